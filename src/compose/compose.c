@@ -33,17 +33,17 @@ struct simulated {
 
 /* ---- recordings ---- */
 
-static void free_rank(lk_posed_rank *rank) {
-	lk_posed_step_free(&rank->step);
+static void free_recorded_rank(lk_emulated_rank *rank) {
+	lk_emulated_step_free(&rank->step);
 	lk_recorded_free(&rank->run);
 	free(rank);
 }
 
 /* What the step uses; its device's times must be there. */
-static lk_status look_at_device(lk_composer *composer, const lk_posed_rank *rank) {
-	const lk_posed_step *step = &rank->step;
+static lk_status note_device_use(lk_composer *composer, const lk_emulated_rank *rank) {
+	const lk_emulated_step *step = &rank->step;
 	for (size_t i = 0; i < step->items.count; i++) {
-		const lk_posed_item *item = &step->items.at[i];
+		const lk_emulated_item *item = &step->items.at[i];
 		if (item->device) composer->devices = true;
 		else *(item->part == LK_PART_ENQUEUE ? &composer->nccl : &composer->mpi) = true;
 	}
@@ -54,36 +54,36 @@ static lk_status look_at_device(lk_composer *composer, const lk_posed_rank *rank
 	               "record --cuda events, which is the default, or --cuda cupti tells it");
 }
 
-static lk_status read_rank(struct compose_work *work, const char *path) {
+static lk_status read_recorded_rank(struct compose_work *work, const char *path) {
 	lk_composer *composer = &work->c;
-	lk_posed_rank *rank = calloc(1, sizeof *rank);
+	lk_emulated_rank *rank = calloc(1, sizeof *rank);
 	if (!rank) return lk_oom(composer->err);
 	rank->path = lk_arena_strdup(&composer->arena, path);
 	lk_status status =
 		rank->path ? lk_recorded_load(rank->path, NULL, composer->texts, &rank->run, composer->err)
 				   : lk_oom(composer->err);
 	if (status != LK_OK) return free(rank), status;
-	status = lk_posed_step_of(&rank->run, &rank->step, composer->err);
-	if (status == LK_OK) status = look_at_device(composer, rank);
+	status = lk_emulated_step_of(&rank->run, &rank->step, composer->err);
+	if (status == LK_OK) status = note_device_use(composer, rank);
 	if (status == LK_OK && !lk_push(&composer->recorded)) status = lk_oom(composer->err);
-	if (status != LK_OK) return free_rank(rank), status;
+	if (status != LK_OK) return free_recorded_rank(rank), status;
 	*lk_last(&composer->recorded) = rank;
 	return LK_OK;
 }
 
-static int by_rank(const void *a, const void *b) {
-	const lk_posed_rank *x = *(lk_posed_rank *const *)a, *y = *(lk_posed_rank *const *)b;
+static int compare_recorded_ranks(const void *a, const void *b) {
+	const lk_emulated_rank *x = *(lk_emulated_rank *const *)a, *y = *(lk_emulated_rank *const *)b;
 	return x->step.rank != y->step.rank ? (x->step.rank < y->step.rank ? -1 : 1)
 	                                    : strcmp(x->path, y->path);
 }
 
-static lk_status check_alike(struct compose_work *work) {
+static lk_status check_recordings_agree(struct compose_work *work) {
 	lk_composer *composer = &work->c;
-	const lk_posed_rank *first = composer->recorded.at[0];
+	const lk_emulated_rank *first = composer->recorded.at[0];
 	char one[4 * sizeof first->run.head.program], other[sizeof one];
 	composer->world = first->step.world;
 	for (size_t i = 1; i < composer->recorded.count; i++) {
-		const lk_posed_rank *rank = composer->recorded.at[i];
+		const lk_emulated_rank *rank = composer->recorded.at[i];
 		if (rank->step.world != composer->world)
 			return lk_fail(composer->err, LK_ERR_INPUT, rank->path,
 			               "is of a world of %d ranks, %s of one of %d", (int)rank->step.world,
@@ -100,7 +100,7 @@ static lk_status check_alike(struct compose_work *work) {
 	return LK_OK;
 }
 
-static lk_status read_folder(struct compose_work *work) {
+static lk_status read_recordings_of_folder(struct compose_work *work) {
 	const char *folder = work->c.request->folder;
 	DIR *dir = opendir(folder);
 	lk_status status =
@@ -113,7 +113,7 @@ static lk_status read_folder(struct compose_work *work) {
 			continue;
 		snprintf(path, sizeof path, "%s/%s", folder, dirent->d_name);
 		status = work->c.recorded.count < MOST_RECORDINGS
-		             ? read_rank(work, path)
+		             ? read_recorded_rank(work, path)
 		             : lk_fail(work->c.err, LK_ERR_INPUT, folder, "holds too many recordings");
 	}
 	if (dir) closedir(dir);
@@ -123,19 +123,20 @@ static lk_status read_folder(struct compose_work *work) {
 		return lk_hint(work->c.err,
 		               "lockstep record --world N --ranks A,B,... -- COMMAND makes them");
 	}
-	qsort(work->c.recorded.at, work->c.recorded.count, sizeof *work->c.recorded.at, by_rank);
-	return check_alike(work);
+	qsort(work->c.recorded.at, work->c.recorded.count, sizeof *work->c.recorded.at,
+	      compare_recorded_ranks);
+	return check_recordings_agree(work);
 }
 
 /* ---- the cluster ---- */
 
-static lk_status note(struct compose_work *work, const char *text) {
+static lk_status add_compose_note(struct compose_work *work, const char *text) {
 	if (!text || !lk_push(&work->notes)) return lk_oom(work->c.err);
 	*lk_last(&work->notes) = text;
 	return LK_OK;
 }
 
-static lk_status read_cluster(struct compose_work *work) {
+static lk_status read_compose_cluster(struct compose_work *work) {
 	lk_composer *composer = &work->c;
 	const lk_compose_request *request = composer->request;
 	if (!request->cluster) {
@@ -165,7 +166,7 @@ static lk_status read_cluster(struct compose_work *work) {
 	int nodes = 0;
 	for (int g = 0; g < composer->cluster.groups; g++) nodes += composer->cluster.nodes[g];
 	if (nodes < work->result.nodes)
-		LK_TRY(note(
+		LK_TRY(add_compose_note(
 			work,
 			lk_arena_printf(
 				&composer->arena,
@@ -174,21 +175,21 @@ static lk_status read_cluster(struct compose_work *work) {
 	bool across = work->result.nodes > 1, within = composer->ranks_per_node > 1;
 	if (composer->mpi && ((across && !composer->messages.between.count) ||
 	                      (within && !composer->messages.inside.count)))
-		LK_TRY(note(work, "messages of MPI were not all measured on this cluster: what is missing "
-		                  "is reckoned from link rates "
-		                  "(calibrate host --mpi measures it)"));
+		LK_TRY(add_compose_note(work, "messages of MPI were not all measured on this cluster: what "
+		                              "is missing is reckoned from link rates "
+		                              "(calibrate host --mpi measures it)"));
 	return LK_OK;
 }
 
 /* ---- simulating ---- */
 
-static void repeat(lk_graph *graph, uint32_t times) {
+static void repeat_programs(lk_graph *graph, uint32_t times) {
 	for (size_t p = 0; p < graph->programs.count; p++)
 		graph->programs.at[p].calls.at[0].repeat = times;
 }
 
-static lk_status run(struct compose_work *work, const lk_graph *graph, const uint32_t *record,
-                     uint32_t count, lk_sim_result *out) {
+static lk_status simulate_composed(struct compose_work *work, const lk_graph *graph,
+                                   const uint32_t *record, uint32_t count, lk_sim_result *out) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_costs costs;
 	lk_sim_options options = {.record = record, .record_count = count};
@@ -198,10 +199,11 @@ static lk_status run(struct compose_work *work, const lk_graph *graph, const uin
 	return status;
 }
 
-static lk_status time_of(struct compose_work *work, lk_graph *graph, uint32_t times, double *out) {
+static lk_status time_repeated_steps(struct compose_work *work, lk_graph *graph, uint32_t times,
+                                     double *out) {
 	lk_sim_result result;
-	repeat(graph, times);
-	LK_TRY(run(work, graph, NULL, 0, &result));
+	repeat_programs(graph, times);
+	LK_TRY(simulate_composed(work, graph, NULL, 0, &result));
 	*out = (double)result.step_ps * 1e-12;
 	lk_sim_result_free(&result);
 	return LK_OK;
@@ -214,24 +216,26 @@ struct timeline {
 };
 
 /* A small message of MPI on its way. */
-static bool is_flight(const lk_graph *graph, uint32_t op) {
+static bool is_message_in_flight(const lk_graph *graph, uint32_t op) {
 	return strcmp(lk_intern_text(graph->names, graph->ops.name[op]), LK_COMPOSED_FLIGHT) == 0;
 }
 
-static bool put(struct timeline *timeline, const lk_graph *graph, const lk_sim_event *event) {
+static bool put_event_on_timeline(struct timeline *timeline, const lk_graph *graph,
+                                  const lk_sim_event *event) {
 	unsigned kind = graph->ops.kind[event->op], stream = graph->ops.stream[event->op];
 	bool own = stream == LK_COMPOSED_OWN;
 	if (kind == LK_OP_WAIT || stream == LK_STREAM_HOST) return true;
 	if (own)
 		return lk_intervals_add(kind == LK_OP_COPY ? &timeline->files : &timeline->own,
 		                        event->start_ps, event->end_ps);
-	bool device = kind == LK_OP_ELEMENTWISE || (kind == LK_OP_COPY && !is_flight(graph, event->op));
+	bool device = kind == LK_OP_ELEMENTWISE ||
+	              (kind == LK_OP_COPY && !is_message_in_flight(graph, event->op));
 	return lk_intervals_add(device ? &timeline->device : &timeline->comm, event->start_ps,
 	                        event->end_ps);
 }
 
 /* The length of a set without what is in `before`, to which it is added. */
-static bool count_beside(lk_intervals *set, lk_intervals *before, double *seconds) {
+static bool measure_uncovered(lk_intervals *set, lk_intervals *before, double *seconds) {
 	lk_intervals alone = {0};
 	lk_intervals_sort(set);
 	bool fine = lk_intervals_minus(set, before, &alone);
@@ -245,20 +249,21 @@ static bool count_beside(lk_intervals *set, lk_intervals *before, double *second
 
 /* Of the last step in a row, each moment counts once: for the device, else own work, files, moving
  * data; the rest is waiting. */
-static lk_status sum_parts(struct compose_work *work, const lk_graph *graph,
-                           const lk_sim_result *result, uint32_t record, double step_s,
-                           lk_compose_parts *out) {
+static lk_status sum_rank_parts(struct compose_work *work, const lk_graph *graph,
+                                const lk_sim_result *result, uint32_t record, double step_s,
+                                lk_compose_parts *out) {
 	struct timeline t = {{0}, {0}, {0}, {0}};
 	lk_intervals counted = {0};
 	bool fine = true;
 	for (size_t i = 0; fine && i < result->events.count; i++) {
 		const lk_sim_event *event = &result->events.at[i];
-		if (event->record == record && event->repetition == MANY - 1) fine = put(&t, graph, event);
+		if (event->record == record && event->repetition == MANY - 1)
+			fine = put_event_on_timeline(&t, graph, event);
 	}
-	fine = fine && count_beside(&t.device, &counted, &out->device) &&
-	       count_beside(&t.own, &counted, &out->own) &&
-	       count_beside(&t.files, &counted, &out->files) &&
-	       count_beside(&t.comm, &counted, &out->transfer);
+	fine = fine && measure_uncovered(&t.device, &counted, &out->device) &&
+	       measure_uncovered(&t.own, &counted, &out->own) &&
+	       measure_uncovered(&t.files, &counted, &out->files) &&
+	       measure_uncovered(&t.comm, &counted, &out->transfer);
 	double known = out->device + out->own + out->files;
 	out->transfer = fmin(out->transfer, fmax(0, step_s - known));
 	out->wait = fmax(0, step_s - known - out->transfer);
@@ -267,20 +272,20 @@ static lk_status sum_parts(struct compose_work *work, const lk_graph *graph,
 	return fine ? LK_OK : lk_oom(work->c.err);
 }
 
-static lk_status find_parts(struct compose_work *work, lk_graph *graph, double step_s) {
+static lk_status find_step_parts(struct compose_work *work, lk_graph *graph, double step_s) {
 	lk_sim_result result;
 	uint32_t count = (uint32_t)work->classes.count,
 			 *record = LK_ARRAY(&work->c.arena, uint32_t, count);
 	if (!record) return lk_oom(work->c.err);
 	for (uint32_t i = 0; i < count; i++) record[i] = (uint32_t)work->classes.at[i].rank;
-	repeat(graph, MANY);
-	LK_TRY(run(work, graph, record, count, &result));
+	repeat_programs(graph, MANY);
+	LK_TRY(simulate_composed(work, graph, record, count, &result));
 	lk_status status = LK_OK;
 	lk_compose_parts *sum = &work->result.parts;
 	for (uint32_t i = 0; i < count && status == LK_OK; i++) {
 		lk_compose_parts *parts = &work->classes.at[i].parts;
 		double share = (double)work->classes.at[i].ranks / work->c.world;
-		status = sum_parts(work, graph, &result, i, step_s, parts);
+		status = sum_rank_parts(work, graph, &result, i, step_s, parts);
 		sum->device += share * parts->device, sum->own += share * parts->own,
 			sum->files += share * parts->files;
 		sum->transfer += share * parts->transfer, sum->wait += share * parts->wait;
@@ -292,7 +297,8 @@ static lk_status find_parts(struct compose_work *work, lk_graph *graph, double s
 /* ---- classes ---- */
 
 /* "0-7, 16": the ranks that recorded rank q stands in for. */
-static lk_status list_ranks(struct compose_work *work, uint32_t q, int *count, const char **out) {
+static lk_status list_emulated_ranks(struct compose_work *work, uint32_t q, int *count,
+                                     const char **out) {
 	char text[1024] = "";
 	size_t length = 0;
 	const uint32_t *of = work->c.stand_in;
@@ -315,10 +321,10 @@ static lk_status list_ranks(struct compose_work *work, uint32_t q, int *count, c
 	return *out ? LK_OK : lk_oom(work->c.err);
 }
 
-static lk_status list_classes(struct compose_work *work) {
+static lk_status list_rank_classes(struct compose_work *work) {
 	for (uint32_t q = 0; q < work->c.recorded.count; q++) {
-		const lk_posed_rank *rank = work->c.recorded.at[q];
-		const lk_posed_step *step = &rank->step;
+		const lk_emulated_rank *rank = work->c.recorded.at[q];
+		const lk_emulated_step *step = &rank->step;
 		if (!lk_push(&work->classes)) return lk_oom(work->c.err);
 		lk_compose_class *class = lk_last(&work->classes);
 		*class = (lk_compose_class){.rank = step->rank,
@@ -334,51 +340,51 @@ static lk_status list_classes(struct compose_work *work) {
 		                            .device_high_s = step->device_high_ns * 1e-9,
 		                            .untimed = (int)step->untimed};
 		for (size_t i = 0; i < step->items.count; i++) {
-			const lk_posed_item *item = &step->items.at[i];
+			const lk_emulated_item *item = &step->items.at[i];
 			if (!item->device && item->part != LK_PART_DONE)
 				class->calls++, class->bytes += (double)item->bytes;
 		}
-		LK_TRY(list_ranks(work, q, &class->ranks, &class->stands_for));
+		LK_TRY(list_emulated_ranks(work, q, &class->ranks, &class->stands_for));
 	}
 	return LK_OK;
 }
 
 /* ---- the range ---- */
 
-static double part_of(double end, double of, bool low) {
+static double clamp_spread(double end, double of, bool low) {
 	double ratio = end / fmax(of, 1e-12);
 	return of <= 0 ? 1 : low ? fmin(1, ratio) : fmax(1, ratio);
 }
 
 /* The spread of whole steps, relative, mean over classes by their ranks. */
-static void spread(const struct compose_work *work, lk_compose_slower *low,
-                   lk_compose_slower *high) {
+static void find_step_spread(const struct compose_work *work, lk_compose_slower *low,
+                             lk_compose_slower *high) {
 	*low = *high = (lk_compose_slower){0, 0};
 	for (size_t i = 0; i < work->classes.count; i++) {
 		const lk_compose_class *class = &work->classes.at[i];
 		double share = (double)class->ranks / work->c.world;
-		low->own += share * part_of(class->own_low_s, class->own_s, true),
-			high->own += share * part_of(class->own_high_s, class->own_s, false);
-		low->device += share * part_of(class->device_low_s, class->device_s, true);
-		high->device += share * part_of(class->device_high_s, class->device_s, false);
+		low->own += share * clamp_spread(class->own_low_s, class->own_s, true),
+			high->own += share * clamp_spread(class->own_high_s, class->own_s, false);
+		low->device += share * clamp_spread(class->device_low_s, class->device_s, true);
+		high->device += share * clamp_spread(class->device_high_s, class->device_s, false);
 	}
 }
 
-static lk_status end_of_range(struct compose_work *work, int progress, lk_compose_slower slower,
-                              double *out) {
+static lk_status simulate_range_end(struct compose_work *work, int progress,
+                                    lk_compose_slower slower, double *out) {
 	lk_graph *graph;
 	double few, many;
 	LK_TRY(lk_compose_graph(&work->c, progress, slower, &graph));
-	lk_status status = time_of(work, graph, FEW, &few);
-	if (status == LK_OK) status = time_of(work, graph, MANY, &many);
+	lk_status status = time_repeated_steps(work, graph, FEW, &few);
+	if (status == LK_OK) status = time_repeated_steps(work, graph, MANY, &many);
 	lk_graph_free(graph);
 	if (status == LK_OK) *out = (many - few) / (MANY - FEW);
 	return status;
 }
 
-static bool begins_collectives(const lk_composer *composer) {
+static bool starts_collectives_early(const lk_composer *composer) {
 	for (size_t q = 0; q < composer->recorded.count; q++) {
-		const lk_posed_step *step = &composer->recorded.at[q]->step;
+		const lk_emulated_step *step = &composer->recorded.at[q]->step;
 		for (size_t i = 0; i < step->items.count; i++) {
 			unsigned part = step->items.at[i].part, what = step->items.at[i].what;
 			bool message = what == LK_WHAT_SEND || what == LK_WHAT_RECV || what == LK_WHAT_SENDRECV;
@@ -388,37 +394,37 @@ static bool begins_collectives(const lk_composer *composer) {
 	return false;
 }
 
-static lk_status say_of_devices(struct compose_work *work) {
+static lk_status note_device_limits(struct compose_work *work) {
 	int untimed = 0;
 	for (size_t i = 0; i < work->classes.count; i++) untimed += work->classes.at[i].untimed;
-	LK_TRY(note(work, "work on streams takes as long as on the GPU that recorded, which had it to "
-	                  "itself: what communication takes "
-	                  "from kernels beside it is not counted"));
+	LK_TRY(add_compose_note(work, "work on streams takes as long as on the GPU that recorded, "
+	                              "which had it to itself: what communication takes "
+	                              "from kernels beside it is not counted"));
 	if (!untimed) return LK_OK;
-	return note(work,
-	            lk_arena_printf(&work->c.arena,
-	                            "%d pieces of work on streams have no times and count as nothing",
-	                            untimed));
+	return add_compose_note(
+		work, lk_arena_printf(&work->c.arena,
+	                          "%d pieces of work on streams have no times and count as nothing",
+	                          untimed));
 }
 
-static lk_status say(struct compose_work *work, const char *contention) {
+static lk_status note_assumptions(struct compose_work *work, const char *contention) {
 	double beside = 0;
 	char text[32];
 	for (size_t i = 0; i < work->classes.count; i++)
 		beside = fmax(beside, work->classes.at[i].beside_s);
-	LK_TRY(note(work, "own work and files take as long as recorded (medians over steps), the "
-	                  "processor to itself; the range is their "
-	                  "10 % and 90 % quantile over steps"));
-	if (work->c.devices) LK_TRY(say_of_devices(work));
-	if (contention) LK_TRY(note(work, contention));
-	if (begins_collectives(&work->c))
-		LK_TRY(note(work, work->c.request->progress == LK_PROGRESS_CALLS
-		                      ? "collectives that were begun go on only while the program waits "
-		                        "for them; the range's lower end has "
-		                        "them go on always"
-		                      : "collectives that were begun go on beside own work"));
+	LK_TRY(add_compose_note(work, "own work and files take as long as recorded (medians over "
+	                              "steps), the processor to itself; the range is their "
+	                              "10 % and 90 % quantile over steps"));
+	if (work->c.devices) LK_TRY(note_device_limits(work));
+	if (contention) LK_TRY(add_compose_note(work, contention));
+	if (starts_collectives_early(&work->c))
+		LK_TRY(add_compose_note(work, work->c.request->progress == LK_PROGRESS_CALLS
+		                                  ? "collectives that were begun go on only while the "
+		                                    "program waits for them; the range's lower end has "
+		                                    "them go on always"
+		                                  : "collectives that were begun go on beside own work"));
 	if (beside > 0.01 * work->result.step_s)
-		LK_TRY(note(
+		LK_TRY(add_compose_note(
 			work,
 			lk_arena_printf(
 				&work->c.arena,
@@ -430,7 +436,7 @@ static lk_status say(struct compose_work *work, const char *contention) {
 
 /* ---- all of it ---- */
 
-static lk_status predict(struct compose_work *work) {
+static lk_status predict_composed_step(struct compose_work *work) {
 	lk_composer *composer = &work->c;
 	lk_composed *composed = &work->result;
 	lk_graph *graph;
@@ -438,38 +444,38 @@ static lk_status predict(struct compose_work *work) {
 	lk_compose_slower least, most;
 	const char *why;
 	lk_compose_contention(composer, &contention[0], &contention[1], &why);
-	spread(work, &least, &most);
+	find_step_spread(work, &least, &most);
 	lk_compose_slower usual = {sqrt(contention[0] * contention[1]), 1};
 	LK_TRY(lk_compose_graph(composer, composer->request->progress, usual, &graph));
 	composed->operations = graph->ops.count;
-	lk_status status = time_of(work, graph, FEW, &few);
-	if (status == LK_OK) status = time_of(work, graph, MANY, &many);
+	lk_status status = time_repeated_steps(work, graph, FEW, &few);
+	if (status == LK_OK) status = time_repeated_steps(work, graph, MANY, &many);
 	if (status == LK_OK) composed->step_s = (many - few) / (MANY - FEW);
-	if (status == LK_OK) status = find_parts(work, graph, composed->step_s);
-	if (status == LK_OK) status = time_of(work, graph, 1, &composed->first_s);
+	if (status == LK_OK) status = find_step_parts(work, graph, composed->step_s);
+	if (status == LK_OK) status = time_repeated_steps(work, graph, 1, &composed->first_s);
 	if (status == LK_OK && composer->request->graph)
 		status = lk_graph_write(graph, composer->request->graph, composer->err);
 	lk_graph_free(graph);
 	LK_TRY(status);
 	least.own *= contention[0], most.own *= contention[1];
-	LK_TRY(end_of_range(work, LK_PROGRESS_ALWAYS, least, &composed->low_s));
-	LK_TRY(end_of_range(work, composer->request->progress, most, &composed->high_s));
+	LK_TRY(simulate_range_end(work, LK_PROGRESS_ALWAYS, least, &composed->low_s));
+	LK_TRY(simulate_range_end(work, composer->request->progress, most, &composed->high_s));
 	composed->low_s = fmin(composed->low_s, composed->step_s),
 	composed->high_s = fmax(composed->high_s, composed->step_s);
-	return say(work, why);
+	return note_assumptions(work, why);
 }
 
-static lk_status compose(struct compose_work *work) {
+static lk_status compose_recordings(struct compose_work *work) {
 	lk_composer *composer = &work->c;
 	lk_composed *composed = &work->result;
 	char program[4 * sizeof composer->recorded.at[0]->run.head.program];
 	composer->texts = lk_intern_new();
 	if (!composer->texts) return lk_oom(composer->err);
-	LK_TRY(read_folder(work));
-	LK_TRY(read_cluster(work));
+	LK_TRY(read_recordings_of_folder(work));
+	LK_TRY(read_compose_cluster(work));
 	LK_TRY(lk_compose_stand_in(composer));
-	LK_TRY(list_classes(work));
-	LK_TRY(predict(work));
+	LK_TRY(list_rank_classes(work));
+	LK_TRY(predict_composed_step(work));
 	composed->world = composer->world;
 	composed->program =
 		lk_arena_strdup(&composer->arena, lk_escape(composer->recorded.at[0]->run.head.program,
@@ -485,7 +491,7 @@ lk_status lk_compose(const lk_compose_request *request, lk_composed **out, lk_er
 	if (!work) return lk_oom(err);
 	work->result.memory_owner = work;
 	work->c.request = request, work->c.err = err;
-	lk_status status = compose(work);
+	lk_status status = compose_recordings(work);
 	if (status != LK_OK) lk_compose_free(&work->result);
 	else *out = &work->result;
 	return status;
@@ -494,7 +500,7 @@ lk_status lk_compose(const lk_compose_request *request, lk_composed **out, lk_er
 void lk_compose_free(lk_composed *composed) {
 	if (!composed) return;
 	struct compose_work *work = composed->memory_owner;
-	for (size_t i = 0; i < work->c.recorded.count; i++) free_rank(work->c.recorded.at[i]);
+	for (size_t i = 0; i < work->c.recorded.count; i++) free_recorded_rank(work->c.recorded.at[i]);
 	lk_vec_free(&work->c.recorded);
 	lk_vec_free(&work->c.divisions);
 	lk_vec_free(&work->c.patterns);

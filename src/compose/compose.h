@@ -17,17 +17,17 @@
 
 /* A communicator of the pretended world; of a recording also those of other ranks that were made
  * with its own. */
-typedef struct lk_posed_group {
+typedef struct lk_emulated_group {
 	uint32_t number; /* in the recording */
 	int32_t own;     /* own rank in it; -1: of other ranks */
 	uint64_t division;
 	int32_t size;
 	int32_t *ranks; /* [size] of the world */
 	uint32_t again; /* how many communicators of these very ranks came before */
-} lk_posed_group;
+} lk_emulated_group;
 
 /* A call, and what comes before it. */
-typedef struct lk_posed_item {
+typedef struct lk_emulated_item {
 	uint8_t part, what; /* WHOLE, POST, START, DONE, ENQUEUE; lk_comm_what */
 	uint8_t device;     /* 1 + lk_device_what: a call of a device's runtime; 0: communication */
 	uint8_t direction;  /* of a copy, as recorded */
@@ -47,13 +47,13 @@ typedef struct lk_posed_item {
 	double own_ns, low_ns,
 		high_ns;     /* own work since the item before: median, 10 % and 90 % quantile over steps */
 	double files_ns; /* in reading and writing, median */
-} lk_posed_item;
+} lk_emulated_item;
 
-typedef struct lk_posed_step {
+typedef struct lk_emulated_step {
 	const lk_recorded_run *run;
 	int32_t rank, world;
-	LK_VEC(lk_posed_group) groups;
-	LK_VEC(lk_posed_item) items;
+	LK_VEC(lk_emulated_group) groups;
+	LK_VEC(lk_emulated_item) items;
 	uint32_t steps, unlike; /* in the recording; of these, with another sequence of calls */
 	double step_ns;         /* own work and files of a usual step: sum of the medians */
 	double low_ns, high_ns; /* 10 % and 90 % quantile over whole steps */
@@ -62,17 +62,17 @@ typedef struct lk_posed_step {
 		device_high_ns; /* work on streams: sum of the medians; quantiles over whole steps */
 	uint32_t untimed;   /* pieces of it whose time is not known */
 	lk_arena arena;
-} lk_posed_step;
+} lk_emulated_step;
 
 /* The run outlives it. Errors say why the recording has no such step. */
-lk_status lk_posed_step_of(const lk_recorded_run *run, lk_posed_step *out, lk_error *err);
-void lk_posed_step_free(lk_posed_step *step);
+lk_status lk_emulated_step_of(const lk_recorded_run *run, lk_emulated_step *out, lk_error *err);
+void lk_emulated_step_free(lk_emulated_step *step);
 
-typedef struct lk_posed_rank {
+typedef struct lk_emulated_rank {
 	const char *path;
 	lk_recorded_run run;
-	lk_posed_step step;
-} lk_posed_rank;
+	lk_emulated_step step;
+} lk_emulated_rank;
 
 /* A communicator of the job. */
 typedef struct lk_job_comm {
@@ -96,7 +96,7 @@ typedef struct lk_job_division {
 
 /* A communicator that nobody told of, by the pattern of a recorded one. */
 typedef struct lk_job_pattern {
-	const lk_posed_group *of;
+	const lk_emulated_group *of;
 	int32_t first, *ranks;
 } lk_job_pattern;
 
@@ -104,7 +104,7 @@ typedef struct lk_composer {
 	const lk_compose_request *request;
 	lk_intern *texts;
 	lk_arena arena;
-	LK_VEC(lk_posed_rank *) recorded; /* by rank */
+	LK_VEC(lk_emulated_rank *) recorded; /* by rank */
 	int32_t world;
 	uint32_t *stand_in; /* [world] index into recorded */
 	LK_VEC(lk_job_division) divisions;
@@ -132,11 +132,11 @@ int32_t lk_compose_peer(const lk_composer *composer, uint32_t recorded, uint32_t
 /* ---- compose_time.c ---- */
 
 /* `behind`: another one is just over. */
-double lk_compose_collective_s(const lk_composer *composer, const lk_posed_item *item,
+double lk_compose_collective_s(const lk_composer *composer, const lk_emulated_item *item,
                                const int32_t *ranks, int32_t size, bool behind);
 double lk_compose_message_s(const lk_composer *composer, int32_t from, int32_t to, double bytes);
 /* The same of NCCL. */
-double lk_compose_nccl_s(const lk_composer *composer, const lk_posed_item *item,
+double lk_compose_nccl_s(const lk_composer *composer, const lk_emulated_item *item,
                          const int32_t *ranks, int32_t size);
 double lk_compose_nccl_message_s(const lk_composer *composer, int32_t from, int32_t to,
                                  double bytes);
@@ -213,15 +213,16 @@ lk_status lk_compose_comm(lk_compose_builder *builder, uint32_t group, uint32_t 
 lk_status lk_compose_team(lk_compose_builder *builder, uint32_t comm, uint32_t *out);
 lk_status lk_compose_channel_team(lk_compose_builder *builder, uint32_t comm, int32_t from,
                                   int32_t to, int32_t tag, uint32_t *team);
-uint32_t lk_compose_add_comm(lk_compose_builder *builder, const lk_posed_item *item, unsigned kind,
-                             uint8_t stream, uint32_t join, uint32_t team, double seconds);
+uint32_t lk_compose_add_comm(lk_compose_builder *builder, const lk_emulated_item *item,
+                             unsigned kind, uint8_t stream, uint32_t join, uint32_t team,
+                             double seconds);
 
 /* ---- compose_device.c ---- */
 
 /* Finds the graph's streams for those of the device of the rank's stand-in. */
-lk_status lk_compose_device_begin(lk_compose_builder *builder, const lk_posed_step *step);
+lk_status lk_compose_device_begin(lk_compose_builder *builder, const lk_emulated_step *step);
 /* A call of the device's runtime, or of NCCL; own work before it is there already. */
-lk_status lk_compose_device_item(lk_compose_builder *builder, const lk_posed_step *step,
+lk_status lk_compose_device_item(lk_compose_builder *builder, const lk_emulated_step *step,
                                  uint32_t i);
 lk_status lk_compose_device_name_streams(lk_compose_builder *builder);
 
@@ -229,30 +230,32 @@ lk_status lk_compose_device_name_streams(lk_compose_builder *builder);
  * steps of its work, how long that took on its streams, which event is waited for. */
 
 /* All that one serial number stands for: a batch of kernels, a copy, an event's recording. */
-typedef struct lk_posed_work {
+typedef struct lk_emulated_work {
 	uint64_t serial;
 	uint32_t call; /* of the run: the first that put it on its stream; LK_NONE */
 	uint32_t name; /* interned, of a kernel; 0 none */
 	bool waited;   /* something waits for the event */
 	double ns;     /* on the stream, without communication; NAN not known */
-} lk_posed_work;
+} lk_emulated_work;
 
-typedef struct lk_posed_device {
-	LK_VEC(lk_posed_work) at; /* by serial */
-} lk_posed_device;
+typedef struct lk_emulated_device {
+	LK_VEC(lk_emulated_work) at; /* by serial */
+} lk_emulated_device;
 
-lk_status lk_posed_device_read(const lk_recorded_run *run, lk_posed_device *out, lk_error *err);
+lk_status lk_emulated_device_read(const lk_recorded_run *run, lk_emulated_device *out,
+                                  lk_error *err);
 /* Whether call `i` is part of a step: the first of a batch, a copy, an event that is waited for, a
  * wait. */
-bool lk_posed_device_item(const lk_posed_device *device, const lk_recorded_run *run, uint32_t i);
+bool lk_emulated_device_item(const lk_emulated_device *device, const lk_recorded_run *run,
+                             uint32_t i);
 /* Whether the host waits in it. */
-bool lk_posed_device_waits(const lk_recorded_run *run, uint32_t i);
+bool lk_emulated_device_waits(const lk_recorded_run *run, uint32_t i);
 /* The call that recorded the event that call `i` waits for; LK_NONE. */
-uint32_t lk_posed_device_awaited(const lk_posed_device *device, const lk_recorded_run *run,
-                                 uint32_t i);
+uint32_t lk_emulated_device_awaited(const lk_emulated_device *device, const lk_recorded_run *run,
+                                    uint32_t i);
 /* Of a call of the device: what it put on a stream takes so long there, and its name; of others 0.
  */
-double lk_posed_device_work_ns(const lk_posed_device *device, const lk_record_entry *call);
-uint32_t lk_posed_device_name(const lk_posed_device *device, const lk_record_entry *call);
+double lk_emulated_device_work_ns(const lk_emulated_device *device, const lk_record_entry *call);
+uint32_t lk_emulated_device_name(const lk_emulated_device *device, const lk_record_entry *call);
 
 #endif

@@ -24,7 +24,7 @@ struct record_work {
 
 /* ---- the folder ---- */
 
-static bool is_empty(const char *folder) {
+static bool is_empty_recording_folder(const char *folder) {
 	DIR *dir = opendir(folder);
 	bool empty = dir != NULL;
 	for (struct dirent *dirent; dir && empty && (dirent = readdir(dir));)
@@ -33,14 +33,14 @@ static bool is_empty(const char *folder) {
 	return empty;
 }
 
-static lk_status make_folder(struct record_work *work, const char *out, lk_error *err) {
+static lk_status make_recording_folder(struct record_work *work, const char *out, lk_error *err) {
 	if (mkdir(out, 0700) != 0 && errno != EEXIST) {
 		lk_fail(err, LK_ERR_IO, out, "cannot be made: %s", strerror(errno));
 		return lk_hint(err, "--out names another folder");
 	}
 	if (!realpath(out, work->folder))
 		return lk_fail(err, LK_ERR_IO, out, "cannot be found: %s", strerror(errno));
-	if (is_empty(work->folder)) return LK_OK;
+	if (is_empty_recording_folder(work->folder)) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, out,
 	        "is no empty folder; recordings are never mixed or written over");
 	return lk_hint(err, "remove it, or name another one with --out");
@@ -50,7 +50,8 @@ static lk_status make_folder(struct record_work *work, const char *out, lk_error
 
 typedef lk_status (*visitor)(void *context, const char *path, lk_error *err);
 
-static lk_status visit(const char *folder, visitor visit_one, void *context, lk_error *err) {
+static lk_status visit_recordings(const char *folder, visitor visit_one, void *context,
+                                  lk_error *err) {
 	DIR *dir = opendir(folder);
 	lk_status status =
 		dir ? LK_OK : lk_fail(err, LK_ERR_IO, folder, "cannot be listed: %s", strerror(errno));
@@ -65,8 +66,8 @@ static lk_status visit(const char *folder, visitor visit_one, void *context, lk_
 }
 
 /* One recording without those of forked processes, and its steps. False: it holds nothing yet. */
-static bool load(const char *path, lk_intern *texts, lk_recorded_run *run,
-                 lk_recorded_steps *steps) {
+static bool load_recording(const char *path, lk_intern *texts, lk_recorded_run *run,
+                           lk_recorded_steps *steps) {
 	lk_recording recording;
 	lk_error ignored;
 	*steps = (lk_recorded_steps){.calls = 0};
@@ -77,12 +78,12 @@ static bool load(const char *path, lk_intern *texts, lk_recorded_run *run,
 	return good;
 }
 
-static int count_steps(const lk_recorded_steps *steps) {
+static int count_recorded_steps(const lk_recorded_steps *steps) {
 	return steps->begin.count ? (int)steps->begin.count - 1 : 0;
 }
 
-static lk_status step_time(const lk_recorded_steps *steps, double *out, lk_error *err) {
-	int count = count_steps(steps);
+static lk_status median_step_time(const lk_recorded_steps *steps, double *out, lk_error *err) {
+	int count = count_recorded_steps(steps);
 	double *each = malloc(((size_t)count + 1) * sizeof *each);
 	*out = NAN;
 	if (!each) return lk_oom(err);
@@ -99,16 +100,16 @@ struct so_far {
 	double step_s;
 };
 
-static lk_status most_steps(void *context, const char *path, lk_error *err) {
+static lk_status keep_most_steps(void *context, const char *path, lk_error *err) {
 	struct so_far *most = context;
 	lk_recorded_run run;
 	lk_recorded_steps steps;
 	lk_intern *texts = lk_intern_new();
-	if (texts && load(path, texts, &run, &steps)) {
+	if (texts && load_recording(path, texts, &run, &steps)) {
 		bool asked = most->rank < 0 || run.head.rank == most->rank;
-		if (asked && count_steps(&steps) > most->steps &&
-		    step_time(&steps, &most->step_s, err) == LK_OK)
-			most->steps = count_steps(&steps);
+		if (asked && count_recorded_steps(&steps) > most->steps &&
+		    median_step_time(&steps, &most->step_s, err) == LK_OK)
+			most->steps = count_recorded_steps(&steps);
 		lk_vec_free(&steps.begin);
 		lk_recorded_free(&run);
 	}
@@ -119,14 +120,15 @@ static lk_status most_steps(void *context, const char *path, lk_error *err) {
 int lk_record_steps_so_far(const char *folder, int rank, double *step_s) {
 	struct so_far most = {.rank = rank};
 	lk_error ignored;
-	visit(folder, most_steps, &most, &ignored);
+	visit_recordings(folder, keep_most_steps, &most, &ignored);
 	*step_s = most.step_s;
 	return most.steps;
 }
 
 /* ---- what a process did ---- */
 
-static void add_device(lk_record_process *process, const lk_record_entry *entry, double seconds) {
+static void add_device_times(lk_record_process *process, const lk_record_entry *entry,
+                             double seconds) {
 	if (entry->kind == LK_RECORD_DEVICE_WORK) process->work_s += seconds;
 	if (entry->kind == LK_RECORD_PROXY) {
 		process->network_wait_s += 1e-9 * (double)entry->proxy.network_ns;
@@ -141,16 +143,16 @@ static void add_device(lk_record_process *process, const lk_record_entry *entry,
 }
 
 /* A call that waited for several requests left a record for each. */
-static bool is_same_wait(const lk_record_entry *a, const lk_record_entry *b) {
+static bool is_same_waiting_call(const lk_record_entry *a, const lk_record_entry *b) {
 	return a && a->kind == LK_RECORD_COMM && b->kind == LK_RECORD_COMM &&
 	       a->comm.part == LK_PART_DONE && b->comm.part == LK_PART_DONE && a->thread == b->thread &&
 	       a->start_ns == b->start_ns && a->end_ns == b->end_ns;
 }
 
-static void add_call(lk_record_process *process, const lk_record_entry *before,
-                     const lk_record_entry *entry, bool pipe) {
+static void add_call_to_process(lk_record_process *process, const lk_record_entry *before,
+                                const lk_record_entry *entry, bool pipe) {
 	double seconds =
-		is_same_wait(before, entry) ? 0 : 1e-9 * (double)(entry->end_ns - entry->start_ns);
+		is_same_waiting_call(before, entry) ? 0 : 1e-9 * (double)(entry->end_ns - entry->start_ns);
 	if (entry->kind == LK_RECORD_COMM) {
 		process->comms += entry->comm.part != LK_PART_DONE;
 		process->comm_bytes += entry->comm.part == LK_PART_MAKE ? 0 : (double)entry->bytes;
@@ -165,15 +167,16 @@ static void add_call(lk_record_process *process, const lk_record_entry *before,
 		process->writes += entry->io.count;
 		process->write_bytes += (double)entry->bytes;
 	}
-	add_device(process, entry, seconds);
+	add_device_times(process, entry, seconds);
 	if (1e-9 * (double)entry->end_ns > process->wall_s)
 		process->wall_s = 1e-9 * (double)entry->end_ns;
 }
 
 /* ---- files ---- */
 
-static lk_status file_of(struct record_work *work, const lk_recorded_run *run,
-                         const lk_record_entry *entry, lk_record_file **out, lk_error *err) {
+static lk_status find_or_add_file(struct record_work *work, const lk_recorded_run *run,
+                                  const lk_record_entry *entry, lk_record_file **out,
+                                  lk_error *err) {
 	const lk_recorded_name *name = lk_recorded_find(&run->files, 0, entry->object);
 	const char *path = name ? lk_intern_text(run->texts, name->name) : "";
 	uint32_t number = *path ? lk_intern_id(work->paths, path) : 0;
@@ -189,12 +192,13 @@ static lk_status file_of(struct record_work *work, const lk_recorded_run *run,
 	return LK_OK;
 }
 
-static lk_status add_files(struct record_work *work, const lk_recorded_run *run, lk_error *err) {
+static lk_status add_file_traffic(struct record_work *work, const lk_recorded_run *run,
+                                  lk_error *err) {
 	for (size_t i = 0; i < run->calls.count; i++) {
 		const lk_record_entry *entry = &run->calls.at[i].record;
 		lk_record_file *file = NULL;
 		if (entry->kind != LK_RECORD_READ && entry->kind != LK_RECORD_WRITE) continue;
-		LK_TRY(file_of(work, run, entry, &file, err));
+		LK_TRY(find_or_add_file(work, run, entry, &file, err));
 		if (!file) continue;
 		double seconds = 1e-9 * (double)entry->io.busy_ns;
 		if (entry->kind == LK_RECORD_WRITE) {
@@ -209,14 +213,15 @@ static lk_status add_files(struct record_work *work, const lk_recorded_run *run,
 	return LK_OK;
 }
 
-static int by_time(const void *a, const void *b) {
+static int compare_file_times(const void *a, const void *b) {
 	const lk_record_file *x = a, *y = b;
 	double s = x->read_s + x->write_s, t = y->read_s + y->write_s;
 	return s != t ? (s > t ? -1 : 1) : strcmp(x->path, y->path);
 }
 
-static lk_status describe(struct record_work *work, const char *path, const lk_recorded_run *run,
-                          const lk_recorded_steps *steps, lk_error *err) {
+static lk_status describe_process(struct record_work *work, const char *path,
+                                  const lk_recorded_run *run, const lk_recorded_steps *steps,
+                                  lk_error *err) {
 	const lk_recording_head *head = &run->head;
 	char program[4 * sizeof head->program];
 	if (!lk_push(&work->processes)) return lk_oom(err);
@@ -234,17 +239,17 @@ static lk_status describe(struct record_work *work, const char *path, const lk_r
 		.left_out = head->left_out,
 		.cost_s = 1e-9 * head->cost_ns,
 		.files = (int)run->files.count,
-		.steps = count_steps(steps)};
+		.steps = count_recorded_steps(steps)};
 	for (size_t i = 0; i < run->calls.count; i++)
-		add_call(process, i ? &run->calls.at[i - 1].record : NULL, &run->calls.at[i].record,
-		         lk_recorded_by_pipe(run, &run->calls.at[i]));
+		add_call_to_process(process, i ? &run->calls.at[i - 1].record : NULL,
+		                    &run->calls.at[i].record, lk_recorded_by_pipe(run, &run->calls.at[i]));
 	if (head->end_ns > 0 && 1e-9 * (double)head->end_ns > process->wall_s)
 		process->wall_s = 1e-9 * (double)head->end_ns;
-	return process->path && process->program ? step_time(steps, &process->step_s, err)
+	return process->path && process->program ? median_step_time(steps, &process->step_s, err)
 	                                         : lk_oom(err);
 }
 
-static lk_status add_process(void *context, const char *path, lk_error *err) {
+static lk_status add_recorded_process(void *context, const char *path, lk_error *err) {
 	struct record_work *work = context;
 	lk_recorded_run run;
 	lk_recorded_steps steps;
@@ -253,9 +258,9 @@ static lk_status add_process(void *context, const char *path, lk_error *err) {
 	if (!texts) return lk_oom(err);
 	lk_status status = LK_OK;
 	if (stat(path, &info) == 0) work->result.bytes += (double)info.st_size;
-	if (load(path, texts, &run, &steps)) {
-		status = describe(work, path, &run, &steps, err);
-		if (status == LK_OK) status = add_files(work, &run, err);
+	if (load_recording(path, texts, &run, &steps)) {
+		status = describe_process(work, path, &run, &steps, err);
+		if (status == LK_OK) status = add_file_traffic(work, &run, err);
 		lk_vec_free(&steps.begin);
 		lk_recorded_free(&run);
 	}
@@ -263,7 +268,7 @@ static lk_status add_process(void *context, const char *path, lk_error *err) {
 	return status;
 }
 
-static int by_rank(const void *a, const void *b) {
+static int compare_process_ranks(const void *a, const void *b) {
 	const lk_record_process *x = a, *y = b;
 	if (x->forked != y->forked) return x->forked ? 1 : -1;
 	return x->rank != y->rank ? (x->rank < y->rank ? -1 : 1) : strcmp(x->path, y->path);
@@ -272,7 +277,7 @@ static int by_rank(const void *a, const void *b) {
 /* ---- why not more ---- */
 
 /* Whether what was to be left out went over sockets. */
-static bool null_by_sockets(const struct record_work *work) {
+static bool null_mode_saw_sockets(const struct record_work *work) {
 	bool sockets = false, left_out = false;
 	for (size_t i = 0; i < work->processes.count; i++)
 		sockets |= work->processes.at[i].socket_bytes > 0,
@@ -280,13 +285,14 @@ static bool null_by_sockets(const struct record_work *work) {
 	return sockets && !left_out;
 }
 
-static const char *reason_of(struct record_work *work, const lk_record_request *request) {
+static const char *explain_missing_steps(struct record_work *work,
+                                         const lk_record_request *request) {
 	char room[LK_PROGRAM_NAME];
-	if (request->mode == LK_RECORD_MODE_NULL && null_by_sockets(work))
+	if (request->mode == LK_RECORD_MODE_NULL && null_mode_saw_sockets(work))
 		return "null is refused for what communicates by sockets (gloo): where one collective ends "
-			   "and the next begins is not "
+		       "and the next begins is not "
 			   "to be seen there, so that ranks could not leave out the same ones; nothing was "
-			   "left out";
+		       "left out";
 	uint64_t dropped = 0, comms = 0;
 	int steps = 0;
 	for (size_t i = 0; i < work->processes.count; i++) {
@@ -295,11 +301,11 @@ static const char *reason_of(struct record_work *work, const lk_record_request *
 	}
 	if (!work->processes.count && lk_probe_programs(request, room))
 		return "nothing was recorded: no program of the name that is recorded started, and none "
-			   "called MPI_Init (a static "
+		       "called MPI_Init (a static "
 			   "program cannot be recorded; --program names others)";
 	if (!work->processes.count)
 		return "nothing was recorded: no program called MPI_Init; --program NAME records one "
-			   "without MPI";
+		       "without MPI";
 	if (dropped)
 		return lk_arena_printf(&work->arena,
 		                       "%llu calls found no room; a larger --max-mb keeps them",
@@ -308,20 +314,20 @@ static const char *reason_of(struct record_work *work, const lk_record_request *
 		return "no steps: nothing that --step-marker names was seen";
 	if (!steps && comms)
 		return "no steps: the calls of communication do not repeat; --step-marker says what begins "
-			   "one";
+		       "one";
 	if (!steps)
 		return "no steps: neither communication nor files repeat; --step-marker, such as "
-			   "read:NAME, says what begins one";
+		       "read:NAME, says what begins one";
 	return "";
 }
 
 /* ---- the question ---- */
 
-static lk_status work(struct record_work *record_work, const lk_record_request *request,
-                      lk_error *err) {
+static lk_status run_and_sum_up(struct record_work *record_work, const lk_record_request *request,
+                                lk_error *err) {
 	lk_run_end end = {0};
 	const char *out = request->out ? request->out : "recording";
-	LK_TRY(make_folder(record_work, out, err));
+	LK_TRY(make_recording_folder(record_work, out, err));
 	lk_status status =
 		lk_record_scratch_open(request, record_work->folder, &record_work->scratch, err);
 	if (status == LK_OK)
@@ -331,13 +337,13 @@ static lk_status work(struct record_work *record_work, const lk_record_request *
 		status = lk_record_scratch_sum(&record_work->scratch, &record_work->arena, err);
 	lk_record_scratch_remove(&record_work->scratch);
 	if (status != LK_OK) return rmdir(record_work->folder), status;
-	LK_TRY(visit(record_work->folder, add_process, record_work, err));
+	LK_TRY(visit_recordings(record_work->folder, add_recorded_process, record_work, err));
 	if (record_work->processes.count)
 		qsort(record_work->processes.at, record_work->processes.count,
-		      sizeof *record_work->processes.at, by_rank);
+		      sizeof *record_work->processes.at, compare_process_ranks);
 	if (record_work->files.count)
 		qsort(record_work->files.at, record_work->files.count, sizeof *record_work->files.at,
-		      by_time);
+		      compare_file_times);
 	lk_record_answer *answer = &record_work->result;
 	answer->out = lk_arena_strdup(&record_work->arena, out);
 	answer->status = end.end == LK_RECORD_STEPS_DONE  ? 0
@@ -357,7 +363,7 @@ static lk_status work(struct record_work *record_work, const lk_record_request *
 	answer->posed = request->mode == LK_RECORD_MODE_AS_RANK;
 	answer->store_requests = end.served.requests, answer->store_made_up = end.served.made_up;
 	answer->store_wrong = lk_arena_strdup(&record_work->arena, end.served.wrong);
-	answer->reason = reason_of(record_work, request);
+	answer->reason = explain_missing_steps(record_work, request);
 	return answer->out && answer->reason && answer->store_wrong ? LK_OK : lk_oom(err);
 }
 
@@ -367,12 +373,12 @@ lk_status lk_record(const lk_record_request *request, lk_record_answer **out, lk
 		return lk_hint(err, "it stands behind --, as in lockstep record -- mpirun -n 2 ./train");
 	}
 	lk_record_request posed = *request;
-	LK_TRY(lk_record_pose(&posed, err));
+	LK_TRY(lk_record_check_emulated(&posed, err));
 	struct record_work *record_work = calloc(1, sizeof *record_work);
 	if (!record_work) return lk_oom(err);
 	record_work->result.memory_owner = record_work;
 	record_work->paths = lk_intern_new();
-	lk_status status = record_work->paths ? work(record_work, &posed, err) : lk_oom(err);
+	lk_status status = record_work->paths ? run_and_sum_up(record_work, &posed, err) : lk_oom(err);
 	if (status != LK_OK) lk_record_free(&record_work->result);
 	else *out = &record_work->result;
 	return status;

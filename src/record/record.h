@@ -78,7 +78,7 @@ lk_status lk_record_command(const lk_record_request *request, const lk_probe_set
 /* ---- record_posed.c ---- */
 
 /* Sets the mode of a command that is to pose as ranks, or says what is wrong with it. */
-lk_status lk_record_pose(lk_record_request *request, lk_error *err);
+lk_status lk_record_check_emulated(lk_record_request *request, lk_error *err);
 /* The command as it is, or as one rank after another of a pretended world, until a run fails.
  * `folder` is absolute. */
 lk_status lk_record_runs(const lk_record_request *request, const char *folder, const char *scratch,

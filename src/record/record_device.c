@@ -13,7 +13,7 @@
 
 #include "record/record.h"
 
-static bool loads_nccl(const lk_record_request *request) {
+static bool command_loads_nccl(const lk_record_request *request) {
 	char room[PATH_MAX];
 	for (int i = 0; i < request->words && i < 64; i++) {
 		const char *path = lk_probe_in_path(request->command[i], room);
@@ -24,16 +24,16 @@ static bool loads_nccl(const lk_record_request *request) {
 	return false;
 }
 
-static lk_status missing(const char *name, lk_error *err) {
+static lk_status fail_missing_library(const char *name, lk_error *err) {
 	lk_fail(err, LK_ERR_IO, name,
 	        "is neither beside lockstep nor in the lib folder of its installation");
 	return lk_hint(err, "`make` builds it, `make install` puts it there");
 }
 
-static lk_status set_shim(lk_arena *arena, lk_probe_settings *out, lk_error *err) {
+static lk_status set_nccl_shim(lk_arena *arena, lk_probe_settings *out, lk_error *err) {
 	const char *shim = lk_probe_file("lockstep-nccl/libnccl.so.2", arena),
 			   *before = getenv("LD_LIBRARY_PATH");
-	if (!shim) return missing("lockstep-nccl/libnccl.so.2", err);
+	if (!shim) return fail_missing_library("lockstep-nccl/libnccl.so.2", err);
 	int folder = (int)(strrchr(shim, '/') - shim);
 	return lk_probe_set(out, "LD_LIBRARY_PATH",
 	                    before && *before ? lk_arena_printf(arena, "%.*s:%s", folder, shim, before)
@@ -41,16 +41,16 @@ static lk_status set_shim(lk_arena *arena, lk_probe_settings *out, lk_error *err
 	                    err);
 }
 
-static lk_status set_plugin(lk_arena *arena, lk_probe_settings *out, lk_error *err) {
+static lk_status set_nccl_plugin(lk_arena *arena, lk_probe_settings *out, lk_error *err) {
 	const char *plugin = lk_probe_file("libnccl-profiler-lockstep.so", arena);
-	if (!plugin) return missing("libnccl-profiler-lockstep.so", err);
+	if (!plugin) return fail_missing_library("libnccl-profiler-lockstep.so", err);
 	LK_TRY(lk_probe_set(out, "LOCKSTEP_RECORD_NCCL_BY", "plugin", err));
 	return lk_probe_set(out, "NCCL_PROFILER_PLUGIN", plugin, err);
 }
 
 /* Its rank, by the names of torchrun, for programs that take it from there. */
-static lk_status set_rank(const lk_record_request *request, lk_arena *arena, lk_probe_settings *out,
-                          lk_error *err) {
+static lk_status set_launcher_rank(const lk_record_request *request, lk_arena *arena,
+                                   lk_probe_settings *out, lk_error *err) {
 	LK_TRY(lk_probe_set(out, "RANK", lk_arena_printf(arena, "%d", request->as_rank), err));
 	LK_TRY(lk_probe_set(out, "WORLD_SIZE", lk_arena_printf(arena, "%d", request->world_size), err));
 	LK_TRY(lk_probe_set(out, "LOCAL_RANK", "0", err)); /* the device that is at hand */
@@ -62,10 +62,11 @@ lk_status lk_probe_device_settings(const lk_record_request *request, lk_arena *a
                                    lk_probe_settings *out, lk_error *err) {
 	static const char *const clocks[] = {"events", "calls", "cupti"};
 	int by = request->nccl != LK_RECORD_NCCL_FOUND ? request->nccl
-	         : loads_nccl(request)                 ? LK_RECORD_NCCL_SHIM
+	         : command_loads_nccl(request)         ? LK_RECORD_NCCL_SHIM
 	                                               : LK_RECORD_NCCL_PRELOAD;
 	LK_TRY(lk_probe_set(out, "LOCKSTEP_RECORD_CUDA", clocks[request->cuda], err));
-	if (by == LK_RECORD_NCCL_SHIM) LK_TRY(set_shim(arena, out, err));
-	if (by == LK_RECORD_NCCL_PLUGIN) LK_TRY(set_plugin(arena, out, err));
-	return request->mode == LK_RECORD_MODE_AS_RANK ? set_rank(request, arena, out, err) : LK_OK;
+	if (by == LK_RECORD_NCCL_SHIM) LK_TRY(set_nccl_shim(arena, out, err));
+	if (by == LK_RECORD_NCCL_PLUGIN) LK_TRY(set_nccl_plugin(arena, out, err));
+	return request->mode == LK_RECORD_MODE_AS_RANK ? set_launcher_rank(request, arena, out, err)
+	                                               : LK_OK;
 }

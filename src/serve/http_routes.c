@@ -77,7 +77,7 @@ static enum MHD_Result get_asset(lk_exchange *exchange) {
 
 /* ---- questions ---- */
 
-static enum MHD_Result busy(lk_exchange *exchange) {
+static enum MHD_Result respond_busy(lk_exchange *exchange) {
 	lk_error err = {0};
 	bool ending = exchange->server->ending;
 	lk_fail(&err, LK_ERR_IO, "server", ending ? "it is ending" : "too many questions wait");
@@ -93,7 +93,7 @@ lk_ask *lk_exchange_ask(lk_exchange *exchange, lk_question_kind kind, const char
 	lk_error err = {0};
 	bool quick = kind == LK_ASK_PREDICT;
 	if (exchange->server->ending) {
-		busy(exchange);
+		respond_busy(exchange);
 		return NULL;
 	}
 	if (!folder && lk_folder_below(exchange->server->folder, ++exchange->server->folders, own,
@@ -121,12 +121,12 @@ lk_ask *lk_exchange_ask(lk_exchange *exchange, lk_question_kind kind, const char
 	lk_ask *ask = lk_ask_new(&question, seconds);
 	if (ask) return ask;
 	lk_folder_remove(question.folder);
-	busy(exchange);
+	respond_busy(exchange);
 	return NULL;
 }
 
 /* The answer was made; the request goes on where it stood. */
-static void resume(void *exchange) {
+static void resume_exchange(void *exchange) {
 	lk_exchange *x = exchange;
 	if (x->suspended) MHD_resume_connection(x->connection), x->server->resumed = true;
 	x->suspended = false;
@@ -134,10 +134,10 @@ static void resume(void *exchange) {
 
 static enum MHD_Result post_predict(lk_exchange *exchange) {
 	if (exchange->page) lk_asks_overtake(&exchange->server->asks, exchange->page);
-	if (exchange->server->asks.waiting >= LK_ASKS_WAITING) return busy(exchange);
+	if (exchange->server->asks.waiting >= LK_ASKS_WAITING) return respond_busy(exchange);
 	lk_ask *ask = lk_exchange_ask(exchange, LK_ASK_PREDICT, NULL, NULL, 0);
 	if (!ask) return MHD_YES;
-	ask->ended = resume, ask->owner = exchange;
+	ask->ended = resume_exchange, ask->owner = exchange;
 	exchange->ask = ask;
 	exchange->suspended = true;
 	MHD_suspend_connection(exchange->connection);
@@ -161,7 +161,7 @@ static enum MHD_Result start_job(lk_exchange *exchange, lk_ask *ask) {
 	                        : NULL;
 	if (!job) {
 		lk_ask_drop(ask);
-		return busy(exchange);
+		return respond_busy(exchange);
 	}
 	lk_asks_submit(&server->asks, ask);
 	return respond_job(exchange, MHD_HTTP_ACCEPTED, job);
@@ -174,7 +174,7 @@ static enum MHD_Result post_plan(lk_exchange *exchange) {
 static enum MHD_Result post_explain(lk_exchange *exchange) {
 	if (!exchange->upload) exchange->upload = lk_upload_new(exchange);
 	return exchange->upload ? start_job(exchange, lk_upload_ask(exchange->upload, exchange))
-	                        : busy(exchange);
+	                        : respond_busy(exchange);
 }
 
 static const lk_job *find_job(lk_exchange *exchange) {
@@ -217,7 +217,7 @@ static const lk_route routes[] = {
 	{"GET", "/", get_asset, LK_BODY_NONE, true},
 };
 
-static bool leads_to(const lk_route *route, const char *path, const char **rest) {
+static bool route_matches(const lk_route *route, const char *path, const char **rest) {
 	size_t length = strlen(route->path);
 	bool folder = route->path[length - 1] == '/';
 	if (strncmp(route->path, path, length) != 0) return false;
@@ -231,7 +231,7 @@ const lk_route *lk_route_find(const char *method, const char *path, const char *
                               const char **allowed) {
 	const char *wanted = strcmp(method, "HEAD") == 0 ? "GET" : method;
 	for (size_t i = 0; i < sizeof routes / sizeof *routes; i++) {
-		if (!leads_to(&routes[i], path, rest)) continue;
+		if (!route_matches(&routes[i], path, rest)) continue;
 		if (strcmp(routes[i].method, wanted) == 0) return &routes[i];
 		*allowed = *allowed ? "GET, DELETE" : routes[i].method;
 	}

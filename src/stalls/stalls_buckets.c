@@ -24,7 +24,7 @@ struct line {
 
 /* Least squares of seconds = a + b * bytes with weights 1 / seconds^2, calls as often as they are
  * made. */
-static struct line fit(const lk_stalls_size *size, int count) {
+static struct line fit_bucket_line(const lk_stalls_size *size, int count) {
 	double w = 0, x = 0, y = 0, xx = 0, xy = 0;
 	for (int i = 0; i < count; i++) {
 		double weight = size[i].calls / (size[i].seconds * size[i].seconds);
@@ -41,13 +41,13 @@ static struct line fit(const lk_stalls_size *size, int count) {
 	return (struct line){a, b};
 }
 
-static double error_of(const lk_stalls_size *size, int count, struct line l, double *room) {
+static double median_fit_error(const lk_stalls_size *size, int count, struct line l, double *room) {
 	for (int i = 0; i < count; i++)
 		room[i] = fabs(l.per_call + l.per_byte * size[i].bytes - size[i].seconds) / size[i].seconds;
 	return lk_median(room, (size_t)count);
 }
 
-static void predict(lk_stalls_buckets *buckets, double exposed_s, double step_s) {
+static void predict_bucket_steps(lk_stalls_buckets *buckets, double exposed_s, double step_s) {
 	double now = buckets->per_call_s * buckets->calls + buckets->per_byte_s * buckets->bytes;
 	for (int i = 0; i < buckets->count; i++) {
 		struct lk_stalls_bucket *bucket = &buckets->at[i];
@@ -77,15 +77,15 @@ bool lk_stalls_fit_buckets(const lk_stalls_size *sizes, int count, double expose
 	            : n == 1 ? "all calls have one size: calls cannot be told from bytes"
 	                     : "";
 	if (n < 2) return true;
-	struct line l = fit(used, n);
+	struct line l = fit_bucket_line(used, n);
 	out->per_call_s = l.per_call, out->per_byte_s = l.per_byte;
-	out->error = error_of(used, n, l, room);
+	out->error = median_fit_error(used, n, l, room);
 	out->rest_s = fmax(0, exposed_s - l.per_call * out->calls - l.per_byte * out->bytes);
 	/* from one bucket for all down to a thousandth */
 	out->at = LK_ARRAY(arena, struct lk_stalls_bucket, BUCKETS);
 	if (!out->at) return false;
 	for (double parts = 1; out->count < BUCKETS; parts *= 4)
 		out->at[out->count++].bucket_bytes = ceil(out->bytes / parts);
-	predict(out, exposed_s, step_s);
+	predict_bucket_steps(out, exposed_s, step_s);
 	return true;
 }

@@ -40,7 +40,7 @@ double lk_stalls_compute_s(const lk_stalls_model *model) {
 	return model->own + model->waiting + model->interconnect + model->network + model->writing;
 }
 
-static double preparation_s(const lk_stalls_model *model) {
+static double preparation_step_s(const lk_stalls_model *model) {
 	return model->workers > 0 ? model->preparation / model->workers : model->preparation;
 }
 
@@ -48,7 +48,7 @@ double lk_stalls_fetch_s(const lk_stalls_model *model) {
 	double device = lk_stalls_device_s(model);
 	if (model->pipelined) return fmax(0, device - model->hidden);
 	double copying = model->bytes > 0 ? model->bytes / model->memory : 0,
-		   rest = lk_stalls_compute_s(model) + preparation_s(model) + copying;
+		   rest = lk_stalls_compute_s(model) + preparation_step_s(model) + copying;
 	if (!model->kinds) return copying + fmax(0, device - fmin(model->hidden, rest));
 	double sum = 0;
 	for (int i = 0; i < model->kinds; i++)
@@ -57,17 +57,17 @@ double lk_stalls_fetch_s(const lk_stalls_model *model) {
 	return copying + sum / model->kinds;
 }
 
-static const char *largest(double compute, double preparation, double fetch) {
+static const char *largest_stage(double compute, double preparation, double fetch) {
 	if (preparation > compute && preparation >= fetch) return "preparation";
 	return fetch > compute ? "fetch" : "compute";
 }
 
 double lk_stalls_closed(const lk_stalls_model *model, const char **bottleneck) {
-	double compute = lk_stalls_compute_s(model), preparation = preparation_s(model),
+	double compute = lk_stalls_compute_s(model), preparation = preparation_step_s(model),
 		   fetch = lk_stalls_fetch_s(model);
 	double loading = preparation + (model->workers > 0 ? fetch / model->workers : fetch),
 		   device = lk_stalls_device_s(model);
-	const char *what = largest(compute, preparation, fetch);
+	const char *what = largest_stage(compute, preparation, fetch);
 	if (model->pipelined && fmax(device, loading) <= compute) what = "compute";
 	else if (model->pipelined)
 		what = device < loading && preparation >= loading - preparation ? "preparation" : "fetch";
@@ -82,7 +82,7 @@ double lk_stalls_cores_to_hide(const lk_stalls_model *model) {
 }
 
 double lk_stalls_cache_to_hide(const lk_stalls_model *model) {
-	double allowed = fmax(lk_stalls_compute_s(model), preparation_s(model));
+	double allowed = fmax(lk_stalls_compute_s(model), preparation_step_s(model));
 	if (!model->pipelined || model->bytes <= 0 || !isfinite(model->disk)) return NAN;
 	allowed = fmin(allowed, model->workers * allowed - model->preparation + model->hidden);
 	return fmin(1, fmax(0, 1 - allowed * model->disk / model->bytes));
@@ -90,7 +90,7 @@ double lk_stalls_cache_to_hide(const lk_stalls_model *model) {
 
 /* ---- another machine ---- */
 
-static double crowding(double busy, double cores) {
+static double core_crowding(double busy, double cores) {
 	return fmax(1, busy / fmax(cores, 1e-3));
 }
 
@@ -101,7 +101,7 @@ lk_stalls_model lk_stalls_on(const lk_stalls_model *model, const lk_stalls_machi
 	m.own /= machine->speed;
 	if (!isnan(machine->hit)) m.hit = machine->hit;
 	if (isnan(machine->cores)) return m;
-	double slower = crowding(m.busy, machine->cores) / crowding(m.busy, m.cores);
+	double slower = core_crowding(m.busy, machine->cores) / core_crowding(m.busy, m.cores);
 	/* ranks of a host move their messages with the same cores */
 	m.own *= slower, m.interconnect *= slower, m.writing *= slower;
 	if (m.pipelined) m.workers *= machine->cores / m.cores;
@@ -126,7 +126,7 @@ static const struct key keys[] = {
 	{"cache", offsetof(lk_stalls_machine, hit), 0, 1},
 };
 
-static const struct key *find_key(const char *name, lk_error *err) {
+static const struct key *find_machine_key(const char *name, lk_error *err) {
 	const char *names[sizeof keys / sizeof *keys];
 	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
 		names[i] = keys[i].name;
@@ -140,7 +140,7 @@ static const struct key *find_key(const char *name, lk_error *err) {
 	return NULL;
 }
 
-static void say(const struct key *key, double value, char name[160]) {
+static void say_machine_change(const struct key *key, double value, char name[160]) {
 	size_t used = strlen(name);
 	const char *comma = used ? ", " : "";
 	if (strcmp(key->name, "cores") == 0)
@@ -161,12 +161,12 @@ lk_status lk_stalls_machine_of(const char *line, lk_stalls_machine *out, char na
 			return lk_fail(err, LK_ERR_INPUT, "--what-if", "\"%.*s\" is no KEY=VALUE",
 			               (int)(length < 40 ? length : 40), line);
 		snprintf(word, sizeof word, "%.*s", (int)equals, line);
-		const struct key *key = find_key(word, err);
+		const struct key *key = find_machine_key(word, err);
 		if (!key) return LK_ERR_INPUT;
 		snprintf(word, sizeof word, "%.*s", (int)(length - equals - 1), line + equals + 1);
 		double *value = (double *)(void *)((char *)out + key->at);
 		LK_TRY(lk_parse_real(word, key->low, key->high, value, "--what-if", err));
-		say(key, *value, name);
+		say_machine_change(key, *value, name);
 		line += length + (line[length] == ',');
 	}
 	return *name ? LK_OK : lk_fail(err, LK_ERR_INPUT, "--what-if", "nothing is changed");

@@ -26,24 +26,24 @@ enum {
 	AS_THEY_ARE = 1 << 10
 };
 
-static lp_nccl_posed posed[MOST];
+static lp_nccl_emulated table[MOST];
 static uint32_t count;
 static int splits; /* so far */
 
-lp_nccl_posed *lp_nccl_posed_find(const void *comm) {
-	uintptr_t at = (uintptr_t)comm, first = (uintptr_t)posed;
-	return at >= first && at < first + sizeof posed ? &posed[(at - first) / sizeof *posed] : NULL;
+lp_nccl_emulated *lp_nccl_find_emulated(const void *comm) {
+	uintptr_t at = (uintptr_t)comm, first = (uintptr_t)table;
+	return at >= first && at < first + sizeof table ? &table[(at - first) / sizeof *table] : NULL;
 }
 
-static void *add(lp_nccl_posed what) {
+static void *add_emulated_comm(lp_nccl_emulated what) {
 	uint32_t at = __atomic_fetch_add(&count, 1, __ATOMIC_RELAXED);
 	if (at >= MOST) return NULL;
 	what.product = 1;
-	posed[at] = what;
-	return &posed[at];
+	table[at] = what;
+	return &table[at];
 }
 
-static _Noreturn void give_up(const lp_nccl_posed *parent, int color) {
+static _Noreturn void give_up_on_split(const lp_nccl_emulated *parent, int color) {
 	char text[200];
 	int length =
 		snprintf(text, sizeof text,
@@ -57,25 +57,29 @@ static _Noreturn void give_up(const lp_nccl_posed *parent, int color) {
 /* ---- parts ---- */
 
 /* Blocks of `size` and rows at `distance` of `ranks` ranks, as parts of a parent. */
-static lp_nccl_posed block(const lp_nccl_posed *of, int size) {
+static lp_nccl_emulated block_of_ranks(const lp_nccl_emulated *of, int size) {
 	int first = of->rank / size * size;
-	return (lp_nccl_posed){size, of->rank - first, of->first + first * of->stride, of->stride, 1};
+	return (lp_nccl_emulated){size, of->rank - first, of->first + first * of->stride, of->stride,
+	                          1};
 }
-static lp_nccl_posed row(const lp_nccl_posed *of, int distance) {
-	return (lp_nccl_posed){of->ranks / distance, of->rank / distance,
-	                       of->first + of->rank % distance * of->stride, of->stride * distance, 1};
+static lp_nccl_emulated row_of_ranks(const lp_nccl_emulated *of, int distance) {
+	return (lp_nccl_emulated){of->ranks / distance, of->rank / distance,
+	                          of->first + of->rank % distance * of->stride, of->stride * distance,
+	                          1};
 }
 
-void *lp_nccl_pose(int ranks, int rank) {
-	lp_nccl_posed world = {lp_mode.world, lp_mode.rank, 0, 1, 1}, unknown = {ranks, rank, 0, 0, 1};
+void *lp_nccl_emulate_comm(int ranks, int rank) {
+	lp_nccl_emulated world = {lp_mode.world, lp_mode.rank, 0, 1, 1},
+					 unknown = {ranks, rank, 0, 0, 1};
 	if (ranks < 1 || rank < 0 || rank >= ranks) return NULL;
-	if (ranks > world.ranks || world.ranks % ranks) return add(unknown);
-	lp_nccl_posed near = block(&world, ranks), far = row(&world, world.ranks / ranks);
-	return add(near.rank == rank ? near : far.rank == rank ? far : unknown);
+	if (ranks > world.ranks || world.ranks % ranks) return add_emulated_comm(unknown);
+	lp_nccl_emulated near = block_of_ranks(&world, ranks),
+					 far = row_of_ranks(&world, world.ranks / ranks);
+	return add_emulated_comm(near.rank == rank ? near : far.rank == rank ? far : unknown);
 }
 
 /* Item `at` of LOCKSTEP_RECORD_SPLITS; 0 none, negative: a distance. */
-static int said(int at) {
+static int split_setting_at(int at) {
 	const char *list = getenv("LOCKSTEP_RECORD_SPLITS");
 	for (; list && at > 1; at--) {
 		list = strchr(list, ',');
@@ -87,7 +91,7 @@ static int said(int at) {
 }
 
 /* The only part that fits, or the only one of those that divide the parent wholly. */
-static bool infer(const lp_nccl_posed *parent, int color, lp_nccl_posed *out) {
+static bool infer_part(const lp_nccl_emulated *parent, int color, lp_nccl_emulated *out) {
 	int fits = 0, whole = 0;
 	for (int size = 1; size <= parent->ranks; size++) {
 		bool divides = parent->product > 1 && (int64_t)parent->product * size == parent->ranks;
@@ -96,32 +100,33 @@ static bool infer(const lp_nccl_posed *parent, int color, lp_nccl_posed *out) {
 			int distance = parent->ranks / size;
 			if ((far ? parent->rank % distance : parent->rank / size) != color) continue;
 			if (divides ? whole == 0 : whole + fits == 0)
-				*out = far ? row(parent, distance) : block(parent, size);
+				*out = far ? row_of_ranks(parent, distance) : block_of_ranks(parent, size);
 			fits++, whole += divides;
 		}
 	}
 	return whole ? whole == 1 : fits == 1;
 }
 
-void *lp_nccl_pose_part(lp_nccl_posed *parent, int color, int key) {
-	lp_nccl_posed part;
-	int size = said(++splits);
+void *lp_nccl_emulate_part(lp_nccl_emulated *parent, int color, int key) {
+	lp_nccl_emulated part;
+	int size = split_setting_at(++splits);
 	(void)key; /* orders the ranks: by their own order, in what is looked for here */
-	if (size && parent->ranks % size) give_up(parent, color);
-	if (size) part = size < 0 ? row(parent, -size) : block(parent, size);
-	else if (!infer(parent, color, &part)) give_up(parent, color);
+	if (size && parent->ranks % size) give_up_on_split(parent, color);
+	if (size) part = size < 0 ? row_of_ranks(parent, -size) : block_of_ranks(parent, size);
+	else if (!infer_part(parent, color, &part)) give_up_on_split(parent, color);
 	if (parent->product <= parent->ranks / part.ranks) parent->product *= part.ranks;
-	return add(part);
+	return add_emulated_comm(part);
 }
 
-void *lp_nccl_pose_rest(const lp_nccl_posed *parent, const int *without, int left_out) {
+void *lp_nccl_emulate_rest(const lp_nccl_emulated *parent, const int *without, int left_out) {
 	int before = 0;
 	for (int i = 0; i < left_out; i++) before += without[i] < parent->rank;
-	return add((lp_nccl_posed){parent->ranks - left_out, parent->rank - before, 0, 0, 1});
+	return add_emulated_comm(
+		(lp_nccl_emulated){parent->ranks - left_out, parent->rank - before, 0, 0, 1});
 }
 
 /* Long lists become first:last:stride. */
-void lp_nccl_posed_list(const lp_nccl_posed *p, char *out, size_t room) {
+void lp_nccl_list_emulated(const lp_nccl_emulated *p, char *out, size_t room) {
 	if (p->ranks > AS_THEY_ARE) {
 		snprintf(out, room, "[%d:%d:%d]", p->first, p->first + (p->ranks - 1) * p->stride,
 		         p->stride);
@@ -136,17 +141,16 @@ void lp_nccl_posed_list(const lp_nccl_posed *p, char *out, size_t room) {
 
 /* ---- what programs ask of communicators ---- */
 
-#define BOTH(kind, name, ...) kind(nccl##name, __VA_ARGS__) kind(pnccl##name, __VA_ARGS__)
-#define ASKS(name, parameters, arguments, answer)      \
-	int name parameters;                               \
-	LP_EXPORT int name parameters {                    \
-		LP_NCCL_REAL(name)                             \
-		lp_nccl_posed *p = lp_nccl_posed_find(comm);   \
-		if (p) {                                       \
-			answer;                                    \
-			return 0;                                  \
-		}                                              \
-		return real ? real arguments : LP_NCCL_ABSENT; \
+#define ASKS(name, parameters, arguments, answer)          \
+	int name parameters;                                   \
+	LP_EXPORT int name parameters {                        \
+		LP_NCCL_REAL(name)                                 \
+		lp_nccl_emulated *p = lp_nccl_find_emulated(comm); \
+		if (p) {                                           \
+			answer;                                        \
+			return 0;                                      \
+		}                                                  \
+		return real ? real arguments : LP_NCCL_ABSENT;     \
 	}
 BOTH(ASKS, CommCount, (const void *comm, int *out), (comm, out), *out = p->ranks)
 BOTH(ASKS, CommUserRank, (const void *comm, int *out), (comm, out), *out = p->rank)
@@ -165,15 +169,15 @@ BOTH(ASKS, RedOpCreatePreMulSum, (int *op, void *scalar, int type, int where, vo
 BOTH(ASKS, RedOpDestroy, (int op, void *comm), (op, comm), (void)p)
 
 /* The real one would look for a network. */
-#define GIVES_ID(name, ...)                                                \
-	int name(lp_nccl_id *out);                                             \
-	LP_EXPORT int name(lp_nccl_id *out) {                                  \
-		static uint32_t given;                                             \
-		LP_NCCL_REAL(name)                                                 \
-		if (!lp_nccl_poses()) return real ? real(out) : LP_NCCL_ABSENT;    \
-		memset(out, 0, sizeof *out);                                       \
-		uint32_t number = __atomic_add_fetch(&given, 1, __ATOMIC_RELAXED); \
-		memcpy(out->bytes, &number, sizeof number);                        \
-		return 0;                                                          \
+#define GIVES_ID(name, ...)                                                    \
+	int name(lp_nccl_id *out);                                                 \
+	LP_EXPORT int name(lp_nccl_id *out) {                                      \
+		static uint32_t given;                                                 \
+		LP_NCCL_REAL(name)                                                     \
+		if (!lp_nccl_is_emulating()) return real ? real(out) : LP_NCCL_ABSENT; \
+		memset(out, 0, sizeof *out);                                           \
+		uint32_t number = __atomic_add_fetch(&given, 1, __ATOMIC_RELAXED);     \
+		memcpy(out->bytes, &number, sizeof number);                            \
+		return 0;                                                              \
 	}
 BOTH(GIVES_ID, GetUniqueId, 0)
