@@ -1,5 +1,4 @@
 /* record.c: runs a command with the probe, then says what the recordings hold. */
-#include <dirent.h>
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -8,7 +7,6 @@
 #include <unistd.h>
 
 #include "record/record.h"
-#include "base/stats.h"
 #include "base/text.h"
 #include "trace/read/read.h"
 
@@ -24,15 +22,6 @@ struct record_work {
 
 /* ---- the folder ---- */
 
-static bool is_empty_recording_folder(const char *folder) {
-	DIR *dir = opendir(folder);
-	bool empty = dir != NULL;
-	for (struct dirent *dirent; dir && empty && (dirent = readdir(dir));)
-		empty = strcmp(dirent->d_name, ".") == 0 || strcmp(dirent->d_name, "..") == 0;
-	if (dir) closedir(dir);
-	return empty;
-}
-
 static lk_status make_recording_folder(struct record_work *work, const char *out, lk_error *err) {
 	if (mkdir(out, 0700) != 0 && errno != EEXIST) {
 		lk_fail(err, LK_ERR_IO, out, "cannot be made: %s", strerror(errno));
@@ -40,89 +29,10 @@ static lk_status make_recording_folder(struct record_work *work, const char *out
 	}
 	if (!realpath(out, work->folder))
 		return lk_fail(err, LK_ERR_IO, out, "cannot be found: %s", strerror(errno));
-	if (is_empty_recording_folder(work->folder)) return LK_OK;
+	if (lk_record_is_empty_folder(work->folder)) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, out,
 	        "is no empty folder; recordings are never mixed or written over");
 	return lk_hint(err, "remove it, or name another one with --out");
-}
-
-/* ---- recordings ---- */
-
-typedef lk_status (*visitor)(void *context, const char *path, lk_error *err);
-
-static lk_status visit_recordings(const char *folder, visitor visit_one, void *context,
-                                  lk_error *err) {
-	DIR *dir = opendir(folder);
-	lk_status status =
-		dir ? LK_OK : lk_fail(err, LK_ERR_IO, folder, "cannot be listed: %s", strerror(errno));
-	for (struct dirent *dirent; status == LK_OK && (dirent = readdir(dir));) {
-		char path[PATH_MAX + NAME_MAX + 2];
-		if (dirent->d_name[0] == '.' || !lk_ends_in(dirent->d_name, LK_RECORDING_ENDING)) continue;
-		snprintf(path, sizeof path, "%s/%s", folder, dirent->d_name);
-		status = visit_one(context, path, err);
-	}
-	if (dir) closedir(dir);
-	return status;
-}
-
-/* One recording without those of forked processes, and its steps. False: it holds nothing yet. */
-static bool load_recording(const char *path, lk_intern *texts, lk_recorded_run *run,
-                           lk_recorded_steps *steps) {
-	lk_recording recording;
-	lk_error ignored;
-	*steps = (lk_recorded_steps){.calls = 0};
-	if (lk_recording_open(path, &recording, &ignored) != LK_OK) return false;
-	bool good = lk_recorded_take(&recording, NULL, texts, run, &ignored) == LK_OK;
-	if (good && lk_recorded_find_steps(run, steps, &ignored) != LK_OK) steps->begin.count = 0;
-	lk_recording_close(&recording);
-	return good;
-}
-
-static int count_recorded_steps(const lk_recorded_steps *steps) {
-	return steps->begin.count ? (int)steps->begin.count - 1 : 0;
-}
-
-static lk_status median_step_time(const lk_recorded_steps *steps, double *out, lk_error *err) {
-	int count = count_recorded_steps(steps);
-	double *each = malloc(((size_t)count + 1) * sizeof *each);
-	*out = NAN;
-	if (!each) return lk_oom(err);
-	for (int i = 0; i < count; i++)
-		each[i] = 1e-9 * (double)(steps->begin.at[i + 1] - steps->begin.at[i]);
-	if (count) *out = lk_median(each, (size_t)count);
-	free(each);
-	return LK_OK;
-}
-
-struct so_far {
-	int rank; /* that is looked for; -1 all */
-	int steps;
-	double step_s;
-};
-
-static lk_status keep_most_steps(void *context, const char *path, lk_error *err) {
-	struct so_far *most = context;
-	lk_recorded_run run;
-	lk_recorded_steps steps;
-	lk_intern *texts = lk_intern_new();
-	if (texts && load_recording(path, texts, &run, &steps)) {
-		bool asked = most->rank < 0 || run.head.rank == most->rank;
-		if (asked && count_recorded_steps(&steps) > most->steps &&
-		    median_step_time(&steps, &most->step_s, err) == LK_OK)
-			most->steps = count_recorded_steps(&steps);
-		lk_vec_free(&steps.begin);
-		lk_recorded_free(&run);
-	}
-	lk_intern_free(texts);
-	return LK_OK;
-}
-
-int lk_record_steps_so_far(const char *folder, int rank, double *step_s) {
-	struct so_far most = {.rank = rank};
-	lk_error ignored;
-	visit_recordings(folder, keep_most_steps, &most, &ignored);
-	*step_s = most.step_s;
-	return most.steps;
 }
 
 /* ---- what a process did ---- */
@@ -239,13 +149,13 @@ static lk_status describe_process(struct record_work *work, const char *path,
 		.left_out = head->left_out,
 		.cost_s = 1e-9 * head->cost_ns,
 		.files = (int)run->files.count,
-		.steps = count_recorded_steps(steps)};
+		.steps = lk_record_count_steps(steps)};
 	for (size_t i = 0; i < run->calls.count; i++)
 		add_call_to_process(process, i ? &run->calls.at[i - 1].record : NULL,
 		                    &run->calls.at[i].record, lk_recorded_by_pipe(run, &run->calls.at[i]));
 	if (head->end_ns > 0 && 1e-9 * (double)head->end_ns > process->wall_s)
 		process->wall_s = 1e-9 * (double)head->end_ns;
-	return process->path && process->program ? median_step_time(steps, &process->step_s, err)
+	return process->path && process->program ? lk_record_step_time(steps, &process->step_s, err)
 	                                         : lk_oom(err);
 }
 
@@ -258,7 +168,7 @@ static lk_status add_recorded_process(void *context, const char *path, lk_error 
 	if (!texts) return lk_oom(err);
 	lk_status status = LK_OK;
 	if (stat(path, &info) == 0) work->result.bytes += (double)info.st_size;
-	if (load_recording(path, texts, &run, &steps)) {
+	if (lk_record_load(path, texts, &run, &steps)) {
 		status = describe_process(work, path, &run, &steps, err);
 		if (status == LK_OK) status = add_file_traffic(work, &run, err);
 		lk_vec_free(&steps.begin);
@@ -290,22 +200,22 @@ static const char *explain_missing_steps(struct record_work *work,
 	char room[LK_PROGRAM_NAME];
 	if (request->mode == LK_RECORD_MODE_NULL && null_mode_saw_sockets(work))
 		return "null is refused for what communicates by sockets (gloo): where one collective ends "
-		       "and the next begins is not "
+			   "and the next begins is not "
 			   "to be seen there, so that ranks could not leave out the same ones; nothing was "
-		       "left out";
+			   "left out";
 	uint64_t dropped = 0, comms = 0;
 	int steps = 0;
 	for (size_t i = 0; i < work->processes.count; i++) {
 		const lk_record_process *process = &work->processes.at[i];
 		dropped += process->dropped, comms += process->comms, steps += process->steps;
 	}
-	if (!work->processes.count && lk_probe_programs(request, room))
+	if (!work->processes.count && lk_record_programs(request, room))
 		return "nothing was recorded: no program of the name that is recorded started, and none "
-		       "called MPI_Init (a static "
+			   "called MPI_Init (a static "
 			   "program cannot be recorded; --program names others)";
 	if (!work->processes.count)
 		return "nothing was recorded: no program called MPI_Init; --program NAME records one "
-		       "without MPI";
+			   "without MPI";
 	if (dropped)
 		return lk_arena_printf(&work->arena,
 		                       "%llu calls found no room; a larger --max-mb keeps them",
@@ -314,10 +224,10 @@ static const char *explain_missing_steps(struct record_work *work,
 		return "no steps: nothing that --step-marker names was seen";
 	if (!steps && comms)
 		return "no steps: the calls of communication do not repeat; --step-marker says what begins "
-		       "one";
+			   "one";
 	if (!steps)
 		return "no steps: neither communication nor files repeat; --step-marker, such as "
-		       "read:NAME, says what begins one";
+			   "read:NAME, says what begins one";
 	return "";
 }
 
@@ -337,7 +247,7 @@ static lk_status run_and_sum_up(struct record_work *record_work, const lk_record
 		status = lk_record_scratch_sum(&record_work->scratch, &record_work->arena, err);
 	lk_record_scratch_remove(&record_work->scratch);
 	if (status != LK_OK) return rmdir(record_work->folder), status;
-	LK_TRY(visit_recordings(record_work->folder, add_recorded_process, record_work, err));
+	LK_TRY(lk_record_visit(record_work->folder, add_recorded_process, record_work, err));
 	if (record_work->processes.count)
 		qsort(record_work->processes.at, record_work->processes.count,
 		      sizeof *record_work->processes.at, compare_process_ranks);

@@ -79,7 +79,7 @@ static lk_status check_emulated_request(const lk_record_request *request, lk_err
 		               "and --ranks exclude one another; --ranks takes all of them");
 	if (request->mode == LK_RECORD_MODE_NULL)
 		return lk_fail(err, LK_ERR_INPUT, "--mode null", "and --world exclude one another");
-	if (!request->program && !lk_probe_programs(request, room)) {
+	if (!request->program && !lk_record_programs(request, room)) {
 		lk_fail(err, LK_ERR_INPUT, request->command[0],
 		        "starts programs, but a single process is to pose as a rank");
 		return lk_hint(err, "give the training program itself, without mpirun; --program NAME if a "
@@ -105,12 +105,12 @@ lk_status lk_record_check_emulated(lk_record_request *request, lk_error *err) {
 /* Where PyTorch finds the store of the absent ranks, which it takes for that of torchrun's agent:
  * so that rank 0 asks it too, instead of serving one itself. */
 static lk_status set_store_address(const lk_store_server *store, lk_arena *arena,
-                                   lk_probe_settings *settings, lk_error *err) {
-	LK_TRY(lk_probe_set(settings, "MASTER_ADDR", "127.0.0.1", err));
-	LK_TRY(lk_probe_set(settings, "MASTER_PORT", lk_arena_printf(arena, "%d", lk_store_port(store)),
-	                    err));
-	LK_TRY(lk_probe_set(settings, "TORCHELASTIC_RESTART_COUNT", "0", err));
-	return lk_probe_set(settings, "TORCHELASTIC_USE_AGENT_STORE", "True", err);
+                                   lk_record_settings *settings, lk_error *err) {
+	LK_TRY(lk_record_set(settings, "MASTER_ADDR", "127.0.0.1", err));
+	LK_TRY(lk_record_set(settings, "MASTER_PORT",
+	                     lk_arena_printf(arena, "%d", lk_store_port(store)), err));
+	LK_TRY(lk_record_set(settings, "TORCHELASTIC_RESTART_COUNT", "0", err));
+	return lk_record_set(settings, "TORCHELASTIC_USE_AGENT_STORE", "True", err);
 }
 
 static lk_status serve_absent_ranks(const lk_record_request *request, lk_store_server **out,
@@ -124,10 +124,10 @@ static lk_status serve_absent_ranks(const lk_record_request *request, lk_store_s
 static lk_status run_one_recording(const lk_record_request *request, const char *folder,
                                    const char *scratch, lk_arena *arena, lk_run_end *out,
                                    lk_error *err) {
-	lk_probe_settings settings = {0};
+	lk_record_settings settings = {0};
 	lk_store_server *store = NULL;
 	lk_store_served served = {0};
-	lk_status status = lk_probe_settings_of(request, folder, scratch, arena, &settings, err);
+	lk_status status = lk_record_settings_of(request, folder, scratch, arena, &settings, err);
 	if (status == LK_OK && request->mode == LK_RECORD_MODE_AS_RANK)
 		status = serve_absent_ranks(request, &store, err);
 	if (status == LK_OK && store) status = set_store_address(store, arena, &settings, err);

@@ -46,7 +46,7 @@ static bool redirect_standard_streams(const char *output) {
 }
 
 /* The child: never returns. What goes wrong is written to the pipe. */
-static _Noreturn void exec_command(const struct runner *runner, const lk_probe_settings *settings,
+static _Noreturn void exec_command(const struct runner *runner, const lk_record_settings *settings,
                                    char **words, int pipe) {
 	const char *const *more = runner->request->settings;
 	setpgid(0, 0);
@@ -79,7 +79,7 @@ static void take_back_terminal(const struct runner *runner) {
 		tcsetpgrp(STDIN_FILENO, getpgrp());
 }
 
-static lk_status start_command(struct runner *runner, const lk_probe_settings *settings,
+static lk_status start_command(struct runner *runner, const lk_record_settings *settings,
                                char **words, lk_error *err) {
 	int ends[2], code = 0;
 	if (pipe2(ends, O_CLOEXEC) != 0)
@@ -201,7 +201,7 @@ static void wait_for_command(struct runner *runner) {
 	if (runner->out->end != LK_RECORD_ENDED) kill(-runner->child, SIGKILL);
 }
 
-static lk_status run_with_signals_blocked(struct runner *runner, const lk_probe_settings *settings,
+static lk_status run_with_signals_blocked(struct runner *runner, const lk_record_settings *settings,
                                           char **words, lk_error *err) {
 	static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGCHLD, SIGTTOU};
 	sigemptyset(&runner->watched);
@@ -221,7 +221,7 @@ static lk_status run_with_signals_blocked(struct runner *runner, const lk_probe_
 	return status;
 }
 
-lk_status lk_record_command(const lk_record_request *request, const lk_probe_settings *settings,
+lk_status lk_record_command(const lk_record_request *request, const lk_record_settings *settings,
                             const char *folder, lk_run_end *out, lk_error *err) {
 	struct runner r = {.request = request, .folder = folder, .out = out};
 	char **words = calloc((size_t)request->words + 1, sizeof *words);

@@ -32,7 +32,7 @@ static lk_status fail_scratch(const char *path, lk_error *err) {
 	return lk_hint(err, "--scratch names another folder for what the command writes");
 }
 
-static bool is_empty_scratch(const char *path) {
+bool lk_record_is_empty_folder(const char *path) {
 	DIR *dir = opendir(path);
 	bool empty = dir != NULL;
 	for (struct dirent *dirent; empty && (dirent = readdir(dir));)
@@ -48,7 +48,7 @@ static lk_status choose_scratch_folder(const lk_record_request *request, const c
 		if (mkdir(request->scratch, 0700) != 0 && errno != EEXIST)
 			return fail_scratch(request->scratch, err);
 		if (!realpath(request->scratch, scratch->path)) return fail_scratch(request->scratch, err);
-		if (is_empty_scratch(scratch->path)) return LK_OK;
+		if (lk_record_is_empty_folder(scratch->path)) return LK_OK;
 		lk_fail(err, LK_ERR_INPUT, request->scratch, "is no empty folder");
 		return lk_hint(err, "--scratch names one that gets all that the command writes");
 	}

@@ -151,7 +151,7 @@ lk_status lk_stalls_runner_open(const lk_stalls_request *request, lk_arena *aren
 	lk_record_request whose = {
 		.command = request->command, .words = request->words, .program = request->program};
 	*out = (lk_stalls_runner){.request = request, .arena = arena, .marker = request->step_marker};
-	const char *program = lk_probe_programs(&whose, room);
+	const char *program = lk_record_programs(&whose, room);
 	out->python = program && strncmp(program, "python", 6) == 0;
 	LK_TRY(request->one ? split_one_command(out, err) : derive_one_process(out, err));
 	LK_TRY(make_private_folder(out, err));
