@@ -48,10 +48,8 @@ static lk_status note_device_use(lk_composer *composer, const lk_emulated_rank *
 		else *(item->part == LK_PART_ENQUEUE ? &composer->nccl : &composer->mpi) = true;
 	}
 	if (!step->untimed || step->device_ns > 0) return LK_OK;
-	lk_fail(composer->err, LK_ERR_INPUT, rank->path,
-	        "does not tell how long work on its device took");
-	return lk_hint(composer->err,
-	               "record --cuda events, which is the default, or --cuda cupti tells it");
+	lk_fail(composer->err, LK_ERR_INPUT, rank->path, "has no times of the work on its device");
+	return lk_hint(composer->err, "record with --cuda events (the default) or --cuda cupti");
 }
 
 static lk_status read_recorded_rank(struct compose_work *work, const char *path) {
@@ -86,15 +84,15 @@ static lk_status check_recordings_agree(struct compose_work *work) {
 		const lk_emulated_rank *rank = composer->recorded.at[i];
 		if (rank->step.world != composer->world)
 			return lk_fail(composer->err, LK_ERR_INPUT, rank->path,
-			               "is of a world of %d ranks, %s of one of %d", (int)rank->step.world,
+			               "has a world of %d ranks, but %s one of %d", (int)rank->step.world,
 			               first->path, (int)composer->world);
 		if (strcmp(rank->run.head.program, first->run.head.program) != 0)
 			return lk_fail(composer->err, LK_ERR_INPUT, rank->path,
-			               "is of the program %s, %s of %s",
+			               "is of the program %s, but %s of %s",
 			               lk_escape(rank->run.head.program, one, sizeof one), first->path,
 			               lk_escape(first->run.head.program, other, sizeof other));
 		if (rank->step.rank == composer->recorded.at[i - 1]->step.rank)
-			return lk_fail(composer->err, LK_ERR_INPUT, rank->path, "is of rank %d, as is %s",
+			return lk_fail(composer->err, LK_ERR_INPUT, rank->path, "is of rank %d, like %s",
 			               (int)rank->step.rank, composer->recorded.at[i - 1]->path);
 	}
 	return LK_OK;
@@ -141,9 +139,9 @@ static lk_status read_compose_cluster(struct compose_work *work) {
 	const lk_compose_request *request = composer->request;
 	if (!request->cluster) {
 		lk_fail(composer->err, LK_ERR_INPUT, "compose",
-		        "it is not said on which machines the job runs");
-		return lk_hint(composer->err, "--cluster FILE, as lockstep calibrate host writes it, or a "
-		                              "text such as '8 node * 8 h100-sxm'");
+		        "the machines that the job runs on are missing");
+		return lk_hint(composer->err, "give --cluster: a file, as lockstep calibrate host writes "
+		                              "it, or a text such as '8 node * 8 h100-sxm'");
 	}
 	LK_TRY(lk_cluster_parse(&composer->arena, request->cluster, &composer->cluster, composer->err));
 	LK_TRY(lk_host_messages_read(request->cluster, &composer->messages, composer->err));
@@ -157,9 +155,9 @@ static lk_status read_compose_cluster(struct compose_work *work) {
 	if ((composer->nccl || composer->devices) &&
 	    composer->cluster.node[0].device->arch == LK_ARCH_CPU) {
 		lk_fail(composer->err, LK_ERR_INPUT, "--cluster",
-		        "these machines have no GPUs, and the recorded ranks use some");
+		        "these machines have no GPUs, but the recorded ranks use some");
 		return lk_hint(composer->err,
-		               "say machines like those that recorded, such as '8 node * 8 h100-sxm'");
+		               "give machines like those that recorded, such as '8 node * 8 h100-sxm'");
 	}
 	work->result.messages =
 		(size_t)(composer->messages.inside.count + composer->messages.between.count);
@@ -170,14 +168,14 @@ static lk_status read_compose_cluster(struct compose_work *work) {
 			work,
 			lk_arena_printf(
 				&composer->arena,
-				"the cluster has %d node%s, the job takes %d: more of the first kind are assumed",
+				"the cluster has %d node%s, the job needs %d: more of the first kind are assumed",
 				nodes, nodes == 1 ? "" : "s", work->result.nodes)));
 	bool across = work->result.nodes > 1, within = composer->ranks_per_node > 1;
 	if (composer->mpi && ((across && !composer->messages.between.count) ||
 	                      (within && !composer->messages.inside.count)))
-		LK_TRY(add_compose_note(work, "messages of MPI were not all measured on this cluster: what "
-		                              "is missing is reckoned from link rates "
-		                              "(calibrate host --mpi measures it)"));
+		LK_TRY(add_compose_note(
+			work, "not all messages of MPI were measured on this cluster: missing times are "
+		          "computed from link rates (calibrate host --mpi measures them)"));
 	return LK_OK;
 }
 
@@ -334,7 +332,7 @@ static lk_status list_rank_classes(struct compose_work *work) {
 		                            .own_s = step->step_ns * 1e-9,
 		                            .own_low_s = step->low_ns * 1e-9,
 		                            .own_high_s = step->high_ns * 1e-9,
-		                            .beside_s = step->beside_ns * 1e-9,
+		                            .beside_s = step->extra_ns * 1e-9,
 		                            .device_s = step->device_ns * 1e-9,
 		                            .device_low_s = step->device_low_ns * 1e-9,
 		                            .device_high_s = step->device_high_ns * 1e-9,
@@ -397,14 +395,14 @@ static bool starts_collectives_early(const lk_composer *composer) {
 static lk_status note_device_limits(struct compose_work *work) {
 	int untimed = 0;
 	for (size_t i = 0; i < work->classes.count; i++) untimed += work->classes.at[i].untimed;
-	LK_TRY(add_compose_note(work, "work on streams takes as long as on the GPU that recorded, "
-	                              "which had it to itself: what communication takes "
-	                              "from kernels beside it is not counted"));
+	LK_TRY(add_compose_note(
+		work, "work on streams takes as long as on the GPU that recorded, where nothing else ran: "
+	          "how much concurrent communication slows kernels down is not counted"));
 	if (!untimed) return LK_OK;
 	return add_compose_note(
-		work, lk_arena_printf(&work->c.arena,
-	                          "%d pieces of work on streams have no times and count as nothing",
-	                          untimed));
+		work,
+		lk_arena_printf(&work->c.arena, "%d pieces of work on streams have no times and count as 0",
+	                    untimed));
 }
 
 static lk_status note_assumptions(struct compose_work *work, const char *contention) {
@@ -412,25 +410,23 @@ static lk_status note_assumptions(struct compose_work *work, const char *content
 	char text[32];
 	for (size_t i = 0; i < work->classes.count; i++)
 		beside = fmax(beside, work->classes.at[i].beside_s);
-	LK_TRY(add_compose_note(work, "own work and files take as long as recorded (medians over "
-	                              "steps), the processor to itself; the range is their "
-	                              "10 % and 90 % quantile over steps"));
+	LK_TRY(add_compose_note(
+		work, "own work and files take as long as recorded (medians over steps) with nothing else "
+	          "on the processor; the range is their 10 % and 90 % quantile over steps"));
 	if (work->c.devices) LK_TRY(note_device_limits(work));
 	if (contention) LK_TRY(add_compose_note(work, contention));
 	if (starts_collectives_early(&work->c))
-		LK_TRY(add_compose_note(work, work->c.request->progress == LK_PROGRESS_CALLS
-		                                  ? "collectives that were begun go on only while the "
-		                                    "program waits for them; the range's lower end has "
-		                                    "them go on always"
-		                                  : "collectives that were begun go on beside own work"));
+		LK_TRY(add_compose_note(
+			work, work->c.request->progress == LK_PROGRESS_CALLS
+					  ? "non-blocking collectives progress only while the program waits for them; "
+		                "at the range's lower end they always progress"
+					  : "non-blocking collectives progress concurrently with own work"));
 	if (beside > 0.01 * work->result.step_s)
 		LK_TRY(add_compose_note(
-			work,
-			lk_arena_printf(
-				&work->c.arena,
-				"a mean recorded step has up to %s more, that the usual step has not (checkpoints, "
-				"evaluation, interruptions): it is left out",
-				lk_format_seconds(beside, text, sizeof text))));
+			work, lk_arena_printf(&work->c.arena,
+		                          "a mean recorded step takes up to %s longer than the typical one "
+		                          "(checkpoints, evaluation, interruptions): this is left out",
+		                          lk_format_seconds(beside, text, sizeof text))));
 	return LK_OK;
 }
 

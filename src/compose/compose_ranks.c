@@ -40,7 +40,7 @@ struct doings {
 };
 
 struct searcher {
-	lk_composer *c;
+	lk_composer *composer;
 	struct doings *doings; /* [recorded] */
 	bool *fits;            /* [world * recorded] */
 	uint32_t count;        /* recorded */
@@ -115,31 +115,34 @@ static lk_status extend_group_pattern(lk_composer *composer, const lk_emulated_g
 
 lk_status lk_compose_member(lk_composer *composer, uint32_t recorded, uint32_t group, int32_t rank,
                             lk_job_member *out) {
-	const lk_emulated_group *posed_group = &composer->recorded.at[recorded]->step.groups.at[group];
+	const lk_emulated_group *group_of_stand_in =
+		&composer->recorded.at[recorded]->step.groups.at[group];
 	lk_job_division *division = NULL;
 	if (composer->recorded.at[recorded]->step.rank == rank)
-		return *out = (lk_job_member){posed_group->ranks, posed_group->size, posed_group->own},
+		return *out = (lk_job_member){group_of_stand_in->ranks, group_of_stand_in->size,
+		                              group_of_stand_in->own},
 		       LK_OK;
-	LK_TRY(find_or_add_division(composer, posed_group->division, &division));
+	LK_TRY(find_or_add_division(composer, group_of_stand_in->division, &division));
 	*out = division->member[rank];
-	return out->ranks ? LK_OK : extend_group_pattern(composer, posed_group, rank, out);
+	return out->ranks ? LK_OK : extend_group_pattern(composer, group_of_stand_in, rank, out);
 }
 
 int32_t lk_compose_peer(const lk_composer *composer, uint32_t recorded, uint32_t group,
                         const lk_job_member *member, int32_t peer) {
-	const lk_emulated_group *posed_group = &composer->recorded.at[recorded]->step.groups.at[group];
-	if (member->at < 0 || peer < 0 || peer >= posed_group->size) return -1;
-	int32_t at = member->at + (peer - posed_group->own);
+	const lk_emulated_group *group_of_stand_in =
+		&composer->recorded.at[recorded]->step.groups.at[group];
+	if (member->at < 0 || peer < 0 || peer >= group_of_stand_in->size) return -1;
+	int32_t at = member->at + (peer - group_of_stand_in->own);
 	if (at < 0 || at >= member->size) at = ((at % member->size) + member->size) % member->size;
 	return member->ranks[at];
 }
 
 static int32_t find_edge_peer(const struct searcher *searcher, uint32_t q, const struct edge *edge,
                               const lk_job_member *member) {
-	int32_t at =
-		member->at + edge->peer - searcher->c->recorded.at[q]->step.groups.at[edge->group].own;
+	int32_t at = member->at + edge->peer -
+	             searcher->composer->recorded.at[q]->step.groups.at[edge->group].own;
 	if (!edge->around && (at < 0 || at >= member->size)) return -1;
-	return lk_compose_peer(searcher->c, q, edge->group, member, edge->peer);
+	return lk_compose_peer(searcher->composer, q, edge->group, member, edge->peer);
 }
 
 /* ---- what recorded ranks do ---- */
@@ -147,14 +150,14 @@ static int32_t find_edge_peer(const struct searcher *searcher, uint32_t q, const
 static lk_status add_message_edge(struct searcher *searcher, struct doings *doings,
                                   const lk_emulated_item *item, int32_t peer, bool sends) {
 	uint64_t what = lk_hash64((uint64_t)item->bytes ^ lk_hash64((uint64_t)(uint32_t)item->tag));
-	if (peer == -2) return LK_OK; /* MPI_PROC_NULL */
+	if (peer == LK_PEER_NOBODY) return LK_OK; /* MPI_PROC_NULL */
 	for (size_t i = 0; i < doings->edges.count; i++) {
 		struct edge *edge = &doings->edges.at[i];
 		if (edge->group != item->group || edge->peer != peer || edge->sends != sends) continue;
 		edge->what += what;
 		return LK_OK;
 	}
-	if (!lk_push(&doings->edges)) return lk_oom(searcher->c->err);
+	if (!lk_push(&doings->edges)) return lk_oom(searcher->composer->err);
 	*lk_last(&doings->edges) = (struct edge){item->group, peer, sends, false, what};
 	return LK_OK;
 }
@@ -167,24 +170,23 @@ static lk_status add_collective_duty(struct searcher *searcher, struct doings *d
 		doings->duties.at[i].what = lk_hash64(doings->duties.at[i].what ^ what);
 		return LK_OK;
 	}
-	if (!lk_push(&doings->duties)) return lk_oom(searcher->c->err);
+	if (!lk_push(&doings->duties)) return lk_oom(searcher->composer->err);
 	*lk_last(&doings->duties) = (struct duty){item->group, what};
 	return LK_OK;
 }
 
 static lk_status fail_unknown_sender(struct searcher *searcher, uint32_t q) {
-	const lk_emulated_rank *recorded = searcher->c->recorded.at[q];
-	lk_fail(searcher->c->err, LK_ERR_INPUT, recorded->path,
-	        "receives from MPI_ANY_SOURCE: from whom is not known to a process alone");
-	return lk_hint(searcher->c->err,
-	               "let the program name the sender; it cannot be composed otherwise");
+	const lk_emulated_rank *recorded = searcher->composer->recorded.at[q];
+	lk_fail(searcher->composer->err, LK_ERR_INPUT, recorded->path,
+	        "receives from MPI_ANY_SOURCE: the sender is not known to a single process");
+	return lk_hint(searcher->composer->err, "let the program name the sender");
 }
 
 static void mark_ring_shifts(struct searcher *searcher, uint32_t q) {
 	struct doings *doings = &searcher->doings[q];
 	for (size_t i = 0; i < doings->edges.count; i++) {
 		struct edge *edge = &doings->edges.at[i];
-		int32_t own = searcher->c->recorded.at[q]->step.groups.at[edge->group].own;
+		int32_t own = searcher->composer->recorded.at[q]->step.groups.at[edge->group].own;
 		for (size_t k = 0; k < doings->edges.count; k++) {
 			const struct edge *other = &doings->edges.at[k];
 			edge->around =
@@ -195,14 +197,14 @@ static void mark_ring_shifts(struct searcher *searcher, uint32_t q) {
 }
 
 static lk_status collect_rank_duties(struct searcher *searcher, uint32_t q) {
-	const lk_emulated_step *step = &searcher->c->recorded.at[q]->step;
+	const lk_emulated_step *step = &searcher->composer->recorded.at[q]->step;
 	for (size_t i = 0; i < step->items.count; i++) {
 		const lk_emulated_item *item = &step->items.at[i];
 		bool sends = item->what == LK_WHAT_SEND || item->what == LK_WHAT_SENDRECV;
 		bool receives = item->what == LK_WHAT_RECV || item->what == LK_WHAT_SENDRECV;
 		int32_t from = item->what == LK_WHAT_SENDRECV ? item->from : item->peer;
 		if (item->device || item->part == LK_PART_DONE) continue;
-		if (receives && from == -1) return fail_unknown_sender(searcher, q);
+		if (receives && from == LK_PEER_ANY) return fail_unknown_sender(searcher, q);
 		if (sends) LK_TRY(add_message_edge(searcher, &searcher->doings[q], item, item->peer, true));
 		if (receives) LK_TRY(add_message_edge(searcher, &searcher->doings[q], item, from, false));
 		if (!sends && !receives) LK_TRY(add_collective_duty(searcher, &searcher->doings[q], item));
@@ -226,7 +228,7 @@ static lk_status has_other_end_as(struct searcher *searcher, int32_t peer, uint3
 		const struct edge *edge = &doings->edges.at[i];
 		lk_job_member member;
 		if (edge->sends == wanted->sends || edge->what != wanted->what) continue;
-		LK_TRY(lk_compose_member(searcher->c, q, edge->group, peer, &member));
+		LK_TRY(lk_compose_member(searcher->composer, q, edge->group, peer, &member));
 		*out = member.at >= 0 && find_edge_peer(searcher, q, edge, &member) == rank;
 	}
 	return LK_OK;
@@ -252,7 +254,8 @@ static lk_status rank_takes_part(struct searcher *searcher, int32_t rank, const 
 		for (size_t i = 0; i < doings->duties.count && !*out; i++) {
 			lk_job_member own;
 			if (doings->duties.at[i].what != what) continue;
-			LK_TRY(lk_compose_member(searcher->c, q, doings->duties.at[i].group, rank, &own));
+			LK_TRY(
+				lk_compose_member(searcher->composer, q, doings->duties.at[i].group, rank, &own));
 			*out = own.at >= 0 && own.size == comm->size &&
 			       (own.ranks == comm->ranks ||
 			        memcmp(own.ranks, comm->ranks, (size_t)own.size * sizeof *own.ranks) == 0);
@@ -281,14 +284,14 @@ static lk_status stand_in_still_fits(struct searcher *searcher, int32_t rank, ui
 	lk_job_member member;
 	*out = true;
 	for (size_t i = 0; i < doings->edges.count && *out; i++) {
-		LK_TRY(lk_compose_member(searcher->c, q, doings->edges.at[i].group, rank, &member));
+		LK_TRY(lk_compose_member(searcher->composer, q, doings->edges.at[i].group, rank, &member));
 		int32_t peer =
 			member.at < 0 ? -1 : find_edge_peer(searcher, q, &doings->edges.at[i], &member);
 		*out = peer >= 0;
 		if (*out) LK_TRY(has_other_end(searcher, peer, rank, &doings->edges.at[i], out));
 	}
 	for (size_t i = 0; i < doings->duties.count && *out; i++) {
-		LK_TRY(lk_compose_member(searcher->c, q, doings->duties.at[i].group, rank, &member));
+		LK_TRY(lk_compose_member(searcher->composer, q, doings->duties.at[i].group, rank, &member));
 		*out = member.at >= 0;
 		if (*out) LK_TRY(all_members_take_part(searcher, &member, doings->duties.at[i].what, out));
 	}
@@ -310,7 +313,7 @@ static lk_status constrain_peers(struct searcher *searcher, int32_t rank, bool *
 	for (size_t i = 0; i < searcher->doings[own].edges.count; i++) {
 		const struct edge *edge = &searcher->doings[own].edges.at[i];
 		lk_job_member member;
-		LK_TRY(lk_compose_member(searcher->c, own, edge->group, rank, &member));
+		LK_TRY(lk_compose_member(searcher->composer, own, edge->group, rank, &member));
 		int32_t peer = member.at < 0 ? -1 : find_edge_peer(searcher, own, edge, &member);
 		for (uint32_t q = 0; peer >= 0 && q < searcher->count; q++) {
 			bool good = true;
@@ -326,7 +329,7 @@ static lk_status eliminate_stand_ins(struct searcher *searcher) {
 	for (bool changed = true; changed;) {
 		changed = false;
 		memset(searcher->answer, 0, sizeof searcher->answer);
-		for (int32_t rank = 0; rank < searcher->c->world; rank++)
+		for (int32_t rank = 0; rank < searcher->composer->world; rank++)
 			for (uint32_t q = 0; q < searcher->count; q++) {
 				bool good = true;
 				if (*stand_in_flag(searcher, rank, q))
@@ -335,7 +338,7 @@ static lk_status eliminate_stand_ins(struct searcher *searcher) {
 				*stand_in_flag(searcher, rank, q) = false;
 				changed = true;
 			}
-		for (int32_t rank = 0; rank < searcher->c->world; rank++)
+		for (int32_t rank = 0; rank < searcher->composer->world; rank++)
 			LK_TRY(constrain_peers(searcher, rank, &changed));
 	}
 	return LK_OK;
@@ -347,7 +350,7 @@ static uint32_t nearest_stand_in(const struct searcher *searcher, int32_t rank) 
 	uint32_t best = LK_NONE;
 	for (uint32_t q = 0; q < searcher->count; q++) {
 		if (!*stand_in_flag(searcher, rank, q)) continue;
-		if (best == LK_NONE || searcher->c->recorded.at[q]->step.rank <= rank) best = q;
+		if (best == LK_NONE || searcher->composer->recorded.at[q]->step.rank <= rank) best = q;
 	}
 	return best;
 }
@@ -355,14 +358,14 @@ static uint32_t nearest_stand_in(const struct searcher *searcher, int32_t rank) 
 static lk_status fail_no_stand_in(const struct searcher *searcher, int32_t rank) {
 	bool recorded = false;
 	for (uint32_t q = 0; q < searcher->count; q++)
-		recorded = recorded || searcher->c->recorded.at[q]->step.rank == rank;
-	lk_fail(searcher->c->err, LK_ERR_INPUT, searcher->c->request->folder,
-	        recorded ? "of what rank %d communicates, the other ends are in none of the "
-	                   "recordings, nor can they be filled in"
-	                 : "none of the recorded ranks can stand in for rank %d: its messages or "
-	                   "communicators would not fit",
+		recorded = recorded || searcher->composer->recorded.at[q]->step.rank == rank;
+	lk_fail(searcher->composer->err, LK_ERR_INPUT, searcher->composer->request->folder,
+	        recorded ? "the peers of rank %d's communication are in none of the recordings, and "
+	                   "cannot be inferred"
+	                 : "no recorded rank can represent rank %d: its messages or communicators "
+	                   "would not match",
 	        rank);
-	return lk_hint(searcher->c->err,
+	return lk_hint(searcher->composer->err,
 	               recorded ? "record its peers too, with the same --world"
 	                        : "record it too: --ranks ...,%d",
 	               rank);
@@ -370,9 +373,9 @@ static lk_status fail_no_stand_in(const struct searcher *searcher, int32_t rank)
 
 static lk_status take_nearest_stand_ins(struct searcher *searcher) {
 	int32_t first = -1;
-	for (int32_t rank = searcher->c->world; rank-- > 0;) {
-		searcher->c->stand_in[rank] = nearest_stand_in(searcher, rank);
-		if (searcher->c->stand_in[rank] == LK_NONE) first = rank;
+	for (int32_t rank = searcher->composer->world; rank-- > 0;) {
+		searcher->composer->stand_in[rank] = nearest_stand_in(searcher, rank);
+		if (searcher->composer->stand_in[rank] == LK_NONE) first = rank;
 	}
 	return first < 0 ? LK_OK : fail_no_stand_in(searcher, first);
 }
@@ -380,17 +383,17 @@ static lk_status take_nearest_stand_ins(struct searcher *searcher) {
 /* Whether the chosen ones have the other ends of all their messages. */
 static lk_status check_stand_in_choice(struct searcher *searcher, bool *out) {
 	*out = true;
-	for (int32_t rank = 0; rank < searcher->c->world && *out; rank++) {
-		uint32_t own = searcher->c->stand_in[rank];
+	for (int32_t rank = 0; rank < searcher->composer->world && *out; rank++) {
+		uint32_t own = searcher->composer->stand_in[rank];
 		for (size_t i = 0; i < searcher->doings[own].edges.count && *out; i++) {
 			const struct edge *edge = &searcher->doings[own].edges.at[i];
 			lk_job_member member;
-			LK_TRY(lk_compose_member(searcher->c, own, edge->group, rank, &member));
+			LK_TRY(lk_compose_member(searcher->composer, own, edge->group, rank, &member));
 			int32_t peer = member.at < 0 ? -1 : find_edge_peer(searcher, own, edge, &member);
 			*out = peer >= 0;
 			if (*out)
-				LK_TRY(
-					has_other_end_as(searcher, peer, searcher->c->stand_in[peer], rank, edge, out));
+				LK_TRY(has_other_end_as(searcher, peer, searcher->composer->stand_in[peer], rank,
+				                        edge, out));
 		}
 	}
 	return LK_OK;
@@ -398,11 +401,12 @@ static lk_status check_stand_in_choice(struct searcher *searcher, bool *out) {
 
 static lk_status choose_stand_ins(struct searcher *searcher) {
 	bool good;
-	searcher->c->stand_in = LK_ARRAY(&searcher->c->arena, uint32_t, searcher->c->world);
-	if (!searcher->c->stand_in) return lk_oom(searcher->c->err);
+	searcher->composer->stand_in =
+		LK_ARRAY(&searcher->composer->arena, uint32_t, searcher->composer->world);
+	if (!searcher->composer->stand_in) return lk_oom(searcher->composer->err);
 	LK_TRY(take_nearest_stand_ins(searcher));
 	LK_TRY(check_stand_in_choice(searcher, &good));
-	for (int32_t rank = 0; rank < searcher->c->world && !good; rank++) {
+	for (int32_t rank = 0; rank < searcher->composer->world && !good; rank++) {
 		if (only_stand_in_of(searcher, rank) != LK_NONE) continue;
 		uint32_t chosen = nearest_stand_in(searcher, rank);
 		for (uint32_t q = 0; q < searcher->count; q++)
@@ -415,12 +419,12 @@ static lk_status choose_stand_ins(struct searcher *searcher) {
 }
 
 static lk_status search_stand_ins(struct searcher *searcher) {
-	LK_TRY(list_recorded_divisions(searcher->c));
+	LK_TRY(list_recorded_divisions(searcher->composer));
 	for (uint32_t q = 0; q < searcher->count; q++) LK_TRY(collect_rank_duties(searcher, q));
-	for (int32_t rank = 0; rank < searcher->c->world; rank++) {
+	for (int32_t rank = 0; rank < searcher->composer->world; rank++) {
 		for (uint32_t q = 0; q < searcher->count; q++) *stand_in_flag(searcher, rank, q) = true;
 		for (uint32_t q = 0; q < searcher->count; q++) {
-			if (searcher->c->recorded.at[q]->step.rank != rank) continue;
+			if (searcher->composer->recorded.at[q]->step.rank != rank) continue;
 			for (uint32_t other = 0; other < searcher->count; other++)
 				*stand_in_flag(searcher, rank, other) = other == q;
 		}
@@ -432,7 +436,7 @@ static lk_status search_stand_ins(struct searcher *searcher) {
 lk_status lk_compose_stand_in(lk_composer *composer) {
 	struct searcher *searcher = calloc(1, sizeof *searcher);
 	if (!searcher) return lk_oom(composer->err);
-	searcher->c = composer, searcher->count = (uint32_t)composer->recorded.count;
+	searcher->composer = composer, searcher->count = (uint32_t)composer->recorded.count;
 	searcher->doings = calloc(searcher->count + 1, sizeof *searcher->doings);
 	searcher->fits = calloc((size_t)composer->world * searcher->count + 1, sizeof *searcher->fits);
 	lk_status status =

@@ -50,13 +50,13 @@ static lk_coll_kind collective_kind_of(unsigned what) {
 }
 
 double lk_compose_collective_s(const lk_composer *composer, const lk_emulated_item *item,
-                               const int32_t *ranks, int32_t size, bool behind) {
+                               const int32_t *ranks, int32_t size, bool after_another) {
 	/* a barrier, and what moves no bytes, is an all-reduce of nothing */
 	double bytes = item->bytes > 0 ? (double)item->bytes : 1;
 	if (size < 2) return 0;
 	lk_group_shape shape = group_shape_of(composer, ranks, size);
 	return lk_host_collective_measured(&composer->messages, collective_kind_of(item->what), &shape,
-	                                   bytes, behind)
+	                                   bytes, after_another)
 	    .seconds;
 }
 

@@ -78,12 +78,13 @@ static lk_status add_emulated_group(struct reader *reader, const lk_recorded_nam
 		group->division = lk_hash64((uint64_t)(uint32_t)out->rank << 32 | group->number) | 1;
 	if (!read_rank_list(lk_intern_text(reader->run->texts, name->name), out->world, group->size,
 	                    group->ranks))
-		return fail_recording(reader, "has a communicator whose ranks are not all told",
+		return fail_recording(reader, "has a communicator whose ranks are not all known",
 		                      group->number >= FIRST_OF_NCCL
-		                          ? "record --splits says which ranks of the world are in a part"
+		                          ? "give the ranks of each part with record --splits"
 		                          : NULL);
 	if (group->own >= group->size || (group->own >= 0 && group->ranks[group->own] != out->rank))
-		return fail_recording(reader, "has a communicator whose ranks do not fit its own", NULL);
+		return fail_recording(reader, "has a communicator whose ranks do not include its own",
+		                      NULL);
 	for (size_t i = 0; group->own >= 0 && i + 1 < out->groups.count; i++)
 		group->again += out->groups.at[i].own >= 0 && have_same_ranks(&out->groups.at[i], group);
 	return LK_OK;
@@ -230,8 +231,8 @@ static lk_status find_commonest_sequence(struct reader *reader, uint64_t *hash, 
 	}
 	reader->out->steps = (uint32_t)count, reader->out->unlike = (uint32_t)(count - most);
 	if (most < FEWEST_STEPS)
-		return fail_recording(reader, "no two of its steps communicate alike",
-		                      "record more steps, or name a --step-marker");
+		return fail_recording(reader, "no two of its steps have the same communication",
+		                      "record more steps, or give a --step-marker");
 	return LK_OK;
 }
 
@@ -263,7 +264,8 @@ static void add_device_item(struct reader *reader, size_t i, lk_emulated_item *i
 			 awaited = lk_emulated_device_awaited(&reader->device, reader->run, call);
 	const lk_record_entry *entry = &reader->run->calls.at[call].record;
 	uint64_t back = items_since_awaited(reader, i);
-	*item = (lk_emulated_item){.device = (uint8_t)(1 + entry->device.what),
+	*item = (lk_emulated_item){.device = true,
+	                           .what = entry->device.what,
 	                           .direction = entry->device.direction,
 	                           .stream = entry->device.stream,
 	                           .name = lk_emulated_device_name(&reader->device, entry),
@@ -395,7 +397,7 @@ static lk_status find_extra_time(struct reader *reader) {
 		for (size_t i = 0; i < reader->call.count; i++)
 			all += reader->own.at[i] + reader->files.at[i];
 	}
-	reader->out->beside_ns = fmax(0, all / reader->out->steps - reader->out->step_ns);
+	reader->out->extra_ns = fmax(0, all / reader->out->steps - reader->out->step_ns);
 	return LK_OK;
 }
 
@@ -430,14 +432,14 @@ lk_status lk_emulated_step_of(const lk_recorded_run *run, lk_emulated_step *out,
 	struct reader r = {.run = run, .out = out, .err = err};
 	*out = (lk_emulated_step){.run = run, .rank = run->head.rank, .world = run->head.world};
 	if (run->head.mode != LK_RECORDED_AS_RANK) {
-		lk_fail(err, LK_ERR_INPUT, run->path, "was not recorded as a rank of a pretended world");
+		lk_fail(err, LK_ERR_INPUT, run->path, "was not recorded as an emulated rank");
 		return lk_hint(
 			err, "lockstep record --world N --ranks A,B,... -- COMMAND makes such recordings");
 	}
 	bool good =
 		out->world >= 1 && out->world <= MOST_WORLD && out->rank >= 0 && out->rank < out->world;
-	lk_status status = good ? read_emulated_step(&r)
-	                        : fail_recording(&r, "says that it is of an impossible rank", NULL);
+	lk_status status =
+		good ? read_emulated_step(&r) : fail_recording(&r, "has an impossible rank number", NULL);
 	lk_vec_free(&r.call);
 	lk_vec_free(&r.own);
 	lk_vec_free(&r.files);

@@ -31,8 +31,8 @@ struct record {
 /* ---- the file ---- */
 
 static lk_status fail_damaged_parts(const char *path, lk_error *err) {
-	lk_fail(err, LK_ERR_INPUT, path, "no file of finished parts, or not a whole one");
-	return lk_hint(err, "remove it, or name another");
+	lk_fail(err, LK_ERR_INPUT, path, "is not a complete file of finished parts");
+	return lk_hint(err, "remove it, or name another file");
 }
 
 static lk_status read_parts_file(mpi_team *team, lk_error *err) {
@@ -54,7 +54,7 @@ static lk_status read_parts_file(mpi_team *team, lk_error *err) {
 	if (other) {
 		lk_fail(err, LK_ERR_INPUT, team->path,
 		        "the finished parts are those of another command or version");
-		return lk_hint(err, "name another file, or repeat the command as it was");
+		return lk_hint(err, "name another file, or repeat the original command");
 	}
 	return whole ? LK_OK : fail_damaged_parts(team->path, err);
 }

@@ -31,7 +31,7 @@ static lk_status make_recording_folder(struct record_work *work, const char *out
 		return lk_fail(err, LK_ERR_IO, out, "cannot be found: %s", strerror(errno));
 	if (lk_record_is_empty_folder(work->folder)) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, out,
-	        "is no empty folder; recordings are never mixed or written over");
+	        "is not an empty folder; recordings are never mixed or overwritten");
 	return lk_hint(err, "remove it, or name another one with --out");
 }
 
@@ -199,10 +199,9 @@ static const char *explain_missing_steps(struct record_work *work,
                                          const lk_record_request *request) {
 	char room[LK_PROGRAM_NAME];
 	if (request->mode == LK_RECORD_MODE_NULL && null_mode_saw_sockets(work))
-		return "null is refused for what communicates by sockets (gloo): where one collective ends "
-			   "and the next begins is not "
-			   "to be seen there, so that ranks could not leave out the same ones; nothing was "
-			   "left out";
+		return "null mode does not work for communication over sockets (gloo): where one "
+		       "collective ends and the next begins cannot be seen there, so that ranks could not "
+		       "skip the same ones; nothing was left out";
 	uint64_t dropped = 0, comms = 0;
 	int steps = 0;
 	for (size_t i = 0; i < work->processes.count; i++) {
@@ -210,24 +209,23 @@ static const char *explain_missing_steps(struct record_work *work,
 		dropped += process->dropped, comms += process->comms, steps += process->steps;
 	}
 	if (!work->processes.count && lk_record_programs(request, room))
-		return "nothing was recorded: no program of the name that is recorded started, and none "
-			   "called MPI_Init (a static "
-			   "program cannot be recorded; --program names others)";
+		return "nothing was recorded: no program with the recorded name started, and none called "
+		       "MPI_Init (a static program cannot be recorded; --program names others)";
 	if (!work->processes.count)
 		return "nothing was recorded: no program called MPI_Init; --program NAME records one "
 			   "without MPI";
 	if (dropped)
 		return lk_arena_printf(&work->arena,
-		                       "%llu calls found no room; a larger --max-mb keeps them",
+		                       "%llu calls did not fit the recording; use a larger --max-mb",
 		                       (unsigned long long)dropped);
 	if (!steps && request->step_marker)
 		return "no steps: nothing that --step-marker names was seen";
 	if (!steps && comms)
-		return "no steps: the calls of communication do not repeat; --step-marker says what begins "
-			   "one";
+		return "no steps: the calls of communication do not repeat; --step-marker names what "
+		       "begins one";
 	if (!steps)
 		return "no steps: neither communication nor files repeat; --step-marker, such as "
-			   "read:NAME, says what begins one";
+		       "read:NAME, names what begins one";
 	return "";
 }
 
@@ -280,7 +278,7 @@ static lk_status run_and_sum_up(struct record_work *record_work, const lk_record
 lk_status lk_record(const lk_record_request *request, lk_record_answer **out, lk_error *err) {
 	if (request->words < 1 || !request->command[0][0]) {
 		lk_fail(err, LK_ERR_INPUT, "record", "no command is given");
-		return lk_hint(err, "it stands behind --, as in lockstep record -- mpirun -n 2 ./train");
+		return lk_hint(err, "give it after --, as in lockstep record -- mpirun -n 2 ./train");
 	}
 	lk_record_request posed = *request;
 	LK_TRY(lk_record_check_emulated(&posed, err));

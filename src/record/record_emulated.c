@@ -20,14 +20,15 @@ static lk_status add_emulated_rank(rank_list *ranks, long long rank,
                                    const lk_record_request *request, lk_error *err) {
 	const char *where = request->ranks ? "--ranks" : "--as-rank";
 	if (rank >= request->world_size) {
-		lk_fail(err, LK_ERR_INPUT, where, "rank %lld is none of %d", rank, request->world_size);
+		lk_fail(err, LK_ERR_INPUT, where, "rank %lld does not exist in a world of %d ranks", rank,
+		        request->world_size);
 		return lk_hint(err, "ranks count from 0 to %d", request->world_size - 1);
 	}
 	for (size_t i = 0; i < ranks->count; i++)
 		if (ranks->at[i] == rank)
-			return lk_fail(err, LK_ERR_INPUT, where, "rank %lld is named twice", rank);
+			return lk_fail(err, LK_ERR_INPUT, where, "rank %lld is listed twice", rank);
 	if (ranks->count == MOST_RUNS)
-		return lk_fail(err, LK_ERR_INPUT, where, "names more than %d ranks", MOST_RUNS);
+		return lk_fail(err, LK_ERR_INPUT, where, "lists more than %d ranks", MOST_RUNS);
 	if (!lk_push(ranks)) return lk_oom(err);
 	*lk_last(ranks) = (int)rank;
 	return LK_OK;
@@ -66,22 +67,22 @@ static lk_status list_ranks_to_run(const lk_record_request *request, rank_list *
 static lk_status check_emulated_request(const lk_record_request *request, lk_error *err) {
 	char room[LK_PROGRAM_NAME];
 	if (request->as_rank < 0 && !request->ranks) {
-		lk_fail(err, LK_ERR_INPUT, "--world", "it is not said as which rank the command runs");
+		lk_fail(err, LK_ERR_INPUT, "--world", "which rank the command runs as is missing");
 		return lk_hint(err, "--as-rank 5, or --ranks 0,7,8 for several, one after another");
 	}
 	if (request->world_size < 1) {
 		lk_fail(err, LK_ERR_INPUT, request->ranks ? "--ranks" : "--as-rank",
-		        "it is not said of how many ranks");
+		        "the number of ranks of the world is missing");
 		return lk_hint(err, "--world 1024");
 	}
 	if (request->as_rank >= 0 && request->ranks)
 		return lk_fail(err, LK_ERR_INPUT, "--as-rank",
-		               "and --ranks exclude one another; --ranks takes all of them");
+		               "cannot be combined with --ranks; list all ranks in --ranks");
 	if (request->mode == LK_RECORD_MODE_NULL)
-		return lk_fail(err, LK_ERR_INPUT, "--mode null", "and --world exclude one another");
+		return lk_fail(err, LK_ERR_INPUT, "--mode null", "cannot be combined with --world");
 	if (!request->program && !lk_record_programs(request, room)) {
 		lk_fail(err, LK_ERR_INPUT, request->command[0],
-		        "starts programs, but a single process is to pose as a rank");
+		        "starts other programs, but an emulated rank is a single process");
 		return lk_hint(err, "give the training program itself, without mpirun; --program NAME if a "
 		                    "script starts it");
 	}

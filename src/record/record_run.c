@@ -64,7 +64,7 @@ static _Noreturn void exec_command(const struct runner *runner, const lk_record_
 static lk_status fail_start(const char *command, int code, lk_error *err) {
 	lk_fail(err, LK_ERR_INPUT, command, "cannot be started: %s", strerror(code));
 	return code == ENOENT
-	           ? lk_hint(err, "the command stands behind --, as in lockstep record -- ./train")
+	           ? lk_hint(err, "give the command after --, as in lockstep record -- ./train")
 	           : err->status;
 }
 

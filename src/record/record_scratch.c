@@ -49,8 +49,9 @@ static lk_status choose_scratch_folder(const lk_record_request *request, const c
 			return fail_scratch(request->scratch, err);
 		if (!realpath(request->scratch, scratch->path)) return fail_scratch(request->scratch, err);
 		if (lk_record_is_empty_folder(scratch->path)) return LK_OK;
-		lk_fail(err, LK_ERR_INPUT, request->scratch, "is no empty folder");
-		return lk_hint(err, "--scratch names one that gets all that the command writes");
+		lk_fail(err, LK_ERR_INPUT, request->scratch, "is not an empty folder");
+		return lk_hint(err,
+		               "name an empty folder with --scratch; it gets all that the command writes");
 	}
 	if (snprintf(scratch->path, sizeof scratch->path, "%s/scratch", folder) <= LONGEST_SCRATCH)
 		return mkdir(scratch->path, 0700) == 0 ? LK_OK : fail_scratch(scratch->path, err);

@@ -27,7 +27,7 @@ static void *find_in_mpi_libraries(const char *name) {
 
 static void *require_symbol(void *found) {
 	static const char text[] =
-		"lockstep-probe: a function that the program calls is in none of its libraries\n";
+		"lockstep-probe: a function that the program calls was not found in its libraries\n";
 	if (found) return found;
 	if (syscall(SYS_write, 2, text, sizeof text - 1) < 0) abort();
 	abort();

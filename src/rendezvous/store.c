@@ -344,19 +344,19 @@ bool lk_store_take(lk_store *store, lk_store_client *client, const unsigned char
                    size_t size) {
 	if (client->wrong) return false;
 	if (!append_bytes(&client->in, bytes, size, 2 * (size_t)LK_STORE_MOST_REQUEST))
-		return reject_client(client, "sent more than fits a request");
+		return reject_client(client, "sent a request that is too large");
 	size_t done = 0;
 	while (done < client->in.count && find_protocol_form(client)) {
 		struct request r = {
 			store, client, {client->in.at + done + 1, client->in.count - done - 1}, false, false};
 		what kind = request_kind_of(client, client->in.at[done]);
 		if (kind == UNKNOWN)
-			return reject_client(client, "sent what is no request that this store knows");
+			return reject_client(client, "sent a request that this store does not know");
 		size_t said = client->out.count;
 		answer_request(&r, kind);
 		if (r.failed)
-			return reject_client(
-				client, "asked for what cannot be: too much, or a sum of what is no number");
+			return reject_client(client, "sent an impossible request: too large, or an addition to "
+			                             "a value that is not a number");
 		if (r.more) {
 			client->out.count = said;
 			break;

@@ -111,7 +111,7 @@ static lk_status fail_store_port(lk_error *err, int port, const char *what) {
 	lk_fail(err, LK_ERR_IO, "rendezvous", "port %d of the loopback: cannot %s: %s", port, what,
 	        strerror(errno));
 	return lk_hint(
-		err, "MASTER_PORT in the environment names another one; without it any free one is taken");
+		err, "set MASTER_PORT in the environment to another port, or unset it to use any free one");
 }
 
 static lk_status listen_on_loopback(lk_store_server *server, int port, lk_error *err) {

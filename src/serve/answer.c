@@ -118,7 +118,7 @@ static lk_status check_file_access(const struct child *child, bool confined, lk_
 		         strcmp(child->words.files[i].name, "ds_config.json") == 0;
 	if (!names) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, "launch",
-	        "launch lines and scripts can name files, and this kernel cannot keep them away");
+	        "launch lines and scripts can name files, and this kernel cannot deny access to them");
 	return lk_hint(err, "use lockstep %s, or Linux 5.13 or later with Landlock",
 	               child->args.verb->name);
 }

@@ -214,7 +214,7 @@ static void start_ask(lk_asks *asks, lk_ask *ask) {
 		if (ask->child > 0) return;
 		ask->child = 0;
 	}
-	lk_fail(&err, LK_ERR_IO, "answer", "no process can be started: %s", strerror(errno));
+	lk_fail(&err, LK_ERR_IO, "answer", "cannot start a process: %s", strerror(errno));
 	lk_hint(&err, "ask again later");
 	fail_ask(asks, ask, 503, &err);
 }

@@ -29,7 +29,7 @@ static enum MHD_Result refuse_host(lk_exchange *exchange) {
 
 static enum MHD_Result refuse_origin(lk_exchange *exchange) {
 	lk_error err = {0};
-	lk_fail(&err, LK_ERR_INPUT, "Origin", "pages of other sites may not ask");
+	lk_fail(&err, LK_ERR_INPUT, "Origin", "pages of other sites may not send requests");
 	lk_hint(&err, "open the address that lockstep serve printed");
 	return lk_respond_error(exchange, MHD_HTTP_FORBIDDEN, &err);
 }
@@ -47,11 +47,11 @@ static enum MHD_Result refuse_token(lk_exchange *exchange) {
 static enum MHD_Result refuse_path(lk_exchange *exchange, const char *allowed) {
 	lk_error err = {0};
 	if (!allowed) {
-		lk_fail(&err, LK_ERR_INPUT, "path", "there is nothing here");
+		lk_fail(&err, LK_ERR_INPUT, "path", "not found");
 		lk_hint(&err, "see GET /api/v1/openapi.json");
 		return lk_respond_error(exchange, MHD_HTTP_NOT_FOUND, &err);
 	}
-	lk_fail(&err, LK_ERR_INPUT, "method", "this path does not take it");
+	lk_fail(&err, LK_ERR_INPUT, "method", "not allowed for this path");
 	lk_hint(&err, "use %s", allowed);
 	return lk_respond_with(exchange, MHD_HTTP_METHOD_NOT_ALLOWED, &err, MHD_HTTP_HEADER_ALLOW,
 	                       allowed);
@@ -74,7 +74,7 @@ static enum MHD_Result refuse_type(lk_exchange *exchange, const char *type) {
 
 static enum MHD_Result refuse_form(lk_exchange *exchange) {
 	lk_error err = {0};
-	lk_fail(&err, LK_ERR_INPUT, "form", "is not known");
+	lk_fail(&err, LK_ERR_INPUT, "form", "is unknown");
 	lk_hint(&err, "give one of result, report, picture");
 	return lk_respond_error(exchange, MHD_HTTP_BAD_REQUEST, &err);
 }

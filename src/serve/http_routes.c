@@ -70,7 +70,7 @@ static enum MHD_Result get_asset(lk_exchange *exchange) {
 	const char *bytes = lk_asset_find(exchange->rest, &type, &size);
 	if (bytes) return lk_respond_static(exchange, type, bytes, size);
 	lk_error err = {0};
-	lk_fail(&err, LK_ERR_INPUT, "path", "there is nothing here");
+	lk_fail(&err, LK_ERR_INPUT, "path", "not found");
 	lk_hint(&err, "the page is at /");
 	return lk_respond_error(exchange, MHD_HTTP_NOT_FOUND, &err);
 }
@@ -181,7 +181,7 @@ static const lk_job *find_job(lk_exchange *exchange) {
 	const lk_job *job = lk_job_list_find(&exchange->server->jobs, exchange->rest);
 	if (job) return job;
 	lk_error err = {0};
-	lk_fail(&err, LK_ERR_INPUT, "job", "there is none of this number");
+	lk_fail(&err, LK_ERR_INPUT, "job", "unknown job");
 	lk_hint(&err, "only the latest %d are kept", LK_JOBS);
 	lk_respond_error(exchange, MHD_HTTP_NOT_FOUND, &err);
 	return NULL;

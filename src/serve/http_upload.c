@@ -85,7 +85,7 @@ static void write_upload_file(lk_upload *upload, const char *data, size_t size) 
 		ssize_t n = write(upload->file, data, size);
 		if (n < 0 && errno == EINTR) continue;
 		if (n <= 0)
-			fail_upload(upload, 503, "upload", "the disk of the server is full or refuses",
+			fail_upload(upload, 503, "upload", "the disk of the server is full or not writable",
 			            "look at TMPDIR of the server");
 		else data += n, size -= (size_t)n;
 	}
@@ -146,13 +146,14 @@ lk_upload *lk_upload_new(lk_exchange *exchange) {
 	upload->form =
 		MHD_create_post_processor(exchange->connection, FORM_BUFFER, take_form_part, upload);
 	if (!upload->form)
-		fail_upload(upload, 400, "body", "is no form", "send multipart/form-data with a boundary");
+		fail_upload(upload, 400, "body", "is not a form",
+		            "send multipart/form-data with a boundary");
 	return upload;
 }
 
 void lk_upload_take(lk_upload *upload, const char *data, size_t size) {
 	if (upload->form && !upload->status && MHD_post_process(upload->form, data, size) != MHD_YES)
-		fail_upload(upload, 400, "body", "the form is broken", "send multipart/form-data");
+		fail_upload(upload, 400, "body", "the form is malformed", "send multipart/form-data");
 }
 
 static int compare_upload_names(const void *a, const void *b) {

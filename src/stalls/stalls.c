@@ -73,7 +73,7 @@ static lk_status read_configuration_names(struct stalls_work *work) {
 	const char *at = work->request->configurations;
 	for (int c = 0; c < LK_STALLS_CONFIGURATIONS; c++) {
 		work->wanted[c] = !at;
-		work->result.rows[c].note = at ? "not asked for" : "";
+		work->result.rows[c].note = at ? "not requested" : "";
 	}
 	if (!at || strcmp(at, "first") == 0) return LK_OK;
 	while (*at) {
@@ -85,9 +85,10 @@ static lk_status read_configuration_names(struct stalls_work *work) {
 			c++;
 		if (c == LK_STALLS_CONFIGURATIONS) {
 			int shown = (int)(length < 40 ? length : 40);
-			lk_fail(work->err, LK_ERR_INPUT, "--configurations",
-			        "there is none of the name \"%.*s\"", shown, at);
-			return lk_hint(work->err, "one, null, ready, hot, cold, or first alone");
+			lk_fail(work->err, LK_ERR_INPUT, "--configurations", "unknown configuration \"%.*s\"",
+			        shown, at);
+			return lk_hint(work->err,
+			               "the configurations are one, null, ready, hot, cold; or first alone");
 		}
 		work->wanted[c] = true, work->result.rows[c].note = "";
 		at += length + (at[length] == ',');
@@ -99,15 +100,16 @@ static lk_status choose_configurations(struct stalls_work *work) {
 	const lk_stalls_seen *seen = &work->first.seen;
 	bool ranks = seen->ranks > 1;
 	if (work->wanted[LK_STALLS_ONE] && !ranks)
-		leave_out_configuration(work, LK_STALLS_ONE, "there is one process only");
+		leave_out_configuration(work, LK_STALLS_ONE, "there is only one process");
 	if (work->wanted[LK_STALLS_ONE] && !work->runner.one)
-		leave_out_configuration(work, LK_STALLS_ONE,
-		                        "how one process is started is not known; --one says it");
+		leave_out_configuration(
+			work, LK_STALLS_ONE,
+			"how to start one process is not known; give the command with --one");
 	bool mpi = seen->mpi && seen->communications > 0;
 	if (work->wanted[LK_STALLS_NULL] && (!ranks || (!mpi && !seen->torch)))
-		leave_out_configuration(
-			work, LK_STALLS_NULL,
-			"no communication over MPI or Python's torch.distributed, which alone can be left out");
+		leave_out_configuration(work, LK_STALLS_NULL,
+		                        "no communication over MPI or Python's torch.distributed, the only "
+		                        "kinds that can be left out");
 	bool loader = work->runner.python && work->runner.marker && !work->request->step_marker;
 	if (work->wanted[LK_STALLS_READY] && !loader)
 		leave_out_configuration(work, LK_STALLS_READY,
@@ -187,9 +189,10 @@ static const char *find_run_fault(struct stalls_work *work, lk_stalls_configurat
 	double bytes = work->first.seen.loader.bytes, own = run->seen.loader.bytes;
 	if (run->late) return "it took too long (--time-limit)";
 	if (run->status && c == LK_STALLS_ONE)
-		return lk_arena_printf(
-			arena, "the command does not run as one process (exit status %d); --one says how",
-			run->status);
+		return lk_arena_printf(arena,
+		                       "the command does not run as one process (exit status %d); give one "
+		                       "that does with --one",
+		                       run->status);
 	if (run->status) return lk_arena_printf(arena, "it ended with exit status %d", run->status);
 	if (!run->seen.steps) return "it has no steps";
 	if (c == LK_STALLS_ONE && fabs(own - bytes) > 0.05 * bytes)
@@ -199,7 +202,7 @@ static const char *find_run_fault(struct stalls_work *work, lk_stalls_configurat
 			bytes);
 	if (c == LK_STALLS_COLD && !(run->cache.resident <= LK_CACHE_COLD))
 		return isnan(run->cache.resident)
-		           ? "cold not achieved: what is in the page cache cannot be looked at"
+		           ? "cold not achieved: the page cache cannot be inspected"
 		           : lk_arena_printf(arena,
 		                             "cold not achieved: %.0f %% of the files stayed in memory",
 		                             100 * run->cache.resident);
@@ -415,18 +418,18 @@ static bool parts_exceed_step(const lk_stalls_answer *answer) {
 static lk_status add_stalls_notes(struct stalls_work *work) {
 	const lk_stalls_answer *answer = &work->result;
 	if (parts_exceed_step(answer))
-		LK_TRY(add_stalls_note(work,
-		                       "the runs contradict one another, so that the parts are more than "
-		                       "the step: other programs were at "
-		                       "work, or the runs are too short; more --repeats and --steps help"));
+		LK_TRY(add_stalls_note(
+			work,
+			"the runs contradict one another: the parts add up to more than the step. Other "
+		    "programs were running, or the runs are too short; use more --repeats and --steps"));
 	if (answer->rows[LK_STALLS_NULL].runs && !work->last[LK_STALLS_NULL].seen.left_out)
-		LK_TRY(add_stalls_note(work, "the null run left no call out: all are small, or messages; "
-		                             "communication is what their calls "
-		                             "took"));
+		LK_TRY(
+			add_stalls_note(work, "the null run left no call out: all are small, or point-to-point "
+		                          "messages; communication is the time in their calls"));
 	if (answer->rows[LK_STALLS_ONE].runs)
 		LK_TRY(add_stalls_note(
 			work, "one process is taken to do what each rank does%s",
-			work->request->one || !work->runner.program ? "" : "; it posed as rank 0"));
+			work->request->one || !work->runner.program ? "" : "; it ran as an emulated rank 0"));
 	if (answer->rows[LK_STALLS_HOT].runs && answer->rows[LK_STALLS_HOT].resident < 0.95)
 		LK_TRY(add_stalls_note(work, "hot not achieved: %.0f %% of the files were in memory",
 		                       100 * answer->rows[LK_STALLS_HOT].resident));
@@ -434,22 +437,21 @@ static lk_status add_stalls_notes(struct stalls_work *work) {
 	double read = work->last[LK_STALLS_COLD].seen.loader.bytes * answer->ranks *
 	              (work->request->warmup + answer->steps);
 	if (answer->rows[LK_STALLS_COLD].runs && read > cold->bytes)
-		LK_TRY(add_stalls_note(work,
-		                       "the steps read %.2g times the bytes of their files: what is read "
-		                       "again comes from memory, so that "
-		                       "the first pass stalls more than fetch says",
-		                       read / cold->bytes));
+		LK_TRY(
+			add_stalls_note(work,
+		                    "the steps read %.2g times the bytes of their files: repeated reads "
+		                    "come from memory, so that the first pass stalls more than fetch shows",
+		                    read / cold->bytes));
 	bool unknown = false;
 	for (int i = 0; i < answer->change_count; i++) unknown |= isnan(answer->changes[i].step_s);
 	if (unknown)
-		LK_TRY(add_stalls_note(work, "what storage takes of a step is not known without a cold "
-		                             "run, nor what another disk or more in "
-		                             "memory would save"));
+		LK_TRY(add_stalls_note(work, "without a cold run it is not known how long storage takes in "
+		                             "a step, nor what another disk or more caching would save"));
 	for (size_t i = 0; i < work->runner.unguarded.count; i++)
 		LK_TRY(add_stalls_note(work, "not guarded in the further runs: %s",
 		                       work->runner.unguarded.at[i]));
 	if (answer->steps < work->request->steps)
-		LK_TRY(add_stalls_note(work, "only %d steps counted in a run; the means are those of few",
+		LK_TRY(add_stalls_note(work, "only %d steps counted in a run; the means are of few steps",
 		                       answer->steps));
 	work->result.notes = work->notes.at, work->result.note_count = (int)work->notes.count;
 	return LK_OK;
@@ -499,10 +501,9 @@ static lk_status analyse_recording(struct stalls_work *work) {
 	                     NULL, work->err));
 	if (!work->first.seen.steps) {
 		lk_fail(work->err, LK_ERR_INPUT, request->recording,
-		        "holds no recording with more than %d steps", request->warmup);
-		return lk_hint(
-			work->err,
-			"is it a folder that lockstep record made? --warmup says how many steps do not count");
+		        "has no recording with more than %d steps", request->warmup);
+		return lk_hint(work->err, "give a folder that lockstep record made; --warmup is the number "
+		                          "of steps that do not count");
 	}
 	LK_TRY(look_at_first_run(work, request->recording));
 	return answer_from_rounds(work);
@@ -519,15 +520,14 @@ static lk_status analyse_command(struct stalls_work *work) {
 	if (work->request->out) work->result.kept = work->request->out;
 	if (work->first.late)
 		return give_up_stalls(
-			work, "the time limit is over; the command was stopped before its steps were done");
+			work, "the time limit was reached: the command was stopped before its steps were done");
 	if (work->first.status)
 		return give_up_stalls(work, "the command ended with exit status %d; nothing is run again",
 		                      work->first.status);
 	if (!work->first.seen.steps)
 		return give_up_stalls(work,
-		                      "no steps: fewer than %d were seen; --step-marker says what begins "
-		                      "one, --warmup how many do not "
-		                      "count",
+		                      "no steps: fewer than %d were seen; --step-marker names what begins "
+		                      "a step, --warmup the number that do not count",
 		                      work->request->warmup + 1);
 	LK_TRY(
 		look_at_first_run(work, lk_stalls_run_folder(&work->runner, LK_STALLS_CONFIGURATIONS, 0)));
@@ -542,7 +542,7 @@ static lk_status analyse_command(struct stalls_work *work) {
 		if (work->wanted[c]) leave_out_configuration(work, c, "not agreed to");
 	if (!yes && !work->request->configurations)
 		LK_TRY(add_stalls_note(work, "nothing was run again: all is estimated from the first run; "
-		                             "--yes agrees to the runs"));
+		                             "use --yes to agree to the runs"));
 	LK_TRY(answer_from_rounds(work));
 	if (work->result.rows[LK_STALLS_HOT].runs)
 		work->result.shown = lk_stalls_run_folder(&work->runner, LK_STALLS_HOT, 0);
@@ -553,10 +553,11 @@ static lk_status check_stalls_request(const lk_stalls_request *request, lk_error
 	if (request->repeats < 1 || request->repeats > LK_STALLS_REPEATS)
 		return lk_fail(err, LK_ERR_INPUT, "--repeats", "must be 1 to %d", LK_STALLS_REPEATS);
 	if (request->recording && request->words)
-		return lk_fail(err, LK_ERR_INPUT, "--recording", "stands in place of a command");
+		return lk_fail(err, LK_ERR_INPUT, "--recording",
+		               "replaces the command; give one of the two");
 	if (request->recording || request->words) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, "stalls", "no command is given");
-	return lk_hint(err, "it stands behind --, as in lockstep stalls -- mpirun -n 2 ./train");
+	return lk_hint(err, "give it after --, as in lockstep stalls -- mpirun -n 2 ./train");
 }
 
 lk_status lk_stalls(const lk_stalls_request *request, lk_stalls_answer **out, lk_error *err) {

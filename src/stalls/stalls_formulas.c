@@ -189,7 +189,7 @@ static void split_comm_parts(const lk_stalls_rounds *rounds, int with, lk_stalls
 	d = (lk_estimate){fmax(d.mean, 0) + left, d.low + left, d.high + left};
 	const char *how = without == LK_STALLS_ONE
 	                      ? (with == LK_STALLS_READY ? "ready - one" : "hot - one")
-	                  : left > 0.01 * step      ? "with - null, and what null left of messages"
+	                  : left > 0.01 * step      ? "with - null, plus the messages that null keeps"
 	                  : with == LK_STALLS_READY ? "ready - null"
 	                                            : "hot - null";
 	divide_comm_parts(out, &t, d, step, LK_STALLS_MEASURED, how);
@@ -206,7 +206,8 @@ static void split_preparation(const lk_stalls_rounds *rounds, int last, lk_stall
 	}
 	lk_estimate e = recorded_time_of(rounds, last, FIELD(preparation));
 	if (isnan(e.mean))
-		put_unknown_part(out, LK_STALL_PREPARATION, "the recording does not tell it from compute");
+		put_unknown_part(out, LK_STALL_PREPARATION,
+		                 "the recording cannot distinguish it from compute");
 	else
 		put_stall_part(out, LK_STALL_PREPARATION, e, step, LK_STALLS_ESTIMATED,
 		               "reads and the code between them, recorded");
@@ -219,7 +220,7 @@ static void split_fetch(const lk_stalls_rounds *rounds, lk_stalls_answer *out) {
 		               LK_STALLS_MEASURED, "cold - hot");
 		return;
 	}
-	put_unknown_part(out, LK_STALL_FETCH, "cold and hot runs would tell");
+	put_unknown_part(out, LK_STALL_FETCH, "needs cold and hot runs");
 }
 
 /* The rest of the step. Its interval is that of the shortest configuration. */
@@ -268,7 +269,7 @@ void lk_stalls_split(const lk_stalls_rounds *rounds, lk_stalls_answer *out) {
 		               difference_of_runs(rounds, LK_STALLS_NULL, LK_STALLS_ONE), null,
 		               LK_STALLS_MEASURED, "null - one");
 	} else {
-		put_unknown_part(out, LK_STALL_SHARING, "a run of one process and a null run would tell");
+		put_unknown_part(out, LK_STALL_SHARING, "needs a run of one process and a null run");
 	}
 	split_comm_parts(rounds, with, out);
 	split_preparation(rounds, warm, out);

@@ -59,7 +59,7 @@ static lk_status make_private_folder(lk_stalls_runner *runner, lk_error *err) {
 		return realpath(kept, runner->folder) ? LK_OK
 		                                      : lk_fail(err, LK_ERR_IO, kept, "cannot be found");
 	lk_fail(err, LK_ERR_IO, kept, "cannot be made: %s", strerror(errno));
-	return lk_hint(err, "--out names a folder that is not there yet");
+	return lk_hint(err, "--out must name a folder that does not exist yet");
 }
 
 static lk_status add_python_module(lk_stalls_runner *runner, lk_error *err) {
@@ -140,7 +140,7 @@ static lk_status split_one_command(lk_stalls_runner *runner, lk_error *err) {
 	for (char *w = strtok_r(text, " \t\n", &rest); w && runner->one_words < MOST;
 	     w = strtok_r(NULL, " \t\n", &rest))
 		words[runner->one_words++] = w;
-	if (!runner->one_words) return lk_fail(err, LK_ERR_INPUT, "--one", "is no command");
+	if (!runner->one_words) return lk_fail(err, LK_ERR_INPUT, "--one", "is not a command");
 	runner->one = words;
 	return LK_OK;
 }

@@ -132,11 +132,11 @@ static const struct key *find_machine_key(const char *name, lk_error *err) {
 		names[i] = keys[i].name;
 		if (strcmp(names[i], name) == 0) return &keys[i];
 	}
-	lk_fail(err, LK_ERR_INPUT, "--what-if", "\"%.40s\" is nothing that can be changed", name);
+	lk_fail(err, LK_ERR_INPUT, "--what-if", "unknown key \"%.40s\"", name);
 	const char *near = lk_nearest(name, names, sizeof keys / sizeof *keys);
 	if (near)
-		lk_hint(err, "did you mean %s? disk, network, speed, cores and cache are known", near);
-	else lk_hint(err, "disk, network, speed, cores and cache are known, as in disk=2,cores=4");
+		lk_hint(err, "did you mean %s? The keys are disk, network, speed, cores and cache", near);
+	else lk_hint(err, "the keys are disk, network, speed, cores and cache, as in disk=2,cores=4");
 	return NULL;
 }
 
@@ -158,7 +158,7 @@ lk_status lk_stalls_machine_of(const char *line, lk_stalls_machine *out, char na
 		char word[64];
 		size_t length = strcspn(line, ",\n"), equals = strcspn(line, "=,\n");
 		if (length >= sizeof word || equals >= length)
-			return lk_fail(err, LK_ERR_INPUT, "--what-if", "\"%.*s\" is no KEY=VALUE",
+			return lk_fail(err, LK_ERR_INPUT, "--what-if", "\"%.*s\" is not KEY=VALUE",
 			               (int)(length < 40 ? length : 40), line);
 		snprintf(word, sizeof word, "%.*s", (int)equals, line);
 		const struct key *key = find_machine_key(word, err);

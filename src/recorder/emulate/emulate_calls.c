@@ -30,7 +30,7 @@ static lp_emulated_parts *copy_division(const lp_emulated_parts *of) {
 	lp_emulated_parts *out = of ? calloc(1, sizeof *out) : NULL;
 	uint64_t *id = of ? malloc((size_t)of->count * sizeof *id) : NULL;
 	if (!of) return NULL;
-	if (!out || !id) lp_emulate_give_up("there is no memory");
+	if (!out || !id) lp_emulate_give_up("out of memory");
 	memcpy(id, of->id, (size_t)of->count * sizeof *id);
 	*out = (lp_emulated_parts){of->count, lp_emulate_copy_ranks(of->ranks, of->end[of->count - 1]),
 	                           lp_emulate_copy_ranks(of->end, of->count), id};
@@ -75,19 +75,18 @@ static int split_comm(lp_emulated_comm *parent, int colour, int key, lp_handle *
 static int split_comm_by_type(lp_emulated_comm *parent, int type, int key, lp_handle *out) {
 	if (type == UNDEFINED) return split_comm(parent, UNDEFINED, key, out);
 	if (type != SHARED)
-		lp_emulate_give_up("MPI_Comm_split_type is known for MPI_COMM_TYPE_SHARED alone");
+		lp_emulate_give_up("MPI_Comm_split_type is emulated only for MPI_COMM_TYPE_SHARED");
 	return split_comm(parent, lp_emulated.rank / lp_emulated.node, key, out);
 }
 
 /* Who is in a group, its own process says: no other rank need be asked. `id` of the call. */
 static int create_comm_of_group(uint64_t id, lp_handle group, lp_handle *out) {
 	const lp_emulated_group *members = lp_emulate_group_of(group);
-	for (int i = 0; i < members->size; i++)
-		id = lp_emulate_hash(id, (uint64_t)members->ranks[i]);
+	for (int i = 0; i < members->size; i++) id = lp_emulate_hash(id, (uint64_t)members->ranks[i]);
 	*out = COMM_NULL;
 	if (lp_emulate_index_of(members->ranks, members->size, lp_emulated.rank) >= 0)
-		lp_emulate_new_comm(id, lp_emulate_copy_ranks(members->ranks, members->size),
-		                    members->size, out);
+		lp_emulate_new_comm(id, lp_emulate_copy_ranks(members->ranks, members->size), members->size,
+		                    out);
 	return 0;
 }
 
@@ -135,13 +134,13 @@ EMULATED(MPI_Comm_create_group, (lp_handle comm, lp_handle group, int tag, lp_ha
          create_comm_of_group(lp_emulate_hash(known->id ^ UINT64_C(0x6772), (uint64_t)tag), group,
                               out))
 /* What cannot be emulated ends the program with a reason instead of going on with one rank. */
-#define REFUSED(name, parameters, arguments)                                       \
-	int name parameters;                                                           \
-	LP_EXPORT int name parameters {                                                \
-		LP_REAL(name)                                                              \
-		if (lp_is_emulating())                                                     \
-			lp_emulate_give_up("%s cannot be answered by a process alone", #name); \
-		return real arguments;                                                     \
+#define REFUSED(name, parameters, arguments)                                        \
+	int name parameters;                                                            \
+	LP_EXPORT int name parameters {                                                 \
+		LP_REAL(name)                                                               \
+		if (lp_is_emulating())                                                      \
+			lp_emulate_give_up("%s cannot be emulated by a single process", #name); \
+		return real arguments;                                                      \
 	}
 REFUSED(MPI_Intercomm_create, (lp_handle a, int b, lp_handle c, int d, int e, lp_handle *f),
         (a, b, c, d, e, f))

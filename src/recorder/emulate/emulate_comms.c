@@ -45,7 +45,7 @@ void lp_emulate_give_up(const char *format, ...) {
 
 int *lp_emulate_new_ints(int count) {
 	int *out = malloc(((size_t)(count > 0 ? count : 0) + 1) * sizeof *out);
-	if (!out) lp_emulate_give_up("there is no memory");
+	if (!out) lp_emulate_give_up("out of memory");
 	return out;
 }
 
@@ -111,7 +111,7 @@ int lp_emulate_index_of(const int *ranks, int size, int rank) {
 
 static lp_emulated_comm *new_comm_entry(uint64_t id, int *ranks, int size) {
 	lp_emulated_comm *comm = calloc(1, sizeof *comm);
-	if (!comm) lp_emulate_give_up("there is no memory");
+	if (!comm) lp_emulate_give_up("out of memory");
 	*comm = (lp_emulated_comm){.id = id,
 	                           .division = id,
 	                           .size = size,

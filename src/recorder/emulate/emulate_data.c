@@ -1,7 +1,7 @@
-/* emulate_data.c: the calls of a process that runs as an emulated rank: nothing is sent, and what others
- * would have sent is made up by a rule. Where the result is known to hold the own contribution, it
- * does: the own block of gathers and exchanges; of reductions the own operand, as if all others
- * gave the neutral element.
+/* emulate_data.c: the calls of a process that runs as an emulated rank: nothing is sent, and what
+ * others would have sent is made up by a rule. Where the result is known to hold the own
+ * contribution, it does: the own block of gathers and exchanges; of reductions the own operand, as
+ * if all others gave the neutral element.
  *
  *     numbers  numbers from -1 to 1 in buffers of floating-point numbers, the same ones in every
  * run; zeros in others, for a program may go by them, and where the type has no name, for nobody
@@ -41,7 +41,7 @@ static void map_fill_file(const char *path) {
 	struct stat info = {0};
 	int fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0 || fstat(fd, &info) != 0 || info.st_size < 1)
-		lp_emulate_give_up("%s is no file to fill buffers with", path);
+		lp_emulate_give_up("%s is not a file to fill buffers with", path);
 	file_bytes = (size_t)info.st_size;
 	file = mmap(NULL, file_bytes, PROT_READ, MAP_PRIVATE, fd, 0);
 	if (file == MAP_FAILED) lp_emulate_give_up("%s cannot be read", path);
@@ -113,7 +113,7 @@ static void fill_typed(void *to, lp_count count, lp_handle type) {
 		return;
 	}
 	char *packed = malloc(bytes + 1);
-	if (!packed) lp_emulate_give_up("there is no memory");
+	if (!packed) lp_emulate_give_up("out of memory");
 	fill_dense(packed, bytes, type);
 	lp_mpi_copy(packed, (lp_count)bytes, lp_mpi_real.byte, to, count, type);
 	free(packed);
@@ -175,7 +175,7 @@ static struct block alltoallw_block(const lp_mpi_call *call, const void *buffer,
 }
 
 static void emulate_alltoallw(const lp_mpi_call *call, const lp_emulated_comm *comm) {
-	if (!call->type_lists[1]) lp_emulate_give_up("MPI_Alltoallw is known in C alone");
+	if (!call->type_lists[1]) lp_emulate_give_up("MPI_Alltoallw is emulated only in C");
 	for (int i = 0; i < comm->size; i++) {
 		struct block b = alltoallw_block(call, call->recv, 1, i);
 		if (i != comm->rank) fill_typed(b.at, b.count, b.type);
@@ -320,7 +320,7 @@ static void begin_emulation(void) {
 		(lp_emulated_rank){.rank = lp_mode.rank, .world = lp_mode.world, .node = lp_mode.node};
 	if (lp_emulated.world < 1 || lp_emulated.world > LP_EMULATE_MOST_RANKS ||
 	    lp_emulated.rank < 0 || lp_emulated.rank >= lp_emulated.world)
-		lp_emulate_give_up("there is no such rank");
+		lp_emulate_give_up("no such rank");
 	if (lp_emulated.node < 1) lp_emulated.node = 1;
 	lp_emulated.on = true;
 	choose_fill_rule(lp_mode.fill);

@@ -20,7 +20,7 @@ enum {
 static lp_emulated_comm *require_grid(lp_handle handle) {
 	lp_emulated_comm *comm = lp_emulate_find_comm(handle);
 	if (!comm || !comm->dims)
-		lp_emulate_give_up("a communicator is asked for its grid, and has none");
+		lp_emulate_give_up("the grid of a communicator without one is requested");
 	return comm;
 }
 
@@ -45,7 +45,8 @@ static int make_grid_comm(lp_emulated_comm *parent, int dims, const int *dim, co
 	int64_t size = 1;
 	for (int d = 0; d < dims; d++) size *= dim[d] > 0 ? dim[d] : 1;
 	if (size > parent->size)
-		lp_emulate_give_up("a grid of %lld is made of %d ranks", (long long)size, parent->size);
+		lp_emulate_give_up("a grid of %lld ranks is requested of a communicator of %d",
+		                   (long long)size, parent->size);
 	uint64_t id = lp_emulate_next_id(parent);
 	*out = COMM_NULL;
 	if (parent->rank < size)
@@ -73,7 +74,7 @@ static lp_emulated_parts *divide_grid(const lp_emulated_comm *grid, const int *r
 	int count = grid->size / size;
 	lp_emulated_parts *parts = malloc(sizeof *parts);
 	uint64_t *id = malloc((size_t)count * sizeof *id);
-	if (!parts || !id) lp_emulate_give_up("there is no memory");
+	if (!parts || !id) lp_emulate_give_up("out of memory");
 	*parts =
 		(lp_emulated_parts){count, lp_emulate_new_ints(grid->size), lp_emulate_new_ints(count), id};
 	taken = parts->end;

@@ -66,7 +66,8 @@ const lp_emulated_group *lp_emulate_group_of(lp_handle group) {
 	int place = group_index_of(group), size = 0;
 	if (place >= 0 && taken[place]) return &groups[place];
 	if (size_of(group, &size) == 0 && size == 0) return &empty;
-	lp_emulate_give_up("a group of the library itself is used among those of the emulated world");
+	lp_emulate_give_up(
+		"a group of the MPI library itself is mixed with those of the emulated world");
 }
 
 /* ---- algebra ---- */
@@ -80,7 +81,7 @@ static int find_rank_in_group(const lp_emulated_group *group, int rank) {
 /* Which ranks of the world are in a group, for the algebra of large ones. */
 static unsigned char *mark_group_members(const lp_emulated_group *group) {
 	unsigned char *in = calloc((size_t)lp_emulated.world + 1, 1);
-	if (!in) lp_emulate_give_up("there is no memory");
+	if (!in) lp_emulate_give_up("out of memory");
 	for (int i = 0; i < group->size; i++) in[group->ranks[i]] = 1;
 	return in;
 }
@@ -113,7 +114,7 @@ static int include_in_group(const lp_emulated_group *group, int n, const int *wh
 	int *ranks = lp_emulate_new_ints(n);
 	for (int i = 0; i < n; i++) {
 		if (which[i] < 0 || which[i] >= group->size)
-			lp_emulate_give_up("rank %d is asked of a group of %d", which[i], group->size);
+			lp_emulate_give_up("rank %d does not exist in a group of %d", which[i], group->size);
 		ranks[i] = group->ranks[which[i]];
 	}
 	return lp_emulate_new_group(ranks, n, out);
@@ -122,7 +123,7 @@ static int include_in_group(const lp_emulated_group *group, int n, const int *wh
 static int exclude_from_group(const lp_emulated_group *group, int n, const int *which,
                               lp_handle *out) {
 	unsigned char *in = calloc((size_t)group->size + 1, 1);
-	if (!in) lp_emulate_give_up("there is no memory");
+	if (!in) lp_emulate_give_up("out of memory");
 	for (int i = 0; i < n; i++)
 		if (which[i] >= 0 && which[i] < group->size) in[which[i]] = 1;
 	int result = pick_group_ranks(group, in, false, out);
@@ -151,8 +152,8 @@ static int apply_rank_ranges(lp_handle group, int n, const int (*range)[3], bool
                              lp_handle *out) {
 	const lp_emulated_group *of = lp_emulate_group_of(group);
 	int count, *which = expand_rank_ranges(of, n, range, &count);
-	int result = in ? include_in_group(of, count, which, out)
-	                : exclude_from_group(of, count, which, out);
+	int result =
+		in ? include_in_group(of, count, which, out) : exclude_from_group(of, count, which, out);
 	free(which);
 	return result;
 }
@@ -177,7 +178,7 @@ static int translate_group_ranks(lp_handle from, int n, const int *which, lp_han
 	for (int i = 0; i < b->size; i++) at[b->ranks[i]] = i;
 	for (int i = 0; i < n; i++) {
 		if (which[i] != PROC_NULL && (which[i] < 0 || which[i] >= a->size))
-			lp_emulate_give_up("rank %d is asked of a group of %d", which[i], a->size);
+			lp_emulate_give_up("rank %d does not exist in a group of %d", which[i], a->size);
 		out[i] = which[i] == PROC_NULL ? PROC_NULL : at[a->ranks[which[i]]];
 	}
 	free(at);
@@ -206,7 +207,7 @@ static int own_rank_in_group(const lp_emulated_group *group) {
 
 /* ---- the calls ---- */
 
-#define EMULATED_GROUP(name, parameters, arguments, answer)         \
+#define EMULATED_GROUP(name, parameters, arguments, answer)   \
 	int name parameters;                                      \
 	LP_EXPORT int name parameters {                           \
 		LP_REAL(name)                                         \
@@ -214,25 +215,29 @@ static int own_rank_in_group(const lp_emulated_group *group) {
 	}
 
 EMULATED_GROUP(MPI_Group_size, (lp_handle group, int *size), (group, size),
-         (*size = lp_emulate_group_of(group)->size, 0))
+               (*size = lp_emulate_group_of(group)->size, 0))
 EMULATED_GROUP(MPI_Group_rank, (lp_handle group, int *rank), (group, rank),
-         (*rank = own_rank_in_group(lp_emulate_group_of(group)), 0))
-EMULATED_GROUP(MPI_Group_translate_ranks, (lp_handle a, int n, const int *which, lp_handle b, int *out),
-         (a, n, which, b, out), translate_group_ranks(a, n, which, b, out))
+               (*rank = own_rank_in_group(lp_emulate_group_of(group)), 0))
+EMULATED_GROUP(MPI_Group_translate_ranks,
+               (lp_handle a, int n, const int *which, lp_handle b, int *out), (a, n, which, b, out),
+               translate_group_ranks(a, n, which, b, out))
 EMULATED_GROUP(MPI_Group_compare, (lp_handle a, lp_handle b, int *result), (a, b, result),
-         (*result = compare_groups(lp_emulate_group_of(a), lp_emulate_group_of(b)), 0))
+               (*result = compare_groups(lp_emulate_group_of(a), lp_emulate_group_of(b)), 0))
 EMULATED_GROUP(MPI_Group_union, (lp_handle a, lp_handle b, lp_handle *out), (a, b, out),
-         combine_groups(a, b, 1 | 2 | 4, out))
+               combine_groups(a, b, 1 | 2 | 4, out))
 EMULATED_GROUP(MPI_Group_intersection, (lp_handle a, lp_handle b, lp_handle *out), (a, b, out),
-         combine_groups(a, b, 2, out))
+               combine_groups(a, b, 2, out))
 EMULATED_GROUP(MPI_Group_difference, (lp_handle a, lp_handle b, lp_handle *out), (a, b, out),
-         combine_groups(a, b, 1, out))
+               combine_groups(a, b, 1, out))
 EMULATED_GROUP(MPI_Group_incl, (lp_handle group, int n, const int *which, lp_handle *out),
-         (group, n, which, out), include_in_group(lp_emulate_group_of(group), n, which, out))
+               (group, n, which, out), include_in_group(lp_emulate_group_of(group), n, which, out))
 EMULATED_GROUP(MPI_Group_excl, (lp_handle group, int n, const int *which, lp_handle *out),
-         (group, n, which, out), exclude_from_group(lp_emulate_group_of(group), n, which, out))
+               (group, n, which, out),
+               exclude_from_group(lp_emulate_group_of(group), n, which, out))
 EMULATED_GROUP(MPI_Group_range_incl, (lp_handle group, int n, int (*range)[3], lp_handle *out),
-         (group, n, range, out), apply_rank_ranges(group, n, (const int (*)[3])range, true, out))
+               (group, n, range, out),
+               apply_rank_ranges(group, n, (const int (*)[3])range, true, out))
 EMULATED_GROUP(MPI_Group_range_excl, (lp_handle group, int n, int (*range)[3], lp_handle *out),
-         (group, n, range, out), apply_rank_ranges(group, n, (const int (*)[3])range, false, out))
+               (group, n, range, out),
+               apply_rank_ranges(group, n, (const int (*)[3])range, false, out))
 EMULATED_GROUP(MPI_Group_free, (lp_handle * group), (group), free_emulated_group(group))

@@ -76,8 +76,7 @@ static uint32_t load_word(uint32_t *word) {
 
 static uint32_t reserve_shared(size_t bytes) {
 	size_t at = shared->used, end = at + (bytes + 15) / 16 * 16;
-	if (end > SHARED_BYTES - sizeof *shared)
-		lp_emulate_give_up("its splits need more room than there is");
+	if (end > SHARED_BYTES - sizeof *shared) lp_emulate_give_up("its splits need too much memory");
 	shared->used = (uint32_t)end;
 	return (uint32_t)at;
 }
@@ -187,7 +186,7 @@ static void answer_questions(void) {
 void lp_emulate_begin_splits(void) {
 	shared = mmap(NULL, SHARED_BYTES, PROT_READ | PROT_WRITE,
 	              MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (shared == MAP_FAILED) lp_emulate_give_up("there is no memory");
+	if (shared == MAP_FAILED) lp_emulate_give_up("out of memory");
 	shared->program = getpid();
 	shared->silent = -1;
 	pid_t between = fork();
@@ -210,12 +209,11 @@ static void wait_for_answers(const struct question *question) {
 		wait_for_word(&shared->wanted, wanted, 200);
 		if (!shared->asker || kill(shared->asker, 0) != 0)
 			lp_emulate_give_up(
-				"the process that asks other ranks what they say to MPI_Comm_split is gone");
+				"the process that runs copies as other ranks for MPI_Comm_split has ended");
 	}
 	if (question->unknown)
-		lp_emulate_give_up(
-			"rank %d does not come to an MPI_Comm_split that this rank takes part in",
-			shared->silent);
+		lp_emulate_give_up("rank %d does not reach an MPI_Comm_split that this rank takes part in",
+		                   shared->silent);
 }
 
 struct member {
@@ -245,7 +243,7 @@ static lp_emulated_parts *divide_by_colour(const struct question *question, int 
 	struct member *all = calloc((size_t)question->size + 1, sizeof *all);
 	lp_emulated_parts *parts = calloc(1, sizeof *parts);
 	uint64_t *id = calloc((size_t)question->size + 1, sizeof *id);
-	if (!all || !parts || !id) lp_emulate_give_up("there is no memory");
+	if (!all || !parts || !id) lp_emulate_give_up("out of memory");
 	int count = gather_split_members(question, all);
 	*parts = (lp_emulated_parts){0, lp_emulate_new_ints(count), lp_emulate_new_ints(count), id};
 	*own = -1;

@@ -45,11 +45,10 @@ static void *add_emulated_comm(lp_nccl_emulated what) {
 
 static _Noreturn void give_up_on_split(const lp_nccl_emulated *parent, int color) {
 	char text[200];
-	int length =
-		snprintf(text, sizeof text,
-	             "lockstep: as rank %d of %d: which of %d ranks have colour %d in split %d cannot "
-	             "be known; --splits says it\n",
-	             lp_mode.rank, lp_mode.world, parent->ranks, color, splits);
+	int length = snprintf(text, sizeof text,
+	                      "lockstep: as rank %d of %d: which of %d ranks have colour %d in split "
+	                      "%d is not known; give it with --splits\n",
+	                      lp_mode.rank, lp_mode.world, parent->ranks, color, splits);
 	if (syscall(SYS_write, 2, text, (size_t)length) < 0) _exit(SOFTWARE);
 	_exit(SOFTWARE);
 }

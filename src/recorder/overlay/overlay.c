@@ -63,7 +63,7 @@ static void log_inherited_files(void) {
 		snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
 		long length = syscall(SYS_readlinkat, AT_FDCWD, link, path, sizeof path - 1);
 		path[length > 0 ? length : 0] = '\0';
-		lp_overlay_log(path, "was open for writing before");
+		lp_overlay_log(path, "was open for writing before the run");
 	}
 }
 
