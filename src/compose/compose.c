@@ -60,11 +60,17 @@ static lk_status read_recorded_rank(struct compose_work *work, const char *path)
 	lk_status status =
 		rank->path ? lk_recorded_load(rank->path, NULL, composer->texts, &rank->run, composer->err)
 				   : lk_oom(composer->err);
-	if (status != LK_OK) return free(rank), status;
+	if (status != LK_OK) {
+		free(rank);
+		return status;
+	}
 	status = lk_emulated_step_of(&rank->run, &rank->step, composer->err);
 	if (status == LK_OK) status = note_device_use(composer, rank);
 	if (status == LK_OK && !lk_push(&composer->recorded)) status = lk_oom(composer->err);
-	if (status != LK_OK) return free_recorded_rank(rank), status;
+	if (status != LK_OK) {
+		free_recorded_rank(rank);
+		return status;
+	}
 	*lk_last(&composer->recorded) = rank;
 	return LK_OK;
 }
@@ -175,7 +181,7 @@ static lk_status read_compose_cluster(struct compose_work *work) {
 	                      (within && !composer->messages.inside.count)))
 		LK_TRY(add_compose_note(
 			work, "not all messages of MPI were measured on this cluster: missing times are "
-		          "computed from link rates (calibrate host --mpi measures them)"));
+				  "computed from link rates (calibrate host --mpi measures them)"));
 	return LK_OK;
 }
 
@@ -284,9 +290,11 @@ static lk_status find_step_parts(struct compose_work *work, lk_graph *graph, dou
 		lk_compose_parts *parts = &work->classes.at[i].parts;
 		double share = (double)work->classes.at[i].ranks / work->c.world;
 		status = sum_rank_parts(work, graph, &result, i, step_s, parts);
-		sum->device += share * parts->device, sum->own += share * parts->own,
-			sum->files += share * parts->files;
-		sum->transfer += share * parts->transfer, sum->wait += share * parts->wait;
+		sum->device += share * parts->device;
+		sum->own += share * parts->own;
+		sum->files += share * parts->files;
+		sum->transfer += share * parts->transfer;
+		sum->wait += share * parts->wait;
 	}
 	lk_sim_result_free(&result);
 	return status;
@@ -339,8 +347,10 @@ static lk_status list_rank_classes(struct compose_work *work) {
 		                            .untimed = (int)step->untimed};
 		for (size_t i = 0; i < step->items.count; i++) {
 			const lk_emulated_item *item = &step->items.at[i];
-			if (!item->device && item->part != LK_PART_DONE)
-				class->calls++, class->bytes += (double)item->bytes;
+			if (!item->device && item->part != LK_PART_DONE) {
+				class->calls++;
+				class->bytes += (double)item->bytes;
+			}
 		}
 		LK_TRY(list_emulated_ranks(work, q, &class->ranks, &class->stands_for));
 	}
@@ -361,8 +371,8 @@ static void find_step_spread(const struct compose_work *work, lk_compose_slower 
 	for (size_t i = 0; i < work->classes.count; i++) {
 		const lk_compose_class *class = &work->classes.at[i];
 		double share = (double)class->ranks / work->c.world;
-		low->own += share * clamp_spread(class->own_low_s, class->own_s, true),
-			high->own += share * clamp_spread(class->own_high_s, class->own_s, false);
+		low->own += share * clamp_spread(class->own_low_s, class->own_s, true);
+		high->own += share * clamp_spread(class->own_high_s, class->own_s, false);
 		low->device += share * clamp_spread(class->device_low_s, class->device_s, true);
 		high->device += share * clamp_spread(class->device_high_s, class->device_s, false);
 	}
@@ -397,7 +407,7 @@ static lk_status note_device_limits(struct compose_work *work) {
 	for (size_t i = 0; i < work->classes.count; i++) untimed += work->classes.at[i].untimed;
 	LK_TRY(add_compose_note(
 		work, "work on streams takes as long as on the GPU that recorded, where nothing else ran: "
-	          "how much concurrent communication slows kernels down is not counted"));
+			  "how much concurrent communication slows kernels down is not counted"));
 	if (!untimed) return LK_OK;
 	return add_compose_note(
 		work,
@@ -412,14 +422,14 @@ static lk_status note_assumptions(struct compose_work *work, const char *content
 		beside = fmax(beside, work->classes.at[i].beside_s);
 	LK_TRY(add_compose_note(
 		work, "own work and files take as long as recorded (medians over steps) with nothing else "
-	          "on the processor; the range is their 10 % and 90 % quantile over steps"));
+			  "on the processor; the range is their 10 % and 90 % quantile over steps"));
 	if (work->c.devices) LK_TRY(note_device_limits(work));
 	if (contention) LK_TRY(add_compose_note(work, contention));
 	if (starts_collectives_early(&work->c))
 		LK_TRY(add_compose_note(
 			work, work->c.request->progress == LK_PROGRESS_CALLS
 					  ? "non-blocking collectives progress only while the program waits for them; "
-		                "at the range's lower end they always progress"
+						"at the range's lower end they always progress"
 					  : "non-blocking collectives progress concurrently with own work"));
 	if (beside > 0.01 * work->result.step_s)
 		LK_TRY(add_compose_note(
@@ -453,10 +463,11 @@ static lk_status predict_composed_step(struct compose_work *work) {
 		status = lk_graph_write(graph, composer->request->graph, composer->err);
 	lk_graph_free(graph);
 	LK_TRY(status);
-	least.own *= contention[0], most.own *= contention[1];
+	least.own *= contention[0];
+	most.own *= contention[1];
 	LK_TRY(simulate_range_end(work, LK_PROGRESS_ALWAYS, least, &composed->low_s));
 	LK_TRY(simulate_range_end(work, composer->request->progress, most, &composed->high_s));
-	composed->low_s = fmin(composed->low_s, composed->step_s),
+	composed->low_s = fmin(composed->low_s, composed->step_s);
 	composed->high_s = fmax(composed->high_s, composed->step_s);
 	return note_assumptions(work, why);
 }
@@ -477,8 +488,10 @@ static lk_status compose_recordings(struct compose_work *work) {
 		lk_arena_strdup(&composer->arena, lk_escape(composer->recorded.at[0]->run.head.program,
 	                                                program, sizeof program));
 	composed->cluster = lk_arena_strdup(&composer->arena, composer->request->cluster);
-	composed->classes = work->classes.at, composed->class_count = (int)work->classes.count;
-	composed->notes = work->notes.at, composed->note_count = (int)work->notes.count;
+	composed->classes = work->classes.at;
+	composed->class_count = (int)work->classes.count;
+	composed->notes = work->notes.at;
+	composed->note_count = (int)work->notes.count;
 	return composed->program && composed->cluster ? LK_OK : lk_oom(composer->err);
 }
 
@@ -486,7 +499,8 @@ lk_status lk_compose(const lk_compose_request *request, lk_composed **out, lk_er
 	struct compose_work *work = calloc(1, sizeof *work);
 	if (!work) return lk_oom(err);
 	work->result.memory_owner = work;
-	work->c.request = request, work->c.err = err;
+	work->c.request = request;
+	work->c.err = err;
 	lk_status status = compose_recordings(work);
 	if (status != LK_OK) lk_compose_free(&work->result);
 	else *out = &work->result;

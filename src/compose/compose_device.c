@@ -56,8 +56,11 @@ static lk_status list_device_streams(lk_compose_builder *builder, const lk_emula
 		if (!enqueues_work(item)) continue;
 		int at = find_stream_place(device, item->stream);
 		if (at < 0 && device->count == LK_STREAMS) return fail_too_many_streams(builder);
-		if (at < 0)
-			at = device->count++, device->at[at].number = item->stream, device->at[at].lanes = 0;
+		if (at < 0) {
+			at = device->count++;
+			device->at[at].number = item->stream;
+			device->at[at].lanes = 0;
+		}
 		device->at[at].tail = LK_NONE;
 		if (!item->device && item->members > 1) device->at[at].lanes = 1;
 	}
@@ -188,19 +191,22 @@ static lk_status resolve_nccl_call(lk_compose_builder *builder, const lk_emulate
 	if (member->size < 2) return LK_OK;
 	LK_TRY(lk_compose_comm(builder, item->group, &comm));
 	if (!sends && item->what != LK_WHAT_RECV) {
-		out->kind = lk_compose_op_kind(item->what), out->lane = LANE_COLLECTIVES;
+		out->kind = lk_compose_op_kind(item->what);
+		out->lane = LANE_COLLECTIVES;
 		out->seconds = lk_compose_nccl_s(builder->composer, item, member->ranks, member->size);
 		out->key[0] = comm;
-		return *something = true, lk_compose_team(builder, comm, &out->team);
+		*something = true;
+		return lk_compose_team(builder, comm, &out->team);
 	}
 	int32_t other =
 		lk_compose_peer(builder->composer, builder->recorded, item->group, member, item->peer);
 	int32_t from = sends ? builder->rank : other, to = sends ? other : builder->rank;
 	if (other < 0 || other == builder->rank) return LK_OK;
-	out->kind = sends ? LK_OP_SEND : LK_OP_RECV, out->lane = sends ? LANE_SENDS : LANE_RECEIVES;
+	out->kind = sends ? LK_OP_SEND : LK_OP_RECV;
+	out->lane = sends ? LANE_SENDS : LANE_RECEIVES;
 	out->seconds = lk_compose_nccl_message_s(builder->composer, from, to, (double)item->bytes);
-	out->key[0] = comm,
-	out->key[1] = (uint64_t)((to - from + builder->composer->world) % builder->composer->world),
+	out->key[0] = comm;
+	out->key[1] = (uint64_t)((to - from + builder->composer->world) % builder->composer->world);
 	out->key[2] = (uint64_t)from;
 	*something = true;
 	return lk_compose_channel_team(builder, comm, from, to, 0, &out->team);

@@ -302,7 +302,10 @@ static lk_status stand_in_still_fits(struct searcher *searcher, int32_t rank, ui
 static uint32_t only_stand_in_of(const struct searcher *searcher, int32_t rank) {
 	uint32_t found = LK_NONE, count = 0;
 	for (uint32_t q = 0; q < searcher->count; q++)
-		if (*stand_in_flag(searcher, rank, q)) found = q, count++;
+		if (*stand_in_flag(searcher, rank, q)) {
+			found = q;
+			count++;
+		}
 	return count == 1 ? found : LK_NONE;
 }
 
@@ -319,7 +322,10 @@ static lk_status constrain_peers(struct searcher *searcher, int32_t rank, bool *
 			bool good = true;
 			if (*stand_in_flag(searcher, peer, q))
 				LK_TRY(has_other_end_as(searcher, peer, q, rank, edge, &good));
-			if (!good) *stand_in_flag(searcher, peer, q) = false, *changed = true;
+			if (!good) {
+				*stand_in_flag(searcher, peer, q) = false;
+				*changed = true;
+			}
 		}
 	}
 	return LK_OK;
@@ -436,7 +442,8 @@ static lk_status search_stand_ins(struct searcher *searcher) {
 lk_status lk_compose_stand_in(lk_composer *composer) {
 	struct searcher *searcher = calloc(1, sizeof *searcher);
 	if (!searcher) return lk_oom(composer->err);
-	searcher->composer = composer, searcher->count = (uint32_t)composer->recorded.count;
+	searcher->composer = composer;
+	searcher->count = (uint32_t)composer->recorded.count;
 	searcher->doings = calloc(searcher->count + 1, sizeof *searcher->doings);
 	searcher->fits = calloc((size_t)composer->world * searcher->count + 1, sizeof *searcher->fits);
 	lk_status status =

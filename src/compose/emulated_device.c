@@ -45,7 +45,8 @@ static bool measured_part_of(const lk_recorded_run *run, uint32_t i, lk_emulated
 	if (entry->kind == LK_RECORD_DEVICE_WORK && is_device_work(entry)) {
 		const lk_recorded_name *name =
 			entry->device.call ? lk_recorded_find(&run->names, 0, entry->device.call) : NULL;
-		out->ns = (double)(entry->end_ns - entry->start_ns), out->name = name ? name->name : 0;
+		out->ns = (double)(entry->end_ns - entry->start_ns);
+		out->name = name ? name->name : 0;
 		return true;
 	}
 	if (entry->kind != LK_RECORD_DEVICE_CALL) return false;

@@ -227,9 +227,13 @@ static lk_status find_commonest_sequence(struct reader *reader, uint64_t *hash, 
 	qsort(sorted, count, sizeof *sorted, compare_hashes);
 	for (size_t s = 0; s < count; s++) {
 		same = s && sorted[s] == sorted[s - 1] ? same + 1 : 1;
-		if (sorted[s] && same > most) most = same, *usual = sorted[s];
+		if (sorted[s] && same > most) {
+			most = same;
+			*usual = sorted[s];
+		}
 	}
-	reader->out->steps = (uint32_t)count, reader->out->unlike = (uint32_t)(count - most);
+	reader->out->steps = (uint32_t)count;
+	reader->out->unlike = (uint32_t)(count - most);
 	if (most < FEWEST_STEPS)
 		return fail_recording(reader, "no two of its steps have the same communication",
 		                      "record more steps, or give a --step-marker");
@@ -292,7 +296,8 @@ static void join_nccl_groups(struct reader *reader) {
 			if (k != i && (!enqueued || !entry->comm.request ||
 			               record_entry->comm.request != entry->comm.request))
 				continue;
-			other->last = (uint32_t)i, other->members = 1;
+			other->last = (uint32_t)i;
+			other->members = 1;
 			if (k != i) item->members++;
 		}
 	}
@@ -334,8 +339,11 @@ static bool allocate_step_times(struct times *times, size_t items, size_t count)
 }
 
 static void free_step_times(struct times *times) {
-	free(times->own), free(times->files), free(times->work), free(times->whole),
-		free(times->device);
+	free(times->own);
+	free(times->files);
+	free(times->work);
+	free(times->whole);
+	free(times->device);
 }
 
 /* Of what was timed; NAN where nothing was. */
@@ -349,9 +357,9 @@ static double median_known_work(double *work, size_t count) {
 static void set_item_times(lk_emulated_step *out, size_t i, struct times *times) {
 	lk_emulated_item *item = &out->items.at[i];
 	double *own = times->own + i * times->count;
-	item->own_ns = lk_median(own, times->count),
+	item->own_ns = lk_median(own, times->count);
 	item->files_ns = lk_median(times->files + i * times->count, times->count);
-	item->low_ns = lk_quantile(own, times->count, 0.1),
+	item->low_ns = lk_quantile(own, times->count, 0.1);
 	item->high_ns = lk_quantile(own, times->count, 0.9);
 	item->work_ns = median_known_work(times->work + i * times->count, times->count);
 	out->step_ns += item->own_ns + item->files_ns;
@@ -371,7 +379,8 @@ static lk_status fill_item_times(struct reader *reader, const uint64_t *hash, ui
 		status = collect_step_calls(reader, s);
 		for (size_t i = 0; status == LK_OK && i < items; i++) {
 			size_t place = i * t.count + at;
-			t.own[place] = reader->own.at[i], t.files[place] = reader->files.at[i],
+			t.own[place] = reader->own.at[i];
+			t.files[place] = reader->files.at[i];
 			t.work[place] = reader->work.at[i];
 			t.whole[at] += reader->own.at[i] + reader->files.at[i];
 			t.device[at] += isnan(reader->work.at[i]) ? 0 : reader->work.at[i];
@@ -380,9 +389,9 @@ static lk_status fill_item_times(struct reader *reader, const uint64_t *hash, ui
 	}
 	for (size_t i = 0; status == LK_OK && i < items; i++) set_item_times(reader->out, i, &t);
 	if (status == LK_OK) {
-		reader->out->low_ns = lk_quantile(t.whole, t.count, 0.1),
+		reader->out->low_ns = lk_quantile(t.whole, t.count, 0.1);
 		reader->out->high_ns = lk_quantile(t.whole, t.count, 0.9);
-		reader->out->device_low_ns = lk_quantile(t.device, t.count, 0.1),
+		reader->out->device_low_ns = lk_quantile(t.device, t.count, 0.1);
 		reader->out->device_high_ns = lk_quantile(t.device, t.count, 0.9);
 	}
 	free_step_times(&t);

@@ -83,7 +83,8 @@ static lk_status append_part(mpi_team *team, const struct record *record, const 
 	if (need > team->room) {
 		char *grown = realloc(team->parts, need * 2);
 		if (!grown) return lk_oom(err);
-		team->parts = grown, team->room = need * 2;
+		team->parts = grown;
+		team->room = need * 2;
 	}
 	memcpy(team->parts + team->parts_size, record, sizeof *record);
 	memcpy(team->parts + team->parts_size + sizeof *record, results, bytes);
@@ -139,8 +140,10 @@ static lk_status gather_task_results(const mpi_team *team, size_t count, size_t 
 	char *all = malloc(count * size + 1);
 	lk_status status = bytes && all ? LK_OK : lk_oom(err);
 	status = agree_on_status(team, status, err);
-	for (int r = 0, at = 0; status == LK_OK && r < team->size; at += bytes[r++])
-		begin[r] = at, bytes[r] = (int)(count_own_tasks(count, r, team->size) * size);
+	for (int r = 0, at = 0; status == LK_OK && r < team->size; at += bytes[r++]) {
+		begin[r] = at;
+		bytes[r] = (int)(count_own_tasks(count, r, team->size) * size);
+	}
 	if (status == LK_OK)
 		MPI_Allgatherv(own, bytes[team->rank], MPI_BYTE, all, bytes, begin, MPI_BYTE,
 		               MPI_COMM_WORLD);
@@ -195,7 +198,8 @@ lk_status mpi_team_open(mpi_team *team, const char *path, uint64_t asked, lk_err
 	int threads = lk_cores() / count_local_processes();
 	team->team =
 		(lk_plan_team){.run = run_team_tasks, .self = team, .threads = threads > 0 ? threads : 1};
-	team->path = path, team->asked = asked;
+	team->path = path;
+	team->asked = asked;
 	if (!path) return LK_OK;
 	lk_status status = team->rank == 0 ? read_parts_file(team, err) : LK_OK;
 	LK_TRY(agree_on_status(team, status, err));

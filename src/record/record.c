@@ -112,12 +112,15 @@ static lk_status add_file_traffic(struct record_work *work, const lk_recorded_ru
 		if (!file) continue;
 		double seconds = 1e-9 * (double)entry->io.busy_ns;
 		if (entry->kind == LK_RECORD_WRITE) {
-			file->writes += entry->io.count, file->write_bytes += (double)entry->bytes,
-				file->write_s += seconds;
+			file->writes += entry->io.count;
+			file->write_bytes += (double)entry->bytes;
+			file->write_s += seconds;
 			continue;
 		}
-		file->reads += entry->io.count, file->sequential += entry->io.sequential;
-		file->read_bytes += (double)entry->bytes, file->read_s += seconds;
+		file->reads += entry->io.count;
+		file->sequential += entry->io.sequential;
+		file->read_bytes += (double)entry->bytes;
+		file->read_s += seconds;
 		file->most = fmax(file->most, (double)entry->io.most);
 	}
 	return LK_OK;
@@ -189,9 +192,10 @@ static int compare_process_ranks(const void *a, const void *b) {
 /* Whether what was to be left out went over sockets. */
 static bool null_mode_saw_sockets(const struct record_work *work) {
 	bool sockets = false, left_out = false;
-	for (size_t i = 0; i < work->processes.count; i++)
-		sockets |= work->processes.at[i].socket_bytes > 0,
-			left_out |= work->processes.at[i].left_out > 0;
+	for (size_t i = 0; i < work->processes.count; i++) {
+		sockets |= work->processes.at[i].socket_bytes > 0;
+		left_out |= work->processes.at[i].left_out > 0;
+	}
 	return sockets && !left_out;
 }
 
@@ -200,17 +204,19 @@ static const char *explain_missing_steps(struct record_work *work,
 	char room[LK_PROGRAM_NAME];
 	if (request->mode == LK_RECORD_MODE_NULL && null_mode_saw_sockets(work))
 		return "null mode does not work for communication over sockets (gloo): where one "
-		       "collective ends and the next begins cannot be seen there, so that ranks could not "
-		       "skip the same ones; nothing was left out";
+			   "collective ends and the next begins cannot be seen there, so that ranks could not "
+			   "skip the same ones; nothing was left out";
 	uint64_t dropped = 0, comms = 0;
 	int steps = 0;
 	for (size_t i = 0; i < work->processes.count; i++) {
 		const lk_record_process *process = &work->processes.at[i];
-		dropped += process->dropped, comms += process->comms, steps += process->steps;
+		dropped += process->dropped;
+		comms += process->comms;
+		steps += process->steps;
 	}
 	if (!work->processes.count && lk_record_programs(request, room))
 		return "nothing was recorded: no program with the recorded name started, and none called "
-		       "MPI_Init (a static program cannot be recorded; --program names others)";
+			   "MPI_Init (a static program cannot be recorded; --program names others)";
 	if (!work->processes.count)
 		return "nothing was recorded: no program called MPI_Init; --program NAME records one "
 			   "without MPI";
@@ -222,10 +228,10 @@ static const char *explain_missing_steps(struct record_work *work,
 		return "no steps: nothing that --step-marker names was seen";
 	if (!steps && comms)
 		return "no steps: the calls of communication do not repeat; --step-marker names what "
-		       "begins one";
+			   "begins one";
 	if (!steps)
 		return "no steps: neither communication nor files repeat; --step-marker, such as "
-		       "read:NAME, names what begins one";
+			   "read:NAME, names what begins one";
 	return "";
 }
 
@@ -244,7 +250,10 @@ static lk_status run_and_sum_up(struct record_work *record_work, const lk_record
 	if (status == LK_OK)
 		status = lk_record_scratch_sum(&record_work->scratch, &record_work->arena, err);
 	lk_record_scratch_remove(&record_work->scratch);
-	if (status != LK_OK) return rmdir(record_work->folder), status;
+	if (status != LK_OK) {
+		rmdir(record_work->folder);
+		return status;
+	}
 	LK_TRY(lk_record_visit(record_work->folder, add_recorded_process, record_work, err));
 	if (record_work->processes.count)
 		qsort(record_work->processes.at, record_work->processes.count,
@@ -257,19 +266,22 @@ static lk_status run_and_sum_up(struct record_work *record_work, const lk_record
 	answer->status = end.end == LK_RECORD_STEPS_DONE  ? 0
 	                 : end.end == LK_RECORD_TIME_OVER ? 124
 	                                                  : end.status;
-	answer->end = end.end, answer->wall_s = end.wall_s;
-	answer->processes = record_work->processes.at,
+	answer->end = end.end;
+	answer->wall_s = end.wall_s;
+	answer->processes = record_work->processes.at;
 	answer->count = (int)record_work->processes.count;
-	answer->files = record_work->files.at, answer->file_count = (int)record_work->files.count;
+	answer->files = record_work->files.at;
+	answer->file_count = (int)record_work->files.count;
 	answer->guarded = *record_work->scratch.path;
 	answer->scratch =
 		answer->guarded && !record_work->scratch.private ? record_work->scratch.path : NULL;
-	answer->changes = record_work->scratch.changes.at,
+	answer->changes = record_work->scratch.changes.at;
 	answer->change_count = (int)record_work->scratch.changes.count;
-	answer->unguarded = record_work->scratch.unguarded.at,
+	answer->unguarded = record_work->scratch.unguarded.at;
 	answer->unguarded_count = (int)record_work->scratch.unguarded.count;
 	answer->posed = request->mode == LK_RECORD_MODE_AS_RANK;
-	answer->store_requests = end.served.requests, answer->store_made_up = end.served.made_up;
+	answer->store_requests = end.served.requests;
+	answer->store_made_up = end.served.made_up;
 	answer->store_wrong = lk_arena_strdup(&record_work->arena, end.served.wrong);
 	answer->reason = explain_missing_steps(record_work, request);
 	return answer->out && answer->reason && answer->store_wrong ? LK_OK : lk_oom(err);

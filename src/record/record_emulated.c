@@ -140,7 +140,9 @@ static lk_status run_one_recording(const lk_record_request *request, const char 
 }
 
 static void add_store_counts(lk_store_served *to, const lk_store_served *one) {
-	to->connections += one->connections, to->requests += one->requests, to->made_up += one->made_up;
+	to->connections += one->connections;
+	to->requests += one->requests;
+	to->made_up += one->made_up;
 	if (!*to->wrong) lk_copy(to->wrong, sizeof to->wrong, one->wrong);
 }
 
@@ -161,7 +163,8 @@ lk_status lk_record_runs(const lk_record_request *request, const char *folder, c
 		if (out->end == LK_RECORD_TIME_OVER || (out->end == LK_RECORD_ENDED && out->status != 0))
 			break;
 	}
-	out->wall_s = wall_s, out->served = served;
+	out->wall_s = wall_s;
+	out->served = served;
 	lk_vec_free(&ranks);
 	return status;
 }

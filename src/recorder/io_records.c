@@ -56,7 +56,8 @@ void lp_io(lk_record_kind kind, uint32_t file, int64_t start, int64_t end, int64
 	lk_record_entry *record = lp_next();
 	if (!record) return;
 	record->object = file;
-	record->start_ns = start, record->end_ns = end;
+	record->start_ns = start;
+	record->end_ns = end;
 	record->bytes = record->io.most = bytes;
 	record->io.busy_ns = end - start;
 	record->io.offset = offset;
@@ -70,7 +71,8 @@ void lp_file_event(lk_record_kind kind, uint32_t file, int64_t start, int64_t en
 	lk_record_entry *record = lp_next();
 	if (!record) return;
 	record->object = file;
-	record->start_ns = start, record->end_ns = end;
+	record->start_ns = start;
+	record->end_ns = end;
 	record->bytes = bytes;
 	lp_publish(record, kind);
 }

@@ -83,7 +83,8 @@ static lk_store_entry **find_key_place(lk_store *store, const void *key, size_t 
 static void remove_store_entry(lk_store *store, lk_store_entry **at) {
 	lk_store_entry *entry = *at;
 	*at = entry->next;
-	store->keys--, store->bytes -= entry->key_size + entry->size;
+	store->keys--;
+	store->bytes -= entry->key_size + entry->size;
 	free(entry->key);
 	free(entry->value);
 	free(entry);
@@ -96,7 +97,8 @@ static lk_store_entry *new_store_entry(lk_store *store, struct span key) {
 	if (!entry->key) return free(entry), NULL;
 	if (key.size) memcpy(entry->key, key.at, key.size);
 	entry->key_size = key.size;
-	store->keys++, store->bytes += key.size;
+	store->keys++;
+	store->bytes += key.size;
 	lk_store_entry **place = find_key_place(store, key.at, key.size);
 	*place = entry;
 	return entry;
@@ -117,7 +119,8 @@ static lk_store_entry *put_store_value(lk_store *store, struct span key, struct 
 	if (value.size) memcpy(room + before, value.at, value.size);
 	store->bytes += before + value.size - entry->size;
 	free(entry->value);
-	entry->value = room, entry->size = before + value.size;
+	entry->value = room;
+	entry->size = before + value.size;
 	return entry;
 }
 
@@ -177,7 +180,8 @@ static bool take_request_bytes(struct request *request, void *to, size_t size) {
 	if (request->more || request->failed || request->left.size < size)
 		return request->more = true, false;
 	memcpy(to, request->left.at, size);
-	request->left.at += size, request->left.size -= size;
+	request->left.at += size;
+	request->left.size -= size;
 	return true;
 }
 
@@ -191,10 +195,17 @@ static uint64_t take_request_number(struct request *request) {
 static struct span take_request_text(struct request *request) {
 	struct span out = {request->left.at, (size_t)take_request_number(request)};
 	if (request->more || request->failed) return (struct span){NULL, 0};
-	if (out.size > LK_STORE_MOST_REQUEST) return request->failed = true, (struct span){NULL, 0};
-	if (out.size > request->left.size) return request->more = true, (struct span){NULL, 0};
+	if (out.size > LK_STORE_MOST_REQUEST) {
+		request->failed = true;
+		return (struct span){NULL, 0};
+	}
+	if (out.size > request->left.size) {
+		request->more = true;
+		return (struct span){NULL, 0};
+	}
 	out.at = request->left.at;
-	request->left.at += out.size, request->left.size -= out.size;
+	request->left.at += out.size;
+	request->left.size -= out.size;
 	return out;
 }
 
@@ -373,7 +384,8 @@ bool lk_store_take(lk_store *store, lk_store_client *client, const unsigned char
 
 void lk_store_begin(lk_store *store, int rank, int world) {
 	memset(store, 0, sizeof *store);
-	store->rank = rank, store->world = world;
+	store->rank = rank;
+	store->world = world;
 }
 
 void lk_store_end(lk_store *store) {

@@ -94,9 +94,10 @@ static void *serve_until_stopped(void *argument) {
 	for (;;) {
 		server->poll[0] = (struct pollfd){.fd = server->ends[0], .events = POLLIN};
 		server->poll[1] = (struct pollfd){.fd = server->listens, .events = POLLIN};
-		for (size_t i = 0; i < server->count; i++)
-			server->poll[FIRST + i].events = server->client[i].out.count ? POLLOUT : POLLIN,
-								 server->poll[FIRST + i].revents = 0;
+		for (size_t i = 0; i < server->count; i++) {
+			server->poll[FIRST + i].events = server->client[i].out.count ? POLLOUT : POLLIN;
+			server->poll[FIRST + i].revents = 0;
+		}
 		if (poll(server->poll, FIRST + server->count, -1) < 0 && errno != EINTR) break;
 		if (server->poll[0].revents) break;
 		serve_ready_clients(server);
@@ -169,7 +170,7 @@ void lk_store_stop(lk_store_server *server, lk_store_served *out) {
 	if (!server) return;
 	close(server->ends[1]);
 	pthread_join(server->thread, NULL);
-	server->served.requests = server->store.requests,
+	server->served.requests = server->store.requests;
 	server->served.made_up = server->store.made_up;
 	if (out) *out = server->served;
 	while (server->count) close_client(server, server->count - 1);

@@ -46,7 +46,8 @@ static void write_whole(int fd, const void *bytes, size_t size) {
 		ssize_t n = write(fd, p, size);
 		if (n < 0 && errno == EINTR) continue;
 		if (n <= 0) return;
-		p += n, size -= (size_t)n;
+		p += n;
+		size -= (size_t)n;
 	}
 }
 
@@ -136,7 +137,8 @@ static lk_status answer_predict(struct child *child, lk_error *err) {
 	}
 	lk_predict_defaults(&r);
 	LK_TRY(lk_args_fill(&child->args, 0, &r, err));
-	r.launch = child->words.launch, r.launch_count = child->words.launch_count;
+	r.launch = child->words.launch;
+	r.launch_count = child->words.launch_count;
 	r.detail = child->question->form != LK_FORM_RESULT;
 	if (child->question->form == LK_FORM_PICTURE) r.no_sensitivity = r.no_fixes = true;
 	LK_TRY(lk_predict(&r, &prediction, err));
@@ -154,9 +156,11 @@ static lk_status answer_plan(struct child *child, lk_error *err) {
 	lk_plan *found = NULL;
 	lk_plan_defaults(&r);
 	LK_TRY(lk_args_fill(&child->args, 0, &r, err));
-	r.job.launch = child->words.launch, r.job.launch_count = child->words.launch_count;
+	r.job.launch = child->words.launch;
+	r.job.launch_count = child->words.launch_count;
 	r.threads = child->question->threads;
-	r.progress = write_progress_frame, r.progress_context = child;
+	r.progress = write_progress_frame;
+	r.progress_context = child;
 	LK_TRY(lk_plan_find(&r, &found, err));
 	lk_status status =
 		child->question->form != LK_FORM_RESULT
@@ -171,7 +175,8 @@ static lk_status answer_explain(struct child *child, lk_error *err) {
 	lk_explanation *found = NULL;
 	lk_explain_defaults(&r);
 	LK_TRY(lk_args_fill(&child->args, 0, &r, err));
-	r.traces = child->question->traces, r.trace_count = child->question->trace_count;
+	r.traces = child->question->traces;
+	r.trace_count = child->question->trace_count;
 	r.threads = child->question->threads;
 	r.roofline = child->question->form != LK_FORM_RESULT;
 	LK_TRY(lk_explain(&r, &found, err));

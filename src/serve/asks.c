@@ -111,9 +111,12 @@ static void finish_ask(lk_asks *asks, lk_ask *ask, int status, char *text, size_
 	if (ask->pipe >= 0) close(ask->pipe);
 	reap_child(ask);
 	free(ask->bytes);
-	ask->pipe = -1, ask->bytes = NULL;
+	ask->pipe = -1;
+	ask->bytes = NULL;
 	ask->state = LK_ASK_DONE;
-	ask->status = status, ask->text = text, ask->text_size = text ? size : 0;
+	ask->status = status;
+	ask->text = text;
+	ask->text_size = text ? size : 0;
 	lk_folder_remove(ask->question.folder);
 	if (ask->ended) ask->ended(ask->owner);
 }
@@ -266,7 +269,8 @@ static bool make_frame_room(lk_ask *ask) {
 	size_t room = ask->room ? 2 * ask->room : 2 * (size_t)CHUNK;
 	char *bytes = room <= ANSWER_LIMIT ? realloc(ask->bytes, room) : NULL;
 	if (!bytes) return false;
-	ask->bytes = bytes, ask->room = room;
+	ask->bytes = bytes;
+	ask->room = room;
 	return true;
 }
 

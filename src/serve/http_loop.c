@@ -105,7 +105,11 @@ static void warm_up_catalogues(void) {
 	lk_predict_request r;
 	lk_prediction *prediction = NULL;
 	lk_predict_defaults(&r);
-	r.model = "llama3.1-8b", r.gpu = "h100-sxm", r.gpus = 8, r.gbs = 8, r.seq = 4096;
+	r.model = "llama3.1-8b";
+	r.gpu = "h100-sxm";
+	r.gpus = 8;
+	r.gbs = 8;
+	r.seq = 4096;
 	if (lk_predict(&r, &prediction, NULL) == LK_OK) lk_predict_free(prediction);
 }
 

@@ -49,7 +49,10 @@ static void end_peer(lk_peer *peer) {
 void lk_peer_notify(void *server, struct MHD_Connection *connection, void **peer,
                     enum MHD_ConnectionNotificationCode what) {
 	if (what == MHD_CONNECTION_NOTIFY_STARTED) *peer = begin_peer(server, connection);
-	else if (*peer) end_peer(*peer), *peer = NULL;
+	else if (*peer) {
+		end_peer(*peer);
+		*peer = NULL;
+	}
 }
 
 double lk_peers_deadline(const lk_server *server) {

@@ -157,7 +157,8 @@ static bool keep_body_bytes(lk_exchange *exchange, const char *data, size_t size
 		size_t room = 2 * (exchange->size + size + 1);
 		char *body = realloc(exchange->body, room);
 		if (!body) return false;
-		exchange->body = body, exchange->room = room;
+		exchange->body = body;
+		exchange->room = room;
 	}
 	memcpy(exchange->body + exchange->size, data, size);
 	exchange->size += size;
@@ -234,7 +235,10 @@ void lk_exchange_end(void *server, struct MHD_Connection *connection, void **exc
 	(void)connection, (void)how;
 	lk_exchange *x = *exchange;
 	if (!x) return;
-	if (x->peer) x->peer->asking = false, lk_peer_within(x->peer, IDLE_S);
+	if (x->peer) {
+		x->peer->asking = false;
+		lk_peer_within(x->peer, IDLE_S);
+	}
 	lk_ask_free(&((lk_server *)server)->asks, x->ask);
 	lk_upload_free(x->upload);
 	free(x->body);

@@ -33,7 +33,10 @@ static enum MHD_Result queue_response(lk_exchange *exchange, unsigned status, co
 		MHD_add_response_header(response, headers[i].name, headers[i].value);
 	MHD_add_response_header(response, "Content-Type", type);
 	if (header) MHD_add_response_header(response, header, value);
-	if (exchange->peer) exchange->peer->asking = false, lk_peer_within(exchange->peer, TAKING_S);
+	if (exchange->peer) {
+		exchange->peer->asking = false;
+		lk_peer_within(exchange->peer, TAKING_S);
+	}
 	enum MHD_Result result = MHD_queue_response(exchange->connection, status, response);
 	MHD_destroy_response(response);
 	return result;

@@ -105,7 +105,8 @@ static enum MHD_Result post_predict(lk_exchange *exchange) {
 	if (exchange->server->asks.waiting >= LK_ASKS_WAITING) return lk_respond_busy(exchange);
 	lk_ask *ask = lk_exchange_ask(exchange, LK_ASK_PREDICT, NULL, NULL, 0);
 	if (!ask) return MHD_YES;
-	ask->ended = resume_exchange, ask->owner = exchange;
+	ask->ended = resume_exchange;
+	ask->owner = exchange;
 	exchange->ask = ask;
 	exchange->suspended = true;
 	MHD_suspend_connection(exchange->connection);

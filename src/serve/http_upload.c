@@ -42,7 +42,8 @@ static bool remember_upload_name(lk_upload *upload, const char *name) {
 		int room = 2 * upload->room + 8;
 		char **names = realloc(upload->names, (size_t)room * sizeof *names);
 		if (!names) return false;
-		upload->names = names, upload->room = room;
+		upload->names = names;
+		upload->room = room;
 	}
 	upload->names[upload->count] = strdup(name);
 	return upload->names[upload->count] && ++upload->count;
@@ -87,7 +88,10 @@ static void write_upload_file(lk_upload *upload, const char *data, size_t size) 
 		if (n <= 0)
 			fail_upload(upload, 503, "upload", "the disk of the server is full or not writable",
 			            "look at TMPDIR of the server");
-		else data += n, size -= (size_t)n;
+		else {
+			data += n;
+			size -= (size_t)n;
+		}
 	}
 }
 
@@ -102,7 +106,8 @@ static void take_form_options(lk_upload *upload, const char *data, size_t size) 
 		return;
 	}
 	memcpy(body + exchange->size, data, size);
-	exchange->body = body, exchange->size += size;
+	exchange->body = body;
+	exchange->size += size;
 	body[exchange->size] = '\0';
 }
 

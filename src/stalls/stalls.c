@@ -90,7 +90,8 @@ static lk_status read_configuration_names(struct stalls_work *work) {
 			return lk_hint(work->err,
 			               "the configurations are one, null, ready, hot, cold; or first alone");
 		}
-		work->wanted[c] = true, work->result.rows[c].note = "";
+		work->wanted[c] = true;
+		work->result.rows[c].note = "";
 		at += length + (at[length] == ',');
 	}
 	return LK_OK;
@@ -149,7 +150,8 @@ static lk_status ask_for_agreement(struct stalls_work *work, bool *yes) {
 	lk_status status = folder ? lk_stalls_files_of(folder, true, &work->arena, &written,
 	                                               &plan.written_bytes, work->err)
 	                          : lk_oom(work->err);
-	plan.written = written.at, plan.written_count = (int)written.count;
+	plan.written = written.at;
+	plan.written_count = (int)written.count;
 	if (status == LK_OK && plan.runs && work->request->confirm)
 		*yes = work->request->confirm(&plan, work->request->context);
 	lk_vec_free(&written);
@@ -159,7 +161,8 @@ static lk_status ask_for_agreement(struct stalls_work *work, bool *yes) {
 /* ---- rounds ---- */
 
 static void take_comm_times(lk_stalls_times *times, const lk_stalls_comm *comm) {
-	times->waiting = comm->waiting, times->interconnect = comm->interconnect,
+	times->waiting = comm->waiting;
+	times->interconnect = comm->interconnect;
 	times->network = comm->network;
 }
 
@@ -227,8 +230,10 @@ static lk_status run_one_configuration(struct stalls_work *work, lk_stalls_confi
 	lk_vec_free(&comm.sizes);
 	if (run.seen.steps < work->result.steps) work->result.steps = run.seen.steps;
 	work->disk_rate = fmax(work->disk_rate, run.cache.rate);
-	if (c == LK_STALLS_NULL && run.wall_s > 0)
-		work->busy = run.cpu_s / run.wall_s, work->busy_seen = true;
+	if (c == LK_STALLS_NULL && run.wall_s > 0) {
+		work->busy = run.cpu_s / run.wall_s;
+		work->busy_seen = true;
+	}
 	work->result.rows[c].runs++;
 	work->result.rows[c].resident = run.cache.resident;
 	work->last[c] = run;
@@ -311,9 +316,11 @@ static lk_stalls_model make_stalls_model(const struct stalls_work *stalls_work) 
 	if (m.pipelined) model_pipelined_loader(stalls_work, hot, &m);
 	else model_blocking_loader(stalls_work, hot, &m);
 	lk_disk_work work = lk_stalls_storage_of(&stalls_work->rounds, answer);
-	if (!isnan(part[LK_STALL_FETCH].seconds))
-		work.rate = stalls_work->disk_rate, work.steps = stalls_work->runner.cold.at,
+	if (!isnan(part[LK_STALL_FETCH].seconds)) {
+		work.rate = stalls_work->disk_rate;
+		work.steps = stalls_work->runner.cold.at;
 		work.count = stalls_work->runner.cold.count;
+	}
 	lk_stalls_fit_disk(&m, &work);
 	return m;
 }
@@ -358,10 +365,12 @@ static lk_status add_whatif_change(struct stalls_work *work, const lk_stalls_mod
 	if (!change->what) return lk_oom(work->err);
 	if (isnan(work->result.parts[LK_STALL_FETCH].seconds) &&
 	    (machine.disk != 1 || !isnan(machine.hit))) {
-		change->step_s = change->factor = change->closed_s = NAN, change->bottleneck = "not known";
+		change->step_s = change->factor = change->closed_s = NAN;
+		change->bottleneck = "not known";
 		return LK_OK;
 	}
-	change->factor = now_s / then_s, change->step_s = work->result.step_s / change->factor;
+	change->factor = now_s / then_s;
+	change->step_s = work->result.step_s / change->factor;
 	change->closed_s = work->result.step_s * lk_stalls_closed(&then, &change->bottleneck) /
 	                   lk_stalls_closed(now, NULL);
 	return LK_OK;
@@ -390,7 +399,8 @@ static lk_status predict_changes(struct stalls_work *work) {
 	for (const char *line = work->request->what_ifs; line && *line;
 	     line += strcspn(line, "\n"), line += *line == '\n')
 		LK_TRY(add_whatif_change(work, &m, now_s, line));
-	work->result.changes = work->changes.at, work->result.change_count = (int)work->changes.count;
+	work->result.changes = work->changes.at;
+	work->result.change_count = (int)work->changes.count;
 	return LK_OK;
 }
 
@@ -421,11 +431,11 @@ static lk_status add_stalls_notes(struct stalls_work *work) {
 		LK_TRY(add_stalls_note(
 			work,
 			"the runs contradict one another: the parts add up to more than the step. Other "
-		    "programs were running, or the runs are too short; use more --repeats and --steps"));
+			"programs were running, or the runs are too short; use more --repeats and --steps"));
 	if (answer->rows[LK_STALLS_NULL].runs && !work->last[LK_STALLS_NULL].seen.left_out)
-		LK_TRY(
-			add_stalls_note(work, "the null run left no call out: all are small, or point-to-point "
-		                          "messages; communication is the time in their calls"));
+		LK_TRY(add_stalls_note(work,
+		                       "the null run left no call out: all are small, or point-to-point "
+		                       "messages; communication is the time in their calls"));
 	if (answer->rows[LK_STALLS_ONE].runs)
 		LK_TRY(add_stalls_note(
 			work, "one process is taken to do what each rank does%s",
@@ -453,7 +463,8 @@ static lk_status add_stalls_notes(struct stalls_work *work) {
 	if (answer->steps < work->request->steps)
 		LK_TRY(add_stalls_note(work, "only %d steps counted in a run; the means are of few steps",
 		                       answer->steps));
-	work->result.notes = work->notes.at, work->result.note_count = (int)work->notes.count;
+	work->result.notes = work->notes.at;
+	work->result.note_count = (int)work->notes.count;
 	return LK_OK;
 }
 
@@ -564,7 +575,9 @@ lk_status lk_stalls(const lk_stalls_request *request, lk_stalls_answer **out, lk
 	LK_TRY(check_stalls_request(request, err));
 	struct stalls_work *work = calloc(1, sizeof *work);
 	if (!work) return lk_oom(err);
-	work->request = request, work->err = err, work->disk_rate = NAN;
+	work->request = request;
+	work->err = err;
+	work->disk_rate = NAN;
 	work->result = (lk_stalls_answer){.reason = "",
 	                                  .kept = "",
 	                                  .base = "first",

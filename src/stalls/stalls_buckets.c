@@ -28,9 +28,11 @@ static struct line fit_bucket_line(const lk_stalls_size *size, int count) {
 	double w = 0, x = 0, y = 0, xx = 0, xy = 0;
 	for (int i = 0; i < count; i++) {
 		double weight = size[i].calls / (size[i].seconds * size[i].seconds);
-		w += weight, x += weight * size[i].bytes, y += weight * size[i].seconds;
-		xx += weight * size[i].bytes * size[i].bytes,
-			xy += weight * size[i].bytes * size[i].seconds;
+		w += weight;
+		x += weight * size[i].bytes;
+		y += weight * size[i].seconds;
+		xx += weight * size[i].bytes * size[i].bytes;
+		xy += weight * size[i].bytes * size[i].seconds;
 	}
 	double det = w * xx - x * x;
 	struct line l = {w > 0 ? y / w : 0, xx > 0 ? xy / xx : 0};
@@ -68,10 +70,12 @@ bool lk_stalls_fit_buckets(const lk_stalls_size *sizes, int count, double expose
 	lk_stalls_size used[MOST_SIZES];
 	int n = 0;
 	for (int i = 0; i < count && n < MOST_SIZES; i++) {
-		out->calls += sizes[i].calls, out->bytes += sizes[i].calls * sizes[i].bytes;
+		out->calls += sizes[i].calls;
+		out->bytes += sizes[i].calls * sizes[i].bytes;
 		if (sizes[i].seconds > 0 && sizes[i].bytes > 0) used[n++] = sizes[i];
 	}
-	out->error = NAN, out->per_call_s = out->per_byte_s = out->rest_s = NAN;
+	out->error = NAN;
+	out->per_call_s = out->per_byte_s = out->rest_s = NAN;
 	out->sizes = n;
 	out->note =
 		n == 0   ? "no call's transfer was seen"
@@ -79,7 +83,8 @@ bool lk_stalls_fit_buckets(const lk_stalls_size *sizes, int count, double expose
 				 : "";
 	if (n < 2) return true;
 	struct line l = fit_bucket_line(used, n);
-	out->per_call_s = l.per_call, out->per_byte_s = l.per_byte;
+	out->per_call_s = l.per_call;
+	out->per_byte_s = l.per_byte;
 	out->error = median_fit_error(used, n, l, room);
 	out->rest_s = fmax(0, exposed_s - l.per_call * out->calls - l.per_byte * out->bytes);
 	/* from one bucket for all down to a thousandth */

@@ -80,7 +80,8 @@ static void look_at_cached_file(struct looker *looker, int fd, double bytes) {
 	looker->out->files++;
 	looker->out->bytes += bytes;
 	if (isnan(share)) return;
-	looker->seen += bytes, looker->resident += share * bytes;
+	looker->seen += bytes;
+	looker->resident += share * bytes;
 }
 
 typedef void deed(int fd, double bytes);

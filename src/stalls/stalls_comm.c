@@ -49,7 +49,7 @@ static void share_host_clock(struct sorter *sorter, uint32_t i) {
 	for (uint32_t k = 0; k < i; k++) {
 		if (sorter->host[k] != sorter->host[i]) continue;
 		traces->shift_ns[i] = traces->shift_ns[k] + sorter->clock[i] - sorter->clock[k];
-		traces->drift_ppm[i] = traces->drift_ppm[k],
+		traces->drift_ppm[i] = traces->drift_ppm[k];
 		traces->middle_ns[i] = traces->middle_ns[k] - sorter->clock[i] + sorter->clock[k];
 		return;
 	}
@@ -146,8 +146,8 @@ static void add_rank_comm(struct sorter *sorter, const lk_rank_work *rank, uint3
 	}
 	double per = 1e-9 / ((double)sorter->traces->count * sorter->steps);
 	sorter->out->waiting += per * (double)waiting;
-	sorter->out->interconnect += per * (double)moved[0],
-		sorter->out->network += per * (double)moved[1];
+	sorter->out->interconnect += per * (double)moved[0];
+	sorter->out->network += per * (double)moved[1];
 }
 
 static lk_status add_all_rank_comm(struct sorter *sorter, const lk_explanation *explanation,

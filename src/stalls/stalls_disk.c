@@ -212,9 +212,12 @@ static void read_file_part(struct reader *reader, const char *path, double from,
 		ssize_t got = pread(fd, room, CHUNK, at);
 		if (got <= 0) break;
 		at += got;
-		reader->now = disk_clock_s(), reader->bytes += (double)got;
-		if (reader->settled <= 0 && reader->now - reader->start >= SETTLING_S)
-			reader->settled = reader->now, reader->settled_bytes = reader->bytes;
+		reader->now = disk_clock_s();
+		reader->bytes += (double)got;
+		if (reader->settled <= 0 && reader->now - reader->start >= SETTLING_S) {
+			reader->settled = reader->now;
+			reader->settled_bytes = reader->bytes;
+		}
 	}
 	close(fd);
 }
@@ -255,7 +258,10 @@ double lk_disk_rate(const char *const *paths, size_t count, int streams) {
 	if (all.all < LEAST_BYTES ||
 	    lk_parallel(all.streams, (int)all.streams, read_one_stream, &all, &ignored) != LK_OK)
 		return NAN;
-	for (size_t i = 0; i < all.streams; i++) rate += of[i].rate, bytes += of[i].bytes;
+	for (size_t i = 0; i < all.streams; i++) {
+		rate += of[i].rate;
+		bytes += of[i].bytes;
+	}
 	return bytes >= LEAST_BYTES / 2 && rate > 0 ? rate : NAN;
 }
 
@@ -290,9 +296,11 @@ static bool spread_device_work(const lk_disk_work *work, double busy, struct wor
 	for (size_t i = 0; i < work->count; i++) {
 		double asked = left + work->steps[i].stored / work->rate;
 		out[i].seconds = work->steps[i].seconds;
-		out[i].device = fmin(asked, out[i].seconds), left = asked - out[i].device;
+		out[i].device = fmin(asked, out[i].seconds);
+		left = asked - out[i].device;
 		out[i].fetch = fmin(out[i].device, work->steps[i].waited);
-		device += out[i].device / n, fetch += out[i].fetch / n;
+		device += out[i].device / n;
+		fetch += out[i].fetch / n;
 	}
 	if (device <= 0 || (fetch <= 0 && work->fetch > 0)) return false;
 	for (size_t i = 0; i < work->count; i++) {
@@ -306,17 +314,19 @@ static bool spread_device_work(const lk_disk_work *work, double busy, struct wor
 static void sort_steps_into_kinds(lk_stalls_model *model, const struct worked *steps, size_t count,
                                   double busy) {
 	double share = (double)count / LK_STALLS_UNLIKE, all = 0;
-	model->kinds = LK_STALLS_UNLIKE, model->hidden = 0;
+	model->kinds = LK_STALLS_UNLIKE;
+	model->hidden = 0;
 	for (int k = 0; k < model->kinds; k++) {
 		double from = k * share, to = from + share, device = 0, hidden = 0, rest = 0;
 		for (size_t i = (size_t)from; i < count && (double)i < to; i++) {
 			double part = (fmin(to, (double)i + 1) - fmax(from, (double)i)) / share;
-			device += part * steps[i].device,
-				hidden += part * fmax(0, steps[i].device - steps[i].fetch);
+			device += part * steps[i].device;
+			hidden += part * fmax(0, steps[i].device - steps[i].fetch);
 			rest += part * fmax(0, steps[i].seconds - steps[i].fetch);
 		}
 		model->of[k] = (struct lk_stalls_unlike){device / busy, hidden, rest};
-		model->hidden += hidden / model->kinds, all += rest / model->kinds;
+		model->hidden += hidden / model->kinds;
+		all += rest / model->kinds;
 	}
 	for (int k = 0; k < model->kinds; k++)
 		model->of[k].rest = all > 0 ? model->of[k].rest / all : 1;

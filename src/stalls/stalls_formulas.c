@@ -40,7 +40,10 @@ lk_estimate lk_estimate_of(const double *x, int count) {
 	double sum = 0, squares = 0;
 	int n = 0;
 	for (int i = 0; i < count; i++)
-		if (!isnan(x[i])) sum += x[i], n++;
+		if (!isnan(x[i])) {
+			sum += x[i];
+			n++;
+		}
 	if (!n) return (lk_estimate){NAN, NAN, NAN};
 	double mean = sum / n;
 	for (int i = 0; i < count; i++)
@@ -237,7 +240,8 @@ static void split_compute(const lk_stalls_rounds *rounds, lk_stalls_answer *out)
 	if (known) {
 		lk_estimate own =
 			mean_of_configuration(rounds, (lk_stalls_configuration)shortest, FIELD(step));
-		e.low = rest + own.low - own.mean, e.high = rest + own.high - own.mean;
+		e.low = rest + own.low - own.mean;
+		e.high = rest + own.high - own.mean;
 	}
 	put_stall_part(out, LK_STALL_COMPUTE, e, out->step_s,
 	               known ? LK_STALLS_MEASURED : LK_STALLS_ESTIMATED, "the rest");
@@ -252,11 +256,14 @@ void lk_stalls_split(const lk_stalls_rounds *rounds, lk_stalls_answer *out) {
 	int base = cold ? LK_STALLS_COLD : hot ? LK_STALLS_HOT : LK_STALLS_CONFIGURATIONS;
 	int warm = hot ? LK_STALLS_HOT : base, with = ready ? LK_STALLS_READY : warm;
 	lk_estimate step = recorded_time_of(rounds, base, FIELD(step));
-	out->step_s = step.mean, out->low = clamp_estimate_at_0(step).low, out->high = step.high;
+	out->step_s = step.mean;
+	out->low = clamp_estimate_at_0(step).low;
+	out->high = step.high;
 	out->base = base < LK_STALLS_CONFIGURATIONS ? lk_stalls_configurations[base] : "first";
 	for (int c = 0; c < LK_STALLS_CONFIGURATIONS; c++) {
 		lk_estimate e = mean_of_configuration(rounds, (lk_stalls_configuration)c, FIELD(step));
-		out->rows[c].step_s = e.mean, out->rows[c].low = clamp_estimate_at_0(e).low,
+		out->rows[c].step_s = e.mean;
+		out->rows[c].low = clamp_estimate_at_0(e).low;
 		out->rows[c].high = e.high;
 	}
 	lk_estimate writing = recorded_time_of(rounds, warm, FIELD(writing));
@@ -281,7 +288,8 @@ lk_disk_work lk_stalls_storage_of(const lk_stalls_rounds *rounds, const lk_stall
 	const lk_stalls_part *fetch = &answer->parts[LK_STALL_FETCH];
 	lk_disk_work work = {.rate = NAN, .step = answer->step_s};
 	if (isnan(fetch->seconds) || !has_configuration(rounds, LK_STALLS_COLD)) return work;
-	work.fetch = fetch->seconds, work.stalls = fetch->named;
+	work.fetch = fetch->seconds;
+	work.stalls = fetch->named;
 	work.waited = fmax(0, mean_of_configuration(rounds, LK_STALLS_COLD, FIELD(waited)).mean -
 	                          mean_of_configuration(rounds, LK_STALLS_HOT, FIELD(waited)).mean);
 	return work;

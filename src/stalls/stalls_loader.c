@@ -82,7 +82,8 @@ static void begin_reader_step(struct reader *reader, int step) {
 	if (step == reader->step) return;
 	end_reader_step(reader);
 	if (reader->step >= 0 && step > reader->step + 1) reader->least = 0;
-	reader->step = step, reader->reads_in_step = 0;
+	reader->step = step;
+	reader->reads_in_step = 0;
 }
 
 /* A record may stand for several calls that followed one another closely: equal gaps. */
@@ -95,8 +96,10 @@ static bool add_reader_read(struct reader *reader, const lk_record_entry *entry,
 	for (uint32_t i = 0; i < more && i < PLACES; i++)
 		if (!add_read_gap(reader, reader->reads_in_step + i, inside / more)) return false;
 	reader->reads_in_step += more + 1;
-	reader->reads += more + 1, reader->busy += busy;
-	reader->open = true, reader->end_ns = entry->end_ns;
+	reader->reads += more + 1;
+	reader->busy += busy;
+	reader->open = true;
+	reader->end_ns = entry->end_ns;
 	return true;
 }
 
@@ -144,7 +147,10 @@ static double sum_without_burst_ends(const struct stretch *at, size_t n, double 
 	for (size_t i = 0; i < n; i++) {
 		all += at[i].count;
 		if (at[i].usual > longer * usual) ends += at[i].count;
-		else sum += at[i].sum, count += at[i].count;
+		else {
+			sum += at[i].sum;
+			count += at[i].count;
+		}
 	}
 	return ends > 0 && all >= LEAST_BURST * ends ? sum + ends * sum / count : NAN;
 }
@@ -202,12 +208,18 @@ static bool sum_up_loader(const lk_recorded_run *run, struct readers *all, int s
 		if (!(main ? main_thread_preparation(reader, &own)
 		           : other_thread_preparation(reader, &own)))
 			return false;
-		out->own += own, out->reads += reader->reads, out->busy += reader->busy, out->threads++;
+		out->own += own;
+		out->reads += reader->reads;
+		out->busy += reader->busy;
+		out->threads++;
 		sum += reader->busy + (isnan(own) ? 0 : own);
 		if (!main) away += reader->busy + own;
 	}
 	out->apart = away > 0.5 * sum;
-	out->reads /= steps, out->busy /= steps, out->bytes /= steps, out->own /= steps;
+	out->reads /= steps;
+	out->busy /= steps;
+	out->bytes /= steps;
+	out->own /= steps;
 	return true;
 }
 

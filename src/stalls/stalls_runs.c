@@ -118,15 +118,20 @@ static lk_status derive_one_process(lk_stalls_runner *runner, lk_error *err) {
 		const char *word = words[i] = request->command[i],
 				   *within = launcher && !found ? process_count_within(word) : NULL;
 		launcher |= is_rank_launcher(word);
-		if (launcher && !found && i > 0 && is_process_count_option(request->command[i - 1]))
-			words[i] = "1", found = true;
+		if (launcher && !found && i > 0 && is_process_count_option(request->command[i - 1])) {
+			words[i] = "1";
+			found = true;
+		}
 		if (within) {
 			words[i] = lk_arena_printf(runner->arena, "%.*s1", (int)(within - word), word);
 			if (!words[i]) return lk_oom(err);
 			found = true;
 		}
 	}
-	if (found) runner->one = words, runner->one_words = request->words;
+	if (found) {
+		runner->one = words;
+		runner->one_words = request->words;
+	}
 	return LK_OK;
 }
 
@@ -208,11 +213,14 @@ static lk_record_request record_request_of(const lk_stalls_runner *runner, const
 	const lk_stalls_request *request = runner->request;
 	lk_record_request record;
 	lk_record_defaults(&record);
-	record.command = request->command, record.words = request->words;
-	record.out = out, record.max_mb = request->max_mb;
+	record.command = request->command;
+	record.words = request->words;
+	record.out = out;
+	record.max_mb = request->max_mb;
 	record.steps = request->warmup + request->steps;
 	record.time_limit = request->time_limit;
-	record.step_marker = runner->marker, record.program = request->program,
+	record.step_marker = runner->marker;
+	record.program = request->program;
 	record.mpi = request->mpi;
 	record.settings = settings;
 	return record;
@@ -241,7 +249,7 @@ static lk_status keep_rank_program(lk_stalls_runner *runner, const lk_record_ans
 	for (int i = 0; i < answer->count && !runner->program; i++) {
 		const lk_record_process *process = &answer->processes[i];
 		if (process->forked || process->rank < 0 || process->world < 2) continue;
-		runner->program = lk_arena_strdup(runner->arena, process->program),
+		runner->program = lk_arena_strdup(runner->arena, process->program);
 		runner->world = process->world;
 		if (!runner->program) return lk_oom(err);
 	}
@@ -253,8 +261,10 @@ static lk_status run_recorded(lk_stalls_runner *runner, const lk_record_request 
 	lk_record_answer *answer;
 	double before = children_cpu_seconds();
 	LK_TRY(lk_record(record, &answer, err));
-	out->status = answer->status, out->late = answer->end == LK_RECORD_TIME_OVER;
-	out->wall_s = answer->wall_s, out->cpu_s = children_cpu_seconds() - before;
+	out->status = answer->status;
+	out->late = answer->end == LK_RECORD_TIME_OVER;
+	out->wall_s = answer->wall_s;
+	out->cpu_s = children_cpu_seconds() - before;
 	lk_status status = keep_unguarded_lines(runner, answer, err);
 	if (status == LK_OK && !runner->program) status = keep_rank_program(runner, answer, err);
 	lk_record_free(answer);
@@ -291,10 +301,12 @@ static void prepare_page_cache(const lk_stalls_runner *runner, lk_stalls_configu
 /* A command that the caller gives for one process is what it is; otherwise the one process poses as
  * rank 0 of all. */
 static void set_one_process_command(const lk_stalls_runner *runner, lk_record_request *record) {
-	record->command = runner->one, record->words = runner->one_words;
+	record->command = runner->one;
+	record->words = runner->one_words;
 	if (runner->request->one || !runner->program) return;
 	record->mode = LK_RECORD_MODE_AS_RANK;
-	record->as_rank = 0, record->world_size = runner->world,
+	record->as_rank = 0;
+	record->world_size = runner->world;
 	record->ranks_per_node = runner->per_host;
 	if (!record->program) record->program = runner->program;
 }
@@ -312,7 +324,9 @@ lk_status lk_stalls_run_again(lk_stalls_runner *runner, lk_stalls_configuration 
 	if (c == LK_STALLS_NULL) record.mode = LK_RECORD_MODE_NULL;
 	if (record.time_limit <= 0)
 		record.time_limit = LIMIT_FACTOR * runner->first_wall_s + LIMIT_MORE_S;
-	record.scratch = scratch, record.guarded = true, record.output = output;
+	record.scratch = scratch;
+	record.guarded = true;
+	record.output = output;
 	if (mkdir(scratch, 0700) != 0)
 		return lk_fail(err, LK_ERR_IO, scratch, "cannot be made: %s", strerror(errno));
 	prepare_page_cache(runner, c, &out->cache);

@@ -127,13 +127,16 @@ static lk_status see_rank_recording(struct viewer *viewer, const char *path,
 	seen->ranks++;
 	seen->quick_s += quick;
 	seen->times.step += 1e-9 * (double)(to - from) / count;
-	seen->times.reading += reading / count, seen->times.writing += writing / count;
+	seen->times.reading += reading / count;
+	seen->times.writing += writing / count;
 	seen->communications += comms / count;
 	seen->left_out += run->head.left_out;
 	seen->mpi |= (run->head.seen & LK_RECORDED_MPI) != 0;
 	seen->torch |= (run->head.seen & LK_RECORDED_TORCH) != 0;
-	seen->loader.bytes += l.bytes, seen->loader.reads += l.reads, seen->loader.busy += l.busy,
-		seen->loader.own += l.own;
+	seen->loader.bytes += l.bytes;
+	seen->loader.reads += l.reads;
+	seen->loader.busy += l.busy;
+	seen->loader.own += l.own;
 	seen->loader.threads += l.threads;
 	seen->loader.apart |= l.apart;
 	return LK_OK;
@@ -165,10 +168,16 @@ lk_status lk_stalls_see(const char *folder, int warmup, int steps, lk_stalls_see
 	if (status != LK_OK || !out->ranks) return status;
 	LK_TRY(summed);
 	double n = out->ranks;
-	out->quick_s /= n, out->communications /= n;
-	out->times.step /= n, out->times.reading /= n, out->times.writing /= n;
-	out->loader.bytes /= n, out->loader.reads /= n, out->loader.busy /= n, out->loader.own /= n,
-		out->loader.threads /= n;
+	out->quick_s /= n;
+	out->communications /= n;
+	out->times.step /= n;
+	out->times.reading /= n;
+	out->times.writing /= n;
+	out->loader.bytes /= n;
+	out->loader.reads /= n;
+	out->loader.busy /= n;
+	out->loader.own /= n;
+	out->loader.threads /= n;
 	out->loader_seen = out->loader.reads > 0;
 	see_rank_preparation(out);
 	return LK_OK;
@@ -221,9 +230,10 @@ static void compare_seen_bytes(struct viewer *viewer) {
 		for (size_t k = i; k > 0 && compare_seen_order(viewer, k, k - 1); k--) {
 			double bytes = viewer->bytes.at[k];
 			const char *path = viewer->files->at[k];
-			viewer->bytes.at[k] = viewer->bytes.at[k - 1],
+			viewer->bytes.at[k] = viewer->bytes.at[k - 1];
 			viewer->files->at[k] = viewer->files->at[k - 1];
-			viewer->bytes.at[k - 1] = bytes, viewer->files->at[k - 1] = path;
+			viewer->bytes.at[k - 1] = bytes;
+			viewer->files->at[k - 1] = path;
 		}
 }
 

@@ -40,7 +40,10 @@ static uint32_t add_stage_op(struct line_up *line_up, const char *name, unsigned
 	uint32_t deps[2], count = 0;
 	if (a != UINT32_MAX) deps[count++] = a;
 	if (b != UINT32_MAX && b != a) deps[count++] = b;
-	if (count == 2 && deps[0] > deps[1]) deps[0] = b, deps[1] = a;
+	if (count == 2 && deps[0] > deps[1]) {
+		deps[0] = b;
+		deps[1] = a;
+	}
 	lk_op op = {.kind = stream == LK_STREAM_COMPUTE ? LK_OP_ELEMENTWISE : LK_OP_HOST,
 	            .stream = (uint8_t)stream,
 	            .name = name,

@@ -103,7 +103,9 @@ lk_stalls_model lk_stalls_on(const lk_stalls_model *model, const lk_stalls_machi
 	if (isnan(machine->cores)) return m;
 	double slower = core_crowding(m.busy, machine->cores) / core_crowding(m.busy, m.cores);
 	/* ranks of a host move their messages with the same cores */
-	m.own *= slower, m.interconnect *= slower, m.writing *= slower;
+	m.own *= slower;
+	m.interconnect *= slower;
+	m.writing *= slower;
 	if (m.pipelined) m.workers *= machine->cores / m.cores;
 	else m.preparation *= slower;
 	m.cores = machine->cores;

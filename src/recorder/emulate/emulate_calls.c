@@ -68,7 +68,10 @@ static int split_comm(lp_emulated_comm *parent, int colour, int key, lp_handle *
 	uint64_t division = lp_emulate_next_id(parent);
 	lp_emulated_parts *parts = lp_emulate_split(parent, division, colour, key, &own);
 	if (own >= 0) lp_emulate_new_part(division, parts, own, out);
-	else lp_emulate_free_parts(parts), *out = COMM_NULL;
+	else {
+		lp_emulate_free_parts(parts);
+		*out = COMM_NULL;
+	}
 	return 0;
 }
 

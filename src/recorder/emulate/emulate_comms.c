@@ -164,7 +164,8 @@ int *lp_emulate_copy_ranks(const int *ranks, int size) {
 }
 
 void lp_emulate_copy_grid(lp_emulated_comm *to, int dims, const int *dim, const int *periodic) {
-	to->dims = dims, to->dim = lp_emulate_copy_ranks(dim, dims),
+	to->dims = dims;
+	to->dim = lp_emulate_copy_ranks(dim, dims);
 	to->periodic = lp_emulate_copy_ranks(periodic, dims);
 }
 
@@ -174,6 +175,7 @@ lp_emulated_comm *lp_emulate_new_part(uint64_t division, lp_emulated_parts *part
 	int begin = own ? parts->end[own - 1] : 0, size = parts->end[own] - begin;
 	lp_emulated_comm *made = lp_emulate_new_comm(
 		parts->id[own], lp_emulate_copy_ranks(parts->ranks + begin, size), size, out);
-	made->division = division, made->parts = parts;
+	made->division = division;
+	made->parts = parts;
 	return made;
 }

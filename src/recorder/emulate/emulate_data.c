@@ -287,7 +287,8 @@ static bool describe_emulated_comm(lp_handle handle, int *size, int *rank, char 
                                    size_t room) {
 	const lp_emulated_comm *comm = lp_emulate_find_comm(handle);
 	if (!comm) return false;
-	*size = comm->size, *rank = comm->rank;
+	*size = comm->size;
+	*rank = comm->rank;
 	if (ranks) lp_emulate_list_ranks(comm->ranks, comm->size, ranks, room);
 	return true;
 }

@@ -78,8 +78,10 @@ static lp_emulated_parts *divide_grid(const lp_emulated_comm *grid, const int *r
 	*parts =
 		(lp_emulated_parts){count, lp_emulate_new_ints(grid->size), lp_emulate_new_ints(count), id};
 	taken = parts->end;
-	for (int i = 0; i < count; i++)
-		taken[i] = i * size, id[i] = lp_emulate_hash(division, (uint64_t)i);
+	for (int i = 0; i < count; i++) {
+		taken[i] = i * size;
+		id[i] = lp_emulate_hash(division, (uint64_t)i);
+	}
 	for (int r = 0; r < grid->size; r++) {
 		rank_to_coordinates(grid, r, at);
 		parts->ranks[taken[grid_part_at(grid, remain, at)]++] = grid->ranks[r];
@@ -95,10 +97,13 @@ static int make_subgrid_comm(lp_emulated_comm *grid, const int *remain, lp_handl
 	uint64_t division = lp_emulate_next_id(grid);
 	lp_emulated_parts *parts = divide_grid(grid, remain, division, &own);
 	lp_emulated_comm *made = lp_emulate_new_part(division, parts, own, out);
-	made->dim = lp_emulate_new_ints(grid->dims), made->periodic = lp_emulate_new_ints(grid->dims);
+	made->dim = lp_emulate_new_ints(grid->dims);
+	made->periodic = lp_emulate_new_ints(grid->dims);
 	for (int d = 0; d < grid->dims; d++)
-		if (remain[d])
-			made->dim[made->dims] = grid->dim[d], made->periodic[made->dims++] = grid->periodic[d];
+		if (remain[d]) {
+			made->dim[made->dims] = grid->dim[d];
+			made->periodic[made->dims++] = grid->periodic[d];
+		}
 	return 0;
 }
 
@@ -121,8 +126,11 @@ static int describe_grid(const lp_emulated_comm *grid, int most, int *dim, int *
                          int *own) {
 	int *at = lp_emulate_new_ints(grid->dims);
 	rank_to_coordinates(grid, grid->rank, at);
-	for (int d = 0; d < grid->dims && d < most; d++)
-		dim[d] = grid->dim[d], periodic[d] = grid->periodic[d], own[d] = at[d];
+	for (int d = 0; d < grid->dims && d < most; d++) {
+		dim[d] = grid->dim[d];
+		periodic[d] = grid->periodic[d];
+		own[d] = at[d];
+	}
 	free(at);
 	return 0;
 }

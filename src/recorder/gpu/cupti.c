@@ -129,14 +129,16 @@ static bool is_cupti_free(void) {
 static void give_activity_buffer(uint8_t **buffer, size_t *size, size_t *records) {
 	void *room = mmap(NULL, BUFFER, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	*buffer = room == MAP_FAILED ? NULL : room;
-	*size = *buffer ? BUFFER : 0, *records = 0;
+	*size = *buffer ? BUFFER : 0;
+	*records = 0;
 }
 
 static uint32_t number_of_kernel_name(const char *text) {
 	uint32_t hash = UINT32_C(2166136261);
 	char cut[NAME];
 	if (!text || !names) return 0;
-	strncpy(cut, text, NAME - 1), cut[NAME - 1] = '\0';
+	strncpy(cut, text, NAME - 1);
+	cut[NAME - 1] = '\0';
 	for (const char *at = cut; *at; at++) hash = (hash ^ (uint8_t)*at) * UINT32_C(16777619);
 	for (uint32_t i = 0; i < 16; i++) {
 		struct name *name = &names[(hash + i) % NAMES];
@@ -151,13 +153,16 @@ static void record_activity(lk_device_what what, uint32_t correlation, uint64_t 
 	int64_t from = (int64_t)start + offset, to = (int64_t)end + offset;
 	lk_record_entry *record = from >= 0 && to >= from && bytes <= INT64_MAX ? lp_next() : NULL;
 	if (!record) return;
-	record->start_ns = from, record->end_ns = to;
+	record->start_ns = from;
+	record->end_ns = to;
 	record->bytes = (int64_t)bytes;
 	record->device.serial = serials[correlation % CORRELATIONS].correlation == correlation
 	                            ? serials[correlation % CORRELATIONS].serial
 	                            : 0;
-	record->device.stream = stream + 1, record->device.call = name;
-	record->device.count = 1, record->device.what = (uint8_t)what;
+	record->device.stream = stream + 1;
+	record->device.call = name;
+	record->device.count = 1;
+	record->device.what = (uint8_t)what;
 	record->device.direction = direction >= 1 && direction <= 2 ? direction
 	                           : direction == 8                 ? 3
 	                                                            : 4;

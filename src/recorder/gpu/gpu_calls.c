@@ -70,11 +70,16 @@ static void record_gpu_call(const lp_gpu_call *call, int64_t end) {
 	if (merge_launch_record(call, stream, name, end)) return;
 	lk_record_entry *record = lp_next();
 	if (!record) return;
-	record->start_ns = call->start, record->end_ns = end;
+	record->start_ns = call->start;
+	record->end_ns = end;
 	record->bytes = (int64_t)call->bytes < 0 ? 0 : (int64_t)call->bytes;
-	record->device.serial = call->serial, record->device.busy_ns = end - call->start;
-	record->device.stream = stream, record->device.call = name, record->device.count = 1;
-	record->device.what = call->what, record->device.direction = call->direction;
+	record->device.serial = call->serial;
+	record->device.busy_ns = end - call->start;
+	record->device.stream = stream;
+	record->device.call = name;
+	record->device.count = 1;
+	record->device.what = call->what;
+	record->device.direction = call->direction;
 	lp_publish(record, LK_RECORD_DEVICE_CALL);
 	if (call->what == LK_DEVICE_KERNEL) lp_thread.last = record;
 }

@@ -116,7 +116,9 @@ static bool relate_clocks(void) {
 		int64_t to = lp_now();
 		marks.base_ns = marks.related ? clamp_time(host_time_of_event(event), from, to)
 		                              : from + (to - from) / 2;
-		marks.other = marks.base, marks.base = event, marks.related = true;
+		marks.other = marks.base;
+		marks.base = event;
+		marks.related = true;
 		if (to - from < QUICK_NS) break;
 	}
 	return true;
@@ -210,8 +212,11 @@ static void cut_batch(lp_stream *stream, void *handle) {
 uint64_t lp_marks_open(lp_stream *stream, void *handle) {
 	if (!enter_marks()) return 0;
 	if (stream->open && stream->count >= LONGEST_BATCH) cut_batch(stream, handle);
-	if (!stream->open && (stream->begin = record_mark(handle)) != NULL)
-		stream->open = true, stream->serial = lp_gpu_serial(), stream->count = 0;
+	if (!stream->open && (stream->begin = record_mark(handle)) != NULL) {
+		stream->open = true;
+		stream->serial = lp_gpu_serial();
+		stream->count = 0;
+	}
 	stream->count++;
 	uint64_t serial = stream->open ? stream->serial : 0;
 	leave_marks();
@@ -270,11 +275,16 @@ static void record_piece(const struct piece *piece) {
 	lk_record_entry *record = start >= 0 && end >= start ? lp_next() : NULL;
 	if (!record) return;
 	moved = clamp_time(end, piece->given_ns, lp_now()) - end;
-	marks.base_ns += moved, start += moved, end += moved;
-	record->start_ns = start, record->end_ns = end;
+	marks.base_ns += moved;
+	start += moved;
+	end += moved;
+	record->start_ns = start;
+	record->end_ns = end;
 	record->bytes = piece->bytes;
-	record->device.serial = piece->serial, record->device.stream = piece->stream;
-	record->device.count = piece->count, record->device.what = piece->what,
+	record->device.serial = piece->serial;
+	record->device.stream = piece->stream;
+	record->device.count = piece->count;
+	record->device.what = piece->what;
 	record->device.direction = 4;
 	lp_publish(record, LK_RECORD_DEVICE_WORK);
 }

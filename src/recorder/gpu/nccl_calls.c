@@ -49,9 +49,11 @@ static void fill_nccl_record(const lp_nccl_call *call, lk_record_entry *entry, u
 	                           .end_ns = end,
 	                           .bytes = call->bytes};
 	entry->comm.request = call->serial;
-	entry->comm.peer = call->peer, entry->comm.from = -1;
+	entry->comm.peer = call->peer;
+	entry->comm.from = -1;
 	entry->comm.tag = call->on_stream ? (int32_t)call->on_stream->number : 0;
-	entry->comm.part = LK_PART_ENQUEUE, entry->comm.what = call->what;
+	entry->comm.part = LK_PART_ENQUEUE;
+	entry->comm.what = call->what;
 	entry->comm.element_bytes = (uint16_t)call->element;
 	entry->comm.call = name;
 }
@@ -103,7 +105,8 @@ static int find_group_stream(struct together *together, void *handle) {
 	if (!stream || i == MOST_STREAMS) return -1;
 	if (i < together->count) return i;
 	together->count++;
-	together->at[i].stream = stream, together->at[i].handle = handle;
+	together->at[i].stream = stream;
+	together->at[i].handle = handle;
 	together->at[i].serial = lp_gpu_serial();
 	together->at[i].begin = lp_marks_begin(stream, handle);
 	lp_nccl_hold(handle);

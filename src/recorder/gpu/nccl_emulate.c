@@ -100,7 +100,8 @@ static bool infer_part(const lp_nccl_emulated *parent, int color, lp_nccl_emulat
 			if ((far ? parent->rank % distance : parent->rank / size) != color) continue;
 			if (divides ? whole == 0 : whole + fits == 0)
 				*out = far ? row_of_ranks(parent, distance) : block_of_ranks(parent, size);
-			fits++, whole += divides;
+			fits++;
+			whole += divides;
 		}
 	}
 	return whole ? whole == 1 : fits == 1;

@@ -88,14 +88,17 @@ static struct event *find_profiler_event(const void *handle) {
 
 static void describe_context(struct context *context, uint64_t hash, int ranks, int rank) {
 	static uint32_t groups = FIRST;
-	context->hash = hash, context->ranks = ranks, context->rank = rank;
+	context->hash = hash;
+	context->ranks = ranks;
+	context->rank = rank;
 	context->group = __atomic_add_fetch(&groups, 1, __ATOMIC_RELAXED);
 	lp_nccl_name_group(context->group, hash, ranks, rank);
 }
 
 static int begin_context(void **out, int *mask, int version, uint64_t hash, int ranks, int rank) {
 	bool was = lp_thread.busy;
-	*out = NULL, *mask = 0;
+	*out = NULL;
+	*mask = 0;
 	lp_thread.busy = false;
 	if (lp_arm() && lp_enter()) {
 		renew_tables();
@@ -105,7 +108,8 @@ static int begin_context(void **out, int *mask, int version, uint64_t hash, int 
 				*out = &contexts[i];
 		if (*out) {
 			struct context *context = *out;
-			context->version = version, context->group = 0;
+			context->version = version;
+			context->group = 0;
 			if (version >= 4) describe_context(context, hash, ranks, rank);
 			*mask = LP_NP_COLL | LP_NP_P2P | LP_NP_PROXY_OP | LP_NP_PROXY_STEP | LP_NP_KERNEL_CH;
 			if (version >= 5) *mask |= LP_NP_COLL_API | LP_NP_P2P_API;
@@ -179,9 +183,11 @@ static void describe_collective(struct event *event, const char *func, const cha
 	event->serial = lp_gpu_serial();
 	event->record = (lk_record_entry){.object = event->of->group, .bytes = bytes};
 	event->record.comm.request = event->serial;
-	event->record.comm.peer = peer, event->record.comm.from = sequence;
+	event->record.comm.peer = peer;
+	event->record.comm.from = sequence;
 	event->record.comm.tag = (int32_t)stream_number_of(event);
-	event->record.comm.part = LK_PART_ENQUEUE, event->record.comm.what = (uint8_t)function->what;
+	event->record.comm.part = LK_PART_ENQUEUE;
+	event->record.comm.what = (uint8_t)function->what;
 	event->record.comm.element_bytes = (uint16_t)element;
 	event->record.comm.call = lp_name(&function->number, &function->epoch, function->call);
 }
@@ -192,8 +198,11 @@ static void describe_collective(struct event *event, const char *func, const cha
 static int64_t note_device_time(uint64_t timer, int64_t now) {
 	if (!timer) return now;
 	int64_t difference = now - (int64_t)timer;
-	if (!has_offset || difference < offset || now - offset_at > RENEW_NS)
-		offset = difference, offset_at = now, has_offset = true;
+	if (!has_offset || difference < offset || now - offset_at > RENEW_NS) {
+		offset = difference;
+		offset_at = now;
+		has_offset = true;
+	}
 	return (int64_t)timer;
 }
 
@@ -226,8 +235,11 @@ static void end_channel(const struct event *event, uint64_t timer, int64_t now) 
 	                     .bytes = whole->record.bytes};
 	if (r.start_ns < 0) r.start_ns = 0;
 	if (r.end_ns < r.start_ns) r.end_ns = r.start_ns;
-	r.device.serial = whole->serial, r.device.stream = (uint32_t)whole->record.comm.tag;
-	r.device.count = 1, r.device.what = LK_DEVICE_COMM, r.device.direction = 4;
+	r.device.serial = whole->serial;
+	r.device.stream = (uint32_t)whole->record.comm.tag;
+	r.device.count = 1;
+	r.device.what = LK_DEVICE_COMM;
+	r.device.direction = 4;
 	publish_copy(r, LK_RECORD_DEVICE_WORK);
 	whole->last = 0;
 }
@@ -255,7 +267,8 @@ static void spend_proxy_time(struct event *step, int64_t now) {
 static void begin_network_operation(struct event *event, const lp_np_proxy_op *op) {
 	struct event *whole = op->pid == getpid() ? find_profiler_event(event->parent) : NULL;
 	event->record = (lk_record_entry){.object = whole ? (uint32_t)whole->serial : 0};
-	event->record.proxy.peer = op->peer, event->record.proxy.channel = op->channel,
+	event->record.proxy.peer = op->peer;
+	event->record.proxy.channel = op->channel;
 	event->record.proxy.sends = op->sends != 0;
 	event->record.proxy.steps = (uint16_t)(op->steps < 0            ? 0
 	                                       : op->steps > UINT16_MAX ? UINT16_MAX
@@ -270,7 +283,9 @@ static struct event *start_event(void *handle, void **out, uint64_t type, void *
 	*out = NULL;
 	if (!handle || !(type & known) || !lp_enter()) return NULL;
 	struct event *event = take_profiler_event(out);
-	event->type = (uint32_t)type, event->of = handle, event->parent = parent;
+	event->type = (uint32_t)type;
+	event->of = handle;
+	event->parent = parent;
 	event->start = event->since = lp_now();
 	return event;
 }
@@ -279,7 +294,8 @@ static int stop_event(void *handle) {
 	struct event *event = find_profiler_event(handle);
 	if (!event || !lp_enter()) return 0;
 	int64_t now = lp_now();
-	event->record.start_ns = event->start, event->record.end_ns = now;
+	event->record.start_ns = event->start;
+	event->record.end_ns = now;
 	if (event->type == LP_NP_COLL || event->type == LP_NP_P2P)
 		publish_copy(event->record, LK_RECORD_COMM);
 	else if (event->type == LP_NP_PROXY_OP) publish_copy(event->record, LK_RECORD_PROXY);
@@ -353,7 +369,10 @@ static void start_event_common(struct event *event, uint64_t type, const lp_np_c
 	if (type == LP_NP_P2P)
 		describe_collective(event, p2p->func, p2p->type, p2p->count, p2p->peer, -1);
 	if (type == LP_NP_PROXY_OP) begin_network_operation(event, op);
-	if (type == LP_NP_KERNEL_CH) event->timer = channel->timer, begin_channel(event, event->start);
+	if (type == LP_NP_KERNEL_CH) {
+		event->timer = channel->timer;
+		begin_channel(event, event->start);
+	}
 	lp_leave();
 }
 

@@ -108,7 +108,10 @@ int lp_delay_any(int n, lp_handle *all, int *which, int *flag, void *status, boo
 		int hidden = hide_late_requests(all, n, shown);
 		int result = lp_mpi_real.testany(n, shown, which, flag, status);
 		if (result != 0) return result;
-		if (*flag && *which >= 0 && *which < n) return all[*which] = shown[*which], 0;
+		if (*flag && *which >= 0 && *which < n) {
+			all[*which] = shown[*which];
+			return 0;
+		}
 		if (*flag && !hidden) return 0; /* none is active */
 		*flag = 0;
 		if (!wait) return 0;

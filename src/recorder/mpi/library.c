@@ -28,33 +28,45 @@ void lp_mpi_find_functions(void) {
 	lp_mpi_functions *b = &lp_mpi_real;
 #define FIND(name, symbol) b->name = (__typeof__(b->name))(uintptr_t)lp_symbol(symbol)
 	if (b->ready) return;
-	FIND(comm_size, "PMPI_Comm_size"), FIND(comm_rank, "PMPI_Comm_rank"),
-		FIND(comm_group, "PMPI_Comm_group");
-	FIND(comm_test_inter, "PMPI_Comm_test_inter"), FIND(comm_remote_size, "PMPI_Comm_remote_size");
-	FIND(group_translate_ranks, "PMPI_Group_translate_ranks"), FIND(group_free, "PMPI_Group_free");
-	FIND(type_size, "PMPI_Type_size"), FIND(type_get_extent, "PMPI_Type_get_extent");
-	FIND(sendrecv, "PMPI_Sendrecv"), FIND(recv_init, "PMPI_Recv_init");
+	FIND(comm_size, "PMPI_Comm_size");
+	FIND(comm_rank, "PMPI_Comm_rank");
+	FIND(comm_group, "PMPI_Comm_group");
+	FIND(comm_test_inter, "PMPI_Comm_test_inter");
+	FIND(comm_remote_size, "PMPI_Comm_remote_size");
+	FIND(group_translate_ranks, "PMPI_Group_translate_ranks");
+	FIND(group_free, "PMPI_Group_free");
+	FIND(type_size, "PMPI_Type_size");
+	FIND(type_get_extent, "PMPI_Type_get_extent");
+	FIND(sendrecv, "PMPI_Sendrecv");
+	FIND(recv_init, "PMPI_Recv_init");
 	b->barrier_init = (__typeof__(b->barrier_init))(uintptr_t)lp_symbol_if("PMPI_Barrier_init");
-	FIND(grequest_start, "PMPI_Grequest_start"), FIND(grequest_complete, "PMPI_Grequest_complete");
-	FIND(status_set_elements, "PMPI_Status_set_elements"),
-		FIND(status_set_cancelled, "PMPI_Status_set_cancelled");
+	FIND(grequest_start, "PMPI_Grequest_start");
+	FIND(grequest_complete, "PMPI_Grequest_complete");
+	FIND(status_set_elements, "PMPI_Status_set_elements");
+	FIND(status_set_cancelled, "PMPI_Status_set_cancelled");
 	FIND(request_get_status, "PMPI_Request_get_status");
-	FIND(testany, "PMPI_Testany"), FIND(testsome, "PMPI_Testsome");
+	FIND(testany, "PMPI_Testany");
+	FIND(testsome, "PMPI_Testsome");
 	FIND(comm_create_keyval, "PMPI_Comm_create_keyval");
-	FIND(comm_get_attr, "PMPI_Comm_get_attr"), FIND(comm_set_attr, "PMPI_Comm_set_attr");
+	FIND(comm_get_attr, "PMPI_Comm_get_attr");
+	FIND(comm_set_attr, "PMPI_Comm_set_attr");
 #ifdef LP_MPI_NUMBERS
 	b->world = LP_WORLD, b->self = LP_SELF, b->type_null = LP_TYPE_NULL,
 	b->request_null = LP_REQUEST_NULL;
 	b->byte = LP_BYTE, b->info_null = LP_INFO_NULL;
 #else
-	FIND(comm_f2c, "PMPI_Comm_f2c"), FIND(type_f2c, "PMPI_Type_f2c"),
-		FIND(request_f2c, "PMPI_Request_f2c");
-	FIND(op_f2c, "PMPI_Op_f2c"), FIND(comm_c2f, "PMPI_Comm_c2f"),
-		FIND(request_c2f, "PMPI_Request_c2f");
-	b->world = lp_variable("ompi_mpi_comm_world"), b->self = lp_variable("ompi_mpi_comm_self");
-	b->type_null = lp_variable("ompi_mpi_datatype_null"),
+	FIND(comm_f2c, "PMPI_Comm_f2c");
+	FIND(type_f2c, "PMPI_Type_f2c");
+	FIND(request_f2c, "PMPI_Request_f2c");
+	FIND(op_f2c, "PMPI_Op_f2c");
+	FIND(comm_c2f, "PMPI_Comm_c2f");
+	FIND(request_c2f, "PMPI_Request_c2f");
+	b->world = lp_variable("ompi_mpi_comm_world");
+	b->self = lp_variable("ompi_mpi_comm_self");
+	b->type_null = lp_variable("ompi_mpi_datatype_null");
 	b->request_null = lp_variable("ompi_request_null");
-	b->byte = lp_variable("ompi_mpi_byte"), b->info_null = lp_variable("ompi_mpi_info_null");
+	b->byte = lp_variable("ompi_mpi_byte");
+	b->info_null = lp_variable("ompi_mpi_info_null");
 #endif
 #undef FIND
 	find_fortran_addresses(b);

@@ -241,10 +241,12 @@ static void begin_waiting(struct lp_waits *w, const lp_handle *requests, int cou
 static void record_done_request(const struct lp_waits *w, int at, lk_comm_part part, int64_t end) {
 	lk_record_entry *record = at >= 0 && at < w->count ? lp_next() : NULL;
 	if (!record) return;
-	record->start_ns = w->start, record->end_ns = end;
+	record->start_ns = w->start;
+	record->end_ns = end;
 	record->comm.request = w->key[at];
 	record->comm.part = (uint8_t)part;
-	record->comm.peer = -1, record->comm.from = -1;
+	record->comm.peer = -1;
+	record->comm.from = -1;
 	lp_publish(record, LK_RECORD_COMM);
 }
 

@@ -72,7 +72,10 @@ static uint64_t count_calls_before(struct counts *counts, uint32_t name, int64_t
 	              (uint64_t)bytes * UINT64_C(0xff51afd7ed558ccd);
 	for (uint32_t i = 0; i < KINDS; i++) {
 		struct kind *kind = &counts->kind[((at >> 32) + i) % KINDS];
-		if (!kind->name) kind->name = name, kind->bytes = bytes;
+		if (!kind->name) {
+			kind->name = name;
+			kind->bytes = bytes;
+		}
 		if (kind->name == name && kind->bytes == bytes) return kind->calls++;
 	}
 	return 0;

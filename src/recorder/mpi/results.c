@@ -52,7 +52,8 @@ lp_count lp_mpi_placed(const lp_mpi_call *call, int side, int i) {
 static void fill_status(void *status, int source, int tag, lp_handle type, lp_count count) {
 	int *words = status;
 	memset(status, 0, LP_STATUS_BYTES);
-	words[LP_SOURCE_WORD] = source, words[LP_SOURCE_WORD + 1] = tag;
+	words[LP_SOURCE_WORD] = source;
+	words[LP_SOURCE_WORD + 1] = tag;
 	lp_mpi_real.status_set_elements(status, type, count < INT32_MAX ? (int)count : INT32_MAX);
 	lp_mpi_real.status_set_cancelled(status, 0);
 }
@@ -89,8 +90,10 @@ static lp_handle make_done_request(const lp_mpi_call *call) {
 		fill_status(given, LP_ANY_SOURCE, -1, lp_mpi_real.byte,
 		            0); /* as an empty status; any tag is -1 in both forms */
 	if (lp_mpi_real.grequest_start(query_given_status, free_given_status, ignore_cancel, given,
-	                               &request) != 0)
-		return free(given), lp_mpi_real.request_null;
+	                               &request) != 0) {
+		free(given);
+		return lp_mpi_real.request_null;
+	}
 	lp_mpi_real.grequest_complete(request);
 	return request;
 }

@@ -165,7 +165,10 @@ static int look_at_name(struct walk *walk, struct level *next) {
 		next->marked = exists_raw(path);
 	if (next->marked && has_deletion_mark(place->path)) next->gone = true;
 	if (here->over && !lp_overlay_path_in("over", place->path, path)) return ENAMETOOLONG;
-	if (here->over && lstat_raw(path, &info) == 0) place->above = true, place->type = info.st_mode;
+	if (here->over && lstat_raw(path, &info) == 0) {
+		place->above = true;
+		place->type = info.st_mode;
+	}
 	next->over = place->above && S_ISDIR(place->type);
 	if (!next->gone && lstat_raw(place->path, &info) == 0) {
 		place->below = true;
@@ -197,8 +200,10 @@ static int follow_link_text(struct walk *walk, bool more) {
 static int leave_overlay(struct walk *walk) {
 	size_t length = strlen(walk->out->path);
 	if (length + strlen(walk->todo) + 2 > PATH_MAX) return ENAMETOOLONG;
-	if (*walk->todo)
-		walk->out->path[length] = '/', strcpy(walk->out->path + length + 1, walk->todo);
+	if (*walk->todo) {
+		walk->out->path[length] = '/';
+		strcpy(walk->out->path + length + 1, walk->todo);
+	}
 	walk->out->free = true;
 	return 0;
 }

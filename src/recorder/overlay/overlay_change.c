@@ -110,7 +110,10 @@ static int copy_to_scratch(const lp_place *place, bool empty) {
 	struct stat info;
 	if (place->above) return 0;
 	int code = make_scratch_folders("over", place->path, S_ISDIR(place->type));
-	if (code || S_ISDIR(place->type)) return note_overlay_change(), code;
+	if (code || S_ISDIR(place->type)) {
+		note_overlay_change();
+		return code;
+	}
 	if (!lp_overlay_path_in("over", place->path, to)) return ENAMETOOLONG;
 	if (!stat_raw(place->path, &info)) return errno;
 	snprintf(part, sizeof part, "%s/part-%d-%ld", lp_overlay.scratch, (int)getpid(),
@@ -408,7 +411,10 @@ static bool is_below_folder(const char *path, const char *folder) {
 
 int lp_overlay_rename(int at, const char *path, int to_at, const char *to, unsigned flags) {
 	lp_place a, b;
-	if (lp_overlay.refuses) return errno = EROFS, -1;
+	if (lp_overlay.refuses) {
+		errno = EROFS;
+		return -1;
+	}
 	int code = lp_overlay_find(at, path, false, &a);
 	if (!code) code = lp_overlay_find(to_at, to, false, &b);
 	if (!code && !a.free && !a.type) code = ENOENT;
