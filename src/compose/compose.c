@@ -14,9 +14,11 @@
 
 enum {
 	MOST_RECORDINGS = 4096,
+	/* steps in a row: the difference of two simulations is the steady state */
 	FEW = 3,
-	MANY = 6
-}; /* steps in a row whose difference is the steady state */
+	MANY = 6,
+	LONGEST_RANGE = 64 /* characters of "123-456" and what ends a list */
+};
 
 struct compose_work {
 	lk_composed result;
@@ -77,8 +79,8 @@ static lk_status read_recorded_rank(struct compose_work *work, const char *path)
 
 static int compare_recorded_ranks(const void *a, const void *b) {
 	const lk_emulated_rank *x = *(lk_emulated_rank *const *)a, *y = *(lk_emulated_rank *const *)b;
-	return x->step.rank != y->step.rank ? (x->step.rank < y->step.rank ? -1 : 1)
-	                                    : strcmp(x->path, y->path);
+	if (x->step.rank != y->step.rank) return x->step.rank < y->step.rank ? -1 : 1;
+	return strcmp(x->path, y->path);
 }
 
 static lk_status check_recordings_agree(struct compose_work *work) {
@@ -305,8 +307,9 @@ static lk_status find_step_parts(struct compose_work *work, lk_graph *graph, dou
 /* "0-7, 16": the ranks that recorded rank q stands in for. */
 static lk_status list_emulated_ranks(struct compose_work *work, uint32_t q, int *count,
                                      const char **out) {
-	char text[1024] = "";
-	size_t length = 0;
+	char room[1024];
+	lk_text text = lk_text_begin(room, sizeof room);
+	bool cut = false;
 	const uint32_t *of = work->c.stand_in;
 	*count = 0;
 	for (int32_t r = 0; r < work->c.world; r++) {
@@ -314,16 +317,15 @@ static lk_status list_emulated_ranks(struct compose_work *work, uint32_t q, int 
 		if (of[r] != q) continue;
 		while (last + 1 < work->c.world && of[last + 1] == q) last++;
 		*count += last - r + 1;
-		if (length + 64 < sizeof text) {
-			length += (size_t)snprintf(text + length, sizeof text - length, length ? ", %d" : "%d",
-			                           (int)r);
-			if (last > r)
-				length += (size_t)snprintf(text + length, sizeof text - length, "-%d", (int)last);
-			if (length + 64 >= sizeof text) snprintf(text + length, sizeof text - length, ", ...");
+		if (!cut) {
+			lk_text_add(&text, text.used ? ", %d" : "%d", (int)r);
+			if (last > r) lk_text_add(&text, "-%d", (int)last);
+			cut = text.used + LONGEST_RANGE >= sizeof room;
+			if (cut) lk_text_add(&text, ", ...");
 		}
 		r = last;
 	}
-	*out = lk_arena_strdup(&work->c.arena, text);
+	*out = lk_arena_strdup(&work->c.arena, room);
 	return *out ? LK_OK : lk_oom(work->c.err);
 }
 
@@ -361,7 +363,8 @@ static lk_status list_rank_classes(struct compose_work *work) {
 
 static double clamp_spread(double end, double of, bool low) {
 	double ratio = end / fmax(of, 1e-12);
-	return of <= 0 ? 1 : low ? fmin(1, ratio) : fmax(1, ratio);
+	if (of <= 0) return 1;
+	return low ? fmin(1, ratio) : fmax(1, ratio);
 }
 
 /* The spread of whole steps, relative, mean over classes by their ranks. */

@@ -10,6 +10,10 @@
 #include "base/text.h"
 #include "trace/read/read.h"
 
+enum {
+	STATUS_TIME_OVER = 124 /* as timeout(1) */
+};
+
 struct record_work {
 	lk_record_answer result;
 	LK_VEC(lk_record_process) processes;
@@ -129,7 +133,8 @@ static lk_status add_file_traffic(struct record_work *work, const lk_recorded_ru
 static int compare_file_times(const void *a, const void *b) {
 	const lk_record_file *x = a, *y = b;
 	double s = x->read_s + x->write_s, t = y->read_s + y->write_s;
-	return s != t ? (s > t ? -1 : 1) : strcmp(x->path, y->path);
+	if (s != t) return s > t ? -1 : 1;
+	return strcmp(x->path, y->path);
 }
 
 static lk_status describe_process(struct record_work *work, const char *path,
@@ -184,7 +189,8 @@ static lk_status add_recorded_process(void *context, const char *path, lk_error 
 static int compare_process_ranks(const void *a, const void *b) {
 	const lk_record_process *x = a, *y = b;
 	if (x->forked != y->forked) return x->forked ? 1 : -1;
-	return x->rank != y->rank ? (x->rank < y->rank ? -1 : 1) : strcmp(x->path, y->path);
+	if (x->rank != y->rank) return x->rank < y->rank ? -1 : 1;
+	return strcmp(x->path, y->path);
 }
 
 /* ---- why not more ---- */
@@ -237,53 +243,48 @@ static const char *explain_missing_steps(struct record_work *work,
 
 /* ---- the question ---- */
 
-static lk_status run_and_sum_up(struct record_work *record_work, const lk_record_request *request,
+static lk_status run_and_sum_up(struct record_work *work, const lk_record_request *request,
                                 lk_error *err) {
 	lk_run_end end = {0};
 	const char *out = request->out ? request->out : "recording";
-	LK_TRY(make_recording_folder(record_work, out, err));
-	lk_status status =
-		lk_record_scratch_open(request, record_work->folder, &record_work->scratch, err);
+	LK_TRY(make_recording_folder(work, out, err));
+	lk_status status = lk_record_scratch_open(request, work->folder, &work->scratch, err);
 	if (status == LK_OK)
-		status = lk_record_runs(request, record_work->folder, record_work->scratch.path,
-		                        &record_work->arena, &end, err);
-	if (status == LK_OK)
-		status = lk_record_scratch_sum(&record_work->scratch, &record_work->arena, err);
-	lk_record_scratch_remove(&record_work->scratch);
+		status = lk_record_runs(request, work->folder, work->scratch.path, &work->arena, &end, err);
+	if (status == LK_OK) status = lk_record_scratch_sum(&work->scratch, &work->arena, err);
+	lk_record_scratch_remove(&work->scratch);
 	if (status != LK_OK) {
-		rmdir(record_work->folder);
+		rmdir(work->folder);
 		return status;
 	}
-	LK_TRY(lk_record_visit(record_work->folder, add_recorded_process, record_work, err));
-	if (record_work->processes.count)
-		qsort(record_work->processes.at, record_work->processes.count,
-		      sizeof *record_work->processes.at, compare_process_ranks);
-	if (record_work->files.count)
-		qsort(record_work->files.at, record_work->files.count, sizeof *record_work->files.at,
-		      compare_file_times);
-	lk_record_answer *answer = &record_work->result;
-	answer->out = lk_arena_strdup(&record_work->arena, out);
-	answer->status = end.end == LK_RECORD_STEPS_DONE  ? 0
-	                 : end.end == LK_RECORD_TIME_OVER ? 124
-	                                                  : end.status;
+	LK_TRY(lk_record_visit(work->folder, add_recorded_process, work, err));
+	if (work->processes.count)
+		qsort(work->processes.at, work->processes.count, sizeof *work->processes.at,
+		      compare_process_ranks);
+	if (work->files.count)
+		qsort(work->files.at, work->files.count, sizeof *work->files.at, compare_file_times);
+	lk_record_answer *answer = &work->result;
+	answer->out = lk_arena_strdup(&work->arena, out);
+	answer->status = end.status;
+	if (end.end == LK_RECORD_STEPS_DONE) answer->status = 0;
+	if (end.end == LK_RECORD_TIME_OVER) answer->status = STATUS_TIME_OVER;
 	answer->end = end.end;
 	answer->wall_s = end.wall_s;
-	answer->processes = record_work->processes.at;
-	answer->count = (int)record_work->processes.count;
-	answer->files = record_work->files.at;
-	answer->file_count = (int)record_work->files.count;
-	answer->guarded = *record_work->scratch.path;
-	answer->scratch =
-		answer->guarded && !record_work->scratch.private ? record_work->scratch.path : NULL;
-	answer->changes = record_work->scratch.changes.at;
-	answer->change_count = (int)record_work->scratch.changes.count;
-	answer->unguarded = record_work->scratch.unguarded.at;
-	answer->unguarded_count = (int)record_work->scratch.unguarded.count;
+	answer->processes = work->processes.at;
+	answer->count = (int)work->processes.count;
+	answer->files = work->files.at;
+	answer->file_count = (int)work->files.count;
+	answer->guarded = *work->scratch.path;
+	answer->scratch = answer->guarded && !work->scratch.private ? work->scratch.path : NULL;
+	answer->changes = work->scratch.changes.at;
+	answer->change_count = (int)work->scratch.changes.count;
+	answer->unguarded = work->scratch.unguarded.at;
+	answer->unguarded_count = (int)work->scratch.unguarded.count;
 	answer->posed = request->mode == LK_RECORD_MODE_AS_RANK;
 	answer->store_requests = end.served.requests;
 	answer->store_made_up = end.served.made_up;
-	answer->store_wrong = lk_arena_strdup(&record_work->arena, end.served.wrong);
-	answer->reason = explain_missing_steps(record_work, request);
+	answer->store_wrong = lk_arena_strdup(&work->arena, end.served.wrong);
+	answer->reason = explain_missing_steps(work, request);
 	return answer->out && answer->reason && answer->store_wrong ? LK_OK : lk_oom(err);
 }
 
@@ -292,15 +293,15 @@ lk_status lk_record(const lk_record_request *request, lk_record_answer **out, lk
 		lk_fail(err, LK_ERR_INPUT, "record", "no command is given");
 		return lk_hint(err, "give it after --, as in lockstep record -- mpirun -n 2 ./train");
 	}
-	lk_record_request posed = *request;
-	LK_TRY(lk_record_check_emulated(&posed, err));
-	struct record_work *record_work = calloc(1, sizeof *record_work);
-	if (!record_work) return lk_oom(err);
-	record_work->result.memory_owner = record_work;
-	record_work->paths = lk_intern_new();
-	lk_status status = record_work->paths ? run_and_sum_up(record_work, &posed, err) : lk_oom(err);
-	if (status != LK_OK) lk_record_free(&record_work->result);
-	else *out = &record_work->result;
+	lk_record_request own = *request;
+	LK_TRY(lk_record_check_emulated(&own, err));
+	struct record_work *work = calloc(1, sizeof *work);
+	if (!work) return lk_oom(err);
+	work->result.memory_owner = work;
+	work->paths = lk_intern_new();
+	lk_status status = work->paths ? run_and_sum_up(work, &own, err) : lk_oom(err);
+	if (status != LK_OK) lk_record_free(&work->result);
+	else *out = &work->result;
 	return status;
 }
 

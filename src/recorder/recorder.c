@@ -3,6 +3,7 @@
 #include "recorder/recorder.h"
 
 #include <sched.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -73,4 +74,38 @@ bool lp_begin_renewal(lp_age *age) {
 void lp_text(const lk_record_entry *record, lk_record_kind kind, const char *text) {
 	lp_thread.last = NULL;
 	lk_recorder_text(&lp_state.recorder, &lp_thread.place, record, kind, text, strlen(text));
+}
+
+/* ---- lists of ranks ---- */
+
+lp_rank_list lp_rank_list_begin(char *at, size_t room, size_t margin) {
+	LP_ASSERT(room > margin && margin > sizeof ", ...]");
+	at[0] = '[';
+	at[1] = '\0';
+	return (lp_rank_list){.at = at, .room = room, .used = 1, .margin = margin};
+}
+
+bool lp_rank_list_has_room(const lp_rank_list *list) {
+	return list->used + list->margin < list->room;
+}
+
+void lp_rank_list_add(lp_rank_list *list, int rank) {
+	const char *comma = list->used > 1 ? ", " : "";
+	if (!lp_rank_list_has_room(list)) return;
+	int length = snprintf(list->at + list->used, list->room - list->used, "%s%d", comma, rank);
+	if (length > 0) list->used += (size_t)length;
+}
+
+void lp_rank_list_add_range(lp_rank_list *list, int first, int last, int stride) {
+	const char *comma = list->used > 1 ? ", " : "";
+	if (!lp_rank_list_has_room(list)) return;
+	int length = snprintf(list->at + list->used, list->room - list->used, "%s%d:%d:%d", comma,
+	                      first, last, stride);
+	if (length > 0) list->used += (size_t)length;
+}
+
+void lp_rank_list_end(lp_rank_list *list) {
+	LP_ASSERT(list->used < list->room);
+	const char *end = lp_rank_list_has_room(list) ? "]" : ", ...]";
+	snprintf(list->at + list->used, list->room - list->used, "%s", end);
 }

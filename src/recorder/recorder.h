@@ -169,6 +169,20 @@ static inline void lp_publish(lk_record_entry *record, lk_record_kind kind) {
 /* A record with a text: a name, a path, a list of ranks. */
 void lp_text(const lk_record_entry *record, lk_record_kind kind, const char *text);
 
+/* A list of ranks as a text: "[0, 1, 8:15:1]", or cut, "[0, 1, ...]". */
+typedef struct lp_rank_list {
+	char *at;
+	size_t room, used;
+	size_t margin; /* so many bytes are kept free for the longest entry and the end */
+} lp_rank_list;
+lp_rank_list lp_rank_list_begin(char *at, size_t room, size_t margin);
+/* False: there is no room for another entry. */
+bool lp_rank_list_has_room(const lp_rank_list *list);
+void lp_rank_list_add(lp_rank_list *list, int rank);
+/* First, last, stride. */
+void lp_rank_list_add_range(lp_rank_list *list, int first, int last, int stride);
+void lp_rank_list_end(lp_rank_list *list);
+
 /* A read or write that has been done (io_records.c). Times in nanoseconds of the recording; `bytes`
  * as the call answered, `offset` -1: at the file's position, which `moved` says was set since the
  * last call. */

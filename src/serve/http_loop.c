@@ -203,7 +203,8 @@ lk_status lk_serve(const lk_serve_request *request, lk_serve_ready *ready, void 
 	if (!server) return lk_oom(err);
 	long cores = sysconf(_SC_NPROCESSORS_ONLN);
 	server->request = request;
-	server->workers = request->workers ? request->workers : cores > 0 ? (int)cores : 1;
+	server->workers = request->workers;
+	if (!server->workers) server->workers = cores > 0 ? (int)cores : 1;
 	lk_status status = open_listen_place(request, &p, err);
 	sigemptyset(&held);
 	sigaddset(&held, SIGINT);

@@ -12,6 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/text.h"
+
 enum {
 	WORDS = 16,
 	COMMAND_SIZE = 1024,
@@ -37,11 +39,12 @@ static bool write_redirect_page(const char *folder, const char *url, char path[L
 
 /* "file:///tmp/lockstep-serve-x/open.html" */
 static void format_file_url(const char *path, char name[NAME_SIZE]) {
-	size_t used = (size_t)snprintf(name, NAME_SIZE, "file://");
-	for (const char *p = path; *p && used + 4 < NAME_SIZE; p++) {
+	lk_text url = lk_text_begin(name, NAME_SIZE);
+	lk_text_add(&url, "file://");
+	for (const char *p = path; *p; p++) {
 		unsigned char c = (unsigned char)*p;
 		bool plain = isalnum(c) || strchr("/._-~", c);
-		used += (size_t)snprintf(name + used, NAME_SIZE - used, plain ? "%c" : "%%%02X", c);
+		lk_text_add(&url, plain ? "%c" : "%%%02X", c);
 	}
 }
 

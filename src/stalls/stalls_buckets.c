@@ -77,10 +77,10 @@ bool lk_stalls_fit_buckets(const lk_stalls_size *sizes, int count, double expose
 	out->error = NAN;
 	out->per_call_s = out->per_byte_s = out->rest_s = NAN;
 	out->sizes = n;
-	out->note =
-		n == 0   ? "no call's transfer was seen"
-		: n == 1 ? "all calls have one size: the cost of a call and of a byte cannot be separated"
-				 : "";
+	out->note = "";
+	if (n == 0) out->note = "no call's transfer was seen";
+	if (n == 1)
+		out->note = "all calls have one size: the cost of a call and of a byte cannot be separated";
 	if (n < 2) return true;
 	struct line l = fit_bucket_line(used, n);
 	out->per_call_s = l.per_call;

@@ -87,10 +87,9 @@ static bool add_host_reads(lk_disk_use *use, const lk_recorded_run *run, const i
 		if (entry->kind != LK_RECORD_READ || entry->start_ns < begin[0] ||
 		    entry->start_ns >= begin[steps])
 			continue;
-		int64_t all = entry->end_ns - entry->start_ns, busy = entry->io.busy_ns < 0 ? 0
-		                                                      : entry->io.busy_ns < all
-		                                                          ? entry->io.busy_ns
-		                                                          : all;
+		int64_t all = entry->end_ns - entry->start_ns;
+		int64_t busy = entry->io.busy_ns < all ? entry->io.busy_ns : all;
+		if (busy < 0) busy = 0;
 		if (!lk_intervals_add(&use->reads, moment + entry->end_ns - busy, moment + entry->end_ns))
 			return false;
 	}
@@ -241,7 +240,8 @@ static lk_status read_one_stream(void *context, size_t job, lk_error *err) {
 	free(room);
 	bool settled = reader->settled > 0 && reader->now > reader->settled;
 	double took = settled ? reader->now - reader->settled : reader->now - reader->start;
-	reader->rate = took > 0 ? (reader->bytes - (settled ? reader->settled_bytes : 0)) / took : 0;
+	double counted = reader->bytes - (settled ? reader->settled_bytes : 0);
+	reader->rate = took > 0 ? counted / took : 0;
 	return LK_OK;
 }
 
@@ -253,7 +253,8 @@ double lk_disk_rate(const char *const *paths, size_t count, int streams) {
 	struct reading all = {.paths = paths, .count = count, .of = of};
 	lk_error ignored = {0};
 	double rate = 0, bytes = 0;
-	all.streams = streams < 1 ? 1 : streams > MOST_STREAMS ? MOST_STREAMS : (size_t)streams;
+	if (streams > MOST_STREAMS) streams = MOST_STREAMS;
+	all.streams = streams < 1 ? 1 : (size_t)streams;
 	for (size_t i = 0; i < count; i++) all.all += regular_file_bytes(paths[i]);
 	if (all.all < LEAST_BYTES ||
 	    lk_parallel(all.streams, (int)all.streams, read_one_stream, &all, &ignored) != LK_OK)

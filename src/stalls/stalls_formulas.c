@@ -137,12 +137,12 @@ static void divide_comm_parts(lk_stalls_answer *out, const lk_stalls_times *stal
 	} parts[] = {{LK_STALL_WAITING, stalls_times->waiting},
 	             {LK_STALL_INTERCONNECT, stalls_times->interconnect},
 	             {LK_STALL_NETWORK, stalls_times->network}};
+	lk_stalls_kind otherwise = out->hosts > 1 ? LK_STALL_NETWORK : LK_STALL_INTERCONNECT;
 	double sum = 0;
 	for (int i = 0; i < 3; i++) sum += isnan(parts[i].seconds) ? 0 : parts[i].seconds;
 	for (int i = 0; i < 3; i++) {
-		double part =
-			sum > 0 ? (isnan(parts[i].seconds) ? 0 : parts[i].seconds) / sum
-					: parts[i].kind == (out->hosts > 1 ? LK_STALL_NETWORK : LK_STALL_INTERCONNECT);
+		double part = parts[i].kind == otherwise;
+		if (sum > 0) part = isnan(parts[i].seconds) ? 0 : parts[i].seconds / sum;
 		put_stall_part(out, parts[i].kind, scale_estimate(all, part), with, basis, how);
 	}
 }
@@ -171,9 +171,9 @@ static double comm_left_in_null(const lk_stalls_rounds *rounds) {
  * it. */
 static void split_comm_parts(const lk_stalls_rounds *rounds, int with, lk_stalls_answer *out) {
 	lk_stalls_times t = recorded_comm_times(rounds, with);
-	int without = has_configuration(rounds, LK_STALLS_NULL)  ? LK_STALLS_NULL
-	              : has_configuration(rounds, LK_STALLS_ONE) ? LK_STALLS_ONE
-	                                                         : -1;
+	int without = -1;
+	if (has_configuration(rounds, LK_STALLS_NULL)) without = LK_STALLS_NULL;
+	else if (has_configuration(rounds, LK_STALLS_ONE)) without = LK_STALLS_ONE;
 	double step = recorded_time_of(rounds, with, FIELD(step)).mean;
 	if (with == LK_STALLS_CONFIGURATIONS || without < 0) {
 		if (sum_comm_times(&t) > 0) {
@@ -190,11 +190,9 @@ static void split_comm_parts(const lk_stalls_rounds *rounds, int with, lk_stalls
 		difference_of_runs(rounds, (lk_stalls_configuration)with, (lk_stalls_configuration)without);
 	double left = comm_left_in_null(rounds);
 	d = (lk_estimate){fmax(d.mean, 0) + left, d.low + left, d.high + left};
-	const char *how = without == LK_STALLS_ONE
-	                      ? (with == LK_STALLS_READY ? "ready - one" : "hot - one")
-	                  : left > 0.01 * step      ? "with - null, plus the messages that null keeps"
-	                  : with == LK_STALLS_READY ? "ready - null"
-	                                            : "hot - null";
+	const char *how = with == LK_STALLS_READY ? "ready - null" : "hot - null";
+	if (without == LK_STALLS_ONE) how = with == LK_STALLS_READY ? "ready - one" : "hot - one";
+	else if (left > 0.01 * step) how = "with - null, plus the messages that null keeps";
 	divide_comm_parts(out, &t, d, step, LK_STALLS_MEASURED, how);
 }
 

@@ -134,7 +134,7 @@ lk_status lk_stalls_simulate(const lk_stalls_model *model, double *step_s, lk_er
 	struct line_up l = {.m = model, .graph = lk_graph_new()};
 	lk_arena arena = LK_ARENA_INIT;
 	double workers = model->pipelined ? ceil(model->workers) : 1;
-	l.workers = workers < 1 ? 1 : workers > MOST_WORKERS ? MOST_WORKERS : (uint32_t)workers;
+	l.workers = (uint32_t)fmin(fmax(workers, 1), MOST_WORKERS);
 	lk_status status = l.graph ? run_stage_graph(&l, &arena, step_s, err) : lk_oom(err);
 	lk_graph_free(l.graph);
 	lk_arena_free(&arena);

@@ -10,6 +10,7 @@
 
 enum {
 	MOST_COMMS = 4096,
+	LIST_MARGIN = 48,
 	MOST_LISTED = 1000,     /* ranks of a longer list are joined to first:last:stride */
 	EXIT_NOT_EMULATED = 70, /* EX_SOFTWARE of sysexits.h */
 	EXIT_UNHEARD = 71
@@ -32,15 +33,14 @@ static uint32_t adding;
 void lp_emulate_give_up(const char *format, ...) {
 	char text[512];
 	va_list arguments;
-	int length = snprintf(text, sizeof text, "lockstep: as rank %d of %d: ", lp_emulated.rank,
-	                      lp_emulated.world);
+	char what[400];
 	va_start(arguments, format);
-	length += vsnprintf(text + length, sizeof text - (size_t)length - 1, format, arguments);
+	vsnprintf(what, sizeof what, format, arguments);
 	va_end(arguments);
-	if (length > (int)sizeof text - 2) length = (int)sizeof text - 2;
-	text[length] = '\n';
-	if (syscall(SYS_write, 2, text, (size_t)length + 1) < 0) _exit(71);
-	_exit(70); /* "internal software error" of sysexits: what it takes is not there */
+	snprintf(text, sizeof text, "lockstep: as rank %d of %d: %s\n", lp_emulated.rank,
+	         lp_emulated.world, what);
+	if (syscall(SYS_write, 2, text, strlen(text)) < 0) _exit(EXIT_UNHEARD);
+	_exit(EXIT_NOT_EMULATED);
 }
 
 int *lp_emulate_new_ints(int count) {
@@ -142,19 +142,17 @@ void lp_emulate_world(void) {
 
 /* Rank lists that are too long become first:last:stride. */
 void lp_emulate_list_ranks(const int *ranks, int size, char *out, size_t room) {
-	size_t length = (size_t)snprintf(out, room, "[");
-	for (int i = 0, n; i < size && length + 48 < room; i += n) {
+	lp_rank_list list = lp_rank_list_begin(out, room, LIST_MARGIN);
+	for (int i = 0, n; i < size && lp_rank_list_has_room(&list); i += n) {
 		int stride = i + 1 < size ? ranks[i + 1] - ranks[i] : 1;
 		for (n = 1; size > MOST_LISTED && i + n < size && ranks[i + n] - ranks[i + n - 1] == stride;
 		     n++) {
 		}
 		if (n < 3) n = 1;
-		length += (size_t)snprintf(out + length, room - length, i ? ", %d" : "%d", ranks[i]);
-		if (n > 1)
-			length +=
-				(size_t)snprintf(out + length, room - length, ":%d:%d", ranks[i + n - 1], stride);
+		if (n > 1) lp_rank_list_add_range(&list, ranks[i], ranks[i + n - 1], stride);
+		else lp_rank_list_add(&list, ranks[i]);
 	}
-	snprintf(out + length, room - length, length + 48 < room ? "]" : ", ...]");
+	lp_rank_list_end(&list);
 }
 
 int *lp_emulate_copy_ranks(const int *ranks, int size) {

@@ -49,11 +49,16 @@ static void map_fill_file(const char *path) {
 }
 
 static void choose_fill_rule(const char *fill) {
-	rule = !*fill || strcmp(fill, "numbers") == 0 ? NUMBERS
-	       : strcmp(fill, "random") == 0          ? RANDOM
-	       : strcmp(fill, "zeros") == 0           ? ZEROS
-	                                              : FILE_BYTES;
-	if (rule == FILE_BYTES) map_fill_file(fill);
+	if (!*fill || strcmp(fill, "numbers") == 0) {
+		rule = NUMBERS;
+	} else if (strcmp(fill, "random") == 0) {
+		rule = RANDOM;
+	} else if (strcmp(fill, "zeros") == 0) {
+		rule = ZEROS;
+	} else {
+		rule = FILE_BYTES;
+		map_fill_file(fill);
+	}
 }
 
 /* Bytes of a number of this type; `real`: of floating point. 0: not known. */

@@ -148,6 +148,12 @@ static uint32_t number_of_kernel_name(const char *text) {
 	return 0;
 }
 
+/* CUPTI's direction of a copy (1 to the device, 2 from it, 8 on it) as recorded; 4 not known. */
+static uint8_t recorded_direction(uint8_t direction) {
+	if (direction == 1 || direction == 2) return direction;
+	return direction == 8 ? 3 : 4;
+}
+
 static void record_activity(lk_device_what what, uint32_t correlation, uint64_t start, uint64_t end,
                             uint32_t stream, uint64_t bytes, uint8_t direction, uint32_t name) {
 	int64_t from = (int64_t)start + offset, to = (int64_t)end + offset;
@@ -163,9 +169,7 @@ static void record_activity(lk_device_what what, uint32_t correlation, uint64_t 
 	record->device.call = name;
 	record->device.count = 1;
 	record->device.what = (uint8_t)what;
-	record->device.direction = direction >= 1 && direction <= 2 ? direction
-	                           : direction == 8                 ? 3
-	                                                            : 4;
+	record->device.direction = recorded_direction(direction);
 	lp_publish(record, LK_RECORD_DEVICE_WORK);
 }
 

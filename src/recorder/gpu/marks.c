@@ -96,7 +96,8 @@ static bool find_event_functions(void) {
 /* ---- clocks ---- */
 
 static int64_t clamp_time(int64_t time, int64_t from, int64_t to) {
-	return time < from ? from : time > to ? to : time;
+	if (time < from) return from;
+	return time > to ? to : time;
 }
 
 static int64_t host_time_of_event(void *event) {

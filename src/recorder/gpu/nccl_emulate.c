@@ -23,7 +23,8 @@
 enum {
 	MOST = 1024,
 	SOFTWARE = 70,
-	AS_THEY_ARE = 1 << 10
+	MOST_LISTED = 1 << 10, /* ranks of a longer list are joined to first:last:stride */
+	LIST_MARGIN = 32
 };
 
 static lp_nccl_emulated table[MOST];
@@ -74,7 +75,8 @@ void *lp_nccl_emulate_comm(int ranks, int rank) {
 	if (ranks > world.ranks || world.ranks % ranks) return add_emulated_comm(unknown);
 	lp_nccl_emulated near = block_of_ranks(&world, ranks),
 					 far = row_of_ranks(&world, world.ranks / ranks);
-	return add_emulated_comm(near.rank == rank ? near : far.rank == rank ? far : unknown);
+	if (near.rank == rank) return add_emulated_comm(near);
+	return add_emulated_comm(far.rank == rank ? far : unknown);
 }
 
 /* Item `at` of LOCKSTEP_RECORD_SPLITS; 0 none, negative: a distance. */
@@ -86,7 +88,8 @@ static int split_setting_at(int at) {
 	}
 	bool far = list && *list == '/';
 	long value = list ? strtol(list + far, NULL, 10) : 0;
-	return value < 1 || value > lp_mode.world ? 0 : (int)(far ? -value : value);
+	if (value < 1 || value > lp_mode.world) return 0;
+	return (int)(far ? -value : value);
 }
 
 /* The only part that fits, or the only one of those that divide the parent wholly. */
@@ -125,18 +128,16 @@ void *lp_nccl_emulate_rest(const lp_nccl_emulated *parent, const int *without, i
 		(lp_nccl_emulated){parent->ranks - left_out, parent->rank - before, 0, 0, 1});
 }
 
-/* Long lists become first:last:stride. */
-void lp_nccl_list_emulated(const lp_nccl_emulated *p, char *out, size_t room) {
-	if (p->ranks > AS_THEY_ARE) {
-		snprintf(out, room, "[%d:%d:%d]", p->first, p->first + (p->ranks - 1) * p->stride,
-		         p->stride);
+/* The ranks of a communicator. */
+void lp_nccl_list_emulated(const lp_nccl_emulated *comm, char *out, size_t room) {
+	if (comm->ranks > MOST_LISTED) {
+		snprintf(out, room, "[%d:%d:%d]", comm->first,
+		         comm->first + (comm->ranks - 1) * comm->stride, comm->stride);
 		return;
 	}
-	size_t length = (size_t)snprintf(out, room, "[");
-	for (int i = 0; i < p->ranks && length + 32 < room; i++)
-		length += (size_t)snprintf(out + length, room - length, i ? ", %d" : "%d",
-		                           p->first + i * p->stride);
-	snprintf(out + length, room - length, length + 32 < room ? "]" : ", ...]");
+	lp_rank_list list = lp_rank_list_begin(out, room, LIST_MARGIN);
+	for (int i = 0; i < comm->ranks; i++) lp_rank_list_add(&list, comm->first + i * comm->stride);
+	lp_rank_list_end(&list);
 }
 
 /* ---- what programs ask of communicators ---- */

@@ -78,10 +78,10 @@ __attribute__((constructor)) static void fill_slots(void) {
 		void *there = real ? dlsym(real, lps_name[i]) : NULL;
 		void *wrapper = there && probe ? dlsym(probe, lps_name[i]) : NULL;
 		bool text = strstr(lps_name[i], "ErrorString") || strstr(lps_name[i], "LastError");
-		lps_slot[i] = wrapper ? wrapper
-		              : there ? there
-		              : text  ? (void *)(uintptr_t)answer_absent_text
-		                      : (void *)(uintptr_t)answer_absent;
+		if (wrapper) lps_slot[i] = wrapper;
+		else if (there) lps_slot[i] = there;
+		else if (text) lps_slot[i] = (void *)(uintptr_t)answer_absent_text;
+		else lps_slot[i] = (void *)(uintptr_t)answer_absent;
 	}
 	if (!real)
 		fputs("lockstep: the real libnccl.so.2 was not found; LOCKSTEP_RECORD_NCCL=PATH names it\n",

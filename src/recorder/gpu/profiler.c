@@ -270,9 +270,8 @@ static void begin_network_operation(struct event *event, const lp_np_proxy_op *o
 	event->record.proxy.peer = op->peer;
 	event->record.proxy.channel = op->channel;
 	event->record.proxy.sends = op->sends != 0;
-	event->record.proxy.steps = (uint16_t)(op->steps < 0            ? 0
-	                                       : op->steps > UINT16_MAX ? UINT16_MAX
-	                                                                : op->steps);
+	int steps = op->steps < UINT16_MAX ? op->steps : UINT16_MAX;
+	event->record.proxy.steps = (uint16_t)(steps < 0 ? 0 : steps);
 }
 
 /* ---- events, of every version ---- */
@@ -420,11 +419,11 @@ static const lp_np_table_v4 own_v4 = {"lockstep", init_context_v4, start_event_v
 static const lp_np_table_v5 own_v5 = {"lockstep", init_context_v5, start_event_v5,
                                       stop_event, change_state_v4, end_context};
 
-/* The probe's, for the plugin's library, which may come to a process that has the probe: there is
- * one recording. */
+/* The preload library's tables, for the plugin's library, which may be loaded into a process that
+ * has the preload library: there is one recording. */
 const void *lockstep_probe_profiler(int version);
 LP_EXPORT const void *lockstep_probe_profiler(int version) {
-	return version == 3   ? (const void *)&own_v3
-	       : version == 4 ? (const void *)&own_v4
-	                      : (const void *)&own_v5;
+	if (version == 3) return &own_v3;
+	if (version == 4) return &own_v4;
+	return &own_v5;
 }

@@ -7,7 +7,8 @@
 
 enum {
 	GROUPS = 1 << 12,
-	TRANSLATED = 512,
+	TRANSLATED = 512, /* ranks at a time */
+	LIST_MARGIN = 32,
 	MOST_REQUESTS = LP_MOST_REQUESTS
 };
 #define KEY LP_KEY
@@ -71,19 +72,17 @@ static struct group *find_comm_entry(uint64_t key) {
 /* "[0, 1, 2]": ranks of the world; a list that is too long ends in "...]". */
 static void list_comm_ranks(lp_handle comm, int size, char *out, size_t room) {
 	lp_handle group, world;
-	size_t length = (size_t)snprintf(out, room, "[");
+	lp_rank_list list = lp_rank_list_begin(out, room, LIST_MARGIN);
 	if (lp_mpi_real.comm_group(comm, &group) != 0) return;
 	if (lp_mpi_real.comm_group(lp_mpi_real.world, &world) != 0) return;
 	for (int from = 0; from < size; from += TRANSLATED) {
-		int own[TRANSLATED], of_world[TRANSLATED],
-			n = size - from < TRANSLATED ? size - from : TRANSLATED;
+		int own[TRANSLATED], of_world[TRANSLATED];
+		int n = size - from < TRANSLATED ? size - from : TRANSLATED;
 		for (int i = 0; i < n; i++) own[i] = from + i;
 		if (lp_mpi_real.group_translate_ranks(group, n, own, world, of_world) != 0) break;
-		for (int i = 0; i < n && length + 32 < room; i++)
-			length += (size_t)snprintf(out + length, room - length, from + i ? ", %d" : "%d",
-			                           of_world[i]);
+		for (int i = 0; i < n; i++) lp_rank_list_add(&list, of_world[i]);
 	}
-	snprintf(out + length, room - length, length + 32 < room ? "]" : ", ...]");
+	lp_rank_list_end(&list);
 	lp_mpi_real.group_free(&group);
 	lp_mpi_real.group_free(&world);
 }
@@ -230,7 +229,8 @@ static void begin_waiting(struct lp_waits *w, const lp_handle *requests, int cou
 		mode->start(requests, count);
 	w->on = lp_mpi_real.ready && lp_enter();
 	if (!w->on) return;
-	w->count = count < 0 ? 0 : count < MOST_REQUESTS ? count : MOST_REQUESTS;
+	w->count = count < MOST_REQUESTS ? count : MOST_REQUESTS;
+	if (w->count < 0) w->count = 0;
 	for (int i = 0; i < w->count; i++) w->key[i] = KEY(requests[i]);
 	if (count > MOST_REQUESTS)
 		__atomic_fetch_add(&lp_state.recorder.head->dropped, (uint64_t)(count - MOST_REQUESTS),

@@ -268,7 +268,8 @@ static int look_at_last_level(struct walk *walk) {
 	mode_t type = place->above ? info.st_mode : 0;
 	if (!place->path[0]) strcpy(place->path, "/");
 	place->below = !walk->level[walk->depth].gone && lstat_raw(place->path, &info) == 0;
-	place->type = type ? type : place->below ? info.st_mode : 0;
+	place->type = type;
+	if (!type && place->below) place->type = info.st_mode;
 	return 0;
 }
 

@@ -272,7 +272,8 @@ static int may_change_folder(const lp_place *place) {
 	*strrchr(folder, '/') = '\0';
 	struct stat info;
 	if (!stat_raw(*folder ? folder : "/", &info)) return 0; /* it is in the scratch folder alone */
-	return may_write_path(*folder ? folder : "/") || errno == EROFS ? 0 : errno;
+	if (may_write_path(*folder ? folder : "/")) return 0;
+	return errno == EROFS ? 0 : errno;
 }
 
 static int prepare_new_name(const lp_place *place) {
@@ -322,7 +323,8 @@ static const char *open_for_writing(int at, const char *path, int flags, char ro
 	int code = lp_overlay_find(at, path, !(flags & O_NOFOLLOW) && !anew, &p);
 	if (code) return fail_with_errno(code);
 	if (p.free) return present_path(&p, room);
-	if (unnamed) code = S_ISDIR(p.type) ? copy_to_scratch(&p, false) : p.type ? ENOTDIR : ENOENT;
+	if (unnamed && S_ISDIR(p.type)) code = copy_to_scratch(&p, false);
+	else if (unnamed) code = p.type ? ENOTDIR : ENOENT;
 	else if (p.type) code = prepare_existing_file(&p, flags);
 	else code = flags & O_CREAT ? prepare_new_name(&p) : ENOENT;
 	if (!p.type || unnamed || S_ISREG(p.type)) p.above = true;

@@ -57,8 +57,8 @@ static const char *find_program_to_start(const char *path, bool search, char *co
 	int code = errno;
 	bool named = search && !strchr(path, '/');
 	const char *given = named ? path : lp_overlay_read(AT_FDCWD, path, true, room);
-	const char *file = !given ? NULL : named ? find_executable(path, found) : given;
-	if (!file) return NULL;
+	if (!given) return NULL;
+	const char *file = named ? find_executable(path, found) : given;
 	int fd = (int)syscall(SYS_openat, AT_FDCWD, file, O_RDONLY | O_CLOEXEC);
 	if (fd >= 0 && is_static_program(fd))
 		lp_overlay_log(file, "loads no libraries, so what it writes is not guarded");
