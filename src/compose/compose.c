@@ -190,6 +190,7 @@ static lk_status read_compose_cluster(struct compose_work *work) {
 /* ---- simulating ---- */
 
 static void repeat_programs(lk_graph *graph, uint32_t times) {
+	LK_ASSERT(times > 0);
 	for (size_t p = 0; p < graph->programs.count; p++)
 		graph->programs.at[p].calls.at[0].repeat = times;
 }

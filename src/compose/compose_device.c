@@ -123,6 +123,7 @@ static uint32_t add_stream_wait(lk_compose_builder *builder, uint8_t stream, uin
 }
 
 static void add_stream_work(lk_compose_builder *builder, const lk_emulated_item *item, int at) {
+	LK_ASSERT(at >= 0 && at < builder->device.count);
 	unsigned kind = item->what == LK_DEVICE_KERNEL ? LK_OP_ELEMENTWISE : LK_OP_COPY;
 	double ns = isnan(item->work_ns) ? 0 : item->work_ns;
 	uint32_t op = lk_graph_add(
@@ -256,6 +257,7 @@ static lk_status list_group_calls(lk_compose_builder *builder, const lk_emulated
 /* Item `last` ends a group of calls. */
 static lk_status add_nccl_group(lk_compose_builder *builder, const lk_emulated_step *step,
                                 uint32_t last, int at) {
+	LK_ASSERT(step->items.at[last].members > 1 && at >= 0 && at < builder->device.count);
 	uint32_t members = step->items.at[last].members, count = 0,
 			 join = LK_JOIN(builder->device.at[at].stream);
 	struct together *all = malloc(members * sizeof *all);
@@ -275,6 +277,7 @@ static lk_status add_nccl_group(lk_compose_builder *builder, const lk_emulated_s
 
 lk_status lk_compose_device_item(lk_compose_builder *builder, const lk_emulated_step *step,
                                  uint32_t i) {
+	LK_ASSERT(i < step->items.count);
 	const lk_emulated_item *item = &step->items.at[i];
 	if (item->device) return add_device_call(builder, item, i), LK_OK;
 	int at = find_stream_place(&builder->device, item->stream);

@@ -25,6 +25,7 @@ static const double DEFAULT_EAGER = 65536; /* Open MPI's btl_tcp_eager_limit */
 /* ---- operations ---- */
 
 static void add_own_work(lk_compose_builder *builder, const lk_emulated_item *item) {
+	LK_ASSERT(item->own_ns >= 0 && item->files_ns >= 0);
 	if (item->files_ns > 0)
 		lk_graph_add(builder->graph, &(lk_op){.kind = LK_OP_COPY,
 		                                      .stream = LK_COMPOSED_OWN,
@@ -45,6 +46,7 @@ static void add_own_work(lk_compose_builder *builder, const lk_emulated_item *it
 
 /* Streams of things in flight: those of one team are done in order. */
 static uint8_t choose_flight_stream(const lk_compose_builder *builder, uint32_t team) {
+	LK_ASSERT(builder->device.first > LK_COMPOSED_FLIGHTS);
 	return (uint8_t)(LK_COMPOSED_FLIGHTS + team % (builder->device.first - LK_COMPOSED_FLIGHTS));
 }
 
@@ -147,6 +149,7 @@ static lk_status add_posted_item(lk_compose_builder *builder, const lk_emulated_
 /* A collective that goes on in calls alone is done where it is waited for. */
 static lk_status add_completed_item(lk_compose_builder *builder, const lk_emulated_step *step,
                                     const lk_emulated_item *item) {
+	LK_ASSERT(item->begun == LK_NONE || item->begun < step->items.count);
 	if (item->begun == LK_NONE) return LK_OK;
 	const lk_emulated_item *begun = &step->items.at[item->begun];
 	uint32_t op = builder->op_of[item->begun];
@@ -158,6 +161,7 @@ static lk_status add_completed_item(lk_compose_builder *builder, const lk_emulat
 
 static lk_status add_composed_item(lk_compose_builder *builder, const lk_emulated_step *step,
                                    uint32_t i) {
+	LK_ASSERT(i < step->items.count);
 	const lk_emulated_item *item = &step->items.at[i];
 	uint32_t op;
 	add_own_work(builder, item);

@@ -115,6 +115,7 @@ static lk_status extend_group_pattern(lk_composer *composer, const lk_emulated_g
 
 lk_status lk_compose_member(lk_composer *composer, uint32_t recorded, uint32_t group, int32_t rank,
                             lk_job_member *out) {
+	LK_ASSERT(recorded < composer->recorded.count && rank >= 0 && rank < composer->world);
 	const lk_emulated_group *group_of_stand_in =
 		&composer->recorded.at[recorded]->step.groups.at[group];
 	lk_job_division *division = NULL;
@@ -129,6 +130,7 @@ lk_status lk_compose_member(lk_composer *composer, uint32_t recorded, uint32_t g
 
 int32_t lk_compose_peer(const lk_composer *composer, uint32_t recorded, uint32_t group,
                         const lk_job_member *member, int32_t peer) {
+	LK_ASSERT(recorded < composer->recorded.count && member->at < member->size);
 	const lk_emulated_group *group_of_stand_in =
 		&composer->recorded.at[recorded]->step.groups.at[group];
 	if (member->at < 0 || peer < 0 || peer >= group_of_stand_in->size) return -1;
@@ -216,6 +218,7 @@ static lk_status collect_rank_duties(struct searcher *searcher, uint32_t q) {
 /* ---- what fits ---- */
 
 static bool *stand_in_flag(const struct searcher *searcher, int32_t rank, uint32_t q) {
+	LK_ASSERT(rank >= 0 && rank < searcher->composer->world && q < searcher->count);
 	return &searcher->fits[(size_t)rank * searcher->count + q];
 }
 
@@ -332,6 +335,7 @@ static lk_status constrain_peers(struct searcher *searcher, int32_t rank, bool *
 }
 
 static lk_status eliminate_stand_ins(struct searcher *searcher) {
+	LK_ASSERT(searcher->count > 0);
 	for (bool changed = true; changed;) {
 		changed = false;
 		memset(searcher->answer, 0, sizeof searcher->answer);

@@ -35,6 +35,7 @@ static uint64_t hash_comm_ranks(const int32_t *ranks, int32_t size, uint32_t aga
 
 static uint32_t *find_comm_slot(lk_compose_builder *builder, const int32_t *ranks, int32_t size,
                                 uint32_t again) {
+	LK_ASSERT((builder->table & (builder->table - 1)) == 0 && size > 0);
 	size_t at = hash_comm_ranks(ranks, size, again) & (builder->table - 1);
 	for (; builder->comm_at[at]; at = (at + 1) & (builder->table - 1)) {
 		const lk_job_comm *known = &builder->composer->comms.at[builder->comm_at[at] - 1];
@@ -73,6 +74,7 @@ static lk_status reserve_composed_tables(lk_compose_builder *builder) {
 }
 
 lk_status lk_compose_comm(lk_compose_builder *builder, uint32_t group, uint32_t *out) {
+	LK_ASSERT(group < builder->composer->recorded.at[builder->recorded]->step.groups.count);
 	const lk_job_member *member = &builder->member[group];
 	uint32_t again = builder->composer->recorded.at[builder->recorded]->step.groups.at[group].again;
 	LK_TRY(reserve_composed_tables(builder));
@@ -93,6 +95,7 @@ static int compare_rank_numbers(const void *a, const void *b) {
 }
 
 lk_status lk_compose_team(lk_compose_builder *builder, uint32_t comm, uint32_t *out) {
+	LK_ASSERT(comm < builder->composer->comms.count);
 	lk_job_comm *job_comm = &builder->composer->comms.at[comm];
 	char name[64];
 	if (job_comm->team == LK_NONE) {
@@ -113,6 +116,7 @@ lk_status lk_compose_team(lk_compose_builder *builder, uint32_t comm, uint32_t *
 
 lk_status lk_compose_channel_team(lk_compose_builder *builder, uint32_t comm, int32_t from,
                                   int32_t to, int32_t tag, uint32_t *team) {
+	LK_ASSERT(comm < builder->composer->comms.count && from != to);
 	lk_compose_channel wanted = {.comm = comm, .from = from, .to = to, .tag = tag};
 	LK_TRY(reserve_composed_tables(builder));
 	uint32_t *slot = find_channel_slot(builder, &wanted);

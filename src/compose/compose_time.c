@@ -7,6 +7,7 @@
 #include "cost/collective/collective.h"
 
 static int node_of_rank(const lk_composer *composer, int32_t rank) {
+	LK_ASSERT(composer->ranks_per_node > 0 && rank >= 0 && rank < composer->world);
 	return rank / composer->ranks_per_node;
 }
 
@@ -14,6 +15,7 @@ static int node_of_rank(const lk_composer *composer, int32_t rank) {
  * the same time, for which all ranks of a node are taken to do alike. */
 static lk_group_shape group_shape_of(const lk_composer *composer, const int32_t *ranks,
                                      int32_t size) {
+	LK_ASSERT(size > 0);
 	int nodes = 0, low = node_of_rank(composer, ranks[0]), high = low, last = -1;
 	for (int32_t i = 0; i < size; i++) {
 		int node = node_of_rank(composer, ranks[i]);
@@ -61,6 +63,7 @@ double lk_compose_collective_s(const lk_composer *composer, const lk_emulated_it
 }
 
 double lk_compose_message_s(const lk_composer *composer, int32_t from, int32_t to, double bytes) {
+	LK_ASSERT(from != to && bytes >= 0);
 	int32_t pair[2] = {from, to};
 	lk_group_shape shape = group_shape_of(composer, pair, 2);
 	shape.sharing = 1;
@@ -81,6 +84,7 @@ double lk_compose_nccl_s(const lk_composer *composer, const lk_emulated_item *it
  * priced. */
 double lk_compose_nccl_message_s(const lk_composer *composer, int32_t from, int32_t to,
                                  double bytes) {
+	LK_ASSERT(from != to && bytes >= 0);
 	int32_t pair[2] = {from < to ? from : to, from < to ? to : from};
 	lk_group_shape shape = group_shape_of(composer, pair, 2);
 	return lk_p2p_cost(shape.node, shape.nodes < 2, shape.sharing, shape.oversubscription,

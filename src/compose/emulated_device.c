@@ -55,6 +55,7 @@ static bool measured_part_of(const lk_recorded_run *run, uint32_t i, lk_emulated
 }
 
 static void add_emulated_work(lk_emulated_work *to, const lk_emulated_work *part) {
+	LK_ASSERT(to->serial == part->serial);
 	to->waited = to->waited || part->waited;
 	if (!to->name) to->name = part->name;
 	if (!isnan(part->ns)) to->ns = isnan(to->ns) ? part->ns : to->ns + part->ns;
@@ -85,6 +86,7 @@ lk_status lk_emulated_device_read(const lk_recorded_run *run, lk_emulated_device
 
 bool lk_emulated_device_item(const lk_emulated_device *device, const lk_recorded_run *run,
                              uint32_t i) {
+	LK_ASSERT(i < run->calls.count);
 	const lk_record_entry *entry = &run->calls.at[i].record;
 	if (run->calls.at[i].process || entry->kind != LK_RECORD_DEVICE_CALL) return false;
 	const lk_emulated_work *work = find_emulated_work(device, entry->device.serial);
@@ -102,6 +104,7 @@ bool lk_emulated_device_item(const lk_emulated_device *device, const lk_recorded
 }
 
 bool lk_emulated_device_waits(const lk_recorded_run *run, uint32_t i) {
+	LK_ASSERT(i < run->calls.count);
 	const lk_record_entry *entry = &run->calls.at[i].record;
 	if (entry->kind != LK_RECORD_DEVICE_CALL) return false;
 	if (entry->device.what == LK_DEVICE_COPY) { /* cudaMemcpy, of all threads or of each */

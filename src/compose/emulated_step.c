@@ -37,6 +37,7 @@ static lk_status fail_recording(const struct reader *reader, const char *what, c
 
 /* "[0, 1, 2]", of large ones also first:last:stride. */
 static bool read_rank_list(const char *text, int32_t world, int32_t size, int32_t *out) {
+	LK_ASSERT(world > 0 && size > 0 && size <= world);
 	int32_t count = 0;
 	for (const char *at = text + (*text == '['); *at && *at != ']';) {
 		char *end;
@@ -56,6 +57,7 @@ static bool read_rank_list(const char *text, int32_t world, int32_t size, int32_
 }
 
 static bool have_same_ranks(const lk_emulated_group *a, const lk_emulated_group *b) {
+	LK_ASSERT(a->size > 0 && b->size > 0);
 	return a->size == b->size &&
 	       memcmp(a->ranks, b->ranks, (size_t)a->size * sizeof *a->ranks) == 0;
 }
@@ -160,6 +162,7 @@ static lk_status add_step_call(struct reader *reader, uint32_t i, double *files,
 /* The calls of step `s`, and the own work and files before each. What comes behind the last call is
  * the next step's. */
 static lk_status collect_step_calls(struct reader *reader, size_t s) {
+	LK_ASSERT(s + 1 < reader->steps.begin.count);
 	const lk_recorded_run *run = reader->run;
 	int64_t from = reader->steps.begin.at[s], to = reader->steps.begin.at[s + 1], since = from;
 	double files = 0;
@@ -177,6 +180,7 @@ static lk_status collect_step_calls(struct reader *reader, size_t s) {
 
 /* How many items before item `i` the call is that it waits for; 0 none of this step. */
 static uint64_t items_since_awaited(const struct reader *reader, size_t i) {
+	LK_ASSERT(i < reader->call.count);
 	uint32_t call = reader->call.at[i], of = reader->run->calls.at[call].done;
 	if (reader->run->calls.at[call].record.kind == LK_RECORD_DEVICE_CALL)
 		of = lk_emulated_device_awaited(&reader->device, reader->run, call);
@@ -241,6 +245,7 @@ static lk_status find_commonest_sequence(struct reader *reader, uint64_t *hash, 
 }
 
 static lk_status add_comm_item(struct reader *reader, size_t i, lk_emulated_item *item) {
+	LK_ASSERT(i < reader->call.count);
 	const lk_record_entry *entry = &reader->run->calls.at[reader->call.at[i]].record;
 	uint64_t back = items_since_awaited(reader, i);
 	bool done = entry->comm.part == LK_PART_DONE, enqueued = entry->comm.part == LK_PART_ENQUEUE;
@@ -264,6 +269,7 @@ static lk_status add_comm_item(struct reader *reader, size_t i, lk_emulated_item
 }
 
 static void add_device_item(struct reader *reader, size_t i, lk_emulated_item *item) {
+	LK_ASSERT(i < reader->call.count);
 	uint32_t call = reader->call.at[i],
 			 awaited = lk_emulated_device_awaited(&reader->device, reader->run, call);
 	const lk_record_entry *entry = &reader->run->calls.at[call].record;
@@ -355,6 +361,7 @@ static double median_known_work(double *work, size_t count) {
 }
 
 static void set_item_times(lk_emulated_step *out, size_t i, struct times *times) {
+	LK_ASSERT(i < out->items.count && times->count > 0);
 	lk_emulated_item *item = &out->items.at[i];
 	double *own = times->own + i * times->count;
 	item->own_ns = lk_median(own, times->count);

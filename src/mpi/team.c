@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/check.h"
 #include "base/parallel.h"
 
 static const char magic[8] = "LKPARTS1";
@@ -78,6 +79,7 @@ static lk_status write_parts_file(const mpi_team *team, lk_error *err) {
 
 static lk_status append_part(mpi_team *team, const struct record *record, const void *results,
                              lk_error *err) {
+	LK_ASSERT(team->parts_size <= team->room);
 	size_t bytes = (size_t)(record->count * record->size),
 		   need = team->parts_size + sizeof *record + bytes;
 	if (need > team->room) {
@@ -94,6 +96,7 @@ static lk_status append_part(mpi_team *team, const struct record *record, const 
 
 /* The next list of tasks as the file has it; false where it ends. */
 static bool take_finished_part(mpi_team *team, const struct record *asked, void *results) {
+	LK_ASSERT(team->read_at <= team->read_size && team->read_size <= team->parts_size);
 	struct record r;
 	size_t bytes = (size_t)(asked->count * asked->size);
 	if (team->read_size - team->read_at < sizeof r + bytes) return false;
@@ -130,6 +133,7 @@ static lk_status agree_on_status(const mpi_team *team, lk_status own, lk_error *
 }
 
 static size_t count_own_tasks(size_t count, int rank, int size) {
+	LK_ASSERT(rank >= 0 && rank < size);
 	return count / (size_t)size + ((size_t)rank < count % (size_t)size);
 }
 

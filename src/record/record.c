@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "record/record.h"
+#include "base/check.h"
 #include "base/text.h"
 #include "trace/read/read.h"
 
@@ -91,6 +92,7 @@ static void add_call_to_process(lk_record_process *process, const lk_record_entr
 static lk_status find_or_add_file(struct record_work *work, const lk_recorded_run *run,
                                   const lk_record_entry *entry, lk_record_file **out,
                                   lk_error *err) {
+	LK_ASSERT(run->texts != NULL);
 	const lk_recorded_name *name = lk_recorded_find(&run->files, 0, entry->object);
 	const char *path = name ? lk_intern_text(run->texts, name->name) : "";
 	uint32_t number = *path ? lk_intern_id(work->paths, path) : 0;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "record/record.h"
+#include "base/check.h"
 #include "base/text.h"
 
 enum {
@@ -37,6 +38,7 @@ static lk_status add_emulated_rank(rank_list *ranks, long long rank,
 /* "7" or "8-15". */
 static lk_status add_rank_range(rank_list *ranks, const char *text, size_t length,
                                 const lk_record_request *request, lk_error *err) {
+	LK_ASSERT(length <= strlen(text));
 	char first[NUMBER], last[NUMBER];
 	const char *dash = memchr(text, '-', length);
 	size_t before = dash ? (size_t)(dash - text) : length;
@@ -116,6 +118,7 @@ static lk_status set_store_address(const lk_store_server *store, lk_arena *arena
 
 static lk_status serve_absent_ranks(const lk_record_request *request, lk_store_server **out,
                                     lk_error *err) {
+	LK_ASSERT(request->as_rank >= 0 && request->as_rank < request->world_size);
 	long long port = 0;
 	const char *said = getenv("MASTER_PORT");
 	if (said && *said) LK_TRY(lk_parse_int(said, 0, 65535, &port, "MASTER_PORT", err));

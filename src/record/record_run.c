@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "record/record.h"
+#include "base/check.h"
 
 /* How often steps are counted, at most; which share of the time that may take; how long a command
  * may take to end when it is asked to. */
@@ -48,6 +49,7 @@ static bool redirect_standard_streams(const char *output) {
 /* The child: never returns. What goes wrong is written to the pipe. */
 static _Noreturn void exec_command(const struct runner *runner, const lk_record_settings *settings,
                                    char **words, int pipe) {
+	LK_ASSERT(words[0] != NULL && pipe >= 0);
 	const char *const *more = runner->request->settings;
 	setpgid(0, 0);
 	sigprocmask(SIG_SETMASK, &runner->before, NULL);
@@ -141,6 +143,7 @@ static void signal_descendants(pid_t ancestor, int signal) {
 }
 
 static void request_end(struct runner *runner, lk_record_end why) {
+	LK_ASSERT(runner->asked <= 0 && why != LK_RECORD_ENDED);
 	signal_descendants(runner->child, SIGTERM);
 	kill(-runner->child, SIGTERM);
 	kill(-runner->child, SIGCONT);
@@ -223,6 +226,7 @@ static lk_status run_with_signals_blocked(struct runner *runner, const lk_record
 
 lk_status lk_record_command(const lk_record_request *request, const lk_record_settings *settings,
                             const char *folder, lk_run_end *out, lk_error *err) {
+	LK_ASSERT(request->words > 0);
 	struct runner r = {.request = request, .folder = folder, .out = out};
 	char **words = calloc((size_t)request->words + 1, sizeof *words);
 	*out = (lk_run_end){.end = LK_RECORD_ENDED};

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "record/record.h"
+#include "base/check.h"
 #include "base/text.h"
 
 /* TMPDIR lies in it, and programs put sockets there, whose paths may have 107 bytes. */
@@ -143,6 +144,7 @@ static lk_status add_scratch_change(const struct summing *summing, const char *p
 
 static lk_status add_written_file(void *context, const char *path, const struct stat *info,
                                   lk_error *err) {
+	LK_ASSERT(strlen(path) >= ((const struct summing *)context)->skipped);
 	const struct summing *summing = context;
 	if (S_ISDIR(info->st_mode)) return LK_OK;
 	return add_scratch_change(summing, path + summing->skipped, false, (double)info->st_size, err);
@@ -193,6 +195,7 @@ static int compare_change_paths(const void *a, const void *b) {
 }
 
 lk_status lk_record_scratch_sum(lk_record_scratch *scratch, lk_arena *arena, lk_error *err) {
+	LK_ASSERT(!*scratch->path || scratch->path[0] == '/');
 	char path[PATH_MAX + 16];
 	if (!*scratch->path) return LK_OK;
 	struct summing sums = {

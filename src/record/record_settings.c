@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "record/record.h"
+#include "base/check.h"
 #include "base/text.h"
 
 /* ---- lockstep's libraries ---- */
@@ -59,6 +60,7 @@ static lk_status choose_recorder_library(const lk_record_request *request, lk_ar
 
 lk_status lk_record_set(lk_record_settings *out, const char *name, const char *value,
                         lk_error *err) {
+	LK_ASSERT(name != NULL);
 	if (!value || !lk_push(out)) return lk_oom(err);
 	*lk_last(out) = (lk_record_setting){name, value};
 	return LK_OK;
@@ -142,6 +144,7 @@ static lk_status add_device_settings(const lk_record_request *request, lk_arena 
 lk_status lk_record_settings_of(const lk_record_request *request, const char *folder,
                                 const char *scratch, lk_arena *arena, lk_record_settings *out,
                                 lk_error *err) {
+	LK_ASSERT(folder[0] == '/' && (!*scratch || scratch[0] == '/'));
 	char room[LK_PROGRAM_NAME];
 	const char *probe, *before = getenv("LD_PRELOAD"),
 					   *programs = lk_record_programs(request, room);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "record/record.h"
+#include "base/check.h"
 #include "base/stats.h"
 #include "base/text.h"
 
@@ -38,6 +39,7 @@ bool lk_record_load(const char *path, lk_intern *texts, lk_recorded_run *run,
 }
 
 int lk_record_count_steps(const lk_recorded_steps *steps) {
+	LK_ASSERT(steps->begin.count != 1 || steps->begin.at != NULL);
 	return steps->begin.count ? (int)steps->begin.count - 1 : 0;
 }
 

@@ -1,6 +1,7 @@
 /* store.c: requests of PyTorch's TCPStore, answered for all ranks but one. What a connection sends
  * may be anything: its requests are bounded, and so is what is kept. */
 #include "rendezvous/rendezvous.h"
+#include "base/check.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -81,6 +82,7 @@ static lk_store_entry **find_key_place(lk_store *store, const void *key, size_t 
 }
 
 static void remove_store_entry(lk_store *store, lk_store_entry **at) {
+	LK_ASSERT(*at != NULL && store->keys > 0 && store->bytes >= (*at)->key_size + (*at)->size);
 	lk_store_entry *entry = *at;
 	*at = entry->next;
 	store->keys--;
@@ -91,6 +93,7 @@ static void remove_store_entry(lk_store *store, lk_store_entry **at) {
 }
 
 static lk_store_entry *new_store_entry(lk_store *store, struct span key) {
+	LK_ASSERT(store->keys < LK_STORE_MOST_KEYS);
 	lk_store_entry *entry = calloc(1, sizeof *entry);
 	if (!entry) return NULL;
 	entry->key = malloc(key.size + 1);
@@ -107,6 +110,7 @@ static lk_store_entry *new_store_entry(lk_store *store, struct span key) {
 /* Sets a key to a value, or appends to it. NULL: there is no room. */
 static lk_store_entry *put_store_value(lk_store *store, struct span key, struct span value,
                                        bool append) {
+	LK_ASSERT(store->bytes <= LK_STORE_MOST_BYTES && store->keys <= LK_STORE_MOST_KEYS);
 	lk_store_entry *entry = *find_key_place(store, key.at, key.size);
 	size_t before = entry && append ? entry->size : 0;
 	if (store->bytes + key.size + before + value.size > LK_STORE_MOST_BYTES ||
@@ -210,6 +214,7 @@ static struct span take_request_text(struct request *request) {
 }
 
 static bool append_bytes(lk_bytes *to, const void *bytes, size_t size, size_t most) {
+	LK_ASSERT(to->count <= most);
 	if (to->count + size > most || !lk_reserve(to, size)) return false;
 	if (size) memcpy(to->at + to->count, bytes, size);
 	to->count += size;
@@ -383,6 +388,7 @@ bool lk_store_take(lk_store *store, lk_store_client *client, const unsigned char
 /* ---- begin and end ---- */
 
 void lk_store_begin(lk_store *store, int rank, int world) {
+	LK_ASSERT(rank >= 0 && rank < world);
 	memset(store, 0, sizeof *store);
 	store->rank = rank;
 	store->world = world;
@@ -391,6 +397,7 @@ void lk_store_begin(lk_store *store, int rank, int world) {
 void lk_store_end(lk_store *store) {
 	for (size_t i = 0; i < LK_STORE_PLACES; i++)
 		while (store->at[i]) remove_store_entry(store, &store->at[i]);
+	LK_ASSERT(store->keys == 0 && store->bytes == 0);
 }
 
 void lk_store_client_end(lk_store_client *client) {

@@ -2,6 +2,7 @@
  * all of them; a pipe ends it. A connection that sends what is no request is closed, others go on.
  */
 #include "rendezvous/rendezvous.h"
+#include "base/check.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -35,6 +36,7 @@ struct lk_store_server {
 /* ---- connections ---- */
 
 static void accept_client(lk_store_server *server) {
+	LK_ASSERT(server->count <= MOST_CLIENTS);
 	int fd = accept4(server->listens, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	if (fd < 0) return;
 	if (server->count == MOST_CLIENTS) {
@@ -47,6 +49,7 @@ static void accept_client(lk_store_server *server) {
 }
 
 static void close_client(lk_store_server *server, size_t i) {
+	LK_ASSERT(i < server->count);
 	const char *wrong = server->client[i].wrong;
 	if (wrong && !*server->served.wrong)
 		snprintf(server->served.wrong, sizeof server->served.wrong, "%s", wrong);
@@ -62,6 +65,7 @@ static bool is_worth_retrying(ssize_t got) {
 }
 
 static bool receive_from_client(lk_store_server *server, size_t i) {
+	LK_ASSERT(i < server->count);
 	unsigned char bytes[CHUNK];
 	ssize_t got = recv(server->poll[FIRST + i].fd, bytes, sizeof bytes, 0);
 	if (got <= 0) return is_worth_retrying(got);
@@ -150,6 +154,7 @@ static lk_status start_store_thread(lk_store_server *server, lk_error *err) {
 }
 
 lk_status lk_store_serve(int rank, int world, int port, lk_store_server **out, lk_error *err) {
+	LK_ASSERT(port >= 0 && port < 65536);
 	lk_store_server *server = calloc(1, sizeof *server);
 	if (!server) return lk_oom(err);
 	server->listens = -1;

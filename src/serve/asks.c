@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "io/json.h"
+#include "base/check.h"
 
 enum {
 	ANSWER_LIMIT = 64 << 20,
@@ -63,6 +64,7 @@ static void free_question_texts(lk_question *question) {
 }
 
 lk_ask *lk_ask_new(const lk_question *question, double seconds) {
+	LK_ASSERT(question->folder != NULL && seconds > 0);
 	lk_ask *ask = calloc(1, sizeof *ask);
 	if (!ask) return NULL;
 	*ask = (lk_ask){.question = *question, .seconds = seconds, .pipe = -1};
@@ -105,6 +107,8 @@ static int reap_child(lk_ask *ask) {
 }
 
 static void finish_ask(lk_asks *asks, lk_ask *ask, int status, char *text, size_t size) {
+	LK_ASSERT(ask->state != LK_ASK_DONE &&
+	          (ask->state == LK_ASK_WAITING ? asks->waiting : asks->running[lane_of_ask(ask)]) > 0);
 	if (ask->state == LK_ASK_RUNNING) asks->running[lane_of_ask(ask)]--;
 	else asks->waiting--;
 	remove_from_asks(asks, ask);
@@ -202,6 +206,7 @@ static void answer_in_child(const lk_asks *asks, const lk_ask *ask, int out) {
 }
 
 static void start_ask(lk_asks *asks, lk_ask *ask) {
+	LK_ASSERT(ask->state == LK_ASK_WAITING && asks->waiting > 0 && ask->child <= 0);
 	lk_error err = {0};
 	int ends[2];
 	asks->waiting--;
@@ -223,6 +228,7 @@ static void start_ask(lk_asks *asks, lk_ask *ask) {
 }
 
 void lk_asks_submit(lk_asks *asks, lk_ask *ask) {
+	LK_ASSERT(asks->waiting < LK_ASKS_WAITING && ask->next == NULL);
 	lk_ask **at = &asks->first;
 	while (*at) at = &(*at)->next;
 	*at = ask;
@@ -235,6 +241,7 @@ void lk_asks_submit(lk_asks *asks, lk_ask *ask) {
 
 /* The frames that are whole. True when the last one came. */
 static bool take_whole_frames(lk_asks *asks, lk_ask *ask) {
+	LK_ASSERT(ask->used <= ask->room);
 	size_t at = 0;
 	lk_frame frame;
 	while (ask->used - at >= sizeof frame) {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "io/stream.h"
+#include "base/check.h"
 
 /* Options that take the content of a file, and the name under which the question finds it. */
 static const struct {
@@ -111,6 +112,7 @@ static lk_status check_option_text(struct reader *reader, const lk_option *optio
 
 static lk_status add_content_file(struct reader *reader, const lk_option *option,
                                   const lk_value *value) {
+	LK_ASSERT(find_content_option(option) >= 0);
 	const char *name = contents[find_content_option(option)].file;
 	if (reader->out->file_count == LK_SERVE_FILES)
 		return lk_fail(reader->err, LK_ERR_INPUT, "body", "too many files");

@@ -2,6 +2,7 @@
  * to come whole, for the answer to be taken, for the next request to begin. One that dribbles bytes
  * is as late as one that is silent. */
 #include "serve/http.h"
+#include "base/check.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -39,6 +40,7 @@ static lk_peer *begin_peer(lk_server *server, struct MHD_Connection *connection)
 }
 
 static void end_peer(lk_peer *peer) {
+	LK_ASSERT(peer->server->peer_count > 0);
 	if (peer->next) peer->next->previous = peer->previous;
 	if (peer->previous) peer->previous->next = peer->next;
 	else peer->server->peers = peer->next;

@@ -1,6 +1,7 @@
 /* http_request.c: a request from its headers to its answer: who asks, what is asked, the body, the
  * question. */
 #include "serve/http.h"
+#include "base/check.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -153,6 +154,7 @@ static enum MHD_Result check_request_head(lk_exchange *exchange, const char *met
 /* ---- the body ---- */
 
 static bool keep_body_bytes(lk_exchange *exchange, const char *data, size_t size) {
+	LK_ASSERT(exchange->size <= exchange->room);
 	if (exchange->size + size + 1 > exchange->room) {
 		size_t room = 2 * (exchange->size + size + 1);
 		char *body = realloc(exchange->body, room);

@@ -1,6 +1,7 @@
 /* http_upload.c: a form with traces, written to the folder of the question as it comes.
  * libmicrohttpd takes it apart. */
 #include "serve/http.h"
+#include "base/check.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -182,6 +183,7 @@ lk_ask *lk_upload_ask(lk_upload *upload, lk_exchange *exchange) {
 }
 
 void lk_upload_free(lk_upload *upload) {
+	LK_ASSERT(!upload || upload->x->server->uploads > 0);
 	if (!upload) return;
 	if (upload->form) MHD_destroy_post_processor(upload->form);
 	if (upload->file >= 0) close(upload->file);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "io/json.h"
+#include "base/check.h"
 
 static lk_job *find_job_place(lk_job_list *jobs) {
 	lk_job *oldest = NULL;
@@ -35,6 +36,7 @@ const lk_job *lk_job_list_find(const lk_job_list *jobs, const char *id) {
 }
 
 void lk_job_list_remove(lk_job_list *jobs, lk_asks *asks, const lk_job *job) {
+	LK_ASSERT(job >= jobs->jobs && job < jobs->jobs + LK_JOBS);
 	lk_job *own = &jobs->jobs[job - jobs->jobs];
 	lk_ask_free(asks, own->ask);
 	*own = (lk_job){0};

@@ -8,6 +8,7 @@
 #include "options/command.h"
 #include "stalls/stalls.h"
 #include "step/traced.h"
+#include "base/check.h"
 #include "base/parallel.h"
 #include "base/text.h"
 
@@ -64,6 +65,7 @@ static LK_PRINTF(2, 3) lk_status give_up_stalls(struct stalls_work *work, const 
 /* ---- which configurations ---- */
 
 static lk_status leave_out_configuration(struct stalls_work *work, int c, const char *why) {
+	LK_ASSERT(c >= 0 && c < LK_STALLS_CONFIGURATIONS);
 	work->wanted[c] = false;
 	work->result.rows[c].note = why;
 	return LK_OK;
@@ -214,6 +216,7 @@ static const char *find_run_fault(struct stalls_work *work, lk_stalls_configurat
 
 static lk_status run_one_configuration(struct stalls_work *work, lk_stalls_configuration c,
                                        int round) {
+	LK_ASSERT(round >= 0 && round < LK_STALLS_REPEATS);
 	lk_stalls_run run;
 	lk_stalls_comm comm;
 	lk_stalls_times *times = &work->rounds.at[c][round];

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "stalls/stalls.h"
+#include "base/check.h"
 #include "base/stats.h"
 
 enum {
@@ -25,6 +26,7 @@ struct line {
 /* Least squares of seconds = a + b * bytes with weights 1 / seconds^2, calls as often as they are
  * made. */
 static struct line fit_bucket_line(const lk_stalls_size *size, int count) {
+	LK_ASSERT(count > 1);
 	double w = 0, x = 0, y = 0, xx = 0, xy = 0;
 	for (int i = 0; i < count; i++) {
 		double weight = size[i].calls / (size[i].seconds * size[i].seconds);
@@ -63,6 +65,7 @@ static void predict_bucket_steps(lk_stalls_buckets *buckets, double exposed_s, d
 
 bool lk_stalls_fit_buckets(const lk_stalls_size *sizes, int count, double exposed_s, double step_s,
                            lk_arena *arena, lk_stalls_buckets *out) {
+	LK_ASSERT(count >= 0 && exposed_s >= 0);
 	enum {
 		BUCKETS = 6
 	};

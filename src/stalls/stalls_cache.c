@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "stalls/stalls.h"
+#include "base/check.h"
 
 enum {
 	PLACES = 16,
@@ -36,6 +37,7 @@ static double page_bytes(void) {
 
 /* Pages of the file in memory by the kernel's count; NAN where it does not tell. */
 static double cached_share_by_count(int fd, double bytes) {
+	LK_ASSERT(bytes > 0);
 	struct cache_range range = {0, (uint64_t)bytes};
 	struct cache_count count = {0};
 	if (syscall(CACHESTAT, fd, &range, &count, 0) != 0) return NAN;

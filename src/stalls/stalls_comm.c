@@ -18,6 +18,7 @@
 #include "explain/explain.h"
 #include "stalls/stalls.h"
 #include "step/traced.h"
+#include "base/check.h"
 #include "base/stats.h"
 
 struct sorter {
@@ -106,6 +107,7 @@ static int64_t own_code_since_call(const struct sorter *sorter, const lk_match_m
 /* Nanoseconds that a rank waits for others, as much as shows. */
 static int64_t waiting_for_others(const struct sorter *sorter, const lk_rank_comm *comm,
                                   uint32_t capture, const lk_match *match) {
+	LK_ASSERT(match->begin < match->end);
 	const lk_match *first = NULL, *other;
 	int64_t own = 0, most = 0;
 	for (uint32_t i = match->begin; i < match->end; i++) {
@@ -175,6 +177,7 @@ static bool is_in_step_window(const struct sorter *sorter, const lk_match_member
 
 /* The shortest of the members' calls: that of the one who waited least. */
 static double shortest_member_time(const struct sorter *sorter, const lk_match *match) {
+	LK_ASSERT(match->begin < match->end);
 	int64_t least = INT64_MAX;
 	for (uint32_t i = match->begin; i < match->end; i++) {
 		const lk_match_member *one = &sorter->traces->members.at[i];

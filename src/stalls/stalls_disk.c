@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "stalls/stalls.h"
+#include "base/check.h"
 #include "base/parallel.h"
 
 /* ---- what a run read ---- */
@@ -98,6 +99,7 @@ static bool add_host_reads(lk_disk_use *use, const lk_recorded_run *run, const i
 
 lk_status lk_disk_see(lk_disk_uses *uses, const lk_recorded_run *run, const int64_t *begin,
                       int steps, lk_error *err) {
+	LK_ASSERT(steps > 0);
 	lk_disk_use *use = find_or_add_host(uses, run->head.host);
 	if (!use || !add_host_reads(use, run, begin, steps)) return lk_oom(err);
 	while (use->steps.count < (size_t)steps) {
@@ -133,6 +135,7 @@ static double divide_waits_by_step(lk_disk_use *use) {
 
 /* Ranks of a host have equally many steps, or a last one that not all have. */
 static void add_host_steps(const lk_disk_use *use, size_t steps, double hosts, lk_disk_steps *out) {
+	LK_ASSERT(steps <= out->count && hosts > 0);
 	size_t first = out->count - steps;
 	for (size_t i = 0; i < steps && i < use->steps.count; i++) {
 		out->at[first + i].seconds += use->steps.at[i].seconds / use->ranks / hosts;
@@ -204,6 +207,7 @@ static double regular_file_bytes(const char *path) {
 /* Nothing is read ahead: it would still be on its way when the files are evicted again. */
 static void read_file_part(struct reader *reader, const char *path, double from, double to,
                            char *room) {
+	LK_ASSERT(from >= 0 && from <= to);
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	if (fd < 0) return;
 	posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
@@ -314,6 +318,7 @@ static bool spread_device_work(const lk_disk_work *work, double busy, struct wor
 /* By length, an equal share of all steps to each kind: a step may be a part of two. */
 static void sort_steps_into_kinds(lk_stalls_model *model, const struct worked *steps, size_t count,
                                   double busy) {
+	LK_ASSERT(count > 0 && busy > 0);
 	double share = (double)count / LK_STALLS_UNLIKE, all = 0;
 	model->kinds = LK_STALLS_UNLIKE;
 	model->hidden = 0;

@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "stalls/stalls.h"
+#include "base/check.h"
 
 /* Below this share of the step nothing is called a stall. */
 static const double NAMED_SHARE = 0.02;
@@ -28,6 +29,7 @@ const char *const lk_stalls_configurations[] = {"one", "null", "ready", "hot", "
 /* 97.5 % quantile of Student's t: exact to the digits given up to 10, beyond by the expansion of
  * Cornish and Fisher. */
 static double student_t_quantile(int freedom) {
+	LK_ASSERT(freedom > 0);
 	static const double exact[] = {12.7062, 4.3027, 3.1824, 2.7764, 2.5706,
 	                               2.4469,  2.3646, 2.3060, 2.2622, 2.2281};
 	const double z = 1.959964;
@@ -37,6 +39,7 @@ static double student_t_quantile(int freedom) {
 }
 
 lk_estimate lk_estimate_of(const double *x, int count) {
+	LK_ASSERT(count >= 0);
 	double sum = 0, squares = 0;
 	int n = 0;
 	for (int i = 0; i < count; i++)
@@ -61,6 +64,7 @@ static double times_field(const lk_stalls_times *times, size_t at) {
 
 static lk_estimate mean_of_configuration(const lk_stalls_rounds *rounds, lk_stalls_configuration c,
                                          size_t at) {
+	LK_ASSERT(rounds->count <= LK_STALLS_REPEATS && at + sizeof(double) <= sizeof(lk_stalls_times));
 	double x[LK_STALLS_REPEATS] = {0};
 	for (int i = 0; i < rounds->count; i++)
 		x[i] = isnan(rounds->at[c][i].step) ? NAN : times_field(&rounds->at[c][i], at);
@@ -76,6 +80,7 @@ static bool has_configuration(const lk_stalls_rounds *rounds, lk_stalls_configur
 /* Rounds that have only one of the two are left out; if none has both, the means are compared. */
 static lk_estimate difference_of_runs(const lk_stalls_rounds *rounds, lk_stalls_configuration more,
                                       lk_stalls_configuration less) {
+	LK_ASSERT(more < LK_STALLS_CONFIGURATIONS && less < LK_STALLS_CONFIGURATIONS);
 	double x[LK_STALLS_REPEATS] = {0};
 	for (int i = 0; i < rounds->count; i++)
 		x[i] = rounds->at[more][i].step - rounds->at[less][i].step;
@@ -107,6 +112,7 @@ static lk_estimate clamp_estimate_at_0(lk_estimate e) {
 
 static void put_stall_part(lk_stalls_answer *out, lk_stalls_kind kind, lk_estimate e, double with,
                            lk_stalls_basis basis, const char *how) {
+	LK_ASSERT(kind < LK_STALL_KINDS);
 	bool interval = !isnan(e.low);
 	bool surely = interval ? e.low > 0 : e.mean > 0;
 	e = clamp_estimate_at_0(e);

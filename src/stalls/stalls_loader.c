@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "stalls/stalls.h"
+#include "base/check.h"
 #include "base/stats.h"
 
 /* Of hostile recordings no more threads and gaps are looked at than any loader has. */
@@ -79,6 +80,7 @@ static void end_reader_step(struct reader *reader) {
 }
 
 static void begin_reader_step(struct reader *reader, int step) {
+	LK_ASSERT(step >= reader->step);
 	if (step == reader->step) return;
 	end_reader_step(reader);
 	if (reader->step >= 0 && step > reader->step + 1) reader->least = 0;
@@ -225,6 +227,7 @@ static bool sum_up_loader(const lk_recorded_run *run, struct readers *all, int s
 
 lk_status lk_stalls_see_loader(const lk_recorded_run *run, const int64_t *begin, int steps,
                                lk_stalls_loader *out, lk_error *err) {
+	LK_ASSERT(steps > 0 && begin[0] <= begin[steps]);
 	struct readers all = {0};
 	*out = (lk_stalls_loader){0};
 	bool good = see_loader_calls(run, begin, steps, &all, &out->bytes) &&

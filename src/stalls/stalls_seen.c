@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 
 #include "stalls/stalls.h"
+#include "base/check.h"
 #include "base/stats.h"
 #include "base/text.h"
 
@@ -83,6 +84,7 @@ static int window_of_steps(const struct viewer *viewer, const lk_recorded_steps 
 /* Time in calls of the main thread, and how many calls of communication there are. */
 static void add_main_thread_times(const lk_recorded_run *run, int64_t from, int64_t to,
                                   double *reading, double *writing, double *comms) {
+	LK_ASSERT(from <= to);
 	for (size_t i = 0; i < run->calls.count; i++) {
 		const lk_recorded_call *call = &run->calls.at[i];
 		const lk_record_entry *entry = &call->record;

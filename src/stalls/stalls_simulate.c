@@ -11,6 +11,7 @@
 
 #include "step/traced.h"
 #include "stalls/stalls.h"
+#include "base/check.h"
 
 enum {
 	FIRST_WORKER = 3,
@@ -32,6 +33,7 @@ struct line_up {
 };
 
 static int64_t stage_picoseconds(double seconds) {
+	LK_ASSERT(seconds >= 0);
 	return (int64_t)fmax(1, seconds * 1e12 + 0.5);
 }
 
@@ -64,6 +66,7 @@ static double loader_work_s(const struct line_up *line_up, double waited) {
 }
 
 static void add_stage_steps(struct line_up *line_up) {
+	LK_ASSERT(line_up->workers > 0 && line_up->workers <= MOST_WORKERS);
 	const lk_stalls_model *model = line_up->m;
 	uint32_t ahead = line_up->workers * AHEAD + 1;
 	double mean = lk_stalls_device_s(model),

@@ -30,6 +30,7 @@
 #include <string.h>
 
 #include "stalls/stalls.h"
+#include "base/check.h"
 #include "base/text.h"
 
 double lk_stalls_device_s(const lk_stalls_model *model) {
@@ -91,6 +92,7 @@ double lk_stalls_cache_to_hide(const lk_stalls_model *model) {
 /* ---- another machine ---- */
 
 static double core_crowding(double busy, double cores) {
+	LK_ASSERT(busy >= 0);
 	return fmax(1, busy / fmax(cores, 1e-3));
 }
 
