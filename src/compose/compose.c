@@ -305,7 +305,7 @@ static lk_status find_step_parts(struct compose_work *work, lk_graph *graph, dou
 
 /* ---- classes ---- */
 
-/* "0-7, 16": the ranks that recorded rank q stands in for. */
+/* "0-7, 16": the ranks that recorded rank q represents. */
 static lk_status list_emulated_ranks(struct compose_work *work, uint32_t q, int *count,
                                      const char **out) {
 	char room[1024];
@@ -420,10 +420,10 @@ static lk_status note_device_limits(struct compose_work *work) {
 }
 
 static lk_status note_assumptions(struct compose_work *work, const char *contention) {
-	double beside = 0;
+	double extra = 0;
 	char text[32];
 	for (size_t i = 0; i < work->classes.count; i++)
-		beside = fmax(beside, work->classes.at[i].beside_s);
+		extra = fmax(extra, work->classes.at[i].beside_s);
 	LK_TRY(add_compose_note(
 		work, "own work and files take as long as recorded (medians over steps) with nothing else "
 			  "on the processor; the range is their 10 % and 90 % quantile over steps"));
@@ -435,12 +435,12 @@ static lk_status note_assumptions(struct compose_work *work, const char *content
 					  ? "non-blocking collectives progress only while the program waits for them; "
 						"at the range's lower end they always progress"
 					  : "non-blocking collectives progress concurrently with own work"));
-	if (beside > 0.01 * work->result.step_s)
+	if (extra > 0.01 * work->result.step_s)
 		LK_TRY(add_compose_note(
 			work, lk_arena_printf(&work->c.arena,
 		                          "a mean recorded step takes up to %s longer than the typical one "
 		                          "(checkpoints, evaluation, interruptions): this is left out",
-		                          lk_format_seconds(beside, text, sizeof text))));
+		                          lk_format_seconds(extra, text, sizeof text))));
 	return LK_OK;
 }
 

@@ -1,7 +1,7 @@
 /* compose.h: recordings of single emulated ranks as one job: what the files of compose share, in
  * the order in which they should be read.
  *
- *     emulated_device.c   what a rank asked of its device, and how long that took
+ *     emulated_device.c   what a rank put on its device, and how long that took
  *     emulated_step.c     the usual step of a recording: calls, and own work between them
  *     compose_ranks.c     which recorded rank stands in for which rank of the job
  *     compose_time.c      how long communication takes on the cluster

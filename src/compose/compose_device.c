@@ -1,13 +1,15 @@
-/* compose_device.c: of the composed job, what ranks ask of their devices.
+/* compose_device.c: what the ranks of the composed job put on their devices.
  *
- *     kernels, copies      on their stream, as long as recorded; they begin no earlier than the
- * host has come to them NCCL                 on its stream, as long as the cluster's links say a
- * group of calls     together: what is sent, what is received and collectives each in a row beside
- * the stream, which goes on behind all of them. Messages follow one another by communicator,
- * distance and sender, so that all ranks have one order and none waits for another in a circle
- *     events               the last operation of the stream they were recorded in; those of an
- * earlier step: all its work the host's waits     on the stream of own code
- */
+ *     kernels, copies    on their stream, as long as recorded; they begin no earlier than the host
+ *                        has come to them
+ *     NCCL               on its stream, as long as the cluster's links take
+ *     a group of calls   together: sends, receives and collectives each in a row of their own,
+ *                        which the stream waits for. Messages follow one another by communicator,
+ *                        distance and sender, so that all ranks have one order and none waits in a
+ *                        circle
+ *     events             the last operation of the stream they were recorded in; those of an
+ *                        earlier step: all its work
+ *     waits of the host  on the stream of own code */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

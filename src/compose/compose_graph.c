@@ -2,15 +2,16 @@
  * usual step.
  *
  *     own work             on the compute stream, as long as recorded
- *     reading, writing     likewise, as copies
+ *     reading, writing     the same, as copies
  *     blocking call        on the communication stream; own work waits for it
- *     begun, waited for    on a stream of its own; what waits for it does so on the compute stream
+ *     non-blocking call    on a stream of its own; its wait is on the compute stream
  *     small send           leaves at once: a flight on a stream of its own, which ends where the
- * receive is a device's           compose_device.c
+ *                          receive is
+ *     devices              compose_device.c
  *
  * Collectives of a communicator are one team, the messages of a pair with one tag another; the k-th
- * meets the k-th. Where the library goes on only while it is called, a collective that was begun
- * starts when it is waited for. */
+ * synchronises with the k-th. Where the library progresses only while it is called, a non-blocking
+ * collective starts when it is waited for. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,7 +34,7 @@ static void add_own_work(lk_compose_builder *builder, const lk_emulated_item *it
 		                                      .name = "files",
 		                                      .phase = LK_PHASE_OTHER,
 		                                      .measured_ps = lk_compose_ps(item->files_ns * 1e-9)});
-	/* beside a device the host's work is no computation that another device would do faster */
+	/* with a device, the host's work is no computation that another device would do faster */
 	unsigned kind = builder->device.count ? LK_OP_HOST : LK_OP_ELEMENTWISE;
 	lk_graph_add(builder->graph,
 	             &(lk_op){.kind = (uint8_t)kind,

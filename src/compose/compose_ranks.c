@@ -8,7 +8,7 @@
  * after another, and what each choice rules out is left out before the next.
  *
  * Translating. A communicator's ranks are known where the recordings hold the division that it came
- * from (the other parts of a split are told in it). Else the recorded ranks' own pattern goes on:
+ * from (which has the other parts of a split). Else the recorded ranks' own pattern goes on:
  * size n, stride s, first rank a multiple of n s plus what is below s. A peer keeps its distance in
  * the communicator; around its end only where the recorded rank shifts, that is, receives from one
  * side what it sends to the other: else the ends of a pipeline would be taken for a ring. */
@@ -65,7 +65,7 @@ static lk_status find_or_add_division(lk_composer *composer, uint64_t division,
 	return (*out)->member ? LK_OK : lk_oom(composer->err);
 }
 
-/* All parts of all divisions that the recordings tell of. */
+/* All parts of all divisions that the recordings have. */
 static lk_status list_recorded_divisions(lk_composer *composer) {
 	lk_job_division *division = NULL;
 	for (size_t q = 0; q < composer->recorded.count; q++) {
@@ -82,7 +82,7 @@ static lk_status list_recorded_divisions(lk_composer *composer) {
 	return LK_OK;
 }
 
-/* The ranks first, first + stride, ...: the same list whenever it is asked for. */
+/* The ranks first, first + stride, ...: the same list for the same arguments. */
 static lk_status find_or_add_pattern(lk_composer *composer, const lk_emulated_group *group,
                                      int32_t first, int32_t stride, const int32_t **out) {
 	for (size_t i = 0; i < composer->patterns.count; i++)

@@ -22,7 +22,7 @@ struct reader {
 	lk_emulated_step *out;
 	lk_recorded_steps steps;
 	LK_VEC(uint32_t) call;           /* of the step that is looked at: calls of the run */
-	LK_VEC(double) own, files, work; /* beside them: work before each; on its stream */
+	LK_VEC(double) own, files, work; /* of each: own work before it, files, work on its stream */
 	lk_emulated_device device;
 	uint32_t *item_of; /* [calls of the run] its place among `call` */
 	lk_error *err;
@@ -75,7 +75,7 @@ static lk_status add_emulated_group(struct reader *reader, const lk_recorded_nam
 	                             .size = name->size,
 	                             .ranks = LK_ARRAY(&out->arena, int32_t, name->size)};
 	if (!group->ranks) return lk_oom(reader->err);
-	/* NCCL's tell no division: each is one of its own */
+	/* those of NCCL have no division: each is one of its own */
 	if (!group->division)
 		group->division = lk_hash64((uint64_t)(uint32_t)out->rank << 32 | group->number) | 1;
 	if (!read_rank_list(lk_intern_text(reader->run->texts, name->name), out->world, group->size,
@@ -159,8 +159,8 @@ static lk_status add_step_call(struct reader *reader, uint32_t i, double *files,
 	return LK_OK;
 }
 
-/* The calls of step `s`, and the own work and files before each. What comes behind the last call is
- * the next step's. */
+/* The calls of step `s`, and the own work and files before each. What follows the last call belongs
+ * to the next step. */
 static lk_status collect_step_calls(struct reader *reader, size_t s) {
 	LK_ASSERT(s + 1 < reader->steps.begin.count);
 	const lk_recorded_run *run = reader->run;

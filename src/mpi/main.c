@@ -44,7 +44,7 @@ static void prepare_farewell(const char *resume) {
 	signal(SIGTERM, say_farewell);
 }
 
-/* What was asked, without where finished parts are. */
+/* A hash of the command without the file of finished parts. */
 static uint64_t hash_command_words(int argc, char **argv) {
 	uint64_t h = UINT64_C(0xcbf29ce484222325);
 	const char *version = lk_version();

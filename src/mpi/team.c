@@ -1,10 +1,9 @@
 /* team.c: tasks divided over the processes of an MPI job, in turn: process r does tasks r, r + K, r
- * + 2K ... Results travel as bytes, so all processes run the same program on machines alike. What
- * the lists of tasks are does not depend on K, so a job may be resumed with another number of
- * processes.
+ * + 2K ... Results travel as bytes, so all processes run the same program on machines alike. The
+ * lists of tasks do not depend on K, so a job may be resumed with another number of processes.
  *
  * The file of finished parts is a head and one record for each list of tasks that is done: number
- * of results, size of one, bytes. It is written whole beside the old one and renamed. */
+ * of results, size of one, bytes. It is written whole under another name and renamed. */
 #include "mpi/team.h"
 
 #include <errno.h>
@@ -61,19 +60,19 @@ static lk_status read_parts_file(mpi_team *team, lk_error *err) {
 }
 
 static lk_status write_parts_file(const mpi_team *team, lk_error *err) {
-	char beside[4096];
+	char new_path[4096];
 	struct head h = {.asked = team->asked, .size = team->parts_size};
 	memcpy(h.magic, magic, sizeof magic);
-	if (snprintf(beside, sizeof beside, "%s.new", team->path) >= (int)sizeof beside)
+	if (snprintf(new_path, sizeof new_path, "%s.new", team->path) >= (int)sizeof new_path)
 		return lk_fail(err, LK_ERR_INPUT, team->path, "the name is too long");
-	FILE *file = fopen(beside, "wb");
+	FILE *file = fopen(new_path, "wb");
 	bool ok = file && fwrite(&h, sizeof h, 1, file) == 1 &&
 	          fwrite(team->parts, 1, team->parts_size, file) == team->parts_size;
 	ok = ok && fflush(file) == 0 && fsync(fileno(file)) == 0;
 	int code = errno;
 	if (file && fclose(file) != 0) ok = false;
-	if (ok && rename(beside, team->path) == 0) return LK_OK;
-	if (file) unlink(beside);
+	if (ok && rename(new_path, team->path) == 0) return LK_OK;
+	if (file) unlink(new_path);
 	return lk_fail(err, LK_ERR_IO, team->path, "cannot write: %s", strerror(code));
 }
 

@@ -1,5 +1,4 @@
-/* record_emulated.c: a command as one rank after another of a pretended world, each in a process
- * alone. */
+/* record_emulated.c: a command as one emulated rank after another, each a process of its own. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -64,7 +63,7 @@ static lk_status list_ranks_to_run(const lk_record_request *request, rank_list *
 	}
 }
 
-/* ---- what is asked ---- */
+/* ---- the request ---- */
 
 static lk_status check_emulated_request(const lk_record_request *request, lk_error *err) {
 	char room[LK_PROGRAM_NAME];

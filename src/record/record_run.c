@@ -14,7 +14,7 @@
 #include "base/check.h"
 
 /* How often steps are counted, at most; which share of the time that may take; how long a command
- * may take to end when it is asked to. */
+ * may take to end after SIGTERM. */
 static const double LOOK_S = 0.25, LOOK_SHARE = 0.02, GRACE_S = 5;
 /* How much of the time until a step is due passes before the next look, while it is further away
  * than NEAR_S. */
@@ -25,7 +25,7 @@ struct runner {
 	const char *folder;
 	pid_t child;
 	sigset_t watched, before; /* signals */
-	double begin, asked;      /* when it was asked to end; 0 not yet */
+	double begin, asked;      /* when it got SIGTERM; 0 not yet */
 	double next_look;         /* for steps */
 	lk_run_end *out;
 };

@@ -1,5 +1,6 @@
-/* record_scratch.c: the folder that gets what a guarded run writes (src/recorder/overlay/overlay.h
- * has its layout): made before, summed up and removed afterwards. */
+/* record_scratch.c: the folder that gets what an overlaid run writes
+ * (src/recorder/overlay/overlay.h has its layout): made before, summed up and removed afterwards.
+ */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

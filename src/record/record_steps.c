@@ -67,8 +67,8 @@ static lk_status keep_most_steps(void *context, const char *path, lk_error *err)
 	lk_recorded_steps steps;
 	lk_intern *texts = lk_intern_new();
 	if (texts && lk_record_load(path, texts, &run, &steps)) {
-		bool asked = most->rank < 0 || run.head.rank == most->rank;
-		if (asked && lk_record_count_steps(&steps) > most->steps &&
+		bool wanted = most->rank < 0 || run.head.rank == most->rank;
+		if (wanted && lk_record_count_steps(&steps) > most->steps &&
 		    lk_record_step_time(&steps, &most->step_s, err) == LK_OK)
 			most->steps = lk_record_count_steps(&steps);
 		lk_vec_free(&steps.begin);

@@ -3,8 +3,8 @@
 
 #include <sys/resource.h>
 
-/* Calls that follow one another so closely are told as one: a file that is read in small pieces
- * would fill the recording. */
+/* Calls that follow one another so closely (nanoseconds) are one record: a file that is read in
+ * small pieces would fill the recording. */
 enum {
 	CLOSE_NS = 20000
 };
@@ -25,8 +25,8 @@ static bool merge_io_record(lk_record_kind kind, uint32_t file, int64_t start, i
 	return true;
 }
 
-/* The kernel counts what it reads for a thread, what it reads ahead and what a page has beside the
- * bytes that were asked for included. It is asked now and then, and what is new is recorded. */
+/* The kernel counts what it reads for a thread, including what it reads ahead and the rest of each
+ * page. The counter is read now and then, and recorded where it has grown. */
 enum {
 	STORAGE_NS = 10000000,
 	STORAGE_BLOCK = 512

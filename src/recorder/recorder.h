@@ -83,7 +83,7 @@ typedef struct lp_thread_state {
 	uint32_t epoch;          /* of the recording that `place` lies in */
 	bool busy;               /* the recorder works in this thread: calls pass through */
 	lk_record_entry *last;   /* the record that a call like it may be merged into; NULL none */
-	int64_t storage_ns;      /* when the kernel was last asked what this thread had from storage */
+	int64_t storage_ns;      /* when the kernel's counter of this thread's reads was last read */
 	uint64_t storage_blocks; /* its answer, in blocks of 512 bytes */
 } lp_thread_state;
 extern __thread lp_thread_state lp_thread __attribute__((tls_model("initial-exec")));

@@ -334,7 +334,7 @@ static void answer_request(struct request *request, what kind) {
 	}
 }
 
-/* The first request tells the form: in the second it is a zero and the magic number, which in the
+/* The first request decides the form: in the second it is a zero and the magic number, which in the
  * first would be the length of a key of a gigabyte. False: not enough has come. */
 static bool find_protocol_form(lk_store_client *client) {
 	uint32_t magic = 0;

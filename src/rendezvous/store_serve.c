@@ -20,7 +20,7 @@ enum {
 	MOST_CLIENTS = 256,
 	WAITING = 64,
 	CHUNK = 1 << 16,
-	FIRST = 2 /* behind the pipe and the port */
+	FIRST = 2 /* after the pipe and the port */
 };
 
 struct lk_store_server {
@@ -82,7 +82,7 @@ static bool send_pending_reply(lk_store_server *server, size_t i) {
 	return true;
 }
 
-/* What does not read its answers is asked for nothing more. */
+/* From a client that does not read its answers nothing more is read. */
 static void serve_ready_clients(lk_store_server *server) {
 	for (size_t i = server->count; i-- > 0;) {
 		short ready = server->poll[FIRST + i].revents;

@@ -20,7 +20,7 @@
 struct child {
 	const lk_question *question;
 	int out;
-	double told; /* when progress was last told */
+	double reported; /* when progress was last reported */
 	lk_arena arena;
 	lk_serve_words words;
 	lk_args args;
@@ -63,8 +63,8 @@ static void write_progress_frame(void *context, int gpus, double done, double al
 	struct timespec now;
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	double t = (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-	if (t - child->told < PROGRESS_S && done < all) return;
-	child->told = t;
+	if (t - child->reported < PROGRESS_S && done < all) return;
+	child->reported = t;
 	lk_progress progress = {gpus, done, all};
 	write_frame(child, LK_FRAME_PROGRESS, &progress, sizeof progress);
 }
@@ -190,7 +190,7 @@ static lk_status answer_explain(struct child *child, lk_error *err) {
 
 /* ---- the child ---- */
 
-/* The words of the fields and, of an explanation, the traces behind them. */
+/* The words of the fields and, of an explanation, the traces after them. */
 static lk_status parse_question(struct child *child, lk_error *err) {
 	const lk_question *question = child->question;
 	const lk_verb *verb = lk_question_verb(question->kind);
@@ -221,7 +221,7 @@ static lk_status answer_confined(struct child *child, lk_error *err) {
 	child->answer = open_memstream(&child->text, &child->size);
 	if (!child->answer) return lk_oom(err);
 	lk_status status = verbs[child->question->kind](child, err);
-	/* A file that the question named: that it is there is told as little as what is in it. */
+	/* A file that the question named: neither its content nor whether it exists is revealed. */
 	if (status == LK_ERR_IO) {
 		char where[sizeof err->where];
 		memcpy(where, err->where, sizeof where);

@@ -40,8 +40,8 @@ static long landlock_version(void) {
 	return syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
 }
 
-/* `more` stands between the limit and the one behind it, that of processor time ends without a
- * word. */
+/* `more`: how far the hard limit is above the soft one; the hard limit of processor time kills
+ * without a message. */
 static void set_resource_limit(int what, double value, rlim_t more) {
 	struct rlimit now;
 	if (getrlimit((__rlimit_resource_t)what, &now) != 0) return;

@@ -1,4 +1,4 @@
-/* http_request.c: a request from its headers to its answer: who asks, what is asked, the body, the
+/* http_request.c: a request from its headers to its answer: who sends it, what for, the body, the
  * question. */
 #include "serve/http.h"
 #include "base/check.h"
@@ -15,7 +15,7 @@ enum {
 #define RATE      (64.0 * 1024) /* bytes per second that an upload must have on top of that */
 #define IDLE_S    30.0          /* between two requests */
 
-/* ---- what is wrong with a request, told from its headers ---- */
+/* ---- what is wrong with a request, by its headers ---- */
 
 static const char *find_header(const lk_exchange *exchange, const char *name) {
 	return MHD_lookup_connection_value(exchange->connection, MHD_HEADER_KIND, name);

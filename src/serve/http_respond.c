@@ -9,7 +9,7 @@
 
 static const char json[] = "application/json";
 
-/* Scripts, styles and data come from here alone; nobody frames the page; nothing tells other sites
+/* Scripts, styles and data come from here alone; nobody frames the page; other sites do not learn
  * of it. */
 static const struct {
 	const char *name, *value;

@@ -126,7 +126,7 @@ static enum MHD_Result take_form_part(void *upload, enum MHD_ValueKind kind, con
 		fail_upload(u, 400, "form", "holds a field that is neither a file nor \"options\"",
 		            "give options as one JSON object");
 	}
-	/* What is wrong is told when all has come; going on here costs nothing. */
+	/* Errors are reported when all has come; going on here costs nothing. */
 	return MHD_YES;
 }
 

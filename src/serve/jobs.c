@@ -52,7 +52,7 @@ static const char *job_state_name(const lk_ask *ask) {
 	return ask->status == 200 ? "done" : "failed";
 }
 
-/* The members of an object that is written already: what stands between its braces. */
+/* The members of an object that is written already: what is between its braces. */
 static void put_object_members(FILE *out, const char *text, size_t size) {
 	const char *end = text + size;
 	while (end > text && end[-1] != '}') end--;

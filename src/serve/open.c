@@ -1,6 +1,6 @@
 /* open.c: a browser, started and left to itself. $BROWSER is a list of commands with ':' between
- * them, of which the first that can be started is taken; %s in a command stands for the address,
- * which otherwise comes last. */
+ * them, of which the first that can be started is taken; %s in a command is replaced by the
+ * address, which otherwise comes last. */
 #include "serve/serve_internal.h"
 
 #include <ctype.h>
@@ -82,12 +82,12 @@ static void exec_browser(const char *name) {
 
 /* In a process of its own, away from the terminal: what browsers say is not for it, and Ctrl-C is
  * for the server alone. */
-static void start_detached_browser(const char *name, const sigset_t *mask, int told) {
+static void start_detached_browser(const char *name, const sigset_t *mask, int result_fd) {
 	int nothing = open("/dev/null", O_RDWR);
 	setsid();
 	if (fork() != 0) _exit(0);
 	for (int fd = 0; fd < 3 && nothing >= 0; fd++) dup2(nothing, fd);
-	dup2(told, 3);
+	dup2(result_fd, 3);
 	fcntl(3, F_SETFD, FD_CLOEXEC);
 	close_range(4, ~0U, 0);
 	sigprocmask(SIG_SETMASK, mask, NULL);

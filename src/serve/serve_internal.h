@@ -106,7 +106,7 @@ typedef enum lk_ask_state {
 typedef struct lk_ask {
 	lk_question question;       /* folder, body, names are owned */
 	double seconds;             /* wall time that it may take once it runs */
-	void (*ended)(void *owner); /* told when it is done; NULL nobody */
+	void (*ended)(void *owner); /* called when it is done; NULL: nobody waits */
 	void *owner;
 	/* what came of it */
 	lk_ask_state state;

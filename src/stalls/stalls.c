@@ -168,7 +168,7 @@ static void take_comm_times(lk_stalls_times *times, const lk_stalls_comm *comm) 
 	times->network = comm->network;
 }
 
-/* Times in calls of communication; where they cannot be told (recordings without ranks) they stay
+/* Times in calls of communication; where they are not known (recordings without ranks) they stay
  * NAN. */
 static lk_status see_rank_comm(struct stalls_work *work, const char *folder, lk_stalls_times *times,
                                lk_stalls_comm *out) {
@@ -283,7 +283,7 @@ static void model_blocking_loader(const struct stalls_work *work, const lk_stall
 	model->memory = model->bytes > 0 && reading > 0 ? model->bytes / reading : 1e15;
 }
 
-/* One beside it: rates of those that the step was seen to hang on, limits of the others from the
+/* A concurrent loader: rates of the stages that limited the step, bounds of the others from the
  * loader's own threads. */
 static void model_pipelined_loader(const struct stalls_work *work, const lk_stalls_seen *hot,
                                    lk_stalls_model *model) {

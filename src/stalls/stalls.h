@@ -37,7 +37,7 @@ typedef struct lk_stalls_times {
 	double waited;                         /* some thread of a host was in a read */
 } lk_stalls_times;
 
-/* Runs by configuration and round; `step` NAN: there is none. */
+/* Runs by configuration and round; `step` NAN: no such run. */
 enum {
 	LK_STALLS_REPEATS = 50
 };
@@ -50,8 +50,8 @@ typedef struct lk_stalls_rounds {
  * are constants. */
 void lk_stalls_split(const lk_stalls_rounds *rounds, lk_stalls_answer *out);
 struct lk_disk_work;
-/* What the cold rounds tell of storage, but for its rate and the single steps; the answer's parts
- * are there. */
+/* What the cold rounds show of storage, except for its rate and the single steps, which the caller
+ * adds. The answer's parts must be set. */
 struct lk_disk_work lk_stalls_storage_of(const lk_stalls_rounds *rounds,
                                          const lk_stalls_answer *answer);
 
@@ -61,7 +61,8 @@ struct lk_disk_work lk_stalls_storage_of(const lk_stalls_rounds *rounds,
 typedef struct lk_stalls_size {
 	double bytes, calls, seconds;
 } lk_stalls_size;
-/* Fits and predicts; `exposed_s` is what of the transfer shows in the step. False: memory is out.
+/* Fits and predicts; `exposed_s`: the part of the transfer that is exposed in the step. False:
+ * memory is out.
  */
 bool lk_stalls_fit_buckets(const lk_stalls_size *sizes, int count, double exposed_s, double step_s,
                            lk_arena *arena, lk_stalls_buckets *out);
@@ -78,8 +79,9 @@ typedef struct lk_stalls_model {
 	double waiting, interconnect, network, writing;
 	double preparation; /* work of one loader thread for a step */
 	double workers;     /* loader threads that share it */
-	/* (1 - hit) bytes / disk: storage works so long for a step, `hidden` of it beside other work;
-	 * bytes / memory: copying, which of a loader beside the step is a part of preparation */
+	/* (1 - hit) bytes / disk: how long storage works for a step, `hidden` of it overlapped with
+	 * other work; bytes / memory: copying, which for a concurrent loader is a part of preparation
+	 */
 	double bytes, disk, memory, hit, hidden;
 	/* Of a loader in the step: steps are unlike, as where shards are read now and then; equally
 	 * many of each kind, the device's work and the rest of the step against the means, and what of
@@ -91,23 +93,23 @@ typedef struct lk_stalls_model {
 	double cores, busy; /* of the host; busy ones where nothing is waited for */
 } lk_stalls_model;
 
-/* A machine beside the present one; 1 everywhere: the same. */
+/* Another machine, as factors on the present one's rates; 1 everywhere: the same. */
 typedef struct lk_stalls_machine {
 	double disk, network, speed;
 	double cores, hit; /* NAN: as they are */
 } lk_stalls_machine;
 lk_stalls_model lk_stalls_on(const lk_stalls_model *model, const lk_stalls_machine *machine);
 double lk_stalls_device_s(const lk_stalls_model *model); /* storage works */
-/* Of a loader in the step: its reads, what of the device shows included; of one beside it: what a
- * worker waits for the device. */
+/* Of a loader in the step: its reads, including the exposed part of the device's work; of a
+ * concurrent one: how long a worker waits for the device. */
 double lk_stalls_fetch_s(const lk_stalls_model *model);
 double lk_stalls_compute_s(const lk_stalls_model *model); /* all but preparation and fetch */
-/* The step by the closed forms; *bottleneck (may be NULL) names what it hangs on. */
+/* The step by the closed forms; *bottleneck (may be NULL) names what limits it. */
 double lk_stalls_closed(const lk_stalls_model *model, const char **bottleneck);
 /* Cores (workers) that hide preparation; share in memory that hides fetching; NAN: none does. */
 double lk_stalls_cores_to_hide(const lk_stalls_model *model);
 double lk_stalls_cache_to_hide(const lk_stalls_model *model);
-/* "disk=2,cores=1": a machine, and how it is called. */
+/* "disk=2,cores=1": a machine, and its name for people. */
 lk_status lk_stalls_machine_of(const char *line, lk_stalls_machine *out, char name[160],
                                lk_error *err);
 /* The step in the steady state of a simulated timeline: batches are fetched by the device, prepared
@@ -162,9 +164,9 @@ void lk_stalls_fit_disk(lk_stalls_model *model, const lk_disk_work *work);
 typedef struct lk_stalls_loader {
 	double bytes, reads; /* of files, a step */
 	double busy;         /* seconds in reads, all threads */
-	double own;     /* seconds of own code between reads: preparation; NAN: it cannot be told */
-	bool apart;     /* not the main thread's */
-	double threads; /* that read */
+	double own;          /* seconds of own code between reads: preparation; NAN: not known */
+	bool apart;          /* not the main thread's */
+	double threads;      /* that read */
 } lk_stalls_loader;
 /* Of the steps that begin at begin[0], ...; begin[steps] is the last one's end. */
 lk_status lk_stalls_see_loader(const lk_recorded_run *run, const int64_t *begin, int steps,
@@ -242,10 +244,10 @@ typedef struct lk_stalls_runner {
 	lk_disk_steps cold;        /* steps of all cold runs */
 	lk_stalls_files unguarded; /* what runs again did to the world, in words */
 	double first_wall_s;
-	const char *const *one; /* the command of one process; NULL: it cannot be told */
+	const char *const *one; /* the command of one process; NULL: not known */
 	int one_words;
-	const char *program; /* of the first run's ranks, where they have MPI: one process can pose as
-	                        rank 0 of them */
+	const char *program; /* of the first run's ranks, where they have MPI: one process can run as an
+	                        emulated rank 0 */
 	int world, per_host;
 	int readers; /* threads of a host that read at once, about */
 } lk_stalls_runner;

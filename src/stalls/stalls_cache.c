@@ -35,7 +35,7 @@ static double page_bytes(void) {
 	return (double)sysconf(_SC_PAGESIZE);
 }
 
-/* Pages of the file in memory by the kernel's count; NAN where it does not tell. */
+/* Pages of the file in memory by the kernel's count; NAN where it gives none. */
 static double cached_share_by_count(int fd, double bytes) {
 	LK_ASSERT(bytes > 0);
 	struct cache_range range = {0, (uint64_t)bytes};

@@ -2,9 +2,9 @@
  * inside and across hosts.
  *
  * The ranks are put on one clock and their calls matched as `explain` does; but ranks of one host
- * have one clock already, which is exact where an alignment by ends of calls is not. What shows of
- * a call is what no own code of the rank runs beside. A group whose ranks have several hosts is the
- * network's, whatever part of its work stays on a host.
+ * have one clock already, which is exact where an alignment by ends of calls is not. The exposed
+ * part of a call is what overlaps with no own code of the rank. A group whose ranks have several
+ * hosts counts as network, whatever part of its work stays on a host.
  *
  * Ranks do not leave a collective together, least so over a network; what they then wait for in the
  * next one is the transfer of the one before. So where all members of a collective come from one

@@ -1,18 +1,20 @@
-/* stalls_disk.c: how long storage works for a step, and how much of that the step does not see.
+/* stalls_disk.c: how long storage works for a step, and how much of that is hidden from the step.
  *
- * A step that waits 0.2 s for storage does not tell what storage twice as fast would save: the
- * kernel reads ahead while the program computes, one rank is served while another decodes, a
- * limited volume lets through at once what was not used before. So storage works longer than is
- * waited for. How long, is at least
+ * A step that waits 0.2 s for storage does not show what storage twice as fast would save: the
+ * kernel reads ahead while the program computes, one rank is served while another decodes, and a
+ * rate-limited volume lets through at once what was not used before. So storage works longer than
+ * is waited for, at least
  *
- *     bytes / rate      what the kernel counts as read from storage in a step, all ranks of a host,
- * over the rate at which the same files come when nothing but reading is done: lk_disk_rate, just
- * before a cold run waiting           time in which some thread of the host waits in a read,
- * without what the hot run's reads take fetch             what the step takes longer
+ *     bytes / rate   the bytes that the kernel counts as read from storage in a step, all ranks of
+ *                    a host, over the rate at which the same files come when nothing else is done:
+ *                    lk_disk_rate, measured just before a cold run
+ *     waiting        the time in which some thread of the host waits in a read, without what the
+ *                    hot run's reads take
+ *     fetch          how much longer the cold step is
  *
  * The first is exact where storage is limited by its bandwidth, the second where each read waits
- * for its own request. The kernel's counters of a device do not serve: what a limit of a control
- * group holds back is idleness to them, and they hold what other programs read. */
+ * for its own request. The kernel's counters of a device are of no use: what a limit of a control
+ * group holds back counts as idle there, and they include what other programs read. */
 #include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
@@ -36,7 +38,8 @@ struct counter {
 };
 typedef LK_VEC(struct counter) counters;
 
-/* What a thread had from storage since it last told; 0 where there are too many threads. */
+/* The bytes that a thread had from storage since its last record; 0 where there are too many
+ * threads. */
 static double newly_stored_bytes(counters *all, const lk_recorded_call *call) {
 	uint64_t key = (uint64_t)call->process << 16 | call->record.thread;
 	size_t k = 0;
@@ -113,7 +116,7 @@ lk_status lk_disk_see(lk_disk_uses *uses, const lk_recorded_run *run, const int6
 	return LK_OK;
 }
 
-/* What is in a step of the first rank is in it; behind its last step is what other ranks read,
+/* Waits are divided by the steps of the first rank. After its last step come reads of other ranks,
  * whose clock is the same. */
 static double divide_waits_by_step(lk_disk_use *use) {
 	size_t step = 0, last = use->begin.count ? use->begin.count - 1 : 0;

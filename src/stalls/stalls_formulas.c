@@ -2,17 +2,16 @@
  *
  * With T the mean step of a configuration, stages that are missing left out:
  *
- *     sharing       = T(null) - T(one)                  all ranks at once, none of which waits for
- * another communication = T(ready or hot) - T(null)         waiting + interconnect + network
+ *     sharing       = T(null) - T(one)            all ranks at once, without waiting
+ *     communication = T(ready or hot) - T(null)   waiting + interconnect + network
  *     preparation   = T(hot) - T(ready)
  *     fetch         = T(cold) - T(hot)
  *
  * each at least 0. These are Stash's stalls (interconnect RUN1 - RUN0, preparation RUN3 - RUN1,
- * fetch RUN2 - RUN3, the last one corrected) with a configuration more, `null`, that tells sharing
- * of the host from communication. A difference is taken round by round, for neighbours in time are
- * alike, and its interval is Student's. Communication is divided in proportion to the times in
- * calls that the recordings show. What has no difference is taken from the recordings of the run
- * before. */
+ * fetch RUN2 - RUN3, the last one corrected) with one more configuration, `null`, that separates
+ * sharing of the host from communication. A difference is taken round by round, for neighbours in
+ * time are alike, and its interval is Student's. Communication is divided in proportion to the
+ * recorded times in calls. What has no difference is taken from the recordings of the first run. */
 #include <math.h>
 #include <string.h>
 

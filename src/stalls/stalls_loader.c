@@ -5,7 +5,7 @@
  * bursts, and what follows a burst's last read is that sample's decoding and then the model. So
  * each read of a step has its place there; places whose time is longer than that of the usual one
  * end a burst, and count as the others do. The model's code must show that way: with no longer
- * places, or more than one in three, every one may be the model's, and nothing can be told. A
+ * places, or more than one in three, every one may be the model's, and nothing is known. A
  * loader of other threads or processes also waits for room between reads: there each read counts
  * with the first quartile. */
 #include <math.h>

@@ -107,8 +107,8 @@ static const char *process_count_within(const char *word) {
 	return is_process_count_option(name) ? equals + 1 : NULL;
 }
 
-/* The command with 1 where its launcher is told how many processes to start; left NULL where that
- * is not found. */
+/* The command with 1 as the number of processes that its launcher starts; left NULL where that is
+ * not found. */
 static lk_status derive_one_process(lk_stalls_runner *runner, lk_error *err) {
 	const lk_stalls_request *request = runner->request;
 	const char **words = LK_ARRAY(runner->arena, const char *, (size_t)request->words + 1);
@@ -298,8 +298,8 @@ static void prepare_page_cache(const lk_stalls_runner *runner, lk_stalls_configu
 	out->rate = rate;
 }
 
-/* A command that the caller gives for one process is what it is; otherwise the one process poses as
- * rank 0 of all. */
+/* A command that the user gives for one process is run as it is; otherwise the process runs as an
+ * emulated rank 0 of all. */
 static void set_one_process_command(const lk_stalls_runner *runner, lk_record_request *record) {
 	record->command = runner->one;
 	record->words = runner->one_words;

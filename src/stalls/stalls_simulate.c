@@ -1,12 +1,12 @@
 /* stalls_simulate.c: the loader's model as a step graph, run by the engine that runs every other
  * one.
  *
- * Steps are fetched by the device one after another, prepared by the workers in turn, each work as
- * long as one thread needs, and used by the step. What of the device's work is hidden comes behind
- * what a worker waits for, and nothing but the device waits for it. A loader beside the step has
- * AHEAD batches per worker on their way or waiting, beside the one in use, as PyTorch's DataLoader
- * has (prefetch_factor); one that the step waits for begins a batch when the step before is over,
- * and its workers share it. */
+ * The device fetches batches one after another, the workers prepare them in turn, each as long as
+ * one thread needs, and the step uses them. The hidden part of the device's work follows the part
+ * that a worker waits for; only the device itself waits for it. A loader that runs concurrently
+ * with the step has AHEAD batches per worker on their way or waiting, in addition to the one in
+ * use, as PyTorch's DataLoader has (prefetch_factor). One that the step waits for begins a batch
+ * when the step before is over, and its workers share it. */
 #include <math.h>
 
 #include "step/traced.h"
@@ -55,8 +55,8 @@ static uint32_t add_stage_op(struct line_up *line_up, const char *name, unsigned
 	return lk_graph_add(line_up->graph, &op);
 }
 
-/* A worker's time for a batch behind its fetching: workers that are no whole number are as many
- * that work longer. */
+/* A worker's time for a batch after it was fetched: a fractional number of workers is rounded up to
+ * workers that take longer. */
 static double loader_work_s(const struct line_up *line_up, double waited) {
 	const lk_stalls_model *model = line_up->m;
 	double copying = model->bytes > 0 ? model->bytes / model->memory : 0;

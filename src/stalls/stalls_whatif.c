@@ -1,25 +1,28 @@
-/* stalls_whatif.c: what another machine would make of the step, in closed form.
+/* stalls_whatif.c: the step on another machine, in closed form.
  *
  * The loader's model is DS-Analyzer's (Mohan et al., VLDB 2021), rates in steps a second:
  *
  *     G          the step without its loader
  *     P = w / p  preparation: w workers, p seconds of work for a step
- *     D(x) = s (1 - x) / B_disk     seconds that storage works for s bytes of which the share x is
- * in memory R = min(G, P, F)              of a loader that works beside the step; 1 / (1/G + 1/P +
- * 1/F) of one that the step waits for
+ *     D(x) = s (1 - x) / B_disk
+ *                seconds that storage works for s bytes of which the share x is in memory
+ *     R          min(G, P, F) for a loader that runs concurrently with the step;
+ *                1 / (1/G + 1/P + 1/F) for one that the step waits for
  *
- * What differs is fetching, for storage works on while nothing waits for it (stalls_disk.c): h
- * seconds of D are hidden.
+ * Fetching (F) differs from the paper, for storage goes on working while nothing waits for it
+ * (stalls_disk.c): h seconds of D are hidden.
  *
- *     in the step:   1/F = s / B_mem + max(0, D - min(h, r))   r the rest of the step: 1/G + 1/P +
- * s / B_mem beside it:     1/F = D, and a worker that waits for its reads does not prepare: P = w /
- * (p + max(0, D - h)) c* = ceil((p + max(0, D - h)) / max(1/G, D))             workers that the
- * step does not wait for x* = 1 - min(a, w a - p + h) / D(0), a = max(1/G, p/w)   share in memory
- * that hides fetching
+ *     in the step   1/F = s / B_mem + max(0, D - min(h, r)), r the rest of the step: 1/G + 1/P + s
+ *                   / B_mem
+ *     concurrent    1/F = D, and a worker that waits for its reads does not prepare: P = w / (p +
+ *                   max(0, D - h))
+ *     c*            = ceil((p + max(0, D - h)) / max(1/G, D)): workers that hide preparation
+ *     x*            = 1 - min(a, w a - p + h) / D(0), a = max(1/G, p/w): share in memory that hides
+ *                   fetching
  *
- * Steps may be unlike: D, h and r are then those of each kind, and what shows is the mean over
- * kinds. h stays where storage is faster or slower: the processor's time beside which it worked is
- * the same. It is at most all the rest of the step, so that no step is shorter than D.
+ * Steps may be unlike: D, h and r are then those of each kind, and the exposed time is the mean
+ * over kinds. h stays where storage is faster or slower: the processor's time that it overlapped
+ * with is the same. It is at most all the rest of the step, so that no step is shorter than D.
  *
  * `cores` scales workers, and, where the processor is what computes, own code as far as the cores
  * would be fewer than what is busy: max(1, busy / cores) / max(1, busy / present cores). `speed`

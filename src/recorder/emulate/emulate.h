@@ -112,8 +112,8 @@ const lp_emulated_group *lp_emulate_group_of(lp_handle group);  /* gives up wher
 
 /* ---- splits (emulate_split.c) ---- */
 
-/* A process that waits to be asked about other ranks: what it becomes then returns from here as
- * another rank. */
+/* Forks the asker: a process that waits until copies must be run as other ranks; each copy returns
+ * from here as its rank. */
 void lp_emulate_begin_splits(void);
 /* The parts of a split, in the order of their colours; `own`: this rank's, -1 none. `division`:
  * lp_emulate_next_id. */

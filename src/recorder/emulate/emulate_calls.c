@@ -82,7 +82,7 @@ static int split_comm_by_type(lp_emulated_comm *parent, int type, int key, lp_ha
 	return split_comm(parent, lp_emulated.rank / lp_emulated.node, key, out);
 }
 
-/* Who is in a group, its own process says: no other rank need be asked. `id` of the call. */
+/* Who is in a group is known to every process: no copy need be run. `id` of the call. */
 static int create_comm_of_group(uint64_t id, lp_handle group, lp_handle *out) {
 	const lp_emulated_group *members = lp_emulate_group_of(group);
 	for (int i = 0; i < members->size; i++) id = lp_emulate_hash(id, (uint64_t)members->ranks[i]);

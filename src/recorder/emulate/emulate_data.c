@@ -1,14 +1,15 @@
-/* emulate_data.c: the calls of a process that runs as an emulated rank: nothing is sent, and what
- * others would have sent is made up by a rule. Where the result is known to hold the own
- * contribution, it does: the own block of gathers and exchanges; of reductions the own operand, as
- * if all others gave the neutral element.
+/* emulate_data.c: the calls of an emulated rank: nothing is sent, and what others would have sent
+ * is made up by a rule. Where the result is known to hold the rank's own contribution, it does: its
+ * own block of gathers and exchanges; of reductions its own operand, as if all others gave the
+ * neutral element.
  *
  *     numbers  numbers from -1 to 1 in buffers of floating-point numbers, the same ones in every
- * run; zeros in others, for a program may go by them, and where the type has no name, for nobody
- * knows what it is of. What is computed from them takes its usual time: exponentials of zeros, and
- * steps that all go one way, take less. random   the same, and whole numbers below 16 in buffers of
- * these zeros    bytes of 0 FILE     the file's bytes, from its beginning in every call, again and
- * again */
+ *              run. Zeros in others, for a program may steer by them, and where the type has no
+ *              name. Zeros everywhere would be faster than real data: exponentials of zeros, and
+ *              steps that all go one way, take less time.
+ *     random   the same, and whole numbers below 16 in buffers of these
+ *     zeros    bytes of 0
+ *     FILE     the file's bytes, from its beginning in every call, repeated */
 #include "recorder/emulate/emulate.h"
 
 #include <fcntl.h>
@@ -298,8 +299,8 @@ static bool describe_emulated_comm(lp_handle handle, int *size, int *rank, char 
 	return true;
 }
 
-/* The communicators of other ranks that were made with this one are told too: numbers that no call
- * names, own rank -1. */
+/* The communicators of other ranks that were made with this one are recorded too: numbers that no
+ * call uses, own rank -1. */
 static void record_other_parts(lp_handle handle, lk_record_entry *group) {
 	static uint32_t others = UINT32_C(1) << 31;
 	const lp_emulated_comm *comm = lp_emulate_find_comm(handle);

@@ -65,8 +65,7 @@ static int grid_part_at(const lp_emulated_comm *grid, const int *remain, const i
 	return number;
 }
 
-/* The ranks that share the coordinates that do not remain, in their order: no other rank need be
- * asked. */
+/* The ranks that share the coordinates that do not remain, in their order: no copy need be run. */
 static lp_emulated_parts *divide_grid(const lp_emulated_comm *grid, const int *remain,
                                       uint64_t division, int *own) {
 	int size = 1, *at = lp_emulate_new_ints(grid->dims), *taken;

@@ -1,13 +1,13 @@
-/* emulate_split.c: who is in a communicator that MPI_Comm_split makes depends on what every rank
- * says. They are asked: a copy of the process, forked when MPI_Init is over, waits (the *asker*);
- * for each rank that must say something it forks another copy, which returns from MPI_Init as that
- * rank, runs the program's own code up to the split, leaves its colour and key in memory that all
- * share, and ends. So the answer is the program's, whatever rule it has.
+/* emulate_split.c: who is in a communicator that MPI_Comm_split makes depends on the colour and key
+ * of every rank. They are found by running the program: a copy of the process, forked when MPI_Init
+ * is over, waits (the *asker*). For each rank whose answer is needed it forks another copy, which
+ * returns from MPI_Init as that rank, runs the program's own code up to the split, leaves its
+ * colour and key in shared memory, and ends. So the answer is the program's, whatever rule it has.
  *
- * A rank that comes to another split first, whose answers are not complete, is asked again when
- * they are. All of this goes on while the one that wants to know waits, so that the shared memory
- * needs no lock. What the copies print goes nowhere; what they write is guarded as the program's
- * own writing is. */
+ * A copy that comes to another split first, whose answers are not complete, is run again when they
+ * are. All of this happens while the rank that needs the answers waits, so that the shared memory
+ * needs no lock. What copies print goes nowhere; what they write is overlaid as the program's own
+ * writing is. */
 #include "recorder/emulate/emulate.h"
 
 #include <fcntl.h>
@@ -45,7 +45,7 @@ struct question {
 
 static struct shared {
 	uint32_t wanted;  /* 1 + the question that the asker is to complete; 0 none */
-	uint32_t stopped; /* of a rank that is asked: 1 + the question that it came to; 0 not yet */
+	uint32_t stopped; /* of a copy: 1 + the question that it came to; 0 not yet */
 	int silent;       /* the rank that said nothing; -1 */
 	int questions;
 	uint32_t used; /* bytes of `room` */
@@ -54,7 +54,7 @@ static struct shared {
 	char room[];
 } * shared;
 
-static bool asked;       /* this is a copy that is asked */
+static bool asked;       /* this is a copy that runs as another rank */
 static uint32_t asking;  /* one thread at a time */
 static int64_t asked_ns; /* of the asker, so far */
 
@@ -166,7 +166,7 @@ static void silence_output(void) {
 	for (int fd = 0; fd <= 2 && nowhere >= 0; fd++) dup2(nowhere, fd);
 }
 
-/* Returns in a copy that is asked, alone. */
+/* Returns in copies alone. */
 static void answer_questions(void) {
 	shared->asker = getpid();
 	silence_output();

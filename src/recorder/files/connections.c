@@ -36,15 +36,15 @@ static in_port_t *port_of_address(const void *at, socklen_t length) {
 	return length >= sizeof *v6 && v6->sin6_family == AF_INET6 ? &v6->sin6_port : NULL;
 }
 
-/* In the order of the network; 0: there is none. */
+/* In network byte order; 0: no store. */
 static in_port_t own_store_port(void) {
 	static in_port_t known;
-	static bool asked;
-	if (!asked) {
+	static bool looked;
+	if (!looked) {
 		const char *said = lp_mode.kind == LP_MODE_AS_RANK ? getenv("MASTER_PORT") : NULL;
 		long port = said ? strtol(said, NULL, 10) : 0;
 		known = htons(port > 0 && port < 65536 ? (in_port_t)port : 0);
-		asked = true;
+		looked = true;
 	}
 	return known;
 }

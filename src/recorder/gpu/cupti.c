@@ -1,13 +1,13 @@
-/* cupti.c: work on the device as CUPTI's activity records tell it: every kernel with its name,
- * whoever launched it.
+/* cupti.c: work on the device from CUPTI's activity records: every kernel with its name, whoever
+ * launched it.
  *
- * Only where it is asked for, where libcupti is found, and where nobody else uses it: another
+ * Only where it is requested, where libcupti is found, and where nobody else uses it: another
  * subscriber (a profiler) makes the first call fail, and the times come from events instead.
  * Nothing is linked or needed to build; the binary interface is a few functions and the first
  * members of four records, which have kept their places since CUDA 9.
  *
- * A call of the program pushes its serial number as an external correlation; CUPTI tells which of
- * its own numbers that became before it tells of the work. Its buffers come filled in a thread of
+ * A call of the program pushes its serial number as an external correlation; CUPTI reports which of
+ * its own numbers that became before it reports the work. Its buffers come filled in a thread of
  * its own. */
 #include "recorder/gpu/gpu.h"
 

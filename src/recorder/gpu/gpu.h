@@ -1,5 +1,5 @@
-/* gpu.h: the device of a program: what its runtime (CUDA) is asked for, on which streams, and how
- * long that took.
+/* gpu.h: the device of a program: calls of its runtime (CUDA), on which streams, and how long their
+ * work took.
  *
  * The calls of a runtime that is linked dynamically are wrapped (cuda_calls.txt); no header of CUDA
  * is needed, and nothing is looked for before the program calls it. Times on the device come from
@@ -126,7 +126,7 @@ typedef struct lp_nccl_id {
 typedef struct lp_nccl_group {
 	uint64_t key;
 	uint32_t state, number;
-	int32_t ranks, rank; /* -1: to be asked */
+	int32_t ranks, rank; /* -1: not known yet */
 	uint64_t hash;       /* the same on all members, another for each communicator */
 	uint32_t children;   /* splits and shrinks so far */
 	struct {

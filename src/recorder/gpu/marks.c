@@ -1,19 +1,19 @@
-/* marks.c: when work of a device was done: events of the runtime, recorded before and after it,
- * asked for later.
+/* marks.c: when work of a device was done: events of the runtime, recorded before and after it and
+ * read later.
  *
  * A *batch* is the kernels that are put on a stream between two things that order it: a wait, an
- * event, a copy, a communication. It has one event before and one behind it, so that a loop of a
+ * event, a copy, a communication. It has one event before and one after it, so that a loop of a
  * thousand launches costs two; gaps inside it are part of it. Events are read only when they are
  * done (cudaEventQuery), in the program's own waits; the device's clock is tied to the host's once
- * a second by an event on a stream of the probe's own.
+ * a second by an event on a stream of the recorder's own.
  *
  * Between two looks at the host's clock a busy machine may let milliseconds pass. What is sure is
- * that an event was reached after it was asked for and before it was seen to be done; so each event
+ * that an event was reached after it was recorded and before it was seen to be done; so each event
  * that would be outside moves the device's clock.
  *
  * One thread at a time works here; one that comes meanwhile leaves its work without times. Nothing
- * is done while the runtime has an error that the program has not asked for, nor on a stream that
- * is being captured into a graph. */
+ * is done while the runtime has an error that the program has not read, nor on a stream that is
+ * being captured into a graph. */
 #include "recorder/gpu/gpu.h"
 
 #include <stdlib.h>
@@ -35,7 +35,7 @@ enum {
 /* A piece of work that is on its way. */
 struct piece {
 	void *begin, *end; /* events */
-	int64_t given_ns;  /* when the second one was asked for */
+	int64_t given_ns;  /* when the second one was recorded */
 	uint64_t serial;
 	int64_t bytes;
 	uint32_t stream, count;
@@ -106,7 +106,7 @@ static int64_t host_time_of_event(void *event) {
 	return marks.base_ns + (int64_t)((double)ms * 1e6);
 }
 
-/* The stream has no other work: the event is there as soon as it is asked for. Some tries: the
+/* The stream has no other work: the event is done as soon as it is recorded. Some tries: the
  * first one may find the device asleep. */
 static bool relate_clocks(void) {
 	for (int i = 0; i < RELATE_TRIES; i++) {

@@ -1,15 +1,16 @@
-/* nccl_emulate.c: one process that believes to be one rank of many, as far as NCCL is concerned.
+/* nccl_emulate.c: one process that runs as one rank of many, as far as NCCL is concerned.
  *
- * Communicators are places in a table. Which ranks are in a part of the world depends on what the
- * others would say, and they cannot be asked: a process that uses a device cannot be copied. So it
- * is inferred from what layouts are made of, blocks of neighbours and ranks that stand equally far
- * apart:
+ * Communicators are places in a table. Which ranks are in a part of the world depends on the
+ * colours of the others, and copies of a process that uses a device cannot be run to find them. So
+ * it is inferred from what layouts are made of: blocks of neighbours, and rows of ranks at equal
+ * distance.
  *
- *     a communicator by size and rank   the block, else the row, in which this rank has that place
- *     a split by colour                 rank / size = colour: a block; rank % distance = colour: a
- * row. Of several that fit, the one that with the parts made before divides the parent wholly
+ *     by size and rank       the block, else the row, in which this rank has that place
+ *     colour of a split      rank / size = colour: a block; rank % distance = colour: a row. Of
+ *                            several that fit, the one that divides the parent wholly, together
+ *                            with the parts made before
  *
- * Where that leaves a choice (rank 0 fits everywhere) LOCKSTEP_RECORD_SPLITS says it, one item a
+ * Where that leaves a choice (rank 0 fits everywhere) LOCKSTEP_RECORD_SPLITS makes it, one item per
  * split in the order in which the program makes them: "2,/2" is blocks of 2, then every second
  * rank. What was taken is in the recording. */
 #include "recorder/gpu/gpu.h"

@@ -144,8 +144,7 @@ static int ask_nccl(const char *name, void *comm) {
 	return real && real(comm, &value) == 0 ? value : -1;
 }
 
-/* When it is first used: of one that is not yet complete (non-blocking) nothing could be asked
- * before. */
+/* When it is first used: one that is not yet complete (non-blocking) cannot be queried before. */
 void lp_nccl_record_group(lp_nccl_group *group, void *comm) {
 	char ranks[LK_TEXT_MOST];
 	if (group->recorded) return;

@@ -1,4 +1,4 @@
-/* nccl_mode.c: what stands between a program and NCCL: null, as-rank, delay.
+/* nccl_mode.c: what replaces calls of NCCL: null, as-rank, delay.
  *
  * What a collective would leave in this rank's buffers without the others is done on the stream:
  * its own contribution, its own shard; in as-rank what others would send is filled in. So the order

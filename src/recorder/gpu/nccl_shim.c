@@ -1,7 +1,7 @@
-/* nccl_shim.c: a libnccl.so.2 for programs that load NCCL by dlopen, where a preload library is not
- * asked. It stands first in LD_LIBRARY_PATH; every symbol leads to the probe's wrapper where there
- * is one, else to the real library, which is opened by its path: LOCKSTEP_RECORD_NCCL, or the first
- * libnccl.so.2 in the rest of LD_LIBRARY_PATH and in the usual folders.
+/* nccl_shim.c: a libnccl.so.2 for programs that load NCCL by dlopen, where a preload library has no
+ * say. It is first in LD_LIBRARY_PATH; every symbol leads to the recorder's wrapper if there is
+ * one, else to the real library, which is opened by its path: LOCKSTEP_RECORD_NCCL, or the first
+ * libnccl.so.2 in the rest of LD_LIBRARY_PATH and in the default folders.
  *
  * Where no real library is found every call answers that its use is invalid, as NCCL does to a call
  * it cannot serve. */
@@ -65,10 +65,10 @@ static void *open_real_nccl(void) {
 /* The probe, if it was loaded before. */
 static void *open_recorder(void *real) {
 	Dl_info probe;
-	void (*tell)(void *) =
+	void (*announce)(void *) =
 		(void (*)(void *))(uintptr_t)dlsym(RTLD_DEFAULT, "lockstep_probe_nccl_library");
-	if (!tell || !dladdr((void *)(uintptr_t)tell, &probe)) return NULL;
-	tell(real);
+	if (!announce || !dladdr((void *)(uintptr_t)announce, &probe)) return NULL;
+	announce(real);
 	return dlopen(probe.dli_fname, RTLD_NOW | RTLD_NOLOAD);
 }
 

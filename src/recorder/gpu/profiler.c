@@ -1,13 +1,13 @@
 /* profiler.c: a plugin of NCCL's profiler interface: what the library does with a collective after
- * it was called, and the only sight of it where NCCL is inside a program.
+ * it was called, and the only view of it where NCCL is linked into a program.
  *
  *     collective, message   COMM: what it is, its number on the communicator
  *     channels of kernels   DEVICE_WORK: when it was on the device, by the device's clock
  *     network operations    PROXY: how long they waited for the device, the wire, the other side
  *
- * An event that NCCL gets is a number, not an address: a place of a ring and how often that was
- * used. NCCL tells of parts after it has ended the whole; what comes so late that the place is
- * another's is left out. Nothing but success is answered once a communicator has begun. */
+ * The event that NCCL gets is a number, not an address: a place of a ring and how often that was
+ * used. NCCL reports parts after it has ended the whole; what comes so late that the place has
+ * another event is dropped. Once a communicator has begun, the answer is always success. */
 #include "recorder/gpu/gpu.h"
 #include "recorder/gpu/profiler_abi.h"
 
@@ -25,7 +25,7 @@ enum {
 
 /* A communicator. */
 struct context {
-	uint32_t taken, group; /* number of the group; 0 not told yet */
+	uint32_t taken, group; /* number of the group; 0 not recorded yet */
 	uint64_t hash;
 	int ranks, rank;
 	int version;
@@ -222,8 +222,8 @@ static void begin_channel(const struct event *event, int64_t now) {
 	if (whole->running++ == 0 || at < whole->first) whole->first = at;
 }
 
-/* When no channel runs any more the work is told; should others come late, there are two pieces of
- * it. */
+/* When no channel runs any more the work is recorded; should others come late, there are two pieces
+ * of it. */
 static void end_channel(const struct event *event, uint64_t timer, int64_t now) {
 	struct event *whole = find_profiler_event(event->parent);
 	int64_t at = note_device_time(timer, now), shift = timer ? offset : 0;
@@ -323,7 +323,7 @@ static int change_event_state(void *handle, int to, size_t bytes, uint64_t timer
 	return 0;
 }
 
-/* ---- version 3: communicators are told with their collectives; no clock of the device ---- */
+/* ---- version 3: communicators come with their collectives; no clock of the device ---- */
 
 static int init_context_v3(void **out, int *mask) {
 	return begin_context(out, mask, 3, 0, -1, -1);
@@ -348,7 +348,7 @@ static int start_event_v3(void *handle, void **out, lp_np_descr_v3 *descr_v3) {
 	return 0;
 }
 
-/* Bytes are told of whole operations. */
+/* Bytes come with whole operations. */
 static int change_state_v3(void *handle, int to, lp_np_state_v3 *with) {
 	struct event *event = find_profiler_event(handle);
 	if (event && with && event->type == LP_NP_PROXY_OP &&

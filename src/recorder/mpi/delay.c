@@ -1,11 +1,11 @@
 /* delay.c: communication that takes a known time longer: the ground truth of tests.
  *
- *     blocking       the call waits `delay` before the library gets it
- *     non-blocking   complete no earlier than post + transfer + delay, where transfer is what the
- * library's own wait took. So a delay is hidden by as much as the program does between post and
- * wait.
+ *     blocking       the call waits for the delay, then calls the library
+ *     non-blocking   complete no earlier than post + transfer + delay; the transfer is the time
+ *                    that the library's own wait took
  *
- * Persistent requests are posted by their start. A test finds nothing done before post + delay. */
+ * So a delay is hidden by as much as the program does between post and wait. Persistent requests
+ * are posted by their start. A test finds nothing done before post + delay. */
 #include "recorder/mpi/library.h"
 
 #include <sched.h>

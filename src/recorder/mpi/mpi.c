@@ -1,5 +1,5 @@
 /* mpi.c: records of communication, communicators as numbers, and the calls of MPI that are no
- * communication: beginning and end, waiting, starting. */
+ * communication: waiting, testing, starting, freeing. */
 #include "recorder/mpi/library.h"
 
 #include <stdio.h>

@@ -102,7 +102,7 @@ typedef struct lp_mpi_mode {
 	 * wanted. */
 	void (*start)(const lp_handle *requests, int count);
 	/* Of a communicator as the program sees it: `size`, own `rank`, `ranks` of the world as "[0,
-	 * 1]" (NULL: not wanted). False, or no such function: the library is asked. */
+	 * 1]" (NULL: not wanted). False, or no such function: the library answers. */
 	bool (*describe)(lp_handle comm, int *size, int *rank, char *ranks, size_t room);
 	/* Before MPI_Comm_free and MPI_Comm_disconnect; NULL: not wanted. */
 	void (*forget)(lp_handle comm);

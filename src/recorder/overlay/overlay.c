@@ -208,7 +208,7 @@ static int leave_overlay(struct walk *walk) {
 	return 0;
 }
 
-/* Takes the first name of what is left; false: there is none. */
+/* Takes the next name from what is left; false: nothing is left. */
 static bool take_next_name(struct walk *walk, char name[NAME_MAX + 2], bool *more) {
 	char *at = walk->todo + strspn(walk->todo, "/");
 	size_t length = strcspn(at, "/");
