@@ -2,8 +2,6 @@
  * simulated, summed up. */
 #include "compose/compose.h"
 
-#include <dirent.h>
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +11,6 @@
 #include "base/text.h"
 
 enum {
-	MOST_RECORDINGS = 4096,
 	/* steps in a row: the difference of two simulations is the steady state */
 	FEW = 3,
 	MANY = 6,
@@ -22,7 +19,7 @@ enum {
 
 struct compose_work {
 	lk_composed result;
-	lk_composer c;
+	lk_composer composer;
 	LK_VEC(lk_compose_class) classes;
 	LK_VEC(const char *) notes;
 };
@@ -33,117 +30,16 @@ struct simulated {
 	size_t operations;
 };
 
-/* ---- recordings ---- */
-
-static void free_recorded_rank(lk_emulated_rank *rank) {
-	lk_emulated_step_free(&rank->step);
-	lk_recorded_free(&rank->run);
-	free(rank);
-}
-
-/* What the step uses; its device's times must be there. */
-static lk_status note_device_use(lk_composer *composer, const lk_emulated_rank *rank) {
-	const lk_emulated_step *step = &rank->step;
-	for (size_t i = 0; i < step->items.count; i++) {
-		const lk_emulated_item *item = &step->items.at[i];
-		if (item->device) composer->devices = true;
-		else *(item->part == LK_PART_ENQUEUE ? &composer->nccl : &composer->mpi) = true;
-	}
-	if (!step->untimed || step->device_ns > 0) return LK_OK;
-	lk_fail(composer->err, LK_ERR_INPUT, rank->path, "has no times of the work on its device");
-	return lk_hint(composer->err, "record with --cuda events (the default) or --cuda cupti");
-}
-
-static lk_status read_recorded_rank(struct compose_work *work, const char *path) {
-	lk_composer *composer = &work->c;
-	lk_emulated_rank *rank = calloc(1, sizeof *rank);
-	if (!rank) return lk_oom(composer->err);
-	rank->path = lk_arena_strdup(&composer->arena, path);
-	lk_status status =
-		rank->path ? lk_recorded_load(rank->path, NULL, composer->texts, &rank->run, composer->err)
-				   : lk_oom(composer->err);
-	if (status != LK_OK) {
-		free(rank);
-		return status;
-	}
-	status = lk_emulated_step_of(&rank->run, &rank->step, composer->err);
-	if (status == LK_OK) status = note_device_use(composer, rank);
-	if (status == LK_OK && !lk_push(&composer->recorded)) status = lk_oom(composer->err);
-	if (status != LK_OK) {
-		free_recorded_rank(rank);
-		return status;
-	}
-	*lk_last(&composer->recorded) = rank;
-	return LK_OK;
-}
-
-static int compare_recorded_ranks(const void *a, const void *b) {
-	const lk_emulated_rank *x = *(lk_emulated_rank *const *)a, *y = *(lk_emulated_rank *const *)b;
-	if (x->step.rank != y->step.rank) return x->step.rank < y->step.rank ? -1 : 1;
-	return strcmp(x->path, y->path);
-}
-
-static lk_status check_recordings_agree(struct compose_work *work) {
-	lk_composer *composer = &work->c;
-	const lk_emulated_rank *first = composer->recorded.at[0];
-	char one[4 * sizeof first->run.head.program], other[sizeof one];
-	composer->world = first->step.world;
-	for (size_t i = 1; i < composer->recorded.count; i++) {
-		const lk_emulated_rank *rank = composer->recorded.at[i];
-		if (rank->step.world != composer->world)
-			return lk_fail(composer->err, LK_ERR_INPUT, rank->path,
-			               "has a world of %d ranks, but %s one of %d", (int)rank->step.world,
-			               first->path, (int)composer->world);
-		if (strcmp(rank->run.head.program, first->run.head.program) != 0)
-			return lk_fail(composer->err, LK_ERR_INPUT, rank->path,
-			               "is of the program %s, but %s of %s",
-			               lk_escape(rank->run.head.program, one, sizeof one), first->path,
-			               lk_escape(first->run.head.program, other, sizeof other));
-		if (rank->step.rank == composer->recorded.at[i - 1]->step.rank)
-			return lk_fail(composer->err, LK_ERR_INPUT, rank->path, "is of rank %d, like %s",
-			               (int)rank->step.rank, composer->recorded.at[i - 1]->path);
-	}
-	return LK_OK;
-}
-
-static lk_status read_recordings_of_folder(struct compose_work *work) {
-	const char *folder = work->c.request->folder;
-	DIR *dir = opendir(folder);
-	lk_status status =
-		dir ? LK_OK
-			: lk_fail(work->c.err, LK_ERR_IO, folder, "cannot be listed: %s", strerror(errno));
-	for (struct dirent *dirent; status == LK_OK && (dirent = readdir(dir));) {
-		char path[PATH_MAX + NAME_MAX + 2];
-		if (!lk_ends_in(dirent->d_name, LK_RECORDING_ENDING) ||
-		    strstr(dirent->d_name, LK_RECORDING_FORKED))
-			continue;
-		snprintf(path, sizeof path, "%s/%s", folder, dirent->d_name);
-		status = work->c.recorded.count < MOST_RECORDINGS
-		             ? read_recorded_rank(work, path)
-		             : lk_fail(work->c.err, LK_ERR_INPUT, folder, "holds too many recordings");
-	}
-	if (dir) closedir(dir);
-	LK_TRY(status);
-	if (!work->c.recorded.count) {
-		lk_fail(work->c.err, LK_ERR_INPUT, folder, "holds no recordings");
-		return lk_hint(work->c.err,
-		               "lockstep record --world N --ranks A,B,... -- COMMAND makes them");
-	}
-	qsort(work->c.recorded.at, work->c.recorded.count, sizeof *work->c.recorded.at,
-	      compare_recorded_ranks);
-	return check_recordings_agree(work);
-}
-
 /* ---- the cluster ---- */
 
 static lk_status add_compose_note(struct compose_work *work, const char *text) {
-	if (!text || !lk_push(&work->notes)) return lk_oom(work->c.err);
+	if (!text || !lk_push(&work->notes)) return lk_oom(work->composer.err);
 	*lk_last(&work->notes) = text;
 	return LK_OK;
 }
 
 static lk_status read_compose_cluster(struct compose_work *work) {
-	lk_composer *composer = &work->c;
+	lk_composer *composer = &work->composer;
 	const lk_compose_request *request = composer->request;
 	if (!request->cluster) {
 		lk_fail(composer->err, LK_ERR_INPUT, "compose",
@@ -200,8 +96,8 @@ static lk_status simulate_composed(struct compose_work *work, const lk_graph *gr
 	lk_arena arena = LK_ARENA_INIT;
 	lk_costs costs;
 	lk_sim_options options = {.record = record, .record_count = count};
-	lk_status status = lk_lifted_costs(&arena, graph, &costs, work->c.err);
-	if (status == LK_OK) status = lk_sim_run(graph, &costs, &options, out, work->c.err);
+	lk_status status = lk_lifted_costs(&arena, graph, &costs, work->composer.err);
+	if (status == LK_OK) status = lk_sim_run(graph, &costs, &options, out, work->composer.err);
 	lk_arena_free(&arena);
 	return status;
 }
@@ -276,14 +172,14 @@ static lk_status sum_rank_parts(struct compose_work *work, const lk_graph *graph
 	out->wait = fmax(0, step_s - known - out->transfer);
 	lk_intervals *all[] = {&t.device, &t.own, &t.files, &t.comm, &counted};
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++) lk_vec_free(all[i]);
-	return fine ? LK_OK : lk_oom(work->c.err);
+	return fine ? LK_OK : lk_oom(work->composer.err);
 }
 
 static lk_status find_step_parts(struct compose_work *work, lk_graph *graph, double step_s) {
 	lk_sim_result result;
 	uint32_t count = (uint32_t)work->classes.count,
-			 *record = LK_ARRAY(&work->c.arena, uint32_t, count);
-	if (!record) return lk_oom(work->c.err);
+			 *record = LK_ARRAY(&work->composer.arena, uint32_t, count);
+	if (!record) return lk_oom(work->composer.err);
 	for (uint32_t i = 0; i < count; i++) record[i] = (uint32_t)work->classes.at[i].rank;
 	repeat_programs(graph, MANY);
 	LK_TRY(simulate_composed(work, graph, record, count, &result));
@@ -291,7 +187,7 @@ static lk_status find_step_parts(struct compose_work *work, lk_graph *graph, dou
 	lk_compose_parts *sum = &work->result.parts;
 	for (uint32_t i = 0; i < count && status == LK_OK; i++) {
 		lk_compose_parts *parts = &work->classes.at[i].parts;
-		double share = (double)work->classes.at[i].ranks / work->c.world;
+		double share = (double)work->classes.at[i].ranks / work->composer.world;
 		status = sum_rank_parts(work, graph, &result, i, step_s, parts);
 		sum->device += share * parts->device;
 		sum->own += share * parts->own;
@@ -311,12 +207,12 @@ static lk_status list_emulated_ranks(struct compose_work *work, uint32_t q, int 
 	char room[1024];
 	lk_text text = lk_text_begin(room, sizeof room);
 	bool cut = false;
-	const uint32_t *of = work->c.stand_in;
+	const uint32_t *of = work->composer.stand_in;
 	*count = 0;
-	for (int32_t r = 0; r < work->c.world; r++) {
+	for (int32_t r = 0; r < work->composer.world; r++) {
 		int32_t last = r;
 		if (of[r] != q) continue;
-		while (last + 1 < work->c.world && of[last + 1] == q) last++;
+		while (last + 1 < work->composer.world && of[last + 1] == q) last++;
 		*count += last - r + 1;
 		if (!cut) {
 			lk_text_add(&text, text.used ? ", %d" : "%d", (int)r);
@@ -326,15 +222,15 @@ static lk_status list_emulated_ranks(struct compose_work *work, uint32_t q, int 
 		}
 		r = last;
 	}
-	*out = lk_arena_strdup(&work->c.arena, room);
-	return *out ? LK_OK : lk_oom(work->c.err);
+	*out = lk_arena_strdup(&work->composer.arena, room);
+	return *out ? LK_OK : lk_oom(work->composer.err);
 }
 
 static lk_status list_rank_classes(struct compose_work *work) {
-	for (uint32_t q = 0; q < work->c.recorded.count; q++) {
-		const lk_emulated_rank *rank = work->c.recorded.at[q];
+	for (uint32_t q = 0; q < work->composer.recorded.count; q++) {
+		const lk_emulated_rank *rank = work->composer.recorded.at[q];
 		const lk_emulated_step *step = &rank->step;
-		if (!lk_push(&work->classes)) return lk_oom(work->c.err);
+		if (!lk_push(&work->classes)) return lk_oom(work->composer.err);
 		lk_compose_class *class = lk_last(&work->classes);
 		*class = (lk_compose_class){.rank = step->rank,
 		                            .path = rank->path,
@@ -374,7 +270,7 @@ static void find_step_spread(const struct compose_work *work, lk_compose_slower 
 	*low = *high = (lk_compose_slower){0, 0};
 	for (size_t i = 0; i < work->classes.count; i++) {
 		const lk_compose_class *class = &work->classes.at[i];
-		double share = (double)class->ranks / work->c.world;
+		double share = (double)class->ranks / work->composer.world;
 		low->own += share * clamp_spread(class->own_low_s, class->own_s, true);
 		high->own += share * clamp_spread(class->own_high_s, class->own_s, false);
 		low->device += share * clamp_spread(class->device_low_s, class->device_s, true);
@@ -386,7 +282,7 @@ static lk_status simulate_range_end(struct compose_work *work, int progress,
                                     lk_compose_slower slower, double *out) {
 	lk_graph *graph;
 	double few, many;
-	LK_TRY(lk_compose_graph(&work->c, progress, slower, &graph));
+	LK_TRY(lk_compose_graph(&work->composer, progress, slower, &graph));
 	lk_status status = time_repeated_steps(work, graph, FEW, &few);
 	if (status == LK_OK) status = time_repeated_steps(work, graph, MANY, &many);
 	lk_graph_free(graph);
@@ -415,8 +311,8 @@ static lk_status note_device_limits(struct compose_work *work) {
 	if (!untimed) return LK_OK;
 	return add_compose_note(
 		work,
-		lk_arena_printf(&work->c.arena, "%d pieces of work on streams have no times and count as 0",
-	                    untimed));
+		lk_arena_printf(&work->composer.arena,
+	                    "%d pieces of work on streams have no times and count as 0", untimed));
 }
 
 static lk_status note_assumptions(struct compose_work *work, const char *contention) {
@@ -427,17 +323,17 @@ static lk_status note_assumptions(struct compose_work *work, const char *content
 	LK_TRY(add_compose_note(
 		work, "own work and files take as long as recorded (medians over steps) with nothing else "
 			  "on the processor; the range is their 10 % and 90 % quantile over steps"));
-	if (work->c.devices) LK_TRY(note_device_limits(work));
+	if (work->composer.devices) LK_TRY(note_device_limits(work));
 	if (contention) LK_TRY(add_compose_note(work, contention));
-	if (starts_collectives_early(&work->c))
+	if (starts_collectives_early(&work->composer))
 		LK_TRY(add_compose_note(
-			work, work->c.request->progress == LK_PROGRESS_CALLS
+			work, work->composer.request->progress == LK_PROGRESS_CALLS
 					  ? "non-blocking collectives progress only while the program waits for them; "
 						"at the range's lower end they always progress"
 					  : "non-blocking collectives progress concurrently with own work"));
 	if (extra > 0.01 * work->result.step_s)
 		LK_TRY(add_compose_note(
-			work, lk_arena_printf(&work->c.arena,
+			work, lk_arena_printf(&work->composer.arena,
 		                          "a mean recorded step takes up to %s longer than the typical one "
 		                          "(checkpoints, evaluation, interruptions): this is left out",
 		                          lk_format_seconds(extra, text, sizeof text))));
@@ -447,7 +343,7 @@ static lk_status note_assumptions(struct compose_work *work, const char *content
 /* ---- all of it ---- */
 
 static lk_status predict_composed_step(struct compose_work *work) {
-	lk_composer *composer = &work->c;
+	lk_composer *composer = &work->composer;
 	lk_composed *composed = &work->result;
 	lk_graph *graph;
 	double contention[2], few, many;
@@ -477,12 +373,12 @@ static lk_status predict_composed_step(struct compose_work *work) {
 }
 
 static lk_status compose_recordings(struct compose_work *work) {
-	lk_composer *composer = &work->c;
+	lk_composer *composer = &work->composer;
 	lk_composed *composed = &work->result;
 	char program[4 * sizeof composer->recorded.at[0]->run.head.program];
 	composer->texts = lk_intern_new();
 	if (!composer->texts) return lk_oom(composer->err);
-	LK_TRY(read_recordings_of_folder(work));
+	LK_TRY(lk_compose_read(composer));
 	LK_TRY(read_compose_cluster(work));
 	LK_TRY(lk_compose_stand_in(composer));
 	LK_TRY(list_rank_classes(work));
@@ -503,8 +399,8 @@ lk_status lk_compose(const lk_compose_request *request, lk_composed **out, lk_er
 	struct compose_work *work = calloc(1, sizeof *work);
 	if (!work) return lk_oom(err);
 	work->result.memory_owner = work;
-	work->c.request = request;
-	work->c.err = err;
+	work->composer.request = request;
+	work->composer.err = err;
 	lk_status status = compose_recordings(work);
 	if (status != LK_OK) lk_compose_free(&work->result);
 	else *out = &work->result;
@@ -514,14 +410,15 @@ lk_status lk_compose(const lk_compose_request *request, lk_composed **out, lk_er
 void lk_compose_free(lk_composed *composed) {
 	if (!composed) return;
 	struct compose_work *work = composed->memory_owner;
-	for (size_t i = 0; i < work->c.recorded.count; i++) free_recorded_rank(work->c.recorded.at[i]);
-	lk_vec_free(&work->c.recorded);
-	lk_vec_free(&work->c.divisions);
-	lk_vec_free(&work->c.patterns);
-	lk_vec_free(&work->c.comms);
+	for (size_t i = 0; i < work->composer.recorded.count; i++)
+		lk_emulated_rank_free(work->composer.recorded.at[i]);
+	lk_vec_free(&work->composer.recorded);
+	lk_vec_free(&work->composer.divisions);
+	lk_vec_free(&work->composer.patterns);
+	lk_vec_free(&work->composer.comms);
 	lk_vec_free(&work->classes);
 	lk_vec_free(&work->notes);
-	lk_intern_free(work->c.texts);
-	lk_arena_free(&work->c.arena);
+	lk_intern_free(work->composer.texts);
+	lk_arena_free(&work->composer.arena);
 	free(work);
 }

@@ -3,7 +3,8 @@
  *
  *     emulated_device.c   what a rank put on its device, and how long that took
  *     emulated_step.c     the usual step of a recording: calls, and own work between them
- *     compose_ranks.c     which recorded rank stands in for which rank of the job
+ *     compose_read.c      the recordings of a folder
+ *     compose_ranks.c     which recorded rank represents (is the stand-in of) which rank of the job
  *     compose_time.c      how long communication takes on the cluster
  *     compose_teams.c     communicators and channels of the step graph
  *     compose_device.c    streams, events and NCCL in the step graph
@@ -170,6 +171,13 @@ typedef struct lk_composer {
 	bool mpi, nccl, devices; /* whether the usual steps use them */
 	lk_error *err;
 } lk_composer;
+
+/* ---- recordings (compose_read.c) ---- */
+
+/* Reads the recordings of the request's folder, by rank; they must be of one program and one world.
+ */
+lk_status lk_compose_read(lk_composer *composer);
+void lk_emulated_rank_free(lk_emulated_rank *rank);
 
 /* ---- stand-ins (compose_ranks.c) ---- */
 

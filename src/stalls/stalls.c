@@ -9,30 +9,11 @@
 #include "stalls/stalls.h"
 #include "step/traced.h"
 #include "base/check.h"
-#include "base/parallel.h"
 #include "base/text.h"
-
-struct stalls_work {
-	lk_stalls_answer result; /* first: the result is the work */
-	const lk_stalls_request *request;
-	lk_arena arena;
-	lk_stalls_runner runner;
-	lk_stalls_run first;
-	lk_stalls_comm first_comm;
-	bool wanted[LK_STALLS_CONFIGURATIONS];
-	lk_stalls_rounds rounds;
-	lk_stalls_run last[LK_STALLS_CONFIGURATIONS]; /* of the last good round */
-	bool busy_seen;
-	double busy;      /* processors at work in the null run */
-	double disk_rate; /* the largest that was seen before a cold run; NAN: none was */
-	LK_VEC(const char *) notes;
-	LK_VEC(lk_stalls_change) changes;
-	lk_error *err;
-};
 
 /* ---- texts ---- */
 
-static LK_PRINTF(2, 3) lk_status add_stalls_note(struct stalls_work *work, const char *fmt, ...) {
+static LK_PRINTF(2, 3) lk_status add_stalls_note(lk_stalls_work *work, const char *fmt, ...) {
 	char text[600];
 	va_list args;
 	va_start(args, fmt);
@@ -43,7 +24,7 @@ static LK_PRINTF(2, 3) lk_status add_stalls_note(struct stalls_work *work, const
 	return *lk_last(&work->notes) ? LK_OK : lk_oom(work->err);
 }
 
-static LK_PRINTF(2, 3) void say_progress(struct stalls_work *work, const char *fmt, ...) {
+static LK_PRINTF(2, 3) void say_progress(lk_stalls_work *work, const char *fmt, ...) {
 	char text[300];
 	va_list args;
 	va_start(args, fmt);
@@ -52,7 +33,7 @@ static LK_PRINTF(2, 3) void say_progress(struct stalls_work *work, const char *f
 	if (work->request->say) work->request->say(text, work->request->context);
 }
 
-static LK_PRINTF(2, 3) lk_status give_up_stalls(struct stalls_work *work, const char *fmt, ...) {
+static LK_PRINTF(2, 3) lk_status give_up_stalls(lk_stalls_work *work, const char *fmt, ...) {
 	char text[400];
 	va_list args;
 	va_start(args, fmt);
@@ -64,14 +45,14 @@ static LK_PRINTF(2, 3) lk_status give_up_stalls(struct stalls_work *work, const 
 
 /* ---- which configurations ---- */
 
-static lk_status leave_out_configuration(struct stalls_work *work, int c, const char *why) {
+static lk_status leave_out_configuration(lk_stalls_work *work, int c, const char *why) {
 	LK_ASSERT(c >= 0 && c < LK_STALLS_CONFIGURATIONS);
 	work->wanted[c] = false;
 	work->result.rows[c].note = why;
 	return LK_OK;
 }
 
-static lk_status read_configuration_names(struct stalls_work *work) {
+static lk_status read_configuration_names(lk_stalls_work *work) {
 	const char *at = work->request->configurations;
 	for (int c = 0; c < LK_STALLS_CONFIGURATIONS; c++) {
 		work->wanted[c] = !at;
@@ -99,7 +80,7 @@ static lk_status read_configuration_names(struct stalls_work *work) {
 	return LK_OK;
 }
 
-static lk_status choose_configurations(struct stalls_work *work) {
+static lk_status choose_configurations(lk_stalls_work *work) {
 	const lk_stalls_seen *seen = &work->first.seen;
 	bool ranks = seen->ranks > 1;
 	if (work->wanted[LK_STALLS_ONE] && !ranks)
@@ -124,7 +105,7 @@ static lk_status choose_configurations(struct stalls_work *work) {
 
 /* ---- the plan ---- */
 
-static const char *list_wanted_configurations(struct stalls_work *work, int *count) {
+static const char *list_wanted_configurations(lk_stalls_work *work, int *count) {
 	char text[80] = "";
 	*count = 0;
 	for (int c = 0; c < LK_STALLS_CONFIGURATIONS; c++) {
@@ -137,7 +118,7 @@ static const char *list_wanted_configurations(struct stalls_work *work, int *cou
 	return lk_arena_strdup(&work->arena, text);
 }
 
-static lk_status ask_for_agreement(struct stalls_work *work, bool *yes) {
+static lk_status ask_for_agreement(lk_stalls_work *work, bool *yes) {
 	lk_stalls_plan plan = {.repeats = work->request->repeats,
 	                       .status = work->first.status,
 	                       .scratch = work->runner.folder};
@@ -170,7 +151,7 @@ static void take_comm_times(lk_stalls_times *times, const lk_stalls_comm *comm) 
 
 /* Times in calls of communication; where they are not known (recordings without ranks) they stay
  * NAN. */
-static lk_status see_rank_comm(struct stalls_work *work, const char *folder, lk_stalls_times *times,
+static lk_status see_rank_comm(lk_stalls_work *work, const char *folder, lk_stalls_times *times,
                                lk_stalls_comm *out) {
 	lk_error ignored = {0};
 	const lk_stalls_request *request = work->request;
@@ -188,7 +169,7 @@ static bool is_interrupt_status(int status) {
 }
 
 /* Why a run does not count; NULL: it does. */
-static const char *find_run_fault(struct stalls_work *work, lk_stalls_configuration c,
+static const char *find_run_fault(lk_stalls_work *work, lk_stalls_configuration c,
                                   const lk_stalls_run *run) {
 	lk_arena *arena = &work->arena;
 	double bytes = work->first.seen.loader.bytes, own = run->seen.loader.bytes;
@@ -214,8 +195,7 @@ static const char *find_run_fault(struct stalls_work *work, lk_stalls_configurat
 	return NULL;
 }
 
-static lk_status run_one_configuration(struct stalls_work *work, lk_stalls_configuration c,
-                                       int round) {
+static lk_status run_one_configuration(lk_stalls_work *work, lk_stalls_configuration c, int round) {
 	LK_ASSERT(round >= 0 && round < LK_STALLS_REPEATS);
 	lk_stalls_run run;
 	lk_stalls_comm comm;
@@ -243,7 +223,7 @@ static lk_status run_one_configuration(struct stalls_work *work, lk_stalls_confi
 	return LK_OK;
 }
 
-static lk_status run_all_rounds(struct stalls_work *work) {
+static lk_status run_all_rounds(lk_stalls_work *work) {
 	work->rounds.count = work->request->repeats;
 	for (int c = 0; c < LK_STALLS_CONFIGURATIONS; c++)
 		for (int i = 0; i < work->rounds.count; i++) work->rounds.at[c][i].step = NAN;
@@ -258,177 +238,16 @@ static lk_status run_all_rounds(struct stalls_work *work) {
 	return LK_OK;
 }
 
-/* ---- the model ---- */
-
-static double zero_if_unknown(double x) {
-	return isnan(x) ? 0 : x;
-}
-
-static double count_busy_cores(const struct stalls_work *work) {
-	double ranks = ceil((double)work->result.ranks / fmax(1, work->result.hosts)),
-		   cores = lk_cores();
-	return work->busy_seen && work->result.hosts == 1
-	           ? fmax(ranks, fmin(work->busy, fmax(cores, ranks)))
-	           : ranks;
-}
-
-/* A loader that the step waits for: its times add up. */
-static void model_blocking_loader(const struct stalls_work *work, const lk_stalls_seen *hot,
-                                  lk_stalls_model *model) {
-	const lk_stalls_part *part = work->result.parts;
-	double reading = hot->times.reading;
-	model->workers = 1;
-	model->preparation = fmax(0, zero_if_unknown(part[LK_STALL_PREPARATION].seconds) - reading);
-	if (isnan(part[LK_STALL_PREPARATION].seconds)) model->own = fmax(0, model->own - reading);
-	model->memory = model->bytes > 0 && reading > 0 ? model->bytes / reading : 1e15;
-}
-
-/* A concurrent loader: rates of the stages that limited the step, bounds of the others from the
- * loader's own threads. */
-static void model_pipelined_loader(const struct stalls_work *work, const lk_stalls_seen *hot,
-                                   lk_stalls_model *model) {
-	const lk_stalls_part *part = work->result.parts;
-	const lk_stalls_loader *loader = &hot->loader;
-	double warm = work->result.step_s - zero_if_unknown(part[LK_STALL_FETCH].seconds);
-	model->workers = fmax(1, loader->threads);
-	model->preparation =
-		part[LK_STALL_PREPARATION].named
-			? warm * model->workers
-			: fmin(zero_if_unknown(loader->own) + loader->busy, warm * model->workers);
-	model->memory =
-		model->bytes > 0 && loader->busy > 0 ? model->bytes * model->workers / loader->busy : 1e15;
-}
-
-static lk_stalls_model make_stalls_model(const struct stalls_work *stalls_work) {
-	const lk_stalls_answer *answer = &stalls_work->result;
-	const lk_stalls_part *part = answer->parts;
-	const lk_stalls_seen *hot = answer->rows[LK_STALLS_HOT].runs
-	                                ? &stalls_work->last[LK_STALLS_HOT].seen
-	                                : &stalls_work->first.seen;
-	lk_stalls_model m = {.own = zero_if_unknown(part[LK_STALL_COMPUTE].seconds) +
-	                            zero_if_unknown(part[LK_STALL_SHARING].seconds),
-	                     .writing = zero_if_unknown(part[LK_STALL_WRITING].seconds),
-	                     .waiting = zero_if_unknown(part[LK_STALL_WAITING].seconds),
-	                     .interconnect = zero_if_unknown(part[LK_STALL_INTERCONNECT].seconds),
-	                     .network = zero_if_unknown(part[LK_STALL_NETWORK].seconds),
-	                     .bytes = hot->loader.bytes,
-	                     .cores = lk_cores(),
-	                     .busy = count_busy_cores(stalls_work),
-	                     .pipelined = hot->loader.apart && hot->loader_seen};
-	m.hit = strcmp(answer->base, "hot") == 0;
-	if (m.pipelined) model_pipelined_loader(stalls_work, hot, &m);
-	else model_blocking_loader(stalls_work, hot, &m);
-	lk_disk_work work = lk_stalls_storage_of(&stalls_work->rounds, answer);
-	if (!isnan(part[LK_STALL_FETCH].seconds)) {
-		work.rate = stalls_work->disk_rate;
-		work.steps = stalls_work->runner.cold.at;
-		work.count = stalls_work->runner.cold.count;
-	}
-	lk_stalls_fit_disk(&m, &work);
-	return m;
-}
-
-static lk_status fill_stalls_rates(struct stalls_work *work, const lk_stalls_model *model) {
-	lk_stalls_rates *rates = &work->result.rates;
-	double compute = lk_stalls_compute_s(model), preparation = model->preparation / model->workers,
-		   device = lk_stalls_device_s(model);
-	double fetch = model->pipelined ? device : lk_stalls_fetch_s(model);
-	*rates = (lk_stalls_rates){.pipelined = model->pipelined,
-	                           .ingestion = compute > 0 ? 1 / compute : INFINITY,
-	                           .preparation = preparation > 0 ? 1 / preparation : INFINITY,
-	                           .fetch = fetch > 0 ? 1 / fetch : INFINITY,
-	                           .bytes = model->bytes,
-	                           .disk = model->disk,
-	                           .memory = model->memory,
-	                           .device = device,
-	                           .hidden = fmin(model->hidden, device),
-	                           .hit = model->hit,
-	                           .workers = model->workers,
-	                           .cores = model->cores,
-	                           .busy = model->busy,
-	                           .cores_to_hide = lk_stalls_cores_to_hide(model),
-	                           .cache_to_hide = lk_stalls_cache_to_hide(model),
-	                           .from = work->result.base};
-	if (isnan(work->result.parts[LK_STALL_FETCH].seconds))
-		rates->disk = rates->fetch = rates->cache_to_hide = rates->device = rates->hidden = NAN;
-	return LK_OK;
-}
-
-static lk_status add_whatif_change(struct stalls_work *work, const lk_stalls_model *now,
-                                   double now_s, const char *line) {
-	lk_stalls_machine machine;
-	char name[160];
-	LK_TRY(lk_stalls_machine_of(line, &machine, name, work->err));
-	lk_stalls_model then = lk_stalls_on(now, &machine);
-	double then_s;
-	LK_TRY(lk_stalls_simulate(&then, &then_s, work->err));
-	if (!lk_push(&work->changes)) return lk_oom(work->err);
-	lk_stalls_change *change = lk_last(&work->changes);
-	change->what = lk_arena_strdup(&work->arena, name);
-	if (!change->what) return lk_oom(work->err);
-	if (isnan(work->result.parts[LK_STALL_FETCH].seconds) &&
-	    (machine.disk != 1 || !isnan(machine.hit))) {
-		change->step_s = change->factor = change->closed_s = NAN;
-		change->bottleneck = "not known";
-		return LK_OK;
-	}
-	change->factor = now_s / then_s;
-	change->step_s = work->result.step_s / change->factor;
-	change->closed_s = work->result.step_s * lk_stalls_closed(&then, &change->bottleneck) /
-	                   lk_stalls_closed(now, NULL);
-	return LK_OK;
-}
-
-static lk_status add_default_changes(struct stalls_work *work, const lk_stalls_model *model,
-                                     double now_s) {
-	char half[32], twice[32];
-	snprintf(half, sizeof half, "cores=%g", fmax(1, floor(model->cores / 2)));
-	snprintf(twice, sizeof twice, "cores=%g", 2 * model->cores);
-	bool fetch = !isnan(work->result.parts[LK_STALL_FETCH].seconds);
-	if (fetch) LK_TRY(add_whatif_change(work, model, now_s, "disk=2"));
-	if (fetch) LK_TRY(add_whatif_change(work, model, now_s, "cache=1"));
-	if (model->cores > 1) LK_TRY(add_whatif_change(work, model, now_s, half));
-	LK_TRY(add_whatif_change(work, model, now_s, twice));
-	LK_TRY(add_whatif_change(work, model, now_s, "speed=2"));
-	return work->result.hosts > 1 ? add_whatif_change(work, model, now_s, "network=10") : LK_OK;
-}
-
-static lk_status predict_changes(struct stalls_work *work) {
-	lk_stalls_model m = make_stalls_model(work);
-	double now_s;
-	LK_TRY(fill_stalls_rates(work, &m));
-	LK_TRY(lk_stalls_simulate(&m, &now_s, work->err));
-	if (!work->request->what_ifs) LK_TRY(add_default_changes(work, &m, now_s));
-	for (const char *line = work->request->what_ifs; line && *line;
-	     line += strcspn(line, "\n"), line += *line == '\n')
-		LK_TRY(add_whatif_change(work, &m, now_s, line));
-	work->result.changes = work->changes.at;
-	work->result.change_count = (int)work->changes.count;
-	return LK_OK;
-}
-
-static lk_status fit_comm_buckets(struct stalls_work *work, const lk_stalls_comm *comm) {
-	lk_stalls_buckets *buckets = &work->result.buckets;
-	const lk_stalls_part *part = work->result.parts;
-	buckets->group = lk_arena_strdup(&work->arena, comm->group);
-	double exposed = zero_if_unknown(
-		part[comm->bucket_network ? LK_STALL_NETWORK : LK_STALL_INTERCONNECT].seconds);
-	if (!buckets->group) return lk_oom(work->err);
-	bool good = lk_stalls_fit_buckets(comm->sizes.at, (int)comm->sizes.count, exposed,
-	                                  work->result.step_s, &work->arena, buckets);
-	return good ? LK_OK : lk_oom(work->err);
-}
-
 /* ---- the answer ---- */
 
 /* Differences that noise made negative count as 0: the parts are then more than the step. */
 static bool parts_exceed_step(const lk_stalls_answer *answer) {
 	double sum = 0;
-	for (int k = 0; k < LK_STALL_KINDS; k++) sum += zero_if_unknown(answer->parts[k].seconds);
+	for (int k = 0; k < LK_STALL_KINDS; k++) sum += lk_stalls_known(answer->parts[k].seconds);
 	return sum > 1.02 * answer->step_s;
 }
 
-static lk_status add_stalls_notes(struct stalls_work *work) {
+static lk_status add_stalls_notes(lk_stalls_work *work) {
 	const lk_stalls_answer *answer = &work->result;
 	if (parts_exceed_step(answer))
 		LK_TRY(add_stalls_note(
@@ -471,19 +290,19 @@ static lk_status add_stalls_notes(struct stalls_work *work) {
 	return LK_OK;
 }
 
-static lk_status answer_from_rounds(struct stalls_work *work) {
-	lk_stalls_answer *stalls_answer = &work->result;
-	stalls_answer->ranks = work->first.seen.ranks;
-	stalls_answer->hosts = work->first_comm.hosts > 0 ? work->first_comm.hosts : 1;
-	stalls_answer->first_s = work->first.seen.times.step;
+static lk_status answer_from_rounds(lk_stalls_work *work) {
+	lk_stalls_answer *answer = &work->result;
+	answer->ranks = work->first.seen.ranks;
+	answer->hosts = work->first_comm.hosts > 0 ? work->first_comm.hosts : 1;
+	answer->first_s = work->first.seen.times.step;
 	work->rounds.first = work->first.seen.times;
-	lk_stalls_split(&work->rounds, stalls_answer);
-	LK_TRY(fit_comm_buckets(work, &work->first_comm));
-	LK_TRY(predict_changes(work));
+	lk_stalls_split(&work->rounds, answer);
+	LK_TRY(lk_stalls_buckets_of(work, &work->first_comm));
+	LK_TRY(lk_stalls_predict(work));
 	return add_stalls_notes(work);
 }
 
-static lk_status make_stalls_command(struct stalls_work *work) {
+static lk_status make_stalls_command(lk_stalls_work *work) {
 	static const char *const but[] = {"yes",      "out",    "output", "table", "file",
 	                                  "timeline", "folded", "html",   NULL};
 	lk_stalls_request usual;
@@ -500,14 +319,14 @@ static lk_status make_stalls_command(struct stalls_work *work) {
 
 /* ---- the question ---- */
 
-static lk_status look_at_first_run(struct stalls_work *work, const char *folder) {
+static lk_status look_at_first_run(lk_stalls_work *work, const char *folder) {
 	work->result.steps = work->first.seen.steps;
 	work->result.shown = folder;
 	LK_TRY(see_rank_comm(work, folder, &work->first.seen.times, &work->first_comm));
 	return make_stalls_command(work);
 }
 
-static lk_status analyse_recording(struct stalls_work *work) {
+static lk_status analyse_recording(lk_stalls_work *work) {
 	const lk_stalls_request *request = work->request;
 	for (int c = 0; c < LK_STALLS_CONFIGURATIONS; c++)
 		leave_out_configuration(work, c, "nothing is run: a recording was given");
@@ -523,7 +342,7 @@ static lk_status analyse_recording(struct stalls_work *work) {
 	return answer_from_rounds(work);
 }
 
-static lk_status analyse_command(struct stalls_work *work) {
+static lk_status analyse_command(lk_stalls_work *work) {
 	bool yes = false;
 	LK_TRY(read_configuration_names(work));
 	LK_TRY(lk_stalls_runner_open(work->request, &work->arena, &work->runner, work->err));
@@ -576,7 +395,7 @@ static lk_status check_stalls_request(const lk_stalls_request *request, lk_error
 
 lk_status lk_stalls(const lk_stalls_request *request, lk_stalls_answer **out, lk_error *err) {
 	LK_TRY(check_stalls_request(request, err));
-	struct stalls_work *work = calloc(1, sizeof *work);
+	lk_stalls_work *work = calloc(1, sizeof *work);
 	if (!work) return lk_oom(err);
 	work->request = request;
 	work->err = err;
@@ -601,7 +420,7 @@ lk_status lk_stalls(const lk_stalls_request *request, lk_stalls_answer **out, lk
 
 void lk_stalls_free(lk_stalls_answer *answer) {
 	if (!answer) return;
-	struct stalls_work *work = answer->memory_owner;
+	lk_stalls_work *work = answer->memory_owner;
 	lk_stalls_runner_close(&work->runner);
 	lk_vec_free(&work->first_comm.sizes);
 	lk_vec_free(&work->notes);

@@ -1,6 +1,5 @@
 /* stalls.h: what the files of stalls share.
  *
- *     stalls.c           the question: the first run, the plan, the rounds, the answer
  *     stalls_runs.c      the configurations: how the command is started in each
  *     stalls_seen.c      a recording as times of a step
  *     stalls_comm.c      waiting and transfer of the ranks, by who shares a host
@@ -11,9 +10,13 @@
  *     stalls_buckets.c   time of communication by calls and bytes
  *     stalls_whatif.c    closed forms of the loader's rates
  *     stalls_simulate.c  the same as a simulated timeline
+ *     stalls_model.c     what the runs say of the loader, as that model
+ *     stalls.c           the question: the first run, the plan, the rounds, the answer
  */
 #ifndef LK_STALLS_STALLS_H
 #define LK_STALLS_STALLS_H
+
+#include <math.h>
 
 #include "base/arena.h"
 #include "base/intervals.h"
@@ -21,7 +24,7 @@
 #include "lockstep/stalls.h"
 #include "trace/read/read.h"
 
-/* ---- stalls_formulas.c ---- */
+/* ---- parts of the step (stalls_formulas.c) ---- */
 
 /* A mean of a few measurements and its 95 % interval by Student's t; one alone has none (NAN). */
 typedef struct lk_estimate {
@@ -55,7 +58,7 @@ struct lk_disk_work;
 struct lk_disk_work lk_stalls_storage_of(const lk_stalls_rounds *rounds,
                                          const lk_stalls_answer *answer);
 
-/* ---- stalls_buckets.c ---- */
+/* ---- gradient buckets (stalls_buckets.c) ---- */
 
 /* Calls of one size: how often a rank makes them in a step, and how long their transfer takes. */
 typedef struct lk_stalls_size {
@@ -67,7 +70,7 @@ typedef struct lk_stalls_size {
 bool lk_stalls_fit_buckets(const lk_stalls_size *sizes, int count, double exposed_s, double step_s,
                            lk_arena *arena, lk_stalls_buckets *out);
 
-/* ---- stalls_whatif.c, stalls_simulate.c ---- */
+/* ---- the loader as a model (stalls_whatif.c, stalls_simulate.c) ---- */
 
 enum {
 	LK_STALLS_UNLIKE = 16
@@ -116,7 +119,7 @@ lk_status lk_stalls_machine_of(const char *line, lk_stalls_machine *out, char na
  * by the workers, and used. */
 lk_status lk_stalls_simulate(const lk_stalls_model *model, double *step_s, lk_error *err);
 
-/* ---- stalls_disk.c ---- */
+/* ---- storage (stalls_disk.c) ---- */
 
 typedef struct lk_disk_step {
 	double seconds, waited; /* how long it is; that some thread of a host is in a read */
@@ -158,7 +161,7 @@ double lk_disk_busy(const lk_disk_work *work);
  * model is there. */
 void lk_stalls_fit_disk(lk_stalls_model *model, const lk_disk_work *work);
 
-/* ---- stalls_loader.c ---- */
+/* ---- the loader of a recording (stalls_loader.c) ---- */
 
 /* What a rank's loader does in a step. */
 typedef struct lk_stalls_loader {
@@ -172,7 +175,7 @@ typedef struct lk_stalls_loader {
 lk_status lk_stalls_see_loader(const lk_recorded_run *run, const int64_t *begin, int steps,
                                lk_stalls_loader *out, lk_error *err);
 
-/* ---- stalls_comm.c ---- */
+/* ---- communication of a recording (stalls_comm.c) ---- */
 
 typedef LK_VEC(lk_stalls_size) lk_stalls_sizes;
 typedef struct lk_stalls_comm {
@@ -187,7 +190,7 @@ typedef struct lk_stalls_comm {
 lk_status lk_stalls_see_comm(const char *folder, int warmup, int steps, lk_stalls_comm *out,
                              lk_error *err);
 
-/* ---- stalls_seen.c ---- */
+/* ---- a recording (stalls_seen.c) ---- */
 
 typedef struct lk_stalls_seen {
 	int ranks, steps; /* recordings with steps; steps looked at, the fewest */
@@ -210,7 +213,7 @@ typedef LK_VEC(const char *) lk_stalls_files;
 lk_status lk_stalls_files_of(const char *folder, bool written, lk_arena *arena,
                              lk_stalls_files *out, double *bytes, lk_error *err);
 
-/* ---- stalls_cache.c ---- */
+/* ---- the page cache (stalls_cache.c) ---- */
 
 typedef struct lk_cache_state {
 	double bytes, resident; /* resident: share of the pages looked at; NAN: none could be */
@@ -224,7 +227,7 @@ void lk_cache_evict(const char *const *paths, size_t count, lk_cache_state *out)
 void lk_cache_warm(const char *const *paths, size_t count, lk_cache_state *out);
 void lk_cache_look(const char *const *paths, size_t count, lk_cache_state *out);
 
-/* ---- stalls_runs.c ---- */
+/* ---- the runs (stalls_runs.c) ---- */
 
 typedef struct lk_stalls_run {
 	int status;
@@ -263,5 +266,34 @@ lk_status lk_stalls_run_again(lk_stalls_runner *runner, lk_stalls_configuration 
                               bool ready, lk_stalls_run *out, lk_error *err);
 const char *lk_stalls_run_folder(const lk_stalls_runner *runner, lk_stalls_configuration c,
                                  int round);
+
+/* ---- all of it (stalls.c, stalls_model.c) ---- */
+
+typedef struct lk_stalls_work {
+	lk_stalls_answer result; /* first: the result is the work */
+	const lk_stalls_request *request;
+	lk_arena arena;
+	lk_stalls_runner runner;
+	lk_stalls_run first;
+	lk_stalls_comm first_comm;
+	bool wanted[LK_STALLS_CONFIGURATIONS];
+	lk_stalls_rounds rounds;
+	lk_stalls_run last[LK_STALLS_CONFIGURATIONS]; /* of the last good round */
+	bool busy_seen;
+	double busy;      /* processors at work in the null run */
+	double disk_rate; /* the largest that was seen before a cold run; NAN: none was */
+	LK_VEC(const char *) notes;
+	LK_VEC(lk_stalls_change) changes;
+	lk_error *err;
+} lk_stalls_work;
+
+/* 0 for NAN. */
+static inline double lk_stalls_known(double seconds) {
+	return isnan(seconds) ? 0 : seconds;
+}
+/* Fills rates and changes of the answer; its parts are there. */
+lk_status lk_stalls_predict(lk_stalls_work *work);
+/* Fills the buckets of the answer. */
+lk_status lk_stalls_buckets_of(lk_stalls_work *work, const lk_stalls_comm *comm);
 
 #endif
