@@ -99,8 +99,8 @@ RECORDER_PLUGIN := $(B)/libnccl-profiler-lockstep.so
 RECORDER_SHIM := $(B)/lockstep-nccl/libnccl.so.2
 RECORDERS := $(RECORDER_LIBRARIES) $(RECORDER_SHIM) $(RECORDER_PLUGIN)
 # Compiled once for each binary interface of MPI.
-RECORDER_MPI_C := $(sort $(wildcard src/recorder/mpi/*.c src/recorder/emulate/*.c))
-RECORDER_APART_C := $(addprefix src/recorder/gpu/,nccl_shim.c plugin.c plugin_none.c)
+RECORDER_MPI_C := $(sort $(wildcard src/recorder/mpi/*.c src/recorder/emulate/*.c) src/recorder/start/start_mpi.c)
+RECORDER_APART_C := $(addprefix src/recorder/,gpu/nccl_shim.c start/plugin.c start/plugin_none.c)
 RECORDER_BASE_C := $(filter-out $(RECORDER_MPI_C) $(RECORDER_APART_C),$(sort $(wildcard src/recorder/*.c src/recorder/*/*.c)))
 RECORDER_C := $(RECORDER_BASE_C) $(RECORDER_MPI_C) $(RECORDER_APART_C)
 RECORDER_BASE_O := $(RECORDER_BASE_C:src/%.c=$(B)/%.o) $(addprefix $(B)/recorder/,recording.o cuda_wrappers.o nccl_wrappers.o)
@@ -208,7 +208,7 @@ $(PROGRAM): $(CLI_O) $(B)/commit.o $(SERVE) $(STATIC) $(B)/sources
 
 # --- the recorder --------------------------------------------------------------------------------------------------
 # It runs in other people's programs: no sanitizers, and nothing seen of it but what it wraps.
-RECORDER_CFLAGS := -std=c11 -g -O2 -fPIC -fvisibility=hidden -fno-stack-protector $(WARN) $(if $(findstring clang,$(CC)),-Wno-strict-prototypes)
+RECORDER_CFLAGS := -std=c11 -g -O2 $(ASSERTS) -fPIC -fvisibility=hidden -fno-stack-protector $(WARN) $(if $(findstring clang,$(CC)),-Wno-strict-prototypes)
 RECORDER_CC = $(CC) -D_GNU_SOURCE $(INCLUDES) $(RECORDER_CFLAGS) -MMD -MP -c -o $@ $<
 RECORDER_LINK = $(CC) -shared -Wl,-z,relro,-z,now -Wl,-z,defs -o $@ $(filter %.o,$^)
 
@@ -255,13 +255,13 @@ $(B)/recorder-mpich/mpi_wrappers.o: $(B)/recorder/mpi_wrappers.c $(B)/flags
 	$(call say,CC)
 	$(Q)$(RECORDER_CC) -DLP_MPI_NUMBERS
 
-$(B)/liblockstep-probe.so: $(RECORDER_BASE_O) $(B)/recorder/gpu/plugin_none.o $(RECORDER_MPI_O:%=$(B)/recorder/%) src/recorder/recorder.map
-$(B)/liblockstep-probe-mpich.so: $(RECORDER_BASE_O) $(B)/recorder/gpu/plugin_none.o $(RECORDER_MPI_O:%=$(B)/recorder-mpich/%) src/recorder/recorder.map
+$(B)/liblockstep-probe.so: $(RECORDER_BASE_O) $(B)/recorder/start/plugin_none.o $(RECORDER_MPI_O:%=$(B)/recorder/%) src/recorder/recorder.map
+$(B)/liblockstep-probe-mpich.so: $(RECORDER_BASE_O) $(B)/recorder/start/plugin_none.o $(RECORDER_MPI_O:%=$(B)/recorder-mpich/%) src/recorder/recorder.map
 $(RECORDER_LIBRARIES):
 	$(call say,LINK)
 	$(Q)$(RECORDER_LINK) -Wl,--version-script=src/recorder/recorder.map -lpthread -ldl
 
-$(RECORDER_PLUGIN): $(RECORDER_BASE_O) $(RECORDER_MPI_O:%=$(B)/recorder/%) $(B)/recorder/gpu/plugin.o src/recorder/gpu/plugin.map
+$(RECORDER_PLUGIN): $(RECORDER_BASE_O) $(RECORDER_MPI_O:%=$(B)/recorder/%) $(B)/recorder/start/plugin.o src/recorder/gpu/plugin.map
 	$(call say,LINK)
 	$(Q)$(RECORDER_LINK) -Wl,--version-script=src/recorder/gpu/plugin.map -lpthread -ldl
 

@@ -63,11 +63,13 @@ view/report:      base io view/table view/text
 serve:            base io
 cli:              serve/serve.h
 mpi:              base cli
-recorder:         io/recording.h recorder/overlay recorder/mpi
+recorder:         io/recording.h
 recorder/overlay: recorder
+recorder/files:   recorder recorder/overlay
 recorder/mpi:     recorder
-recorder/emulate: recorder/mpi
+recorder/emulate: recorder recorder/mpi
 recorder/gpu:     recorder
+recorder/start:   recorder recorder/overlay recorder/mpi recorder/emulate recorder/gpu
 '
 
 find src include/lockstep -name '*.[ch]' -print0 | sort -z | xargs -0 -r awk -v table="$table" '

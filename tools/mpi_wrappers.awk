@@ -107,11 +107,11 @@ function emit(name, what, part, letters, bytes, fortran, large,    i, n, letter,
 	if (fortran && place(letters, "S", 1)) printf "\tcall.answer = a%d;\n", place(letters, "S", 1)
 	if (status) printf "\tlp_mpi_status room;\n\tvoid *status = lp_mpi_status_of(&call, a%d, &room);\n", status
 	if (!fortran) {
-		printf "\tint result = lp_mpi_stands_in(&call) ? call.result : real(%s);\n", passed
+		printf "\tint result = lp_mpi_replaces(&call) ? call.result : real(%s);\n", passed
 		printf "\tlp_mpi_end(&call, result, %s);\n\treturn result;\n}\n\n", request ? "a" request : "NULL"
 		return
 	}
-	printf "\tif (lp_mpi_stands_in(&call)) *error = call.result;\n\telse real(%s);\n", passed
+	printf "\tif (lp_mpi_replaces(&call)) *error = call.result;\n\telse real(%s);\n", passed
 	if (request) printf "\tlp_handle request = call.on ? lp_mpi_request_f(*a%d) : (lp_handle)0;\n", request
 	printf "\tlp_mpi_end(&call, *error, %s);\n}\n\n", request ? "&request" : "NULL"
 }
@@ -124,7 +124,7 @@ function bindings(name, what, part, letters, bytes) {
 
 BEGIN {
 	print "/* Made by tools/mpi_wrappers.awk of src/recorder/mpi/mpi_calls.txt. */"
-	print "#include \"recorder/mode.h\"\n"
+	print "#include \"recorder/mpi/mpi.h\"\n"
 }
 /^#/ || NF == 0 { next }
 {

@@ -2,8 +2,6 @@
  * simulated, summed up. */
 #include "compose/compose.h"
 
-#include <dirent.h>
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,14 +11,15 @@
 #include "base/text.h"
 
 enum {
-	MOST_RECORDINGS = 4096,
+	/* steps in a row: the difference of two simulations is the steady state */
 	FEW = 3,
-	MANY = 6
-}; /* steps in a row whose difference is the steady state */
+	MANY = 6,
+	LONGEST_RANGE = 64 /* characters of "123-456" and what ends a list */
+};
 
 struct compose_work {
 	lk_composed result;
-	lk_composer c;
+	lk_composer composer;
 	LK_VEC(lk_compose_class) classes;
 	LK_VEC(const char *) notes;
 };
@@ -31,118 +30,22 @@ struct simulated {
 	size_t operations;
 };
 
-/* ---- recordings ---- */
-
-static void free_rank(lk_posed_rank *rank) {
-	lk_posed_step_free(&rank->step);
-	lk_recorded_free(&rank->run);
-	free(rank);
-}
-
-/* What the step uses; its device's times must be there. */
-static lk_status look_at_device(lk_composer *composer, const lk_posed_rank *rank) {
-	const lk_posed_step *step = &rank->step;
-	for (size_t i = 0; i < step->items.count; i++) {
-		const lk_posed_item *item = &step->items.at[i];
-		if (item->device) composer->devices = true;
-		else *(item->part == LK_PART_ENQUEUE ? &composer->nccl : &composer->mpi) = true;
-	}
-	if (!step->untimed || step->device_ns > 0) return LK_OK;
-	lk_fail(composer->err, LK_ERR_INPUT, rank->path,
-	        "does not tell how long work on its device took");
-	return lk_hint(composer->err,
-	               "record --cuda events, which is the default, or --cuda cupti tells it");
-}
-
-static lk_status read_rank(struct compose_work *work, const char *path) {
-	lk_composer *composer = &work->c;
-	lk_posed_rank *rank = calloc(1, sizeof *rank);
-	if (!rank) return lk_oom(composer->err);
-	rank->path = lk_arena_strdup(&composer->arena, path);
-	lk_status status =
-		rank->path ? lk_recorded_load(rank->path, NULL, composer->texts, &rank->run, composer->err)
-				   : lk_oom(composer->err);
-	if (status != LK_OK) return free(rank), status;
-	status = lk_posed_step_of(&rank->run, &rank->step, composer->err);
-	if (status == LK_OK) status = look_at_device(composer, rank);
-	if (status == LK_OK && !lk_push(&composer->recorded)) status = lk_oom(composer->err);
-	if (status != LK_OK) return free_rank(rank), status;
-	*lk_last(&composer->recorded) = rank;
-	return LK_OK;
-}
-
-static int by_rank(const void *a, const void *b) {
-	const lk_posed_rank *x = *(lk_posed_rank *const *)a, *y = *(lk_posed_rank *const *)b;
-	return x->step.rank != y->step.rank ? (x->step.rank < y->step.rank ? -1 : 1)
-	                                    : strcmp(x->path, y->path);
-}
-
-static lk_status check_alike(struct compose_work *work) {
-	lk_composer *composer = &work->c;
-	const lk_posed_rank *first = composer->recorded.at[0];
-	char one[4 * sizeof first->run.head.program], other[sizeof one];
-	composer->world = first->step.world;
-	for (size_t i = 1; i < composer->recorded.count; i++) {
-		const lk_posed_rank *rank = composer->recorded.at[i];
-		if (rank->step.world != composer->world)
-			return lk_fail(composer->err, LK_ERR_INPUT, rank->path,
-			               "is of a world of %d ranks, %s of one of %d", (int)rank->step.world,
-			               first->path, (int)composer->world);
-		if (strcmp(rank->run.head.program, first->run.head.program) != 0)
-			return lk_fail(composer->err, LK_ERR_INPUT, rank->path,
-			               "is of the program %s, %s of %s",
-			               lk_escape(rank->run.head.program, one, sizeof one), first->path,
-			               lk_escape(first->run.head.program, other, sizeof other));
-		if (rank->step.rank == composer->recorded.at[i - 1]->step.rank)
-			return lk_fail(composer->err, LK_ERR_INPUT, rank->path, "is of rank %d, as is %s",
-			               (int)rank->step.rank, composer->recorded.at[i - 1]->path);
-	}
-	return LK_OK;
-}
-
-static lk_status read_folder(struct compose_work *work) {
-	const char *folder = work->c.request->folder;
-	DIR *dir = opendir(folder);
-	lk_status status =
-		dir ? LK_OK
-			: lk_fail(work->c.err, LK_ERR_IO, folder, "cannot be listed: %s", strerror(errno));
-	for (struct dirent *dirent; status == LK_OK && (dirent = readdir(dir));) {
-		char path[PATH_MAX + NAME_MAX + 2];
-		if (!lk_ends_in(dirent->d_name, LK_RECORDING_ENDING) ||
-		    strstr(dirent->d_name, LK_RECORDING_FORKED))
-			continue;
-		snprintf(path, sizeof path, "%s/%s", folder, dirent->d_name);
-		status = work->c.recorded.count < MOST_RECORDINGS
-		             ? read_rank(work, path)
-		             : lk_fail(work->c.err, LK_ERR_INPUT, folder, "holds too many recordings");
-	}
-	if (dir) closedir(dir);
-	LK_TRY(status);
-	if (!work->c.recorded.count) {
-		lk_fail(work->c.err, LK_ERR_INPUT, folder, "holds no recordings");
-		return lk_hint(work->c.err,
-		               "lockstep record --world N --ranks A,B,... -- COMMAND makes them");
-	}
-	qsort(work->c.recorded.at, work->c.recorded.count, sizeof *work->c.recorded.at, by_rank);
-	return check_alike(work);
-}
-
 /* ---- the cluster ---- */
 
-static lk_status note(struct compose_work *work, const char *text) {
-	if (!text || !lk_push(&work->notes)) return lk_oom(work->c.err);
+static lk_status add_compose_note(struct compose_work *work, const char *text) {
+	if (!text || !lk_push(&work->notes)) return lk_oom(work->composer.err);
 	*lk_last(&work->notes) = text;
 	return LK_OK;
 }
 
-static lk_status read_cluster(struct compose_work *work) {
-	lk_composer *composer = &work->c;
+static lk_status read_compose_cluster(struct compose_work *work) {
+	lk_composer *composer = &work->composer;
 	const lk_compose_request *request = composer->request;
 	if (!request->cluster) {
 		lk_fail(composer->err, LK_ERR_INPUT, "compose",
-		        "it is not said on which machines the job runs");
-		return lk_hint(composer->err, "--cluster FILE, as lockstep calibrate host writes it, or a "
-		                              "text such as '8 node * 8 h100-sxm'");
+		        "the machines that the job runs on are missing");
+		return lk_hint(composer->err, "give --cluster: a file, as lockstep calibrate host writes "
+		                              "it, or a text such as '8 node * 8 h100-sxm'");
 	}
 	LK_TRY(lk_cluster_parse(&composer->arena, request->cluster, &composer->cluster, composer->err));
 	LK_TRY(lk_host_messages_read(request->cluster, &composer->messages, composer->err));
@@ -156,52 +59,54 @@ static lk_status read_cluster(struct compose_work *work) {
 	if ((composer->nccl || composer->devices) &&
 	    composer->cluster.node[0].device->arch == LK_ARCH_CPU) {
 		lk_fail(composer->err, LK_ERR_INPUT, "--cluster",
-		        "these machines have no GPUs, and the recorded ranks use some");
+		        "these machines have no GPUs, but the recorded ranks use some");
 		return lk_hint(composer->err,
-		               "say machines like those that recorded, such as '8 node * 8 h100-sxm'");
+		               "give machines like those that recorded, such as '8 node * 8 h100-sxm'");
 	}
 	work->result.messages =
 		(size_t)(composer->messages.inside.count + composer->messages.between.count);
 	int nodes = 0;
 	for (int g = 0; g < composer->cluster.groups; g++) nodes += composer->cluster.nodes[g];
 	if (nodes < work->result.nodes)
-		LK_TRY(note(
+		LK_TRY(add_compose_note(
 			work,
 			lk_arena_printf(
 				&composer->arena,
-				"the cluster has %d node%s, the job takes %d: more of the first kind are assumed",
+				"the cluster has %d node%s, the job needs %d: more of the first kind are assumed",
 				nodes, nodes == 1 ? "" : "s", work->result.nodes)));
 	bool across = work->result.nodes > 1, within = composer->ranks_per_node > 1;
 	if (composer->mpi && ((across && !composer->messages.between.count) ||
 	                      (within && !composer->messages.inside.count)))
-		LK_TRY(note(work, "messages of MPI were not all measured on this cluster: what is missing "
-		                  "is reckoned from link rates "
-		                  "(calibrate host --mpi measures it)"));
+		LK_TRY(add_compose_note(
+			work, "not all messages of MPI were measured on this cluster: missing times are "
+				  "computed from link rates (calibrate host --mpi measures them)"));
 	return LK_OK;
 }
 
 /* ---- simulating ---- */
 
-static void repeat(lk_graph *graph, uint32_t times) {
+static void repeat_programs(lk_graph *graph, uint32_t times) {
+	LK_ASSERT(times > 0);
 	for (size_t p = 0; p < graph->programs.count; p++)
 		graph->programs.at[p].calls.at[0].repeat = times;
 }
 
-static lk_status run(struct compose_work *work, const lk_graph *graph, const uint32_t *record,
-                     uint32_t count, lk_sim_result *out) {
+static lk_status simulate_composed(struct compose_work *work, const lk_graph *graph,
+                                   const uint32_t *record, uint32_t count, lk_sim_result *out) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_costs costs;
 	lk_sim_options options = {.record = record, .record_count = count};
-	lk_status status = lk_lifted_costs(&arena, graph, &costs, work->c.err);
-	if (status == LK_OK) status = lk_sim_run(graph, &costs, &options, out, work->c.err);
+	lk_status status = lk_lifted_costs(&arena, graph, &costs, work->composer.err);
+	if (status == LK_OK) status = lk_sim_run(graph, &costs, &options, out, work->composer.err);
 	lk_arena_free(&arena);
 	return status;
 }
 
-static lk_status time_of(struct compose_work *work, lk_graph *graph, uint32_t times, double *out) {
+static lk_status time_repeated_steps(struct compose_work *work, lk_graph *graph, uint32_t times,
+                                     double *out) {
 	lk_sim_result result;
-	repeat(graph, times);
-	LK_TRY(run(work, graph, NULL, 0, &result));
+	repeat_programs(graph, times);
+	LK_TRY(simulate_composed(work, graph, NULL, 0, &result));
 	*out = (double)result.step_ps * 1e-12;
 	lk_sim_result_free(&result);
 	return LK_OK;
@@ -214,24 +119,26 @@ struct timeline {
 };
 
 /* A small message of MPI on its way. */
-static bool is_flight(const lk_graph *graph, uint32_t op) {
+static bool is_message_in_flight(const lk_graph *graph, uint32_t op) {
 	return strcmp(lk_intern_text(graph->names, graph->ops.name[op]), LK_COMPOSED_FLIGHT) == 0;
 }
 
-static bool put(struct timeline *timeline, const lk_graph *graph, const lk_sim_event *event) {
+static bool put_event_on_timeline(struct timeline *timeline, const lk_graph *graph,
+                                  const lk_sim_event *event) {
 	unsigned kind = graph->ops.kind[event->op], stream = graph->ops.stream[event->op];
 	bool own = stream == LK_COMPOSED_OWN;
 	if (kind == LK_OP_WAIT || stream == LK_STREAM_HOST) return true;
 	if (own)
 		return lk_intervals_add(kind == LK_OP_COPY ? &timeline->files : &timeline->own,
 		                        event->start_ps, event->end_ps);
-	bool device = kind == LK_OP_ELEMENTWISE || (kind == LK_OP_COPY && !is_flight(graph, event->op));
+	bool device = kind == LK_OP_ELEMENTWISE ||
+	              (kind == LK_OP_COPY && !is_message_in_flight(graph, event->op));
 	return lk_intervals_add(device ? &timeline->device : &timeline->comm, event->start_ps,
 	                        event->end_ps);
 }
 
 /* The length of a set without what is in `before`, to which it is added. */
-static bool count_beside(lk_intervals *set, lk_intervals *before, double *seconds) {
+static bool measure_uncovered(lk_intervals *set, lk_intervals *before, double *seconds) {
 	lk_intervals alone = {0};
 	lk_intervals_sort(set);
 	bool fine = lk_intervals_minus(set, before, &alone);
@@ -245,45 +152,48 @@ static bool count_beside(lk_intervals *set, lk_intervals *before, double *second
 
 /* Of the last step in a row, each moment counts once: for the device, else own work, files, moving
  * data; the rest is waiting. */
-static lk_status sum_parts(struct compose_work *work, const lk_graph *graph,
-                           const lk_sim_result *result, uint32_t record, double step_s,
-                           lk_compose_parts *out) {
+static lk_status sum_rank_parts(struct compose_work *work, const lk_graph *graph,
+                                const lk_sim_result *result, uint32_t record, double step_s,
+                                lk_compose_parts *out) {
 	struct timeline t = {{0}, {0}, {0}, {0}};
 	lk_intervals counted = {0};
 	bool fine = true;
 	for (size_t i = 0; fine && i < result->events.count; i++) {
 		const lk_sim_event *event = &result->events.at[i];
-		if (event->record == record && event->repetition == MANY - 1) fine = put(&t, graph, event);
+		if (event->record == record && event->repetition == MANY - 1)
+			fine = put_event_on_timeline(&t, graph, event);
 	}
-	fine = fine && count_beside(&t.device, &counted, &out->device) &&
-	       count_beside(&t.own, &counted, &out->own) &&
-	       count_beside(&t.files, &counted, &out->files) &&
-	       count_beside(&t.comm, &counted, &out->transfer);
+	fine = fine && measure_uncovered(&t.device, &counted, &out->device) &&
+	       measure_uncovered(&t.own, &counted, &out->own) &&
+	       measure_uncovered(&t.files, &counted, &out->files) &&
+	       measure_uncovered(&t.comm, &counted, &out->transfer);
 	double known = out->device + out->own + out->files;
 	out->transfer = fmin(out->transfer, fmax(0, step_s - known));
 	out->wait = fmax(0, step_s - known - out->transfer);
 	lk_intervals *all[] = {&t.device, &t.own, &t.files, &t.comm, &counted};
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++) lk_vec_free(all[i]);
-	return fine ? LK_OK : lk_oom(work->c.err);
+	return fine ? LK_OK : lk_oom(work->composer.err);
 }
 
-static lk_status find_parts(struct compose_work *work, lk_graph *graph, double step_s) {
+static lk_status find_step_parts(struct compose_work *work, lk_graph *graph, double step_s) {
 	lk_sim_result result;
 	uint32_t count = (uint32_t)work->classes.count,
-			 *record = LK_ARRAY(&work->c.arena, uint32_t, count);
-	if (!record) return lk_oom(work->c.err);
+			 *record = LK_ARRAY(&work->composer.arena, uint32_t, count);
+	if (!record) return lk_oom(work->composer.err);
 	for (uint32_t i = 0; i < count; i++) record[i] = (uint32_t)work->classes.at[i].rank;
-	repeat(graph, MANY);
-	LK_TRY(run(work, graph, record, count, &result));
+	repeat_programs(graph, MANY);
+	LK_TRY(simulate_composed(work, graph, record, count, &result));
 	lk_status status = LK_OK;
 	lk_compose_parts *sum = &work->result.parts;
 	for (uint32_t i = 0; i < count && status == LK_OK; i++) {
 		lk_compose_parts *parts = &work->classes.at[i].parts;
-		double share = (double)work->classes.at[i].ranks / work->c.world;
-		status = sum_parts(work, graph, &result, i, step_s, parts);
-		sum->device += share * parts->device, sum->own += share * parts->own,
-			sum->files += share * parts->files;
-		sum->transfer += share * parts->transfer, sum->wait += share * parts->wait;
+		double share = (double)work->classes.at[i].ranks / work->composer.world;
+		status = sum_rank_parts(work, graph, &result, i, step_s, parts);
+		sum->device += share * parts->device;
+		sum->own += share * parts->own;
+		sum->files += share * parts->files;
+		sum->transfer += share * parts->transfer;
+		sum->wait += share * parts->wait;
 	}
 	lk_sim_result_free(&result);
 	return status;
@@ -291,35 +201,36 @@ static lk_status find_parts(struct compose_work *work, lk_graph *graph, double s
 
 /* ---- classes ---- */
 
-/* "0-7, 16": the ranks that recorded rank q stands in for. */
-static lk_status list_ranks(struct compose_work *work, uint32_t q, int *count, const char **out) {
-	char text[1024] = "";
-	size_t length = 0;
-	const uint32_t *of = work->c.stand_in;
+/* "0-7, 16": the ranks that recorded rank q represents. */
+static lk_status list_emulated_ranks(struct compose_work *work, uint32_t q, int *count,
+                                     const char **out) {
+	char room[1024];
+	lk_text text = lk_text_begin(room, sizeof room);
+	bool cut = false;
+	const uint32_t *of = work->composer.stand_in;
 	*count = 0;
-	for (int32_t r = 0; r < work->c.world; r++) {
+	for (int32_t r = 0; r < work->composer.world; r++) {
 		int32_t last = r;
 		if (of[r] != q) continue;
-		while (last + 1 < work->c.world && of[last + 1] == q) last++;
+		while (last + 1 < work->composer.world && of[last + 1] == q) last++;
 		*count += last - r + 1;
-		if (length + 64 < sizeof text) {
-			length += (size_t)snprintf(text + length, sizeof text - length, length ? ", %d" : "%d",
-			                           (int)r);
-			if (last > r)
-				length += (size_t)snprintf(text + length, sizeof text - length, "-%d", (int)last);
-			if (length + 64 >= sizeof text) snprintf(text + length, sizeof text - length, ", ...");
+		if (!cut) {
+			lk_text_add(&text, text.used ? ", %d" : "%d", (int)r);
+			if (last > r) lk_text_add(&text, "-%d", (int)last);
+			cut = text.used + LONGEST_RANGE >= sizeof room;
+			if (cut) lk_text_add(&text, ", ...");
 		}
 		r = last;
 	}
-	*out = lk_arena_strdup(&work->c.arena, text);
-	return *out ? LK_OK : lk_oom(work->c.err);
+	*out = lk_arena_strdup(&work->composer.arena, room);
+	return *out ? LK_OK : lk_oom(work->composer.err);
 }
 
-static lk_status list_classes(struct compose_work *work) {
-	for (uint32_t q = 0; q < work->c.recorded.count; q++) {
-		const lk_posed_rank *rank = work->c.recorded.at[q];
-		const lk_posed_step *step = &rank->step;
-		if (!lk_push(&work->classes)) return lk_oom(work->c.err);
+static lk_status list_rank_classes(struct compose_work *work) {
+	for (uint32_t q = 0; q < work->composer.recorded.count; q++) {
+		const lk_emulated_rank *rank = work->composer.recorded.at[q];
+		const lk_emulated_step *step = &rank->step;
+		if (!lk_push(&work->classes)) return lk_oom(work->composer.err);
 		lk_compose_class *class = lk_last(&work->classes);
 		*class = (lk_compose_class){.rank = step->rank,
 		                            .path = rank->path,
@@ -328,57 +239,60 @@ static lk_status list_classes(struct compose_work *work) {
 		                            .own_s = step->step_ns * 1e-9,
 		                            .own_low_s = step->low_ns * 1e-9,
 		                            .own_high_s = step->high_ns * 1e-9,
-		                            .beside_s = step->beside_ns * 1e-9,
+		                            .beside_s = step->extra_ns * 1e-9,
 		                            .device_s = step->device_ns * 1e-9,
 		                            .device_low_s = step->device_low_ns * 1e-9,
 		                            .device_high_s = step->device_high_ns * 1e-9,
 		                            .untimed = (int)step->untimed};
 		for (size_t i = 0; i < step->items.count; i++) {
-			const lk_posed_item *item = &step->items.at[i];
-			if (!item->device && item->part != LK_PART_DONE)
-				class->calls++, class->bytes += (double)item->bytes;
+			const lk_emulated_item *item = &step->items.at[i];
+			if (!item->device && item->part != LK_PART_DONE) {
+				class->calls++;
+				class->bytes += (double)item->bytes;
+			}
 		}
-		LK_TRY(list_ranks(work, q, &class->ranks, &class->stands_for));
+		LK_TRY(list_emulated_ranks(work, q, &class->ranks, &class->stands_for));
 	}
 	return LK_OK;
 }
 
 /* ---- the range ---- */
 
-static double part_of(double end, double of, bool low) {
+static double clamp_spread(double end, double of, bool low) {
 	double ratio = end / fmax(of, 1e-12);
-	return of <= 0 ? 1 : low ? fmin(1, ratio) : fmax(1, ratio);
+	if (of <= 0) return 1;
+	return low ? fmin(1, ratio) : fmax(1, ratio);
 }
 
 /* The spread of whole steps, relative, mean over classes by their ranks. */
-static void spread(const struct compose_work *work, lk_compose_slower *low,
-                   lk_compose_slower *high) {
+static void find_step_spread(const struct compose_work *work, lk_compose_slower *low,
+                             lk_compose_slower *high) {
 	*low = *high = (lk_compose_slower){0, 0};
 	for (size_t i = 0; i < work->classes.count; i++) {
 		const lk_compose_class *class = &work->classes.at[i];
-		double share = (double)class->ranks / work->c.world;
-		low->own += share * part_of(class->own_low_s, class->own_s, true),
-			high->own += share * part_of(class->own_high_s, class->own_s, false);
-		low->device += share * part_of(class->device_low_s, class->device_s, true);
-		high->device += share * part_of(class->device_high_s, class->device_s, false);
+		double share = (double)class->ranks / work->composer.world;
+		low->own += share * clamp_spread(class->own_low_s, class->own_s, true);
+		high->own += share * clamp_spread(class->own_high_s, class->own_s, false);
+		low->device += share * clamp_spread(class->device_low_s, class->device_s, true);
+		high->device += share * clamp_spread(class->device_high_s, class->device_s, false);
 	}
 }
 
-static lk_status end_of_range(struct compose_work *work, int progress, lk_compose_slower slower,
-                              double *out) {
+static lk_status simulate_range_end(struct compose_work *work, int progress,
+                                    lk_compose_slower slower, double *out) {
 	lk_graph *graph;
 	double few, many;
-	LK_TRY(lk_compose_graph(&work->c, progress, slower, &graph));
-	lk_status status = time_of(work, graph, FEW, &few);
-	if (status == LK_OK) status = time_of(work, graph, MANY, &many);
+	LK_TRY(lk_compose_graph(&work->composer, progress, slower, &graph));
+	lk_status status = time_repeated_steps(work, graph, FEW, &few);
+	if (status == LK_OK) status = time_repeated_steps(work, graph, MANY, &many);
 	lk_graph_free(graph);
 	if (status == LK_OK) *out = (many - few) / (MANY - FEW);
 	return status;
 }
 
-static bool begins_collectives(const lk_composer *composer) {
+static bool starts_collectives_early(const lk_composer *composer) {
 	for (size_t q = 0; q < composer->recorded.count; q++) {
-		const lk_posed_step *step = &composer->recorded.at[q]->step;
+		const lk_emulated_step *step = &composer->recorded.at[q]->step;
 		for (size_t i = 0; i < step->items.count; i++) {
 			unsigned part = step->items.at[i].part, what = step->items.at[i].what;
 			bool message = what == LK_WHAT_SEND || what == LK_WHAT_RECV || what == LK_WHAT_SENDRECV;
@@ -388,95 +302,96 @@ static bool begins_collectives(const lk_composer *composer) {
 	return false;
 }
 
-static lk_status say_of_devices(struct compose_work *work) {
+static lk_status note_device_limits(struct compose_work *work) {
 	int untimed = 0;
 	for (size_t i = 0; i < work->classes.count; i++) untimed += work->classes.at[i].untimed;
-	LK_TRY(note(work, "work on streams takes as long as on the GPU that recorded, which had it to "
-	                  "itself: what communication takes "
-	                  "from kernels beside it is not counted"));
+	LK_TRY(add_compose_note(
+		work, "work on streams takes as long as on the GPU that recorded, where nothing else ran: "
+			  "how much concurrent communication slows kernels down is not counted"));
 	if (!untimed) return LK_OK;
-	return note(work,
-	            lk_arena_printf(&work->c.arena,
-	                            "%d pieces of work on streams have no times and count as nothing",
-	                            untimed));
+	return add_compose_note(
+		work,
+		lk_arena_printf(&work->composer.arena,
+	                    "%d pieces of work on streams have no times and count as 0", untimed));
 }
 
-static lk_status say(struct compose_work *work, const char *contention) {
-	double beside = 0;
+static lk_status note_assumptions(struct compose_work *work, const char *contention) {
+	double extra = 0;
 	char text[32];
 	for (size_t i = 0; i < work->classes.count; i++)
-		beside = fmax(beside, work->classes.at[i].beside_s);
-	LK_TRY(note(work, "own work and files take as long as recorded (medians over steps), the "
-	                  "processor to itself; the range is their "
-	                  "10 % and 90 % quantile over steps"));
-	if (work->c.devices) LK_TRY(say_of_devices(work));
-	if (contention) LK_TRY(note(work, contention));
-	if (begins_collectives(&work->c))
-		LK_TRY(note(work, work->c.request->progress == LK_PROGRESS_CALLS
-		                      ? "collectives that were begun go on only while the program waits "
-		                        "for them; the range's lower end has "
-		                        "them go on always"
-		                      : "collectives that were begun go on beside own work"));
-	if (beside > 0.01 * work->result.step_s)
-		LK_TRY(note(
-			work,
-			lk_arena_printf(
-				&work->c.arena,
-				"a mean recorded step has up to %s more, that the usual step has not (checkpoints, "
-				"evaluation, interruptions): it is left out",
-				lk_format_seconds(beside, text, sizeof text))));
+		extra = fmax(extra, work->classes.at[i].beside_s);
+	LK_TRY(add_compose_note(
+		work, "own work and files take as long as recorded (medians over steps) with nothing else "
+			  "on the processor; the range is their 10 % and 90 % quantile over steps"));
+	if (work->composer.devices) LK_TRY(note_device_limits(work));
+	if (contention) LK_TRY(add_compose_note(work, contention));
+	if (starts_collectives_early(&work->composer))
+		LK_TRY(add_compose_note(
+			work, work->composer.request->progress == LK_PROGRESS_CALLS
+					  ? "non-blocking collectives progress only while the program waits for them; "
+						"at the range's lower end they always progress"
+					  : "non-blocking collectives progress concurrently with own work"));
+	if (extra > 0.01 * work->result.step_s)
+		LK_TRY(add_compose_note(
+			work, lk_arena_printf(&work->composer.arena,
+		                          "a mean recorded step takes up to %s longer than the typical one "
+		                          "(checkpoints, evaluation, interruptions): this is left out",
+		                          lk_format_seconds(extra, text, sizeof text))));
 	return LK_OK;
 }
 
 /* ---- all of it ---- */
 
-static lk_status predict(struct compose_work *work) {
-	lk_composer *composer = &work->c;
+static lk_status predict_composed_step(struct compose_work *work) {
+	lk_composer *composer = &work->composer;
 	lk_composed *composed = &work->result;
 	lk_graph *graph;
 	double contention[2], few, many;
 	lk_compose_slower least, most;
 	const char *why;
 	lk_compose_contention(composer, &contention[0], &contention[1], &why);
-	spread(work, &least, &most);
+	find_step_spread(work, &least, &most);
 	lk_compose_slower usual = {sqrt(contention[0] * contention[1]), 1};
 	LK_TRY(lk_compose_graph(composer, composer->request->progress, usual, &graph));
 	composed->operations = graph->ops.count;
-	lk_status status = time_of(work, graph, FEW, &few);
-	if (status == LK_OK) status = time_of(work, graph, MANY, &many);
+	lk_status status = time_repeated_steps(work, graph, FEW, &few);
+	if (status == LK_OK) status = time_repeated_steps(work, graph, MANY, &many);
 	if (status == LK_OK) composed->step_s = (many - few) / (MANY - FEW);
-	if (status == LK_OK) status = find_parts(work, graph, composed->step_s);
-	if (status == LK_OK) status = time_of(work, graph, 1, &composed->first_s);
+	if (status == LK_OK) status = find_step_parts(work, graph, composed->step_s);
+	if (status == LK_OK) status = time_repeated_steps(work, graph, 1, &composed->first_s);
 	if (status == LK_OK && composer->request->graph)
 		status = lk_graph_write(graph, composer->request->graph, composer->err);
 	lk_graph_free(graph);
 	LK_TRY(status);
-	least.own *= contention[0], most.own *= contention[1];
-	LK_TRY(end_of_range(work, LK_PROGRESS_ALWAYS, least, &composed->low_s));
-	LK_TRY(end_of_range(work, composer->request->progress, most, &composed->high_s));
-	composed->low_s = fmin(composed->low_s, composed->step_s),
+	least.own *= contention[0];
+	most.own *= contention[1];
+	LK_TRY(simulate_range_end(work, LK_PROGRESS_ALWAYS, least, &composed->low_s));
+	LK_TRY(simulate_range_end(work, composer->request->progress, most, &composed->high_s));
+	composed->low_s = fmin(composed->low_s, composed->step_s);
 	composed->high_s = fmax(composed->high_s, composed->step_s);
-	return say(work, why);
+	return note_assumptions(work, why);
 }
 
-static lk_status compose(struct compose_work *work) {
-	lk_composer *composer = &work->c;
+static lk_status compose_recordings(struct compose_work *work) {
+	lk_composer *composer = &work->composer;
 	lk_composed *composed = &work->result;
 	char program[4 * sizeof composer->recorded.at[0]->run.head.program];
 	composer->texts = lk_intern_new();
 	if (!composer->texts) return lk_oom(composer->err);
-	LK_TRY(read_folder(work));
-	LK_TRY(read_cluster(work));
+	LK_TRY(lk_compose_read(composer));
+	LK_TRY(read_compose_cluster(work));
 	LK_TRY(lk_compose_stand_in(composer));
-	LK_TRY(list_classes(work));
-	LK_TRY(predict(work));
+	LK_TRY(list_rank_classes(work));
+	LK_TRY(predict_composed_step(work));
 	composed->world = composer->world;
 	composed->program =
 		lk_arena_strdup(&composer->arena, lk_escape(composer->recorded.at[0]->run.head.program,
 	                                                program, sizeof program));
 	composed->cluster = lk_arena_strdup(&composer->arena, composer->request->cluster);
-	composed->classes = work->classes.at, composed->class_count = (int)work->classes.count;
-	composed->notes = work->notes.at, composed->note_count = (int)work->notes.count;
+	composed->classes = work->classes.at;
+	composed->class_count = (int)work->classes.count;
+	composed->notes = work->notes.at;
+	composed->note_count = (int)work->notes.count;
 	return composed->program && composed->cluster ? LK_OK : lk_oom(composer->err);
 }
 
@@ -484,8 +399,9 @@ lk_status lk_compose(const lk_compose_request *request, lk_composed **out, lk_er
 	struct compose_work *work = calloc(1, sizeof *work);
 	if (!work) return lk_oom(err);
 	work->result.memory_owner = work;
-	work->c.request = request, work->c.err = err;
-	lk_status status = compose(work);
+	work->composer.request = request;
+	work->composer.err = err;
+	lk_status status = compose_recordings(work);
 	if (status != LK_OK) lk_compose_free(&work->result);
 	else *out = &work->result;
 	return status;
@@ -494,14 +410,15 @@ lk_status lk_compose(const lk_compose_request *request, lk_composed **out, lk_er
 void lk_compose_free(lk_composed *composed) {
 	if (!composed) return;
 	struct compose_work *work = composed->memory_owner;
-	for (size_t i = 0; i < work->c.recorded.count; i++) free_rank(work->c.recorded.at[i]);
-	lk_vec_free(&work->c.recorded);
-	lk_vec_free(&work->c.divisions);
-	lk_vec_free(&work->c.patterns);
-	lk_vec_free(&work->c.comms);
+	for (size_t i = 0; i < work->composer.recorded.count; i++)
+		lk_emulated_rank_free(work->composer.recorded.at[i]);
+	lk_vec_free(&work->composer.recorded);
+	lk_vec_free(&work->composer.divisions);
+	lk_vec_free(&work->composer.patterns);
+	lk_vec_free(&work->composer.comms);
 	lk_vec_free(&work->classes);
 	lk_vec_free(&work->notes);
-	lk_intern_free(work->c.texts);
-	lk_arena_free(&work->c.arena);
+	lk_intern_free(work->composer.texts);
+	lk_arena_free(&work->composer.arena);
 	free(work);
 }

@@ -1,78 +1,132 @@
-/* compose.h: what the files of compose share. compose.c reads the recordings, asks and sums up;
- * compose_ranks.c finds who stands in for whom; compose_time.c says how long communication takes;
- * compose_graph.c writes the job as a step graph, of devices compose_device.c does. */
+/* compose.h: recordings of single emulated ranks as one job: what the files of compose share, in
+ * the order in which they should be read.
+ *
+ *     emulated_device.c   what a rank put on its device, and how long that took
+ *     emulated_step.c     the usual step of a recording: calls, and own work between them
+ *     compose_read.c      the recordings of a folder
+ *     compose_ranks.c     which recorded rank represents (is the stand-in of) which rank of the job
+ *     compose_time.c      how long communication takes on the cluster
+ *     compose_teams.c     communicators and channels of the step graph
+ *     compose_device.c    streams, events and NCCL in the step graph
+ *     compose_graph.c     the job as a step graph
+ *     compose.c           lk_compose: recordings in, simulated, summed up
+ */
 #ifndef LK_COMPOSE_COMPOSE_H
 #define LK_COMPOSE_COMPOSE_H
 
+#include "base/check.h"
 #include "cost/collective/collective.h"
 #include "graph/graph.h"
 #include "hw/hw.h"
 #include "lockstep/compose.h"
 #include "trace/read/read.h"
 
-/* ---- emulated_step: the usual step of a recording that was made alone, as one rank of a pretended
- * world: what it communicates and asks of its device, in order, and how long its own work between
- * takes. Times in communication mean nothing there and are left out. What several threads ask of
- * the device is taken as one thread's, in the order of time. */
+/* ---- the device of a recording (emulated_device.c) ---- */
 
-/* A communicator of the pretended world; of a recording also those of other ranks that were made
- * with its own. */
-typedef struct lk_posed_group {
-	uint32_t number; /* in the recording */
-	int32_t own;     /* own rank in it; -1: of other ranks */
-	uint64_t division;
+/* All that has one serial number: a batch of kernels, a copy, an event's recording. */
+typedef struct lk_emulated_work {
+	uint64_t serial;
+	uint32_t call; /* of the run: the first that put it on its stream; LK_NONE */
+	uint32_t name; /* interned, of a kernel; 0 none */
+	bool waited;   /* something waits for the event */
+	double ns;     /* on the stream, without communication; NAN not known */
+} lk_emulated_work;
+
+typedef struct lk_emulated_device {
+	LK_VEC(lk_emulated_work) at; /* by serial */
+} lk_emulated_device;
+
+lk_status lk_emulated_device_read(const lk_recorded_run *run, lk_emulated_device *out,
+                                  lk_error *err);
+/* Whether call `i` is part of a step: the first of a batch, a copy, an event that is waited for, a
+ * wait. */
+bool lk_emulated_device_item(const lk_emulated_device *device, const lk_recorded_run *run,
+                             uint32_t i);
+/* Whether the host waits in it. */
+bool lk_emulated_device_waits(const lk_recorded_run *run, uint32_t i);
+/* The call that recorded the event that call `i` waits for; LK_NONE. */
+uint32_t lk_emulated_device_awaited(const lk_emulated_device *device, const lk_recorded_run *run,
+                                    uint32_t i);
+/* Of a call of the device: what it put on a stream takes so long there, and its name; of others 0.
+ */
+double lk_emulated_device_work_ns(const lk_emulated_device *device, const lk_record_entry *call);
+uint32_t lk_emulated_device_name(const lk_emulated_device *device, const lk_record_entry *call);
+
+/* ---- the usual step of a recording (emulated_step.c) ----
+ *
+ * What one emulated rank communicates and asks of its device, in order, and how long its own work
+ * between takes. Times in communication mean nothing there and are left out. What several threads
+ * ask of the device is taken as one thread's, in the order of time. */
+
+/* Peers of messages that are no rank, as recorded: MPI_ANY_SOURCE, MPI_PROC_NULL. */
+enum {
+	LK_PEER_ANY = -1,
+	LK_PEER_NOBODY = -2
+};
+
+/* A communicator of the emulated world; also those of other ranks that were made together with it.
+ */
+typedef struct lk_emulated_group {
+	uint32_t number;   /* in the recording */
+	int32_t own;       /* own rank in it; -1: of other ranks */
+	uint64_t division; /* the same of all that were made together */
 	int32_t size;
 	int32_t *ranks; /* [size] of the world */
 	uint32_t again; /* how many communicators of these very ranks came before */
-} lk_posed_group;
+} lk_emulated_group;
 
 /* A call, and what comes before it. */
-typedef struct lk_posed_item {
-	uint8_t part, what; /* WHOLE, POST, START, DONE, ENQUEUE; lk_comm_what */
-	uint8_t device;     /* 1 + lk_device_what: a call of a device's runtime; 0: communication */
-	uint8_t direction;  /* of a copy, as recorded */
-	bool waits;         /* a copy that the call itself waits for */
+typedef struct lk_emulated_item {
+	uint8_t part; /* of communication: WHOLE, POST, START, DONE, ENQUEUE */
+	uint8_t what; /* lk_comm_what */
+	bool device;  /* a call of a device's runtime, `what` an lk_device_what; else communication */
+	uint8_t direction; /* of a copy, as recorded */
+	bool waits;        /* a copy that the call itself waits for */
 	uint16_t element_bytes;
-	uint32_t group; /* index into groups */
-	uint32_t name;  /* interned in the run's texts */
-	int32_t peer, from, tag;
+	uint32_t group;     /* index into groups */
+	uint32_t name;      /* interned in the run's texts */
+	int32_t peer, from; /* rank in the group, LK_PEER_ANY, LK_PEER_NOBODY */
+	int32_t tag;
 	int64_t bytes;
-	uint32_t begun;  /* DONE: the item that it waits for; a wait for an event: the one that recorded
-	                    it; LK_NONE: none here */
+	/* DONE: the item that it waits for; a wait for an event: the one that recorded it; LK_NONE:
+	 * none of this step. */
+	uint32_t begun;
 	uint32_t stream; /* of a device: its number in the recording; 0 none */
 	uint32_t on;     /* a wait for an event: the stream that it was recorded in; 0 not known */
-	uint32_t last, members; /* ENQUEUE: last item of its group of calls on this stream, and how many
-	                           there are */
-	double work_ns;         /* on the stream: median; NAN not known */
-	double own_ns, low_ns,
-		high_ns;     /* own work since the item before: median, 10 % and 90 % quantile over steps */
+	/* ENQUEUE: the last item of its group of calls on this stream, and how many items it has. */
+	uint32_t last, members;
+	double work_ns; /* on the stream: median; NAN not known */
+	/* Own work since the item before: median, 10 % and 90 % quantile over steps. */
+	double own_ns, low_ns, high_ns;
 	double files_ns; /* in reading and writing, median */
-} lk_posed_item;
+} lk_emulated_item;
 
-typedef struct lk_posed_step {
+typedef struct lk_emulated_step {
 	const lk_recorded_run *run;
 	int32_t rank, world;
-	LK_VEC(lk_posed_group) groups;
-	LK_VEC(lk_posed_item) items;
+	LK_VEC(lk_emulated_group) groups;
+	LK_VEC(lk_emulated_item) items;
 	uint32_t steps, unlike; /* in the recording; of these, with another sequence of calls */
 	double step_ns;         /* own work and files of a usual step: sum of the medians */
 	double low_ns, high_ns; /* 10 % and 90 % quantile over whole steps */
-	double beside_ns; /* what a mean step has more than the usual one: checkpoints, evaluation */
-	double device_ns, device_low_ns,
-		device_high_ns; /* work on streams: sum of the medians; quantiles over whole steps */
-	uint32_t untimed;   /* pieces of it whose time is not known */
+	double extra_ns; /* what a mean step has more than the usual one: checkpoints, evaluation */
+	/* Work on streams: sum of the medians; 10 % and 90 % quantile over whole steps. */
+	double device_ns, device_low_ns, device_high_ns;
+	uint32_t untimed; /* pieces of it whose time is not known */
 	lk_arena arena;
-} lk_posed_step;
+} lk_emulated_step;
 
 /* The run outlives it. Errors say why the recording has no such step. */
-lk_status lk_posed_step_of(const lk_recorded_run *run, lk_posed_step *out, lk_error *err);
-void lk_posed_step_free(lk_posed_step *step);
+lk_status lk_emulated_step_of(const lk_recorded_run *run, lk_emulated_step *out, lk_error *err);
+void lk_emulated_step_free(lk_emulated_step *step);
 
-typedef struct lk_posed_rank {
+typedef struct lk_emulated_rank {
 	const char *path;
 	lk_recorded_run run;
-	lk_posed_step step;
-} lk_posed_rank;
+	lk_emulated_step step;
+} lk_emulated_rank;
+
+/* ---- the job ---- */
 
 /* A communicator of the job. */
 typedef struct lk_job_comm {
@@ -88,15 +142,15 @@ typedef struct lk_job_member {
 	int32_t size, at; /* at: own rank in it; -1: it is not known who would be in it */
 } lk_job_member;
 
-/* A division of a communicator, as far as the recordings tell it. */
+/* A division of a communicator, as far as the recordings have it. */
 typedef struct lk_job_division {
 	uint64_t division;
 	lk_job_member *member; /* [world] the part that a rank is in; ranks NULL not known */
 } lk_job_division;
 
-/* A communicator that nobody told of, by the pattern of a recorded one. */
+/* A communicator that no recording tells of, by the pattern of a recorded one. */
 typedef struct lk_job_pattern {
-	const lk_posed_group *of;
+	const lk_emulated_group *of;
 	int32_t first, *ranks;
 } lk_job_pattern;
 
@@ -104,7 +158,7 @@ typedef struct lk_composer {
 	const lk_compose_request *request;
 	lk_intern *texts;
 	lk_arena arena;
-	LK_VEC(lk_posed_rank *) recorded; /* by rank */
+	LK_VEC(lk_emulated_rank *) recorded; /* by rank */
 	int32_t world;
 	uint32_t *stand_in; /* [world] index into recorded */
 	LK_VEC(lk_job_division) divisions;
@@ -118,7 +172,14 @@ typedef struct lk_composer {
 	lk_error *err;
 } lk_composer;
 
-/* ---- compose_ranks.c ---- */
+/* ---- recordings (compose_read.c) ---- */
+
+/* Reads the recordings of the request's folder, by rank; they must be of one program and one world.
+ */
+lk_status lk_compose_read(lk_composer *composer);
+void lk_emulated_rank_free(lk_emulated_rank *rank);
+
+/* ---- stand-ins (compose_ranks.c) ---- */
 
 /* Sets stand_in of every rank, or says which rank nobody can stand in for. */
 lk_status lk_compose_stand_in(lk_composer *composer);
@@ -129,32 +190,27 @@ lk_status lk_compose_member(lk_composer *composer, uint32_t recorded, uint32_t g
 int32_t lk_compose_peer(const lk_composer *composer, uint32_t recorded, uint32_t group,
                         const lk_job_member *member, int32_t peer);
 
-/* ---- compose_time.c ---- */
+/* ---- times (compose_time.c) ---- */
 
-/* `behind`: another one is just over. */
-double lk_compose_collective_s(const lk_composer *composer, const lk_posed_item *item,
-                               const int32_t *ranks, int32_t size, bool behind);
+/* Seconds on the cluster. `after_another`: another one has just ended, so that ranks arrive as
+ * unlike as they left it. */
+double lk_compose_collective_s(const lk_composer *composer, const lk_emulated_item *item,
+                               const int32_t *ranks, int32_t size, bool after_another);
 double lk_compose_message_s(const lk_composer *composer, int32_t from, int32_t to, double bytes);
 /* The same of NCCL. */
-double lk_compose_nccl_s(const lk_composer *composer, const lk_posed_item *item,
+double lk_compose_nccl_s(const lk_composer *composer, const lk_emulated_item *item,
                          const int32_t *ranks, int32_t size);
 double lk_compose_nccl_message_s(const lk_composer *composer, int32_t from, int32_t to,
                                  double bytes);
 /* What own work takes longer, of ranks that share a machine: at least and at most. */
 void lk_compose_contention(lk_composer *composer, double *low, double *high, const char **why);
 
-/* ---- compose_graph.c ---- */
+/* ---- the step graph while it is written (compose_teams.c) ---- */
 
 /* Factors on recorded times: of own work, of work on devices. */
 typedef struct lk_compose_slower {
 	double own, device;
 } lk_compose_slower;
-
-lk_status lk_compose_graph(lk_composer *composer, int progress, lk_compose_slower slower,
-                           lk_graph **out);
-
-/* ---- compose_build: the step graph of a composed job while it is written: what compose_graph.c
- * (hosts and MPI) and compose_device.c (devices and NCCL) share. */
 
 /* Streams of a rank. Those of its device are the last ones. */
 enum {
@@ -183,12 +239,12 @@ typedef struct lk_compose_device {
 		uint8_t stream, lanes; /* of the graph; lanes 0: none */
 		uint32_t tail;         /* last operation of this step; LK_NONE */
 	} at[LK_STREAMS];
-	uint32_t
-		*event; /* [items] what a recorded event stands for; LK_NONE: work of an earlier step */
+	/* [items] the operation that a recorded event stands for; LK_NONE: work of an earlier step */
+	uint32_t *event;
 } lk_compose_device;
 
 typedef struct lk_compose_builder {
-	lk_composer *c;
+	lk_composer *composer;
 	lk_graph *graph;
 	int progress;
 	lk_compose_slower slower;
@@ -198,14 +254,16 @@ typedef struct lk_compose_builder {
 	size_t table;
 	/* of the rank that is written */
 	int32_t rank;
-	uint32_t q;
+	uint32_t recorded;     /* its stand-in: index into the composer's recorded ranks */
 	uint32_t *op_of;       /* [items] the operation that a wait waits for */
 	lk_job_member *member; /* [groups] */
 	lk_compose_device device;
 	lk_error *err;
 } lk_compose_builder;
 
+/* Picoseconds, at least 1. */
 int64_t lk_compose_ps(double seconds);
+/* lk_op_kind of an lk_comm_what. */
 unsigned lk_compose_op_kind(unsigned what);
 /* Index of the communicator that is this one of the stand-in's groups for the rank. */
 lk_status lk_compose_comm(lk_compose_builder *builder, uint32_t group, uint32_t *out);
@@ -213,46 +271,24 @@ lk_status lk_compose_comm(lk_compose_builder *builder, uint32_t group, uint32_t 
 lk_status lk_compose_team(lk_compose_builder *builder, uint32_t comm, uint32_t *out);
 lk_status lk_compose_channel_team(lk_compose_builder *builder, uint32_t comm, int32_t from,
                                   int32_t to, int32_t tag, uint32_t *team);
-uint32_t lk_compose_add_comm(lk_compose_builder *builder, const lk_posed_item *item, unsigned kind,
-                             uint8_t stream, uint32_t join, uint32_t team, double seconds);
+/* Adds an operation that synchronises in a team; its place in the block. */
+uint32_t lk_compose_add_comm(lk_compose_builder *builder, const lk_emulated_item *item,
+                             unsigned kind, uint8_t stream, uint32_t join, uint32_t team,
+                             double seconds);
 
-/* ---- compose_device.c ---- */
+/* ---- devices (compose_device.c) ---- */
 
 /* Finds the graph's streams for those of the device of the rank's stand-in. */
-lk_status lk_compose_device_begin(lk_compose_builder *builder, const lk_posed_step *step);
+lk_status lk_compose_device_begin(lk_compose_builder *builder, const lk_emulated_step *step);
 /* A call of the device's runtime, or of NCCL; own work before it is there already. */
-lk_status lk_compose_device_item(lk_compose_builder *builder, const lk_posed_step *step,
+lk_status lk_compose_device_item(lk_compose_builder *builder, const lk_emulated_step *step,
                                  uint32_t i);
 lk_status lk_compose_device_name_streams(lk_compose_builder *builder);
 
-/* ---- emulated_device: what a process that posed as a rank asked of its device: which calls are
- * steps of its work, how long that took on its streams, which event is waited for. */
+/* ---- the step graph (compose_graph.c) ---- */
 
-/* All that one serial number stands for: a batch of kernels, a copy, an event's recording. */
-typedef struct lk_posed_work {
-	uint64_t serial;
-	uint32_t call; /* of the run: the first that put it on its stream; LK_NONE */
-	uint32_t name; /* interned, of a kernel; 0 none */
-	bool waited;   /* something waits for the event */
-	double ns;     /* on the stream, without communication; NAN not known */
-} lk_posed_work;
-
-typedef struct lk_posed_device {
-	LK_VEC(lk_posed_work) at; /* by serial */
-} lk_posed_device;
-
-lk_status lk_posed_device_read(const lk_recorded_run *run, lk_posed_device *out, lk_error *err);
-/* Whether call `i` is part of a step: the first of a batch, a copy, an event that is waited for, a
- * wait. */
-bool lk_posed_device_item(const lk_posed_device *device, const lk_recorded_run *run, uint32_t i);
-/* Whether the host waits in it. */
-bool lk_posed_device_waits(const lk_recorded_run *run, uint32_t i);
-/* The call that recorded the event that call `i` waits for; LK_NONE. */
-uint32_t lk_posed_device_awaited(const lk_posed_device *device, const lk_recorded_run *run,
-                                 uint32_t i);
-/* Of a call of the device: what it put on a stream takes so long there, and its name; of others 0.
- */
-double lk_posed_device_work_ns(const lk_posed_device *device, const lk_record_entry *call);
-uint32_t lk_posed_device_name(const lk_posed_device *device, const lk_record_entry *call);
+/* `progress`: lk_progress. The graph is the caller's. */
+lk_status lk_compose_graph(lk_composer *composer, int progress, lk_compose_slower slower,
+                           lk_graph **out);
 
 #endif

@@ -1,13 +1,15 @@
-/* compose_device.c: of the composed job, what ranks ask of their devices.
+/* compose_device.c: what the ranks of the composed job put on their devices.
  *
- *     kernels, copies      on their stream, as long as recorded; they begin no earlier than the
- * host has come to them NCCL                 on its stream, as long as the cluster's links say a
- * group of calls     together: what is sent, what is received and collectives each in a row beside
- * the stream, which goes on behind all of them. Messages follow one another by communicator,
- * distance and sender, so that all ranks have one order and none waits for another in a circle
- *     events               the last operation of the stream they were recorded in; those of an
- * earlier step: all its work the host's waits     on the stream of own code
- */
+ *     kernels, copies    on their stream, as long as recorded; they begin no earlier than the host
+ *                        has come to them
+ *     NCCL               on its stream, as long as the cluster's links take
+ *     a group of calls   together: sends, receives and collectives each in a row of their own,
+ *                        which the stream waits for. Messages follow one another by communicator,
+ *                        distance and sender, so that all ranks have one order and none waits in a
+ *                        circle
+ *     events             the last operation of the stream they were recorded in; those of an
+ *                        earlier step: all its work
+ *     waits of the host  on the stream of own code */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,8 +23,6 @@ enum {
 	LANES
 };
 
-typedef lk_compose_builder builder;
-
 /* A call of a group of calls. */
 struct together {
 	uint32_t item, team;
@@ -33,47 +33,50 @@ struct together {
 
 /* ---- streams ---- */
 
-static bool puts_work(const lk_posed_item *item) {
+static bool enqueues_work(const lk_emulated_item *item) {
 	if (!item->device) return item->part == LK_PART_ENQUEUE;
-	return item->device <= 1 + LK_DEVICE_SET || item->device == 1 + LK_DEVICE_STREAM_WAITS;
+	return item->what <= LK_DEVICE_SET || item->what == LK_DEVICE_STREAM_WAITS;
 }
 
-static int place_of(const lk_compose_device *device, uint32_t number) {
+static int find_stream_place(const lk_compose_device *device, uint32_t number) {
 	for (int i = 0; i < device->count; i++)
 		if (device->at[i].number == number) return i;
 	return -1;
 }
 
-static lk_status too_many(const builder *compose_builder) {
-	return lk_fail(compose_builder->err, LK_ERR_INPUT,
-	               compose_builder->c->recorded.at[compose_builder->q]->path,
+static lk_status fail_too_many_streams(const lk_compose_builder *builder) {
+	return lk_fail(builder->err, LK_ERR_INPUT,
+	               builder->composer->recorded.at[builder->recorded]->path,
 	               "uses more streams of its device in a step than can be composed");
 }
 
-static lk_status list_streams(builder *compose_builder, const lk_posed_step *step) {
-	lk_compose_device *device = &compose_builder->device;
+static lk_status list_device_streams(lk_compose_builder *builder, const lk_emulated_step *step) {
+	lk_compose_device *device = &builder->device;
 	device->count = 0;
 	for (uint32_t i = 0; i < step->items.count; i++) {
-		const lk_posed_item *item = &step->items.at[i];
-		if (!puts_work(item)) continue;
-		int at = place_of(device, item->stream);
-		if (at < 0 && device->count == LK_STREAMS) return too_many(compose_builder);
-		if (at < 0)
-			at = device->count++, device->at[at].number = item->stream, device->at[at].lanes = 0;
+		const lk_emulated_item *item = &step->items.at[i];
+		if (!enqueues_work(item)) continue;
+		int at = find_stream_place(device, item->stream);
+		if (at < 0 && device->count == LK_STREAMS) return fail_too_many_streams(builder);
+		if (at < 0) {
+			at = device->count++;
+			device->at[at].number = item->stream;
+			device->at[at].lanes = 0;
+		}
 		device->at[at].tail = LK_NONE;
 		if (!item->device && item->members > 1) device->at[at].lanes = 1;
 	}
 	return LK_OK;
 }
 
-lk_status lk_compose_device_begin(builder *compose_builder, const lk_posed_step *step) {
-	lk_compose_device *device = &compose_builder->device;
+lk_status lk_compose_device_begin(lk_compose_builder *builder, const lk_emulated_step *step) {
+	lk_compose_device *device = &builder->device;
 	int next = LK_STREAMS;
-	LK_TRY(list_streams(compose_builder, step));
+	LK_TRY(list_device_streams(builder, step));
 	for (int i = 0; i < device->count; i++) {
 		next -= device->at[i].lanes ? 1 + LANES : 1;
 		if (next < LK_COMPOSED_FLIGHTS + LK_COMPOSED_FEWEST_FLIGHTS)
-			return too_many(compose_builder);
+			return fail_too_many_streams(builder);
 		device->at[i].stream = (uint8_t)next;
 		if (device->at[i].lanes) device->at[i].lanes = (uint8_t)(next + 1);
 	}
@@ -81,19 +84,18 @@ lk_status lk_compose_device_begin(builder *compose_builder, const lk_posed_step 
 	return LK_OK;
 }
 
-lk_status lk_compose_device_name_streams(builder *compose_builder) {
+lk_status lk_compose_device_name_streams(lk_compose_builder *builder) {
 	static const char *const lanes[LANES] = {"sent", "received", "collectives"};
-	const lk_compose_device *device = &compose_builder->device;
+	const lk_compose_device *device = &builder->device;
 	char name[48];
 	for (int i = 0; i < device->count; i++) {
 		snprintf(name, sizeof name, "stream %u", device->at[i].number);
-		LK_TRY(lk_graph_name_stream(compose_builder->graph, (uint32_t)compose_builder->rank,
-		                            device->at[i].stream, name, false, compose_builder->err));
+		LK_TRY(lk_graph_name_stream(builder->graph, (uint32_t)builder->rank, device->at[i].stream,
+		                            name, false, builder->err));
 		for (unsigned k = 0; k < LANES && device->at[i].lanes; k++) {
 			snprintf(name, sizeof name, "stream %u, %s", device->at[i].number, lanes[k]);
-			LK_TRY(lk_graph_name_stream(compose_builder->graph, (uint32_t)compose_builder->rank,
-			                            device->at[i].lanes + k, name, false,
-			                            compose_builder->err));
+			LK_TRY(lk_graph_name_stream(builder->graph, (uint32_t)builder->rank,
+			                            device->at[i].lanes + k, name, false, builder->err));
 		}
 	}
 	return LK_OK;
@@ -101,182 +103,186 @@ lk_status lk_compose_device_name_streams(builder *compose_builder) {
 
 /* ---- kernels, copies, waits ---- */
 
-static const char *name_of(const builder *compose_builder, const lk_posed_item *item) {
+static const char *name_device_work(const lk_compose_builder *builder,
+                                    const lk_emulated_item *item) {
 	static const char *const copies[] = {"copy on the host", "copy to the device",
 	                                     "copy from the device", "copy on the device"};
-	if (item->device == 1 + LK_DEVICE_COPY)
-		return item->direction < 4 ? copies[item->direction] : "copy";
-	if (item->device == 1 + LK_DEVICE_SET) return "fill";
-	return item->name ? lk_intern_text(compose_builder->c->texts, item->name) : "kernels";
+	if (item->what == LK_DEVICE_COPY) return item->direction < 4 ? copies[item->direction] : "copy";
+	if (item->what == LK_DEVICE_SET) return "fill";
+	return item->name ? lk_intern_text(builder->composer->texts, item->name) : "kernels";
 }
 
 /* An operation of no length; its place in the block. */
-static uint32_t wait_on(builder *compose_builder, uint8_t stream, uint32_t join,
-                        const uint32_t *deps, uint32_t count) {
-	return lk_graph_add(compose_builder->graph, &(lk_op){.kind = LK_OP_WAIT,
-	                                                     .stream = stream,
-	                                                     .name = "wait",
-	                                                     .phase = LK_PHASE_OTHER,
-	                                                     .join = join,
-	                                                     .deps = deps,
-	                                                     .dep_count = count});
+static uint32_t add_stream_wait(lk_compose_builder *builder, uint8_t stream, uint32_t join,
+                                const uint32_t *deps, uint32_t count) {
+	return lk_graph_add(builder->graph, &(lk_op){.kind = LK_OP_WAIT,
+	                                             .stream = stream,
+	                                             .name = "wait",
+	                                             .phase = LK_PHASE_OTHER,
+	                                             .join = join,
+	                                             .deps = deps,
+	                                             .dep_count = count});
 }
 
-static void add_work(builder *compose_builder, const lk_posed_item *item, int at) {
-	unsigned kind = item->device == 1 + LK_DEVICE_KERNEL ? LK_OP_ELEMENTWISE : LK_OP_COPY;
+static void add_stream_work(lk_compose_builder *builder, const lk_emulated_item *item, int at) {
+	LK_ASSERT(at >= 0 && at < builder->device.count);
+	unsigned kind = item->what == LK_DEVICE_KERNEL ? LK_OP_ELEMENTWISE : LK_OP_COPY;
 	double ns = isnan(item->work_ns) ? 0 : item->work_ns;
 	uint32_t op = lk_graph_add(
-		compose_builder->graph,
-		&(lk_op){.kind = (uint8_t)kind,
-	             .stream = compose_builder->device.at[at].stream,
-	             .join = LK_JOIN(LK_COMPOSED_OWN),
-	             .name = name_of(compose_builder, item),
-	             .phase = LK_PHASE_OTHER,
-	             .measured_ps = lk_compose_ps(ns * 1e-9 * compose_builder->slower.device)});
-	compose_builder->device.at[at].tail = op;
-	if (item->waits) wait_on(compose_builder, LK_COMPOSED_OWN, 0, &op, 1);
+		builder->graph, &(lk_op){.kind = (uint8_t)kind,
+	                             .stream = builder->device.at[at].stream,
+	                             .join = LK_JOIN(LK_COMPOSED_OWN),
+	                             .name = name_device_work(builder, item),
+	                             .phase = LK_PHASE_OTHER,
+	                             .measured_ps = lk_compose_ps(ns * 1e-9 * builder->slower.device)});
+	builder->device.at[at].tail = op;
+	if (item->waits) add_stream_wait(builder, LK_COMPOSED_OWN, 0, &op, 1);
 }
 
-static uint32_t join_of(const builder *compose_builder, uint32_t number) {
-	int at = place_of(&compose_builder->device, number);
-	return at < 0 ? 0 : LK_JOIN(compose_builder->device.at[at].stream);
+static uint32_t join_of_stream(const lk_compose_builder *builder, uint32_t number) {
+	int at = find_stream_place(&builder->device, number);
+	return at < 0 ? 0 : LK_JOIN(builder->device.at[at].stream);
 }
 
 /* A stream, or the host, waits for an event; LK_NONE: there is nothing to wait for. */
-static uint32_t wait_event(builder *compose_builder, const lk_posed_item *item, uint8_t stream) {
-	uint32_t event = item->begun == LK_NONE ? LK_NONE : compose_builder->device.event[item->begun];
+static uint32_t add_event_wait(lk_compose_builder *builder, const lk_emulated_item *item,
+                               uint8_t stream) {
+	uint32_t event = item->begun == LK_NONE ? LK_NONE : builder->device.event[item->begun];
 	uint32_t join = stream == LK_COMPOSED_OWN ? 0 : LK_JOIN(LK_COMPOSED_OWN);
-	if (event != LK_NONE) return wait_on(compose_builder, stream, join, &event, 1);
-	uint32_t all = join_of(compose_builder, item->on) & ~LK_JOIN(stream);
-	return all ? wait_on(compose_builder, stream, join | all, NULL, 0) : LK_NONE;
+	if (event != LK_NONE) return add_stream_wait(builder, stream, join, &event, 1);
+	uint32_t all = join_of_stream(builder, item->on) & ~LK_JOIN(stream);
+	return all ? add_stream_wait(builder, stream, join | all, NULL, 0) : LK_NONE;
 }
 
-static void wait_all(builder *compose_builder) {
+static void add_wait_for_all_streams(lk_compose_builder *builder) {
 	uint32_t join = 0;
-	for (int i = 0; i < compose_builder->device.count; i++)
-		join |= LK_JOIN(compose_builder->device.at[i].stream);
-	if (join) wait_on(compose_builder, LK_COMPOSED_OWN, join, NULL, 0);
+	for (int i = 0; i < builder->device.count; i++) join |= LK_JOIN(builder->device.at[i].stream);
+	if (join) add_stream_wait(builder, LK_COMPOSED_OWN, join, NULL, 0);
 }
 
-static void add_call(builder *compose_builder, const lk_posed_item *item, uint32_t i) {
-	int at = place_of(&compose_builder->device, item->stream);
+static void add_device_call(lk_compose_builder *builder, const lk_emulated_item *item, uint32_t i) {
+	int at = find_stream_place(&builder->device, item->stream);
 	uint32_t waits;
-	switch (item->device - 1) {
+	switch (item->what) {
 	case LK_DEVICE_RECORD:
-		compose_builder->device.event[i] = at < 0 ? LK_NONE : compose_builder->device.at[at].tail;
+		builder->device.event[i] = at < 0 ? LK_NONE : builder->device.at[at].tail;
 		break;
 	case LK_DEVICE_STREAM_WAITS:
-		waits = wait_event(compose_builder, item, compose_builder->device.at[at].stream);
-		if (waits != LK_NONE) compose_builder->device.at[at].tail = waits;
+		waits = add_event_wait(builder, item, builder->device.at[at].stream);
+		if (waits != LK_NONE) builder->device.at[at].tail = waits;
 		break;
 	case LK_DEVICE_WAIT_STREAM:
 		if (at >= 0)
-			wait_on(compose_builder, LK_COMPOSED_OWN,
-			        LK_JOIN(compose_builder->device.at[at].stream), NULL, 0);
+			add_stream_wait(builder, LK_COMPOSED_OWN, LK_JOIN(builder->device.at[at].stream), NULL,
+			                0);
 		break;
-	case LK_DEVICE_WAIT_EVENT: wait_event(compose_builder, item, LK_COMPOSED_OWN); break;
-	case LK_DEVICE_WAIT_ALL: wait_all(compose_builder); break;
-	default: add_work(compose_builder, item, at); break;
+	case LK_DEVICE_WAIT_EVENT: add_event_wait(builder, item, LK_COMPOSED_OWN); break;
+	case LK_DEVICE_WAIT_ALL: add_wait_for_all_streams(builder); break;
+	default: add_stream_work(builder, item, at); break;
 	}
 }
 
 /* ---- NCCL ---- */
 
 /* What an item is for this rank; false: nothing, of a communicator of one, or to itself. */
-static lk_status resolve(builder *compose_builder, const lk_posed_item *item, struct together *out,
-                         bool *something) {
-	const lk_job_member *member = &compose_builder->member[item->group];
+static lk_status resolve_nccl_call(lk_compose_builder *builder, const lk_emulated_item *item,
+                                   struct together *out, bool *something) {
+	const lk_job_member *member = &builder->member[item->group];
 	bool sends = item->what == LK_WHAT_SEND;
 	uint32_t comm;
 	*something = false;
 	if (member->size < 2) return LK_OK;
-	LK_TRY(lk_compose_comm(compose_builder, item->group, &comm));
+	LK_TRY(lk_compose_comm(builder, item->group, &comm));
 	if (!sends && item->what != LK_WHAT_RECV) {
-		out->kind = lk_compose_op_kind(item->what), out->lane = LANE_COLLECTIVES;
-		out->seconds = lk_compose_nccl_s(compose_builder->c, item, member->ranks, member->size);
+		out->kind = lk_compose_op_kind(item->what);
+		out->lane = LANE_COLLECTIVES;
+		out->seconds = lk_compose_nccl_s(builder->composer, item, member->ranks, member->size);
 		out->key[0] = comm;
-		return *something = true, lk_compose_team(compose_builder, comm, &out->team);
+		*something = true;
+		return lk_compose_team(builder, comm, &out->team);
 	}
 	int32_t other =
-		lk_compose_peer(compose_builder->c, compose_builder->q, item->group, member, item->peer);
-	int32_t from = sends ? compose_builder->rank : other,
-			to = sends ? other : compose_builder->rank;
-	if (other < 0 || other == compose_builder->rank) return LK_OK;
-	out->kind = sends ? LK_OP_SEND : LK_OP_RECV, out->lane = sends ? LANE_SENDS : LANE_RECEIVES;
-	out->seconds = lk_compose_nccl_message_s(compose_builder->c, from, to, (double)item->bytes);
-	out->key[0] = comm,
-	out->key[1] = (uint64_t)((to - from + compose_builder->c->world) % compose_builder->c->world),
+		lk_compose_peer(builder->composer, builder->recorded, item->group, member, item->peer);
+	int32_t from = sends ? builder->rank : other, to = sends ? other : builder->rank;
+	if (other < 0 || other == builder->rank) return LK_OK;
+	out->kind = sends ? LK_OP_SEND : LK_OP_RECV;
+	out->lane = sends ? LANE_SENDS : LANE_RECEIVES;
+	out->seconds = lk_compose_nccl_message_s(builder->composer, from, to, (double)item->bytes);
+	out->key[0] = comm;
+	out->key[1] = (uint64_t)((to - from + builder->composer->world) % builder->composer->world);
 	out->key[2] = (uint64_t)from;
 	*something = true;
-	return lk_compose_channel_team(compose_builder, comm, from, to, 0, &out->team);
+	return lk_compose_channel_team(builder, comm, from, to, 0, &out->team);
 }
 
-static uint32_t add_nccl(builder *compose_builder, const lk_posed_step *step,
-                         const struct together *together, uint8_t stream, uint32_t join) {
-	return lk_compose_add_comm(compose_builder, &step->items.at[together->item], together->kind,
-	                           stream, join | LK_JOIN(LK_COMPOSED_OWN), together->team,
-	                           together->seconds);
+static uint32_t add_nccl_op(lk_compose_builder *builder, const lk_emulated_step *step,
+                            const struct together *together, uint8_t stream, uint32_t join) {
+	return lk_compose_add_comm(builder, &step->items.at[together->item], together->kind, stream,
+	                           join | LK_JOIN(LK_COMPOSED_OWN), together->team, together->seconds);
 }
 
-static lk_status add_alone(builder *compose_builder, const lk_posed_step *step, uint32_t i,
-                           int at) {
+static lk_status add_single_nccl_call(lk_compose_builder *builder, const lk_emulated_step *step,
+                                      uint32_t i, int at) {
 	struct together t = {.item = i};
 	bool something;
-	LK_TRY(resolve(compose_builder, &step->items.at[i], &t, &something));
+	LK_TRY(resolve_nccl_call(builder, &step->items.at[i], &t, &something));
 	if (something)
-		compose_builder->device.at[at].tail =
-			add_nccl(compose_builder, step, &t, compose_builder->device.at[at].stream, 0);
+		builder->device.at[at].tail =
+			add_nccl_op(builder, step, &t, builder->device.at[at].stream, 0);
 	return LK_OK;
 }
 
-static int in_order(const void *a, const void *b) {
+static int compare_group_calls(const void *a, const void *b) {
 	const struct together *x = a, *y = b;
 	for (int i = 0; i < 3; i++)
 		if (x->key[i] != y->key[i]) return x->key[i] < y->key[i] ? -1 : 1;
 	return x->item < y->item ? -1 : x->item > y->item;
 }
 
-static lk_status list_group(builder *compose_builder, const lk_posed_step *step, uint32_t last,
-                            struct together *out, uint32_t *count) {
+static lk_status list_group_calls(lk_compose_builder *builder, const lk_emulated_step *step,
+                                  uint32_t last, struct together *out, uint32_t *count) {
 	uint32_t members = step->items.at[last].members, seen = 0;
 	*count = 0;
 	for (uint32_t i = last + 1; i-- > 0 && seen < members;) {
-		const lk_posed_item *item = &step->items.at[i];
+		const lk_emulated_item *item = &step->items.at[i];
 		bool something;
 		if (item->device || item->part != LK_PART_ENQUEUE || item->last != last) continue;
 		seen++;
 		struct together t = {.item = i};
-		LK_TRY(resolve(compose_builder, item, &t, &something));
+		LK_TRY(resolve_nccl_call(builder, item, &t, &something));
 		if (something) out[(*count)++] = t;
 	}
-	qsort(out, *count, sizeof *out, in_order);
+	qsort(out, *count, sizeof *out, compare_group_calls);
 	return LK_OK;
 }
 
 /* Item `last` ends a group of calls. */
-static lk_status add_group(builder *compose_builder, const lk_posed_step *step, uint32_t last,
-                           int at) {
+static lk_status add_nccl_group(lk_compose_builder *builder, const lk_emulated_step *step,
+                                uint32_t last, int at) {
+	LK_ASSERT(step->items.at[last].members > 1 && at >= 0 && at < builder->device.count);
 	uint32_t members = step->items.at[last].members, count = 0,
-			 join = LK_JOIN(compose_builder->device.at[at].stream);
+			 join = LK_JOIN(builder->device.at[at].stream);
 	struct together *all = malloc(members * sizeof *all);
 	uint32_t *op = malloc(members * sizeof *op);
-	lk_status status = all && op ? list_group(compose_builder, step, last, all, &count)
-	                             : lk_oom(compose_builder->err);
+	lk_status status =
+		all && op ? list_group_calls(builder, step, last, all, &count) : lk_oom(builder->err);
 	for (uint32_t i = 0; status == LK_OK && i < count; i++)
-		op[i] = add_nccl(compose_builder, step, &all[i],
-		                 (uint8_t)(compose_builder->device.at[at].lanes + all[i].lane), join);
+		op[i] = add_nccl_op(builder, step, &all[i],
+		                    (uint8_t)(builder->device.at[at].lanes + all[i].lane), join);
 	if (status == LK_OK && count)
-		compose_builder->device.at[at].tail =
-			wait_on(compose_builder, compose_builder->device.at[at].stream, 0, op, count);
+		builder->device.at[at].tail =
+			add_stream_wait(builder, builder->device.at[at].stream, 0, op, count);
 	free(all);
 	free(op);
 	return status;
 }
 
-lk_status lk_compose_device_item(builder *compose_builder, const lk_posed_step *step, uint32_t i) {
-	const lk_posed_item *item = &step->items.at[i];
-	if (item->device) return add_call(compose_builder, item, i), LK_OK;
-	int at = place_of(&compose_builder->device, item->stream);
-	if (item->members < 2) return add_alone(compose_builder, step, i, at);
-	return item->last == i ? add_group(compose_builder, step, i, at) : LK_OK;
+lk_status lk_compose_device_item(lk_compose_builder *builder, const lk_emulated_step *step,
+                                 uint32_t i) {
+	LK_ASSERT(i < step->items.count);
+	const lk_emulated_item *item = &step->items.at[i];
+	if (item->device) return add_device_call(builder, item, i), LK_OK;
+	int at = find_stream_place(&builder->device, item->stream);
+	if (item->members < 2) return add_single_nccl_call(builder, step, i, at);
+	return item->last == i ? add_nccl_group(builder, step, i, at) : LK_OK;
 }

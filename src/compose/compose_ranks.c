@@ -8,7 +8,7 @@
  * after another, and what each choice rules out is left out before the next.
  *
  * Translating. A communicator's ranks are known where the recordings hold the division that it came
- * from (the other parts of a split are told in it). Else the recorded ranks' own pattern goes on:
+ * from (which has the other parts of a split). Else the recorded ranks' own pattern goes on:
  * size n, stride s, first rank a multiple of n s plus what is below s. A peer keeps its distance in
  * the communicator; around its end only where the recorded rank shifts, that is, receives from one
  * side what it sends to the other: else the ends of a pipeline would be taken for a ring. */
@@ -40,7 +40,7 @@ struct doings {
 };
 
 struct searcher {
-	lk_composer *c;
+	lk_composer *composer;
 	struct doings *doings; /* [recorded] */
 	bool *fits;            /* [world * recorded] */
 	uint32_t count;        /* recorded */
@@ -54,7 +54,8 @@ struct searcher {
 
 /* ---- communicators ---- */
 
-static lk_status division_of(lk_composer *composer, uint64_t division, lk_job_division **out) {
+static lk_status find_or_add_division(lk_composer *composer, uint64_t division,
+                                      lk_job_division **out) {
 	for (size_t i = 0; i < composer->divisions.count; i++)
 		if (composer->divisions.at[i].division == division)
 			return *out = &composer->divisions.at[i], LK_OK;
@@ -64,14 +65,14 @@ static lk_status division_of(lk_composer *composer, uint64_t division, lk_job_di
 	return (*out)->member ? LK_OK : lk_oom(composer->err);
 }
 
-/* All parts of all divisions that the recordings tell of. */
-static lk_status list_divisions(lk_composer *composer) {
+/* All parts of all divisions that the recordings have. */
+static lk_status list_recorded_divisions(lk_composer *composer) {
 	lk_job_division *division = NULL;
 	for (size_t q = 0; q < composer->recorded.count; q++) {
-		const lk_posed_step *step = &composer->recorded.at[q]->step;
+		const lk_emulated_step *step = &composer->recorded.at[q]->step;
 		for (size_t g = 0; g < step->groups.count; g++) {
-			const lk_posed_group *group = &step->groups.at[g];
-			LK_TRY(division_of(composer, group->division, &division));
+			const lk_emulated_group *group = &step->groups.at[g];
+			LK_TRY(find_or_add_division(composer, group->division, &division));
 			for (int32_t i = 0; i < group->size; i++)
 				if (!division->member[group->ranks[i]].ranks)
 					division->member[group->ranks[i]] =
@@ -81,9 +82,9 @@ static lk_status list_divisions(lk_composer *composer) {
 	return LK_OK;
 }
 
-/* The ranks first, first + stride, ...: the same list whenever it is asked for. */
-static lk_status pattern_from(lk_composer *composer, const lk_posed_group *group, int32_t first,
-                              int32_t stride, const int32_t **out) {
+/* The ranks first, first + stride, ...: the same list for the same arguments. */
+static lk_status find_or_add_pattern(lk_composer *composer, const lk_emulated_group *group,
+                                     int32_t first, int32_t stride, const int32_t **out) {
 	for (size_t i = 0; i < composer->patterns.count; i++)
 		if (composer->patterns.at[i].of == group && composer->patterns.at[i].first == first)
 			return *out = composer->patterns.at[i].ranks, LK_OK;
@@ -96,8 +97,8 @@ static lk_status pattern_from(lk_composer *composer, const lk_posed_group *group
 }
 
 /* The pattern of a group, gone on with. */
-static lk_status go_on(lk_composer *composer, const lk_posed_group *group, int32_t rank,
-                       lk_job_member *out) {
+static lk_status extend_group_pattern(lk_composer *composer, const lk_emulated_group *group,
+                                      int32_t rank, lk_job_member *out) {
 	int32_t n = group->size, stride = n > 1 ? group->ranks[1] - group->ranks[0] : 1;
 	*out = (lk_job_member){.at = -1};
 	if (stride < 1 || (int64_t)n * stride > composer->world) return LK_OK;
@@ -109,81 +110,85 @@ static lk_status go_on(lk_composer *composer, const lk_posed_group *group, int32
 	int32_t first = rank / (n * stride) * (n * stride) + rank % stride;
 	if (first + (n - 1) * stride >= composer->world) return LK_OK;
 	*out = (lk_job_member){.size = n, .at = (rank - first) / stride};
-	return pattern_from(composer, group, first, stride, &out->ranks);
+	return find_or_add_pattern(composer, group, first, stride, &out->ranks);
 }
 
 lk_status lk_compose_member(lk_composer *composer, uint32_t recorded, uint32_t group, int32_t rank,
                             lk_job_member *out) {
-	const lk_posed_group *posed_group = &composer->recorded.at[recorded]->step.groups.at[group];
+	LK_ASSERT(recorded < composer->recorded.count && rank >= 0 && rank < composer->world);
+	const lk_emulated_group *group_of_stand_in =
+		&composer->recorded.at[recorded]->step.groups.at[group];
 	lk_job_division *division = NULL;
 	if (composer->recorded.at[recorded]->step.rank == rank)
-		return *out = (lk_job_member){posed_group->ranks, posed_group->size, posed_group->own},
+		return *out = (lk_job_member){group_of_stand_in->ranks, group_of_stand_in->size,
+		                              group_of_stand_in->own},
 		       LK_OK;
-	LK_TRY(division_of(composer, posed_group->division, &division));
+	LK_TRY(find_or_add_division(composer, group_of_stand_in->division, &division));
 	*out = division->member[rank];
-	return out->ranks ? LK_OK : go_on(composer, posed_group, rank, out);
+	return out->ranks ? LK_OK : extend_group_pattern(composer, group_of_stand_in, rank, out);
 }
 
 int32_t lk_compose_peer(const lk_composer *composer, uint32_t recorded, uint32_t group,
                         const lk_job_member *member, int32_t peer) {
-	const lk_posed_group *posed_group = &composer->recorded.at[recorded]->step.groups.at[group];
-	if (member->at < 0 || peer < 0 || peer >= posed_group->size) return -1;
-	int32_t at = member->at + (peer - posed_group->own);
+	LK_ASSERT(recorded < composer->recorded.count && member->at < member->size);
+	const lk_emulated_group *group_of_stand_in =
+		&composer->recorded.at[recorded]->step.groups.at[group];
+	if (member->at < 0 || peer < 0 || peer >= group_of_stand_in->size) return -1;
+	int32_t at = member->at + (peer - group_of_stand_in->own);
 	if (at < 0 || at >= member->size) at = ((at % member->size) + member->size) % member->size;
 	return member->ranks[at];
 }
 
-static int32_t peer_of(const struct searcher *searcher, uint32_t q, const struct edge *edge,
-                       const lk_job_member *member) {
-	int32_t at =
-		member->at + edge->peer - searcher->c->recorded.at[q]->step.groups.at[edge->group].own;
+static int32_t find_edge_peer(const struct searcher *searcher, uint32_t q, const struct edge *edge,
+                              const lk_job_member *member) {
+	int32_t at = member->at + edge->peer -
+	             searcher->composer->recorded.at[q]->step.groups.at[edge->group].own;
 	if (!edge->around && (at < 0 || at >= member->size)) return -1;
-	return lk_compose_peer(searcher->c, q, edge->group, member, edge->peer);
+	return lk_compose_peer(searcher->composer, q, edge->group, member, edge->peer);
 }
 
 /* ---- what recorded ranks do ---- */
 
-static lk_status add_message(struct searcher *searcher, struct doings *doings,
-                             const lk_posed_item *item, int32_t peer, bool sends) {
+static lk_status add_message_edge(struct searcher *searcher, struct doings *doings,
+                                  const lk_emulated_item *item, int32_t peer, bool sends) {
 	uint64_t what = lk_hash64((uint64_t)item->bytes ^ lk_hash64((uint64_t)(uint32_t)item->tag));
-	if (peer == -2) return LK_OK; /* MPI_PROC_NULL */
+	if (peer == LK_PEER_NOBODY) return LK_OK; /* MPI_PROC_NULL */
 	for (size_t i = 0; i < doings->edges.count; i++) {
 		struct edge *edge = &doings->edges.at[i];
 		if (edge->group != item->group || edge->peer != peer || edge->sends != sends) continue;
 		edge->what += what;
 		return LK_OK;
 	}
-	if (!lk_push(&doings->edges)) return lk_oom(searcher->c->err);
+	if (!lk_push(&doings->edges)) return lk_oom(searcher->composer->err);
 	*lk_last(&doings->edges) = (struct edge){item->group, peer, sends, false, what};
 	return LK_OK;
 }
 
-static lk_status add_duty(struct searcher *searcher, struct doings *doings,
-                          const lk_posed_item *item) {
+static lk_status add_collective_duty(struct searcher *searcher, struct doings *doings,
+                                     const lk_emulated_item *item) {
 	uint64_t what = lk_hash64((uint64_t)item->what << 32 | (uint32_t)item->peer);
 	for (size_t i = 0; i < doings->duties.count; i++) {
 		if (doings->duties.at[i].group != item->group) continue;
 		doings->duties.at[i].what = lk_hash64(doings->duties.at[i].what ^ what);
 		return LK_OK;
 	}
-	if (!lk_push(&doings->duties)) return lk_oom(searcher->c->err);
+	if (!lk_push(&doings->duties)) return lk_oom(searcher->composer->err);
 	*lk_last(&doings->duties) = (struct duty){item->group, what};
 	return LK_OK;
 }
 
-static lk_status unknown_peer(struct searcher *searcher, uint32_t q) {
-	const lk_posed_rank *recorded = searcher->c->recorded.at[q];
-	lk_fail(searcher->c->err, LK_ERR_INPUT, recorded->path,
-	        "receives from MPI_ANY_SOURCE: from whom is not known to a process alone");
-	return lk_hint(searcher->c->err,
-	               "let the program name the sender; it cannot be composed otherwise");
+static lk_status fail_unknown_sender(struct searcher *searcher, uint32_t q) {
+	const lk_emulated_rank *recorded = searcher->composer->recorded.at[q];
+	lk_fail(searcher->composer->err, LK_ERR_INPUT, recorded->path,
+	        "receives from MPI_ANY_SOURCE: the sender is not known to a single process");
+	return lk_hint(searcher->composer->err, "let the program name the sender");
 }
 
-static void find_shifts(struct searcher *searcher, uint32_t q) {
+static void mark_ring_shifts(struct searcher *searcher, uint32_t q) {
 	struct doings *doings = &searcher->doings[q];
 	for (size_t i = 0; i < doings->edges.count; i++) {
 		struct edge *edge = &doings->edges.at[i];
-		int32_t own = searcher->c->recorded.at[q]->step.groups.at[edge->group].own;
+		int32_t own = searcher->composer->recorded.at[q]->step.groups.at[edge->group].own;
 		for (size_t k = 0; k < doings->edges.count; k++) {
 			const struct edge *other = &doings->edges.at[k];
 			edge->around =
@@ -193,64 +198,67 @@ static void find_shifts(struct searcher *searcher, uint32_t q) {
 	}
 }
 
-static lk_status add_doings(struct searcher *searcher, uint32_t q) {
-	const lk_posed_step *step = &searcher->c->recorded.at[q]->step;
+static lk_status collect_rank_duties(struct searcher *searcher, uint32_t q) {
+	const lk_emulated_step *step = &searcher->composer->recorded.at[q]->step;
 	for (size_t i = 0; i < step->items.count; i++) {
-		const lk_posed_item *item = &step->items.at[i];
+		const lk_emulated_item *item = &step->items.at[i];
 		bool sends = item->what == LK_WHAT_SEND || item->what == LK_WHAT_SENDRECV;
 		bool receives = item->what == LK_WHAT_RECV || item->what == LK_WHAT_SENDRECV;
 		int32_t from = item->what == LK_WHAT_SENDRECV ? item->from : item->peer;
 		if (item->device || item->part == LK_PART_DONE) continue;
-		if (receives && from == -1) return unknown_peer(searcher, q);
-		if (sends) LK_TRY(add_message(searcher, &searcher->doings[q], item, item->peer, true));
-		if (receives) LK_TRY(add_message(searcher, &searcher->doings[q], item, from, false));
-		if (!sends && !receives) LK_TRY(add_duty(searcher, &searcher->doings[q], item));
+		if (receives && from == LK_PEER_ANY) return fail_unknown_sender(searcher, q);
+		if (sends) LK_TRY(add_message_edge(searcher, &searcher->doings[q], item, item->peer, true));
+		if (receives) LK_TRY(add_message_edge(searcher, &searcher->doings[q], item, from, false));
+		if (!sends && !receives) LK_TRY(add_collective_duty(searcher, &searcher->doings[q], item));
 	}
-	find_shifts(searcher, q);
+	mark_ring_shifts(searcher, q);
 	return LK_OK;
 }
 
 /* ---- what fits ---- */
 
-static bool *fit(const struct searcher *searcher, int32_t rank, uint32_t q) {
+static bool *stand_in_flag(const struct searcher *searcher, int32_t rank, uint32_t q) {
+	LK_ASSERT(rank >= 0 && rank < searcher->composer->world && q < searcher->count);
 	return &searcher->fits[(size_t)rank * searcher->count + q];
 }
 
 /* Whether q, standing in for `peer`, has the other end of an edge of `rank`. */
-static lk_status answers_as(struct searcher *searcher, int32_t peer, uint32_t q, int32_t rank,
-                            const struct edge *wanted, bool *out) {
+static lk_status has_other_end_as(struct searcher *searcher, int32_t peer, uint32_t q, int32_t rank,
+                                  const struct edge *wanted, bool *out) {
 	const struct doings *doings = &searcher->doings[q];
 	*out = false;
 	for (size_t i = 0; i < doings->edges.count && !*out; i++) {
 		const struct edge *edge = &doings->edges.at[i];
 		lk_job_member member;
 		if (edge->sends == wanted->sends || edge->what != wanted->what) continue;
-		LK_TRY(lk_compose_member(searcher->c, q, edge->group, peer, &member));
-		*out = member.at >= 0 && peer_of(searcher, q, edge, &member) == rank;
+		LK_TRY(lk_compose_member(searcher->composer, q, edge->group, peer, &member));
+		*out = member.at >= 0 && find_edge_peer(searcher, q, edge, &member) == rank;
 	}
 	return LK_OK;
 }
 
 /* Whether some stand-in of `peer` has it. */
-static lk_status answers(struct searcher *searcher, int32_t peer, int32_t rank,
-                         const struct edge *wanted, bool *out) {
+static lk_status has_other_end(struct searcher *searcher, int32_t peer, int32_t rank,
+                               const struct edge *wanted, bool *out) {
 	*out = false;
 	for (uint32_t q = 0; q < searcher->count && !*out; q++)
-		if (*fit(searcher, peer, q)) LK_TRY(answers_as(searcher, peer, q, rank, wanted, out));
+		if (*stand_in_flag(searcher, peer, q))
+			LK_TRY(has_other_end_as(searcher, peer, q, rank, wanted, out));
 	return LK_OK;
 }
 
 /* Whether some stand-in of a rank does this in the communicator. */
-static lk_status takes_part(struct searcher *searcher, int32_t rank, const lk_job_member *comm,
-                            uint64_t what, bool *out) {
+static lk_status rank_takes_part(struct searcher *searcher, int32_t rank, const lk_job_member *comm,
+                                 uint64_t what, bool *out) {
 	*out = false;
 	for (uint32_t q = 0; q < searcher->count && !*out; q++) {
 		const struct doings *doings = &searcher->doings[q];
-		if (!*fit(searcher, rank, q)) continue;
+		if (!*stand_in_flag(searcher, rank, q)) continue;
 		for (size_t i = 0; i < doings->duties.count && !*out; i++) {
 			lk_job_member own;
 			if (doings->duties.at[i].what != what) continue;
-			LK_TRY(lk_compose_member(searcher->c, q, doings->duties.at[i].group, rank, &own));
+			LK_TRY(
+				lk_compose_member(searcher->composer, q, doings->duties.at[i].group, rank, &own));
 			*out = own.at >= 0 && own.size == comm->size &&
 			       (own.ranks == comm->ranks ||
 			        memcmp(own.ranks, comm->ranks, (size_t)own.size * sizeof *own.ranks) == 0);
@@ -259,8 +267,8 @@ static lk_status takes_part(struct searcher *searcher, int32_t rank, const lk_jo
 	return LK_OK;
 }
 
-static lk_status all_take_part(struct searcher *searcher, const lk_job_member *comm, uint64_t what,
-                               bool *out) {
+static lk_status all_members_take_part(struct searcher *searcher, const lk_job_member *comm,
+                                       uint64_t what, bool *out) {
 	size_t places = sizeof searcher->answer / sizeof *searcher->answer;
 	struct answer *known =
 		&searcher->answer[lk_hash64((uint64_t)(uintptr_t)comm->ranks ^ what) % places];
@@ -268,167 +276,182 @@ static lk_status all_take_part(struct searcher *searcher, const lk_job_member *c
 		return *out = known->known == 1, LK_OK;
 	*out = true;
 	for (int32_t i = 0; i < comm->size && *out; i++)
-		LK_TRY(takes_part(searcher, comm->ranks[i], comm, what, out));
+		LK_TRY(rank_takes_part(searcher, comm->ranks[i], comm, what, out));
 	*known = (struct answer){comm->ranks, what, *out ? 1 : 2};
 	return LK_OK;
 }
 
-static lk_status still_fits(struct searcher *searcher, int32_t rank, uint32_t q, bool *out) {
+static lk_status stand_in_still_fits(struct searcher *searcher, int32_t rank, uint32_t q,
+                                     bool *out) {
 	const struct doings *doings = &searcher->doings[q];
 	lk_job_member member;
 	*out = true;
 	for (size_t i = 0; i < doings->edges.count && *out; i++) {
-		LK_TRY(lk_compose_member(searcher->c, q, doings->edges.at[i].group, rank, &member));
-		int32_t peer = member.at < 0 ? -1 : peer_of(searcher, q, &doings->edges.at[i], &member);
+		LK_TRY(lk_compose_member(searcher->composer, q, doings->edges.at[i].group, rank, &member));
+		int32_t peer =
+			member.at < 0 ? -1 : find_edge_peer(searcher, q, &doings->edges.at[i], &member);
 		*out = peer >= 0;
-		if (*out) LK_TRY(answers(searcher, peer, rank, &doings->edges.at[i], out));
+		if (*out) LK_TRY(has_other_end(searcher, peer, rank, &doings->edges.at[i], out));
 	}
 	for (size_t i = 0; i < doings->duties.count && *out; i++) {
-		LK_TRY(lk_compose_member(searcher->c, q, doings->duties.at[i].group, rank, &member));
+		LK_TRY(lk_compose_member(searcher->composer, q, doings->duties.at[i].group, rank, &member));
 		*out = member.at >= 0;
-		if (*out) LK_TRY(all_take_part(searcher, &member, doings->duties.at[i].what, out));
+		if (*out) LK_TRY(all_members_take_part(searcher, &member, doings->duties.at[i].what, out));
 	}
 	return LK_OK;
 }
 
 /* The only one that fits; LK_NONE: there are more, or none. */
-static uint32_t only(const struct searcher *searcher, int32_t rank) {
+static uint32_t only_stand_in_of(const struct searcher *searcher, int32_t rank) {
 	uint32_t found = LK_NONE, count = 0;
 	for (uint32_t q = 0; q < searcher->count; q++)
-		if (*fit(searcher, rank, q)) found = q, count++;
+		if (*stand_in_flag(searcher, rank, q)) {
+			found = q;
+			count++;
+		}
 	return count == 1 ? found : LK_NONE;
 }
 
 /* What a rank certainly does with its peers, they must do with it. */
-static lk_status press(struct searcher *searcher, int32_t rank, bool *changed) {
-	uint32_t own = only(searcher, rank);
+static lk_status constrain_peers(struct searcher *searcher, int32_t rank, bool *changed) {
+	uint32_t own = only_stand_in_of(searcher, rank);
 	if (own == LK_NONE) return LK_OK;
 	for (size_t i = 0; i < searcher->doings[own].edges.count; i++) {
 		const struct edge *edge = &searcher->doings[own].edges.at[i];
 		lk_job_member member;
-		LK_TRY(lk_compose_member(searcher->c, own, edge->group, rank, &member));
-		int32_t peer = member.at < 0 ? -1 : peer_of(searcher, own, edge, &member);
+		LK_TRY(lk_compose_member(searcher->composer, own, edge->group, rank, &member));
+		int32_t peer = member.at < 0 ? -1 : find_edge_peer(searcher, own, edge, &member);
 		for (uint32_t q = 0; peer >= 0 && q < searcher->count; q++) {
 			bool good = true;
-			if (*fit(searcher, peer, q)) LK_TRY(answers_as(searcher, peer, q, rank, edge, &good));
-			if (!good) *fit(searcher, peer, q) = false, *changed = true;
+			if (*stand_in_flag(searcher, peer, q))
+				LK_TRY(has_other_end_as(searcher, peer, q, rank, edge, &good));
+			if (!good) {
+				*stand_in_flag(searcher, peer, q) = false;
+				*changed = true;
+			}
 		}
 	}
 	return LK_OK;
 }
 
-static lk_status leave_out(struct searcher *searcher) {
+static lk_status eliminate_stand_ins(struct searcher *searcher) {
+	LK_ASSERT(searcher->count > 0);
 	for (bool changed = true; changed;) {
 		changed = false;
 		memset(searcher->answer, 0, sizeof searcher->answer);
-		for (int32_t rank = 0; rank < searcher->c->world; rank++)
+		for (int32_t rank = 0; rank < searcher->composer->world; rank++)
 			for (uint32_t q = 0; q < searcher->count; q++) {
 				bool good = true;
-				if (*fit(searcher, rank, q)) LK_TRY(still_fits(searcher, rank, q, &good));
+				if (*stand_in_flag(searcher, rank, q))
+					LK_TRY(stand_in_still_fits(searcher, rank, q, &good));
 				if (good) continue;
-				*fit(searcher, rank, q) = false;
+				*stand_in_flag(searcher, rank, q) = false;
 				changed = true;
 			}
-		for (int32_t rank = 0; rank < searcher->c->world; rank++)
-			LK_TRY(press(searcher, rank, &changed));
+		for (int32_t rank = 0; rank < searcher->composer->world; rank++)
+			LK_TRY(constrain_peers(searcher, rank, &changed));
 	}
 	return LK_OK;
 }
 
 /* ---- the choice ---- */
 
-static uint32_t nearest(const struct searcher *searcher, int32_t rank) {
+static uint32_t nearest_stand_in(const struct searcher *searcher, int32_t rank) {
 	uint32_t best = LK_NONE;
 	for (uint32_t q = 0; q < searcher->count; q++) {
-		if (!*fit(searcher, rank, q)) continue;
-		if (best == LK_NONE || searcher->c->recorded.at[q]->step.rank <= rank) best = q;
+		if (!*stand_in_flag(searcher, rank, q)) continue;
+		if (best == LK_NONE || searcher->composer->recorded.at[q]->step.rank <= rank) best = q;
 	}
 	return best;
 }
 
-static lk_status nobody(const struct searcher *searcher, int32_t rank) {
+static lk_status fail_no_stand_in(const struct searcher *searcher, int32_t rank) {
 	bool recorded = false;
 	for (uint32_t q = 0; q < searcher->count; q++)
-		recorded = recorded || searcher->c->recorded.at[q]->step.rank == rank;
-	lk_fail(searcher->c->err, LK_ERR_INPUT, searcher->c->request->folder,
-	        recorded ? "of what rank %d communicates, the other ends are in none of the "
-	                   "recordings, nor can they be filled in"
-	                 : "none of the recorded ranks can stand in for rank %d: its messages or "
-	                   "communicators would not fit",
+		recorded = recorded || searcher->composer->recorded.at[q]->step.rank == rank;
+	lk_fail(searcher->composer->err, LK_ERR_INPUT, searcher->composer->request->folder,
+	        recorded ? "the peers of rank %d's communication are in none of the recordings, and "
+	                   "cannot be inferred"
+	                 : "no recorded rank can represent rank %d: its messages or communicators "
+	                   "would not match",
 	        rank);
-	return lk_hint(searcher->c->err,
+	return lk_hint(searcher->composer->err,
 	               recorded ? "record its peers too, with the same --world"
 	                        : "record it too: --ranks ...,%d",
 	               rank);
 }
 
-static lk_status take_nearest(struct searcher *searcher) {
+static lk_status take_nearest_stand_ins(struct searcher *searcher) {
 	int32_t first = -1;
-	for (int32_t rank = searcher->c->world; rank-- > 0;) {
-		searcher->c->stand_in[rank] = nearest(searcher, rank);
-		if (searcher->c->stand_in[rank] == LK_NONE) first = rank;
+	for (int32_t rank = searcher->composer->world; rank-- > 0;) {
+		searcher->composer->stand_in[rank] = nearest_stand_in(searcher, rank);
+		if (searcher->composer->stand_in[rank] == LK_NONE) first = rank;
 	}
-	return first < 0 ? LK_OK : nobody(searcher, first);
+	return first < 0 ? LK_OK : fail_no_stand_in(searcher, first);
 }
 
 /* Whether the chosen ones have the other ends of all their messages. */
-static lk_status check_choice(struct searcher *searcher, bool *out) {
+static lk_status check_stand_in_choice(struct searcher *searcher, bool *out) {
 	*out = true;
-	for (int32_t rank = 0; rank < searcher->c->world && *out; rank++) {
-		uint32_t own = searcher->c->stand_in[rank];
+	for (int32_t rank = 0; rank < searcher->composer->world && *out; rank++) {
+		uint32_t own = searcher->composer->stand_in[rank];
 		for (size_t i = 0; i < searcher->doings[own].edges.count && *out; i++) {
 			const struct edge *edge = &searcher->doings[own].edges.at[i];
 			lk_job_member member;
-			LK_TRY(lk_compose_member(searcher->c, own, edge->group, rank, &member));
-			int32_t peer = member.at < 0 ? -1 : peer_of(searcher, own, edge, &member);
+			LK_TRY(lk_compose_member(searcher->composer, own, edge->group, rank, &member));
+			int32_t peer = member.at < 0 ? -1 : find_edge_peer(searcher, own, edge, &member);
 			*out = peer >= 0;
 			if (*out)
-				LK_TRY(answers_as(searcher, peer, searcher->c->stand_in[peer], rank, edge, out));
+				LK_TRY(has_other_end_as(searcher, peer, searcher->composer->stand_in[peer], rank,
+				                        edge, out));
 		}
 	}
 	return LK_OK;
 }
 
-static lk_status choose(struct searcher *searcher) {
+static lk_status choose_stand_ins(struct searcher *searcher) {
 	bool good;
-	searcher->c->stand_in = LK_ARRAY(&searcher->c->arena, uint32_t, searcher->c->world);
-	if (!searcher->c->stand_in) return lk_oom(searcher->c->err);
-	LK_TRY(take_nearest(searcher));
-	LK_TRY(check_choice(searcher, &good));
-	for (int32_t rank = 0; rank < searcher->c->world && !good; rank++) {
-		if (only(searcher, rank) != LK_NONE) continue;
-		uint32_t chosen = nearest(searcher, rank);
-		for (uint32_t q = 0; q < searcher->count; q++) *fit(searcher, rank, q) = q == chosen;
-		LK_TRY(leave_out(searcher));
-		LK_TRY(take_nearest(searcher));
-		LK_TRY(check_choice(searcher, &good));
+	searcher->composer->stand_in =
+		LK_ARRAY(&searcher->composer->arena, uint32_t, searcher->composer->world);
+	if (!searcher->composer->stand_in) return lk_oom(searcher->composer->err);
+	LK_TRY(take_nearest_stand_ins(searcher));
+	LK_TRY(check_stand_in_choice(searcher, &good));
+	for (int32_t rank = 0; rank < searcher->composer->world && !good; rank++) {
+		if (only_stand_in_of(searcher, rank) != LK_NONE) continue;
+		uint32_t chosen = nearest_stand_in(searcher, rank);
+		for (uint32_t q = 0; q < searcher->count; q++)
+			*stand_in_flag(searcher, rank, q) = q == chosen;
+		LK_TRY(eliminate_stand_ins(searcher));
+		LK_TRY(take_nearest_stand_ins(searcher));
+		LK_TRY(check_stand_in_choice(searcher, &good));
 	}
 	return LK_OK;
 }
 
-static lk_status search(struct searcher *searcher) {
-	LK_TRY(list_divisions(searcher->c));
-	for (uint32_t q = 0; q < searcher->count; q++) LK_TRY(add_doings(searcher, q));
-	for (int32_t rank = 0; rank < searcher->c->world; rank++) {
-		for (uint32_t q = 0; q < searcher->count; q++) *fit(searcher, rank, q) = true;
+static lk_status search_stand_ins(struct searcher *searcher) {
+	LK_TRY(list_recorded_divisions(searcher->composer));
+	for (uint32_t q = 0; q < searcher->count; q++) LK_TRY(collect_rank_duties(searcher, q));
+	for (int32_t rank = 0; rank < searcher->composer->world; rank++) {
+		for (uint32_t q = 0; q < searcher->count; q++) *stand_in_flag(searcher, rank, q) = true;
 		for (uint32_t q = 0; q < searcher->count; q++) {
-			if (searcher->c->recorded.at[q]->step.rank != rank) continue;
+			if (searcher->composer->recorded.at[q]->step.rank != rank) continue;
 			for (uint32_t other = 0; other < searcher->count; other++)
-				*fit(searcher, rank, other) = other == q;
+				*stand_in_flag(searcher, rank, other) = other == q;
 		}
 	}
-	LK_TRY(leave_out(searcher));
-	return choose(searcher);
+	LK_TRY(eliminate_stand_ins(searcher));
+	return choose_stand_ins(searcher);
 }
 
 lk_status lk_compose_stand_in(lk_composer *composer) {
 	struct searcher *searcher = calloc(1, sizeof *searcher);
 	if (!searcher) return lk_oom(composer->err);
-	searcher->c = composer, searcher->count = (uint32_t)composer->recorded.count;
+	searcher->composer = composer;
+	searcher->count = (uint32_t)composer->recorded.count;
 	searcher->doings = calloc(searcher->count + 1, sizeof *searcher->doings);
 	searcher->fits = calloc((size_t)composer->world * searcher->count + 1, sizeof *searcher->fits);
 	lk_status status =
-		searcher->doings && searcher->fits ? search(searcher) : lk_oom(composer->err);
+		searcher->doings && searcher->fits ? search_stand_ins(searcher) : lk_oom(composer->err);
 	for (uint32_t q = 0; searcher->doings && q < searcher->count; q++) {
 		lk_vec_free(&searcher->doings[q].edges);
 		lk_vec_free(&searcher->doings[q].duties);

@@ -6,16 +6,19 @@
 #include "compose/compose.h"
 #include "cost/collective/collective.h"
 
-static int node_of(const lk_composer *composer, int32_t rank) {
+static int node_of_rank(const lk_composer *composer, int32_t rank) {
+	LK_ASSERT(composer->ranks_per_node > 0 && rank >= 0 && rank < composer->world);
 	return rank / composer->ranks_per_node;
 }
 
 /* A group as the network sees it: nodes that it touches, and how many of its kind leave a node at
  * the same time, for which all ranks of a node are taken to do alike. */
-static lk_group_shape shape_of(const lk_composer *composer, const int32_t *ranks, int32_t size) {
-	int nodes = 0, low = node_of(composer, ranks[0]), high = low, last = -1;
+static lk_group_shape group_shape_of(const lk_composer *composer, const int32_t *ranks,
+                                     int32_t size) {
+	LK_ASSERT(size > 0);
+	int nodes = 0, low = node_of_rank(composer, ranks[0]), high = low, last = -1;
 	for (int32_t i = 0; i < size; i++) {
-		int node = node_of(composer, ranks[i]);
+		int node = node_of_rank(composer, ranks[i]);
 		nodes += node != last; /* lists are runs by node, nearly always; else too many are counted,
 		                          at most the ranks */
 		last = node;
@@ -33,7 +36,7 @@ static lk_group_shape shape_of(const lk_composer *composer, const int32_t *ranks
 	                        .oversubscription = composer->cluster.oversubscription};
 }
 
-static lk_coll_kind kind_of(unsigned what) {
+static lk_coll_kind collective_kind_of(unsigned what) {
 	switch (what) {
 	case LK_WHAT_REDUCE: return LK_COLL_REDUCE;
 	case LK_WHAT_BROADCAST: return LK_COLL_BROADCAST;
@@ -48,39 +51,42 @@ static lk_coll_kind kind_of(unsigned what) {
 	}
 }
 
-double lk_compose_collective_s(const lk_composer *composer, const lk_posed_item *item,
-                               const int32_t *ranks, int32_t size, bool behind) {
+double lk_compose_collective_s(const lk_composer *composer, const lk_emulated_item *item,
+                               const int32_t *ranks, int32_t size, bool after_another) {
 	/* a barrier, and what moves no bytes, is an all-reduce of nothing */
 	double bytes = item->bytes > 0 ? (double)item->bytes : 1;
 	if (size < 2) return 0;
-	lk_group_shape shape = shape_of(composer, ranks, size);
-	return lk_host_collective_measured(&composer->messages, kind_of(item->what), &shape, bytes,
-	                                   behind)
+	lk_group_shape shape = group_shape_of(composer, ranks, size);
+	return lk_host_collective_measured(&composer->messages, collective_kind_of(item->what), &shape,
+	                                   bytes, after_another)
 	    .seconds;
 }
 
 double lk_compose_message_s(const lk_composer *composer, int32_t from, int32_t to, double bytes) {
+	LK_ASSERT(from != to && bytes >= 0);
 	int32_t pair[2] = {from, to};
-	lk_group_shape shape = shape_of(composer, pair, 2);
+	lk_group_shape shape = group_shape_of(composer, pair, 2);
 	shape.sharing = 1;
 	return lk_host_collective_measured(&composer->messages, LK_COLL_SENDRECV, &shape,
 	                                   fmax(bytes, 1), false)
 	    .seconds;
 }
 
-double lk_compose_nccl_s(const lk_composer *composer, const lk_posed_item *item,
+double lk_compose_nccl_s(const lk_composer *composer, const lk_emulated_item *item,
                          const int32_t *ranks, int32_t size) {
 	if (size < 2) return 0;
-	lk_group_shape shape = shape_of(composer, ranks, size);
-	return lk_collective_cost(kind_of(item->what), &shape, fmax((double)item->bytes, 1)).seconds;
+	lk_group_shape shape = group_shape_of(composer, ranks, size);
+	return lk_collective_cost(collective_kind_of(item->what), &shape, fmax((double)item->bytes, 1))
+	    .seconds;
 }
 
 /* All ranks of a node are taken to send at the same time, as everywhere where GPUs' messages are
  * priced. */
 double lk_compose_nccl_message_s(const lk_composer *composer, int32_t from, int32_t to,
                                  double bytes) {
+	LK_ASSERT(from != to && bytes >= 0);
 	int32_t pair[2] = {from < to ? from : to, from < to ? to : from};
-	lk_group_shape shape = shape_of(composer, pair, 2);
+	lk_group_shape shape = group_shape_of(composer, pair, 2);
 	return lk_p2p_cost(shape.node, shape.nodes < 2, shape.sharing, shape.oversubscription,
 	                   fmax(bytes, 1))
 	    .seconds;

@@ -7,24 +7,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool is_work(const lk_record_entry *entry) {
+static bool is_device_work(const lk_record_entry *entry) {
 	return entry->device.what <= LK_DEVICE_SET;
 }
 
-static bool awaits_event(const lk_record_entry *entry) {
+static bool waits_for_event(const lk_record_entry *entry) {
 	return entry->device.what == LK_DEVICE_STREAM_WAITS ||
 	       entry->device.what == LK_DEVICE_WAIT_EVENT;
 }
 
 /* ---- by serial ---- */
 
-static int by_serial(const void *a, const void *b) {
-	const lk_posed_work *x = a, *y = b;
+static int compare_work_serials(const void *a, const void *b) {
+	const lk_emulated_work *x = a, *y = b;
 	if (x->serial != y->serial) return x->serial < y->serial ? -1 : 1;
 	return x->call < y->call ? -1 : x->call > y->call;
 }
 
-static const lk_posed_work *find(const lk_posed_device *device, uint64_t serial) {
+static const lk_emulated_work *find_emulated_work(const lk_emulated_device *device,
+                                                  uint64_t serial) {
 	size_t low = 0, high = device->at.count;
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
@@ -37,41 +38,44 @@ static const lk_posed_work *find(const lk_posed_device *device, uint64_t serial)
 }
 
 /* What one record says of its serial; false: nothing. */
-static bool part_of(const lk_recorded_run *run, uint32_t i, lk_posed_work *out) {
+static bool measured_part_of(const lk_recorded_run *run, uint32_t i, lk_emulated_work *out) {
 	const lk_record_entry *entry = &run->calls.at[i].record;
 	if (run->calls.at[i].process || !entry->device.serial) return false;
-	*out = (lk_posed_work){.serial = entry->device.serial, .call = LK_NONE, .ns = NAN};
-	if (entry->kind == LK_RECORD_DEVICE_WORK && is_work(entry)) {
+	*out = (lk_emulated_work){.serial = entry->device.serial, .call = LK_NONE, .ns = NAN};
+	if (entry->kind == LK_RECORD_DEVICE_WORK && is_device_work(entry)) {
 		const lk_recorded_name *name =
 			entry->device.call ? lk_recorded_find(&run->names, 0, entry->device.call) : NULL;
-		out->ns = (double)(entry->end_ns - entry->start_ns), out->name = name ? name->name : 0;
+		out->ns = (double)(entry->end_ns - entry->start_ns);
+		out->name = name ? name->name : 0;
 		return true;
 	}
 	if (entry->kind != LK_RECORD_DEVICE_CALL) return false;
-	if (is_work(entry) || entry->device.what == LK_DEVICE_RECORD) return out->call = i, true;
-	return out->waited = awaits_event(entry);
+	if (is_device_work(entry) || entry->device.what == LK_DEVICE_RECORD) return out->call = i, true;
+	return out->waited = waits_for_event(entry);
 }
 
-static void add(lk_posed_work *to, const lk_posed_work *part) {
+static void add_emulated_work(lk_emulated_work *to, const lk_emulated_work *part) {
+	LK_ASSERT(to->serial == part->serial);
 	to->waited = to->waited || part->waited;
 	if (!to->name) to->name = part->name;
 	if (!isnan(part->ns)) to->ns = isnan(to->ns) ? part->ns : to->ns + part->ns;
 }
 
-lk_status lk_posed_device_read(const lk_recorded_run *run, lk_posed_device *out, lk_error *err) {
-	lk_posed_work part;
+lk_status lk_emulated_device_read(const lk_recorded_run *run, lk_emulated_device *out,
+                                  lk_error *err) {
+	lk_emulated_work part;
 	size_t count = 0;
 	for (uint32_t i = 0; i < run->calls.count; i++) {
 		uint16_t kind = run->calls.at[i].record.kind;
 		if (kind != LK_RECORD_DEVICE_CALL && kind != LK_RECORD_DEVICE_WORK) continue;
-		if (!part_of(run, i, &part)) continue;
+		if (!measured_part_of(run, i, &part)) continue;
 		if (!lk_push(&out->at)) return lk_oom(err);
 		*lk_last(&out->at) = part;
 	}
-	if (out->at.count) qsort(out->at.at, out->at.count, sizeof *out->at.at, by_serial);
+	if (out->at.count) qsort(out->at.at, out->at.count, sizeof *out->at.at, compare_work_serials);
 	for (size_t i = 0; i < out->at.count; i++) {
 		if (count && out->at.at[count - 1].serial == out->at.at[i].serial)
-			add(&out->at.at[count - 1], &out->at.at[i]);
+			add_emulated_work(&out->at.at[count - 1], &out->at.at[i]);
 		else out->at.at[count++] = out->at.at[i];
 	}
 	out->at.count = count;
@@ -80,10 +84,12 @@ lk_status lk_posed_device_read(const lk_recorded_run *run, lk_posed_device *out,
 
 /* ---- calls ---- */
 
-bool lk_posed_device_item(const lk_posed_device *device, const lk_recorded_run *run, uint32_t i) {
+bool lk_emulated_device_item(const lk_emulated_device *device, const lk_recorded_run *run,
+                             uint32_t i) {
+	LK_ASSERT(i < run->calls.count);
 	const lk_record_entry *entry = &run->calls.at[i].record;
 	if (run->calls.at[i].process || entry->kind != LK_RECORD_DEVICE_CALL) return false;
-	const lk_posed_work *work = find(device, entry->device.serial);
+	const lk_emulated_work *work = find_emulated_work(device, entry->device.serial);
 	switch (entry->device.what) {
 	case LK_DEVICE_KERNEL:
 	case LK_DEVICE_COPY:
@@ -97,7 +103,8 @@ bool lk_posed_device_item(const lk_posed_device *device, const lk_recorded_run *
 	}
 }
 
-bool lk_posed_device_waits(const lk_recorded_run *run, uint32_t i) {
+bool lk_emulated_device_waits(const lk_recorded_run *run, uint32_t i) {
+	LK_ASSERT(i < run->calls.count);
 	const lk_record_entry *entry = &run->calls.at[i].record;
 	if (entry->kind != LK_RECORD_DEVICE_CALL) return false;
 	if (entry->device.what == LK_DEVICE_COPY) { /* cudaMemcpy, of all threads or of each */
@@ -109,24 +116,25 @@ bool lk_posed_device_waits(const lk_recorded_run *run, uint32_t i) {
 	       entry->device.what == LK_DEVICE_WAIT_EVENT || entry->device.what == LK_DEVICE_WAIT_ALL;
 }
 
-uint32_t lk_posed_device_awaited(const lk_posed_device *device, const lk_recorded_run *run,
-                                 uint32_t i) {
+uint32_t lk_emulated_device_awaited(const lk_emulated_device *device, const lk_recorded_run *run,
+                                    uint32_t i) {
 	const lk_record_entry *entry = &run->calls.at[i].record;
-	const lk_posed_work *work = entry->kind == LK_RECORD_DEVICE_CALL && awaits_event(entry)
-	                                ? find(device, entry->device.serial)
-	                                : NULL;
+	const lk_emulated_work *work = entry->kind == LK_RECORD_DEVICE_CALL && waits_for_event(entry)
+	                                   ? find_emulated_work(device, entry->device.serial)
+	                                   : NULL;
 	bool event =
 		work && work->call < i && run->calls.at[work->call].record.device.what == LK_DEVICE_RECORD;
 	return event ? work->call : LK_NONE;
 }
 
-double lk_posed_device_work_ns(const lk_posed_device *device, const lk_record_entry *entry) {
-	if (entry->kind != LK_RECORD_DEVICE_CALL || !is_work(entry)) return 0;
-	const lk_posed_work *work = find(device, entry->device.serial);
+double lk_emulated_device_work_ns(const lk_emulated_device *device, const lk_record_entry *entry) {
+	if (entry->kind != LK_RECORD_DEVICE_CALL || !is_device_work(entry)) return 0;
+	const lk_emulated_work *work = find_emulated_work(device, entry->device.serial);
 	return work ? work->ns : NAN;
 }
 
-uint32_t lk_posed_device_name(const lk_posed_device *device, const lk_record_entry *entry) {
-	const lk_posed_work *work = is_work(entry) ? find(device, entry->device.serial) : NULL;
+uint32_t lk_emulated_device_name(const lk_emulated_device *device, const lk_record_entry *entry) {
+	const lk_emulated_work *work =
+		is_device_work(entry) ? find_emulated_work(device, entry->device.serial) : NULL;
 	return work ? work->name : 0;
 }

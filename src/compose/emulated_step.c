@@ -19,16 +19,16 @@ enum {
 
 struct reader {
 	const lk_recorded_run *run;
-	lk_posed_step *out;
+	lk_emulated_step *out;
 	lk_recorded_steps steps;
 	LK_VEC(uint32_t) call;           /* of the step that is looked at: calls of the run */
-	LK_VEC(double) own, files, work; /* beside them: work before each; on its stream */
-	lk_posed_device device;
+	LK_VEC(double) own, files, work; /* of each: own work before it, files, work on its stream */
+	lk_emulated_device device;
 	uint32_t *item_of; /* [calls of the run] its place among `call` */
 	lk_error *err;
 };
 
-static lk_status bad(const struct reader *reader, const char *what, const char *hint) {
+static lk_status fail_recording(const struct reader *reader, const char *what, const char *hint) {
 	lk_fail(reader->err, LK_ERR_INPUT, reader->run->path, "%s", what);
 	return hint ? lk_hint(reader->err, "%s", hint) : LK_ERR_INPUT;
 }
@@ -36,7 +36,8 @@ static lk_status bad(const struct reader *reader, const char *what, const char *
 /* ---- communicators ---- */
 
 /* "[0, 1, 2]", of large ones also first:last:stride. */
-static bool read_ranks(const char *text, int32_t world, int32_t size, int32_t *out) {
+static bool read_rank_list(const char *text, int32_t world, int32_t size, int32_t *out) {
+	LK_ASSERT(world > 0 && size > 0 && size <= world);
 	int32_t count = 0;
 	for (const char *at = text + (*text == '['); *at && *at != ']';) {
 		char *end;
@@ -55,48 +56,50 @@ static bool read_ranks(const char *text, int32_t world, int32_t size, int32_t *o
 	return count == size;
 }
 
-static bool same_ranks(const lk_posed_group *a, const lk_posed_group *b) {
+static bool have_same_ranks(const lk_emulated_group *a, const lk_emulated_group *b) {
+	LK_ASSERT(a->size > 0 && b->size > 0);
 	return a->size == b->size &&
 	       memcmp(a->ranks, b->ranks, (size_t)a->size * sizeof *a->ranks) == 0;
 }
 
-static lk_status add_group(struct reader *reader, const lk_recorded_name *name) {
-	lk_posed_step *out = reader->out;
+static lk_status add_emulated_group(struct reader *reader, const lk_recorded_name *name) {
+	lk_emulated_step *out = reader->out;
 	if (name->size < 1 || name->size > out->world || !lk_push(&out->groups))
 		return name->size < 1 || name->size > out->world
-		           ? bad(reader, "has a communicator of an impossible size", NULL)
+		           ? fail_recording(reader, "has a communicator of an impossible size", NULL)
 		           : lk_oom(reader->err);
-	lk_posed_group *group = lk_last(&out->groups);
-	*group = (lk_posed_group){.number = (uint32_t)name->key,
-	                          .own = name->rank,
-	                          .division = name->division,
-	                          .size = name->size,
-	                          .ranks = LK_ARRAY(&out->arena, int32_t, name->size)};
+	lk_emulated_group *group = lk_last(&out->groups);
+	*group = (lk_emulated_group){.number = (uint32_t)name->key,
+	                             .own = name->rank,
+	                             .division = name->division,
+	                             .size = name->size,
+	                             .ranks = LK_ARRAY(&out->arena, int32_t, name->size)};
 	if (!group->ranks) return lk_oom(reader->err);
-	/* NCCL's tell no division: each is one of its own */
+	/* those of NCCL have no division: each is one of its own */
 	if (!group->division)
 		group->division = lk_hash64((uint64_t)(uint32_t)out->rank << 32 | group->number) | 1;
-	if (!read_ranks(lk_intern_text(reader->run->texts, name->name), out->world, group->size,
-	                group->ranks))
-		return bad(reader, "has a communicator whose ranks are not all told",
-		           group->number >= FIRST_OF_NCCL
-		               ? "record --splits says which ranks of the world are in a part"
-		               : NULL);
+	if (!read_rank_list(lk_intern_text(reader->run->texts, name->name), out->world, group->size,
+	                    group->ranks))
+		return fail_recording(reader, "has a communicator whose ranks are not all known",
+		                      group->number >= FIRST_OF_NCCL
+		                          ? "give the ranks of each part with record --splits"
+		                          : NULL);
 	if (group->own >= group->size || (group->own >= 0 && group->ranks[group->own] != out->rank))
-		return bad(reader, "has a communicator whose ranks do not fit its own", NULL);
+		return fail_recording(reader, "has a communicator whose ranks do not include its own",
+		                      NULL);
 	for (size_t i = 0; group->own >= 0 && i + 1 < out->groups.count; i++)
-		group->again += out->groups.at[i].own >= 0 && same_ranks(&out->groups.at[i], group);
+		group->again += out->groups.at[i].own >= 0 && have_same_ranks(&out->groups.at[i], group);
 	return LK_OK;
 }
 
-static lk_status add_groups(struct reader *reader) {
+static lk_status add_emulated_groups(struct reader *reader) {
 	for (size_t i = 0; i < reader->run->groups.count; i++)
 		if (reader->run->groups.at[i].key >> 32 == 0)
-			LK_TRY(add_group(reader, &reader->run->groups.at[i]));
+			LK_TRY(add_emulated_group(reader, &reader->run->groups.at[i]));
 	return LK_OK;
 }
 
-static uint32_t group_of(const lk_posed_step *step, uint32_t number) {
+static uint32_t find_emulated_group(const lk_emulated_step *step, uint32_t number) {
 	for (uint32_t i = 0; i < step->groups.count; i++)
 		if (step->groups.at[i].number == number && step->groups.at[i].own >= 0) return i;
 	return LK_NONE;
@@ -105,7 +108,7 @@ static uint32_t group_of(const lk_posed_step *step, uint32_t number) {
 /* ---- one step ---- */
 
 /* Of MPI what the main thread does; what is put on streams may come from any. */
-static bool communicates(const lk_recorded_run *run, const lk_recorded_call *call) {
+static bool is_step_communication(const lk_recorded_run *run, const lk_recorded_call *call) {
 	const lk_record_entry *record = &call->record;
 	if (call->process || record->kind != LK_RECORD_COMM) return false;
 	if (record->comm.part == LK_PART_ENQUEUE) return record->comm.what != LK_WHAT_OTHER;
@@ -116,17 +119,17 @@ static bool communicates(const lk_recorded_run *run, const lk_recorded_call *cal
 	       record->comm.part == LK_PART_START;
 }
 
-static bool is_file(const lk_recorded_run *run, const lk_recorded_call *call) {
+static bool is_main_file_call(const lk_recorded_run *run, const lk_recorded_call *call) {
 	return !call->process && call->record.thread == run->main_thread &&
 	       call->record.kind >= LK_RECORD_OPEN && call->record.kind <= LK_RECORD_CLOSE;
 }
 
-static double file_ns(const lk_record_entry *record) {
+static double file_call_ns(const lk_record_entry *record) {
 	bool moves = record->kind == LK_RECORD_READ || record->kind == LK_RECORD_WRITE;
 	return (double)(moves ? record->io.busy_ns : record->end_ns - record->start_ns);
 }
 
-static size_t first_from(const lk_recorded_run *run, int64_t ns) {
+static size_t find_first_call_from(const lk_recorded_run *run, int64_t ns) {
 	size_t low = 0, high = run->calls.count;
 	while (low < high) {
 		size_t middle = (low + high) / 2;
@@ -138,9 +141,10 @@ static size_t first_from(const lk_recorded_run *run, int64_t ns) {
 
 /* Puts call `i` among those of the step. What it put on a stream begins when it was called: the
  * time in it is own work before what follows. */
-static lk_status add_call(struct reader *reader, uint32_t i, double *files, int64_t *since) {
+static lk_status add_step_call(struct reader *reader, uint32_t i, double *files, int64_t *since) {
 	const lk_record_entry *record = &reader->run->calls.at[i].record;
-	bool goes_on = record->kind == LK_RECORD_DEVICE_CALL && !lk_posed_device_waits(reader->run, i);
+	bool goes_on =
+		record->kind == LK_RECORD_DEVICE_CALL && !lk_emulated_device_waits(reader->run, i);
 	int64_t until = goes_on ? record->start_ns : record->end_ns;
 	if (!lk_push(&reader->call) || !lk_push(&reader->own) || !lk_push(&reader->files) ||
 	    !lk_push(&reader->work))
@@ -149,40 +153,43 @@ static lk_status add_call(struct reader *reader, uint32_t i, double *files, int6
 	*lk_last(&reader->call) = i;
 	*lk_last(&reader->own) = fmax(0, (double)(record->start_ns - *since) - *files);
 	*lk_last(&reader->files) = *files;
-	*lk_last(&reader->work) = lk_posed_device_work_ns(&reader->device, record);
+	*lk_last(&reader->work) = lk_emulated_device_work_ns(&reader->device, record);
 	*files = 0;
 	if (until > *since) *since = until;
 	return LK_OK;
 }
 
-/* The calls of step `s`, and the own work and files before each. What comes behind the last call is
- * the next step's. */
-static lk_status walk(struct reader *reader, size_t s) {
+/* The calls of step `s`, and the own work and files before each. What follows the last call belongs
+ * to the next step. */
+static lk_status collect_step_calls(struct reader *reader, size_t s) {
+	LK_ASSERT(s + 1 < reader->steps.begin.count);
 	const lk_recorded_run *run = reader->run;
 	int64_t from = reader->steps.begin.at[s], to = reader->steps.begin.at[s + 1], since = from;
 	double files = 0;
 	reader->call.count = reader->own.count = reader->files.count = reader->work.count = 0;
-	for (size_t i = first_from(run, from);
+	for (size_t i = find_first_call_from(run, from);
 	     i < run->calls.count && run->calls.at[i].record.start_ns < to; i++) {
 		const lk_recorded_call *call = &run->calls.at[i];
-		if (is_file(run, call)) files += file_ns(&call->record);
-		if (communicates(run, call) || lk_posed_device_item(&reader->device, run, (uint32_t)i))
-			LK_TRY(add_call(reader, (uint32_t)i, &files, &since));
+		if (is_main_file_call(run, call)) files += file_call_ns(&call->record);
+		if (is_step_communication(run, call) ||
+		    lk_emulated_device_item(&reader->device, run, (uint32_t)i))
+			LK_TRY(add_step_call(reader, (uint32_t)i, &files, &since));
 	}
 	return LK_OK;
 }
 
 /* How many items before item `i` the call is that it waits for; 0 none of this step. */
-static uint64_t distance(const struct reader *reader, size_t i) {
+static uint64_t items_since_awaited(const struct reader *reader, size_t i) {
+	LK_ASSERT(i < reader->call.count);
 	uint32_t call = reader->call.at[i], of = reader->run->calls.at[call].done;
 	if (reader->run->calls.at[call].record.kind == LK_RECORD_DEVICE_CALL)
-		of = lk_posed_device_awaited(&reader->device, reader->run, call);
+		of = lk_emulated_device_awaited(&reader->device, reader->run, call);
 	bool here = of != LK_NONE && of >= reader->call.at[0] && of < call && reader->item_of[of] < i &&
 	            reader->call.at[reader->item_of[of]] == of;
 	return here ? i - reader->item_of[of] : 0;
 }
 
-static uint64_t hash_of(const struct reader *reader) {
+static uint64_t hash_step_sequence(const struct reader *reader) {
 	uint64_t hash = reader->call.count;
 	for (size_t i = 0; i < reader->call.count; i++) {
 		const lk_record_entry *entry = &reader->run->calls.at[reader->call.at[i]].record;
@@ -190,12 +197,13 @@ static uint64_t hash_of(const struct reader *reader) {
 			hash =
 				lk_hash64(hash ^ ((uint64_t)entry->device.what << 40 |
 			                      (uint64_t)entry->device.direction << 32 | entry->device.stream));
-			hash = lk_hash64(hash ^ distance(reader, i));
+			hash = lk_hash64(hash ^ items_since_awaited(reader, i));
 			continue;
 		}
 		hash = lk_hash64(hash ^ ((uint64_t)entry->comm.part << 56 |
 		                         (uint64_t)entry->comm.what << 48 | entry->object));
-		if (entry->comm.part == LK_PART_DONE) hash = lk_hash64(hash ^ distance(reader, i));
+		if (entry->comm.part == LK_PART_DONE)
+			hash = lk_hash64(hash ^ items_since_awaited(reader, i));
 		else
 			hash =
 				lk_hash64(lk_hash64(hash ^ (uint64_t)entry->bytes) ^
@@ -206,78 +214,86 @@ static uint64_t hash_of(const struct reader *reader) {
 
 /* ---- the usual one ---- */
 
-static int by_value(const void *a, const void *b) {
+static int compare_hashes(const void *a, const void *b) {
 	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
 	return x < y ? -1 : x > y;
 }
 
 /* The sequence that most steps have; 0 is that of none. */
-static lk_status find_usual(struct reader *reader, uint64_t *hash, uint64_t *usual) {
+static lk_status find_commonest_sequence(struct reader *reader, uint64_t *hash, uint64_t *usual) {
 	size_t count = reader->steps.begin.count - 1, most = 0, same = 0;
 	uint64_t *sorted = LK_ARRAY(&reader->out->arena, uint64_t, count);
 	if (!sorted) return lk_oom(reader->err);
 	for (size_t s = 0; s < count; s++) {
-		LK_TRY(walk(reader, s));
-		sorted[s] = hash[s] = reader->call.count ? hash_of(reader) : 0;
+		LK_TRY(collect_step_calls(reader, s));
+		sorted[s] = hash[s] = reader->call.count ? hash_step_sequence(reader) : 0;
 	}
-	qsort(sorted, count, sizeof *sorted, by_value);
+	qsort(sorted, count, sizeof *sorted, compare_hashes);
 	for (size_t s = 0; s < count; s++) {
 		same = s && sorted[s] == sorted[s - 1] ? same + 1 : 1;
-		if (sorted[s] && same > most) most = same, *usual = sorted[s];
+		if (sorted[s] && same > most) {
+			most = same;
+			*usual = sorted[s];
+		}
 	}
-	reader->out->steps = (uint32_t)count, reader->out->unlike = (uint32_t)(count - most);
+	reader->out->steps = (uint32_t)count;
+	reader->out->unlike = (uint32_t)(count - most);
 	if (most < FEWEST_STEPS)
-		return bad(reader, "no two of its steps communicate alike",
-		           "record more steps, or name a --step-marker");
+		return fail_recording(reader, "no two of its steps have the same communication",
+		                      "record more steps, or give a --step-marker");
 	return LK_OK;
 }
 
-static lk_status add_comm_item(struct reader *reader, size_t i, lk_posed_item *item) {
+static lk_status add_comm_item(struct reader *reader, size_t i, lk_emulated_item *item) {
+	LK_ASSERT(i < reader->call.count);
 	const lk_record_entry *entry = &reader->run->calls.at[reader->call.at[i]].record;
-	uint64_t back = distance(reader, i);
+	uint64_t back = items_since_awaited(reader, i);
 	bool done = entry->comm.part == LK_PART_DONE, enqueued = entry->comm.part == LK_PART_ENQUEUE;
 	const lk_recorded_name *name = lk_recorded_find(&reader->run->names, 0, entry->comm.call);
-	*item = (lk_posed_item){.part = entry->comm.part,
-	                        .what = entry->comm.what,
-	                        .element_bytes = entry->comm.element_bytes,
-	                        .group = group_of(reader->out, entry->object),
-	                        .name = name ? name->name : 0,
-	                        .peer = entry->comm.peer,
-	                        .from = (int32_t)entry->comm.from,
-	                        .tag = enqueued ? 0 : entry->comm.tag,
-	                        .bytes = entry->bytes,
-	                        .begun = LK_NONE};
+	*item = (lk_emulated_item){.part = entry->comm.part,
+	                           .what = entry->comm.what,
+	                           .element_bytes = entry->comm.element_bytes,
+	                           .group = find_emulated_group(reader->out, entry->object),
+	                           .name = name ? name->name : 0,
+	                           .peer = entry->comm.peer,
+	                           .from = (int32_t)entry->comm.from,
+	                           .tag = enqueued ? 0 : entry->comm.tag,
+	                           .bytes = entry->bytes,
+	                           .begun = LK_NONE};
 	if (enqueued && entry->comm.tag > 0) item->stream = (uint32_t)entry->comm.tag;
 	if (!done && item->group == LK_NONE)
-		return bad(reader, "communicates in a communicator that it does not describe", NULL);
+		return fail_recording(reader, "communicates in a communicator that it does not describe",
+		                      NULL);
 	if (done && back) item->begun = (uint32_t)(i - back);
 	return LK_OK;
 }
 
-static void add_device_item(struct reader *reader, size_t i, lk_posed_item *item) {
+static void add_device_item(struct reader *reader, size_t i, lk_emulated_item *item) {
+	LK_ASSERT(i < reader->call.count);
 	uint32_t call = reader->call.at[i],
-			 awaited = lk_posed_device_awaited(&reader->device, reader->run, call);
+			 awaited = lk_emulated_device_awaited(&reader->device, reader->run, call);
 	const lk_record_entry *entry = &reader->run->calls.at[call].record;
-	uint64_t back = distance(reader, i);
-	*item = (lk_posed_item){.device = (uint8_t)(1 + entry->device.what),
-	                        .direction = entry->device.direction,
-	                        .stream = entry->device.stream,
-	                        .name = lk_posed_device_name(&reader->device, entry),
-	                        .group = LK_NONE,
-	                        .bytes = entry->bytes,
-	                        .waits = lk_posed_device_waits(reader->run, call),
-	                        .begun = back ? (uint32_t)(i - back) : LK_NONE};
+	uint64_t back = items_since_awaited(reader, i);
+	*item = (lk_emulated_item){.device = true,
+	                           .what = entry->device.what,
+	                           .direction = entry->device.direction,
+	                           .stream = entry->device.stream,
+	                           .name = lk_emulated_device_name(&reader->device, entry),
+	                           .group = LK_NONE,
+	                           .bytes = entry->bytes,
+	                           .waits = lk_emulated_device_waits(reader->run, call),
+	                           .begun = back ? (uint32_t)(i - back) : LK_NONE};
 	if (awaited != LK_NONE) item->on = reader->run->calls.at[awaited].record.device.stream;
 }
 
 /* Calls of a group reach their stream together. */
-static void join_groups(struct reader *reader) {
+static void join_nccl_groups(struct reader *reader) {
 	for (size_t i = reader->call.count; i-- > 0;) {
-		lk_posed_item *item = &reader->out->items.at[i];
+		lk_emulated_item *item = &reader->out->items.at[i];
 		const lk_record_entry *entry = &reader->run->calls.at[reader->call.at[i]].record;
 		if (item->device || item->part != LK_PART_ENQUEUE || item->members) continue;
 		for (size_t k = i + 1; k-- > 0 && i - k < MOST_APART;) {
-			lk_posed_item *other = &reader->out->items.at[k];
+			lk_emulated_item *other = &reader->out->items.at[k];
 			const lk_record_entry *record_entry = &reader->run->calls.at[reader->call.at[k]].record;
 			bool enqueued = !other->device && other->part == LK_PART_ENQUEUE;
 			if (k != i && enqueued && other->stream == item->stream &&
@@ -286,17 +302,18 @@ static void join_groups(struct reader *reader) {
 			if (k != i && (!enqueued || !entry->comm.request ||
 			               record_entry->comm.request != entry->comm.request))
 				continue;
-			other->last = (uint32_t)i, other->members = 1;
+			other->last = (uint32_t)i;
+			other->members = 1;
 			if (k != i) item->members++;
 		}
 	}
 	for (size_t i = 0; i < reader->call.count; i++) {
-		lk_posed_item *item = &reader->out->items.at[i];
+		lk_emulated_item *item = &reader->out->items.at[i];
 		if (item->members) item->members = reader->out->items.at[item->last].members;
 	}
 }
 
-static lk_status add_items(struct reader *reader) {
+static lk_status add_step_items(struct reader *reader) {
 	for (size_t i = 0; i < reader->call.count; i++) {
 		if (!lk_push(&reader->out->items)) return lk_oom(reader->err);
 		bool device =
@@ -304,7 +321,7 @@ static lk_status add_items(struct reader *reader) {
 		if (device) add_device_item(reader, i, lk_last(&reader->out->items));
 		else LK_TRY(add_comm_item(reader, i, lk_last(&reader->out->items)));
 	}
-	join_groups(reader);
+	join_nccl_groups(reader);
 	return LK_OK;
 }
 
@@ -316,7 +333,7 @@ struct times {
 	double *own, *files, *work, *whole, *device; /* the last two of whole steps */
 };
 
-static bool new_times(struct times *times, size_t items, size_t count) {
+static bool allocate_step_times(struct times *times, size_t items, size_t count) {
 	size_t room = items * count + 1;
 	*times = (struct times){count,
 	                        calloc(room, sizeof(double)),
@@ -327,82 +344,88 @@ static bool new_times(struct times *times, size_t items, size_t count) {
 	return times->own && times->files && times->work && times->whole && times->device;
 }
 
-static void free_times(struct times *times) {
-	free(times->own), free(times->files), free(times->work), free(times->whole),
-		free(times->device);
+static void free_step_times(struct times *times) {
+	free(times->own);
+	free(times->files);
+	free(times->work);
+	free(times->whole);
+	free(times->device);
 }
 
 /* Of what was timed; NAN where nothing was. */
-static double usual_work(double *work, size_t count) {
+static double median_known_work(double *work, size_t count) {
 	size_t known = 0;
 	for (size_t i = 0; i < count; i++)
 		if (!isnan(work[i])) work[known++] = work[i];
 	return known ? lk_median(work, known) : NAN;
 }
 
-static void take_item(lk_posed_step *out, size_t i, struct times *times) {
-	lk_posed_item *item = &out->items.at[i];
+static void set_item_times(lk_emulated_step *out, size_t i, struct times *times) {
+	LK_ASSERT(i < out->items.count && times->count > 0);
+	lk_emulated_item *item = &out->items.at[i];
 	double *own = times->own + i * times->count;
-	item->own_ns = lk_median(own, times->count),
+	item->own_ns = lk_median(own, times->count);
 	item->files_ns = lk_median(times->files + i * times->count, times->count);
-	item->low_ns = lk_quantile(own, times->count, 0.1),
+	item->low_ns = lk_quantile(own, times->count, 0.1);
 	item->high_ns = lk_quantile(own, times->count, 0.9);
-	item->work_ns = usual_work(times->work + i * times->count, times->count);
+	item->work_ns = median_known_work(times->work + i * times->count, times->count);
 	out->step_ns += item->own_ns + item->files_ns;
 	if (isnan(item->work_ns)) out->untimed++;
 	else out->device_ns += item->work_ns;
 }
 
 /* Work before item `i`, and on its stream, in every usual step. */
-static lk_status take_times(struct reader *reader, const uint64_t *hash, uint64_t usual) {
+static lk_status fill_item_times(struct reader *reader, const uint64_t *hash, uint64_t usual) {
 	size_t items = reader->out->items.count, at = 0;
 	struct times t;
-	lk_status status = new_times(&t, items, reader->out->steps - reader->out->unlike)
+	lk_status status = allocate_step_times(&t, items, reader->out->steps - reader->out->unlike)
 	                       ? LK_OK
 	                       : lk_oom(reader->err);
 	for (size_t s = 0; status == LK_OK && s < reader->out->steps; s++) {
 		if (hash[s] != usual) continue;
-		status = walk(reader, s);
+		status = collect_step_calls(reader, s);
 		for (size_t i = 0; status == LK_OK && i < items; i++) {
 			size_t place = i * t.count + at;
-			t.own[place] = reader->own.at[i], t.files[place] = reader->files.at[i],
+			t.own[place] = reader->own.at[i];
+			t.files[place] = reader->files.at[i];
 			t.work[place] = reader->work.at[i];
 			t.whole[at] += reader->own.at[i] + reader->files.at[i];
 			t.device[at] += isnan(reader->work.at[i]) ? 0 : reader->work.at[i];
 		}
 		at++;
 	}
-	for (size_t i = 0; status == LK_OK && i < items; i++) take_item(reader->out, i, &t);
+	for (size_t i = 0; status == LK_OK && i < items; i++) set_item_times(reader->out, i, &t);
 	if (status == LK_OK) {
-		reader->out->low_ns = lk_quantile(t.whole, t.count, 0.1),
+		reader->out->low_ns = lk_quantile(t.whole, t.count, 0.1);
 		reader->out->high_ns = lk_quantile(t.whole, t.count, 0.9);
-		reader->out->device_low_ns = lk_quantile(t.device, t.count, 0.1),
+		reader->out->device_low_ns = lk_quantile(t.device, t.count, 0.1);
 		reader->out->device_high_ns = lk_quantile(t.device, t.count, 0.9);
 	}
-	free_times(&t);
+	free_step_times(&t);
 	return status;
 }
 
 /* Own work of all steps, whatever they communicate, beyond so many usual ones. */
-static lk_status take_rest(struct reader *reader) {
+static lk_status find_extra_time(struct reader *reader) {
 	double all = 0;
 	for (size_t s = 0; s < reader->out->steps; s++) {
-		LK_TRY(walk(reader, s));
+		LK_TRY(collect_step_calls(reader, s));
 		for (size_t i = 0; i < reader->call.count; i++)
 			all += reader->own.at[i] + reader->files.at[i];
 	}
-	reader->out->beside_ns = fmax(0, all / reader->out->steps - reader->out->step_ns);
+	reader->out->extra_ns = fmax(0, all / reader->out->steps - reader->out->step_ns);
 	return LK_OK;
 }
 
-static lk_status read_step(struct reader *reader) {
+static lk_status read_emulated_step(struct reader *reader) {
 	uint64_t usual = 0;
-	LK_TRY(add_groups(reader));
-	LK_TRY(lk_posed_device_read(reader->run, &reader->device, reader->err));
+	LK_TRY(add_emulated_groups(reader));
+	LK_TRY(lk_emulated_device_read(reader->run, &reader->device, reader->err));
 	LK_TRY(lk_recorded_find_steps(reader->run, &reader->steps, reader->err));
 	if (!reader->steps.begin.count)
-		return bad(reader, "has no steps",
-		           "record more of them, or name what begins one with record --step-marker");
+		return fail_recording(
+			reader, "has no steps",
+			"record more of them, or name what begins one with record --step-marker");
 	/* where the first one begins is not known, and it warms up */
 	if (reader->steps.begin.count > FEWEST_STEPS + 1)
 		memmove(reader->steps.begin.at, reader->steps.begin.at + 1,
@@ -410,40 +433,40 @@ static lk_status read_step(struct reader *reader) {
 	uint64_t *hash = LK_ARRAY(&reader->out->arena, uint64_t, reader->steps.begin.count);
 	reader->item_of = LK_ARRAY(&reader->out->arena, uint32_t, reader->run->calls.count);
 	if (!hash || !reader->item_of) return lk_oom(reader->err);
-	LK_TRY(find_usual(reader, hash, &usual));
+	LK_TRY(find_commonest_sequence(reader, hash, &usual));
 	for (size_t s = reader->out->steps; s-- > 0;)
 		if (hash[s] == usual) {
-			LK_TRY(walk(reader, s));
+			LK_TRY(collect_step_calls(reader, s));
 			break;
 		}
-	LK_TRY(add_items(reader));
-	LK_TRY(take_times(reader, hash, usual));
-	return take_rest(reader);
+	LK_TRY(add_step_items(reader));
+	LK_TRY(fill_item_times(reader, hash, usual));
+	return find_extra_time(reader);
 }
 
-lk_status lk_posed_step_of(const lk_recorded_run *run, lk_posed_step *out, lk_error *err) {
+lk_status lk_emulated_step_of(const lk_recorded_run *run, lk_emulated_step *out, lk_error *err) {
 	struct reader r = {.run = run, .out = out, .err = err};
-	*out = (lk_posed_step){.run = run, .rank = run->head.rank, .world = run->head.world};
+	*out = (lk_emulated_step){.run = run, .rank = run->head.rank, .world = run->head.world};
 	if (run->head.mode != LK_RECORDED_AS_RANK) {
-		lk_fail(err, LK_ERR_INPUT, run->path, "was not recorded as a rank of a pretended world");
+		lk_fail(err, LK_ERR_INPUT, run->path, "was not recorded as an emulated rank");
 		return lk_hint(
 			err, "lockstep record --world N --ranks A,B,... -- COMMAND makes such recordings");
 	}
 	bool good =
 		out->world >= 1 && out->world <= MOST_WORLD && out->rank >= 0 && out->rank < out->world;
 	lk_status status =
-		good ? read_step(&r) : bad(&r, "says that it is of an impossible rank", NULL);
+		good ? read_emulated_step(&r) : fail_recording(&r, "has an impossible rank number", NULL);
 	lk_vec_free(&r.call);
 	lk_vec_free(&r.own);
 	lk_vec_free(&r.files);
 	lk_vec_free(&r.work);
 	lk_vec_free(&r.device.at);
 	lk_vec_free(&r.steps.begin);
-	if (status != LK_OK) lk_posed_step_free(out);
+	if (status != LK_OK) lk_emulated_step_free(out);
 	return status;
 }
 
-void lk_posed_step_free(lk_posed_step *step) {
+void lk_emulated_step_free(lk_emulated_step *step) {
 	lk_vec_free(&step->groups);
 	lk_vec_free(&step->items);
 	lk_arena_free(&step->arena);

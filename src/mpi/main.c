@@ -24,7 +24,7 @@ static run_with *const runs[] = {cli_plan_with, cli_predict_with, cli_validate_w
  * safe in a handler. */
 static char farewell[512];
 
-static void ended(int number) {
+static void say_farewell(int number) {
 	ssize_t unused = write(STDERR_FILENO, farewell, strlen(farewell));
 	(void)unused;
 	_exit(128 + number);
@@ -34,19 +34,18 @@ static void prepare_farewell(const char *resume) {
 	if (resume)
 		snprintf(farewell, sizeof farewell,
 		         "lockstep: the job was ended: a process died, or it was stopped; finished parts "
-		         "are in %.200s: give "
-		         "--resume again\n",
+		         "are in %.200s: repeat the command with --resume\n",
 		         resume);
 	else
 		snprintf(farewell, sizeof farewell,
 		         "lockstep: the job was ended: a process died, or it was stopped; with --resume "
 		         "FILE finished parts "
 		         "are kept\n");
-	signal(SIGTERM, ended);
+	signal(SIGTERM, say_farewell);
 }
 
-/* What was asked, without where finished parts are. */
-static uint64_t hash_words(int argc, char **argv) {
+/* A hash of the command without the file of finished parts. */
+static uint64_t hash_command_words(int argc, char **argv) {
 	uint64_t h = UINT64_C(0xcbf29ce484222325);
 	const char *version = lk_version();
 	for (const char *c = version; *c; c++) h = (h ^ (unsigned char)*c) * UINT64_C(0x100000001b3);
@@ -61,7 +60,7 @@ static uint64_t hash_words(int argc, char **argv) {
 	return h;
 }
 
-static const char *resume_of(int argc, char **argv) {
+static const char *find_resume_file(int argc, char **argv) {
 	for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
 		if (strcmp(argv[i], "--resume") == 0 && i + 1 < argc) return argv[i + 1];
 		if (strncmp(argv[i], "--resume=", 9) == 0) return argv[i] + 9;
@@ -69,7 +68,7 @@ static const char *resume_of(int argc, char **argv) {
 	return NULL;
 }
 
-static int usage(int rank) {
+static int print_mpi_usage(int rank) {
 	if (rank == 0)
 		fputs("lockstep: lockstep-mpi divides plan, predict and validate over processes: mpirun -n "
 		      "K lockstep-mpi plan "
@@ -78,11 +77,11 @@ static int usage(int rank) {
 	return CLI_WRONG;
 }
 
-static bool asks_for_help(const char *word) {
+static bool is_help_word(const char *word) {
 	return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0;
 }
 
-static int help(int rank) {
+static int print_mpi_help(int rank) {
 	if (rank != 0) return CLI_OK;
 	puts("Usage: mpirun -n K lockstep-mpi VERB [OPTION...]\n\n"
 	     "Divides over K processes what lockstep does with one; the output is the same, byte for "
@@ -97,16 +96,16 @@ static int help(int rank) {
 	return CLI_OK;
 }
 
-static int run_verb(int argc, char **argv, int rank) {
+static int run_mpi_verb(int argc, char **argv, int rank) {
 	lk_error err = {0};
 	lk_args args;
 	mpi_team team;
 	int which = 0;
-	if (argc > 1 && asks_for_help(argv[1])) return help(rank);
+	if (argc > 1 && is_help_word(argv[1])) return print_mpi_help(rank);
 	while (argc > 1 && commands[which] && strcmp(argv[1], commands[which]->verb->name) != 0)
 		which++;
-	if (argc < 2 || !commands[which]) return usage(rank);
-	const char *resume = resume_of(argc, argv);
+	if (argc < 2 || !commands[which]) return print_mpi_usage(rank);
+	const char *resume = find_resume_file(argc, argv);
 	if (lk_args_parse(commands[which]->verb, argc - 2, (const char *const *)argv + 2, &args,
 	                  &err) != LK_OK)
 		return rank == 0 ? cli_fail(&err) : CLI_WRONG;
@@ -117,7 +116,7 @@ static int run_verb(int argc, char **argv, int rank) {
 	}
 	int result = CLI_WRONG;
 	if (rank == 0) prepare_farewell(resume);
-	if (mpi_team_open(&team, resume, hash_words(argc, argv), &err) == LK_OK)
+	if (mpi_team_open(&team, resume, hash_command_words(argc, argv), &err) == LK_OK)
 		result = runs[which](&args, &team.team, rank == 0);
 	else if (rank == 0) cli_fail(&err);
 	mpi_team_close(&team);
@@ -137,7 +136,7 @@ static void leave_together(int rank, int result) {
 		MPI_Test(&request, &done, MPI_STATUS_IGNORE);
 		if (!done) usleep(10000);
 		if (!done && i > 100 && result == CLI_WRONG) {
-			fprintf(stderr, "lockstep: process %d has failed alone; the job is ended\n", rank);
+			fprintf(stderr, "lockstep: only process %d has failed; the job is ended\n", rank);
 			MPI_Abort(MPI_COMM_WORLD, CLI_WRONG);
 		}
 	}
@@ -149,7 +148,7 @@ int main(int argc, char **argv) {
 	setenv("NO_COLOR", "1", 1); /* the terminal that mpirun gives its processes is not the user's */
 	MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &level);
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-	int result = run_verb(argc, argv, rank);
+	int result = run_mpi_verb(argc, argv, rank);
 	if (fflush(stdout) != 0 && rank == 0) result = CLI_WRONG;
 	leave_together(rank, result);
 	MPI_Finalize();

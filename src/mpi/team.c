@@ -1,10 +1,9 @@
 /* team.c: tasks divided over the processes of an MPI job, in turn: process r does tasks r, r + K, r
- * + 2K ... Results travel as bytes, so all processes run the same program on machines alike. What
- * the lists of tasks are does not depend on K, so a job may be resumed with another number of
- * processes.
+ * + 2K ... Results travel as bytes, so all processes run the same program on machines alike. The
+ * lists of tasks do not depend on K, so a job may be resumed with another number of processes.
  *
  * The file of finished parts is a head and one record for each list of tasks that is done: number
- * of results, size of one, bytes. It is written whole beside the old one and renamed. */
+ * of results, size of one, bytes. It is written whole under another name and renamed. */
 #include "mpi/team.h"
 
 #include <errno.h>
@@ -15,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/check.h"
 #include "base/parallel.h"
 
 static const char magic[8] = "LKPARTS1";
@@ -30,12 +30,12 @@ struct record {
 
 /* ---- the file ---- */
 
-static lk_status damaged(const char *path, lk_error *err) {
-	lk_fail(err, LK_ERR_INPUT, path, "no file of finished parts, or not a whole one");
-	return lk_hint(err, "remove it, or name another");
+static lk_status fail_damaged_parts(const char *path, lk_error *err) {
+	lk_fail(err, LK_ERR_INPUT, path, "is not a complete file of finished parts");
+	return lk_hint(err, "remove it, or name another file");
 }
 
-static lk_status read_parts(mpi_team *team, lk_error *err) {
+static lk_status read_parts_file(mpi_team *team, lk_error *err) {
 	struct head h;
 	FILE *file = fopen(team->path, "rb");
 	if (!file && errno == ENOENT) return LK_OK;
@@ -54,45 +54,48 @@ static lk_status read_parts(mpi_team *team, lk_error *err) {
 	if (other) {
 		lk_fail(err, LK_ERR_INPUT, team->path,
 		        "the finished parts are those of another command or version");
-		return lk_hint(err, "name another file, or repeat the command as it was");
+		return lk_hint(err, "name another file, or repeat the original command");
 	}
-	return whole ? LK_OK : damaged(team->path, err);
+	return whole ? LK_OK : fail_damaged_parts(team->path, err);
 }
 
-static lk_status write_parts(const mpi_team *team, lk_error *err) {
-	char beside[4096];
+static lk_status write_parts_file(const mpi_team *team, lk_error *err) {
+	char new_path[4096];
 	struct head h = {.asked = team->asked, .size = team->parts_size};
 	memcpy(h.magic, magic, sizeof magic);
-	if (snprintf(beside, sizeof beside, "%s.new", team->path) >= (int)sizeof beside)
+	if (snprintf(new_path, sizeof new_path, "%s.new", team->path) >= (int)sizeof new_path)
 		return lk_fail(err, LK_ERR_INPUT, team->path, "the name is too long");
-	FILE *file = fopen(beside, "wb");
+	FILE *file = fopen(new_path, "wb");
 	bool ok = file && fwrite(&h, sizeof h, 1, file) == 1 &&
 	          fwrite(team->parts, 1, team->parts_size, file) == team->parts_size;
 	ok = ok && fflush(file) == 0 && fsync(fileno(file)) == 0;
 	int code = errno;
 	if (file && fclose(file) != 0) ok = false;
-	if (ok && rename(beside, team->path) == 0) return LK_OK;
-	if (file) unlink(beside);
+	if (ok && rename(new_path, team->path) == 0) return LK_OK;
+	if (file) unlink(new_path);
 	return lk_fail(err, LK_ERR_IO, team->path, "cannot write: %s", strerror(code));
 }
 
-static lk_status keep_part(mpi_team *team, const struct record *record, const void *results,
-                           lk_error *err) {
+static lk_status append_part(mpi_team *team, const struct record *record, const void *results,
+                             lk_error *err) {
+	LK_ASSERT(team->parts_size <= team->room);
 	size_t bytes = (size_t)(record->count * record->size),
 		   need = team->parts_size + sizeof *record + bytes;
 	if (need > team->room) {
 		char *grown = realloc(team->parts, need * 2);
 		if (!grown) return lk_oom(err);
-		team->parts = grown, team->room = need * 2;
+		team->parts = grown;
+		team->room = need * 2;
 	}
 	memcpy(team->parts + team->parts_size, record, sizeof *record);
 	memcpy(team->parts + team->parts_size + sizeof *record, results, bytes);
 	team->parts_size = team->read_at = team->read_size = need;
-	return team->rank == 0 ? write_parts(team, err) : LK_OK;
+	return team->rank == 0 ? write_parts_file(team, err) : LK_OK;
 }
 
 /* The next list of tasks as the file has it; false where it ends. */
-static bool take_part(mpi_team *team, const struct record *asked, void *results) {
+static bool take_finished_part(mpi_team *team, const struct record *asked, void *results) {
+	LK_ASSERT(team->read_at <= team->read_size && team->read_size <= team->parts_size);
 	struct record r;
 	size_t bytes = (size_t)(asked->count * asked->size);
 	if (team->read_size - team->read_at < sizeof r + bytes) return false;
@@ -113,14 +116,14 @@ struct share {
 	size_t size;
 };
 
-static lk_status run_own(void *context, size_t i, lk_error *err) {
+static lk_status run_own_task(void *context, size_t i, lk_error *err) {
 	const struct share *share = context;
 	return share->task(share->context, (size_t)share->t->rank + i * (size_t)share->t->size,
 	                   share->results + i * share->size, err);
 }
 
 /* The same error on all processes: that of the first process that has one. */
-static lk_status agree(const mpi_team *team, lk_status own, lk_error *err) {
+static lk_status agree_on_status(const mpi_team *team, lk_status own, lk_error *err) {
 	int mine = own == LK_OK ? team->size : team->rank, first;
 	MPI_Allreduce(&mine, &first, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
 	if (first == team->size) return LK_OK;
@@ -128,19 +131,22 @@ static lk_status agree(const mpi_team *team, lk_status own, lk_error *err) {
 	return err->status;
 }
 
-static size_t own_count(size_t count, int rank, int size) {
+static size_t count_own_tasks(size_t count, int rank, int size) {
+	LK_ASSERT(rank >= 0 && rank < size);
 	return count / (size_t)size + ((size_t)rank < count % (size_t)size);
 }
 
 /* Own results of all processes, to their places. */
-static lk_status gather(const mpi_team *team, size_t count, size_t size, const char *own,
-                        char *results, lk_error *err) {
+static lk_status gather_task_results(const mpi_team *team, size_t count, size_t size,
+                                     const char *own, char *results, lk_error *err) {
 	int *bytes = malloc((size_t)team->size * 2 * sizeof *bytes), *begin = bytes + team->size;
 	char *all = malloc(count * size + 1);
 	lk_status status = bytes && all ? LK_OK : lk_oom(err);
-	status = agree(team, status, err);
-	for (int r = 0, at = 0; status == LK_OK && r < team->size; at += bytes[r++])
-		begin[r] = at, bytes[r] = (int)(own_count(count, r, team->size) * size);
+	status = agree_on_status(team, status, err);
+	for (int r = 0, at = 0; status == LK_OK && r < team->size; at += bytes[r++]) {
+		begin[r] = at;
+		bytes[r] = (int)(count_own_tasks(count, r, team->size) * size);
+	}
 	if (status == LK_OK)
 		MPI_Allgatherv(own, bytes[team->rank], MPI_BYTE, all, bytes, begin, MPI_BYTE,
 		               MPI_COMM_WORLD);
@@ -152,34 +158,34 @@ static lk_status gather(const mpi_team *team, size_t count, size_t size, const c
 	return status;
 }
 
-static lk_status run_list(mpi_team *team, size_t count, size_t size, lk_plan_task *task,
-                          void *context, void *results, lk_error *err) {
-	size_t own = own_count(count, team->rank, team->size);
+static lk_status run_task_list(mpi_team *team, size_t count, size_t size, lk_plan_task *task,
+                               void *context, void *results, lk_error *err) {
+	size_t own = count_own_tasks(count, team->rank, team->size);
 	struct share s = {team, task, context, malloc(own * size + 1), size};
 	lk_status status =
-		s.results ? lk_parallel(own, team->team.threads, run_own, &s, err) : lk_oom(err);
-	status = agree(team, status, err);
-	if (status == LK_OK) status = gather(team, count, size, s.results, results, err);
+		s.results ? lk_parallel(own, team->team.threads, run_own_task, &s, err) : lk_oom(err);
+	status = agree_on_status(team, status, err);
+	if (status == LK_OK) status = gather_task_results(team, count, size, s.results, results, err);
 	free(s.results);
 	return status;
 }
 
-static lk_status run(void *self, size_t count, size_t size, lk_plan_task *task, void *context,
-                     void *results, lk_error *err) {
+static lk_status run_team_tasks(void *self, size_t count, size_t size, lk_plan_task *task,
+                                void *context, void *results, lk_error *err) {
 	mpi_team *team = self;
 	struct record r = {count, size};
 	lk_error own = {0};
-	if (team->path && take_part(team, &r, results)) return LK_OK;
-	LK_TRY(run_list(team, count, size, task, context, results, err));
-	lk_status status = team->path ? keep_part(team, &r, results, &own) : LK_OK;
-	status = agree(team, status, &own);
+	if (team->path && take_finished_part(team, &r, results)) return LK_OK;
+	LK_TRY(run_task_list(team, count, size, task, context, results, err));
+	lk_status status = team->path ? append_part(team, &r, results, &own) : LK_OK;
+	status = agree_on_status(team, status, &own);
 	if (status != LK_OK && err) *err = own;
 	return status;
 }
 
 /* ---- life ---- */
 
-static int local_size(void) {
+static int count_local_processes(void) {
 	MPI_Comm node;
 	int size = 1;
 	MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
@@ -192,16 +198,18 @@ lk_status mpi_team_open(mpi_team *team, const char *path, uint64_t asked, lk_err
 	memset(team, 0, sizeof *team);
 	MPI_Comm_rank(MPI_COMM_WORLD, &team->rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &team->size);
-	int threads = lk_cores() / local_size();
-	team->team = (lk_plan_team){.run = run, .self = team, .threads = threads > 0 ? threads : 1};
-	team->path = path, team->asked = asked;
+	int threads = lk_cores() / count_local_processes();
+	team->team =
+		(lk_plan_team){.run = run_team_tasks, .self = team, .threads = threads > 0 ? threads : 1};
+	team->path = path;
+	team->asked = asked;
 	if (!path) return LK_OK;
-	lk_status status = team->rank == 0 ? read_parts(team, err) : LK_OK;
-	LK_TRY(agree(team, status, err));
+	lk_status status = team->rank == 0 ? read_parts_file(team, err) : LK_OK;
+	LK_TRY(agree_on_status(team, status, err));
 	uint64_t size = team->read_size;
 	MPI_Bcast(&size, 1, MPI_UINT64_T, 0, MPI_COMM_WORLD);
 	if (team->rank != 0) team->parts = malloc(size + 1);
-	LK_TRY(agree(team, team->parts || size == 0 ? LK_OK : lk_oom(err), err));
+	LK_TRY(agree_on_status(team, team->parts || size == 0 ? LK_OK : lk_oom(err), err));
 	team->parts_size = team->room = team->read_size = size;
 	for (uint64_t at = 0; at < size; at += 1 << 30) {
 		uint64_t left = size - at;

@@ -1,5 +1,4 @@
 /* record.c: runs a command with the probe, then says what the recordings hold. */
-#include <dirent.h>
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -8,9 +7,13 @@
 #include <unistd.h>
 
 #include "record/record.h"
-#include "base/stats.h"
+#include "base/check.h"
 #include "base/text.h"
 #include "trace/read/read.h"
+
+enum {
+	STATUS_TIME_OVER = 124 /* as timeout(1) */
+};
 
 struct record_work {
 	lk_record_answer result;
@@ -24,109 +27,23 @@ struct record_work {
 
 /* ---- the folder ---- */
 
-static bool is_empty(const char *folder) {
-	DIR *dir = opendir(folder);
-	bool empty = dir != NULL;
-	for (struct dirent *dirent; dir && empty && (dirent = readdir(dir));)
-		empty = strcmp(dirent->d_name, ".") == 0 || strcmp(dirent->d_name, "..") == 0;
-	if (dir) closedir(dir);
-	return empty;
-}
-
-static lk_status make_folder(struct record_work *work, const char *out, lk_error *err) {
+static lk_status make_recording_folder(struct record_work *work, const char *out, lk_error *err) {
 	if (mkdir(out, 0700) != 0 && errno != EEXIST) {
 		lk_fail(err, LK_ERR_IO, out, "cannot be made: %s", strerror(errno));
 		return lk_hint(err, "--out names another folder");
 	}
 	if (!realpath(out, work->folder))
 		return lk_fail(err, LK_ERR_IO, out, "cannot be found: %s", strerror(errno));
-	if (is_empty(work->folder)) return LK_OK;
+	if (lk_record_is_empty_folder(work->folder)) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, out,
-	        "is no empty folder; recordings are never mixed or written over");
+	        "is not an empty folder; recordings are never mixed or overwritten");
 	return lk_hint(err, "remove it, or name another one with --out");
-}
-
-/* ---- recordings ---- */
-
-typedef lk_status (*visitor)(void *context, const char *path, lk_error *err);
-
-static lk_status visit(const char *folder, visitor visit_one, void *context, lk_error *err) {
-	DIR *dir = opendir(folder);
-	lk_status status =
-		dir ? LK_OK : lk_fail(err, LK_ERR_IO, folder, "cannot be listed: %s", strerror(errno));
-	for (struct dirent *dirent; status == LK_OK && (dirent = readdir(dir));) {
-		char path[PATH_MAX + NAME_MAX + 2];
-		if (dirent->d_name[0] == '.' || !lk_ends_in(dirent->d_name, LK_RECORDING_ENDING)) continue;
-		snprintf(path, sizeof path, "%s/%s", folder, dirent->d_name);
-		status = visit_one(context, path, err);
-	}
-	if (dir) closedir(dir);
-	return status;
-}
-
-/* One recording without those of forked processes, and its steps. False: it holds nothing yet. */
-static bool load(const char *path, lk_intern *texts, lk_recorded_run *run,
-                 lk_recorded_steps *steps) {
-	lk_recording recording;
-	lk_error ignored;
-	*steps = (lk_recorded_steps){.calls = 0};
-	if (lk_recording_open(path, &recording, &ignored) != LK_OK) return false;
-	bool good = lk_recorded_take(&recording, NULL, texts, run, &ignored) == LK_OK;
-	if (good && lk_recorded_find_steps(run, steps, &ignored) != LK_OK) steps->begin.count = 0;
-	lk_recording_close(&recording);
-	return good;
-}
-
-static int count_steps(const lk_recorded_steps *steps) {
-	return steps->begin.count ? (int)steps->begin.count - 1 : 0;
-}
-
-static lk_status step_time(const lk_recorded_steps *steps, double *out, lk_error *err) {
-	int count = count_steps(steps);
-	double *each = malloc(((size_t)count + 1) * sizeof *each);
-	*out = NAN;
-	if (!each) return lk_oom(err);
-	for (int i = 0; i < count; i++)
-		each[i] = 1e-9 * (double)(steps->begin.at[i + 1] - steps->begin.at[i]);
-	if (count) *out = lk_median(each, (size_t)count);
-	free(each);
-	return LK_OK;
-}
-
-struct so_far {
-	int rank; /* that is looked for; -1 all */
-	int steps;
-	double step_s;
-};
-
-static lk_status most_steps(void *context, const char *path, lk_error *err) {
-	struct so_far *most = context;
-	lk_recorded_run run;
-	lk_recorded_steps steps;
-	lk_intern *texts = lk_intern_new();
-	if (texts && load(path, texts, &run, &steps)) {
-		bool asked = most->rank < 0 || run.head.rank == most->rank;
-		if (asked && count_steps(&steps) > most->steps &&
-		    step_time(&steps, &most->step_s, err) == LK_OK)
-			most->steps = count_steps(&steps);
-		lk_vec_free(&steps.begin);
-		lk_recorded_free(&run);
-	}
-	lk_intern_free(texts);
-	return LK_OK;
-}
-
-int lk_record_steps_so_far(const char *folder, int rank, double *step_s) {
-	struct so_far most = {.rank = rank};
-	lk_error ignored;
-	visit(folder, most_steps, &most, &ignored);
-	*step_s = most.step_s;
-	return most.steps;
 }
 
 /* ---- what a process did ---- */
 
-static void add_device(lk_record_process *process, const lk_record_entry *entry, double seconds) {
+static void add_device_times(lk_record_process *process, const lk_record_entry *entry,
+                             double seconds) {
 	if (entry->kind == LK_RECORD_DEVICE_WORK) process->work_s += seconds;
 	if (entry->kind == LK_RECORD_PROXY) {
 		process->network_wait_s += 1e-9 * (double)entry->proxy.network_ns;
@@ -141,16 +58,16 @@ static void add_device(lk_record_process *process, const lk_record_entry *entry,
 }
 
 /* A call that waited for several requests left a record for each. */
-static bool is_same_wait(const lk_record_entry *a, const lk_record_entry *b) {
+static bool is_same_waiting_call(const lk_record_entry *a, const lk_record_entry *b) {
 	return a && a->kind == LK_RECORD_COMM && b->kind == LK_RECORD_COMM &&
 	       a->comm.part == LK_PART_DONE && b->comm.part == LK_PART_DONE && a->thread == b->thread &&
 	       a->start_ns == b->start_ns && a->end_ns == b->end_ns;
 }
 
-static void add_call(lk_record_process *process, const lk_record_entry *before,
-                     const lk_record_entry *entry, bool pipe) {
+static void add_call_to_process(lk_record_process *process, const lk_record_entry *before,
+                                const lk_record_entry *entry, bool pipe) {
 	double seconds =
-		is_same_wait(before, entry) ? 0 : 1e-9 * (double)(entry->end_ns - entry->start_ns);
+		is_same_waiting_call(before, entry) ? 0 : 1e-9 * (double)(entry->end_ns - entry->start_ns);
 	if (entry->kind == LK_RECORD_COMM) {
 		process->comms += entry->comm.part != LK_PART_DONE;
 		process->comm_bytes += entry->comm.part == LK_PART_MAKE ? 0 : (double)entry->bytes;
@@ -165,15 +82,17 @@ static void add_call(lk_record_process *process, const lk_record_entry *before,
 		process->writes += entry->io.count;
 		process->write_bytes += (double)entry->bytes;
 	}
-	add_device(process, entry, seconds);
+	add_device_times(process, entry, seconds);
 	if (1e-9 * (double)entry->end_ns > process->wall_s)
 		process->wall_s = 1e-9 * (double)entry->end_ns;
 }
 
 /* ---- files ---- */
 
-static lk_status file_of(struct record_work *work, const lk_recorded_run *run,
-                         const lk_record_entry *entry, lk_record_file **out, lk_error *err) {
+static lk_status find_or_add_file(struct record_work *work, const lk_recorded_run *run,
+                                  const lk_record_entry *entry, lk_record_file **out,
+                                  lk_error *err) {
+	LK_ASSERT(run->texts != NULL);
 	const lk_recorded_name *name = lk_recorded_find(&run->files, 0, entry->object);
 	const char *path = name ? lk_intern_text(run->texts, name->name) : "";
 	uint32_t number = *path ? lk_intern_id(work->paths, path) : 0;
@@ -189,34 +108,40 @@ static lk_status file_of(struct record_work *work, const lk_recorded_run *run,
 	return LK_OK;
 }
 
-static lk_status add_files(struct record_work *work, const lk_recorded_run *run, lk_error *err) {
+static lk_status add_file_traffic(struct record_work *work, const lk_recorded_run *run,
+                                  lk_error *err) {
 	for (size_t i = 0; i < run->calls.count; i++) {
 		const lk_record_entry *entry = &run->calls.at[i].record;
 		lk_record_file *file = NULL;
 		if (entry->kind != LK_RECORD_READ && entry->kind != LK_RECORD_WRITE) continue;
-		LK_TRY(file_of(work, run, entry, &file, err));
+		LK_TRY(find_or_add_file(work, run, entry, &file, err));
 		if (!file) continue;
 		double seconds = 1e-9 * (double)entry->io.busy_ns;
 		if (entry->kind == LK_RECORD_WRITE) {
-			file->writes += entry->io.count, file->write_bytes += (double)entry->bytes,
-				file->write_s += seconds;
+			file->writes += entry->io.count;
+			file->write_bytes += (double)entry->bytes;
+			file->write_s += seconds;
 			continue;
 		}
-		file->reads += entry->io.count, file->sequential += entry->io.sequential;
-		file->read_bytes += (double)entry->bytes, file->read_s += seconds;
+		file->reads += entry->io.count;
+		file->sequential += entry->io.sequential;
+		file->read_bytes += (double)entry->bytes;
+		file->read_s += seconds;
 		file->most = fmax(file->most, (double)entry->io.most);
 	}
 	return LK_OK;
 }
 
-static int by_time(const void *a, const void *b) {
+static int compare_file_times(const void *a, const void *b) {
 	const lk_record_file *x = a, *y = b;
 	double s = x->read_s + x->write_s, t = y->read_s + y->write_s;
-	return s != t ? (s > t ? -1 : 1) : strcmp(x->path, y->path);
+	if (s != t) return s > t ? -1 : 1;
+	return strcmp(x->path, y->path);
 }
 
-static lk_status describe(struct record_work *work, const char *path, const lk_recorded_run *run,
-                          const lk_recorded_steps *steps, lk_error *err) {
+static lk_status describe_process(struct record_work *work, const char *path,
+                                  const lk_recorded_run *run, const lk_recorded_steps *steps,
+                                  lk_error *err) {
 	const lk_recording_head *head = &run->head;
 	char program[4 * sizeof head->program];
 	if (!lk_push(&work->processes)) return lk_oom(err);
@@ -234,17 +159,17 @@ static lk_status describe(struct record_work *work, const char *path, const lk_r
 		.left_out = head->left_out,
 		.cost_s = 1e-9 * head->cost_ns,
 		.files = (int)run->files.count,
-		.steps = count_steps(steps)};
+		.steps = lk_record_count_steps(steps)};
 	for (size_t i = 0; i < run->calls.count; i++)
-		add_call(process, i ? &run->calls.at[i - 1].record : NULL, &run->calls.at[i].record,
-		         lk_recorded_by_pipe(run, &run->calls.at[i]));
+		add_call_to_process(process, i ? &run->calls.at[i - 1].record : NULL,
+		                    &run->calls.at[i].record, lk_recorded_by_pipe(run, &run->calls.at[i]));
 	if (head->end_ns > 0 && 1e-9 * (double)head->end_ns > process->wall_s)
 		process->wall_s = 1e-9 * (double)head->end_ns;
-	return process->path && process->program ? step_time(steps, &process->step_s, err)
+	return process->path && process->program ? lk_record_step_time(steps, &process->step_s, err)
 	                                         : lk_oom(err);
 }
 
-static lk_status add_process(void *context, const char *path, lk_error *err) {
+static lk_status add_recorded_process(void *context, const char *path, lk_error *err) {
 	struct record_work *work = context;
 	lk_recorded_run run;
 	lk_recorded_steps steps;
@@ -253,9 +178,9 @@ static lk_status add_process(void *context, const char *path, lk_error *err) {
 	if (!texts) return lk_oom(err);
 	lk_status status = LK_OK;
 	if (stat(path, &info) == 0) work->result.bytes += (double)info.st_size;
-	if (load(path, texts, &run, &steps)) {
-		status = describe(work, path, &run, &steps, err);
-		if (status == LK_OK) status = add_files(work, &run, err);
+	if (lk_record_load(path, texts, &run, &steps)) {
+		status = describe_process(work, path, &run, &steps, err);
+		if (status == LK_OK) status = add_file_traffic(work, &run, err);
 		lk_vec_free(&steps.begin);
 		lk_recorded_free(&run);
 	}
@@ -263,118 +188,122 @@ static lk_status add_process(void *context, const char *path, lk_error *err) {
 	return status;
 }
 
-static int by_rank(const void *a, const void *b) {
+static int compare_process_ranks(const void *a, const void *b) {
 	const lk_record_process *x = a, *y = b;
 	if (x->forked != y->forked) return x->forked ? 1 : -1;
-	return x->rank != y->rank ? (x->rank < y->rank ? -1 : 1) : strcmp(x->path, y->path);
+	if (x->rank != y->rank) return x->rank < y->rank ? -1 : 1;
+	return strcmp(x->path, y->path);
 }
 
 /* ---- why not more ---- */
 
 /* Whether what was to be left out went over sockets. */
-static bool null_by_sockets(const struct record_work *work) {
+static bool null_mode_saw_sockets(const struct record_work *work) {
 	bool sockets = false, left_out = false;
-	for (size_t i = 0; i < work->processes.count; i++)
-		sockets |= work->processes.at[i].socket_bytes > 0,
-			left_out |= work->processes.at[i].left_out > 0;
+	for (size_t i = 0; i < work->processes.count; i++) {
+		sockets |= work->processes.at[i].socket_bytes > 0;
+		left_out |= work->processes.at[i].left_out > 0;
+	}
 	return sockets && !left_out;
 }
 
-static const char *reason_of(struct record_work *work, const lk_record_request *request) {
+static const char *explain_missing_steps(struct record_work *work,
+                                         const lk_record_request *request) {
 	char room[LK_PROGRAM_NAME];
-	if (request->mode == LK_RECORD_MODE_NULL && null_by_sockets(work))
-		return "null is refused for what communicates by sockets (gloo): where one collective ends "
-			   "and the next begins is not "
-			   "to be seen there, so that ranks could not leave out the same ones; nothing was "
-			   "left out";
+	if (request->mode == LK_RECORD_MODE_NULL && null_mode_saw_sockets(work))
+		return "null mode does not work for communication over sockets (gloo): where one "
+			   "collective ends and the next begins cannot be seen there, so that ranks could not "
+			   "skip the same ones; nothing was left out";
 	uint64_t dropped = 0, comms = 0;
 	int steps = 0;
 	for (size_t i = 0; i < work->processes.count; i++) {
 		const lk_record_process *process = &work->processes.at[i];
-		dropped += process->dropped, comms += process->comms, steps += process->steps;
+		dropped += process->dropped;
+		comms += process->comms;
+		steps += process->steps;
 	}
-	if (!work->processes.count && lk_probe_programs(request, room))
-		return "nothing was recorded: no program of the name that is recorded started, and none "
-			   "called MPI_Init (a static "
-			   "program cannot be recorded; --program names others)";
+	if (!work->processes.count && lk_record_programs(request, room))
+		return "nothing was recorded: no program with the recorded name started, and none called "
+			   "MPI_Init (a static program cannot be recorded; --program names others)";
 	if (!work->processes.count)
 		return "nothing was recorded: no program called MPI_Init; --program NAME records one "
 			   "without MPI";
 	if (dropped)
 		return lk_arena_printf(&work->arena,
-		                       "%llu calls found no room; a larger --max-mb keeps them",
+		                       "%llu calls did not fit the recording; use a larger --max-mb",
 		                       (unsigned long long)dropped);
 	if (!steps && request->step_marker)
 		return "no steps: nothing that --step-marker names was seen";
 	if (!steps && comms)
-		return "no steps: the calls of communication do not repeat; --step-marker says what begins "
-			   "one";
+		return "no steps: the calls of communication do not repeat; --step-marker names what "
+			   "begins one";
 	if (!steps)
 		return "no steps: neither communication nor files repeat; --step-marker, such as "
-			   "read:NAME, says what begins one";
+			   "read:NAME, names what begins one";
 	return "";
 }
 
 /* ---- the question ---- */
 
-static lk_status work(struct record_work *record_work, const lk_record_request *request,
-                      lk_error *err) {
+static lk_status run_and_sum_up(struct record_work *work, const lk_record_request *request,
+                                lk_error *err) {
 	lk_run_end end = {0};
 	const char *out = request->out ? request->out : "recording";
-	LK_TRY(make_folder(record_work, out, err));
-	lk_status status =
-		lk_record_scratch_open(request, record_work->folder, &record_work->scratch, err);
+	LK_TRY(make_recording_folder(work, out, err));
+	lk_status status = lk_record_scratch_open(request, work->folder, &work->scratch, err);
 	if (status == LK_OK)
-		status = lk_record_runs(request, record_work->folder, record_work->scratch.path,
-		                        &record_work->arena, &end, err);
-	if (status == LK_OK)
-		status = lk_record_scratch_sum(&record_work->scratch, &record_work->arena, err);
-	lk_record_scratch_remove(&record_work->scratch);
-	if (status != LK_OK) return rmdir(record_work->folder), status;
-	LK_TRY(visit(record_work->folder, add_process, record_work, err));
-	if (record_work->processes.count)
-		qsort(record_work->processes.at, record_work->processes.count,
-		      sizeof *record_work->processes.at, by_rank);
-	if (record_work->files.count)
-		qsort(record_work->files.at, record_work->files.count, sizeof *record_work->files.at,
-		      by_time);
-	lk_record_answer *answer = &record_work->result;
-	answer->out = lk_arena_strdup(&record_work->arena, out);
-	answer->status = end.end == LK_RECORD_STEPS_DONE  ? 0
-	                 : end.end == LK_RECORD_TIME_OVER ? 124
-	                                                  : end.status;
-	answer->end = end.end, answer->wall_s = end.wall_s;
-	answer->processes = record_work->processes.at,
-	answer->count = (int)record_work->processes.count;
-	answer->files = record_work->files.at, answer->file_count = (int)record_work->files.count;
-	answer->guarded = *record_work->scratch.path;
-	answer->scratch =
-		answer->guarded && !record_work->scratch.private ? record_work->scratch.path : NULL;
-	answer->changes = record_work->scratch.changes.at,
-	answer->change_count = (int)record_work->scratch.changes.count;
-	answer->unguarded = record_work->scratch.unguarded.at,
-	answer->unguarded_count = (int)record_work->scratch.unguarded.count;
+		status = lk_record_runs(request, work->folder, work->scratch.path, &work->arena, &end, err);
+	if (status == LK_OK) status = lk_record_scratch_sum(&work->scratch, &work->arena, err);
+	lk_record_scratch_remove(&work->scratch);
+	if (status != LK_OK) {
+		rmdir(work->folder);
+		return status;
+	}
+	LK_TRY(lk_record_visit(work->folder, add_recorded_process, work, err));
+	if (work->processes.count)
+		qsort(work->processes.at, work->processes.count, sizeof *work->processes.at,
+		      compare_process_ranks);
+	if (work->files.count)
+		qsort(work->files.at, work->files.count, sizeof *work->files.at, compare_file_times);
+	lk_record_answer *answer = &work->result;
+	answer->out = lk_arena_strdup(&work->arena, out);
+	answer->status = end.status;
+	if (end.end == LK_RECORD_STEPS_DONE) answer->status = 0;
+	if (end.end == LK_RECORD_TIME_OVER) answer->status = STATUS_TIME_OVER;
+	answer->end = end.end;
+	answer->wall_s = end.wall_s;
+	answer->processes = work->processes.at;
+	answer->count = (int)work->processes.count;
+	answer->files = work->files.at;
+	answer->file_count = (int)work->files.count;
+	answer->guarded = *work->scratch.path;
+	answer->scratch = answer->guarded && !work->scratch.private ? work->scratch.path : NULL;
+	answer->changes = work->scratch.changes.at;
+	answer->change_count = (int)work->scratch.changes.count;
+	answer->unguarded = work->scratch.unguarded.at;
+	answer->unguarded_count = (int)work->scratch.unguarded.count;
 	answer->posed = request->mode == LK_RECORD_MODE_AS_RANK;
-	answer->store_requests = end.served.requests, answer->store_made_up = end.served.made_up;
-	answer->store_wrong = lk_arena_strdup(&record_work->arena, end.served.wrong);
-	answer->reason = reason_of(record_work, request);
+	answer->store_requests = end.served.requests;
+	answer->store_made_up = end.served.made_up;
+	answer->store_wrong = lk_arena_strdup(&work->arena, end.served.wrong);
+	answer->reason = explain_missing_steps(work, request);
 	return answer->out && answer->reason && answer->store_wrong ? LK_OK : lk_oom(err);
 }
 
 lk_status lk_record(const lk_record_request *request, lk_record_answer **out, lk_error *err) {
 	if (request->words < 1 || !request->command[0][0]) {
 		lk_fail(err, LK_ERR_INPUT, "record", "no command is given");
-		return lk_hint(err, "it stands behind --, as in lockstep record -- mpirun -n 2 ./train");
+		return lk_hint(err, "give it after --, as in lockstep record -- mpirun -n 2 ./train");
 	}
-	lk_record_request posed = *request;
-	LK_TRY(lk_record_pose(&posed, err));
-	struct record_work *record_work = calloc(1, sizeof *record_work);
-	if (!record_work) return lk_oom(err);
-	record_work->result.memory_owner = record_work;
-	record_work->paths = lk_intern_new();
-	lk_status status = record_work->paths ? work(record_work, &posed, err) : lk_oom(err);
-	if (status != LK_OK) lk_record_free(&record_work->result);
-	else *out = &record_work->result;
+	lk_record_request own = *request;
+	LK_TRY(lk_record_check_emulated(&own, err));
+	struct record_work *work = calloc(1, sizeof *work);
+	if (!work) return lk_oom(err);
+	work->result.memory_owner = work;
+	work->paths = lk_intern_new();
+	lk_status status = work->paths ? run_and_sum_up(work, &own, err) : lk_oom(err);
+	if (status != LK_OK) lk_record_free(&work->result);
+	else *out = &work->result;
 	return status;
 }
 

@@ -1,6 +1,14 @@
-/* record.h: what the files of record share. record_run.c runs the command, record_probe.c prepares
- * its environment, record_scratch.c keeps what it writes away from the user's files, record.c asks
- * and sums up. */
+/* record.h: a command run with the recorder, and what its recordings hold.
+ *
+ *     record_elf.c        what a program is linked with
+ *     record_programs.c   the programs of a command
+ *     record_settings.c   what the recorder is told
+ *     record_steps.c      the recordings of a folder, and their steps so far
+ *     record_run.c        the command in a process group: start, limits, end
+ *     record_scratch.c    the folder that gets what an overlaid run writes
+ *     record_emulated.c   the command as one emulated rank after another
+ *     record.c            lk_record: the question and its answer
+ */
 #ifndef LK_RECORD_RECORD_H
 #define LK_RECORD_RECORD_H
 
@@ -11,89 +19,104 @@
 #include "base/vec.h"
 #include "lockstep/record.h"
 #include "rendezvous/rendezvous.h"
+#include "trace/read/read.h"
 
-/* ---- record_probe.c ---- */
+/* ---- record_elf.c ---- */
 
-/* What the command's processes find in their environment. */
-typedef struct lk_probe_setting {
-	const char *name, *value;
-} lk_probe_setting;
-typedef LK_VEC(lk_probe_setting) lk_probe_settings;
+/* Whether a file is an ELF program or library of this machine's byte order that says it needs this
+ * library
+ * ("libnccl.so.2"). What it needs indirectly is not looked at. */
+bool lk_elf_needs(const char *path, const char *library);
 
-/* The probe beside this program or in the library folder of its installation, and what it is told.
- * `folder` and `scratch`
- * ("" none) are absolute. */
-lk_status lk_probe_settings_of(const lk_record_request *request, const char *folder,
-                               const char *scratch, lk_arena *arena, lk_probe_settings *out,
-                               lk_error *err);
-/* The names of programs that are recorded from their start: those asked for, else the command's
- * own, of a script its interpreter's; NULL for launchers and shells. */
+/* ---- record_programs.c ---- */
+
 enum {
 	LK_PROGRAM_NAME = 256
 };
-const char *lk_probe_programs(const lk_record_request *request, char room[LK_PROGRAM_NAME]);
 
-/* A file that is installed with the probe, by its name there; NULL: it is not. */
-const char *lk_probe_file(const char *name, lk_arena *arena);
+/* The names of programs that are recorded from their start: those requested, else the command's
+ * own, of a script its interpreter's; NULL for launchers and shells. `room` may hold the answer. */
+const char *lk_record_programs(const lk_record_request *request, char room[LK_PROGRAM_NAME]);
 /* Where the shell would find a program; NULL nowhere. */
-const char *lk_probe_in_path(const char *name, char room[PATH_MAX]);
-/* Whether a text occurs in a file. */
-bool lk_probe_file_names(const char *path, const char *library);
-lk_status lk_probe_set(lk_probe_settings *out, const char *name, const char *value, lk_error *err);
+const char *lk_program_in_path(const char *name, char room[PATH_MAX]);
+/* Whether a text of at most 32 bytes occurs in the first 64 MiB of a file. */
+bool lk_file_contains(const char *path, const char *text);
+/* Whether the command uses MPICH or a relative: by request, by the launcher's name, or by what a
+ * program of it is linked with. */
+bool lk_command_uses_mpich(const lk_record_request *request);
 
-/* ---- record_device.c ---- */
+/* ---- record_settings.c ---- */
 
-/* What the probe is told of NCCL and CUDA, and what of lockstep takes the place of libraries. */
-lk_status lk_probe_device_settings(const lk_record_request *request, lk_arena *arena,
-                                   lk_probe_settings *out, lk_error *err);
+/* A variable of the environment of the command's processes. */
+typedef struct lk_record_setting {
+	const char *name, *value;
+} lk_record_setting;
+typedef LK_VEC(lk_record_setting) lk_record_settings;
 
-/* ---- record_scratch.c ---- */
+/* All that the recorder is told. `folder` and `scratch` ("" none) are absolute; texts are the
+ * arena's. */
+lk_status lk_record_settings_of(const lk_record_request *request, const char *folder,
+                                const char *scratch, lk_arena *arena, lk_record_settings *out,
+                                lk_error *err);
+/* `value` NULL: memory was out when it was made. */
+lk_status lk_record_set(lk_record_settings *out, const char *name, const char *value,
+                        lk_error *err);
 
-typedef struct lk_record_scratch {
-	char path[PATH_MAX];              /* absolute, without links; "" the run is not guarded */
-	bool private;                     /* it is removed afterwards */
-	LK_VEC(lk_record_change) changes; /* by path */
-	LK_VEC(const char *) unguarded;
-} lk_record_scratch;
+/* ---- record_steps.c ---- */
 
-bool lk_record_is_guarded(const lk_record_request *request);
-lk_status lk_record_scratch_open(const lk_record_request *request, const char *folder,
-                                 lk_record_scratch *out, lk_error *err);
-/* What the run changed, and what it did that could not be guarded. */
-lk_status lk_record_scratch_sum(lk_record_scratch *scratch, lk_arena *arena, lk_error *err);
-void lk_record_scratch_remove(lk_record_scratch *scratch); /* unless the user named it */
-void lk_record_scratch_free(lk_record_scratch *scratch);
-
-/* ---- record_run.c ---- */
-
-typedef struct lk_run_end {
-	int status;
-	lk_record_end end;
-	double wall_s;
-	lk_store_served served; /* by the rendezvous of posed ranks */
-} lk_run_end;
-lk_status lk_record_command(const lk_record_request *request, const lk_probe_settings *settings,
-                            const char *folder, lk_run_end *out, lk_error *err);
-
-/* ---- record_posed.c ---- */
-
-/* Sets the mode of a command that is to pose as ranks, or says what is wrong with it. */
-lk_status lk_record_pose(lk_record_request *request, lk_error *err);
-/* The command as it is, or as one rank after another of a pretended world, until a run fails.
- * `folder` is absolute. */
-lk_status lk_record_runs(const lk_record_request *request, const char *folder, const char *scratch,
-                         lk_arena *arena, lk_run_end *out, lk_error *err);
-
-/* ---- record.c ---- */
-
+typedef lk_status lk_record_visitor(void *context, const char *path, lk_error *err);
+/* Visits the recordings of a folder until one fails. */
+lk_status lk_record_visit(const char *folder, lk_record_visitor *visit_one, void *context,
+                          lk_error *err);
+/* One recording without those of forked processes, and its steps. False: it holds nothing yet. */
+bool lk_record_load(const char *path, lk_intern *texts, lk_recorded_run *run,
+                    lk_recorded_steps *steps);
+int lk_record_count_steps(const lk_recorded_steps *steps);
+/* The median of a step's seconds; NAN: there is no step. */
+lk_status lk_record_step_time(const lk_recorded_steps *steps, double *out, lk_error *err);
 /* The most steps that a recording in the folder has so far, 0 while none has any; how long one of
  * them takes. `rank` -1: whatever its rank. */
 int lk_record_steps_so_far(const char *folder, int rank, double *step_s);
 
-/* ---- record_elf: what a program is linked with. */
+/* ---- record_run.c ---- */
 
-/* Whether a file is an ELF program or library that says it needs a library whose name begins so
- * ("libnccl.so"). What it needs indirectly is not looked at. */
-bool lk_elf_needs(const char *path, const char *library);
+typedef struct lk_run_end {
+	int status; /* of the command; 128 + signal */
+	lk_record_end end;
+	double wall_s;
+	lk_store_served served; /* by the rendezvous of emulated ranks */
+} lk_run_end;
+/* Runs the command until it ends, has enough steps, or its time is over. */
+lk_status lk_record_command(const lk_record_request *request, const lk_record_settings *settings,
+                            const char *folder, lk_run_end *out, lk_error *err);
+
+/* ---- record_scratch.c ---- */
+
+typedef struct lk_record_scratch {
+	char path[PATH_MAX];              /* absolute, without links; "" the run writes as it likes */
+	bool private;                     /* it is removed afterwards */
+	LK_VEC(lk_record_change) changes; /* by path */
+	LK_VEC(const char *) unguarded;   /* lines for what the overlay did not reach */
+} lk_record_scratch;
+
+bool lk_record_is_empty_folder(const char *path);
+/* Whether the run is overlaid (recorder/overlay): it is not the real one, or that was requested. */
+bool lk_record_is_guarded(const lk_record_request *request);
+lk_status lk_record_scratch_open(const lk_record_request *request, const char *folder,
+                                 lk_record_scratch *out, lk_error *err);
+/* Fills `changes` and `unguarded` after the run. */
+lk_status lk_record_scratch_sum(lk_record_scratch *scratch, lk_arena *arena, lk_error *err);
+void lk_record_scratch_remove(lk_record_scratch *scratch); /* unless the user named it */
+void lk_record_scratch_free(lk_record_scratch *scratch);
+
+/* ---- record_emulated.c ---- */
+
+/* Sets the mode of a command that is to run as emulated ranks, or says what is wrong with the
+ * request. */
+lk_status lk_record_check_emulated(lk_record_request *request, lk_error *err);
+/* The command as it is, or as one rank after another of an emulated world, until a run fails.
+ * `folder` is absolute. */
+lk_status lk_record_runs(const lk_record_request *request, const char *folder, const char *scratch,
+                         lk_arena *arena, lk_run_end *out, lk_error *err);
 
 #endif

@@ -14,16 +14,16 @@ enum {
 	NAME = 256
 };
 
-static bool read_at(FILE *file, uint64_t at, void *to, size_t size) {
+static bool read_elf_at(FILE *file, uint64_t at, void *to, size_t size) {
 	return at < INT64_MAX && fseeko(file, (off_t)at, SEEK_SET) == 0 &&
 	       fread(to, 1, size, file) == size;
 }
 
 /* Where an address of memory lies in the file; 0 nowhere. */
-static uint64_t in_file(FILE *file, const Elf64_Ehdr *head, uint64_t address) {
+static uint64_t offset_of_address(FILE *file, const Elf64_Ehdr *head, uint64_t address) {
 	Elf64_Phdr part;
 	for (unsigned i = 0; i < head->e_phnum && i < MOST_HEADERS; i++) {
-		if (!read_at(file, head->e_phoff + i * sizeof part, &part, sizeof part)) return 0;
+		if (!read_elf_at(file, head->e_phoff + i * sizeof part, &part, sizeof part)) return 0;
 		if (part.p_type == PT_LOAD && address >= part.p_vaddr &&
 		    address - part.p_vaddr < part.p_filesz)
 			return part.p_offset + (address - part.p_vaddr);
@@ -31,35 +31,36 @@ static uint64_t in_file(FILE *file, const Elf64_Ehdr *head, uint64_t address) {
 	return 0;
 }
 
-static bool find_dynamic(FILE *file, const Elf64_Ehdr *head, Elf64_Phdr *out) {
+static bool find_dynamic_segment(FILE *file, const Elf64_Ehdr *head, Elf64_Phdr *out) {
 	for (unsigned i = 0; i < head->e_phnum && i < MOST_HEADERS; i++)
-		if (read_at(file, head->e_phoff + i * sizeof *out, out, sizeof *out) &&
+		if (read_elf_at(file, head->e_phoff + i * sizeof *out, out, sizeof *out) &&
 		    out->p_type == PT_DYNAMIC)
 			return true;
 	return false;
 }
 
-static bool needs(FILE *file, const char *library) {
+static bool elf_needs_library(FILE *file, const char *library) {
 	Elf64_Ehdr head;
 	Elf64_Phdr dynamic;
 	Elf64_Dyn entry = {0};
 	uint64_t names = 0;
-	if (!read_at(file, 0, &head, sizeof head) || memcmp(head.e_ident, ELFMAG, SELFMAG) != 0)
+	if (!read_elf_at(file, 0, &head, sizeof head) || memcmp(head.e_ident, ELFMAG, SELFMAG) != 0)
 		return false;
-	if (head.e_ident[EI_CLASS] != ELFCLASS64 || !find_dynamic(file, &head, &dynamic)) return false;
+	if (head.e_ident[EI_CLASS] != ELFCLASS64 || !find_dynamic_segment(file, &head, &dynamic))
+		return false;
 	uint64_t count = dynamic.p_filesz / sizeof entry;
 	if (count > MOST_ENTRIES) count = MOST_ENTRIES;
 	for (uint64_t i = 0; i < count && !names; i++)
-		if (read_at(file, dynamic.p_offset + i * sizeof entry, &entry, sizeof entry) &&
+		if (read_elf_at(file, dynamic.p_offset + i * sizeof entry, &entry, sizeof entry) &&
 		    entry.d_tag == DT_STRTAB)
-			names = in_file(file, &head, entry.d_un.d_ptr);
+			names = offset_of_address(file, &head, entry.d_un.d_ptr);
 	for (uint64_t i = 0; i < count && names; i++) {
 		char name[NAME] = "";
-		if (!read_at(file, dynamic.p_offset + i * sizeof entry, &entry, sizeof entry) ||
+		if (!read_elf_at(file, dynamic.p_offset + i * sizeof entry, &entry, sizeof entry) ||
 		    entry.d_tag == DT_NULL)
 			break;
 		if (entry.d_tag != DT_NEEDED || entry.d_un.d_val > UINT32_MAX) continue;
-		if (read_at(file, names + entry.d_un.d_val, name, strlen(library)) &&
+		if (read_elf_at(file, names + entry.d_un.d_val, name, strlen(library)) &&
 		    strcmp(name, library) == 0)
 			return true;
 	}
@@ -71,7 +72,7 @@ bool lk_elf_needs(const char *path, const char *library) {
 	FILE *file = stat(path, &info) == 0 && S_ISREG(info.st_mode) && strlen(library) < NAME
 	                 ? fopen(path, "rb")
 	                 : NULL;
-	bool found = file && needs(file, library);
+	bool found = file && elf_needs_library(file, library);
 	if (file) fclose(file);
 	return found;
 }

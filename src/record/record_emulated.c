@@ -1,9 +1,9 @@
-/* record_emulated.c: a command as one rank after another of a pretended world, each in a process
- * alone. */
+/* record_emulated.c: a command as one emulated rank after another, each a process of its own. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "record/record.h"
+#include "base/check.h"
 #include "base/text.h"
 
 enum {
@@ -16,26 +16,28 @@ typedef LK_VEC(int) rank_list;
 
 /* ---- which ranks ---- */
 
-static lk_status add_rank(rank_list *ranks, long long rank, const lk_record_request *request,
-                          lk_error *err) {
+static lk_status add_emulated_rank(rank_list *ranks, long long rank,
+                                   const lk_record_request *request, lk_error *err) {
 	const char *where = request->ranks ? "--ranks" : "--as-rank";
 	if (rank >= request->world_size) {
-		lk_fail(err, LK_ERR_INPUT, where, "rank %lld is none of %d", rank, request->world_size);
+		lk_fail(err, LK_ERR_INPUT, where, "rank %lld does not exist in a world of %d ranks", rank,
+		        request->world_size);
 		return lk_hint(err, "ranks count from 0 to %d", request->world_size - 1);
 	}
 	for (size_t i = 0; i < ranks->count; i++)
 		if (ranks->at[i] == rank)
-			return lk_fail(err, LK_ERR_INPUT, where, "rank %lld is named twice", rank);
+			return lk_fail(err, LK_ERR_INPUT, where, "rank %lld is listed twice", rank);
 	if (ranks->count == MOST_RUNS)
-		return lk_fail(err, LK_ERR_INPUT, where, "names more than %d ranks", MOST_RUNS);
+		return lk_fail(err, LK_ERR_INPUT, where, "lists more than %d ranks", MOST_RUNS);
 	if (!lk_push(ranks)) return lk_oom(err);
 	*lk_last(ranks) = (int)rank;
 	return LK_OK;
 }
 
 /* "7" or "8-15". */
-static lk_status add_part(rank_list *ranks, const char *text, size_t length,
-                          const lk_record_request *request, lk_error *err) {
+static lk_status add_rank_range(rank_list *ranks, const char *text, size_t length,
+                                const lk_record_request *request, lk_error *err) {
+	LK_ASSERT(length <= strlen(text));
 	char first[NUMBER], last[NUMBER];
 	const char *dash = memchr(text, '-', length);
 	size_t before = dash ? (size_t)(dash - text) : length;
@@ -45,55 +47,57 @@ static lk_status add_part(rank_list *ranks, const char *text, size_t length,
 	lk_copy(last, rest + 1 < NUMBER ? rest + 1 : NUMBER, dash ? dash + 1 : text);
 	LK_TRY(lk_parse_int(first, 0, MOST_WORLD, &from, "--ranks", err));
 	LK_TRY(lk_parse_int(last, from, MOST_WORLD, &to, "--ranks", err));
-	for (long long rank = from; rank <= to; rank++) LK_TRY(add_rank(ranks, rank, request, err));
+	for (long long rank = from; rank <= to; rank++)
+		LK_TRY(add_emulated_rank(ranks, rank, request, err));
 	return LK_OK;
 }
 
-static lk_status list_ranks(const lk_record_request *request, rank_list *ranks, lk_error *err) {
-	if (!request->ranks) return add_rank(ranks, request->as_rank, request, err);
+static lk_status list_ranks_to_run(const lk_record_request *request, rank_list *ranks,
+                                   lk_error *err) {
+	if (!request->ranks) return add_emulated_rank(ranks, request->as_rank, request, err);
 	for (const char *at = request->ranks;;) {
 		size_t length = strcspn(at, ",");
-		LK_TRY(add_part(ranks, at, length, request, err));
+		LK_TRY(add_rank_range(ranks, at, length, request, err));
 		if (!at[length]) return LK_OK;
 		at += length + 1;
 	}
 }
 
-/* ---- what is asked ---- */
+/* ---- the request ---- */
 
-static lk_status check(const lk_record_request *request, lk_error *err) {
+static lk_status check_emulated_request(const lk_record_request *request, lk_error *err) {
 	char room[LK_PROGRAM_NAME];
 	if (request->as_rank < 0 && !request->ranks) {
-		lk_fail(err, LK_ERR_INPUT, "--world", "it is not said as which rank the command runs");
+		lk_fail(err, LK_ERR_INPUT, "--world", "which rank the command runs as is missing");
 		return lk_hint(err, "--as-rank 5, or --ranks 0,7,8 for several, one after another");
 	}
 	if (request->world_size < 1) {
 		lk_fail(err, LK_ERR_INPUT, request->ranks ? "--ranks" : "--as-rank",
-		        "it is not said of how many ranks");
+		        "the number of ranks of the world is missing");
 		return lk_hint(err, "--world 1024");
 	}
 	if (request->as_rank >= 0 && request->ranks)
 		return lk_fail(err, LK_ERR_INPUT, "--as-rank",
-		               "and --ranks exclude one another; --ranks takes all of them");
+		               "cannot be combined with --ranks; list all ranks in --ranks");
 	if (request->mode == LK_RECORD_MODE_NULL)
-		return lk_fail(err, LK_ERR_INPUT, "--mode null", "and --world exclude one another");
-	if (!request->program && !lk_probe_programs(request, room)) {
+		return lk_fail(err, LK_ERR_INPUT, "--mode null", "cannot be combined with --world");
+	if (!request->program && !lk_record_programs(request, room)) {
 		lk_fail(err, LK_ERR_INPUT, request->command[0],
-		        "starts programs, but a single process is to pose as a rank");
+		        "starts other programs, but an emulated rank is a single process");
 		return lk_hint(err, "give the training program itself, without mpirun; --program NAME if a "
 		                    "script starts it");
 	}
 	return LK_OK;
 }
 
-lk_status lk_record_pose(lk_record_request *request, lk_error *err) {
+lk_status lk_record_check_emulated(lk_record_request *request, lk_error *err) {
 	if (request->as_rank < 0 && !request->ranks && !request->world_size &&
 	    request->mode != LK_RECORD_MODE_AS_RANK)
 		return LK_OK;
-	LK_TRY(check(request, err));
+	LK_TRY(check_emulated_request(request, err));
 	request->mode = LK_RECORD_MODE_AS_RANK;
 	rank_list ranks = {0};
-	lk_status status = list_ranks(request, &ranks, err);
+	lk_status status = list_ranks_to_run(request, &ranks, err);
 	lk_vec_free(&ranks);
 	return status;
 }
@@ -102,31 +106,34 @@ lk_status lk_record_pose(lk_record_request *request, lk_error *err) {
 
 /* Where PyTorch finds the store of the absent ranks, which it takes for that of torchrun's agent:
  * so that rank 0 asks it too, instead of serving one itself. */
-static lk_status set_store(const lk_store_server *store, lk_arena *arena,
-                           lk_probe_settings *settings, lk_error *err) {
-	LK_TRY(lk_probe_set(settings, "MASTER_ADDR", "127.0.0.1", err));
-	LK_TRY(lk_probe_set(settings, "MASTER_PORT", lk_arena_printf(arena, "%d", lk_store_port(store)),
-	                    err));
-	LK_TRY(lk_probe_set(settings, "TORCHELASTIC_RESTART_COUNT", "0", err));
-	return lk_probe_set(settings, "TORCHELASTIC_USE_AGENT_STORE", "True", err);
+static lk_status set_store_address(const lk_store_server *store, lk_arena *arena,
+                                   lk_record_settings *settings, lk_error *err) {
+	LK_TRY(lk_record_set(settings, "MASTER_ADDR", "127.0.0.1", err));
+	LK_TRY(lk_record_set(settings, "MASTER_PORT",
+	                     lk_arena_printf(arena, "%d", lk_store_port(store)), err));
+	LK_TRY(lk_record_set(settings, "TORCHELASTIC_RESTART_COUNT", "0", err));
+	return lk_record_set(settings, "TORCHELASTIC_USE_AGENT_STORE", "True", err);
 }
 
-static lk_status serve(const lk_record_request *request, lk_store_server **out, lk_error *err) {
+static lk_status serve_absent_ranks(const lk_record_request *request, lk_store_server **out,
+                                    lk_error *err) {
+	LK_ASSERT(request->as_rank >= 0 && request->as_rank < request->world_size);
 	long long port = 0;
 	const char *said = getenv("MASTER_PORT");
 	if (said && *said) LK_TRY(lk_parse_int(said, 0, 65535, &port, "MASTER_PORT", err));
 	return lk_store_serve(request->as_rank, request->world_size, (int)port, out, err);
 }
 
-static lk_status run(const lk_record_request *request, const char *folder, const char *scratch,
-                     lk_arena *arena, lk_run_end *out, lk_error *err) {
-	lk_probe_settings settings = {0};
+static lk_status run_one_recording(const lk_record_request *request, const char *folder,
+                                   const char *scratch, lk_arena *arena, lk_run_end *out,
+                                   lk_error *err) {
+	lk_record_settings settings = {0};
 	lk_store_server *store = NULL;
 	lk_store_served served = {0};
-	lk_status status = lk_probe_settings_of(request, folder, scratch, arena, &settings, err);
+	lk_status status = lk_record_settings_of(request, folder, scratch, arena, &settings, err);
 	if (status == LK_OK && request->mode == LK_RECORD_MODE_AS_RANK)
-		status = serve(request, &store, err);
-	if (status == LK_OK && store) status = set_store(store, arena, &settings, err);
+		status = serve_absent_ranks(request, &store, err);
+	if (status == LK_OK && store) status = set_store_address(store, arena, &settings, err);
 	if (status == LK_OK) status = lk_record_command(request, &settings, folder, out, err);
 	lk_store_stop(store, &served);
 	out->served = served;
@@ -134,8 +141,10 @@ static lk_status run(const lk_record_request *request, const char *folder, const
 	return status;
 }
 
-static void add_served(lk_store_served *to, const lk_store_served *one) {
-	to->connections += one->connections, to->requests += one->requests, to->made_up += one->made_up;
+static void add_store_counts(lk_store_served *to, const lk_store_served *one) {
+	to->connections += one->connections;
+	to->requests += one->requests;
+	to->made_up += one->made_up;
 	if (!*to->wrong) lk_copy(to->wrong, sizeof to->wrong, one->wrong);
 }
 
@@ -146,17 +155,18 @@ lk_status lk_record_runs(const lk_record_request *request, const char *folder, c
 	lk_store_served served = {0};
 	double wall_s = 0;
 	if (request->mode != LK_RECORD_MODE_AS_RANK)
-		return run(request, folder, scratch, arena, out, err);
-	lk_status status = list_ranks(request, &ranks, err);
+		return run_one_recording(request, folder, scratch, arena, out, err);
+	lk_status status = list_ranks_to_run(request, &ranks, err);
 	for (size_t i = 0; status == LK_OK && i < ranks.count; i++) {
 		one.as_rank = ranks.at[i];
-		status = run(&one, folder, scratch, arena, out, err);
+		status = run_one_recording(&one, folder, scratch, arena, out, err);
 		wall_s += out->wall_s;
-		add_served(&served, &out->served);
+		add_store_counts(&served, &out->served);
 		if (out->end == LK_RECORD_TIME_OVER || (out->end == LK_RECORD_ENDED && out->status != 0))
 			break;
 	}
-	out->wall_s = wall_s, out->served = served;
+	out->wall_s = wall_s;
+	out->served = served;
 	lk_vec_free(&ranks);
 	return status;
 }

@@ -11,9 +11,10 @@
 #include <unistd.h>
 
 #include "record/record.h"
+#include "base/check.h"
 
 /* How often steps are counted, at most; which share of the time that may take; how long a command
- * may take to end when it is asked to. */
+ * may take to end after SIGTERM. */
 static const double LOOK_S = 0.25, LOOK_SHARE = 0.02, GRACE_S = 5;
 /* How much of the time until a step is due passes before the next look, while it is further away
  * than NEAR_S. */
@@ -24,12 +25,12 @@ struct runner {
 	const char *folder;
 	pid_t child;
 	sigset_t watched, before; /* signals */
-	double begin, asked;      /* when it was asked to end; 0 not yet */
+	double begin, asked;      /* when it got SIGTERM; 0 not yet */
 	double next_look;         /* for steps */
 	lk_run_end *out;
 };
 
-static double now(void) {
+static double monotonic_seconds(void) {
 	struct timespec t;
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
@@ -38,7 +39,7 @@ static double now(void) {
 /* ---- the start ---- */
 
 /* Nothing comes in, and what is printed goes to a file. */
-static bool redirect(const char *output) {
+static bool redirect_standard_streams(const char *output) {
 	int in = open("/dev/null", O_RDONLY | O_CLOEXEC),
 		out = open(output, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 	return in >= 0 && out >= 0 && dup2(in, STDIN_FILENO) == 0 && dup2(out, STDOUT_FILENO) == 1 &&
@@ -46,24 +47,26 @@ static bool redirect(const char *output) {
 }
 
 /* The child: never returns. What goes wrong is written to the pipe. */
-static _Noreturn void become(const struct runner *runner, const lk_probe_settings *settings,
-                             char **words, int pipe) {
+static _Noreturn void exec_command(const struct runner *runner, const lk_record_settings *settings,
+                                   char **words, int pipe) {
+	LK_ASSERT(words[0] != NULL && pipe >= 0);
 	const char *const *more = runner->request->settings;
 	setpgid(0, 0);
 	sigprocmask(SIG_SETMASK, &runner->before, NULL);
 	for (; more && *more; more++) putenv((char *)(uintptr_t)*more);
 	for (size_t i = 0; i < settings->count; i++)
 		setenv(settings->at[i].name, settings->at[i].value, 1);
-	if (!runner->request->output || redirect(runner->request->output)) execvp(words[0], words);
+	if (!runner->request->output || redirect_standard_streams(runner->request->output))
+		execvp(words[0], words);
 	int code = errno;
 	if (write(pipe, &code, sizeof code) != sizeof code) _exit(126);
 	_exit(127);
 }
 
-static lk_status refused(const char *command, int code, lk_error *err) {
+static lk_status fail_start(const char *command, int code, lk_error *err) {
 	lk_fail(err, LK_ERR_INPUT, command, "cannot be started: %s", strerror(code));
 	return code == ENOENT
-	           ? lk_hint(err, "the command stands behind --, as in lockstep record -- ./train")
+	           ? lk_hint(err, "give the command after --, as in lockstep record -- ./train")
 	           : err->status;
 }
 
@@ -78,13 +81,13 @@ static void take_back_terminal(const struct runner *runner) {
 		tcsetpgrp(STDIN_FILENO, getpgrp());
 }
 
-static lk_status begin(struct runner *runner, const lk_probe_settings *settings, char **words,
-                       lk_error *err) {
+static lk_status start_command(struct runner *runner, const lk_record_settings *settings,
+                               char **words, lk_error *err) {
 	int ends[2], code = 0;
 	if (pipe2(ends, O_CLOEXEC) != 0)
 		return lk_fail(err, LK_ERR_IO, words[0], "no pipe: %s", strerror(errno));
 	runner->child = fork();
-	if (runner->child == 0) become(runner, settings, words, ends[1]);
+	if (runner->child == 0) exec_command(runner, settings, words, ends[1]);
 	code = errno;
 	close(ends[1]);
 	if (runner->child < 0) {
@@ -100,19 +103,19 @@ static lk_status begin(struct runner *runner, const lk_probe_settings *settings,
 	if (got != (ssize_t)sizeof code) return LK_OK;
 	waitpid(runner->child, NULL, 0);
 	take_back_terminal(runner);
-	return refused(words[0], code, err);
+	return fail_start(words[0], code, err);
 }
 
 /* ---- the end ---- */
 
-static bool ended(struct runner *runner) {
+static bool reap_command(struct runner *runner) {
 	int status;
 	if (waitpid(runner->child, &status, WNOHANG) != runner->child) return false;
 	runner->out->status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 	return true;
 }
 
-static pid_t parent_of(pid_t process) {
+static pid_t parent_of_process(pid_t process) {
 	char path[40], text[512];
 	snprintf(path, sizeof path, "/proc/%d/stat", (int)process);
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -133,55 +136,56 @@ static void signal_descendants(pid_t ancestor, int signal) {
 	for (struct dirent *dirent; dir && (dirent = readdir(dir));) {
 		pid_t process = (pid_t)strtol(dirent->d_name, NULL, 10), at = process;
 		if (process <= 1 || process == ancestor) continue;
-		for (int i = 0; i < DEEPEST && at > 1 && at != ancestor; i++) at = parent_of(at);
+		for (int i = 0; i < DEEPEST && at > 1 && at != ancestor; i++) at = parent_of_process(at);
 		if (at == ancestor) kill(process, signal);
 	}
 	if (dir) closedir(dir);
 }
 
-static void ask_to_end(struct runner *runner, lk_record_end why) {
+static void request_end(struct runner *runner, lk_record_end why) {
+	LK_ASSERT(runner->asked <= 0 && why != LK_RECORD_ENDED);
 	signal_descendants(runner->child, SIGTERM);
 	kill(-runner->child, SIGTERM);
 	kill(-runner->child, SIGCONT);
-	runner->asked = now();
+	runner->asked = monotonic_seconds();
 	runner->out->end = why;
 }
 
 /* Once steps are known, the next look is when the last one is due, a little earlier while that is
  * far. */
-static void count_steps(struct runner *runner, double at) {
+static void look_for_enough_steps(struct runner *runner, double at) {
 	double step_s = 0;
 	int left = runner->request->steps -
 	           lk_record_steps_so_far(runner->folder, runner->request->as_rank, &step_s);
 	if (left <= 0) {
-		ask_to_end(runner, LK_RECORD_STEPS_DONE);
+		request_end(runner, LK_RECORD_STEPS_DONE);
 		return;
 	}
-	double took = now() - at, due = left * step_s,
+	double took = monotonic_seconds() - at, due = left * step_s,
 		   pause = took / LOOK_SHARE > LOOK_S ? took / LOOK_SHARE : LOOK_S;
 	if (left < runner->request->steps) pause = due > NEAR_S ? NEARLY * due : due - took;
-	runner->next_look = now() + (pause > took ? pause : took);
+	runner->next_look = monotonic_seconds() + (pause > took ? pause : took);
 }
 
-static void look(struct runner *runner) {
+static void check_limits(struct runner *runner) {
 	const lk_record_request *request = runner->request;
-	double at = now();
+	double at = monotonic_seconds();
 	if (runner->asked > 0) {
 		if (at - runner->asked > GRACE_S) kill(-runner->child, SIGKILL);
 		return;
 	}
 	if (request->time_limit > 0 && at - runner->begin >= request->time_limit) {
-		ask_to_end(runner, LK_RECORD_TIME_OVER);
+		request_end(runner, LK_RECORD_TIME_OVER);
 	} else if (request->steps > 0 && at >= runner->next_look) {
-		count_steps(runner, at);
+		look_for_enough_steps(runner, at);
 	}
 }
 
 /* Until the next signal, or the next moment at which something is to be looked at. */
-static struct timespec pause_of(const struct runner *runner) {
+static struct timespec next_pause(const struct runner *runner) {
 	double wait = runner->request->steps > 0 || runner->asked > 0 ? LOOK_S : 1,
-		   left = runner->begin + runner->request->time_limit - now();
-	double due = runner->next_look - now();
+		   left = runner->begin + runner->request->time_limit - monotonic_seconds();
+	double due = runner->next_look - monotonic_seconds();
 	if (runner->request->steps > 0 && runner->asked == 0 && due < wait)
 		wait = due > 0.001 ? due : 0.001;
 	if (runner->request->time_limit > 0 && runner->asked == 0 && left < wait)
@@ -189,45 +193,46 @@ static struct timespec pause_of(const struct runner *runner) {
 	return (struct timespec){(time_t)wait, (long)((wait - (double)(time_t)wait) * 1e9)};
 }
 
-static void wait_for_end(struct runner *runner) {
-	while (!ended(runner)) {
-		struct timespec pause = pause_of(runner);
+static void wait_for_command(struct runner *runner) {
+	while (!reap_command(runner)) {
+		struct timespec pause = next_pause(runner);
 		int signal = sigtimedwait(&runner->watched, NULL, &pause);
 		if (signal > 0 && signal != SIGCHLD) kill(-runner->child, signal);
-		look(runner);
+		check_limits(runner);
 	}
 	/* what a command that was stopped left running */
 	if (runner->out->end != LK_RECORD_ENDED) kill(-runner->child, SIGKILL);
 }
 
-static lk_status run(struct runner *runner, const lk_probe_settings *settings, char **words,
-                     lk_error *err) {
+static lk_status run_with_signals_blocked(struct runner *runner, const lk_record_settings *settings,
+                                          char **words, lk_error *err) {
 	static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGCHLD, SIGTTOU};
 	sigemptyset(&runner->watched);
 	for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
 		sigaddset(&runner->watched, signals[i]);
 	sigprocmask(SIG_BLOCK, &runner->watched, &runner->before);
 	sigdelset(&runner->watched, SIGTTOU);
-	runner->begin = now();
+	runner->begin = monotonic_seconds();
 	runner->next_look = runner->begin + LOOK_S;
-	lk_status status = begin(runner, settings, words, err);
+	lk_status status = start_command(runner, settings, words, err);
 	if (status == LK_OK) {
-		wait_for_end(runner);
+		wait_for_command(runner);
 		take_back_terminal(runner);
 	}
-	runner->out->wall_s = now() - runner->begin;
+	runner->out->wall_s = monotonic_seconds() - runner->begin;
 	sigprocmask(SIG_SETMASK, &runner->before, NULL);
 	return status;
 }
 
-lk_status lk_record_command(const lk_record_request *request, const lk_probe_settings *settings,
+lk_status lk_record_command(const lk_record_request *request, const lk_record_settings *settings,
                             const char *folder, lk_run_end *out, lk_error *err) {
+	LK_ASSERT(request->words > 0);
 	struct runner r = {.request = request, .folder = folder, .out = out};
 	char **words = calloc((size_t)request->words + 1, sizeof *words);
 	*out = (lk_run_end){.end = LK_RECORD_ENDED};
 	if (!words) return lk_oom(err);
 	for (int i = 0; i < request->words; i++) words[i] = (char *)(uintptr_t)request->command[i];
-	lk_status status = run(&r, settings, words, err);
+	lk_status status = run_with_signals_blocked(&r, settings, words, err);
 	free(words);
 	return status;
 }

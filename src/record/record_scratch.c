@@ -1,5 +1,6 @@
-/* record_scratch.c: the folder that gets what a guarded run writes (src/recorder/overlay/overlay.h
- * has its layout): made before, summed up and removed afterwards. */
+/* record_scratch.c: the folder that gets what an overlaid run writes
+ * (src/recorder/overlay/overlay.h has its layout): made before, summed up and removed afterwards.
+ */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -9,6 +10,7 @@
 #include <unistd.h>
 
 #include "record/record.h"
+#include "base/check.h"
 #include "base/text.h"
 
 /* TMPDIR lies in it, and programs put sockets there, whose paths may have 107 bytes. */
@@ -27,12 +29,12 @@ bool lk_record_is_guarded(const lk_record_request *request) {
 
 /* ---- making it ---- */
 
-static lk_status cannot(const char *path, lk_error *err) {
+static lk_status fail_scratch(const char *path, lk_error *err) {
 	lk_fail(err, LK_ERR_IO, path, "cannot be made: %s", strerror(errno));
 	return lk_hint(err, "--scratch names another folder for what the command writes");
 }
 
-static bool is_empty(const char *path) {
+bool lk_record_is_empty_folder(const char *path) {
 	DIR *dir = opendir(path);
 	bool empty = dir != NULL;
 	for (struct dirent *dirent; empty && (dirent = readdir(dir));)
@@ -41,27 +43,28 @@ static bool is_empty(const char *path) {
 	return empty;
 }
 
-static lk_status choose(const lk_record_request *request, const char *folder,
-                        lk_record_scratch *scratch, lk_error *err) {
+static lk_status choose_scratch_folder(const lk_record_request *request, const char *folder,
+                                       lk_record_scratch *scratch, lk_error *err) {
 	scratch->private = !request->scratch;
 	if (request->scratch) {
 		if (mkdir(request->scratch, 0700) != 0 && errno != EEXIST)
-			return cannot(request->scratch, err);
-		if (!realpath(request->scratch, scratch->path)) return cannot(request->scratch, err);
-		if (is_empty(scratch->path)) return LK_OK;
-		lk_fail(err, LK_ERR_INPUT, request->scratch, "is no empty folder");
-		return lk_hint(err, "--scratch names one that gets all that the command writes");
+			return fail_scratch(request->scratch, err);
+		if (!realpath(request->scratch, scratch->path)) return fail_scratch(request->scratch, err);
+		if (lk_record_is_empty_folder(scratch->path)) return LK_OK;
+		lk_fail(err, LK_ERR_INPUT, request->scratch, "is not an empty folder");
+		return lk_hint(err,
+		               "name an empty folder with --scratch; it gets all that the command writes");
 	}
 	if (snprintf(scratch->path, sizeof scratch->path, "%s/scratch", folder) <= LONGEST_SCRATCH)
-		return mkdir(scratch->path, 0700) == 0 ? LK_OK : cannot(scratch->path, err);
+		return mkdir(scratch->path, 0700) == 0 ? LK_OK : fail_scratch(scratch->path, err);
 	strcpy(scratch->path, "/tmp/lockstep-XXXXXX");
-	return mkdtemp(scratch->path) ? LK_OK : cannot(scratch->path, err);
+	return mkdtemp(scratch->path) ? LK_OK : fail_scratch(scratch->path, err);
 }
 
-static lk_status make_state(const char *path, lk_error *err) {
+static lk_status make_state_file(const char *path, lk_error *err) {
 	int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 	bool good = fd >= 0 && ftruncate(fd, STATE_BYTES) == 0;
-	lk_status status = good ? LK_OK : cannot(path, err);
+	lk_status status = good ? LK_OK : fail_scratch(path, err);
 	if (fd >= 0) close(fd);
 	return status;
 }
@@ -72,13 +75,13 @@ lk_status lk_record_scratch_open(const lk_record_request *request, const char *f
 	char path[PATH_MAX + 16];
 	*scratch = (lk_record_scratch){.path = ""};
 	if (!lk_record_is_guarded(request)) return LK_OK;
-	LK_TRY(choose(request, folder, scratch, err));
+	LK_TRY(choose_scratch_folder(request, folder, scratch, err));
 	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
 		snprintf(path, sizeof path, "%s/%s", scratch->path, parts[i]);
-		if (mkdir(path, 0700) != 0) return cannot(path, err);
+		if (mkdir(path, 0700) != 0) return fail_scratch(path, err);
 	}
 	snprintf(path, sizeof path, "%s/state", scratch->path);
-	return make_state(path, err);
+	return make_state_file(path, err);
 }
 
 /* ---- a tree ---- */
@@ -87,8 +90,8 @@ typedef lk_status (*visitor)(void *context, const char *path, const struct stat 
                              lk_error *err);
 
 /* Files and folders, those within a folder before it. */
-static lk_status visit_tree(const char *path, int depth, visitor visit, void *context,
-                            lk_error *err) {
+static lk_status visit_scratch_tree(const char *path, int depth, visitor visit, void *context,
+                                    lk_error *err) {
 	struct stat info;
 	if (lstat(path, &info) != 0 || depth > DEEPEST) return LK_OK;
 	DIR *dir = S_ISDIR(info.st_mode) ? opendir(path) : NULL;
@@ -97,14 +100,14 @@ static lk_status visit_tree(const char *path, int depth, visitor visit, void *co
 		char below[PATH_MAX];
 		if (strcmp(dirent->d_name, ".") == 0 || strcmp(dirent->d_name, "..") == 0) continue;
 		if (snprintf(below, sizeof below, "%s/%s", path, dirent->d_name) < (int)sizeof below)
-			status = visit_tree(below, depth + 1, visit, context, err);
+			status = visit_scratch_tree(below, depth + 1, visit, context, err);
 	}
 	if (dir) closedir(dir);
 	return status == LK_OK ? visit(context, path, &info, err) : status;
 }
 
-static lk_status remove_one(void *context, const char *path, const struct stat *info,
-                            lk_error *err) {
+static lk_status remove_scratch_entry(void *context, const char *path, const struct stat *info,
+                                      lk_error *err) {
 	(void)context, (void)err;
 	if (S_ISDIR(info->st_mode)) rmdir(path);
 	else unlink(path);
@@ -114,7 +117,7 @@ static lk_status remove_one(void *context, const char *path, const struct stat *
 void lk_record_scratch_remove(lk_record_scratch *scratch) {
 	lk_error ignored;
 	if (scratch->private && *scratch->path)
-		visit_tree(scratch->path, 0, remove_one, NULL, &ignored);
+		visit_scratch_tree(scratch->path, 0, remove_scratch_entry, NULL, &ignored);
 }
 
 void lk_record_scratch_free(lk_record_scratch *scratch) {
@@ -130,8 +133,8 @@ struct summing {
 	lk_arena *arena;
 };
 
-static lk_status add_change(const struct summing *summing, const char *path, bool deleted,
-                            double bytes, lk_error *err) {
+static lk_status add_scratch_change(const struct summing *summing, const char *path, bool deleted,
+                                    double bytes, lk_error *err) {
 	if (summing->scratch->changes.count >= MOST_LISTED) return LK_OK;
 	if (!lk_push(&summing->scratch->changes)) return lk_oom(err);
 	lk_record_change *change = lk_last(&summing->scratch->changes);
@@ -140,17 +143,18 @@ static lk_status add_change(const struct summing *summing, const char *path, boo
 	return change->path ? LK_OK : lk_oom(err);
 }
 
-static lk_status add_written(void *context, const char *path, const struct stat *info,
-                             lk_error *err) {
+static lk_status add_written_file(void *context, const char *path, const struct stat *info,
+                                  lk_error *err) {
+	LK_ASSERT(strlen(path) >= ((const struct summing *)context)->skipped);
 	const struct summing *summing = context;
 	if (S_ISDIR(info->st_mode)) return LK_OK;
-	return add_change(summing, path + summing->skipped, false, (double)info->st_size, err);
+	return add_scratch_change(summing, path + summing->skipped, false, (double)info->st_size, err);
 }
 
 /* A mark lies in a folder of the deleted file's name; one that was written again is listed as
  * written. */
-static lk_status add_deleted(void *context, const char *path, const struct stat *info,
-                             lk_error *err) {
+static lk_status add_deleted_file(void *context, const char *path, const struct stat *info,
+                                  lk_error *err) {
 	const struct summing *summing = context;
 	char name[PATH_MAX], over[2 * PATH_MAX + 16];
 	struct stat unused;
@@ -160,16 +164,16 @@ static lk_status add_deleted(void *context, const char *path, const struct stat 
 	lk_copy(name, sizeof name, path + summing->skipped);
 	name[length - summing->skipped - 2] = '\0';
 	snprintf(over, sizeof over, "%s/over%s", summing->scratch->path, name);
-	return lstat(over, &unused) == 0 ? LK_OK : add_change(summing, name, true, 0, err);
+	return lstat(over, &unused) == 0 ? LK_OK : add_scratch_change(summing, name, true, 0, err);
 }
 
-static bool is_known(const lk_record_scratch *scratch, const char *line) {
+static bool is_known_unguarded(const lk_record_scratch *scratch, const char *line) {
 	for (size_t i = 0; i < scratch->unguarded.count; i++)
 		if (strcmp(scratch->unguarded.at[i], line) == 0) return true;
 	return false;
 }
 
-static lk_status read_unguarded(lk_record_scratch *scratch, lk_arena *arena, lk_error *err) {
+static lk_status read_unguarded_log(lk_record_scratch *scratch, lk_arena *arena, lk_error *err) {
 	char path[PATH_MAX + 16], line[LONGEST_LINE], shown[LONGEST_LINE];
 	snprintf(path, sizeof path, "%s/unguarded", scratch->path);
 	FILE *file = fopen(path, "re");
@@ -178,7 +182,7 @@ static lk_status read_unguarded(lk_record_scratch *scratch, lk_arena *arena, lk_
 	       fgets(line, sizeof line, file)) {
 		line[strcspn(line, "\n")] = '\0';
 		lk_escape(line, shown, sizeof shown);
-		if (!*line || is_known(scratch, shown)) continue;
+		if (!*line || is_known_unguarded(scratch, shown)) continue;
 		if (!lk_push(&scratch->unguarded)) status = lk_oom(err);
 		else if (!(*lk_last(&scratch->unguarded) = lk_arena_strdup(arena, shown)))
 			status = lk_oom(err);
@@ -187,20 +191,22 @@ static lk_status read_unguarded(lk_record_scratch *scratch, lk_arena *arena, lk_
 	return status;
 }
 
-static int by_path(const void *a, const void *b) {
+static int compare_change_paths(const void *a, const void *b) {
 	return strcmp(((const lk_record_change *)a)->path, ((const lk_record_change *)b)->path);
 }
 
 lk_status lk_record_scratch_sum(lk_record_scratch *scratch, lk_arena *arena, lk_error *err) {
+	LK_ASSERT(!*scratch->path || scratch->path[0] == '/');
 	char path[PATH_MAX + 16];
 	if (!*scratch->path) return LK_OK;
 	struct summing sums = {
 		.scratch = scratch, .skipped = strlen(scratch->path) + strlen("/over"), .arena = arena};
 	snprintf(path, sizeof path, "%s/over", scratch->path);
-	LK_TRY(visit_tree(path, 0, add_written, &sums, err));
+	LK_TRY(visit_scratch_tree(path, 0, add_written_file, &sums, err));
 	snprintf(path, sizeof path, "%s/gone", scratch->path); /* as long a name */
-	LK_TRY(visit_tree(path, 0, add_deleted, &sums, err));
+	LK_TRY(visit_scratch_tree(path, 0, add_deleted_file, &sums, err));
 	if (scratch->changes.count)
-		qsort(scratch->changes.at, scratch->changes.count, sizeof *scratch->changes.at, by_path);
-	return read_unguarded(scratch, arena, err);
+		qsort(scratch->changes.at, scratch->changes.count, sizeof *scratch->changes.at,
+		      compare_change_paths);
+	return read_unguarded_log(scratch, arena, err);
 }

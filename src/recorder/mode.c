@@ -1,5 +1,5 @@
 /* mode.c: which mode is in force, and the rule of null. */
-#include "recorder/mode.h"
+#include "recorder/recorder.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@ static const int64_t CONTROL_BYTES = 4096;
  * weights before their first step, mostly once each. */
 static const uint64_t LET_THROUGH = 2;
 
-lp_mode_of lp_mode = {.rank = -1};
+lp_mode_setting lp_mode = {.rank = -1};
 
 bool lp_null_skips(lk_comm_what what, int64_t bytes, uint64_t before) {
 	switch (what) {
@@ -25,7 +25,7 @@ bool lp_null_skips(lk_comm_what what, int64_t bytes, uint64_t before) {
 	}
 }
 
-static int number(const char *text, int otherwise) {
+static int parse_small_number(const char *text, int otherwise) {
 	char *end;
 	long value = text ? strtol(text, &end, 10) : 0;
 	return text && *text && !*end && value >= 0 && value <= INT32_MAX ? (int)value : otherwise;
@@ -36,9 +36,9 @@ void lp_mode_read(void) {
 	const char *name = getenv("LOCKSTEP_RECORD_MODE"), *fill = getenv("LOCKSTEP_RECORD_FILL");
 	for (size_t i = 0; name && i < sizeof names / sizeof *names; i++)
 		if (strcmp(name, names[i]) == 0) lp_mode.kind = (lp_mode_kind)i;
-	lp_mode.rank = number(getenv("LOCKSTEP_RECORD_RANK"), -1);
-	lp_mode.world = number(getenv("LOCKSTEP_RECORD_WORLD"), 0);
-	lp_mode.node = number(getenv("LOCKSTEP_RECORD_NODE"), 0);
+	lp_mode.rank = parse_small_number(getenv("LOCKSTEP_RECORD_RANK"), -1);
+	lp_mode.world = parse_small_number(getenv("LOCKSTEP_RECORD_WORLD"), 0);
+	lp_mode.node = parse_small_number(getenv("LOCKSTEP_RECORD_NODE"), 0);
 	if (fill && strlen(fill) < sizeof lp_mode.fill) strcpy(lp_mode.fill, fill);
 }
 

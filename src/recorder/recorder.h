@@ -1,17 +1,35 @@
-/* recorder.h: the preload library: what its files share.
+/* recorder.h: the core of the preload library: when a process is recorded, how a record is written,
+ * which mode is in force.
  *
  * A process is *inert* until it is armed: at MPI_Init, or when it starts under a program name that
  * is to be recorded. Inert, a call passes through after one look at lp_state.on. Nothing here
- * allocates, locks or prints once armed; a call that comes while the probe itself works in the same
- * thread (a signal handler, the libraries it calls) passes through.
+ * allocates, locks or prints once armed; a call that comes while the recorder itself works in the
+ * same thread (a signal handler, the libraries it calls) passes through.
+ *
+ * A wrapper of a library's call reads:
+ *
+ *     LP_REAL(read)                                  the library's own function, as `real`
+ *     if (!lp_enter()) return real(fd, to, size);    not recorded
+ *     ...                                            which file; the time
+ *     lp_leave();
+ *     ssize_t result = real(fd, to, size);
+ *     if (lp_enter()) { ... lp_next ... lp_publish ...; lp_leave(); }
+ *
+ * The folders above, in order: overlay (private files), files (descriptors, sockets, streams), mpi,
+ * emulate (a rank of a world that does not exist), gpu (CUDA and NCCL), start (what begins with a
+ * process or with MPI). The core knows none of them. It has no base/: nothing but libc and
+ * io/recording.h may be used in other people's programs.
  *
  * Environment, set by `lockstep record`:
- *     LOCKSTEP_RECORD=DIR          where files go; without it the probe does nothing
- *     LOCKSTEP_RECORD_MB=N         most MiB per process
+ *     LOCKSTEP_RECORD=DIR          where recordings go; without it nothing is recorded
+ *     LOCKSTEP_RECORD_MB=N         most MiB of a process
  *     LOCKSTEP_RECORD_PROGRAM=A,B  names of programs that are armed when they start
  *     LOCKSTEP_RECORD_MARKER=TEXT  what begins a step, for the reader
  *     LOCKSTEP_RECORD_DELAY=US     communication takes so much longer: known stalls for tests
- *     and those of modes (mode.h)
+ *     LOCKSTEP_RECORD_MODE=record|null|as-rank
+ *     LOCKSTEP_RECORD_SCRATCH=DIR  where writing goes (overlay/overlay.h); without it writing is
+ * the program's own LOCKSTEP_RECORD_RANK=N, LOCKSTEP_RECORD_WORLD=N,
+ * LOCKSTEP_RECORD_FILL=numbers|random|zeros|FILE, LOCKSTEP_RECORD_NODE=N       as-rank
  */
 #ifndef LK_RECORDER_RECORDER_H
 #define LK_RECORDER_RECORDER_H
@@ -21,56 +39,78 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/socket.h>
+#include <stdlib.h>
 
 #include "io/recording.h"
 
 #define LP_EXPORT __attribute__((visibility("default")))
 #define LP_HOT(x) __builtin_expect(!!(x), 1)
 
+/* What the code relies on; built in with -DLK_ASSERTS alone, for a call takes 100 ns. */
+#ifdef LK_ASSERTS
+#define LP_ASSERT(condition) ((condition) ? (void)0 : abort())
+#else
+#define LP_ASSERT(condition) ((void)0)
+#endif
+
+/* ---- the process and its threads (recorder.c) ---- */
+
 /* A word that a forked child finds zeroed (MADV_WIPEONFORK), however it was forked. */
 typedef struct lp_gate {
 	uint32_t open;
 } lp_gate;
 
-typedef struct lp_state_of {
-	int on;         /* this process or the one it was forked from is armed */
-	uint32_t epoch; /* counts the recordings of this process and its forebears */
-	lp_gate *gate;
+typedef struct lp_process {
+	int on; /* this process or the one it was forked from is armed */
+	uint32_t
+		epoch;     /* counts the recordings of this process and its ancestors; 0 before the first */
+	lp_gate *gate; /* closed: a forked child whose recording has not begun */
 	lk_recorder recorder;
-	int64_t origin_ns; /* of the recording's times */
+	int64_t origin_ns; /* of the recording's times, by the monotonic clock */
 	uint32_t threads;
-	int64_t delay_ns;
-	char folder[PATH_MAX];
-	uint64_t limit;
+	int64_t delay_ns;      /* added to communication; 0 none */
+	char folder[PATH_MAX]; /* absolute; "" nothing is to be recorded */
+	uint64_t limit;        /* bytes of a recording */
 	uint32_t
 		root; /* process with which the recording of this one and its children began; 0 none yet */
 	char marker[128];
 	int rank, world; /* as launchers of PyTorch say it (RANK, WORLD_SIZE); -1, 0 */
-} lp_state_of;
-extern lp_state_of lp_state;
+} lp_process;
+extern lp_process lp_state;
 
-/* Of each thread. */
-typedef struct lp_thread_of {
-	lk_record_place place;
+typedef struct lp_thread_state {
+	lk_record_place place;   /* where the next record goes */
 	uint32_t epoch;          /* of the recording that `place` lies in */
-	bool busy;               /* the probe works here */
-	lk_record_entry *last;   /* the record that calls like it may be added to */
-	int depth;               /* of MPI calls: what the library calls itself is not the program's */
-	int64_t storage_ns;      /* when the kernel was last asked what this thread had from storage */
-	uint64_t storage_blocks; /* what it said */
-} lp_thread_of;
-extern __thread lp_thread_of lp_thread __attribute__((tls_model("initial-exec")));
+	bool busy;               /* the recorder works in this thread: calls pass through */
+	lk_record_entry *last;   /* the record that a call like it may be merged into; NULL none */
+	int64_t storage_ns;      /* when the kernel's counter of this thread's reads was last read */
+	uint64_t storage_blocks; /* its answer, in blocks of 512 bytes */
+} lp_thread_state;
+extern __thread lp_thread_state lp_thread __attribute__((tls_model("initial-exec")));
 
-/* Whether this is the library that NCCL loads as its plugin, which has no wrappers and is armed by
- * NCCL alone. */
-extern const bool lp_is_plugin;
+/* ---- functions of libraries (recorder.c) ---- */
 
-/* Arms the process unless it is; false where it stays inert. */
+/* The next definition of a symbol after this library's. lp_symbol and lp_variable end the program
+ * where there is none. */
+void *lp_symbol(const char *name);
+void *lp_symbol_if(const char *name); /* NULL where there is none */
+void *lp_variable(const char *name);
+/* Declares `real`, found by `find` once. */
+#define LP_REAL_BY(find, name)                                          \
+	static __typeof__(&name) real_;                                     \
+	__typeof__(&name) real = __atomic_load_n(&real_, __ATOMIC_RELAXED); \
+	if (!LP_HOT(real != NULL)) {                                        \
+		real = (__typeof__(&name))(uintptr_t)find(#name);               \
+		__atomic_store_n(&real_, real, __ATOMIC_RELAXED);               \
+	}
+#define LP_REAL(name) LP_REAL_BY(lp_symbol, name)
+
+/* ---- arming (arming.c) ---- */
+
+/* Arms the process unless it is armed; false where it stays inert. */
 bool lp_arm(void);
-/* What wipes out and begins anew in a forked child. */
+/* A thread's first call, or the first call of a forked child; false: it is not recorded. */
 bool lp_enter_slow(void);
-void lp_leave_process(void);
 
 /* Begins work in this thread; false: pass the call through. */
 static inline bool lp_enter(void) {
@@ -82,79 +122,103 @@ static inline bool lp_enter(void) {
 	return false;
 }
 static inline void lp_leave(void) {
+	LP_ASSERT(lp_thread.busy);
 	lp_thread.busy = false;
 }
 static inline int64_t lp_now(void) {
 	return lk_monotonic_ns() - lp_state.origin_ns;
 }
 
-/* Between lp_enter and lp_leave. */
+/* ---- tables of a recording (recorder.c) ----
+ *
+ * A forked child has its parent's tables and must not use them. Each table has an age, and whoever
+ * uses it asks first:
+ *
+ *     if (lp_is_stale(&age)) {
+ *         memset(table, 0, sizeof table);
+ *         lp_renewed(&age);
+ *     }
+ */
+
+typedef struct lp_age {
+	uint32_t begun, done; /* epochs for which emptying was begun, and done; 0: never */
+} lp_age;
+
+bool lp_begin_renewal(lp_age *age);
+/* True for one thread of a recording, which must empty the table; the others wait until it has. */
+static inline bool lp_is_stale(lp_age *age) {
+	return !LP_HOT(__atomic_load_n(&age->done, __ATOMIC_ACQUIRE) == lp_state.epoch) &&
+	       lp_begin_renewal(age);
+}
+static inline void lp_renewed(lp_age *age) {
+	__atomic_store_n(&age->done, age->begun, __ATOMIC_RELEASE);
+}
+
+/* ---- records: all between lp_enter and lp_leave ---- */
+
+/* The next record of this thread, zeroed; NULL: the recording is full, which it counts. */
 static inline lk_record_entry *lp_next(void) {
+	LP_ASSERT(lp_thread.busy);
 	lp_thread.last = NULL;
 	return lk_recorder_next(&lp_state.recorder, &lp_thread.place);
 }
 static inline void lp_publish(lk_record_entry *record, lk_record_kind kind) {
+	LP_ASSERT(record->end_ns >= record->start_ns);
 	lk_recorder_publish(&lp_state.recorder, &lp_thread.place, record, kind);
 }
+/* A record with a text: a name, a path, a list of ranks. */
 void lp_text(const lk_record_entry *record, lk_record_kind kind, const char *text);
 
-/* The real function; LP_REAL(read) declares `real`, looked up once. */
-void *lp_symbol(const char *name);
-void *lp_symbol_if(const char *name); /* NULL where there is none */
-void *lp_variable(const char *name);
-#define LP_REAL(name)                                                   \
-	static __typeof__(&name) real_;                                     \
-	__typeof__(&name) real = __atomic_load_n(&real_, __ATOMIC_RELAXED); \
-	if (!LP_HOT(real != NULL)) {                                        \
-		real = (__typeof__(&name))(uintptr_t)lp_symbol(#name);          \
-		__atomic_store_n(&real_, real, __ATOMIC_RELAXED);               \
-	}
+/* A list of ranks as a text: "[0, 1, 8:15:1]", or cut, "[0, 1, ...]". */
+typedef struct lp_rank_list {
+	char *at;
+	size_t room, used;
+	size_t margin; /* so many bytes are kept free for the longest entry and the end */
+} lp_rank_list;
+lp_rank_list lp_rank_list_begin(char *at, size_t room, size_t margin);
+/* False: there is no room for another entry. */
+bool lp_rank_list_has_room(const lp_rank_list *list);
+void lp_rank_list_add(lp_rank_list *list, int rank);
+/* First, last, stride. */
+void lp_rank_list_add_range(lp_rank_list *list, int first, int last, int stride);
+void lp_rank_list_end(lp_rank_list *list);
 
-/* ---- files (files.c) ---- */
-
-/* The number of a descriptor's file, 0 for what is no regular file; `moved`: its position was set
- * since the last call. */
-uint32_t lp_file(int fd, bool *moved);
-/* The same; LP_SOCKET and a peer's number for a connection. */
-#define LP_SOCKET (UINT32_C(1) << 30)
-uint32_t lp_target(int fd, bool *moved);
-void lp_file_moved(int fd);
-void lp_file_forget(int fd);
-void lp_file_forget_range(unsigned first, unsigned last);
-void lp_files_reset(void);
-
-/* A read or write that has been done. `offset` -1: at the file's position. */
+/* A read or write that has been done (io_records.c). Times in nanoseconds of the recording; `bytes`
+ * as the call answered, `offset` -1: at the file's position, which `moved` says was set since the
+ * last call. */
 void lp_io(lk_record_kind kind, uint32_t file, int64_t start, int64_t end, int64_t bytes,
            int64_t offset, bool moved);
 /* OPEN, CLOSE, SYNC, MAP. */
 void lp_file_event(lk_record_kind kind, uint32_t file, int64_t start, int64_t end, int64_t bytes);
 
-/* ---- connections (socket.c) ---- */
+/* ---- modes: what is between a program and its communication (mode.c) ----
+ *
+ *     record    nothing: every call goes to the library
+ *     null      large collectives return at once, alike on all ranks
+ *     as-rank   one process that believes it is one rank of a large world
+ *
+ * A delay can be added to each: what does reach the library completes so much later. */
 
-void lp_sockets_reset(void);
-struct stat;
-uint32_t lp_new_peer(int fd, const struct stat *info); /* 0: none that is recorded */
-/* READ or WRITE of what may be a part of `asked` bytes. */
-void lp_socket_moved(lk_record_kind kind, uint32_t peer, int64_t start, int64_t end, int64_t bytes,
-                     int64_t asked);
+typedef enum lp_mode_kind {
+	LP_MODE_RECORD,
+	LP_MODE_NULL,
+	LP_MODE_AS_RANK
+} lp_mode_kind;
 
-/* ---- MPI (mpi.c) ---- */
+typedef struct lp_mode_setting {
+	lp_mode_kind kind;
+	int rank, world; /* of as-rank; -1, 0 */
+	int node;        /* ranks of it that share a node; 0 not given */
+	char fill[256];  /* numbers, random, zeros or a file's name; "" not given */
+} lp_mode_setting;
+extern lp_mode_setting lp_mode;
 
-void lp_mpi_reset(void);
+/* Reads the environment; called once, when the process begins. */
+void lp_mode_read(void);
 
-/* ---- devices and NCCL (gpu.c, nccl.c) ---- */
-
-void lp_gpu_reset(void);
-void lp_nccl_reset(void);
-void lp_profiler_reset(void);
-
-/* ---- rendezvous: the port of PyTorch's rendezvous, in processes that pose as ranks. */
-
-/* Whether an address is that of the store of the absent ranks; then `elsewhere` is one to bind to.
- */
-bool lp_rendezvous_binds(const struct sockaddr *at, socklen_t length,
-                         struct sockaddr_storage *elsewhere);
-/* A socket was bound there. */
-void lp_rendezvous_bound(int fd);
+/* Whether null leaves a collective out: a pure function of what it is, its size and how often it
+ * came before on the same communicator, so that all members decide alike. `bytes`:
+ * lk_record_entry's, or another measure that is the same on every member. */
+bool lp_null_skips(lk_comm_what what, int64_t bytes, uint64_t before);
 
 #endif

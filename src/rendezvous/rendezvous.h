@@ -1,19 +1,24 @@
-/* rendezvous.h: a store of PyTorch's rendezvous (TCPStore) that stands for all ranks but one: the
- * protocol, without sockets.
+/* rendezvous.h: a server of PyTorch's rendezvous (TCPStore) that answers for all ranks but one. The
+ * protocol, the rules and what is not covered are in docs/method/rendezvous.md.
  *
- * What ranks agree on there is keys with values, and counters. Here all ranks but one are absent,
- * so:
+ *     lk_store_server *server;
+ *     LK_TRY(lk_store_serve(5, 1024, 0, &server, err));     rank 5 of 1024 is real; any free port
+ *     ...                                                   MASTER_PORT is lk_store_port(server)
+ *     lk_store_stop(server, &served);
  *
- *     a counter       what the rank adds, all add
- *     waiting         is over at once: the others have done their part
- *     getting         what was set; else what the rank itself set under the same key with its own
- * number in place of another rank's; else 128 bytes that no other key has, which do for NCCL's
- * unique id asking whether  a key is there: if it was set, or the rank has set its own
+ * Ranks agree there on keys with values, and on counters. All ranks but one are absent, so:
  *
- * Forms. 1 (PyTorch up to 2.0): a byte for what is asked, then keys (length as 8 bytes, bytes),
- * values, numbers of 8 bytes. 2 (from 2.1 on): the same with other numbers, after a first request
- * that says 0x3C85F7CE. All little-endian.
- */
+ *     a counter      what the rank adds, all add
+ *     waiting        is over at once: the others have done their part
+ *     getting        what was set; else what the rank itself set under the same key with its own
+ *                    number in place of another rank's; else 128 bytes that no other key has, which
+ *                    serve as NCCL's unique id
+ *     checking       a key is there if it was set, or the rank has set its own
+ *
+ * Form 1 of the protocol (PyTorch up to 2.0): a byte for the kind of request, then keys (length as
+ * 8 bytes, bytes), values, numbers of 8 bytes. Form 2 (from 2.1 on): the same with other numbers,
+ * after a first request with 0x3C85F7CE. All little-endian. Limits are the LK_STORE_MOST_
+ * constants: what a connection sends may be anything. */
 #ifndef LK_RENDEZVOUS_RENDEZVOUS_H
 #define LK_RENDEZVOUS_RENDEZVOUS_H
 

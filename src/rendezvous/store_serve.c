@@ -2,6 +2,7 @@
  * all of them; a pipe ends it. A connection that sends what is no request is closed, others go on.
  */
 #include "rendezvous/rendezvous.h"
+#include "base/check.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -19,7 +20,7 @@ enum {
 	MOST_CLIENTS = 256,
 	WAITING = 64,
 	CHUNK = 1 << 16,
-	FIRST = 2 /* behind the pipe and the port */
+	FIRST = 2 /* after the pipe and the port */
 };
 
 struct lk_store_server {
@@ -34,7 +35,8 @@ struct lk_store_server {
 
 /* ---- connections ---- */
 
-static void accept_one(lk_store_server *server) {
+static void accept_client(lk_store_server *server) {
+	LK_ASSERT(server->count <= MOST_CLIENTS);
 	int fd = accept4(server->listens, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	if (fd < 0) return;
 	if (server->count == MOST_CLIENTS) {
@@ -46,7 +48,8 @@ static void accept_one(lk_store_server *server) {
 	server->served.connections++;
 }
 
-static void close_one(lk_store_server *server, size_t i) {
+static void close_client(lk_store_server *server, size_t i) {
+	LK_ASSERT(i < server->count);
 	const char *wrong = server->client[i].wrong;
 	if (wrong && !*server->served.wrong)
 		snprintf(server->served.wrong, sizeof server->served.wrong, "%s", wrong);
@@ -57,103 +60,107 @@ static void close_one(lk_store_server *server, size_t i) {
 	server->poll[FIRST + i] = server->poll[FIRST + server->count];
 }
 
-static bool again(ssize_t got) {
+static bool is_worth_retrying(ssize_t got) {
 	return got < 0 && (errno == EAGAIN || errno == EINTR);
 }
 
-static bool receive(lk_store_server *server, size_t i) {
+static bool receive_from_client(lk_store_server *server, size_t i) {
+	LK_ASSERT(i < server->count);
 	unsigned char bytes[CHUNK];
 	ssize_t got = recv(server->poll[FIRST + i].fd, bytes, sizeof bytes, 0);
-	if (got <= 0) return again(got);
+	if (got <= 0) return is_worth_retrying(got);
 	return lk_store_take(&server->store, &server->client[i], bytes, (size_t)got);
 }
 
-static bool send_rest(lk_store_server *server, size_t i) {
+static bool send_pending_reply(lk_store_server *server, size_t i) {
 	lk_bytes *out = &server->client[i].out;
 	ssize_t sent =
 		out->count ? send(server->poll[FIRST + i].fd, out->at, out->count, MSG_NOSIGNAL) : 0;
-	if (sent < 0) return again(sent);
+	if (sent < 0) return is_worth_retrying(sent);
 	if (sent) memmove(out->at, out->at + sent, out->count - (size_t)sent);
 	out->count -= (size_t)sent;
 	return true;
 }
 
-/* What does not read its answers is asked for nothing more. */
-static void serve_ready(lk_store_server *server) {
+/* From a client that does not read its answers nothing more is read. */
+static void serve_ready_clients(lk_store_server *server) {
 	for (size_t i = server->count; i-- > 0;) {
 		short ready = server->poll[FIRST + i].revents;
 		bool good = true;
-		if (ready & (POLLIN | POLLHUP | POLLERR)) good = receive(server, i);
-		if (good && server->client[i].out.count) good = send_rest(server, i);
-		if (!good) close_one(server, i);
+		if (ready & (POLLIN | POLLHUP | POLLERR)) good = receive_from_client(server, i);
+		if (good && server->client[i].out.count) good = send_pending_reply(server, i);
+		if (!good) close_client(server, i);
 	}
 }
 
-static void *serve(void *argument) {
+static void *serve_until_stopped(void *argument) {
 	lk_store_server *server = argument;
 	for (;;) {
 		server->poll[0] = (struct pollfd){.fd = server->ends[0], .events = POLLIN};
 		server->poll[1] = (struct pollfd){.fd = server->listens, .events = POLLIN};
-		for (size_t i = 0; i < server->count; i++)
-			server->poll[FIRST + i].events = server->client[i].out.count ? POLLOUT : POLLIN,
-								 server->poll[FIRST + i].revents = 0;
+		for (size_t i = 0; i < server->count; i++) {
+			server->poll[FIRST + i].events = server->client[i].out.count ? POLLOUT : POLLIN;
+			server->poll[FIRST + i].revents = 0;
+		}
 		if (poll(server->poll, FIRST + server->count, -1) < 0 && errno != EINTR) break;
 		if (server->poll[0].revents) break;
-		serve_ready(server);
-		if (server->poll[1].revents) accept_one(server);
+		serve_ready_clients(server);
+		if (server->poll[1].revents) accept_client(server);
 	}
 	return NULL;
 }
 
 /* ---- begin and end ---- */
 
-static lk_status cannot(lk_error *err, int port, const char *what) {
+static lk_status fail_store_port(lk_error *err, int port, const char *what) {
 	lk_fail(err, LK_ERR_IO, "rendezvous", "port %d of the loopback: cannot %s: %s", port, what,
 	        strerror(errno));
 	return lk_hint(
-		err, "MASTER_PORT in the environment names another one; without it any free one is taken");
+		err, "set MASTER_PORT in the environment to another port, or unset it to use any free one");
 }
 
-static lk_status listen_on(lk_store_server *server, int port, lk_error *err) {
+static lk_status listen_on_loopback(lk_store_server *server, int port, lk_error *err) {
 	struct sockaddr_in at = {.sin_family = AF_INET,
 	                         .sin_port = htons((uint16_t)port),
 	                         .sin_addr = {htonl(INADDR_LOOPBACK)}};
 	socklen_t size = sizeof at;
 	int yes = 1;
 	server->listens = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (server->listens < 0) return cannot(err, port, "make a socket");
+	if (server->listens < 0) return fail_store_port(err, port, "make a socket");
 	setsockopt(server->listens, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
 	if (bind(server->listens, (struct sockaddr *)&at, sizeof at) != 0)
-		return cannot(err, port, "bind");
-	if (listen(server->listens, WAITING) != 0) return cannot(err, port, "listen");
+		return fail_store_port(err, port, "bind");
+	if (listen(server->listens, WAITING) != 0) return fail_store_port(err, port, "listen");
 	if (getsockname(server->listens, (struct sockaddr *)&at, &size) != 0)
-		return cannot(err, port, "ask for its name");
+		return fail_store_port(err, port, "ask for its name");
 	server->port = ntohs(at.sin_port);
 	return LK_OK;
 }
 
 /* The thread takes no signals: they are waited for elsewhere. */
-static lk_status start(lk_store_server *server, lk_error *err) {
+static lk_status start_store_thread(lk_store_server *server, lk_error *err) {
 	sigset_t all, before;
-	if (pipe2(server->ends, O_CLOEXEC) != 0) return cannot(err, server->port, "make a pipe");
+	if (pipe2(server->ends, O_CLOEXEC) != 0)
+		return fail_store_port(err, server->port, "make a pipe");
 	sigfillset(&all);
 	pthread_sigmask(SIG_BLOCK, &all, &before);
-	int code = pthread_create(&server->thread, NULL, serve, server);
+	int code = pthread_create(&server->thread, NULL, serve_until_stopped, server);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (code == 0) return LK_OK;
 	close(server->ends[0]);
 	close(server->ends[1]);
 	errno = code;
-	return cannot(err, server->port, "start a thread");
+	return fail_store_port(err, server->port, "start a thread");
 }
 
 lk_status lk_store_serve(int rank, int world, int port, lk_store_server **out, lk_error *err) {
+	LK_ASSERT(port >= 0 && port < 65536);
 	lk_store_server *server = calloc(1, sizeof *server);
 	if (!server) return lk_oom(err);
 	server->listens = -1;
 	lk_store_begin(&server->store, rank, world);
-	lk_status status = listen_on(server, port, err);
-	if (status == LK_OK) status = start(server, err);
+	lk_status status = listen_on_loopback(server, port, err);
+	if (status == LK_OK) status = start_store_thread(server, err);
 	if (status == LK_OK) return *out = server, LK_OK;
 	if (server->listens >= 0) close(server->listens);
 	free(server);
@@ -168,10 +175,10 @@ void lk_store_stop(lk_store_server *server, lk_store_served *out) {
 	if (!server) return;
 	close(server->ends[1]);
 	pthread_join(server->thread, NULL);
-	server->served.requests = server->store.requests,
+	server->served.requests = server->store.requests;
 	server->served.made_up = server->store.made_up;
 	if (out) *out = server->served;
-	while (server->count) close_one(server, server->count - 1);
+	while (server->count) close_client(server, server->count - 1);
 	close(server->listens);
 	close(server->ends[0]);
 	lk_store_end(&server->store);

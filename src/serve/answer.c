@@ -20,7 +20,7 @@
 struct child {
 	const lk_question *question;
 	int out;
-	double told; /* when progress was last told */
+	double reported; /* when progress was last reported */
 	lk_arena arena;
 	lk_serve_words words;
 	lk_args args;
@@ -41,45 +41,47 @@ const lk_verb *lk_question_verb(lk_question_kind kind) {
 
 /* ---- frames ---- */
 
-static void write_all(int fd, const void *bytes, size_t size) {
+static void write_whole(int fd, const void *bytes, size_t size) {
 	for (const char *p = bytes; size > 0;) {
 		ssize_t n = write(fd, p, size);
 		if (n < 0 && errno == EINTR) continue;
 		if (n <= 0) return;
-		p += n, size -= (size_t)n;
+		p += n;
+		size -= (size_t)n;
 	}
 }
 
-static void tell(const struct child *child, lk_frame_kind kind, const void *bytes, size_t size) {
+static void write_frame(const struct child *child, lk_frame_kind kind, const void *bytes,
+                        size_t size) {
 	lk_frame frame = {.kind = kind, .size = (uint32_t)size};
-	write_all(child->out, &frame, sizeof frame);
-	write_all(child->out, bytes, size);
+	write_whole(child->out, &frame, sizeof frame);
+	write_whole(child->out, bytes, size);
 }
 
-static void tell_progress(void *context, int gpus, double done, double all) {
+static void write_progress_frame(void *context, int gpus, double done, double all) {
 	struct child *child = context;
 	struct timespec now;
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	double t = (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-	if (t - child->told < PROGRESS_S && done < all) return;
-	child->told = t;
+	if (t - child->reported < PROGRESS_S && done < all) return;
+	child->reported = t;
 	lk_progress progress = {gpus, done, all};
-	tell(child, LK_FRAME_PROGRESS, &progress, sizeof progress);
+	write_frame(child, LK_FRAME_PROGRESS, &progress, sizeof progress);
 }
 
 /* ---- files of the question ---- */
 
-static void copy_value(lk_json_writer *writer, const char *key, const lk_value *value) {
+static void copy_json_value(lk_json_writer *writer, const char *key, const lk_value *value) {
 	switch (value->kind) {
 	case LK_JSON_OBJECT:
 		lk_json_object(writer, key);
 		for (size_t i = 0; i < value->count; i++)
-			copy_value(writer, value->keys[i], &value->items[i]);
+			copy_json_value(writer, value->keys[i], &value->items[i]);
 		lk_json_object_end(writer);
 		break;
 	case LK_JSON_ARRAY:
 		lk_json_array(writer, key);
-		for (size_t i = 0; i < value->count; i++) copy_value(writer, NULL, &value->items[i]);
+		for (size_t i = 0; i < value->count; i++) copy_json_value(writer, NULL, &value->items[i]);
 		lk_json_array_end(writer);
 		break;
 	case LK_JSON_STRING: lk_json_put_text(writer, key, value->text); break;
@@ -90,7 +92,7 @@ static void copy_value(lk_json_writer *writer, const char *key, const lk_value *
 	}
 }
 
-static lk_status write_file(const lk_serve_file *file, lk_error *err) {
+static lk_status write_question_file(const lk_serve_file *file, lk_error *err) {
 	lk_json_writer w;
 	FILE *out = fopen(file->name, "w");
 	if (!out) return lk_fail(err, LK_ERR_IO, file->name, "cannot write: %s", strerror(errno));
@@ -99,7 +101,7 @@ static lk_status write_file(const lk_serve_file *file, lk_error *err) {
 		fputs(file->value->text, out);
 	} else {
 		lk_json_begin(&w, out, false);
-		copy_value(&w, NULL, file->value);
+		copy_json_value(&w, NULL, file->value);
 		status = lk_json_finish(&w, err);
 	}
 	if (fclose(out) != 0 && status == LK_OK)
@@ -109,7 +111,7 @@ static lk_status write_file(const lk_serve_file *file, lk_error *err) {
 
 /* Launch lines and scripts name further files: they are taken only where the kernel keeps this
  * process from them. */
-static lk_status check_confined(const struct child *child, bool confined, lk_error *err) {
+static lk_status check_file_access(const struct child *child, bool confined, lk_error *err) {
 	if (confined) return LK_OK;
 	bool names = child->words.launch_count > 0;
 	for (int i = 0; i < child->words.file_count; i++)
@@ -117,14 +119,14 @@ static lk_status check_confined(const struct child *child, bool confined, lk_err
 		         strcmp(child->words.files[i].name, "ds_config.json") == 0;
 	if (!names) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, "launch",
-	        "launch lines and scripts can name files, and this kernel cannot keep them away");
+	        "launch lines and scripts can name files, and this kernel cannot deny access to them");
 	return lk_hint(err, "use lockstep %s, or Linux 5.13 or later with Landlock",
 	               child->args.verb->name);
 }
 
 /* ---- the verbs ---- */
 
-static lk_status predict(struct child *child, lk_error *err) {
+static lk_status answer_predict(struct child *child, lk_error *err) {
 	lk_predict_request r;
 	lk_prediction *prediction = NULL;
 	size_t count;
@@ -135,7 +137,8 @@ static lk_status predict(struct child *child, lk_error *err) {
 	}
 	lk_predict_defaults(&r);
 	LK_TRY(lk_args_fill(&child->args, 0, &r, err));
-	r.launch = child->words.launch, r.launch_count = child->words.launch_count;
+	r.launch = child->words.launch;
+	r.launch_count = child->words.launch_count;
 	r.detail = child->question->form != LK_FORM_RESULT;
 	if (child->question->form == LK_FORM_PICTURE) r.no_sensitivity = r.no_fixes = true;
 	LK_TRY(lk_predict(&r, &prediction, err));
@@ -148,14 +151,16 @@ static lk_status predict(struct child *child, lk_error *err) {
 	return status;
 }
 
-static lk_status plan(struct child *child, lk_error *err) {
+static lk_status answer_plan(struct child *child, lk_error *err) {
 	lk_plan_request r;
 	lk_plan *found = NULL;
 	lk_plan_defaults(&r);
 	LK_TRY(lk_args_fill(&child->args, 0, &r, err));
-	r.job.launch = child->words.launch, r.job.launch_count = child->words.launch_count;
+	r.job.launch = child->words.launch;
+	r.job.launch_count = child->words.launch_count;
 	r.threads = child->question->threads;
-	r.progress = tell_progress, r.progress_context = child;
+	r.progress = write_progress_frame;
+	r.progress_context = child;
 	LK_TRY(lk_plan_find(&r, &found, err));
 	lk_status status =
 		child->question->form != LK_FORM_RESULT
@@ -165,12 +170,13 @@ static lk_status plan(struct child *child, lk_error *err) {
 	return status;
 }
 
-static lk_status explain(struct child *child, lk_error *err) {
+static lk_status answer_explain(struct child *child, lk_error *err) {
 	lk_explain_request r;
 	lk_explanation *found = NULL;
 	lk_explain_defaults(&r);
 	LK_TRY(lk_args_fill(&child->args, 0, &r, err));
-	r.traces = child->question->traces, r.trace_count = child->question->trace_count;
+	r.traces = child->question->traces;
+	r.trace_count = child->question->trace_count;
 	r.threads = child->question->threads;
 	r.roofline = child->question->form != LK_FORM_RESULT;
 	LK_TRY(lk_explain(&r, &found, err));
@@ -184,8 +190,8 @@ static lk_status explain(struct child *child, lk_error *err) {
 
 /* ---- the child ---- */
 
-/* The words of the fields and, of an explanation, the traces behind them. */
-static lk_status parse(struct child *child, lk_error *err) {
+/* The words of the fields and, of an explanation, the traces after them. */
+static lk_status parse_question(struct child *child, lk_error *err) {
 	const lk_question *question = child->question;
 	const lk_verb *verb = lk_question_verb(question->kind);
 	LK_TRY(
@@ -199,23 +205,23 @@ static lk_status parse(struct child *child, lk_error *err) {
 	return lk_args_parse(verb, count, words, &child->args, err);
 }
 
-static lk_status ask(struct child *child, lk_error *err) {
-	static lk_status (*const verbs[LK_ASK_KINDS])(struct child *, lk_error *) = {predict, plan,
-	                                                                             explain};
+static lk_status answer_confined(struct child *child, lk_error *err) {
+	static lk_status (*const verbs[LK_ASK_KINDS])(struct child *, lk_error *) = {
+		answer_predict, answer_plan, answer_explain};
 	if (chdir(child->question->folder) != 0)
 		return lk_fail(err, LK_ERR_IO, child->question->folder, "cannot enter: %s",
 		               strerror(errno));
 	/* What was sent is looked at where it can do no harm. */
 	bool confined = lk_confine_files(true);
-	LK_TRY(parse(child, err));
-	LK_TRY(check_confined(child, confined, err));
+	LK_TRY(parse_question(child, err));
+	LK_TRY(check_file_access(child, confined, err));
 	for (int i = 0; i < child->words.file_count; i++)
-		LK_TRY(write_file(&child->words.files[i], err));
+		LK_TRY(write_question_file(&child->words.files[i], err));
 	lk_confine_files(false);
 	child->answer = open_memstream(&child->text, &child->size);
 	if (!child->answer) return lk_oom(err);
 	lk_status status = verbs[child->question->kind](child, err);
-	/* A file that the question named: that it is there is told as little as what is in it. */
+	/* A file that the question named: neither its content nor whether it exists is revealed. */
 	if (status == LK_ERR_IO) {
 		char where[sizeof err->where];
 		memcpy(where, err->where, sizeof where);
@@ -231,6 +237,6 @@ void lk_answer(const lk_question *question, int out) {
 	struct child c = {.question = question, .out = out};
 	lk_error err = {0};
 	lk_confine_limits(&question->limits);
-	if (ask(&c, &err) == LK_OK) tell(&c, LK_FRAME_ANSWER, c.text, c.size);
-	else tell(&c, LK_FRAME_ERROR, &err, sizeof err);
+	if (answer_confined(&c, &err) == LK_OK) write_frame(&c, LK_FRAME_ANSWER, c.text, c.size);
+	else write_frame(&c, LK_FRAME_ERROR, &err, sizeof err);
 }

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "io/json.h"
+#include "base/check.h"
 
 enum {
 	ANSWER_LIMIT = 64 << 20,
@@ -46,7 +47,7 @@ char *lk_error_json(const lk_error *err, size_t *size) {
 
 /* ---- making and freeing ---- */
 
-static char *copy(const void *bytes, size_t size) {
+static char *copy_text_bytes(const void *bytes, size_t size) {
 	char *out = malloc(size + 1);
 	if (!out) return NULL;
 	if (size) memcpy(out, bytes, size);
@@ -54,7 +55,7 @@ static char *copy(const void *bytes, size_t size) {
 	return out;
 }
 
-static void free_question(lk_question *question) {
+static void free_question_texts(lk_question *question) {
 	for (int i = 0; question->traces && i < question->trace_count; i++)
 		free((char *)question->traces[i]);
 	free((void *)question->traces);
@@ -63,6 +64,7 @@ static void free_question(lk_question *question) {
 }
 
 lk_ask *lk_ask_new(const lk_question *question, double seconds) {
+	LK_ASSERT(question->folder != NULL && seconds > 0);
 	lk_ask *ask = calloc(1, sizeof *ask);
 	if (!ask) return NULL;
 	*ask = (lk_ask){.question = *question, .seconds = seconds, .pipe = -1};
@@ -70,31 +72,32 @@ lk_ask *lk_ask_new(const lk_question *question, double seconds) {
 	const char **traces = calloc((size_t)question->trace_count + 1, sizeof *traces);
 	bool whole = traces != NULL;
 	for (int i = 0; whole && i < question->trace_count; i++)
-		whole = (traces[i] = copy(question->traces[i], strlen(question->traces[i]))) != NULL;
+		whole =
+			(traces[i] = copy_text_bytes(question->traces[i], strlen(question->traces[i]))) != NULL;
 	q->traces = traces;
-	q->folder = copy(question->folder, strlen(question->folder));
-	q->body = copy(question->body, question->size);
+	q->folder = copy_text_bytes(question->folder, strlen(question->folder));
+	q->body = copy_text_bytes(question->body, question->size);
 	if (whole && q->folder && q->body) return ask;
-	free_question(q);
+	free_question_texts(q);
 	free(ask);
 	return NULL;
 }
 
-static void unlist(lk_asks *asks, lk_ask *ask) {
+static void remove_from_asks(lk_asks *asks, lk_ask *ask) {
 	lk_ask **at = &asks->first;
 	while (*at && *at != ask) at = &(*at)->next;
 	if (*at) *at = ask->next;
 	ask->next = NULL;
 }
 
-static int lane(const lk_ask *ask) {
+static int lane_of_ask(const lk_ask *ask) {
 	return ask->question.kind != LK_ASK_PREDICT;
 }
 
 /* ---- ends ---- */
 
 /* The child is gone afterwards, whatever it did. Returns how it ended. */
-static int reap(lk_ask *ask) {
+static int reap_child(lk_ask *ask) {
 	int how = 0;
 	if (ask->child <= 0) return 0;
 	kill(ask->child, SIGKILL);
@@ -103,57 +106,62 @@ static int reap(lk_ask *ask) {
 	return how;
 }
 
-static void done(lk_asks *asks, lk_ask *ask, int status, char *text, size_t size) {
-	if (ask->state == LK_ASK_RUNNING) asks->running[lane(ask)]--;
+static void finish_ask(lk_asks *asks, lk_ask *ask, int status, char *text, size_t size) {
+	LK_ASSERT(ask->state != LK_ASK_DONE &&
+	          (ask->state == LK_ASK_WAITING ? asks->waiting : asks->running[lane_of_ask(ask)]) > 0);
+	if (ask->state == LK_ASK_RUNNING) asks->running[lane_of_ask(ask)]--;
 	else asks->waiting--;
-	unlist(asks, ask);
+	remove_from_asks(asks, ask);
 	if (ask->pipe >= 0) close(ask->pipe);
-	reap(ask);
+	reap_child(ask);
 	free(ask->bytes);
-	ask->pipe = -1, ask->bytes = NULL;
+	ask->pipe = -1;
+	ask->bytes = NULL;
 	ask->state = LK_ASK_DONE;
-	ask->status = status, ask->text = text, ask->text_size = text ? size : 0;
+	ask->status = status;
+	ask->text = text;
+	ask->text_size = text ? size : 0;
 	lk_folder_remove(ask->question.folder);
 	if (ask->ended) ask->ended(ask->owner);
 }
 
-static void failed(lk_asks *asks, lk_ask *ask, int status, const lk_error *err) {
+static void fail_ask(lk_asks *asks, lk_ask *ask, int status, const lk_error *err) {
 	size_t size = 0;
 	char *text = lk_error_json(err, &size);
-	done(asks, ask, status, text, size);
+	finish_ask(asks, ask, status, text, size);
 }
 
-static void out_of_memory(lk_asks *asks, lk_ask *ask) {
+static void fail_ask_memory(lk_asks *asks, lk_ask *ask) {
 	lk_error err = {0};
 	lk_fail(&err, LK_ERR_MEMORY, "memory", "the question takes more than %.0f MiB",
 	        ask->question.limits.memory_bytes / 1048576);
 	lk_hint(&err, "ask for less, or start lockstep serve with a larger --memory");
-	failed(asks, ask, 422, &err);
+	fail_ask(asks, ask, 422, &err);
 }
 
-static void too_late(lk_asks *asks, lk_ask *ask) {
+static void fail_ask_time(lk_asks *asks, lk_ask *ask) {
 	lk_error err = {0};
 	lk_fail(&err, LK_ERR_INPUT, "time", "the question takes more than %g s", ask->seconds);
 	lk_hint(&err, "ask for less, or start lockstep serve with a larger --%s",
-	        lane(ask) ? "long-seconds" : "seconds");
-	failed(asks, ask, 422, &err);
+	        lane_of_ask(ask) ? "long-seconds" : "seconds");
+	fail_ask(asks, ask, 422, &err);
 }
 
 /* The pipe ended before an answer came. */
-static void broken(lk_asks *asks, lk_ask *ask) {
+static void fail_ask_broken(lk_asks *asks, lk_ask *ask) {
 	lk_error err = {0};
 	/* What ends a process that is about to leave comes too late to change its status; one that
 	 * stays is ended. */
-	int how = reap(ask);
+	int how = reap_child(ask);
 	if (WIFSIGNALED(how) && (WTERMSIG(how) == SIGXCPU || WTERMSIG(how) == SIGKILL)) {
-		too_late(asks, ask);
+		fail_ask_time(asks, ask);
 		return;
 	}
 	lk_fail(&err, LK_ERR_INTERNAL, "answer", "the process that answers ended without one (%s %d)",
 	        WIFSIGNALED(how) ? "signal" : "status",
 	        WIFSIGNALED(how) ? WTERMSIG(how) : WEXITSTATUS(how));
 	lk_hint(&err, "this is an error of lockstep; the server goes on");
-	failed(asks, ask, 500, &err);
+	fail_ask(asks, ask, 500, &err);
 }
 
 void lk_asks_cancel(lk_asks *asks, lk_ask *ask) {
@@ -161,13 +169,13 @@ void lk_asks_cancel(lk_asks *asks, lk_ask *ask) {
 	if (ask->state == LK_ASK_DONE) return;
 	ask->cancelled = true;
 	lk_fail(&err, LK_ERR_INPUT, "job", "was cancelled");
-	failed(asks, ask, 409, &err);
+	fail_ask(asks, ask, 409, &err);
 }
 
 void lk_asks_overtake(lk_asks *asks, const char *page) {
 	for (lk_ask *ask = asks->first, *next; ask; ask = next) {
 		next = ask->next;
-		if (strcmp(ask->question.page, page) == 0) done(asks, ask, 204, NULL, 0);
+		if (strcmp(ask->question.page, page) == 0) finish_ask(asks, ask, 204, NULL, 0);
 	}
 }
 
@@ -175,20 +183,20 @@ void lk_ask_free(lk_asks *asks, lk_ask *ask) {
 	if (!ask) return;
 	ask->ended = NULL;
 	lk_asks_cancel(asks, ask);
-	free_question(&ask->question);
+	free_question_texts(&ask->question);
 	free(ask->text);
 	free(ask);
 }
 
 void lk_ask_drop(lk_ask *ask) {
 	lk_folder_remove(ask->question.folder);
-	free_question(&ask->question);
+	free_question_texts(&ask->question);
 	free(ask);
 }
 
 /* ---- starting ---- */
 
-static void child(const lk_asks *asks, const lk_ask *ask, int out) {
+static void answer_in_child(const lk_asks *asks, const lk_ask *ask, int out) {
 	if (out != CHILD_PIPE) dup2(out, CHILD_PIPE);
 	/* Connections of others, the listening socket, other pipes: none of its business. */
 	close_range(CHILD_PIPE + 1, ~0U, 0);
@@ -197,40 +205,43 @@ static void child(const lk_asks *asks, const lk_ask *ask, int out) {
 	_exit(0);
 }
 
-static void start(lk_asks *asks, lk_ask *ask) {
+static void start_ask(lk_asks *asks, lk_ask *ask) {
+	LK_ASSERT(ask->state == LK_ASK_WAITING && asks->waiting > 0 && ask->child <= 0);
 	lk_error err = {0};
 	int ends[2];
 	asks->waiting--;
-	asks->running[lane(ask)]++;
+	asks->running[lane_of_ask(ask)]++;
 	ask->state = LK_ASK_RUNNING;
 	ask->deadline = lk_serve_now() + ask->seconds;
 	if (pipe2(ends, O_CLOEXEC) == 0) {
 		fcntl(ends[0], F_SETFL, O_NONBLOCK);
 		ask->child = fork();
-		if (ask->child == 0) child(asks, ask, ends[1]);
+		if (ask->child == 0) answer_in_child(asks, ask, ends[1]);
 		close(ends[1]);
 		ask->pipe = ends[0];
 		if (ask->child > 0) return;
 		ask->child = 0;
 	}
-	lk_fail(&err, LK_ERR_IO, "answer", "no process can be started: %s", strerror(errno));
+	lk_fail(&err, LK_ERR_IO, "answer", "cannot start a process: %s", strerror(errno));
 	lk_hint(&err, "ask again later");
-	failed(asks, ask, 503, &err);
+	fail_ask(asks, ask, 503, &err);
 }
 
 void lk_asks_submit(lk_asks *asks, lk_ask *ask) {
+	LK_ASSERT(asks->waiting < LK_ASKS_WAITING && ask->next == NULL);
 	lk_ask **at = &asks->first;
 	while (*at) at = &(*at)->next;
 	*at = ask;
 	asks->waiting++;
 	ask->state = LK_ASK_WAITING;
-	if (asks->running[lane(ask)] < asks->most) start(asks, ask);
+	if (asks->running[lane_of_ask(ask)] < asks->most) start_ask(asks, ask);
 }
 
 /* ---- listening ---- */
 
 /* The frames that are whole. True when the last one came. */
-static bool take_frames(lk_asks *asks, lk_ask *ask) {
+static bool take_whole_frames(lk_asks *asks, lk_ask *ask) {
+	LK_ASSERT(ask->used <= ask->room);
 	size_t at = 0;
 	lk_frame frame;
 	while (ask->used - at >= sizeof frame) {
@@ -241,17 +252,17 @@ static bool take_frames(lk_asks *asks, lk_ask *ask) {
 		if (frame.kind == LK_FRAME_PROGRESS && frame.size == sizeof(lk_progress)) {
 			memcpy(&ask->progress, content, sizeof(lk_progress));
 		} else if (frame.kind == LK_FRAME_ANSWER) {
-			char *text = copy(content, frame.size);
+			char *text = copy_text_bytes(content, frame.size);
 			ask->progress.done = ask->progress.all;
-			done(asks, ask, text ? 200 : 500, text, frame.size);
+			finish_ask(asks, ask, text ? 200 : 500, text, frame.size);
 			return true;
 		} else if (frame.kind == LK_FRAME_ERROR && frame.size == sizeof(lk_error)) {
 			lk_error err;
 			memcpy(&err, content, sizeof err);
 			err.where[sizeof err.where - 1] = err.what[sizeof err.what - 1] =
 				err.hint[sizeof err.hint - 1] = '\0';
-			if (err.status == LK_ERR_MEMORY) out_of_memory(asks, ask);
-			else failed(asks, ask, err.status == LK_ERR_INPUT ? 400 : 500, &err);
+			if (err.status == LK_ERR_MEMORY) fail_ask_memory(asks, ask);
+			else fail_ask(asks, ask, err.status == LK_ERR_INPUT ? 400 : 500, &err);
 			return true;
 		}
 	}
@@ -260,42 +271,44 @@ static bool take_frames(lk_asks *asks, lk_ask *ask) {
 	return false;
 }
 
-static bool make_room(lk_ask *ask) {
+static bool make_frame_room(lk_ask *ask) {
 	if (ask->room - ask->used >= CHUNK) return true;
 	size_t room = ask->room ? 2 * ask->room : 2 * (size_t)CHUNK;
 	char *bytes = room <= ANSWER_LIMIT ? realloc(ask->bytes, room) : NULL;
 	if (!bytes) return false;
-	ask->bytes = bytes, ask->room = room;
+	ask->bytes = bytes;
+	ask->room = room;
 	return true;
 }
 
-static void listen_to(lk_asks *asks, lk_ask *ask) {
+static void read_child_pipe(lk_asks *asks, lk_ask *ask) {
 	for (;;) {
-		if (!make_room(ask)) {
-			out_of_memory(asks, ask);
+		if (!make_frame_room(ask)) {
+			fail_ask_memory(asks, ask);
 			return;
 		}
 		ssize_t n = read(ask->pipe, ask->bytes + ask->used, ask->room - ask->used);
 		if (n < 0 && errno == EINTR) continue;
 		if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
 		if (n <= 0) {
-			broken(asks, ask);
+			fail_ask_broken(asks, ask);
 			return;
 		}
 		ask->used += (size_t)n;
-		if (take_frames(asks, ask)) return;
+		if (take_whole_frames(asks, ask)) return;
 	}
-	if (lk_serve_now() > ask->deadline) too_late(asks, ask);
+	if (lk_serve_now() > ask->deadline) fail_ask_time(asks, ask);
 }
 
 void lk_asks_step(lk_asks *asks) {
 	for (lk_ask *ask = asks->first, *next; ask; ask = next) {
 		next = ask->next;
-		if (ask->state == LK_ASK_RUNNING) listen_to(asks, ask);
+		if (ask->state == LK_ASK_RUNNING) read_child_pipe(asks, ask);
 	}
 	for (lk_ask *ask = asks->first, *next; ask; ask = next) {
 		next = ask->next;
-		if (ask->state == LK_ASK_WAITING && asks->running[lane(ask)] < asks->most) start(asks, ask);
+		if (ask->state == LK_ASK_WAITING && asks->running[lane_of_ask(ask)] < asks->most)
+			start_ask(asks, ask);
 	}
 }
 

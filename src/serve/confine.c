@@ -36,13 +36,13 @@ struct rules {
 	uint64_t files, network;
 };
 
-static long version(void) {
+static long landlock_version(void) {
 	return syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
 }
 
-/* `more` stands between the limit and the one behind it, that of processor time ends without a
- * word. */
-static void limit(int what, double value, rlim_t more) {
+/* `more`: how far the hard limit is above the soft one; the hard limit of processor time kills
+ * without a message. */
+static void set_resource_limit(int what, double value, rlim_t more) {
 	struct rlimit now;
 	if (getrlimit((__rlimit_resource_t)what, &now) != 0) return;
 	rlim_t soft = (rlim_t)value, hard = soft + more;
@@ -53,16 +53,16 @@ static void limit(int what, double value, rlim_t more) {
 }
 
 void lk_confine_limits(const lk_limits *limits) {
-	if (!SHADOWED) limit(RLIMIT_AS, limits->memory_bytes, 0);
-	limit(RLIMIT_CPU, limits->cpu_seconds < 1 ? 1 : limits->cpu_seconds, 1);
-	limit(RLIMIT_CORE, 0, 0);
-	limit(RLIMIT_FSIZE, WRITTEN, 0);
+	if (!SHADOWED) set_resource_limit(RLIMIT_AS, limits->memory_bytes, 0);
+	set_resource_limit(RLIMIT_CPU, limits->cpu_seconds < 1 ? 1 : limits->cpu_seconds, 1);
+	set_resource_limit(RLIMIT_CORE, 0, 0);
+	set_resource_limit(RLIMIT_FSIZE, WRITTEN, 0);
 	prctl(PR_SET_PDEATHSIG, 9);
 	(void)!nice(limits->nice);
 }
 
 /* What may still be done below the working folder. */
-static bool allow_here(int ruleset, uint64_t rights) {
+static bool allow_working_folder(int ruleset, uint64_t rights) {
 	struct landlock_path_beneath_attr here = {.allowed_access = rights,
 	                                          .parent_fd = open(".", O_PATH | O_CLOEXEC)};
 	if (here.parent_fd < 0) return false;
@@ -72,9 +72,10 @@ static bool allow_here(int ruleset, uint64_t rights) {
 }
 
 bool lk_confine_files(bool writing) {
-	long v = version();
+	long v = landlock_version();
 	if (v < 1) return false;
-	int rights = v >= 5 ? 16 : v >= 3 ? 15 : v >= 2 ? 14 : 13;
+	/* so many bits by version: see above */
+	int rights = 13 + (v >= 2) + (v >= 3) + (v >= 5);
 	struct rules r = {.files = (UINT64_C(1) << rights) - 1, .network = v >= 4 ? 3 : 0};
 	int ruleset =
 		(int)syscall(SYS_landlock_create_ruleset, &r, v >= 4 ? sizeof r : sizeof r.files, 0);
@@ -83,7 +84,8 @@ bool lk_confine_files(bool writing) {
 	if (writing)
 		here |=
 			LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_MAKE_REG | (v >= 3 ? TRUNCATE : 0);
-	bool confined = allow_here(ruleset, here) && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+	bool confined = allow_working_folder(ruleset, here) &&
+	                prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
 	                syscall(SYS_landlock_restrict_self, ruleset, 0) == 0;
 	close(ruleset);
 	return confined;

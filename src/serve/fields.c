@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "io/stream.h"
+#include "base/check.h"
 
 /* Options that take the content of a file, and the name under which the question finds it. */
 static const struct {
@@ -22,7 +23,7 @@ enum {
 /* What the server decides. */
 static const char *const decided[] = {"output", "verbose", "table", "threads", "emit"};
 
-static int content_of(const lk_option *option) {
+static int find_content_option(const lk_option *option) {
 	for (int i = 0; i < CONTENTS; i++)
 		if (strcmp(contents[i].option, option->name) == 0) return i;
 	return -1;
@@ -31,7 +32,7 @@ static int content_of(const lk_option *option) {
 lk_serve_form lk_serve_form_of(const lk_option *option) {
 	for (size_t i = 0; i < sizeof decided / sizeof *decided; i++)
 		if (strcmp(decided[i], option->name) == 0) return LK_FIELD_REFUSED;
-	if (content_of(option) >= 0) return contents[content_of(option)].form;
+	if (find_content_option(option) >= 0) return contents[find_content_option(option)].form;
 	if (option->value && (strstr(option->value, "FILE") || strstr(option->value, "DIR")))
 		return LK_FIELD_REFUSED;
 	switch (option->kind) {
@@ -69,14 +70,14 @@ struct reader {
 	lk_error *err;
 };
 
-static lk_status add_word(struct reader *reader, const char *name, const char *text) {
+static lk_status add_option_word(struct reader *reader, const char *name, const char *text) {
 	const char *word = lk_arena_printf(reader->arena, "--%s=%s", name, text);
 	if (!word) return lk_oom(reader->err);
 	reader->out->words[reader->out->count++] = word;
 	return LK_OK;
 }
 
-static lk_status refused(struct reader *reader, const lk_option *option) {
+static lk_status fail_refused_option(struct reader *reader, const lk_option *option) {
 	const char *where = lk_arena_printf(reader->arena, "--%s", option->name);
 	bool file = option->value && (strstr(option->value, "FILE") || strstr(option->value, "DIR"));
 	if (file) {
@@ -88,15 +89,16 @@ static lk_status refused(struct reader *reader, const lk_option *option) {
 	return lk_hint(reader->err, "leave it out");
 }
 
-static lk_status wrong_form(struct reader *reader, const lk_option *option, lk_serve_form form) {
+static lk_status fail_wrong_form(struct reader *reader, const lk_option *option,
+                                 lk_serve_form form) {
 	lk_fail(reader->err, LK_ERR_INPUT, lk_arena_printf(reader->arena, "--%s", option->name),
 	        "must be %s in JSON", lk_serve_form_name(form));
 	return lk_hint(reader->err, "see GET /api/v1/options, or leave it out");
 }
 
 /* A text that could be a path would be read as one by the verb. */
-static lk_status check_text(struct reader *reader, const lk_option *option, lk_serve_form form,
-                            const char *text) {
+static lk_status check_option_text(struct reader *reader, const lk_option *option,
+                                   lk_serve_form form, const char *text) {
 	const char *where = lk_arena_printf(reader->arena, "--%s", option->name);
 	if (!*text) {
 		lk_fail(reader->err, LK_ERR_INPUT, where, "the value is empty");
@@ -108,35 +110,39 @@ static lk_status check_text(struct reader *reader, const lk_option *option, lk_s
 	return lk_hint(reader->err, "give the content of the file as an object");
 }
 
-static lk_status add_file(struct reader *reader, const lk_option *option, const lk_value *value) {
-	const char *name = contents[content_of(option)].file;
+static lk_status add_content_file(struct reader *reader, const lk_option *option,
+                                  const lk_value *value) {
+	LK_ASSERT(find_content_option(option) >= 0);
+	const char *name = contents[find_content_option(option)].file;
 	if (reader->out->file_count == LK_SERVE_FILES)
 		return lk_fail(reader->err, LK_ERR_INPUT, "body", "too many files");
 	reader->out->files[reader->out->file_count++] = (lk_serve_file){name, value};
-	return add_word(reader, option->name, name);
+	return add_option_word(reader, option->name, name);
 }
 
-static lk_status add_field(struct reader *reader, const lk_option *option, const lk_value *value) {
+static lk_status add_json_field(struct reader *reader, const lk_option *option,
+                                const lk_value *value) {
 	lk_serve_form form = lk_serve_form_of(option);
 	lk_json_token kind = value->kind;
-	if (form == LK_FIELD_REFUSED) return refused(reader, option);
+	if (form == LK_FIELD_REFUSED) return fail_refused_option(reader, option);
 	if (kind == LK_JSON_NULL) return LK_OK;
 	if (form == LK_FIELD_BOOL && (kind == LK_JSON_TRUE || kind == LK_JSON_FALSE))
-		return add_word(reader, option->name, kind == LK_JSON_TRUE ? "true" : "false");
+		return add_option_word(reader, option->name, kind == LK_JSON_TRUE ? "true" : "false");
 	if ((form == LK_FIELD_NUMBER || form == LK_FIELD_COUNT) && kind == LK_JSON_NUMBER)
-		return add_word(reader, option->name, value->text);
+		return add_option_word(reader, option->name, value->text);
 	if ((form == LK_FIELD_TEXT_OR_FILE || form == LK_FIELD_FILE) && kind == LK_JSON_OBJECT)
-		return add_file(reader, option, value);
-	if (form == LK_FIELD_CONTENT && kind == LK_JSON_STRING) return add_file(reader, option, value);
+		return add_content_file(reader, option, value);
+	if (form == LK_FIELD_CONTENT && kind == LK_JSON_STRING)
+		return add_content_file(reader, option, value);
 	bool text = form == LK_FIELD_COUNT || form == LK_FIELD_TEXT || form == LK_FIELD_CHOICE ||
 	            form == LK_FIELD_TEXT_OR_FILE;
-	if (!text || kind != LK_JSON_STRING) return wrong_form(reader, option, form);
-	LK_TRY(check_text(reader, option, form, value->text));
-	return add_word(reader, option->name, value->text);
+	if (!text || kind != LK_JSON_STRING) return fail_wrong_form(reader, option, form);
+	LK_TRY(check_option_text(reader, option, form, value->text));
+	return add_option_word(reader, option->name, value->text);
 }
 
 /* The words of a launch line. */
-static lk_status add_launch(struct reader *reader, const lk_value *value) {
+static lk_status add_launch_words(struct reader *reader, const lk_value *value) {
 	if (value->kind == LK_JSON_NULL) return LK_OK;
 	bool right = value->kind == LK_JSON_ARRAY;
 	for (size_t i = 0; right && i < value->count; i++)
@@ -153,7 +159,7 @@ static lk_status add_launch(struct reader *reader, const lk_value *value) {
 	return LK_OK;
 }
 
-static const lk_option *find(const lk_verb *verb, const char *key) {
+static const lk_option *find_verb_option(const lk_verb *verb, const char *key) {
 	for (const lk_option *option = verb->options; option->name; option++)
 		if (strcmp(option->name, key) == 0) return option;
 	return NULL;
@@ -161,7 +167,7 @@ static const lk_option *find(const lk_verb *verb, const char *key) {
 
 /* The option parser names the nearest option; what it would take in another spelling is no name
  * here. */
-static lk_status unknown(struct reader *reader, const char *key) {
+static lk_status fail_unknown_field(struct reader *reader, const char *key) {
 	lk_args args;
 	const char *word = lk_arena_printf(reader->arena, "--%s", key);
 	if (!word) return lk_oom(reader->err);
@@ -175,7 +181,7 @@ static lk_status unknown(struct reader *reader, const char *key) {
 	return lk_hint(reader->err, "see GET /api/v1/options");
 }
 
-static lk_status read_fields(struct reader *reader, const lk_value *body) {
+static lk_status read_body_fields(struct reader *reader, const lk_value *body) {
 	if (body->kind != LK_JSON_OBJECT) {
 		lk_fail(reader->err, LK_ERR_INPUT, "body", "must be an object in JSON");
 		return lk_hint(reader->err, "write {\"option\": value, ...}");
@@ -183,11 +189,11 @@ static lk_status read_fields(struct reader *reader, const lk_value *body) {
 	reader->out->words = LK_ARRAY(reader->arena, const char *, body->count + 1);
 	if (!reader->out->words) return lk_oom(reader->err);
 	for (size_t i = 0; i < body->count; i++) {
-		const lk_option *option = find(reader->verb, body->keys[i]);
-		if (option) LK_TRY(add_field(reader, option, &body->items[i]));
+		const lk_option *option = find_verb_option(reader->verb, body->keys[i]);
+		if (option) LK_TRY(add_json_field(reader, option, &body->items[i]));
 		else if (reader->verb->rest && strcmp(body->keys[i], "launch") == 0)
-			LK_TRY(add_launch(reader, &body->items[i]));
-		else return unknown(reader, body->keys[i]);
+			LK_TRY(add_launch_words(reader, &body->items[i]));
+		else return fail_unknown_field(reader, body->keys[i]);
 	}
 	return LK_OK;
 }
@@ -203,5 +209,5 @@ lk_status lk_serve_fields(const lk_verb *verb, const char *body, size_t size, lk
 	lk_status status = plain ? lk_json_document(arena, in, &value, err)
 	                         : lk_fail(err, LK_ERR_INPUT, "body", "is compressed");
 	lk_stream_close(in);
-	return status == LK_OK ? read_fields(&r, value) : status;
+	return status == LK_OK ? read_body_fields(&r, value) : status;
 }

@@ -47,7 +47,7 @@ void lk_folder_name(const char *sent, char *name, size_t size) {
 	for (const char *p = sent; *p; p++)
 		if (*p == '/' || *p == '\\') begin = p + 1;
 	while (*begin == '.') begin++;
-	/* The end tells the kind of file: of names that are too long it is the end that is kept. */
+	/* The ending is the kind of file: of names that are too long the end is kept. */
 	size_t length = strlen(begin), used = 0;
 	if (length >= size) begin += length - size + 1;
 	for (; *begin && used + 1 < size; begin++) {

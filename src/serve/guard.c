@@ -22,7 +22,7 @@ lk_status lk_guard_init(lk_guard *guard, bool loopback, const char *names, lk_er
 }
 
 /* The name of "name:port" or "[address]:port". False where it is none of these. */
-static bool split(const char *host, char name[HOST_SIZE]) {
+static bool split_host_port(const char *host, char name[HOST_SIZE]) {
 	const char *begin = host, *end, *port;
 	if (*host == '[') {
 		begin = host + 1;
@@ -41,13 +41,13 @@ static bool split(const char *host, char name[HOST_SIZE]) {
 	return true;
 }
 
-static bool is_loopback(const struct in6_addr *address) {
+static bool is_loopback_address(const struct in6_addr *address) {
 	return IN6_IS_ADDR_LOOPBACK(address) ||
 	       (IN6_IS_ADDR_V4MAPPED(address) && address->s6_addr[12] == 127);
 }
 
 /* An address in its usual form, no number that a lenient reader would take for one. */
-static bool is_address(const char *name, bool bracket, bool *loopback) {
+static bool is_plain_address(const char *name, bool bracket, bool *loopback) {
 	struct in_addr four;
 	struct in6_addr six;
 	if (!bracket && inet_pton(AF_INET, name, &four) == 1) {
@@ -55,11 +55,11 @@ static bool is_address(const char *name, bool bracket, bool *loopback) {
 		return true;
 	}
 	if (!bracket || inet_pton(AF_INET6, name, &six) != 1) return false;
-	*loopback = is_loopback(&six);
+	*loopback = is_loopback_address(&six);
 	return true;
 }
 
-static bool is_listed(const char *names, const char *name) {
+static bool is_allowed_name(const char *names, const char *name) {
 	size_t length = strlen(name);
 	for (const char *line = names; line && *line;) {
 		size_t n = strcspn(line, "\n");
@@ -72,10 +72,10 @@ static bool is_listed(const char *names, const char *name) {
 bool lk_guard_host(const lk_guard *guard, const char *host) {
 	char name[HOST_SIZE];
 	bool loopback = false, bracket = host && *host == '[';
-	if (!host || !split(host, name)) return false;
-	if (!bracket && (strcasecmp(name, "localhost") == 0 || is_listed(guard->names, name)))
+	if (!host || !split_host_port(host, name)) return false;
+	if (!bracket && (strcasecmp(name, "localhost") == 0 || is_allowed_name(guard->names, name)))
 		return true;
-	return is_address(name, bracket, &loopback) && (loopback || !guard->loopback);
+	return is_plain_address(name, bracket, &loopback) && (loopback || !guard->loopback);
 }
 
 bool lk_guard_origin(const char *origin, const char *site, const char *host) {

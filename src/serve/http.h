@@ -1,5 +1,14 @@
-/* http.h: what the files of the server share. They alone know libmicrohttpd; the daemon is driven
- * by the loop in http_loop.c, so that every callback runs in the one thread. */
+/* http.h: what the http_*.c files share. They alone know libmicrohttpd; the daemon is driven by the
+ * loop in http_loop.c, so that every callback runs in the one thread.
+ *
+ *     http_respond.c    answers and their headers
+ *     http_peers.c      connections by age
+ *     http_question.c   a request as a question for a child process
+ *     http_upload.c     a form with traces
+ *     http_routes.c     the table of requests, and the functions that answer
+ *     http_request.c    a request from its headers to its answer
+ *     http_loop.c       lk_serve: the socket, the loop, the end
+ */
 #ifndef LK_SERVE_HTTP_H
 #define LK_SERVE_HTTP_H
 
@@ -11,13 +20,14 @@ typedef struct lk_server lk_server;
 typedef struct lk_exchange lk_exchange;
 typedef struct lk_upload lk_upload;
 
-/* A connection of a client, and until when it must have done what is next. */
+/* A connection of a client, and until when its next step must be done. */
 typedef struct lk_peer {
 	struct lk_peer *next, *previous;
 	lk_server *server;
 	int fd;
-	bool leaving; /* was shown out to make place */
-	bool asking;  /* a request is complete, the answer not yet made: not the client's time */
+	bool leaving; /* was closed to make place */
+	bool asking; /* the request is complete, the answer is not: the clock of the client stands still
+	              */
 	double deadline;
 } lk_peer;
 
@@ -27,18 +37,19 @@ struct lk_exchange {
 	struct MHD_Connection *connection;
 	lk_peer *peer;
 	const struct lk_route *route;
-	const char *rest;       /* of the path, behind the route's: an id */
-	lk_form form;           /* ?form= */
-	const char *page;       /* ?page=, or NULL */
-	double begin, received; /* bytes of the body */
-	char *body;             /* of a JSON request */
+	const char *rest; /* of the path, after the route's: an id */
+	lk_form form;     /* ?form= */
+	const char *page; /* ?page=, or NULL */
+	double begin;     /* when its first byte came */
+	double received;  /* bytes of the body */
+	char *body;       /* of a JSON request */
 	size_t size, room;
 	lk_upload *upload; /* of an explanation */
 	lk_ask *ask;       /* a prediction that is waited for; owned */
 	bool suspended;
 };
 
-/* What is asked by which method where. */
+/* Which function answers a method and path. */
 typedef struct lk_route {
 	const char *method, *path; /* a path that ends in '/' takes what follows as `rest` */
 	enum MHD_Result (*run)(lk_exchange *x);
@@ -63,59 +74,73 @@ struct lk_server {
 	char folder[LK_FOLDER_SIZE];
 	unsigned long long folders; /* made so far */
 	int uploads;                /* under way */
-	bool resumed;               /* a request goes on that stood still */
+	bool resumed;               /* a suspended request goes on */
 	bool ending;                /* takes no more questions */
 };
 
-/* LK_UPLOADS: explanations at a time, waiting or not, whose traces lie on the disk. */
 enum {
-	LK_BODY_LIMIT = 1 << 20,
-	LK_PEERS = 512,
-	LK_UPLOADS = 4
+	LK_BODY_LIMIT = 1 << 20, /* bytes of a JSON request */
+	LK_PEERS = 512,          /* connections */
+	LK_UPLOADS = 4           /* explanations whose traces lie on the disk, waiting ones included */
 };
 
-/* http_routes.c. *route is NULL where the path is unknown or the method wrong; `allowed` then says
- * which would do. */
-const lk_route *lk_route_find(const char *method, const char *path, const char **rest,
-                              const char **allowed);
-/* A question of this kind, with the body, in a folder of its own; NULL: answered with an error. */
-lk_ask *lk_exchange_ask(lk_exchange *exchange, lk_question_kind kind, const char *folder,
-                        const char *const *traces, int count);
+/* ---- answers (http_respond.c): all of them queue the answer of the exchange ---- */
 
-/* http_respond.c. All of them queue the answer of the exchange. `text` of lk_respond is copied. */
+/* `bytes` are copied. */
 enum MHD_Result lk_respond(lk_exchange *exchange, unsigned status, const char *type,
                            const void *bytes, size_t size);
+/* `bytes` stay. */
 enum MHD_Result lk_respond_static(lk_exchange *exchange, const char *type, const void *bytes,
                                   size_t size);
-enum MHD_Result lk_respond_json(lk_exchange *exchange, unsigned status, char *text,
-                                size_t size); /* takes `text` over */
+/* Takes `text` over, which comes from malloc; NULL: memory was out. */
+enum MHD_Result lk_respond_json(lk_exchange *exchange, unsigned status, char *text, size_t size);
 enum MHD_Result lk_respond_error(lk_exchange *exchange, unsigned status, const lk_error *err);
+/* With one more header. */
 enum MHD_Result lk_respond_with(lk_exchange *exchange, unsigned status, const lk_error *err,
                                 const char *header, const char *value);
 
-/* http_request.c: libmicrohttpd's callbacks. */
+/* ---- connections (http_peers.c) ---- */
+
+void lk_peer_notify(void *server, struct MHD_Connection *connection, void **peer,
+                    enum MHD_ConnectionNotificationCode what);
+/* The next step of the client must be done in so many seconds. */
+void lk_peer_within(lk_peer *peer, double seconds);
+/* When the first client is late; INFINITY never. */
+double lk_peers_deadline(const lk_server *server);
+/* Closes the connections of those who are late. */
+void lk_peers_step(lk_server *server);
+
+/* ---- questions (http_question.c) ---- */
+
+/* 503, to be tried again. */
+enum MHD_Result lk_respond_busy(lk_exchange *exchange);
+/* A question of this kind, with the body, in `folder` or, NULL, one of its own; NULL: answered with
+ * an error. */
+lk_ask *lk_exchange_ask(lk_exchange *exchange, lk_question_kind kind, const char *folder,
+                        const char *const *traces, int count);
+
+/* ---- traces that come as multipart/form-data (http_upload.c) ---- */
+
+lk_upload *lk_upload_new(lk_exchange *exchange); /* NULL: memory is out */
+/* What is wrong shows in lk_upload_ask. */
+void lk_upload_take(lk_upload *upload, const char *data, size_t size);
+/* The question, or NULL: answered with an error. */
+lk_ask *lk_upload_ask(lk_upload *upload, lk_exchange *exchange);
+void lk_upload_free(lk_upload *upload); /* accepts NULL */
+
+/* ---- routes (http_routes.c) ---- */
+
+/* NULL where the path is unknown or the method wrong; *allowed then names the methods that would
+ * do, NULL for an unknown path. *rest: of the path, after the route's. */
+const lk_route *lk_route_find(const char *method, const char *path, const char **rest,
+                              const char **allowed);
+
+/* ---- libmicrohttpd's callbacks (http_request.c) ---- */
+
 enum MHD_Result lk_exchange_take(void *server, struct MHD_Connection *connection, const char *url,
                                  const char *method, const char *version, const char *data,
                                  size_t *size, void **exchange);
 void lk_exchange_end(void *server, struct MHD_Connection *connection, void **exchange,
                      enum MHD_RequestTerminationCode how);
-
-/* http_peers.c. */
-void lk_peer_notify(void *server, struct MHD_Connection *connection, void **peer,
-                    enum MHD_ConnectionNotificationCode what);
-void lk_peer_within(lk_peer *peer, double seconds);
-double lk_peers_deadline(const lk_server *server);
-void lk_peers_step(lk_server *server);
-
-/* http_upload.c: traces that come as multipart/form-data. */
-lk_upload *lk_upload_new(lk_exchange *exchange);
-/* What is wrong shows in lk_upload_ask. */
-void lk_upload_take(lk_upload *upload, const char *data, size_t size);
-/* The question, or NULL: answered with an error. */
-lk_ask *lk_upload_ask(lk_upload *upload, lk_exchange *exchange);
-void lk_upload_free(lk_upload *upload);
-
-/* http_assets.c: the page's files; NULL where there is none of this path. */
-const char *lk_asset_find(const char *path, const char **type, size_t *size);
 
 #endif

@@ -36,12 +36,13 @@ struct place {
 	char url[URL_SIZE]; /* "http://127.0.0.1:8420/" */
 };
 
-static lk_status bad_address(const lk_serve_request *request, const char *why, lk_error *err) {
+static lk_status fail_bad_address(const lk_serve_request *request, const char *why, lk_error *err) {
 	lk_fail(err, LK_ERR_INPUT, "--listen", "\"%.64s\" cannot be used: %s", request->listen, why);
 	return lk_hint(err, "give an address of this machine, as 127.0.0.1, ::1 or 0.0.0.0");
 }
 
-static lk_status look_up(const lk_serve_request *request, struct addrinfo **out, lk_error *err) {
+static lk_status resolve_address(const lk_serve_request *request, struct addrinfo **out,
+                                 lk_error *err) {
 	char port[16];
 	bool local = strcmp(request->listen, "localhost") == 0;
 	struct addrinfo hints = {.ai_family = AF_UNSPEC,
@@ -49,23 +50,24 @@ static lk_status look_up(const lk_serve_request *request, struct addrinfo **out,
 	                         .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE};
 	snprintf(port, sizeof port, "%d", request->port);
 	int code = getaddrinfo(local ? "127.0.0.1" : request->listen, port, &hints, out);
-	return code == 0 ? LK_OK : bad_address(request, gai_strerror(code), err);
+	return code == 0 ? LK_OK : fail_bad_address(request, gai_strerror(code), err);
 }
 
-static lk_status bound(const lk_serve_request *request, const struct addrinfo *addrinfo,
-                       struct place *place, lk_error *err) {
+static lk_status bind_address(const lk_serve_request *request, const struct addrinfo *addrinfo,
+                              struct place *place, lk_error *err) {
 	int on = 1;
-	if (place->socket < 0) return bad_address(request, strerror(errno), err);
+	if (place->socket < 0) return fail_bad_address(request, strerror(errno), err);
 	setsockopt(place->socket, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
 	if (bind(place->socket, addrinfo->ai_addr, addrinfo->ai_addrlen) == 0 &&
 	    listen(place->socket, BACKLOG) == 0)
 		return LK_OK;
-	if (errno != EADDRINUSE && errno != EACCES) return bad_address(request, strerror(errno), err);
+	if (errno != EADDRINUSE && errno != EACCES)
+		return fail_bad_address(request, strerror(errno), err);
 	lk_fail(err, LK_ERR_IO, "--port", "%d cannot be used: %s", request->port, strerror(errno));
 	return lk_hint(err, "give another, or --port 0 for one that is free");
 }
 
-static lk_status name_place(struct place *place, lk_error *err) {
+static lk_status name_listen_url(struct place *place, lk_error *err) {
 	struct sockaddr_storage own = {0};
 	socklen_t size = sizeof own;
 	char host[64] = "", port[16] = "";
@@ -83,30 +85,35 @@ static lk_status name_place(struct place *place, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status open_place(const lk_serve_request *request, struct place *place, lk_error *err) {
+static lk_status open_listen_place(const lk_serve_request *request, struct place *place,
+                                   lk_error *err) {
 	struct addrinfo *addrinfo = NULL;
 	*place = (struct place){.socket = -1};
-	LK_TRY(look_up(request, &addrinfo, err));
+	LK_TRY(resolve_address(request, &addrinfo, err));
 	place->socket =
 		socket(addrinfo->ai_family, addrinfo->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK,
 	           addrinfo->ai_protocol);
-	lk_status status = bound(request, addrinfo, place, err);
+	lk_status status = bind_address(request, addrinfo, place, err);
 	freeaddrinfo(addrinfo);
-	return status == LK_OK ? name_place(place, err) : status;
+	return status == LK_OK ? name_listen_url(place, err) : status;
 }
 
 /* ---- what is known beforehand ---- */
 
 /* Children begin as copies of this process: what every prediction needs is read here, once. */
-static void warm_up(void) {
+static void warm_up_catalogues(void) {
 	lk_predict_request r;
 	lk_prediction *prediction = NULL;
 	lk_predict_defaults(&r);
-	r.model = "llama3.1-8b", r.gpu = "h100-sxm", r.gpus = 8, r.gbs = 8, r.seq = 4096;
+	r.model = "llama3.1-8b";
+	r.gpu = "h100-sxm";
+	r.gpus = 8;
+	r.gbs = 8;
+	r.seq = 4096;
 	if (lk_predict(&r, &prediction, NULL) == LK_OK) lk_predict_free(prediction);
 }
 
-static void raise_descriptors(void) {
+static void raise_descriptor_limit(void) {
 	struct rlimit now;
 	if (getrlimit(RLIMIT_NOFILE, &now) != 0 || now.rlim_cur >= DESCRIPTORS) return;
 	now.rlim_cur = now.rlim_max < DESCRIPTORS ? now.rlim_max : DESCRIPTORS;
@@ -115,25 +122,25 @@ static void raise_descriptors(void) {
 
 /* ---- the loop ---- */
 
-static void silent(void *context, const char *format, va_list values) {
+static void ignore_library_message(void *context, const char *format, va_list values) {
 	(void)context, (void)format, (void)values;
 }
 
-static lk_status start_daemon(lk_server *server, int socket, lk_error *err) {
+static lk_status start_http_daemon(lk_server *server, int socket, lk_error *err) {
 	unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
 	server->daemon = MHD_start_daemon(
-		flags, 0, NULL, NULL, lk_exchange_take, server, MHD_OPTION_EXTERNAL_LOGGER, silent, NULL,
-		MHD_OPTION_LISTEN_SOCKET, socket, MHD_OPTION_CONNECTION_LIMIT, (unsigned)LK_PEERS,
-		MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)SILENT_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-		(size_t)CONNECTION_MEMORY, MHD_OPTION_STRICT_FOR_CLIENT, 1,
-		MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, MHD_OPTION_NOTIFY_COMPLETED, lk_exchange_end, server,
-		MHD_OPTION_NOTIFY_CONNECTION, lk_peer_notify, server, MHD_OPTION_END);
+		flags, 0, NULL, NULL, lk_exchange_take, server, MHD_OPTION_EXTERNAL_LOGGER,
+		ignore_library_message, NULL, MHD_OPTION_LISTEN_SOCKET, socket, MHD_OPTION_CONNECTION_LIMIT,
+		(unsigned)LK_PEERS, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)SILENT_S,
+		MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY, MHD_OPTION_STRICT_FOR_CLIENT,
+		1, MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, MHD_OPTION_NOTIFY_COMPLETED, lk_exchange_end,
+		server, MHD_OPTION_NOTIFY_CONNECTION, lk_peer_notify, server, MHD_OPTION_END);
 	return server->daemon ? LK_OK
 	                      : lk_fail(err, LK_ERR_IO, "server", "libmicrohttpd cannot be started");
 }
 
 /* Milliseconds until something is late or the library wants to be called; -1: never. */
-static int time_left(lk_server *server) {
+static int milliseconds_left(lk_server *server) {
 	MHD_UNSIGNED_LONG_LONG library;
 	double first = fmin(lk_asks_deadline(&server->asks), lk_peers_deadline(server));
 	double left = isfinite(first) ? fmax(0, (first - lk_serve_now()) * 1e3 + 1) : INFINITY;
@@ -141,14 +148,14 @@ static int time_left(lk_server *server) {
 	return left > 60e3 ? 60000 : (int)left;
 }
 
-static void loop(lk_server *server, int signals) {
+static void run_server_loop(lk_server *server, int signals) {
 	struct pollfd fds[POLLED];
 	int library = MHD_get_daemon_info(server->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
 	for (;;) {
 		fds[0] = (struct pollfd){.fd = signals, .events = POLLIN};
 		fds[1] = (struct pollfd){.fd = library, .events = POLLIN};
 		int count = 2 + lk_asks_poll(&server->asks, fds + 2, POLLED - 2);
-		if (poll(fds, (nfds_t)count, time_left(server)) < 0 && errno != EINTR) return;
+		if (poll(fds, (nfds_t)count, milliseconds_left(server)) < 0 && errno != EINTR) return;
 		if (fds[0].revents & POLLIN) return;
 		lk_asks_step(&server->asks);
 		lk_peers_step(server);
@@ -162,7 +169,7 @@ static void loop(lk_server *server, int signals) {
 
 /* Questions first: the library may not be stopped while requests stand still, and one that comes
  * now would. */
-static void finish(lk_server *server) {
+static void finish_server(lk_server *server) {
 	server->ending = true;
 	while (server->asks.first) lk_asks_cancel(&server->asks, server->asks.first);
 	if (server->daemon) {
@@ -174,17 +181,17 @@ static void finish(lk_server *server) {
 	if (server->folder[0]) lk_folder_remove(server->folder);
 }
 
-static lk_status serve(lk_server *server, const struct place *place, int signals,
-                       lk_serve_ready *ready, void *context, lk_error *err) {
+static lk_status serve_until_signal(lk_server *server, const struct place *place, int signals,
+                                    lk_serve_ready *ready, void *context, lk_error *err) {
 	char url[URL_SIZE + LK_TOKEN_SIZE + 16];
 	LK_TRY(lk_guard_init(&server->guard, place->loopback, server->request->names, err));
 	LK_TRY(lk_lists_make(&server->lists, err));
 	LK_TRY(lk_folder_make(server->folder, err));
-	LK_TRY(start_daemon(server, place->socket, err));
+	LK_TRY(start_http_daemon(server, place->socket, err));
 	snprintf(url, sizeof url, "%s#token=%s", place->url, server->guard.token);
 	ready(context, url,
 	      server->request->open && lk_open_browser(server->folder, url, &server->asks.signals));
-	loop(server, signals);
+	run_server_loop(server, signals);
 	return LK_OK;
 }
 
@@ -196,8 +203,9 @@ lk_status lk_serve(const lk_serve_request *request, lk_serve_ready *ready, void 
 	if (!server) return lk_oom(err);
 	long cores = sysconf(_SC_NPROCESSORS_ONLN);
 	server->request = request;
-	server->workers = request->workers ? request->workers : cores > 0 ? (int)cores : 1;
-	lk_status status = open_place(request, &p, err);
+	server->workers = request->workers;
+	if (!server->workers) server->workers = cores > 0 ? (int)cores : 1;
+	lk_status status = open_listen_place(request, &p, err);
 	sigemptyset(&held);
 	sigaddset(&held, SIGINT);
 	sigaddset(&held, SIGTERM);
@@ -210,11 +218,11 @@ lk_status lk_serve(const lk_serve_request *request, lk_serve_ready *ready, void 
 	server->asks.most = server->workers;
 	server->asks.signals = before;
 	if (status == LK_OK) {
-		raise_descriptors();
-		warm_up();
-		status = serve(server, &p, signals, ready, context, err);
+		raise_descriptor_limit();
+		warm_up_catalogues();
+		status = serve_until_signal(server, &p, signals, ready, context, err);
 	}
-	finish(server);
+	finish_server(server);
 	/* The library closes the socket that it was given. */
 	if (p.socket >= 0 && !server->daemon) close(p.socket);
 	if (signals >= 0) {

@@ -2,6 +2,7 @@
  * to come whole, for the answer to be taken, for the next request to begin. One that dribbles bytes
  * is as late as one that is silent. */
 #include "serve/http.h"
+#include "base/check.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -14,7 +15,7 @@ void lk_peer_within(lk_peer *peer, double seconds) {
 }
 
 /* Where nearly all places are taken, the one that has waited longest for its client gives way. */
-static void make_place(const lk_server *server) {
+static void make_peer_place(const lk_server *server) {
 	lk_peer *oldest = NULL;
 	for (lk_peer *peer = server->peers; peer; peer = peer->next)
 		if (!peer->asking && !peer->leaving && (!oldest || peer->deadline < oldest->deadline))
@@ -24,10 +25,10 @@ static void make_place(const lk_server *server) {
 	shutdown(oldest->fd, SHUT_RDWR);
 }
 
-static lk_peer *begin(lk_server *server, struct MHD_Connection *connection) {
+static lk_peer *begin_peer(lk_server *server, struct MHD_Connection *connection) {
 	lk_peer *peer = calloc(1, sizeof *peer);
 	if (!peer) return NULL;
-	if (server->peer_count >= LK_PEERS - LK_PEERS / 8) make_place(server);
+	if (server->peer_count >= LK_PEERS - LK_PEERS / 8) make_peer_place(server);
 	const union MHD_ConnectionInfo *info =
 		MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
 	*peer = (lk_peer){.server = server, .fd = info ? info->connect_fd : -1, .next = server->peers};
@@ -38,7 +39,8 @@ static lk_peer *begin(lk_server *server, struct MHD_Connection *connection) {
 	return peer;
 }
 
-static void end(lk_peer *peer) {
+static void end_peer(lk_peer *peer) {
+	LK_ASSERT(peer->server->peer_count > 0);
 	if (peer->next) peer->next->previous = peer->previous;
 	if (peer->previous) peer->previous->next = peer->next;
 	else peer->server->peers = peer->next;
@@ -48,8 +50,11 @@ static void end(lk_peer *peer) {
 
 void lk_peer_notify(void *server, struct MHD_Connection *connection, void **peer,
                     enum MHD_ConnectionNotificationCode what) {
-	if (what == MHD_CONNECTION_NOTIFY_STARTED) *peer = begin(server, connection);
-	else if (*peer) end(*peer), *peer = NULL;
+	if (what == MHD_CONNECTION_NOTIFY_STARTED) *peer = begin_peer(server, connection);
+	else if (*peer) {
+		end_peer(*peer);
+		*peer = NULL;
+	}
 }
 
 double lk_peers_deadline(const lk_server *server) {

@@ -1,6 +1,7 @@
-/* http_request.c: a request from its headers to its answer: who asks, what is asked, the body, the
+/* http_request.c: a request from its headers to its answer: who sends it, what for, the body, the
  * question. */
 #include "serve/http.h"
+#include "base/check.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -14,9 +15,9 @@ enum {
 #define RATE      (64.0 * 1024) /* bytes per second that an upload must have on top of that */
 #define IDLE_S    30.0          /* between two requests */
 
-/* ---- what is wrong with a request, told from its headers ---- */
+/* ---- what is wrong with a request, by its headers ---- */
 
-static const char *header(const lk_exchange *exchange, const char *name) {
+static const char *find_header(const lk_exchange *exchange, const char *name) {
 	return MHD_lookup_connection_value(exchange->connection, MHD_HEADER_KIND, name);
 }
 
@@ -29,7 +30,7 @@ static enum MHD_Result refuse_host(lk_exchange *exchange) {
 
 static enum MHD_Result refuse_origin(lk_exchange *exchange) {
 	lk_error err = {0};
-	lk_fail(&err, LK_ERR_INPUT, "Origin", "pages of other sites may not ask");
+	lk_fail(&err, LK_ERR_INPUT, "Origin", "pages of other sites may not send requests");
 	lk_hint(&err, "open the address that lockstep serve printed");
 	return lk_respond_error(exchange, MHD_HTTP_FORBIDDEN, &err);
 }
@@ -47,11 +48,11 @@ static enum MHD_Result refuse_token(lk_exchange *exchange) {
 static enum MHD_Result refuse_path(lk_exchange *exchange, const char *allowed) {
 	lk_error err = {0};
 	if (!allowed) {
-		lk_fail(&err, LK_ERR_INPUT, "path", "there is nothing here");
+		lk_fail(&err, LK_ERR_INPUT, "path", "not found");
 		lk_hint(&err, "see GET /api/v1/openapi.json");
 		return lk_respond_error(exchange, MHD_HTTP_NOT_FOUND, &err);
 	}
-	lk_fail(&err, LK_ERR_INPUT, "method", "this path does not take it");
+	lk_fail(&err, LK_ERR_INPUT, "method", "not allowed for this path");
 	lk_hint(&err, "use %s", allowed);
 	return lk_respond_with(exchange, MHD_HTTP_METHOD_NOT_ALLOWED, &err, MHD_HTTP_HEADER_ALLOW,
 	                       allowed);
@@ -74,7 +75,7 @@ static enum MHD_Result refuse_type(lk_exchange *exchange, const char *type) {
 
 static enum MHD_Result refuse_form(lk_exchange *exchange) {
 	lk_error err = {0};
-	lk_fail(&err, LK_ERR_INPUT, "form", "is not known");
+	lk_fail(&err, LK_ERR_INPUT, "form", "is unknown");
 	lk_hint(&err, "give one of result, report, picture");
 	return lk_respond_error(exchange, MHD_HTTP_BAD_REQUEST, &err);
 }
@@ -86,14 +87,14 @@ static enum MHD_Result refuse_page(lk_exchange *exchange) {
 	return lk_respond_error(exchange, MHD_HTTP_BAD_REQUEST, &err);
 }
 
-static const char *argument(const lk_exchange *exchange, const char *name) {
+static const char *find_query_argument(const lk_exchange *exchange, const char *name) {
 	return MHD_lookup_connection_value(exchange->connection, MHD_GET_ARGUMENT_KIND, name);
 }
 
-static bool take_form(lk_exchange *exchange) {
+static bool take_form_argument(lk_exchange *exchange) {
 	static const char *const forms[] = {
 		[LK_FORM_RESULT] = "result", [LK_FORM_REPORT] = "report", [LK_FORM_PICTURE] = "picture"};
-	const char *form = argument(exchange, "form");
+	const char *form = find_query_argument(exchange, "form");
 	for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
 		if (form && strcmp(form, forms[i]) != 0) continue;
 		exchange->form = (lk_form)i;
@@ -102,60 +103,64 @@ static bool take_form(lk_exchange *exchange) {
 	return false;
 }
 
-static double body_limit(const lk_exchange *exchange) {
+static double find_body_limit(const lk_exchange *exchange) {
 	/* A form is a little larger than the files in it. */
 	return exchange->route->body == LK_BODY_FORM
 	           ? exchange->server->request->upload_mib * 1048576 + LK_BODY_LIMIT
 	           : LK_BODY_LIMIT;
 }
 
-static bool has_type(const lk_exchange *exchange, const char *type) {
-	const char *given = header(exchange, MHD_HTTP_HEADER_CONTENT_TYPE);
+static bool has_content_type(const lk_exchange *exchange, const char *type) {
+	const char *given = find_header(exchange, MHD_HTTP_HEADER_CONTENT_TYPE);
 	size_t length = strlen(type);
 	return given && strncasecmp(given, type, length) == 0 &&
 	       (given[length] == '\0' || strchr("; \t", given[length]));
 }
 
 /* Answers what can be answered without the body: everything that is wrong with the headers. */
-static enum MHD_Result check(lk_exchange *exchange, const char *method, const char *url) {
-	const char *host = header(exchange, MHD_HTTP_HEADER_HOST), *allowed = NULL;
+static enum MHD_Result check_request_head(lk_exchange *exchange, const char *method,
+                                          const char *url) {
+	const char *host = find_header(exchange, MHD_HTTP_HEADER_HOST), *allowed = NULL;
 	static const char *const types[] = {
 		[LK_BODY_JSON] = "application/json", [LK_BODY_FORM] = "multipart/form-data"};
 	if (!lk_guard_host(&exchange->server->guard, host)) return refuse_host(exchange);
-	if (!lk_guard_origin(header(exchange, MHD_HTTP_HEADER_ORIGIN), NULL, host))
+	if (!lk_guard_origin(find_header(exchange, MHD_HTTP_HEADER_ORIGIN), NULL, host))
 		return refuse_origin(exchange);
 	exchange->route = lk_route_find(method, url, &exchange->rest, &allowed);
 	bool open = exchange->route && exchange->route->open;
 	/* A link from elsewhere may lead to the page; nothing but the page may use the interface. */
-	if (!open && !lk_guard_origin(NULL, header(exchange, "Sec-Fetch-Site"), host))
+	if (!open && !lk_guard_origin(NULL, find_header(exchange, "Sec-Fetch-Site"), host))
 		return refuse_origin(exchange);
 	if (!open && strncmp(url, "/api/", 5) == 0 &&
-	    !lk_guard_token(&exchange->server->guard, header(exchange, MHD_HTTP_HEADER_AUTHORIZATION)))
+	    !lk_guard_token(&exchange->server->guard,
+	                    find_header(exchange, MHD_HTTP_HEADER_AUTHORIZATION)))
 		return refuse_token(exchange);
 	if (!exchange->route) return refuse_path(exchange, allowed);
-	if (!take_form(exchange)) return refuse_form(exchange);
-	exchange->page = argument(exchange, "page");
+	if (!take_form_argument(exchange)) return refuse_form(exchange);
+	exchange->page = find_query_argument(exchange, "page");
 	if (exchange->page && (!*exchange->page || strlen(exchange->page) >= LK_PAGE_SIZE))
 		return refuse_page(exchange);
 	if (exchange->route->body != LK_BODY_NONE) {
-		const char *length = header(exchange, MHD_HTTP_HEADER_CONTENT_LENGTH);
-		if (!has_type(exchange, types[exchange->route->body]))
+		const char *length = find_header(exchange, MHD_HTTP_HEADER_CONTENT_LENGTH);
+		if (!has_content_type(exchange, types[exchange->route->body]))
 			return refuse_type(exchange, types[exchange->route->body]);
 		/* what is little more is read first: a client that still sends would not see the answer */
-		if (length && strtod(length, NULL) > body_limit(exchange) + SWALLOWED)
-			return refuse_size(exchange, body_limit(exchange));
+		if (length && strtod(length, NULL) > find_body_limit(exchange) + SWALLOWED)
+			return refuse_size(exchange, find_body_limit(exchange));
 	}
 	return MHD_YES;
 }
 
 /* ---- the body ---- */
 
-static bool keep(lk_exchange *exchange, const char *data, size_t size) {
+static bool keep_body_bytes(lk_exchange *exchange, const char *data, size_t size) {
+	LK_ASSERT(exchange->size <= exchange->room);
 	if (exchange->size + size + 1 > exchange->room) {
 		size_t room = 2 * (exchange->size + size + 1);
 		char *body = realloc(exchange->body, room);
 		if (!body) return false;
-		exchange->body = body, exchange->room = room;
+		exchange->body = body;
+		exchange->room = room;
 	}
 	memcpy(exchange->body + exchange->size, data, size);
 	exchange->size += size;
@@ -165,15 +170,16 @@ static bool keep(lk_exchange *exchange, const char *data, size_t size) {
 
 /* What is too large is counted and thrown away, so that the answer can say so; what is far too
  * large ends the connection. */
-static enum MHD_Result take_body(lk_exchange *exchange, const char *data, size_t size) {
+static enum MHD_Result take_body_bytes(lk_exchange *exchange, const char *data, size_t size) {
 	exchange->received += (double)size;
 	if (exchange->peer)
 		exchange->peer->deadline =
 			exchange->begin + REQUEST_S +
 			(exchange->route->body == LK_BODY_FORM ? exchange->received / RATE : 0);
-	if (exchange->route->body == LK_BODY_NONE || exchange->received > body_limit(exchange))
-		return exchange->received > body_limit(exchange) + SWALLOWED ? MHD_NO : MHD_YES;
-	if (exchange->route->body == LK_BODY_JSON) return keep(exchange, data, size) ? MHD_YES : MHD_NO;
+	if (exchange->route->body == LK_BODY_NONE || exchange->received > find_body_limit(exchange))
+		return exchange->received > find_body_limit(exchange) + SWALLOWED ? MHD_NO : MHD_YES;
+	if (exchange->route->body == LK_BODY_JSON)
+		return keep_body_bytes(exchange, data, size) ? MHD_YES : MHD_NO;
 	if (!exchange->upload) exchange->upload = lk_upload_new(exchange);
 	if (!exchange->upload) return MHD_NO;
 	lk_upload_take(exchange->upload, data, size);
@@ -182,7 +188,7 @@ static enum MHD_Result take_body(lk_exchange *exchange, const char *data, size_t
 
 /* ---- libmicrohttpd's callbacks ---- */
 
-static lk_exchange *begin(lk_server *server, struct MHD_Connection *connection) {
+static lk_exchange *begin_exchange(lk_server *server, struct MHD_Connection *connection) {
 	lk_exchange *exchange = calloc(1, sizeof *exchange);
 	if (!exchange) return NULL;
 	const union MHD_ConnectionInfo *info =
@@ -195,7 +201,7 @@ static lk_exchange *begin(lk_server *server, struct MHD_Connection *connection) 
 	return exchange;
 }
 
-static enum MHD_Result finish(lk_exchange *exchange) {
+static enum MHD_Result finish_exchange(lk_exchange *exchange) {
 	if (exchange->ask) {
 		lk_ask *ask = exchange->ask;
 		char *text = ask->text;
@@ -204,8 +210,8 @@ static enum MHD_Result finish(lk_exchange *exchange) {
 			return lk_respond(exchange, MHD_HTTP_NO_CONTENT, "application/json", "", 0);
 		return lk_respond_json(exchange, (unsigned)ask->status, text, ask->text_size);
 	}
-	if (exchange->received > body_limit(exchange))
-		return refuse_size(exchange, body_limit(exchange));
+	if (exchange->received > find_body_limit(exchange))
+		return refuse_size(exchange, find_body_limit(exchange));
 	return exchange->route->run(exchange);
 }
 
@@ -215,15 +221,15 @@ enum MHD_Result lk_exchange_take(void *server, struct MHD_Connection *connection
 	(void)version;
 	lk_exchange *x = *exchange;
 	if (!x) {
-		*exchange = x = begin(server, connection);
-		return x ? check(x, method, url) : MHD_NO;
+		*exchange = x = begin_exchange(server, connection);
+		return x ? check_request_head(x, method, url) : MHD_NO;
 	}
 	if (*size > 0) {
 		size_t given = *size;
 		*size = 0;
-		return take_body(x, data, given);
+		return take_body_bytes(x, data, given);
 	}
-	return finish(x);
+	return finish_exchange(x);
 }
 
 void lk_exchange_end(void *server, struct MHD_Connection *connection, void **exchange,
@@ -231,7 +237,10 @@ void lk_exchange_end(void *server, struct MHD_Connection *connection, void **exc
 	(void)connection, (void)how;
 	lk_exchange *x = *exchange;
 	if (!x) return;
-	if (x->peer) x->peer->asking = false, lk_peer_within(x->peer, IDLE_S);
+	if (x->peer) {
+		x->peer->asking = false;
+		lk_peer_within(x->peer, IDLE_S);
+	}
 	lk_ask_free(&((lk_server *)server)->asks, x->ask);
 	lk_upload_free(x->upload);
 	free(x->body);

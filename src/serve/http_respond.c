@@ -9,7 +9,7 @@
 
 static const char json[] = "application/json";
 
-/* Scripts, styles and data come from here alone; nobody frames the page; nothing tells other sites
+/* Scripts, styles and data come from here alone; nobody frames the page; other sites do not learn
  * of it. */
 static const struct {
 	const char *name, *value;
@@ -25,14 +25,18 @@ static const struct {
 	{"Cache-Control", "no-store"},
 };
 
-static enum MHD_Result queue(lk_exchange *exchange, unsigned status, const char *type,
-                             struct MHD_Response *response, const char *header, const char *value) {
+static enum MHD_Result queue_response(lk_exchange *exchange, unsigned status, const char *type,
+                                      struct MHD_Response *response, const char *header,
+                                      const char *value) {
 	if (!response) return MHD_NO;
 	for (size_t i = 0; i < sizeof headers / sizeof *headers; i++)
 		MHD_add_response_header(response, headers[i].name, headers[i].value);
 	MHD_add_response_header(response, "Content-Type", type);
 	if (header) MHD_add_response_header(response, header, value);
-	if (exchange->peer) exchange->peer->asking = false, lk_peer_within(exchange->peer, TAKING_S);
+	if (exchange->peer) {
+		exchange->peer->asking = false;
+		lk_peer_within(exchange->peer, TAKING_S);
+	}
 	enum MHD_Result result = MHD_queue_response(exchange->connection, status, response);
 	MHD_destroy_response(response);
 	return result;
@@ -42,14 +46,14 @@ enum MHD_Result lk_respond(lk_exchange *exchange, unsigned status, const char *t
                            const void *bytes, size_t size) {
 	struct MHD_Response *Response =
 		MHD_create_response_from_buffer(size, (void *)bytes, MHD_RESPMEM_MUST_COPY);
-	return queue(exchange, status, type, Response, NULL, NULL);
+	return queue_response(exchange, status, type, Response, NULL, NULL);
 }
 
 enum MHD_Result lk_respond_static(lk_exchange *exchange, const char *type, const void *bytes,
                                   size_t size) {
 	struct MHD_Response *Response =
 		MHD_create_response_from_buffer(size, (void *)bytes, MHD_RESPMEM_PERSISTENT);
-	return queue(exchange, MHD_HTTP_OK, type, Response, NULL, NULL);
+	return queue_response(exchange, MHD_HTTP_OK, type, Response, NULL, NULL);
 }
 
 static enum MHD_Result respond_text(lk_exchange *exchange, unsigned status, char *text, size_t size,
@@ -58,7 +62,7 @@ static enum MHD_Result respond_text(lk_exchange *exchange, unsigned status, char
 	struct MHD_Response *Response =
 		MHD_create_response_from_buffer(size, text, MHD_RESPMEM_MUST_FREE);
 	if (!Response) free(text);
-	return queue(exchange, status, json, Response, header, value);
+	return queue_response(exchange, status, json, Response, header, value);
 }
 
 enum MHD_Result lk_respond_json(lk_exchange *exchange, unsigned status, char *text, size_t size) {

@@ -1,22 +1,14 @@
-/* http_routes.c: the table of what can be asked, and the functions that answer. */
+/* http_routes.c: the table of requests, and the functions that answer them. */
 #include "serve/http.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "io/json.h"
+#include "base/text.h"
 #include "io/embedded.h"
 #include "lockstep/catalogue.h"
 
-/* Questions give way to the server itself, which everybody waits for; least of all those whose
- * answer is watched. */
-enum {
-	NICE = 5,
-	NICE_QUICK = 1
-};
-
-/* ---- what is known without asking ---- */
+/* ---- what is made once ---- */
 
 static enum MHD_Result get_list(lk_exchange *exchange, const lk_list_text *list) {
 	return lk_respond_static(exchange, "application/json", list->text, list->size);
@@ -64,80 +56,57 @@ static enum MHD_Result get_health(lk_exchange *exchange) {
 	return lk_respond(exchange, MHD_HTTP_OK, "application/json", text, (size_t)size);
 }
 
+/* The page's files are compiled in from data/web. */
+static const struct {
+	const char *ending, *type;
+} asset_types[] = {
+	{".html", "text/html; charset=utf-8"},
+	{".js", "text/javascript; charset=utf-8"},
+	{".css", "text/css; charset=utf-8"},
+	{".svg", "image/svg+xml"},
+};
+
+static const char *find_asset(const char *path, const char **type, size_t *size) {
+	char name[256];
+	snprintf(name, sizeof name, "web/%s", *path ? path : "serve.html");
+	for (size_t i = 0; i < sizeof asset_types / sizeof *asset_types; i++) {
+		if (!lk_ends_in(name, asset_types[i].ending)) continue;
+		*type = asset_types[i].type;
+		return lk_data_file(name, size);
+	}
+	return NULL;
+}
+
 static enum MHD_Result get_asset(lk_exchange *exchange) {
 	const char *type = NULL;
 	size_t size = 0;
-	const char *bytes = lk_asset_find(exchange->rest, &type, &size);
+	const char *bytes = find_asset(exchange->rest, &type, &size);
 	if (bytes) return lk_respond_static(exchange, type, bytes, size);
 	lk_error err = {0};
-	lk_fail(&err, LK_ERR_INPUT, "path", "there is nothing here");
+	lk_fail(&err, LK_ERR_INPUT, "path", "not found");
 	lk_hint(&err, "the page is at /");
 	return lk_respond_error(exchange, MHD_HTTP_NOT_FOUND, &err);
 }
 
 /* ---- questions ---- */
 
-static enum MHD_Result busy(lk_exchange *exchange) {
-	lk_error err = {0};
-	bool ending = exchange->server->ending;
-	lk_fail(&err, LK_ERR_IO, "server", ending ? "it is ending" : "too many questions wait");
-	lk_hint(&err, ending ? "start lockstep serve again" : "ask again in a few seconds");
-	return lk_respond_with(exchange, MHD_HTTP_SERVICE_UNAVAILABLE, &err,
-	                       MHD_HTTP_HEADER_RETRY_AFTER, "2");
-}
-
-lk_ask *lk_exchange_ask(lk_exchange *exchange, lk_question_kind kind, const char *folder,
-                        const char *const *traces, int count) {
-	const lk_serve_request *request = exchange->server->request;
-	char own[LK_FOLDER_SIZE];
-	lk_error err = {0};
-	bool quick = kind == LK_ASK_PREDICT;
-	if (exchange->server->ending) {
-		busy(exchange);
-		return NULL;
-	}
-	if (!folder && lk_folder_below(exchange->server->folder, ++exchange->server->folders, own,
-	                               &err) != LK_OK) {
-		lk_respond_error(exchange, MHD_HTTP_SERVICE_UNAVAILABLE, &err);
-		return NULL;
-	}
-	double seconds = quick ? request->seconds : request->long_seconds;
-	int threads = quick ? 1 : exchange->server->workers;
-	lk_question question = {
-		.kind = kind,
-		.folder = folder ? folder : own,
-		.body = exchange->size ? exchange->body : "{}",
-		.size = exchange->size ? exchange->size : 2,
-		.traces = traces,
-		.trace_count = count,
-		.threads = threads,
-		.form = exchange->form,
-		.limits = {.memory_bytes = request->memory_mib * 1048576,
-	               .cpu_seconds = seconds * threads,
-	               .nice = exchange->form == LK_FORM_PICTURE ? NICE_QUICK : NICE},
-	};
-	if (exchange->page && quick)
-		snprintf(question.page, sizeof question.page, "%s", exchange->page);
-	lk_ask *ask = lk_ask_new(&question, seconds);
-	if (ask) return ask;
-	lk_folder_remove(question.folder);
-	busy(exchange);
-	return NULL;
-}
-
-/* The answer was made; the request goes on where it stood. */
-static void resume(void *exchange) {
+/* The answer is ready; the suspended request goes on. */
+static void resume_exchange(void *exchange) {
 	lk_exchange *x = exchange;
-	if (x->suspended) MHD_resume_connection(x->connection), x->server->resumed = true;
+	if (x->suspended) {
+		MHD_resume_connection(x->connection);
+		x->server->resumed = true;
+	}
 	x->suspended = false;
 }
 
 static enum MHD_Result post_predict(lk_exchange *exchange) {
 	if (exchange->page) lk_asks_overtake(&exchange->server->asks, exchange->page);
-	if (exchange->server->asks.waiting >= LK_ASKS_WAITING) return busy(exchange);
+	if (exchange->server->asks.waiting >= LK_ASKS_WAITING) return lk_respond_busy(exchange);
 	lk_ask *ask = lk_exchange_ask(exchange, LK_ASK_PREDICT, NULL, NULL, 0);
 	if (!ask) return MHD_YES;
-	ask->ended = resume, ask->owner = exchange;
+	ask->ended = resume_exchange;
+	ask->owner = exchange;
 	exchange->ask = ask;
 	exchange->suspended = true;
 	MHD_suspend_connection(exchange->connection);
@@ -161,7 +130,7 @@ static enum MHD_Result start_job(lk_exchange *exchange, lk_ask *ask) {
 	                        : NULL;
 	if (!job) {
 		lk_ask_drop(ask);
-		return busy(exchange);
+		return lk_respond_busy(exchange);
 	}
 	lk_asks_submit(&server->asks, ask);
 	return respond_job(exchange, MHD_HTTP_ACCEPTED, job);
@@ -174,14 +143,14 @@ static enum MHD_Result post_plan(lk_exchange *exchange) {
 static enum MHD_Result post_explain(lk_exchange *exchange) {
 	if (!exchange->upload) exchange->upload = lk_upload_new(exchange);
 	return exchange->upload ? start_job(exchange, lk_upload_ask(exchange->upload, exchange))
-	                        : busy(exchange);
+	                        : lk_respond_busy(exchange);
 }
 
 static const lk_job *find_job(lk_exchange *exchange) {
 	const lk_job *job = lk_job_list_find(&exchange->server->jobs, exchange->rest);
 	if (job) return job;
 	lk_error err = {0};
-	lk_fail(&err, LK_ERR_INPUT, "job", "there is none of this number");
+	lk_fail(&err, LK_ERR_INPUT, "job", "unknown job");
 	lk_hint(&err, "only the latest %d are kept", LK_JOBS);
 	lk_respond_error(exchange, MHD_HTTP_NOT_FOUND, &err);
 	return NULL;
@@ -217,12 +186,12 @@ static const lk_route routes[] = {
 	{"GET", "/", get_asset, LK_BODY_NONE, true},
 };
 
-static bool leads_to(const lk_route *route, const char *path, const char **rest) {
+static bool route_matches(const lk_route *route, const char *path, const char **rest) {
 	size_t length = strlen(route->path);
 	bool folder = route->path[length - 1] == '/';
 	if (strncmp(route->path, path, length) != 0) return false;
 	*rest = path + length;
-	/* What stands behind /api/ is no file of the page. */
+	/* What comes after /api/ is not a file of the page. */
 	if (length == 1) return strncmp(path, "/api/", 5) != 0;
 	return folder ? **rest != '\0' : **rest == '\0';
 }
@@ -231,7 +200,7 @@ const lk_route *lk_route_find(const char *method, const char *path, const char *
                               const char **allowed) {
 	const char *wanted = strcmp(method, "HEAD") == 0 ? "GET" : method;
 	for (size_t i = 0; i < sizeof routes / sizeof *routes; i++) {
-		if (!leads_to(&routes[i], path, rest)) continue;
+		if (!route_matches(&routes[i], path, rest)) continue;
 		if (strcmp(routes[i].method, wanted) == 0) return &routes[i];
 		*allowed = *allowed ? "GET, DELETE" : routes[i].method;
 	}

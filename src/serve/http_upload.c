@@ -1,6 +1,7 @@
 /* http_upload.c: a form with traces, written to the folder of the question as it comes.
  * libmicrohttpd takes it apart. */
 #include "serve/http.h"
+#include "base/check.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -29,27 +30,29 @@ struct lk_upload {
 	lk_error err;
 };
 
-static void fail(lk_upload *upload, unsigned status, const char *where, const char *what,
-                 const char *hint) {
+static void fail_upload(lk_upload *upload, unsigned status, const char *where, const char *what,
+                        const char *hint) {
 	if (upload->status) return;
 	upload->status = status;
 	lk_fail(&upload->err, status == 400 ? LK_ERR_INPUT : LK_ERR_IO, where, "%s", what);
 	lk_hint(&upload->err, "%s", hint);
 }
 
-static bool remember(lk_upload *upload, const char *name) {
+static bool remember_upload_name(lk_upload *upload, const char *name) {
 	if (upload->count == upload->room) {
 		int room = 2 * upload->room + 8;
 		char **names = realloc(upload->names, (size_t)room * sizeof *names);
 		if (!names) return false;
-		upload->names = names, upload->room = room;
+		upload->names = names;
+		upload->room = room;
 	}
 	upload->names[upload->count] = strdup(name);
 	return upload->names[upload->count] && ++upload->count;
 }
 
 /* A file of this name, or, where there is one, of the next that is free. */
-static int create(const lk_upload *upload, const char *sent, char name[NAME_SIZE + 16]) {
+static int create_upload_file(const lk_upload *upload, const char *sent,
+                              char name[NAME_SIZE + 16]) {
 	char plain[NAME_SIZE], path[LK_FOLDER_SIZE + NAME_SIZE + 32];
 	lk_folder_name(sent, plain, sizeof plain);
 	for (int i = 0; i <= FILES; i++) {
@@ -62,67 +65,72 @@ static int create(const lk_upload *upload, const char *sent, char name[NAME_SIZE
 	return -1;
 }
 
-static void begin_file(lk_upload *upload, const char *sent) {
+static void begin_upload_file(lk_upload *upload, const char *sent) {
 	char name[NAME_SIZE + 16];
 	if (upload->file >= 0) close(upload->file);
 	upload->file = -1;
 	if (upload->count >= FILES)
-		fail(upload, 400, "body", "too many files", "send fewer, or use lockstep explain");
+		fail_upload(upload, 400, "body", "too many files", "send fewer, or use lockstep explain");
 	if (upload->status) return;
-	upload->file = create(upload, sent, name);
-	if (upload->file < 0 || !remember(upload, name))
-		fail(upload, 503, "upload", "the file cannot be kept", "look at the disk of the server");
+	upload->file = create_upload_file(upload, sent, name);
+	if (upload->file < 0 || !remember_upload_name(upload, name))
+		fail_upload(upload, 503, "upload", "the file cannot be kept",
+		            "look at the disk of the server");
 }
 
-static void write_file(lk_upload *upload, const char *data, size_t size) {
+static void write_upload_file(lk_upload *upload, const char *data, size_t size) {
 	upload->bytes += (double)size;
 	if (upload->bytes > upload->x->server->request->upload_mib * 1048576)
-		fail(upload, 413, "body", "the traces are too large",
-		     "send fewer, or start lockstep serve with a larger --upload");
+		fail_upload(upload, 413, "body", "the traces are too large",
+		            "send fewer, or start lockstep serve with a larger --upload");
 	while (size > 0 && !upload->status) {
 		ssize_t n = write(upload->file, data, size);
 		if (n < 0 && errno == EINTR) continue;
 		if (n <= 0)
-			fail(upload, 503, "upload", "the disk of the server is full or refuses",
-			     "look at TMPDIR of the server");
-		else data += n, size -= (size_t)n;
+			fail_upload(upload, 503, "upload", "the disk of the server is full or not writable",
+			            "look at TMPDIR of the server");
+		else {
+			data += n;
+			size -= (size_t)n;
+		}
 	}
 }
 
-static void take_options(lk_upload *upload, const char *data, size_t size) {
+static void take_form_options(lk_upload *upload, const char *data, size_t size) {
 	lk_exchange *exchange = upload->x;
 	if (exchange->size + size > OPTIONS_SIZE)
-		fail(upload, 400, "options", "more than 64 KiB", "leave out what is not needed");
+		fail_upload(upload, 400, "options", "more than 64 KiB", "leave out what is not needed");
 	if (upload->status || size == 0) return;
 	char *body = realloc(exchange->body, exchange->size + size + 1);
 	if (!body) {
-		fail(upload, 503, "upload", "out of memory", "ask again later");
+		fail_upload(upload, 503, "upload", "out of memory", "ask again later");
 		return;
 	}
 	memcpy(body + exchange->size, data, size);
-	exchange->body = body, exchange->size += size;
+	exchange->body = body;
+	exchange->size += size;
 	body[exchange->size] = '\0';
 }
 
-static enum MHD_Result take_part(void *upload, enum MHD_ValueKind kind, const char *key,
-                                 const char *filename, const char *type, const char *encoding,
-                                 const char *data, uint64_t offset, size_t size) {
+static enum MHD_Result take_form_part(void *upload, enum MHD_ValueKind kind, const char *key,
+                                      const char *filename, const char *type, const char *encoding,
+                                      const char *data, uint64_t offset, size_t size) {
 	lk_upload *u = upload;
 	(void)kind, (void)type, (void)encoding;
 	if (filename) {
-		if (offset == 0) begin_file(u, filename);
-		if (!u->status) write_file(u, data, size);
+		if (offset == 0) begin_upload_file(u, filename);
+		if (!u->status) write_upload_file(u, data, size);
 	} else if (key && strcmp(key, "options") == 0) {
-		take_options(u, data, size);
+		take_form_options(u, data, size);
 	} else {
-		fail(u, 400, "form", "holds a field that is neither a file nor \"options\"",
-		     "give options as one JSON object");
+		fail_upload(u, 400, "form", "holds a field that is neither a file nor \"options\"",
+		            "give options as one JSON object");
 	}
-	/* What is wrong is told when all has come; going on here costs nothing. */
+	/* Errors are reported when all has come; going on here costs nothing. */
 	return MHD_YES;
 }
 
-static int explanations(const lk_server *server) {
+static int count_explanations(const lk_server *server) {
 	int count = server->uploads;
 	for (const lk_ask *ask = server->asks.first; ask; ask = ask->next)
 		count += ask->question.kind == LK_ASK_EXPLAIN;
@@ -134,45 +142,48 @@ lk_upload *lk_upload_new(lk_exchange *exchange) {
 	lk_upload *upload = calloc(1, sizeof *upload);
 	if (!upload) return NULL;
 	*upload = (lk_upload){.x = exchange, .file = -1};
-	if (explanations(server) >= LK_UPLOADS)
-		fail(upload, 503, "server", "other traces are being read", "ask again later");
+	if (count_explanations(server) >= LK_UPLOADS)
+		fail_upload(upload, 503, "server", "other traces are being read", "ask again later");
 	server->uploads++;
 	if (!upload->status &&
 	    lk_folder_below(server->folder, ++server->folders, upload->folder, &upload->err) != LK_OK)
 		upload->status = 503;
 	upload->owns = !upload->status;
-	upload->form = MHD_create_post_processor(exchange->connection, FORM_BUFFER, take_part, upload);
+	upload->form =
+		MHD_create_post_processor(exchange->connection, FORM_BUFFER, take_form_part, upload);
 	if (!upload->form)
-		fail(upload, 400, "body", "is no form", "send multipart/form-data with a boundary");
+		fail_upload(upload, 400, "body", "is not a form",
+		            "send multipart/form-data with a boundary");
 	return upload;
 }
 
 void lk_upload_take(lk_upload *upload, const char *data, size_t size) {
 	if (upload->form && !upload->status && MHD_post_process(upload->form, data, size) != MHD_YES)
-		fail(upload, 400, "body", "the form is broken", "send multipart/form-data");
+		fail_upload(upload, 400, "body", "the form is malformed", "send multipart/form-data");
 }
 
-static int by_name(const void *a, const void *b) {
+static int compare_upload_names(const void *a, const void *b) {
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
 lk_ask *lk_upload_ask(lk_upload *upload, lk_exchange *exchange) {
 	if (upload->form && MHD_destroy_post_processor(upload->form) != MHD_YES && !upload->status)
-		fail(upload, 400, "body", "the form ends too early", "send it again");
+		fail_upload(upload, 400, "body", "the form ends too early", "send it again");
 	upload->form = NULL;
 	if (!upload->status && upload->count == 0)
-		fail(upload, 400, "explain", "no trace was sent", "send files of torch.profiler");
+		fail_upload(upload, 400, "explain", "no trace was sent", "send files of torch.profiler");
 	if (upload->status) {
 		lk_respond_error(exchange, upload->status, &upload->err);
 		return NULL;
 	}
-	qsort(upload->names, (size_t)upload->count, sizeof *upload->names, by_name);
+	qsort(upload->names, (size_t)upload->count, sizeof *upload->names, compare_upload_names);
 	upload->owns = false;
 	return lk_exchange_ask(exchange, LK_ASK_EXPLAIN, upload->folder,
 	                       (const char *const *)upload->names, upload->count);
 }
 
 void lk_upload_free(lk_upload *upload) {
+	LK_ASSERT(!upload || upload->x->server->uploads > 0);
 	if (!upload) return;
 	if (upload->form) MHD_destroy_post_processor(upload->form);
 	if (upload->file >= 0) close(upload->file);

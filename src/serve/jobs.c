@@ -6,8 +6,9 @@
 #include <string.h>
 
 #include "io/json.h"
+#include "base/check.h"
 
-static lk_job *place(lk_job_list *jobs) {
+static lk_job *find_job_place(lk_job_list *jobs) {
 	lk_job *oldest = NULL;
 	for (int i = 0; i < LK_JOBS; i++) {
 		lk_job *job = &jobs->jobs[i];
@@ -18,7 +19,7 @@ static lk_job *place(lk_job_list *jobs) {
 }
 
 const lk_job *lk_job_list_add(lk_job_list *jobs, lk_asks *asks, lk_ask *ask) {
-	lk_job *job = place(jobs);
+	lk_job *job = find_job_place(jobs);
 	if (!job) return NULL;
 	lk_job_list_remove(jobs, asks, job);
 	*job = (lk_job){++jobs->last, ask};
@@ -35,6 +36,7 @@ const lk_job *lk_job_list_find(const lk_job_list *jobs, const char *id) {
 }
 
 void lk_job_list_remove(lk_job_list *jobs, lk_asks *asks, const lk_job *job) {
+	LK_ASSERT(job >= jobs->jobs && job < jobs->jobs + LK_JOBS);
 	lk_job *own = &jobs->jobs[job - jobs->jobs];
 	lk_ask_free(asks, own->ask);
 	*own = (lk_job){0};
@@ -44,14 +46,14 @@ void lk_job_list_free(lk_job_list *jobs, lk_asks *asks) {
 	for (int i = 0; i < LK_JOBS; i++) lk_job_list_remove(jobs, asks, &jobs->jobs[i]);
 }
 
-static const char *state_of(const lk_ask *ask) {
+static const char *job_state_name(const lk_ask *ask) {
 	if (ask->state == LK_ASK_WAITING) return "waiting";
 	if (ask->state == LK_ASK_RUNNING) return "running";
 	return ask->status == 200 ? "done" : "failed";
 }
 
-/* The members of an object that is written already: what stands between its braces. */
-static void put_members(FILE *out, const char *text, size_t size) {
+/* The members of an object that is written already: what is between its braces. */
+static void put_object_members(FILE *out, const char *text, size_t size) {
 	const char *end = text + size;
 	while (end > text && end[-1] != '}') end--;
 	fwrite(text + 1, 1, (size_t)(end - text) - 2, out);
@@ -63,7 +65,7 @@ char *lk_job_json(const lk_job *job, size_t *size) {
 	FILE *out = open_memstream(&text, size);
 	if (!out) return NULL;
 	fprintf(out, "{\"id\": \"%llu\", \"verb\": \"%s\", \"state\": \"%s\", \"progress\": ", job->id,
-	        lk_question_verb(ask->question.kind)->name, state_of(ask));
+	        lk_question_verb(ask->question.kind)->name, job_state_name(ask));
 	if (ask->progress.gpus)
 		fprintf(out, "{\"gpus\": %d, \"done\": %.0f, \"all\": %.0f}", ask->progress.gpus,
 		        ask->progress.done, ask->progress.all);
@@ -74,7 +76,7 @@ char *lk_job_json(const lk_job *job, size_t *size) {
 		fwrite(ask->text, 1, ask->text_size, out);
 	} else if (ask->state == LK_ASK_DONE && ask->text) {
 		fputs(", ", out);
-		put_members(out, ask->text, ask->text_size);
+		put_object_members(out, ask->text, ask->text_size);
 	}
 	fputs("}\n", out);
 	bool whole = !ferror(out);

@@ -22,7 +22,7 @@ static const char *const form_keys[] = {
 	[LK_FIELD_CONTENT] = "content",
 };
 
-static void put_option(lk_json_writer *writer, const lk_option *option, const char *group) {
+static void put_option_json(lk_json_writer *writer, const lk_option *option, const char *group) {
 	lk_serve_form form = lk_serve_form_of(option);
 	lk_json_object(writer, NULL);
 	lk_json_put_text(writer, "name", option->name);
@@ -43,7 +43,7 @@ static void put_option(lk_json_writer *writer, const lk_option *option, const ch
 	lk_json_object_end(writer);
 }
 
-static lk_status print_options(FILE *out, lk_error *err) {
+static lk_status print_options_json(FILE *out, lk_error *err) {
 	lk_json_writer w;
 	lk_json_begin(&w, out, false);
 	lk_json_object(&w, NULL);
@@ -53,7 +53,7 @@ static lk_status print_options(FILE *out, lk_error *err) {
 		lk_json_array(&w, verb->name);
 		for (const lk_option *option = verb->options; option->name; option++) {
 			if (option->group) group = option->group;
-			put_option(&w, option, group);
+			put_option_json(&w, option, group);
 		}
 		lk_json_array_end(&w);
 	}
@@ -61,15 +61,16 @@ static lk_status print_options(FILE *out, lk_error *err) {
 	return lk_json_finish(&w, err);
 }
 
-static lk_status print_models(FILE *out, lk_error *err) {
+static lk_status print_models_json(FILE *out, lk_error *err) {
 	return lk_models_print(NULL, LK_OUTPUT_JSON, true, false, NULL, out, err);
 }
 
-static lk_status print_gpus(FILE *out, lk_error *err) {
+static lk_status print_gpus_json(FILE *out, lk_error *err) {
 	return lk_devices_print(NULL, LK_OUTPUT_JSON, true, false, NULL, out, err);
 }
 
-static lk_status keep(lk_list_text *text, lk_status (*print)(FILE *, lk_error *), lk_error *err) {
+static lk_status keep_printed_list(lk_list_text *text, lk_status (*print)(FILE *, lk_error *),
+                                   lk_error *err) {
 	FILE *out = open_memstream(&text->text, &text->size);
 	if (!out) return lk_oom(err);
 	lk_status status = print(out, err);
@@ -79,11 +80,11 @@ static lk_status keep(lk_list_text *text, lk_status (*print)(FILE *, lk_error *)
 
 lk_status lk_lists_make(lk_lists *lists, lk_error *err) {
 	*lists = (lk_lists){0};
-	LK_TRY(keep(&lists->models, print_models, err));
-	LK_TRY(keep(&lists->gpus, print_gpus, err));
-	LK_TRY(keep(&lists->style, lk_report_style, err));
-	LK_TRY(keep(&lists->script, lk_report_script, err));
-	return keep(&lists->options, print_options, err);
+	LK_TRY(keep_printed_list(&lists->models, print_models_json, err));
+	LK_TRY(keep_printed_list(&lists->gpus, print_gpus_json, err));
+	LK_TRY(keep_printed_list(&lists->style, lk_report_style, err));
+	LK_TRY(keep_printed_list(&lists->script, lk_report_script, err));
+	return keep_printed_list(&lists->options, print_options_json, err);
 }
 
 void lk_lists_free(lk_lists *lists) {

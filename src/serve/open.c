@@ -1,6 +1,6 @@
 /* open.c: a browser, started and left to itself. $BROWSER is a list of commands with ':' between
- * them, of which the first that can be started is taken; %s in a command stands for the address,
- * which otherwise comes last. */
+ * them, of which the first that can be started is taken; %s in a command is replaced by the
+ * address, which otherwise comes last. */
 #include "serve/serve_internal.h"
 
 #include <ctype.h>
@@ -12,6 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/text.h"
+
 enum {
 	WORDS = 16,
 	COMMAND_SIZE = 1024,
@@ -20,7 +22,7 @@ enum {
 
 /* ---- the page that leads there ---- */
 
-static bool write_page(const char *folder, const char *url, char path[LK_FOLDER_SIZE]) {
+static bool write_redirect_page(const char *folder, const char *url, char path[LK_FOLDER_SIZE]) {
 	int length = snprintf(path, LK_FOLDER_SIZE, "%s/open.html", folder);
 	if (length < 0 || length >= LK_FOLDER_SIZE) return false;
 	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
@@ -36,19 +38,20 @@ static bool write_page(const char *folder, const char *url, char path[LK_FOLDER_
 }
 
 /* "file:///tmp/lockstep-serve-x/open.html" */
-static void name_page(const char *path, char name[NAME_SIZE]) {
-	size_t used = (size_t)snprintf(name, NAME_SIZE, "file://");
-	for (const char *p = path; *p && used + 4 < NAME_SIZE; p++) {
+static void format_file_url(const char *path, char name[NAME_SIZE]) {
+	lk_text url = lk_text_begin(name, NAME_SIZE);
+	lk_text_add(&url, "file://");
+	for (const char *p = path; *p; p++) {
 		unsigned char c = (unsigned char)*p;
 		bool plain = isalnum(c) || strchr("/._-~", c);
-		used += (size_t)snprintf(name + used, NAME_SIZE - used, plain ? "%c" : "%%%02X", c);
+		lk_text_add(&url, plain ? "%c" : "%%%02X", c);
 	}
 }
 
 /* ---- the command ---- */
 
 /* Becomes the command; comes back where it cannot. */
-static void become(const char *command, size_t length, const char *name) {
+static void exec_browser_command(const char *command, size_t length, const char *name) {
 	char text[COMMAND_SIZE], *words[WORDS + 2], *rest = text;
 	int count = 0;
 	bool named = false;
@@ -67,28 +70,28 @@ static void become(const char *command, size_t length, const char *name) {
 	execvp(words[0], words);
 }
 
-static void become_browser(const char *name) {
+static void exec_browser(const char *name) {
 	const char *list = getenv("BROWSER");
 	for (const char *p = list ? list : ""; *p;) {
 		size_t length = strcspn(p, ":");
-		become(p, length, name);
+		exec_browser_command(p, length, name);
 		p += length + (p[length] == ':');
 	}
-	become("xdg-open", strlen("xdg-open"), name);
+	exec_browser_command("xdg-open", strlen("xdg-open"), name);
 }
 
 /* In a process of its own, away from the terminal: what browsers say is not for it, and Ctrl-C is
  * for the server alone. */
-static void live_apart(const char *name, const sigset_t *mask, int told) {
+static void start_detached_browser(const char *name, const sigset_t *mask, int result_fd) {
 	int nothing = open("/dev/null", O_RDWR);
 	setsid();
 	if (fork() != 0) _exit(0);
 	for (int fd = 0; fd < 3 && nothing >= 0; fd++) dup2(nothing, fd);
-	dup2(told, 3);
+	dup2(result_fd, 3);
 	fcntl(3, F_SETFD, FD_CLOEXEC);
 	close_range(4, ~0U, 0);
 	sigprocmask(SIG_SETMASK, mask, NULL);
-	become_browser(name);
+	exec_browser(name);
 	(void)!write(3, "", 1);
 	_exit(1);
 }
@@ -97,10 +100,10 @@ bool lk_open_browser(const char *folder, const char *url, const sigset_t *mask) 
 	char path[LK_FOLDER_SIZE], name[NAME_SIZE], said;
 	int ends[2];
 	ssize_t n;
-	if (!write_page(folder, url, path) || pipe2(ends, O_CLOEXEC) != 0) return false;
-	name_page(path, name);
+	if (!write_redirect_page(folder, url, path) || pipe2(ends, O_CLOEXEC) != 0) return false;
+	format_file_url(path, name);
 	pid_t child = fork();
-	if (child == 0) live_apart(name, mask, ends[1]);
+	if (child == 0) start_detached_browser(name, mask, ends[1]);
 	close(ends[1]);
 	while (child > 0 && waitpid(child, NULL, 0) < 0 && errno == EINTR) continue;
 	/* The end of the pipe closes when a command has been started. */

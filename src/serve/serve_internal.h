@@ -1,4 +1,13 @@
-/* serve_internal.h: questions on their way: waiting, in the hands of a child, answered. */
+/* serve_internal.h: what the files of serve share that do not know HTTP: questions, from the fields
+ * of a request to the answer of a child process.
+ *
+ *     guard.c      who may ask          folder.c   private folders
+ *     confine.c    limits of a child    fields.c   JSON fields as words of a command line
+ *     answer.c     one question answered in a child
+ *     asks.c       children: started, listened to, ended
+ *     jobs.c       questions whose answers are fetched later
+ *     lists.c      what is made once    open.c     the user's browser
+ */
 #ifndef LK_SERVE_SERVE_INTERNAL_H
 #define LK_SERVE_SERVE_INTERNAL_H
 
@@ -14,7 +23,7 @@
 #include "lockstep/error.h"
 #include "lockstep/options.h"
 
-/* ---- confine: what the child of a question may use. */
+/* ---- confine.c: what the child of a question may use ---- */
 
 typedef struct lk_limits {
 	double memory_bytes; /* address space */
@@ -30,7 +39,7 @@ typedef struct lk_limits {
 void lk_confine_limits(const lk_limits *limits);
 bool lk_confine_files(bool writing);
 
-/* ---- answer: one question, answered in a process of its own. */
+/* ---- answer.c: one question, answered in a process of its own ---- */
 
 typedef enum lk_question_kind {
 	LK_ASK_PREDICT,
@@ -86,6 +95,8 @@ typedef struct lk_progress {
 /* Confines this process, answers and writes frames to `out`. The caller then leaves the process. */
 void lk_answer(const lk_question *question, int out);
 
+/* ---- asks.c: questions on their way: waiting, in the hands of a child, answered ---- */
+
 typedef enum lk_ask_state {
 	LK_ASK_WAITING,
 	LK_ASK_RUNNING,
@@ -95,7 +106,7 @@ typedef enum lk_ask_state {
 typedef struct lk_ask {
 	lk_question question;       /* folder, body, names are owned */
 	double seconds;             /* wall time that it may take once it runs */
-	void (*ended)(void *owner); /* told when it is done; NULL nobody */
+	void (*ended)(void *owner); /* called when it is done; NULL: nobody waits */
 	void *owner;
 	/* what came of it */
 	lk_ask_state state;
@@ -152,7 +163,7 @@ void lk_asks_step(lk_asks *asks);
 /* {"error": {"where", "what", "remedy", "text"}}; NULL when memory is out. */
 char *lk_error_json(const lk_error *err, size_t *size);
 
-/* ---- jobs: plans and explanations, which are asked for now and fetched later. */
+/* ---- jobs.c: plans and explanations, which are started now and fetched later ---- */
 
 enum {
 	LK_JOBS = 64
@@ -180,7 +191,7 @@ void lk_job_list_free(lk_job_list *jobs, lk_asks *asks);
  * "all"} or null, "status", "answer", "error"}. NULL when memory is out. */
 char *lk_job_json(const lk_job *job, size_t *size);
 
-/* ---- folder: private folders for what is uploaded. */
+/* ---- folder.c: private folders for what is uploaded ---- */
 
 enum {
 	LK_FOLDER_SIZE = 4096

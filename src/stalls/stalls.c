@@ -8,30 +8,12 @@
 #include "options/command.h"
 #include "stalls/stalls.h"
 #include "step/traced.h"
-#include "base/parallel.h"
+#include "base/check.h"
 #include "base/text.h"
-
-struct stalls_work {
-	lk_stalls_answer result; /* first: the result is the work */
-	const lk_stalls_request *request;
-	lk_arena arena;
-	lk_stalls_runner runner;
-	lk_stalls_run first;
-	lk_stalls_comm first_comm;
-	bool wanted[LK_STALLS_CONFIGURATIONS];
-	lk_stalls_rounds rounds;
-	lk_stalls_run last[LK_STALLS_CONFIGURATIONS]; /* of the last good round */
-	bool busy_seen;
-	double busy;      /* processors at work in the null run */
-	double disk_rate; /* the largest that was seen before a cold run; NAN: none was */
-	LK_VEC(const char *) notes;
-	LK_VEC(lk_stalls_change) changes;
-	lk_error *err;
-};
 
 /* ---- texts ---- */
 
-static LK_PRINTF(2, 3) lk_status note(struct stalls_work *work, const char *fmt, ...) {
+static LK_PRINTF(2, 3) lk_status add_stalls_note(lk_stalls_work *work, const char *fmt, ...) {
 	char text[600];
 	va_list args;
 	va_start(args, fmt);
@@ -42,7 +24,7 @@ static LK_PRINTF(2, 3) lk_status note(struct stalls_work *work, const char *fmt,
 	return *lk_last(&work->notes) ? LK_OK : lk_oom(work->err);
 }
 
-static LK_PRINTF(2, 3) void say(struct stalls_work *work, const char *fmt, ...) {
+static LK_PRINTF(2, 3) void say_progress(lk_stalls_work *work, const char *fmt, ...) {
 	char text[300];
 	va_list args;
 	va_start(args, fmt);
@@ -51,7 +33,7 @@ static LK_PRINTF(2, 3) void say(struct stalls_work *work, const char *fmt, ...) 
 	if (work->request->say) work->request->say(text, work->request->context);
 }
 
-static LK_PRINTF(2, 3) lk_status give_up(struct stalls_work *work, const char *fmt, ...) {
+static LK_PRINTF(2, 3) lk_status give_up_stalls(lk_stalls_work *work, const char *fmt, ...) {
 	char text[400];
 	va_list args;
 	va_start(args, fmt);
@@ -63,17 +45,18 @@ static LK_PRINTF(2, 3) lk_status give_up(struct stalls_work *work, const char *f
 
 /* ---- which configurations ---- */
 
-static lk_status leave_out(struct stalls_work *work, int c, const char *why) {
+static lk_status leave_out_configuration(lk_stalls_work *work, int c, const char *why) {
+	LK_ASSERT(c >= 0 && c < LK_STALLS_CONFIGURATIONS);
 	work->wanted[c] = false;
 	work->result.rows[c].note = why;
 	return LK_OK;
 }
 
-static lk_status read_names(struct stalls_work *work) {
+static lk_status read_configuration_names(lk_stalls_work *work) {
 	const char *at = work->request->configurations;
 	for (int c = 0; c < LK_STALLS_CONFIGURATIONS; c++) {
 		work->wanted[c] = !at;
-		work->result.rows[c].note = at ? "not asked for" : "";
+		work->result.rows[c].note = at ? "not requested" : "";
 	}
 	if (!at || strcmp(at, "first") == 0) return LK_OK;
 	while (*at) {
@@ -85,40 +68,44 @@ static lk_status read_names(struct stalls_work *work) {
 			c++;
 		if (c == LK_STALLS_CONFIGURATIONS) {
 			int shown = (int)(length < 40 ? length : 40);
-			lk_fail(work->err, LK_ERR_INPUT, "--configurations",
-			        "there is none of the name \"%.*s\"", shown, at);
-			return lk_hint(work->err, "one, null, ready, hot, cold, or first alone");
+			lk_fail(work->err, LK_ERR_INPUT, "--configurations", "unknown configuration \"%.*s\"",
+			        shown, at);
+			return lk_hint(work->err,
+			               "the configurations are one, null, ready, hot, cold; or first alone");
 		}
-		work->wanted[c] = true, work->result.rows[c].note = "";
+		work->wanted[c] = true;
+		work->result.rows[c].note = "";
 		at += length + (at[length] == ',');
 	}
 	return LK_OK;
 }
 
-static lk_status choose(struct stalls_work *work) {
+static lk_status choose_configurations(lk_stalls_work *work) {
 	const lk_stalls_seen *seen = &work->first.seen;
 	bool ranks = seen->ranks > 1;
 	if (work->wanted[LK_STALLS_ONE] && !ranks)
-		leave_out(work, LK_STALLS_ONE, "there is one process only");
+		leave_out_configuration(work, LK_STALLS_ONE, "there is only one process");
 	if (work->wanted[LK_STALLS_ONE] && !work->runner.one)
-		leave_out(work, LK_STALLS_ONE, "how one process is started is not known; --one says it");
+		leave_out_configuration(
+			work, LK_STALLS_ONE,
+			"how to start one process is not known; give the command with --one");
 	bool mpi = seen->mpi && seen->communications > 0;
 	if (work->wanted[LK_STALLS_NULL] && (!ranks || (!mpi && !seen->torch)))
-		leave_out(
-			work, LK_STALLS_NULL,
-			"no communication over MPI or Python's torch.distributed, which alone can be left out");
+		leave_out_configuration(work, LK_STALLS_NULL,
+		                        "no communication over MPI or Python's torch.distributed, the only "
+		                        "kinds that can be left out");
 	bool loader = work->runner.python && work->runner.marker && !work->request->step_marker;
 	if (work->wanted[LK_STALLS_READY] && !loader)
-		leave_out(work, LK_STALLS_READY,
-		          "no DataLoader of Python's torch whose batches could be repeated");
+		leave_out_configuration(work, LK_STALLS_READY,
+		                        "no DataLoader of Python's torch whose batches could be repeated");
 	if (work->wanted[LK_STALLS_COLD] && !work->runner.files.count)
-		leave_out(work, LK_STALLS_COLD, "no files are read in the steps");
+		leave_out_configuration(work, LK_STALLS_COLD, "no files are read in the steps");
 	return LK_OK;
 }
 
 /* ---- the plan ---- */
 
-static const char *list_of(struct stalls_work *work, int *count) {
+static const char *list_wanted_configurations(lk_stalls_work *work, int *count) {
 	char text[80] = "";
 	*count = 0;
 	for (int c = 0; c < LK_STALLS_CONFIGURATIONS; c++) {
@@ -131,14 +118,14 @@ static const char *list_of(struct stalls_work *work, int *count) {
 	return lk_arena_strdup(&work->arena, text);
 }
 
-static lk_status agree(struct stalls_work *work, bool *yes) {
+static lk_status ask_for_agreement(lk_stalls_work *work, bool *yes) {
 	lk_stalls_plan plan = {.repeats = work->request->repeats,
 	                       .status = work->first.status,
 	                       .scratch = work->runner.folder};
 	lk_stalls_files written = {0};
 	int each;
 	*yes = false;
-	plan.configurations = list_of(work, &each);
+	plan.configurations = list_wanted_configurations(work, &each);
 	if (!plan.configurations) return lk_oom(work->err);
 	plan.runs = each * plan.repeats;
 	plan.seconds = plan.runs * work->first.wall_s;
@@ -146,7 +133,8 @@ static lk_status agree(struct stalls_work *work, bool *yes) {
 	lk_status status = folder ? lk_stalls_files_of(folder, true, &work->arena, &written,
 	                                               &plan.written_bytes, work->err)
 	                          : lk_oom(work->err);
-	plan.written = written.at, plan.written_count = (int)written.count;
+	plan.written = written.at;
+	plan.written_count = (int)written.count;
 	if (status == LK_OK && plan.runs && work->request->confirm)
 		*yes = work->request->confirm(&plan, work->request->context);
 	lk_vec_free(&written);
@@ -155,40 +143,42 @@ static lk_status agree(struct stalls_work *work, bool *yes) {
 
 /* ---- rounds ---- */
 
-static void take_comm(lk_stalls_times *times, const lk_stalls_comm *comm) {
-	times->waiting = comm->waiting, times->interconnect = comm->interconnect,
+static void take_comm_times(lk_stalls_times *times, const lk_stalls_comm *comm) {
+	times->waiting = comm->waiting;
+	times->interconnect = comm->interconnect;
 	times->network = comm->network;
 }
 
-/* Times in calls of communication; where they cannot be told (recordings without ranks) they stay
+/* Times in calls of communication; where they are not known (recordings without ranks) they stay
  * NAN. */
-static lk_status see_comm(struct stalls_work *work, const char *folder, lk_stalls_times *times,
-                          lk_stalls_comm *out) {
+static lk_status see_rank_comm(lk_stalls_work *work, const char *folder, lk_stalls_times *times,
+                               lk_stalls_comm *out) {
 	lk_error ignored = {0};
 	const lk_stalls_request *request = work->request;
 	*out = (lk_stalls_comm){0};
 	if (!folder) return lk_oom(work->err);
 	lk_status status = lk_stalls_see_comm(folder, request->warmup, request->steps, out, &ignored);
 	if (status == LK_ERR_MEMORY) return lk_oom(work->err);
-	if (status == LK_OK) take_comm(times, out);
+	if (status == LK_OK) take_comm_times(times, out);
 	return LK_OK;
 }
 
-static bool was_interrupted(int status) {
+static bool is_interrupt_status(int status) {
 	return status == 128 + SIGINT || status == 128 + SIGTERM || status == 128 + SIGHUP ||
 	       status == 128 + SIGQUIT;
 }
 
 /* Why a run does not count; NULL: it does. */
-static const char *fault_of(struct stalls_work *work, lk_stalls_configuration c,
-                            const lk_stalls_run *run) {
+static const char *find_run_fault(lk_stalls_work *work, lk_stalls_configuration c,
+                                  const lk_stalls_run *run) {
 	lk_arena *arena = &work->arena;
 	double bytes = work->first.seen.loader.bytes, own = run->seen.loader.bytes;
 	if (run->late) return "it took too long (--time-limit)";
 	if (run->status && c == LK_STALLS_ONE)
-		return lk_arena_printf(
-			arena, "the command does not run as one process (exit status %d); --one says how",
-			run->status);
+		return lk_arena_printf(arena,
+		                       "the command does not run as one process (exit status %d); give one "
+		                       "that does with --one",
+		                       run->status);
 	if (run->status) return lk_arena_printf(arena, "it ended with exit status %d", run->status);
 	if (!run->seen.steps) return "it has no steps";
 	if (c == LK_STALLS_ONE && fabs(own - bytes) > 0.05 * bytes)
@@ -198,44 +188,49 @@ static const char *fault_of(struct stalls_work *work, lk_stalls_configuration c,
 			bytes);
 	if (c == LK_STALLS_COLD && !(run->cache.resident <= LK_CACHE_COLD))
 		return isnan(run->cache.resident)
-		           ? "cold not achieved: what is in the page cache cannot be looked at"
+		           ? "cold not achieved: the page cache cannot be inspected"
 		           : lk_arena_printf(arena,
 		                             "cold not achieved: %.0f %% of the files stayed in memory",
 		                             100 * run->cache.resident);
 	return NULL;
 }
 
-static lk_status run_one(struct stalls_work *work, lk_stalls_configuration c, int round) {
+static lk_status run_one_configuration(lk_stalls_work *work, lk_stalls_configuration c, int round) {
+	LK_ASSERT(round >= 0 && round < LK_STALLS_REPEATS);
 	lk_stalls_run run;
 	lk_stalls_comm comm;
 	lk_stalls_times *times = &work->rounds.at[c][round];
 	bool ready = work->wanted[LK_STALLS_READY] && c <= LK_STALLS_READY;
-	say(work, "round %d of %d, %s", round + 1, work->request->repeats, lk_stalls_configurations[c]);
+	say_progress(work, "round %d of %d, %s", round + 1, work->request->repeats,
+	             lk_stalls_configurations[c]);
 	LK_TRY(lk_stalls_run_again(&work->runner, c, round, ready, &run, work->err));
-	if (was_interrupted(run.status) && !run.late)
+	if (is_interrupt_status(run.status) && !run.late)
 		return lk_fail(work->err, LK_ERR_INPUT, "stalls", "interrupted");
-	const char *fault = fault_of(work, c, &run);
-	if (fault) return leave_out(work, c, fault);
+	const char *fault = find_run_fault(work, c, &run);
+	if (fault) return leave_out_configuration(work, c, fault);
 	*times = run.seen.times;
-	LK_TRY(see_comm(work, lk_stalls_run_folder(&work->runner, c, round), times, &comm));
+	LK_TRY(see_rank_comm(work, lk_stalls_run_folder(&work->runner, c, round), times, &comm));
 	lk_vec_free(&comm.sizes);
 	if (run.seen.steps < work->result.steps) work->result.steps = run.seen.steps;
 	work->disk_rate = fmax(work->disk_rate, run.cache.rate);
-	if (c == LK_STALLS_NULL && run.wall_s > 0)
-		work->busy = run.cpu_s / run.wall_s, work->busy_seen = true;
+	if (c == LK_STALLS_NULL && run.wall_s > 0) {
+		work->busy = run.cpu_s / run.wall_s;
+		work->busy_seen = true;
+	}
 	work->result.rows[c].runs++;
 	work->result.rows[c].resident = run.cache.resident;
 	work->last[c] = run;
 	return LK_OK;
 }
 
-static lk_status run_rounds(struct stalls_work *work) {
+static lk_status run_all_rounds(lk_stalls_work *work) {
 	work->rounds.count = work->request->repeats;
 	for (int c = 0; c < LK_STALLS_CONFIGURATIONS; c++)
 		for (int i = 0; i < work->rounds.count; i++) work->rounds.at[c][i].step = NAN;
 	for (int round = 0; round < work->rounds.count; round++)
 		for (int c = 0; c < LK_STALLS_CONFIGURATIONS; c++)
-			if (work->wanted[c]) LK_TRY(run_one(work, (lk_stalls_configuration)c, round));
+			if (work->wanted[c])
+				LK_TRY(run_one_configuration(work, (lk_stalls_configuration)c, round));
 	/* what failed in a later round does not count at all: the rounds would not be alike */
 	for (int c = 0; c < LK_STALLS_CONFIGURATIONS; c++)
 		for (int i = 0; i < work->rounds.count && !work->wanted[c]; i++)
@@ -243,223 +238,71 @@ static lk_status run_rounds(struct stalls_work *work) {
 	return LK_OK;
 }
 
-/* ---- the model ---- */
-
-static double or_0(double x) {
-	return isnan(x) ? 0 : x;
-}
-
-static double rank_busy(const struct stalls_work *work) {
-	double ranks = ceil((double)work->result.ranks / fmax(1, work->result.hosts)),
-		   cores = lk_cores();
-	return work->busy_seen && work->result.hosts == 1
-	           ? fmax(ranks, fmin(work->busy, fmax(cores, ranks)))
-	           : ranks;
-}
-
-/* A loader that the step waits for: its times add up. */
-static void model_blocking(const struct stalls_work *work, const lk_stalls_seen *hot,
-                           lk_stalls_model *model) {
-	const lk_stalls_part *part = work->result.parts;
-	double reading = hot->times.reading;
-	model->workers = 1;
-	model->preparation = fmax(0, or_0(part[LK_STALL_PREPARATION].seconds) - reading);
-	if (isnan(part[LK_STALL_PREPARATION].seconds)) model->own = fmax(0, model->own - reading);
-	model->memory = model->bytes > 0 && reading > 0 ? model->bytes / reading : 1e15;
-}
-
-/* One beside it: rates of those that the step was seen to hang on, limits of the others from the
- * loader's own threads. */
-static void model_pipelined(const struct stalls_work *work, const lk_stalls_seen *hot,
-                            lk_stalls_model *model) {
-	const lk_stalls_part *part = work->result.parts;
-	const lk_stalls_loader *loader = &hot->loader;
-	double warm = work->result.step_s - or_0(part[LK_STALL_FETCH].seconds);
-	model->workers = fmax(1, loader->threads);
-	model->preparation = part[LK_STALL_PREPARATION].named
-	                         ? warm * model->workers
-	                         : fmin(or_0(loader->own) + loader->busy, warm * model->workers);
-	model->memory =
-		model->bytes > 0 && loader->busy > 0 ? model->bytes * model->workers / loader->busy : 1e15;
-}
-
-static lk_stalls_model model_of(const struct stalls_work *stalls_work) {
-	const lk_stalls_answer *answer = &stalls_work->result;
-	const lk_stalls_part *part = answer->parts;
-	const lk_stalls_seen *hot = answer->rows[LK_STALLS_HOT].runs
-	                                ? &stalls_work->last[LK_STALLS_HOT].seen
-	                                : &stalls_work->first.seen;
-	lk_stalls_model m = {.own = or_0(part[LK_STALL_COMPUTE].seconds) +
-	                            or_0(part[LK_STALL_SHARING].seconds),
-	                     .writing = or_0(part[LK_STALL_WRITING].seconds),
-	                     .waiting = or_0(part[LK_STALL_WAITING].seconds),
-	                     .interconnect = or_0(part[LK_STALL_INTERCONNECT].seconds),
-	                     .network = or_0(part[LK_STALL_NETWORK].seconds),
-	                     .bytes = hot->loader.bytes,
-	                     .cores = lk_cores(),
-	                     .busy = rank_busy(stalls_work),
-	                     .pipelined = hot->loader.apart && hot->loader_seen};
-	m.hit = strcmp(answer->base, "hot") == 0;
-	if (m.pipelined) model_pipelined(stalls_work, hot, &m);
-	else model_blocking(stalls_work, hot, &m);
-	lk_disk_work work = lk_stalls_storage_of(&stalls_work->rounds, answer);
-	if (!isnan(part[LK_STALL_FETCH].seconds))
-		work.rate = stalls_work->disk_rate, work.steps = stalls_work->runner.cold.at,
-		work.count = stalls_work->runner.cold.count;
-	lk_stalls_fit_disk(&m, &work);
-	return m;
-}
-
-static lk_status fill_rates(struct stalls_work *work, const lk_stalls_model *model) {
-	lk_stalls_rates *rates = &work->result.rates;
-	double compute = lk_stalls_compute_s(model), preparation = model->preparation / model->workers,
-		   device = lk_stalls_device_s(model);
-	double fetch = model->pipelined ? device : lk_stalls_fetch_s(model);
-	*rates = (lk_stalls_rates){.pipelined = model->pipelined,
-	                           .ingestion = compute > 0 ? 1 / compute : INFINITY,
-	                           .preparation = preparation > 0 ? 1 / preparation : INFINITY,
-	                           .fetch = fetch > 0 ? 1 / fetch : INFINITY,
-	                           .bytes = model->bytes,
-	                           .disk = model->disk,
-	                           .memory = model->memory,
-	                           .device = device,
-	                           .hidden = fmin(model->hidden, device),
-	                           .hit = model->hit,
-	                           .workers = model->workers,
-	                           .cores = model->cores,
-	                           .busy = model->busy,
-	                           .cores_to_hide = lk_stalls_cores_to_hide(model),
-	                           .cache_to_hide = lk_stalls_cache_to_hide(model),
-	                           .from = work->result.base};
-	if (isnan(work->result.parts[LK_STALL_FETCH].seconds))
-		rates->disk = rates->fetch = rates->cache_to_hide = rates->device = rates->hidden = NAN;
-	return LK_OK;
-}
-
-static lk_status add_change(struct stalls_work *work, const lk_stalls_model *now, double now_s,
-                            const char *line) {
-	lk_stalls_machine machine;
-	char name[160];
-	LK_TRY(lk_stalls_machine_of(line, &machine, name, work->err));
-	lk_stalls_model then = lk_stalls_on(now, &machine);
-	double then_s;
-	LK_TRY(lk_stalls_simulate(&then, &then_s, work->err));
-	if (!lk_push(&work->changes)) return lk_oom(work->err);
-	lk_stalls_change *change = lk_last(&work->changes);
-	change->what = lk_arena_strdup(&work->arena, name);
-	if (!change->what) return lk_oom(work->err);
-	if (isnan(work->result.parts[LK_STALL_FETCH].seconds) &&
-	    (machine.disk != 1 || !isnan(machine.hit))) {
-		change->step_s = change->factor = change->closed_s = NAN, change->bottleneck = "not known";
-		return LK_OK;
-	}
-	change->factor = now_s / then_s, change->step_s = work->result.step_s / change->factor;
-	change->closed_s = work->result.step_s * lk_stalls_closed(&then, &change->bottleneck) /
-	                   lk_stalls_closed(now, NULL);
-	return LK_OK;
-}
-
-static lk_status usual_changes(struct stalls_work *work, const lk_stalls_model *model,
-                               double now_s) {
-	char half[32], twice[32];
-	snprintf(half, sizeof half, "cores=%g", fmax(1, floor(model->cores / 2)));
-	snprintf(twice, sizeof twice, "cores=%g", 2 * model->cores);
-	bool fetch = !isnan(work->result.parts[LK_STALL_FETCH].seconds);
-	if (fetch) LK_TRY(add_change(work, model, now_s, "disk=2"));
-	if (fetch) LK_TRY(add_change(work, model, now_s, "cache=1"));
-	if (model->cores > 1) LK_TRY(add_change(work, model, now_s, half));
-	LK_TRY(add_change(work, model, now_s, twice));
-	LK_TRY(add_change(work, model, now_s, "speed=2"));
-	return work->result.hosts > 1 ? add_change(work, model, now_s, "network=10") : LK_OK;
-}
-
-static lk_status predict(struct stalls_work *work) {
-	lk_stalls_model m = model_of(work);
-	double now_s;
-	LK_TRY(fill_rates(work, &m));
-	LK_TRY(lk_stalls_simulate(&m, &now_s, work->err));
-	if (!work->request->what_ifs) LK_TRY(usual_changes(work, &m, now_s));
-	for (const char *line = work->request->what_ifs; line && *line;
-	     line += strcspn(line, "\n"), line += *line == '\n')
-		LK_TRY(add_change(work, &m, now_s, line));
-	work->result.changes = work->changes.at, work->result.change_count = (int)work->changes.count;
-	return LK_OK;
-}
-
-static lk_status fit_buckets(struct stalls_work *work, const lk_stalls_comm *comm) {
-	lk_stalls_buckets *buckets = &work->result.buckets;
-	const lk_stalls_part *part = work->result.parts;
-	buckets->group = lk_arena_strdup(&work->arena, comm->group);
-	double exposed =
-		or_0(part[comm->bucket_network ? LK_STALL_NETWORK : LK_STALL_INTERCONNECT].seconds);
-	if (!buckets->group) return lk_oom(work->err);
-	bool good = lk_stalls_fit_buckets(comm->sizes.at, (int)comm->sizes.count, exposed,
-	                                  work->result.step_s, &work->arena, buckets);
-	return good ? LK_OK : lk_oom(work->err);
-}
-
 /* ---- the answer ---- */
 
 /* Differences that noise made negative count as 0: the parts are then more than the step. */
-static bool contradict(const lk_stalls_answer *answer) {
+static bool parts_exceed_step(const lk_stalls_answer *answer) {
 	double sum = 0;
-	for (int k = 0; k < LK_STALL_KINDS; k++) sum += or_0(answer->parts[k].seconds);
+	for (int k = 0; k < LK_STALL_KINDS; k++) sum += lk_stalls_known(answer->parts[k].seconds);
 	return sum > 1.02 * answer->step_s;
 }
 
-static lk_status add_notes(struct stalls_work *work) {
+static lk_status add_stalls_notes(lk_stalls_work *work) {
 	const lk_stalls_answer *answer = &work->result;
-	if (contradict(answer))
-		LK_TRY(note(work, "the runs contradict one another, so that the parts are more than the "
-		                  "step: other programs were at "
-		                  "work, or the runs are too short; more --repeats and --steps help"));
+	if (parts_exceed_step(answer))
+		LK_TRY(add_stalls_note(
+			work,
+			"the runs contradict one another: the parts add up to more than the step. Other "
+			"programs were running, or the runs are too short; use more --repeats and --steps"));
 	if (answer->rows[LK_STALLS_NULL].runs && !work->last[LK_STALLS_NULL].seen.left_out)
-		LK_TRY(note(work, "the null run left no call out: all are small, or messages; "
-		                  "communication is what their calls "
-		                  "took"));
+		LK_TRY(add_stalls_note(work,
+		                       "the null run left no call out: all are small, or point-to-point "
+		                       "messages; communication is the time in their calls"));
 	if (answer->rows[LK_STALLS_ONE].runs)
-		LK_TRY(note(work, "one process is taken to do what each rank does%s",
-		            work->request->one || !work->runner.program ? "" : "; it posed as rank 0"));
+		LK_TRY(add_stalls_note(
+			work, "one process is taken to do what each rank does%s",
+			work->request->one || !work->runner.program ? "" : "; it ran as an emulated rank 0"));
 	if (answer->rows[LK_STALLS_HOT].runs && answer->rows[LK_STALLS_HOT].resident < 0.95)
-		LK_TRY(note(work, "hot not achieved: %.0f %% of the files were in memory",
-		            100 * answer->rows[LK_STALLS_HOT].resident));
+		LK_TRY(add_stalls_note(work, "hot not achieved: %.0f %% of the files were in memory",
+		                       100 * answer->rows[LK_STALLS_HOT].resident));
 	const lk_cache_state *cold = &work->last[LK_STALLS_COLD].cache;
 	double read = work->last[LK_STALLS_COLD].seen.loader.bytes * answer->ranks *
 	              (work->request->warmup + answer->steps);
 	if (answer->rows[LK_STALLS_COLD].runs && read > cold->bytes)
-		LK_TRY(note(work,
-		            "the steps read %.2g times the bytes of their files: what is read again comes "
-		            "from memory, so that "
-		            "the first pass stalls more than fetch says",
-		            read / cold->bytes));
+		LK_TRY(
+			add_stalls_note(work,
+		                    "the steps read %.2g times the bytes of their files: repeated reads "
+		                    "come from memory, so that the first pass stalls more than fetch shows",
+		                    read / cold->bytes));
 	bool unknown = false;
 	for (int i = 0; i < answer->change_count; i++) unknown |= isnan(answer->changes[i].step_s);
 	if (unknown)
-		LK_TRY(note(work, "what storage takes of a step is not known without a cold run, nor what "
-		                  "another disk or more in "
-		                  "memory would save"));
+		LK_TRY(add_stalls_note(work, "without a cold run it is not known how long storage takes in "
+		                             "a step, nor what another disk or more caching would save"));
 	for (size_t i = 0; i < work->runner.unguarded.count; i++)
-		LK_TRY(note(work, "not guarded in the further runs: %s", work->runner.unguarded.at[i]));
+		LK_TRY(add_stalls_note(work, "not guarded in the further runs: %s",
+		                       work->runner.unguarded.at[i]));
 	if (answer->steps < work->request->steps)
-		LK_TRY(note(work, "only %d steps counted in a run; the means are those of few",
-		            answer->steps));
-	work->result.notes = work->notes.at, work->result.note_count = (int)work->notes.count;
+		LK_TRY(add_stalls_note(work, "only %d steps counted in a run; the means are of few steps",
+		                       answer->steps));
+	work->result.notes = work->notes.at;
+	work->result.note_count = (int)work->notes.count;
 	return LK_OK;
 }
 
-static lk_status answer(struct stalls_work *work) {
-	lk_stalls_answer *stalls_answer = &work->result;
-	stalls_answer->ranks = work->first.seen.ranks;
-	stalls_answer->hosts = work->first_comm.hosts > 0 ? work->first_comm.hosts : 1;
-	stalls_answer->first_s = work->first.seen.times.step;
+static lk_status answer_from_rounds(lk_stalls_work *work) {
+	lk_stalls_answer *answer = &work->result;
+	answer->ranks = work->first.seen.ranks;
+	answer->hosts = work->first_comm.hosts > 0 ? work->first_comm.hosts : 1;
+	answer->first_s = work->first.seen.times.step;
 	work->rounds.first = work->first.seen.times;
-	lk_stalls_split(&work->rounds, stalls_answer);
-	LK_TRY(fit_buckets(work, &work->first_comm));
-	LK_TRY(predict(work));
-	return add_notes(work);
+	lk_stalls_split(&work->rounds, answer);
+	LK_TRY(lk_stalls_buckets_of(work, &work->first_comm));
+	LK_TRY(lk_stalls_predict(work));
+	return add_stalls_notes(work);
 }
 
-static lk_status reproduce(struct stalls_work *work) {
+static lk_status make_stalls_command(lk_stalls_work *work) {
 	static const char *const but[] = {"yes",      "out",    "output", "table", "file",
 	                                  "timeline", "folded", "html",   NULL};
 	lk_stalls_request usual;
@@ -476,84 +319,87 @@ static lk_status reproduce(struct stalls_work *work) {
 
 /* ---- the question ---- */
 
-static lk_status look_at_first(struct stalls_work *work, const char *folder) {
+static lk_status look_at_first_run(lk_stalls_work *work, const char *folder) {
 	work->result.steps = work->first.seen.steps;
 	work->result.shown = folder;
-	LK_TRY(see_comm(work, folder, &work->first.seen.times, &work->first_comm));
-	return reproduce(work);
+	LK_TRY(see_rank_comm(work, folder, &work->first.seen.times, &work->first_comm));
+	return make_stalls_command(work);
 }
 
-static lk_status of_recording(struct stalls_work *work) {
+static lk_status analyse_recording(lk_stalls_work *work) {
 	const lk_stalls_request *request = work->request;
 	for (int c = 0; c < LK_STALLS_CONFIGURATIONS; c++)
-		leave_out(work, c, "nothing is run: a recording was given");
+		leave_out_configuration(work, c, "nothing is run: a recording was given");
 	LK_TRY(lk_stalls_see(request->recording, request->warmup, request->steps, &work->first.seen,
 	                     NULL, work->err));
 	if (!work->first.seen.steps) {
 		lk_fail(work->err, LK_ERR_INPUT, request->recording,
-		        "holds no recording with more than %d steps", request->warmup);
-		return lk_hint(
-			work->err,
-			"is it a folder that lockstep record made? --warmup says how many steps do not count");
+		        "has no recording with more than %d steps", request->warmup);
+		return lk_hint(work->err, "give a folder that lockstep record made; --warmup is the number "
+		                          "of steps that do not count");
 	}
-	LK_TRY(look_at_first(work, request->recording));
-	return answer(work);
+	LK_TRY(look_at_first_run(work, request->recording));
+	return answer_from_rounds(work);
 }
 
-static lk_status of_command(struct stalls_work *work) {
+static lk_status analyse_command(lk_stalls_work *work) {
 	bool yes = false;
-	LK_TRY(read_names(work));
+	LK_TRY(read_configuration_names(work));
 	LK_TRY(lk_stalls_runner_open(work->request, &work->arena, &work->runner, work->err));
-	say(work, "the command as it is, %d steps", work->request->warmup + work->request->steps);
+	say_progress(work, "the command as it is, %d steps",
+	             work->request->warmup + work->request->steps);
 	LK_TRY(lk_stalls_run_first(&work->runner, &work->first, work->err));
 	work->result.status = work->first.status;
 	if (work->request->out) work->result.kept = work->request->out;
 	if (work->first.late)
-		return give_up(
-			work, "the time limit is over; the command was stopped before its steps were done");
+		return give_up_stalls(
+			work, "the time limit was reached: the command was stopped before its steps were done");
 	if (work->first.status)
-		return give_up(work, "the command ended with exit status %d; nothing is run again",
-		               work->first.status);
+		return give_up_stalls(work, "the command ended with exit status %d; nothing is run again",
+		                      work->first.status);
 	if (!work->first.seen.steps)
-		return give_up(work,
-		               "no steps: fewer than %d were seen; --step-marker says what begins one, "
-		               "--warmup how many do not "
-		               "count",
-		               work->request->warmup + 1);
-	LK_TRY(look_at_first(work, lk_stalls_run_folder(&work->runner, LK_STALLS_CONFIGURATIONS, 0)));
+		return give_up_stalls(work,
+		                      "no steps: fewer than %d were seen; --step-marker names what begins "
+		                      "a step, --warmup the number that do not count",
+		                      work->request->warmup + 1);
+	LK_TRY(
+		look_at_first_run(work, lk_stalls_run_folder(&work->runner, LK_STALLS_CONFIGURATIONS, 0)));
 	work->runner.per_host =
 		(int)ceil((double)work->first.seen.ranks / fmax(1, work->first_comm.hosts));
 	work->runner.readers =
 		(int)fmin(1024, work->runner.per_host * fmax(1, work->first.seen.loader.threads));
-	LK_TRY(choose(work));
-	LK_TRY(agree(work, &yes));
-	if (yes) LK_TRY(run_rounds(work));
+	LK_TRY(choose_configurations(work));
+	LK_TRY(ask_for_agreement(work, &yes));
+	if (yes) LK_TRY(run_all_rounds(work));
 	for (int c = 0; !yes && c < LK_STALLS_CONFIGURATIONS; c++)
-		if (work->wanted[c]) leave_out(work, c, "not agreed to");
+		if (work->wanted[c]) leave_out_configuration(work, c, "not agreed to");
 	if (!yes && !work->request->configurations)
-		LK_TRY(note(work, "nothing was run again: all is estimated from the first run; --yes "
-		                  "agrees to the runs"));
-	LK_TRY(answer(work));
+		LK_TRY(add_stalls_note(work, "nothing was run again: all is estimated from the first run; "
+		                             "use --yes to agree to the runs"));
+	LK_TRY(answer_from_rounds(work));
 	if (work->result.rows[LK_STALLS_HOT].runs)
 		work->result.shown = lk_stalls_run_folder(&work->runner, LK_STALLS_HOT, 0);
 	return LK_OK;
 }
 
-static lk_status check(const lk_stalls_request *request, lk_error *err) {
+static lk_status check_stalls_request(const lk_stalls_request *request, lk_error *err) {
 	if (request->repeats < 1 || request->repeats > LK_STALLS_REPEATS)
 		return lk_fail(err, LK_ERR_INPUT, "--repeats", "must be 1 to %d", LK_STALLS_REPEATS);
 	if (request->recording && request->words)
-		return lk_fail(err, LK_ERR_INPUT, "--recording", "stands in place of a command");
+		return lk_fail(err, LK_ERR_INPUT, "--recording",
+		               "replaces the command; give one of the two");
 	if (request->recording || request->words) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, "stalls", "no command is given");
-	return lk_hint(err, "it stands behind --, as in lockstep stalls -- mpirun -n 2 ./train");
+	return lk_hint(err, "give it after --, as in lockstep stalls -- mpirun -n 2 ./train");
 }
 
 lk_status lk_stalls(const lk_stalls_request *request, lk_stalls_answer **out, lk_error *err) {
-	LK_TRY(check(request, err));
-	struct stalls_work *work = calloc(1, sizeof *work);
+	LK_TRY(check_stalls_request(request, err));
+	lk_stalls_work *work = calloc(1, sizeof *work);
 	if (!work) return lk_oom(err);
-	work->request = request, work->err = err, work->disk_rate = NAN;
+	work->request = request;
+	work->err = err;
+	work->disk_rate = NAN;
 	work->result = (lk_stalls_answer){.reason = "",
 	                                  .kept = "",
 	                                  .base = "first",
@@ -563,7 +409,7 @@ lk_status lk_stalls(const lk_stalls_request *request, lk_stalls_answer **out, lk
 	for (int c = 0; c < LK_STALLS_CONFIGURATIONS; c++)
 		work->result.rows[c] =
 			(lk_stalls_row){.step_s = NAN, .low = NAN, .high = NAN, .resident = NAN, .note = ""};
-	lk_status status = request->recording ? of_recording(work) : of_command(work);
+	lk_status status = request->recording ? analyse_recording(work) : analyse_command(work);
 	if (status == LK_OK)
 		status = lk_traces_inputs(&work->arena, &lk_stalls_verb, request, &request->recording,
 		                          request->recording ? 1 : 0, &work->result.inputs, err);
@@ -574,7 +420,7 @@ lk_status lk_stalls(const lk_stalls_request *request, lk_stalls_answer **out, lk
 
 void lk_stalls_free(lk_stalls_answer *answer) {
 	if (!answer) return;
-	struct stalls_work *work = answer->memory_owner;
+	lk_stalls_work *work = answer->memory_owner;
 	lk_stalls_runner_close(&work->runner);
 	lk_vec_free(&work->first_comm.sizes);
 	lk_vec_free(&work->notes);

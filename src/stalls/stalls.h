@@ -1,6 +1,5 @@
 /* stalls.h: what the files of stalls share.
  *
- *     stalls.c           the question: the first run, the plan, the rounds, the answer
  *     stalls_runs.c      the configurations: how the command is started in each
  *     stalls_seen.c      a recording as times of a step
  *     stalls_comm.c      waiting and transfer of the ranks, by who shares a host
@@ -11,9 +10,13 @@
  *     stalls_buckets.c   time of communication by calls and bytes
  *     stalls_whatif.c    closed forms of the loader's rates
  *     stalls_simulate.c  the same as a simulated timeline
+ *     stalls_model.c     what the runs say of the loader, as that model
+ *     stalls.c           the question: the first run, the plan, the rounds, the answer
  */
 #ifndef LK_STALLS_STALLS_H
 #define LK_STALLS_STALLS_H
+
+#include <math.h>
 
 #include "base/arena.h"
 #include "base/intervals.h"
@@ -21,7 +24,7 @@
 #include "lockstep/stalls.h"
 #include "trace/read/read.h"
 
-/* ---- stalls_formulas.c ---- */
+/* ---- parts of the step (stalls_formulas.c) ---- */
 
 /* A mean of a few measurements and its 95 % interval by Student's t; one alone has none (NAN). */
 typedef struct lk_estimate {
@@ -37,7 +40,7 @@ typedef struct lk_stalls_times {
 	double waited;                         /* some thread of a host was in a read */
 } lk_stalls_times;
 
-/* Runs by configuration and round; `step` NAN: there is none. */
+/* Runs by configuration and round; `step` NAN: no such run. */
 enum {
 	LK_STALLS_REPEATS = 50
 };
@@ -50,23 +53,24 @@ typedef struct lk_stalls_rounds {
  * are constants. */
 void lk_stalls_split(const lk_stalls_rounds *rounds, lk_stalls_answer *out);
 struct lk_disk_work;
-/* What the cold rounds tell of storage, but for its rate and the single steps; the answer's parts
- * are there. */
+/* What the cold rounds show of storage, except for its rate and the single steps, which the caller
+ * adds. The answer's parts must be set. */
 struct lk_disk_work lk_stalls_storage_of(const lk_stalls_rounds *rounds,
                                          const lk_stalls_answer *answer);
 
-/* ---- stalls_buckets.c ---- */
+/* ---- gradient buckets (stalls_buckets.c) ---- */
 
 /* Calls of one size: how often a rank makes them in a step, and how long their transfer takes. */
 typedef struct lk_stalls_size {
 	double bytes, calls, seconds;
 } lk_stalls_size;
-/* Fits and predicts; `exposed_s` is what of the transfer shows in the step. False: memory is out.
+/* Fits and predicts; `exposed_s`: the part of the transfer that is exposed in the step. False:
+ * memory is out.
  */
 bool lk_stalls_fit_buckets(const lk_stalls_size *sizes, int count, double exposed_s, double step_s,
                            lk_arena *arena, lk_stalls_buckets *out);
 
-/* ---- stalls_whatif.c, stalls_simulate.c ---- */
+/* ---- the loader as a model (stalls_whatif.c, stalls_simulate.c) ---- */
 
 enum {
 	LK_STALLS_UNLIKE = 16
@@ -78,8 +82,9 @@ typedef struct lk_stalls_model {
 	double waiting, interconnect, network, writing;
 	double preparation; /* work of one loader thread for a step */
 	double workers;     /* loader threads that share it */
-	/* (1 - hit) bytes / disk: storage works so long for a step, `hidden` of it beside other work;
-	 * bytes / memory: copying, which of a loader beside the step is a part of preparation */
+	/* (1 - hit) bytes / disk: how long storage works for a step, `hidden` of it overlapped with
+	 * other work; bytes / memory: copying, which for a concurrent loader is a part of preparation
+	 */
 	double bytes, disk, memory, hit, hidden;
 	/* Of a loader in the step: steps are unlike, as where shards are read now and then; equally
 	 * many of each kind, the device's work and the rest of the step against the means, and what of
@@ -91,30 +96,30 @@ typedef struct lk_stalls_model {
 	double cores, busy; /* of the host; busy ones where nothing is waited for */
 } lk_stalls_model;
 
-/* A machine beside the present one; 1 everywhere: the same. */
+/* Another machine, as factors on the present one's rates; 1 everywhere: the same. */
 typedef struct lk_stalls_machine {
 	double disk, network, speed;
 	double cores, hit; /* NAN: as they are */
 } lk_stalls_machine;
 lk_stalls_model lk_stalls_on(const lk_stalls_model *model, const lk_stalls_machine *machine);
 double lk_stalls_device_s(const lk_stalls_model *model); /* storage works */
-/* Of a loader in the step: its reads, what of the device shows included; of one beside it: what a
- * worker waits for the device. */
+/* Of a loader in the step: its reads, including the exposed part of the device's work; of a
+ * concurrent one: how long a worker waits for the device. */
 double lk_stalls_fetch_s(const lk_stalls_model *model);
 double lk_stalls_compute_s(const lk_stalls_model *model); /* all but preparation and fetch */
-/* The step by the closed forms; *bottleneck (may be NULL) names what it hangs on. */
+/* The step by the closed forms; *bottleneck (may be NULL) names what limits it. */
 double lk_stalls_closed(const lk_stalls_model *model, const char **bottleneck);
 /* Cores (workers) that hide preparation; share in memory that hides fetching; NAN: none does. */
 double lk_stalls_cores_to_hide(const lk_stalls_model *model);
 double lk_stalls_cache_to_hide(const lk_stalls_model *model);
-/* "disk=2,cores=1": a machine, and how it is called. */
+/* "disk=2,cores=1": a machine, and its name for people. */
 lk_status lk_stalls_machine_of(const char *line, lk_stalls_machine *out, char name[160],
                                lk_error *err);
 /* The step in the steady state of a simulated timeline: batches are fetched by the device, prepared
  * by the workers, and used. */
 lk_status lk_stalls_simulate(const lk_stalls_model *model, double *step_s, lk_error *err);
 
-/* ---- stalls_disk.c ---- */
+/* ---- storage (stalls_disk.c) ---- */
 
 typedef struct lk_disk_step {
 	double seconds, waited; /* how long it is; that some thread of a host is in a read */
@@ -156,21 +161,21 @@ double lk_disk_busy(const lk_disk_work *work);
  * model is there. */
 void lk_stalls_fit_disk(lk_stalls_model *model, const lk_disk_work *work);
 
-/* ---- stalls_loader.c ---- */
+/* ---- the loader of a recording (stalls_loader.c) ---- */
 
 /* What a rank's loader does in a step. */
 typedef struct lk_stalls_loader {
 	double bytes, reads; /* of files, a step */
 	double busy;         /* seconds in reads, all threads */
-	double own;     /* seconds of own code between reads: preparation; NAN: it cannot be told */
-	bool apart;     /* not the main thread's */
-	double threads; /* that read */
+	double own;          /* seconds of own code between reads: preparation; NAN: not known */
+	bool apart;          /* not the main thread's */
+	double threads;      /* that read */
 } lk_stalls_loader;
 /* Of the steps that begin at begin[0], ...; begin[steps] is the last one's end. */
 lk_status lk_stalls_see_loader(const lk_recorded_run *run, const int64_t *begin, int steps,
                                lk_stalls_loader *out, lk_error *err);
 
-/* ---- stalls_comm.c ---- */
+/* ---- communication of a recording (stalls_comm.c) ---- */
 
 typedef LK_VEC(lk_stalls_size) lk_stalls_sizes;
 typedef struct lk_stalls_comm {
@@ -185,7 +190,7 @@ typedef struct lk_stalls_comm {
 lk_status lk_stalls_see_comm(const char *folder, int warmup, int steps, lk_stalls_comm *out,
                              lk_error *err);
 
-/* ---- stalls_seen.c ---- */
+/* ---- a recording (stalls_seen.c) ---- */
 
 typedef struct lk_stalls_seen {
 	int ranks, steps; /* recordings with steps; steps looked at, the fewest */
@@ -208,7 +213,7 @@ typedef LK_VEC(const char *) lk_stalls_files;
 lk_status lk_stalls_files_of(const char *folder, bool written, lk_arena *arena,
                              lk_stalls_files *out, double *bytes, lk_error *err);
 
-/* ---- stalls_cache.c ---- */
+/* ---- the page cache (stalls_cache.c) ---- */
 
 typedef struct lk_cache_state {
 	double bytes, resident; /* resident: share of the pages looked at; NAN: none could be */
@@ -222,7 +227,7 @@ void lk_cache_evict(const char *const *paths, size_t count, lk_cache_state *out)
 void lk_cache_warm(const char *const *paths, size_t count, lk_cache_state *out);
 void lk_cache_look(const char *const *paths, size_t count, lk_cache_state *out);
 
-/* ---- stalls_runs.c ---- */
+/* ---- the runs (stalls_runs.c) ---- */
 
 typedef struct lk_stalls_run {
 	int status;
@@ -242,10 +247,10 @@ typedef struct lk_stalls_runner {
 	lk_disk_steps cold;        /* steps of all cold runs */
 	lk_stalls_files unguarded; /* what runs again did to the world, in words */
 	double first_wall_s;
-	const char *const *one; /* the command of one process; NULL: it cannot be told */
+	const char *const *one; /* the command of one process; NULL: not known */
 	int one_words;
-	const char *program; /* of the first run's ranks, where they have MPI: one process can pose as
-	                        rank 0 of them */
+	const char *program; /* of the first run's ranks, where they have MPI: one process can run as an
+	                        emulated rank 0 */
 	int world, per_host;
 	int readers; /* threads of a host that read at once, about */
 } lk_stalls_runner;
@@ -261,5 +266,34 @@ lk_status lk_stalls_run_again(lk_stalls_runner *runner, lk_stalls_configuration 
                               bool ready, lk_stalls_run *out, lk_error *err);
 const char *lk_stalls_run_folder(const lk_stalls_runner *runner, lk_stalls_configuration c,
                                  int round);
+
+/* ---- all of it (stalls.c, stalls_model.c) ---- */
+
+typedef struct lk_stalls_work {
+	lk_stalls_answer result; /* first: the result is the work */
+	const lk_stalls_request *request;
+	lk_arena arena;
+	lk_stalls_runner runner;
+	lk_stalls_run first;
+	lk_stalls_comm first_comm;
+	bool wanted[LK_STALLS_CONFIGURATIONS];
+	lk_stalls_rounds rounds;
+	lk_stalls_run last[LK_STALLS_CONFIGURATIONS]; /* of the last good round */
+	bool busy_seen;
+	double busy;      /* processors at work in the null run */
+	double disk_rate; /* the largest that was seen before a cold run; NAN: none was */
+	LK_VEC(const char *) notes;
+	LK_VEC(lk_stalls_change) changes;
+	lk_error *err;
+} lk_stalls_work;
+
+/* 0 for NAN. */
+static inline double lk_stalls_known(double seconds) {
+	return isnan(seconds) ? 0 : seconds;
+}
+/* Fills rates and changes of the answer; its parts are there. */
+lk_status lk_stalls_predict(lk_stalls_work *work);
+/* Fills the buckets of the answer. */
+lk_status lk_stalls_buckets_of(lk_stalls_work *work, const lk_stalls_comm *comm);
 
 #endif

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "stalls/stalls.h"
+#include "base/check.h"
 #include "base/stats.h"
 
 enum {
@@ -24,13 +25,16 @@ struct line {
 
 /* Least squares of seconds = a + b * bytes with weights 1 / seconds^2, calls as often as they are
  * made. */
-static struct line fit(const lk_stalls_size *size, int count) {
+static struct line fit_bucket_line(const lk_stalls_size *size, int count) {
+	LK_ASSERT(count > 1);
 	double w = 0, x = 0, y = 0, xx = 0, xy = 0;
 	for (int i = 0; i < count; i++) {
 		double weight = size[i].calls / (size[i].seconds * size[i].seconds);
-		w += weight, x += weight * size[i].bytes, y += weight * size[i].seconds;
-		xx += weight * size[i].bytes * size[i].bytes,
-			xy += weight * size[i].bytes * size[i].seconds;
+		w += weight;
+		x += weight * size[i].bytes;
+		y += weight * size[i].seconds;
+		xx += weight * size[i].bytes * size[i].bytes;
+		xy += weight * size[i].bytes * size[i].seconds;
 	}
 	double det = w * xx - x * x;
 	struct line l = {w > 0 ? y / w : 0, xx > 0 ? xy / xx : 0};
@@ -41,13 +45,13 @@ static struct line fit(const lk_stalls_size *size, int count) {
 	return (struct line){a, b};
 }
 
-static double error_of(const lk_stalls_size *size, int count, struct line l, double *room) {
+static double median_fit_error(const lk_stalls_size *size, int count, struct line l, double *room) {
 	for (int i = 0; i < count; i++)
 		room[i] = fabs(l.per_call + l.per_byte * size[i].bytes - size[i].seconds) / size[i].seconds;
 	return lk_median(room, (size_t)count);
 }
 
-static void predict(lk_stalls_buckets *buckets, double exposed_s, double step_s) {
+static void predict_bucket_steps(lk_stalls_buckets *buckets, double exposed_s, double step_s) {
 	double now = buckets->per_call_s * buckets->calls + buckets->per_byte_s * buckets->bytes;
 	for (int i = 0; i < buckets->count; i++) {
 		struct lk_stalls_bucket *bucket = &buckets->at[i];
@@ -61,6 +65,7 @@ static void predict(lk_stalls_buckets *buckets, double exposed_s, double step_s)
 
 bool lk_stalls_fit_buckets(const lk_stalls_size *sizes, int count, double exposed_s, double step_s,
                            lk_arena *arena, lk_stalls_buckets *out) {
+	LK_ASSERT(count >= 0 && exposed_s >= 0);
 	enum {
 		BUCKETS = 6
 	};
@@ -68,24 +73,28 @@ bool lk_stalls_fit_buckets(const lk_stalls_size *sizes, int count, double expose
 	lk_stalls_size used[MOST_SIZES];
 	int n = 0;
 	for (int i = 0; i < count && n < MOST_SIZES; i++) {
-		out->calls += sizes[i].calls, out->bytes += sizes[i].calls * sizes[i].bytes;
+		out->calls += sizes[i].calls;
+		out->bytes += sizes[i].calls * sizes[i].bytes;
 		if (sizes[i].seconds > 0 && sizes[i].bytes > 0) used[n++] = sizes[i];
 	}
-	out->error = NAN, out->per_call_s = out->per_byte_s = out->rest_s = NAN;
+	out->error = NAN;
+	out->per_call_s = out->per_byte_s = out->rest_s = NAN;
 	out->sizes = n;
-	out->note = n == 0   ? "no call's transfer was seen"
-	            : n == 1 ? "all calls have one size: calls cannot be told from bytes"
-	                     : "";
+	out->note = "";
+	if (n == 0) out->note = "no call's transfer was seen";
+	if (n == 1)
+		out->note = "all calls have one size: the cost of a call and of a byte cannot be separated";
 	if (n < 2) return true;
-	struct line l = fit(used, n);
-	out->per_call_s = l.per_call, out->per_byte_s = l.per_byte;
-	out->error = error_of(used, n, l, room);
+	struct line l = fit_bucket_line(used, n);
+	out->per_call_s = l.per_call;
+	out->per_byte_s = l.per_byte;
+	out->error = median_fit_error(used, n, l, room);
 	out->rest_s = fmax(0, exposed_s - l.per_call * out->calls - l.per_byte * out->bytes);
 	/* from one bucket for all down to a thousandth */
 	out->at = LK_ARRAY(arena, struct lk_stalls_bucket, BUCKETS);
 	if (!out->at) return false;
 	for (double parts = 1; out->count < BUCKETS; parts *= 4)
 		out->at[out->count++].bucket_bytes = ceil(out->bytes / parts);
-	predict(out, exposed_s, step_s);
+	predict_bucket_steps(out, exposed_s, step_s);
 	return true;
 }

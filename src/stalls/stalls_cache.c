@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "stalls/stalls.h"
+#include "base/check.h"
 
 enum {
 	PLACES = 16,
@@ -34,8 +35,9 @@ static double page_bytes(void) {
 	return (double)sysconf(_SC_PAGESIZE);
 }
 
-/* Pages of the file in memory by the kernel's count; NAN where it does not tell. */
-static double counted(int fd, double bytes) {
+/* Pages of the file in memory by the kernel's count; NAN where it gives none. */
+static double cached_share_by_count(int fd, double bytes) {
+	LK_ASSERT(bytes > 0);
 	struct cache_range range = {0, (uint64_t)bytes};
 	struct cache_count count = {0};
 	if (syscall(CACHESTAT, fd, &range, &count, 0) != 0) return NAN;
@@ -43,7 +45,7 @@ static double counted(int fd, double bytes) {
 }
 
 /* The share of a few places whose page is there; NAN where the file system cannot say. */
-static double tried(int fd, double bytes) {
+static double cached_share_by_sampling(int fd, double bytes) {
 	double page = page_bytes(), pages = ceil(bytes / page);
 	int places = pages < PLACES ? (int)pages : PLACES, there = 0;
 	for (int i = places; i-- > 0;) {
@@ -62,7 +64,7 @@ struct looker {
 	lk_cache_state *out;
 };
 
-static int open_file(const char *path, double *bytes, lk_cache_state *out) {
+static int open_regular_file(const char *path, double *bytes, lk_cache_state *out) {
 	struct stat info;
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	if (fd >= 0 && fstat(fd, &info) == 0 && S_ISREG(info.st_mode)) {
@@ -74,24 +76,25 @@ static int open_file(const char *path, double *bytes, lk_cache_state *out) {
 	return -1;
 }
 
-static void look_at(struct looker *looker, int fd, double bytes) {
-	double share = bytes > 0 ? counted(fd, bytes) : NAN;
-	if (isnan(share) && bytes > 0) share = tried(fd, bytes);
+static void look_at_cached_file(struct looker *looker, int fd, double bytes) {
+	double share = bytes > 0 ? cached_share_by_count(fd, bytes) : NAN;
+	if (isnan(share) && bytes > 0) share = cached_share_by_sampling(fd, bytes);
 	looker->out->files++;
 	looker->out->bytes += bytes;
 	if (isnan(share)) return;
-	looker->seen += bytes, looker->resident += share * bytes;
+	looker->seen += bytes;
+	looker->resident += share * bytes;
 }
 
 typedef void deed(int fd, double bytes);
 
-static void evict(int fd, double bytes) {
+static void evict_file(int fd, double bytes) {
 	(void)bytes;
 	fdatasync(fd);
 	posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
 }
 
-static void warm(int fd, double bytes) {
+static void warm_file(int fd, double bytes) {
 	char *room = malloc(WARM_BYTES);
 	for (off_t at = 0; room && (double)at < bytes;) {
 		ssize_t got = pread(fd, room, WARM_BYTES, at);
@@ -102,32 +105,33 @@ static void warm(int fd, double bytes) {
 }
 
 /* All files are dealt with before the first is looked at: looking reads a little. */
-static void with_all(const char *const *paths, size_t count, deed *act, lk_cache_state *out) {
+static void act_on_all_files(const char *const *paths, size_t count, deed *act,
+                             lk_cache_state *out) {
 	struct looker l = {.out = out};
 	double bytes;
 	*out = (lk_cache_state){.resident = NAN, .rate = NAN};
 	for (size_t i = 0; act && i < count; i++) {
 		lk_cache_state ignored = {0};
-		int fd = open_file(paths[i], &bytes, &ignored);
+		int fd = open_regular_file(paths[i], &bytes, &ignored);
 		if (fd < 0) continue;
 		act(fd, bytes);
 		close(fd);
 	}
 	for (size_t i = 0; i < count; i++) {
-		int fd = open_file(paths[i], &bytes, out);
+		int fd = open_regular_file(paths[i], &bytes, out);
 		if (fd < 0) continue;
-		look_at(&l, fd, bytes);
+		look_at_cached_file(&l, fd, bytes);
 		close(fd);
 	}
 	if (l.seen > 0) out->resident = l.resident / l.seen;
 }
 
 void lk_cache_evict(const char *const *paths, size_t count, lk_cache_state *out) {
-	with_all(paths, count, evict, out);
+	act_on_all_files(paths, count, evict_file, out);
 }
 void lk_cache_warm(const char *const *paths, size_t count, lk_cache_state *out) {
-	with_all(paths, count, warm, out);
+	act_on_all_files(paths, count, warm_file, out);
 }
 void lk_cache_look(const char *const *paths, size_t count, lk_cache_state *out) {
-	with_all(paths, count, NULL, out);
+	act_on_all_files(paths, count, NULL, out);
 }

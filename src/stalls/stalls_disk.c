@@ -1,18 +1,20 @@
-/* stalls_disk.c: how long storage works for a step, and how much of that the step does not see.
+/* stalls_disk.c: how long storage works for a step, and how much of that is hidden from the step.
  *
- * A step that waits 0.2 s for storage does not tell what storage twice as fast would save: the
- * kernel reads ahead while the program computes, one rank is served while another decodes, a
- * limited volume lets through at once what was not used before. So storage works longer than is
- * waited for. How long, is at least
+ * A step that waits 0.2 s for storage does not show what storage twice as fast would save: the
+ * kernel reads ahead while the program computes, one rank is served while another decodes, and a
+ * rate-limited volume lets through at once what was not used before. So storage works longer than
+ * is waited for, at least
  *
- *     bytes / rate      what the kernel counts as read from storage in a step, all ranks of a host,
- * over the rate at which the same files come when nothing but reading is done: lk_disk_rate, just
- * before a cold run waiting           time in which some thread of the host waits in a read,
- * without what the hot run's reads take fetch             what the step takes longer
+ *     bytes / rate   the bytes that the kernel counts as read from storage in a step, all ranks of
+ *                    a host, over the rate at which the same files come when nothing else is done:
+ *                    lk_disk_rate, measured just before a cold run
+ *     waiting        the time in which some thread of the host waits in a read, without what the
+ *                    hot run's reads take
+ *     fetch          how much longer the cold step is
  *
  * The first is exact where storage is limited by its bandwidth, the second where each read waits
- * for its own request. The kernel's counters of a device do not serve: what a limit of a control
- * group holds back is idleness to them, and they hold what other programs read. */
+ * for its own request. The kernel's counters of a device are of no use: what a limit of a control
+ * group holds back counts as idle there, and they include what other programs read. */
 #include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
@@ -21,6 +23,7 @@
 #include <unistd.h>
 
 #include "stalls/stalls.h"
+#include "base/check.h"
 #include "base/parallel.h"
 
 /* ---- what a run read ---- */
@@ -35,8 +38,9 @@ struct counter {
 };
 typedef LK_VEC(struct counter) counters;
 
-/* What a thread had from storage since it last told; 0 where there are too many threads. */
-static double more_of(counters *all, const lk_recorded_call *call) {
+/* The bytes that a thread had from storage since its last record; 0 where there are too many
+ * threads. */
+static double newly_stored_bytes(counters *all, const lk_recorded_call *call) {
 	uint64_t key = (uint64_t)call->process << 16 | call->record.thread;
 	size_t k = 0;
 	while (k < all->count && all->at[k].key != key) k++;
@@ -49,21 +53,21 @@ static double more_of(counters *all, const lk_recorded_call *call) {
 	return more;
 }
 
-static void add_stored(lk_disk_use *use, const lk_recorded_run *run, const int64_t *begin,
-                       int steps) {
+static void add_stored_bytes(lk_disk_use *use, const lk_recorded_run *run, const int64_t *begin,
+                             int steps) {
 	counters all = {0};
 	int step = 0;
 	for (size_t i = 0; i < run->storage.count && run->storage.at[i].record.start_ns < begin[steps];
 	     i++) {
 		const lk_recorded_call *call = &run->storage.at[i];
-		double more = more_of(&all, call);
+		double more = newly_stored_bytes(&all, call);
 		while (call->record.start_ns >= begin[step + 1]) step++;
 		if (call->record.start_ns >= begin[0]) use->steps.at[step].stored += more;
 	}
 	lk_vec_free(&all);
 }
 
-static lk_disk_use *use_of(lk_disk_uses *uses, const char *host) {
+static lk_disk_use *find_or_add_host(lk_disk_uses *uses, const char *host) {
 	for (size_t i = 0; i < uses->count; i++)
 		if (strcmp(uses->at[i].host, host) == 0) return &uses->at[i];
 	if (!lk_push(uses)) return NULL;
@@ -72,8 +76,8 @@ static lk_disk_use *use_of(lk_disk_uses *uses, const char *host) {
 	return lk_last(uses);
 }
 
-static bool add_reads(lk_disk_use *use, const lk_recorded_run *run, const int64_t *begin,
-                      int steps) {
+static bool add_host_reads(lk_disk_use *use, const lk_recorded_run *run, const int64_t *begin,
+                           int steps) {
 	/* ranks of a host have one clock; a moment that none has is as good as another */
 	const int64_t latest = INT64_C(1) << 61;
 	int64_t moment =
@@ -87,10 +91,9 @@ static bool add_reads(lk_disk_use *use, const lk_recorded_run *run, const int64_
 		if (entry->kind != LK_RECORD_READ || entry->start_ns < begin[0] ||
 		    entry->start_ns >= begin[steps])
 			continue;
-		int64_t all = entry->end_ns - entry->start_ns, busy = entry->io.busy_ns < 0 ? 0
-		                                                      : entry->io.busy_ns < all
-		                                                          ? entry->io.busy_ns
-		                                                          : all;
+		int64_t all = entry->end_ns - entry->start_ns;
+		int64_t busy = entry->io.busy_ns < all ? entry->io.busy_ns : all;
+		if (busy < 0) busy = 0;
 		if (!lk_intervals_add(&use->reads, moment + entry->end_ns - busy, moment + entry->end_ns))
 			return false;
 	}
@@ -99,22 +102,23 @@ static bool add_reads(lk_disk_use *use, const lk_recorded_run *run, const int64_
 
 lk_status lk_disk_see(lk_disk_uses *uses, const lk_recorded_run *run, const int64_t *begin,
                       int steps, lk_error *err) {
-	lk_disk_use *use = use_of(uses, run->head.host);
-	if (!use || !add_reads(use, run, begin, steps)) return lk_oom(err);
+	LK_ASSERT(steps > 0);
+	lk_disk_use *use = find_or_add_host(uses, run->head.host);
+	if (!use || !add_host_reads(use, run, begin, steps)) return lk_oom(err);
 	while (use->steps.count < (size_t)steps) {
 		if (!lk_push(&use->steps)) return lk_oom(err);
 		*lk_last(&use->steps) = (lk_disk_step){0};
 	}
 	for (int i = 0; i < steps; i++)
 		use->steps.at[i].seconds += 1e-9 * (double)(begin[i + 1] - begin[i]);
-	add_stored(use, run, begin, steps);
+	add_stored_bytes(use, run, begin, steps);
 	use->ranks++;
 	return LK_OK;
 }
 
-/* What is in a step of the first rank is in it; behind its last step is what other ranks read,
+/* Waits are divided by the steps of the first rank. After its last step come reads of other ranks,
  * whose clock is the same. */
-static double wait_by_step(lk_disk_use *use) {
+static double divide_waits_by_step(lk_disk_use *use) {
 	size_t step = 0, last = use->begin.count ? use->begin.count - 1 : 0;
 	lk_intervals_sort(&use->reads);
 	for (size_t i = 0; i < use->reads.count && last; i++) {
@@ -133,7 +137,8 @@ static double wait_by_step(lk_disk_use *use) {
 }
 
 /* Ranks of a host have equally many steps, or a last one that not all have. */
-static void add_steps(const lk_disk_use *use, size_t steps, double hosts, lk_disk_steps *out) {
+static void add_host_steps(const lk_disk_use *use, size_t steps, double hosts, lk_disk_steps *out) {
+	LK_ASSERT(steps <= out->count && hosts > 0);
 	size_t first = out->count - steps;
 	for (size_t i = 0; i < steps && i < use->steps.count; i++) {
 		out->at[first + i].seconds += use->steps.at[i].seconds / use->ranks / hosts;
@@ -155,8 +160,8 @@ lk_status lk_disk_sum_up(lk_disk_uses *uses, double *waited, lk_disk_steps *out,
 	}
 	for (size_t i = 0; i < uses->count; i++) {
 		lk_disk_use *use = &uses->at[i];
-		*waited += wait_by_step(use) / hosts;
-		if (out && status == LK_OK) add_steps(use, steps, hosts, out);
+		*waited += divide_waits_by_step(use) / hosts;
+		if (out && status == LK_OK) add_host_steps(use, steps, hosts, out);
 		lk_vec_free(&use->reads);
 		lk_vec_free(&use->steps);
 		lk_vec_free(&use->begin);
@@ -188,56 +193,62 @@ struct reading {
 	struct reader *of;
 };
 
-static double now_s(void) {
+static double disk_clock_s(void) {
 	return 1e-9 * (double)lk_monotonic_ns();
 }
 
-static bool go_on(const struct reader *reader) {
+static bool should_read_on(const struct reader *reader) {
 	double took = reader->now - reader->start;
 	return took < SETTLING_S || (took < LONGEST_S && reader->bytes < ENOUGH_BYTES);
 }
 
-static double file_bytes(const char *path) {
+static double regular_file_bytes(const char *path) {
 	struct stat info;
 	return stat(path, &info) == 0 && S_ISREG(info.st_mode) ? (double)info.st_size : 0;
 }
 
 /* Nothing is read ahead: it would still be on its way when the files are evicted again. */
-static void read_part(struct reader *reader, const char *path, double from, double to, char *room) {
+static void read_file_part(struct reader *reader, const char *path, double from, double to,
+                           char *room) {
+	LK_ASSERT(from >= 0 && from <= to);
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	if (fd < 0) return;
 	posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
-	for (off_t at = (off_t)from; (double)at < to && go_on(reader);) {
+	for (off_t at = (off_t)from; (double)at < to && should_read_on(reader);) {
 		ssize_t got = pread(fd, room, CHUNK, at);
 		if (got <= 0) break;
 		at += got;
-		reader->now = now_s(), reader->bytes += (double)got;
-		if (reader->settled <= 0 && reader->now - reader->start >= SETTLING_S)
-			reader->settled = reader->now, reader->settled_bytes = reader->bytes;
+		reader->now = disk_clock_s();
+		reader->bytes += (double)got;
+		if (reader->settled <= 0 && reader->now - reader->start >= SETTLING_S) {
+			reader->settled = reader->now;
+			reader->settled_bytes = reader->bytes;
+		}
 	}
 	close(fd);
 }
 
 /* Stream i of n reads the i-th n-th of all bytes. */
-static lk_status read_stream(void *context, size_t job, lk_error *err) {
+static lk_status read_one_stream(void *context, size_t job, lk_error *err) {
 	struct reading *all = context;
 	struct reader *reader = &all->of[job];
 	char *room = malloc(CHUNK);
 	double from = all->all * (double)job / (double)all->streams,
 		   to = from + all->all / (double)all->streams, begin = 0;
 	if (!room) return lk_oom(err);
-	reader->start = reader->now = now_s();
-	for (size_t i = 0; i < all->count && begin < to && go_on(reader); i++) {
-		double bytes = file_bytes(all->paths[i]), end = begin + bytes;
+	reader->start = reader->now = disk_clock_s();
+	for (size_t i = 0; i < all->count && begin < to && should_read_on(reader); i++) {
+		double bytes = regular_file_bytes(all->paths[i]), end = begin + bytes;
 		if (bytes > 0 && end > from)
-			read_part(reader, all->paths[i], floor(fmax(0, from - begin)), fmin(bytes, to - begin),
-			          room);
+			read_file_part(reader, all->paths[i], floor(fmax(0, from - begin)),
+			               fmin(bytes, to - begin), room);
 		begin = end;
 	}
 	free(room);
 	bool settled = reader->settled > 0 && reader->now > reader->settled;
 	double took = settled ? reader->now - reader->settled : reader->now - reader->start;
-	reader->rate = took > 0 ? (reader->bytes - (settled ? reader->settled_bytes : 0)) / took : 0;
+	double counted = reader->bytes - (settled ? reader->settled_bytes : 0);
+	reader->rate = took > 0 ? counted / took : 0;
 	return LK_OK;
 }
 
@@ -249,25 +260,29 @@ double lk_disk_rate(const char *const *paths, size_t count, int streams) {
 	struct reading all = {.paths = paths, .count = count, .of = of};
 	lk_error ignored = {0};
 	double rate = 0, bytes = 0;
-	all.streams = streams < 1 ? 1 : streams > MOST_STREAMS ? MOST_STREAMS : (size_t)streams;
-	for (size_t i = 0; i < count; i++) all.all += file_bytes(paths[i]);
+	if (streams > MOST_STREAMS) streams = MOST_STREAMS;
+	all.streams = streams < 1 ? 1 : (size_t)streams;
+	for (size_t i = 0; i < count; i++) all.all += regular_file_bytes(paths[i]);
 	if (all.all < LEAST_BYTES ||
-	    lk_parallel(all.streams, (int)all.streams, read_stream, &all, &ignored) != LK_OK)
+	    lk_parallel(all.streams, (int)all.streams, read_one_stream, &all, &ignored) != LK_OK)
 		return NAN;
-	for (size_t i = 0; i < all.streams; i++) rate += of[i].rate, bytes += of[i].bytes;
+	for (size_t i = 0; i < all.streams; i++) {
+		rate += of[i].rate;
+		bytes += of[i].bytes;
+	}
 	return bytes >= LEAST_BYTES / 2 && rate > 0 ? rate : NAN;
 }
 
 /* ---- what it means ---- */
 
-static double stored_a_step(const lk_disk_work *work) {
+static double mean_stored_bytes(const lk_disk_work *work) {
 	double sum = 0;
 	for (size_t i = 0; i < work->count; i++) sum += work->steps[i].stored;
 	return work->count ? sum / (double)work->count : 0;
 }
 
 double lk_disk_busy(const lk_disk_work *work) {
-	double by_bytes = work->rate > 0 ? stored_a_step(work) / work->rate : 0;
+	double by_bytes = work->rate > 0 ? mean_stored_bytes(work) / work->rate : 0;
 	double busy = fmax(by_bytes, fmax(work->waited, work->fetch));
 	return fmax(0, fmin(busy, work->step));
 }
@@ -277,21 +292,23 @@ struct worked {
 	double seconds, device, fetch;
 };
 
-static int by_seconds(const void *a, const void *b) {
+static int compare_step_seconds(const void *a, const void *b) {
 	const struct worked *x = a, *y = b;
 	return (x->seconds > y->seconds) - (x->seconds < y->seconds);
 }
 
 /* What a step asks for and storage does not do within it, it does in the next one. Means become
  * those that are known. */
-static bool look_at_steps(const lk_disk_work *work, double busy, struct worked *out) {
+static bool spread_device_work(const lk_disk_work *work, double busy, struct worked *out) {
 	double left = 0, device = 0, fetch = 0, n = (double)work->count;
 	for (size_t i = 0; i < work->count; i++) {
 		double asked = left + work->steps[i].stored / work->rate;
 		out[i].seconds = work->steps[i].seconds;
-		out[i].device = fmin(asked, out[i].seconds), left = asked - out[i].device;
+		out[i].device = fmin(asked, out[i].seconds);
+		left = asked - out[i].device;
 		out[i].fetch = fmin(out[i].device, work->steps[i].waited);
-		device += out[i].device / n, fetch += out[i].fetch / n;
+		device += out[i].device / n;
+		fetch += out[i].fetch / n;
 	}
 	if (device <= 0 || (fetch <= 0 && work->fetch > 0)) return false;
 	for (size_t i = 0; i < work->count; i++) {
@@ -302,32 +319,35 @@ static bool look_at_steps(const lk_disk_work *work, double busy, struct worked *
 }
 
 /* By length, an equal share of all steps to each kind: a step may be a part of two. */
-static void sort_into_kinds(lk_stalls_model *model, const struct worked *steps, size_t count,
-                            double busy) {
+static void sort_steps_into_kinds(lk_stalls_model *model, const struct worked *steps, size_t count,
+                                  double busy) {
+	LK_ASSERT(count > 0 && busy > 0);
 	double share = (double)count / LK_STALLS_UNLIKE, all = 0;
-	model->kinds = LK_STALLS_UNLIKE, model->hidden = 0;
+	model->kinds = LK_STALLS_UNLIKE;
+	model->hidden = 0;
 	for (int k = 0; k < model->kinds; k++) {
 		double from = k * share, to = from + share, device = 0, hidden = 0, rest = 0;
 		for (size_t i = (size_t)from; i < count && (double)i < to; i++) {
 			double part = (fmin(to, (double)i + 1) - fmax(from, (double)i)) / share;
-			device += part * steps[i].device,
-				hidden += part * fmax(0, steps[i].device - steps[i].fetch);
+			device += part * steps[i].device;
+			hidden += part * fmax(0, steps[i].device - steps[i].fetch);
 			rest += part * fmax(0, steps[i].seconds - steps[i].fetch);
 		}
 		model->of[k] = (struct lk_stalls_unlike){device / busy, hidden, rest};
-		model->hidden += hidden / model->kinds, all += rest / model->kinds;
+		model->hidden += hidden / model->kinds;
+		all += rest / model->kinds;
 	}
 	for (int k = 0; k < model->kinds; k++)
 		model->of[k].rest = all > 0 ? model->of[k].rest / all : 1;
 }
 
 /* One that reads much now and then is not helped as one that always reads alike. */
-static void fit_kinds(lk_stalls_model *model, const lk_disk_work *work, double busy) {
+static void fit_step_kinds(lk_stalls_model *model, const lk_disk_work *work, double busy) {
 	if (!work->count || !(work->rate > 0) || busy <= 0) return;
 	struct worked *steps = malloc(work->count * sizeof *steps);
-	if (steps && look_at_steps(work, busy, steps)) {
-		qsort(steps, work->count, sizeof *steps, by_seconds);
-		sort_into_kinds(model, steps, work->count, busy);
+	if (steps && spread_device_work(work, busy, steps)) {
+		qsort(steps, work->count, sizeof *steps, compare_step_seconds);
+		sort_steps_into_kinds(model, steps, work->count, busy);
 	}
 	free(steps);
 }
@@ -335,7 +355,8 @@ static void fit_kinds(lk_stalls_model *model, const lk_disk_work *work, double b
 /* Beside a loader of w workers a step is max(compute, device, (preparation + device - hidden) / w).
  * Where fetching is a stall, that is what was measured: a device that is not known to work so long
  * is one whose requests the workers wait for. */
-static double pipelined_busy(const lk_stalls_model *model, double busy, const lk_disk_work *work) {
+static double pipelined_device_busy(const lk_stalls_model *model, double busy,
+                                    const lk_disk_work *work) {
 	if (!work->stalls || fmax(busy, (model->preparation + busy) / model->workers) >= work->step)
 		return busy;
 	return fmax(busy, fmin(work->step, model->workers * work->step - model->preparation));
@@ -344,12 +365,12 @@ static double pipelined_busy(const lk_stalls_model *model, double busy, const lk
 void lk_stalls_fit_disk(lk_stalls_model *model, const lk_disk_work *work) {
 	double busy = lk_disk_busy(work);
 	if (model->pipelined) {
-		busy = pipelined_busy(model, busy, work);
+		busy = pipelined_device_busy(model, busy, work);
 		model->hidden = fmin(model->preparation,
 		                     fmax(0, model->preparation + busy - model->workers * work->step));
 	} else {
 		model->hidden = fmax(0, busy - work->fetch);
-		fit_kinds(model, work, busy);
+		fit_step_kinds(model, work, busy);
 	}
 	model->disk = model->bytes > 0 && busy > 0 ? model->bytes / busy : INFINITY;
 }

@@ -5,7 +5,7 @@
  * bursts, and what follows a burst's last read is that sample's decoding and then the model. So
  * each read of a step has its place there; places whose time is longer than that of the usual one
  * end a burst, and count as the others do. The model's code must show that way: with no longer
- * places, or more than one in three, every one may be the model's, and nothing can be told. A
+ * places, or more than one in three, every one may be the model's, and nothing is known. A
  * loader of other threads or processes also waits for room between reads: there each read counts
  * with the first quartile. */
 #include <math.h>
@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "stalls/stalls.h"
+#include "base/check.h"
 #include "base/stats.h"
 
 /* Of hostile recordings no more threads and gaps are looked at than any loader has. */
@@ -45,7 +46,7 @@ struct readers {
 	LK_VEC(struct reader) at;
 };
 
-static struct reader *reader_of(struct readers *all, uint32_t process, uint16_t thread) {
+static struct reader *find_or_add_reader(struct readers *all, uint32_t process, uint16_t thread) {
 	uint64_t key = (uint64_t)process << 16 | thread;
 	for (size_t i = 0; i < all->at.count; i++)
 		if (all->at.at[i].key == key) return &all->at.at[i];
@@ -57,50 +58,55 @@ static struct reader *reader_of(struct readers *all, uint32_t process, uint16_t 
 
 /* ---- reads and what follows them ---- */
 
-static bool add_gap(struct reader *reader, uint32_t place, double seconds) {
+static bool add_read_gap(struct reader *reader, uint32_t place, double seconds) {
 	if (reader->gaps.count >= MOST_GAPS) return true;
 	if (!lk_push(&reader->gaps)) return false;
 	*lk_last(&reader->gaps) = (struct gap){place, fmax(0, seconds)};
 	return true;
 }
 
-static bool end_gap(struct reader *reader, int64_t now_ns) {
+static bool end_read_gap(struct reader *reader, int64_t now_ns) {
 	bool was = reader->open;
 	reader->open = false;
 	return !was || !reader->reads_in_step ||
-	       add_gap(reader, reader->reads_in_step - 1, 1e-9 * (double)(now_ns - reader->end_ns));
+	       add_read_gap(reader, reader->reads_in_step - 1,
+	                    1e-9 * (double)(now_ns - reader->end_ns));
 }
 
-static void end_step(struct reader *reader) {
+static void end_reader_step(struct reader *reader) {
 	if (reader->step < 0) return;
 	if (reader->reads_in_step > reader->most) reader->most = reader->reads_in_step;
 	if (reader->reads_in_step < reader->least) reader->least = reader->reads_in_step;
 }
 
-static void begin_step(struct reader *reader, int step) {
+static void begin_reader_step(struct reader *reader, int step) {
+	LK_ASSERT(step >= reader->step);
 	if (step == reader->step) return;
-	end_step(reader);
+	end_reader_step(reader);
 	if (reader->step >= 0 && step > reader->step + 1) reader->least = 0;
-	reader->step = step, reader->reads_in_step = 0;
+	reader->step = step;
+	reader->reads_in_step = 0;
 }
 
 /* A record may stand for several calls that followed one another closely: equal gaps. */
-static bool add_read(struct reader *reader, const lk_record_entry *entry, int step) {
+static bool add_reader_read(struct reader *reader, const lk_record_entry *entry, int step) {
 	double busy = 1e-9 * (double)entry->io.busy_ns,
 		   inside = 1e-9 * (double)(entry->end_ns - entry->start_ns) - busy;
 	uint32_t more = entry->io.count ? entry->io.count - 1 : 0;
-	if (!end_gap(reader, entry->start_ns)) return false;
-	begin_step(reader, step);
+	if (!end_read_gap(reader, entry->start_ns)) return false;
+	begin_reader_step(reader, step);
 	for (uint32_t i = 0; i < more && i < PLACES; i++)
-		if (!add_gap(reader, reader->reads_in_step + i, inside / more)) return false;
+		if (!add_read_gap(reader, reader->reads_in_step + i, inside / more)) return false;
 	reader->reads_in_step += more + 1;
-	reader->reads += more + 1, reader->busy += busy;
-	reader->open = true, reader->end_ns = entry->end_ns;
+	reader->reads += more + 1;
+	reader->busy += busy;
+	reader->open = true;
+	reader->end_ns = entry->end_ns;
 	return true;
 }
 
-static bool see_calls(const lk_recorded_run *run, const int64_t *begin, int steps,
-                      struct readers *all, double *bytes) {
+static bool see_loader_calls(const lk_recorded_run *run, const int64_t *begin, int steps,
+                             struct readers *all, double *bytes) {
 	int step = 0;
 	for (size_t i = 0; i < run->calls.count; i++) {
 		const lk_record_entry *entry = &run->calls.at[i].record;
@@ -109,20 +115,20 @@ static bool see_calls(const lk_recorded_run *run, const int64_t *begin, int step
 			continue;
 		if (entry->start_ns >= begin[steps]) break;
 		while (entry->start_ns >= begin[step + 1]) step++;
-		struct reader *reader = reader_of(all, run->calls.at[i].process, entry->thread);
-		if (!reader || (entry->kind == LK_RECORD_COMM && !end_gap(reader, entry->start_ns)))
+		struct reader *reader = find_or_add_reader(all, run->calls.at[i].process, entry->thread);
+		if (!reader || (entry->kind == LK_RECORD_COMM && !end_read_gap(reader, entry->start_ns)))
 			return false;
 		if (entry->kind != LK_RECORD_READ) continue;
 		*bytes += (double)entry->bytes;
-		if (!add_read(reader, entry, step)) return false;
+		if (!add_reader_read(reader, entry, step)) return false;
 	}
-	for (size_t i = 0; i < all->at.count; i++) end_step(&all->at.at[i]);
+	for (size_t i = 0; i < all->at.count; i++) end_reader_step(&all->at.at[i]);
 	return true;
 }
 
 /* ---- preparation ---- */
 
-static int by_place(const void *a, const void *b) {
+static int compare_gap_places(const void *a, const void *b) {
 	const struct gap *x = a, *y = b;
 	if (x->place != y->place) return x->place < y->place ? -1 : 1;
 	return (x->seconds > y->seconds) - (x->seconds < y->seconds);
@@ -135,19 +141,23 @@ struct stretch {
 
 /* Sums what is not much longer than the usual; the rest counts as the mean of that. `room` has as
  * many numbers. */
-static double without_ends(const struct stretch *at, size_t n, double longer, double *room) {
+static double sum_without_burst_ends(const struct stretch *at, size_t n, double longer,
+                                     double *room) {
 	double sum = 0, count = 0, ends = 0, all = 0;
 	for (size_t i = 0; i < n; i++) room[i] = at[i].usual;
 	double usual = lk_median(room, n);
 	for (size_t i = 0; i < n; i++) {
 		all += at[i].count;
 		if (at[i].usual > longer * usual) ends += at[i].count;
-		else sum += at[i].sum, count += at[i].count;
+		else {
+			sum += at[i].sum;
+			count += at[i].count;
+		}
 	}
 	return ends > 0 && all >= LEAST_BURST * ends ? sum + ends * sum / count : NAN;
 }
 
-static size_t join_places(const struct reader *reader, bool each, struct stretch *out) {
+static size_t join_gap_places(const struct reader *reader, bool each, struct stretch *out) {
 	size_t n = 0;
 	for (size_t i = 0, end; i < reader->gaps.count; i = end) {
 		double sum = 0;
@@ -162,7 +172,7 @@ static size_t join_places(const struct reader *reader, bool each, struct stretch
 	return n;
 }
 
-static bool main_thread(struct reader *reader, double *own) {
+static bool main_thread_preparation(struct reader *reader, double *own) {
 	size_t n = reader->gaps.count;
 	bool alike = reader->most == reader->least && reader->most <= PLACES;
 	*own = NAN;
@@ -170,9 +180,9 @@ static bool main_thread(struct reader *reader, double *own) {
 	struct stretch *at = malloc(n * sizeof *at);
 	double *room = malloc(n * sizeof *room);
 	if (at && room) {
-		qsort(reader->gaps.at, n, sizeof *reader->gaps.at, by_place);
-		*own =
-			without_ends(at, join_places(reader, !alike, at), alike ? LONGER : MUCH_LONGER, room);
+		qsort(reader->gaps.at, n, sizeof *reader->gaps.at, compare_gap_places);
+		*own = sum_without_burst_ends(at, join_gap_places(reader, !alike, at),
+		                              alike ? LONGER : MUCH_LONGER, room);
 	}
 	bool good = at && room;
 	free(at);
@@ -180,7 +190,7 @@ static bool main_thread(struct reader *reader, double *own) {
 	return good;
 }
 
-static bool other_thread(const struct reader *reader, double *own) {
+static bool other_thread_preparation(const struct reader *reader, double *own) {
 	double *room = malloc((reader->gaps.count + 1) * sizeof *room);
 	if (!room) return false;
 	for (size_t i = 0; i < reader->gaps.count; i++) room[i] = reader->gaps.at[i].seconds;
@@ -189,29 +199,39 @@ static bool other_thread(const struct reader *reader, double *own) {
 	return true;
 }
 
-static bool sum_up(const lk_recorded_run *run, struct readers *all, int steps,
-                   lk_stalls_loader *out) {
+static bool sum_up_loader(const lk_recorded_run *run, struct readers *all, int steps,
+                          lk_stalls_loader *out) {
 	double away = 0, sum = 0;
 	for (size_t i = 0; i < all->at.count; i++) {
 		struct reader *reader = &all->at.at[i];
 		bool main = reader->key == run->main_thread;
 		double own = 0;
 		if (reader->reads <= 0) continue;
-		if (!(main ? main_thread(reader, &own) : other_thread(reader, &own))) return false;
-		out->own += own, out->reads += reader->reads, out->busy += reader->busy, out->threads++;
+		if (!(main ? main_thread_preparation(reader, &own)
+		           : other_thread_preparation(reader, &own)))
+			return false;
+		out->own += own;
+		out->reads += reader->reads;
+		out->busy += reader->busy;
+		out->threads++;
 		sum += reader->busy + (isnan(own) ? 0 : own);
 		if (!main) away += reader->busy + own;
 	}
 	out->apart = away > 0.5 * sum;
-	out->reads /= steps, out->busy /= steps, out->bytes /= steps, out->own /= steps;
+	out->reads /= steps;
+	out->busy /= steps;
+	out->bytes /= steps;
+	out->own /= steps;
 	return true;
 }
 
 lk_status lk_stalls_see_loader(const lk_recorded_run *run, const int64_t *begin, int steps,
                                lk_stalls_loader *out, lk_error *err) {
+	LK_ASSERT(steps > 0 && begin[0] <= begin[steps]);
 	struct readers all = {0};
 	*out = (lk_stalls_loader){0};
-	bool good = see_calls(run, begin, steps, &all, &out->bytes) && sum_up(run, &all, steps, out);
+	bool good = see_loader_calls(run, begin, steps, &all, &out->bytes) &&
+	            sum_up_loader(run, &all, steps, out);
 	for (size_t i = 0; i < all.at.count; i++) lk_vec_free(&all.at.at[i].gaps);
 	lk_vec_free(&all.at);
 	return good ? LK_OK : lk_oom(err);

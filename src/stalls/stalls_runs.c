@@ -24,17 +24,18 @@ static const double LIMIT_FACTOR = 10, LIMIT_MORE_S = 60;
 
 /* ---- the private folder ---- */
 
-static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *place) {
+static int remove_run_entry(const char *path, const struct stat *info, int kind,
+                            struct FTW *place) {
 	(void)info, (void)kind, (void)place;
 	return remove(path);
 }
 
-static void remove_all(const char *folder) {
-	nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+static void remove_run_folder(const char *folder) {
+	nftw(folder, remove_run_entry, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-static lk_status write_file(const char *folder, const char *name, const char *text, size_t size,
-                            lk_error *err) {
+static lk_status write_private_file(const char *folder, const char *name, const char *text,
+                                    size_t size, lk_error *err) {
 	char path[PATH_MAX + 64];
 	snprintf(path, sizeof path, "%s/%s", folder, name);
 	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
@@ -46,7 +47,7 @@ static lk_status write_file(const char *folder, const char *name, const char *te
 	           : lk_fail(err, LK_ERR_IO, path, "cannot be written: %s", strerror(code));
 }
 
-static lk_status make_folder(lk_stalls_runner *runner, lk_error *err) {
+static lk_status make_private_folder(lk_stalls_runner *runner, lk_error *err) {
 	const char *kept = runner->request->out, *temporary = getenv("TMPDIR");
 	if (!kept) {
 		const char *where = temporary && *temporary ? temporary : "/tmp";
@@ -58,30 +59,30 @@ static lk_status make_folder(lk_stalls_runner *runner, lk_error *err) {
 		return realpath(kept, runner->folder) ? LK_OK
 		                                      : lk_fail(err, LK_ERR_IO, kept, "cannot be found");
 	lk_fail(err, LK_ERR_IO, kept, "cannot be made: %s", strerror(errno));
-	return lk_hint(err, "--out names a folder that is not there yet");
+	return lk_hint(err, "--out must name a folder that does not exist yet");
 }
 
-static lk_status add_python(lk_stalls_runner *runner, lk_error *err) {
+static lk_status add_python_module(lk_stalls_runner *runner, lk_error *err) {
 	char folder[PATH_MAX + 16];
 	size_t size;
 	const char *module = lk_data_file("python/sitecustomize.py", &size);
 	snprintf(folder, sizeof folder, "%s/python", runner->folder);
 	if (mkdir(folder, 0700) != 0)
 		return lk_fail(err, LK_ERR_IO, folder, "cannot be made: %s", strerror(errno));
-	LK_TRY(write_file(folder, "sitecustomize.py", module, size, err));
-	LK_TRY(write_file(folder, MARK, "", 0, err));
+	LK_TRY(write_private_file(folder, "sitecustomize.py", module, size, err));
+	LK_TRY(write_private_file(folder, MARK, "", 0, err));
 	if (!runner->marker) runner->marker = "open:" MARK;
 	return LK_OK;
 }
 
 /* ---- one process ---- */
 
-static const char *base_name(const char *path) {
+static const char *base_name_of_word(const char *path) {
 	const char *slash = strrchr(path, '/');
 	return slash ? slash + 1 : path;
 }
 
-static bool counts_processes(const char *word) {
+static bool is_process_count_option(const char *word) {
 	static const char *const options[] = {
 		"-n", "-np", "--np", "--n", "-c", "--nproc_per_node", "--nproc-per-node", "--ntasks"};
 	for (size_t i = 0; i < sizeof options / sizeof *options; i++)
@@ -89,47 +90,52 @@ static bool counts_processes(const char *word) {
 	return false;
 }
 
-static bool starts_ranks(const char *word) {
+static bool is_rank_launcher(const char *word) {
 	static const char *const names[] = {"mpirun",  "mpiexec", "orterun",
 	                                    "prterun", "srun",    "torchrun"};
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-		if (strncmp(base_name(word), names[i], strlen(names[i])) == 0) return true;
+		if (strncmp(base_name_of_word(word), names[i], strlen(names[i])) == 0) return true;
 	return false;
 }
 
 /* "--nproc_per_node=8": where the number begins. */
-static const char *number_within(const char *word) {
+static const char *process_count_within(const char *word) {
 	const char *equals = strchr(word, '=');
 	char name[32];
 	if (!equals || (size_t)(equals - word) >= sizeof name) return NULL;
 	snprintf(name, sizeof name, "%.*s", (int)(equals - word), word);
-	return counts_processes(name) ? equals + 1 : NULL;
+	return is_process_count_option(name) ? equals + 1 : NULL;
 }
 
-/* The command with 1 where its launcher is told how many processes to start; left NULL where that
- * is not found. */
-static lk_status one_process(lk_stalls_runner *runner, lk_error *err) {
+/* The command with 1 as the number of processes that its launcher starts; left NULL where that is
+ * not found. */
+static lk_status derive_one_process(lk_stalls_runner *runner, lk_error *err) {
 	const lk_stalls_request *request = runner->request;
 	const char **words = LK_ARRAY(runner->arena, const char *, (size_t)request->words + 1);
 	bool launcher = false, found = false;
 	if (!words) return lk_oom(err);
 	for (int i = 0; i < request->words; i++) {
 		const char *word = words[i] = request->command[i],
-				   *within = launcher && !found ? number_within(word) : NULL;
-		launcher |= starts_ranks(word);
-		if (launcher && !found && i > 0 && counts_processes(request->command[i - 1]))
-			words[i] = "1", found = true;
+				   *within = launcher && !found ? process_count_within(word) : NULL;
+		launcher |= is_rank_launcher(word);
+		if (launcher && !found && i > 0 && is_process_count_option(request->command[i - 1])) {
+			words[i] = "1";
+			found = true;
+		}
 		if (within) {
 			words[i] = lk_arena_printf(runner->arena, "%.*s1", (int)(within - word), word);
 			if (!words[i]) return lk_oom(err);
 			found = true;
 		}
 	}
-	if (found) runner->one = words, runner->one_words = request->words;
+	if (found) {
+		runner->one = words;
+		runner->one_words = request->words;
+	}
 	return LK_OK;
 }
 
-static lk_status one_as_told(lk_stalls_runner *runner, lk_error *err) {
+static lk_status split_one_command(lk_stalls_runner *runner, lk_error *err) {
 	enum {
 		MOST = 512
 	};
@@ -139,7 +145,7 @@ static lk_status one_as_told(lk_stalls_runner *runner, lk_error *err) {
 	for (char *w = strtok_r(text, " \t\n", &rest); w && runner->one_words < MOST;
 	     w = strtok_r(NULL, " \t\n", &rest))
 		words[runner->one_words++] = w;
-	if (!runner->one_words) return lk_fail(err, LK_ERR_INPUT, "--one", "is no command");
+	if (!runner->one_words) return lk_fail(err, LK_ERR_INPUT, "--one", "is not a command");
 	runner->one = words;
 	return LK_OK;
 }
@@ -150,15 +156,15 @@ lk_status lk_stalls_runner_open(const lk_stalls_request *request, lk_arena *aren
 	lk_record_request whose = {
 		.command = request->command, .words = request->words, .program = request->program};
 	*out = (lk_stalls_runner){.request = request, .arena = arena, .marker = request->step_marker};
-	const char *program = lk_probe_programs(&whose, room);
+	const char *program = lk_record_programs(&whose, room);
 	out->python = program && strncmp(program, "python", 6) == 0;
-	LK_TRY(request->one ? one_as_told(out, err) : one_process(out, err));
-	LK_TRY(make_folder(out, err));
-	return out->python ? add_python(out, err) : LK_OK;
+	LK_TRY(request->one ? split_one_command(out, err) : derive_one_process(out, err));
+	LK_TRY(make_private_folder(out, err));
+	return out->python ? add_python_module(out, err) : LK_OK;
 }
 
 void lk_stalls_runner_close(lk_stalls_runner *runner) {
-	if (*runner->folder && !runner->request->out) remove_all(runner->folder);
+	if (*runner->folder && !runner->request->out) remove_run_folder(runner->folder);
 	*runner->folder = '\0';
 	lk_vec_free(&runner->files);
 	lk_vec_free(&runner->cold);
@@ -176,8 +182,8 @@ const char *lk_stalls_run_folder(const lk_stalls_runner *runner, lk_stalls_confi
 }
 
 /* What Python finds in its environment; NULL last. */
-static lk_status settings_of(lk_stalls_runner *runner, bool ready, const char *out[4],
-                             lk_error *err) {
+static lk_status python_settings_of(lk_stalls_runner *runner, bool ready, const char *out[4],
+                                    lk_error *err) {
 	int n = 0;
 	const char *before = getenv("PYTHONPATH");
 	if (runner->python) {
@@ -195,31 +201,34 @@ static lk_status settings_of(lk_stalls_runner *runner, bool ready, const char *o
 	return LK_OK;
 }
 
-static double children_s(void) {
+static double children_cpu_seconds(void) {
 	struct rusage use;
 	if (getrusage(RUSAGE_CHILDREN, &use) != 0) return NAN;
 	return (double)(use.ru_utime.tv_sec + use.ru_stime.tv_sec) +
 	       1e-6 * (double)(use.ru_utime.tv_usec + use.ru_stime.tv_usec);
 }
 
-static lk_record_request request_of(const lk_stalls_runner *runner, const char *out,
-                                    const char *const *settings) {
+static lk_record_request record_request_of(const lk_stalls_runner *runner, const char *out,
+                                           const char *const *settings) {
 	const lk_stalls_request *request = runner->request;
 	lk_record_request record;
 	lk_record_defaults(&record);
-	record.command = request->command, record.words = request->words;
-	record.out = out, record.max_mb = request->max_mb;
+	record.command = request->command;
+	record.words = request->words;
+	record.out = out;
+	record.max_mb = request->max_mb;
 	record.steps = request->warmup + request->steps;
 	record.time_limit = request->time_limit;
-	record.step_marker = runner->marker, record.program = request->program,
+	record.step_marker = runner->marker;
+	record.program = request->program;
 	record.mpi = request->mpi;
 	record.settings = settings;
 	return record;
 }
 
 /* What runs again did that could not be kept from the user's work, each once. */
-static lk_status keep_unguarded(lk_stalls_runner *runner, const lk_record_answer *answer,
-                                lk_error *err) {
+static lk_status keep_unguarded_lines(lk_stalls_runner *runner, const lk_record_answer *answer,
+                                      lk_error *err) {
 	enum {
 		MOST = 20
 	};
@@ -235,27 +244,29 @@ static lk_status keep_unguarded(lk_stalls_runner *runner, const lk_record_answer
 	return LK_OK;
 }
 
-static lk_status keep_program(lk_stalls_runner *runner, const lk_record_answer *answer,
-                              lk_error *err) {
+static lk_status keep_rank_program(lk_stalls_runner *runner, const lk_record_answer *answer,
+                                   lk_error *err) {
 	for (int i = 0; i < answer->count && !runner->program; i++) {
 		const lk_record_process *process = &answer->processes[i];
 		if (process->forked || process->rank < 0 || process->world < 2) continue;
-		runner->program = lk_arena_strdup(runner->arena, process->program),
+		runner->program = lk_arena_strdup(runner->arena, process->program);
 		runner->world = process->world;
 		if (!runner->program) return lk_oom(err);
 	}
 	return LK_OK;
 }
 
-static lk_status run(lk_stalls_runner *runner, const lk_record_request *record, lk_disk_steps *each,
-                     lk_stalls_run *out, lk_error *err) {
+static lk_status run_recorded(lk_stalls_runner *runner, const lk_record_request *record,
+                              lk_disk_steps *each, lk_stalls_run *out, lk_error *err) {
 	lk_record_answer *answer;
-	double before = children_s();
+	double before = children_cpu_seconds();
 	LK_TRY(lk_record(record, &answer, err));
-	out->status = answer->status, out->late = answer->end == LK_RECORD_TIME_OVER;
-	out->wall_s = answer->wall_s, out->cpu_s = children_s() - before;
-	lk_status status = keep_unguarded(runner, answer, err);
-	if (status == LK_OK && !runner->program) status = keep_program(runner, answer, err);
+	out->status = answer->status;
+	out->late = answer->end == LK_RECORD_TIME_OVER;
+	out->wall_s = answer->wall_s;
+	out->cpu_s = children_cpu_seconds() - before;
+	lk_status status = keep_unguarded_lines(runner, answer, err);
+	if (status == LK_OK && !runner->program) status = keep_rank_program(runner, answer, err);
 	lk_record_free(answer);
 	LK_TRY(status);
 	return lk_stalls_see(record->out, runner->request->warmup, runner->request->steps, &out->seen,
@@ -265,16 +276,16 @@ static lk_status run(lk_stalls_runner *runner, const lk_record_request *record, 
 lk_status lk_stalls_run_first(lk_stalls_runner *runner, lk_stalls_run *out, lk_error *err) {
 	const char *settings[4], *folder = lk_stalls_run_folder(runner, LK_STALLS_CONFIGURATIONS, 0);
 	if (!folder) return lk_oom(err);
-	LK_TRY(settings_of(runner, false, settings, err));
-	lk_record_request record = request_of(runner, folder, settings);
-	LK_TRY(run(runner, &record, NULL, out, err));
+	LK_TRY(python_settings_of(runner, false, settings, err));
+	lk_record_request record = record_request_of(runner, folder, settings);
+	LK_TRY(run_recorded(runner, &record, NULL, out, err));
 	runner->first_wall_s = out->wall_s;
 	double bytes;
 	return lk_stalls_files_of(folder, false, runner->arena, &runner->files, &bytes, err);
 }
 
-static void set_cache(const lk_stalls_runner *runner, lk_stalls_configuration c,
-                      lk_cache_state *out) {
+static void prepare_page_cache(const lk_stalls_runner *runner, lk_stalls_configuration c,
+                               lk_cache_state *out) {
 	if (c != LK_STALLS_COLD) {
 		lk_cache_warm(runner->files.at, runner->files.count, out);
 		return;
@@ -287,13 +298,15 @@ static void set_cache(const lk_stalls_runner *runner, lk_stalls_configuration c,
 	out->rate = rate;
 }
 
-/* A command that the caller gives for one process is what it is; otherwise the one process poses as
- * rank 0 of all. */
-static void one_of(const lk_stalls_runner *runner, lk_record_request *record) {
-	record->command = runner->one, record->words = runner->one_words;
+/* A command that the user gives for one process is run as it is; otherwise the process runs as an
+ * emulated rank 0 of all. */
+static void set_one_process_command(const lk_stalls_runner *runner, lk_record_request *record) {
+	record->command = runner->one;
+	record->words = runner->one_words;
 	if (runner->request->one || !runner->program) return;
 	record->mode = LK_RECORD_MODE_AS_RANK;
-	record->as_rank = 0, record->world_size = runner->world,
+	record->as_rank = 0;
+	record->world_size = runner->world;
 	record->ranks_per_node = runner->per_host;
 	if (!record->program) record->program = runner->program;
 }
@@ -305,17 +318,20 @@ lk_status lk_stalls_run_again(lk_stalls_runner *runner, lk_stalls_configuration 
 	const char *output = folder ? lk_arena_printf(runner->arena, "%s.output", folder) : NULL;
 	*out = (lk_stalls_run){.cache = {.resident = NAN, .rate = NAN}};
 	if (!scratch || !output) return lk_oom(err);
-	LK_TRY(settings_of(runner, ready, settings, err));
-	lk_record_request record = request_of(runner, folder, settings);
-	if (c == LK_STALLS_ONE) one_of(runner, &record);
+	LK_TRY(python_settings_of(runner, ready, settings, err));
+	lk_record_request record = record_request_of(runner, folder, settings);
+	if (c == LK_STALLS_ONE) set_one_process_command(runner, &record);
 	if (c == LK_STALLS_NULL) record.mode = LK_RECORD_MODE_NULL;
 	if (record.time_limit <= 0)
 		record.time_limit = LIMIT_FACTOR * runner->first_wall_s + LIMIT_MORE_S;
-	record.scratch = scratch, record.guarded = true, record.output = output;
+	record.scratch = scratch;
+	record.guarded = true;
+	record.output = output;
 	if (mkdir(scratch, 0700) != 0)
 		return lk_fail(err, LK_ERR_IO, scratch, "cannot be made: %s", strerror(errno));
-	set_cache(runner, c, &out->cache);
-	lk_status status = run(runner, &record, c == LK_STALLS_COLD ? &runner->cold : NULL, out, err);
-	remove_all(scratch);
+	prepare_page_cache(runner, c, &out->cache);
+	lk_status status =
+		run_recorded(runner, &record, c == LK_STALLS_COLD ? &runner->cold : NULL, out, err);
+	remove_run_folder(scratch);
 	return status;
 }

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 
 #include "stalls/stalls.h"
+#include "base/check.h"
 #include "base/stats.h"
 #include "base/text.h"
 
@@ -31,11 +32,12 @@ typedef lk_status look(struct viewer *v, const char *path, const lk_recorded_run
                        const lk_recorded_steps *steps, lk_error *err);
 
 /* Recordings of forked processes are read with those that they came from. */
-static bool is_root(const char *name) {
+static bool is_root_recording(const char *name) {
 	return lk_ends_in(name, LK_RECORDING_ENDING) && !strstr(name, LK_RECORDING_FORKED);
 }
 
-static lk_status look_at(struct viewer *viewer, const char *path, look *one, lk_error *err) {
+static lk_status look_at_recording(struct viewer *viewer, const char *path, look *one,
+                                   lk_error *err) {
 	lk_recorded_run run;
 	lk_recorded_steps steps = {.calls = 0};
 	lk_error unreadable = {0};
@@ -53,15 +55,16 @@ static lk_status look_at(struct viewer *viewer, const char *path, look *one, lk_
 	return status;
 }
 
-static lk_status look_at_all(struct viewer *viewer, const char *folder, look *one, lk_error *err) {
+static lk_status look_at_all_recordings(struct viewer *viewer, const char *folder, look *one,
+                                        lk_error *err) {
 	DIR *dir = opendir(folder);
 	lk_status status = LK_OK;
 	if (!dir) return lk_fail(err, LK_ERR_IO, folder, "cannot be listed: %s", strerror(errno));
 	for (struct dirent *dirent; status == LK_OK && (dirent = readdir(dir));) {
 		char path[PATH_MAX + NAME_MAX + 2];
-		if (!is_root(dirent->d_name)) continue;
+		if (!is_root_recording(dirent->d_name)) continue;
 		snprintf(path, sizeof path, "%s/%s", folder, dirent->d_name);
-		status = look_at(viewer, path, one, err);
+		status = look_at_recording(viewer, path, one, err);
 	}
 	closedir(dir);
 	return status;
@@ -70,7 +73,8 @@ static lk_status look_at_all(struct viewer *viewer, const char *folder, look *on
 /* ---- times ---- */
 
 /* The steps that count: from step `first`, `count` of them. */
-static int counted(const struct viewer *viewer, const lk_recorded_steps *steps, int *first) {
+static int window_of_steps(const struct viewer *viewer, const lk_recorded_steps *steps,
+                           int *first) {
 	int all = steps->begin.count ? (int)steps->begin.count - 1 : 0;
 	*first = viewer->warmup < all ? viewer->warmup : all;
 	int count = all - *first;
@@ -78,8 +82,9 @@ static int counted(const struct viewer *viewer, const lk_recorded_steps *steps, 
 }
 
 /* Time in calls of the main thread, and how many calls of communication there are. */
-static void add_main(const lk_recorded_run *run, int64_t from, int64_t to, double *reading,
-                     double *writing, double *comms) {
+static void add_main_thread_times(const lk_recorded_run *run, int64_t from, int64_t to,
+                                  double *reading, double *writing, double *comms) {
+	LK_ASSERT(from <= to);
 	for (size_t i = 0; i < run->calls.count; i++) {
 		const lk_recorded_call *call = &run->calls.at[i];
 		const lk_record_entry *entry = &call->record;
@@ -95,8 +100,8 @@ static void add_main(const lk_recorded_run *run, int64_t from, int64_t to, doubl
 	}
 }
 
-static lk_status quick_step(const lk_recorded_steps *steps, int first, int count, double *out,
-                            lk_error *err) {
+static lk_status quick_step_s(const lk_recorded_steps *steps, int first, int count, double *out,
+                              lk_error *err) {
 	double *each = malloc(((size_t)count + 1) * sizeof *each);
 	if (!each) return lk_oom(err);
 	for (int i = 0; i < count; i++)
@@ -106,30 +111,34 @@ static lk_status quick_step(const lk_recorded_steps *steps, int first, int count
 	return LK_OK;
 }
 
-static lk_status see_rank(struct viewer *viewer, const char *path, const lk_recorded_run *run,
-                          const lk_recorded_steps *steps, lk_error *err) {
+static lk_status see_rank_recording(struct viewer *viewer, const char *path,
+                                    const lk_recorded_run *run, const lk_recorded_steps *steps,
+                                    lk_error *err) {
 	lk_stalls_seen *seen = viewer->out;
 	lk_stalls_loader l;
 	double reading = 0, writing = 0, comms = 0, quick = NAN;
-	int first, count = counted(viewer, steps, &first);
+	int first, count = window_of_steps(viewer, steps, &first);
 	(void)path;
 	if (count < 1) return LK_OK;
 	int64_t from = steps->begin.at[first], to = steps->begin.at[first + count];
-	add_main(run, from, to, &reading, &writing, &comms);
+	add_main_thread_times(run, from, to, &reading, &writing, &comms);
 	LK_TRY(lk_stalls_see_loader(run, steps->begin.at + first, count, &l, err));
-	LK_TRY(quick_step(steps, first, count, &quick, err));
+	LK_TRY(quick_step_s(steps, first, count, &quick, err));
 	LK_TRY(lk_disk_see(&viewer->disks, run, steps->begin.at + first, count, err));
 	seen->steps = seen->ranks && seen->steps < count ? seen->steps : count;
 	seen->ranks++;
 	seen->quick_s += quick;
 	seen->times.step += 1e-9 * (double)(to - from) / count;
-	seen->times.reading += reading / count, seen->times.writing += writing / count;
+	seen->times.reading += reading / count;
+	seen->times.writing += writing / count;
 	seen->communications += comms / count;
 	seen->left_out += run->head.left_out;
 	seen->mpi |= (run->head.seen & LK_RECORDED_MPI) != 0;
 	seen->torch |= (run->head.seen & LK_RECORDED_TORCH) != 0;
-	seen->loader.bytes += l.bytes, seen->loader.reads += l.reads, seen->loader.busy += l.busy,
-		seen->loader.own += l.own;
+	seen->loader.bytes += l.bytes;
+	seen->loader.reads += l.reads;
+	seen->loader.busy += l.busy;
+	seen->loader.own += l.own;
 	seen->loader.threads += l.threads;
 	seen->loader.apart |= l.apart;
 	return LK_OK;
@@ -137,7 +146,7 @@ static lk_status see_rank(struct viewer *viewer, const char *path, const lk_reco
 
 /* Preparation that shows: all of it where the main thread loads; else, where the loader has no
  * rest, what the step takes longer than one whose data was there. */
-static void see_preparation(lk_stalls_seen *seen) {
+static void see_rank_preparation(lk_stalls_seen *seen) {
 	lk_stalls_times *times = &seen->times;
 	const lk_stalls_loader *loader = &seen->loader;
 	const double no_rest = 0.9;
@@ -156,24 +165,30 @@ lk_status lk_stalls_see(const char *folder, int warmup, int steps, lk_stalls_see
                         lk_disk_steps *each, lk_error *err) {
 	struct viewer v = {.warmup = warmup, .steps = steps, .out = out};
 	*out = (lk_stalls_seen){.times = {.waiting = NAN, .interconnect = NAN, .network = NAN}};
-	lk_status status = look_at_all(&v, folder, see_rank, err);
+	lk_status status = look_at_all_recordings(&v, folder, see_rank_recording, err);
 	lk_status summed = lk_disk_sum_up(&v.disks, &out->times.waited, each, err);
 	if (status != LK_OK || !out->ranks) return status;
 	LK_TRY(summed);
 	double n = out->ranks;
-	out->quick_s /= n, out->communications /= n;
-	out->times.step /= n, out->times.reading /= n, out->times.writing /= n;
-	out->loader.bytes /= n, out->loader.reads /= n, out->loader.busy /= n, out->loader.own /= n,
-		out->loader.threads /= n;
+	out->quick_s /= n;
+	out->communications /= n;
+	out->times.step /= n;
+	out->times.reading /= n;
+	out->times.writing /= n;
+	out->loader.bytes /= n;
+	out->loader.reads /= n;
+	out->loader.busy /= n;
+	out->loader.own /= n;
+	out->loader.threads /= n;
 	out->loader_seen = out->loader.reads > 0;
-	see_preparation(out);
+	see_rank_preparation(out);
 	return LK_OK;
 }
 
 /* ---- files ---- */
 
-static lk_status add_file(struct viewer *viewer, const lk_recorded_run *run,
-                          const lk_recorded_call *call, lk_error *err) {
+static lk_status add_seen_file(struct viewer *viewer, const lk_recorded_run *run,
+                               const lk_recorded_call *call, lk_error *err) {
 	const lk_recorded_name *name =
 		lk_recorded_find(&run->files, call->process, call->record.object);
 	const char *path = name ? lk_intern_text(run->texts, name->name) : "";
@@ -191,8 +206,9 @@ static lk_status add_file(struct viewer *viewer, const lk_recorded_run *run,
 }
 
 /* What was read before the first step, as the interpreter's own files are, is no data. */
-static lk_status see_files(struct viewer *viewer, const char *path, const lk_recorded_run *run,
-                           const lk_recorded_steps *steps, lk_error *err) {
+static lk_status see_recording_files(struct viewer *viewer, const char *path,
+                                     const lk_recorded_run *run, const lk_recorded_steps *steps,
+                                     lk_error *err) {
 	int64_t from = viewer->written || !steps->begin.count ? 0 : steps->begin.at[0];
 	(void)path;
 	for (size_t i = 0; i < run->calls.count; i++) {
@@ -200,25 +216,26 @@ static lk_status see_files(struct viewer *viewer, const char *path, const lk_rec
 		if (entry->kind != (viewer->written ? LK_RECORD_WRITE : LK_RECORD_READ) ||
 		    entry->start_ns < from)
 			continue;
-		LK_TRY(add_file(viewer, run, &run->calls.at[i], err));
+		LK_TRY(add_seen_file(viewer, run, &run->calls.at[i], err));
 	}
 	return LK_OK;
 }
 
-static bool comes_first(const struct viewer *viewer, size_t a, size_t b) {
+static bool compare_seen_order(const struct viewer *viewer, size_t a, size_t b) {
 	if (viewer->bytes.at[a] != viewer->bytes.at[b])
 		return viewer->bytes.at[a] > viewer->bytes.at[b];
 	return strcmp(viewer->files->at[a], viewer->files->at[b]) < 0;
 }
 
-static void largest_first(struct viewer *viewer) {
+static void compare_seen_bytes(struct viewer *viewer) {
 	for (size_t i = 1; i < viewer->files->count; i++)
-		for (size_t k = i; k > 0 && comes_first(viewer, k, k - 1); k--) {
+		for (size_t k = i; k > 0 && compare_seen_order(viewer, k, k - 1); k--) {
 			double bytes = viewer->bytes.at[k];
 			const char *path = viewer->files->at[k];
-			viewer->bytes.at[k] = viewer->bytes.at[k - 1],
+			viewer->bytes.at[k] = viewer->bytes.at[k - 1];
 			viewer->files->at[k] = viewer->files->at[k - 1];
-			viewer->bytes.at[k - 1] = bytes, viewer->files->at[k - 1] = path;
+			viewer->bytes.at[k - 1] = bytes;
+			viewer->files->at[k - 1] = path;
 		}
 }
 
@@ -228,10 +245,11 @@ lk_status lk_stalls_files_of(const char *folder, bool written, lk_arena *arena,
 		SORTED = 4096
 	};
 	struct viewer v = {.written = written, .arena = arena, .files = out, .paths = lk_intern_new()};
-	lk_status status = v.paths ? look_at_all(&v, folder, see_files, err) : lk_oom(err);
+	lk_status status =
+		v.paths ? look_at_all_recordings(&v, folder, see_recording_files, err) : lk_oom(err);
 	*bytes = 0;
 	for (size_t i = 0; i < v.bytes.count; i++) *bytes += v.bytes.at[i];
-	if (status == LK_OK && out->count <= SORTED) largest_first(&v);
+	if (status == LK_OK && out->count <= SORTED) compare_seen_bytes(&v);
 	lk_vec_free(&v.bytes);
 	lk_intern_free(v.paths);
 	return status;

@@ -1,16 +1,17 @@
 /* stalls_simulate.c: the loader's model as a step graph, run by the engine that runs every other
  * one.
  *
- * Steps are fetched by the device one after another, prepared by the workers in turn, each work as
- * long as one thread needs, and used by the step. What of the device's work is hidden comes behind
- * what a worker waits for, and nothing but the device waits for it. A loader beside the step has
- * AHEAD batches per worker on their way or waiting, beside the one in use, as PyTorch's DataLoader
- * has (prefetch_factor); one that the step waits for begins a batch when the step before is over,
- * and its workers share it. */
+ * The device fetches batches one after another, the workers prepare them in turn, each as long as
+ * one thread needs, and the step uses them. The hidden part of the device's work follows the part
+ * that a worker waits for; only the device itself waits for it. A loader that runs concurrently
+ * with the step has AHEAD batches per worker on their way or waiting, in addition to the one in
+ * use, as PyTorch's DataLoader has (prefetch_factor). One that the step waits for begins a batch
+ * when the step before is over, and its workers share it. */
 #include <math.h>
 
 #include "step/traced.h"
 #include "stalls/stalls.h"
+#include "base/check.h"
 
 enum {
 	FIRST_WORKER = 3,
@@ -31,28 +32,32 @@ struct line_up {
 	uint32_t workers;
 };
 
-static int64_t picoseconds(double seconds) {
+static int64_t stage_picoseconds(double seconds) {
+	LK_ASSERT(seconds >= 0);
 	return (int64_t)fmax(1, seconds * 1e12 + 0.5);
 }
 
-static uint32_t add(struct line_up *line_up, const char *name, unsigned stream, double seconds,
-                    uint32_t a, uint32_t b) {
+static uint32_t add_stage_op(struct line_up *line_up, const char *name, unsigned stream,
+                             double seconds, uint32_t a, uint32_t b) {
 	uint32_t deps[2], count = 0;
 	if (a != UINT32_MAX) deps[count++] = a;
 	if (b != UINT32_MAX && b != a) deps[count++] = b;
-	if (count == 2 && deps[0] > deps[1]) deps[0] = b, deps[1] = a;
+	if (count == 2 && deps[0] > deps[1]) {
+		deps[0] = b;
+		deps[1] = a;
+	}
 	lk_op op = {.kind = stream == LK_STREAM_COMPUTE ? LK_OP_ELEMENTWISE : LK_OP_HOST,
 	            .stream = (uint8_t)stream,
 	            .name = name,
-	            .measured_ps = picoseconds(seconds),
+	            .measured_ps = stage_picoseconds(seconds),
 	            .deps = deps,
 	            .dep_count = count};
 	return lk_graph_add(line_up->graph, &op);
 }
 
-/* A worker's time for a batch behind its fetching: workers that are no whole number are as many
- * that work longer. */
-static double work_s(const struct line_up *line_up, double waited) {
+/* A worker's time for a batch after it was fetched: a fractional number of workers is rounded up to
+ * workers that take longer. */
+static double loader_work_s(const struct line_up *line_up, double waited) {
 	const lk_stalls_model *model = line_up->m;
 	double copying = model->bytes > 0 ? model->bytes / model->memory : 0;
 	if (!model->pipelined) return copying + model->preparation / fmax(model->workers, 1);
@@ -60,11 +65,12 @@ static double work_s(const struct line_up *line_up, double waited) {
 	                   waited);
 }
 
-static void add_steps(struct line_up *line_up) {
+static void add_stage_steps(struct line_up *line_up) {
+	LK_ASSERT(line_up->workers > 0 && line_up->workers <= MOST_WORKERS);
 	const lk_stalls_model *model = line_up->m;
 	uint32_t ahead = line_up->workers * AHEAD + 1;
 	double mean = lk_stalls_device_s(model),
-		   work = work_s(line_up, mean - fmin(model->hidden, mean));
+		   work = loader_work_s(line_up, mean - fmin(model->hidden, mean));
 	for (uint32_t s = 0; s < STEPS; s++) {
 		const struct lk_stalls_unlike *kind =
 			model->kinds ? &model->of[s % (uint32_t)model->kinds] : NULL;
@@ -76,23 +82,24 @@ static void add_steps(struct line_up *line_up) {
 		if (model->pipelined && s >= line_up->workers)
 			free = line_up->prepared[s - line_up->workers];
 		double rest = kind ? kind->rest : 1;
-		uint32_t fetched = add(line_up, "fetch", 2, device - hidden, room, free);
-		add(line_up, "read ahead", 2, hidden, fetched, UINT32_MAX);
-		line_up->prepared[s] = add(line_up, "prepare", FIRST_WORKER + s % line_up->workers,
-		                           rest * work, fetched, room);
-		line_up->used[s] = add(line_up, "step", LK_STREAM_COMPUTE,
-		                       rest * lk_stalls_compute_s(model), line_up->prepared[s], UINT32_MAX);
+		uint32_t fetched = add_stage_op(line_up, "fetch", 2, device - hidden, room, free);
+		add_stage_op(line_up, "read ahead", 2, hidden, fetched, UINT32_MAX);
+		line_up->prepared[s] = add_stage_op(line_up, "prepare", FIRST_WORKER + s % line_up->workers,
+		                                    rest * work, fetched, room);
+		line_up->used[s] =
+			add_stage_op(line_up, "step", LK_STREAM_COMPUTE, rest * lk_stalls_compute_s(model),
+		                 line_up->prepared[s], UINT32_MAX);
 	}
 }
 
-static lk_status build(struct line_up *line_up, lk_error *err) {
+static lk_status build_stage_graph(struct line_up *line_up, lk_error *err) {
 	uint32_t block;
 	line_up->graph->traced = true;
 	line_up->graph->ranks = (lk_ranks){.world = 1, .stages = 1, .chains = 1};
 	for (int g = 0; g < LK_GROUPS; g++)
 		line_up->graph->ranks.group[g].size = line_up->graph->ranks.group[g].stride = 1;
 	lk_graph_begin_block(line_up->graph, "steps");
-	add_steps(line_up);
+	add_stage_steps(line_up);
 	LK_TRY(lk_graph_end_block(line_up->graph, &block, err));
 	LK_TRY(lk_graph_set_programs(line_up->graph, 1, 0, err));
 	lk_call call = {.block = block, .repeat = 1, .microbatch = -1, .layer = -1};
@@ -102,12 +109,13 @@ static lk_status build(struct line_up *line_up, lk_error *err) {
 	return lk_graph_check(line_up->graph, err);
 }
 
-static lk_status run(struct line_up *line_up, lk_arena *arena, double *step_s, lk_error *err) {
+static lk_status run_stage_graph(struct line_up *line_up, lk_arena *arena, double *step_s,
+                                 lk_error *err) {
 	static const uint32_t first = 0;
 	lk_sim_options options = {.record = &first, .record_count = 1};
 	lk_sim_result result;
 	lk_costs costs;
-	LK_TRY(build(line_up, err));
+	LK_TRY(build_stage_graph(line_up, err));
 	LK_TRY(lk_lifted_costs(arena, line_up->graph, &costs, err));
 	LK_TRY(lk_sim_run(line_up->graph, &costs, &options, &result, err));
 	/* rounds of the workers, inside which batches may come in a bunch; or of the kinds of steps */
@@ -129,8 +137,8 @@ lk_status lk_stalls_simulate(const lk_stalls_model *model, double *step_s, lk_er
 	struct line_up l = {.m = model, .graph = lk_graph_new()};
 	lk_arena arena = LK_ARENA_INIT;
 	double workers = model->pipelined ? ceil(model->workers) : 1;
-	l.workers = workers < 1 ? 1 : workers > MOST_WORKERS ? MOST_WORKERS : (uint32_t)workers;
-	lk_status status = l.graph ? run(&l, &arena, step_s, err) : lk_oom(err);
+	l.workers = (uint32_t)fmin(fmax(workers, 1), MOST_WORKERS);
+	lk_status status = l.graph ? run_stage_graph(&l, &arena, step_s, err) : lk_oom(err);
 	lk_graph_free(l.graph);
 	lk_arena_free(&arena);
 	return status;

@@ -212,9 +212,9 @@ static void test_pipeline(void **state) {
 	lk_compose_free(composed);
 	empty();
 	pipeline_rank(0, 8, 2, 20 * MS, MB);
-	refuses("the other ends are in none");
+	refuses("communication are in none of the recordings");
 	pipeline_rank(4, 8, 2, 20 * MS, MB);
-	refuses("the other ends are in none");
+	refuses("communication are in none of the recordings");
 }
 
 /* Communicators that follow no pattern are known where the recording tells the division. */
@@ -230,7 +230,7 @@ static void test_divisions(void **state) {
 			call(&w, 1, LK_WHAT_ALLREDUCE, LK_PART_WHOLE, -1, MB, 10 * MS);
 		finish(&w);
 		if (!told) {
-			refuses("none of the recorded ranks can stand in for rank 1");
+			refuses("no recorded rank can represent rank 1");
 			continue;
 		}
 		lk_composed *composed = compose_on(cluster, LK_PROGRESS_CALLS);
@@ -288,16 +288,16 @@ static void test_refused(void **state) {
 	refuses("holds no recordings");
 	reducing_rank(0, 2, MS, MB);
 	reducing_rank(0, 2, MS, MB);
-	refuses("is of rank 0, as is");
+	refuses("is of rank 0, like");
 	empty();
 	reducing_rank(0, 2, MS, MB);
 	reducing_rank(1, 4, MS, MB);
-	refuses("is of a world of");
+	refuses("has a world of");
 	empty();
 	struct writer w = begin(0, 2);
 	w.r.head->mode = LK_RECORDED_WHOLE;
 	finish(&w);
-	refuses("was not recorded as a rank");
+	refuses("was not recorded as an emulated rank");
 	empty();
 	w = begin(0, 2);
 	strcpy(w.r.head->program, "other");
@@ -319,7 +319,7 @@ static void test_refused(void **state) {
 	group(&w, 1, 0, 4, 1, "[0, 1, ...]");
 	for (int i = 0; i < STEPS; i++) call(&w, 1, LK_WHAT_ALLREDUCE, LK_PART_WHOLE, -1, MB, MS);
 	finish(&w);
-	refuses("not all told");
+	refuses("not all known");
 }
 
 /* ---- messages ---- */

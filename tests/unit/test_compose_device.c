@@ -417,7 +417,7 @@ static void test_pipeline(void **state) {
 		kernel(writer, 1, MS);
 	}
 	finish(writer);
-	refuses(cluster, "the other ends are in none");
+	refuses(cluster, "are in none of the recordings");
 }
 
 /* Parts of the world go on as the recorded one begins: blocks of two and rows of four; MPI beside.
@@ -467,13 +467,13 @@ static void test_refused(void **state) {
 		call(writer, LK_DEVICE_KERNEL, CUDA, 1, 0, 0);
 	}
 	finish(writer);
-	refuses(cluster, "does not tell how long");
+	refuses(cluster, "has no times of the work");
 	empty();
 	writer = begin(0, 2);
 	group(writer, FIRST_GROUP, 0, 2, "#0123456789abcdef");
 	for (int i = 0; i < STEPS; i++) nccl(writer, FIRST_GROUP, LK_WHAT_ALLREDUCE, 1, -1, MB, 0);
 	finish(writer);
-	refuses(cluster, "not all told");
+	refuses(cluster, "not all known");
 	empty();
 	writer = begin(0, 2);
 	group(writer, FIRST_GROUP, 0, 2, "[0, 1]");

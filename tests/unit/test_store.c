@@ -207,7 +207,7 @@ static void test_absent(void **state) {
 	answers_text(asked, (m = with_key(GET1, "group/rank_12/address"), &m), "mine");
 	answers_byte(asked, (m = keys(CHECK1, "group/rank_12/address", NULL), &m), 0);
 	answers_byte(asked, (m = keys(CHECK1, "group/rank_16/address", NULL), &m),
-	             1); /* there is no such rank */
+	             1); /* no such rank */
 	assert_int_equal(asked->store.made_up, 0);
 	m = with_key(GET1, "default_pg/0//0");
 	assert_true(lk_store_take(&asked->store, &asked->client, m.at, m.size));
@@ -236,26 +236,26 @@ static void refused(const struct message *message, const char *why) {
 static void test_refused(void **state) {
 	(void)state;
 	struct message m;
-	refused((m = request(77), &m), "no request");
+	refused((m = request(77), &m), "does not know");
 	m = request(GET1);
 	put_number(&m, UINT64_MAX);
-	refused(&m, "cannot be");
+	refused(&m, "impossible");
 	m = request(WAIT1);
 	put_number(&m, UINT64_C(1) << 60);
-	refused(&m, "cannot be");
+	refused(&m, "impossible");
 	m = with_key(SET1, "a");
 	put_text(&m, "no number");
 	struct message more = with_key(ADD1, "a");
 	put_number(&more, 1);
 	put(&m, more.at, more.size);
-	refused(&m, "cannot be");
+	refused(&m, "impossible");
 	m = with_key(ADD1, "a");
 	put_number(&m, UINT64_C(1) << 62);
-	refused(&m, "cannot be"); /* times all ranks */
+	refused(&m, "impossible"); /* times all ranks */
 	m = (struct message){.size = 0};
 	put(&m, magic, sizeof magic);
 	put(&m, "\x0e", 1);
-	refused(&m, "no request");
+	refused(&m, "does not know");
 }
 
 /* What is kept has an end. */
@@ -336,7 +336,7 @@ static void test_served(void **state) {
 	lk_store_stop(server, &served);
 	assert_int_equal(served.connections, 3);
 	assert_int_equal(served.requests, 3);
-	assert_non_null(strstr(served.wrong, "no request"));
+	assert_non_null(strstr(served.wrong, "does not know"));
 	lk_store_stop(NULL, NULL);
 }
 

@@ -1,13 +1,13 @@
-/* emulate_split.c: who is in a communicator that MPI_Comm_split makes depends on what every rank
- * says. They are asked: a copy of the process, forked when MPI_Init is over, waits (the *asker*);
- * for each rank that must say something it forks another copy, which returns from MPI_Init as that
- * rank, runs the program's own code up to the split, leaves its colour and key in memory that all
- * share, and ends. So the answer is the program's, whatever rule it has.
+/* emulate_split.c: who is in a communicator that MPI_Comm_split makes depends on the colour and key
+ * of every rank. They are found by running the program: a copy of the process, forked when MPI_Init
+ * is over, waits (the *asker*). For each rank whose answer is needed it forks another copy, which
+ * returns from MPI_Init as that rank, runs the program's own code up to the split, leaves its
+ * colour and key in shared memory, and ends. So the answer is the program's, whatever rule it has.
  *
- * A rank that comes to another split first, whose answers are not complete, is asked again when
- * they are. All of this goes on while the one that wants to know waits, so that the shared memory
- * needs no lock. What the copies print goes nowhere; what they write is guarded as the program's
- * own writing is. */
+ * A copy that comes to another split first, whose answers are not complete, is run again when they
+ * are. All of this happens while the rank that needs the answers waits, so that the shared memory
+ * needs no lock. What copies print goes nowhere; what they write is overlaid as the program's own
+ * writing is. */
 #include "recorder/emulate/emulate.h"
 
 #include <fcntl.h>
@@ -45,7 +45,7 @@ struct question {
 
 static struct shared {
 	uint32_t wanted;  /* 1 + the question that the asker is to complete; 0 none */
-	uint32_t stopped; /* of a rank that is asked: 1 + the question that it came to; 0 not yet */
+	uint32_t stopped; /* of a copy: 1 + the question that it came to; 0 not yet */
 	int silent;       /* the rank that said nothing; -1 */
 	int questions;
 	uint32_t used; /* bytes of `room` */
@@ -54,57 +54,57 @@ static struct shared {
 	char room[];
 } * shared;
 
-static bool asked;       /* this is a copy that is asked */
+static bool asked;       /* this is a copy that runs as another rank */
 static uint32_t asking;  /* one thread at a time */
 static int64_t asked_ns; /* of the asker, so far */
 
-static void wait_word(uint32_t *word, uint32_t value, int ms) {
+static void wait_for_word(uint32_t *word, uint32_t value, int ms) {
 	struct timespec most = {0, (long)ms * 1000000};
 	syscall(SYS_futex, word, FUTEX_WAIT, value, &most, NULL, 0);
 }
 
-static void set_word(uint32_t *word, uint32_t value) {
+static void set_and_wake_word(uint32_t *word, uint32_t value) {
 	__atomic_store_n(word, value, __ATOMIC_RELEASE);
 	syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-static uint32_t word_of(uint32_t *word) {
+static uint32_t load_word(uint32_t *word) {
 	return __atomic_load_n(word, __ATOMIC_ACQUIRE);
 }
 
 /* ---- questions ---- */
 
-static uint32_t room_for(size_t bytes) {
+static uint32_t reserve_shared(size_t bytes) {
 	size_t at = shared->used, end = at + (bytes + 15) / 16 * 16;
-	if (end > SHARED_BYTES - sizeof *shared)
-		lp_posed_give_up("its splits need more room than there is");
+	if (end > SHARED_BYTES - sizeof *shared) lp_emulate_give_up("its splits need too much memory");
 	shared->used = (uint32_t)end;
 	return (uint32_t)at;
 }
 
-static struct said *said_of(const struct question *question) {
+static struct said *answers_of(const struct question *question) {
 	return (struct said *)(void *)(shared->room + question->said);
 }
-static int *ranks_of(const struct question *question) {
+static int *ranks_of_question(const struct question *question) {
 	return (int *)(void *)(shared->room + question->ranks);
 }
 
-static struct question *question_of(const lp_posed_comm *parent, uint64_t division) {
+static struct question *find_or_add_question(const lp_emulated_comm *parent, uint64_t division) {
 	for (int i = 0; i < shared->questions; i++)
 		if (shared->question[i].division == division) return &shared->question[i];
 	if (shared->questions == MOST_QUESTIONS)
-		lp_posed_give_up("it splits communicators more than %d times", MOST_QUESTIONS);
+		lp_emulate_give_up("it splits communicators more than %d times", MOST_QUESTIONS);
 	struct question *question = &shared->question[shared->questions];
 	size_t size = (size_t)parent->size;
-	*question = (struct question){division, room_for(size * sizeof(int)),
-	                              room_for(size * sizeof(struct said)), parent->size, parent->size};
-	memcpy(ranks_of(question), parent->ranks, size * sizeof(int));
+	*question =
+		(struct question){division, reserve_shared(size * sizeof(int)),
+	                      reserve_shared(size * sizeof(struct said)), parent->size, parent->size};
+	memcpy(ranks_of_question(question), parent->ranks, size * sizeof(int));
 	shared->questions++;
 	return question;
 }
 
-static void say(struct question *question, int at, int colour, int key) {
-	struct said *own = &said_of(question)[at];
+static void note_own_answer(struct question *question, int at, int colour, int key) {
+	struct said *own = &answers_of(question)[at];
 	question->unknown -= !own->known;
 	*own = (struct said){colour, key, 1};
 }
@@ -113,19 +113,19 @@ static void say(struct question *question, int at, int colour, int key) {
 
 /* A copy that goes on as another rank: true in the copy. Else it was waited for until it stopped or
  * ended. */
-static bool ask(int rank) {
-	set_word(&shared->stopped, 0);
+static bool fork_as_rank(int rank) {
+	set_and_wake_word(&shared->stopped, 0);
 	int64_t begin = lk_monotonic_ns(), end = begin + LONGEST_NS;
 	pid_t copy = fork();
 	if (copy == 0) {
-		lp_posed.rank = rank;
+		lp_emulated.rank = rank;
 		asked = true;
-		lp_posed_world();
+		lp_emulate_world();
 		return true;
 	}
 	bool ended = copy < 0;
-	while (!ended && !word_of(&shared->stopped) && lk_monotonic_ns() < end) {
-		wait_word(&shared->stopped, 0, 20);
+	while (!ended && !load_word(&shared->stopped) && lk_monotonic_ns() < end) {
+		wait_for_word(&shared->stopped, 0, 20);
 		ended = waitpid(copy, NULL, WNOHANG) != 0;
 	}
 	if (!ended) {
@@ -138,21 +138,21 @@ static bool ask(int rank) {
 
 /* Questions that wait for one another, the latest last; true in a copy. Where a rank says nothing,
  * shared->silent. */
-static bool complete(struct question *first) {
+static bool complete_question(struct question *first) {
 	struct question *open[DEEPEST] = {first};
 	for (int depth = 1; depth > 0;) {
 		struct question *question = open[depth - 1];
 		int at = 0;
-		while (at < question->size && said_of(question)[at].known) at++;
+		while (at < question->size && answers_of(question)[at].known) at++;
 		if (at == question->size) {
 			depth--;
 			continue;
 		}
-		if (ask(ranks_of(question)[at])) return true;
-		uint32_t stopped = word_of(&shared->stopped);
+		if (fork_as_rank(ranks_of_question(question)[at])) return true;
+		uint32_t stopped = load_word(&shared->stopped);
 		struct question *came_to = stopped ? &shared->question[stopped - 1] : NULL;
 		if (!came_to || asked_ns > LONGEST_IN_ALL_NS || (came_to != question && depth == DEEPEST)) {
-			shared->silent = ranks_of(question)[at];
+			shared->silent = ranks_of_question(question)[at];
 			return false;
 		}
 		if (came_to != question) open[depth++] = came_to;
@@ -161,32 +161,32 @@ static bool complete(struct question *first) {
 }
 
 /* Nothing of a copy is to be seen. */
-static void hide(void) {
+static void silence_output(void) {
 	int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);
 	for (int fd = 0; fd <= 2 && nowhere >= 0; fd++) dup2(nowhere, fd);
 }
 
-/* Returns in a copy that is asked, alone. */
+/* Returns in copies alone. */
 static void answer_questions(void) {
 	shared->asker = getpid();
-	hide();
+	silence_output();
 	while (kill(shared->program, 0) == 0) {
-		uint32_t wanted = word_of(&shared->wanted);
+		uint32_t wanted = load_word(&shared->wanted);
 		if (!wanted) {
-			wait_word(&shared->wanted, 0, 100);
+			wait_for_word(&shared->wanted, 0, 100);
 			continue;
 		}
-		if (complete(&shared->question[wanted - 1])) return;
-		set_word(&shared->wanted, 0);
+		if (complete_question(&shared->question[wanted - 1])) return;
+		set_and_wake_word(&shared->wanted, 0);
 	}
 	syscall(SYS_exit_group, 0);
 }
 
 /* Forked twice, so that the program has no child that it does not know of. */
-void lp_posed_split_begin(void) {
+void lp_emulate_begin_splits(void) {
 	shared = mmap(NULL, SHARED_BYTES, PROT_READ | PROT_WRITE,
 	              MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (shared == MAP_FAILED) lp_posed_give_up("there is no memory");
+	if (shared == MAP_FAILED) lp_emulate_give_up("out of memory");
 	shared->program = getpid();
 	shared->silent = -1;
 	pid_t between = fork();
@@ -204,75 +204,76 @@ void lp_posed_split_begin(void) {
 
 static void wait_for_answers(const struct question *question) {
 	uint32_t wanted = (uint32_t)(question - shared->question) + 1;
-	set_word(&shared->wanted, wanted);
-	while (word_of(&shared->wanted)) {
-		wait_word(&shared->wanted, wanted, 200);
+	set_and_wake_word(&shared->wanted, wanted);
+	while (load_word(&shared->wanted)) {
+		wait_for_word(&shared->wanted, wanted, 200);
 		if (!shared->asker || kill(shared->asker, 0) != 0)
-			lp_posed_give_up(
-				"the process that asks other ranks what they say to MPI_Comm_split is gone");
+			lp_emulate_give_up(
+				"the process that runs copies as other ranks for MPI_Comm_split has ended");
 	}
 	if (question->unknown)
-		lp_posed_give_up("rank %d does not come to an MPI_Comm_split that this rank takes part in",
-		                 shared->silent);
+		lp_emulate_give_up("rank %d does not reach an MPI_Comm_split that this rank takes part in",
+		                   shared->silent);
 }
 
 struct member {
 	int colour, key, place, rank;
 };
 
-static int by_colour_and_key(const void *a, const void *b) {
+static int compare_colour_key(const void *a, const void *b) {
 	const struct member *x = a, *y = b;
 	if (x->colour != y->colour) return x->colour < y->colour ? -1 : 1;
 	if (x->key != y->key) return x->key < y->key ? -1 : 1;
 	return x->place - y->place;
 }
 
-static int gather(const struct question *question, struct member *out) {
+static int gather_split_members(const struct question *question, struct member *out) {
 	int count = 0;
 	for (int i = 0; i < question->size; i++) {
-		const struct said *said = &said_of(question)[i];
+		const struct said *said = &answers_of(question)[i];
 		if (said->colour != LP_UNDEFINED)
-			out[count++] = (struct member){said->colour, said->key, i, ranks_of(question)[i]};
+			out[count++] =
+				(struct member){said->colour, said->key, i, ranks_of_question(question)[i]};
 	}
-	qsort(out, (size_t)count, sizeof *out, by_colour_and_key);
+	qsort(out, (size_t)count, sizeof *out, compare_colour_key);
 	return count;
 }
 
-static lp_posed_parts *divide(const struct question *question, int *own) {
+static lp_emulated_parts *divide_by_colour(const struct question *question, int *own) {
 	struct member *all = calloc((size_t)question->size + 1, sizeof *all);
-	lp_posed_parts *parts = calloc(1, sizeof *parts);
+	lp_emulated_parts *parts = calloc(1, sizeof *parts);
 	uint64_t *id = calloc((size_t)question->size + 1, sizeof *id);
-	if (!all || !parts || !id) lp_posed_give_up("there is no memory");
-	int count = gather(question, all);
-	*parts = (lp_posed_parts){0, lp_posed_ints(count), lp_posed_ints(count), id};
+	if (!all || !parts || !id) lp_emulate_give_up("out of memory");
+	int count = gather_split_members(question, all);
+	*parts = (lp_emulated_parts){0, lp_emulate_new_ints(count), lp_emulate_new_ints(count), id};
 	*own = -1;
 	for (int i = 0; i < count; i++) {
 		if (i == 0 || all[i].colour != all[i - 1].colour)
 			id[parts->count++] =
-				lp_posed_hash(question->division, (uint64_t)(uint32_t)all[i].colour);
+				lp_emulate_hash(question->division, (uint64_t)(uint32_t)all[i].colour);
 		parts->ranks[i] = all[i].rank;
 		parts->end[parts->count - 1] = i + 1;
-		if (all[i].rank == lp_posed.rank) *own = parts->count - 1;
+		if (all[i].rank == lp_emulated.rank) *own = parts->count - 1;
 	}
 	free(all);
 	return parts;
 }
 
-lp_posed_parts *lp_posed_split(const lp_posed_comm *parent, uint64_t division, int colour, int key,
-                               int *own) {
+lp_emulated_parts *lp_emulate_split(const lp_emulated_comm *parent, uint64_t division, int colour,
+                                    int key, int *own) {
 	for (uint32_t no = 0;
 	     !__atomic_compare_exchange_n(&asking, &no, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
 	     no = 0)
 		sched_yield();
-	struct question *question = question_of(parent, division);
+	struct question *question = find_or_add_question(parent, division);
 	bool open = question->unknown;
-	say(question, parent->rank, colour, key);
+	note_own_answer(question, parent->rank, colour, key);
 	if (asked && open) {
-		set_word(&shared->stopped, (uint32_t)(question - shared->question) + 1);
+		set_and_wake_word(&shared->stopped, (uint32_t)(question - shared->question) + 1);
 		syscall(SYS_exit_group, 0);
 	}
 	if (question->unknown) wait_for_answers(question);
-	lp_posed_parts *parts = divide(question, own);
+	lp_emulated_parts *parts = divide_by_colour(question, own);
 	__atomic_store_n(&asking, 0, __ATOMIC_RELEASE);
 	return parts;
 }

@@ -1,13 +1,13 @@
-/* cupti.c: work on the device as CUPTI's activity records tell it: every kernel with its name,
- * whoever launched it.
+/* cupti.c: work on the device from CUPTI's activity records: every kernel with its name, whoever
+ * launched it.
  *
- * Only where it is asked for, where libcupti is found, and where nobody else uses it: another
+ * Only where it is requested, where libcupti is found, and where nobody else uses it: another
  * subscriber (a profiler) makes the first call fail, and the times come from events instead.
  * Nothing is linked or needed to build; the binary interface is a few functions and the first
  * members of four records, which have kept their places since CUDA 9.
  *
- * A call of the program pushes its serial number as an external correlation; CUPTI tells which of
- * its own numbers that became before it tells of the work. Its buffers come filled in a thread of
+ * A call of the program pushes its serial number as an external correlation; CUPTI reports which of
+ * its own numbers that became before it reports the work. Its buffers come filled in a thread of
  * its own. */
 #include "recorder/gpu/gpu.h"
 
@@ -70,13 +70,14 @@ static struct {
 	                 void (*)(void *, uint32_t, uint8_t *, size_t, size_t));
 	int (*enable)(int), (*next)(uint8_t *, size_t, uint32_t **), (*flush)(uint32_t);
 	int (*push)(int, uint64_t), (*pop)(int, uint64_t *), (*timestamp)(uint64_t *);
-} below;
+} cupti;
 
 static enum {
 	UNKNOWN,
 	ON,
 	OFF
 } state;
+static lp_age age;
 static int64_t offset; /* from CUPTI's clock to the recording's */
 static int64_t flushed_ns;
 static struct {
@@ -90,7 +91,7 @@ static struct name {
 
 /* ---- the library ---- */
 
-static void *open_library(void) {
+static void *open_cupti(void) {
 	static const char *const libraries[] = {"libcupti.so.13", "libcupti.so.12", "libcupti.so.11.8",
 	                                        "libcupti.so"};
 	void *library = NULL;
@@ -100,9 +101,9 @@ static void *open_library(void) {
 	return library;
 }
 
-static bool find_below(void *library) {
+static bool find_cupti_functions(void *library) {
 #define FIND(name, symbol) \
-	((below.name = (__typeof__(below.name))(uintptr_t)dlsym(library, symbol)) != NULL)
+	((cupti.name = (__typeof__(cupti.name))(uintptr_t)dlsym(library, symbol)) != NULL)
 	return library && FIND(subscribe, "cuptiSubscribe") && FIND(unsubscribe, "cuptiUnsubscribe") &&
 	       FIND(callbacks, "cuptiActivityRegisterCallbacks") &&
 	       FIND(enable, "cuptiActivityEnable") && FIND(next, "cuptiActivityGetNextRecord") &&
@@ -114,28 +115,30 @@ static bool find_below(void *library) {
 }
 
 /* Whether nobody else has subscribed. */
-static void hears_nothing(void *unused, int domain, uint32_t id, const void *data) {
+static void ignore_callback(void *unused, int domain, uint32_t id, const void *data) {
 	(void)unused, (void)domain, (void)id, (void)data;
 }
-static bool is_free(void) {
+static bool is_cupti_free(void) {
 	void *subscriber = NULL;
-	return below.subscribe(&subscriber, (void *)(uintptr_t)hears_nothing, NULL) == 0 &&
-	       below.unsubscribe(subscriber) == 0;
+	return cupti.subscribe(&subscriber, (void *)(uintptr_t)ignore_callback, NULL) == 0 &&
+	       cupti.unsubscribe(subscriber) == 0;
 }
 
 /* ---- records ---- */
 
-static void give_buffer(uint8_t **buffer, size_t *size, size_t *records) {
+static void give_activity_buffer(uint8_t **buffer, size_t *size, size_t *records) {
 	void *room = mmap(NULL, BUFFER, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	*buffer = room == MAP_FAILED ? NULL : room;
-	*size = *buffer ? BUFFER : 0, *records = 0;
+	*size = *buffer ? BUFFER : 0;
+	*records = 0;
 }
 
-static uint32_t name_number(const char *text) {
+static uint32_t number_of_kernel_name(const char *text) {
 	uint32_t hash = UINT32_C(2166136261);
 	char cut[NAME];
 	if (!text || !names) return 0;
-	strncpy(cut, text, NAME - 1), cut[NAME - 1] = '\0';
+	strncpy(cut, text, NAME - 1);
+	cut[NAME - 1] = '\0';
 	for (const char *at = cut; *at; at++) hash = (hash ^ (uint8_t)*at) * UINT32_C(16777619);
 	for (uint32_t i = 0; i < 16; i++) {
 		struct name *name = &names[(hash + i) % NAMES];
@@ -145,25 +148,32 @@ static uint32_t name_number(const char *text) {
 	return 0;
 }
 
-static void tell(lk_device_what what, uint32_t correlation, uint64_t start, uint64_t end,
-                 uint32_t stream, uint64_t bytes, uint8_t direction, uint32_t name) {
+/* CUPTI's direction of a copy (1 to the device, 2 from it, 8 on it) as recorded; 4 not known. */
+static uint8_t recorded_direction(uint8_t direction) {
+	if (direction == 1 || direction == 2) return direction;
+	return direction == 8 ? 3 : 4;
+}
+
+static void record_activity(lk_device_what what, uint32_t correlation, uint64_t start, uint64_t end,
+                            uint32_t stream, uint64_t bytes, uint8_t direction, uint32_t name) {
 	int64_t from = (int64_t)start + offset, to = (int64_t)end + offset;
 	lk_record_entry *record = from >= 0 && to >= from && bytes <= INT64_MAX ? lp_next() : NULL;
 	if (!record) return;
-	record->start_ns = from, record->end_ns = to;
+	record->start_ns = from;
+	record->end_ns = to;
 	record->bytes = (int64_t)bytes;
 	record->device.serial = serials[correlation % CORRELATIONS].correlation == correlation
 	                            ? serials[correlation % CORRELATIONS].serial
 	                            : 0;
-	record->device.stream = stream + 1, record->device.call = name;
-	record->device.count = 1, record->device.what = (uint8_t)what;
-	record->device.direction = direction >= 1 && direction <= 2 ? direction
-	                           : direction == 8                 ? 3
-	                                                            : 4;
+	record->device.stream = stream + 1;
+	record->device.call = name;
+	record->device.count = 1;
+	record->device.what = (uint8_t)what;
+	record->device.direction = recorded_direction(direction);
 	lp_publish(record, LK_RECORD_DEVICE_WORK);
 }
 
-static void take_record(const uint32_t *record) {
+static void take_activity(const uint32_t *record) {
 	if (*record == EXTERNAL) {
 		const struct external_record *external_record =
 			(const struct external_record *)(const void *)record;
@@ -174,27 +184,27 @@ static void take_record(const uint32_t *record) {
 		const struct kernel_record *kernel_record =
 			(const struct kernel_record *)(const void *)record;
 		bool comm = kernel_record->name && strncmp(kernel_record->name, "nccl", 4) == 0;
-		tell(comm ? LK_DEVICE_COMM : LK_DEVICE_KERNEL, kernel_record->correlation,
-		     kernel_record->start, kernel_record->end, kernel_record->stream, 0, 0,
-		     name_number(kernel_record->name));
+		record_activity(comm ? LK_DEVICE_COMM : LK_DEVICE_KERNEL, kernel_record->correlation,
+		                kernel_record->start, kernel_record->end, kernel_record->stream, 0, 0,
+		                number_of_kernel_name(kernel_record->name));
 	} else if (*record == MEMCPY || *record == MEMSET) {
 		const struct memory_record *memory_record =
 			(const struct memory_record *)(const void *)record;
 		bool copy = *record == MEMCPY;
-		tell(copy ? LK_DEVICE_COPY : LK_DEVICE_SET, memory_record->correlation,
-		     memory_record->start, memory_record->end, memory_record->stream, memory_record->bytes,
-		     copy ? memory_record->direction : 0, 0);
+		record_activity(copy ? LK_DEVICE_COPY : LK_DEVICE_SET, memory_record->correlation,
+		                memory_record->start, memory_record->end, memory_record->stream,
+		                memory_record->bytes, copy ? memory_record->direction : 0, 0);
 	}
 }
 
-static void take_buffer(void *context, uint32_t stream, uint8_t *buffer, size_t size,
-                        size_t valid) {
+static void take_activity_buffer(void *context, uint32_t stream, uint8_t *buffer, size_t size,
+                                 size_t valid) {
 	uint32_t *record = NULL;
 	(void)context, (void)stream, (void)size;
 	bool was = lp_thread.busy;
 	lp_thread.busy = false; /* it may come while the program's call is in the runtime */
 	if (lp_enter()) {
-		while (valid && below.next(buffer, valid, &record) == 0 && record) take_record(record);
+		while (valid && cupti.next(buffer, valid, &record) == 0 && record) take_activity(record);
 		lp_leave();
 	}
 	lp_thread.busy = was;
@@ -203,52 +213,58 @@ static void take_buffer(void *context, uint32_t stream, uint8_t *buffer, size_t 
 
 /* ---- beginning ---- */
 
-static bool begin(void) {
+static bool begin_cupti(void) {
 	static const int kinds[] = {EXTERNAL, MEMCPY, MEMSET, KERNEL};
 	uint64_t now = 0;
-	if (!find_below(open_library()) || !is_free() || below.timestamp(&now) != 0) return false;
+	if (!find_cupti_functions(open_cupti()) || !is_cupti_free() || cupti.timestamp(&now) != 0)
+		return false;
 	offset = lp_now() - (int64_t)now;
 	void *room = mmap(NULL, NAMES * sizeof *names, PROT_READ | PROT_WRITE,
 	                  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	names = room == MAP_FAILED ? NULL : room;
-	if (below.callbacks(give_buffer, take_buffer) != 0) return false;
+	if (cupti.callbacks(give_activity_buffer, take_activity_buffer) != 0) return false;
 	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-		if (below.enable(kinds[i]) != 0) return false;
+		if (cupti.enable(kinds[i]) != 0) return false;
 	return true;
+}
+
+/* A forked child has no device. */
+static bool is_on(void) {
+	if (lp_is_stale(&age)) {
+		if (state == ON) state = OFF;
+		lp_renewed(&age);
+	}
+	return state == ON;
 }
 
 bool lp_cupti_on(void) {
 	static uint32_t beginning;
 	uint32_t no = 0;
-	if (LP_HOT(state != UNKNOWN)) return state == ON;
+	bool on = is_on();
+	if (LP_HOT(state != UNKNOWN)) return on;
 	if (!__atomic_compare_exchange_n(&beginning, &no, 1, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
 		return false;
 	const char *said = getenv("LOCKSTEP_RECORD_CUDA");
-	state = said && strcmp(said, "cupti") == 0 && begin() ? ON : OFF;
+	state = said && strcmp(said, "cupti") == 0 && begin_cupti() ? ON : OFF;
 	return state == ON;
 }
 
 void lp_cupti_push(uint64_t serial) {
-	if (lp_cupti_on()) below.push(CUSTOM, serial);
+	if (lp_cupti_on()) cupti.push(CUSTOM, serial);
 }
 
 void lp_cupti_pop(void) {
 	uint64_t unused;
-	if (lp_cupti_on()) below.pop(CUSTOM, &unused);
+	if (lp_cupti_on()) cupti.pop(CUSTOM, &unused);
 }
 
 /* What is complete is handed over; the thread's own work is over while it happens. */
 void lp_cupti_flush(void) {
-	if (state != ON || lp_now() - flushed_ns < FLUSH_NS) return;
+	if (!is_on() || lp_now() - flushed_ns < FLUSH_NS) return;
 	flushed_ns = lp_now();
-	below.flush(0);
+	cupti.flush(0);
 }
 
 void lp_cupti_end(void) {
-	if (state == ON) below.flush(1);
-}
-
-/* A forked child has no device. */
-void lp_cupti_reset(void) {
-	if (state == ON) state = OFF;
+	if (is_on()) cupti.flush(1);
 }

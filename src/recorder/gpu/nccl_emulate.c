@@ -1,15 +1,16 @@
-/* nccl_emulate.c: one process that believes to be one rank of many, as far as NCCL is concerned.
+/* nccl_emulate.c: one process that runs as one rank of many, as far as NCCL is concerned.
  *
- * Communicators are places in a table. Which ranks are in a part of the world depends on what the
- * others would say, and they cannot be asked: a process that uses a device cannot be copied. So it
- * is inferred from what layouts are made of, blocks of neighbours and ranks that stand equally far
- * apart:
+ * Communicators are places in a table. Which ranks are in a part of the world depends on the
+ * colours of the others, and copies of a process that uses a device cannot be run to find them. So
+ * it is inferred from what layouts are made of: blocks of neighbours, and rows of ranks at equal
+ * distance.
  *
- *     a communicator by size and rank   the block, else the row, in which this rank has that place
- *     a split by colour                 rank / size = colour: a block; rank % distance = colour: a
- * row. Of several that fit, the one that with the parts made before divides the parent wholly
+ *     by size and rank       the block, else the row, in which this rank has that place
+ *     colour of a split      rank / size = colour: a block; rank % distance = colour: a row. Of
+ *                            several that fit, the one that divides the parent wholly, together
+ *                            with the parts made before
  *
- * Where that leaves a choice (rank 0 fits everywhere) LOCKSTEP_RECORD_SPLITS says it, one item a
+ * Where that leaves a choice (rank 0 fits everywhere) LOCKSTEP_RECORD_SPLITS makes it, one item per
  * split in the order in which the program makes them: "2,/2" is blocks of 2, then every second
  * rank. What was taken is in the recording. */
 #include "recorder/gpu/gpu.h"
@@ -23,33 +24,33 @@
 enum {
 	MOST = 1024,
 	SOFTWARE = 70,
-	AS_THEY_ARE = 1 << 10
+	MOST_LISTED = 1 << 10, /* ranks of a longer list are joined to first:last:stride */
+	LIST_MARGIN = 32
 };
 
-static lp_nccl_posed posed[MOST];
+static lp_nccl_emulated table[MOST];
 static uint32_t count;
 static int splits; /* so far */
 
-lp_nccl_posed *lp_nccl_posed_find(const void *comm) {
-	uintptr_t at = (uintptr_t)comm, first = (uintptr_t)posed;
-	return at >= first && at < first + sizeof posed ? &posed[(at - first) / sizeof *posed] : NULL;
+lp_nccl_emulated *lp_nccl_find_emulated(const void *comm) {
+	uintptr_t at = (uintptr_t)comm, first = (uintptr_t)table;
+	return at >= first && at < first + sizeof table ? &table[(at - first) / sizeof *table] : NULL;
 }
 
-static void *add(lp_nccl_posed what) {
+static void *add_emulated_comm(lp_nccl_emulated what) {
 	uint32_t at = __atomic_fetch_add(&count, 1, __ATOMIC_RELAXED);
 	if (at >= MOST) return NULL;
 	what.product = 1;
-	posed[at] = what;
-	return &posed[at];
+	table[at] = what;
+	return &table[at];
 }
 
-static _Noreturn void give_up(const lp_nccl_posed *parent, int color) {
+static _Noreturn void give_up_on_split(const lp_nccl_emulated *parent, int color) {
 	char text[200];
-	int length =
-		snprintf(text, sizeof text,
-	             "lockstep: as rank %d of %d: which of %d ranks have colour %d in split %d cannot "
-	             "be known; --splits says it\n",
-	             lp_mode.rank, lp_mode.world, parent->ranks, color, splits);
+	int length = snprintf(text, sizeof text,
+	                      "lockstep: as rank %d of %d: which of %d ranks have colour %d in split "
+	                      "%d is not known; give it with --splits\n",
+	                      lp_mode.rank, lp_mode.world, parent->ranks, color, splits);
 	if (syscall(SYS_write, 2, text, (size_t)length) < 0) _exit(SOFTWARE);
 	_exit(SOFTWARE);
 }
@@ -57,25 +58,30 @@ static _Noreturn void give_up(const lp_nccl_posed *parent, int color) {
 /* ---- parts ---- */
 
 /* Blocks of `size` and rows at `distance` of `ranks` ranks, as parts of a parent. */
-static lp_nccl_posed block(const lp_nccl_posed *of, int size) {
+static lp_nccl_emulated block_of_ranks(const lp_nccl_emulated *of, int size) {
 	int first = of->rank / size * size;
-	return (lp_nccl_posed){size, of->rank - first, of->first + first * of->stride, of->stride, 1};
+	return (lp_nccl_emulated){size, of->rank - first, of->first + first * of->stride, of->stride,
+	                          1};
 }
-static lp_nccl_posed row(const lp_nccl_posed *of, int distance) {
-	return (lp_nccl_posed){of->ranks / distance, of->rank / distance,
-	                       of->first + of->rank % distance * of->stride, of->stride * distance, 1};
+static lp_nccl_emulated row_of_ranks(const lp_nccl_emulated *of, int distance) {
+	return (lp_nccl_emulated){of->ranks / distance, of->rank / distance,
+	                          of->first + of->rank % distance * of->stride, of->stride * distance,
+	                          1};
 }
 
-void *lp_nccl_pose(int ranks, int rank) {
-	lp_nccl_posed world = {lp_mode.world, lp_mode.rank, 0, 1, 1}, unknown = {ranks, rank, 0, 0, 1};
+void *lp_nccl_emulate_comm(int ranks, int rank) {
+	lp_nccl_emulated world = {lp_mode.world, lp_mode.rank, 0, 1, 1},
+					 unknown = {ranks, rank, 0, 0, 1};
 	if (ranks < 1 || rank < 0 || rank >= ranks) return NULL;
-	if (ranks > world.ranks || world.ranks % ranks) return add(unknown);
-	lp_nccl_posed near = block(&world, ranks), far = row(&world, world.ranks / ranks);
-	return add(near.rank == rank ? near : far.rank == rank ? far : unknown);
+	if (ranks > world.ranks || world.ranks % ranks) return add_emulated_comm(unknown);
+	lp_nccl_emulated near = block_of_ranks(&world, ranks),
+					 far = row_of_ranks(&world, world.ranks / ranks);
+	if (near.rank == rank) return add_emulated_comm(near);
+	return add_emulated_comm(far.rank == rank ? far : unknown);
 }
 
 /* Item `at` of LOCKSTEP_RECORD_SPLITS; 0 none, negative: a distance. */
-static int said(int at) {
+static int split_setting_at(int at) {
 	const char *list = getenv("LOCKSTEP_RECORD_SPLITS");
 	for (; list && at > 1; at--) {
 		list = strchr(list, ',');
@@ -83,11 +89,12 @@ static int said(int at) {
 	}
 	bool far = list && *list == '/';
 	long value = list ? strtol(list + far, NULL, 10) : 0;
-	return value < 1 || value > lp_mode.world ? 0 : (int)(far ? -value : value);
+	if (value < 1 || value > lp_mode.world) return 0;
+	return (int)(far ? -value : value);
 }
 
 /* The only part that fits, or the only one of those that divide the parent wholly. */
-static bool infer(const lp_nccl_posed *parent, int color, lp_nccl_posed *out) {
+static bool infer_part(const lp_nccl_emulated *parent, int color, lp_nccl_emulated *out) {
 	int fits = 0, whole = 0;
 	for (int size = 1; size <= parent->ranks; size++) {
 		bool divides = parent->product > 1 && (int64_t)parent->product * size == parent->ranks;
@@ -96,57 +103,56 @@ static bool infer(const lp_nccl_posed *parent, int color, lp_nccl_posed *out) {
 			int distance = parent->ranks / size;
 			if ((far ? parent->rank % distance : parent->rank / size) != color) continue;
 			if (divides ? whole == 0 : whole + fits == 0)
-				*out = far ? row(parent, distance) : block(parent, size);
-			fits++, whole += divides;
+				*out = far ? row_of_ranks(parent, distance) : block_of_ranks(parent, size);
+			fits++;
+			whole += divides;
 		}
 	}
 	return whole ? whole == 1 : fits == 1;
 }
 
-void *lp_nccl_pose_part(lp_nccl_posed *parent, int color, int key) {
-	lp_nccl_posed part;
-	int size = said(++splits);
+void *lp_nccl_emulate_part(lp_nccl_emulated *parent, int color, int key) {
+	lp_nccl_emulated part;
+	int size = split_setting_at(++splits);
 	(void)key; /* orders the ranks: by their own order, in what is looked for here */
-	if (size && parent->ranks % size) give_up(parent, color);
-	if (size) part = size < 0 ? row(parent, -size) : block(parent, size);
-	else if (!infer(parent, color, &part)) give_up(parent, color);
+	if (size && parent->ranks % size) give_up_on_split(parent, color);
+	if (size) part = size < 0 ? row_of_ranks(parent, -size) : block_of_ranks(parent, size);
+	else if (!infer_part(parent, color, &part)) give_up_on_split(parent, color);
 	if (parent->product <= parent->ranks / part.ranks) parent->product *= part.ranks;
-	return add(part);
+	return add_emulated_comm(part);
 }
 
-void *lp_nccl_pose_rest(const lp_nccl_posed *parent, const int *without, int left_out) {
+void *lp_nccl_emulate_rest(const lp_nccl_emulated *parent, const int *without, int left_out) {
 	int before = 0;
 	for (int i = 0; i < left_out; i++) before += without[i] < parent->rank;
-	return add((lp_nccl_posed){parent->ranks - left_out, parent->rank - before, 0, 0, 1});
+	return add_emulated_comm(
+		(lp_nccl_emulated){parent->ranks - left_out, parent->rank - before, 0, 0, 1});
 }
 
-/* Long lists become first:last:stride. */
-void lp_nccl_posed_list(const lp_nccl_posed *p, char *out, size_t room) {
-	if (p->ranks > AS_THEY_ARE) {
-		snprintf(out, room, "[%d:%d:%d]", p->first, p->first + (p->ranks - 1) * p->stride,
-		         p->stride);
+/* The ranks of a communicator. */
+void lp_nccl_list_emulated(const lp_nccl_emulated *comm, char *out, size_t room) {
+	if (comm->ranks > MOST_LISTED) {
+		snprintf(out, room, "[%d:%d:%d]", comm->first,
+		         comm->first + (comm->ranks - 1) * comm->stride, comm->stride);
 		return;
 	}
-	size_t length = (size_t)snprintf(out, room, "[");
-	for (int i = 0; i < p->ranks && length + 32 < room; i++)
-		length += (size_t)snprintf(out + length, room - length, i ? ", %d" : "%d",
-		                           p->first + i * p->stride);
-	snprintf(out + length, room - length, length + 32 < room ? "]" : ", ...]");
+	lp_rank_list list = lp_rank_list_begin(out, room, LIST_MARGIN);
+	for (int i = 0; i < comm->ranks; i++) lp_rank_list_add(&list, comm->first + i * comm->stride);
+	lp_rank_list_end(&list);
 }
 
 /* ---- what programs ask of communicators ---- */
 
-#define BOTH(kind, name, ...) kind(nccl##name, __VA_ARGS__) kind(pnccl##name, __VA_ARGS__)
-#define ASKS(name, parameters, arguments, answer)      \
-	int name parameters;                               \
-	LP_EXPORT int name parameters {                    \
-		LP_NCCL_REAL(name)                             \
-		lp_nccl_posed *p = lp_nccl_posed_find(comm);   \
-		if (p) {                                       \
-			answer;                                    \
-			return 0;                                  \
-		}                                              \
-		return real ? real arguments : LP_NCCL_ABSENT; \
+#define ASKS(name, parameters, arguments, answer)          \
+	int name parameters;                                   \
+	LP_EXPORT int name parameters {                        \
+		LP_NCCL_REAL(name)                                 \
+		lp_nccl_emulated *p = lp_nccl_find_emulated(comm); \
+		if (p) {                                           \
+			answer;                                        \
+			return 0;                                      \
+		}                                                  \
+		return real ? real arguments : LP_NCCL_ABSENT;     \
 	}
 BOTH(ASKS, CommCount, (const void *comm, int *out), (comm, out), *out = p->ranks)
 BOTH(ASKS, CommUserRank, (const void *comm, int *out), (comm, out), *out = p->rank)
@@ -165,15 +171,15 @@ BOTH(ASKS, RedOpCreatePreMulSum, (int *op, void *scalar, int type, int where, vo
 BOTH(ASKS, RedOpDestroy, (int op, void *comm), (op, comm), (void)p)
 
 /* The real one would look for a network. */
-#define GIVES_ID(name, ...)                                                \
-	int name(lp_nccl_id *out);                                             \
-	LP_EXPORT int name(lp_nccl_id *out) {                                  \
-		static uint32_t given;                                             \
-		LP_NCCL_REAL(name)                                                 \
-		if (!lp_nccl_poses()) return real ? real(out) : LP_NCCL_ABSENT;    \
-		memset(out, 0, sizeof *out);                                       \
-		uint32_t number = __atomic_add_fetch(&given, 1, __ATOMIC_RELAXED); \
-		memcpy(out->bytes, &number, sizeof number);                        \
-		return 0;                                                          \
+#define GIVES_ID(name, ...)                                                    \
+	int name(lp_nccl_id *out);                                                 \
+	LP_EXPORT int name(lp_nccl_id *out) {                                      \
+		static uint32_t given;                                                 \
+		LP_NCCL_REAL(name)                                                     \
+		if (!lp_nccl_is_emulating()) return real ? real(out) : LP_NCCL_ABSENT; \
+		memset(out, 0, sizeof *out);                                           \
+		uint32_t number = __atomic_add_fetch(&given, 1, __ATOMIC_RELAXED);     \
+		memcpy(out->bytes, &number, sizeof number);                            \
+		return 0;                                                              \
 	}
 BOTH(GIVES_ID, GetUniqueId, 0)

@@ -1,4 +1,4 @@
-/* nccl_mode.c: what stands between a program and NCCL: null, as-rank, delay.
+/* nccl_mode.c: what replaces calls of NCCL: null, as-rank, delay.
  *
  * What a collective would leave in this rank's buffers without the others is done on the stream:
  * its own contribution, its own shard; in as-rank what others would send is filled in. So the order
@@ -16,20 +16,20 @@ enum {
 static struct {
 	int (*copy)(void *, const void *, size_t, int, void *), (*set)(void *, int, size_t, void *);
 	int (*host)(void *, void (*)(void *), void *);
-} below;
+} runtime;
 
-static void find_below(void) {
-	if (below.copy) return;
-	below.set = (int (*)(void *, int, size_t, void *))(uintptr_t)lp_gpu_symbol("cudaMemsetAsync");
-	below.host =
+static void find_copy_functions(void) {
+	if (runtime.copy) return;
+	runtime.set = (int (*)(void *, int, size_t, void *))(uintptr_t)lp_gpu_symbol("cudaMemsetAsync");
+	runtime.host =
 		(int (*)(void *, void (*)(void *), void *))(uintptr_t)lp_gpu_symbol("cudaLaunchHostFunc");
-	below.copy = (int (*)(void *, const void *, size_t, int, void *))(uintptr_t)lp_gpu_symbol(
+	runtime.copy = (int (*)(void *, const void *, size_t, int, void *))(uintptr_t)lp_gpu_symbol(
 		"cudaMemcpyAsync");
 }
 
 /* ---- delay ---- */
 
-static void sleep_so_long(void *unused) {
+static void sleep_for_delay(void *unused) {
 	(void)unused;
 	struct timespec t = {(time_t)(lp_state.delay_ns / 1000000000),
 	                     (long)(lp_state.delay_ns % 1000000000)};
@@ -38,62 +38,64 @@ static void sleep_so_long(void *unused) {
 
 void lp_nccl_hold(void *stream) {
 	if (LP_HOT(lp_state.delay_ns == 0)) return;
-	find_below();
-	if (!below.host || below.host(stream, sleep_so_long, NULL) != 0) sleep_so_long(NULL);
+	find_copy_functions();
+	if (!runtime.host || runtime.host(stream, sleep_for_delay, NULL) != 0) sleep_for_delay(NULL);
 }
 
 /* ---- own contribution ---- */
 
-static void copy(const lp_nccl_call *call, void *to, const void *from, size_t size) {
-	if (size && to && from && to != from && below.copy)
-		below.copy(to, from, size, ANY_DIRECTION, call->stream);
+static void copy_on_stream(const lp_nccl_call *call, void *to, const void *from, size_t size) {
+	if (size && to && from && to != from && runtime.copy)
+		runtime.copy(to, from, size, ANY_DIRECTION, call->stream);
 }
 
 /* What others would have sent. */
-static void fill(const lp_nccl_call *call, void *to, size_t size) {
+static void fill_on_stream(const lp_nccl_call *call, void *to, size_t size) {
 	bool zeros = strcmp(lp_mode.fill, "random") != 0;
-	if (size && to && lp_nccl_poses() && below.set)
-		below.set(to, zeros ? 0 : SMALL_NUMBERS, size, call->stream);
+	if (size && to && lp_nccl_is_emulating() && runtime.set)
+		runtime.set(to, zeros ? 0 : SMALL_NUMBERS, size, call->stream);
 }
 
-static void *place(const void *buffer, size_t size, int rank) {
+static void *shard_at(const void *buffer, size_t size, int rank) {
 	return buffer && rank >= 0 ? (char *)(uintptr_t)buffer + size * (size_t)rank : NULL;
 }
 
 /* All ranks' shards, of which one is known. */
-static void assemble(const lp_nccl_call *call, const void *own, size_t size) {
+static void assemble_shards(const lp_nccl_call *call, const void *own, size_t size) {
 	int rank = call->group->rank;
-	bool in_place = place(call->to, size, rank) == own;
+	bool in_place = shard_at(call->to, size, rank) == own;
 	for (int r = 0; r < call->group->ranks && !in_place; r++)
-		if (r != rank) fill(call, place(call->to, size, r), size);
-	copy(call, place(call->to, size, rank), own, size);
+		if (r != rank) fill_on_stream(call, shard_at(call->to, size, r), size);
+	copy_on_stream(call, shard_at(call->to, size, rank), own, size);
 }
 
-static void do_own(const lp_nccl_call *call) {
+static void apply_own_contribution(const lp_nccl_call *call) {
 	size_t size = call->count * (size_t)call->element;
 	int rank = call->group->rank;
 	bool root = rank == call->peer;
 	switch (call->what) {
-	case LK_WHAT_ALLREDUCE: copy(call, call->to, call->from, size); break;
+	case LK_WHAT_ALLREDUCE: copy_on_stream(call, call->to, call->from, size); break;
 	case LK_WHAT_REDUCE:
-		if (root) copy(call, call->to, call->from, size);
+		if (root) copy_on_stream(call, call->to, call->from, size);
 		break;
 	case LK_WHAT_BROADCAST: /* ncclBcast has one buffer; what is there is as good as what others
 	                           have there, weights say */
-		if (root) copy(call, call->to, call->from, size);
-		else if (call->from && call->from != call->to) fill(call, call->to, size);
+		if (root) copy_on_stream(call, call->to, call->from, size);
+		else if (call->from && call->from != call->to) fill_on_stream(call, call->to, size);
 		break;
-	case LK_WHAT_ALLGATHER: assemble(call, call->from, size); break;
+	case LK_WHAT_ALLGATHER: assemble_shards(call, call->from, size); break;
 	case LK_WHAT_GATHER:
-		if (root) assemble(call, call->from, size);
+		if (root) assemble_shards(call, call->from, size);
 		break;
-	case LK_WHAT_REDUCESCATTER: copy(call, call->to, place(call->from, size, rank), size); break;
-	case LK_WHAT_ALLTOALL: assemble(call, place(call->from, size, rank), size); break;
+	case LK_WHAT_REDUCESCATTER:
+		copy_on_stream(call, call->to, shard_at(call->from, size, rank), size);
+		break;
+	case LK_WHAT_ALLTOALL: assemble_shards(call, shard_at(call->from, size, rank), size); break;
 	case LK_WHAT_SCATTER:
-		if (root) copy(call, call->to, place(call->from, size, rank), size);
-		else fill(call, call->to, size);
+		if (root) copy_on_stream(call, call->to, shard_at(call->from, size, rank), size);
+		else fill_on_stream(call, call->to, size);
 		break;
-	case LK_WHAT_RECV: fill(call, call->to, size); break;
+	case LK_WHAT_RECV: fill_on_stream(call, call->to, size); break;
 	default: break;
 	}
 }
@@ -103,7 +105,7 @@ static void do_own(const lp_nccl_call *call) {
 /* How often this call came before on its communicator; what finds no place has come never, for
  * ever. All members fill their tables alike: NCCL demands that calls and sizes are the same on all.
  */
-static uint64_t counted(lp_nccl_call *call) {
+static uint64_t count_earlier_calls(lp_nccl_call *call) {
 	enum {
 		PLACES = sizeof call->group->calls / sizeof *call->group->calls
 	};
@@ -115,19 +117,20 @@ static uint64_t counted(lp_nccl_call *call) {
 	return 0;
 }
 
-static bool leaves_out(lp_nccl_call *call) {
+static bool leaves_out_collective(lp_nccl_call *call) {
 	if (lp_mode.kind != LP_MODE_NULL || !call->group || call->group->rank < 0) return false;
-	if (!lp_null_skips((lk_comm_what)call->what, call->bytes, counted(call))) return false;
+	if (!lp_null_skips((lk_comm_what)call->what, call->bytes, count_earlier_calls(call)))
+		return false;
 	__atomic_fetch_add(&lp_state.recorder.head->left_out, 1, __ATOMIC_RELAXED);
 	return true;
 }
 
-bool lp_nccl_stands_in(lp_nccl_call *call) {
+bool lp_nccl_replaces(lp_nccl_call *call) {
 	if (LP_HOT(lp_mode.kind == LP_MODE_RECORD)) return false;
-	bool poses = lp_nccl_posed_find(call->comm) != NULL;
-	if (!poses && !leaves_out(call)) return false;
-	find_below();
-	if (call->group) do_own(call);
+	bool emulated = lp_nccl_find_emulated(call->comm) != NULL;
+	if (!emulated && !leaves_out_collective(call)) return false;
+	find_copy_functions();
+	if (call->group) apply_own_contribution(call);
 	call->result = 0;
 	return true;
 }

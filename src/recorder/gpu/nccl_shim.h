@@ -1,4 +1,4 @@
-/* nccl_shim.h: the jumps of the library that stands in for libnccl.so.2. */
+/* nccl_shim.h: the jumps of lockstep's libnccl.so.2. */
 #ifndef LK_PROBE_NCCL_SHIM_H
 #define LK_PROBE_NCCL_SHIM_H
 

@@ -1,13 +1,13 @@
 /* profiler.c: a plugin of NCCL's profiler interface: what the library does with a collective after
- * it was called, and the only sight of it where NCCL is inside a program.
+ * it was called, and the only view of it where NCCL is linked into a program.
  *
  *     collective, message   COMM: what it is, its number on the communicator
  *     channels of kernels   DEVICE_WORK: when it was on the device, by the device's clock
  *     network operations    PROXY: how long they waited for the device, the wire, the other side
  *
- * An event that NCCL gets is a number, not an address: a place of a ring and how often that was
- * used. NCCL tells of parts after it has ended the whole; what comes so late that the place is
- * another's is left out. Nothing but success is answered once a communicator has begun. */
+ * The event that NCCL gets is a number, not an address: a place of a ring and how often that was
+ * used. NCCL reports parts after it has ended the whole; what comes so late that the place has
+ * another event is dropped. Once a communicator has begun, the answer is always success. */
 #include "recorder/gpu/gpu.h"
 #include "recorder/gpu/profiler_abi.h"
 
@@ -25,7 +25,7 @@ enum {
 
 /* A communicator. */
 struct context {
-	uint32_t taken, group; /* number of the group; 0 not told yet */
+	uint32_t taken, group; /* number of the group; 0 not recorded yet */
 	uint64_t hash;
 	int ranks, rank;
 	int version;
@@ -55,10 +55,20 @@ static uint64_t used;
  * device come late, never early. */
 static int64_t offset, offset_at;
 static bool has_offset;
+static lp_age age;
+
+static void renew_tables(void) {
+	if (!lp_is_stale(&age)) return;
+	memset(events, 0, sizeof events);
+	has_offset = false;
+	for (int i = 0; i < CONTEXTS; i++) contexts[i].group = 0;
+	lp_renewed(&age);
+}
 
 /* ---- events as numbers ---- */
 
-static struct event *take(void **out) {
+static struct event *take_profiler_event(void **out) {
+	renew_tables();
 	uint64_t number = __atomic_add_fetch(&used, 1, __ATOMIC_RELAXED);
 	struct event *event = &events[number % EVENTS];
 	memset(event, 0, sizeof *event);
@@ -67,7 +77,8 @@ static struct event *take(void **out) {
 	return event;
 }
 
-static struct event *find(const void *handle) {
+static struct event *find_profiler_event(const void *handle) {
+	renew_tables();
 	uint64_t number = (uint64_t)(uintptr_t)handle;
 	struct event *event = &events[number & 0xffff & (EVENTS - 1)];
 	return number && event->uses == (uint32_t)(number >> 16) ? event : NULL;
@@ -75,26 +86,31 @@ static struct event *find(const void *handle) {
 
 /* ---- communicators ---- */
 
-static void name_context(struct context *context, uint64_t hash, int ranks, int rank) {
+static void describe_context(struct context *context, uint64_t hash, int ranks, int rank) {
 	static uint32_t groups = FIRST;
-	context->hash = hash, context->ranks = ranks, context->rank = rank;
+	context->hash = hash;
+	context->ranks = ranks;
+	context->rank = rank;
 	context->group = __atomic_add_fetch(&groups, 1, __ATOMIC_RELAXED);
-	lp_nccl_tell_group(context->group, hash, ranks, rank);
+	lp_nccl_name_group(context->group, hash, ranks, rank);
 }
 
-static int begin(void **out, int *mask, int version, uint64_t hash, int ranks, int rank) {
+static int begin_context(void **out, int *mask, int version, uint64_t hash, int ranks, int rank) {
 	bool was = lp_thread.busy;
-	*out = NULL, *mask = 0;
+	*out = NULL;
+	*mask = 0;
 	lp_thread.busy = false;
 	if (lp_arm() && lp_enter()) {
+		renew_tables();
 		for (uint32_t i = 0, free = 0; i < CONTEXTS && !*out; i++, free = 0)
 			if (__atomic_compare_exchange_n(&contexts[i].taken, &free, 1, false, __ATOMIC_ACQ_REL,
 			                                __ATOMIC_RELAXED))
 				*out = &contexts[i];
 		if (*out) {
 			struct context *context = *out;
-			context->version = version, context->group = 0;
-			if (version >= 4) name_context(context, hash, ranks, rank);
+			context->version = version;
+			context->group = 0;
+			if (version >= 4) describe_context(context, hash, ranks, rank);
 			*mask = LP_NP_COLL | LP_NP_P2P | LP_NP_PROXY_OP | LP_NP_PROXY_STEP | LP_NP_KERNEL_CH;
 			if (version >= 5) *mask |= LP_NP_COLL_API | LP_NP_P2P_API;
 		}
@@ -104,14 +120,14 @@ static int begin(void **out, int *mask, int version, uint64_t hash, int ranks, i
 	return 0;
 }
 
-static int end(void *handle) {
+static int end_context(void *handle) {
 	if (handle) __atomic_store_n(&((struct context *)handle)->taken, 0, __ATOMIC_RELEASE);
 	return 0;
 }
 
 /* ---- collectives and messages ---- */
 
-static int element_bytes(const char *type) {
+static int type_name_bytes(const char *type) {
 	static const struct {
 		const char *name;
 		int bytes;
@@ -144,32 +160,34 @@ static struct function {
 	{"", "ncclOther", LK_WHAT_OTHER, false, 0, 0},
 };
 
-static struct function *function_of(const char *name) {
+static struct function *find_nccl_function(const char *name) {
 	struct function *function = functions;
 	while (*function->name && (!name || strcmp(function->name, name) != 0)) function++;
 	return function;
 }
 
 /* The stream of a communicator where it is not said: frameworks use one for each. */
-static uint32_t stream_of(const struct event *event) {
-	const struct event *api = find(event->parent);
+static uint32_t stream_number_of(const struct event *event) {
+	const struct event *api = find_profiler_event(event->parent);
 	lp_stream *stream = lp_gpu_stream(api && api->stream ? api->stream : event->of);
 	return stream ? stream->number : 0;
 }
 
-static void describe(struct event *event, const char *func, const char *type, size_t count,
-                     int peer, int64_t sequence) {
-	struct function *function = function_of(func);
-	int element = element_bytes(type);
+static void describe_collective(struct event *event, const char *func, const char *type,
+                                size_t count, int peer, int64_t sequence) {
+	struct function *function = find_nccl_function(func);
+	int element = type_name_bytes(type);
 	int64_t bytes = 0, times = function->all && event->of->ranks > 0 ? event->of->ranks : 1;
 	if (count > INT64_MAX || __builtin_mul_overflow((int64_t)count, element * times, &bytes))
 		bytes = 0;
 	event->serial = lp_gpu_serial();
 	event->record = (lk_record_entry){.object = event->of->group, .bytes = bytes};
 	event->record.comm.request = event->serial;
-	event->record.comm.peer = peer, event->record.comm.from = sequence;
-	event->record.comm.tag = (int32_t)stream_of(event);
-	event->record.comm.part = LK_PART_ENQUEUE, event->record.comm.what = (uint8_t)function->what;
+	event->record.comm.peer = peer;
+	event->record.comm.from = sequence;
+	event->record.comm.tag = (int32_t)stream_number_of(event);
+	event->record.comm.part = LK_PART_ENQUEUE;
+	event->record.comm.what = (uint8_t)function->what;
 	event->record.comm.element_bytes = (uint16_t)element;
 	event->record.comm.call = lp_name(&function->number, &function->epoch, function->call);
 }
@@ -177,15 +195,18 @@ static void describe(struct event *event, const char *func, const char *type, si
 /* ---- channels on the device ---- */
 
 /* `timer` 0: the interface does not say it; the host's clock is all there is. */
-static int64_t note_time(uint64_t timer, int64_t now) {
+static int64_t note_device_time(uint64_t timer, int64_t now) {
 	if (!timer) return now;
 	int64_t difference = now - (int64_t)timer;
-	if (!has_offset || difference < offset || now - offset_at > RENEW_NS)
-		offset = difference, offset_at = now, has_offset = true;
+	if (!has_offset || difference < offset || now - offset_at > RENEW_NS) {
+		offset = difference;
+		offset_at = now;
+		has_offset = true;
+	}
 	return (int64_t)timer;
 }
 
-static void publish(lk_record_entry filled, lk_record_kind kind) {
+static void publish_copy(lk_record_entry filled, lk_record_kind kind) {
 	lk_record_entry *record = lp_next();
 	if (!record) return;
 	filled.thread = record->thread;
@@ -194,18 +215,18 @@ static void publish(lk_record_entry filled, lk_record_kind kind) {
 	lp_publish(record, kind);
 }
 
-static void channel_begins(const struct event *event, int64_t now) {
-	struct event *whole = find(event->parent);
-	int64_t at = note_time(event->timer, now);
+static void begin_channel(const struct event *event, int64_t now) {
+	struct event *whole = find_profiler_event(event->parent);
+	int64_t at = note_device_time(event->timer, now);
 	if (!whole) return;
 	if (whole->running++ == 0 || at < whole->first) whole->first = at;
 }
 
-/* When no channel runs any more the work is told; should others come late, there are two pieces of
- * it. */
-static void channel_ends(const struct event *event, uint64_t timer, int64_t now) {
-	struct event *whole = find(event->parent);
-	int64_t at = note_time(timer, now), shift = timer ? offset : 0;
+/* When no channel runs any more the work is recorded; should others come late, there are two pieces
+ * of it. */
+static void end_channel(const struct event *event, uint64_t timer, int64_t now) {
+	struct event *whole = find_profiler_event(event->parent);
+	int64_t at = note_device_time(timer, now), shift = timer ? offset : 0;
 	if (!whole || whole->running == 0) return;
 	if (at > whole->last) whole->last = at;
 	if (--whole->running > 0) return;
@@ -214,17 +235,20 @@ static void channel_ends(const struct event *event, uint64_t timer, int64_t now)
 	                     .bytes = whole->record.bytes};
 	if (r.start_ns < 0) r.start_ns = 0;
 	if (r.end_ns < r.start_ns) r.end_ns = r.start_ns;
-	r.device.serial = whole->serial, r.device.stream = (uint32_t)whole->record.comm.tag;
-	r.device.count = 1, r.device.what = LK_DEVICE_COMM, r.device.direction = 4;
-	publish(r, LK_RECORD_DEVICE_WORK);
+	r.device.serial = whole->serial;
+	r.device.stream = (uint32_t)whole->record.comm.tag;
+	r.device.count = 1;
+	r.device.what = LK_DEVICE_COMM;
+	r.device.direction = 4;
+	publish_copy(r, LK_RECORD_DEVICE_WORK);
 	whole->last = 0;
 }
 
 /* ---- network ---- */
 
 /* The time since the last state counts as that state's. */
-static void spend(struct event *step, int64_t now) {
-	struct event *op = find(step->parent);
+static void spend_proxy_time(struct event *step, int64_t now) {
+	struct event *op = find_profiler_event(step->parent);
 	int64_t spent = now - step->since;
 	step->since = now;
 	if (!op || op->type != LP_NP_PROXY_OP) return;
@@ -240,159 +264,166 @@ static void spend(struct event *step, int64_t now) {
 }
 
 /* Of an operation that is done for another process (PXN) the parent is an address there. */
-static void begin_network(struct event *event, const lp_np_proxy_op *op) {
-	struct event *whole = op->pid == getpid() ? find(event->parent) : NULL;
+static void begin_network_operation(struct event *event, const lp_np_proxy_op *op) {
+	struct event *whole = op->pid == getpid() ? find_profiler_event(event->parent) : NULL;
 	event->record = (lk_record_entry){.object = whole ? (uint32_t)whole->serial : 0};
-	event->record.proxy.peer = op->peer, event->record.proxy.channel = op->channel,
+	event->record.proxy.peer = op->peer;
+	event->record.proxy.channel = op->channel;
 	event->record.proxy.sends = op->sends != 0;
-	event->record.proxy.steps = (uint16_t)(op->steps < 0            ? 0
-	                                       : op->steps > UINT16_MAX ? UINT16_MAX
-	                                                                : op->steps);
+	int steps = op->steps < UINT16_MAX ? op->steps : UINT16_MAX;
+	event->record.proxy.steps = (uint16_t)(steps < 0 ? 0 : steps);
 }
 
 /* ---- events, of every version ---- */
 
-static struct event *start(void *handle, void **out, uint64_t type, void *parent) {
+static struct event *start_event(void *handle, void **out, uint64_t type, void *parent) {
 	const uint64_t known = LP_NP_COLL | LP_NP_P2P | LP_NP_PROXY_OP | LP_NP_PROXY_STEP |
 	                       LP_NP_KERNEL_CH | LP_NP_COLL_API | LP_NP_P2P_API;
 	*out = NULL;
 	if (!handle || !(type & known) || !lp_enter()) return NULL;
-	struct event *event = take(out);
-	event->type = (uint32_t)type, event->of = handle, event->parent = parent;
+	struct event *event = take_profiler_event(out);
+	event->type = (uint32_t)type;
+	event->of = handle;
+	event->parent = parent;
 	event->start = event->since = lp_now();
 	return event;
 }
 
-static int stop(void *handle) {
-	struct event *event = find(handle);
+static int stop_event(void *handle) {
+	struct event *event = find_profiler_event(handle);
 	if (!event || !lp_enter()) return 0;
 	int64_t now = lp_now();
-	event->record.start_ns = event->start, event->record.end_ns = now;
+	event->record.start_ns = event->start;
+	event->record.end_ns = now;
 	if (event->type == LP_NP_COLL || event->type == LP_NP_P2P)
-		publish(event->record, LK_RECORD_COMM);
-	else if (event->type == LP_NP_PROXY_OP) publish(event->record, LK_RECORD_PROXY);
-	else if (event->type == LP_NP_PROXY_STEP) spend(event, now);
+		publish_copy(event->record, LK_RECORD_COMM);
+	else if (event->type == LP_NP_PROXY_OP) publish_copy(event->record, LK_RECORD_PROXY);
+	else if (event->type == LP_NP_PROXY_STEP) spend_proxy_time(event, now);
 	else if (event->type == LP_NP_KERNEL_CH && event->state != LP_NP_KERNEL_CH_STOP)
-		channel_ends(event, 0, now);
+		end_channel(event, 0, now);
 	lp_leave();
 	return 0;
 }
 
 /* `bytes`: moved; `timer`: of the device. */
-static int state(void *handle, int to, size_t bytes, uint64_t timer) {
-	struct event *event = find(handle);
+static int change_event_state(void *handle, int to, size_t bytes, uint64_t timer) {
+	struct event *event = find_profiler_event(handle);
 	if (!event || !lp_enter()) return 0;
 	int64_t now = lp_now();
 	if (event->type == LP_NP_PROXY_STEP) {
-		struct event *op = find(event->parent);
-		spend(event, now);
+		struct event *op = find_profiler_event(event->parent);
+		spend_proxy_time(event, now);
 		/* said with the state that follows the transfer's begin (sends) or its end (receives) */
 		if (op && (to == LP_NP_SEND_WAIT || to == LP_NP_RECV_FLUSH_WAIT) && bytes < INT64_MAX / 4)
 			op->record.bytes += (int64_t)bytes;
 	} else if (event->type == LP_NP_KERNEL_CH && to == LP_NP_KERNEL_CH_STOP)
-		channel_ends(event, timer, now);
+		end_channel(event, timer, now);
 	event->state = to;
 	lp_leave();
 	return 0;
 }
 
-/* ---- version 3: communicators are told with their collectives; no clock of the device ---- */
+/* ---- version 3: communicators come with their collectives; no clock of the device ---- */
 
-static int init_v3(void **out, int *mask) {
-	return begin(out, mask, 3, 0, -1, -1);
+static int init_context_v3(void **out, int *mask) {
+	return begin_context(out, mask, 3, 0, -1, -1);
 }
 
-static int start_v3(void *handle, void **out, lp_np_descr_v3 *descr_v3) {
-	struct event *event = start(handle, out, descr_v3->type, descr_v3->parent);
+static int start_event_v3(void *handle, void **out, lp_np_descr_v3 *descr_v3) {
+	struct event *event = start_event(handle, out, descr_v3->type, descr_v3->parent);
 	if (!event) return 0;
 	bool coll = descr_v3->type == LP_NP_COLL;
 	if ((coll || descr_v3->type == LP_NP_P2P) && !event->of->group)
-		name_context(event->of, coll ? descr_v3->coll.hash : descr_v3->p2p.hash, 0, descr_v3->rank);
+		describe_context(event->of, coll ? descr_v3->coll.hash : descr_v3->p2p.hash, 0,
+		                 descr_v3->rank);
 	if (coll)
-		describe(event, descr_v3->coll.func, descr_v3->coll.type, descr_v3->coll.count,
-		         descr_v3->coll.root, (int64_t)descr_v3->coll.sequence);
+		describe_collective(event, descr_v3->coll.func, descr_v3->coll.type, descr_v3->coll.count,
+		                    descr_v3->coll.root, (int64_t)descr_v3->coll.sequence);
 	if (descr_v3->type == LP_NP_P2P)
-		describe(event, descr_v3->p2p.func, descr_v3->p2p.type, descr_v3->p2p.count,
-		         descr_v3->p2p.peer, -1);
-	if (descr_v3->type == LP_NP_PROXY_OP) begin_network(event, &descr_v3->proxy_op);
-	if (descr_v3->type == LP_NP_KERNEL_CH) channel_begins(event, event->start);
+		describe_collective(event, descr_v3->p2p.func, descr_v3->p2p.type, descr_v3->p2p.count,
+		                    descr_v3->p2p.peer, -1);
+	if (descr_v3->type == LP_NP_PROXY_OP) begin_network_operation(event, &descr_v3->proxy_op);
+	if (descr_v3->type == LP_NP_KERNEL_CH) begin_channel(event, event->start);
 	lp_leave();
 	return 0;
 }
 
-/* Bytes are told of whole operations. */
-static int state_v3(void *handle, int to, lp_np_state_v3 *with) {
-	struct event *event = find(handle);
+/* Bytes come with whole operations. */
+static int change_state_v3(void *handle, int to, lp_np_state_v3 *with) {
+	struct event *event = find_profiler_event(handle);
 	if (event && with && event->type == LP_NP_PROXY_OP &&
 	    (int64_t)with->proxy_op.bytes > event->record.bytes)
 		event->record.bytes = (int64_t)with->proxy_op.bytes;
-	return state(handle, to, 0, 0);
+	return change_event_state(handle, to, 0, 0);
 }
 
 /* ---- versions 4 to 6 ---- */
 
-static void start_common(struct event *event, uint64_t type, const lp_np_coll *coll,
-                         const lp_np_p2p *p2p, const lp_np_proxy_op *op,
-                         const lp_np_kernel_ch *channel) {
+static void start_event_common(struct event *event, uint64_t type, const lp_np_coll *coll,
+                               const lp_np_p2p *p2p, const lp_np_proxy_op *op,
+                               const lp_np_kernel_ch *channel) {
 	if (type == LP_NP_COLL)
-		describe(event, coll->func, coll->type, coll->count, coll->root, (int64_t)coll->sequence);
-	if (type == LP_NP_P2P) describe(event, p2p->func, p2p->type, p2p->count, p2p->peer, -1);
-	if (type == LP_NP_PROXY_OP) begin_network(event, op);
-	if (type == LP_NP_KERNEL_CH) event->timer = channel->timer, channel_begins(event, event->start);
+		describe_collective(event, coll->func, coll->type, coll->count, coll->root,
+		                    (int64_t)coll->sequence);
+	if (type == LP_NP_P2P)
+		describe_collective(event, p2p->func, p2p->type, p2p->count, p2p->peer, -1);
+	if (type == LP_NP_PROXY_OP) begin_network_operation(event, op);
+	if (type == LP_NP_KERNEL_CH) {
+		event->timer = channel->timer;
+		begin_channel(event, event->start);
+	}
 	lp_leave();
 }
 
-static int init_v4(void **out, int *mask, const char *comm, uint64_t hash, int nodes, int ranks,
-                   int rank, void *log) {
+static int init_context_v4(void **out, int *mask, const char *comm, uint64_t hash, int nodes,
+                           int ranks, int rank, void *log) {
 	(void)comm, (void)nodes, (void)log;
-	return begin(out, mask, 4, hash, ranks, rank);
+	return begin_context(out, mask, 4, hash, ranks, rank);
 }
 
-static int start_v4(void *handle, void **out, lp_np_descr_v4 *descr_v4) {
-	struct event *event = start(handle, out, descr_v4->type, descr_v4->parent);
+static int start_event_v4(void *handle, void **out, lp_np_descr_v4 *descr_v4) {
+	struct event *event = start_event(handle, out, descr_v4->type, descr_v4->parent);
 	if (event)
-		start_common(event, descr_v4->type, &descr_v4->coll, &descr_v4->p2p, &descr_v4->proxy_op,
-		             &descr_v4->kernel_ch);
+		start_event_common(event, descr_v4->type, &descr_v4->coll, &descr_v4->p2p,
+		                   &descr_v4->proxy_op, &descr_v4->kernel_ch);
 	return 0;
 }
 
-static int state_v4(void *handle, int to, lp_np_state_v4 *with) {
-	return state(handle, to, with ? with->proxy_step.bytes : 0, with ? with->kernel_ch.timer : 0);
+static int change_state_v4(void *handle, int to, lp_np_state_v4 *with) {
+	return change_event_state(handle, to, with ? with->proxy_step.bytes : 0,
+	                          with ? with->kernel_ch.timer : 0);
 }
 
-static int init_v5(void **out, uint64_t id, int *mask, const char *comm, int nodes, int ranks,
-                   int rank, void *log) {
+static int init_context_v5(void **out, uint64_t id, int *mask, const char *comm, int nodes,
+                           int ranks, int rank, void *log) {
 	(void)comm, (void)nodes, (void)log;
-	return begin(out, mask, 5, id, ranks, rank);
+	return begin_context(out, mask, 5, id, ranks, rank);
 }
 
-static int start_v5(void *handle, void **out, lp_np_descr_v5 *descr_v5) {
-	struct event *event = start(handle, out, descr_v5->type, descr_v5->parent);
+static int start_event_v5(void *handle, void **out, lp_np_descr_v5 *descr_v5) {
+	struct event *event = start_event(handle, out, descr_v5->type, descr_v5->parent);
 	if (!event) return 0;
 	if (descr_v5->type == LP_NP_COLL_API) event->stream = descr_v5->coll_api.stream;
 	if (descr_v5->type == LP_NP_P2P_API) event->stream = descr_v5->p2p_api.stream;
-	start_common(event, descr_v5->type, &descr_v5->coll, &descr_v5->p2p, &descr_v5->proxy_op,
-	             &descr_v5->kernel_ch);
+	start_event_common(event, descr_v5->type, &descr_v5->coll, &descr_v5->p2p, &descr_v5->proxy_op,
+	                   &descr_v5->kernel_ch);
 	return 0;
 }
 
 /* ---- tables ---- */
 
-static const lp_np_table_v3 own_v3 = {"lockstep", init_v3, start_v3, stop, state_v3, end};
-static const lp_np_table_v4 own_v4 = {"lockstep", init_v4, start_v4, stop, state_v4, end};
-static const lp_np_table_v5 own_v5 = {"lockstep", init_v5, start_v5, stop, state_v4, end};
+static const lp_np_table_v3 own_v3 = {"lockstep", init_context_v3, start_event_v3,
+                                      stop_event, change_state_v3, end_context};
+static const lp_np_table_v4 own_v4 = {"lockstep", init_context_v4, start_event_v4,
+                                      stop_event, change_state_v4, end_context};
+static const lp_np_table_v5 own_v5 = {"lockstep", init_context_v5, start_event_v5,
+                                      stop_event, change_state_v4, end_context};
 
-/* The probe's, for the plugin's library, which may come to a process that has the probe: there is
- * one recording. */
+/* The preload library's tables, for the plugin's library, which may be loaded into a process that
+ * has the preload library: there is one recording. */
 const void *lockstep_probe_profiler(int version);
 LP_EXPORT const void *lockstep_probe_profiler(int version) {
-	return version == 3   ? (const void *)&own_v3
-	       : version == 4 ? (const void *)&own_v4
-	                      : (const void *)&own_v5;
-}
-
-void lp_profiler_reset(void) {
-	memset(events, 0, sizeof events);
-	has_offset = false;
-	for (int i = 0; i < CONTEXTS; i++) contexts[i].group = 0;
+	if (version == 3) return &own_v3;
+	if (version == 4) return &own_v4;
+	return &own_v5;
 }

@@ -1,18 +1,17 @@
 /* delay.c: communication that takes a known time longer: the ground truth of tests.
  *
- *     blocking       the call waits `delay` before the library gets it
- *     non-blocking   complete no earlier than post + transfer + delay, where transfer is what the
- * library's own wait took. So a delay is hidden by as much as the program does between post and
- * wait.
+ *     blocking       the call waits for the delay, then calls the library
+ *     non-blocking   complete no earlier than post + transfer + delay; the transfer is the time
+ *                    that the library's own wait took
  *
- * Persistent requests are posted by their start. A test finds nothing done before post + delay. */
-#include "recorder/mpi/below.h"
+ * So a delay is hidden by as much as the program does between post and wait. Persistent requests
+ * are posted by their start. A test finds nothing done before post + delay. */
+#include "recorder/mpi/library.h"
 
 #include <sched.h>
 #include <string.h>
 #include <time.h>
 
-#define below lp_mpi_below
 /* Requests in flight that are known; one that finds no place among PROBES is not delayed. A sleep
  * may last LATE longer. */
 enum {
@@ -26,7 +25,7 @@ static struct posted {
 	int64_t ns;
 } posted[REQUESTS];
 
-static void sleep_until(int64_t until) {
+static void sleep_until_ns(int64_t until) {
 	int64_t left = until - LATE_NS - lp_now();
 	struct timespec pause = {left / 1000000000, left % 1000000000};
 	if (left > 0) nanosleep(&pause, NULL);
@@ -35,48 +34,48 @@ static void sleep_until(int64_t until) {
 
 void lp_delay_call(const lp_mpi_call *call) {
 	if (call->part == LK_PART_WHOLE && call->what != LK_WHAT_OTHER)
-		sleep_until(lp_now() + lp_state.delay_ns);
+		sleep_until_ns(lp_now() + lp_state.delay_ns);
 }
 
 /* ---- requests in flight ---- */
 
-static struct posted *place_of(uint64_t key, int i) {
+static struct posted *posted_place(uint64_t key, int i) {
 	return &posted[((key * UINT64_C(0x9e3779b97f4a7c15) >> 40) + (uint64_t)i) % REQUESTS];
 }
 
-static struct posted *find(uint64_t key) {
+static struct posted *find_posted(uint64_t key) {
 	for (int i = 0; key && i < PROBES; i++)
-		if (__atomic_load_n(&place_of(key, i)->key, __ATOMIC_ACQUIRE) == key)
-			return place_of(key, i);
+		if (__atomic_load_n(&posted_place(key, i)->key, __ATOMIC_ACQUIRE) == key)
+			return posted_place(key, i);
 	return NULL;
 }
 
 void lp_delay_posted(uint64_t key, int64_t ns) {
-	struct posted *p = find(key);
+	struct posted *p = find_posted(key);
 	for (int i = 0; !p && i < PROBES; i++) {
 		uint64_t free = 0;
-		if (__atomic_compare_exchange_n(&place_of(key, i)->key, &free, key, false, __ATOMIC_ACQ_REL,
-		                                __ATOMIC_RELAXED))
-			p = place_of(key, i);
+		if (__atomic_compare_exchange_n(&posted_place(key, i)->key, &free, key, false,
+		                                __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+			p = posted_place(key, i);
 	}
 	if (p) p->ns = ns;
 }
 
-static bool is_late(lp_handle request) {
-	const struct posted *p = find(LP_KEY(request));
+static bool is_request_late(lp_handle request) {
+	const struct posted *p = find_posted(LP_KEY(request));
 	return p && lp_now() < p->ns + lp_state.delay_ns;
 }
 
 void lp_delay_done(const uint64_t *keys, int count, int64_t transfer_ns) {
 	int64_t until = 0;
 	for (int i = 0; i < count; i++) {
-		struct posted *p = find(keys[i]);
+		struct posted *p = find_posted(keys[i]);
 		if (!p) continue;
 		if (p->ns + transfer_ns + lp_state.delay_ns > until)
 			until = p->ns + transfer_ns + lp_state.delay_ns;
 		__atomic_store_n(&p->key, 0, __ATOMIC_RELEASE);
 	}
-	sleep_until(until);
+	sleep_until_ns(until);
 }
 
 /* ---- tests, and waits for some of many ---- */
@@ -84,20 +83,20 @@ void lp_delay_done(const uint64_t *keys, int count, int64_t transfer_ns) {
 bool lp_delay_any_late(const lp_handle *all, int n) {
 	int done;
 	for (int i = 0; i < n; i++) {
-		if (!is_late(all[i])) continue;
-		below.request_get_status(all[i], &done,
-		                         LP_STATUS_IGNORE); /* the library goes on, as in a test */
+		if (!is_request_late(all[i])) continue;
+		lp_mpi_real.request_get_status(all[i], &done,
+		                               LP_STATUS_IGNORE); /* the library goes on, as in a test */
 		return true;
 	}
 	return false;
 }
 
 /* Those that may be done already, the others hidden; how many were hidden. */
-static int hide_late(const lp_handle *all, int n, lp_handle *shown) {
+static int hide_late_requests(const lp_handle *all, int n, lp_handle *shown) {
 	int hidden = 0;
 	for (int i = 0; i < n; i++) {
-		bool late = is_late(all[i]);
-		shown[i] = late ? below.request_null : all[i];
+		bool late = is_request_late(all[i]);
+		shown[i] = late ? lp_mpi_real.request_null : all[i];
 		hidden += late;
 	}
 	return hidden;
@@ -106,10 +105,13 @@ static int hide_late(const lp_handle *all, int n, lp_handle *shown) {
 int lp_delay_any(int n, lp_handle *all, int *which, int *flag, void *status, bool wait) {
 	lp_handle shown[LP_MOST_REQUESTS];
 	for (;; sched_yield()) {
-		int hidden = hide_late(all, n, shown);
-		int result = below.testany(n, shown, which, flag, status);
+		int hidden = hide_late_requests(all, n, shown);
+		int result = lp_mpi_real.testany(n, shown, which, flag, status);
 		if (result != 0) return result;
-		if (*flag && *which >= 0 && *which < n) return all[*which] = shown[*which], 0;
+		if (*flag && *which >= 0 && *which < n) {
+			all[*which] = shown[*which];
+			return 0;
+		}
 		if (*flag && !hidden) return 0; /* none is active */
 		*flag = 0;
 		if (!wait) return 0;
@@ -119,8 +121,8 @@ int lp_delay_any(int n, lp_handle *all, int *which, int *flag, void *status, boo
 int lp_delay_some(int n, lp_handle *all, int *count, int *which, void *statuses, bool wait) {
 	lp_handle shown[LP_MOST_REQUESTS];
 	for (;; sched_yield()) {
-		int hidden = hide_late(all, n, shown);
-		int result = below.testsome(n, shown, count, which, statuses);
+		int hidden = hide_late_requests(all, n, shown);
+		int result = lp_mpi_real.testsome(n, shown, count, which, statuses);
 		if (result != 0) return result;
 		for (int i = 0; i < *count; i++) all[which[i]] = shown[which[i]];
 		if (*count > 0 || (*count == LP_UNDEFINED && !hidden)) return 0;

@@ -1,27 +1,28 @@
 /* mpi.c: records of communication, communicators as numbers, and the calls of MPI that are no
- * communication: beginning and end, waiting, starting. */
-#include "recorder/mpi/below.h"
+ * communication: waiting, testing, starting, freeing. */
+#include "recorder/mpi/library.h"
 
 #include <stdio.h>
 #include <string.h>
 
 enum {
 	GROUPS = 1 << 12,
-	TRANSLATED = 512,
+	TRANSLATED = 512, /* ranks at a time */
+	LIST_MARGIN = 32,
 	MOST_REQUESTS = LP_MOST_REQUESTS
 };
-#define below lp_mpi_below
-#define KEY   LP_KEY
+#define KEY LP_KEY
 
 const lp_mpi_mode *lp_mpi_mode_now;
 
 int lp_mpi_size(lp_handle comm) {
 	int size = 0, rank = 0, inter = 0;
-	if (below.ready && lp_mpi_mode_now && lp_mpi_mode_now->describe &&
+	if (lp_mpi_real.ready && lp_mpi_mode_now && lp_mpi_mode_now->describe &&
 	    lp_mpi_mode_now->describe(comm, &size, &rank, NULL, 0))
 		return size;
-	if (!below.ready || below.comm_test_inter(comm, &inter) != 0) return 0;
-	if (inter ? below.comm_remote_size(comm, &size) : below.comm_size(comm, &size)) return 0;
+	if (!lp_mpi_real.ready || lp_mpi_real.comm_test_inter(comm, &inter) != 0) return 0;
+	if (inter ? lp_mpi_real.comm_remote_size(comm, &size) : lp_mpi_real.comm_size(comm, &size))
+		return 0;
 	return size;
 }
 
@@ -51,13 +52,15 @@ static struct group {
 	uint32_t state, number;
 } groups[GROUPS];
 static uint32_t group_count;
+static lp_age age;
 
-void lp_mpi_reset(void) {
+static void empty_groups(void) {
 	memset(groups, 0, sizeof groups);
 	group_count = 0;
+	lp_renewed(&age);
 }
 
-static struct group *find_group(uint64_t key) {
+static struct group *find_comm_entry(uint64_t key) {
 	for (uint32_t i = 0; i < GROUPS; i++) {
 		uint32_t state = __atomic_load_n(&groups[i].state, __ATOMIC_ACQUIRE);
 		if (state == LIVE && groups[i].key == key) return &groups[i];
@@ -67,43 +70,42 @@ static struct group *find_group(uint64_t key) {
 }
 
 /* "[0, 1, 2]": ranks of the world; a list that is too long ends in "...]". */
-static void list_ranks(lp_handle comm, int size, char *out, size_t room) {
+static void list_comm_ranks(lp_handle comm, int size, char *out, size_t room) {
 	lp_handle group, world;
-	size_t length = (size_t)snprintf(out, room, "[");
-	if (below.comm_group(comm, &group) != 0) return;
-	if (below.comm_group(below.world, &world) != 0) return;
+	lp_rank_list list = lp_rank_list_begin(out, room, LIST_MARGIN);
+	if (lp_mpi_real.comm_group(comm, &group) != 0) return;
+	if (lp_mpi_real.comm_group(lp_mpi_real.world, &world) != 0) return;
 	for (int from = 0; from < size; from += TRANSLATED) {
-		int own[TRANSLATED], of_world[TRANSLATED],
-			n = size - from < TRANSLATED ? size - from : TRANSLATED;
+		int own[TRANSLATED], of_world[TRANSLATED];
+		int n = size - from < TRANSLATED ? size - from : TRANSLATED;
 		for (int i = 0; i < n; i++) own[i] = from + i;
-		if (below.group_translate_ranks(group, n, own, world, of_world) != 0) break;
-		for (int i = 0; i < n && length + 32 < room; i++)
-			length += (size_t)snprintf(out + length, room - length, from + i ? ", %d" : "%d",
-			                           of_world[i]);
+		if (lp_mpi_real.group_translate_ranks(group, n, own, world, of_world) != 0) break;
+		for (int i = 0; i < n; i++) lp_rank_list_add(&list, of_world[i]);
 	}
-	snprintf(out + length, room - length, length + 32 < room ? "]" : ", ...]");
-	below.group_free(&group);
-	below.group_free(&world);
+	lp_rank_list_end(&list);
+	lp_mpi_real.group_free(&group);
+	lp_mpi_real.group_free(&world);
 }
 
-static void tell_group(lp_handle comm, uint32_t number) {
+static void record_comm_group(lp_handle comm, uint32_t number) {
 	char ranks[LK_TEXT_MOST] = "";
 	int inter = 0, rank = -1, size = lp_mpi_size(comm);
 	const lp_mpi_mode *mode = lp_mpi_mode_now;
 	if (!mode || !mode->describe || !mode->describe(comm, &size, &rank, ranks, sizeof ranks)) {
-		below.comm_test_inter(comm, &inter);
-		below.comm_rank(comm, &rank);
-		if (!inter) list_ranks(comm, size, ranks, sizeof ranks);
+		lp_mpi_real.comm_test_inter(comm, &inter);
+		lp_mpi_real.comm_rank(comm, &rank);
+		if (!inter) list_comm_ranks(comm, size, ranks, sizeof ranks);
 	}
 	lk_record_entry record = {
 		.object = number, .start_ns = lp_now(), .comm = {.peer = size, .tag = rank}};
-	if (mode && mode->tell) mode->tell(comm, &record);
+	if (mode && mode->add_to_record) mode->add_to_record(comm, &record);
 	lp_text(&record, LK_RECORD_GROUP, ranks);
 }
 
 /* The number of a communicator; 0 where the table is full. */
-static uint32_t group_of(lp_handle comm) {
-	struct group *known = find_group(KEY(comm));
+static uint32_t comm_number_of(lp_handle comm) {
+	if (lp_is_stale(&age)) empty_groups();
+	struct group *known = find_comm_entry(KEY(comm));
 	if (known) return known->number;
 	for (uint32_t i = 0; i < GROUPS; i++) {
 		uint32_t free = FREE_PLACE;
@@ -111,23 +113,25 @@ static uint32_t group_of(lp_handle comm) {
 		                                 __ATOMIC_RELAXED))
 			continue;
 		uint32_t number = __atomic_add_fetch(&group_count, 1, __ATOMIC_RELAXED);
-		groups[i].key = KEY(comm), groups[i].number = number;
-		tell_group(comm, number);
+		groups[i].key = KEY(comm);
+		groups[i].number = number;
+		record_comm_group(comm, number);
 		__atomic_store_n(&groups[i].state, LIVE, __ATOMIC_RELEASE);
 		return number;
 	}
 	return 0;
 }
 
-static void forget_group(lp_handle comm) {
-	if (below.ready && lp_mpi_mode_now && lp_mpi_mode_now->forget) lp_mpi_mode_now->forget(comm);
-	struct group *known = lp_state.on ? find_group(KEY(comm)) : NULL;
+static void forget_comm(lp_handle comm) {
+	if (lp_mpi_real.ready && lp_mpi_mode_now && lp_mpi_mode_now->forget)
+		lp_mpi_mode_now->forget(comm);
+	struct group *known = lp_state.on ? find_comm_entry(KEY(comm)) : NULL;
 	if (known) __atomic_store_n(&known->state, FREE_PLACE, __ATOMIC_RELEASE);
 }
 
 /* ---- records ---- */
 
-static uint32_t name_number(const lp_mpi_call *call) {
+static uint32_t number_of_call_name(const lp_mpi_call *call) {
 	static uint32_t names;
 	if (*call->epoch != lp_state.epoch) {
 		*call->number = __atomic_add_fetch(&names, 1, __ATOMIC_RELAXED);
@@ -141,7 +145,7 @@ static uint32_t name_number(const lp_mpi_call *call) {
 /* From here to lp_mpi_end the thread is the probe's: what the library calls itself is not the
  * program's. */
 void lp_mpi_begin(lp_mpi_call *call) {
-	call->own = below.ready && !lp_thread.busy;
+	call->own = lp_mpi_real.ready && !lp_thread.busy;
 	call->on = call->own && lp_enter();
 	if (call->own)
 		lp_thread.busy = true; /* where nothing is recorded, too: a mode is in force all the same */
@@ -156,7 +160,7 @@ void *lp_mpi_status_of(lp_mpi_call *call, void *status, lp_mpi_status *room) {
 	return status;
 }
 
-static int32_t peer_of(const lp_mpi_call *call, int32_t peer) {
+static int32_t resolve_peer(const lp_mpi_call *call, int32_t peer) {
 	if (peer == LP_NO_PEER) return -1;
 	if (peer == LP_PROC_NULL && (call->what == LK_WHAT_SEND || call->what == LK_WHAT_RECV ||
 	                             call->what == LK_WHAT_SENDRECV))
@@ -165,11 +169,11 @@ static int32_t peer_of(const lp_mpi_call *call, int32_t peer) {
 	return call->status ? ((const int *)call->status)[LP_SOURCE_WORD] : -1;
 }
 
-static int64_t bytes_of(const lp_mpi_call *call, int *element) {
+static int64_t mpi_call_bytes(const lp_mpi_call *call, int *element) {
 	int64_t bytes;
 	*element = 0;
-	if (call->count <= 0 || call->type == below.type_null ||
-	    below.type_size(call->type, element) != 0)
+	if (call->count <= 0 || call->type == lp_mpi_real.type_null ||
+	    lp_mpi_real.type_size(call->type, element) != 0)
 		return 0;
 	int64_t times = call->all ? lp_mpi_size(call->comm) : 1;
 	bool over = __builtin_mul_overflow(call->count, (int64_t)*element, &bytes) ||
@@ -177,20 +181,22 @@ static int64_t bytes_of(const lp_mpi_call *call, int *element) {
 	return over ? 0 : bytes;
 }
 
-static void tell(const lp_mpi_call *call, const lp_handle *request, int64_t end) {
+static void record_mpi_call(const lp_mpi_call *call, const lp_handle *request, int64_t end) {
 	int element;
-	uint32_t group = group_of(call->comm), name = name_number(call);
-	int64_t bytes = bytes_of(call, &element);
+	uint32_t group = comm_number_of(call->comm), name = number_of_call_name(call);
+	int64_t bytes = mpi_call_bytes(call, &element);
 	lk_record_entry *record = lp_next();
 	if (!record) return;
 	record->object = group;
-	record->start_ns = call->start, record->end_ns = end;
+	record->start_ns = call->start;
+	record->end_ns = end;
 	record->bytes = bytes;
 	record->comm.request = request ? KEY(*request) : 0;
-	record->comm.peer = peer_of(call, call->peer);
-	record->comm.from = peer_of(call, call->from);
+	record->comm.peer = resolve_peer(call, call->peer);
+	record->comm.from = resolve_peer(call, call->from);
 	record->comm.tag = call->tag;
-	record->comm.part = call->part, record->comm.what = call->what;
+	record->comm.part = call->part;
+	record->comm.what = call->what;
 	record->comm.element_bytes = (uint16_t)(element < UINT16_MAX ? element : 0);
 	record->comm.call = name;
 	lp_publish(record, LK_RECORD_COMM);
@@ -198,8 +204,8 @@ static void tell(const lp_mpi_call *call, const lp_handle *request, int64_t end)
 
 void lp_mpi_end(lp_mpi_call *call, int result, const lp_handle *request) {
 	if (call->on && result == 0) {
-		tell(call, request, lp_now());
-		if (lp_state.delay_ns && call->part == LK_PART_POST && !call->stood_in)
+		record_mpi_call(call, request, lp_now());
+		if (lp_state.delay_ns && call->part == LK_PART_POST && !call->replaced)
 			lp_delay_posted(KEY(*request), call->start);
 	}
 	if (call->own) lp_leave();
@@ -216,14 +222,15 @@ struct lp_waits {
 	bool on;
 };
 
-static void wait_begin(struct lp_waits *w, const lp_handle *requests, int count,
-                       lk_comm_part part) {
+static void begin_waiting(struct lp_waits *w, const lp_handle *requests, int count,
+                          lk_comm_part part) {
 	const lp_mpi_mode *mode = lp_mpi_mode_now;
 	if (part == LK_PART_START && mode && mode->start && !lp_thread.busy)
 		mode->start(requests, count);
-	w->on = below.ready && lp_enter();
+	w->on = lp_mpi_real.ready && lp_enter();
 	if (!w->on) return;
-	w->count = count < 0 ? 0 : count < MOST_REQUESTS ? count : MOST_REQUESTS;
+	w->count = count < MOST_REQUESTS ? count : MOST_REQUESTS;
+	if (w->count < 0) w->count = 0;
 	for (int i = 0; i < w->count; i++) w->key[i] = KEY(requests[i]);
 	if (count > MOST_REQUESTS)
 		__atomic_fetch_add(&lp_state.recorder.head->dropped, (uint64_t)(count - MOST_REQUESTS),
@@ -231,17 +238,20 @@ static void wait_begin(struct lp_waits *w, const lp_handle *requests, int count,
 	w->start = lp_now();
 }
 
-static void told_request(const struct lp_waits *w, int at, lk_comm_part part, int64_t end) {
+static void record_done_request(const struct lp_waits *w, int at, lk_comm_part part, int64_t end) {
 	lk_record_entry *record = at >= 0 && at < w->count ? lp_next() : NULL;
 	if (!record) return;
-	record->start_ns = w->start, record->end_ns = end;
+	record->start_ns = w->start;
+	record->end_ns = end;
 	record->comm.request = w->key[at];
 	record->comm.part = (uint8_t)part;
-	record->comm.peer = -1, record->comm.from = -1;
+	record->comm.peer = -1;
+	record->comm.from = -1;
 	lp_publish(record, LK_RECORD_COMM);
 }
 
-static void delay(const struct lp_waits *w, const int *which, int count, lk_comm_part part) {
+static void delay_requests(const struct lp_waits *w, const int *which, int count,
+                           lk_comm_part part) {
 	int64_t transfer = lp_now() - w->start;
 	for (int i = 0; i < count; i++) {
 		int at = which ? which[i] : i;
@@ -252,11 +262,11 @@ static void delay(const struct lp_waits *w, const int *which, int count, lk_comm
 }
 
 /* `which` NULL: the first `count`. */
-static void wait_end(struct lp_waits *w, const int *which, int count, lk_comm_part part) {
+static void end_waiting(struct lp_waits *w, const int *which, int count, lk_comm_part part) {
 	if (!w->on) return;
-	if (lp_state.delay_ns && part != LK_PART_FREE) delay(w, which, count, part);
+	if (lp_state.delay_ns && part != LK_PART_FREE) delay_requests(w, which, count, part);
 	int64_t end = lp_now();
-	for (int i = 0; i < count; i++) told_request(w, which ? which[i] : i, part, end);
+	for (int i = 0; i < count; i++) record_done_request(w, which ? which[i] : i, part, end);
 	lp_leave();
 }
 
@@ -266,13 +276,13 @@ static void wait_end(struct lp_waits *w, const int *which, int count, lk_comm_pa
 	LP_EXPORT int name parameters {                                             \
 		LP_REAL(name)                                                           \
 		struct lp_waits w;                                                      \
-		wait_begin(&w, requests, length, how);                                  \
-		int result = delays(&w, length) ? late : real call;                     \
-		wait_end(&w, which, result == 0 ? done : 0, how);                       \
+		begin_waiting(&w, requests, length, how);                               \
+		int result = wants_delay(&w, length) ? late : real call;                \
+		end_waiting(&w, which, result == 0 ? done : 0, how);                    \
 		return result;                                                          \
 	}
 
-static bool delays(const struct lp_waits *w, int count) {
+static bool wants_delay(const struct lp_waits *w, int count) {
 	return lp_state.delay_ns && w->on && count <= MOST_REQUESTS;
 }
 
@@ -305,12 +315,12 @@ WAITS(MPI_Request_free, (lp_handle * request), (request), request, 1, NULL, 1, L
       real(request))
 
 /* Fortran's handles are numbers. */
-static void wait_begin_f(struct lp_waits *w, const lp_fint *requests, int count,
-                         lk_comm_part part) {
+static void begin_waiting_fortran(struct lp_waits *w, const lp_fint *requests, int count,
+                                  lk_comm_part part) {
 	lp_handle handles[MOST_REQUESTS];
 	int n = count < MOST_REQUESTS ? count : MOST_REQUESTS;
 	for (int i = 0; i < n; i++) handles[i] = lp_mpi_request_f(requests[i]);
-	wait_begin(w, handles, n < 0 ? 0 : n, part);
+	begin_waiting(w, handles, n < 0 ? 0 : n, part);
 }
 
 #define WAITS_F(name, parameters, call, requests, length, done, how) \
@@ -318,9 +328,9 @@ static void wait_begin_f(struct lp_waits *w, const lp_fint *requests, int count,
 	LP_EXPORT void name parameters {                                 \
 		LP_REAL(name)                                                \
 		struct lp_waits w;                                           \
-		wait_begin_f(&w, requests, length, how);                     \
+		begin_waiting_fortran(&w, requests, length, how);            \
 		real call;                                                   \
-		wait_end(&w, NULL, *error == 0 ? (done) : 0, how);           \
+		end_waiting(&w, NULL, *error == 0 ? (done) : 0, how);        \
 	}
 
 WAITS_F(mpi_wait_, (lp_fint * request, lp_fint *status, lp_fint *error), (request, status, error),
@@ -340,78 +350,20 @@ LP_EXPORT void mpi_waitany_(lp_fint *n, lp_fint *all, lp_fint *index, lp_fint *s
                             lp_fint *error) {
 	LP_REAL(mpi_waitany_)
 	struct lp_waits w;
-	wait_begin_f(&w, all, *n, LK_PART_DONE);
+	begin_waiting_fortran(&w, all, *n, LK_PART_DONE);
 	real(n, all, index, status, error);
 	int which = *index - 1;
-	wait_end(&w, &which, *error == 0 ? 1 : 0, LK_PART_DONE);
+	end_waiting(&w, &which, *error == 0 ? 1 : 0, LK_PART_DONE);
 }
 
-/* ---- beginning and end ---- */
-
-static bool describe_world(int *size, int *rank) {
-	const lp_mpi_mode *mode = lp_mpi_mode_now;
-	if (mode && mode->describe && mode->describe(below.world, size, rank, NULL, 0)) return true;
-	return below.comm_rank(below.world, rank) == 0 && below.comm_size(below.world, size) == 0;
-}
-
-static void begun(int result) {
-	int rank = -1, world = 0;
-	if (result != 0) return;
-	if (lp_arm() || lp_mpi_mode_now) lp_mpi_find_below();
-	if (lp_mpi_mode_now && lp_mpi_mode_now->begun) lp_mpi_mode_now->begun();
-	if (!lp_state.on || !lp_enter()) return;
-	lk_recording_head *head = lp_state.recorder.head;
-	if (describe_world(&world, &rank)) head->rank = rank, head->world = world;
-	__atomic_fetch_or(&head->seen, LK_RECORDED_MPI, __ATOMIC_RELAXED);
-	lp_leave();
-}
-
-static void choose_mode(void) {
-	static const lp_mpi_mode *const modes[] = {
-		[LP_MODE_RECORD] = NULL, [LP_MODE_NULL] = &lp_mpi_null, [LP_MODE_AS_RANK] = &lp_mpi_posed};
-	if ((size_t)lp_mode.kind < sizeof modes / sizeof *modes) lp_mpi_mode_now = modes[lp_mode.kind];
-}
-
-/* What the library reads while it begins is its own affair. */
-#define BEGINS(type, name, parameters, call, result) \
-	type name parameters;                            \
-	LP_EXPORT type name parameters {                 \
-		LP_REAL(name)                                \
-		bool was = lp_thread.busy;                   \
-		lp_thread.busy = true;                       \
-		choose_mode();                               \
-		call;                                        \
-		lp_thread.busy = was;                        \
-		begun(result);
-
-BEGINS(int, MPI_Init, (int *count, char ***words), int done = real(count, words), done) return done;
-}
-BEGINS(int, MPI_Init_thread, (int *count, char ***words, int want, int *got),
-       int done = real(count, words, want, got), done)
-return done;
-}
-BEGINS(void, mpi_init_, (lp_fint * error), real(error), *error)
-}
-BEGINS(void, mpi_init_thread_, (lp_fint * want, lp_fint *got, lp_fint *error),
-       real(want, got, error), *error)
-}
+/* ---- ending communicators ---- */
 
 #define FREES(name)                       \
 	int name(lp_handle *comm);            \
 	LP_EXPORT int name(lp_handle *comm) { \
 		LP_REAL(name)                     \
-		forget_group(*comm);              \
+		forget_comm(*comm);               \
 		return real(comm);                \
 	}
 FREES(MPI_Comm_free)
 FREES(MPI_Comm_disconnect)
-
-int MPI_Finalize(void);
-LP_EXPORT int MPI_Finalize(void) {
-	LP_REAL(MPI_Finalize)
-	bool was = lp_thread.busy;
-	lp_thread.busy = true;
-	int result = real();
-	lp_thread.busy = was;
-	return result;
-}

@@ -13,24 +13,24 @@ enum {
 	MOST_LINKS = 40
 };
 
-lp_guard_of lp_guard;
+lp_overlay_process lp_overlay;
 
 /* ---- raw ---- */
 
-static int raw_lstat(const char *path, struct stat *out) {
+static int lstat_raw(const char *path, struct stat *out) {
 	return (int)syscall(SYS_newfstatat, AT_FDCWD, path, out, AT_SYMLINK_NOFOLLOW);
 }
-static bool exists(const char *path) {
+static bool exists_raw(const char *path) {
 	struct stat info;
-	return raw_lstat(path, &info) == 0;
+	return lstat_raw(path, &info) == 0;
 }
 
 /* ---- beginning ---- */
 
-void lp_guard_tell(const char *what, const char *about) {
+void lp_overlay_log(const char *what, const char *about) {
 	char path[PATH_MAX], line[PATH_MAX + 256];
 	int code = errno;
-	snprintf(path, sizeof path, "%s/unguarded", lp_guard.scratch);
+	snprintf(path, sizeof path, "%s/unguarded", lp_overlay.scratch);
 	int length = snprintf(line, sizeof line, "%s: %s\n", what, about);
 	int fd = (int)syscall(SYS_openat, AT_FDCWD, path,
 	                      O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -41,19 +41,19 @@ void lp_guard_tell(const char *what, const char *about) {
 	errno = code;
 }
 
-static lp_guard_state *map_state(void) {
+static lp_overlay_shared *map_overlay_state(void) {
 	char path[PATH_MAX];
-	snprintf(path, sizeof path, "%s/state", lp_guard.scratch);
+	snprintf(path, sizeof path, "%s/state", lp_overlay.scratch);
 	int fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
 	if (fd < 0) return NULL;
-	void *map = mmap(NULL, sizeof(lp_guard_state), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	void *map = mmap(NULL, sizeof(lp_overlay_shared), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	syscall(SYS_close, fd);
 	return map == MAP_FAILED ? NULL : map;
 }
 
 /* Files that were opened for writing before the first process of the run began: whoever started
  * lockstep wants them written. Standard output and error are lockstep's own. */
-static void tell_inherited(void) {
+static void log_inherited_files(void) {
 	for (int fd = 3; fd < 256; fd++) {
 		char link[40], path[PATH_MAX];
 		struct stat info;
@@ -63,58 +63,58 @@ static void tell_inherited(void) {
 		snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
 		long length = syscall(SYS_readlinkat, AT_FDCWD, link, path, sizeof path - 1);
 		path[length > 0 ? length : 0] = '\0';
-		lp_guard_tell(path, "was open for writing before");
+		lp_overlay_log(path, "was open for writing before the run");
 	}
 }
 
-void lp_guard_begin(void) {
+void lp_overlay_begin(void) {
 	const char *scratch = getenv("LOCKSTEP_RECORD_SCRATCH");
 	int code = errno;
-	lp_guard.looked = true;
-	if (!scratch || scratch[0] != '/' || strlen(scratch) >= sizeof lp_guard.scratch) return;
-	strcpy(lp_guard.scratch, scratch);
-	lp_guard.length = strlen(scratch);
-	lp_guard.state = map_state();
-	lp_guard.refuses = !lp_guard.state;
-	lp_guard.on = true;
-	if (lp_guard.state && __atomic_exchange_n(&lp_guard.state->begun, 1, __ATOMIC_ACQ_REL) == 0)
-		tell_inherited();
+	lp_overlay.looked = true;
+	if (!scratch || scratch[0] != '/' || strlen(scratch) >= sizeof lp_overlay.scratch) return;
+	strcpy(lp_overlay.scratch, scratch);
+	lp_overlay.length = strlen(scratch);
+	lp_overlay.state = map_overlay_state();
+	lp_overlay.refuses = !lp_overlay.state;
+	lp_overlay.on = true;
+	if (lp_overlay.state && __atomic_exchange_n(&lp_overlay.state->begun, 1, __ATOMIC_ACQ_REL) == 0)
+		log_inherited_files();
 	errno = code;
 }
 
 /* ---- paths ---- */
 
-bool lp_guard_names(const char *path) {
+bool lp_overlay_is_name(const char *path) {
 	return path && *path;
 }
 
-bool lp_guard_in(const char *folder, const char *path, char out[PATH_MAX]) {
-	return snprintf(out, PATH_MAX, "%s/%s%s", lp_guard.scratch, folder, path) < PATH_MAX;
+bool lp_overlay_path_in(const char *folder, const char *path, char out[PATH_MAX]) {
+	return snprintf(out, PATH_MAX, "%s/%s%s", lp_overlay.scratch, folder, path) < PATH_MAX;
 }
 
-void lp_guard_show(char *path) {
-	const char *rest = path + lp_guard.length;
-	if (!lp_guard.on || strncmp(path, lp_guard.scratch, lp_guard.length) != 0) return;
+void lp_overlay_show_path(char *path) {
+	const char *rest = path + lp_overlay.length;
+	if (!lp_overlay.on || strncmp(path, lp_overlay.scratch, lp_overlay.length) != 0) return;
 	if (strncmp(rest, "/over", 5) == 0 && (rest[5] == '/' || !rest[5])) rest += 5;
 	else if (strncmp(rest, "/list/", 6) == 0) rest += 6 + strcspn(rest + 6, "/");
 	else return;
 	memmove(path, *rest ? rest : "/", strlen(*rest ? rest : "/") + 1);
 }
 
-static bool is_within(const char *path, const char *folder) {
+static bool is_within_folder(const char *path, const char *folder) {
 	size_t length = strlen(folder);
 	return strncmp(path, folder, length) == 0 && (path[length] == '/' || !path[length]);
 }
 
-/* Where the guard ends: devices, the system, its own folder, the recordings. */
-static bool is_free(const char *path) {
-	return is_within(path, "/dev") || is_within(path, "/proc") || is_within(path, "/sys") ||
-	       is_within(path, lp_guard.scratch) ||
-	       (lp_state.folder[0] && is_within(path, lp_state.folder));
+/* Where the overlay ends: devices, the system, its own folder, the recordings. */
+static bool is_outside_overlay(const char *path) {
+	return is_within_folder(path, "/dev") || is_within_folder(path, "/proc") ||
+	       is_within_folder(path, "/sys") || is_within_folder(path, lp_overlay.scratch) ||
+	       (lp_state.folder[0] && is_within_folder(path, lp_state.folder));
 }
 
 /* The folder that a relative path begins at, as the program knows it. */
-static int base_of(int at, char out[PATH_MAX]) {
+static int find_base_folder(int at, char out[PATH_MAX]) {
 	char link[40];
 	long length;
 	if (at == AT_FDCWD) {
@@ -126,7 +126,7 @@ static int base_of(int at, char out[PATH_MAX]) {
 	if (length < 0) return at == AT_FDCWD ? errno : EBADF;
 	out[length] = '\0';
 	if (out[0] != '/') return ENOTDIR;
-	lp_guard_show(out);
+	lp_overlay_show_path(out);
 	return 0;
 }
 
@@ -146,14 +146,14 @@ struct walk {
 	lp_place *out;
 };
 
-static bool has_mark(const char *path) {
+static bool has_deletion_mark(const char *path) {
 	char mark[PATH_MAX];
-	return lp_guard_in("gone", path, mark) && strlen(mark) + 2 < sizeof mark &&
-	       exists(strcat(mark, "/\001"));
+	return lp_overlay_path_in("gone", path, mark) && strlen(mark) + 2 < sizeof mark &&
+	       exists_raw(strcat(mark, "/\001"));
 }
 
 /* The next name below the present folder. */
-static int look(struct walk *walk, struct level *next) {
+static int look_at_name(struct walk *walk, struct level *next) {
 	lp_place *place = walk->out;
 	const struct level *here = &walk->level[walk->depth];
 	struct stat info;
@@ -161,12 +161,16 @@ static int look(struct walk *walk, struct level *next) {
 	place->above = place->below = false;
 	place->type = 0;
 	*next = (struct level){.length = strlen(place->path), .gone = here->gone};
-	if (here->marked && lp_guard_in("gone", place->path, path)) next->marked = exists(path);
-	if (next->marked && has_mark(place->path)) next->gone = true;
-	if (here->over && !lp_guard_in("over", place->path, path)) return ENAMETOOLONG;
-	if (here->over && raw_lstat(path, &info) == 0) place->above = true, place->type = info.st_mode;
+	if (here->marked && lp_overlay_path_in("gone", place->path, path))
+		next->marked = exists_raw(path);
+	if (next->marked && has_deletion_mark(place->path)) next->gone = true;
+	if (here->over && !lp_overlay_path_in("over", place->path, path)) return ENAMETOOLONG;
+	if (here->over && lstat_raw(path, &info) == 0) {
+		place->above = true;
+		place->type = info.st_mode;
+	}
 	next->over = place->above && S_ISDIR(place->type);
-	if (!next->gone && raw_lstat(place->path, &info) == 0) {
+	if (!next->gone && lstat_raw(place->path, &info) == 0) {
 		place->below = true;
 		if (!place->above) place->type = info.st_mode;
 	}
@@ -174,11 +178,11 @@ static int look(struct walk *walk, struct level *next) {
 }
 
 /* What a link says, put before what is left of the way. */
-static int follow_link(struct walk *walk, bool more) {
+static int follow_link_text(struct walk *walk, bool more) {
 	char path[PATH_MAX], text[PATH_MAX], rest[sizeof walk->todo];
 	lp_place *place = walk->out;
 	if (++walk->links > MOST_LINKS) return ELOOP;
-	if (place->above ? !lp_guard_in("over", place->path, path)
+	if (place->above ? !lp_overlay_path_in("over", place->path, path)
 	                 : snprintf(path, sizeof path, "%s", place->path) < 0)
 		return ENAMETOOLONG;
 	long length = syscall(SYS_readlinkat, AT_FDCWD, path, text, sizeof text - 1);
@@ -193,17 +197,19 @@ static int follow_link(struct walk *walk, bool more) {
 	return 0;
 }
 
-static int leave_free(struct walk *walk) {
+static int leave_overlay(struct walk *walk) {
 	size_t length = strlen(walk->out->path);
 	if (length + strlen(walk->todo) + 2 > PATH_MAX) return ENAMETOOLONG;
-	if (*walk->todo)
-		walk->out->path[length] = '/', strcpy(walk->out->path + length + 1, walk->todo);
+	if (*walk->todo) {
+		walk->out->path[length] = '/';
+		strcpy(walk->out->path + length + 1, walk->todo);
+	}
 	walk->out->free = true;
 	return 0;
 }
 
-/* Takes the first name of what is left; false: there is none. */
-static bool take_name(struct walk *walk, char name[NAME_MAX + 2], bool *more) {
+/* Takes the next name from what is left; false: nothing is left. */
+static bool take_next_name(struct walk *walk, char name[NAME_MAX + 2], bool *more) {
 	char *at = walk->todo + strspn(walk->todo, "/");
 	size_t length = strcspn(at, "/");
 	if (length > NAME_MAX + 1) length = NAME_MAX + 1;
@@ -215,7 +221,7 @@ static bool take_name(struct walk *walk, char name[NAME_MAX + 2], bool *more) {
 	return length > 0;
 }
 
-static int step_down(struct walk *walk, const char *name, bool more, bool follow) {
+static int step_into_name(struct walk *walk, const char *name, bool more, bool follow) {
 	lp_place *place = walk->out;
 	struct level next;
 	size_t length = strlen(place->path);
@@ -224,10 +230,10 @@ static int step_down(struct walk *walk, const char *name, bool more, bool follow
 		return ENAMETOOLONG;
 	place->path[length] = '/';
 	strcpy(place->path + length + 1, name);
-	if (is_free(place->path)) return leave_free(walk);
-	int code = look(walk, &next);
+	if (is_outside_overlay(place->path)) return leave_overlay(walk);
+	int code = look_at_name(walk, &next);
 	if (code) return code;
-	if (S_ISLNK(place->type) && (more || follow)) return follow_link(walk, more);
+	if (S_ISLNK(place->type) && (more || follow)) return follow_link_text(walk, more);
 	if (!more) return 0;
 	if (!place->type && *walk->todo) return ENOENT;
 	if (place->type && !S_ISDIR(place->type)) return ENOTDIR;
@@ -235,14 +241,14 @@ static int step_down(struct walk *walk, const char *name, bool more, bool follow
 	return 0;
 }
 
-static int walk_all(struct walk *walk, bool follow) {
+static int walk_path(struct walk *walk, bool follow) {
 	lp_place *place = walk->out;
 	char name[NAME_MAX + 2];
 	bool more;
-	while (!place->free && take_name(walk, name, &more)) {
+	while (!place->free && take_next_name(walk, name, &more)) {
 		if (strcmp(name, ".") == 0) continue;
 		if (strcmp(name, "..") != 0) {
-			int code = step_down(walk, name, more, follow);
+			int code = step_into_name(walk, name, more, follow);
 			if (code) return code;
 			continue;
 		}
@@ -253,31 +259,32 @@ static int walk_all(struct walk *walk, bool follow) {
 }
 
 /* Ways that end in ., .. or the root have not been looked at. */
-static int look_at_end(struct walk *walk) {
+static int look_at_last_level(struct walk *walk) {
 	lp_place *place = walk->out;
 	struct stat info;
 	char path[PATH_MAX];
 	if (place->free || strlen(place->path) != walk->level[walk->depth].length) return 0;
-	place->above = lp_guard_in("over", place->path, path) && raw_lstat(path, &info) == 0;
+	place->above = lp_overlay_path_in("over", place->path, path) && lstat_raw(path, &info) == 0;
 	mode_t type = place->above ? info.st_mode : 0;
 	if (!place->path[0]) strcpy(place->path, "/");
-	place->below = !walk->level[walk->depth].gone && raw_lstat(place->path, &info) == 0;
-	place->type = type ? type : place->below ? info.st_mode : 0;
+	place->below = !walk->level[walk->depth].gone && lstat_raw(place->path, &info) == 0;
+	place->type = type;
+	if (!type && place->below) place->type = info.st_mode;
 	return 0;
 }
 
-int lp_guard_find(int at, const char *path, bool follow, lp_place *out) {
+int lp_overlay_find(int at, const char *path, bool follow, lp_place *out) {
 	struct walk w = {.out = out};
 	char base[PATH_MAX] = "";
 	*out = (lp_place){.free = false};
 	if (!path) return EFAULT;
 	size_t length = strlen(path);
 	if (!length) return ENOENT;
-	int code = path[0] == '/' ? 0 : base_of(at, base);
+	int code = path[0] == '/' ? 0 : find_base_folder(at, base);
 	if (code) return code;
 	if (snprintf(w.todo, sizeof w.todo, "%s/%s", base, path) >= (int)sizeof w.todo)
 		return ENAMETOOLONG;
 	w.level[0] = (struct level){.over = true, .marked = true};
-	code = walk_all(&w, follow || path[length - 1] == '/');
-	return code ? code : look_at_end(&w);
+	code = walk_path(&w, follow || path[length - 1] == '/');
+	return code ? code : look_at_last_level(&w);
 }

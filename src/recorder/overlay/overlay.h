@@ -1,91 +1,136 @@
-/* overlay.h: the user's files are not damaged by a run that is not the real one (null, delay,
- * as-rank).
+/* overlay.h: a private overlay file system in the preload library: a run that is not the real one
+ * (null, delay, as-rank, the further runs of `stalls`) leaves the user's files as they are. The
+ * rules, with what is not covered, are in docs/method/overlay.md.
  *
- * What a process would change is changed in a scratch folder instead, and processes of the run see
- * it there, as on an overlay file system:
+ * What a process would change is changed in a scratch folder instead, where all processes of the
+ * run see it:
  *
- *     SCRATCH/over/PATH     what was written: copies of changed files, new ones
- *     SCRATCH/gone/PATH/^A  PATH as it lies on the disk, with all below, is deleted (a file of that
- * name marks it) SCRATCH/list/N/PATH   a folder's names as the program sees them, while it lists
- * them SCRATCH/tmp           what TMPDIR says: used as it is SCRATCH/state         a page that all
- * processes map: whether anything was changed SCRATCH/unguarded     a line for whatever could not
- * be guarded
+ *     SCRATCH/over/PATH     what was written: new files, copies of changed ones
+ *     SCRATCH/gone/PATH/^A  PATH as it lies on the disk, with all below, is deleted
+ *     SCRATCH/list/N/PATH   the merged names of a folder, for listing it
+ *     SCRATCH/tmp           TMPDIR of the run; used as it is
+ *     SCRATCH/state         a page that all processes map: lp_overlay_shared
+ *     SCRATCH/unguarded     a line for each thing seen that could not be protected
  *
- * It works on names, at the border of libc, in every process that loads the probe, recorded or not:
- * shells, cp, mv and rm among them. Devices, /proc, /sys and the scratch folder itself are left
- * alone; so are descriptors that were open before. Before anything was changed, reading costs
- * nothing. guard.c finds what a name means, guard_change.c changes, guard_calls.c and the openers
- * of io_*.c are libc's functions; all of them work by raw system calls.
+ * A wrapper asks for the path to use and calls the real function with it:
+ *
+ *     char room[PATH_MAX];
+ *     const char *given = lp_overlay_is_active() ? lp_overlay_open(at, path, flags, room) : path;
+ *     if (!given) return -1;      errno is set
+ *     return real(at, given, flags);
+ *
+ * It works on names, at the border of libc, in every process that loads the recorder, armed or not,
+ * and by raw system calls. Before anything was changed, reading costs one look at the shared page.
+ * Paths are limited to PATH_MAX, folders to a depth of 256, links to 40.
+ *
+ *     overlay.c            what a name means: resolved folder by folder
+ *     overlay_change.c     the paths to read, write, create; removing, renaming
+ *     overlay_sockets.c    addresses of sockets
+ *     overlay_calls.c      libc's functions that take names
+ *     overlay_programs.c   exec and spawn
  */
-#ifndef LK_PROBE_GUARD_H
-#define LK_PROBE_GUARD_H
+#ifndef LK_RECORDER_OVERLAY_OVERLAY_H
+#define LK_RECORDER_OVERLAY_OVERLAY_H
 
 #include <fcntl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "recorder/recorder.h"
 
-typedef struct lp_guard_state {
-	uint32_t changes;
-	uint32_t begun; /* the first process has looked at what it inherited */
-	uint32_t lists; /* numbers of SCRATCH/list/ */
-} lp_guard_state;
+/* Shared by all processes of the run. */
+typedef struct lp_overlay_shared {
+	uint32_t changes; /* so far; 0: names need not be resolved */
+	uint32_t begun;   /* the first process has logged what it inherited */
+	uint32_t lists;   /* numbers of SCRATCH/list/ */
+} lp_overlay_shared;
 
-typedef struct lp_guard_of {
-	bool looked, on;
-	bool refuses; /* the scratch folder is not to be had (another host): nothing can be changed */
-	lp_guard_state *state;
+typedef struct lp_overlay_process {
+	bool looked; /* the environment was read */
+	bool on;
+	/* There is no scratch folder (on another host): nothing can be changed, and `state` is NULL. */
+	bool refuses;
+	lp_overlay_shared *state;
 	size_t length;              /* of scratch */
 	char scratch[PATH_MAX / 2]; /* absolute, without links */
-} lp_guard_of;
-extern lp_guard_of lp_guard;
+} lp_overlay_process;
+extern lp_overlay_process lp_overlay;
+
+/* Reads LOCKSTEP_RECORD_SCRATCH; by lp_overlay_is_active, once. */
+void lp_overlay_begin(void);
+static inline bool lp_overlay_is_active(void) {
+	if (!LP_HOT(lp_overlay.looked)) lp_overlay_begin();
+	return lp_overlay.on;
+}
+
+/* ---- names (overlay.c) ---- */
 
 /* What a name means. */
 typedef struct lp_place {
 	char path[PATH_MAX]; /* absolute, without links in its folders */
-	bool free;           /* not guarded: the path is used as it is */
-	bool above, below;   /* it is in the scratch folder; on the disk and not deleted */
-	mode_t
-		type; /* of it (S_IFMT and permissions); 0 there is no such file, but its folder is there */
+	bool free;           /* outside of the overlay: the path is used as it is */
+	bool above;          /* it is in the scratch folder */
+	bool below;          /* it is on the disk and not deleted */
+	mode_t type;         /* S_IFMT and permissions; 0: no such file, but its folder exists */
 } lp_place;
 
-void lp_guard_begin(void);
-static inline bool lp_guard_active(void) {
-	if (!LP_HOT(lp_guard.looked)) lp_guard_begin();
-	return lp_guard.on;
-}
-
-/* ---- guard.c ---- */
-
-bool lp_guard_names(const char *path); /* not NULL and not empty */
-
-/* 0 or what errno is to be. */
-int lp_guard_find(int at, const char *path, bool follow, lp_place *out);
-/* "SCRATCH/over" + path and the like; false: too long. */
-bool lp_guard_in(const char *folder, const char *path, char out[PATH_MAX]);
+/* 0, or the value for errno. `follow`: a link at the end too. */
+int lp_overlay_find(int at, const char *path, bool follow, lp_place *out);
+/* Not NULL and not empty. */
+bool lp_overlay_is_name(const char *path);
+/* SCRATCH/FOLDER + path; false: too long. */
+bool lp_overlay_path_in(const char *folder, const char *path, char out[PATH_MAX]);
 /* A path in the scratch folder as the program knows it, in place. */
-void lp_guard_show(char *path);
-/* A line about what could not be guarded. */
-void lp_guard_tell(const char *what, const char *about);
+void lp_overlay_show_path(char *path);
+/* Adds "WHAT: ABOUT" to SCRATCH/unguarded. */
+void lp_overlay_log(const char *what, const char *about);
 
-/* ---- guard_change.c ---- */
+/* ---- changes (overlay_change.c) ---- */
 
 /* Each gives the path to hand to the system, which may be `path` itself or in `room`; NULL and
- * errno where it must fail. */
-const char *lp_guard_read(int at, const char *path, bool follow, char room[PATH_MAX]);
-const char *lp_guard_open(int at, const char *path, int flags, char room[PATH_MAX]);
-const char *lp_guard_change(int at, const char *path, bool follow,
-                            char room[PATH_MAX]); /* what is there */
-/* What is not there; only of a folder may the name end in a slash. */
-const char *lp_guard_make(int at, const char *path, bool folder, char room[PATH_MAX]);
+ * errno where the call must fail. */
+
+/* Of a file that is read, or looked at. */
+const char *lp_overlay_read(int at, const char *path, bool follow, char room[PATH_MAX]);
+/* Of one that is opened with these flags. */
+const char *lp_overlay_open(int at, const char *path, int flags, char room[PATH_MAX]);
+/* Of an existing one that is changed. */
+const char *lp_overlay_change(int at, const char *path, bool follow, char room[PATH_MAX]);
+/* Of one that is created; only a folder's name may end in a slash. */
+const char *lp_overlay_make(int at, const char *path, bool folder, char room[PATH_MAX]);
+
 /* 0, or -1 and errno. */
-int lp_guard_remove(int at, const char *path, bool folder);
-int lp_guard_rename(int at, const char *path, int to_at, const char *to, unsigned flags);
-/* Whether a descriptor is of a folder's names that were made to be listed; of which folder, as the
- * program knows it. */
-bool lp_guard_lists(int fd, char path[PATH_MAX]);
-/* Whether a descriptor's file must not be changed: it is of the disk, not of the scratch folder. */
-bool lp_guard_keeps(int fd);
+int lp_overlay_remove(int at, const char *path, bool folder);
+int lp_overlay_rename(int at, const char *path, int to_at, const char *to, unsigned flags);
+
+/* Whether a descriptor is of a listing; of which folder, as the program knows it. */
+bool lp_overlay_is_listing(int fd, char path[PATH_MAX]);
+/* Whether a descriptor's file must not be changed: it is on the disk, not in the scratch folder. */
+bool lp_overlay_is_protected(int fd);
+
+/* As mkostemps: replaces the X's before `suffix` letters of `name`. A descriptor, or -1 and errno.
+ */
+int lp_overlay_make_temporary(char *name, int suffix, int flags);
+
+/* ---- sockets (overlay_sockets.c) ---- */
+
+/* Logs a connection to another host, unless a communication library is the caller. Keeps errno. */
+void lp_overlay_log_connection(int fd, const struct sockaddr *to, socklen_t length,
+                               const void *caller);
+
+/* The address of a Unix socket in the scratch folder. */
+typedef struct lp_overlay_socket {
+	struct sockaddr_un at;
+	int folder; /* closed by lp_overlay_socket_used; -1 none */
+} lp_overlay_socket;
+
+/* True: `out` is the address to use, until lp_overlay_socket_used. False: the address given is, or
+ * *failed and errno. `makes`: it is bound, not connected to. */
+bool lp_overlay_move_socket(const struct sockaddr *at, socklen_t length, bool makes,
+                            lp_overlay_socket *out, bool *failed);
+/* Returns `result` and keeps errno. */
+int lp_overlay_socket_used(lp_overlay_socket *moved, int result);
 
 #endif

@@ -11,39 +11,39 @@
 
 /* ---- raw ---- */
 
-static int raw(long result) {
+static int error_of_syscall(long result) {
 	return result < 0 ? errno : 0;
 }
-static int raw_mkdir(const char *path, mode_t mode) {
-	return raw(syscall(SYS_mkdirat, AT_FDCWD, path, mode));
+static int mkdir_raw(const char *path, mode_t mode) {
+	return error_of_syscall(syscall(SYS_mkdirat, AT_FDCWD, path, mode));
 }
-static bool raw_stat(const char *path, struct stat *out) {
+static bool stat_raw(const char *path, struct stat *out) {
 	return syscall(SYS_newfstatat, AT_FDCWD, path, out, AT_SYMLINK_NOFOLLOW) == 0;
 }
-static bool may_write(const char *path) {
+static bool may_write_path(const char *path) {
 	return syscall(SYS_faccessat, AT_FDCWD, path, W_OK) == 0;
 }
 
-static const char *fail(int code) {
+static const char *fail_with_errno(int code) {
 	errno = code;
 	return NULL;
 }
-static const char *give(const char *path, char room[PATH_MAX]) {
+static const char *give_path(const char *path, char room[PATH_MAX]) {
 	memmove(room, path, strlen(path) + 1);
 	return room;
 }
-static void changed(void) {
-	__atomic_fetch_add(&lp_guard.state->changes, 1, __ATOMIC_RELEASE);
+static void note_overlay_change(void) {
+	__atomic_fetch_add(&lp_overlay.state->changes, 1, __ATOMIC_RELEASE);
 }
-static bool untouched(void) {
-	return lp_guard.refuses || __atomic_load_n(&lp_guard.state->changes, __ATOMIC_ACQUIRE) == 0;
+static bool is_untouched(void) {
+	return lp_overlay.refuses || __atomic_load_n(&lp_overlay.state->changes, __ATOMIC_ACQUIRE) == 0;
 }
 
 /* ---- copies ---- */
 
 /* The folders above a path, in SCRATCH/`folder`, with the permissions that they have on the disk.
  */
-static int make_folders(const char *folder, const char *path, bool all) {
+static int make_scratch_folders(const char *folder, const char *path, bool all) {
 	char part[PATH_MAX], made[PATH_MAX];
 	struct stat info;
 	if (strlen(path) >= sizeof part) return ENAMETOOLONG;
@@ -53,16 +53,16 @@ static int make_folders(const char *folder, const char *path, bool all) {
 		if (!at && !all) break;
 		if (at) *at = '\0';
 		mode_t mode =
-			raw_stat(part, &info) && S_ISDIR(info.st_mode) ? (info.st_mode & 07777) | 0700 : 0777;
-		if (!lp_guard_in(folder, part, made)) return ENAMETOOLONG;
-		int code = raw_mkdir(made, mode);
+			stat_raw(part, &info) && S_ISDIR(info.st_mode) ? (info.st_mode & 07777) | 0700 : 0777;
+		if (!lp_overlay_path_in(folder, part, made)) return ENAMETOOLONG;
+		int code = mkdir_raw(made, mode);
 		if (code && code != EEXIST) return code;
 		if (at) *at = '/';
 	}
 	return 0;
 }
 
-static int copy_bytes(int from, int to) {
+static int copy_file_bytes(int from, int to) {
 	static const size_t MOST = 1 << 30;
 	char buffer[1 << 14];
 	long got;
@@ -77,17 +77,17 @@ static int copy_bytes(int from, int to) {
 	return got < 0 ? errno : 0;
 }
 
-static int copy_file(const char *path, const char *to, const struct stat *info, bool empty) {
+static int copy_whole_file(const char *path, const char *to, const struct stat *info, bool empty) {
 	int from = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
 	if (from < 0 && !empty) return errno;
 	int out = (int)syscall(SYS_openat, AT_FDCWD, to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	int code = out < 0 ? errno : 0;
-	if (!code && !empty) code = copy_bytes(from, out);
+	if (!code && !empty) code = copy_file_bytes(from, out);
 	struct timespec times[2] = {info->st_atim, info->st_mtim};
 	if (!code) {
 		if (syscall(SYS_fchown, out, info->st_uid, info->st_gid) != 0)
 			errno = 0; /* only root can */
-		code = raw(syscall(SYS_fchmod, out, info->st_mode & 07777));
+		code = error_of_syscall(syscall(SYS_fchmod, out, info->st_mode & 07777));
 		syscall(SYS_utimensat, out, NULL, times, 0);
 	}
 	if (from >= 0) syscall(SYS_close, from);
@@ -95,45 +95,49 @@ static int copy_file(const char *path, const char *to, const struct stat *info, 
 	return code;
 }
 
-static int copy_link(const char *path, const char *to) {
+static int copy_symbolic_link(const char *path, const char *to) {
 	char text[PATH_MAX];
 	long length = syscall(SYS_readlinkat, AT_FDCWD, path, text, sizeof text - 1);
 	if (length < 0) return errno;
 	text[length] = '\0';
-	return raw(syscall(SYS_symlinkat, text, AT_FDCWD, to));
+	return error_of_syscall(syscall(SYS_symlinkat, text, AT_FDCWD, to));
 }
 
 /* A file of the disk into SCRATCH/over, complete or not at all: another process may want the same.
  */
-static int copy_up(const lp_place *place, bool empty) {
+static int copy_to_scratch(const lp_place *place, bool empty) {
 	char to[PATH_MAX], part[PATH_MAX];
 	struct stat info;
 	if (place->above) return 0;
-	int code = make_folders("over", place->path, S_ISDIR(place->type));
-	if (code || S_ISDIR(place->type)) return changed(), code;
-	if (!lp_guard_in("over", place->path, to)) return ENAMETOOLONG;
-	if (!raw_stat(place->path, &info)) return errno;
-	snprintf(part, sizeof part, "%s/part-%d-%ld", lp_guard.scratch, (int)getpid(),
+	int code = make_scratch_folders("over", place->path, S_ISDIR(place->type));
+	if (code || S_ISDIR(place->type)) {
+		note_overlay_change();
+		return code;
+	}
+	if (!lp_overlay_path_in("over", place->path, to)) return ENAMETOOLONG;
+	if (!stat_raw(place->path, &info)) return errno;
+	snprintf(part, sizeof part, "%s/part-%d-%ld", lp_overlay.scratch, (int)getpid(),
 	         syscall(SYS_gettid));
-	code = S_ISLNK(info.st_mode) ? copy_link(place->path, part)
-	                             : copy_file(place->path, part, &info, empty);
-	if (!code) code = raw(syscall(SYS_linkat, AT_FDCWD, part, AT_FDCWD, to, 0));
+	code = S_ISLNK(info.st_mode) ? copy_symbolic_link(place->path, part)
+	                             : copy_whole_file(place->path, part, &info, empty);
+	if (!code) code = error_of_syscall(syscall(SYS_linkat, AT_FDCWD, part, AT_FDCWD, to, 0));
 	syscall(SYS_unlinkat, AT_FDCWD, part, 0);
-	changed();
+	note_overlay_change();
 	return code == EEXIST ? 0 : code;
 }
 
 /* The disk's file of this name, with all below it, is no longer there. */
-static int mark_gone(const char *path) {
+static int mark_deleted(const char *path) {
 	char mark[PATH_MAX];
-	int code = make_folders("gone", path, true);
+	int code = make_scratch_folders("gone", path, true);
 	if (code) return code;
-	if (!lp_guard_in("gone", path, mark) || strlen(mark) + 3 > sizeof mark) return ENAMETOOLONG;
+	if (!lp_overlay_path_in("gone", path, mark) || strlen(mark) + 3 > sizeof mark)
+		return ENAMETOOLONG;
 	strcat(mark, "/\001");
 	int fd = (int)syscall(SYS_openat, AT_FDCWD, mark, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
 	if (fd < 0) return errno;
 	syscall(SYS_close, fd);
-	changed();
+	note_overlay_change();
 	return 0;
 }
 
@@ -143,8 +147,8 @@ static int mark_gone(const char *path) {
  */
 typedef int (*visitor)(void *context, const char *path, const lp_place *place);
 
-static int visit_names(const char *folder, const char *logical, bool above, visitor visit,
-                       void *context) {
+static int visit_folder_names(const char *folder, const char *logical, bool above, visitor visit,
+                              void *context) {
 	char names[4096], path[PATH_MAX];
 	int code = 0,
 		fd = (int)syscall(SYS_openat, AT_FDCWD, folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -158,7 +162,7 @@ static int visit_names(const char *folder, const char *logical, bool above, visi
 			             dirent64->d_name) >= (int)sizeof path)
 				continue;
 			lp_place place;
-			if (lp_guard_find(AT_FDCWD, path, false, &place) != 0 || !(place.type || place.free))
+			if (lp_overlay_find(AT_FDCWD, path, false, &place) != 0 || !(place.type || place.free))
 				continue;
 			if (above || !place.above) code = visit(context, path, &place);
 		}
@@ -167,94 +171,96 @@ static int visit_names(const char *folder, const char *logical, bool above, visi
 	return code;
 }
 
-static int visit_folder(const lp_place *place, visitor visit, void *context) {
+static int visit_merged_folder(const lp_place *place, visitor visit, void *context) {
 	char over[PATH_MAX];
 	int code = 0;
-	if (place->above && lp_guard_in("over", place->path, over))
-		code = visit_names(over, place->path, true, visit, context);
-	if (!code && place->below) code = visit_names(place->path, place->path, false, visit, context);
+	if (place->above && lp_overlay_path_in("over", place->path, over))
+		code = visit_folder_names(over, place->path, true, visit, context);
+	if (!code && place->below)
+		code = visit_folder_names(place->path, place->path, false, visit, context);
 	return code;
 }
 
-static int stop(void *context, const char *path, const lp_place *place) {
+static int stop_at_first_name(void *context, const char *path, const lp_place *place) {
 	(void)context, (void)path, (void)place;
 	return ENOTEMPTY;
 }
 
 /* An entry of the same name and kind; what it holds nobody reads here. */
-static int list_entry(void *context, const char *path, const lp_place *place) {
+static int make_list_entry(void *context, const char *path, const lp_place *place) {
 	char to[PATH_MAX];
 	if (snprintf(to, sizeof to, "%s%s", (const char *)context, strrchr(path, '/')) >=
 	    (int)sizeof to)
 		return ENAMETOOLONG;
-	if (place->free || S_ISDIR(place->type)) return raw_mkdir(to, 0700);
-	if (S_ISLNK(place->type)) return raw(syscall(SYS_symlinkat, "?", AT_FDCWD, to));
-	return raw(syscall(SYS_mknodat, AT_FDCWD, to,
-	                   S_ISREG(place->type) || S_ISFIFO(place->type) || S_ISSOCK(place->type)
-	                       ? (place->type & S_IFMT) | 0600
-	                       : S_IFREG | 0600,
-	                   0));
+	if (place->free || S_ISDIR(place->type)) return mkdir_raw(to, 0700);
+	if (S_ISLNK(place->type)) return error_of_syscall(syscall(SYS_symlinkat, "?", AT_FDCWD, to));
+	return error_of_syscall(
+		syscall(SYS_mknodat, AT_FDCWD, to,
+	            S_ISREG(place->type) || S_ISFIFO(place->type) || S_ISSOCK(place->type)
+	                ? (place->type & S_IFMT) | 0600
+	                : S_IFREG | 0600,
+	            0));
 }
 
-static const char *list(const lp_place *place, char room[PATH_MAX]) {
+static const char *make_listing(const lp_place *place, char room[PATH_MAX]) {
 	char number[48];
 	snprintf(number, sizeof number, "list/%u",
-	         __atomic_add_fetch(&lp_guard.state->lists, 1, __ATOMIC_RELAXED));
-	if (!lp_guard_in(number, "", room)) return fail(ENAMETOOLONG);
-	int code = raw_mkdir(room, 0700);
-	if (!code) code = make_folders(number, place->path, true);
-	if (!code && !lp_guard_in(number, place->path, room)) code = ENAMETOOLONG;
-	if (!code) code = visit_folder(place, list_entry, room);
-	return code ? fail(code) : room;
+	         __atomic_add_fetch(&lp_overlay.state->lists, 1, __ATOMIC_RELAXED));
+	if (!lp_overlay_path_in(number, "", room)) return fail_with_errno(ENAMETOOLONG);
+	int code = mkdir_raw(room, 0700);
+	if (!code) code = make_scratch_folders(number, place->path, true);
+	if (!code && !lp_overlay_path_in(number, place->path, room)) code = ENAMETOOLONG;
+	if (!code) code = visit_merged_folder(place, make_list_entry, room);
+	return code ? fail_with_errno(code) : room;
 }
 
 /* Whether a folder of the disk is as it was: nothing of it is in the scratch folder. */
-static bool is_plain(const lp_place *place) {
+static bool is_unchanged_folder(const lp_place *place) {
 	char path[PATH_MAX];
 	struct stat info;
-	return !place->above && lp_guard_in("gone", place->path, path) && !raw_stat(path, &info);
+	return !place->above && lp_overlay_path_in("gone", place->path, path) && !stat_raw(path, &info);
 }
 
 /* ---- what is there ---- */
 
-static const char *present(const lp_place *place, char room[PATH_MAX]) {
-	if (place->free || !place->above) return give(place->path, room);
-	return lp_guard_in("over", place->path, room) ? room : fail(ENAMETOOLONG);
+static const char *present_path(const lp_place *place, char room[PATH_MAX]) {
+	if (place->free || !place->above) return give_path(place->path, room);
+	return lp_overlay_path_in("over", place->path, room) ? room : fail_with_errno(ENAMETOOLONG);
 }
 
-const char *lp_guard_read(int at, const char *path, bool follow, char room[PATH_MAX]) {
+const char *lp_overlay_read(int at, const char *path, bool follow, char room[PATH_MAX]) {
 	lp_place p;
 	int kept = errno;
-	if (!path) return fail(EFAULT);
-	if (!*path || untouched()) return path;
-	int code = lp_guard_find(at, path, follow, &p);
+	if (!path) return fail_with_errno(EFAULT);
+	if (!*path || is_untouched()) return path;
+	int code = lp_overlay_find(at, path, follow, &p);
 	if (!code && !p.free && !p.type) code = ENOENT;
-	if (code) return fail(code);
+	if (code) return fail_with_errno(code);
 	errno = kept;
-	return present(&p, room);
+	return present_path(&p, room);
 }
 
-static const char *read_open(int at, const char *path, int flags, char room[PATH_MAX]) {
+static const char *open_for_reading(int at, const char *path, int flags, char room[PATH_MAX]) {
 	lp_place p;
-	if (untouched()) return path;
-	int code = lp_guard_find(at, path, !(flags & O_NOFOLLOW), &p);
+	if (is_untouched()) return path;
+	int code = lp_overlay_find(at, path, !(flags & O_NOFOLLOW), &p);
 	if (!code && !p.free && !p.type) code = ENOENT;
-	if (code) return fail(code);
-	if (!p.free && S_ISDIR(p.type) && p.below && !is_plain(&p) && !(flags & O_PATH))
-		return list(&p, room);
-	return present(&p, room);
+	if (code) return fail_with_errno(code);
+	if (!p.free && S_ISDIR(p.type) && p.below && !is_unchanged_folder(&p) && !(flags & O_PATH))
+		return make_listing(&p, room);
+	return present_path(&p, room);
 }
 
-const char *lp_guard_change(int at, const char *path, bool follow, char room[PATH_MAX]) {
+const char *lp_overlay_change(int at, const char *path, bool follow, char room[PATH_MAX]) {
 	lp_place p;
-	if (!path) return fail(EFAULT);
+	if (!path) return fail_with_errno(EFAULT);
 	if (!*path) return path;
-	if (lp_guard.refuses) return fail(EROFS);
-	int code = lp_guard_find(at, path, follow, &p);
+	if (lp_overlay.refuses) return fail_with_errno(EROFS);
+	int code = lp_overlay_find(at, path, follow, &p);
 	if (!code && !p.free && !p.type) code = ENOENT;
-	if (!code && !p.free) code = copy_up(&p, false);
+	if (!code && !p.free) code = copy_to_scratch(&p, false);
 	p.above = true;
-	return code ? fail(code) : present(&p, room);
+	return code ? fail_with_errno(code) : present_path(&p, room);
 }
 
 /* ---- what is not there ---- */
@@ -265,109 +271,113 @@ static int may_change_folder(const lp_place *place) {
 	strcpy(folder, place->path);
 	*strrchr(folder, '/') = '\0';
 	struct stat info;
-	if (!raw_stat(*folder ? folder : "/", &info)) return 0; /* it is in the scratch folder alone */
-	return may_write(*folder ? folder : "/") || errno == EROFS ? 0 : errno;
+	if (!stat_raw(*folder ? folder : "/", &info)) return 0; /* it is in the scratch folder alone */
+	if (may_write_path(*folder ? folder : "/")) return 0;
+	return errno == EROFS ? 0 : errno;
 }
 
-static int prepare(const lp_place *place) {
+static int prepare_new_name(const lp_place *place) {
 	int code = may_change_folder(place);
-	if (!code) code = make_folders("over", place->path, false);
-	changed();
+	if (!code) code = make_scratch_folders("over", place->path, false);
+	note_overlay_change();
 	return code;
 }
 
-const char *lp_guard_make(int at, const char *path, bool folder, char room[PATH_MAX]) {
+const char *lp_overlay_make(int at, const char *path, bool folder, char room[PATH_MAX]) {
 	lp_place p;
-	if (!path) return fail(EFAULT);
+	if (!path) return fail_with_errno(EFAULT);
 	if (!*path) return path;
-	if (lp_guard.refuses) return fail(EROFS);
-	int code = lp_guard_find(at, path, false, &p);
+	if (lp_overlay.refuses) return fail_with_errno(EROFS);
+	int code = lp_overlay_find(at, path, false, &p);
 	if (!code && !p.free && p.type) code = EEXIST;
 	if (!code && !folder && path[strlen(path) - 1] == '/') code = ENOENT;
-	if (!code && !p.free) code = prepare(&p);
+	if (!code && !p.free) code = prepare_new_name(&p);
 	p.above = true;
-	return code ? fail(code) : present(&p, room);
+	return code ? fail_with_errno(code) : present_path(&p, room);
 }
 
 /* ---- opening ---- */
 
 /* Of a file that is there and is to be written to. */
-static int open_present(const lp_place *place, int flags) {
+static int prepare_existing_file(const lp_place *place, int flags) {
 	if ((flags & O_CREAT) && (flags & O_EXCL)) return EEXIST;
 	if (!S_ISREG(place->type) || place->above)
 		return 0; /* pipes and devices are as they are; of folders the system says it */
-	if (!may_write(place->path)) return errno;
-	return copy_up(place, flags & O_TRUNC);
+	if (!may_write_path(place->path)) return errno;
+	return copy_to_scratch(place, flags & O_TRUNC);
 }
 
-static const char *write_open(int at, const char *path, int flags, char room[PATH_MAX]) {
+static const char *open_for_writing(int at, const char *path, int flags, char room[PATH_MAX]) {
 	lp_place p;
 	bool anew = (flags & O_CREAT) && (flags & O_EXCL), unnamed = (flags & O_TMPFILE) == O_TMPFILE;
-	if (lp_guard.refuses) return fail(EROFS);
+	if (lp_overlay.refuses) return fail_with_errno(EROFS);
 	size_t length = strlen(path);
 	if (flags & O_CREAT && path[length - 1] == '/' &&
 	    length < PATH_MAX) { /* a folder, whatever is there */
 		memcpy(room, path, length);
 		while (length > 1 && room[length - 1] == '/') length--;
 		room[length] = '\0';
-		int code = lp_guard_find(at, room, false, &p);
-		return fail(code ? code : EISDIR);
+		int code = lp_overlay_find(at, room, false, &p);
+		return fail_with_errno(code ? code : EISDIR);
 	}
-	int code = lp_guard_find(at, path, !(flags & O_NOFOLLOW) && !anew, &p);
-	if (code) return fail(code);
-	if (p.free) return present(&p, room);
-	if (unnamed) code = S_ISDIR(p.type) ? copy_up(&p, false) : p.type ? ENOTDIR : ENOENT;
-	else if (p.type) code = open_present(&p, flags);
-	else code = flags & O_CREAT ? prepare(&p) : ENOENT;
+	int code = lp_overlay_find(at, path, !(flags & O_NOFOLLOW) && !anew, &p);
+	if (code) return fail_with_errno(code);
+	if (p.free) return present_path(&p, room);
+	if (unnamed && S_ISDIR(p.type)) code = copy_to_scratch(&p, false);
+	else if (unnamed) code = p.type ? ENOTDIR : ENOENT;
+	else if (p.type) code = prepare_existing_file(&p, flags);
+	else code = flags & O_CREAT ? prepare_new_name(&p) : ENOENT;
 	if (!p.type || unnamed || S_ISREG(p.type)) p.above = true;
-	return code ? fail(code) : present(&p, room);
+	return code ? fail_with_errno(code) : present_path(&p, room);
 }
 
-const char *lp_guard_open(int at, const char *path, int flags, char room[PATH_MAX]) {
+const char *lp_overlay_open(int at, const char *path, int flags, char room[PATH_MAX]) {
 	int kept = errno;
-	if (!path) return fail(EFAULT);
+	if (!path) return fail_with_errno(EFAULT);
 	if (!*path) return path;
 	bool writes =
 		!(flags & O_PATH) && ((flags & O_ACCMODE) != O_RDONLY || (flags & (O_CREAT | O_TRUNC)));
 	const char *opened =
-		writes ? write_open(at, path, flags, room) : read_open(at, path, flags, room);
+		writes ? open_for_writing(at, path, flags, room) : open_for_reading(at, path, flags, room);
 	if (opened) errno = kept;
 	return opened;
 }
 
 /* ---- deleting and renaming ---- */
 
-static int drop_over(const lp_place *place) {
+static int remove_scratch_copy(const lp_place *place) {
 	char over[PATH_MAX];
 	if (!place->above) return 0;
-	if (!lp_guard_in("over", place->path, over)) return ENAMETOOLONG;
-	return raw(syscall(SYS_unlinkat, AT_FDCWD, over, S_ISDIR(place->type) ? AT_REMOVEDIR : 0));
+	if (!lp_overlay_path_in("over", place->path, over)) return ENAMETOOLONG;
+	return error_of_syscall(
+		syscall(SYS_unlinkat, AT_FDCWD, over, S_ISDIR(place->type) ? AT_REMOVEDIR : 0));
 }
 
-static int remove_place(const lp_place *place, bool folder) {
+static int remove_merged_file(const lp_place *place, bool folder) {
 	if (!place->type) return ENOENT;
 	if (folder != (bool)S_ISDIR(place->type)) return folder ? ENOTDIR : EISDIR;
 	int code = may_change_folder(place);
-	if (!code && folder) code = visit_folder(place, stop, NULL);
-	if (!code) code = drop_over(place);
-	return !code && place->below ? mark_gone(place->path) : code;
+	if (!code && folder) code = visit_merged_folder(place, stop_at_first_name, NULL);
+	if (!code) code = remove_scratch_copy(place);
+	return !code && place->below ? mark_deleted(place->path) : code;
 }
 
-int lp_guard_remove(int at, const char *path, bool folder) {
+int lp_overlay_remove(int at, const char *path, bool folder) {
 	lp_place p;
-	int code = lp_guard.refuses ? EROFS : lp_guard_find(at, path, false, &p);
+	int code = lp_overlay.refuses ? EROFS : lp_overlay_find(at, path, false, &p);
 	if (!code && p.free)
-		code = raw(syscall(SYS_unlinkat, AT_FDCWD, p.path, folder ? AT_REMOVEDIR : 0));
-	else if (!code) code = remove_place(&p, folder);
+		code = error_of_syscall(syscall(SYS_unlinkat, AT_FDCWD, p.path, folder ? AT_REMOVEDIR : 0));
+	else if (!code) code = remove_merged_file(&p, folder);
 	return code ? (errno = code, -1) : 0;
 }
 
 /* A folder with all that is in it. */
-static int copy_tree(void *unused, const char *path, const lp_place *place) {
+static int copy_tree_to_scratch(void *unused, const char *path, const lp_place *place) {
 	(void)unused, (void)path;
 	if (place->free) return 0;
-	int code = copy_up(place, false);
-	return !code && S_ISDIR(place->type) ? visit_folder(place, copy_tree, NULL) : code;
+	int code = copy_to_scratch(place, false);
+	return !code && S_ISDIR(place->type) ? visit_merged_folder(place, copy_tree_to_scratch, NULL)
+	                                     : code;
 }
 
 static int may_replace(const lp_place *from, const lp_place *to, unsigned flags) {
@@ -375,72 +385,78 @@ static int may_replace(const lp_place *from, const lp_place *to, unsigned flags)
 	if (flags & RENAME_NOREPLACE) return EEXIST;
 	if (flags & RENAME_EXCHANGE || to->free || from->free) return 0;
 	if (S_ISDIR(to->type) != S_ISDIR(from->type)) return S_ISDIR(to->type) ? EISDIR : ENOTDIR;
-	return S_ISDIR(to->type) ? visit_folder(to, stop, NULL) : 0;
+	return S_ISDIR(to->type) ? visit_merged_folder(to, stop_at_first_name, NULL) : 0;
 }
 
 /* Both names are in the scratch folder then, or are not guarded. */
-static int move(lp_place *from, lp_place *to, unsigned flags) {
+static int move_place(lp_place *from, lp_place *to, unsigned flags) {
 	char a[PATH_MAX], b[PATH_MAX];
 	int code = from->free ? 0 : may_change_folder(from);
-	if (!code && !from->free) code = copy_tree(NULL, from->path, from);
-	if (!code && !to->free) code = prepare(to);
-	if (!code && flags & RENAME_EXCHANGE && !to->free) code = copy_tree(NULL, to->path, to);
+	if (!code && !from->free) code = copy_tree_to_scratch(NULL, from->path, from);
+	if (!code && !to->free) code = prepare_new_name(to);
+	if (!code && flags & RENAME_EXCHANGE && !to->free)
+		code = copy_tree_to_scratch(NULL, to->path, to);
 	bool hides = to->below && S_ISDIR(to->type) && !(flags & RENAME_EXCHANGE);
-	if (!code && hides) code = mark_gone(to->path);
+	if (!code && hides) code = mark_deleted(to->path);
 	from->above = to->above = true;
-	if (!code && (!present(from, a) || !present(to, b))) code = ENAMETOOLONG;
-	if (!code) code = raw(syscall(SYS_renameat2, AT_FDCWD, a, AT_FDCWD, b, flags));
+	if (!code && (!present_path(from, a) || !present_path(to, b))) code = ENAMETOOLONG;
+	if (!code) code = error_of_syscall(syscall(SYS_renameat2, AT_FDCWD, a, AT_FDCWD, b, flags));
 	if (!code && !from->free && from->below && !(flags & RENAME_EXCHANGE))
-		code = mark_gone(from->path);
+		code = mark_deleted(from->path);
 	return code;
 }
 
-static bool is_below(const char *path, const char *folder) {
+static bool is_below_folder(const char *path, const char *folder) {
 	size_t length = strlen(folder);
 	return strncmp(path, folder, length) == 0 && path[length] == '/';
 }
 
-int lp_guard_rename(int at, const char *path, int to_at, const char *to, unsigned flags) {
+int lp_overlay_rename(int at, const char *path, int to_at, const char *to, unsigned flags) {
 	lp_place a, b;
-	if (lp_guard.refuses) return errno = EROFS, -1;
-	int code = lp_guard_find(at, path, false, &a);
-	if (!code) code = lp_guard_find(to_at, to, false, &b);
+	if (lp_overlay.refuses) {
+		errno = EROFS;
+		return -1;
+	}
+	int code = lp_overlay_find(at, path, false, &a);
+	if (!code) code = lp_overlay_find(to_at, to, false, &b);
 	if (!code && !a.free && !a.type) code = ENOENT;
 	if (!code && strcmp(a.path, b.path) == 0) return 0;
 	if (!code && !a.free && !S_ISDIR(a.type) && to[strlen(to) - 1] == '/') code = ENOTDIR;
-	if (!code && is_below(b.path, a.path)) code = EINVAL;
-	if (!code && is_below(a.path, b.path)) code = flags & RENAME_EXCHANGE ? EINVAL : ENOTEMPTY;
+	if (!code && is_below_folder(b.path, a.path)) code = EINVAL;
+	if (!code && is_below_folder(a.path, b.path))
+		code = flags & RENAME_EXCHANGE ? EINVAL : ENOTEMPTY;
 	if (!code) code = may_replace(&a, &b, flags);
-	if (!code) code = move(&a, &b, flags);
+	if (!code) code = move_place(&a, &b, flags);
 	return code ? (errno = code, -1) : 0;
 }
 
-static void path_of(int fd, char path[PATH_MAX]) {
+static void path_of_descriptor(int fd, char path[PATH_MAX]) {
 	char link[40];
 	snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
 	long length = syscall(SYS_readlinkat, AT_FDCWD, link, path, PATH_MAX - 1);
 	path[length > 0 ? length : 0] = '\0';
 }
 
-bool lp_guard_lists(int fd, char path[PATH_MAX]) {
+bool lp_overlay_is_listing(int fd, char path[PATH_MAX]) {
 	int code = errno;
-	if (lp_guard.refuses || __atomic_load_n(&lp_guard.state->lists, __ATOMIC_RELAXED) == 0)
+	if (lp_overlay.refuses || __atomic_load_n(&lp_overlay.state->lists, __ATOMIC_RELAXED) == 0)
 		return false;
-	path_of(fd, path);
+	path_of_descriptor(fd, path);
 	errno = code;
-	const char *rest = path + lp_guard.length;
-	if (strncmp(path, lp_guard.scratch, lp_guard.length) != 0 || strncmp(rest, "/list/", 6) != 0)
+	const char *rest = path + lp_overlay.length;
+	if (strncmp(path, lp_overlay.scratch, lp_overlay.length) != 0 ||
+	    strncmp(rest, "/list/", 6) != 0)
 		return false;
-	lp_guard_show(path);
+	lp_overlay_show_path(path);
 	return true;
 }
 
-bool lp_guard_keeps(int fd) {
+bool lp_overlay_is_protected(int fd) {
 	char path[PATH_MAX];
 	struct stat info;
 	if (syscall(SYS_fstat, fd, &info) != 0 || !(S_ISREG(info.st_mode) || S_ISDIR(info.st_mode)))
 		return false;
-	path_of(fd, path);
-	return strncmp(path, lp_guard.scratch, lp_guard.length) != 0 &&
+	path_of_descriptor(fd, path);
+	return strncmp(path, lp_overlay.scratch, lp_overlay.length) != 0 &&
 	       strncmp(path, "/dev/", 5) != 0 && path[0] == '/' && strncmp(path, "/memfd:", 7) != 0;
 }

@@ -1,10 +1,10 @@
-/* below.h: the MPI library under the wrappers: its functions, found when MPI_Init has been called,
- * and what differs between the two binary forms: public constants of Open MPI's mpi.h, and of
- * MPICH's and its relatives'. */
-#ifndef LK_PROBE_BELOW_H
-#define LK_PROBE_BELOW_H
+/* library.h: internal to mpi/ and emulate/: the MPI library that the wrappers call: its functions,
+ * found when MPI_Init has been called, and what differs between the two binary forms: public
+ * constants of Open MPI's mpi.h, and of MPICH's and its relatives'. */
+#ifndef LK_RECORDER_MPI_LIBRARY_H
+#define LK_RECORDER_MPI_LIBRARY_H
 
-#include "recorder/mode.h"
+#include "recorder/mpi/mpi.h"
 
 #ifdef LP_MPI_NUMBERS
 enum {
@@ -42,7 +42,7 @@ enum {
 };
 #endif
 
-typedef struct lp_below {
+typedef struct lp_mpi_functions {
 	int (*comm_size)(lp_handle, int *), (*comm_rank)(lp_handle, int *),
 		(*comm_group)(lp_handle, lp_handle *);
 	int (*comm_test_inter)(lp_handle, int *), (*comm_remote_size)(lp_handle, int *);
@@ -71,10 +71,10 @@ typedef struct lp_below {
 	lp_handle world, self, type_null, request_null, byte, info_null;
 	void *in_place_f[4], *status_ignore_f[2]; /* addresses by which Fortran says so */
 	bool ready;
-} lp_below;
-extern lp_below lp_mpi_below;
+} lp_mpi_functions;
+extern lp_mpi_functions lp_mpi_real;
 
-void lp_mpi_find_below(void);
+void lp_mpi_find_functions(void);
 
 /* ---- delay.c ---- */
 

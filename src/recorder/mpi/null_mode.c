@@ -1,5 +1,5 @@
-/* null.c: large collectives return at once; what a program costs without communication, at full
- * scale.
+/* null_mode.c: large collectives return at once; what a program costs without communication, at
+ * full scale.
  *
  * All members of a communicator must decide alike, or some wait for ever for the others. So a
  * decision takes nothing but what MPI demands to be equal on all of them: which call it is, the
@@ -11,13 +11,12 @@
  *
  * Of the result a rank gets what is its own: its own contribution reduced with nothing, its own
  * shard. */
-#include "recorder/mpi/below.h"
+#include "recorder/mpi/library.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
-#define below lp_mpi_below
 enum {
 	KINDS = 1024,
 	PERSISTENT = 4096
@@ -35,45 +34,48 @@ struct counts {
 
 static int keyval = -1;
 
-static int copy_none(lp_handle comm, int key, void *extra, void *in, void *out, int *flag) {
+static int copy_no_counts(lp_handle comm, int key, void *extra, void *in, void *out, int *flag) {
 	(void)comm, (void)key, (void)extra, (void)in, (void)out;
 	*flag = 0;
 	return 0;
 }
-static int drop(lp_handle comm, int key, void *value, void *extra) {
+static int drop_counts(lp_handle comm, int key, void *value, void *extra) {
 	(void)comm, (void)key, (void)extra;
 	munmap(value, sizeof(struct counts));
 	return 0;
 }
 
-static void begun(void) {
-	below.comm_create_keyval(copy_none, drop, &keyval, NULL);
+static void begin_null_mode(void) {
+	lp_mpi_real.comm_create_keyval(copy_no_counts, drop_counts, &keyval, NULL);
 }
 
-static struct counts *counts_of(lp_handle comm) {
+static struct counts *counts_of_comm(lp_handle comm) {
 	void *value = NULL;
 	int there = 0;
-	if (below.comm_get_attr(comm, keyval, &value, &there) == 0 && there) return value;
+	if (lp_mpi_real.comm_get_attr(comm, keyval, &value, &there) == 0 && there) return value;
 	value = mmap(NULL, sizeof(struct counts), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
 	             -1, 0);
 	if (value == MAP_FAILED) abort(); /* to decide otherwise than the others would hang the job */
-	if (below.comm_set_attr(comm, keyval, value) != 0) abort();
+	if (lp_mpi_real.comm_set_attr(comm, keyval, value) != 0) abort();
 	return value;
 }
 
-static uint32_t hash_name(const char *name) {
+static uint32_t hash_call_name(const char *name) {
 	uint32_t hash = UINT32_C(2166136261);
 	for (; *name; name++) hash = (hash ^ (uint8_t)*name) * UINT32_C(16777619);
 	return hash | 1;
 }
 
 /* How often it came before; what finds no place has come never, for ever. */
-static uint64_t calls_before(struct counts *counts, uint32_t name, int64_t bytes) {
+static uint64_t count_calls_before(struct counts *counts, uint32_t name, int64_t bytes) {
 	uint64_t at = (uint64_t)name * UINT64_C(0x9e3779b97f4a7c15) ^
 	              (uint64_t)bytes * UINT64_C(0xff51afd7ed558ccd);
 	for (uint32_t i = 0; i < KINDS; i++) {
 		struct kind *kind = &counts->kind[((at >> 32) + i) % KINDS];
-		if (!kind->name) kind->name = name, kind->bytes = bytes;
+		if (!kind->name) {
+			kind->name = name;
+			kind->bytes = bytes;
+		}
 		if (kind->name == name && kind->bytes == bytes) return kind->calls++;
 	}
 	return 0;
@@ -81,42 +83,43 @@ static uint64_t calls_before(struct counts *counts, uint32_t name, int64_t bytes
 
 /* ---- what a member contributes ---- */
 
-static int64_t times(lp_count count, lp_handle type) {
+static int64_t checked_bytes(lp_count count, lp_handle type) {
 	int size = 0;
 	int64_t bytes;
-	if (count <= 0 || below.type_size(type, &size) != 0) return 0;
+	if (count <= 0 || lp_mpi_real.type_size(type, &size) != 0) return 0;
 	return __builtin_mul_overflow((int64_t)count, (int64_t)size, &bytes) ? INT64_MAX : bytes;
 }
 
-static int64_t sum_of_list(const lp_mpi_call *call, int side, int size, lp_handle type) {
+static int64_t sum_listed_bytes(const lp_mpi_call *call, int side, int size, lp_handle type) {
 	lp_count sum = 0;
 	for (int i = 0; i < size; i++) sum += lp_mpi_listed(call, side, i);
-	return times(sum, type);
+	return checked_bytes(sum, type);
 }
 
 /* In bytes, the same on every member; -1: not known to all. */
-static int64_t contribution(const lp_mpi_call *call, int size, int rank) {
+static int64_t contribution_bytes(const lp_mpi_call *call, int size, int rank) {
 	switch (call->what) {
 	case LK_WHAT_ALLREDUCE:
-	case LK_WHAT_REDUCE: return times(call->counts[0], call->types[0]);
-	case LK_WHAT_ALLTOALL: return call->lists[0] ? -1 : times(call->counts[1], call->types[1]);
+	case LK_WHAT_REDUCE: return checked_bytes(call->counts[0], call->types[0]);
+	case LK_WHAT_ALLTOALL:
+		return call->lists[0] ? -1 : checked_bytes(call->counts[1], call->types[1]);
 	case LK_WHAT_ALLGATHER:
-		return call->lists[0] ? sum_of_list(call, 0, size, call->types[1])
-		                      : times(call->counts[1], call->types[1]);
+		return call->lists[0] ? sum_listed_bytes(call, 0, size, call->types[1])
+		                      : checked_bytes(call->counts[1], call->types[1]);
 	case LK_WHAT_GATHER:
 		if (call->lists[0]) return -1;
-		return rank == call->peer ? times(call->counts[1], call->types[1])
-		                          : times(call->counts[0], call->types[0]);
+		return rank == call->peer ? checked_bytes(call->counts[1], call->types[1])
+		                          : checked_bytes(call->counts[0], call->types[0]);
 	case LK_WHAT_REDUCESCATTER:
-		return call->lists[0] ? sum_of_list(call, 0, size, call->types[0])
-		                      : times(call->counts[0], call->types[0]);
+		return call->lists[0] ? sum_listed_bytes(call, 0, size, call->types[0])
+		                      : checked_bytes(call->counts[0], call->types[0]);
 	default: return -1;
 	}
 }
 
 /* ---- what a member gets ---- */
 
-static void own_shard(const lp_mpi_call *call, int size, int rank) {
+static void give_own_shard(const lp_mpi_call *call, int size, int rank) {
 	bool in_place = lp_mpi_in_place(call->send);
 	lp_count before = 0;
 	switch (call->what) {
@@ -166,7 +169,7 @@ static struct made {
 	int size, rank;
 } made[PERSISTENT];
 
-static struct made *find_made(uint64_t key, bool place) {
+static struct made *find_persistent(uint64_t key, bool place) {
 	for (uint32_t i = 0, at = (uint32_t)((key * UINT64_C(0x9e3779b97f4a7c15)) >> 40);
 	     i < PERSISTENT; i++) {
 		struct made *m = &made[(at + i) % PERSISTENT];
@@ -176,46 +179,48 @@ static struct made *find_made(uint64_t key, bool place) {
 	return NULL;
 }
 
-static void remember(const lp_mpi_call *call, int size, int rank) {
+static void remember_persistent(const lp_mpi_call *call, int size, int rank) {
 	uint64_t key = LP_KEY(call->fortran ? lp_mpi_request_f(*(const lp_fint *)call->request)
 	                                    : *(const lp_handle *)call->request);
-	struct made *m = find_made(key, true);
+	struct made *m = find_persistent(key, true);
 	if (m) *m = (struct made){key, *call, size, rank};
 }
 
-static void start(const lp_handle *requests, int count) {
+static void start_persistent(const lp_handle *requests, int count) {
 	for (int i = 0; i < count; i++) {
-		const struct made *m = find_made(LP_KEY(requests[i]), false);
-		if (m && m->call.name) own_shard(&m->call, m->size, m->rank);
+		const struct made *m = find_persistent(LP_KEY(requests[i]), false);
+		if (m && m->call.name) give_own_shard(&m->call, m->size, m->rank);
 	}
 }
 
 /* ---- the decision ---- */
 
-static bool leaves_out(const lp_mpi_call *call, int64_t bytes) {
+static bool is_left_out(const lp_mpi_call *call, int64_t bytes) {
 	if (call->part == LK_PART_MAKE)
 		return lp_null_skips((lk_comm_what)call->what, bytes, UINT64_MAX);
-	return lp_null_skips((lk_comm_what)call->what, bytes,
-	                     calls_before(counts_of(call->comm), hash_name(call->name), bytes));
+	return lp_null_skips(
+		(lk_comm_what)call->what, bytes,
+		count_calls_before(counts_of_comm(call->comm), hash_call_name(call->name), bytes));
 }
 
-static bool stand_in(lp_mpi_call *call) {
+static bool leave_out_collective(lp_mpi_call *call) {
 	int inter = 0, size = 0, rank = 0;
 	if (!lp_null_skips((lk_comm_what)call->what, INT64_MAX, UINT64_MAX))
 		return false; /* whatever its size */
-	if (below.comm_test_inter(call->comm, &inter) != 0 || inter)
+	if (lp_mpi_real.comm_test_inter(call->comm, &inter) != 0 || inter)
 		return false; /* wrong calls are the library's to refuse */
-	if (below.comm_size(call->comm, &size) != 0 || size < 2 ||
-	    below.comm_rank(call->comm, &rank) != 0)
+	if (lp_mpi_real.comm_size(call->comm, &size) != 0 || size < 2 ||
+	    lp_mpi_real.comm_rank(call->comm, &rank) != 0)
 		return false;
-	int64_t bytes = contribution(call, size, rank);
-	if (bytes < 0 || !leaves_out(call, bytes)) return false;
-	if (call->part != LK_PART_MAKE) own_shard(call, size, rank);
+	int64_t bytes = contribution_bytes(call, size, rank);
+	if (bytes < 0 || !is_left_out(call, bytes)) return false;
+	if (call->part != LK_PART_MAKE) give_own_shard(call, size, rank);
 	if (call->request) lp_mpi_give_request(call);
-	if (call->part == LK_PART_MAKE) remember(call, size, rank);
+	if (call->part == LK_PART_MAKE) remember_persistent(call, size, rank);
 	if (lp_state.on) __atomic_fetch_add(&lp_state.recorder.head->left_out, 1, __ATOMIC_RELAXED);
 	call->result = 0;
 	return true;
 }
 
-const lp_mpi_mode lp_mpi_null = {.begun = begun, .stand_in = stand_in, .start = start};
+const lp_mpi_mode lp_mpi_null = {
+	.begin = begin_null_mode, .replace = leave_out_collective, .start = start_persistent};

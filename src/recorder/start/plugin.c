@@ -3,11 +3,12 @@
  * recording. */
 #include "recorder/gpu/gpu.h"
 #include "recorder/gpu/profiler_abi.h"
+#include "recorder/start/start.h"
 
 const bool lp_is_plugin = true;
 const void *lockstep_probe_profiler(int version);
 
-static const void *table(int version) {
+static const void *profiler_table(int version) {
 	static const void *found[8];
 	const void *known = __atomic_load_n(&found[version], __ATOMIC_RELAXED);
 	if (known) return known;
@@ -18,25 +19,25 @@ static const void *table(int version) {
 	return known;
 }
 
-#define TABLE(version, of)                                         \
-	static int init_##version of##_PARAMETERS {                    \
-		return ((const of *)table(version))->init of##_ARGUMENTS;  \
-	}                                                              \
-	static int start_##version(void *c, void **e, of##_DESCR *d) { \
-		return ((const of *)table(version))->start(c, e, d);       \
-	}                                                              \
-	static int stop_##version(void *e) {                           \
-		return ((const of *)table(version))->stop(e);              \
-	}                                                              \
-	static int state_##version(void *e, int s, of##_STATE *w) {    \
-		return ((const of *)table(version))->state(e, s, w);       \
-	}                                                              \
-	static int end_##version(void *c) {                            \
-		return ((const of *)table(version))->finalize(c);          \
-	}                                                              \
-	extern const of ncclProfiler_v##version;                       \
-	LP_EXPORT const of ncclProfiler_v##version = {                 \
-		"lockstep",     init_##version,  start_##version,          \
+#define TABLE(version, of)                                                 \
+	static int init_##version of##_PARAMETERS {                            \
+		return ((const of *)profiler_table(version))->init of##_ARGUMENTS; \
+	}                                                                      \
+	static int start_##version(void *c, void **e, of##_DESCR *d) {         \
+		return ((const of *)profiler_table(version))->start(c, e, d);      \
+	}                                                                      \
+	static int stop_##version(void *e) {                                   \
+		return ((const of *)profiler_table(version))->stop(e);             \
+	}                                                                      \
+	static int state_##version(void *e, int s, of##_STATE *w) {            \
+		return ((const of *)profiler_table(version))->state(e, s, w);      \
+	}                                                                      \
+	static int end_##version(void *c) {                                    \
+		return ((const of *)profiler_table(version))->finalize(c);         \
+	}                                                                      \
+	extern const of ncclProfiler_v##version;                               \
+	LP_EXPORT const of ncclProfiler_v##version = {                         \
+		"lockstep",     init_##version,  start_##version,                  \
 		stop_##version, state_##version, end_##version};
 
 #define lp_np_table_v3_PARAMETERS (void **c, int *m)

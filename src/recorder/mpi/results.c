@@ -1,39 +1,37 @@
-/* stand.c: what a mode that stands in for MPI gives the program: copies between typed buffers,
- * statuses, requests that are done, communicators. All of it is made of the library's own calls, so
- * that programs may do with them what they like. */
-#include "recorder/mpi/below.h"
+/* results.c: what a mode that replaces a call of MPI gives the program: copies between typed
+ * buffers, statuses, requests that are done, communicators. All of it is made of the library's own
+ * calls, so that programs may do with them what they like. */
+#include "recorder/mpi/library.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define below lp_mpi_below
-
 /* ---- buffers ---- */
 
-static bool is_dense(lp_handle type, int *size) {
+static bool is_dense_type(lp_handle type, int *size) {
 	lp_aint lower, extent;
-	return below.type_size(type, size) == 0 && below.type_get_extent(type, &lower, &extent) == 0 &&
-	       lower == 0 && extent == *size;
+	return lp_mpi_real.type_size(type, size) == 0 &&
+	       lp_mpi_real.type_get_extent(type, &lower, &extent) == 0 && lower == 0 && extent == *size;
 }
 
 void lp_mpi_copy(const void *from, lp_count count, lp_handle type, void *to, lp_count to_count,
                  lp_handle to_type) {
 	int size, to_size;
 	if (count <= 0 || to_count <= 0 || !from || !to || from == to) return;
-	if (is_dense(type, &size) && is_dense(to_type, &to_size)) {
+	if (is_dense_type(type, &size) && is_dense_type(to_type, &to_size)) {
 		lp_count bytes = count * size < to_count * to_size ? count * size : to_count * to_size;
 		memmove(to, from, (size_t)bytes);
 		return;
 	}
 	if (count > INT32_MAX || to_count > INT32_MAX)
 		return; /* no library has a send of its own of so many */
-	below.sendrecv(from, (int)count, type, 0, 0, to, (int)to_count, to_type, 0, 0, below.self,
-	               LP_STATUS_IGNORE);
+	lp_mpi_real.sendrecv(from, (int)count, type, 0, 0, to, (int)to_count, to_type, 0, 0,
+	                     lp_mpi_real.self, LP_STATUS_IGNORE);
 }
 
 void *lp_mpi_element(const void *buffer, lp_count at, lp_handle type) {
 	lp_aint lower, extent = 0;
-	if (below.type_get_extent(type, &lower, &extent) != 0) return NULL;
+	if (lp_mpi_real.type_get_extent(type, &lower, &extent) != 0) return NULL;
 	return (char *)(uintptr_t)buffer + (lp_aint)at * extent;
 }
 
@@ -54,9 +52,10 @@ lp_count lp_mpi_placed(const lp_mpi_call *call, int side, int i) {
 static void fill_status(void *status, int source, int tag, lp_handle type, lp_count count) {
 	int *words = status;
 	memset(status, 0, LP_STATUS_BYTES);
-	words[LP_SOURCE_WORD] = source, words[LP_SOURCE_WORD + 1] = tag;
-	below.status_set_elements(status, type, count < INT32_MAX ? (int)count : INT32_MAX);
-	below.status_set_cancelled(status, 0);
+	words[LP_SOURCE_WORD] = source;
+	words[LP_SOURCE_WORD + 1] = tag;
+	lp_mpi_real.status_set_elements(status, type, count < INT32_MAX ? (int)count : INT32_MAX);
+	lp_mpi_real.status_set_cancelled(status, 0);
 }
 
 void lp_mpi_give_status(lp_mpi_call *call, int source, int tag, lp_handle type, lp_count count) {
@@ -68,45 +67,49 @@ void lp_mpi_give_status(lp_mpi_call *call, int source, int tag, lp_handle type, 
 /* ---- requests ---- */
 
 /* A generalized request asks for its status when it is waited for. */
-static int query(void *given, void *status) {
+static int query_given_status(void *given, void *status) {
 	if (status && !lp_mpi_ignores(status)) memcpy(status, given, LP_STATUS_BYTES);
 	return 0;
 }
-static int free_given(void *given) {
+static int free_given_status(void *given) {
 	free(given);
 	return 0;
 }
-static int cancel(void *given, int complete) {
+static int ignore_cancel(void *given, int complete) {
 	(void)given, (void)complete;
 	return 0;
 }
 
-static lp_handle done_request(const lp_mpi_call *call) {
+static lp_handle make_done_request(const lp_mpi_call *call) {
 	static const uint8_t none[sizeof call->given];
-	lp_handle request = below.request_null;
+	lp_handle request = lp_mpi_real.request_null;
 	void *given = malloc(sizeof call->given);
 	if (!given) return request;
 	if (memcmp(call->given, none, sizeof none) != 0) memcpy(given, call->given, sizeof call->given);
 	else
-		fill_status(given, LP_ANY_SOURCE, -1, below.byte,
+		fill_status(given, LP_ANY_SOURCE, -1, lp_mpi_real.byte,
 		            0); /* as an empty status; any tag is -1 in both forms */
-	if (below.grequest_start(query, free_given, cancel, given, &request) != 0)
-		return free(given), below.request_null;
-	below.grequest_complete(request);
+	if (lp_mpi_real.grequest_start(query_given_status, free_given_status, ignore_cancel, given,
+	                               &request) != 0) {
+		free(given);
+		return lp_mpi_real.request_null;
+	}
+	lp_mpi_real.grequest_complete(request);
 	return request;
 }
 
 void lp_mpi_give_request(lp_mpi_call *call) {
-	lp_handle request = below.request_null;
-	if (call->part != LK_PART_MAKE) request = done_request(call);
-	else if (below.barrier_init) below.barrier_init(below.self, below.info_null, &request);
+	lp_handle request = lp_mpi_real.request_null;
+	if (call->part != LK_PART_MAKE) request = make_done_request(call);
+	else if (lp_mpi_real.barrier_init)
+		lp_mpi_real.barrier_init(lp_mpi_real.self, lp_mpi_real.info_null, &request);
 	else
-		below.recv_init(NULL, 0, below.byte, LP_PROC_NULL, 0, below.self,
-		                &request); /* MPICH: not found by Waitany */
+		lp_mpi_real.recv_init(NULL, 0, lp_mpi_real.byte, LP_PROC_NULL, 0, lp_mpi_real.self,
+		                      &request); /* MPICH: not found by Waitany */
 #ifdef LP_MPI_NUMBERS
 	if (call->fortran) *(lp_fint *)call->request = request;
 #else
-	if (call->fortran) *(lp_fint *)call->request = below.request_c2f(request);
+	if (call->fortran) *(lp_fint *)call->request = lp_mpi_real.request_c2f(request);
 #endif
 	else *(lp_handle *)call->request = request;
 }
@@ -115,7 +118,7 @@ void lp_mpi_give_comm(lp_mpi_call *call, lp_handle comm) {
 #ifdef LP_MPI_NUMBERS
 	if (call->fortran) *(lp_fint *)call->made = comm;
 #else
-	if (call->fortran) *(lp_fint *)call->made = below.comm_c2f(comm);
+	if (call->fortran) *(lp_fint *)call->made = lp_mpi_real.comm_c2f(comm);
 #endif
 	else *(lp_handle *)call->made = comm;
 }

@@ -1,13 +1,13 @@
-/* below.c: finding the MPI library's functions; handles and special addresses of Fortran. */
-#include "recorder/mpi/below.h"
+/* library.c: finding the MPI library's functions; handles and special addresses of Fortran. */
+#include "recorder/mpi/library.h"
 
 #include <string.h>
 
-lp_below lp_mpi_below;
+lp_mpi_functions lp_mpi_real;
 
 /* Special addresses of Fortran are those of variables; which of the names there are is the
  * compiler's choice. */
-static void find_fortran(lp_below *b) {
+static void find_fortran_addresses(lp_mpi_functions *b) {
 #ifdef LP_MPI_NUMBERS
 	void **in_place = dlsym(RTLD_DEFAULT, "MPIR_F_MPI_IN_PLACE");
 	b->in_place_f[0] = in_place ? *in_place : NULL;
@@ -24,40 +24,52 @@ static void find_fortran(lp_below *b) {
 	}
 }
 
-void lp_mpi_find_below(void) {
-	lp_below *b = &lp_mpi_below;
+void lp_mpi_find_functions(void) {
+	lp_mpi_functions *b = &lp_mpi_real;
 #define FIND(name, symbol) b->name = (__typeof__(b->name))(uintptr_t)lp_symbol(symbol)
 	if (b->ready) return;
-	FIND(comm_size, "PMPI_Comm_size"), FIND(comm_rank, "PMPI_Comm_rank"),
-		FIND(comm_group, "PMPI_Comm_group");
-	FIND(comm_test_inter, "PMPI_Comm_test_inter"), FIND(comm_remote_size, "PMPI_Comm_remote_size");
-	FIND(group_translate_ranks, "PMPI_Group_translate_ranks"), FIND(group_free, "PMPI_Group_free");
-	FIND(type_size, "PMPI_Type_size"), FIND(type_get_extent, "PMPI_Type_get_extent");
-	FIND(sendrecv, "PMPI_Sendrecv"), FIND(recv_init, "PMPI_Recv_init");
+	FIND(comm_size, "PMPI_Comm_size");
+	FIND(comm_rank, "PMPI_Comm_rank");
+	FIND(comm_group, "PMPI_Comm_group");
+	FIND(comm_test_inter, "PMPI_Comm_test_inter");
+	FIND(comm_remote_size, "PMPI_Comm_remote_size");
+	FIND(group_translate_ranks, "PMPI_Group_translate_ranks");
+	FIND(group_free, "PMPI_Group_free");
+	FIND(type_size, "PMPI_Type_size");
+	FIND(type_get_extent, "PMPI_Type_get_extent");
+	FIND(sendrecv, "PMPI_Sendrecv");
+	FIND(recv_init, "PMPI_Recv_init");
 	b->barrier_init = (__typeof__(b->barrier_init))(uintptr_t)lp_symbol_if("PMPI_Barrier_init");
-	FIND(grequest_start, "PMPI_Grequest_start"), FIND(grequest_complete, "PMPI_Grequest_complete");
-	FIND(status_set_elements, "PMPI_Status_set_elements"),
-		FIND(status_set_cancelled, "PMPI_Status_set_cancelled");
+	FIND(grequest_start, "PMPI_Grequest_start");
+	FIND(grequest_complete, "PMPI_Grequest_complete");
+	FIND(status_set_elements, "PMPI_Status_set_elements");
+	FIND(status_set_cancelled, "PMPI_Status_set_cancelled");
 	FIND(request_get_status, "PMPI_Request_get_status");
-	FIND(testany, "PMPI_Testany"), FIND(testsome, "PMPI_Testsome");
+	FIND(testany, "PMPI_Testany");
+	FIND(testsome, "PMPI_Testsome");
 	FIND(comm_create_keyval, "PMPI_Comm_create_keyval");
-	FIND(comm_get_attr, "PMPI_Comm_get_attr"), FIND(comm_set_attr, "PMPI_Comm_set_attr");
+	FIND(comm_get_attr, "PMPI_Comm_get_attr");
+	FIND(comm_set_attr, "PMPI_Comm_set_attr");
 #ifdef LP_MPI_NUMBERS
 	b->world = LP_WORLD, b->self = LP_SELF, b->type_null = LP_TYPE_NULL,
 	b->request_null = LP_REQUEST_NULL;
 	b->byte = LP_BYTE, b->info_null = LP_INFO_NULL;
 #else
-	FIND(comm_f2c, "PMPI_Comm_f2c"), FIND(type_f2c, "PMPI_Type_f2c"),
-		FIND(request_f2c, "PMPI_Request_f2c");
-	FIND(op_f2c, "PMPI_Op_f2c"), FIND(comm_c2f, "PMPI_Comm_c2f"),
-		FIND(request_c2f, "PMPI_Request_c2f");
-	b->world = lp_variable("ompi_mpi_comm_world"), b->self = lp_variable("ompi_mpi_comm_self");
-	b->type_null = lp_variable("ompi_mpi_datatype_null"),
+	FIND(comm_f2c, "PMPI_Comm_f2c");
+	FIND(type_f2c, "PMPI_Type_f2c");
+	FIND(request_f2c, "PMPI_Request_f2c");
+	FIND(op_f2c, "PMPI_Op_f2c");
+	FIND(comm_c2f, "PMPI_Comm_c2f");
+	FIND(request_c2f, "PMPI_Request_c2f");
+	b->world = lp_variable("ompi_mpi_comm_world");
+	b->self = lp_variable("ompi_mpi_comm_self");
+	b->type_null = lp_variable("ompi_mpi_datatype_null");
 	b->request_null = lp_variable("ompi_request_null");
-	b->byte = lp_variable("ompi_mpi_byte"), b->info_null = lp_variable("ompi_mpi_info_null");
+	b->byte = lp_variable("ompi_mpi_byte");
+	b->info_null = lp_variable("ompi_mpi_info_null");
 #endif
 #undef FIND
-	find_fortran(b);
+	find_fortran_addresses(b);
 	b->ready = true;
 }
 
@@ -76,16 +88,16 @@ lp_handle lp_mpi_op_f(lp_fint op) {
 }
 #else
 lp_handle lp_mpi_comm_f(lp_fint comm) {
-	return lp_mpi_below.ready ? lp_mpi_below.comm_f2c(comm) : NULL;
+	return lp_mpi_real.ready ? lp_mpi_real.comm_f2c(comm) : NULL;
 }
 lp_handle lp_mpi_type_f(lp_fint type) {
-	return lp_mpi_below.ready ? lp_mpi_below.type_f2c(type) : NULL;
+	return lp_mpi_real.ready ? lp_mpi_real.type_f2c(type) : NULL;
 }
 lp_handle lp_mpi_request_f(lp_fint request) {
-	return lp_mpi_below.ready ? lp_mpi_below.request_f2c(request) : NULL;
+	return lp_mpi_real.ready ? lp_mpi_real.request_f2c(request) : NULL;
 }
 lp_handle lp_mpi_op_f(lp_fint op) {
-	return lp_mpi_below.ready ? lp_mpi_below.op_f2c(op) : NULL;
+	return lp_mpi_real.ready ? lp_mpi_real.op_f2c(op) : NULL;
 }
 #endif
 
@@ -94,12 +106,12 @@ bool lp_mpi_in_place(const void *buffer) {
 }
 
 bool lp_mpi_ignores(const void *status) {
-	void *const *f = lp_mpi_below.status_ignore_f;
+	void *const *f = lp_mpi_real.status_ignore_f;
 	return status == LP_STATUS_IGNORE || (status && (status == f[0] || status == f[1]));
 }
 
 void *lp_mpi_buffer_f(void *buffer) {
-	for (size_t i = 0; buffer && i < sizeof lp_mpi_below.in_place_f / sizeof(void *); i++)
-		if (buffer == lp_mpi_below.in_place_f[i]) return (void *)(uintptr_t)LP_IN_PLACE;
+	for (size_t i = 0; buffer && i < sizeof lp_mpi_real.in_place_f / sizeof(void *); i++)
+		if (buffer == lp_mpi_real.in_place_f[i]) return (void *)(uintptr_t)LP_IN_PLACE;
 	return buffer;
 }

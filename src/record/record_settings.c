@@ -1,0 +1,168 @@
+/* record_settings.c: what the processes of a command find in their environment: which of lockstep's
+ * libraries they load, and what those are to do.
+ *
+ * NCCL is recorded by one of
+ *
+ *     preload   the recorder's wrappers: programs and libraries that are linked with libnccl.so.2
+ *     shim      lockstep's libnccl.so.2, first in LD_LIBRARY_PATH: programs that load it by dlopen
+ *     plugin    NCCL's own profiler interface: programs that have NCCL inside
+ *
+ * By default the shim where a program of the command has the library's name in it without being
+ * linked with it, else the wrappers. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "record/record.h"
+#include "base/check.h"
+#include "base/text.h"
+
+/* ---- lockstep's libraries ---- */
+
+/* Next to the program, or where `make install` puts them: in a folder of lockstep's own, for
+ * nothing is linked with them. NULL: nowhere. */
+static const char *find_installed_library(const char *name, lk_arena *arena) {
+	static const char *const places[] = {"", "../lib/lockstep/", "../lib64/lockstep/",
+	                                     "../lib/x86_64-linux-gnu/lockstep/",
+	                                     "../lib/aarch64-linux-gnu/lockstep/"};
+	char self[PATH_MAX], real[PATH_MAX];
+	ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+	self[length > 0 ? length : 0] = '\0';
+	char *slash = strrchr(self, '/');
+	if (slash) slash[1] = '\0';
+	for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+		char *path = lk_arena_printf(arena, "%s%s%s", self, places[i], name);
+		if (path && access(path, R_OK) == 0 && realpath(path, real))
+			return lk_arena_strdup(arena, real);
+	}
+	return NULL;
+}
+
+static lk_status fail_missing_library(const char *name, lk_error *err) {
+	lk_fail(err, LK_ERR_IO, name,
+	        "was not found next to lockstep, nor in the lib folder of its installation");
+	return lk_hint(err, "`make` builds it, `make install` puts it there");
+}
+
+static lk_status choose_recorder_library(const lk_record_request *request, lk_arena *arena,
+                                         const char **out, lk_error *err) {
+	const char *name =
+		lk_command_uses_mpich(request) ? "liblockstep-probe-mpich.so" : "liblockstep-probe.so";
+	*out = find_installed_library(name, arena);
+	if (!*out) return fail_missing_library(name, err);
+	if (!strpbrk(*out, " :")) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, *out,
+	        "the dynamic linker cannot load a library whose path has a space or a colon");
+	return lk_hint(err, "install lockstep elsewhere");
+}
+
+/* ---- settings ---- */
+
+lk_status lk_record_set(lk_record_settings *out, const char *name, const char *value,
+                        lk_error *err) {
+	LK_ASSERT(name != NULL);
+	if (!value || !lk_push(out)) return lk_oom(err);
+	*lk_last(out) = (lk_record_setting){name, value};
+	return LK_OK;
+}
+
+static lk_status add_mode_settings(const lk_record_request *request, const char *scratch,
+                                   lk_arena *arena, lk_record_settings *out, lk_error *err) {
+	static const char *const names[] = {"record", "null", "as-rank"};
+	LK_TRY(lk_record_set(out, "LOCKSTEP_RECORD_MODE", names[request->mode], err));
+	if (*scratch) LK_TRY(lk_record_set(out, "LOCKSTEP_RECORD_SCRATCH", scratch, err));
+	if (*scratch)
+		LK_TRY(lk_record_set(out, "TMPDIR", lk_arena_printf(arena, "%s/tmp", scratch), err));
+	if (request->mode != LK_RECORD_MODE_AS_RANK) return LK_OK;
+	LK_TRY(lk_record_set(out, "LOCKSTEP_RECORD_RANK",
+	                     lk_arena_printf(arena, "%d", request->as_rank), err));
+	LK_TRY(lk_record_set(out, "LOCKSTEP_RECORD_WORLD",
+	                     lk_arena_printf(arena, "%d", request->world_size), err));
+	LK_TRY(lk_record_set(out, "LOCKSTEP_RECORD_NODE",
+	                     lk_arena_printf(arena, "%d", request->ranks_per_node), err));
+	return lk_record_set(out, "LOCKSTEP_RECORD_FILL", request->fill ? request->fill : "numbers",
+	                     err);
+}
+
+/* ---- CUDA and NCCL ---- */
+
+static bool command_loads_nccl(const lk_record_request *request) {
+	char room[PATH_MAX];
+	for (int i = 0; i < request->words && i < 64; i++) {
+		const char *path = lk_program_in_path(request->command[i], room);
+		if (!path || access(path, X_OK) != 0) continue;
+		if (lk_file_contains(path, "libnccl.so") && !lk_elf_needs(path, "libnccl.so.2"))
+			return true;
+	}
+	return false;
+}
+
+static lk_status set_nccl_shim(lk_arena *arena, lk_record_settings *out, lk_error *err) {
+	const char *shim = find_installed_library("lockstep-nccl/libnccl.so.2", arena),
+			   *before = getenv("LD_LIBRARY_PATH");
+	if (!shim) return fail_missing_library("lockstep-nccl/libnccl.so.2", err);
+	int folder = (int)(strrchr(shim, '/') - shim);
+	return lk_record_set(out, "LD_LIBRARY_PATH",
+	                     before && *before ? lk_arena_printf(arena, "%.*s:%s", folder, shim, before)
+	                                       : lk_arena_printf(arena, "%.*s", folder, shim),
+	                     err);
+}
+
+static lk_status set_nccl_plugin(lk_arena *arena, lk_record_settings *out, lk_error *err) {
+	const char *plugin = find_installed_library("libnccl-profiler-lockstep.so", arena);
+	if (!plugin) return fail_missing_library("libnccl-profiler-lockstep.so", err);
+	LK_TRY(lk_record_set(out, "LOCKSTEP_RECORD_NCCL_BY", "plugin", err));
+	return lk_record_set(out, "NCCL_PROFILER_PLUGIN", plugin, err);
+}
+
+/* Its rank, by the names of torchrun, for programs that take it from there. */
+static lk_status set_launcher_rank(const lk_record_request *request, lk_arena *arena,
+                                   lk_record_settings *out, lk_error *err) {
+	LK_TRY(lk_record_set(out, "RANK", lk_arena_printf(arena, "%d", request->as_rank), err));
+	LK_TRY(
+		lk_record_set(out, "WORLD_SIZE", lk_arena_printf(arena, "%d", request->world_size), err));
+	LK_TRY(lk_record_set(out, "LOCAL_RANK", "0", err)); /* the device of this machine */
+	return request->splits ? lk_record_set(out, "LOCKSTEP_RECORD_SPLITS", request->splits, err)
+	                       : LK_OK;
+}
+
+static lk_status add_device_settings(const lk_record_request *request, lk_arena *arena,
+                                     lk_record_settings *out, lk_error *err) {
+	static const char *const clocks[] = {"events", "calls", "cupti"};
+	int by = request->nccl;
+	if (by == LK_RECORD_NCCL_FOUND)
+		by = command_loads_nccl(request) ? LK_RECORD_NCCL_SHIM : LK_RECORD_NCCL_PRELOAD;
+	LK_TRY(lk_record_set(out, "LOCKSTEP_RECORD_CUDA", clocks[request->cuda], err));
+	if (by == LK_RECORD_NCCL_SHIM) LK_TRY(set_nccl_shim(arena, out, err));
+	if (by == LK_RECORD_NCCL_PLUGIN) LK_TRY(set_nccl_plugin(arena, out, err));
+	return request->mode == LK_RECORD_MODE_AS_RANK ? set_launcher_rank(request, arena, out, err)
+	                                               : LK_OK;
+}
+
+/* ---- all of them ---- */
+
+lk_status lk_record_settings_of(const lk_record_request *request, const char *folder,
+                                const char *scratch, lk_arena *arena, lk_record_settings *out,
+                                lk_error *err) {
+	LK_ASSERT(folder[0] == '/' && (!*scratch || scratch[0] == '/'));
+	char room[LK_PROGRAM_NAME];
+	const char *probe, *before = getenv("LD_PRELOAD"),
+					   *programs = lk_record_programs(request, room);
+	LK_TRY(choose_recorder_library(request, arena, &probe, err));
+	LK_TRY(lk_record_set(out, "LD_PRELOAD",
+	                     before && *before ? lk_arena_printf(arena, "%s:%s", probe, before) : probe,
+	                     err));
+	LK_TRY(lk_record_set(out, "LOCKSTEP_RECORD", folder, err));
+	LK_TRY(add_mode_settings(request, scratch, arena, out, err));
+	LK_TRY(lk_record_set(out, "LOCKSTEP_RECORD_MB", lk_arena_printf(arena, "%d", request->max_mb),
+	                     err));
+	if (programs)
+		LK_TRY(
+			lk_record_set(out, "LOCKSTEP_RECORD_PROGRAM", lk_arena_strdup(arena, programs), err));
+	if (request->step_marker)
+		LK_TRY(lk_record_set(out, "LOCKSTEP_RECORD_MARKER", request->step_marker, err));
+	if (request->delay_us)
+		LK_TRY(lk_record_set(out, "LOCKSTEP_RECORD_DELAY",
+		                     lk_arena_printf(arena, "%d", request->delay_us), err));
+	return add_device_settings(request, arena, out, err);
+}

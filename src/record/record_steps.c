@@ -1,0 +1,87 @@
+/* record_steps.c: the recordings of a folder, while they are written and afterwards: which there
+ * are, and how many steps they have. */
+#include <dirent.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "record/record.h"
+#include "base/check.h"
+#include "base/stats.h"
+#include "base/text.h"
+
+lk_status lk_record_visit(const char *folder, lk_record_visitor *visit_one, void *context,
+                          lk_error *err) {
+	DIR *dir = opendir(folder);
+	lk_status status =
+		dir ? LK_OK : lk_fail(err, LK_ERR_IO, folder, "cannot be listed: %s", strerror(errno));
+	for (struct dirent *dirent; status == LK_OK && (dirent = readdir(dir));) {
+		char path[PATH_MAX + NAME_MAX + 2];
+		if (dirent->d_name[0] == '.' || !lk_ends_in(dirent->d_name, LK_RECORDING_ENDING)) continue;
+		snprintf(path, sizeof path, "%s/%s", folder, dirent->d_name);
+		status = visit_one(context, path, err);
+	}
+	if (dir) closedir(dir);
+	return status;
+}
+
+bool lk_record_load(const char *path, lk_intern *texts, lk_recorded_run *run,
+                    lk_recorded_steps *steps) {
+	lk_recording recording;
+	lk_error ignored;
+	*steps = (lk_recorded_steps){.calls = 0};
+	if (lk_recording_open(path, &recording, &ignored) != LK_OK) return false;
+	bool good = lk_recorded_take(&recording, NULL, texts, run, &ignored) == LK_OK;
+	if (good && lk_recorded_find_steps(run, steps, &ignored) != LK_OK) steps->begin.count = 0;
+	lk_recording_close(&recording);
+	return good;
+}
+
+int lk_record_count_steps(const lk_recorded_steps *steps) {
+	LK_ASSERT(steps->begin.count != 1 || steps->begin.at != NULL);
+	return steps->begin.count ? (int)steps->begin.count - 1 : 0;
+}
+
+lk_status lk_record_step_time(const lk_recorded_steps *steps, double *out, lk_error *err) {
+	int count = lk_record_count_steps(steps);
+	double *each = malloc(((size_t)count + 1) * sizeof *each);
+	*out = NAN;
+	if (!each) return lk_oom(err);
+	for (int i = 0; i < count; i++)
+		each[i] = 1e-9 * (double)(steps->begin.at[i + 1] - steps->begin.at[i]);
+	if (count) *out = lk_median(each, (size_t)count);
+	free(each);
+	return LK_OK;
+}
+
+struct so_far {
+	int rank; /* that is looked for; -1 all */
+	int steps;
+	double step_s;
+};
+
+static lk_status keep_most_steps(void *context, const char *path, lk_error *err) {
+	struct so_far *most = context;
+	lk_recorded_run run;
+	lk_recorded_steps steps;
+	lk_intern *texts = lk_intern_new();
+	if (texts && lk_record_load(path, texts, &run, &steps)) {
+		bool wanted = most->rank < 0 || run.head.rank == most->rank;
+		if (wanted && lk_record_count_steps(&steps) > most->steps &&
+		    lk_record_step_time(&steps, &most->step_s, err) == LK_OK)
+			most->steps = lk_record_count_steps(&steps);
+		lk_vec_free(&steps.begin);
+		lk_recorded_free(&run);
+	}
+	lk_intern_free(texts);
+	return LK_OK;
+}
+
+int lk_record_steps_so_far(const char *folder, int rank, double *step_s) {
+	struct so_far most = {.rank = rank};
+	lk_error ignored;
+	lk_record_visit(folder, keep_most_steps, &most, &ignored);
+	*step_s = most.step_s;
+	return most.steps;
+}

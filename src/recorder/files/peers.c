@@ -1,0 +1,103 @@
+/* peers.c: communication of programs that have no MPI: TCP connections and pipes by peer (gloo,
+ * parameter servers, rendezvous, loader processes). In a process that has called MPI_Init nothing
+ * of it is recorded: what the library sends is MPI's affair.
+ *
+ * A message that a non-blocking socket takes in pieces is one message: the pieces after the first
+ * are marked (io.sequential), and io.most of the first is what was to be sent, so that messages can
+ * be distinguished by their sizes. */
+#include "recorder/files/files.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum {
+	PEERS = 1 << 12,
+	PEER_TEXT = 176
+};
+
+lp_peer_table lp_peers;
+/* [peer] whether its last message was not taken whole. */
+static bool was_cut[PEERS];
+
+/* ---- peers ---- */
+
+static bool format_address(const struct sockaddr_storage *at, char *out, size_t room) {
+	char host[INET6_ADDRSTRLEN] = "";
+	const struct sockaddr_in *v4 = (const void *)at;
+	const struct sockaddr_in6 *v6 = (const void *)at;
+	if (at->ss_family == AF_INET) inet_ntop(AF_INET, &v4->sin_addr, host, sizeof host);
+	else if (at->ss_family == AF_INET6) inet_ntop(AF_INET6, &v6->sin6_addr, host, sizeof host);
+	else return false;
+	snprintf(out, room, "%s:%u", host,
+	         ntohs(at->ss_family == AF_INET ? v4->sin_port : v6->sin6_port));
+	return true;
+}
+
+static bool format_connection(int fd, char out[PEER_TEXT]) {
+	struct sockaddr_storage own, other;
+	socklen_t size = sizeof own, other_size = sizeof other;
+	char here[80], there[80];
+	if (getpeername(fd, (void *)&other, &other_size) != 0) return false;
+	if (syscall(SYS_getsockname, fd, &own, &size) != 0) return false;
+	if (!format_address(&other, there, sizeof there) || !format_address(&own, here, sizeof here))
+		return false;
+	return snprintf(out, PEER_TEXT, "%s from %s", there, here) > 0;
+}
+
+/* Loader processes hand over their batches by pipes. Those of standard input and output are the
+ * user's. */
+static bool format_pipe(int fd, ino_t inode, char out[PEER_TEXT]) {
+	return fd > 2 && snprintf(out, PEER_TEXT, LK_RECORD_PIPE "%llu", (unsigned long long)inode) > 0;
+}
+
+uint32_t lp_new_peer(int fd, const struct stat *info) {
+	char text[PEER_TEXT];
+	if (lp_state.recorder.head->seen & LK_RECORDED_MPI) return 0;
+	if (lp_is_stale(&lp_peers.age)) {
+		memset(was_cut, 0, sizeof was_cut);
+		__atomic_store_n(&lp_peers.count, 0, __ATOMIC_RELAXED);
+		lp_renewed(&lp_peers.age);
+	}
+	bool socket = S_ISSOCK(info->st_mode);
+	if (socket ? !format_connection(fd, text)
+	           : !S_ISFIFO(info->st_mode) || !format_pipe(fd, info->st_ino, text))
+		return 0;
+	uint32_t number = __atomic_add_fetch(&lp_peers.count, 1, __ATOMIC_RELAXED);
+	if (number >= PEERS) return 0;
+	lk_recording_head *head = lp_state.recorder.head;
+	if (socket && head->rank < 0 && !head->root && lp_state.rank >= 0) {
+		head->rank = lp_state.rank;
+		head->world = lp_state.world;
+	}
+	lk_record_entry record = {.object = number, .start_ns = lp_now()};
+	lp_text(&record, LK_RECORD_PEER, text);
+	return number;
+}
+
+/* ---- messages ---- */
+
+void lp_peer_moved(lk_record_kind kind, uint32_t peer, int64_t start, int64_t end, int64_t bytes,
+                   int64_t wanted) {
+	bool sends = kind == LK_RECORD_WRITE;
+	if (bytes <= 0 || peer >= PEERS) return; /* nothing to be had now, or its end */
+	lk_record_entry *record = lp_next();
+	if (!record) return;
+	record->object = peer;
+	record->start_ns = start;
+	record->end_ns = end;
+	record->bytes = bytes;
+	record->io.busy_ns = end - start;
+	record->io.offset = -1;
+	record->io.count = 1;
+	record->io.most = wanted;
+	if (sends) {
+		record->io.sequential = was_cut[peer];
+		was_cut[peer] = bytes < wanted;
+	}
+	lp_publish(record, sends ? LK_RECORD_SENT : LK_RECORD_RECEIVED);
+}

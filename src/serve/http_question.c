@@ -1,0 +1,60 @@
+/* http_question.c: a request as a question for a child process: its folder, limits and form. */
+#include "serve/http.h"
+
+#include <stdio.h>
+
+/* Questions give way to the server itself, which everybody waits for; least of all those whose
+ * answer is watched. */
+enum {
+	NICE = 5,
+	NICE_QUICK = 1
+};
+
+enum MHD_Result lk_respond_busy(lk_exchange *exchange) {
+	lk_error err = {0};
+	bool ending = exchange->server->ending;
+	lk_fail(&err, LK_ERR_IO, "server",
+	        ending ? "is shutting down" : "too many questions are waiting");
+	lk_hint(&err, ending ? "start lockstep serve again" : "ask again in a few seconds");
+	return lk_respond_with(exchange, MHD_HTTP_SERVICE_UNAVAILABLE, &err,
+	                       MHD_HTTP_HEADER_RETRY_AFTER, "2");
+}
+
+lk_ask *lk_exchange_ask(lk_exchange *exchange, lk_question_kind kind, const char *folder,
+                        const char *const *traces, int count) {
+	const lk_serve_request *request = exchange->server->request;
+	char own[LK_FOLDER_SIZE];
+	lk_error err = {0};
+	bool quick = kind == LK_ASK_PREDICT;
+	if (exchange->server->ending) {
+		lk_respond_busy(exchange);
+		return NULL;
+	}
+	if (!folder && lk_folder_below(exchange->server->folder, ++exchange->server->folders, own,
+	                               &err) != LK_OK) {
+		lk_respond_error(exchange, MHD_HTTP_SERVICE_UNAVAILABLE, &err);
+		return NULL;
+	}
+	double seconds = quick ? request->seconds : request->long_seconds;
+	int threads = quick ? 1 : exchange->server->workers;
+	lk_question question = {
+		.kind = kind,
+		.folder = folder ? folder : own,
+		.body = exchange->size ? exchange->body : "{}",
+		.size = exchange->size ? exchange->size : 2,
+		.traces = traces,
+		.trace_count = count,
+		.threads = threads,
+		.form = exchange->form,
+		.limits = {.memory_bytes = request->memory_mib * 1048576,
+	               .cpu_seconds = seconds * threads,
+	               .nice = exchange->form == LK_FORM_PICTURE ? NICE_QUICK : NICE},
+	};
+	if (exchange->page && quick)
+		snprintf(question.page, sizeof question.page, "%s", exchange->page);
+	lk_ask *ask = lk_ask_new(&question, seconds);
+	if (ask) return ask;
+	lk_folder_remove(question.folder);
+	lk_respond_busy(exchange);
+	return NULL;
+}
