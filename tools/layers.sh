@@ -17,7 +17,7 @@ cost/calibration: base io
 model/network:    base io hw graph
 model/layout:     base hw model/network
 model/build:      base graph model/network model/layout
-launch/shell:     base launch
+launch/shell:     base
 launch:           base io model/layout launch/shell
 trace/capture:    base io graph
 trace/read:       base io trace/capture
@@ -67,7 +67,7 @@ recorder:         io/recording.h
 recorder/overlay: recorder
 recorder/files:   recorder recorder/overlay
 recorder/mpi:     recorder
-recorder/emulate: recorder recorder/mpi
+recorder/emulate: recorder/mpi
 recorder/gpu:     recorder
 recorder/start:   recorder recorder/overlay recorder/mpi recorder/emulate recorder/gpu
 '

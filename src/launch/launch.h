@@ -1,26 +1,12 @@
 /* launch.h: what the readers of launch lines share: words, the flags of Megatron-LM as one struct,
- * the fields of a job by name. Private to the launch files of model/. */
-#ifndef LK_MODEL_LAUNCH_H
-#define LK_MODEL_LAUNCH_H
+ * the fields of a job by name. */
+#ifndef LK_LAUNCH_LAUNCH_H
+#define LK_LAUNCH_LAUNCH_H
 
 #include "io/stream.h"
 #include "base/vec.h"
+#include "launch/shell/shell.h"
 #include "model/layout/job.h"
-
-enum {
-	LK_LAUNCH_BYTES = 1 << 22, /* of a script or a config file */
-	LK_LAUNCH_WORDS = 1 << 16, /* of a launch line */
-};
-
-/* A word of a launch line. Where the script does not say its text (an argument of the script, a
- * variable of the environment, the output of a command), `text` is how it is written and `unknown`
- * says why, with the line. */
-typedef struct lk_word {
-	const char *text;
-	const char *unknown;
-	bool empty_if_unset; /* a variable that the script never sets: a shell takes it as nothing */
-} lk_word;
-typedef LK_VEC(lk_word) lk_words;
 
 /* What one reading carries along. */
 typedef struct lk_reading {

@@ -4,7 +4,7 @@
  * A command that runs as a program of its own cannot change a variable, so it is passed over; what
  * can (source, eval, read, functions) is followed or refused. In a branch, loop or function body
  * whose execution is not certain, what is assigned becomes unknown, and a launch is refused. */
-#include "launch/shell/shell.h"
+#include "launch/launch.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -12,13 +12,13 @@
 
 /* How certain it is that the present line runs. */
 static lk_truth script_runs(const lk_shell *shell) {
-	lk_truth all = LK_TRUE;
+	lk_truth all = LK_SHELL_TRUE;
 	for (size_t i = 0; i < shell->blocks.count; i++) {
 		const lk_shell_block *block = &shell->blocks.at[i];
-		lk_truth one = block->taken ? LK_FALSE : block->truth;
-		if (one == LK_TRUE && block->doubtful) one = LK_UNKNOWN;
-		if (one == LK_FALSE) return LK_FALSE;
-		if (one == LK_UNKNOWN) all = LK_UNKNOWN;
+		lk_truth one = block->taken ? LK_SHELL_FALSE : block->truth;
+		if (one == LK_SHELL_TRUE && block->doubtful) one = LK_SHELL_UNKNOWN;
+		if (one == LK_SHELL_FALSE) return LK_SHELL_FALSE;
+		if (one == LK_SHELL_UNKNOWN) all = LK_SHELL_UNKNOWN;
 	}
 	return all;
 }
@@ -44,6 +44,43 @@ static const char *const harmless[] = {
 	"hash",     "]]",     NULL,
 };
 
+/* What a script is read for: the words of its last launch command, and what its batch options say.
+ */
+struct launch_sought {
+	lk_reading *reading;
+	lk_words words;
+	int line; /* of the launch */
+	bool found;
+	lk_launch_ranks *batch; /* NULL: batch options do not matter */
+};
+
+/* What Slurm sets from the options of the batch script. */
+static lk_status set_batch_variables(lk_shell *shell, const lk_launch_ranks *batch) {
+	const struct {
+		const char *name;
+		int value;
+	} sets[] = {
+		{"SLURM_NNODES", batch->nodes},          {"SLURM_JOB_NUM_NODES", batch->nodes},
+		{"SLURM_NTASKS", batch->total},          {"SLURM_NTASKS_PER_NODE", batch->tasks_per_node},
+		{"SLURM_GPUS_ON_NODE", batch->per_node}, {"SLURM_GPUS_PER_NODE", batch->per_node}};
+	for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) {
+		char text[96];
+		int n = snprintf(text, sizeof text, "%s=%d", sets[i].name, sets[i].value);
+		if (sets[i].value > 0) LK_TRY(lk_shell_set(shell, text, (size_t)n));
+	}
+	return LK_OK;
+}
+
+/* "#SBATCH ..." states options of the batch job. */
+static lk_status read_batch_line(lk_shell *shell, const char *line, size_t length) {
+	struct launch_sought *sought = shell->caller;
+	if (length <= 8 || strncmp(line, "#SBATCH", 7) != 0 || sought->batch == NULL) return LK_OK;
+	char *options = lk_arena_strndup(shell->arena, line + 7, length - 7);
+	if (options == NULL) return lk_oom(shell->err);
+	LK_TRY(lk_launcher_sbatch(sought->reading, options, sought->batch));
+	return set_batch_variables(shell, sought->batch);
+}
+
 static lk_status run_text(lk_shell *shell, const char *text, size_t size);
 
 static lk_status expand_all(lk_shell *shell, const lk_raws *words, size_t from, lk_words *out) {
@@ -58,8 +95,8 @@ static lk_status run_eval(lk_shell *shell, const lk_raws *words) {
 	lk_status status = expand_all(shell, words, 1, &expanded);
 	size_t size = 1;
 	for (size_t i = 0; i < expanded.count; i++) size += strlen(expanded.at[i].text) + 1;
-	char *text = status == LK_OK ? lk_arena_alloc(shell->r->arena, size) : NULL;
-	if (status == LK_OK && text == NULL) status = lk_oom(shell->r->err);
+	char *text = status == LK_OK ? lk_arena_alloc(shell->arena, size) : NULL;
+	if (status == LK_OK && text == NULL) status = lk_oom(shell->err);
 	size_t length = 0;
 	for (size_t i = 0; status == LK_OK && i < expanded.count; i++) {
 		size_t n = strlen(expanded.at[i].text);
@@ -92,22 +129,23 @@ static lk_status run_source(lk_shell *shell, const lk_raws *words) {
 
 /* Words of a launch: what the script exported, then the command. */
 static lk_status keep_launch(lk_shell *shell, const lk_words *words, int line) {
-	shell->launch.count = 0;
-	shell->found = true;
-	shell->launch_line = line;
+	struct launch_sought *sought = shell->caller;
+	sought->words.count = 0;
+	sought->found = true;
+	sought->line = line;
 	for (uint32_t id = 0; id < shell->vars.count; id++) {
 		const lk_shell_var *var = &shell->vars.at[id];
 		if (!var->exported || !var->set || var->values.count == 0) continue;
 		const lk_word *value = &var->values.at[0];
-		char *text = lk_arena_printf(shell->r->arena, "%s=%s", lk_intern_text(shell->names, id),
-		                             value->text);
-		if (text == NULL || !lk_push(&shell->launch)) return lk_oom(shell->r->err);
+		char *text =
+			lk_arena_printf(shell->arena, "%s=%s", lk_intern_text(shell->names, id), value->text);
+		if (text == NULL || !lk_push(&sought->words)) return lk_oom(shell->err);
 		shell->produced += strlen(text);
-		*lk_last(&shell->launch) = (lk_word){.text = text, .unknown = value->unknown};
+		*lk_last(&sought->words) = (lk_word){.text = text, .unknown = value->unknown};
 	}
 	for (size_t i = 0; i < words->count; i++) {
-		if (!lk_push(&shell->launch)) return lk_oom(shell->r->err);
-		*lk_last(&shell->launch) = words->at[i];
+		if (!lk_push(&sought->words)) return lk_oom(shell->err);
+		*lk_last(&sought->words) = words->at[i];
 	}
 	if (shell->produced <= LK_LAUNCH_BYTES) return LK_OK;
 	return lk_shell_fail(shell, line, "the words grow beyond 4 MiB", "shorten the script");
@@ -134,7 +172,7 @@ static lk_status run_program(lk_shell *shell, const lk_raws *words, lk_truth cer
 	lk_words expanded = {0};
 	lk_status status = expand_all(shell, words, 0, &expanded);
 	bool launch = status == LK_OK && script_is_launch(&expanded);
-	if (status == LK_OK && launch && certain != LK_TRUE)
+	if (status == LK_OK && launch && certain != LK_SHELL_TRUE)
 		status =
 			lk_shell_fail(shell, words->at[0].line,
 		                  "a training is launched where it is not certain that the line runs",
@@ -167,12 +205,12 @@ static lk_status run_command(lk_shell *shell, lk_raws *words, lk_truth certain) 
 		return run_source(shell, words);
 	if (lk_shell_raw_is(name, "exit") || lk_shell_raw_is(name, "exec")) {
 		if (lk_shell_raw_is(name, "exit") || words->count == first + 1) {
-			shell->stop = certain == LK_TRUE && lk_shell_raw_is(name, "exit");
+			shell->stop = certain == LK_SHELL_TRUE && lk_shell_raw_is(name, "exit");
 			return LK_OK;
 		}
 	}
 	if (lk_shell_raw_is(name, "eval")) {
-		if (certain == LK_TRUE) return run_eval(shell, words);
+		if (certain == LK_SHELL_TRUE) return run_eval(shell, words);
 		return lk_shell_fail(shell, name->line, "eval where it is not certain that the line runs",
 		                     "write the command itself");
 	}
@@ -195,7 +233,7 @@ static lk_status push_block(lk_shell *shell, char kind, lk_truth truth, bool con
 	if (shell->blocks.count >= LK_SHELL_BLOCKS)
 		return lk_shell_fail(shell, shell->line, "blocks are nested too deeply",
 		                     "simplify the script");
-	if (!lk_push(&shell->blocks)) return lk_oom(shell->r->err);
+	if (!lk_push(&shell->blocks)) return lk_oom(shell->err);
 	*lk_last(&shell->blocks) =
 		(lk_shell_block){.kind = kind, .truth = truth, .condition = condition, .line = shell->line};
 	return LK_OK;
@@ -219,9 +257,9 @@ static lk_status next_branch(lk_shell *shell, bool condition) {
 	lk_shell_block *block = open_if(shell);
 	if (block == NULL)
 		return lk_shell_fail(shell, shell->line, "else without if", "correct the script");
-	if (block->truth == LK_TRUE && !block->doubtful) block->taken = true;
-	else if (block->truth != LK_FALSE) block->doubtful = true;
-	block->truth = LK_TRUE;
+	if (block->truth == LK_SHELL_TRUE && !block->doubtful) block->taken = true;
+	else if (block->truth != LK_SHELL_FALSE) block->doubtful = true;
+	block->truth = LK_SHELL_TRUE;
 	block->condition = condition;
 	return LK_OK;
 }
@@ -235,7 +273,7 @@ static lk_status keyword(lk_shell *shell, lk_raws *words, bool *again) {
 	const lk_raw *raw = &words->at[0];
 	lk_status status = LK_OK;
 	*again = true;
-	if (lk_shell_raw_is(raw, "if")) status = push_block(shell, 'i', LK_TRUE, true);
+	if (lk_shell_raw_is(raw, "if")) status = push_block(shell, 'i', LK_SHELL_TRUE, true);
 	else if (lk_shell_raw_is(raw, "elif")) status = next_branch(shell, true);
 	else if (lk_shell_raw_is(raw, "else")) status = next_branch(shell, false);
 	else if (lk_shell_raw_is(raw, "then")) {
@@ -243,7 +281,7 @@ static lk_status keyword(lk_shell *shell, lk_raws *words, bool *again) {
 			return lk_shell_fail(shell, raw->line, "then without if", "correct the script");
 		open_if(shell)->condition = false;
 	} else if (lk_shell_raw_is(raw, "while") || lk_shell_raw_is(raw, "until"))
-		status = push_block(shell, 'l', LK_UNKNOWN, true);
+		status = push_block(shell, 'l', LK_SHELL_UNKNOWN, true);
 	else if (lk_shell_raw_is(raw, "do")) {
 		if (shell->blocks.count > 0) lk_last(&shell->blocks)->condition = false;
 	} else if (lk_shell_raw_is(raw, "fi")) status = pop_block(shell, "i");
@@ -253,9 +291,9 @@ static lk_status keyword(lk_shell *shell, lk_raws *words, bool *again) {
 		bool function = shell->blocks.count > 0 && lk_last(&shell->blocks)->kind == 'f' &&
 		                lk_last(&shell->blocks)->condition;
 		if (function) lk_last(&shell->blocks)->condition = false;
-		else status = push_block(shell, '{', LK_TRUE, false);
+		else status = push_block(shell, '{', LK_SHELL_TRUE, false);
 	} else if (lk_shell_raw_is(raw, "for") || lk_shell_raw_is(raw, "select")) {
-		status = push_block(shell, 'l', LK_UNKNOWN, false);
+		status = push_block(shell, 'l', LK_SHELL_UNKNOWN, false);
 		if (status == LK_OK && words->count > 1) {
 			lk_raws name = {.at = words->at, .count = 2};
 			status = lk_shell_set_by_command(shell, &name);
@@ -277,16 +315,16 @@ static lk_status function_begins(lk_shell *shell, const lk_raw *name) {
 	char text[128];
 	snprintf(text, sizeof text, "%.*s",
 	         (int)(name->end - name->at > 127 ? 127 : name->end - name->at), name->at);
-	if (lk_intern_id(shell->functions, text) == UINT32_MAX) return lk_oom(shell->r->err);
-	return push_block(shell, 'f', LK_UNKNOWN, true);
+	if (lk_intern_id(shell->functions, text) == UINT32_MAX) return lk_oom(shell->err);
+	return push_block(shell, 'f', LK_SHELL_UNKNOWN, true);
 }
 
 static lk_truth test_command(lk_shell *shell, const lk_raws *words, lk_status *status) {
 	const lk_raw *name = &words->at[0];
-	if (lk_shell_raw_is(name, "true") || lk_shell_raw_is(name, ":")) return LK_TRUE;
-	if (lk_shell_raw_is(name, "false")) return LK_FALSE;
+	if (lk_shell_raw_is(name, "true") || lk_shell_raw_is(name, ":")) return LK_SHELL_TRUE;
+	if (lk_shell_raw_is(name, "false")) return LK_SHELL_FALSE;
 	bool single = lk_shell_raw_is(name, "["), twice = lk_shell_raw_is(name, "[[");
-	if (!single && !twice && !lk_shell_raw_is(name, "test")) return LK_UNKNOWN;
+	if (!single && !twice && !lk_shell_raw_is(name, "test")) return LK_SHELL_UNKNOWN;
 	lk_words expanded = {0};
 	for (size_t i = 1; *status == LK_OK && i < words->count; i++) {
 		lk_word one;
@@ -297,12 +335,12 @@ static lk_truth test_command(lk_shell *shell, const lk_raws *words, lk_status *s
 			continue;
 		}
 		*status = lk_shell_expand_one(shell, raw, &one);
-		if (*status == LK_OK && !lk_push(&expanded)) *status = lk_oom(shell->r->err);
+		if (*status == LK_OK && !lk_push(&expanded)) *status = lk_oom(shell->err);
 		if (*status == LK_OK) *lk_last(&expanded) = one;
 	}
 	size_t count = expanded.count;
 	if ((single || twice) && count > 0) count--; /* the closing bracket */
-	lk_truth answer = *status == LK_OK ? lk_shell_test(expanded.at, count) : LK_UNKNOWN;
+	lk_truth answer = *status == LK_OK ? lk_shell_test(expanded.at, count) : LK_SHELL_UNKNOWN;
 	lk_vec_free(&expanded);
 	return answer;
 }
@@ -324,10 +362,10 @@ static lk_status one_command(lk_shell *shell, lk_raws *words, char op, lk_truth 
 	if (words->count == 0) return LK_OK;
 	lk_truth here;
 	if (op == '&') here = *chain;
-	else if (op != '|') here = LK_TRUE;
-	else if (*chain == LK_UNKNOWN) here = LK_UNKNOWN;
-	else if (*chain == LK_TRUE) here = LK_FALSE;
-	else here = LK_TRUE;
+	else if (op != '|') here = LK_SHELL_TRUE;
+	else if (*chain == LK_SHELL_UNKNOWN) here = LK_SHELL_UNKNOWN;
+	else if (*chain == LK_SHELL_TRUE) here = LK_SHELL_FALSE;
+	else here = LK_SHELL_TRUE;
 	lk_truth certain = script_runs(shell);
 	lk_status status = LK_OK;
 	lk_truth answer = test_command(shell, words, &status);
@@ -335,19 +373,20 @@ static lk_status one_command(lk_shell *shell, lk_raws *words, char op, lk_truth 
 	static const char *const tests[] = {"[", "[[", "test", NULL};
 	bool tested = script_among(&words->at[0], tests) || words->at[0].at[0] == '(',
 		 condition = shell->blocks.count > 0 && lk_last(&shell->blocks)->condition;
-	if (!tested && answer == LK_UNKNOWN && !condition)
-		answer = LK_TRUE; /* programs are taken to succeed */
-	if (negated && answer != LK_UNKNOWN) answer = answer == LK_TRUE ? LK_FALSE : LK_TRUE;
-	if (here == LK_FALSE) return LK_OK; /* the chain keeps its answer */
-	*chain = here == LK_UNKNOWN ? LK_UNKNOWN : answer;
+	if (!tested && answer == LK_SHELL_UNKNOWN && !condition)
+		answer = LK_SHELL_TRUE; /* programs are taken to succeed */
+	if (negated && answer != LK_SHELL_UNKNOWN)
+		answer = answer == LK_SHELL_TRUE ? LK_SHELL_FALSE : LK_SHELL_TRUE;
+	if (here == LK_SHELL_FALSE) return LK_OK; /* the chain keeps its answer */
+	*chain = here == LK_SHELL_UNKNOWN ? LK_SHELL_UNKNOWN : answer;
 	if (condition) return LK_OK;
-	if (here == LK_UNKNOWN && certain == LK_TRUE) certain = LK_UNKNOWN;
-	return certain == LK_FALSE || tested ? LK_OK : run_command(shell, words, certain);
+	if (here == LK_SHELL_UNKNOWN && certain == LK_SHELL_TRUE) certain = LK_SHELL_UNKNOWN;
+	return certain == LK_SHELL_FALSE || tested ? LK_OK : run_command(shell, words, certain);
 }
 
 static lk_status read_commands(lk_shell *shell, lk_raws *words) {
 	char op = 0;
-	lk_truth chain = LK_TRUE;
+	lk_truth chain = LK_SHELL_TRUE;
 	while (shell->at < shell->end && !shell->stop) {
 		LK_TRY(lk_shell_take_words(shell, words));
 		bool brackets = shell->at + 1 < shell->end && shell->at[0] == '(' && shell->at[1] == ')';
@@ -364,7 +403,7 @@ static lk_status read_commands(lk_shell *shell, lk_raws *words) {
 		if (shell->at >= shell->end) return LK_OK;
 		bool twice = shell->at + 1 < shell->end && shell->at[1] == shell->at[0];
 		op = twice && (*shell->at == '&' || *shell->at == '|') ? *shell->at : 0;
-		if (op == 0) chain = LK_TRUE;
+		if (op == 0) chain = LK_SHELL_TRUE;
 		if (*shell->at == '\n') lk_shell_newline(shell);
 		else shell->at += op != 0 ? 2 : 1;
 	}
@@ -393,16 +432,19 @@ static void shell_free(lk_shell *shell) {
 	for (size_t i = 0; i < shell->vars.count; i++) lk_vec_free(&shell->vars.at[i].values);
 	lk_vec_free(&shell->vars);
 	lk_vec_free(&shell->blocks);
-	lk_vec_free(&shell->launch);
 	lk_intern_free(shell->names);
 	lk_intern_free(shell->functions);
 }
 
 lk_status lk_script_words(lk_reading *reading, const char *text, size_t size,
                           const lk_words *environment, lk_words *words, lk_launch_ranks *batch) {
-	lk_shell s = {.r = reading,
+	struct launch_sought sought = {.reading = reading, .batch = batch};
+	lk_shell s = {.arena = reading->arena,
+	              .err = reading->err,
+	              .where = reading->where,
+	              .comment = read_batch_line,
+	              .caller = &sought,
 	              .line = reading->line > 0 ? reading->line : 1,
-	              .batch = batch,
 	              .names = lk_intern_new(),
 	              .functions = lk_intern_new(),
 	              .depth = reading->depth};
@@ -414,16 +456,17 @@ lk_status lk_script_words(lk_reading *reading, const char *text, size_t size,
 	if (status == LK_OK && s.blocks.count > 0)
 		status = lk_shell_fail(&s, lk_last(&s.blocks)->line,
 		                       "a block that begins here does not end", "close it");
-	if (status == LK_OK && !s.found) {
+	if (status == LK_OK && !sought.found) {
 		lk_fail(reading->err, LK_ERR_INPUT, reading->where,
 		        "no command starts torchrun, srun, mpirun, deepspeed, accelerate or python");
 		status = lk_hint(reading->err, "give the script that launches the training");
 	}
 	if (status == LK_OK) {
-		*words = s.launch;
-		reading->line = s.launch_line;
-		s.launch = (lk_words){0};
+		*words = sought.words;
+		reading->line = sought.line;
+		sought.words = (lk_words){0};
 	}
+	lk_vec_free(&sought.words);
 	shell_free(&s);
 	return status;
 }

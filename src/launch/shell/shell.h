@@ -2,11 +2,27 @@
  * arithmetic, tests. Nothing is executed. What only an execution could tell (the output of a
  * command, an argument of the script, a variable that the script never sets) is carried along as
  * unknown, with the line, and refused where the launch line needs it. */
-#ifndef LK_MODEL_SHELL_H
-#define LK_MODEL_SHELL_H
+#ifndef LK_LAUNCH_SHELL_SHELL_H
+#define LK_LAUNCH_SHELL_SHELL_H
 
+#include "base/arena.h"
 #include "base/intern.h"
-#include "launch/launch.h"
+#include "base/vec.h"
+
+enum {
+	LK_LAUNCH_BYTES = 1 << 22, /* of a script, and of all that its words expand to */
+	LK_LAUNCH_WORDS = 1 << 16, /* of a launch line */
+};
+
+/* A word. Where the script does not say its text (an argument of the script, a
+ * variable of the environment, the output of a command), `text` is how it is written and `unknown`
+ * says why, with the line. */
+typedef struct lk_word {
+	const char *text;
+	const char *unknown;
+	bool empty_if_unset; /* a variable that the script never sets: a shell takes it as nothing */
+} lk_word;
+typedef LK_VEC(lk_word) lk_words;
 
 enum {
 	LK_SHELL_DEPTH = 16,   /* of nested expansions, eval and bash -c */
@@ -20,9 +36,9 @@ typedef struct lk_shell_var {
 
 /* The answer of a condition; UNKNOWN: only an execution could tell. */
 typedef enum lk_truth {
-	LK_FALSE,
-	LK_TRUE,
-	LK_UNKNOWN
+	LK_SHELL_FALSE,
+	LK_SHELL_TRUE,
+	LK_SHELL_UNKNOWN
 } lk_truth;
 
 typedef struct lk_shell_block {
@@ -34,7 +50,9 @@ typedef struct lk_shell_block {
 } lk_shell_block;
 
 typedef struct lk_shell {
-	lk_reading *r;
+	lk_arena *arena; /* of all texts */
+	lk_error *err;
+	const char *where;    /* "train.sh", "launch line": the place of errors */
 	const char *at, *end; /* of the text that is being read */
 	int line;
 	size_t produced; /* bytes of expansions, limited */
@@ -43,12 +61,12 @@ typedef struct lk_shell {
 	LK_VEC(lk_shell_var) vars; /* by id of the name */
 	lk_intern *functions;
 	LK_VEC(lk_shell_block) blocks;
-	lk_words launch; /* of the last launch command */
-	int launch_line;
-	bool found, stop;
+	bool stop;              /* the script has ended: exit */
 	const char *heredoc[8]; /* delimiters that wait for the end of the line */
 	int heredocs;
-	lk_launch_ranks *batch;
+	/* What the caller makes of a comment line, for instance of "#SBATCH ..."; NULL: nothing. */
+	lk_status (*comment)(struct lk_shell *shell, const char *line, size_t length);
+	void *caller; /* the caller's own, passed along */
 } lk_shell;
 
 /* A word as written: the text between two places. */

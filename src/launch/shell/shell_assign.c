@@ -50,9 +50,9 @@ static lk_status assign_put_values(lk_shell *shell, lk_shell_var *var, const lk_
 	size_t old = append && var->set ? var->values.count : 0;
 	if (append && !array && old > 0) { /* text is glued to the text */
 		lk_word *target = &var->values.at[0];
-		char *text = lk_arena_printf(shell->r->arena, "%s%s", target->text, values->at[0].text);
+		char *text = lk_arena_printf(shell->arena, "%s%s", target->text, values->at[0].text);
 		shell->produced += text != NULL ? strlen(text) : 0;
-		if (text == NULL) return lk_oom(shell->r->err);
+		if (text == NULL) return lk_oom(shell->err);
 		if (shell->produced > LK_LAUNCH_BYTES)
 			return lk_shell_fail(shell, shell->line, "the words grow beyond 4 MiB",
 			                     "shorten the script");
@@ -61,7 +61,7 @@ static lk_status assign_put_values(lk_shell *shell, lk_shell_var *var, const lk_
 		target->empty_if_unset = false;
 		return LK_OK;
 	}
-	if (!lk_reserve(&var->values, values->count + 1)) return lk_oom(shell->r->err);
+	if (!lk_reserve(&var->values, values->count + 1)) return lk_oom(shell->err);
 	var->values.count = old;
 	for (size_t i = 0; i < values->count; i++) var->values.at[var->values.count++] = values->at[i];
 	var->set = true;
@@ -72,12 +72,12 @@ static lk_status assign_put_values(lk_shell *shell, lk_shell_var *var, const lk_
 /* What is assigned where it is not certain that the line runs. */
 static lk_status make_unknown(lk_shell *shell, const lk_raw *raw, size_t length, lk_words *values) {
 	values->count = 0;
-	if (!lk_push(values)) return lk_oom(shell->r->err);
+	if (!lk_push(values)) return lk_oom(shell->err);
 	const char *why = lk_shell_unknown(shell, raw->line, raw->at, length,
 	                                   "is set where it is not certain that the line runs");
 	char *text =
-		lk_arena_printf(shell->r->arena, "$%.*s", (int)(length > 100 ? 100 : length), raw->at);
-	if (why == NULL || text == NULL) return lk_oom(shell->r->err);
+		lk_arena_printf(shell->arena, "$%.*s", (int)(length > 100 ? 100 : length), raw->at);
+	if (why == NULL || text == NULL) return lk_oom(shell->err);
 	*lk_last(values) = (lk_word){.text = text, .unknown = why};
 	return LK_OK;
 }
@@ -90,7 +90,7 @@ lk_status lk_shell_assign(lk_shell *shell, const lk_raw *raw, lk_truth certain, 
 	lk_shell_var *var;
 	bool array = value < raw->end && *value == '(', element = raw->at[length] == '[';
 	lk_status status = LK_OK;
-	if (certain != LK_TRUE || element) {
+	if (certain != LK_SHELL_TRUE || element) {
 		status = make_unknown(shell, raw, length, &values);
 		append = false;
 	} else if (array) {
@@ -98,7 +98,7 @@ lk_status lk_shell_assign(lk_shell *shell, const lk_raw *raw, lk_truth certain, 
 	} else {
 		lk_raw text = {.at = value, .end = raw->end, .line = raw->line};
 		status = lk_push(&values) ? lk_shell_expand_one(shell, &text, &values.at[0])
-		                          : lk_oom(shell->r->err);
+		                          : lk_oom(shell->err);
 	}
 	if (status == LK_OK) status = lk_shell_var_at(shell, raw->at, length, &var);
 	if (status == LK_OK) status = assign_put_values(shell, var, &values, append, array);
@@ -132,7 +132,7 @@ lk_status lk_shell_unset(lk_shell *shell, const lk_raws *words, lk_truth certain
 		size_t length = lk_shell_name(raw->at, raw->end);
 		lk_shell_var *var = length > 0 ? lk_shell_find(shell, raw->at, length) : NULL;
 		if (var == NULL) continue;
-		if (certain == LK_TRUE) {
+		if (certain == LK_SHELL_TRUE) {
 			var->values.count = 0;
 			var->exported = false;
 		} else {

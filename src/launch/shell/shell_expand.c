@@ -21,15 +21,15 @@ struct builder {
 
 lk_status lk_shell_fail(lk_shell *shell, int line, const char *what, const char *hint) {
 	char where[256];
-	snprintf(where, sizeof where, "%.200s:%d", shell->r->where, line);
-	lk_fail(shell->r->err, LK_ERR_INPUT, where, "%s", what);
-	return lk_hint(shell->r->err, "%s", hint);
+	snprintf(where, sizeof where, "%.200s:%d", shell->where, line);
+	lk_fail(shell->err, LK_ERR_INPUT, where, "%s", what);
+	return lk_hint(shell->err, "%s", hint);
 }
 
 char *lk_shell_unknown(lk_shell *shell, int line, const char *what, size_t length,
                        const char *why) {
 	int shown = length > 60 ? 60 : (int)length;
-	return lk_arena_printf(shell->r->arena, "line %d: %.*s%s %s", line, shown, what,
+	return lk_arena_printf(shell->arena, "line %d: %.*s%s %s", line, shown, what,
 	                       length > 60 ? "..." : "", why);
 }
 
@@ -59,9 +59,9 @@ lk_status lk_shell_var_at(lk_shell *shell, const char *name, size_t length, lk_s
 	memcpy(text, name, length);
 	text[length] = '\0';
 	uint32_t id = lk_intern_id(shell->names, text);
-	if (id == UINT32_MAX) return lk_oom(shell->r->err);
+	if (id == UINT32_MAX) return lk_oom(shell->err);
 	while (shell->vars.count <= id)
-		if (!lk_push(&shell->vars)) return lk_oom(shell->r->err);
+		if (!lk_push(&shell->vars)) return lk_oom(shell->err);
 	*out = &shell->vars.at[id];
 	return LK_OK;
 }
@@ -69,10 +69,10 @@ lk_status lk_shell_var_at(lk_shell *shell, const char *name, size_t length, lk_s
 lk_status lk_shell_set(lk_shell *shell, const char *text, size_t length) {
 	lk_shell_var *var;
 	size_t name = lk_shell_name(text, text + length);
-	char *value = lk_arena_strndup(shell->r->arena, text + name + 1, length - name - 1);
-	if (value == NULL) return lk_oom(shell->r->err);
+	char *value = lk_arena_strndup(shell->arena, text + name + 1, length - name - 1);
+	if (value == NULL) return lk_oom(shell->err);
 	LK_TRY(lk_shell_var_at(shell, text, name, &var));
-	if (var->values.count == 0 && !lk_push(&var->values)) return lk_oom(shell->r->err);
+	if (var->values.count == 0 && !lk_push(&var->values)) return lk_oom(shell->err);
 	var->values.at[0] = (lk_word){.text = value};
 	var->set = true;
 	return LK_OK;
@@ -167,7 +167,7 @@ static lk_status expand_put(struct builder *builder, const char *text, size_t le
 	if (builder->s->produced > LK_LAUNCH_BYTES)
 		return lk_shell_fail(builder->s, builder->line, "the words grow beyond 4 MiB",
 		                     "shorten the script");
-	if (!lk_reserve(&builder->text, length)) return lk_oom(builder->s->r->err);
+	if (!lk_reserve(&builder->text, length)) return lk_oom(builder->s->err);
 	memcpy(builder->text.at + builder->text.count, text, length);
 	builder->text.count += length;
 	builder->open = true;
@@ -180,8 +180,8 @@ static lk_status end_word(struct builder *builder) {
 		return lk_shell_fail(builder->s, builder->line, "more than 65536 words",
 		                     "shorten the script");
 	char *text = lk_arena_strndup(
-		builder->s->r->arena, builder->text.count > 0 ? builder->text.at : "", builder->text.count);
-	if (text == NULL || !lk_push(builder->out)) return lk_oom(builder->s->r->err);
+		builder->s->arena, builder->text.count > 0 ? builder->text.at : "", builder->text.count);
+	if (text == NULL || !lk_push(builder->out)) return lk_oom(builder->s->err);
 	*lk_last(builder->out) =
 		(lk_word){.text = text,
 	              .unknown = builder->unknown,
@@ -195,7 +195,7 @@ static lk_status end_word(struct builder *builder) {
 
 static lk_status expand_put_unknown(struct builder *builder, const char *text, size_t length,
                                     const char *why, bool empty_if_unset) {
-	if (why == NULL) return lk_oom(builder->s->r->err);
+	if (why == NULL) return lk_oom(builder->s->err);
 	builder->empty_if_unset =
 		empty_if_unset && (builder->unknown == NULL ? !builder->open || builder->text.count == 0
 	                                                : builder->empty_if_unset);
@@ -272,7 +272,7 @@ static lk_status put_operator(struct builder *builder, const lk_shell_var *var, 
 		LK_TRY(lk_shell_var_at(builder->s, name, length, &target));
 		target->values.count = 0;
 		target->set = true;
-		if (!lk_push(&target->values)) return lk_oom(builder->s->r->err);
+		if (!lk_push(&target->values)) return lk_oom(builder->s->err);
 		*lk_last(&target->values) = value;
 		return expand_put_value(builder, &value, quoted);
 	}

@@ -67,7 +67,7 @@ static lk_status math_variable(struct math *math, long long *value) {
 		var != NULL && var->values.count > 0
 			? var->values.at[0].unknown
 			: lk_shell_unknown(math->s, math->line, name, n, "is not set in the script");
-	return math->unknown == NULL ? lk_oom(math->s->r->err) : LK_OK;
+	return math->unknown == NULL ? lk_oom(math->s->err) : LK_OK;
 }
 
 static lk_status atom(struct math *math, long long *value) {

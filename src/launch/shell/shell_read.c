@@ -3,7 +3,6 @@
 #include "launch/shell/shell.h"
 
 #include <ctype.h>
-#include <stdio.h>
 #include <string.h>
 
 static void skip_heredocs(lk_shell *shell) {
@@ -28,36 +27,11 @@ void lk_shell_newline(lk_shell *shell) {
 	skip_heredocs(shell);
 }
 
-/* What Slurm sets from the options of the batch script. */
-static lk_status batch_variables(lk_shell *shell) {
-	const struct {
-		const char *name;
-		int value;
-	} sets[] = {{"SLURM_NNODES", shell->batch->nodes},
-	            {"SLURM_JOB_NUM_NODES", shell->batch->nodes},
-	            {"SLURM_NTASKS", shell->batch->total},
-	            {"SLURM_NTASKS_PER_NODE", shell->batch->tasks_per_node},
-	            {"SLURM_GPUS_ON_NODE", shell->batch->per_node},
-	            {"SLURM_GPUS_PER_NODE", shell->batch->per_node}};
-	for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) {
-		char text[96];
-		int n = snprintf(text, sizeof text, "%s=%d", sets[i].name, sets[i].value);
-		if (sets[i].value > 0) LK_TRY(lk_shell_set(shell, text, (size_t)n));
-	}
-	return LK_OK;
-}
-
-static lk_status comment(lk_shell *shell) {
+static lk_status read_comment(lk_shell *shell) {
 	const char *stop = memchr(shell->at, '\n', (size_t)(shell->end - shell->at));
 	if (stop == NULL) stop = shell->end;
 	lk_status status = LK_OK;
-	if (stop - shell->at > 8 && strncmp(shell->at, "#SBATCH", 7) == 0 && shell->batch != NULL) {
-		char *line =
-			lk_arena_strndup(shell->r->arena, shell->at + 7, (size_t)(stop - shell->at - 7));
-		status =
-			line == NULL ? lk_oom(shell->r->err) : lk_launcher_sbatch(shell->r, line, shell->batch);
-		if (status == LK_OK) status = batch_variables(shell);
-	}
+	if (shell->comment) status = shell->comment(shell, shell->at, (size_t)(stop - shell->at));
 	shell->at = stop;
 	return status;
 }
@@ -76,7 +50,7 @@ static lk_status shell_read_skip_space(lk_shell *shell) {
 		} else if (c == ' ' || c == '\t' || c == '\r') {
 			shell->at++;
 		} else if (c == '#') {
-			LK_TRY(comment(shell));
+			LK_TRY(read_comment(shell));
 		} else {
 			return LK_OK;
 		}
@@ -129,8 +103,8 @@ static lk_status redirection(lk_shell *shell, lk_raws *words) {
 	if (shell->heredocs == 8)
 		return lk_shell_fail(shell, shell->line, "more than 8 here-documents in a line",
 		                     "write fewer");
-	shell->heredoc[shell->heredocs] = lk_arena_strndup(shell->r->arena, from, length);
-	return shell->heredoc[shell->heredocs++] == NULL ? lk_oom(shell->r->err) : LK_OK;
+	shell->heredoc[shell->heredocs] = lk_arena_strndup(shell->arena, from, length);
+	return shell->heredoc[shell->heredocs++] == NULL ? lk_oom(shell->err) : LK_OK;
 }
 
 bool lk_shell_raw_is(const lk_raw *raw, const char *text) {
@@ -139,7 +113,7 @@ bool lk_shell_raw_is(const lk_raw *raw, const char *text) {
 }
 
 static lk_status push_raw(lk_shell *shell, lk_raws *words, const lk_raw *raw) {
-	if (!lk_push(words)) return lk_oom(shell->r->err);
+	if (!lk_push(words)) return lk_oom(shell->err);
 	*lk_last(words) = *raw;
 	return LK_OK;
 }
