@@ -1,22 +1,20 @@
 #!/usr/bin/env bash
-# Documents that must keep up with the source: docs/ARCHITECTURE.md names every .c file of src/ once, in the table of its
-# folder, and no file that is not there; relative links of all documents lead to a file, and to an anchor of it.
+# Documents that must keep up with the source: docs/ARCHITECTURE.md has a row for each folder of src/, names no file that is
+# not there, and stays a tour (20 KB); relative links of all documents lead to a file, and to an anchor of it.
 # Prints what is wrong; exit status 1 if anything is.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# Files named in the first columns of the tables under "### FOLDER: ...", as FOLDER/FILE.
+tour=docs/ARCHITECTURE.md
+
+# Folders in the first column of the table of rooms.
+rooms() {
+	awk -F'|' '/^## / { inside = /Rooms/ } inside && /^\| `/ { print $2 }' $tour | grep -o '`[^`]*`' | tr -d '`' | sort
+}
+
+# Paths of C files that the tour names.
 named() {
-	awk -F'|' '
-	/^#/ { folder = "" }
-	/^### [a-z\/]+: / { folder = substr($0, 5); sub(/:.*/, "", folder) }
-	folder != "" && /^\|/ {
-		cell = $2
-		while (match(cell, /`[^`]+\.c`/)) {
-			print folder "/" substr(cell, RSTART + 1, RLENGTH - 2)
-			cell = substr(cell, RSTART + RLENGTH)
-		}
-	}' docs/ARCHITECTURE.md | sort
+	grep -oE '`[a-z_0-9]+(/[a-z_0-9]+)+\.[ch]`' $tour | tr -d '`' | sort -u
 }
 
 # "FILE:LINE TARGET" of every relative link.
@@ -46,14 +44,17 @@ complain() {
 	bad=$((bad + 1))
 }
 
-sources=$(cd src && find . -name '*.c' | sed 's|^\./||' | sort)
-tables=$(named)
-while read -r file; do complain "docs/ARCHITECTURE.md: src/$file is not in the table of its folder"; done \
-	< <(comm -23 <(echo "$sources") <(uniq <<< "$tables") | grep .)
-while read -r file; do complain "docs/ARCHITECTURE.md: there is no src/$file"; done \
-	< <(comm -13 <(echo "$sources") <(uniq <<< "$tables") | grep .)
-while read -r file; do complain "docs/ARCHITECTURE.md: src/$file is named more than once"; done \
-	< <(uniq -d <<< "$tables" | grep .)
+folders=$(find src -name '*.[ch]' -printf '%h\n' | sed 's|^src/||' | sort -u)
+while read -r folder; do complain "$tour: src/$folder has no row in the table of rooms"; done \
+	< <(comm -23 <(echo "$folders") <(rooms | uniq) | grep .)
+while read -r folder; do complain "$tour: there is no folder src/$folder"; done \
+	< <(comm -13 <(echo "$folders") <(rooms | uniq) | grep .)
+while read -r folder; do complain "$tour: src/$folder has more than one row"; done < <(rooms | uniq -d | grep .)
+while read -r file; do
+	[ -e "src/$file" ] || [ -e "$file" ] || complain "$tour: there is no $file"
+done < <(named)
+size=$(wc -c < $tour)
+[ "$size" -le 20480 ] || complain "$tour: $size bytes; a tour has at most 20480"
 
 mapfile -t documents < <(find . -name '*.md' -not -path './build/*' -not -path './.git/*' | sed 's|^\./||' | sort)
 count=0
@@ -68,5 +69,5 @@ while read -r place target; do
 	fi
 done < <(links "${documents[@]}" | grep .)
 
-echo "documents: $(wc -l <<< "$sources") files of src/, $count links, $bad problems"
+echo "documents: $(wc -l <<< "$folders") folders of src/, $count links, $bad problems"
 [ $bad -eq 0 ]

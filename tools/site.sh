@@ -12,7 +12,7 @@ rm -rf "$pages"
 mkdir -p "$pages"
 cp -r docs/. "$pages"
 # The README is the first page; what it names outside of docs/ is shown, not linked.
-sed -e 's|](docs/|](|g' -e 's|\[\([^]]*\)\](\(LICENSE\|CONTRIBUTING.md\|CHANGELOG.md\))|`\2`|g' README.md > "$pages/index.md"
+sed -E -e 's#\]\(docs/#](#g' -e 's#\[[^]]*\]\((LICENSE|CONTRIBUTING\.md|CHANGELOG\.md)\)#`\1`#g' README.md > "$pages/index.md"
 # Links of pages to files outside of docs/ become their names.
 find "$pages" -name '*.md' -print0 | xargs -0 sed -i -E \
 	-e 's#\[`?([^]`]*)`?\]\((\.\./)+(CONTRIBUTING\.md|CHANGELOG\.md|LICENSE|examples|data|src|include|tests|tools|bench|python)([^)]*)\)#`\3\4`#g'

@@ -430,7 +430,7 @@ static void slips_are_named(void **state) {
 		{"buckets=25MB", "did you mean bucket"},
 		{"zzzzzz=1", "unknown key 'zzzzzz'"},
 		{"", "unknown key ''"},
-		{"=2", "to set"},
+		{"=2", "what can be set"},
 		{"gpu", "gpu=NAME"},
 		{"gpu=", "gpu=NAME"},
 		{"op=2x", "op:NAME=0.8x"},
