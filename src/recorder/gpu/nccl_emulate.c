@@ -59,11 +59,13 @@ static _Noreturn void give_up_on_split(const lp_nccl_emulated *parent, int color
 
 /* Blocks of `size` and rows at `distance` of `ranks` ranks, as parts of a parent. */
 static lp_nccl_emulated block_of_ranks(const lp_nccl_emulated *of, int size) {
+	LP_ASSERT(size > 0);
 	int first = of->rank / size * size;
 	return (lp_nccl_emulated){size, of->rank - first, of->first + first * of->stride, of->stride,
 	                          1};
 }
 static lp_nccl_emulated row_of_ranks(const lp_nccl_emulated *of, int distance) {
+	LP_ASSERT(distance > 0 && distance <= of->ranks);
 	return (lp_nccl_emulated){of->ranks / distance, of->rank / distance,
 	                          of->first + of->rank % distance * of->stride, of->stride * distance,
 	                          1};

@@ -186,6 +186,7 @@ void lp_nccl_forget_group(lp_nccl_group *group) {
 /* ---- records ---- */
 
 void lp_nccl_publish(const lk_record_entry *filled) {
+	LP_ASSERT(lp_thread.busy);
 	lk_record_entry *record = lp_next();
 	if (!record) return;
 	uint16_t thread = record->thread;

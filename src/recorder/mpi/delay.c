@@ -93,6 +93,7 @@ bool lp_delay_any_late(const lp_handle *all, int n) {
 
 /* Those that may be done already, the others hidden; how many were hidden. */
 static int hide_late_requests(const lp_handle *all, int n, lp_handle *shown) {
+	LP_ASSERT(n <= LP_MOST_REQUESTS);
 	int hidden = 0;
 	for (int i = 0; i < n; i++) {
 		bool late = is_request_late(all[i]);

@@ -104,6 +104,7 @@ static void record_comm_group(lp_handle comm, uint32_t number) {
 
 /* The number of a communicator; 0 where the table is full. */
 static uint32_t comm_number_of(lp_handle comm) {
+	LP_ASSERT(lp_thread.busy && lp_mpi_real.ready);
 	if (lp_is_stale(&age)) empty_groups();
 	struct group *known = find_comm_entry(KEY(comm));
 	if (known) return known->number;
@@ -264,6 +265,7 @@ static void delay_requests(const struct lp_waits *waits, const int *which, int c
 
 /* `which` NULL: the first `count`. */
 static void end_waiting(struct lp_waits *waits, const int *which, int count, lk_comm_part part) {
+	LP_ASSERT(!waits->on || lp_thread.busy);
 	if (!waits->on) return;
 	if (lp_state.delay_ns && part != LK_PART_FREE) delay_requests(waits, which, count, part);
 	int64_t end = lp_now();
