@@ -1,5 +1,5 @@
-/* compose.h: a whole job from recordings of single processes that posed as its ranks (record.h:
- * --world, --ranks).
+/* compose.h: a whole job from recordings of single processes that ran as emulated ranks of it
+ * (record.h: --world, --ranks).
  *
  *     lk_compose_request request;
  *     lk_compose_defaults(&request);

@@ -27,7 +27,7 @@
 extern "C" {
 #endif
 
-/* How communication is done: by the library; large collectives not at all; by a pretended world. */
+/* How communication is done: by the library; large collectives not at all; in an emulated world. */
 typedef enum lk_record_mode {
 	LK_RECORD_MODE_RECORD,
 	LK_RECORD_MODE_NULL,
@@ -72,10 +72,10 @@ typedef struct lk_record_request {
 	                 that are repeated */
 	const char *scratch; /* folder, empty or not there yet, for what is written in null, delayed and
 	                        as-rank runs; NULL: a private one, removed afterwards */
-	int as_rank, world_size; /* the rank that is pretended, and of how many; as_rank -1: none */
+	int as_rank, world_size; /* the emulated rank, and of how many; as_rank -1: none */
 	const char *ranks;       /* "0,7,8-15": instead of as_rank, one run after another */
-	int ranks_per_node;      /* of the pretended world, for MPI_Comm_split_type; 0: 1 */
-	const char *fill;   /* what pretended receives get: "numbers", "random", "zeros", a file's name;
+	int ranks_per_node;      /* of the emulated world, for MPI_Comm_split_type; 0: 1 */
+	const char *fill;   /* what emulated receives get: "numbers", "random", "zeros", a file's name;
 	                       NULL: numbers */
 	const char *output; /* file for what the command prints, its input is empty then; NULL: as the
 	                       caller's */
@@ -150,7 +150,7 @@ typedef struct lk_record_answer {
 	const char *const
 		*unguarded; /* what the run did that was not kept from the user's work, in words */
 	int unguarded_count;
-	bool posed;                             /* single processes as ranks: for compose */
+	bool posed;                             /* single processes as emulated ranks: for compose */
 	uint64_t store_requests, store_made_up; /* of PyTorch's rendezvous, answered for absent ranks;
 	                                           values that were made up */
 	const char *store_wrong;                /* why a connection to it was closed; "" none was */

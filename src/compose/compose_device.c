@@ -281,8 +281,13 @@ lk_status lk_compose_device_item(lk_compose_builder *builder, const lk_emulated_
                                  uint32_t i) {
 	LK_ASSERT(i < step->items.count);
 	const lk_emulated_item *item = &step->items.at[i];
-	if (item->device) return add_device_call(builder, item, i), LK_OK;
 	int at = find_stream_place(&builder->device, item->stream);
+	/* lk_compose_device_begin has listed every stream that work is put on */
+	LK_CHECK(at >= 0 || !enqueues_work(item), builder->err);
+	if (item->device) {
+		add_device_call(builder, item, i);
+		return LK_OK;
+	}
 	if (item->members < 2) return add_single_nccl_call(builder, step, i, at);
 	return item->last == i ? add_nccl_group(builder, step, i, at) : LK_OK;
 }

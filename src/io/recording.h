@@ -48,7 +48,7 @@ typedef enum lk_record_kind {
 	LK_RECORD_FILE,   /* object: its number; bytes: its size when first seen; text: its path */
 	/* object: number of a communicator; comm.peer: ranks in it; comm.tag: own rank in it; text:
 	 * ranks, or "#" and a name, of NCCL: NAME.lkgroup beside the recording holds an int32 for each
-	 * rank, its rank of the world + 1, or 0, as every member writes its own. Of a pretended world
+	 * rank, its rank of the world + 1, or 0, as every member writes its own. Of an emulated world
 	 * also bytes: the division that it is a part of; comm.request: its name in all processes; and
 	 * those of other ranks that were made with it, with own rank -1. */
 	LK_RECORD_GROUP,

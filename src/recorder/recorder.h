@@ -62,8 +62,8 @@ typedef struct lp_gate {
 
 typedef struct lp_process {
 	int on; /* this process or the one it was forked from is armed */
-	uint32_t
-		epoch;     /* counts the recordings of this process and its ancestors; 0 before the first */
+	/* Counts the recordings of this process and its ancestors; 0 before the first. */
+	uint32_t epoch;
 	lp_gate *gate; /* closed: a forked child whose recording has not begun */
 	lk_recorder recorder;
 	int64_t origin_ns; /* of the recording's times, by the monotonic clock */
@@ -71,8 +71,8 @@ typedef struct lp_process {
 	int64_t delay_ns;      /* added to communication; 0 none */
 	char folder[PATH_MAX]; /* absolute; "" nothing is to be recorded */
 	uint64_t limit;        /* bytes of a recording */
-	uint32_t
-		root; /* process with which the recording of this one and its children began; 0 none yet */
+	/* Process with which the recording of this one and its children began; 0 none yet. */
+	uint32_t root;
 	char marker[128];
 	int rank, world; /* as launchers of PyTorch say it (RANK, WORLD_SIZE); -1, 0 */
 } lp_process;

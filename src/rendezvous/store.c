@@ -97,7 +97,10 @@ static lk_store_entry *new_store_entry(lk_store *store, struct span key) {
 	lk_store_entry *entry = calloc(1, sizeof *entry);
 	if (!entry) return NULL;
 	entry->key = malloc(key.size + 1);
-	if (!entry->key) return free(entry), NULL;
+	if (!entry->key) {
+		free(entry);
+		return NULL;
+	}
 	if (key.size) memcpy(entry->key, key.at, key.size);
 	entry->key_size = key.size;
 	store->keys++;

@@ -68,17 +68,17 @@ lk_ask *lk_ask_new(const lk_question *question, double seconds) {
 	lk_ask *ask = calloc(1, sizeof *ask);
 	if (!ask) return NULL;
 	*ask = (lk_ask){.question = *question, .seconds = seconds, .pipe = -1};
-	lk_question *q = &ask->question;
+	lk_question *own = &ask->question;
 	const char **traces = calloc((size_t)question->trace_count + 1, sizeof *traces);
 	bool whole = traces != NULL;
 	for (int i = 0; whole && i < question->trace_count; i++)
 		whole =
 			(traces[i] = copy_text_bytes(question->traces[i], strlen(question->traces[i]))) != NULL;
-	q->traces = traces;
-	q->folder = copy_text_bytes(question->folder, strlen(question->folder));
-	q->body = copy_text_bytes(question->body, question->size);
-	if (whole && q->folder && q->body) return ask;
-	free_question_texts(q);
+	own->traces = traces;
+	own->folder = copy_text_bytes(question->folder, strlen(question->folder));
+	own->body = copy_text_bytes(question->body, question->size);
+	if (whole && own->folder && own->body) return ask;
+	free_question_texts(own);
 	free(ask);
 	return NULL;
 }

@@ -115,15 +115,15 @@ static void take_form_options(lk_upload *upload, const char *data, size_t size) 
 static enum MHD_Result take_form_part(void *upload, enum MHD_ValueKind kind, const char *key,
                                       const char *filename, const char *type, const char *encoding,
                                       const char *data, uint64_t offset, size_t size) {
-	lk_upload *u = upload;
+	lk_upload *own = upload;
 	(void)kind, (void)type, (void)encoding;
 	if (filename) {
-		if (offset == 0) begin_upload_file(u, filename);
-		if (!u->status) write_upload_file(u, data, size);
+		if (offset == 0) begin_upload_file(own, filename);
+		if (!own->status) write_upload_file(own, data, size);
 	} else if (key && strcmp(key, "options") == 0) {
-		take_form_options(u, data, size);
+		take_form_options(own, data, size);
 	} else {
-		fail_upload(u, 400, "form", "holds a field that is neither a file nor \"options\"",
+		fail_upload(own, 400, "form", "holds a field that is neither a file nor \"options\"",
 		            "give options as one JSON object");
 	}
 	/* Errors are reported when all has come; going on here costs nothing. */

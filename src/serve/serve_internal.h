@@ -274,8 +274,8 @@ bool lk_open_browser(const char *folder, const char *url, const sigset_t *mask);
 /* A file that is to be written into the folder of the question before it is asked. */
 typedef struct lk_serve_file {
 	const char *name; /* "config.json" */
-	const lk_value
-		*value; /* its content: an object, written as JSON, or a text, written as it is */
+	/* Its content: an object, written as JSON, or a text, written as it is. */
+	const lk_value *value;
 } lk_serve_file;
 
 enum {

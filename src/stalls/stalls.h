@@ -179,8 +179,8 @@ lk_status lk_stalls_see_loader(const lk_recorded_run *run, const int64_t *begin,
 
 typedef LK_VEC(lk_stalls_size) lk_stalls_sizes;
 typedef struct lk_stalls_comm {
-	double waiting, interconnect,
-		network; /* seconds a step in calls of communication, mean over ranks */
+	/* seconds a step in calls of communication, mean over ranks. */
+	double waiting, interconnect, network;
 	int ranks, hosts;
 	lk_stalls_sizes sizes; /* of the group with most bytes, ascending */
 	char group[128];

@@ -119,8 +119,9 @@ static lk_status run_stage_graph(struct line_up *line_up, lk_arena *arena, doubl
 	LK_TRY(lk_lifted_costs(arena, line_up->graph, &costs, err));
 	LK_TRY(lk_sim_run(line_up->graph, &costs, &options, &result, err));
 	/* rounds of the workers, inside which batches may come in a bunch; or of the kinds of steps */
-	uint32_t round = line_up->m->kinds ? (uint32_t)line_up->m->kinds : line_up->workers,
-			 measured = MEASURED / round * round;
+	uint32_t round = line_up->m->kinds ? (uint32_t)line_up->m->kinds : line_up->workers;
+	LK_CHECK(round > 0 && round <= MEASURED, err);
+	uint32_t measured = MEASURED / round * round;
 	int64_t from = 0, to = 0;
 	for (size_t i = 0; i < result.events.count; i++) {
 		if (result.events.at[i].op == line_up->used[SETTLING - 1])

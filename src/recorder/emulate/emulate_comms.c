@@ -122,6 +122,7 @@ static lp_emulated_comm *new_comm_entry(uint64_t id, int *ranks, int size) {
 
 /* A communicator for the program, of these ranks of the world; `ranks` becomes its own. */
 lp_emulated_comm *lp_emulate_new_comm(uint64_t id, int *ranks, int size, lp_handle *out) {
+	LP_ASSERT(size > 0);
 	static int (*copy)(lp_handle, lp_handle *);
 	if (!copy) copy = (int (*)(lp_handle, lp_handle *))(uintptr_t)lp_symbol("PMPI_Comm_dup");
 	if (copy(SELF, out) != 0) lp_emulate_give_up("the MPI library makes no more communicators");
@@ -142,6 +143,7 @@ void lp_emulate_world(void) {
 
 /* Rank lists that are too long become first:last:stride. */
 void lp_emulate_list_ranks(const int *ranks, int size, char *out, size_t room) {
+	LP_ASSERT(size > 0);
 	lp_rank_list list = lp_rank_list_begin(out, room, LIST_MARGIN);
 	for (int i = 0, n; i < size && lp_rank_list_has_room(&list); i += n) {
 		int stride = i + 1 < size ? ranks[i + 1] - ranks[i] : 1;
@@ -170,6 +172,7 @@ void lp_emulate_copy_grid(lp_emulated_comm *to, int dims, const int *dim, const 
 /* Part `own` of the parts, which become the communicator's. */
 lp_emulated_comm *lp_emulate_new_part(uint64_t division, lp_emulated_parts *parts, int own,
                                       lp_handle *out) {
+	LP_ASSERT(own >= 0 && own < parts->count);
 	int begin = own ? parts->end[own - 1] : 0, size = parts->end[own] - begin;
 	lp_emulated_comm *made = lp_emulate_new_comm(
 		parts->id[own], lp_emulate_copy_ranks(parts->ranks + begin, size), size, out);

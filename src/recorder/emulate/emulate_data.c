@@ -251,6 +251,7 @@ static void check_peer_rank(const lp_mpi_call *call, const lp_emulated_comm *com
 }
 
 static void emulate_call(lp_mpi_call *call, lp_emulated_comm *comm) {
+	LP_ASSERT(comm->size > 0);
 	check_peer_rank(call, comm, call->peer);
 	if (call->what == LK_WHAT_SENDRECV) check_peer_rank(call, comm, call->from);
 	switch (call->what) {

@@ -25,6 +25,7 @@ static lp_emulated_comm *require_grid(lp_handle handle) {
 }
 
 static void rank_to_coordinates(const lp_emulated_comm *grid, int rank, int *out) {
+	LP_ASSERT(rank >= 0);
 	for (int d = grid->dims; d-- > 0; rank /= grid->dim[d]) out[d] = rank % grid->dim[d];
 }
 
@@ -135,6 +136,7 @@ static int describe_grid(const lp_emulated_comm *grid, int most, int *dim, int *
 }
 
 static int give_coordinates(const lp_emulated_comm *grid, int rank, int most, int *out) {
+	LP_ASSERT(grid->dims > 0);
 	int *at = lp_emulate_new_ints(grid->dims);
 	rank_to_coordinates(grid, rank, at);
 	for (int d = 0; d < grid->dims && d < most; d++) out[d] = at[d];

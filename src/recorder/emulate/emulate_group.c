@@ -45,6 +45,7 @@ static int group_index_of(lp_handle group) {
 }
 
 int lp_emulate_new_group(int *ranks, int size, lp_handle *out) {
+	LP_ASSERT(size >= 0 && ranks != NULL);
 	for (int i = 0; i < MOST_GROUPS; i++) {
 		unsigned char no = 0;
 		if (!__atomic_compare_exchange_n(&taken[i], &no, 1, false, __ATOMIC_ACQ_REL,

@@ -104,6 +104,7 @@ static struct question *find_or_add_question(const lp_emulated_comm *parent, uin
 }
 
 static void note_own_answer(struct question *question, int at, int colour, int key) {
+	LP_ASSERT(at >= 0 && at < question->size);
 	struct said *own = &answers_of(question)[at];
 	question->unknown -= !own->known;
 	*own = (struct said){colour, key, 1};
@@ -240,6 +241,7 @@ static int gather_split_members(const struct question *question, struct member *
 }
 
 static lp_emulated_parts *divide_by_colour(const struct question *question, int *own) {
+	LP_ASSERT(question->unknown == 0);
 	struct member *all = calloc((size_t)question->size + 1, sizeof *all);
 	lp_emulated_parts *parts = calloc(1, sizeof *parts);
 	uint64_t *id = calloc((size_t)question->size + 1, sizeof *id);

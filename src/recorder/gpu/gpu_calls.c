@@ -63,6 +63,7 @@ static bool merge_launch_record(const lp_gpu_call *call, uint32_t stream, uint32
 }
 
 static void record_gpu_call(const lp_gpu_call *call, int64_t end) {
+	LP_ASSERT(lp_thread.busy && end >= call->start);
 	uint32_t stream = call->on_stream ? call->on_stream->number : 0;
 	lk_record_entry *kept = lp_thread.last;
 	uint32_t name = lp_name(call->number, call->epoch, call->name);

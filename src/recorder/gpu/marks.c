@@ -165,6 +165,7 @@ static void leave_marks(void) {
 /* ---- events ---- */
 
 static void give_back_event(void *event) {
+	LP_ASSERT(event == NULL || marks.pooled < EVENTS);
 	if (event) marks.pool[marks.pooled++] = event; /* there are never more than were made */
 }
 
@@ -187,6 +188,7 @@ static void *record_mark(void *stream) {
 
 /* Marks the end of a piece of work. */
 static void push_piece(struct piece p, void *stream) {
+	LP_ASSERT(marks.busy);
 	p.given_ns = lp_now();
 	p.end = record_mark(stream);
 	if (p.begin && p.end && marks.tail - marks.head < PENDING) {
@@ -272,6 +274,7 @@ static bool is_event_done(void *event) {
 }
 
 static void record_piece(const struct piece *piece) {
+	LP_ASSERT(marks.related);
 	int64_t start = host_time_of_event(piece->begin), end = host_time_of_event(piece->end), moved;
 	lk_record_entry *record = start >= 0 && end >= start ? lp_next() : NULL;
 	if (!record) return;

@@ -78,28 +78,28 @@ static lp_nccl_making describe_part(void *comm, void **out, const void *key, siz
 }
 
 /* Answers for an emulated communicator; false: it is the library's. */
-static bool emulate_split(void *comm, int color, int key, lp_nccl_making *m, int *result) {
+static bool emulate_split(void *comm, int color, int key, lp_nccl_making *making, int *result) {
 	lp_nccl_emulated *parent = lp_nccl_find_emulated(comm), *child;
 	if (!parent) return false;
-	*m->out = NULL;
+	*making->out = NULL;
 	*result = 0;
 	if (color == NO_COLOR) return true;
-	*result = give_emulated_comm(m->out, lp_nccl_emulate_part(parent, color, key));
-	if ((child = lp_nccl_find_emulated(*m->out)) != NULL) {
-		m->ranks = child->ranks;
-		m->rank = child->rank;
+	*result = give_emulated_comm(making->out, lp_nccl_emulate_part(parent, color, key));
+	if ((child = lp_nccl_find_emulated(*making->out)) != NULL) {
+		making->ranks = child->ranks;
+		making->rank = child->rank;
 	}
 	return true;
 }
 
-static bool emulate_shrink(void *comm, const int *without, int count, lp_nccl_making *m,
+static bool emulate_shrink(void *comm, const int *without, int count, lp_nccl_making *making,
                            int *result) {
 	lp_nccl_emulated *parent = lp_nccl_find_emulated(comm), *child;
 	if (!parent) return false;
-	*result = give_emulated_comm(m->out, lp_nccl_emulate_rest(parent, without, count));
-	if ((child = lp_nccl_find_emulated(*m->out)) != NULL) {
-		m->ranks = child->ranks;
-		m->rank = child->rank;
+	*result = give_emulated_comm(making->out, lp_nccl_emulate_rest(parent, without, count));
+	if ((child = lp_nccl_find_emulated(*making->out)) != NULL) {
+		making->ranks = child->ranks;
+		making->rank = child->rank;
 	}
 	return true;
 }

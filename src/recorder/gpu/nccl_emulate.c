@@ -59,11 +59,13 @@ static _Noreturn void give_up_on_split(const lp_nccl_emulated *parent, int color
 
 /* Blocks of `size` and rows at `distance` of `ranks` ranks, as parts of a parent. */
 static lp_nccl_emulated block_of_ranks(const lp_nccl_emulated *of, int size) {
+	LP_ASSERT(size > 0);
 	int first = of->rank / size * size;
 	return (lp_nccl_emulated){size, of->rank - first, of->first + first * of->stride, of->stride,
 	                          1};
 }
 static lp_nccl_emulated row_of_ranks(const lp_nccl_emulated *of, int distance) {
+	LP_ASSERT(distance > 0 && distance <= of->ranks);
 	return (lp_nccl_emulated){of->ranks / distance, of->rank / distance,
 	                          of->first + of->rank % distance * of->stride, of->stride * distance,
 	                          1};
@@ -143,32 +145,32 @@ void lp_nccl_list_emulated(const lp_nccl_emulated *comm, char *out, size_t room)
 
 /* ---- what programs ask of communicators ---- */
 
-#define ASKS(name, parameters, arguments, answer)          \
-	int name parameters;                                   \
-	LP_EXPORT int name parameters {                        \
-		LP_NCCL_REAL(name)                                 \
-		lp_nccl_emulated *p = lp_nccl_find_emulated(comm); \
-		if (p) {                                           \
-			answer;                                        \
-			return 0;                                      \
-		}                                                  \
-		return real ? real arguments : LP_NCCL_ABSENT;     \
+#define ASKS(name, parameters, arguments, answer)              \
+	int name parameters;                                       \
+	LP_EXPORT int name parameters {                            \
+		LP_NCCL_REAL(name)                                     \
+		lp_nccl_emulated *known = lp_nccl_find_emulated(comm); \
+		if (known) {                                           \
+			answer;                                            \
+			return 0;                                          \
+		}                                                      \
+		return real ? real arguments : LP_NCCL_ABSENT;         \
 	}
-BOTH(ASKS, CommCount, (const void *comm, int *out), (comm, out), *out = p->ranks)
-BOTH(ASKS, CommUserRank, (const void *comm, int *out), (comm, out), *out = p->rank)
+BOTH(ASKS, CommCount, (const void *comm, int *out), (comm, out), *out = known->ranks)
+BOTH(ASKS, CommUserRank, (const void *comm, int *out), (comm, out), *out = known->rank)
 BOTH(ASKS, CommCuDevice, (const void *comm, int *out), (comm, out), *out = 0)
 BOTH(ASKS, CommGetAsyncError, (void *comm, int *out), (comm, out), *out = 0)
-BOTH(ASKS, CommFinalize, (void *comm), (comm), (void)p)
-BOTH(ASKS, CommRevoke, (void *comm, int flags), (comm, flags), (void)p)
+BOTH(ASKS, CommFinalize, (void *comm), (comm), (void)known)
+BOTH(ASKS, CommRevoke, (void *comm, int flags), (comm, flags), (void)known)
 BOTH(ASKS, CommRegister, (void *comm, void *buffer, size_t size, void **out),
      (comm, buffer, size, out), *out = buffer)
-BOTH(ASKS, CommDeregister, (void *comm, void *handle), (comm, handle), (void)p)
+BOTH(ASKS, CommDeregister, (void *comm, void *handle), (comm, handle), (void)known)
 BOTH(ASKS, CommWindowRegister, (void *comm, void *buffer, size_t size, void **out, int flags),
      (comm, buffer, size, out, flags), *out = buffer)
-BOTH(ASKS, CommWindowDeregister, (void *comm, void *window), (comm, window), (void)p)
+BOTH(ASKS, CommWindowDeregister, (void *comm, void *window), (comm, window), (void)known)
 BOTH(ASKS, RedOpCreatePreMulSum, (int *op, void *scalar, int type, int where, void *comm),
      (op, scalar, type, where, comm), *op = 0)
-BOTH(ASKS, RedOpDestroy, (int op, void *comm), (op, comm), (void)p)
+BOTH(ASKS, RedOpDestroy, (int op, void *comm), (op, comm), (void)known)
 
 /* The real one would look for a network. */
 #define GIVES_ID(name, ...)                                                    \

@@ -71,7 +71,7 @@ lp_nccl_group *lp_nccl_find_group(const void *comm) {
 	return NULL;
 }
 
-lp_nccl_group *lp_nccl_add_group(void *comm, const lp_nccl_making *m) {
+lp_nccl_group *lp_nccl_add_group(void *comm, const lp_nccl_making *making) {
 	if (lp_is_stale(&age)) empty_groups();
 	for (uint32_t i = 0; i < GROUPS; i++) {
 		uint32_t free = FREE_PLACE;
@@ -83,9 +83,9 @@ lp_nccl_group *lp_nccl_add_group(void *comm, const lp_nccl_making *m) {
 		*group = (lp_nccl_group){.key = (uint64_t)(uintptr_t)comm,
 		                         .state = TAKEN,
 		                         .number = number,
-		                         .ranks = m->ranks,
-		                         .rank = m->rank,
-		                         .hash = m->hash};
+		                         .ranks = making->ranks,
+		                         .rank = making->rank,
+		                         .hash = making->hash};
 		__atomic_store_n(&group->state, LIVE, __ATOMIC_RELEASE);
 		return group;
 	}
@@ -175,8 +175,8 @@ lp_nccl_group *lp_nccl_group_of(void *comm) {
 	return group;
 }
 
-void lp_nccl_keep_made(lp_nccl_making *m) {
-	if (*m->out && !lp_nccl_find_group(*m->out)) lp_nccl_add_group(*m->out, m);
+void lp_nccl_keep_made(lp_nccl_making *making) {
+	if (*making->out && !lp_nccl_find_group(*making->out)) lp_nccl_add_group(*making->out, making);
 }
 
 void lp_nccl_forget_group(lp_nccl_group *group) {
@@ -186,6 +186,7 @@ void lp_nccl_forget_group(lp_nccl_group *group) {
 /* ---- records ---- */
 
 void lp_nccl_publish(const lk_record_entry *filled) {
+	LP_ASSERT(lp_thread.busy);
 	lk_record_entry *record = lp_next();
 	if (!record) return;
 	uint16_t thread = record->thread;

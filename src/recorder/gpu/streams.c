@@ -58,16 +58,17 @@ static struct event *find_event_place(const void *event) {
 
 void lp_gpu_note_event(void *event, uint64_t serial) {
 	if (lp_is_stale(&age)) empty_tables();
-	struct event *e = find_event_place(event);
-	__atomic_store_n(&e->key, 0, __ATOMIC_RELEASE);
-	__atomic_store_n(&e->serial, serial, __ATOMIC_RELEASE);
-	__atomic_store_n(&e->key, (uint64_t)(uintptr_t)event, __ATOMIC_RELEASE);
+	struct event *place = find_event_place(event);
+	__atomic_store_n(&place->key, 0, __ATOMIC_RELEASE);
+	__atomic_store_n(&place->serial, serial, __ATOMIC_RELEASE);
+	__atomic_store_n(&place->key, (uint64_t)(uintptr_t)event, __ATOMIC_RELEASE);
 }
 
 uint64_t lp_gpu_event_serial(const void *event) {
 	if (lp_is_stale(&age)) empty_tables();
-	const struct event *e = find_event_place(event);
-	if (__atomic_load_n(&e->key, __ATOMIC_ACQUIRE) != (uint64_t)(uintptr_t)event) return 0;
-	uint64_t serial = __atomic_load_n(&e->serial, __ATOMIC_ACQUIRE);
-	return __atomic_load_n(&e->key, __ATOMIC_ACQUIRE) == (uint64_t)(uintptr_t)event ? serial : 0;
+	const struct event *place = find_event_place(event);
+	if (__atomic_load_n(&place->key, __ATOMIC_ACQUIRE) != (uint64_t)(uintptr_t)event) return 0;
+	uint64_t serial = __atomic_load_n(&place->serial, __ATOMIC_ACQUIRE);
+	return __atomic_load_n(&place->key, __ATOMIC_ACQUIRE) == (uint64_t)(uintptr_t)event ? serial
+	                                                                                    : 0;
 }

@@ -51,29 +51,29 @@ static struct posted *find_posted(uint64_t key) {
 }
 
 void lp_delay_posted(uint64_t key, int64_t ns) {
-	struct posted *p = find_posted(key);
-	for (int i = 0; !p && i < PROBES; i++) {
+	struct posted *known = find_posted(key);
+	for (int i = 0; !known && i < PROBES; i++) {
 		uint64_t free = 0;
 		if (__atomic_compare_exchange_n(&posted_place(key, i)->key, &free, key, false,
 		                                __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
-			p = posted_place(key, i);
+			known = posted_place(key, i);
 	}
-	if (p) p->ns = ns;
+	if (known) known->ns = ns;
 }
 
 static bool is_request_late(lp_handle request) {
-	const struct posted *p = find_posted(LP_KEY(request));
-	return p && lp_now() < p->ns + lp_state.delay_ns;
+	const struct posted *known = find_posted(LP_KEY(request));
+	return known && lp_now() < known->ns + lp_state.delay_ns;
 }
 
 void lp_delay_done(const uint64_t *keys, int count, int64_t transfer_ns) {
 	int64_t until = 0;
 	for (int i = 0; i < count; i++) {
-		struct posted *p = find_posted(keys[i]);
-		if (!p) continue;
-		if (p->ns + transfer_ns + lp_state.delay_ns > until)
-			until = p->ns + transfer_ns + lp_state.delay_ns;
-		__atomic_store_n(&p->key, 0, __ATOMIC_RELEASE);
+		struct posted *known = find_posted(keys[i]);
+		if (!known) continue;
+		if (known->ns + transfer_ns + lp_state.delay_ns > until)
+			until = known->ns + transfer_ns + lp_state.delay_ns;
+		__atomic_store_n(&known->key, 0, __ATOMIC_RELEASE);
 	}
 	sleep_until_ns(until);
 }
@@ -93,6 +93,7 @@ bool lp_delay_any_late(const lp_handle *all, int n) {
 
 /* Those that may be done already, the others hidden; how many were hidden. */
 static int hide_late_requests(const lp_handle *all, int n, lp_handle *shown) {
+	LP_ASSERT(n <= LP_MOST_REQUESTS);
 	int hidden = 0;
 	for (int i = 0; i < n; i++) {
 		bool late = is_request_late(all[i]);

@@ -7,27 +7,27 @@ lp_mpi_functions lp_mpi_real;
 
 /* Special addresses of Fortran are those of variables; which of the names there are is the
  * compiler's choice. */
-static void find_fortran_addresses(lp_mpi_functions *b) {
+static void find_fortran_addresses(lp_mpi_functions *found) {
 #ifdef LP_MPI_NUMBERS
 	void **in_place = dlsym(RTLD_DEFAULT, "MPIR_F_MPI_IN_PLACE");
-	b->in_place_f[0] = in_place ? *in_place : NULL;
+	found->in_place_f[0] = in_place ? *in_place : NULL;
 #else
 	static const char *const names[] = {"mpi_fortran_in_place_", "mpi_fortran_in_place",
 	                                    "MPI_FORTRAN_IN_PLACE", "mpi_fortran_in_place__"};
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-		b->in_place_f[i] = dlsym(RTLD_DEFAULT, names[i]);
+		found->in_place_f[i] = dlsym(RTLD_DEFAULT, names[i]);
 #endif
 	static const char *const statuses[] = {"MPI_F_STATUS_IGNORE", "MPI_F_STATUSES_IGNORE"};
 	for (size_t i = 0; i < sizeof statuses / sizeof *statuses; i++) {
 		void **at = dlsym(RTLD_DEFAULT, statuses[i]);
-		b->status_ignore_f[i] = at ? *at : NULL;
+		found->status_ignore_f[i] = at ? *at : NULL;
 	}
 }
 
 void lp_mpi_find_functions(void) {
-	lp_mpi_functions *b = &lp_mpi_real;
-#define FIND(name, symbol) b->name = (__typeof__(b->name))(uintptr_t)lp_symbol(symbol)
-	if (b->ready) return;
+	lp_mpi_functions *found = &lp_mpi_real;
+#define FIND(name, symbol) found->name = (__typeof__(found->name))(uintptr_t)lp_symbol(symbol)
+	if (found->ready) return;
 	FIND(comm_size, "PMPI_Comm_size");
 	FIND(comm_rank, "PMPI_Comm_rank");
 	FIND(comm_group, "PMPI_Comm_group");
@@ -39,7 +39,8 @@ void lp_mpi_find_functions(void) {
 	FIND(type_get_extent, "PMPI_Type_get_extent");
 	FIND(sendrecv, "PMPI_Sendrecv");
 	FIND(recv_init, "PMPI_Recv_init");
-	b->barrier_init = (__typeof__(b->barrier_init))(uintptr_t)lp_symbol_if("PMPI_Barrier_init");
+	found->barrier_init =
+		(__typeof__(found->barrier_init))(uintptr_t)lp_symbol_if("PMPI_Barrier_init");
 	FIND(grequest_start, "PMPI_Grequest_start");
 	FIND(grequest_complete, "PMPI_Grequest_complete");
 	FIND(status_set_elements, "PMPI_Status_set_elements");
@@ -51,9 +52,12 @@ void lp_mpi_find_functions(void) {
 	FIND(comm_get_attr, "PMPI_Comm_get_attr");
 	FIND(comm_set_attr, "PMPI_Comm_set_attr");
 #ifdef LP_MPI_NUMBERS
-	b->world = LP_WORLD, b->self = LP_SELF, b->type_null = LP_TYPE_NULL,
-	b->request_null = LP_REQUEST_NULL;
-	b->byte = LP_BYTE, b->info_null = LP_INFO_NULL;
+	found->world = LP_WORLD;
+	found->self = LP_SELF;
+	found->type_null = LP_TYPE_NULL;
+	found->request_null = LP_REQUEST_NULL;
+	found->byte = LP_BYTE;
+	found->info_null = LP_INFO_NULL;
 #else
 	FIND(comm_f2c, "PMPI_Comm_f2c");
 	FIND(type_f2c, "PMPI_Type_f2c");
@@ -61,16 +65,16 @@ void lp_mpi_find_functions(void) {
 	FIND(op_f2c, "PMPI_Op_f2c");
 	FIND(comm_c2f, "PMPI_Comm_c2f");
 	FIND(request_c2f, "PMPI_Request_c2f");
-	b->world = lp_variable("ompi_mpi_comm_world");
-	b->self = lp_variable("ompi_mpi_comm_self");
-	b->type_null = lp_variable("ompi_mpi_datatype_null");
-	b->request_null = lp_variable("ompi_request_null");
-	b->byte = lp_variable("ompi_mpi_byte");
-	b->info_null = lp_variable("ompi_mpi_info_null");
+	found->world = lp_variable("ompi_mpi_comm_world");
+	found->self = lp_variable("ompi_mpi_comm_self");
+	found->type_null = lp_variable("ompi_mpi_datatype_null");
+	found->request_null = lp_variable("ompi_request_null");
+	found->byte = lp_variable("ompi_mpi_byte");
+	found->info_null = lp_variable("ompi_mpi_info_null");
 #endif
 #undef FIND
-	find_fortran_addresses(b);
-	b->ready = true;
+	find_fortran_addresses(found);
+	found->ready = true;
 }
 
 #ifdef LP_MPI_NUMBERS

@@ -104,6 +104,7 @@ static void record_comm_group(lp_handle comm, uint32_t number) {
 
 /* The number of a communicator; 0 where the table is full. */
 static uint32_t comm_number_of(lp_handle comm) {
+	LP_ASSERT(lp_thread.busy && lp_mpi_real.ready);
 	if (lp_is_stale(&age)) empty_groups();
 	struct group *known = find_comm_entry(KEY(comm));
 	if (known) return known->number;
@@ -222,51 +223,53 @@ struct lp_waits {
 	bool on;
 };
 
-static void begin_waiting(struct lp_waits *w, const lp_handle *requests, int count,
+static void begin_waiting(struct lp_waits *waits, const lp_handle *requests, int count,
                           lk_comm_part part) {
 	const lp_mpi_mode *mode = lp_mpi_mode_now;
 	if (part == LK_PART_START && mode && mode->start && !lp_thread.busy)
 		mode->start(requests, count);
-	w->on = lp_mpi_real.ready && lp_enter();
-	if (!w->on) return;
-	w->count = count < MOST_REQUESTS ? count : MOST_REQUESTS;
-	if (w->count < 0) w->count = 0;
-	for (int i = 0; i < w->count; i++) w->key[i] = KEY(requests[i]);
+	waits->on = lp_mpi_real.ready && lp_enter();
+	if (!waits->on) return;
+	waits->count = count < MOST_REQUESTS ? count : MOST_REQUESTS;
+	if (waits->count < 0) waits->count = 0;
+	for (int i = 0; i < waits->count; i++) waits->key[i] = KEY(requests[i]);
 	if (count > MOST_REQUESTS)
 		__atomic_fetch_add(&lp_state.recorder.head->dropped, (uint64_t)(count - MOST_REQUESTS),
 		                   __ATOMIC_RELAXED);
-	w->start = lp_now();
+	waits->start = lp_now();
 }
 
-static void record_done_request(const struct lp_waits *w, int at, lk_comm_part part, int64_t end) {
-	lk_record_entry *record = at >= 0 && at < w->count ? lp_next() : NULL;
+static void record_done_request(const struct lp_waits *waits, int at, lk_comm_part part,
+                                int64_t end) {
+	lk_record_entry *record = at >= 0 && at < waits->count ? lp_next() : NULL;
 	if (!record) return;
-	record->start_ns = w->start;
+	record->start_ns = waits->start;
 	record->end_ns = end;
-	record->comm.request = w->key[at];
+	record->comm.request = waits->key[at];
 	record->comm.part = (uint8_t)part;
 	record->comm.peer = -1;
 	record->comm.from = -1;
 	lp_publish(record, LK_RECORD_COMM);
 }
 
-static void delay_requests(const struct lp_waits *w, const int *which, int count,
+static void delay_requests(const struct lp_waits *waits, const int *which, int count,
                            lk_comm_part part) {
-	int64_t transfer = lp_now() - w->start;
+	int64_t transfer = lp_now() - waits->start;
 	for (int i = 0; i < count; i++) {
 		int at = which ? which[i] : i;
-		if (at < 0 || at >= w->count) continue;
-		if (part == LK_PART_START) lp_delay_posted(w->key[at], w->start);
-		else lp_delay_done(&w->key[at], 1, which ? 0 : transfer);
+		if (at < 0 || at >= waits->count) continue;
+		if (part == LK_PART_START) lp_delay_posted(waits->key[at], waits->start);
+		else lp_delay_done(&waits->key[at], 1, which ? 0 : transfer);
 	}
 }
 
 /* `which` NULL: the first `count`. */
-static void end_waiting(struct lp_waits *w, const int *which, int count, lk_comm_part part) {
-	if (!w->on) return;
-	if (lp_state.delay_ns && part != LK_PART_FREE) delay_requests(w, which, count, part);
+static void end_waiting(struct lp_waits *waits, const int *which, int count, lk_comm_part part) {
+	LP_ASSERT(!waits->on || lp_thread.busy);
+	if (!waits->on) return;
+	if (lp_state.delay_ns && part != LK_PART_FREE) delay_requests(waits, which, count, part);
 	int64_t end = lp_now();
-	for (int i = 0; i < count; i++) record_done_request(w, which ? which[i] : i, part, end);
+	for (int i = 0; i < count; i++) record_done_request(waits, which ? which[i] : i, part, end);
 	lp_leave();
 }
 
@@ -282,8 +285,8 @@ static void end_waiting(struct lp_waits *w, const int *which, int count, lk_comm
 		return result;                                                          \
 	}
 
-static bool wants_delay(const struct lp_waits *w, int count) {
-	return lp_state.delay_ns && w->on && count <= MOST_REQUESTS;
+static bool wants_delay(const struct lp_waits *waits, int count) {
+	return lp_state.delay_ns && waits->on && count <= MOST_REQUESTS;
 }
 
 #define ALL_LATE(real, flag, all, n) (lp_delay_any_late(all, n) ? (*(flag) = 0) : (real))
@@ -315,12 +318,12 @@ WAITS(MPI_Request_free, (lp_handle * request), (request), request, 1, NULL, 1, L
       real(request))
 
 /* Fortran's handles are numbers. */
-static void begin_waiting_fortran(struct lp_waits *w, const lp_fint *requests, int count,
+static void begin_waiting_fortran(struct lp_waits *waits, const lp_fint *requests, int count,
                                   lk_comm_part part) {
 	lp_handle handles[MOST_REQUESTS];
 	int n = count < MOST_REQUESTS ? count : MOST_REQUESTS;
 	for (int i = 0; i < n; i++) handles[i] = lp_mpi_request_f(requests[i]);
-	begin_waiting(w, handles, n < 0 ? 0 : n, part);
+	begin_waiting(waits, handles, n < 0 ? 0 : n, part);
 }
 
 #define WAITS_F(name, parameters, call, requests, length, done, how) \

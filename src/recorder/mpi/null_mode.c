@@ -172,9 +172,9 @@ static struct made {
 static struct made *find_persistent(uint64_t key, bool place) {
 	for (uint32_t i = 0, at = (uint32_t)((key * UINT64_C(0x9e3779b97f4a7c15)) >> 40);
 	     i < PERSISTENT; i++) {
-		struct made *m = &made[(at + i) % PERSISTENT];
-		if (m->key == key || (place && !m->key)) return m;
-		if (!m->key) return NULL;
+		struct made *slot = &made[(at + i) % PERSISTENT];
+		if (slot->key == key || (place && !slot->key)) return slot;
+		if (!slot->key) return NULL;
 	}
 	return NULL;
 }
@@ -188,8 +188,8 @@ static void remember_persistent(const lp_mpi_call *call, int size, int rank) {
 
 static void start_persistent(const lp_handle *requests, int count) {
 	for (int i = 0; i < count; i++) {
-		const struct made *m = find_persistent(LP_KEY(requests[i]), false);
-		if (m && m->call.name) give_own_shard(&m->call, m->size, m->rank);
+		const struct made *known = find_persistent(LP_KEY(requests[i]), false);
+		if (known && known->call.name) give_own_shard(&known->call, known->size, known->rank);
 	}
 }
 

@@ -198,6 +198,7 @@ static int follow_link_text(struct walk *walk, bool more) {
 }
 
 static int leave_overlay(struct walk *walk) {
+	LP_ASSERT(!walk->out->free);
 	size_t length = strlen(walk->out->path);
 	if (length + strlen(walk->todo) + 2 > PATH_MAX) return ENAMETOOLONG;
 	if (*walk->todo) {
@@ -222,6 +223,7 @@ static bool take_next_name(struct walk *walk, char name[NAME_MAX + 2], bool *mor
 }
 
 static int step_into_name(struct walk *walk, const char *name, bool more, bool follow) {
+	LP_ASSERT(walk->depth >= 0 && walk->depth < DEEPEST);
 	lp_place *place = walk->out;
 	struct level next;
 	size_t length = strlen(place->path);

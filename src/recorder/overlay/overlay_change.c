@@ -33,6 +33,7 @@ static const char *give_path(const char *path, char room[PATH_MAX]) {
 	return room;
 }
 static void note_overlay_change(void) {
+	LP_ASSERT(lp_overlay.state != NULL);
 	__atomic_fetch_add(&lp_overlay.state->changes, 1, __ATOMIC_RELEASE);
 }
 static bool is_untouched(void) {
@@ -44,6 +45,7 @@ static bool is_untouched(void) {
 /* The folders above a path, in SCRATCH/`folder`, with the permissions that they have on the disk.
  */
 static int make_scratch_folders(const char *folder, const char *path, bool all) {
+	LP_ASSERT(path[0] == '/');
 	char part[PATH_MAX], made[PATH_MAX];
 	struct stat info;
 	if (strlen(path) >= sizeof part) return ENAMETOOLONG;
@@ -106,6 +108,7 @@ static int copy_symbolic_link(const char *path, const char *to) {
 /* A file of the disk into SCRATCH/over, complete or not at all: another process may want the same.
  */
 static int copy_to_scratch(const lp_place *place, bool empty) {
+	LP_ASSERT(!place->free);
 	char to[PATH_MAX], part[PATH_MAX];
 	struct stat info;
 	if (place->above) return 0;
@@ -128,6 +131,7 @@ static int copy_to_scratch(const lp_place *place, bool empty) {
 
 /* The disk's file of this name, with all below it, is no longer there. */
 static int mark_deleted(const char *path) {
+	LP_ASSERT(path[0] == '/');
 	char mark[PATH_MAX];
 	int code = make_scratch_folders("gone", path, true);
 	if (code) return code;
@@ -203,6 +207,7 @@ static int make_list_entry(void *context, const char *path, const lp_place *plac
 }
 
 static const char *make_listing(const lp_place *place, char room[PATH_MAX]) {
+	LP_ASSERT(!place->free && S_ISDIR(place->type));
 	char number[48];
 	snprintf(number, sizeof number, "list/%u",
 	         __atomic_add_fetch(&lp_overlay.state->lists, 1, __ATOMIC_RELAXED));

@@ -93,7 +93,7 @@ typedef struct lk_recorded_name {
 	uint32_t name;      /* interned: of a call; path of a file; ranks of a group, "[0, 1]" */
 	uint32_t shown;     /* interned: base name of a file; name of a group */
 	int32_t size, rank; /* of a group: ranks, own rank; -1: it is none of this process's */
-	uint64_t division;  /* of a group of a pretended world: what it was made with */
+	uint64_t division;  /* of a group of an emulated world: what it was made with */
 } lk_recorded_name;
 typedef LK_VEC(lk_recorded_name) lk_recorded_names;
 

@@ -345,8 +345,8 @@ static void recording_read_say(const lk_shower *shower) {
 		lk_capture_warn(shower->c, "%llu records are damaged, or of too many threads, and left out",
 		                (unsigned long long)run->strange);
 	if (run->head.mode == LK_RECORDED_AS_RANK)
-		lk_capture_warn(shower->c, "it was an emulated rank of a larger world: its times of "
-		                           "communication mean nothing (lockstep compose)");
+		lk_capture_warn(shower->c, "it ran as an emulated rank: its times of "
+		                           "communication mean nothing (use lockstep compose)");
 	if (run->head.seen & LK_RECORDED_URING)
 		lk_capture_warn(shower->c, "the program uses io_uring; what it reads that way is not seen");
 	if (shower->untimed)
