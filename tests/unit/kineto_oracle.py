@@ -46,7 +46,9 @@ def main(path):
             elements += kernel['args']['In msg nelems']
             size += kernel['args']['In msg nelems'] * BYTES[kernel['args']['dtype'].lower()]
             continue
-        call = runtime[kernel['args']['correlation']]
+        call = runtime.get(kernel['args'].get('correlation'))
+        if not call:  # launched by a call that the trace does not have
+            continue
         cause = [a for a in annotations if a['tid'] == call['tid'] and a['ts'] <= call['ts'] and call['ts'] + call['dur'] <= a['ts'] + a['dur']]
         if cause and cause[-1]['args'].get('Input type'):
             count = sum(product(dims) for dims in cause[-1]['args']['Input Dims'])
