@@ -103,8 +103,8 @@ PROBE_GPU := cuda_wrappers nccl_wrappers
 PROBE_O := $(filter-out $(PROBE_MPI:%=$(B)/probe/%.o),$(PROBE_C:src/%.c=$(B)/%.o)) $(B)/probe/recording.o \
 	$(PROBE_GPU:%=$(B)/probe/%.o)
 
-LONG_PARTS := release asan ubsan tsan clang lang lint packages fuzz
-.PHONY: all check check-long $(LONG_PARTS:%=check-long-%) unit cli-tests serve-tests browser-tests fuzz fuzz-programs fuzz-replay replay-programs unit-programs bench bench-lookup accuracy layers docs-check lang-oracle lang-cuda charts \
+LONG_PARTS := release asan ubsan tsan clang lang lint packages fresh fuzz
+.PHONY: all check check-long $(LONG_PARTS:%=check-long-%) unit cli-tests serve-tests browser-tests fuzz fuzz-programs fuzz-replay replay-programs unit-programs fresh-check bench bench-lookup accuracy layers docs-check lang-oracle lang-cuda charts \
         mpi lang-mpi lang-ring lint syntax man api dist deb tutorials package-tests python python-tests bench-predict install uninstall clean help FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
@@ -336,6 +336,8 @@ check-long-lint:
 	@$(MAKE) --no-print-directory fuzz-replay layers lint
 check-long-packages:
 	@$(LONG) tutorials package-tests
+check-long-fresh:
+	@if [ "$$(id -u)" -eq 0 ]; then tools/fresh_check.sh; else echo "skip fresh-check: it takes root"; fi
 check-long-fuzz:
 	@$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=600
 
@@ -344,6 +346,9 @@ lang-oracle: $(PROGRAM) ## the shipped programs of compile, evaluated a second t
 
 lang-cuda: $(PROGRAM) ## emitted CUDA: compiled by nvcc where it is found, run on the CPU with virtual ranks, sanitized
 	tests/cuda/run.sh $(PROGRAM)
+
+fresh-check: ## ./demo and ./check in a minimal Debian that is made for it and removed; takes root
+	tools/fresh_check.sh
 
 layers: ## no folder includes what stands right of it
 	tools/layers.sh
