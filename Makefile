@@ -75,6 +75,10 @@ DATA := $(sort $(shell find data -type f 2>/dev/null))
 # The package that draws curves in HTML reports, fetched once. CHARTS=no leaves it out: curves are then plain SVG.
 CHARTS ?= yes
 CHARTS_STAMP := $(if $(filter yes,$(CHARTS)),build/charts.stamp)
+# A build without npm left them out; now it is there.
+ifneq ($(and $(wildcard build/charts/.without-npm),$(shell command -v npm 2>/dev/null)),)
+$(shell rm -f build/charts.stamp build/charts/.without-npm)
+endif
 
 LIB_O := $(LIB_C:%.c=$(B)/%.o) $(B)/data.o
 CLI_O := $(CLI_C:%.c=$(B)/%.o)
@@ -298,7 +302,7 @@ check: unit cli-tests serve-tests browser-tests fuzz-replay layers lint ## unit,
 unit: $(UNIT) ## unit tests of this MODE
 	tests/unit/run.sh $(UNIT)
 
-cli-tests: $(PROGRAM) $(PROBES) $(HAS_MPI) ## command-line tests of this MODE
+cli-tests: $(PROGRAM) $(PROBES) $(HAS_MPI) $(if $(HAS_MPI),$(MPI_PAIRS)) ## command-line tests of this MODE
 	tests/cli/run.sh $(PROGRAM)
 
 fuzz-replay: ## every fuzz target on its corpus, with the address and undefined sanitizers

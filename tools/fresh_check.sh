@@ -87,7 +87,10 @@ if [ "${1:-}" = --inside ]; then
 		in_clone "./$name" > "$logs/$name.log" 2>&1 || status=$?
 		[ $status -eq 0 ] || bad=1
 		[ ! -d "$root/root/project/lockstep/build/check" ] || cp -r "$root/root/project/lockstep/build/check" "$logs/"
-		[ "$name" != check ] || grep -iE '^(skip|     skipped|failed|FAIL|== .*FAILED)' "$logs/check.log"
+		if [ "$name" = check ]; then
+			sed -nE 's/^ *(skip|skipped:) /skip /p' "$logs/check.log" | sort | uniq -c
+			grep -E '^(FAIL|failed:) ' "$logs/check.log"
+		fi
 		echo "fresh-check: ./$name: $((SECONDS - begin)) s, exit status $status: $(tail -n 1 "$logs/$name.log")"
 	done
 	echo "fresh-check: $(du -shx "$root" | cut -f 1) of files at the end"
@@ -110,8 +113,7 @@ chmod 755 "$root"
 
 # The namespaces end with their first process: with them all processes inside and all mounts.
 clean() {
-	[ -z "$child" ] || kill -KILL "$child" 2> /dev/null
-	wait
+	[ -z "$child" ] || { kill -KILL "$child" && wait "$child"; } 2> /dev/null
 	for _ in 1 2 3 4 5; do
 		rm -rf --one-file-system "$root" 2> /dev/null
 		[ -e "$root" ] || return
