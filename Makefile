@@ -78,6 +78,10 @@ DATA := $(sort $(shell find data -type f 2>/dev/null))
 # The package that draws curves in HTML reports, fetched once. CHARTS=no leaves it out: curves are then plain SVG.
 CHARTS ?= yes
 CHARTS_STAMP := $(if $(filter yes,$(CHARTS)),build/charts.stamp)
+# A build without npm left them out; now it is there.
+ifneq ($(and $(wildcard build/charts/.without-npm),$(shell command -v npm 2>/dev/null)),)
+$(shell rm -f build/charts.stamp build/charts/.without-npm)
+endif
 
 LIB_O := $(LIB_C:%.c=$(B)/%.o) $(B)/data.o
 CLI_O := $(CLI_C:%.c=$(B)/%.o)
@@ -106,8 +110,8 @@ RECORDER_C := $(RECORDER_BASE_C) $(RECORDER_MPI_C) $(RECORDER_APART_C)
 RECORDER_BASE_O := $(RECORDER_BASE_C:src/%.c=$(B)/%.o) $(addprefix $(B)/recorder/,recording.o cuda_wrappers.o nccl_wrappers.o)
 RECORDER_MPI_O := $(RECORDER_MPI_C:src/recorder/%.c=%.o) mpi_wrappers.o
 
-LONG_PARTS := release asan ubsan tsan clang lang lint packages fuzz
-.PHONY: all check check-long $(LONG_PARTS:%=check-long-%) unit cli-tests serve-tests browser-tests fuzz fuzz-programs fuzz-replay replay-programs unit-programs bench bench-lookup accuracy layers docs-check lang-oracle lang-cuda charts \
+LONG_PARTS := release asan ubsan tsan clang lang lint packages fresh fuzz
+.PHONY: all check check-long $(LONG_PARTS:%=check-long-%) unit cli-tests serve-tests browser-tests fuzz fuzz-programs fuzz-replay replay-programs unit-programs fresh-check bench bench-lookup accuracy layers docs-check lang-oracle lang-cuda charts \
         mpi lang-mpi lang-ring lint syntax man api dist deb tutorials package-tests python python-tests bench-predict install uninstall clean help quick circles format format-check site
 .SECONDARY:
 MAKEFLAGS += --no-builtin-rules
@@ -319,7 +323,7 @@ unit: $(UNIT) ## unit tests of this MODE
 quick: $(PROGRAM) ## after a change: what it touches is built, and the unit tests that know its folder are run
 	@tests/unit/quick.sh $(B)
 
-cli-tests: $(PROGRAM) $(RECORDERS) $(HAS_MPI) ## command-line tests of this MODE
+cli-tests: $(PROGRAM) $(RECORDERS) $(HAS_MPI) $(if $(HAS_MPI),$(MPI_PAIRS)) ## command-line tests of this MODE
 	tests/cli/run.sh $(PROGRAM)
 
 fuzz-replay: ## every fuzz target on its corpus, with the address and undefined sanitizers
@@ -357,6 +361,8 @@ check-long-lint:
 	@$(MAKE) --no-print-directory fuzz-replay layers lint
 check-long-packages:
 	@$(LONG) tutorials package-tests
+check-long-fresh:
+	@if [ "$$(id -u)" -eq 0 ]; then tools/fresh_check.sh; else echo "skip fresh-check: it takes root"; fi
 check-long-fuzz:
 	@$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=600
 
@@ -365,6 +371,9 @@ lang-oracle: $(PROGRAM) ## the shipped programs of compile, evaluated a second t
 
 lang-cuda: $(PROGRAM) ## emitted CUDA: compiled by nvcc where it is found, run on the CPU with virtual ranks, sanitized
 	tests/cuda/run.sh $(PROGRAM)
+
+fresh-check: ## ./demo and ./check in a minimal Debian that is made for it and removed; takes root
+	tools/fresh_check.sh
 
 layers: ## folders include only what is above them in the table of tools/layers.sh
 	tools/layers.sh
@@ -380,7 +389,7 @@ api: $(B)/liblockstep.so ## build/docs/api.md from the public headers, and the l
 site: $(PROGRAM) ## the documentation as a web site with search, in build/site; takes mkdocs
 	tools/site.sh $(PROGRAM)
 
-docs-check: ## ARCHITECTURE.md names every file of src/; links of documents lead somewhere
+docs-check: ## ARCHITECTURE.md has a row for each folder of src/; links of documents lead somewhere
 	@tools/check_docs.sh
 
 # Texts that emitted programs carry, and stand-ins for foreign headers, have a form of their own.

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # web_charts.sh: fetches the package that draws curves in HTML reports, once, into a folder that tools/embed.sh compiles in.
-# Without npm or without a network the folder stays empty, which is no error: curves are then plain SVG.
+# Without npm or without a network the folder stays empty, which is no error: curves are then plain SVG. A file .without-npm tells
+# the Makefile to try again once npm is there.
 #
 #     tools/web_charts.sh build/charts       writes build/charts/web/charts/{uplot.js,uplot.css,LICENSE,VERSION}
 set -euo pipefail
@@ -27,7 +28,8 @@ plain() {
 	exit 0
 }
 
-command -v npm >/dev/null || plain "npm is not installed"
+rm -f "$1/.without-npm"
+command -v npm >/dev/null || { : > "$1/.without-npm"; plain "npm is not installed"; }
 (cd "$work" && timeout 60 npm pack --silent --no-audit --no-fund --fetch-retries=0 --fetch-timeout=15000 "$name@$version") \
 	>/dev/null 2>&1 || plain "$name $version could not be fetched"
 file=$work/$name-$version.tgz

@@ -20,6 +20,7 @@ ln -s "$program" "$work/bin/lockstep"
 [ -x "$(dirname "$program")/lockstep-mpi" ] && ln -s "$(dirname "$program")/lockstep-mpi" "$work/bin/"
 data=$(cd "$ROOT" && realpath -m "${LOCKSTEP_DATA:-../shared/data}")
 export ROOT LOCKSTEP_DATA=$data PATH=$work/bin:$PATH LC_ALL=C TZ=UTC NO_COLOR=1 COLUMNS=100
+unset PYTHONUNBUFFERED PYTHONDONTWRITEBYTECODE PYTHONPATH PYTHONHOME # what one person has set
 export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
 
 # Compares expected lines (file 1) with actual lines (file 2). The lines between two "..." are matched as far left as

@@ -47,7 +47,7 @@ def main(path):
             size += kernel['args']['In msg nelems'] * BYTES[kernel['args']['dtype'].lower()]
             continue
         call = runtime.get(kernel['args'].get('correlation'))
-        if call is None:  # launched before the trace began, or by a CUDA graph: nothing says what it moves
+        if not call:  # launched by a call that the trace does not have
             continue
         cause = [a for a in annotations if a['tid'] == call['tid'] and a['ts'] <= call['ts'] and call['ts'] + call['dur'] <= a['ts'] + a['dur']]
         if cause and cause[-1]['args'].get('Input type'):
