@@ -10,16 +10,8 @@
 #include "step/traced.h"
 #include "base/parallel.h"
 
-enum {
-	WARNINGS = 200
-};
-
 void lk_explain_defaults(lk_explain_request *request) {
 	*request = (lk_explain_request){.rank = -1, .top = 10};
-}
-
-bool lk_explain_wants_shapes(const lk_explain_request *r) {
-	return r->roofline || r->gpu || r->cluster || r->html || r->table == LK_EXPLAIN_ROOFLINE;
 }
 
 void lk_explain_free(lk_explanation *explanation) {
@@ -34,58 +26,7 @@ void lk_explain_free(lk_explanation *explanation) {
 	free(w);
 }
 
-const lk_traces *lk_explain_traces(const lk_explanation *explanation) {
-	return ((const lk_explain_work *)explanation->memory_owner)->traces;
-}
-
-void lk_explain_set_gain(lk_explanation *explanation, int stall, double gain_s) {
-	lk_explain_work *w = explanation->memory_owner;
-	w->stalls.at[stall].gain_s = gain_s;
-}
-
-lk_status lk_explain_set_path(lk_explanation *explanation, const lk_critical_path *path,
-                              lk_error *err) {
-	lk_explain_work *w = explanation->memory_owner;
-	lk_critical_part *parts = LK_ARRAY(&w->arena, lk_critical_part, (size_t)path->part_count);
-	lk_critical_event *events = LK_ARRAY(&w->arena, lk_critical_event, path->event_count);
-	if (!parts || !events) return lk_oom(err);
-	for (int i = 0; i < path->part_count; i++) {
-		parts[i] = (lk_critical_part){lk_arena_strdup(&w->arena, path->parts[i].kind),
-		                              path->parts[i].seconds};
-		if (!parts[i].kind) return lk_oom(err);
-	}
-	if (path->event_count) memcpy(events, path->events, path->event_count * sizeof *events);
-	explanation->critical = (lk_critical_path){parts, path->part_count, events, path->event_count};
-	return LK_OK;
-}
-
 /* ---- warnings ---- */
-
-lk_status lk_explain_warn(lk_explain_work *w, lk_error *err, const char *fmt, ...) {
-	char text[480];
-	va_list args;
-	if (w->warnings.count >= WARNINGS) return LK_OK;
-	va_start(args, fmt);
-	vsnprintf(text, sizeof text, fmt, args);
-	va_end(args);
-	const char *kept = lk_arena_strdup(&w->arena, text);
-	if (!kept || !lk_push(&w->warnings)) return lk_oom(err);
-	*lk_last(&w->warnings) = kept;
-	return LK_OK;
-}
-
-lk_status lk_explain_add_warning(lk_explanation *explanation, lk_error *err, const char *fmt, ...) {
-	lk_explain_work *w = explanation->memory_owner;
-	char text[480];
-	va_list args;
-	va_start(args, fmt);
-	vsnprintf(text, sizeof text, fmt, args);
-	va_end(args);
-	LK_TRY(lk_explain_warn(w, err, "%s", text));
-	explanation->warnings = w->warnings.at;
-	explanation->warning_count = (int)w->warnings.count;
-	return LK_OK;
-}
 
 /* Readers number their warnings file by file; here they are numbered anew. */
 static const char *without_number(const char *text) {

@@ -52,20 +52,6 @@ struct blame {
 	uint64_t gaps;
 };
 
-/* The outermost annotation and operation around a call. Steps and the loader say nothing that is
- * not known. */
-void lk_rank_place(lk_rank_work *work, uint32_t call, uint32_t *note, uint32_t *op) {
-	const lk_capture *capture = work->c;
-	*note = *op = 0;
-	for (uint32_t e = call; e != LK_NONE; e = capture->parent[e]) {
-		if (capture->kind[e] == LK_EVENT_OP) *op = capture->name[e];
-		if (capture->kind[e] == LK_EVENT_NOTE &&
-		    !(lk_name_class(work, capture->name[e]) & (LK_NAME_STEP | LK_NAME_LOADS)))
-			*note = capture->name[e];
-	}
-	if (!*op) *op = capture->name[call];
-}
-
 static void blame_add(lk_rank_work *work, struct blame *blame, uint32_t call, int64_t ns) {
 	uint32_t note, op;
 	lk_rank_place(work, call, &note, &op);

@@ -1,4 +1,5 @@
-/* explain_names.c: what the name of an event tells. Each name is looked at once. */
+/* explain_names.c: what the name of an event tells, and which names are around a call. Each name is
+ * looked at once. */
 #include <string.h>
 
 #include "explain/explain.h"
@@ -45,4 +46,18 @@ unsigned lk_name_class(lk_rank_work *work, uint32_t name) {
 	uint8_t *class = &work->name_class[name];
 	if (!*class) *class = (uint8_t)names_look(lk_capture_text(work->c, name));
 	return *class;
+}
+
+/* The outermost annotation and operation around a call. Steps and the loader say nothing that is
+ * not known. */
+void lk_rank_place(lk_rank_work *work, uint32_t call, uint32_t *note, uint32_t *op) {
+	const lk_capture *capture = work->c;
+	*note = *op = 0;
+	for (uint32_t e = call; e != LK_NONE; e = capture->parent[e]) {
+		if (capture->kind[e] == LK_EVENT_OP) *op = capture->name[e];
+		if (capture->kind[e] == LK_EVENT_NOTE &&
+		    !(lk_name_class(work, capture->name[e]) & (LK_NAME_STEP | LK_NAME_LOADS)))
+			*note = capture->name[e];
+	}
+	if (!*op) *op = capture->name[call];
 }

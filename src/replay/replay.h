@@ -12,7 +12,7 @@
  * one step of one rank. */
 lk_status lk_replay_error(lk_traces *traces, double *error, lk_error *err);
 
-/* ---- replay_parts: what the files of `replay` share. Private to ask/. */
+/* ---- replay_parts: what the files of `replay` share. */
 
 /* A step is lifted so often at most: of longer captures the last ones are taken, for the first warm
  * up. */
@@ -43,6 +43,11 @@ lk_status lk_replay_itself(lk_replaying *replaying, uint32_t s, lk_error *err);
 
 /* Overheads of a table, or of a trace to take them from. */
 lk_status lk_replay_stored_overheads(const char *path, lk_overheads **out, lk_error *err);
+/* What a rank's host spends, from a table that is shared (replaying->shared), if the question names
+ * one; `table` is to be freed. Writes the overheads of all captures where the question asks for it.
+ */
+lk_status lk_replay_share_overheads(lk_replaying *replaying, lk_overheads **table, lk_error *err);
+lk_status lk_replay_write_overheads(lk_replaying *replaying, lk_error *err);
 /* The prediction of execution traces, which have no times (replay_works.c). */
 lk_status lk_replay_works_ask(lk_replaying *replaying, lk_overheads **table, lk_replay *out,
                               lk_error *err);

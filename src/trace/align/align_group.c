@@ -32,14 +32,6 @@ struct table {
 	lk_arena arena;
 };
 
-bool lk_all_wait(const lk_traces *traces, const lk_match *match) {
-	bool all_wait = match->kind == LK_OP_ALLREDUCE || match->kind == LK_OP_ALLGATHER ||
-	                match->kind == LK_OP_REDUCESCATTER || match->kind == LK_OP_ALLTOALL;
-	/* What the host does ends when it is noticed. */
-	lk_match_member first = traces->members.at[match->begin];
-	return all_wait && traces->capture[first.capture]->kind[first.event] == LK_EVENT_KERNEL;
-}
-
 static bool group_room_for(struct table *table, size_t rows, size_t columns, size_t cells) {
 	table->row_begin = LK_ARRAY(&table->arena, uint32_t, rows + 1);
 	table->column = LK_ARRAY(&table->arena, uint32_t, cells);

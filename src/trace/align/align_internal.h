@@ -31,6 +31,16 @@ typedef struct lk_aligner {
 	lk_error *err;
 } lk_aligner;
 
+/* ---- ranks.c ---- */
+
+/* Gives every capture its rank, and puts captures in the order of ranks: no rank twice afterwards.
+ */
+lk_status lk_traces_find_ranks(lk_traces *traces, lk_error *err);
+/* Sets traces->world; captures have their ranks. */
+lk_status lk_traces_find_world(lk_traces *traces, lk_error *err);
+
+/* ---- clocks.c ---- */
+
 /* Whether all ranks of it wait for all others in kernels, so that it ends for all at once. */
 bool lk_all_wait(const lk_traces *traces, const lk_match *match);
 

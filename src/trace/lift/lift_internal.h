@@ -85,7 +85,8 @@ void lk_lift_transfers_free(lk_lifting *lifting);
  * duration at most. */
 int64_t lk_lift_transfer(const lk_lifting *lifting, uint32_t event);
 
-/* lift_rank.c */
+/* lift_program.c: operations are added at the end, and so are the dependencies of the last one; an
+ * operation depends on earlier ones only. */
 bool lk_lift_communicates(const lk_capture *capture,
                           uint32_t event); /* a kernel of a communication library */
 lk_status lk_lift_add(lk_lifting *lifting, const lk_lifted_op *op, uint32_t *place);

@@ -22,25 +22,6 @@ enum {
  * launch calls of the traces seen), the rest of it is waiting. */
 #define CALL_NS 4000
 
-lk_status lk_lift_add(lk_lifting *lifting, const lk_lifted_op *op, uint32_t *place) {
-	if (!lk_push(&lifting->out->ops)) return lk_oom(lifting->err);
-	*place = (uint32_t)lifting->out->ops.count - 1;
-	lk_lifted_op *added = lk_last(&lifting->out->ops);
-	*added = *op;
-	added->dep_begin = added->dep_end = (uint32_t)lifting->out->deps.count;
-	return LK_OK;
-}
-
-lk_status lk_lift_depend(lk_lifting *lifting, uint32_t op, uint32_t on) {
-	lk_lifted_op *of = &lifting->out->ops.at[op];
-	for (uint32_t d = of->dep_begin; d < of->dep_end; d++)
-		if (lifting->out->deps.at[d] == on) return LK_OK;
-	if (!lk_push(&lifting->out->deps)) return lk_oom(lifting->err);
-	*lk_last(&lifting->out->deps) = on;
-	of->dep_end = (uint32_t)lifting->out->deps.count;
-	return LK_OK;
-}
-
 /* ---- streams ---- */
 
 struct lane_use {
@@ -196,13 +177,6 @@ static lk_status rank_add_comm(lk_lifting *lifting, lk_lifted_op *op, uint32_t o
 	if (matched) return launched_on(lifting, op->stream, place, op->end_ns);
 	LK_TRY(lk_lift_depend(lifting, place, peers));
 	return launched_on(lifting, op->stream, place, op->end_ns);
-}
-
-bool lk_lift_communicates(const lk_capture *capture, uint32_t event) {
-	unsigned kind;
-	if (capture->kind[event] != LK_EVENT_KERNEL) return false;
-	return lk_capture_comm(capture, event) ||
-	       lk_comm_kernel(lk_capture_text(capture, capture->name[event]), &kind);
 }
 
 /* Appends device work that may start from `ready` on; its lag is what lies between. */

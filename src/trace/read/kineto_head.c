@@ -131,28 +131,3 @@ lk_status lk_head_read(lk_kineto *kineto, const char *key, const char *text, siz
 	lk_arena_free(&arena);
 	return status == LK_OK ? LK_OK : lk_oom(kineto->err);
 }
-
-void lk_head_device_used(lk_kineto *kineto) {
-	lk_capture *capture = kineto->c;
-	uint32_t *work = calloc(capture->lanes.count + 1, sizeof *work);
-	if (!work || !kineto->devices.count) {
-		free(work);
-		return;
-	}
-	size_t most = capture->lanes.count;
-	for (uint32_t i = 0; i < capture->count; i++)
-		work[capture->lane[i]] += lk_event_on_device(capture->kind[i]);
-	for (size_t i = 0; i < capture->lanes.count; i++)
-		if (work[i] && (most == capture->lanes.count || work[i] > work[most])) most = i;
-	bool used = most < capture->lanes.count;
-	free(work);
-	if (!used) return;
-	const lk_head_device *device =
-		&kineto->devices.at[0]; /* where ids are odd: all of a machine are of a kind */
-	for (size_t i = 0; i < kineto->devices.count; i++)
-		if (kineto->devices.at[i].id == capture->lanes.at[most].process)
-			device = &kineto->devices.at[i];
-	capture->device = device->name;
-	capture->sms = device->sms;
-	capture->device_bytes = device->bytes;
-}

@@ -253,7 +253,5 @@ lk_status lk_kineto_finish(lk_kineto *kineto);
  * `text`. */
 const char *lk_head_wants(const char *key, size_t length);
 lk_status lk_head_read(lk_kineto *kineto, const char *key, const char *text, size_t length);
-/* Sets name, multiprocessors and memory of the device that ran most of the work. */
-void lk_head_device_used(lk_kineto *kineto);
 
 #endif

@@ -1,6 +1,8 @@
 /* kineto_keep.c: from the fields of an event to columns of the capture. */
 #include "trace/read/kineto_internal.h"
 
+#include <stdlib.h>
+
 #include "trace/capture/capture.h"
 
 void lk_kineto_odd(lk_kineto *kineto, lk_odd what, const char *at) {
@@ -304,13 +306,39 @@ static void name_lane(lk_capture *capture, bool stream, const lk_lane_label *lab
 	if (lane != LK_NONE) capture->lanes.at[lane].name = label->name;
 }
 
+/* Sets name, multiprocessors and memory of the device that ran most of the work. Where ids fit
+ * none, the first device stands for all: those of one machine are of a kind. */
+static void set_used_device(lk_kineto *kineto) {
+	lk_capture *capture = kineto->c;
+	uint32_t *work = calloc(capture->lanes.count + 1, sizeof *work);
+	if (!work || !kineto->devices.count) {
+		free(work);
+		return;
+	}
+	size_t most = capture->lanes.count;
+	for (uint32_t i = 0; i < capture->count; i++)
+		work[capture->lane[i]] += lk_event_on_device(capture->kind[i]);
+	for (size_t i = 0; i < capture->lanes.count; i++)
+		if (work[i] && (most == capture->lanes.count || work[i] > work[most])) most = i;
+	bool used = most < capture->lanes.count;
+	free(work);
+	if (!used) return;
+	const lk_head_device *device = &kineto->devices.at[0];
+	for (size_t i = 0; i < kineto->devices.count; i++)
+		if (kineto->devices.at[i].id == capture->lanes.at[most].process)
+			device = &kineto->devices.at[i];
+	capture->device = device->name;
+	capture->sms = device->sms;
+	capture->device_bytes = device->bytes;
+}
+
 lk_status lk_kineto_finish(lk_kineto *kineto) {
 	for (size_t i = 0; i < kineto->labels.count; i++) {
 		name_lane(kineto->c, false, &kineto->labels.at[i]);
 		name_lane(kineto->c, true, &kineto->labels.at[i]);
 	}
 	if (kineto->open_count) kineto->odd[LK_ODD_NOT_ENDED].count = kineto->open_count;
-	lk_head_device_used(kineto);
+	set_used_device(kineto);
 	/* Times since 1970 in us are above 1e15 since 2001; clocks that count from the start of a
 	 * machine are below. */
 	kineto->c->absolute =

@@ -48,6 +48,8 @@ typedef struct lk_shower {
 	lk_error *err;
 } lk_shower;
 
+/* ---- recording_events.c ---- */
+
 /* An event of the capture; LK_NONE as lane: none is added. */
 lk_status lk_show_event(lk_shower *shower, lk_event_kind kind, uint32_t lane, uint32_t name,
                         int64_t start, int64_t end, uint32_t correlation, uint32_t *event);

@@ -1,0 +1,52 @@
+/* replay_overheads.c: overheads of the host, extracted from captures, read from a table, fitted to
+ * each rank, and written. */
+#include <string.h>
+
+#include "base/check.h"
+#include "replay/replay.h"
+
+static lk_status own_overheads(const lk_replaying *replaying, uint32_t first, uint32_t end,
+                               lk_overheads **out, lk_error *err) {
+	if (!(*out = lk_overheads_new())) return lk_oom(err);
+	for (uint32_t i = first; i < end; i++)
+		LK_TRY(lk_host_overheads(replaying->traces->capture[i], 0, INT64_MAX, *out, err));
+	return LK_OK;
+}
+
+/* A table, or a trace to take them from. */
+lk_status lk_replay_stored_overheads(const char *path, lk_overheads **out, lk_error *err) {
+	size_t length = strlen(path);
+	if (length > 4 && strcmp(path + length - 4, ".csv") == 0)
+		return lk_overheads_read(path, out, err);
+	lk_traces *traces;
+	LK_TRY(lk_traces_read(&path, 1, NULL, 0, &traces, err));
+	lk_replaying other = {.traces = traces};
+	lk_status status = own_overheads(&other, 0, traces->count, out, err);
+	lk_traces_free(traces);
+	return status;
+}
+
+lk_status lk_replay_share_overheads(lk_replaying *replaying, lk_overheads **table, lk_error *err) {
+	if (!replaying->request->overheads) return LK_OK;
+	LK_TRY(lk_replay_stored_overheads(replaying->request->overheads, table, err));
+	replaying->shared = LK_ARRAY(replaying->arena, lk_shared_overheads, replaying->traces->count);
+	if (!replaying->shared) return lk_oom(err);
+	for (uint32_t i = 0; i < replaying->traces->count; i++) {
+		lk_overheads *own = NULL;
+		lk_status status =
+			replaying->request->as_stored ? LK_OK : own_overheads(replaying, i, i + 1, &own, err);
+		if (status == LK_OK) lk_shared_overheads_fit(*table, own, &replaying->shared[i]);
+		lk_overheads_free(own);
+		LK_TRY(status);
+	}
+	return LK_OK;
+}
+
+lk_status lk_replay_write_overheads(lk_replaying *replaying, lk_error *err) {
+	lk_overheads *own = NULL;
+	if (!replaying->request->overheads_out) return LK_OK;
+	lk_status status = own_overheads(replaying, 0, replaying->traces->count, &own, err);
+	if (status == LK_OK) status = lk_overheads_write(own, replaying->request->overheads_out, err);
+	lk_overheads_free(own);
+	return status;
+}

@@ -1,0 +1,114 @@
+/* ranks.c: which rank each capture is of, and how many ranks the run has: as the file says, else by
+ * its name, else by the order in which files are given. */
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "trace/align/align_internal.h"
+
+/* The number behind `word` and at most one of "_-. "; -1 if there is none. The last such place
+ * counts. */
+static int32_t number_after(const char *name, const char *word) {
+	int32_t found = -1;
+	size_t length = strlen(word);
+	for (const char *at = name; *at; at++) {
+		if (strncasecmp(at, word, length) != 0) continue;
+		const char *digit = at + length;
+		if (*digit && strchr("_-.", *digit)) digit++;
+		char *end;
+		if (!isdigit((unsigned char)*digit)) continue;
+		long number = strtol(digit, &end, 10);
+		if (number < 1 << 30) found = (int32_t)number;
+	}
+	return found;
+}
+
+/* "trace.3.json": a short number between dots; dates and process numbers are longer. */
+static int32_t number_between_dots(const char *name) {
+	for (const char *at = name; (at = strchr(at, '.')); at++) {
+		size_t digits = strspn(at + 1, "0123456789");
+		if (digits > 0 && digits < 6 && at[1 + digits] == '.')
+			return (int32_t)strtol(at + 1, NULL, 10);
+	}
+	return -1;
+}
+
+int32_t lk_trace_rank_in_name(const char *path) {
+	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+	int32_t rank = number_after(name, "rank");
+	if (rank < 0) rank = number_after(name, "worker");
+	return rank >= 0 ? rank : number_between_dots(name);
+}
+
+static int traces_by_number(const void *a, const void *b) {
+	int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+	return x < y ? -1 : x > y;
+}
+
+/* Those without a rank get the numbers that are left, in the order of the files. */
+static lk_status number_rest(lk_traces *traces, lk_error *err) {
+	int32_t *taken = malloc((traces->count + 1) * sizeof *taken);
+	if (!taken) return lk_oom(err);
+	uint32_t n = 0, at = 0;
+	for (uint32_t i = 0; i < traces->count; i++)
+		if (traces->capture[i]->rank >= 0) taken[n++] = traces->capture[i]->rank;
+	qsort(taken, n, sizeof *taken, traces_by_number);
+	int32_t next = 0;
+	for (uint32_t i = 0; i < traces->count; i++) {
+		if (traces->capture[i]->rank >= 0) continue;
+		for (; at < n && taken[at] <= next; at++)
+			if (taken[at] == next) next++;
+		traces->capture[i]->rank = next++;
+		if (traces->count > 1)
+			lk_traces_warn(
+				traces, "%s: neither the file nor its name says which rank it is; taken as rank %d",
+				traces->capture[i]->path, next - 1);
+	}
+	free(taken);
+	return LK_OK;
+}
+
+static int traces_by_rank(const void *a, const void *b) {
+	const lk_capture *x = *(lk_capture *const *)a, *y = *(lk_capture *const *)b;
+	if (x->rank != y->rank) return x->rank < y->rank ? -1 : 1;
+	return strcmp(x->path, y->path);
+}
+
+lk_status lk_traces_find_ranks(lk_traces *traces, lk_error *err) {
+	for (uint32_t i = 0; i < traces->count; i++)
+		if (traces->capture[i]->rank < 0)
+			traces->capture[i]->rank = lk_trace_rank_in_name(traces->capture[i]->path);
+	LK_TRY(number_rest(traces, err));
+	qsort(traces->capture, traces->count, sizeof *traces->capture, traces_by_rank);
+	for (uint32_t i = 1; i < traces->count; i++) {
+		const lk_capture *a = traces->capture[i - 1], *b = traces->capture[i];
+		if (a->rank != b->rank) continue;
+		lk_fail(err, LK_ERR_INPUT, b->path, "is of rank %d, as %s is", b->rank, a->path);
+		return lk_hint(err, "give one file per rank of one run");
+	}
+	return LK_OK;
+}
+
+lk_status lk_traces_find_world(lk_traces *traces, lk_error *err) {
+	const lk_capture *said = NULL;
+	for (uint32_t i = 0; i < traces->count; i++) {
+		const lk_capture *capture = traces->capture[i];
+		if (capture->world <= 0) continue;
+		if (said && said->world != capture->world) {
+			lk_fail(err, LK_ERR_INPUT, capture->path,
+			        "is of a run with %d ranks, but %s of one with %d", capture->world, said->path,
+			        said->world);
+			return lk_hint(err, "give the traces of one run");
+		}
+		said = capture;
+	}
+	const lk_capture *last = traces->capture[traces->count - 1];
+	traces->world = said ? said->world : last->rank + 1;
+	if (last->rank >= traces->world) {
+		lk_traces_warn(traces, "%s: rank %d in a run of %d ranks", last->path, last->rank,
+		               traces->world);
+		traces->world = last->rank + 1;
+	}
+	return LK_OK;
+}
