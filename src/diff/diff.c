@@ -89,8 +89,13 @@ static lk_status diff_judge(struct work *work, lk_error *err) {
 		diff->sentence = lk_arena_strdup(&work->arena, "the steps take equally long");
 	} else if (!known) {
 		diff->sentence =
-			lk_arena_printf(&work->arena, "%.3f x %s; noise is not known: %s has one step", shown,
-		                    word, a->step_count > 1 ? "the second run" : "the first run");
+			a->step_count > 1
+				? lk_arena_printf(&work->arena,
+		                          "%.3f x %s; noise is not known: the second run has one step",
+		                          shown, word)
+				: lk_arena_printf(&work->arena,
+		                          "%.3f x %s; noise is not known: the first run has one step",
+		                          shown, word);
 	} else if (diff_differs(a, b)) {
 		diff->verdict = faster ? 1 : -1;
 		diff->sentence = lk_arena_printf(&work->arena, "%.3f +- %.3f x %s, beyond noise", shown,
@@ -126,25 +131,57 @@ static void diff_finish_rows(const struct work *work, lk_diff_row *rows, size_t 
 	if (count) qsort(rows, count, sizeof *rows, by_change);
 }
 
-static double diff_mean_of(const lk_explanation *explanation, size_t field) {
+/* A time of a rank in nanoseconds, summed over the steps looked at. */
+typedef int64_t category_time(const lk_explain_rank *rank);
+
+static int64_t compute_of(const lk_explain_rank *rank) {
+	return rank->compute_ns;
+}
+
+static int64_t exposed_communication_of(const lk_explain_rank *rank) {
+	return rank->exposed_communication_ns;
+}
+
+static int64_t exposed_memory_of(const lk_explain_rank *rank) {
+	return rank->exposed_memory_ns;
+}
+
+static int64_t idle_data_of(const lk_explain_rank *rank) {
+	return rank->idle_data_ns;
+}
+
+static int64_t idle_sync_of(const lk_explain_rank *rank) {
+	return rank->idle_sync_ns;
+}
+
+static int64_t idle_host_of(const lk_explain_rank *rank) {
+	return rank->idle_host_ns;
+}
+
+static int64_t idle_other_of(const lk_explain_rank *rank) {
+	return rank->idle_other_ns;
+}
+
+/* Its mean per rank and step, in seconds. */
+static double diff_mean_of(const lk_explanation *explanation, category_time *time) {
 	double sum = 0;
 	for (int i = 0; i < explanation->rank_count; i++)
-		sum += (double)*(const int64_t *)((const char *)&explanation->ranks[i] + field) * 1e-9;
+		sum += (double)time(&explanation->ranks[i]) * 1e-9;
 	return sum / diff_rank_steps(explanation);
 }
 
 static lk_status compare_categories(struct work *work, lk_error *err) {
 	static const struct {
 		const char *name;
-		size_t field;
+		category_time *time;
 	} parts[] = {
-		{"computation", offsetof(lk_explain_rank, compute_ns)},
-		{"exposed communication", offsetof(lk_explain_rank, exposed_communication_ns)},
-		{"exposed copies", offsetof(lk_explain_rank, exposed_memory_ns)},
-		{"idle: data loading", offsetof(lk_explain_rank, idle_data_ns)},
-		{"idle: host waits for device", offsetof(lk_explain_rank, idle_sync_ns)},
-		{"idle: late launches", offsetof(lk_explain_rank, idle_host_ns)},
-		{"idle: other", offsetof(lk_explain_rank, idle_other_ns)},
+		{"computation", compute_of},
+		{"exposed communication", exposed_communication_of},
+		{"exposed copies", exposed_memory_of},
+		{"idle: data loading", idle_data_of},
+		{"idle: host waits for device", idle_sync_of},
+		{"idle: late launches", idle_host_of},
+		{"idle: other", idle_other_of},
 	};
 	enum {
 		PARTS = sizeof parts / sizeof *parts
@@ -154,8 +191,8 @@ static lk_status compare_categories(struct work *work, lk_error *err) {
 	for (int i = 0; i < PARTS; i++)
 		rows[i] = (lk_diff_row){.name = parts[i].name,
 		                        .type = "",
-		                        .before_s = diff_mean_of(work->before, parts[i].field),
-		                        .after_s = diff_mean_of(work->after, parts[i].field),
+		                        .before_s = diff_mean_of(work->before, parts[i].time),
+		                        .after_s = diff_mean_of(work->after, parts[i].time),
 		                        .before_count = NAN,
 		                        .after_count = NAN,
 		                        .state = ""};

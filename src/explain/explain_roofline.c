@@ -209,12 +209,13 @@ static lk_status nothing_shaped(lk_explain_work *work, const lk_explain_request 
 			? "no shapes of operations are in the traces: profile with record_shapes=True"
 			: "the traces have no work of a device";
 	if (request->table != LK_EXPLAIN_ROOFLINE) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, request->trace_count ? request->traces[0] : "traces",
-	        "no roofline: %s",
-	        work->result.kernels ? "no shapes of operations are recorded"
-	                             : "it has no work of a device");
-	return lk_hint(err, "profile with record_shapes=True%s",
-	               work->result.kernels ? "" : " and ProfilerActivity.CUDA");
+	const char *where = request->trace_count ? request->traces[0] : "traces";
+	if (work->result.kernels) {
+		lk_fail(err, LK_ERR_INPUT, where, "no roofline: no shapes of operations are recorded");
+		return lk_hint(err, "profile with record_shapes=True");
+	}
+	lk_fail(err, LK_ERR_INPUT, where, "no roofline: it has no work of a device");
+	return lk_hint(err, "profile with record_shapes=True and ProfilerActivity.CUDA");
 }
 
 lk_status lk_explain_hold_against(lk_explain_work *work, const lk_explain_request *request,

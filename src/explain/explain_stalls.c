@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "explain/explain.h"
+#include "base/check.h"
 #include "base/text.h"
 
 /* Below this share of a step nothing is called a stall: it would be noise, or no remedy would pay.
@@ -40,18 +41,54 @@ static char *ms(double seconds, char out[32]) {
 	return lk_format_seconds(seconds, out, 32);
 }
 
-/* A field of the ranks: mean per step in seconds, and the rank that has most of it. */
+/* A time of a rank in nanoseconds, summed over the steps looked at. */
+typedef int64_t time_of_rank(const lk_explain_rank *rank);
+
+static int64_t loading_idle_of(const lk_explain_rank *rank) {
+	return rank->idle_data_ns;
+}
+
+static int64_t loading_time_of(const lk_explain_rank *rank) {
+	return rank->data_loading_ns;
+}
+
+static int64_t sync_idle_of(const lk_explain_rank *rank) {
+	return rank->idle_sync_ns;
+}
+
+static int64_t launch_idle_of(const lk_explain_rank *rank) {
+	return rank->idle_host_ns;
+}
+
+static int64_t other_idle_of(const lk_explain_rank *rank) {
+	return rank->idle_other_ns;
+}
+
+static int64_t exposed_upload_of(const lk_explain_rank *rank) {
+	return rank->h2d_exposed_ns;
+}
+
+static int64_t upload_time_of(const lk_explain_rank *rank) {
+	return rank->h2d_ns;
+}
+
+static int64_t exposed_copies_of(const lk_explain_rank *rank) {
+	return rank->exposed_memory_ns;
+}
+
+/* One time over the ranks shown: its mean per step in seconds, and the rank that has most of it. */
 struct spread {
 	double mean_s, most_s;
 	const lk_rank_work *most;
 };
 
-static struct spread spread_of(const lk_explain_work *work, size_t field) {
+static struct spread spread_of(const lk_explain_work *work, time_of_rank *time) {
 	struct spread s = {0};
 	for (uint32_t r = 0; r < work->count; r++) {
 		const lk_rank_work *rank = &work->rank[r];
 		if (!rank->shown) continue;
-		double here = (double)*(const int64_t *)((const char *)&rank->result + field) * 1e-9;
+		LK_ASSERT(rank->result.steps > 0 && time(&rank->result) >= 0);
+		double here = (double)time(&rank->result) * 1e-9;
 		s.mean_s += here;
 		here /= rank->result.steps;
 		if (!s.most || here > s.most_s) {
@@ -62,7 +99,6 @@ static struct spread spread_of(const lk_explain_work *work, size_t field) {
 	s.mean_s /= stalls_rank_steps(work);
 	return s;
 }
-#define SPREAD(w, field) spread_of(w, offsetof(lk_explain_rank, field))
 
 /* "; most on rank 3: 12 ms", where ranks differ; without memory nothing, for the sentence around it
  * fails as well. */
@@ -99,32 +135,35 @@ static const char *where(lk_explain_work *work, const lk_rank_work *rank,
 	const char *notes = places(work, rank, &blame->notes, all),
 			   *ops = places(work, rank, &blame->ops, all);
 	if (!notes || !ops) return NULL;
-	return lk_arena_printf(&work->arena, "%s%s%s%s", *notes ? "; in: " : "", notes,
-	                       *ops ? "; at: " : "", ops);
+	if (*notes && *ops) return lk_arena_printf(&work->arena, "; in: %s; at: %s", notes, ops);
+	if (*notes) return lk_arena_printf(&work->arena, "; in: %s", notes);
+	if (*ops) return lk_arena_printf(&work->arena, "; at: %s", ops);
+	return "";
 }
 
 /* ---- the idle device ---- */
 
 static lk_status data_loading(lk_explain_work *work, lk_error *err) {
 	char time[32];
-	struct spread idle = SPREAD(work, idle_data_ns), all = SPREAD(work, data_loading_ns);
-	bool processors = work->result.processors;
-	const char *evidence =
-		lk_arena_printf(&work->arena, "%s, %s a step%s",
-	                    processors ? "the main thread reads, or waits for what loads"
-	                               : "the device idles while the host is in the data loader",
-	                    ms(all.mean_s, time), worst(work, &idle));
-	return stalls_add(
-		work, err, "data loading", -1, idle.mean_s, processors ? "reading" : "data loader",
-		evidence,
-		processors
-			? "read ahead in threads or processes of their own (num_workers), in larger pieces"
-			: "more workers (num_workers), prefetch_factor, persistent_workers; cheaper or earlier "
-			  "decoding");
+	struct spread idle = spread_of(work, loading_idle_of), all = spread_of(work, loading_time_of);
+	if (work->result.processors) {
+		const char *evidence = lk_arena_printf(
+			&work->arena, "the main thread reads, or waits for what loads, %s a step%s",
+			ms(all.mean_s, time), worst(work, &idle));
+		return stalls_add(
+			work, err, "data loading", -1, idle.mean_s, "reading", evidence,
+			"read ahead in threads or processes of their own (num_workers), in larger pieces");
+	}
+	const char *evidence = lk_arena_printf(
+		&work->arena, "the device idles while the host is in the data loader, %s a step%s",
+		ms(all.mean_s, time), worst(work, &idle));
+	return stalls_add(work, err, "data loading", -1, idle.mean_s, "data loader", evidence,
+	                  "more workers (num_workers), prefetch_factor, persistent_workers; cheaper or "
+	                  "earlier decoding");
 }
 
 static lk_status synchronisation(lk_explain_work *work, lk_error *err) {
-	struct spread idle = SPREAD(work, idle_sync_ns);
+	struct spread idle = spread_of(work, sync_idle_of);
 	const lk_rank_work *rank_work = idle.most;
 	if (!rank_work || !rank_work->result.idle_sync_ns) return LK_OK;
 	const char *at = where(work, rank_work, &rank_work->sync, rank_work->result.idle_sync_ns),
@@ -155,7 +194,7 @@ static lk_status other_calls(lk_explain_work *work, const struct spread *idle, c
 
 static lk_status launching(lk_explain_work *work, lk_error *err) {
 	char call[32], kernel[32];
-	struct spread idle = SPREAD(work, idle_host_ns);
+	struct spread idle = spread_of(work, launch_idle_of);
 	const lk_rank_work *rank_work = idle.most;
 	if (!rank_work || !rank_work->result.idle_host_ns) return LK_OK;
 	const lk_explain_launch *launch = &rank_work->launch;
@@ -181,7 +220,7 @@ static lk_status launching(lk_explain_work *work, lk_error *err) {
 }
 
 static lk_status stalls_device_gaps(lk_explain_work *work, lk_error *err) {
-	struct spread idle = SPREAD(work, idle_other_ns);
+	struct spread idle = spread_of(work, other_idle_of);
 	if (!idle.most || !idle.most->device.count) return LK_OK;
 	const char *evidence =
 		lk_arena_printf(&work->arena,
@@ -196,8 +235,8 @@ static lk_status stalls_device_gaps(lk_explain_work *work, lk_error *err) {
 
 static lk_status copying(lk_explain_work *work, lk_error *err) {
 	char time[32];
-	struct spread h2d = SPREAD(work, h2d_exposed_ns), all = SPREAD(work, h2d_ns),
-				  any = SPREAD(work, exposed_memory_ns);
+	struct spread h2d = spread_of(work, exposed_upload_of), all = spread_of(work, upload_time_of),
+				  any = spread_of(work, exposed_copies_of);
 	const char *evidence = lk_arena_printf(
 		&work->arena, "copies from the host take %s a step, %.0f %% of it while nothing computes%s",
 		ms(all.mean_s, time), 100 * h2d.mean_s / all.mean_s, worst(work, &h2d));
@@ -228,20 +267,31 @@ static const char *comm_remedy(const char *kind, bool processors) {
 
 static lk_status stalls_communication(lk_explain_work *work, const lk_explain_comm *comm,
                                       lk_error *err) {
-	char all[32], size[32] = "";
+	char all[32], size[32], often[80];
 	double steps = stalls_rank_steps(work),
-		   shown = (double)(comm->exposed_ns - comm->exposed_wait_ns) * 1e-9 / steps;
-	if (!isnan(comm->bytes)) lk_format_bytes(comm->bytes / (double)comm->count, size, sizeof size);
+		   shown = (double)(comm->exposed_ns - comm->exposed_wait_ns) * 1e-9 / steps,
+		   overlapped = comm->kernel_ns
+	                        ? 100 - 100.0 * (double)comm->exposed_ns / (double)comm->kernel_ns
+	                        : 0;
+	lk_text text = lk_text_begin(often, sizeof often);
+	lk_text_add(&text, "%.1f a step", (double)comm->count / steps);
+	if (!isnan(comm->bytes))
+		lk_text_add(&text, " of %s",
+		            lk_format_bytes(comm->bytes / (double)comm->count, size, sizeof size));
+	ms((double)comm->kernel_ns * 1e-9 / steps, all);
 	const char *what = *comm->group
 	                       ? lk_arena_printf(&work->arena, "%s of %.80s", comm->kind, comm->group)
 	                       : comm->kind;
-	const char *evidence = lk_arena_printf(
-		&work->arena, "%.1f a step%s%s, %s a step and rank, %.0f %% overlapped with computation%s",
-		(double)comm->count / steps, *size ? " of " : "", size,
-		ms((double)comm->kernel_ns * 1e-9 / steps, all),
-		comm->kernel_ns ? 100 - 100.0 * (double)comm->exposed_ns / (double)comm->kernel_ns : 0,
-		comm->matched ? "; waiting for late ranks not counted"
-					  : "; waiting for other ranks counted too");
+	const char *evidence =
+		comm->matched
+			? lk_arena_printf(&work->arena,
+	                          "%s, %s a step and rank, %.0f %% overlapped with computation; "
+	                          "waiting for late ranks not counted",
+	                          often, all, overlapped)
+			: lk_arena_printf(&work->arena,
+	                          "%s, %s a step and rank, %.0f %% overlapped with computation; "
+	                          "waiting for other ranks counted too",
+	                          often, all, overlapped);
 	return stalls_add(work, err, "communication", (int)(comm - work->result.comm), shown, what,
 	                  evidence, comm_remedy(comm->kind, work->result.processors));
 }
@@ -273,13 +323,14 @@ static lk_status straggler(lk_explain_work *work, const lk_explain_straggler *ex
 		(double)explain_straggler->collectives,
 		ms((double)explain_straggler->late_ns * 1e-9 / (double)explain_straggler->last, late),
 		explain_straggler->compute_ratio);
-	return stalls_add(
-		work, err, "straggler", explain_straggler->rank,
-		(double)explain_straggler->caused_ns * 1e-9 / stalls_rank_steps(work), what, evidence,
-		slow ? work->result.processors
-	               ? "its share of the work, or its processor: clocks, other load, binding"
-	               : "its share of the work, or its device: clocks, power limit, temperature, ECC"
-			 : "its host: CPU binding, data loading, other load on the node");
+	const char *remedy;
+	if (!slow) remedy = "its host: CPU binding, data loading, other load on the node";
+	else if (work->result.processors)
+		remedy = "its share of the work, or its processor: clocks, other load, binding";
+	else remedy = "its share of the work, or its device: clocks, power limit, temperature, ECC";
+	return stalls_add(work, err, "straggler", explain_straggler->rank,
+	                  (double)explain_straggler->caused_ns * 1e-9 / stalls_rank_steps(work), what,
+	                  evidence, remedy);
 }
 
 static lk_status stalls_stragglers(lk_explain_work *work, lk_error *err) {
@@ -316,7 +367,7 @@ static int stalls_by_loss(const void *a, const void *b) {
 /* Without a device: what the host says of itself. */
 static lk_status on_hosts(lk_explain_work *work, lk_error *err) {
 	char time[32];
-	struct spread all = SPREAD(work, data_loading_ns);
+	struct spread all = spread_of(work, loading_time_of);
 	const char *evidence =
 		lk_arena_printf(&work->arena, "the main thread is in the data loader for %s a step%s",
 	                    ms(all.mean_s, time), worst(work, &all));

@@ -207,9 +207,11 @@ static lk_status replay_describe(lk_replaying *replaying, lk_replay *out, lk_err
 		[LK_HOLD_NONE] = "each step by its own times",
 	};
 	out->held_out = held[replaying->hold_out];
-	out->times_from = lk_arena_printf(replaying->arena, "%s%s%s", from[replaying->hold_out],
-	                                  replaying->shared ? "; host overheads from " : "",
-	                                  replaying->shared ? replaying->request->overheads : "");
+	out->times_from =
+		replaying->shared
+			? lk_arena_printf(replaying->arena, "%s; host overheads from %s",
+	                          from[replaying->hold_out], replaying->request->overheads)
+			: from[replaying->hold_out];
 	if (!out->times_from) return lk_oom(err);
 	out->ranks = replaying->ranks;
 	out->rank_count = replaying->traces->count;
@@ -265,8 +267,8 @@ static lk_status replay_check_choice(const lk_replaying *replaying, lk_error *er
 		return lk_hint(err, "profile with CPU and CUDA activities");
 	}
 	if (!steps && !ranks) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, "--hold-out", "there is only one %s like it",
-	        steps ? "step" : "rank");
+	if (steps) lk_fail(err, LK_ERR_INPUT, "--hold-out", "there is only one step like it");
+	else lk_fail(err, LK_ERR_INPUT, "--hold-out", "there is only one rank like it");
 	return lk_hint(err, "trace more of them, or use --hold-out none");
 }
 

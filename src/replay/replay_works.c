@@ -274,11 +274,12 @@ static lk_status works_describe(struct asked *asked, lk_replay *out, lk_error *e
 	out->worst_part = "";
 	out->geomean_error = out->baseline_error = out->device_known_shape = NAN;
 	out->operations = asked->step.graph->ops.count;
-	out->times_from = lk_arena_printf(
-		asked->r->arena, "%s%s%s", asked->cluster.groups ? "models of " : "durations of the traces",
-		asked->cluster.groups ? asked->cluster.text : "", host ? "; host times from " : "");
+	out->times_from = asked->cluster.groups
+	                      ? lk_arena_printf(asked->r->arena, "models of %s", asked->cluster.text)
+	                      : "durations of the traces";
 	if (out->times_from && host)
-		out->times_from = lk_arena_printf(asked->r->arena, "%s%s", out->times_from, host);
+		out->times_from =
+			lk_arena_printf(asked->r->arena, "%s; host times from %s", out->times_from, host);
 	if (!out->times_from) return lk_oom(err);
 	LK_TRY(works_fill_ranks(asked, out, err));
 	LK_TRY(fill_uncovered(asked, out, err));

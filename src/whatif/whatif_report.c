@@ -62,8 +62,9 @@ static lk_status read_site(struct answer *answer, const lk_whatif_request *reque
 	const lk_device *device = from->device;
 	if (request->gpu) LK_TRY(lk_device_lookup(request->gpu, &device, err));
 	if (!device) {
-		lk_fail(err, LK_ERR_INPUT, "--gpu", "%s not say on which GPU it ran",
-		        answer->w.traced ? "the traces do" : "a step graph does");
+		if (answer->w.traced)
+			lk_fail(err, LK_ERR_INPUT, "--gpu", "the traces do not say on which GPU it ran");
+		else lk_fail(err, LK_ERR_INPUT, "--gpu", "a step graph does not say on which GPU it ran");
 		return lk_hint(
 			err, "give --gpu NAME (`lockstep devices` lists them) or --cluster, as for predict");
 	}

@@ -226,13 +226,16 @@ static void warn_of_loose_clocks(const lk_aligner *aligner, lk_traces *traces) {
 			lk_traces_warn(traces,
 			               "rank %d: collectives tie its clock to rank %d, but nothing to rank %d",
 			               own->rank, traces->capture[with]->rank, first->rank);
+		else if (told)
+			lk_traces_warn(traces,
+			               "rank %d: fewer than %d collectives in common with ranks tied to rank "
+			               "%d; its clock is taken as the file has it",
+			               own->rank, FEWEST_ANCHORS, first->rank);
 		else
-			lk_traces_warn(
-				traces,
-				"rank %d: fewer than %d collectives in common with ranks tied to rank %d; %s",
-				own->rank, FEWEST_ANCHORS, first->rank,
-				told ? "its clock is taken as the file has it"
-					 : "it is drawn as if it began together with it");
+			lk_traces_warn(traces,
+			               "rank %d: fewer than %d collectives in common with ranks tied to rank "
+			               "%d; it is drawn as if it began together with it",
+			               own->rank, FEWEST_ANCHORS, first->rank);
 	}
 }
 

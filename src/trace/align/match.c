@@ -5,7 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/stats.h"
+#include "base/text.h"
 #include "graph/graph.h"
 #include "trace/align/traces.h"
 
@@ -106,16 +108,16 @@ static lk_status choose_reference(const spans *s, uint32_t *out, lk_error *err) 
 
 /* ---- problems in words ---- */
 
-/* " 3", "s 3, 5": behind "rank". */
+/* "rank 3", "ranks 3, 5 and 9 more". */
 static void rank_list(const struct matcher *matcher, const lk_order_note *notes, size_t n,
                       char *out, size_t size) {
-	size_t used = (size_t)snprintf(out, size, n > 1 ? "s" : "");
-	for (size_t i = 0; i < n && i < RANKS_NAMED && used < size; i++) {
-		int rank = matcher->t->capture[notes[i].capture]->rank;
-		used += (size_t)snprintf(out + used, size - used, "%s %d", i ? "," : "", rank);
+	lk_text text = lk_text_begin(out, size);
+	lk_text_add(&text, n > 1 ? "ranks" : "rank");
+	for (size_t i = 0; i < n && i < RANKS_NAMED; i++) {
+		LK_ASSERT(notes[i].capture < matcher->t->count);
+		lk_text_add(&text, i ? ", %d" : " %d", matcher->t->capture[notes[i].capture]->rank);
 	}
-	if (n > RANKS_NAMED && used < size)
-		snprintf(out + used, size - used, " and %zu more", n - RANKS_NAMED);
+	if (n > RANKS_NAMED) lk_text_add(&text, " and %zu more", n - RANKS_NAMED);
 }
 
 static const char *call_text(unsigned kind, int64_t bytes, char *out, size_t size) {
@@ -135,25 +137,24 @@ static void match_say(const struct matcher *matcher, const lk_run_group *group, 
 	long long number = (long long)(notes->place - first);
 	switch (notes->what) {
 	case LK_CALL_MISSING:
-		lk_traces_problem(matcher->t, "group %s, number %lld: %s is missing on rank%s", group->name,
+		lk_traces_problem(matcher->t, "group %s, number %lld: %s is missing on %s", group->name,
 		                  number, other, ranks);
 		break;
 	case LK_CALL_EXTRA:
 		lk_traces_problem(
 			matcher->t,
-			"group %s, before number %lld (%s): rank%s has %s that the other ranks have not",
+			"group %s, before number %lld (%s): %s has %s that the other ranks have not",
 			group->name, number, other, ranks, own);
 		break;
 	case LK_CALL_OTHER_KIND:
-		lk_traces_problem(
-			matcher->t,
-			"group %s, number %lld: rank%s has %s where %s was expected: desynchronised",
-			group->name, number, ranks, own, other);
+		lk_traces_problem(matcher->t,
+		                  "group %s, number %lld: %s has %s where %s was expected: desynchronised",
+		                  group->name, number, ranks, own, other);
 		break;
 	case LK_CALL_OTHER_SIZE:
-		lk_traces_problem(
-			matcher->t, "group %s, number %lld: rank%s has %s where %s was expected: sizes differ",
-			group->name, number, ranks, own, other);
+		lk_traces_problem(matcher->t,
+		                  "group %s, number %lld: %s has %s where %s was expected: sizes differ",
+		                  group->name, number, ranks, own, other);
 		break;
 	}
 }
@@ -362,8 +363,9 @@ static int match_by_number(const void *a, const void *b) {
 /* Ranks of the list that were captured and have no call at all. */
 static void say_absent(struct matcher *matcher, const lk_run_group *group) {
 	if (group->ranks[0] != '[' || strstr(group->ranks, "...")) return;
-	size_t used = 0, absent = 0;
-	char text[160] = "", *end;
+	size_t absent = 0;
+	char list[160], *end;
+	lk_text text = lk_text_begin(list, sizeof list);
 	for (const char *at = group->ranks + 1; *at; at = end) {
 		long rank = strtol(at, &end, 10);
 		if (end == at) break;
@@ -372,13 +374,15 @@ static void say_absent(struct matcher *matcher, const lk_run_group *group) {
 		if (capture == LK_NONE ||
 		    bsearch(&capture, group->captures, group->count, sizeof capture, match_by_number))
 			continue;
-		if (absent++ < RANKS_NAMED)
-			used += (size_t)snprintf(text + used, sizeof text - used, " %ld", rank);
+		if (absent++ < RANKS_NAMED) lk_text_add(&text, " %ld", rank);
 	}
-	if (absent)
-		lk_traces_problem(matcher->t, "group %s %s: no collective at all on captured rank%s%s%s",
-		                  group->name, group->ranks, absent > 1 ? "s" : "", text,
-		                  absent > RANKS_NAMED ? " and more" : "");
+	if (absent > RANKS_NAMED) lk_text_add(&text, " and more");
+	if (absent == 1)
+		lk_traces_problem(matcher->t, "group %s %s: no collective at all on captured rank%s",
+		                  group->name, group->ranks, list);
+	else if (absent)
+		lk_traces_problem(matcher->t, "group %s %s: no collective at all on captured ranks%s",
+		                  group->name, group->ranks, list);
 }
 
 static lk_status match_group(struct matcher *matcher, uint32_t group) {

@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
+#include "base/text.h"
 #include "trace/capture/capture.h"
 #include "trace/capture/works.h"
 
@@ -225,16 +227,19 @@ static lk_status et_name_value(struct reader *reader, const lk_value *value, uin
 
 static lk_status name_ranks(struct reader *reader, lk_arena *arena, const lk_value *ranks,
                             uint32_t *out) {
-	char *text = lk_arena_array(arena, ranks ? ranks->count + 1 : 1, 24);
-	size_t used = 0;
-	if (!text) return lk_oom(reader->err);
+	enum {
+		EACH = 24 /* bytes for ", " and a number of 64 bits */
+	};
 	*out = 0;
 	if (!ranks || ranks->kind != LK_JSON_ARRAY || !ranks->count) return LK_OK;
+	char *list = lk_arena_array(arena, ranks->count + 1, EACH);
+	if (!list) return lk_oom(reader->err);
+	lk_text text = lk_text_begin(list, (ranks->count + 1) * EACH);
 	for (size_t i = 0; i < ranks->count; i++)
-		used += (size_t)sprintf(text + used, "%s%lld", i ? ", " : "[",
-		                        (long long)et_whole(ranks->items[i].number));
-	strcpy(text + used, "]");
-	return lk_works_name(reader->w, reader->limits, text, out, reader->err);
+		lk_text_add(&text, i ? ", %lld" : "[%lld", (long long)et_whole(ranks->items[i].number));
+	lk_text_add(&text, "]");
+	LK_ASSERT(!lk_text_full(&text));
+	return lk_works_name(reader->w, reader->limits, list, out, reader->err);
 }
 
 /* Up to 1.0.2 collectives name the group by its address, which the description gives beside the

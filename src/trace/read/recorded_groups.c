@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/text.h"
 #include "trace/read/recorded_internal.h"
 
@@ -20,13 +21,17 @@ static bool groups_is_name(const char *text) {
 
 /* "[4, 6]"; false where a member is missing. */
 static bool groups_list_members(const int32_t *rank, size_t count, char *out, size_t room) {
-	size_t length = (size_t)snprintf(out, room, "[");
+	enum {
+		SPARE = 32 /* for another rank, or ", ...]" */
+	};
+	lk_text text = lk_text_begin(out, room);
+	LK_ASSERT(room > 2 * SPARE);
+	lk_text_add(&text, "[");
 	for (size_t i = 0; i < count; i++) {
 		if (rank[i] < 1 || rank[i] > MOST_RANK) return false;
-		if (length + 32 < room)
-			length += (size_t)snprintf(out + length, room - length, i ? ", %d" : "%d", rank[i] - 1);
+		if (text.used + SPARE < room) lk_text_add(&text, i ? ", %d" : "%d", rank[i] - 1);
 	}
-	snprintf(out + length, room - length, length + 32 < room ? "]" : ", ...]");
+	lk_text_add(&text, text.used + SPARE < room ? "]" : ", ...]");
 	return count > 0;
 }
 
