@@ -12,6 +12,7 @@
 
 #include "options/command.h"
 #include "explain/explain.h"
+#include "base/check.h"
 #include "base/arena.h"
 #include "base/intern.h"
 #include "base/vec.h"
@@ -128,6 +129,7 @@ static void diff_finish_rows(const struct work *work, lk_diff_row *rows, size_t 
 		rows[i].delta_s = rows[i].after_s - rows[i].before_s;
 		rows[i].share = rows[i].delta_s / work->result.before_s;
 	}
+	LK_ASSERT(!count || work->result.before_s > 0);
 	if (count) qsort(rows, count, sizeof *rows, by_change);
 }
 

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
+
 struct place {
 	uint32_t rank, op;
 };
@@ -23,6 +25,7 @@ const char *lk_critical_name(lk_critical_kind kind) {
 		LK_CRITICAL_KINDS(NAME)
 #undef NAME
 	};
+	LK_ASSERT(kind < LK_CRITICALS);
 	return names[kind];
 }
 
@@ -67,6 +70,7 @@ static struct place critical_before(const struct walker *walker, struct place at
 	if (op->what != LK_LIFTED_COMM || op->peers) return best;
 	const lk_traces *traces = walker->lifted->traces;
 	const lk_match *match = lk_traces_match(traces, at.rank, op->event);
+	LK_ASSERT(match != NULL); /* else the lift would have given it peers */
 	for (uint32_t m = match->begin; m < match->end; m++) {
 		const lk_match_member *member = &traces->members.at[m];
 		uint32_t arrived = walker->arrival[member->capture][member->event];
@@ -123,6 +127,7 @@ static lk_status critical_walk(struct walker *walker, lk_error *err) {
 	struct place at = {0, LK_NONE};
 	for (uint32_t r = 0; r < walker->lifted->traces->count; r++)
 		critical_later(walker, (struct place){r, walker->lifted->rank[r].end}, &at);
+	LK_ASSERT(at.op != LK_NONE);
 	int64_t until = critical_end_of(walker, at);
 	size_t most = 1;
 	for (uint32_t r = 0; r < walker->lifted->traces->count; r++)

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "explain/explain.h"
+#include "base/check.h"
 
 /* HTA: consecutive_kernel_delay, the gap in nanoseconds that two kernels of a stream have in any
  * case. */
@@ -109,6 +110,7 @@ static bool explain_gap(lk_rank_work *work, const lk_interval *gap, uint32_t nex
 	bool host = launch != LK_NONE ? work->c->start_ns[launch] > gap->start : next == LK_NONE;
 	int64_t loading = host ? lk_times_between(&work->loading, gap->start, gap->end) : 0;
 	int64_t rest = gap->end - gap->start - loading;
+	LK_ASSERT(gap->start < gap->end && loading >= 0 && rest >= 0);
 	rank->idle_data_ns += loading;
 	if (!lk_stretch_add(work, LK_STRETCH_DATA, gap, loading, LK_NONE)) return false;
 	if (!host) {
@@ -148,6 +150,10 @@ lk_status lk_rank_gaps(lk_rank_work *work, lk_error *err) {
 	bool good = true;
 	if (work->device.count) good = gaps_device_gaps(work, &late, &sync);
 	else work->result.idle_other_ns = work->result.idle_ns;
+	/* every idle nanosecond has one cause */
+	LK_ASSERT(!good || work->result.idle_data_ns + work->result.idle_sync_ns +
+	                           work->result.idle_host_ns + work->result.idle_other_ns ==
+	                       work->result.idle_ns);
 	work->late = gaps_summary(&late, names);
 	work->sync = gaps_summary(&sync, names);
 	free(counters);

@@ -4,6 +4,7 @@
 
 #include "explain/explain.h"
 #include "trace/capture/capture.h"
+#include "base/check.h"
 
 static bool names_begins(const char *text, const char *with) {
 	return strncmp(text, with, strlen(with)) == 0;
@@ -43,6 +44,7 @@ static unsigned names_look(const char *name) {
 }
 
 unsigned lk_name_class(lk_rank_work *work, uint32_t name) {
+	LK_ASSERT(name < lk_intern_count(work->c->names));
 	uint8_t *class = &work->name_class[name];
 	if (!*class) *class = (uint8_t)names_look(lk_capture_text(work->c, name));
 	return *class;
@@ -52,6 +54,7 @@ unsigned lk_name_class(lk_rank_work *work, uint32_t name) {
  * not known. */
 void lk_rank_place(lk_rank_work *work, uint32_t call, uint32_t *note, uint32_t *op) {
 	const lk_capture *capture = work->c;
+	LK_ASSERT(call < capture->count);
 	*note = *op = 0;
 	for (uint32_t e = call; e != LK_NONE; e = capture->parent[e]) {
 		if (capture->kind[e] == LK_EVENT_OP) *op = capture->name[e];

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "explain/explain.h"
+#include "base/check.h"
 
 void lk_rank_free(lk_rank_work *work) {
 	lk_times *const sets[] = {&work->windows,        &work->busy,   &work->compute,
@@ -163,6 +164,10 @@ static void figures(lk_rank_work *work) {
 	rank->non_compute_ns = rank->exposed_communication_ns + rank->exposed_memory_ns;
 	rank->idle_ns = lk_times_length(&work->idle);
 	rank->overlap_ns = rank->communication_ns - rank->exposed_communication_ns;
+	/* the time looked at is busy or idle; what is busy computes, or is exposed */
+	LK_ASSERT(lk_times_length(&work->busy) + rank->idle_ns == rank->kernel_time_ns);
+	LK_ASSERT(rank->compute_ns + rank->non_compute_ns == lk_times_length(&work->busy));
+	LK_ASSERT(rank->overlap_ns >= 0);
 	for (size_t i = 0; i < work->windows.set.count; i++)
 		rank->data_loading_ns += lk_times_between(&work->loading, work->windows.set.at[i].start,
 		                                          work->windows.set.at[i].end);

@@ -21,6 +21,7 @@ const lk_traces *lk_explain_traces(const lk_explanation *explanation) {
 
 void lk_explain_set_gain(lk_explanation *explanation, int stall, double gain_s) {
 	lk_explain_work *w = explanation->memory_owner;
+	LK_ASSERT(stall >= 0 && (size_t)stall < w->stalls.count);
 	w->stalls.at[stall].gain_s = gain_s;
 }
 

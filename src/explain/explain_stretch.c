@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "explain/explain.h"
+#include "base/check.h"
 
 const char *const lk_stretch_causes[] = {"launch", "sync", "data loading", NULL};
 
@@ -35,6 +36,8 @@ bool lk_stretch_add(lk_rank_work *work, int cause, const lk_interval *gap, int64
                     uint32_t call) {
 	lk_stretch *stretch = &work->open[cause];
 	uint32_t note = 0, op = 0;
+	LK_ASSERT(cause >= 0 && cause < LK_STRETCH_CAUSES && lost <= gap->end - gap->start);
+	LK_ASSERT(!stretch->gaps || gap->start >= stretch->end);
 	if (lost <= 0) return true;
 	if (call != LK_NONE) lk_rank_place(work, call, &note, &op);
 	if (stretch->gaps &&

@@ -6,10 +6,12 @@
 #include <string.h>
 
 #include "explain/explain.h"
+#include "base/check.h"
 
 bool lk_times_append(lk_intervals *set, int64_t start, int64_t end) {
 	if (end <= start) return true;
 	lk_interval *last = set->count ? lk_last(set) : NULL;
+	LK_ASSERT(!last || start >= last->start);
 	if (!last || start > last->end) return lk_intervals_add(set, start, end);
 	if (end > last->end) last->end = end;
 	return true;
@@ -33,6 +35,7 @@ static int64_t until(const lk_times *times, int64_t moment) {
 		if (times->set.at[middle].end <= moment) low = middle + 1;
 		else high = middle;
 	}
+	LK_ASSERT(times->before && low <= times->set.count);
 	int64_t length = times->before[low];
 	if (low < times->set.count && times->set.at[low].start < moment)
 		length += moment - times->set.at[low].start;
@@ -95,6 +98,7 @@ bool lk_timed_sort(lk_timed *at, size_t count) {
 
 /* Linear interpolation between order statistics, as lk_quantile has it. */
 static double quantile(const lk_timed *ascending, size_t count, double q) {
+	LK_ASSERT(count > 0 && q >= 0 && q <= 1);
 	double rank = q * (double)(count - 1);
 	size_t low = (size_t)rank, high = low + 1 < count ? low + 1 : low;
 	double part = rank - (double)low;

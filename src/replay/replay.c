@@ -6,6 +6,7 @@
 
 #include "replay/replay.h"
 #include "step/traced.h"
+#include "base/check.h"
 #include "base/stats.h"
 
 void lk_replay_defaults(lk_replay_request *request) {
@@ -28,6 +29,7 @@ static lk_status find_steps(lk_replaying *replaying, lk_error *err) {
 		LK_TRY(lk_capture_find_steps(replaying->traces->capture[i], &replaying->found[i], err));
 	replaying->first_step = count > LK_REPLAY_STEPS ? count - LK_REPLAY_STEPS : 0;
 	replaying->steps = count - replaying->first_step;
+	LK_ASSERT(replaying->steps > 0 && replaying->steps <= LK_REPLAY_STEPS);
 	return LK_OK;
 }
 

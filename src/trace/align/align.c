@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
+
 enum {
 	FEWEST_ANCHORS = 2,
 	DRIFT_ROUNDS = 3
@@ -178,6 +180,7 @@ static lk_status measure_residuals(const lk_aligner *aligner, lk_traces *traces)
 	size_t n = room ? all_residuals(aligner, traces, false, ends, left) : 0;
 	if (room && !n) n = all_residuals(aligner, traces, true, ends, left);
 	for (size_t i = 0; i < n; i++) traces->residual_max_ns = fmax(traces->residual_max_ns, left[i]);
+	LK_ASSERT(n <= traces->members.count);
 	if (n) traces->residual_ns = lk_select_median(left, n);
 	free(ends);
 	free(left);
@@ -187,6 +190,7 @@ static lk_status measure_residuals(const lk_aligner *aligner, lk_traces *traces)
 /* Within 36 years, so that sums with times of events do not overflow. */
 static int64_t bounded(double ns) {
 	const double most = (double)(1LL << 60);
+	LK_ASSERT(!isnan(ns));
 	return (int64_t)round(fmax(-most, fmin(most, ns)));
 }
 
@@ -204,6 +208,7 @@ static void take_clocks(const lk_aligner *aligner, lk_traces *traces, double lar
 		if (fit->component != 0 && !told)
 			traces->shift_ns[c] =
 				bounded(aligner->base[c] - aligner->base[fit->component] + fit->shift);
+		LK_ASSERT(fabs(fit->slope) <= MOST_SLOPE && isfinite(fit->middle));
 		traces->drift_ppm[c] = fit->slope * 1e6;
 		traces->middle_ns[c] = (int64_t)fit->middle;
 		if (fit->slope != 0)
@@ -213,6 +218,7 @@ static void take_clocks(const lk_aligner *aligner, lk_traces *traces, double lar
 				traces->capture[c]->rank, fabs(fit->slope) * 1e6,
 				fit->slope > 0 ? "slower" : "faster", traces->capture[0]->rank);
 	}
+	LK_ASSERT(high >= 0 && low <= 0);
 	traces->skew_ns = high - low;
 }
 

@@ -5,6 +5,7 @@
 
 #include "graph/graph.h"
 #include "trace/align/align_internal.h"
+#include "base/check.h"
 
 enum {
 	TURNS = 8,             /* of medians; they settle after two or three */
@@ -75,10 +76,13 @@ static bool fill_table(lk_aligner *aligner, struct table *table, uint32_t begin,
 			table->end[n] = lk_on_common(aligner, member.capture, table->own[n]);
 			table->row[n] = table->matches;
 			table->column[n] = aligner->column_of[member.capture];
+			LK_ASSERT(table->column[n] < table->members &&
+			          group->captures[table->column[n]] == member.capture);
 			table->column_begin[table->column[n] + 2]++;
 		}
 		table->matches++;
 	}
+	LK_ASSERT(n <= cells && table->matches <= end - begin);
 	table->row_begin[table->matches] = n;
 	for (uint32_t c = 0; c < table->members; c++)
 		table->column_begin[c + 2] += table->column_begin[c + 1];
@@ -200,6 +204,7 @@ static lk_status tie_member(lk_aligner *aligner, struct table *table, uint32_t g
 		n++;
 	}
 	if (!table->known[c] || !n) return LK_OK;
+	LK_ASSERT(isfinite(table->early[c]) && first <= last);
 	lk_clock_fit *fit = &aligner->fit[capture];
 	fit->anchors += n;
 	fit->doubt = fmin(fit->doubt, column_doubt(table, c));

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "trace/align/align_internal.h"
+#include "base/check.h"
 
 enum {
 	SWEEPS = 60
@@ -63,6 +64,7 @@ static void walk_net(lk_aligner *aligner, struct net *net, uint32_t root, double
 	net->queue[tail++] = root;
 	net->capture_done[root] = true;
 	while (head < tail) {
+		LK_ASSERT(tail <= aligner->t->count);
 		uint32_t c = net->queue[head++];
 		aligner->fit[c].component = root;
 		for (uint32_t k = net->capture_begin[c]; k < net->capture_begin[c + 1]; k++) {
@@ -136,6 +138,8 @@ lk_status lk_join_ties(lk_aligner *aligner, double *value, double usual) {
 		if (net_sweep(aligner, &n, value, scale) < usual * SETTLED) break;
 	}
 	for (uint32_t c = aligner->t->count; c-- > 0;) value[c] -= value[aligner->fit[c].component];
+	for (uint32_t c = 0; c < aligner->t->count; c++)
+		LK_ASSERT(n.capture_done[c] && isfinite(value[c]) && aligner->fit[c].component <= c);
 	lk_arena_free(&n.arena);
 	return LK_OK;
 }

@@ -299,6 +299,7 @@ static void join_match(lk_match *match, const lk_comm_call *call) {
 static lk_status make_matches(struct matcher *matcher, uint32_t group, struct extent e) {
 	lk_traces *traces = matcher->t;
 	const spans *s = &matcher->of.at[group];
+	LK_ASSERT(e.first <= e.last);
 	size_t places = (size_t)(e.last - e.first + 1), total = 0;
 	uint32_t *number = calloc(places + 1, sizeof *number);
 	if (!number) return lk_oom(matcher->err);
@@ -333,6 +334,7 @@ static lk_status make_matches(struct matcher *matcher, uint32_t group, struct ex
 			join_match(to, &s->at[i].calls.at[k]);
 		}
 	if (room) traces->members.count += total;
+	LK_ASSERT(!room || begin == traces->members.count); /* every call is in one match */
 	free(number);
 	return room ? LK_OK : lk_oom(matcher->err);
 }

@@ -8,6 +8,7 @@
 
 #include "graph/graph.h"
 #include "trace/align/traces.h"
+#include "base/check.h"
 
 enum {
 	WINDOW = 32,  /* how far a walk looks for agreement behind a difference */
@@ -247,6 +248,7 @@ lk_status lk_order_find(lk_call_list a, lk_call_list b, int64_t *places, lk_orde
 }
 
 double lk_select_median(double *x, size_t n) {
+	LK_ASSERT(n > 0);
 	size_t low = 0, high = n - 1, k = (n - 1) / 2;
 	while (low < high) {
 		double pivot = x[low + (high - low) / 2];

@@ -65,6 +65,7 @@ static lk_status number_rest(lk_traces *traces, lk_error *err) {
 				traces, "%s: neither the file nor its name says which rank it is; taken as rank %d",
 				traces->capture[i]->path, next - 1);
 	}
+	LK_ASSERT(n <= traces->count);
 	free(taken);
 	return LK_OK;
 }
@@ -81,6 +82,7 @@ lk_status lk_traces_find_ranks(lk_traces *traces, lk_error *err) {
 			traces->capture[i]->rank = lk_trace_rank_in_name(traces->capture[i]->path);
 	LK_TRY(number_rest(traces, err));
 	qsort(traces->capture, traces->count, sizeof *traces->capture, traces_by_rank);
+	LK_ASSERT(traces->count > 0);
 	for (uint32_t i = 1; i < traces->count; i++) {
 		const lk_capture *a = traces->capture[i - 1], *b = traces->capture[i];
 		if (a->rank != b->rank) continue;

@@ -2,10 +2,12 @@
  * and on one clock. */
 #include "trace/align/align_internal.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "trace/read/read.h"
+#include "base/check.h"
 
 struct lk_match_index {
 	uint32_t *begin; /* [captures + 1] */
@@ -45,6 +47,7 @@ static lk_status make_index(lk_traces *traces, lk_error *err) {
 
 const lk_match *lk_traces_match(const lk_traces *traces, uint32_t capture, uint32_t event) {
 	const struct lk_match_index *match_index = traces->index;
+	LK_ASSERT(capture < traces->count && event < traces->capture[capture]->count);
 	struct place key = {.event = event};
 	struct place *at = bsearch(&key, match_index->place + match_index->begin[capture],
 	                           match_index->begin[capture + 1] - match_index->begin[capture],
@@ -62,6 +65,29 @@ static lk_status find_collectives(lk_traces *traces, lk_error *err) {
 	return status;
 }
 
+/* What is promised to all who read traces: ranks ascend; matches lie by group and number, one
+ * behind the other in the members, and those of a match by capture; clocks are finite. */
+static void assert_made(const lk_traces *traces) {
+	for (uint32_t c = 0; c < traces->count; c++) {
+		LK_ASSERT(!c || traces->capture[c - 1]->rank < traces->capture[c]->rank);
+		LK_ASSERT(traces->capture[c]->rank < traces->world && isfinite(traces->drift_ppm[c]));
+	}
+	for (size_t m = 0; m < traces->matches.count; m++) {
+		const lk_match *match = &traces->matches.at[m], *before = m ? match - 1 : NULL;
+		LK_ASSERT(match->begin < match->end && match->begin == (before ? before->end : 0));
+		LK_ASSERT(match->group < traces->groups.count);
+		LK_ASSERT(!before || before->group < match->group ||
+		          (before->group == match->group && before->sequence < match->sequence));
+		for (uint32_t k = match->begin; k < match->end; k++) {
+			const lk_match_member *member = &traces->members.at[k];
+			LK_ASSERT(member->capture < traces->count &&
+			          member->event < traces->capture[member->capture]->count);
+			LK_ASSERT(k == match->begin || member[-1].capture <= member->capture);
+		}
+	}
+	LK_ASSERT(!traces->matches.count || lk_last(&traces->matches)->end == traces->members.count);
+}
+
 static lk_status traces_make(lk_traces *traces, lk_works *const *works, uint32_t work_count,
                              lk_error *err) {
 	LK_TRY(lk_traces_find_ranks(traces, err));
@@ -77,6 +103,7 @@ static lk_status traces_make(lk_traces *traces, lk_works *const *works, uint32_t
 	if (!traces->shift_ns || !traces->drift_ppm || !traces->middle_ns) return lk_oom(err);
 	LK_TRY(find_collectives(traces, err));
 	LK_TRY(lk_traces_align(traces, err));
+	assert_made(traces);
 	return make_index(traces, err);
 }
 

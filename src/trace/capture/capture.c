@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include "base/check.h"
 #include "base/stats.h"
 
 enum {
@@ -102,7 +103,10 @@ static int64_t within_range(int64_t ns) {
 }
 
 uint32_t lk_capture_add(lk_capture *c, const lk_event *event) {
+	LK_ASSERT((unsigned)event->kind < LK_EVENT_KINDS && event->lane < c->lanes.count);
+	LK_ASSERT(event->name < lk_intern_count(c->names));
 	if (c->count == c->capacity && !capture_grow(c)) return LK_NONE;
+	LK_ASSERT(c->count < c->capacity);
 	uint32_t i = c->count++;
 	c->start_ns[i] = within_range(event->start_ns);
 	c->dur_ns[i] = event->dur_ns > 0 ? within_range(event->dur_ns) : 0;
@@ -166,6 +170,7 @@ static void sort_events(const lk_capture *c, uint32_t *events, size_t count, uin
 	while (left < half && right < count)
 		events[to++] =
 			capture_behind(c, spare[left], events[right]) ? events[right++] : spare[left++];
+	LK_ASSERT(left <= half && to + (half - left) == right);
 	memcpy(events + to, spare + left, (half - left) * sizeof *spare);
 }
 
@@ -299,12 +304,37 @@ static int by_sync_event(const void *a, const void *b) {
 	return x->event < y->event ? -1 : x->event > y->event;
 }
 
+/* What finishing promises. An event of a lane is enclosed by an earlier one of that lane, so that
+ * walking up ends; device work and the call that launched it know each other. */
+static void assert_finished(const lk_capture *c) {
+	for (size_t l = 0; l < c->lanes.count; l++) {
+		const lk_lane *lane = &c->lanes.at[l];
+		LK_ASSERT(lane->begin <= lane->end && lane->end <= c->count);
+		for (uint32_t at = lane->begin; at < lane->end; at++) {
+			LK_ASSERT(c->order[at] < c->count && c->lane[c->order[at]] == l);
+			LK_ASSERT(at == lane->begin || capture_behind(c, c->order[at], c->order[at - 1]));
+		}
+	}
+	for (uint32_t i = 0; i < c->count; i++) {
+		LK_ASSERT(c->start_ns[i] >= 0 && c->dur_ns[i] >= 0);
+		LK_ASSERT(c->parent[i] == LK_NONE ||
+		          (c->lane[c->parent[i]] == c->lane[i] && capture_behind(c, i, c->parent[i])));
+		LK_ASSERT(c->launch[i] == LK_NONE ||
+		          (c->launch[i] < c->count &&
+		           lk_event_on_device(c->kind[i]) != lk_event_on_device(c->kind[c->launch[i]])));
+	}
+	for (size_t i = 0; i < c->comms.count; i++)
+		LK_ASSERT(c->comms.at[i].event < c->count && c->comms.at[i].kind <= LK_OP_COUNT);
+	for (size_t i = 0; i < c->syncs.count; i++) LK_ASSERT(c->syncs.at[i].event < c->count);
+}
+
 lk_status lk_capture_finish(lk_capture *c, lk_error *err) {
 	rebase(c);
 	if (!sort_lanes(c) || !nest(c) || !join_launches(c)) return lk_oom(err);
 	LK_TRY(lk_capture_join_comms(c, err));
 	if (c->comms.count) qsort(c->comms.at, c->comms.count, sizeof *c->comms.at, by_comm_event);
 	if (c->syncs.count) qsort(c->syncs.at, c->syncs.count, sizeof *c->syncs.at, by_sync_event);
+	assert_finished(c);
 	return LK_OK;
 }
 

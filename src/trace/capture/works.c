@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
+
 enum {
 	MOST_WARNINGS = 64
 };
@@ -204,6 +206,7 @@ static uint32_t *works_resolve(lk_works *w, uint32_t *begin, const int64_t *ids)
 			else out[used++] = found;
 		}
 	}
+	LK_ASSERT(used <= begin[w->count]);
 	begin[w->count] = used;
 	return out;
 }
@@ -225,6 +228,21 @@ static bool find_parents(lk_works *w) {
 	return w->parent;
 }
 
+/* What finishing promises: works by id, each behind its parent, lists that lie one behind the
+ * other. */
+static void assert_finished_works(const lk_works *w) {
+	for (uint32_t i = 0; i < w->count; i++) {
+		LK_ASSERT(!i || w->id[i - 1] <= w->id[i]);
+		LK_ASSERT(w->parent[i] == LK_NONE || w->parent[i] < i);
+		LK_ASSERT(w->tensor_begin[i] <= w->tensor_begin[i + 1]);
+		LK_ASSERT(w->control_begin[i] <= w->control_begin[i + 1]);
+		LK_ASSERT(w->data_begin[i] <= w->data_begin[i + 1]);
+	}
+	LK_ASSERT(w->tensor_begin[w->count] == w->tensors.count);
+	for (uint32_t i = 0; i < w->control_begin[w->count]; i++) LK_ASSERT(w->control[i] < w->count);
+	for (uint32_t i = 0; i < w->data_begin[w->count]; i++) LK_ASSERT(w->data[i] < w->count);
+}
+
 lk_status lk_works_finish(lk_works *w, lk_error *err) {
 	uint64_t twice = 0;
 	if (!w->count && !works_grow(w)) return lk_oom(err);
@@ -235,6 +253,7 @@ lk_status lk_works_finish(lk_works *w, lk_error *err) {
 	w->control = works_resolve(w, w->control_begin, w->control_ids.at);
 	w->data = works_resolve(w, w->data_begin, w->data_ids.at);
 	if (!w->control || !w->data || !find_parents(w)) return lk_oom(err);
+	assert_finished_works(w);
 	return LK_OK;
 }
 

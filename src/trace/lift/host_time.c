@@ -2,6 +2,7 @@
 #include "trace/lift/lift.h"
 
 #include <string.h>
+#include "base/check.h"
 #include "base/stats.h"
 
 enum {
@@ -83,6 +84,7 @@ static void host_time_put(struct walk *walk, uint32_t event, uint32_t name, int 
 	/* A call whose begin lies outside is another stretch's. */
 	if (call != LK_CALL_NONE && event != LK_NONE && walk->c->start_ns[event] < walk->from)
 		call = LK_CALL_NONE;
+	LK_ASSERT(term >= LK_T1 && term <= LK_T5 && start <= end);
 	if (!lk_push(walk->out)) {
 		walk->no_memory = true;
 		return;
@@ -121,6 +123,7 @@ static void host_time_account(struct walk *walk, int64_t until, uint32_t next, b
 }
 
 static void close_op(struct walk *walk) {
+	LK_ASSERT(walk->depth > 0);
 	struct open_op *open_op = &walk->open[walk->depth], *outer = &walk->open[walk->depth - 1];
 	host_time_account(walk, open_op->end, LK_NONE, true);
 	if (open_op->cursor > outer->cursor) outer->cursor = open_op->cursor;

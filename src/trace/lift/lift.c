@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include "base/check.h"
 #include "base/parallel.h"
 #include "base/stats.h"
 #include "trace/capture/capture.h"
@@ -124,6 +125,7 @@ static lk_status set_meetings(struct lifter *lifter, uint32_t capture) {
 	for (size_t i = 0; i < rank->ops.count; i++) {
 		lk_lifted_op *op = &rank->ops.at[i];
 		if (op->what != LK_LIFTED_COMM || op->peers) continue;
+		LK_CHECK(lk_traces_match(lifter->traces, capture, op->event) != NULL, lifter->err);
 		int64_t met, end,
 			shift = lk_traces_time(lifter->traces, capture, op->start_ns) - op->start_ns;
 		LK_TRY(
@@ -187,6 +189,7 @@ static int64_t ps_of(const lk_lifted_op *op, int64_t ns) {
 
 /* The longest piece names a stretch of host time. */
 static const lk_host_piece *lift_longest(const lk_lifted_rank *rank, const lk_lifted_op *op) {
+	LK_ASSERT(op->piece_begin < op->piece_end && op->piece_end <= rank->pieces.count);
 	const lk_host_piece *best = &rank->pieces.at[op->piece_begin];
 	for (uint32_t p = op->piece_begin; p < op->piece_end; p++)
 		if (rank->pieces.at[p].dur_ns > best->dur_ns) best = &rank->pieces.at[p];
@@ -265,6 +268,7 @@ static lk_status add_ops(struct lifter *lifter, uint32_t capture) {
 	lk_phase phase = LK_PHASE_FORWARD;
 	for (uint32_t i = 0; i < rank->ops.count; i++) {
 		const lk_lifted_op *op = &rank->ops.at[i];
+		LK_ASSERT(op->dep_end - op->dep_begin <= sizeof deps / sizeof *deps);
 		lk_op add = {
 			.stream = op->stream, .measured_ps = ps_of(op, lk_lifted_own(rank, i)), .deps = deps};
 		for (uint32_t d = op->dep_begin; d < op->dep_end && add.dep_count < 1024; d++)
@@ -448,10 +452,12 @@ void lk_lifted_free(lk_lifted *lifted) {
 }
 
 int64_t lk_lifted_time(const lk_lifted *lifted, uint32_t rank, uint32_t op) {
+	LK_ASSERT(rank < lifted->traces->count && op < lifted->rank[rank].ops.count);
 	return ps_of(&lifted->rank[rank].ops.at[op], lk_lifted_own(&lifted->rank[rank], op));
 }
 
 void lk_lift_retime(lk_lifted *lifted, lk_lift_time *time, const void *context) {
+	LK_ASSERT(lifted->graph != NULL);
 	for (uint32_t r = 0; r < lifted->traces->count; r++) {
 		for (uint32_t i = 0; i < lifted->rank[r].ops.count; i++) {
 			int64_t set = time ? time(context, lifted, r, i) : -1;

@@ -4,6 +4,7 @@
  * many elements). What it took longer was waiting. */
 #include <stdlib.h>
 
+#include "base/check.h"
 #include "base/stats.h"
 #include "trace/capture/capture.h"
 #include "trace/lift/lift_internal.h"
@@ -45,6 +46,7 @@ static uint64_t peers_alike(const lk_capture *capture, uint32_t event) {
 }
 
 static struct transfer *peers_find(const struct lk_transfers *transfers, uint64_t key) {
+	LK_ASSERT(key && transfers->size && !(transfers->size & (transfers->size - 1)));
 	size_t at = key >> 1 & (transfers->size - 1);
 	while (transfers->slots[at].key && transfers->slots[at].key != key)
 		at = (at + 1) & (transfers->size - 1);

@@ -5,6 +5,8 @@
 #include "trace/lift/lift_internal.h"
 
 lk_status lk_lift_add(lk_lifting *lifting, const lk_lifted_op *op, uint32_t *place) {
+	LK_ASSERT(op->stream < LK_STREAMS && op->lag_ns >= 0);
+	LK_ASSERT(op->piece_begin <= op->piece_end && op->piece_end <= lifting->out->pieces.count);
 	if (!lk_push(&lifting->out->ops)) return lk_oom(lifting->err);
 	*place = (uint32_t)lifting->out->ops.count - 1;
 	lk_lifted_op *added = lk_last(&lifting->out->ops);
@@ -14,6 +16,8 @@ lk_status lk_lift_add(lk_lifting *lifting, const lk_lifted_op *op, uint32_t *pla
 }
 
 lk_status lk_lift_depend(lk_lifting *lifting, uint32_t op, uint32_t on) {
+	/* else the dependencies of operations would lie one over the other */
+	LK_CHECK(op + 1 == lifting->out->ops.count && on < op, lifting->err);
 	lk_lifted_op *of = &lifting->out->ops.at[op];
 	for (uint32_t d = of->dep_begin; d < of->dep_end; d++)
 		if (lifting->out->deps.at[d] == on) return LK_OK;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/stats.h"
 #include "trace/capture/capture.h"
 #include "trace/lift/lift_internal.h"
@@ -245,6 +246,7 @@ static lk_status rank_add_host(lk_lifting *lifting, const lk_run *run, uint32_t 
 /* A second piece behind those of all runs: what a call did after its launch. */
 static lk_status split_piece(lk_lifting *lifting, uint32_t piece, int64_t at, uint32_t *rest) {
 	if (!lk_push(&lifting->out->pieces)) return lk_oom(lifting->err);
+	LK_ASSERT(piece + 1 < lifting->out->pieces.count);
 	lk_host_piece *first = &lifting->out->pieces.at[piece],
 				  *second = lk_last(&lifting->out->pieces);
 	*second = *first;
@@ -259,6 +261,7 @@ static lk_status split_piece(lk_lifting *lifting, uint32_t piece, int64_t at, ui
 /* The launch waits until there is room in the queue: that is not its own time. */
 static lk_status wait_for_room(lk_lifting *lifting, uint32_t op, uint32_t piece) {
 	if (lifting->launched.count < LAUNCH_QUEUE) return LK_OK;
+	LK_ASSERT(piece < lifting->out->pieces.count);
 	uint32_t oldest = lifting->launched.at[lifting->launched.count - LAUNCH_QUEUE];
 	lk_host_piece *host_piece = &lifting->out->pieces.at[piece];
 	int64_t end = lifting->out->ops.at[oldest].end_ns,
@@ -272,6 +275,7 @@ static lk_status wait_for_room(lk_lifting *lifting, uint32_t op, uint32_t piece)
 static lk_status add_launched(lk_lifting *lifting, lk_lift_thread *thread, uint32_t first,
                               uint32_t op) {
 	const lk_capture *capture = lifting->c;
+	LK_ASSERT(first < lifting->by_launch_count && op < lifting->out->ops.count);
 	uint32_t call = capture->launch[lifting->by_launch[first]];
 	for (uint32_t i = first;
 	     i < lifting->by_launch_count && capture->launch[lifting->by_launch[i]] == call; i++) {
@@ -385,6 +389,28 @@ static lk_status rank_add_end(lk_lifting *lifting) {
 	return LK_OK;
 }
 
+/* What lifting promises: operations depend on earlier ones, whose lists lie one behind the other; a
+ * wait of a stream waits for something, and not for its own stream; the end is the last operation.
+ */
+static void assert_lifted(const lk_lifted_rank *rank) {
+	for (size_t i = 0; i < rank->ops.count; i++) {
+		const lk_lifted_op *op = &rank->ops.at[i];
+		LK_ASSERT(op->stream < LK_STREAMS && op->lag_ns >= 0);
+		LK_ASSERT(op->dep_begin == (i ? op[-1].dep_end : 0) && op->dep_begin <= op->dep_end);
+		LK_ASSERT(op->event == LK_NONE || op->event < rank->capture->count);
+		LK_ASSERT((op->what == LK_LIFTED_HOST) == (op->piece_begin < op->piece_end));
+		LK_ASSERT(op->what != LK_LIFTED_WAIT || op->dep_begin < op->dep_end);
+		for (uint32_t d = op->dep_begin; d < op->dep_end; d++) {
+			LK_ASSERT(rank->deps.at[d] < i);
+			LK_ASSERT(op->what != LK_LIFTED_WAIT ||
+			          rank->ops.at[rank->deps.at[d]].stream != op->stream);
+		}
+	}
+	LK_ASSERT(rank->end + 1 == rank->ops.count && rank->ops.at[rank->end].what == LK_LIFTED_END);
+	LK_ASSERT(!rank->ops.count || lk_last(&rank->ops)->dep_end == rank->deps.count);
+	LK_ASSERT((rank->threads & ~rank->streams) == 0);
+}
+
 static lk_status rank_lift(lk_lifting *lifting) {
 	LK_TRY(map_lanes(lifting));
 	LK_TRY(index_launches(lifting));
@@ -393,7 +419,9 @@ static lk_status rank_lift(lk_lifting *lifting) {
 	LK_TRY(add_carried(lifting));
 	for (size_t i = 0; i < lifting->runs.count; i++)
 		LK_TRY(rank_add_run(lifting, &lifting->runs.at[i]));
-	return rank_add_end(lifting);
+	LK_TRY(rank_add_end(lifting));
+	assert_lifted(lifting->out);
+	return LK_OK;
 }
 
 lk_status lk_lift_rank(const lk_capture *capture, const lk_lift_stretch *stretch,

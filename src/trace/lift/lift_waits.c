@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "trace/lift/lift_internal.h"
+#include "base/check.h"
 
 /* Clocks of host and device are converted: that far an effect may seem to come before its cause. */
 #define SLACK_NS 3000
@@ -13,6 +14,7 @@
 #define RETURN_NS 20000
 
 static const lk_lifted_op *op_at(const lk_lifting *lifting, uint32_t op) {
+	LK_ASSERT(op < lifting->out->ops.count);
 	return &lifting->out->ops.at[op];
 }
 
@@ -21,6 +23,7 @@ static uint32_t over_by(const lk_lifting *lifting, uint8_t stream, int64_t time)
 	enum {
 		LOOK_BACK = 64
 	};
+	LK_ASSERT(stream < LK_STREAMS);
 	const lk_lift_stream *lift_stream = &lifting->stream[stream];
 	for (size_t i = lift_stream->ops.count; i > 0 && lift_stream->ops.count - i < LOOK_BACK; i--)
 		if (op_at(lifting, lift_stream->ops.at[i - 1])->end_ns <= time)

@@ -32,6 +32,7 @@ bool lk_lift_add_stream(lk_lifter *lifter, bool device, int64_t thread, uint8_t 
 	} else if (lifter->streams < LK_STREAMS - 1) *stream = lifter->streams++;
 	else *stream = LK_STREAMS - 1;
 	*lk_last(&lifter->threads) = key;
+	LK_ASSERT(*stream < LK_STREAMS && lifter->threads.count == lifter->stream_of.count);
 	*lk_last(&lifter->stream_of) = *stream;
 	char name[48];
 	snprintf(name, sizeof name, "%s %lld", device ? "stream" : "thread", (long long)thread);
@@ -62,6 +63,7 @@ static double works_message(const lk_comm_note *note) {
 }
 
 bool lk_lift_comm(const lk_lifter *lifter, const lk_work_comm *comm, lk_op *op) {
+	LK_ASSERT(comm >= lifter->w->comms.at && comm < lifter->w->comms.at + lifter->w->comms.count);
 	uint32_t index = lifter->team_of[lifter->rank][comm - lifter->w->comms.at];
 	if (index == LK_NONE || comm->note.kind >= LK_OP_COUNT) return false;
 	op->kind = comm->note.kind;

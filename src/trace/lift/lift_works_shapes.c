@@ -17,6 +17,7 @@
 
 #include "trace/lift/lift_internal.h"
 #include "trace/lift/lift.h"
+#include "base/check.h"
 
 /* What a work does to the device; | DONE: it has. */
 enum {
@@ -153,6 +154,7 @@ static bool of_host(const struct shapes *shapes, uint32_t work) {
 /* Works are in the order of their begin, so that what encloses one has been here. */
 static void enclose(struct shapes *shapes, uint32_t work) {
 	uint32_t parent = shapes->w->parent[work];
+	LK_ASSERT(parent == LK_NONE || parent < work);
 	uint32_t above;
 	if (parent == LK_NONE) above = LK_NONE;
 	else if (of_host(shapes, parent)) above = parent;
@@ -317,6 +319,7 @@ static bool shapes_launch(struct shapes *shapes, uint32_t work) {
 	if (shapes->acting == LK_NONE)
 		return shapes_spend(shapes, LK_T4, "cudaLaunchKernel", name), true;
 	uint32_t piece = shapes->acting;
+	LK_ASSERT(piece < shapes->w->count && !(shapes->does[piece] & DONE));
 	shapes->acting = LK_NONE;
 	shapes->does[piece] |= DONE;
 	return add_piece(shapes, piece);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "trace/lift/lift_internal.h"
+#include "base/check.h"
 
 struct timed {
 	lk_lifter *l;
@@ -52,6 +53,8 @@ static bool timed_put_in_order(struct timed *timed, uint32_t work) {
 			*lk_last(&timed->stack) = on;
 		}
 		if (waits) continue;
+		LK_ASSERT(top < timed->w->count &&
+		          timed->ordered < timed->w->count + (timed->state[top] != OPEN));
 		timed->stack.count--;
 		if (timed->state[top] == OPEN) timed->order[timed->ordered++] = top;
 		timed->state[top] = DONE;

@@ -4,8 +4,10 @@
 #include <stdlib.h>
 
 #include "trace/capture/capture.h"
+#include "base/check.h"
 
 void lk_kineto_odd(lk_kineto *kineto, lk_odd what, const char *at) {
+	LK_ASSERT(what < LK_ODD_COUNT);
 	if (kineto->odd[what].count++ == 0)
 		kineto->odd[what].line = lk_window_line(&kineto->window, at);
 }
@@ -92,6 +94,7 @@ static lk_status intern_result(lk_kineto *kineto, lk_event *event) {
 /* The columns of r->f but for the duration. */
 static lk_status keep_build(lk_kineto *kineto, lk_event *event) {
 	lk_kineto_fields *fields = &kineto->f;
+	LK_ASSERT(fields->kind < LK_EVENT_KINDS);
 	bool device = lk_event_on_device(fields->kind);
 	*event = (lk_event){.kind = (lk_event_kind)fields->kind,
 	                    .start_ns = fields->start_ns,
@@ -207,6 +210,7 @@ static lk_status begin_call(lk_kineto *kineto, const char *at) {
 		lk_lane_map_at(&kineto->open_on, (lk_lane_key){kineto->f.process, kineto->f.thread, false});
 	if (!top) return lk_oom(kineto->err);
 	uint32_t place = kineto->free_call;
+	LK_ASSERT(place == LK_NONE || place < kineto->open.count);
 	if (place != LK_NONE) kineto->free_call = kineto->open.at[place].below;
 	else if (!lk_push(&kineto->open)) return lk_oom(kineto->err);
 	else place = (uint32_t)kineto->open.count - 1;
@@ -223,6 +227,7 @@ static lk_status end_call(lk_kineto *kineto, const char *at) {
 	if (kineto->f.start_ns == LK_UNSAID) return lk_kineto_odd(kineto, LK_ODD_NO_TIME, at), LK_OK;
 	if (*top == LK_NONE) return lk_kineto_odd(kineto, LK_ODD_NOT_BEGUN, at), LK_OK;
 	uint32_t place = *top, event;
+	LK_ASSERT(place < kineto->open.count && kineto->open_count > 0);
 	lk_open_call call = kineto->open.at[place];
 	*top = call.below;
 	kineto->open.at[place].below = kineto->free_call;

@@ -6,6 +6,8 @@
 
 #include <stdlib.h>
 
+#include "base/check.h"
+
 /* The first window fits into a core's second-level cache; the last is more than any event or head
  * field in use. */
 enum {
@@ -58,10 +60,13 @@ static uint64_t newlines(const char *from, const char *to) {
 }
 
 uint64_t lk_window_line(const lk_window *window, const char *at) {
+	LK_ASSERT(at >= window->bytes && at <= window->end);
 	return window->lines + newlines(window->bytes, at) + 1;
 }
 
 static void scan_slide(lk_window *window) {
+	LK_ASSERT(window->bytes <= window->at && window->at <= window->end);
+	LK_ASSERT(window->end <= window->bytes + window->capacity);
 	size_t left = (size_t)(window->end - window->at);
 	window->lines += newlines(window->bytes, window->at);
 	memmove(window->bytes, window->at, left);
@@ -79,6 +84,7 @@ lk_window_state lk_window_more(lk_window *window) {
 	}
 	window->broken = lk_stream_read(window->in, window->bytes + there, window->capacity - there,
 	                                &got, &window->cause);
+	LK_ASSERT(got <= window->capacity - there);
 	window->end = window->bytes + there + got;
 	memset(window->bytes + there + got, 0, LK_SCAN_PAD);
 	window->read += got;
@@ -162,6 +168,7 @@ static int closing(lk_skip *skip, uint64_t open, uint64_t close) {
 
 lk_skip_state lk_skip_on(lk_skip *skip, const char **at, const char *end) {
 	const char *p = *at;
+	LK_ASSERT(p <= end && skip->depth >= 0); /* 0: the value is still to begin */
 	while (end - p >= 64) {
 		struct masks m = scan_look(p);
 		if (m.slash | skip->escaped) {

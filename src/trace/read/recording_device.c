@@ -7,6 +7,7 @@
  * which share the piece by their bytes. */
 #include <stdlib.h>
 
+#include "base/check.h"
 #include "base/text.h"
 #include "trace/read/recorded_internal.h"
 
@@ -19,6 +20,7 @@ static int device_by_serial(const void *a, const void *b) {
 }
 
 static lk_shown_work *device_find(lk_shown_work *at, size_t count, uint64_t serial) {
+	LK_ASSERT(!count || at);
 	size_t low = 0, high = count;
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
@@ -193,6 +195,7 @@ lk_status lk_show_device_call(lk_shower *shower, uint32_t lane, const lk_recorde
 static void device_share(lk_shown_work *work, const lk_record_entry *piece,
                          const lk_record_entry *entry, int64_t *start, int64_t *end) {
 	int side = device_received(entry);
+	LK_ASSERT(work->bytes[side] > 0 && work->done[side] < work->bytes[side]);
 	double length = (double)(piece->end_ns - piece->start_ns) / work->bytes[side];
 	*start = piece->start_ns + (int64_t)(length * work->done[side]);
 	work->done[side] += device_weight(entry);

@@ -14,6 +14,7 @@ lk_status lk_show_name(lk_shower *shower, const char *text, uint32_t *out) {
 
 lk_status lk_show_event(lk_shower *shower, lk_event_kind kind, uint32_t lane, uint32_t name,
                         int64_t start, int64_t end, uint32_t correlation, uint32_t *event) {
+	LK_ASSERT(start <= INT64_MAX / 2 && kind < LK_EVENT_KINDS);
 	lk_event e = {.kind = kind,
 	              .start_ns = start,
 	              .dur_ns = end > start ? end - start : 0,
@@ -41,6 +42,7 @@ lk_status lk_show_wait(lk_shower *shower, uint32_t lane, uint32_t stream, bool a
 lk_status lk_show_work(lk_shower *shower, uint32_t lane, uint32_t stream, uint32_t name,
                        int64_t start, int64_t launched, int64_t end, uint32_t *event) {
 	uint32_t call, correlation = ++shower->correlation;
+	LK_ASSERT(stream > 0 && stream < LK_SHOWN_STREAMS && correlation > 0);
 	LK_TRY(
 		lk_show_event(shower, LK_EVENT_RUNTIME, lane, name, start, launched, correlation, &call));
 	return lk_show_event(shower, LK_EVENT_KERNEL, shower->stream[stream], name, start + 1, end,
@@ -57,6 +59,7 @@ unsigned lk_show_kind(lk_comm_what what) {
 		[LK_WHAT_SCAN] = LK_OP_COUNT,          [LK_WHAT_SEND] = LK_OP_SEND,
 		[LK_WHAT_RECV] = LK_OP_RECV,           [LK_WHAT_SENDRECV] = LK_OP_COUNT,
 	};
+	LK_ASSERT(what < LK_WHATS);
 	return kinds[what];
 }
 
@@ -76,6 +79,7 @@ static int32_t world_rank(const char *list, int32_t rank) {
 
 lk_status lk_show_note(lk_shower *shower, uint32_t event, const lk_record_entry *entry,
                        unsigned kind, int32_t peer) {
+	LK_ASSERT(event < shower->c->count && kind < LK_OP_COUNT + 1u);
 	const lk_recorded_name *group = lk_recorded_find(&shower->run->groups, 0, entry->object);
 	if (!lk_push(&shower->c->comms)) return lk_oom(shower->err);
 	lk_comm_note *note = lk_last(&shower->c->comms);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/text.h"
 #include "trace/capture/capture.h"
 #include "trace/read/recorded_internal.h"
@@ -92,6 +93,7 @@ static lk_status add_begin(lk_shower *shower, uint32_t lane, uint32_t index) {
 		call->done != LK_NONE ? shower->run->calls.at[call->done].record.end_ns : launched;
 	if (end <= launched) end = launched + 1;
 	uint32_t stream = recording_read_free_stream(shower, entry->start_ns);
+	LK_ASSERT(stream < LK_SHOWN_STREAMS && end > launched);
 	shower->busy[stream] = end;
 	shower->flight[index] = stream;
 	return recording_read_add_comm(shower, lane, stream, call,
@@ -115,6 +117,7 @@ static lk_status recording_read_add_done(lk_shower *shower, uint32_t lane, uint3
 		if (one && stream && one != stream) several = true;
 		if (one) stream = one;
 	}
+	LK_ASSERT(at > *index);
 	*index = at - 1;
 	return stream && first->end_ns > first->start_ns
 	           ? lk_show_wait(shower, lane, stream, several, first->start_ns, first->end_ns)

@@ -2,6 +2,7 @@
  * waited for it. */
 #include "trace/capture/capture.h"
 #include "trace/read/recorded_internal.h"
+#include "base/check.h"
 
 static bool is_traffic(const lk_shower *shower, const lk_recorded_call *call) {
 	uint16_t kind = call->record.kind;
@@ -29,6 +30,7 @@ static double socket_carried(const lk_shower *shower, int64_t ns) {
 		if (shower->traffic.at[middle].ns <= ns) low = middle + 1;
 		else high = middle;
 	}
+	LK_ASSERT(low <= shower->traffic.count);
 	return low ? shower->traffic.at[low - 1].bytes : 0;
 }
 
@@ -37,6 +39,7 @@ static bool pipe_follows(const lk_shower *shower, uint32_t index) {
 	enum {
 		LOOKED_AHEAD = 64
 	};
+	LK_ASSERT(index < shower->run->calls.count);
 	uint16_t thread = shower->run->calls.at[index].record.thread;
 	for (size_t i = index + 1; i < shower->run->calls.count && i < (size_t)index + LOOKED_AHEAD;
 	     i++) {
