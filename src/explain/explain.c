@@ -98,7 +98,8 @@ static lk_status join_rows(lk_explain_work *w, lk_error *err) {
 			memcpy(rows + at, w->rank[r].from.at, here * sizeof *rows); \
 			at += here;                                                 \
 		}                                                               \
-		w->result.to = rows, w->result.number = (int)count;             \
+		w->result.to = rows;                                            \
+		w->result.number = (int)count;                                  \
 	}
 	ROWS(JOIN)
 #undef JOIN

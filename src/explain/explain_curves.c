@@ -17,7 +17,10 @@ enum {
 
 static bool curves_collective_of(const char *kind, lk_coll_kind *out) {
 	for (int k = 0; k < LK_COLLS; k++)
-		if (strcmp(lk_coll_name((lk_coll_kind)k), kind) == 0) return *out = (lk_coll_kind)k, true;
+		if (strcmp(lk_coll_name((lk_coll_kind)k), kind) == 0) {
+			*out = (lk_coll_kind)k;
+			return true;
+		}
 	*out = LK_COLL_SENDRECV;
 	return strcmp(kind, "send") == 0 || strcmp(kind, "recv") == 0;
 }

@@ -38,7 +38,10 @@ static lk_status keys_wrong(const char *key, const char *value, const char *hint
 static lk_status read_factor(const char *key, const char *value, bool off, double *out,
                              lk_error *err) {
 	const char *end;
-	if (off && lk_same_name(value, "off")) return *out = 0, LK_OK;
+	if (off && lk_same_name(value, "off")) {
+		*out = 0;
+		return LK_OK;
+	}
 	*out = lk_read_real(value, &end);
 	bool good = end != value && (*end == '\0' || strcmp(end, "x") == 0) &&
 	            *out >= (off ? 0 : 1e-6) && *out <= 1e6;

@@ -142,7 +142,10 @@ lk_status lk_whatif_stand_in(lk_scenario *scenario, uint32_t *count, lk_error *e
 	*count = 0;
 	for (uint32_t i = 0; i < scenario->edit.op.count; i++) {
 		if (!shapeless(&scenario->edit, i)) continue;
-		if (!lk_push(&found)) return lk_vec_free(&found), lk_oom(err);
+		if (!lk_push(&found)) {
+			lk_vec_free(&found);
+			return lk_oom(err);
+		}
 		*lk_last(&found) = i;
 		set_shape(&scenario->edit.graph->ops, i, 1, true);
 	}

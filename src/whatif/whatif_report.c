@@ -270,7 +270,10 @@ static lk_status report_ask(struct answer *answer, const lk_whatif_set *sets, si
 	} else if (err) {
 		*err = why;
 	}
-	if (!keep || status != LK_OK) return lk_whatif_outcome_free(&outcome), status;
+	if (!keep || status != LK_OK) {
+		lk_whatif_outcome_free(&outcome);
+		return status;
+	}
 	answer->together = outcome;
 	answer->w.together = answer->w.column_count - 1;
 	return LK_OK;

@@ -128,7 +128,10 @@ static double measure_away(const lk_aligner *aligner, struct net *net, const dou
 
 lk_status lk_join_ties(lk_aligner *aligner, double *value, double usual) {
 	struct net n = {0};
-	if (!make_net(aligner, &n)) return lk_arena_free(&n.arena), lk_oom(aligner->err);
+	if (!make_net(aligner, &n)) {
+		lk_arena_free(&n.arena);
+		return lk_oom(aligner->err);
+	}
 	for (uint32_t c = 0; c < aligner->t->count; c++) value[c] = 0;
 	for (uint32_t c = 0; c < aligner->t->count; c++)
 		if (!n.capture_done[c]) walk_net(aligner, &n, c, value);

@@ -292,7 +292,10 @@ static lk_status find_streams(struct finder *finder) {
 		if (note && (note->group || note->ranks)) continue;
 		if (!capture->lanes.at[capture->lane[i]].stream || seen[capture->lane[i]]) continue;
 		seen[capture->lane[i]] = true;
-		if (!lk_push(&finder->streams)) return free(seen), lk_oom(finder->err);
+		if (!lk_push(&finder->streams)) {
+			free(seen);
+			return lk_oom(finder->err);
+		}
 		*lk_last(&finder->streams) = capture->lanes.at[capture->lane[i]].thread;
 	}
 	free(seen);

@@ -52,10 +52,16 @@ static void order_resume(lk_call_list a, lk_call_list b, uint32_t i, uint32_t j,
                          uint32_t *skip_b) {
 	for (uint32_t most = 1; most <= WINDOW; most++)
 		for (uint32_t less = most + 1; less-- > 0;) {
-			if (i + most <= a.count && j + less <= b.count && confirmed(a, b, i + most, j + less))
-				return (void)(*skip_a = most, *skip_b = less);
-			if (i + less <= a.count && j + most <= b.count && confirmed(a, b, i + less, j + most))
-				return (void)(*skip_a = less, *skip_b = most);
+			if (i + most <= a.count && j + less <= b.count && confirmed(a, b, i + most, j + less)) {
+				*skip_a = most;
+				*skip_b = less;
+				return;
+			}
+			if (i + less <= a.count && j + most <= b.count && confirmed(a, b, i + less, j + most)) {
+				*skip_a = less;
+				*skip_b = most;
+				return;
+			}
 		}
 	*skip_a = *skip_b = 1;
 }

@@ -178,7 +178,10 @@ static void sort_events(const lk_capture *c, uint32_t *events, size_t count, uin
 static bool sort_lanes(lk_capture *c) {
 	c->order = malloc((c->count + 1) * sizeof *c->order);
 	uint32_t *spare = malloc((c->count / 2 + 1) * sizeof *spare);
-	if (!c->order || !spare) return free(spare), false;
+	if (!c->order || !spare) {
+		free(spare);
+		return false;
+	}
 	for (uint32_t i = 0; i < c->count; i++) c->lanes.at[c->lane[i]].end++;
 	uint32_t begin = 0;
 	for (size_t l = 0; l < c->lanes.count; l++) {

@@ -51,7 +51,10 @@ static lk_status between_loads(const lk_capture *capture, int64_t last, lk_captu
 			continue;
 		LK_TRY(steps_add(out, i, 0, capture->start_ns[i], capture->start_ns[i], err));
 	}
-	if (out->count < 2) return out->count = 0, LK_OK;
+	if (out->count < 2) {
+		out->count = 0;
+		return LK_OK;
+	}
 	qsort(out->at, out->count, sizeof *out->at, steps_by_start);
 	for (size_t s = 0; s < out->count; s++) {
 		out->at[s].number = (int64_t)s;

@@ -38,7 +38,10 @@ unsigned lk_comm_kind(const char *name) {
 
 bool lk_comm_kernel(const char *name, unsigned *kind) {
 	if (strncmp(name, "MPI_", 4) == 0) return (*kind = lk_comm_kind(name + 4)) != LK_OP_COUNT;
-	if (strcmp(name, LK_SOCKETS) == 0) return *kind = LK_OP_COUNT, true;
+	if (strcmp(name, LK_SOCKETS) == 0) {
+		*kind = LK_OP_COUNT;
+		return true;
+	}
 	/* calls, as recordings name the work that they cause */
 	if (strncmp(name, "nccl", 4) == 0 && name[4] >= 'A' && name[4] <= 'Z' &&
 	    !strstr(name, "Kernel"))

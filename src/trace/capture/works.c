@@ -130,7 +130,11 @@ static bool sort_lists(const lk_works *w, const uint32_t *order, uint32_t **begi
                        size_t size) {
 	uint32_t *begins = malloc(((size_t)w->capacity + 1) * sizeof *begins), used = 0;
 	char *sorted = malloc(((size_t)(*begin)[w->count] + 1) * size);
-	if (!begins || !sorted) return free(begins), free(sorted), false;
+	if (!begins || !sorted) {
+		free(begins);
+		free(sorted);
+		return false;
+	}
 	for (uint32_t i = 0; i < w->count; i++) {
 		uint32_t from = (*begin)[order[i]], count = (*begin)[order[i] + 1] - from;
 		begins[i] = used;

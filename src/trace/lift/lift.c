@@ -171,8 +171,10 @@ static lk_status lift_team_of(struct lifter *lifter, uint32_t capture, const lk_
 		if (known->end - known->begin != 1 || graph->team_stages.at[known->begin] != capture ||
 		    known->ranks != ranks)
 			continue;
-		if (strcmp(lk_intern_text(graph->names, known->name), name) == 0)
-			return *team = (int32_t)t, LK_OK;
+		if (strcmp(lk_intern_text(graph->names, known->name), name) == 0) {
+			*team = (int32_t)t;
+			return LK_OK;
+		}
 	}
 	*team = (int32_t)lk_graph_add_team(lifter->out->graph, name, &capture, 1, ranks, false);
 	return LK_OK;

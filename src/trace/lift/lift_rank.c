@@ -55,7 +55,10 @@ static lk_status map_lanes(lk_lifting *lifting) {
 	size_t count = capture->lanes.count;
 	struct lane_use *use = calloc(count + 1, sizeof *use);
 	lifting->stream_of = malloc(count + 1);
-	if (!use || !lifting->stream_of) return free(use), lk_oom(lifting->err);
+	if (!use || !lifting->stream_of) {
+		free(use);
+		return lk_oom(lifting->err);
+	}
 	memset(lifting->stream_of, LK_STREAMS, count + 1);
 	for (size_t i = 0; i < LK_STREAMS; i++) lifting->out->lanes[i] = LK_NONE;
 	for (size_t i = 0; i < count; i++)
@@ -266,8 +269,10 @@ static lk_status wait_for_room(lk_lifting *lifting, uint32_t op, uint32_t piece)
 	lk_host_piece *host_piece = &lifting->out->pieces.at[piece];
 	int64_t end = lifting->out->ops.at[oldest].end_ns,
 			over = host_piece->start_ns + host_piece->dur_ns;
-	if (end > host_piece->start_ns)
-		host_piece->dur_ns = over > end ? over - end : 0, host_piece->blocked = true;
+	if (end > host_piece->start_ns) {
+		host_piece->dur_ns = over > end ? over - end : 0;
+		host_piece->blocked = true;
+	}
 	return lk_lift_depend(lifting, op, oldest);
 }
 

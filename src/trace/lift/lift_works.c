@@ -166,7 +166,10 @@ lk_status lk_works_lift(const lk_works *const *works, uint32_t count, const lk_o
 	lk_vec_free(&l.threads);
 	lk_vec_free(&l.stream_of);
 	lk_vec_free(&l.deps);
-	if (status == LK_OK) return *out = l.graph, LK_OK;
+	if (status == LK_OK) {
+		*out = l.graph;
+		return LK_OK;
+	}
 	lk_graph_free(l.graph);
 	lk_works_lifted_free(report);
 	return status;

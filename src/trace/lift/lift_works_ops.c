@@ -17,8 +17,14 @@ static int64_t works_key_of(bool device, int64_t thread) {
 bool lk_lift_add_stream(lk_lifter *lifter, bool device, int64_t thread, uint8_t *stream) {
 	int64_t key = works_key_of(device, thread);
 	for (size_t i = lifter->threads.count; i-- > 0;)
-		if (lifter->threads.at[i] == key) return *stream = lifter->stream_of.at[i], true;
-	if (lifter->threads.count >= MOST_THREADS) return *stream = LK_STREAMS - 1, true;
+		if (lifter->threads.at[i] == key) {
+			*stream = lifter->stream_of.at[i];
+			return true;
+		}
+	if (lifter->threads.count >= MOST_THREADS) {
+		*stream = LK_STREAMS - 1;
+		return true;
+	}
 	if (!lk_push(&lifter->threads) || !lk_push(&lifter->stream_of)) return false;
 	lk_program *program = &lifter->graph->programs.at[lifter->rank];
 	/* The first thread is the host's stream, the first stream the compute stream; others take what

@@ -316,8 +316,10 @@ static bool shapes_launch(struct shapes *shapes, uint32_t work) {
 	const char *name = shapes_name_of(shapes, work);
 	shapes_spend(shapes, shapes->had[work] ? LK_T5 : LK_T2, name, name);
 	shapes->had[work] = 1;
-	if (shapes->acting == LK_NONE)
-		return shapes_spend(shapes, LK_T4, "cudaLaunchKernel", name), true;
+	if (shapes->acting == LK_NONE) {
+		shapes_spend(shapes, LK_T4, "cudaLaunchKernel", name);
+		return true;
+	}
 	uint32_t piece = shapes->acting;
 	LK_ASSERT(piece < shapes->w->count && !(shapes->does[piece] & DONE));
 	shapes->acting = LK_NONE;

@@ -90,7 +90,10 @@ static bool timed_price(struct timed *timed, uint32_t work, lk_op *op) {
 		op->m = op->n = op->k = cbrt(op->flops / 2);
 		op->batch = 1;
 	}
-	if (op->flops > 0 || op->bytes > 0) return timed->l->report->priced++, true;
+	if (op->flops > 0 || op->bytes > 0) {
+		timed->l->report->priced++;
+		return true;
+	}
 	return lk_lift_unpriced(timed->l, work);
 }
 

@@ -99,8 +99,10 @@ static bool floating(const char *type, size_t length, lk_dtype *out) {
 	             {"Half", LK_FP16},     {"float8", LK_FP8},    {"Float8", LK_FP8},
 	             {"float", LK_FP32},    {"double", LK_FP32} /* there is no wider format here */};
 	for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-		if (memmem(type, length, types[i].part, strlen(types[i].part)))
-			return *out = types[i].dtype, true;
+		if (memmem(type, length, types[i].part, strlen(types[i].part))) {
+			*out = types[i].dtype;
+			return true;
+		}
 	return false;
 }
 

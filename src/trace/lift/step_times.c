@@ -285,7 +285,10 @@ static double shared_time(const struct keyer *keyer, const lk_host_piece *piece,
 	bool by_name;
 	double us = lk_overheads_mean(shared->table, piece->term,
 	                              lk_capture_text(keyer->rank->capture, piece->name), &by_name);
-	if (!isfinite(us)) return *known = LK_KNOWN_NOT, (double)piece->dur_ns;
+	if (!isfinite(us)) {
+		*known = LK_KNOWN_NOT;
+		return (double)piece->dur_ns;
+	}
 	*known = by_name ? LK_KNOWN_NAME : LK_KNOWN_KIND;
 	return us * 1e3 * shared->scale[piece->term];
 }
@@ -294,7 +297,10 @@ static double piece_time(struct question *question, const lk_host_piece *piece, 
 	double ns = (double)piece->dur_ns, unused;
 	struct keys all = piece_keys(question->keyer, piece);
 	bool gap = piece->term == LK_T1 && piece->dur_ns > LK_GAP_NS;
-	if (question->shared && gap) return *known = LK_KNOWN_NOT, ns;
+	if (question->shared && gap) {
+		*known = LK_KNOWN_NOT;
+		return ns;
+	}
 	if (question->shared && piece->event != LK_NONE)
 		return shared_time(question->keyer, piece, question->shared, known);
 	*known = times_look_up(question, &all, &ns, &unused);

@@ -477,7 +477,10 @@ static lk_status json_type(struct reader *reader, lk_json *json) {
 	LK_TRY(lk_json_next(json, &token, reader->err));
 	const char *text = lk_json_text(json, NULL);
 	for (size_t i = 0; i < sizeof names / sizeof *names && token == LK_JSON_STRING; i++)
-		if (strncmp(text, names[i], strlen(names[i])) == 0) return reader->type = i, LK_OK;
+		if (strncmp(text, names[i], strlen(names[i])) == 0) {
+			reader->type = i;
+			return LK_OK;
+		}
 	if (token != LK_JSON_NUMBER)
 		return lk_fail(reader->err, LK_ERR_INPUT, lk_json_where(json),
 		               "a type of node is expected here");

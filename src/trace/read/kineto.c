@@ -40,7 +40,10 @@ static lk_status kineto_peek(lk_kineto *kineto, int *out) {
 	lk_window *window = &kineto->window;
 	for (bool there = true; there;) {
 		while (window->at < window->end && (unsigned char)*window->at <= ' ') window->at++;
-		if (window->at < window->end) return *out = (unsigned char)*window->at, LK_OK;
+		if (window->at < window->end) {
+			*out = (unsigned char)*window->at;
+			return LK_OK;
+		}
 		LK_TRY(kineto_more(kineto, &there));
 	}
 	kineto->cut = true;
@@ -78,7 +81,10 @@ static lk_status kineto_skip_text(lk_kineto *kineto) {
 		for (; window->at < window->end; window->at++) {
 			if (escaped) escaped = false;
 			else if (*window->at == '\\') escaped = true;
-			else if (*window->at == '"') return window->at++, LK_OK;
+			else if (*window->at == '"') {
+				window->at++;
+				return LK_OK;
+			}
 		}
 		LK_TRY(kineto_more(kineto, &there));
 	}
@@ -169,7 +175,10 @@ static lk_status read_event(lk_kineto *kineto, int depth) {
 		const char *begin = window->at;
 		if (state != LK_EVENT_SHORT && state != LK_EVENT_DEEP) window->at = at;
 		if (state == LK_EVENT_DONE) return lk_kineto_keep(kineto, begin);
-		if (state == LK_EVENT_USELESS) return kineto->c->dropped++, skip_out(kineto, open);
+		if (state == LK_EVENT_USELESS) {
+			kineto->c->dropped++;
+			return skip_out(kineto, open);
+		}
 		if (state == LK_EVENT_DAMAGED) return recover(kineto, at);
 		if (state == LK_EVENT_DEEP) return too_deep(kineto);
 		if (state == LK_EVENT_NESTED)
@@ -177,7 +186,10 @@ static lk_status read_event(lk_kineto *kineto, int depth) {
 		bool there;
 		LK_TRY(kineto_more(kineto, &there));
 		if (kineto->full) return skip_long_event(kineto);
-		if (!there) return kineto->cut = true, LK_OK;
+		if (!there) {
+			kineto->cut = true;
+			return LK_OK;
+		}
 	}
 }
 
@@ -218,12 +230,20 @@ static lk_status read_head(lk_kineto *kineto, const char *key) {
 			if (end < window->end) state = LK_SKIP_DONE;
 		}
 		if (state == LK_SKIP_DEEP) return too_deep(kineto);
-		if (state == LK_SKIP_DONE)
-			return window->at = end, lk_head_read(kineto, key, begin, (size_t)(end - begin));
+		if (state == LK_SKIP_DONE) {
+			window->at = end;
+			return lk_head_read(kineto, key, begin, (size_t)(end - begin));
+		}
 		bool there;
 		LK_TRY(kineto_more(kineto, &there));
-		if (kineto->full) return lk_kineto_odd(kineto, LK_ODD_HEAD, window->at), skip_value(kineto);
-		if (!there) return kineto->cut = true, LK_OK;
+		if (kineto->full) {
+			lk_kineto_odd(kineto, LK_ODD_HEAD, window->at);
+			return skip_value(kineto);
+		}
+		if (!there) {
+			kineto->cut = true;
+			return LK_OK;
+		}
 	}
 }
 
@@ -237,10 +257,14 @@ static lk_status kineto_read_member(lk_kineto *kineto, const char *key, int dept
 	LK_TRY(kineto_peek(kineto, &c));
 	if (c < 0) return LK_OK;
 	if (wanted) return read_head(kineto, wanted);
-	if (c == '[' && kineto_is(key, "traceEvents"))
-		return kineto->window.at++, kineto_read_list(kineto, depth);
-	if (c == '{' && depth < NESTED_HEADS)
-		return kineto->window.at++, read_members(kineto, depth + 1);
+	if (c == '[' && kineto_is(key, "traceEvents")) {
+		kineto->window.at++;
+		return kineto_read_list(kineto, depth);
+	}
+	if (c == '{' && depth < NESTED_HEADS) {
+		kineto->window.at++;
+		return read_members(kineto, depth + 1);
+	}
 	return skip_value(kineto);
 }
 
@@ -272,7 +296,8 @@ static lk_status read_members(lk_kineto *kineto, int depth) {
 		} else if (c == ',') kineto->window.at++;
 		else if (c == '}') {
 			if (comma) lk_kineto_odd(kineto, LK_ODD_COMMA, kineto->window.at);
-			return kineto->window.at++, LK_OK;
+			kineto->window.at++;
+			return LK_OK;
 		} else if (c >= 0) {
 			lk_kineto_odd(kineto, LK_ODD_DAMAGED, kineto->window.at);
 			if (!kineto->found) return LK_OK;

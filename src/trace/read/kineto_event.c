@@ -426,7 +426,10 @@ static inline bool next_key(struct cursor *cursor, bool first, lk_slice *out) {
 			if (*cursor->p == '}') cursor->f->comma = true;
 		} else if (*cursor->p != '}') return event_wrong(cursor);
 	}
-	if (*cursor->p == '}') return cursor->p++, event_stop(cursor, LK_EVENT_DONE);
+	if (*cursor->p == '}') {
+		cursor->p++;
+		return event_stop(cursor, LK_EVENT_DONE);
+	}
 	if (*cursor->p != '"') return event_wrong(cursor);
 	if (!event_read_text(cursor, out)) return false;
 	event_skip_space(cursor);
@@ -477,11 +480,17 @@ lk_event_state lk_kineto_event(lk_kineto_fields *fields, const lk_keys *keys, co
 		if (!next_key(&c, first, &name)) break;
 		int i = FIND(keys->event, event_keys, name);
 		if (i >= 0) note_seen(&c, &fields->seen, i);
-		if (i >= 0 && event_keys[i].how == NESTED) return *at = before, LK_EVENT_NESTED;
+		if (i >= 0 && event_keys[i].how == NESTED) {
+			*at = before;
+			return LK_EVENT_NESTED;
+		}
 		if (!(i < 0 ? event_read_value(&c, &unneeded) : event_read_member(&c, &event_keys[i])))
 			break;
-		if (i >= 0 && event_keys[i].how <= CATEGORY && useless(fields))
-			return *at = c.p, *depth = 1, LK_EVENT_USELESS;
+		if (i >= 0 && event_keys[i].how <= CATEGORY && useless(fields)) {
+			*at = c.p;
+			*depth = 1;
+			return LK_EVENT_USELESS;
+		}
 	}
 	if (c.state == LK_EVENT_DONE || c.state == LK_EVENT_DAMAGED) *at = c.p;
 	return c.state;

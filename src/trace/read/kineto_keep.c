@@ -36,7 +36,10 @@ static lk_status intern_list(lk_kineto *kineto, lk_slice list, uint32_t *out) {
 	*out = 0;
 	if (!list.at) return LK_OK;
 	size_t length = lk_slice_compact(list, kineto->scratch, sizeof kineto->scratch);
-	if (length == SIZE_MAX) return lk_kineto_odd(kineto, LK_ODD_LONG_SHAPE, list.at), LK_OK;
+	if (length == SIZE_MAX) {
+		lk_kineto_odd(kineto, LK_ODD_LONG_SHAPE, list.at);
+		return LK_OK;
+	}
 	*out = lk_intern_bytes(kineto->c->names, kineto->scratch, length);
 	return *out == LK_NONE ? lk_oom(kineto->err) : LK_OK;
 }
@@ -202,7 +205,10 @@ static lk_status keep_add(lk_kineto *kineto, const lk_event *e, uint32_t *event)
 static lk_status begin_call(lk_kineto *kineto, const char *at) {
 	lk_open_call call = {.kept = kineto->f.kind < LK_EVENT_KINDS};
 	call.event.start_ns = kineto->f.start_ns;
-	if (kineto->f.start_ns == LK_UNSAID) return lk_kineto_odd(kineto, LK_ODD_NO_TIME, at), LK_OK;
+	if (kineto->f.start_ns == LK_UNSAID) {
+		lk_kineto_odd(kineto, LK_ODD_NO_TIME, at);
+		return LK_OK;
+	}
 	if (call.kept) LK_TRY(keep_build(kineto, &call.event));
 	if (kineto->c->count + kineto->open_count++ >= kineto->limits.events)
 		return keep_too_many(kineto, "events", kineto->limits.events);
@@ -224,8 +230,14 @@ static lk_status end_call(lk_kineto *kineto, const char *at) {
 	uint32_t *top =
 		lk_lane_map_at(&kineto->open_on, (lk_lane_key){kineto->f.process, kineto->f.thread, false});
 	if (!top) return lk_oom(kineto->err);
-	if (kineto->f.start_ns == LK_UNSAID) return lk_kineto_odd(kineto, LK_ODD_NO_TIME, at), LK_OK;
-	if (*top == LK_NONE) return lk_kineto_odd(kineto, LK_ODD_NOT_BEGUN, at), LK_OK;
+	if (kineto->f.start_ns == LK_UNSAID) {
+		lk_kineto_odd(kineto, LK_ODD_NO_TIME, at);
+		return LK_OK;
+	}
+	if (*top == LK_NONE) {
+		lk_kineto_odd(kineto, LK_ODD_NOT_BEGUN, at);
+		return LK_OK;
+	}
 	uint32_t place = *top, event;
 	LK_ASSERT(place < kineto->open.count && kineto->open_count > 0);
 	lk_open_call call = kineto->open.at[place];
@@ -233,7 +245,10 @@ static lk_status end_call(lk_kineto *kineto, const char *at) {
 	kineto->open.at[place].below = kineto->free_call;
 	kineto->free_call = place;
 	kineto->open_count--;
-	if (!call.kept) return kineto->c->dropped++, LK_OK;
+	if (!call.kept) {
+		kineto->c->dropped++;
+		return LK_OK;
+	}
 	call.event.dur_ns = kineto->f.start_ns - call.event.start_ns;
 	return keep_add(kineto, &call.event, &event);
 }
@@ -271,10 +286,16 @@ static lk_status keep_whole(lk_kineto *kineto, const char *at) {
 	lk_kineto_fields *fields = &kineto->f;
 	lk_event e;
 	uint32_t event;
-	if (fields->start_ns == LK_UNSAID)
-		return lk_kineto_odd(kineto, LK_ODD_NO_TIME, at), kineto->c->dropped++, LK_OK;
-	if (fields->dur_ns == LK_UNSAID)
-		return lk_kineto_odd(kineto, LK_ODD_NO_DURATION, at), kineto->c->dropped++, LK_OK;
+	if (fields->start_ns == LK_UNSAID) {
+		lk_kineto_odd(kineto, LK_ODD_NO_TIME, at);
+		kineto->c->dropped++;
+		return LK_OK;
+	}
+	if (fields->dur_ns == LK_UNSAID) {
+		lk_kineto_odd(kineto, LK_ODD_NO_DURATION, at);
+		kineto->c->dropped++;
+		return LK_OK;
+	}
 	if (fields->dur_ns < 0) {
 		lk_kineto_odd(kineto, LK_ODD_NEGATIVE, at);
 		fields->dur_ns = 0;
@@ -299,7 +320,10 @@ lk_status lk_kineto_keep(lk_kineto *kineto, const char *at) {
 	if (fields->ph == 'M') return keep_label(kineto);
 	if (fields->ph == 'B') return begin_call(kineto, at);
 	if (fields->ph == 'E') return end_call(kineto, at);
-	if (fields->ph != 'X' || fields->kind >= LK_EVENT_KINDS) return kineto->c->dropped++, LK_OK;
+	if (fields->ph != 'X' || fields->kind >= LK_EVENT_KINDS) {
+		kineto->c->dropped++;
+		return LK_OK;
+	}
 	return keep_whole(kineto, at);
 }
 

@@ -99,7 +99,10 @@ static uint32_t number_code_point(const char **at, const char *end) {
 }
 
 static size_t number_put_utf8(uint32_t c, char out[4]) {
-	if (c < 0x80) return out[0] = (char)c, 1;
+	if (c < 0x80) {
+		out[0] = (char)c;
+		return 1;
+	}
 	size_t more;
 	if (c < 0x800) more = 1;
 	else if (c < 0x10000) more = 2;

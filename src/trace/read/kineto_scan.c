@@ -144,8 +144,10 @@ static lk_skip_state skip_slowly(lk_skip *skip, const char **at, const char *end
 		else if (*p == '"') skip->in_text = !skip->in_text;
 		else if (!skip->in_text && (*p | 0x20) == '{' && ++skip->depth > LK_SCAN_DEPTH)
 			return LK_SKIP_DEEP;
-		else if (!skip->in_text && (*p | 0x20) == '}' && --skip->depth == 0)
-			return *at = p + 1, LK_SKIP_DONE;
+		else if (!skip->in_text && (*p | 0x20) == '}' && --skip->depth == 0) {
+			*at = p + 1;
+			return LK_SKIP_DONE;
+		}
 	}
 	*at = end;
 	return LK_SKIP_SHORT;
@@ -180,7 +182,10 @@ lk_skip_state lk_skip_on(lk_skip *skip, const char **at, const char *end) {
 		}
 		uint64_t text = prefix_xor(m.quote) ^ (skip->in_text ? ~UINT64_C(0) : 0);
 		int last = closing(skip, m.open & ~text, m.close & ~text);
-		if (last < 64) return *at = p + last + 1, LK_SKIP_DONE;
+		if (last < 64) {
+			*at = p + last + 1;
+			return LK_SKIP_DONE;
+		}
 		if (skip->depth > LK_SCAN_DEPTH) return LK_SKIP_DEEP;
 		skip->in_text = text >> 63;
 		p += 64;

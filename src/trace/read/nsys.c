@@ -362,8 +362,10 @@ static lk_status nsys_read_range(struct reader *reader, sqlite3_stmt *row) {
 	lk_event event = {.kind = LK_EVENT_NOTE, .value = -1};
 	uint32_t place;
 	int64_t thread = nsys_whole(row, 2, 0);
-	if (nsys_whole(row, 3, PUSH_POP) != PUSH_POP || sqlite3_column_type(row, 1) == SQLITE_NULL)
-		return reader->c->dropped++, LK_OK;
+	if (nsys_whole(row, 3, PUSH_POP) != PUSH_POP || sqlite3_column_type(row, 1) == SQLITE_NULL) {
+		reader->c->dropped++;
+		return LK_OK;
+	}
 	if (other_process(reader, row, 2) || !read_times(reader, row, &event)) return LK_OK;
 	event.lane = lk_capture_lane(reader->c, false, process_of(thread), thread_of(thread));
 	LK_TRY(name_in(reader, row, 4, &event.name));

@@ -93,7 +93,10 @@ static bool possible(const lk_record_entry *entry) {
 static lk_status recorded_add_call(struct loader *loader, const lk_record_entry *entry) {
 	uint64_t most = loader->limits && loader->limits->events ? loader->limits->events : 1000000000;
 	lk_recorded_run *run = loader->run;
-	if (!possible(entry)) return run->strange++, LK_OK;
+	if (!possible(entry)) {
+		run->strange++;
+		return LK_OK;
+	}
 	lk_recorded_calls *to = entry->kind == LK_RECORD_STORAGE ? &run->storage : &run->calls;
 	if (to->count >= most)
 		return lk_fail(loader->err, LK_ERR_INPUT, run->path, "holds too many records");

@@ -59,7 +59,10 @@ static bool is_wait(const lk_shower *shower, const lk_recorded_call *call) {
 static lk_status add_burst(lk_shower *shower, const lk_record_entry *entry, uint16_t thread) {
 	uint32_t event, lane = lk_capture_lane(shower->c, false, shower->run->head.pid, thread);
 	int64_t end = entry->end_ns > entry->start_ns + 2 ? entry->end_ns : entry->start_ns + 2;
-	if (lane == LK_NONE) return shower->run->strange++, LK_OK;
+	if (lane == LK_NONE) {
+		shower->run->strange++;
+		return LK_OK;
+	}
 	LK_TRY(lk_show_work(shower, lane, LK_SHOWN_BLOCKING, shower->sockets, entry->start_ns,
 	                    entry->start_ns + 1, end, &event));
 	return lk_show_note(shower, event, entry, LK_OP_COUNT, -1);

@@ -38,7 +38,10 @@ static int files_by_name(const void *a, const void *b) {
 }
 
 static lk_status files_add_name(names *n, char *name, lk_error *err) {
-	if (!name || !lk_push(n)) return free(name), lk_oom(err);
+	if (!name || !lk_push(n)) {
+		free(name);
+		return lk_oom(err);
+	}
 	*lk_last(n) = name;
 	return LK_OK;
 }
