@@ -1,4 +1,4 @@
-/* critical.c: a walk back through lifted ranks, on measured times. An operation begins when the
+/* critical.c: the chain back through lifted ranks, on measured times. An operation begins when the
  * last of these is over: the one before it on its stream, what it depends on, and, of a rendezvous,
  * the last rank's arrival. */
 #include "explain/explain.h"
@@ -140,7 +140,7 @@ static lk_status critical_walk(struct walker *walker, lk_error *err) {
 		int64_t start = from.op == LK_NONE
 		                    ? lk_traces_time(walker->lifted->traces, at.rank, rank->from_ns)
 		                    : critical_end_of(walker, from);
-		/* Clocks are rounded: what came before may seem to end behind it. */
+		/* Clocks are rounded: what came before may seem to end after it. */
 		if (start > until) start = until;
 		if (!lk_push(&walker->out->ops)) return lk_oom(err);
 		*lk_last(&walker->out->ops) = (lk_critical_op){at.rank, at.op, start, until};

@@ -74,7 +74,7 @@ static lk_status warn_alone(lk_explain_work *w, lk_error *err) {
 
 /* ---- joining ---- */
 
-/* The rows of all ranks that were asked for, one after another: X(vector in the rank, array and
+/* The rows of all requested ranks, one after another: X(vector in the rank, array and
  * count in the result).
  */
 #define ROWS(X)                                                \

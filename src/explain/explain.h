@@ -9,7 +9,7 @@
 #include "trace/align/traces.h"
 #include "trace/lift/lift.h"
 
-/* The traces behind an explanation, which owns them. */
+/* The traces of an explanation, which owns them. */
 const lk_traces *lk_explain_traces(const lk_explanation *explanation);
 /* From traces that were read already; they belong to the explanation from then on, also on errors.
  */
@@ -27,8 +27,8 @@ lk_status lk_explain_set_path(lk_explanation *explanation, const lk_critical_pat
 lk_status lk_explain_add_warning(lk_explanation *explanation, lk_error *err, const char *fmt, ...)
 	LK_PRINTF(3, 4);
 
-/* ---- explain_parts: what the files of explain share: the work on one rank, and sets of times that
- * can be asked. */
+/* ---- explain_parts: what the files of explain share: the work on one rank, and sets of times with
+ * fast look-up. */
 
 /* ---- sets of times (explain_times.c) ---- */
 
@@ -41,7 +41,7 @@ typedef struct lk_times {
 /* Appends [start, end), whose start is not before that of the one before; joins what touches.
  * False: memory is out. */
 bool lk_times_append(lk_intervals *set, int64_t start, int64_t end);
-/* Fills `before`; after this `between` may be asked. */
+/* Fills `before`; lk_times_between needs it. */
 bool lk_times_index(lk_times *times);
 /* How much of the set lies in [start, end); 0 for end <= start. O(log n). */
 int64_t lk_times_between(const lk_times *times, int64_t start, int64_t end);
@@ -66,7 +66,7 @@ lk_explain_stats lk_stats_of(const lk_timed *ascending, size_t count);
 
 /* ---- names (explain_names.c) ---- */
 
-/* What a name tells; asked once per name. */
+/* What a name tells; found once per name. */
 enum {
 	LK_NAME_KNOWN = 1,
 	LK_NAME_COMM = 2,       /* a communication kernel */
@@ -126,7 +126,7 @@ struct lk_rank_work {
 	const lk_traces *traces;
 	uint32_t index;
 	const lk_capture *c;
-	bool shown; /* false: measured for the others' sake, not asked for */
+	bool shown; /* false: measured for the sake of others, not requested */
 	uint8_t *name_class;
 	lk_capture_steps steps; /* that are looked at */
 	bool annotated;
@@ -198,7 +198,8 @@ typedef struct lk_explain_work {
 lk_status lk_explain_kernels(lk_explain_work *work, lk_error *err);
 lk_status lk_explain_comms(lk_explain_work *work, lk_error *err);
 lk_status lk_explain_stalls(lk_explain_work *work, lk_error *err);
-/* What the hardware allows beside what was measured: explain_roofline.c, explain_curves.c. */
+/* What the hardware allows, compared with what was measured: explain_roofline.c, explain_curves.c.
+ */
 lk_status lk_explain_hold_against(lk_explain_work *work, const lk_explain_request *request,
                                   lk_error *err);
 bool lk_explain_wants_shapes(const lk_explain_request *request);

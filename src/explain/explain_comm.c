@@ -53,7 +53,8 @@ static bool comm_add_comm(lk_rank_work *work, uint32_t event, int64_t *claimed) 
 	return true;
 }
 
-/* Without a device: what backends of the host say. Nothing is known of what computes beside it. */
+/* Without a device: what backends of the host say. Nothing is known of what computes concurrently.
+ */
 static bool find_host_comms(lk_rank_work *work, lk_timed_list *calls) {
 	const lk_capture *capture = work->c;
 	for (uint32_t i = 0; i < capture->count; i++) {
@@ -261,7 +262,7 @@ static double median_compute(const lk_explain_work *work) {
 	return median;
 }
 
-/* Of a match: the last rank, and how far it is behind the one before it. */
+/* Of a match: the last rank, and how much later it is than the one before it. */
 static void count_last(const lk_explain_work *work, const lk_match *match,
                        lk_explain_straggler *rows) {
 	const lk_traces *traces = work->traces;

@@ -25,7 +25,7 @@ void lk_rank_free(lk_rank_work *work) {
 	memset(work, 0, sizeof *work);
 }
 
-/* Collective kernels are told by their arguments, or else by their names. */
+/* Collective kernels are known by their arguments, or else by their names. */
 static bool rank_communicates(lk_rank_work *work, uint32_t event) {
 	const lk_capture *capture = work->c;
 	if (capture->kind[event] != LK_EVENT_KERNEL) return false;

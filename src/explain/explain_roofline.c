@@ -1,6 +1,6 @@
-/* explain_roofline.c: what the hardware allows beside what was measured: operations of known shape
- * against dense peak and memory bandwidth (Williams, Waterman, Patterson: Roofline, CACM 2009),
- * communication against the model of NCCL.
+/* explain_roofline.c: what the hardware allows, compared with what was measured: operations of
+ * known shape against dense peak and memory bandwidth (Williams, Waterman, Patterson: Roofline,
+ * CACM 2009), communication against the model of NCCL.
  *
  * Flops and bytes follow from shapes (op_shapes.c); the time is that of all kernels that an
  * operation launched, for some (the two gradients of a convolution) share its work. */
@@ -201,7 +201,7 @@ static const char *unknown_device(lk_explain_work *work) {
 	                       lk_capture_text(capture, capture->device));
 }
 
-/* Shapes were asked for, and there are none. */
+/* Shapes were requested, but the traces have none. */
 static lk_status nothing_shaped(lk_explain_work *work, const lk_explain_request *request,
                                 lk_error *err) {
 	work->result.no_roofline =

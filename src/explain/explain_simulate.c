@@ -90,7 +90,7 @@ static lk_status add_path(lk_explanation *explanation, const lk_lifted *lifted, 
 
 /* ---- gains ---- */
 
-/* The change that stands for a remedy; NULL where none does. */
+/* The change that represents a remedy; NULL for a remedy without one. */
 static const char *change_for(const lk_explain_stall *stall) {
 	static const struct {
 		const char *kind, *what, *set;

@@ -1,4 +1,4 @@
-/* explain_times.c: sets of times that can be asked how much of them lies between two moments;
+/* explain_times.c: sets of times, of which the part between two moments is found fast;
  * sorting and statistics of durations. Traces have millions of events: everything here is linear
  * but for the search of one moment. */
 #include <math.h>

@@ -40,7 +40,7 @@ static uint32_t device_ops(const lk_lifted_rank *rank) {
 	return count;
 }
 
-/* A step with many more or fewer launches than the others is none of the same kind: a warm-up, or
+/* A step with many more or fewer launches than the others is not of the same kind: a warm-up, or
  * one that profiling cut off. */
 static lk_status judge_steps(lk_replaying *replaying, lk_error *err) {
 	double launches[LK_REPLAY_STEPS];

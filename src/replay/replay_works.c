@@ -144,7 +144,7 @@ static lk_status find_costs(struct asked *asked, lk_error *err) {
 
 /* ---- the answer ---- */
 
-/* Events of a rank, as the device saw them: busy streams, communication with nothing beside it,
+/* Events of a rank, as the device saw them: busy streams, communication that nothing overlaps,
  * nothing at all. */
 static lk_status works_add_parts(struct asked *asked, uint32_t rank, lk_replay_step *out,
                                  lk_error *err) {

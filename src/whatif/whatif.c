@@ -1,5 +1,5 @@
-/* whatif.c: a change of a step asked: the base graph copied, the sets applied in the order of their
- * table, priced, simulated. */
+/* whatif.c: a requested change of a step: the base graph copied, the sets applied in the order of
+ * their table, priced, simulated. */
 #include "whatif/whatif.h"
 #include "step/traced.h"
 
@@ -153,7 +153,7 @@ static lk_status whatif_apply(lk_scenario *scenario, const lk_whatif_set *sets, 
 	return lk_cluster_grown(scenario->arena, &scenario->cluster, ranks, &scenario->cluster, err);
 }
 
-/* What was measured stands in the graph as the time that it was given, for files and other tools.
+/* What was measured is in the graph as the time that it was given, for files and other tools.
  */
 static void state_times(const lk_scenario *scenario, const lk_costs *costs) {
 	lk_graph *graph = scenario->edit.graph;
@@ -172,7 +172,7 @@ static void state_times(const lk_scenario *scenario, const lk_costs *costs) {
 static lk_status whatif_simulate(lk_scenario *scenario, const lk_ranks *before,
                                  lk_whatif_outcome *out, lk_error *err) {
 	lk_step_options options = {
-		/* What was measured has been slowed by what ran beside it already. */
+		/* What was measured has been slowed by what ran concurrently already. */
 		.no_contention = scenario->site->no_contention || scenario->edit.graph->traced,
 		.stragglers = scenario->stragglers.at,
 		.straggler_count = (uint32_t)scenario->stragglers.count,

@@ -47,7 +47,7 @@ typedef struct lk_scenario {
 typedef struct lk_whatif_key {
 	const char *name;
 	bool list; /* a comma separates values to try */
-	bool what; /* stands before a name: "op:NAME=0.8x" */
+	bool what; /* a name follows: "op:NAME=0.8x" */
 	lk_status (*apply)(lk_scenario *s, const char *what, const char *value, lk_error *err);
 	const char *form, *help;
 	bool ranks; /* changes how many */
@@ -125,7 +125,7 @@ double lk_whatif_uncertainty(const lk_scenario *scenario, const lk_costs *costs,
 /* Cost variant of a program's chain 0. */
 uint32_t lk_whatif_variant(const lk_graph *graph, const lk_costs *costs, uint32_t stage);
 
-/* ---- whatif_files: the step behind an answer, for what is written of it. */
+/* ---- whatif_files: the step of an answer, for what is written of it. */
 
 /* Of all changes together; owned by the answer. Its graph is NULL where they cannot be made. */
 const lk_step *lk_whatif_step(const lk_whatif *whatif);

@@ -246,7 +246,7 @@ static lk_status set_remove(lk_scenario *scenario, const char *what, const char 
 
 /* ---- how many ---- */
 
-/* `ranks` of the run; the graph may hold some of them, which stand for the others. */
+/* `ranks` of the run; the graph may hold some of them, which represent the others. */
 static lk_status keys_grow(lk_scenario *scenario, double ranks, const char *key, const char *value,
                            lk_error *err) {
 	uint32_t held = scenario->edit.graph->ranks.world,

@@ -1,8 +1,9 @@
 /* whatif_price.c: what operations of an edited graph take.
  *
  *     never measured   as predict prices it: the model on the new site
- *     measured         measured * model(edited operation, new site) / model(operation as it was,
- * old site) asked for        times the factors that were set by name
+ *     measured         measured * model(edited operation, new site)
+ *                               / model(operation as it was, old site)
+ *     set by name      times the factors that were set
  *
  * A network that was made faster (or slower) by rates alone never takes longer (shorter): what runs
  * at a rate can run at a higher one. The model searches for channels as NCCL does, in steps of

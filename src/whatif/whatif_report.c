@@ -147,7 +147,7 @@ static lk_status read_base(struct answer *answer, const lk_whatif_request *reque
 	return status;
 }
 
-/* ---- what is asked ---- */
+/* ---- the request ---- */
 
 static lk_status read_sets(struct answer *answer, const char *sets, lk_error *err) {
 	char *copy = sets ? lk_arena_strdup(&answer->arena, sets) : NULL, *rest = copy, *line;
@@ -254,7 +254,7 @@ static lk_status report_refuse(struct answer *answer, const lk_error *why, lk_wh
 	return out->refused ? LK_OK : lk_oom(err);
 }
 
-/* A change that cannot be made is told in its column; the base must be possible. */
+/* A change that cannot be made is reported in its column; the base must be possible. */
 static lk_status report_ask(struct answer *answer, const lk_whatif_set *sets, size_t count,
                             bool keep, lk_error *err) {
 	lk_whatif_column *column = &answer->columns[answer->w.column_count++];

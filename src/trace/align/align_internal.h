@@ -1,4 +1,4 @@
-/* align_internal.h: what the files behind align.h share. */
+/* align_internal.h: what the files of trace/align share. */
 #ifndef LK_TRACE_ALIGN_ALIGN_INTERNAL_H
 #define LK_TRACE_ALIGN_ALIGN_INTERNAL_H
 
@@ -44,7 +44,7 @@ lk_status lk_traces_find_world(lk_traces *traces, lk_error *err);
 /* Whether all ranks of it wait for all others in kernels, so that it ends for all at once. */
 bool lk_all_wait(const lk_traces *traces, const lk_match *match);
 
-/* Ties of one group's members, whose matches are begin .. end-1, behind those there are
+/* Ties of one group's members, whose matches are begin .. end-1, appended to those found before
  * (align_group.c). */
 lk_status lk_tie_group(lk_aligner *aligner, uint32_t begin, uint32_t end);
 /* One value per capture that fits the ties' shifts best, 0 at the first capture of each component
@@ -53,7 +53,7 @@ lk_status lk_join_ties(lk_aligner *aligner, double *value, double usual);
 
 lk_status lk_aligner_open(lk_aligner *aligner, const lk_traces *traces, lk_error *err);
 void lk_aligner_close(lk_aligner *aligner);
-/* Fits a->fit, from where it stands. */
+/* Fits a->fit, starting from its present values. */
 lk_status lk_clocks_fit(lk_aligner *aligner, double *largest_slope);
 
 /* Own time of a member's end; any own time on the clock of all, as fitted so far. */

@@ -1,6 +1,6 @@
 /* align_net.c: the clocks of overlapping process groups. A shift s_r per rank and a constant c_g
- * per group shall give s_r = e_gr + c_g for every tie, weighted by how many collectives stand
- * behind e_gr: first by a walk over the groups, then by relaxation, with ties that are far off
+ * per group shall give s_r = e_gr + c_g for every tie, weighted by how many collectives
+ * e_gr rests on: first by a traversal of the groups, then by relaxation, with ties that are far off
  * weighted down. */
 #include <math.h>
 #include <string.h>
@@ -14,7 +14,7 @@ enum {
 /* Part of the usual error below which a sweep changes nothing: a nanosecond of 10 us. */
 static const double SETTLED = 1e-4;
 
-/* Ties by capture: numbers of ties, so that a walk can go from ranks to groups and back. */
+/* Ties by capture: numbers of ties, so that a traversal can go from ranks to groups and back. */
 struct net {
 	uint32_t *group_begin; /* [groups + 1] in ties */
 	uint32_t *capture_begin, *of_capture;

@@ -33,7 +33,7 @@ struct finder {
 		uint32_t name, ranks, group;
 		int32_t peer;
 		uint8_t direction;
-	} last; /* asked for; group LK_NONE: nothing */
+	} last; /* requested; group LK_NONE: nothing */
 	lk_error *err;
 };
 
@@ -149,7 +149,7 @@ static bool whole_list(const char *ranks) {
 	return ranks[0] == '[' && !strstr(ranks, "...");
 }
 
-/* A list that a kernel leaves out or shortens may stand in the file's head. */
+/* A list that a kernel leaves out or shortens may be in the file's head. */
 static const char *calls_ranks_of(const lk_capture *capture, const lk_comm_note *note) {
 	const char *ranks = lk_capture_text(capture, note->ranks),
 			   *name = lk_capture_text(capture, note->group);

@@ -314,7 +314,7 @@ static int link_by_event(const void *a, const void *b) {
 
 static lk_status link_fill(lk_capture *capture, const lk_works *works, const uint32_t *comm_of,
                            uint32_t *filled, lk_error *err) {
-	size_t before = capture->comms.count; /* sorted; what is added stands behind */
+	size_t before = capture->comms.count; /* sorted; what is added follows */
 	bool hosts = true;
 	for (uint32_t e = 0; e < capture->count && hosts; e++)
 		hosts = !lk_event_on_device(capture->kind[e]);

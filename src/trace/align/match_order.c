@@ -11,9 +11,9 @@
 #include "base/check.h"
 
 enum {
-	WINDOW = 32,  /* how far a walk looks for agreement behind a difference */
+	WINDOW = 32,  /* how far to look for agreement after a difference */
 	CONFIRM = 4,  /* calls in a row that make agreement */
-	OFFSETS = 16, /* tried besides begin and end */
+	OFFSETS = 16, /* tried in addition to begin and end */
 	OPENING = 12, /* calls that an offset must agree on to be tried */
 	MOST_EDITS = 1000,
 	SAMPLES = 128, /* places where the steadiness of the clocks is looked at */

@@ -7,7 +7,7 @@
 #include "base/check.h"
 #include "trace/align/align_internal.h"
 
-/* The number behind `word` and at most one of "_-. "; -1 if there is none. The last such place
+/* The number after `word` and at most one of "_-. "; -1 if there is none. The last such place
  * counts. */
 static int32_t number_after(const char *name, const char *word) {
 	int32_t found = -1;

@@ -65,8 +65,8 @@ static lk_status find_collectives(lk_traces *traces, lk_error *err) {
 	return status;
 }
 
-/* What is promised to all who read traces: ranks ascend; matches lie by group and number, one
- * behind the other in the members, and those of a match by capture; clocks are finite. */
+/* What is promised to all who read traces: ranks ascend; matches are ordered by group and number,
+ * and adjoin in the members, and those of a match by capture; clocks are finite. */
 static void assert_made(const lk_traces *traces) {
 	for (uint32_t c = 0; c < traces->count; c++) {
 		LK_ASSERT(!c || traces->capture[c - 1]->rank < traces->capture[c]->rank);

@@ -38,7 +38,7 @@ typedef struct lk_traces {
 	int64_t *shift_ns;    /* common time = a capture's own time + this; 0 for the first rank; see
 	                         lk_traces_time */
 	double *drift_ppm;  /* by which its clock is slow against the first rank's, where that is clear;
-	                       else 0. The shift  then holds at middle_ns */
+	                       else 0. The shift then holds at middle_ns */
 	int64_t *middle_ns; /* own time */
 	uint32_t count;
 	int32_t world; /* ranks of the run, captured or not */
@@ -59,9 +59,9 @@ typedef struct lk_traces {
 	lk_arena arena;
 } lk_traces;
 
-/* Reads the files, in parallel on up to `threads` (0: as many as there are cores); folders stand
- * for the traces in them. Two captures of one rank, or of different runs, are an error. Execution
- * traces (works.h) may stand among them: the capture of the same rank learns from them what it does
+/* Reads the files, in parallel on up to `threads` (0: as many as there are cores); of folders,
+ * the traces in them. Two captures of one rank, or of different runs, are an error. Execution
+ * traces (works.h) may be among them: the capture of the same rank learns from them what it does
  * not say itself. trace_files.h has the two steps apart. */
 lk_status lk_traces_read(const char *const *paths, uint32_t count, const lk_read_limits *limits,
                          int threads, lk_traces **out, lk_error *err);
@@ -80,8 +80,8 @@ static inline int64_t lk_traces_time(const lk_traces *traces, uint32_t capture, 
 /* The match that an event of a capture is part of, and its place there; NULL if none. */
 const lk_match *lk_traces_match(const lk_traces *traces, uint32_t capture, uint32_t event);
 
-/* ---- match: from the events of many ranks to matched collectives; shared by the files behind
- * traces.h. */
+/* ---- match: from the events of many ranks to matched collectives; shared by the files of
+ * trace/align. */
 
 /* One communication call of one rank. */
 typedef struct lk_comm_call {
@@ -141,7 +141,7 @@ typedef LK_VEC(lk_order_note) lk_order_notes;
 
 #define LK_NO_PLACE INT64_MIN
 
-/* Finds the place of every call of `b` among the calls of `a` (before and behind them too:
+/* Finds the place of every call of `b` among the calls of `a` (before and after them too:
  * negative, or >= a.count), so that kinds and sizes agree, and where several ways agree, so that
  * the distance of the two clocks is steady. Where both are whole, first call is first call, however
  * late a rank of a busy machine leaves it. `jitter_ns`: median change of that distance from call to
@@ -175,7 +175,7 @@ typedef struct lk_link {
 	uint32_t by_order;  /* the k-th of a name on a thread with the k-th of that name on its lane */
 	uint32_t uncertain; /* of these: there are more of the name on one side than on the other */
 	uint32_t
-		roots; /* works that stand for processes and threads, which captures have no events for */
+		roots; /* works that represent processes and threads, which captures have no events for */
 	uint32_t alone;        /* other works without event */
 	uint32_t events_alone; /* operations and annotations of the capture without work */
 } lk_link;

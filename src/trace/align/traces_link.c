@@ -1,4 +1,4 @@
-/* traces_link.c: execution traces beside captures: each is linked with the capture of its rank,
+/* traces_link.c: execution traces given with captures: each is linked with the capture of its rank,
  * which learns from it. */
 #include <stdio.h>
 
@@ -11,7 +11,7 @@ static uint32_t link_capture_of(const lk_traces *traces, int32_t rank) {
 	return LK_NONE;
 }
 
-/* By its name; one trace beside one capture is of that. */
+/* By its name; one trace given with one capture is of its rank. */
 static int32_t link_rank_of(const lk_traces *traces, const lk_works *works, uint32_t count) {
 	int32_t rank = works->rank >= 0 ? works->rank : lk_trace_rank_in_name(works->path);
 	return rank < 0 && count == 1 && traces->count == 1 ? traces->capture[0]->rank : rank;

@@ -146,7 +146,7 @@ static void rebase(lk_capture *c) {
 	for (uint32_t i = 0; i < c->count; i++) c->start_ns[i] -= first;
 }
 
-/* Whether event i belongs behind event j on their lane. */
+/* Whether event i comes after event j on their lane. */
 static bool capture_behind(const lk_capture *c, uint32_t i, uint32_t j) {
 	if (c->start_ns[i] != c->start_ns[j]) return c->start_ns[i] > c->start_ns[j];
 	if (c->dur_ns[i] != c->dur_ns[j]) return c->dur_ns[i] < c->dur_ns[j];
@@ -198,14 +198,14 @@ static bool sort_lanes(lk_capture *c) {
 }
 
 /* What does not enclose `event` is over. Clocks are rounded: an event that begins where another
- * ends is behind it, unless both are empty. */
+ * ends comes after it, unless both are empty. */
 static bool capture_is_over(const lk_capture *c, uint32_t open, uint32_t event) {
 	int64_t end = lk_event_end(c, open);
 	return end < lk_event_end(c, event) || (end <= c->start_ns[event] && c->dur_ns[open] > 0);
 }
 
-/* What encloses what on a lane: a walk with the chain of open events, which the parents themselves
- * hold. Returns how many found the chain full. */
+/* What encloses what on a lane: one pass with the chain of open events, which the parents
+ * themselves hold. Returns how many found the chain full. */
 static uint32_t nest_lane(lk_capture *c, const lk_lane *lane) {
 	uint32_t open = LK_NONE, depth = 0, too_deep = 0;
 	for (uint32_t at = lane->begin; at < lane->end; at++) {

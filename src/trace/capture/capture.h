@@ -112,11 +112,11 @@ typedef struct lk_capture {
 	uint32_t device;     /* interned name of the device used; 0 none or not said */
 	int32_t sms;         /* of the device; 0 not said */
 	double device_bytes; /* of its memory; 0 not said */
-	bool processor;    /* a program without a device, whose processor stands for it (recorded.h) */
+	bool processor; /* a program without a device, whose processor is shown as one (recorded.h) */
 	int64_t origin_ns; /* time 0 */
 	bool absolute;     /* origin_ns counts from 1970, so that hosts can be compared */
 	bool whole;        /* holds every communication from the program's first on, as recordings do; a
-	                      profiler's file begins	    anywhere */
+	                      profiler's file begins anywhere */
 	lk_intern *names;
 	lk_arena arena; /* texts of this struct */
 
@@ -133,7 +133,7 @@ typedef struct lk_capture {
 	uint32_t *shape, *types; /* OP: interned text of `Input Dims` and `Input type` as in the file; 0
 	                            none. KERNEL: thread blocks and threads of a block */
 	uint32_t *outputs;       /* OP: shapes of its results, likewise, where an execution trace or a
-	                            convolution's	   arguments tell them; 0 not said */
+	                            convolution's arguments give them; 0 not said */
 	int64_t
 		*value; /* OP: sequence number of autograd, -1 none. MEMCPY, MEMSET: bytes, -1 not said */
 
@@ -145,7 +145,7 @@ typedef struct lk_capture {
 
 	LK_VEC(lk_lane) lanes;
 	lk_lane_map lane_map;       /* finds them */
-	uint32_t last_lane;         /* the one asked for last */
+	uint32_t last_lane;         /* the one returned last */
 	LK_VEC(lk_comm_note) comms; /* by event, after finishing */
 	LK_VEC(lk_sync_note) syncs; /* likewise */
 	LK_VEC(lk_capture_group) groups;
@@ -194,8 +194,8 @@ typedef struct lk_read_limits {
 	bool shapes;     /* keep `Input Dims` and `Input type` (whatif needs them) */
 } lk_read_limits;
 
-/* Reads a file of any format that has times: Kineto or Chrome JSON, Nsight Systems SQLite; told by
- * its content. What is odd becomes a warning where a result is possible. */
+/* Reads a file of any format that has times: Kineto or Chrome JSON, Nsight Systems SQLite;
+ * recognised by its content. What is odd becomes a warning where a result is possible. */
 lk_status lk_capture_read(const char *path, const lk_read_limits *limits, lk_capture **out,
                           lk_error *err);
 
@@ -221,7 +221,7 @@ lk_status lk_capture_join_comms(lk_capture *capture, lk_error *err);
 
 /* ---- comm_names: communication as libraries and frameworks name it. */
 
-/* Traffic of sockets, whose calls nobody has told: communication, but not of any collective that
+/* Traffic of sockets, whose calls no library reports: communication, but not of any collective that
  * could be matched. */
 #define LK_SOCKETS "sockets"
 
@@ -251,7 +251,7 @@ enum {
 	LK_SHAPE_TEXT = 1 << 18
 }; /* what is longer is cut, and then understood by nobody */
 
-/* A text that is being put together; '\0' stands behind it. */
+/* A text that is being put together; always ended by '\0'. */
 typedef struct lk_shape_text {
 	LK_VEC(char) text;
 } lk_shape_text;

@@ -232,8 +232,8 @@ static bool find_parents(lk_works *w) {
 	return w->parent;
 }
 
-/* What finishing promises: works by id, each behind its parent, lists that lie one behind the
- * other. */
+/* What finishing promises: works by id, each after its parent; lists of one work after
+ * those of the one before. */
 static void assert_finished_works(const lk_works *w) {
 	for (uint32_t i = 0; i < w->count; i++) {
 		LK_ASSERT(!i || w->id[i - 1] <= w->id[i]);

@@ -14,7 +14,7 @@
 #include "trace/capture/capture.h"
 
 typedef enum lk_node_kind {
-	LK_NODE_ROOT,   /* stands for a process or thread */
+	LK_NODE_ROOT,   /* represents a process or thread */
 	LK_NODE_NOTE,   /* an annotation: ProfilerStep#4, ## forward ##, Optimizer.step#SGD.step */
 	LK_NODE_OP,     /* an operation on the CPU, which may launch work on the device */
 	LK_NODE_DEVICE, /* work of the device; of simulators' traces, all work */
@@ -105,19 +105,19 @@ uint32_t lk_works_find(const lk_works *works, int64_t id);
 /* Whether one of its tensors is on a device; *host: and whether one is in host memory. */
 bool lk_works_on_device(const lk_works *works, uint32_t work, bool *host);
 
-/* Reads a file of any format without times; told by its content. What is odd becomes a warning
- * where a result is possible. `limits` may be NULL; of `bytes` the default is 8 GiB here, for JSON
- * is held in memory. */
+/* Reads a file of any format without times; recognised by its content. What is odd becomes a
+ * warning where a result is possible. `limits` may be NULL; of `bytes` the default is 8 GiB here,
+ * for JSON is held in memory. */
 lk_status lk_works_read(const char *path, const lk_read_limits *limits, lk_works **out,
                         lk_error *err);
 /* The same from what is left of a stream. */
 lk_status lk_works_read_stream(lk_stream *in, const lk_read_limits *limits, lk_works **out,
                                lk_error *err);
-/* The same from memory, which is copied; `name` stands in messages. */
+/* The same from memory, which is copied; `name` is used in messages. */
 lk_status lk_works_read_memory(const void *bytes, size_t size, const char *name,
                                const lk_read_limits *limits, lk_works **out, lk_error *err);
 
-/* ---- works_parts: the readers behind lk_works_read, one a file format. */
+/* ---- works_parts: the readers used by lk_works_read, one a file format. */
 
 /* The list of nodes of PyTorch's execution trace, or of Chakra's JSON; the next token is the first
  * element. */

@@ -1,4 +1,4 @@
-/* host_time.c: a walk over a thread's events with the stack of those that are open. */
+/* host_time.c: one pass over a thread's events with the stack of those that are open. */
 #include "trace/lift/lift.h"
 
 #include <string.h>
@@ -33,7 +33,7 @@ static bool host_time_loads_data(const char *name) {
 	return host_time_begins(name, "enumerate(DataLoader)") || host_time_begins(name, "file:read ");
 }
 
-/* Annotations that stand for an operation: what they enclose is theirs. Others are only names for a
+/* Annotations that represent an operation: what they enclose is theirs. Others are only names for a
  * stretch of time. */
 static bool is_op(const lk_capture *capture, uint32_t event) {
 	if (capture->kind[event] == LK_EVENT_OP) return true;

@@ -1,5 +1,5 @@
-/* lift.c: lifted ranks as a step graph: a program and a block for each, teams for the groups in
- * which they meet. */
+/* lift.c: lifted ranks as a step graph: a program and a block for each, teams for the groups of
+ * ranks that communicate. */
 #include "trace/lift/lift.h"
 
 #include <stdlib.h>
@@ -145,7 +145,7 @@ static const lk_run_group *lift_group_of(const struct lifter *lifter, uint32_t c
 	return match ? &lifter->traces->groups.at[match->group] : NULL;
 }
 
-/* The team of an operation: its group, or, where this rank meets nobody that was captured, a team
+/* The team of an operation: its group, or, where no other rank of it was captured, a team
  * of its own and its peers: one peer, of a message. */
 static lk_status lift_team_of(struct lifter *lifter, uint32_t capture, const lk_lifted_op *op,
                               bool pair, int32_t *team) {
@@ -237,7 +237,7 @@ static lk_status lift_fill(struct lifter *lifter, uint32_t capture, const lk_lif
 		if (match && match->bytes > 0) out->bytes = (double)match->bytes;
 		out->group = LK_GROUP_TEAM;
 		LK_TRY(lift_team_of(lifter, capture, op, !lk_op_is_collective(out->kind), &out->channel));
-		/* messages in which a larger group meets: an exchange among all */
+		/* messages of a larger group: an exchange among all */
 		if (!lk_op_is_collective(out->kind) &&
 		    lifter->out->graph->teams.at[out->channel].ranks != 2)
 			out->kind = LK_OP_ALLTOALL;
@@ -393,7 +393,7 @@ static lk_status lift_lift_rank(void *context, size_t rank, lk_error *err) {
 }
 
 /* A rank's program may lack its part: its thread or stream found no place, its call lies inside
- * another one. Then the others meet nobody there. */
+ * another one. Then the others do not wait for it. */
 static bool drop_unmet(struct lifter *lifter) {
 	const lk_match *match = lifter->traces->matches.at;
 	bool dropped = false;

@@ -1,14 +1,18 @@
 /* lift.h: from captures to the step graph: what happened becomes what must happen in which order.
  *
  * Dependencies that are found:
- *   program order   a CPU thread's pieces (host_time.h) follow one another, merged between calls to
- * the device hand-over       a thread that did nothing for long goes on when another one has come
- * to a point: forward, backward launch          device work waits for the call that launched it;
- * calls wait while 1022 launches are outstanding stream order    work of a stream follows the work
- * launched there before stream wait     cudaStreamWaitEvent: by the profiler's notes, else by what
- * had just been launched and fits the times host sync       a synchronising call waits for a stream
- * or an event, likewise rendezvous      matched collectives (traces.h) start when the last member
- * has come and end for all together
+ *   program order   the pieces of a CPU thread (host_time) follow one another; those between two
+ *                   calls to the device are merged
+ *   hand-over       a thread that was idle for long continues when another one reaches a point:
+ *                   forward, backward
+ *   launch          device work waits for the call that launched it; a call waits while 1022
+ *                   launches are outstanding
+ *   stream order    work of a stream follows the work launched there before
+ *   stream wait     cudaStreamWaitEvent: by the profiler's notes, else by what had just been
+ *                   launched and fits the times
+ *   host sync       a synchronising call waits for a stream or an event, found in the same way
+ *   rendezvous      matched collectives (traces.h) start when the last member has arrived, and end
+ *                   for all members together
  *
  * What is left between the end of all that an operation waits for and its start is its lag: it is
  * kept, as part of the operation. So the graph with the measured times, simulated, gives the
@@ -68,7 +72,7 @@ double lk_overheads_level(const lk_overheads *overheads, int term);
 /* ---- host_time: what a CPU thread did, cut into the pieces whose length is host overhead: the
  * terms T1 to T5 (overheads.h), at every level of nesting. Of an operation with others inside, a
  * child counts as a launch does: T2 is the time before the first child or launch, T5 between two,
- * T3 behind the last. So all pieces of a thread add up to its time. */
+ * T3 after the last. So all pieces of a thread add up to its time. */
 
 /* What a call means for the device. */
 typedef enum lk_call_kind {
@@ -79,16 +83,16 @@ typedef enum lk_call_kind {
 } lk_call_kind;
 
 typedef struct lk_host_piece {
-	uint32_t
-		event; /* T1: the operation behind; T4: the call; else the operation. LK_NONE at the end */
-	uint32_t name; /* its interned name */
-	uint32_t path; /* hash of the names of all that encloses it */
-	uint8_t term;  /* LK_T1 ... */
-	uint8_t call;  /* of a T4: lk_call_kind; else LK_CALL_NONE */
-	uint8_t phase; /* lk_phase */
-	bool loading;  /* inside data loading */
-	bool blocked;  /* set by the lift: the call waited for room in the launch queue, so dur_ns says
-	                  little */
+	uint32_t event; /* T1: the operation that follows; T4: the call; else the operation. LK_NONE at
+	                   the end */
+	uint32_t name;  /* its interned name */
+	uint32_t path;  /* hash of the names of all that encloses it */
+	uint8_t term;   /* LK_T1 ... */
+	uint8_t call;   /* of a T4: lk_call_kind; else LK_CALL_NONE */
+	uint8_t phase;  /* lk_phase */
+	bool loading;   /* inside data loading */
+	bool blocked;   /* set by the lift: the call waited for room in the launch queue, so dur_ns says
+	                   little */
 	int64_t start_ns, dur_ns;
 } lk_host_piece;
 
@@ -110,7 +114,7 @@ lk_call_kind lk_host_call(const lk_capture *capture, uint32_t event);
 lk_status lk_host_overheads(const lk_capture *capture, int64_t from_ns, int64_t to_ns,
                             lk_overheads *out, lk_error *err);
 
-/* What an operation of a lifted program stands for. */
+/* What an operation of a lifted program represents. */
 typedef enum lk_lifted_kind {
 	LK_LIFTED_HOST,    /* pieces of a CPU thread */
 	LK_LIFTED_DEVICE,  /* a kernel, copy or memset with its lag */
@@ -124,7 +128,7 @@ typedef enum lk_lifted_kind {
 	LK_LIFTED_END,     /* the end of the step on its thread */
 } lk_lifted_kind;
 
-/* Streams of a lifted program that stand for no lane. */
+/* Streams of a lifted program that represent no lane. */
 enum {
 	LK_STREAM_PEERS = LK_STREAMS - 2,
 	LK_STREAM_OUTSIDE = LK_STREAMS - 1
@@ -158,9 +162,9 @@ typedef struct lk_lifted_rank {
 } lk_lifted_rank;
 
 /* Which communication takes part in a rendezvous with other captured ranks. The ranks that were not
- * captured are one virtual rank that meets this one at every other collective: a collective's
- * transfer is the shortest time that one like it took, and what it took longer, the peers came
- * later. */
+ * captured are one virtual rank that synchronises with this one in every other collective: a
+ * collective's transfer is the shortest time that one like it took, and what it took longer, the
+ * peers came later. */
 typedef bool lk_lift_matched(const void *context, uint32_t event);
 typedef struct lk_lift_stretch {
 	int64_t from_ns, to_ns;
@@ -209,10 +213,10 @@ int64_t lk_lifted_time(const lk_lifted *lifted, uint32_t rank, uint32_t op);
  * kernel. */
 
 /* Which operation's shapes a piece of device work carries. Of all that an operation launches, the
- * longest piece stands for what the operation computes; the others (a reduction of split sums, a
+ * longest piece represents what the operation computes; the others (a reduction of split sums, a
  * fill) are only streams of bytes. */
 typedef struct lk_work_kinds {
-	uint32_t *owner; /* [events] of device work: the operation it stands for; LK_NONE */
+	uint32_t *owner; /* [events] of device work: the operation it represents; LK_NONE */
 	uint32_t
 		*operation; /* [events] likewise, also of the other pieces that the operation launches */
 	double known_ns, device_ns; /* device time whose shape is known, and all */
@@ -296,7 +300,7 @@ typedef enum lk_known {
 	LK_KNOWN_PATH,  /* the same, another time round */
 	LK_KNOWN_NAME,  /* the same operation elsewhere */
 	LK_KNOWN_KIND,  /* its term (T1 to T5), or device work as such */
-	LK_KNOWN_NOT,   /* nothing: its own measured time stands */
+	LK_KNOWN_NOT,   /* nothing: its own measured time is kept */
 	LK_KNOWNS,
 } lk_known;
 

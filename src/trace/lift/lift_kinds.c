@@ -38,7 +38,7 @@ static bool remembered(struct shape_memo *memo, const lk_capture *capture, uint3
 			return memo->slots[at].known == 1;
 	lk_op unused = {0};
 	bool known = kinds_shaped(capture, op, &unused);
-	if (memo->used * 2 >= memo->size) return known; /* full: asked again each time */
+	if (memo->used * 2 >= memo->size) return known; /* full: found anew each time */
 	memo->used++;
 	memo->slots[at].name = capture->name[op];
 	memo->slots[at].shape = capture->shape[op];

@@ -246,7 +246,7 @@ static lk_status rank_add_host(lk_lifting *lifting, const lk_run *run, uint32_t 
 	return lk_lift_add(lifting, &op, place);
 }
 
-/* A second piece behind those of all runs: what a call did after its launch. */
+/* A second piece after those of all runs: what a call did after its launch. */
 static lk_status split_piece(lk_lifting *lifting, uint32_t piece, int64_t at, uint32_t *rest) {
 	if (!lk_push(&lifting->out->pieces)) return lk_oom(lifting->err);
 	LK_ASSERT(piece + 1 < lifting->out->pieces.count);
@@ -276,7 +276,7 @@ static lk_status wait_for_room(lk_lifting *lifting, uint32_t op, uint32_t piece)
 	return lk_lift_depend(lifting, op, oldest);
 }
 
-/* The device work of a call whose launch is operation `op`, behind what its streams wait for. */
+/* The device work of a call whose launch is operation `op`, after what its streams wait for. */
 static lk_status add_launched(lk_lifting *lifting, lk_lift_thread *thread, uint32_t first,
                               uint32_t op) {
 	const lk_capture *capture = lifting->c;
@@ -394,7 +394,7 @@ static lk_status rank_add_end(lk_lifting *lifting) {
 	return LK_OK;
 }
 
-/* What lifting promises: operations depend on earlier ones, whose lists lie one behind the other; a
+/* What lifting promises: operations depend on earlier ones, and the lists of dependencies adjoin; a
  * wait of a stream waits for something, and not for its own stream; the end is the last operation.
  */
 static void assert_lifted(const lk_lifted_rank *rank) {

@@ -29,7 +29,7 @@ static lk_status threads_cut(lk_lifting *lifting, uint32_t thread, size_t first)
 		lk_run_kind kind = threads_kind_of(piece);
 		lk_run *last = i > first ? lk_last(&lifting->runs) : NULL;
 		bool same = last && pieces->at[last->begin].loading ==
-		                        piece->loading; /* data loading is told apart from the rest */
+		                        piece->loading; /* data loading is kept apart from the rest */
 		if (same && kind == LK_RUN_WORK && last->kind == LK_RUN_WORK) {
 			last->end = (uint32_t)i + 1;
 			last->end_ns = piece->start_ns + piece->dur_ns;
@@ -76,7 +76,7 @@ static lk_status add_thread(lk_lifting *lifting, uint32_t lane) {
 /* The last run of a thread that ends within (from, to], gaps left out; LK_NONE. */
 static uint32_t last_run(const lk_lifting *lifting, const lk_lift_thread *thread, int64_t from,
                          int64_t to) {
-	uint32_t low = thread->first_run, high = thread->end_run; /* first run that ends behind `to` */
+	uint32_t low = thread->first_run, high = thread->end_run; /* first run that ends after `to` */
 	while (low < high) {
 		uint32_t middle = low + (high - low) / 2;
 		if (lifting->runs.at[middle].end_ns <= to) low = middle + 1;
@@ -91,7 +91,7 @@ static uint32_t last_run(const lk_lifting *lifting, const lk_lift_thread *thread
 }
 
 /* A gap is ended by the run of another thread that was over last before it. It then counts from
- * that run's end on, and stands behind it in the program. */
+ * that run's end on, and follows it in the program. */
 static void threads_hand_over(lk_lifting *lifting, lk_run *gap) {
 	uint32_t best = LK_NONE;
 	for (uint32_t t = 0; t < lifting->threads.count; t++) {

@@ -90,8 +90,8 @@ lk_status lk_lift_sync(lk_lifting *lifting, uint32_t call, const lk_lift_thread 
 	           : LK_OK;
 }
 
-/* A call that waits for a stream waits for all that was launched there: work with more behind it is
- * not what ended the gap. */
+/* A call that waits for a stream waits for all that was launched there: work that is followed by
+ * more is not what ended the gap. */
 lk_status lk_lift_unsaid_sync(lk_lifting *lifting, const lk_run *gap, uint32_t op, int64_t *until) {
 	uint32_t on = LK_NONE;
 	for (unsigned s = 0; s < LK_STREAMS; s++) {

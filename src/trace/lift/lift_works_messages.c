@@ -1,6 +1,6 @@
 /* lift_works_messages.c: sends and receives of works that name their peers, as channels of a step
  * graph: all messages from one rank to another with one tag are one channel, on which the k-th send
- * meets the k-th receive. */
+ * pairs with the k-th receive. */
 #include <stdlib.h>
 #include <string.h>
 

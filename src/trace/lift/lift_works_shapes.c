@@ -2,13 +2,13 @@
  *
  * The host, in the terms of host_time.h, at every level of nesting: a top-level operation of a
  * thread begins T1 after the one before; of any operation T2 passes before the first thing inside,
- * T5 between two, T3 behind the last; one with nothing inside takes T5. Things inside are
- * operations and launches; that one without parts launches is told by the overheads, which know a
- * T2 of it, and by its shapes.
+ * T5 between two, T3 after the last; one with nothing inside takes T5. Things inside are
+ * operations and launches; that one without parts launches is known from the overheads, which know
+ * a T2 of it, and by its shapes.
  *
  * The device: below a top-level operation, the outermost operations whose shapes say what they do
- * are taken whole; each is one kernel, behind the first launch inside, in order on the compute
- * stream. Collectives are on a stream of their own, behind the compute that was launched before
+ * are taken whole; each is one kernel, after the first launch inside, in order on the compute
+ * stream. Collectives are on a stream of their own, after the compute that was launched before
  * them; compute waits for one where the trace has a wait, or reads or writes a tensor of its. The
  * host waits for results that it reads (aten::item, copies to host memory). */
 #include <math.h>
@@ -85,7 +85,7 @@ static bool idle_alone(const char *name) {
 	       !strchr(name, ':');
 }
 
-/* Operations of other libraries launch kernels of their own, whatever parts they have besides. */
+/* Operations of other libraries launch kernels of their own, whatever other parts they have. */
 static bool shapes_foreign(const char *name) {
 	static const char *const own[] = {"aten::",
 	                                  "c10d::",
@@ -141,7 +141,7 @@ static void shapes_count(struct shapes *shapes, uint32_t work, uint8_t does, boo
 	else shapes->l->report->nothing++;
 }
 
-/* What the host spends time on: operations, and annotations that stand for one (as host_time.c has
+/* What the host spends time on: operations, and annotations that represent one (as host_time.c has
  * them). */
 static bool of_host(const struct shapes *shapes, uint32_t work) {
 	const char *name = shapes_name_of(shapes, work);
@@ -230,7 +230,7 @@ static bool await_tensors(struct shapes *shapes, uint32_t work) {
 			    shapes->open[i].storage != shapes->w->tensors.at[t].storage)
 				continue;
 			if (!lk_lifter_depend(shapes->l, shapes->open[i].op)) return false;
-			shapes->open[i].storage = -1; /* what follows on the stream is behind it */
+			shapes->open[i].storage = -1; /* what follows on the stream comes after it */
 		}
 	return true;
 }

@@ -14,7 +14,7 @@ struct timed {
 	const lk_works *w;
 	bool device_timed;
 	bool control;             /* control dependencies decide about the order too */
-	uint32_t *order, ordered; /* works, each behind what it depends on */
+	uint32_t *order, ordered; /* works, each after what it depends on */
 	uint32_t *place;          /* of the operation; LK_NONE not yet */
 	uint8_t *state;
 	LK_VEC(uint32_t) stack;
@@ -27,7 +27,7 @@ enum {
 	DONE
 };
 
-/* Dependency number `at` of a work, data first; LK_NONE behind the last. */
+/* Dependency number `at` of a work, data first; LK_NONE after the last. */
 static uint32_t dependency(const lk_works *works, uint32_t work, uint32_t at, bool control) {
 	uint32_t data = works->data_begin[work + 1] - works->data_begin[work];
 	if (at < data) return works->data[works->data_begin[work] + at];
@@ -35,7 +35,7 @@ static uint32_t dependency(const lk_works *works, uint32_t work, uint32_t at, bo
 	return control && place < works->control_begin[work + 1] ? works->control[place] : LK_NONE;
 }
 
-/* A work behind all that it depends on; otherwise in the order of ids. */
+/* A work after all that it depends on; otherwise in the order of ids. */
 static bool timed_put_in_order(struct timed *timed, uint32_t work) {
 	if (timed->state[work] != NEW) return true;
 	if (!lk_push(&timed->stack)) return false;

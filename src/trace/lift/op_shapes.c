@@ -37,8 +37,8 @@ struct asked {
 
 /* ---- reading the texts ---- */
 
-/* One value at *at, to behind it; a tensor's dims, a list of those, or something else. False if the
- * text is broken. */
+/* One value at *at, which moves after it; a tensor's dims, a list of those, or something else.
+ * False if the text is broken. */
 static bool shapes_read_value(const char **at, int depth, struct tensor *out) {
 	if (**at != '[') {
 		for (int open = 0; **at && (open || (**at != ',' && **at != ']')); (*at)++)
@@ -106,7 +106,7 @@ static bool floating(const char *type, size_t length, lk_dtype *out) {
 	return false;
 }
 
-/* One type after another, beside the inputs. */
+/* One type after another, in step with the inputs. */
 static void read_types(const char *types, struct asked *asked) {
 	bool found = false;
 	const char *at = types && *types == '[' ? types + 1 : "";

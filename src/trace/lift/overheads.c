@@ -101,7 +101,7 @@ static void robust(const struct entry *entry, double *sum, double *weight) {
 	*weight += (double)n;
 }
 
-/* Made when it is first asked for, and kept. */
+/* Made when it is first needed, and kept. */
 static double overheads_mean_of(struct entry *entry) {
 	if (!entry->stale) return entry->weight > 0 || entry->seen.count ? entry->mean : NAN;
 	double sum = entry->sum, weight = entry->weight;

@@ -1,9 +1,9 @@
-/* capture_read.c: a file of any format, told by its content (trace_kind.h). */
+/* capture_read.c: a file of any format, recognised by its content (trace_kind.h). */
 #include <string.h>
 
 #include "trace/read/read.h"
 
-/* SQLite reads files, not streams; a recording has others beside it. */
+/* SQLite reads files, not streams; a recording has other files in its folder. */
 static lk_status check_file(lk_stream *in, const char *path, const char *what, lk_error *err) {
 	if (lk_stream_plain(in) && strcmp(path, "-") != 0) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, lk_stream_name(in), "%s must be a plain file", what);

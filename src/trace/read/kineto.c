@@ -59,7 +59,7 @@ static lk_status too_deep(lk_kineto *kineto) {
 	return lk_hint(kineto->err, "no profiler writes that; is the file damaged?");
 }
 
-/* Leaves `depth` open brackets behind, through as many windows as it takes. */
+/* Reads to the end of `depth` open brackets, through as many windows as it takes. */
 static lk_status skip_out(lk_kineto *kineto, int64_t depth) {
 	lk_window *window = &kineto->window;
 	lk_skip skip = {.depth = depth};
@@ -193,7 +193,8 @@ static lk_status read_event(lk_kineto *kineto, int depth) {
 	}
 }
 
-/* From behind '[' to behind ']'. Lists inside the list are read as if their events stood there. */
+/* From after '[' to after ']'. Lists inside the list are read as if their events were in the outer
+ * one. */
 static lk_status kineto_read_list(lk_kineto *kineto, int depth) {
 	bool comma = false;
 	kineto->found = true;
@@ -281,7 +282,7 @@ static lk_status kineto_read_key(lk_kineto *kineto, char *out, size_t size) {
 	return kineto_skip_text(kineto);
 }
 
-/* From behind '{' (or before a later key) to behind '}'. */
+/* From after '{' (or before a later key) to after '}'. */
 static lk_status read_members(lk_kineto *kineto, int depth) {
 	bool comma = false;
 	while (!kineto->cut) {

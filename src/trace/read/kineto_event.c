@@ -284,7 +284,7 @@ static bool read_whole_slowly(struct cursor *cursor, int64_t *out) {
 	return true;
 }
 
-/* Plain digits, as nearly all numbers are, are read where they stand; all else goes the slow way.
+/* Plain digits, as nearly all numbers are, are read in place; all else goes the slow way.
  */
 static inline bool event_read_whole(struct cursor *cursor, int64_t *out) {
 	const char *first = cursor->p + (*cursor->p == '-');
@@ -382,7 +382,7 @@ static bool read_phase(struct cursor *cursor, char *out) {
 }
 
 /* Whether the phase and category so far tell that nothing is kept of an event. Metadata name lanes;
- * B and E stand for a call and its return, and the E has no category. */
+ * B and E are a call and its return, and the E has no category. */
 static bool useless(const lk_kineto_fields *fields) {
 	if (fields->ph == 'X') return fields->kind == LK_KINETO_USELESS;
 	return fields->ph && fields->ph != 'M' && fields->ph != 'B' && fields->ph != 'E';
@@ -416,7 +416,7 @@ static bool event_read_member(struct cursor *cursor, const struct key *key) {
 	return true;
 }
 
-/* Moves to the next key and behind its colon. False with DONE: the object is over. */
+/* Moves to the next key and after its colon. False with DONE: the object is over. */
 static inline bool next_key(struct cursor *cursor, bool first, lk_slice *out) {
 	event_skip_space(cursor);
 	if (!first) {

@@ -1,4 +1,4 @@
-/* kineto_head.c: what a Kineto file says before and behind its events: the devices, the rank and
+/* kineto_head.c: what a Kineto file says before and after its events: the devices, the rank and
  * its process groups, and which time 0 is. These values are small, so they are read as documents.
  */
 #include "trace/read/kineto_internal.h"

@@ -50,13 +50,13 @@ typedef enum lk_window_state {
 bool lk_window_open(lk_window *window, lk_stream *in,
                     uint64_t limit); /* false when memory is out */
 void lk_window_close(lk_window *window);
-/* Slides the window to `at` and reads on behind `end`. Pointers into the window are void
+/* Slides the window to `at` and reads on after `end`. Pointers into the window are void
  * afterwards. */
 lk_window_state lk_window_more(lk_window *window);
 /* The line of a place in the window, counting from 1. */
 uint64_t lk_window_line(const lk_window *window, const char *at);
 
-/* A walk to the end of a value, which may go on in the next window. Begins as {.depth = brackets
+/* Skipping to the end of a value, which may go on in the next window. Begins as {.depth = brackets
  * already open}. */
 typedef struct lk_skip {
 	int64_t depth;
@@ -69,8 +69,8 @@ typedef enum lk_skip_state {
 	LK_SKIP_DEEP
 } lk_skip_state;
 
-/* Moves *at behind the bracket that closes the last open one (DONE), or to `end`. Kinds of brackets
- * are not told apart. DEEP: more than LK_SCAN_DEPTH levels. */
+/* Moves *at after the bracket that closes the last open one (DONE), or to `end`. Kinds of brackets
+ * are not distinguished. DEEP: more than LK_SCAN_DEPTH levels. */
 lk_skip_state lk_skip_on(lk_skip *skip, const char **at, const char *end);
 
 /* The next quote, backslash or control character from `p` on. */
@@ -132,7 +132,7 @@ typedef struct lk_kineto_fields {
 
 typedef enum lk_event_state {
 	LK_EVENT_DONE,
-	LK_EVENT_USELESS, /* dropped; `at` stands `depth` brackets inside it */
+	LK_EVENT_USELESS, /* dropped; `at` is `depth` brackets inside it */
 	LK_EVENT_SHORT,   /* the bytes end inside it */
 	LK_EVENT_DAMAGED, /* no JSON from `at` on */
 	LK_EVENT_DEEP,    /* more than LK_SCAN_DEPTH levels */
@@ -153,7 +153,7 @@ void lk_keys_open(lk_keys *keys);
 /* Whether a text is a key of events: what the search for the next sound event goes by. */
 bool lk_keys_event(const lk_keys *keys, const char *text, size_t length);
 
-/* Reads the event that begins with the '{' at *at and moves *at behind it (or, see above, into it).
+/* Reads the event that begins with the '{' at *at and moves *at after it (or, see above, into it).
  */
 lk_event_state lk_kineto_event(lk_kineto_fields *fields, const lk_keys *keys, const char **at,
                                const char *end, int *depth);
@@ -170,7 +170,7 @@ int64_t lk_slice_whole(lk_slice slice);
 int64_t lk_slice_nanoseconds(lk_slice slice);
 
 /* ---- kineto_reader: what the files of the JSON reader share: kineto.c (the document),
- * kineto_keep.c (an event into the capture), kineto_head.c (the fields before and behind the
+ * kineto_keep.c (an event into the capture), kineto_head.c (the fields before and after the
  * events). */
 
 /* What may be odd about a file without making it useless; each becomes at most one warning. */

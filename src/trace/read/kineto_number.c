@@ -1,4 +1,4 @@
-/* kineto_number.c: values of a JSON trace as they stand in the window: whole numbers, times, texts,
+/* kineto_number.c: values of a JSON trace as they are in the window: whole numbers, times, texts,
  * lists. */
 #include "trace/read/kineto_internal.h"
 

@@ -1,4 +1,4 @@
-/* kineto_scan.c: the sliding window, and the walk over values that nobody needs: 64 bytes at a time
+/* kineto_scan.c: the sliding window, and skipping of values that nobody needs: 64 bytes at a time
  * as bit masks of quotes and brackets. A prefix XOR over the quotes says which bytes lie inside
  * texts (as simdjson does: Langdale and Lemire, "Parsing gigabytes of JSON per second", VLDB
  * Journal 28, 2019); brackets outside them are counted. */

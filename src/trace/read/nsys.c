@@ -1,5 +1,5 @@
 /* nsys.c: Nsight Systems' export to SQLite (`nsys export --type sqlite`). Its tables are made when
- * something goes into them, and its columns vary by version, so that what is there is asked first;
+ * something goes into them, and its columns vary by version, so that its columns are queried first;
  * what is not there is not said.
  *
  * Files may come from anywhere. The database is opened read-only and defensive; only ordinary
@@ -95,7 +95,7 @@ static void harden(struct reader *reader) {
 	sqlite3_progress_handler(reader->db, 1000, progress, reader);
 }
 
-/* One row of a table, with the columns that were asked for in their order; those that are not there
+/* One row of a table, with the requested columns in their order; those that are not there
  * are NULL. */
 typedef lk_status (*row_reader)(struct reader *r, sqlite3_stmt *row);
 

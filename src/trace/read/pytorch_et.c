@@ -1,12 +1,13 @@
 /* pytorch_et.c: the nodes of PyTorch's execution trace (torch.profiler's ExecutionTraceObserver),
  * streamed.
  *
- *   1.0.1               flat: inputs, input_shapes, input_types, rf_id, tid, ... are members of the
- * node 1.0.2 .. 1.1.1      inputs and outputs are objects of values, shapes and types; the rest is
- * a list `attrs` of names and values; `ctrl_deps` is the parent's id
+ *   1.0.1             flat: inputs, input_shapes, input_types, rf_id, tid, ... are members of the
+ *                     node
+ *   1.0.2 .. 1.1.1    inputs and outputs are objects of values, shapes and types; the rest is a
+ *                     list `attrs` of names and values; `ctrl_deps` is the parent's id
  *
  * A tensor is a list [id, storage, offset, elements, bytes of an element, device]. Communication is
- * told by record_param_comms, whose inputs are, in this order: tensor or list of them, sequence
+ * reported by record_param_comms, whose inputs are, in this order: tensor or list of them, sequence
  * number, process group (a number, or [name, description]), rank, name of the collective,
  * in-splits, out-splits, and later world size (last). Newer traces say the same as attributes. */
 #include <math.h>
@@ -22,7 +23,7 @@ enum {
 	ITEMS = 16
 };
 
-/* One input of a node, as far as communication is told by it. */
+/* One input of a node, as far as it describes communication. */
 struct item {
 	enum {
 		OTHER,
@@ -242,7 +243,7 @@ static lk_status name_ranks(struct reader *reader, lk_arena *arena, const lk_val
 	return lk_works_name(reader->w, reader->limits, list, out, reader->err);
 }
 
-/* Up to 1.0.2 collectives name the group by its address, which the description gives beside the
+/* Up to 1.0.2 collectives name the group by its address, which the description gives with the
  * name. */
 static lk_status add_alias(struct reader *reader, const char *address, uint32_t name) {
 	if (!lk_push(&reader->aliases)) return lk_oom(reader->err);

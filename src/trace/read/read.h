@@ -81,25 +81,25 @@ lk_status lk_nsys_read(const char *path, const lk_read_limits *limits, lk_captur
 /* One call, of this process or one that it forked. */
 typedef struct lk_recorded_call {
 	lk_record_entry record;
-	uint32_t process; /* index of its recording; 0: the one that was asked for */
+	uint32_t process; /* index of its recording; 0: the one requested */
 	uint32_t done;    /* POST, START: the call that waited for it, LK_NONE; DONE: the call that it
 	                     waited for */
 } lk_recorded_call;
 typedef LK_VEC(lk_recorded_call) lk_recorded_calls;
 
-/* What a number of a recording stands for. */
+/* What a number of a recording refers to. */
 typedef struct lk_recorded_name {
 	uint64_t key;       /* process << 32 | number */
 	uint32_t name;      /* interned: of a call; path of a file; ranks of a group, "[0, 1]" */
 	uint32_t shown;     /* interned: base name of a file; name of a group */
-	int32_t size, rank; /* of a group: ranks, own rank; -1: it is none of this process's */
+	int32_t size, rank; /* of a group: ranks, own rank; -1: not a group of this process */
 	uint64_t division;  /* of a group of an emulated world: what it was made with */
 } lk_recorded_name;
 typedef LK_VEC(lk_recorded_name) lk_recorded_names;
 
 typedef struct lk_recorded_run {
 	const char *path;
-	lk_recording_head head;    /* of the process that was asked for */
+	lk_recording_head head;    /* of the process requested */
 	lk_recorded_calls calls;   /* by start */
 	lk_recorded_calls storage; /* LK_RECORD_STORAGE, which are no calls; by start */
 	lk_recorded_names names, files, groups, peers; /* by key */
@@ -110,7 +110,7 @@ typedef struct lk_recorded_run {
 	lk_intern *texts; /* of the names; borrowed */
 } lk_recorded_run;
 
-/* Reads a recording and those of the processes that were forked from it, beside it in the folder.
+/* Reads a recording and those of the processes that were forked from it, in the same folder.
  */
 lk_status lk_recorded_load(const char *path, const lk_read_limits *limits, lk_intern *texts,
                            lk_recorded_run *out, lk_error *err);

@@ -154,7 +154,7 @@ static uint64_t weight_of(const lk_record_entry *entry) {
 	case LK_RECORD_RECEIVED:
 	case LK_RECORD_WAIT: return 0;
 	case LK_RECORD_DEVICE_WORK:
-	case LK_RECORD_PROXY: return 0; /* another told of it */
+	case LK_RECORD_PROXY: return 0; /* another record reports it */
 	default: return 1;
 	}
 }
@@ -175,7 +175,7 @@ static lk_status find_main_thread(lk_recorded_run *run, lk_error *err) {
 
 /* ---- requests ---- */
 
-/* By handle: the call that began what it stands for, and, for persistent ones, the call that made
+/* By handle: the call that began what it refers to, and, for persistent ones, the call that made
  * it. */
 struct request {
 	uint64_t key;

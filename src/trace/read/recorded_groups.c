@@ -1,4 +1,4 @@
-/* recorded_groups.c: the members of groups that a recording names only: NAME.lkgroup beside it
+/* recorded_groups.c: the members of groups that a recording names only: NAME.lkgroup in its folder
  * holds an int32 for each rank of the group, its rank of the world + 1, written by the member
  * itself; 0 where a member was not recorded. */
 #include <stdio.h>

@@ -85,7 +85,7 @@ lk_status lk_show_waiting(lk_shower *shower, uint32_t lane, uint32_t index);
 
 /* ---- recorded_groups.c ---- */
 
-/* Gives groups whose members are told in files beside the recording their ranks. */
+/* Gives groups their ranks where files in the recording's folder list the members. */
 lk_status lk_recorded_find_members(lk_recorded_run *run, const char *path, lk_error *err);
 
 #endif

@@ -11,7 +11,7 @@
  *
  * Each call is a token; the period is the shortest one whose longest unbroken stretch covers nearly
  * as much as that of any other; then every place where the tokens of one period occur in order is a
- * step. Of messages, which threads send, those of the step behind may come in another order. A step
+ * step. Of messages, which threads send, those of the next step may come in another order. A step
  * begins where the call before its first one ended. That stretch's first call is the first one of
  * the program's loop, so that all ranks of a run begin alike. */
 #include <math.h>

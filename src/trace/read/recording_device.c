@@ -3,8 +3,8 @@
  * correlation; waits with what they wait for.
  *
  * Kernels between two marks are one piece of work, "kernels". Communications that reached a stream
- * together (a group of calls) are one piece too: messages that are received lie beside all others,
- * which share the piece by their bytes. */
+ * together (a group of calls) are one piece too: messages that are received overlap with all
+ * others, which share the piece by their bytes. */
 #include <stdlib.h>
 
 #include "base/check.h"
@@ -77,7 +77,7 @@ void lk_show_free_device(lk_shower *shower) {
 
 /* ---- lanes ---- */
 
-/* Two for each stream: the second has what goes on beside. */
+/* Two for each stream: the second has what runs concurrently. */
 static uint32_t device_lane_of(lk_shower *shower, uint32_t stream, bool beside) {
 	return stream
 	           ? lk_capture_lane(shower->c, true, 0, LK_SHOWN_DEVICE + 2 * (int64_t)stream + beside)

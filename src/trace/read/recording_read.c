@@ -177,7 +177,8 @@ static lk_status recording_read_add_call(lk_shower *shower, uint32_t lane, uint3
 	}
 }
 
-/* Calls of the main thread, and between them its own code; calls inside another one are not told.
+/* Calls of the main thread, and between them its own code; calls inside another one are not
+ * reported.
  */
 static lk_status add_calls(lk_shower *shower) {
 	lk_recorded_run *run = shower->run;

@@ -16,7 +16,7 @@ static const char *kind_skip_blanks(const char *at, const char *end) {
 	return at;
 }
 
-/* A bracket and behind it a quote or another bracket. Protobuf may begin with a bracket too (a
+/* A bracket followed by a quote or another bracket. Protobuf may begin with a bracket too (a
  * length of 91 or 123), but goes on with the tag of a field, 0x0a, and a length below 0x20. */
 static bool is_json(const char *at, const char *end) {
 	at = kind_skip_blanks(at, end);
