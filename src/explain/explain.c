@@ -16,14 +16,14 @@ void lk_explain_defaults(lk_explain_request *request) {
 
 void lk_explain_free(lk_explanation *explanation) {
 	if (!explanation) return;
-	lk_explain_work *w = explanation->memory_owner;
-	for (uint32_t r = 0; w->rank && r < w->count; r++) lk_rank_free(&w->rank[r]);
-	free(w->rank);
-	lk_traces_free(w->traces);
-	lk_vec_free(&w->warnings);
-	lk_vec_free(&w->stalls);
-	lk_arena_free(&w->arena);
-	free(w);
+	lk_explain_work *work = explanation->memory_owner;
+	for (uint32_t r = 0; work->rank && r < work->count; r++) lk_rank_free(&work->rank[r]);
+	free(work->rank);
+	lk_traces_free(work->traces);
+	lk_vec_free(&work->warnings);
+	lk_vec_free(&work->stalls);
+	lk_arena_free(&work->arena);
+	free(work);
 }
 
 /* ---- warnings ---- */
@@ -36,38 +36,38 @@ static const char *without_number(const char *text) {
 	return at > text + 1 && at[0] == ':' && at[1] == ' ' ? at + 2 : text;
 }
 
-static lk_status take_warnings(lk_explain_work *w, lk_error *err) {
-	const lk_traces *traces = w->traces;
+static lk_status take_warnings(lk_explain_work *work, lk_error *err) {
+	const lk_traces *traces = work->traces;
 	uint32_t silent = 0, unmarked = 0, shown = 0;
 	bool recorded = strcmp(traces->capture[0]->format, "lockstep recording") == 0;
 	for (size_t i = 0; i < traces->warnings.count; i++)
-		LK_TRY(lk_explain_warn(w, err, "%s", without_number(traces->warnings.at[i])));
+		LK_TRY(lk_explain_warn(work, err, "%s", without_number(traces->warnings.at[i])));
 	for (size_t i = 0; i < traces->problems.count; i++)
-		LK_TRY(lk_explain_warn(w, err, "%s", traces->problems.at[i]));
-	for (uint32_t r = 0; r < w->count; r++) {
-		if (!w->rank[r].shown) continue;
+		LK_TRY(lk_explain_warn(work, err, "%s", traces->problems.at[i]));
+	for (uint32_t r = 0; r < work->count; r++) {
+		if (!work->rank[r].shown) continue;
 		shown++;
-		silent += w->rank[r].device.count == 0;
-		unmarked += !w->rank[r].annotated;
+		silent += work->rank[r].device.count == 0;
+		unmarked += !work->rank[r].annotated;
 	}
 	if (silent)
 		LK_TRY(lk_explain_warn(
-			w, err,
+			work, err,
 			"no work of a device in %u of %u traces: times are those of the host; profile with "
 			"ProfilerActivity.CUDA to see more",
 			silent, shown));
 	if (unmarked)
 		LK_TRY(lk_explain_warn(
-			w, err, "no steps are marked in %u of %u traces: the whole trace counts as one; %s",
+			work, err, "no steps are marked in %u of %u traces: the whole trace counts as one; %s",
 			unmarked, shown,
 			recorded ? "record with --step-marker" : "call profiler.step() in the loop"));
 	return LK_OK;
 }
 
-static lk_status warn_alone(lk_explain_work *w, lk_error *err) {
-	if (!w->result.comm_count || w->count > 1 || w->rank[0].host_comms) return LK_OK;
+static lk_status warn_alone(lk_explain_work *work, lk_error *err) {
+	if (!work->result.comm_count || work->count > 1 || work->rank[0].host_comms) return LK_OK;
 	return lk_explain_warn(
-		w, err,
+		work, err,
 		"one rank alone: waiting for other ranks cannot be distinguished from transfer; "
 		"give their traces too");
 }
@@ -83,52 +83,52 @@ static lk_status warn_alone(lk_explain_work *w, lk_error *err) {
 	X(stretches, lk_explain_stretch, stretches, stretch_count) \
 	X(queue_rows, lk_explain_queue, queues, queue_count)
 
-static lk_status join_rows(lk_explain_work *w, lk_error *err) {
-#define JOIN(from, type, to, number)                                    \
-	{                                                                   \
-		size_t count = 0;                                               \
-		for (uint32_t r = 0; r < w->count; r++)                         \
-			if (w->rank[r].shown) count += w->rank[r].from.count;       \
-		type *rows = LK_ARRAY(&w->arena, type, count);                  \
-		if (!rows) return lk_oom(err);                                  \
-		size_t at = 0;                                                  \
-		for (uint32_t r = 0; r < w->count; r++) {                       \
-			size_t here = w->rank[r].from.count;                        \
-			if (!w->rank[r].shown || !here) continue;                   \
-			memcpy(rows + at, w->rank[r].from.at, here * sizeof *rows); \
-			at += here;                                                 \
-		}                                                               \
-		w->result.to = rows;                                            \
-		w->result.number = (int)count;                                  \
+static lk_status join_rows(lk_explain_work *work, lk_error *err) {
+#define JOIN(from, type, to, number)                                       \
+	{                                                                      \
+		size_t count = 0;                                                  \
+		for (uint32_t r = 0; r < work->count; r++)                         \
+			if (work->rank[r].shown) count += work->rank[r].from.count;    \
+		type *rows = LK_ARRAY(&work->arena, type, count);                  \
+		if (!rows) return lk_oom(err);                                     \
+		size_t at = 0;                                                     \
+		for (uint32_t r = 0; r < work->count; r++) {                       \
+			size_t here = work->rank[r].from.count;                        \
+			if (!work->rank[r].shown || !here) continue;                   \
+			memcpy(rows + at, work->rank[r].from.at, here * sizeof *rows); \
+			at += here;                                                    \
+		}                                                                  \
+		work->result.to = rows;                                            \
+		work->result.number = (int)count;                                  \
 	}
 	ROWS(JOIN)
 #undef JOIN
-	qsort((void *)w->result.stretches, (size_t)w->result.stretch_count, sizeof *w->result.stretches,
-	      lk_stretch_order);
+	qsort((void *)work->result.stretches, (size_t)work->result.stretch_count,
+	      sizeof *work->result.stretches, lk_stretch_order);
 	return LK_OK;
 }
 
-static lk_status join_ranks(lk_explain_work *w, lk_error *err) {
-	lk_explain_rank *ranks = LK_ARRAY(&w->arena, lk_explain_rank, w->count);
-	lk_explain_launch *launches = LK_ARRAY(&w->arena, lk_explain_launch, w->count);
+static lk_status join_ranks(lk_explain_work *work, lk_error *err) {
+	lk_explain_rank *ranks = LK_ARRAY(&work->arena, lk_explain_rank, work->count);
+	lk_explain_launch *launches = LK_ARRAY(&work->arena, lk_explain_launch, work->count);
 	if (!ranks || !launches) return lk_oom(err);
-	w->result.ranks = ranks;
-	w->result.launches = launches;
-	w->result.annotated = true;
-	for (uint32_t r = 0; r < w->count; r++) {
-		const lk_rank_work *rank = &w->rank[r];
+	work->result.ranks = ranks;
+	work->result.launches = launches;
+	work->result.annotated = true;
+	for (uint32_t r = 0; r < work->count; r++) {
+		const lk_rank_work *rank = &work->rank[r];
 		if (!rank->shown) continue;
-		ranks[w->result.rank_count++] = rank->result;
-		if (rank->launch.cpu_duration.count) launches[w->result.launch_count++] = rank->launch;
-		w->result.kernels += rank->result.device_events;
-		w->result.annotated &= rank->annotated;
+		ranks[work->result.rank_count++] = rank->result;
+		if (rank->launch.cpu_duration.count) launches[work->result.launch_count++] = rank->launch;
+		work->result.kernels += rank->result.device_events;
+		work->result.annotated &= rank->annotated;
 	}
-	return join_rows(w, err);
+	return join_rows(work, err);
 }
 
 /* A step's time is the mean of its ranks; its noise is how steps differ. */
-static lk_status measure_steps(lk_explain_work *w, lk_error *err) {
-	lk_explanation *explanation = &w->result;
+static lk_status measure_steps(lk_explain_work *work, lk_error *err) {
+	lk_explanation *explanation = &work->result;
 	lk_timed_list order = {0};
 	bool good = lk_reserve(&order, (size_t)explanation->step_rows + 1);
 	for (int i = 0; good && i < explanation->step_rows; i++)
@@ -156,8 +156,8 @@ static lk_status measure_steps(lk_explain_work *w, lk_error *err) {
 /* Steps that profiling cut off, or that warmed something up, spoil means. */
 static const double ODD_STEP = 1.3;
 
-static lk_status warn_odd_steps(lk_explain_work *w, lk_error *err) {
-	const lk_explanation *explanation = &w->result;
+static lk_status warn_odd_steps(lk_explain_work *work, lk_error *err) {
+	const lk_explanation *explanation = &work->result;
 	lk_timed *all = malloc(((size_t)explanation->step_rows + 1) * sizeof *all);
 	if (!all) return lk_oom(err);
 	for (int i = 0; i < explanation->step_rows; i++)
@@ -173,7 +173,7 @@ static lk_status warn_odd_steps(lk_explain_work *w, lk_error *err) {
 		first = i;
 	}
 	if (!odd || explanation->step_rows < 3) return good ? LK_OK : lk_oom(err);
-	return lk_explain_warn(w, err,
+	return lk_explain_warn(work, err,
 	                       "%d of %d steps differ from the median by more than 30 %%: step %lld "
 	                       "takes %.2f times as long; "
 	                       "--steps A-B leaves some out",
@@ -183,90 +183,92 @@ static lk_status warn_odd_steps(lk_explain_work *w, lk_error *err) {
 
 /* ---- the question ---- */
 
-static lk_status check_rank(const lk_explain_work *w, int rank, lk_error *err) {
-	for (uint32_t r = 0; r < w->count; r++)
-		if (rank < 0 || w->rank[r].result.rank == rank) return LK_OK;
+static lk_status check_rank(const lk_explain_work *work, int rank, lk_error *err) {
+	for (uint32_t r = 0; r < work->count; r++)
+		if (rank < 0 || work->rank[r].result.rank == rank) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, "--rank", "there is no trace of rank %d", rank);
 	return lk_hint(err,
-	               w->count == 1 ? "the trace is of rank %d"
-	                             : "the first trace is of rank %d, there are %u",
-	               w->rank[0].result.rank, w->count);
+	               work->count == 1 ? "the trace is of rank %d"
+	                                : "the first trace is of rank %d, there are %u",
+	               work->rank[0].result.rank, work->count);
 }
 
 struct rank_job {
-	lk_explain_work *w;
+	lk_explain_work *work;
 	const lk_explain_request *request;
 };
 
 static lk_status explain_rank(void *context, size_t r, lk_error *err) {
 	const struct rank_job *job = context;
-	lk_rank_work *rank = &job->w->rank[r];
-	LK_TRY(lk_rank_explain(rank, job->w->traces, (uint32_t)r, job->request, err));
+	lk_rank_work *rank = &job->work->rank[r];
+	LK_TRY(lk_rank_explain(rank, job->work->traces, (uint32_t)r, job->request, err));
 	rank->shown = job->request->rank < 0 || rank->result.rank == job->request->rank;
 	return LK_OK;
 }
 
-static lk_status explain_reproduce(lk_explain_work *w, const lk_explain_request *r, lk_error *err) {
+static lk_status explain_reproduce(lk_explain_work *work, const lk_explain_request *request,
+                                   lk_error *err) {
 	static const char *const but[] = {"threads", "output", "table", "top",
 	                                  "file",    "trace",  "html",  NULL};
 	lk_explain_request usual;
 	lk_explain_defaults(&usual);
-	w->result.reproduce = lk_command(&w->arena, &(lk_question){.verb = &lk_explain_verb,
-	                                                           .request = r,
-	                                                           .usual = &usual,
-	                                                           .but = but,
-	                                                           .operands = r->traces,
-	                                                           .operand_count = r->trace_count});
-	return w->result.reproduce ? LK_OK : lk_oom(err);
+	work->result.reproduce =
+		lk_command(&work->arena, &(lk_question){.verb = &lk_explain_verb,
+	                                            .request = request,
+	                                            .usual = &usual,
+	                                            .but = but,
+	                                            .operands = request->traces,
+	                                            .operand_count = request->trace_count});
+	return work->result.reproduce ? LK_OK : lk_oom(err);
 }
 
-static lk_status explain_work(lk_explain_work *w, const lk_explain_request *request,
+static lk_status explain_work(lk_explain_work *work, const lk_explain_request *request,
                               lk_error *err) {
-	lk_traces *traces = w->traces;
-	w->rank = calloc(traces->count + 1, sizeof *w->rank);
-	if (!w->rank) return lk_oom(err);
-	w->count = traces->count;
-	struct rank_job job = {w, request};
+	lk_traces *traces = work->traces;
+	work->rank = calloc(traces->count + 1, sizeof *work->rank);
+	if (!work->rank) return lk_oom(err);
+	work->count = traces->count;
+	struct rank_job job = {work, request};
 	LK_TRY(lk_parallel(traces->count, request->threads, explain_rank, &job, err));
-	LK_TRY(check_rank(w, request->rank, err));
-	w->result.world = traces->world;
-	w->result.anchors = traces->anchors;
-	w->result.residual_max_s = traces->residual_max_ns * 1e-9;
-	w->result.top = request->top;
-	LK_TRY(explain_reproduce(w, request, err));
-	LK_TRY(lk_traces_inputs(&w->arena, &lk_explain_verb, request, request->traces,
-	                        request->trace_count, &w->result.inputs, err));
-	LK_TRY(join_ranks(w, err));
-	LK_TRY(measure_steps(w, err));
-	LK_TRY(lk_explain_kernels(w, err));
-	LK_TRY(lk_explain_comms(w, err));
-	LK_TRY(take_warnings(w, err));
-	LK_TRY(warn_alone(w, err));
-	LK_TRY(warn_odd_steps(w, err));
-	LK_TRY(lk_explain_stalls(w, err));
-	LK_TRY(lk_explain_hold_against(w, request, err));
-	w->result.warnings = w->warnings.at;
-	w->result.warning_count = (int)w->warnings.count;
-	w->result.stalls = w->stalls.at;
-	w->result.stall_count = (int)w->stalls.count;
+	LK_TRY(check_rank(work, request->rank, err));
+	work->result.world = traces->world;
+	work->result.anchors = traces->anchors;
+	work->result.residual_max_s = traces->residual_max_ns * 1e-9;
+	work->result.top = request->top;
+	LK_TRY(explain_reproduce(work, request, err));
+	LK_TRY(lk_traces_inputs(&work->arena, &lk_explain_verb, request, request->traces,
+	                        request->trace_count, &work->result.inputs, err));
+	LK_TRY(join_ranks(work, err));
+	LK_TRY(measure_steps(work, err));
+	LK_TRY(lk_explain_kernels(work, err));
+	LK_TRY(lk_explain_comms(work, err));
+	LK_TRY(take_warnings(work, err));
+	LK_TRY(warn_alone(work, err));
+	LK_TRY(warn_odd_steps(work, err));
+	LK_TRY(lk_explain_stalls(work, err));
+	LK_TRY(lk_explain_hold_against(work, request, err));
+	work->result.warnings = work->warnings.at;
+	work->result.warning_count = (int)work->warnings.count;
+	work->result.stalls = work->stalls.at;
+	work->result.stall_count = (int)work->stalls.count;
 	return LK_OK;
 }
 
 lk_status lk_explain_make(lk_traces *traces, const lk_explain_request *request,
                           lk_explanation **out, lk_error *err) {
-	lk_explain_work *w = calloc(1, sizeof *w);
-	if (!w) {
+	lk_explain_work *work = calloc(1, sizeof *work);
+	if (!work) {
 		lk_traces_free(traces);
 		return lk_oom(err);
 	}
-	w->result.memory_owner = w;
-	w->traces = traces;
-	lk_status status = explain_work(w, request, err);
+	work->result.memory_owner = work;
+	work->traces = traces;
+	lk_status status = explain_work(work, request, err);
 	if (status != LK_OK) {
-		lk_explain_free(&w->result);
+		lk_explain_free(&work->result);
 		return status;
 	}
-	*out = &w->result;
+	*out = &work->result;
 	return LK_OK;
 }
 

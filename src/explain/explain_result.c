@@ -11,8 +11,9 @@ enum {
 	WARNINGS = 200
 };
 
-bool lk_explain_wants_shapes(const lk_explain_request *r) {
-	return r->roofline || r->gpu || r->cluster || r->html || r->table == LK_EXPLAIN_ROOFLINE;
+bool lk_explain_wants_shapes(const lk_explain_request *request) {
+	return request->roofline || request->gpu || request->cluster || request->html ||
+	       request->table == LK_EXPLAIN_ROOFLINE;
 }
 
 const lk_traces *lk_explain_traces(const lk_explanation *explanation) {
@@ -20,19 +21,19 @@ const lk_traces *lk_explain_traces(const lk_explanation *explanation) {
 }
 
 void lk_explain_set_gain(lk_explanation *explanation, int stall, double gain_s) {
-	lk_explain_work *w = explanation->memory_owner;
-	LK_ASSERT(stall >= 0 && (size_t)stall < w->stalls.count);
-	w->stalls.at[stall].gain_s = gain_s;
+	lk_explain_work *work = explanation->memory_owner;
+	LK_ASSERT(stall >= 0 && (size_t)stall < work->stalls.count);
+	work->stalls.at[stall].gain_s = gain_s;
 }
 
 lk_status lk_explain_set_path(lk_explanation *explanation, const lk_critical_path *path,
                               lk_error *err) {
-	lk_explain_work *w = explanation->memory_owner;
-	lk_critical_part *parts = LK_ARRAY(&w->arena, lk_critical_part, (size_t)path->part_count);
-	lk_critical_event *events = LK_ARRAY(&w->arena, lk_critical_event, path->event_count);
+	lk_explain_work *work = explanation->memory_owner;
+	lk_critical_part *parts = LK_ARRAY(&work->arena, lk_critical_part, (size_t)path->part_count);
+	lk_critical_event *events = LK_ARRAY(&work->arena, lk_critical_event, path->event_count);
 	if (!parts || !events) return lk_oom(err);
 	for (int i = 0; i < path->part_count; i++) {
-		parts[i] = (lk_critical_part){lk_arena_strdup(&w->arena, path->parts[i].kind),
+		parts[i] = (lk_critical_part){lk_arena_strdup(&work->arena, path->parts[i].kind),
 		                              path->parts[i].seconds};
 		if (!parts[i].kind) return lk_oom(err);
 	}
@@ -41,28 +42,28 @@ lk_status lk_explain_set_path(lk_explanation *explanation, const lk_critical_pat
 	return LK_OK;
 }
 
-lk_status lk_explain_warn(lk_explain_work *w, lk_error *err, const char *fmt, ...) {
+lk_status lk_explain_warn(lk_explain_work *work, lk_error *err, const char *fmt, ...) {
 	char text[480];
 	va_list args;
-	if (w->warnings.count >= WARNINGS) return LK_OK;
+	if (work->warnings.count >= WARNINGS) return LK_OK;
 	va_start(args, fmt);
 	vsnprintf(text, sizeof text, fmt, args);
 	va_end(args);
-	const char *kept = lk_arena_strdup(&w->arena, text);
-	if (!kept || !lk_push(&w->warnings)) return lk_oom(err);
-	*lk_last(&w->warnings) = kept;
+	const char *kept = lk_arena_strdup(&work->arena, text);
+	if (!kept || !lk_push(&work->warnings)) return lk_oom(err);
+	*lk_last(&work->warnings) = kept;
 	return LK_OK;
 }
 
 lk_status lk_explain_add_warning(lk_explanation *explanation, lk_error *err, const char *fmt, ...) {
-	lk_explain_work *w = explanation->memory_owner;
+	lk_explain_work *work = explanation->memory_owner;
 	char text[480];
 	va_list args;
 	va_start(args, fmt);
 	vsnprintf(text, sizeof text, fmt, args);
 	va_end(args);
-	LK_TRY(lk_explain_warn(w, err, "%s", text));
-	explanation->warnings = w->warnings.at;
-	explanation->warning_count = (int)w->warnings.count;
+	LK_TRY(lk_explain_warn(work, err, "%s", text));
+	explanation->warnings = work->warnings.at;
+	explanation->warning_count = (int)work->warnings.count;
 	return LK_OK;
 }
