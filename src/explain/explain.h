@@ -125,7 +125,7 @@ typedef struct lk_stretch {
 struct lk_rank_work {
 	const lk_traces *traces;
 	uint32_t index;
-	const lk_capture *c;
+	const lk_capture *capture;
 	bool shown; /* false: measured for the sake of others, not requested */
 	uint8_t *name_class;
 	lk_capture_steps steps; /* that are looked at */

@@ -26,7 +26,8 @@ static void comm_arrival(const lk_rank_work *work, lk_rank_comm *comm) {
 	const lk_match *match = lk_traces_match(traces, work->index, comm->event);
 	comm->last_ns = INT64_MIN;
 	if (!match || match->end - match->begin < 2) return;
-	int64_t own = work->c->start_ns[comm->event], common = lk_common_ns(traces, work->index, own);
+	int64_t own = work->capture->start_ns[comm->event],
+			common = lk_common_ns(traces, work->index, own);
 	for (uint32_t i = match->begin; i < match->end; i++) {
 		int64_t at = arrival_of(traces, &traces->members.at[i]) - common + own;
 		if (at <= comm->last_ns) continue;
@@ -38,7 +39,7 @@ static void comm_arrival(const lk_rank_work *work, lk_rank_comm *comm) {
 /* Where kernels of communication overlap, the one that began first has the time, so that they add
  * up to the union. */
 static bool comm_add_comm(lk_rank_work *work, uint32_t event, int64_t *claimed) {
-	const lk_capture *capture = work->c;
+	const lk_capture *capture = work->capture;
 	int64_t start = capture->start_ns[event], end = lk_event_end(capture, event);
 	if (!lk_push(&work->comms)) return false;
 	lk_rank_comm *comm = lk_last(&work->comms);
@@ -56,7 +57,7 @@ static bool comm_add_comm(lk_rank_work *work, uint32_t event, int64_t *claimed) 
 /* Without a device: what backends of the host say. Nothing is known of what computes concurrently.
  */
 static bool find_host_comms(lk_rank_work *work, lk_timed_list *calls) {
-	const lk_capture *capture = work->c;
+	const lk_capture *capture = work->capture;
 	for (uint32_t i = 0; i < capture->count; i++) {
 		if (capture->kind[i] != LK_EVENT_NOTE && capture->kind[i] != LK_EVENT_OP) continue;
 		bool said = capture->kind[i] == LK_EVENT_NOTE &&
@@ -75,7 +76,7 @@ static lk_status host_comms(lk_rank_work *work, lk_error *err) {
 	bool good = find_host_comms(work, &calls);
 	for (size_t i = 0; good && i < calls.count; i++) {
 		uint32_t event = calls.at[i].item;
-		int64_t start = work->c->start_ns[event], end = lk_event_end(work->c, event);
+		int64_t start = work->capture->start_ns[event], end = lk_event_end(work->capture, event);
 		good = lk_push(&work->comms);
 		if (!good) break;
 		lk_rank_comm *comm = lk_last(&work->comms);
@@ -91,7 +92,7 @@ static lk_status host_comms(lk_rank_work *work, lk_error *err) {
 }
 
 lk_status lk_rank_comms(lk_rank_work *work, lk_error *err) {
-	const lk_capture *capture = work->c;
+	const lk_capture *capture = work->capture;
 	int64_t claimed = INT64_MIN;
 	for (size_t i = 0; i < work->device.count; i++) {
 		uint32_t event = work->device.at[i].item;
@@ -126,7 +127,7 @@ static double comm_message_bytes(const lk_comm_note *note) {
 
 /* By the match across ranks, else by what the kernel's arguments say, else by its name. */
 static struct identity identify(const lk_rank_work *work, uint32_t event) {
-	const lk_capture *capture = work->c;
+	const lk_capture *capture = work->capture;
 	const lk_comm_note *note = lk_capture_comm(capture, event);
 	const lk_match *match = lk_traces_match(work->traces, work->index, event);
 	struct identity id = {.kind = LK_OP_COUNT, .group = "", .ranks = "", .bytes = NAN};
@@ -177,7 +178,8 @@ static struct comm_row *comm_row_of(struct comm_sums *sums, const struct identit
 
 static void add_to(struct comm_row *row, const lk_rank_work *work, const lk_rank_comm *comm,
                    const struct identity *id) {
-	int64_t start = work->c->start_ns[comm->event], end = lk_event_end(work->c, comm->event);
+	int64_t start = work->capture->start_ns[comm->event],
+			end = lk_event_end(work->capture, comm->event);
 	lk_explain_comm *sum = &row->sum;
 	sum->count++;
 	sum->host = work->host_comms;
@@ -287,14 +289,15 @@ static bool comm_looked_at(const lk_explain_work *work, const lk_match *match) {
 	if (match->end - match->begin < 2) return false;
 	const lk_match_member *first = &work->traces->members.at[match->begin];
 	const lk_rank_work *rank_work = &work->rank[first->capture];
-	return lk_in_windows(rank_work, rank_work->c->start_ns[first->event]);
+	return lk_in_windows(rank_work, rank_work->capture->start_ns[first->event]);
 }
 
 static void count_waits(const lk_rank_work *work, lk_explain_straggler *rows) {
 	for (size_t i = 0; i < work->comms.count; i++) {
 		const lk_rank_comm *comm = &work->comms.at[i];
 		if (comm->last_ns == INT64_MIN || comm->last_capture == work->index) continue;
-		int64_t start = work->c->start_ns[comm->event], end = lk_event_end(work->c, comm->event);
+		int64_t start = work->capture->start_ns[comm->event],
+				end = lk_event_end(work->capture, comm->event);
 		int64_t turn = comm->last_ns > end ? end : comm->last_ns;
 		if (turn > start) rows[work->index].waited_ns += turn - start;
 		if (work->shown) rows[comm->last_capture].caused_ns += comm->exposed_wait_ns;

@@ -16,7 +16,7 @@ static const int64_t KERNEL_WAIT_NS = 30;
 /* ---- gaps of streams ---- */
 
 static void gaps_classify(lk_rank_work *work, lk_explain_idle *row, int64_t begin, uint32_t next) {
-	const lk_capture *capture = work->c;
+	const lk_capture *capture = work->capture;
 	int64_t gap = lk_times_between(&work->windows, begin, capture->start_ns[next]);
 	if (gap <= 0) return;
 	uint32_t launch = capture->launch[next];
@@ -28,7 +28,7 @@ static void gaps_classify(lk_rank_work *work, lk_explain_idle *row, int64_t begi
 }
 
 static lk_status stream_gaps(lk_rank_work *work, const lk_lane *lane, lk_error *err) {
-	const lk_capture *capture = work->c;
+	const lk_capture *capture = work->capture;
 	lk_explain_idle row = {.rank = work->result.rank, .stream = lane->thread};
 	int64_t busy = INT64_MIN;
 	uint32_t seen = 0;
@@ -92,10 +92,10 @@ struct waiting {
 static uint32_t waiting_at(const lk_rank_work *work, struct waiting *at, int64_t moment) {
 	for (; at->next < work->waits.count; at->next++) {
 		uint32_t call = work->waits.at[at->next].item;
-		if (work->c->start_ns[call] >= moment) break;
-		if (lk_event_end(work->c, call) > at->end) {
+		if (work->capture->start_ns[call] >= moment) break;
+		if (lk_event_end(work->capture, call) > at->end) {
 			at->call = call;
-			at->end = lk_event_end(work->c, call);
+			at->end = lk_event_end(work->capture, call);
 		}
 	}
 	return at->call != LK_NONE && at->end >= moment ? at->call : LK_NONE;
@@ -106,8 +106,8 @@ static uint32_t waiting_at(const lk_rank_work *work, struct waiting *at, int64_t
 static bool explain_gap(lk_rank_work *work, const lk_interval *gap, uint32_t next, uint32_t wait,
                         struct blame *late, struct blame *sync) {
 	lk_explain_rank *rank = &work->result;
-	uint32_t launch = next == LK_NONE ? LK_NONE : work->c->launch[next];
-	bool host = launch != LK_NONE ? work->c->start_ns[launch] > gap->start : next == LK_NONE;
+	uint32_t launch = next == LK_NONE ? LK_NONE : work->capture->launch[next];
+	bool host = launch != LK_NONE ? work->capture->start_ns[launch] > gap->start : next == LK_NONE;
 	int64_t loading = host ? lk_times_between(&work->loading, gap->start, gap->end) : 0;
 	int64_t rest = gap->end - gap->start - loading;
 	LK_ASSERT(gap->start < gap->end && loading >= 0 && rest >= 0);
@@ -130,7 +130,7 @@ static bool gaps_device_gaps(lk_rank_work *work, struct blame *late, struct blam
 	for (size_t g = 0; g < work->idle.set.count; g++) {
 		const lk_interval *gap = &work->idle.set.at[g];
 		while (next < work->device.count &&
-		       work->c->start_ns[work->device.at[next].item] < gap->end)
+		       work->capture->start_ns[work->device.at[next].item] < gap->end)
 			next++;
 		uint32_t event = next < work->device.count ? work->device.at[next].item : LK_NONE;
 		if (!explain_gap(work, gap, event, waiting_at(work, &at, gap->start), late, sync))
@@ -140,9 +140,10 @@ static bool gaps_device_gaps(lk_rank_work *work, struct blame *late, struct blam
 }
 
 lk_status lk_rank_gaps(lk_rank_work *work, lk_error *err) {
-	for (size_t l = 0; l < work->c->lanes.count; l++)
-		if (work->c->lanes.at[l].stream) LK_TRY(stream_gaps(work, &work->c->lanes.at[l], err));
-	size_t names = (size_t)lk_intern_count(work->c->names) + 1;
+	for (size_t l = 0; l < work->capture->lanes.count; l++)
+		if (work->capture->lanes.at[l].stream)
+			LK_TRY(stream_gaps(work, &work->capture->lanes.at[l], err));
+	size_t names = (size_t)lk_intern_count(work->capture->names) + 1;
 	int64_t *counters = calloc(names * 4, sizeof *counters);
 	if (!counters) return lk_oom(err);
 	struct blame late = {counters, counters + names, 0},

@@ -15,7 +15,7 @@ static bool kernels_add(lk_timed_list *list, uint64_t key, uint32_t item) {
 
 /* Without a device, the operations that no other encloses. */
 static bool operations(lk_rank_work *work) {
-	const lk_capture *capture = work->c;
+	const lk_capture *capture = work->capture;
 	for (uint32_t i = 0; i < capture->count; i++) {
 		if (capture->kind[i] != LK_EVENT_OP || !lk_in_windows(work, capture->start_ns[i])) continue;
 		uint32_t above = capture->parent[i];
@@ -31,8 +31,8 @@ static bool explain_explain_kernels(lk_rank_work *work) {
 	if (!lk_reserve(&work->durations, work->device.count)) return false;
 	for (size_t i = 0; i < work->device.count; i++) {
 		uint32_t event = work->device.at[i].item;
-		if (!lk_in_windows(work, work->c->start_ns[event])) continue;
-		lk_timed_put(&work->durations, (uint64_t)work->c->dur_ns[event], event);
+		if (!lk_in_windows(work, work->capture->start_ns[event])) continue;
+		lk_timed_put(&work->durations, (uint64_t)work->capture->dur_ns[event], event);
 	}
 	return true;
 }
@@ -41,9 +41,10 @@ static bool explain_explain_kernels(lk_rank_work *work) {
 static bool kernels_by_name(lk_rank_work *work) {
 	lk_timed_list *d = &work->durations;
 	if (!lk_timed_sort(d->at, d->count)) return false;
-	for (size_t i = 0; i < d->count; i++) d->at[i].key = work->c->name[d->at[i].item];
+	for (size_t i = 0; i < d->count; i++) d->at[i].key = work->capture->name[d->at[i].item];
 	if (!lk_timed_sort(d->at, d->count)) return false;
-	for (size_t i = 0; i < d->count; i++) d->at[i].key = (uint64_t)work->c->dur_ns[d->at[i].item];
+	for (size_t i = 0; i < d->count; i++)
+		d->at[i].key = (uint64_t)work->capture->dur_ns[d->at[i].item];
 	return true;
 }
 
@@ -70,7 +71,7 @@ struct joined {
 };
 
 static int kernels_type_of(lk_rank_work *work, uint32_t event) {
-	const lk_capture *capture = work->c;
+	const lk_capture *capture = work->capture;
 	if (capture->kind[event] == LK_EVENT_OP) return LK_WORK_HOST;
 	if (capture->kind[event] != LK_EVENT_KERNEL) return LK_WORK_MEMORY;
 	bool comm = (lk_name_class(work, capture->name[event]) & LK_NAME_COMM) ||
@@ -82,9 +83,9 @@ static lk_status add_runs(struct joined *joined, const lk_rank_work *work, uint3
                           lk_error *err) {
 	const lk_timed_list *d = &work->durations;
 	for (size_t first = 0, end; first < d->count; first = end) {
-		uint32_t name = work->c->name[d->at[first].item];
-		for (end = first; end < d->count && work->c->name[d->at[end].item] == name;) end++;
-		uint32_t id = lk_intern_id(joined->names, lk_capture_text(work->c, name));
+		uint32_t name = work->capture->name[d->at[first].item];
+		for (end = first; end < d->count && work->capture->name[d->at[end].item] == name;) end++;
+		uint32_t id = lk_intern_id(joined->names, lk_capture_text(work->capture, name));
 		if (id == UINT32_MAX || !lk_push(&joined->runs)) return lk_oom(err);
 		*lk_last(&joined->runs) = (struct run){rank, first, end - first};
 		if (!kernels_add(&joined->runs_by_name, id, (uint32_t)joined->runs.count - 1))

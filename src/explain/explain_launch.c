@@ -70,7 +70,7 @@ static void launch_walk(const lk_rank_work *work, const lk_timed *launch, const 
 /* The work of a stream whose launch is known: it, and its launch. */
 static lk_status launched_work(const lk_rank_work *work, const lk_lane *lane,
                                lk_timed_list *launches, lk_timed_list *begins, lk_error *err) {
-	const lk_capture *capture = work->c;
+	const lk_capture *capture = work->capture;
 	launches->count = begins->count = 0;
 	if (!lk_reserve(launches, lane->end - lane->begin) ||
 	    !lk_reserve(begins, lane->end - lane->begin))
@@ -113,9 +113,9 @@ static lk_status stream_queue(lk_rank_work *work, const lk_lane *lane, lk_timed_
 static lk_status queues(lk_rank_work *work, lk_error *err) {
 	lk_timed_list launches = {0}, begins = {0};
 	lk_status status = LK_OK;
-	for (size_t l = 0; l < work->c->lanes.count && status == LK_OK; l++)
-		if (work->c->lanes.at[l].stream)
-			status = stream_queue(work, &work->c->lanes.at[l], &launches, &begins, err);
+	for (size_t l = 0; l < work->capture->lanes.count && status == LK_OK; l++)
+		if (work->capture->lanes.at[l].stream)
+			status = stream_queue(work, &work->capture->lanes.at[l], &launches, &begins, err);
 	lk_vec_free(&launches);
 	lk_vec_free(&begins);
 	return status;
@@ -125,7 +125,7 @@ static lk_status queues(lk_rank_work *work, lk_error *err) {
 
 static bool costs(lk_rank_work *work, lk_timed_list *cpu, lk_timed_list *gpu,
                   lk_timed_list *delay) {
-	const lk_capture *capture = work->c;
+	const lk_capture *capture = work->capture;
 	size_t most = work->device.count;
 	if (!lk_reserve(cpu, most) || !lk_reserve(gpu, most) || !lk_reserve(delay, most)) return false;
 	for (size_t i = 0; i < most; i++) {

@@ -44,16 +44,16 @@ static unsigned names_look(const char *name) {
 }
 
 unsigned lk_name_class(lk_rank_work *work, uint32_t name) {
-	LK_ASSERT(name < lk_intern_count(work->c->names));
+	LK_ASSERT(name < lk_intern_count(work->capture->names));
 	uint8_t *class = &work->name_class[name];
-	if (!*class) *class = (uint8_t)names_look(lk_capture_text(work->c, name));
+	if (!*class) *class = (uint8_t)names_look(lk_capture_text(work->capture, name));
 	return *class;
 }
 
 /* The outermost annotation and operation around a call. Steps and the loader say nothing that is
  * not known. */
 void lk_rank_place(lk_rank_work *work, uint32_t call, uint32_t *note, uint32_t *op) {
-	const lk_capture *capture = work->c;
+	const lk_capture *capture = work->capture;
 	LK_ASSERT(call < capture->count);
 	*note = *op = 0;
 	for (uint32_t e = call; e != LK_NONE; e = capture->parent[e]) {

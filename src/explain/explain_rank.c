@@ -27,7 +27,7 @@ void lk_rank_free(lk_rank_work *work) {
 
 /* Collective kernels are known by their arguments, or else by their names. */
 static bool rank_communicates(lk_rank_work *work, uint32_t event) {
-	const lk_capture *capture = work->c;
+	const lk_capture *capture = work->capture;
 	if (capture->kind[event] != LK_EVENT_KERNEL) return false;
 	return (lk_name_class(work, capture->name[event]) & LK_NAME_COMM) ||
 	       lk_capture_comm(capture, event);
@@ -36,7 +36,7 @@ static bool rank_communicates(lk_rank_work *work, uint32_t event) {
 /* ---- events of the windows ---- */
 
 static bool rank_collect(lk_rank_work *work, const lk_lane *lane) {
-	const lk_capture *capture = work->c;
+	const lk_capture *capture = work->capture;
 	const lk_interval *first = work->windows.set.at, *last = lk_last(&work->windows.set);
 	if (!lk_reserve(&work->device, lane->end - lane->begin)) return false;
 	for (uint32_t at = lane->begin; at < lane->end; at++) {
@@ -52,8 +52,8 @@ static bool rank_collect(lk_rank_work *work, const lk_lane *lane) {
 
 static lk_status collect_all(lk_rank_work *work, lk_error *err) {
 	if (!work->windows.set.count) return LK_OK;
-	for (size_t l = 0; l < work->c->lanes.count; l++)
-		if (work->c->lanes.at[l].stream && !rank_collect(work, &work->c->lanes.at[l]))
+	for (size_t l = 0; l < work->capture->lanes.count; l++)
+		if (work->capture->lanes.at[l].stream && !rank_collect(work, &work->capture->lanes.at[l]))
 			return lk_oom(err);
 	return lk_timed_sort(work->device.at, work->device.count) ? LK_OK : lk_oom(err);
 }
@@ -61,7 +61,7 @@ static lk_status collect_all(lk_rank_work *work, lk_error *err) {
 /* The host's side: data loading, and calls that wait for the device. Of threads that also launch or
  * annotate; the loader's own processes are not in the trace. */
 static lk_status collect_host(lk_rank_work *work, lk_error *err) {
-	const lk_capture *capture = work->c;
+	const lk_capture *capture = work->capture;
 	for (uint32_t i = 0; i < capture->count; i++) {
 		bool ours = capture->kind[i] == LK_EVENT_NOTE || capture->kind[i] == LK_EVENT_RUNTIME ||
 		            capture->kind[i] == LK_EVENT_OP;
@@ -86,7 +86,7 @@ struct unions {
 };
 
 static bool rank_gather(lk_rank_work *work, struct unions *unions) {
-	const lk_capture *capture = work->c;
+	const lk_capture *capture = work->capture;
 	for (size_t i = 0; i < work->device.count; i++) {
 		uint32_t event = work->device.at[i].item;
 		int64_t start = capture->start_ns[event], end = lk_event_end(capture, event);
@@ -138,7 +138,7 @@ static lk_status sets_of(lk_rank_work *work, lk_error *err) {
 
 /* Copies to the device. Where copies overlap, the one that began first has the time. */
 static void rank_copies(lk_rank_work *work) {
-	const lk_capture *capture = work->c;
+	const lk_capture *capture = work->capture;
 	int64_t claimed = INT64_MIN;
 	for (size_t i = 0; i < work->device.count; i++) {
 		uint32_t event = work->device.at[i].item;
@@ -173,8 +173,8 @@ static void figures(lk_rank_work *work) {
 		                                          work->windows.set.at[i].end);
 	for (size_t i = 0; i < work->waits.count; i++) {
 		uint32_t call = work->waits.at[i].item;
-		int64_t inside =
-			lk_times_between(&work->windows, work->c->start_ns[call], lk_event_end(work->c, call));
+		int64_t inside = lk_times_between(&work->windows, work->capture->start_ns[call],
+		                                  lk_event_end(work->capture, call));
 		rank->sync_ns += inside;
 		work->sync_calls += inside > 0;
 	}
@@ -206,7 +206,7 @@ lk_status lk_rank_explain(lk_rank_work *work, const lk_traces *traces, uint32_t 
 	const lk_capture *capture = traces->capture[index];
 	*work = (lk_rank_work){.traces = traces,
 	                       .index = index,
-	                       .c = capture,
+	                       .capture = capture,
 	                       .name_class = calloc(lk_intern_count(capture->names) + 1, 1)};
 	if (!work->name_class) return lk_oom(err);
 	work->result = (lk_explain_rank){.rank = capture->rank < 0 ? (int)index : capture->rank,

@@ -26,7 +26,7 @@ struct shaped_row {
 	lk_explain_shaped sum;
 	lk_dtype format;
 	double longest_ns; /* of one kernel */
-	const lk_capture *c;
+	const lk_capture *capture;
 	uint32_t operation, kernel; /* events of it */
 };
 
@@ -57,7 +57,7 @@ static struct shaped_row *roofline_row_of(struct shaped_sums *sums, const lk_cap
 	                  lk_capture_text(capture, capture->types[op]),
 	                  lk_capture_text(capture, capture->outputs[op]), &asked);
 	*row = (struct shaped_row){
-		.c = capture, .operation = op, .kernel = LK_NONE, .format = (lk_dtype)asked.dtype};
+		.capture = capture, .operation = op, .kernel = LK_NONE, .format = (lk_dtype)asked.dtype};
 	row->sum = (lk_explain_shaped){.kind = lk_op_kind_name((lk_op_kind)asked.kind),
 	                               .dtype = lk_dtype_name((lk_dtype)asked.dtype),
 	                               .flops = asked.flops,
@@ -68,7 +68,7 @@ static struct shaped_row *roofline_row_of(struct shaped_sums *sums, const lk_cap
 
 static lk_status roofline_add_rank(struct shaped_sums *sums, const lk_rank_work *work,
                                    lk_error *err) {
-	const lk_capture *capture = work->c;
+	const lk_capture *capture = work->capture;
 	lk_work_kinds kinds;
 	lk_status status = lk_work_kinds_find(capture, &kinds, err);
 	for (size_t i = 0; status == LK_OK && i < work->device.count; i++) {
@@ -84,7 +84,7 @@ static lk_status roofline_add_rank(struct shaped_sums *sums, const lk_rank_work 
 		row->sum.total_ns += ns;
 		row->sum.count += kinds.owner[event] != LK_NONE;
 		if (row->kernel == LK_NONE || ns > row->longest_ns) {
-			row->c = capture;
+			row->capture = capture;
 			row->operation = op;
 			row->kernel = event;
 			row->longest_ns = ns;
@@ -99,11 +99,11 @@ static lk_status roofline_add_rank(struct shaped_sums *sums, const lk_rank_work 
 static int roofline_by_total(const void *a, const void *b) {
 	const struct shaped_row *x = a, *y = b;
 	if (x->sum.total_ns != y->sum.total_ns) return x->sum.total_ns > y->sum.total_ns ? -1 : 1;
-	int order = strcmp(lk_capture_text(x->c, x->c->name[x->operation]),
-	                   lk_capture_text(y->c, y->c->name[y->operation]));
+	int order = strcmp(lk_capture_text(x->capture, x->capture->name[x->operation]),
+	                   lk_capture_text(y->capture, y->capture->name[y->operation]));
 	return order ? order
-	             : strcmp(lk_capture_text(x->c, x->c->shape[x->operation]),
-	                      lk_capture_text(y->c, y->c->shape[y->operation]));
+	             : strcmp(lk_capture_text(x->capture, x->capture->shape[x->operation]),
+	                      lk_capture_text(y->capture, y->capture->shape[y->operation]));
 }
 
 /* Where the device is known: the least time by its peak and its memory, over what it took. */
@@ -121,7 +121,7 @@ static void hold_against(lk_explain_shaped *shaped, lk_dtype format, const lk_de
  * CUTLASS and cuBLAS build them:
  * "..._tensorop_s1688gemm_..." (mma.m16n8k8 on tf32), "..._tf32f32_...". */
 static lk_dtype roofline_format_of(const struct shaped_row *row) {
-	const char *kernel = lk_capture_text(row->c, row->c->name[row->kernel]);
+	const char *kernel = lk_capture_text(row->capture, row->capture->name[row->kernel]);
 	bool tf32 = strstr(kernel, "tf32") || strstr(kernel, "tensorop_s1688");
 	return row->format == LK_FP32 && tf32 ? LK_TF32 : row->format;
 }
@@ -137,12 +137,12 @@ static lk_status roofline_take_rows(lk_explain_work *work, struct shaped_sums *s
 	for (size_t i = 0; i < sums->rows.count; i++) {
 		const struct shaped_row *row = &sums->rows.at[i];
 		out[i] = row->sum;
-		out[i].operation =
-			lk_arena_strdup(&work->arena, lk_capture_text(row->c, row->c->name[row->operation]));
-		out[i].shapes =
-			lk_arena_strdup(&work->arena, lk_capture_text(row->c, row->c->shape[row->operation]));
-		out[i].kernel =
-			lk_arena_strdup(&work->arena, lk_capture_text(row->c, row->c->name[row->kernel]));
+		out[i].operation = lk_arena_strdup(
+			&work->arena, lk_capture_text(row->capture, row->capture->name[row->operation]));
+		out[i].shapes = lk_arena_strdup(
+			&work->arena, lk_capture_text(row->capture, row->capture->shape[row->operation]));
+		out[i].kernel = lk_arena_strdup(
+			&work->arena, lk_capture_text(row->capture, row->capture->name[row->kernel]));
 		if (!out[i].operation || !out[i].shapes || !out[i].kernel) return lk_oom(err);
 		out[i].share = sums->all_ns > 0 ? row->sum.total_ns / sums->all_ns : 0;
 		out[i].dtype = lk_dtype_name(roofline_format_of(row));

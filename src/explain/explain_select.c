@@ -74,11 +74,11 @@ static void select_keep(lk_capture_steps *steps, const struct range *range) {
 static lk_status no_steps(const lk_rank_work *work, const lk_capture_step *first,
                           const lk_capture_step *last, const char *text, lk_error *err) {
 	if (!text) {
-		lk_fail(err, LK_ERR_INPUT, work->c->path, "no event of it takes any time");
+		lk_fail(err, LK_ERR_INPUT, work->capture->path, "no event of it takes any time");
 		return lk_hint(err, "give a trace of a profiler, with times");
 	}
 	lk_fail(err, LK_ERR_INPUT, "--steps", "the trace %.150s does not hold the steps %.40s",
-	        work->c->path, text);
+	        work->capture->path, text);
 	if (!work->annotated) return lk_hint(err, "it has no steps marked; leave --steps out");
 	return lk_hint(err, "it holds steps %" PRId64 " to %" PRId64, first->number, last->number);
 }
@@ -106,7 +106,7 @@ static lk_status select_check_times(const lk_capture *capture, lk_error *err) {
 }
 
 lk_status lk_rank_select(lk_rank_work *work, const char *steps, lk_error *err) {
-	const lk_capture *capture = work->c;
+	const lk_capture *capture = work->capture;
 	struct range r = {0, 0};
 	bool all = steps && lk_same_name(steps, "all");
 	if (steps && !all) LK_TRY(select_read_range(steps, &r, err));

@@ -123,7 +123,7 @@ static const char *places(lk_explain_work *work, const lk_rank_work *rank,
 	for (int i = 0; text && i < LK_PLACES && rank_places->ns[i] > 0; i++) {
 		double share = 100.0 * (double)rank_places->ns[i] / (double)all;
 		if (i && share < 5) break;
-		const char *name = without_prefix(lk_capture_text(rank->c, rank_places->name[i]));
+		const char *name = without_prefix(lk_capture_text(rank->capture, rank_places->name[i]));
 		text = lk_arena_printf(&work->arena, "%s%s%.60s %.0f %%", text, i ? ", " : "", name, share);
 	}
 	return text;
@@ -381,7 +381,7 @@ static lk_status on_hosts(lk_explain_work *work, lk_error *err) {
 static bool on_processors(const lk_explain_work *work) {
 	bool all = work->count > 0;
 	for (uint32_t r = 0; r < work->count; r++)
-		all &= !work->rank[r].shown || work->rank[r].c->processor;
+		all &= !work->rank[r].shown || work->rank[r].capture->processor;
 	return all;
 }
 

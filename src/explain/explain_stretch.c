@@ -27,8 +27,8 @@ static bool stretch_keep(lk_rank_work *work, int cause) {
 		.annotation = "",
 		.operation = "",
 	};
-	row->annotation = lk_capture_text(work->c, stretch->note);
-	row->operation = lk_capture_text(work->c, stretch->op);
+	row->annotation = lk_capture_text(work->capture, stretch->note);
+	row->operation = lk_capture_text(work->capture, stretch->op);
 	return true;
 }
 

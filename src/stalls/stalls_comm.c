@@ -84,12 +84,13 @@ static lk_status find_previous_calls(struct sorter *sorter, const lk_explain_wor
 	for (uint32_t r = 0; r < work->count; r++) {
 		const lk_rank_work *rank = &work->rank[r];
 		uint32_t *before = sorter->before[r] =
-			malloc(((size_t)rank->c->count + 1) * sizeof *before);
+			malloc(((size_t)rank->capture->count + 1) * sizeof *before);
 		if (!before) return lk_oom(err);
-		memset(before, 0xff, ((size_t)rank->c->count + 1) * sizeof *before);
+		memset(before, 0xff, ((size_t)rank->capture->count + 1) * sizeof *before);
 		for (size_t i = 1; i < rank->comms.count; i++) {
 			uint32_t event = rank->comms.at[i].event, last = rank->comms.at[i - 1].event;
-			if (lk_event_end(rank->c, last) <= rank->c->start_ns[event]) before[event] = last;
+			if (lk_event_end(rank->capture, last) <= rank->capture->start_ns[event])
+				before[event] = last;
 		}
 	}
 	return LK_OK;

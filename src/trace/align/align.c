@@ -23,7 +23,7 @@ static const double CLEAR_DRIFT_NS = 5e3, CLEAR_ERRORS = 6;
 static const double MOST_SLOPE = 1e-3;
 
 static lk_status make_ties(lk_aligner *aligner) {
-	const lk_traces *traces = aligner->t;
+	const lk_traces *traces = aligner->traces;
 	aligner->ties.count = 0;
 	for (uint32_t c = 0; c < traces->count; c++) {
 		lk_clock_fit *fit = &aligner->fit[c];
@@ -47,7 +47,7 @@ static lk_status make_ties(lk_aligner *aligner) {
 }
 
 static void find_middles(lk_aligner *aligner) {
-	const lk_traces *traces = aligner->t;
+	const lk_traces *traces = aligner->traces;
 	for (uint32_t c = 0; c < traces->count; c++) aligner->fit[c].middle = NAN;
 	/* First and last end by capture; the middle is between. */
 	double *last = aligner->base + traces->count;
@@ -66,7 +66,7 @@ static void find_middles(lk_aligner *aligner) {
 /* Adds the slopes that are clear; false if none is. What is clear but small is only noted. */
 static bool add_slopes(lk_aligner *aligner, const double *slope, double *largest) {
 	bool any = false;
-	for (uint32_t c = 0; c < aligner->t->count; c++) {
+	for (uint32_t c = 0; c < aligner->traces->count; c++) {
 		lk_clock_fit *fit = &aligner->fit[c];
 		double over = fabs(slope[c]) * fit->span;
 		if (!isfinite(fit->error) || over < CLEAR_ERRORS * fit->error ||
@@ -82,10 +82,10 @@ static bool add_slopes(lk_aligner *aligner, const double *slope, double *largest
 
 /* Clocks of files that agree better than collectives can tell stay as they are. */
 static void leave_good_clocks(lk_aligner *aligner) {
-	for (uint32_t c = 0; c < aligner->t->count; c++) {
+	for (uint32_t c = 0; c < aligner->traces->count; c++) {
 		lk_clock_fit *fit = &aligner->fit[c];
-		bool told = lk_clock_told(aligner->t->capture[c]) &&
-		            lk_clock_told(aligner->t->capture[fit->component]);
+		bool told = lk_clock_told(aligner->traces->capture[c]) &&
+		            lk_clock_told(aligner->traces->capture[fit->component]);
 		if (told && fit->slope == 0 &&
 		    fabs(fit->shift) < fit->doubt + aligner->fit[fit->component].doubt)
 			fit->shift = 0;
@@ -94,7 +94,7 @@ static void leave_good_clocks(lk_aligner *aligner) {
 
 /* Shifts, then slopes of what is left, then shifts again, as long as slopes are clear. */
 lk_status lk_clocks_fit(lk_aligner *aligner, double *largest_slope) {
-	double *value = calloc((size_t)aligner->t->count + 1, sizeof *value);
+	double *value = calloc((size_t)aligner->traces->count + 1, sizeof *value);
 	if (!value) return lk_oom(aligner->err);
 	find_middles(aligner);
 	*largest_slope = 0;
@@ -102,7 +102,7 @@ lk_status lk_clocks_fit(lk_aligner *aligner, double *largest_slope) {
 	for (int round = 0; round <= DRIFT_ROUNDS && status == LK_OK; round++) {
 		status = make_ties(aligner);
 		if (status == LK_OK) status = lk_join_ties(aligner, value, USUAL_NS);
-		for (uint32_t c = 0; c < aligner->t->count; c++) aligner->fit[c].shift += value[c];
+		for (uint32_t c = 0; c < aligner->traces->count; c++) aligner->fit[c].shift += value[c];
 		if (status != LK_OK || round == DRIFT_ROUNDS) break;
 		for (size_t i = 0; i < aligner->ties.count; i++)
 			aligner->ties.at[i].shift = aligner->ties.at[i].slope;
@@ -115,7 +115,7 @@ lk_status lk_clocks_fit(lk_aligner *aligner, double *largest_slope) {
 }
 
 lk_status lk_aligner_open(lk_aligner *aligner, const lk_traces *traces, lk_error *err) {
-	*aligner = (lk_aligner){.t = traces, .err = err};
+	*aligner = (lk_aligner){.traces = traces, .err = err};
 	aligner->fit = calloc((size_t)traces->count + 1, sizeof *aligner->fit);
 	aligner->base = calloc(2 * (size_t)traces->count + 1, sizeof *aligner->base);
 	aligner->column_of = calloc((size_t)traces->count + 1, sizeof *aligner->column_of);
@@ -142,9 +142,9 @@ static bool tied(const lk_aligner *aligner, uint32_t capture) {
 size_t lk_aligned_ends(const lk_aligner *aligner, const lk_match *match, double *out) {
 	size_t n = 0;
 	for (uint32_t k = match->begin; k < match->end; k++) {
-		lk_match_member member = aligner->t->members.at[k];
+		lk_match_member member = aligner->traces->members.at[k];
 		if (tied(aligner, member.capture))
-			out[n++] = lk_on_common(aligner, member.capture, lk_own_end(aligner->t, member));
+			out[n++] = lk_on_common(aligner, member.capture, lk_own_end(aligner->traces, member));
 	}
 	return n;
 }

@@ -19,7 +19,7 @@ struct prediction {
 
 /* Every rank's end from all arrivals and from the others' transfer. */
 static void predict_ends(struct prediction *prediction, uint32_t match) {
-	const lk_traces *traces = prediction->a.t;
+	const lk_traces *traces = prediction->a.traces;
 	const lk_match *m = &traces->matches.at[match];
 	size_t n = lk_aligned_ends(&prediction->a, m, prediction->ends);
 	if (n < 2 || n != m->end - m->begin) return;
@@ -46,7 +46,7 @@ static void predict_ends(struct prediction *prediction, uint32_t match) {
 
 static lk_status barrier_predict_fold(struct prediction *prediction, uint32_t fold,
                                       uint32_t folds) {
-	const lk_traces *traces = prediction->a.t;
+	const lk_traces *traces = prediction->a.traces;
 	memset(prediction->a.fit, 0, traces->count * sizeof *prediction->a.fit);
 	prediction->a.skip = fold;
 	prediction->a.folds = folds;

@@ -51,16 +51,16 @@ static bool group_room_for(struct table *table, size_t rows, size_t columns, siz
 }
 
 static bool group_used(const lk_aligner *aligner, uint32_t match, bool weak) {
-	const lk_match *m = &aligner->t->matches.at[match];
+	const lk_match *m = &aligner->traces->matches.at[match];
 	if (m->end - m->begin < 2 || (aligner->folds && match % aligner->folds == aligner->skip))
 		return false;
-	return weak || lk_all_wait(aligner->t, m);
+	return weak || lk_all_wait(aligner->traces, m);
 }
 
 /* Cells by row (collective), and their numbers by column (member). */
 static bool fill_table(lk_aligner *aligner, struct table *table, uint32_t begin, uint32_t end,
                        bool weak) {
-	const lk_traces *traces = aligner->t;
+	const lk_traces *traces = aligner->traces;
 	const lk_run_group *group = &traces->groups.at[traces->matches.at[begin].group];
 	size_t cells = traces->matches.at[end - 1].end - traces->matches.at[begin].begin;
 	if (!group_room_for(table, end - begin, group->count, cells)) return false;
@@ -195,7 +195,7 @@ static double column_doubt(const struct table *table, uint32_t c) {
 
 static lk_status tie_member(lk_aligner *aligner, struct table *table, uint32_t group, uint32_t c,
                             bool weak) {
-	uint32_t capture = aligner->t->groups.at[group].captures[c], n = 0;
+	uint32_t capture = aligner->traces->groups.at[group].captures[c], n = 0;
 	double first = INFINITY, last = -INFINITY;
 	for (uint32_t k = table->column_begin[c]; k < table->column_begin[c + 1]; k++) {
 		if (isnan(table->common[table->row[table->cell[k]]])) continue;
@@ -227,7 +227,7 @@ lk_status lk_tie_group(lk_aligner *aligner, uint32_t begin, uint32_t end) {
 	if (status == LK_OK && b.matches) {
 		take_turns(&b);
 		for (uint32_t c = 0; c < b.members && status == LK_OK; c++)
-			status = tie_member(aligner, &b, aligner->t->matches.at[begin].group, c, weak);
+			status = tie_member(aligner, &b, aligner->traces->matches.at[begin].group, c, weak);
 	}
 	lk_arena_free(&b.arena);
 	return status;

@@ -22,7 +22,7 @@ typedef struct lk_tie {
 } lk_tie;
 
 typedef struct lk_aligner {
-	const lk_traces *t;
+	const lk_traces *traces;
 	lk_clock_fit *fit; /* [captures] */
 	double *base;
 	LK_VEC(lk_tie) ties;  /* by group */

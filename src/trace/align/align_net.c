@@ -44,7 +44,7 @@ static bool net_room_for(struct net *net, size_t groups, size_t captures, size_t
 }
 
 static bool make_net(const lk_aligner *aligner, struct net *net) {
-	size_t groups = aligner->t->groups.count, captures = aligner->t->count,
+	size_t groups = aligner->traces->groups.count, captures = aligner->traces->count,
 		   ties = aligner->ties.count;
 	if (!net_room_for(net, groups, captures, ties)) return false;
 	for (size_t i = 0; i < ties; i++) {
@@ -64,7 +64,7 @@ static void walk_net(lk_aligner *aligner, struct net *net, uint32_t root, double
 	net->queue[tail++] = root;
 	net->capture_done[root] = true;
 	while (head < tail) {
-		LK_ASSERT(tail <= aligner->t->count);
+		LK_ASSERT(tail <= aligner->traces->count);
 		uint32_t c = net->queue[head++];
 		aligner->fit[c].component = root;
 		for (uint32_t k = net->capture_begin[c]; k < net->capture_begin[c + 1]; k++) {
@@ -91,7 +91,7 @@ static double tie_weight(const lk_tie *tie, double away, double scale) {
 
 /* Groups' constants from ranks, ranks from groups; the largest change of a rank. */
 static double net_sweep(const lk_aligner *aligner, struct net *net, double *value, double scale) {
-	for (size_t g = 0; g < aligner->t->groups.count; g++) {
+	for (size_t g = 0; g < aligner->traces->groups.count; g++) {
 		double sum = 0, weight = 0;
 		for (uint32_t i = net->group_begin[g]; i < net->group_begin[g + 1]; i++) {
 			double w = tie_weight(&aligner->ties.at[i], net->away[i], scale);
@@ -100,8 +100,8 @@ static double net_sweep(const lk_aligner *aligner, struct net *net, double *valu
 		}
 		if (weight > 0) net->constant[g] = sum / weight;
 	}
-	memset(net->sum, 0, aligner->t->count * sizeof *net->sum);
-	memset(net->weight, 0, aligner->t->count * sizeof *net->weight);
+	memset(net->sum, 0, aligner->traces->count * sizeof *net->sum);
+	memset(net->weight, 0, aligner->traces->count * sizeof *net->weight);
 	for (size_t i = 0; i < aligner->ties.count; i++) {
 		const lk_tie *tie = &aligner->ties.at[i];
 		double w = tie_weight(tie, net->away[i], scale);
@@ -109,7 +109,7 @@ static double net_sweep(const lk_aligner *aligner, struct net *net, double *valu
 		net->weight[tie->capture] += w;
 	}
 	double moved = 0;
-	for (uint32_t c = 0; c < aligner->t->count; c++) {
+	for (uint32_t c = 0; c < aligner->traces->count; c++) {
 		double now = net->weight[c] > 0 ? net->sum[c] / net->weight[c] : value[c];
 		moved = fmax(moved, fabs(now - value[c]));
 		value[c] = now;
@@ -132,16 +132,17 @@ lk_status lk_join_ties(lk_aligner *aligner, double *value, double usual) {
 		lk_arena_free(&n.arena);
 		return lk_oom(aligner->err);
 	}
-	for (uint32_t c = 0; c < aligner->t->count; c++) value[c] = 0;
-	for (uint32_t c = 0; c < aligner->t->count; c++)
+	for (uint32_t c = 0; c < aligner->traces->count; c++) value[c] = 0;
+	for (uint32_t c = 0; c < aligner->traces->count; c++)
 		if (!n.capture_done[c]) walk_net(aligner, &n, c, value);
 	double scale = INFINITY;
-	for (int i = 0; i < SWEEPS && aligner->ties.count > aligner->t->count; i++) {
+	for (int i = 0; i < SWEEPS && aligner->ties.count > aligner->traces->count; i++) {
 		if (i % 4 == 0) scale = fmax(usual, 3 * measure_away(aligner, &n, value));
 		if (net_sweep(aligner, &n, value, scale) < usual * SETTLED) break;
 	}
-	for (uint32_t c = aligner->t->count; c-- > 0;) value[c] -= value[aligner->fit[c].component];
-	for (uint32_t c = 0; c < aligner->t->count; c++)
+	for (uint32_t c = aligner->traces->count; c-- > 0;)
+		value[c] -= value[aligner->fit[c].component];
+	for (uint32_t c = 0; c < aligner->traces->count; c++)
 		LK_ASSERT(n.capture_done[c] && isfinite(value[c]) && aligner->fit[c].component <= c);
 	lk_arena_free(&n.arena);
 	return LK_OK;

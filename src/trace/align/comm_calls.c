@@ -17,7 +17,7 @@ enum {
 };
 
 struct finder {
-	lk_traces *t;
+	lk_traces *traces;
 	lk_run_calls *calls;
 	lk_intern *groups; /* text that tells groups apart; id - 1 is the group */
 	bool by_place; /* streams are compared by their place among a rank's communication streams, not
@@ -172,7 +172,7 @@ static int32_t list_size(const char *ranks) {
 
 static lk_status group_of_key(struct finder *finder, const char *key, const char *name,
                               const char *ranks, int32_t size, bool told, uint32_t *out) {
-	lk_traces *traces = finder->t;
+	lk_traces *traces = finder->traces;
 	uint32_t id = lk_intern_id(finder->groups, key);
 	if (id == UINT32_MAX) return lk_oom(finder->err);
 	*out = id - 1;
@@ -307,7 +307,7 @@ static lk_status find_streams(struct finder *finder) {
 
 static lk_status begin_capture(struct finder *finder, uint32_t capture) {
 	finder->capture = capture;
-	finder->c = finder->t->capture[capture];
+	finder->c = finder->traces->capture[capture];
 	finder->last.group = LK_NONE;
 	LK_TRY(learn_names(finder));
 	return find_streams(finder);
@@ -324,7 +324,7 @@ static int calls_by_group(const void *a, const void *b) {
 static lk_status calls_find_calls(struct finder *finder) {
 	const lk_capture *capture = finder->c;
 	lk_comm_calls *list = &finder->calls->of[finder->capture];
-	int64_t base = lk_clock_base(finder->t, finder->capture);
+	int64_t base = lk_clock_base(finder->traces, finder->capture);
 	uint32_t loose = 0;
 	for (uint32_t i = 0; i < capture->count; i++) {
 		if (!is_call(finder, i)) continue;
@@ -347,8 +347,8 @@ static lk_status calls_find_calls(struct finder *finder) {
 		                                              : capture->start_ns[i],
 		                                .end = lk_add_saturated(base, lk_event_end(capture, i))};
 	}
-	if (loose && finder->t->count > 1)
-		lk_traces_warn(finder->t,
+	if (loose && finder->traces->count > 1)
+		lk_traces_warn(finder->traces,
 		               "%s: %u sends and receives are not matched: their partner is not said",
 		               capture->path, loose);
 	if (list->count) qsort(list->at, list->count, sizeof *list->at, calls_by_group);
@@ -361,7 +361,7 @@ static lk_status compare_streams(struct finder *finder) {
 	LK_VEC(int64_t) first = {0};
 	bool equal = true, as_many = true, any = false;
 	lk_status status = LK_OK;
-	for (uint32_t k = 0; k < finder->t->count && status == LK_OK; k++) {
+	for (uint32_t k = 0; k < finder->traces->count && status == LK_OK; k++) {
 		status = begin_capture(finder, k);
 		if (status != LK_OK || !finder->streams.count) continue;
 		size_t n = finder->streams.count;
@@ -381,7 +381,7 @@ static lk_status compare_streams(struct finder *finder) {
 }
 
 lk_status lk_calls_find(lk_traces *traces, lk_run_calls *calls, lk_error *err) {
-	struct finder f = {.t = traces, .calls = calls, .groups = lk_intern_new(), .err = err};
+	struct finder f = {.traces = traces, .calls = calls, .groups = lk_intern_new(), .err = err};
 	calls->of = calloc((size_t)traces->count + 1, sizeof *calls->of);
 	lk_status status = f.groups && calls->of ? compare_streams(&f) : lk_oom(err);
 	for (uint32_t k = 0; k < traces->count && status == LK_OK; k++) {

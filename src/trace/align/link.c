@@ -21,7 +21,7 @@ struct seeker {
 
 struct linker {
 	const lk_works *w;
-	const lk_capture *c;
+	const lk_capture *capture;
 	lk_link *out;
 	LK_VEC(struct seeker) works, events;
 	LK_VEC(int64_t) threads; /* of the works */
@@ -56,7 +56,7 @@ static uint32_t find_record(const lk_capture *capture, const uint32_t *sorted, u
 
 static bool same_name(const struct linker *linker, uint32_t work, uint32_t event) {
 	return strcmp(lk_works_text(linker->w, linker->w->name[work]),
-	              lk_capture_text(linker->c, linker->c->name[event])) == 0;
+	              lk_capture_text(linker->capture, linker->capture->name[event])) == 0;
 }
 
 static void link_join(struct linker *linker, uint32_t work, uint32_t event) {
@@ -65,7 +65,7 @@ static void link_join(struct linker *linker, uint32_t work, uint32_t event) {
 }
 
 static bool join_records(struct linker *linker) {
-	const lk_capture *capture = linker->c;
+	const lk_capture *capture = linker->capture;
 	uint32_t *sorted = malloc((capture->count + 1) * sizeof *sorted), count = 0;
 	if (!sorted) return false;
 	for (uint32_t e = 0; e < capture->count; e++)
@@ -97,7 +97,7 @@ static bool list_works(struct linker *linker) {
 	for (uint32_t i = 0; i < linker->w->count; i++) {
 		if (linker->out->event[i] != LK_NONE || linker->w->kind[i] == LK_NODE_ROOT) continue;
 		uint32_t name =
-			lk_intern_find(linker->c->names, lk_works_text(linker->w, linker->w->name[i]));
+			lk_intern_find(linker->capture->names, lk_works_text(linker->w, linker->w->name[i]));
 		uint32_t thread = name == UINT32_MAX ? LK_NONE : thread_index(linker, linker->w->thread[i]);
 		if (thread == LK_NONE) continue;
 		if (!lk_push(&linker->works)) return false;
@@ -108,7 +108,7 @@ static bool list_works(struct linker *linker) {
 }
 
 static bool list_events(struct linker *linker) {
-	const lk_capture *capture = linker->c;
+	const lk_capture *capture = linker->capture;
 	for (size_t lane = 0; lane < capture->lanes.count; lane++) {
 		bool seen = false;
 		for (uint32_t at = capture->lanes.at[lane].begin;
@@ -221,13 +221,13 @@ static void count_alone(const struct linker *linker) {
 		linker->out->roots += root;
 		linker->out->alone += !root && linker->out->event[i] == LK_NONE;
 	}
-	for (uint32_t e = 0; e < linker->c->count; e++)
-		linker->out->events_alone += seeks(linker->c, e) && !linker->taken[e];
+	for (uint32_t e = 0; e < linker->capture->count; e++)
+		linker->out->events_alone += seeks(linker->capture, e) && !linker->taken[e];
 }
 
 lk_status lk_link_works(const lk_works *works, const lk_capture *capture, lk_link *out,
                         lk_error *err) {
-	struct linker l = {.w = works, .c = capture, .out = out};
+	struct linker l = {.w = works, .capture = capture, .out = out};
 	*out = (lk_link){.event = malloc((works->count + 1) * sizeof *out->event)};
 	l.taken = calloc(capture->count + 1, 1);
 	bool good = out->event && l.taken;

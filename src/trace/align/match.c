@@ -30,7 +30,7 @@ struct span {
 typedef LK_VEC(struct span) spans;
 
 struct matcher {
-	lk_traces *t;
+	lk_traces *traces;
 	lk_run_calls *calls;
 	LK_VEC(spans) of; /* by group */
 	lk_order_notes notes;
@@ -43,15 +43,16 @@ static lk_status add_span(struct matcher *matcher, uint32_t group, uint32_t capt
                           const lk_comm_call *at, size_t count) {
 	spans *s = &matcher->of.at[group];
 	if (!lk_push(s)) return lk_oom(matcher->err);
-	*lk_last(s) = (struct span){
-		.capture = capture, .calls = {at, (uint32_t)count, matcher->t->capture[capture]->whole}};
+	*lk_last(s) =
+		(struct span){.capture = capture,
+	                  .calls = {at, (uint32_t)count, matcher->traces->capture[capture]->whole}};
 	return LK_OK;
 }
 
 static lk_status cut_spans(struct matcher *matcher) {
-	for (size_t g = 0; g < matcher->t->groups.count; g++)
+	for (size_t g = 0; g < matcher->traces->groups.count; g++)
 		if (!lk_push(&matcher->of)) return lk_oom(matcher->err);
-	for (uint32_t k = 0; k < matcher->t->count; k++) {
+	for (uint32_t k = 0; k < matcher->traces->count; k++) {
 		const lk_comm_calls *list = &matcher->calls->of[k];
 		for (size_t begin = 0, end; begin < list->count; begin = end) {
 			for (end = begin; end < list->count && list->at[end].group == list->at[begin].group;)
@@ -114,8 +115,8 @@ static void rank_list(const struct matcher *matcher, const lk_order_note *notes,
 	lk_text text = lk_text_begin(out, size);
 	lk_text_add(&text, n > 1 ? "ranks" : "rank");
 	for (size_t i = 0; i < n && i < RANKS_NAMED; i++) {
-		LK_ASSERT(notes[i].capture < matcher->t->count);
-		lk_text_add(&text, i ? ", %d" : " %d", matcher->t->capture[notes[i].capture]->rank);
+		LK_ASSERT(notes[i].capture < matcher->traces->count);
+		lk_text_add(&text, i ? ", %d" : " %d", matcher->traces->capture[notes[i].capture]->rank);
 	}
 	if (n > RANKS_NAMED) lk_text_add(&text, " and %zu more", n - RANKS_NAMED);
 }
@@ -137,22 +138,22 @@ static void match_say(const struct matcher *matcher, const lk_run_group *group, 
 	long long number = (long long)(notes->place - first);
 	switch (notes->what) {
 	case LK_CALL_MISSING:
-		lk_traces_problem(matcher->t, "group %s, number %lld: %s is missing on %s", group->name,
-		                  number, other, ranks);
+		lk_traces_problem(matcher->traces, "group %s, number %lld: %s is missing on %s",
+		                  group->name, number, other, ranks);
 		break;
 	case LK_CALL_EXTRA:
 		lk_traces_problem(
-			matcher->t,
+			matcher->traces,
 			"group %s, before number %lld (%s): %s has %s that the other ranks have not",
 			group->name, number, other, ranks, own);
 		break;
 	case LK_CALL_OTHER_KIND:
-		lk_traces_problem(matcher->t,
+		lk_traces_problem(matcher->traces,
 		                  "group %s, number %lld: %s has %s where %s was expected: desynchronised",
 		                  group->name, number, ranks, own, other);
 		break;
 	case LK_CALL_OTHER_SIZE:
-		lk_traces_problem(matcher->t,
+		lk_traces_problem(matcher->traces,
 		                  "group %s, number %lld: %s has %s where %s was expected: sizes differ",
 		                  group->name, number, ranks, own, other);
 		break;
@@ -182,7 +183,7 @@ static void say_all(struct matcher *matcher, uint32_t group, lk_call_list refere
 			end++;
 		int64_t place = notes->at[begin].place < reference.count ? notes->at[begin].place
 		                                                         : (int64_t)reference.count - 1;
-		match_say(matcher, &matcher->t->groups.at[group], first, &reference.at[place],
+		match_say(matcher, &matcher->traces->groups.at[group], first, &reference.at[place],
 		          notes->at + begin, end - begin);
 	}
 }
@@ -227,17 +228,17 @@ static uint32_t common_calls(const struct span *span, uint32_t reference) {
 static const char *match_next_part(struct matcher *matcher, const char *name, long *part) {
 	const char *mark = strstr(name, ", part ");
 	*part = mark ? strtol(mark + 7, NULL, 10) + 1 : 2;
-	return lk_arena_printf(&matcher->t->arena, "%.*s, part %ld",
+	return lk_arena_printf(&matcher->traces->arena, "%.*s, part %ld",
 	                       (int)(mark ? mark - name : (long)strlen(name)), name, *part);
 }
 
 static lk_status match_add_part(struct matcher *matcher, uint32_t group) {
 	long part;
-	const char *name = match_next_part(matcher, matcher->t->groups.at[group].name, &part);
-	if (!name || !lk_push(&matcher->t->groups) || !lk_push(&matcher->of) ||
+	const char *name = match_next_part(matcher, matcher->traces->groups.at[group].name, &part);
+	if (!name || !lk_push(&matcher->traces->groups) || !lk_push(&matcher->of) ||
 	    !lk_push(&matcher->calls->told))
 		return lk_oom(matcher->err);
-	*lk_last(&matcher->t->groups) = (lk_run_group){.name = name, .ranks = ""};
+	*lk_last(&matcher->traces->groups) = (lk_run_group){.name = name, .ranks = ""};
 	*lk_last(&matcher->calls->told) = part >= MOST_PARTS; /* then left as it is */
 	return LK_OK;
 }
@@ -245,7 +246,7 @@ static lk_status match_add_part(struct matcher *matcher, uint32_t group) {
 /* A guessed group: who does not keep step moves to a part of its own, which is looked at later. */
 static lk_status take_apart(struct matcher *matcher, uint32_t group, uint32_t reference) {
 	uint32_t calls = matcher->of.at[group].at[reference].calls.count,
-			 next = (uint32_t)matcher->t->groups.count;
+			 next = (uint32_t)matcher->traces->groups.count;
 	size_t kept = 0, count = matcher->of.at[group].count;
 	for (size_t i = 0; i < count; i++) {
 		struct span p = matcher->of.at[group].at[i];
@@ -257,7 +258,7 @@ static lk_status take_apart(struct matcher *matcher, uint32_t group, uint32_t re
 		forget_notes(&matcher->notes, p.capture);
 		free(p.places);
 		matcher->of.at[group].at[i].places = NULL;
-		if (next == matcher->t->groups.count) LK_TRY(match_add_part(matcher, group));
+		if (next == matcher->traces->groups.count) LK_TRY(match_add_part(matcher, group));
 		LK_TRY(add_span(matcher, next, p.capture, p.calls.at, p.calls.count));
 	}
 	matcher->of.at[group].count = kept;
@@ -266,8 +267,8 @@ static lk_status take_apart(struct matcher *matcher, uint32_t group, uint32_t re
 
 static lk_status list_captures(struct matcher *matcher, uint32_t group) {
 	const spans *s = &matcher->of.at[group];
-	lk_run_group *run_group = &matcher->t->groups.at[group];
-	run_group->captures = LK_ARRAY(&matcher->t->arena, uint32_t, s->count);
+	lk_run_group *run_group = &matcher->traces->groups.at[group];
+	run_group->captures = LK_ARRAY(&matcher->traces->arena, uint32_t, s->count);
 	if (!run_group->captures) return lk_oom(matcher->err);
 	for (size_t i = 0; i < s->count; i++)
 		run_group->captures[run_group->count++] = s->at[i].capture;
@@ -297,7 +298,7 @@ static void join_match(lk_match *match, const lk_comm_call *call) {
 
 /* Counting sort by place; spans are by capture, so members come out by capture. */
 static lk_status make_matches(struct matcher *matcher, uint32_t group, struct extent e) {
-	lk_traces *traces = matcher->t;
+	lk_traces *traces = matcher->traces;
 	const spans *s = &matcher->of.at[group];
 	LK_ASSERT(e.first <= e.last);
 	size_t places = (size_t)(e.last - e.first + 1), total = 0;
@@ -372,7 +373,7 @@ static void say_absent(struct matcher *matcher, const lk_run_group *group) {
 		long rank = strtol(at, &end, 10);
 		if (end == at) break;
 		end += strspn(end, ", ");
-		uint32_t capture = match_capture_of(matcher->t, rank);
+		uint32_t capture = match_capture_of(matcher->traces, rank);
 		if (capture == LK_NONE ||
 		    bsearch(&capture, group->captures, group->count, sizeof capture, match_by_number))
 			continue;
@@ -380,10 +381,10 @@ static void say_absent(struct matcher *matcher, const lk_run_group *group) {
 	}
 	if (absent > RANKS_NAMED) lk_text_add(&text, " and more");
 	if (absent == 1)
-		lk_traces_problem(matcher->t, "group %s %s: no collective at all on captured rank%s",
+		lk_traces_problem(matcher->traces, "group %s %s: no collective at all on captured rank%s",
 		                  group->name, group->ranks, list);
 	else if (absent)
-		lk_traces_problem(matcher->t, "group %s %s: no collective at all on captured ranks%s",
+		lk_traces_problem(matcher->traces, "group %s %s: no collective at all on captured ranks%s",
 		                  group->name, group->ranks, list);
 }
 
@@ -400,12 +401,12 @@ static lk_status match_group(struct matcher *matcher, uint32_t group) {
 	LK_TRY(list_captures(matcher, group));
 	LK_TRY(make_matches(matcher, group, e));
 	free_places(&matcher->of.at[group]);
-	say_absent(matcher, &matcher->t->groups.at[group]);
+	say_absent(matcher, &matcher->traces->groups.at[group]);
 	return LK_OK;
 }
 
 lk_status lk_calls_match(lk_traces *traces, lk_run_calls *calls, lk_error *err) {
-	struct matcher m = {.t = traces, .calls = calls, .err = err};
+	struct matcher m = {.traces = traces, .calls = calls, .err = err};
 	lk_status status = cut_spans(&m);
 	for (uint32_t g = 0; g < traces->groups.count && status == LK_OK; g++)
 		status = match_group(&m, g);

@@ -23,7 +23,7 @@ struct joined {
 };
 
 struct state {
-	lk_capture *c;
+	lk_capture *capture;
 	size_t read; /* how many notes the reader made */
 	LK_VEC(struct joined) joined;
 	uint8_t *traits; /* by name: what kind of name it is */
@@ -42,7 +42,7 @@ enum {
 static uint8_t trait_of(const struct state *state, uint32_t name) {
 	uint8_t *t = &state->traits[name];
 	if (*t != UNKNOWN) return *t;
-	const char *text = lk_capture_text(state->c, name);
+	const char *text = lk_capture_text(state->capture, name);
 	unsigned kind;
 	*t = OTHER;
 	if (strcmp(text, "record_param_comms") == 0) *t = PARAMETERS;
@@ -132,15 +132,17 @@ static int comms_by_event(const void *a, const void *b) {
 /* The note that the reader made of an event, or NULL. */
 static const lk_comm_note *read_note(const struct state *state, uint32_t event) {
 	lk_comm_note key = {.event = event};
-	return state->read ? bsearch(&key, state->c->comms.at, state->read, sizeof key, comms_by_event)
-	                   : NULL;
+	return state->read
+	           ? bsearch(&key, state->capture->comms.at, state->read, sizeof key, comms_by_event)
+	           : NULL;
 }
 
 /* The innermost annotation around an event of a thread, else the operation with parameters. */
 static uint32_t comms_cause_of(const struct state *state, uint32_t event) {
 	uint32_t parameters = LK_NONE;
-	for (int i = 0; event != LK_NONE && i < MOST_PARENTS; i++, event = state->c->parent[event]) {
-		uint8_t trait = trait_of(state, state->c->name[event]);
+	for (int i = 0; event != LK_NONE && i < MOST_PARENTS;
+	     i++, event = state->capture->parent[event]) {
+		uint8_t trait = trait_of(state, state->capture->name[event]);
 		if (trait == DEVICE_ANNOTATION || trait == HOST_ANNOTATION) return event;
 		if (trait == PARAMETERS && parameters == LK_NONE) parameters = event;
 	}
@@ -149,8 +151,10 @@ static uint32_t comms_cause_of(const struct state *state, uint32_t event) {
 
 /* The operation with parameters around an annotation, if the reader noted what they were. */
 static const lk_comm_note *parameters_of(const struct state *state, uint32_t event) {
-	for (int i = 0; event != LK_NONE && i < MOST_PARENTS; i++, event = state->c->parent[event])
-		if (trait_of(state, state->c->name[event]) == PARAMETERS) return read_note(state, event);
+	for (int i = 0; event != LK_NONE && i < MOST_PARENTS;
+	     i++, event = state->capture->parent[event])
+		if (trait_of(state, state->capture->name[event]) == PARAMETERS)
+			return read_note(state, event);
 	return NULL;
 }
 
@@ -165,19 +169,19 @@ static lk_status note_of(struct state *state, uint32_t event, uint32_t cause, un
 		*note = *stated;
 		note->event = event;
 	}
-	const char *name = lk_capture_text(state->c, state->c->name[cause]);
-	unsigned said =
-		trait_of(state, state->c->name[cause]) == PARAMETERS ? LK_OP_COUNT : lk_comm_kind(name);
+	const char *name = lk_capture_text(state->capture, state->capture->name[cause]);
+	unsigned said = trait_of(state, state->capture->name[cause]) == PARAMETERS ? LK_OP_COUNT
+	                                                                           : lk_comm_kind(name);
 	/* A kernel's name is sure, but for those that all point-to-point traffic shares. */
 	if (kind != LK_OP_COUNT && kind != LK_OP_ALLTOALL) note->kind = (uint8_t)kind;
 	else if (said != LK_OP_COUNT) note->kind = (uint8_t)said;
 	if (note->peer < 0 && (note->kind == LK_OP_SEND || note->kind == LK_OP_RECV))
 		note->peer = comms_peer_of(name);
-	return sizes_from_shapes(state->c, cause, note, err);
+	return sizes_from_shapes(state->capture, cause, note, err);
 }
 
 static lk_status add_kernel(struct state *state, uint32_t event, lk_error *err) {
-	lk_capture *capture = state->c;
+	lk_capture *capture = state->capture;
 	lk_comm_note n;
 	unsigned kind;
 	uint32_t call = capture->launch[event],
@@ -207,14 +211,14 @@ static void drop_shared_sizes(struct state *state) {
 		bool shared = (i > 0 && joined[-1].cause == joined->cause) ||
 		              (i + 1 < state->joined.count && joined[1].cause == joined->cause);
 		if (shared)
-			state->c->comms.at[joined->note].in_elements =
-				state->c->comms.at[joined->note].out_elements = -1;
+			state->capture->comms.at[joined->note].in_elements =
+				state->capture->comms.at[joined->note].out_elements = -1;
 	}
 }
 
 /* Annotations of hosts, where nothing ran on a device. */
 static lk_status comms_add_host(struct state *state, lk_error *err) {
-	lk_capture *capture = state->c;
+	lk_capture *capture = state->capture;
 	for (uint32_t i = 0; i < capture->count; i++) {
 		if (capture->kind[i] != LK_EVENT_NOTE ||
 		    trait_of(state, capture->name[i]) != HOST_ANNOTATION || read_note(state, i))
@@ -229,7 +233,7 @@ static lk_status comms_add_host(struct state *state, lk_error *err) {
 
 /* What enqueued a communication is not one more of it. */
 static void drop_parameters(struct state *state, bool kernels) {
-	lk_capture *capture = state->c;
+	lk_capture *capture = state->capture;
 	size_t kept = 0;
 	for (size_t i = 0; i < capture->comms.count; i++) {
 		uint32_t event = capture->comms.at[i].event;
@@ -241,7 +245,7 @@ static void drop_parameters(struct state *state, bool kernels) {
 }
 
 static lk_status comms_join(struct state *state, lk_error *err) {
-	lk_capture *capture = state->c;
+	lk_capture *capture = state->capture;
 	bool kernels = false;
 	for (uint32_t i = 0; i < capture->count; i++) {
 		if (capture->kind[i] != LK_EVENT_KERNEL || trait_of(state, capture->name[i]) != COMM_KERNEL)
@@ -256,7 +260,7 @@ static lk_status comms_join(struct state *state, lk_error *err) {
 }
 
 lk_status lk_capture_join_comms(lk_capture *capture, lk_error *err) {
-	struct state s = {.c = capture, .read = capture->comms.count};
+	struct state s = {.capture = capture, .read = capture->comms.count};
 	if (s.read) qsort(capture->comms.at, s.read, sizeof *capture->comms.at, comms_by_event);
 	s.traits = calloc(lk_intern_count(capture->names) + 1, 1);
 	lk_status status = s.traits ? comms_join(&s, err) : lk_oom(err);

@@ -16,7 +16,7 @@ struct open_op {
 };
 
 struct walk {
-	const lk_capture *c;
+	const lk_capture *capture;
 	int64_t from, to;
 	lk_host_pieces *out;
 	struct open_op open[MOST_OPEN]; /* open[0] is the thread itself */
@@ -59,7 +59,7 @@ static uint32_t host_time_mix(uint32_t path, uint32_t name) {
 
 static lk_phase host_time_phase_of(const struct walk *walk) {
 	for (int i = walk->depth; i > 0; i--) {
-		const char *name = lk_capture_text(walk->c, walk->c->name[walk->open[i].event]);
+		const char *name = lk_capture_text(walk->capture, walk->capture->name[walk->open[i].event]);
 		if (host_time_begins(name, "Optimizer.step")) return LK_PHASE_OPTIMIZER;
 		if (host_time_begins(name, "Optimizer.")) return LK_PHASE_OTHER;
 		if (host_time_begins(name, "autograd::engine")) return LK_PHASE_BACKWARD;
@@ -69,7 +69,8 @@ static lk_phase host_time_phase_of(const struct walk *walk) {
 
 static bool loading(const struct walk *walk) {
 	for (int i = walk->depth; i > 0; i--)
-		if (host_time_loads_data(lk_capture_text(walk->c, walk->c->name[walk->open[i].event])))
+		if (host_time_loads_data(
+				lk_capture_text(walk->capture, walk->capture->name[walk->open[i].event])))
 			return true;
 	return false;
 }
@@ -82,7 +83,7 @@ static void host_time_put(struct walk *walk, uint32_t event, uint32_t name, int 
 	if (end > walk->to) end = walk->to;
 	if (end < start || (end == start && call == LK_CALL_NONE)) return;
 	/* A call whose begin lies outside is another stretch's. */
-	if (call != LK_CALL_NONE && event != LK_NONE && walk->c->start_ns[event] < walk->from)
+	if (call != LK_CALL_NONE && event != LK_NONE && walk->capture->start_ns[event] < walk->from)
 		call = LK_CALL_NONE;
 	LK_ASSERT(term >= LK_T1 && term <= LK_T5 && start <= end);
 	if (!lk_push(walk->out)) {
@@ -107,8 +108,8 @@ static void host_time_put(struct walk *walk, uint32_t event, uint32_t name, int 
 static void host_time_account(struct walk *walk, int64_t until, uint32_t next, bool over) {
 	struct open_op *open_op = &walk->open[walk->depth];
 	if (walk->depth == 0) {
-		host_time_put(walk, next, next == LK_NONE ? 0 : walk->c->name[next], LK_T1, LK_CALL_NONE,
-		              open_op->cursor, until);
+		host_time_put(walk, next, next == LK_NONE ? 0 : walk->capture->name[next], LK_T1,
+		              LK_CALL_NONE, open_op->cursor, until);
 	} else {
 		int term;
 		if (over) {
@@ -116,7 +117,7 @@ static void host_time_account(struct walk *walk, int64_t until, uint32_t next, b
 			else term = LK_T5;
 		} else if (open_op->had) term = LK_T5;
 		else term = LK_T2;
-		host_time_put(walk, open_op->event, walk->c->name[open_op->event], term, LK_CALL_NONE,
+		host_time_put(walk, open_op->event, walk->capture->name[open_op->event], term, LK_CALL_NONE,
 		              open_op->cursor, until);
 	}
 	if (until > open_op->cursor) open_op->cursor = until;
@@ -136,7 +137,7 @@ static void host_time_close_until(struct walk *walk, int64_t time) {
 }
 
 static void open_event(struct walk *walk, uint32_t event) {
-	const lk_capture *capture = walk->c;
+	const lk_capture *capture = walk->capture;
 	if (walk->depth + 1 >= MOST_OPEN) return;
 	host_time_account(walk, capture->start_ns[event], event, false);
 	const struct open_op *outer = &walk->open[walk->depth];
@@ -151,7 +152,7 @@ static void open_event(struct walk *walk, uint32_t event) {
 }
 
 static void call_event(struct walk *walk, uint32_t event, lk_call_kind call) {
-	const lk_capture *capture = walk->c;
+	const lk_capture *capture = walk->capture;
 	struct open_op *open_op = &walk->open[walk->depth];
 	if (capture->start_ns[event] < open_op->cursor) return; /* inside another call */
 	host_time_account(walk, capture->start_ns[event], event, false);
@@ -172,8 +173,11 @@ static bool is_backward(const lk_capture *capture, uint32_t lane) {
 
 lk_status lk_host_time(const lk_capture *capture, uint32_t lane, int64_t from, int64_t to,
                        lk_host_pieces *out, lk_error *err) {
-	struct walk w = {
-		.c = capture, .from = from, .to = to, .out = out, .backward = is_backward(capture, lane)};
+	struct walk w = {.capture = capture,
+	                 .from = from,
+	                 .to = to,
+	                 .out = out,
+	                 .backward = is_backward(capture, lane)};
 	w.open[0] = (struct open_op){.event = LK_NONE, .cursor = from, .end = INT64_MAX};
 	for (uint32_t at = capture->lanes.at[lane].begin; at < capture->lanes.at[lane].end; at++) {
 		uint32_t event = capture->order[at];

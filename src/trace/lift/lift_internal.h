@@ -41,7 +41,7 @@ typedef struct lk_lift_stream {
 } lk_lift_stream;
 
 typedef struct lk_lifting {
-	const lk_capture *c;
+	const lk_capture *capture;
 	lk_lifted_rank *out;
 	const lk_lift_stretch *stretch;
 	struct lk_transfers *transfers; /* lift_peers.c */

@@ -79,7 +79,7 @@ static lk_status list_comms(const lk_capture *capture, lk_comm_events *out, lk_e
 }
 
 static void learn_all(lk_lifting *lifting, const lk_comm_events *events) {
-	const lk_capture *capture = lifting->c;
+	const lk_capture *capture = lifting->capture;
 	const lk_lift_stretch *stretch = lifting->stretch;
 	for (size_t e = 0; e < events->count; e++) {
 		uint32_t i = events->at[e];
@@ -97,7 +97,7 @@ lk_status lk_lift_transfers(lk_lifting *lifting) {
 	lk_comm_events events = {0};
 	struct lk_transfers *transfers = lifting->transfers = calloc(1, sizeof *transfers);
 	if (!transfers) return lk_oom(lifting->err);
-	lk_status status = list_comms(lifting->c, &events, lifting->err);
+	lk_status status = list_comms(lifting->capture, &events, lifting->err);
 	for (transfers->size = 64; transfers->size < events.count * 4; transfers->size *= 2) {
 	}
 	transfers->slots = calloc(transfers->size, sizeof *transfers->slots);
@@ -113,9 +113,12 @@ void lk_lift_transfers_free(lk_lifting *lifting) {
 }
 
 int64_t lk_lift_transfer(const lk_lifting *lifting, uint32_t event) {
-	const struct transfer *same = peers_find(lifting->transfers, peers_alike(lifting->c, event)),
-						  *all = peers_find(lifting->transfers, peers_class_of(lifting->c, event));
-	int64_t ns = lifting->c->dur_ns[event], elements = peers_elements_of(lifting->c, event);
+	const struct transfer *same =
+							  peers_find(lifting->transfers, peers_alike(lifting->capture, event)),
+						  *all = peers_find(lifting->transfers,
+	                                        peers_class_of(lifting->capture, event));
+	int64_t ns = lifting->capture->dur_ns[event],
+			elements = peers_elements_of(lifting->capture, event);
 	if (same->count && same->ns < ns) ns = same->ns;
 	if (!all->count || all->rate <= 0 || elements < 0) return ns;
 	double most = (double)all->ns + (double)elements / all->rate;

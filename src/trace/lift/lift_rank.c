@@ -51,7 +51,7 @@ static uint32_t main_lane(const lk_capture *capture, const struct lane_use *use)
 /* Threads and streams that did something, by how much, get the streams of the graph. The busiest
  * device stream is the compute stream; a thread without calls and operations gets none. */
 static lk_status map_lanes(lk_lifting *lifting) {
-	const lk_capture *capture = lifting->c;
+	const lk_capture *capture = lifting->capture;
 	size_t count = capture->lanes.count;
 	struct lane_use *use = calloc(count + 1, sizeof *use);
 	lifting->stream_of = malloc(count + 1);
@@ -101,7 +101,7 @@ static int by_launch(const void *a, const void *b, void *context) {
 
 /* A call may launch much: a CUDA graph. */
 static lk_status index_launches(lk_lifting *lifting) {
-	const lk_capture *capture = lifting->c;
+	const lk_capture *capture = lifting->capture;
 	lifting->by_launch = malloc((capture->count + 1) * sizeof *lifting->by_launch);
 	if (!lifting->by_launch) return lk_oom(lifting->err);
 	for (uint32_t i = 0; i < capture->count; i++)
@@ -117,7 +117,7 @@ static uint32_t rank_first_of(const lk_lifting *lifting, uint32_t call) {
 	uint32_t low = 0, high = lifting->by_launch_count;
 	while (low < high) {
 		uint32_t middle = low + (high - low) / 2;
-		if (lifting->c->launch[lifting->by_launch[middle]] < call) low = middle + 1;
+		if (lifting->capture->launch[lifting->by_launch[middle]] < call) low = middle + 1;
 		else high = middle;
 	}
 	return low;
@@ -186,7 +186,7 @@ static lk_status rank_add_comm(lk_lifting *lifting, lk_lifted_op *op, uint32_t o
 /* Appends device work that may start from `ready` on; its lag is what lies between. */
 static lk_status rank_add_device(lk_lifting *lifting, uint32_t event, uint8_t stream, uint32_t on,
                                  int64_t ready) {
-	const lk_capture *capture = lifting->c;
+	const lk_capture *capture = lifting->capture;
 	const lk_lift_stream *lift_stream = &lifting->stream[stream];
 	if (lift_stream->last != LK_NONE && lift_stream->end_ns > ready) ready = lift_stream->end_ns;
 	lk_lifted_op op = {.what = LK_LIFTED_DEVICE,
@@ -207,7 +207,7 @@ static lk_status rank_add_device(lk_lifting *lifting, uint32_t event, uint8_t st
 /* What was launched before the stretch and was not over when it began: what is left of the first
  * one, then the others. */
 static lk_status add_carried(lk_lifting *lifting) {
-	const lk_capture *capture = lifting->c;
+	const lk_capture *capture = lifting->capture;
 	int64_t from = lifting->out->from_ns;
 	for (uint32_t i = 0; i < lifting->by_launch_count; i++) {
 		uint32_t event = lifting->by_launch[i], call = capture->launch[event];
@@ -279,7 +279,7 @@ static lk_status wait_for_room(lk_lifting *lifting, uint32_t op, uint32_t piece)
 /* The device work of a call whose launch is operation `op`, after what its streams wait for. */
 static lk_status add_launched(lk_lifting *lifting, lk_lift_thread *thread, uint32_t first,
                               uint32_t op) {
-	const lk_capture *capture = lifting->c;
+	const lk_capture *capture = lifting->capture;
 	LK_ASSERT(first < lifting->by_launch_count && op < lifting->out->ops.count);
 	uint32_t call = capture->launch[lifting->by_launch[first]];
 	for (uint32_t i = first;
@@ -302,7 +302,7 @@ static lk_status add_launched(lk_lifting *lifting, lk_lift_thread *thread, uint3
  * that it waits for, as soon as it is queued. Its end: not at all. */
 static int64_t cut_of(const lk_lifting *lifting, const lk_run *run, uint32_t work,
                       bool synchronous) {
-	int64_t start = lifting->c->start_ns[work], cut = start - LAUNCH_NS;
+	int64_t start = lifting->capture->start_ns[work], cut = start - LAUNCH_NS;
 	if (synchronous && cut > run->start_ns + CALL_NS) cut = run->start_ns + CALL_NS;
 	if (cut < run->start_ns) cut = run->start_ns;
 	bool cuts = cut + LAUNCH_NS < run->end_ns && (synchronous || start >= run->start_ns);
@@ -315,8 +315,8 @@ static lk_status rank_launch(lk_lifting *lifting, lk_run *run) {
 	uint32_t piece = run->begin,
 			 first = rank_first_of(lifting, lifting->out->pieces.at[piece].event),
 			 work = lifting->by_launch[first], rest = LK_NONE;
-	bool synchronous =
-		lifting->c->kind[work] == LK_EVENT_MEMCPY && lk_event_end(lifting->c, work) <= run->end_ns;
+	bool synchronous = lifting->capture->kind[work] == LK_EVENT_MEMCPY &&
+	                   lk_event_end(lifting->capture, work) <= run->end_ns;
 	int64_t cut = cut_of(lifting, run, work, synchronous);
 	lk_lift_thread *thread = &lifting->threads.at[run->thread];
 	if (cut < run->end_ns) LK_TRY(split_piece(lifting, piece, cut, &rest));
@@ -342,7 +342,7 @@ static lk_status synchronise(lk_lifting *lifting, lk_run *run) {
 }
 
 static lk_status release(lk_lifting *lifting, lk_run *run) {
-	const lk_capture *capture = lifting->c;
+	const lk_capture *capture = lifting->capture;
 	unsigned stream = lifting->stream_of[capture->lane[run->event]];
 	if (stream >= LK_STREAMS) return LK_OK;
 	lk_lifted_op op = {.what = LK_LIFTED_RELEASE,
@@ -433,7 +433,7 @@ lk_status lk_lift_rank(const lk_capture *capture, const lk_lift_stretch *stretch
                        lk_lifted_rank *out, lk_error *err) {
 	int64_t from = stretch->from_ns;
 	*out = (lk_lifted_rank){.capture = capture, .from_ns = from, .to_ns = stretch->to_ns};
-	lk_lifting l = {.c = capture,
+	lk_lifting l = {.capture = capture,
 	                .out = out,
 	                .stretch = stretch,
 	                .outside = LK_NONE,

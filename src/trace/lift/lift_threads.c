@@ -53,7 +53,7 @@ static lk_status threads_cut(lk_lifting *lifting, uint32_t thread, size_t first)
 
 static lk_status add_thread(lk_lifting *lifting, uint32_t lane) {
 	size_t first = lifting->out->pieces.count;
-	LK_TRY(lk_host_time(lifting->c, lane, lifting->out->from_ns, lifting->out->to_ns,
+	LK_TRY(lk_host_time(lifting->capture, lane, lifting->out->from_ns, lifting->out->to_ns,
 	                    &lifting->out->pieces, lifting->err));
 	if (threads_idle(&lifting->out->pieces, first)) {
 		lifting->out->pieces.count = first;
@@ -110,7 +110,7 @@ static void threads_hand_over(lk_lifting *lifting, lk_run *gap) {
 
 /* Device work that no call in the capture launched. */
 static lk_status add_releases(lk_lifting *lifting) {
-	const lk_capture *capture = lifting->c;
+	const lk_capture *capture = lifting->capture;
 	for (uint32_t i = 0; i < capture->count; i++) {
 		if (!lk_event_on_device(capture->kind[i]) || capture->launch[i] != LK_NONE) continue;
 		if (capture->start_ns[i] < lifting->out->from_ns ||
@@ -162,8 +162,8 @@ static lk_status sort_runs(lk_lifting *lifting) {
 }
 
 lk_status lk_lift_runs(lk_lifting *lifting) {
-	for (uint32_t lane = 0; lane < lifting->c->lanes.count; lane++)
-		if (!lifting->c->lanes.at[lane].stream && lifting->stream_of[lane] < LK_STREAMS)
+	for (uint32_t lane = 0; lane < lifting->capture->lanes.count; lane++)
+		if (!lifting->capture->lanes.at[lane].stream && lifting->stream_of[lane] < LK_STREAMS)
 			LK_TRY(add_thread(lifting, lane));
 	for (size_t i = 0; i < lifting->runs.count; i++)
 		if (lifting->runs.at[i].kind == LK_RUN_GAP &&

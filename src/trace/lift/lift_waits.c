@@ -39,7 +39,7 @@ static lk_status lift_wait_for(lk_lifting *lifting, uint32_t op, uint32_t on, in
 }
 
 static bool waits_names(const lk_lifting *lifting, uint32_t call, const char *part) {
-	return strstr(lk_capture_text(lifting->c, lifting->c->name[call]), part) != NULL;
+	return strstr(lk_capture_text(lifting->capture, lifting->capture->name[call]), part) != NULL;
 }
 
 /* The stream that a call on streams is about: as noted, else the one of the thread's last launch if
@@ -73,8 +73,9 @@ static uint32_t awaited_event(const lk_lifting *lifting, int64_t start, int64_t 
 
 lk_status lk_lift_sync(lk_lifting *lifting, uint32_t call, const lk_lift_thread *thread,
                        uint32_t op, int64_t *until) {
-	const lk_sync_note *note = lk_capture_sync(lifting->c, call);
-	int64_t start = lifting->c->start_ns[call], end = lk_event_end(lifting->c, call) + SLACK_NS;
+	const lk_sync_note *note = lk_capture_sync(lifting->capture, call);
+	int64_t start = lifting->capture->start_ns[call],
+			end = lk_event_end(lifting->capture, call) + SLACK_NS;
 	if (waits_names(lifting, call, "DeviceSync") || waits_names(lifting, call, "CtxSync") ||
 	    (note && note->kind == LK_SYNC_DEVICE)) {
 		for (unsigned s = 0; s < LK_STREAMS; s++)
@@ -159,10 +160,11 @@ static uint32_t other_work(const lk_lifting *lifting, uint8_t stream, bool comm,
 lk_status lk_lift_stream_waits(lk_lifting *lifting, lk_lift_thread *thread, uint32_t event,
                                uint8_t stream) {
 	uint32_t waits = thread->wait_calls, taken = 0, place = LK_NONE;
-	const lk_sync_note *note =
-		thread->wait_event == LK_NONE ? NULL : lk_capture_sync(lifting->c, thread->wait_event);
-	bool comm = lk_lift_communicates(lifting->c, event);
-	int64_t time = lifting->c->start_ns[event] + SLACK_NS;
+	const lk_sync_note *note = thread->wait_event == LK_NONE
+	                               ? NULL
+	                               : lk_capture_sync(lifting->capture, thread->wait_event);
+	bool comm = lk_lift_communicates(lifting->capture, event);
+	int64_t time = lifting->capture->start_ns[event] + SLACK_NS;
 	thread->wait_calls = 0;
 	for (; waits > 0; waits--) {
 		bool said = note && note->on != LK_NONE && lifting->stream_of[note->on] < LK_STREAMS;

@@ -27,7 +27,7 @@ static lk_status kineto_more(lk_kineto *kineto, bool *there) {
 	kineto->full = state == LK_WINDOW_FULL;
 	if (state == LK_WINDOW_MEMORY) return lk_oom(kineto->err);
 	if (state == LK_WINDOW_LIMIT) {
-		lk_fail(kineto->err, LK_ERR_INPUT, kineto->c->path, "more than %llu bytes of JSON",
+		lk_fail(kineto->err, LK_ERR_INPUT, kineto->capture->path, "more than %llu bytes of JSON",
 		        (unsigned long long)kineto->limits.bytes);
 		return lk_hint(kineto->err,
 		               "profile fewer steps, or without Python stacks and memory events");
@@ -53,7 +53,7 @@ static lk_status kineto_peek(lk_kineto *kineto, int *out) {
 
 static lk_status too_deep(lk_kineto *kineto) {
 	char where[240];
-	snprintf(where, sizeof where, "%s:%llu", kineto->c->path,
+	snprintf(where, sizeof where, "%s:%llu", kineto->capture->path,
 	         (unsigned long long)lk_window_line(&kineto->window, kineto->window.at));
 	lk_fail(kineto->err, LK_ERR_INPUT, where, "nested more than %d levels deep", LK_SCAN_DEPTH);
 	return lk_hint(kineto->err, "no profiler writes that; is the file damaged?");
@@ -159,7 +159,7 @@ static lk_status kineto_read_list(lk_kineto *kineto, int depth);
 /* What is longer than any window may be is skipped unread. */
 static lk_status skip_long_event(lk_kineto *kineto) {
 	lk_kineto_odd(kineto, LK_ODD_LONG, kineto->window.at);
-	kineto->c->dropped++;
+	kineto->capture->dropped++;
 	kineto->window.at++;
 	return skip_out(kineto, 1);
 }
@@ -176,7 +176,7 @@ static lk_status read_event(lk_kineto *kineto, int depth) {
 		if (state != LK_EVENT_SHORT && state != LK_EVENT_DEEP) window->at = at;
 		if (state == LK_EVENT_DONE) return lk_kineto_keep(kineto, begin);
 		if (state == LK_EVENT_USELESS) {
-			kineto->c->dropped++;
+			kineto->capture->dropped++;
 			return skip_out(kineto, open);
 		}
 		if (state == LK_EVENT_DAMAGED) return recover(kineto, at);
@@ -320,7 +320,7 @@ static lk_status read_end(lk_kineto *kineto) {
 
 static lk_status no_trace(lk_kineto *kineto, const char *what) {
 	char where[240];
-	snprintf(where, sizeof where, "%s:%llu", kineto->c->path,
+	snprintf(where, sizeof where, "%s:%llu", kineto->capture->path,
 	         (unsigned long long)lk_window_line(&kineto->window, kineto->window.at));
 	lk_fail(kineto->err, LK_ERR_INPUT, where, "no trace: %s", what);
 	return lk_hint(kineto->err,
@@ -371,11 +371,11 @@ static void warn_of_end(lk_kineto *kineto) {
 	unsigned long long line = lk_window_line(window, window->at);
 	char text[600];
 	if (window->broken != LK_OK)
-		lk_capture_warn(kineto->c, "%s; the %u events before that are kept",
-		                lk_error_text(&window->cause, text, sizeof text), kineto->c->count);
+		lk_capture_warn(kineto->capture, "%s; the %u events before that are kept",
+		                lk_error_text(&window->cause, text, sizeof text), kineto->capture->count);
 	else if (kineto->cut)
-		lk_capture_warn(kineto->c, "cut off in line %llu; the %u events before that are kept", line,
-		                kineto->c->count);
+		lk_capture_warn(kineto->capture, "cut off in line %llu; the %u events before that are kept",
+		                line, kineto->capture->count);
 }
 
 static void kineto_warn(lk_kineto *kineto) {
@@ -384,12 +384,14 @@ static void kineto_warn(lk_kineto *kineto) {
 		unsigned long long count = kineto->odd[i].count, line = kineto->odd[i].line;
 		if (!count) continue;
 		if (i == LK_ODD_NOT_ENDED)
-			lk_capture_warn(kineto->c, "calls that began (ph B) and never ended, left out: %llu",
-			                count);
+			lk_capture_warn(kineto->capture,
+			                "calls that began (ph B) and never ended, left out: %llu", count);
 		else if (i == LK_ODD_BEHIND)
-			lk_capture_warn(kineto->c, "after the end, in line %llu, there is more; it is not read",
+			lk_capture_warn(kineto->capture,
+			                "after the end, in line %llu, there is more; it is not read", line);
+		else
+			lk_capture_warn(kineto->capture, "%s: %llu, first in line %llu", odd_texts[i], count,
 			                line);
-		else lk_capture_warn(kineto->c, "%s: %llu, first in line %llu", odd_texts[i], count, line);
 	}
 }
 
@@ -404,7 +406,7 @@ static lk_read_limits limits_of(const lk_read_limits *given) {
 static lk_status kineto_read_all(lk_kineto *kineto) {
 	LK_TRY(kineto_read_document(kineto));
 	/* Nothing came of a stream that broke: its own error says it best. */
-	if (kineto->window.broken != LK_OK && !kineto->c->count) {
+	if (kineto->window.broken != LK_OK && !kineto->capture->count) {
 		if (kineto->err) *kineto->err = kineto->window.cause;
 		return kineto->window.broken;
 	}
@@ -417,7 +419,7 @@ lk_status lk_kineto_read(lk_stream *in, const lk_read_limits *limits, lk_capture
                          lk_error *err) {
 	lk_kineto *kineto = calloc(1, sizeof *kineto);
 	if (!kineto) return lk_oom(err);
-	kineto->c = capture;
+	kineto->capture = capture;
 	kineto->limits = limits_of(limits);
 	kineto->err = err;
 	kineto->free_call = LK_NONE;

@@ -32,7 +32,7 @@ static lk_status intern_value(lk_kineto *kineto, const lk_value *value, uint32_t
 	const char *text = value && (value->kind == LK_JSON_STRING || value->kind == LK_JSON_NUMBER)
 	                       ? value->text
 	                       : "";
-	*out = lk_intern_id(kineto->c->names, text);
+	*out = lk_intern_id(kineto->capture->names, text);
 	return *out == LK_NONE ? lk_oom(kineto->err) : LK_OK;
 }
 
@@ -73,7 +73,7 @@ static lk_status intern_ranks(lk_kineto *kineto, lk_arena *arena, const lk_value
 		used += length;
 	}
 	text[used++] = ']';
-	*out = lk_intern_bytes(kineto->c->names, text, used);
+	*out = lk_intern_bytes(kineto->capture->names, text, used);
 	return *out == LK_NONE ? lk_oom(kineto->err) : LK_OK;
 }
 
@@ -86,17 +86,17 @@ static lk_status head_read_groups(lk_kineto *kineto, lk_arena *arena, const lk_v
 		LK_TRY(intern_value(kineto, lk_json_get(value, "pg_name"), &g.name));
 		LK_TRY(intern_value(kineto, lk_json_get(value, "pg_desc"), &g.text));
 		LK_TRY(intern_ranks(kineto, arena, ranks, &g.ranks));
-		if (!lk_push(&kineto->c->groups)) return lk_oom(kineto->err);
-		*lk_last(&kineto->c->groups) = g;
+		if (!lk_push(&kineto->capture->groups)) return lk_oom(kineto->err);
+		*lk_last(&kineto->capture->groups) = g;
 	}
 	return LK_OK;
 }
 
 static lk_status read_distributed(lk_kineto *kineto, lk_arena *arena, const lk_value *info) {
 	if (info->kind != LK_JSON_OBJECT) return LK_OK;
-	kineto->c->rank = small_of(lk_json_get(info, "rank"), -1);
-	kineto->c->world = small_of(lk_json_get(info, "world_size"), 0);
-	LK_TRY(intern_value(kineto, lk_json_get(info, "backend"), &kineto->c->backend));
+	kineto->capture->rank = small_of(lk_json_get(info, "rank"), -1);
+	kineto->capture->world = small_of(lk_json_get(info, "world_size"), 0);
+	LK_TRY(intern_value(kineto, lk_json_get(info, "backend"), &kineto->capture->backend));
 	return head_read_groups(kineto, arena, lk_json_get(info, "pg_config"));
 }
 
@@ -108,7 +108,7 @@ static lk_status head_read_value(lk_kineto *kineto, lk_arena *arena, const char 
 	if (value->kind != LK_JSON_NUMBER && value->kind != LK_JSON_STRING) return LK_OK;
 	int64_t ns = lk_slice_whole((lk_slice){value->text, (uint32_t)strlen(value->text), true});
 	if (ns == LK_UNSAID || ns < -(INT64_C(1) << 61) || ns > INT64_C(1) << 61) return LK_OK;
-	kineto->c->origin_ns = ns;
+	kineto->capture->origin_ns = ns;
 	kineto->base_time = true;
 	return LK_OK;
 }

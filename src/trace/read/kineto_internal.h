@@ -219,7 +219,7 @@ enum {
 
 typedef struct lk_kineto {
 	lk_window window;
-	lk_capture *c;
+	lk_capture *capture;
 	lk_read_limits limits; /* defaults filled in */
 	lk_error *err;
 	lk_keys keys;

@@ -14,9 +14,9 @@ void lk_kineto_odd(lk_kineto *kineto, lk_odd what, const char *at) {
 
 uint32_t lk_kineto_intern(lk_kineto *kineto, lk_slice text) {
 	if (text.plain && text.length < LK_SCRATCH)
-		return lk_intern_bytes(kineto->c->names, text.at, text.length);
+		return lk_intern_bytes(kineto->capture->names, text.at, text.length);
 	size_t length = lk_slice_text(text, kineto->scratch, sizeof kineto->scratch);
-	return lk_intern_bytes(kineto->c->names, kineto->scratch, length);
+	return lk_intern_bytes(kineto->capture->names, kineto->scratch, length);
 }
 
 static lk_status keep_intern(lk_kineto *kineto, lk_slice text, uint32_t *out) {
@@ -40,7 +40,7 @@ static lk_status intern_list(lk_kineto *kineto, lk_slice list, uint32_t *out) {
 		lk_kineto_odd(kineto, LK_ODD_LONG_SHAPE, list.at);
 		return LK_OK;
 	}
-	*out = lk_intern_bytes(kineto->c->names, kineto->scratch, length);
+	*out = lk_intern_bytes(kineto->capture->names, kineto->scratch, length);
 	return *out == LK_NONE ? lk_oom(kineto->err) : LK_OK;
 }
 
@@ -71,10 +71,10 @@ static int64_t keep_stream_of(int64_t number) {
 
 static lk_status keep_lane_of(lk_kineto *kineto, bool stream, int64_t process, int64_t thread,
                               uint32_t *out) {
-	*out = lk_capture_lane(kineto->c, stream, process, thread);
+	*out = lk_capture_lane(kineto->capture, stream, process, thread);
 	if (*out != LK_NONE) return LK_OK;
-	if (kineto->c->lanes.count < LK_MOST_LANES) return lk_oom(kineto->err);
-	lk_fail(kineto->err, LK_ERR_INPUT, kineto->c->path, "more than %d threads and streams",
+	if (kineto->capture->lanes.count < LK_MOST_LANES) return lk_oom(kineto->err);
+	lk_fail(kineto->err, LK_ERR_INPUT, kineto->capture->path, "more than %d threads and streams",
 	        LK_MOST_LANES);
 	return lk_hint(kineto->err, "is this a trace of one rank?");
 }
@@ -82,15 +82,15 @@ static lk_status keep_lane_of(lk_kineto *kineto, bool stream, int64_t process, i
 /* Of a convolution the shape of its result, by its other arguments; nobody else needs those. */
 static lk_status intern_result(lk_kineto *kineto, lk_event *event) {
 	char values[256], result[128];
-	const char *name = lk_intern_text(kineto->c->names, event->name);
+	const char *name = lk_intern_text(kineto->capture->names, event->name);
 	if (!kineto->f.values.at || !event->shape || !strstr(name, "conv")) return LK_OK;
 	size_t length = lk_slice_compact(kineto->f.values, values, sizeof values - 1);
 	if (length == SIZE_MAX) return LK_OK;
 	values[length] = '\0';
-	if (!lk_conv_result(name, lk_intern_text(kineto->c->names, event->shape), values, result,
+	if (!lk_conv_result(name, lk_intern_text(kineto->capture->names, event->shape), values, result,
 	                    sizeof result))
 		return LK_OK;
-	event->outputs = lk_intern_id(kineto->c->names, result);
+	event->outputs = lk_intern_id(kineto->capture->names, result);
 	return event->outputs == LK_NONE ? lk_oom(kineto->err) : LK_OK;
 }
 
@@ -149,8 +149,8 @@ static lk_status keep_add_comm(lk_kineto *kineto, uint32_t event) {
 	LK_TRY(keep_intern(kineto, fields->group, &n.group));
 	LK_TRY(keep_intern(kineto, fields->group_text, &n.group_text));
 	LK_TRY(keep_intern(kineto, fields->ranks, &n.ranks));
-	if (!lk_push(&kineto->c->comms)) return lk_oom(kineto->err);
-	*lk_last(&kineto->c->comms) = n;
+	if (!lk_push(&kineto->capture->comms)) return lk_oom(kineto->err);
+	*lk_last(&kineto->capture->comms) = n;
 	return LK_OK;
 }
 
@@ -173,13 +173,13 @@ static lk_status keep_add_sync(lk_kineto *kineto, uint32_t event) {
 	if (fields->stream >= 0) LK_TRY(keep_lane_of(kineto, true, device, fields->stream, &n.stream));
 	if (fields->wait_stream >= 0)
 		LK_TRY(keep_lane_of(kineto, true, device, fields->wait_stream, &n.on));
-	if (!lk_push(&kineto->c->syncs)) return lk_oom(kineto->err);
-	*lk_last(&kineto->c->syncs) = n;
+	if (!lk_push(&kineto->capture->syncs)) return lk_oom(kineto->err);
+	*lk_last(&kineto->capture->syncs) = n;
 	return LK_OK;
 }
 
 static lk_status keep_too_many(lk_kineto *kineto, const char *what, uint64_t limit) {
-	lk_fail(kineto->err, LK_ERR_INPUT, kineto->c->path, "more than %llu %s",
+	lk_fail(kineto->err, LK_ERR_INPUT, kineto->capture->path, "more than %llu %s",
 	        (unsigned long long)limit, what);
 	return lk_hint(kineto->err, "profile fewer steps, or without Python stacks and memory events");
 }
@@ -190,7 +190,7 @@ enum {
 };
 
 static lk_status keep_add(lk_kineto *kineto, const lk_event *e, uint32_t *event) {
-	lk_capture *capture = kineto->c;
+	lk_capture *capture = kineto->capture;
 	if (capture->count + kineto->open_count >= kineto->limits.events)
 		return keep_too_many(kineto, "events", kineto->limits.events);
 	if (lk_intern_count(capture->names) > kineto->limits.names ||
@@ -210,7 +210,7 @@ static lk_status begin_call(lk_kineto *kineto, const char *at) {
 		return LK_OK;
 	}
 	if (call.kept) LK_TRY(keep_build(kineto, &call.event));
-	if (kineto->c->count + kineto->open_count++ >= kineto->limits.events)
+	if (kineto->capture->count + kineto->open_count++ >= kineto->limits.events)
 		return keep_too_many(kineto, "events", kineto->limits.events);
 	uint32_t *top =
 		lk_lane_map_at(&kineto->open_on, (lk_lane_key){kineto->f.process, kineto->f.thread, false});
@@ -246,7 +246,7 @@ static lk_status end_call(lk_kineto *kineto, const char *at) {
 	kineto->free_call = place;
 	kineto->open_count--;
 	if (!call.kept) {
-		kineto->c->dropped++;
+		kineto->capture->dropped++;
 		return LK_OK;
 	}
 	call.event.dur_ns = kineto->f.start_ns - call.event.start_ns;
@@ -263,7 +263,7 @@ static lk_status keep_label(lk_kineto *kineto) {
 	const lk_kineto_fields *fields = &kineto->f;
 	char text[32];
 	lk_lane_label label = {.process = fields->process, .thread = fields->thread};
-	kineto->c->dropped++;
+	kineto->capture->dropped++;
 	if (!fields->label.at || kineto->labels.count >= MOST_LABELS ||
 	    strcmp(keep_words(fields->name, text, sizeof text), "thread_name") != 0)
 		return LK_OK;
@@ -288,12 +288,12 @@ static lk_status keep_whole(lk_kineto *kineto, const char *at) {
 	uint32_t event;
 	if (fields->start_ns == LK_UNSAID) {
 		lk_kineto_odd(kineto, LK_ODD_NO_TIME, at);
-		kineto->c->dropped++;
+		kineto->capture->dropped++;
 		return LK_OK;
 	}
 	if (fields->dur_ns == LK_UNSAID) {
 		lk_kineto_odd(kineto, LK_ODD_NO_DURATION, at);
-		kineto->c->dropped++;
+		kineto->capture->dropped++;
 		return LK_OK;
 	}
 	if (fields->dur_ns < 0) {
@@ -321,7 +321,7 @@ lk_status lk_kineto_keep(lk_kineto *kineto, const char *at) {
 	if (fields->ph == 'B') return begin_call(kineto, at);
 	if (fields->ph == 'E') return end_call(kineto, at);
 	if (fields->ph != 'X' || fields->kind >= LK_EVENT_KINDS) {
-		kineto->c->dropped++;
+		kineto->capture->dropped++;
 		return LK_OK;
 	}
 	return keep_whole(kineto, at);
@@ -338,7 +338,7 @@ static void name_lane(lk_capture *capture, bool stream, const lk_lane_label *lab
 /* Sets name, multiprocessors and memory of the device that ran most of the work. Where ids fit
  * none, the first device stands for all: those of one machine are of a kind. */
 static void set_used_device(lk_kineto *kineto) {
-	lk_capture *capture = kineto->c;
+	lk_capture *capture = kineto->capture;
 	uint32_t *work = calloc(capture->lanes.count + 1, sizeof *work);
 	if (!work || !kineto->devices.count) {
 		free(work);
@@ -363,15 +363,15 @@ static void set_used_device(lk_kineto *kineto) {
 
 lk_status lk_kineto_finish(lk_kineto *kineto) {
 	for (size_t i = 0; i < kineto->labels.count; i++) {
-		name_lane(kineto->c, false, &kineto->labels.at[i]);
-		name_lane(kineto->c, true, &kineto->labels.at[i]);
+		name_lane(kineto->capture, false, &kineto->labels.at[i]);
+		name_lane(kineto->capture, true, &kineto->labels.at[i]);
 	}
 	if (kineto->open_count) kineto->odd[LK_ODD_NOT_ENDED].count = kineto->open_count;
 	set_used_device(kineto);
 	/* Times since 1970 in us are above 1e15 since 2001; clocks that count from the start of a
 	 * machine are below. */
-	kineto->c->absolute =
+	kineto->capture->absolute =
 		kineto->base_time ||
-		(kineto->c->count && kineto->c->start_ns[0] > INT64_C(1000000000000000000));
+		(kineto->capture->count && kineto->capture->start_ns[0] > INT64_C(1000000000000000000));
 	return LK_OK;
 }

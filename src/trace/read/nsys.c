@@ -32,7 +32,7 @@ struct reader {
 	sqlite3 *db;
 	const char *path;
 	const lk_read_limits *limits;
-	lk_capture *c;
+	lk_capture *capture;
 	lk_error *err;
 	LK_VEC(struct text_id) texts; /* StringIds, by id */
 	int64_t process;              /* the one that is read; -1 all */
@@ -159,7 +159,7 @@ static lk_status nsys_scan(struct reader *reader, const char *table, const char 
 
 static lk_status nsys_intern(struct reader *reader, const char *text, uint32_t *out) {
 	uint64_t most = reader->limits->names ? reader->limits->names : 16u << 20;
-	*out = lk_intern_id(reader->c->names, text ? text : "");
+	*out = lk_intern_id(reader->capture->names, text ? text : "");
 	if (*out == UINT32_MAX) return lk_oom(reader->err);
 	if (*out < most) return LK_OK;
 	lk_fail(reader->err, LK_ERR_INPUT, reader->path, "holds over %llu different names",
@@ -231,12 +231,12 @@ static bool read_times(struct reader *reader, sqlite3_stmt *row, lk_event *event
 
 static lk_status nsys_add(struct reader *reader, const lk_event *event, uint32_t *place) {
 	uint64_t most = reader->limits->events ? reader->limits->events : 1000000000;
-	if (reader->c->count >= most) {
+	if (reader->capture->count >= most) {
 		lk_fail(reader->err, LK_ERR_INPUT, reader->path, "holds over %llu events",
 		        (unsigned long long)most);
 		return lk_hint(reader->err, "raise the limit of events, or profile fewer steps");
 	}
-	*place = event->lane == LK_NONE ? LK_NONE : lk_capture_add(reader->c, event);
+	*place = event->lane == LK_NONE ? LK_NONE : lk_capture_add(reader->capture, event);
 	return *place == LK_NONE ? lk_oom(reader->err) : LK_OK;
 }
 
@@ -269,7 +269,7 @@ static bool begin_device(struct reader *reader, sqlite3_stmt *row, lk_event_kind
 	*event = (lk_event){.kind = kind, .value = -1};
 	if (other_process(reader, row, AT_PROCESS) || !read_times(reader, row, event)) return false;
 	event->correlation = (uint32_t)nsys_whole(row, AT_CORRELATION, 0);
-	event->lane = lk_capture_lane(reader->c, true, nsys_whole(row, AT_DEVICE, 0),
+	event->lane = lk_capture_lane(reader->capture, true, nsys_whole(row, AT_DEVICE, 0),
 	                              nsys_whole(row, AT_STREAM, 0));
 	return true;
 }
@@ -338,10 +338,10 @@ static lk_status read_sync(struct reader *reader, sqlite3_stmt *row) {
 	if (!begin_device(reader, row, LK_EVENT_SYNC, &event)) return LK_OK;
 	LK_TRY(nsys_intern(reader, kinds[kind].name, &event.name));
 	LK_TRY(nsys_add(reader, &event, &place));
-	if (!lk_push(&reader->c->syncs)) return lk_oom(reader->err);
-	*lk_last(&reader->c->syncs) =
+	if (!lk_push(&reader->capture->syncs)) return lk_oom(reader->err);
+	*lk_last(&reader->capture->syncs) =
 		(lk_sync_note){.event = place, .stream = event.lane, .on = LK_NONE};
-	lk_last(&reader->c->syncs)->kind = kinds[kind].kind;
+	lk_last(&reader->capture->syncs)->kind = kinds[kind].kind;
 	return LK_OK;
 }
 
@@ -351,7 +351,7 @@ static lk_status read_runtime(struct reader *reader, sqlite3_stmt *row) {
 	int64_t thread = nsys_whole(row, 2, 0);
 	if (other_process(reader, row, 2) || !read_times(reader, row, &event)) return LK_OK;
 	event.correlation = (uint32_t)nsys_whole(row, 3, 0);
-	event.lane = lk_capture_lane(reader->c, false, process_of(thread), thread_of(thread));
+	event.lane = lk_capture_lane(reader->capture, false, process_of(thread), thread_of(thread));
 	LK_TRY(name_in(reader, row, 4, &event.name));
 	return nsys_add(reader, &event, &place);
 }
@@ -363,11 +363,11 @@ static lk_status nsys_read_range(struct reader *reader, sqlite3_stmt *row) {
 	uint32_t place;
 	int64_t thread = nsys_whole(row, 2, 0);
 	if (nsys_whole(row, 3, PUSH_POP) != PUSH_POP || sqlite3_column_type(row, 1) == SQLITE_NULL) {
-		reader->c->dropped++;
+		reader->capture->dropped++;
 		return LK_OK;
 	}
 	if (other_process(reader, row, 2) || !read_times(reader, row, &event)) return LK_OK;
-	event.lane = lk_capture_lane(reader->c, false, process_of(thread), thread_of(thread));
+	event.lane = lk_capture_lane(reader->capture, false, process_of(thread), thread_of(thread));
 	LK_TRY(name_in(reader, row, 4, &event.name));
 	if (!event.name) LK_TRY(name_in(reader, row, 5, &event.name));
 	return nsys_add(reader, &event, &place);
@@ -394,7 +394,7 @@ static lk_status choose_process(struct reader *reader) {
 	reader->process = reader->process_count > 1 ? reader->processes[best].process : -1;
 	if (reader->process_count > 1)
 		lk_capture_warn(
-			reader->c,
+			reader->capture,
 			"the report holds %d processes; read is process %lld, which has most kernels",
 			reader->process_count, (long long)reader->process);
 	return LK_OK;
@@ -403,17 +403,17 @@ static lk_status choose_process(struct reader *reader) {
 static lk_status read_gpu(struct reader *reader, sqlite3_stmt *row) {
 	double bytes = sqlite3_column_double(row, 2);
 	int64_t sms = nsys_whole(row, 3, 0);
-	if (reader->c->device) return LK_OK; /* those of a node are alike */
-	if (bytes > 0 && bytes < 1e15) reader->c->device_bytes = bytes;
-	if (sms > 0 && sms < 100000) reader->c->sms = (int32_t)sms;
-	return name_in(reader, row, 1, &reader->c->device);
+	if (reader->capture->device) return LK_OK; /* those of a node are alike */
+	if (bytes > 0 && bytes < 1e15) reader->capture->device_bytes = bytes;
+	if (sms > 0 && sms < 100000) reader->capture->sms = (int32_t)sms;
+	return name_in(reader, row, 1, &reader->capture->device);
 }
 
 static lk_status read_start(struct reader *reader, sqlite3_stmt *row) {
 	int64_t ns = nsys_whole(row, 0, -1);
 	if (ns > 0 && ns < LAST_NS) {
-		reader->c->origin_ns = ns;
-		reader->c->absolute = true;
+		reader->capture->origin_ns = ns;
+		reader->capture->absolute = true;
 	}
 	return LK_OK;
 }
@@ -435,10 +435,10 @@ static lk_status nsys_read_all(struct reader *reader) {
 
 static lk_status check_found(const struct reader *reader) {
 	if (reader->strange)
-		lk_capture_warn(reader->c,
+		lk_capture_warn(reader->capture,
 		                "%llu rows have a start or an end that is no time; they were left out",
 		                (unsigned long long)reader->strange);
-	if (reader->c->count) return LK_OK;
+	if (reader->capture->count) return LK_OK;
 	lk_fail(reader->err, LK_ERR_INPUT, reader->path,
 	        "the database holds no kernels, calls or ranges");
 	return lk_hint(reader->err,
@@ -450,8 +450,8 @@ lk_status lk_nsys_read(const char *path, const lk_read_limits *limits, lk_captur
 	static const lk_read_limits none = {0};
 	struct reader *reader = calloc(1, sizeof *reader);
 	if (!reader) return lk_oom(err);
-	*reader =
-		(struct reader){.path = path, .limits = limits ? limits : &none, .c = capture, .err = err};
+	*reader = (struct reader){
+		.path = path, .limits = limits ? limits : &none, .capture = capture, .err = err};
 	capture->format = "Nsight Systems SQLite";
 	int code = sqlite3_open_v2(
 		path, &reader->db, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE,

@@ -33,7 +33,7 @@ typedef struct lk_shown_traffic {
 
 typedef struct lk_shower {
 	lk_recorded_run *run;
-	lk_capture *c;
+	lk_capture *capture;
 	lk_recorded_steps steps;
 	uint32_t correlation;
 	uint32_t stream[LK_SHOWN_STREAMS]; /* lanes */

@@ -79,9 +79,9 @@ void lk_show_free_device(lk_shower *shower) {
 
 /* Two for each stream: the second has what runs concurrently. */
 static uint32_t device_lane_of(lk_shower *shower, uint32_t stream, bool beside) {
-	return stream
-	           ? lk_capture_lane(shower->c, true, 0, LK_SHOWN_DEVICE + 2 * (int64_t)stream + beside)
-	           : LK_NONE;
+	return stream ? lk_capture_lane(shower->capture, true, 0,
+	                                LK_SHOWN_DEVICE + 2 * (int64_t)stream + beside)
+	              : LK_NONE;
 }
 
 static lk_status device_name_of(lk_shower *shower, const lk_recorded_call *call, uint32_t number,
@@ -136,7 +136,7 @@ static lk_status device_add_work(lk_shower *shower, const lk_record_entry *call,
 		              .name = name,
 		              .correlation = shown_work->correlation,
 		              .value = entry->device.what == LK_DEVICE_KERNEL ? -1 : entry->bytes};
-		if (lk_capture_add(shower->c, &e) == LK_NONE) return lk_oom(shower->err);
+		if (lk_capture_add(shower->capture, &e) == LK_NONE) return lk_oom(shower->err);
 	}
 	return LK_OK;
 }
@@ -167,8 +167,8 @@ static lk_status device_add_sync(lk_shower *shower, uint32_t event, const lk_rec
 		break;
 	default: return LK_OK;
 	}
-	if (!lk_push(&shower->c->syncs)) return lk_oom(shower->err);
-	*lk_last(&shower->c->syncs) = note;
+	if (!lk_push(&shower->capture->syncs)) return lk_oom(shower->err);
+	*lk_last(&shower->capture->syncs) = note;
 	return LK_OK;
 }
 
@@ -231,7 +231,7 @@ lk_status lk_show_proxy(lk_shower *shower, const lk_recorded_call *call) {
 	const lk_record_entry *entry = &call->record;
 	char text[120];
 	uint32_t name, event,
-		lane = lk_capture_lane(shower->c, false, shower->run->head.pid,
+		lane = lk_capture_lane(shower->capture, false, shower->run->head.pid,
 	                           (int64_t)UINT16_MAX + 1 + entry->proxy.channel);
 	snprintf(text, sizeof text, "network:%s %d", entry->proxy.sends ? "send to" : "receive from",
 	         entry->proxy.peer);

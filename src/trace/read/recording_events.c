@@ -8,7 +8,7 @@
 #include "trace/read/recorded_internal.h"
 
 lk_status lk_show_name(lk_shower *shower, const char *text, uint32_t *out) {
-	*out = lk_intern_id(shower->c->names, text);
+	*out = lk_intern_id(shower->capture->names, text);
 	return *out == UINT32_MAX ? lk_oom(shower->err) : LK_OK;
 }
 
@@ -22,7 +22,7 @@ lk_status lk_show_event(lk_shower *shower, lk_event_kind kind, uint32_t lane, ui
 	              .name = name,
 	              .correlation = correlation,
 	              .value = -1};
-	*event = lane == LK_NONE ? LK_NONE : lk_capture_add(shower->c, &e);
+	*event = lane == LK_NONE ? LK_NONE : lk_capture_add(shower->capture, &e);
 	return *event == LK_NONE ? lk_oom(shower->err) : LK_OK;
 }
 
@@ -31,10 +31,10 @@ lk_status lk_show_wait(lk_shower *shower, uint32_t lane, uint32_t stream, bool a
 	uint32_t event;
 	LK_TRY(
 		lk_show_event(shower, LK_EVENT_RUNTIME, lane, shower->synchronize, start, end, 0, &event));
-	if (!lk_push(&shower->c->syncs)) return lk_oom(shower->err);
-	*lk_last(&shower->c->syncs) = (lk_sync_note){
+	if (!lk_push(&shower->capture->syncs)) return lk_oom(shower->err);
+	*lk_last(&shower->capture->syncs) = (lk_sync_note){
 		.event = event, .stream = all ? LK_NONE : shower->stream[stream], .on = LK_NONE};
-	lk_last(&shower->c->syncs)->kind = all ? LK_SYNC_DEVICE : LK_SYNC_STREAM;
+	lk_last(&shower->capture->syncs)->kind = all ? LK_SYNC_DEVICE : LK_SYNC_STREAM;
 	return LK_OK;
 }
 
@@ -79,10 +79,10 @@ static int32_t world_rank(const char *list, int32_t rank) {
 
 lk_status lk_show_note(lk_shower *shower, uint32_t event, const lk_record_entry *entry,
                        unsigned kind, int32_t peer) {
-	LK_ASSERT(event < shower->c->count && kind < LK_OP_COUNT + 1u);
+	LK_ASSERT(event < shower->capture->count && kind < LK_OP_COUNT + 1u);
 	const lk_recorded_name *group = lk_recorded_find(&shower->run->groups, 0, entry->object);
-	if (!lk_push(&shower->c->comms)) return lk_oom(shower->err);
-	lk_comm_note *note = lk_last(&shower->c->comms);
+	if (!lk_push(&shower->capture->comms)) return lk_oom(shower->err);
+	lk_comm_note *note = lk_last(&shower->capture->comms);
 	*note = (lk_comm_note){.event = event,
 	                       .kind = (uint8_t)kind,
 	                       .element_bytes = 1,
@@ -91,9 +91,9 @@ lk_status lk_show_note(lk_shower *shower, uint32_t event, const lk_record_entry 
 	                       .out_elements = entry->bytes};
 	if (!group) return LK_OK;
 	note->group = note->group_text = group->shown;
-	if (*lk_capture_text(shower->c, group->name) == '[') note->ranks = group->name;
+	if (*lk_capture_text(shower->capture, group->name) == '[') note->ranks = group->name;
 	note->group_size = group->size > 0 ? group->size : 0;
 	if (kind == LK_OP_SEND || kind == LK_OP_RECV)
-		note->peer = world_rank(lk_capture_text(shower->c, group->name), peer);
+		note->peer = world_rank(lk_capture_text(shower->capture, group->name), peer);
 	return LK_OK;
 }

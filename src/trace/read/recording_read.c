@@ -130,7 +130,8 @@ static const char *recording_read_file_of(const lk_shower *shower, const lk_reco
 	const lk_recorded_name *file =
 		lk_recorded_find(&shower->run->files, call->process, call->record.object);
 	if (!file) return "a file";
-	if (shower->run->files.count <= SHOWN_FILES) return lk_capture_text(shower->c, file->shown);
+	if (shower->run->files.count <= SHOWN_FILES)
+		return lk_capture_text(shower->capture, file->shown);
 	return "many files";
 }
 
@@ -183,14 +184,14 @@ static lk_status recording_read_add_call(lk_shower *shower, uint32_t lane, uint3
 static lk_status add_calls(lk_shower *shower) {
 	lk_recorded_run *run = shower->run;
 	int64_t cursor = 0;
-	uint32_t main = lk_capture_lane(shower->c, false, run->head.pid, run->main_thread);
+	uint32_t main = lk_capture_lane(shower->capture, false, run->head.pid, run->main_thread);
 	for (uint32_t i = 0; i < run->calls.count; i++) {
 		const lk_recorded_call *call = &run->calls.at[i];
 		const lk_record_entry *entry = &call->record;
 		bool own = call->process == 0 && entry->thread == run->main_thread;
 		uint32_t lane =
 			own ? main
-				: lk_capture_lane(shower->c, false, (int64_t)run->head.pid + call->process,
+				: lk_capture_lane(shower->capture, false, (int64_t)run->head.pid + call->process,
 		                          entry->thread);
 		if (entry->kind == LK_RECORD_PROXY && !call->process) LK_TRY(lk_show_proxy(shower, call));
 		if (entry->kind == LK_RECORD_DEVICE_WORK || entry->kind == LK_RECORD_PROXY ||
@@ -212,7 +213,7 @@ static lk_status add_calls(lk_shower *shower) {
 
 static lk_status recording_read_add_steps(lk_shower *shower) {
 	uint32_t main =
-		lk_capture_lane(shower->c, false, shower->run->head.pid, shower->run->main_thread);
+		lk_capture_lane(shower->capture, false, shower->run->head.pid, shower->run->main_thread);
 	for (size_t i = 0; i + 1 < shower->steps.begin.count; i++) {
 		char text[40];
 		uint32_t name, event;
@@ -230,7 +231,7 @@ static lk_status name_groups(lk_shower *shower) {
 	lk_recorded_names *groups = &shower->run->groups;
 	for (size_t i = 0; i < groups->count; i++) {
 		char text[120];
-		const char *ranks = lk_capture_text(shower->c, groups->at[i].name);
+		const char *ranks = lk_capture_text(shower->capture, groups->at[i].name);
 		int again = 1;
 		for (size_t k = i > LOOKED_BACK ? i - LOOKED_BACK : 0; k < i; k++)
 			again += groups->at[k].name == groups->at[i].name;
@@ -253,19 +254,21 @@ static lk_status name_groups(lk_shower *shower) {
 static void recording_read_say(const lk_shower *shower) {
 	const lk_recorded_run *run = shower->run;
 	if (run->dropped)
-		lk_capture_warn(shower->c,
+		lk_capture_warn(shower->capture,
 		                "%llu calls found no room and are missing; record with a larger --max-mb",
 		                (unsigned long long)run->dropped);
 	if (run->strange)
-		lk_capture_warn(shower->c, "%llu records are damaged, or of too many threads, and left out",
+		lk_capture_warn(shower->capture,
+		                "%llu records are damaged, or of too many threads, and left out",
 		                (unsigned long long)run->strange);
 	if (run->head.mode == LK_RECORDED_AS_RANK)
-		lk_capture_warn(shower->c, "it ran as an emulated rank: its times of "
-		                           "communication mean nothing (use lockstep compose)");
+		lk_capture_warn(shower->capture, "it ran as an emulated rank: its times of "
+		                                 "communication mean nothing (use lockstep compose)");
 	if (run->head.seen & LK_RECORDED_URING)
-		lk_capture_warn(shower->c, "the program uses io_uring; what it reads that way is not seen");
+		lk_capture_warn(shower->capture,
+		                "the program uses io_uring; what it reads that way is not seen");
 	if (shower->untimed)
-		lk_capture_warn(shower->c,
+		lk_capture_warn(shower->capture,
 		                "of %llu communications on streams the times are not known; they are shown "
 		                "as calls of the host",
 		                (unsigned long long)shower->untimed);
@@ -273,12 +276,13 @@ static void recording_read_say(const lk_shower *shower) {
 	for (size_t i = 0; i < run->calls.count && !maps; i++)
 		maps = run->calls.at[i].record.kind == LK_RECORD_MAP;
 	if (maps)
-		lk_capture_warn(shower->c, "the program maps files; what it reads that way is not seen");
+		lk_capture_warn(shower->capture,
+		                "the program maps files; what it reads that way is not seen");
 }
 
 static lk_status recording_read_show(lk_shower *shower) {
 	lk_recorded_run *run = shower->run;
-	lk_capture *capture = shower->c;
+	lk_capture *capture = shower->capture;
 	shower->device = run->head.seen & (LK_RECORDED_DEVICE | LK_RECORDED_NCCL);
 	capture->processor = !shower->device;
 	capture->rank = run->head.rank >= 0 && run->head.rank < 1 << 30 ? run->head.rank : -1;
@@ -308,7 +312,7 @@ static lk_status recording_read_show(lk_shower *shower) {
 
 lk_status lk_recording_show(lk_recorded_run *run, lk_capture *capture, lk_error *err) {
 	lk_shower s = {.run = run,
-	               .c = capture,
+	               .capture = capture,
 	               .flight = calloc(run->calls.count + 1, sizeof *s.flight),
 	               .err = err};
 	lk_status status = s.flight ? recording_read_show(&s) : lk_oom(err);

@@ -57,7 +57,7 @@ static bool is_wait(const lk_shower *shower, const lk_recorded_call *call) {
 }
 
 static lk_status add_burst(lk_shower *shower, const lk_record_entry *entry, uint16_t thread) {
-	uint32_t event, lane = lk_capture_lane(shower->c, false, shower->run->head.pid, thread);
+	uint32_t event, lane = lk_capture_lane(shower->capture, false, shower->run->head.pid, thread);
 	int64_t end = entry->end_ns > entry->start_ns + 2 ? entry->end_ns : entry->start_ns + 2;
 	if (lane == LK_NONE) {
 		shower->run->strange++;
