@@ -117,9 +117,9 @@ LONG_PARTS := release asan ubsan tsan clang lang lint packages fresh fuzz
 MAKEFLAGS += --no-builtin-rules
 .DELETE_ON_ERROR:
 
-# lockstep-mpi is built where MPI is.
+# lockstep-mpi is built where MPI is. Debian's package of mpirun has mpicc too, without the headers.
 MPICC ?= mpicc
-HAS_MPI := $(if $(shell command -v $(MPICC) 2>/dev/null),$(B)/lockstep-mpi)
+HAS_MPI := $(if $(shell $(MPICC) -E -include mpi.h -x c /dev/null >/dev/null 2>&1 && echo yes),$(B)/lockstep-mpi)
 
 all: $(PROGRAM) $(STATIC) $(B)/liblockstep.so $(RECORDERS) $(HAS_MPI) ## the program, the static and the shared library, the recorder, lockstep-mpi
 

@@ -121,8 +121,8 @@ fi
 
 lockstep=$(realpath "$1")
 shift
-if ! command -v mpicc > /dev/null || ! command -v mpirun > /dev/null; then
-	echo "no mpicc or mpirun here; tools/setup.sh check installs them"
+if ! mpicc -E -include mpi.h -x c /dev/null > /dev/null 2>&1 || ! command -v mpirun > /dev/null; then
+	echo "no mpicc with its headers or no mpirun here; tools/setup.sh check installs them"
 	echo "lang-mpi: 0 passed, 0 failed, 1 skipped"
 	exit 0
 fi
