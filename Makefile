@@ -121,7 +121,7 @@ MAKEFLAGS += --no-builtin-rules
 MPICC ?= mpicc
 HAS_MPI := $(if $(shell $(MPICC) -E -include mpi.h -x c /dev/null >/dev/null 2>&1 && echo yes),$(B)/lockstep-mpi)
 
-all: $(PROGRAM) $(STATIC) $(B)/liblockstep.so $(RECORDERS) $(HAS_MPI) ## the program, the static and the shared library, the recorder, lockstep-mpi
+all: $(PROGRAM) $(STATIC) $(B)/liblockstep-lang.a $(B)/liblockstep.so $(RECORDERS) $(HAS_MPI) ## the program, the static and the shared library, the recorder, lockstep-mpi
 
 # A line per file instead of the command; with make -s not even that.
 ifndef V
@@ -169,6 +169,15 @@ $(B)/data.c: tools/embed.sh $(DATA) $(B)/datafiles $(CHARTS_STAMP)
 $(B)/data.o: $(B)/data.c $(B)/flags
 	$(call say,CC)
 	$(Q)$(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+
+# The compiler as a library of its own: src/lang but for the search, which asks the simulator. With base, io and graph it
+# links alone (tests/lang/library.sh).
+LANG_O := $(filter $(B)/src/lang/%,$(filter-out $(B)/src/lang/tune/%,$(LIB_O)))
+LANG_STATIC := $(B)/liblockstep-lang.a
+$(LANG_STATIC): $(LANG_O) $(B)/sources
+	@rm -f $@
+	$(call say,AR)
+	$(Q)$(AR) rcs $@ $(LANG_O)
 
 $(STATIC): $(LIB_O) $(B)/sources
 	@rm -f $@

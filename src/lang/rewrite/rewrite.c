@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "lang/rewrite/rewrite_internal.h"
 
 /* ---- building ---- */
@@ -41,7 +42,10 @@ lk_status lc_build_close(lc_build *build, lk_status status, lc_program **out) {
 
 lc_node lc_build_draft(const lc_build *build, int id) {
 	lc_node n = build->from->nodes.at[id];
-	for (int k = 0; k < n.inputs; k++) n.in[k] = build->map[n.in[k]];
+	for (int k = 0; k < n.inputs; k++) {
+		LK_ASSERT(n.in[k] >= 0 && n.in[k] < id); /* SSA: operands were built before */
+		n.in[k] = build->map[n.in[k]];
+	}
 	if (lc_is_leaf(&n)) return n;
 	n.list = -1;
 	n.rank = 0;

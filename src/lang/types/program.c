@@ -94,20 +94,6 @@ void lc_program_free(lc_program *program) {
 	free(program);
 }
 
-lk_status lc_wrong(const lc_program *program, int line, int column, lk_error *err, const char *fmt,
-                   ...) {
-	char where[sizeof err->where], what[sizeof err->what];
-	va_list args;
-	va_start(args, fmt);
-	vsnprintf(what, sizeof what, fmt, args);
-	va_end(args);
-	program->file->mistake.line = line;
-	program->file->mistake.column = column;
-	snprintf(where, sizeof where, line ? "%.200s:%d:%d" : "%.200s", program->file->path, line,
-	         column);
-	return lk_fail(err, LK_ERR_INPUT, where, "%s", what);
-}
-
 /* ---- names ---- */
 
 int lc_axis_find(const lc_program *program, const char *name) {

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "lang/types/program.h"
 
 lc_node lc_draft(lc_op op, int line, int column) {
@@ -16,88 +17,6 @@ lc_node lc_draft(lc_op op, int line, int column) {
 }
 
 /* ---- messages ---- */
-
-lk_status lc_refuse_layout(const lc_program *program, const lc_node *node, int i, int axis,
-                           const char *why, lk_error *err) {
-	const lc_layout *layout = &lc_in(program, node, i)->layout[axis];
-	const char *name = program->axes[axis].name;
-	char x[LC_SHOWN];
-	lc_shown(program, node->in[i], x);
-	switch (layout->kind) {
-	case LC_P:
-		lc_refuse(program, node, err, "%s is partial over %s%s", x, name, why);
-		return lk_hint(err, "add allreduce(%s, %s, %s)", x, lc_reduce_name(layout->reduce), name);
-	case LC_S:
-		lc_refuse(program, node, err, "%s is sliced over %s along dim %d%s", x, name, layout->dim,
-		          why);
-		if (layout->turn)
-			return lk_hint(err, "turn it back first: permute(%s, %s, shift=%d)", x, name,
-			               -layout->turn);
-		return lk_hint(err, "add allgather(%s, %d, %s)", x, layout->dim, name);
-	case LC_ROOT:
-		lc_refuse(program, node, err, "%s is on rank %d of %s alone%s", x, layout->root, name, why);
-		return lk_hint(err, "add broadcast(%s, %s)", x, name);
-	case LC_L:
-		lc_refuse(program, node, err, "%s is local to each rank of %s%s", x, name, why);
-		return lk_hint(
-			err, "say what its parts are: sliced(%s, DIM, %s), or declare it partial, P(sum,%s)", x,
-			name, name);
-	default:
-		lc_refuse(program, node, err, "%s is the same on all ranks of %s%s", x, name, why);
-		return lk_hint(err, "take its part of each rank: slice(%s, DIM, %s)", x, name);
-	}
-}
-
-/* ---- formats ---- */
-
-lk_status lc_join_dtypes(const lc_program *program, const lc_node *node, int first, int last,
-                         lc_dtype *out, lk_error *err) {
-	int strong = -1;
-	bool real = false, weak = false;
-	char x[LC_SHOWN], y[LC_SHOWN];
-	for (int i = first; i <= last; i++) {
-		const lc_node *value = lc_in(program, node, i);
-		real |= value->dtype == LC_WEAK_REAL;
-		weak |= lc_is_weak(value->dtype);
-		if (lc_is_weak(value->dtype)) continue;
-		if (strong >= 0 && lc_in(program, node, strong)->dtype != value->dtype) {
-			const char *to = lc_dtype_name(lc_in(program, node, strong)->dtype),
-					   *from = lc_dtype_name(value->dtype);
-			lc_refuse(program, node, err, "%s is %s and %s is %s",
-			          lc_shown(program, node->in[strong], x), to, lc_shown(program, node->in[i], y),
-			          from);
-			return lk_hint(err, "make them equal: cast(%s, %s)", to, y);
-		}
-		if (strong < 0) strong = i;
-	}
-	if (strong < 0) {
-		*out = real ? LC_WEAK_REAL : LC_WEAK_INT;
-		return LK_OK;
-	}
-	*out = lc_in(program, node, strong)->dtype;
-	if (lc_is_real(*out) || (lc_is_integer(*out) && !real) || (*out == LC_BOOL && !weak))
-		return LK_OK;
-	lc_refuse(program, node, err, "%s is %s, which a number does not fit",
-	          lc_shown(program, node->in[strong], x), lc_dtype_name(*out));
-	return lk_hint(err, "cast it first: cast(f32, %s)", x);
-}
-
-/* ---- slices that the rules insert ---- */
-
-lk_status lc_slice_operand(lc_program *program, lc_node *node, int i, int d, int axis,
-                           lk_error *err) {
-	lc_node slice = lc_draft(LC_SLICE, node->line, node->column);
-	int id;
-	slice.in[0] = node->in[i];
-	slice.d = (int8_t)d;
-	slice.axis = (int8_t)axis;
-	slice.part_of = node->part_of;
-	slice.fuse = node->fuse;
-	slice.overlap = node->overlap;
-	LK_TRY(lc_add(program, &slice, &id, err));
-	node->in[i] = id;
-	return LK_OK;
-}
 
 /* ---- leaves, updates, outputs ---- */
 
@@ -340,6 +259,26 @@ static lk_status check_versions(const lc_program *program, const lc_node *node, 
 	return LK_OK;
 }
 
+/* What every value of a program holds, and every reader of programs relies on: operands come before
+ * the value (SSA), dims are canonical ids, each layout is well formed. */
+static void assert_value_sound(const lc_program *program, const lc_node *node) {
+	LK_ASSERT(node->op < LC_OP_COUNT && node->dtype < LC_DTYPE_COUNT && node->rank <= LC_RANK);
+	LK_ASSERT(node->inputs == lc_ops[node->op].operands);
+	for (int i = 0; i < node->inputs; i++)
+		LK_ASSERT(node->in[i] >= 0 && (size_t)node->in[i] < program->nodes.count);
+	for (int d = 0; d < node->rank; d++)
+		LK_ASSERT(node->dim[d] >= 0 && (size_t)node->dim[d] < program->dims.count);
+	for (int axis = 0; axis < program->axis_count; axis++) {
+		const lc_layout *layout = &node->layout[axis];
+		LK_ASSERT(layout->kind <= LC_L);
+		LK_ASSERT(layout->kind != LC_S || (layout->dim >= 0 && layout->dim < node->rank));
+		LK_ASSERT(layout->kind != LC_P || layout->reduce < LC_REDUCES);
+		LK_ASSERT(layout->kind != LC_ROOT || layout->root >= 0);
+	}
+	LK_ASSERT(node->at.axis < program->axis_count);
+	LK_ASSERT(node->list < (int32_t)program->lists.count);
+}
+
 lk_status lc_add(lc_program *program, const lc_node *draft, int *id, lk_error *err) {
 	lc_node n = *draft;
 	LK_TRY(check_draft(program, &n, err));
@@ -360,6 +299,7 @@ lk_status lc_add(lc_program *program, const lc_node *draft, int *id, lk_error *e
 	LK_TRY(types_check_groups(program, &n, err));
 	if (program->nodes.count >= LC_VALUES)
 		return lc_refuse(program, &n, err, "a program has at most %d values", LC_VALUES);
+	assert_value_sound(program, &n);
 	if (!lk_push(&program->nodes)) return lk_oom(err);
 	*lk_last(&program->nodes) = n;
 	if (id) *id = (int)program->nodes.count - 1;

@@ -1,0 +1,45 @@
+/* pick.c: the program and the schedule that a request names, or the only ones there can be. The
+ * error for an unknown name lists the nearest one. */
+#include <string.h>
+
+#include "base/text.h"
+#include "lang/compile/compile.h"
+
+lk_status lc_pick_program(const lk_compile *answer, const lk_compile_request *request,
+                          lc_program **out, lk_error *err) {
+	const lc_file *file = answer->file;
+	const char *known[LC_PROGRAMS];
+	size_t count = file->programs.count;
+	if (!request->program && count == 1) return *out = file->programs.at[0], LK_OK;
+	for (size_t i = 0; i < count; i++) {
+		known[i] = file->programs.at[i]->name;
+		if (request->program && strcmp(known[i], request->program) == 0)
+			return *out = file->programs.at[i], LK_OK;
+	}
+	if (!request->program) {
+		lk_fail(err, LK_ERR_INPUT, file->path, "the file has %zu programs", count);
+		return count ? lk_hint(err, "choose one: --program %s", known[0])
+		             : lk_hint(err, "write one");
+	}
+	lk_fail(err, LK_ERR_INPUT, file->path, "unknown program %.64s", request->program);
+	const char *near = lk_nearest(request->program, known, count);
+	return near ? lk_hint(err, "do you mean %s?", near) : LK_ERR_INPUT;
+}
+
+lk_status lc_pick_schedule(const lc_program *program, const char *name, const lc_schedule **out,
+                           lk_error *err) {
+	const char *known[LC_VALUES];
+	size_t count = 0;
+	*out = NULL;
+	if (!name || strcmp(name, LC_PLAIN) == 0) return LK_OK;
+	for (size_t i = 0; i < program->schedules.count; i++) {
+		if (strcmp(program->schedules.at[i].name, name) == 0)
+			return *out = &program->schedules.at[i], LK_OK;
+		if (count < LC_VALUES) known[count++] = program->schedules.at[i].name;
+	}
+	lk_fail(err, LK_ERR_INPUT, program->file->path, "%s has no schedule %.64s", program->name,
+	        name);
+	const char *near = lk_nearest(name, known, count);
+	return near ? lk_hint(err, "do you mean %s?", near)
+	            : lk_hint(err, "without a schedule it is %s", LC_PLAIN);
+}
