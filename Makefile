@@ -170,7 +170,7 @@ $(B)/data.o: $(B)/data.c $(B)/flags
 	$(call say,CC)
 	$(Q)$(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
-# The compiler as a library of its own: src/lang but for the search, which asks the simulator. With base, io and graph it
+# The compiler as a library of its own: src/lang but for the search, which uses the simulator. With base, io and graph it
 # links alone (tests/lang/library.sh).
 LANG_O := $(filter $(B)/src/lang/%,$(filter-out $(B)/src/lang/tune/%,$(LIB_O)))
 LANG_STATIC := $(B)/liblockstep-lang.a
@@ -387,8 +387,9 @@ fresh-check: ## ./demo and ./check in a minimal Debian that is made for it and r
 layers: ## folders include only what is above them in the table of tools/layers.sh
 	tools/layers.sh
 
-circles: $(PROGRAM) $(RECORDERS) ## the files of a folder form an order: none uses a file that uses it
+circles: $(PROGRAM) $(RECORDERS) $(LANG_STATIC) ## the files of a folder form an order: none uses a file that uses it
 	@tools/circles.py $(B)
+	@tests/lang/library.sh $(B)
 
 api: $(B)/liblockstep.so ## build/docs/api.md from the public headers, and the list of what the library exports
 	@mkdir -p build/docs
