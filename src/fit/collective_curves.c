@@ -4,6 +4,13 @@
 #include <math.h>
 
 #include "fit/fits.h"
+#include <string.h>
+#include "base/fit.h"
+
+double lk_coll_row_time(const lk_coll_row *row, const lk_fabric *fabric) {
+	lk_group_shape group = lk_coll_row_group(row, fabric);
+	return lk_collective_cost(row->kind, &group, row->bytes).seconds * 1e6;
+}
 
 enum {
 	FEWEST = 4

@@ -2,22 +2,14 @@
  * smallest mean |ln(predicted / measured)|. A number that no row depends on keeps its start: the
  * NICs' share where nothing crosses the network; and all are held near it by a small penalty, so
  * that what few rows tell loosely stays usual. */
-#include "fit/fits.h"
-
 #include <math.h>
-#include <string.h>
 
-#include "base/fit.h"
+#include "fit/fits.h"
 
 enum {
 	EVALUATIONS = 1500
 };
 static const double pull = .002; /* of a number towards its start: a factor e costs .2 % */
-
-double lk_coll_row_time(const lk_coll_row *row, const lk_fabric *fabric) {
-	lk_group_shape group = lk_coll_row_group(row, fabric);
-	return lk_collective_cost(row->kind, &group, row->bytes).seconds * 1e6;
-}
 
 struct fit {
 	const lk_coll_pick *rows;

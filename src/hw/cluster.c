@@ -9,10 +9,6 @@ static lk_intra usual_intra(const lk_device *device) {
 	return device->link_rate > 0 && !device->link_bridge ? LK_INTRA_MESH : LK_INTRA_PCIE;
 }
 
-double lk_intra_rate(const lk_device *device, lk_intra intra) {
-	return intra == LK_INTRA_PCIE ? device->pcie_rate : device->link_rate;
-}
-
 lk_node lk_node_usual(const lk_device *device, int gpus) {
 	lk_intra intra = usual_intra(device);
 	return (lk_node){
@@ -24,14 +20,6 @@ lk_node lk_node_usual(const lk_device *device, int gpus) {
 		.nic_rate = device->nic_rate,
 		.nic_latency_s = 0,
 	};
-}
-
-int lk_nvlink_generation(lk_arch arch) {
-	static const int generation[LK_ARCHES] = {
-		[LK_ARCH_PASCAL] = 1, [LK_ARCH_VOLTA] = 2,  [LK_ARCH_TURING] = 2,
-		[LK_ARCH_AMPERE] = 3, [LK_ARCH_HOPPER] = 4, [LK_ARCH_BLACKWELL] = 5,
-	};
-	return generation[arch];
 }
 
 /* ---- drafts ---- */

@@ -356,3 +356,15 @@ const lk_device *lk_device_variant(const lk_device *device, double memory_bytes)
 	}
 	return best;
 }
+
+double lk_intra_rate(const lk_device *device, lk_intra intra) {
+	return intra == LK_INTRA_PCIE ? device->pcie_rate : device->link_rate;
+}
+
+int lk_nvlink_generation(lk_arch arch) {
+	static const int generation[LK_ARCHES] = {
+		[LK_ARCH_PASCAL] = 1, [LK_ARCH_VOLTA] = 2,  [LK_ARCH_TURING] = 2,
+		[LK_ARCH_AMPERE] = 3, [LK_ARCH_HOPPER] = 4, [LK_ARCH_BLACKWELL] = 5,
+	};
+	return generation[arch];
+}

@@ -12,6 +12,25 @@
 #include <string.h>
 #include "base/text.h"
 #include "model/layout/job.h"
+#include <strings.h>
+#include "io/stream.h"
+
+lk_status lk_launch_note(lk_reading *reading, const char *flag, const char *reason) {
+	lk_launch *out = reading->out;
+	if (reason == NULL) return lk_oom(reading->err);
+	if ((out->ignored_count & (out->ignored_count - 1)) == 0) { /* room for a power of two */
+		size_t room = out->ignored_count == 0 ? 1 : 2 * (size_t)out->ignored_count;
+		lk_ignored *grown = LK_ARRAY(reading->arena, lk_ignored, room);
+		if (grown == NULL) return lk_oom(reading->err);
+		if (out->ignored_count > 0)
+			memcpy(grown, out->ignored, (size_t)out->ignored_count * sizeof *grown);
+		out->ignored = grown;
+	}
+	char *copy = lk_arena_strdup(reading->arena, flag);
+	if (copy == NULL) return lk_oom(reading->err);
+	out->ignored[out->ignored_count++] = (lk_ignored){.flag = copy, .reason = reason};
+	return LK_OK;
+}
 
 typedef enum launcher {
 	TORCHRUN = 1,

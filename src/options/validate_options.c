@@ -1,5 +1,6 @@
-/* validate_options.c: the options of `lockstep validate`, as one table, and the command that they
- * spell. */
+/* validate_options.c: the options of `lockstep validate`, as one table. */
+#include <string.h>
+
 #include "lockstep/validate.h"
 
 #define AT(field) offsetof(lk_validate_request, field)
@@ -97,3 +98,7 @@ const lk_verb lk_validate_verb = {
 	.max_operands = 1,
 	.rest = false,
 };
+
+void lk_validate_defaults(lk_validate_request *request) {
+	memset(request, 0, sizeof *request);
+}

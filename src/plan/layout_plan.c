@@ -24,10 +24,6 @@ struct work {
 	int gpus[MOST_COUNTS], count;
 };
 
-void lk_plan_defaults(lk_plan_request *request) {
-	memset(request, 0, sizeof *request);
-}
-
 static double plan_now_s(void) {
 	struct timespec t;
 	clock_gettime(CLOCK_MONOTONIC, &t);

@@ -21,6 +21,15 @@
 #include "model/layout/job.h"
 #include "model/layout/schedule.h"
 #include "plan/plan.h"
+#include <time.h>
+#include "options/command.h"
+#include "step/step.h"
+#include "base/parallel.h"
+#include "cost/calibration/calibration.h"
+
+void lk_plan_defaults(lk_plan_request *request) {
+	memset(request, 0, sizeof *request);
+}
 
 enum {
 	LEAST_TOKENS = 4096,

@@ -11,20 +11,6 @@
 #include "cost/calibration/calibration.h"
 #include "shard/shard.h"
 
-/* The sharders by name: the published heuristics (shard_heuristics.c), then ours. */
-const lk_sharder lk_sharders[] = {
-	{"naive", lk_shard_naive, false},
-	{"naive-chunk", lk_shard_naive_chunk, false},
-	{"random", lk_shard_random, false},
-	{"size-greedy", lk_shard_size_greedy, false},
-	{"lookup-greedy", lk_shard_lookup_greedy, false},
-	{"norm-lookup-greedy", lk_shard_norm_lookup_greedy, false},
-	{"size-lookup-greedy", lk_shard_size_lookup_greedy, false},
-	{"search", lk_shard_search, true},
-};
-const int lk_sharder_count = sizeof lk_sharders / sizeof *lk_sharders;
-const int lk_sharder_search = sizeof lk_sharders / sizeof *lk_sharders - 1;
-
 enum {
 	RANKS = 4096
 };

@@ -1,25 +1,19 @@
 /* validate.c: predicted against measured: hands the table to the file of its kind (score_*.c), sums
  * up what comes back. */
-#include "lockstep/validate.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "validate/validate.h"
 #include "base/text.h"
-#include "cost/calibration/calibration.h"
 #include "options/command.h"
+#include "validate/validate.h"
 
 /* Everything that a validation owns. */
 struct work {
 	lk_validation result; /* first: the result is the work */
 	lk_arena arena;
 };
-
-void lk_validate_defaults(lk_validate_request *request) {
-	memset(request, 0, sizeof *request);
-}
 
 void lk_validate_free(lk_validation *validation) {
 	if (!validation) return;
@@ -29,51 +23,6 @@ void lk_validate_free(lk_validation *validation) {
 }
 
 /* ---- what the kinds fill ---- */
-
-lk_status lk_scoring_rows(lk_arena *arena, size_t count, lk_scoring *out, lk_error *err) {
-	out->rows = LK_ARRAY(arena, lk_validated, count);
-	out->scores = LK_ARRAY(arena, lk_score, count);
-	if (!out->rows || !out->scores) return lk_oom(err);
-	out->count = count;
-	for (size_t i = 0; i < count; i++) {
-		out->rows[i] = (lk_validated){
-			.row = (int)i + 1,
-			.id = "",
-			.where = "",
-			.stack = "",
-			.release = "",
-			.model = "",
-			.gpu = "",
-			.layout = "",
-			.precision = "",
-			.unit = "s",
-			.predicted = NAN,
-			.measured = NAN,
-			.error = NAN,
-			.low = NAN,
-			.high = NAN,
-		};
-		out->scores[i].stack = "";
-	}
-	return LK_OK;
-}
-
-lk_score_key *lk_scoring_divide(lk_arena *arena, lk_scoring *out, const char *by) {
-	lk_score_key *keys = LK_ARRAY(arena, lk_score_key, out->count);
-	if (!keys || out->division_count == LK_DIVISIONS) return NULL;
-	out->divisions[out->division_count++] = (lk_division){by, keys};
-	return keys;
-}
-
-lk_baseline *lk_scoring_baseline(lk_arena *arena, lk_scoring *out, const char *name,
-                                 int parameters) {
-	double *predicted = LK_ARRAY(arena, double, out->count);
-	if (!predicted || out->baseline_count == LK_BASELINES) return NULL;
-	for (size_t i = 0; i < out->count; i++) predicted[i] = NAN;
-	lk_baseline *baseline = &out->baselines[out->baseline_count++];
-	*baseline = (lk_baseline){name, parameters, predicted};
-	return baseline;
-}
 
 /* ---- summing up ---- */
 

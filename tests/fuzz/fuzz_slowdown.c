@@ -4,7 +4,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "tables/tables.h"
+#include "fit/fits.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

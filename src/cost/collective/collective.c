@@ -11,17 +11,6 @@
 #include <math.h>
 #include <stddef.h>
 
-static const char *const coll_names[LK_COLLS] = {
-	[LK_COLL_ALLREDUCE] = "all_reduce",         [LK_COLL_ALLGATHER] = "all_gather",
-	[LK_COLL_REDUCESCATTER] = "reduce_scatter", [LK_COLL_ALLTOALL] = "all_to_all",
-	[LK_COLL_BROADCAST] = "broadcast",          [LK_COLL_REDUCE] = "reduce",
-	[LK_COLL_SENDRECV] = "send_recv",
-};
-
-const char *lk_coll_name(lk_coll_kind kind) {
-	return (unsigned)kind < LK_COLLS ? coll_names[kind] : "unknown";
-}
-
 const char *lk_algo_name(lk_algo algo) {
 	static const char *const names[LK_ALGOS] = {"Tree", "Ring", "NVLS", "NVLSTree", "PAT", "P2P"};
 	return (unsigned)algo < LK_ALGOS ? names[algo] : "unknown";

@@ -9,6 +9,19 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "cost/collective/nccl.h"
+#include <stddef.h>
+
+static const char *const coll_names[LK_COLLS] = {
+	[LK_COLL_ALLREDUCE] = "all_reduce",         [LK_COLL_ALLGATHER] = "all_gather",
+	[LK_COLL_REDUCESCATTER] = "reduce_scatter", [LK_COLL_ALLTOALL] = "all_to_all",
+	[LK_COLL_BROADCAST] = "broadcast",          [LK_COLL_REDUCE] = "reduce",
+	[LK_COLL_SENDRECV] = "send_recv",
+};
+
+const char *lk_coll_name(lk_coll_kind kind) {
+	return (unsigned)kind < LK_COLLS ? coll_names[kind] : "unknown";
+}
 
 const char *lk_curve_knot_name(int knot) {
 	static const char *const names[LK_CURVE_KNOTS] = {

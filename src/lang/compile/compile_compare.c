@@ -1,5 +1,5 @@
-/* compile_compare.c: dumps of executions of an emitted program, compared with the interpreter within a
- * running bound on rounding. */
+/* compile_compare.c: dumps of executions of an emitted program, compared with the interpreter
+ * within a running bound on rounding. */
 #include "lang/compile/compile.h"
 
 #include <errno.h>

@@ -2,12 +2,11 @@
  * cell, counted in terminal cells: combining marks take none, East Asian wide characters and emoji
  * take two (Unicode Standard Annex 11; the ranges below are its blocks, rounded outwards to whole
  * blocks). */
-#include "view/table/table.h"
 
 #include <math.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+
 #include "base/text.h"
 #include "view/table/table_internal.h"
 
@@ -105,10 +104,6 @@ int lk_table_rows(const lk_table *table) {
 	return table->rows;
 }
 
-const lk_cell *lk_table_cell(const lk_table *table, int row, int column) {
-	return &table->cells.at[(size_t)row * (size_t)table->count + (size_t)column];
-}
-
 static bool says_nothing(const lk_cell *cell) {
 	if (cell->kind == LK_CELL_TEXT) return !*cell->text;
 	return cell->kind == LK_CELL_EMPTY ||
@@ -121,18 +116,6 @@ void lk_table_hide_empty(lk_table *table) {
 		while (row < table->rows && says_nothing(lk_table_cell(table, row, column))) row++;
 		if (row == table->rows) table->columns[column].hidden = true;
 	}
-}
-
-const char *lk_table_key(const lk_table *table, int column) {
-	return table->columns[column].key;
-}
-
-const char *lk_cell_shown(const lk_cell *cell, char digits[LK_DIGITS]) {
-	if (cell->text) return cell->text;
-	if (cell->kind == LK_CELL_BOOL) return cell->number != 0 ? "yes" : "no";
-	if (cell->kind != LK_CELL_NUMBER) return "";
-	snprintf(digits, LK_DIGITS, "%.6g", cell->number);
-	return digits;
 }
 
 static uint32_t table_code_point(const unsigned char *s, size_t length) {

@@ -2,7 +2,6 @@
  * to the formats. */
 #include <string.h>
 
-#include "base/text.h"
 #include "view/text/views.h"
 
 _Static_assert((int)LK_OUTPUT_TEXT == (int)LK_FORMAT_TEXT &&
@@ -18,23 +17,6 @@ enum {
 };
 
 /* ---- what was asked ---- */
-
-char *lk_option_text(const lk_option *option, const lk_predict_request *request, char *out,
-                     size_t size) {
-	const char *field = (const char *)request + option->offset;
-	out[0] = '\0';
-	if (option->kind == LK_OPTION_TEXT) {
-		const char *text = *(const char *const *)(const void *)field;
-		if (text) lk_copy(out, size, text);
-	} else if (option->kind == LK_OPTION_REAL || option->kind == LK_OPTION_COUNT) {
-		double number = *(const double *)(const void *)field;
-		if (number != 0) lk_format_shortest(number, out, size);
-	} else if (option->kind == LK_OPTION_INT) {
-		int number = *(const int *)(const void *)field;
-		if (number != 0) snprintf(out, size, "%d", number);
-	}
-	return out;
-}
 
 static bool varies(const lk_sweep *sweep, const lk_option *option) {
 	const lk_predict_request *first = NULL;
@@ -57,22 +39,6 @@ void lk_sweep_varying(lk_sweep *sweep) {
 }
 
 /* ---- the best ---- */
-
-static double throughput(const lk_prediction *prediction) {
-	if (prediction->tokens_per_s_per_gpu > 0) return prediction->tokens_per_s_per_gpu;
-	return prediction->samples_per_s / (prediction->gpus > 0 ? prediction->gpus : 1);
-}
-
-long lk_sweep_best(const lk_sweep *sweep) {
-	long best = -1;
-	for (size_t i = 0; i < sweep->count; i++) {
-		const lk_prediction *prediction = sweep->rows[i].prediction;
-		if (!prediction || !prediction->fits) continue;
-		if (best < 0 || throughput(prediction) > throughput(sweep->rows[best].prediction))
-			best = (long)i;
-	}
-	return best;
-}
 
 /* ---- formats ---- */
 

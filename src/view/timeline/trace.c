@@ -1,8 +1,6 @@
 /* trace.c: writes a timeline as a trace; the ending of the path chooses the format. */
-#include "view/timeline/trace.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "step/step.h"
 #include "view/timeline/trace_plan.h"
@@ -25,22 +23,6 @@ static writer *writer_of(const char *path) {
 			return formats[i].write;
 	}
 	return NULL;
-}
-
-void lk_trace_flush(lk_trace_out *out) {
-	if (out->status == LK_OK && out->used)
-		out->status = lk_sink_write(out->sink, out->bytes, out->used, out->err);
-	out->used = 0;
-}
-
-void lk_trace_put_slowly(lk_trace_out *out, const void *bytes, size_t size) {
-	lk_trace_flush(out);
-	if (size > sizeof out->bytes) {
-		if (out->status == LK_OK) out->status = lk_sink_write(out->sink, bytes, size, out->err);
-		return;
-	}
-	memcpy(out->bytes, bytes, size);
-	out->used = size;
 }
 
 static lk_status trace_write_plan(const lk_trace_plan *plan, writer *write, const char *path,

@@ -8,6 +8,24 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "view/timeline/trace.h"
+#include "step/step.h"
+
+void lk_trace_flush(lk_trace_out *out) {
+	if (out->status == LK_OK && out->used)
+		out->status = lk_sink_write(out->sink, out->bytes, out->used, out->err);
+	out->used = 0;
+}
+
+void lk_trace_put_slowly(lk_trace_out *out, const void *bytes, size_t size) {
+	lk_trace_flush(out);
+	if (size > sizeof out->bytes) {
+		if (out->status == LK_OK) out->status = lk_sink_write(out->sink, bytes, size, out->err);
+		return;
+	}
+	memcpy(out->bytes, bytes, size);
+	out->used = size;
+}
 
 static const char WHERE[] = "trace";
 

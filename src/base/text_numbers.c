@@ -1,0 +1,100 @@
+/* text_numbers.c: strict numbers of people: the whole text must be one, within limits. */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+
+lk_status lk_parse_int(const char *text, long long low, long long high, long long *out,
+                       const char *where, lk_error *err) {
+	const char *p = text + (*text == '-' || *text == '+');
+	size_t digits = strspn(p, "0123456789");
+	char shown[64];
+	lk_copy(shown, sizeof shown, text);
+	errno = 0;
+	long long number = digits ? strtoll(text, NULL, 10) : 0;
+	if (!digits || p[digits]) {
+		lk_fail(err, LK_ERR_INPUT, where, "\"%s\" is not a whole number", shown);
+	} else if (errno || number < low || number > high) {
+		lk_fail(err, LK_ERR_INPUT, where, "%s is out of range", shown);
+	} else {
+		*out = number;
+		return LK_OK;
+	}
+	if (low > INT64_MIN && high < INT64_MAX)
+		lk_hint(err, "give a whole number from %lld to %lld", low, high);
+	else if (low > INT64_MIN) lk_hint(err, "give a whole number of at least %lld", low);
+	else if (high < INT64_MAX) lk_hint(err, "give a whole number of at most %lld", high);
+	else lk_hint(err, "give a whole number such as 8");
+	return LK_ERR_INPUT;
+}
+
+/* Checks the limits of a number and stores it; the message states them. */
+static lk_status text_within(const char *text, double number, double low, double high, double *out,
+                             const char *where, lk_error *err) {
+	if (number >= low && number <= high && isfinite(number)) {
+		*out = number;
+		return LK_OK;
+	}
+	char shown[64];
+	lk_copy(shown, sizeof shown, text);
+	lk_fail(err, LK_ERR_INPUT, where, "%s is out of range", shown);
+	if (isfinite(low) && isfinite(high))
+		return lk_hint(err, "give a number from %.12g to %.12g", low, high);
+	if (isfinite(low)) return lk_hint(err, "give a number of at least %.12g", low);
+	if (isfinite(high)) return lk_hint(err, "give a number of at most %.12g", high);
+	return lk_hint(err, "give a number that is not infinite");
+}
+
+static lk_status no_number(const char *text, const char *hint, const char *where, lk_error *err) {
+	char shown[64];
+	lk_copy(shown, sizeof shown, text);
+	lk_fail(err, LK_ERR_INPUT, where, "\"%s\" is not a number", shown);
+	return lk_hint(err, "%s", hint);
+}
+
+lk_status lk_parse_real(const char *text, double low, double high, double *out, const char *where,
+                        lk_error *err) {
+	const char *end;
+	double number = lk_read_real(text, &end);
+	if (end == text || *end)
+		return no_number(text, "give a number such as 0.5 or 1e-3", where, err);
+	return text_within(text, number, low, high, out, where, err);
+}
+
+/* The factor of the suffix `text`; 0 if there is no such suffix. */
+static double suffix_factor(const char *text) {
+	static const struct {
+		const char *text;
+		double factor;
+	} suffixes[] = {{"", 1},     {"k", 1e3},     {"K", 1e3},     {"M", 1e6},     {"G", 1e9},
+	                {"T", 1e12}, {"Ki", 0x1p10}, {"ki", 0x1p10}, {"Mi", 0x1p20}, {"Gi", 0x1p30}};
+	for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
+		if (strcmp(text, suffixes[i].text) == 0) return suffixes[i].factor;
+	}
+	return 0;
+}
+
+lk_status lk_parse_count(const char *text, double low, double high, double *out, const char *where,
+                         lk_error *err) {
+	const char *end;
+	double number = lk_read_real(text, &end);
+	double factor = end == text ? 0 : suffix_factor(end);
+	if (factor == 0)
+		return no_number(text, "give a number such as 4096, 1.5k, 64Ki or 15T", where, err);
+	return text_within(text, number * factor, low, high, out, where, err);
+}
+
+lk_status lk_parse_bool(const char *text, bool *out, const char *where, lk_error *err) {
+	static const char *const words[] = {"false", "true", "no", "yes", "off", "on", "0", "1"};
+	for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+		if (!lk_same_name(text, words[i])) continue;
+		*out = i % 2;
+		return LK_OK;
+	}
+	char shown[64];
+	lk_copy(shown, sizeof shown, text);
+	lk_fail(err, LK_ERR_INPUT, where, "\"%s\" is neither true nor false", shown);
+	return lk_hint(err, "give true or false");
+}
