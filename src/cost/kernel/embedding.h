@@ -169,7 +169,7 @@ lk_host_share lk_host_share_of(const lk_host_share *all, int ranks);
 
 /* Seconds of the lookups of lookup->tables equal tables, forward or backward, in a share that they
  * are a part of. */
-double lk_host_lookup_seconds(const lk_host_lookup *host_lookup, const lk_lookup *lookup,
+double lk_host_lookup_seconds(const lk_host_lookup *host, const lk_lookup *lookup,
                               const lk_host_share *share);
 
 /* ---- the same in three stages, for fits that ask for many times with few laws ---- */
@@ -201,9 +201,9 @@ typedef struct lk_host_found {
 } lk_host_found;
 
 void lk_host_lookup_uses(const lk_lookup *lookup, int threads, lk_host_uses *out);
-void lk_host_lookup_find(const lk_host_lookup *host_lookup, const lk_lookup *lookup,
+void lk_host_lookup_find(const lk_host_lookup *host, const lk_lookup *lookup,
                          const lk_host_uses *uses, const lk_host_share *share, lk_host_found *out);
-double lk_host_lookup_seconds_of(const lk_host_lookup *host_lookup, const lk_lookup *lookup,
+double lk_host_lookup_seconds_of(const lk_host_lookup *host, const lk_lookup *lookup,
                                  const lk_host_uses *uses, const lk_host_found *found);
 
 #endif

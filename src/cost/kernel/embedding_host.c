@@ -169,22 +169,23 @@ static void add_found(const lk_host_lookup *lookup, double distance, double coun
 	out[LK_HOST_FAR] += count * far;
 }
 
-void lk_host_lookup_find(const lk_host_lookup *lookup, const lk_lookup *l, const lk_host_uses *uses,
-                         const lk_host_share *share, lk_host_found *out) {
-	double between = (share->bytes + share->sorted_bytes) / lookup->threads,
-		   step = lookup->step_share * between, samples = share->samples / lookup->threads;
-	*out = (lk_host_found){.unexpected = samples / (samples + lookup->guesses)};
-	out->lost = beyond(lookup->span_bytes, 1, share->page_bytes / lookup->threads);
-	out->lost_again = beyond(lookup->span_bytes, 1, uses->pages * page_bytes / lookup->threads);
+void lk_host_lookup_find(const lk_host_lookup *host, const lk_lookup *lookup,
+                         const lk_host_uses *uses, const lk_host_share *share, lk_host_found *out) {
+	double between = (share->bytes + share->sorted_bytes) / host->threads,
+		   step = host->step_share * between, samples = share->samples / host->threads;
+	*out = (lk_host_found){.unexpected = samples / (samples + host->guesses)};
+	out->lost = beyond(host->span_bytes, 1, share->page_bytes / host->threads);
+	out->lost_again = beyond(host->span_bytes, 1, uses->pages * page_bytes / host->threads);
 	for (int i = 0; i < LK_HOST_BINS; i++)
-		if (uses->later[i] > 0) add_found(lookup, distance_of(i), uses->later[i], out->lookups);
-	add_found(lookup, step, uses->first, out->lookups);
-	add_found(lookup, fmin(step, 4 * lookup->near_bytes), uses->of_others,
+		if (uses->later[i] > 0) add_found(host, distance_of(i), uses->later[i], out->lookups);
+	add_found(host, step, uses->first, out->lookups);
+	add_found(host, fmin(step, 4 * host->near_bytes), uses->of_others,
 	          out->lookups); /* another thread has had it: the last cache has it */
-	add_found(lookup, step, 1, out->step);
-	add_found(lookup, lookup->sum_share * between, 1, out->sums);
-	add_found(lookup, l->batch * host_lines_of(single * l->dim) * line_bytes, 1, out->again);
-	add_found(lookup, PAIR * uses->lookups / lookup->threads, 1, out->pairs);
+	add_found(host, step, 1, out->step);
+	add_found(host, host->sum_share * between, 1, out->sums);
+	add_found(host, lookup->batch * host_lines_of(single * lookup->dim) * line_bytes, 1,
+	          out->again);
+	add_found(host, PAIR * uses->lookups / host->threads, 1, out->pairs);
 }
 
 /* ---- rows ---- */
@@ -312,20 +313,21 @@ static double backward_seconds(const lk_host_lookup *lookup, const lk_lookup *l,
 	       lookup->call_s + passes * lookup->pass_s;
 }
 
-double lk_host_lookup_seconds_of(const lk_host_lookup *lookup, const lk_lookup *l,
+double lk_host_lookup_seconds_of(const lk_host_lookup *host, const lk_lookup *lookup,
                                  const lk_host_uses *uses, const lk_host_found *found) {
-	return fmax(l->tables, 1) * (l->backward ? backward_seconds(lookup, l, uses, found)
-	                                         : forward_seconds(lookup, l, uses, found));
+	return fmax(lookup->tables, 1) * (lookup->backward
+	                                      ? backward_seconds(host, lookup, uses, found)
+	                                      : forward_seconds(host, lookup, uses, found));
 }
 
-double lk_host_lookup_seconds(const lk_host_lookup *lookup, const lk_lookup *l,
+double lk_host_lookup_seconds(const lk_host_lookup *host, const lk_lookup *lookup,
                               const lk_host_share *share) {
 	lk_host_uses uses;
 	lk_host_found found;
-	if (!(l->batch * l->pooling > 0)) return 0;
-	lk_host_lookup_uses(l, lookup->threads, &uses);
-	lk_host_lookup_find(lookup, l, &uses, share, &found);
-	return lk_host_lookup_seconds_of(lookup, l, &uses, &found);
+	if (!(lookup->batch * lookup->pooling > 0)) return 0;
+	lk_host_lookup_uses(lookup, host->threads, &uses);
+	lk_host_lookup_find(host, lookup, &uses, share, &found);
+	return lk_host_lookup_seconds_of(host, lookup, &uses, &found);
 }
 
 /* ---- shares ---- */
