@@ -60,8 +60,8 @@ view/timeline:    base io trace/read sim step predict view/table
 view/text:        base io hw model/network whatif predict explain rent calibrate view/table view/timeline
 view/reply:       base io hw model/network model/layout view/text
 view/report:      base io view/table view/text
-serve:            base io
-cli:              serve/serve.h
+serve:            base io options
+cli:              options serve/serve.h
 mpi:              base cli
 recorder:         io/recording.h
 recorder/overlay: recorder

@@ -42,9 +42,6 @@ typedef struct lk_calibrate_request {
 	const char *mpi;  /* launcher of MPI: "mpirun -n 2" */
 	void (*progress)(void *context, const char *doing, double share); /* may be NULL */
 	void *context;
-	/* output, for the program's own use */
-	int format;
-	const char *output; /* file; NULL standard output */
 } lk_calibrate_request;
 
 /* A row of fitted numbers: `family` names the model, `subject` what was measured, `variant` a part

@@ -44,9 +44,6 @@ typedef struct lk_collective_request {
 	int library;             /* LK_LIBRARY_NCCL, ... */
 	const char *fabric;      /* a calibrated fabric whose numbers apply; NULL: the default ones */
 	const char *calibration; /* a file of `lockstep calibrate`, on top of the built-in one */
-	/* output, for the program's own use */
-	int format;
-	const char *path;
 } lk_collective_request;
 
 /* One size. */

@@ -42,10 +42,6 @@ typedef struct lk_compose_request {
 	int progress;        /* LK_PROGRESS_... */
 	double eager;        /* bytes: smaller messages leave without their receiver; 0: 64 KiB */
 	const char *graph;   /* file: the step graph of all ranks */
-	/* output, for the program's own use */
-	int format;
-	const char *path;
-	bool verbose;
 } lk_compose_request;
 
 /* Where the time of a rank's step goes; seconds. The sum is the step. */

@@ -24,9 +24,6 @@ typedef struct lk_diff_request {
 	const char *before, *after; /* a trace, or a folder with those of all ranks */
 	const char *steps;          /* as in lk_explain_request, of both */
 	int rank, top, threads;     /* likewise */
-	/* output, for the program's own use */
-	int format, table;
-	const char *path;
 } lk_diff_request;
 
 /* Times are per step, mean over ranks. */

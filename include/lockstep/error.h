@@ -8,16 +8,20 @@
  * All questions are asked alike: lk_X_defaults fills a request, its fields are set, lk_X answers,
  * lk_X_free frees the answer.
  *
- *   requests  are the caller's; texts in them are borrowed until the function returns. Zero and
- * NULL mean "not said" answers   are constant, own all that they point to, and live until they are
- * freed; *out is set only with LK_OK units     seconds, bytes, FLOP/s and bytes/s as doubles, but
- * where a name or a comment says another one; NAN is "not known" threads   different requests may
- * be answered by different threads at the same time; one answer may be read by many process   what
- * is kept for a process is the catalogue of devices and a calibration: both are set once
- * (catalogue.h, predict.h)
+ * - Requests are the caller's; texts in them are borrowed until the function returns. Zero and NULL
+ *   mean "not said".
+ * - Answers are constant, own all that they point to, and live until they are freed; *out is set
+ *   only with LK_OK.
+ * - Units are seconds, bytes, FLOP/s and bytes/s as doubles, unless a name or a comment says
+ * another one; NAN is "not known".
+ * - Threads may answer different requests at the same time, and many may read one answer.
+ * - The process keeps the catalogue of devices and a calibration; both are set once (catalogue.h,
+ *   predict.h).
  */
 #ifndef LOCKSTEP_ERROR_H
 #define LOCKSTEP_ERROR_H
+
+#include <stddef.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -55,6 +59,13 @@ lk_status lk_fail(lk_error *err, lk_status status, const char *where, const char
 /* Adds "what to do" to an error already filled; returns err->status so that it can stand in a
  * return. */
 lk_status lk_hint(lk_error *err, const char *fmt, ...) LK_PRINTF(2, 3);
+
+/* The name of `names` (count of them) that is nearest to `text` by edit distance, or NULL if none
+ * is near. */
+const char *lk_nearest(const char *text, const char *const *names, size_t count);
+/* Hints at the nearest name, or, where none is near, at as many of them as a hint can hold. Returns
+ * the status of `err`. */
+lk_status lk_hint_names(lk_error *err, const char *text, const char *const *names, size_t count);
 
 /* lk_fail for memory: one message for the whole tree. Returns LK_ERR_MEMORY. */
 lk_status lk_oom(lk_error *err);

@@ -49,11 +49,8 @@ typedef struct lk_explain_request {
 	/* What the run is held against, as for predict; NULL: the GPU that the traces name, in its
 	 * usual nodes. */
 	const char *gpu, *cluster;
-	bool roofline; /* shapes are read too, for `shaped`; gpu, cluster, that table and html ask for
-	                  it as well */
-	/* output, for the program's own use */
-	int format, table;
-	const char *trace, *path, *html;
+	bool roofline; /* shapes are read too, for `shaped`; gpu and cluster ask for it as well */
+	bool roofline_needed; /* likewise, and traces without shapes are an error */
 } lk_explain_request;
 
 /* The time of one rank's device, over all steps looked at. */

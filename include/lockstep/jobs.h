@@ -54,10 +54,6 @@ typedef struct lk_jobs_request {
 	double horizon_h; /* a change must pay for its restart within so long */
 	const char *calibration; /* as in predict.h */
 	const char *write;       /* file for the jobs as CSV, drawn ones above all */
-	/* output, for the program's own use */
-	int format;
-	const char *path;
-	bool verbose;
 } lk_jobs_request;
 
 /* One job under one policy; times in seconds since the first moment of the list. */

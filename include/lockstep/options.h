@@ -35,7 +35,8 @@ typedef struct lk_option {
 	const char *name; /* without dashes: "tp" */
 	char letter;      /* 'o' for -o, or 0 */
 	lk_option_kind kind;
-	size_t offset;              /* of the field in the request struct */
+	bool output;                /* the field is one of lk_outputs, not of the verb's request */
+	size_t offset;              /* of the field in its struct */
 	bool sweep;                 /* a comma list makes one request per value */
 	double low, high;           /* inclusive limits of numbers; both 0: none */
 	const char *const *choices; /* of CHOICE, ends with NULL */
@@ -43,6 +44,21 @@ typedef struct lk_option {
 	const char *group;          /* heading in help; NULL continues the one before */
 	const char *help;
 } lk_option;
+
+/* What becomes of an answer: in which form it is written, and to which files. The same for all
+ * verbs; a verb's table says which of them it takes. Not said: zero and NULL. */
+typedef struct lk_outputs {
+	int format;         /* of the choices of --output; of most verbs an lk_output (view.h) */
+	int table;          /* one table alone, of the choices of --table; 0 all */
+	const char *path;   /* file of the answer; NULL standard output */
+	const char *html;   /* file of a report with pictures */
+	const char *trace;  /* file of a timeline */
+	const char *folded; /* file of folded stacks */
+	const char *graph;  /* file of the step graph */
+	const char *chakra; /* folder of Chakra execution traces */
+	const char *resume; /* lockstep-mpi: file of finished parts */
+	bool verbose;
+} lk_outputs;
 
 /* A verb: its table, and what help says around it. */
 typedef struct lk_verb {
@@ -89,9 +105,13 @@ void lk_args_free(lk_args *args);
 lk_status lk_args_combinations(const lk_args *args, size_t *count, lk_error *err);
 
 /* Fills the fields of the given options in `request` with combination number `index` (the last list
- * varies fastest); other fields stay as they are. Texts of swept options are kept in args.
- * LK_ERR_INPUT: a value of the wrong form. */
+ * varies fastest); other fields stay as they are, and options of lk_outputs are left out. Texts of
+ * swept options are kept in args. LK_ERR_INPUT: a value of the wrong form. */
 lk_status lk_args_fill(lk_args *args, size_t index, void *request, lk_error *err);
+
+/* Fills `outputs`: zero and NULL where an option was not given. LK_ERR_INPUT: a value of the wrong
+ * form. */
+lk_status lk_args_fill_outputs(const lk_args *args, lk_outputs *outputs, lk_error *err);
 
 /* A text that is empty is a variable of a script that was not set: no option means anything by it.
  * LK_ERR_INPUT then. */

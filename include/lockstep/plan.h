@@ -57,13 +57,7 @@ typedef struct lk_plan_request {
 	void (*progress)(void *context, int gpus, double done, double all);
 	void *progress_context;
 
-	/* output, for the program's own use */
-	int emit;   /* lk_plan_emit + 1; 0 none */
-	int format; /* lk_output */
-	const char *output;
-	const char *html;
-	const char *resume; /* file of finished parts */
-	bool verbose;
+	int emit; /* lk_plan_emit + 1; 0 none */
 } lk_plan_request;
 
 /* Processes that divide a list of tasks. `run` computes the results of tasks [0, count) by calling

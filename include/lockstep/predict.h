@@ -77,22 +77,13 @@ typedef struct lk_predict_request {
 	/* what is wanted */
 	double tokens;                         /* of the whole training */
 	double mtbf_hours, checkpoint_minutes; /* of the cluster; between checkpoints */
-	const char *trace;                     /* file to write */
-	const char *graph;                     /* file to write */
-	const char *chakra;                    /* folder to write */
-	const char *trace_ranks;               /* "0,8": more ranks than one per stage */
 	bool no_fixes;                         /* do not look for changes that fit */
-	bool detail;                           /* fill lk_prediction.detail */
-	bool no_sensitivity; /* but not with what other rates would make of the step: eight more
-	                        predictions */
-	const char
-		*html; /* file to write: a report with pictures (lockstep/view.h); fills detail too */
+	bool step;                             /* keep the simulated step: files are made from it */
+	const char *trace_ranks; /* "0,8": more ranks than one per stage in its timeline */
+	bool detail;             /* fill lk_prediction.detail, as reports need it */
+	bool no_sensitivity;     /* but not with what other rates would make of the step: eight more
+	                            predictions */
 
-	/* output, for the program's own use */
-	const char *resume; /* lockstep-mpi: file of finished parts */
-	int format;         /* lk_format */
-	const char *output; /* file of -o sqlite and others; NULL standard output */
-	bool verbose;
 } lk_predict_request;
 
 /* One line of "where one step goes". */
@@ -191,10 +182,10 @@ lk_status lk_predict_pack(const lk_prediction *prediction, void **bytes, size_t 
                           lk_error *err);
 lk_status lk_predict_unpack(const void *bytes, size_t size, lk_prediction **out, lk_error *err);
 
-/* Writes the files that the request names: the timeline (trace), the step graph (graph), the report
- * (html) and Chakra execution traces (chakra). Nothing without them. LK_ERR_INPUT: an ending of the
- * file that is not known; LK_ERR_IO; LK_ERR_MEMORY. */
-lk_status lk_predict_write_files(const lk_prediction *prediction, const lk_predict_request *request,
+/* Writes the timeline (outputs->trace), the step graph (graph) and Chakra execution traces (chakra)
+ * of a prediction that kept its step, and the report (html) of one with details; nothing without
+ * them. LK_ERR_INPUT: an ending of the file that is not known; LK_ERR_IO; LK_ERR_MEMORY. */
+lk_status lk_predict_write_files(const lk_prediction *prediction, const lk_outputs *outputs,
                                  lk_error *err);
 
 /* The verb's option table: parsing, help, man page and completion come from it (options.h). */

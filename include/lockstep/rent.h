@@ -32,10 +32,6 @@ typedef struct lk_machines_request {
 	const char *prices;   /* CSV of the form of data/instances.csv, instead of the built-in one */
 	const char *catalog;  /* SkyPilot's vms.csv, instead; needs catalog_provider */
 	const char *catalog_provider, *catalog_date;
-	/* output, for the program's own use */
-	int format;
-	const char *path;
-	bool verbose;
 } lk_machines_request;
 
 /* What is asked. Texts are borrowed; NULL and 0 mean "not said". */
@@ -56,11 +52,7 @@ typedef struct lk_rent_request {
 	const char *stalls;      /* instead: what `lockstep stalls -o json` wrote of the job */
 	int stalls_batch;        /* then: samples of a step of the measured job, over all ranks */
 	int top;                 /* choices shown */
-	/* output, for the program's own use */
-	int format;
-	const char *path;
-	const char *html;
-	bool verbose;
+
 	void (*progress)(void *context, int done, int all);
 	void *progress_context;
 } lk_rent_request;
@@ -130,10 +122,10 @@ lk_status lk_rent_print(const lk_rent *rent, int format, bool verbose, bool colo
 /* Sets every field to what holds where nothing is said. */
 void lk_machines_defaults(lk_machines_request *request);
 /* Prints the list, by GPU and price, US dollars per hour; rows of the source that cannot be are
- * named (with `verbose` all of them). To the request's `path`, else to `out`. LK_ERR_INPUT: a
- * filter that nothing meets, a list that is wrong; LK_ERR_IO. */
-lk_status lk_machines_print(const lk_machines_request *request, bool colour, FILE *out,
-                            lk_error *err);
+ * named (with `verbose` all of them). To `path` where it is not NULL, else to `out`. LK_ERR_INPUT:
+ * a filter that nothing meets, a list that is wrong; LK_ERR_IO. */
+lk_status lk_machines_print(const lk_machines_request *request, int format, bool verbose,
+                            bool colour, const char *path, FILE *out, lk_error *err);
 
 /* The verb's option table: parsing, help, man page and completion come from it (options.h). */
 extern const lk_verb lk_rent_verb, lk_machines_verb;

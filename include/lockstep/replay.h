@@ -48,10 +48,6 @@ typedef struct lk_replay_request {
 	const char *measured; /* of execution traces: captures of the same steps, to compare with */
 	const char *chakra;   /* folder: the lifted graph as Chakra traces */
 	const char *graph;    /* file: the lifted graph of the first whole step */
-	/* output, for the program's own use */
-	int format;
-	const char *path;
-	bool verbose;
 } lk_replay_request;
 
 /* A part of a step's time, measured and predicted: "busy stream 7", "exposed communication",

@@ -43,11 +43,6 @@ typedef struct lk_shard_request {
 	double seed;
 	const char *plan;  /* file: the placement as JSON in TorchRec's terms */
 	const char *graph; /* file: its step graph */
-	/* output, for the program's own use */
-	int format, table;
-	const char *output;
-	const char *html;
-	bool verbose;
 } lk_shard_request;
 
 /* A piece of a table on a rank. */

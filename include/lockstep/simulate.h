@@ -44,7 +44,6 @@ typedef struct lk_simulate_request {
 	double jitter, seed;
 	const char
 		*ranks; /* "0,8": whose spans are kept besides those of the first rank of each program */
-	const char *trace; /* file: the timeline */
 } lk_simulate_request;
 
 /* A program, as the first of its ranks ran it. */
@@ -96,10 +95,10 @@ void lk_simulate_defaults(lk_simulate_request *request);
 lk_status lk_simulate(const lk_simulate_request *request, lk_simulation **out, lk_error *err);
 void lk_simulate_free(lk_simulation *simulation); /* accepts NULL */
 
-/* Writes the timeline that the request names; nothing without one. LK_ERR_INPUT: an ending of the
+/* Writes the timeline (outputs->trace); nothing without one. LK_ERR_INPUT: an ending of the
  * file that is not known; LK_ERR_IO; LK_ERR_MEMORY. */
-lk_status lk_simulate_write_files(const lk_simulation *simulation,
-                                  const lk_simulate_request *request, lk_error *err);
+lk_status lk_simulate_write_files(const lk_simulation *simulation, const lk_outputs *outputs,
+                                  lk_error *err);
 
 /* As JSON; LK_ERR_IO, LK_ERR_MEMORY. Keys: step_time_s, ranks, ranks_simulated, operations_run,
  * cluster, programs: [{name, rank, finish_s, peak_bytes, compute_s, exposed_s, hidden_s}]. */

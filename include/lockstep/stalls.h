@@ -77,9 +77,6 @@ typedef struct lk_stalls_request {
 	bool (*confirm)(const lk_stalls_plan *plan, void *context);
 	void (*say)(const char *line, void *context);
 	void *context;
-	/* output, for the program's own use */
-	int format, table;
-	const char *path, *timeline, *folded, *html;
 } lk_stalls_request;
 
 /* What a part rests on. */

@@ -66,12 +66,8 @@ typedef struct lk_validate_request {
 	int sort;          /* of the rows: 0 as in the file, 1 largest error first */
 	const struct lk_plan_team
 		*team; /* processes that share the predictions of training runs (lockstep-mpi); NULL none */
-	/* output, for the program's own use */
-	const char *resume; /* lockstep-mpi: file of finished parts */
-	bool rows;          /* text and md list every row, not the worst ten */
-	int format;         /* LK_VALIDATE_TEXT, ... */
-	const char *output; /* file; NULL standard output */
-	const char *plot;   /* predicted over measured as SVG: file (.svg, .svg.gz); NULL none */
+	bool rows; /* text and md list every row, not the worst ten */
+	const char *plot; /* file of lk_validate_plot, checked before the work; NULL none */
 } lk_validate_request;
 
 /* How well a set of rows was predicted. Errors are fractions (0.1 is 10 %), over the rows that are

@@ -39,12 +39,6 @@ typedef struct lk_whatif_request {
 	bool no_contention;
 	const char *data_parallel; /* names of the data-parallel groups of traces, comma separated */
 	const char *calibration;
-	const char *graph, *trace; /* files for the graph and the timeline of all changes together */
-	/* output, for the program's own use */
-	int format;
-	const char *path;
-	const char *html; /* file to write: lk_report_whatif */
-	bool verbose;
 } lk_whatif_request;
 
 /* The base, one change, or several together. */
@@ -93,10 +87,9 @@ lk_status lk_whatif_ask(const lk_whatif_request *request, lk_whatif **out, lk_er
 /* Frees an answer with all that it points to; accepts NULL. */
 void lk_whatif_free(lk_whatif *whatif);
 
-/* Writes the files that the request names, graph and timeline of all changes together.
+/* Writes the step graph (outputs->graph) and the timeline (trace) of all changes together.
  * LK_ERR_INPUT: an ending that is not known; LK_ERR_IO; LK_ERR_MEMORY. */
-lk_status lk_whatif_write_files(const lk_whatif *whatif, const lk_whatif_request *request,
-                                lk_error *err);
+lk_status lk_whatif_write_files(const lk_whatif *whatif, const lk_outputs *outputs, lk_error *err);
 /* To `path` where it is not NULL, else to `out`; `format` is an lk_output. A row for each column
  * but in text, where a few stand side by side. LK_ERR_INPUT for a format without its path;
  * LK_ERR_IO; LK_ERR_MEMORY. */

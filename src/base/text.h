@@ -55,10 +55,6 @@ char *lk_format_rate(double bytes_per_s, char *out, size_t size); /* SI: GB/s */
 char *lk_format_count(double count, char *out, size_t size);      /* SI: 70.6 G */
 char *lk_format_thousands(double count, char *out, size_t size);  /* 11 234 */
 
-/* The name of `names` (count of them) that is nearest to `text` by edit distance, or NULL if none
- * is near. */
-const char *lk_nearest(const char *text, const char *const *names, size_t count);
-
 /* Writes 15, 16 or 17 digits, the fewest that read back as the same number; whole numbers up to
  * 2^53 in full. `number` must be finite; 32 bytes are enough. */
 char *lk_format_shortest(double number, char *out, size_t size);

@@ -282,11 +282,9 @@ static lk_status calibrate_measure(const lk_calibrate_request *request, struct w
 
 /* The command line that gives this result again; NULL when memory is out. */
 static const char *calibrate_command(lk_arena *arena, const lk_calibrate_request *request) {
-	static const char *const but[] = {"output", "file", NULL};
 	const char *const operands[] = {request->kind, request->table};
 	return lk_command(arena, &(lk_question){.verb = &lk_calibrate_verb,
 	                                        .request = request,
-	                                        .but = but,
 	                                        .operands = operands,
 	                                        .operand_count = request->table ? 2 : 1});
 }

@@ -15,11 +15,12 @@ static void calibrate_show(void *context, const char *doing, double share) {
 static int calibrate_run(lk_args *args) {
 	lk_calibrate_request request;
 	lk_calibrated *calibrated = NULL;
+	lk_outputs outputs;
 	lk_error err = {0};
 	bool shown = false;
 	lk_calibrate_defaults(&request);
-	if (lk_args_fill(args, 0, &request, &err) != LK_OK) return cli_fail(&err);
-	if (request.output && cli_check_place(request.output, &err) != LK_OK) return cli_fail(&err);
+	if (cli_read(args, &request, &outputs, NULL, NULL, &err) != LK_OK) return cli_fail(&err);
+	if (!lk_args_given(args, "output")) outputs.format = LK_CALIBRATE_AUTO;
 	request.kind = args->operands[0];
 	request.table = args->operand_count > 1 ? args->operands[1] : NULL;
 	if (isatty(STDERR_FILENO)) {
@@ -29,8 +30,8 @@ static int calibrate_run(lk_args *args) {
 	lk_status status = lk_calibrate(&request, &calibrated, &err);
 	if (shown) fputs("\r\x1b[K", stderr);
 	if (status == LK_OK)
-		status = lk_calibrate_save(calibrated, request.format, cli_colour(), request.output, stdout,
-		                           &err);
+		status =
+			lk_calibrate_save(calibrated, outputs.format, cli_colour(), outputs.path, stdout, &err);
 	lk_calibrate_free(calibrated);
 	return status == LK_OK ? CLI_OK : cli_fail(&err);
 }

@@ -3,29 +3,33 @@
 
 #include "cli/cli.h"
 #include "lockstep/catalogue.h"
+#include "options/rows.h"
 
-struct request {
-	cli_output output;
-};
+/* clang-format off */
+#define OUTPUT_ROWS(more) \
+	{GROUP("Output") \
+	 OUT_FORMAT(lk_output_formats, "how it is written")}, \
+	{OUT_FILE("where the output goes; sqlite needs one"), LETTER('f')}, \
+	{OUT_VERBOSE(more)}
+/* clang-format on */
 
 typedef lk_status printer(const char *filter, int format, bool verbose, bool colour,
                           const char *path, FILE *out, lk_error *err);
 
 static int catalogue_run(lk_args *args, printer *print) {
-	struct request r = {0};
-	lk_error err;
+	lk_outputs outputs;
+	lk_error err = {0};
 	const char *filter = args->operand_count ? args->operands[0] : NULL;
-	if (lk_args_fill(args, 0, &r, &err) != LK_OK) return cli_fail(&err);
+	if (cli_read(args, NULL, &outputs, NULL, NULL, &err) != LK_OK) return cli_fail(&err);
 	lk_status status =
-		print(filter, r.output.format, r.output.verbose, cli_colour(), r.output.path, stdout, &err);
+		print(filter, outputs.format, outputs.verbose, cli_colour(), outputs.path, stdout, &err);
 	return status == LK_OK ? CLI_OK : cli_fail(&err);
 }
 
 /* ---- devices ---- */
 
 static const lk_option device_options[] = {
-	CLI_OUTPUT_OPTIONS(struct request, output,
-                       "all columns: product, caches, clock, aliases, and the source of each row"),
+	OUTPUT_ROWS("all columns: product, caches, clock, aliases, and the source of each row"),
 	{0},
 };
 
@@ -49,7 +53,6 @@ static const lk_verb devices = {
 				   "default cluster of that device has.",
 	.options = device_options,
 	.examples = device_examples,
-	.request_size = sizeof(struct request),
 	.max_operands = 1,
 };
 
@@ -62,8 +65,7 @@ const cli_command cli_devices = {&devices, run_devices};
 /* ---- models ---- */
 
 static const lk_option model_options[] = {
-	CLI_OUTPUT_OPTIONS(struct request, output,
-                       "all columns: widths, experts, windows, kind of attention"),
+	OUTPUT_ROWS("all columns: widths, experts, windows, kind of attention"),
 	{0},
 };
 
@@ -84,7 +86,6 @@ static const lk_verb models = {
 				   "does; the active ones are those that one token passes through.",
 	.options = model_options,
 	.examples = model_examples,
-	.request_size = sizeof(struct request),
 	.max_operands = 1,
 };
 

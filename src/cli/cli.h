@@ -32,11 +32,13 @@ int cli_validate_with(lk_args *args, const lk_plan_team *team, bool speaks);
 
 /* Prints "lockstep: where: what; hint" on standard error; returns CLI_WRONG. */
 int cli_fail(const lk_error *err);
-/* Whether a file can be put there, as far as its folder tells: one that cannot would be found
- * behind a long run, and leave the other files of the request written. */
-lk_status cli_check_place(const char *path, lk_error *err);
-/* The same of several, of which some may be NULL; no two may be one file. */
-lk_status cli_check_places(const char *const *paths, int count, lk_error *err);
+/* Fills the request of a verb and what becomes of its answer, then checks the latter before any
+ * work: a format that needs a file has one; every file can be put where it is to go, as far as its
+ * folder shows; no two are the same; parts are kept (--resume) only by a team of processes. `more`:
+ * files that the request itself names, found in it after it is filled (may be NULL). */
+typedef int cli_files(const void *request, const char **paths);
+lk_status cli_read(lk_args *args, void *request, lk_outputs *outputs, cli_files *more,
+                   const lk_plan_team *team, lk_error *err);
 /* Whether standard output is a terminal that wants colour (https://no-color.org). */
 bool cli_colour(void);
 
@@ -52,43 +54,5 @@ typedef struct cli_global {
 int cli_manual(const cli_command *const *commands, int count, const cli_global *globals);
 /* Of another program that is installed, "lockstep-mpi"; false where there is none of that name. */
 bool cli_program_manual(const char *name);
-
-/* What the verbs that print tables ask: fields of their requests, and the lines of their option
- * tables. */
-typedef struct cli_output {
-	int format; /* lk_output */
-	const char *path;
-	bool verbose;
-} cli_output;
-
-extern const char *const cli_formats[];
-
-#define CLI_OUTPUT_OPTIONS(request, field, more)                                                   \
-	{"output",                                                                                     \
-	 'o',                                                                                          \
-	 LK_OPTION_CHOICE,                                                                             \
-	 offsetof(request, field.format),                                                              \
-	 false,                                                                                        \
-	 0,                                                                                            \
-	 0,                                                                                            \
-	 cli_formats,                                                                                  \
-	 "FORMAT",                                                                                     \
-	 "Output",                                                                                     \
-	 "how it is written"},                                                                         \
-		{"file",                                                                                   \
-	     'f',                                                                                      \
-	     LK_OPTION_TEXT,                                                                           \
-	     offsetof(request, field.path),                                                            \
-	     false,                                                                                    \
-	     0,                                                                                        \
-	     0,                                                                                        \
-	     NULL,                                                                                     \
-	     "FILE",                                                                                   \
-	     NULL,                                                                                     \
-	     "where the output goes; sqlite needs one"},                                               \
-	{                                                                                              \
-		"verbose", 'v', LK_OPTION_FLAG, offsetof(request, field.verbose), false, 0, 0, NULL, NULL, \
-			NULL, more                                                                             \
-	}
 
 #endif

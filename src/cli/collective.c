@@ -7,14 +7,14 @@
 static int collective_run(lk_args *args) {
 	lk_collective_request request;
 	lk_collective *answer = NULL;
+	lk_outputs outputs;
 	lk_error err = {0};
 	lk_collective_defaults(&request);
-	if (lk_args_fill(args, 0, &request, &err) != LK_OK) return cli_fail(&err);
-	if (request.path && cli_check_place(request.path, &err) != LK_OK) return cli_fail(&err);
+	if (cli_read(args, &request, &outputs, NULL, NULL, &err) != LK_OK) return cli_fail(&err);
 	request.log = args->operand_count ? args->operands[0] : NULL;
 	if (lk_collective_ask(&request, &answer, &err) != LK_OK) return cli_fail(&err);
 	lk_status status =
-		lk_collective_print(answer, request.format, cli_colour(), request.path, stdout, &err);
+		lk_collective_print(answer, outputs.format, cli_colour(), outputs.path, stdout, &err);
 	lk_collective_free(answer);
 	return status == LK_OK ? CLI_OK : cli_fail(&err);
 }

@@ -1,4 +1,4 @@
-/* common.c: errors, colour and requests, the same for every verb. */
+/* common.c: errors, colour and outputs, the same for every verb. */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -8,8 +8,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
-
-const char *const cli_formats[] = {"text", "md", "csv", "json", "jsonl", "sqlite", NULL};
+#include "lockstep/view.h"
 
 int cli_fail(const lk_error *err) {
 	char line[2048];
@@ -24,7 +23,7 @@ bool cli_colour(void) {
 	       !(terminal[0] == 'd' && terminal[1] == 'u');
 }
 
-lk_status cli_check_place(const char *path, lk_error *err) {
+static lk_status check_place(const char *path, lk_error *err) {
 	struct stat found;
 	char folder[PATH_MAX];
 	if (stat(path, &found) == 0) {
@@ -43,9 +42,14 @@ lk_status cli_check_place(const char *path, lk_error *err) {
 	return code == ENOENT ? lk_hint(err, "does the folder exist?") : LK_ERR_IO;
 }
 
-lk_status cli_check_places(const char *const *paths, int count, lk_error *err) {
+/* Files of an answer and of its request. */
+enum {
+	FILES = 16
+};
+
+static lk_status check_files(const char *const *paths, int count, lk_error *err) {
 	for (int i = 0; i < count; i++)
-		if (paths[i]) LK_TRY(cli_check_place(paths[i], err));
+		if (paths[i]) LK_TRY(check_place(paths[i], err));
 	for (int i = 0; i < count; i++)
 		for (int k = i + 1; k < count; k++)
 			if (paths[i] && paths[k] && strcmp(paths[i], paths[k]) == 0) {
@@ -53,4 +57,24 @@ lk_status cli_check_places(const char *const *paths, int count, lk_error *err) {
 				return lk_hint(err, "give each its own file");
 			}
 	return LK_OK;
+}
+
+lk_status cli_read(lk_args *args, void *request, lk_outputs *outputs, cli_files *more,
+                   const lk_plan_team *team, lk_error *err) {
+	LK_TRY(lk_args_fill(args, 0, request, err));
+	LK_TRY(lk_args_fill_outputs(args, outputs, err));
+	if (outputs->resume && !team) {
+		lk_fail(err, LK_ERR_INPUT, "--resume", "only lockstep-mpi keeps finished parts");
+		return lk_hint(err, "run mpirun -n K lockstep-mpi %s ..., or leave it out",
+		               args->verb->name);
+	}
+	if (outputs->format == LK_OUTPUT_SQLITE && !outputs->path) {
+		lk_fail(err, LK_ERR_INPUT, "--output", "the format sqlite needs a file");
+		return lk_hint(err, "add --file NAME.sqlite");
+	}
+	const char *paths[FILES] = {outputs->path, outputs->html, outputs->trace, outputs->folded,
+	                            outputs->graph};
+	int count = 5;
+	if (more) count += more(request, paths + count);
+	return check_files(paths, count, err);
 }

@@ -7,15 +7,15 @@
 static int diff_run(lk_args *args) {
 	lk_diff_request request;
 	lk_diff *answer = NULL;
+	lk_outputs outputs;
 	lk_error err = {0};
 	lk_diff_defaults(&request);
-	if (lk_args_fill(args, 0, &request, &err) != LK_OK) return cli_fail(&err);
-	if (request.path && cli_check_place(request.path, &err) != LK_OK) return cli_fail(&err);
+	if (cli_read(args, &request, &outputs, NULL, NULL, &err) != LK_OK) return cli_fail(&err);
 	request.before = args->operands[0];
 	request.after = args->operands[1];
 	if (lk_diff_ask(&request, &answer, &err) != LK_OK) return cli_fail(&err);
-	lk_status status = lk_diff_print(answer, request.format, request.table, cli_colour(),
-	                                 request.path, stdout, &err);
+	lk_status status = lk_diff_print(answer, outputs.format, outputs.table, cli_colour(),
+	                                 outputs.path, stdout, &err);
 	lk_diff_free(answer);
 	return status == LK_OK ? CLI_OK : cli_fail(&err);
 }

@@ -5,27 +5,27 @@
 #include "lockstep/explain.h"
 #include "lockstep/report.h"
 
-static lk_status print(const lk_explain_request *request, const lk_explanation *answer,
-                       lk_error *err) {
-	LK_TRY(lk_explain_print(answer, request->format, request->table, cli_colour(), request->path,
+static lk_status print(const lk_outputs *outputs, const lk_explanation *answer, lk_error *err) {
+	LK_TRY(lk_explain_print(answer, outputs->format, outputs->table, cli_colour(), outputs->path,
 	                        stdout, err));
-	if (request->trace) LK_TRY(lk_explain_trace(answer, request->trace, err));
-	return request->html ? lk_report_explain(answer, LK_REPORT_HTML, request->html, NULL, err)
+	if (outputs->trace) LK_TRY(lk_explain_trace(answer, outputs->trace, err));
+	return outputs->html ? lk_report_explain(answer, LK_REPORT_HTML, outputs->html, NULL, err)
 	                     : LK_OK;
 }
 
 static int explain_run(lk_args *args) {
 	lk_explain_request request;
 	lk_explanation *answer = NULL;
+	lk_outputs outputs;
 	lk_error err = {0};
 	lk_explain_defaults(&request);
-	if (lk_args_fill(args, 0, &request, &err) != LK_OK) return cli_fail(&err);
-	const char *const places[] = {request.path, request.trace, request.html};
-	if (cli_check_places(places, 3, &err) != LK_OK) return cli_fail(&err);
+	if (cli_read(args, &request, &outputs, NULL, NULL, &err) != LK_OK) return cli_fail(&err);
+	request.roofline = outputs.html != NULL;
+	request.roofline_needed = outputs.table == LK_EXPLAIN_ROOFLINE;
 	request.traces = args->operands;
 	request.trace_count = args->operand_count;
 	if (lk_explain(&request, &answer, &err) != LK_OK) return cli_fail(&err);
-	lk_status status = print(&request, answer, &err);
+	lk_status status = print(&outputs, answer, &err);
 	lk_explain_free(answer);
 	return status == LK_OK ? CLI_OK : cli_fail(&err);
 }

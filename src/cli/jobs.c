@@ -4,18 +4,22 @@
 #include "cli/cli.h"
 #include "lockstep/jobs.h"
 
+static int jobs_files(const void *request, const char **paths) {
+	paths[0] = ((const lk_jobs_request *)request)->write;
+	return 1;
+}
+
 static int jobs_run(lk_args *args) {
 	lk_jobs_request request;
 	lk_jobs_answer *answer = NULL;
+	lk_outputs outputs;
 	lk_error err = {0};
 	lk_jobs_defaults(&request);
-	if (lk_args_fill(args, 0, &request, &err) != LK_OK) return cli_fail(&err);
-	if (request.path && cli_check_place(request.path, &err) != LK_OK) return cli_fail(&err);
-	if (request.write && cli_check_place(request.write, &err) != LK_OK) return cli_fail(&err);
+	if (cli_read(args, &request, &outputs, jobs_files, NULL, &err) != LK_OK) return cli_fail(&err);
 	request.jobs = args->operand_count ? args->operands[0] : NULL;
 	if (lk_jobs(&request, &answer, &err) != LK_OK) return cli_fail(&err);
-	lk_status status = lk_jobs_print(answer, request.format, request.verbose, cli_colour(),
-	                                 request.path, stdout, &err);
+	lk_status status = lk_jobs_print(answer, outputs.format, outputs.verbose, cli_colour(),
+	                                 outputs.path, stdout, &err);
 	lk_jobs_free(answer);
 	return status == LK_OK ? CLI_OK : cli_fail(&err);
 }

@@ -6,6 +6,7 @@
 
 #include "cli/cli.h"
 #include "lockstep/catalogue.h"
+#include "options/rows.h"
 
 static const cli_command *const commands[] = {
 	&cli_predict,  &cli_plan,     &cli_explain,   &cli_replay,     &cli_whatif,
@@ -51,75 +52,47 @@ static int overview(FILE *out) {
 	return out == stdout ? CLI_OK : CLI_WRONG;
 }
 
-/* --version, and -o FORMAT behind it. */
+/* --version, and -o FORMAT after it. */
 static int main_version(int argc, const char *const *argv) {
 	static const char *const formats[] = {"text", "json", NULL};
-	static const lk_option options[] = {{.name = "output",
-	                                     .letter = 'o',
-	                                     .kind = LK_OPTION_CHOICE,
-	                                     .choices = formats,
-	                                     .value = "FORMAT"},
-	                                    {0}};
+	static const lk_option options[] = {{OUT_FORMAT(formats, "")}, {0}};
 	static const lk_verb top = {.name = "--version", .operands = "", .options = options};
 	lk_args args;
 	lk_error err = {0};
-	int format = 0;
+	lk_outputs outputs = {0};
 	lk_status status = lk_args_parse(&top, argc, argv, &args, &err);
 	if (status != LK_OK) return cli_fail(&err);
-	status = lk_args_fill(&args, 0, &format, &err);
+	status = lk_args_fill_outputs(&args, &outputs, &err);
 	lk_args_free(&args);
-	if (status == LK_OK) status = lk_version_print(cli_commit, format == 1, stdout, &err);
+	if (status == LK_OK) status = lk_version_print(cli_commit, outputs.format == 1, stdout, &err);
 	return status == LK_OK ? CLI_OK : cli_fail(&err);
 }
 
 /* ---- finding a verb ---- */
 
-/* The command of a name. Where there is none, the option parser names the nearest one: the verbs
- * are the choices of an option that nobody sees. */
+/* The command of a name; NULL with an error that names the nearest one. */
 static const cli_command *main_find(const char *name, lk_error *err) {
-	const char *names[COMMANDS + 2] = {"help"};
+	const char *names[COMMANDS + 1] = {"help"};
 	for (int i = 0; i < COMMANDS; i++) {
 		if (strcmp(name, commands[i]->verb->name) == 0) return commands[i];
 		names[i + 1] = commands[i]->verb->name;
 	}
-	const lk_option options[] = {{.name = "verb", .kind = LK_OPTION_CHOICE, .choices = names}, {0}};
-	const lk_verb top = {.name = "", .operands = "", .options = options};
-	const char *words[] = {"--verb", name};
-	lk_args args;
-	if (lk_args_parse(&top, 2, words, &args, err) == LK_OK) {
-		/* It differs in nothing but signs that do not count in choices: "Predict". */
-		lk_args_free(&args);
-		lk_fail(err, LK_ERR_INPUT, NULL, "unknown verb \"%.64s\"", name);
-		lk_hint(err, "see lockstep --help");
-		return NULL;
-	}
-	char hint[sizeof err->hint];
-	memcpy(hint, err->hint, sizeof hint);
 	lk_fail(err, LK_ERR_INPUT, NULL, "unknown verb \"%.64s\"", name);
-	lk_hint(err, "%s", hint);
+	lk_hint_names(err, name, names, COMMANDS + 1);
 	return NULL;
 }
 
-/* An option that does not stand before verbs. */
+/* An option before the verb that is not one of `globals`. */
 static int unknown_option(const char *word) {
-	static const lk_option options[] = {
-		{.name = "version"},
-		{.name = "verbs"},
-		{.name = "man"},
-		{.name = "completion"},
-		{.name = "data"},
-		{.name = "help"},
-		{0},
+	static const char *const names[] = {"version", "verbs", "man", "completion", "data", "help"};
+	enum {
+		NAMES = sizeof names / sizeof *names
 	};
-	const lk_verb top = {.name = "", .operands = "", .options = options};
-	lk_args args;
 	lk_error err = {0};
-	if (lk_args_parse(&top, 1, &word, &args, &err) == LK_OK) {
-		lk_args_free(&args);
-		lk_fail(&err, LK_ERR_INPUT, word, "is not understood like this");
-	}
-	if (strncmp(err.hint, "see lockstep ", 13) == 0)
-		lk_hint(&err, "options follow the verb, as in lockstep predict %.64s", word);
+	const char *near = lk_nearest(word + strspn(word, "-"), names, NAMES);
+	lk_fail(&err, LK_ERR_INPUT, word, "unknown option");
+	if (near) lk_hint(&err, "did you mean --%s?", near);
+	else lk_hint(&err, "options follow the verb, as in lockstep predict %.64s", word);
 	return cli_fail(&err);
 }
 
@@ -185,8 +158,10 @@ static int main_run(int argc, const char *const *argv) {
 	if (strcmp(word, "--data") == 0 || strncmp(word, "--data=", 7) == 0) {
 		int taken = word[6] ? 1 : 2;
 		const char *dir = word[6] ? word + 7 : next;
-		if (!dir)
-			return lk_fail(&err, LK_ERR_INPUT, "--data", "no folder is named"), cli_fail(&err);
+		if (!dir) {
+			lk_fail(&err, LK_ERR_INPUT, "--data", "no folder is named");
+			return cli_fail(&err);
+		}
 		if (lk_catalogue_open(dir, &err) != LK_OK) return cli_fail(&err);
 		return main_run(argc - taken, argv + taken);
 	}

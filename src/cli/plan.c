@@ -82,28 +82,17 @@ static void show_speed(const lk_plan *plan) {
 	fprintf(stderr, "lockstep: %.2f s with %d threads\n", plan->seconds, plan->threads);
 }
 
-static int plan_answer(const lk_plan *plan, const lk_plan_request *request) {
+static int plan_answer(const lk_plan *plan, const lk_plan_request *request,
+                       const lk_outputs *outputs) {
 	lk_error err = {0};
-	if (request->html && lk_report_plan(plan, LK_REPORT_HTML, request->html, NULL, &err) != LK_OK)
+	if (outputs->html && lk_report_plan(plan, LK_REPORT_HTML, outputs->html, NULL, &err) != LK_OK)
 		return cli_fail(&err);
 	if (request->emit > 0) return plan_emit(plan, request);
-	if (lk_plan_print(plan, request->format, request->verbose, cli_colour(), request->output,
-	                  stdout, &err) != LK_OK)
+	if (lk_plan_print(plan, outputs->format, outputs->verbose, cli_colour(), outputs->path, stdout,
+	                  &err) != LK_OK)
 		return cli_fail(&err);
-	if (request->verbose) show_speed(plan);
+	if (outputs->verbose) show_speed(plan);
 	return plan->best >= 0 ? CLI_OK : CLI_NO;
-}
-
-static lk_status plan_check_outputs(const lk_plan_request *request, lk_error *err) {
-	if (request->resume && !request->team) {
-		lk_fail(err, LK_ERR_INPUT, "--resume", "only lockstep-mpi keeps finished parts");
-		return lk_hint(err, "run mpirun -n K lockstep-mpi plan ..., or leave it out");
-	}
-	if (request->format == LK_OUTPUT_SQLITE && !request->output) {
-		lk_fail(err, LK_ERR_INPUT, "--output", "the format sqlite needs a file");
-		return lk_hint(err, "add --file NAME.sqlite");
-	}
-	return cli_check_places((const char *const[]){request->output, request->html}, 2, err);
 }
 
 /* A search asks for the same few megabytes for each layout: they are not given back to the system
@@ -118,11 +107,13 @@ static void keep_memory(void) {
 int cli_plan_with(lk_args *args, const lk_plan_team *team, bool speaks) {
 	lk_plan_request r;
 	lk_plan *plan = NULL;
+	lk_outputs outputs;
 	lk_error err = {0};
 	struct bar b = {0};
 	keep_memory();
 	lk_plan_defaults(&r);
-	if (lk_args_fill(args, 0, &r, &err) != LK_OK) return speaks ? cli_fail(&err) : CLI_WRONG;
+	if (cli_read(args, &r, &outputs, NULL, team, &err) != LK_OK)
+		return speaks ? cli_fail(&err) : CLI_WRONG;
 	r.job.launch = args->rest;
 	r.job.launch_count = args->rest_count;
 	r.team = team;
@@ -132,14 +123,13 @@ int cli_plan_with(lk_args *args, const lk_plan_team *team, bool speaks) {
 		r.progress_context = &b;
 	}
 	clock_gettime(CLOCK_MONOTONIC, &b.start);
-	lk_status status = plan_check_outputs(&r, &err);
-	if (status == LK_OK) status = lk_plan_find(&r, &plan, &err);
+	lk_status status = lk_plan_find(&r, &plan, &err);
 	plan_clear(&b);
 	int result;
 	if (status != LK_OK) {
 		if (speaks) result = cli_fail(&err);
 		else result = CLI_WRONG;
-	} else if (speaks) result = plan_answer(plan, &r);
+	} else if (speaks) result = plan_answer(plan, &r, &outputs);
 	else result = CLI_OK;
 	lk_plan_free(plan);
 	return result;

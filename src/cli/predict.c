@@ -17,9 +17,9 @@ struct sweep {
 	lk_error *refusals;
 	lk_prediction **predictions;
 	size_t count;
-	const char *html; /* of a sweep: one report of all of them */
+	lk_outputs outputs;
 	struct timespec start;
-	bool progress; /* something stands on the line of the terminal */
+	bool progress; /* a line on the terminal says how far it is */
 };
 
 /* ---- progress ---- */
@@ -65,15 +65,21 @@ static void free_sweep(struct sweep *sweep) {
 	free(sweep->predictions);
 }
 
+/* An option for a file that is made from the simulated step; NULL without one. */
+static const char *writes_step(const lk_outputs *outputs) {
+	if (outputs->trace) return "--trace";
+	if (outputs->graph) return "--graph";
+	return outputs->chakra ? "--chakra" : NULL;
+}
+
 static lk_status fill_requests(struct sweep *sweep, lk_args *args, lk_error *err) {
 	for (size_t i = 0; i < sweep->count; i++) {
 		lk_predict_defaults(&sweep->requests[i]);
 		LK_TRY(lk_args_fill(args, i, &sweep->requests[i], err));
 		sweep->requests[i].launch = args->rest;
 		sweep->requests[i].launch_count = args->rest_count;
-		if (sweep->count == 1) continue;
-		sweep->html = sweep->requests[i].html; /* its details are asked for one prediction alone */
-		sweep->requests[i].html = NULL;
+		sweep->requests[i].step = writes_step(&sweep->outputs) != NULL;
+		sweep->requests[i].detail = sweep->outputs.html && sweep->count == 1;
 	}
 	return LK_OK;
 }
@@ -89,31 +95,6 @@ static lk_status predict_ask(struct sweep *sweep, lk_args *args, lk_error *err) 
 			(lk_sweep_row){sweep->predictions[i],
 		                   sweep->predictions[i] ? NULL : &sweep->refusals[i], &sweep->requests[i]};
 	return LK_OK;
-}
-
-/* What can be told to be wrong before anything is computed. */
-static lk_status predict_check_outputs(const lk_predict_request *request, size_t count,
-                                       bool together, lk_error *err) {
-	if (request->resume && !together) {
-		lk_fail(err, LK_ERR_INPUT, "--resume", "only lockstep-mpi keeps finished parts");
-		return lk_hint(err, "run mpirun -n K lockstep-mpi predict ..., or leave it out");
-	}
-	if (request->format == LK_OUTPUT_SQLITE && !request->output) {
-		lk_fail(err, LK_ERR_INPUT, "--output", "the format sqlite needs a file");
-		return lk_hint(err, "add --file NAME.sqlite");
-	}
-	const char *single;
-	if (request->trace) single = "--trace";
-	else if (request->graph) single = "--graph";
-	else if (request->chakra) single = "--chakra";
-	else single = NULL;
-	if (single && count > 1) {
-		lk_fail(err, LK_ERR_INPUT, single, "%zu combinations would write the same file", count);
-		return lk_hint(err, "ask for one combination");
-	}
-	return cli_check_places(
-		(const char *const[]){request->output, request->trace, request->graph, request->html}, 4,
-		err);
 }
 
 /* ---- asking together ---- */
@@ -216,8 +197,12 @@ static lk_status predict_ask_all(struct sweep *sweep, lk_args *args, const lk_pl
 	lk_predict_request first;
 	LK_TRY(lk_args_combinations(args, &count, err));
 	lk_predict_defaults(&first);
-	LK_TRY(lk_args_fill(args, 0, &first, err));
-	LK_TRY(predict_check_outputs(&first, count, team != NULL, err));
+	LK_TRY(cli_read(args, &first, &sweep->outputs, NULL, team, err));
+	const char *single = writes_step(&sweep->outputs);
+	if (single && count > 1) {
+		lk_fail(err, LK_ERR_INPUT, single, "%zu combinations would write the same file", count);
+		return lk_hint(err, "ask for one combination");
+	}
 	if (!predict_make_room(sweep, count)) return lk_fail(err, LK_ERR_MEMORY, NULL, "out of memory");
 	clock_gettime(CLOCK_MONOTONIC, &sweep->start);
 	if (team && count > 1) return ask_together(sweep, args, team, err);
@@ -246,20 +231,21 @@ static int all_refused(const struct sweep *sweep) {
 }
 
 static int predict_answer(const struct sweep *sweep, lk_error *err) {
-	const lk_predict_request *request = &sweep->requests[0];
+	const lk_outputs *outputs = &sweep->outputs;
 	size_t refused = 0, fit = 0;
 	for (size_t i = 0; i < sweep->count; i++) {
 		refused += !sweep->rows[i].prediction;
 		fit += sweep->rows[i].prediction && sweep->rows[i].prediction->fits;
 	}
 	if (refused == sweep->count) return all_refused(sweep);
-	if (sweep->count == 1 && lk_predict_write_files(sweep->predictions[0], request, err) != LK_OK)
+	if (sweep->count == 1 && lk_predict_write_files(sweep->predictions[0], outputs, err) != LK_OK)
 		return cli_fail(err);
-	if (sweep->html &&
-	    lk_report_sweep(sweep->rows, sweep->count, LK_REPORT_HTML, sweep->html, NULL, err) != LK_OK)
+	if (outputs->html && sweep->count > 1 &&
+	    lk_report_sweep(sweep->rows, sweep->count, LK_REPORT_HTML, outputs->html, NULL, err) !=
+	        LK_OK)
 		return cli_fail(err);
-	lk_status status = lk_sweep_print(sweep->rows, sweep->count, request->format, request->verbose,
-	                                  cli_colour(), request->output, stdout, err);
+	lk_status status = lk_sweep_print(sweep->rows, sweep->count, outputs->format, outputs->verbose,
+	                                  cli_colour(), outputs->path, stdout, err);
 	if (status != LK_OK) return cli_fail(err);
 	return fit ? CLI_OK : CLI_NO;
 }

@@ -29,22 +29,21 @@ static void rent_show(void *context, int done, int all) {
 static int run_rent(lk_args *args) {
 	lk_rent_request request;
 	lk_rent *rent = NULL;
+	lk_outputs outputs;
 	lk_error err = {0};
 	struct watch w = {0};
 	clock_gettime(CLOCK_MONOTONIC, &w.start);
 	lk_rent_defaults(&request);
-	if (lk_args_fill(args, 0, &request, &err) != LK_OK) return cli_fail(&err);
-	if (cli_check_places((const char *const[]){request.path, request.html}, 2, &err) != LK_OK)
-		return cli_fail(&err);
+	if (cli_read(args, &request, &outputs, NULL, NULL, &err) != LK_OK) return cli_fail(&err);
 	request.progress = rent_show;
 	request.progress_context = &w;
 	lk_status status = lk_rent_find(&request, &rent, &err);
 	if (w.shown) fputs("\r\x1b[K", stderr);
 	if (status != LK_OK) return cli_fail(&err);
-	status = lk_rent_print(rent, request.format, request.verbose, cli_colour(), request.path,
+	status = lk_rent_print(rent, outputs.format, outputs.verbose, cli_colour(), outputs.path,
 	                       stdout, &err);
-	if (status == LK_OK && request.html)
-		status = lk_report_rent(rent, LK_REPORT_HTML, request.html, NULL, &err);
+	if (status == LK_OK && outputs.html)
+		status = lk_report_rent(rent, LK_REPORT_HTML, outputs.html, NULL, &err);
 	int code = rent->cheapest < 0 ? CLI_NO : CLI_OK;
 	lk_rent_free(rent);
 	return status == LK_OK ? code : cli_fail(&err);
@@ -54,12 +53,14 @@ const cli_command cli_rent = {&lk_rent_verb, run_rent};
 
 static int run_machines(lk_args *args) {
 	lk_machines_request request;
+	lk_outputs outputs;
 	lk_error err = {0};
 	lk_machines_defaults(&request);
-	if (lk_args_fill(args, 0, &request, &err) != LK_OK) return cli_fail(&err);
+	if (cli_read(args, &request, &outputs, NULL, NULL, &err) != LK_OK) return cli_fail(&err);
 	request.filter = args->operand_count ? args->operands[0] : NULL;
-	return lk_machines_print(&request, cli_colour(), stdout, &err) == LK_OK ? CLI_OK
-	                                                                        : cli_fail(&err);
+	lk_status status = lk_machines_print(&request, outputs.format, outputs.verbose, cli_colour(),
+	                                     outputs.path, stdout, &err);
+	return status == LK_OK ? CLI_OK : cli_fail(&err);
 }
 
 const cli_command cli_machines = {&lk_machines_verb, run_machines};

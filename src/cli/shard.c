@@ -5,22 +5,28 @@
 #include "lockstep/report.h"
 #include "lockstep/shard.h"
 
+static int shard_files(const void *request, const char **paths) {
+	const lk_shard_request *shard = request;
+	paths[0] = shard->plan;
+	paths[1] = shard->graph;
+	return 2;
+}
+
 static int shard_run(lk_args *args) {
 	lk_shard_request request;
 	lk_shard_answer *answer = NULL;
+	lk_outputs outputs;
 	lk_error err = {0};
 	lk_shard_defaults(&request);
-	if (lk_args_fill(args, 0, &request, &err) != LK_OK) return cli_fail(&err);
-	const char *const places[] = {request.output, request.plan, request.graph, request.html};
-	if (cli_check_places(places, 4, &err) != LK_OK) return cli_fail(&err);
+	if (cli_read(args, &request, &outputs, shard_files, NULL, &err) != LK_OK) return cli_fail(&err);
 	request.tables = args->operands[0];
 	lk_status status = lk_shard(&request, &answer, &err);
 	if (status == LK_OK && answer->fits && request.plan)
 		status = lk_shard_write_plan(answer, request.plan, &err);
-	if (status == LK_OK && request.html)
-		status = lk_report_shard(answer, LK_REPORT_HTML, request.html, NULL, &err);
+	if (status == LK_OK && outputs.html)
+		status = lk_report_shard(answer, LK_REPORT_HTML, outputs.html, NULL, &err);
 	if (status == LK_OK)
-		status = lk_shard_print(answer, request.table, request.format, cli_colour(), request.output,
+		status = lk_shard_print(answer, outputs.table, outputs.format, cli_colour(), outputs.path,
 		                        stdout, &err);
 	int result;
 	if (status != LK_OK) result = cli_fail(&err);

@@ -27,32 +27,32 @@ static bool confirm(const lk_stalls_plan *plan, void *context) {
 	return false;
 }
 
-static lk_status write_answer(const lk_stalls_request *request, const lk_stalls_answer *answer,
+static lk_status write_answer(const lk_outputs *outputs, const lk_stalls_answer *answer,
                               lk_error *err) {
-	LK_TRY(lk_stalls_print(answer, request->format, request->table, cli_colour(), request->path,
+	LK_TRY(lk_stalls_print(answer, outputs->format, outputs->table, cli_colour(), outputs->path,
 	                       stdout, err));
-	if (request->timeline) LK_TRY(lk_stalls_timeline(answer, request->timeline, err));
-	if (request->folded) LK_TRY(lk_stalls_folded(answer, request->folded, err));
-	return request->html ? lk_report_stalls(answer, LK_REPORT_HTML, request->html, NULL, err)
+	if (outputs->trace) LK_TRY(lk_stalls_timeline(answer, outputs->trace, err));
+	if (outputs->folded) LK_TRY(lk_stalls_folded(answer, outputs->folded, err));
+	return outputs->html ? lk_report_stalls(answer, LK_REPORT_HTML, outputs->html, NULL, err)
 	                     : LK_OK;
 }
 
 static int stalls_run(lk_args *args) {
 	lk_stalls_request request;
 	lk_stalls_answer *answer = NULL;
+	lk_outputs outputs;
 	lk_error err = {0};
 	lk_stalls_defaults(&request);
-	if (lk_args_fill(args, 0, &request, &err) != LK_OK) return cli_fail(&err);
-	const char *const places[] = {request.path, request.timeline, request.folded, request.html};
-	if (cli_check_places(places, 4, &err) != LK_OK) return cli_fail(&err);
+	if (cli_read(args, &request, &outputs, NULL, NULL, &err) != LK_OK) return cli_fail(&err);
 	request.command = args->rest;
 	request.words = args->rest_count;
-	request.confirm = confirm, request.say = request.recording ? NULL : stalls_say,
+	request.confirm = confirm;
+	request.say = request.recording ? NULL : stalls_say;
 	request.context = &request;
 	if (lk_stalls(&request, &answer, &err) != LK_OK) return cli_fail(&err);
 	int status = answer->status;
 	if (*answer->reason) fprintf(stderr, "lockstep: %s\n", answer->reason);
-	else if (write_answer(&request, answer, &err) != LK_OK) status = cli_fail(&err);
+	else if (write_answer(&outputs, answer, &err) != LK_OK) status = cli_fail(&err);
 	lk_stalls_free(answer);
 	return status;
 }

@@ -18,21 +18,20 @@ static int whatif_refused(const lk_whatif *answer) {
 static int whatif_run(lk_args *args) {
 	lk_whatif_request request;
 	lk_whatif *answer = NULL;
+	lk_outputs outputs;
 	lk_error err = {0};
 	lk_whatif_defaults(&request);
-	if (lk_args_fill(args, 0, &request, &err) != LK_OK) return cli_fail(&err);
-	const char *const places[] = {request.path, request.graph, request.trace, request.html};
-	if (cli_check_places(places, 4, &err) != LK_OK) return cli_fail(&err);
+	if (cli_read(args, &request, &outputs, NULL, NULL, &err) != LK_OK) return cli_fail(&err);
 	request.paths = args->operands;
 	request.path_count = args->operand_count;
 	if (lk_whatif_ask(&request, &answer, &err) != LK_OK) return cli_fail(&err);
 	int result = whatif_refused(answer);
-	lk_status status = result == CLI_OK ? lk_whatif_write_files(answer, &request, &err) : LK_OK;
+	lk_status status = result == CLI_OK ? lk_whatif_write_files(answer, &outputs, &err) : LK_OK;
 	if (status == LK_OK && result == CLI_OK)
-		status = lk_whatif_print(answer, request.format, request.verbose, cli_colour(),
-		                         request.path, stdout, &err);
-	if (status == LK_OK && result == CLI_OK && request.html)
-		status = lk_report_whatif(answer, LK_REPORT_HTML, request.html, NULL, &err);
+		status = lk_whatif_print(answer, outputs.format, outputs.verbose, cli_colour(),
+		                         outputs.path, stdout, &err);
+	if (status == LK_OK && result == CLI_OK && outputs.html)
+		status = lk_report_whatif(answer, LK_REPORT_HTML, outputs.html, NULL, &err);
 	lk_whatif_free(answer);
 	return status == LK_OK ? result : cli_fail(&err);
 }

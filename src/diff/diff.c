@@ -304,7 +304,7 @@ lk_status lk_diff_ask(const lk_diff_request *request, lk_diff **out, lk_error *e
 		return status;
 	}
 	LK_TRY(lk_diff_make(before, after, request->top, out, err));
-	static const char *const but[] = {"threads", "output", "table", "top", "file", NULL};
+	static const char *const but[] = {"threads", "top", NULL};
 	const char *const files[] = {request->before, request->after};
 	struct work *work = (*out)->memory_owner;
 	lk_diff_request usual;

@@ -208,8 +208,7 @@ static lk_status explain_rank(void *context, size_t r, lk_error *err) {
 
 static lk_status explain_reproduce(lk_explain_work *work, const lk_explain_request *request,
                                    lk_error *err) {
-	static const char *const but[] = {"threads", "output", "table", "top",
-	                                  "file",    "trace",  "html",  NULL};
+	static const char *const but[] = {"threads", "top", NULL};
 	lk_explain_request usual;
 	lk_explain_defaults(&usual);
 	work->result.reproduce =

@@ -12,8 +12,7 @@ enum {
 };
 
 bool lk_explain_wants_shapes(const lk_explain_request *request) {
-	return request->roofline || request->gpu || request->cluster || request->html ||
-	       request->table == LK_EXPLAIN_ROOFLINE;
+	return request->roofline || request->roofline_needed || request->gpu || request->cluster;
 }
 
 const lk_traces *lk_explain_traces(const lk_explanation *explanation) {

@@ -208,7 +208,7 @@ static lk_status nothing_shaped(lk_explain_work *work, const lk_explain_request 
 		work->result.kernels
 			? "no shapes of operations are in the traces: profile with record_shapes=True"
 			: "the traces have no work of a device";
-	if (request->table != LK_EXPLAIN_ROOFLINE) return LK_OK;
+	if (!request->roofline_needed) return LK_OK;
 	const char *where = request->trace_count ? request->traces[0] : "traces";
 	if (work->result.kernels) {
 		lk_fail(err, LK_ERR_INPUT, where, "no roofline: no shapes of operations are recorded");

@@ -3,34 +3,36 @@
 #include <string.h>
 
 #include "lockstep/calibrate.h"
-
-#define AT(field) offsetof(lk_calibrate_request, field)
+#include "options/rows.h"
 
 static const char *const formats[] = {"text", "csv", "json", NULL};
 
+/* clang-format off */
+#define REQUEST lk_calibrate_request
 static const lk_option options[] = {
-	{"source", 0, LK_OPTION_TEXT, AT(source), false, 0, 0, NULL, "TEXT",
-     "What stands beside the numbers",
-     "where the measurements come from; the name of the file if nothing is said"},
-	{"date", 0, LK_OPTION_TEXT, AT(date), false, 0, 0, NULL, "YYYY-MM-DD", NULL,
-     "of the measurements; today if nothing is said"},
-	{"name", 0, LK_OPTION_TEXT, AT(name), false, 0, 0, NULL, "NAME", NULL,
-     "of what was measured: of the one device or fabric of the table; of the host's device "
-     "(host-cpu)"},
-	{"seconds", 0, LK_OPTION_REAL, AT(seconds), false, 0.1, 3600, NULL, "N",
-     "Measuring this machine (host)",
-     "for all measurements together, about; 20 if nothing is said"},
-	{"disk", 0, LK_OPTION_TEXT, AT(disk), false, 0, 0, NULL, "PATH", NULL,
-     "a folder on the disk to measure, for a temporary file, or a large file that is read"},
-	{"mpi", 0, LK_OPTION_TEXT, AT(mpi), false, 0, 0, NULL, "LAUNCHER", NULL,
-     "measure pairs of MPI processes, started by LAUNCHER: 'mpirun -n 2'; `make mpi` builds what "
-     "it starts"},
-	{"output", 'o', LK_OPTION_CHOICE, AT(format), false, 0, 0, formats, "FORMAT", "Output",
-     "text, csv or json; by the ending of --file if nothing is said"},
-	{"file", 'f', LK_OPTION_TEXT, AT(output), false, 0, 0, NULL, "FILE", NULL,
-     "where the output goes: NAME.csv for --calibration, NAME.json of host for --cluster"},
+	{GROUP("What stands beside the numbers")
+	 TEXT("source", source, "TEXT",
+	 "where the measurements come from; the name of the file if nothing is said")},
+	{TEXT("date", date, "YYYY-MM-DD", "of the measurements; today if nothing is said")},
+	{TEXT("name", name, "NAME",
+	 "of what was measured: of the one device or fabric of the table; of the host's device "
+	 "(host-cpu)")},
+	{GROUP("Measuring this machine (host)")
+	 REAL("seconds", seconds, "N", 0.1, 3600,
+	 "for all measurements together, about; 20 if nothing is said")},
+	{TEXT("disk", disk, "PATH",
+	 "a folder on the disk to measure, for a temporary file, or a large file that is read")},
+	{TEXT("mpi", mpi, "LAUNCHER",
+	 "measure pairs of MPI processes, started by LAUNCHER: 'mpirun -n 2'; `make mpi` builds "
+	 "what it starts")},
+	{GROUP("Output")
+	 OUT_FORMAT(formats, "text, csv or json; by the ending of --file if nothing is said")},
+	{OUT_FILE(
+	 "where the output goes: NAME.csv for --calibration, NAME.json of host for "
+	 "--cluster"), LETTER('f')},
 	{0},
 };
+/* clang-format on */
 
 static const char *const examples[] = {
 	"lockstep calibrate ops ops_fp16.csv.gz --source 'our profile of July' -f ours.csv",
@@ -77,5 +79,4 @@ const lk_verb lk_calibrate_verb = {
 
 void lk_calibrate_defaults(lk_calibrate_request *request) {
 	memset(request, 0, sizeof *request);
-	request->format = LK_CALIBRATE_AUTO;
 }

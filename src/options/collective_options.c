@@ -1,49 +1,45 @@
 /* collective_options.c: the options of `lockstep collective`, as one table. */
 #include "lockstep/collective.h"
+#include "options/rows.h"
 
-#define AT(field) offsetof(lk_collective_request, field)
-
-static const char *const formats[] = {"text", "md", "csv", "json", "jsonl", "sqlite", NULL};
 static const char *const libraries[] = {"nccl", "mpi", "gloo", NULL};
 static const char *const ops[] = {
 	"any",    "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast",
 	"reduce", "send_recv",  NULL,
 };
 
+/* clang-format off */
+#define REQUEST lk_collective_request
 static const lk_option options[] = {
-	{"op", 0, LK_OPTION_CHOICE, AT(op), false, 0, 0, ops, "NAME", "What runs",
-     "all_reduce (default), all_gather, reduce_scatter, all_to_all, broadcast, reduce or "
-     "send_recv"},
-	{"begin", 'b', LK_OPTION_TEXT, AT(begin), false, 0, 0, NULL, "BYTES", NULL,
-     "smallest size, with K, M, G in powers of 1024; default 8"},
-	{"end", 'e', LK_OPTION_TEXT, AT(end), false, 0, 0, NULL, "BYTES", NULL,
-     "largest size; default 1G"},
-	{"factor", 'f', LK_OPTION_REAL, AT(factor), false, 1.01, 1e6, NULL, "X", NULL,
-     "from one size to the next; default 2"},
-	{"step", 'i', LK_OPTION_TEXT, AT(step), false, 0, 0, NULL, "BYTES", NULL,
-     "bytes to add instead"},
-	{"library", 0, LK_OPTION_CHOICE, AT(library), false, 0, 0, libraries, "NAME", NULL,
-     "nccl; mpi or gloo: the same on the hosts, with their algorithms"},
+	{GROUP("What runs")
+	 CHOICE("op", op, ops, "NAME",
+	 "all_reduce (default), all_gather, reduce_scatter, all_to_all, broadcast, reduce or "
+	 "send_recv")},
+	{TEXT("begin", begin, "BYTES",
+	 "smallest size, with K, M, G in powers of 1024; default 8"), LETTER('b')},
+	{TEXT("end", end, "BYTES", "largest size; default 1G"), LETTER('e')},
+	{REAL("factor", factor, "X", 1.01, 1e6, "from one size to the next; default 2"), LETTER('f')},
+	{TEXT("step", step, "BYTES", "bytes to add instead"), LETTER('i')},
+	{CHOICE("library", library, libraries, "NAME",
+	 "nccl; mpi or gloo: the same on the hosts, with their algorithms")},
 
-	{"gpu", 0, LK_OPTION_TEXT, AT(gpu), false, 0, 0, NULL, "NAME", "Where",
-     "GPU by name, in its usual nodes"},
-	{"gpus", 'g', LK_OPTION_INT, AT(gpus), false, 1, 16777216, NULL, "N", NULL, "ranks"},
-	{"cluster", 0, LK_OPTION_TEXT, AT(cluster), false, 0, 0, NULL, "TEXT", NULL,
-     "instead: \"8 node * 8 h100-sxm, nic 8*400g\", a .json file, or NCCL's topology \"8 node * "
-     "topo.xml\""},
-	{"sharing", 0, LK_OPTION_INT, AT(sharing), false, 1, 1024, NULL, "N", NULL,
-     "groups that use a node's NICs at the same time"},
-	{"fabric", 0, LK_OPTION_TEXT, AT(fabric), false, 0, 0, NULL, "NAME", NULL,
-     "numbers of a calibrated fabric, as NDv4"},
-	{"calibration", 0, LK_OPTION_TEXT, AT(calibration), false, 0, 0, NULL, "FILE", NULL,
-     "numbers that `lockstep calibrate` wrote, on top of the built-in ones"},
+	{GROUP("Where")
+	 TEXT("gpu", gpu, "NAME", "GPU by name, in its usual nodes")},
+	{INT("gpus", gpus, "N", 1, 16777216, "ranks"), LETTER('g')},
+	{TEXT("cluster", cluster, "TEXT",
+	 "instead: \"8 node * 8 h100-sxm, nic 8*400g\", a .json file, or NCCL's topology \"8 node * "
+	 "topo.xml\"")},
+	{INT("sharing", sharing, "N", 1, 1024, "groups that use a node's NICs at the same time")},
+	{TEXT("fabric", fabric, "NAME", "numbers of a calibrated fabric, as NDv4")},
+	{TEXT("calibration", calibration, "FILE",
+	 "numbers that `lockstep calibrate` wrote, on top of the built-in ones")},
 
-	{"output", 'o', LK_OPTION_CHOICE, AT(format), false, 0, 0, formats, "FORMAT", "Output",
-     "text, md, csv, json, jsonl or sqlite"},
-	{"file", 0, LK_OPTION_TEXT, AT(path), false, 0, 0, NULL, "FILE", NULL,
-     "where the output goes; sqlite needs one"},
+	{GROUP("Output")
+	 OUT_FORMAT(lk_output_formats, "text, md, csv, json, jsonl or sqlite")},
+	{OUT_FILE("where the output goes; sqlite needs one")},
 	{0},
 };
+/* clang-format on */
 
 static const char *const examples[] = {
 	"lockstep collective --op all_reduce --gpu h100-sxm --gpus 64 -b 8 -e 16G -f 2",

@@ -83,7 +83,7 @@ static const char *command_spell(lk_arena *arena, const lk_option *option, const
 const char *lk_command_options(lk_arena *arena, const lk_question *question) {
 	const char *all = "";
 	for (const lk_option *option = question->verb->options; option->name && all; option++) {
-		if (in(option->name, question->but)) continue;
+		if (option->output || in(option->name, question->but)) continue;
 		const char *usual = question->usual ? (const char *)question->usual + option->offset : NULL;
 		const char *one =
 			command_spell(arena, option, (const char *)question->request + option->offset, usual);

@@ -1,69 +1,58 @@
 /* compile_options.c: the options of `lockstep compile`, its help and manual page. */
-#include <stddef.h>
-
 #include "lockstep/compile.h"
+#include "options/rows.h"
 
 static const char *const formats[] = {"text", "json", NULL};
 static const char *const targets[] = {"mpi", "cuda", NULL};
 
+/* clang-format off */
+#define REQUEST lk_compile_request
 static const lk_option options[] = {
-	{"program", 0, LK_OPTION_TEXT, offsetof(lk_compile_request, program), false, 0, 0, NULL, "NAME",
-     "What", "which program of the file, where there are several"},
-	{"schedule", 0, LK_OPTION_TEXT, offsetof(lk_compile_request, schedule), false, 0, 0, NULL,
-     "NAME", NULL,
-     "which schedule: a name, plain (none), or all; with tune: those of the file that are timed "
-     "too"},
-	{"sizes", 0, LK_OPTION_TEXT, offsetof(lk_compile_request, sizes), false, 0, 0, NULL,
-     "NAME=N,...", NULL,
-     "ranks of axes, dims, indices: dp=4,N=1000; of a list's dim N=3:5:7 or N=@FILE"},
-	{"set", 0, LK_OPTION_TEXT, offsetof(lk_compile_request, set), false, 0, 0, NULL, "NAME=X,...",
-     NULL, "values of scalars; the others are drawn"},
-	{"seed", 0, LK_OPTION_INT, offsetof(lk_compile_request, seed), false, 0, 0, NULL, "N", NULL,
-     "of all that is drawn at random"},
-	{"field", 0, LK_OPTION_FLAG, offsetof(lk_compile_request, field), false, 0, 0, NULL, NULL,
-     "Running and verifying", "with run: exactly, modulo 2^61 - 1, functions as keyed hashes"},
-	{"compare", 0, LK_OPTION_TEXT, offsetof(lk_compile_request, compare), false, 0, 0, NULL, "DIR",
-     NULL, "with run: what an emitted program has dumped there, against the interpreter"},
-	{"draws", 0, LK_OPTION_INT, offsetof(lk_compile_request, draws), false, 1, 1000, NULL, "N",
-     NULL, "with verify: random inputs and sizes for each mesh; 3 if not given"},
-	{"meshes", 0, LK_OPTION_TEXT, offsetof(lk_compile_request, meshes), false, 0, 0, NULL,
-     "N,N,...", NULL, "with verify: numbers of ranks that axes are given; 1,2,3,4,8 if not given"},
-	{"gpu", 0, LK_OPTION_TEXT, offsetof(lk_compile_request, gpu), false, 0, 0, NULL, "NAME",
-     "Searching", "with tune: GPU by name, in its usual nodes"},
-	{"gpus", 0, LK_OPTION_INT, offsetof(lk_compile_request, gpus), false, 1, 16777216, NULL, "N",
-     NULL, "with tune: number of GPUs; the ranks of the mesh if not given"},
-	{"cluster", 0, LK_OPTION_TEXT, offsetof(lk_compile_request, cluster), false, 0, 0, NULL,
-     "TEXT|FILE", NULL,
-     "with tune, instead of --gpu: '8 node * 8 h100-sxm nvlink4, nic 8*400g', or a JSON file"},
-	{"calibration", 0, LK_OPTION_TEXT, offsetof(lk_compile_request, calibration), false, 0, 0, NULL,
-     "FILE", NULL,
-     "with tune: numbers that `lockstep calibrate` wrote, on top of the built-in ones"},
-	{"top", 0, LK_OPTION_INT, offsetof(lk_compile_request, top), false, 1, 1000, NULL, "N", NULL,
-     "with tune: schedules that are shown; 5 if not given"},
-	{"programs", 0, LK_OPTION_INT, offsetof(lk_compile_request, programs), false, 1, 1000000, NULL,
-     "N", NULL, "with tune: programs that are looked at, at most; 2000 if not given"},
-	{"measure", 0, LK_OPTION_FLAG, offsetof(lk_compile_request, measure), false, 0, 0, NULL, NULL,
-     NULL, "with tune: those that are shown are built and run here, and the fastest is kept"},
-	{"wisdom", 0, LK_OPTION_TEXT, offsetof(lk_compile_request, wisdom), false, 0, 0, NULL, "FILE",
-     NULL, "with tune: what was found before is taken from there, what is found is added"},
-	{"repeat", 0, LK_OPTION_INT, offsetof(lk_compile_request, repeat), false, 6, 100000, NULL, "N",
-     NULL, "with bench: rounds of all schedules in turn; 21 if not given"},
-	{"target", 0, LK_OPTION_CHOICE, offsetof(lk_compile_request, target), false, 0, 0, targets,
-     "TARGET", "Output", "with emit: C and MPI, or CUDA"},
-	{"header", 0, LK_OPTION_FLAG, offsetof(lk_compile_request, header), false, 0, 0, NULL, NULL,
-     NULL, "with emit: declarations for a program that calls what is emitted"},
-	{"out", 0, LK_OPTION_TEXT, offsetof(lk_compile_request, out), false, 0, 0, NULL, "FILE", NULL,
-     "with emit: the file to write; standard output if not given"},
-	{"ir", 0, LK_OPTION_FLAG, offsetof(lk_compile_request, ir), false, 0, 0, NULL, NULL, NULL,
-     "with print and rewrite: the values with their types, instead of the program"},
-	{"each", 0, LK_OPTION_FLAG, offsetof(lk_compile_request, each), false, 0, 0, NULL, NULL, NULL,
-     "with rewrite: what every directive makes of the program, in turn"},
-	{"all", 0, LK_OPTION_FLAG, offsetof(lk_compile_request, all), false, 0, 0, NULL, NULL, NULL,
-     "with run -o json: every element, not the first four alone"},
-	{"output", 'o', LK_OPTION_CHOICE, offsetof(lk_compile_request, format), false, 0, 0, formats,
-     "FORMAT", NULL, "how it is written"},
+	{GROUP("What")
+	 TEXT("program", program, "NAME", "which program of the file, where there are several")},
+	{TEXT("schedule", schedule, "NAME",
+	 "which schedule: a name, plain (none), or all; with tune: those of the file that are timed "
+	 "too")},
+	{TEXT("sizes", sizes, "NAME=N,...",
+	 "ranks of axes, dims, indices: dp=4,N=1000; of a list's dim N=3:5:7 or N=@FILE")},
+	{TEXT("set", set, "NAME=X,...", "values of scalars; the others are drawn")},
+	{INT("seed", seed, "N", 0, 0, "of all that is drawn at random")},
+	{GROUP("Running and verifying")
+	 FLAG("field", field, "with run: exactly, modulo 2^61 - 1, functions as keyed hashes")},
+	{TEXT("compare", compare, "DIR",
+	 "with run: what an emitted program has dumped there, against the interpreter")},
+	{INT("draws", draws, "N", 1, 1000,
+	 "with verify: random inputs and sizes for each mesh; 3 if not given")},
+	{TEXT("meshes", meshes, "N,N,...",
+	 "with verify: numbers of ranks that axes are given; 1,2,3,4,8 if not given")},
+	{GROUP("Searching")
+	 TEXT("gpu", gpu, "NAME", "with tune: GPU by name, in its usual nodes")},
+	{INT("gpus", gpus, "N", 1, 16777216,
+	 "with tune: number of GPUs; the ranks of the mesh if not given")},
+	{TEXT("cluster", cluster, "TEXT|FILE",
+	 "with tune, instead of --gpu: '8 node * 8 h100-sxm nvlink4, nic 8*400g', or a JSON file")},
+	{TEXT("calibration", calibration, "FILE",
+	 "with tune: numbers that `lockstep calibrate` wrote, on top of the built-in ones")},
+	{INT("top", top, "N", 1, 1000, "with tune: schedules that are shown; 5 if not given")},
+	{INT("programs", programs, "N", 1, 1000000,
+	 "with tune: programs that are looked at, at most; 2000 if not given")},
+	{FLAG("measure", measure,
+	 "with tune: those that are shown are built and run here, and the fastest is kept")},
+	{TEXT("wisdom", wisdom, "FILE",
+	 "with tune: what was found before is taken from there, what is found is added")},
+	{INT("repeat", repeat, "N", 6, 100000,
+	 "with bench: rounds of all schedules in turn; 21 if not given")},
+	{GROUP("Output")
+	 CHOICE("target", target, targets, "TARGET", "with emit: C and MPI, or CUDA")},
+	{FLAG("header", header, "with emit: declarations for a program that calls what is emitted")},
+	{TEXT("out", out, "FILE", "with emit: the file to write; standard output if not given")},
+	{FLAG("ir", ir, "with print and rewrite: the values with their types, instead of the program")},
+	{FLAG("each", each, "with rewrite: what every directive makes of the program, in turn")},
+	{FLAG("all", all, "with run -o json: every element, not the first four alone")},
+	{CHOICE("output", format, formats, "FORMAT", "how it is written"), LETTER('o')},
 	{0},
 };
+/* clang-format on */
 
 static const char *const examples[] = {
 	"lockstep compile check examples/lang/adam.lk",

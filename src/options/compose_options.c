@@ -1,37 +1,37 @@
 /* compose_options.c: the options of `lockstep compose`, as one table. */
 #include "lockstep/compose.h"
+#include "options/rows.h"
 
-#define AT(field) offsetof(lk_compose_request, field)
-
-static const char *const formats[] = {"text", "md", "csv", "json", "jsonl", "sqlite", NULL};
 static const char *const progress[] = {"calls", "always", NULL};
 
+/* clang-format off */
+#define REQUEST lk_compose_request
 static const lk_option options[] = {
-	{"cluster", 0, LK_OPTION_TEXT, AT(cluster), false, 0, 0, NULL, "TEXT|FILE", "The machines",
-     "the file of `lockstep calibrate host --mpi`, or as for predict"},
-	{"ranks-per-node", 0, LK_OPTION_INT, AT(ranks_per_node), false, 1, 65536, NULL, "N", NULL,
-     "ranks of a node, in order; as many as it has devices if not said"},
-	{"shared", 0, LK_OPTION_INT, AT(shared), false, 1, 65536, NULL, "N", NULL,
-     "ranks that share the cores and the memory of one machine; those of a node if not said"},
-	{"memory-bound", 0, LK_OPTION_REAL, AT(memory_bound), false, 0, 1, NULL, "SHARE", NULL,
-     "share of own work that memory limits, where ranks share a machine; not said, the range is "
-     "from none to all"},
-	{"progress", 0, LK_OPTION_CHOICE, AT(progress), false, 0, 0, progress, "WHEN",
-     "The MPI library",
-     "calls: what was begun goes on only in calls of MPI; always: beside own work"},
-	{"eager", 0, LK_OPTION_COUNT, AT(eager), false, 1, 1e12, NULL, "BYTES", NULL,
-     "messages up to that leave before their receiver comes; 64 KiB, as Open MPI over TCP, if not "
-     "said"},
-	{"graph", 0, LK_OPTION_TEXT, AT(graph), false, 0, 0, NULL, "FILE", "Output",
-     "write the step graph of all ranks (.json, .json.gz), for whatif"},
-	{"output", 'o', LK_OPTION_CHOICE, AT(format), false, 0, 0, formats, "FORMAT", NULL,
-     "text, md, csv, json, jsonl or sqlite"},
-	{"file", 'f', LK_OPTION_TEXT, AT(path), false, 0, 0, NULL, "FILE", NULL,
-     "where the output goes; sqlite needs one"},
-	{"verbose", 'v', LK_OPTION_FLAG, AT(verbose), false, 0, 0, NULL, NULL, NULL,
-     "parts of each recorded rank's step"},
+	{GROUP("The machines")
+	 TEXT("cluster", cluster, "TEXT|FILE",
+	 "the file of `lockstep calibrate host --mpi`, or as for predict")},
+	{INT("ranks-per-node", ranks_per_node, "N", 1, 65536,
+	 "ranks of a node, in order; as many as it has devices if not said")},
+	{INT("shared", shared, "N", 1, 65536,
+	 "ranks that share the cores and the memory of one machine; those of a node if not said")},
+	{REAL("memory-bound", memory_bound, "SHARE", 0, 1,
+	 "share of own work that memory limits, where ranks share a machine; not said, the range is "
+	 "from none to all")},
+	{GROUP("The MPI library")
+	 CHOICE("progress", progress, progress, "WHEN",
+	 "calls: what was begun goes on only in calls of MPI; always: beside own work")},
+	{COUNT("eager", eager, "BYTES", 1, 1e12,
+	 "messages up to that leave before their receiver comes; 64 KiB, as Open MPI over TCP, if "
+	 "not said")},
+	{GROUP("Output")
+	 TEXT("graph", graph, "FILE",
+	 "write the step graph of all ranks (.json, .json.gz), for whatif")},
+	{OUT_FORMAT(lk_output_formats, "text, md, csv, json, jsonl or sqlite")},
+	{OUT_FILE("where the output goes; sqlite needs one"), LETTER('f')},
+	{OUT_VERBOSE("parts of each recorded rank's step")},
 	{0},
 };
+/* clang-format on */
 
 static const char *const examples[] = {
 	"lockstep record --world 64 --ranks 0,8,56 -- ./train --dp 8 --pp 8",

@@ -1,28 +1,25 @@
 /* diff_options.c: the options of `lockstep diff`, as one table. */
 #include "lockstep/diff.h"
+#include "options/rows.h"
 
-#define AT(field) offsetof(lk_diff_request, field)
-
-static const char *const formats[] = {"text", "md", "csv", "json", "jsonl", "sqlite", NULL};
-
+/* clang-format off */
+#define REQUEST lk_diff_request
 static const lk_option options[] = {
-	{"steps", 0, LK_OPTION_TEXT, AT(steps), false, 0, 0, NULL, "A-B", "What is compared",
-     "these steps of both, as 3-5 or 4; all: the whole traces; default: every whole step"},
-	{"rank", 0, LK_OPTION_INT, AT(rank), false, 0, 16777216, NULL, "N", NULL,
-     "only this rank of both"},
-	{"threads", 'j', LK_OPTION_INT, AT(threads), false, 1, 1024, NULL, "N", NULL,
-     "files read at a time; default: one per core"},
+	{GROUP("What is compared")
+	 TEXT("steps", steps, "A-B",
+	 "these steps of both, as 3-5 or 4; all: the whole traces; default: every whole step")},
+	{INT("rank", rank, "N", 0, 16777216, "only this rank of both")},
+	{INT("threads", threads, "N", 1, 1024,
+	 "files read at a time; default: one per core"), LETTER('j')},
 
-	{"output", 'o', LK_OPTION_CHOICE, AT(format), false, 0, 0, formats, "FORMAT", "Output",
-     "text, md, csv, json, jsonl or sqlite"},
-	{"table", 0, LK_OPTION_CHOICE, AT(table), false, 0, 0, lk_diff_tables, "NAME", NULL,
-     "one table: categories or kernels"},
-	{"top", 0, LK_OPTION_INT, AT(top), false, 0, 1000000, NULL, "N", NULL,
-     "so many kernels; 0 all; default 10"},
-	{"file", 'f', LK_OPTION_TEXT, AT(path), false, 0, 0, NULL, "FILE", NULL,
-     "where the output goes; sqlite needs one"},
+	{GROUP("Output")
+	 OUT_FORMAT(lk_output_formats, "text, md, csv, json, jsonl or sqlite")},
+	{OUT_TABLE(lk_diff_tables, "NAME", "one table: categories or kernels")},
+	{INT("top", top, "N", 0, 1000000, "so many kernels; 0 all; default 10")},
+	{OUT_FILE("where the output goes; sqlite needs one"), LETTER('f')},
 	{0},
 };
+/* clang-format on */
 
 static const char *const examples[] = {
 	"lockstep diff before.json.gz after.json.gz",

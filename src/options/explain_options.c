@@ -1,43 +1,41 @@
 /* explain_options.c: the options of `lockstep explain`, as one table. */
 #include "lockstep/explain.h"
+#include "options/rows.h"
 
-#define AT(field) offsetof(lk_explain_request, field)
-
-static const char *const formats[] = {"text", "md", "csv", "json", "jsonl", "sqlite", NULL};
 const char *const lk_explain_tables[] = {
 	"all",       "stalls", "breakdown", "steps", "overlap",  "communication", "stragglers",
 	"stretches", "idle",   "kernels",   "queue", "launches", "roofline",      NULL,
 };
 
+/* clang-format off */
+#define REQUEST lk_explain_request
 static const lk_option options[] = {
-	{"steps", 0, LK_OPTION_TEXT, AT(steps), false, 0, 0, NULL, "A-B", "What is looked at",
-     "these steps, as 3-5 or 4; all: the whole trace, marked or not; default: every whole step"},
-	{"rank", 0, LK_OPTION_INT, AT(rank), false, 0, 16777216, NULL, "N", NULL,
-     "only this rank; the others say who waited for whom"},
-	{"gpu", 'g', LK_OPTION_TEXT, AT(gpu), false, 0, 0, NULL, "NAME", "What it is held against",
-     "GPU, in its usual nodes; not said: the one that the traces name"},
-	{"cluster", 0, LK_OPTION_TEXT, AT(cluster), false, 0, 0, NULL, "TEXT|FILE", NULL,
-     "instead: as for predict"},
+	{GROUP("What is looked at")
+	 TEXT("steps", steps, "A-B",
+	 "these steps, as 3-5 or 4; all: the whole trace, marked or not; default: every whole step")},
+	{INT("rank", rank, "N", 0, 16777216, "only this rank; the others say who waited for whom")},
+	{GROUP("What it is held against")
+	 TEXT("gpu", gpu, "NAME",
+	 "GPU, in its usual nodes; not said: the one that the traces name"), LETTER('g')},
+	{TEXT("cluster", cluster, "TEXT|FILE", "instead: as for predict")},
 
-	{"threads", 'j', LK_OPTION_INT, AT(threads), false, 1, 1024, NULL, "N", "Reading",
-     "files read at a time; default: one per core"},
+	{GROUP("Reading")
+	 INT("threads", threads, "N", 1, 1024,
+	 "files read at a time; default: one per core"), LETTER('j')},
 
-	{"output", 'o', LK_OPTION_CHOICE, AT(format), false, 0, 0, formats, "FORMAT", "Output",
-     "text, md, csv, json, jsonl or sqlite"},
-	{"table", 0, LK_OPTION_CHOICE, AT(table), false, 0, 0, lk_explain_tables, "NAME", NULL,
-     "one table: stalls, breakdown, steps, overlap, communication, stragglers, stretches, idle, "
-     "kernels, queue, launches "
-     "or roofline"},
-	{"top", 0, LK_OPTION_INT, AT(top), false, 0, 1000000, NULL, "N", NULL,
-     "so many stalls and kernels; 0 all; default 10"},
-	{"file", 'f', LK_OPTION_TEXT, AT(path), false, 0, 0, NULL, "FILE", NULL,
-     "where the output goes; sqlite needs one"},
-	{"trace", 0, LK_OPTION_TEXT, AT(trace), false, 0, 0, NULL, "FILE", NULL,
-     "all ranks on one clock for a trace viewer: .json, .json.gz or .pftrace"},
-	{"html", 0, LK_OPTION_TEXT, AT(html), false, 0, 0, NULL, "FILE", NULL,
-     "a report with pictures: one page that needs no network"},
+	{GROUP("Output")
+	 OUT_FORMAT(lk_output_formats, "text, md, csv, json, jsonl or sqlite")},
+	{OUT_TABLE(lk_explain_tables, "NAME",
+	 "one table: stalls, breakdown, steps, overlap, communication, stragglers, stretches, idle, "
+	 "kernels, queue, launches or roofline")},
+	{INT("top", top, "N", 0, 1000000, "so many stalls and kernels; 0 all; default 10")},
+	{OUT_FILE("where the output goes; sqlite needs one"), LETTER('f')},
+	{OUT_FILE_OF("trace", trace, "FILE",
+	 "all ranks on one clock for a trace viewer: .json, .json.gz or .pftrace")},
+	{OUT_HTML},
 	{0},
 };
+/* clang-format on */
 
 static const char *const examples[] = {
 	"lockstep explain traces/",

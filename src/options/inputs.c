@@ -50,7 +50,7 @@ lk_status lk_inputs_find(lk_arena *arena, const lk_verb *verb, const void *reque
 	if (!paths) return lk_oom(err);
 	for (const lk_option *option = verb->options; option->name; option++) {
 		const char *value =
-			inputs_reads(option)
+			!option->output && inputs_reads(option)
 				? *(const char *const *)(const void *)((const char *)request + option->offset)
 				: NULL;
 		if (!value) continue;

@@ -1,52 +1,45 @@
 /* jobs_options.c: the options of `lockstep jobs`, its help and manual page. */
-#include <stddef.h>
-
 #include "lockstep/jobs.h"
+#include "options/rows.h"
 
 static const char *const objectives[] = {"log", "speedup", "completion", NULL};
-static const char *const formats[] = {"text", "md", "csv", "json", "jsonl", "sqlite", NULL};
-
-#define FIELD(name) offsetof(lk_jobs_request, name)
-
+/* clang-format off */
+#define REQUEST lk_jobs_request
 static const lk_option options[] = {
-	{"gpus", 'n', LK_OPTION_INT, FIELD(gpus), false, 1, LK_JOBS_GPUS_MOST, NULL, "N", "The cluster",
-     "its GPUs"},
-	{"gpu", 0, LK_OPTION_TEXT, FIELD(gpu), false, 0, 0, NULL, "NAME", NULL,
-     "which; see `lockstep devices`"},
-	{"rates", 0, LK_OPTION_TEXT, FIELD(rates), false, 0, 0, NULL, "FILE", NULL,
-     "CSV of measured rates (model,gpus,batch,samples_per_s), instead of predictions for the "
-     "models in it"},
-	{"calibration", 0, LK_OPTION_TEXT, FIELD(calibration), false, 0, 0, NULL, "FILE", NULL,
-     "of `lockstep calibrate`"},
-	{"draw", 0, LK_OPTION_INT, FIELD(draw), false, 2, LK_JOBS_MOST, NULL, "N", "Instead of a list",
-     "draw so many jobs"},
-	{"load", 0, LK_OPTION_REAL, FIELD(load), false, 0.01, 100, NULL, "SHARE", NULL,
-     "GPU hours that drawn jobs ask for, per GPU hour there is; 0.9 if not said"},
-	{"seed", 0, LK_OPTION_REAL, FIELD(seed), false, 0, 1e15, NULL, "N", NULL,
-     "of the drawing; 1 if not said"},
-	{"write", 0, LK_OPTION_TEXT, FIELD(write), false, 0, 0, NULL, "FILE", NULL, "the jobs as CSV"},
-	{"policy", 0, LK_OPTION_TEXT, FIELD(policies), false, 0, 0, NULL, "NAME,...",
-     "How it is divided",
-     "fifo, backfill, shortest, elastic-gpus, elastic; all if not said. The first is what the "
-     "others are compared with"},
-	{"objective", 0, LK_OPTION_CHOICE, FIELD(objective), false, 0, 0, objectives, "WHAT", NULL,
-     "of elastic policies: log (sum of logarithms of speed-ups: fair), speedup (their sum), "
-     "completion (what is nearly done "
-     "first; takes it that remaining times are known, and may let a job wait)"},
-	{"restart", 0, LK_OPTION_REAL, FIELD(restart_s), false, 0, 1e5, NULL, "SECONDS", NULL,
-     "what a change costs a running job, from halt to full speed; 60 if not said"},
-	{"every", 0, LK_OPTION_REAL, FIELD(every_min), false, 0, 1e5, NULL, "MINUTES", NULL,
-     "elastic policies change at most so often; at every arrival and end if not said"},
-	{"horizon", 0, LK_OPTION_REAL, FIELD(horizon_h), false, 0.01, 1e5, NULL, "HOURS", NULL,
-     "a change must pay for its restart within so long; 1 if not said"},
-	{"output", 'o', LK_OPTION_CHOICE, FIELD(format), false, 0, 0, formats, "FORMAT", "Output",
-     "how it is written"},
-	{"file", 'f', LK_OPTION_TEXT, FIELD(path), false, 0, 0, NULL, "FILE", NULL,
-     "where the output goes; sqlite needs one"},
-	{"verbose", 'v', LK_OPTION_FLAG, FIELD(verbose), false, 0, 0, NULL, NULL, NULL,
-     "every job under every policy"},
+	{GROUP("The cluster")
+	 INT("gpus", gpus, "N", 1, LK_JOBS_GPUS_MOST, "its GPUs"), LETTER('n')},
+	{TEXT("gpu", gpu, "NAME", "which; see `lockstep devices`")},
+	{TEXT("rates", rates, "FILE",
+	 "CSV of measured rates (model,gpus,batch,samples_per_s), instead of predictions for the "
+	 "models in it")},
+	{TEXT("calibration", calibration, "FILE", "of `lockstep calibrate`")},
+	{GROUP("Instead of a list")
+	 INT("draw", draw, "N", 2, LK_JOBS_MOST, "draw so many jobs")},
+	{REAL("load", load, "SHARE", 0.01, 100,
+	 "GPU hours that drawn jobs ask for, per GPU hour there is; 0.9 if not said")},
+	{REAL("seed", seed, "N", 0, 1e15, "of the drawing; 1 if not said")},
+	{TEXT("write", write, "FILE", "the jobs as CSV")},
+	{GROUP("How it is divided")
+	 TEXT("policy", policies, "NAME,...",
+	 "fifo, backfill, shortest, elastic-gpus, elastic; all if not said. The first is what the "
+	 "others are compared with")},
+	{CHOICE("objective", objective, objectives, "WHAT",
+	 "of elastic policies: log (sum of logarithms of speed-ups: fair), speedup (their sum), "
+	 "completion (what is nearly done first; takes it that remaining times are known, and may "
+	 "let a job wait)")},
+	{REAL("restart", restart_s, "SECONDS", 0, 1e5,
+	 "what a change costs a running job, from halt to full speed; 60 if not said")},
+	{REAL("every", every_min, "MINUTES", 0, 1e5,
+	 "elastic policies change at most so often; at every arrival and end if not said")},
+	{REAL("horizon", horizon_h, "HOURS", 0.01, 1e5,
+	 "a change must pay for its restart within so long; 1 if not said")},
+	{GROUP("Output")
+	 OUT_FORMAT(lk_output_formats, "how it is written")},
+	{OUT_FILE("where the output goes; sqlite needs one"), LETTER('f')},
+	{OUT_VERBOSE("every job under every policy")},
 	{0},
 };
+/* clang-format on */
 
 static const char *const examples[] = {
 	"lockstep jobs queue.csv --gpu a100-sxm-80 --gpus 64",

@@ -10,8 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/arena.h"
+#include "base/check.h"
 #include "options/options_internal.h"
+#include "options/rows.h"
 #include "base/text.h"
+
+const char *const lk_output_formats[] = {"text", "md", "csv", "json", "jsonl", "sqlite", NULL};
 
 enum {
 	COMBINATION_LIMIT = 100000,
@@ -58,19 +62,11 @@ static lk_status parse_choice(const lk_option *option, const char *text, int *ou
 		*out = (int)count;
 		return LK_OK;
 	}
-	char where[WHERE_SIZE], shown[64], all[sizeof err->hint];
+	char where[WHERE_SIZE], shown[64];
 	where_of(option, where);
 	lk_copy(shown, sizeof shown, text);
 	lk_fail(err, LK_ERR_INPUT, where, "\"%s\" is not known", shown);
-	const char *near = lk_nearest(text, option->choices, count);
-	if (near) return lk_hint(err, "did you mean %s?", near);
-	size_t used = 0;
-	all[0] = '\0';
-	for (size_t i = 0; i < count && used < sizeof all - 24; i++) {
-		used += (size_t)snprintf(all + used, sizeof all - used, "%s%s", i ? ", " : "",
-		                         option->choices[i]);
-	}
-	return lk_hint(err, "give one of %.220s", all);
+	return lk_hint_names(err, text, option->choices, count);
 }
 
 /* Converts `text` to the type of the option and stores it at `field`. */
@@ -387,11 +383,24 @@ lk_status lk_args_fill(lk_args *args, size_t index, void *request, lk_error *err
 		const lk_option *option = &args->verb->options[i];
 		const char *text = args->texts[i];
 		if (!text) continue;
+		if (option->output) continue;
 		if (memory->lists[i].count) {
 			text = memory->lists[i].items[index % memory->lists[i].count];
 			index /= memory->lists[i].count;
 		}
 		LK_TRY(convert(option, text, (char *)request + option->offset, err));
+	}
+	return LK_OK;
+}
+
+lk_status lk_args_fill_outputs(const lk_args *args, lk_outputs *outputs, lk_error *err) {
+	const struct memory *memory = args->memory;
+	*outputs = (lk_outputs){0};
+	for (size_t i = 0; i < memory->option_count; i++) {
+		const lk_option *option = &args->verb->options[i];
+		if (!option->output || !args->texts[i]) continue;
+		LK_ASSERT(!option->sweep);
+		LK_TRY(convert(option, args->texts[i], (char *)outputs + option->offset, err));
 	}
 	return LK_OK;
 }

@@ -1,42 +1,34 @@
 /* rent_options.c: the options of `lockstep rent` and `lockstep machines`. */
-#include <stddef.h>
-
 #include "lockstep/rent.h"
+#include "options/rows.h"
 
-static const char *const formats[] = {"text", "md", "csv", "json", "jsonl", "sqlite", NULL};
-
-#define TEXT(where, name, value, group, help) \
-	{ name, 0, LK_OPTION_TEXT, where, false, 0, 0, NULL, value, group, help }
-
-/* Which machines, of a request that has a lk_machines_request at `base`. */
-#define MACHINES(base)                                                                             \
-	TEXT((base) + offsetof(lk_machines_request, provider), "provider", "NAME,...",                 \
-	     "Which machines", "aws, gcp, azure, lambda"),                                             \
-		TEXT((base) + offsetof(lk_machines_request, region), "region", "TEXT", NULL,               \
-	         "a part of the region's name"),                                                       \
-		TEXT((base) + offsetof(lk_machines_request, prices), "prices", "FILE", NULL,               \
-	         "a price list of your own, with the columns of data/instances.csv"),                  \
-		TEXT((base) + offsetof(lk_machines_request, catalog), "catalog", "FILE", NULL,             \
-	         "a catalogue of SkyPilot: ~/.sky/catalogs/v8/CLOUD/vms.csv"),                         \
-		TEXT((base) + offsetof(lk_machines_request, catalog_provider), "catalog-provider", "NAME", \
-	         NULL, "whose catalogue that is"),                                                     \
-		TEXT((base) + offsetof(lk_machines_request, catalog_date), "catalog-date", "DATE", NULL,   \
-	         "when it was fetched; stands beside its prices")
+/* Which machines; `of` leads from the request to its lk_machines_request: nothing, or "machines.".
+ */
+/* clang-format off */
+#define MACHINES(of) \
+	{GROUP("Which machines") \
+	 TEXT("provider", of provider, "NAME,...", "aws, gcp, azure, lambda")}, \
+	{TEXT("region", of region, "TEXT", "a part of the region's name")}, \
+	{TEXT("prices", of prices, "FILE", \
+	 "a price list of your own, with the columns of data/instances.csv")}, \
+	{TEXT("catalog", of catalog, "FILE", \
+	 "a catalogue of SkyPilot: ~/.sky/catalogs/v8/CLOUD/vms.csv")}, \
+	{TEXT("catalog-provider", of catalog_provider, "NAME", "whose catalogue that is")}, \
+	{TEXT("catalog-date", of catalog_date, "DATE", \
+	 "when it was fetched; stands beside its prices")}
 
 /* ---- machines ---- */
 
-#define LIST(name) offsetof(lk_machines_request, name)
-
+#define REQUEST lk_machines_request
 static const lk_option machines_options[] = {
-	MACHINES(0),
-	{"output", 'o', LK_OPTION_CHOICE, LIST(format), false, 0, 0, formats, "FORMAT", "Output",
-     "how it is written"},
-	{"file", 'f', LK_OPTION_TEXT, LIST(path), false, 0, 0, NULL, "FILE", NULL,
-     "where the output goes; sqlite needs one"},
-	{"verbose", 'v', LK_OPTION_FLAG, LIST(verbose), false, 0, 0, NULL, NULL, NULL,
-     "every row that was left out, and why"},
+	MACHINES(),
+	{GROUP("Output")
+	 OUT_FORMAT(lk_output_formats, "how it is written")},
+	{OUT_FILE("where the output goes; sqlite needs one"), LETTER('f')},
+	{OUT_VERBOSE("every row that was left out, and why")},
 	{0},
 };
+/* clang-format on */
 
 static const char *const machines_examples[] = {
 	"lockstep machines h100",
@@ -67,66 +59,53 @@ void lk_machines_defaults(lk_machines_request *request) {
 
 /* ---- rent ---- */
 
-#define AT(name) offsetof(lk_rent_request, name)
-#define SWITCH(name, field, help) \
-	{ name, 0, LK_OPTION_SWITCH, AT(field), false, 0, 0, NULL, NULL, NULL, help }
-
+/* clang-format off */
+#undef REQUEST
+#define REQUEST lk_rent_request
 static const lk_option rent_options[] = {
-	{"model", 'm', LK_OPTION_TEXT, AT(job.model), false, 0, 0, NULL, "NAME|FILE", "What is trained",
-     "a preset (see `lockstep models`), a HuggingFace config.json, or a folder that holds one"},
-	TEXT(AT(batches), "gbs", "N,...", NULL,
-         "global batch sizes that are fine: the best of them is taken"),
-	{"seq", 's', LK_OPTION_INT, AT(job.seq), false, 1, 16777216, NULL, "N", NULL,
-     "sequence length, tokens"},
-	{"tokens", 't', LK_OPTION_COUNT, AT(tokens), false, 1, 1e18, NULL, "N", NULL,
-     "length of the training in tokens (100G)"},
-	{"samples", 0, LK_OPTION_COUNT, AT(samples), false, 1, 1e18, NULL, "N", NULL,
-     "or in samples: images, sequences"},
-	{"epochs", 0, LK_OPTION_REAL, AT(epochs), false, 1e-3, 1e9, NULL, "N", NULL,
-     "times these samples; 1 if not said"},
-	{"dtype", 'd', LK_OPTION_TEXT, AT(job.dtype), false, 0, 0, NULL, "TYPE", NULL,
-     "fp32, tf32, fp16, bf16, fp8, mxfp8 or nvfp4"},
-	TEXT(AT(job.task), "task", "TASK", NULL, "pretrain, sft or lora"),
-	TEXT(AT(job.optimizer), "optimizer", "NAME", NULL, "adam, sgd, lamb or adafactor"),
-	TEXT(AT(job.calibration), "calibration", "FILE", NULL,
-         "numbers that `lockstep calibrate` wrote, on top of the built-in ones"),
+	{GROUP("What is trained")
+	 TEXT("model", job.model, "NAME|FILE",
+	 "a preset (see `lockstep models`), a HuggingFace config.json, or a folder "
+	 "that holds one"), LETTER('m')},
+	{TEXT("gbs", batches, "N,...", "global batch sizes that are fine: the best of them is taken")},
+	{INT("seq", job.seq, "N", 1, 16777216, "sequence length, tokens"), LETTER('s')},
+	{COUNT("tokens", tokens, "N", 1, 1e18, "length of the training in tokens (100G)"), LETTER('t')},
+	{COUNT("samples", samples, "N", 1, 1e18, "or in samples: images, sequences")},
+	{REAL("epochs", epochs, "N", 1e-3, 1e9, "times these samples; 1 if not said")},
+	{TEXT("dtype", job.dtype, "TYPE", "fp32, tf32, fp16, bf16, fp8, mxfp8 or nvfp4"), LETTER('d')},
+	{TEXT("task", job.task, "TASK", "pretrain, sft or lora")},
+	{TEXT("optimizer", job.optimizer, "NAME", "adam, sgd, lamb or adafactor")},
+	{TEXT("calibration", job.calibration, "FILE",
+	 "numbers that `lockstep calibrate` wrote, on top of the built-in ones")},
 
-	{"deadline", 0, LK_OPTION_REAL, AT(deadline_h), false, 1e-6, 1e9, NULL, "HOURS",
-     "What may be spent", "the training is to be done in so long"},
-	{"budget", 0, LK_OPTION_COUNT, AT(budget), false, 1e-6, 1e15, NULL, "DOLLARS", NULL,
-     "and for so much (20k)"},
-	{"most-gpus", 0, LK_OPTION_INT, AT(most_gpus), false, 1, 65536, NULL, "N", NULL,
-     "of one choice; 64 if not said"},
-	{"spot", 0, LK_OPTION_FLAG, AT(spot), false, 0, 0, NULL, NULL, NULL, "rent at spot prices"},
-	{"interruptions", 0, LK_OPTION_REAL, AT(interruptions), false, 0, 60, NULL, "PER_HOUR", NULL,
-     "how often a spot machine is taken away; 0.05 if not said"},
-	{"checkpoint", 0, LK_OPTION_REAL, AT(job.checkpoint_minutes), false, 0.01, 1e6, NULL, "MINUTES",
-     NULL, "between checkpoints; the best if not said"},
-	{"setup", 0, LK_OPTION_REAL, AT(setup_min), false, 0, 1e5, NULL, "MINUTES", NULL,
-     "paid for before the first step; 10 if not said"},
-	{"prepare-per-core", 0, LK_OPTION_REAL, AT(prepare_per_core), false, 1e-9, 1e9, NULL,
-     "SAMPLES/S", NULL,
-     "that one vCPU reads, decodes and prepares; without it preparation costs nothing"},
-	TEXT(AT(stalls), "stalls", "FILE", NULL,
-         "instead: what `lockstep stalls -o json` wrote of the job"),
-	{"stalls-batch", 0, LK_OPTION_INT, AT(stalls_batch), false, 1, 1 << 28, NULL, "N", NULL,
-     "samples of a step of that job, over all ranks"},
+	{GROUP("What may be spent")
+	 REAL("deadline", deadline_h, "HOURS", 1e-6, 1e9, "the training is to be done in so long")},
+	{COUNT("budget", budget, "DOLLARS", 1e-6, 1e15, "and for so much (20k)")},
+	{INT("most-gpus", most_gpus, "N", 1, 65536, "of one choice; 64 if not said")},
+	{FLAG("spot", spot, "rent at spot prices")},
+	{REAL("interruptions", interruptions, "PER_HOUR", 0, 60,
+	 "how often a spot machine is taken away; 0.05 if not said")},
+	{REAL("checkpoint", job.checkpoint_minutes, "MINUTES", 0.01, 1e6,
+	 "between checkpoints; the best if not said")},
+	{REAL("setup", setup_min, "MINUTES", 0, 1e5, "paid for before the first step; 10 if not said")},
+	{REAL("prepare-per-core", prepare_per_core, "SAMPLES/S", 1e-9, 1e9,
+	 "that one vCPU reads, decodes and prepares; without it preparation costs nothing")},
+	{TEXT("stalls", stalls, "FILE", "instead: what `lockstep stalls -o json` wrote of the job")},
+	{INT("stalls-batch", stalls_batch, "N", 1, 1 << 28,
+	 "samples of a step of that job, over all ranks")},
 
-	TEXT(AT(machines.filter), "machine", "TEXT", "Which machines",
-         "a part of a GPU's or an instance's name"),
-	MACHINES(AT(machines)),
-	{"top", 0, LK_OPTION_INT, AT(top), false, 0, 1000, NULL, "N", "Output",
-     "machines shown beside those of the front; 8 if not said"},
-	{"output", 'o', LK_OPTION_CHOICE, AT(format), false, 0, 0, formats, "FORMAT", NULL,
-     "how it is written"},
-	{"file", 'f', LK_OPTION_TEXT, AT(path), false, 0, 0, NULL, "FILE", NULL,
-     "where the output goes; sqlite needs one"},
-	{"html", 0, LK_OPTION_TEXT, AT(html), false, 0, 0, NULL, "FILE", NULL,
-     "a report with pictures: one page that needs no network"},
-	{"verbose", 'v', LK_OPTION_FLAG, AT(verbose), false, 0, 0, NULL, NULL, NULL,
-     "also layouts, and the command that predicts each"},
+	{GROUP("Which machines")
+	 TEXT("machine", machines.filter, "TEXT", "a part of a GPU's or an instance's name")},
+	MACHINES(machines.),
+	{GROUP("Output")
+	 INT("top", top, "N", 0, 1000, "machines shown beside those of the front; 8 if not said")},
+	{OUT_FORMAT(lk_output_formats, "how it is written")},
+	{OUT_FILE("where the output goes; sqlite needs one"), LETTER('f')},
+	{OUT_HTML},
+	{OUT_VERBOSE("also layouts, and the command that predicts each")},
 	{0},
 };
+/* clang-format on */
 
 static const char *const rent_examples[] = {
 	"lockstep rent --model llama3.1-8b --seq 8192 --gbs 256,512 --tokens 20G --deadline 240",

@@ -1,46 +1,43 @@
 /* replay_options.c: the options of `lockstep replay`, as one table. */
 #include "lockstep/replay.h"
+#include "options/rows.h"
 
-#define AT(field) offsetof(lk_replay_request, field)
-
-static const char *const formats[] = {"text", "md", "csv", "json", "jsonl", "sqlite", NULL};
 static const char *const holds[] = {"auto", "step", "rank", "none", NULL};
 
+/* clang-format off */
+#define REQUEST lk_replay_request
 static const lk_option options[] = {
-	{"hold-out", 0, LK_OPTION_CHOICE, AT(hold_out), false, 0, 0, holds, "WHAT", "Times",
-     "what is predicted from the others: step (each step by the other steps of its rank), rank "
-     "(each rank by the other "
-     "ranks; of more than 16, every n-th), "
-     "none (each by itself); auto: steps where there are several, else ranks"},
-	{"overheads", 0, LK_OPTION_TEXT, AT(overheads), false, 0, 0, NULL, "FILE", NULL,
-     "take the host's times from a table that --overheads-out wrote, or from another trace, by "
-     "operation"},
-	{"as-stored", 0, LK_OPTION_FLAG, AT(as_stored), false, 0, 0, NULL, NULL, NULL,
-     "do not adapt the level of these times (five numbers, T1 to T5) to the host and the profiler "
-     "of this trace"},
+	{GROUP("Times")
+	 CHOICE("hold-out", hold_out, holds, "WHAT",
+	 "what is predicted from the others: step (each step by the other steps of its rank), rank "
+	 "(each rank by the other ranks; of more than 16, every n-th), none (each by itself); auto: "
+	 "steps where there are several, else ranks")},
+	{TEXT("overheads", overheads, "FILE",
+	 "take the host's times from a table that --overheads-out wrote, or from another trace, by "
+	 "operation")},
+	{FLAG("as-stored", as_stored,
+	 "do not adapt the level of these times (five numbers, T1 to T5) to the host and the "
+	 "profiler of this trace")},
 
-	{"gpu", 'g', LK_OPTION_TEXT, AT(gpu), false, 0, 0, NULL, "NAME",
-     "Execution traces without times", "GPU that they are predicted for, in its usual nodes"},
-	{"cluster", 0, LK_OPTION_TEXT, AT(cluster), false, 0, 0, NULL, "TEXT|FILE", NULL,
-     "instead: as for predict"},
-	{"measured", 0, LK_OPTION_TEXT, AT(measured), false, 0, 0, NULL, "TRACES", NULL,
-     "file or folder with profiles of the same steps, whose measured times are put beside the "
-     "predicted ones"},
+	{GROUP("Execution traces without times")
+	 TEXT("gpu", gpu, "NAME", "GPU that they are predicted for, in its usual nodes"), LETTER('g')},
+	{TEXT("cluster", cluster, "TEXT|FILE", "instead: as for predict")},
+	{TEXT("measured", measured, "TRACES",
+	 "file or folder with profiles of the same steps, whose measured times are put beside the "
+	 "predicted ones")},
 
-	{"overheads-out", 0, LK_OPTION_TEXT, AT(overheads_out), false, 0, 0, NULL, "FILE", "Output",
-     "write the host overheads of these traces (.csv)"},
-	{"graph", 0, LK_OPTION_TEXT, AT(graph), false, 0, 0, NULL, "FILE", NULL,
-     "write the step graph of the first usual step (.json, .json.gz), for whatif"},
-	{"chakra", 0, LK_OPTION_TEXT, AT(chakra), false, 0, 0, NULL, "DIR", NULL,
-     "write it as Chakra execution traces, a file for each rank"},
-	{"output", 'o', LK_OPTION_CHOICE, AT(format), false, 0, 0, formats, "FORMAT", NULL,
-     "text, md, csv, json, jsonl or sqlite"},
-	{"file", 'f', LK_OPTION_TEXT, AT(path), false, 0, 0, NULL, "FILE", NULL,
-     "where the output goes; sqlite needs one"},
-	{"verbose", 'v', LK_OPTION_FLAG, AT(verbose), false, 0, 0, NULL, NULL, NULL,
-     "parts of each step, kernels of unknown shape"},
+	{GROUP("Output")
+	 TEXT("overheads-out", overheads_out, "FILE",
+	 "write the host overheads of these traces (.csv)")},
+	{TEXT("graph", graph, "FILE",
+	 "write the step graph of the first usual step (.json, .json.gz), for whatif")},
+	{TEXT("chakra", chakra, "DIR", "write it as Chakra execution traces, a file for each rank")},
+	{OUT_FORMAT(lk_output_formats, "text, md, csv, json, jsonl or sqlite")},
+	{OUT_FILE("where the output goes; sqlite needs one"), LETTER('f')},
+	{OUT_VERBOSE("parts of each step, kernels of unknown shape")},
 	{0},
 };
+/* clang-format on */
 
 static const char *const examples[] = {
 	"lockstep replay trace.json.gz",

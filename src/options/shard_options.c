@@ -1,61 +1,54 @@
 /* shard_options.c: the options of `lockstep shard`, as one table. */
 #include "lockstep/shard.h"
-
-#define AT(field) offsetof(lk_shard_request, field)
+#include "options/rows.h"
 
 const char *const lk_shard_table_names[LK_SHARD_TABLES + 1] = {"plan", "ranks", "pieces",
                                                                "sharders", NULL};
 
 static const char *const optimizers[] = {"rowwise-adagrad", "adagrad", "sgd", "adam", NULL};
 static const char *const types[] = {"fp32", "fp16", "bf16", NULL};
-static const char *const formats[] = {"text", "md", "csv", "json", "jsonl", "sqlite", NULL};
-
+/* clang-format off */
+#define REQUEST lk_shard_request
 static const lk_option options[] = {
-	{"gpu", 'g', LK_OPTION_TEXT, AT(gpu), false, 0, 0, NULL, "NAME", "Where",
-     "GPU, see `lockstep devices`"},
-	{"gpus", 'n', LK_OPTION_INT, AT(gpus), false, 1, 16777216, NULL, "N", NULL,
-     "number of GPUs, in the device's usual nodes"},
-	{"cluster", 0, LK_OPTION_TEXT, AT(cluster), false, 0, 0, NULL, "TEXT|FILE", NULL,
-     "instead: as for predict"},
-	{"calibration", 0, LK_OPTION_TEXT, AT(calibration), false, 0, 0, NULL, "FILE", NULL,
-     "numbers that `lockstep calibrate` wrote, or bench-lookup for a processor"},
-	{"reserve", 0, LK_OPTION_REAL, AT(reserve), false, 0, 0.99, NULL, "SHARE", NULL,
-     "of the device's memory that is not for tables; default 0.15"},
-	{"host-memory", 0, LK_OPTION_REAL, AT(host_gib), false, 0, 1e6, NULL, "GiB", NULL,
-     "host memory for tables, for each GPU; default none"},
-	{"cache", 0, LK_OPTION_REAL, AT(cache), false, 0, 1, NULL, "SHARE", NULL,
-     "of a table in host memory that the device caches; default 0.2"},
+	{GROUP("Where")
+	 TEXT("gpu", gpu, "NAME", "GPU, see `lockstep devices`"), LETTER('g')},
+	{INT("gpus", gpus, "N", 1, 16777216,
+	 "number of GPUs, in the device's usual nodes"), LETTER('n')},
+	{TEXT("cluster", cluster, "TEXT|FILE", "instead: as for predict")},
+	{TEXT("calibration", calibration, "FILE",
+	 "numbers that `lockstep calibrate` wrote, or bench-lookup for a processor")},
+	{REAL("reserve", reserve, "SHARE", 0, 0.99,
+	 "of the device's memory that is not for tables; default 0.15")},
+	{REAL("host-memory", host_gib, "GiB", 0, 1e6,
+	 "host memory for tables, for each GPU; default none")},
+	{REAL("cache", cache, "SHARE", 0, 1,
+	 "of a table in host memory that the device caches; default 0.2")},
 
-	{"batch", 'b', LK_OPTION_COUNT, AT(batch), false, 1, 1e9, NULL, "N", "What",
-     "samples of a step, all ranks together; default 65536"},
-	{"optimizer", 0, LK_OPTION_CHOICE, AT(optimizer), false, 0, 0, optimizers, "NAME", NULL,
-     "of the tables; rowwise-adagrad if nothing is said"},
-	{"dtype", 'd', LK_OPTION_CHOICE, AT(dtype), false, 0, 0, types, "TYPE", NULL,
-     "of the tables; sums and gradients are fp32"},
-	{"dense-ms", 0, LK_OPTION_REAL, AT(dense_ms), false, 0, 1e6, NULL, "MS", NULL,
-     "computation between the lookups forward and backward"},
-	{"kinds", 0, LK_OPTION_TEXT, AT(kinds), false, 0, 0, NULL, "LIST", NULL,
-     "what a table may be: table,column,row,data; default all"},
-	{"sharder", 0, LK_OPTION_TEXT, AT(sharder), false, 0, 0, NULL, "NAME", NULL,
-     "whose placement is shown: search (default), naive, naive-chunk, random, size-greedy, "
-     "lookup-greedy, norm-lookup-greedy, size-lookup-greedy"},
-	{"seed", 0, LK_OPTION_REAL, AT(seed), false, 0, 4503599627370496.0, NULL, "N", NULL,
-     "of the sharder random"},
+	{GROUP("What")
+	 COUNT("batch", batch, "N", 1, 1e9,
+	 "samples of a step, all ranks together; default 65536"), LETTER('b')},
+	{CHOICE("optimizer", optimizer, optimizers, "NAME",
+	 "of the tables; rowwise-adagrad if nothing is said")},
+	{CHOICE("dtype", dtype, types, "TYPE",
+	 "of the tables; sums and gradients are fp32"), LETTER('d')},
+	{REAL("dense-ms", dense_ms, "MS", 0, 1e6,
+	 "computation between the lookups forward and backward")},
+	{TEXT("kinds", kinds, "LIST", "what a table may be: table,column,row,data; default all")},
+	{TEXT("sharder", sharder, "NAME",
+	 "whose placement is shown: search (default), naive, naive-chunk, random, size-greedy, "
+	 "lookup-greedy, norm-lookup-greedy, size-lookup-greedy")},
+	{REAL("seed", seed, "N", 0, 4503599627370496.0, "of the sharder random")},
 
-	{"plan", 0, LK_OPTION_TEXT, AT(plan), false, 0, 0, NULL, "FILE", "Output",
-     "write the placement as JSON in TorchRec's terms"},
-	{"graph", 0, LK_OPTION_TEXT, AT(graph), false, 0, 0, NULL, "FILE", NULL,
-     "write the step graph (.json, .json.gz), for whatif"},
-	{"table", 0, LK_OPTION_CHOICE, AT(table), false, 0, 0, lk_shard_table_names, "WHICH", NULL,
-     "plan (all), ranks, pieces or sharders"},
-	{"output", 'o', LK_OPTION_CHOICE, AT(format), false, 0, 0, formats, "FORMAT", NULL,
-     "text, md, csv, json, jsonl or sqlite"},
-	{"file", 'f', LK_OPTION_TEXT, AT(output), false, 0, 0, NULL, "FILE", NULL,
-     "where the output goes; sqlite needs one"},
-	{"html", 0, LK_OPTION_TEXT, AT(html), false, 0, 0, NULL, "FILE", NULL,
-     "a report with pictures: one page that needs no network"},
+	{GROUP("Output")
+	 TEXT("plan", plan, "FILE", "write the placement as JSON in TorchRec's terms")},
+	{TEXT("graph", graph, "FILE", "write the step graph (.json, .json.gz), for whatif")},
+	{OUT_TABLE(lk_shard_table_names, "WHICH", "plan (all), ranks, pieces or sharders")},
+	{OUT_FORMAT(lk_output_formats, "text, md, csv, json, jsonl or sqlite")},
+	{OUT_FILE("where the output goes; sqlite needs one"), LETTER('f')},
+	{OUT_HTML},
 	{0},
 };
+/* clang-format on */
 
 static const char *const examples[] = {
 	"lockstep shard tables.csv --gpu a100-sxm-80 --gpus 8 --batch 65536",

@@ -1,40 +1,37 @@
 /* simulate_options.c: the options of lk_simulate by name, as one table. */
 #include "lockstep/simulate.h"
+#include "options/rows.h"
 
-#define AT(field) offsetof(lk_simulate_request, field)
-
+/* clang-format off */
+#define REQUEST lk_simulate_request
 static const lk_option options[] = {
-	{"gpu", 'g', LK_OPTION_TEXT, AT(gpu), false, 0, 0, NULL, "NAME", "Where it runs",
-     "GPU in its usual nodes, as many as the graph has ranks"},
-	{"cluster", 0, LK_OPTION_TEXT, AT(cluster), false, 0, 0, NULL, "TEXT|FILE", NULL,
-     "instead of --gpu, as for predict"},
-	{"stack", 0, LK_OPTION_TEXT, AT(stack), false, 0, 0, NULL, "NAME", "Software",
-     "software whose measured efficiencies apply: megatron, nemo, fsdp, llm-foundry, torchtitan, "
-     "deepspeed"},
-	{"release", 0, LK_OPTION_TEXT, AT(release), false, 0, 0, NULL, "NUMBER", NULL,
-     "of that software, as 26.04"},
-	{"cuda-graphs", 0, LK_OPTION_FLAG, AT(cuda_graphs), false, 0, 0, NULL, NULL, NULL,
-     "launches replayed from CUDA graphs"},
-	{"compile", 0, LK_OPTION_FLAG, AT(compile), false, 0, 0, NULL, NULL, NULL,
-     "torch.compile: element-wise work is fused"},
-	{"calibration", 0, LK_OPTION_TEXT, AT(calibration), false, 0, 0, NULL, "FILE", NULL,
-     "numbers that `lockstep calibrate` wrote, on top of the built-in ones"},
-	{"no-contention", 0, LK_OPTION_FLAG, AT(no_contention), false, 0, 0, NULL, NULL, "Simulation",
-     "precedence only: overlapping operations do not slow one another"},
-	{"all-ranks", 0, LK_OPTION_FLAG, AT(all_ranks), false, 0, 0, NULL, NULL, NULL,
-     "simulate every rank, not one of each class"},
-	{"straggler", 0, LK_OPTION_TEXT, AT(straggler), false, 0, 0, NULL, "RANK:FACTOR", NULL,
-     "a slow rank; several with commas"},
-	{"jitter", 0, LK_OPTION_REAL, AT(jitter), false, 0, 1, NULL, "SIGMA", NULL,
-     "relative deviation of kernel times"},
-	{"seed", 0, LK_OPTION_REAL, AT(seed), false, 0, 4503599627370496.0, NULL, "N", NULL,
-     "of the jitter"},
-	{"ranks", 0, LK_OPTION_TEXT, AT(ranks), false, 0, 0, NULL, "RANKS", "Output",
-     "whose spans are kept besides those of the first rank of each program"},
-	{"trace", 0, LK_OPTION_TEXT, AT(trace), false, 0, 0, NULL, "FILE", NULL,
-     "timeline for Perfetto: .pftrace, .json or .json.gz"},
+	{GROUP("Where it runs")
+	 TEXT("gpu", gpu, "NAME",
+	 "GPU in its usual nodes, as many as the graph has ranks"), LETTER('g')},
+	{TEXT("cluster", cluster, "TEXT|FILE", "instead of --gpu, as for predict")},
+	{GROUP("Software")
+	 TEXT("stack", stack, "NAME",
+	 "software whose measured efficiencies apply: megatron, nemo, fsdp, llm-foundry, "
+	 "torchtitan, deepspeed")},
+	{TEXT("release", release, "NUMBER", "of that software, as 26.04")},
+	{FLAG("cuda-graphs", cuda_graphs, "launches replayed from CUDA graphs")},
+	{FLAG("compile", compile, "torch.compile: element-wise work is fused")},
+	{TEXT("calibration", calibration, "FILE",
+	 "numbers that `lockstep calibrate` wrote, on top of the built-in ones")},
+	{GROUP("Simulation")
+	 FLAG("no-contention", no_contention,
+	 "precedence only: overlapping operations do not slow one another")},
+	{FLAG("all-ranks", all_ranks, "simulate every rank, not one of each class")},
+	{TEXT("straggler", straggler, "RANK:FACTOR", "a slow rank; several with commas")},
+	{REAL("jitter", jitter, "SIGMA", 0, 1, "relative deviation of kernel times")},
+	{REAL("seed", seed, "N", 0, 4503599627370496.0, "of the jitter")},
+	{GROUP("Output")
+	 TEXT("ranks", ranks, "RANKS",
+	 "whose spans are kept besides those of the first rank of each program")},
+	{OUT_FILE_OF("trace", trace, "FILE", "timeline for Perfetto: .pftrace, .json or .json.gz")},
 	{0},
 };
+/* clang-format on */
 
 const lk_verb lk_simulate_verb = {
 	.name = "simulate",

@@ -1,63 +1,55 @@
 /* stalls_options.c: the options of `lockstep stalls`, its help and manual page. */
-#include <stddef.h>
-
 #include "lockstep/stalls.h"
+#include "options/rows.h"
 
 static const char *const mpis[] = {"auto", "openmpi", "mpich", NULL};
-static const char *const formats[] = {"text", "md", "csv", "json", "jsonl", "sqlite", NULL};
 const char *const lk_stalls_tables[] = {"all", "parts", "runs", "buckets", "what-if", NULL};
 
-#define AT(field) offsetof(lk_stalls_request, field)
-
+/* clang-format off */
+#define REQUEST lk_stalls_request
 static const lk_option options[] = {
-	{"steps", 0, LK_OPTION_INT, AT(steps), false, 1, 1000000, NULL, "N", "What is run",
-     "steps that count in each run, which is stopped then; 40 if not said"},
-	{"warmup", 0, LK_OPTION_INT, AT(warmup), false, 0, 1000000, NULL, "N", NULL,
-     "steps before them that do not; 5 if not said"},
-	{"repeats", 'r', LK_OPTION_INT, AT(repeats), false, 1, 50, NULL, "N", NULL,
-     "runs of each configuration, one after another in rounds; 3 if not said"},
-	{"configurations", 0, LK_OPTION_TEXT, AT(configurations), false, 0, 0, NULL, "NAME,...", NULL,
-     "of one, null, ready, hot, cold; first: the command once, everything is estimated"},
-	{"one", 0, LK_OPTION_TEXT, AT(one), false, 0, 0, NULL, "COMMAND", NULL,
-     "the command for one process, where changing the launcher's number to 1 does not make it"},
-	{"recording", 0, LK_OPTION_TEXT, AT(recording), false, 0, 0, NULL, "DIR", NULL,
-     "estimate from what lockstep record left; nothing is run"},
-	{"time-limit", 0, LK_OPTION_REAL, AT(time_limit), false, 0.001, 1e9, NULL, "SECONDS", NULL,
-     "of each run; not said: none for the first, ten times as long and a minute for the others"},
-	{"yes", 'y', LK_OPTION_FLAG, AT(yes), false, 0, 0, NULL, NULL, NULL,
-     "do not ask before the command is run again"},
-	{"step-marker", 0, LK_OPTION_TEXT, AT(step_marker), false, 0, 0, NULL, "CALL",
-     "What is recorded",
-     "what begins a step: MPI_Barrier, or open:, read:, write:, close: and a part of a file's "
-     "path"},
-	{"program", 0, LK_OPTION_TEXT, AT(program), false, 0, 0, NULL, "NAME,...", NULL,
-     "programs that are recorded from their start; others are from MPI_Init on"},
-	{"mpi", 0, LK_OPTION_CHOICE, AT(mpi), false, 0, 0, mpis, "WHICH", NULL,
-     "the MPI library of the program, where it is not found out"},
-	{"max-mb", 0, LK_OPTION_INT, AT(max_mb), false, 1, 16384, NULL, "N", NULL,
-     "MiB of each process's recording; 64 if not said"},
-	{"batches", 0, LK_OPTION_INT, AT(batches), false, 1, 1000000, NULL, "N", NULL,
-     "of torch's DataLoader that are repeated where data is to be ready; 4 if not said"},
-	{"what-if", 0, LK_OPTION_LINES, AT(what_ifs), false, 0, 0, NULL, "KEY=VALUE,...",
-     "What is predicted",
-     "another machine: disk, network, speed (times as fast), cores (number), cache (share in "
-     "memory); again for another one"},
-	{"out", 0, LK_OPTION_TEXT, AT(out), false, 0, 0, NULL, "DIR", "Output",
-     "folder, not there yet, that keeps all recordings"},
-	{"output", 'o', LK_OPTION_CHOICE, AT(format), false, 0, 0, formats, "FORMAT", NULL,
-     "text, md, csv, json, jsonl or sqlite"},
-	{"table", 0, LK_OPTION_CHOICE, AT(table), false, 0, 0, lk_stalls_tables, "NAME", NULL,
-     "one table: parts, runs, buckets or what-if"},
-	{"file", 'f', LK_OPTION_TEXT, AT(path), false, 0, 0, NULL, "FILE", NULL,
-     "where the output goes; sqlite needs one"},
-	{"timeline", 0, LK_OPTION_TEXT, AT(timeline), false, 0, 0, NULL, "FILE", NULL,
-     "all ranks of a run for a trace viewer: .json, .json.gz or .pftrace"},
-	{"folded", 0, LK_OPTION_TEXT, AT(folded), false, 0, 0, NULL, "FILE", NULL,
-     "the same as folded stacks, for flame graphs"},
-	{"html", 0, LK_OPTION_TEXT, AT(html), false, 0, 0, NULL, "FILE", NULL,
-     "a report with pictures: one page that needs no network"},
+	{GROUP("What is run")
+	 INT("steps", steps, "N", 1, 1000000,
+	 "steps that count in each run, which is stopped then; 40 if not said")},
+	{INT("warmup", warmup, "N", 0, 1000000, "steps before them that do not; 5 if not said")},
+	{INT("repeats", repeats, "N", 1, 50,
+	 "runs of each configuration, one after another in rounds; 3 if not said"), LETTER('r')},
+	{TEXT("configurations", configurations, "NAME,...",
+	 "of one, null, ready, hot, cold; first: the command once, everything is estimated")},
+	{TEXT("one", one, "COMMAND",
+	 "the command for one process, where changing the launcher's number to 1 does not make it")},
+	{TEXT("recording", recording, "DIR",
+	 "estimate from what lockstep record left; nothing is run")},
+	{REAL("time-limit", time_limit, "SECONDS", 0.001, 1e9,
+	 "of each run; not said: none for the first, ten times as long and a minute for the others")},
+	{FLAG("yes", yes, "do not ask before the command is run again"), LETTER('y')},
+	{GROUP("What is recorded")
+	 TEXT("step-marker", step_marker, "CALL",
+	 "what begins a step: MPI_Barrier, or open:, read:, write:, close: and a part of a file's "
+	 "path")},
+	{TEXT("program", program, "NAME,...",
+	 "programs that are recorded from their start; others are from MPI_Init on")},
+	{CHOICE("mpi", mpi, mpis, "WHICH",
+	 "the MPI library of the program, where it is not found out")},
+	{INT("max-mb", max_mb, "N", 1, 16384, "MiB of each process's recording; 64 if not said")},
+	{INT("batches", batches, "N", 1, 1000000,
+	 "of torch's DataLoader that are repeated where data is to be ready; 4 if not said")},
+	{GROUP("What is predicted")
+	 LINES("what-if", what_ifs, "KEY=VALUE,...",
+	 "another machine: disk, network, speed (times as fast), cores (number), cache (share in "
+	 "memory); again for another one")},
+	{GROUP("Output")
+	 TEXT("out", out, "DIR", "folder, not there yet, that keeps all recordings")},
+	{OUT_FORMAT(lk_output_formats, "text, md, csv, json, jsonl or sqlite")},
+	{OUT_TABLE(lk_stalls_tables, "NAME", "one table: parts, runs, buckets or what-if")},
+	{OUT_FILE("where the output goes; sqlite needs one"), LETTER('f')},
+	{OUT_FILE_OF("timeline", trace, "FILE",
+	 "all ranks of a run for a trace viewer: .json, .json.gz or .pftrace")},
+	{OUT_FILE_OF("folded", folded, "FILE", "the same as folded stacks, for flame graphs")},
+	{OUT_HTML},
 	{0},
 };
+/* clang-format on */
 
 static const char *const examples[] = {
 	"lockstep stalls -- mpirun -n 2 ./train",

@@ -2,62 +2,51 @@
 #include <string.h>
 
 #include "lockstep/validate.h"
+#include "options/rows.h"
 
-#define AT(field) offsetof(lk_validate_request, field)
-
-static const char *const formats[] = {"text", "md", "csv", "json", "jsonl", "sqlite", NULL};
 static const char *const orders[] = {"file", "error", NULL};
 static const char *const folds[] = {"shape", "gpu", "size", "gpus", NULL};
 
+/* clang-format off */
+#define REQUEST lk_validate_request
 static const lk_option options[] = {
-	{"ops", 0, LK_OPTION_FLAG, AT(ops), false, 0, 0, NULL, NULL,
-     "What the table holds (training runs if nothing is said)",
-     "kernel times by shape (ops_*.csv)"},
-	{"collectives", 0, LK_OPTION_FLAG, AT(collectives), false, 0, 0, NULL, NULL, NULL,
-     "collectives by size and number of GPUs (collectives.csv)"},
-	{"memory", 0, LK_OPTION_FLAG, AT(memory), false, 0, 0, NULL, NULL, NULL,
-     "peak memory of a pipeline's last stage (megatron_ci_memory.csv)"},
-	{"slowdown", 0, LK_OPTION_FLAG, AT(slowdown), false, 0, 0, NULL, NULL, NULL,
-     "kernels alone and beside communication (overlap_slowdown_*.csv)"},
-	{"models", 0, LK_OPTION_FLAG, AT(models), false, 0, 0, NULL, NULL, NULL,
-     "whole networks on one device (fp32_models_e2e.csv)"},
-	{"dlrm", 0, LK_OPTION_FLAG, AT(dlrm), false, 0, 0, NULL, NULL, NULL,
-     "recommendation models on one device (dlrm_single_gpu_iter.csv)"},
-	{"scaling", 0, LK_OPTION_FLAG, AT(scaling), false, 0, 0, NULL, NULL, NULL,
-     "throughput of BERT and convolution nets by GPUs (cnn_bert_scaling.csv)"},
-	{"plan", 0, LK_OPTION_FLAG, AT(plan), false, 0, 0, NULL, NULL, NULL,
-     "training runs again, by groups with four layouts or more: is the measured best one in the "
-     "space of `plan`, and how is it ranked?"},
-	{"mlperf", 0, LK_OPTION_FLAG, AT(mlperf), false, 0, 0, NULL, NULL, NULL,
-     "MLPerf steps of recommendation models, BERT and ResNet (mlperf_other_runs.csv)"},
-	{"cross-validate", 0, LK_OPTION_FLAG, AT(cross), false, 0, 0, NULL, NULL, "How it is predicted",
-     "every row from a fit that has not seen its fold, instead of the calibration in use"},
-	{"folds", 0, LK_OPTION_CHOICE, AT(folds), false, 0, 0, folds, "NAME", NULL,
-     "with --cross-validate, what is left out together; kernels: shape or gpu (all of a device); "
-     "collectives: size or gpus "
-     "(a number of GPUs)"},
-	{"calibration", 0, LK_OPTION_TEXT, AT(calibration), false, 0, 0, NULL, "FILE", NULL,
-     "numbers that `lockstep calibrate` wrote, on top of the built-in ones"},
-	{"overheads", 0, LK_OPTION_TEXT, AT(overheads), false, 0, 0, NULL, "FILE", NULL,
-     "with --dlrm, what the host spends by operation (T1 to T5); else host_op_overheads.csv and "
-     "host_op_overheads_dlrm.csv "
-     "beside the table"},
-	{"stack", 0, LK_OPTION_TEXT, AT(stack), false, 0, 0, NULL, "NAME", "Rows",
-     "only rows of this software stack"},
-	{"sort", 0, LK_OPTION_CHOICE, AT(sort), false, 0, 0, orders, "ORDER", NULL,
-     "order of the rows: file, or error (largest first)"},
-	{"rows", 0, LK_OPTION_FLAG, AT(rows), false, 0, 0, NULL, NULL, "Output",
-     "list every row, not the ten that are farthest off"},
-	{"resume", 0, LK_OPTION_TEXT, AT(resume), false, 0, 0, NULL, "FILE", NULL,
-     "lockstep-mpi: finished parts are kept there, and taken from there"},
-	{"output", 'o', LK_OPTION_CHOICE, AT(format), false, 0, 0, formats, "FORMAT", NULL,
-     "text, md, csv, json, jsonl or sqlite"},
-	{"file", 'f', LK_OPTION_TEXT, AT(output), false, 0, 0, NULL, "FILE", NULL,
-     "where the output goes; sqlite needs one"},
-	{"plot", 0, LK_OPTION_TEXT, AT(plot), false, 0, 0, NULL, "FILE.svg", NULL,
-     "predicted over measured, as a picture"},
+	{GROUP("What the table holds (training runs if nothing is said)")
+	 FLAG("ops", ops, "kernel times by shape (ops_*.csv)")},
+	{FLAG("collectives", collectives, "collectives by size and number of GPUs (collectives.csv)")},
+	{FLAG("memory", memory, "peak memory of a pipeline's last stage (megatron_ci_memory.csv)")},
+	{FLAG("slowdown", slowdown, "kernels alone and beside communication (overlap_slowdown_*.csv)")},
+	{FLAG("models", models, "whole networks on one device (fp32_models_e2e.csv)")},
+	{FLAG("dlrm", dlrm, "recommendation models on one device (dlrm_single_gpu_iter.csv)")},
+	{FLAG("scaling", scaling,
+	 "throughput of BERT and convolution nets by GPUs (cnn_bert_scaling.csv)")},
+	{FLAG("plan", plan,
+	 "training runs again, by groups with four layouts or more: is the measured best one in the "
+	 "space of `plan`, and how is it ranked?")},
+	{FLAG("mlperf", mlperf,
+	 "MLPerf steps of recommendation models, BERT and ResNet (mlperf_other_runs.csv)")},
+	{GROUP("How it is predicted")
+	 FLAG("cross-validate", cross,
+	 "every row from a fit that has not seen its fold, instead of the calibration in use")},
+	{CHOICE("folds", folds, folds, "NAME",
+	 "with --cross-validate, what is left out together; kernels: shape or gpu (all of a "
+	 "device); collectives: size or gpus (a number of GPUs)")},
+	{TEXT("calibration", calibration, "FILE",
+	 "numbers that `lockstep calibrate` wrote, on top of the built-in ones")},
+	{TEXT("overheads", overheads, "FILE",
+	 "with --dlrm, what the host spends by operation (T1 to T5); else host_op_overheads.csv and "
+	 "host_op_overheads_dlrm.csv beside the table")},
+	{GROUP("Rows")
+	 TEXT("stack", stack, "NAME", "only rows of this software stack")},
+	{CHOICE("sort", sort, orders, "ORDER", "order of the rows: file, or error (largest first)")},
+	{GROUP("Output")
+	 FLAG("rows", rows, "list every row, not the ten that are farthest off")},
+	{OUT_RESUME("lockstep-mpi: finished parts are kept there, and taken from there")},
+	{OUT_FORMAT(lk_output_formats, "text, md, csv, json, jsonl or sqlite")},
+	{OUT_FILE("where the output goes; sqlite needs one"), LETTER('f')},
+	{TEXT("plot", plot, "FILE.svg", "predicted over measured, as a picture")},
 	{0},
 };
+/* clang-format on */
 
 static const char *const examples[] = {
 	"lockstep validate llm_runs.csv",

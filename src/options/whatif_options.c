@@ -2,50 +2,42 @@
 #include <string.h>
 
 #include "lockstep/whatif.h"
+#include "options/rows.h"
 
-#define AT(field) offsetof(lk_whatif_request, field)
-
-static const char *const formats[] = {"text", "md", "csv", "json", "jsonl", "sqlite", NULL};
-
+/* clang-format off */
+#define REQUEST lk_whatif_request
 static const lk_option options[] = {
-	{"set", 's', LK_OPTION_LINES, AT(sets), false, 0, 0, NULL, "KEY=VALUE", "What changes",
-     "a change, any number of times: each is shown alone, and all together; KEY=A,B tries both"},
+	{GROUP("What changes")
+	 LINES("set", sets, "KEY=VALUE",
+	 "a change, any number of times: each is shown alone, and all together; "
+	 "KEY=A,B tries both"), LETTER('s')},
 
-	{"step", 0, LK_OPTION_TEXT, AT(step), false, 0, 0, NULL, "N", "What ran, and where",
-     "of traces: the step with this number (ProfilerStep#N); else the one of median length"},
-	{"gpu", 'g', LK_OPTION_TEXT, AT(gpu), false, 0, 0, NULL, "NAME", NULL,
-     "GPU, in its usual nodes; of traces, the one that they name"},
-	{"cluster", 0, LK_OPTION_TEXT, AT(cluster), false, 0, 0, NULL, "TEXT|FILE", NULL,
-     "instead: as for predict"},
-	{"stack", 0, LK_OPTION_TEXT, AT(stack), false, 0, 0, NULL, "NAME", NULL,
-     "software whose efficiencies apply, as for predict"},
-	{"release", 0, LK_OPTION_TEXT, AT(release), false, 0, 0, NULL, "NUMBER", NULL,
-     "of that software"},
-	{"cuda-graphs", 0, LK_OPTION_FLAG, AT(cuda_graphs), false, 0, 0, NULL, NULL, NULL,
-     "it ran with launches from CUDA graphs"},
-	{"compile", 0, LK_OPTION_FLAG, AT(compile), false, 0, 0, NULL, NULL, NULL,
-     "it ran with torch.compile"},
-	{"no-contention", 0, LK_OPTION_FLAG, AT(no_contention), false, 0, 0, NULL, NULL, NULL,
-     "overlapping operations do not slow one another"},
-	{"data-parallel", 0, LK_OPTION_TEXT, AT(data_parallel), false, 0, 0, NULL, "NAMES", NULL,
-     "data-parallel groups of a trace; found from what groups do if nothing is said"},
-	{"calibration", 0, LK_OPTION_TEXT, AT(calibration), false, 0, 0, NULL, "FILE", NULL,
-     "numbers that `lockstep calibrate` wrote, on top of the built-in ones"},
+	{GROUP("What ran, and where")
+	 TEXT("step", step, "N",
+	 "of traces: the step with this number (ProfilerStep#N); else the one of median length")},
+	{TEXT("gpu", gpu, "NAME",
+	 "GPU, in its usual nodes; of traces, the one that they name"), LETTER('g')},
+	{TEXT("cluster", cluster, "TEXT|FILE", "instead: as for predict")},
+	{TEXT("stack", stack, "NAME", "software whose efficiencies apply, as for predict")},
+	{TEXT("release", release, "NUMBER", "of that software")},
+	{FLAG("cuda-graphs", cuda_graphs, "it ran with launches from CUDA graphs")},
+	{FLAG("compile", compile, "it ran with torch.compile")},
+	{FLAG("no-contention", no_contention, "overlapping operations do not slow one another")},
+	{TEXT("data-parallel", data_parallel, "NAMES",
+	 "data-parallel groups of a trace; found from what groups do if nothing is said")},
+	{TEXT("calibration", calibration, "FILE",
+	 "numbers that `lockstep calibrate` wrote, on top of the built-in ones")},
 
-	{"graph", 0, LK_OPTION_TEXT, AT(graph), false, 0, 0, NULL, "FILE", "Output",
-     "write the graph with all changes (.json or .json.gz)"},
-	{"trace", 0, LK_OPTION_TEXT, AT(trace), false, 0, 0, NULL, "FILE", NULL,
-     "its timeline for Perfetto: .pftrace, .json or .json.gz"},
-	{"html", 0, LK_OPTION_TEXT, AT(html), false, 0, 0, NULL, "FILE", NULL,
-     "a report with pictures: one page that needs no network"},
-	{"output", 'o', LK_OPTION_CHOICE, AT(format), false, 0, 0, formats, "FORMAT", NULL,
-     "text, md, csv, json, jsonl or sqlite"},
-	{"file", 'f', LK_OPTION_TEXT, AT(path), false, 0, 0, NULL, "FILE", NULL,
-     "where the output goes; sqlite needs one"},
-	{"verbose", 'v', LK_OPTION_FLAG, AT(verbose), false, 0, 0, NULL, NULL, NULL,
-     "what the numbers rest on"},
+	{GROUP("Output")
+	 OUT_FILE_OF("graph", graph, "FILE", "write the graph with all changes (.json or .json.gz)")},
+	{OUT_FILE_OF("trace", trace, "FILE", "its timeline for Perfetto: .pftrace, .json or .json.gz")},
+	{OUT_HTML},
+	{OUT_FORMAT(lk_output_formats, "text, md, csv, json, jsonl or sqlite")},
+	{OUT_FILE("where the output goes; sqlite needs one"), LETTER('f')},
+	{OUT_VERBOSE("what the numbers rest on")},
 	{0},
 };
+/* clang-format on */
 
 static const char *const examples[] = {
 	"lockstep predict --model llama3.1-8b --gpu h100-sxm --gpus 64 --gbs 256 --seq 8192 --graph "

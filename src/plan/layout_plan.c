@@ -161,8 +161,7 @@ static lk_status layout_plan_answer(const lk_plan_request *request, struct work 
 }
 
 static const char *plan_reproduce(lk_arena *arena, const lk_plan_request *request) {
-	static const char *const but[] = {"threads", "resume", "emit",    "output",
-	                                  "file",    "html",   "verbose", NULL};
+	static const char *const but[] = {"threads", "emit", NULL};
 	return lk_command(arena, &(lk_question){.verb = &lk_plan_verb,
 	                                        .request = request,
 	                                        .but = but,

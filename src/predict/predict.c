@@ -250,11 +250,11 @@ static lk_status answer_dlrm(const lk_predict_request *request, struct lk_answer
 	                       request->gpus > 0 ? (uint32_t)request->gpus : UINT32_MAX, &options,
 	                       err));
 	LK_TRY(lk_predict_dlrm(&answer->arena, request, &options, &answer->step, &answer->p, err));
-	if (request->detail || request->html)
+	if (request->detail)
 		LK_TRY(lk_detail_of(&answer->arena, NULL, &answer->step,
 		                    answer->p.step_time_s / answer->step.step_s, true, &answer->p.detail,
 		                    err));
-	if (!request->trace && !request->graph && !request->chakra) lk_step_free(&answer->step);
+	if (!request->step) lk_step_free(&answer->step);
 	return LK_OK;
 }
 
@@ -275,11 +275,10 @@ static lk_status predict_predict_answer(const lk_predict_request *request, struc
 	fill_layout(prediction, &asked.job);
 	fill_simulation(prediction, &asked.job, step);
 	LK_TRY(lk_note_job(&a->arena, request, &asked, prediction, err));
-	if (request->detail || request->html)
+	if (request->detail)
 		LK_TRY(lk_detail_of(&a->arena, &asked, step, 1, request->no_sensitivity,
 		                    &prediction->detail, err));
-	if (!request->trace && !request->graph && !request->chakra)
-		lk_step_free(step); /* a sweep keeps thousands of predictions */
+	if (!request->step) lk_step_free(step); /* a sweep keeps thousands of predictions */
 	return !prediction->fits && !request->no_fixes
 	           ? lk_find_fixes(&a->arena, &asked, prediction, err)
 	           : LK_OK;

@@ -43,34 +43,13 @@ bool lk_predict_is_dlrm(const lk_predict_request *request) {
 
 /* Options that mean nothing here, by name: all that are not listed. */
 static lk_status check_options(const lk_predict_request *request, lk_error *err) {
-	static const char *const used[] = {"model",
-	                                   "gpu",
-	                                   "gpus",
-	                                   "cluster",
-	                                   "calibration",
-	                                   "gbs",
-	                                   "dtype",
-	                                   "dp",
-	                                   "ranks",
-	                                   "exact",
-	                                   "no-contention",
-	                                   "straggler",
-	                                   "jitter",
-	                                   "seed",
-	                                   "tokens",
-	                                   "mtbf",
-	                                   "checkpoint-interval",
-	                                   "trace",
-	                                   "trace-ranks",
-	                                   "graph",
-	                                   "chakra",
-	                                   "html",
-	                                   "no-fixes",
-	                                   "output",
-	                                   "file",
-	                                   "verbose",
-	                                   NULL};
+	static const char *const used[] = {
+		"model",    "gpu",  "gpus",   "cluster", "calibration",         "gbs",
+		"dtype",    "dp",   "ranks",  "exact",   "no-contention",       "straggler",
+		"jitter",   "seed", "tokens", "mtbf",    "checkpoint-interval", "trace-ranks",
+		"no-fixes", NULL};
 	for (const lk_option *option = lk_predict_verb.options; option->name; option++) {
+		if (option->output) continue;
 		const void *field = (const char *)request + option->offset;
 		bool given;
 		if (option->kind == LK_OPTION_FLAG) given = *(const bool *)field;

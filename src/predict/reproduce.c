@@ -12,15 +12,15 @@ static const char *reproduce_given(lk_arena *arena, const lk_predict_request *re
 		arena, &(lk_question){.verb = &lk_predict_verb, .request = request, .but = but});
 }
 
-#define OUTPUT \
-	"resume", "trace", "trace-ranks", "graph", "chakra", "no-fixes", "output", "file", "verbose"
+/* What changes no figure. */
+#define SHOWN "trace-ranks", "no-fixes"
 
 static const char *of_options(lk_arena *arena, const lk_predict_request *request,
                               const lk_job *job) {
 	static const char *const recompute[] = {"none", "selective", "full"};
-	static const char *const but[] = {"model", "gpu",       "gpus", "cluster",  "tp",   "pp",
-	                                  "vp",    "cp",        "ep",   "mbs",      "gbs",  "seq",
-	                                  "dtype", "recompute", "zero", "schedule", OUTPUT, NULL};
+	static const char *const but[] = {"model", "gpu",       "gpus", "cluster",  "tp",  "pp",
+	                                  "vp",    "cp",        "ep",   "mbs",      "gbs", "seq",
+	                                  "dtype", "recompute", "zero", "schedule", SHOWN, NULL};
 	const char *options = reproduce_given(arena, request, but),
 			   *model = lk_shell_quote(arena, request->model);
 	const char *cluster = request->cluster ? lk_shell_quote(arena, request->cluster) : "";
@@ -41,7 +41,7 @@ static const char *of_options(lk_arena *arena, const lk_predict_request *request
 }
 
 const char *lk_reproduce(lk_arena *arena, const lk_predict_request *request, const lk_job *job) {
-	static const char *const but[] = {OUTPUT, NULL};
+	static const char *const but[] = {SHOWN, NULL};
 	if (request->model && !request->script && request->launch_count == 0)
 		return of_options(arena, request, job);
 	return lk_command(arena, &(lk_question){.verb = &lk_predict_verb,

@@ -134,12 +134,10 @@ static lk_status rent_make(const lk_rent_request *request, lk_arena *arena, lk_o
 }
 
 static const char *rent_reproduce(lk_arena *arena, const lk_rent_request *request) {
-	static const char *const but[] = {"output", "file", "html", "verbose", NULL};
 	lk_rent_request usual;
 	lk_rent_defaults(&usual);
-	return lk_command(
-		arena,
-		&(lk_question){.verb = &lk_rent_verb, .request = request, .usual = &usual, .but = but});
+	return lk_command(arena,
+	                  &(lk_question){.verb = &lk_rent_verb, .request = request, .usual = &usual});
 }
 
 lk_status lk_rent_find(const lk_rent_request *request, lk_rent **out, lk_error *err) {

@@ -1,35 +1,33 @@
 /* serve_options.c: the options of `lockstep serve`, as one table. */
-#include <stddef.h>
-
 #include "serve/serve.h"
+#include "options/rows.h"
 
-#define AT(field) offsetof(lk_serve_request, field)
-
+/* clang-format off */
+#define REQUEST lk_serve_request
 static const lk_option options[] = {
-	{"listen", 0, LK_OPTION_TEXT, AT(listen), false, 0, 0, NULL, "ADDRESS", "Where",
-     "numeric address; default 127.0.0.1, which nobody reaches from other machines"},
-	{"port", 'p', LK_OPTION_INT, AT(port), false, 0, 65535, NULL, "N", NULL,
-     "default 8420; 0 takes one that is free"},
-	{"name", 0, LK_OPTION_LINES, AT(names), false, 0, 0, NULL, "HOST", NULL,
-     "a host name by which browsers may call the server; may be given several times. Addresses "
-     "always may, and "
-     "localhost"},
+	{GROUP("Where")
+	 TEXT("listen", listen, "ADDRESS",
+	 "numeric address; default 127.0.0.1, which nobody reaches from other machines")},
+	{INT("port", port, "N", 0, 65535, "default 8420; 0 takes one that is free"), LETTER('p')},
+	{LINES("name", names, "HOST",
+	 "a host name by which browsers may call the server; may be given several times. Addresses "
+	 "always may, and localhost")},
 
-	{"open", 0, LK_OPTION_FLAG, AT(open), false, 0, 0, NULL, NULL, NULL,
-     "open the page in a browser: a command of $BROWSER, or xdg-open"},
+	{FLAG("open", open, "open the page in a browser: a command of $BROWSER, or xdg-open")},
 
-	{"workers", 'j', LK_OPTION_INT, AT(workers), false, 1, 256, NULL, "N", "Limits",
-     "predictions answered at a time, and as many plans and explanations; default: one per core"},
-	{"memory", 0, LK_OPTION_REAL, AT(memory_mib), false, 64, 1048576, NULL, "MiB", NULL,
-     "of one question; default 4096"},
-	{"seconds", 0, LK_OPTION_REAL, AT(seconds), false, 0.01, 86400, NULL, "S", NULL,
-     "a prediction may take; default 20"},
-	{"long-seconds", 0, LK_OPTION_REAL, AT(long_seconds), false, 0.01, 86400, NULL, "S", NULL,
-     "a plan or an explanation may take; default 600"},
-	{"upload", 0, LK_OPTION_REAL, AT(upload_mib), false, 1, 1048576, NULL, "MiB", NULL,
-     "the traces of one explanation may be large; default 1024"},
+	{GROUP("Limits")
+	 INT("workers", workers, "N", 1, 256,
+	 "predictions answered at a time, and as many plans and explanations; default: "
+	 "one per core"), LETTER('j')},
+	{REAL("memory", memory_mib, "MiB", 64, 1048576, "of one question; default 4096")},
+	{REAL("seconds", seconds, "S", 0.01, 86400, "a prediction may take; default 20")},
+	{REAL("long-seconds", long_seconds, "S", 0.01, 86400,
+	 "a plan or an explanation may take; default 600")},
+	{REAL("upload", upload_mib, "MiB", 1, 1048576,
+	 "the traces of one explanation may be large; default 1024")},
 	{0},
 };
+/* clang-format on */
 
 static const char *const examples[] = {
 	"lockstep serve",

@@ -440,7 +440,7 @@ static double all_tables(const lk_shard_problem *problem) {
 /* ---- the command ---- */
 
 static const char *shard_reproduce(lk_arena *arena, const lk_shard_request *request) {
-	static const char *const but[] = {"plan", "graph", "table", "output", "file", "html", NULL};
+	static const char *const but[] = {"plan", "graph", NULL};
 	lk_shard_request usual;
 	lk_shard_defaults(&usual);
 	return lk_command(arena, &(lk_question){.verb = &lk_shard_verb,

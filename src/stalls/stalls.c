@@ -303,8 +303,7 @@ static lk_status answer_from_rounds(lk_stalls_work *work) {
 }
 
 static lk_status make_stalls_command(lk_stalls_work *work) {
-	static const char *const but[] = {"yes",      "out",    "output", "table", "file",
-	                                  "timeline", "folded", "html",   NULL};
+	static const char *const but[] = {"yes", "out", NULL};
 	lk_stalls_request usual;
 	lk_stalls_defaults(&usual);
 	work->result.reproduce =

@@ -186,7 +186,7 @@ static lk_status check_folds(const lk_validate_request *request, lk_error *err) 
 
 /* The command line that gives this result again; NULL when memory is out. */
 static const char *validate_command(lk_arena *arena, const lk_validate_request *request) {
-	static const char *const but[] = {"resume", "output", "file", "plot", NULL};
+	static const char *const but[] = {"plot", NULL};
 	return lk_command(arena, &(lk_question){.verb = &lk_validate_verb,
 	                                        .request = request,
 	                                        .but = but,

@@ -333,11 +333,9 @@ static lk_status report_add_notes(struct answer *answer, lk_error *err) {
 
 static lk_status report_reproduce(struct answer *answer, const lk_whatif_request *request,
                                   lk_error *err) {
-	static const char *const but[] = {"graph", "trace", "html", "output", "file", "verbose", NULL};
 	answer->w.reproduce =
 		lk_command(&answer->arena, &(lk_question){.verb = &lk_whatif_verb,
 	                                              .request = request,
-	                                              .but = but,
 	                                              .operands = request->paths,
 	                                              .operand_count = request->path_count});
 	return answer->w.reproduce ? LK_OK : lk_oom(err);

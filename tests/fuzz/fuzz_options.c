@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "lockstep/options.h"
+#include "options/rows.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -15,23 +16,21 @@ struct request {
 };
 
 static const char *const choices[] = {"bf16", "fp16", "fp8", NULL};
+/* clang-format off */
+#define REQUEST struct request
 static const lk_option options[] = {
-	{"output", 'o', LK_OPTION_TEXT, offsetof(struct request, text), false, 0, 0, NULL, "FILE",
-     "Output", "A text."},
-	{"flag", 'f', LK_OPTION_FLAG, offsetof(struct request, flag), false, 0, 0, NULL, NULL, NULL,
-     "A flag."},
-	{"gpu", 'g', LK_OPTION_TEXT, offsetof(struct request, item), true, 0, 0, NULL, "NAME", NULL,
-     "A list of texts."},
-	{"tp", 't', LK_OPTION_INT, offsetof(struct request, number), true, 1, 64, NULL, "N", "Numbers",
-     "A list of numbers."},
-	{"dtype", 'd', LK_OPTION_CHOICE, offsetof(struct request, choice), true, 0, 0, choices, NULL,
-     NULL, "A list of names."},
-	{"memory", 0, LK_OPTION_REAL, offsetof(struct request, real), false, -1, 1, NULL, "X", NULL,
-     "A number."},
-	{"tokens", 0, LK_OPTION_COUNT, offsetof(struct request, count), true, 1, 1e18, NULL, "N", NULL,
-     "A list of counts."},
+	{GROUP("Output")
+	 TEXT("output", text, "FILE", "A text."), LETTER('o')},
+	{FLAG("flag", flag, "A flag."), LETTER('f')},
+	{TEXT("gpu", item, "NAME", "A list of texts."), SWEPT, LETTER('g')},
+	{GROUP("Numbers")
+	 INT("tp", number, "N", 1, 64, "A list of numbers."), SWEPT, LETTER('t')},
+	{CHOICE("dtype", choice, choices, NULL, "A list of names."), SWEPT, LETTER('d')},
+	{REAL("memory", real, "X", -1, 1, "A number.")},
+	{COUNT("tokens", count, "N", 1, 1e18, "A list of counts."), SWEPT},
 	{0},
 };
+/* clang-format on */
 static const lk_verb verb = {
 	.name = "fuzz", .operands = "[FILE...]", .options = options, .max_operands = 3, .rest = true};
 

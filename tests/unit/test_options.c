@@ -13,6 +13,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 #include "options/options_internal.h"
+#include "options/rows.h"
 #include "base/stats.h"
 #include "lockstep/options.h"
 #include "scratch.h"
@@ -26,33 +27,29 @@ struct request {
 
 static const char *const dtypes[] = {"bf16", "fp16", "fp8", NULL};
 
+/* clang-format off */
+#define REQUEST struct request
 static const lk_option options[] = {
-	{"output", 'o', LK_OPTION_TEXT, offsetof(struct request, output), false, 0, 0, NULL, "FILE",
-     "Output", "Where to write."},
-	{"verbose", 'v', LK_OPTION_FLAG, offsetof(struct request, verbose), false, 0, 0, NULL, NULL,
-     NULL, "Say more; [a: b] 'quoted' \\ back."},
-	{"tp", 't', LK_OPTION_INT, offsetof(struct request, tp), true, 1, 64, NULL, "N", "Layout",
-     "Tensor-parallel size. The weights of a layer are divided among this many ranks, which "
-     "exchange activations twice "
-     "per layer and direction; a text that is long enough to be wrapped."},
-	{"pipeline-parallel", 0, LK_OPTION_INT, offsetof(struct request, pp), true, 1, 1024, NULL, "N",
-     NULL, "Pipeline stages."},
-	{"rank", 0, LK_OPTION_INT, offsetof(struct request, rank), false, 0, 0, NULL, "N", NULL,
-     "Any number."},
-	{"gpu", 'g', LK_OPTION_TEXT, offsetof(struct request, gpu), true, 0, 0, NULL, "NAME", NULL,
-     "Device."},
-	{"dtype", 'd', LK_OPTION_CHOICE, offsetof(struct request, dtype), true, 0, 0, dtypes, NULL,
-     "Numbers", "Element type."},
-	{"memory", 0, LK_OPTION_REAL, offsetof(struct request, memory), false, 0, 1, NULL, "X", NULL,
-     "Part of the memory."},
-	{"tokens", 0, LK_OPTION_COUNT, offsetof(struct request, tokens), true, 1, 1e18, NULL, "N", NULL,
-     "Tokens, \xc3\xa0 la carte."},
-	{"free", 0, LK_OPTION_REAL, offsetof(struct request, free), false, 0, 0, NULL, "X", NULL,
-     "Without limits."},
-	{"recompute", 0, LK_OPTION_FLAG, offsetof(struct request, recompute), false, 0, 0, NULL, NULL,
-     NULL, NULL},
+	{GROUP("Output")
+	 TEXT("output", output, "FILE", "Where to write."), LETTER('o')},
+	{FLAG("verbose", verbose, "Say more; [a: b] 'quoted' \\ back."), LETTER('v')},
+	{GROUP("Layout")
+	 INT("tp", tp, "N", 1, 64,
+	 "Tensor-parallel size. The weights of a layer are divided among this "
+	 "many ranks, which exchange activations twice per layer and direction; "
+	 "a text that is long enough to be wrapped."), SWEPT, LETTER('t')},
+	{INT("pipeline-parallel", pp, "N", 1, 1024, "Pipeline stages."), SWEPT},
+	{INT("rank", rank, "N", 0, 0, "Any number.")},
+	{TEXT("gpu", gpu, "NAME", "Device."), SWEPT, LETTER('g')},
+	{GROUP("Numbers")
+	 CHOICE("dtype", dtype, dtypes, NULL, "Element type."), SWEPT, LETTER('d')},
+	{REAL("memory", memory, "X", 0, 1, "Part of the memory.")},
+	{COUNT("tokens", tokens, "N", 1, 1e18, "Tokens, \xc3\xa0 la carte."), SWEPT},
+	{REAL("free", free, "X", 0, 0, "Without limits.")},
+	{FLAG("recompute", recompute, NULL)},
 	{0},
 };
+/* clang-format on */
 
 static const char *const examples[] = {"lockstep test --tp 1,2 a.json", "Two runs.",
                                        "lockstep test -v 'b c'", NULL};
@@ -471,15 +468,19 @@ static void fish_takes_script(void **state) {
 	shell_takes("fish", "fish --no-execute");
 }
 
+struct lines {
+	const char *set, *name;
+};
+#undef REQUEST
+#define REQUEST struct lines
+
 /* Of LINES every value counts, in order; of others the last. */
 static void lines_add_up(void **state) {
 	(void)state;
-	struct {
-		const char *set, *name;
-	} got = {0};
+	struct lines got = {0};
 	const lk_option two[] = {
-		{"set", 's', LK_OPTION_LINES, 0, false, 0, 0, NULL, "KEY=VALUE", NULL, "Again and again."},
-		{"name", 'n', LK_OPTION_TEXT, sizeof got.set, false, 0, 0, NULL, "NAME", NULL, "Once."},
+		{LINES("set", set, "KEY=VALUE", "Again and again."), LETTER('s')},
+		{TEXT("name", name, "NAME", "Once."), LETTER('n')},
 		{0},
 	};
 	const lk_verb v = {.name = "lines", .summary = "", .options = two, .request_size = sizeof got};
@@ -493,8 +494,43 @@ static void lines_add_up(void **state) {
 	lk_args_free(&args);
 }
 
+/* Options of the answer fill lk_outputs, and leave the request alone, whatever their offsets. */
+static void outputs_are_apart(void **state) {
+	(void)state;
+	struct lines got = {"set", "name"};
+	const lk_option three[] = {
+		{OUT_FORMAT(lk_output_formats, "")},
+		{OUT_FILE("")},
+		{OUT_VERBOSE("")},
+		{OUT_TABLE(dtypes, "NAME", "")},
+		{0},
+	};
+	const lk_verb v = {.name = "v", .summary = "", .options = three, .request_size = sizeof got};
+	const char *words[] = {"-ojsonl", "--file=x", "-v", "--table", "fp8"};
+	lk_args args;
+	lk_outputs outputs;
+	lk_error err = {0};
+	assert_int_equal(lk_args_parse(&v, 5, words, &args, &err), LK_OK);
+	assert_int_equal(lk_args_fill(&args, 0, &got, &err), LK_OK);
+	assert_string_equal(got.set, "set");
+	assert_string_equal(got.name, "name");
+	assert_int_equal(lk_args_fill_outputs(&args, &outputs, &err), LK_OK);
+	assert_int_equal(outputs.format, 4);
+	assert_string_equal(outputs.path, "x");
+	assert_true(outputs.verbose);
+	assert_int_equal(outputs.table, 2);
+	assert_null(outputs.html);
+	lk_args_free(&args);
+	assert_int_equal(lk_args_parse(&v, 0, words, &args, &err), LK_OK);
+	assert_int_equal(lk_args_fill_outputs(&args, &outputs, &err), LK_OK);
+	assert_int_equal(outputs.format, 0);
+	assert_null(outputs.path);
+	lk_args_free(&args);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(outputs_are_apart),
 		cmocka_unit_test(lines_add_up),
 		cmocka_unit_test(forms_of_options),
 		cmocka_unit_test(texts_are_borrowed),

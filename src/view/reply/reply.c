@@ -62,6 +62,7 @@ struct asked {
 typedef lk_status asker(lk_reply *reply, const struct asked *a, lk_error *err);
 
 static lk_status ask_predict(lk_reply *reply, const struct asked *asked, lk_error *err) {
+	lk_outputs outputs;
 	lk_predict_request r;
 	lk_prediction *prediction;
 	size_t count;
@@ -73,10 +74,13 @@ static lk_status ask_predict(lk_reply *reply, const struct asked *asked, lk_erro
 	}
 	lk_predict_defaults(&r);
 	LK_TRY(lk_args_fill(asked->args, 0, &r, err));
+	LK_TRY(lk_args_fill_outputs(asked->args, &outputs, err));
+	r.step = outputs.trace || outputs.graph || outputs.chakra;
+	r.detail = outputs.html != NULL;
 	r.launch = asked->args->rest;
 	r.launch_count = asked->args->rest_count;
 	LK_TRY(lk_predict(&r, &prediction, err));
-	lk_status status = lk_predict_write_files(prediction, &r, err);
+	lk_status status = lk_predict_write_files(prediction, &outputs, err);
 	if (status == LK_OK) status = lk_reply_write(reply, write_prediction, prediction, err);
 	reply->yes = prediction->fits;
 	lk_predict_free(prediction);
@@ -122,14 +126,18 @@ static lk_status ask_validate(lk_reply *reply, const struct asked *asked, lk_err
 }
 
 static lk_status ask_explain(lk_reply *reply, const struct asked *asked, lk_error *err) {
+	lk_outputs outputs;
 	lk_explain_request r;
 	lk_explanation *answer;
 	lk_explain_defaults(&r);
 	LK_TRY(lk_args_fill(asked->args, 0, &r, err));
+	LK_TRY(lk_args_fill_outputs(asked->args, &outputs, err));
+	r.roofline = outputs.html != NULL;
+	r.roofline_needed = outputs.table == LK_EXPLAIN_ROOFLINE;
 	r.traces = asked->args->operands;
 	r.trace_count = asked->args->operand_count;
 	LK_TRY(lk_explain(&r, &answer, err));
-	lk_status status = r.trace ? lk_explain_trace(answer, r.trace, err) : LK_OK;
+	lk_status status = outputs.trace ? lk_explain_trace(answer, outputs.trace, err) : LK_OK;
 	if (status == LK_OK) status = lk_reply_write(reply, write_explanation, answer, err);
 	reply->yes = true;
 	lk_explain_free(answer);
@@ -163,14 +171,16 @@ static lk_status ask_rent(lk_reply *reply, const struct asked *asked, lk_error *
 }
 
 static lk_status ask_whatif(lk_reply *reply, const struct asked *asked, lk_error *err) {
+	lk_outputs outputs;
 	lk_whatif_request r;
 	lk_whatif *answer;
 	lk_whatif_defaults(&r);
 	LK_TRY(lk_args_fill(asked->args, 0, &r, err));
+	LK_TRY(lk_args_fill_outputs(asked->args, &outputs, err));
 	r.paths = asked->args->operands;
 	r.path_count = asked->args->operand_count;
 	LK_TRY(lk_whatif_ask(&r, &answer, err));
-	lk_status status = lk_whatif_write_files(answer, &r, err);
+	lk_status status = lk_whatif_write_files(answer, &outputs, err);
 	if (status == LK_OK) status = lk_reply_write(reply, write_whatif, answer, err);
 	reply->yes = true;
 	lk_whatif_free(answer);
@@ -178,14 +188,16 @@ static lk_status ask_whatif(lk_reply *reply, const struct asked *asked, lk_error
 }
 
 static lk_status ask_simulate(lk_reply *reply, const struct asked *asked, lk_error *err) {
+	lk_outputs outputs;
 	lk_simulate_request r;
 	lk_simulate_defaults(&r);
 	LK_TRY(lk_args_fill(asked->args, 0, &r, err));
+	LK_TRY(lk_args_fill_outputs(asked->args, &outputs, err));
 	r.graph = asked->args->operand_count ? asked->args->operands[0] : NULL;
 	r.text = asked->input;
 	r.text_size = asked->size;
 	LK_TRY(lk_simulate(&r, &reply->simulation, err));
-	LK_TRY(lk_simulate_write_files(reply->simulation, &r, err));
+	LK_TRY(lk_simulate_write_files(reply->simulation, &outputs, err));
 	reply->yes = true;
 	LK_TRY(lk_reply_spans(reply, err));
 	return lk_reply_write(reply, write_simulation, reply->simulation, err);

@@ -28,13 +28,14 @@ static lk_status reply_rows_parse(lk_reply *reply, int parts, const int *counts,
 }
 
 /* Many combinations would write one file. */
-static lk_status check_files(const lk_predict_request *request, lk_error *err) {
+static lk_status check_files(const lk_args *args, lk_error *err) {
+	lk_outputs outputs;
 	const char *single;
-	if (request->trace) single = "--trace";
-	else if (request->graph) single = "--graph";
-	else if (request->chakra) single = "--chakra";
-	else single = NULL;
-	if (!single) return LK_OK;
+	LK_TRY(lk_args_fill_outputs(args, &outputs, err));
+	if (outputs.trace) single = "--trace";
+	else if (outputs.graph) single = "--graph";
+	else if (outputs.chakra) single = "--chakra";
+	else return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, single, "the combinations of a sweep would write the same file");
 	return lk_hint(err, "ask predict for one combination");
 }
@@ -49,11 +50,11 @@ static lk_status make_requests(lk_reply *reply, size_t rows, lk_error *err) {
 		return lk_oom(err);
 	for (int p = 0; p < reply->parts; p++) {
 		LK_TRY(lk_args_combinations(&reply->args[p], &combinations, err));
+		LK_TRY(check_files(&reply->args[p], err));
 		for (size_t i = 0; i < combinations; i++, at++) {
 			lk_predict_request *request = &reply->requests[at];
 			lk_predict_defaults(request);
 			LK_TRY(lk_args_fill(&reply->args[p], i, request, err));
-			LK_TRY(check_files(request, err));
 			request->launch = reply->args[p].rest;
 			request->launch_count = reply->args[p].rest_count;
 		}

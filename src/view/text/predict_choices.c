@@ -1,4 +1,5 @@
 /* predict_choices.c: what differs between the requests of a sweep, and which of them is best. */
+#include "base/check.h"
 #include "base/text.h"
 #include "view/text/views.h"
 
@@ -6,6 +7,7 @@ char *lk_option_text(const lk_option *option, const lk_predict_request *request,
                      size_t size) {
 	const char *field = (const char *)request + option->offset;
 	out[0] = '\0';
+	LK_ASSERT(!option->output);
 	if (option->kind == LK_OPTION_TEXT) {
 		const char *text = *(const char *const *)(const void *)field;
 		if (text) lk_copy(out, size, text);

@@ -119,19 +119,18 @@ static lk_status write_listing(const void *what, bool colour, FILE *out, lk_erro
 	return LK_OK;
 }
 
-lk_status lk_machines_print(const lk_machines_request *request, bool colour, FILE *out,
-                            lk_error *err) {
-	lk_writing w = {request->format, request->verbose, colour, request->path, out};
+lk_status lk_machines_print(const lk_machines_request *request, int format, bool verbose,
+                            bool colour, const char *path, FILE *out, lk_error *err) {
+	lk_writing w = {format, verbose, colour, path, out};
 	lk_arena arena = LK_ARENA_INIT;
 	lk_offers offers = {0};
 	lk_offer_faults faults = {0};
 	lk_status status = lk_writing_check(&w, err);
 	if (status == LK_OK) status = lk_rent_offers(request, &arena, &offers, &faults, err);
-	struct listing l = {&offers, &faults, request->verbose};
+	struct listing l = {&offers, &faults, verbose};
 	if (status == LK_OK)
-		status = request->format == LK_FORMAT_TEXT
-		             ? lk_write_through(&w, write_listing, &l, err)
-		             : lk_write_table(&w, machine_table(&offers), err);
+		status = format == LK_FORMAT_TEXT ? lk_write_through(&w, write_listing, &l, err)
+		                                  : lk_write_table(&w, machine_table(&offers), err);
 	lk_vec_free(&offers);
 	lk_vec_free(&faults);
 	lk_arena_free(&arena);

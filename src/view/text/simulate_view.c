@@ -32,8 +32,8 @@ lk_status lk_simulate_print(const lk_simulation *simulation, FILE *out, lk_error
 	return lk_json_finish(&w, err);
 }
 
-lk_status lk_simulate_write_files(const lk_simulation *simulation,
-                                  const lk_simulate_request *request, lk_error *err) {
-	return request->trace ? lk_trace_write_step(lk_simulation_step(simulation), request->trace, err)
+lk_status lk_simulate_write_files(const lk_simulation *simulation, const lk_outputs *outputs,
+                                  lk_error *err) {
+	return outputs->trace ? lk_trace_write_step(lk_simulation_step(simulation), outputs->trace, err)
 	                      : LK_OK;
 }

@@ -287,13 +287,12 @@ lk_status lk_whatif_print(const lk_whatif *whatif, int format, bool verbose, boo
 	return lk_write_table(&w, lk_whatif_table(whatif), err);
 }
 
-lk_status lk_whatif_write_files(const lk_whatif *whatif, const lk_whatif_request *request,
-                                lk_error *err) {
+lk_status lk_whatif_write_files(const lk_whatif *whatif, const lk_outputs *outputs, lk_error *err) {
 	const lk_step *step = lk_whatif_step(whatif);
-	if (!request->graph && !request->trace) return LK_OK;
+	if (!outputs->graph && !outputs->trace) return LK_OK;
 	if (!step->graph)
 		return lk_fail(err, LK_ERR_INPUT, "--graph", "%s",
 		               whatif->columns[whatif->together].refused);
-	if (request->trace) LK_TRY(lk_trace_write_step(step, request->trace, err));
-	return request->graph ? lk_graph_write(step->graph, request->graph, err) : LK_OK;
+	if (outputs->trace) LK_TRY(lk_trace_write_step(step, outputs->trace, err));
+	return outputs->graph ? lk_graph_write(step->graph, outputs->graph, err) : LK_OK;
 }

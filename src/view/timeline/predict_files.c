@@ -6,12 +6,12 @@
 
 /* The trace first: a name without a known ending is refused, and then nothing should have been
  * written. */
-lk_status lk_predict_write_files(const lk_prediction *prediction, const lk_predict_request *request,
+lk_status lk_predict_write_files(const lk_prediction *prediction, const lk_outputs *outputs,
                                  lk_error *err) {
 	const lk_step *step = lk_prediction_step(prediction);
-	if (request->trace) LK_TRY(lk_trace_write_step(step, request->trace, err));
-	if (request->graph) LK_TRY(lk_graph_write(step->graph, request->graph, err));
-	if (request->html)
-		LK_TRY(lk_report_predict(prediction, LK_REPORT_HTML, request->html, NULL, err));
-	return request->chakra ? lk_graph_chakra_write(step->graph, request->chakra, err) : LK_OK;
+	if (outputs->trace) LK_TRY(lk_trace_write_step(step, outputs->trace, err));
+	if (outputs->graph) LK_TRY(lk_graph_write(step->graph, outputs->graph, err));
+	if (outputs->html)
+		LK_TRY(lk_report_predict(prediction, LK_REPORT_HTML, outputs->html, NULL, err));
+	return outputs->chakra ? lk_graph_chakra_write(step->graph, outputs->chakra, err) : LK_OK;
 }

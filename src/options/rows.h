@@ -1,0 +1,65 @@
+/* rows.h: how the tables of options are written. A table names the struct that its rows fill, then
+ * lists them, each with its name, its field, what help shows as its value, limits, and its help:
+ *
+ *     #define REQUEST lk_predict_request
+ *     static const lk_option options[] = {
+ *         {GROUP("Layout")
+ *          INT("tp", tp, "N", 1, 1024, "tensor parallelism"), SWEPT},
+ *         {OUT_FORMAT(lk_output_formats, "text, md, csv, json, jsonl or sqlite")},
+ *         {0},
+ *     };
+ *
+ * Rows that begin with OUT_ fill the lk_outputs that stand next to every verb's request. The names
+ * are short because only tables include this header. */
+#ifndef LK_OPTIONS_ROWS_H
+#define LK_OPTIONS_ROWS_H
+
+#include <stddef.h>
+
+#include "lockstep/options.h"
+
+#define LK_ROW(name_, kind_, struct_, field, help_) \
+	.name = name_, .kind = LK_OPTION_##kind_, .offset = offsetof(struct_, field), .help = help_
+
+/* What may follow a row. */
+#define LETTER(letter_) .letter = letter_
+#define SWEPT           .sweep = true /* a comma list makes one request per value */
+
+/* The heading over this row and those after it. */
+#define GROUP(heading) .group = heading,
+
+/* ---- rows of the verb's own request ---- */
+
+#define FLAG(name, field, help)          LK_ROW(name, FLAG, REQUEST, field, help)
+#define SWITCH(name, field, help)        LK_ROW(name, SWITCH, REQUEST, field, help)
+#define TEXT(name, field, value_, help)  LK_ROW(name, TEXT, REQUEST, field, help), .value = value_
+#define LINES(name, field, value_, help) LK_ROW(name, LINES, REQUEST, field, help), .value = value_
+/* A number from `low` to `high`; 0 and 0: any. */
+#define INT(name, field, value_, low_, high_, help) \
+	LK_ROW(name, INT, REQUEST, field, help), .value = value_, .low = low_, .high = high_
+#define REAL(name, field, value_, low_, high_, help) \
+	LK_ROW(name, REAL, REQUEST, field, help), .value = value_, .low = low_, .high = high_
+#define COUNT(name, field, value_, low_, high_, help) \
+	LK_ROW(name, COUNT, REQUEST, field, help), .value = value_, .low = low_, .high = high_
+#define CHOICE(name, field, choices_, value_, help) \
+	LK_ROW(name, CHOICE, REQUEST, field, help), .choices = choices_, .value = value_
+
+/* ---- rows of lk_outputs ---- */
+
+#define LK_OUT_ROW(name, kind, field, help) \
+	LK_ROW(name, kind, lk_outputs, field, help), .output = true
+#define OUT_FORMAT(choices_, help) \
+	LK_OUT_ROW("output", CHOICE, format, help), .choices = choices_, .value = "FORMAT", LETTER('o')
+#define OUT_TABLE(choices_, value_, help) \
+	LK_OUT_ROW("table", CHOICE, table, help), .choices = choices_, .value = value_
+#define OUT_FILE(help)                         LK_OUT_ROW("file", TEXT, path, help), .value = "FILE"
+#define OUT_FILE_OF(name, field, value_, help) LK_OUT_ROW(name, TEXT, field, help), .value = value_
+#define OUT_HTML \
+	OUT_FILE_OF("html", html, "FILE", "a report with pictures: one page that needs no network")
+#define OUT_RESUME(help)  OUT_FILE_OF("resume", resume, "FILE", help)
+#define OUT_VERBOSE(help) LK_OUT_ROW("verbose", FLAG, verbose, help), LETTER('v')
+
+/* text, md, csv, json, jsonl, sqlite: the names of lk_output. */
+extern const char *const lk_output_formats[];
+
+#endif
