@@ -79,54 +79,26 @@ static const lk_nccl_run *log_of(const struct work *work) {
 
 /* ---- who takes part ---- */
 
-static lk_status no_gpus(const struct work *work, lk_error *err) {
-	lk_fail(err, LK_ERR_INPUT, "--gpus",
-	        work->runs.count ? "the log does not say on how many GPUs it ran"
-	                         : "the number of GPUs was not given");
-	return lk_hint(err, "give --gpus N");
-}
-
-static lk_status collective_ask_device_of(const struct work *work, const lk_device **out,
-                                          lk_error *err) {
-	const lk_nccl_run *run = log_of(work);
-	if (work->request->gpu) return lk_device_lookup(work->request->gpu, out, err);
-	*out = run && *run->device ? lk_coll_device(run->device) : NULL;
-	if (*out) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, "--gpu",
-	        run && *run->device ? "the catalogue does not have the GPU of the log, \"%.60s\""
-	                            : "no GPU was given",
-	        run ? run->device : "");
-	return lk_hint(err, "give --gpu NAME (`lockstep devices` lists them) or --cluster");
-}
-
 static lk_status collective_ask_find_cluster(struct work *work, lk_error *err) {
 	const lk_collective_request *request = work->request;
 	const lk_nccl_run *run = log_of(work);
-	int gpus;
-	if (request->gpus) gpus = request->gpus;
-	else if (run) gpus = run->gpus;
-	else gpus = 0;
-	if (request->cluster) {
-		if (request->gpu)
-			return lk_fail(err, LK_ERR_INPUT, "--cluster",
-			               "--cluster and --gpu exclude one another");
-		LK_TRY(lk_cluster_parse(&work->arena, request->cluster, &work->cluster, err));
-		if (gpus > work->cluster.gpus)
-			return lk_fail(err, LK_ERR_INPUT, "--gpus", "%d GPUs, but the cluster has %d", gpus,
-			               work->cluster.gpus);
-		work->group.ranks = gpus ? gpus : work->cluster.gpus;
-		return LK_OK;
+	char unknown[160];
+	lk_where where = {.cluster = request->cluster, .gpu = request->gpu, .gpus = request->gpus};
+	if (run) {
+		where.device = *run->device ? lk_coll_device(run->device) : NULL;
+		where.ranks = (uint32_t)run->gpus;
+		/* usual nodes, not all of whose GPUs are used */
+		if (run->nodes > 1 && run->gpus % run->nodes == 0) where.domain = run->gpus / run->nodes;
+		if (*run->device) {
+			snprintf(unknown, sizeof unknown,
+			         "the catalogue does not have the GPU of the log, \"%.60s\"", run->device);
+			where.no_gpu = unknown;
+		}
+		where.no_gpus = "the log does not say on how many GPUs it ran";
+		/* a log's own number must fit as well as one that is given */
+		where.needed = request->gpus ? 0 : where.ranks;
 	}
-	const lk_device *device;
-	LK_TRY(collective_ask_device_of(work, &device, err));
-	if (gpus < 1) return no_gpus(work, err);
-	work->group.ranks = gpus;
-	int nodes = run && !request->gpus ? run->nodes : 0,
-		domain = nodes > 0 && gpus % nodes == 0 ? gpus / nodes : 0;
-	bool partly = nodes > 1 && domain > 0 &&
-	              domain < device->node_gpus; /* usual nodes, not all of whose GPUs are used */
-	return lk_cluster_simple(&work->arena, device, gpus, partly ? domain : 0, 0, &work->cluster,
-	                         err);
+	return lk_where_read(&work->arena, &where, &work->cluster, &work->group.ranks, err);
 }
 
 static double collective_ask_speed(const lk_node *node) {

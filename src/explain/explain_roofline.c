@@ -174,18 +174,13 @@ static lk_status roofline_find_cluster(lk_explain_work *work, const lk_explain_r
 	const lk_traces *traces = work->traces;
 	int ranks = traces->world > (int32_t)traces->count ? traces->world : (int)traces->count;
 	*out = (lk_cluster){0};
-	if (request->cluster && request->gpu)
-		return lk_fail(err, LK_ERR_INPUT, "--cluster", "--cluster and --gpu exclude one another");
-	if (request->cluster) {
-		LK_TRY(lk_cluster_parse(&work->arena, request->cluster, out, err));
-		if (out->gpus >= ranks) return LK_OK;
-		lk_fail(err, LK_ERR_INPUT, "--cluster", "%d GPUs, but the run has %d ranks", out->gpus,
-		        ranks);
-		return lk_hint(err, "give the cluster that it ran on");
-	}
-	const lk_device *device = lk_traced_device(traces);
-	if (request->gpu) LK_TRY(lk_device_lookup(request->gpu, &device, err));
-	return device ? lk_cluster_simple(&work->arena, device, ranks, 0, 0, out, err) : LK_OK;
+	lk_where where = {.cluster = request->cluster,
+	                  .gpu = request->gpu,
+	                  .device = lk_traced_device(traces),
+	                  .ranks = (uint32_t)ranks,
+	                  .needed = (uint32_t)ranks};
+	if (!request->cluster && !request->gpu && !where.device) return LK_OK;
+	return lk_where_read(&work->arena, &where, out, NULL, err);
 }
 
 /* Why nothing can be drawn, as a sentence; NULL where it can. */

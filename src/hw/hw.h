@@ -139,6 +139,26 @@ lk_status lk_cluster_simple(lk_arena *arena, const lk_device *device, int gpus, 
  * node from NCCL's topology file. Errors name the column. */
 lk_status lk_cluster_parse(lk_arena *arena, const char *text, lk_cluster *out, lk_error *err);
 
+/* What a question says of where it runs, in options and otherwise. */
+typedef struct lk_where {
+	const char *cluster; /* --cluster; NULL not given */
+	const char *gpu;     /* --gpu; NULL not given */
+	int gpus;            /* --gpus; 0 not given */
+	/* where options leave it open */
+	const lk_device *device; /* of a trace or a log; NULL not known */
+	uint32_t ranks;          /* of a launch line, a trace or a log; 0 not known */
+	uint32_t needed;         /* ranks for which a given cluster must have room; 0 any number */
+	int domain;              /* GPUs of a node that took part; 0 all */
+	const char *no_gpu;      /* why no GPU is known, NULL "no GPU was given" */
+	const char *no_gpus;     /* why no number of GPUs is known, likewise */
+} lk_where;
+
+/* The cluster, and how many of its GPUs take part (`gpus`, may be NULL): from 1 to all of them.
+ * LK_ERR_INPUT: --cluster and --gpu are both given, or neither and no device is known; a cluster
+ * that is too small; no number of GPUs. */
+lk_status lk_where_read(lk_arena *arena, const lk_where *where, lk_cluster *out, int *gpus,
+                        lk_error *err);
+
 /* The node group, the node (counted over all groups) and the place in the node of a rank, 0 <= rank
  * < gpus. */
 typedef struct lk_place {

@@ -72,22 +72,8 @@ static lk_status check_options(const lk_predict_request *request, lk_error *err)
 
 static lk_status dlrm_read_cluster(lk_arena *arena, const lk_predict_request *request,
                                    lk_cluster *out, int *ranks, lk_error *err) {
-	const lk_device *device;
-	if (request->cluster && request->gpu)
-		return lk_fail(err, LK_ERR_INPUT, "--cluster", "--cluster and --gpu exclude one another");
-	if (!request->cluster && (!request->gpu || request->gpus <= 0)) {
-		lk_fail(err, LK_ERR_INPUT, request->gpu ? "--gpus" : "--gpu",
-		        request->gpu ? "the number of GPUs was not given" : "no GPU was given");
-		return lk_hint(err, "give --gpu NAME and --gpus N, or --cluster");
-	}
-	if (request->cluster) LK_TRY(lk_cluster_parse(arena, request->cluster, out, err));
-	else LK_TRY(lk_device_lookup(request->gpu, &device, err));
-	*ranks = request->gpus > 0 ? request->gpus : out->gpus;
-	if (!request->cluster) return lk_cluster_simple(arena, device, *ranks, 0, 0, out, err);
-	if (*ranks <= out->gpus) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, "--gpus", "%d GPUs requested, but the cluster has %d", *ranks,
-	        out->gpus);
-	return lk_hint(err, "give at most %d", out->gpus);
+	lk_where where = {.cluster = request->cluster, .gpu = request->gpu, .gpus = request->gpus};
+	return lk_where_read(arena, &where, out, ranks, err);
 }
 
 static lk_status read_job(const lk_predict_request *request, int ranks, lk_dlrm_job *out,

@@ -56,19 +56,13 @@ static lk_status simulate_check_length(const lk_graph *graph, lk_error *err) {
 static lk_status simulate_read_cluster(simulated *a, const lk_simulate_request *request,
                                        lk_error *err) {
 	const lk_ranks *ranks = &a->step.graph->ranks;
-	const lk_device *device;
+	lk_where where = {.cluster = request->cluster,
+	                  .gpu = request->gpu,
+	                  .ranks = ranks->world,
+	                  .needed = ranks->world};
 	LK_TRY(lk_request_check_stack(request->stack, err));
-	if (request->cluster && request->gpu)
-		return lk_fail(err, LK_ERR_INPUT, "--cluster", "--cluster and --gpu exclude one another");
-	if (request->cluster) LK_TRY(lk_cluster_parse(&a->arena, request->cluster, &a->cluster, err));
-	if (request->gpu) {
-		LK_TRY(lk_device_lookup(request->gpu, &device, err));
-		LK_TRY(lk_cluster_simple(&a->arena, device, (int)ranks->world, 0, 0, &a->cluster, err));
-	}
-	if ((uint32_t)a->cluster.gpus >= ranks->world || !a->cluster.gpus) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, "--cluster", "%d GPUs, but the graph has %u ranks", a->cluster.gpus,
-	        ranks->world);
-	return lk_hint(err, "give a larger cluster");
+	if (!request->cluster && !request->gpu) return LK_OK; /* durations of the graph */
+	return lk_where_read(&a->arena, &where, &a->cluster, NULL, err);
 }
 
 /* What waits takes no time by itself; everything else must say what it takes. */

@@ -71,8 +71,6 @@ static lk_status works_check_request(const lk_replay_request *request, lk_error 
 		lk_fail(err, LK_ERR_INPUT, option, "execution traces have no times of the host");
 		return lk_hint(err, "give profiles (Kineto, Nsight Systems) for that");
 	}
-	if (request->gpu && request->cluster)
-		return lk_fail(err, LK_ERR_INPUT, "--cluster", "--cluster and --gpu exclude one another");
 	return LK_OK;
 }
 
@@ -89,26 +87,18 @@ static uint32_t ranks_needed(const struct asked *asked) {
 
 static lk_status works_find_cluster(struct asked *asked, lk_error *err) {
 	const lk_replay_request *request = asked->r->request;
-	const lk_device *device;
-	uint32_t ranks = ranks_needed(asked);
-	if (request->cluster) {
-		LK_TRY(lk_cluster_parse(&asked->step.arena, request->cluster, &asked->cluster, err));
-		if ((uint32_t)asked->cluster.gpus >= asked->count) return LK_OK;
-		return lk_fail(err, LK_ERR_INPUT, "--cluster", "has %d GPUs for %u ranks",
-		               asked->cluster.gpus, asked->count);
-	}
-	if (!request->gpu && all_timed(asked)) return LK_OK;
-	if (!request->gpu) {
+	lk_where where = {.cluster = request->cluster,
+	                  .gpu = request->gpu,
+	                  .ranks = ranks_needed(asked),
+	                  .needed = asked->count};
+	if (!request->gpu && !request->cluster) {
+		if (all_timed(asked)) return LK_OK;
 		lk_fail(err, LK_ERR_INPUT, asked->works[0]->path,
 		        "is a %s: it does not say when things ran", asked->works[0]->format);
 		return lk_hint(err, "give --gpu NAME or --cluster TEXT to predict it, and --overheads FILE "
-		                    "for the times of the "
-		                    "host");
+		                    "for the times of the host");
 	}
-	LK_TRY(lk_device_lookup(request->gpu, &device, err));
-	if (ranks > INT32_MAX)
-		return lk_fail(err, LK_ERR_INPUT, "--gpu", "%u ranks are too many", ranks);
-	return lk_cluster_simple(&asked->step.arena, device, (int)ranks, 0, 0, &asked->cluster, err);
+	return lk_where_read(&asked->step.arena, &where, &asked->cluster, NULL, err);
 }
 
 /* Traces name the format of tensors; what a device has no units for, frameworks compute in fp32. */

@@ -33,28 +33,8 @@ static double shard_now(void) {
 
 static lk_status shard_read_cluster(struct answer *answer, const lk_shard_request *request,
                                     lk_error *err) {
-	const lk_device *device;
-	if (request->cluster && request->gpu)
-		return lk_fail(err, LK_ERR_INPUT, "--cluster", "--cluster and --gpu exclude one another");
-	if (request->cluster) {
-		LK_TRY(lk_cluster_parse(&answer->arena, request->cluster, &answer->cluster, err));
-		answer->p.ranks = request->gpus ? request->gpus : answer->cluster.gpus;
-		if (request->gpus <= answer->cluster.gpus) return LK_OK;
-		lk_fail(err, LK_ERR_INPUT, "--gpus", "%d GPUs requested, but the cluster has %d",
-		        request->gpus, answer->cluster.gpus);
-		return lk_hint(err, "give at most %d", answer->cluster.gpus);
-	}
-	if (!request->gpu) {
-		lk_fail(err, LK_ERR_INPUT, "--gpu", "no GPU was given");
-		return lk_hint(err, "give --gpu NAME (`lockstep devices` lists them) or --cluster");
-	}
-	if (request->gpus <= 0) {
-		lk_fail(err, LK_ERR_INPUT, "--gpus", "the number of GPUs was not given");
-		return lk_hint(err, "give --gpus N");
-	}
-	LK_TRY(lk_device_lookup(request->gpu, &device, err));
-	answer->p.ranks = request->gpus;
-	return lk_cluster_simple(&answer->arena, device, request->gpus, 0, 0, &answer->cluster, err);
+	lk_where where = {.cluster = request->cluster, .gpu = request->gpu, .gpus = request->gpus};
+	return lk_where_read(&answer->arena, &where, &answer->cluster, &answer->p.ranks, err);
 }
 
 static lk_status shard_check_ranks(const struct answer *answer, lk_error *err) {

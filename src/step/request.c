@@ -51,31 +51,11 @@ static lk_status read_model(const lk_predict_request *request, lk_asked *out, lk
 
 static lk_status request_read_cluster(lk_arena *arena, const lk_predict_request *request,
                                       int launched, lk_asked *out, lk_error *err) {
-	if (request->cluster) {
-		if (request->gpu)
-			return lk_fail(err, LK_ERR_INPUT, "--cluster",
-			               "--cluster and --gpu exclude one another");
-		LK_TRY(lk_cluster_parse(arena, request->cluster, &out->cluster, err));
-		if (request->gpus > out->cluster.gpus)
-			return lk_fail(err, LK_ERR_INPUT, "--gpus", "%d GPUs requested, but the cluster has %d",
-			               request->gpus, out->cluster.gpus);
-		if (request->gpus) out->job.gpus = request->gpus;
-		else if (launched && launched <= out->cluster.gpus) out->job.gpus = launched;
-		else out->job.gpus = out->cluster.gpus;
-		return LK_OK;
-	}
-	if (!request->gpu) {
-		lk_fail(err, LK_ERR_INPUT, "--gpu", "no GPU was given");
-		return lk_hint(err, "give --gpu NAME (`lockstep devices` lists them) or --cluster");
-	}
-	const lk_device *device;
-	LK_TRY(lk_device_lookup(request->gpu, &device, err));
-	out->job.gpus = request->gpus ? request->gpus : launched;
-	if (out->job.gpus <= 0) {
-		lk_fail(err, LK_ERR_INPUT, "--gpus", "the number of GPUs was not given");
-		return lk_hint(err, "give --gpus N");
-	}
-	return lk_cluster_simple(arena, device, out->job.gpus, 0, 0, &out->cluster, err);
+	lk_where where = {.cluster = request->cluster,
+	                  .gpu = request->gpu,
+	                  .gpus = request->gpus,
+	                  .ranks = launched > 0 ? (uint32_t)launched : 0};
+	return lk_where_read(arena, &where, &out->cluster, &out->job.gpus, err);
 }
 
 /* ---- options on top ---- */

@@ -55,22 +55,13 @@ static lk_status read_site(struct answer *answer, const lk_whatif_request *reque
 	                        .data_parallel = request->data_parallel,
 	                        .replay_error = from->replay_error};
 	LK_TRY(lk_request_check_stack(request->stack, err));
-	if (request->cluster && request->gpu)
-		return lk_fail(err, LK_ERR_INPUT, "--cluster", "--cluster and --gpu exclude one another");
-	if (request->cluster)
-		return lk_cluster_parse(&answer->arena, request->cluster, &out->cluster, err);
-	const lk_device *device = from->device;
-	if (request->gpu) LK_TRY(lk_device_lookup(request->gpu, &device, err));
-	if (!device) {
-		if (answer->w.traced)
-			lk_fail(err, LK_ERR_INPUT, "--gpu", "the traces do not say on which GPU it ran");
-		else lk_fail(err, LK_ERR_INPUT, "--gpu", "a step graph does not say on which GPU it ran");
-		return lk_hint(
-			err, "give --gpu NAME (`lockstep devices` lists them) or --cluster, as for predict");
-	}
-	if (from->ranks > INT32_MAX)
-		return lk_fail(err, LK_ERR_INPUT, "--gpu", "%u ranks are too many", from->ranks);
-	return lk_cluster_simple(&answer->arena, device, (int)from->ranks, 0, 0, &out->cluster, err);
+	lk_where where = {.cluster = request->cluster,
+	                  .gpu = request->gpu,
+	                  .device = from->device,
+	                  .ranks = from->ranks};
+	where.no_gpu = answer->w.traced ? "the traces do not say on which GPU it ran"
+	                                : "a step graph does not say on which GPU it ran";
+	return lk_where_read(&answer->arena, &where, &out->cluster, NULL, err);
 }
 
 /* How well the run's steps predict one another says how far its base can be trusted; of long traces

@@ -804,6 +804,46 @@ static void test_json_file(void **state) {
 	lk_arena_free(&arena);
 }
 
+/* Every combination of what options and traces say: the GPUs that take part are those that were
+ * said, else those of the run, else all; and what contradicts itself is refused. */
+static void test_where(void **state) {
+	(void)state;
+	static const char text[] = "2 node * 8 h100-sxm, nic 8*400g";
+	lk_arena arena = LK_ARENA_INIT;
+	lk_error err = {0};
+	lk_cluster cluster;
+	int gpus, refused = 0;
+	for (int i = 0; i < 2 * 2 * 2 * 3 * 3 * 3; i++) {
+		static const int numbers[] = {0, 8, 32};
+		lk_where where = {.cluster = i & 1 ? text : NULL,
+		                  .gpu = i & 2 ? "h100-sxm" : NULL,
+		                  .device = i & 4 ? lk_device_find("a100-sxm-80") : NULL,
+		                  .gpus = numbers[i / 8 % 3],
+		                  .ranks = (uint32_t)numbers[i / 24 % 3],
+		                  .needed = (uint32_t)numbers[i / 72]};
+		int expected; /* 0: refused */
+		if (where.cluster) {
+			expected = 16;
+			if (where.ranks == 8) expected = 8;
+			if (where.gpus) expected = where.gpus;
+			if (where.gpu || where.gpus > 16 || where.needed > 16) expected = 0;
+		} else {
+			expected = where.gpus ? where.gpus : (int)where.ranks;
+			if (!where.gpu && !where.device) expected = 0;
+		}
+		lk_status status = lk_where_read(&arena, &where, &cluster, &gpus, &err);
+		refused += status != LK_OK;
+		assert_int_equal(status, expected ? LK_OK : LK_ERR_INPUT);
+		if (!expected) continue;
+		assert_int_equal(gpus, expected);
+		assert_int_equal(cluster.gpus, where.cluster ? 16 : expected);
+		assert_string_equal(cluster.node[0].device->name,
+		                    where.cluster || where.gpu ? "h100-sxm" : "a100-sxm-80");
+	}
+	assert_in_range(refused, 50, 200);
+	lk_arena_free(&arena);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_damaged_catalogue),
@@ -827,6 +867,7 @@ int main(void) {
 		cmocka_unit_test(test_defined_devices),
 		cmocka_unit_test(test_bad_json),
 		cmocka_unit_test(test_json_file),
+		cmocka_unit_test(test_where),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -76,27 +76,18 @@ static lk_status tune_check_ranks(const struct tuning *tuning, lk_error *err) {
 
 static lk_status tune_read_cluster(struct tuning *tuning, lk_error *err) {
 	const lk_compile_request *request = tuning->request;
-	const lk_device *device;
-	if (request->cluster && request->gpu)
-		return lk_fail(err, LK_ERR_INPUT, "--cluster", "--cluster and --gpu exclude one another");
-	if (request->cluster) {
-		LK_TRY(lk_cluster_parse(&tuning->arena, request->cluster, &tuning->cluster, err));
-		LK_TRY(tune_read_sizes(tuning, request->gpus ? request->gpus : tuning->cluster.gpus, err));
-		return lk_timed_share_host(&tuning->arena, lc_ranks(tuning->p, &tuning->sizes),
-		                           &tuning->cluster, err);
+	lk_where where = {.cluster = request->cluster, .gpu = request->gpu, .gpus = request->gpus};
+	if (!request->cluster) {
+		LK_TRY(tune_read_sizes(tuning, request->gpus, err));
+		int64_t ranks = lc_ranks(tuning->p, &tuning->sizes);
+		where.ranks = ranks < 1 << 24 ? (uint32_t)ranks : 1 << 24;
+		return lk_where_read(&tuning->arena, &where, &tuning->cluster, NULL, err);
 	}
-	if (!request->gpu) {
-		lk_fail(err, LK_ERR_INPUT, "--gpu", "no GPU was given");
-		return lk_hint(err, "give --gpu NAME (`lockstep devices` lists them) or --cluster");
-	}
-	LK_TRY(lk_device_lookup(request->gpu, &device, err));
-	LK_TRY(tune_read_sizes(tuning, request->gpus, err));
-	int64_t ranks = lc_ranks(tuning->p, &tuning->sizes);
 	int gpus;
-	if (request->gpus) gpus = request->gpus;
-	else if (ranks < 1 << 24) gpus = (int)ranks;
-	else gpus = 1 << 24;
-	return lk_cluster_simple(&tuning->arena, device, gpus, 0, 0, &tuning->cluster, err);
+	LK_TRY(lk_where_read(&tuning->arena, &where, &tuning->cluster, &gpus, err));
+	LK_TRY(tune_read_sizes(tuning, gpus, err));
+	return lk_timed_share_host(&tuning->arena, lc_ranks(tuning->p, &tuning->sizes),
+	                           &tuning->cluster, err);
 }
 
 /* ---- remembered, or searched ---- */

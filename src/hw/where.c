@@ -1,0 +1,63 @@
+/* where.c: --cluster, --gpu and --gpus of every verb, as a cluster and the number of its GPUs that
+ * take part. What options leave open follows from what the question comes with: the GPU and the
+ * ranks of a trace, a log or a launch line. */
+#include "hw/hw.h"
+
+#include "base/check.h"
+
+static lk_status parse_cluster(lk_arena *arena, const lk_where *where, lk_cluster *out, int *gpus,
+                               lk_error *err) {
+	LK_TRY(lk_cluster_parse(arena, where->cluster, out, err));
+	if (where->gpus > out->gpus) {
+		lk_fail(err, LK_ERR_INPUT, "--gpus", "%d GPUs requested, but the cluster has %d",
+		        where->gpus, out->gpus);
+		return lk_hint(err, "give at most %d", out->gpus);
+	}
+	if (where->needed > (uint32_t)out->gpus) {
+		lk_fail(err, LK_ERR_INPUT, "--cluster", "the cluster has %d GPU%s, but there are %u ranks",
+		        out->gpus, out->gpus == 1 ? "" : "s", where->needed);
+		return lk_hint(err, "give one with a GPU for each rank");
+	}
+	if (where->gpus) *gpus = where->gpus;
+	else if (where->ranks && where->ranks <= (uint32_t)out->gpus) *gpus = (int)where->ranks;
+	else *gpus = out->gpus;
+	return LK_OK;
+}
+
+static lk_status find_device(const lk_where *where, const lk_device **out, lk_error *err) {
+	*out = where->device;
+	if (where->gpu) return lk_device_lookup(where->gpu, out, err);
+	if (*out) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, "--gpu", "%s", where->no_gpu ? where->no_gpu : "no GPU was given");
+	return lk_hint(err, "give --gpu NAME (`lockstep devices` lists them) or --cluster");
+}
+
+lk_status lk_where_read(lk_arena *arena, const lk_where *where, lk_cluster *out, int *gpus,
+                        lk_error *err) {
+	const lk_device *device;
+	int taken = 0;
+	if (where->cluster && where->gpu) {
+		lk_fail(err, LK_ERR_INPUT, "--cluster", "--cluster and --gpu are mutually exclusive");
+		return lk_hint(err, "give one of them");
+	}
+	if (where->cluster) {
+		LK_TRY(parse_cluster(arena, where, out, &taken, err));
+	} else {
+		LK_TRY(find_device(where, &device, err));
+		uint32_t ranks = where->gpus ? (uint32_t)where->gpus : where->ranks;
+		if (!ranks) {
+			lk_fail(err, LK_ERR_INPUT, "--gpus", "%s",
+			        where->no_gpus ? where->no_gpus : "the number of GPUs was not given");
+			return lk_hint(err, "give --gpus N");
+		}
+		if (ranks > INT32_MAX)
+			return lk_fail(err, LK_ERR_INPUT, "--gpu", "%u ranks are too many", ranks);
+		taken = (int)ranks;
+		int domain = where->gpus ? 0 : where->domain;
+		LK_TRY(lk_cluster_simple(arena, device, taken, domain < device->node_gpus ? domain : 0, 0,
+		                         out, err));
+	}
+	LK_ASSERT(taken >= 1 && taken <= out->gpus);
+	if (gpus) *gpus = taken;
+	return LK_OK;
+}
