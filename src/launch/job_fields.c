@@ -24,154 +24,155 @@ static const char *const libraries[] = {"auto", "cudnn", "flash", NULL};
 static const char *const dispatchers[] = {"alltoall", "allgather", "node", NULL};
 static const char *const switches[] = {"off", "auto", "on", NULL};
 
-#define SIZE(field) sizeof(((lk_job *)0)->field)
-#define FIELD(name, kind, field) \
-	{ name, kind, offsetof(lk_job, field), SIZE(field), NULL, 0, 0 }
-#define INT(field)  FIELD(#field, LK_FIELD_INT, field)
-#define REAL(field) FIELD(#field, LK_FIELD_REAL, field)
-#define BOOL(field) FIELD(#field, LK_FIELD_BOOL, field)
-#define SWITCH(field) \
-	{ #field, LK_FIELD_SWITCH, offsetof(lk_job, field), SIZE(field), switches, LK_OFF, 0 }
-#define CHOICE(field, list) \
-	{ #field, LK_FIELD_CHOICE, offsetof(lk_job, field), SIZE(field), list, 0, 0 }
-#define SAID(field, list)                                                       \
-	{                                                                           \
-#field, LK_FIELD_CHOICE, offsetof(lk_job, field), SIZE(field), list, 0, \
-			offsetof(lk_job, field##_said)                                      \
-	}
-#define M_INT(field)  FIELD(#field, LK_FIELD_INT, model.field)
-#define M_BOOL(field) FIELD(#field, LK_FIELD_BOOL, model.field)
-#define M_CHOICE(field, list) \
-	{ #field, LK_FIELD_CHOICE, offsetof(lk_job, model.field), SIZE(model.field), list, 0, 0 }
+/* clang-format off */
+#define FIELD(name_, kind_, field) \
+	.name = name_, .kind = LK_FIELD_##kind_, .offset = offsetof(lk_job, field), \
+	.size = sizeof(((lk_job *)0)->field)
+#define INT(field) FIELD(#field, INT, field)
+#define REAL(field) FIELD(#field, REAL, field)
+#define BOOL(field) FIELD(#field, BOOL, field)
+#define SWITCH(field) FIELD(#field, SWITCH, field), .choices = switches, .first = LK_OFF
+#define CHOICE(field, list) FIELD(#field, CHOICE, field), .choices = list
+/* A choice that is open until `field`_said is true. */
+#define SAID(field, list) CHOICE(field, list), .said = offsetof(lk_job, field##_said)
+#define M_INT(field) FIELD(#field, INT, model.field)
+#define M_BOOL(field) FIELD(#field, BOOL, model.field)
+#define M_CHOICE(field, list) FIELD(#field, CHOICE, model.field), .choices = list
+
+/* What a field states: the network and its training, or how that is laid out over ranks, which a
+ * search opens. */
+#define JOB .layout = false
+#define LAYOUT .layout = true
 
 const lk_field lk_job_fields[] = {
-	FIELD("model", LK_FIELD_TEXT, model.name),
-	FIELD("family", LK_FIELD_TEXT, model.family),
-	M_CHOICE(network, networks),
-	M_INT(layers),
-	M_INT(decoder_layers),
-	M_INT(hidden),
-	M_INT(heads),
-	M_INT(kv_heads),
-	M_INT(head_dim),
-	M_INT(ffn),
-	M_INT(vocab),
-	M_INT(context),
-	M_CHOICE(norm, norms),
-	M_INT(norms_per_layer),
-	M_BOOL(qk_norm),
-	M_BOOL(embed_norm),
-	M_BOOL(final_norm),
-	M_BOOL(qkv_bias),
-	M_BOOL(out_bias),
-	M_BOOL(mlp_bias),
-	M_BOOL(norm_bias),
-	M_BOOL(head_bias),
-	M_BOOL(gated),
-	M_BOOL(parallel_residual),
-	M_BOOL(tied),
-	M_INT(position_rows),
-	M_INT(token_types),
-	M_INT(embed_dim),
-	M_BOOL(pooler),
-	M_BOOL(head_transform),
-	M_BOOL(lm_head),
-	M_INT(relative_buckets),
-	FIELD("dropout", LK_FIELD_REAL, model.dropout),
-	M_CHOICE(attention, attentions),
-	M_INT(q_lora),
-	M_INT(kv_lora),
-	M_INT(qk_nope),
-	M_INT(qk_rope),
-	M_INT(v_dim),
-	M_INT(attention_sinks),
-	M_INT(experts),
-	M_INT(topk),
-	M_INT(expert_ffn),
-	M_INT(shared_ffn),
-	M_INT(dense_layers),
-	M_INT(moe_every),
-	M_INT(moe_offset),
-	M_BOOL(router_bias),
-	M_BOOL(expert_bias),
-	M_BOOL(clipped_glu),
-	M_INT(window),
-	M_INT(full_every),
-	M_INT(mtp_layers),
-	M_INT(image),
-	M_INT(patch),
-	M_INT(channels),
-	CHOICE(task, tasks),
-	INT(lora_rank),
-	INT(gpus),
-	INT(tp),
-	INT(pp),
-	INT(vp),
-	INT(cp),
-	INT(ep),
-	INT(etp),
-	SWITCH(sequence_parallel),
-	CHOICE(cp_kind, cp_kinds),
-	SWITCH(cp_balanced),
-	SAID(sharding, shardings),
-	INT(shard_group),
-	SAID(schedule, schedules),
-	INT(first_stage_layers),
-	INT(last_stage_layers),
-	BOOL(account_embedding),
-	BOOL(account_loss),
-	FIELD("pipeline_layout", LK_FIELD_TEXT, pipeline_layout),
-	INT(mbs),
-	INT(gbs),
-	INT(seq),
-	INT(decoder_seq),
-	INT(microbatch_group),
-	SAID(dtype, dtypes),
-	CHOICE(optimizer, optimizers),
-	CHOICE(state_dtype, dtypes),
-	SWITCH(master_weights),
-	SWITCH(fp32_grads),
-	SWITCH(grad_reduce_fp32),
-	SAID(recompute, recomputes),
-	INT(recompute_layers),
-	BOOL(recompute_mlp),
-	BOOL(recompute_norms),
-	BOOL(recompute_expert_activation),
-	BOOL(recompute_latent_up),
-	SWITCH(overlap_grad_reduce),
-	SWITCH(overlap_param_gather),
-	SWITCH(overlap_p2p),
-	SWITCH(tp_overlap),
-	REAL(bucket_bytes),
-	BOOL(offload_optimizer),
-	SWITCH(cuda_graphs),
-	SWITCH(graph_experts),
-	SWITCH(expert_overlap),
-	SWITCH(scatter_messages),
-	CHOICE(attn_kernel, kernels),
-	SWITCH(fused_cross_entropy),
-	REAL(logit_share),
-	BOOL(fused_kernels),
-	BOOL(host_ahead),
-	CHOICE(attn_library, libraries),
-	BOOL(local_layers),
-	BOOL(deterministic),
-	BOOL(attention_mask),
-	BOOL(native_loss_fusion),
-	SWITCH(defer_head_gradient),
-	INT(deferral_limit),
-	BOOL(grouped_gemm),
-	BOOL(narrow_weights),
-	CHOICE(dispatcher, dispatchers),
-	REAL(moe_imbalance),
-	BOOL(compile),
-	INT(max_connections),
-	FIELD("stack", LK_FIELD_TEXT, stack),
-	FIELD("profile", LK_FIELD_TEXT, profile),
-	FIELD("release", LK_FIELD_TEXT, release),
-	INT(vocab_multiple),
-	{NULL, LK_FIELD_INT, 0, 0, NULL, 0, 0},
+	{FIELD("model", TEXT, model.name), JOB},
+	{FIELD("family", TEXT, model.family), JOB},
+	{M_CHOICE(network, networks), JOB},
+	{M_INT(layers), JOB},
+	{M_INT(decoder_layers), JOB},
+	{M_INT(hidden), JOB},
+	{M_INT(heads), JOB},
+	{M_INT(kv_heads), JOB},
+	{M_INT(head_dim), JOB},
+	{M_INT(ffn), JOB},
+	{M_INT(vocab), JOB},
+	{M_INT(context), JOB},
+	{M_CHOICE(norm, norms), JOB},
+	{M_INT(norms_per_layer), JOB},
+	{M_BOOL(qk_norm), JOB},
+	{M_BOOL(embed_norm), JOB},
+	{M_BOOL(final_norm), JOB},
+	{M_BOOL(qkv_bias), JOB},
+	{M_BOOL(out_bias), JOB},
+	{M_BOOL(mlp_bias), JOB},
+	{M_BOOL(norm_bias), JOB},
+	{M_BOOL(head_bias), JOB},
+	{M_BOOL(gated), JOB},
+	{M_BOOL(parallel_residual), JOB},
+	{M_BOOL(tied), JOB},
+	{M_INT(position_rows), JOB},
+	{M_INT(token_types), JOB},
+	{M_INT(embed_dim), JOB},
+	{M_BOOL(pooler), JOB},
+	{M_BOOL(head_transform), JOB},
+	{M_BOOL(lm_head), JOB},
+	{M_INT(relative_buckets), JOB},
+	{FIELD("dropout", REAL, model.dropout), JOB},
+	{M_CHOICE(attention, attentions), JOB},
+	{M_INT(q_lora), JOB},
+	{M_INT(kv_lora), JOB},
+	{M_INT(qk_nope), JOB},
+	{M_INT(qk_rope), JOB},
+	{M_INT(v_dim), JOB},
+	{M_INT(attention_sinks), JOB},
+	{M_INT(experts), JOB},
+	{M_INT(topk), JOB},
+	{M_INT(expert_ffn), JOB},
+	{M_INT(shared_ffn), JOB},
+	{M_INT(dense_layers), JOB},
+	{M_INT(moe_every), JOB},
+	{M_INT(moe_offset), JOB},
+	{M_BOOL(router_bias), JOB},
+	{M_BOOL(expert_bias), JOB},
+	{M_BOOL(clipped_glu), JOB},
+	{M_INT(window), JOB},
+	{M_INT(full_every), JOB},
+	{M_INT(mtp_layers), JOB},
+	{M_INT(image), JOB},
+	{M_INT(patch), JOB},
+	{M_INT(channels), JOB},
+	{CHOICE(task, tasks), JOB},
+	{INT(lora_rank), JOB},
+	{INT(gpus), JOB},
+	{INT(tp), LAYOUT},
+	{INT(pp), LAYOUT},
+	{INT(vp), LAYOUT},
+	{INT(cp), LAYOUT},
+	{INT(ep), LAYOUT},
+	{INT(etp), LAYOUT},
+	{SWITCH(sequence_parallel), LAYOUT},
+	{CHOICE(cp_kind, cp_kinds), JOB},
+	{SWITCH(cp_balanced), JOB},
+	{SAID(sharding, shardings), LAYOUT},
+	{INT(shard_group), LAYOUT},
+	{SAID(schedule, schedules), LAYOUT},
+	{INT(first_stage_layers), LAYOUT},
+	{INT(last_stage_layers), LAYOUT},
+	{BOOL(account_embedding), LAYOUT},
+	{BOOL(account_loss), LAYOUT},
+	{FIELD("pipeline_layout", TEXT, pipeline_layout), LAYOUT},
+	{INT(mbs), LAYOUT},
+	{INT(gbs), JOB},
+	{INT(seq), JOB},
+	{INT(decoder_seq), JOB},
+	{INT(microbatch_group), LAYOUT},
+	{SAID(dtype, dtypes), JOB},
+	{CHOICE(optimizer, optimizers), JOB},
+	{CHOICE(state_dtype, dtypes), JOB},
+	{SWITCH(master_weights), JOB},
+	{SWITCH(fp32_grads), JOB},
+	{SWITCH(grad_reduce_fp32), JOB},
+	{SAID(recompute, recomputes), LAYOUT},
+	{INT(recompute_layers), LAYOUT},
+	{BOOL(recompute_mlp), LAYOUT},
+	{BOOL(recompute_norms), JOB},
+	{BOOL(recompute_expert_activation), JOB},
+	{BOOL(recompute_latent_up), JOB},
+	{SWITCH(overlap_grad_reduce), LAYOUT},
+	{SWITCH(overlap_param_gather), LAYOUT},
+	{SWITCH(overlap_p2p), LAYOUT},
+	{SWITCH(tp_overlap), LAYOUT},
+	{REAL(bucket_bytes), LAYOUT},
+	{BOOL(offload_optimizer), JOB},
+	{SWITCH(cuda_graphs), JOB},
+	{SWITCH(graph_experts), JOB},
+	{SWITCH(expert_overlap), JOB},
+	{SWITCH(scatter_messages), LAYOUT},
+	{CHOICE(attn_kernel, kernels), JOB},
+	{SWITCH(fused_cross_entropy), JOB},
+	{REAL(logit_share), JOB},
+	{BOOL(fused_kernels), JOB},
+	{BOOL(host_ahead), JOB},
+	{CHOICE(attn_library, libraries), JOB},
+	{BOOL(local_layers), JOB},
+	{BOOL(deterministic), JOB},
+	{BOOL(attention_mask), JOB},
+	{BOOL(native_loss_fusion), JOB},
+	{SWITCH(defer_head_gradient), JOB},
+	{INT(deferral_limit), JOB},
+	{BOOL(grouped_gemm), JOB},
+	{BOOL(narrow_weights), JOB},
+	{CHOICE(dispatcher, dispatchers), JOB},
+	{REAL(moe_imbalance), JOB},
+	{BOOL(compile), JOB},
+	{INT(max_connections), JOB},
+	{FIELD("stack", TEXT, stack), LAYOUT},
+	{FIELD("profile", TEXT, profile), JOB},
+	{FIELD("release", TEXT, release), JOB},
+	{INT(vocab_multiple), JOB},
+	{0},
 };
+/* clang-format on */
 
 static const void *fields_place(const lk_field *field, const lk_job *job) {
 	return (const char *)job + field->offset;
@@ -249,4 +250,16 @@ lk_status lk_field_set(lk_job *job, const char *name, size_t length, const char 
 		return fields_set_value(job, field, value, err);
 	}
 	return LK_OK;
+}
+
+void lk_job_open_layout(lk_job *job) {
+	for (const lk_field *field = lk_job_fields; field->name != NULL; field++) {
+		if (!field->layout) continue;
+		memset((char *)job + field->offset, 0, field->size);
+		if (field->said != 0) *(bool *)((char *)job + field->said) = false;
+	}
+	/* derived of them */
+	job->dp = 0;
+	job->microbatches = 0;
+	if (!job->padded_vocab_said) job->padded_vocab = 0;
 }

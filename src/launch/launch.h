@@ -147,12 +147,16 @@ typedef struct lk_field {
 	const char *const *choices;
 	int first;   /* value of choices[0] */
 	size_t said; /* offset of the bool that it sets; 0: none */
+	bool layout; /* how the job is laid out over ranks: what a search decides */
 } lk_field;
 
 extern const lk_field lk_job_fields[]; /* ends with name NULL */
 bool lk_field_equal(const lk_field *field, const lk_job *a, const lk_job *b);
 /* The value as text, quoted for a shell where it must be. */
 const char *lk_field_text(lk_arena *arena, const lk_field *field, const lk_job *job);
+/* Keeps what trains and leaves open how it is laid out: every field of the layout is as if it had
+ * not been said. */
+void lk_job_open_layout(lk_job *job);
 /* Handles "LOCKSTEP_NAME=value"; *known false if the name is no field. */
 lk_status lk_field_set(lk_job *job, const char *name, size_t length, const char *value, bool *known,
                        lk_error *err);

@@ -14,6 +14,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "step/step.h"
 #include "base/units.h"
 #include "model/build/build.h"
@@ -50,7 +51,8 @@ struct core_work {
 	struct lie lie;
 	struct body bodies[FULL_AXIS][2][2]
 					  [3]; /* recompute in the order of layouts, sp, overlap, sharding */
-	int recompute[FULL_AXIS], recompute_count;
+	lk_recompute_way recompute[FULL_AXIS];
+	int recompute_count;
 	struct {
 		double bytes[SEEN];
 		bool known;
@@ -376,10 +378,13 @@ lk_status lk_walk_layout(lk_bounder *bounder, const lk_core *core, const lk_layo
 /* ---- all layouts of a core ---- */
 
 static int recompute_index(struct core_work *work, const lk_layout *layout) {
-	int value = layout->recompute_layers > 0 ? 16 + layout->recompute_layers : layout->recompute;
 	for (int i = 0; i < work->recompute_count; i++)
-		if (work->recompute[i] == value) return i;
-	work->recompute[work->recompute_count] = value;
+		if (work->recompute[i].kind == layout->recompute &&
+		    work->recompute[i].layers == layout->recompute_layers)
+			return i;
+	LK_ASSERT(work->recompute_count < FULL_AXIS);
+	work->recompute[work->recompute_count] =
+		(lk_recompute_way){(lk_recompute)layout->recompute, layout->recompute_layers};
 	return work->recompute_count++;
 }
 

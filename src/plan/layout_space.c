@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "launch/launch.h"
 #include "model/layout/job.h"
 #include "model/layout/schedule.h"
 #include "plan/plan.h"
@@ -36,6 +37,13 @@ enum {
 	MOST_SEQUENCES = 64,
 	MOST_TOKENS = 131072,
 	MOST_CHUNKS = 64
+};
+
+/* Values of the axis of buckets that are no number of MiB: what the software makes of the job, and
+ * four times that. */
+enum {
+	USUAL_BUCKET = 0,
+	LARGE_BUCKET = -1
 };
 
 /* ---- axes ---- */
@@ -105,30 +113,39 @@ static lk_status read_schedules(const char *text, const lk_job *base, lk_axis *o
 	return LK_OK;
 }
 
-static lk_status read_recompute(const char *text, const lk_job *base, lk_axis *out, lk_error *err) {
+static void add_recompute(lk_recomputes *out, lk_recompute kind, int layers) {
+	for (int i = 0; i < out->count; i++)
+		if (out->at[i].kind == kind && out->at[i].layers == layers) return;
+	if (out->count < LK_AXIS)
+		out->at[out->count++] = (lk_recompute_way){.kind = kind, .layers = layers};
+}
+
+static lk_status read_recompute(const char *text, const lk_job *base, lk_recomputes *out,
+                                lk_error *err) {
 	char item[64];
 	if (!text && base->recompute_said) {
 		bool some = base->recompute == LK_RECOMPUTE_FULL && base->recompute_layers > 0;
-		space_add(out, some ? 16 + base->recompute_layers : (int)base->recompute);
+		add_recompute(out, base->recompute, some ? base->recompute_layers : 0);
 		out->said = true;
 	}
 	while (next_item(&text, item, sizeof item)) {
 		long long layers = 0;
-		int kind;
-		if (lk_same_name(item, "none")) kind = 0;
-		else if (lk_same_name(item, "selective")) kind = 1;
-		else if (strncmp(item, "full", 4) == 0) kind = 2;
-		else kind = -1;
-		if (kind == 2 && item[4] == '/')
-			LK_TRY(lk_parse_int(item + 5, 1, 4096, &layers, "--recompute", err));
-		if (kind < 0 || (kind == 2 && item[4] && item[4] != '/')) {
+		lk_recompute kind;
+		bool part = strncmp(item, "full/", 5) == 0, known = true;
+		if (part) LK_TRY(lk_parse_int(item + 5, 1, 4096, &layers, "--recompute", err));
+		if (lk_same_name(item, "none")) kind = LK_RECOMPUTE_NONE;
+		else if (lk_same_name(item, "selective")) kind = LK_RECOMPUTE_SELECTIVE;
+		else if (part || strcmp(item, "full") == 0) kind = LK_RECOMPUTE_FULL;
+		else known = false;
+		if (!known) {
 			char shown[64];
 			lk_fail(err, LK_ERR_INPUT, "--recompute", "unknown kind '%s'",
 			        lk_escape(item, shown, sizeof shown));
 			return lk_hint(err, "give one or more of none, selective, full and full/N");
 		}
-		LK_TRY(full(out, "--recompute", err));
-		space_add(out, layers ? 16 + (int)layers : kind);
+		if (out->count == LK_AXIS)
+			return lk_fail(err, LK_ERR_INPUT, "--recompute", "more than %d values", LK_AXIS);
+		add_recompute(out, kind, (int)layers);
 		out->said = true;
 	}
 	return LK_OK;
@@ -200,34 +217,12 @@ static void add_usual(lk_space *space) {
 		                                                             : MOST_SEQUENCES);
 	if (!space->recompute.count)
 		for (int kind = LK_RECOMPUTE_NONE; kind <= LK_RECOMPUTE_FULL; kind++)
-			space_add(&space->recompute, kind);
+			add_recompute(&space->recompute, (lk_recompute)kind, 0);
 	space->recompute_quarters = !space->recompute.said && !space->fixed_switches;
 	if (!space->bucket.count) {
-		space_add(&space->bucket, 0);
-		if (!space->fixed_switches) space_add(&space->bucket, -4);
+		space_add(&space->bucket, USUAL_BUCKET);
+		if (!space->fixed_switches) space_add(&space->bucket, LARGE_BUCKET);
 	}
-}
-
-/* A launch line states what trains; how it is laid out is searched. */
-static void open_layout(lk_job *job) {
-	job->tp = job->pp = job->vp = job->cp = job->ep = job->etp = job->dp = job->mbs =
-		job->microbatches = 0;
-	job->sequence_parallel = job->overlap_grad_reduce = job->overlap_param_gather =
-		job->overlap_p2p = LK_AUTO;
-	job->tp_overlap = LK_AUTO;
-	job->scatter_messages = LK_AUTO;
-	job->sharding_said = job->schedule_said = job->recompute_said = job->recompute_mlp = false;
-	job->sharding = LK_SHARD_NONE;
-	job->schedule = LK_SCHED_1F1B;
-	job->recompute = LK_RECOMPUTE_NONE;
-	job->recompute_layers = 0;
-	job->first_stage_layers = job->last_stage_layers = job->microbatch_group = 0;
-	job->account_embedding = job->account_loss = false;
-	job->pipeline_layout[0] = '\0';
-	job->bucket_bytes = 0;
-	job->shard_group = 0;
-	job->padded_vocab = job->padded_vocab_said ? job->padded_vocab : 0;
-	job->stack[0] = '\0';
 }
 
 lk_status lk_space_read(const lk_plan_request *request, const lk_asked *asked, lk_space *out,
@@ -238,8 +233,9 @@ lk_status lk_space_read(const lk_plan_request *request, const lk_asked *asked, l
 	out->gpus = asked->job.gpus;
 	out->offload = request->offload;
 	out->fixed_switches = request->fixed_switches;
+	/* a launch line states what trains; how it is laid out is searched */
 	if (request->job.launch_count > 0 || request->job.script || request->job.deepspeed)
-		open_layout(&out->base);
+		lk_job_open_layout(&out->base);
 	const lk_job *base = &out->base;
 	LK_TRY(read_stacks(request, base, out, err));
 	LK_TRY(read_ints(request->tp, base->tp, 1, 1024, "--tp", &out->tp, err));
@@ -528,18 +524,19 @@ static bool selects_nothing(const lk_job *job) {
 }
 
 /* Values of the axis, and quarters of a chunk's layers. */
-static void recompute_ways(const lk_space *space, const lk_job *job, lk_axis *out) {
-	memset(out, 0, sizeof *out);
+static void recompute_ways(const lk_space *space, const lk_job *job, lk_recomputes *out) {
+	*out = (lk_recomputes){0};
 	int most = most_layers(job);
 	bool same = !space->recompute.said && selects_nothing(job);
-	for (int i = 0; i < space->recompute.count; i++)
-		if (space->recompute.at[i] <= 16 + most &&
-		    !(same && space->recompute.at[i] == LK_RECOMPUTE_SELECTIVE))
-			space_add(out, space->recompute.at[i]);
+	for (int i = 0; i < space->recompute.count; i++) {
+		lk_recompute_way way = space->recompute.at[i];
+		if (way.layers <= most && !(same && way.kind == LK_RECOMPUTE_SELECTIVE))
+			add_recompute(out, way.kind, way.layers);
+	}
 	if (!space->recompute_quarters || !lk_job_like_megatron(job) || job->vp > 1) return;
 	for (int quarter = 1; quarter < 4; quarter++)
 		if (most * quarter / 4 > 0 && most * quarter / 4 < most)
-			space_add(out, 16 + most * quarter / 4);
+			add_recompute(out, LK_RECOMPUTE_FULL, most * quarter / 4);
 }
 
 /* Whether buckets of the two sizes hold the same gradients: those of one layer, or of one end,
@@ -559,8 +556,11 @@ static bool cuts_alike(const lk_job *job, double small, double large) {
 }
 
 static double bucket_bytes(const lk_space *space, const lk_job *job, int i) {
-	int mib = space->bucket.at[i];
-	return mib > 0 ? mib * 1048576.0 : job->bucket_bytes * (mib < 0 ? -mib : 1);
+	switch (space->bucket.at[i]) {
+	case USUAL_BUCKET: return job->bucket_bytes;
+	case LARGE_BUCKET: return 4 * job->bucket_bytes;
+	default: return space->bucket.at[i] * 1048576.0;
+	}
 }
 
 /* The sizes that make a difference, and those that were said. */
@@ -596,7 +596,8 @@ static lk_status add_layouts(const lk_space *space, lk_layout l, const struct wa
 lk_status lk_space_switches(const lk_space *space, const lk_core *core, uint32_t number,
                             const lk_job *job, lk_layouts *out, lk_error *err) {
 	struct ways tensor, data;
-	lk_axis shardings, recompute, buckets;
+	lk_axis shardings, buckets;
+	lk_recomputes recompute;
 	bool replicas = (int64_t)job->dp * job->cp > 1;
 	bucket_ways(space, job, &buckets);
 	if (!replicas) buckets.count = 1; /* no traffic */
@@ -606,13 +607,12 @@ lk_status lk_space_switches(const lk_space *space, const lk_core *core, uint32_t
 	for (int r = 0; r < recompute.count; r++)
 		for (int t = 0; t < tensor.count; t++)
 			for (int z = 0; z < shardings.count; z++) {
-				int kind = recompute.at[r];
 				lk_layout l = {.core = number,
 				               .sp = tensor.a[t],
 				               .tp_overlap = tensor.b[t],
 				               .sharding = (uint8_t)shardings.at[z]};
-				l.recompute = (uint8_t)(kind > 16 ? (int)LK_RECOMPUTE_FULL : kind);
-				l.recompute_layers = kind > 16 ? kind - 16 : 0;
+				l.recompute = (uint8_t)recompute.at[r].kind;
+				l.recompute_layers = recompute.at[r].layers;
 				if (!replicas && z > 0) continue; /* nothing to share */
 				data_ways(space, job, l.sharding, &data);
 				LK_TRY(add_layouts(space, l, &data, &buckets, out, err));
@@ -655,9 +655,10 @@ bool lk_space_holds(const lk_space *space, const lk_job *job, const char **why) 
 		*why = "zero";
 		if (!space_holds(&shardings, (int)job->sharding)) continue;
 		*why = "recompute";
-		core_found =
-			space_holds(&space->recompute, job->recompute_layers > 0 ? 16 + job->recompute_layers
-		                                                             : (int)job->recompute);
+		for (int k = 0; k < space->recompute.count; k++) {
+			const lk_recompute_way *way = &space->recompute.at[k];
+			core_found |= way->kind == job->recompute && way->layers == job->recompute_layers;
+		}
 	}
 	lk_vec_free(&cores);
 	if (core_found) *why = NULL;
@@ -669,7 +670,7 @@ bool lk_layout_searched(const lk_job *job, const lk_cluster *cluster, const char
 	lk_asked asked = {.job = *job, .cluster = *cluster};
 	lk_space space;
 	lk_plan_defaults(&request);
-	open_layout(&asked.job);
+	lk_job_open_layout(&asked.job);
 	lk_copy(asked.job.stack, sizeof asked.job.stack, job->stack);
 	if (lk_space_read(&request, &asked, &space, NULL) == LK_OK)
 		return lk_space_holds(&space, job, why);
@@ -681,33 +682,32 @@ bool lk_layout_searched(const lk_job *job, const lk_cluster *cluster, const char
 
 const char *lk_layout_text(lk_arena *arena, const lk_job *job) {
 	static const char *const shardings[] = {"", ", zero 1", ", zero 2", ", zero 3"};
-	char text[320];
-	int used = 0;
+	char words[320];
+	lk_text text = lk_text_begin(words, sizeof words);
 	const struct {
 		const char *name;
 		int value;
 	} degrees[] = {
 		{"tp", job->tp}, {"cp", job->cp}, {"pp", job->pp}, {"vp", job->vp}, {"ep", job->ep}};
 	bool own_etp = job->model.experts > 0 && job->etp != job->tp;
-#define PUT(...) used += snprintf(text + used, sizeof text - (size_t)used, __VA_ARGS__)
 	for (size_t i = 0; i < sizeof degrees / sizeof *degrees; i++)
-		if (degrees[i].value > 1) PUT("%s %d, ", degrees[i].name, degrees[i].value);
-	if (own_etp) PUT("etp %d, ", job->etp);
-	PUT("dp %d, micro-batch %d%s", job->dp, job->mbs, shardings[job->sharding]);
+		if (degrees[i].value > 1) lk_text_add(&text, "%s %d, ", degrees[i].name, degrees[i].value);
+	if (own_etp) lk_text_add(&text, "etp %d, ", job->etp);
+	lk_text_add(&text, "dp %d, micro-batch %d%s", job->dp, job->mbs, shardings[job->sharding]);
 	if (job->pp > 1 && job->schedule != LK_SCHED_1F1B && job->schedule != LK_SCHED_INTERLEAVED)
-		PUT(", %s", lk_schedule_get(job->schedule)->name);
-	if (job->recompute == LK_RECOMPUTE_SELECTIVE) PUT(", recompute selective");
+		lk_text_add(&text, ", %s", lk_schedule_get(job->schedule)->name);
+	if (job->recompute == LK_RECOMPUTE_SELECTIVE) lk_text_add(&text, ", recompute selective");
 	if (job->recompute == LK_RECOMPUTE_FULL && job->recompute_layers)
-		PUT(", recompute full/%d", job->recompute_layers);
-	else if (job->recompute == LK_RECOMPUTE_FULL) PUT(", recompute full");
-	if (job->tp > 1 && job->sequence_parallel != LK_ON) PUT(", no sequence parallelism");
-	if (job->tp_overlap == LK_ON) PUT(", tp overlap");
+		lk_text_add(&text, ", recompute full/%d", job->recompute_layers);
+	else if (job->recompute == LK_RECOMPUTE_FULL) lk_text_add(&text, ", recompute full");
+	if (job->tp > 1 && job->sequence_parallel != LK_ON)
+		lk_text_add(&text, ", no sequence parallelism");
+	if (job->tp_overlap == LK_ON) lk_text_add(&text, ", tp overlap");
 	if ((int64_t)job->dp * job->cp > 1 && job->overlap_grad_reduce != LK_ON)
-		PUT(", no gradient overlap");
+		lk_text_add(&text, ", no gradient overlap");
 	if (job->sharding == LK_SHARD_ZERO1 && job->overlap_param_gather != LK_ON)
-		PUT(", no parameter overlap");
-	if (job->offload_optimizer) PUT(", optimizer on the host");
-	if (!lk_job_like_megatron(job)) PUT(", %s", job->stack);
-#undef PUT
-	return lk_arena_strdup(arena, text);
+		lk_text_add(&text, ", no parameter overlap");
+	if (job->offload_optimizer) lk_text_add(&text, ", optimizer on the host");
+	if (!lk_job_like_megatron(job)) lk_text_add(&text, ", %s", job->stack);
+	return lk_arena_strdup(arena, words);
 }

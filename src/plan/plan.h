@@ -28,6 +28,18 @@ typedef struct lk_axis {
 	bool said; /* by the user: no rule of thumb takes any of them out */
 } lk_axis;
 
+/* A way to recompute: the kind, and of full/N the layers of a stage; 0 layers: all. */
+typedef struct lk_recompute_way {
+	lk_recompute kind;
+	int layers;
+} lk_recompute_way;
+
+typedef struct lk_recomputes {
+	lk_recompute_way at[LK_AXIS];
+	int count;
+	bool said;
+} lk_recomputes;
+
 /* What is searched for one number of GPUs. */
 typedef struct lk_space {
 	lk_job base; /* all that is not searched; not completed */
@@ -36,9 +48,9 @@ typedef struct lk_space {
 	char stacks[LK_STACKS][32];
 	int stack_count;
 	lk_axis tp, pp, vp, cp, ep, etp, mbs, schedule,
-		zero;          /* schedule: lk_schedule_kind; zero: lk_sharding */
-	lk_axis recompute; /* lk_recompute, and for full/N 16 + N */
-	lk_axis bucket;    /* MiB; 0 as usual, -N: N times as usual */
+		zero; /* schedule: lk_schedule_kind; zero: lk_sharding */
+	lk_recomputes recompute;
+	lk_axis bucket; /* MiB, or one of layout_space.c's own two values */
 	bool offload, fixed_switches;
 	bool recompute_quarters; /* full/N for quarters of a stage too */
 } lk_space;
