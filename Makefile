@@ -324,7 +324,7 @@ unit-programs: $(UNIT)
 replay-programs: $(REPLAY)
 fuzz-programs: $(FUZZERS)
 
-check: unit cli-tests serve-tests browser-tests fuzz-replay layers lint ## unit, CLI, server and browser tests, fuzz corpus, layers, lint
+check: unit cli-tests serve-tests browser-tests fuzz-replay layers circles lint ## unit, CLI, server and browser tests, fuzz corpus, layers, circles, lint
 
 unit: $(UNIT) ## unit tests of this MODE
 	tests/unit/run.sh $(UNIT)

@@ -37,6 +37,16 @@ lk_status lk_hint(lk_error *err, const char *fmt, ...) {
 	return err->status;
 }
 
+lk_status lk_hint_names(lk_error *err, const char *text, const char *const *names, size_t count) {
+	const char *near = lk_nearest(text, names, count);
+	if (near) return lk_hint(err, "did you mean %s?", near);
+	char all[sizeof err->hint - sizeof "give one of "];
+	lk_text list = lk_text_begin(all, sizeof all);
+	for (size_t i = 0; i < count && list.used + strlen(names[i]) + 3 < sizeof all; i++)
+		lk_text_add(&list, "%s%s", i ? ", " : "", names[i]);
+	return lk_hint(err, "give one of %s", all);
+}
+
 lk_status lk_oom(lk_error *err) {
 	return lk_fail(err, LK_ERR_MEMORY, NULL, "out of memory");
 }

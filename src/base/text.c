@@ -235,16 +235,6 @@ const char *lk_nearest(const char *text, const char *const *names, size_t count)
 	return best;
 }
 
-lk_status lk_hint_names(lk_error *err, const char *text, const char *const *names, size_t count) {
-	const char *near = lk_nearest(text, names, count);
-	if (near) return lk_hint(err, "did you mean %s?", near);
-	char all[sizeof err->hint - sizeof "give one of "];
-	lk_text list = lk_text_begin(all, sizeof all);
-	for (size_t i = 0; i < count && list.used + strlen(names[i]) + 3 < sizeof all; i++)
-		lk_text_add(&list, "%s%s", i ? ", " : "", names[i]);
-	return lk_hint(err, "give one of %s", all);
-}
-
 /* ---- UTF-8 and escapes ---- */
 
 /* Well-formed sequences: The Unicode Standard, table 3-7 (no overlong forms, no surrogates, at most

@@ -39,13 +39,6 @@ enum {
 	MOST_CHUNKS = 64
 };
 
-/* Values of the axis of buckets that are no number of MiB: what the software makes of the job, and
- * four times that. */
-enum {
-	USUAL_BUCKET = 0,
-	LARGE_BUCKET = -1
-};
-
 /* ---- axes ---- */
 
 static void space_add(lk_axis *axis, int value) {
@@ -220,8 +213,8 @@ static void add_usual(lk_space *space) {
 			add_recompute(&space->recompute, (lk_recompute)kind, 0);
 	space->recompute_quarters = !space->recompute.said && !space->fixed_switches;
 	if (!space->bucket.count) {
-		space_add(&space->bucket, USUAL_BUCKET);
-		if (!space->fixed_switches) space_add(&space->bucket, LARGE_BUCKET);
+		space_add(&space->bucket, LK_BUCKET_USUAL);
+		if (!space->fixed_switches) space_add(&space->bucket, LK_BUCKET_LARGE);
 	}
 }
 
@@ -557,8 +550,8 @@ static bool cuts_alike(const lk_job *job, double small, double large) {
 
 static double bucket_bytes(const lk_space *space, const lk_job *job, int i) {
 	switch (space->bucket.at[i]) {
-	case USUAL_BUCKET: return job->bucket_bytes;
-	case LARGE_BUCKET: return 4 * job->bucket_bytes;
+	case LK_BUCKET_USUAL: return job->bucket_bytes;
+	case LK_BUCKET_LARGE: return 4 * job->bucket_bytes;
 	default: return space->bucket.at[i] * 1048576.0;
 	}
 }

@@ -28,6 +28,13 @@ typedef struct lk_axis {
 	bool said; /* by the user: no rule of thumb takes any of them out */
 } lk_axis;
 
+/* Sizes of buckets that are no number of MiB: what the software makes of the job, and four times
+ * that. */
+enum {
+	LK_BUCKET_USUAL = 0,
+	LK_BUCKET_LARGE = -1
+};
+
 /* A way to recompute: the kind, and of full/N the layers of a stage; 0 layers: all. */
 typedef struct lk_recompute_way {
 	lk_recompute kind;
@@ -50,7 +57,7 @@ typedef struct lk_space {
 	lk_axis tp, pp, vp, cp, ep, etp, mbs, schedule,
 		zero; /* schedule: lk_schedule_kind; zero: lk_sharding */
 	lk_recomputes recompute;
-	lk_axis bucket; /* MiB, or one of layout_space.c's own two values */
+	lk_axis bucket; /* MiB, LK_BUCKET_USUAL or LK_BUCKET_LARGE */
 	bool offload, fixed_switches;
 	bool recompute_quarters; /* full/N for quarters of a stage too */
 } lk_space;

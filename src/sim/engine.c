@@ -10,176 +10,8 @@
 #include <string.h>
 
 enum {
-	ACT_CHUNK_MOST = 4096, /* acts allocated at once */
-	LOOK = 32,             /* looks for a stop and at the bound in every so many moments */
-	DEEP = 24,             /* acts that end one another by recursion; further ones take a turn */
+	LOOK = 32, /* looks for a stop and at the bound in every so many moments */
 };
-
-/* ---- acts ---- */
-
-/* Gives the arena's memory to the free list; lines are not split. */
-lk_act *lk_acts_more(lk_engine *engine) {
-	uint32_t count = engine->act_chunk;
-	unsigned char *room = lk_arena_alloc(&engine->arena, (size_t)(count + 1) * sizeof(lk_act));
-	if (!room) {
-		lk_engine_no_memory(engine);
-		return NULL;
-	}
-	lk_act *act = (lk_act *)(void *)(room + (64 - (uintptr_t)room % 64) % 64);
-	for (uint32_t i = 0; i < count; i++) act[i].next = i + 1 < count ? &act[i + 1] : NULL;
-	if (count < ACT_CHUNK_MOST) engine->act_chunk *= 2;
-	return act;
-}
-
-static lk_act_edge *edges_more(lk_engine *engine) {
-	enum {
-		CHUNK = 64
-	};
-	lk_act_edge *edge = LK_ARRAY(&engine->arena, lk_act_edge, CHUNK);
-	for (int i = 0; edge && i + 1 < CHUNK; i++) edge[i].next = &edge[i + 1];
-	return edge;
-}
-
-/* `act` waits for `before`. */
-static inline void act_await(lk_engine *engine, lk_act *act, lk_act *before) {
-	lk_act_edge *edge = engine->spare_edge;
-	if (!edge && !(edge = edges_more(engine))) {
-		lk_engine_no_memory(engine);
-		return;
-	}
-	engine->spare_edge = edge->next;
-	edge->next = before->out;
-	edge->to = act;
-	before->out = edge;
-	act->waits++;
-}
-
-/* Something more is due on the rank at this moment. */
-static void rank_advance_again(lk_engine *engine, lk_rank *rank) {
-	if (!rank->again) engine->again[engine->again_count++] = rank;
-	rank->again = true;
-}
-
-static void act_complete(lk_engine *engine, lk_rank *rank, lk_act *act);
-
-/* What the times of a moment rely on: rates and rounding leave less than a picosecond of the
- * work. */
-static inline void act_assert_done(const lk_engine *engine, const lk_act *act) {
-	LK_ASSERT(act->due <= engine->now && engine->now >= act->arrival);
-	LK_ASSERT(act->state == LK_ACT_HELD || engine->now >= act->last);
-	LK_ASSERT(act->state == LK_ACT_HELD ||
-	          act->left - (double)(engine->now - act->last) * act->rate <= 1);
-	(void)engine;
-	(void)act;
-}
-
-/* The act begins now. A kernel lets what follows it be issued; one that takes no time is over at
- * once. */
-static void act_begin(lk_engine *engine, lk_rank *rank, lk_act *act) {
-	LK_ASSERT(act->duration >= 0 && act->waits == 0 && engine->now >= act->arrival);
-	LK_ASSERT((rank->live >> act->stream & 1) && rank->on[act->stream] == act && !rank->alone);
-	act->state = LK_ACT_RUNNING;
-	act->last = engine->now;
-	act->left = (double)act->duration;
-	act->rate = 1;
-	act->due = lk_later(engine->now + act->duration, act->floor);
-	if (rank->events) rank->events[act->record].start_ps = engine->now;
-	if (rank->unstarted == act) {
-		rank->start = engine->now;
-		rank->unstarted = NULL;
-		lk_rank_may_issue(engine, rank);
-	}
-	if (act->due > engine->now) return;
-	if (act->rendezvous || engine->depth >= DEEP) rank_advance_again(engine, rank);
-	else act_complete(engine, rank, act);
-}
-
-void lk_act_schedule(lk_engine *engine, lk_rank *rank, lk_act *act, int64_t start) {
-	LK_ASSERT(act->state == LK_ACT_WAITING || act->state == LK_ACT_POSTED);
-	LK_ASSERT(!(rank->live >> act->stream & 1));
-	rank->on[act->stream] = act;
-	rank->live |= 1u << act->stream;
-	lk_rank_note_change(engine, rank);
-	if (start <= engine->now) {
-		act_begin(engine, rank, act);
-	} else {
-		act->state = LK_ACT_SCHEDULED;
-		act->due = start;
-	}
-}
-
-/* All that the act waits for on its own rank is over. */
-static inline void act_arrive(lk_engine *engine, lk_rank *rank, lk_act *act) {
-	if (rank->events) rank->events[act->record].ready_ps = act->arrival;
-	if (!act->venue) {
-		lk_act_schedule(engine, rank, act, act->arrival);
-		return;
-	}
-	act->state = LK_ACT_POSTED;
-	rank->on[act->stream] = act;
-	lk_venue_arrive(engine, act->venue, act->number, rank, act, act->arrival);
-}
-
-/* The act is over; its stream may have none left to run. */
-static void flow_complete(lk_engine *engine, lk_rank *rank, const lk_act *act) {
-	lk_trace_flow *flow = rank->flow;
-	engine->acts--;
-	if (--flow->issued[act->stream] == 0 && flow->left[act->stream]) flow->starved++;
-	if (flow->starved) lk_rank_may_issue(engine, rank);
-}
-
-/* The act is over now. */
-static void act_complete(lk_engine *engine, lk_rank *rank, lk_act *act) {
-	int64_t now = engine->now;
-	LK_ASSERT(act->state == LK_ACT_RUNNING || act->state == LK_ACT_HELD);
-	LK_ASSERT((rank->live >> act->stream & 1) && rank->on[act->stream] == act &&
-	          rank->unstarted != act);
-	act_assert_done(engine, act);
-	lk_register_keep(&rank->stream[act->stream], act, now);
-	if (act->slot) lk_register_keep(act->slot, act, now);
-	if (act->event) lk_register_keep(act->event, act, now);
-	if (rank->events) rank->events[act->record].end_ps = now;
-	rank->finish = lk_later(rank->finish, now);
-	lk_rank_note_change(engine, rank);
-	rank->live &= ~(1u << act->stream);
-	rank->on[act->stream] = NULL;
-	LK_ASSERT(lk_act_is_kernel(engine, act) || rank->others > 0);
-	if (!lk_act_is_kernel(engine, act)) rank->others--;
-	if (rank->flow) flow_complete(engine, rank, act);
-	else if (rank->host_waits) lk_rank_may_issue(engine, rank);
-	lk_act_edge *edge = act->out;
-	lk_act_free(engine, act); /* not taken anew here: only rank_issue makes acts */
-	engine->depth++;
-	while (edge) {
-		lk_act_edge *next = edge->next;
-		lk_act *to = edge->to;
-		edge->next = engine->spare_edge;
-		engine->spare_edge = edge;
-		edge = next;
-		LK_ASSERT(to->waits > 0 && to->state == LK_ACT_WAITING);
-		to->arrival = lk_later(to->arrival, now);
-		if (--to->waits == 0) act_arrive(engine, rank, to);
-	}
-	engine->depth--;
-}
-
-void lk_act_end_at(lk_engine *engine, lk_rank *rank, lk_act *act, int64_t end) {
-	LK_ASSERT(act->state == LK_ACT_HELD && act->due == LK_NEVER && end >= engine->now);
-	act->due = end;
-	if (end <= engine->now) act_complete(engine, rank, act);
-	else lk_rank_note_change(engine, rank);
-}
-
-/* A member has done its share. */
-static void act_share_done(lk_engine *engine, lk_rank *rank, lk_act *act) {
-	LK_ASSERT(act->state == LK_ACT_RUNNING && act->key % 2 == 0);
-	act_assert_done(engine, act);
-	act->state = LK_ACT_HELD;
-	act->key++;
-	act->due = LK_NEVER;
-	lk_rank_note_change(engine, rank);
-	lk_rendezvous_share_done(engine, act->rendezvous, engine->now);
-}
 
 /* ---- issuing ---- */
 
@@ -192,18 +24,18 @@ static inline void act_gather(lk_engine *engine, const lk_rank *rank, const lk_i
 	for (uint32_t streams = insn->join; streams; streams &= streams - 1) {
 		const lk_register *stream = &rank->stream[__builtin_ctz(streams)];
 		ready = lk_later(ready, stream->end);
-		if (stream->pending) act_await(engine, act, stream->pending);
+		if (stream->pending) lk_act_await(engine, act, stream->pending);
 	}
 	if (insn->flags & LK_INSN_EXTRA) {
 		for (uint32_t d = insn->dep_begin; d < insn->dep_begin + insn->dep_count; d++) {
 			const lk_register *slot = &rank->slot[engine->sim->deps[d]];
 			ready = lk_later(ready, slot->end);
-			if (slot->pending) act_await(engine, act, slot->pending);
+			if (slot->pending) lk_act_await(engine, act, slot->pending);
 		}
 		if (insn->wait) {
 			const lk_register *event = lk_rank_event(rank, insn->wait);
 			ready = lk_later(ready, event->end);
-			if (event->pending) act_await(engine, act, event->pending);
+			if (event->pending) lk_act_await(engine, act, event->pending);
 		}
 	}
 	LK_ASSERT(ready >= 0);
@@ -289,7 +121,7 @@ static void rank_issue_act(lk_engine *engine, lk_rank *rank) {
 	rank->others += !kernel;
 	lk_rank_promise(rank, act);
 	lk_rank_step(engine, rank);
-	if (!act->waits) act_arrive(engine, rank, act);
+	if (!act->waits) lk_act_arrive(engine, rank, act);
 }
 
 /* Work of the host thread; false if it has to wait for something that is not over. */
@@ -440,9 +272,10 @@ static void rank_advance(lk_engine *engine, lk_rank *rank) {
 		unsigned stream = (unsigned)__builtin_ctz(streams);
 		lk_act *act = rank->on[stream];
 		if (!(rank->live >> stream & 1) || act->due > engine->now) continue;
-		if (act->state == LK_ACT_SCHEDULED) act_begin(engine, rank, act);
-		else if (act->state == LK_ACT_RUNNING && act->rendezvous) act_share_done(engine, rank, act);
-		else act_complete(engine, rank, act);
+		if (act->state == LK_ACT_SCHEDULED) lk_act_begin(engine, rank, act);
+		else if (act->state == LK_ACT_RUNNING && act->rendezvous)
+			lk_act_share_done(engine, rank, act);
+		else lk_act_complete(engine, rank, act);
 	}
 }
 

@@ -88,22 +88,6 @@ static int64_t rank_known_sources(const lk_engine *engine, const lk_rank *rank,
 	return insn->wait ? lk_later(ready, lk_rank_event(rank, insn->wait)->end) : ready;
 }
 
-/* The operation's end, for its stream, slot and event. */
-static void rank_keep_end(lk_rank *rank, const lk_insn *insn, lk_register *event, int64_t end) {
-	lk_register over = {end, NULL};
-	rank->stream[insn->stream] = over;
-	if (insn->slot != LK_NO_SLOT) {
-		lk_register *slot = &rank->slot[insn->slot];
-		*slot = over;
-		if (rank->kernel.slot == slot) rank->kernel.slot = NULL;
-	}
-	if (event) {
-		*event = over;
-		if (rank->kernel.event == event) rank->kernel.event = NULL;
-	}
-	rank->finish = lk_later(rank->finish, end);
-}
-
 static lk_register *rank_signalled(const lk_rank *rank, const lk_insn *insn) {
 	return insn->signal ? lk_rank_event(rank, insn->signal) : NULL;
 }
@@ -117,7 +101,7 @@ static void rank_run_kernel(lk_engine *engine, lk_rank *rank, const lk_insn *ins
 	int64_t duration = lk_rank_duration(engine, rank, insn, cost->duration_ps),
 			end = ready + duration;
 	if (!(insn->flags & LK_INSN_MAIN)) {
-		rank_keep_end(rank, insn, event, end);
+		lk_rank_keep_end(rank, insn, event, end);
 		lk_rank_record(rank, ready, ready, end);
 		return;
 	}
@@ -128,7 +112,7 @@ static void rank_run_kernel(lk_engine *engine, lk_rank *rank, const lk_insn *ins
 	LK_ASSERT(ready >= rank->start && end >= ready);
 	rank->start = ready;
 	rank->ahead -= lk_least_time(duration);
-	rank_keep_end(rank, insn, event, end);
+	lk_rank_keep_end(rank, insn, event, end);
 	rank->kernel = (lk_kernel){
 		.op = rank->op,
 		.call = rank->call,
@@ -147,7 +131,7 @@ void lk_rank_run_host(lk_engine *engine, lk_rank *rank, const lk_insn *insn) {
 	const lk_cost *cost = &rank->costs[rank->op];
 	int64_t start = lk_later(rank_known_sources(engine, rank, insn), rank->host + cost->host_ps);
 	rank->host = start + lk_rank_duration(engine, rank, insn, cost->duration_ps);
-	rank_keep_end(rank, insn, rank_signalled(rank, insn), rank->host);
+	lk_rank_keep_end(rank, insn, rank_signalled(rank, insn), rank->host);
 	lk_rank_record(rank, start, start, rank->host);
 }
 
@@ -168,21 +152,6 @@ static void rank_park(lk_engine *engine, lk_rank *rank, const lk_insn *insn) {
 	lk_rank_step(engine, rank);
 	if (venue) lk_venue_arrive(engine, venue, operation, rank, NULL, arrival);
 	else lk_rank_resume(engine, rank, arrival, arrival + cost->duration_ps);
-}
-
-void lk_rank_resume(lk_engine *engine, lk_rank *rank, int64_t start, int64_t end) {
-	const lk_insn *insn = &engine->insn[rank->parked_op];
-	LK_ASSERT(rank->alone && rank->parked && end >= start);
-	const lk_call *call = rank->parked_call;
-	rank->parked = false;
-	rank->kernel.op = UINT32_MAX; /* what blocks the rank has waited for it */
-	if (insn->stream == LK_STREAM_COMPUTE) rank->start = start;
-	rank_keep_end(rank, insn, insn->signal ? &rank->event[call->arg[insn->signal - 1]] : NULL, end);
-	if (rank->events) {
-		rank->events[rank->parked_record].start_ps = start;
-		rank->events[rank->parked_record].end_ps = end;
-	}
-	lk_rank_may_issue(engine, rank);
 }
 
 bool lk_rank_run_alone(lk_engine *engine, lk_rank *rank) {

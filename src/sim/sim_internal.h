@@ -385,10 +385,17 @@ bool lk_sweep_arrive(lk_sweep *sweep, lk_sweep_node *node);
 /* An error that names two operations that wait. */
 lk_status lk_sweep_stuck(const lk_sweep *sweep, lk_error *err);
 
-/* sweep.c */
-void lk_sweep_wake(lk_sweep *sweep, lk_sweep_stage *stage);
+/* The stage is looked at again: something that it waited for is known. */
+static inline void lk_sweep_wake(lk_sweep *sweep, lk_sweep_stage *stage) {
+	if (stage->queued || stage->done) return;
+	stage->queued = true;
+	sweep->ready[sweep->ready_count++] = stage;
+}
 /* The vector of an event of the program; made when it is first needed, NULL when memory is out. */
-int64_t *lk_sweep_event(lk_sweep *sweep, lk_sweep_stage *stage, uint32_t event);
+static inline int64_t *lk_sweep_event(lk_sweep *sweep, lk_sweep_stage *stage, uint32_t event) {
+	if (!stage->event[event]) stage->event[event] = lk_sweep_vectors(&sweep->arena, 1, sweep->n);
+	return stage->event[event];
+}
 
 static inline lk_sim_event *lk_sweep_recorded(const lk_sweep *sweep, const lk_sweep_stage *stage,
                                               uint32_t r, uint64_t number) {
@@ -626,8 +633,6 @@ bool lk_rank_run_alone(lk_engine *engine, lk_rank *rank);
 bool lk_rank_stays_alone(const lk_engine *engine, const lk_rank *rank);
 /* Work of the host thread, whose sources are all known. */
 void lk_rank_run_host(lk_engine *engine, lk_rank *rank, const lk_insn *insn);
-/* A parked rank's operation is over. */
-void lk_rank_resume(lk_engine *engine, lk_rank *rank, int64_t start, int64_t end);
 /* A duration of compute, with what the straggler and jitter make of it. */
 int64_t lk_rank_noise(const lk_engine *engine, const lk_rank *rank, uint32_t op, int64_t duration);
 
@@ -677,6 +682,23 @@ static inline uint64_t lk_rank_record(lk_rank *rank, int64_t ready, int64_t star
 	return rank->ops;
 }
 
+/* The operation's end, for its stream, slot and event. */
+static inline void lk_rank_keep_end(lk_rank *rank, const lk_insn *insn, lk_register *event,
+                                    int64_t end) {
+	lk_register over = {end, NULL};
+	rank->stream[insn->stream] = over;
+	if (insn->slot != LK_NO_SLOT) {
+		lk_register *slot = &rank->slot[insn->slot];
+		*slot = over;
+		if (rank->kernel.slot == slot) rank->kernel.slot = NULL;
+	}
+	if (event) {
+		*event = over;
+		if (rank->kernel.event == event) rank->kernel.event = NULL;
+	}
+	rank->finish = lk_later(rank->finish, end);
+}
+
 /* What the bound counts of an operation: only rounding, when rates change, makes it shorter than
  * alone. */
 static inline int64_t lk_least_time(int64_t duration) {
@@ -689,16 +711,25 @@ void lk_rank_open(lk_engine *engine, lk_rank *rank);
 /* Only a kernel is left, and it runs alone: its end is known, and the rank goes on alone. */
 void lk_rank_close(lk_engine *engine, lk_rank *rank);
 
-/* ---- acts: engine.c ---- */
+/* Runs all ranks until nothing is left to do. */
+void lk_engine_run(lk_engine *engine);
+
+/* ---- engine_acts.c ---- */
 
 /* More free acts; NULL: memory is out. */
 lk_act *lk_acts_more(lk_engine *engine);
-/* The act begins at `start`, which is known from here on. */
-void lk_act_schedule(lk_engine *engine, lk_rank *rank, lk_act *act, int64_t start);
-/* The share of an act that is held is done, and so are those of all other members at `end`. */
-void lk_act_end_at(lk_engine *engine, lk_rank *rank, lk_act *act, int64_t end);
-/* Runs all ranks until nothing is left to do. */
-void lk_engine_run(lk_engine *engine);
+lk_act_edge *lk_act_edges_more(lk_engine *engine);
+/* All that the act waits for on its own rank is over. */
+void lk_act_arrive(lk_engine *engine, lk_rank *rank, lk_act *act);
+/* The act begins now. A kernel lets what follows it be issued; one that takes no time is over at
+ * once. */
+void lk_act_begin(lk_engine *engine, lk_rank *rank, lk_act *act);
+/* A parked rank's operation is over. */
+void lk_rank_resume(lk_engine *engine, lk_rank *rank, int64_t start, int64_t end);
+/* A member has done its share. */
+void lk_act_share_done(lk_engine *engine, lk_rank *rank, lk_act *act);
+/* The act is over now. */
+void lk_act_complete(lk_engine *engine, lk_rank *rank, lk_act *act);
 
 static inline uint32_t lk_act_op(const lk_act *act) {
 	return act->key / 2;
@@ -716,6 +747,20 @@ static inline void lk_rank_note_change(lk_engine *engine, lk_rank *rank) {
 	if (rank->changed) return;
 	rank->changed = true;
 	engine->changed[engine->changed_count++] = rank;
+}
+
+/* `act` waits for `before`. */
+static inline void lk_act_await(lk_engine *engine, lk_act *act, lk_act *before) {
+	lk_act_edge *edge = engine->spare_edge;
+	if (!edge && !(edge = lk_act_edges_more(engine))) {
+		lk_engine_no_memory(engine);
+		return;
+	}
+	engine->spare_edge = edge->next;
+	edge->next = before->out;
+	edge->to = act;
+	before->out = edge;
+	act->waits++;
 }
 
 static inline lk_act *lk_act_new(lk_engine *engine) {
@@ -757,7 +802,7 @@ static inline void lk_act_change_rate(lk_act *act, double rate, int64_t time) {
 	act->due = lk_later(time + (int64_t)(act->left / rate + 0.5), act->floor);
 }
 
-/* ---- engine_rendezvous.c ---- */
+/* ---- engine_acts.c: rendezvous ---- */
 
 lk_status lk_venues_set_up(lk_engine *engine, lk_error *err);
 /* Where the operation at the rank's program counter synchronises with others, and its number there;
@@ -766,8 +811,6 @@ lk_venue *lk_venue_find(lk_engine *engine, lk_rank *rank, const lk_insn *insn, u
 /* The rank arrives; `act` NULL: parked. Starts the operation when it is the last one. */
 void lk_venue_arrive(lk_engine *engine, lk_venue *venue, uint32_t number, lk_rank *rank,
                      lk_act *act, int64_t arrival);
-/* A member has done its share at `time`. */
-void lk_rendezvous_share_done(lk_engine *engine, lk_rendezvous *rendezvous, int64_t time);
 
 /* ---- engine_bound.c ---- */
 

@@ -11,8 +11,6 @@
  * waits is deferred. */
 #include "sim/sim_internal.h"
 
-#include <string.h>
-
 enum {
 	STEP_DONE,
 	STEP_BLOCKED,
@@ -28,17 +26,6 @@ enum {
 	TAIL,
 	SCRATCHES
 }; /* scratch vectors of stages whose lanes differ */
-
-void lk_sweep_wake(lk_sweep *sweep, lk_sweep_stage *stage) {
-	if (stage->queued || stage->done) return;
-	stage->queued = true;
-	sweep->ready[sweep->ready_count++] = stage;
-}
-
-int64_t *lk_sweep_event(lk_sweep *sweep, lk_sweep_stage *stage, uint32_t event) {
-	if (!stage->event[event]) stage->event[event] = lk_sweep_vectors(&sweep->arena, 1, sweep->n);
-	return stage->event[event];
-}
 
 static uint32_t stage_argument(const lk_sweep_stage *stage, uint8_t which) {
 	return stage->program->calls.at[stage->call].arg[which - 1];

@@ -58,23 +58,30 @@ static inline int random_value(const lc_program *program, uint64_t *seed) {
 	return 0;
 }
 
+static inline bool takes_argument(lc_op op, lc_argument wanted) {
+	for (const uint8_t *kind = lc_ops[op].arguments; *kind; kind++)
+		if (*kind == wanted) return true;
+	return false;
+}
+
 /* Any operation on any values. */
 static inline lc_node random_draft(const lc_program *program, uint64_t *seed) {
 	lc_op op = (lc_op)(LC_CONST + (int)draw(seed, LC_OP_COUNT - LC_CONST));
 	lc_node n = lc_draft(op, 0, 0);
-	const char *kinds = lc_ops[op].arguments;
 	for (int i = 0; i < n.inputs; i++) n.in[i] = random_value(program, seed);
 	if (op == LC_CONST || op == LC_DROPOUT) n.number = (double)draw(seed, 8) / 8;
-	if (strchr(kinds, 't')) n.dtype = (uint8_t)draw(seed, LC_WEAK_INT);
+	if (takes_argument(op, LC_A_DTYPE)) n.dtype = (uint8_t)draw(seed, LC_WEAK_INT);
 	if (lc_ops[op].family == LC_COMM || op == LC_SIZE)
 		n.axis = (int8_t)draw(seed, (uint64_t)program->axis_count);
-	if (strchr(kinds, 'd')) n.d = (int8_t)draw(seed, 2);
-	if (strchr(kinds, 'e')) n.e = (int8_t)draw(seed, 2);
-	if (strchr(kinds, 'o')) n.reduce = (uint8_t)draw(seed, LC_REDUCES);
-	if (strchr(kinds, 's')) n.shift = (int32_t)draw(seed, 3) - 1;
-	if (strchr(kinds, 'k')) n.key = (int64_t)draw(seed, 5);
-	if (strchr(kinds, 'D')) n.dims = (uint8_t)draw(seed, 4), n.keep = (uint8_t)draw(seed, 2);
-	if (strchr(kinds, 'T')) n.ta = (uint8_t)draw(seed, 2), n.tb = (uint8_t)draw(seed, 2);
+	if (takes_argument(op, LC_A_DIM)) n.d = (int8_t)draw(seed, 2);
+	if (takes_argument(op, LC_A_OTHER_DIM)) n.e = (int8_t)draw(seed, 2);
+	if (takes_argument(op, LC_A_REDUCTION)) n.reduce = (uint8_t)draw(seed, LC_REDUCES);
+	if (takes_argument(op, LC_A_SHIFT)) n.shift = (int32_t)draw(seed, 3) - 1;
+	if (takes_argument(op, LC_A_KEY)) n.key = (int64_t)draw(seed, 5);
+	if (takes_argument(op, LC_A_DIMS))
+		n.dims = (uint8_t)draw(seed, 4), n.keep = (uint8_t)draw(seed, 2);
+	if (takes_argument(op, LC_A_TRANSPOSES))
+		n.ta = (uint8_t)draw(seed, 2), n.tb = (uint8_t)draw(seed, 2);
 	return n;
 }
 

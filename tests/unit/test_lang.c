@@ -204,28 +204,33 @@ static void random_leaf(lc_program *p, uint64_t *seed, int number) {
 	lc_add(p, &n, NULL, &err);
 }
 
+static bool takes_argument(lc_op op, lc_argument wanted) {
+	for (const uint8_t *kind = lc_ops[op].arguments; *kind; kind++)
+		if (*kind == wanted) return true;
+	return false;
+}
+
 /* A draft of any operation on any values, mostly refused. */
 static lc_node random_draft(const lc_program *p, uint64_t *seed) {
 	lc_op op = (lc_op)(LC_CONST + (int)draw(seed, LC_OP_COUNT - LC_CONST));
 	lc_node n = lc_draft(op, 0, 0);
-	const char *kinds = lc_ops[op].arguments;
 	/* Half of the operands are the newest value, so that expressions grow deep. */
 	for (int i = 0; i < n.inputs; i++)
 		n.in[i] = (int32_t)(draw(seed, 2) ? p->nodes.count - 1 - draw(seed, 2)
 		                                  : draw(seed, p->nodes.count));
 	if (op == LC_CONST || op == LC_DROPOUT) n.number = (double)draw(seed, 8) / 8;
-	if (strchr(kinds, 't')) n.dtype = (uint8_t)draw(seed, LC_WEAK_INT);
+	if (takes_argument(op, LC_A_DTYPE)) n.dtype = (uint8_t)draw(seed, LC_WEAK_INT);
 	if (lc_ops[op].family == LC_COMM || op == LC_SIZE)
 		n.axis = (int8_t)draw(seed, (uint64_t)p->axis_count);
-	if (strchr(kinds, 'd')) n.d = (int8_t)draw(seed, 2);
-	if (strchr(kinds, 'e')) n.e = (int8_t)draw(seed, 2);
-	if (strchr(kinds, 'o')) n.reduce = (uint8_t)draw(seed, LC_REDUCES);
-	if (strchr(kinds, 's')) n.shift = (int32_t)draw(seed, 3) - 1;
-	if (strchr(kinds, 'D')) {
+	if (takes_argument(op, LC_A_DIM)) n.d = (int8_t)draw(seed, 2);
+	if (takes_argument(op, LC_A_OTHER_DIM)) n.e = (int8_t)draw(seed, 2);
+	if (takes_argument(op, LC_A_REDUCTION)) n.reduce = (uint8_t)draw(seed, LC_REDUCES);
+	if (takes_argument(op, LC_A_SHIFT)) n.shift = (int32_t)draw(seed, 3) - 1;
+	if (takes_argument(op, LC_A_DIMS)) {
 		n.dims = (uint8_t)draw(seed, 4);
 		n.keep = (uint8_t)draw(seed, 2);
 	}
-	if (strchr(kinds, 'T')) {
+	if (takes_argument(op, LC_A_TRANSPOSES)) {
 		n.ta = (uint8_t)draw(seed, 2);
 		n.tb = (uint8_t)draw(seed, 2);
 	}

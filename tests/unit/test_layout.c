@@ -218,8 +218,8 @@ static void buckets_that_cut_alike_are_one_layout(void **state) {
 		p.space.base.model.vocab *= wide; /* layers from small to large */
 		p.space.fixed_switches = false;
 		p.space.bucket.count = 2;
-		p.space.bucket.at[0] = 0;
-		p.space.bucket.at[1] = -4;
+		p.space.bucket.at[0] = LK_BUCKET_USUAL;
+		p.space.bucket.at[1] = LK_BUCKET_LARGE;
 		fine = fine && lk_space_cores(&p.space, &cores, NULL) == LK_OK && cores.count > 0;
 		bool alike = false;
 		int listed;

@@ -11,6 +11,13 @@
 #include <math.h>
 #include <stddef.h>
 
+lk_coll_cost lk_p2p_cost(const lk_node *node, bool same_node, int sharing, double oversubscription,
+                         double bytes) {
+	lk_group_shape pair = {node, 2, same_node ? 1 : 2, same_node ? 2 : 1, sharing, oversubscription,
+	                       NULL};
+	return lk_collective_cost(LK_COLL_SENDRECV, &pair, bytes);
+}
+
 const char *lk_algo_name(lk_algo algo) {
 	static const char *const names[LK_ALGOS] = {"Tree", "Ring", "NVLS", "NVLSTree", "PAT", "P2P"};
 	return (unsigned)algo < LK_ALGOS ? names[algo] : "unknown";

@@ -143,10 +143,3 @@ lk_coll_cost lk_nccl_sendrecv(const lk_group_shape *group, double bytes) {
 	pair.ranks_per_node = group->nodes < 2 ? 2 : 1;
 	return p2p_message(&pair, fmin(bytes, 1e18));
 }
-
-lk_coll_cost lk_p2p_cost(const lk_node *node, bool same_node, int sharing, double oversubscription,
-                         double bytes) {
-	lk_group_shape pair = {node, 2, same_node ? 1 : 2, same_node ? 2 : 1, sharing, oversubscription,
-	                       NULL};
-	return lk_collective_cost(LK_COLL_SENDRECV, &pair, bytes);
-}

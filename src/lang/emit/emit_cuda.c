@@ -14,7 +14,7 @@ static const char *const runtime_files[] = {
 /* ---- schedules ---- */
 
 /* Products, rows and collectives are calls of the runtime, as in the C+MPI target. */
-lk_status lc_cuda_any(lc_mpi *mpi, const lc_step *step) {
+static lk_status cuda_any(lc_mpi *mpi, const lc_step *step) {
 	static lc_mpi_step *const kinds[LC_STEP_KINDS] = {
 		[LC_STEP_MAP] = lc_cuda_map,         [LC_STEP_CONTRACT] = lc_mpi_contract,
 		[LC_STEP_ROWS] = lc_mpi_contract,    [LC_STEP_COMM] = lc_mpi_comm,
@@ -38,7 +38,7 @@ static void put_reached_of(const lc_mpi *mpi, const lc_step *step) {
 }
 
 static lk_status cuda_put_schedule(lc_mpi *mpi, const lc_variant *variant) {
-	LK_TRY(lc_mpi_schedule(mpi, variant, lc_cuda_any));
+	LK_TRY(lc_mpi_schedule(mpi, variant, cuda_any));
 	fprintf(mpi->out, "static const rt_reached reached%d[] = {", mpi->number);
 	for (int i = 0; i < mpi->steps->count; i++) put_reached_of(mpi, &mpi->steps->at[i]);
 	fputs("{-1, 0}};\n\n", mpi->out);

@@ -26,7 +26,6 @@ lk_status lc_cuda_ring(lc_mpi *mpi, const lc_step *step);
 lk_status lc_cuda_overlap(lc_mpi *mpi, const lc_step *step);
 /* Of an overlap's function, behind the fork of its streams: the way in chunks, if it can be cut. */
 void lc_cuda_chunks(lc_mpi *mpi, const lc_step *step);
-lk_status lc_cuda_any(lc_mpi *mpi, const lc_step *step); /* by its kind */
 /* The values that kernels reach of other ranks. */
 bool lc_cuda_in_kernel(const lc_mpi *mpi, const lc_step *step);
 

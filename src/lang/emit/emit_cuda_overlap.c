@@ -170,7 +170,7 @@ static lk_status put_slices(lc_mpi *mpi, const lc_step *step, const struct slice
 lk_status lc_cuda_overlap(lc_mpi *mpi, const lc_step *step) {
 	char name[LC_IDENTIFIER];
 	struct slices x;
-	for (int i = 0; i < step->part_count; i++) LK_TRY(lc_cuda_any(mpi, &step->parts[i]));
+	for (int i = 0; i < step->part_count; i++) LK_TRY(mpi->any(mpi, &step->parts[i]));
 	fprintf(mpi->out, "static void %s(rt_run *run) {\n\trt_fork(run);\n",
 	        lc_mpi_function(mpi, step, name));
 	if (find_slices(mpi, step, &x)) LK_TRY(put_slices(mpi, step, &x));

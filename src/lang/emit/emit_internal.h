@@ -176,7 +176,11 @@ void lc_api_signature(const lc_program *original, const lc_variant *variant, FIL
  * lc_steps.storage says, and so have what parts hand to each other.
  */
 
-typedef struct lc_mpi {
+typedef struct lc_mpi lc_mpi;
+/* Emits a step of one kind, or of any. */
+typedef lk_status lc_mpi_step(lc_mpi *mpi, const lc_step *step);
+
+struct lc_mpi {
 	const lc_program *original; /* scalars, dims and indices are numbered as there */
 	const lc_program *p;
 	const lc_steps *steps;
@@ -189,9 +193,10 @@ typedef struct lc_mpi {
 	LK_VEC(int) touched;          /* values that passes read or write, for the count of bytes */
 	LK_VEC(const char *) indices; /* of groups, as numbered in the source */
 	int choices;                  /* overlaps that are tried in two ways */
+	lc_mpi_step *any;             /* of the target: the parts of a step are steps again */
 	lk_arena arena;
 	lk_error *err;
-} lc_mpi;
+};
 
 /* ---- target_mpi_names.c ---- */
 /* The value that has the part: a state for its updates, what an output puts out. */
@@ -227,7 +232,6 @@ void lc_mpi_api(const lc_mpi *mpi, const lc_variant *variant, bool cuda);
 
 /* ---- one file per kind of step: each writes "static void stepN_NAME(rt_run *run)" and what it
  * needs ---- */
-typedef lk_status lc_mpi_step(lc_mpi *c, const lc_step *s);
 lc_mpi_step lc_mpi_map;      /* target_mpi_map.c */
 lc_mpi_step lc_mpi_contract; /* target_mpi_contract.c: CONTRACT and ROWS */
 lc_mpi_step lc_mpi_comm;     /* target_mpi_comm.c: COMM and SEND */
@@ -238,7 +242,6 @@ lc_mpi_step lc_mpi_overlap;  /* target_mpi_overlap.c */
 lk_status lc_mpi_flow(lc_mpi *mpi, const lc_step *step, bool *done);
 lc_mpi_step lc_mpi_ring_plain,
 	lc_mpi_overlap_plain; /* target_mpi_plain.c: one part after the other */
-lk_status lc_mpi_any(lc_mpi *mpi, const lc_step *step); /* by its kind */
 
 /* ---- for rings: the pass of a step by ranges ---- */
 /* Writes "static void NAME(rt_run *run, int64_t item, int64_t from, int64_t to)": a MAP over the
@@ -339,6 +342,23 @@ bool lc_pass_stands_alone(const lc_pass *pass, int id);
 static inline char lc_map_variable(int loop) {
 	return (char)('i' + loop);
 }
+static inline const lc_node *lc_pass_node(const lc_pass *pass, int id) {
+	return &pass->p->nodes.at[id];
+}
+static inline lc_dtype lc_pass_format(const lc_pass *pass, int id) {
+	return (lc_dtype)lc_pass_node(pass, id)->dtype;
+}
+
+/* ---- emit_mpi_place.c: where a pass finds a number, and how the source writes it ---- */
+
+/* "v_r", or of a scalar "c_lr": the variable of a value. */
+char *lc_map_value_name(const lc_pass *pass, int id, char out[LC_IDENTIFIER]);
+/* "s_r_i": the variable of a place's stride along a loop. */
+void lc_put_stride_name(const lc_pass *pass, const lc_place *at, int loop, FILE *out);
+/* Whether the place's elements follow each other along a loop. */
+bool lc_steps_by_one(const lc_pass *pass, const lc_place *at, int loop);
+/* The element of a place that a turn reads, in the format that is computed in. */
+void lc_put_map_load(const lc_pass *pass, int place, lc_dtype t, FILE *out);
 /* "p_r"; of a slice that is read in place "pv_r", for the slice itself may be stored, too. */
 char *lc_map_place(const lc_pass *pass, const char *prefix, const lc_place *at,
                    char out[LC_IDENTIFIER]);

@@ -16,7 +16,7 @@ static const char *const runtime_files[] = {
 
 /* ---- steps ---- */
 
-lk_status lc_mpi_any(lc_mpi *mpi, const lc_step *step) {
+static lk_status mpi_any(lc_mpi *mpi, const lc_step *step) {
 	static lc_mpi_step *const kinds[LC_STEP_KINDS] = {
 		[LC_STEP_MAP] = lc_mpi_map,         [LC_STEP_CONTRACT] = lc_mpi_contract,
 		[LC_STEP_ROWS] = lc_mpi_contract,   [LC_STEP_COMM] = lc_mpi_comm,
@@ -42,6 +42,7 @@ void lc_mpi_step_comment(const lc_mpi *mpi, const lc_step *step) {
 
 lk_status lc_mpi_schedule(lc_mpi *mpi, const lc_variant *variant, lc_mpi_step *any) {
 	char name[LC_IDENTIFIER];
+	mpi->any = any;
 	fprintf(mpi->out, "/* ---- schedule %d: ", mpi->number);
 	lc_put_comment(variant->name, "", mpi->out);
 	if (variant->schedule) lc_put_comment(variant->schedule, " * ", mpi->out);
@@ -62,7 +63,7 @@ lk_status lc_mpi_schedule(lc_mpi *mpi, const lc_variant *variant, lc_mpi_step *a
 
 static lk_status mpi_put_schedule(lc_mpi *mpi, const lc_variant *variant) {
 	char name[LC_IDENTIFIER];
-	LK_TRY(lc_mpi_schedule(mpi, variant, lc_mpi_any));
+	LK_TRY(lc_mpi_schedule(mpi, variant, mpi_any));
 	fprintf(mpi->out, "static const int passes%d[] = {", mpi->number);
 	for (size_t i = 0; i < mpi->touched.count; i++)
 		fprintf(mpi->out, "%s, ", lc_mpi_number(mpi, mpi->touched.at[i], name));

@@ -213,7 +213,7 @@ static lk_status put_tensor(struct flow *flow, struct part *part, const char *na
 
 static lk_status flow_put_function(struct flow *flow, struct part *part, const char *name) {
 	if (flow_moves(part)) return LK_OK;
-	if (part->by == WHOLE) return lc_mpi_any(flow->c, &part->step);
+	if (part->by == WHOLE) return flow->c->any(flow->c, &part->step);
 	if (part->step.kind == LC_STEP_MAP) return lc_mpi_range(flow->c, &part->step, name, part->cut);
 	return flow_node(flow, part->value)->op == LC_MATMUL ? flow_put_product(flow, part, name)
 	                                                     : put_tensor(flow, part, name);

@@ -1,143 +1,27 @@
 /* emit_mpi_map.c: MAP steps in C: a function with loops over the elements that a rank holds.
  * Numbers are computed before the loops; each named value is a variable inside; stores come last;
  * reductions are kept in double and stored after. */
-#include "lang/emit/emit_internal.h"
-
 #include <string.h>
+
+#include "lang/emit/emit_internal.h"
 
 enum {
 	POINTER = 160,
-	SUMS = 64,
-	INDEX = 256
+	SUMS = 64
 };
-
-static const lc_node *mpi_map_node(const lc_pass *pass, int id) {
-	return &pass->p->nodes.at[id];
-}
-static lc_dtype mpi_map_format(const lc_pass *pass, int id) {
-	return (lc_dtype)mpi_map_node(pass, id)->dtype;
-}
 
 /* ---- names ---- */
 
 /* "p_r"; of a slice that is read in place "pv_r", for the slice itself may be stored, too. */
-char *lc_map_place(const lc_pass *pass, const char *prefix, const lc_place *at,
-                   char out[LC_IDENTIFIER]) {
-	char view[24];
-	if (at->view < 0) return lc_mpi_named(pass->c, prefix, at->id, out);
-	snprintf(view, sizeof view, "%.16s%s", prefix, *prefix ? "v" : "");
-	return lc_mpi_named(pass->c, view, at->view, out);
-}
-
-static void put_stride_name(const lc_pass *pass, const lc_place *at, int loop, FILE *out) {
-	char name[LC_IDENTIFIER];
-	const char *kind;
-	if (at->view >= 0) kind = "v";
-	else if (at->kind == LC_PLACE_WHOLE) kind = "w";
-	else kind = "";
-	fprintf(out, "s%s_%s_%c", kind, lc_map_place(pass, "", at, name), lc_map_variable(loop));
-}
-
-static char *mpi_map_value_name(const lc_pass *pass, int id, char out[LC_IDENTIFIER]) {
-	const lc_node *value = mpi_map_node(pass, id);
-	if (value->op == LC_SCALAR) return lc_identifier("c_", value->name, out);
-	return lc_value_identifier(pass->p, "v", id, out);
-}
 
 /* ---- indices ---- */
 
 /* Strides are products of extents: of the loops below where the place is as dense as the pass, else
  * variables s_NAME_i. */
-static void put_stride(const lc_pass *pass, const lc_place *at, int loop, FILE *out) {
-	if (!lc_place_dense(pass->p, &pass->loops, at)) {
-		fputc('*', out);
-		put_stride_name(pass, at, loop, out);
-		return;
-	}
-	for (int below = loop + 1; below < pass->loops.count; below++)
-		fprintf(out, "*n_%c", lc_map_variable(below));
-}
-
-/* Whether the place's elements follow each other along a loop. */
-static bool steps_by_one(const lc_pass *pass, const lc_place *at, int loop) {
-	int from, rank;
-	lc_place_stride(pass->p, &pass->loops, at, loop, &from, &rank);
-	return from == rank;
-}
-
-void lc_put_map_index(const lc_pass *pass, const lc_place *at, FILE *out) {
-	bool begun = false;
-	for (int l = 0; l < pass->loops.count; l++) {
-		if (!lc_place_moves(&pass->loops, at, l)) continue;
-		fprintf(out, begun ? " + %c" : "%c", lc_map_variable(l));
-		begun = true;
-		if (!steps_by_one(pass, at, l)) put_stride(pass, at, l, out);
-	}
-	if (!begun) fputc('0', out);
-}
 
 /* ---- expressions ---- */
 
 /* In a ring: the last addition of its reduce-scatter, of what came and of what this rank has. */
-static void put_arrived(const lc_pass *pass, const lc_place *at, FILE *out) {
-	char index[2][INDEX];
-	for (int i = 0; i < 2; i++) {
-		FILE *text = fmemopen(index[i], sizeof index[i], "w");
-		if (!text) return;
-		fprintf(text, i ? "p_mine[" : "p_arrived[");
-		lc_put_map_index(pass, at, text);
-		fputs(i ? "]" : " - first]", text);
-		fclose(text);
-	}
-	lc_put_join(mpi_map_node(pass, at->id), index[0], index[1], out);
-}
-
-static void mpi_map_put_load(const lc_pass *pass, int place, lc_dtype t, FILE *out) {
-	const lc_place *at = &pass->places.at[place];
-	if (pass->arrives && at->kind == LC_PLACE_PART && at->id == pass->step->scatter) {
-		put_arrived(pass, at, out);
-		return;
-	}
-	char name[LC_IDENTIFIER];
-	bool called = strcmp(lc_load_call(t), "(") != 0;
-	if (called) fputs(lc_load_call(t), out);
-	fprintf(out, "%s[", lc_map_place(pass, "p", at, name));
-	lc_put_map_index(pass, at, out);
-	fputs(called ? "])" : "]", out);
-}
-
-static bool mpi_map_put_leaf(void *context, int id, int view, FILE *out) {
-	const lc_pass *pass = context;
-	char name[LC_IDENTIFIER];
-	(void)view; /* steps keep in memory what slices are read of */
-	if (pass->source[id] == LC_LOADED)
-		mpi_map_put_load(pass, pass->place[id], mpi_map_format(pass, id), out);
-	else if (pass->source[id] == LC_NUMBER || lc_pass_stands_alone(pass, id))
-		fputs(mpi_map_value_name(pass, id, name), out);
-	else return false;
-	return true;
-}
-
-static bool mpi_map_is_rounded(void *context, int id) {
-	const lc_pass *pass = context;
-	return pass->source[id] == LC_LOADED || mpi_map_node(pass, id)->op == LC_SCALAR ||
-	       (pass->source[id] == LC_NUMBER && pass->place[id] >= 0);
-}
-
-static void mpi_map_put_place(void *context, int id, int view, FILE *out) {
-	const lc_pass *pass = context;
-	const lc_place *at = &pass->places.at[pass->whole[id]];
-	char name[LC_IDENTIFIER];
-	(void)view;
-	fprintf(out, "w_%s + (uint64_t)(", lc_map_place(pass, "", at, name));
-	lc_put_map_index(pass, at, out);
-	fprintf(out, "), %s", mpi_map_node(pass, id)->list >= 0 ? "(uint32_t)item" : "0");
-}
-
-lc_text lc_map_text(lc_pass *pass) {
-	return (lc_text){
-		pass->p, pass->c->out, mpi_map_put_leaf, mpi_map_is_rounded, mpi_map_put_place, pass, -1};
-}
 
 /* What a value is made of, as it will be stored or kept. */
 static void mpi_map_put_made(lc_pass *pass, int id, bool stored) {
@@ -146,24 +30,24 @@ static void mpi_map_put_made(lc_pass *pass, int id, bool stored) {
 	if (taken < 0) lc_put_operation(&t, id, stored);
 	else if (pass->source[taken] == LC_COMPUTED && !lc_pass_stands_alone(pass, taken))
 		mpi_map_put_made(pass, taken, stored);
-	else lc_put_value(&t, taken, mpi_map_format(pass, id));
+	else lc_put_value(&t, taken, lc_pass_format(pass, id));
 }
 
 /* ---- before the loops ---- */
 
 static void mpi_map_put_number(lc_pass *pass, int id) {
-	const lc_node *value = mpi_map_node(pass, id);
+	const lc_node *value = lc_pass_node(pass, id);
 	FILE *out = pass->c->out;
 	char name[LC_IDENTIFIER], part[POINTER];
-	const char *type = lc_register_type(mpi_map_format(pass, id));
+	const char *type = lc_register_type(lc_pass_format(pass, id));
 	if (pass->place[id] >= 0) lc_mpi_part(pass->c, id, part, sizeof part);
-	fprintf(out, "\tconst %s %s = ", type, mpi_map_value_name(pass, id, name));
+	fprintf(out, "\tconst %s %s = ", type, lc_map_value_name(pass, id, name));
 	if (value->op == LC_SCALAR)
 		fprintf(out, "(%s)run->sizes->scalar[%d]", type, lc_mpi_scalar(pass->c, id));
 	else if (value->op == LC_SIZE) lc_mpi_size(pass->c, id, out);
 	else if (pass->place[id] >= 0)
-		fprintf(out, "%s*(const %s *)%s%sdata)", lc_load_call(mpi_map_format(pass, id)),
-		        lc_memory_type(mpi_map_format(pass, id)), LC_OF(part));
+		fprintf(out, "%s*(const %s *)%s%sdata)", lc_load_call(lc_pass_format(pass, id)),
+		        lc_memory_type(lc_pass_format(pass, id)), LC_OF(part));
 	else mpi_map_put_made(pass, id, false);
 	fputs(";\n", out);
 }
@@ -189,7 +73,7 @@ static bool aliased(const lc_pass *pass, const lc_place *at) {
 static int gather_of(const lc_pass *pass, int id) {
 	const lc_ids *gathers = &pass->step->gathers;
 	for (int i = 0; i < gathers->count; i++)
-		if (mpi_map_node(pass, gathers->at[i])->in[0] == id && pass->c->steps->storage[id] < 0)
+		if (lc_pass_node(pass, gathers->at[i])->in[0] == id && pass->c->steps->storage[id] < 0)
 			return gathers->at[i];
 	return -1;
 }
@@ -198,17 +82,17 @@ static int gather_of(const lc_pass *pass, int id) {
 static bool put_ends(lc_pass *pass, const lc_place *at) {
 	FILE *out = pass->c->out;
 	char name[LC_IDENTIFIER], part[POINTER], space[POINTER];
-	const char *type = lc_memory_type(mpi_map_format(pass, at->id));
+	const char *type = lc_memory_type(lc_pass_format(pass, at->id));
 	int gather = gather_of(pass, at->id), outer = pass->loops.count ? pass->loops.first[1] : 0;
 	if (at->id == pass->step->scatter) {
 		fprintf(out,
 		        "\tconst %s *restrict p_arrived = arrived, *restrict p_mine = (const %s "
 		        "*)(%s)->data + skip;\n",
 		        type, type,
-		        lc_mpi_part(pass->c, mpi_map_node(pass, at->id)->in[0], part, sizeof part));
+		        lc_mpi_part(pass->c, lc_pass_node(pass, at->id)->in[0], part, sizeof part));
 		fprintf(out, "\tconst int64_t first = from * rt_product(%s, %d, %d);\n",
 		        lc_mpi_part(pass->c, pass->step->space, space, sizeof space), outer,
-		        mpi_map_node(pass, pass->step->space)->rank);
+		        lc_pass_node(pass, pass->step->space)->rank);
 	} else if (gather >= 0) {
 		bool into = lc_mpi_root(pass->c, gather) !=
 		            gather; /* the state that it is gathered into, which may be read beside */
@@ -220,7 +104,7 @@ static bool put_ends(lc_pass *pass, const lc_place *at) {
 }
 
 static void put_pointer(lc_pass *pass, const lc_place *at) {
-	lc_dtype t = mpi_map_format(pass, at->id);
+	lc_dtype t = lc_pass_format(pass, at->id);
 	char name[LC_IDENTIFIER], part[POINTER], view[POINTER];
 	bool written =
 		at->view < 0 && (mpi_map_is_stored(pass, at->id) || pass->source[at->id] == LC_RESULT);
@@ -238,12 +122,12 @@ static void put_strides(lc_pass *pass, const lc_place *at) {
 	char part[POINTER];
 	int from, rank;
 	for (int l = 0; l < pass->loops.count; l++) {
-		if (!lc_place_moves(&pass->loops, at, l) || steps_by_one(pass, at, l) ||
+		if (!lc_place_moves(&pass->loops, at, l) || lc_steps_by_one(pass, at, l) ||
 		    lc_place_dense(pass->p, &pass->loops, at))
 			continue;
 		lc_place_stride(pass->p, &pass->loops, at, l, &from, &rank);
 		fputs("\tconst int64_t ", pass->c->out);
-		put_stride_name(pass, at, l, pass->c->out);
+		lc_put_stride_name(pass, at, l, pass->c->out);
 		fprintf(pass->c->out, " = %s(%s, %d, %d);\n",
 		        at->kind == LC_PLACE_WHOLE ? "rt_whole_product" : "rt_product",
 		        lc_mpi_part(pass->c, at->id, part, sizeof part), from, rank);
@@ -253,7 +137,7 @@ static void put_strides(lc_pass *pass, const lc_place *at) {
 /* Single numbers that are only read are variables, not pointers. */
 static bool needs_pointer(const lc_pass *pass, const lc_place *at) {
 	if (at->kind == LC_PLACE_WHOLE) return false;
-	return mpi_map_node(pass, at->id)->rank > 0 || mpi_map_is_stored(pass, at->id) ||
+	return lc_pass_node(pass, at->id)->rank > 0 || mpi_map_is_stored(pass, at->id) ||
 	       pass->source[at->id] == LC_RESULT;
 }
 
@@ -303,8 +187,8 @@ static bool mpi_map_stored(const lc_pass *pass, int id) {
 static void put_variable(lc_pass *pass, int id, int depth) {
 	char name[LC_IDENTIFIER];
 	lc_put_tabs(depth, pass->c->out);
-	fprintf(pass->c->out, "const %s %s = ", lc_register_type(mpi_map_format(pass, id)),
-	        mpi_map_value_name(pass, id, name));
+	fprintf(pass->c->out, "const %s %s = ", lc_register_type(lc_pass_format(pass, id)),
+	        lc_map_value_name(pass, id, name));
 	mpi_map_put_made(pass, id, mpi_map_stored(pass, id) && pass->uses[id] == 1);
 	fputs(";\n", pass->c->out);
 }
@@ -314,14 +198,14 @@ static void put_store(lc_pass *pass, int id, int depth) {
 	char name[LC_IDENTIFIER];
 	lc_place at =
 		lc_place_of(pass->p, pass->step->space, LC_PLACE_PART, lc_mpi_owner(pass->c, id), -1);
-	lc_dtype t = mpi_map_format(pass, id);
+	lc_dtype t = lc_pass_format(pass, id);
 	bool called = strcmp(lc_store_call(t), "(") != 0;
 	lc_put_tabs(depth, out);
 	fprintf(out, "%s[", lc_map_place(pass, "p", &at, name));
 	lc_put_map_index(pass, &at, out);
 	fprintf(out, "] = %s", called ? lc_store_call(t) : "");
-	if (pass->source[id] == LC_LOADED) mpi_map_put_load(pass, pass->place[id], t, out);
-	else if (lc_pass_stands_alone(pass, id)) fputs(mpi_map_value_name(pass, id, name), out);
+	if (pass->source[id] == LC_LOADED) lc_put_map_load(pass, pass->place[id], t, out);
+	else if (lc_pass_stands_alone(pass, id)) fputs(lc_map_value_name(pass, id, name), out);
 	else mpi_map_put_made(pass, id, true);
 	fputs(called ? ");\n" : ";\n", out);
 }
@@ -338,8 +222,8 @@ static void put_body(lc_pass *pass, int depth) {
  * the same element. */
 static bool same_slice(const lc_pass *pass, const lc_place *at) {
 	if (!pass->arrives || pass->step->gathers.count == 0) return false;
-	const lc_node *value = mpi_map_node(pass, at->view >= 0 ? at->view : at->id),
-				  *g = mpi_map_node(pass, pass->step->gathers.at[0]);
+	const lc_node *value = lc_pass_node(pass, at->view >= 0 ? at->view : at->id),
+				  *g = lc_pass_node(pass, pass->step->gathers.at[0]);
 	return gather_of(pass, at->id) >= 0 ||
 	       (value->op == LC_SLICE && value->axis == g->axis && value->d == g->d);
 }
@@ -521,8 +405,8 @@ lk_status lc_mpi_range(lc_mpi *mpi, const lc_step *step, const char *name, int c
 lk_status lc_mpi_cuts(lc_mpi *mpi, const lc_step *step, int cut, bool *can) {
 	lc_pass pass;
 	lk_status status = lc_pass_open(mpi, step, &pass);
-	*can = status == LK_OK && cut < mpi_map_node(&pass, step->space)->rank &&
-	       mpi_map_node(&pass, step->space)->dim[cut] != 0;
+	*can = status == LK_OK && cut < lc_pass_node(&pass, step->space)->rank &&
+	       lc_pass_node(&pass, step->space)->dim[cut] != 0;
 	if (*can) lc_pass_cut(&pass, cut);
 	for (size_t i = 0; i < pass.results.count && *can; i++)
 		*can = lc_sum_loops(&pass, pass.results.at[i]) > pass.cut_loop;

@@ -9,7 +9,7 @@ static lk_status plain_put_part(lc_mpi *mpi, const lc_step *step, lc_step_kind k
 	mpi->helper = helper;
 	part.kind = kind;
 	if (id) part.values = (lc_ids){id, 1};
-	lk_status status = lc_mpi_any(mpi, &part);
+	lk_status status = mpi->any(mpi, &part);
 	mpi->helper = before;
 	return status;
 }
@@ -44,7 +44,7 @@ lk_status lc_mpi_ring_plain(lc_mpi *mpi, const lc_step *step) {
 
 lk_status lc_mpi_overlap_plain(lc_mpi *mpi, const lc_step *step) {
 	char name[LC_IDENTIFIER];
-	for (int i = 0; i < step->part_count; i++) LK_TRY(lc_mpi_any(mpi, &step->parts[i]));
+	for (int i = 0; i < step->part_count; i++) LK_TRY(mpi->any(mpi, &step->parts[i]));
 	fprintf(mpi->out, "static void %s(rt_run *run) {\n", lc_mpi_function(mpi, step, name));
 	for (int i = 0; i < step->part_count; i++)
 		fprintf(mpi->out, "\t%s(run);\n", lc_mpi_function(mpi, &step->parts[i], name));

@@ -67,32 +67,6 @@ bool lc_ring_see(const lc_mpi *mpi, const lc_step *step, lc_ring *out, const cha
 
 /* ---- sums ---- */
 
-static const char *ring_suffix(lc_dtype t) {
-	if (t == LC_F64) return "";
-	if (lc_is_real(t)) return "f";
-	if (t >= LC_U64 && t <= LC_U8) return "u";
-	return "l";
-}
-
-void lc_put_join(const lc_node *scatter, const char *a, const char *b, FILE *out) {
-	lc_dtype t = (lc_dtype)scatter->dtype;
-	bool sum = scatter->reduce == LC_SUM;
-	const char *load = lc_load_call(t);
-	bool narrow = lc_is_narrow(t);
-	fputc('(', out);
-	if (narrow) fprintf(out, "rt_round_%s(", lc_dtype_name(t));
-	if (t == LC_BOOL)
-		fprintf(out, "%s%s) %s %s%s)", load, a, scatter->reduce == LC_RMIN ? "&" : "|", load, b);
-	else if (sum && lc_is_real(t)) fprintf(out, "%s%s) + %s%s)", load, a, load, b);
-	else
-		fprintf(out, "rt_%s%s(%s%s), %s%s))",
-		        sum                          ? "add"
-		        : scatter->reduce == LC_RMAX ? "max"
-		                                     : "min",
-		        ring_suffix(t), load, a, load, b);
-	fputs(narrow ? "))" : ")", out);
-}
-
 static void put_add(const lc_mpi *mpi, const lc_ring *ring, const char *name) {
 	const lc_node *value = mpi_ring_node(mpi, ring->scatter);
 	const char *type = lc_memory_type((lc_dtype)value->dtype);

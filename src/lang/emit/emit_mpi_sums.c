@@ -9,13 +9,6 @@ enum {
 	POINTER = 160
 };
 
-static const lc_node *sums_node(const lc_pass *pass, int id) {
-	return &pass->p->nodes.at[id];
-}
-static lc_dtype sums_format(const lc_pass *pass, int id) {
-	return (lc_dtype)sums_node(pass, id)->dtype;
-}
-
 static const char *emit_sum_type(lc_dtype t) {
 	if (lc_is_real(t)) return "double";
 	if (t == LC_U64) return "uint64_t";
@@ -32,7 +25,7 @@ static const char *sum_suffix(lc_dtype t) {
 int lc_sum_loops(const lc_pass *pass, int id) {
 	const lc_place *at = &pass->places.at[pass->place[id]];
 	int outer = 0;
-	if (sums_node(pass, id)->op == LC_TOTAL) return -1;
+	if (lc_pass_node(pass, id)->op == LC_TOTAL) return -1;
 	while (outer < pass->loops.count && lc_place_moves(&pass->loops, at, outer)) outer++;
 	for (int l = outer; l < pass->loops.count; l++)
 		if (lc_place_moves(&pass->loops, at, l)) return -1;
@@ -49,7 +42,7 @@ bool lc_sum_carried(const lc_pass *pass, int id) {
 bool lc_sum_blocked(const lc_pass *pass, int id) {
 	int outer = lc_sum_loops(pass, id);
 	return pass->loops.count && outer >= 0 && outer < pass->loops.count &&
-	       lc_is_real(sums_format(pass, id)) && sums_format(pass, id) != LC_F64;
+	       lc_is_real(lc_pass_format(pass, id)) && lc_pass_format(pass, id) != LC_F64;
 }
 
 bool lc_sums_blocked(const lc_pass *pass) {
@@ -59,8 +52,8 @@ bool lc_sums_blocked(const lc_pass *pass) {
 }
 
 static const char *sums_identity(const lc_pass *pass, int id) {
-	int op = sums_node(pass, id)->op;
-	lc_dtype t = sums_format(pass, id);
+	int op = lc_pass_node(pass, id)->op;
+	lc_dtype t = lc_pass_format(pass, id);
 	if (op != LC_RED_MAX && op != LC_RED_MIN) return "0";
 	return op == LC_RED_MAX ? lc_lowest_text(t) : lc_highest_text(t);
 }
@@ -76,10 +69,10 @@ static void put_sum_name(const lc_pass *pass, int id, FILE *out) {
 }
 
 void lc_put_summed(lc_pass *pass, int id, int depth) {
-	const lc_node *value = sums_node(pass, id);
+	const lc_node *value = lc_pass_node(pass, id);
 	FILE *out = pass->c->out;
 	lc_text t = lc_map_text(pass);
-	lc_dtype type = sums_format(pass, id);
+	lc_dtype type = lc_pass_format(pass, id);
 	bool extreme = value->op == LC_RED_MAX || value->op == LC_RED_MIN,
 		 squares = value->op == LC_RED_NORM;
 	char name[LC_IDENTIFIER];
@@ -88,7 +81,7 @@ void lc_put_summed(lc_pass *pass, int id, int depth) {
 		char v = lc_map_variable(pass->loops.count - 1);
 		fprintf(out, "%s[%c - %c0] = %s", lc_value_identifier(pass->p, "b", id, name), v, v,
 		        squares ? "rt_squaref(" : "");
-		lc_put_value(&t, value->in[0], sums_format(pass, value->in[0]));
+		lc_put_value(&t, value->in[0], lc_pass_format(pass, value->in[0]));
 		fputs(squares ? ");\n" : ";\n", out);
 		return;
 	}
@@ -103,13 +96,13 @@ void lc_put_summed(lc_pass *pass, int id, int depth) {
 		put_sum_name(pass, id, out);
 		fputs(", ", out);
 	}
-	lc_put_value(&t, value->in[0], sums_format(pass, value->in[0]));
+	lc_put_value(&t, value->in[0], lc_pass_format(pass, value->in[0]));
 	fputs(");\n", out);
 }
 
 /* After a block of the inner loop. */
 void lc_put_sum_block(lc_pass *pass, int id, int depth) {
-	int op = sums_node(pass, id)->op;
+	int op = lc_pass_node(pass, id)->op;
 	char sum[LC_IDENTIFIER], block[LC_IDENTIFIER], v = lc_map_variable(pass->loops.count - 1);
 	lc_value_identifier(pass->p, "r", id, sum);
 	lc_value_identifier(pass->p, "b", id, block);
@@ -124,10 +117,10 @@ void lc_put_sum_block(lc_pass *pass, int id, int depth) {
 }
 
 static void put_finished(lc_pass *pass, int id, const char *sum) {
-	const lc_node *value = sums_node(pass, id), *x = sums_node(pass, value->in[0]);
+	const lc_node *value = lc_pass_node(pass, id), *x = lc_pass_node(pass, value->in[0]);
 	FILE *out = pass->c->out;
 	char part[POINTER];
-	lc_dtype t = sums_format(pass, id);
+	lc_dtype t = lc_pass_format(pass, id);
 	bool called = strcmp(lc_store_call(t), "(") != 0, narrows = lc_is_real(t) && t != LC_F64;
 	fprintf(out, "%s%s%s%s", called ? lc_store_call(t) : "",
 	        lc_is_narrow(t) ? "rt_odd("
@@ -144,7 +137,7 @@ static void put_finished(lc_pass *pass, int id, const char *sum) {
 void lc_begin_sum(lc_pass *pass, int id, int depth) {
 	char name[LC_IDENTIFIER];
 	lc_put_tabs(depth, pass->c->out);
-	fprintf(pass->c->out, "%s %s = %s;\n", emit_sum_type(sums_format(pass, id)),
+	fprintf(pass->c->out, "%s %s = %s;\n", emit_sum_type(lc_pass_format(pass, id)),
 	        lc_value_identifier(pass->p, "r", id, name), sums_identity(pass, id));
 }
 
@@ -162,7 +155,7 @@ void lc_end_sum(lc_pass *pass, int id, int depth) {
 static void sums_put_last(lc_pass *pass, int id) {
 	char space[POINTER];
 	const char *and = "";
-	if (sums_node(pass, id)->op == LC_TOTAL) {
+	if (lc_pass_node(pass, id)->op == LC_TOTAL) {
 		fprintf(pass->c->out, "item + 1 == rt_items(run, %s)",
 		        lc_mpi_number(pass->c, pass->step->space, space));
 		and = " && ";
@@ -178,8 +171,8 @@ static void sums_put_last(lc_pass *pass, int id) {
  * stored by the last. */
 void lc_begin_sums(lc_pass *pass, int id, int slot) {
 	char name[LC_IDENTIFIER], part[POINTER];
-	const char *type = emit_sum_type(sums_format(pass, id));
-	bool total = sums_node(pass, id)->op == LC_TOTAL;
+	const char *type = emit_sum_type(lc_pass_format(pass, id));
+	bool total = lc_pass_node(pass, id)->op == LC_TOTAL;
 	FILE *out = pass->c->out;
 	lc_mpi_part(pass->c, id, part, sizeof part);
 	lc_value_identifier(pass->p, "r", id, name);
@@ -200,7 +193,7 @@ void lc_end_sums(lc_pass *pass, int id) {
 	char name[LC_IDENTIFIER], target[LC_IDENTIFIER], part[POINTER], sum[LC_IDENTIFIER + 4];
 	FILE *out = pass->c->out;
 	const lc_place *at = &pass->places.at[pass->place[id]];
-	bool total = sums_node(pass, id)->op == LC_TOTAL;
+	bool total = lc_pass_node(pass, id)->op == LC_TOTAL;
 	lc_value_identifier(pass->p, "r", id, name);
 	lc_map_place(pass, "p", at, target);
 	if (lc_sum_carried(pass, id)) fprintf(out, "\t*s_%s = %s;\n", name, name);

@@ -3,10 +3,6 @@
 
 #include <string.h>
 
-static const lc_node *pass_node(const lc_pass *pass, int id) {
-	return &pass->p->nodes.at[id];
-}
-
 int lc_pass_taken(const lc_program *program, int id) {
 	const lc_node *node = &program->nodes.at[id];
 	if (node->op == LC_UPDATE) return node->in[1];
@@ -35,16 +31,16 @@ static lk_status pass_find(lc_pass *pass, int id);
 static lk_status find_operands(lc_pass *pass, int id) {
 	int taken = lc_pass_taken(pass->p, id);
 	if (taken >= 0) return pass_find(pass, taken);
-	for (int i = 0; i < pass_node(pass, id)->inputs; i++)
-		LK_TRY(pass_find(pass, pass_node(pass, id)->in[i]));
+	for (int i = 0; i < lc_pass_node(pass, id)->inputs; i++)
+		LK_TRY(pass_find(pass, lc_pass_node(pass, id)->in[i]));
 	return LK_OK;
 }
 
 /* A slice is read in place where what it is a slice of lies in memory. */
 static lk_status pass_find_slice(lc_pass *pass, int id) {
 	int base = id;
-	while (pass_node(pass, base)->op == LC_SLICE && (base == id || pass->c->memory[base] < 0))
-		base = pass_node(pass, base)->in[0];
+	while (lc_pass_node(pass, base)->op == LC_SLICE && (base == id || pass->c->memory[base] < 0))
+		base = lc_pass_node(pass, base)->in[0];
 	if (pass->inside[base] || pass->c->memory[base] < 0) {
 		pass->source[id] = LC_COMPUTED;
 		return find_operands(pass, id);
@@ -54,12 +50,12 @@ static lk_status pass_find_slice(lc_pass *pass, int id) {
 }
 
 static lk_status find_loaded(lc_pass *pass, int id) {
-	pass->source[id] = pass_node(pass, id)->rank ? LC_LOADED : LC_NUMBER;
+	pass->source[id] = lc_pass_node(pass, id)->rank ? LC_LOADED : LC_NUMBER;
 	return add_place(pass, LC_PLACE_PART, lc_mpi_owner(pass->c, id), -1, &pass->place[id]);
 }
 
 static lk_status pass_find(lc_pass *pass, int id) {
-	const lc_node *value = pass_node(pass, id);
+	const lc_node *value = lc_pass_node(pass, id);
 	if (pass->uses[id]++) return LK_OK;
 	if (value->op == LC_CONST) return pass->source[id] = LC_LITERAL, LK_OK;
 	if (value->op == LC_SCALAR || value->op == LC_SIZE) return pass->source[id] = LC_NUMBER, LK_OK;
@@ -74,7 +70,7 @@ static lk_status pass_find(lc_pass *pass, int id) {
 /* ---- what the step leaves behind ---- */
 
 static lk_status find_result(lc_pass *pass, int id) {
-	const lc_node *value = pass_node(pass, id);
+	const lc_node *value = lc_pass_node(pass, id);
 	if (!lk_push(&pass->results)) return lk_oom(pass->c->err);
 	*lk_last(&pass->results) = id;
 	pass->source[id] = LC_RESULT;
@@ -97,8 +93,8 @@ static lk_status find_store(lc_pass *pass, int id) {
 static bool collected(const lc_pass *pass, int id) {
 	const lc_step *step = pass->step;
 	for (int i = 0; i < step->gathers.count; i++)
-		if (step->gathers.at[i] == id || (pass_node(pass, id)->op == LC_UPDATE &&
-		                                  step->gathers.at[i] == pass_node(pass, id)->in[1]))
+		if (step->gathers.at[i] == id || (lc_pass_node(pass, id)->op == LC_UPDATE &&
+		                                  step->gathers.at[i] == lc_pass_node(pass, id)->in[1]))
 			return true;
 	return step->scatter == id;
 }
@@ -110,7 +106,7 @@ static lk_status find_all(lc_pass *pass) {
 	for (int i = 0; i < step->values.count; i++) {
 		int id = step->values.at[i];
 		if (!pass->inside[id]) continue;
-		if (is_result(pass_node(pass, id))) LK_TRY(find_result(pass, id));
+		if (is_result(lc_pass_node(pass, id))) LK_TRY(find_result(pass, id));
 		else if (pass->c->memory[id] >= 0) LK_TRY(find_store(pass, id));
 	}
 	return LK_OK;
@@ -168,6 +164,6 @@ bool lc_pass_stands_alone(const lc_pass *pass, int id) {
 	bool last = pass_stored(pass, id);
 	int uses = pass->uses[id] - last;
 	if (last) return uses > 0 || pass->stores.count > 1;
-	const lc_node *value = pass_node(pass, id);
+	const lc_node *value = lc_pass_node(pass, id);
 	return uses > 1 || (value->name && value->op != LC_SLICE);
 }

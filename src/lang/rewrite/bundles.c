@@ -3,42 +3,10 @@
 
 #include "lang/rewrite/rewrite_internal.h"
 
-static int16_t *slot(lc_node *node, lc_directive_kind kind) {
+int16_t *lc_bundle_slot(lc_node *node, lc_directive_kind kind) {
 	if (kind == LC_FUSE) return &node->fuse;
 	if (kind == LC_OVERLAP) return &node->overlap;
 	return &node->bucket;
-}
-
-static lk_status bundles_add(lc_build *build, const lc_directive *directive, const uint8_t *set,
-                             lk_error *err) {
-	if (build->to->bundles.count == INT16_MAX)
-		return lc_wrong(build->from, directive->line, directive->column, err,
-		                "more than %d bundles", INT16_MAX);
-	if (!lk_push(&build->to->bundles)) return lk_oom(err);
-	lc_bundle *bundle = lk_last(&build->to->bundles);
-	*bundle = (lc_bundle){.kind = directive->kind,
-	                      .name = directive->result_count ? directive->results[0].text : NULL};
-	if (directive->kind == LC_OVERLAP) {
-		bundle->chunk = directive->chunk;
-		bundle->order = directive->order;
-		bundle->chunks = directive->chunks;
-	}
-	if (directive->kind == LC_BUCKET) bundle->size = directive->size;
-	for (size_t i = 0; i < build->from->nodes.count; i++)
-		if (set[i])
-			*slot(&build->to->nodes.at[build->map[i]], directive->kind) =
-				(int16_t)(build->to->bundles.count - 1);
-	return LK_OK;
-}
-
-lk_status lc_add_bundle(const lc_program *program, const lc_directive *directive,
-                        const uint8_t *set, lc_program **out, lk_error *err) {
-	lc_build b;
-	lk_status status = lc_build_open(&b, program, err);
-	for (int i = 0; status == LK_OK && i < (int)program->nodes.count; i++)
-		status = lc_build_copy(&b, i, err);
-	if (status == LK_OK) status = bundles_add(&b, directive, set, err);
-	return lc_build_close(&b, status, out);
 }
 
 const char *lc_bundle_word(const lc_program *program, const lc_node *node, lc_directive_kind kind) {
@@ -55,7 +23,7 @@ static bool holds_several(const lc_program *program, int which) {
 	int tensors = 0;
 	for (size_t i = 0; i < program->nodes.count; i++) {
 		lc_node n = program->nodes.at[i];
-		if (*slot(&n, kind) != which) continue;
+		if (*lc_bundle_slot(&n, kind) != which) continue;
 		word = lc_bundle_word(program, &n, kind), first = first ? first : word;
 		tensors += n.list >= 0 ? 2 : 1;
 		if (kind == LC_OVERLAP && strcmp(word, first) != 0) return true;
@@ -68,7 +36,8 @@ void lc_drop_idle_bundles(lc_program *program) {
 		lc_directive_kind kind = program->bundles.at[b].kind;
 		if (kind == LC_FUSE || holds_several(program, b)) continue;
 		for (size_t i = 0; i < program->nodes.count; i++)
-			if (*slot(&program->nodes.at[i], kind) == b) *slot(&program->nodes.at[i], kind) = -1;
+			if (*lc_bundle_slot(&program->nodes.at[i], kind) == b)
+				*lc_bundle_slot(&program->nodes.at[i], kind) = -1;
 	}
 }
 
@@ -99,7 +68,7 @@ static lk_status add_bundle(struct writer *writer, int which, lk_error *err) {
 	                            .size = bundle->size};
 	for (size_t i = 0; i < writer->p->nodes.count; i++) {
 		lc_node n = writer->p->nodes.at[i];
-		if (*slot(&n, bundle->kind) != which) continue;
+		if (*lc_bundle_slot(&n, bundle->kind) != which) continue;
 		LK_TRY(bundles_add_name(writer, lc_bundle_word(writer->p, &n, bundle->kind), err));
 	}
 	if (!bundle->name) return LK_OK;

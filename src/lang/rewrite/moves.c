@@ -84,7 +84,8 @@ static lk_status moves_split(lc_mover *mover, int word, const lc_node *node, lk_
 		if (node->dim[d] == 0 || moves_is_sliced(mover->p, node, d)) continue;
 		lc_directive *move = lc_move(mover, LC_SPLIT, &word, 1);
 		if (!move || !lc_move_names(mover, move, names, 2)) return lk_oom(err);
-		move->size = d + 1;
+		move->dim_given = true;
+		move->dim = d;
 		LK_TRY(lc_move_add(mover, move, err));
 		found++;
 	}

@@ -5,7 +5,7 @@
 
 #include "lang/rewrite/rewrite.h"
 
-/* ---- rewrite.c: building ---- */
+/* ---- build.c ---- */
 
 typedef struct lc_build {
 	const lc_program *from;
@@ -23,6 +23,11 @@ lc_node lc_build_draft(const lc_build *build, int id);
 /* A draft of another operation on one value of `to`, of the statement of `like`, without a name. */
 lc_node lc_build_on(lc_op op, const lc_node *like, int operand);
 lk_status lc_build_copy(lc_build *build, int id, lk_error *err);
+/* A copy of a whole program. */
+lk_status lc_build_same(const lc_program *program, lc_program **out, lk_error *err);
+/* A copy of a program whose values of the set belong to a new bundle. */
+lk_status lc_add_bundle(const lc_program *program, const lc_directive *directive,
+                        const uint8_t *set, lc_program **out, lk_error *err);
 
 /* Readers of every value; a state's update does not count as one of the version before it. */
 lk_status lc_count_uses(const lc_program *program, lk_arena *arena, int **out, lk_error *err);
@@ -83,13 +88,12 @@ lk_status lc_check_convex(const lc_program *program, const uint8_t *set,
 
 /* ---- bundles.c ---- */
 
-/* A copy of p whose values of the set belong to a new bundle. */
-lk_status lc_add_bundle(const lc_program *program, const lc_directive *directive,
-                        const uint8_t *set, lc_program **out, lk_error *err);
 /* What a value is called in a directive of that kind. */
 const char *lc_bundle_word(const lc_program *program, const lc_node *node, lc_directive_kind kind);
-/* What a rewrite has left of bundles: one tensor fills no bucket, one stage overlaps with nothing.
- */
+/* Where a node keeps the bundle of that kind which it belongs to; -1 there: none. */
+int16_t *lc_bundle_slot(lc_node *node, lc_directive_kind kind);
+/* Drops what a rewrite has left of bundles: one tensor fills no bucket, one stage overlaps with
+ * nothing. */
 void lc_drop_idle_bundles(lc_program *program);
 
 /* ---- rewrite_overlap.c ---- */

@@ -212,7 +212,7 @@ static lk_status overlap_check_stages(const struct overlapper *overlapper,
 
 static lk_status check_sides(const struct overlapper *overlapper, lk_error *err) {
 	lc_program *settled;
-	LK_TRY(lc_rewrite_all(overlapper->p, NULL, &settled, err));
+	LK_TRY(lc_build_same(overlapper->p, &settled, err));
 	lk_status status = lc_settle_rewritten(settled, err);
 	if (status == LK_OK) status = overlap_check_stages(overlapper, settled, err);
 	lc_program_free(settled);

@@ -41,7 +41,7 @@ static bool split_is_sliced(const lc_program *program, const lc_node *node, int 
 lk_status lc_scatter_dim(const lc_program *program, const lc_directive *directive,
                          const lc_node *node, int *dim, lk_error *err) {
 	const lc_word *word = &directive->names[0];
-	*dim = directive->kind == LC_SPLIT ? (int)directive->size - 1 : -1;
+	*dim = directive->kind == LC_SPLIT && directive->dim_given ? directive->dim : -1;
 	if (node->rank == 0) {
 		lc_word_wrong(program, word, err, "%s is one number, which has no slices", word->text);
 		return directive->kind == LC_SPLIT ? lk_hint(err, "leave it reduced, or write by reduce")

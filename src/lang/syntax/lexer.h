@@ -98,10 +98,7 @@ const lc_token *lc_behind_name(const lc_parser *parser);
 lk_status lc_expression(lc_parser *parser, int *id, lk_error *err);
 
 /* ---- parse_call.c ---- */
-bool lc_is_call(const lc_token *token); /* the name of an operation that is called */
-lk_status lc_call(lc_parser *parser, int *id, lk_error *err);
-
-/* ---- parse_schedule.c ---- */
+bool lc_is_call(const lc_token *token);
 lk_status lc_schedule_next(lc_parser *parser, lk_error *err); /* behind the word schedule */
 
 #endif

@@ -1,20 +1,32 @@
 /* parse_loop.c: loops, `for i = 1 to size(cp) - 1 { ... }`: repeated text. The bounds are numbers
  * when the text is read; the body is read once for each, and k[i-1] in it is the name k0, k1, ...
- * No loop is left in the program. */
+ * No loop is left in the program. Sizes are here too, for bounds are sizes, and sizes use indices.
+ */
 #include <string.h>
 
 #include "lang/syntax/lexer.h"
+
+lk_status lc_group_next(lc_parser *parser, int axis, lc_group *out, lk_error *err) {
+	*out = (lc_group){.axis = axis};
+	if (lc_loop_find(parser, lc_peek(parser))) return lc_known(parser, &out->offset, err);
+	if (lc_peek(parser)->kind == LC_NUMBER_TOKEN)
+		return lc_integer(parser, "a group", 0, INT32_MAX, &out->offset, err);
+	const lc_token *token = lc_peek(parser);
+	LK_TRY(lc_word_next(parser, "a group (k, k+1 or a number)", &out->index, err));
+	if (lc_axis_find(parser->p, out->index) >= 0 || lc_dim_find(parser->p, out->index) >= 0)
+		return lc_at(parser, token, err, "%s is an axis or a dim, not an index of groups",
+		             out->index);
+	if (!lc_sees(parser, '+') && !lc_sees(parser, '-')) return LK_OK;
+	int64_t sign = lc_take(parser, '+') ? 1 : (parser->at++, -1);
+	LK_TRY(lc_integer(parser, "a number of groups", 0, INT32_MAX, &out->offset, err));
+	out->offset *= sign;
+	return LK_OK;
+}
 
 enum {
 	TURNS = 1 << 14,
 	LAST = 1 << 20
 }; /* of all loops of a file, so that nested empty ones end; a variable */
-
-const lc_loop *lc_loop_find(const lc_parser *parser, const lc_token *token) {
-	for (int i = parser->loop_count; i-- > 0;)
-		if (lc_choice(token, &parser->loops[i].name, 1) == 0) return &parser->loops[i];
-	return NULL;
-}
 
 lk_status lc_known(lc_parser *parser, int64_t *out, lk_error *err) {
 	const lc_token *token = lc_peek(parser);
@@ -48,6 +60,87 @@ const lc_token *lc_behind_name(const lc_parser *parser) {
 	if (token->kind != LC_SIGN || token->sign != '[') return token;
 	while (token->kind != LC_END && !(token->kind == LC_SIGN && token->sign == ']')) token++;
 	return token->kind == LC_END ? token : token + 1;
+}
+
+/* ---- sizes: sums and products of names and numbers ---- */
+
+static lk_status dim_sum(lc_parser *parser, lc_dim *out, lk_error *err);
+
+static lk_status dim_name(lc_parser *parser, lc_dim *out, lk_error *err) {
+	const char *name, *names[LC_DIMS];
+	const lc_token *token = lc_peek(parser);
+	int axis, found;
+	const lc_loop *loop = lc_loop_find(parser, token);
+	LK_TRY(lc_word_next(parser, "a dim (a name, a number or size(axis))", &name, err));
+	if (loop) return lc_dim_number(parser->p, loop->value, out, err);
+	if (strcmp(name, "size") == 0 && lc_take(parser, '(')) {
+		LK_TRY(lc_axis_next(parser, &axis, err));
+		LK_TRY(lc_expect(parser, ')', "the axis", err));
+		return lc_dim_axis(parser->p, axis, out, err);
+	}
+	found = lc_dim_find(parser->p, name);
+	if (found >= 0) return lc_dim_named(parser->p, found, out, err);
+	for (int i = 0; i < parser->p->named_count; i++) names[i] = parser->p->named[i].name;
+	lc_at(parser, token, err, "unknown dim %s", name);
+	char otherwise[LC_NAME + 32];
+	snprintf(otherwise, sizeof otherwise, "declare it: dim %s", name);
+	return lc_suggest(err, name, names, (size_t)parser->p->named_count, otherwise);
+}
+
+static lk_status dim_factor(lc_parser *parser, lc_dim *out, lk_error *err) {
+	int64_t number;
+	if (lc_peek(parser)->kind == LC_NUMBER_TOKEN) {
+		LK_TRY(lc_integer(parser, "a size", 0, (int64_t)1 << 53, &number, err));
+		return lc_dim_number(parser->p, number, out, err);
+	}
+	if (!lc_sees(parser, '(')) return dim_name(parser, out, err);
+	if (parser->depth >= LC_DEPTH)
+		return lc_at(parser, lc_peek(parser), err, "parentheses are nested too deep");
+	parser->at++;
+	parser->depth++;
+	LK_TRY(dim_sum(parser, out, err));
+	parser->depth--;
+	return lc_expect(parser, ')', "a size", err);
+}
+
+static lk_status dim_product(lc_parser *parser, lc_dim *out, lk_error *err) {
+	lc_dim factor;
+	LK_TRY(dim_factor(parser, out, err));
+	while (lc_sees(parser, '*') || lc_sees(parser, '/')) {
+		const lc_token *token = lc_peek(parser);
+		parser->at++;
+		LK_TRY(dim_factor(parser, &factor, err));
+		if (token->sign == '*') {
+			LK_TRY(lc_dim_times(parser->p, *out, factor, out, err));
+			continue;
+		}
+		if (parser->p->dims.at[*out].count > 1) {
+			lc_at(parser, token, err, "a sum of sizes is divided");
+			return lk_hint(err, "divide its parts: N/2 + M/2");
+		}
+		LK_TRY(lc_dim_over(parser->p, *out, factor, token->line, token->column, out, err));
+	}
+	return LK_OK;
+}
+
+static lk_status dim_sum(lc_parser *parser, lc_dim *out, lk_error *err) {
+	lc_dim part;
+	LK_TRY(dim_product(parser, out, err));
+	while (lc_sees(parser, '+') || lc_sees(parser, '-')) {
+		int sign = lc_take(parser, '+') ? 1 : (parser->at++, -1);
+		LK_TRY(dim_product(parser, &part, err));
+		LK_TRY(lc_dim_plus(parser->p, *out, part, sign, out, err));
+	}
+	return LK_OK;
+}
+
+lk_status lc_size(lc_parser *parser, lc_dim *out, lk_error *err) {
+	const lc_token *token = lc_peek(parser);
+	lk_status status = dim_sum(parser, out, err);
+	if (status != LK_ERR_INPUT || !err || err->where[0]) return status;
+	lk_error found = *err;
+	lc_at(parser, token, err, "%s", found.what);
+	return lk_hint(err, "%s", found.hint);
 }
 
 static lk_status loop_head(lc_parser *parser, lc_loop *loop, int64_t *last, lk_error *err) {

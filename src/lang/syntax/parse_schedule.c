@@ -15,16 +15,6 @@ enum {
 
 typedef LK_VEC(lc_directive) directives;
 
-const char *const lc_directive_names[LC_DIRECTIVES] = {
-	[LC_SPLIT] = "split",
-	[LC_REORDER] = "reorder",
-	[LC_SLICE_STATE] = "slice",
-	[LC_FUSE] = "fuse",
-	[LC_OVERLAP] = "overlap",
-	[LC_BUCKET] = "bucket",
-	[LC_HIERARCHICAL] = "hierarchical",
-};
-
 struct words {
 	lc_word at[WORDS];
 	int count;
@@ -101,7 +91,8 @@ static lk_status schedule_split(lc_parser *parser, lc_directive *directive, lk_e
 	int64_t dim;
 	if (lc_take_word(parser, "dim")) {
 		LK_TRY(lc_integer(parser, "a dim", 0, LC_RANK - 1, &dim, err));
-		directive->size = dim + 1;
+		directive->dim_given = true;
+		directive->dim = (int)dim;
 	}
 	if (!lc_take_word(parser, "by")) return LK_OK;
 	if (!lc_take_word(parser, "reduce")) return lc_unexpected(parser, "reduce", err);

@@ -1,6 +1,5 @@
 /* print.c: a program in the language, so that reading it gives the same program. Unnamed values are
  * written inside of the statement that uses them. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -128,20 +127,24 @@ static void put_operation(struct writer *writer, const lc_node *node) {
 	print_put_value(writer, node->in[1], right);
 }
 
-static void print_put_argument(struct writer *writer, const lc_node *node, char kind,
+static void print_put_argument(struct writer *writer, const lc_node *node, unsigned kind,
                                int *operand) {
 	char text[32];
 	switch (kind) {
-	case 'x': print_put_value(writer, node->in[(*operand)++], COMPARED); break;
-	case 't': fputs(lc_dtype_name((lc_dtype)node->dtype), writer->out); break;
-	case 'p': fputs(lk_format_shortest(node->number, text, sizeof text), writer->out); break;
-	case 'k': fprintf(writer->out, "key=%lld", (long long)node->key); break;
-	case 'o': fputs(lc_reduce_name((lc_reduce)node->reduce), writer->out); break;
-	case 'a': fputs(writer->p->axes[node->axis].name, writer->out); break;
-	case 'd': fprintf(writer->out, node->op == LC_REDUCESCATTER ? "dim=%d" : "%d", node->d); break;
-	case 'e': fprintf(writer->out, "%d", node->e); break;
-	case 'r': fprintf(writer->out, "root=%d", node->root); break;
-	case 's': fprintf(writer->out, "shift=%d", node->shift); break;
+	case LC_A_OPERAND: print_put_value(writer, node->in[(*operand)++], COMPARED); break;
+	case LC_A_DTYPE: fputs(lc_dtype_name((lc_dtype)node->dtype), writer->out); break;
+	case LC_A_PROBABILITY:
+		fputs(lk_format_shortest(node->number, text, sizeof text), writer->out);
+		break;
+	case LC_A_KEY: fprintf(writer->out, "key=%lld", (long long)node->key); break;
+	case LC_A_REDUCTION: fputs(lc_reduce_name((lc_reduce)node->reduce), writer->out); break;
+	case LC_A_AXIS: fputs(writer->p->axes[node->axis].name, writer->out); break;
+	case LC_A_DIM:
+		fprintf(writer->out, node->op == LC_REDUCESCATTER ? "dim=%d" : "%d", node->d);
+		break;
+	case LC_A_OTHER_DIM: fprintf(writer->out, "%d", node->e); break;
+	case LC_A_ROOT: fprintf(writer->out, "root=%d", node->root); break;
+	case LC_A_SHIFT: fprintf(writer->out, "shift=%d", node->shift); break;
 	default: break;
 	}
 }
@@ -169,7 +172,7 @@ static void print_put_call(struct writer *writer, const lc_node *node) {
 		fprintf(writer->out, ", %s: %s->%s)", writer->p->axes[node->at.axis].name, from, to);
 		return;
 	}
-	for (const char *kind = lc_ops[node->op].arguments; *kind >= 'a'; kind++) {
+	for (const uint8_t *kind = lc_ops[node->op].arguments; *kind && *kind < LC_A_OPTIONAL; kind++) {
 		if (kind != lc_ops[node->op].arguments) fputs(", ", writer->out);
 		print_put_argument(writer, node, *kind, &operand);
 	}
@@ -186,8 +189,8 @@ void lc_print_attributes(const lc_program *program, const lc_node *node, FILE *o
 		group_index(&node->at, to, sizeof to);
 		fprintf(out, "%s: %s->%s", program->axes[node->at.axis].name, from, to);
 	}
-	for (const char *kind = lc_ops[node->op].arguments; *kind >= 'a'; kind++) {
-		if (*kind == 'x') continue;
+	for (const uint8_t *kind = lc_ops[node->op].arguments; *kind && *kind < LC_A_OPTIONAL; kind++) {
+		if (*kind == LC_A_OPERAND) continue;
 		fputs(between, out);
 		print_put_argument(&w, node, *kind, NULL);
 		between = ", ";
@@ -329,7 +332,7 @@ void lc_print_directive(const lc_directive *directive, FILE *out) {
 		print_put_words(directive->results, directive->result_count, "(", ")", out);
 		if (directive->kind == LC_HIERARCHICAL)
 			fprintf(out, " group %lld", (long long)directive->size);
-		else if (directive->size) fprintf(out, " dim %lld", (long long)directive->size - 1);
+		else if (directive->dim_given) fprintf(out, " dim %d", directive->dim);
 		if (directive->kind == LC_SPLIT && directive->order)
 			fprintf(out, " by %s", directive->order);
 		break;

@@ -1,26 +1,20 @@
 /* bench.c: a program's schedules built, run by turns, and their times and results read. */
-#include "lang/tune/tune.h"
-
-#include <errno.h>
 #include <dirent.h>
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "io/json.h"
 #include "base/stats.h"
-#include "base/text.h"
+#include "io/json.h"
+#include "lang/tune/tune.h"
 
 enum {
 	ROUNDS = 21,
 	SECONDS = 300,
-	OUTPUT = 64 << 20,
-	SHOWN = 200,
 	WORD = 64
 };
-
-typedef lc_bench_job bench;
 
 /* ---- statistics ---- */
 
@@ -102,7 +96,7 @@ static lk_status rank_rows(lc_bench_result *result, lk_error *err) {
 
 /* ---- the folder ---- */
 
-static lk_status bench_make_folder(bench *job, lk_error *err) {
+static lk_status bench_make_folder(lc_bench_job *job, lk_error *err) {
 	const char *tmp = getenv("TMPDIR");
 	int length =
 		snprintf(job->folder, sizeof job->folder, "%s/lockstep-XXXXXX", tmp && *tmp ? tmp : "/tmp");
@@ -117,7 +111,7 @@ static lk_status bench_make_folder(bench *job, lk_error *err) {
 }
 
 /* Nobody else writes there: files alone. */
-static void remove_folder(const bench *job) {
+static void remove_folder(const lc_bench_job *job) {
 	DIR *all = *job->folder ? opendir(job->folder) : NULL;
 	if (!all) return;
 	for (struct dirent *one; (one = readdir(all));)
@@ -130,86 +124,8 @@ static void remove_folder(const bench *job) {
 /* ---- building ---- */
 
 /* The last line that somebody wrote, for an error. */
-static const char *last_words(char *text) {
-	size_t length = strlen(text);
-	while (length && (text[length - 1] == '\n' || text[length - 1] == ' ')) text[--length] = '\0';
-	char *line = strrchr(text, '\n');
-	const char *error = strstr(text, "error");
-	if (error && error != text) {
-		while (error > text && error[-1] != '\n') error--;
-		text[strcspn(error, "\n") + (size_t)(error - text)] = '\0';
-		return error;
-	}
-	return line ? line + 1 : text;
-}
 
-static lk_status bench_finish(const char *what, const bench *job, lk_status status,
-                              lk_process_end *end, lk_error *err) {
-	char shown[4 * SHOWN + 1];
-	if (status == LK_OK && end->late)
-		status =
-			lk_fail(err, LK_ERR_INPUT, what, "took longer than %.0f s and was ended", job->seconds);
-	else if (status == LK_OK && end->code != 0) {
-		const char *words = last_words(*end->messages ? end->messages : end->out);
-		char cut[SHOWN + 1];
-		lk_copy(cut, sizeof cut, words);
-		status = lk_fail(err, LK_ERR_INPUT, what, "ended with %d: %s", end->code,
-		                 lk_escape(cut, shown, sizeof shown));
-	}
-	return status;
-}
-
-static const char *tool(const char *variable, const char *otherwise) {
-	const char *said = getenv(variable);
-	return said && *said ? said : otherwise;
-}
-
-static bool bench_multiplies(const lc_program *program) {
-	for (size_t i = 0; i < program->nodes.count; i++)
-		if (lc_ops[program->nodes.at[i].op].family == LC_CONTRACT) return true;
-	return false;
-}
-
-/* With OpenBLAS where there is one and matrices are multiplied. */
-static lk_status bench_build(const bench *job, lk_error *err) {
-	const char *cc = tool("MPICC", "mpicc");
-	const char *plain[] = {cc,
-	                       "-std=c11",
-	                       "-O3",
-	                       "-march=native",
-	                       "-fno-math-errno",
-	                       "-fno-trapping-math",
-	                       "-o",
-	                       job->program,
-	                       job->source,
-	                       "-lm",
-	                       NULL};
-	const char *blas[] = {cc,
-	                      "-std=c11",
-	                      "-O3",
-	                      "-march=native",
-	                      "-fno-math-errno",
-	                      "-fno-trapping-math",
-	                      "-DLOCKSTEP_BLAS",
-	                      "-o",
-	                      job->program,
-	                      job->source,
-	                      "-lopenblas",
-	                      "-lm",
-	                      NULL};
-	lk_process_end end;
-	lk_process process = {blas, NULL, job->seconds, 1 << 20};
-	bool have_blas = bench_multiplies(job->original) &&
-	                 lk_process_run(&process, &end, NULL) == LK_OK && end.code == 0 && !end.late;
-	if (bench_multiplies(job->original)) lk_process_end_free(&end);
-	if (have_blas) return LK_OK;
-	process.arguments = plain;
-	lk_status status = bench_finish(cc, job, lk_process_run(&process, &end, err), &end, err);
-	lk_process_end_free(&end);
-	return status;
-}
-
-static lk_status write_source(const bench *job, int count, lk_error *err) {
+static lk_status write_source(const lc_bench_job *job, int count, lk_error *err) {
 	lk_sink *sink;
 	LK_TRY(lk_sink_open(job->source, &sink, err));
 	FILE *out = lk_sink_file(sink);
@@ -224,38 +140,6 @@ static lk_status write_source(const bench *job, int count, lk_error *err) {
 
 /* Open MPI must be told that ranks may share cores, and wait kindly then; other launchers know only
  * -np. */
-static bool is_open_mpi(const char *launcher) {
-	const char *arguments[] = {launcher, "--version", NULL};
-	lk_process process = {arguments, NULL, 20, 4096};
-	lk_process_end end;
-	bool open = lk_process_run(&process, &end, NULL) == LK_OK &&
-	            (strstr(end.out, "Open MPI") || strstr(end.out, "OpenRTE"));
-	lk_process_end_free(&end);
-	return open;
-}
-
-lk_status lc_bench_run(const bench *job, const char *const *last, lk_process_end *end,
-                       lk_error *err) {
-	static const char *const open_mpi[] = {"--oversubscribe", "--bind-to",           "none",
-	                                       "--mca",           "mpi_yield_when_idle", "1"};
-	static const char *const root[] = {"OMPI_ALLOW_RUN_AS_ROOT=1",
-	                                   "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "OPENBLAS_NUM_THREADS=1",
-	                                   NULL};
-	const char *launcher = tool("MPIRUN", "mpirun"), *arguments[LK_PROCESS_ARGUMENTS];
-	char ranks[WORD];
-	int used = 0;
-	arguments[used++] = launcher;
-	for (size_t i = 0; i < sizeof open_mpi / sizeof *open_mpi && is_open_mpi(launcher); i++)
-		arguments[used++] = open_mpi[i];
-	snprintf(ranks, sizeof ranks, "%lld", (long long)job->result->ranks);
-	arguments[used++] = "-np";
-	arguments[used++] = ranks;
-	arguments[used++] = job->program;
-	while (*last && used < LK_PROCESS_ARGUMENTS - 1) arguments[used++] = *last++;
-	arguments[used] = NULL;
-	lk_process process = {arguments, geteuid() == 0 ? root : root + 2, job->seconds, OUTPUT};
-	return bench_finish(launcher, job, lk_process_run(&process, end, err), end, err);
-}
 
 /* ---- reading ---- */
 
@@ -266,7 +150,7 @@ static lc_bench_row *bench_row_of(lc_bench_result *result, const char *name) {
 }
 
 /* {"schedule": NAME, "seconds": [..]}: other lines are passed over. */
-static lk_status bench_take_line(bench *job, char *line, int *taken, lk_error *err) {
+static lk_status bench_take_line(lc_bench_job *job, char *line, int *taken, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_stream *in;
 	lk_value *value = NULL;
@@ -289,7 +173,7 @@ static lk_status bench_take_line(bench *job, char *line, int *taken, lk_error *e
 	return status;
 }
 
-static lk_status bench_take_times(bench *job, char *text, lk_error *err) {
+static lk_status bench_take_times(lc_bench_job *job, char *text, lk_error *err) {
 	int taken = 0;
 	for (char *next; text && *text; text = next) {
 		next = strchr(text, '\n');
@@ -301,7 +185,7 @@ static lk_status bench_take_times(bench *job, char *text, lk_error *err) {
 	               job->result->count * job->result->rounds);
 }
 
-static lk_status bench_measure(bench *job, lk_error *err) {
+static lk_status bench_measure(lc_bench_job *job, lk_error *err) {
 	char rounds[WORD], seed[WORD];
 	const char *arguments[16] = {"--schedule", "all", "--repeat", rounds, "--seed", seed};
 	int used = 6;
@@ -324,19 +208,7 @@ static lk_status bench_measure(bench *job, lk_error *err) {
 
 /* ---- the whole ---- */
 
-bool lc_bench_can(lk_error *err) {
-	const char *needed[] = {tool("MPICC", "mpicc"), tool("MPIRUN", "mpirun")};
-	for (int i = 0; i < 2; i++) {
-		if (strchr(needed[i], '/') ? access(needed[i], X_OK) == 0 : lk_process_found(needed[i]))
-			continue;
-		lk_fail(err, LK_ERR_INPUT, needed[i], "is not on the PATH");
-		lk_hint(err, "install an MPI library, or name it with %s", i ? "MPIRUN" : "MPICC");
-		return false;
-	}
-	return true;
-}
-
-static lk_status bench_predict(bench *job, int i, lk_error *err) {
+static lk_status bench_predict(lc_bench_job *job, int i, lk_error *err) {
 	lk_cluster cluster;
 	lk_constants constants;
 	lk_timed timed;
@@ -356,7 +228,7 @@ static lk_status bench_predict(bench *job, int i, lk_error *err) {
 	return status;
 }
 
-static lk_status bench_prepare(bench *job, int count, lk_error *err) {
+static lk_status bench_prepare(lc_bench_job *job, int count, lk_error *err) {
 	lc_bench_result *result = job->result;
 	LK_TRY(lc_sizes_read(job->original, job->o->sizes, 2, &job->sizes, err));
 	result->ranks = lc_ranks(job->original, &job->sizes);
@@ -382,12 +254,12 @@ static lk_status bench_prepare(bench *job, int count, lk_error *err) {
 
 lk_status lc_bench(const lc_program *original, const lc_variant *variants, int count,
                    const lc_bench_options *options, lc_bench_result *out, lk_error *err) {
-	bench b = {.original = original, .variants = variants, .o = options, .result = out};
+	lc_bench_job b = {.original = original, .variants = variants, .o = options, .result = out};
 	*out = (lc_bench_result){0};
 	if (!lc_bench_can(err)) return LK_ERR_INPUT;
 	lk_status status = bench_prepare(&b, count, err);
 	if (status == LK_OK) status = write_source(&b, count, err);
-	if (status == LK_OK) status = bench_build(&b, err);
+	if (status == LK_OK) status = lc_bench_build(&b, err);
 	if (status == LK_OK && !options->unchecked) status = lc_bench_check(&b, err);
 	if (status == LK_OK) status = bench_measure(&b, err);
 	if (status == LK_OK) status = compare_rows(out, err);

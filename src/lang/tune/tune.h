@@ -113,7 +113,10 @@ typedef struct lc_bench_job {
 	double seconds; /* left of the time limit */
 } lc_bench_job;
 
-/* Runs the program under the launcher, with these arguments behind its name. */
+/* bench_run.c */
+/* Compiles the source, with BLAS where there is one. */
+lk_status lc_bench_build(const lc_bench_job *job, lk_error *err);
+/* Runs the program under the launcher, with these arguments after its name. */
 lk_status lc_bench_run(const lc_bench_job *job, const char *const *last, lk_process_end *end,
                        lk_error *err);
 /* bench_check.c: all variants at small sizes, on the same mesh, against the interpreter. */

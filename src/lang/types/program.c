@@ -8,10 +8,20 @@
 #include "lang/types/program.h"
 
 const lc_op_row lc_ops[LC_OP_COUNT] = {
-#define ROW(symbol, name, family, operands, arguments) \
-	[LC_##symbol] = {name, LC_##family, operands, arguments},
+#define ROW(symbol, name, family, operands, ...) \
+	[LC_##symbol] = {name, LC_##family, operands, {__VA_ARGS__}},
 	LC_OPS(ROW)
 #undef ROW
+};
+
+const char *const lc_directive_names[LC_DIRECTIVES] = {
+	[LC_SPLIT] = "split",
+	[LC_REORDER] = "reorder",
+	[LC_SLICE_STATE] = "slice",
+	[LC_FUSE] = "fuse",
+	[LC_OVERLAP] = "overlap",
+	[LC_BUCKET] = "bucket",
+	[LC_HIERARCHICAL] = "hierarchical",
 };
 
 const char *lc_dtype_name(lc_dtype dtype) {

@@ -64,37 +64,91 @@ typedef enum lc_family {
 	LC_EFFECT,   /* update, out */
 } lc_family;
 
-/* X(symbol, name, family, operands, arguments): the table of operations. Arguments of a call, in
- * order: x operand, t dtype, p probability, k key=INT, o reduction, a axis, d dim, e other dim, r
- * root=INT, s shift=INT, T flags ta and tb, W stride=INT and pad=INT, D dims and flag keep. "" is
- * no call: it has a syntax of its own. */
+/* The arguments of a call, in the order in which they are written. Those after LC_A_OPTIONAL may be
+ * left out, and be written any number of times. */
+typedef enum lc_argument {
+	LC_A_END,
+	LC_A_NO_CALL = LC_A_END, /* the operation has a syntax of its own */
+	LC_A_OPERAND,
+	LC_A_DTYPE,
+	LC_A_PROBABILITY,
+	LC_A_KEY,       /* key=INTEGER */
+	LC_A_REDUCTION, /* sum, max, min */
+	LC_A_AXIS,
+	LC_A_DIM,
+	LC_A_OTHER_DIM,
+	LC_A_ROOT,  /* root=INTEGER */
+	LC_A_SHIFT, /* shift=INTEGER */
+	LC_A_OPTIONAL,
+	LC_A_TRANSPOSES = LC_A_OPTIONAL, /* ta, tb */
+	LC_A_WINDOW,                     /* stride=INTEGER, pad=INTEGER */
+	LC_A_DIMS,                       /* dims, and keep */
+} lc_argument;
+
+enum {
+	LC_ARGUMENTS = 4
+};
+
+/* X(symbol, name, family, operands, arguments ...): the table of operations. */
 /* clang-format off */
-#define LC_OPS(X)                                                                             \
-	X(INPUT, "in", LEAF, 0, "") X(STATE, "state", LEAF, 0, "") X(SCALAR, "scalar", LEAF, 0, "") \
-	X(CONST, "constant", LEAF, 0, "") X(SIZE, "size", LEAF, 0, "")                            \
-	X(ADD, "+", MAP, 2, "") X(SUB, "-", MAP, 2, "") X(MUL, "*", MAP, 2, "") X(DIV, "/", MAP, 2, "") \
-	X(POW, "^", MAP, 2, "") X(LT, "<", MAP, 2, "") X(LE, "<=", MAP, 2, "") X(GT, ">", MAP, 2, "") \
-	X(GE, ">=", MAP, 2, "") X(EQ, "==", MAP, 2, "") X(NE, "!=", MAP, 2, "")                   \
-	X(NEG, "neg", MAP, 1, "") X(COPY, "copy", MAP, 1, "x") X(MIN, "minimum", MAP, 2, "xx")    \
-	X(MAX, "maximum", MAP, 2, "xx") X(SQRT, "sqrt", MAP, 1, "x") X(EXP, "exp", MAP, 1, "x")   \
-	X(LOG, "log", MAP, 1, "x") X(TANH, "tanh", MAP, 1, "x") X(ERF, "erf", MAP, 1, "x")        \
-	X(RELU, "relu", MAP, 1, "x") X(GELU, "gelu", MAP, 1, "x") X(SIGMOID, "sigmoid", MAP, 1, "x") \
-	X(ABS, "abs", MAP, 1, "x") X(SELECT, "select", MAP, 3, "xxx") X(CAST, "cast", MAP, 1, "tx") \
-	X(DROPOUT, "dropout", DROP, 1, "xpk")                                                     \
-	X(MATMUL, "matmul", CONTRACT, 2, "xxT") X(CONV2D, "conv2d", CONTRACT, 2, "xxW")           \
-	X(GATHER_ROWS, "gather_rows", ROWS, 2, "xx")                                              \
-	X(RED_SUM, "sum", RED, 1, "xD") X(RED_MAX, "max", RED, 1, "xD") X(RED_MIN, "min", RED, 1, "xD") \
-	X(RED_MEAN, "mean", RED, 1, "xD") X(RED_NORM, "norm", RED, 1, "xD")                       \
-	X(TOTAL, "total", TOTALS, 1, "x")                                                         \
-	X(SLICE, "slice", COMM, 1, "xda") X(ALLREDUCE, "allreduce", COMM, 1, "xoa")               \
-	X(REDUCESCATTER, "reducescatter", COMM, 1, "xoad") X(ALLGATHER, "allgather", COMM, 1, "xda") \
-	X(ALLTOALL, "alltoall", COMM, 1, "xdea") X(BROADCAST, "broadcast", COMM, 1, "xa")         \
-	X(REDUCE, "reduce", COMM, 1, "xoar") X(PERMUTE, "permute", COMM, 1, "xas")                \
-	X(LOCAL, "local", COMM, 1, "xa") X(SLICED, "sliced", COMM, 1, "xda")                      \
-	X(SEND, "send", MOVE, 1, "") X(UPDATE, "<-", EFFECT, 2, "") X(OUT, "out", EFFECT, 1, "")
+#define LC_OPS(X) \
+	X(INPUT,        "in",            LEAF,     0, LC_A_NO_CALL) \
+	X(STATE,        "state",         LEAF,     0, LC_A_NO_CALL) \
+	X(SCALAR,       "scalar",        LEAF,     0, LC_A_NO_CALL) \
+	X(CONST,        "constant",      LEAF,     0, LC_A_NO_CALL) \
+	X(SIZE,         "size",          LEAF,     0, LC_A_NO_CALL) \
+	X(ADD,          "+",             MAP,      2, LC_A_NO_CALL) \
+	X(SUB,          "-",             MAP,      2, LC_A_NO_CALL) \
+	X(MUL,          "*",             MAP,      2, LC_A_NO_CALL) \
+	X(DIV,          "/",             MAP,      2, LC_A_NO_CALL) \
+	X(POW,          "^",             MAP,      2, LC_A_NO_CALL) \
+	X(LT,           "<",             MAP,      2, LC_A_NO_CALL) \
+	X(LE,           "<=",            MAP,      2, LC_A_NO_CALL) \
+	X(GT,           ">",             MAP,      2, LC_A_NO_CALL) \
+	X(GE,           ">=",            MAP,      2, LC_A_NO_CALL) \
+	X(EQ,           "==",            MAP,      2, LC_A_NO_CALL) \
+	X(NE,           "!=",            MAP,      2, LC_A_NO_CALL) \
+	X(NEG,          "neg",           MAP,      1, LC_A_NO_CALL) \
+	X(COPY,         "copy",          MAP,      1, LC_A_OPERAND) \
+	X(MIN,          "minimum",       MAP,      2, LC_A_OPERAND, LC_A_OPERAND) \
+	X(MAX,          "maximum",       MAP,      2, LC_A_OPERAND, LC_A_OPERAND) \
+	X(SQRT,         "sqrt",          MAP,      1, LC_A_OPERAND) \
+	X(EXP,          "exp",           MAP,      1, LC_A_OPERAND) \
+	X(LOG,          "log",           MAP,      1, LC_A_OPERAND) \
+	X(TANH,         "tanh",          MAP,      1, LC_A_OPERAND) \
+	X(ERF,          "erf",           MAP,      1, LC_A_OPERAND) \
+	X(RELU,         "relu",          MAP,      1, LC_A_OPERAND) \
+	X(GELU,         "gelu",          MAP,      1, LC_A_OPERAND) \
+	X(SIGMOID,      "sigmoid",       MAP,      1, LC_A_OPERAND) \
+	X(ABS,          "abs",           MAP,      1, LC_A_OPERAND) \
+	X(SELECT,       "select",        MAP,      3, LC_A_OPERAND, LC_A_OPERAND, LC_A_OPERAND) \
+	X(CAST,         "cast",          MAP,      1, LC_A_DTYPE, LC_A_OPERAND) \
+	X(DROPOUT,      "dropout",       DROP,     1, LC_A_OPERAND, LC_A_PROBABILITY, LC_A_KEY) \
+	X(MATMUL,       "matmul",        CONTRACT, 2, LC_A_OPERAND, LC_A_OPERAND, LC_A_TRANSPOSES) \
+	X(CONV2D,       "conv2d",        CONTRACT, 2, LC_A_OPERAND, LC_A_OPERAND, LC_A_WINDOW) \
+	X(GATHER_ROWS,  "gather_rows",   ROWS,     2, LC_A_OPERAND, LC_A_OPERAND) \
+	X(RED_SUM,      "sum",           RED,      1, LC_A_OPERAND, LC_A_DIMS) \
+	X(RED_MAX,      "max",           RED,      1, LC_A_OPERAND, LC_A_DIMS) \
+	X(RED_MIN,      "min",           RED,      1, LC_A_OPERAND, LC_A_DIMS) \
+	X(RED_MEAN,     "mean",          RED,      1, LC_A_OPERAND, LC_A_DIMS) \
+	X(RED_NORM,     "norm",          RED,      1, LC_A_OPERAND, LC_A_DIMS) \
+	X(TOTAL,        "total",         TOTALS,   1, LC_A_OPERAND) \
+	X(SLICE,        "slice",         COMM,     1, LC_A_OPERAND, LC_A_DIM, LC_A_AXIS) \
+	X(ALLREDUCE,    "allreduce",     COMM,     1, LC_A_OPERAND, LC_A_REDUCTION, LC_A_AXIS) \
+	X(REDUCESCATTER,"reducescatter", COMM,     1, LC_A_OPERAND, LC_A_REDUCTION, LC_A_AXIS, LC_A_DIM) \
+	X(ALLGATHER,    "allgather",     COMM,     1, LC_A_OPERAND, LC_A_DIM, LC_A_AXIS) \
+	X(ALLTOALL,     "alltoall",      COMM,     1, LC_A_OPERAND, LC_A_DIM, LC_A_OTHER_DIM, LC_A_AXIS) \
+	X(BROADCAST,    "broadcast",     COMM,     1, LC_A_OPERAND, LC_A_AXIS) \
+	X(REDUCE,       "reduce",        COMM,     1, LC_A_OPERAND, LC_A_REDUCTION, LC_A_AXIS, LC_A_ROOT) \
+	X(PERMUTE,      "permute",       COMM,     1, LC_A_OPERAND, LC_A_AXIS, LC_A_SHIFT) \
+	X(LOCAL,        "local",         COMM,     1, LC_A_OPERAND, LC_A_AXIS) \
+	X(SLICED,       "sliced",        COMM,     1, LC_A_OPERAND, LC_A_DIM, LC_A_AXIS) \
+	X(SEND,         "send",          MOVE,     1, LC_A_NO_CALL) \
+	X(UPDATE,       "<-",            EFFECT,   2, LC_A_NO_CALL) \
+	X(OUT,          "out",           EFFECT,   1, LC_A_NO_CALL)
 /* clang-format on */
 typedef enum lc_op {
-#define LC_SYMBOL(symbol, name, family, operands, arguments) LC_##symbol,
+#define LC_SYMBOL(symbol, ...) LC_##symbol,
 	LC_OPS(LC_SYMBOL)
 #undef LC_SYMBOL
 	LC_OP_COUNT,
@@ -104,7 +158,7 @@ typedef struct lc_op_row {
 	const char *name;
 	lc_family family;
 	int operands;
-	const char *arguments;
+	uint8_t arguments[LC_ARGUMENTS + 1]; /* lc_argument; LC_A_END after the last */
 } lc_op_row;
 extern const lc_op_row lc_ops[LC_OP_COUNT];
 
@@ -224,8 +278,9 @@ typedef struct lc_directive {
 	int64_t chunks;    /* OVERLAP: how many, 0 open */
 	const char *order; /* OVERLAP: "ring", "linear" or NULL; SPLIT: "reduce" (as reduce and
 	                      broadcast) or NULL */
-	int64_t
-		size; /* BUCKET: bytes; HIERARCHICAL: ranks of an inner group; SPLIT: 1 + the dim, 0 open */
+	int64_t size;      /* BUCKET: bytes; HIERARCHICAL: ranks of an inner group */
+	bool dim_given;    /* SPLIT: */
+	int dim;           /* along which it is split; the first that fits where none is given */
 	int line, column;
 } lc_directive;
 
@@ -393,9 +448,11 @@ enum {
 /* "y", or the expression, cut. */
 #define lc_shown(p, id, out) lc_value_text((p), (id), (out), LC_SHOWN)
 
+/* Appends a value: lc_add, which the rules are given because it is built of them. */
+typedef lk_status lc_adder(lc_program *program, const lc_node *draft, int *id, lk_error *err);
 /* Replaces operand i by its slice along dim d on an axis. */
 lk_status lc_slice_operand(lc_program *program, lc_node *node, int i, int d, int axis,
-                           lk_error *err);
+                           lc_adder *add, lk_error *err);
 /* The error "y is partial over tp" (or sliced, local, on one rank), `why` behind it, with the
  * collective that repairs.
  */
@@ -405,9 +462,9 @@ lk_status lc_refuse_layout(const lc_program *program, const lc_node *node, int i
 lk_status lc_join_dtypes(const lc_program *program, const lc_node *node, int first, int last,
                          lc_dtype *out, lk_error *err);
 
-lk_status lc_type_map(lc_program *program, lc_node *node,
+lk_status lc_type_map(lc_program *program, lc_node *node, lc_adder *add,
                       lk_error *err); /* types_map.c: MAP, dropout */
-lk_status lc_type_contract(lc_program *program, lc_node *node,
+lk_status lc_type_contract(lc_program *program, lc_node *node, lc_adder *add,
                            lk_error *err); /* types_contract.c: matmul, conv2d */
 lk_status lc_type_rows(lc_program *program, lc_node *node,
                        lk_error *err); /* types_contract.c: gather_rows */

@@ -6,16 +6,6 @@
 #include "base/check.h"
 #include "lang/types/program.h"
 
-lc_node lc_draft(lc_op op, int line, int column) {
-	lc_node n = {
-		.op = (uint8_t)op, .axis = -1, .list = -1, .symbol = -1, .line = line, .column = column};
-	n.inputs = (uint8_t)lc_ops[op].operands;
-	n.at.axis = n.from.axis = -1;
-	n.fuse = n.overlap = n.bucket = -1;
-	n.stride = 1;
-	return n;
-}
-
 /* ---- messages ---- */
 
 /* ---- leaves, updates, outputs ---- */
@@ -216,8 +206,8 @@ static lk_status types_apply(lc_program *program, lc_node *node, lk_error *err) 
 	switch (lc_ops[node->op].family) {
 	case LC_LEAF: return type_leaf(program, node, err);
 	case LC_MAP:
-	case LC_DROP: return lc_type_map(program, node, err);
-	case LC_CONTRACT: return lc_type_contract(program, node, err);
+	case LC_DROP: return lc_type_map(program, node, lc_add, err);
+	case LC_CONTRACT: return lc_type_contract(program, node, lc_add, err);
 	case LC_ROWS: return lc_type_rows(program, node, err);
 	case LC_RED:
 	case LC_TOTALS: return lc_type_red(program, node, err);

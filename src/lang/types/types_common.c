@@ -3,6 +3,16 @@
 #include "base/check.h"
 #include "lang/types/program.h"
 
+lc_node lc_draft(lc_op op, int line, int column) {
+	lc_node n = {
+		.op = (uint8_t)op, .axis = -1, .list = -1, .symbol = -1, .line = line, .column = column};
+	n.inputs = (uint8_t)lc_ops[op].operands;
+	n.at.axis = n.from.axis = -1;
+	n.fuse = n.overlap = n.bucket = -1;
+	n.stride = 1;
+	return n;
+}
+
 lk_status lc_refuse_layout(const lc_program *program, const lc_node *node, int i, int axis,
                            const char *why, lk_error *err) {
 	const lc_layout *layout = &lc_in(program, node, i)->layout[axis];
@@ -70,7 +80,7 @@ lk_status lc_join_dtypes(const lc_program *program, const lc_node *node, int fir
 /* ---- slices that the rules insert ---- */
 
 lk_status lc_slice_operand(lc_program *program, lc_node *node, int i, int d, int axis,
-                           lk_error *err) {
+                           lc_adder *add, lk_error *err) {
 	LK_ASSERT(i >= 0 && i < node->inputs);
 	LK_ASSERT(axis >= 0 && axis < program->axis_count);
 	LK_ASSERT(d >= 0 && d < lc_in(program, node, i)->rank);
@@ -82,7 +92,7 @@ lk_status lc_slice_operand(lc_program *program, lc_node *node, int i, int d, int
 	slice.part_of = node->part_of;
 	slice.fuse = node->fuse;
 	slice.overlap = node->overlap;
-	LK_TRY(lc_add(program, &slice, &id, err));
+	LK_TRY(add(program, &slice, &id, err));
 	node->in[i] = id;
 	return LK_OK;
 }

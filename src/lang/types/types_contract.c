@@ -119,7 +119,7 @@ static lk_status shape_conv(lc_program *program, lc_node *node, struct roles *ro
 /* ---- layouts ---- */
 
 static lk_status one_sliced(lc_program *program, lc_node *node, const struct roles *roles, int axis,
-                            int i, lk_error *err) {
+                            int i, lc_adder *add, lk_error *err) {
 	lc_layout l = lc_in(program, node, i)->layout[axis];
 	int to = roles->to[i][l.dim], partner = roles->partner[i][l.dim];
 	if (to == FIXED)
@@ -131,7 +131,7 @@ static lk_status one_sliced(lc_program *program, lc_node *node, const struct rol
 		if (l.turn)
 			return lc_refuse_layout(program, node, i, axis, " and turned, with a replicated value",
 			                        err);
-		LK_TRY(lc_slice_operand(program, node, 1 - i, partner, axis, err));
+		LK_TRY(lc_slice_operand(program, node, 1 - i, partner, axis, add, err));
 	}
 	node->layout[axis] = to == SUMMED
 	                         ? (lc_layout){.kind = LC_P, .reduce = LC_SUM}
@@ -157,7 +157,7 @@ static lk_status both_sliced(const lc_program *program, lc_node *node, const str
 }
 
 static lk_status contract_layout(lc_program *program, lc_node *node, const struct roles *roles,
-                                 int axis, lk_error *err) {
+                                 int axis, lc_adder *add, lk_error *err) {
 	const lc_layout a = lc_in(program, node, 0)->layout[axis],
 					b = lc_in(program, node, 1)->layout[axis];
 	if (a.kind == LC_S && b.kind == LC_S) return both_sliced(program, node, roles, axis, err);
@@ -170,14 +170,14 @@ static lk_status contract_layout(lc_program *program, lc_node *node, const struc
 		return lc_refuse_layout(program, node, wrong, axis,
 		                        ", and the other operand is not replicated", err);
 	}
-	if (l.kind == LC_S) return one_sliced(program, node, roles, axis, i, err);
+	if (l.kind == LC_S) return one_sliced(program, node, roles, axis, i, add, err);
 	if (l.kind == LC_P && l.reduce != LC_SUM)
 		return lc_refuse_layout(program, node, i, axis, ", and products of parts are no parts",
 		                        err);
 	return LK_OK;
 }
 
-lk_status lc_type_contract(lc_program *program, lc_node *node, lk_error *err) {
+lk_status lc_type_contract(lc_program *program, lc_node *node, lc_adder *add, lk_error *err) {
 	struct roles r;
 	lc_dtype joined;
 	char x[LC_SHOWN];
@@ -190,7 +190,7 @@ lk_status lc_type_contract(lc_program *program, lc_node *node, lk_error *err) {
 	LK_TRY(node->op == LC_MATMUL ? shape_matmul(program, node, &r, err)
 	                             : shape_conv(program, node, &r, err));
 	for (int a = 0; a < program->axis_count; a++)
-		LK_TRY(contract_layout(program, node, &r, a, err));
+		LK_TRY(contract_layout(program, node, &r, a, add, err));
 	return LK_OK;
 }
 

@@ -1,7 +1,6 @@
 /* types_map.c: pointwise operations and dropout: shapes align at their last dims, an extent of 1 is
  * repeated; layouts must agree, but for what costs nothing: a replicated operand beside a sliced
  * one is sliced. */
-#include <string.h>
 
 #include "lang/types/program.h"
 
@@ -155,7 +154,7 @@ static lk_status types_map_partial(const lc_program *program, lc_node *node, int
 }
 
 static lk_status types_map_sliced(lc_program *program, lc_node *node, int axis, int which,
-                                  lk_error *err) {
+                                  lc_adder *add, lk_error *err) {
 	lc_layout l = lc_in(program, node, which)->layout[axis];
 	char x[LC_SHOWN], y[LC_SHOWN];
 	l.dim = (int8_t)types_map_placed(program, node, which, l.dim);
@@ -194,7 +193,7 @@ static lk_status types_map_sliced(lc_program *program, lc_node *node, int axis, 
 		if (l.turn)
 			return lc_refuse_layout(program, node, which, axis,
 			                        " and turned, with a replicated value", err);
-		LK_TRY(lc_slice_operand(program, node, i, d, axis, err));
+		LK_TRY(lc_slice_operand(program, node, i, d, axis, add, err));
 	}
 	node->layout[axis] = l;
 	return LK_OK;
@@ -213,7 +212,8 @@ static lk_status rooted(const lc_program *program, lc_node *node, int axis, int 
 	return LK_OK;
 }
 
-static lk_status types_map_layout(lc_program *program, lc_node *node, int axis, lk_error *err) {
+static lk_status types_map_layout(lc_program *program, lc_node *node, int axis, lc_adder *add,
+                                  lk_error *err) {
 	int seen[LC_L + 1] = {-1, -1, -1, -1, -1};
 	for (int i = node->inputs; i-- > 0;) seen[lc_in(program, node, i)->layout[axis].kind] = i;
 	node->layout[axis] = (lc_layout){.kind = LC_R};
@@ -230,18 +230,19 @@ static lk_status types_map_layout(lc_program *program, lc_node *node, int axis, 
 			                        ", and is combined with a sliced value", err);
 		return types_map_partial(program, node, axis, err);
 	}
-	if (seen[LC_S] >= 0) return types_map_sliced(program, node, axis, seen[LC_S], err);
+	if (seen[LC_S] >= 0) return types_map_sliced(program, node, axis, seen[LC_S], add, err);
 	if (seen[LC_ROOT] >= 0) return rooted(program, node, axis, seen[LC_ROOT], err);
 	return LK_OK;
 }
 
-lk_status lc_type_map(lc_program *program, lc_node *node, lk_error *err) {
+lk_status lc_type_map(lc_program *program, lc_node *node, lc_adder *add, lk_error *err) {
 	if (node->op == LC_DROPOUT && !(node->number >= 0 && node->number < 1)) {
 		lc_refuse(program, node, err, "dropout with probability %g", node->number);
 		return lk_hint(err, "give one from 0 up to, but without, 1");
 	}
 	LK_TRY(broadcast(program, node, err));
 	LK_TRY(types_map_format(program, node, err));
-	for (int a = 0; a < program->axis_count; a++) LK_TRY(types_map_layout(program, node, a, err));
+	for (int a = 0; a < program->axis_count; a++)
+		LK_TRY(types_map_layout(program, node, a, add, err));
 	return LK_OK;
 }

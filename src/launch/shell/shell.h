@@ -79,22 +79,28 @@ typedef LK_VEC(lk_raw) lk_raws;
 /* "script:line" as the place of an error. */
 lk_status lk_shell_fail(lk_shell *shell, int line, const char *what, const char *hint);
 
-/* shell_expand.c */
-/* Behind the word that begins at `at`; NULL after an error (an open quote or bracket). */
+/* shell_words.c */
+/* After a quoted piece that begins at `at`; NULL where it does not end. */
+const char *lk_shell_skip_single(const char *at, const char *end);
+const char *lk_shell_skip_double(const char *at, const char *end);
+const char *lk_shell_skip_backtick(const char *at, const char *end);
+/* After the word that begins at `at`; NULL after an error (an open quote or bracket). */
 const char *lk_shell_word_end(lk_shell *shell, const char *at, const char *end, int line);
-/* Behind the bracket that closes the one at `at`; quotes inside are honoured; NULL if it does not
+/* After the bracket that closes the one at `at`; quotes inside are honoured; NULL if it does not
  * close. */
 const char *lk_shell_close(const char *at, const char *end, char open, char close);
-/* Appends the words that a raw word stands for: none, one or several. */
-lk_status lk_shell_expand(lk_shell *shell, const lk_raw *raw, lk_words *out);
-/* The same without splitting: exactly one word. */
-lk_status lk_shell_expand_one(lk_shell *shell, const lk_raw *raw, lk_word *out);
 lk_shell_var *lk_shell_find(lk_shell *shell, const char *name, size_t length); /* NULL: never set */
 lk_status lk_shell_var_at(lk_shell *shell, const char *name, size_t length, lk_shell_var **out);
 /* Sets a variable from "NAME=value". */
 lk_status lk_shell_set(lk_shell *shell, const char *text, size_t length);
 size_t lk_shell_name(const char *at, const char *end); /* length of a name, 0: none */
 char *lk_shell_unknown(lk_shell *shell, int line, const char *what, size_t length, const char *why);
+
+/* shell_expand.c */
+/* Appends the words that a raw word stands for: none, one or several. */
+lk_status lk_shell_expand(lk_shell *shell, const lk_raw *raw, lk_words *out);
+/* The same without splitting: exactly one word. */
+lk_status lk_shell_expand_one(lk_shell *shell, const lk_raw *raw, lk_word *out);
 
 /* shell_read.c */
 /* The words up to the end of a simple command, which is left unread; none at the end of a line. */
@@ -114,9 +120,11 @@ lk_status lk_shell_declare(lk_shell *shell, const lk_raws *words,
 lk_status lk_shell_unset(lk_shell *shell, const lk_raws *words, lk_truth certain);
 lk_status lk_shell_set_by_command(lk_shell *shell, const lk_raws *words); /* read, mapfile */
 
-/* shell_math.c: the value of $((text)). *unknown is set where a variable is not known. */
+/* shell_math.c: the value of $((text)). `expand` is lk_shell_expand_one, for ${X:-8} in it;
+ * *unknown is set where a variable is not known. */
+typedef lk_status lk_shell_expander(lk_shell *shell, const lk_raw *raw, lk_word *out);
 lk_status lk_shell_math(lk_shell *shell, const char *at, const char *end, int line,
-                        long long *value, const char **unknown);
+                        lk_shell_expander *expand, long long *value, const char **unknown);
 
 /* shell_test.c: [ ... ], [[ ... ]] and test, by their expanded words without the brackets. */
 lk_truth lk_shell_test(const lk_word *words, size_t count);

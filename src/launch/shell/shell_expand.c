@@ -1,11 +1,11 @@
 /* shell_expand.c: where a shell word ends and which words it stands for (POSIX.1-2017, Shell
  * Command Language 2.2, 2.6), with bash's arrays. Unquoted expansions are split at blanks;
  * "${A[@]}" gives one word per element. */
-#include "launch/shell/shell.h"
-
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "launch/shell/shell.h"
 
 /* A word under construction. */
 struct builder {
@@ -18,146 +18,6 @@ struct builder {
 	bool empty_if_unset; /* all that is unknown would be empty in a plain shell */
 	int line, depth;
 };
-
-lk_status lk_shell_fail(lk_shell *shell, int line, const char *what, const char *hint) {
-	char where[256];
-	snprintf(where, sizeof where, "%.200s:%d", shell->where, line);
-	lk_fail(shell->err, LK_ERR_INPUT, where, "%s", what);
-	return lk_hint(shell->err, "%s", hint);
-}
-
-char *lk_shell_unknown(lk_shell *shell, int line, const char *what, size_t length,
-                       const char *why) {
-	int shown = length > 60 ? 60 : (int)length;
-	return lk_arena_printf(shell->arena, "line %d: %.*s%s %s", line, shown, what,
-	                       length > 60 ? "..." : "", why);
-}
-
-size_t lk_shell_name(const char *at, const char *end) {
-	size_t n = 0;
-	if (at < end && isdigit((unsigned char)*at)) return 0;
-	while (at + n < end && (isalnum((unsigned char)at[n]) || at[n] == '_')) n++;
-	return n;
-}
-
-/* ---- variables ---- */
-
-lk_shell_var *lk_shell_find(lk_shell *shell, const char *name, size_t length) {
-	char text[128];
-	if (length >= sizeof text) return NULL;
-	memcpy(text, name, length);
-	text[length] = '\0';
-	uint32_t id = lk_intern_find(shell->names, text);
-	return id < shell->vars.count && shell->vars.at[id].set ? &shell->vars.at[id] : NULL;
-}
-
-lk_status lk_shell_var_at(lk_shell *shell, const char *name, size_t length, lk_shell_var **out) {
-	char text[128];
-	if (length >= sizeof text)
-		return lk_shell_fail(shell, shell->line, "a name of more than 127 characters",
-		                     "shorten it");
-	memcpy(text, name, length);
-	text[length] = '\0';
-	uint32_t id = lk_intern_id(shell->names, text);
-	if (id == UINT32_MAX) return lk_oom(shell->err);
-	while (shell->vars.count <= id)
-		if (!lk_push(&shell->vars)) return lk_oom(shell->err);
-	*out = &shell->vars.at[id];
-	return LK_OK;
-}
-
-lk_status lk_shell_set(lk_shell *shell, const char *text, size_t length) {
-	lk_shell_var *var;
-	size_t name = lk_shell_name(text, text + length);
-	char *value = lk_arena_strndup(shell->arena, text + name + 1, length - name - 1);
-	if (value == NULL) return lk_oom(shell->err);
-	LK_TRY(lk_shell_var_at(shell, text, name, &var));
-	if (var->values.count == 0 && !lk_push(&var->values)) return lk_oom(shell->err);
-	var->values.at[0] = (lk_word){.text = value};
-	var->set = true;
-	return LK_OK;
-}
-
-/* ---- where things end ---- */
-
-static const char *skip_single(const char *at, const char *end) {
-	const char *close = at + 1 < end ? memchr(at + 1, '\'', (size_t)(end - at - 1)) : NULL;
-	return close == NULL ? NULL : close + 1;
-}
-
-static const char *skip_dollar(const char *at, const char *end);
-
-static const char *skip_double(const char *at, const char *end) {
-	for (at++; at != NULL && at < end;) {
-		if (*at == '"') return at + 1;
-		if (*at == '\\') at += at + 1 < end ? 2 : 1;
-		else if (*at == '$') at = skip_dollar(at, end);
-		else at++;
-	}
-	return NULL;
-}
-
-static const char *skip_backtick(const char *at, const char *end) {
-	for (at++; at < end; at++) {
-		if (*at == '`') return at + 1;
-		if (*at == '\\' && at + 1 < end) at++;
-	}
-	return NULL;
-}
-
-const char *lk_shell_close(const char *at, const char *end, char open, char close) {
-	int depth = 0;
-	while (at != NULL && at < end) {
-		if (*at == '\'') at = skip_single(at, end);
-		else if (*at == '"') {
-			/* A quote inside quotes does not nest here: it is enough to find its partner. */
-			const char *p = at + 1;
-			while (p < end && *p != '"') p += *p == '\\' && p + 1 < end ? 2 : 1;
-			at = p < end ? p + 1 : NULL;
-		} else if (*at == '\\') at += at + 1 < end ? 2 : 1;
-		else if (open == '(' && *at == '#' && (at[-1] == ' ' || at[-1] == '\t' || at[-1] == '\n')) {
-			at = memchr(at, '\n', (size_t)(end - at)); /* a comment inside an array */
-		} else {
-			depth += (*at == open) - (*at == close);
-			at++;
-			if (depth == 0) return at;
-		}
-	}
-	return NULL;
-}
-
-static const char *skip_dollar(const char *at, const char *end) {
-	if (at + 1 >= end) return at + 1;
-	if (at[1] == '(') return lk_shell_close(at + 1, end, '(', ')');
-	if (at[1] == '{') return lk_shell_close(at + 1, end, '{', '}');
-	return at + 1;
-}
-
-/* NAME=( or NAME+=(: an array, which is one word up to its bracket. */
-static bool array_begins(const char *start, const char *at) {
-	size_t n = lk_shell_name(start, at);
-	const char *p = start + n;
-	if (n == 0) return false;
-	if (p < at && *p == '+') p++;
-	return p + 1 == at && *p == '=';
-}
-
-const char *lk_shell_word_end(lk_shell *shell, const char *at, const char *end, int line) {
-	const char *start = at;
-	while (at != NULL && at < end) {
-		char c = *at;
-		if (c == '(' && array_begins(start, at)) at = lk_shell_close(at, end, '(', ')');
-		else if (strchr(" \t\n\r;&|<>()", c) != NULL && c != '\0') return at;
-		else if (c == '\'') at = skip_single(at, end);
-		else if (c == '"') at = skip_double(at, end);
-		else if (c == '`') at = skip_backtick(at, end);
-		else if (c == '$') at = skip_dollar(at, end);
-		else if (c == '\\') at += at + 1 < end ? 2 : 1;
-		else at++;
-	}
-	if (at == NULL) lk_shell_fail(shell, line, "a quote or bracket is not closed", "close it");
-	return at;
-}
 
 /* ---- building words ---- */
 
@@ -336,7 +196,8 @@ static lk_status put_math(struct builder *builder, const char *at, const char *e
 	if (close == NULL || close - at < 5 || close[-2] != ')')
 		return lk_shell_fail(builder->s, builder->line, "a '$((' is not closed", "close it");
 	*next = close;
-	LK_TRY(lk_shell_math(builder->s, at + 3, close - 2, builder->line, &value, &unknown));
+	LK_TRY(lk_shell_math(builder->s, at + 3, close - 2, builder->line, lk_shell_expand_one, &value,
+	                     &unknown));
 	if (unknown != NULL)
 		return expand_put_unknown(builder, at, (size_t)(close - at), unknown, false);
 	return expand_put(builder, number, (size_t)snprintf(number, sizeof number, "%lld", value));
@@ -378,7 +239,7 @@ static lk_status put_dollar(struct builder *builder, const char *at, const char 
 
 static lk_status expand_double(struct builder *builder, const char *at, const char *end,
                                const char **next) {
-	const char *close = skip_double(at, end);
+	const char *close = lk_shell_skip_double(at, end);
 	if (close == NULL)
 		return lk_shell_fail(builder->s, builder->line, "a '\"' is not closed", "close it");
 	*next = close;
@@ -413,7 +274,7 @@ static lk_status expand_range(struct builder *builder, const char *at, const cha
 			LK_TRY(expand_escape(builder, at, end, quoted));
 			next = at + 2;
 		} else if (*at == '\'' && !quoted) {
-			next = skip_single(at, end);
+			next = lk_shell_skip_single(at, end);
 			if (next == NULL)
 				return lk_shell_fail(builder->s, builder->line, "a quote is not closed",
 				                     "close it");
@@ -422,7 +283,7 @@ static lk_status expand_range(struct builder *builder, const char *at, const cha
 		} else if (*at == '"') { /* inside quotes only in ${X:-"..."} */
 			LK_TRY(expand_double(builder, at, end, &next));
 		} else if (*at == '`') {
-			LK_TRY(put_command(builder, at, skip_backtick(at, end), &next));
+			LK_TRY(put_command(builder, at, lk_shell_skip_backtick(at, end), &next));
 		} else if (*at == '$') {
 			LK_TRY(put_dollar(builder, at, end, &next, quoted));
 		} else {

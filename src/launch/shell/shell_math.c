@@ -7,6 +7,7 @@
 #include <string.h>
 
 struct math {
+	lk_shell_expander *expand;
 	lk_shell *s;
 	const char *at, *end;
 	int line, depth;
@@ -51,7 +52,7 @@ static lk_status math_variable(struct math *math, long long *value) {
 		if (end == NULL || end > math->end)
 			return lk_shell_fail(math->s, math->line, "a '${' is not closed", "close it");
 		math->at = end;
-		LK_TRY(lk_shell_expand_one(math->s, &raw, &word));
+		LK_TRY(math->expand(math->s, &raw, &word));
 		if (word.unknown == NULL) return math_number_of(math, word.text, value);
 		math->unknown = word.unknown;
 		return LK_OK;
@@ -148,8 +149,8 @@ static lk_status math_sum(struct math *math, long long *value) {
 }
 
 lk_status lk_shell_math(lk_shell *shell, const char *at, const char *end, int line,
-                        long long *value, const char **unknown) {
-	struct math m = {.s = shell, .at = at, .end = end, .line = line};
+                        lk_shell_expander *expand, long long *value, const char **unknown) {
+	struct math m = {.s = shell, .at = at, .end = end, .line = line, .expand = expand};
 	LK_TRY(math_sum(&m, value));
 	math_skip_blanks(&m);
 	if (m.at < end)

@@ -52,6 +52,13 @@ lk_status lk_hf_real(const lk_hf_config *config, const char *names, double *out,
 /* An error at the place of `value` (of the whole object if NULL). */
 lk_status lk_hf_fail(const lk_hf_config *config, const lk_value *value, lk_error *err,
                      const char *fmt, ...) LK_PRINTF(4, 5);
+lk_status lk_hf_wrong_kind(const lk_hf_config *config, const lk_value *value, const char *names,
+                           const char *wanted, lk_error *err);
+/* "config.json:12", or the file alone. */
+void lk_hf_place(const lk_hf_config *config, const lk_value *value, char *out, size_t size);
+/* Fills the field of a key of a family's table. */
+lk_status lk_hf_read_key(const lk_hf_config *config, const lk_hf_key *key, lk_model *model,
+                         lk_error *err);
 /* Adds a sentence to the warning. */
 void lk_hf_warn(const lk_hf_config *config, const char *fmt, ...) LK_PRINTF(2, 3);
 

@@ -1,11 +1,18 @@
-/* engine_rendezvous.c: operations of several ranks. The k-th operation of a group, of a channel or
- * of a team is one rendezvous: it starts when the last member has arrived, every member does its
- * own share at its own pace, and it ends for all when the last share is done.
+/* engine_acts.c: acts, from their begin to their end, and the rendezvous of those that several
+ * ranks share. An act that ends lets others begin, on its own rank through edges, on other ranks
+ * through a rendezvous: so the two are one file.
  *
- * Operations of a group that are on one stream of each rank come one after the other, and the
- * venue's own rendezvous serves them all. Where they are on several streams, further ones may be
- * open at once. */
+ * The k-th operation of a group, of a channel or of a team is one rendezvous: it starts when the
+ * last member has arrived, every member does its own share at its own pace, and it ends for all
+ * when the last share is done. Operations of a group that are on one stream of each rank come one
+ * after the other, and the venue's own rendezvous serves them all. Where they are on several
+ * streams, further ones may be open at once. */
 #include "sim/sim_internal.h"
+
+enum {
+	ACT_CHUNK_MOST = 4096, /* acts allocated at once */
+	DEEP = 24,             /* acts that end one another by recursion; further ones take a turn */
+};
 
 /* ---- places ---- */
 
@@ -160,6 +167,176 @@ static void rendezvous_close(lk_engine *engine, lk_rendezvous *rendezvous) {
 	engine->spare_rendezvous[class] = rendezvous;
 }
 
+/* ---- acts ---- */
+
+static void rendezvous_share_done(lk_engine *engine, lk_rendezvous *rendezvous, int64_t time);
+
+/* Gives the arena's memory to the free list; lines are not split. */
+lk_act *lk_acts_more(lk_engine *engine) {
+	uint32_t count = engine->act_chunk;
+	unsigned char *room = lk_arena_alloc(&engine->arena, (size_t)(count + 1) * sizeof(lk_act));
+	if (!room) {
+		lk_engine_no_memory(engine);
+		return NULL;
+	}
+	lk_act *act = (lk_act *)(void *)(room + (64 - (uintptr_t)room % 64) % 64);
+	for (uint32_t i = 0; i < count; i++) act[i].next = i + 1 < count ? &act[i + 1] : NULL;
+	if (count < ACT_CHUNK_MOST) engine->act_chunk *= 2;
+	return act;
+}
+
+lk_act_edge *lk_act_edges_more(lk_engine *engine) {
+	enum {
+		CHUNK = 64
+	};
+	lk_act_edge *edge = LK_ARRAY(&engine->arena, lk_act_edge, CHUNK);
+	for (int i = 0; edge && i + 1 < CHUNK; i++) edge[i].next = &edge[i + 1];
+	return edge;
+}
+
+/* Something more is due on the rank at this moment. */
+static void rank_advance_again(lk_engine *engine, lk_rank *rank) {
+	if (!rank->again) engine->again[engine->again_count++] = rank;
+	rank->again = true;
+}
+
+/* What the times of a moment rely on: rates and rounding leave less than a picosecond of the
+ * work. */
+static inline void act_assert_done(const lk_engine *engine, const lk_act *act) {
+	LK_ASSERT(act->due <= engine->now && engine->now >= act->arrival);
+	LK_ASSERT(act->state == LK_ACT_HELD || engine->now >= act->last);
+	LK_ASSERT(act->state == LK_ACT_HELD ||
+	          act->left - (double)(engine->now - act->last) * act->rate <= 1);
+	(void)engine;
+	(void)act;
+}
+
+/* The act begins now. A kernel lets what follows it be issued; one that takes no time is over at
+ * once. */
+void lk_act_begin(lk_engine *engine, lk_rank *rank, lk_act *act) {
+	LK_ASSERT(act->duration >= 0 && act->waits == 0 && engine->now >= act->arrival);
+	LK_ASSERT((rank->live >> act->stream & 1) && rank->on[act->stream] == act && !rank->alone);
+	act->state = LK_ACT_RUNNING;
+	act->last = engine->now;
+	act->left = (double)act->duration;
+	act->rate = 1;
+	act->due = lk_later(engine->now + act->duration, act->floor);
+	if (rank->events) rank->events[act->record].start_ps = engine->now;
+	if (rank->unstarted == act) {
+		rank->start = engine->now;
+		rank->unstarted = NULL;
+		lk_rank_may_issue(engine, rank);
+	}
+	if (act->due > engine->now) return;
+	if (act->rendezvous || engine->depth >= DEEP) rank_advance_again(engine, rank);
+	else lk_act_complete(engine, rank, act);
+}
+
+static void act_schedule(lk_engine *engine, lk_rank *rank, lk_act *act, int64_t start) {
+	LK_ASSERT(act->state == LK_ACT_WAITING || act->state == LK_ACT_POSTED);
+	LK_ASSERT(!(rank->live >> act->stream & 1));
+	rank->on[act->stream] = act;
+	rank->live |= 1u << act->stream;
+	lk_rank_note_change(engine, rank);
+	if (start <= engine->now) {
+		lk_act_begin(engine, rank, act);
+	} else {
+		act->state = LK_ACT_SCHEDULED;
+		act->due = start;
+	}
+}
+
+/* All that the act waits for on its own rank is over. */
+void lk_act_arrive(lk_engine *engine, lk_rank *rank, lk_act *act) {
+	if (rank->events) rank->events[act->record].ready_ps = act->arrival;
+	if (!act->venue) {
+		act_schedule(engine, rank, act, act->arrival);
+		return;
+	}
+	act->state = LK_ACT_POSTED;
+	rank->on[act->stream] = act;
+	lk_venue_arrive(engine, act->venue, act->number, rank, act, act->arrival);
+}
+
+/* The act is over; its stream may have none left to run. */
+static void flow_complete(lk_engine *engine, lk_rank *rank, const lk_act *act) {
+	lk_trace_flow *flow = rank->flow;
+	engine->acts--;
+	if (--flow->issued[act->stream] == 0 && flow->left[act->stream]) flow->starved++;
+	if (flow->starved) lk_rank_may_issue(engine, rank);
+}
+
+/* The act is over now. */
+void lk_act_complete(lk_engine *engine, lk_rank *rank, lk_act *act) {
+	int64_t now = engine->now;
+	LK_ASSERT(act->state == LK_ACT_RUNNING || act->state == LK_ACT_HELD);
+	LK_ASSERT((rank->live >> act->stream & 1) && rank->on[act->stream] == act &&
+	          rank->unstarted != act);
+	act_assert_done(engine, act);
+	lk_register_keep(&rank->stream[act->stream], act, now);
+	if (act->slot) lk_register_keep(act->slot, act, now);
+	if (act->event) lk_register_keep(act->event, act, now);
+	if (rank->events) rank->events[act->record].end_ps = now;
+	rank->finish = lk_later(rank->finish, now);
+	lk_rank_note_change(engine, rank);
+	rank->live &= ~(1u << act->stream);
+	rank->on[act->stream] = NULL;
+	LK_ASSERT(lk_act_is_kernel(engine, act) || rank->others > 0);
+	if (!lk_act_is_kernel(engine, act)) rank->others--;
+	if (rank->flow) flow_complete(engine, rank, act);
+	else if (rank->host_waits) lk_rank_may_issue(engine, rank);
+	lk_act_edge *edge = act->out;
+	lk_act_free(engine, act); /* not taken anew here: only rank_issue makes acts */
+	engine->depth++;
+	while (edge) {
+		lk_act_edge *next = edge->next;
+		lk_act *to = edge->to;
+		edge->next = engine->spare_edge;
+		engine->spare_edge = edge;
+		edge = next;
+		LK_ASSERT(to->waits > 0 && to->state == LK_ACT_WAITING);
+		to->arrival = lk_later(to->arrival, now);
+		if (--to->waits == 0) lk_act_arrive(engine, rank, to);
+	}
+	engine->depth--;
+}
+
+static void act_end_at(lk_engine *engine, lk_rank *rank, lk_act *act, int64_t end) {
+	LK_ASSERT(act->state == LK_ACT_HELD && act->due == LK_NEVER && end >= engine->now);
+	act->due = end;
+	if (end <= engine->now) lk_act_complete(engine, rank, act);
+	else lk_rank_note_change(engine, rank);
+}
+
+/* A member has done its share. */
+void lk_act_share_done(lk_engine *engine, lk_rank *rank, lk_act *act) {
+	LK_ASSERT(act->state == LK_ACT_RUNNING && act->key % 2 == 0);
+	act_assert_done(engine, act);
+	act->state = LK_ACT_HELD;
+	act->key++;
+	act->due = LK_NEVER;
+	lk_rank_note_change(engine, rank);
+	rendezvous_share_done(engine, act->rendezvous, engine->now);
+}
+
+/* ---- rendezvous ---- */
+
+void lk_rank_resume(lk_engine *engine, lk_rank *rank, int64_t start, int64_t end) {
+	const lk_insn *insn = &engine->insn[rank->parked_op];
+	LK_ASSERT(rank->alone && rank->parked && end >= start);
+	const lk_call *call = rank->parked_call;
+	rank->parked = false;
+	rank->kernel.op = UINT32_MAX; /* what blocks the rank has waited for it */
+	if (insn->stream == LK_STREAM_COMPUTE) rank->start = start;
+	lk_rank_keep_end(rank, insn, insn->signal ? &rank->event[call->arg[insn->signal - 1]] : NULL,
+	                 end);
+	if (rank->events) {
+		rank->events[rank->parked_record].start_ps = start;
+		rank->events[rank->parked_record].end_ps = end;
+	}
+	lk_rank_may_issue(engine, rank);
+}
+
 /* Ends the operation for all. A member that is through may arrive anew at once, but not before it
  * has been read here. */
 static void rendezvous_end(lk_engine *engine, lk_rendezvous *rendezvous) {
@@ -167,12 +344,12 @@ static void rendezvous_end(lk_engine *engine, lk_rendezvous *rendezvous) {
 	const lk_member *member = rendezvous->member;
 	rendezvous_close(engine, rendezvous);
 	for (uint32_t i = 0, count = rendezvous->venue->members; i < count; i++) {
-		if (member[i].act) lk_act_end_at(engine, member[i].rank, member[i].act, end);
+		if (member[i].act) act_end_at(engine, member[i].rank, member[i].act, end);
 		else lk_rank_resume(engine, member[i].rank, start, end);
 	}
 }
 
-void lk_rendezvous_share_done(lk_engine *engine, lk_rendezvous *rendezvous, int64_t time) {
+static void rendezvous_share_done(lk_engine *engine, lk_rendezvous *rendezvous, int64_t time) {
 	LK_ASSERT(rendezvous->arrived == rendezvous->venue->members &&
 	          rendezvous->finished < rendezvous->arrived);
 	LK_ASSERT(time >= rendezvous->start);
@@ -187,7 +364,7 @@ static void rendezvous_start(lk_engine *engine, lk_rendezvous *rendezvous) {
 	for (uint32_t i = 0, count = rendezvous->arrived; i < count; i++) {
 		if (member[i].act) {
 			member[i].act->rendezvous = rendezvous;
-			lk_act_schedule(engine, member[i].rank, member[i].act, start);
+			act_schedule(engine, member[i].rank, member[i].act, start);
 		} else {
 			rendezvous->end = lk_later(rendezvous->end, start + member[i].rank->parked_duration);
 			rendezvous->finished++;

@@ -1,0 +1,228 @@
+/* hf_keys.c: values of a config.json by name, with their place and kind in every message. */
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/text.h"
+#include "model/network/hf.h"
+
+void lk_hf_place(const lk_hf_config *config, const lk_value *value, char *out, size_t size) {
+	const lk_value *at = value ? value : config->object;
+	snprintf(out, size, "%s:%d:%d", config->file, at->line, at->column);
+}
+
+lk_status lk_hf_fail(const lk_hf_config *config, const lk_value *value, lk_error *err,
+                     const char *fmt, ...) {
+	char where[256], what[384];
+	lk_hf_place(config, value, where, sizeof where);
+	va_list args;
+	va_start(args, fmt);
+	vsnprintf(what, sizeof what, fmt, args);
+	va_end(args);
+	return lk_fail(err, LK_ERR_INPUT, where, "%s", what);
+}
+
+void lk_hf_warn(const lk_hf_config *config, const char *fmt, ...) {
+	if (!config->warning) return;
+	size_t used = strlen(config->warning);
+	if (used > 0 && used + 3 < LK_MODEL_WARNING) {
+		memcpy(config->warning + used, "; ", 3);
+		used += 2;
+	}
+	va_list args;
+	va_start(args, fmt);
+	vsnprintf(config->warning + used, LK_MODEL_WARNING - used, fmt, args);
+	va_end(args);
+}
+
+/* A member by name: in the language model's part, else in the whole; multimodal configs state the
+ * vocabulary and tied embeddings in either place. */
+static const lk_value *member(const lk_hf_config *config, const char *name) {
+	const lk_value *value = lk_json_get(config->object, name);
+	if (value || config->object == config->root) return value;
+	if (strcmp(name, "vocab_size") != 0 && strcmp(name, "tie_word_embeddings") != 0) return NULL;
+	return lk_json_get(config->root, name);
+}
+
+/* The first of the '|'-separated names that is there; null counts as there. */
+static const lk_value *find_any(const lk_hf_config *config, const char *names) {
+	const lk_value *null = NULL;
+	while (*names) {
+		char name[64];
+		size_t length = strcspn(names, "|");
+		snprintf(name, sizeof name, "%.*s", (int)length, names);
+		const lk_value *value = member(config, name);
+		if (value && value->kind != LK_JSON_NULL) return value;
+		if (value) null = value;
+		names += length + (names[length] == '|');
+	}
+	return null;
+}
+
+const lk_value *lk_hf_find(const lk_hf_config *config, const char *names) {
+	const lk_value *value = find_any(config, names);
+	return value && value->kind != LK_JSON_NULL ? value : NULL;
+}
+
+static int name_length(const char *names) {
+	return (int)strcspn(names, "|");
+}
+
+static const char *hf_kind_name(lk_json_token kind) {
+	switch (kind) {
+	case LK_JSON_OBJECT: return "an object";
+	case LK_JSON_ARRAY: return "a list";
+	case LK_JSON_STRING: return "a text";
+	case LK_JSON_NUMBER: return "a number";
+	case LK_JSON_TRUE: return "true";
+	case LK_JSON_FALSE: return "false";
+	default: return "null";
+	}
+}
+
+lk_status lk_hf_wrong_kind(const lk_hf_config *config, const lk_value *value, const char *names,
+                           const char *wanted, lk_error *err) {
+	lk_hf_fail(config, value, err, "%.*s is %s", name_length(names), names,
+	           hf_kind_name(value->kind));
+	return lk_hint(err, "give %s", wanted);
+}
+
+static lk_status hf_take_int(const lk_hf_config *config, const lk_value *value, const char *names,
+                             int low, int *out, lk_error *err) {
+	if (value->kind != LK_JSON_NUMBER)
+		return lk_hf_wrong_kind(config, value, names, "a whole number", err);
+	double number = value->number;
+	if (!(number >= low && number <= INT_MAX) || number != (double)(long long)number) {
+		lk_hf_fail(config, value, err, "%.*s is %.40s", name_length(names), names, value->text);
+		return lk_hint(err, "give a whole number from %d to %d", low, INT_MAX);
+	}
+	*out = (int)number;
+	return LK_OK;
+}
+
+static lk_status take_real(const lk_hf_config *config, const lk_value *value, const char *names,
+                           double *out, lk_error *err) {
+	if (value->kind != LK_JSON_NUMBER)
+		return lk_hf_wrong_kind(config, value, names, "a number", err);
+	if (!(value->number >= 0 && value->number <= 1e6)) {
+		lk_hf_fail(config, value, err, "%.*s is %.40s", name_length(names), names, value->text);
+		return lk_hint(err, "give a number from 0 to 1000000");
+	}
+	*out = value->number;
+	return LK_OK;
+}
+
+static lk_status hf_take_flag(const lk_hf_config *config, const lk_value *value, const char *names,
+                              bool *out, lk_error *err) {
+	if (value->kind != LK_JSON_TRUE && value->kind != LK_JSON_FALSE)
+		return lk_hf_wrong_kind(config, value, names, "true or false", err);
+	*out = value->kind == LK_JSON_TRUE;
+	return LK_OK;
+}
+
+lk_status lk_hf_int(const lk_hf_config *config, const char *names, int *out, lk_error *err) {
+	const lk_value *value = lk_hf_find(config, names);
+	return value ? hf_take_int(config, value, names, 0, out, err) : LK_OK;
+}
+
+lk_status lk_hf_real(const lk_hf_config *config, const char *names, double *out, lk_error *err) {
+	const lk_value *value = lk_hf_find(config, names);
+	return value ? take_real(config, value, names, out, err) : LK_OK;
+}
+
+lk_status lk_hf_flag(const lk_hf_config *config, const char *names, bool *out, lk_error *err) {
+	const lk_value *value = lk_hf_find(config, names);
+	return value ? hf_take_flag(config, value, names, out, err) : LK_OK;
+}
+
+static lk_status hf_missing(const lk_hf_config *config, const lk_hf_key *key, const lk_model *model,
+                            lk_error *err) {
+	lk_hf_fail(config, NULL, err, "the %s config does not state %.*s", model->family,
+	           name_length(key->names), key->names);
+	return lk_hint(err, "add \"%.*s\": NUMBER", name_length(key->names), key->names);
+}
+
+lk_status lk_hf_read_key(const lk_hf_config *config, const lk_hf_key *key, lk_model *model,
+                         lk_error *err) {
+	const lk_value *value = find_any(config, key->names);
+	char *field = (char *)model + key->offset;
+	if (!value || value->kind == LK_JSON_NULL) {
+		if (value && key->null_clears) *(int *)(void *)field = 0;
+		if (key->required && *(int *)(void *)field == 0) return hf_missing(config, key, model, err);
+		return LK_OK;
+	}
+	switch (key->kind) {
+	case LK_HF_INT:
+		return hf_take_int(config, value, key->names, key->required, (int *)(void *)field, err);
+	case LK_HF_REAL: return take_real(config, value, key->names, (double *)(void *)field, err);
+	default: return hf_take_flag(config, value, key->names, (bool *)field, err);
+	}
+}
+
+/* Whether layer i of the list is a window layer; unknown kinds are errors, for their cost is not
+ * modelled. */
+static lk_status layer_windowed(const lk_hf_config *config, const lk_value *item, bool *out,
+                                lk_error *err) {
+	const char *text = item->kind == LK_JSON_STRING ? item->text : hf_kind_name(item->kind);
+	*out = strcmp(text, "sliding_attention") == 0;
+	if (*out || strcmp(text, "full_attention") == 0) return LK_OK;
+	lk_hf_fail(config, item, err, "layer_types names %.60s, which is not modelled", text);
+	return lk_hint(err, "use full_attention or sliding_attention");
+}
+
+static lk_status count_full(const lk_hf_config *config, const lk_value *types, int *full,
+                            int *first, lk_error *err) {
+	*full = 0;
+	*first = -1;
+	for (size_t i = 0; i < types->count; i++) {
+		bool windowed;
+		LK_TRY(layer_windowed(config, &types->items[i], &windowed, err));
+		if (windowed) continue;
+		if (*first < 0) *first = (int)i;
+		(*full)++;
+	}
+	return LK_OK;
+}
+
+/* Whether the full layers are exactly the last of each group of `every`. */
+static bool repeats(const lk_value *types, int every) {
+	for (size_t i = 0; i < types->count; i++) {
+		bool full = strcmp(types->items[i].text, "full_attention") == 0;
+		if (full != ((i + 1) % (size_t)every == 0)) return false;
+	}
+	return true;
+}
+
+lk_status lk_hf_layer_types(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	const lk_value *types = lk_hf_find(config, "layer_types");
+	if (!types) return LK_OK;
+	if (types->kind != LK_JSON_ARRAY)
+		return lk_hf_wrong_kind(config, types, "layer_types", "a list of texts", err);
+	if (types->count != (size_t)model->layers) {
+		lk_hf_fail(config, types, err, "layer_types has %zu entries for %d layers", types->count,
+		           model->layers);
+		return lk_hint(err, "give one entry per layer");
+	}
+	int full, first;
+	LK_TRY(count_full(config, types, &full, &first, err));
+	if (full == model->layers) {
+		model->window = 0;
+		model->full_every = 0;
+		return LK_OK;
+	}
+	if (model->window == 0) {
+		lk_hf_fail(config, types, err,
+		           "layer_types names sliding_attention, but sliding_window is not stated");
+		return lk_hint(err, "add \"sliding_window\": NUMBER");
+	}
+	model->full_every = full == 0 ? 0 : first + 1;
+	if (full > 0 && !repeats(types, first + 1)) {
+		model->full_every = (model->layers + full / 2) / full;
+		lk_hf_warn(config, "layer_types does not repeat: taken as one full layer in %d",
+		           model->full_every);
+	}
+	return LK_OK;
+}
