@@ -450,7 +450,7 @@ lk_status lk_layout_job(const lk_space *space, const lk_core *core, const lk_lay
 	int bucket = space->bucket.at[layout->bucket];
 	if (bucket > 0) out->bucket_bytes = bucket * 1048576.0;
 	LK_TRY(lk_job_complete(out, space->cluster, err));
-	if (bucket < 0) out->bucket_bytes *= -bucket;
+	if (bucket == LK_BUCKET_LARGE) out->bucket_bytes *= 4;
 	return LK_OK;
 }
 
