@@ -56,6 +56,25 @@ done < <(named)
 size=$(wc -c < $tour)
 [ "$size" -le 20480 ] || complain "$tour: $size bytes; a tour has at most 20480"
 
+# C files that comments and documents name, by path or by name alone; those of other projects are listed here.
+others='adam\.[ch]|bench_main\.c|graph\.cc|landlock\.h|mman\.h|sysexits\.h|topo\.h|your\.c'
+known=$(mktemp)
+trap 'rm -f "$known"' EXIT
+find . \( -name '*.[ch]' -o -name '*.cu' \) -not -path './.git/*' -printf '%f\n' | sort -u > "$known"
+while IFS=: read -r file line name; do
+	grep -xE "$others" <<< "$name" >/dev/null || complain "$file:$line: there is no $name"
+done < <(grep -nHoE '^( ?\*|/\*|\s*/\*).*' $(find src include -name '*.[ch]') | awk -F: '{
+		file = $1; line = $2; text = $0; sub(/^[^:]*:[^:]*:/, "", text)
+		while (match(text, /[a-z_0-9]+\.[ch]([^a-z0-9_]|$)/)) {
+			before = RSTART > 1 ? substr(text, RSTART - 1, 1) : " "; name = substr(text, RSTART, RLENGTH)
+			text = substr(text, RSTART + RLENGTH); sub(/[^a-z]$/, "", name)
+			if (before !~ /[A-Za-z0-9_."*<-]/) print file ":" line ":" name
+		}
+	}' | awk -F: 'NR == FNR { known[$0] = 1; next } !($3 in known)' "$known" - | sort -u)
+while IFS=: read -r file name; do
+	[ -e "$name" ] || complain "$file: there is no $name"
+done < <(find docs README.md CONTRIBUTING.md -name '*.md' -exec grep -oHE '`src/[a-z_0-9/]+\.[ch]`' {} + | tr -d '`' | sort -u)
+
 mapfile -t documents < <(find . -name '*.md' -not -path './build/*' -not -path './.git/*' | sed 's|^\./||' | sort)
 count=0
 while read -r place target; do

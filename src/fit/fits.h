@@ -197,7 +197,7 @@ lk_status lk_fold_ranges(lk_arena *arena, lk_validated *rows, size_t count, lk_r
                          lk_rows_alike *fold, const void *context, lk_error *err);
 
 /* ---- host_terms: what the host spends on the operations of one step (T1 to T5,
- * trace/lift/overheads.h), merged from tables of measurements of other runs: "shared overheads".
+ * trace/lift/lift.h), merged from tables of measurements of other runs: "shared overheads".
  *
  *     type,name,mean_us[,model][,batch_size][,count]
  */

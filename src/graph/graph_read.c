@@ -1,4 +1,4 @@
-/* graph_read.c: a step graph from its file form (graph_file.h). The file streams through: an
+/* graph_read.c: a step graph from its file form (graph_fields.c). The file streams through: an
  * operation, a call is stored as it is read. Whatever the file holds is a graph that lk_graph_check
  * accepts, or an error with its place. */
 #include "graph/graph_internal.h"

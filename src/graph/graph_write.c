@@ -1,4 +1,4 @@
-/* graph_write.c: a step graph to its file form (graph_file.h). One operation and one call is one
+/* graph_write.c: a step graph to its file form (graph_fields.c). One operation and one call is one
  * line. */
 #include "graph/graph_internal.h"
 

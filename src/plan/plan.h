@@ -5,7 +5,6 @@
  *   layout_bound.c    the least time and memory that a layout can have
  *   layout_search.c   bounds for all, simulation for those that could still be among the best
  *   layout_answer.c   the best ones in full: why not the others, sensitivity, Pareto front
- *   layout_options.c  the options of `lockstep plan`
  *
  * Time and memory of an answer are those of lk_step_ask and of nothing else. */
 #ifndef LK_PLAN_PLAN_H

@@ -66,7 +66,7 @@ bool lk_store_take(lk_store *store, lk_store_client *client, const unsigned char
                    size_t size);
 void lk_store_client_end(lk_store_client *client);
 
-/* ---- store_serve: the store of the absent ranks (store.h) on a port of the loopback, served by a
+/* ---- store_serve: the store of the absent ranks (store.c) on a port of the loopback, served by a
  * thread. */
 
 typedef struct lk_store_server lk_store_server;

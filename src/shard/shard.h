@@ -210,7 +210,7 @@ typedef struct lk_shard_prices {
 void lk_shard_price(const lk_shard_problem *problem, const lk_shard_ways *ways,
                     lk_shard_prices *out);
 
-/* ---- sharders: one file each, a line in lk_sharders (shard_sharders.c) ---- */
+/* ---- sharders: one file each, a line in lk_sharders (shard_heuristics.c) ---- */
 
 /* Gives every piece a rank. LK_ERR_INPUT: it found no placement that fits. */
 typedef lk_status lk_sharder_run(const lk_shard_problem *p, lk_shard_plan *out, lk_error *err);

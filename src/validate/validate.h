@@ -113,7 +113,7 @@ lk_status lk_baselines_runs(lk_arena *arena, const lk_runs *runs, const int *fol
                             lk_error *err);
 
 /* ---- dlrm_time: a recommendation model's training step on one device, predicted: its operations
- * (model/network/dlrm.h), their kernels (cost/cost.h) and what the host spends (host_terms.h),
+ * (model/network/dlrm.h), their kernels (cost/cost.h) and what the host spends (lift.h),
  * simulated. */
 
 typedef struct lk_dlrm_time {

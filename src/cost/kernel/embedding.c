@@ -7,7 +7,7 @@
  * where U fits X: only the first touch misses else (1 - X / lookups) * X / rows: a cold start, then
  * each touch finds its row with X / rows
  *
- * With a known reuse (cost/kernel/locality.h) the rows that are looked up most often stay, as far
+ * With a known reuse (cost/kernel/locality.c) the rows that are looked up most often stay, as far
  * as X goes; each of them misses once, all others always.
  */
 #include "cost/kernel/embedding.h"

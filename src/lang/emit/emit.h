@@ -2,12 +2,12 @@
  * needs to run, a function per schedule, a table of them and a main that is left out with
  * -DLOCKSTEP_NO_MAIN.
  *
- *   target_text.c         identifiers, indices, expressions in C: what C and CUDA share
- *   target_mpi*.c         C and MPI (any MPI-3), BLAS for matmul
- *   target_cuda*.c        CUDA and NCCL
- *   target_header.c       the function that a user's program calls
+ *   emit_text.c         identifiers, indices, expressions in C: what C and CUDA share
+ *   emit_mpi*.c          C and MPI (any MPI-3), BLAS for matmul
+ *   emit_cuda*.c        CUDA and NCCL
+ *   emit_header.c       the function that a user's program calls
  *
- * Nothing of the input gets into the text but through target_text.c: names become identifiers with
+ * Nothing of the input gets into the text but through emit_text.c: names become identifiers with
  * a prefix, numbers are printed from their binary value, comments are escaped.
  *
  * The executable's arguments are those of `lockstep compile run`: --sizes as lc_sizes_read (its

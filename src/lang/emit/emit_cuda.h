@@ -74,7 +74,7 @@ bool lc_kernel_keeps(const lc_kernel *kernel, int id);
 /* Loads that are elements of memory, each place once: calls put for each. */
 void lc_kernel_each_load(lc_kernel *kernel, void (*put)(lc_kernel *kernel, int id));
 
-/* ---- target_cuda_map.c ---- */
+/* ---- emit_cuda_map.c ---- */
 /* All of a kernel's body: its numbers, and a loop over elements from `first` on by `step`, both
  * expressions. */
 void lc_kernel_elements(lc_kernel *kernel, const char *first, const char *step);

@@ -4,7 +4,7 @@
  * multiplied, slice s is reduced to rank s, by ncclReduce; all slices make the reduce-scatter. An
  * all-gather before a matmul likewise, by ncclBroadcast. All ranks take the slices in the same
  * order, as NCCL wants it. That needs slices whose elements lie together, which is known when the
- * program runs. Other chains run as pipelines of chunks (target_cuda_chunks.c). What neither can is
+ * program runs. Other chains run as pipelines of chunks (emit_cuda_chunks.c). What neither can is
  * done whole: parts that do not wait for each other, side by side.
  */
 #include "lang/emit/emit_cuda.h"

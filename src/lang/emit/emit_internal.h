@@ -198,7 +198,7 @@ struct lc_mpi {
 	lk_error *err;
 };
 
-/* ---- target_mpi_names.c ---- */
+/* ---- emit_mpi_names.c ---- */
 /* The value that has the part: a state for its updates, what an output puts out. */
 int lc_mpi_owner(const lc_mpi *mpi, int id);
 /* The value whose memory it is in the end. */
@@ -220,28 +220,28 @@ int lc_mpi_index(lc_mpi *mpi, const char *name);        /* of a group; -1 for no
 bool lc_mpi_may_be_absent(const lc_mpi *mpi, int id);   /* some ranks may hold nothing of it */
 lk_status lc_mpi_touch(lc_mpi *mpi, int id);
 
-/* ---- target_mpi_tables.c ---- */
+/* ---- emit_mpi_tables.c ---- */
 /* Which values have parts and which memory; enum of their numbers, table, shapes, conditions. */
 lk_status lc_mpi_plan(lc_mpi *mpi);
 lk_status lc_mpi_tables(lc_mpi *mpi);
 
-/* ---- target_mpi_api.c: definitions of what target_header.c declares ---- */
+/* ---- emit_mpi_api.c: definitions of what emit_header.c declares ---- */
 void lc_mpi_api_head(const lc_program *original, const lc_variant *variants, int count, bool cuda,
                      FILE *out);
 void lc_mpi_api(const lc_mpi *mpi, const lc_variant *variant, bool cuda);
 
 /* ---- one file per kind of step: each writes "static void stepN_NAME(rt_run *run)" and what it
  * needs ---- */
-lc_mpi_step lc_mpi_map;      /* target_mpi_map.c */
-lc_mpi_step lc_mpi_contract; /* target_mpi_contract.c: CONTRACT and ROWS */
-lc_mpi_step lc_mpi_comm;     /* target_mpi_comm.c: COMM and SEND */
-lc_mpi_step lc_mpi_ring;     /* target_mpi_ring.c */
-lc_mpi_step lc_mpi_overlap;  /* target_mpi_overlap.c */
-/* target_mpi_flow.c: an overlap as a pipeline of chunks; done stays false, with the reason as a
+lc_mpi_step lc_mpi_map;      /* emit_mpi_map.c */
+lc_mpi_step lc_mpi_contract; /* emit_mpi_contract.c: CONTRACT and ROWS */
+lc_mpi_step lc_mpi_comm;     /* emit_mpi_comm.c: COMM and SEND */
+lc_mpi_step lc_mpi_ring;     /* emit_mpi_ring.c */
+lc_mpi_step lc_mpi_overlap;  /* emit_mpi_overlap.c */
+/* emit_mpi_flow.c: an overlap as a pipeline of chunks; done stays false, with the reason as a
  * comment, where it cannot be. */
 lk_status lc_mpi_flow(lc_mpi *mpi, const lc_step *step, bool *done);
 lc_mpi_step lc_mpi_ring_plain,
-	lc_mpi_overlap_plain; /* target_mpi_plain.c: one part after the other */
+	lc_mpi_overlap_plain; /* emit_mpi_plain.c: one part after the other */
 
 /* ---- for rings: the pass of a step by ranges ---- */
 /* Writes "static void NAME(rt_run *run, int64_t item, int64_t from, int64_t to)": a MAP over the
@@ -260,7 +260,7 @@ lk_status lc_mpi_ring_pass(lc_mpi *mpi, const lc_step *step, const char *name);
  * outer loop then has one trip); rt_product(part, 0, outer) is the number of trips and
  * rt_product(part, outer, rank) the elements of each. */
 lk_status lc_mpi_outer(lc_mpi *mpi, const lc_step *step, int *outer);
-/* In target_mpi_ring.c: the reduction of elements a and b of memory in the format of reduce-scatter
+/* In emit_mpi_ring.c: the reduction of elements a and b of memory in the format of reduce-scatter
  * `scatter`. */
 void lc_put_join(const lc_node *scatter, const char *a, const char *b, FILE *out);
 /* The call that makes a matmul, conv2d or gather_rows. */
@@ -272,7 +272,7 @@ void lc_put_settings(lc_mpi *mpi, const lc_node *node);
  * 0: one for each. */
 lk_status lc_mpi_collectives(lc_mpi *mpi, const int *ids, int count, int64_t bucket, int depth);
 
-/* ---- target_mpi.c: what other targets write the same way ---- */
+/* ---- emit_mpi.c: what other targets write the same way ---- */
 /* Writes a schedule: its comment, tables and steps, each by `any`, and the function that runs them.
  */
 lk_status lc_mpi_schedule(lc_mpi *mpi, const lc_variant *variant, lc_mpi_step *any);
@@ -335,10 +335,10 @@ int lc_pass_taken(const lc_program *program, int id);
 /* Whether it gets a variable in the loops. */
 bool lc_pass_stands_alone(const lc_pass *pass, int id);
 
-/* ---- emit_mpi_map: what the text of a pass in C is made of: target_mpi_map.c has its loops,
- * target_mpi_sums.c the reductions inside of them. */
+/* ---- what the text of a pass in C is made of: emit_mpi_map.c has its loops,
+ * emit_mpi_sums.c the reductions inside of them. */
 
-/* ---- target_mpi_map.c ---- */
+/* ---- emit_mpi_map.c ---- */
 static inline char lc_map_variable(int loop) {
 	return (char)('i' + loop);
 }
@@ -365,7 +365,7 @@ char *lc_map_place(const lc_pass *pass, const char *prefix, const lc_place *at,
 void lc_put_map_index(const lc_pass *pass, const lc_place *at, FILE *out);
 lc_text lc_map_text(lc_pass *pass);
 
-/* ---- target_mpi_sums.c; ids are those of reductions and totals ---- */
+/* ---- emit_mpi_sums.c; ids are those of reductions and totals ---- */
 /* How many outer loops the result moves along, if those are all that it moves along; else -1: sums
  * lie in memory. */
 int lc_sum_loops(const lc_pass *pass, int id);

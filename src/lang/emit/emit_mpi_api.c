@@ -1,4 +1,4 @@
-/* emit_mpi_api.c: the functions of target_header.c, defined: sizes into the runtime's form,
+/* emit_mpi_api.c: the functions of emit_header.c, defined: sizes into the runtime's form,
  * pointers into parts. */
 #include <string.h>
 

@@ -3,7 +3,7 @@
  *   matmul, then reduce-scatter or ring   rows are made in the order in which the ring takes them
  *   all-gather, then matmul               rows are made as chunks come
  *   reduce-scatter, pass, send, gather    one ring on each side, subs hop between the groups
- *   all else                              a pipeline of chunks, target_mpi_flow.c
+ *   all else                              a pipeline of chunks, emit_mpi_flow.c
  *
  * What is none of these runs one part after another, with the reason as a comment.
  */

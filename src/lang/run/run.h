@@ -88,7 +88,7 @@ int64_t lc_group_place(const lc_program *program, const lc_sizes *sizes,
 /* ---- run: the interpreter: what a program means, on every rank of a mesh, in one process.
  *
  * Numeric: every value is computed in double and rounded to its format after each operation
- * (format.h). Products of matrices and reductions over dims or lists add in double, in order, and
+ * . Products of matrices and reductions over dims or lists add in double, in order, and
  * are rounded once; reductions over ranks add in the order of ranks and round after each addition.
  * Dropout divides by 1 - p in double and rounds once. Literals take the format of what they meet.
  * Integers wrap; their quotient is truncated, by 0 it is 0. maximum(a,b) is b where a < b, else a;
@@ -103,7 +103,7 @@ int64_t lc_group_place(const lc_program *program, const lc_sizes *sizes,
  * is the identity, others are hashes; norm is the hash of the square root of a sum; dropout
  * multiplies by its true mask over 1 - p; an index is taken modulo the rows of its table.
  *
- * Inputs are drawn by the counter generator of draw.h from seed, name, item, rank (where ranks
+ * Inputs are drawn by the counter generator of run_draw.c from seed, name, item, rank (where ranks
  * differ) and the index in the whole tensor; a program and its rewrites get the same ones. In the
  * field they are elements drawn from the same counters; indices of tables are the same numbers as
  * in numeric mode.

@@ -1,4 +1,4 @@
-/* run_draw.c: leaves: inputs, states and scalars by the counter generator of draw.h, constants,
+/* run_draw.c: leaves: inputs, states and scalars by the counter generator below, constants,
  * sizes. */
 #include <string.h>
 

@@ -97,8 +97,9 @@ const lc_token *lc_behind_name(const lc_parser *parser);
 /* ---- parse_expression.c ---- */
 lk_status lc_expression(lc_parser *parser, int *id, lk_error *err);
 
-/* ---- parse_call.c ---- */
 bool lc_is_call(const lc_token *token);
-lk_status lc_schedule_next(lc_parser *parser, lk_error *err); /* behind the word schedule */
+
+/* ---- parse_schedule.c ---- */
+lk_status lc_schedule_next(lc_parser *parser, lk_error *err); /* after the word schedule */
 
 #endif

@@ -177,8 +177,8 @@ void lk_search_free(lk_search *search);
 lk_status lk_search_time(const lc_program *program, const lc_schedule *schedule,
                          const lk_search_options *options, lk_found *out, lk_error *err);
 
-/* Runs the first `top` of what was found, and the plain program, on this machine as C and MPI
- * (bench.h); the mesh is that of `sizes`, a text. Those come first then, in the order of their
+/* Runs the first `top` of what was found, and the plain program, on this machine as C and MPI;
+ * the mesh is that of `sizes`, a text. Those come first then, in the order of their
  * measured times. */
 lk_status lk_search_measure(const lc_program *program, lk_search *search, int top,
                             const char *sizes, const char *settings, int seed, lk_error *err);

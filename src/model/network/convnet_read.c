@@ -1,4 +1,4 @@
-/* convnet_read.c: convolution nets from JSON (convnet.h has the form). */
+/* convnet_read.c: convolution nets from JSON (model.h has the form). */
 #include <string.h>
 
 #include "model/network/hf.h"

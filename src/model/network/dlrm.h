@@ -86,7 +86,7 @@ double lk_dlrm_equal_rows(const lk_dlrm *model, double batch);
 double lk_dlrm_flops(const lk_dlrm *model, double batch);
 
 /* What the host spends on operations: seconds of a term, 1 to 5 as T1 to T5 of
- * trace/lift/overheads.h, for an operation by its name; finite for any name. */
+ * trace/lift/lift.h, for an operation by its name; finite for any name. */
 typedef struct lk_host_times {
 	double (*seconds)(const void *table, int term, const char *name);
 	const void *table;

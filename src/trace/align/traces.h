@@ -62,7 +62,7 @@ typedef struct lk_traces {
 /* Reads the files, in parallel on up to `threads` (0: as many as there are cores); of folders,
  * the traces in them. Two captures of one rank, or of different runs, are an error. Execution
  * traces (works.h) may be among them: the capture of the same rank learns from them what it does
- * not say itself. trace_files.h has the two steps apart. */
+ * not say itself. trace_files.c has the two steps apart. */
 lk_status lk_traces_read(const char *const *paths, uint32_t count, const lk_read_limits *limits,
                          int threads, lk_traces **out, lk_error *err);
 /* The same from captures that were read already; they belong to the traces from then on, or are
@@ -218,7 +218,7 @@ typedef struct lk_barrier_error {
  * at: of all-reduce, all-gather, reduce-scatter, all-to-all. */
 lk_status lk_traces_barrier_error(const lk_traces *traces, lk_barrier_error *out, lk_error *err);
 
-/* One run: captures learn from the execution trace of their rank (link.h), then they are matched.
+/* One run: captures learn from the execution trace of their rank (link.c), then they are matched.
  * The captures are the run's from then on, or are freed when it fails; the execution traces stay.
  */
 lk_status lk_traces_join(lk_trace_files *files, lk_traces **out, lk_error *err);

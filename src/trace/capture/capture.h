@@ -112,11 +112,12 @@ typedef struct lk_capture {
 	uint32_t device;     /* interned name of the device used; 0 none or not said */
 	int32_t sms;         /* of the device; 0 not said */
 	double device_bytes; /* of its memory; 0 not said */
-	bool processor; /* a program without a device, whose processor is shown as one (recorded.h) */
-	int64_t origin_ns; /* time 0 */
-	bool absolute;     /* origin_ns counts from 1970, so that hosts can be compared */
-	bool whole;        /* holds every communication from the program's first on, as recordings do; a
-	                      profiler's file begins anywhere */
+	bool processor;      /* a program without a device, whose processor is shown as one
+	                        (trace/read/recorded.c) */
+	int64_t origin_ns;   /* time 0 */
+	bool absolute;       /* origin_ns counts from 1970, so that hosts can be compared */
+	bool whole; /* holds every communication from the program's first on, as recordings do; a
+	               profiler's file begins anywhere */
 	lk_intern *names;
 	lk_arena arena; /* texts of this struct */
 

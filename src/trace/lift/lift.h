@@ -70,7 +70,7 @@ double lk_overheads_mean(const lk_overheads *overheads, int term, const char *na
 double lk_overheads_level(const lk_overheads *overheads, int term);
 
 /* ---- host_time: what a CPU thread did, cut into the pieces whose length is host overhead: the
- * terms T1 to T5 (overheads.h), at every level of nesting. Of an operation with others inside, a
+ * terms T1 to T5 (overheads.c), at every level of nesting. Of an operation with others inside, a
  * child counts as a launch does: T2 is the time before the first child or launch, T5 between two,
  * T3 after the last. So all pieces of a thread add up to its time. */
 

@@ -1,6 +1,6 @@
 /* lift_works_shapes.c: a rank's execution trace without times as operations of a step graph.
  *
- * The host, in the terms of host_time.h, at every level of nesting: a top-level operation of a
+ * The host, in the terms of host_time.c, at every level of nesting: a top-level operation of a
  * thread begins T1 after the one before; of any operation T2 passes before the first thing inside,
  * T5 between two, T3 after the last; one with nothing inside takes T5. Things inside are
  * operations and launches; that one without parts launches is known from the overheads, which know

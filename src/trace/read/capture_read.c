@@ -1,4 +1,4 @@
-/* capture_read.c: a file of any format, recognised by its content (trace_kind.h). */
+/* capture_read.c: a file of any format, recognised by its content (trace_kind.c). */
 #include <string.h>
 
 #include "trace/read/read.h"

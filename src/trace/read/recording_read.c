@@ -1,4 +1,4 @@
-/* recording_read.c: the calls of a recording as a capture; recorded.h says how.
+/* recording_read.c: the calls of a recording as a capture; recorded.c says how.
  *
  * What the main thread does between calls becomes a piece of "own code" on the processor: a launch
  * of a nanosecond and a call that waits for it. A blocking call of communication is a launch, the

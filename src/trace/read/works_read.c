@@ -1,4 +1,4 @@
-/* works_read.c: a file of any format without times, recognised by its content (trace_kind.h). */
+/* works_read.c: a file of any format without times, recognised by its content (trace_kind.c). */
 #include <stdlib.h>
 #include <string.h>
 #include "io/json.h"
