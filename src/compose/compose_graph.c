@@ -17,6 +17,7 @@
 
 #include "compose/compose.h"
 #include "base/stats.h"
+#include "base/check.h"
 
 enum {
 	MOST_OPS = 8 << 20
@@ -53,6 +54,7 @@ static uint8_t choose_flight_stream(const lk_compose_builder *builder, uint32_t 
 
 /* What waits on the compute stream for an operation of another one. */
 static void add_compute_wait(lk_compose_builder *builder, uint32_t op) {
+	LK_ASSERT(op < builder->graph->ops.count);
 	lk_graph_add(builder->graph, &(lk_op){.kind = LK_OP_WAIT,
 	                                      .stream = LK_COMPOSED_OWN,
 	                                      .name = "wait",

@@ -6,6 +6,7 @@
 
 #include "compose/compose.h"
 #include "base/stats.h"
+#include "base/check.h"
 
 int64_t lk_compose_ps(double seconds) {
 	static const double LONGEST_PS = 4e18; /* half of what fits */
@@ -156,6 +157,7 @@ static const char *name_comm_item(const lk_compose_builder *builder, const lk_em
 uint32_t lk_compose_add_comm(lk_compose_builder *builder, const lk_emulated_item *item,
                              unsigned kind, uint8_t stream, uint32_t join, uint32_t team,
                              double seconds) {
+	LK_ASSERT(team < builder->graph->teams.count);
 	return lk_graph_add(builder->graph, &(lk_op){.kind = (uint8_t)kind,
 	                                             .stream = stream,
 	                                             .join = join,

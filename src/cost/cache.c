@@ -9,6 +9,7 @@
 
 #include "base/stats.h"
 #include "base/vec.h"
+#include "base/check.h"
 
 /* All that the families of cost.c read. */
 struct op_key {
@@ -86,6 +87,7 @@ static uint64_t cache_hash_of(const struct op_key *key) {
 
 static void fill_key(struct op_key *key, const lk_graph *graph, uint32_t op,
                      const lk_cost_site *site) {
+	LK_ASSERT(op < graph->ops.count);
 	const lk_ops *ops = &graph->ops;
 	memset(key, 0, sizeof *key);
 	key->m = ops->m[op];
@@ -135,6 +137,7 @@ static bool cache_grow(lk_cost_cache *cache) {
 
 lk_cost lk_cost_cached(lk_cost_cache *cache, const lk_graph *graph, uint32_t op,
                        const lk_cost_site *site) {
+	LK_ASSERT(op < graph->ops.count);
 	if (!cache || graph->traced) return lk_cost_op(graph, op, site);
 	struct op_key key;
 	fill_key(&key, graph, op, site);

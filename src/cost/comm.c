@@ -5,6 +5,7 @@
 #include "cost/cost.h"
 #include "cost/kernel/kernel.h"
 #include "cost/collective/nccl.h"
+#include "base/check.h"
 
 static lk_coll_kind comm_collective_of(unsigned kind) {
 	switch (kind) {
@@ -40,6 +41,7 @@ static bool to_next_stage(unsigned stream) {
  */
 static lk_coll_cost direct(const lk_graph *graph, uint32_t op, const lk_cost_site *site,
                            const lk_group_shape *group) {
+	LK_ASSERT(op < graph->ops.count);
 	const lk_node *node = site->node;
 	double bytes = graph->ops.bytes[op], n = group->ranks, own = group->ranks_per_node;
 	bool sums = graph->ops.kind[op] == LK_OP_ALLREDUCE;
@@ -67,6 +69,7 @@ static lk_coll_cost direct(const lk_graph *graph, uint32_t op, const lk_cost_sit
 }
 
 void lk_cost_comm(const lk_graph *graph, uint32_t op, const lk_cost_site *site, lk_cost *out) {
+	LK_ASSERT(op < graph->ops.count);
 	const lk_ops *ops = &graph->ops;
 	const lk_device *device = site->node->device;
 	unsigned kind = ops->kind[op];

@@ -5,6 +5,7 @@
  * the host, and what was measured as nothing is nothing.
  */
 #include "cost/cost.h"
+#include "base/check.h"
 
 typedef void (*lk_cost_family)(const lk_graph *, uint32_t, const lk_cost_site *, lk_cost *);
 
@@ -44,6 +45,7 @@ static double expert_kernels(unsigned dtype) {
  * element-wise launches.
  */
 static double launch_seconds(const lk_graph *graph, uint32_t op, const lk_cost_site *site) {
+	LK_ASSERT(op < graph->ops.count);
 	const lk_constants *constants = site->constants;
 	unsigned kind = graph->ops.kind[op];
 	if (kind == LK_OP_WAIT || kind == LK_OP_HOST || graph->traced) return 0;
@@ -58,6 +60,7 @@ static double launch_seconds(const lk_graph *graph, uint32_t op, const lk_cost_s
 }
 
 lk_cost lk_cost_op(const lk_graph *graph, uint32_t op, const lk_cost_site *site) {
+	LK_ASSERT(op < graph->ops.count);
 	lk_cost cost = {.spread = 1};
 	bool nothing = graph->traced && graph->ops.kind[op] == LK_OP_HOST;
 	lk_cost_family family = nothing ? NULL : family_of[graph->ops.kind[op]];

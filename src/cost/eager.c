@@ -14,6 +14,7 @@
 
 #include "base/units.h"
 #include "cost/kernel/embedding.h"
+#include "base/check.h"
 
 /* Two kernels on a stream are 1 us apart, and one takes 5 us more than its work: both as in Lin et
  * al. (arXiv 2201.07821). */
@@ -84,6 +85,7 @@ static double scatter_seconds(const lk_eager_device *device, double warps, doubl
 }
 
 static double product_seconds(const lk_eager_device *device, const lk_ops *ops, uint32_t op) {
+	LK_ASSERT(op < ops->count);
 	const lk_gemm_shape shape = {LK_FP32, ops->batch[op], ops->m[op], ops->n[op], ops->k[op]};
 	double formula = lk_gemm_formula(&device->gemm, &device->device, &shape, ops->bytes[op], NULL);
 	if (!device->twin) return formula;
@@ -95,6 +97,7 @@ static double product_seconds(const lk_eager_device *device, const lk_ops *ops, 
 }
 
 static double kernel_seconds(const lk_eager_device *device, const lk_graph *graph, uint32_t op) {
+	LK_ASSERT(op < graph->ops.count);
 	const lk_ops *ops = &graph->ops;
 	switch (ops->kind[op]) {
 	case LK_OP_HOST: return ops->m[op];

@@ -5,6 +5,7 @@
 
 #include "base/stats.h"
 #include "cost/cost.h"
+#include "base/check.h"
 
 enum {
 	MOST_VARIANTS = 4096
@@ -115,6 +116,7 @@ static void across_shape(const struct lk_table_builder *builder, uint32_t chain,
 
 static void signature(const struct lk_table_builder *builder, uint32_t stage, uint32_t chain,
                       uint32_t team_chain, struct lk_signature *s) {
+	LK_ASSERT(stage < builder->graph->ranks.stages);
 	const lk_ranks *ranks = &builder->graph->ranks;
 	uint32_t rank = table_rank_at(builder, stage, chain);
 	memset(s, 0, sizeof *s);
@@ -172,6 +174,7 @@ static uint64_t table_mix(uint64_t key, uint64_t value) {
 
 static void mix_groups(const struct lk_table_builder *builder, uint32_t stage, int kind,
                        uint64_t *key) {
+	LK_ASSERT(stage < builder->graph->ranks.stages);
 	const lk_ranks *ranks = &builder->graph->ranks;
 	uint32_t size = ranks->group[kind].size, stride = ranks->group[kind].stride;
 	if (size <= 1 || table_across_stages(kind)) return;
@@ -315,6 +318,7 @@ static void chain_keys(const struct lk_table_builder *builder, uint64_t *key) {
 
 static void stage_keys(const struct lk_table_builder *builder, uint32_t stage,
                        const uint64_t *across, uint64_t *key) {
+	LK_ASSERT(stage < builder->graph->ranks.stages);
 	const lk_ranks *ranks = &builder->graph->ranks;
 	uint32_t world = ranks->world;
 	for (uint32_t chain = 0; chain < ranks->chains; chain++) {

@@ -11,6 +11,7 @@
 #include "explain/explain.h"
 #include "base/text.h"
 #include "trace/capture/capture.h"
+#include "base/check.h"
 
 /* ---- of one rank ---- */
 
@@ -39,6 +40,7 @@ static void comm_arrival(const lk_rank_work *work, lk_rank_comm *comm) {
 /* Where kernels of communication overlap, the one that began first has the time, so that they add
  * up to the union. */
 static bool comm_add_comm(lk_rank_work *work, uint32_t event, int64_t *claimed) {
+	LK_ASSERT(event < work->capture->count);
 	const lk_capture *capture = work->capture;
 	int64_t start = capture->start_ns[event], end = lk_event_end(capture, event);
 	if (!lk_push(&work->comms)) return false;
@@ -127,6 +129,7 @@ static double comm_message_bytes(const lk_comm_note *note) {
 
 /* By the match across ranks, else by what the kernel's arguments say, else by its name. */
 static struct identity identify(const lk_rank_work *work, uint32_t event) {
+	LK_ASSERT(event < work->capture->count);
 	const lk_capture *capture = work->capture;
 	const lk_comm_note *note = lk_capture_comm(capture, event);
 	const lk_match *match = lk_traces_match(work->traces, work->index, event);

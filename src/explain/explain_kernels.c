@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "explain/explain.h"
+#include "base/check.h"
 
 const char *const lk_explain_types[] = {"COMPUTATION", "COMMUNICATION", "MEMORY", "HOST", NULL};
 
@@ -71,6 +72,7 @@ struct joined {
 };
 
 static int kernels_type_of(lk_rank_work *work, uint32_t event) {
+	LK_ASSERT(event < work->capture->count);
 	const lk_capture *capture = work->capture;
 	if (capture->kind[event] == LK_EVENT_OP) return LK_WORK_HOST;
 	if (capture->kind[event] != LK_EVENT_KERNEL) return LK_WORK_MEMORY;
@@ -81,6 +83,7 @@ static int kernels_type_of(lk_rank_work *work, uint32_t event) {
 
 static lk_status add_runs(struct joined *joined, const lk_rank_work *work, uint32_t rank,
                           lk_error *err) {
+	LK_ASSERT(rank < work->traces->count);
 	const lk_timed_list *d = &work->durations;
 	for (size_t first = 0, end; first < d->count; first = end) {
 		uint32_t name = work->capture->name[d->at[first].item];

@@ -27,6 +27,7 @@ void lk_rank_free(lk_rank_work *work) {
 
 /* Collective kernels are known by their arguments, or else by their names. */
 static bool rank_communicates(lk_rank_work *work, uint32_t event) {
+	LK_ASSERT(event < work->capture->count);
 	const lk_capture *capture = work->capture;
 	if (capture->kind[event] != LK_EVENT_KERNEL) return false;
 	return (lk_name_class(work, capture->name[event]) & LK_NAME_COMM) ||

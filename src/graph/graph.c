@@ -1,5 +1,6 @@
 /* graph.c: building a step graph: columns that grow together, blocks, programs, wires. */
 #include "graph/graph.h"
+#include "base/check.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -209,6 +210,7 @@ uint32_t lk_team_member(const lk_graph *graph, const lk_team *team, uint32_t sta
 
 lk_status lk_graph_name_stream(lk_graph *graph, uint32_t stage, unsigned stream, const char *name,
                                bool thread, lk_error *err) {
+	LK_ASSERT(stage < graph->programs.count);
 	lk_program *program = &graph->programs.at[stage];
 	program->stream_names[stream] = lk_intern_id(graph->names, name);
 	if (program->stream_names[stream] == UINT32_MAX) return lk_oom(err);

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "base/check.h"
 
 /* Rounding that bytes in use may show: additions of up to millions of calls. */
 #define SLACK_BYTES 1.0
@@ -70,6 +71,7 @@ static lk_status graph_check_bad(const struct checker *checker, const char *wher
 
 static lk_status bad_op(const struct checker *checker, size_t block, uint32_t op,
                         const char *what) {
+	LK_ASSERT(op < checker->graph->ops.count);
 	char where[PLACE];
 	snprintf(where, sizeof where, "block %zu (%.60s), operation %u (%.60s)", block,
 	         block_name(checker->graph, block), op - checker->graph->blocks.at[block].begin,
@@ -92,6 +94,7 @@ static void call_place(const struct checker *checker, size_t stage, size_t call,
 
 static void graph_check_op_place(const struct checker *checker, size_t stage, size_t call,
                                  uint32_t op, char out[PLACE]) {
+	LK_ASSERT(op < checker->graph->ops.count);
 	call_place(checker, stage, call, out);
 	size_t length = strlen(out);
 	uint32_t block = checker->graph->programs.at[stage].calls.at[call].block;
@@ -114,6 +117,7 @@ static bool is_port(const lk_graph *graph, uint32_t op) {
 
 /* Why an operation's columns are wrong, or NULL. */
 static const char *op_fault(const lk_graph *graph, uint32_t op) {
+	LK_ASSERT(op < graph->ops.count);
 	const lk_ops *ops = &graph->ops;
 	unsigned kind = ops->kind[op];
 	if (ops->name[op] >= lk_intern_count(graph->names)) return "has a name that does not exist";
@@ -150,6 +154,7 @@ static const char *op_fault(const lk_graph *graph, uint32_t op) {
 }
 
 static lk_status check_deps(const struct checker *checker, size_t block, uint32_t op) {
+	LK_ASSERT(op < checker->graph->ops.count);
 	const lk_ops *ops = &checker->graph->ops;
 	for (uint32_t d = ops->dep_begin[op]; d < ops->dep_begin[op + 1]; d++)
 		if (ops->deps[d] >= op - checker->graph->blocks.at[block].begin)
@@ -167,6 +172,7 @@ static void graph_check_change(struct summary *summary, unsigned owner, double b
 }
 
 static void add_memory(struct summary *summary, const lk_ops *ops, uint32_t op, double *total) {
+	LK_ASSERT(op < ops->count);
 	double alloc = ops->alloc[op], back = ops->flags[op] & LK_OP_TRANSIENT ? alloc : 0;
 	if (alloc > 0) graph_check_change(summary, ops->alloc_owner[op], alloc);
 	*total += alloc;

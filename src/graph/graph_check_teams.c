@@ -2,6 +2,7 @@
  * compared by counts: that the orders in which members issue their operations fit one another, the
  * simulator finds. */
 #include "graph/graph_internal.h"
+#include "base/check.h"
 
 #include <stdio.h>
 
@@ -28,6 +29,8 @@ static void team_place(const lk_graph *graph, size_t team, char out[PLACE]) {
 
 static void teams_op_place(const lk_graph *graph, uint32_t stage, size_t call, uint32_t op,
                            char out[PLACE]) {
+	LK_ASSERT(op < graph->ops.count);
+	LK_ASSERT(stage < graph->programs.count);
 	const lk_program *program = &graph->programs.at[stage];
 	const lk_block *block = &graph->blocks.at[program->calls.at[call].block];
 	snprintf(out, PLACE, "program %u (%.40s), call %zu (%.40s), operation %u (%.60s)", stage,
@@ -77,6 +80,7 @@ static void list_ops(struct team_checker *checker) {
 }
 
 static lk_status walk_call(const struct team_checker *checker, uint32_t stage, size_t at) {
+	LK_ASSERT(stage < checker->graph->programs.count);
 	const lk_graph *graph = checker->graph;
 	const lk_call *call = &graph->programs.at[stage].calls.at[at];
 	for (uint32_t i = checker->begin[call->block]; i < checker->begin[call->block + 1]; i++) {

@@ -8,6 +8,7 @@
  * inside streams and "not before the compute operation in front has started" hold as they are; both
  * engines run the result like any other graph. */
 #include "graph/graph.h"
+#include "base/check.h"
 
 enum {
 	MOST = 32
@@ -23,6 +24,7 @@ struct queue {
 
 /* The compute operation that follows joins the stream of this one. */
 static bool queue_joined(const lk_ops *ops, uint32_t op, uint32_t end) {
+	LK_ASSERT(op < ops->count);
 	for (uint32_t i = op + 1; i < end; i++)
 		if (ops->stream[i] == LK_STREAM_COMPUTE) return ops->join[i] >> ops->stream[op] & 1;
 	return false;

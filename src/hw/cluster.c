@@ -1,6 +1,7 @@
 /* cluster.c: what every way to describe a cluster ends in: nodes wired as usual, limits, ranks to
  * places. */
 #include "hw/hw_internal.h"
+#include "base/check.h"
 
 /* ---- nodes ---- */
 
@@ -84,6 +85,7 @@ lk_status lk_cluster_simple(lk_arena *arena, const lk_device *device, int gpus, 
 /* ---- places ---- */
 
 lk_place lk_cluster_place(const lk_cluster *cluster, int rank) {
+	LK_ASSERT(rank >= 0 && rank < cluster->gpus);
 	lk_place place = {0, 0, 0};
 	int first = 0; /* node of the run, counted over all */
 	for (int g = 0; g < cluster->groups; g++) {

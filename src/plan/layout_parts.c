@@ -15,6 +15,7 @@
 #include "model/layout/schedule.h"
 #include "plan/plan.h"
 #include "sim/sim.h"
+#include "base/check.h"
 
 void lk_bounder_begin(lk_bounder *bounder, const lk_space *space, lk_cost_cache *cache) {
 	*bounder = (lk_bounder){.space = space, .cache = cache};
@@ -54,6 +55,7 @@ static lk_status layout_parts_begin(lk_bounder *bounder, int stack, const lk_job
 
 /* The least that the operation costs on any kind of place. */
 static lk_cost least_cost(const struct pricer *pricer, uint32_t op) {
+	LK_ASSERT(op < pricer->graph->ops.count);
 	lk_cost least = lk_cost_cached(pricer->cache, pricer->graph, op, &pricer->sites->at[0]);
 	for (uint32_t v = 1; v < pricer->sites->count; v++) {
 		lk_cost cost = lk_cost_cached(pricer->cache, pricer->graph, op, &pricer->sites->at[v]);
@@ -103,6 +105,7 @@ static struct span block_span(const struct pricer *pricer, uint32_t block) {
 }
 
 static double kept_by(const struct pricer *pricer, uint32_t block) {
+	LK_ASSERT(block < pricer->graph->blocks.count);
 	const lk_block *b = &pricer->graph->blocks.at[block];
 	double kept = 0;
 	for (uint32_t op = b->begin; op < b->end; op++)
@@ -121,6 +124,7 @@ enum {
 
 /* An operation that other blocks know of, so that the block cannot be run alone. */
 static bool stands_alone(const struct pricer *pricer, uint32_t block) {
+	LK_ASSERT(block < pricer->graph->blocks.count);
 	const lk_ops *ops = &pricer->graph->ops;
 	for (uint32_t op = pricer->graph->blocks.at[block].begin;
 	     op < pricer->graph->blocks.at[block].end; op++)
@@ -131,6 +135,7 @@ static bool stands_alone(const struct pricer *pricer, uint32_t block) {
 /* The costs of a block for every kind of place, with a host that is far ahead. */
 static lk_status costs_of(const struct pricer *pricer, uint32_t block, lk_arena *arena,
                           lk_costs *out, lk_error *err) {
+	LK_ASSERT(block < pricer->graph->blocks.count);
 	uint32_t kinds = pricer->sites->count, ops = (uint32_t)pricer->graph->ops.count;
 	*out = (lk_costs){.variants = kinds,
 	                  .ops = ops,
@@ -152,6 +157,7 @@ static lk_status costs_of(const struct pricer *pricer, uint32_t block, lk_arena 
 /* `ends` [kinds of places]: when the last of so many repetitions ends. */
 static lk_status run_block(const struct pricer *pricer, const lk_costs *costs, uint32_t block,
                            uint32_t times, double *ends, lk_error *err) {
+	LK_ASSERT(block < pricer->graph->blocks.count);
 	lk_call call = {.block = block, .repeat = times, .microbatch = -1, .layer = -1};
 	lk_program program = {.calls = {.at = &call, .count = 1, .capacity = 1}};
 	lk_sim_options options = {.contention = true, .all_ranks = true};
@@ -172,6 +178,7 @@ static lk_status run_block(const struct pricer *pricer, const lk_costs *costs, u
 /* What one more repetition of a block takes, on the kind of place where that is least. */
 static lk_status repeated_s(const struct pricer *pricer, uint32_t block, double *out,
                             lk_error *err) {
+	LK_ASSERT(block < pricer->graph->blocks.count);
 	lk_arena arena = LK_ARENA_INIT;
 	lk_costs costs;
 	lk_status status = costs_of(pricer, block, &arena, &costs, err);
@@ -190,6 +197,7 @@ static lk_status repeated_s(const struct pricer *pricer, uint32_t block, double 
 /* ---- layers and ends ---- */
 
 static void take_forward(const struct pricer *pricer, uint32_t block, lk_layer_part *out) {
+	LK_ASSERT(block < pricer->graph->blocks.count);
 	struct span s = block_span(pricer, block);
 	out->forward_s += s.chain_s;
 	out->compute_forward_s += s.compute_s;
@@ -199,6 +207,7 @@ static void take_forward(const struct pricer *pricer, uint32_t block, lk_layer_p
 }
 
 static void take_backward(const struct pricer *pricer, uint32_t block, lk_layer_part *out) {
+	LK_ASSERT(block < pricer->graph->blocks.count);
 	struct span s = block_span(pricer, block);
 	out->backward_s += s.chain_s;
 	out->compute_backward_s += s.compute_s;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "replay/replay.h"
+#include "base/check.h"
 
 static double measured_s(const lk_lifted *lifted, uint32_t rank) {
 	return (double)(lifted->rank[rank].to_ns - lifted->rank[rank].from_ns) * 1e-9;
@@ -24,6 +25,7 @@ static void hold_add_part(lk_replay_part *parts, size_t *count, const char *name
 /* The parts of a rank's step as measured. */
 static lk_status begin_parts(lk_replaying *replaying, const lk_lifted *lifted, uint32_t rank,
                              lk_replay_step *out, lk_error *err) {
+	LK_ASSERT(rank < replaying->traces->count);
 	lk_device_use was;
 	LK_TRY(lk_lifted_use(lifted, NULL, NULL, rank, &was, err));
 	lk_replay_part *parts = LK_ARRAY(replaying->arena, lk_replay_part, LK_STREAMS + 2);
@@ -44,6 +46,7 @@ static lk_status begin_parts(lk_replaying *replaying, const lk_lifted *lifted, u
 /* The mean of several runs grows: this one is a share of it. */
 static lk_status hold_add_parts(const lk_lifted *lifted, const lk_ran *ran, const int64_t *lag_ns,
                                 uint32_t rank, double share, lk_replay_step *out, lk_error *err) {
+	LK_ASSERT(rank < lifted->traces->count);
 	lk_device_use was, is;
 	size_t p = 0;
 	lk_replay_part *parts = (lk_replay_part *)out->parts;
@@ -62,6 +65,7 @@ static lk_replay_step *step_of(lk_replaying *replaying, uint32_t rank, uint32_t 
 
 static lk_status hold_begin_step(lk_replaying *replaying, uint32_t rank, uint32_t s,
                                  double baseline_s, lk_error *err) {
+	LK_ASSERT(rank < replaying->traces->count);
 	lk_replay_step *step = step_of(replaying, rank, s);
 	step->baseline_s = baseline_s;
 	step->predicted_s = step->host_known = step->device_known = 0;
@@ -70,6 +74,7 @@ static lk_status hold_begin_step(lk_replaying *replaying, uint32_t rank, uint32_
 
 static lk_status hold_add_run(lk_replaying *replaying, lk_ran **ran, const lk_retimed *times,
                               uint32_t rank, uint32_t s, double share, lk_error *err) {
+	LK_ASSERT(rank < replaying->traces->count);
 	lk_replay_step *step = step_of(replaying, rank, s);
 	step->predicted_s +=
 		share * (double)lk_lifted_step_ps(replaying->base[s], ran[rank], rank) * 1e-12;
@@ -82,6 +87,8 @@ static lk_status hold_add_run(lk_replaying *replaying, lk_ran **ran, const lk_re
 
 static int64_t hold_given(const void *context, const lk_lifted *lifted, uint32_t rank,
                           uint32_t op) {
+	LK_ASSERT(op < lifted->graph->ops.count);
+	LK_ASSERT(rank < lifted->traces->count);
 	(void)lifted;
 	const lk_retimed *times = context;
 	return times[rank].ns ? times[rank].ns[op] * 1000 : -1;
@@ -141,6 +148,7 @@ static void end_trial(struct trial *trial) {
 
 /* Mean measured time of a rank's other steps. */
 static double other_steps(const lk_replaying *replaying, uint32_t rank, uint32_t but) {
+	LK_ASSERT(rank < replaying->traces->count);
 	double sum = 0;
 	uint32_t count = 0;
 	for (uint32_t s = 0; s < replaying->steps; s++)
@@ -249,6 +257,7 @@ static lk_status predict_rank(struct trial *trial, uint32_t out, lk_error *err) 
 
 /* Each rank held out costs a look at all the others: of many, every n-th is. */
 static bool is_held_out(const lk_replaying *replaying, uint32_t rank) {
+	LK_ASSERT(rank < replaying->traces->count);
 	enum {
 		MOST_RANKS = 16
 	};

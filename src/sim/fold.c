@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "sim/sim_internal.h"
+#include "base/check.h"
 
 typedef struct lk_folder {
 	const lk_graph *graph;
@@ -122,6 +123,7 @@ static lk_status folder_copy_op(lk_folder *folder, const lk_block *from, const l
 
 static lk_status folder_copy_ops(lk_folder *folder, uint32_t stage, uint32_t call,
                                  const lk_block *from, lk_error *err) {
+	LK_ASSERT(stage < folder->graph->programs.count);
 	uint32_t made = 0;
 	folder->place.count = 0;
 	for (uint32_t op = from->begin, end; op < from->end; op = end, made++) {
@@ -145,6 +147,7 @@ static lk_status folder_copy_ops(lk_folder *folder, uint32_t stage, uint32_t cal
 
 static lk_status folder_copy_block(lk_folder *folder, uint32_t stage, uint32_t call,
                                    uint32_t source, uint32_t *block, lk_error *err) {
+	LK_ASSERT(stage < folder->graph->programs.count);
 	if (folder->copied[source]) {
 		*block = folder->copied[source] - 1;
 		return LK_OK;
@@ -372,6 +375,7 @@ static void windows_stretch(const lk_program *program, lk_fold_window *window, s
 
 lk_status lk_fold_windows_of(const lk_graph *source, const lk_fold *fold, uint32_t op,
                              lk_fold_windows *out, lk_error *err) {
+	LK_ASSERT(op < source->ops.count);
 	const lk_fold_span *span = &fold->span[op];
 	size_t first = out->count;
 	int64_t end = 0;

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "sim/sim_internal.h"
+#include "base/check.h"
 
 enum {
 	PERIODIC = 4,
@@ -150,6 +151,7 @@ typedef struct lk_run_sums {
 
 static void sums_add_op(const lk_fold_pricer *pricer, uint32_t variant, uint32_t op, double times,
                         lk_run_sums *sums) {
+	LK_ASSERT(op < pricer->graph->ops.count);
 	const lk_ops *ops = &pricer->graph->ops;
 	const lk_cost *cost = lk_costs_get(pricer->costs, variant, op);
 	double duration = (double)cost->duration_ps;

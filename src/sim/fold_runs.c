@@ -16,16 +16,19 @@
 #include <string.h>
 
 #include "sim/sim_internal.h"
+#include "base/check.h"
 
 /* ---- what goes on at the same time ---- */
 
 bool lk_fold_is_traffic(const lk_graph *graph, uint32_t op) {
+	LK_ASSERT(op < graph->ops.count);
 	unsigned group = graph->ops.group[op];
 	return lk_op_is_collective(graph->ops.kind[op]) && group >= LK_GROUP_DP &&
 	       group <= LK_GROUP_REPLICA;
 }
 
 static bool op_is_concurrent(const lk_graph *graph, uint32_t op) {
+	LK_ASSERT(op < graph->ops.count);
 	unsigned kind = graph->ops.kind[op];
 	bool team = lk_op_is_comm(kind) && graph->ops.group[op] == LK_GROUP_TEAM;
 	return kind == LK_OP_SEND || kind == LK_OP_RECV || team || lk_fold_is_traffic(graph, op);
@@ -92,6 +95,7 @@ enum {
 
 /* A kernel after `op` in its block waits for the stream of `op`. */
 static bool block_joins(const lk_graph *graph, const lk_block *block, uint32_t op) {
+	LK_ASSERT(op < graph->ops.count);
 	for (uint32_t i = op + 1; i < block->end; i++)
 		if (graph->ops.stream[i] == LK_STREAM_COMPUTE &&
 		    (graph->ops.join[i] >> graph->ops.stream[op] & 1))
@@ -100,6 +104,7 @@ static bool block_joins(const lk_graph *graph, const lk_block *block, uint32_t o
 }
 
 bool lk_fold_reaches_out(const lk_graph *graph, uint32_t op) {
+	LK_ASSERT(op < graph->ops.count);
 	const lk_ops *ops = &graph->ops;
 	unsigned kind = ops->kind[op], group = ops->group[op];
 	if (ops->wait[op] || ops->signal[op] || kind == LK_OP_SEND || kind == LK_OP_RECV ||
@@ -115,6 +120,7 @@ bool lk_fold_reaches_out(const lk_graph *graph, uint32_t op) {
 
 static bool op_is_foldable(const lk_graph *graph, const lk_block *block, uint32_t op,
                            uint32_t foreign) {
+	LK_ASSERT(op < graph->ops.count);
 	if (lk_fold_reaches_out(graph, op)) return false;
 	if (lk_op_is_collective(graph->ops.kind[op]))
 		return !lk_fold_is_traffic(graph, op) || block_joins(graph, block, op);
@@ -204,6 +210,7 @@ static bool finder_run_is(const lk_finder *finder, uint32_t run, const lk_call *
  * out. */
 static uint32_t finder_find_run(lk_finder *finder, uint32_t stage, uint32_t begin, uint32_t end,
                                 uint64_t ops) {
+	LK_ASSERT(stage < finder->graph->programs.count);
 	const lk_call *calls = finder->graph->programs.at[stage].calls.at + begin;
 	uint32_t *last = &finder->facts[calls->block].run;
 	if (*last && finder_run_is(finder, *last - 1, calls, end - begin)) return *last - 1;
@@ -220,6 +227,7 @@ static uint32_t finder_find_run(lk_finder *finder, uint32_t stage, uint32_t begi
 }
 
 static bool finder_find_stage(lk_finder *finder, uint32_t stage, lk_fold_pieces *pieces) {
+	LK_ASSERT(stage < finder->graph->programs.count);
 	const lk_block_facts *facts = finder->facts;
 	const lk_call *calls = finder->graph->programs.at[stage].calls.at;
 	uint32_t count = (uint32_t)finder->graph->programs.at[stage].calls.count;
@@ -291,6 +299,7 @@ enum {
 /* Nothing of this operation concerns what is outside the part that begins at `begin`. */
 static bool part_holds_op(const lk_graph *graph, const lk_block *block, uint32_t begin, uint32_t op,
                           uint32_t foreign) {
+	LK_ASSERT(op < graph->ops.count);
 	const lk_ops *ops = &graph->ops;
 	if (lk_fold_reaches_out(graph, op) || lk_fold_is_traffic(graph, op)) return false;
 	if (op > begin && (ops->join[op] & foreign)) return false;

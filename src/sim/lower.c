@@ -5,6 +5,7 @@
  * Everything that an engine indexes with is checked here, so that a graph from a file cannot lead
  * it astray. */
 #include "sim/sim_internal.h"
+#include "base/check.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -15,12 +16,14 @@
 #define EVERY_STREAM (LK_JOIN(LK_STREAMS) - 1)
 
 static lk_status lower_refuse(const lk_graph *graph, uint32_t op, const char *what, lk_error *err) {
+	LK_ASSERT(op < graph->ops.count);
 	const char *name = lk_intern_text(graph->names, graph->ops.name[op]);
 	return lk_fail(err, LK_ERR_INPUT, "step graph", "operation %u (%s) %s", op, name ? name : "?",
 	               what);
 }
 
 static uint8_t insn_class_of(const lk_graph *graph, uint32_t op) {
+	LK_ASSERT(op < graph->ops.count);
 	unsigned kind = graph->ops.kind[op], group = graph->ops.group[op];
 	if (lk_op_is_comm(kind) && group == LK_GROUP_TEAM) return LK_INSN_TEAM;
 	if (kind == LK_OP_SEND || kind == LK_OP_RECV) return LK_INSN_P2P;
@@ -35,12 +38,14 @@ static uint8_t insn_class_of(const lk_graph *graph, uint32_t op) {
 /* In lifted traces every stream is a queue like any other; launches are operations and
  * dependencies. Stragglers and jitter change all that is neither communication nor a copy. */
 static void insn_set_traced(const lk_graph *graph, uint32_t op, lk_insn *out) {
+	LK_ASSERT(op < graph->ops.count);
 	unsigned kind = graph->ops.kind[op];
 	out->join = (graph->ops.join[op] | LK_JOIN(out->stream)) & EVERY_STREAM;
 	if (!lk_op_is_comm(kind) && kind != LK_OP_COPY) out->flags |= LK_INSN_SCALED;
 }
 
 static void insn_set_issued(const lk_graph *graph, uint32_t op, lk_insn *out) {
+	LK_ASSERT(op < graph->ops.count);
 	bool host = out->stream == LK_STREAM_HOST, compute = out->stream == LK_STREAM_COMPUTE;
 	out->join =
 		(graph->ops.join[op] | LK_JOIN(out->stream)) & EVERY_STREAM & ~LK_JOIN(LK_STREAM_HOST);
@@ -50,6 +55,7 @@ static void insn_set_issued(const lk_graph *graph, uint32_t op, lk_insn *out) {
 }
 
 static lk_status insn_set(const lk_graph *graph, uint32_t op, lk_insn *out, lk_error *err) {
+	LK_ASSERT(op < graph->ops.count);
 	const lk_ops *ops = &graph->ops;
 	unsigned kind = ops->kind[op], stream = ops->stream[op];
 	if (kind >= LK_OP_COUNT) return lower_refuse(graph, op, "has an unknown kind", err);
@@ -242,6 +248,7 @@ static unsigned block_args_used(const lk_sim *sim, const lk_block *block) {
 
 static lk_status stage_refuse_event(const lk_sim *sim, uint32_t s, uint32_t block, int a,
                                     lk_error *err) {
+	LK_ASSERT(block < sim->graph->blocks.count);
 	const lk_program *program = &sim->graph->programs.at[s];
 	size_t cost = 0;
 	while (program->calls.at[cost].block != block ||
@@ -284,6 +291,7 @@ static lk_status sim_check_wire(const lk_sim *sim, uint32_t s, uint32_t a, lk_er
 }
 
 static lk_status sim_check_partners(const lk_sim *sim, uint32_t s, uint32_t op, lk_error *err) {
+	LK_ASSERT(op < sim->graph->ops.count);
 	const lk_insn *insn = &sim->insn[op];
 	if (insn->what == LK_INSN_P2P) return sim_check_wire(sim, s, (uint32_t)insn->channel, err);
 	if (insn->what != LK_INSN_TEAM) return LK_OK;
@@ -380,6 +388,8 @@ lk_status lk_lower(lk_sim *sim, lk_error *err) {
 
 void lk_sim_describe_op(const lk_graph *graph, uint32_t stage, size_t call, uint32_t op, char *out,
                         size_t size) {
+	LK_ASSERT(op < graph->ops.count);
+	LK_ASSERT(stage < graph->programs.count);
 	const lk_program *program = &graph->programs.at[stage];
 	const char *block = "", *name = lk_intern_text(graph->names, graph->ops.name[op]);
 	if (call < program->calls.count)

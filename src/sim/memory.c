@@ -53,6 +53,7 @@ lk_swing *lk_memory_swings(lk_arena *arena, const lk_graph *graph) {
 
 static lk_memory memory_follow(const lk_graph *graph, uint32_t stage, const lk_swing *swings,
                                double *after, double *highest) {
+	LK_ASSERT(stage < graph->programs.count);
 	const lk_program *program = &graph->programs.at[stage];
 	double now[LK_OWNERS], total = 0;
 	lk_memory memory = {0};

@@ -5,6 +5,7 @@
  * for streams adds up, and the bound by the host is the larger of the first one's plus the second's
  * duration and the second's own. */
 #include "sim/sim_internal.h"
+#include "base/check.h"
 
 static int64_t later_of(int64_t a, int64_t b) {
 	return a > b ? a : b;
@@ -18,6 +19,7 @@ int64_t *lk_sweep_vectors(lk_arena *arena, size_t count, size_t n) {
 }
 
 void lk_sweep_load(const lk_sim *sim, uint32_t variant, uint32_t op, lk_sweep_insn *out) {
+	LK_ASSERT(op < sim->graph->ops.count);
 	const lk_insn *insn = &sim->insn[op];
 	const lk_cost *cost = lk_costs_get(sim->costs, variant, op);
 	bool instant = insn->flags & LK_INSN_INSTANT;
@@ -67,6 +69,7 @@ static void chain_append(lk_sweep_insn *chain, const lk_sweep_insn *next) {
 /* The start of a compute operation matters to those issued after it: up to the next one of its
  * block, or beyond. */
 static bool insn_start_matters(const lk_sim *sim, uint32_t op, uint32_t end) {
+	LK_ASSERT(op < sim->graph->ops.count);
 	for (uint32_t i = op + 1; i < end; i++) {
 		if (sim->insn[i].stream == LK_STREAM_COMPUTE) return false;
 		if (sim->insn[i].flags & LK_INSN_ISSUED) return true;

@@ -3,6 +3,7 @@
 
 #include <string.h>
 #include "base/intervals.h"
+#include "base/check.h"
 
 lk_status lk_lifted_costs(lk_arena *arena, const lk_graph *graph, lk_costs *out, lk_error *err) {
 	*out = (lk_costs){
@@ -75,6 +76,7 @@ static lk_interval lifted_run_busy(const lk_lifted_rank *rank, const lk_ran *ran
 
 lk_status lk_lifted_use(const lk_lifted *lifted, const lk_ran *ran, const int64_t *lag_ns,
                         uint32_t r, lk_device_use *out, lk_error *err) {
+	LK_ASSERT(r < lifted->traces->count);
 	const lk_lifted_rank *rank = &lifted->rank[r];
 	lk_intervals compute = {0}, comm = {0}, all = {0}, alone = {0};
 	bool fine = true;

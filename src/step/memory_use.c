@@ -12,6 +12,7 @@
 
 #include "base/units.h"
 #include "model/layout/job.h"
+#include "base/check.h"
 
 static double context_bytes(const lk_device *device) {
 	return device->arch >= LK_ARCH_HOPPER ? 0.8 * LK_GIB
@@ -69,6 +70,7 @@ static const lk_device *smallest_device(const lk_cluster *cluster, int64_t first
 
 double lk_memory_least(const lk_job *job, const lk_cluster *cluster, const lk_ranks *ranks,
                        int stage, double resident, double held, double *usable) {
+	LK_ASSERT(stage >= 0 && stage < job->pp);
 	int64_t chains = ranks->chains;
 	const lk_device *device = smallest_device(cluster, stage * chains, (stage + 1) * chains);
 	double always = resident + workspace_bytes(job, device);

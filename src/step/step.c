@@ -6,6 +6,7 @@
 #include "base/stop.h"
 #include "base/units.h"
 #include "model/build/build.h"
+#include "base/check.h"
 
 static double step_now_s(void) {
 	struct timespec t;
@@ -59,6 +60,7 @@ static lk_status split_time(lk_step *out, lk_error *err) {
 }
 
 static double program_flops(const lk_graph *graph, uint32_t stage) {
+	LK_ASSERT(stage < graph->programs.count);
 	double flops = 0;
 	const lk_program *program = &graph->programs.at[stage];
 	for (size_t c = 0; c < program->calls.count; c++) {

@@ -2,6 +2,7 @@
  * and layer come from the call that an operation belongs to; an arrow leads from each send to its
  * receive; memory is counted behind every call. */
 #include "step/step.h"
+#include "base/check.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,6 +31,7 @@ static uint32_t timeline_stage_of(const struct lk_drawing *drawing, uint32_t rec
 /* The name that the trace has for it, or what streams of predictions are called. */
 static const char *stream_name(const lk_graph *graph, uint32_t stage, unsigned stream,
                                char out[24]) {
+	LK_ASSERT(stage < graph->programs.count);
 	uint32_t name = graph->programs.at[stage].stream_names[stream];
 	if (name) return lk_intern_text(graph->names, name);
 	if (!graph->traced) return lk_stream_label(stream);
@@ -69,6 +71,7 @@ static lk_status track_of(struct lk_drawing *drawing, uint32_t record, unsigned 
 static lk_status timeline_add_slice(struct lk_drawing *drawing, uint32_t record,
                                     const lk_graph *graph, uint32_t op, const lk_call *call,
                                     uint32_t repetition, int64_t start, int64_t end) {
+	LK_ASSERT(op < graph->ops.count);
 	const lk_ops *ops = &graph->ops;
 	uint32_t track = 0;
 	if (ops->kind[op] == LK_OP_WAIT) return LK_OK;

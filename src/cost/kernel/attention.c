@@ -11,6 +11,7 @@
 #include <math.h>
 
 #include "cost/kernel/kernel.h"
+#include "base/check.h"
 
 /* A row of tiles takes its start c and the keys that it looks at. Causal, those are (n + tile) / 2
  * on average, of which n / 2 count: n / (n + tile + 2c), the ramp that is found on language models.
@@ -21,6 +22,7 @@ static double ramp(double causal, bool masked) {
 }
 
 void lk_cost_attention(const lk_graph *graph, uint32_t op, const lk_cost_site *site, lk_cost *out) {
+	LK_ASSERT(op < graph->ops.count);
 	const lk_ops *ops = &graph->ops;
 	const lk_device *device = site->node->device;
 	const lk_constants *constants = site->constants;

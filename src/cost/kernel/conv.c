@@ -14,6 +14,7 @@
 #include <math.h>
 
 #include "cost/kernel/kernel.h"
+#include "base/check.h"
 
 /* What a convolution works on, whichever way round it is written as a product. */
 struct conv {
@@ -23,6 +24,7 @@ struct conv {
 };
 
 static struct conv conv_of(const lk_ops *ops, uint32_t op) {
+	LK_ASSERT(op < ops->count);
 	const double window = 9;
 	bool weights = ops->flags[op] & LK_OP_SUMS_PIXELS;
 	if (weights)
@@ -66,6 +68,7 @@ static double conv_apart(const struct conv *conv, const lk_gemm_numbers *numbers
 
 double lk_conv_winograd(const lk_graph *graph, uint32_t op, const lk_gemm_numbers *numbers,
                         const lk_device *device, double stream_rate) {
+	LK_ASSERT(op < graph->ops.count);
 	const lk_ops *ops = &graph->ops;
 	if (ops->dtype[op] != LK_FP32 || ops->window[op] <= 0) return INFINITY;
 	struct conv c = conv_of(ops, op);

@@ -15,6 +15,7 @@
 #include <math.h>
 
 #include "cost/kernel/kernel.h"
+#include "base/check.h"
 
 static const double sector = 32, single = 4; /* bytes */
 
@@ -97,6 +98,7 @@ double lk_lookup_seconds(const lk_lookup *lookup, const lk_device *device, doubl
 
 /* In a step graph: lookups that state their pooling (k); others only their bytes. */
 void lk_cost_embedding(const lk_graph *graph, uint32_t op, const lk_cost_site *site, lk_cost *out) {
+	LK_ASSERT(op < graph->ops.count);
 	const lk_ops *ops = &graph->ops;
 	const lk_device *device = site->node->device;
 	if (!(ops->k[op] > 0)) {
@@ -115,6 +117,7 @@ void lk_cost_embedding(const lk_graph *graph, uint32_t op, const lk_cost_site *s
 }
 
 lk_lookup lk_lookup_of(const lk_graph *graph, uint32_t op) {
+	LK_ASSERT(op < graph->ops.count);
 	const lk_ops *ops = &graph->ops;
 	return (lk_lookup){.batch = ops->m[op],
 	                   .tables = ops->batch[op],

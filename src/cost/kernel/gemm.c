@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "base/units.h"
+#include "base/check.h"
 
 /* Products in fp32 run on the vector units, for which the power limit leaves the whole clock: their
  * numbers are those of kernels measured alone on the device or its nearest relative, less the
@@ -41,6 +42,7 @@ static lk_gemm_numbers gemm_numbers_of(const lk_cost_site *site, lk_dtype dtype,
 
 static void gemm(const lk_graph *graph, uint32_t op, const lk_cost_site *site, double rows,
                  double factor, lk_cost *out) {
+	LK_ASSERT(op < graph->ops.count);
 	const lk_ops *ops = &graph->ops;
 	const lk_device *device = site->node->device;
 	lk_dtype dtype = (lk_dtype)ops->dtype[op];
@@ -69,6 +71,7 @@ void lk_cost_grouped_gemm(const lk_graph *graph, uint32_t op, const lk_cost_site
 /* Convolution as the GEMM that cuDNN's implicit kernels run: m output pixels, n filters, k filter
  * elements; or as fewer products of transformed tiles, where that is faster. */
 void lk_cost_conv(const lk_graph *graph, uint32_t op, const lk_cost_site *site, lk_cost *out) {
+	LK_ASSERT(op < graph->ops.count);
 	gemm(graph, op, site, graph->ops.m[op], 1, out);
 	const lk_device *device = site->node->device;
 	lk_gemm_numbers numbers = gemm_numbers_of(site, (lk_dtype)graph->ops.dtype[op], 1);

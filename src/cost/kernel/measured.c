@@ -10,6 +10,7 @@
 #include <math.h>
 
 #include "cost/kernel/kernel.h"
+#include "base/check.h"
 
 static bool measured_multiplies(unsigned kind) {
 	return kind == LK_OP_GEMM || kind == LK_OP_GROUPED_GEMM || kind == LK_OP_CONV;
@@ -22,6 +23,7 @@ static bool measured_streams(unsigned kind) {
 }
 
 bool lk_cost_measured(const lk_graph *graph, uint32_t op, const lk_cost_site *site, lk_cost *out) {
+	LK_ASSERT(op < graph->ops.count);
 	const lk_device *device = site->node->device;
 	const lk_ops *ops = &graph->ops;
 	bool product = measured_multiplies(ops->kind[op]);

@@ -7,6 +7,7 @@
 #include <math.h>
 
 #include "cost/kernel/kernel.h"
+#include "base/check.h"
 
 double lk_peak_flops(const lk_device *device, lk_dtype dtype) {
 	static const lk_dtype wider[LK_DTYPES] = {
@@ -58,6 +59,7 @@ static bool memory_reduces(unsigned kind) {
  * (cost/kernel/overlap.c). */
 static float memory_exposed(const lk_graph *graph, uint32_t op, const lk_device *device,
                             double seconds, double memory, double floor) {
+	LK_ASSERT(op < graph->ops.count);
 	const double from_l2 =
 		0.19; /* of such a kernel's reads (overlap table of docs/method/README.md) */
 	double blocks = ceil(graph->ops.n[op] / 32);
@@ -67,6 +69,7 @@ static float memory_exposed(const lk_graph *graph, uint32_t op, const lk_device 
 }
 
 void lk_cost_memory(const lk_graph *graph, uint32_t op, const lk_cost_site *site, lk_cost *out) {
+	LK_ASSERT(op < graph->ops.count);
 	const lk_device *device = site->node->device;
 	const lk_constants *constants = site->constants;
 	double bytes = graph->ops.bytes[op];
@@ -89,6 +92,7 @@ void lk_cost_memory(const lk_graph *graph, uint32_t op, const lk_cost_site *site
 }
 
 void lk_cost_copy(const lk_graph *graph, uint32_t op, const lk_cost_site *site, lk_cost *out) {
+	LK_ASSERT(op < graph->ops.count);
 	double rate = site->node->device->pcie_rate;
 	double seconds =
 		graph->ops.bytes[op] / (rate > 0 ? rate * 0.85 : 1e10) + site->constants->kernel_floor_s;
@@ -99,6 +103,7 @@ void lk_cost_copy(const lk_graph *graph, uint32_t op, const lk_cost_site *site, 
 /* Host work states its time in `m`, in seconds; the CPU optimizer its traffic in `bytes`, over host
  * memory bandwidth; `batch` counts the fixed costs of a step. */
 void lk_cost_host(const lk_graph *graph, uint32_t op, const lk_cost_site *site, lk_cost *out) {
+	LK_ASSERT(op < graph->ops.count);
 	const double host_memory_rate =
 		100e9; /* a socket's share of a rank, eight-channel DDR4/5 between eight GPUs */
 	const lk_constants *constants = site->constants;

@@ -1,5 +1,6 @@
 /* edit.c: a graph under edit, and the edits that change no more than how long operations take. */
 #include "graph/edit/edit.h"
+#include "base/check.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -131,6 +132,7 @@ static bool matches_any(const char *name, const char *const *patterns) {
  * traces have for times that are nobody's work: ranks that were not traced, a kernel's way to its
  * start, ranks that begin later, what was launched before. */
 bool lk_edit_waits(const lk_graph *graph, uint32_t op) {
+	LK_ASSERT(op < graph->ops.count);
 	static const char *const patterns[] = {"*Synchronize*",
 	                                       "*synchronize*",
 	                                       "*StreamWait*",
@@ -146,6 +148,7 @@ bool lk_edit_waits(const lk_graph *graph, uint32_t op) {
 /* Of PyTorch's profiler and its relatives:
  * "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__". */
 static bool edit_loads_data(const lk_graph *graph, uint32_t op) {
+	LK_ASSERT(op < graph->ops.count);
 	static const char *const patterns[] = {"*DataLoader*",
 	                                       "*dataloader*",
 	                                       "*data_loader*",

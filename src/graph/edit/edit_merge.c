@@ -6,6 +6,7 @@
  * one stands where the last stood and waits for all that they waited for. Its bytes are the sum; so
  * are what was measured and what models said of the parts. */
 #include "graph/edit/edit.h"
+#include "base/check.h"
 
 #include <math.h>
 #include <string.h>
@@ -274,6 +275,7 @@ lk_status lk_edit_buckets(lk_edit *edit, double bytes, const bool *mask, lk_erro
 /* ---- the optimizer ---- */
 
 static bool updates(const lk_graph *graph, uint32_t op, const bool *mask) {
+	LK_ASSERT(op < graph->ops.count);
 	unsigned kind = graph->ops.kind[op];
 	(void)mask;
 	return graph->ops.phase[op] == LK_PHASE_OPTIMIZER &&

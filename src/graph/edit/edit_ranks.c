@@ -4,6 +4,7 @@
  * ranks that they had. The batch of the whole job grows with the ranks. An optimizer whose states
  * are sharded over data parallelism has the fewer to update. */
 #include "graph/edit/edit.h"
+#include "base/check.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -21,6 +22,7 @@ static bool behind_forward(unsigned phase) {
 
 /* The team of a communication operation; UINT32_MAX: none. */
 static uint32_t ranks_team_of(const lk_graph *graph, uint32_t op) {
+	LK_ASSERT(op < graph->ops.count);
 	const lk_ops *ops = &graph->ops;
 	if (!lk_op_is_comm(ops->kind[op]) || ops->group[op] != LK_GROUP_TEAM) return UINT32_MAX;
 	return ops->channel[op] >= 0 && (size_t)ops->channel[op] < graph->teams.count
@@ -55,6 +57,7 @@ void lk_edit_data_parallel(const lk_graph *graph, bool *mask) {
 }
 
 bool lk_edit_is_data_parallel(const lk_graph *graph, uint32_t op, const bool *mask) {
+	LK_ASSERT(op < graph->ops.count);
 	uint32_t t = ranks_team_of(graph, op);
 	if (t != UINT32_MAX) return mask && mask[t];
 	unsigned group = graph->ops.group[op];
@@ -63,6 +66,7 @@ bool lk_edit_is_data_parallel(const lk_graph *graph, uint32_t op, const bool *ma
 }
 
 bool lk_edit_reduces_gradients(const lk_graph *graph, uint32_t op, const bool *mask) {
+	LK_ASSERT(op < graph->ops.count);
 	bool team = graph->ops.group[op] ==
 	            LK_GROUP_TEAM; /* of traces, which may know no phases: the mask has looked */
 	return ranks_reduces(graph->ops.kind[op]) &&

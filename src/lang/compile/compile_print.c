@@ -3,6 +3,7 @@
 
 #include "io/json.h"
 #include "lang/compile/compile.h"
+#include "base/check.h"
 
 /* ---- check ---- */
 
@@ -55,6 +56,7 @@ static void json_printed(lk_json_writer *writer, const char *key, const lc_progr
 }
 
 static void json_value(lk_json_writer *writer, const lc_program *program, int id) {
+	LK_ASSERT(id >= 0 && (size_t)id < program->nodes.count);
 	const lc_node *node = &program->nodes.at[id];
 	char text[256];
 	lk_json_object(writer, NULL);

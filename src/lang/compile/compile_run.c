@@ -9,6 +9,7 @@
 #include "lang/compile/compile.h"
 #include "lang/rewrite/rewrite.h"
 #include "lang/run/run.h"
+#include "base/check.h"
 
 enum {
 	DEFAULT_RANKS = 4
@@ -130,6 +131,7 @@ static lk_status compile_run_put_text(const struct report *report, FILE *out, lk
 /* Every element, tensor by tensor. */
 static lk_status json_elements(lk_json_writer *writer, const struct report *report, int id,
                                lk_error *err) {
+	LK_ASSERT(id >= 0 && (size_t)id < report->p->nodes.count);
 	const lc_node *node = &report->p->nodes.at[id];
 	const lc_cells *whole;
 	lk_json_array(writer, "values");

@@ -1,5 +1,6 @@
 /* emit_expression.c: pointwise values as expressions of C. */
 #include "lang/emit/emit_internal.h"
+#include "base/check.h"
 
 #include <string.h>
 
@@ -113,6 +114,7 @@ static void put_cast(const lc_text *text, const lc_node *value, bool stored) {
 }
 
 static void put_dropout(const lc_text *text, int id) {
+	LK_ASSERT(id >= 0 && (size_t)id < text->p->nodes.count);
 	const lc_node *value = expression_node(text, id);
 	fprintf(text->out, "rt_dropout%s(", expression_suffix((lc_dtype)value->dtype));
 	expression_put(text, value->in[0], (lc_dtype)value->dtype, COMPARED);
@@ -132,6 +134,7 @@ static void put_select(const lc_text *text, const lc_node *node) {
 }
 
 static int expression_binding(const lc_text *text, int id) {
+	LK_ASSERT(id >= 0 && (size_t)id < text->p->nodes.count);
 	const lc_node *value = expression_node(text, id);
 	int tight;
 	if (value->op == LC_SELECT) return 0;
@@ -150,6 +153,7 @@ static void put_binary(const lc_text *text, const lc_node *node, const char *sig
 
 /* A slice of what lies in no memory: all that it is made of is read through the slice. */
 static void expression_put_slice(const lc_text *text, int id) {
+	LK_ASSERT(id >= 0 && (size_t)id < text->p->nodes.count);
 	lc_text through = *text;
 	if (through.view < 0) through.view = id;
 	expression_put(&through, expression_node(text, id)->in[0],
@@ -157,6 +161,7 @@ static void expression_put_slice(const lc_text *text, int id) {
 }
 
 void lc_put_operation(const lc_text *text, int id, bool stored) {
+	LK_ASSERT(id >= 0 && (size_t)id < text->p->nodes.count);
 	const lc_node *value = expression_node(text, id);
 	lc_dtype in = meeting(text, value);
 	int tight;
@@ -181,6 +186,7 @@ void lc_put_operation(const lc_text *text, int id, bool stored) {
 
 /* A weak number becomes the format of what it meets. */
 static void expression_put(const lc_text *text, int id, lc_dtype wanted, int tight) {
+	LK_ASSERT(id >= 0 && (size_t)id < text->p->nodes.count);
 	const lc_node *value = expression_node(text, id);
 	bool turns = lc_is_weak((lc_dtype)value->dtype) && !lc_is_weak(wanted) && wanted != LC_F64;
 	if (value->op == LC_CONST) {

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "lang/run/run.h"
+#include "base/check.h"
 
 /* ---- names ---- */
 
@@ -21,6 +22,7 @@ char *lc_api_name(const lc_program *original, const char *what, const char *sche
 }
 
 char *lc_api_argument(const lc_program *program, int id, int output, char out[LC_IDENTIFIER]) {
+	LK_ASSERT(id >= 0 && (size_t)id < program->nodes.count);
 	const lc_node *node = &program->nodes.at[id];
 	char prefix[24];
 	if (node->op != LC_OUT)
@@ -89,6 +91,7 @@ static void put_scalars(const lc_program *program, FILE *out) {
 /* ---- functions ---- */
 
 static void header_put_argument(const lc_program *program, int id, int output, FILE *out) {
+	LK_ASSERT(id >= 0 && (size_t)id < program->nodes.count);
 	const lc_node *node = &program->nodes.at[id];
 	char name[LC_IDENTIFIER];
 	const char *read_only = node->op == LC_INPUT ? "const " : "",

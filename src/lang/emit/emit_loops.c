@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "lang/emit/emit_internal.h"
+#include "base/check.h"
 
 static const lc_node *loops_node(const lc_program *program, int id) {
 	return &program->nodes.at[id];
@@ -28,6 +29,7 @@ static bool loops_inner(const lc_program *program, const lc_place *place, int d)
 
 /* Dim d of a reduction's operand as a dim of its result; -1 where it is gone. */
 static int loops_kept(const lc_node *node, int d) {
+	LK_ASSERT(d >= 0 && d < node->rank);
 	int at = d;
 	if (node->dims >> d & 1) return -1;
 	for (int below = 0; below < d && !node->keep; below++) at -= node->dims >> below & 1;
@@ -35,6 +37,7 @@ static int loops_kept(const lc_node *node, int d) {
 }
 
 lc_place lc_place_of(const lc_program *program, int space, lc_place_kind kind, int id, int view) {
+	LK_ASSERT(id >= 0 && (size_t)id < program->nodes.count);
 	lc_place place = {.kind = kind, .id = id, .view = view};
 	const lc_node *over = loops_node(program, space),
 				  *value = loops_node(program,

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "lang/emit/emit_internal.h"
+#include "base/check.h"
 
 static void put_plan(const lc_program *program, FILE *out) {
 	char type[LC_API], name[LC_API];
@@ -120,6 +121,7 @@ static void put_open(const lc_mpi *mpi, const lc_variant *variant, bool cuda) {
 }
 
 static void api_put_argument(const lc_mpi *mpi, int id, int output) {
+	LK_ASSERT(id >= 0 && (size_t)id < mpi->p->nodes.count);
 	const lc_node *node = &mpi->p->nodes.at[id];
 	char name[LC_IDENTIFIER], number[LC_IDENTIFIER];
 	bool list = node->list >= 0, out = node->op == LC_OUT;

@@ -1,12 +1,14 @@
 /* emit_mpi_contract.c: matmul, conv2d and gather_rows: calls of the runtime, for each tensor of a
  * list. */
 #include "lang/emit/emit_internal.h"
+#include "base/check.h"
 
 enum {
 	PART = 160
 };
 
 void lc_mpi_contraction(lc_mpi *mpi, int id, int depth) {
+	LK_ASSERT(id >= 0 && (size_t)id < mpi->p->nodes.count);
 	const lc_node *node = &mpi->p->nodes.at[id];
 	char a[PART], b[PART], y[PART];
 	lc_mpi_part(mpi, node->in[0], a, sizeof a);

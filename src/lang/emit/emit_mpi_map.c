@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "lang/emit/emit_internal.h"
+#include "base/check.h"
 
 enum {
 	POINTER = 160,
@@ -25,6 +26,7 @@ enum {
 
 /* What a value is made of, as it will be stored or kept. */
 static void mpi_map_put_made(lc_pass *pass, int id, bool stored) {
+	LK_ASSERT(id >= 0 && (size_t)id < pass->p->nodes.count);
 	lc_text t = lc_map_text(pass);
 	int taken = lc_pass_taken(pass->p, id);
 	if (taken < 0) lc_put_operation(&t, id, stored);
@@ -36,6 +38,7 @@ static void mpi_map_put_made(lc_pass *pass, int id, bool stored) {
 /* ---- before the loops ---- */
 
 static void mpi_map_put_number(lc_pass *pass, int id) {
+	LK_ASSERT(id >= 0 && (size_t)id < pass->p->nodes.count);
 	const lc_node *value = lc_pass_node(pass, id);
 	FILE *out = pass->c->out;
 	char name[LC_IDENTIFIER], part[POINTER];
@@ -71,6 +74,7 @@ static bool aliased(const lc_pass *pass, const lc_place *at) {
 
 /* The gather that takes a value which lies nowhere else; -1. */
 static int gather_of(const lc_pass *pass, int id) {
+	LK_ASSERT(id >= 0 && (size_t)id < pass->p->nodes.count);
 	const lc_ids *gathers = &pass->step->gathers;
 	for (int i = 0; i < gathers->count; i++)
 		if (lc_pass_node(pass, gathers->at[i])->in[0] == id && pass->c->steps->storage[id] < 0)
@@ -179,12 +183,14 @@ static void mpi_map_put_bounds(lc_pass *pass) {
 /* ---- loops ---- */
 
 static bool mpi_map_stored(const lc_pass *pass, int id) {
+	LK_ASSERT(id >= 0 && (size_t)id < pass->p->nodes.count);
 	for (size_t i = 0; i < pass->stores.count; i++)
 		if (pass->stores.at[i] == id) return true;
 	return false;
 }
 
 static void put_variable(lc_pass *pass, int id, int depth) {
+	LK_ASSERT(id >= 0 && (size_t)id < pass->p->nodes.count);
 	char name[LC_IDENTIFIER];
 	lc_put_tabs(depth, pass->c->out);
 	fprintf(pass->c->out, "const %s %s = ", lc_register_type(lc_pass_format(pass, id)),
@@ -194,6 +200,7 @@ static void put_variable(lc_pass *pass, int id, int depth) {
 }
 
 static void put_store(lc_pass *pass, int id, int depth) {
+	LK_ASSERT(id >= 0 && (size_t)id < pass->p->nodes.count);
 	FILE *out = pass->c->out;
 	char name[LC_IDENTIFIER];
 	lc_place at =

@@ -3,12 +3,14 @@
 #include <string.h>
 
 #include "lang/emit/emit_internal.h"
+#include "base/check.h"
 
 static const lc_node *names_node(const lc_mpi *mpi, int id) {
 	return &mpi->p->nodes.at[id];
 }
 
 int lc_mpi_owner(const lc_mpi *mpi, int id) {
+	LK_ASSERT(id >= 0 && (size_t)id < mpi->p->nodes.count);
 	const lc_node *value = names_node(mpi, id);
 	if (value->op == LC_UPDATE) return lc_mpi_owner(mpi, value->in[0]);
 	if (value->op == LC_OUT && mpi->memory[id] != id) return lc_mpi_owner(mpi, value->in[0]);
@@ -21,6 +23,7 @@ int lc_mpi_root(const lc_mpi *mpi, int id) {
 }
 
 char *lc_mpi_named(const lc_mpi *mpi, const char *prefix, int id, char out[LC_IDENTIFIER]) {
+	LK_ASSERT(id >= 0 && (size_t)id < mpi->p->nodes.count);
 	const lc_node *value = names_node(mpi, id);
 	bool plain = value->name && (value->op == LC_STATE || lc_value_find(mpi->p, value->name) == id);
 	char begin[48];
@@ -30,6 +33,7 @@ char *lc_mpi_named(const lc_mpi *mpi, const char *prefix, int id, char out[LC_ID
 }
 
 char *lc_mpi_number(const lc_mpi *mpi, int id, char out[LC_IDENTIFIER]) {
+	LK_ASSERT(id >= 0 && (size_t)id < mpi->p->nodes.count);
 	char prefix[16];
 	int owner = lc_mpi_owner(mpi, id);
 	const lc_node *value = names_node(mpi, owner);
@@ -41,6 +45,7 @@ char *lc_mpi_number(const lc_mpi *mpi, int id, char out[LC_IDENTIFIER]) {
 }
 
 char *lc_mpi_part(const lc_mpi *mpi, int id, char *out, size_t size) {
+	LK_ASSERT(id >= 0 && (size_t)id < mpi->p->nodes.count);
 	char number[LC_IDENTIFIER];
 	snprintf(out, size,
 	         names_node(mpi, lc_mpi_owner(mpi, id))->list < 0 ? "run->part[%s]"
@@ -56,6 +61,7 @@ char *lc_mpi_function(const lc_mpi *mpi, const lc_step *step, char out[LC_IDENTI
 }
 
 int lc_mpi_scalar(const lc_mpi *mpi, int id) {
+	LK_ASSERT(id >= 0 && (size_t)id < mpi->p->nodes.count);
 	const char *name = names_node(mpi, id)->name;
 	int place = 0;
 	for (size_t i = 0; i < mpi->original->nodes.count; i++) {
@@ -68,6 +74,7 @@ int lc_mpi_scalar(const lc_mpi *mpi, int id) {
 }
 
 void lc_mpi_size(const lc_mpi *mpi, int id, FILE *out) {
+	LK_ASSERT(id >= 0 && (size_t)id < mpi->p->nodes.count);
 	const lc_node *value = names_node(mpi, id);
 	if (value->axis >= 0) fprintf(out, "(double)run->mesh.ranks[%d]", value->axis);
 	else if (mpi->p->named[value->symbol].list >= 0)
@@ -83,6 +90,7 @@ int lc_mpi_index(lc_mpi *mpi, const char *name) {
 }
 
 bool lc_mpi_may_be_absent(const lc_mpi *mpi, int id) {
+	LK_ASSERT(id >= 0 && (size_t)id < mpi->p->nodes.count);
 	const lc_node *value = names_node(mpi, id);
 	bool rooted = false;
 	for (int a = 0; a < mpi->p->axis_count; a++) rooted |= value->layout[a].kind == LC_ROOT;
@@ -90,6 +98,7 @@ bool lc_mpi_may_be_absent(const lc_mpi *mpi, int id) {
 }
 
 lk_status lc_mpi_touch(lc_mpi *mpi, int id) {
+	LK_ASSERT(id >= 0 && (size_t)id < mpi->p->nodes.count);
 	if (!lk_push(&mpi->touched)) return lk_oom(mpi->err);
 	*lk_last(&mpi->touched) = id;
 	return LK_OK;

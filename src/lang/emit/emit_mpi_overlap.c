@@ -8,6 +8,7 @@
  * What is none of these runs one part after another, with the reason as a comment.
  */
 #include "lang/emit/emit_internal.h"
+#include "base/check.h"
 
 #include <string.h>
 
@@ -175,6 +176,7 @@ static bool overlap_has(const lc_ids *ids, int id) {
 
 /* Whether nothing but one step reads a value. */
 static bool read_only_by(const lc_mpi *mpi, int id, const lc_step *step) {
+	LK_ASSERT(id >= 0 && (size_t)id < mpi->p->nodes.count);
 	for (int user = 0; user < (int)mpi->p->nodes.count; user++)
 		for (int k = 0; k < mpi_overlap_node(mpi, user)->inputs; k++)
 			if (mpi_overlap_node(mpi, user)->in[k] == id && !overlap_has(&step->values, user))

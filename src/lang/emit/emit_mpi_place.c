@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "lang/emit/emit_internal.h"
+#include "base/check.h"
 
 enum {
 	INDEX = 256
@@ -26,6 +27,7 @@ void lc_put_stride_name(const lc_pass *pass, const lc_place *at, int loop, FILE 
 }
 
 char *lc_map_value_name(const lc_pass *pass, int id, char out[LC_IDENTIFIER]) {
+	LK_ASSERT(id >= 0 && (size_t)id < pass->p->nodes.count);
 	const lc_node *value = lc_pass_node(pass, id);
 	if (value->op == LC_SCALAR) return lc_identifier("c_", value->name, out);
 	return lc_value_identifier(pass->p, "v", id, out);

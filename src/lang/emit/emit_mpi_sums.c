@@ -2,6 +2,7 @@
  * inside, else in memory; kept in double, of floats in blocks; stored behind the loops that they go
  * over. */
 #include "lang/emit/emit_internal.h"
+#include "base/check.h"
 
 #include <string.h>
 
@@ -23,6 +24,7 @@ static const char *sum_suffix(lc_dtype t) {
 /* How many outer loops the result moves along, if those are all that it moves along; else -1: sums
  * lie in memory. A total adds up over the tensors of its list. */
 int lc_sum_loops(const lc_pass *pass, int id) {
+	LK_ASSERT(id >= 0 && (size_t)id < pass->p->nodes.count);
 	const lc_place *at = &pass->places.at[pass->place[id]];
 	int outer = 0;
 	if (lc_pass_node(pass, id)->op == LC_TOTAL) return -1;
@@ -40,6 +42,7 @@ bool lc_sum_carried(const lc_pass *pass, int id) {
 /* Sums of floats along the inner loop are made of blocks: compilers do not reorder additions, but
  * rt_sum's are in lanes. */
 bool lc_sum_blocked(const lc_pass *pass, int id) {
+	LK_ASSERT(id >= 0 && (size_t)id < pass->p->nodes.count);
 	int outer = lc_sum_loops(pass, id);
 	return pass->loops.count && outer >= 0 && outer < pass->loops.count &&
 	       lc_is_real(lc_pass_format(pass, id)) && lc_pass_format(pass, id) != LC_F64;
@@ -52,6 +55,7 @@ bool lc_sums_blocked(const lc_pass *pass) {
 }
 
 static const char *sums_identity(const lc_pass *pass, int id) {
+	LK_ASSERT(id >= 0 && (size_t)id < pass->p->nodes.count);
 	int op = lc_pass_node(pass, id)->op;
 	lc_dtype t = lc_pass_format(pass, id);
 	if (op != LC_RED_MAX && op != LC_RED_MIN) return "0";
@@ -59,6 +63,7 @@ static const char *sums_identity(const lc_pass *pass, int id) {
 }
 
 static void put_sum_name(const lc_pass *pass, int id, FILE *out) {
+	LK_ASSERT(id >= 0 && (size_t)id < pass->p->nodes.count);
 	char name[LC_IDENTIFIER];
 	const lc_place *at = &pass->places.at[pass->place[id]];
 	fputs(lc_value_identifier(pass->p, "r", id, name), out);
@@ -69,6 +74,7 @@ static void put_sum_name(const lc_pass *pass, int id, FILE *out) {
 }
 
 void lc_put_summed(lc_pass *pass, int id, int depth) {
+	LK_ASSERT(id >= 0 && (size_t)id < pass->p->nodes.count);
 	const lc_node *value = lc_pass_node(pass, id);
 	FILE *out = pass->c->out;
 	lc_text t = lc_map_text(pass);
@@ -102,6 +108,7 @@ void lc_put_summed(lc_pass *pass, int id, int depth) {
 
 /* After a block of the inner loop. */
 void lc_put_sum_block(lc_pass *pass, int id, int depth) {
+	LK_ASSERT(id >= 0 && (size_t)id < pass->p->nodes.count);
 	int op = lc_pass_node(pass, id)->op;
 	char sum[LC_IDENTIFIER], block[LC_IDENTIFIER], v = lc_map_variable(pass->loops.count - 1);
 	lc_value_identifier(pass->p, "r", id, sum);
@@ -117,6 +124,7 @@ void lc_put_sum_block(lc_pass *pass, int id, int depth) {
 }
 
 static void put_finished(lc_pass *pass, int id, const char *sum) {
+	LK_ASSERT(id >= 0 && (size_t)id < pass->p->nodes.count);
 	const lc_node *value = lc_pass_node(pass, id), *x = lc_pass_node(pass, value->in[0]);
 	FILE *out = pass->c->out;
 	char part[POINTER];
@@ -135,6 +143,7 @@ static void put_finished(lc_pass *pass, int id, const char *sum) {
 }
 
 void lc_begin_sum(lc_pass *pass, int id, int depth) {
+	LK_ASSERT(id >= 0 && (size_t)id < pass->p->nodes.count);
 	char name[LC_IDENTIFIER];
 	lc_put_tabs(depth, pass->c->out);
 	fprintf(pass->c->out, "%s %s = %s;\n", emit_sum_type(lc_pass_format(pass, id)),
@@ -142,6 +151,7 @@ void lc_begin_sum(lc_pass *pass, int id, int depth) {
 }
 
 void lc_end_sum(lc_pass *pass, int id, int depth) {
+	LK_ASSERT(id >= 0 && (size_t)id < pass->p->nodes.count);
 	const lc_place *at = &pass->places.at[pass->place[id]];
 	char name[LC_IDENTIFIER];
 	lc_put_tabs(depth, pass->c->out);
@@ -153,6 +163,7 @@ void lc_end_sum(lc_pass *pass, int id, int depth) {
 
 /* Whether this is the last call of a ranged pass, for a total that of the last tensor. */
 static void sums_put_last(lc_pass *pass, int id) {
+	LK_ASSERT(id >= 0 && (size_t)id < pass->p->nodes.count);
 	char space[POINTER];
 	const char *and = "";
 	if (lc_pass_node(pass, id)->op == LC_TOTAL) {
@@ -170,6 +181,7 @@ static void sums_put_last(lc_pass *pass, int id) {
 /* Sums that last over calls: begun by the first for a tensor (a total: for the first tensor),
  * stored by the last. */
 void lc_begin_sums(lc_pass *pass, int id, int slot) {
+	LK_ASSERT(id >= 0 && (size_t)id < pass->p->nodes.count);
 	char name[LC_IDENTIFIER], part[POINTER];
 	const char *type = emit_sum_type(lc_pass_format(pass, id));
 	bool total = lc_pass_node(pass, id)->op == LC_TOTAL;
@@ -190,6 +202,7 @@ void lc_begin_sums(lc_pass *pass, int id, int slot) {
 }
 
 void lc_end_sums(lc_pass *pass, int id) {
+	LK_ASSERT(id >= 0 && (size_t)id < pass->p->nodes.count);
 	char name[LC_IDENTIFIER], target[LC_IDENTIFIER], part[POINTER], sum[LC_IDENTIFIER + 4];
 	FILE *out = pass->c->out;
 	const lc_place *at = &pass->places.at[pass->place[id]];

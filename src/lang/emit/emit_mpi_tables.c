@@ -4,6 +4,7 @@
 
 #include "lang/run/run.h"
 #include "lang/emit/emit_internal.h"
+#include "base/check.h"
 
 static const lc_node *tables_node(const lc_mpi *mpi, int id) {
 	return &mpi->p->nodes.at[id];
@@ -73,6 +74,7 @@ static void tables_put_layouts(const lc_mpi *mpi, const lc_node *node) {
 }
 
 static const char *tables_kind_of(const lc_mpi *mpi, int id, int *of) {
+	LK_ASSERT(id >= 0 && (size_t)id < mpi->p->nodes.count);
 	const lc_node *value = tables_node(mpi, id);
 	*of = -1;
 	if (value->op == LC_INPUT) return "RT_INPUT";
@@ -85,6 +87,7 @@ static const char *tables_kind_of(const lc_mpi *mpi, int id, int *of) {
 }
 
 static void tables_put_value(lc_mpi *mpi, int id) {
+	LK_ASSERT(id >= 0 && (size_t)id < mpi->p->nodes.count);
 	const lc_node *value = tables_node(mpi, id);
 	char of_name[LC_IDENTIFIER];
 	int of;
@@ -150,6 +153,7 @@ static bool tables_same_shape(const lc_node *a, const lc_node *b) {
 }
 
 static lk_status put_case(lc_mpi *mpi, int id) {
+	LK_ASSERT(id >= 0 && (size_t)id < mpi->p->nodes.count);
 	const lc_node *value = tables_node(mpi, id);
 	char name[LC_IDENTIFIER];
 	for (int other = id; other < tables_count(mpi); other++)
@@ -165,6 +169,7 @@ static lk_status put_case(lc_mpi *mpi, int id) {
 }
 
 static bool shape_done(const lc_mpi *mpi, int id) {
+	LK_ASSERT(id >= 0 && (size_t)id < mpi->p->nodes.count);
 	for (int other = 0; other < id; other++)
 		if (mpi->part[other] && tables_same_shape(tables_node(mpi, other), tables_node(mpi, id)))
 			return true;

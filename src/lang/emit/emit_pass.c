@@ -1,9 +1,11 @@
 /* emit_pass.c: what a pass computes, loads and stores, and where its loops are. */
 #include "lang/emit/emit_internal.h"
+#include "base/check.h"
 
 #include <string.h>
 
 int lc_pass_taken(const lc_program *program, int id) {
+	LK_ASSERT(id >= 0 && (size_t)id < program->nodes.count);
 	const lc_node *node = &program->nodes.at[id];
 	if (node->op == LC_UPDATE) return node->in[1];
 	return node->op == LC_OUT || node->op == LC_LOCAL || node->op == LC_SLICED ? node->in[0] : -1;
@@ -16,6 +18,7 @@ static bool is_result(const lc_node *node) {
 /* ---- places ---- */
 
 static lk_status add_place(lc_pass *pass, lc_place_kind kind, int id, int view, int *out) {
+	LK_ASSERT(id >= 0 && (size_t)id < pass->p->nodes.count);
 	for (size_t i = 0; i < pass->places.count; i++) {
 		const lc_place *at = &pass->places.at[i];
 		if (at->kind == kind && at->id == id && at->view == view) return *out = (int)i, LK_OK;
@@ -29,6 +32,7 @@ static lk_status add_place(lc_pass *pass, lc_place_kind kind, int id, int view, 
 static lk_status pass_find(lc_pass *pass, int id);
 
 static lk_status find_operands(lc_pass *pass, int id) {
+	LK_ASSERT(id >= 0 && (size_t)id < pass->p->nodes.count);
 	int taken = lc_pass_taken(pass->p, id);
 	if (taken >= 0) return pass_find(pass, taken);
 	for (int i = 0; i < lc_pass_node(pass, id)->inputs; i++)
@@ -38,6 +42,7 @@ static lk_status find_operands(lc_pass *pass, int id) {
 
 /* A slice is read in place where what it is a slice of lies in memory. */
 static lk_status pass_find_slice(lc_pass *pass, int id) {
+	LK_ASSERT(id >= 0 && (size_t)id < pass->p->nodes.count);
 	int base = id;
 	while (lc_pass_node(pass, base)->op == LC_SLICE && (base == id || pass->c->memory[base] < 0))
 		base = lc_pass_node(pass, base)->in[0];
@@ -55,6 +60,7 @@ static lk_status find_loaded(lc_pass *pass, int id) {
 }
 
 static lk_status pass_find(lc_pass *pass, int id) {
+	LK_ASSERT(id >= 0 && (size_t)id < pass->p->nodes.count);
 	const lc_node *value = lc_pass_node(pass, id);
 	if (pass->uses[id]++) return LK_OK;
 	if (value->op == LC_CONST) return pass->source[id] = LC_LITERAL, LK_OK;
@@ -70,6 +76,7 @@ static lk_status pass_find(lc_pass *pass, int id) {
 /* ---- what the step leaves behind ---- */
 
 static lk_status find_result(lc_pass *pass, int id) {
+	LK_ASSERT(id >= 0 && (size_t)id < pass->p->nodes.count);
 	const lc_node *value = lc_pass_node(pass, id);
 	if (!lk_push(&pass->results)) return lk_oom(pass->c->err);
 	*lk_last(&pass->results) = id;
@@ -80,6 +87,7 @@ static lk_status find_result(lc_pass *pass, int id) {
 }
 
 static lk_status find_store(lc_pass *pass, int id) {
+	LK_ASSERT(id >= 0 && (size_t)id < pass->p->nodes.count);
 	int place;
 	LK_TRY(pass_find(pass, id));
 	if (!lk_push(&pass->stores)) return lk_oom(pass->c->err);
@@ -91,6 +99,7 @@ static lk_status find_store(lc_pass *pass, int id) {
 /* What the ring's collectives leave: the sum that arrives, what is gathered, a state that is
  * gathered into. */
 static bool collected(const lc_pass *pass, int id) {
+	LK_ASSERT(id >= 0 && (size_t)id < pass->p->nodes.count);
 	const lc_step *step = pass->step;
 	for (int i = 0; i < step->gathers.count; i++)
 		if (step->gathers.at[i] == id || (lc_pass_node(pass, id)->op == LC_UPDATE &&
@@ -152,6 +161,7 @@ void lc_pass_close(lc_pass *pass) {
 }
 
 static bool pass_stored(const lc_pass *pass, int id) {
+	LK_ASSERT(id >= 0 && (size_t)id < pass->p->nodes.count);
 	for (size_t i = 0; i < pass->stores.count; i++)
 		if (pass->stores.at[i] == id) return true;
 	return false;
@@ -160,6 +170,7 @@ static bool pass_stored(const lc_pass *pass, int id) {
 /* What has a name, is needed twice, or is stored beside others: all loads are then before all
  * stores. */
 bool lc_pass_stands_alone(const lc_pass *pass, int id) {
+	LK_ASSERT(id >= 0 && (size_t)id < pass->p->nodes.count);
 	if (pass->source[id] != LC_COMPUTED) return false;
 	bool last = pass_stored(pass, id);
 	int uses = pass->uses[id] - last;

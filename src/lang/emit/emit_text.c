@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "base/check.h"
 
 static const char *ring_suffix(lc_dtype t) {
 	if (t == LC_F64) return "";
@@ -51,6 +52,7 @@ char *lc_identifier(const char *prefix, const char *name, char out[LC_IDENTIFIER
 
 char *lc_value_identifier(const lc_program *program, const char *prefix, int id,
                           char out[LC_IDENTIFIER]) {
+	LK_ASSERT(id >= 0 && (size_t)id < program->nodes.count);
 	const char *name = program->nodes.at[id].name;
 	char begin[48];
 	if (name && lc_value_find(program, name) == id) snprintf(begin, sizeof begin, "%.16s_", prefix);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "lang/rewrite/rewrite_internal.h"
+#include "base/check.h"
 
 /* ---- dims ---- */
 
@@ -23,6 +24,7 @@ static int reduced_dim(const lc_node *node, int d) {
 }
 
 int lc_dim_to(const lc_program *program, int id, int k, int d) {
+	LK_ASSERT(id >= 0 && (size_t)id < program->nodes.count);
 	const lc_node *node = &program->nodes.at[id], *value = &program->nodes.at[node->in[k]];
 	switch (lc_ops[node->op].family) {
 	case LC_MAP:
@@ -46,6 +48,7 @@ int lc_dim_to(const lc_program *program, int id, int k, int d) {
 
 /* The dim of operand k that becomes dim d, or -1. */
 static int dim_from(const lc_program *program, int id, int k, int d) {
+	LK_ASSERT(id >= 0 && (size_t)id < program->nodes.count);
 	const lc_node *node = &program->nodes.at[program->nodes.at[id].in[k]];
 	for (int e = 0; e < node->rank; e++)
 		if (lc_dim_to(program, id, k, e) == d) return e;
@@ -63,6 +66,7 @@ struct cutter {
 };
 
 static bool chunks_give(struct cutter *cutter, int id, int dim) {
+	LK_ASSERT(id >= 0 && (size_t)id < cutter->p->nodes.count);
 	if (cutter->dim[id] == dim) return true;
 	if (dim < 0 || cutter->dim[id] >= 0) return cutter->at = id, false;
 	cutter->dim[id] = dim;
@@ -71,6 +75,7 @@ static bool chunks_give(struct cutter *cutter, int id, int dim) {
 }
 
 static bool spread_one(struct cutter *cutter, int id) {
+	LK_ASSERT(id >= 0 && (size_t)id < cutter->p->nodes.count);
 	const lc_node *node = &cutter->p->nodes.at[id];
 	for (int k = lc_first_read(node); k < node->inputs; k++) {
 		int u = node->in[k];

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "lang/rewrite/rewrite_internal.h"
+#include "base/check.h"
 
 struct search {
 	const lc_program *p;
@@ -17,6 +18,7 @@ static int behind_joined(const struct search *search, int bundle) {
 }
 
 static int convex_behind(const struct search *search, int id) {
+	LK_ASSERT(id >= 0 && (size_t)id < search->p->nodes.count);
 	const lc_node *node = &search->p->nodes.at[id];
 	if (search->set[id]) return -1;
 	if (search->through[id] >= 0) return search->through[id];
@@ -34,6 +36,7 @@ static bool convex_join(const struct search *search, int bundle, int through) {
 
 /* The first value outside that stands between the set and what `id` must wait for; -1. */
 static int readers_before(const struct search *search, int id) {
+	LK_ASSERT(id >= 0 && (size_t)id < search->p->nodes.count);
 	int version = search->p->nodes.at[id].in[0];
 	for (int i = version + 1; i < id; i++) {
 		const lc_node *node = &search->p->nodes.at[i];
@@ -45,6 +48,7 @@ static int readers_before(const struct search *search, int id) {
 }
 
 static int convex_waits_for(const struct search *search, int id) {
+	LK_ASSERT(id >= 0 && (size_t)id < search->p->nodes.count);
 	const lc_node *node = &search->p->nodes.at[id];
 	for (int k = 0; k < node->inputs; k++)
 		if (convex_behind(search, node->in[k]) >= 0) return convex_behind(search, node->in[k]);
@@ -52,6 +56,7 @@ static int convex_waits_for(const struct search *search, int id) {
 }
 
 static bool reads_set(const struct search *search, int id) {
+	LK_ASSERT(id >= 0 && (size_t)id < search->p->nodes.count);
 	const lc_node *node = &search->p->nodes.at[id];
 	for (int k = 0; k < node->inputs; k++)
 		if (search->set[node->in[k]]) return true;

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "lang/rewrite/rewrite_internal.h"
+#include "base/check.h"
 
 enum {
 	NO_DIM = -1,
@@ -81,6 +82,7 @@ static void find_outside(struct mover *mover) {
 /* ---- refusals ---- */
 
 static lk_status gathers_refuse(struct mover *mover, int id, const char *why, lk_error *err) {
+	LK_ASSERT(id >= 0 && (size_t)id < mover->p->nodes.count);
 	if (!err) return LK_ERR_INPUT;
 	const lc_passage *passage = mover->passage;
 	const char *name = lc_part_name(gathers_node(mover, id));
@@ -99,6 +101,7 @@ static lk_status gathers_refuse(struct mover *mover, int id, const char *why, lk
 
 /* What the type rules refuse of the moved form. */
 static lk_status refuse_found(struct mover *mover, int id, lk_status status, lk_error *err) {
+	LK_ASSERT(id >= 0 && (size_t)id < mover->p->nodes.count);
 	return status == LK_ERR_INPUT && err && !mover->refused
 	           ? gathers_refuse(mover, id, err->what, err)
 	           : status;
@@ -108,6 +111,7 @@ static lk_status refuse_found(struct mover *mover, int id, lk_status status, lk_
 
 /* The whole of what was built in slices; takes the value's name. */
 static lk_status gather_back(struct mover *mover, int id, lk_error *err) {
+	LK_ASSERT(id >= 0 && (size_t)id < mover->p->nodes.count);
 	const lc_node *value = gathers_node(mover, id);
 	const lc_layout l = mover->b.to->nodes.at[mover->cut[id]].layout[mover->axis];
 	lc_node g = lc_build_on(l.kind == LC_ROOT ? LC_BROADCAST : LC_ALLGATHER, value, mover->cut[id]);
@@ -123,6 +127,7 @@ static lk_status gather_back(struct mover *mover, int id, lk_error *err) {
 }
 
 static lk_status gathers_update(struct mover *mover, int id, lk_error *err) {
+	LK_ASSERT(id >= 0 && (size_t)id < mover->p->nodes.count);
 	int from = gathers_node(mover, id)->in[1];
 	if (mover->cut[from] >= 0 && mover->b.map[from] < 0) LK_TRY(gather_back(mover, from, err));
 	LK_TRY(lc_build_copy(&mover->b, id, err));
@@ -131,6 +136,7 @@ static lk_status gathers_update(struct mover *mover, int id, lk_error *err) {
 }
 
 static lk_status operands(struct mover *mover, int id, lc_node *value, lk_error *err) {
+	LK_ASSERT(id >= 0 && (size_t)id < mover->p->nodes.count);
 	const lc_node *from = gathers_node(mover, id);
 	for (int k = 0; k < from->inputs; k++) {
 		int u = from->in[k];
@@ -150,6 +156,7 @@ static lk_status operands(struct mover *mover, int id, lc_node *value, lk_error 
 
 /* Parts of a reduction, joined. */
 static lk_status gathers_join(struct mover *mover, int id, int parts, int *whole, lk_error *err) {
+	LK_ASSERT(id >= 0 && (size_t)id < mover->p->nodes.count);
 	lc_node all = lc_build_on(LC_ALLREDUCE, gathers_node(mover, id), parts);
 	all.axis = (int8_t)mover->axis;
 	all.reduce = mover->b.to->nodes.at[parts].layout[mover->axis].reduce;
@@ -158,6 +165,7 @@ static lk_status gathers_join(struct mover *mover, int id, int parts, int *whole
 
 /* norm(x) over a sliced dim = sqrt(allreduce(sum(x*x))). */
 static lk_status gathers_norm(struct mover *mover, int id, const lc_node *draft, lk_error *err) {
+	LK_ASSERT(id >= 0 && (size_t)id < mover->p->nodes.count);
 	const lc_node *value = gathers_node(mover, id);
 	lc_node square = lc_build_on(LC_MUL, value, draft->in[0]),
 			sum = lc_build_on(LC_RED_SUM, value, 0);
@@ -181,6 +189,7 @@ static bool reduces_slices(const struct mover *mover, const lc_node *draft) {
 
 /* Files what was built under what it is: as before, a slice, or parts. */
 static lk_status gathers_file(struct mover *mover, int id, int built, lk_error *err) {
+	LK_ASSERT(id >= 0 && (size_t)id < mover->p->nodes.count);
 	lc_node *made = &mover->b.to->nodes.at[built];
 	const lc_node *value = gathers_node(mover, id);
 	const lc_layout *before = &value->layout[mover->axis], *now = &made->layout[mover->axis];
@@ -203,6 +212,7 @@ static lk_status gathers_file(struct mover *mover, int id, int built, lk_error *
 /* What lies between a reduce-scatter and the statements named is known by the former's name as
  * well; what is computed of an output, by the gather's. */
 static void name_part(const struct mover *mover, int id, lc_node *value) {
+	LK_ASSERT(id >= 0 && (size_t)id < mover->p->nodes.count);
 	const lc_node *source = gathers_node(mover, gathers_node(mover, mover->first)->in[0]);
 	if (!value->part_of) value->part_of = mover->passage->name;
 	else if (mover->moved[id] && !mover->passage->past[id] && lc_is_pointwise(value) &&
@@ -211,6 +221,7 @@ static void name_part(const struct mover *mover, int id, lc_node *value) {
 }
 
 static lk_status slice_of_gathered(struct mover *mover, int id, lk_error *err) {
+	LK_ASSERT(id >= 0 && (size_t)id < mover->p->nodes.count);
 	const lc_node *value = gathers_node(mover, id),
 				  *cut = &mover->b.to->nodes.at[mover->cut[value->in[0]]];
 	if (cut->layout[mover->axis].kind == LC_S && cut->layout[mover->axis].dim == value->d &&
@@ -220,6 +231,7 @@ static lk_status slice_of_gathered(struct mover *mover, int id, lk_error *err) {
 }
 
 static lk_status gathers_move(struct mover *mover, int id, lk_error *err) {
+	LK_ASSERT(id >= 0 && (size_t)id < mover->p->nodes.count);
 	const lc_node *value = gathers_node(mover, id);
 	int built;
 	if (value->fuse >= 0 || value->overlap >= 0 || value->bucket >= 0)
@@ -261,6 +273,7 @@ static int operand_dim(const lc_node *node, const lc_node *value, int d) {
 }
 
 static int cut_dim(const struct mover *mover, int id) {
+	LK_ASSERT(id >= 0 && (size_t)id < mover->p->nodes.count);
 	if (mover->pulled[id]) return mover->want[id];
 	if (!mover->moved[id] || mover->cut[id] < 0) return NO_DIM;
 	const lc_layout *layout = &mover->b.to->nodes.at[mover->cut[id]].layout[mover->axis];

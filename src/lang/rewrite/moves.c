@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "lang/rewrite/rewrite_internal.h"
+#include "base/check.h"
 
 /* ---- words ---- */
 
@@ -70,6 +71,7 @@ void lc_mover_close(lc_mover *mover) {
 /* ---- all-reduces ---- */
 
 static bool moves_is_sliced(const lc_program *program, const lc_node *node, int d) {
+	LK_ASSERT(d >= 0 && d < node->rank);
 	for (int a = 0; a < program->axis_count; a++)
 		if (node->layout[a].kind == LC_S && node->layout[a].dim == d) return true;
 	return false;

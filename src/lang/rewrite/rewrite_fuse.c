@@ -5,6 +5,7 @@
 #include <stdarg.h>
 
 #include "lang/rewrite/rewrite_internal.h"
+#include "base/check.h"
 
 struct fuser {
 	const lc_program *p;
@@ -77,6 +78,7 @@ static bool fuse_in_pass(const struct fuser *fuser, int id) {
 /* ---- operations ---- */
 
 static lk_status check_op(const struct fuser *fuser, int id, lk_error *err) {
+	LK_ASSERT(id >= 0 && (size_t)id < fuser->p->nodes.count);
 	const lc_node *value = fuse_node(fuser, id);
 	const char *name = lc_part_name(value);
 	switch (value->op) {
@@ -105,6 +107,7 @@ static lk_status check_op(const struct fuser *fuser, int id, lk_error *err) {
 
 /* A reduce-scatter begins a pass, gathers and a send end it. */
 static lk_status check_place(const struct fuser *fuser, int id, lk_error *err) {
+	LK_ASSERT(id >= 0 && (size_t)id < fuser->p->nodes.count);
 	const lc_node *value = fuse_node(fuser, id);
 	for (int k = lc_first_read(value); k < value->inputs; k++) {
 		const lc_node *x = fuse_node(fuser, value->in[k]);
@@ -151,6 +154,7 @@ static lk_status check_collectives(const struct fuser *fuser, lk_error *err) {
 
 /* The value whose elements a pass goes over when it computes this one. */
 static const lc_node *gone_over(const struct fuser *fuser, int id) {
+	LK_ASSERT(id >= 0 && (size_t)id < fuser->p->nodes.count);
 	const lc_node *value = fuse_node(fuser, id);
 	if (value->op == LC_UPDATE && fuse_node(fuser, value->in[1])->op == LC_ALLGATHER)
 		value = fuse_node(fuser, value->in[1]);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "lang/rewrite/rewrite_internal.h"
+#include "base/check.h"
 
 struct slicer {
 	const lc_program *p;
@@ -86,6 +87,7 @@ static bool in_output(const lc_node *node) {
 }
 
 static lk_status check_reader(struct slicer *slicer, int id, int k, lk_error *err) {
+	LK_ASSERT(id >= 0 && (size_t)id < slicer->p->nodes.count);
 	const lc_node *value = slice_node(slicer, id);
 	int word = slicer->of[value->in[k]];
 	if (word < 0 || is_cut(slicer, value, LC_SLICE, word)) return LK_OK;
@@ -95,6 +97,7 @@ static lk_status check_reader(struct slicer *slicer, int id, int k, lk_error *er
 }
 
 static lk_status check_update(const struct slicer *slicer, int id, lk_error *err) {
+	LK_ASSERT(id >= 0 && (size_t)id < slicer->p->nodes.count);
 	const lc_node *value = slice_node(slicer, id);
 	const lc_word *word = &slicer->d->names[slicer->of[id]];
 	if (value->fuse >= 0 || value->overlap >= 0) {
@@ -109,6 +112,7 @@ static lk_status check_update(const struct slicer *slicer, int id, lk_error *err
 }
 
 static lk_status check_state(const struct slicer *slicer, int id, lk_error *err) {
+	LK_ASSERT(id >= 0 && (size_t)id < slicer->p->nodes.count);
 	const lc_word *word = &slicer->d->names[slicer->of[id]];
 	int axis = slicer->axis[slicer->of[id]];
 	if (axis < 0) {
@@ -124,6 +128,7 @@ static lk_status check_state(const struct slicer *slicer, int id, lk_error *err)
 
 /* The value that an update of a state that is to be sliced takes; -1. */
 static int new_value(const struct slicer *slicer, int id) {
+	LK_ASSERT(id >= 0 && (size_t)id < slicer->p->nodes.count);
 	const lc_node *value = slice_node(slicer, id);
 	bool update = value->op == LC_UPDATE && slicer->of[id] >= 0 &&
 	              slice_node(slicer, value->in[1])->op == LC_ALLGATHER;
@@ -181,6 +186,7 @@ static lk_status slice_check(struct slicer *slicer, lk_arena *arena, lk_error *e
 /* ---- building ---- */
 
 static lk_status slice_state(struct slicer *slicer, int id, lk_error *err) {
+	LK_ASSERT(id >= 0 && (size_t)id < slicer->p->nodes.count);
 	lc_node n = lc_build_draft(&slicer->b, id);
 	int word = slicer->of[id];
 	n.layout[slicer->axis[word]] = (lc_layout){.kind = LC_S, .dim = (int8_t)slicer->dim[word]};
@@ -189,6 +195,7 @@ static lk_status slice_state(struct slicer *slicer, int id, lk_error *err) {
 
 /* From here on the state stands for its new value, until it changes again. */
 static lk_status slice_update(struct slicer *slicer, int id, lk_error *err) {
+	LK_ASSERT(id >= 0 && (size_t)id < slicer->p->nodes.count);
 	lc_node n = lc_build_draft(&slicer->b, id);
 	int value = slice_node(slicer, slice_node(slicer, id)->in[1])->in[0],
 		before = slice_node(slicer, id)->in[0];
@@ -218,6 +225,7 @@ static lk_status slice_whole(struct slicer *slicer, int version, const lc_node *
 }
 
 static lk_status reader(struct slicer *slicer, int id, lk_error *err) {
+	LK_ASSERT(id >= 0 && (size_t)id < slicer->p->nodes.count);
 	const lc_node *value = slice_node(slicer, id);
 	lc_node draft = lc_build_draft(&slicer->b, id);
 	for (int k = 0; k < value->inputs; k++)
@@ -228,6 +236,7 @@ static lk_status reader(struct slicer *slicer, int id, lk_error *err) {
 
 /* A gather that only such updates read goes. */
 static bool goes(const struct slicer *slicer, int id) {
+	LK_ASSERT(id >= 0 && (size_t)id < slicer->p->nodes.count);
 	int updates = 0;
 	if (slice_node(slicer, id)->op != LC_ALLGATHER) return false;
 	for (int i = id + 1; i < slice_count(slicer); i++)

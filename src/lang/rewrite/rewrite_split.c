@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "lang/rewrite/rewrite_internal.h"
+#include "base/check.h"
 
 lk_status lc_find_reduction(const lc_program *program, const lc_word *word, int *id,
                             lk_error *err) {
@@ -33,6 +34,7 @@ static lk_status split_check_names(const lc_program *program, const lc_directive
 }
 
 static bool split_is_sliced(const lc_program *program, const lc_node *node, int d) {
+	LK_ASSERT(d >= 0 && d < node->rank);
 	for (int a = 0; a < program->axis_count; a++)
 		if (node->layout[a].kind == LC_S && node->layout[a].dim == d) return true;
 	return false;
@@ -61,6 +63,7 @@ lk_status lc_scatter_dim(const lc_program *program, const lc_directive *directiv
 
 lk_status lc_need_unbundled(const lc_program *program, const lc_directive *directive, int id,
                             lk_error *err) {
+	LK_ASSERT(id >= 0 && (size_t)id < program->nodes.count);
 	const lc_node *node = &program->nodes.at[id];
 	if (node->fuse < 0 && node->overlap < 0 && node->bucket < 0) return LK_OK;
 	lc_wrong(program, directive->line, directive->column, err,

@@ -22,6 +22,7 @@
 #include <string.h>
 
 #include "lang/run/run_internal.h"
+#include "base/check.h"
 
 #define SATURATED 0x1p61
 
@@ -149,6 +150,7 @@ static lk_status terms(const struct counter *counter, const lc_node *node, doubl
 }
 
 static lk_status of_node(struct counter *counter, int id, lk_error *err) {
+	LK_ASSERT(id >= 0 && (size_t)id < counter->p->nodes.count);
 	const lc_node *node = &counter->p->nodes.at[id];
 	double count, many;
 	lc_degree a = node->inputs ? counter->of[node->in[0]] : (lc_degree){1, 0},

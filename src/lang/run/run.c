@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "lang/run/run_internal.h"
+#include "base/check.h"
 
 /* ---- cells: shared by values that are the same in memory ---- */
 
@@ -26,6 +27,7 @@ static lc_operation *run_operation(const lc_node *node) {
 }
 
 static lk_status on_rank(lc_run *run, int id, int64_t item, int64_t rank, lk_error *err) {
+	LK_ASSERT(id >= 0 && (size_t)id < run->p->nodes.count);
 	const lc_node *node = &run->p->nodes.at[id];
 	lc_at at = {.run = run, .n = node, .id = id, .item = item, .rank = rank, .err = err};
 	bool held;
@@ -46,6 +48,7 @@ static lk_status on_rank(lc_run *run, int id, int64_t item, int64_t rank, lk_err
 }
 
 static lk_status run_value(lc_run *run, int id, lk_error *err) {
+	LK_ASSERT(id >= 0 && (size_t)id < run->p->nodes.count);
 	const lc_node *node = &run->p->nodes.at[id];
 	int64_t items = lc_items(run->p, run->s, node);
 	bool together =
@@ -66,6 +69,7 @@ static void drop_value(lc_run *run, int id) {
 }
 
 static void drop_read(lc_run *run, int id) {
+	LK_ASSERT(id >= 0 && (size_t)id < run->p->nodes.count);
 	const lc_node *node = &run->p->nodes.at[id];
 	for (int i = 0; i < node->inputs; i++)
 		if (run->last_reader[node->in[i]] == id) drop_value(run, node->in[i]);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "lang/run/run_internal.h"
+#include "base/check.h"
 
 /* ---- boxes ---- */
 
@@ -87,6 +88,7 @@ int64_t lc_join_boxes(const lc_join *join, const lc_cells *from, const lc_box *f
 
 /* The rank that differs from `rank` in its place on one axis. */
 static int64_t comm_moved(const lc_run *run, int64_t rank, int axis, int64_t to) {
+	LK_ASSERT(axis >= 0 && axis < run->p->axis_count);
 	int64_t stride = 1;
 	for (int a = axis + 1; a < run->p->axis_count; a++) stride *= run->s->symbol[a];
 	return rank + (to - lc_coordinate(run->p, run->s, rank, axis)) * stride;
@@ -109,6 +111,7 @@ static int64_t givers(const lc_run *run, const lc_node *node, int64_t rank, int6
 
 /* Results that are the same on all ranks of the axis: the first of them has made it. */
 static bool share_first(lc_run *run, const lc_node *node, int id, int64_t item, int64_t rank) {
+	LK_ASSERT(id >= 0 && (size_t)id < run->p->nodes.count);
 	if (node->op != LC_ALLREDUCE && node->op != LC_ALLGATHER && node->op != LC_BROADCAST)
 		return false;
 	int64_t first = comm_moved(run, rank, node->axis, 0);
@@ -147,6 +150,7 @@ static lk_status comm_collect(lc_at *at) {
 }
 
 lk_status lc_run_comm(lc_run *run, const lc_node *node, int id, int64_t item, lk_error *err) {
+	LK_ASSERT(id >= 0 && (size_t)id < run->p->nodes.count);
 	for (int64_t rank = 0; rank < run->ranks; rank++) {
 		lc_at at = {.run = run, .n = node, .id = id, .item = item, .rank = rank, .err = err};
 		bool held;

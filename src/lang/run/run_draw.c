@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "lang/run/run_internal.h"
+#include "base/check.h"
 
 enum {
 	PLAIN_BOUND = 8
@@ -33,6 +34,7 @@ static bool draw_moves(const lc_node *node) {
 }
 
 int lc_index_rows(const lc_program *program, int id, lc_dim *out, int limit) {
+	LK_ASSERT(id >= 0 && (size_t)id < program->nodes.count);
 	bool carries[LC_VALUES] = {false};
 	int count = 0;
 	carries[id] = true;

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "lang/run/run_internal.h"
+#include "base/check.h"
 
 enum {
 	ROW = 512
@@ -154,6 +155,7 @@ static void element_row(void *state, int64_t out, int64_t count, const int64_t i
 
 /* A literal whole exponent, with or without a sign. */
 static int64_t literal(const lc_program *program, int id) {
+	LK_ASSERT(id >= 0 && (size_t)id < program->nodes.count);
 	const lc_node *n = &program->nodes.at[id];
 	bool minus = n->op == LC_NEG;
 	if (minus) n = &program->nodes.at[n->in[0]];

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "lang/run/run_internal.h"
+#include "base/check.h"
 
 struct assembly {
 	lc_run *run;
@@ -153,6 +154,7 @@ static lk_status whole_box(const struct assembly *assembly, lc_box *box) {
 
 lk_status lc_run_whole_of(lc_run *run, int id, int64_t item, int64_t rank, const lc_cells **out,
                           lk_error *err) {
+	LK_ASSERT(id >= 0 && (size_t)id < run->p->nodes.count);
 	struct assembly a = {
 		.run = run, .n = &run->p->nodes.at[id], .id = id, .item = item, .rank = rank, .err = err};
 	LK_TRY(check_reductions(&a));
@@ -170,6 +172,7 @@ lk_status lc_run_whole_of(lc_run *run, int id, int64_t item, int64_t rank, const
 }
 
 lk_status lc_run_whole(lc_run *run, int id, int64_t item, const lc_cells **out, lk_error *err) {
+	LK_ASSERT(id >= 0 && (size_t)id < run->p->nodes.count);
 	const lc_node *node = &run->p->nodes.at[id];
 	for (int a = 0; a < run->p->axis_count; a++)
 		if (node->layout[a].kind == LC_L)

@@ -9,6 +9,7 @@
 #include "io/stream.h"
 #include "base/text.h"
 #include "lang/run/run.h"
+#include "base/check.h"
 
 enum {
 	DEFAULT_ITEMS = 3,
@@ -245,6 +246,7 @@ static void fill_indices(struct reader *reader) {
 
 /* How many ranks an axis must have, for the groups and roots on it. */
 static int64_t needed(const struct reader *reader, int axis) {
+	LK_ASSERT(axis >= 0 && axis < reader->p->axis_count);
 	int64_t most = 0, low, high;
 	if (offsets(reader->p, axis, NULL, &low, &high)) most = high;
 	for (size_t i = 0; i < reader->s->indices.count; i++) {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "lang/run/run_internal.h"
+#include "base/check.h"
 
 bool lc_first_of_local(const lc_program *program, const lc_node *node, const lc_sizes *sizes,
                        int64_t rank) {
@@ -40,6 +41,7 @@ static void add_cells(lc_summary *out, const lc_cells *cells, double *sum) {
 
 lk_status lc_summarize(lc_run *run, const lc_program *program, const lc_sizes *sizes, int id,
                        lc_summary *out, lk_error *err) {
+	LK_ASSERT(id >= 0 && (size_t)id < run->p->nodes.count);
 	const lc_node *node = &program->nodes.at[id];
 	double sum = 0;
 	*out = (lc_summary){.id = id, .least = NAN, .most = NAN};
@@ -57,6 +59,7 @@ lk_status lc_summarize(lc_run *run, const lc_program *program, const lc_sizes *s
 }
 
 char *lc_result_name(const lc_program *program, int id, char *out, size_t size) {
+	LK_ASSERT(id >= 0 && (size_t)id < program->nodes.count);
 	const lc_node *node = &program->nodes.at[id];
 	int number = 0;
 	if (node->op == LC_OUT) {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "lang/steps/steps_internal.h"
+#include "base/check.h"
 
 enum {
 	MOST_OPS = 1 << 21
@@ -582,6 +583,7 @@ static lk_status lower_overlap(struct lowering *lowering, const lc_step *step) {
 /* ---- the graph ---- */
 
 static lk_status lower_stage(struct lowering *lowering, uint32_t stage) {
+	LK_ASSERT(stage < lowering->graph->programs.count);
 	uint32_t block, rest = stage;
 	lowering->stage = stage;
 	lowering->share = 1;

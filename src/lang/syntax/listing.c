@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "lang/types/program.h"
+#include "base/check.h"
 
 /* ---- settling ---- */
 
@@ -24,6 +25,7 @@ static bool is_taken(const lc_program *program, const char *name) {
 
 /* The name of its part if no value has it, else t1, t2, ... */
 static lk_status listing_name_value(lc_program *program, int id, int *next, lk_error *err) {
+	LK_ASSERT(id >= 0 && (size_t)id < program->nodes.count);
 	char text[LC_NAME];
 	lc_node *node = &program->nodes.at[id];
 	if (node->part_of && !is_taken(program, node->part_of)) {
@@ -84,6 +86,7 @@ lk_status lc_settle(lc_program *program, lk_error *err) {
 /* ---- listing ---- */
 
 static void listing_put_row(const lc_program *program, int id, FILE *out) {
+	LK_ASSERT(id >= 0 && (size_t)id < program->nodes.count);
 	const lc_node *node = &program->nodes.at[id];
 	char type[512], what[256] = "";
 	FILE *file = fmemopen(what, sizeof what, "w");

@@ -5,8 +5,10 @@
 #include <string.h>
 
 #include "lang/syntax/lexer.h"
+#include "base/check.h"
 
 lk_status lc_group_next(lc_parser *parser, int axis, lc_group *out, lk_error *err) {
+	LK_ASSERT(axis >= 0 && axis < parser->p->axis_count);
 	*out = (lc_group){.axis = axis};
 	if (lc_loop_find(parser, lc_peek(parser))) return lc_known(parser, &out->offset, err);
 	if (lc_peek(parser)->kind == LC_NUMBER_TOKEN)

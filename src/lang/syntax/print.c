@@ -4,11 +4,13 @@
 
 #include "base/text.h"
 #include "lang/types/program.h"
+#include "base/check.h"
 
 /* ---- small parts ---- */
 
 char *lc_layout_text(const lc_program *program, const lc_layout *layout, int axis, char *out,
                      size_t size) {
+	LK_ASSERT(axis >= 0 && axis < program->axis_count);
 	const char *name = program->axes[axis].name;
 	switch (layout->kind) {
 	case LC_S:
@@ -217,6 +219,7 @@ static void put_definition(struct writer *writer, const lc_node *node) {
 }
 
 static void print_put_value(struct writer *writer, int id, int tight) {
+	LK_ASSERT(id >= 0 && (size_t)id < writer->p->nodes.count);
 	const lc_node *node = &writer->p->nodes.at[id];
 	if (node->name) {
 		fputs(node->name, writer->out);
@@ -235,6 +238,7 @@ static void print_put_value(struct writer *writer, int id, int tight) {
 }
 
 char *lc_value_text(const lc_program *program, int id, char *out, size_t size) {
+	LK_ASSERT(id >= 0 && (size_t)id < program->nodes.count);
 	char text[512] = "";
 	FILE *file = fmemopen(text, sizeof text, "w");
 	if (file) {

@@ -6,6 +6,7 @@
 #include "base/units.h"
 #include "cost/collective/collective.h"
 #include "lang/tune/tune.h"
+#include "base/check.h"
 
 /* Members of a group: those of an axis that is chains, or of a team; the first of each kind stands
  * for all. */
@@ -16,6 +17,7 @@ struct members {
 };
 
 static struct members host_group_of(const lk_graph *graph, const lk_cluster *cluster, uint32_t op) {
+	LK_ASSERT(op < graph->ops.count);
 	unsigned kind = graph->ops.group[op];
 	if (kind != LK_GROUP_TEAM)
 		return (struct members){graph, cluster, graph->ranks.group[kind].size, 0,

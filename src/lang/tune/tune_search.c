@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "lang/tune/tune.h"
+#include "base/check.h"
 
 enum {
 	SEARCHED = 4,

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "lang/types/program.h"
+#include "base/check.h"
 
 enum {
 	DIMS_LIMIT = 4096,
@@ -240,6 +241,7 @@ static lk_status dims_refine(lc_term *term, int axis, int64_t ranks, lk_error *e
 }
 
 lk_status lc_dims_refine(lc_program *program, int axis, int64_t ranks, lk_error *err) {
+	LK_ASSERT(axis >= 0 && axis < program->axis_count);
 	for (size_t i = 0; i < program->dims.count; i++) {
 		lc_dim_sum *sum = &program->dims.at[i];
 		lc_term *terms = LK_ARRAY(&program->file->arena, lc_term, (size_t)sum->count);

@@ -12,6 +12,7 @@
 
 static lk_status check_declared_layout(const lc_program *program, const lc_node *node, int axis,
                                        lk_error *err) {
+	LK_ASSERT(axis >= 0 && axis < program->axis_count);
 	const lc_layout *layout = &node->layout[axis];
 	if (layout->kind == LC_ROOT && program->axes[axis].size &&
 	    layout->root >= program->axes[axis].size)
@@ -67,6 +68,7 @@ static lk_status type_leaf(lc_program *program, lc_node *node, lk_error *err) {
 /* The cheapest way from the layout of a new value to that of its state, where one step does it. */
 static lk_status update_layout(const lc_program *program, const lc_node *node, int axis,
                                const char *why, lk_error *err) {
+	LK_ASSERT(axis >= 0 && axis < program->axis_count);
 	const lc_layout *from = &lc_in(program, node, 1)->layout[axis],
 					*to = &lc_in(program, node, 0)->layout[axis];
 	const char *name = program->axes[axis].name;

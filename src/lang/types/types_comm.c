@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "lang/types/program.h"
+#include "base/check.h"
 
 static lk_status need_dim(const lc_program *program, const lc_node *node, int d, lk_error *err) {
 	const lc_node *value = lc_in(program, node, 0);

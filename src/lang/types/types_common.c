@@ -15,6 +15,8 @@ lc_node lc_draft(lc_op op, int line, int column) {
 
 lk_status lc_refuse_layout(const lc_program *program, const lc_node *node, int i, int axis,
                            const char *why, lk_error *err) {
+	LK_ASSERT(axis >= 0 && axis < program->axis_count);
+	LK_ASSERT(i >= 0 && i < node->inputs);
 	const lc_layout *layout = &lc_in(program, node, i)->layout[axis];
 	const char *name = program->axes[axis].name;
 	char x[LC_SHOWN];

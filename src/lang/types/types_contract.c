@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "lang/types/program.h"
+#include "base/check.h"
 
 enum {
 	SUMMED = -1,
@@ -120,6 +121,8 @@ static lk_status shape_conv(lc_program *program, lc_node *node, struct roles *ro
 
 static lk_status one_sliced(lc_program *program, lc_node *node, const struct roles *roles, int axis,
                             int i, lc_adder *add, lk_error *err) {
+	LK_ASSERT(axis >= 0 && axis < program->axis_count);
+	LK_ASSERT(i >= 0 && i < node->inputs);
 	lc_layout l = lc_in(program, node, i)->layout[axis];
 	int to = roles->to[i][l.dim], partner = roles->partner[i][l.dim];
 	if (to == FIXED)
@@ -141,6 +144,7 @@ static lk_status one_sliced(lc_program *program, lc_node *node, const struct rol
 
 static lk_status both_sliced(const lc_program *program, lc_node *node, const struct roles *roles,
                              int axis, lk_error *err) {
+	LK_ASSERT(axis >= 0 && axis < program->axis_count);
 	const lc_layout *a = &lc_in(program, node, 0)->layout[axis],
 					*b = &lc_in(program, node, 1)->layout[axis];
 	int to = roles->to[0][a->dim];
@@ -158,6 +162,7 @@ static lk_status both_sliced(const lc_program *program, lc_node *node, const str
 
 static lk_status contract_layout(lc_program *program, lc_node *node, const struct roles *roles,
                                  int axis, lc_adder *add, lk_error *err) {
+	LK_ASSERT(axis >= 0 && axis < program->axis_count);
 	const lc_layout a = lc_in(program, node, 0)->layout[axis],
 					b = lc_in(program, node, 1)->layout[axis];
 	if (a.kind == LC_S && b.kind == LC_S) return both_sliced(program, node, roles, axis, err);
@@ -197,6 +202,7 @@ lk_status lc_type_contract(lc_program *program, lc_node *node, lc_adder *add, lk
 /* ---- rows of a table by index ---- */
 
 static lk_status rows_layout(lc_program *program, lc_node *node, int axis, lk_error *err) {
+	LK_ASSERT(axis >= 0 && axis < program->axis_count);
 	const lc_layout table = lc_in(program, node, 0)->layout[axis],
 					index = lc_in(program, node, 1)->layout[axis];
 	bool whole = index.kind == LC_R;

@@ -3,6 +3,7 @@
  * one is sliced. */
 
 #include "lang/types/program.h"
+#include "base/check.h"
 
 /* ---- shape ---- */
 
@@ -83,6 +84,7 @@ static int types_map_placed(const lc_program *program, const lc_node *node, int 
 }
 
 static lk_status local(const lc_program *program, lc_node *node, int axis, lk_error *err) {
+	LK_ASSERT(axis >= 0 && axis < program->axis_count);
 	for (int i = 0; i < node->inputs; i++) {
 		int kind = lc_in(program, node, i)->layout[axis].kind;
 		if (kind != LC_L && kind != LC_R)
@@ -98,6 +100,7 @@ static lk_status local(const lc_program *program, lc_node *node, int axis, lk_er
  */
 static lk_status types_map_partial(const lc_program *program, lc_node *node, int axis,
                                    lk_error *err) {
+	LK_ASSERT(axis >= 0 && axis < program->axis_count);
 	int parts = 0, which = 0, others = -1;
 	for (int i = 0; i < node->inputs; i++) {
 		int kind = lc_in(program, node, i)->layout[axis].kind;
@@ -155,6 +158,7 @@ static lk_status types_map_partial(const lc_program *program, lc_node *node, int
 
 static lk_status types_map_sliced(lc_program *program, lc_node *node, int axis, int which,
                                   lc_adder *add, lk_error *err) {
+	LK_ASSERT(axis >= 0 && axis < program->axis_count);
 	lc_layout l = lc_in(program, node, which)->layout[axis];
 	char x[LC_SHOWN], y[LC_SHOWN];
 	l.dim = (int8_t)types_map_placed(program, node, which, l.dim);
@@ -201,6 +205,7 @@ static lk_status types_map_sliced(lc_program *program, lc_node *node, int axis, 
 
 static lk_status rooted(const lc_program *program, lc_node *node, int axis, int which,
                         lk_error *err) {
+	LK_ASSERT(axis >= 0 && axis < program->axis_count);
 	lc_layout l = lc_in(program, node, which)->layout[axis];
 	for (int i = 0; i < node->inputs; i++) {
 		const lc_layout *other = &lc_in(program, node, i)->layout[axis];
@@ -214,6 +219,7 @@ static lk_status rooted(const lc_program *program, lc_node *node, int axis, int 
 
 static lk_status types_map_layout(lc_program *program, lc_node *node, int axis, lc_adder *add,
                                   lk_error *err) {
+	LK_ASSERT(axis >= 0 && axis < program->axis_count);
 	int seen[LC_L + 1] = {-1, -1, -1, -1, -1};
 	for (int i = node->inputs; i-- > 0;) seen[lc_in(program, node, i)->layout[axis].kind] = i;
 	node->layout[axis] = (lc_layout){.kind = LC_R};

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "lang/types/program.h"
+#include "base/check.h"
 
 static lc_reduce red_reduction(int op) {
 	if (op == LC_RED_MAX) return LC_RMAX;
@@ -50,6 +51,7 @@ static int red_moved(const lc_node *node, int d) {
 }
 
 static lk_status red_layout(const lc_program *program, lc_node *node, int axis, lk_error *err) {
+	LK_ASSERT(axis >= 0 && axis < program->axis_count);
 	const lc_layout l = lc_in(program, node, 0)->layout[axis];
 	char x[LC_SHOWN];
 	node->layout[axis] = l;

@@ -6,6 +6,7 @@
 
 #include "model/layout/job.h"
 #include "model/layout/schedule.h"
+#include "base/check.h"
 
 /* What stands between a pass and the next stage. */
 enum {
@@ -526,6 +527,7 @@ static lk_status walk_slots(struct lk_stage_builder *builder, const lk_slots *sl
 }
 
 static lk_status build_stage(lk_builder *builder, int stage, uint32_t *wire_blocks) {
+	LK_ASSERT(stage >= 0 && stage < builder->job->pp);
 	const lk_job *job = builder->job;
 	struct lk_stage_builder s = {
 		.b = builder,

@@ -3,6 +3,7 @@
  * 1910.02054; Megatron-LM distributed optimizer. */
 #include "model/build/build.h"
 #include "model/layout/job.h"
+#include "base/check.h"
 
 static void dp_one(lk_builder *builder, unsigned kind, unsigned group, const char *name,
                    double bytes, bool free_running, bool signal) {
@@ -127,6 +128,7 @@ static bool tied_across_stages(const lk_job *job) {
 }
 
 static void reduce_rest(lk_builder *builder, int stage, lk_rank_params p) {
+	LK_ASSERT(stage >= 0 && stage < builder->job->pp);
 	const lk_job *job = builder->job;
 	double wire = lk_sizes_wire_bytes(job);
 	if (job->overlap_grad_reduce == LK_OFF && job->sharding < LK_SHARD_ZERO2)
@@ -142,6 +144,7 @@ static void reduce_rest(lk_builder *builder, int stage, lk_rank_params p) {
 }
 
 lk_status lk_build_tail_block(lk_builder *builder, int stage, uint32_t *block) {
+	LK_ASSERT(stage >= 0 && stage < builder->job->pp);
 	const lk_job *job = builder->job;
 	lk_rank_params p = lk_sizes_stage(job, stage);
 	double parameters = owned(job, p);

@@ -2,9 +2,11 @@
  * buffers that are made anew for every micro-batch, but are never gone. */
 #include "model/build/build.h"
 #include "model/layout/job.h"
+#include "base/check.h"
 
 /* Gradients of logits and inputs of the head that wait for a deferred weight gradient. */
 static double deferred_bytes(const lk_builder *builder, int stage) {
+	LK_ASSERT(stage >= 0 && stage < builder->job->pp);
 	const lk_job *job = builder->job;
 	if (job->defer_head_gradient != LK_ON || job->pp == 1 || !lk_sizes_has_head(job, stage))
 		return 0;
@@ -29,6 +31,7 @@ static double wire_bytes(const lk_builder *builder) {
 }
 
 void lk_build_resident(const lk_builder *builder, int stage, double *bytes) {
+	LK_ASSERT(stage >= 0 && stage < builder->job->pp);
 	lk_resident held = lk_sizes_resident(builder->job, stage);
 	bytes[LK_OWN_WEIGHTS] = held.weights;
 	bytes[LK_OWN_GRADIENTS] = held.gradients;

@@ -16,6 +16,7 @@
 
 #include "base/text.h"
 #include "model/network/dlrm.h"
+#include "base/check.h"
 
 /* Indices and offsets are 32-bit, as the table-batched kernels take them. */
 enum {
@@ -336,6 +337,7 @@ static void whole_step(struct step *step) {
 }
 
 static lk_status one_rank(lk_graph *graph, uint32_t block, lk_error *err) {
+	LK_ASSERT(block < graph->blocks.count);
 	graph->ranks.world = graph->ranks.stages = graph->ranks.chains = 1;
 	for (int g = 0; g < LK_GROUPS; g++)
 		graph->ranks.group[g].size = graph->ranks.group[g].stride = 1;

@@ -16,6 +16,7 @@
 #include <string.h>
 #include "model/layout/job.h"
 #include "model/layout/schedule.h"
+#include "base/check.h"
 
 enum {
 	LAYOUT_STEPS = 1 << 16,
@@ -198,6 +199,8 @@ static int place_layers(const lk_job *job, int place) {
 }
 
 int lk_job_chunk_layers(const lk_job *job, int stage, int chunk, int *first) {
+	LK_ASSERT(chunk >= 0 && chunk < job->vp);
+	LK_ASSERT(stage >= 0 && stage < job->pp);
 	lk_schedule_shape shape = {job->pp, job->vp, job->microbatches, job->microbatch_group,
 	                           lk_job_pairs(job)};
 	const lk_schedule *schedule = lk_schedule_get(job->schedule);
@@ -215,6 +218,7 @@ int lk_job_chunk_layers(const lk_job *job, int stage, int chunk, int *first) {
 }
 
 int lk_job_stage_layers(const lk_job *job, int stage) {
+	LK_ASSERT(stage >= 0 && stage < job->pp);
 	int layers = 0, first;
 	for (int chunk = 0; chunk < job->vp; chunk++)
 		layers += lk_job_chunk_layers(job, stage, chunk, &first);

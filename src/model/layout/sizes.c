@@ -7,6 +7,7 @@
  */
 #include "model/layout/job.h"
 #include "model/layout/schedule.h"
+#include "base/check.h"
 
 static bool lora(const lk_job *job) {
 	return job->task == LK_TASK_LORA;
@@ -60,6 +61,7 @@ lk_rank_params lk_sizes_head(const lk_job *job) {
 }
 
 static bool holds_place(const lk_job *job, int stage, int wanted) {
+	LK_ASSERT(stage >= 0 && stage < job->pp);
 	const lk_schedule *schedule = lk_schedule_get(job->schedule);
 	lk_schedule_shape shape = {job->pp, job->vp, job->microbatches, job->microbatch_group,
 	                           lk_job_pairs(job)};
@@ -84,6 +86,7 @@ static void sizes_add(lk_rank_params *sum, lk_rank_params part) {
 }
 
 lk_rank_params lk_sizes_stage(const lk_job *job, int stage) {
+	LK_ASSERT(stage >= 0 && stage < job->pp);
 	lk_rank_params sum = {0};
 	for (int chunk = 0; chunk < job->vp; chunk++) {
 		int first, count = lk_job_chunk_layers(job, stage, chunk, &first);
@@ -169,6 +172,7 @@ static lk_rank_params prediction_modules(const lk_job *job) {
 /* Tensor parallelism leaves the down-projections of latent attention whole on every rank;
  * lk_sizes_layer divides them, as all of attention, for the traffic. */
 static lk_rank_params whole_latent(const lk_job *job, int stage) {
+	LK_ASSERT(stage >= 0 && stage < job->pp);
 	const lk_model *model = &job->model;
 	double layers = 0, each = (double)model->hidden *
 	                          (model->q_lora + model->kv_lora + model->qk_rope) *
@@ -182,6 +186,7 @@ static lk_rank_params whole_latent(const lk_job *job, int stage) {
 /* Copies of the layers' weights that Transformer Engine keeps in 8 or 4 bits, as they are and
  * transposed. */
 static double narrow_copies(const lk_job *job, int stage, lk_rank_params p) {
+	LK_ASSERT(stage >= 0 && stage < job->pp);
 	if (job->dtype < LK_FP8 || !lk_job_like_megatron(job) || job->sharding == LK_SHARD_ZERO3)
 		return 0;
 	double ends = 0;
@@ -193,6 +198,7 @@ static double narrow_copies(const lk_job *job, int stage, lk_rank_params p) {
 }
 
 lk_resident lk_sizes_resident(const lk_job *job, int stage) {
+	LK_ASSERT(stage >= 0 && stage < job->pp);
 	lk_rank_params p = lk_sizes_stage(job, stage);
 	double copies = narrow_copies(job, stage, p);
 	if (lk_sizes_has_head(job, stage)) sizes_add(&p, prediction_modules(job));

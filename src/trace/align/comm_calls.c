@@ -10,6 +10,7 @@
 #include "graph/graph.h"
 #include "trace/capture/capture.h"
 #include "trace/align/traces.h"
+#include "base/check.h"
 
 enum {
 	MOST_ENCLOSING = 16,
@@ -111,6 +112,7 @@ static void take_note(struct said *said, const lk_comm_note *note) {
 
 /* The annotation of an older trace: input alone, so an all-gather's message stays unknown. */
 static void take_annotation(struct said *said, const lk_capture *capture, uint32_t event) {
+	LK_ASSERT(event < capture->count);
 	unsigned kind = lk_comm_kind(lk_capture_text(capture, capture->name[event]) + 5);
 	if (said->kind == LK_OP_COUNT) said->kind = kind;
 	if (said->bytes < 0 && kind != LK_OP_ALLGATHER)

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "trace/capture/capture.h"
+#include "base/check.h"
 
 enum {
 	MOST_LANES = 512
@@ -298,6 +299,7 @@ static uint32_t link_cause_of(const lk_capture *capture, const uint32_t *comm_of
  * has a note. */
 static uint32_t comm_of_event(const lk_capture *capture, const uint32_t *comm_of, uint32_t event,
                               bool hosts, bool known) {
+	LK_ASSERT(event < capture->count);
 	unsigned kind;
 	if (hosts) return comm_of[event];
 	bool comm = capture->kind[event] == LK_EVENT_KERNEL &&

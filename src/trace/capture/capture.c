@@ -206,6 +206,7 @@ static bool sort_lanes(lk_capture *capture) {
 /* What does not enclose `event` is over. Clocks are rounded: an event that begins where another
  * ends comes after it, unless both are empty. */
 static bool capture_is_over(const lk_capture *capture, uint32_t open, uint32_t event) {
+	LK_ASSERT(event < capture->count);
 	int64_t end = lk_event_end(capture, open);
 	return end < lk_event_end(capture, event) ||
 	       (end <= capture->start_ns[event] && capture->dur_ns[open] > 0);
@@ -361,6 +362,7 @@ lk_status lk_capture_finish(lk_capture *capture, lk_error *err) {
 }
 
 const lk_comm_note *lk_capture_comm(const lk_capture *capture, uint32_t event) {
+	LK_ASSERT(event < capture->count);
 	lk_comm_note key = {.event = event};
 	return capture->comms.count
 	           ? bsearch(&key, capture->comms.at, capture->comms.count, sizeof key, by_comm_event)
@@ -368,6 +370,7 @@ const lk_comm_note *lk_capture_comm(const lk_capture *capture, uint32_t event) {
 }
 
 const lk_sync_note *lk_capture_sync(const lk_capture *capture, uint32_t event) {
+	LK_ASSERT(event < capture->count);
 	lk_sync_note key = {.event = event};
 	return capture->syncs.count
 	           ? bsearch(&key, capture->syncs.at, capture->syncs.count, sizeof key, by_sync_event)

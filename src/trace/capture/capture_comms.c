@@ -9,6 +9,7 @@
  * In the end each communication has one note: on its kernel; on a host, on the annotation; where
  * neither exists, on the operation that enqueued it. */
 #include "trace/capture/capture.h"
+#include "base/check.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -100,6 +101,7 @@ static int64_t comms_elements_out(const lk_comm_note *note) {
 
 static lk_status sizes_from_shapes(lk_capture *capture, uint32_t event, lk_comm_note *note,
                                    lk_error *err) {
+	LK_ASSERT(event < capture->count);
 	char type[64];
 	if (capture->kind[event] != LK_EVENT_OP && capture->kind[event] != LK_EVENT_NOTE) return LK_OK;
 	first_type(lk_capture_text(capture, capture->types[event]), type, sizeof type);
@@ -131,6 +133,7 @@ static int comms_by_event(const void *a, const void *b) {
 
 /* The note that the reader made of an event, or NULL. */
 static const lk_comm_note *read_note(const struct state *state, uint32_t event) {
+	LK_ASSERT(event < state->capture->count);
 	lk_comm_note key = {.event = event};
 	return state->read
 	           ? bsearch(&key, state->capture->comms.at, state->read, sizeof key, comms_by_event)
@@ -161,6 +164,7 @@ static const lk_comm_note *parameters_of(const struct state *state, uint32_t eve
 /* What the annotation `cause` (or LK_NONE) tells about a communication of `kind`. */
 static lk_status note_of(struct state *state, uint32_t event, uint32_t cause, unsigned kind,
                          lk_comm_note *note, lk_error *err) {
+	LK_ASSERT(event < state->capture->count);
 	*note = (lk_comm_note){
 		.event = event, .kind = (uint8_t)kind, .peer = -1, .in_elements = -1, .out_elements = -1};
 	if (cause == LK_NONE) return LK_OK;
@@ -181,6 +185,7 @@ static lk_status note_of(struct state *state, uint32_t event, uint32_t cause, un
 }
 
 static lk_status add_kernel(struct state *state, uint32_t event, lk_error *err) {
+	LK_ASSERT(event < state->capture->count);
 	lk_capture *capture = state->capture;
 	lk_comm_note n;
 	unsigned kind;

@@ -36,6 +36,7 @@ static bool host_time_loads_data(const char *name) {
 /* Annotations that represent an operation: what they enclose is theirs. Others are only names for a
  * stretch of time. */
 static bool is_op(const lk_capture *capture, uint32_t event) {
+	LK_ASSERT(event < capture->count);
 	if (capture->kind[event] == LK_EVENT_OP) return true;
 	if (capture->kind[event] != LK_EVENT_NOTE) return false;
 	const char *name = lk_capture_text(capture, capture->name[event]);
@@ -43,6 +44,7 @@ static bool is_op(const lk_capture *capture, uint32_t event) {
 }
 
 lk_call_kind lk_host_call(const lk_capture *capture, uint32_t event) {
+	LK_ASSERT(event < capture->count);
 	if (capture->kind[event] != LK_EVENT_RUNTIME) return LK_CALL_NONE;
 	if (capture->launch[event] != LK_NONE) return LK_CALL_LAUNCH;
 	const char *name = lk_capture_text(capture, capture->name[event]);
@@ -137,6 +139,7 @@ static void host_time_close_until(struct walk *walk, int64_t time) {
 }
 
 static void open_event(struct walk *walk, uint32_t event) {
+	LK_ASSERT(event < walk->capture->count);
 	const lk_capture *capture = walk->capture;
 	if (walk->depth + 1 >= MOST_OPEN) return;
 	host_time_account(walk, capture->start_ns[event], event, false);
@@ -152,6 +155,7 @@ static void open_event(struct walk *walk, uint32_t event) {
 }
 
 static void call_event(struct walk *walk, uint32_t event, lk_call_kind call) {
+	LK_ASSERT(event < walk->capture->count);
 	const lk_capture *capture = walk->capture;
 	struct open_op *open_op = &walk->open[walk->depth];
 	if (capture->start_ns[event] < open_op->cursor) return; /* inside another call */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "trace/capture/capture.h"
+#include "base/check.h"
 
 /* ---- owners ---- */
 
@@ -58,6 +59,7 @@ static uint32_t operation_of(struct shape_memo *memo, const lk_capture *capture,
 }
 
 static bool kinds_is_comm(const lk_capture *capture, uint32_t event) {
+	LK_ASSERT(event < capture->count);
 	unsigned kind;
 	return lk_capture_comm(capture, event) ||
 	       lk_comm_kernel(lk_capture_text(capture, capture->name[event]), &kind);
@@ -179,6 +181,7 @@ static lk_op_kind kernel_kind(const char *name) {
 }
 
 static void copy_kind(const lk_capture *capture, uint32_t event, lk_op *out) {
+	LK_ASSERT(event < capture->count);
 	bool host = strstr(out->name, "HtoD") || strstr(out->name, "DtoH") || strstr(out->name, "Host");
 	out->kind = host ? LK_OP_COPY : LK_OP_ELEMENTWISE;
 	if (capture->value[event] <= 0) return;
@@ -188,6 +191,7 @@ static void copy_kind(const lk_capture *capture, uint32_t event, lk_op *out) {
 }
 
 static void comm_kind(const lk_capture *capture, uint32_t event, lk_op *out) {
+	LK_ASSERT(event < capture->count);
 	const lk_comm_note *note = lk_capture_comm(capture, event);
 	unsigned kind = LK_OP_COUNT;
 	lk_comm_kernel(out->name, &kind);
@@ -201,6 +205,7 @@ static void comm_kind(const lk_capture *capture, uint32_t event, lk_op *out) {
 
 void lk_work_classify(const lk_capture *capture, const lk_work_kinds *kinds, uint32_t event,
                       lk_op *out) {
+	LK_ASSERT(event < capture->count);
 	out->name = lk_capture_text(capture, capture->name[event]);
 	if (capture->kind[event] != LK_EVENT_KERNEL) {
 		copy_kind(capture, event, out);

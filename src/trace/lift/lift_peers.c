@@ -35,6 +35,7 @@ static int64_t peers_elements_of(const lk_capture *capture, uint32_t event) {
 }
 
 static uint64_t peers_alike(const lk_capture *capture, uint32_t event) {
+	LK_ASSERT(event < capture->count);
 	uint64_t key =
 		peers_class_of(capture, event) ^ lk_hash64((uint64_t)peers_elements_of(capture, event));
 	uint32_t at =
@@ -113,6 +114,7 @@ void lk_lift_transfers_free(lk_lifting *lifting) {
 }
 
 int64_t lk_lift_transfer(const lk_lifting *lifting, uint32_t event) {
+	LK_ASSERT(event < lifting->capture->count);
 	const struct transfer *same =
 							  peers_find(lifting->transfers, peers_alike(lifting->capture, event)),
 						  *all = peers_find(lifting->transfers,

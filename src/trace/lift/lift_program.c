@@ -28,6 +28,7 @@ lk_status lk_lift_depend(lk_lifting *lifting, uint32_t op, uint32_t on) {
 }
 
 bool lk_lift_communicates(const lk_capture *capture, uint32_t event) {
+	LK_ASSERT(event < capture->count);
 	unsigned kind;
 	if (capture->kind[event] != LK_EVENT_KERNEL) return false;
 	return lk_capture_comm(capture, event) ||

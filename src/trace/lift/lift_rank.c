@@ -127,6 +127,7 @@ static uint32_t rank_first_of(const lk_lifting *lifting, uint32_t call) {
 
 /* Operations that enclose the launch; annotations number steps, so they stay out. */
 static uint32_t rank_path_of(const lk_capture *capture, uint32_t event) {
+	LK_ASSERT(event < capture->count);
 	uint64_t path = 0;
 	uint32_t at =
 		capture->launch[event] == LK_NONE ? LK_NONE : capture->parent[capture->launch[event]];
@@ -186,6 +187,7 @@ static lk_status rank_add_comm(lk_lifting *lifting, lk_lifted_op *op, uint32_t o
 /* Appends device work that may start from `ready` on; its lag is what lies between. */
 static lk_status rank_add_device(lk_lifting *lifting, uint32_t event, uint8_t stream, uint32_t on,
                                  int64_t ready) {
+	LK_ASSERT(event < lifting->capture->count);
 	const lk_capture *capture = lifting->capture;
 	const lk_lift_stream *lift_stream = &lifting->stream[stream];
 	if (lift_stream->last != LK_NONE && lift_stream->end_ns > ready) ready = lift_stream->end_ns;

@@ -159,6 +159,7 @@ static uint32_t other_work(const lk_lifting *lifting, uint8_t stream, bool comm,
 
 lk_status lk_lift_stream_waits(lk_lifting *lifting, lk_lift_thread *thread, uint32_t event,
                                uint8_t stream) {
+	LK_ASSERT(event < lifting->capture->count);
 	uint32_t waits = thread->wait_calls, taken = 0, place = LK_NONE;
 	const lk_sync_note *note = thread->wait_event == LK_NONE
 	                               ? NULL

@@ -48,6 +48,7 @@ bool lk_lift_add_stream(lk_lifter *lifter, bool device, int64_t thread, uint8_t 
 }
 
 bool lk_lifter_depend(lk_lifter *lifter, uint32_t op) {
+	LK_ASSERT(op < lifter->graph->ops.count);
 	if (!lk_push(&lifter->deps)) return false;
 	*lk_last(&lifter->deps) = op;
 	return true;

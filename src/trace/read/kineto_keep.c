@@ -131,6 +131,7 @@ static int32_t small(int64_t number, int32_t otherwise) {
 }
 
 static lk_status keep_add_comm(lk_kineto *kineto, uint32_t event) {
+	LK_ASSERT(event < kineto->capture->count);
 	const lk_kineto_fields *fields = &kineto->f;
 	char text[64];
 	lk_comm_note n = {
@@ -155,6 +156,7 @@ static lk_status keep_add_comm(lk_kineto *kineto, uint32_t event) {
 }
 
 static lk_status keep_add_sync(lk_kineto *kineto, uint32_t event) {
+	LK_ASSERT(event < kineto->capture->count);
 	const lk_kineto_fields *fields = &kineto->f;
 	char text[64];
 	const char *kind = keep_words(fields->sync_kind, text, sizeof text);

@@ -145,6 +145,7 @@ static lk_status device_add_work(lk_shower *shower, const lk_record_entry *call,
 
 static lk_status device_add_sync(lk_shower *shower, uint32_t event, const lk_record_entry *entry,
                                  uint32_t lane) {
+	LK_ASSERT(event < shower->capture->count);
 	lk_shown_work *from =
 		device_find(shower->recorded.at, shower->recorded.count, entry->device.serial);
 	uint32_t stream = from ? shower->run->calls.at[from->call].record.device.stream : 0;
