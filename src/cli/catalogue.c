@@ -73,7 +73,7 @@ static const char *const model_examples[] = {
 	"lockstep models llama",
 	"the networks of that family",
 	"lockstep models -o jsonl",
-	"all of them, an object a line",
+	"all of them, one object per line",
 	NULL,
 };
 

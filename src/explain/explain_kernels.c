@@ -28,7 +28,7 @@ static bool operations(lk_rank_work *work) {
 	return true;
 }
 
-static bool explain_explain_kernels(lk_rank_work *work) {
+static bool explain_all_kernels(lk_rank_work *work) {
 	if (!lk_reserve(&work->durations, work->device.count)) return false;
 	for (size_t i = 0; i < work->device.count; i++) {
 		uint32_t event = work->device.at[i].item;
@@ -50,7 +50,7 @@ static bool kernels_by_name(lk_rank_work *work) {
 }
 
 lk_status lk_rank_durations(lk_rank_work *work, lk_error *err) {
-	bool good = (work->device.count ? explain_explain_kernels(work) : operations(work)) &&
+	bool good = (work->device.count ? explain_all_kernels(work) : operations(work)) &&
 	            kernels_by_name(work);
 	return good ? LK_OK : lk_oom(err);
 }

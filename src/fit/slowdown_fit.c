@@ -172,7 +172,7 @@ static void vote(struct grouping *grouping, size_t k) {
 	kind->slower = agreed(grouping->votes, count + 1);
 }
 
-static bool fit_fit_kinds(lk_arena *arena, const lk_slowdown_table *table, const bool *use,
+static bool fit_all_kinds(lk_arena *arena, const lk_slowdown_table *table, const bool *use,
                           lk_overlap *out) {
 	struct grouping g = {
 		.table = table,
@@ -220,5 +220,5 @@ bool lk_slowdown_fit(lk_arena *arena, const lk_slowdown_table *table, const bool
                      lk_overlap *out) {
 	*out = (lk_overlap){0};
 	return fit_constants(arena, table, use, out) &&
-	       (!kinds || fit_fit_kinds(arena, table, use, out));
+	       (!kinds || fit_all_kinds(arena, table, use, out));
 }

@@ -33,12 +33,12 @@ enum {
 	DRAWS
 };
 
-static double jobs_jobs_draw(const lk_jobs_request *request, int job, int what) {
+static double draw_number(const lk_jobs_request *request, int job, int what) {
 	return lk_uniform((uint64_t)request->seed, (uint64_t)job * DRAWS + (uint64_t)what);
 }
 
 static int draw_gpus(const lk_jobs_request *request, int job) {
-	double at = jobs_jobs_draw(request, job, OF_GPUS);
+	double at = draw_number(request, job, OF_GPUS);
 	int gpus = 1;
 	for (size_t i = 0; i < sizeof asks / sizeof *asks && asks[i].gpus <= request->gpus; i++) {
 		gpus = asks[i].gpus;
@@ -49,8 +49,8 @@ static int draw_gpus(const lk_jobs_request *request, int job) {
 
 static lk_status draw_job(const lk_jobs_request *request, int n, lk_arena *arena,
                           lk_listed_job *job, lk_error *err) {
-	int network = (int)(jobs_jobs_draw(request, n, OF_NETWORK) *
-	                    (double)(sizeof networks / sizeof *networks));
+	int network =
+		(int)(draw_number(request, n, OF_NETWORK) * (double)(sizeof networks / sizeof *networks));
 	int gpus = draw_gpus(request, n), batch = gpus * networks[network].batch;
 	double sigma = sqrt(2 * log(MEAN_S / MEDIAN_S));
 	job->hours =
@@ -82,7 +82,7 @@ lk_status lk_jobs_draw(const lk_jobs_request *request, lk_arena *arena, lk_job_l
 	double mean_gap_s = 3600 * asked_h / request->gpus / request->load / request->draw;
 	for (int n = 0; n < request->draw; n++) {
 		out->at[n].job.submit_s = gap * mean_gap_s;
-		gap -= log(jobs_jobs_draw(request, n, OF_SUBMIT));
+		gap -= log(draw_number(request, n, OF_SUBMIT));
 	}
 	return LK_OK;
 }

@@ -10,23 +10,23 @@ static const char *const formats[] = {"text", "csv", "json", NULL};
 /* clang-format off */
 #define REQUEST lk_calibrate_request
 static const lk_option options[] = {
-	{GROUP("What stands beside the numbers")
+	{GROUP("Notes kept with the numbers")
 	 TEXT("source", source, "TEXT",
-	 "where the measurements come from; the name of the file if nothing is said")},
-	{TEXT("date", date, "YYYY-MM-DD", "of the measurements; today if nothing is said")},
+	 "where the measurements come from; default: the name of the file")},
+	{TEXT("date", date, "YYYY-MM-DD", "of the measurements; default: today")},
 	{TEXT("name", name, "NAME",
 	 "of what was measured: of the one device or fabric of the table; of the host's device "
 	 "(host-cpu)")},
 	{GROUP("Measuring this machine (host)")
 	 REAL("seconds", seconds, "N", 0.1, 3600,
-	 "for all measurements together, about; 20 if nothing is said")},
+	 "for all measurements together, roughly; default 20")},
 	{TEXT("disk", disk, "PATH",
 	 "a folder on the disk to measure, for a temporary file, or a large file that is read")},
 	{TEXT("mpi", mpi, "LAUNCHER",
 	 "measure pairs of MPI processes, started by LAUNCHER: 'mpirun -n 2'; `make mpi` builds "
 	 "what it starts")},
 	{GROUP("Output")
-	 OUT_FORMAT(formats, "text, csv or json; by the ending of --file if nothing is said")},
+	 OUT_FORMAT(formats, "text, csv or json; default: by the ending of --file")},
 	{OUT_FILE(
 	 "where the output goes: NAME.csv for --calibration, NAME.json of host for "
 	 "--cluster"), LETTER('f')},
@@ -52,22 +52,16 @@ const lk_verb lk_calibrate_verb = {
 	.operands = "KIND [TABLE.csv]",
 	.description =
 		"Turns measurements into numbers that the models take. KIND says what TABLE holds: ops "
-		"(kernel times), collectives "
-		"(times by size and GPUs), memory (peak memory), slowdown (kernels beside communication), "
-		"models (whole networks on "
-		"one device), runs (training runs). The tables are those that `lockstep validate` reads. "
-		"The result is a list of "
-		"rows with the number of points behind each and the error of the fit; with -f NAME.csv it "
-		"is the file that "
-		"`--calibration` of predict, validate and collective lays on top of the built-in numbers.\n"
-		"\n"
+		"(kernel times), collectives (times by size and GPUs), memory (peak memory), slowdown "
+		"(kernels during communication), models (whole networks on one device), runs (training "
+		"runs). The tables are those that `lockstep validate` reads. The result is a list of rows, "
+		"each with the number of points that it was fitted to and the error of the fit; with -f "
+		"NAME.csv it is the file that --calibration of other verbs adds to the built-in "
+		"numbers.\n\n"
 		"KIND host reads no table. It measures the machine that it runs on: matrix products, "
-		"memory and caches, calls, pairs "
-		"of processes, disk, and GPUs where there are some. With -f NAME.json the result is a "
-		"device and a cluster that "
-		"`--cluster NAME.json` reads: a processor is a device like any other. Nothing else should "
-		"run meanwhile.\n"
-		"\n"
+		"memory and caches, calls, pairs of processes, disk, and GPUs where there are some. With "
+		"-f NAME.json the result is a device and a cluster that `--cluster NAME.json` reads: a "
+		"processor is a device like any other. Nothing else should run meanwhile.\n\n"
 		"Exit status: 0, or 2 where the table or an option is wrong.",
 	.options = options,
 	.examples = examples,

@@ -19,16 +19,17 @@ static const lk_option options[] = {
 	 "smallest size, with K, M, G in powers of 1024; default 8"), LETTER('b')},
 	{TEXT("end", end, "BYTES", "largest size; default 1G"), LETTER('e')},
 	{REAL("factor", factor, "X", 1.01, 1e6, "from one size to the next; default 2"), LETTER('f')},
-	{TEXT("step", step, "BYTES", "bytes to add instead"), LETTER('i')},
+	{TEXT("step", step, "BYTES", "bytes from one size to the next, instead of "
+	 "--factor"), LETTER('i')},
 	{CHOICE("library", library, libraries, "NAME",
 	 "nccl; mpi or gloo: the same on the hosts, with their algorithms")},
 
 	{GROUP("Where")
-	 TEXT("gpu", gpu, "NAME", "GPU by name, in its usual nodes")},
+	 TEXT("gpu", gpu, "NAME", "GPU by name")},
 	{INT("gpus", gpus, "N", 1, 16777216, "ranks"), LETTER('g')},
 	{TEXT("cluster", cluster, "TEXT",
-	 "instead: \"8 node * 8 h100-sxm, nic 8*400g\", a .json file, or NCCL's topology \"8 node * "
-	 "topo.xml\"")},
+	 "instead of --gpu: \"8 node * 8 h100-sxm, nic 8*400g\", a .json file, or NCCL's topology \"8 "
+	 "node * topo.xml\"")},
 	{INT("sharing", sharing, "N", 1, 1024, "groups that use a node's NICs at the same time")},
 	{TEXT("fabric", fabric, "NAME", "numbers of a calibrated fabric, as NDv4")},
 	{TEXT("calibration", calibration, "FILE",
@@ -45,7 +46,7 @@ static const char *const examples[] = {
 	"lockstep collective --op all_reduce --gpu h100-sxm --gpus 64 -b 8 -e 16G -f 2",
 	"what all_reduce_perf should print on 8 nodes",
 	"lockstep collective nccl.log",
-	"a log beside the model: which sizes are slower than they should be",
+	"a log compared with the model: which sizes are slower than they should be",
 	"lockstep collective nccl.log --cluster \"2 node * 8 a100-sxm-40, nic 8*200g\" --fabric NDv4",
 	"on nodes, and with numbers, that the log does not name",
 	"lockstep collective --library mpi --gpu h100-sxm --gpus 64 -o csv",
@@ -58,17 +59,13 @@ const lk_verb lk_collective_verb = {
 	.summary = "how long does a collective take at each size, and is a measured one slow?",
 	.operands = "[LOG]",
 	.description = "Prints the table of nccl-tests from the model: time, algorithm and bus "
-				   "bandwidth as they define "
-				   "them, and what "
-				   "NCCL would choose (algorithm, protocol, channels) and what bounds it.\n"
-				   "\n"
-				   "With a LOG, the output of nccl-tests as text or JSON, both stand side by side. "
-				   "Sizes where "
-				   "something is wrong are "
-				   "marked: `falls` where twice the size is faster, `slow` where a range of sizes "
-				   "takes more than 1.5 "
-				   "times as long as "
-				   "expected; a fabric that is slow as a whole is said below.",
+				   "bandwidth as they define them, and what NCCL would choose (algorithm, "
+				   "protocol, channels) and what bounds it.\n\n"
+				   "With a LOG, the output of nccl-tests as text or JSON, measured and predicted "
+				   "are shown side by side. Sizes where something is wrong are marked: `falls` "
+				   "where twice the size is faster, `slow` where a range of sizes takes more than "
+				   "1.5 times as long as expected; a fabric that is slow as a whole is reported "
+				   "below the table.",
 	.options = options,
 	.examples = examples,
 	.request_size = sizeof(lk_collective_request),

@@ -11,18 +11,18 @@ static const lk_option options[] = {
 	 TEXT("cluster", cluster, "TEXT|FILE",
 	 "the file of `lockstep calibrate host --mpi`, or as for predict")},
 	{INT("ranks-per-node", ranks_per_node, "N", 1, 65536,
-	 "ranks of a node, in order; as many as it has devices if not said")},
+	 "ranks of a node, in order; default: as many as it has devices")},
 	{INT("shared", shared, "N", 1, 65536,
-	 "ranks that share the cores and the memory of one machine; those of a node if not said")},
+	 "ranks that share the cores and the memory of one machine; default: those of a node")},
 	{REAL("memory-bound", memory_bound, "SHARE", 0, 1,
-	 "share of own work that memory limits, where ranks share a machine; not said, the range is "
-	 "from none to all")},
+	 "share of own work that memory limits, where ranks share a machine; default: the range covers "
+	 "none to all")},
 	{GROUP("The MPI library")
 	 CHOICE("progress", progress, progress, "WHEN",
-	 "calls: what was begun goes on only in calls of MPI; always: beside own work")},
+	 "calls: begun communication proceeds only in calls of MPI; always: also during own work")},
 	{COUNT("eager", eager, "BYTES", 1, 1e12,
-	 "messages up to that leave before their receiver comes; 64 KiB, as Open MPI over TCP, if "
-	 "not said")},
+	 "messages up to this size leave before their receiver is ready; default 64 KiB, as Open MPI "
+	 "over TCP")},
 	{GROUP("Output")
 	 TEXT("graph", graph, "FILE",
 	 "write the step graph of all ranks (.json, .json.gz), for whatif")},
@@ -46,7 +46,7 @@ static const char *const examples[] = {
 const lk_verb lk_compose_verb = {
 	.name = "compose",
 	.summary =
-		"a whole job's step time from recordings of single processes that posed as its ranks",
+		"the step time of a whole job, from recordings of single processes that acted as its ranks",
 	.operands = "FOLDER",
 	.description =
 		"Takes the recordings of `lockstep record --world N --ranks ...`, one process "

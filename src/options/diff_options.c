@@ -15,7 +15,7 @@ static const lk_option options[] = {
 	{GROUP("Output")
 	 OUT_FORMAT(lk_output_formats, "text, md, csv, json, jsonl or sqlite")},
 	{OUT_TABLE(lk_diff_tables, "NAME", "one table: categories or kernels")},
-	{INT("top", top, "N", 0, 1000000, "so many kernels; 0 all; default 10")},
+	{INT("top", top, "N", 0, 1000000, "number of kernels shown; 0 all; default 10")},
 	{OUT_FILE("where the output goes; sqlite needs one"), LETTER('f')},
 	{0},
 };
@@ -35,12 +35,11 @@ const lk_verb lk_diff_verb = {
 	.operands = "BEFORE AFTER",
 	.description =
 		"Compares two runs, each one trace or a folder with the traces of its ranks: the step, its "
-		"parts, which add up "
-		"to it, and the kernels, by how much they changed. Times are per step, mean over ranks.\n"
-		"\n"
+		"parts, which add up to it, and the kernels, by how much they changed. Times are per step, "
+		"mean over ranks.\n\n"
 		"The ratio's deviation comes from how the steps of each run differ; `beyond noise` means "
-		"that Welch's test at "
-		"95 % tells the two means apart. With a single step noise is not known, and that is said.",
+		"that Welch's test at 95 % tells the two means apart. With a single step the noise is "
+		"unknown, and the report says so.",
 	.options = options,
 	.examples = examples,
 	.request_size = sizeof(lk_diff_request),

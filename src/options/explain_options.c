@@ -10,14 +10,16 @@ const char *const lk_explain_tables[] = {
 /* clang-format off */
 #define REQUEST lk_explain_request
 static const lk_option options[] = {
-	{GROUP("What is looked at")
+	{GROUP("Which part")
 	 TEXT("steps", steps, "A-B",
-	 "these steps, as 3-5 or 4; all: the whole trace, marked or not; default: every whole step")},
-	{INT("rank", rank, "N", 0, 16777216, "only this rank; the others say who waited for whom")},
-	{GROUP("What it is held against")
+	 "these steps, as 3-5 or 4; all: the whole trace, marked as steps or not; default: every "
+	 "complete step")},
+	{INT("rank", rank, "N", 0, 16777216, "only this rank; the others still show who waited for "
+	 "whom")},
+	{GROUP("What it is compared with")
 	 TEXT("gpu", gpu, "NAME",
-	 "GPU, in its usual nodes; not said: the one that the traces name"), LETTER('g')},
-	{TEXT("cluster", cluster, "TEXT|FILE", "instead: as for predict")},
+	 "GPU; default: the one that the traces name"), LETTER('g')},
+	{TEXT("cluster", cluster, "TEXT|FILE", "instead of --gpu: a text or a file, as for predict")},
 
 	{GROUP("Reading")
 	 INT("threads", threads, "N", 1, 1024,
@@ -28,7 +30,7 @@ static const lk_option options[] = {
 	{OUT_TABLE(lk_explain_tables, "NAME",
 	 "one table: stalls, breakdown, steps, overlap, communication, stragglers, stretches, idle, "
 	 "kernels, queue, launches or roofline")},
-	{INT("top", top, "N", 0, 1000000, "so many stalls and kernels; 0 all; default 10")},
+	{INT("top", top, "N", 0, 1000000, "number of stalls and kernels shown; 0 all; default 10")},
 	{OUT_FILE("where the output goes; sqlite needs one"), LETTER('f')},
 	{OUT_FILE_OF("trace", trace, "FILE",
 	 "all ranks on one clock for a trace viewer: .json, .json.gz or .pftrace")},
@@ -57,24 +59,18 @@ const lk_verb lk_explain_verb = {
 	.summary = "why is this run slow? From profiler traces of one or many ranks",
 	.operands = "TRACE...",
 	.description = "Measures where the time of the steps goes and ranks what costs it: exposed "
-				   "communication, late ranks, late "
-				   "launches, waits of the host for the device, data loading, copies. Times of "
-				   "many ranks are put on one clock by "
-				   "the common ends of their collectives; waiting for the last rank is told from "
-				   "transfer. The step of median length "
-				   "is lifted to a graph: its critical path, and by simulation what remedies would "
-				   "be worth. With a GPU, named or in the "
-				   "traces, operations of known shape are held against its peak and bandwidth, "
-				   "collectives against the model's.\n"
-				   "\n"
-				   "Reads traces of torch.profiler (Kineto JSON, also compressed); a folder stands "
-				   "for the traces in it.\n"
-				   "\n"
+				   "communication, late ranks, late launches, waits of the host for the device, "
+				   "data loading, copies. Clocks of many ranks are aligned on the common ends of "
+				   "their collectives, and waiting for the last rank is separated from transfer. "
+				   "The step of median length becomes a graph, from which come its critical path "
+				   "and, by simulation, the gain of each remedy. With a GPU, given or named in the "
+				   "traces, operations of known shape are compared with its peak and bandwidth, "
+				   "collectives with the model.\n\n"
+				   "Reads traces of torch.profiler (Kineto JSON, also compressed); a folder means "
+				   "the traces in it.\n\n"
 				   "Measures and their names are those of HolisticTraceAnalysis (compute_time, "
-				   "idle_time, host_wait, "
-				   "comp_comm_overlap_pctg), tables of kernels look like those of nsys stats. With "
-				   "--steps all the numbers can "
-				   "be compared with HTA's.",
+				   "idle_time, host_wait, comp_comm_overlap_pctg), tables of kernels look like "
+				   "those of nsys stats. With --steps all the numbers can be compared with HTA's.",
 	.options = options,
 	.examples = examples,
 	.request_size = sizeof(lk_explain_request),

@@ -29,10 +29,10 @@ static const lk_option options[] = {
 	{GROUP("Budget")
 	 COUNT("tokens", tokens, "N", 1, 1e18,
 	 "length of the training: gives days and GPU-hours (15T)"), LETTER('t')},
-	{REAL("hours", hours, "H", 1e-3, 1e9, "the training may take so many hours")},
-	{COUNT("gpu-hours", gpu_hours, "N", 1e-3, 1e12, "and so many GPU-hours")},
+	{REAL("hours", hours, "H", 1e-3, 1e9, "the most hours that the training may take")},
+	{COUNT("gpu-hours", gpu_hours, "N", 1e-3, 1e12, "the most GPU-hours that it may take")},
 
-	{GROUP("What is searched (comma lists; the usual values if nothing is said)")
+	{GROUP("What is searched (comma lists; by default the common values)")
 	 TEXT("tp", tp, "N,...", "tensor parallelism")},
 	{TEXT("pp", pp, "N,...", "pipeline parallelism")},
 	{TEXT("vp", vp, "N,...", "virtual stages (model chunks) per pipeline rank")},
@@ -41,30 +41,30 @@ static const lk_option options[] = {
 	{TEXT("etp", etp, "N,...", "tensor parallelism of experts")},
 	{TEXT("mbs", mbs, "N,...", "micro-batch size, sequences")},
 	{TEXT("schedule", schedule, "NAME,...",
-	 "gpipe, 1f1b, interleaved, zb-h1, zb-v, dualpipe; 1f1b and interleaved if nothing is said")},
+	 "gpipe, 1f1b, interleaved, zb-h1, zb-v, dualpipe; default 1f1b and interleaved")},
 	{TEXT("zero", zero, "STAGE,...", "what data parallelism shards: 0 to 3")},
 	{TEXT("recompute", recompute, "KIND,...", "none, selective, full, full/N")},
 	{TEXT("bucket", bucket, "MiB,...", "gradient buckets")},
 	{TEXT("stack", stack, "NAME,...",
-	 "software: megatron, nemo, fsdp, llm-foundry, torchtitan, deepspeed; megatron and fsdp if "
-	 "nothing is said")},
+	 "software: megatron, nemo, fsdp, llm-foundry, torchtitan, deepspeed; default megatron and "
+	 "fsdp")},
 	{FLAG("offload", offload, "also with optimizer states and step on the host")},
 	{FLAG("fixed-switches", fixed_switches,
-	 "sequence parallelism, overlap and buckets as usual, not searched")},
+	 "take the software's defaults for sequence parallelism, overlap and buckets")},
 
-	{GROUP("Taken as they are")
+	{GROUP("Not searched")
 	 SWITCH("sequence-parallel", job.sequence_parallel, "split norms and residuals over TP")},
 	{SWITCH("tp-overlap", job.tp_overlap,
-	 "tensor-parallel collectives in pieces behind their products")},
+	 "tensor-parallel collectives in chunks that overlap their matrix products")},
 	{SWITCH("overlap-grad-reduce", job.overlap_grad_reduce,
-	 "reduce gradients behind the backward pass")},
+	 "reduce gradients during the backward pass")},
 	{SWITCH("overlap-param-gather", job.overlap_param_gather,
-	 "gather parameters behind the forward pass")},
-	{SWITCH("overlap-p2p", job.overlap_p2p, "pipeline messages behind compute")},
+	 "gather parameters during the forward pass")},
+	{SWITCH("overlap-p2p", job.overlap_p2p, "pipeline messages during compute")},
 	{SWITCH("cuda-graphs", job.cuda_graphs, "launches replayed from CUDA graphs")},
 	{SWITCH("fused-loss", job.fused_loss, "cross-entropy without an fp32 copy of the logits")},
 	{SWITCH("expert-overlap", job.expert_overlap,
-	 "MoE: expert traffic beside another micro-batch's computation")},
+	 "MoE: expert traffic during another micro-batch's computation")},
 	{FLAG("compile", job.compile, "torch.compile: element-wise work is fused")},
 	{TEXT("cp-kind", job.cp_kind, "KIND", "ring or all-gather")},
 	{TEXT("attention", job.attention, "KERNEL", "flash or unfused")},
@@ -75,14 +75,14 @@ static const lk_option options[] = {
 	{TEXT("release", job.release, "NUMBER", "of the software, as 26.04")},
 
 	{GROUP("Search")
-	 INT("top", top, "N", 1, 1000, "layouts shown for each number of GPUs (5)")},
-	{FLAG("no-exact", no_exact, "do not simulate the best ones again operation by operation")},
+	 INT("top", top, "N", 1, 1000, "layouts shown for each number of GPUs; default 5")},
+	{FLAG("no-exact", no_exact, "do not simulate the best ones again without folding")},
 	{FLAG("no-sensitivity", no_sensitivity,
-	 "do not ask what costs 10 % higher or lower would change")},
-	{FLAG("exhaustive", exhaustive, "simulate every layout that its bound on memory lets through")},
+	 "do not compute what rates 10 % higher or lower would change")},
+	{FLAG("exhaustive", exhaustive, "simulate every layout that fits, whatever its bound")},
 	{INT("threads", threads, "N", 1, 256,
-	 "the answer is the same with any number; all cores if nothing is said")},
-	{OUT_RESUME("lockstep-mpi: finished parts are kept there, and taken from there")},
+	 "default: all cores; the answer is the same with any number")},
+	{OUT_RESUME("lockstep-mpi: finished parts are kept in it and reused")},
 
 	{GROUP("Output")
 	 CHOICE("emit", emit, emits, "NAME",
@@ -104,7 +104,7 @@ static const char *const examples[] = {
 	"the best one as flags of Megatron-LM",
 	"lockstep plan --model mixtral-8x7b --gpu h100-sxm --gpus 64 --gbs 256 --seq 4096 --tp 1,2 "
 	"--zero 1 --recompute none",
-	"some of it fixed",
+	"with some degrees fixed",
 	"mpirun -n 16 lockstep-mpi plan --model llama3.1-405b --gpu h100-sxm --gpus 4096,8192,16384 "
 	"--gbs 2048 --seq 8192",
 	"the same search divided over processes",
@@ -116,16 +116,13 @@ const lk_verb lk_plan_verb = {
 	.summary = "which layout is fastest, and how many GPUs are worth it?",
 	.operands = "",
 	.description = "Searches the layouts of a training job: tensor, pipeline, context, expert and "
-				   "data parallelism, pipeline schedule, sharding, "
-				   "micro-batch, recomputation, overlap and buckets. Legality, memory and time of "
-				   "every answer are those of `lockstep predict`; "
-				   "bounds that no prediction falls below spare most layouts the simulation, "
-				   "without losing the best.\n"
-				   "\n"
-				   "Words behind -- are a launch line: the network and its numbers are taken from "
-				   "it, its layout is not.\n"
-				   "\n"
-				   "Exit status: 0, 1 nothing fits or keeps to the budget, 2 the input is wrong.",
+				   "data parallelism, pipeline schedule, sharding, micro-batch, recomputation, "
+				   "overlap and buckets. Every answer's memory and time are those of `lockstep "
+				   "predict`. Lower bounds on the time spare most layouts the simulation without "
+				   "losing the best one.\n\n"
+				   "Words after -- are a launch line: the network and its training are taken from "
+				   "it, its layout is not.\n\n"
+				   "Exit status: 0, 1 nothing fits or meets the budget, 2 the input is wrong.",
 	.options = options,
 	.examples = examples,
 	.request_size = sizeof(lk_plan_request),

@@ -13,7 +13,7 @@ static const lk_option options[] = {
 	 "folder that holds one"), SWEPT, LETTER('m')},
 	{TEXT("gpu", gpu, "NAME", "GPU, see `lockstep devices`"), SWEPT, LETTER('g')},
 	{INT("gpus", gpus, "N", 1, 16777216,
-	 "number of GPUs, in the device's usual nodes"), SWEPT, LETTER('n')},
+	 "number of GPUs, in nodes as the device is usually sold"), SWEPT, LETTER('n')},
 	{TEXT("cluster", cluster, "TEXT|FILE",
 	 "instead of --gpu and --gpus: '8 node * 8 h100-sxm nvlink4, nic 8*400g', or a JSON file")},
 	{TEXT("script", script, "FILE", "a shell script with a launch line; it is read, never run")},
@@ -61,13 +61,13 @@ static const lk_option options[] = {
 
 	{GROUP("Software")
 	 SWITCH("overlap-grad-reduce", overlap_grad_reduce,
-	 "reduce gradients behind the backward pass (default)")},
+	 "reduce gradients during the backward pass (default)")},
 	{SWITCH("overlap-param-gather", overlap_param_gather,
-	 "gather parameters behind the forward pass")},
+	 "gather parameters during the forward pass")},
 	{SWITCH("overlap-p2p", overlap_p2p,
-	 "pipeline messages behind compute (default when interleaved)")},
+	 "pipeline messages during compute (default when interleaved)")},
 	{SWITCH("tp-overlap", tp_overlap,
-	 "tensor-parallel collectives in pieces behind their products")},
+	 "tensor-parallel collectives in chunks that overlap their matrix products")},
 	{REAL("bucket", bucket_mib, "MiB", 0.001, 1048576, "gradient bucket"), SWEPT},
 	{SWITCH("cuda-graphs", cuda_graphs, "launches replayed from CUDA graphs")},
 	{INT("max-connections", max_connections, "N", 1, 32,
@@ -79,15 +79,14 @@ static const lk_option options[] = {
 	{TEXT("dispatcher", dispatcher, "KIND",
 	 "MoE: alltoall, allgather, or node (one copy per node, as DeepEP)"), SWEPT},
 	{SWITCH("expert-overlap", expert_overlap,
-	 "MoE: expert traffic beside another micro-batch's computation, in an interleaved pipeline")},
+	 "MoE: expert traffic during another micro-batch's computation, in an interleaved pipeline")},
 	{REAL("moe-imbalance", moe_imbalance, "X", 1, 1000,
 	 "tokens of the busiest expert rank over the mean"), SWEPT},
 	{TEXT("stack", stack, "NAME",
 	 "software whose defaults and efficiencies apply: megatron, nemo, fsdp, llm-foundry, "
 	 "torchtitan, deepspeed"), SWEPT},
 	{TEXT("release", release, "NUMBER",
-	 "of that software, as 26.04; the newest that runs were measured of if nothing is "
-	 "said"), SWEPT},
+	 "of that software, as 26.04; default: the newest with measured runs"), SWEPT},
 
 	{GROUP("Simulation")
 	 TEXT("ranks", ranks, "all", "simulate every rank, not one of each class")},
@@ -96,7 +95,7 @@ static const lk_option options[] = {
 	 "precedence only: overlapping operations do not slow one another")},
 	{TEXT("straggler", straggler, "RANK:FACTOR", "a slow rank; several with commas")},
 	{REAL("jitter", jitter, "SIGMA", 0, 1, "relative deviation of kernel times")},
-	{REAL("seed", seed, "N", 0, 4503599627370496.0, "of the jitter")},
+	{REAL("seed", seed, "N", 0, 4503599627370496.0, "seed of the jitter")},
 
 	{GROUP("Output")
 	 COUNT("tokens", tokens, "N", 1, 1e18,
@@ -112,8 +111,9 @@ static const lk_option options[] = {
 	 "write the step as Chakra execution traces, a file for each rank: work and messages by "
 	 "size, without times of kernels")},
 	{OUT_HTML},
-	{FLAG("no-fixes", no_fixes, "when it does not fit, do not look for changes that would")},
-	{OUT_RESUME("lockstep-mpi: finished parts of a sweep are kept there, and taken from there")},
+	{FLAG("no-fixes", no_fixes, "when the job does not fit, do not search for changes that make it "
+	 "fit")},
+	{OUT_RESUME("lockstep-mpi: finished parts of a sweep are kept in it and reused")},
 	{OUT_FORMAT(lk_output_formats, "text, md, csv, json, jsonl or sqlite")},
 	{OUT_FILE("where the output goes; sqlite needs one"), LETTER('f')},
 	{OUT_VERBOSE("list assumptions and ignored flags")},
@@ -124,7 +124,7 @@ static const lk_option options[] = {
 static const char *const examples[] = {
 	"lockstep predict --model llama3.1-70b --gpu h100-sxm --gpus 64 --tp 4 --pp 8 --gbs 128 --seq "
 	"8192",
-	"does it fit, and how fast is it",
+	"whether it fits, and how fast it is",
 	"lockstep predict --model config.json --gpu h100-sxm --gpus 64 --tp 1,2,4,8 --recompute "
 	"none,full -o md",
 	"one row for each combination",
@@ -143,14 +143,11 @@ const lk_verb lk_predict_verb = {
 	.operands = "",
 	.description =
 		"Predicts one training step of a network on a cluster, without a GPU: memory of the "
-		"fullest rank, step time with a range, "
-		"tokens/s, MFU, where the time goes, and a timeline. The job is simulated operation by "
-		"operation on every class of ranks.\n"
-		"\n"
-		"Options with comma lists make a table with one row for each combination. Words behind -- "
-		"are a launch line as it is typed "
-		"for Megatron-LM; options given beside it win.\n"
-		"\n"
+		"fullest rank, step time with a range, tokens/s, MFU, where the time goes, and a timeline. "
+		"The job is simulated operation by operation on every class of ranks.\n\n"
+		"Options with comma lists make a table with one row for each combination. Words after -- "
+		"are a launch line as it is typed for Megatron-LM; options given as well take precedence "
+		"over it.\n\n"
 		"Exit status: 0 it fits (of a sweep: a row fits), 1 it does not fit, 2 the input is wrong.",
 	.options = options,
 	.examples = examples,

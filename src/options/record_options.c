@@ -10,51 +10,52 @@ static const char *const mpis[] = {"auto", "openmpi", "mpich", NULL};
 /* clang-format off */
 #define REQUEST lk_record_request
 static const lk_option options[] = {
-	{GROUP("What is left behind")
+	{GROUP("Recordings")
 	 TEXT("out", out, "DIR",
-	 "folder for the recordings, empty or not there yet; recording if not said")},
+	 "folder for the recordings, empty or new; default: recording")},
 	{INT("max-mb", max_mb, "N", 1, 16384,
-	 "MiB of each process's file; what finds no room is counted; 64 if not said")},
+	 "MiB of each process's file; what does not fit is counted; default 64")},
 	{GROUP("When it ends")
 	 INT("steps", steps, "N", 1, 1000000, "stop the command after N steps")},
 	{REAL("time-limit", time_limit, "SECONDS", 0.001, 1e9,
-	 "stop the command after so long; exit status 124")},
+	 "stop the command after this time; exit status 124")},
 	{GROUP("What is recorded")
 	 TEXT("step-marker", step_marker, "CALL",
 	 "what begins a step: MPI_Barrier, or open:, read:, write:, close: and a part of a file's "
 	 "path")},
 	{TEXT("program", program, "NAME,...",
-	 "programs that are recorded from their start; others are from MPI_Init on")},
+	 "programs to record from their start; others are recorded from MPI_Init on")},
 	{CHOICE("mpi", mpi, mpis, "WHICH",
-	 "the MPI library of the program, where it is not found out")},
+	 "the MPI library of the program, where it cannot be detected")},
 	{CHOICE("nccl", nccl, nccls, "WAY",
 	 "how NCCL is recorded: preload where programs are linked with it, shim where they load it, "
 	 "plugin where it is inside them")},
 	{CHOICE("cuda", cuda, cudas, "WHAT",
-	 "events: when the device's work was done, by events of its streams; calls: those of the "
-	 "host alone; cupti: each kernel by name, where CUPTI is found and free, else events")},
+	 "events: when the device's work was done, by events on its streams; calls: only calls of the "
+	 "host; cupti: each kernel by name, where CUPTI is found and free, else events")},
 	{GROUP("What becomes of communication")
 	 CHOICE("mode", mode, modes, "HOW",
-	 "record: it is the library's; null: large collectives return at once, on all ranks alike")},
+	 "record: the library communicates as always; null: large collectives return at once on all "
+	 "ranks")},
 	{TEXT("scratch", scratch, "DIR",
-	 "folder that gets what is written in null, delayed and as-rank runs; a private one, "
-	 "removed afterwards, if not said")},
+	 "folder for what null, delayed and as-rank runs write; default: a private one, removed "
+	 "afterwards")},
 	{GROUP("One process as a rank of many")
 	 INT("as-rank", as_rank, "N", 0, 65535,
-	 "the command runs alone and believes to be rank N of --world")},
-	{INT("world", world_size, "N", 1, 65536, "how many ranks there seem to be")},
+	 "the command runs alone and believes it is rank N of --world")},
+	{INT("world", world_size, "N", 1, 65536, "how many ranks the job appears to have")},
 	{TEXT("ranks", ranks, "N,N-N,...",
 	 "several ranks, one run after another, into one folder: what lockstep compose takes")},
 	{INT("ranks-per-node", ranks_per_node, "N", 1, 65536,
-	 "how many of them seem to share a node; 1 if not said")},
+	 "how many of them appear to share a node; default 1")},
 	{TEXT("splits", splits, "N,/N,...",
 	 "parts that ncclCommSplit makes, in order: N blocks of N ranks, /N every N-th rank; where "
 	 "they cannot be inferred")},
 	{TEXT("fill", fill, "RULE",
-	 "what is received: numbers (from -1 to 1 where they are of floating point, zeros "
-	 "elsewhere; the default), random (of others too), zeros, or a file's bytes")},
+	 "what is received: numbers (floating point from -1 to 1, zeros for other types; the default), "
+	 "random (other types too), zeros, or a file's bytes")},
 	{GROUP("For tests")
-	 INT("delay", delay_us, "US", 0, 10000000, "communication takes so many microseconds longer")},
+	 INT("delay", delay_us, "US", 0, 10000000, "extra microseconds for each communication call")},
 	{0},
 };
 /* clang-format on */
@@ -67,7 +68,7 @@ static const char *const examples[] = {
 	"lockstep record --program python3 -- ./run.sh",
 	"the Python programs that a script starts",
 	"lockstep record --as-rank 5 --world 1024 -- ./train",
-	"one process that believes to be rank 5 of 1024",
+	"one process that believes it is rank 5 of 1024",
 	"lockstep record --world 64 --ranks 0,8,56 -- ./train",
 	"one rank of each kind, for lockstep compose",
 	"lockstep explain recording",
@@ -80,14 +81,12 @@ const lk_verb lk_record_verb = {
 	.summary = "runs a training command, unchanged, and records communication and files",
 	.operands = "-- COMMAND...",
 	.description = "Runs the command with a library that records its calls of MPI and its reading "
-				   "and writing of files. Every process "
-				   "leaves one file, readable however the process ends. The command's exit status "
-				   "is kept; 124 if the time limit ended "
-				   "it.\n"
-				   "\n"
-				   "Recorded are programs that call MPI_Init, from then on, and the command's own "
-				   "program from its start, unless it is "
-				   "a launcher or a shell. docs/guide/record.md says what is seen and what is not.",
+				   "and writing of files. Every process leaves one file, readable however the "
+				   "process ends. The command's exit status is kept; 124 if the time limit ended "
+				   "it.\n\n"
+				   "It records programs that call MPI_Init from that call on, and the command's "
+				   "own program from its start unless it is a launcher or a shell. "
+				   "docs/guide/record.md says what is seen and what is not.",
 	.options = options,
 	.examples = examples,
 	.request_size = sizeof(lk_record_request),

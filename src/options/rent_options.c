@@ -15,7 +15,7 @@
 	 "a catalogue of SkyPilot: ~/.sky/catalogs/v8/CLOUD/vms.csv")}, \
 	{TEXT("catalog-provider", of catalog_provider, "NAME", "whose catalogue that is")}, \
 	{TEXT("catalog-date", of catalog_date, "DATE", \
-	 "when it was fetched; stands beside its prices")}
+	 "when it was fetched; shown with its prices")}
 
 /* ---- machines ---- */
 
@@ -25,7 +25,7 @@ static const lk_option machines_options[] = {
 	{GROUP("Output")
 	 OUT_FORMAT(lk_output_formats, "how it is written")},
 	{OUT_FILE("where the output goes; sqlite needs one"), LETTER('f')},
-	{OUT_VERBOSE("every row that was left out, and why")},
+	{OUT_VERBOSE("every offer that was left out, and why")},
 	{0},
 };
 /* clang-format on */
@@ -43,9 +43,8 @@ const lk_verb lk_machines_verb = {
 	.summary = "machines with GPUs that can be rented, with prices, their date and source",
 	.operands = "[NAME]",
 	.description = "Lists machines. NAME is a part of a GPU's or an instance's name. Prices are "
-				   "list prices in US dollars per machine and "
-				   "hour; each has its date and source. Offers whose prices cannot be (spot above "
-				   "on demand, placeholders, regions far "
+				   "list prices in US dollars per machine and hour; each has its date and source. "
+				   "Offers with impossible prices (spot above on demand, placeholders, regions far "
 				   "apart) are left out and named.",
 	.options = machines_options,
 	.examples = machines_examples,
@@ -67,11 +66,11 @@ static const lk_option rent_options[] = {
 	 TEXT("model", job.model, "NAME|FILE",
 	 "a preset (see `lockstep models`), a HuggingFace config.json, or a folder "
 	 "that holds one"), LETTER('m')},
-	{TEXT("gbs", batches, "N,...", "global batch sizes that are fine: the best of them is taken")},
+	{TEXT("gbs", batches, "N,...", "acceptable global batch sizes: the best one is used")},
 	{INT("seq", job.seq, "N", 1, 16777216, "sequence length, tokens"), LETTER('s')},
 	{COUNT("tokens", tokens, "N", 1, 1e18, "length of the training in tokens (100G)"), LETTER('t')},
 	{COUNT("samples", samples, "N", 1, 1e18, "or in samples: images, sequences")},
-	{REAL("epochs", epochs, "N", 1e-3, 1e9, "times these samples; 1 if not said")},
+	{REAL("epochs", epochs, "N", 1e-3, 1e9, "passes over these samples; default 1")},
 	{TEXT("dtype", job.dtype, "TYPE", "fp32, tf32, fp16, bf16, fp8, mxfp8 or nvfp4"), LETTER('d')},
 	{TEXT("task", job.task, "TASK", "pretrain, sft or lora")},
 	{TEXT("optimizer", job.optimizer, "NAME", "adam, sgd, lamb or adafactor")},
@@ -79,18 +78,19 @@ static const lk_option rent_options[] = {
 	 "numbers that `lockstep calibrate` wrote, on top of the built-in ones")},
 
 	{GROUP("What may be spent")
-	 REAL("deadline", deadline_h, "HOURS", 1e-6, 1e9, "the training is to be done in so long")},
-	{COUNT("budget", budget, "DOLLARS", 1e-6, 1e15, "and for so much (20k)")},
-	{INT("most-gpus", most_gpus, "N", 1, 65536, "of one choice; 64 if not said")},
+	 REAL("deadline", deadline_h, "HOURS", 1e-6, 1e9, "the most hours that the training may take")},
+	{COUNT("budget", budget, "DOLLARS", 1e-6, 1e15, "the most dollars that it may cost (20k)")},
+	{INT("most-gpus", most_gpus, "N", 1, 65536, "most GPUs of one choice; default 64")},
 	{FLAG("spot", spot, "rent at spot prices")},
 	{REAL("interruptions", interruptions, "PER_HOUR", 0, 60,
-	 "how often a spot machine is taken away; 0.05 if not said")},
+	 "how often a spot machine is taken away; default 0.05")},
 	{REAL("checkpoint", job.checkpoint_minutes, "MINUTES", 0.01, 1e6,
-	 "between checkpoints; the best if not said")},
-	{REAL("setup", setup_min, "MINUTES", 0, 1e5, "paid for before the first step; 10 if not said")},
+	 "between checkpoints; default: the best interval")},
+	{REAL("setup", setup_min, "MINUTES", 0, 1e5, "paid for before the first step; default 10")},
 	{REAL("prepare-per-core", prepare_per_core, "SAMPLES/S", 1e-9, 1e9,
-	 "that one vCPU reads, decodes and prepares; without it preparation costs nothing")},
-	{TEXT("stalls", stalls, "FILE", "instead: what `lockstep stalls -o json` wrote of the job")},
+	 "samples that one vCPU reads, decodes and prepares; without it preparation costs nothing")},
+	{TEXT("stalls", stalls, "FILE", "instead: the output of `lockstep stalls -o json` for the "
+	 "job")},
 	{INT("stalls-batch", stalls_batch, "N", 1, 1 << 28,
 	 "samples of a step of that job, over all ranks")},
 
@@ -98,7 +98,7 @@ static const lk_option rent_options[] = {
 	 TEXT("machine", machines.filter, "TEXT", "a part of a GPU's or an instance's name")},
 	MACHINES(machines.),
 	{GROUP("Output")
-	 INT("top", top, "N", 0, 1000, "machines shown beside those of the front; 8 if not said")},
+	 INT("top", top, "N", 0, 1000, "machines shown in addition to those on the front; default 8")},
 	{OUT_FORMAT(lk_output_formats, "how it is written")},
 	{OUT_FILE("where the output goes; sqlite needs one"), LETTER('f')},
 	{OUT_HTML},
@@ -123,14 +123,12 @@ const lk_verb lk_rent_verb = {
 	.summary = "which machines to rent for a training, by cost and time",
 	.operands = "",
 	.description = "For every machine of the price list, and for 1, 2, 4 ... of them, the fastest "
-				   "layout is searched as `lockstep plan` does, "
-				   "and hours and dollars of the whole training follow. Shown are the choices that "
-				   "nobody undercuts in both, and the best of "
-				   "every machine; named are the cheapest in time, the fastest in budget, what is "
-				   "too close to call, and the cheapest "
-				   "measurement that would settle it.\n"
-				   "\n"
-				   "Exit status: 0, 1 nothing keeps to deadline and budget, 2 the input is wrong.",
+				   "layout is searched as `lockstep plan` does, and hours and dollars of the whole "
+				   "training follow. It shows the choices that no other beats in both time and "
+				   "cost, and the best of every machine. It names the cheapest one that meets the "
+				   "deadline, the fastest within the budget, which choices are too close to call, "
+				   "and the cheapest measurement that would decide between them.\n\n"
+				   "Exit status: 0, 1 nothing meets deadline and budget, 2 the input is wrong.",
 	.options = rent_options,
 	.examples = rent_examples,
 	.request_size = sizeof(lk_rent_request),

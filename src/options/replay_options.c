@@ -20,17 +20,17 @@ static const lk_option options[] = {
 	 "profiler of this trace")},
 
 	{GROUP("Execution traces without times")
-	 TEXT("gpu", gpu, "NAME", "GPU that they are predicted for, in its usual nodes"), LETTER('g')},
-	{TEXT("cluster", cluster, "TEXT|FILE", "instead: as for predict")},
+	 TEXT("gpu", gpu, "NAME", "GPU that they are predicted for"), LETTER('g')},
+	{TEXT("cluster", cluster, "TEXT|FILE", "instead of --gpu: a text or a file, as for predict")},
 	{TEXT("measured", measured, "TRACES",
-	 "file or folder with profiles of the same steps, whose measured times are put beside the "
+	 "file or folder with profiles of the same steps, whose measured times are shown next to the "
 	 "predicted ones")},
 
 	{GROUP("Output")
 	 TEXT("overheads-out", overheads_out, "FILE",
 	 "write the host overheads of these traces (.csv)")},
 	{TEXT("graph", graph, "FILE",
-	 "write the step graph of the first usual step (.json, .json.gz), for whatif")},
+	 "write the step graph of the first typical step (.json, .json.gz), for whatif")},
 	{TEXT("chakra", chakra, "DIR", "write it as Chakra execution traces, a file for each rank")},
 	{OUT_FORMAT(lk_output_formats, "text, md, csv, json, jsonl or sqlite")},
 	{OUT_FILE("where the output goes; sqlite needs one"), LETTER('f')},
@@ -47,7 +47,7 @@ static const char *const examples[] = {
 	"lockstep replay trace.json --overheads other.json.gz",
 	"with the host overheads of another run",
 	"lockstep replay kineto/ et/ -v",
-	"execution traces beside profiles: they add sizes, groups and shapes",
+	"execution traces with profiles: they add sizes, groups and shapes",
 	"lockstep replay et/ --overheads kineto/ --gpu h100-sxm",
 	"execution traces alone: host times of another run, kernels and collectives by the models",
 	"lockstep replay traces/ --graph step.json.gz",
@@ -57,26 +57,21 @@ static const char *const examples[] = {
 
 const lk_verb lk_replay_verb = {
 	.name = "replay",
-	.summary = "simulates a traced run from its parts: how far can a prediction from these traces "
+	.summary = "simulates a traced run from its parts: how far can predictions from these traces "
 			   "be trusted?",
 	.operands = "TRACES...",
 	.description = "Lifts each step of the traces (Kineto JSON, Nsight Systems SQLite; files or "
-				   "folders, one or many ranks) to a step "
-				   "graph: pieces of host time, launches, streams, waits, collectives. Then it "
-				   "simulates the graph with times "
-				   "that are not the step's own, and prints the predicted step beside the measured "
-				   "one, and beside the mean of "
-				   "the other steps.\n"
-				   "\n"
+				   "folders, one or many ranks) to a step graph: pieces of host time, launches, "
+				   "streams, waits, collectives. Then it simulates the graph with times that are "
+				   "not the step's own, and prints the predicted step next to the measured one and "
+				   "to the mean of the other steps.\n\n"
 				   "The step's structure is taken from the step itself, its times from the others; "
-				   "no step total is used.\n"
-				   "\n"
-				   "Execution traces (PyTorch, Chakra) may stand beside the profiles: each is "
-				   "joined with the profile of its rank. "
-				   "Alone, they are predicted: host times from --overheads, kernels and "
-				   "collectives by the models of --gpu or "
-				   "--cluster, or the durations that a Chakra trace has. Operations that no model "
-				   "covers are counted and listed.",
+				   "no step total is used.\n\n"
+				   "Execution traces (PyTorch, Chakra) may accompany the profiles: each is joined "
+				   "with the profile of its rank. Alone, they are predicted: host times from "
+				   "--overheads, kernels and collectives by the models of --gpu or --cluster, or "
+				   "the durations that a Chakra trace has. Operations that no model covers are "
+				   "counted and listed.",
 	.options = options,
 	.examples = examples,
 	.request_size = sizeof(lk_replay_request),

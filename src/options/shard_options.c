@@ -13,22 +13,22 @@ static const lk_option options[] = {
 	{GROUP("Where")
 	 TEXT("gpu", gpu, "NAME", "GPU, see `lockstep devices`"), LETTER('g')},
 	{INT("gpus", gpus, "N", 1, 16777216,
-	 "number of GPUs, in the device's usual nodes"), LETTER('n')},
-	{TEXT("cluster", cluster, "TEXT|FILE", "instead: as for predict")},
+	 "number of GPUs, in nodes as the device is usually sold"), LETTER('n')},
+	{TEXT("cluster", cluster, "TEXT|FILE", "instead of --gpu: a text or a file, as for predict")},
 	{TEXT("calibration", calibration, "FILE",
 	 "numbers that `lockstep calibrate` wrote, or bench-lookup for a processor")},
 	{REAL("reserve", reserve, "SHARE", 0, 0.99,
-	 "of the device's memory that is not for tables; default 0.15")},
+	 "share of the device's memory that is not for tables; default 0.15")},
 	{REAL("host-memory", host_gib, "GiB", 0, 1e6,
 	 "host memory for tables, for each GPU; default none")},
 	{REAL("cache", cache, "SHARE", 0, 1,
-	 "of a table in host memory that the device caches; default 0.2")},
+	 "share of a table in host memory that the device caches; default 0.2")},
 
 	{GROUP("What")
 	 COUNT("batch", batch, "N", 1, 1e9,
 	 "samples of a step, all ranks together; default 65536"), LETTER('b')},
 	{CHOICE("optimizer", optimizer, optimizers, "NAME",
-	 "of the tables; rowwise-adagrad if nothing is said")},
+	 "of the tables; default rowwise-adagrad")},
 	{CHOICE("dtype", dtype, types, "TYPE",
 	 "of the tables; sums and gradients are fp32"), LETTER('d')},
 	{REAL("dense-ms", dense_ms, "MS", 0, 1e6,
@@ -37,7 +37,7 @@ static const lk_option options[] = {
 	{TEXT("sharder", sharder, "NAME",
 	 "whose placement is shown: search (default), naive, naive-chunk, random, size-greedy, "
 	 "lookup-greedy, norm-lookup-greedy, size-lookup-greedy")},
-	{REAL("seed", seed, "N", 0, 4503599627370496.0, "of the sharder random")},
+	{REAL("seed", seed, "N", 0, 4503599627370496.0, "seed of the sharder random")},
 
 	{GROUP("Output")
 	 TEXT("plan", plan, "FILE", "write the placement as JSON in TorchRec's terms")},
@@ -58,7 +58,7 @@ static const char *const examples[] = {
 	"lockstep shard tables.csv --gpu a100-sxm-40 --gpus 8 --host-memory 64 --table ranks",
 	"tables larger than the GPUs: the rest in host memory, cached",
 	"lockstep shard tables.csv --gpu a100-sxm-80 --gpus 8 --kinds table --table sharders",
-	"the published heuristics beside the search, whole tables only",
+	"the published heuristics next to the search, whole tables only",
 	NULL,
 };
 
@@ -67,18 +67,14 @@ const lk_verb lk_shard_verb = {
 	.summary = "which embedding table goes on which GPU?",
 	.operands = "TABLES.csv",
 	.description = "Places embedding tables on GPUs: whole, by columns, by rows, as copies, in "
-				   "device or host memory, so that memory "
-				   "suffices and a step is as short as possible. A step is simulated: exchange of "
-				   "indices, lookups, exchange of sums, "
-				   "and the way back. Beside the placement stand its distance from a time that no "
-				   "placement beats, and the published "
-				   "heuristics.\n"
-				   "\n"
+				   "device or host memory, so that memory suffices and a step is as short as "
+				   "possible. A step is simulated: exchange of indices, lookups, exchange of sums, "
+				   "and the way back. The report also shows the distance from a lower bound on the "
+				   "time, and the published heuristics.\n\n"
 				   "TABLES.csv has the columns name, rows, dim and pooling (rows looked up by a "
-				   "sample); optional: count (equal tables), "
-				   "skew (exponent of a Zipf law of the indices) or reuse (17 shares, see "
-				   "docs/guide/shard.md), kinds (table|column|row|data).\n"
-				   "\n"
+				   "sample); optional: count (equal tables), skew (exponent of a Zipf law of the "
+				   "indices) or reuse (17 shares, see docs/guide/shard.md), kinds "
+				   "(table|column|row|data).\n\n"
 				   "Exit status: 0 it fits, 1 it does not, 2 the input is wrong.",
 	.options = options,
 	.examples = examples,

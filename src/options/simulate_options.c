@@ -24,7 +24,7 @@ static const lk_option options[] = {
 	{FLAG("all-ranks", all_ranks, "simulate every rank, not one of each class")},
 	{TEXT("straggler", straggler, "RANK:FACTOR", "a slow rank; several with commas")},
 	{REAL("jitter", jitter, "SIGMA", 0, 1, "relative deviation of kernel times")},
-	{REAL("seed", seed, "N", 0, 4503599627370496.0, "of the jitter")},
+	{REAL("seed", seed, "N", 0, 4503599627370496.0, "seed of the jitter")},
 	{GROUP("Output")
 	 TEXT("ranks", ranks, "RANKS",
 	 "whose spans are kept besides those of the first rank of each program")},

@@ -10,11 +10,11 @@ static const char *const folds[] = {"shape", "gpu", "size", "gpus", NULL};
 /* clang-format off */
 #define REQUEST lk_validate_request
 static const lk_option options[] = {
-	{GROUP("What the table holds (training runs if nothing is said)")
+	{GROUP("What the table holds (default: training runs)")
 	 FLAG("ops", ops, "kernel times by shape (ops_*.csv)")},
 	{FLAG("collectives", collectives, "collectives by size and number of GPUs (collectives.csv)")},
 	{FLAG("memory", memory, "peak memory of a pipeline's last stage (megatron_ci_memory.csv)")},
-	{FLAG("slowdown", slowdown, "kernels alone and beside communication (overlap_slowdown_*.csv)")},
+	{FLAG("slowdown", slowdown, "kernels alone and during communication (overlap_slowdown_*.csv)")},
 	{FLAG("models", models, "whole networks on one device (fp32_models_e2e.csv)")},
 	{FLAG("dlrm", dlrm, "recommendation models on one device (dlrm_single_gpu_iter.csv)")},
 	{FLAG("scaling", scaling,
@@ -34,13 +34,13 @@ static const lk_option options[] = {
 	 "numbers that `lockstep calibrate` wrote, on top of the built-in ones")},
 	{TEXT("overheads", overheads, "FILE",
 	 "with --dlrm, what the host spends by operation (T1 to T5); else host_op_overheads.csv and "
-	 "host_op_overheads_dlrm.csv beside the table")},
+	 "host_op_overheads_dlrm.csv in the table's folder")},
 	{GROUP("Rows")
 	 TEXT("stack", stack, "NAME", "only rows of this software stack")},
 	{CHOICE("sort", sort, orders, "ORDER", "order of the rows: file, or error (largest first)")},
 	{GROUP("Output")
-	 FLAG("rows", rows, "list every row, not the ten that are farthest off")},
-	{OUT_RESUME("lockstep-mpi: finished parts are kept there, and taken from there")},
+	 FLAG("rows", rows, "list every row, not only the ten with the largest errors")},
+	{OUT_RESUME("lockstep-mpi: finished parts are kept in it and reused")},
 	{OUT_FORMAT(lk_output_formats, "text, md, csv, json, jsonl or sqlite")},
 	{OUT_FILE("where the output goes; sqlite needs one"), LETTER('f')},
 	{TEXT("plot", plot, "FILE.svg", "predicted over measured, as a picture")},

@@ -14,17 +14,17 @@ static const lk_option options[] = {
 
 	{GROUP("What ran, and where")
 	 TEXT("step", step, "N",
-	 "of traces: the step with this number (ProfilerStep#N); else the one of median length")},
+	 "of traces: the step with this number (ProfilerStep#N); default: the step of median length")},
 	{TEXT("gpu", gpu, "NAME",
-	 "GPU, in its usual nodes; of traces, the one that they name"), LETTER('g')},
-	{TEXT("cluster", cluster, "TEXT|FILE", "instead: as for predict")},
+	 "GPU; default for traces: the one that they name"), LETTER('g')},
+	{TEXT("cluster", cluster, "TEXT|FILE", "instead of --gpu: a text or a file, as for predict")},
 	{TEXT("stack", stack, "NAME", "software whose efficiencies apply, as for predict")},
 	{TEXT("release", release, "NUMBER", "of that software")},
-	{FLAG("cuda-graphs", cuda_graphs, "it ran with launches from CUDA graphs")},
-	{FLAG("compile", compile, "it ran with torch.compile")},
+	{FLAG("cuda-graphs", cuda_graphs, "the run used CUDA graphs")},
+	{FLAG("compile", compile, "the run used torch.compile")},
 	{FLAG("no-contention", no_contention, "overlapping operations do not slow one another")},
 	{TEXT("data-parallel", data_parallel, "NAMES",
-	 "data-parallel groups of a trace; found from what groups do if nothing is said")},
+	 "data-parallel groups of a trace; default: found from what the groups do")},
 	{TEXT("calibration", calibration, "FILE",
 	 "numbers that `lockstep calibrate` wrote, on top of the built-in ones")},
 
@@ -34,7 +34,7 @@ static const lk_option options[] = {
 	{OUT_HTML},
 	{OUT_FORMAT(lk_output_formats, "text, md, csv, json, jsonl or sqlite")},
 	{OUT_FILE("where the output goes; sqlite needs one"), LETTER('f')},
-	{OUT_VERBOSE("what the numbers rest on")},
+	{OUT_VERBOSE("what the numbers are based on")},
 	{0},
 };
 /* clang-format on */

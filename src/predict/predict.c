@@ -258,8 +258,8 @@ static lk_status answer_dlrm(const lk_predict_request *request, struct lk_answer
 	return LK_OK;
 }
 
-static lk_status predict_predict_answer(const lk_predict_request *request, struct lk_answer *a,
-                                        lk_error *err) {
+static lk_status predict_answer_any(const lk_predict_request *request, struct lk_answer *a,
+                                    lk_error *err) {
 	lk_prediction *prediction = &a->p;
 	lk_asked asked;
 	lk_step_options options;
@@ -295,7 +295,7 @@ lk_status lk_predict(const lk_predict_request *request, lk_prediction **out, lk_
 	if (request->calibration) LK_TRY(lk_calibration_use(request->calibration, err));
 	struct lk_answer *a = calloc(1, sizeof *a);
 	if (!a) return lk_oom(err);
-	lk_status status = predict_predict_answer(request, a, err);
+	lk_status status = predict_answer_any(request, a, err);
 	if (status == LK_OK)
 		status = lk_inputs_find(&a->arena, &lk_predict_verb, request, NULL, 0, &a->p.inputs, err);
 	if (status != LK_OK) {

@@ -289,9 +289,9 @@ static lk_status nothing_fits(const lk_rent_rates *rates, lk_error *err) {
 	return lk_hint(err, "none of them has both a price and a known GPU");
 }
 
-static lk_status rent_rent_choose(const lk_rent_request *request, const lk_offers *offers,
-                                  const lk_rent_rates *rates, lk_arena *arena, wares *all,
-                                  lk_rent *out, lk_error *err) {
+static lk_status choose_offers(const lk_rent_request *request, const lk_offers *offers,
+                               const lk_rent_rates *rates, lk_arena *arena, wares *all,
+                               lk_rent *out, lk_error *err) {
 	double samples = request->samples * (request->epochs > 0 ? request->epochs : 1);
 	lk_rent_loader loader;
 	LK_TRY(lk_rent_loader_of(request, &loader, err));
@@ -313,7 +313,7 @@ static lk_status rent_rent_choose(const lk_rent_request *request, const lk_offer
 lk_status lk_rent_choose(const lk_rent_request *request, const lk_offers *offers,
                          const lk_rent_rates *rates, lk_arena *arena, lk_rent *out, lk_error *err) {
 	wares all = {0};
-	lk_status status = rent_rent_choose(request, offers, rates, arena, &all, out, err);
+	lk_status status = choose_offers(request, offers, rates, arena, &all, out, err);
 	lk_vec_free(&all);
 	return status;
 }

@@ -7,24 +7,24 @@
 static const lk_option options[] = {
 	{GROUP("Where")
 	 TEXT("listen", listen, "ADDRESS",
-	 "numeric address; default 127.0.0.1, which nobody reaches from other machines")},
-	{INT("port", port, "N", 0, 65535, "default 8420; 0 takes one that is free"), LETTER('p')},
+	 "numeric address; default 127.0.0.1, which other machines cannot reach")},
+	{INT("port", port, "N", 0, 65535, "default 8420; 0 chooses a free one"), LETTER('p')},
 	{LINES("name", names, "HOST",
-	 "a host name by which browsers may call the server; may be given several times. Addresses "
-	 "always may, and localhost")},
+	 "a host name that browsers may use for the server; may be given several times. Addresses and "
+	 "localhost always work")},
 
 	{FLAG("open", open, "open the page in a browser: a command of $BROWSER, or xdg-open")},
 
 	{GROUP("Limits")
 	 INT("workers", workers, "N", 1, 256,
-	 "predictions answered at a time, and as many plans and explanations; default: "
-	 "one per core"), LETTER('j')},
-	{REAL("memory", memory_mib, "MiB", 64, 1048576, "of one question; default 4096")},
-	{REAL("seconds", seconds, "S", 0.01, 86400, "a prediction may take; default 20")},
+	 "predictions answered at the same time, and as many plans and explanations; default: one per "
+	 "core"), LETTER('j')},
+	{REAL("memory", memory_mib, "MiB", 64, 1048576, "memory of one question; default 4096")},
+	{REAL("seconds", seconds, "S", 0.01, 86400, "longest time of a prediction; default 20")},
 	{REAL("long-seconds", long_seconds, "S", 0.01, 86400,
-	 "a plan or an explanation may take; default 600")},
+	 "longest time of a plan or an explanation; default 600")},
 	{REAL("upload", upload_mib, "MiB", 1, 1048576,
-	 "the traces of one explanation may be large; default 1024")},
+	 "largest size of the traces of one explanation; default 1024")},
 	{0},
 };
 /* clang-format on */
@@ -35,9 +35,9 @@ static const char *const examples[] = {
 	"lockstep serve --open",
 	"and the browser opens it",
 	"lockstep serve --port 0",
-	"on a port that is free",
+	"on a free port",
 	"lockstep serve --listen 0.0.0.0 --name planner.example.org",
-	"for other machines too: who has the printed address may ask",
+	"for other machines too: whoever has the printed address may ask questions",
 	NULL,
 };
 

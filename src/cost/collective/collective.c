@@ -100,8 +100,7 @@ bool lk_nccl_raw_of(lk_coll_kind kind, const lk_group_shape *group, double bytes
 	return true;
 }
 
-static lk_coll_cost collective_collective(lk_coll_kind kind, const lk_nccl_site *site,
-                                          double bytes) {
+static lk_coll_cost best_collective(lk_coll_kind kind, const lk_nccl_site *site, double bytes) {
 	lk_coll_cost cost = {0};
 	lk_nccl_estimate best = collective_choose(kind, site, bytes, &cost.algo, &cost.proto);
 	cost.seconds = best.time * 1e-6;
@@ -130,7 +129,7 @@ lk_coll_cost lk_collective_cost(lk_coll_kind kind, const lk_group_shape *group, 
 	lk_nccl_site_of(group, &site);
 	if (kind == LK_COLL_SENDRECV) cost = lk_nccl_sendrecv(group, bytes);
 	else if (kind == LK_COLL_ALLTOALL) cost = lk_nccl_alltoall(&site, bytes);
-	else cost = collective_collective(kind, &site, bytes);
+	else cost = best_collective(kind, &site, bytes);
 	cost.busbw = bytes / cost.seconds * lk_coll_busbw_factor(kind, group->ranks);
 	correct(kind, group, bytes, &cost);
 	return cost;

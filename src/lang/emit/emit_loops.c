@@ -29,7 +29,6 @@ static bool loops_inner(const lc_program *program, const lc_place *place, int d)
 
 /* Dim d of a reduction's operand as a dim of its result; -1 where it is gone. */
 static int loops_kept(const lc_node *node, int d) {
-	LK_ASSERT(d >= 0 && d < node->rank);
 	int at = d;
 	if (node->dims >> d & 1) return -1;
 	for (int below = 0; below < d && !node->keep; below++) at -= node->dims >> below & 1;

@@ -18,7 +18,6 @@ static const lc_node *mpi_ring_node(const lc_mpi *mpi, int id) {
 
 /* Whether two values have the same extents on every rank, but for how they lie along `axis`. */
 bool lc_ring_alike(const lc_mpi *mpi, int a, int b, int axis) {
-	LK_ASSERT(axis >= 0 && axis < mpi->p->axis_count);
 	const lc_node *x = mpi_ring_node(mpi, a), *y = mpi_ring_node(mpi, b);
 	if (x->rank != y->rank || x->list != y->list ||
 	    memcmp(x->dim, y->dim, sizeof *x->dim * x->rank) != 0)

@@ -269,7 +269,7 @@ static lk_status search_collect(struct searcher *searcher, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status tune_tune_search(struct searcher *searcher, lk_error *err) {
+static lk_status search_schedules(struct searcher *searcher, lk_error *err) {
 	lc_program *plain = NULL;
 	LK_TRY(lc_rewrite_all(searcher->origin, NULL, &plain, err));
 	LK_TRY(search_consider(searcher, plain, -1, NULL, false, err));
@@ -301,7 +301,7 @@ lk_status lk_search_run(const lc_program *program, const lk_search_options *opti
 	struct searcher x;
 	double begin = search_now_s();
 	open_search(&x, program, options, out);
-	lk_status status = tune_tune_search(&x, err);
+	lk_status status = search_schedules(&x, err);
 	for (size_t i = 0; i < x.all.count; i++) lc_program_free(x.all.at[i].p);
 	lk_vec_free(&x.all);
 	out->seconds = search_now_s() - begin;

@@ -295,7 +295,7 @@ static lk_status expand_range(struct builder *builder, const char *at, const cha
 	return LK_OK;
 }
 
-static lk_status shell_shell_expand(lk_shell *shell, const lk_raw *raw, lk_words *out, bool split) {
+static lk_status expand_raw(lk_shell *shell, const lk_raw *raw, lk_words *out, bool split) {
 	struct builder b = {
 		.s = shell, .out = out, .split = split, .line = raw->line, .depth = shell->depth};
 	int depth = shell->depth;
@@ -312,12 +312,12 @@ static lk_status shell_shell_expand(lk_shell *shell, const lk_raw *raw, lk_words
 }
 
 lk_status lk_shell_expand(lk_shell *shell, const lk_raw *raw, lk_words *out) {
-	return shell_shell_expand(shell, raw, out, true);
+	return expand_raw(shell, raw, out, true);
 }
 
 lk_status lk_shell_expand_one(lk_shell *shell, const lk_raw *raw, lk_word *out) {
 	lk_words words = {0};
-	lk_status status = shell_shell_expand(shell, raw, &words, false);
+	lk_status status = expand_raw(shell, raw, &words, false);
 	if (status == LK_OK) *out = words.at[0];
 	lk_vec_free(&words);
 	return status;

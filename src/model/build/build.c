@@ -591,7 +591,7 @@ void lk_build_begin(lk_builder *builder, const lk_job *job, lk_graph *graph, lk_
 	set_ranks(graph, job);
 }
 
-static lk_status build_build(lk_builder *builder, lk_error *err) {
+static lk_status build_step(lk_builder *builder, lk_error *err) {
 	const lk_job *job = builder->job;
 	lk_graph *graph = builder->graph;
 	uint32_t channels = channel_of(job->vp, 0);
@@ -612,7 +612,7 @@ lk_status lk_build_graph(const lk_job *job, lk_graph **out, lk_error *err) {
 	*out = lk_graph_new();
 	if (!*out) return lk_oom(err);
 	lk_build_begin(&b, job, *out, err);
-	lk_status status = build_build(&b, err);
+	lk_status status = build_step(&b, err);
 	if (status != LK_OK) {
 		lk_graph_free(*out);
 		*out = NULL;

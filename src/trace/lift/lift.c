@@ -380,7 +380,7 @@ static lk_status lift_set_up(struct lifter *lifter, uint32_t step, uint32_t but)
 	return LK_OK;
 }
 
-static lk_status lift_lift_rank(void *context, size_t rank, lk_error *err) {
+static lk_status lift_one_rank(void *context, size_t rank, lk_error *err) {
 	struct lifter l = *(struct lifter *)context;
 	uint32_t r = (uint32_t)rank;
 	struct matched_context matching = {&l, r};
@@ -413,14 +413,14 @@ static bool drop_unmet(struct lifter *lifter) {
 
 static lk_status lift_ranks(struct lifter *lifter) {
 	find_meetings(lifter);
-	LK_TRY(lk_parallel(lifter->traces->count, 0, lift_lift_rank, lifter, lifter->err));
+	LK_TRY(lk_parallel(lifter->traces->count, 0, lift_one_rank, lifter, lifter->err));
 	if (!drop_unmet(lifter)) return LK_OK;
 	for (uint32_t r = 0; r < lifter->traces->count; r++) lk_lifted_rank_free(&lifter->out->rank[r]);
-	return lk_parallel(lifter->traces->count, 0, lift_lift_rank, lifter, lifter->err);
+	return lk_parallel(lifter->traces->count, 0, lift_one_rank, lifter, lifter->err);
 }
 
-static lk_status lift_lift(const lk_traces *traces, uint32_t step, uint32_t but, bool graph,
-                           lk_lifted **out, lk_error *err) {
+static lk_status lift_whole_run(const lk_traces *traces, uint32_t step, uint32_t but, bool graph,
+                                lk_lifted **out, lk_error *err) {
 	lk_lifted *lifted = calloc(1, sizeof *lifted);
 	if (!lifted) return lk_oom(err);
 	lifted->traces = traces;
@@ -435,12 +435,12 @@ static lk_status lift_lift(const lk_traces *traces, uint32_t step, uint32_t but,
 
 lk_status lk_lift(const lk_traces *traces, uint32_t step, uint32_t but, lk_lifted **out,
                   lk_error *err) {
-	return lift_lift(traces, step, but, true, out, err);
+	return lift_whole_run(traces, step, but, true, out, err);
 }
 
 lk_status lk_lift_ranks(const lk_traces *traces, uint32_t step, uint32_t but, lk_lifted **out,
                         lk_error *err) {
-	return lift_lift(traces, step, but, false, out, err);
+	return lift_whole_run(traces, step, but, false, out, err);
 }
 
 void lk_lifted_free(lk_lifted *lifted) {
