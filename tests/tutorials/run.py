@@ -4,21 +4,23 @@
     tests/tutorials/run.py PROGRAM [DOCUMENT.md...]       docs/guide/tutorials/README.md has the form
     tests/tutorials/run.py --fill PROGRAM DOCUMENT.md     writes the output of commands that show none yet
 
-The commands of a document run in one shell, in a folder of its own that has what the repository has; documents side by side.
+The commands of a document run in one shell, in a folder of its own that has what the repository has. Documents run in parallel.
+Of README.md and the pages of docs/guide and docs/reference, the indented blocks that begin with "$ " are run; a comment
+directly above a block excludes it (<!-- not run: REASON -->) or names the programs that it needs (<!-- needs: PROGRAM... -->).
 """
 import concurrent.futures
 import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 PAGES = ROOT / "docs" / "guide" / "tutorials"
-OTHERS = ["README.md", "docs/guide/explain.md", "docs/guide/plan.md", "docs/guide/predict.md", "docs/guide/whatif.md",
-          "docs/reference/tables.md"]
+OTHERS = [ROOT / "README.md", *sorted((ROOT / "docs" / "guide").glob("*.md")), *sorted((ROOT / "docs" / "reference").glob("*.md"))]
 SHOWN = ["examples", "bench", "tests", "docs", "data"]
 NUMBER = re.compile(r"[+-]?\d+(?: \d{3})*(?:[.,]\d+)*(?:e[+-]?\d+)?")
 NEAR = 0.2  # a figure may differ from the one shown by so much
@@ -30,13 +32,17 @@ class Wrong(Exception):
 
 
 def plain_blocks(text):
-    """The indented blocks of other documents that begin with "$ lockstep": as blocks() gives them."""
+    """The indented blocks of other documents that begin with "$ ", in the form of blocks(), without those that are not run."""
     lines, found, at = text.split("\n"), [], 0
     while at < len(lines):
         end = at
         while end < len(lines) and (lines[end].startswith("    ") or not lines[end].strip() and end > at):
             end += 1
-        if lines[at].startswith("    $ lockstep") and (at == 0 or not lines[at - 1].strip()):
+        above = next((line for line in reversed(lines[:at]) if line.strip()), "")
+        needs = re.fullmatch(r"<!-- needs: (.*) -->", above)
+        absent = needs and not all(shutil.which(word) for word in needs[1].split())
+        excluded = absent or re.fullmatch(r"<!-- not run: .* -->", above)
+        if lines[at].startswith("    $ ") and (at == 0 or not lines[at - 1].strip()) and not excluded:
             found.append((at, "console", {}, [line[4:] for line in lines[at:end]]))
         at = max(end, at + 1)
     return found
@@ -63,7 +69,7 @@ def blocks(text):
 
 
 def commands(number, lines):
-    """(line number, command, expected lines): a command goes on behind a backslash and while it is indented under "$ "."""
+    """(line number, command, expected lines): a command continues after a backslash, and on lines that begin with "> "."""
     found = []
     for offset, line in enumerate(lines):
         if found and not found[-1][2] and found[-1][1].endswith("\\"):
@@ -162,13 +168,17 @@ def run(document, program, folder):
                        LC_ALL="C", TZ="UTC", COLUMNS="100", OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
                        OMPI_MCA_rmaps_base_oversubscribe="1", OMPI_MCA_orte_tmpdir_base=str(home))
     parts, expected, skipped = script(document)
-    try:
-        done = subprocess.run(["bash", "-c", "".join(parts)], cwd=home, env=environment, stdin=subprocess.DEVNULL,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
-                              timeout=float(os.environ.get("TEST_SECONDS", "900")))
-        text = done.stdout
-    except subprocess.TimeoutExpired as late:
-        text = (late.stdout or b"").decode(errors="replace") + "\nended: it took too long\n"
+    if not parts:
+        return expected, [], skipped
+    # A session of its own: at a timeout the shell ends together with everything that it started.
+    with subprocess.Popen(["bash", "-c", "".join(parts)], cwd=home, env=environment, stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+                          start_new_session=True) as shell:
+        try:
+            text, _ = shell.communicate(timeout=float(os.environ.get("TEST_SECONDS", "900")))
+        except subprocess.TimeoutExpired:
+            os.killpg(shell.pid, signal.SIGKILL)
+            text = shell.communicate()[0] + "\nended: it took too long\n"
     printed = [part.strip("\n").split("\n") for part in text.split(RULE + "\n")]
     return expected, printed, skipped
 
@@ -188,9 +198,9 @@ def check(document, program, folder):
         report += f"FAIL {document.name}:{line}: {command.splitlines()[0]}\n    shown:\n"
         report += "".join(f"      {text}\n" for text in output[:40]) + "    printed:\n" + "".join(f"      {text}\n" for text in seen[:60])
     report += f"skip {document.name} {skipped}\n" if skipped else ""
-    if not expected and not skipped and document.name != "README.md":
+    if not expected and not skipped and document.resolve().parent == PAGES and document.name != "README.md":
         failed, report = 1, report + f"FAIL {document.name}: it shows no command\n"
-    report += f"done {document.name}: {len(expected)} commands\n"
+    report += f"done {document.name}: {len(expected)} commands\n" if expected else ""
     return report, max(len(expected) - failed, 0), failed, 1 if skipped else 0
 
 
@@ -245,7 +255,7 @@ def main(words):
     if not words:
         sys.exit("usage: tests/tutorials/run.py [--fill] PROGRAM [DOCUMENT.md...]")
     program = pathlib.Path(words[0]).resolve()
-    documents = [pathlib.Path(word) for word in words[1:]] or sorted(PAGES.glob("*.md")) + [ROOT / name for name in OTHERS]
+    documents = [pathlib.Path(word) for word in words[1:]] or sorted(PAGES.glob("*.md")) + OTHERS
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         if filling:
