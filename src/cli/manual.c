@@ -114,9 +114,8 @@ static void pairs_manual(void) {
 		".B mpirun\n\\-n \\fIK\\fR\n.B lockstep\\-mpi\\-pairs\n\\fISECONDS\\fR\n.SH DESCRIPTION\n",
 		stdout);
 	troff("Started by `lockstep calibrate host --mpi LAUNCHER`, which reads what it prints: times "
-	      "of messages between pairs of "
-	      "processes, one way, the other way and both at once, measured for so many SECONDS. It "
-	      "has no options.\n");
+	      "of messages between pairs of processes, one way, the other way and both at once, "
+	      "measured for SECONDS in all. It has no options.\n");
 	fputs(".SH SEE ALSO\n\\fBlockstep\\-calibrate\\fR(1)\n", stdout);
 }
 

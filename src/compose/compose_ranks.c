@@ -370,8 +370,8 @@ static lk_status fail_no_stand_in(const struct searcher *searcher, int32_t rank)
 	for (uint32_t q = 0; q < searcher->count; q++)
 		recorded = recorded || searcher->composer->recorded.at[q]->step.rank == rank;
 	lk_fail(searcher->composer->err, LK_ERR_INPUT, searcher->composer->request->folder,
-	        recorded ? "the peers of rank %d's communication are in none of the recordings, and "
-	                   "cannot be inferred"
+	        recorded ? "no recording has the peers of rank %d's communication, and they cannot be "
+	                   "inferred"
 	                 : "no recorded rank can represent rank %d: its messages or communicators "
 	                   "would not match",
 	        rank);

@@ -189,7 +189,7 @@ static lk_status check_rank(const lk_explain_work *work, int rank, lk_error *err
 	lk_fail(err, LK_ERR_INPUT, "--rank", "there is no trace of rank %d", rank);
 	return lk_hint(err,
 	               work->count == 1 ? "the trace is of rank %d"
-	                                : "the first trace is of rank %d, there are %u",
+	                                : "the traces begin with rank %d; %u ranks are traced",
 	               work->rank[0].result.rank, work->count);
 }
 

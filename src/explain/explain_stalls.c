@@ -262,7 +262,7 @@ static const char *comm_remedy(const char *kind, bool processors) {
 	return processors ? "begin earlier and overlap with the backward pass: non-blocking calls, "
 	                    "smaller first buckets"
 	                  : "begin earlier and overlap with the backward pass: smaller first buckets, "
-	                    "a stream of its own";
+	                    "a separate stream";
 }
 
 static lk_status stalls_communication(lk_explain_work *work, const lk_explain_comm *comm,
@@ -307,7 +307,7 @@ static lk_status host_communication(lk_explain_work *work, const lk_explain_comm
 		(double)comm->count / steps);
 	return stalls_add(work, err, "communication", (int)(comm - work->result.comm),
 	                  (double)comm->exposed_ns * 1e-9 / steps, what, evidence,
-	                  "fewer, larger messages; NCCL where there are devices");
+	                  "fewer, larger messages; NCCL where the job has GPUs");
 }
 
 static lk_status straggler(lk_explain_work *work, const lk_explain_straggler *explain_straggler,
@@ -351,7 +351,7 @@ static lk_status stalls_stragglers(lk_explain_work *work, lk_error *err) {
 			most = (double)explain_straggler->caused_ns;
 	}
 	const char *evidence = lk_arena_printf(
-		&work->arena, "%.0f ranks come last in turn; the worst of them causes %.0f %% of it", lasts,
+		&work->arena, "%.0f ranks are last in turn; the worst one causes %.0f %% of it", lasts,
 		left > 0 ? 100 * most / left : 0);
 	return stalls_add(work, err, "arrival skew", -1, left * 1e-9 / stalls_rank_steps(work),
 	                  "ranks come at different times", evidence,

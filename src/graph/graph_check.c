@@ -129,8 +129,7 @@ static const char *op_fault(const lk_graph *graph, uint32_t op) {
 	if (ops->flags[op] & ~(LK_OP_CAUSAL | LK_OP_TRANSIENT | LK_OP_OVERLAPPED | LK_OP_CARRIED |
 	                       LK_OP_DIRECT | LK_OP_SUMS_PIXELS))
 		return "has unknown flags";
-	if (ops->wait[op] > 2 || ops->signal[op] > 2)
-		return "uses an argument that calls do not have: there are two";
+	if (ops->wait[op] > 2 || ops->signal[op] > 2) return "uses a third argument; calls have two";
 	if (ops->alloc_owner[op] >= LK_OWNERS || ops->release_owner[op] >= LK_OWNERS)
 		return "has an unknown owner of memory";
 	if (ops->join[op] >> LK_STREAMS) return "joins a stream that does not exist";

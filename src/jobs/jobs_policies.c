@@ -168,7 +168,7 @@ static lk_status policies_find(const char *name, const lk_policy **out, lk_error
 	const char *nearest = lk_nearest(name, names, (size_t)lk_policy_count);
 	lk_fail(err, LK_ERR_INPUT, "--policy", "unknown policy \"%.40s\"", name);
 	if (nearest) return lk_hint(err, "did you mean %s?", nearest);
-	return lk_hint(err, "there are fifo, backfill, shortest, elastic-gpus, elastic");
+	return lk_hint(err, "give fifo, backfill, shortest, elastic-gpus or elastic");
 }
 
 lk_status lk_policies_named(const char *names, lk_arena *arena, const lk_policy ***out, int *count,

@@ -297,7 +297,7 @@ static lk_status rates_settle(const questions *all, const measured_rates *measur
 			rates_insert(&free_batch,
 			             (lk_jobs_rate){question->gpus, question->batch, question->per_s});
 		} else {
-			why = question ? question->why : "it was not asked";
+			why = question ? question->why : "it was not predicted";
 		}
 	}
 	job->job.rates = free_batch.at;

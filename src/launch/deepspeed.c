@@ -256,8 +256,7 @@ static const struct {
 	{"prescale_gradients", NULL, "does not change the step's work"},
 	{"gradient_predivide_factor", NULL, "does not change the step's work"},
 	{"sparse_gradients", NULL, "sparse gradients are not modelled"},
-	{"activation_checkpointing", NULL,
-     "which layers are recomputed is said by the trainer's flags"},
+	{"activation_checkpointing", NULL, "the trainer's flags say which layers are recomputed"},
 	{"steps_per_print", NULL, LOGGING},
 	{"wall_clock_breakdown", NULL, LOGGING},
 	{"dump_state", NULL, LOGGING},
@@ -277,7 +276,7 @@ static const struct {
 	{"data_efficiency", NULL, "data: does not change the step"},
 	{"curriculum_learning", NULL, "sequences are taken at full length"},
 	{"compile", NULL, "DeepCompile is not modelled"},
-	{"pipeline", NULL, "the number of stages is said by the trainer's flags"},
+	{"pipeline", NULL, "the trainer's flags say how many stages"},
 };
 
 static lk_status deepspeed_read_object(struct config *config, const lk_value *object,

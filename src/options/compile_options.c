@@ -44,7 +44,7 @@ static const lk_option options[] = {
 	 "with bench: rounds of all schedules in turn; default 21")},
 	{GROUP("Output")
 	 CHOICE("target", target, targets, "TARGET", "with emit: C and MPI, or CUDA")},
-	{FLAG("header", header, "with emit: declarations for a program that calls what is emitted")},
+	{FLAG("header", header, "with emit: declarations for a program that calls the emitted code")},
 	{TEXT("out", out, "FILE", "with emit: the file to write; default: standard output")},
 	{FLAG("ir", ir, "with print and rewrite: the values with their types, instead of the program")},
 	{FLAG("each", each, "with rewrite: what every directive makes of the program, in turn")},

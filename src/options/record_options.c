@@ -47,7 +47,7 @@ static const lk_option options[] = {
 	{TEXT("ranks", ranks, "N,N-N,...",
 	 "several ranks, one run after another, into one folder: what lockstep compose takes")},
 	{INT("ranks-per-node", ranks_per_node, "N", 1, 65536,
-	 "how many of them appear to share a node; default 1")},
+	 "how many ranks appear to share a node; default 1")},
 	{TEXT("splits", splits, "N,/N,...",
 	 "parts that ncclCommSplit makes, in order: N blocks of N ranks, /N every N-th rank; where "
 	 "they cannot be inferred")},

@@ -7,7 +7,7 @@
 static const lk_option options[] = {
 	{GROUP("Where it runs")
 	 TEXT("gpu", gpu, "NAME",
-	 "GPU in its usual nodes, as many as the graph has ranks"), LETTER('g')},
+	 "GPU; as many as the graph has ranks"), LETTER('g')},
 	{TEXT("cluster", cluster, "TEXT|FILE", "instead of --gpu, as for predict")},
 	{GROUP("Software")
 	 TEXT("stack", stack, "NAME",
@@ -35,7 +35,7 @@ static const lk_option options[] = {
 
 const lk_verb lk_simulate_verb = {
 	.name = "simulate",
-	.summary = "a step graph, simulated on a cluster or with the durations that stand in it",
+	.summary = "a step graph, simulated on a cluster or with its own durations",
 	.operands = "[GRAPH]",
 	.description = "Simulates a step graph operation by operation: times of every program, and a "
 				   "span for every operation.",

@@ -11,7 +11,7 @@ struct answer {
 
 static lk_status rent_check(const lk_rent_request *request, lk_error *err) {
 	if (!request->job.model)
-		return lk_fail(err, LK_ERR_INPUT, "--model", "is needed: what is trained");
+		return lk_fail(err, LK_ERR_INPUT, "--model", "is required: the network to train");
 	if ((request->tokens > 0) == (request->samples > 0)) {
 		lk_fail(err, LK_ERR_INPUT, "rent", "%s",
 		        request->tokens > 0 ? "tokens and samples were both given"
@@ -52,10 +52,9 @@ static lk_status note_prices(const lk_rent_request *request, const lk_offer_faul
 	return rent_add(
 		n,
 		lk_arena_printf(arena,
-	                    "spot machines are taken away %g times an hour each "
-	                    "(--interruptions); a restart loses ten "
-	                    "minutes and half of a checkpoint interval; that enough of them are "
-	                    "to be had is not said",
+	                    "spot machines are taken away %g times an hour each (--interruptions); a "
+	                    "restart loses ten minutes and half of a checkpoint interval; whether "
+	                    "enough of them are available is not known",
 	                    request->interruptions),
 		err);
 }

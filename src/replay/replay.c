@@ -269,8 +269,8 @@ static lk_status replay_check_choice(const lk_replaying *replaying, lk_error *er
 		return lk_hint(err, "profile with CPU and CUDA activities");
 	}
 	if (!steps && !ranks) return LK_OK;
-	if (steps) lk_fail(err, LK_ERR_INPUT, "--hold-out", "there is only one step like it");
-	else lk_fail(err, LK_ERR_INPUT, "--hold-out", "there is only one rank like it");
+	if (steps) lk_fail(err, LK_ERR_INPUT, "--hold-out", "no other step is like it");
+	else lk_fail(err, LK_ERR_INPUT, "--hold-out", "no other rank is like it");
 	return lk_hint(err, "trace more of them, or use --hold-out none");
 }
 

@@ -270,7 +270,7 @@ lk_status lk_replay_rank_out(lk_replaying *replaying, uint32_t s, lk_error *err)
 	for (uint32_t out = 0; out < replaying->traces->count && status == LK_OK; out++) {
 		struct trial t;
 		if (!is_held_out(replaying, out)) {
-			step_of(replaying, out, s)->left_out = "of so many ranks, only some are held out";
+			step_of(replaying, out, s)->left_out = "with this many ranks, only some are held out";
 			continue;
 		}
 		status = begin_trial(&t, replaying, s, err);

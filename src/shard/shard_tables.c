@@ -165,7 +165,7 @@ static lk_status tables_read_row(const struct reader *reader, lk_error *err) {
 	char where[192];
 	if (!*t.name) {
 		lk_fail(err, LK_ERR_INPUT, tables_place(reader, NAME, where), "the table has no name");
-		return lk_hint(err, "give each row a name of its own");
+		return lk_hint(err, "give each row its own name");
 	}
 	LK_TRY(tables_whole(reader, ROWS, 1, 1e12, 0, &t.rows, err));
 	LK_TRY(tables_whole(reader, DIM, 1, 65536, 0, &t.dim, err));
@@ -191,7 +191,7 @@ static lk_status tables_check_names(const lk_shard_tables *tables, lk_error *err
 		if (!known) continue;
 		lk_fail(err, LK_ERR_INPUT, table->where, "column name: a second table \"%.60s\"",
 		        table->name);
-		status = lk_hint(err, "give each table a name of its own");
+		status = lk_hint(err, "give each table its own name");
 	}
 	lk_intern_free(names);
 	return status;

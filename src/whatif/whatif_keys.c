@@ -330,7 +330,7 @@ const lk_whatif_key lk_whatif_keys[] = {
 	{"gpus", true, false, set_gpus, "gpus=N",
      "more or fewer GPUs by data parallelism, each with its own work", true},
 	{"ranks", true, false, set_gpus, "ranks=N", "the same", true},
-	{"scale", true, false, set_scale, "scale=4", "so many times the GPUs", true},
+	{"scale", true, false, set_scale, "scale=4", "this many times the GPUs", true},
 	{"op", true, true, set_op, "op:NAME=0.8x",
      "operations of a name (with * and ?) or kind faster or slower", false},
 	{"remove", false, true, set_remove, "remove:NAME", "operations of a name or kind gone", false},

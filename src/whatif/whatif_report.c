@@ -307,7 +307,7 @@ static lk_status report_add_notes(struct answer *answer, lk_error *err) {
 	if (answer->w.traced) {
 		notes[count++] = "measured times are scaled by the ratio of the models; nothing is priced "
 						 "anew that was measured";
-		notes[count++] = "the simulation has no contention of its own: measured times hold it";
+		notes[count++] = "the simulation adds no contention: measured times contain it";
 		uint32_t guessed = lk_whatif_stand_ins(answer->base);
 		if (guessed)
 			notes[count++] = lk_arena_printf(&answer->arena,

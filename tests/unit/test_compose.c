@@ -212,9 +212,9 @@ static void test_pipeline(void **state) {
 	lk_compose_free(composed);
 	empty();
 	pipeline_rank(0, 8, 2, 20 * MS, MB);
-	refuses("communication are in none of the recordings");
+	refuses("no recording has the peers");
 	pipeline_rank(4, 8, 2, 20 * MS, MB);
-	refuses("communication are in none of the recordings");
+	refuses("no recording has the peers");
 }
 
 /* Communicators that follow no pattern are known where the recording tells the division. */

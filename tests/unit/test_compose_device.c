@@ -417,7 +417,7 @@ static void test_pipeline(void **state) {
 		kernel(writer, 1, MS);
 	}
 	finish(writer);
-	refuses(cluster, "are in none of the recordings");
+	refuses(cluster, "no recording has the peers");
 }
 
 /* Parts of the world go on as the recorded one begins: blocks of two and rows of four; MPI beside.

@@ -534,7 +534,7 @@ static void test_wrong_requests(void **state) {
 	request.path_count = 1;
 	request.hold_out = LK_HOLD_STEP;
 	assert_int_equal(lk_replay_ask(&request, &out, &err), LK_ERR_INPUT);
-	assert_non_null(strstr(err.what, "only one step"));
+	assert_non_null(strstr(err.what, "no other step"));
 	request.hold_out = LK_HOLD_RANK;
 	assert_int_equal(lk_replay_ask(&request, &out, &err), LK_ERR_INPUT);
 	request.hold_out = LK_HOLD_AUTO;

@@ -239,15 +239,15 @@ static void errors_are_the_programs(void **state) {
 	refused("predict", 1, empty,
 	        "--model: the value is empty; give NAME|FILE, or leave the option out");
 	refused("predict", 6, two,
-	        "predict: the lists make 2 combinations, and one is answered here; sweep answers all "
-	        "of them");
+	        "predict: the lists make 2 combinations, and one is answered here; use sweep for all "
+	        "combinations");
 	refused("predct", 0, NULL, "unknown verb \"predct\"; did you mean predict?");
 	refused("validate", 0, NULL, "validate: RUNS.csv is missing; see lockstep validate --help");
 	refused(
 		"simulate", 0, NULL,
 		"simulate: no graph was given; give a file as `lockstep predict --graph FILE` writes it");
 	lk_reply *reply = lk_reply_sweep(0, NULL, NULL, 0, NULL);
-	assert_string_equal(lk_reply_error(reply, LK_REPLY_WHAT), "there is nothing to answer");
+	assert_string_equal(lk_reply_error(reply, LK_REPLY_WHAT), "nothing to answer");
 	lk_reply_free(reply);
 	const char *const file[] = {JOB, "--tp=1,2", "--trace=x.json"};
 	const int counts[] = {COUNT(file)};

@@ -304,7 +304,7 @@ static const struct {
      "f:6:22: n is one number, which has no slices; leave it reduced, or write by reduce"},
 	{IN_MESH("n = allreduce(q, sum, tp) + allreduce(q*2, sum, tp) out n\n} schedule s { split n -> "
              "(rs,ag)"),
-     "f:6:22: n holds more than one allreduce; give each a name of its own"},
+     "f:6:22: n holds more than one allreduce; give each its own name"},
 	{IN_MESH(SPLIT "out b\n} schedule s { reorder a past {b}"),
      "f:6:24: a is no gather that could be moved; split the allreduce first: split a -> (rs,ag)"},
 	{IN_MESH(SPLIT "out b\n} schedule s { split a -> (rs,ag); reorder ag past {b, x}"),
@@ -372,8 +372,8 @@ static const struct {
      "f:6:36: b reads what ag hands on, but a pass ends with that; reorder moves a gather after "
      "it"},
 	{IN_MESH("a = reducescatter(q*2, sum, tp, dim=0) b = a*2 out b\n} schedule s { fuse {a,b}"),
-     "f:6:16: a scatters what the pass computes, but a pass begins with it; give what it scatters "
-     "a name of its own, and leave that out"},
+     "f:6:16: a scatters what the pass computes, but a pass begins with it; name what it scatters "
+     "separately, and leave that out"},
 	{IN_MESH("a = reducescatter(q, sum, tp, dim=0) b = reducescatter(q, sum, tp, dim=0) c = a + b "
              "out c\n} schedule s { fuse {a,b,c}"),
      "f:6:16: a and b are two reduce-scatters, and a pass reads from one; fuse one of them"},
@@ -428,14 +428,14 @@ static const struct {
 	{IN_MESH("b = r + allreduce(q*2, sum, tp) c = r + allreduce(q*3, sum, tp) d = r*5 out b, c, "
              "d\n} schedule s { bucket {b,c} size 100; overlap {b,c,d}"),
      "f:6:39: b would be several stages, and only single ones run side by side; give what is in a "
-     "bucket or a pass a statement of its own, and overlap one stage of each side"},
+     "bucket or a pass its own statement, and overlap one stage of each side"},
 	{IN_MESH("b = r + allreduce(q, sum, tp) c = r*3 d = r + allreduce(q*3, sum, tp) out b, c, d\n} "
              "schedule s { overlap {b,c}; bucket {b,d} size 100"),
      "f:6:31: b would be several stages, and only single ones run side by side; give what is in a "
-     "bucket or a pass a statement of its own, and overlap one stage of each side"},
+     "bucket or a pass its own statement, and overlap one stage of each side"},
 	{IN_MESH("b = sum(r*2)*3 c = k*3 out b, c\n} schedule s { fuse {b}; overlap {b,c}"),
      "f:6:26: b would be several stages, and only single ones run side by side; give what is in a "
-     "bucket or a pass a statement of its own, and overlap one stage of each side"},
+     "bucket or a pass its own statement, and overlap one stage of each side"},
 	{IN_MESH("b = r*2 c = b*2 d = c*2 out d\n} schedule s { fuse F={b,c}; overlap {c,d} chunk"),
      "f:6:39: c is fused with b, and the pass runs as one; name the label of the pass: F"},
 	{IN_MESH(SPLIT "out b\n} schedule s { bucket {a} size 100"),
@@ -447,7 +447,7 @@ static const struct {
      "f:6:16: a and c are collectives of different kind, axis or format; write a bucket for each"},
 	{IN_MESH("a = allreduce(q, sum, tp) c = allreduce(q*a, sum, tp) out c\n} schedule s { bucket "
              "{a,c} size 100"),
-     "f:6:16: c waits for another collective of the bucket; put it into a bucket of its own"},
+     "f:6:16: c waits for another collective of the bucket; put it into a separate bucket"},
 	{IN_MESH(
 		 "a = allreduce(q, sum, tp) c = allreduce(q*2, sum, tp) x = a*2 v = r*3 e = allreduce(q*v, "
 		 "sum, tp) out x, c, e\n} schedule s { fuse {x,v}; bucket {a,e} size 100"),

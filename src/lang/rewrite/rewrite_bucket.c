@@ -57,7 +57,7 @@ static lk_status bucket_check_alike(const lc_program *program, const lc_directiv
 		if (behind[i]) {
 			lc_wrong(program, directive->line, directive->column, err,
 			         "%s waits for another collective of the bucket", lc_part_name(node));
-			return lk_hint(err, "put it into a bucket of its own");
+			return lk_hint(err, "put it into a separate bucket");
 		}
 		if (bucket_same_kind(node, &program->nodes.at[first])) continue;
 		lc_wrong(program, directive->line, directive->column, err,

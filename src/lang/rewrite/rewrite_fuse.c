@@ -116,7 +116,7 @@ static lk_status check_place(const struct fuser *fuser, int id, lk_error *err) {
 			fuse_refuse(fuser, err, "%s scatters what the pass computes, but a pass begins with it",
 			            lc_part_name(value));
 			return lk_hint(err, x->part_of == value->part_of
-			                        ? "give what it scatters a name of its own, and leave that out"
+			                        ? "name what it scatters separately, and leave that out"
 			                        : "leave what it scatters out");
 		}
 		if ((x->op != LC_ALLGATHER || value->op == LC_UPDATE) && x->op != LC_SEND) continue;

@@ -93,7 +93,9 @@ static lk_status overlap_apart(const struct overlapper *overlapper, const lc_wor
 		lc_word_wrong(overlapper->p, word, err, "%s neither feeds nor is fed by %s", word->text,
 		              first->text);
 	else
-		lc_word_wrong(overlapper->p, word, err, "%s stands for several that do not feed each other",
+		lc_word_wrong(overlapper->p, word, err,
+		              "%s names several values that do not feed each "
+		              "other",
 		              word->text);
 	return asked ? lk_hint(err, "what runs side by side has no chunks: leave chunk and order out")
 	             : lk_hint(err, "overlap them in directives of their own");
@@ -204,8 +206,8 @@ static lk_status overlap_check_stages(const struct overlapper *overlapper,
 		if (strcmp(lc_bundle_word(settled, &settled->nodes.at[i], LC_OVERLAP), name) == 0) continue;
 		lc_wrong(overlapper->p, overlapper->d->line, overlapper->d->column, err,
 		         "%s would be several stages, and only single ones run side by side", name);
-		return lk_hint(err, "give what is in a bucket or a pass a statement of its own, and "
-		                    "overlap one stage of each side");
+		return lk_hint(err, "give what is in a bucket or a pass its own statement, and overlap one "
+		                    "stage of each side");
 	}
 	return LK_OK;
 }

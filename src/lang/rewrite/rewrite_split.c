@@ -23,7 +23,7 @@ lk_status lc_find_reduction(const lc_program *program, const lc_word *word, int 
 	}
 	lc_word_wrong(program, word, err, "%s holds %s allreduce", word->text,
 	              found ? "more than one" : "no unsplit");
-	return lk_hint(err, found ? "give each a name of its own" : "name the value that is reduced");
+	return lk_hint(err, found ? "give each its own name" : "name the value that is reduced");
 }
 
 static lk_status split_check_names(const lc_program *program, const lc_directive *directive,

@@ -297,7 +297,7 @@ static lk_status parse_program(lc_parser *parser, lk_error *err) {
 	LK_TRY(lc_word_next(parser, "the name of a program", &name, err));
 	for (size_t i = 0; i < parser->file->programs.count; i++) {
 		if (strcmp(parser->file->programs.at[i]->name, name) != 0) continue;
-		lc_at(parser, token, err, "there is a program %s already, in line %d", name,
+		lc_at(parser, token, err, "a program %s is defined already, in line %d", name,
 		      parser->file->programs.at[i]->line);
 		return lk_hint(err, "choose another name");
 	}

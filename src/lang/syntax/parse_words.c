@@ -119,5 +119,5 @@ lk_status lc_dtype_next(lc_parser *parser, lc_dtype *out, lk_error *err) {
 	if (found >= 0) return LK_OK;
 	lc_at(parser, &parser->tokens.at[parser->at - 1], err, "unknown number format %s", name);
 	return lc_suggest(err, name, names, LC_WEAK_INT,
-	                  "there are f64, f32, f16, bf16, f8, i64 to i8, u64 to u8 and bool");
+	                  "give f64, f32, f16, bf16, f8, i64 to i8, u64 to u8 or bool");
 }

@@ -69,7 +69,7 @@ static lk_status tune_check_ranks(const struct tuning *tuning, lk_error *err) {
 		               tuning->p->axes[tuning->p->axis_count - 1].name);
 	}
 	if (ranks <= tuning->cluster.gpus) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, "--sizes", "the mesh has %lld ranks, and there are %d GPUs",
+	lk_fail(err, LK_ERR_INPUT, "--sizes", "the mesh has %lld ranks, but only %d GPUs were given",
 	        (long long)ranks, tuning->cluster.gpus);
 	return lk_hint(err, "give more GPUs, or axes of fewer ranks");
 }

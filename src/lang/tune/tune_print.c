@@ -62,7 +62,7 @@ static void tune_print_put_search(const lk_tuned *tuned, FILE *out) {
 		search->looked, lk_format_seconds(search->seconds, time, sizeof time), search->known,
 		search->refused);
 	if (search->capped)
-		fprintf(out, "there are more: the search ended after %d; --programs N looks at more\n",
+		fprintf(out, "the search ended after %d programs; --programs N searches more\n",
 		        search->looked);
 }
 

@@ -78,8 +78,8 @@ static lk_status read_lines(lk_wisdom *wisdom, const char *path, char *text, lk_
 		lk_wise entry = {0};
 		number++;
 		if (*line == '\0' || *line == '#') continue;
-		const char *why = wisdom->entries.count == ENTRIES ? "there are too many entries"
-		                                                   : read_entry(line, &entry);
+		const char *why =
+			wisdom->entries.count == ENTRIES ? "too many entries" : read_entry(line, &entry);
 		if (why) LK_TRY(wisdom_warn(wisdom, path, number, why, err));
 		else LK_TRY(lk_wisdom_keep(wisdom, &entry, err));
 	}

@@ -58,7 +58,9 @@ static lk_status math_variable(struct math *math, long long *value) {
 		return LK_OK;
 	}
 	if (n == 0)
-		return lk_shell_fail(math->s, math->line, "$((...)) holds what is no number, name or sign",
+		return lk_shell_fail(math->s, math->line,
+		                     "$((...)) has something other than numbers, "
+		                     "names and signs",
 		                     "write the result");
 	math->at = name + n;
 	const lk_shell_var *var = lk_shell_find(math->s, name, n);

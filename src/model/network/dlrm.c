@@ -101,8 +101,7 @@ static lk_status dlrm_read_tables(const struct reader *reader, lk_dlrm *out, lk_
 	out->kinds = kinds;
 	out->kind_count = (int)list->count;
 	if (out->tables <= LK_DLRM_TABLES) return LK_OK;
-	return dlrm_fail_at(reader, list, err, "there are too many tables",
-	                    "give at most 65536 in all");
+	return dlrm_fail_at(reader, list, err, "too many tables", "give at most 65536 in all");
 }
 
 static lk_status dlrm_read_words(const struct reader *reader, lk_dlrm *out, lk_error *err) {

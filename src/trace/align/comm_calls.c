@@ -351,7 +351,8 @@ static lk_status calls_find_calls(struct finder *finder) {
 	}
 	if (loose && finder->traces->count > 1)
 		lk_traces_warn(finder->traces,
-		               "%s: %u sends and receives are not matched: their partner is not said",
+		               "%s: %u sends and receives are not matched: the trace does not name their "
+		               "partner",
 		               capture->path, loose);
 	if (list->count) qsort(list->at, list->count, sizeof *list->at, calls_by_group);
 	return LK_OK;

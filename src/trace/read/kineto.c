@@ -359,7 +359,7 @@ static const char *const odd_texts[LK_ODD_COUNT] = {
 	[LK_ODD_NEGATIVE] = "events with a negative duration, taken as 0",
 	[LK_ODD_TWICE] = "events with a key that occurs twice, of which the last counts",
 	[LK_ODD_CONTROLS] = "events with control characters in texts",
-	[LK_ODD_NOT_FINITE] = "events with NaN or Infinity, taken as not said",
+	[LK_ODD_NOT_FINITE] = "events with NaN or Infinity; these values are ignored",
 	[LK_ODD_COMMA] = "commas with nothing after them",
 	[LK_ODD_NOT_BEGUN] = "ends (ph E) without a begin, left out",
 	[LK_ODD_LONG_SHAPE] = "lists of shapes of more than 64 KiB, left out",
@@ -387,8 +387,7 @@ static void kineto_warn(lk_kineto *kineto) {
 			lk_capture_warn(kineto->capture,
 			                "calls that began (ph B) and never ended, left out: %llu", count);
 		else if (i == LK_ODD_BEHIND)
-			lk_capture_warn(kineto->capture,
-			                "after the end, in line %llu, there is more; it is not read", line);
+			lk_capture_warn(kineto->capture, "text after the end, in line %llu, is not read", line);
 		else
 			lk_capture_warn(kineto->capture, "%s: %llu, first in line %llu", odd_texts[i], count,
 			                line);

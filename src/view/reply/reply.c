@@ -70,7 +70,7 @@ static lk_status ask_predict(lk_reply *reply, const struct asked *asked, lk_erro
 	if (count > 1) {
 		lk_fail(err, LK_ERR_INPUT, "predict",
 		        "the lists make %zu combinations, and one is answered here", count);
-		return lk_hint(err, "sweep answers all of them");
+		return lk_hint(err, "use sweep for all combinations");
 	}
 	lk_predict_defaults(&r);
 	LK_TRY(lk_args_fill(asked->args, 0, &r, err));

@@ -23,7 +23,7 @@ static lk_status reply_rows_parse(lk_reply *reply, int parts, const int *counts,
 		*rows += combinations;
 	}
 	if (*rows > 0) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, "sweep", "there is nothing to answer");
+	lk_fail(err, LK_ERR_INPUT, "sweep", "nothing to answer");
 	return lk_hint(err, "give one request or more");
 }
 

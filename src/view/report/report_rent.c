@@ -104,8 +104,8 @@ static void put_series(lk_report *writer, const lk_rent *rent, const char *name,
 static void rent_put_front(lk_report *writer, const lk_rent *rent) {
 	if (!rent->count) return;
 	lk_report_panel(writer, "scatter", "Cost against time",
-	                "click a point for the command that predicts it; on the front nobody is both "
-	                "cheaper and faster",
+	                "click a point for the command that predicts it; no choice is both cheaper and "
+	                "faster than one on the front",
 	                true);
 	lk_json_put_text(writer, "role", "pareto");
 	lk_report_axis(writer, "x", "time of the training", "h", true);
