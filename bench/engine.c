@@ -4,9 +4,9 @@
  * foldings, and prints operations per second and the peak of memory.
  *
  *     make all && cc -std=c11 -O3 -D_GNU_SOURCE -Iinclude -Isrc bench/engine.c
- * build/release/liblockstep.a \ -lz -lzstd -lsqlite3 -lm -lpthread -o build/engine build/engine
- * [RANKS [sweep|jitter|events|folded|fold]]
- */
+ *         build/release/liblockstep.a \
+ *         -lz -lzstd -lsqlite3 -lm -lpthread -o build/engine
+ *     build/engine [RANKS [sweep|jitter|events|folded|fold]] */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

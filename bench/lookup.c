@@ -5,18 +5,21 @@
  *     lookup shares [SEED [SECONDS]] > shares.csv  random tables, 1 to 24 in a step, under all laws
  *     lookup shapes [SEED [SECONDS]] > shapes.csv  random tables alone, under all laws
  *     lookup fit all.csv [NAME] > lookups.csv      the numbers of the host's model: a row for
- * --calibration lookup score lookups.csv all.csv             predicted beside measured; errors by
- * law and by size lookup folds all.csv                         each law, then each size, predicted
- * by a fit of the others lookup tasks lookups.csv RANKS FIRST LAST SEED STORE [SECONDS [PASSES
- * [heuristics]]] random sharding tasks: each rank's share measured alone, and kept in STORE
+ *                                                  --calibration
+ *     lookup score lookups.csv all.csv             predicted beside measured; errors by law and by
+ *                                                  size
+ *     lookup folds all.csv                         each law, then each size, predicted by a fit of
+ *                                                  the others
+ *     lookup tasks lookups.csv RANKS FIRST LAST SEED STORE [SECONDS [PASSES [heuristics]]]
+ *                                                  random sharding tasks: each rank's share
+ *                                                      measured alone, and kept in STORE
  *
  * Every time is the sum of its slices, of each the least of passes over all rows (lookup_work.c):
  * two passes, and as many as begin in SECONDS. Every second pass is kept apart: a row's two times
  * tell how well they repeat. Files may be put behind one another; of rows that were measured
  * several times the least counts. Tasks begin to be measured for SECONDS; shares that STORE knows
  * from PASSES (5) are not measured again. Threads: OMP_NUM_THREADS. Under callgrind
- * (lookup_counted.sh) cycles are counted in place of times, in one pass.
- */
+ * (lookup_counted.sh) cycles are counted in place of times, in one pass. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -7,8 +7,7 @@
  *
  * Steps are written until BYTES are reached. Ranks of one SEED have the same operations and the
  * same collectives: each starts when a rank's device reaches it and ends for all at the same time.
- * -P leaves out Python functions. The same options give the same bytes.
- */
+ * -P leaves out Python functions. The same options give the same bytes. */
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdint.h>

@@ -6,8 +6,7 @@
  *
  * prints: runs, least wall s, mean wall s, least processor s, peak bytes, exit status. Runs go on
  * until SECONDS are used up, but are LEAST at least and MOST at most. A first run that is not
- * counted warms the caches, unless it alone uses the time up.
- */
+ * counted warms the caches, unless it alone uses the time up. */
 #include <errno.h>
 #include <fcntl.h>
 #include <spawn.h>

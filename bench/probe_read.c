@@ -4,8 +4,7 @@
  *
  *     cc -O2 -o probe_read bench/probe_read.c
  *     for i in 1 2 3 4 5; do ./probe_read /etc/passwd; lockstep record --out r$i -- ./probe_read
- * /etc/passwd; done
- */
+ *         /etc/passwd; done */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdio.h>

@@ -4,9 +4,9 @@
  * and prints times and memory for each operation.
  *
  *     make all && cc -std=c11 -O3 -D_GNU_SOURCE -Iinclude -Isrc bench/traced.c
- * build/release/liblockstep.a \ -lz -lzstd -lsqlite3 -lexpat -lm -lpthread -ldl -o build/traced
- *     build/traced [OPERATIONS [FILE.json.gz]]       of each of 8 ranks, 300000 unless told
- */
+ *         build/release/liblockstep.a \
+ *         -lz -lzstd -lsqlite3 -lexpat -lm -lpthread -ldl -o build/traced
+ *     build/traced [OPERATIONS [FILE.json.gz]]       of each of 8 ranks, 300000 unless told */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>

@@ -3,10 +3,12 @@
  *     lk_calibrate_request request;
  *     lk_calibrate_defaults(&request);
  *     request.kind = "ops", request.table = "ops_fp16.csv.gz", request.source = "kernel times of
- * our cluster"; lk_calibrated *calibrated; lk_error err; if (lk_calibrate(&request, &calibrated,
- * &err) != LK_OK) ... lk_calibrate_save(calibrated, LK_CALIBRATE_CSV, false, "ours.csv", stdout,
- * &err); lk_calibrate_free(calibrated);
- */
+ *         our cluster";
+ *     lk_calibrated *calibrated;
+ *     lk_error err;
+ *     if (lk_calibrate(&request, &calibrated, &err) != LK_OK) ...
+ *     lk_calibrate_save(calibrated, LK_CALIBRATE_CSV, false, "ours.csv", stdout, &err);
+ *     lk_calibrate_free(calibrated); */
 #ifndef LOCKSTEP_CALIBRATE_H
 #define LOCKSTEP_CALIBRATE_H
 

@@ -8,8 +8,7 @@
  *     lk_error err;
  *     if (lk_collective_ask(&request, &answer, &err) != LK_OK) ...
  *     lk_collective_print(answer, LK_OUTPUT_TEXT, false, NULL, stdout, &err);
- *     lk_collective_free(answer);
- */
+ *     lk_collective_free(answer); */
 #ifndef LOCKSTEP_COLLECTIVE_H
 #define LOCKSTEP_COLLECTIVE_H
 

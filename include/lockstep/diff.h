@@ -8,8 +8,7 @@
  *     lk_error err;
  *     if (lk_diff_ask(&request, &answer, &err) != LK_OK) ...
  *     lk_diff_print(answer, LK_OUTPUT_TEXT, LK_DIFF_ALL, false, NULL, stdout, &err);
- *     lk_diff_free(answer);
- */
+ *     lk_diff_free(answer); */
 #ifndef LOCKSTEP_DIFF_H
 #define LOCKSTEP_DIFF_H
 

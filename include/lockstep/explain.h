@@ -18,12 +18,13 @@
  *   non_compute_time  the union of communication and memory kernels, without compute_time
  *   idle_time         the rest. The three add up to kernel_time, to the nanosecond
  *   comp_comm_overlap_pctg  the part of the union of communication kernels that computation kernels
- * cover host_wait         a gap of a stream whose next kernel was launched after the gap began
+ *                           cover
+ *   host_wait         a gap of a stream whose next kernel was launched after the gap began
  *   kernel_wait       any other gap below 30 ns
  *   other             any other gap: the kernel waits for another stream, or for the device to take
- * up its launch queue length      launches of a stream that were called and whose kernel has not
- * begun launch_delay      from the end of a launch call to the begin of its kernel
- */
+ *                     up its launch
+ *   queue length      launches of a stream that were called and whose kernel has not begun
+ *   launch_delay      from the end of a launch call to the begin of its kernel */
 #ifndef LOCKSTEP_EXPLAIN_H
 #define LOCKSTEP_EXPLAIN_H
 

@@ -11,8 +11,7 @@
  *     lk_jobs_free(answer);
  *
  * How fast a job is with so many GPUs and such a batch is predicted, or read from a table of
- * measured rates.
- */
+ * measured rates. */
 #ifndef LOCKSTEP_JOBS_H
 #define LOCKSTEP_JOBS_H
 

@@ -4,9 +4,12 @@
  *     lk_plan_request request;
  *     lk_plan_defaults(&request);
  *     request.job.model = "llama3.1-70b", request.job.gpu = "h100-sxm", request.gpus = "64,128",
- * request.job.gbs = 256; lk_plan *plan; lk_error err; if (lk_plan_find(&request, &plan, &err) !=
- * LK_OK) ... plan->counts[0].choices[0].layout ... lk_plan_free(plan);
- */
+ *         request.job.gbs = 256;
+ *     lk_plan *plan;
+ *     lk_error err;
+ *     if (lk_plan_find(&request, &plan, &err) != LK_OK) ...
+ *     plan->counts[0].choices[0].layout ...
+ *     lk_plan_free(plan); */
 #ifndef LOCKSTEP_PLAN_H
 #define LOCKSTEP_PLAN_H
 

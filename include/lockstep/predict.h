@@ -6,8 +6,7 @@
  *     lk_prediction *prediction;
  *     lk_error err;
  *     if (lk_predict(&request, &prediction, &err) != LK_OK) ...
- *     lk_predict_free(prediction);
- */
+ *     lk_predict_free(prediction); */
 #ifndef LOCKSTEP_PREDICT_H
 #define LOCKSTEP_PREDICT_H
 

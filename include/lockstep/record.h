@@ -12,8 +12,7 @@
  *
  * A library (liblockstep-probe.so) is loaded into the command's processes. Each process that is
  * recorded leaves a file in the folder; `lockstep explain FOLDER` reads them. Nothing of the
- * environment or of the arguments is stored.
- */
+ * environment or of the arguments is stored. */
 #ifndef LOCKSTEP_RECORD_H
 #define LOCKSTEP_RECORD_H
 

@@ -8,8 +8,7 @@
  *     lk_error err;
  *     if (lk_rent_find(&request, &rent, &err) != LK_OK) ...
  *     rent->choices[rent->cheapest].instance ...
- *     lk_rent_free(rent);
- */
+ *     lk_rent_free(rent); */
 #ifndef LOCKSTEP_RENT_H
 #define LOCKSTEP_RENT_H
 

@@ -7,8 +7,7 @@
  *     lk_error err;
  *     if (lk_validate(&request, &validation, &err) != LK_OK) ...
  *     lk_validate_print(validation, LK_VALIDATE_TEXT, false, stdout, &err);
- *     lk_validate_free(validation);
- */
+ *     lk_validate_free(validation); */
 #ifndef LOCKSTEP_VALIDATE_H
 #define LOCKSTEP_VALIDATE_H
 

@@ -36,21 +36,32 @@ typedef enum lk_output {
  * Keys of the object. Numbers have SI units, what was not asked or does not apply is null:
  *   fits                    bool; null where the combination was refused
  *   refused                 only then: why
- *   peak_bytes, usable_bytes, fullest_stage   peak memory of a rank, of the device, the stage
- * it stands in step_time_s, step_time_low_s, step_time_high_s, basis   the step, its 80 % range and
- * what the range rests on tokens_per_s_per_gpu, samples_per_s model_tflops_per_gpu    1e12 FLOP/s
- * of the model, recomputation not counted mfu, hfu, peak_flops, peak   shares of the dense peak in
- * FLOP/s without and with recomputation; `peak` names it days, gpu_hours, goodput   of the whole
- * training breakdown               {part: {label, exposed_s, hidden_s}}, mean over the stages
+ *   peak_bytes, usable_bytes, fullest_stage
+ *                           peak memory of a rank, of the device, the stage with that rank
+ *   step_time_s, step_time_low_s, step_time_high_s, basis
+ *                           the step, its 80 % range and what the range is based on
+ *   tokens_per_s_per_gpu, samples_per_s
+ *   model_tflops_per_gpu    1e12 FLOP/s of the model, recomputation not counted
+ *   mfu, hfu, peak_flops, peak
+ *                           shares of the dense peak in FLOP/s without and with recomputation;
+ *                           `peak` names it
+ *   days, gpu_hours, goodput
+ *                           of the whole training
+ *   breakdown               {part: {label, exposed_s, hidden_s}}, mean over the stages
  *   memory                  [{stage, weights_bytes, gradients_bytes, optimizer_bytes,
- * activations_bytes, logits_bytes, workspace_bytes, buffers_bytes, allocated_bytes, reserved_bytes,
- * context_bytes, nccl_bytes, total_bytes, moment}] layout                  {text, gpus, tp, pp, vp,
- * cp, ep, dp, mbs, gbs, seq, microbatches, recompute, dtype, schedule} assumptions, ignored [text]
+ *                           activations_bytes, logits_bytes, workspace_bytes, buffers_bytes,
+ *                           allocated_bytes, reserved_bytes, context_bytes, nccl_bytes,
+ *                           total_bytes, moment}]
+ *   layout                  {text, gpus, tp, pp, vp, cp, ep, dp, mbs, gbs, seq, microbatches,
+ *                           recompute, dtype, schedule}
+ *   assumptions, ignored    [text]
  *   fixes                   [{change, peak_bytes, step_time_s, time_ratio}]
- *   operations, layer_operations, ranks_simulated, ranks, simulation_s   how it was simulated
+ *   operations, layer_operations, ranks_simulated, ranks, simulation_s
+ *                           how it was simulated
  *   warning, reproduce, model, cluster, version, data_date
  *   asked                   {option: value} of the options whose values differ between the objects
- * of an array */
+ *                           of an array
+ */
 lk_status lk_predict_print(const lk_prediction *const *predictions, size_t count, int format,
                            bool verbose, bool colour, const char *path, FILE *out, lk_error *err);
 

@@ -10,8 +10,7 @@
  *     lk_error err;
  *     if (lk_whatif_ask(&request, &answer, &err) != LK_OK) ...
  *     lk_whatif_print(answer, LK_OUTPUT_TEXT, false, false, NULL, stdout, &err);
- *     lk_whatif_free(answer);
- */
+ *     lk_whatif_free(answer); */
 #ifndef LOCKSTEP_WHATIF_H
 #define LOCKSTEP_WHATIF_H
 

@@ -111,7 +111,7 @@ class Values(unittest.TestCase):
                 lockstep.sweep(**JOB, threads=threads)
         with self.assertRaisesRegex(lockstep.InputError, "combinations"):
             lockstep.sweep(**{**JOB, "seq": range(1, 1000), "mbs": range(1, 1000)})
-        with self.assertRaisesRegex(lockstep.InputError, "one is answered here; sweep"):
+        with self.assertRaisesRegex(lockstep.InputError, "one is answered here; use sweep"):
             lockstep.predict(**{**JOB, "tp": [1, 2]})
 
     def test_calibration_is_one_file(self):

@@ -1,11 +1,12 @@
 /* check.h: how lockstep states what it relies on.
  *
  *   LK_ASSERT(condition)       an invariant: cannot fail unless lockstep itself is wrong. Tested in
- * every build but release (debug, sanitizers, coverage, fuzzing), where a failure ends the process
- * with file and line. In release builds it costs nothing and must therefore have no effect.
+ *                              every build but release (debug, sanitizers, coverage, fuzzing),
+ *                              where a failure ends the process with file and line. In release
+ *                              builds it costs nothing and must therefore have no effect.
  *   LK_CHECK(condition, err)   a cheap invariant whose violation would be undefined behaviour or a
- * wrong figure: tested in every build. A failure leaves the calling function with LK_ERR_INTERNAL,
- * file and line.
+ *                              wrong figure: tested in every build. A failure leaves the calling
+ *                              function with LK_ERR_INTERNAL, file and line.
  *
  * Neither is for input: what a user, a file or the system can get wrong is an error with a remedy
  * (lockstep/error.h). */

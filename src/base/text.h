@@ -16,8 +16,7 @@ void lk_copy(char *out, size_t size, const char *text);
  *
  *     char line[80];
  *     lk_text text = lk_text_begin(line, sizeof line);
- *     lk_text_add(&text, "%d ranks", ranks);
- */
+ *     lk_text_add(&text, "%d ranks", ranks); */
 typedef struct lk_text {
 	char *at;
 	size_t size, used; /* of `at`; characters in use, less than size */

@@ -4,8 +4,7 @@
  *     LK_VEC(int) v = {0};
  *     if (!lk_push(&v)) return lk_oom(err);
  *     *lk_last(&v) = 7;
- *     lk_vec_free(&v);
- */
+ *     lk_vec_free(&v); */
 #ifndef LK_BASE_VEC_H
 #define LK_BASE_VEC_H
 

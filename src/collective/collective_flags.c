@@ -2,11 +2,13 @@
  * and p predicted times:
  *
  *     falls   m(2S) < 0.97 m(S): a message twice as large is faster; the protocol or algorithm
- * chosen at S costs more than it saves, and another one (NCCL_PROTO, NCCL_ALGO) would be better
+ *             chosen at S costs more than it saves, and another one (NCCL_PROTO, NCCL_ALGO) would
+ *             be better
  *     slow    (m - d) / p > 1.5 on two neighbouring sizes or more, d the offset of the smallest
- * sizes (launch and the like, at least 0) whole   at the sizes from 64 MiB (or the largest one) the
- * bus bandwidth is below 0.6 of the model's: not this or that size, the fabric is slow: links,
- * NICs, GPUDirect RDMA, or NCCL's view of the node
+ *             sizes (launch and the like, at least 0)
+ *     whole   at the sizes from 64 MiB (or the largest one) the bus bandwidth is below 0.6 of the
+ *             model's: not this or that size, the fabric is slow: links, NICs, GPUDirect RDMA, or
+ *             NCCL's view of the node
  */
 #include "collective/collective.h"
 

@@ -1,13 +1,14 @@
 /* eager.c: times of single fp32 kernels behind launches of their own.
  *
  *     product       the formula of gemm_model.c with numbers fitted on the device or its nearest
- * relative stream        bytes over the measured rate, faster inside L2 lookup        embedding.c
+ *                   relative
+ *     stream        bytes over the measured rate, faster inside L2
+ *     lookup        embedding.c
  *     copy          bytes over the measured rate of PCIe
  *     scatter       (PERMUTE with m warps of k dependent loads) whole waves of warps, each as long
- * as its loads take
+ *                   as its loads take
  *
- * Every kernel begins `start` after the one before it has ended, at the earliest.
- */
+ * Every kernel begins `start` after the one before it has ended, at the earliest. */
 #include "cost/cost.h"
 
 #include <math.h>

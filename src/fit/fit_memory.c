@@ -3,8 +3,7 @@
  *     mean w |ln(predicted / measured)| + 0.0005 sum (ln(x / usual) / 1.5)^2
  *
  * small. The second term holds what the points do not determine. Calls under 10 us weigh a quarter:
- * tables state them in whole microseconds.
- */
+ * tables state them in whole microseconds. */
 #include "fit/fits.h"
 
 #include <math.h>

@@ -7,9 +7,10 @@
  *
  *     base             all runs
  *     share            runs on an architecture: matrix products and attention together (the power
- * limit) stack            runs of a software stack precision        runs of a stack in a class of
- * number formats release          runs of a stack from a release on: its change against the one
- * before
+ *                      limit)
+ *     stack            runs of a software stack
+ *     precision        runs of a stack in a class of number formats
+ *     release          runs of a stack from a release on: its change against the one before
  *
  * so a stack with few runs leans on the base, a release on the one before. The sum of absolute
  * errors, with a normal prior on each number, is made small by linear steps (lk_fit_linear). A fit

@@ -12,14 +12,13 @@
  *   - `join`: a set of streams, all whose operations issued before this one must have ended;
  *   - explicit dependencies on earlier operations of the same block;
  *   - an event of the program (`wait`), set by an earlier operation (`signal`), through the call's
- * arguments;
+ *       arguments;
  *   - an operation off the compute stream is issued no earlier than the compute operation before it
- * starts. A collective starts when the last member of its group arrives and ends for all together.
- * A send starts when its receive has arrived too: the k-th send on a channel meets the k-th
- * receive.
+ *       starts.
+ * A collective starts when the last member of its group arrives and ends for all together. A send
+ * starts when its receive has arrived too: the k-th send on a channel meets the k-th receive.
  *
- * Times are picoseconds, sizes bytes, work floating-point operations.
- */
+ * Times are picoseconds, sizes bytes, work floating-point operations. */
 #ifndef LK_GRAPH_GRAPH_H
 #define LK_GRAPH_GRAPH_H
 

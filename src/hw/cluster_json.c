@@ -1,16 +1,17 @@
 /* cluster_json.c: reads the JSON form of a cluster:
  *
  *     {"nodes": [{"count": 8, "gpus": 8, "device": "h100-sxm", "intra": "switch", "intra_GBps":
- * 370, "nics": 8, "nic_gbps": 400, "nic_latency_us": 0}], "oversubscription": 1, "rail_optimised":
- * true, "devices": [{"name": "host-cpu", "base": "xeon-8380", "fp32_tflops": 2.9, "sms": 32}],
+ *         370,
+ *                 "nics": 8, "nic_gbps": 400, "nic_latency_us": 0}],
+ *      "oversubscription": 1, "rail_optimised": true,
+ *      "devices": [{"name": "host-cpu", "base": "xeon-8380", "fp32_tflops": 2.9, "sms": 32}],
  *      "measured": {...}}
  *
  * Only "device" is needed; the rest is as usual for the device, one node. "gbps" are gigabits,
  * "GBps" gigabytes per second. A device is a name, of "devices" or else of the catalogue, or an
  * object with the columns of data/devices.csv as members, the ones left out taken from the device
  * that its "base" names. "measured" is for people: it is what `lockstep calibrate host` found
- * beside the device, and is passed over.
- */
+ * beside the device, and is passed over. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

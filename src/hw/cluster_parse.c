@@ -12,8 +12,7 @@
  * Without "node", COUNT devices fill usual nodes of the device: "64 h100-sxm" is 8 nodes of 8.
  * "nvlink" and "xgmi" are the links as the device's usual node wires them, "nvswitch" and "mesh"
  * say the wiring; GB/s is the rate per direction and GPU. "oversub" and "rail" hold for the whole
- * cluster, wherever they stand.
- */
+ * cluster, wherever they stand. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -12,8 +12,7 @@
  * The writer (recording.c) is used by the preload library: libc alone, no allocation, no locks, raw
  * system calls; it keeps no descriptor, so that a program may close all of them. Pages are
  * allocated before they are touched: a full disk costs records, never a SIGBUS. The reader
- * (recording_file.c) takes any bytes.
- */
+ * (recording_file.c) takes any bytes. */
 #ifndef LK_BASE_RECORDING_H
 #define LK_BASE_RECORDING_H
 

@@ -3,9 +3,9 @@
  * in, leaves a field open.
  *
  *     train_batch_size = train_micro_batch_size_per_gpu * gradient_accumulation_steps *
- * data-parallel ranks, of which any one may be missing; where two are, the accumulation is 1.
- * Defaults that a file leaves out are DeepSpeed's: stage 0, overlap_comm only with stage 3, buckets
- * of 5e8 elements. */
+ *         data-parallel ranks,
+ * of which any one may be missing; where two are, the accumulation is 1. Defaults that a file
+ * leaves out are DeepSpeed's: stage 0, overlap_comm only with stage 3, buckets of 5e8 elements. */
 #include "launch/launch.h"
 
 #include <math.h>

@@ -4,8 +4,9 @@
  *     ffn = 4 h; with --swiglu and unset: int(4 h * 2/3 / 64) * 64       kv_channels = h / heads
  *     groups of queries count only with --group-query-attention           moe ffn = ffn where unset
  *     vp = layers / pp / layers per virtual stage                         gbs = mbs * dp where
- * unset bf16 without --grad-reduce-in-bf16: gradients are kept and reduced in fp32 Switches that
- * are not given are off: the line says so by leaving them out. */
+ *         unset
+ *     bf16 without --grad-reduce-in-bf16: gradients are kept and reduced in fp32
+ * Switches that are not given are off: the line says so by leaving them out. */
 #include "launch/launch.h"
 
 #include <ctype.h>

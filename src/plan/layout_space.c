@@ -1,17 +1,20 @@
 /* layout_space.c: which layouts a search looks at.
  *
- * A value that the user states is taken as it is. What is left open has the usual values:
+ * A value that the user states is taken as it is. What is left open has these values:
  *     tp        divisors of the number of GPUs that fit into a node, or NVLink domain
  *     cp        powers of two that leave a rank 4096 tokens of a sequence or more
  *     pp        divisors of what is left, up to the number of layers; 1 for FSDP
  *     vp        1, and all that divide the layers of a stage; with embedding and loss counted as
- * layers where those make the split even (Megatron-LM, as Llama 3's 126 layers are split) ep, etp
- * divisors of the experts; 1 and tp mbs       powers of two up to 64 sequences and 128 Ki tokens
+ *               layers where those make the split even (Megatron-LM, as Llama 3's 126 layers are
+ *               split)
+ *     ep, etp   divisors of the experts; 1 and tp
+ *     mbs       powers of two up to 64 sequences and 128 Ki tokens
  *     zero      0 and 1 for Megatron-LM, 2 and 3 for FSDP, all for DeepSpeed
  *     recompute none, selective, full, and full for quarters of a stage's layers (Megatron-LM,
  *               one chunk per stage)
- *     switches  sequence parallelism, overlap of tensor parallelism, of gradients and of parameters
- * on and off, buckets as usual and four times as large where that puts more than a layer into one
+ *     switches  sequence parallelism, overlap of tensor parallelism, of gradients and of
+ *               parameters on and off, buckets of the usual size and four times as large where
+ *               that puts more than a layer into one
  */
 #include <stdio.h>
 #include <stdlib.h>

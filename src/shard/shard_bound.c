@@ -8,7 +8,7 @@
  * Tables are tied together by C and G alone. For any prices m of a column and g of a byte
  *
  *     W >= P(m, g) - m C - g G,   P = sum over tables of min over ways to place it of (w + m c + g
- * b)
+ *                                 b)
  *
  * holds for every placement (the Lagrangian dual). The plane of C and G is divided in boxes; in
  * one, exchange and reduction are at least those of its lower corner and W at least what the best
@@ -21,8 +21,7 @@
  * is no way to place a table if the step is to be S or less: the bound is the least S that its own
  * ways do not exceed.
  *
- * Ways: splits into 1, 2, 4, ... parts and as many as there may be, as the search uses them.
- */
+ * Ways: splits into 1, 2, 4, ... parts and as many as there may be, as the search uses them. */
 #include <math.h>
 #include <string.h>
 

@@ -3,13 +3,13 @@
  *     whole table     all lookups of all samples; D columns of sums to every rank
  *     k column parts  all lookups, rows D/k wide; D/k columns
  *     k row parts     1/k of the lookups (rows are taken to be dealt out by hash); partial sums, so
- * D columns a copy          the rank's own samples; nothing exchanged, the whole gradient reduced
- * over ranks and applied
+ *                     D columns
+ *     a copy          the rank's own samples; nothing exchanged, the whole gradient reduced over
+ *                     ranks and applied
  *
  * Rows in host memory: the most frequent ones are cached on the device; each other row that the
  * batch touches comes over PCIe once, and goes back once when it was changed (FBGEMM's UVM
- * caching).
- */
+ * caching). */
 #include <math.h>
 
 #include "shard/shard.h"

@@ -4,8 +4,7 @@
  *
  * pooling: rows that a sample looks up and sums; count: so many equal tables; skew: exponent of a
  * Zipf law, 0 uniform; reuse: 17 shares of different rows by how often a batch looks them up,
- * blanks between them; kinds: "table|column|row|data".
- */
+ * blanks between them; kinds: "table|column|row|data". */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

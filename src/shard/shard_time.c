@@ -1,7 +1,8 @@
 /* shard_time.c: from a placement to the time of a step.
  *
  *     all-to-all of indices | lookups | all-to-all of sums | dense part | all-to-all of gradients |
- * lookups backward | all-reduce of the gradients of copies
+ *         lookups backward |
+ *     all-reduce of the gradients of copies
  *
  * Each is a barrier for the ranks, so a step is the sum of the slowest ranks' times. That closed
  * form is what the search looks at; what is shown comes from the simulation of the step graph, and
@@ -9,8 +10,7 @@
  *
  * Exchange: the rank that sends most and the one that receives most are what it waits for (Lin et
  * al., arXiv 2404.12674, "max of max"): with c_i columns on rank i, B samples and n ranks,
- * max(c_max (n - 1), sum c - c_min) * B/n * 4 bytes.
- */
+ * max(c_max (n - 1), sum c - c_min) * B/n * 4 bytes. */
 #include <math.h>
 
 #include "base/units.h"

@@ -83,8 +83,7 @@ lk_group_shape lk_coll_row_group(const lk_coll_row *row, const lk_fabric *fabric
  *
  *     gpu,model,batch_size,measured_iter_ms        (or measured_iter_ms_digitised)
  *
- * model: a preset of data/recommenders, or the path of a config that ends in .json.
- */
+ * model: a preset of data/recommenders, or the path of a config that ends in .json. */
 
 typedef struct lk_dlrm_run {
 	const char *gpu, *name, *where;
@@ -156,8 +155,7 @@ lk_status lk_mlperf_read(lk_arena *arena, lk_stream *in, lk_mlperf_runs *out, lk
  *     gpu,model,phase,seq,batch,mode,n_gpu,e2e_ms,fwd_ms,bwd_ms
  *
  * phase: inf or train (forward and backward, no optimizer). mode: single; fusion (compiled); dpN,
- * tpN, ppN_M (data, tensor and pipeline parallel, M micro-batches).
- */
+ * tpN, ppN_M (data, tensor and pipeline parallel, M micro-batches). */
 
 typedef struct lk_model_run {
 	const char *gpu, *name, *phase, *mode, *where;

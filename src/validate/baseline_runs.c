@@ -2,9 +2,10 @@
  *
  *     constant MFU            flops / (GPUs x peak) / MFU; one MFU, the median of the other folds
  *     constant MFU per stack  the same, one MFU per software stack (of all stacks where no other
- * fold has this one) roofline, alpha-beta    max(max(flops / peak, bytes / bandwidth) x bubble +
- * messages of layers, messages of gradients and weights), times one factor nearest run the MFU of
- * the most similar run of another fold
+ *                             fold has this one)
+ *     roofline, alpha-beta    max(max(flops / peak, bytes / bandwidth) x bubble + messages of
+ *                             layers, messages of gradients and weights), times one factor
+ *     nearest run             the MFU of the most similar run of another fold
  *
  * Roofline: bytes are three reads of the weights per micro-batch, 34 bytes per token, hidden unit
  * and layer written and read (arXiv 2205.05198), and the optimizer's state read and written. The

@@ -8,8 +8,7 @@
  *
  * Kernels are issued ahead of the device, so the longer of the two counts. Measured loops give all
  * memory back before each run: a training forward fetches what it keeps from the driver. Where that
- * nearly fills the device, the allocator gives back and fetches again in the middle of it.
- */
+ * nearly fills the device, the allocator gives back and fetches again in the middle of it. */
 #include "validate/validate.h"
 
 #include <math.h>

@@ -5,8 +5,7 @@
  *     LK_TRY(lk_whatif_begin(graph, &site, &base, err));
  *     double seconds;
  *     LK_TRY(lk_whatif_worth(base, "overlap=on", &seconds, err));
- *     lk_whatif_end(base);
- */
+ *     lk_whatif_end(base); */
 #ifndef LK_WHATIF_WHATIF_H
 #define LK_WHATIF_WHATIF_H
 

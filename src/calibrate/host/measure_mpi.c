@@ -5,10 +5,11 @@
  *
  *     {"ranks": 2, "nodes": 1}
  *     {"a": 0, "b": 1, "same_node": true, "what": "a to b", "bytes": 4194304, "seconds": [median,
- * low, high], "repeats": 57}
+ *         low, high],
+ *      "repeats": 57}
  *     {"collective": "all_reduce", "ranks": 2, "nodes": 2, "bytes": 4194304, "alone": mean seconds,
- * "behind": the same behind another one, "repeats": 20}
- */
+ *         "behind": the same behind
+ *      another one, "repeats": 20} */
 #include <errno.h>
 #include <limits.h>
 #include <math.h>

@@ -1,6 +1,5 @@
 /* calibration.h: numbers that were fitted to measurements, with their source. Rows of the CSV files
- * in data/calibration, compiled in;
- * `--calibration FILE` lays rows of the same form on top.
+ * in data/calibration, compiled in; `--calibration FILE` lays rows of the same form on top.
  *
  *     family,subject,variant,numbers,points,error,date,source
  *     gemm,a100-sxm-80,fp16,efficiency=0.74 fill_us=4.2,8120,0.049,2026-11-21,"microsoft/vidur ..."

@@ -5,11 +5,14 @@
  *     binomial tree        d (a + n b)                        broadcast; reduce adds n g per round
  *     recursive doubling   d (a + n b + n g)                  all-reduce
  *     Rabenseifner         2 d a + 2 (p-1)/p n b + (p-1)/p n g   all-reduce, reduce: halving, then
- * doubling ring                 (p-1) (a + n/p b) per pass         two passes in all-reduce, the
- * first one reduces doubling, halving    d a + (p-1)/p n b                  all-gather;
- * reduce-scatter adds (p-1)/p n g scatter, all-gather  (d + p-1) a + 2 (p-1)/p n b        broadcast
- * of long messages Bruck                d (a + n/2 b)                      all-to-all of short
- * messages pairwise             (p-1) (a + n/p b)                  all-to-all
+ *                          doubling
+ *     ring                 (p-1) (a + n/p b) per pass         two passes in all-reduce, the first
+ *                          one reduces
+ *     doubling, halving    d a + (p-1)/p n b                  all-gather; reduce-scatter adds
+ *                          (p-1)/p n g
+ *     scatter, all-gather  (d + p-1) a + 2 (p-1)/p n b        broadcast of long messages
+ *     Bruck                d (a + n/2 b)                      all-to-all of short messages
+ *     pairwise             (p-1) (a + n/p b)                  all-to-all
  *
  * Round i of a hypercube pairs ranks at distance 2^i: beyond the ranks of a node every rank's
  * message leaves it, and they share its NICs. A ring leaves a node once per round. MPI libraries

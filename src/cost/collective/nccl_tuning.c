@@ -1,12 +1,16 @@
 /* nccl_tuning.c: NCCL's own cost model: for every algorithm and protocol a latency and a bandwidth,
- * by which it chooses. What is made of them as a time stands in nccl_time.c.
+ * by which it chooses. nccl_time.c makes a time of them.
  *
  * Tables and formulas: NCCL 2.30, src/graph/tuning.cc (ncclTopoTuneModel, ncclTopoGetAlgoTime) and
- * enqueue.cc, restated in docs/method/README.md. With n ranks on N nodes, ppn = n/N and S bytes:
- * ring steps of S/n: all-reduce 2(n-1), all-gather and reduce-scatter n-1, broadcast and reduce n
- * tree double binary tree over nodes, chain inside; each node sends S twice (N > 2) or once (N = 2)
- * NVLS the switch reduces and multicasts; NVLSTree joins nodes by trees PAT         all-gather and
- * reduce-scatter in log2(N) steps, one GPU per node NCCL chooses by  latency + S / bandwidth. */
+ * enqueue.cc, restated in docs/method/collectives.md. With n ranks on N nodes, ppn = n/N and S
+ * bytes:
+ *     ring   steps of S/n: all-reduce 2(n-1), all-gather and reduce-scatter n-1, broadcast and
+ *            reduce n
+ *     tree   double binary tree over nodes, chain inside; each node sends S twice (N > 2) or once
+ *            (N = 2)
+ *     NVLS   the switch reduces and multicasts; NVLSTree joins nodes by trees
+ *     PAT    all-gather and reduce-scatter in log2(N) steps, one GPU per node
+ * NCCL chooses by latency + S / bandwidth. */
 #include "cost/collective/nccl.h"
 
 #include <math.h>

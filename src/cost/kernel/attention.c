@@ -2,12 +2,11 @@
  *
  *     pairs   = queries * keys (causal: the lower triangle; window: a band)
  *     forward = 4 * pairs * head_dim flops per head (q.k and p.v), backward 2.5 times as many (5
- * products instead of 2) time    = flops / (peak * efficiency(head_dim)) + floor, at least the
- * bytes
+ *         products instead of 2)
+ *     time    = flops / (peak * efficiency(head_dim)) + floor, at least the bytes
  *
  * The builder states flops; efficiency falls for small heads, because softmax's exponentials per
- * pair do not shrink with them: e(d) = e * d / (d + 128 * (1 - 0.75)) / 0.8.
- */
+ * pair do not shrink with them: e(d) = e * d / (d + 128 * (1 - 0.75)) / 0.8. */
 #include <math.h>
 
 #include "cost/kernel/kernel.h"

@@ -3,8 +3,9 @@
  *
  *     implicit product      m output pixels, n filters, k = window x channels
  *     Winograd, fused       F(2 x 2, 3 x 3): 16 products for 4 pixels in place of 36; transformed
- * on the way Winograd, not fused   F(4 x 4, 3 x 3): 36 in place of 144; transformed tensors, 36/16
- * as large, go through memory
+ *                           on the way
+ *     Winograd, not fused   F(4 x 4, 3 x 3): 36 in place of 144; transformed tensors, 36/16 as
+ *                           large, go through memory
  *
  * (A. Lavin, S. Gray: Fast Algorithms for Convolutional Neural Networks, arXiv 1509.09308; cuDNN's
  * kernels scudnn_winograd_128x128_..._tile148t and winograd_nonfused::winogradForward*4x4,

@@ -4,7 +4,7 @@
  *     found beyond a cache of C bytes, after d others:  m(C, d) = 1 / (1 + (C/d)^slope)
  *     a row near:  row + vectors of 64 bytes + an end that is no whole vector
  *     further:     more, sum over levels of the share found there * (row + lines fetched ahead + a
- * torn line + the others)
+ *                  torn line + the others)
  *
  * The kernel fetches eight rows ahead, of each as many lines as it has vectors, eight at most: a
  * short row that lies across two lines has one that nobody fetched (torn); of long rows the
@@ -25,8 +25,7 @@
  *
  * Backward: pairs of row and sample are sorted by row, 11 bits in a pass; for each, the gradient of
  * its sample's sum is read again, in no order, and added up; then each different row is changed
- * once, in the order of rows: rows that lie behind one another are the prefetcher's.
- */
+ * once, in the order of rows: rows that lie behind one another are the prefetcher's. */
 #include "cost/kernel/embedding.h"
 
 #include <math.h>

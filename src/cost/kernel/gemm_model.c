@@ -9,8 +9,7 @@
  *
  * The fill stands for a tile's first loads and its epilogue: latencies, so it is a time and weighs
  * more on faster devices. Tile efficiencies follow from operand reuse: a tile that is half as large
- * loads twice the bytes per flop.
- */
+ * loads twice the bytes per flop. */
 #include <math.h>
 
 #include "cost/kernel/kernel.h"

@@ -5,8 +5,7 @@
  *     streaming = bytes / stream_rate + call
  *
  * Everything else is reckoned from the peaks as on other devices, and so is a device of the
- * catalogue.
- */
+ * catalogue. */
 #include <math.h>
 
 #include "cost/kernel/kernel.h"

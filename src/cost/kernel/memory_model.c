@@ -1,8 +1,9 @@
 /* memory_model.c: time of kernels that are bound by memory.
  *
  *     stream = (bytes + again) / (bandwidth * efficiency * (1 + gain * max(0, 1 - bytes / (share *
- * L2)))) issue  = waves * (row + passes * pass) time   = max8(floor, start + max4(stream, issue))
- * maxP(a, b) = (a^P + b^P)^(1/P)
+ *         L2))))
+ *     issue  = waves * (row + passes * pass)
+ *     time   = max8(floor, start + max4(stream, issue))           maxP(a, b) = (a^P + b^P)^(1/P)
  *
  * stream: a benchmark's data that fits L2 is still there from the call before, and runs faster the
  * better it fits. issue: kernels with a block per row also take the time in which a wave of blocks
@@ -11,8 +12,7 @@
  * share of the last wave's idle blocks added. again: a kernel that reads its row twice finds it in
  * a cache only while the rows in flight fit there.
  *
- * With floor, row, pass and again 0 this is the form of the step model.
- */
+ * With floor, row, pass and again 0 this is the form of the step model. */
 #include "cost/kernel/kernel.h"
 
 #include <math.h>

@@ -4,15 +4,16 @@
  *
  * Two mechanisms, a constant each:
  *     SMs       slower = displacement * (compute - memory), where compute throughput is above
- * memory's: blocks that find their SM taken wait for another few blocks slower = latency * dram *
- * (1 - L2 hits) * (1 - launch / alone): less than a wave of blocks, found by an achieved occupancy
- * far below what the kernel could have, cannot hide memory that answers later Kernels that fill the
- * device and stream are hardly slower: others of their blocks run on.
+ *               memory's: blocks that find their SM taken wait for another
+ *     few blocks slower = latency * dram * (1 - L2 hits) * (1 - launch / alone): less than a wave
+ *         of blocks, found by an
+ *               achieved occupancy far below what the kernel could have, cannot hide memory that
+ *                   answers later
+ * Kernels that fill the device and stream are hardly slower: others of their blocks run on.
  *
  * Where launches alike were measured (a kind), their middle stands in place of the constants. A
  * kind is a place in the space of what is profiled; the time alone is a coordinate too, since it
- * tells at which clock the kernel ran.
- */
+ * tells at which clock the kernel ran. */
 #include "cost/kernel/kernel.h"
 
 #include <math.h>

@@ -173,8 +173,7 @@ void lc_api_signature(const lc_program *original, const lc_variant *variant, FIL
  * Who implements a kind of step writes all its functions, helpers before it. A RING is, without
  * more, its reduce-scatter, its pass and its all-gathers; an OVERLAP its parts. For these the
  * reduce-scatter and the operands of the gathers have parts with memory of their own, whatever
- * lc_steps.storage says, and so have what parts hand to each other.
- */
+ * lc_steps.storage says, and so have what parts hand to each other. */
 
 typedef struct lc_mpi lc_mpi;
 /* Emits a step of one kind, or of any. */

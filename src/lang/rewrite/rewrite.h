@@ -6,14 +6,17 @@
  * know a value stay in part_of.
  *
  *   split a -> (rs,ag)       rewrite_split.c         all-reduce = reduce-scatter, all-gather (also
- * reduce, broadcast) reorder ag past {..}     rewrite_reorder.c       f(gather(x), r) = gather(f(x,
- * slice(r))), also past send slice m, v               rewrite_slice.c         a state that is only
- * used in slices is kept sliced fuse F={..}              rewrite_fuse.c          one pass; convex
- * sets only overlap {..} chunk       rewrite_overlap.c       chunk by chunk; parts must be
- * independent along the chunks bucket {..} size B       rewrite_bucket.c        joined messages
+ *                            reduce, broadcast)
+ *   reorder ag past {..}     rewrite_reorder.c       f(gather(x), r) = gather(f(x, slice(r))), also
+ *                            past send
+ *   slice m, v               rewrite_slice.c         a state that is only used in slices is kept
+ *                            sliced
+ *   fuse F={..}              rewrite_fuse.c          one pass; convex sets only
+ *   overlap {..} chunk       rewrite_overlap.c       chunk by chunk; parts must be independent
+ *                            along the chunks
+ *   bucket {..} size B       rewrite_bucket.c        joined messages
  *   hierarchical a -> (..)   rewrite_hierarchical.c  the axis becomes two: groups, and ranks of a
- * group
- */
+ *                            group */
 #ifndef LK_LANG_REWRITE_H
 #define LK_LANG_REWRITE_H
 

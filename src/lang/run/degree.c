@@ -5,7 +5,8 @@
  * and one variable for each keyed hash of a different argument. Two programs are different if for
  * some element these functions differ. They agree all the same in a draw only if
  *   - two hashes of different arguments met at equal ones, so that what should be two variables was
- * one: for each pair at most (degree of the difference of arguments) / p, by Schwartz and Zippel;
+ *       one: for each pair
+ *     at most (degree of the difference of arguments) / p, by Schwartz and Zippel;
  *   - a divisor that is not 0 as a function was 0: at most its degree / p, for each division;
  *   - or the difference of the results, not 0 as a function, was 0: at most its degree / p.
  * The sum of these is the bound. It takes the keyed hash for a random function, which a mixing of
@@ -14,8 +15,7 @@
  * Maxima and minima by the order of hashes are no rational functions and are left out: a maximum
  * over other operands than it should be over gives the right one still when that is among them. A
  * wrong choice among n operands shows in a draw with a chance of about 1/n for each element. They
- * are counted, so that an answer can say so.
- */
+ * are counted, so that an answer can say so. */
 #include "lang/run/run.h"
 
 #include <math.h>

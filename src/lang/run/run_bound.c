@@ -5,27 +5,26 @@
  * exact arithmetic among them.
  *
  * With u the unit roundoff of the value's format, y the run's value, x its operands and e how far
- * those of the other are, what the operands carry into the result is c = sums         e1 + e2
- * products     |x1|e2 + |x2|e1 + e1e2 quotients    (e1 + |y|e2)/(|x2| - e2)            functions
- * (slope over x +- e) e n summands   sum of e                            matmul       (|A| +
- * e1)(|B| + e2) - |A||B| and the result's bound is c + u|y| + u(|y| + c): the run's rounding, and
- * the other's. Functions of libraries may be wrong by 4 roundings.
+ * those of the other are, what the operands carry into the result is c =
+ *   sums         e1 + e2                             products     |x1|e2 + |x2|e1 + e1e2
+ *   quotients    (e1 + |y|e2)/(|x2| - e2)            functions    (slope over x +- e) e
+ *   n summands   sum of e                            matmul       (|A| + e1)(|B| + e2) - |A||B|
+ * and the result's bound is c + u|y| + u(|y| + c): the run's rounding, and the other's. Functions
+ * of libraries may be wrong by 4 roundings.
  *
  * Sums and matrix products are bounded for every order of summation: of n numbers x that are added
  * with a rounding after each addition, each passes through n - 1 roundings at most, whatever the
- * tree, so that the result is within
- * ((1 + v)^(n-1) - 1) sum of |x| of the exact one (Higham, section 4.2); a product's or a mean's
- * own rounding makes it n. v is the roundoff of the format that is summed in. On a rank that is the
- * value's, but no worse than f32, which is what targets sum narrower formats in; the run sums in
- * double. Over ranks it is the value's: parts are rounded to it before they are sent, libraries
- * choose the order and round after each addition, and the run does so in its own order. Both
- * therefore count: u' = (1 + u)^(P-1) - 1 times the sum over P ranks of |x|, and of |x| + e.
- * Additions have no error of underflow.
+ * tree, so that the result is within ((1 + v)^(n-1) - 1) sum of |x| of the exact one (Higham,
+ * section 4.2); a product's or a mean's own rounding makes it n. v is the roundoff of the format
+ * that is summed in. On a rank that is the value's, but no worse than f32, which is what targets
+ * sum narrower formats in; the run sums in double. Over ranks it is the value's: parts are rounded
+ * to it before they are sent, libraries choose the order and round after each addition, and the run
+ * does so in its own order. Both therefore count: u' = (1 + u)^(P-1) - 1 times the sum over P ranks
+ * of |x|, and of |x| + e. Additions have no error of underflow.
  *
  * Where a bound crosses a step (a comparison, a truncation, a pole), it is the height of the step;
  * where numbers become infinite, or partial sums over ranks may overflow or saturate, there is
- * none.
- */
+ * none. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

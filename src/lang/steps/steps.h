@@ -11,21 +11,24 @@
  * used.
  *
  * - Recomputed: constants, scalars, size(), and arithmetic whose result is a single number (rank
- * 0), also of results of earlier steps. lc_step.numbers lists the arithmetic that a step needs. It
- * lies in memory only where a collective, a matmul or an output reads it, or a state that it is
- * made of changes before it is read; then a MAP of rank 0 computes it.
+ * 0), also of results of
+ *   earlier steps. lc_step.numbers lists the arithmetic that a step needs. It lies in memory only
+ *       where a
+ *   collective, a matmul or an output reads it, or a state that it is made of changes before it is
+ *       read; then a MAP of
+ *   rank 0 computes it.
  * - A slice that only passes read is read in place: storage -1, element i is its operand's at i +
- * where the slice begins (the operand may be such a slice too). Where others read it and it does
- * not lie together, a MAP copies it.
+ * where the slice begins
+ *   (the operand may be such a slice too). Where others read it and it does not lie together, a MAP
+ *       copies it.
  * - A register of fewer or repeated dims than its pass is computed anew for each element, at that
- * element's index.
- * - `STATE <- collective(..)` (or matmul, send): the step writes the state itself; the update
- * follows among its values. A ring's gather does so too where nothing of its set reads the update.
+ * element's index. - `STATE <- collective(..)` (or matmul, send): the step writes the state itself;
+ * the update follows among its values. A
+ *   ring's gather does so too where nothing of its set reads the update.
  * - An output of a scalar, or of what is overwritten later, is a MAP that copies; all other outputs
- * are their operands.
- * - What a fused set cannot have in its pass (a matmul, an all-reduce, a second reduce-scatter,
- * single numbers) is a step of its own before or behind it; if that is impossible, refused.
- */
+ * are their operands. - What a fused set cannot have in its pass (a matmul, an all-reduce, a second
+ * reduce-scatter, single numbers) is a step
+ *   of its own before or behind it; if that is impossible, refused. */
 #ifndef LK_LANG_STEPS_STEPS_H
 #define LK_LANG_STEPS_STEPS_H
 
@@ -100,11 +103,14 @@ void lc_steps_print(const lc_steps *steps,
  * root's value are taken to hold it.
  *
  *   MAP        one element-wise kernel: bytes = what is read from memory and written there
- * (pass_bytes) CONTRACT   a matrix product, or convolution, of local extents COMM       the
- * collective; a reduce to a root as a broadcast, which it mirrors; a permute as send and receive
+ *              (pass_bytes)
+ *   CONTRACT   a matrix product, or convolution, of local extents
+ *   COMM       the collective; a reduce to a root as a broadcast, which it mirrors; a permute as
+ *              send and receive
  *   RING       reduce-scatter, pass and gathers: the pass runs beside the reduce-scatter, the
- * gathers follow both; what goes from one to the other in registers is no traffic OVERLAP    every
- * part in chunks on streams of its own: chunk k waits for chunk k of what it reads
+ *              gathers follow both; what goes from one to the other in registers is no traffic
+ *   OVERLAP    every part in chunks on streams of its own: chunk k waits for chunk k of what it
+ *              reads
  *
  * All other steps follow one another: each waits for all before it, as in a program that calls them
  * in turn. Steps of a list are an operation for each tensor; messages in buckets are joined. */

@@ -3,8 +3,7 @@
  *
  *   steps_units.c   where each value is held, and which step computes it
  *   steps_order.c   what steps read and write, what must be over before them, their order
- *   steps.c         bundles that overlap, names, the listing
- */
+ *   steps.c         bundles that overlap, names, the listing */
 #ifndef LK_LANG_STEPS_STEPS_INTERNAL_H
 #define LK_LANG_STEPS_STEPS_INTERNAL_H
 

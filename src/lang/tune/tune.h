@@ -43,8 +43,7 @@ lk_status lk_timed_share_host(lk_arena *arena, int64_t ranks, lk_cluster *cluste
  *   bench.c         building, running, reading
  *   bench_check.c   results against the interpreter
  *   bench_count.c   bytes that steps send and touch
- *   bench_print.c   the action of `lockstep compile`: schedules chosen, a table or JSON
- */
+ *   bench_print.c   the action of `lockstep compile`: schedules chosen, a table or JSON */
 
 typedef struct lc_bench_options {
 	const char *sizes, *set; /* as lc_sizes_read; scalars */
@@ -130,8 +129,7 @@ lk_status lc_bench_check(const lc_bench_job *job, lk_error *err);
  *   tune_measure.c    the fastest few, run for real
  *   tune_wisdom.c     a text file of what was found before
  *   tune_print.c      the answer, as text or JSON
- *   compile_tune.c    `lockstep compile tune`
- */
+ *   compile_tune.c    `lockstep compile tune` */
 
 enum {
 	LK_TUNE_PROGRAMS = 2000,     /* that a search looks at unless it is told */

@@ -2,7 +2,7 @@
  *
  *     # lockstep wisdom 1
  *     HASH <tab> simulated|measured <tab> SECONDS <tab> PLAIN SECONDS <tab> WHERE <tab> DIRECTIVE;
- * DIRECTIVE; ...
+ *         DIRECTIVE; ...
  *
  * The file may come from anywhere: a line is taken only if all of it makes sense, and a schedule is
  * parsed and applied as one that a user writes, never trusted. */

@@ -13,8 +13,7 @@
  * law with exponent 1: the i-th row 1 / (i H(rows)) of the lookups.
  *
  * Several lookups a table: whole tables of at most DP_SHARDING_THRESHOLD
- * (mlcommons/training_results_v3.1 to v5.1, dlrm_dcnv2).
- */
+ * (mlcommons/training_results_v3.1 to v5.1, dlrm_dcnv2). */
 #include "model/network/dlrm.h"
 
 #include <math.h>

@@ -3,13 +3,13 @@
  * small tables, are copied, too (dlrm_copies.c).
  *
  *     communication   indices   sums                       gradients of sums   gradients of MLPs
- * and copies, one bucket compute         lookups   bottom MLP | interaction, top MLP and back
- * lookups backward | MLPs' optimizer
+ *                     and copies, one bucket
+ *     compute         lookups   bottom MLP | interaction, top MLP and back     lookups backward |
+ *                     MLPs' optimizer
  *
  * Indices are those of the next batch. The bottom MLP runs beside the exchange of sums, its
  * backward beside that of their gradients; the gradients of the MLPs are summed beside the lookups'
- * backward, which updates its rows in the same kernel.
- */
+ * backward, which updates its rows in the same kernel. */
 #include <math.h>
 
 #include "base/stats.h"

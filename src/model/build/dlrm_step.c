@@ -3,8 +3,9 @@
  * one kernel and whose backward updates the tables in place.
  *
  *     copy dense features, offsets, indices | bottom MLP | lookup | interaction | top MLP | copy
- * labels | loss copy the loss to the host: it waits for the device zero_grad | backward | optimizer
- * step | wait for the device
+ *         labels | loss
+ *     copy the loss to the host: it waits for the device
+ *     zero_grad | backward | optimizer step | wait for the device
  *
  * Each operation is host work before its first launch (T2, with T1 of the gap in front of it), its
  * launches (T4) with T5 between them, and T3 behind the last; operations that launch nothing are T5

@@ -4,14 +4,19 @@
  * Derived (as Megatron-LM, megatron/training/arguments.py):
  *     dp = gpus / (tp * pp * cp)          micro-batches m = gbs / (mbs * dp)
  *     etp = tp                            padded vocabulary = ceil(V / (multiple * tp)) * multiple
- * * tp Defaults that a choice was needed for: gpus     the cluster's; without one tp * pp * cp *
- * dp, with the fewest replicas on which the experts fit seq      the model's context, at most 8192;
- * 2048 where the config states none; an image's tokens for a ViT gbs      dp * mbs * m with m = 4 *
- * pp where there is a pipeline (a bubble of about a fifth), else 1 sharding ZeRO-1 where there is
- * data parallelism; ZeRO-3 for the stack "fsdp"; none for "ddp" stack    "fsdp" for ZeRO-2 and
- * ZeRO-3, "ddp" for convolution nets, else "megatron" bucket   40 M parameters or 1 M per
- * data-parallel rank, the larger (Megatron-LM); 500 M (DeepSpeed's reduce_bucket_size); 25 MiB
- * elsewhere (PyTorch DDP) Completing a completed job changes nothing. */
+ *                                         * tp
+ * Defaults that a choice was needed for:
+ *     gpus     the cluster's; without one tp * pp * cp * dp, with the fewest replicas on which the
+ *              experts fit
+ *     seq      the model's context, at most 8192; 2048 where the config states none; an image's
+ *              tokens for a ViT
+ *     gbs      dp * mbs * m with m = 4 * pp where there is a pipeline (a bubble of about a fifth),
+ *              else 1
+ *     sharding ZeRO-1 where there is data parallelism; ZeRO-3 for the stack "fsdp"; none for "ddp"
+ *     stack    "fsdp" for ZeRO-2 and ZeRO-3, "ddp" for convolution nets, else "megatron"
+ *     bucket   40 M parameters or 1 M per data-parallel rank, the larger (Megatron-LM); 500 M
+ *              (DeepSpeed's reduce_bucket_size); 25 MiB elsewhere (PyTorch DDP)
+ * Completing a completed job changes nothing. */
 #include <math.h>
 #include <string.h>
 #include "base/text.h"

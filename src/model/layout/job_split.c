@@ -4,14 +4,19 @@
  * for DualPipe. A schedule says which place a rank's chunk is. The layers of a place come from, in
  * this order:
  *   - a layout string of Megatron-LM (--pipeline-model-parallel-layout): E embedding, t layer, m
- * prediction module, L loss,
+ *       prediction module, L
+ *   loss,
  *     '|' next place, (..)*n and x*n repeat, ',' and blanks mean nothing;
  *   - stated layers of the first and last stage, the rest over the stages between;
  *   - an even split of the layers, in which the embedding and the loss count as a layer where that
- * was asked for. Where one chunk per rank leaves a remainder r, the places 1, 2, ... hold one layer
- * more, r of them, then place 0: the first and the last stage carry the embedding and the head, so
- * they come last (DeepSeek-V3's 61 layers on 8 stages: 7, 8, 8, 8, 8, 8, 7, 7). With more chunks
- * per rank a remainder is refused, as Megatron does. */
+ *       was asked for. Where
+ *     one chunk per rank leaves a remainder r, the places 1, 2, ... hold one layer more, r of them,
+ *         then place 0: the
+ *     first
+ *     and the last stage carry the embedding and the head, so they come last (DeepSeek-V3's 61
+ *         layers on 8 stages:
+ *     7, 8, 8, 8, 8, 8, 7, 7). With more chunks per rank a remainder is refused, as Megatron does.
+ */
 #include <stdlib.h>
 #include <string.h>
 #include "model/layout/job.h"

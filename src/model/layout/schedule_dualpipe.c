@@ -5,11 +5,15 @@
  *
  * With H = P/2, h = min(r, P - 1 - r), C micro-batches; phase 0 is the direction that starts on the
  * rank's half, phase 1 the other. Bz is an input gradient whose weight gradient waits in a queue, W
- * takes the oldest of the queue, F&B runs overlapped: (1) F0 x 2(H-h-1)          (2) F0, F1 x (h+1)
- * (3) B1z, W, F1 x (H-h-1) (4) F0&B1, F1&B0 x (C/2-P+h+1); on the middle ranks the very first F0,
- * B1 run one after the other (5) B1, F1&B0 x (H-h-1)    (6) B1, B0 x (h+1), their second half with
- * waiting weight gradients (7) W, B0z x (H-h-1)       (8) W x (h+1) Bubble (P/2 - 1)(F&B + b - 3W).
- * The chunk of a slot is the direction; micro-batches are counted 0..C/2-1 in each. */
+ * takes the oldest of the queue, F&B runs overlapped:
+ *     (1) F0 x 2(H-h-1)          (2) F0, F1 x (h+1)          (3) B1z, W, F1 x (H-h-1)
+ *     (4) F0&B1, F1&B0 x (C/2-P+h+1); on the middle ranks the very first F0, B1 run one after the
+ *         other
+ *     (5) B1, F1&B0 x (H-h-1)    (6) B1, B0 x (h+1), their second half with waiting weight
+ *                                gradients
+ *     (7) W, B0z x (H-h-1)       (8) W x (h+1)
+ * Bubble (P/2 - 1)(F&B + b - 3W). The chunk of a slot is the direction; micro-batches are counted
+ * 0..C/2-1 in each. */
 #include "model/layout/schedule.h"
 
 static lk_status dualpipe_check_stages(const lk_schedule_shape *shape, lk_error *err) {

@@ -1,11 +1,12 @@
 /* schedule_walk.c: a whole schedule, walked pass by pass with given times.
  *
  * The walk follows the rules of dependency that all schedules have in common, with k a place in the
- * chain of model chunks and i a micro-batch: F(k, i) after F(k-1, i);  B(k, i) after F(k, i) and
- * B(k+1, i);  W(k, i) after B(k, i); every rank works through its list in order. A rank runs until
- * its next slot waits for another rank; the pass that ends the wait puts it back on the work list.
- * An end time is the maximum over what comes before, so the order of work does not change it and
- * each slot is touched O(1) times. */
+ * chain of model chunks and i a micro-batch:
+ *     F(k, i) after F(k-1, i);  B(k, i) after F(k, i) and B(k+1, i);  W(k, i) after B(k, i);
+ *     every rank works through its list in order.
+ * A rank runs until its next slot waits for another rank; the pass that ends the wait puts it back
+ * on the work list. An end time is the maximum over what comes before, so the order of work does
+ * not change it and each slot is touched O(1) times. */
 #include <math.h>
 
 #include "model/layout/schedule.h"

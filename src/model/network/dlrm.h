@@ -4,12 +4,13 @@
  * facebookresearch/dlrm issues them with table-batched embeddings.
  *
  *     {"model_type": "dlrm", "bottom_mlp": [512, 512, 64], "top_mlp": [1024, 1], "embedding_dim":
- * 64, "tables": [{"count": 8, "rows": 1000000, "pooling": 100}], "interaction": "dot", "loss":
- * "mse", "optimizer": "sgd"}
+ *         64,
+ *      "tables": [{"count": 8, "rows": 1000000, "pooling": 100}], "interaction": "dot", "loss":
+ *          "mse",
+ *      "optimizer": "sgd"}
  *
  * bottom_mlp begins with the dense features; the width that the top MLP takes follows from the
- * interaction.
- */
+ * interaction. */
 #ifndef LK_MODEL_DLRM_H
 #define LK_MODEL_DLRM_H
 

@@ -13,11 +13,11 @@
  * ResNeXt, VGG, AlexNet, MobileNetV2, EfficientNet, ShuffleNetV2 and SqueezeNet are such lists.
  *
  *     {"model_type": "convnet", "image_size": 224, "stem": {"kernel": 7, "stride": 2, "width": 64,
- * "pool": true}, "stages": [{"block": "bottleneck", "repeat": 3, "width": 256, "inner": 64}, ...],
- * "num_classes": 1000}
+ *         "pool": true},
+ *      "stages": [{"block": "bottleneck", "repeat": 3, "width": 256, "inner": 64}, ...],
+ *          "num_classes": 1000}
  *
- * A block is a layer of lk_model; its first of a stage may halve the image and change the width.
- */
+ * A block is a layer of lk_model; its first of a stage may halve the image and change the width. */
 
 enum {
 	LK_CONV_STAGES = 24,

@@ -38,8 +38,7 @@
  *   T2  from an operation's start to its first launch
  *   T3  from its last launch to its end
  *   T4  a launch call: cudaLaunchKernel
- *   T5  between two launches of an operation; of one that launches nothing, its whole duration
- */
+ *   T5  between two launches of an operation; of one that launches nothing, its whole duration */
 
 enum {
 	LK_T1 = 1,
