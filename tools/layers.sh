@@ -12,7 +12,7 @@ io:               base
 options:          base io
 hw:               base io
 graph:            base io hw
-graph/edit:       graph
+graph/edit:       base graph
 cost/calibration: base io
 model/network:    base io hw graph
 model/layout:     base hw model/network
@@ -27,7 +27,7 @@ lang/types:       base
 lang/rewrite:     base lang/types
 lang/syntax:      base lang/types lang/rewrite
 lang/run:         base io lang/types
-lang/steps:       graph lang/types lang/rewrite lang/run
+lang/steps:       base graph lang/types lang/rewrite lang/run
 lang/emit:        base io lang/rewrite lang/run lang/steps
 lang/compile:     base io lang/types lang/rewrite lang/run lang/emit
 cost/collective:  base io hw cost/calibration

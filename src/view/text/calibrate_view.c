@@ -7,6 +7,7 @@
 #include "io/json.h"
 #include "base/text.h"
 #include "view/table/output.h"
+#include "view/text/views.h"
 
 /* ---- tables ---- */
 
@@ -147,6 +148,7 @@ static lk_status calibrate_view_print_json(const lk_calibrated *calibrated, FILE
 	for (size_t i = 0; i < rows->rows.count; i++) calibrate_view_put_row(&w, &rows->rows.at[i]);
 	lk_json_array_end(&w);
 	lk_json_put_text(&w, "command", calibrated->reproduce);
+	lk_put_release(&w);
 	lk_json_object_end(&w);
 	return lk_json_finish(&w, err);
 }

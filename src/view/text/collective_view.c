@@ -9,6 +9,7 @@
 #include "io/json.h"
 #include "base/text.h"
 #include "view/table/output.h"
+#include "view/text/views.h"
 
 /* ---- text ---- */
 
@@ -175,6 +176,7 @@ static lk_status collective_view_write_json(const void *what, bool colour, FILE 
 	for (int i = 0; i < collective->row_count; i++)
 		put_json_row(&w, collective, &collective->rows[i]);
 	lk_json_array_end(&w);
+	lk_put_release(&w);
 	lk_json_object_end(&w);
 	return lk_json_finish(&w, err);
 }

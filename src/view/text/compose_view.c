@@ -6,6 +6,7 @@
 #include "io/json.h"
 #include "base/text.h"
 #include "view/table/output.h"
+#include "view/text/views.h"
 
 struct shown {
 	const lk_composed *composed;
@@ -156,6 +157,7 @@ static lk_status compose_view_write_json(const void *what, bool colour, FILE *ou
 	lk_json_array(&w, "notes");
 	for (int i = 0; i < composed->note_count; i++) lk_json_put_text(&w, NULL, composed->notes[i]);
 	lk_json_array_end(&w);
+	lk_put_release(&w);
 	lk_json_object_end(&w);
 	return lk_json_finish(&w, err);
 }

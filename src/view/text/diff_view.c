@@ -189,6 +189,7 @@ static lk_status diff_view_write_json(const void *what, bool colour, FILE *out, 
 		lk_table_free(table);
 	}
 	lk_json_put_text(&w, "reproduce", asked->d->reproduce);
+	lk_put_release(&w);
 	lk_json_object_end(&w);
 	return lk_json_finish(&w, err);
 }

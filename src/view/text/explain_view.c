@@ -66,6 +66,7 @@ static lk_status explain_view_write_json(const void *what, bool colour, FILE *ou
 		lk_json_put_text(&w, NULL, asked->x->warnings[i]);
 	lk_json_array_end(&w);
 	lk_json_put_text(&w, "reproduce", asked->x->reproduce);
+	lk_put_release(&w);
 	lk_json_object_end(&w);
 	return lk_json_finish(&w, err);
 }

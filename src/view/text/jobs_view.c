@@ -6,6 +6,7 @@
 #include "io/json.h"
 #include "base/text.h"
 #include "view/table/output.h"
+#include "view/text/views.h"
 
 /* ---- tables ---- */
 
@@ -192,6 +193,7 @@ static lk_status jobs_view_write_json(const void *what, bool colour, FILE *out, 
 	lk_json_array(&w, "notes");
 	for (int i = 0; i < answer->note_count; i++) lk_json_put_text(&w, NULL, answer->notes[i]);
 	lk_json_array_end(&w);
+	lk_put_release(&w);
 	lk_json_object_end(&w);
 	return lk_json_finish(&w, err);
 }

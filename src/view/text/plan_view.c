@@ -8,6 +8,7 @@
 #include "lockstep/plan.h"
 #include "view/table/output.h"
 #include "view/table/table.h"
+#include "view/text/views.h"
 
 /* ---- text ---- */
 
@@ -257,7 +258,7 @@ static lk_status plan_view_write_json(const void *what, bool colour, FILE *out, 
 	lk_json_array(&w, "counts");
 	for (int i = 0; i < text->plan->count; i++) json_count(&w, &text->plan->counts[i]);
 	lk_json_array_end(&w);
-	lk_json_put_text(&w, "version", lk_version());
+	lk_put_release(&w);
 	lk_json_object_end(&w);
 	return lk_json_finish(&w, err);
 }

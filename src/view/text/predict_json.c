@@ -174,8 +174,7 @@ static void json_put_row(lk_json_writer *writer, const lk_sweep *sweep, const lk
 		                 row->refusal ? lk_error_text(row->refusal, text, sizeof text) : NULL);
 	}
 	if (row->request && sweep->count > 1) json_put_asked(writer, sweep, row->request);
-	lk_json_put_text(writer, "version", lk_version());
-	lk_json_put_text(writer, "data_date", lk_data_date());
+	lk_put_release(writer);
 	lk_json_object_end(writer);
 }
 

@@ -11,6 +11,7 @@
 #include "rent/rent.h"
 #include "view/table/output.h"
 #include "view/table/table.h"
+#include "view/text/views.h"
 
 static void put_dollars(lk_table *table, double dollars) {
 	char text[40], number[32];
@@ -355,6 +356,7 @@ static lk_status rent_view_write_json(const void *what, bool colour, FILE *out, 
 	lk_json_array(&w, "notes");
 	for (int i = 0; i < rent->note_count; i++) lk_json_put_text(&w, NULL, rent->notes[i]);
 	lk_json_array_end(&w);
+	lk_put_release(&w);
 	lk_json_object_end(&w);
 	return lk_json_finish(&w, err);
 }

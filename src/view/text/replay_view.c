@@ -7,6 +7,7 @@
 #include "io/json.h"
 #include "base/text.h"
 #include "view/table/output.h"
+#include "view/text/views.h"
 
 struct shown {
 	const lk_replay *replay;
@@ -251,6 +252,7 @@ static lk_status replay_view_write_json(const void *what, bool colour, FILE *out
 	put_json_texts(&w, "uncovered", replay->uncovered, replay->uncovered_count);
 	put_json_texts(&w, "notes", replay->notes, replay->note_count);
 	put_json_texts(&w, "warnings", replay->warnings, replay->warning_count);
+	lk_put_release(&w);
 	lk_json_object_end(&w);
 	return lk_json_finish(&w, err);
 }

@@ -279,6 +279,7 @@ static lk_status shard_view_write_json(const void *what, bool colour, FILE *out,
 	lk_json_put_text(&w, "cluster", answer->cluster);
 	lk_json_put_text(&w, "basis", answer->basis);
 	lk_json_put_text(&w, "reproduce", answer->reproduce);
+	lk_put_release(&w);
 	lk_json_object_end(&w);
 	return lk_json_finish(&w, err);
 }

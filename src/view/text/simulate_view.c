@@ -2,6 +2,7 @@
 #include "predict/predict.h"
 #include "io/json.h"
 #include "view/timeline/trace.h"
+#include "view/text/views.h"
 
 static void simulate_view_put_program(lk_json_writer *writer, const lk_simulated_program *program) {
 	lk_json_object(writer, NULL);
@@ -28,6 +29,7 @@ lk_status lk_simulate_print(const lk_simulation *simulation, FILE *out, lk_error
 	for (int i = 0; i < simulation->program_count; i++)
 		simulate_view_put_program(&w, &simulation->programs[i]);
 	lk_json_array_end(&w);
+	lk_put_release(&w);
 	lk_json_object_end(&w);
 	return lk_json_finish(&w, err);
 }

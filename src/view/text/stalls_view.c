@@ -385,6 +385,7 @@ static lk_status stalls_view_write_json(const void *what, bool colour, FILE *out
 	lk_json_array_end(&w);
 	lk_json_put_text(&w, "reason", *asked->x->reason ? asked->x->reason : NULL);
 	lk_json_put_text(&w, "reproduce", asked->x->reproduce);
+	lk_put_release(&w);
 	lk_json_object_end(&w);
 	return lk_json_finish(&w, err);
 }

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "lockstep/validate.h"
 #include "view/table/table.h"
+#include "view/text/views.h"
 
 enum {
 	WORST = 10,
@@ -318,6 +319,7 @@ static lk_status validate_view_print_json(const lk_validation *validation, FILE 
 	for (int i = 0; i < validation->row_count; i++) json_row(&w, &validation->rows[i]);
 	lk_json_array_end(&w);
 	lk_json_put_text(&w, "command", validation->reproduce);
+	lk_put_release(&w);
 	lk_json_object_end(&w);
 	return lk_json_finish(&w, err);
 }

@@ -10,6 +10,7 @@
 #include "view/table/output.h"
 #include "view/table/table.h"
 #include "view/timeline/trace.h"
+#include "view/text/views.h"
 
 enum {
 	SIDE_BY_SIDE = 6,
@@ -271,6 +272,7 @@ static lk_status whatif_view_write_json(const void *what, bool colour, FILE *out
 	lk_json_array_end(&w);
 	whatif_view_put_texts(&w, "notes", answer->notes, answer->note_count);
 	lk_json_put_text(&w, "reproduce", answer->reproduce);
+	lk_put_release(&w);
 	lk_json_object_end(&w);
 	return lk_json_finish(&w, err);
 }
