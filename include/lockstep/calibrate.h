@@ -30,11 +30,11 @@ enum {
 	LK_CALIBRATE_JSON
 };
 
-/* What is asked. Texts are borrowed; NULL was not said. */
+/* The request. Texts are borrowed; NULL was not given. */
 typedef struct lk_calibrate_request {
 	const char *kind;   /* "ops", "collectives", "memory", "slowdown", "models", "runs" or "host" */
 	const char *table;  /* the measurements, .csv or .csv.gz, "-" standard input; none for "host" */
-	const char *source; /* where they come from, in words; stands in every row */
+	const char *source; /* where they come from, in words; is in every row */
 	const char *date;   /* YYYY-MM-DD; today */
 	const char *name; /* of what was measured, instead of the table's name for it; of the device of
 	                     "host" */
@@ -51,7 +51,7 @@ typedef struct lk_calibrate_request {
 typedef struct lk_fitted {
 	const char *family, *subject, *variant;
 	const char *numbers; /* "efficiency=0.74 fill_us=4.2" */
-	int points;          /* measurements behind it */
+	int points;          /* measurements after it */
 	double error;        /* of the fit, exp(mean |ln(predicted / measured)|) - 1; NAN not stated */
 	const char *date, *source;
 } lk_fitted;

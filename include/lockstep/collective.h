@@ -28,10 +28,10 @@ enum {
 	LK_LIBRARY_GLOO
 };
 
-/* What is asked. Texts are borrowed; NULL and 0 mean "not said". */
+/* The request. Texts are borrowed; NULL and 0 mean "not given". */
 typedef struct lk_collective_request {
 	const char *log; /* output of nccl-tests to compare with; "-" standard input; NULL none */
-	int op; /* 0 not said (all_reduce, or as in the log); all_reduce, all_gather, reduce_scatter,
+	int op; /* 0 not given (all_reduce, or as in the log); all_reduce, all_gather, reduce_scatter,
 	           all_to_all, broadcast, reduce, send_recv */
 	const char *gpu;         /* name in the catalogue; of a log: as in it */
 	const char *cluster;     /* instead: text, .json or NCCL's .xml */

@@ -44,7 +44,7 @@ typedef enum lk_compile_target {
 	LK_COMPILE_CUDA
 } lk_compile_target;
 
-/* What is asked of an action. Texts are borrowed; NULL and 0 mean "not said". */
+/* What is asked of an action. Texts are borrowed; NULL and 0 mean "not given". */
 typedef struct lk_compile_request {
 	int action; /* lk_compile_action, for the program's own use */
 	int format; /* lk_compile_format */
@@ -80,7 +80,7 @@ typedef struct lk_compile lk_compile;
  * as memory allows, also when the text is wrong, and must be freed. LK_ERR_INPUT with line and
  * column; LK_ERR_IO; LK_ERR_MEMORY. */
 lk_status lk_compile_read(const char *path, lk_compile **out, lk_error *err);
-/* The same of a text in memory, with the same errors (LK_ERR_...); `name` stands in them. */
+/* The same of a text in memory, with the same errors (LK_ERR_...); `name` is in them. */
 lk_status lk_compile_text(const char *name, const char *text, size_t size, lk_compile **out,
                           lk_error *err);
 /* Frees the programs and all that was made of them; accepts NULL. */

@@ -31,7 +31,7 @@ enum {
 	LK_PROGRESS_ALWAYS,
 };
 
-/* What is asked. Texts are borrowed; NULL and 0 mean "not said". */
+/* The request. Texts are borrowed; NULL and 0 mean "not given". */
 typedef struct lk_compose_request {
 	const char *folder;  /* with recordings */
 	const char *cluster; /* text, or the file of `calibrate host`; NULL: one rank a node, as usual

@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-/* What is asked. Texts are borrowed; NULL means "not said". */
+/* The request. Texts are borrowed; NULL means "not given". */
 typedef struct lk_diff_request {
 	const char *before, *after; /* a trace, or a folder with those of all ranks */
 	const char *steps;          /* as in lk_explain_request, of both */
@@ -72,7 +72,7 @@ lk_status lk_diff_ask(const lk_diff_request *request, lk_diff **out, lk_error *e
 /* Frees an answer with all that it points to; accepts NULL. */
 void lk_diff_free(lk_diff *diff);
 /* As lk_explain_print, with its errors (LK_ERR_...); csv and jsonl hold the kernels unless another
- * table is asked for. */
+ * table is requested. */
 lk_status lk_diff_print(const lk_diff *diff, int format, int table, bool colour, const char *path,
                         FILE *out, lk_error *err);
 

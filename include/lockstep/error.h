@@ -9,7 +9,7 @@
  * lk_X_free frees the answer.
  *
  * - Requests are the caller's; texts in them are borrowed until the function returns. Zero and NULL
- *   mean "not said".
+ *   mean "not given".
  * - Answers are constant, own all that they point to, and live until they are freed; *out is set
  *   only with LK_OK.
  * - Units are seconds, bytes, FLOP/s and bytes/s as doubles, unless a name or a comment says
@@ -56,7 +56,7 @@ typedef struct lk_error {
 lk_status lk_fail(lk_error *err, lk_status status, const char *where, const char *fmt, ...)
 	LK_PRINTF(4, 5);
 
-/* Adds "what to do" to an error already filled; returns err->status so that it can stand in a
+/* Adds "what to do" to an error already filled; returns err->status so that it can are in a
  * return. */
 lk_status lk_hint(lk_error *err, const char *fmt, ...) LK_PRINTF(2, 3);
 

@@ -13,7 +13,7 @@
  * Everything is measured; the gains of remedies alone are simulated. Names and definitions of the
  * measures are those of HolisticTraceAnalysis (HTA), so that results can be checked against it:
  *
- *   kernel_time       the time looked at: the steps that were asked for
+ *   kernel_time       the time looked at: the steps that were requested
  *   compute_time      the union of computation kernels
  *   non_compute_time  the union of communication and memory kernels, without compute_time
  *   idle_time         the rest. The three add up to kernel_time, to the nanosecond
@@ -38,7 +38,7 @@
 extern "C" {
 #endif
 
-/* What is asked. Texts are borrowed; NULL means "not said". */
+/* The request. Texts are borrowed; NULL means "not given". */
 typedef struct lk_explain_request {
 	const char *const *traces; /* files, and folders of them */
 	int trace_count;
@@ -57,7 +57,7 @@ typedef struct lk_explain_request {
 /* The time of one rank's device, over all steps looked at. */
 typedef struct lk_explain_rank {
 	int rank;
-	const char *path, *format, *device; /* device "" where not said */
+	const char *path, *format, *device; /* device "" where not given */
 	int steps;
 	uint64_t events, device_events; /* of the file; device_events within the steps */
 	/* idle_ns + compute_ns + non_compute_ns = kernel_time_ns */
@@ -146,12 +146,12 @@ typedef struct lk_explain_kernel {
 
 /* Communication of a kind and process group, over all ranks. */
 typedef struct lk_explain_comm {
-	const char *kind, *group; /* "all_reduce", "default_pg"; group "" where not said */
+	const char *kind, *group; /* "all_reduce", "default_pg"; group "" where not given */
 	const char *ranks;        /* of the group, "[0, 1, 2, 3]", as the trace has them; "" not said */
-	int group_size;           /* 0 not said */
+	int group_size;           /* 0 not given */
 	uint64_t count;           /* kernels */
-	double bytes;             /* of their messages; NAN not said */
-	bool host; /* by hosts: exposed_ns is then its union; what it hides behind is not known */
+	double bytes;             /* of their messages; NAN not given */
+	bool host; /* by hosts: exposed_ns is then its union; what it hides after is not known */
 	int64_t kernel_ns, exposed_ns;
 	/* of the kernels that were matched across ranks */
 	uint64_t matched;
@@ -193,8 +193,8 @@ typedef struct lk_explain_shaped {
 typedef struct lk_explain_straggler {
 	int rank;
 	uint64_t collectives, last; /* matched ones it took part in; where it came last */
-	int64_t late_ns;            /* of those: behind the one before it, in sum */
-	int64_t caused_ns;          /* exposed waiting for it, of the ranks asked for */
+	int64_t late_ns;            /* of those: after the one before it, in sum */
+	int64_t caused_ns;          /* exposed waiting for it, of the ranks requested */
 	int64_t waited_ns;          /* waiting of its own, exposed or not */
 	double compute_ratio;       /* its compute_time to the median of the ranks */
 } lk_explain_straggler;
@@ -228,7 +228,7 @@ typedef struct lk_critical_path {
 
 /* Everything that was measured, and the ranked stalls. */
 typedef struct lk_explanation {
-	int world;        /* ranks of the run, traced or not; 0 not said */
+	int world;        /* ranks of the run, traced or not; 0 not given */
 	uint64_t kernels; /* device events in the steps */
 	uint32_t anchors; /* collectives that the clocks were aligned on */
 	double residual_max_s;

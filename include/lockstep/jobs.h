@@ -37,14 +37,14 @@ enum {
 	LK_JOBS_BATCH_MOST = 1 << 24
 };
 
-/* What is asked. Texts are borrowed; NULL and 0 mean "not said". */
+/* The request. Texts are borrowed; NULL and 0 mean "not given". */
 typedef struct lk_jobs_request {
 	const char *jobs;  /* CSV: docs/guide/jobs.md has the columns; NULL: jobs are drawn */
 	const char *rates; /* CSV of measured rates: model, gpus, batch, samples_per_s */
 	const char *gpu;   /* name in the catalogue; not needed where all models have measured rates */
 	int gpus;          /* of the cluster */
 	int draw;          /* so many jobs are drawn */
-	double load;       /* of drawn jobs: GPU hours asked for per GPU hour until the last arrival */
+	double load;       /* of drawn jobs: GPU hours requested per GPU hour until the last arrival */
 	double seed;
 	const char *policies; /* names with commas; NULL all */
 	int objective;        /* LK_JOBS_LOG, ... */
@@ -87,7 +87,7 @@ typedef struct lk_jobs_rate {
 typedef struct lk_jobs_job {
 	const char *name, *model;
 	double submit_s, samples;
-	int gpus, batch;    /* as asked for without elasticity */
+	int gpus, batch;    /* as requested without elasticity */
 	double asked_per_s; /* with these */
 	int batch_min, batch_max, gpus_min, gpus_max;
 	const lk_jobs_rate *rates; /* by GPUs, ascending; the batch is free */
@@ -98,7 +98,7 @@ typedef struct lk_jobs_job {
 typedef struct lk_jobs_answer {
 	int gpus;
 	const char *gpu; /* "NVIDIA A100 SXM 80GB"; "" where all rates were measured */
-	double load;     /* as asked for and as drawn or read */
+	double load;     /* as requested and as drawn or read */
 	const lk_jobs_job *jobs;
 	int count;
 	const lk_jobs_policy *policies;

@@ -21,7 +21,7 @@ extern "C" {
 /* What an option takes, and the type of its field. */
 typedef enum lk_option_kind {
 	LK_OPTION_FLAG,   /* bool; --name sets it, --no-name clears it */
-	LK_OPTION_SWITCH, /* int: 0 not said, --name makes it 1, --no-name -1 */
+	LK_OPTION_SWITCH, /* int: 0 not given, --name makes it 1, --no-name -1 */
 	LK_OPTION_TEXT,   /* const char *, borrowed from argv */
 	LK_OPTION_LINES,  /* const char *, given any number of times: the values one a line */
 	LK_OPTION_INT,    /* int */
@@ -46,7 +46,7 @@ typedef struct lk_option {
 } lk_option;
 
 /* What becomes of an answer: in which form it is written, and to which files. The same for all
- * verbs; a verb's table says which of them it takes. Not said: zero and NULL. */
+ * verbs; a verb's table says which of them it takes. Not given: zero and NULL. */
 typedef struct lk_outputs {
 	int format;         /* of the choices of --output; of most verbs an lk_output (view.h) */
 	int table;          /* one table alone, of the choices of --table; 0 all */

@@ -24,7 +24,7 @@
 extern "C" {
 #endif
 
-/* What is asked. Texts are borrowed. */
+/* The request. Texts are borrowed. */
 typedef struct lk_plan_request {
 	/* What trains where, and all that is not searched: model, gpu or cluster, seq, dtype,
 	 * optimizer, task, stack ...; gbs must be said. Degrees and switches of a layout that are set
@@ -129,7 +129,7 @@ typedef struct lk_plan_count {
 	uint64_t simulated;        /* memory and time by the predictor */
 	uint64_t
 		cut_short; /* simulated only until it was clear that they are slower than what was found */
-	uint64_t found_too_large; /* by the predictor's memory, so that no time was asked for */
+	uint64_t found_too_large; /* by the predictor's memory, so that no time was requested */
 	double bound_s, schedule_s, simulate_s; /* seconds, summed over threads */
 } lk_plan_count;
 

@@ -21,7 +21,7 @@
 extern "C" {
 #endif
 
-/* What is asked. Numbers that are 0 and texts that are NULL were not said: they follow from the
+/* The request. Numbers that are 0 and texts that are NULL were not given: they follow from the
  * rest, or a default is taken and listed among the assumptions. Texts are borrowed. */
 typedef struct lk_predict_request {
 	/* what trains where */
@@ -41,7 +41,7 @@ typedef struct lk_predict_request {
 	/* layout */
 	int tp, pp, vp, cp, ep, etp, dp;
 	int mbs, gbs, seq;
-	int sequence_parallel; /* as all switches: 0 not said, 1 on, -1 off */
+	int sequence_parallel; /* as all switches: 0 not given, 1 on, -1 off */
 	const char *zero;      /* "0" to "3" */
 	int shard_group;
 	const char *schedule;  /* "1f1b", ... */
@@ -106,7 +106,7 @@ typedef struct lk_stage_memory {
 typedef struct lk_fix {
 	char change[96];
 	double peak_bytes, step_time_s;
-	double time_ratio; /* against the job as asked */
+	double time_ratio; /* against the job as requested */
 } lk_fix;
 
 /* The answer. Times in seconds, sizes in bytes, rates in units per second; texts live as long as it
@@ -132,7 +132,7 @@ typedef struct lk_prediction {
 	int memory_count;
 	const lk_fix *fixes;
 	int fix_count;
-	/* what was asked and assumed */
+	/* what was requested and assumed */
 	const char *model, *cluster, *layout; /* one line each */
 	const char *const *assumptions;
 	int assumption_count;
@@ -148,7 +148,7 @@ typedef struct lk_prediction {
 	/* the layout in numbers, for tables */
 	int gpus, tp, pp, vp, cp, ep, dp, mbs, gbs, seq, microbatches;
 	const char *recompute, *dtype, *schedule;
-	const lk_prediction_detail *detail; /* NULL: not asked for */
+	const lk_prediction_detail *detail; /* NULL: not requested */
 	lk_inputs inputs; /* the files that were read; reports name them by their content */
 	void *memory_owner;
 } lk_prediction;

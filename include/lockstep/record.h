@@ -54,7 +54,7 @@ typedef enum lk_record_cuda {
 	LK_RECORD_CUDA_CUPTI
 } lk_record_cuda;
 
-/* What is asked. Texts are borrowed; NULL means "not said". */
+/* The request. Texts are borrowed; NULL means "not given". */
 typedef struct lk_record_request {
 	const char *const *command;
 	int words;

@@ -33,7 +33,7 @@ typedef struct lk_machines_request {
 	const char *catalog_provider, *catalog_date;
 } lk_machines_request;
 
-/* What is asked. Texts are borrowed; NULL and 0 mean "not said". */
+/* The request. Texts are borrowed; NULL and 0 mean "not given". */
 typedef struct lk_rent_request {
 	/* What is trained: model, seq, dtype, optimizer, ...; as in predict. The layout is searched as
 	 * `plan` does. */
@@ -41,7 +41,7 @@ typedef struct lk_rent_request {
 	lk_machines_request machines;
 	const char *batches;       /* global batch sizes, with commas */
 	double tokens, samples;    /* of the whole training: one of them */
-	double epochs;             /* times the samples; 1 if not said */
+	double epochs;             /* times the samples; 1 if not given */
 	double deadline_h, budget; /* hours, US dollars; 0: none */
 	int most_gpus;             /* of one choice */
 	bool spot;                 /* rent at spot prices */

@@ -1,5 +1,5 @@
 /* replay.h: a traced run, simulated again: every operation takes the time that it took in the run's
- * other steps (or on its other ranks), in the order that the trace shows; beside it what was
+ * other steps (or on its other ranks), in the order that the trace shows; alongside it what was
  * measured.
  *
  *     lk_replay_request request;
@@ -34,7 +34,7 @@ enum {
 	LK_HOLD_NONE, /* each by itself: what the lifted graph loses */
 };
 
-/* What is asked. Texts are borrowed; NULL and 0 mean "not said". */
+/* The request. Texts are borrowed; NULL and 0 mean "not given". */
 typedef struct lk_replay_request {
 	const char *const *paths; /* trace files or folders */
 	size_t path_count;

@@ -7,7 +7,7 @@
  *     else puts(lk_reply_error(reply, LK_REPLY_LINE));
  *     lk_reply_free(reply);
  *
- * Words are those of a command line behind the verb, so options, limits and messages are the
+ * Words are those of a command line after the verb, so options, limits and messages are the
  * program's own. Options of the output (--output, --file, --table, --verbose) change nothing. Files
  * that options name (--trace, --graph ...) are written. */
 #ifndef LOCKSTEP_REPLY_H
@@ -32,7 +32,7 @@ typedef struct lk_reply lk_reply;
 lk_reply *lk_reply_ask(const char *verb, int count, const char *const *words, const char *input,
                        size_t size, const lk_stop *stop);
 
-/* Sweeps: `parts` command lines of predict, whose words stand behind one another, counts[i] of them
+/* Sweeps: `parts` command lines of predict, whose words stand after one another, counts[i] of them
  * for line i. Every combination of comma lists is a row, in the order of the lines. Combinations
  * that cannot run are rows with a reason. `threads` 0: one for each core. */
 lk_reply *lk_reply_sweep(int parts, const int *counts, const char *const *words, int threads,

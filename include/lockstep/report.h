@@ -6,7 +6,7 @@
  *     lk_report_predict(prediction, LK_REPORT_HTML, "job.html", NULL, &err);
  *
  * A report goes to `path` where it is not NULL (beside it first, then renamed; *.gz is compressed),
- * else to `out`. Whatever stands in texts, the file shows them as text. Errors: LK_ERR_IO,
+ * else to `out`. Whatever is in texts, the file shows them as text. Errors: LK_ERR_IO,
  * LK_ERR_MEMORY; a file that could not be completed is left as it was. */
 #ifndef LOCKSTEP_REPORT_H
 #define LOCKSTEP_REPORT_H
@@ -29,7 +29,7 @@ extern "C" {
 /* In which form a report is written. */
 typedef enum lk_report_form {
 	LK_REPORT_JSON, /* the document */
-	LK_REPORT_HTML, /* a page that shows it: no network, nothing beside it */
+	LK_REPORT_HTML, /* a page that shows it: no network, nothing alongside it */
 } lk_report_form;
 
 /* The pipeline, kernels and sensitivities are in it where the prediction was asked with `detail`.

@@ -23,7 +23,7 @@
 extern "C" {
 #endif
 
-/* What is asked. Texts are borrowed; 0 and NULL were not said. */
+/* The request. Texts are borrowed; 0 and NULL were not given. */
 typedef struct lk_shard_request {
 	const char
 		*tables; /* CSV: name, rows, dim, pooling; see docs/guide/shard.md; "-" standard input */

@@ -1,5 +1,5 @@
 /* simulate.h: a step graph that somebody wrote, simulated: on a cluster, or with the durations that
- * stand in it.
+ * are in it.
  *
  *     lk_simulate_request request;
  *     lk_simulate_defaults(&request);
@@ -26,7 +26,7 @@
 extern "C" {
 #endif
 
-/* What is asked. Texts are borrowed; 0 and NULL were not said. */
+/* The request. Texts are borrowed; 0 and NULL were not given. */
 typedef struct lk_simulate_request {
 	const char *graph; /* file; "-" standard input */
 	const char *text;  /* instead: what such a file holds */
@@ -53,7 +53,7 @@ typedef struct lk_simulated_program {
 	double finish_s;   /* when its last operation ended */
 	double peak_bytes; /* what the graph allocates at its fullest moment */
 	double compute_s, exposed_s,
-		hidden_s; /* computing; communication alone, and beside computing */
+		hidden_s; /* computing; communication alone, and alongside computing */
 } lk_simulated_program;
 
 /* An operation that ran. */
@@ -79,7 +79,7 @@ typedef struct lk_simulation {
 	int program_count;
 	const lk_simulated_operation *operations;
 	size_t operation_count;
-	const lk_simulated_span *spans; /* by rank as asked, then in the order of the program */
+	const lk_simulated_span *spans; /* by rank as requested, then in the order of the program */
 	size_t span_count;
 	uint64_t ran; /* operations run, over all simulated ranks */
 	int ranks, ranks_simulated;

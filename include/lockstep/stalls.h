@@ -55,7 +55,7 @@ typedef struct lk_stalls_plan {
 	int status;          /* exit status of the first run */
 } lk_stalls_plan;
 
-/* What is asked. Texts are borrowed; NULL means "not said". */
+/* The request. Texts are borrowed; NULL means "not given". */
 typedef struct lk_stalls_request {
 	const char *const *command;
 	int words;
@@ -147,7 +147,7 @@ typedef struct lk_stalls_change {
 
 /* Rates of the loader, steps a second, and what would hide it. */
 typedef struct lk_stalls_rates {
-	bool pipelined;                       /* loading goes on beside the step */
+	bool pipelined;                       /* loading goes on alongside the step */
 	double ingestion, preparation, fetch; /* G, P, F; INFINITY: no limit was seen */
 	double bytes;                         /* read a step and rank */
 	double disk, memory;                  /* bytes a second of a rank */

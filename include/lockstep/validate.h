@@ -39,14 +39,14 @@ enum {
 	LK_FOLDS_GPUS,  /* collectives: all rows of a number of GPUs of a fabric */
 };
 
-/* What is asked. Texts are borrowed. */
+/* The request. Texts are borrowed. */
 typedef struct lk_validate_request {
 	const char *table; /* the measurements, .csv or .csv.gz; "-" standard input */
 	/* what the table holds: at most one of them; none: training runs */
 	bool ops;         /* kernels: ops_*.csv */
 	bool collectives; /* collectives.csv */
 	bool memory;      /* peak memory: megatron_ci_memory.csv */
-	bool slowdown;    /* kernels beside communication: overlap_slowdown_*.csv */
+	bool slowdown;    /* kernels alongside communication: overlap_slowdown_*.csv */
 	bool models;      /* whole networks on one device: fp32_models_e2e.csv */
 	bool plan;    /* training runs again: of those with the same network, GPUs and batch, would the
 	                 search for a    layout have found the fastest? */
@@ -54,7 +54,7 @@ typedef struct lk_validate_request {
 	bool scaling; /* throughput of BERT and convolution nets by GPUs: cnn_bert_scaling.csv */
 	bool mlperf;  /* MLPerf steps of recommendation models, BERT, ResNet: mlperf_other_runs.csv */
 	const char *overheads; /* with `dlrm`: what the host spends by operation, T1 to T5; NULL: the
-	                          tables beside `table` */
+	                          tables alongside `table` */
 	bool cross; /* every row from a fit of the rows of other folds, instead of the calibration in
 	               use */
 	int folds;  /* with `cross`: LK_FOLDS_SHAPE ..., what is left out together; 0 the usual of the

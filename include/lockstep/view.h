@@ -69,7 +69,7 @@ lk_status lk_predict_print(const lk_prediction *const *predictions, size_t count
 typedef struct lk_sweep_row {
 	const lk_prediction *prediction;   /* NULL: refused */
 	const lk_error *refusal;           /* then: why */
-	const lk_predict_request *request; /* what was asked; may be NULL */
+	const lk_predict_request *request; /* what was requested; may be NULL */
 } lk_sweep_row;
 
 /* As lk_predict_print, with its errors (LK_ERR_...), for a sweep in which combinations may have

@@ -24,7 +24,7 @@
 extern "C" {
 #endif
 
-/* What is asked. Texts are borrowed; NULL and 0 mean "not said". */
+/* The request. Texts are borrowed; NULL and 0 mean "not given". */
 typedef struct lk_whatif_request {
 	const char *const *paths; /* a step graph, or traces: files and folders */
 	int path_count;
@@ -53,7 +53,7 @@ typedef struct lk_whatif_column {
 	double
 		uncertainty; /* +- share of the step, an expected error: docs/method/traces.md, "What-if" */
 	double compute_s, exposed_s, hidden_s,
-		other_s;          /* compute, communication alone, communication beside compute (no
+		other_s;          /* compute, communication alone, communication alongside compute (no
         part of the step), the rest: mean over programs */
 	double samples_per_s; /* 0 not known */
 	int ranks;

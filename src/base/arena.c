@@ -1,5 +1,5 @@
 /* arena.c: memory by phase. Chunks grow from 4 KiB to 1 MiB; a block that is large for its chunk
- * gets one of its own, which is put behind the newest so that the room left there is not lost.
+ * gets one of its own, which is put after the newest so that the room left there is not lost.
  * Chunks come from calloc: large ones are zero pages of the system and cost nothing until they are
  * touched. */
 #include "base/arena.h"
@@ -47,7 +47,7 @@ static size_t next_size(const struct lk_arena_chunk *newest) {
 	return newest->size * 2;
 }
 
-/* A chunk of its own for a block of `size` bytes, behind the newest chunk. */
+/* A chunk of its own for a block of `size` bytes, after the newest chunk. */
 static void *arena_alone(lk_arena *arena, size_t size) {
 	struct lk_arena_chunk *chunk = new_chunk(size);
 	if (!chunk) return NULL;

@@ -27,7 +27,7 @@ lk_status lk_fail(lk_error *err, lk_status status, const char *where, const char
 }
 
 lk_status lk_hint(lk_error *err, const char *fmt, ...) {
-	if (!err) return LK_ERR_INPUT; /* what nearly all hints belong to; nobody asked for the text */
+	if (!err) return LK_ERR_INPUT; /* what nearly all hints belong to; nobody requested the text */
 	char hint[sizeof err->hint];
 	va_list args;
 	va_start(args, fmt);

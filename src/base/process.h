@@ -14,7 +14,7 @@ enum {
 typedef struct lk_process {
 	const char *const *arguments; /* the program first (found on the PATH), NULL last */
 	const char *const
-		*settings;  /* "NAME=value" beside this process's environment, NULL last; may be NULL */
+		*settings;  /* "NAME=value" alongside this process's environment, NULL last; may be NULL */
 	double seconds; /* after which it is ended */
 	size_t limit; /* bytes of output that are kept of each stream; what is beyond is thrown away */
 } lk_process;
@@ -22,7 +22,7 @@ typedef struct lk_process {
 typedef struct lk_process_end {
 	int code;             /* exit status; 128 + the signal that ended it */
 	bool late;            /* ended because of the time limit */
-	char *out, *messages; /* standard output and error, '\0' behind; to be freed */
+	char *out, *messages; /* standard output and error, '\0' after; to be freed */
 } lk_process_end;
 
 /* Errors: the program is not there, the system refused. What the program says with its exit status

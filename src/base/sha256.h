@@ -13,7 +13,7 @@ typedef struct lk_sha256 {
 void lk_sha256_begin(lk_sha256 *sha256);
 void lk_sha256_add(lk_sha256 *sha256, const void *bytes, size_t size);
 void lk_sha256_end(lk_sha256 *sha256, unsigned char out[32]);
-/* The same in base64, '\0' behind it. */
+/* The same in base64, '\0' after it. */
 void lk_sha256_base64(lk_sha256 *sha256, char out[45]);
 
 #endif

@@ -1,4 +1,4 @@
-/* text.c: copies, names, numbers that are read, escapes. What is written for people stands in
+/* text.c: copies, names, numbers that are read, escapes. What is written for people is in
  * text_format.c. */
 #include <locale.h>
 #include <math.h>
@@ -137,7 +137,7 @@ static bool scale_exactly(uint64_t whole, int power, double *out) {
 #endif
 }
 
-/* Reads the exponent at `p` (behind the 'e'), added to *power. Returns its end, or NULL if it is
+/* Reads the exponent at `p` (after the 'e'), added to *power. Returns its end, or NULL if it is
  * none or is long. */
 static const char *read_power(const char *p, int *power) {
 	bool negative = *p == '-';

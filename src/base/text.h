@@ -40,7 +40,7 @@ lk_status lk_parse_real(const char *text, double low, double high, double *out, 
                         lk_error *err);
 lk_status lk_parse_count(const char *text, double low, double high, double *out, const char *where,
                          lk_error *err);
-/* The number at the start of `text`, whatever the locale; *end is set behind it, or to `text` if
+/* The number at the start of `text`, whatever the locale; *end is set after it, or to `text` if
  * there is none. Decimal notation only: no hexadecimal, infinity or NaN; overflow gives infinity.
  */
 double lk_read_real(const char *text, const char **end);

@@ -17,7 +17,7 @@ enum {
 };
 
 /* One tree, complete: inner node i has the children 2i + 1 (feature <= edge) and 2i + 2. A node
- * that does not divide has an edge behind the last one. */
+ * that does not divide has an edge after the last one. */
 typedef struct lk_tree {
 	uint8_t feature[LK_TREE_LEAVES - 1], edge[LK_TREE_LEAVES - 1];
 	int16_t leaf[LK_TREE_LEAVES]; /* in LK_TREE_UNIT */

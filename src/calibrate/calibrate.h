@@ -9,7 +9,7 @@
 #include "calibrate/host/measure.h"
 
 /* Reads a table of measurements, the same that `validate` reads, and appends rows to `out`.
- * `source` and `date` stand in the rows; they are borrowed. */
+ * `source` and `date` are in the rows; they are borrowed. */
 typedef lk_status lk_calibrate_fn(lk_stream *in, const char *source, const char *date,
                                   lk_calibration *out, lk_error *err);
 lk_calibrate_fn lk_calibrate_ops, lk_calibrate_collectives, lk_calibrate_peaks,

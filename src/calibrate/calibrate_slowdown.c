@@ -17,7 +17,7 @@ enum {
 
 /* Rows predicted from fits without their part. */
 struct left {
-	double *miss; /* |ln(predicted / measured)|; NAN for rows that nothing runs beside */
+	double *miss; /* |ln(predicted / measured)|; NAN for rows that nothing runs alongside */
 	double *least,
 		*own; /* lk_overlap_spread with a usual miss of 0, and what a usual miss of 1 adds */
 };

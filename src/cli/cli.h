@@ -45,7 +45,7 @@ bool cli_colour(void);
 /* The commit that the program was built from; NULL: not known. Made by tools/commit.sh. */
 extern const char *const cli_commit;
 
-/* An option that stands before the verb. */
+/* An option that comes before the verb. */
 typedef struct cli_global {
 	const char *names, *value, *help; /* "-h, --help"; "" or " DIR" */
 } cli_global;

@@ -18,7 +18,7 @@ enum {
 	COMMANDS = sizeof commands / sizeof *commands
 };
 
-/* What stands before the verb. */
+/* What comes before the verb. */
 static const cli_global globals[] = {
 	{"-h, --help", "", "this list; `lockstep help VERB` shows the options of a verb"},
 	{"-V, --version", "", "version, commit, day of the data, features; -o json as data"},
@@ -150,7 +150,7 @@ static int main_run_verb(int argc, const char *const *argv) {
 	return result;
 }
 
-/* The words behind the program's name. */
+/* The words after the program's name. */
 static int main_run(int argc, const char *const *argv) {
 	const char *word = argc ? argv[0] : NULL, *next = argc > 1 ? argv[1] : NULL;
 	lk_error err = {0};

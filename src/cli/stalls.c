@@ -1,5 +1,5 @@
 /* stalls.c: `lockstep stalls`: what stalls a training command. The report goes to standard output
- * behind what the first run printed; what lockstep says meanwhile goes to standard error. */
+ * after what the first run printed; what lockstep says meanwhile goes to standard error. */
 #include <stdio.h>
 #include <unistd.h>
 

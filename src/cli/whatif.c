@@ -5,7 +5,7 @@
 #include "lockstep/report.h"
 #include "lockstep/whatif.h"
 
-/* Exit status: a change that cannot be made is an answer beside others; where none can, it is an
+/* Exit status: a change that cannot be made is an answer alongside others; where none can, it is an
  * error. */
 static int whatif_refused(const lk_whatif *answer) {
 	for (int i = 1; i < answer->column_count; i++)

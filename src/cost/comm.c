@@ -37,7 +37,7 @@ static bool to_next_stage(unsigned stream) {
 /* By one kernel that reads and writes its peers' memory, with a proxy that posts to NICs: bytes at
  * the links' rates, and one crossing of 14 us to another node as in NCCL's own table. NICs reach
  * 0.96 of their line rate, as rings do. All-reduce: a reduce-scatter and an all-gather inside the
- * node in blocks, beside them each GPU's part through the switches, which add up.
+ * node in blocks, alongside them each GPU's part through the switches, which add up.
  */
 static lk_coll_cost direct(const lk_graph *graph, uint32_t op, const lk_cost_site *site,
                            const lk_group_shape *group) {

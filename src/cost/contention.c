@@ -80,7 +80,7 @@ static struct links demand_of(const lk_cost *const *active, const bool *uses, in
 	return sum;
 }
 
-/* Links asked for more than they have. */
+/* Links requested more than they have. */
 static void share_links(const lk_cost *const *active, const bool *uses, int count,
                         struct links asked, double *slow) {
 	double demand[LK_CONTENDERS];

@@ -1,4 +1,4 @@
-/* eager.c: times of single fp32 kernels behind launches of their own.
+/* eager.c: times of single fp32 kernels after launches of their own.
  *
  *     product       the formula of gemm_model.c with numbers fitted on the device or its nearest
  *                   relative

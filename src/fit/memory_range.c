@@ -1,7 +1,7 @@
 /* memory_range.c: the band that holds 80 % of measured peaks.
  *
  * It is that of step/memory_range.c. The band of a class is the shortest interval of z that holds a
- * share of 0.8 (1 + 1 / G) of its rows, G the number of tests behind them: rows of one test err
+ * share of 0.8 (1 + 1 / G) of its rows, G the number of tests after them: rows of one test err
  * alike, and with few tests the next one lies outside more often. */
 #include "fit/fits.h"
 

@@ -309,7 +309,7 @@ static inline lk_status lk_graph_call(lk_graph *graph, uint32_t stage, const lk_
  * lk_graph_add keeps them. */
 uint32_t lk_graph_add_team(lk_graph *graph, const char *name, const uint32_t *stages,
                            uint32_t count, uint32_t ranks, bool across);
-/* Where a stage stands in lk_graph.team_stages as a member of the team; UINT32_MAX: it is none. */
+/* Where a stage is in lk_graph.team_stages as a member of the team; UINT32_MAX: it is none. */
 uint32_t lk_team_member(const lk_graph *graph, const lk_team *team, uint32_t stage);
 
 /* Names a stream of a program: a CPU thread, or a stream of the device. */

@@ -11,7 +11,7 @@
  * "GBps" gigabytes per second. A device is a name, of "devices" or else of the catalogue, or an
  * object with the columns of data/devices.csv as members, the ones left out taken from the device
  * that its "base" names. "measured" is for people: it is what `lockstep calibrate host` found
- * beside the device, and is passed over. */
+ * alongside the device, and is passed over. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -155,7 +155,7 @@ static lk_status json_read_device(const struct reader *reader, const lk_value *g
 	return json_fail_at(reader, value, "device must be a name or an object", NULL);
 }
 
-/* The devices that the file defines; one may be the "base" of those behind it. */
+/* The devices that the file defines; one may be the "base" of those after it. */
 static lk_status json_read_devices(struct reader *reader, const lk_value *list) {
 	if (!list) return LK_OK;
 	if (list->kind != LK_JSON_ARRAY)

@@ -64,7 +64,7 @@ static bool is_letter(char c) {
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-/* If the letters at the cursor are `word` in any case, goes behind them. */
+/* If the letters at the cursor are `word` in any case, goes after them. */
 static bool accept_word(struct parser *parser, const char *word) {
 	parse_skip_blanks(parser);
 	size_t n = 0;

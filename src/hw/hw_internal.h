@@ -68,7 +68,7 @@ lk_status lk_device_set(lk_device *device, const char *name, const char *text, c
                         lk_error *err);
 
 /* The number of fields and their names, in the order of the columns; and lk_device_set by that
- * order. Those from LK_DEVICE_COLUMNS on are measured: they stand in JSON alone. */
+ * order. Those from LK_DEVICE_COLUMNS on are measured: they are in JSON alone. */
 enum {
 	LK_DEVICE_COLUMNS = 26,
 	LK_DEVICE_FIELDS = 29

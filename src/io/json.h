@@ -119,8 +119,8 @@ typedef struct lk_json_mended {
 	bool closed;     /* brackets that were open at the end have been closed */
 } lk_json_mended;
 
-/* Works in place on `*text`, from malloc, which may move; a '\0' stands behind the result. When the
- * text ends inside of something, it is cut behind the last complete element down to two brackets
+/* Works in place on `*text`, from malloc, which may move; a '\0' stands after the result. When the
+ * text ends inside of something, it is cut after the last complete element down to two brackets
  * deep (a list that is a member of the document), and closed. What is still no JSON is left for the
  * reader to complain about. */
 lk_status lk_json_mend(char **text, size_t *size, lk_json_mended *mended, lk_error *err);

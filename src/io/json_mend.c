@@ -14,8 +14,8 @@ struct mender {
 	size_t size, at;
 	char open[LK_JSON_DEPTH]; /* the closing brackets that are due */
 	size_t depth;
-	size_t good, good_depth; /* behind the last complete element */
-	size_t comma;            /* 1 + place of a comma with nothing but blanks behind it; 0 none */
+	size_t good, good_depth; /* after the last complete element */
+	size_t comma;            /* 1 + place of a comma with nothing but blanks after it; 0 none */
 	lk_json_mended *found;
 };
 
@@ -126,7 +126,7 @@ static bool mend_one(struct mender *mender) {
 	return good;
 }
 
-/* Cuts behind the last complete element and closes what is open there. */
+/* Cuts after the last complete element and closes what is open there. */
 static lk_status mend_close_all(struct mender *mender, char **text, size_t *size, lk_error *err) {
 	char *longer = realloc(*text, mender->good + mender->good_depth + 1);
 	if (!longer) return lk_oom(err);

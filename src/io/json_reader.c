@@ -2,7 +2,7 @@
  *
  * The window always ends with bytes of zero, which stop every scan; only there is it asked whether
  * more input can be had. Texts are unescaped in place (they only shrink) and ended by overwriting
- * their closing quote; the byte behind a number is overwritten too and put back at the next call.
+ * their closing quote; the byte after a number is overwritten too and put back at the next call.
  * What lies before the current token is dropped when the window is filled again; a token longer
  * than the window makes it grow. */
 #include "io/json.h"
@@ -108,7 +108,7 @@ static lk_status reader_unexpected(lk_json *json, const char *p, const char *wan
 
 /* ---- the window ---- */
 
-/* Gets more input behind what is there; keeps the bytes from *keep on and moves *keep and *p along
+/* Gets more input after what is there; keeps the bytes from *keep on and moves *keep and *p along
  * with them. At the end of the input nothing changes but `ended`. */
 static lk_status reader_more(lk_json *json, char **keep, char **p, lk_error *err) {
 	if (json->ended) return LK_OK;
@@ -435,7 +435,7 @@ static lk_status reader_begin(lk_json *json, lk_error *err) {
 	return LK_OK;
 }
 
-/* What stands before a token by the state: a comma or colon is taken. *close is set where the token
+/* What comes before a token by the state: a comma or colon is taken. *close is set where the token
  * is an end. */
 static lk_status punctuation(lk_json *json, bool *close, lk_error *err) {
 	char c = *json->at;

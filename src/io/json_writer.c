@@ -47,7 +47,7 @@ static void new_line(lk_json_writer *writer) {
 	fprintf(writer->file, "\n%*s", writer->depth * 2, "");
 }
 
-/* What stands before a value: comma, line, key. */
+/* What comes before a value: comma, line, key. */
 static void writer_before(lk_json_writer *writer, const char *key) {
 	if (writer->depth > 0) {
 		bool *filled = &writer->filled[writer->depth - 1];

@@ -6,7 +6,7 @@
  *
  * A thread takes a block and fills it alone. A record is there once its `kind` is stored, which is
  * last; a block ends at the first record without one. So every file is whole up to the last record
- * of every block. Texts (paths, names, ranks) are a head record and pieces directly behind it, in
+ * of every block. Texts (paths, names, ranks) are a head record and pieces directly after it, in
  * the same block; the head is stored last.
  *
  * The writer (recording.c) is used by the preload library: libc alone, no allocation, no locks, raw
@@ -62,7 +62,7 @@ typedef enum lk_record_kind {
 	LK_RECORD_PEER,  /* object: number of a connection; text: "HOST:PORT from HOST:PORT", "pipe 123"
 	                  */
 	LK_RECORD_SENT,
-	LK_RECORD_RECEIVED,    /* by a connection; io.most: what was asked for, io.sequential: part of a
+	LK_RECORD_RECEIVED,    /* by a connection; io.most: what was requested, io.sequential: part of a
 	                          message */
 	LK_RECORD_WAIT,        /* a thread waited for something */
 	LK_RECORD_DEVICE_CALL, /* a call of a device's runtime on the host */
@@ -131,7 +131,7 @@ typedef struct lk_record_entry {
 		/* READ, WRITE: calls that followed one another closely are one record. */
 		struct {
 			int64_t busy_ns;     /* in the calls */
-			int64_t offset;      /* behind the last one; -1 where the file's position says it */
+			int64_t offset;      /* after the last one; -1 where the file's position says it */
 			uint32_t count;      /* calls */
 			uint32_t sequential; /* that went on where the one before ended */
 			int64_t most;        /* bytes of the largest */
@@ -157,7 +157,7 @@ typedef struct lk_record_entry {
 			uint32_t count;    /* calls, kernels */
 			uint8_t what;      /* lk_device_what */
 			uint8_t direction; /* of a copy: 0 host to host, 1 to the device, 2 from it, 3 on it, 4
-			                      not said */
+			                      not given */
 			uint16_t device;
 		} device;
 		/* PROXY: what its thread waited for, over all steps. */
@@ -217,7 +217,7 @@ typedef struct lk_recording_head {
 		storage_bytes; /* at goodbye: page faults that read, bytes read from storage */
 	uint32_t root; /* the process that this one was forked from, if that is recorded too; else 0 */
 	char host[64], program[64];
-	char marker[128];  /* what begins a step: "MPI_Barrier", "read:NAME"; "" not said */
+	char marker[128];  /* what begins a step: "MPI_Barrier", "read:NAME"; "" not given */
 	uint32_t mode;     /* lk_recorded_mode */
 	uint32_t delay_us; /* that was added to communication */
 	uint64_t left_out; /* null: calls that never reached the library */
@@ -255,7 +255,7 @@ lk_record_entry *lk_recorder_next(lk_recorder *recorder, lk_record_place *place)
 /* Makes a filled record visible. */
 void lk_recorder_publish(lk_recorder *recorder, lk_record_place *place, lk_record_entry *record,
                          lk_record_kind kind);
-/* A record with a text behind it. */
+/* A record with a text after it. */
 void lk_recorder_text(lk_recorder *recorder, lk_record_place *place, const lk_record_entry *record,
                       lk_record_kind kind, const char *text, size_t length);
 /* The thread ends: its block may be used by another. */

@@ -93,7 +93,7 @@ void lk_recording_rewind(lk_recording *recording) {
 
 /* ---- records ---- */
 
-/* The pieces behind a record. */
+/* The pieces after a record. */
 static void file_read_text(lk_recording *recording, lk_recorded *out) {
 	size_t length = 0;
 	for (; recording->at < LK_BLOCK_RECORDS &&

@@ -1,5 +1,5 @@
 /* sink.c: bytes out. zlib's file layer writes plain ("T") or gzip; it buffers in both cases. A
- * regular file is written beside its target and renamed; what is no regular file (/dev/null, a
+ * regular file is written alongside its target and renamed; what is no regular file (/dev/null, a
  * pipe) is written directly. */
 #include "io/stream.h"
 #include "base/text.h"

@@ -37,7 +37,7 @@ struct lk_stream {
 	ZSTD_DStream *zstd;
 	char *ahead; /* decoded bytes that were looked at and not taken */
 	size_t ahead_at, ahead_end;
-	lk_status failed; /* behind them, and why */
+	lk_status failed; /* after them, and why */
 	lk_error cause;
 };
 
@@ -80,7 +80,7 @@ static lk_status stream_damaged(lk_stream *stream, const char *what, lk_error *e
 	return lk_hint(err, "was it cut off while it was copied? fetch it again");
 }
 
-/* Whether another gzip member begins; zero bytes behind the last one are padding (tar and tapes
+/* Whether another gzip member begins; zero bytes after the last one are padding (tar and tapes
  * write it). */
 static lk_status next_member(lk_stream *stream, bool *more, lk_error *err) {
 	*more = false;

@@ -1,5 +1,5 @@
 /* stream.h: bytes in and out. Input is plain, gzip or zstd (told by its first bytes, not by its
- * name); "-" is standard input. Output goes to a temporary file beside the target and is renamed
+ * name); "-" is standard input. Output goes to a temporary file alongside the target and is renamed
  * when it is complete: nothing half-written. */
 #ifndef LK_IO_STREAM_H
 #define LK_IO_STREAM_H
@@ -13,7 +13,7 @@
 typedef struct lk_stream lk_stream;
 
 lk_status lk_stream_open(const char *path, lk_stream **out, lk_error *err);
-/* Reads from memory (borrowed); `name` stands in error messages. */
+/* Reads from memory (borrowed); `name` is in error messages. */
 lk_status lk_stream_memory(const void *bytes, size_t size, const char *name, lk_stream **out,
                            lk_error *err);
 /* `size` bytes into `buffer`; fewer only at the end of the input, 0 when nothing is left. After an
@@ -27,7 +27,7 @@ lk_status lk_stream_peek(lk_stream *stream, size_t most, const char **bytes, siz
 bool lk_stream_plain(const lk_stream *stream);
 const char *lk_stream_name(const lk_stream *stream);
 void lk_stream_close(lk_stream *stream);
-/* The whole input, '\0' behind it (not counted), to be freed by the caller with free(). Over
+/* The whole input, '\0' after it (not counted), to be freed by the caller with free(). Over
  * `limit` bytes is an error. */
 lk_status lk_stream_slurp(const char *path, size_t limit, char **text, size_t *size, lk_error *err);
 /* The same of what is left of an open stream. */

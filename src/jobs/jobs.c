@@ -74,7 +74,7 @@ static lk_status run_policies(const lk_jobs_request *request, const lk_job_list 
 
 /* ---- the answer ---- */
 
-/* GPU time asked for per GPU time until the last arrival; NAN where all arrive at once. */
+/* GPU time requested per GPU time until the last arrival; NAN where all arrive at once. */
 static double load_of(const lk_job_list *list, int gpus) {
 	double asked_s = 0, span_s = lk_last(list)->job.submit_s - list->at[0].job.submit_s;
 	for (size_t i = 0; i < list->count; i++) {

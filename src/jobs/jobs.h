@@ -16,8 +16,8 @@
 /* What decides how fast a job is. */
 typedef struct lk_jobs_kind {
 	const char *model;
-	int seq, tp, pp;                      /* 0 not said */
-	const char *dtype, *zero, *recompute; /* NULL not said */
+	int seq, tp, pp;                      /* 0 not given */
+	const char *dtype, *zero, *recompute; /* NULL not given */
 } lk_jobs_kind;
 
 typedef struct lk_listed_job {
@@ -25,8 +25,8 @@ typedef struct lk_listed_job {
 	lk_jobs_kind kind;
 	const char *where;         /* "jobs.csv:7" */
 	int row;                   /* in the file */
-	double hours;              /* drawn: how long it runs as asked for; samples follow from it */
-	const lk_jobs_rate *fixed; /* by GPUs, with the batch that was asked for */
+	double hours;              /* drawn: how long it runs as requested; samples follow from it */
+	const lk_jobs_rate *fixed; /* by GPUs, with the batch that was requested */
 	int fixed_count;
 } lk_listed_job;
 typedef LK_VEC(lk_listed_job) lk_job_list;
@@ -43,7 +43,7 @@ void lk_jobs_set_work(lk_job_list *list);
 /* ---- rates (jobs_rates.c) ---- */
 
 /* Sets rates, fixed and asked_per_s of every job. A job that cannot run in any way, or not as it
- * was asked for, is an error that says why. */
+ * was requested, is an error that says why. */
 lk_status lk_jobs_find_rates(const lk_jobs_request *request, lk_arena *arena, lk_job_list *list,
                              int *predictions, lk_error *err);
 
@@ -91,12 +91,12 @@ typedef struct lk_jobs_moment {
 	const lk_active_job *active; /* by submission */
 	int count;
 	lk_allocator *allocator;
-	lk_arena *scratch; /* emptied behind every call */
+	lk_arena *scratch; /* emptied after every call */
 } lk_jobs_moment;
 
 typedef struct lk_policy {
 	const char *name, *what;
-	bool elastic; /* it changes running jobs, so not more often than was asked for */
+	bool elastic; /* it changes running jobs, so not more often than was requested */
 	/* What each active job shall run with from now on; NULL waits. Jobs that run and shall not be
 	 * changed get their `now`. */
 	lk_status (*divide)(const lk_jobs_moment *moment, const lk_jobs_rate **out, lk_error *err);

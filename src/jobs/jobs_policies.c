@@ -1,4 +1,4 @@
-/* jobs_policies.c: ways to divide a cluster. A fixed policy gives every job what it asked for, when
+/* jobs_policies.c: ways to divide a cluster. A fixed policy gives every job what it requested, when
  * its turn comes, and leaves it alone; an elastic one divides all GPUs anew. */
 #include <math.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 
 /* ---- fixed requests ---- */
 
-/* The rate at which a job runs as it was asked for. */
+/* The rate at which a job runs as it was requested. */
 static const lk_jobs_rate *asked(const lk_listed_job *job) {
 	for (int i = 0; i < job->fixed_count; i++)
 		if (job->fixed[i].gpus == job->job.gpus) return &job->fixed[i];
@@ -51,7 +51,7 @@ static lk_status backfill(const lk_jobs_moment *moment, const lk_jobs_rate **out
 	return LK_OK;
 }
 
-/* GPU time that a job will take as it was asked for: what QSSF orders by (Helios, arXiv
+/* GPU time that a job will take as it was requested: what QSSF orders by (Helios, arXiv
  * 2109.01313), known exactly here. */
 static double service_of(const lk_jobs_moment *moment, int i) {
 	const lk_jobs_job *job = &moment->list->at[moment->active[i].job].job;

@@ -138,7 +138,7 @@ static int divisor_of(const lk_jobs_kind *kind) {
 }
 
 /* Batches that a job may use on so many GPUs: powers of two times the least, the largest, the one
- * asked for, each made a multiple of the replicas. */
+ * requested, each made a multiple of the replicas. */
 static int batches_of(const lk_listed_job *job, int gpus, int out[34]) {
 	int replicas = gpus / divisor_of(&job->kind), count = 0;
 	for (long long b = job->job.batch_min;;
@@ -262,7 +262,7 @@ static void take_predicted(const questions *all, const lk_listed_job *job,
 	}
 }
 
-/* Puts the rate as asked for where it belongs: its GPU count need not be one of those looked at. */
+/* Puts the rate as requested where it belongs: its GPU count need not be one of those looked at. */
 static void rates_insert(struct rate_list *list, lk_jobs_rate rate) {
 	int at = 0;
 	while (at < list->count && list->at[at].gpus < rate.gpus) at++;

@@ -25,7 +25,7 @@ struct config {
 	lk_job *job;
 	int batch, micro, steps, stage;
 	bool stage_open, bf16, fp16, dtype_open;
-	int overlap;   /* -1 not said */
+	int overlap;   /* -1 not given */
 	double bucket; /* elements */
 };
 

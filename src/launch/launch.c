@@ -1,7 +1,7 @@
 /* launch.c: pasted launch lines: settings of the environment, launchers, the training program, its
  * flags.
  *
- * A line is Megatron-LM's if its program is called pretrain_... or a flag stands in it that only
+ * A line is Megatron-LM's if its program is called pretrain_... or a flag is in it that only
  * Megatron-LM has; then what the flags leave out is what Megatron-LM assumes. */
 #include "launch/launch.h"
 

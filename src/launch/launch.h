@@ -26,7 +26,7 @@ bool lk_launch_nemo(const char *word); /* the command of NeMo 2.0: nemo llm pret
 
 /* launch_options.c: what launchers say of GPUs. */
 typedef struct lk_launch_ranks {
-	int per_node, tasks_per_node, nodes, total; /* 0: not said */
+	int per_node, tasks_per_node, nodes, total; /* 0: not given */
 } lk_launch_ranks;
 typedef struct lk_launched {
 	size_t used;            /* words of the launcher, its target included where it is named below */
@@ -104,7 +104,7 @@ lk_status lk_megatron_finish(lk_reading *reading, lk_megatron *megatron, int gpu
 lk_status lk_megatron_from_job(lk_arena *arena, const lk_job *job, lk_megatron *out, lk_error *err);
 
 /* trainer_flags.c: flags of HuggingFace's trainer, used where none of Megatron-LM's own stand
- * beside them. */
+ * alongside them. */
 bool lk_trainer_flag(const char *name);
 lk_status lk_trainer_read(lk_reading *reading, lk_job *job, const char *name, const lk_word *words,
                           size_t count, size_t *used);

@@ -198,7 +198,7 @@ static lk_status unknown_value(lk_reading *reading, const char *option, const lk
 	return lk_hint(reading->err, "write the number into the script");
 }
 
-/* "8", "gpu:8", "gpu:h100:8", "h100:8", "1:4" (elastic, the most), "auto" (not said). */
+/* "8", "gpu:8", "gpu:h100:8", "h100:8", "1:4" (elastic, the most), "auto" (not given). */
 static lk_status launch_options_read_count(lk_reading *reading, const char *option,
                                            const lk_word *value, bool fail, int *out) {
 	if (value->unknown != NULL) return fail ? unknown_value(reading, option, value) : LK_OK;

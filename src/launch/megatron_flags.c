@@ -2,7 +2,7 @@
  * megatron/training/arguments.py, and the few flags that the zero-bubble and DeepSpeed forks add).
  * A row says how a flag is read; writing uses the same row. Flags that do not change the step, or
  * that change it in a way lockstep does not model, are rows too, with the reason: they are listed
- * to the user, not dropped. What stands in no row is listed as unknown. */
+ * to the user, not dropped. What is in no row is listed as unknown. */
 #include "launch/launch.h"
 
 #include <string.h>
@@ -635,7 +635,7 @@ static bool is_flag(const lk_word *word) {
 	       (t[1] == '-' || (t[1] >= 'a' && t[1] <= 'z') || (t[1] >= 'A' && t[1] <= 'Z'));
 }
 
-/* "True" and "False" behind a switch, as dumps of configurations have it. */
+/* "True" and "False" after a switch, as dumps of configurations have it. */
 static size_t flags_truth(const lk_word *words, size_t count, bool *on) {
 	if (count == 0 || words[0].unknown != NULL) return 0;
 	static const char *const names[] = {"False", "True", "false", "true"};

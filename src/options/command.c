@@ -11,7 +11,7 @@ static bool in(const char *name, const char *const *names) {
 	return false;
 }
 
-/* A word, as a shell reads it, behind the text so far and a name that may be empty; NULL stays
+/* A word, as a shell reads it, after the text so far and a name that may be empty; NULL stays
  * NULL. */
 static const char *with_word(lk_arena *arena, const char *so_far, const char *before,
                              const char *name, const char *word) {

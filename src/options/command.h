@@ -11,7 +11,7 @@ typedef struct lk_question {
 	const void *usual;   /* what is as here need not be said; NULL: zeros */
 	const char *const
 		*but; /* options that are left out, those of output say; ends with NULL; may be NULL */
-	const char *const *operands, *const *rest; /* before the options; behind -- */
+	const char *const *operands, *const *rest; /* before the options; after -- */
 	int operand_count, rest_count;
 } lk_question;
 

@@ -222,7 +222,7 @@ static lk_status options_unknown(struct parser *parser, const char *word, size_t
 	return LK_ERR_INPUT;
 }
 
-/* The value of an option: what stands behind '=' or the letter, or the next word. */
+/* The value of an option: what stands after '=' or the letter, or the next word. */
 static lk_status take_value(struct parser *parser, const lk_option *option, const char *attached) {
 	if (attached) return options_set_value(parser, option, attached);
 	char where[WHERE_SIZE];

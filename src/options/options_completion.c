@@ -11,7 +11,7 @@ struct script {
 	FILE *out;
 };
 
-/* What stands before verbs: the options of the program itself. */
+/* What comes before verbs: the options of the program itself. */
 static const char *const globals[] = {"--help",       "--version", "--verbs", "--man",
                                       "--completion", "--data",    NULL};
 static const char *const shells[] = {"bash", "zsh", "fish", NULL};

@@ -165,7 +165,7 @@ static lk_layer_part bound_at_place(const struct lie *lie, const lk_parts *parts
 
 /* ---- the body of a step ---- */
 
-/* Passes that run beside one another hide what blocks them alone. */
+/* Passes that run alongside one another hide what blocks them alone. */
 static bool paired(const lk_job *job) {
 	return job->schedule == LK_SCHED_DUALPIPE || lk_job_pairs(job);
 }
@@ -197,7 +197,7 @@ static void bound_find_ways(const struct lie *lie, const lk_job *job, const lk_l
 /* Without overlap, every pass that receives waits for the whole message. */
 static double waits_s(const struct lie *lie, const lk_job *job, int place, double message_s) {
 	if (job->pp == 1 || job->overlap_p2p == LK_ON || paired(job)) return 0;
-	bool turn = job->schedule == LK_SCHED_ZB_V; /* places beside one another on one rank */
+	bool turn = job->schedule == LK_SCHED_ZB_V; /* places alongside one another on one rank */
 	return turn ? 0 : ((place > 0) + (place < lie->places - 1)) * message_s;
 }
 

@@ -281,7 +281,7 @@ static void layout_parts_add_part(lk_layer_part *sum, const lk_layer_part *part)
 	sum->saved += part->saved;
 }
 
-/* Layers alike stand together: blocks are asked for where one differs from the one before. */
+/* Layers alike stand together: blocks are requested where one differs from the one before. */
 static bool like_before(const lk_model *model, int layer) {
 	if (layer == 0 || (model->network == LK_NET_ENCDEC && layer == model->layers)) return false;
 	if (model->network == LK_NET_CONV)

@@ -139,7 +139,7 @@ static void plan_choose(struct work *work) {
 		const lk_plan_choice *best = plan->best >= 0 ? work->counts[plan->best].choices : NULL;
 		if (!best || work->counts[i].choices->step_time_s < best->step_time_s) plan->best = i;
 		plan->seq = ((const lk_job *)work->counts[i].choices->job)
-		                ->seq; /* where it was not said, the network's own */
+		                ->seq; /* where it was not given, the network's own */
 	}
 }
 

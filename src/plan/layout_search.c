@@ -280,7 +280,7 @@ static int64_t limit_of(const struct hunt *hunt, size_t group) {
 	return limit < INT64_MAX ? limit : 0;
 }
 
-/* Whether a layout can still change the answer; *last: it cannot, nor can any behind it. */
+/* Whether a layout can still change the answer; *last: it cannot, nor can any after it. */
 static bool may_matter(const struct hunt *hunt, const lk_layout *layout, bool *last) {
 	double least_ps = layout->least_s * LK_PS_PER_S;
 	if (hunt->request->exhaustive) return true;

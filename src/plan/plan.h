@@ -108,7 +108,7 @@ typedef struct lk_layer_part {
 	double forward_s,
 		backward_s; /* from compute operation to compute operation, what blocks them included */
 	double compute_forward_s,
-		compute_backward_s; /* compute operations alone: all that is left beside another pass */
+		compute_backward_s; /* compute operations alone: all that is left alongside another pass */
 	double weight_s;  /* of the backward: weight gradients, where they are a pass of their own */
 	double host_s;    /* launches of both */
 	double traffic_s; /* of both, on the stream of data parallelism */

@@ -108,7 +108,7 @@ enum {
 	CHANGES = sizeof changes / sizeof *changes
 };
 
-/* A job as it was said: what completing derived is open again. */
+/* A job as it was given: what completing derived is open again. */
 static lk_job reopened(const lk_job *job) {
 	lk_job j = *job;
 	j.dp = 0;

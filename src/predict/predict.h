@@ -1,4 +1,4 @@
-/* predict.h: the step behind a prediction, for what is written of it. */
+/* predict.h: the step after a prediction, for what is written of it. */
 #ifndef LK_PREDICT_PREDICT_H
 #define LK_PREDICT_PREDICT_H
 
@@ -25,7 +25,7 @@ lk_status lk_read_ranks(lk_arena *arena, const char *text, const char *where, lk
 /* An empty prediction and the arena that it owns; NULL when memory is out. */
 lk_prediction *lk_prediction_new(lk_arena **arena);
 
-/* ---- simulate: the step behind a simulation, for what is written of it. */
+/* ---- simulate: the step after a simulation, for what is written of it. */
 
 /* Owned by the simulation. */
 const lk_step *lk_simulation_step(const lk_simulation *simulation);

@@ -7,7 +7,7 @@
 #include "lockstep/predict.h"
 #include "step/step.h"
 
-/* Everything that can be said of the step. `asked` NULL: no job stands behind it (recommendation
+/* Everything that can be said of the step. `asked` NULL: the step has no job (recommendation
  * models), and what needs one is left out. `scale`: of all times. Memory from the arena. */
 lk_status lk_detail_of(lk_arena *arena, const lk_asked *asked, const lk_step *step, double scale,
                        bool no_sensitivity, const lk_prediction_detail **out, lk_error *err);

@@ -67,7 +67,7 @@ lk_status lk_rent_offers(const lk_machines_request *request, lk_arena *arena, lk
 
 /* How fast data is made ready; NAN: no limit is known. */
 typedef struct lk_rent_loader {
-	bool pipelined;                             /* beside the step; else before it */
+	bool pipelined;                             /* alongside the step; else before it */
 	double prepare_per_core, fetch_per_machine; /* samples a second */
 } lk_rent_loader;
 lk_status lk_rent_loader_of(const lk_rent_request *request, lk_rent_loader *out, lk_error *err);

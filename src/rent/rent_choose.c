@@ -26,7 +26,7 @@ static double choose_hours_of(const lk_rent_request *request, double steps, doub
 	return steps * step_s / 3600 / goodput + request->setup_min / 60;
 }
 
-/* Preparation and fetching run beside the step: the slowest counts; a loader that does not is
+/* Preparation and fetching run alongside the step: the slowest counts; a loader that does not is
  * added. */
 static double with_data(const lk_rent_loader *loader, const lk_offer *offer,
                         const lk_rent_rate *rate, double step_s, const char **slowest) {
@@ -198,7 +198,7 @@ static struct decision choose_decide(const wares *all) {
 
 /* ---- what is shown ---- */
 
-/* The front, the decisions, and of every machine its best, as many as asked for. */
+/* The front, the decisions, and of every machine its best, as many as requested. */
 static void mark_shown(const lk_rent_request *request, wares *all,
                        const struct decision *decision) {
 	int plain = 0;

@@ -204,7 +204,7 @@ lk_status lk_folder_below(const char *parent, unsigned long long number, char pa
                           lk_error *err);
 /* The files of a folder, which has no folders in it, and the folder. */
 void lk_folder_remove(const char *path);
-/* A file's name as it was sent, made one that can do nothing but name a file: the part behind the
+/* A file's name as it was sent, made one that can do nothing but name a file: the part after the
  * last '/' or '\', other signs than letters, digits, '.', '_' and '-' as '_', no '.' in front,
  * "trace" where nothing is left. */
 void lk_folder_name(const char *sent, char *name, size_t size);

@@ -1,4 +1,4 @@
-/* shard.c: a request answered: tables and device read, every sharder run, the one asked for shown
+/* shard.c: a request answered: tables and device read, every sharder run, the one requested shown
  * in parts. */
 #include <math.h>
 #include <stdlib.h>

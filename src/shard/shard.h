@@ -111,7 +111,7 @@ lk_status lk_shard_add_parts(const lk_shard_problem *problem, lk_shard_pieces *p
                              lk_error *err);
 /* The finest split of this kind that makes sense, 1 at least. */
 int lk_shard_most_parts(const lk_shard_problem *problem, uint32_t table, lk_shard_kind kind);
-/* The next finer split: twice as many parts, at last the most; 0 behind that. */
+/* The next finer split: twice as many parts, at last the most; 0 after that. */
 int lk_shard_more_parts(int parts, int most);
 /* Replaces all pieces of piece `index`'s table by `parts` pieces of a kind, not placed. */
 lk_status lk_shard_resplit(const lk_shard_problem *problem, lk_shard_pieces *pieces, size_t index,

@@ -320,7 +320,7 @@ static lk_status balance_apply(struct balancer *balancer, int from, const struct
 	return LK_OK;
 }
 
-/* The rank that counts most behind `above` in the order of (value, rank). */
+/* The rank that counts most after `above` in the order of (value, rank). */
 static int next_worst(const struct balancer *balancer, int above) {
 	int worst = -1;
 	for (int r = 0; r < balancer->p->ranks; r++) {

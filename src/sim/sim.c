@@ -1,4 +1,4 @@
-/* sim.c: sets a simulation up, runs the engine that was asked for, and checks that every operation
+/* sim.c: sets a simulation up, runs the engine that was requested, and checks that every operation
  * ran. */
 
 #include <math.h>

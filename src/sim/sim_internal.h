@@ -5,7 +5,7 @@
  * groups sweep*.c, lanes.c      the engine without contention: max-plus algebra on vectors of ranks
  *   engine*.c              the engine with contention: acts in the order of time
  *   fold*.c                repetition as macro operations, a function from graph to graph
- *   sim.c                  sets a simulation up, runs the engine that is asked for, checks what
+ *   sim.c                  sets a simulation up, runs the engine that is requested, checks what
  * comes of it
  *
  * breakdown.c and memory.c read graphs and results, and build on sim.h alone. */

@@ -1,4 +1,4 @@
-/* timeline.h: what happened when, for the ranks that were asked for. The engines fill it; every
+/* timeline.h: what happened when, for the ranks that were requested. The engines fill it; every
  * view reads it. */
 #ifndef LK_SIM_TIMELINE_H
 #define LK_SIM_TIMELINE_H

@@ -1,4 +1,4 @@
-/* assumptions.c: what was asked and what was assumed, in words. */
+/* assumptions.c: what was requested and what was assumed, in words. */
 #include "step/step.h"
 
 #include <string.h>

@@ -54,7 +54,7 @@ static bool lifted_run_is_work(const lk_lifted_op *op) {
 	return op->what == LK_LIFTED_DEVICE || op->what == LK_LIFTED_COMM;
 }
 
-/* When the kernel of a communication operation started: at the end of its lag, which stands before
+/* When the kernel of a communication operation started: at the end of its lag, which comes before
  * it. */
 static int64_t lifted_run_arrival(const lk_lifted_rank *rank, const lk_ran *ran, uint32_t i) {
 	uint32_t lag = i;

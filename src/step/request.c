@@ -68,7 +68,7 @@ static void take_switch(lk_switch *field, int value) {
 	if (value) *field = value > 0 ? LK_ON : LK_OFF;
 }
 
-/* One of a list of names, which end with NULL; `out` keeps its value when nothing was said. */
+/* One of a list of names, which end with NULL; `out` keeps its value when nothing was given. */
 static lk_status request_take_name(int *out, const char *text, const char *const *names,
                                    const char *where, lk_error *err) {
 	if (!text) return LK_OK;

@@ -71,8 +71,8 @@ lk_status lk_step_ask(const lk_job *job, const lk_cluster *cluster, const lk_ste
                       lk_step *out, lk_error *err);
 void lk_step_free(lk_step *step);
 
-/* The part behind graph and costs, which `step` holds: folds, simulates, splits the time. Also for
- * graphs that no job stands behind. */
+/* The part after graph and costs, which `step` holds: folds, simulates, splits the time. Also for
+ * graphs without a job. */
 lk_status lk_step_simulate(const lk_step_options *options, lk_step *step, lk_error *err);
 /* The graph that the events of step->sim refer to. */
 static inline const lk_graph *lk_step_simulated(const lk_step *step) {
@@ -93,7 +93,7 @@ typedef struct lk_asked {
  * model's config. */
 lk_status lk_request_read(lk_arena *arena, const lk_predict_request *request, lk_asked *out,
                           lk_error *err);
-/* The same before the job is completed: what was not said is open. */
+/* The same before the job is completed: what was not given is open. */
 lk_status lk_request_take(lk_arena *arena, const lk_predict_request *request, lk_asked *out,
                           lk_error *err);
 
@@ -140,7 +140,7 @@ const char *lk_precision_class(lk_dtype dtype);
  * Variants are "PRECISION" or "PRECISION RELEASE". */
 const lk_calibration_row *lk_profile_find(const lk_calibration *calibration, const lk_job *job);
 
-/* Whether runs on the architecture are behind the shares. Ampere is what the shares of others are
+/* Whether runs on the architecture are after the shares. Ampere is what the shares of others are
  * of. */
 bool lk_profile_measured(const lk_calibration *calibration, lk_arch arch);
 
@@ -180,7 +180,7 @@ const char *lk_memory_class(const lk_model *model);
 
 /* 80 % of measured peaks lie in [p exp(low / scale), p exp(high / scale)], p predicted. */
 typedef struct lk_memory_band {
-	double low, high, error; /* error: exp(mean |ln(p / m)|) - 1 of the rows behind it */
+	double low, high, error; /* error: exp(mean |ln(p / m)|) - 1 of the rows after it */
 	int rows;                /* 0: nothing is known of the class */
 } lk_memory_band;
 

@@ -1,6 +1,6 @@
 /* timeline.c: events to slices. One process per recorded rank, one thread per stream; micro-batch
  * and layer come from the call that an operation belongs to; an arrow leads from each send to its
- * receive; memory is counted behind every call. */
+ * receive; memory is counted after every call. */
 #include "step/step.h"
 #include "base/check.h"
 
@@ -215,7 +215,7 @@ static lk_status draw_arrows(struct lk_drawing *drawing) {
 	return status;
 }
 
-/* Memory behind every call of the source program, at the time when the calls it was folded into
+/* Memory after every call of the source program, at the time when the calls it was folded into
  * ended. */
 static lk_status draw_memory(struct lk_drawing *drawing, uint32_t record,
                              const lk_sim_event *events, size_t count) {

@@ -1,4 +1,4 @@
-/* traced.h: a lifted graph, simulated with the times that stand in it, and what its devices did. */
+/* traced.h: a lifted graph, simulated with the times that are in it, and what its devices did. */
 #ifndef LK_STEP_TRACED_H
 #define LK_STEP_TRACED_H
 
@@ -22,7 +22,7 @@ int64_t lk_lifted_step_ps(const lk_lifted *lifted, const lk_ran *ran, uint32_t r
  * (NULL: as measured). Nanoseconds. */
 typedef struct lk_device_use {
 	double busy[LK_STREAMS]; /* by stream: the lags left out */
-	double exposed;          /* communication beside which nothing computes */
+	double exposed;          /* communication alongside which nothing computes */
 	double idle;             /* between first and last work: nothing runs */
 } lk_device_use;
 lk_status lk_lifted_use(const lk_lifted *lifted, const lk_ran *ran, const int64_t *lag_ns,

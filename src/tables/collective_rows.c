@@ -124,7 +124,7 @@ const lk_device *lk_coll_device(const char *text) {
 	}
 }
 
-/* The fabric's name: its first word, two where the first one names who measured; what stands before
+/* The fabric's name: its first word, two where the first one names who measured; what comes before
  * a remark if that is too short for a name. */
 static const char *short_name(lk_arena *arena, const char *text) {
 	size_t length = strcspn(text, " ;");

@@ -112,7 +112,7 @@ static void rms_norm(struct lister *lister) {
 
 struct attention {
 	double queries, keys;       /* tokens of one sequence */
-	double copies, copy_back;   /* of T x inner, in front of and behind the products */
+	double copies, copy_back;   /* of T x inner, in front of and after the products */
 	double before, before_grad; /* accesses per score between product and softmax: scale, mask */
 	double launches;            /* kernels that these are */
 	bool dropout;

@@ -1,8 +1,8 @@
 /* memory_flags.c: launch flags that the table of Megatron-LM's test runs has no column for, but
- * that change the memory. Tests are named after the flags that they try, and the rest stands in
+ * that change the memory. Tests are named after the flags that they try, and the rest is in
  * their public configurations (NVIDIA/Megatron-LM,
  * tests/functional_tests/test_cases/MODEL/TEST/model_config.yaml), read on 2026-11-21. These are
- * inputs, as the columns are; no measured value is behind them. */
+ * inputs, as the columns are; no measured value is after them. */
 #include <string.h>
 
 #include "tables/tables.h"

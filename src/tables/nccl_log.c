@@ -189,7 +189,7 @@ static bool log_number_of(const char *word, double *out) {
 	return true;
 }
 
-/* Behind what a launcher puts before each line. */
+/* After what a launcher puts before each line. */
 static char *behind_rank(char *line) {
 	char *text = line + strspn(line, " \t");
 	if (*text == '[') {

@@ -111,7 +111,7 @@ typedef struct lk_memory_run {
 	const char *suspect;            /* why it is not to be scored; "" */
 	const char *note;               /* what was assumed; "" */
 	double steady,
-		peak;   /* bytes that torch had allocated behind a step, and at most; NAN not stated */
+		peak;   /* bytes that torch had allocated after a step, and at most; NAN not stated */
 	lk_job job; /* completed, unless refused */
 	lk_cluster cluster;
 } lk_memory_run;
@@ -204,7 +204,7 @@ lk_status lk_nccl_log_read(lk_arena *arena, lk_stream *in, lk_nccl_runs *out, lk
 /* The time that counts: out of place where there is one. */
 double lk_nccl_point_us(const lk_nccl_point *point);
 
-/* The whole of a stream, owned by the arena, '\0' behind it. */
+/* The whole of a stream, owned by the arena, '\0' after it. */
 lk_status lk_nccl_log_text(lk_arena *arena, lk_stream *in, char **text, size_t *size,
                            lk_error *err);
 
@@ -231,7 +231,7 @@ typedef struct lk_op_sample {
 	lk_dtype dtype;
 	double batch, m, n, k; /* whole numbers from 1 */
 	double seconds;
-	int points; /* measurements behind it, 1 where not stated */
+	int points; /* measurements after it, 1 where not stated */
 } lk_op_sample;
 
 typedef LK_VEC(lk_op_sample) lk_op_samples;
@@ -288,7 +288,7 @@ typedef struct lk_throughput_run {
 	int seq;               /* 0: images */
 	double logit_share;    /* of the logits, that are computed; 0: all */
 	bool host_ahead;       /* the device never waits for the host */
-	bool reduces_late;     /* gradients are reduced behind the backward pass */
+	bool reduces_late;     /* gradients are reduced after the backward pass */
 	bool unfused;          /* attention as separate kernels */
 	bool compiled;         /* element-wise work is fused */
 	const char *optimizer; /* NULL: lamb of BERT, sgd of images */

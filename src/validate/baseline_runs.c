@@ -100,7 +100,7 @@ static double layer_messages(const lk_run *run, double tokens, double layers) {
 	return time;
 }
 
-/* Gradients, and weights that are gathered, which travel beside the arithmetic. */
+/* Gradients, and weights that are gathered, which travel alongside the arithmetic. */
 static double data_messages(const lk_run *run, double layers) {
 	const lk_job *job = &run->job;
 	const lk_node *node = &run->cluster.node[0];

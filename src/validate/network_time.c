@@ -81,7 +81,7 @@ static void network_time_add_exchange(const lk_model_run *run, double batch,
 		work->exchange_s[0] += 2 * layers * each;
 		work->exchange_s[1] += 2 * layers * each;
 	}
-	if (run->data > 1) { /* behind the backward pass, but for the last buckets */
+	if (run->data > 1) { /* after the backward pass, but for the last buckets */
 		double bytes = 4 * lk_model_params(model);
 		work->exchange_s[1] += 0.2 * reduce_seconds(run->device, run->data, bytes);
 	}

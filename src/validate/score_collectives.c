@@ -30,7 +30,7 @@ static void predict_in_use(const lk_coll_rows *rows, double *us) {
 	}
 }
 
-/* Numbers behind the predictions of fitted fabrics. */
+/* Numbers after the predictions of fitted fabrics. */
 static int collectives_numbers_of(const lk_coll_fabrics *fabrics) {
 	const lk_calibration *calibration = lk_calibration_current();
 	int numbers = LK_FABRIC_NUMBERS * (int)fabrics->count;

@@ -1,4 +1,4 @@
-/* score_slowdown.c: kernels beside communication, predicted from their time alone and their
+/* score_slowdown.c: kernels alongside communication, predicted from their time alone and their
  * profile. Names of kernels serve to tell rows apart in what is printed and to keep kernels apart
  * in the folds of one baseline; the model never sees them. Rows that no communication runs beside
  * are not predicted; the fit learns from them how far a time alone can be trusted.

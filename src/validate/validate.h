@@ -47,7 +47,7 @@ lk_status lk_summarise_by(const char *by, const lk_score *scores, const lk_score
 /* Name and order of a number of GPUs: "1-8", "9-64", "65-512", "over 512". */
 lk_score_key lk_scale_key(int gpus);
 
-/* ---- scoring: what every kind of validation hands over: predicted beside measured, row by row,
+/* ---- scoring: what every kind of validation hands over: predicted alongside measured, row by row,
  * and how the rows divide. One file per kind (score_*.c); validate.c sums up and view/ prints, the
  * same way for all of them. */
 
@@ -78,7 +78,7 @@ typedef struct lk_scoring {
 	int division_count;
 	lk_baseline baselines[LK_BASELINES];
 	int baseline_count;
-	int parameters;    /* fitted numbers behind the predictions */
+	int parameters;    /* fitted numbers after the predictions */
 	const char *folds; /* "": predicted with the calibration in use; else what was left out of the
 	                      fit that predicts it: "(n, k) pair" */
 	const char *unit_of_rows; /* "run", "kernel", "size": one row, for the heading */
@@ -202,7 +202,7 @@ typedef struct lk_ops_part {
 	double
 		*nearest; /* to fill: from the nearest measured shape, of the rows that the fit sees too */
 	double *roofline; /* to fill: peak arithmetic or memory bandwidth, whichever takes longer */
-	int parameters; /* to fill: fitted numbers behind one prediction's fit, all devices together */
+	int parameters;   /* to fill: fitted numbers after one prediction's fit, all devices together */
 	const char *held_out; /* to fill: "whole (n, k) pairs"; "" when no row is of this family or
 	                         without `cross` */
 } lk_ops_part;

@@ -23,7 +23,7 @@ struct lk_whatif_base {
 /* ---- where a step's time goes ---- */
 
 /* Events of one program, those of the step's own work: compute, communication alone, communication
- * beside compute. */
+ * alongside compute. */
 lk_status lk_whatif_split(const lk_graph *graph, const lk_sim_event *events, size_t count,
                           double seconds[3], lk_error *err) {
 	lk_intervals compute = {0}, comm = {0}, alone = {0};

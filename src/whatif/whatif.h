@@ -90,7 +90,7 @@ typedef struct lk_whatif_outcome {
 	lk_cluster cluster; /* of step.arena */
 	double compute_s, exposed_s, hidden_s,
 		other_s;        /* of the step, mean over programs: compute, communication that
-	                       nothing hides, communication beside compute, the rest */
+	                       nothing hides, communication alongside compute, the rest */
 	double uncertainty; /* a share of the step: an expected error, no bound */
 	const char **notes; /* of step.arena */
 	size_t note_count;

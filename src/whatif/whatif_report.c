@@ -39,7 +39,7 @@ const lk_step *lk_whatif_step(const lk_whatif *whatif) {
 
 /* What a graph comes with where it was lifted from traces. */
 struct origin {
-	const lk_device *device; /* NULL not said */
+	const lk_device *device; /* NULL not given */
 	uint32_t ranks;          /* of the run, traced or not */
 	double replay_error;     /* 0 not known */
 };

@@ -28,7 +28,7 @@ typedef struct lk_message_measured {
 } lk_message_measured;
 
 /* A collective of MPI among all processes that the launcher started, means: after a pause, and
- * behind another one. */
+ * after another one. */
 typedef struct lk_collective_measured {
 	const char *what; /* "all_reduce" */
 	int ranks, nodes;

@@ -118,7 +118,7 @@ enum {
 	ADDS = 1000000
 };
 
-/* Additions that wait for one another take a cycle each. What is added stands in a register: some
+/* Additions that wait for one another take a cycle each. What is added is in a register: some
  * processors add constants while they rename registers, in no time. */
 static double time_adds(void *unused) {
 	(void)unused;

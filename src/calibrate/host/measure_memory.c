@@ -20,7 +20,7 @@ struct stream {
 	lk_team *team; /* NULL: one core */
 	double *a, *b, *c;
 	size_t count;    /* of each array */
-	size_t at, step; /* a repetition does `step` numbers, the next one those behind them, and round
+	size_t at, step; /* a repetition does `step` numbers, the next one those after them, and round
 	                    again */
 	bool copy;
 };

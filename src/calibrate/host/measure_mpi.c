@@ -8,7 +8,7 @@
  *         low, high],
  *      "repeats": 57}
  *     {"collective": "all_reduce", "ranks": 2, "nodes": 2, "bytes": 4194304, "alone": mean seconds,
- *         "behind": the same behind
+ *         "behind": the same right after
  *      another one, "repeats": 20} */
 #include <errno.h>
 #include <limits.h>

@@ -1,6 +1,6 @@
 /* topology.c: reads the link matrix of `nvidia-smi topo -m`: a header line that names the GPUs,
- * then a line for each GPU whose cells stand in the header's order; other columns (NICs,
- * affinities) come behind them. */
+ * then a line for each GPU whose cells are in the header's order; other columns (NICs,
+ * affinities) come after them. */
 #include "calibrate/host/meter.h"
 
 #include <stdio.h>

@@ -24,9 +24,9 @@ typedef struct lk_calibration_row {
 	const char *name[LK_CALIBRATION_NUMBERS];
 	double value[LK_CALIBRATION_NUMBERS];
 	int count;
-	const char *
-		text; /* of the family "trees": what stands in place of numbers (base/trees.h); else NULL */
-	int points;   /* measurements behind it */
+	const char
+		*text;    /* of the family "trees": what is in place of numbers (base/trees.h); else NULL */
+	int points;   /* measurements after it */
 	double error; /* of the fit, exp(mean |ln(p/m)|) - 1; NAN not stated */
 	const char *date, *source;
 	const char *where; /* "file:line" */

@@ -152,7 +152,7 @@ double lk_curve_place(double bytes);
 /* Sets what was not measured from what was. */
 void lk_curve_fill(lk_curve *curve);
 
-/* The rows of the family "curve" that stand behind the fabric's own row: later files bring their
+/* The rows of the family "curve" that stand after the fabric's own row: later files bring their
  * own. */
 void lk_curves_of(const lk_calibration *calibration, const lk_calibration_row *fabric,
                   lk_curves *out);
@@ -176,7 +176,7 @@ typedef struct lk_message_times {
 } lk_message_times;
 
 /* A kind of collective among so many ranks on so many nodes; by ascending size. Seconds after a
- * pause, and behind another one without a pause, when ranks come at unlike times. */
+ * pause, and after another one without a pause, when ranks come at unlike times. */
 typedef struct lk_collective_times {
 	int count, ranks, nodes;
 	double bytes[LK_MESSAGE_SIZES], alone[LK_MESSAGE_SIZES], behind[LK_MESSAGE_SIZES];

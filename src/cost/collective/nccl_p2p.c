@@ -71,7 +71,8 @@ lk_coll_cost lk_nccl_alltoall(const lk_nccl_site *site, double bytes) {
 	if (site->nvlink) wire = site->wire * site->fabric->wire;
 	double nic = site->node_nics / site->ppn * site->nic_efficiency;
 	double transfer = fmax(inside / (1000 * wire), outside / (1000 * nic));
-	/* behind two CPUs half of a node's GPUs send to the other half through the link between them */
+	/* where GPUs hang on two CPUs, half of a node's GPUs send to the other half through the link
+	 * between them */
 	if (site->bridge > 0)
 		transfer = fmax(transfer, lk_bridge_bytes(site->ppn, n, bytes) / (1000 * site->bridge));
 	lk_proto proto = protocol(each);

@@ -52,7 +52,7 @@ void lk_locality_bins(const lk_locality *locality, double unique[LK_REUSE_BINS],
 /* Share of lookups that fall on the `held` rows that are looked up most often. */
 double lk_locality_covered(const lk_locality *locality, double held);
 
-/* The row of 0 .. rows-1 that stands in a place of the same: a permutation in no order, so that
+/* The row of 0 .. rows-1 that is in a place of the same: a permutation in no order, so that
  * rows that are looked up often lie anywhere. */
 uint64_t lk_locality_row(uint64_t place, uint64_t rows, uint64_t seed);
 /* Draws `count` indices below `rows` in random order, with the reuse of the classes, scaled to that

@@ -25,7 +25,7 @@
  *
  * Backward: pairs of row and sample are sorted by row, 11 bits in a pass; for each, the gradient of
  * its sample's sum is read again, in no order, and added up; then each different row is changed
- * once, in the order of rows: rows that lie behind one another are the prefetcher's. */
+ * once, in the order of rows: rows that lie after one another are the prefetcher's. */
 #include "cost/kernel/embedding.h"
 
 #include <math.h>
@@ -44,7 +44,7 @@ static double host_element_of(const lk_lookup *lookup) {
 	return lookup->element > 0 ? lookup->element : single;
 }
 
-/* Lines that a row of so many bytes lies in, rows packed one behind the other: those of 48 bytes in
+/* Lines that a row of so many bytes lies in, rows packed one after the other: those of 48 bytes in
  * one or two. */
 static double host_lines_of(double bytes) {
 	double a = line_bytes, b = fmod(bytes, line_bytes);
@@ -211,7 +211,7 @@ static double host_alone(double far) {
 	return (1 - far) / (1 + far * ahead_rows / 2);
 }
 
-/* Rows of which so many are found on each level; among those fetched beside one that is far, a
+/* Rows of which so many are found on each level; among those fetched alongside one that is far, a
  * share `crowd` is far, too. Long rows take long enough to hide what is fetched ahead. */
 static double read_of(const lk_host_lookup *lookup, const lk_host_read *read,
                       const struct row_lines *lines, const double *found, double crowd) {
@@ -285,7 +285,7 @@ static double change_seconds(const lk_host_lookup *lookup, const lk_lookup *l,
 		   found[LK_HOST_LEVELS];
 	each += uses->state_lines / uses->rows * host_mean_of(host_found->step, lookup->state_s);
 	double dense =
-		uses->rows / l->rows; /* rows behind one another: the processor's prefetcher has them */
+		uses->rows / l->rows; /* rows after one another: the processor's prefetcher has them */
 	r.rest += r.ahead * uses->fresh * dense;
 	r.ahead = r.ahead * uses->fresh * (1 - dense);
 	r.torn *= uses->fresh;

@@ -119,7 +119,7 @@ void lk_gemm_features(const lk_gemm_numbers *numbers, const lk_device *device,
 		   bytes = lk_dtype_bytes(shape->dtype) * b * (m * n + m * k + n * k);
 	double sms = device->sms > 0 ? device->sms : 1, peak = lk_peak_flops(device, shape->dtype);
 	int f = 0;
-	/* of the shape alone, or beside what the device can do */
+	/* of the shape alone, or alongside what the device can do */
 	const double ratios[] = {m,
 	                         n,
 	                         k,

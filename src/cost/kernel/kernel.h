@@ -24,7 +24,7 @@ typedef struct lk_cost {
 	float memory;     /* share of memory bandwidth used */
 	float intra, nic; /* share of the links used; of a MACRO, while something in it communicates */
 	float linked;     /* of a MACRO: share of the duration in which something in it communicates */
-	float linked_alone; /* of a MACRO: the same where nothing in it computes beside */
+	float linked_alone; /* of a MACRO: the same where nothing in it computes alongside */
 	float waves;        /* waves of thread blocks, 0 unknown: for quantisation under contention */
 	float exposed;      /* few blocks that wait for memory: takes so much longer while communication
 	                       moves data */
@@ -278,7 +278,7 @@ void lk_memory_model_list(const lk_memory_model *model, double list[LK_MEMORY_NU
  * of it. */
 typedef struct lk_overlap_kernel {
 	double alone_s;
-	double ratio; /* share of it that runs beside communication */
+	double ratio; /* share of it that runs alongside communication */
 	double compute, memory, dram;
 	double achieved, maximum; /* occupancy */
 	double l1, l2;
@@ -325,7 +325,7 @@ double lk_overlap_latency_bound(const lk_overlap_kernel *kernel);
  * differ. */
 void lk_overlap_place(const lk_overlap_kernel *kernel, double at[LK_OVERLAP_FEATURES]);
 double lk_overlap_distance2(const double *a, const double *b);
-/* Expected overlapped / alone - 1 by the two constants; seconds beside communication, by kinds
+/* Expected overlapped / alone - 1 by the two constants; seconds alongside communication, by kinds
  * where one is near. */
 double lk_overlap_mechanism(const lk_overlap *model, const lk_overlap_kernel *kernel);
 double lk_overlap_seconds(const lk_overlap *model, const lk_overlap_kernel *kernel);
@@ -338,7 +338,7 @@ double lk_overlap_regress(const double *kind, const double *kernel);
 
 /* Rows of family "overlap", to and from. `out` is of the arena; false when memory is out. */
 bool lk_overlap_load(lk_arena *arena, const lk_calibration *calibration, lk_overlap *out);
-/* The number behind lk_overlap.latency of the device, or of the devices that were measured. */
+/* The number that lk_overlap.latency uses of the device, or of the devices that were measured. */
 double lk_overlap_latency(const lk_calibration *calibration, const char *device);
 bool lk_overlap_store(const lk_overlap *model, const char *device, int points, double error,
                       const char *date, const char *source, lk_calibration *out);

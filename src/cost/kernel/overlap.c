@@ -1,4 +1,4 @@
-/* overlap.c: a compute kernel beside communication.
+/* overlap.c: a compute kernel alongside communication.
  *
  *     time = alone * (1 + ratio * slower)
  *
@@ -11,7 +11,7 @@
  *                   answers later
  * Kernels that fill the device and stream are hardly slower: others of their blocks run on.
  *
- * Where launches alike were measured (a kind), their middle stands in place of the constants. A
+ * Where launches alike were measured (a kind), their middle is in place of the constants. A
  * kind is a place in the space of what is profiled; the time alone is a coordinate too, since it
  * tells at which clock the kernel ran. */
 #include "cost/kernel/kernel.h"

@@ -15,7 +15,7 @@
 typedef struct lk_edit_op {
 	double measured_ps; /* in the trace; 0 not measured */
 	double modelled_ps; /* what the models said of it as it was then; 0 they know nothing of it */
-	double factor;      /* asked for: on whatever its time becomes */
+	double factor;      /* requested: on whatever its time becomes */
 } lk_edit_op;
 
 typedef struct lk_edit {
@@ -50,7 +50,7 @@ void lk_edit_batch(lk_edit *edit, double factor, const bool *mask);
  * them in 16 and convert. */
 lk_status lk_edit_dtype(lk_edit *edit, lk_dtype dtype, lk_error *err);
 
-/* Which teams are data parallel, from what they do: they reduce behind the forward pass and never
+/* Which teams are data parallel, from what they do: they reduce after the forward pass and never
  * in it. Where phases say nothing of any team, those of all ranks. Fills mask[graph->teams.count].
  */
 void lk_edit_data_parallel(const lk_graph *graph, bool *mask);
@@ -64,7 +64,7 @@ lk_status lk_edit_ranks(lk_edit *edit, uint32_t ranks, const bool *mask, lk_erro
 lk_status lk_edit_buckets(lk_edit *edit, double bytes, const bool *mask, lk_error *err);
 /* Collectives beside compute, or not. Off: every collective waits for the compute issued before it,
  * and compute for it. On: reductions of gradients hold nothing up but the optimizer; in a lifted
- * trace those behind the backward pass start when their share of it has run. */
+ * trace those after the backward pass start when their share of it has run. */
 lk_status lk_edit_overlap(lk_edit *edit, bool on, const bool *mask, lk_error *err);
 /* All updates of a program's optimizer phase as one kernel: their traffic stays, their launches go.
  */
@@ -72,7 +72,7 @@ lk_status lk_edit_fuse_optimizer(lk_edit *edit, lk_error *err);
 
 /* ---- for the files of edits ---- */
 
-/* Is it a reduction of gradients: of a team of the mask, or of a data-parallel group behind the
+/* Is it a reduction of gradients: of a team of the mask, or of a data-parallel group after the
  * forward pass? */
 bool lk_edit_reduces_gradients(const lk_graph *graph, uint32_t op, const bool *mask);
 bool lk_edit_is_data_parallel(const lk_graph *graph, uint32_t op, const bool *mask);

@@ -3,11 +3,11 @@
  * Off: collectives and compute wait for one another in the order in which they are issued, as on
  * one stream. Messages of pipelines stay free: their order between ranks is not that of issue.
  *
- * On, in a lifted trace: reductions of gradients get a stream of their own. Those issued behind the
+ * On, in a lifted trace: reductions of gradients get a stream of their own. Those issued after the
  * backward pass start when their share of it has run: gradients become ready in the order and, in
  * bytes, at the pace of backward's compute time, as buckets of DistributedDataParallel do (arXiv
  * 2006.15704, section 3.2.3). Nothing before the end of the backward pass waits for them, all
- * device work behind it does. */
+ * device work after it does. */
 #include "graph/edit/edit.h"
 
 #include <stdlib.h>
@@ -55,7 +55,7 @@ static void overlap_off(lk_edit *edit) {
 /* ---- on ---- */
 
 struct plan {
-	uint32_t *start; /* of reductions: place of the compute operation that they start behind, or
+	uint32_t *start; /* of reductions: place of the compute operation that they start after, or
 	                    UINT32_MAX */
 	uint32_t last;   /* place of the last compute of the backward pass */
 	unsigned stream;
@@ -131,7 +131,7 @@ static void put_reduction(lk_rewrite *rewrite, const lk_block *block, uint32_t i
 	rewrite->place[at] = lk_rewrite_put(rewrite, &op, &rewrite->known[i]);
 }
 
-/* Until the backward pass has ended nothing waits for reductions; behind it all device work does.
+/* Until the backward pass has ended nothing waits for reductions; after it all device work does.
  */
 static void put_other(lk_rewrite *rewrite, const lk_block *block, uint32_t i,
                       const struct plan *plan) {
@@ -172,7 +172,7 @@ static void overlap_block(lk_rewrite *rewrite, const lk_block *block) {
 	free(p.start);
 }
 
-/* A predicted job whose gradients are reduced behind the last micro-batch says nothing of buckets.
+/* A predicted job whose gradients are reduced after the last micro-batch says nothing of buckets.
  */
 static lk_status check_predicted(const lk_edit *edit, const bool *mask, lk_error *err) {
 	const lk_graph *graph = edit->graph;

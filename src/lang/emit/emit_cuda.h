@@ -24,7 +24,7 @@ lk_status lc_cuda_map(lc_mpi *mpi, const lc_step *step);
  * run time. */
 lk_status lc_cuda_ring(lc_mpi *mpi, const lc_step *step);
 lk_status lc_cuda_overlap(lc_mpi *mpi, const lc_step *step);
-/* Of an overlap's function, behind the fork of its streams: the way in chunks, if it can be cut. */
+/* Of an overlap's function, after the fork of its streams: the way in chunks, if it can be cut. */
 void lc_cuda_chunks(lc_mpi *mpi, const lc_step *step);
 /* The values that kernels reach of other ranks. */
 bool lc_cuda_in_kernel(const lc_mpi *mpi, const lc_step *step);

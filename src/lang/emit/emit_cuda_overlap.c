@@ -124,7 +124,7 @@ static void overlap_put_product(lc_mpi *mpi, const lc_step *part, const struct s
 	        lc_mpi_function(mpi, part, name), a, y);
 }
 
-/* What comes behind the slices: the pass of a ring and its gathers; further parts. */
+/* What comes after the slices: the pass of a ring and its gathers; further parts. */
 static lk_status put_rest(lc_mpi *mpi, const lc_step *step) {
 	const lc_step *second = &step->parts[1];
 	char name[LC_NAME + 8], function[LC_IDENTIFIER];

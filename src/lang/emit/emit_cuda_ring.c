@@ -1,6 +1,6 @@
 /* emit_cuda_ring.c: RING steps: where ranks reach each other's memory, one kernel loads this rank's
  * slice from all of them, reduces it, computes, and stores what it made to all of them, between two
- * barriers. Elsewhere NCCL's collectives run before and behind the pass. Which of the two is chosen
+ * barriers. Elsewhere NCCL's collectives run before and after the pass. Which of the two is chosen
  * when the program runs.
  */
 #include "lang/emit/emit_cuda.h"

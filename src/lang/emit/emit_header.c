@@ -161,7 +161,7 @@ void lc_api_declarations(const lc_program *original, const lc_variant *variants,
 	      out);
 	fputs(cuda ? " * Pointers are to the device's memory, arrays of them to the host's. All work "
 	             "goes to `stream`, on which other work may\n"
-	             " * stand before and behind; run_SCHEDULE returns when it is issued, and 1 also "
+	             " * come before and after; run_SCHEDULE returns when it is issued, and 1 also "
 	             "where CUDA, NCCL or cuBLASLt refuse it.\n */\n"
 	           : " * Memory that runs out, or MPI failing, ends all ranks.\n */\n",
 	      out);

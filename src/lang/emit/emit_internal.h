@@ -57,7 +57,7 @@ const char *lc_store_call(lc_dtype t);
 /* ---- sizes ---- */
 
 /* A dim as an expression of int64_t by rt_plus, rt_times and rt_over, which give a negative number
- * for what overflows or is no whole number. `dims` and `axes` stand before identifiers of dims and
+ * for what overflows or is no whole number. `dims` and `axes` come before identifiers of dims and
  * axes ("z->"), `item` indexes the dims of lists. Refused: a common divisor beyond 64 bits. */
 typedef struct lc_dim_names {
 	const char *dims, *axes, *item;
@@ -324,7 +324,7 @@ typedef struct lc_pass {
 	bool arrives; /* of a ring: the reduce-scatter's last addition is in it */
 } lc_pass;
 
-/* Frees by lc_pass_close; memory beside the vectors is the context's. */
+/* Frees by lc_pass_close; memory alongside the vectors is the context's. */
 lk_status lc_pass_open(lc_mpi *mpi, const lc_step *step, lc_pass *out);
 void lc_pass_close(lc_pass *pass);
 /* Makes the dim of the space the first of a loop, which goes over a range of it. */
@@ -397,9 +397,9 @@ typedef struct lc_ring {
 	int scatter;         /* or -1 */
 	int gather[LC_RING_GATHERS], gathers;
 	int axis, d;
-	int outer; /* dims of the pass's outer loop; those behind are one trip */
+	int outer; /* dims of the pass's outer loop; those after are one trip */
 	int64_t bucket, chunks;
-	const char *produce, *arrive; /* functions that compute beside the messages, or NULL */
+	const char *produce, *arrive; /* functions that compute alongside the messages, or NULL */
 	int rows_of, left; /* with them: the value whose rows they go by; the product's left operand */
 	int sends; /* a send, -1: what it takes leaves this ring (gives), or what it brings is gathered
 	            */

@@ -1,5 +1,5 @@
 /* emit_mpi_flow.c: OVERLAP steps in C and MPI as a pipeline of chunks: a table of parts, which the
- * runtime (data/target/mpi_flow.h) runs chunk by chunk, messages of some under way beside the
+ * runtime (data/target/mpi_flow.h) runs chunk by chunk, messages of some under way alongside the
  * computing of others.
  *
  * Parts are collectives, passes over a range of the dim that is cut, products of a range of rows,

@@ -99,7 +99,7 @@ static bool put_ends(lc_pass *pass, const lc_place *at) {
 		        lc_pass_node(pass, pass->step->space)->rank);
 	} else if (gather >= 0) {
 		bool into = lc_mpi_root(pass->c, gather) !=
-		            gather; /* the state that it is gathered into, which may be read beside */
+		            gather; /* the state that it is gathered into, which may be read alongside */
 		fprintf(out, "\t%s *%s%s = (%s *)(%s)->data + skip;\n", type, into ? "" : "restrict ",
 		        lc_map_place(pass, "p", at, name), type,
 		        lc_mpi_part(pass->c, gather, part, sizeof part));

@@ -64,7 +64,7 @@ static void overlap_put_rows(lc_mpi *mpi, int matmul, int rows_of, bool makes, c
 }
 
 /* The ring's function, which needs the matmul's right operand ready; or the product as a whole
- * before it, or behind. */
+ * before it, or after. */
 static void overlap_put_around(lc_mpi *mpi, const lc_step *step, int matmul, bool makes,
                                const char *name) {
 	char a[POINTER], b[POINTER], y[POINTER], function[LC_IDENTIFIER], product[4 * POINTER];

@@ -81,7 +81,7 @@ static void put_add(const lc_mpi *mpi, const lc_ring *ring, const char *name) {
 
 /* ---- the pass ---- */
 
-/* Whether a gather's operand lies in memory of its own beside, for others to read. */
+/* Whether a gather's operand lies in memory of its own alongside, for others to read. */
 static bool ring_kept(const lc_mpi *mpi, int gather) {
 	return mpi->steps->storage[mpi_ring_node(mpi, gather)->in[0]] >= 0;
 }

@@ -1,5 +1,5 @@
 /* emit_mpi_sums.c: reductions inside of a pass: in variables where a result belongs to the loops
- * inside, else in memory; kept in double, of floats in blocks; stored behind the loops that they go
+ * inside, else in memory; kept in double, of floats in blocks; stored after the loops that they go
  * over. */
 #include "lang/emit/emit_internal.h"
 #include "base/check.h"

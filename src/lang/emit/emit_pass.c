@@ -167,7 +167,7 @@ static bool pass_stored(const lc_pass *pass, int id) {
 	return false;
 }
 
-/* What has a name, is needed twice, or is stored beside others: all loads are then before all
+/* What has a name, is needed twice, or is stored alongside others: all loads are then before all
  * stores. */
 bool lc_pass_stands_alone(const lc_pass *pass, int id) {
 	LK_ASSERT(id >= 0 && (size_t)id < pass->p->nodes.count);

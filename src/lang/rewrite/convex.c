@@ -8,9 +8,9 @@
 struct search {
 	const lc_program *p;
 	const uint8_t *set;
-	int *through; /* [values] outside, and behind the set: the first value outside on the way; -1 */
-	int *joined; /* [bundles] the same: what runs together is behind the set as soon as a part of it
-	                is */
+	int *through; /* [values] outside, and after the set: the first value outside on the way; -1 */
+	int *joined;  /* [bundles] the same: what runs together is after the set as soon as a part of it
+	                 is */
 };
 
 static int behind_joined(const struct search *search, int bundle) {
@@ -84,7 +84,7 @@ static int convex_pass(struct search *search, bool *more) {
 	return -1;
 }
 
-/* A bundle that turns out to be behind the set may begin before it, so the values are gone through
+/* A bundle that turns out to be after the set may begin before it, so the values are gone through
  * again. */
 static int convex_find(struct search *search) {
 	int outside;

@@ -1,4 +1,4 @@
-/* gathers.c: f(gather(x), r) = gather(f(x, slice(r))): gathers (and broadcasts) moved behind what
+/* gathers.c: f(gather(x), r) = gather(f(x, slice(r))): gathers (and broadcasts) moved after what
  * reads them.
  *
  * Every value that lies on a path from a gather to one of the statements named is built again on

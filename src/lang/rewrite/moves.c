@@ -144,7 +144,7 @@ static bool reduces_state(const lc_mover *mover, size_t id, const bool *past) {
 	return false;
 }
 
-/* Statements behind the gathers of a word that they may pass; `next`: the direct readers. */
+/* Statements after the gathers of a word that they may pass; `next`: the direct readers. */
 static lk_status find_past(lc_mover *mover, int word, bool *far, bool *next, lk_error *err) {
 	size_t count = mover->p->nodes.count;
 	uint8_t *behind = lc_new_set(mover->p, &mover->scratch);

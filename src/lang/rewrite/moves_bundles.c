@@ -210,7 +210,7 @@ static void find_busy(const lc_mover *mover, bool *busy) {
 }
 
 /* A collective with what feeds it, with what it feeds, and with both, as far as there is work to
- * hide it behind. */
+ * hide it after. */
 static lk_status around(lc_mover *mover, int w, const bool *busy, lk_error *err) {
 	for (int a = 0; a < mover->count; a++) {
 		bool neighbour = mover->feeds[a][w] || mover->feeds[w][a];
@@ -228,7 +228,7 @@ static lk_status around(lc_mover *mover, int w, const bool *busy, lk_error *err)
 	return LK_OK;
 }
 
-/* Beside what slices may be handed round: a product of what is handed on, or what makes the
+/* Alongside what slices may be handed round: a product of what is handed on, or what makes the
  * product's other operand. */
 static bool stands_beside(const lc_mover *mover, int w, int other, const bool *busy) {
 	if (mover->overlapped[other] || mover->feeds[w][other] || mover->feeds[other][w] || other == w)

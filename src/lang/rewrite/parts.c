@@ -5,7 +5,7 @@
 #include "base/text.h"
 #include "lang/rewrite/rewrite_internal.h"
 
-/* Readers stand behind what they read, so that one pass from the end reaches every unnamed value
+/* Readers stand after what they read, so that one pass from the end reaches every unnamed value
  * from its statement. */
 void lc_name_parts(lc_program *program) {
 	for (size_t i = program->nodes.count; i-- > 0;) {

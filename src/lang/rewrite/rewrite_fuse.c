@@ -1,6 +1,6 @@
 /* rewrite_fuse.c: fuse F={rs,m,v,w,ag}: one pass over memory, with a reduce-scatter that it reads
  * from and gathers (or a send) of what it writes. What the statements named compute of a
- * reduction's result comes behind the pass and is left out of it; where the pass itself would need
+ * reduction's result comes after the pass and is left out of it; where the pass itself would need
  * it, there are two passes. */
 #include <stdarg.h>
 

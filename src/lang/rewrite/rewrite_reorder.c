@@ -1,4 +1,4 @@
-/* rewrite_reorder.c: reorder ag past {m,w}: the gathers that ag stands for move behind these
+/* rewrite_reorder.c: reorder ag past {m,w}: the gathers that ag stands for move after these
  * statements. */
 #include "lang/rewrite/rewrite_internal.h"
 

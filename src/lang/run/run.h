@@ -133,7 +133,7 @@ typedef struct lc_run_options {
 	int setting_count;
 	int64_t cells;     /* elements at a time, and */
 	double work;       /* products in all, that are not to be exceeded; 0: the limits above */
-	bool only_results; /* frees what nobody reads any more; else every value can be asked for */
+	bool only_results; /* frees what nobody reads any more; else every value can be requested */
 } lc_run_options;
 
 typedef struct lc_run lc_run; /* all values on all ranks */

@@ -56,7 +56,7 @@ static bool comm_overlap(const lc_box *a, const lc_box *b, lc_box *out) {
 	return true;
 }
 
-/* How many dims at the end lie behind one another in both; their elements are one row. */
+/* How many dims at the end lie after one another in both; their elements are one row. */
 static int row_dims(const lc_box *part, const lc_box *a, const lc_box *b, int64_t *row) {
 	int d = part->rank;
 	*row = 1;

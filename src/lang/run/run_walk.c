@@ -1,4 +1,4 @@
-/* run_walk.c: the rows of a pointwise operation, with broadcasting: dims that lie behind one
+/* run_walk.c: the rows of a pointwise operation, with broadcasting: dims that lie after one
  * another in all operands are one. */
 #include <string.h>
 

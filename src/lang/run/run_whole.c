@@ -19,7 +19,7 @@ struct assembly {
 
 /* ---- partial values ---- */
 
-/* Whether a rank stands first on every axis where the value is partial. */
+/* Whether a rank comes first on every axis where the value is partial. */
 static bool begins_sum(const struct assembly *assembly, int64_t rank) {
 	for (int x = 0; x < assembly->run->p->axis_count; x++)
 		if (assembly->n->layout[x].kind == LC_P &&

@@ -248,7 +248,7 @@ enum {
 	CHOICES = 24
 };
 
-/* The numbers of ranks that were asked for, or the usual ones; where the rewritten mesh has groups,
+/* The numbers of ranks that were requested, or the usual ones; where the rewritten mesh has groups,
  * some groups of them. */
 static int choose_ranks(const struct verifier *verifier, int out[CHOICES]) {
 	static const int usual[] = {1, 2, 3, 4, 8};

@@ -250,7 +250,7 @@ static uint32_t wait_for_all(struct lowering *lowering) {
 	return lk_graph_add(lowering->graph, &wait);
 }
 
-/* What follows, until `one_by_one`, runs side by side, behind all that was before. */
+/* What follows, until `one_by_one`, runs side by side, after all that was before. */
 static void lower_side_by_side(struct lowering *lowering, struct waiting *waiting) {
 	*waiting = (struct waiting){lowering->join, 0, lowering->dep_count, lowering->deps};
 	if (!lowering->join) return; /* it already does */
@@ -275,9 +275,9 @@ static lk_status lower_message(struct lowering *lowering, int a, int64_t from, i
 	                 out);
 }
 
-/* A message to the rank `shift` further along the axis, and one from the rank as far behind, at the
+/* A message to the rank `shift` further along the axis, and one from the rank as far after, at the
  * same time. Those that send to a later rank issue that first, the others the receive, so that a
- * walk through the programs never stands before a circle of sends. */
+ * walk through the programs never comes before a circle of sends. */
 static lk_status lower_exchange(struct lowering *lowering, const lc_node *node, double bytes,
                                 const char *name, struct ends *out) {
 	int64_t ranks = lowering->sizes->symbol[node->axis],
@@ -383,7 +383,7 @@ static lk_status lower_list_messages(struct lowering *lowering, const lc_step *s
 	return lower_collective(lowering, v, sum, step->name, out);
 }
 
-/* The pass beside the reduce-scatter; gathers behind both, or beside a pass that has none. */
+/* The pass alongside the reduce-scatter; gathers after both, or alongside a pass that has none. */
 static lk_status lower_ring(struct lowering *lowering, const lc_step *step, struct ends *out) {
 	struct ends first = {0};
 	struct waiting w;

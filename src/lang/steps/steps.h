@@ -28,7 +28,7 @@
  * - An output of a scalar, or of what is overwritten later, is a MAP that copies; all other outputs
  * are their operands. - What a fused set cannot have in its pass (a matmul, an all-reduce, a second
  * reduce-scatter, single numbers) is a step
- *   of its own before or behind it; if that is impossible, refused. */
+ *   of its own before or after it; if that is impossible, refused. */
 #ifndef LK_LANG_STEPS_STEPS_H
 #define LK_LANG_STEPS_STEPS_H
 
@@ -107,7 +107,7 @@ void lc_steps_print(const lc_steps *steps,
  *   CONTRACT   a matrix product, or convolution, of local extents
  *   COMM       the collective; a reduce to a root as a broadcast, which it mirrors; a permute as
  *              send and receive
- *   RING       reduce-scatter, pass and gathers: the pass runs beside the reduce-scatter, the
+ *   RING       reduce-scatter, pass and gathers: the pass runs alongside the reduce-scatter, the
  *              gathers follow both; what goes from one to the other in registers is no traffic
  *   OVERLAP    every part in chunks on streams of its own: chunk k waits for chunk k of what it
  *              reads

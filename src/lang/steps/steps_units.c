@@ -55,7 +55,7 @@ static lk_status find_users(lc_maker *maker, lk_error *err) {
 	return LK_OK;
 }
 
-/* A slice whose elements lie together: only dims of extent 1 stand before its dim. */
+/* A slice whose elements lie together: only dims of extent 1 come before its dim. */
 static bool contiguous(const lc_maker *maker, int v) {
 	const lc_node *node = lc_value(maker, v);
 	for (int d = 0; d < node->d; d++)

@@ -84,7 +84,7 @@ lk_status lc_dtype_next(lc_parser *parser, lc_dtype *out, lk_error *err);
 /* ---- parse_loop.c ---- */
 typedef lk_status lc_item(lc_parser *s, void *context,
                           lk_error *err); /* a statement, a directive */
-/* Behind the word for. */
+/* After the word for. */
 lk_status lc_loop_next(lc_parser *parser, lc_item *item, void *context, lk_error *err);
 /* A size that is a number already. */
 lk_status lc_known(lc_parser *parser, int64_t *out, lk_error *err);

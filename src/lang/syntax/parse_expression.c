@@ -61,7 +61,7 @@ static lk_status integer32(lc_parser *parser, const char *name, int32_t low, int
 	return LK_OK;
 }
 
-/* Optional arguments: one of them, behind its comma. */
+/* Optional arguments: one of them, after its comma. */
 static lk_status optional(lc_parser *parser, unsigned kind, lc_node *node, lk_error *err) {
 	int8_t d;
 	switch (kind) {

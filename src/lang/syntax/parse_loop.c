@@ -56,7 +56,7 @@ lk_status lc_indexed(lc_parser *parser, const char *what, const char **out, lk_e
 	                              : lc_at(parser, token, err, "the name %s is too long", *out);
 }
 
-/* The token behind a name and its index, if it has one. */
+/* The token after a name and its index, if it has one. */
 const lc_token *lc_behind_name(const lc_parser *parser) {
 	const lc_token *token = lc_peek(parser) + 1;
 	if (token->kind != LC_SIGN || token->sign != '[') return token;

@@ -1,6 +1,6 @@
 /* timed_host.c: communication of ranks that are processes on hosts: MPI's collectives
  * (cost/collective/host_collective.c) in place of those of GPUs. Inside a node messages are copies
- * through the memory that computation uses too, so that beside one another both are slower. */
+ * through the memory that computation uses too, so that alongside one another both are slower. */
 #include <math.h>
 
 #include "base/units.h"

@@ -200,7 +200,7 @@ typedef struct lk_wisdom {
 /* Reads a file; one that does not exist is empty. What is no entry is ignored with a warning. *out
  * must be freed in every case. */
 lk_status lk_wisdom_read(const char *path, lk_wisdom *out, lk_error *err);
-/* The same of a text in memory; `name` stands in warnings. */
+/* The same of a text in memory; `name` is in warnings. */
 lk_status lk_wisdom_parse(const char *name, const char *text, size_t size, lk_wisdom *out,
                           lk_error *err);
 lk_status lk_wisdom_write(const lk_wisdom *wisdom, const char *path, lk_error *err);
@@ -229,7 +229,7 @@ typedef struct lk_tuned {
 	bool verified;
 	lc_verdict verdict; /* of the fastest against the plain program */
 	int top;
-	lk_found *own; /* schedules of the file that were asked for, with their names */
+	lk_found *own; /* schedules of the file that were requested, with their names */
 	int own_count;
 	const char *const *warnings; /* lines of a wisdom file that were ignored */
 	size_t warning_count;

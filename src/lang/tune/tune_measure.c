@@ -1,5 +1,5 @@
 /* tune_measure.c: the fastest schedules by simulation, written as C and MPI and timed on this
- * machine beside the plain program; what is measured decides their order. */
+ * machine alongside the plain program; what is measured decides their order. */
 #include <stdlib.h>
 #include <string.h>
 

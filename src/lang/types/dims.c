@@ -225,7 +225,7 @@ lk_status lc_dim_value(const lc_program *program, lc_dim d, const int64_t size[L
 	return lk_hint(err, "choose sizes that divide");
 }
 
-/* size(axis)^power becomes (size(axis) * ranks)^power; axes behind it have one number more. */
+/* size(axis)^power becomes (size(axis) * ranks)^power; axes after it have one number more. */
 static lk_status dims_refine(lc_term *term, int axis, int64_t ranks, lk_error *err) {
 	for (int i = 0; i < term->power[axis]; i++) {
 		if (__builtin_mul_overflow(term->number, ranks, &term->number)) return too_large(err);
@@ -271,7 +271,7 @@ static void factor(const lc_program *program, int s, FILE *out) {
 static void dims_term(const lc_program *program, const lc_term *t, bool first, FILE *out) {
 	int64_t number = t->number < 0 ? -t->number : t->number;
 	bool begun = false;
-	if (t->number < 0) fputc('-', out); /* behind a 0 if it is the first: sizes have no sign */
+	if (t->number < 0) fputc('-', out); /* after a 0 if it is the first: sizes have no sign */
 	else if (!first) fputc('+', out);
 	if (number != 1) {
 		fprintf(out, "%lld", (long long)number);

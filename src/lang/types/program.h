@@ -417,7 +417,7 @@ lk_status lc_schedule_check(const lc_program *program, const lc_schedule *schedu
 lk_status lc_settle(lc_program *program, lk_error *err);
 void lc_print_program(const lc_program *program, FILE *out);
 void lc_print_schedule(const lc_program *program, const lc_schedule *schedule, FILE *out);
-/* What a call has beside its operands: "sum, tp, dim=0"; a directive without line end. */
+/* What a call has alongside its operands: "sum, tp, dim=0"; a directive without line end. */
 void lc_print_attributes(const lc_program *program, const lc_node *node, FILE *out);
 void lc_print_directive(const lc_directive *directive, FILE *out);
 void lc_print_file(const lc_file *file, FILE *out);
@@ -453,7 +453,7 @@ typedef lk_status lc_adder(lc_program *program, const lc_node *draft, int *id, l
 /* Replaces operand i by its slice along dim d on an axis. */
 lk_status lc_slice_operand(lc_program *program, lc_node *node, int i, int d, int axis,
                            lc_adder *add, lk_error *err);
-/* The error "y is partial over tp" (or sliced, local, on one rank), `why` behind it, with the
+/* The error "y is partial over tp" (or sliced, local, on one rank), `why` after it, with the
  * collective that repairs.
  */
 lk_status lc_refuse_layout(const lc_program *program, const lc_node *node, int i, int axis,

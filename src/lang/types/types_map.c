@@ -1,5 +1,5 @@
 /* types_map.c: pointwise operations and dropout: shapes align at their last dims, an extent of 1 is
- * repeated; layouts must agree, but for what costs nothing: a replicated operand beside a sliced
+ * repeated; layouts must agree, but for what costs nothing: a replicated operand alongside a sliced
  * one is sliced. */
 
 #include "lang/types/program.h"

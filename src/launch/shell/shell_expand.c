@@ -113,7 +113,7 @@ static lk_status put_unset(struct builder *builder, const char *name, size_t len
 	return expand_put_unknown(builder, text, size, why, true);
 }
 
-/* ${name<operator>word}: the part behind the name. */
+/* ${name<operator>word}: the part after the name. */
 static lk_status put_operator(struct builder *builder, const lk_shell_var *var, const char *name,
                               size_t length, const char *op, const char *close, const char *start,
                               bool quoted) {

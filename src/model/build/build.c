@@ -148,7 +148,7 @@ static lk_status wire_block(struct lk_stage_builder *builder, int chunk, int wir
 	     LK_STREAM_SEND_BACKWARD_UP},
 	};
 	lk_builder *b = builder->b;
-	/* DeepSpeed's engine sends a slice from each tensor-parallel rank; the gather behind it, inside
+	/* DeepSpeed's engine sends a slice from each tensor-parallel rank; the gather after it, inside
 	 * the node, is under a hundredth of a stage's pass and left out. */
 	bool cut = b->job->scatter_messages == LK_ON && !b->sp;
 	bool receive = wire == FORWARD_IN || wire == BACKWARD_IN;
@@ -368,7 +368,7 @@ static lk_status build_layers(struct lk_stage_builder *builder, const lk_slot *s
 	return LK_OK;
 }
 
-/* Layers of a forward and of a backward pass side by side: the communication of one behind the
+/* Layers of a forward and of a backward pass side by side: the communication of one after the
  * compute of the other. What one pass has more layers than the other runs alone. */
 static lk_status build_run_pair(struct lk_stage_builder *builder, const lk_slot *forward,
                                 const lk_slot *backward) {

@@ -106,7 +106,7 @@ void lk_build_wait(lk_builder *builder, unsigned stream);
 /* The last operation added keeps `bytes` until the backward pass; or gives them back. */
 void lk_build_save(lk_builder *builder, double bytes, unsigned owner);
 void lk_build_release(lk_builder *builder, double bytes, unsigned owner);
-/* The mask that a dropout behind attention or MLP keeps: a byte each; code of a compiler makes it
+/* The mask that a dropout after attention or MLP keeps: a byte each; code of a compiler makes it
  * again. */
 double lk_build_mask_bytes(const lk_builder *builder);
 /* The last operation added needs `bytes` while it runs. */
@@ -118,7 +118,7 @@ void lk_build_tp_enter(
 	const char *name); /* forward, before a column-parallel layer: all-gather (SP) */
 void lk_build_tp_leave(
 	lk_builder *builder,
-	const char *name); /* forward, behind a row-parallel layer: reduce-scatter / all-reduce */
+	const char *name); /* forward, after a row-parallel layer: reduce-scatter / all-reduce */
 void lk_build_tp_leave_backward(lk_builder *builder,
                                 const char *name); /* backward of leave: all-gather (SP) */
 /* Backward of a column-parallel layer: input gradient, weight gradient, with their communication
@@ -166,7 +166,7 @@ void lk_build_resident(const lk_builder *builder, int stage, double *bytes);
 /* ---- build_dp.c: data-parallel traffic and the tail of the step ---- */
 
 /* Traffic of the parameters of some layers: gradients reduced (kind ALLREDUCE or REDUCESCATTER,
- * behind the compute issued so far) or parameters gathered (ALLGATHER, `signal` 1 when they are
+ * after the compute issued so far) or parameters gathered (ALLGATHER, `signal` 1 when they are
  * there). Dense and expert parameters use their groups. */
 bool lk_build_shards_layers(const lk_job *job); /* ZeRO-2 and 3 with ranks to share among */
 lk_status lk_build_traffic_block(lk_builder *builder, const char *name, unsigned kind,

@@ -141,7 +141,7 @@ static void unfused(lk_builder *builder, const lk_layer_shape *shape, struct lk_
 	lk_build_gemm_batch(builder, "key_grad", shape->keys, w.score, shape->queries, batch);
 }
 
-/* Keys and values of the other context-parallel ranks: a ring hides behind the attention it feeds,
+/* Keys and values of the other context-parallel ranks: a ring hides during the attention it feeds,
  * an all-gather does not. Backward, keys and values come again and their gradients go back. */
 static void core(lk_builder *builder, const lk_layer_shape *shape, struct lk_widths w,
                  bool backward) {
@@ -183,7 +183,7 @@ static void positions(lk_builder *builder, const lk_layer_shape *shape, struct l
 	                2 * builder->bytes * builder->tokens * k);
 }
 
-/* Low-rank adapters beside a frozen projection [k -> n]: two thin products. */
+/* Low-rank adapters alongside a frozen projection [k -> n]: two thin products. */
 static void adapter(lk_builder *builder, double n, double k, bool backward) {
 	if (builder->train_base) return;
 	double r = builder->job->lora_rank;
@@ -276,7 +276,7 @@ void lk_build_attention_forward(lk_builder *builder, const lk_layer_shape *shape
 }
 
 /* What a split backward keeps between its two passes: the output of the core and the gradients
- * behind both products. */
+ * after both products. */
 static double kept_for_weights(const lk_builder *builder, struct lk_widths w) {
 	return builder->bytes *
 	       (builder->rows * builder->model->hidden + builder->tokens * (w.v + w.q + w.kv));

@@ -1,10 +1,10 @@
-/* build_ends.c: what stands before the first layer and behind the last: embeddings (tokens,
+/* build_ends.c: what comes before the first layer and after the last: embeddings (tokens,
  * positions, image patches), final norm, output head, cross-entropy over a split vocabulary. */
 #include "model/build/build.h"
 #include "model/layout/job.h"
 
 /* Fully sharded parameters of an end: gathered before it runs, for it and its backward; gradients
- * scattered behind. */
+ * scattered after. */
 static void gather_end(lk_builder *builder, lk_rank_params p) {
 	if (builder->job->sharding < LK_SHARD_ZERO2 || lk_sizes_dp_ranks(builder->job) <= 1 ||
 	    p.dense <= 0)

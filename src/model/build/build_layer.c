@@ -1,5 +1,5 @@
 /* build_layer.c: the blocks of a transformer layer, one for each kind of layer and pass, built when
- * first asked for. */
+ * first requested. */
 #include <stdio.h>
 
 #include "model/build/build.h"
@@ -124,7 +124,7 @@ static const char *const pass_names[LK_BLOCK_PASSES] = {
 };
 
 /* Fully sharded parameters (ZeRO-3, FSDP): a layer waits for its own gathered weights, asks for the
- * next layer's while it computes, and scatters its gradients behind its backward. The order of
+ * next layer's while it computes, and scatters its gradients after its backward. The order of
  * layers does not matter here: each block gathers as many bytes as it uses. */
 static double gather_before(lk_builder *builder, int layer, lk_block_pass pass) {
 	bool backward = pass >= LK_BLOCK_BACKWARD;

@@ -51,7 +51,7 @@ static void mlp_products_forward(lk_builder *builder, struct lk_mlp_width w) {
 	lk_build_gemm(builder, "mlp_down", builder->tokens, h, w.inner);
 }
 
-/* Gradients behind both products, which a split backward keeps until its weight pass. */
+/* Gradients after both products, which a split backward keeps until its weight pass. */
 static double mlp_gradients(const lk_builder *builder, struct lk_mlp_width w) {
 	return builder->bytes * (builder->rows * builder->model->hidden + builder->tokens * w.up);
 }
@@ -67,7 +67,7 @@ static void mlp_products_backward(lk_builder *builder, struct lk_mlp_width w, bo
 	lk_build_row_backward(builder, "mlp_down_grad", h, w.inner, input, weight);
 	if (input) {
 		/* fused: the kernel that casts the gradient, or the product's epilogue, reads the
-		 * activation's input beside it */
+		 * activation's input alongside it */
 		double passes = builder->job->fused_kernels ? w.up : 2 * w.up + w.inner;
 		lk_build_memory(builder, LK_OP_ELEMENTWISE, "activation_grad",
 		                builder->bytes * builder->tokens * passes);
@@ -143,7 +143,7 @@ void lk_build_mlp_backward(lk_builder *builder, const lk_layer_shape *shape, boo
 /* Sizes on one rank: the busiest expert-parallel rank decides, so routed rows are the mean times
  * the imbalance. */
 struct lk_moe_size {
-	double routed;    /* rows behind the dispatch on this rank, all its experts */
+	double routed;    /* rows after the dispatch on this rank, all its experts */
 	double sent;      /* rows that leave: tokens * top-k */
 	double local;     /* experts of this rank */
 	double up, inner; /* widths of one expert's shard */
@@ -166,7 +166,7 @@ static double moe_saved(const lk_builder *builder, struct lk_moe_size z) {
 	double inner = builder->job->recompute_expert_activation ? 0 : z.inner;
 	double inputs =
 		builder->train_base ? lk_build_kept_bytes(builder, z.routed * (z.hidden + inner)) : 0;
-	/* for the gradient of the router's weights: Megatron-LM weighs behind the activation, with a
+	/* for the gradient of the router's weights: Megatron-LM weighs after the activation, with a
 	 * kernel of its own for gated ones; others weigh the outputs */
 	double weighed;
 	if (!lk_job_like_megatron(builder->job)) weighed = z.sent * z.hidden;

@@ -82,7 +82,7 @@ void lk_build_quantize(lk_builder *builder, double elements) {
 		                elements * (builder->bytes + 2 * operand));
 }
 
-/* Behind a norm whose result is the residual stream, too (BERT), the cast is a kernel of its own;
+/* After a norm whose result is the residual stream, too (BERT), the cast is a kernel of its own;
  * else the norm writes the operand itself. */
 void lk_build_quantize_normed(lk_builder *builder) {
 	if (builder->job->fused_kernels && builder->model->network == LK_NET_ENCODER &&

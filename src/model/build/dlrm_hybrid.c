@@ -7,7 +7,7 @@
  *     compute         lookups   bottom MLP | interaction, top MLP and back     lookups backward |
  *                     MLPs' optimizer
  *
- * Indices are those of the next batch. The bottom MLP runs beside the exchange of sums, its
+ * Indices are those of the next batch. The bottom MLP runs alongside the exchange of sums, its
  * backward beside that of their gradients; the gradients of the MLPs are summed beside the lookups'
  * backward, which updates its rows in the same kernel. */
 #include <math.h>
@@ -219,7 +219,7 @@ static void hybrid_hold(const struct hybrid *hybrid, double *resident) {
 	resident[LK_OWN_GRADIENTS] = dense * hybrid->element;
 	resident[LK_OWN_OPTIMIZER] = rows * lk_dlrm_row_state(dlrm) + dense * lk_dlrm_dense_state(dlrm);
 	resident[LK_OWN_ACTIVATIONS] = hybrid->local * hybrid_activations(dlrm) * hybrid->element;
-	/* sums and their gradients before and behind the exchange; indices before and behind theirs */
+	/* sums and their gradients before and after the exchange; indices before and after theirs */
 	resident[LK_OWN_BUFFERS] = hybrid->local * (4 * dlrm->tables * dlrm->dim * hybrid->element +
 	                                            2 * lk_dlrm_lookups(dlrm) * INDEX);
 }

@@ -8,7 +8,7 @@
  *     zero_grad | backward | optimizer step | wait for the device
  *
  * Each operation is host work before its first launch (T2, with T1 of the gap in front of it), its
- * launches (T4) with T5 between them, and T3 behind the last; operations that launch nothing are T5
+ * launches (T4) with T5 between them, and T3 after the last; operations that launch nothing are T5
  * long. Names are those of the tables of overheads: autograd's without the number of their version.
  */
 #include <math.h>

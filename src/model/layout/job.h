@@ -153,7 +153,7 @@ typedef struct lk_job {
 	char stack[32]; /* software stack whose defaults apply: "megatron", "fsdp", "deepspeed", ... */
 	char profile[32]; /* software stack whose measured efficiencies apply; default: `stack` */
 	char release[16]; /* of it: "26.04"; "" the newest */
-	lk_switch expert_overlap; /* expert traffic beside the computation of another micro-batch
+	lk_switch expert_overlap; /* expert traffic alongside the computation of another micro-batch
 	                             (interleaved); default off */
 	lk_switch graph_experts;  /* CUDA graphs hold the experts too; default off: their sizes vary */
 	lk_switch scatter_messages; /* a pipeline message is cut among tensor-parallel ranks; default:
@@ -169,7 +169,7 @@ typedef struct lk_job {
  */
 lk_status lk_job_complete(lk_job *job, const lk_cluster *cluster, lk_error *err);
 
-/* Whether forward and backward passes run as pairs, the expert traffic of one beside the
+/* Whether forward and backward passes run as pairs, the expert traffic of one alongside the
  * computation of the other. */
 static inline bool lk_job_pairs(const lk_job *job) {
 	return job->expert_overlap == LK_ON && job->schedule == LK_SCHED_INTERLEAVED &&
@@ -202,7 +202,7 @@ bool lk_launch_has_flag(const char *name);
  * their line, where a flag that matters needs them. The launch line is the last command that starts
  * a known launcher or python. */
 lk_status lk_launch_script(lk_arena *arena, const char *path, lk_launch *out, lk_error *err);
-/* The same from memory; `name` stands in messages. */
+/* The same from memory; `name` is in messages. */
 lk_status lk_launch_text(lk_arena *arena, const char *text, size_t size, const char *name,
                          lk_launch *out, lk_error *err);
 /* A DeepSpeed config file, applied to out->job; with job NULL a new one is made. `out` is zeroed or
@@ -232,7 +232,7 @@ enum {
 /* job_legal.c: the nearest legal values on both sides of `value`, as "6, 8". Each returns `out`. */
 char *lk_near_divisors(char out[LK_JOB_NEAR], int64_t value, int64_t of);
 char *lk_near_multiples(char out[LK_JOB_NEAR], int64_t value, int64_t of);
-/* `legal` is asked for values below and above `value`, within 1..high. "none" where there is none.
+/* `legal` is requested values below and above `value`, within 1..high. "none" where there is none.
  */
 typedef bool (*lk_near_fn)(const void *context, int64_t value);
 char *lk_near_legal(char out[LK_JOB_NEAR], int64_t value, int64_t high, lk_near_fn legal,

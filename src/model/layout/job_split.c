@@ -9,7 +9,7 @@
  *     '|' next place, (..)*n and x*n repeat, ',' and blanks mean nothing;
  *   - stated layers of the first and last stage, the rest over the stages between;
  *   - an even split of the layers, in which the embedding and the loss count as a layer where that
- *       was asked for. Where
+ *       was requested. Where
  *     one chunk per rank leaves a remainder r, the places 1, 2, ... hold one layer more, r of them,
  *         then place 0: the
  *     first
@@ -69,7 +69,7 @@ static void split_symbol(struct walk *walk, char c) {
 	}
 }
 
-/* Behind one symbol or one bracket; NULL where the bracket does not close. */
+/* After one symbol or one bracket; NULL where the bracket does not close. */
 static const char *item_end(const char *at, const char *end) {
 	if (*at != '(') return at + 1;
 	int depth = 0;
@@ -82,7 +82,7 @@ static const char *item_end(const char *at, const char *end) {
 
 static void walk_items(struct walk *walk, const char *at, const char *end, int depth);
 
-/* One symbol or bracket with its repeat; returns what stands behind it. */
+/* One symbol or bracket with its repeat; returns what stands after it. */
 static const char *walk_item(struct walk *walk, const char *at, const char *end, int depth) {
 	const char *close = item_end(at, end), *next = close;
 	if (close == NULL) {

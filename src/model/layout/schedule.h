@@ -27,13 +27,13 @@ typedef struct lk_slot {
 
 typedef LK_VEC(lk_slot) lk_slots;
 
-/* What a schedule is asked for. */
+/* What a schedule is requested. */
 typedef struct lk_schedule_shape {
 	int stages;       /* p: pipeline ranks */
 	int chunks;       /* v: model chunks per rank (ZB-V and DualPipe: 2) */
 	int microbatches; /* m */
 	int group;        /* interleaved: micro-batches that pass a chunk before the next one; 0: p */
-	bool paired; /* interleaved: a forward and the backward behind it run as one, each beside the
+	bool paired; /* interleaved: a forward and the backward after it run as one, each alongside the
 	                other's messages */
 } lk_schedule_shape;
 
@@ -66,7 +66,7 @@ typedef struct lk_pass_times {
 } lk_pass_times;
 
 /* Walks a whole schedule pass by pass: F needs the F of the place before, B the B of the place
- * behind, W its B. Nothing else delays a pass. ends[stages]: when the last pass of each rank ends.
+ * after, W its B. Nothing else delays a pass. ends[stages]: when the last pass of each rank ends.
  * LK_ERR_INPUT: this shape cannot run; LK_ERR_INTERNAL: the orders wait for one another. */
 lk_status lk_schedule_walk(const lk_schedule *schedule, const lk_schedule_shape *shape,
                            const lk_pass_times *times, double *ends, lk_error *err);

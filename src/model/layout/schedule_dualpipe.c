@@ -50,7 +50,7 @@ struct desk {
 	lk_slots *out;
 	int turn; /* direction of phase 0 */
 	int f[2], b[2];
-	size_t oldest; /* no waiting weight gradient stands before this slot */
+	size_t oldest; /* no waiting weight gradient comes before this slot */
 };
 
 static void dualpipe_forward(struct desk *desk, int phase) {

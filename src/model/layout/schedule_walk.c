@@ -24,9 +24,9 @@ struct lane {
  * itself, as gradients. */
 struct chunk {
 	int place;
-	int before, behind; /* ranks of the places beside it; -1: none */
+	int before, behind; /* ranks of the places alongside it; -1: none */
 	double *input, *gradient;
-	double *output, *returned; /* input of the place behind, gradient of the place before; NULL:
+	double *output, *returned; /* input of the place after, gradient of the place before; NULL:
 	                              there is none */
 };
 
@@ -54,7 +54,7 @@ static void wake(struct walk *walk, int rank) {
 }
 
 /* When a slot may start as far as other ranks go; NAN while one of them is not done. Weight
- * gradients stand behind their backward pass on the same rank. */
+ * gradients stand after their backward pass on the same rank. */
 static double ready_at(const struct chunk *chunk, const lk_slot *slot) {
 	if (slot->pass == LK_PASS_W) return 0;
 	if (slot->pass == LK_PASS_F) return chunk->input ? chunk->input[slot->microbatch] : 0;

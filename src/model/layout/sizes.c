@@ -112,7 +112,7 @@ static bool sixteen_bit(const lk_job *job) {
 }
 
 /* FSDP2 and plain fp32 training keep fp32 weights as the only copy; others keep 16-bit weights
- * beside the master copy.
+ * alongside the master copy.
  */
 double lk_sizes_weight_bytes(const lk_job *job) {
 	if (!sixteen_bit(job)) return 4;

@@ -24,7 +24,7 @@ enum {
 	LK_DLRM_TABLES = 1 << 16
 };
 
-/* Dot products of all pairs of vectors; the vectors behind one another; the same through low-rank
+/* Dot products of all pairs of vectors; the vectors after one another; the same through low-rank
  * cross layers (DCNv2, Wang et al., arXiv 2008.13535: x' = x0 * (V U x + b) + x). */
 typedef enum lk_dlrm_interaction {
 	LK_DLRM_DOT,
@@ -119,12 +119,12 @@ double lk_dlrm_threshold(const lk_dlrm_job *job);
 
 /* One training step of a rank, all alike (tables evenly dealt out): exchange of indices, lookups of
  * all samples in the rank's tables, exchange of sums beside the bottom MLP, interaction, top MLP,
- * and the way back, with gradients of the MLPs summed behind it. Bytes that the rank holds stand in
- * the program's `resident`, what the step takes beside them in `alloc`. */
+ * and the way back, with gradients of the MLPs summed after it. Bytes that the rank holds are in
+ * the program's `resident`, what the step takes alongside them in `alloc`. */
 lk_status lk_dlrm_hybrid(const lk_dlrm *model, const lk_dlrm_job *job, lk_graph **out,
                          lk_error *err);
 
-/* One training step on one device: operations of the host thread, kernels behind their launches,
+/* One training step on one device: operations of the host thread, kernels after their launches,
  * all kernels on one stream; a lifted trace's form (lk_graph.traced). The step begins with an idle
  * device and ends when it is idle again: the training script waits for the device before it reads
  * the clock. */

@@ -246,7 +246,7 @@ static lk_status finish_latent(const lk_hf_config *config, lk_model *model, lk_e
 	return LK_OK;
 }
 
-/* The window of qwen counts only behind use_sliding_window, and only from layer max_window_layers
+/* The window of qwen counts only after use_sliding_window, and only from layer max_window_layers
  * on. */
 static lk_status finish_switched_window(const lk_hf_config *config, lk_model *model,
                                         lk_error *err) {
@@ -413,7 +413,7 @@ static lk_status finish_t5(const lk_hf_config *config, lk_model *model, lk_error
 	return finish_heads(config, model, err);
 }
 
-/* RoBERTa's positions begin behind its padding index, 1: two rows of the table hold no token. */
+/* RoBERTa's positions begin after its padding index, 1: two rows of the table hold no token. */
 static lk_status finish_bert(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	int unused = strcmp(model->family, "bert") == 0 ? 0 : 2;
 	model->context =

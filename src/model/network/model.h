@@ -47,7 +47,7 @@ typedef struct lk_conv_stage {
 	int kernel, stride, groups;
 	int squeeze; /* squeeze-and-excitation: the block's channels over those of its waist; 0: none
 	                (arXiv 1709.01507) */
-	bool pool;   /* the image is halved by a maximum behind the last block */
+	bool pool;   /* the image is halved by a maximum after the last block */
 } lk_conv_stage;
 
 typedef struct lk_convnet {
@@ -69,7 +69,7 @@ struct lk_model;
 typedef struct lk_conv {
 	double in, out, kernel, groups; /* channels, window */
 	double side_in, side_out;       /* pixels */
-	bool active;                    /* an activation behind it */
+	bool active;                    /* an activation after it */
 } lk_conv;
 
 /* A layer as it is computed. */
@@ -134,7 +134,7 @@ typedef struct lk_model {
 	lk_norm norm;
 	int norms_per_layer; /* norms over hidden in a layer: 2, 4 for gemma2/3, 1 for falcon-7b */
 	bool qk_norm;        /* + a norm over head_dim for q and for k */
-	bool embed_norm;     /* a norm behind the embedding: bloom, bert, phi? no */
+	bool embed_norm;     /* a norm after the embedding: bloom, bert, phi? no */
 	bool final_norm;
 	bool qkv_bias, out_bias, mlp_bias; /* biases of q/k/v, of the attention output, of the MLP */
 	bool norm_bias;                    /* LayerNorm with bias; false for mpt */

@@ -28,7 +28,7 @@ static bool preset_name(const char *file, char *out) {
 	return true;
 }
 
-/* The data file of the next preset from *index on, or NULL; *index moves behind it. */
+/* The data file of the next preset from *index on, or NULL; *index moves after it. */
 static const char *next_preset(int *index, char *name, size_t *size) {
 	const char *file, *bytes;
 	while ((bytes = lk_data_file_at((*index)++, &file, size)) != NULL)
@@ -162,7 +162,7 @@ int lk_model_preset_count(void) {
 	return count;
 }
 
-/* All presets, parsed when the first one is asked for by number; never changed afterwards. */
+/* All presets, parsed when the first one is requested by number; never changed afterwards. */
 static struct {
 	pthread_once_t once;
 	lk_model *models;

@@ -6,7 +6,7 @@
  * events that the recorder puts around pieces of work (marks.c), or from CUPTI where that is
  * requested and not used by another (cupti.c).
  *
- * Environment: LOCKSTEP_RECORD_CUDA=calls|events|cupti; events if not said.
+ * Environment: LOCKSTEP_RECORD_CUDA=calls|events|cupti; events if not given.
  */
 #ifndef LK_RECORDER_GPU_GPU_H
 #define LK_RECORDER_GPU_GPU_H

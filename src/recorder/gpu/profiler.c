@@ -166,7 +166,7 @@ static struct function *find_nccl_function(const char *name) {
 	return function;
 }
 
-/* The stream of a communicator where it is not said: frameworks use one for each. */
+/* The stream of a communicator where it is not given: frameworks use one for each. */
 static uint32_t stream_number_of(const struct event *event) {
 	const struct event *api = find_profiler_event(event->parent);
 	lp_stream *stream = lp_gpu_stream(api && api->stream ? api->stream : event->of);

@@ -18,14 +18,14 @@ typedef struct lk_match {
 	uint8_t kind;        /* lk_op_kind */
 	uint32_t group;      /* index in lk_traces.groups */
 	uint32_t sequence;   /* the how-manieth of its group */
-	int64_t bytes;       /* message as nccl-tests count it, the largest over ranks; -1 not said */
+	int64_t bytes;       /* message as nccl-tests count it, the largest over ranks; -1 not given */
 	uint32_t begin, end; /* its members in lk_traces.members, by capture */
 } lk_match;
 
 /* A process group of the run. */
 typedef struct lk_run_group {
 	const char *name;   /* "default_pg", "tp", "0"; never NULL */
-	int32_t size;       /* ranks, captured or not; 0 not said */
+	int32_t size;       /* ranks, captured or not; 0 not given */
 	uint32_t *captures; /* those that were captured, ascending */
 	uint32_t count;
 	const char *ranks; /* "[0, 1, 2, 3]", or "" */
@@ -87,7 +87,7 @@ const lk_match *lk_traces_match(const lk_traces *traces, uint32_t capture, uint3
 typedef struct lk_comm_call {
 	uint32_t event;
 	uint32_t group; /* index in lk_traces.groups */
-	uint8_t kind;   /* lk_op_kind; LK_OP_COUNT not said */
+	uint8_t kind;   /* lk_op_kind; LK_OP_COUNT not given */
 	int64_t bytes;  /* as in lk_match */
 	int64_t issued; /* own time; orders the calls of a rank */
 	int64_t end;    /* clock of its file, from the first capture's origin: base + own time */

@@ -69,21 +69,21 @@ typedef struct lk_lane {
 	uint32_t begin, end; /* its events in lk_capture.order */
 } lk_lane;
 
-/* A communication operation, as kernel arguments or annotations tell it. Not said: 0. */
+/* A communication operation, as kernel arguments or annotations tell it. Not given: 0. */
 typedef struct lk_comm_note {
 	uint32_t event;        /* a kernel, or on hosts (gloo) an operation */
 	uint8_t kind;          /* lk_op_kind; LK_OP_COUNT unknown */
-	uint8_t element_bytes; /* of its data type; 0 not said */
+	uint8_t element_bytes; /* of its data type; 0 not given */
 	uint32_t dtype;        /* interned name of it, as in the file */
 	uint32_t group;        /* interned process group name */
 	uint32_t group_text;   /* interned description */
 	uint32_t ranks;        /* interned text of its ranks, "[0, 1]" */
 	int32_t group_size;
 	int32_t peer;                      /* of send and receive; -1 none */
-	int64_t in_elements, out_elements; /* -1 not said */
+	int64_t in_elements, out_elements; /* -1 not given */
 } lk_comm_note;
 
-/* A wait, by LK_EVENT_SYNC or the arguments of a call. Lanes are LK_NONE where not said. */
+/* A wait, by LK_EVENT_SYNC or the arguments of a call. Lanes are LK_NONE where not given. */
 typedef struct lk_sync_note {
 	uint32_t event;
 	enum {
@@ -101,17 +101,17 @@ typedef struct lk_sync_note {
 typedef struct lk_capture_group {
 	uint32_t name, text; /* interned */
 	int32_t size;
-	uint32_t ranks; /* interned text, "[0, 1, 2, 3]"; 0 not said */
+	uint32_t ranks; /* interned text, "[0, 1, 2, 3]"; 0 not given */
 } lk_capture_group;
 
 typedef struct lk_capture {
 	const char *path;    /* where it was read from */
 	const char *format;  /* "Kineto JSON", "Nsight Systems SQLite" */
-	int32_t rank, world; /* -1 and 0: not said */
-	uint32_t backend;    /* interned "nccl", "gloo"; 0 not said */
-	uint32_t device;     /* interned name of the device used; 0 none or not said */
-	int32_t sms;         /* of the device; 0 not said */
-	double device_bytes; /* of its memory; 0 not said */
+	int32_t rank, world; /* -1 and 0: not given */
+	uint32_t backend;    /* interned "nccl", "gloo"; 0 not given */
+	uint32_t device;     /* interned name of the device used; 0 none or not given */
+	int32_t sms;         /* of the device; 0 not given */
+	double device_bytes; /* of its memory; 0 not given */
 	bool processor;      /* a program without a device, whose processor is shown as one
 	                        (trace/read/recorded.c) */
 	int64_t origin_ns;   /* time 0 */
@@ -134,9 +134,9 @@ typedef struct lk_capture {
 	uint32_t *shape, *types; /* OP: interned text of `Input Dims` and `Input type` as in the file; 0
 	                            none. KERNEL: thread blocks and threads of a block */
 	uint32_t *outputs;       /* OP: shapes of its results, likewise, where an execution trace or a
-	                            convolution's arguments give them; 0 not said */
+	                            convolution's arguments give them; 0 not given */
 	int64_t
-		*value; /* OP: sequence number of autograd, -1 none. MEMCPY, MEMSET: bytes, -1 not said */
+		*value; /* OP: sequence number of autograd, -1 none. MEMCPY, MEMSET: bytes, -1 not given */
 
 	/* made by lk_capture_finish */
 	uint32_t *order;  /* events by lane, start, longest first */
@@ -155,7 +155,7 @@ typedef struct lk_capture {
 	uint64_t bytes_read; /* of the decompressed file */
 } lk_capture;
 
-/* One event as it is added. Zero what is not said. */
+/* One event as it is added. Zero what is not given. */
 typedef struct lk_event {
 	lk_event_kind kind;
 	int64_t start_ns, dur_ns;

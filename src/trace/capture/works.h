@@ -26,7 +26,7 @@ typedef enum lk_node_kind {
 typedef struct lk_tensor {
 	int64_t id, storage; /* views of one storage share it */
 	int64_t elements;
-	uint32_t device; /* interned "cuda:0", "cpu"; 0 not said */
+	uint32_t device; /* interned "cuda:0", "cpu"; 0 not given */
 	uint16_t element_bytes;
 	bool output;
 } lk_tensor;
@@ -34,14 +34,14 @@ typedef struct lk_tensor {
 /* Of a communication work. */
 typedef struct lk_work_comm {
 	lk_comm_note note; /* its `event` is the work */
-	int64_t sequence;  /* number of the collective, by which a wait names it; -1 not said */
+	int64_t sequence;  /* number of the collective, by which a wait names it; -1 not given */
 	bool waits;        /* not a collective, but the wait for one */
 } lk_work_comm;
 
 typedef struct lk_works {
 	const char *path, *format; /* "PyTorch execution trace", "Chakra protobuf", "Chakra JSON" */
-	const char *schema;        /* "1.1.0-chakra.0.0.4"; "" not said */
-	int32_t rank;              /* by the file's name, "x.3.et", "rank3.json.gz"; -1 not said */
+	const char *schema;        /* "1.1.0-chakra.0.0.4"; "" not given */
+	int32_t rank;              /* by the file's name, "x.3.et", "rank3.json.gz"; -1 not given */
 	bool timed;                /* some work has a duration */
 	lk_intern *names;
 	lk_arena arena;
@@ -54,12 +54,12 @@ typedef struct lk_works {
 	int64_t *parent_id;              /* -1 none */
 	uint32_t *record;                /* record function id, which joins Kineto's events; 0 none */
 	int64_t *sequence;               /* of autograd; -1 none */
-	int64_t *thread;                 /* of the CPU; of device work its stream; -1 not said */
-	int64_t *start_ns, *duration_ns; /* -1 not said */
+	int64_t *thread;                 /* of the CPU; of device work its stream; -1 not given */
+	int64_t *start_ns, *duration_ns; /* -1 not given */
 	uint32_t *shape, *types;         /* of inputs, as in lk_capture: "[[512,13],[13,512],[]]",
 	                                    "[float,float,Int]"; 0 none */
 	uint32_t *outputs;               /* shapes of outputs, likewise */
-	double *flops, *bytes;           /* Chakra's num_ops and tensor_size; 0 not said */
+	double *flops, *bytes;           /* Chakra's num_ops and tensor_size; 0 not given */
 	uint32_t *tensor_begin;          /* [count + 1] into tensors */
 	uint32_t *control_begin, *data_begin; /* [count + 1] into control and data */
 
@@ -76,7 +76,7 @@ typedef struct lk_works {
 	uint64_t bytes_read;
 } lk_works;
 
-/* One work as it is added; what is not said as in the columns. */
+/* One work as it is added; what is not given as in the columns. */
 typedef struct lk_work {
 	lk_node_kind kind;
 	int64_t id, parent_id, sequence, thread, start_ns, duration_ns;

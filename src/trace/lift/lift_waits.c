@@ -107,7 +107,7 @@ lk_status lk_lift_unsaid_sync(lk_lifting *lifting, const lk_run *gap, uint32_t o
 	           : LK_OK;
 }
 
-/* Which stream an event was recorded on is not said. Communication waits for the computation
+/* Which stream an event was recorded on is not given. Communication waits for the computation
  * launched last; other work waits for communication that its stream has not waited for yet, else
  * for the work of any other stream that was over last. What was not over when the work began was
  * not waited for. */

@@ -120,7 +120,7 @@ static bool timed_add(struct timed *timed, uint32_t work) {
 	lk_op op = {.phase = LK_PHASE_OTHER,
 	            .name = lk_works_text(works, works->name[work]),
 	            .kind = device ? LK_OP_ELEMENTWISE : LK_OP_HOST};
-	/* Streams that are not said: one for computation, one for communication. */
+	/* Streams that are not given: one for computation, one for communication. */
 	int64_t thread = works->thread[work] < 0 && comm ? -2 : works->thread[work];
 	if (!lk_lift_add_stream(timed->l, device, thread, &op.stream) || !timed_depend(timed, work))
 		return false;

@@ -3,7 +3,7 @@
  *
  * An event is read from contiguous bytes. Where the window ends inside it, the window slides so
  * that it begins with the event, reads on, and the event is read again; it grows only for what is
- * longer than itself. Behind what was read lie LK_SCAN_PAD zero bytes, so blocks of that size may
+ * longer than itself. After what was read lie LK_SCAN_PAD zero bytes, so blocks of that size may
  * be loaded anywhere, and a zero byte stops every scan.
  */
 #ifndef LK_TRACE_READ_KINETO_INTERNAL_H
@@ -107,7 +107,7 @@ enum {
 	LK_KINETO_USELESS
 };
 
-/* A number that was not said. */
+/* A number that was not given. */
 #define LK_UNSAID INT64_MIN
 
 /* Times are kept far from where the sum of two could overflow. */
@@ -136,8 +136,8 @@ typedef enum lk_event_state {
 	LK_EVENT_SHORT,   /* the bytes end inside it */
 	LK_EVENT_DAMAGED, /* no JSON from `at` on */
 	LK_EVENT_DEEP,    /* more than LK_SCAN_DEPTH levels */
-	LK_EVENT_NESTED, /* no event: an object that holds a list `traceEvents`; `at` stands before that
-	                    key */
+	LK_EVENT_NESTED,  /* no event: an object that holds a list `traceEvents`; `at` comes before that
+	                     key */
 } lk_event_state;
 
 /* Finds keys by their bytes: a hash of length and first bytes into a table. */

@@ -1,6 +1,6 @@
 /* nsys.c: Nsight Systems' export to SQLite (`nsys export --type sqlite`). Its tables are made when
  * something goes into them, and its columns vary by version, so that its columns are queried first;
- * what is not there is not said.
+ * what is not there is not given.
  *
  * Files may come from anywhere. The database is opened read-only and defensive; only ordinary
  * tables are read, by plain scans; views, triggers, extensions and attached databases are off; the

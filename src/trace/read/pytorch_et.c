@@ -554,7 +554,7 @@ static lk_status rename_groups(struct reader *reader, uint32_t *name_of) {
 	return LK_OK;
 }
 
-/* What was said once of a group, by its description or by one collective, holds for all of its
+/* What was given once of a group, by its description or by one collective, holds for all of its
  * collectives. */
 static void fill_comms(lk_works *works, lk_capture_group *by_name) {
 	for (size_t g = 0; g < works->groups.count; g++)

@@ -25,7 +25,7 @@ static bool is_json(const char *at, const char *end) {
 	return at >= end || (*at && strchr("\"'{}[]0123456789-", *at));
 }
 
-/* Behind a text that begins at its quote, or the end. */
+/* After a text that begins at its quote, or the end. */
 static const char *kind_skip_text(const char *at, const char *end) {
 	char quote = *at;
 	for (at++; at < end && *at != quote; at++)

@@ -1,6 +1,6 @@
 /* candidates.c: words that shells offer as values of options and as first operands, where the
  * option table does not hold them itself: names of the catalogues, and words that an option takes
- * beside others. */
+ * alongside others. */
 #include <string.h>
 
 #include "hw/hw.h"

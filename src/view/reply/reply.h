@@ -38,7 +38,7 @@ lk_status lk_reply_write(lk_reply *reply, lk_reply_writer *write, const void *wh
 lk_status lk_reply_spans(lk_reply *reply, lk_error *err);
 
 lk_reply *lk_reply_new(void);
-/* Sets the status that `lk_reply_status` says; an end that was asked for wins over what came of it.
+/* Sets the status that `lk_reply_status` says; an end that was requested wins over what came of it.
  */
 lk_reply *lk_reply_end(lk_reply *reply, lk_status status, const lk_stop *stop);
 

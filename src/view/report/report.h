@@ -68,7 +68,7 @@ void lk_report_fall(lk_report *writer, const char *key, const char *label, doubl
                     const char *note, bool total);
 
 /* A row of a panel "bars": stacked values, one for each of its parts; `mark` (may be NULL) stands
- * out beside them. */
+ * out alongside them. */
 void lk_report_row(lk_report *writer, const char *name, const char *mark, const double *values,
                    int count);
 

@@ -1,4 +1,4 @@
-/* report_inputs.c: the files behind a report by their content, so that two reports can be told to
+/* report_inputs.c: the files after a report by their content, so that two reports can be told to
  * be of the same. Small files are hashed whole; of large ones their size, their first and their
  * last MiB: a trace of gigabytes is not read twice. */
 #include <fcntl.h>

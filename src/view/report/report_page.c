@@ -66,7 +66,7 @@ static void put_html(const char *text, FILE *out) {
 	}
 }
 
-/* In JSON these stand in strings alone, where they may be written as escapes. */
+/* In JSON these are in strings alone, where they may be written as escapes. */
 static void page_put_json(const char *text, size_t size, FILE *out) {
 	size_t from = 0;
 	for (size_t i = 0; i < size; i++) {

@@ -495,7 +495,7 @@ static void sweep_common_ends(const lk_sweep *kept, const char **first, size_t *
 		--*after;
 }
 
-/* Whether the words of a text can be told by single blanks. */
+/* Whether the words of a text can be recognised by single blanks. */
 static bool single_blanks(const lk_sweep *kept) {
 	for (size_t i = 0; i < kept->count; i++)
 		if (command_of(&kept->rows[i]) && strstr(command_of(&kept->rows[i]), "  ")) return false;

@@ -92,7 +92,7 @@ static void put_changes(lk_report *writer, const lk_whatif *whatif) {
 	lk_report_panel_end(writer);
 }
 
-/* Steps of changes beside that of the base: what bars from zero do not show. */
+/* Steps of changes alongside that of the base: what bars from zero do not show. */
 static void put_differences(lk_report *writer, const lk_whatif *whatif) {
 	if (whatif->column_count < 2) return;
 	lk_report_panel(writer, "tornado", "Longer or shorter than the base", NULL, true);

@@ -1,5 +1,5 @@
 /* table.h: the one table object. Whatever prints rows fills one of these; the output formats live
- * behind it. */
+ * after it. */
 #ifndef LK_VIEW_TABLE_TABLE_H
 #define LK_VIEW_TABLE_TABLE_H
 

@@ -92,7 +92,7 @@ static void put_shares(const lk_explanation *explanation, FILE *out) {
 
 /* ---- what costs time ---- */
 
-/* A sentence in lines of some 75 signs behind the columns of figures. */
+/* A sentence in lines of some 75 signs after the columns of figures. */
 static lk_status put_sentence(const char *sentence, const char *first, FILE *out, lk_error *err) {
 	enum {
 		WIDTH = 75
@@ -197,7 +197,7 @@ static lk_status explain_text_put_kernels(const lk_explanation *explanation, boo
 	return LK_OK;
 }
 
-/* Of what was asked for with a GPU; or why there is none. */
+/* Of what was requested with a GPU; or why there is none. */
 static lk_status explain_text_put_roofline(const lk_explanation *explanation, bool colour,
                                            FILE *out, lk_error *err) {
 	char heading[200], known[32];

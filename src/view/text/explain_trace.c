@@ -7,7 +7,7 @@
 #include "view/text/views.h"
 #include "view/timeline/trace.h"
 
-/* The critical path's process stands behind all ranks. */
+/* The critical path's process stands after all ranks. */
 enum {
 	PATH_RANK = INT32_MAX
 };

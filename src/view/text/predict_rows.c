@@ -1,5 +1,5 @@
 /* predict_rows.c: predictions as rows of one table. What people look at is shown, the rest is there
- * for programs. A column is a line of `fixed`; behind them stand those of swept options that have
+ * for programs. A column is a line of `fixed`; after them stand those of swept options that have
  * no line, and those of the parts of a step. */
 #include <math.h>
 #include <stdint.h>
@@ -174,7 +174,7 @@ static void predict_rows_set_number(struct cell *out, double number) {
 	out->number = number;
 }
 
-/* Of a refused row, or of an option without a field in lk_prediction: what was asked. */
+/* Of a refused row, or of an option without a field in lk_prediction: what was requested. */
 static void set_asked(struct cell *out, const lk_option *option,
                       const lk_predict_request *request) {
 	if (!request) return;

@@ -16,7 +16,7 @@ enum {
 	VALUE = 256
 };
 
-/* ---- what was asked ---- */
+/* ---- what was requested ---- */
 
 static bool varies(const lk_sweep *sweep, const lk_option *option) {
 	const lk_predict_request *first = NULL;

@@ -1,4 +1,4 @@
-/* replay_view.c: replayed steps beside measured ones, as text, tables or JSON. */
+/* replay_view.c: replayed steps alongside measured ones, as text, tables or JSON. */
 #include "lockstep/replay.h"
 
 #include <math.h>

@@ -336,7 +336,7 @@ static void put_shard(lk_json_writer *writer, const lk_shard_placed *placed, dou
 	lk_json_object_end(writer);
 }
 
-/* Parts of a table stand in order, one behind the other. */
+/* Parts of a table are in order, one after the other. */
 static void shard_view_put_entry(lk_json_writer *writer, const lk_shard_answer *answer, int first) {
 	const lk_shard_placed *placed = &answer->pieces[first];
 	double row = 0, column = 0;

@@ -36,7 +36,7 @@ lk_status lk_explain_report(const lk_explanation *explanation, bool colour, FILE
                             lk_error *err);
 
 /* ---- predict_view: what the views of predictions share. The public functions and the JSON keys
- * stand in lockstep/view.h.
+ * are in lockstep/view.h.
  */
 
 enum {
@@ -75,7 +75,7 @@ lk_writer lk_write_sweep_json;
  */
 long lk_sweep_best(const lk_sweep *sweep);
 
-/* The value of an option in a request, as text; "" where it was not said. Returns `out`. */
+/* The value of an option in a request, as text; "" where it was not given. Returns `out`. */
 char *lk_option_text(const lk_option *option, const lk_predict_request *request, char *out,
                      size_t size);
 

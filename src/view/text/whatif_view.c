@@ -1,4 +1,4 @@
-/* whatif_view.c: changes beside the base: a few as columns, many as rows; and as data. */
+/* whatif_view.c: changes alongside the base: a few as columns, many as rows; and as data. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -6,7 +6,7 @@
  * nanoseconds and drops a slice that then crosses the end of another (its statistic
  * slice_drop_overlapping_complete_event). Picoseconds in ts and dur would make it lose one in eight
  * of slices that follow each other without a gap. Both ends of a slice are therefore rounded to
- * nanoseconds here, which keeps their order, and dur is the difference; the exact values stand in
+ * nanoseconds here, which keeps their order, and dur is the difference; the exact values are in
  * args as start_ps and dur_ps. */
 #include <inttypes.h>
 #include <math.h>
@@ -24,7 +24,7 @@ struct chrome {
 	lk_trace_out *out;
 	lk_arena arena;
 	struct escaped *names; /* by interned id */
-	bool begun;            /* an event stands in the file */
+	bool begun;            /* an event is in the file */
 	size_t prefix_length;
 	char prefix[96]; /* of the events of a track: pid, tid and the key of ts */
 };
@@ -232,7 +232,7 @@ static void chrome_put_slice(struct chrome *chrome, const lk_trace_span *span) {
 
 /* An arrow starts where its slice starts and arrives where the other starts, or, if that was
  * waiting already, inside it at the time of sending. Viewers sort events by time and keep the order
- * of the file for equal times: an arrival that stands before its start in the file comes a
+ * of the file for equal times: an arrival that comes before its start in the file comes a
  * nanosecond later if the slice has room for it. */
 static uint64_t chrome_arrival(const lk_trace_plan *plan, const lk_trace_arrow *arrow) {
 	const lk_trace_span *to = &plan->spans[arrow->to];

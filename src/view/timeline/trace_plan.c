@@ -277,7 +277,7 @@ static lk_status nest_spans(lk_trace_plan *plan, lk_error *err) {
 		if (i && span[-1].track != span->track) {
 			open.stack.count = 0;
 		} else if (i && span->start_ps < span[-1].start_ps) {
-			/* The start before was moved on by the clipping; this one must not fall behind it. */
+			/* The start before was moved on by the clipping; this one must not fall after it. */
 			span->start_ps = span[-1].start_ps;
 			if (span->end_ps < span->start_ps) span->end_ps = span->start_ps;
 		}
