@@ -24,6 +24,7 @@
 #include "step/step.h"
 #include "base/fit.h"
 #include "base/stats.h"
+#include "tables/tables.h"
 
 enum {
 	ROUNDS = 6,
@@ -445,4 +446,23 @@ lk_status lk_runs_fit_rows(const lk_runs_fit *fit, const char *source, const cha
 		if (runs_usable(&fit->runs->at[i]) && is_first(fit->runs, i, same_profile))
 			LK_TRY(put_profile(fit, &fit->runs->at[i], &like, out, err));
 	return LK_OK;
+}
+
+/* ---- runs predict ----
+ *
+ * a measured run, predicted: the question that `lockstep predict` asks of its job on its
+ * cluster. */
+
+lk_status lk_run_predict(const lk_run *run, const lk_constants *constants, double *seconds,
+                         lk_error *err) {
+	lk_step step;
+	lk_step_options options = {.constants = constants};
+	lk_status status = lk_step_ask(&run->job, &run->cluster, &options, &step, err);
+	*seconds = status == LK_OK ? step.step_s : NAN;
+	lk_step_free(&step);
+	return status;
+}
+
+lk_arch lk_run_arch(const lk_run *run) {
+	return run->cluster.node[0].device->arch;
 }

@@ -1,4 +1,4 @@
-/* calibrate_memory.c: `lockstep calibrate ops` for memory-bound operations: a row of family
+/* calibrate_kernels.c: `lockstep calibrate ops`. Memory-bound operations: a row of family
  * "memory" for each device, operation and format, and the widths of ranges from predictions of rows
  * whose width the fit had not seen. */
 #include "calibrate/calibrate.h"
@@ -38,4 +38,18 @@ lk_status lk_calibrate_memory(const lk_op_samples *samples, const char *source, 
 	if (any) status = fit_groups(&table, source, date, out, err);
 	lk_memory_table_free(&table);
 	return any && status == LK_OK ? write_ranges(samples, source, date, out, err) : status;
+}
+
+/* ---- calibrate ops ----
+ *
+ * `lockstep calibrate ops`: numbers for kernels from a table of their times. */
+
+lk_status lk_calibrate_ops(lk_stream *in, const char *source, const char *date, lk_calibration *out,
+                           lk_error *err) {
+	lk_op_samples samples = {0};
+	lk_status status = lk_ops_read(&out->arena, in, &samples, err);
+	if (status == LK_OK) status = lk_calibrate_gemm(&samples, source, date, out, err);
+	if (status == LK_OK) status = lk_calibrate_memory(&samples, source, date, out, err);
+	lk_vec_free(&samples);
+	return status;
 }
