@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """Measures compiled programs (C and MPI) against the bars of docs/notes/figures.md and prints a row of Markdown for each.
-Usage: bench/lang.py [PROGRAM [adam|hosts|flows|handover]...]; needs mpicc and mpirun, for hosts also root, ip and tc.
+Usage: bench/lang.py [--write] [PROGRAM [adam|hosts|flows|handover]...]; needs mpicc and mpirun, for hosts also root, ip and tc.
+--write puts the rows into docs/notes/compiled.md too, once all have been measured.
 All ways are measured in turn in each round; ratios are of the same round; bounds are 95 % of the median ratio, by order
 statistics; A/A is a way against itself one round later."""
-import json, math, os, statistics, subprocess, sys, tempfile
+import datetime, json, math, os, statistics, subprocess, sys, tempfile
 
 ROUNDS = int(os.environ.get("ROUNDS", "21"))
 OPEN_MPI = ["--oversubscribe", "--bind-to", "none", "--mca", "btl", "self,vader", "--mca", "mpi_yield_when_idle", "0", "--mca", "coll_tuned_use_dynamic_rules", "1"]
 CC = ["mpicc", "-std=c11", "-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math"]
+rows = []
 here = os.path.dirname(os.path.abspath(__file__))
 os.environ.update(OPENBLAS_NUM_THREADS="1")
 if os.geteuid() == 0:
@@ -35,8 +37,9 @@ def lines(command):
 def row(what, slow, fast, note=""):
     ratio, low, high = bounds([a / b for a, b in zip(slow, fast)])
     _, least, most = bounds([a / b for a, b in zip(slow, slow[1:])])
-    print(f"| {what} | {1e3 * statistics.median(slow):.2f} ms | {1e3 * statistics.median(fast):.2f} ms | {ratio:.2f} | "
-          f"{low:.2f} to {high:.2f} | {least:.2f} to {most:.2f} | {note} |", flush=True)
+    rows.append(f"| {what} | {1e3 * statistics.median(slow):.2f} ms | {1e3 * statistics.median(fast):.2f} ms | {ratio:.2f} | "
+                f"{low:.2f} to {high:.2f} | {least:.2f} to {most:.2f} | {note} |")
+    print(rows[-1], flush=True)
 
 
 def emit(program, source, name, work):
@@ -102,12 +105,29 @@ def handover(program, work):
             f"a rank sends {sent[0]} bytes, then {sent[1]}")
 
 
+def write():
+    with open(os.path.join(here, "..", "docs", "notes", "compiled.md"), "w") as page:
+        page.write(f"""# Speed of compiled programs, measured
+
+`bench/lang.py --write` writes this page. [figures](figures.md#compiled-programs) says what is measured.
+
+Measured on {datetime.date.today()}, {os.cpu_count()} cores. {ROUNDS} rounds, all ways in turn in each. *Bounds*: 95 % of the median
+ratio. *A/A*: the slow way against itself one round later, the same bounds.
+
+| what | one after the other | fused, overlapped | faster | bounds | A/A | |
+|---|--:|--:|--:|--:|--:|---|
+""" + "\n".join(rows) + "\n")
+
+
 def main():
-    program = sys.argv[1] if len(sys.argv) > 1 else os.path.join(here, "..", "build", "release", "lockstep")
+    words = [word for word in sys.argv[1:] if word != "--write"]
+    program = words[0] if words else os.path.join(here, "..", "build", "release", "lockstep")
     figures = {"adam": adam, "hosts": hosts, "flows": flows, "handover": handover}
     with tempfile.TemporaryDirectory() as work:
-        for name in sys.argv[2:] or figures:
+        for name in words[1:] or figures:
             figures[name](program, work)
+    if "--write" in sys.argv[1:]:
+        write()
 
 
 main()

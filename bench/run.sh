@@ -2,8 +2,8 @@
 # Measures the release program against the bars of docs/notes/figures.md and prints one table: time of whole processes, peaks
 # of memory, speed of the engines, accuracy. On a shared machine read the best and the processor time, not the mean.
 # Usage: bench/run.sh [--markdown | --write] [FIGURE...]
-#   --markdown   the table as Markdown, as docs/notes/figures.md holds it
-#   --write      puts that in place of the table in docs/notes/figures.md
+#   --markdown   the table as Markdown
+#   --write      the page docs/notes/speed.md
 #   FIGURE       1 to 8; without one, all. Figure 5 comes out of the runs of 2 and 3.
 # LOCKSTEP_DATA (default ../shared/data) holds measured/llm_runs.csv for figure 6. hyperfine and valgrind are used where
 # they are installed, for a second clock and for counts of instructions; nothing needs them.
@@ -234,14 +234,12 @@ as_markdown() {
 	awk -F'\t' '{ printf "| %s | `%s` |\n", $1, $2 }' $work/commands
 }
 
-# The lines between the two marks are replaced.
 write() {
-	as_markdown > $work/table.md
-	awk -v table=$work/table.md '
-		/^<!-- end of the table/ { inside = 0 }
-		!inside { print }
-		/^<!-- table/ { inside = 1; while ((getline line < table) > 0) print line }' docs/notes/figures.md > $work/FIGURES.md
-	cp $work/FIGURES.md docs/notes/figures.md
+	{
+		printf '# Speed of the program, measured\n\n`bench/run.sh --write` writes this page. [figures](figures.md) says what is measured, and how.\n\n'
+		as_markdown
+	} > $work/speed.md
+	cp $work/speed.md docs/notes/speed.md
 }
 
 for figure in "$@"; do

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs the tutorials: every command of every document, and compares what it prints with what the document shows.
 
-    tests/tutorials/run.py PROGRAM [DOCUMENT.md...]       docs/guide/tutorials/README.md has the form
+    tests/tutorials/run.py PROGRAM [DOCUMENT.md...]       README.md has the form
     tests/tutorials/run.py --fill PROGRAM DOCUMENT.md     writes the output of commands that show none yet
 
 The commands of a document run in one shell, in a folder of its own that has what the repository has. Documents run in parallel.
