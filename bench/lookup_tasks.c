@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/arena.h"
 #include "base/stats.h"
 #include "lookup_counts.h"
 #include "lookup_store.h"

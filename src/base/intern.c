@@ -2,6 +2,7 @@
  * 1); the texts lie in an arena. The table doubles when it is half full. The hash begins with a
  * number that differs from process to process, so that no file can be made whose names all meet in
  * one slot; ids do not depend on it. */
+#include "base/arena.h"
 #include "base/intern.h"
 
 #include <stdlib.h>

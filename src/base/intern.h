@@ -3,8 +3,8 @@
 #ifndef LK_BASE_INTERN_H
 #define LK_BASE_INTERN_H
 
+#include <stddef.h>
 #include <stdint.h>
-#include "base/arena.h"
 
 typedef struct lk_intern lk_intern;
 

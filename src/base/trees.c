@@ -1,4 +1,5 @@
 /* trees.c: boosted regression trees on histograms. */
+#include "base/arena.h"
 #include "base/trees.h"
 
 #include <math.h>

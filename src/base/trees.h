@@ -7,7 +7,9 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#include "base/arena.h"
+#include "lockstep/error.h"
+
+typedef struct lk_arena lk_arena; /* base/arena.h */
 
 enum {
 	LK_TREE_FEATURES = 64,

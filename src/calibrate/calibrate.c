@@ -1,5 +1,6 @@
 /* calibrate.c: hands a table to the function of its kind, or measures the machine; the result in
  * one form. */
+#include "base/arena.h"
 #include "calibrate/calibrate.h"
 #include "validate/validate.h"
 

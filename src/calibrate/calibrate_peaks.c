@@ -1,5 +1,6 @@
 /* calibrate_peaks.c: how far measured peaks lie from predicted ones, as rows of family "range". The
  * memory model itself has no fitted numbers: it counts tensors. */
+#include "base/arena.h"
 #include "calibrate/calibrate.h"
 #include "fit/fits.h"
 

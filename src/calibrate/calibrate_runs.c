@@ -1,5 +1,6 @@
 /* calibrate_runs.c: measured training runs as rows of a calibration: base constants, shares of
  * architectures, profiles of stacks, and the ranges that cross-validation gives. */
+#include "base/arena.h"
 #include "validate/validate.h"
 #include "calibrate/calibrate.h"
 #include "fit/fits.h"

@@ -4,6 +4,7 @@
  * from fits without them: kinds of one launch would otherwise seem exact. */
 #include <math.h>
 
+#include "base/arena.h"
 #include "calibrate/calibrate.h"
 #include "fit/fits.h"
 #include "tables/tables.h"

@@ -2,8 +2,9 @@
 #ifndef LK_COLLECTIVE_COLLECTIVE_H
 #define LK_COLLECTIVE_COLLECTIVE_H
 
-#include "base/arena.h"
 #include "lockstep/collective.h"
+
+typedef struct lk_arena lk_arena; /* base/arena.h */
 
 enum {
 	LK_COLLECTIVE_FLAGS = 3

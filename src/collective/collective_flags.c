@@ -10,6 +10,7 @@
  *             model's: not this or that size, the fabric is slow: links, NICs, GPUDirect RDMA, or
  *             NCCL's view of the node
  */
+#include "base/arena.h"
 #include "collective/collective.h"
 
 #include <math.h>

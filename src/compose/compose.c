@@ -1,5 +1,6 @@
 /* compose.c: recordings of single processes as one job: read, checked, written as a step graph,
  * simulated, summed up. */
+#include "base/arena.h"
 #include "compose/compose.h"
 
 #include <math.h>

@@ -3,6 +3,7 @@
  * docs/method/stalls.md, "Composing a job". */
 #include <math.h>
 
+#include "base/arena.h"
 #include "compose/compose.h"
 #include "cost/collective/collective.h"
 

@@ -1,6 +1,7 @@
 /* emulated_step.c: of the steps of a recording, the sequence of calls that most of them have; then,
  * over these, medians of the own work before each call and of the work that it put on a device's
  * stream. */
+#include "base/arena.h"
 #include "compose/compose.h"
 
 #include <math.h>

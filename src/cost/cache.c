@@ -2,6 +2,7 @@
  * or two: most of its operations have been priced already, and its ranks lie as those of another
  * job did. Open addressing, keys compared as bytes; every key is zeroed before it is filled, so
  * padding does not matter. */
+#include "base/arena.h"
 #include "cost/cost.h"
 
 #include <stdlib.h>

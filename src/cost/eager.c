@@ -9,6 +9,7 @@
  *                   as its loads take
  *
  * Every kernel begins `start` after the one before it has ended, at the earliest. */
+#include "base/arena.h"
 #include "cost/cost.h"
 
 #include <math.h>

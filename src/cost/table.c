@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/stats.h"
 #include "cost/cost.h"
 #include "base/check.h"

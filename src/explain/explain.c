@@ -1,4 +1,5 @@
 /* explain.c: why a run is slow: reads the traces, measures rank by rank, joins the ranks. */
+#include "base/arena.h"
 #include "explain/explain.h"
 
 #include <ctype.h>

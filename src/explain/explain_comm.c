@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "explain/explain.h"
 #include "base/text.h"
 #include "trace/capture/capture.h"

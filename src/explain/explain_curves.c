@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "explain/explain.h"
 #include "base/text.h"
 #include "cost/collective/collective.h"

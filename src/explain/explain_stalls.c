@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "explain/explain.h"
 #include "base/check.h"
 #include "base/text.h"

@@ -4,6 +4,7 @@
  * class is the shortest interval of ln(measured / predicted) that holds `share` of the class's
  * runs: not centred on 0 where predictions lean to one side. A class with fewer than FEWEST runs
  * takes the next wider one: of all architectures, of all stacks. */
+#include "base/arena.h"
 #include "fit/fits.h"
 
 #include <math.h>

@@ -4,6 +4,7 @@
  *
  * small. The second term holds what the points do not determine. Calls under 10 us weigh a quarter:
  * tables state them in whole microseconds. */
+#include "base/arena.h"
 #include "fit/fits.h"
 
 #include <math.h>

@@ -15,6 +15,7 @@
  * so a stack with few runs leans on the base, a release on the one before. The sum of absolute
  * errors, with a normal prior on each number, is made small by linear steps (lk_fit_linear). A fit
  * without a fold solves the last linear step again without the fold's runs, from the prior on. */
+#include "base/arena.h"
 #include "fit/fits.h"
 
 #include <math.h>

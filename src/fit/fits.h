@@ -3,7 +3,6 @@
 #ifndef LK_FIT_FITS_H
 #define LK_FIT_FITS_H
 
-#include "base/arena.h"
 #include "base/vec.h"
 #include "cost/calibration/calibration.h"
 #include "cost/collective/collective.h"
@@ -13,6 +12,8 @@
 #include "lockstep/validate.h"
 #include "step/step.h"
 #include "tables/tables.h"
+
+typedef struct lk_arena lk_arena; /* base/arena.h */
 
 enum {
 	LK_COLL_FIT_ROWS = 60

@@ -2,6 +2,7 @@
  * are, and leaning to the side to which they lean. Rows of a fold err alike (one GPU, one network),
  * so that with few folds the next one lies outside more often: of G folds the shortest interval
  * holds 0.8 (1 + 1 / G) of the rows, as for peak memory (memory_range.c). */
+#include "base/arena.h"
 #include "fit/fits.h"
 
 #include <math.h>

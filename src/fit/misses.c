@@ -1,6 +1,7 @@
 /* misses.c: widths as quantiles of misses, class by class. The quantile lies below 0.8 since rows
  * of a class come in groups that miss alike, and a wider range would say less than the data does.
  */
+#include "base/arena.h"
 #include "fit/fits.h"
 
 #include <math.h>

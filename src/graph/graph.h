@@ -25,7 +25,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
-#include "base/arena.h"
 #include "base/intern.h"
 #include "io/stream.h"
 #include "base/vec.h"

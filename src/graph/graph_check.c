@@ -8,6 +8,7 @@
  *   - events: those that a block waits for and sets, in order;
  *   - sends and receives: counted per channel, compared along each wire; collectives across stages
  *       likewise. */
+#include "base/arena.h"
 #include "graph/graph_internal.h"
 
 #include <math.h>

@@ -1,6 +1,7 @@
 /* graph_check_teams.c: the invariants of teams, the process groups that are listed. Programs are
  * compared by counts: that the orders in which members issue their operations fit one another, the
  * simulator finds. */
+#include "base/arena.h"
 #include "graph/graph_internal.h"
 #include "base/check.h"
 

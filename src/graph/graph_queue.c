@@ -7,6 +7,7 @@
  * waits for that WAIT. Operations that the next compute operation joins anyway need none. The order
  * inside streams and "not before the compute operation in front has started" hold as they are; both
  * engines run the result like any other graph. */
+#include "base/arena.h"
 #include "graph/graph.h"
 #include "base/check.h"
 

@@ -1,5 +1,6 @@
 /* cluster.c: what every way to describe a cluster ends in: nodes wired as usual, limits, ranks to
  * places. */
+#include "base/arena.h"
 #include "hw/hw_internal.h"
 #include "base/check.h"
 

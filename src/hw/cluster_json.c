@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "io/json.h"
 #include "base/text.h"
 #include "hw/hw_internal.h"

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "io/csv.h"
 #include "base/text.h"
 #include "base/vec.h"

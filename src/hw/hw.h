@@ -6,8 +6,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/arena.h"
 #include "lockstep/error.h"
+
+typedef struct lk_arena lk_arena; /* base/arena.h */
 
 /* Number formats of matrix arithmetic. */
 typedef enum lk_dtype {

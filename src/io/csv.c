@@ -1,6 +1,7 @@
 /* csv.c: RFC 4180 reader. One record is taken apart into one text buffer, field after field;
  * offsets, not pointers, are kept while the buffer may still move. Line numbers count physical
  * lines, so that editors find them. */
+#include "base/arena.h"
 #include "io/csv.h"
 
 #include <stdio.h>

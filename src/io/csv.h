@@ -4,8 +4,8 @@
 #define LK_BASE_CSV_H
 
 #include <stdbool.h>
-#include "base/arena.h"
 #include "io/stream.h"
+#include "lockstep/error.h"
 
 typedef struct lk_csv lk_csv;
 

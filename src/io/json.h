@@ -16,9 +16,10 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#include "base/arena.h"
 #include "io/stream.h"
 #include "lockstep/error.h"
+
+typedef struct lk_arena lk_arena; /* base/arena.h */
 
 enum {
 	LK_JSON_DEPTH = 128

@@ -1,5 +1,6 @@
 /* json_document.c: a JSON document as a tree. Members are collected on one stack; when their object
  * or array ends, they move to the arena in one piece. */
+#include "base/arena.h"
 #include "io/json.h"
 
 #include <limits.h>

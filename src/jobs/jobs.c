@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/stats.h"
 #include "base/text.h"
 #include "hw/hw.h"

@@ -6,10 +6,11 @@
 
 #include <stdint.h>
 
-#include "base/arena.h"
 #include "base/vec.h"
 #include "io/stream.h"
 #include "lockstep/jobs.h"
+
+typedef struct lk_arena lk_arena; /* base/arena.h */
 
 /* ---- the list (jobs_read.c, jobs_draw.c) ---- */
 

@@ -4,6 +4,7 @@
  * which networks they train, how far the batch may go. */
 #include <math.h>
 
+#include "base/arena.h"
 #include "base/stats.h"
 #include "jobs/jobs.h"
 

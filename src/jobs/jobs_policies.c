@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/text.h"
 #include "jobs/jobs.h"
 

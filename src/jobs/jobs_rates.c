@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "io/csv.h"
 #include "base/parallel.h"
 #include "base/text.h"

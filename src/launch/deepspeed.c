@@ -6,6 +6,7 @@
  *         data-parallel ranks,
  * of which any one may be missing; where two are, the accumulation is 1. Defaults that a file
  * leaves out are DeepSpeed's: stage 0, overlap_comm only with stage 3, buckets of 5e8 elements. */
+#include "base/arena.h"
 #include "launch/launch.h"
 
 #include <math.h>

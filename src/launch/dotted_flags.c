@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/text.h"
 #include "model/layout/job.h"
 #include "launch/launch.h"

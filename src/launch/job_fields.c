@@ -1,5 +1,6 @@
 /* job_fields.c: the fields of a job by name, with how each is read and written as text. Derived
  * fields (dp, micro-batches) are not among them: lk_job_complete finds them again. */
+#include "base/arena.h"
 #include "launch/launch.h"
 
 #include <math.h>

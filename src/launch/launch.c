@@ -3,6 +3,7 @@
  *
  * A line is Megatron-LM's if its program is called pretrain_... or a flag is in it that only
  * Megatron-LM has; then what the flags leave out is what Megatron-LM assumes. */
+#include "base/arena.h"
 #include "launch/launch.h"
 
 #include <stdlib.h>

@@ -4,6 +4,7 @@
  *
  * Options that are not in the table are passed over, and so is a word that starts no program: it is
  * the value of one. */
+#include "base/arena.h"
 #include "launch/launch.h"
 
 #include <ctype.h>

@@ -5,6 +5,7 @@
  * that comes out different is written as a setting LOCKSTEP_NAME=value in front of the line, which
  * the started program does not notice. So reading the line gives the job again, whatever the table
  * lacks. */
+#include "base/arena.h"
 #include "launch/launch.h"
 
 #include <stddef.h>

@@ -7,6 +7,7 @@
  *         unset
  *     bf16 without --grad-reduce-in-bf16: gradients are kept and reduced in fp32
  * Switches that are not given are off: the line says so by leaving them out. */
+#include "base/arena.h"
 #include "launch/launch.h"
 
 #include <ctype.h>

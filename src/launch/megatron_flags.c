@@ -3,6 +3,7 @@
  * A row says how a flag is read; writing uses the same row. Flags that do not change the step, or
  * that change it in a way lockstep does not model, are rows too, with the reason: they are listed
  * to the user, not dropped. What is in no row is listed as unknown. */
+#include "base/arena.h"
 #include "launch/launch.h"
 
 #include <string.h>

@@ -4,6 +4,7 @@
  * A command that runs as a program of its own cannot change a variable, so it is passed over; what
  * can (source, eval, read, functions) is followed or refused. In a branch, loop or function body
  * whose execution is not certain, what is assigned becomes unknown, and a launch is refused. */
+#include "base/arena.h"
 #include "launch/launch.h"
 
 #include <ctype.h>

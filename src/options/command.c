@@ -1,4 +1,5 @@
 /* command.c: a question as the command that asks it again, from the verb's own table. */
+#include "base/arena.h"
 #include "options/command.h"
 
 #include <string.h>

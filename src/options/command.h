@@ -2,8 +2,9 @@
 #ifndef LK_OPTIONS_COMMAND_H
 #define LK_OPTIONS_COMMAND_H
 
-#include "base/arena.h"
 #include "lockstep/options.h"
+
+typedef struct lk_arena lk_arena; /* base/arena.h */
 
 typedef struct lk_question {
 	const lk_verb *verb;

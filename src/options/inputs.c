@@ -1,4 +1,5 @@
 /* inputs.c: the files among operands and values of options. */
+#include "base/arena.h"
 #include "options/command.h"
 
 #include <fcntl.h>

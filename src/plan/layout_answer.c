@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "step/step.h"
 #include "base/text.h"
 #include "base/units.h"

@@ -14,6 +14,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/check.h"
 #include "step/step.h"
 #include "base/units.h"

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "step/step.h"
 #include "base/units.h"
 #include "cost/cost.h"

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/arena.h"
 #include "options/command.h"
 #include "step/step.h"
 #include "base/parallel.h"

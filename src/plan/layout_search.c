@@ -17,6 +17,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/arena.h"
 #include "base/parallel.h"
 #include "base/units.h"
 #include "plan/plan.h"

@@ -1,5 +1,6 @@
 /* detail.c: what pictures of a prediction show beyond its numbers: stages, spans, kernels,
  * messages, sensitivities, formulas of memory, and the runs that the range rests on. */
+#include "base/arena.h"
 #include "predict/predict_internal.h"
 
 #include "step/step.h"

@@ -1,6 +1,7 @@
 /* detail_memory.c: how a stage's memory comes about, in words with the numbers of the job. What a
  * formula gives is what the prediction says: bytes for each parameter are what was found, not what
  * was meant. */
+#include "base/arena.h"
 #include "predict/predict_internal.h"
 
 #include <math.h>

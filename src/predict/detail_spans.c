@@ -1,6 +1,7 @@
 /* detail_spans.c: the pipeline as spans: what runs on the first rank of each stage, pass by pass.
  * Operations of one pass of one micro-batch through one chunk are one span; data-parallel traffic
  * has spans of its own. */
+#include "base/arena.h"
 #include "predict/predict_internal.h"
 
 #include "base/units.h"

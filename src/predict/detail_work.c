@@ -1,5 +1,6 @@
 /* detail_work.c: the kernels and messages of a step, added up by name and size, and the model's
  * curves of the collectives that the job uses. */
+#include "base/arena.h"
 #include "predict/predict_internal.h"
 
 #include <math.h>

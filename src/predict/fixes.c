@@ -1,6 +1,7 @@
 /* fixes.c: a list of changes to a job, smallest first in each kind. Each is completed, built and
  * walked; of each kind the first that fits is kept. Where single changes hardly help, they are
  * tried again on top of full recomputation, of full sharding, and of a longer pipeline. */
+#include "base/arena.h"
 #include "predict/predict_internal.h"
 
 #include <stdlib.h>

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "predict/predict_internal.h"
 #include "step/step.h"
 #include "predict/predict.h"

@@ -2,6 +2,7 @@
  * (model/build/dlrm_hybrid.c). Options that shape transformers do not apply and are refused, so
  * that none is quietly ignored.
  */
+#include "base/arena.h"
 #include "predict/predict_internal.h"
 
 #include <math.h>

@@ -1,6 +1,7 @@
 /* reproduce.c: a request as the command that asks it again. What was left open and decided is
  * written out (degrees, batch, format, schedule); every other option stands as it was given
  * (command.c). */
+#include "base/arena.h"
 #include "options/command.h"
 #include "step/step.h"
 #include "launch/launch.h"

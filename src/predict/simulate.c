@@ -1,5 +1,6 @@
 /* simulate.c: a step graph from its file form, priced, simulated operation by operation, and what
  * ran as lists. */
+#include "base/arena.h"
 #include "predict/predict.h"
 
 #include <math.h>

@@ -15,11 +15,12 @@
 #include <limits.h>
 #include <stdbool.h>
 
-#include "base/arena.h"
 #include "base/vec.h"
 #include "lockstep/record.h"
 #include "rendezvous/rendezvous.h"
 #include "trace/read/read.h"
+
+typedef struct lk_arena lk_arena; /* base/arena.h */
 
 /* ---- record_elf.c ---- */
 

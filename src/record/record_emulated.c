@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "record/record.h"
 #include "base/check.h"
 #include "base/text.h"

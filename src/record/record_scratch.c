@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/arena.h"
 #include "record/record.h"
 #include "base/check.h"
 #include "base/text.h"

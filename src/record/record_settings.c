@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/arena.h"
 #include "record/record.h"
 #include "base/check.h"
 #include "base/text.h"

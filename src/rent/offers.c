@@ -1,4 +1,5 @@
 /* offers.c: the project's own list of machines, and the rules that prices keep to. */
+#include "base/arena.h"
 #include "rent/rent.h"
 
 #include <math.h>

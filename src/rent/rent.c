@@ -1,6 +1,7 @@
 /* rent.c: `lockstep rent`: machines, how fast the job is on them, what that costs. */
 #include <stdlib.h>
 
+#include "base/arena.h"
 #include "options/command.h"
 #include "rent/rent.h"
 

@@ -4,12 +4,13 @@
 #ifndef LK_RENT_RENT_H
 #define LK_RENT_RENT_H
 
-#include "base/arena.h"
 #include "base/vec.h"
 #include "hw/hw.h"
 #include "io/stream.h"
 #include "lockstep/plan.h"
 #include "lockstep/rent.h"
+
+typedef struct lk_arena lk_arena; /* base/arena.h */
 
 /* ---- offers: machines that can be rented, with prices. The project's own list is
  * data/instances.csv; SkyPilot's catalogues of AWS, GCP, Azure and Lambda are read too. */

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "predict/predict.h"
 #include "rent/rent.h"
 

@@ -2,6 +2,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/arena.h"
 #include "base/text.h"
 #include "rent/rent.h"
 

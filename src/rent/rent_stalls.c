@@ -3,6 +3,7 @@
  * with machines, whose disks are taken to be like those. */
 #include <math.h>
 
+#include "base/arena.h"
 #include "io/json.h"
 #include "rent/rent.h"
 

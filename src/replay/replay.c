@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "replay/replay.h"
 #include "step/traced.h"
 #include "base/check.h"

@@ -2,6 +2,7 @@
  * each rank, and written. */
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/check.h"
 #include "replay/replay.h"
 

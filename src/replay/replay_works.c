@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "step/step.h"
 #include "replay/replay.h"
 #include "base/intervals.h"

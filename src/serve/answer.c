@@ -1,5 +1,6 @@
 /* answer.c: the life of a child: fields become a request, the verb answers, the answer goes through
  * a pipe. */
+#include "base/arena.h"
 #include "serve/serve_internal.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* fields.c: from the fields of a JSON request to words that lk_args_parse reads. */
+#include "base/arena.h"
 #include "serve/serve_internal.h"
 
 #include <string.h>

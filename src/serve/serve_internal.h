@@ -18,10 +18,11 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "base/arena.h"
 #include "io/json.h"
 #include "lockstep/error.h"
 #include "lockstep/options.h"
+
+typedef struct lk_arena lk_arena; /* base/arena.h */
 
 /* ---- confine.c: what the child of a question may use ---- */
 

@@ -3,11 +3,12 @@
 #ifndef LK_SHARD_SHARD_H
 #define LK_SHARD_SHARD_H
 
-#include "base/arena.h"
 #include "base/vec.h"
 #include "cost/cost.h"
 #include "cost/kernel/embedding.h"
 #include "lockstep/shard.h"
+
+typedef struct lk_arena lk_arena; /* base/arena.h */
 
 /* How a table is placed. Split pieces are equal but for rounding. */
 typedef enum lk_shard_kind {

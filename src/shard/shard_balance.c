@@ -22,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "shard/shard.h"
 
 /* Of one rank at most about so many exchanges are looked at: then bundles are left out by turns.

@@ -25,6 +25,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "shard/shard.h"
 
 enum {

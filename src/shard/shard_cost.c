@@ -12,6 +12,7 @@
  * caching). */
 #include <math.h>
 
+#include "base/arena.h"
 #include "shard/shard.h"
 
 enum {

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/arena.h"
 #include "base/stats.h"
 #include "base/text.h"
 #include "shard/shard.h"

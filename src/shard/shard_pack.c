@@ -3,6 +3,7 @@
  * ranks that are filled alike once. */
 #include <stdlib.h>
 
+#include "base/arena.h"
 #include "shard/shard.h"
 
 struct packer {

@@ -10,6 +10,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/arena.h"
 #include "shard/shard.h"
 
 /* Exchanges looked at, for all starts together. */

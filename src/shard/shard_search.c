@@ -7,6 +7,7 @@
  */
 #include <math.h>
 
+#include "base/arena.h"
 #include "shard/shard.h"
 
 /* The sharders by name: the published heuristics (shard_heuristics.c), then ours. */

@@ -1,6 +1,7 @@
 /* shard_steps.c: plans as the search handles them: copied, taken, split evenly, their step. */
 #include <string.h>
 
+#include "base/arena.h"
 #include "shard/shard.h"
 
 double lk_shard_even_step(const lk_shard_problem *problem, const lk_shard_way *sum,

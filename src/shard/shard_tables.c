@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "io/csv.h"
 #include "base/intern.h"
 #include "base/text.h"

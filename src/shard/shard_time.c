@@ -13,6 +13,7 @@
  * max(c_max (n - 1), sum c - c_min) * B/n * 4 bytes. */
 #include <math.h>
 
+#include "base/arena.h"
 #include "base/units.h"
 #include "shard/shard.h"
 #include "sim/sim.h"

@@ -2,6 +2,7 @@
  * there may be. */
 #include <math.h>
 
+#include "base/arena.h"
 #include "shard/shard.h"
 
 static lk_shard_way way_of(const lk_shard_problem *problem, uint32_t t, lk_shard_kind kind, int k) {

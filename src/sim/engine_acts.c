@@ -7,6 +7,7 @@
  * when the last share is done. Operations of a group that are on one stream of each rank come one
  * after the other, and the venue's own rendezvous serves them all. Where they are on several
  * streams, further ones may be open at once. */
+#include "base/arena.h"
 #include "sim/sim_internal.h"
 
 enum {

@@ -6,6 +6,7 @@
  * step, makes of it; or, where it sends something on first, as the gradients of the last backward
  * pass are, through what its receiver computes then, and on from there. Whatever runs at the same
  * time as an operation makes it longer; waiting, and sharing the device, are left out. */
+#include "base/arena.h"
 #include "sim/sim_internal.h"
 
 static int64_t rank_least_time(const lk_engine *engine, const lk_rank *rank, uint32_t op) {

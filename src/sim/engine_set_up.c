@@ -1,4 +1,5 @@
 /* engine_set_up.c: the engine's tables for one simulation, its run, and what comes of it. */
+#include "base/arena.h"
 #include "sim/sim_internal.h"
 
 #include <string.h>

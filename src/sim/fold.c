@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "sim/sim_internal.h"
 #include "base/check.h"
 

@@ -4,6 +4,7 @@
  *
  * Everything that an engine indexes with is checked here, so that a graph from a file cannot lead
  * it astray. */
+#include "base/arena.h"
 #include "sim/sim_internal.h"
 #include "base/check.h"
 

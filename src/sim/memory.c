@@ -1,6 +1,7 @@
 /* memory.c: bytes in use over a program. A block changes the bytes in use by a fixed amount and
  * rises above its start by a fixed amount, so a call repeated n times peaks in its first repetition
  * or in its last. */
+#include "base/arena.h"
 #include "sim/memory.h"
 
 #include "base/check.h"

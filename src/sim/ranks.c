@@ -5,6 +5,7 @@
  * of its groups' members, until the number of colours stays. The result is equitable: chains of one
  * class see the same multiset of classes in each of their groups. Times of equal chains are
  * therefore equal, and the groups of the quotient are well defined. */
+#include "base/arena.h"
 #include "sim/sim_internal.h"
 
 #include <string.h>

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "sim/sim_internal.h"
 #include "sim/timeline.h"
 

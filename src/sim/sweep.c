@@ -9,6 +9,7 @@
  * run. Operations of other streams that wait for such a time are deferred as nodes, so that a stage
  * is never held up by what real streams would not hold up. Of lifted traces every operation that
  * waits is deferred. */
+#include "base/arena.h"
 #include "sim/sim_internal.h"
 
 enum {

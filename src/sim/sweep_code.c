@@ -4,6 +4,7 @@
  * (h, lead, tail of cost.h; `host` before it), so two in a row are again of this form: what waits
  * for streams adds up, and the bound by the host is the larger of the first one's plus the second's
  * duration and the second's own. */
+#include "base/arena.h"
 #include "sim/sim_internal.h"
 #include "base/check.h"
 

@@ -2,6 +2,7 @@
  * known is posted: a send or receive at its port, a collective across stages in its round. When the
  * last partner has come, start and end of all are known, the registers they promised are set, and
  * nodes and stages that waited go on. */
+#include "base/arena.h"
 #include "sim/sim_internal.h"
 
 #include <string.h>

@@ -11,6 +11,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/arena.h"
 #include "stalls/stalls.h"
 #include "base/check.h"
 #include "base/stats.h"

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "stalls/stalls.h"
 #include "base/check.h"
 #include "base/parallel.h"

@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/arena.h"
 #include "record/record.h"
 #include "stalls/stalls.h"
 #include "base/text.h"

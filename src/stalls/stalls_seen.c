@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/arena.h"
 #include "stalls/stalls.h"
 #include "base/check.h"
 #include "base/stats.h"

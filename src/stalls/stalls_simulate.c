@@ -9,6 +9,7 @@
  * when the step before is over, and its workers share it. */
 #include <math.h>
 
+#include "base/arena.h"
 #include "step/traced.h"
 #include "stalls/stalls.h"
 #include "base/check.h"

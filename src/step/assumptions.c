@@ -1,4 +1,5 @@
 /* assumptions.c: what was requested and what was assumed, in words. */
+#include "base/arena.h"
 #include "step/step.h"
 
 #include <string.h>

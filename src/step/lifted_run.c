@@ -1,4 +1,5 @@
 /* lifted_run.c: lifted graphs and the precedence engine. */
+#include "base/arena.h"
 #include "step/traced.h"
 
 #include <string.h>

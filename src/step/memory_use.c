@@ -8,6 +8,7 @@
  * Transformer Engine has one of its own, 32 MiB from Hopper on and 4 MiB before, and four more for
  * grouped products. Megatron-LM's own layers have four of cuBLAS's, three with tensor parallelism:
  * seen in the steady allocation of its tests, not derived. */
+#include "base/arena.h"
 #include "step/step.h"
 
 #include "base/units.h"

@@ -4,6 +4,7 @@
  * was predicted from fits that had not seen it (src/fit/cross_runs.c). What no run of the class
  * says is a distance: an architecture that was never measured, or a stack without runs, takes the
  * interval of all stacks and widens it by half each. */
+#include "base/arena.h"
 #include "step/step.h"
 
 #include <math.h>

@@ -1,5 +1,6 @@
 /* sensitivity.c: one rate changed, the step asked again: tensor cores, memory bandwidth, NICs,
  * links inside a node. */
+#include "base/arena.h"
 #include "step/step.h"
 
 #include <math.h>

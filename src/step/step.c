@@ -1,4 +1,5 @@
 /* step.c: build the graph, cost it, fold it, run it, read times and memory from what ran. */
+#include "base/arena.h"
 #include "step/step.h"
 
 #include <string.h>

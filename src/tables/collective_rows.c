@@ -1,6 +1,7 @@
 /* collective_rows.c: reads a table of measured collectives. What its column `fabric` says of the
  * nodes, in words of any source, is read here: NICs ("8x200Gb IB", "4x100G EFA"), GPUs joined in
  * pairs ("pairwise_nvlink"). */
+#include "base/arena.h"
 #include "tables/tables.h"
 
 #include <math.h>

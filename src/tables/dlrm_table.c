@@ -1,4 +1,5 @@
 /* dlrm_table.c: reads tables of recommendation models' steps. */
+#include "base/arena.h"
 #include "tables/tables.h"
 
 #include <string.h>

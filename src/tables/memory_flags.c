@@ -5,6 +5,7 @@
  * inputs, as the columns are; no measured value is after them. */
 #include <string.h>
 
+#include "base/arena.h"
 #include "tables/tables.h"
 
 #define MLA_SMALL                                                                                \

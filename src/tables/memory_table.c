@@ -1,6 +1,7 @@
 /* memory_table.c: rows of a table of measured memory as jobs. A column whose name is a flag of
  * Megatron-LM becomes that flag of a launch line; the line is read by launch/launch.c, so that
  * nothing here knows what a flag means. The column `env` names the machine and the software. */
+#include "base/arena.h"
 #include "tables/tables.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
 /* mlperf_table.c: reads tables of MLPerf steps. */
+#include "base/arena.h"
 #include "tables/tables.h"
 
 #include <math.h>

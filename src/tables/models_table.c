@@ -1,4 +1,5 @@
 /* models_table.c: reads tables of whole networks. */
+#include "base/arena.h"
 #include "tables/tables.h"
 
 #include <stdio.h>

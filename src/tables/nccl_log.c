@@ -6,6 +6,7 @@
  * are more with statistics per iteration, so that they are found by the header. Without
  * out-of-place figures a row is short by one group. Launchers put a rank before each line
  * ("[1,0]<stdout>:", "0: "). JSON, version 3: keys args, devices and results. */
+#include "base/arena.h"
 #include "tables/tables.h"
 
 #include <math.h>

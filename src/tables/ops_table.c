@@ -1,5 +1,6 @@
 /* ops_table.c: reads tables of measured kernel times. Columns are found by name; those that are not
  * known are not read. */
+#include "base/arena.h"
 #include "tables/tables.h"
 
 #include <stdio.h>

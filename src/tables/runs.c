@@ -1,6 +1,7 @@
 /* runs.c: reads the rows of a table of runs. Columns are found by name, in any order; columns that
  * are not known are not read. Numbers and choices are checked here, one column each; whether they
  * make a job is found in runs_job.c. */
+#include "base/arena.h"
 #include "tables/tables.h"
 
 #include <math.h>

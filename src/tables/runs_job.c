@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "tables/tables_internal.h"
 #include "tables/tables.h"
 #include "base/text.h"

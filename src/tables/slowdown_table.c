@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "base/arena.h"
 #include "tables/tables.h"
 #include "io/csv.h"
 #include "base/text.h"

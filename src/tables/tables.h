@@ -4,7 +4,6 @@
 #ifndef LK_TABLES_TABLES_H
 #define LK_TABLES_TABLES_H
 
-#include "base/arena.h"
 #include "base/vec.h"
 #include "cost/collective/collective.h"
 #include "cost/cost.h"
@@ -14,6 +13,9 @@
 #include "model/layout/job.h"
 #include "model/network/dlrm.h"
 #include "model/network/model.h"
+#include "lockstep/error.h"
+
+typedef struct lk_arena lk_arena; /* base/arena.h */
 
 typedef struct lk_run {
 	const char *id, *where;                    /* as in the table, or its line; "file:line" */

@@ -1,6 +1,7 @@
 /* throughput_table.c: tables of throughput as READMEs have them, whose columns were kept as they
  * were: batch sizes are in a text with the names of their columns ("Batch size / GPU: mixed
  * precision, FP32=24, 10"), the rest of what matters in another. */
+#include "base/arena.h"
 #include "tables/tables.h"
 
 #include <math.h>

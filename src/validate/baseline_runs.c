@@ -16,6 +16,7 @@
  *
  * Similar: the sum of |log2| of the ratios of sizes, degrees and peak, and 1 for each choice that
  * differs. */
+#include "base/arena.h"
 #include "validate/validate.h"
 
 #include <math.h>

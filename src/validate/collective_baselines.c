@@ -10,6 +10,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "fit/fits.h"
 #include "base/fit.h"
 #include "cost/collective/nccl.h"

@@ -1,4 +1,5 @@
 /* dlrm_time.c: from a recommendation model to seconds. */
+#include "base/arena.h"
 #include "validate/validate.h"
 
 #include "base/units.h"

@@ -4,6 +4,7 @@
  * numbers of a group are fitted to its other rows; where none are left, they come from relatives
  * that were fitted without the fold too.
  */
+#include "base/arena.h"
 #include "validate/validate.h"
 
 #include <math.h>

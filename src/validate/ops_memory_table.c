@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "validate/validate.h"
 #include "base/stats.h"
 #include "model/network/model.h"

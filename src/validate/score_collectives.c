@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "fit/fits.h"
 #include "validate/validate.h"
 #include "base/text.h"

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "tables/tables.h"
 #include "validate/validate.h"
 #include "fit/fits.h"

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "fit/fits.h"
 #include "validate/validate.h"
 #include "step/step.h"

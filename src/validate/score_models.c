@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "fit/fits.h"
 #include "tables/tables.h"
 #include "validate/validate.h"

@@ -2,6 +2,7 @@
  * memory-bound operations to their parts, divides the rows. */
 #include <string.h>
 
+#include "base/arena.h"
 #include "validate/validate.h"
 #include "hw/hw.h"
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "tables/tables.h"
 #include "validate/validate.h"
 #include "plan/plan.h"

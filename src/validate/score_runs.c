@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "validate/validate.h"
 #include "fit/fits.h"
 #include "tables/tables.h"

@@ -8,6 +8,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "validate/validate.h"
 #include "tables/tables.h"
 #include "base/stats.h"

@@ -1,6 +1,7 @@
 /* scoring.c: rows, divisions and baselines that every kind of validation fills. */
 #include <math.h>
 
+#include "base/arena.h"
 #include "validate/validate.h"
 
 lk_status lk_scoring_rows(lk_arena *arena, size_t count, lk_scoring *out, lk_error *err) {

@@ -2,7 +2,6 @@
 #ifndef LK_VALIDATE_VALIDATE_H
 #define LK_VALIDATE_VALIDATE_H
 
-#include "base/arena.h"
 #include "cost/calibration/calibration.h"
 #include "fit/fits.h"
 #include "hw/hw.h"
@@ -10,6 +9,8 @@
 #include "lockstep/validate.h"
 #include "model/network/dlrm.h"
 #include "tables/tables.h"
+
+typedef struct lk_arena lk_arena; /* base/arena.h */
 
 /* ---- summary: statistics of predicted against measured, for every kind of validation. */
 

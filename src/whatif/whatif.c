@@ -1,5 +1,6 @@
 /* whatif.c: a requested change of a step: the base graph copied, the sets applied in the order of
  * their table, priced, simulated. */
+#include "base/arena.h"
 #include "whatif/whatif.h"
 #include "step/traced.h"
 

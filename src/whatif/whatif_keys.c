@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "step/step.h"
 #include "whatif/whatif.h"
 #include "base/text.h"

@@ -17,6 +17,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "step/step.h"
 #include "whatif/whatif.h"
 #include "base/text.h"

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "hw/hw.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -2,6 +2,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "base/arena.h"
 #include "model/network/model.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

@@ -1,5 +1,6 @@
 /* fuzz_deepspeed.c: DeepSpeed configuration files. */
 #include <stdint.h>
+#include "base/arena.h"
 #include "launch/launch.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

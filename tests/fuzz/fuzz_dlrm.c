@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/arena.h"
 #include "tables/tables.h"
 #include "validate/validate.h"
 

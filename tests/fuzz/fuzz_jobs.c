@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/arena.h"
 #include "jobs/jobs.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -2,6 +2,7 @@
  * completed, written and read. */
 #include <stdlib.h>
 #include <string.h>
+#include "base/arena.h"
 #include "launch/launch.h"
 
 static void check(lk_arena *arena, lk_job *job) {

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "explain/explain.h"
 #include "step/traced.h"
 #include "whatif/whatif.h"

@@ -2,6 +2,7 @@
  * is a job that can be completed again, or says why not. */
 #include <stdlib.h>
 
+#include "base/arena.h"
 #include "tables/tables.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -2,6 +2,7 @@
  * be completed again, with a layout that can be printed, or says why not. Nothing is simulated. */
 #include <stdlib.h>
 
+#include "base/arena.h"
 #include "tables/tables.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/arena.h"
 #include "serve/serve_internal.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -4,6 +4,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "base/arena.h"
 #include "fit/fits.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "whatif/whatif.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

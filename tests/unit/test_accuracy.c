@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/arena.h"
 #include "tables/tables.h"
 #include "validate/validate.h"
 #include "step/step.h"

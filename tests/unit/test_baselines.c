@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "validate/validate.h"
 #include "base/stats.h"
 #include "cost/kernel/kernel.h"

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/arena.h"
 #include "base/stats.h"
 #include "hw/hw.h"
 #include "model/build/build.h"

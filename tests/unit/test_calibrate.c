@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "io/json.h"
 #include "base/text.h"
 #include "cost/calibration/calibration.h"

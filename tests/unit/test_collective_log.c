@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/arena.h"
 #include "tables/tables.h"
 #include "cost/collective/collective.h"
 #include "hw/hw_internal.h"

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "base/arena.h"
 #include "options/command.h"
 #include "lockstep/calibrate.h"
 #include "lockstep/diff.h"

@@ -3,6 +3,7 @@
 #include <limits.h>
 #include <math.h>
 
+#include "base/arena.h"
 #include "io/recording.h"
 #include "cost/collective/collective.h"
 #include "lockstep/compose.h"

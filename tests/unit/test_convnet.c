@@ -5,6 +5,7 @@
 
 #include "scratch.h"
 
+#include "base/arena.h"
 #include "step/step.h"
 #include "base/text.h"
 #include "cost/cost.h"

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/units.h"
 #include "cost/cost.h"
 #include "cost/kernel/kernel.h"

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
+#include "base/arena.h"
 #include "validate/validate.h"
 #include "base/stats.h"
 #include "base/units.h"

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "calibrate/calibrate.h"
 #include "validate/validate.h"
 #include "base/stats.h"

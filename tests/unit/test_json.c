@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 #include <cmocka.h>
+#include "base/arena.h"
 #include "io/json.h"
 #include "base/stats.h"
 #include "base/vec.h"

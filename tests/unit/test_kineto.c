@@ -12,6 +12,7 @@
 #include <dirent.h>
 #include <unistd.h>
 #include <zlib.h>
+#include "base/arena.h"
 #include "io/json.h"
 #include "base/stats.h"
 #include "trace/read/read.h"

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
+#include "base/arena.h"
 #include "base/stats.h"
 #include "io/stream.h"
 #include "lang/types/program.h"

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 #include <stdio.h>
 #include <string.h>
+#include "base/arena.h"
 #include "io/csv.h"
 #include "base/text.h"
 #include "model/layout/job.h"

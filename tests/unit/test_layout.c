@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "base/arena.h"
 #include "step/step.h"
 #include "base/stats.h"
 #include "base/units.h"

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/arena.h"
 #include "step/traced.h"
 #include "base/stats.h"
 #include "lockstep/replay.h"

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "explain/explain.h"
 #include "step/traced.h"
 

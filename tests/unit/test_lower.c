@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
+#include "base/arena.h"
 #include "io/stream.h"
 #include "base/units.h"
 #include "cost/collective/collective.h"

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/arena.h"
 #include "calibrate/calibrate.h"
 #include "fit/fits.h"
 #include "tables/tables.h"

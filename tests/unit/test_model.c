@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/arena.h"
 #include "io/csv.h"
 #include "io/embedded.h"
 #include "model/network/model.h"

@@ -4,6 +4,7 @@
 
 #include "scratch.h"
 
+#include "base/arena.h"
 #include "rent/rent.h"
 
 struct list {

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
+#include "base/arena.h"
 #include "step/traced.h"
 #include "base/parallel.h"
 #include "base/stop.h"

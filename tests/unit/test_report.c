@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "step/step.h"
 #include "io/json.h"
 #include "base/sha256.h"

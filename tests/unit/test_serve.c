@@ -11,6 +11,7 @@
 #include "lockstep/explain.h"
 #include "lockstep/plan.h"
 #include "lockstep/predict.h"
+#include "base/arena.h"
 #include "serve/serve_internal.h"
 
 /* ---- guard ---- */

@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "base/arena.h"
 #include "io/csv.h"
 #include "base/stats.h"
 #include "base/units.h"

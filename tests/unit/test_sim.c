@@ -7,6 +7,7 @@
 #include <cmocka.h>
 #include "rounds.h"
 #include "sim_reference.h"
+#include "base/arena.h"
 
 /* Every rank recorded. */
 static uint32_t *every_rank(const world *w) {

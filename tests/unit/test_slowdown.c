@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <cmocka.h>
+#include "base/arena.h"
 #include "calibrate/calibrate.h"
 #include "fit/fits.h"
 #include "base/stats.h"

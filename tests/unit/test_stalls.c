@@ -2,6 +2,7 @@
  * bucket model, the loader's model in closed form against its simulated timeline. */
 #include <math.h>
 
+#include "base/arena.h"
 #include "stalls/stalls.h"
 #include "base/stats.h"
 #include "scratch.h"

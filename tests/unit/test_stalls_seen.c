@@ -6,6 +6,7 @@
 #include <math.h>
 #include <sys/statfs.h>
 
+#include "base/arena.h"
 #include "stalls/stalls.h"
 #include "scratch.h"
 

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "base/arena.h"
 #include "step/step.h"
 #include "base/units.h"
 #include "model/build/build.h"

@@ -4,6 +4,7 @@
 
 #include "scratch.h"
 
+#include "base/arena.h"
 #include "fit/fits.h"
 #include "tables/tables.h"
 

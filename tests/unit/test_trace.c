@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/arena.h"
 #include "io/json.h"
 #include "base/stats.h"
 #include "view/timeline/trace.h"

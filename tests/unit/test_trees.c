@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "base/arena.h"
 #include "base/stats.h"
 #include "base/trees.h"
 

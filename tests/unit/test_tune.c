@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
+#include "base/arena.h"
 #include "io/stream.h"
 #include "lang/compile/compile.h"
 #include "lang/tune/tune.h"

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "base/arena.h"
 #include "whatif/whatif.h"
 #include "base/stats.h"
 #include "base/units.h"

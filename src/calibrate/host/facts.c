@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/arena.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "calibrate/host/meter.h"

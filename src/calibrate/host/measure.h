@@ -8,6 +8,7 @@
 #define LK_MEASURE_MEASURE_H
 
 #include <stdio.h>
+#include "base/arena.h"
 #include "base/vec.h"
 #include "hw/hw.h"
 

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/stats.h"
 #include "calibrate/host/meter.h"
 

@@ -18,6 +18,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/arena.h"
 #include "io/json.h"
 #include "base/stats.h"
 #include "base/text.h"

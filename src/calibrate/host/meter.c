@@ -1,4 +1,5 @@
 /* meter.c: the clock, repetition until the time is spent, and the list of results. */
+#include "base/arena.h"
 #include "calibrate/host/meter.h"
 
 #include <math.h>

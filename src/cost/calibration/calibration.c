@@ -1,4 +1,5 @@
 /* calibration.c: reads, finds and writes fitted numbers. */
+#include "base/arena.h"
 #include "cost/calibration/calibration.h"
 
 #include <math.h>

@@ -2,6 +2,7 @@
  * "both_us": 1.4}, ...], "collectives": [{"kind": "all_reduce", "ranks": 2, "nodes": 2, "bytes": 8,
  * "alone_us": 20, "behind_us": 25}, ...]} of a cluster file (calibrate/host/host_json.c writes it).
  */
+#include "base/arena.h"
 #include "cost/collective/collective.h"
 
 #include <math.h>

@@ -1,6 +1,7 @@
 /* gemm_fitted.c: which numbers hold for products on a device: rows of family "gemm" (subject: the
  * device; "" all) and the learned corrections, rows of family "trees" (subject "gemm"; variant
  * "fp32", and "fp32 other" for devices that were not measured). */
+#include "base/arena.h"
 #include "cost/kernel/kernel.h"
 
 #include <math.h>

@@ -14,6 +14,7 @@
  * Where launches alike were measured (a kind), their middle is in place of the constants. A
  * kind is a place in the space of what is profiled; the time alone is a coordinate too, since it
  * tells at which clock the kernel ran. */
+#include "base/arena.h"
 #include "cost/kernel/kernel.h"
 
 #include <math.h>

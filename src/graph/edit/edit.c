@@ -1,4 +1,5 @@
 /* edit.c: a graph under edit, and the edits that change no more than how long operations take. */
+#include "base/arena.h"
 #include "graph/edit/edit.h"
 #include "base/check.h"
 

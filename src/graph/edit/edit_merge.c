@@ -5,6 +5,7 @@
  * stream between them, and nothing between the first and the last that waits for one of them. The
  * one stands where the last stood and waits for all that they waited for. Its bytes are the sum; so
  * are what was measured and what models said of the parts. */
+#include "base/arena.h"
 #include "graph/edit/edit.h"
 #include "base/check.h"
 

@@ -3,6 +3,7 @@
  * parallelism hold f times the ranks, tensor, context, pipeline and expert groups stay among the
  * ranks that they had. The batch of the whole job grows with the ranks. An optimizer whose states
  * are sharded over data parallelism has the fewer to update. */
+#include "base/arena.h"
 #include "graph/edit/edit.h"
 #include "base/check.h"
 

@@ -2,6 +2,7 @@
  * a program NAME_SCHEDULE with what runs together as its schedule. */
 #include <string.h>
 
+#include "base/arena.h"
 #include "lang/compile/compile.h"
 #include "lang/rewrite/rewrite.h"
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "io/json.h"
 #include "base/text.h"
 #include "lang/compile/compile.h"

@@ -4,6 +4,7 @@
  * sums of parts are added up by a second kernel, in order: no atomics, so that every run gives the
  * same.
  */
+#include "base/arena.h"
 #include "lang/emit/emit_cuda.h"
 
 #include <string.h>

@@ -1,5 +1,6 @@
 /* emit_mpi.c: a program as one C file for MPI: the program as a comment, the runtime, the
  * schedules, a table, main. */
+#include "base/arena.h"
 #include "lang/emit/emit_internal.h"
 
 #include <stdlib.h>

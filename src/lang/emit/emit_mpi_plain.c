@@ -1,4 +1,5 @@
 /* emit_mpi_plain.c: rings and overlaps without either: their parts one after the other. */
+#include "base/arena.h"
 #include "lang/emit/emit_internal.h"
 
 /* A part of a step as a step of its own, whose function is named after the part. */

@@ -2,6 +2,7 @@
  * shapes and conditions. */
 #include <string.h>
 
+#include "base/arena.h"
 #include "lang/run/run.h"
 #include "lang/emit/emit_internal.h"
 #include "base/check.h"

@@ -1,4 +1,5 @@
 /* emit_pass.c: what a pass computes, loads and stores, and where its loops are. */
+#include "base/arena.h"
 #include "lang/emit/emit_internal.h"
 #include "base/check.h"
 

@@ -2,6 +2,7 @@
  * nodes that stay and adds its own in between; `map` says what became of each. */
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/check.h"
 #include "lang/rewrite/rewrite_internal.h"
 

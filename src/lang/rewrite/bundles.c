@@ -1,6 +1,7 @@
 /* bundles.c: values that run together: added, and written back as directives of a schedule. */
 #include <string.h>
 
+#include "base/arena.h"
 #include "lang/rewrite/rewrite_internal.h"
 
 int16_t *lc_bundle_slot(lc_node *node, lc_directive_kind kind) {

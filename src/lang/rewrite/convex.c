@@ -2,6 +2,7 @@
  * nor through the memory of a state, whose readers must be done before it is overwritten. */
 #include <string.h>
 
+#include "base/arena.h"
 #include "lang/rewrite/rewrite_internal.h"
 #include "base/check.h"
 

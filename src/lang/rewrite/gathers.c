@@ -11,6 +11,7 @@
  * weights). */
 #include <string.h>
 
+#include "base/arena.h"
 #include "lang/rewrite/rewrite_internal.h"
 #include "base/check.h"
 

@@ -4,6 +4,7 @@
  * then buckets, the largest passes, then overlaps (moves_bundles.c). */
 #include <string.h>
 
+#include "base/arena.h"
 #include "lang/rewrite/rewrite_internal.h"
 #include "base/check.h"
 

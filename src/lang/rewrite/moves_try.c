@@ -1,6 +1,7 @@
 /* moves_try.c: one move of a search: a schedule tried, and kept if it is legal and new. */
 #include <string.h>
 
+#include "base/arena.h"
 #include "lang/rewrite/rewrite_internal.h"
 
 lc_directive *lc_move(const lc_mover *mover, lc_directive_kind kind, const int *words, int count) {

@@ -2,6 +2,7 @@
  * expression; directives give names to what they make, and labels to what runs together. */
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/text.h"
 #include "lang/rewrite/rewrite_internal.h"
 

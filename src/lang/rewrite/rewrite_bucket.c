@@ -2,6 +2,7 @@
  * messages of B bytes. */
 #include <string.h>
 
+#include "base/arena.h"
 #include "lang/rewrite/rewrite_internal.h"
 
 static bool bucket_joins(const lc_node *node) {

@@ -4,6 +4,7 @@
  * it, there are two passes. */
 #include <stdarg.h>
 
+#include "base/arena.h"
 #include "lang/rewrite/rewrite_internal.h"
 #include "base/check.h"
 

@@ -4,6 +4,7 @@
  * dim sliced over the axis is sliced over both, the outer first. */
 #include <string.h>
 
+#include "base/arena.h"
 #include "lang/rewrite/rewrite_internal.h"
 
 struct refiner {

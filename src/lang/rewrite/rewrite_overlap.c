@@ -3,6 +3,7 @@
  * that do not feed each other run at once. */
 #include <string.h>
 
+#include "base/arena.h"
 #include "lang/rewrite/rewrite_internal.h"
 
 enum {

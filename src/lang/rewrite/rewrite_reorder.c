@@ -1,5 +1,6 @@
 /* rewrite_reorder.c: reorder ag past {m,w}: the gathers that ag stands for move after these
  * statements. */
+#include "base/arena.h"
 #include "lang/rewrite/rewrite_internal.h"
 
 /* Also the name by which later directives know them. */

@@ -3,6 +3,7 @@
  * on slices and gathered at its end. */
 #include <string.h>
 
+#include "base/arena.h"
 #include "lang/rewrite/rewrite_internal.h"
 #include "base/check.h"
 

@@ -16,6 +16,7 @@
  * over other operands than it should be over gives the right one still when that is among them. A
  * wrong choice among n operands shows in a draw with a chance of about 1/n for each element. They
  * are counted, so that an answer can say so. */
+#include "base/arena.h"
 #include "lang/run/run.h"
 
 #include <math.h>

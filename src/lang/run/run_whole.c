@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "lang/run/run_internal.h"
 #include "base/check.h"
 

@@ -1,5 +1,6 @@
 /* sizes.c: what follows from sizes: shapes of tensors, the parts that ranks hold, whether the sizes
  * fit a program. */
+#include "base/arena.h"
 #include "lang/run/run.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
 /* lower.c: steps as operations of a step graph. */
+#include "base/arena.h"
 #include "lang/steps/steps.h"
 
 #include <string.h>

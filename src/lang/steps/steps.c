@@ -1,5 +1,6 @@
 /* steps.c: a program as steps: units in order, those that overlap as parts of one, with names;
  * their listing. */
+#include "base/arena.h"
 #include "lang/steps/steps.h"
 
 #include <stdlib.h>

@@ -8,6 +8,7 @@
  */
 #include <string.h>
 
+#include "base/arena.h"
 #include "lang/steps/steps_internal.h"
 
 /* ---- sets of ids ---- */

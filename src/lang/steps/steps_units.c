@@ -6,6 +6,7 @@
  * through something that is not stored, would have to run before the state's update; where the
  * order of the program forbids that, it is stored.
  */
+#include "base/arena.h"
 #include "lang/steps/steps_internal.h"
 
 static bool pointwise(const lc_node *node) {

@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "base/arena.h"
 #include "lang/syntax/lexer.h"
 #include "base/check.h"
 

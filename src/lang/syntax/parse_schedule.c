@@ -1,6 +1,7 @@
 /* parse_schedule.c: schedules: `schedule NAME [for PROGRAM] { directive; ... }`. */
 #include <string.h>
 
+#include "base/arena.h"
 #include "lang/syntax/lexer.h"
 
 /* Values that the directives of a file go over, all together: reading stays a matter of seconds. */

@@ -2,6 +2,7 @@
  * grammar is made of. */
 #include <string.h>
 
+#include "base/arena.h"
 #include "lang/syntax/lexer.h"
 
 const lc_loop *lc_loop_find(const lc_parser *parser, const lc_token *token) {

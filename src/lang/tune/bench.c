@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/arena.h"
 #include "base/stats.h"
 #include "io/json.h"
 #include "lang/tune/tune.h"

@@ -2,6 +2,7 @@
  * remembered or searched; the evidence that the fastest schedule computes the same. */
 #include <string.h>
 
+#include "base/arena.h"
 #include "cost/calibration/calibration.h"
 #include "lang/compile/compile.h"
 #include "lang/tune/tune.h"

@@ -1,5 +1,6 @@
 /* timed.c: steps -> step graph -> costs -> simulation -> how long, and what of it is computation.
  */
+#include "base/arena.h"
 #include "lang/tune/tune.h"
 
 #include <string.h>

@@ -3,6 +3,7 @@
  * through the memory that computation uses too, so that alongside one another both are slower. */
 #include <math.h>
 
+#include "base/arena.h"
 #include "base/units.h"
 #include "cost/collective/collective.h"
 #include "lang/tune/tune.h"

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/arena.h"
 #include "io/json.h"
 #include "base/text.h"
 #include "lang/tune/tune.h"

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/arena.h"
 #include "lang/tune/tune.h"
 #include "base/check.h"
 

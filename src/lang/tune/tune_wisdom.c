@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/arena.h"
 #include "io/stream.h"
 #include "base/text.h"
 #include "lang/tune/tune.h"

@@ -5,9 +5,11 @@
 #ifndef LK_LAUNCH_SHELL_SHELL_H
 #define LK_LAUNCH_SHELL_SHELL_H
 
-#include "base/arena.h"
 #include "base/intern.h"
 #include "base/vec.h"
+#include "lockstep/error.h"
+
+typedef struct lk_arena lk_arena; /* base/arena.h */
 
 enum {
 	LK_LAUNCH_BYTES = 1 << 22, /* of a script, and of all that its words expand to */

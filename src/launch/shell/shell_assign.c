@@ -1,5 +1,6 @@
 /* shell_assign.c: what sets variables: assignments, arrays, export and its relatives, unset, read.
  */
+#include "base/arena.h"
 #include "launch/shell/shell.h"
 
 #include <string.h>

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "launch/shell/shell.h"
 
 /* A word under construction. */

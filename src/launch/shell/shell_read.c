@@ -1,5 +1,6 @@
 /* shell_read.c: the words of one simple command after another: blanks, comments, continued lines,
  * redirections and here-documents (POSIX.1-2017, Shell Command Language 2.3, 2.7). */
+#include "base/arena.h"
 #include "launch/shell/shell.h"
 
 #include <ctype.h>

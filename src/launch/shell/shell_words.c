@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "launch/shell/shell.h"
 
 lk_status lk_shell_fail(lk_shell *shell, int line, const char *what, const char *hint) {

@@ -4,6 +4,7 @@
  * single operations. (DualPipe, DeepSeek-V3 report, section 3.2.1.) */
 #include <stdio.h>
 
+#include "base/arena.h"
 #include "model/build/build.h"
 
 enum {

@@ -12,6 +12,7 @@
  * backward, which updates its rows in the same kernel. */
 #include <math.h>
 
+#include "base/arena.h"
 #include "base/stats.h"
 #include "model/network/dlrm.h"
 

@@ -6,9 +6,9 @@
 
 #include <stdint.h>
 
-#include "base/arena.h"
 #include "base/vec.h"
 #include "model/layout/job.h"
+#include "lockstep/error.h"
 
 typedef enum lk_pass {
 	LK_PASS_F,  /* forward */

@@ -9,6 +9,7 @@
  * not change it and each slot is touched O(1) times. */
 #include <math.h>
 
+#include "base/arena.h"
 #include "model/layout/schedule.h"
 
 /* What a rank needs at hand for its next slot. */

@@ -1,4 +1,5 @@
 /* dlrm.c: reads configs of recommendation models; their sizes in closed form. */
+#include "base/arena.h"
 #include "model/network/dlrm.h"
 
 #include <math.h>

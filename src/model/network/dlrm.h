@@ -14,10 +14,12 @@
 #ifndef LK_MODEL_DLRM_H
 #define LK_MODEL_DLRM_H
 
-#include "base/arena.h"
 #include "io/json.h"
 #include "graph/graph.h"
 #include "hw/hw.h"
+#include "lockstep/error.h"
+
+typedef struct lk_arena lk_arena; /* base/arena.h */
 
 enum {
 	LK_DLRM_LAYERS = 64,

@@ -5,7 +5,6 @@
 
 #include <stdbool.h>
 
-#include "base/arena.h"
 #include "io/json.h"
 #include "lockstep/error.h"
 

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/arena.h"
 #include "base/text.h"
 #include "io/embedded.h"
 #include "model/network/model.h"

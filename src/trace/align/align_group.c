@@ -3,6 +3,7 @@
  * runs fast shows as a slope of T_k - (end + e_r) over time. */
 #include <math.h>
 
+#include "base/arena.h"
 #include "graph/graph.h"
 #include "trace/align/align_internal.h"
 #include "base/check.h"

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "trace/align/align_internal.h"
 #include "base/check.h"
 

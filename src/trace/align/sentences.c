@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/arena.h"
 #include "base/text.h"
 #include "trace/align/traces.h"
 

@@ -1,5 +1,6 @@
 /* traces.c: captures as those of one run: which rank each is, that they belong together, matched
  * and on one clock. */
+#include "base/arena.h"
 #include "trace/align/align_internal.h"
 
 #include <math.h>

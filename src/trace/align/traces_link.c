@@ -2,6 +2,7 @@
  * which learns from it. */
 #include <stdio.h>
 
+#include "base/arena.h"
 #include "trace/align/traces.h"
 #include "trace/read/read.h"
 

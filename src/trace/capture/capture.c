@@ -1,4 +1,5 @@
 /* capture.c: the columns of a capture, and what is made of them when all events are there. */
+#include "base/arena.h"
 #include "trace/capture/capture.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 /* works.c: the columns of an execution trace, and what is made of them when all works are there. */
+#include "base/arena.h"
 #include "trace/capture/works.h"
 
 #include <stdlib.h>

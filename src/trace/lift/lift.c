@@ -1,5 +1,6 @@
 /* lift.c: lifted ranks as a step graph: a program and a block for each, teams for the groups of
  * ranks that communicate. */
+#include "base/arena.h"
 #include "trace/lift/lift.h"
 
 #include <stdlib.h>

@@ -1,5 +1,6 @@
 /* lift_works.c: execution traces as a step graph: programs, process groups as teams, streams; the
  * operations are those of lift_works_shapes.c or lift_works_timed.c. */
+#include "base/arena.h"
 #include "trace/lift/lift.h"
 
 #include <stdlib.h>

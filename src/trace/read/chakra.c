@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "io/protobuf.h"
 #include "trace/capture/capture.h"
 #include "trace/capture/works.h"

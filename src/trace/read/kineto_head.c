@@ -1,6 +1,7 @@
 /* kineto_head.c: what a Kineto file says before and after its events: the devices, the rank and
  * its process groups, and which time 0 is. These values are small, so they are read as documents.
  */
+#include "base/arena.h"
 #include "trace/read/kineto_internal.h"
 
 #include <stdlib.h>

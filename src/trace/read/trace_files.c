@@ -1,4 +1,5 @@
 /* trace_files.c: files and folders, listed and read in parallel. */
+#include "base/arena.h"
 #include "trace/read/read.h"
 
 #include <dirent.h>

@@ -1,6 +1,7 @@
 /* works_read.c: a file of any format without times, recognised by its content (trace_kind.c). */
 #include <stdlib.h>
 #include <string.h>
+#include "base/arena.h"
 #include "io/json.h"
 #include "trace/read/read.h"
 #include "trace/capture/works.h"

@@ -1,4 +1,5 @@
 /* reply.c: verbs by name: words to a request, the request to an answer, the answer to JSON. */
+#include "base/arena.h"
 #include "view/reply/reply.h"
 
 #include <stdio.h>

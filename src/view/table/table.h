@@ -6,7 +6,6 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "base/arena.h"
 #include "lockstep/error.h"
 #include "lockstep/plan.h"
 #include "lockstep/rent.h"

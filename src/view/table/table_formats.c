@@ -3,6 +3,7 @@
  * columns, keys as names, numbers with the fewest digits that read back the same. */
 #include <math.h>
 #include <string.h>
+#include "base/arena.h"
 #include "io/json.h"
 #include "base/text.h"
 #include "view/table/table_internal.h"

@@ -2,6 +2,7 @@
 #ifndef LK_VIEW_TABLE_INTERNAL_H
 #define LK_VIEW_TABLE_INTERNAL_H
 
+#include "base/arena.h"
 #include "base/vec.h"
 #include "view/table/table.h"
 

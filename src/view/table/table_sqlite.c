@@ -3,6 +3,7 @@
  * quoted as SQL identifiers, values are bound. */
 #include <sqlite3.h>
 #include <string.h>
+#include "base/arena.h"
 #include "base/text.h"
 #include "view/table/table_internal.h"
 

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/text.h"
 #include "hw/hw.h"
 #include "model/network/model.h"

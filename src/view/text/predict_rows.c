@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/text.h"
 #include "base/vec.h"
 #include "view/text/views.h"

@@ -2,6 +2,7 @@
  * to the formats. */
 #include <string.h>
 
+#include "base/arena.h"
 #include "view/text/views.h"
 
 _Static_assert((int)LK_OUTPUT_TEXT == (int)LK_FORMAT_TEXT &&

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "io/json.h"
 #include "base/text.h"
 #include "rent/rent.h"

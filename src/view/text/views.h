@@ -2,12 +2,13 @@
 #ifndef LK_VIEW_TEXT_VIEWS_H
 #define LK_VIEW_TEXT_VIEWS_H
 
-#include "base/arena.h"
 #include "io/json.h"
 #include "lockstep/catalogue.h"
 #include "lockstep/explain.h"
 #include "lockstep/view.h"
 #include "view/table/output.h"
+
+typedef struct lk_arena lk_arena; /* base/arena.h */
 
 /* One table of an explanation (LK_EXPLAIN_STALLS and on); NULL when memory is out. People get the
  * top rows and the begin of long names, programs everything. */

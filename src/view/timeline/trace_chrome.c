@@ -11,6 +11,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
+#include "base/arena.h"
 #include "base/text.h"
 #include "view/timeline/trace_plan.h"
 

@@ -2,6 +2,7 @@
  * numbers, slices are sorted by track, start and length and checked to nest, arrows and counters
  * follow them. What is written depends on what the timeline says, not on the order in which its
  * slices were stored. */
+#include "base/arena.h"
 #include "view/timeline/trace_plan.h"
 
 #include <inttypes.h>

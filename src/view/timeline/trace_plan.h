@@ -3,6 +3,7 @@
 #define LK_VIEW_TRACE_PLAN_H
 
 #include <string.h>
+#include "base/arena.h"
 #include "io/stream.h"
 #include "view/timeline/trace.h"
 
