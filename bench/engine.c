@@ -202,7 +202,7 @@ static void folded(const lk_graph *g, const lk_costs *costs, bool contention) {
 	lk_fold *fold;
 	lk_error err = {0};
 	double start = now();
-	if (lk_sim_fold(g, costs, contention, &fold, &err) != LK_OK) exit(1);
+	if (lk_sim_fold(g, costs, contention, NULL, &fold, &err) != LK_OK) exit(1);
 	printf("folding %s: %.2f ms\n", contention ? "with contention" : "without contention",
 	       (now() - start) * 1e3);
 	run(contention ? "events, macros" : "sweep, macros", fold->graph, &fold->costs,

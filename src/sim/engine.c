@@ -216,6 +216,18 @@ static inline const double *rates_find(lk_engine *engine, const lk_rank *rank, i
 	return known->rate;
 }
 
+/* Marks the folded runs among the acts that are `together`. */
+static void rank_mark_shared(lk_engine *engine, const lk_rank *rank, int count) {
+	for (int i = 0; i < count; i++) {
+		const lk_act *act = engine->together[i];
+		if (engine->sim->graph->ops.kind[lk_act_op(act)] != LK_OP_MACRO) continue;
+		LK_ASSERT(act->call >= rank->program->calls.at && act->call < rank->calls_end);
+		engine->shared[engine->first_call[rank->stage] + (act->call - rank->program->calls.at)] =
+			true;
+		engine->some_shared = true;
+	}
+}
+
 /* Rates of what runs on a rank from now on; returns when it acts next. */
 static inline int64_t rank_settle(lk_engine *engine, lk_rank *rank) {
 	int count = 0;
@@ -230,6 +242,7 @@ static inline int64_t rank_settle(lk_engine *engine, lk_rank *rank) {
 	}
 	static const double alone = 1;
 	const double *rate = count > 1 ? rates_find(engine, rank, count) : &alone;
+	if (count > 1 && engine->shared) rank_mark_shared(engine, rank, count);
 	for (int i = 0; i < count; i++) {
 		lk_act *act = engine->together[i];
 		if (act->state == LK_ACT_RUNNING && rate[i] != act->rate)

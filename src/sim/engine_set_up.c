@@ -2,6 +2,7 @@
 #include "base/arena.h"
 #include "sim/sim_internal.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* Ranks of a stage have the same program: counted for the first of them. */
@@ -88,6 +89,23 @@ static lk_status rates_set_up(lk_engine *engine, lk_error *err) {
 	return engine->rates ? LK_OK : lk_oom(err);
 }
 
+/* Folded graphs alone have folded runs, whose company is noted. */
+static lk_status shared_set_up(lk_engine *engine, lk_error *err) {
+	const lk_graph *graph = engine->sim->graph;
+	bool folded = false;
+	size_t calls = 0;
+	for (uint32_t op = 0; op < graph->ops.count && !folded; op++)
+		folded = graph->ops.kind[op] == LK_OP_MACRO;
+	if (!folded) return LK_OK;
+	engine->first_call = LK_ARRAY(&engine->arena, uint32_t, graph->ranks.stages);
+	for (uint32_t s = 0; engine->first_call && s < graph->ranks.stages; s++) {
+		engine->first_call[s] = (uint32_t)calls;
+		calls += graph->programs.at[s].calls.count;
+	}
+	engine->shared = calloc(calls + 1, sizeof *engine->shared);
+	return engine->first_call && engine->shared ? LK_OK : lk_oom(err);
+}
+
 static lk_status engine_set_up(lk_engine *engine, lk_error *err) {
 	const lk_sim *sim = engine->sim;
 	engine->ranks = sim->stages * sim->lanes;
@@ -96,6 +114,7 @@ static lk_status engine_set_up(lk_engine *engine, lk_error *err) {
 	LK_TRY(order_set_up(engine, err));
 	LK_TRY(rates_set_up(engine, err));
 	LK_TRY(lk_venues_set_up(engine, err));
+	LK_TRY(shared_set_up(engine, err));
 	for (uint32_t i = 0; i < engine->ranks; i++) LK_TRY(rank_set_up(engine, i, err));
 	engine->bounded = sim->options->give_up_ps > 0 && !sim->graph->traced && !lk_sim_jittered(sim);
 	return engine->bounded ? lk_bound_set_up(engine, err) : LK_OK;
@@ -213,6 +232,11 @@ lk_status lk_run_engine(const lk_sim *sim, lk_sim_result *out, lk_error *err) {
 	if (status == LK_OK) lk_engine_run(&engine);
 	if (status == LK_OK) status = engine_check(&engine, err);
 	if (status == LK_OK) engine_fill(&engine, out);
+	if (status == LK_OK && engine.some_shared) {
+		out->shared = engine.shared;
+		engine.shared = NULL;
+	}
+	free(engine.shared);
 	lk_arena_free(&engine.arena);
 	return status;
 }

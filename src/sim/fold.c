@@ -1,5 +1,5 @@
 /* fold.c: the folded graph. Blocks of the source that stay are copied when they are first called,
- * with their parts that fold as MACRO operations; every distinct run becomes a block of one such
+ * every distinct run becomes a block of one such
  * operation. Allocations are left out: memory is asked of the source graph. */
 #include <stdlib.h>
 #include <string.h>
@@ -16,13 +16,9 @@ typedef struct lk_folder {
 	lk_fold_pieces pieces;
 	size_t *pieces_end; /* [stages] */
 	lk_fold_pricer pricer;
-	uint32_t *copied;       /* [source blocks] 1 + block of the folded graph */
-	uint32_t foreign;       /* streams, see lk_fold_outside_streams */
-	bool parts;             /* blocks that stay fold in parts */
-	int64_t part_ps;        /* see lk_fold_part_limit */
-	lk_cost *cost;          /* [variants] of what was priced last */
-	LK_VEC(uint32_t) place; /* of the block that is copied: operation -> operation of the copy */
-	LK_VEC(uint32_t) deps;  /* of the operation that is copied, in the copy */
+	uint32_t *copied; /* [source blocks] 1 + block of the folded graph */
+	const bool *keep; /* [calls of all programs] or NULL */
+	lk_cost *cost;    /* [variants] of what was priced last */
 	LK_VEC(lk_fold_span) spans;
 	LK_VEC(lk_cost) costs_of; /* variants for each operation of the folded graph */
 } lk_folder;
@@ -76,7 +72,7 @@ static lk_status folder_book_op(lk_folder *folder, const lk_fold_span *span, con
 	return LK_OK;
 }
 
-/* Adds the operation that represents a run, or a part of a call, to the block that is begun. */
+/* Adds the operation that represents a run to the block that is begun. */
 static lk_status folder_add_macro(lk_folder *folder, const lk_fold_run *run, lk_error *err) {
 	const lk_call *call = &folder->graph->programs.at[run->stage].calls.at[run->begin];
 	lk_fold_price price = {.cost = folder->cost};
@@ -84,11 +80,9 @@ static lk_status folder_add_macro(lk_folder *folder, const lk_fold_run *run, lk_
 	                     .call_begin = run->begin,
 	                     .call_end = run->end,
 	                     .source_op = UINT32_MAX,
-	                     .part = lk_fold_is_part(run),
 	                     .sample_begin = (uint32_t)folder->out->samples.count};
 	LK_TRY(lk_fold_price_run(&folder->pricer, run, &price, &folder->out->samples, err));
 	span.sample_end = (uint32_t)folder->out->samples.count;
-	span.period_ps = price.period_ps;
 	lk_graph_add(folder->out->graph,
 	             &(lk_op){
 					 .kind = LK_OP_MACRO,
@@ -103,61 +97,30 @@ static lk_status folder_add_macro(lk_folder *folder, const lk_fold_run *run, lk_
 	return folder_book_op(folder, &span, folder->cost, 1, err);
 }
 
-/* What waits for an operation inside a part waits for all of the part. */
-static lk_status folder_copy_op(lk_folder *folder, const lk_block *from, const lk_fold_span *at,
+static lk_status folder_copy_op(lk_folder *folder, uint32_t stage, uint32_t call, uint32_t source,
                                 lk_error *err) {
-	lk_op op = lk_graph_op(folder->graph, at->source_op);
-	folder->deps.count = 0;
-	for (uint32_t d = 0; d < op.dep_count; d++) {
-		if (op.deps[d] >= at->source_op - from->begin)
-			return lk_fail(err, LK_ERR_INPUT, "step graph",
-			               "operation %u depends on a later operation", at->source_op);
-		if (!lk_push(&folder->deps)) return lk_oom(err);
-		*lk_last(&folder->deps) = folder->place.at[op.deps[d]];
-	}
-	op.deps = folder->deps.at;
+	lk_op op = lk_graph_op(folder->graph, source);
+	lk_fold_span span = {.stage = stage, .call_begin = call, .call_end = call, .source_op = source};
 	op.alloc = op.release = 0; /* memory is asked of the source graph */
 	lk_graph_add(folder->out->graph, &op);
-	return folder_book_op(folder, at, lk_costs_get(folder->costs, 0, at->source_op),
-	                      folder->costs->ops, err);
-}
-
-static lk_status folder_copy_ops(lk_folder *folder, uint32_t stage, uint32_t call,
-                                 const lk_block *from, lk_error *err) {
-	LK_ASSERT(stage < folder->graph->programs.count);
-	uint32_t made = 0;
-	folder->place.count = 0;
-	for (uint32_t op = from->begin, end; op < from->end; op = end, made++) {
-		end = !folder->parts ? op
-		                     : lk_fold_part_end(folder->graph, folder->costs, from, op,
-		                                        folder->foreign, folder->part_ps);
-		lk_fold_run part = {
-			.stage = stage, .begin = call, .end = call + 1, .op_begin = op, .op_end = end};
-		lk_fold_span copied = {
-			.stage = stage, .call_begin = call, .call_end = call, .source_op = op};
-		LK_TRY(end > op ? folder_add_macro(folder, &part, err)
-		                : folder_copy_op(folder, from, &copied, err));
-		if (end == op) end++;
-		for (uint32_t i = op; i < end; i++) {
-			if (!lk_push(&folder->place)) return lk_oom(err);
-			*lk_last(&folder->place) = made;
-		}
-	}
-	return LK_OK;
+	return folder_book_op(folder, &span, lk_costs_get(folder->costs, 0, source), folder->costs->ops,
+	                      err);
 }
 
 static lk_status folder_copy_block(lk_folder *folder, uint32_t stage, uint32_t call,
                                    uint32_t source, uint32_t *block, lk_error *err) {
 	LK_ASSERT(stage < folder->graph->programs.count);
-	if (folder->copied[source]) {
-		*block = folder->copied[source] - 1;
+	uint32_t *copied = &folder->copied[source];
+	if (*copied) {
+		*block = *copied - 1;
 		return LK_OK;
 	}
 	const lk_block *from = &folder->graph->blocks.at[source];
 	lk_graph_begin_block(folder->out->graph, lk_intern_text(folder->graph->names, from->name));
-	LK_TRY(folder_copy_ops(folder, stage, call, from, err));
+	for (uint32_t op = from->begin; op < from->end; op++)
+		LK_TRY(folder_copy_op(folder, stage, call, op, err));
 	LK_TRY(lk_graph_end_block(folder->out->graph, block, err));
-	folder->copied[source] = *block + 1;
+	*copied = *block + 1;
 	return LK_OK;
 }
 
@@ -251,16 +214,6 @@ static lk_status folder_take_tables(lk_folder *folder, lk_error *err) {
 	return LK_OK;
 }
 
-/* What takes a few milliseconds as it is stays as it is: a part that is slowed is slowed evenly,
- * which says less of its kernels. */
-static bool graph_is_worth_parts(const lk_graph *graph, const lk_fold_times *times) {
-	const double enough = 20000;
-	double ops = 0;
-	for (size_t b = 0; b < graph->blocks.count; b++)
-		ops += times->all[b] * (graph->blocks.at[b].end - graph->blocks.at[b].begin);
-	return !graph->traced && ops > enough;
-}
-
 static bool times_count_calls(const lk_graph *graph, lk_fold_times *out) {
 	out->all = calloc(2 * graph->blocks.count + 1, sizeof *out->all);
 	out->passes = out->all ? out->all + graph->blocks.count : NULL;
@@ -293,25 +246,24 @@ static lk_status fold_check_input(const lk_graph *graph, const lk_costs *costs, 
 	return LK_OK;
 }
 
-lk_status lk_sim_fold(const lk_graph *graph, const lk_costs *costs, bool contention, lk_fold **out,
-                      lk_error *err) {
+lk_status lk_sim_fold(const lk_graph *graph, const lk_costs *costs, bool contention,
+                      const bool *keep, lk_fold **out, lk_error *err) {
 	*out = NULL;
 	LK_TRY(fold_check_input(graph, costs, err));
-	lk_folder folder = {.graph = graph, .costs = costs, .out = calloc(1, sizeof *folder.out)};
+	lk_folder folder = {
+		.graph = graph, .costs = costs, .keep = keep, .out = calloc(1, sizeof *folder.out)};
 	folder.copied = calloc(graph->blocks.count + 1, sizeof *folder.copied);
 	folder.pieces_end = calloc(graph->ranks.stages + 1, sizeof *folder.pieces_end);
 	folder.cost = calloc(costs->variants, sizeof *folder.cost);
-	folder.foreign = lk_fold_outside_streams(graph);
-	folder.part_ps = lk_fold_part_limit(graph, costs);
 	lk_fold_times times;
 	bool counted = times_count_calls(graph, &times);
 	lk_status status = folder.out && folder.copied && folder.pieces_end && folder.cost && counted
 	                       ? LK_OK
 	                       : lk_oom(err);
-	folder.parts = status == LK_OK && graph_is_worth_parts(graph, &times);
 	if (status == LK_OK) status = folder_copy_frame(&folder, err);
 	if (status == LK_OK)
-		status = lk_fold_find_runs(graph, &folder.runs, &folder.pieces, folder.pieces_end, err);
+		status =
+			lk_fold_find_runs(graph, keep, &folder.runs, &folder.pieces, folder.pieces_end, err);
 	if (status == LK_OK)
 		status = lk_fold_pricer_new(&folder.pricer, graph, costs, &times, contention, err);
 	if (status == LK_OK) status = folder_fold_programs(&folder, err);
@@ -325,8 +277,6 @@ lk_status lk_sim_fold(const lk_graph *graph, const lk_costs *costs, bool content
 	free(folder.pieces_end);
 	free(folder.cost);
 	free(times.all);
-	lk_vec_free(&folder.place);
-	lk_vec_free(&folder.deps);
 	if (status == LK_OK) *out = folder.out;
 	else lk_fold_free(folder.out);
 	return status;
@@ -391,7 +341,6 @@ lk_status lk_fold_windows_of(const lk_graph *source, const lk_fold *fold, uint32
 	}
 	if (out->count == first) return LK_OK;
 	lk_last(out)->end_ps = end;
-	if (!span->part)
-		windows_stretch(&source->programs.at[span->stage], out->at + first, out->count - first);
+	windows_stretch(&source->programs.at[span->stage], out->at + first, out->count - first);
 	return LK_OK;
 }

@@ -9,7 +9,8 @@
  * time between the end of the host's work and of the run (tail_ps).
  *
  * A call repeated n > 4 times is simulated 4 and 3 times, and the difference, one period, added n -
- * 4 times. A part of a call is simulated as a block that holds nothing else. */
+ * 4 times. That is right while who is slower, device or host, is so from the beginning; a run in
+ * which the other one is ahead at first is simulated with all repetitions. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,16 +41,7 @@ lk_status lk_fold_pricer_new(lk_fold_pricer *pricer, const lk_graph *graph, cons
 	};
 	lk_wire *wires = LK_ARRAY(&pricer->arena, lk_wire, graph->channels);
 	pricer->concurrent = lk_fold_concurrent(graph, costs, times);
-	uint32_t deps = graph->ops.count ? graph->ops.dep_begin[graph->ops.count] : 0;
-	pricer->blocks = LK_ARRAY(&pricer->arena, lk_block, graph->blocks.count);
-	pricer->deps = LK_ARRAY(&pricer->arena, uint32_t, deps);
-	if (!pricer->both.at || !pricer->both.variant_of || !wires || !pricer->blocks || !pricer->deps)
-		return lk_oom(err);
-	if (graph->blocks.count)
-		memcpy(pricer->blocks, graph->blocks.at, graph->blocks.count * sizeof *pricer->blocks);
-	if (deps) memcpy(pricer->deps, graph->ops.deps, deps * sizeof *pricer->deps);
-	pricer->view.blocks.at = pricer->blocks;
-	pricer->view.ops.deps = pricer->deps;
+	if (!pricer->both.at || !pricer->both.variant_of || !wires) return lk_oom(err);
 	for (uint32_t i = 0; i < lanes; i++) {
 		pricer->both.variant_of[i] = (uint16_t)i;
 		lk_cost *to = pricer->both.at + (size_t)i * costs->ops;
@@ -76,27 +68,13 @@ void lk_fold_pricer_free(lk_fold_pricer *pricer) {
 	lk_arena_free(&pricer->arena);
 }
 
-/* Cuts the view's block of a part to the part, or makes it whole again. Nothing in a part depends
- * on what is outside. */
-static void view_cut_block(lk_fold_pricer *pricer, const lk_fold_run *run, bool to_part) {
-	uint32_t id = pricer->graph->programs.at[run->stage].calls.at[run->begin].block;
-	uint32_t shift = run->op_begin - pricer->graph->blocks.at[id].begin;
-	pricer->blocks[id] =
-		to_part ? lk_fold_run_block(pricer->graph, run, run->begin) : pricer->graph->blocks.at[id];
-	for (uint32_t duration = pricer->graph->ops.dep_begin[run->op_begin];
-	     duration < pricer->graph->ops.dep_begin[run->op_end]; duration++)
-		pricer->deps[duration] = pricer->graph->ops.deps[duration] - (to_part ? shift : 0);
+static lk_block run_block(const lk_fold_pricer *pricer, const lk_fold_run *run, uint32_t call) {
+	return pricer->graph->blocks.at[pricer->graph->programs.at[run->stage].calls.at[call].block];
 }
 
-/* How often a call of a run is made each time the run is. */
-static uint32_t run_call_times(const lk_fold_pricer *pricer, const lk_fold_run *run,
-                               uint32_t call) {
-	return lk_fold_is_part(run) ? 1 : pricer->graph->programs.at[run->stage].calls.at[call].repeat;
-}
-
-/* Simulates the run with its calls repeated PERIODIC times at most, and call `less` once less. */
-static lk_status run_simulate(lk_fold_pricer *pricer, const lk_fold_run *run, uint32_t less,
-                              bool record, lk_sim_result *out, lk_error *err) {
+/* Simulates the run with its calls repeated `most` times at most, and call `less` once less. */
+static lk_status run_simulate(lk_fold_pricer *pricer, const lk_fold_run *run, uint32_t most,
+                              uint32_t less, bool record, lk_sim_result *out, lk_error *err) {
 	static const uint32_t both[] = {DEVICE, WITH_HOST};
 	lk_sim_options options = {.contention = pricer->contention,
 	                          .all_ranks = true,
@@ -109,37 +87,69 @@ static lk_status run_simulate(lk_fold_pricer *pricer, const lk_fold_run *run, ui
 		if (!lk_push(&pricer->program.calls)) return lk_oom(err);
 		lk_call *call = lk_last(&pricer->program.calls);
 		*call = calls[cost];
-		call->repeat = run_call_times(pricer, run, cost);
-		if (call->repeat > PERIODIC) call->repeat = PERIODIC;
+		if (call->repeat > most) call->repeat = most;
 		if (cost == less) call->repeat--;
 	}
-	if (!lk_fold_is_part(run)) return lk_sim_run(&pricer->view, &pricer->both, &options, out, err);
-	view_cut_block(pricer, run, true);
-	lk_status status = lk_sim_run(&pricer->view, &pricer->both, &options, out, err);
-	view_cut_block(pricer, run, false);
-	return status;
+	return lk_sim_run(&pricer->view, &pricer->both, &options, out, err);
 }
 
-/* Times of all lanes with every repetition. */
+/* The host's time for one repetition of a call. */
+static double call_host_ps(const lk_fold_pricer *pricer, const lk_fold_run *run, uint32_t call,
+                           uint32_t variant) {
+	lk_block block = run_block(pricer, run, call);
+	double sum = 0;
+	for (uint32_t op = block.begin; op < block.end; op++) {
+		const lk_cost *cost = lk_costs_get(pricer->costs, variant, op);
+		sum += (double)cost->host_ps;
+		if (pricer->graph->ops.stream[op] == LK_STREAM_HOST) sum += (double)cost->duration_ps;
+	}
+	return sum;
+}
+
+/* What one more repetition of a call adds to lane `i`; false where it will not always be that. */
+static bool call_find_period(const lk_fold_pricer *pricer, const lk_fold_run *run, uint32_t call,
+                             uint32_t i, const lk_sim_result *first, const lk_sim_result *shorter,
+                             double *period) {
+	uint32_t device = i - i % 2 + DEVICE;
+	double of_device = (double)(first->finish_ps[device] - shorter->finish_ps[device]);
+	*period = (double)(first->finish_ps[i] - shorter->finish_ps[i]);
+	if (i == device) return true;
+	double slower = fmax(of_device, call_host_ps(pricer, run, call, i / 2));
+	return fabs(*period - slower) <= 1e-6 * slower + 2; /* rounded to picoseconds */
+}
+
+/* Times of all lanes with every repetition, from runs that are shorter; false where those do not
+ * tell. */
 static lk_status run_extrapolate(lk_fold_pricer *pricer, const lk_fold_run *run, double *lane_ps,
-                                 double *period_ps, lk_sim_result *first, lk_error *err) {
-	uint32_t lanes = pricer->both.variants, longest = 0;
-	LK_TRY(run_simulate(pricer, run, UINT32_MAX, true, first, err));
+                                 const lk_sim_result *first, bool *told, lk_error *err) {
+	uint32_t lanes = pricer->both.variants;
+	*told = true;
 	for (uint32_t i = 0; i < lanes; i++) lane_ps[i] = (double)first->finish_ps[i];
-	for (uint32_t cost = run->begin; cost < run->end; cost++) {
-		uint32_t times = run_call_times(pricer, run, cost);
+	for (uint32_t call = run->begin; call < run->end && *told; call++) {
+		uint32_t times = pricer->graph->programs.at[run->stage].calls.at[call].repeat;
 		if (times <= PERIODIC) continue;
 		lk_sim_result shorter;
-		LK_TRY(run_simulate(pricer, run, cost, false, &shorter, err));
-		for (uint32_t i = 0; i < lanes; i++)
-			lane_ps[i] +=
-				(double)(first->finish_ps[i] - shorter.finish_ps[i]) * (double)(times - PERIODIC);
-		if (times > longest) {
-			longest = times;
-			*period_ps = (double)(first->finish_ps[DEVICE] - shorter.finish_ps[DEVICE]);
+		LK_TRY(run_simulate(pricer, run, PERIODIC, call, false, &shorter, err));
+		for (uint32_t i = 0; i < lanes && *told; i++) {
+			double period;
+			*told = call_find_period(pricer, run, call, i, first, &shorter, &period);
+			lane_ps[i] += period * (double)(times - PERIODIC);
 		}
 		lk_sim_result_free(&shorter);
 	}
+	return LK_OK;
+}
+
+/* Times of all lanes with every repetition, and what ran in `first`. */
+static lk_status run_time_lanes(lk_fold_pricer *pricer, const lk_fold_run *run, double *lane_ps,
+                                lk_sim_result *first, lk_error *err) {
+	bool told;
+	LK_TRY(run_simulate(pricer, run, PERIODIC, UINT32_MAX, true, first, err));
+	LK_TRY(run_extrapolate(pricer, run, lane_ps, first, &told, err));
+	if (told) return LK_OK;
+	lk_sim_result_free(first);
+	LK_TRY(run_simulate(pricer, run, UINT32_MAX, UINT32_MAX, true, first, err));
+	for (uint32_t i = 0; i < pricer->both.variants; i++) lane_ps[i] = (double)first->finish_ps[i];
 	return LK_OK;
 }
 
@@ -186,8 +196,8 @@ static lk_run_sums sums_of_run(const lk_fold_pricer *pricer, const lk_fold_run *
                                uint32_t variant) {
 	lk_run_sums sums = {0};
 	for (uint32_t cost = run->begin; cost < run->end; cost++) {
-		lk_block block = lk_fold_run_block(pricer->graph, run, cost);
-		uint32_t times = run_call_times(pricer, run, cost);
+		lk_block block = run_block(pricer, run, cost);
+		uint32_t times = pricer->graph->programs.at[run->stage].calls.at[cost].repeat;
 		for (uint32_t op = block.begin; times && op < block.end; op++)
 			sums_add_op(pricer, variant, op, times, &sums);
 	}
@@ -259,8 +269,7 @@ lk_status lk_fold_price_run(lk_fold_pricer *pricer, const lk_fold_run *run, lk_f
 	lk_sim_result first = {0};
 	double *lane_ps = calloc(pricer->both.variants, sizeof *lane_ps);
 	if (!lane_ps) return lk_oom(err);
-	out->period_ps = 0;
-	lk_status status = run_extrapolate(pricer, run, lane_ps, &out->period_ps, &first, err);
+	lk_status status = run_time_lanes(pricer, run, lane_ps, &first, err);
 	if (status == LK_OK) status = run_price(pricer, run, lane_ps, out, err);
 	if (status == LK_OK && !samples_take(run, &first, &out->cost[0], samples)) status = lk_oom(err);
 	lk_sim_result_free(&first);

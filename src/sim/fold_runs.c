@@ -5,10 +5,6 @@
  * later calls run. A run is a stretch of such calls of one micro-batch and pass; equal runs (the
  * same blocks, equally often) are found by hash.
  *
- * A call that asks for sharded weights or scatters gradients does not fold as a whole; what it
- * computes in between does, in parts. A part is a stretch of operations that begins on the compute
- * stream, and after which nothing of it is under way elsewhere.
- *
  * How much a folded operation is slowed by messages and such traffic depends on each kernel inside:
  * on its waves, on what it waits for, on its memory traffic. So each is asked how it runs together
  * with the mean of what there is, and the folded one is slowed as much. */
@@ -159,6 +155,7 @@ static bool run_continues(const lk_block_facts *facts, const lk_call *first, con
 
 typedef struct lk_finder {
 	const lk_graph *graph;
+	const bool *keep;      /* [calls of all programs] or NULL */
 	lk_block_facts *facts; /* [blocks] */
 	lk_fold_runs *runs;
 	uint32_t *table; /* 1 + run, by hash */
@@ -234,9 +231,12 @@ static bool finder_find_stage(lk_finder *finder, uint32_t stage, lk_fold_pieces 
 	if (!count) return true;
 	if (!lk_reserve(pieces, count)) return false; /* a program has no more pieces than calls */
 	lk_fold_piece *piece = pieces->at + pieces->count;
+	const bool *keep =
+		finder->keep ? finder->keep + lk_fold_first_call(finder->graph, stage) : NULL;
 	for (uint32_t begin = 0, end; begin < count; begin = end) {
 		uint64_t ops = 0;
 		for (end = begin; end < count && facts[calls[end].block].foldable; end++) {
+			if (keep && keep[end]) break;
 			if (end > begin && !run_continues(facts, &calls[begin], &calls[end])) break;
 			ops += (uint64_t)calls[end].repeat * facts[calls[end].block].ops;
 		}
@@ -254,9 +254,17 @@ static bool finder_find_stage(lk_finder *finder, uint32_t stage, lk_fold_pieces 
 	return true;
 }
 
-lk_status lk_fold_find_runs(const lk_graph *graph, lk_fold_runs *runs, lk_fold_pieces *pieces,
-                            size_t *ends, lk_error *err) {
+size_t lk_fold_first_call(const lk_graph *graph, uint32_t stage) {
+	LK_ASSERT(stage < graph->programs.count);
+	size_t first = 0;
+	for (uint32_t s = 0; s < stage; s++) first += graph->programs.at[s].calls.count;
+	return first;
+}
+
+lk_status lk_fold_find_runs(const lk_graph *graph, const bool *keep, lk_fold_runs *runs,
+                            lk_fold_pieces *pieces, size_t *ends, lk_error *err) {
 	lk_finder finder = {.graph = graph,
+	                    .keep = keep,
 	                    .facts = facts_new(graph),
 	                    .runs = runs,
 	                    .table = calloc(64, sizeof *finder.table),
@@ -271,70 +279,12 @@ lk_status lk_fold_find_runs(const lk_graph *graph, lk_fold_runs *runs, lk_fold_p
 	return ok ? LK_OK : lk_oom(err);
 }
 
-lk_block lk_fold_run_block(const lk_graph *graph, const lk_fold_run *run, uint32_t call) {
-	lk_block block = graph->blocks.at[graph->programs.at[run->stage].calls.at[call].block];
-	if (lk_fold_is_part(run)) {
-		block.begin = run->op_begin;
-		block.end = run->op_end;
-	}
-	return block;
-}
-
 uint32_t lk_fold_run_joins(const lk_graph *graph, const lk_fold_run *run) {
 	uint32_t join = 0;
 	for (uint32_t c = run->begin; c < run->end; c++) {
-		lk_block block = lk_fold_run_block(graph, run, c);
-		for (uint32_t op = block.begin; op < block.end; op++)
+		const lk_block *block = &graph->blocks.at[graph->programs.at[run->stage].calls.at[c].block];
+		for (uint32_t op = block->begin; op < block->end; op++)
 			join |= (uint32_t)(graph->ops.join[op] | LK_JOIN(graph->ops.stream[op]));
 	}
 	return join & ~(LK_JOIN(LK_STREAM_HOST) | LK_JOIN(LK_STREAM_COMPUTE));
-}
-
-/* ---- parts of blocks ---- */
-
-enum {
-	LEAST = 2
-}; /* operations of a part */
-
-/* Nothing of this operation concerns what is outside the part that begins at `begin`. */
-static bool part_holds_op(const lk_graph *graph, const lk_block *block, uint32_t begin, uint32_t op,
-                          uint32_t foreign) {
-	LK_ASSERT(op < graph->ops.count);
-	const lk_ops *ops = &graph->ops;
-	if (lk_fold_reaches_out(graph, op) || lk_fold_is_traffic(graph, op)) return false;
-	if (op > begin && (ops->join[op] & foreign)) return false;
-	for (uint32_t d = ops->dep_begin[op]; d < ops->dep_begin[op + 1]; d++)
-		if (block->begin + ops->deps[d] < begin) return false;
-	return true;
-}
-
-/* Traffic is to overlap with about the kernels that it overlaps with unfolded, not with the mean of
- * a layer: parts are a quarter as long as its shortest operation. */
-int64_t lk_fold_part_limit(const lk_graph *graph, const lk_costs *costs) {
-	int64_t least = 0;
-	for (uint32_t op = 0; op < graph->ops.count; op++) {
-		int64_t time = lk_fold_is_traffic(graph, op) ? lk_costs_get(costs, 0, op)->duration_ps : 0;
-		if (time > 0 && (least == 0 || time < least)) least = time;
-	}
-	return least / 4;
-}
-
-uint32_t lk_fold_part_end(const lk_graph *graph, const lk_costs *costs, const lk_block *block,
-                          uint32_t begin, uint32_t foreign, int64_t most_ps) {
-	const lk_ops *ops = &graph->ops;
-	uint32_t end = begin,
-			 open = 0; /* streams other than compute on which something may be under way */
-	int64_t time = 0;
-	if (ops->stream[begin] != LK_STREAM_COMPUTE) return begin;
-	for (uint32_t op = begin; op < block->end && part_holds_op(graph, block, begin, op, foreign);
-	     op++) {
-		unsigned stream = ops->stream[op];
-		if (stream == LK_STREAM_COMPUTE) open &= ~ops->join[op];
-		else if (stream != LK_STREAM_HOST) open |= LK_JOIN(stream);
-		time += lk_costs_get(costs, 0, op)->duration_ps;
-		if (open) continue;
-		end = op + 1;
-		if (time > most_ps) break;
-	}
-	return end - begin < LEAST ? begin : end;
 }

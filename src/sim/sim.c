@@ -189,6 +189,7 @@ void lk_sim_result_free(lk_sim_result *result) {
 	free(result->finish_ps);
 	free(result->lane_of);
 	free(result->lane_ranks);
+	free(result->shared);
 	lk_vec_free(&result->events);
 	memset(result, 0, sizeof *result);
 }

@@ -59,6 +59,10 @@ typedef struct lk_sim_result {
 	/* The step takes longer than give_up_ps: step_ps is a time that it does not fall below, and
 	 * there are no ends and no count of operations. */
 	bool gave_up;
+	/* Of a folded graph, with contention: [calls of all programs, in order] whether a folded run of
+	 * that call ran at the same time as something else, and so was slowed as its kernels are in the
+	 * mean. NULL where none did: then times are those of the graph that was folded. */
+	bool *shared;
 	lk_sim_events events; /* in program order per record; free with lk_sim_result_free */
 } lk_sim_result;
 
@@ -81,13 +85,11 @@ typedef struct lk_fold_span {
 	uint32_t stage, call_begin, call_end; /* an empty range: copied as it was, from `source_op` */
 	uint32_t source_op;
 	uint32_t sample_begin, sample_end; /* events of its isolated run, in lk_fold.samples */
-	bool part;        /* a stretch of the operations of one call, there each time that is made */
-	double period_ps; /* of one further repetition */
 } lk_fold_span;
 
 /* A folded graph. Every run of calls without a partner outside its rank class becomes one MACRO
  * operation, simulated alone in its steady state; long repeats are extrapolated from their period.
- * Of other calls, stretches of operations do. A lifted trace comes back unfolded. */
+ * A lifted trace comes back unfolded. */
 typedef struct lk_fold {
 	lk_graph *graph; /* names are its own; ranks, wires and facts as in the source */
 	lk_costs costs;  /* owned by the arena; same variants as the source's */
@@ -98,8 +100,9 @@ typedef struct lk_fold {
 	lk_sim_events samples; /* from the macro's start on; op and call are of the source graph */
 } lk_fold;
 
-lk_status lk_sim_fold(const lk_graph *graph, const lk_costs *costs, bool contention, lk_fold **out,
-                      lk_error *err);
+/* `keep`: [calls of all programs, in order] calls that stay as they are; NULL: none. */
+lk_status lk_sim_fold(const lk_graph *graph, const lk_costs *costs, bool contention,
+                      const bool *keep, lk_fold **out, lk_error *err);
 void lk_fold_free(lk_fold *fold);
 
 /* One repetition of one call in the isolated run of a macro operation: from its first compute

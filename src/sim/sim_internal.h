@@ -609,7 +609,10 @@ typedef struct lk_engine {
 	lk_rendezvous *spare_rendezvous[33]; /* by log2 of members */
 	const lk_stop *stop;                 /* watched by this thread; may be NULL */
 	bool bounded;                        /* it may be given up */
-	bool halted;                         /* one of: */
+	bool *shared;         /* see lk_sim_result; NULL where the graph has no folded runs */
+	uint32_t *first_call; /* [stages] of a program among those of all */
+	bool some_shared;
+	bool halted; /* one of: */
 	bool no_memory, crowded, stopped, gave_up;
 	int64_t least_end; /* the step ends no earlier: known where it was given up */
 } lk_engine;
@@ -821,18 +824,12 @@ bool lk_bound_too_late(lk_engine *engine);
 
 /* ==== folding ==== */
 
-/* Calls of a program that become one operation, found in at least one place; or a part of one
- * call. */
+/* Calls of a program that become one operation, found in at least one place. */
 typedef struct lk_fold_run {
 	uint32_t stage, begin, end; /* calls of the first place */
-	uint32_t op_begin, op_end;  /* operations of its one call that are meant; equal: all */
 	uint32_t block;             /* of the folded graph, once it is made */
 	uint64_t ops;               /* repetitions counted */
 } lk_fold_run;
-
-static inline bool lk_fold_is_part(const lk_fold_run *run) {
-	return run->op_end > run->op_begin;
-}
 
 /* A stretch of a program: a run, or a call that stays. */
 typedef struct lk_fold_piece {
@@ -847,10 +844,10 @@ typedef LK_VEC(lk_fold_piece) lk_fold_pieces;
 bool lk_fold_reaches_out(const lk_graph *graph, uint32_t op);
 /* The pieces of all programs, in order, with the end of those of each stage, and the distinct runs
  * among them. */
-lk_status lk_fold_find_runs(const lk_graph *graph, lk_fold_runs *runs, lk_fold_pieces *pieces,
-                            size_t *ends, lk_error *err);
-/* The operations of one of its calls that belong to a run. */
-lk_block lk_fold_run_block(const lk_graph *graph, const lk_fold_run *run, uint32_t call);
+lk_status lk_fold_find_runs(const lk_graph *graph, const bool *keep, lk_fold_runs *runs,
+                            lk_fold_pieces *pieces, size_t *ends, lk_error *err);
+/* The number of a stage's first call among those of all programs. */
+size_t lk_fold_first_call(const lk_graph *graph, uint32_t stage);
 /* The streams that a run's first operation, or any one inside, waits for. */
 uint32_t lk_fold_run_joins(const lk_graph *graph, const lk_fold_run *run);
 
@@ -871,13 +868,6 @@ lk_cost lk_fold_concurrent(const lk_graph *graph, const lk_costs *costs,
 /* The share of its time that a kernel takes longer while that goes on. */
 double lk_fold_slowdown(const lk_cost *kernel, const lk_cost *concurrent);
 
-/* The end of the part of a block that folds, from operation `begin` on; `begin` where none begins.
- * A part ends after the operation with which it becomes longer than `most_ps`. */
-uint32_t lk_fold_part_end(const lk_graph *graph, const lk_costs *costs, const lk_block *block,
-                          uint32_t begin, uint32_t foreign, int64_t most_ps);
-/* How long parts are to be. */
-int64_t lk_fold_part_limit(const lk_graph *graph, const lk_costs *costs);
-
 /* fold_price.c: runs simulated alone. */
 typedef struct lk_fold_pricer {
 	const lk_graph *graph;
@@ -886,15 +876,12 @@ typedef struct lk_fold_pricer {
 	lk_arena arena;
 	lk_graph view; /* the graph's operations and blocks, with one program of one stage */
 	lk_program program;
-	lk_block *blocks;   /* the view's own, of which one is cut to a part while that is simulated */
-	uint32_t *deps;     /* its own too: they count from a block's beginning */
 	lk_cost concurrent; /* see lk_fold_concurrent */
 	lk_costs both;      /* by lane: of variant v on the device alone (2v), with its host (2v + 1) */
 } lk_fold_pricer;
 
 typedef struct lk_fold_price {
-	lk_cost *cost;    /* [variants], of the whole run; the caller's */
-	double period_ps; /* of one further repetition of its longest call */
+	lk_cost *cost; /* [variants], of the whole run; the caller's */
 	double flops, bytes;
 } lk_fold_price;
 

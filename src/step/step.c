@@ -76,15 +76,28 @@ static double program_flops(const lk_graph *graph, uint32_t stage) {
 /* A slow rank or noise changes compute but not communication, which a folded run holds both of:
  * such steps are simulated operation by operation, unless noise makes every chain of a very large
  * job its own class. */
-static bool folds(const lk_step_options *options, const lk_graph *graph) {
+static bool step_may_fold(const lk_step_options *options, const lk_graph *graph) {
 	if (options->exact || options->straggler_count > 0 || graph->traced) return false;
 	return options->jitter <= 0 || graph->ranks.chains > LK_STEP_NOISY_CHAINS;
 }
 
-lk_status lk_step_simulate(const lk_step_options *options, lk_step *out, lk_error *err) {
-	if (!options->bare) LK_TRY(choose_records(options, out, err));
-	if (folds(options, out->graph))
-		LK_TRY(lk_sim_fold(out->graph, &out->costs, !options->no_contention, &out->fold, err));
+/* Operations that one rank of every stage runs of `graph`; of the calls that are `left` out none.
+ */
+static double graph_count_operations(const lk_graph *graph, const bool *left) {
+	double count = 0;
+	size_t number = 0;
+	for (size_t s = 0; s < graph->programs.count; s++) {
+		const lk_program *program = &graph->programs.at[s];
+		for (size_t c = 0; c < program->calls.count; c++, number++) {
+			const lk_block *block = &graph->blocks.at[program->calls.at[c].block];
+			if (left && left[number]) continue;
+			count += (double)program->calls.at[c].repeat * (block->end - block->begin);
+		}
+	}
+	return count;
+}
+
+static lk_status run_graph(const lk_step_options *options, lk_step *out, lk_error *err) {
 	lk_sim_options run = {
 		.contention = !options->no_contention,
 		.all_ranks = options->all_ranks,
@@ -96,9 +109,65 @@ lk_status lk_step_simulate(const lk_step_options *options, lk_step *out, lk_erro
 		.record_count = out->record_count,
 		.give_up_ps = options->bare ? options->give_up_ps : 0,
 	};
+	return lk_sim_run(lk_step_simulated(out), out->fold ? &out->fold->costs : &out->costs, &run,
+	                  &out->sim, err);
+}
+
+/* Adds to `keep` the calls of the graph whose folded runs shared the device. */
+static void keep_shared(const lk_step *step, bool *keep) {
+	const bool *shared = step->sim.shared;
+	size_t first = 0;
+	for (uint32_t s = 0; s < step->graph->ranks.stages; s++) {
+		const lk_program *folded = &step->fold->graph->programs.at[s];
+		size_t count = step->graph->programs.at[s].calls.count;
+		const uint32_t *source = step->fold->source_call[s];
+		for (size_t c = 0; c < folded->calls.count; c++, shared++) {
+			size_t end = c + 1 < folded->calls.count ? source[c + 1] : count;
+			for (size_t i = source[c]; *shared && i < end; i++) keep[first + i] = true;
+		}
+		first += count;
+	}
+}
+
+/* A folded run that has the device to itself takes as long as its operations, simulated alone.
+ * So the calls whose runs shared it are kept as they are, and the step is simulated again, until no
+ * run shares anything: the answer is then that of every operation simulated. It is not where that
+ * would be too much to simulate. */
+static lk_status run_folded(const lk_step_options *options, lk_step *out, lk_error *err) {
+	double all = graph_count_operations(out->graph, NULL);
+	size_t calls = 0;
+	for (size_t s = 0; s < out->graph->programs.count; s++)
+		calls += out->graph->programs.at[s].calls.count;
+	bool *keep = LK_ARRAY(&out->arena, bool, calls + 1);
+	if (!keep) return lk_oom(err);
+	for (int round = 0; round < LK_STEP_ROUNDS; round++) {
+		LK_TRY(
+			lk_sim_fold(out->graph, &out->costs, !options->no_contention, keep, &out->fold, err));
+		LK_TRY(run_graph(options, out, err));
+		if (!out->sim.shared) return LK_OK;
+		keep_shared(out, keep);
+		double kept = all - graph_count_operations(out->graph, keep), lanes = out->sim.lanes;
+		if (kept * lanes > LK_STEP_SIMULATED) return LK_OK;
+		lk_sim_result_free(&out->sim);
+		lk_fold_free(out->fold);
+		out->fold = NULL;
+		if (kept > all / 2 && all * lanes <= LK_STEP_SIMULATED) break;
+	}
+	return run_graph(options, out, err);
+}
+
+/* Small steps are simulated sooner than folded. */
+static bool step_is_small(const lk_step_options *options, const lk_step *step) {
+	return !options->no_contention && step->costs.variants == 1 &&
+	       graph_count_operations(step->graph, NULL) <= LK_STEP_SMALL;
+}
+
+lk_status lk_step_simulate(const lk_step_options *options, lk_step *out, lk_error *err) {
+	if (!options->bare) LK_TRY(choose_records(options, out, err));
 	double start = step_now_s();
-	LK_TRY(lk_sim_run(lk_step_simulated(out), out->fold ? &out->fold->costs : &out->costs, &run,
-	                  &out->sim, err));
+	if (step_may_fold(options, out->graph) && !step_is_small(options, out))
+		LK_TRY(run_folded(options, out, err));
+	else LK_TRY(run_graph(options, out, err));
 	out->simulation_s = step_now_s() - start;
 	out->step_s = (double)out->sim.step_ps / LK_PS_PER_S;
 	if (options->bare) return LK_OK;

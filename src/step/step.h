@@ -13,13 +13,18 @@
 #include "sim/sim.h"
 #include "sim/timeline.h"
 
-/* With jitter, jobs of up to so many chains (ranks of a stage) are simulated operation by
- * operation. */
 enum {
-	LK_STEP_NOISY_CHAINS = 512
+	/* With jitter, jobs of up to so many chains (ranks of a stage) are simulated operation by
+	 * operation. */
+	LK_STEP_NOISY_CHAINS = 512,
+	/* So many operations are simulated where folding them would change times: some 100 ms. */
+	LK_STEP_SIMULATED = 2000000,
+	LK_STEP_SMALL = 2000, /* so few are simulated no later than folded */
+	LK_STEP_ROUNDS = 4,   /* so often a step is folded anew; then it is simulated as it is */
 };
 
-/* How to simulate. Zero is the usual: folded, with contention. */
+/* How to simulate. Zero is the default: with contention, folded where that changes no time or saves
+ * much. */
 typedef struct lk_step_options {
 	bool exact, all_ranks, no_contention;
 	double jitter;

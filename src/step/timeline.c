@@ -118,8 +118,7 @@ static lk_status draw_window(struct lk_drawing *drawing, const lk_sim_event *eve
                              const lk_call *outer, const lk_fold_window *window, double scale) {
 	const lk_fold *fold = drawing->step->fold;
 	const struct lk_fold_span *span = &fold->span[event->op];
-	lk_call call =
-		span->part ? *outer : drawing->step->graph->programs.at[span->stage].calls.at[window->call];
+	lk_call call = drawing->step->graph->programs.at[span->stage].calls.at[window->call];
 	call.microbatch = outer->microbatch;
 	for (uint32_t i = span->sample_begin; i < span->sample_end; i++) {
 		const lk_sim_event *sim_event = &fold->samples.at[i];
@@ -132,8 +131,7 @@ static lk_status draw_window(struct lk_drawing *drawing, const lk_sim_event *eve
 		if (end > event->end_ps) end = event->end_ps;
 		if (start < end)
 			LK_TRY(timeline_add_slice(drawing, event->record, drawing->step->graph, sim_event->op,
-			                          &call, span->part ? event->repetition : sim_event->repetition,
-			                          start, end));
+			                          &call, sim_event->repetition, start, end));
 	}
 	return LK_OK;
 }

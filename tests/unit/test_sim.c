@@ -356,7 +356,7 @@ static void test_traced_unfolded(void **state) {
 		lk_fold *fold;
 		lk_error err = {0};
 		random_traced((uint64_t)seed, false, &w);
-		if (lk_sim_fold(w.graph, &w.costs, seed % 2, &fold, &err) != LK_OK)
+		if (lk_sim_fold(w.graph, &w.costs, seed % 2, NULL, &fold, &err) != LK_OK)
 			fail_msg("%s: %s", err.where, err.what);
 		world folded = {.graph = fold->graph, .costs = fold->costs};
 		lk_sim_result exact = run(&w, (lk_sim_options){.contention = seed % 2}, LK_OK);
@@ -411,7 +411,7 @@ static void test_fold_keeps_work(void **state) {
 		lk_error err = {0};
 		flowing_world((uint64_t)seed, &w);
 		for (uint32_t i = 0; i < w.graph->ops.count; i++) w.graph->ops.flops[i] = i + 1;
-		if (lk_sim_fold(w.graph, &w.costs, seed % 2, &fold, &err))
+		if (lk_sim_fold(w.graph, &w.costs, seed % 2, NULL, &fold, &err))
 			fail_msg("%s: %s", err.where, err.what);
 		for (uint32_t s = 0; s < w.graph->ranks.stages; s++) {
 			double flops[2] = {0};
@@ -652,7 +652,7 @@ static void test_fold_error(void **state) {
 		for (int contention = 0; contention < 2; contention++) {
 			lk_fold *fold;
 			lk_error err = {0};
-			assert_int_equal(lk_sim_fold(w.graph, &w.costs, contention, &fold, &err), LK_OK);
+			assert_int_equal(lk_sim_fold(w.graph, &w.costs, contention, NULL, &fold, &err), LK_OK);
 			world folded = {.graph = fold->graph, .costs = fold->costs};
 			lk_sim_result exact = run(&w, (lk_sim_options){.contention = contention}, LK_OK);
 			lk_sim_result quick = run(&folded, (lk_sim_options){.contention = contention}, LK_OK);

@@ -1,0 +1,145 @@
+/* test_exact.c: on random jobs, the answer by default is that of every operation simulated, and
+ * better hardware never makes a step longer. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/arena.h"
+#include "base/stats.h"
+#include "lockstep/predict.h"
+#include "rounds.h"
+#include "step/step.h"
+
+static uint64_t next_random(uint64_t *state) {
+	return lk_hash64(*state += 0x9e3779b97f4a7c15u);
+}
+
+#define PICK(state, of) ((of)[next_random(state) % (sizeof(of) / sizeof *(of))])
+
+/* A job as it was drawn: the request, and what can be made better of its cluster. */
+typedef struct lk_drawn {
+	lk_predict_request request;
+	char cluster[128];
+	int nodes, gpus, nic_gbps;
+	const char *gpu;
+} lk_drawn;
+
+static void drawn_set_cluster(lk_drawn *drawn, const char *gpu, int nic_gbps) {
+	snprintf(drawn->cluster, sizeof drawn->cluster, "%d node * %d %s, nic %d*%dg", drawn->nodes,
+	         drawn->gpus, gpu, drawn->gpus, nic_gbps);
+	drawn->request.cluster = drawn->cluster;
+}
+
+static void draw_job(uint64_t *state, lk_drawn *drawn) {
+	static const char *const models[] = {"llama2-7b",    "llama2-13b",   "llama3.1-8b",
+	                                     "llama3.1-70b", "gpt2-xl",      "gpt3-175b",
+	                                     "mixtral-8x7b", "qwen3-30b-a3b"};
+	static const char *const gpus[] = {"a100-sxm-80 nvlink3", "h100-sxm nvlink4"};
+	static const char *const recompute[] = {"none", "full"};
+	static const char *const zero[] = {"0", "1", "2", "3"};
+	static const int powers[] = {1, 1, 2, 4, 8}, nodes[] = {2, 4, 8}, rates[] = {100, 200, 400},
+					 seqs[] = {1024, 2048, 4096}, batches[] = {1, 2, 3, 4, 8, 16, 40};
+	memset(drawn, 0, sizeof *drawn);
+	lk_predict_request *request = &drawn->request;
+	lk_predict_defaults(request);
+	drawn->nodes = PICK(state, nodes);
+	drawn->gpus = 8;
+	drawn->nic_gbps = PICK(state, rates);
+	drawn->gpu = PICK(state, gpus);
+	drawn_set_cluster(drawn, drawn->gpu, drawn->nic_gbps);
+	request->model = PICK(state, models);
+	request->tp = PICK(state, powers);
+	request->pp = PICK(state, powers);
+	request->mbs = 1 + (int)(next_random(state) % 2);
+	request->seq = PICK(state, seqs);
+	request->zero = PICK(state, zero);
+	request->recompute = PICK(state, recompute);
+	int dp = drawn->nodes * drawn->gpus / (request->tp * request->pp);
+	request->gbs = (dp ? dp : 1) * request->mbs * PICK(state, batches);
+	if (next_random(state) % 4 == 0 && request->pp > 1) request->vp = 2;
+}
+
+/* The step time of a request, simulated as `options` say; NAN where it is no legal job. */
+static double ask_drawn(const lk_drawn *drawn, const lk_step_options *options) {
+	lk_arena arena = LK_ARENA_INIT;
+	lk_asked asked;
+	lk_error err;
+	lk_step step = {0};
+	double seconds = NAN;
+	if (lk_request_read(&arena, &drawn->request, &asked, &err) == LK_OK) {
+		assert_int_equal(lk_step_ask(&asked.job, &asked.cluster, options, &step, &err), LK_OK);
+		seconds = step.step_s;
+	}
+	lk_step_free(&step);
+	lk_arena_free(&arena);
+	return seconds;
+}
+
+static void say_job(const lk_drawn *drawn) {
+	const lk_predict_request *request = &drawn->request;
+	print_message("--model %s --cluster '%s' --tp %d --pp %d --vp %d --mbs %d --gbs %d --seq %d "
+	              "--zero %s --recompute %s\n",
+	              request->model, request->cluster, request->tp, request->pp,
+	              request->vp ? request->vp : 1, request->mbs, request->gbs, request->seq,
+	              request->zero, request->recompute);
+}
+
+static void the_default_is_exact(void **unused) {
+	(void)unused;
+	uint64_t state = 1;
+	lk_drawn drawn;
+	for (int jobs = 0, count = trials(1000); jobs < count;) {
+		draw_job(&state, &drawn);
+		double folded = ask_drawn(&drawn, &(lk_step_options){0});
+		if (isnan(folded)) continue;
+		double exact = ask_drawn(&drawn, &(lk_step_options){.exact = true});
+		jobs++;
+		if (fabs(folded / exact - 1) <= 1e-3) continue;
+		say_job(&drawn);
+		fail_msg("%.9g s by default, %.9g s exactly", folded, exact);
+	}
+}
+
+/* Simulated times are rounded to picoseconds, and shared ones once more at each change of rate. */
+static void assert_no_slower(const lk_drawn *drawn, const char *what, double better, double plain) {
+	if (better <= plain * (1 + 1e-9)) return;
+	say_job(drawn);
+	fail_msg("%s: %.9g s, and %.9g s without", what, better, plain);
+}
+
+static void better_hardware_is_never_slower(void **unused) {
+	(void)unused;
+	uint64_t state = 2;
+	lk_drawn drawn;
+	for (int jobs = 0, count = trials(300); jobs < count;) {
+		draw_job(&state, &drawn);
+		double plain = ask_drawn(&drawn, &(lk_step_options){0});
+		if (isnan(plain)) continue;
+		jobs++;
+		lk_drawn better = drawn;
+		drawn_set_cluster(&better, drawn.gpu, 2 * drawn.nic_gbps);
+		assert_no_slower(&drawn, "twice the network", ask_drawn(&better, &(lk_step_options){0}),
+		                 plain);
+		if (strstr(drawn.gpu, "a100")) {
+			drawn_set_cluster(&better, "h100-sxm nvlink4", drawn.nic_gbps);
+			assert_no_slower(&drawn, "h100-sxm", ask_drawn(&better, &(lk_step_options){0}), plain);
+		}
+		lk_straggler slow = {.rank = 3, .factor = 1.2};
+		assert_no_slower(
+			&drawn, "no straggler", plain,
+			ask_drawn(&drawn, &(lk_step_options){.stragglers = &slow, .straggler_count = 1}));
+	}
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_default_is_exact),
+		cmocka_unit_test(better_hardware_is_never_slower),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
