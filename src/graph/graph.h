@@ -249,6 +249,14 @@ typedef struct lk_wire {
 	uint32_t stage, channel;
 } lk_wire;
 
+/* What prices the operations besides the cluster: the software of the job that a graph was built
+ * of. All zero where it was not. */
+typedef struct lk_software {
+	uint32_t stack, release; /* names, 0 not stated: whose measured efficiencies apply */
+	bool cuda_graphs, graph_experts, compiled;
+	bool streaming; /* the graph has every pass over memory: see lk_profile_streaming */
+} lk_software;
+
 typedef struct lk_graph {
 	lk_intern *names;
 	lk_ops ops;
@@ -268,7 +276,8 @@ typedef struct lk_graph {
 	double model_flops;     /* of one step, all ranks (numerator of the MFU) */
 	double tokens, samples; /* of one step, all ranks */
 	uint32_t peak_dtype;    /* lk_dtype whose dense peak is the MFU's denominator */
-	bool failed;            /* memory ran out while building; lk_graph_end_block reports it */
+	lk_software software;
+	bool failed; /* memory ran out while building; lk_graph_end_block reports it */
 } lk_graph;
 
 /* How ranks are numbered: stage by stage, in lifted traces copy by copy. */

@@ -4,7 +4,9 @@
  *     {"lockstep_graph": 1,
  *      "ranks": {"world", "stages", "chains", "groups": {"tp": [size, stride], ...}},   groups of
  *          one rank are left out
- *      "facts": {"model_flops", "tokens", "samples", "peak_dtype": "bf16"},
+ *      "facts": {"model_flops", "tokens", "samples", "peak_dtype": "bf16", and of a job's graph
+ *          "stack", "release", and where they are true "cuda_graphs", "graph_experts", "compiled",
+ *          "streaming"},
  *      "channels": most channels of a program,
  *      "blocks": [{"name", "operations": [{"name", "kind", "stream", ...}, ...]}, ...],
  *      "programs": [{"name", "stage", "channels", "events", "resident": {"weights": bytes, ...},

@@ -190,7 +190,13 @@ static lk_status facts_member(struct reader *reader, void *into, unsigned key) {
 	case 0: return want_real(reader, &graph->model_flops);
 	case 1: return want_real(reader, &graph->tokens);
 	case 2: return want_real(reader, &graph->samples);
-	default: return want_choice(reader, LK_LIST_DTYPE, &graph->peak_dtype);
+	case 3: return want_choice(reader, LK_LIST_DTYPE, &graph->peak_dtype);
+	case 4: return want_text(reader, &graph->software.stack);
+	case 5: return want_text(reader, &graph->software.release);
+	case 6: return want_bool(reader, &graph->software.cuda_graphs);
+	case 7: return want_bool(reader, &graph->software.graph_experts);
+	case 8: return want_bool(reader, &graph->software.compiled);
+	default: return want_bool(reader, &graph->software.streaming);
 	}
 }
 
@@ -475,7 +481,9 @@ static lk_status lay_wires(struct reader *reader, const char *file) {
 static lk_status top_member(struct reader *reader, void *into, unsigned key) {
 	(void)into;
 	static const char *const ranks[] = {"world", "stages", "chains", "groups"};
-	static const char *const facts[] = {"model_flops", "tokens", "samples", "peak_dtype"};
+	static const char *const facts[] = {"model_flops", "tokens",   "samples",     "peak_dtype",
+	                                    "stack",       "release",  "cuda_graphs", "graph_experts",
+	                                    "compiled",    "streaming"};
 	uint32_t version;
 	switch (key) {
 	case 0:
@@ -487,7 +495,9 @@ static lk_status top_member(struct reader *reader, void *into, unsigned key) {
 		               "this program reads version %d: write the graph again with --graph",
 		               LK_GRAPH_VERSION);
 	case 1: return graph_read_object(reader, ranks, 4, 7, ranks_member, &reader->graph->ranks);
-	case 2: return graph_read_object(reader, facts, 4, 0, facts_member, reader->graph);
+	case 2:
+		return graph_read_object(reader, facts, sizeof facts / sizeof *facts, 0, facts_member,
+		                         reader->graph);
 	case 3: return want_count(reader, 0, LK_GRAPH_CHANNELS, &reader->graph->channels);
 	case 4: return read_array(reader, block_value, NULL, 0, UINT32_MAX);
 	case 5: return read_array(reader, program_value, NULL, 0, LK_GRAPH_WIRES);

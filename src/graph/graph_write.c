@@ -98,6 +98,15 @@ static void put_facts(lk_json_writer *writer, const lk_graph *graph) {
 	lk_json_put_number(writer, "tokens", graph->tokens);
 	lk_json_put_number(writer, "samples", graph->samples);
 	graph_write_put_choice(writer, "peak_dtype", LK_LIST_DTYPE, graph->peak_dtype);
+	const lk_software *software = &graph->software;
+	if (software->stack)
+		lk_json_put_text(writer, "stack", lk_intern_text(graph->names, software->stack));
+	if (software->release)
+		lk_json_put_text(writer, "release", lk_intern_text(graph->names, software->release));
+	if (software->cuda_graphs) lk_json_put_bool(writer, "cuda_graphs", true);
+	if (software->graph_experts) lk_json_put_bool(writer, "graph_experts", true);
+	if (software->compiled) lk_json_put_bool(writer, "compiled", true);
+	if (software->streaming) lk_json_put_bool(writer, "streaming", true);
 	lk_json_object_end(writer);
 }
 

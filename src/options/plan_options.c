@@ -46,8 +46,8 @@ static const lk_option options[] = {
 	{TEXT("recompute", recompute, "KIND,...", "none, selective, full, full/N")},
 	{TEXT("bucket", bucket, "MiB,...", "gradient buckets")},
 	{TEXT("stack", stack, "NAME,...",
-	 "software: megatron, nemo, fsdp, llm-foundry, torchtitan, deepspeed; default megatron and "
-	 "fsdp")},
+	 "software: megatron, nemo, fsdp, llm-foundry, torchtitan, deepspeed; default megatron: "
+	 "layouts of one software are compared")},
 	{FLAG("offload", offload, "also with optimizer states and step on the host")},
 	{FLAG("fixed-switches", fixed_switches,
 	 "take the software's defaults for sequence parallelism, overlap and buckets")},

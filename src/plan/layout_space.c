@@ -9,7 +9,8 @@
  *               split)
  *     ep, etp   divisors of the experts; 1 and tp
  *     mbs       powers of two up to 64 sequences and 128 Ki tokens
- *     zero      0 and 1 for Megatron-LM, 2 and 3 for FSDP, all for DeepSpeed
+ *     zero      2 and 3 for FSDP, else 0 and 1, and without a pipeline 2 and 3 for Megatron-LM (its
+ *               own FSDP) and DeepSpeed
  *     recompute none, selective, full, and full for quarters of a stage's layers (Megatron-LM,
  *               one chunk per stage)
  *     switches  sequence parallelism, overlap of tensor parallelism, of gradients and of
@@ -150,14 +151,14 @@ static lk_status read_recompute(const char *text, const lk_job *base, lk_recompu
 
 static lk_status read_stacks(const lk_plan_request *request, const lk_job *base, lk_space *out,
                              lk_error *err) {
-	static const char *const of_emit[] = {"megatron,fsdp", "megatron", "nemo", "megatron-deepspeed",
+	static const char *const of_emit[] = {"megatron", "megatron", "nemo", "megatron-deepspeed",
 	                                      "torchtitan"};
 	const char *text;
 	if (request->stack) text = request->stack;
 	else if (base->stack[0]) text = base->stack;
 	else text = NULL;
 	char item[32];
-	if (!text && base->model.network == LK_NET_CONV) text = "ddp,fsdp";
+	if (!text && base->model.network == LK_NET_CONV) text = "ddp";
 	if (!text) text = of_emit[request->emit > 0 && request->emit < 5 ? request->emit : 0];
 	while (next_item(&text, item, sizeof item)) {
 		LK_TRY(lk_request_check_stack(item, err));
@@ -412,7 +413,7 @@ static void shardings_of(const lk_space *space, const lk_core *core, lk_axis *ou
 		space_add(out, LK_SHARD_ZERO1);
 		space_add(out, LK_SHARD_NONE);
 	}
-	if (deepspeed && core->pp == 1) {
+	if ((deepspeed || strcmp(stack, "megatron") == 0) && core->pp == 1) {
 		space_add(out, LK_SHARD_ZERO2);
 		space_add(out, LK_SHARD_ZERO3);
 	}

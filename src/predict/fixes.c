@@ -1,165 +1,184 @@
-/* fixes.c: a list of changes to a job, smallest first in each kind. Each is completed, built and
- * walked; of each kind the first that fits is kept. Where single changes hardly help, they are
- * tried again on top of full recomputation, of full sharding, and of a longer pipeline. */
+/* fixes.c: a list of changes to a job, smallest first in each kind. Each is an option more on the
+ * request, which is then read, completed, built and walked as any request: so a row of the list is
+ * what `predict` answers when it is typed. Of each kind the first that fits is kept. Where single
+ * changes hardly help, they are tried again on top of full recomputation, of full sharding, and of
+ * a longer pipeline. */
 #include "base/arena.h"
 #include "predict/predict_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "step/step.h"
 
-/* A change: applies step `i` (0, 1, ...) of its kind to the job as asked; false when there are no
- * more. */
-typedef bool (*lk_change)(lk_job *job, int i, char *text, size_t size);
+/* A request that is changed, the job that it is so far, and the options that were added to it. */
+typedef struct lk_trial {
+	lk_predict_request request;
+	const lk_job *job;
+	char recompute[24]; /* texts that the request points to */
+	char made[96];
+} lk_trial;
 
-static bool more_recompute(lk_job *job, int i, char *text, size_t size) {
+/* A change: step `i` (0, 1, ...) of its kind, as an option of the request; false when there are no
+ * more. */
+typedef bool (*lk_change)(lk_trial *trial, int i, char *text, size_t size);
+
+static bool more_recompute(lk_trial *trial, int i, char *text, size_t size) {
+	const lk_job *job = trial->job;
 	if (job->recompute == LK_RECOMPUTE_FULL && job->recompute_layers == 0) return false;
 	int layers =
 		(job->model.layers + job->model.decoder_layers) / (job->pp * (job->vp > 0 ? job->vp : 1));
 	int step = layers >= 8 ? layers / 4 : 1, count = (i + 1) * step;
 	if (i > 4 || (i > 0 && count - step >= layers)) return false;
-	job->recompute = LK_RECOMPUTE_FULL;
-	job->recompute_said = true;
-	job->recompute_layers = count >= layers ? 0 : count;
-	if (job->recompute_layers) snprintf(text, size, "--recompute full/%d", count);
-	else snprintf(text, size, "--recompute full");
+	if (count < layers) snprintf(trial->recompute, sizeof trial->recompute, "full/%d", count);
+	else lk_copy(trial->recompute, sizeof trial->recompute, "full");
+	trial->request.recompute = trial->recompute;
+	snprintf(text, size, "--recompute %s", trial->recompute);
 	return true;
 }
 
-static bool smaller_microbatch(lk_job *job, int i, char *text, size_t size) {
-	int mbs = job->mbs >> (i + 1);
+static bool smaller_microbatch(lk_trial *trial, int i, char *text, size_t size) {
+	int mbs = trial->job->mbs >> (i + 1);
 	if (mbs < 1) return false;
-	job->mbs = mbs;
+	trial->request.mbs = mbs;
 	snprintf(text, size, "--mbs %d", mbs);
 	return true;
 }
 
-static bool wider_tp(lk_job *job, int i, char *text, size_t size) {
-	int tp = job->tp << (i + 1);
+static bool wider_tp(lk_trial *trial, int i, char *text, size_t size) {
+	int tp = trial->job->tp << (i + 1);
 	if (i > 5 || tp > 64) return false;
-	if (job->etp == job->tp) job->etp = 0;
-	job->tp = tp;
+	trial->request.tp = tp;
 	snprintf(text, size, "--tp %d", tp);
 	return true;
 }
 
-static bool longer_pipeline(lk_job *job, int i, char *text, size_t size) {
-	int pp = job->pp << (i + 1);
+static bool longer_pipeline(lk_trial *trial, int i, char *text, size_t size) {
+	int pp = trial->job->pp << (i + 1);
 	if (i > 6 || pp > 1024) return false;
-	job->pp = pp;
-	if (job->schedule == LK_SCHED_INTERLEAVED || job->vp > 1) {
-		job->vp = 0;
-		job->schedule_said = false;
-	}
+	trial->request.pp = pp;
 	snprintf(text, size, "--pp %d", pp);
 	return true;
 }
 
-static bool more_sharding(lk_job *job, int i, char *text, size_t size) {
-	if ((int)job->sharding + i + 1 > LK_SHARD_ZERO3) return false;
-	job->sharding = (lk_sharding)((int)job->sharding + i + 1);
-	job->sharding_said = true;
-	snprintf(text, size, "--zero %d", (int)job->sharding);
+static bool more_sharding(lk_trial *trial, int i, char *text, size_t size) {
+	static const char *const zero[] = {"0", "1", "2", "3"};
+	int sharding = (int)trial->job->sharding + i + 1;
+	if (sharding > LK_SHARD_ZERO3) return false;
+	trial->request.zero = zero[sharding];
+	snprintf(text, size, "--zero %d", sharding);
 	return true;
 }
 
-static bool longer_context(lk_job *job, int i, char *text, size_t size) {
-	int cp = job->cp << (i + 1);
-	if (i > 4 || job->seq < 8192) return false;
-	job->cp = cp;
+static bool longer_context(lk_trial *trial, int i, char *text, size_t size) {
+	int cp = trial->job->cp << (i + 1);
+	if (i > 4 || trial->job->seq < 8192) return false;
+	trial->request.cp = cp;
 	snprintf(text, size, "--cp %d", cp);
 	return true;
 }
 
-static bool more_experts(lk_job *job, int i, char *text, size_t size) {
-	int ep = job->ep << (i + 1);
-	if (job->model.experts == 0 || ep > job->model.experts) return false;
-	job->ep = ep;
+static bool more_experts(lk_trial *trial, int i, char *text, size_t size) {
+	int ep = trial->job->ep << (i + 1);
+	if (trial->job->model.experts == 0 || ep > trial->job->model.experts) return false;
+	trial->request.ep = ep;
 	snprintf(text, size, "--ep %d", ep);
 	return true;
 }
 
-static bool offload(lk_job *job, int i, char *text, size_t size) {
-	if (i > 0 || job->offload_optimizer) return false;
-	job->offload_optimizer = true;
+static bool offload(lk_trial *trial, int i, char *text, size_t size) {
+	if (i > 0 || trial->job->offload_optimizer) return false;
+	trial->request.offload_optimizer = true;
 	snprintf(text, size, "--offload-optimizer");
 	return true;
 }
 
-static bool fixes_fused_loss(lk_job *job, int i, char *text, size_t size) {
-	if (i > 0 || job->fused_cross_entropy == LK_ON || job->model.vocab <= 0) return false;
-	job->fused_cross_entropy = LK_ON;
+static bool fuse_loss(lk_trial *trial, int i, char *text, size_t size) {
+	if (i > 0 || trial->job->fused_cross_entropy == LK_ON || trial->job->model.vocab <= 0)
+		return false;
+	trial->request.fused_loss = 1;
 	snprintf(text, size, "--fused-loss");
 	return true;
 }
 
-static bool more_gpus(lk_job *job, int i, char *text, size_t size) {
-	if (i > 3 || job->sharding == LK_SHARD_NONE) return false;
-	job->gpus <<= i + 1;
-	snprintf(text, size, "--gpus %d", job->gpus);
+/* A cluster that was described has as many GPUs as it has. */
+static bool more_gpus(lk_trial *trial, int i, char *text, size_t size) {
+	if (i > 3 || trial->job->sharding == LK_SHARD_NONE || trial->request.cluster) return false;
+	trial->request.gpus = trial->job->gpus << (i + 1);
+	snprintf(text, size, "--gpus %d", trial->request.gpus);
 	return true;
 }
 
 static const lk_change changes[] = {
-	fixes_fused_loss, more_recompute, smaller_microbatch, more_sharding, wider_tp,
-	longer_pipeline,  longer_context, more_experts,       offload,       more_gpus,
+	fuse_loss,       more_recompute, smaller_microbatch, more_sharding, wider_tp,
+	longer_pipeline, longer_context, more_experts,       offload,       more_gpus,
 };
 enum {
 	CHANGES = sizeof changes / sizeof *changes
 };
 
-/* A job as it was given: what completing derived is open again. */
-static lk_job reopened(const lk_job *job) {
-	lk_job j = *job;
-	j.dp = 0;
-	j.microbatches = 0;
-	j.padded_vocab = j.padded_vocab_said ? j.padded_vocab : 0;
-	j.sequence_parallel = LK_AUTO;
-	return j;
+/* The trial with one change more; false when there are no more. */
+static bool trial_change(const lk_trial *from, lk_change change, int i, lk_trial *out) {
+	char text[64];
+	*out = *from;
+	if (from->request.recompute == from->recompute) out->request.recompute = out->recompute;
+	if (!change(out, i, text, sizeof text)) return false;
+	size_t length = strlen(out->made);
+	snprintf(out->made + length, sizeof out->made - length, "%s%s", length ? " " : "", text);
+	return true;
 }
 
-static bool fixes_ask(const lk_asked *asked, const lk_job *job, bool memory_only, lk_step *step) {
-	lk_step_options options = {.memory_only = memory_only};
-	return lk_step_ask(job, &asked->cluster, &options, step, NULL) == LK_OK;
+/* Reads the changed request; of the batch of the job that was asked for, which is stated where it
+ * would be another one. */
+static bool trial_read(lk_arena *arena, const lk_job *wanted, lk_trial *trial, lk_asked *asked) {
+	if (lk_request_read(arena, &trial->request, asked, NULL) != LK_OK) return false;
+	if (asked->job.gbs == wanted->gbs) return true;
+	trial->request.gbs = wanted->gbs;
+	size_t length = strlen(trial->made);
+	snprintf(trial->made + length, sizeof trial->made - length, " --gbs %d", wanted->gbs);
+	return lk_request_read(arena, &trial->request, asked, NULL) == LK_OK;
 }
 
-static bool grow_cluster(lk_arena *arena, const lk_job *job, lk_asked *asked) {
-	if (job->gpus <= asked->cluster.gpus) return true;
-	if (asked->cluster.groups != 1) return false;
-	const lk_node *node = &asked->cluster.node[0];
-	double per_gpu = node->gpus > 0 ? node->nics * node->nic_rate / node->gpus : 0;
-	return lk_cluster_simple(arena, node->device, job->gpus, node->gpus, per_gpu, &asked->cluster,
-	                         NULL) == LK_OK;
+/* Whether the changed job fits; then how long it takes. */
+static bool trial_ask(lk_arena *arena, const lk_job *wanted, const lk_step_options *options,
+                      lk_trial *trial, lk_fix *fix) {
+	lk_asked asked;
+	lk_step step = {0};
+	lk_step_options memory = {.memory_only = true};
+	if (!trial_read(arena, wanted, trial, &asked)) return false;
+	bool fits = lk_step_ask(&asked.job, &asked.cluster, &memory, &step, NULL) == LK_OK &&
+	            lk_step_fits(&step);
+	lk_step_free(&step);
+	if (!fits || lk_step_ask(&asked.job, &asked.cluster, options, &step, NULL) != LK_OK)
+		return false;
+	lk_copy(fix->change, sizeof fix->change, trial->made);
+	fix->peak_bytes = step.memory[step.fullest].total;
+	fix->step_time_s = step.step_s;
+	lk_step_free(&step);
+	return true;
 }
 
-/* The first step of a kind of change that fits, on top of a change that was made already (NULL:
- * none). */
-static bool fixes_try_change(lk_arena *arena, const lk_asked *asked, const lk_job *first,
-                             const char *made, lk_change change, double step_time, lk_fix *fix) {
-	for (int i = 0; i < 8; i++) {
-		lk_asked changed = *asked;
-		char text[sizeof fix->change];
-		changed.job = reopened(first ? first : &asked->job);
-		if (!change(&changed.job, i, text, sizeof text)) return false;
-		snprintf(fix->change, sizeof fix->change, "%.40s%s%.48s", made, *made ? " " : "", text);
-		if (!grow_cluster(arena, &changed.job, &changed)) continue;
-		if (lk_job_complete(&changed.job, &changed.cluster, NULL) != LK_OK) continue;
-		lk_step step;
-		bool fits = fixes_ask(&changed, &changed.job, true, &step) &&
-		            step.memory[step.fullest].total <= step.usable;
-		lk_step_free(&step);
-		if (!fits) continue;
-		bool timed = fixes_ask(&changed, &changed.job, false, &step);
-		if (timed) {
-			fix->peak_bytes = step.memory[step.fullest].total;
-			fix->step_time_s = step.step_s;
-			fix->time_ratio = step_time > 0 ? step.step_s / step_time : 0;
-		}
-		lk_step_free(&step);
-		return timed;
+typedef struct lk_fixer {
+	const lk_job *wanted;
+	const lk_step_options *options;
+	lk_prediction *out;
+	lk_fix *fixes;
+} lk_fixer;
+
+/* The first step of a kind of change that fits, on top of what the trial has made. */
+static bool fixer_try_change(lk_fixer *fixer, const lk_trial *from, lk_change change) {
+	lk_fix *fix = &fixer->fixes[fixer->out->fix_count];
+	lk_trial trial;
+	bool found = false;
+	for (int i = 0; i < 8 && !found && trial_change(from, change, i, &trial); i++) {
+		lk_arena arena = LK_ARENA_INIT;
+		found = trial_ask(&arena, fixer->wanted, fixer->options, &trial, fix);
+		lk_arena_free(&arena);
 	}
-	return false;
+	double step_s = fixer->out->step_time_s;
+	if (found) fix->time_ratio = step_s > 0 ? fix->step_time_s / step_s : 0;
+	return found;
 }
 
 static int fixes_by_time(const void *a, const void *b) {
@@ -173,48 +192,52 @@ enum {
 };
 
 /* Tries every kind of change but `made_by` on top of what that made. */
-static void fixes_try_all(lk_arena *arena, const lk_asked *asked, const lk_job *first,
-                          const char *made, lk_change made_by, lk_prediction *out, lk_fix *fixes,
-                          int most) {
-	for (int i = 0; i < CHANGES && out->fix_count < most; i++)
-		if (changes[i] != made_by && fixes_try_change(arena, asked, first, made, changes[i],
-		                                              out->step_time_s, &fixes[out->fix_count]))
-			out->fix_count++;
+static void fixer_try_all(lk_fixer *fixer, const lk_trial *from, lk_change made_by) {
+	for (int i = 0; i < CHANGES; i++)
+		if (changes[i] != made_by && fixer_try_change(fixer, from, changes[i]))
+			fixer->out->fix_count++;
 }
 
-/* The step of a kind that changes most and can run. */
-static bool apply_fully(const lk_asked *asked, lk_change change, lk_job *job, char *made,
-                        size_t size) {
+/* The step of a kind that changes most and can run, and the job that it makes. */
+static bool apply_fully(lk_arena *arena, const lk_job *wanted, const lk_trial *from,
+                        lk_change change, lk_trial *out, lk_asked *asked) {
+	lk_trial trial;
 	bool found = false;
-	char text[64];
-	for (int i = 0; i < PIPELINES; i++) {
-		lk_job tried = reopened(&asked->job);
-		if (!change(&tried, i, text, sizeof text)) break;
-		lk_job whole = tried;
-		if (lk_job_complete(&whole, &asked->cluster, NULL) != LK_OK) continue;
-		*job = tried;
-		snprintf(made, size, "%s", text);
+	for (int i = 0; i < PIPELINES && trial_change(from, change, i, &trial); i++) {
+		lk_asked read;
+		if (!trial_read(arena, wanted, &trial, &read)) continue;
+		*asked = read;
+		*out = trial;
+		out->job = &asked->job;
+		if (trial.request.recompute == trial.recompute) out->request.recompute = out->recompute;
 		found = true;
 	}
 	return found;
 }
 
-lk_status lk_find_fixes(lk_arena *arena, const lk_asked *asked, lk_prediction *out, lk_error *err) {
+lk_status lk_find_fixes(lk_arena *arena, const lk_predict_request *request, const lk_asked *asked,
+                        const lk_step_options *options, lk_prediction *out, lk_error *err) {
 	static const lk_change bases[] = {more_recompute, more_sharding, longer_pipeline, wider_tp};
 	enum {
 		BASES = sizeof bases / sizeof *bases,
 		MOST = CHANGES * (BASES + 1)
 	};
-	lk_fix *fixes = LK_ARRAY(arena, lk_fix, MOST);
-	if (!fixes) return lk_oom(err);
-	fixes_try_all(arena, asked, NULL, "", NULL, out, fixes, MOST);
+	lk_fixer fixer = {.wanted = &asked->job,
+	                  .options = options,
+	                  .out = out,
+	                  .fixes = LK_ARRAY(arena, lk_fix, MOST)};
+	if (!fixer.fixes) return lk_oom(err);
+	lk_trial plain = {.request = *request, .job = &asked->job};
+	fixer_try_all(&fixer, &plain, NULL);
 	for (int i = 0; i < BASES && out->fix_count < ENOUGH; i++) {
-		lk_job job;
-		char made[64];
-		if (apply_fully(asked, bases[i], &job, made, sizeof made))
-			fixes_try_all(arena, asked, &job, made, bases[i], out, fixes, MOST);
+		lk_arena own = LK_ARENA_INIT;
+		lk_trial base;
+		lk_asked changed;
+		if (apply_fully(&own, &asked->job, &plain, bases[i], &base, &changed))
+			fixer_try_all(&fixer, &base, bases[i]);
+		lk_arena_free(&own);
 	}
-	qsort(fixes, (size_t)out->fix_count, sizeof *fixes, fixes_by_time);
-	out->fixes = fixes;
+	qsort(fixer.fixes, (size_t)out->fix_count, sizeof *fixer.fixes, fixes_by_time);
+	out->fixes = fixer.fixes;
 	return LK_OK;
 }

@@ -281,7 +281,7 @@ static lk_status predict_answer_any(const lk_predict_request *request, struct lk
 		                    &prediction->detail, err));
 	if (!request->step) lk_step_free(step); /* a sweep keeps thousands of predictions */
 	return !prediction->fits && !request->no_fixes
-	           ? lk_find_fixes(&a->arena, &asked, prediction, err)
+	           ? lk_find_fixes(&a->arena, request, &asked, &options, prediction, err)
 	           : LK_OK;
 }
 

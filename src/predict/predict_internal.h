@@ -24,9 +24,10 @@ lk_status lk_detail_formulas(lk_arena *arena, const lk_job *job, const lk_step *
 
 /* ---- fixes: when a job does not fit: the smallest changes that would, found by asking. */
 
-/* Tries one change at a time, keeps those that fit, and asks for their step time. Cheapest in time
- * first. */
-lk_status lk_find_fixes(lk_arena *arena, const lk_asked *asked, lk_prediction *out, lk_error *err);
+/* Tries one change of the request at a time, keeps those that fit, and asks for their step time, as
+ * the request itself was asked for. Cheapest in time first. */
+lk_status lk_find_fixes(lk_arena *arena, const lk_predict_request *request, const lk_asked *asked,
+                        const lk_step_options *options, lk_prediction *out, lk_error *err);
 
 /* ---- predict_dlrm: predictions of recommendation models. */
 

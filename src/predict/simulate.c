@@ -86,23 +86,17 @@ static lk_status simulate_check_times(const lk_graph *graph, lk_error *err) {
 }
 
 static lk_status simulate_price(simulated *a, const lk_simulate_request *request, lk_error *err) {
-	lk_job job;
 	lk_constants constants;
+	lk_cost_options options;
 	const lk_graph *graph = a->step.graph;
 	if (!a->cluster.gpus) {
 		LK_TRY(simulate_check_times(graph, err));
 		return lk_lifted_costs(&a->arena, graph, &a->step.costs, err);
 	}
-	memset(&job, 0, sizeof job);
-	snprintf(job.profile, sizeof job.profile, "%s",
-	         request->stack ? request->stack : lk_whatif_usual_stack(graph));
-	snprintf(job.release, sizeof job.release, "%s", request->release ? request->release : "");
-	job.dtype = (lk_dtype)graph->peak_dtype;
-	lk_profile_constants(&job, &constants);
-	lk_cost_options options = {.constants = &constants,
-	                           .cuda_graphs = request->cuda_graphs,
-	                           .compiled = request->compile,
-	                           .experts_eager = true};
+	lk_profile_of_graph(graph, request->stack, request->release, (lk_dtype)graph->peak_dtype,
+	                    &constants, &options);
+	options.cuda_graphs |= request->cuda_graphs;
+	options.compiled |= request->compile;
 	return lk_costs_build(&a->arena, graph, &a->cluster, &options, &a->step.costs, err);
 }
 

@@ -57,6 +57,7 @@ static lk_status folder_copy_frame(lk_folder *folder, lk_error *err) {
 	to->tokens = folder->graph->tokens;
 	to->samples = folder->graph->samples;
 	to->peak_dtype = folder->graph->peak_dtype;
+	to->software = folder->graph->software;
 	return LK_OK;
 }
 

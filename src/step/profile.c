@@ -142,6 +142,24 @@ void lk_profile_streaming(lk_constants *out) {
 	out->stream_issue = 13.9; /* of the H100, the most of all devices measured */
 }
 
+void lk_profile_of_graph(const lk_graph *graph, const char *stack, const char *release,
+                         lk_dtype dtype, lk_constants *constants, lk_cost_options *options) {
+	const lk_software *software = &graph->software;
+	lk_job job = {.dtype = dtype, .fused_kernels = software->streaming};
+	if (!stack)
+		stack = software->stack ? lk_intern_text(graph->names, software->stack) : LK_STACK_DEFAULT;
+	if (!release) release = lk_intern_text(graph->names, software->release);
+	lk_copy(job.profile, sizeof job.profile, stack);
+	lk_copy(job.release, sizeof job.release, release);
+	lk_profile_constants(&job, constants);
+	*options = (lk_cost_options){
+		.constants = constants,
+		.cuda_graphs = software->cuda_graphs,
+		.compiled = software->compiled,
+		.experts_eager = !software->graph_experts,
+	};
+}
+
 void lk_profile_constants(const lk_job *job, lk_constants *out) {
 	const lk_calibration *calibration = lk_calibration_current();
 	const lk_calibration_row *row = lk_profile_find(calibration, job);

@@ -158,6 +158,12 @@ void lk_profile_apply(const double knobs[LK_KNOBS], lk_constants *constants);
 /* Both, with the calibration in use: what a job is predicted with. */
 void lk_profile_constants(const lk_job *job, lk_constants *out);
 
+/* The constants and switches that a graph's operations are priced with: those of its own software,
+ * which `stack` and `release` override where they are not NULL. A graph that does not say has
+ * LK_STACK_DEFAULT's. */
+void lk_profile_of_graph(const lk_graph *graph, const char *stack, const char *release,
+                         lk_dtype dtype, lk_constants *constants, lk_cost_options *options);
+
 /* Compares releases by their numbers: "v4.1" < "v5.0", "26.04" < "26.04.01"; "" comes first. As
  * strcmp. */
 int lk_release_compare(const char *a, const char *b);

@@ -279,19 +279,9 @@ static lk_status whatif_learn(lk_whatif_base *base, lk_error *err) {
 	return lk_whatif_price(&s, true, &costs, err);
 }
 
-/* As predict decides where nothing is said: layers whose gradients are scattered one by one are
- * FSDP's. */
-const char *lk_whatif_usual_stack(const lk_graph *graph) {
-	uint32_t name = lk_intern_find(graph->names, "scatter_gradients");
-	for (uint32_t i = 0; i < graph->ops.count && name != UINT32_MAX; i++)
-		if (graph->ops.name[i] == name && graph->ops.kind[i] == LK_OP_REDUCESCATTER) return "fsdp";
-	return "megatron";
-}
-
 static lk_status whatif_begin(const lk_graph *graph, lk_whatif_base *base, lk_error *err) {
 	lk_whatif_outcome outcome;
 	LK_TRY(lk_edit_begin(graph, &base->edit, err));
-	if (!base->site.stack) base->site.stack = lk_whatif_usual_stack(graph);
 	LK_TRY(check_room(base, err));
 	LK_TRY(whatif_check_length(graph, err));
 	base->mask = LK_ARRAY(&base->arena, bool, graph->teams.count);

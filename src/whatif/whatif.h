@@ -16,7 +16,7 @@
 /* Where and with what software the graph ran, or was predicted to run. */
 typedef struct lk_whatif_site {
 	lk_cluster cluster;
-	const char *stack, *release; /* whose profile holds; NULL: as predict decides */
+	const char *stack, *release; /* whose profile holds; NULL: the graph's own */
 	bool cuda_graphs, compiled;
 	bool no_contention;
 	uint32_t run_ranks; /* of the run, where a graph was lifted from traces of some of them; 0:
@@ -104,8 +104,6 @@ void lk_whatif_outcome_free(lk_whatif_outcome *outcome);
 lk_status lk_whatif_worth(const lk_whatif_base *base, const char *text, double *seconds,
                           lk_error *err);
 
-/* The software that a graph looks as if it were of, where nobody says. */
-const char *lk_whatif_usual_stack(const lk_graph *graph);
 /* Adds to `seconds`, of events of one program: computing, communication alone, communication beside
  * computing. */
 lk_status lk_whatif_split(const lk_graph *graph, const lk_sim_event *events, size_t count,

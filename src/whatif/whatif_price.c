@@ -25,30 +25,18 @@
 
 /* ---- the models on a site ---- */
 
-/* The profile of the stack that predict would take for the job. */
-static void price_constants_of(const lk_scenario *scenario, lk_constants *out) {
-	lk_job job;
-	memset(&job, 0, sizeof job);
-	lk_copy(job.profile, sizeof job.profile, scenario->site->stack);
-	lk_copy(job.release, sizeof job.release,
-	        scenario->site->release ? scenario->site->release : "");
-	job.dtype = scenario->dtype;
-	lk_profile_constants(&job, out);
-	out->launch_s *= scenario->launch;
-	out->graph_launch_s *= scenario->launch;
-	out->expert_launch_s *= scenario->launch;
-}
-
 static lk_status model_costs(const lk_scenario *scenario, const lk_cluster *cluster,
                              lk_arena *arena, lk_costs *out, lk_error *err) {
+	const lk_whatif_site *site = scenario->site;
 	lk_constants constants;
-	price_constants_of(scenario, &constants);
-	lk_cost_options options = {
-		.constants = &constants,
-		.cuda_graphs = scenario->cuda_graphs,
-		.compiled = scenario->site->compiled,
-		.experts_eager = true,
-	};
+	lk_cost_options options;
+	lk_profile_of_graph(scenario->edit.graph, site->stack, site->release, scenario->dtype,
+	                    &constants, &options);
+	constants.launch_s *= scenario->launch;
+	constants.graph_launch_s *= scenario->launch;
+	constants.expert_launch_s *= scenario->launch;
+	options.cuda_graphs |= scenario->cuda_graphs;
+	options.compiled |= site->compiled;
 	return lk_costs_build(arena, scenario->edit.graph, cluster, &options, out, err);
 }
 

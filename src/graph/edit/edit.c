@@ -61,6 +61,7 @@ lk_status lk_graph_copy(const lk_graph *graph, lk_graph **out, lk_error *err) {
 	to->tokens = graph->tokens;
 	to->samples = graph->samples;
 	to->peak_dtype = graph->peak_dtype;
+	to->software = graph->software;
 	lk_status status = copy_names(graph, to, err);
 	if (status == LK_OK) status = copy_blocks(graph, to, err);
 	if (status == LK_OK) status = copy_programs(graph, to, err);

@@ -607,11 +607,24 @@ static lk_status build_step(lk_builder *builder, lk_error *err) {
 	return LK_OK;
 }
 
+static void set_software(lk_graph *graph, const lk_job *job) {
+	graph->software = (lk_software){
+		.stack = lk_intern_id(graph->names, job->profile),
+		.release = lk_intern_id(graph->names, job->release),
+		.cuda_graphs = job->cuda_graphs == LK_ON,
+		.graph_experts = job->graph_experts == LK_ON,
+		.compiled = job->compile,
+		.streaming = job->model.network == LK_NET_CONV || job->fused_kernels,
+	};
+	graph->failed |= graph->software.stack == UINT32_MAX || graph->software.release == UINT32_MAX;
+}
+
 lk_status lk_build_graph(const lk_job *job, lk_graph **out, lk_error *err) {
 	lk_builder b;
 	*out = lk_graph_new();
 	if (!*out) return lk_oom(err);
 	lk_build_begin(&b, job, *out, err);
+	set_software(*out, job);
 	lk_status status = build_step(&b, err);
 	if (status != LK_OK) {
 		lk_graph_free(*out);

@@ -13,9 +13,9 @@
  *     gbs      dp * mbs * m with m = 4 * pp where there is a pipeline (a bubble of about a fifth),
  *              else 1
  *     sharding ZeRO-1 where there is data parallelism; ZeRO-3 for the stack "fsdp"; none for "ddp"
- *     stack    "fsdp" for ZeRO-2 and ZeRO-3, "ddp" for convolution nets, else "megatron"
- *     bucket   40 M parameters or 1 M per data-parallel rank, the larger (Megatron-LM); 500 M
- *              (DeepSpeed's reduce_bucket_size); 25 MiB elsewhere (PyTorch DDP)
+ *     stack    "ddp" for convolution nets, else "megatron", whatever is sharded: which software
+ * runs is not for a layout to say bucket   40 M parameters or 1 M per data-parallel rank, the
+ * larger (Megatron-LM); 500 M (DeepSpeed's reduce_bucket_size); 25 MiB elsewhere (PyTorch DDP)
  * Completing a completed job changes nothing. */
 #include <math.h>
 #include <string.h>
@@ -38,9 +38,8 @@ static void fill_switch(lk_switch *field, bool on) {
 }
 
 static void fill_stack(lk_job *job) {
-	bool sharded = job->sharding_said && job->sharding >= LK_SHARD_ZERO2;
-	const char *usual = job->model.network == LK_NET_CONV ? "ddp" : "megatron";
-	if (job->stack[0] == '\0') lk_copy(job->stack, sizeof job->stack, sharded ? "fsdp" : usual);
+	const char *usual = job->model.network == LK_NET_CONV ? "ddp" : LK_STACK_DEFAULT;
+	if (job->stack[0] == '\0') lk_copy(job->stack, sizeof job->stack, usual);
 }
 
 /* The fewest replicas on which the experts can be laid out: tp * cp * dp is a multiple of etp * ep.

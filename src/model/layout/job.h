@@ -69,6 +69,8 @@ typedef enum lk_switch {
 } lk_switch;
 
 /* Zero means "not said" in every field; lk_job_complete fills what is open and checks the whole. */
+#define LK_STACK_DEFAULT "megatron" /* the software that is assumed where none is stated */
+
 typedef struct lk_job {
 	lk_model model;
 	lk_task task;
