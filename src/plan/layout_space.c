@@ -234,6 +234,7 @@ lk_status lk_space_read(const lk_plan_request *request, const lk_asked *asked, l
 	/* a launch line states what trains; how it is laid out is searched */
 	if (request->job.launch_count > 0 || request->job.script || request->job.deepspeed)
 		lk_job_open_layout(&out->base);
+	out->base.split_open = true;
 	const lk_job *base = &out->base;
 	LK_TRY(read_stacks(request, base, out, err));
 	LK_TRY(read_ints(request->tp, base->tp, 1, 1024, "--tp", &out->tp, err));
@@ -263,10 +264,10 @@ static bool is_fsdp(const char *stack) {
 	       strcmp(stack, "llm-foundry") == 0;
 }
 
-/* Layers divide by the chunks, or do with the two ends. */
-static bool splits(int layers, int places, bool account) {
-	return account ? layers % places != 0 && (layers + 2) % places == 0 && (layers + 2) / places > 1
-	               : layers % places == 0;
+/* Layers divide by the chunks, or of Megatron-LM do with the two ends. */
+static bool splits(int layers, int places, bool megatron) {
+	return layers % places == 0 ||
+	       (megatron && (layers + 2) % places == 0 && (layers + 2) / places > 1);
 }
 
 static lk_status space_push(lk_cores_list *out, const lk_core *core, lk_error *err) {
@@ -281,14 +282,11 @@ static lk_status space_add_chunks(const lk_space *space, lk_core core, lk_cores_
 	int layers = lk_job_layers(&space->base);
 	bool megatron = strncmp(space->stacks[core.stack], "megatron", 8) == 0 ||
 	                strcmp(space->stacks[core.stack], "nemo") == 0;
-	for (int account = 0; account < (megatron ? 2 : 1); account++)
-		for (core.vp = 2; core.vp <= MOST_CHUNKS && core.vp * core.pp <= layers + 2 * account;
-		     core.vp++) {
-			if (space->vp.said && !space_holds(&space->vp, core.vp)) continue;
-			if (!splits(layers, core.pp * core.vp, account)) continue;
-			core.account = account;
-			LK_TRY(space_push(out, &core, err));
-		}
+	for (core.vp = 2; core.vp <= MOST_CHUNKS && core.vp * core.pp <= layers + 2 * megatron;
+	     core.vp++) {
+		if (space->vp.said && !space_holds(&space->vp, core.vp)) continue;
+		if (splits(layers, core.pp * core.vp, megatron)) LK_TRY(space_push(out, &core, err));
+	}
 	return LK_OK;
 }
 
@@ -390,7 +388,6 @@ static void set_core(const lk_space *space, const lk_core *core, lk_job *job) {
 	job->microbatches = 0;
 	job->schedule = (lk_schedule_kind)core->schedule;
 	job->schedule_said = true;
-	if (core->account) job->account_embedding = job->account_loss = true;
 	lk_copy(job->stack, sizeof job->stack, space->stacks[core->stack]);
 }
 

@@ -65,7 +65,6 @@ typedef struct lk_space {
 typedef struct lk_core {
 	int stack, schedule;
 	int tp, pp, vp, cp, ep, etp, mbs;
-	bool account; /* embedding and loss count as a layer each in the split */
 } lk_core;
 typedef LK_VEC(lk_core) lk_cores_list;
 

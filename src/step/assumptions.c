@@ -112,6 +112,14 @@ static lk_status list_assumptions(lk_arena *arena, const lk_predict_request *req
 	    "wire",
 	    job->overlap_grad_reduce != LK_OFF ? "are reduced along" : "are not reduced along",
 	    job->bucket_bytes / LK_MIB, lk_sizes_wire_bytes(job));
+	SAY(job->split_open && job->account_embedding,
+	    "embedding and loss count as a layer each in the pipeline split, as %d layers do not "
+	    "divide "
+	    "by %d",
+	    lk_job_layers(job), lk_job_places(job));
+	SAY(job->split_open && job->pipeline_layout[0] && !request->pipeline_layout,
+	    "layers are split as %s (--pipeline-layout), as %d do not divide by %d",
+	    job->pipeline_layout, lk_job_layers(job), lk_job_places(job));
 	SAY(job->pp > 1, "pipeline messages %s",
 	    job->overlap_p2p == LK_ON ? "overlap with compute"
 	                              : "block, as Megatron-LM's without overlap");

@@ -221,6 +221,7 @@ lk_status lk_request_take(lk_arena *arena, const lk_predict_request *request, lk
 	LK_TRY(request_read_cluster(arena, request, launched, out, err));
 	LK_TRY(take_numbers(request, &out->job, err));
 	LK_TRY(request_take_layout(request, &out->job, err));
+	out->job.split_open = !request->script && request->launch_count == 0;
 	take_switches(request, &out->job);
 	LK_TRY(lk_request_check_stack(request->stack, err));
 	if (out->job.model.vocab == 0 && out->job.model.lm_head && !request->model) {

@@ -105,31 +105,6 @@ static bool take_network(const lk_run_row *row, const char *name, lk_model *mode
 	       (model->ffn > 0 || model->expert_ffn > 0) && model->vocab > 0;
 }
 
-/* Layers of a pipeline that do not divide by its chunks, as the recipes of Megatron-Bridge and
- * MLPerf lay them out: the embedding and the loss count as a layer each where that makes the split
- * even (llama3.1-405b: 126 + 2 on 64 chunks); otherwise every chunk holds the ceiling, and the last
- * one, then the first, goes short (DeepSeek-V3 on 8 stages of 4 chunks: 1, 2 ... 2, 0 and the
- * prediction module). */
-static void split_layers(lk_job *job) {
-	int chunks = job->pp * (job->vp > 0 ? job->vp : 1), layers = job->model.layers;
-	if (job->pp < 2 || layers % chunks == 0) return;
-	if ((layers + 2) % chunks == 0) {
-		job->account_embedding = job->account_loss = true;
-		return;
-	}
-	int each = (layers + chunks - 1) / chunks, missing = each * chunks - layers;
-	int last = missing < each ? each - missing : 0;
-	int first = each - (missing - (each - last));
-	if (chunks < 3 || first < 0 || job->model.mtp_layers > 1)
-		return; /* refused where the job is completed */
-	char t[3][16] = {"", "", ""};
-	const int counts[] = {first, each, last};
-	for (int i = 0; i < 3; i++)
-		if (counts[i] > 0) snprintf(t[i], sizeof t[i], "t*%d", counts[i]);
-	snprintf(job->pipeline_layout, sizeof job->pipeline_layout, "E%s|(%s|)*%d%s%sL", t[0], t[1],
-	         chunks - 2, t[2], job->model.mtp_layers ? "m" : "");
-}
-
 static void job_take_layout(const lk_run_row *row, lk_job *job) {
 	job_take(&job->tp, row->tp);
 	job_take(&job->pp, row->pp);
@@ -143,7 +118,7 @@ static void job_take_layout(const lk_run_row *row, lk_job *job) {
 	/* Sequence parallelism over one rank is none. */
 	if (row->seq_parallel != LK_EMPTY)
 		job->sequence_parallel = row->seq_parallel && job->tp > 1 ? LK_ON : LK_OFF;
-	split_layers(job);
+	job->split_open = true;
 }
 
 /* Defaults of the stack, then what the row states. */

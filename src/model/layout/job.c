@@ -13,11 +13,18 @@
  *     gbs      dp * mbs * m with m = 4 * pp where there is a pipeline (a bubble of about a fifth),
  *              else 1
  *     sharding ZeRO-1 where there is data parallelism; ZeRO-3 for the stack "fsdp"; none for "ddp"
- *     stack    "ddp" for convolution nets, else "megatron", whatever is sharded: which software
- * runs is not for a layout to say bucket   40 M parameters or 1 M per data-parallel rank, the
- * larger (Megatron-LM); 500 M (DeepSpeed's reduce_bucket_size); 25 MiB elsewhere (PyTorch DDP)
+ *     stack    "ddp" for convolution nets, else "megatron", whatever is sharded: it is not for a
+ *              layout to say which software runs
+ *     bucket   40 M parameters or 1 M per data-parallel rank, the larger (Megatron-LM); 500 M
+ *              (DeepSpeed's reduce_bucket_size); 25 MiB elsewhere (PyTorch DDP)
+ *     split    of layers that do not divide by the chunks: embedding and loss count as a layer
+ *              each where that makes it even (Llama 3's 126 + 2 on 64 chunks); else every chunk
+ *              holds the ceiling, and the last one, then the first, goes short (DeepSeek-V3 on 8
+ *              stages of 4 chunks: 1, 2 ... 2, 0 and the prediction module), as the recipes of
+ *              Megatron-Bridge and MLPerf have it. Not of a launch line, which says all of it.
  * Completing a completed job changes nothing. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 #include "base/text.h"
 #include "base/units.h"
@@ -121,6 +128,27 @@ static lk_status fill_schedule(lk_job *job, lk_error *err) {
 	}
 	fill_int(&job->vp, 1);
 	return LK_OK;
+}
+
+static void fill_split(lk_job *job) {
+	int chunks = lk_job_places(job), layers = lk_job_layers(job);
+	bool said = job->first_stage_layers > 0 || job->last_stage_layers > 0 ||
+	            job->pipeline_layout[0] || job->account_embedding || job->account_loss;
+	if (!job->split_open || said || job->pp < 2 || layers % chunks == 0) return;
+	if ((layers + 2) % chunks == 0 && (layers + 2) / chunks > 1) {
+		job->account_embedding = job->account_loss = true;
+		return;
+	}
+	int each = (layers + chunks - 1) / chunks, missing = each * chunks - layers;
+	int last = missing < each ? each - missing : 0;
+	int first = each - (missing - (each - last));
+	if (chunks < 3 || first < 0 || job->model.mtp_layers > 1) return;
+	char t[3][16] = {"", "", ""};
+	const int counts[] = {first, each, last};
+	for (int i = 0; i < 3; i++)
+		if (counts[i] > 0) snprintf(t[i], sizeof t[i], "t*%d", counts[i]);
+	snprintf(job->pipeline_layout, sizeof job->pipeline_layout, "E%s|(%s|)*%d%s%sL", t[0], t[1],
+	         chunks - 2, t[2], job->model.mtp_layers ? "m" : "");
 }
 
 static lk_status fill_sequence(lk_job *job, lk_error *err) {
@@ -269,6 +297,7 @@ lk_status lk_job_complete(lk_job *job, const lk_cluster *cluster, lk_error *err)
 	fill_stack(&whole);
 	LK_TRY(job_fill_ranks(&whole, cluster, err));
 	LK_TRY(fill_schedule(&whole, err));
+	fill_split(&whole);
 	LK_TRY(fill_sequence(&whole, err));
 	LK_TRY(fill_batch(&whole, err));
 	LK_TRY(fill_vocab(&whole, err));

@@ -88,7 +88,9 @@ typedef struct lk_job {
 	bool schedule_said; /* else 1f1b, interleaved with vp > 1 */
 	int first_stage_layers, last_stage_layers;
 	bool account_embedding, account_loss; /* embedding / loss count as a layer in the split */
-	char pipeline_layout[128];            /* Megatron's --pipeline-model-parallel-layout; "" none */
+	bool split_open; /* nobody says how layers are split: what does not divide evenly is split as
+	                    recipes do, see job.c */
+	char pipeline_layout[128]; /* Megatron's --pipeline-model-parallel-layout; "" none */
 
 	int mbs;
 	int gbs;
