@@ -111,6 +111,7 @@ export function makePlan(fields, table, say, take) {
 		for (const name of TAKEN) state.set(name, String(choice[name]));
 		for (const name of ["sequence-parallel", "tp-overlap", "overlap-grad-reduce", "overlap-param-gather"])
 			state.set(name, choice[name.replaceAll("-", "_")] ? "on" : "off");
+		state.set("etp", choice.etp > 0 && choice.etp !== choice.tp ? String(choice.etp) : "");
 		state.set("offload-optimizer", choice.offload ? "on" : "");
 		state.set("bucket", choice.bucket_bytes ? String(choice.bucket_bytes / 1048576) : "");
 		state.set("launch", ""), state.set("script", "");

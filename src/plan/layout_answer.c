@@ -74,35 +74,63 @@ static void answer_fill_speed(const lk_plan_request *request, lk_plan_choice *ou
 	out->gpu_hours = out->days * 24 * job->gpus;
 }
 
-/* Convolution nets have no launch line: their layout is the batch of a GPU, and what is sharded and
- * recomputed. */
-static const char *reproduce_convnet(const lk_plan_request *request, const lk_job *job,
-                                     const char *cluster, lk_arena *arena) {
-	static const char *const recompute[] = {"none", "selective", "full"};
-	const char *model =
-		lk_shell_quote(arena, request->job.model ? request->job.model : job->model.name);
-	if (!model || (request->job.cluster && !cluster)) return NULL;
-	return lk_arena_printf(arena,
-	                       "lockstep predict --model %s --%s %s --gpus %d --mbs %d --gbs %d "
-	                       "--dtype %s --zero %d --recompute %s "
-	                       "--stack %s",
-	                       model, cluster ? "cluster" : "gpu", cluster ? cluster : request->job.gpu,
-	                       job->gpus, job->mbs, job->gbs, lk_dtype_name(job->dtype),
-	                       (int)job->sharding, recompute[job->recompute], job->stack);
+/* A switch as an option; not given where completing the job makes it that anyway. */
+static int said_switch(lk_switch is, bool otherwise) {
+	return (is == LK_ON) == otherwise ? 0 : is == LK_ON ? 1 : -1;
 }
 
-/* The command that predicts a choice: its launch line of Megatron-LM states network and layout. */
-static const char *answer_reproduce(const lk_plan_request *request, const lk_job *job,
-                                    lk_arena *arena) {
-	const char *cluster = request->job.cluster ? lk_shell_quote(arena, request->job.cluster) : NULL;
-	if (job->model.network == LK_NET_CONV) return reproduce_convnet(request, job, cluster, arena);
-	const char *line = lk_launch_write(arena, job);
-	if (!line) return NULL;
-	if (request->job.cluster)
-		return cluster ? lk_arena_printf(arena, "lockstep predict --cluster %s --gpus %d -- %s",
-		                                 cluster, job->gpus, line)
-		               : NULL;
-	return lk_arena_printf(arena, "lockstep predict --gpu %s -- %s", request->job.gpu, line);
+/* What predict is asked to get this layout. */
+static bool request_of_layout(const lk_plan_request *request, const lk_space *space,
+                              const lk_layout *layout, const lk_job *job, lk_arena *arena,
+                              lk_predict_request *out) {
+	bool replicas = (int64_t)job->dp * job->cp > 1, sharded = job->sharding != LK_SHARD_NONE;
+	*out = request->job;
+	out->gpus = job->gpus;
+	out->tp = job->tp;
+	out->pp = job->pp;
+	out->vp = job->vp;
+	out->cp = job->cp;
+	out->ep = job->ep;
+	out->etp = job->model.experts > 0 && job->etp != job->tp ? job->etp : 0;
+	out->mbs = job->mbs;
+	out->stack = strcmp(job->stack, job->model.network == LK_NET_CONV ? "ddp" : LK_STACK_DEFAULT)
+	                 ? lk_arena_strdup(arena, job->stack)
+	                 : NULL;
+	out->zero = lk_arena_printf(arena, "%d", (int)job->sharding);
+	out->recompute = job->recompute == LK_RECOMPUTE_FULL && job->recompute_layers
+	                     ? lk_arena_printf(arena, "full/%d", job->recompute_layers)
+	                     : NULL;
+	if (job->tp > 1) out->sequence_parallel = said_switch(job->sequence_parallel, true);
+	out->tp_overlap = said_switch(job->tp_overlap, false);
+	out->overlap_grad_reduce = replicas ? said_switch(job->overlap_grad_reduce, true) : 0;
+	out->overlap_param_gather = replicas && sharded ? said_switch(job->overlap_param_gather,
+	                                                              job->overlap_grad_reduce == LK_ON)
+	                                                : 0;
+	out->bucket_mib = space->bucket.at[layout->bucket] == LK_BUCKET_USUAL
+	                      ? request->job.bucket_mib
+	                      : job->bucket_bytes / LK_MIB;
+	out->offload_optimizer = job->offload_optimizer;
+	return out->zero && (out->recompute || !job->recompute_layers) &&
+	       (out->stack || strcmp(job->stack, LK_STACK_DEFAULT) == 0 ||
+	        job->model.network == LK_NET_CONV);
+}
+
+/* The command that predicts a choice. What a launch line says of the layout was not taken, so there
+ * it is the line of the choice. */
+static const char *answer_reproduce(const lk_plan_request *request, const lk_space *space,
+                                    const lk_layout *layout, const lk_job *job, lk_arena *arena) {
+	lk_predict_request wanted;
+	if (request->job.model && !request->job.launch_count && !request->job.script)
+		return request_of_layout(request, space, layout, job, arena, &wanted)
+		           ? lk_reproduce(arena, &wanted, job)
+		           : NULL;
+	const char *line = lk_launch_write(arena, job), *cluster = NULL;
+	if (request->job.cluster) cluster = lk_shell_quote(arena, request->job.cluster);
+	if (!line || (request->job.cluster && !cluster)) return NULL;
+	return cluster
+	           ? lk_arena_printf(arena, "lockstep predict --cluster %s --gpus %d -- %s", cluster,
+	                             job->gpus, line)
+	           : lk_arena_printf(arena, "lockstep predict --gpu %s -- %s", request->job.gpu, line);
 }
 
 static lk_status fill_choice(const lk_plan_request *request, const lk_space *space,
@@ -117,7 +145,7 @@ static lk_status fill_choice(const lk_plan_request *request, const lk_space *spa
 	out->exact_s = NAN;
 	fill_degrees(out, job);
 	out->layout = lk_layout_text(arena, job);
-	out->reproduce = answer_reproduce(request, job, arena);
+	out->reproduce = answer_reproduce(request, space, &ranked->layout, job, arena);
 	if (!out->layout || !out->reproduce) return lk_oom(err);
 	lk_status status = lk_step_ask(job, space->cluster, &options, &step, err);
 	if (status == LK_OK) {
