@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/check.h"
 #include "predict/predict_internal.h"
 #include "step/step.h"
 #include "predict/predict.h"
@@ -285,6 +286,43 @@ static lk_status predict_answer_any(const lk_predict_request *request, struct lk
 	           : LK_OK;
 }
 
+/* ---- what holds for every answer ---- */
+
+static bool is_size(double bytes) {
+	return isfinite(bytes) && bytes >= 0;
+}
+
+static lk_status prediction_check_memory(const lk_prediction *prediction, lk_error *err) {
+	LK_CHECK(is_size(prediction->peak_bytes) && is_size(prediction->usable_bytes), err);
+	LK_CHECK(prediction->fits == (prediction->peak_bytes <= prediction->usable_bytes), err);
+	for (int i = 0; i < prediction->memory_count; i++) {
+		const lk_stage_memory *stage = &prediction->memory[i];
+		LK_CHECK(is_size(stage->total) && stage->total <= prediction->peak_bytes * (1 + 1e-9), err);
+		LK_CHECK(!(stage->low > stage->allocated) && !(stage->high < stage->allocated), err);
+	}
+	return LK_OK;
+}
+
+/* Nothing is printed that contradicts itself: whatever made it is a defect of lockstep. */
+static lk_status prediction_check(const lk_prediction *prediction, lk_error *err) {
+	double step = prediction->step_time_s, sum = 0;
+	LK_CHECK(isfinite(step) && step > 0, err);
+	LK_CHECK(prediction->step_time_low_s > 0 && prediction->step_time_low_s <= step, err);
+	LK_CHECK(prediction->step_time_high_s >= step && isfinite(prediction->step_time_high_s), err);
+	LK_CHECK(prediction->mfu >= 0 && prediction->mfu <= 1, err);
+	for (int i = 0; i < prediction->breakdown_count; i++) {
+		const lk_time_part *part = &prediction->breakdown[i];
+		LK_CHECK(part->exposed_s >= 0 && isfinite(part->hidden_s) && part->hidden_s >= 0, err);
+		sum += part->exposed_s;
+	}
+	LK_CHECK(fabs(sum - step) <= 1e-6 * step, err);
+	for (int i = 0; i < prediction->fix_count; i++)
+		LK_CHECK(prediction->fixes[i].step_time_s > 0 &&
+		             prediction->fixes[i].peak_bytes <= prediction->usable_bytes * (1 + 1e-9),
+		         err);
+	return prediction_check_memory(prediction, err);
+}
+
 static void answer_free(struct lk_answer *answer) {
 	lk_step_free(&answer->step);
 	lk_arena_free(&answer->arena);
@@ -297,6 +335,7 @@ lk_status lk_predict(const lk_predict_request *request, lk_prediction **out, lk_
 	struct lk_answer *a = calloc(1, sizeof *a);
 	if (!a) return lk_oom(err);
 	lk_status status = predict_answer_any(request, a, err);
+	if (status == LK_OK) status = prediction_check(&a->p, err);
 	if (status == LK_OK)
 		status = lk_inputs_find(&a->arena, &lk_predict_verb, request, NULL, 0, &a->p.inputs, err);
 	if (status != LK_OK) {

@@ -327,7 +327,7 @@ static void windows_stretch(const lk_program *program, lk_fold_window *window, s
 
 lk_status lk_fold_windows_of(const lk_graph *source, const lk_fold *fold, uint32_t op,
                              lk_fold_windows *out, lk_error *err) {
-	LK_ASSERT(op < source->ops.count);
+	LK_ASSERT(op < fold->graph->ops.count);
 	const lk_fold_span *span = &fold->span[op];
 	size_t first = out->count;
 	int64_t end = 0;

@@ -34,6 +34,7 @@ lk_memory_band lk_memory_band_known(const char *class) {
 void lk_memory_band_apply(const lk_memory_band *band, double predicted, double *low, double *high) {
 	*low = *high = NAN;
 	if (band->rows == 0 || !(predicted > 0)) return;
-	*low = predicted * exp(band->low / lk_memory_scale(predicted));
-	*high = predicted * exp(band->high / lk_memory_scale(predicted));
+	/* the prediction itself is possible, too */
+	*low = predicted * exp(fmin(band->low / lk_memory_scale(predicted), 0));
+	*high = predicted * exp(fmax(band->high / lk_memory_scale(predicted), 0));
 }

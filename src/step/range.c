@@ -46,8 +46,10 @@ void lk_range_of(lk_arena *arena, const lk_job *job, const lk_device *device, do
 	double above = log(lk_calibration_value(row, "high", experts ? 1.5 : 1.25));
 	double wider = (profile ? 1 : 1.5) * (lk_profile_measured(calibration, device->arch) ? 1 : 1.5);
 	double middle = (below + above) / 2, half = (above - below) / 2 * wider;
-	*low = seconds * exp(middle - half);
-	*high = seconds * exp(middle + half);
+	/* a class whose runs were all faster or slower than predicted: the prediction is possible too
+	 */
+	*low = seconds * fmin(exp(middle - half), 1);
+	*high = seconds * fmax(exp(middle + half), 1);
 	if (!basis) return;
 	*basis = lk_arena_printf(
 		arena, "errors of %d %s runs that the fit had not seen%s%s", row ? row->points : 0,

@@ -246,7 +246,7 @@ static void bands_hold_four_of_five(void **state) {
 	lk_memory_residual rows[100];
 	static const char *const names[] = {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"};
 	for (int i = 0; i < 100; i++)
-		rows[i] = (lk_memory_residual){"x", names[i / 10], LK_GIB, LK_GIB * exp(0.001 * i)};
+		rows[i] = (lk_memory_residual){"x", names[i / 10], LK_GIB, LK_GIB * exp(0.001 * (i - 50))};
 	lk_memory_band band, other;
 	lk_error err = {0};
 	assert_int_equal(lk_memory_band_fit(rows, 100, "x", NULL, &band, &err), LK_OK);
