@@ -60,7 +60,6 @@ typedef struct lk_compile_request {
 	int draws;           /* VERIFY: for each mesh; 0: 3 */
 	int target;          /* EMIT: lk_compile_target */
 	bool header;         /* EMIT: declarations for a program that calls it */
-	const char *out;     /* EMIT: the file; NULL: standard output */
 	const char *meshes;  /* VERIFY: "1,2,4": ranks of axes */
 	int repeat;          /* BENCH: rounds; 0: 21 */
 	/* TUNE: where: a GPU's name and their number, or a cluster's text or file, as

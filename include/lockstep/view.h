@@ -77,6 +77,11 @@ typedef struct lk_sweep_row {
 lk_status lk_sweep_print(const lk_sweep_row *rows, size_t count, int format, bool verbose,
                          bool colour, const char *path, FILE *out, lk_error *err);
 
+/* A text that is an answer of its own, such as a launch line or an emitted program, as the
+ * functions above write theirs; it ends with a line feed there. LK_ERR_IO, LK_ERR_MEMORY as above.
+ */
+lk_status lk_text_save(const char *text, const char *path, FILE *out, lk_error *err);
+
 /* lk_validate_print to a path or a stream, in every format. LK_ERR_INPUT, LK_ERR_IO, LK_ERR_MEMORY
  * as above. */
 lk_status lk_validate_save(const lk_validation *validation, int format, bool colour,

@@ -1,16 +1,19 @@
 /* compile.c: `lockstep compile`: programs of computation and communication. */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "cli/cli.h"
 #include "lockstep/compile.h"
+#include "lockstep/view.h"
 
-static lk_status act(lk_compile *answer, const lk_compile_request *request, lk_error *err) {
-	if (request->action == LK_COMPILE_BENCH) return lk_compile_bench(answer, request, stdout, err);
-	if (request->action == LK_COMPILE_TUNE) return lk_compile_tune(answer, request, stdout, err);
-	return lk_compile_act(answer, request, stdout, err);
+static lk_status act(lk_compile *answer, const lk_compile_request *request, FILE *out,
+                     lk_error *err) {
+	if (request->action == LK_COMPILE_BENCH) return lk_compile_bench(answer, request, out, err);
+	if (request->action == LK_COMPILE_TUNE) return lk_compile_tune(answer, request, out, err);
+	return lk_compile_act(answer, request, out, err);
 }
 
-static int run_file(const char *path, const lk_compile_request *request) {
+static int run_file(const char *path, const lk_compile_request *request, FILE *out) {
 	lk_compile *answer = NULL;
 	lk_error err = {0};
 	int result = CLI_OK;
@@ -18,7 +21,7 @@ static int run_file(const char *path, const lk_compile_request *request) {
 		result = cli_fail(&err);
 		if (request->action == LK_COMPILE_CHECK && request->format == LK_COMPILE_TEXT)
 			lk_compile_caret(answer, stdout);
-	} else if (act(answer, request, &err) != LK_OK) {
+	} else if (act(answer, request, out, &err) != LK_OK) {
 		result = cli_fail(&err);
 	}
 	if (result == CLI_OK && lk_compile_no(answer)) result = CLI_NO;
@@ -26,18 +29,48 @@ static int run_file(const char *path, const lk_compile_request *request) {
 	return result;
 }
 
-static int compile_run(lk_args *args) {
-	lk_compile_request request = {0};
-	lk_error err = {0};
+static int run_files(const lk_args *args, const lk_compile_request *request, FILE *out) {
 	int result = CLI_OK;
-	if (lk_args_fill(args, 0, &request, &err) != LK_OK) return cli_fail(&err);
-	if (lk_compile_action_find(args->operands[0], &request.action, &err) != LK_OK)
-		return cli_fail(&err);
 	for (int i = 1; i < args->operand_count; i++) {
-		int one = run_file(args->operands[i], &request);
+		int one = run_file(args->operands[i], request, out);
 		if (one > result) result = one;
 	}
 	return result;
+}
+
+/* In memory first: the file appears only where no program was refused. */
+static int run_into_file(const lk_args *args, const lk_compile_request *request, const char *path) {
+	lk_error err = {0};
+	char *text = NULL;
+	size_t size;
+	FILE *memory = open_memstream(&text, &size);
+	int result = memory ? run_files(args, request, memory) : CLI_WRONG;
+	lk_status status = LK_OK;
+	if (!memory || fclose(memory) != 0)
+		status = lk_fail(&err, LK_ERR_MEMORY, NULL, "out of memory");
+	else if (result != CLI_WRONG) status = lk_text_save(text, path, stdout, &err);
+	free(text);
+	return status == LK_OK ? result : cli_fail(&err);
+}
+
+static lk_status compile_check_single(const lk_args *args, const lk_compile_request *request,
+                                      lk_error *err) {
+	if (request->action != LK_COMPILE_EMIT || args->operand_count <= 2) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, "--out", "%d programs would be written to the same file",
+	        args->operand_count - 1);
+	return lk_hint(err, "name one program");
+}
+
+static int compile_run(lk_args *args) {
+	lk_compile_request request = {0};
+	lk_outputs outputs;
+	lk_error err = {0};
+	if (cli_read(args, &request, &outputs, NULL, NULL, &err) != LK_OK) return cli_fail(&err);
+	if (lk_compile_action_find(args->operands[0], &request.action, &err) != LK_OK)
+		return cli_fail(&err);
+	if (!outputs.path) return run_files(args, &request, stdout);
+	if (compile_check_single(args, &request, &err) != LK_OK) return cli_fail(&err);
+	return run_into_file(args, &request, outputs.path);
 }
 
 const cli_command cli_compile = {&lk_compile_verb, compile_run};

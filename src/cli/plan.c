@@ -49,15 +49,22 @@ static int plan_none(const lk_plan *plan) {
 	return CLI_NO;
 }
 
-static int plan_emit(const lk_plan *plan, const lk_plan_request *request) {
+static int plan_emit(const lk_plan *plan, const lk_plan_request *request, const char *path) {
 	lk_error err = {0};
 	const char *line;
 	if (plan->best < 0) return plan_none(plan);
-	if (lk_plan_launch(plan, plan->counts[plan->best].choices, (lk_plan_emit)(request->emit - 1),
-	                   &line, &err) != LK_OK)
-		return cli_fail(&err);
-	puts(line);
-	return CLI_OK;
+	lk_status status = lk_plan_launch(plan, plan->counts[plan->best].choices,
+	                                  (lk_plan_emit)(request->emit - 1), &line, &err);
+	if (status == LK_OK) status = lk_text_save(line, path, stdout, &err);
+	return status == LK_OK ? CLI_OK : cli_fail(&err);
+}
+
+/* A launch line has one form: it is no row of a table. */
+static lk_status plan_check_emit(const lk_plan_request *request, const lk_outputs *outputs,
+                                 lk_error *err) {
+	if (request->emit == 0 || outputs->format == LK_OUTPUT_TEXT) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, "--emit", "a launch line is text and has no other --output format");
+	return lk_hint(err, "leave out one of them");
 }
 
 static double rate(double count, double seconds) {
@@ -87,7 +94,7 @@ static int plan_answer(const lk_plan *plan, const lk_plan_request *request,
 	lk_error err = {0};
 	if (outputs->html && lk_report_plan(plan, LK_REPORT_HTML, outputs->html, NULL, &err) != LK_OK)
 		return cli_fail(&err);
-	if (request->emit > 0) return plan_emit(plan, request);
+	if (request->emit > 0) return plan_emit(plan, request, outputs->path);
 	if (lk_plan_print(plan, outputs->format, outputs->verbose, cli_colour(), outputs->path, stdout,
 	                  &err) != LK_OK)
 		return cli_fail(&err);
@@ -112,7 +119,8 @@ int cli_plan_with(lk_args *args, const lk_plan_team *team, bool speaks) {
 	struct bar b = {0};
 	keep_memory();
 	lk_plan_defaults(&r);
-	if (cli_read(args, &r, &outputs, NULL, team, &err) != LK_OK)
+	if (cli_read(args, &r, &outputs, NULL, team, &err) != LK_OK ||
+	    plan_check_emit(&r, &outputs, &err) != LK_OK)
 		return speaks ? cli_fail(&err) : CLI_WRONG;
 	r.job.launch = args->rest;
 	r.job.launch_count = args->rest_count;

@@ -45,7 +45,7 @@ static const lk_option options[] = {
 	{GROUP("Output")
 	 CHOICE("target", target, targets, "TARGET", "with emit: C and MPI, or CUDA")},
 	{FLAG("header", header, "with emit: declarations for a program that calls the emitted code")},
-	{TEXT("out", out, "FILE", "with emit: the file to write; default: standard output")},
+	{OUT_FILE_OF("out", path, "FILE", "where the output goes; default: standard output"), LETTER('f')},
 	{FLAG("ir", ir, "with print and rewrite: the values with their types, instead of the program")},
 	{FLAG("each", each, "with rewrite: what every directive makes of the program, in turn")},
 	{FLAG("all", all, "with run -o json: every element, not only the first four")},

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "io/stream.h"
 #include "lang/compile/compile.h"
 #include "lang/rewrite/rewrite.h"
 #include "lang/emit/emit.h"
@@ -79,15 +78,6 @@ static lk_status emit_write_text(const struct emission *emission, const lk_compi
 	return targets[request->target](emission->p, emission->variants.at, count, out, err);
 }
 
-static lk_status emit_write_file(const char *path, const char *text, size_t size, lk_error *err) {
-	lk_sink *sink = NULL;
-	LK_TRY(lk_sink_open(path, &sink, err));
-	lk_status status = lk_sink_write(sink, text, size, err);
-	if (status == LK_OK) return lk_sink_commit(sink, err);
-	lk_sink_abandon(sink);
-	return status;
-}
-
 /* In memory first, so that nothing is written where it fails. */
 static lk_status emit_write_all(const struct emission *emission, const lk_compile_request *request,
                                 FILE *out, lk_error *err) {
@@ -97,8 +87,7 @@ static lk_status emit_write_all(const struct emission *emission, const lk_compil
 	if (!memory) return lk_oom(err);
 	lk_status status = emit_write_text(emission, request, memory, err);
 	if (fclose(memory) != 0 && status == LK_OK) status = lk_oom(err);
-	if (status == LK_OK && request->out) status = emit_write_file(request->out, text, size, err);
-	else if (status == LK_OK) fwrite(text, 1, size, out);
+	if (status == LK_OK) fwrite(text, 1, size, out);
 	free(text);
 	return status;
 }

@@ -44,6 +44,19 @@ lk_status lk_write_through(const lk_writing *writing, lk_writer *write, const vo
 	return status;
 }
 
+static lk_status output_write_text(const void *what, bool colour, FILE *out, lk_error *err) {
+	(void)colour;
+	(void)err; /* what fails to be written is noticed by the stream */
+	fputs(what, out);
+	if (!lk_ends_in(what, "\n")) fputc('\n', out);
+	return LK_OK;
+}
+
+lk_status lk_text_save(const char *text, const char *path, FILE *out, lk_error *err) {
+	lk_writing writing = {.path = path, .out = out};
+	return lk_write_through(&writing, output_write_text, text, err);
+}
+
 struct formatted {
 	const lk_table *table;
 	lk_format format;
