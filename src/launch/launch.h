@@ -56,15 +56,17 @@ typedef struct lk_megatron {
 	bool sequence_parallel, overlap_grads, overlap_params, no_overlap_p2p, tp_overlap,
 		expert_overlap;
 	bool distributed_optimizer, megatron_fsdp, torch_fsdp2, fsdp2_keep;
+	bool grouped_gemm, precision_aware;
 	bool cuda_graph, flash_attention, fused_loss, defer_head, deepep, balanced_experts, sft;
 	bool zero_bubble, zero_bubble_v;
 	int query_groups, extra_vocab, virtual_layers, max_positions, instances, relative_buckets,
 		zero_stage;
 	double bucket_params;
+	double attention_dropout; /* -1: not stated */
 	int normalization, positions, softmax, backend, implementation, strategy, optimizer, fp8,
 		fp8_recipe, fp4;
 	int loss_impl, granularity, method, dispatcher, flex_backend, grads_dtype, params_dtype,
-		moment_dtype, moment2_dtype, graph_impl;
+		moment_dtype, moment2_dtype, graph_impl, router_score;
 	const char *cp_type, *modules, *moe_freq, *window, *window_freq, *tokenizer, *tokenizer_model;
 	const char *layout, *rampup;
 	int recompute_count;

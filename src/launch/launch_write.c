@@ -56,7 +56,10 @@ static void put_shape(lk_arena *arena, const lk_model *model, lk_megatron *megat
 	megatron->max_positions = model->context;
 	if (model->relative_buckets > 0) megatron->positions = 3;
 	else if (model->position_rows > 0) megatron->positions = 0;
-	else megatron->positions = 1;
+	else megatron->positions = model->rotary_base > 0 ? 1 : 4;
+	if (model->rotary_base == 0) out->rotary_base = start.job.model.rotary_base;
+	megatron->attention_dropout = model->dropout;
+	megatron->router_score = model->router_bias; /* Megatron-LM biases sigmoid scores alone */
 	if (model->relative_buckets > 0) megatron->relative_buckets = model->relative_buckets;
 	megatron->softmax = model->attention_sinks > 0;
 	megatron->binary_head = model->pooler || model->network != LK_NET_ENCODER;
@@ -84,6 +87,9 @@ static void launch_write_put_numbers(const lk_job *job, lk_megatron *megatron) {
 	megatron->params_dtype = job->dtype > LK_TF32 && job->master_weights == LK_OFF;
 	megatron->moment_dtype = megatron->moment2_dtype = moments[job->state_dtype];
 	megatron->optimizer = job->optimizer == LK_OPT_SGD;
+	/* Megatron-LM demands it of moments and master weights in few bits and of offloading. */
+	megatron->precision_aware =
+		megatron->params_dtype > 0 || megatron->moment_dtype > 0 || job->offload_optimizer;
 	megatron->bucket_params = job->bucket_bytes / (job->grad_reduce_fp32 == LK_ON ? 4 : 2);
 }
 
@@ -126,6 +132,7 @@ static void put_switches(const lk_job *job, lk_megatron *megatron) {
 	megatron->no_overlap_p2p = job->schedule == LK_SCHED_INTERLEAVED && job->overlap_p2p == LK_OFF;
 	megatron->tp_overlap = job->tp_overlap == LK_ON;
 	megatron->expert_overlap = job->expert_overlap == LK_ON;
+	megatron->grouped_gemm = job->grouped_gemm == LK_ON;
 	megatron->graph_impl = job->cuda_graphs == LK_ON;
 	bool unfused = job->attn_kernel == LK_KERNEL_UNFUSED;
 	static const int libraries[] = {[LK_ATTN_LIBRARY_FLASH] = 1, [LK_ATTN_LIBRARY_CUDNN] = 2};
@@ -186,6 +193,7 @@ static void launch_write_put_flag(struct text *text, const lk_flag *flag,
 			   *usual = (const char *)start + flag->offset;
 	int number = 0, usual_number = 0;
 	const char *value = NULL;
+	char real[32];
 	if (flag->alias || flag->kind == LK_FLAG_IGNORED || flag->kind == LK_FLAG_REFUSED) return;
 	switch (flag->kind) {
 	case LK_FLAG_SET:
@@ -194,7 +202,8 @@ static void launch_write_put_flag(struct text *text, const lk_flag *flag,
 		break;
 	case LK_FLAG_REAL:
 		if (*(const double *)field == *(const double *)usual) return;
-		value = lk_arena_printf(text->arena, "%.17g", *(const double *)field);
+		value = lk_arena_strdup(text->arena,
+		                        lk_format_shortest(*(const double *)field, real, sizeof real));
 		break;
 	case LK_FLAG_TEXT:
 	case LK_FLAG_LIST:

@@ -27,12 +27,14 @@ void lk_megatron_init(lk_megatron *megatron) {
 	                          .relative_buckets = 32,
 	                          .instances = 1,
 	                          .cp_type = "p2p",
+	                          .attention_dropout = -1,
 	                          .zero_stage = -1};
 	megatron->job.tp = megatron->job.pp = megatron->job.cp = megatron->job.ep = 1;
 	megatron->job.vocab_multiple = 128;
 	megatron->job.attention_mask = true;
 	lk_model *model = &megatron->job.model;
 	model->dropout = 0.1;
+	model->rotary_base = 1e4;
 	model->topk = 2;
 	model->kv_lora = 32;
 	model->qk_nope = model->v_dim = 128;
@@ -236,7 +238,7 @@ static lk_status finish_attention(lk_reading *reading, const lk_megatron *megatr
 	model->attention = megatron->latent ? LK_ATTN_MLA : LK_ATTN_HEADS;
 	if (!megatron->latent)
 		model->q_lora = model->kv_lora = model->qk_nope = model->qk_rope = model->v_dim = 0;
-	model->attention_sinks = megatron->softmax == 1;
+	model->attention_sinks = megatron->softmax == 1 ? model->heads : 0;
 	return read_window(reading, megatron, model);
 }
 
@@ -259,6 +261,12 @@ static lk_status finish_mlp(lk_reading *reading, const lk_megatron *megatron, lk
 	return read_moe_layers(reading, megatron, model);
 }
 
+/* rope, mrope and yarn, by either flag: others have no base. */
+static bool is_rotary(const lk_megatron *megatron) {
+	return megatron->rotary || megatron->positions == 1 || megatron->positions == 2 ||
+	       megatron->positions == 5;
+}
+
 static void finish_network(const lk_megatron *megatron, lk_model *model) {
 	bool rope = megatron->rotary || megatron->positions != 0;
 	model->norm = megatron->normalization == 1 ? LK_NORM_RMS : LK_NORM_LAYER;
@@ -271,6 +279,7 @@ static void finish_network(const lk_megatron *megatron, lk_model *model) {
 	model->tied = !megatron->untie;
 	model->context = megatron->max_positions > 0 ? megatron->max_positions : megatron->job.seq;
 	model->position_rows = rope ? 0 : model->context;
+	if (!is_rotary(megatron)) model->rotary_base = 0;
 	if (model->vocab == 0)
 		model->vocab =
 			megatron->job.padded_vocab > 0 ? megatron->job.padded_vocab : tokenizer_vocab(megatron);
@@ -481,6 +490,11 @@ static lk_status finish_switches(lk_reading *reading, const lk_megatron *megatro
 	job->overlap_p2p = on(!megatron->no_overlap_p2p && job->schedule == LK_SCHED_INTERLEAVED);
 	job->tp_overlap = on(megatron->tp_overlap && job->tp > 1);
 	job->expert_overlap = on(megatron->expert_overlap);
+	job->grouped_gemm = on(megatron->grouped_gemm);
+	if (megatron->attention_dropout >= 0 && job->model.layers > 0 &&
+	    megatron->attention_dropout != job->model.dropout)
+		LK_TRY(lk_launch_note(reading, "attention-dropout",
+		                      "attention is modelled with the dropout of --hidden-dropout"));
 	if (megatron->expert_overlap && job->schedule != LK_SCHED_INTERLEAVED)
 		LK_TRY(lk_launch_note(reading, "overlap-moe-expert-parallel-comm",
 		                      "modelled with an interleaved pipeline only"));

@@ -28,6 +28,7 @@ static const char *const granularities[] = {"", "full", "selective", NULL};
 static const char *const methods[] = {"", "uniform", "block", NULL};
 static const char *const dispatchers[] = {"allgather", "alltoall", "flex", "alltoall_seq", NULL};
 static const char *const flex_backends[] = {"", "deepep", "hybridep", NULL};
+static const char *const scores[] = {"softmax", "sigmoid", "sqrtsoftplus", NULL};
 static const char *const wide[] = {"fp32", "bf16", NULL};
 static const char *const params_dtypes[] = {"fp32", "fp16", NULL};
 static const char *const moments[] = {"fp32", "fp16", "bf16", "fp8", NULL};
@@ -112,8 +113,10 @@ const lk_flag lk_megatron_flags[] = {
 	INT("max-position-embeddings", max_positions, 1, 1 << 30),
 	CHOICE("position-embedding-type", positions, positions),
 	SET2("use-rotary-position-embeddings", rotary),
+	REAL("rotary-base", job.model.rotary_base),
 	INT("relative-attention-num-buckets", relative_buckets, 1, RANKS),
 	REAL("hidden-dropout", job.model.dropout),
+	REAL("attention-dropout", attention_dropout),
 	INT("mtp-num-layers", job.model.mtp_layers, 0, 64),
 	SET("embed-layernorm", job.model.embed_norm),
 	CLEAR("bert-no-binary-head", binary_head),
@@ -131,7 +134,9 @@ const lk_flag lk_megatron_flags[] = {
 	INT("moe-ffn-hidden-size", job.model.expert_ffn, 1, 1 << 24),
 	INT("moe-shared-expert-intermediate-size", job.model.shared_ffn, 0, 1 << 24),
 	TEXT("moe-layer-freq", moe_freq),
+	SET("moe-shared-expert-gate", job.model.shared_gate),
 	SET("moe-router-enable-expert-bias", job.model.router_bias),
+	CHOICE("moe-router-score-function", router_score, scores),
 	CHOICE("moe-token-dispatcher-type", dispatcher, dispatchers),
 	SET2("moe-enable-deepep", deepep),
 	CHOICE("moe-flex-dispatcher-backend", flex_backend, flex_backends),
@@ -210,7 +215,7 @@ const lk_flag lk_megatron_flags[] = {
 	SET("deterministic-mode", job.deterministic),
 	SET("fp8-param-gather", job.narrow_weights),
 	CLEAR("no-create-attention-mask-in-dataloader", job.attention_mask),
-	SET("moe-grouped-gemm", job.grouped_gemm),
+	SET("moe-grouped-gemm", grouped_gemm),
 	SET2("enable-cuda-graph", cuda_graph),
 	SET2("external-cuda-graph", cuda_graph),
 	CHOICE("cuda-graph-impl", graph_impl, graph_impls),
@@ -276,8 +281,7 @@ const lk_flag lk_megatron_flags[] = {
 	SKIP("no-fp8-wgrad", "weight gradients are priced in fp8 too"),
 	SKIP("keep-fp8-transpose-cache", "copies of fp8 weights follow the recipe"),
 	SKIP("reuse-grad-buf-for-mxfp8-param-ag", "reuse of the gradient buffer is not modelled"),
-	SKIP("use-precision-aware-optimizer", "its dtypes are read from the flags that state them"),
-	SKIP("attention-dropout", "dropout inside attention is not modelled"),
+	SET("use-precision-aware-optimizer", precision_aware),
 	SKIP("squared-relu", "activation functions of equal traffic are not distinguished"),
 	SKIP("openai-gelu", "activation functions of equal traffic are not distinguished"),
 	SKIP("onnx-safe", NUMBERS),
@@ -358,7 +362,6 @@ const lk_flag lk_megatron_flags[] = {
 	SKIP("inference-rng-tracker", INFERENCE),
 	SKIP("disable-msc", DATA),
 	SKIP("transformer-pipeline-model-parallel-size", START),
-	SKIP("rotary-base", NUMBERS),
 	SKIP("rotary-percent", NUMBERS),
 	SKIP("rotary-interleaved", NUMBERS),
 	SKIP("rotary-seq-len-interpolation-factor", NUMBERS),
@@ -400,7 +403,6 @@ const lk_flag lk_megatron_flags[] = {
 	SKIP("calculate-per-token-loss", NUMBERS),
 	SKIP("mtp-loss-scaling-factor", NUMBERS),
 	SKIP("moe-router-dtype", NUMBERS),
-	SKIP("moe-router-score-function", NUMBERS),
 	SKIP("moe-router-pre-softmax", NUMBERS),
 	SKIP("moe-router-topk-scaling-factor", NUMBERS),
 	SKIP("moe-router-bias-update-rate", NUMBERS),

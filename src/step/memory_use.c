@@ -52,7 +52,7 @@ static double workspace_bytes(const lk_job *job, const lk_device *device) {
 		   engine = (later ? 32 : 4) * LK_MIB;
 	if (job->local_layers) return (job->tp == 1 ? 4 : 3) * cublas;
 	if (!lk_job_like_megatron(job)) return 2 * cublas;
-	return 2 * cublas + engine * (job->grouped_gemm ? 5 : 1);
+	return 2 * cublas + engine * (job->grouped_gemm == LK_ON ? 5 : 1);
 }
 
 /* The device with the least memory among the nodes that hold ranks [first, end). */

@@ -703,6 +703,68 @@ static void no_settings_needed(void **state) {
 	}
 }
 
+/* What no flag of Megatron-LM states: names, and gradients that are added up in fp32 and reduced in
+ * 16 bits. */
+static bool has_no_flag(const char *field) {
+	static const char *const names[] = {"model", "family", "fp32_grads"};
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		if (strcmp(field, names[i]) == 0) return true;
+	return false;
+}
+
+/* The line without the settings LOCKSTEP_NAME=value, which the started program does not see. */
+static const char *without_settings(lk_arena *arena, const char *line) {
+	char *out = lk_arena_strdup(arena, ""), *copy = lk_arena_strdup(arena, line), *save = NULL;
+	for (char *word = strtok_r(copy, " ", &save); word; word = strtok_r(NULL, " ", &save))
+		if (strncmp(word, "LOCKSTEP_", 9) != 0) out = lk_arena_printf(arena, "%s %s", out, word);
+	return out;
+}
+
+/* Networks of Megatron-LM's kinds, in layouts of several kinds: the flags alone give every field of
+ * the job again. */
+static void flags_state_all(void **state) {
+	(void)state;
+	static const struct {
+		const char *model, *flags; /* flags that have to be there */
+	} cases[] = {
+		{"llama3.1-8b", "--rotary-base 500000 --attention-dropout 0"},
+		{"qwen3-235b-a22b", "--rotary-base 1000000 --moe-grouped-gemm --qk-layernorm"},
+		{"mixtral-8x7b", "--rotary-base 1000000 --moe-grouped-gemm"},
+		{"mistral-small-24b", "--rotary-base 100000000"},
+		{"qwen1.5-moe-a2.7b", "--moe-shared-expert-gate --moe-grouped-gemm --add-qkv-bias"},
+		{"deepseek-v3",
+	     "--multi-latent-attention --moe-grouped-gemm --moe-router-score-function sigmoid "
+	     "--moe-router-enable-expert-bias"},
+		{"gpt2-large", "--attention-dropout 0.1"},
+		{"bloom-7b1", "--position-embedding-type none"},
+	};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+		for (int layout = 0; layout < 8; layout++) {
+			lk_arena arena = LK_ARENA_INIT;
+			lk_error err = {0};
+			lk_job job = {.gpus = 64, .gbs = 256, .mbs = 1, .tp = 1 + layout % 2, .pp = 1};
+			assert_int_equal(lk_model_preset(cases[i].model, &job.model, &err), LK_OK);
+			job.ep = job.model.experts > 0 && layout & 2 ? 4 : 1;
+			job.offload_optimizer = layout == 4;
+			if (layout >= 6) job.state_dtype = LK_BF16;
+			job.fused_cross_entropy = layout & 4 ? LK_ON : LK_OFF;
+			complete(&job);
+			char *text = lk_launch_write(&arena, &job);
+			const char *flags = without_settings(&arena, text);
+			char *wanted = lk_arena_strdup(&arena, cases[i].flags), *save = NULL;
+			for (char *word = strtok_r(wanted, " ", &save); word; word = strtok_r(NULL, " ", &save))
+				if (!strstr(flags, word)) fail_msg("%s is missing in\n%s", word, flags);
+			if (job.state_dtype == LK_BF16 || job.offload_optimizer)
+				assert_non_null(strstr(flags, "--use-precision-aware-optimizer"));
+			lk_launch back = script(&arena, flags);
+			complete(back.job);
+			for (const lk_field *field = lk_job_fields; field->name != NULL; field++)
+				if (!has_no_flag(field->name) && !lk_field_equal(field, &job, back.job))
+					fail_msg("%s differs after\n%s", field->name, flags);
+			lk_arena_free(&arena);
+		}
+}
+
 /* Every byte of a job is a field with a name, a derived one, or padding: two jobs that differ in
  * one named field are told apart. */
 static void fields_have_text(void **state) {
@@ -882,6 +944,7 @@ int main(void) {
 		cmocka_unit_test(deepspeed_errors),
 		cmocka_unit_test(round_trip),
 		cmocka_unit_test(no_settings_needed),
+		cmocka_unit_test(flags_state_all),
 		cmocka_unit_test(fields_have_text),
 		cmocka_unit_test(megatron_runs),
 	};

@@ -148,8 +148,9 @@ typedef struct lk_job {
 	int deferral_limit;            /* for so many micro-batches; 0 all */
 	bool narrow_weights;           /* fp8: the weights themselves are kept in 8 bits (Megatron's
 	                                  --fp8-param-gather) */
-	bool grouped_gemm; /* experts as grouped products of Transformer Engine, on streams of their own
-	                    */
+	lk_switch grouped_gemm; /* experts as grouped products of Transformer Engine, on streams of
+	                         * their own; default: on for the experts of Megatron-like stacks, whose
+	                         * products are priced so */
 	lk_dispatcher dispatcher;
 	double moe_imbalance; /* tokens of the busiest expert rank over the mean; default 1.1 */
 	bool compile;         /* torch.compile: element-wise operations are fused */

@@ -62,6 +62,15 @@ static lk_status choose_family(const lk_hf_config *config, const lk_hf_family **
 	return LK_OK;
 }
 
+/* Configs since transformers 5 state the base of rotary positions with the other parameters of
+ * theirs, one level down. */
+static lk_status read_rotary(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	lk_hf_config rotary = *config;
+	rotary.object = rotary.root = lk_json_get(config->object, "rope_parameters");
+	if (!rotary.object || rotary.object->kind != LK_JSON_OBJECT) return LK_OK;
+	return lk_hf_real(&rotary, "rope_theta", &model->rotary_base, err);
+}
+
 lk_status lk_model_from_hf(const lk_value *value, const char *file, lk_model *out, char *warning,
                            lk_error *err) {
 	lk_hf_config config = {
@@ -82,6 +91,7 @@ lk_status lk_model_from_hf(const lk_value *value, const char *file, lk_model *ou
 	lk_copy(model.name, sizeof model.name, model.family);
 	for (const lk_hf_key *key = family->keys; key->names; key++)
 		LK_TRY(lk_hf_read_key(&config, key, &model, err));
+	LK_TRY(read_rotary(&config, &model, err));
 	LK_TRY(family->finish(&config, &model, err));
 
 	char where[256];

@@ -33,6 +33,7 @@ static const lk_hf_key llama_keys[] = {
 	NEED("intermediate_size", ffn),
 	NEED("vocab_size", vocab),
 	INT("max_position_embeddings", context),
+	REAL("rope_theta", rotary_base),
 	FLAG("tie_word_embeddings", tied),
 	FLAG("mlp_bias", mlp_bias),
 	FLAG("use_qk_norm", qk_norm),
@@ -74,6 +75,7 @@ static const lk_hf_key gpt_neox_keys[] = {
 	INT("max_position_embeddings", context),
 	FLAG("tie_word_embeddings", tied),
 	FLAG("use_parallel_residual", parallel_residual),
+	REAL("rotary_emb_base|rope_theta", rotary_base),
 	FLAG("attention_bias", qkv_bias),
 	REAL("hidden_dropout", dropout),
 	END,
@@ -123,6 +125,7 @@ static const lk_hf_key falcon_keys[] = {
 	FLAG("tie_word_embeddings", tied),
 	FLAG("bias", qkv_bias),
 	FLAG("parallel_attn", parallel_residual),
+	REAL("rope_theta", rotary_base),
 	REAL("hidden_dropout", dropout),
 	END,
 };
@@ -333,6 +336,8 @@ static lk_status mpt_attention(const lk_hf_config *config, lk_model *model, bool
 	LK_TRY(lk_hf_int(&attn, "kv_n_heads", &model->kv_heads, err));
 	if (says(&attn, "attn_type", "multiquery_attention")) model->kv_heads = 1;
 	if (alibi || rope) *positions = false;
+	if (rope) model->rotary_base = 1e4; /* llm-foundry's default of rope_theta */
+	if (rope) LK_TRY(lk_hf_real(&attn, "rope_theta", &model->rotary_base, err));
 	if (norms) lk_hf_warn(config, "the norms of qk_ln are not counted");
 	const lk_value *window = lk_hf_find(&attn, "sliding_window_size");
 	if (window && window->kind == LK_JSON_NUMBER && window->number < 0) return LK_OK;
@@ -390,11 +395,13 @@ static lk_status finish_bloom(const lk_hf_config *config, lk_model *model, lk_er
  * "RefinedWeb" are the first names of falcon-7b's and falcon-40b's. */
 static lk_status finish_falcon(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	bool multi_query = strcmp(model->family, "RefinedWeb") != 0,
-		 second = strcmp(model->family, "RefinedWeb") == 0;
+		 second = strcmp(model->family, "RefinedWeb") == 0, alibi = false;
 	int parallel_norms = 2;
 	LK_TRY(lk_hf_flag(config, "new_decoder_architecture", &second, err));
 	LK_TRY(lk_hf_flag(config, "multi_query", &multi_query, err));
 	LK_TRY(lk_hf_int(config, "num_ln_in_parallel_attn", &parallel_norms, err));
+	LK_TRY(lk_hf_flag(config, "alibi", &alibi, err));
+	if (alibi) model->rotary_base = 0;
 	if (second) model->parallel_residual = true;
 	else model->kv_heads = multi_query ? 1 : model->heads;
 	if (second) model->norms_per_layer = parallel_norms;
@@ -435,33 +442,35 @@ static lk_status finish_vit(const lk_hf_config *config, lk_model *model, lk_erro
 
 /* ---- start values ---- */
 
-#define LLAMA(norms)                                                                              \
+#define LLAMA(norms, base)                                                                        \
 	.network = LK_NET_DECODER, .norm = LK_NORM_RMS, .norms_per_layer = norms, .final_norm = true, \
-	.gated = true, .lm_head = true
-#define GEMMA(norms) LLAMA(norms), .tied = true, .head_dim = 256
+	.gated = true, .lm_head = true, .rotary_base = base
+#define GEMMA(norms, base) LLAMA(norms, base), .tied = true, .head_dim = 256
 #define GPT                                                                                     \
 	.network = LK_NET_DECODER, .norm = LK_NORM_LAYER, .norms_per_layer = 2, .final_norm = true, \
 	.norm_bias = true, .lm_head = true
 #define BIASES .qkv_bias = true, .out_bias = true, .mlp_bias = true
 
-static const lk_model llama_start = {LLAMA(2)};
-static const lk_model qwen2_start = {LLAMA(2), .qkv_bias = true};
-static const lk_model qwen2_moe_start = {LLAMA(2), .qkv_bias = true, .shared_gate = true};
-static const lk_model qwen3_start = {LLAMA(2), .qk_norm = true, .head_dim = 128};
-static const lk_model qwen3_moe_start = {LLAMA(2), .qk_norm = true};
-static const lk_model mixtral_start = {LLAMA(2), .experts = 8, .topk = 2};
-static const lk_model deepseek_v3_start = {LLAMA(2), .router_bias = true};
-static const lk_model gpt_oss_start = {LLAMA(2),           .head_dim = 64,      .window = 128,
+static const lk_model llama_start = {LLAMA(2, 1e4)};
+static const lk_model qwen2_start = {LLAMA(2, 1e4), .qkv_bias = true};
+static const lk_model qwen2_moe_start = {LLAMA(2, 1e4), .qkv_bias = true, .shared_gate = true};
+static const lk_model qwen3_start = {LLAMA(2, 1e4), .qk_norm = true, .head_dim = 128};
+static const lk_model qwen3_moe_start = {LLAMA(2, 1e4), .qk_norm = true};
+static const lk_model mixtral_start = {LLAMA(2, 1e6), .experts = 8, .topk = 2};
+static const lk_model deepseek_v3_start = {LLAMA(2, 1e4), .router_bias = true};
+static const lk_model gpt_oss_start = {LLAMA(2, 15e4),     .head_dim = 64,      .window = 128,
                                        .full_every = 2,    .router_bias = true, .expert_bias = true,
                                        .clipped_glu = true};
-static const lk_model gemma_start = {GEMMA(2)};
-static const lk_model gemma2_start = {GEMMA(4), .window = 4096, .full_every = 2, .vocab = 256000};
+static const lk_model gemma_start = {GEMMA(2, 1e4)};
+static const lk_model gemma2_start = {GEMMA(4, 1e4), .window = 4096, .full_every = 2,
+                                      .vocab = 256000};
 /* The published gemma3 configs leave out what equals the class's defaults (Gemma3TextConfig). */
-static const lk_model gemma3_start = {GEMMA(4),        .qk_norm = true,  .window = 4096,
+static const lk_model gemma3_start = {GEMMA(4, 1e6),   .qk_norm = true,  .window = 4096,
                                       .full_every = 6, .vocab = 262208,  .heads = 8,
                                       .kv_heads = 4,   .context = 131072};
 static const lk_model gpt2_start = {GPT, BIASES, .tied = true, .context = 1024, .dropout = 0.1};
-static const lk_model gpt_neox_start = {GPT, BIASES, .parallel_residual = true, .context = 2048};
+static const lk_model gpt_neox_start = {GPT, BIASES, .parallel_residual = true, .context = 2048,
+                                        .rotary_base = 1e4};
 /* One norm feeds attention and MLP. */
 static const lk_model phi_start = {.network = LK_NET_DECODER,
                                    .norm = LK_NORM_LAYER,
@@ -472,13 +481,14 @@ static const lk_model phi_start = {.network = LK_NET_DECODER,
                                    .head_bias = true,
                                    BIASES,
                                    .parallel_residual = true,
-                                   .context = 2048};
+                                   .context = 2048,
+                                   .rotary_base = 1e4};
 static const lk_model mpt_start = {GPT, .tied = true, .context = 2048};
 static const lk_model opt_start = {GPT, BIASES, .tied = true, .context = 2048, .dropout = 0.1};
 static const lk_model bloom_start = {GPT, BIASES, .tied = true, .embed_norm = true,
                                      .context = 2048};
-static const lk_model falcon_start = {GPT, .tied = true, .parallel_residual = true,
-                                      .context = 2048};
+static const lk_model falcon_start = {GPT, .tied = true, .parallel_residual = true, .context = 2048,
+                                      .rotary_base = 1e4};
 static const lk_model t5_start = {.network = LK_NET_ENCDEC,
                                   .norm = LK_NORM_RMS,
                                   .norms_per_layer = 2,
