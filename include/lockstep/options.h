@@ -26,7 +26,7 @@ typedef enum lk_option_kind {
 	LK_OPTION_LINES,  /* const char *, given any number of times: the values one a line */
 	LK_OPTION_INT,    /* int */
 	LK_OPTION_REAL,   /* double */
-	LK_OPTION_COUNT,  /* double; reads 15T, 1.5k, 64Ki */
+	LK_OPTION_COUNT,  /* double; reads 15T, 1B, 1.5k, 64Ki */
 	LK_OPTION_CHOICE, /* int: index into `choices` */
 } lk_option_kind;
 

@@ -43,7 +43,8 @@ typedef struct lk_rent_request {
 	double tokens, samples;    /* of the whole training: one of them */
 	double epochs;             /* times the samples; 1 if not given */
 	double deadline_h, budget; /* hours, US dollars; 0: none */
-	int most_gpus;             /* of one choice */
+	int most_gpus;             /* of one choice; 0: as many as budget or deadline can need, 64
+	                            * without them */
 	bool spot;                 /* rent at spot prices */
 	double interruptions;      /* of a spot machine per hour */
 	double setup_min;          /* paid for before the first step: start, download, compilation */
@@ -72,6 +73,9 @@ typedef struct lk_rent_choice {
 	double goodput;     /* 1 on demand */
 	bool pareto;        /* nobody is both cheaper and faster */
 	bool in_time, in_budget;
+	int gpus_searched;      /* the most GPUs of this machine that were tried */
+	const char *search_end; /* why no more: "limit", "budget", "deadline", "slower", "does not fit",
+	                           "never fits", "network not stated", "no price" */
 } lk_rent_choice;
 
 /* The answer. Hours, US dollars. */
@@ -89,6 +93,10 @@ typedef struct lk_rent {
 	const char *settle; /* the cheapest measurement that would settle it; NULL without ties */
 	const char
 		*nothing; /* where no choice keeps to deadline and budget: what is nearest; else NULL */
+	int gpus_searched;    /* the most GPUs of a choice that was tried */
+	bool search_complete; /* more GPUs cannot change `cheapest` and `fastest`; else --most-gpus, or
+	                         the default without a budget, ended the search */
+	const char *searched; /* how far the search went, in words */
 	double deadline_h, budget;
 	double samples; /* of the whole training: sequences, images */
 	const char *model;
@@ -111,10 +119,11 @@ void lk_rent_free(lk_rent *rent);
 
 /* To `path` where it is not NULL, else to `out`; `format` is an lk_output (view.h). LK_ERR_INPUT
  * for a format without its path; LK_ERR_IO; LK_ERR_MEMORY. JSON: {model, samples, deadline_h,
- * budget_usd, considered, choices: [{provider, instance, region, gpu, machines, gpus, batch,
- * layout, step_time_s, hours, hours_low, hours_high, price_usd_h, cost_usd, cost_low_usd,
- * cost_high_usd, price_date, price_source, stall, stall_share, goodput, pareto, in_time, in_budget,
- * reproduce}], cheapest, fastest, ties, settle, nothing, reproduce, notes}. */
+ * budget_usd, considered, gpus_searched, search_complete, searched, choices: [{provider, instance,
+ * region, gpu, machines, gpus, batch, layout, step_time_s, hours, hours_low, hours_high,
+ * price_usd_h, cost_usd, cost_low_usd, cost_high_usd, price_date, price_source, stall, stall_share,
+ * goodput, pareto, in_time, in_budget, gpus_searched, search_end, reproduce}], cheapest, fastest,
+ * ties, settle, nothing, reproduce, notes}. */
 lk_status lk_rent_print(const lk_rent *rent, int format, bool verbose, bool colour,
                         const char *path, FILE *out, lk_error *err);
 

@@ -461,6 +461,8 @@ class RentChoice:
     pareto: bool
     in_time: bool
     in_budget: bool
+    gpus_searched: int
+    search_end: Optional[str]
     reproduce: Optional[str]
 
 
@@ -473,6 +475,9 @@ class Rent:
     deadline_h: Optional[float]
     budget_usd: Optional[float]
     considered: int
+    gpus_searched: int
+    search_complete: bool
+    searched: str
     choices: List[RentChoice]
     cheapest: Optional[int]
     fastest: Optional[int]

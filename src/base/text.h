@@ -32,8 +32,8 @@ bool lk_text_full(const lk_text *text);
 bool lk_same_name(const char *a, const char *b);
 
 /* Strict numbers: the whole text must be one; limits are inclusive. `where` names the place in the
- * message ("--tp"). lk_parse_count also reads the suffixes k, M, G, T (powers of 1000) and Ki, Mi,
- * Gi (1024): "15T", "1.5k". */
+ * message ("--tp"). lk_parse_count also reads the suffixes k, K, M, G or B (1e9), T and Ki, Mi,
+ * Gi (powers of 1024): "15T", "1.5k". */
 lk_status lk_parse_int(const char *text, long long low, long long high, long long *out,
                        const char *where, lk_error *err);
 lk_status lk_parse_real(const char *text, double low, double high, double *out, const char *where,

@@ -68,8 +68,9 @@ static double suffix_factor(const char *text) {
 	static const struct {
 		const char *text;
 		double factor;
-	} suffixes[] = {{"", 1},     {"k", 1e3},     {"K", 1e3},     {"M", 1e6},     {"G", 1e9},
-	                {"T", 1e12}, {"Ki", 0x1p10}, {"ki", 0x1p10}, {"Mi", 0x1p20}, {"Gi", 0x1p30}};
+	} suffixes[] = {{"", 1},        {"k", 1e3},     {"K", 1e3},    {"M", 1e6},
+	                {"G", 1e9},     {"B", 1e9},     {"T", 1e12},   {"Ki", 0x1p10},
+	                {"ki", 0x1p10}, {"Mi", 0x1p20}, {"Gi", 0x1p30}};
 	for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
 		if (strcmp(text, suffixes[i].text) == 0) return suffixes[i].factor;
 	}

@@ -20,7 +20,7 @@ static const lk_option options[] = {
 	{GROUP("The MPI library")
 	 CHOICE("progress", progress, progress, "WHEN",
 	 "calls: begun communication proceeds only in calls of MPI; always: also during own work")},
-	{COUNT("eager", eager, "BYTES", 1, 1e12,
+	{COUNT("eager", eager, "BYTES", 1, 1 << 30,
 	 "messages up to this size leave before their receiver is ready; default 64 KiB, as Open MPI "
 	 "over TCP")},
 	{GROUP("Output")

@@ -68,7 +68,7 @@ static const lk_option rent_options[] = {
 	 "that holds one"), LETTER('m')},
 	{TEXT("gbs", batches, "N,...", "acceptable global batch sizes: the best one is used")},
 	{INT("seq", job.seq, "N", 1, 16777216, "sequence length, tokens"), LETTER('s')},
-	{COUNT("tokens", tokens, "N", 1, 1e18, "length of the training in tokens (100G)"), LETTER('t')},
+	{COUNT("tokens", tokens, "N", 1, 1e18, "length of the training in tokens (100G, 100B)"), LETTER('t')},
 	{COUNT("samples", samples, "N", 1, 1e18, "or in samples: images, sequences")},
 	{REAL("epochs", epochs, "N", 1e-3, 1e9, "passes over these samples; default 1")},
 	{TEXT("dtype", job.dtype, "TYPE", "fp32, tf32, fp16, bf16, fp8, mxfp8 or nvfp4"), LETTER('d')},
@@ -80,14 +80,14 @@ static const lk_option rent_options[] = {
 	{GROUP("What may be spent")
 	 REAL("deadline", deadline_h, "HOURS", 1e-6, 1e9, "the most hours that the training may take")},
 	{COUNT("budget", budget, "DOLLARS", 1e-6, 1e15, "the most dollars that it may cost (20k)")},
-	{INT("most-gpus", most_gpus, "N", 1, 65536, "most GPUs of one choice; default 64")},
+	{INT("most-gpus", most_gpus, "N", 1, 65536, "most GPUs of one choice; default: as many as budget or deadline can need, without them 64")},
 	{FLAG("spot", spot, "rent at spot prices")},
 	{REAL("interruptions", interruptions, "PER_HOUR", 0, 60,
 	 "how often a spot machine is taken away; default 0.05")},
 	{REAL("checkpoint", job.checkpoint_minutes, "MINUTES", 0.01, 1e6,
 	 "between checkpoints; default: the best interval")},
 	{REAL("setup", setup_min, "MINUTES", 0, 1e5, "paid for before the first step; default 10")},
-	{REAL("prepare-per-core", prepare_per_core, "SAMPLES/S", 1e-9, 1e9,
+	{COUNT("prepare-per-core", prepare_per_core, "SAMPLES/S", 1e-9, 1e9,
 	 "samples that one vCPU reads, decodes and prepares; without it preparation costs nothing")},
 	{TEXT("stalls", stalls, "FILE", "instead: the output of `lockstep stalls -o json` for the "
 	 "job")},
@@ -122,7 +122,8 @@ const lk_verb lk_rent_verb = {
 	.name = "rent",
 	.summary = "which machines to rent for a training, by cost and time",
 	.operands = "",
-	.description = "For every machine of the price list, and for 1, 2, 4 ... of them, the fastest "
+	.description = "For every machine of the price list, and for 1, 2, 4 ... of them (the answer "
+				   "says how far), the fastest "
 				   "layout is searched as `lockstep plan` does, and hours and dollars of the whole "
 				   "training follow. It shows the choices that no other beats in both time and "
 				   "cost, and the best of every machine. It names the cheapest one that meets the "
@@ -135,6 +136,6 @@ const lk_verb lk_rent_verb = {
 };
 
 void lk_rent_defaults(lk_rent_request *request) {
-	*request = (lk_rent_request){.most_gpus = 64, .interruptions = 0.05, .setup_min = 10, .top = 8};
+	*request = (lk_rent_request){.interruptions = 0.05, .setup_min = 10, .top = 8};
 	lk_predict_defaults(&request->job);
 }

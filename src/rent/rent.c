@@ -124,8 +124,9 @@ static lk_status rent_make(const lk_rent_request *request, lk_arena *arena, lk_o
                            lk_error *err) {
 	LK_TRY(rent_check(request, err));
 	LK_TRY(lk_rent_offers(&request->machines, arena, offers, faults, err));
-	LK_TRY(lk_rent_rates_of(request, offers, arena, rates, err));
+	LK_TRY(lk_rent_search(request, offers, arena, rates, err));
 	LK_TRY(lk_rent_choose(request, offers, rates, arena, out, err));
+	LK_TRY(lk_rent_search_describe(request, offers, arena, out, err));
 	for (size_t i = 0; i < rates->count && !out->model; i++)
 		if (rates->at[i].fits) out->model = rates->at[i].model;
 	out->deadline_h = request->deadline_h;

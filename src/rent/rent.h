@@ -1,6 +1,7 @@
 /* rent.h: what the files of rent share. rent_offers.c gathers machines, rent_stalls.c reads how
  * fast data is made ready, rent_rates.c finds how fast a job is on so many of them, rent_choose.c
- * sets prices against hours, rent.c puts it together; rent_options.c has the tables of options. */
+ * sets prices against hours, rent_search.c tries more and more machines, rent.c puts it together;
+ * rent_options.c has the tables of options. */
 #ifndef LK_RENT_RENT_H
 #define LK_RENT_RENT_H
 
@@ -26,6 +27,10 @@ typedef struct lk_offer {
 	double on_demand, spot;
 	const char *date; /* of the prices: "2026-07-20", "undated" */
 	const char *source;
+	/* filled by rent_search.c */
+	int gpus_searched;      /* the most that were tried */
+	const char *search_end; /* why no more were, as lk_rent_choice has it */
+	bool unfinished;        /* a limit ended it: more could change the cheapest or the fastest */
 } lk_offer;
 typedef LK_VEC(lk_offer) lk_offers;
 
@@ -91,15 +96,42 @@ typedef struct lk_rent_rate {
 } lk_rent_rate;
 typedef LK_VEC(lk_rent_rate) lk_rent_rates;
 
-/* Every machine count and batch worth a look for every kind of machine among the offers, answered
- * on all cores. */
-lk_status lk_rent_rates_of(const lk_rent_request *request, const lk_offers *offers, lk_arena *arena,
-                           lk_rent_rates *out, lk_error *err);
+enum {
+	LK_RENT_BATCHES = 16,
+	LK_RENT_GPUS = 65536 /* the most of one choice */
+};
+typedef struct lk_rent_batches {
+	int at[LK_RENT_BATCHES], count;
+} lk_rent_batches;
+lk_status lk_rent_batches_read(const char *text, lk_rent_batches *out, lk_error *err);
+/* So many machines of an offer, with every batch; what is there is not added twice. */
+lk_status lk_rent_rates_add(const lk_offer *offer, int machines, const lk_rent_batches *batches,
+                            lk_arena *arena, lk_rent_rates *out, lk_error *err);
+/* Answers the rates from number `from` on, on all cores. */
+lk_status lk_rent_rates_answer(const lk_rent_request *request, size_t from, lk_arena *arena,
+                               lk_rent_rates *rates, lk_error *err);
+/* The next rate of a cluster from number *from on, which becomes the number after it; or NULL. */
+const lk_rent_rate *lk_rent_rates_next(const lk_rent_rates *rates, const char *cluster,
+                                       size_t *from);
 
 /* ---- rent_choose.c ---- */
 
-/* Fills choices, cheapest, fastest, ties and what they are told apart by. */
+/* An offer at a rate: hours and dollars. False where it does not fit or has no price. */
+bool lk_rent_choice_of(const lk_rent_request *request, const lk_rent_loader *loader,
+                       const lk_offer *offer, const lk_rent_rate *rate, lk_rent_choice *out);
+/* Fills choices, cheapest, fastest, ties and what they are told apart by, from the rates that there
+ * are. */
 lk_status lk_rent_choose(const lk_rent_request *request, const lk_offers *offers,
                          const lk_rent_rates *rates, lk_arena *arena, lk_rent *out, lk_error *err);
+
+/* ---- rent_search.c ---- */
+
+/* Rates of every offer, from one machine in doubles as far as budget and deadline can need; sets
+ * how far that was in the offers. */
+lk_status lk_rent_search(const lk_rent_request *request, lk_offers *offers, lk_arena *arena,
+                         lk_rent_rates *rates, lk_error *err);
+/* The same of the whole answer, in words. */
+lk_status lk_rent_search_describe(const lk_rent_request *request, const lk_offers *offers,
+                                  lk_arena *arena, lk_rent *out, lk_error *err);
 
 #endif

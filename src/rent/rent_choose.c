@@ -49,16 +49,22 @@ static void set_stall(const lk_rent_rate *rate, const char *slowest, lk_rent_cho
 	else choice->stall = rate->stall;
 }
 
-static bool make_choice(const lk_rent_request *request, const lk_rent_loader *loader,
-                        const lk_offer *offer, const lk_rent_rate *rate, double samples,
-                        lk_rent_choice *choice) {
+/* Samples of the whole training; of tokens, as many as sequences of the rate's length hold them. */
+static double choose_samples(const lk_rent_request *request, const lk_rent_rate *rate) {
+	if (request->tokens > 0) return request->tokens / rate->seq;
+	return request->samples * (request->epochs > 0 ? request->epochs : 1);
+}
+
+bool lk_rent_choice_of(const lk_rent_request *request, const lk_rent_loader *loader,
+                       const lk_offer *offer, const lk_rent_rate *rate, lk_rent_choice *choice) {
 	const char *slowest = "preparation";
-	double price = request->spot ? offer->spot : offer->on_demand, steps = samples / rate->batch;
+	double price = request->spot ? offer->spot : offer->on_demand;
 	double goodput = request->spot && request->interruptions > 0
 	                     ? lk_goodput(1 / (request->interruptions * rate->machines),
 	                                  request->job.checkpoint_minutes)
 	                     : 1;
 	if (!rate->fits || isnan(price) || goodput <= 0) return false;
+	double steps = choose_samples(request, rate) / rate->batch;
 	*choice =
 		(lk_rent_choice){.provider = offer->provider,
 	                     .instance = offer->instance,
@@ -76,6 +82,8 @@ static bool make_choice(const lk_rent_request *request, const lk_rent_loader *lo
 	                     .price = price,
 	                     .date = offer->date,
 	                     .source = offer->source,
+	                     .gpus_searched = offer->gpus_searched,
+	                     .search_end = offer->search_end,
 	                     .goodput = goodput};
 	choice->hours = choose_hours_of(request, steps, choice->step_s, goodput);
 	choice->hours_low = choose_hours_of(request, steps, choice->step_low_s, goodput);
@@ -90,26 +98,19 @@ static bool make_choice(const lk_rent_request *request, const lk_rent_loader *lo
 	return true;
 }
 
-static const lk_rent_rate *find_rate(const lk_rent_rates *rates, const char *cluster,
-                                     size_t *from) {
-	for (size_t i = *from; i < rates->count; i++)
-		if (strcmp(rates->at[i].cluster, cluster) == 0) return *from = i + 1, &rates->at[i];
-	return NULL;
-}
-
 /* ---- all choices ---- */
 
 static lk_status add_choices(const lk_rent_request *request, const lk_rent_loader *loader,
                              const lk_offer *offer, const lk_rent_rates *rates, lk_arena *arena,
                              wares *all, double *samples, lk_error *err) {
-	for (int machines = 1; machines * offer->gpus <= request->most_gpus; machines *= 2) {
+	for (int machines = 1; machines * offer->gpus <= LK_RENT_GPUS; machines *= 2) {
 		const char *cluster = lk_offer_cluster(offer, machines, arena);
 		const lk_rent_rate *rate;
 		if (!cluster) return lk_oom(err);
-		for (size_t from = 0; (rate = find_rate(rates, cluster, &from));) {
+		for (size_t from = 0; (rate = lk_rent_rates_next(rates, cluster, &from));) {
 			lk_rent_choice c;
-			if (rate->fits && request->tokens > 0) *samples = request->tokens / rate->seq;
-			if (!make_choice(request, loader, offer, rate, *samples, &c)) continue;
+			if (!lk_rent_choice_of(request, loader, offer, rate, &c)) continue;
+			*samples = choose_samples(request, rate);
 			if (!lk_push(all)) return lk_oom(err);
 			*lk_last(all) = (struct ware){.choice = c, .offer = offer};
 		}
@@ -293,7 +294,7 @@ static lk_status nothing_fits(const lk_rent_rates *rates, lk_error *err) {
 static lk_status choose_offers(const lk_rent_request *request, const lk_offers *offers,
                                const lk_rent_rates *rates, lk_arena *arena, wares *all,
                                lk_rent *out, lk_error *err) {
-	double samples = request->samples * (request->epochs > 0 ? request->epochs : 1);
+	double samples = 0;
 	lk_rent_loader loader;
 	LK_TRY(lk_rent_loader_of(request, &loader, err));
 	for (size_t i = 0; i < offers->count; i++)

@@ -18,28 +18,23 @@ static bool rates_is_known(const lk_rent_rates *rates, const char *cluster, int 
 	return false;
 }
 
-/* One machine and its doubles; a machine whose network is not stated stays alone. */
-static lk_status add_offer(const lk_rent_request *request, const lk_offer *offer,
-                           const int *batches, int batch_count, lk_arena *arena, lk_rent_rates *out,
-                           lk_error *err) {
-	for (int machines = 1; machines * offer->gpus <= request->most_gpus; machines *= 2) {
-		const char *cluster = lk_offer_cluster(offer, machines, arena);
-		if (!cluster) return lk_oom(err);
-		for (int b = 0; b < batch_count; b++) {
-			if (rates_is_known(out, cluster, batches[b])) continue;
-			if (!lk_push(out)) return lk_oom(err);
-			*lk_last(out) = (lk_rent_rate){.cluster = cluster,
-			                               .gpus = machines * offer->gpus,
-			                               .machines = machines,
-			                               .batch = batches[b]};
-		}
-		if (isnan(offer->network_gbps)) break;
+lk_status lk_rent_rates_add(const lk_offer *offer, int machines, const lk_rent_batches *batches,
+                            lk_arena *arena, lk_rent_rates *out, lk_error *err) {
+	const char *cluster = lk_offer_cluster(offer, machines, arena);
+	if (!cluster) return lk_oom(err);
+	for (int b = 0; b < batches->count; b++) {
+		if (rates_is_known(out, cluster, batches->at[b])) continue;
+		if (!lk_push(out)) return lk_oom(err);
+		*lk_last(out) = (lk_rent_rate){.cluster = cluster,
+		                               .gpus = machines * offer->gpus,
+		                               .machines = machines,
+		                               .batch = batches->at[b]};
 	}
 	return LK_OK;
 }
 
-static lk_status read_batches(const char *text, int *out, int most, int *count, lk_error *err) {
-	*count = 0;
+lk_status lk_rent_batches_read(const char *text, lk_rent_batches *out, lk_error *err) {
+	*out = (lk_rent_batches){0};
 	if (!text) {
 		lk_fail(err, LK_ERR_INPUT, "--gbs", "is needed: samples of a step, over all GPUs");
 		return lk_hint(err, "a list (256,512) is tried through");
@@ -48,13 +43,20 @@ static lk_status read_batches(const char *text, int *out, int most, int *count, 
 		char one[32];
 		long long batch;
 		size_t length = strcspn(at, ",");
-		if (*count == most)
-			return lk_fail(err, LK_ERR_INPUT, "--gbs", "more than %d batches", most);
+		if (out->count == LK_RENT_BATCHES)
+			return lk_fail(err, LK_ERR_INPUT, "--gbs", "more than %d batches", LK_RENT_BATCHES);
 		snprintf(one, sizeof one, "%.*s", (int)(length < 31 ? length : 31), at);
 		LK_TRY(lk_parse_int(one, 1, 1 << 28, &batch, "--gbs", err));
-		out[(*count)++] = (int)batch;
+		out->at[out->count++] = (int)batch;
 	}
 	return LK_OK;
+}
+
+const lk_rent_rate *lk_rent_rates_next(const lk_rent_rates *rates, const char *cluster,
+                                       size_t *from) {
+	for (size_t i = *from; i < rates->count; i++)
+		if (strcmp(rates->at[i].cluster, cluster) == 0) return *from = i + 1, &rates->at[i];
+	return NULL;
 }
 
 /* ---- the answer ---- */
@@ -155,12 +157,12 @@ static lk_status rent_rates_ask(void *context, size_t job, lk_error *err) {
 /* ---- all of them ---- */
 
 /* Largest first, so that no long search is left for the end. */
-static lk_status rates_order_of(const lk_rent_rates *rates, lk_arena *arena, size_t **out,
-                                lk_error *err) {
-	size_t *order = LK_ARRAY(arena, size_t, rates->count + 1);
+static lk_status rates_order_of(const lk_rent_rates *rates, size_t from, lk_arena *arena,
+                                size_t **out, lk_error *err) {
+	size_t *order = LK_ARRAY(arena, size_t, rates->count - from + 1);
 	if (!order) return lk_oom(err);
-	for (size_t i = 0; i < rates->count; i++) {
-		size_t at = i;
+	for (size_t i = from; i < rates->count; i++) {
+		size_t at = i - from;
 		for (; at > 0 && rates->at[order[at - 1]].gpus < rates->at[i].gpus; at--)
 			order[at] = order[at - 1];
 		order[at] = i;
@@ -170,27 +172,27 @@ static lk_status rates_order_of(const lk_rent_rates *rates, lk_arena *arena, siz
 }
 
 /* In parts, so that somebody may watch. */
-static lk_status rent_rates_ask_all(const lk_rent_request *request, struct asking *asking,
-                                    lk_arena *arena, lk_error *err) {
+static lk_status rent_rates_ask_all(const lk_rent_request *request, size_t from,
+                                    struct asking *asking, lk_arena *arena, lk_error *err) {
 	enum {
 		PART = 16
 	};
-	size_t *order = NULL, count = asking->rates->count;
-	LK_TRY(rates_order_of(asking->rates, arena, &order, err));
+	size_t *order = NULL, count = asking->rates->count - from;
+	LK_TRY(rates_order_of(asking->rates, from, arena, &order, err));
 	for (size_t begin = 0; begin < count; begin += PART) {
+		size_t part = count - begin < PART ? count - begin : PART;
 		asking->order = order + begin;
-		LK_TRY(lk_parallel(count - begin < PART ? count - begin : PART, 0, rent_rates_ask, asking,
-		                   err));
+		LK_TRY(lk_parallel(part, 0, rent_rates_ask, asking, err));
 		if (request->progress)
-			request->progress(request->progress_context,
-			                  (int)(begin + PART < count ? begin + PART : count), (int)count);
+			request->progress(request->progress_context, (int)(from + begin + part),
+			                  (int)(from + count));
 	}
 	return LK_OK;
 }
 
 /* What the threads' arenas hold goes into the one that stays. */
-static lk_status rates_gather(struct asking *asking, lk_arena *arena, lk_error *err) {
-	for (size_t i = 0; i < asking->rates->count; i++) {
+static lk_status rates_gather(struct asking *asking, size_t from, lk_arena *arena, lk_error *err) {
+	for (size_t i = from; i < asking->rates->count; i++) {
 		lk_rent_rate *rate = &asking->rates->at[i];
 		if (!rate->fits) continue;
 		rate->layout = lk_arena_strdup(arena, rate->layout);
@@ -201,22 +203,14 @@ static lk_status rates_gather(struct asking *asking, lk_arena *arena, lk_error *
 	return LK_OK;
 }
 
-lk_status lk_rent_rates_of(const lk_rent_request *request, const lk_offers *offers, lk_arena *arena,
-                           lk_rent_rates *out, lk_error *err) {
-	enum {
-		BATCHES = 16
-	};
-	int batches[BATCHES], batch_count;
-	LK_TRY(read_batches(request->batches, batches, BATCHES, &batch_count, err));
-	for (size_t i = 0; i < offers->count; i++)
-		if (offers->at[i].device)
-			LK_TRY(add_offer(request, &offers->at[i], batches, batch_count, arena, out, err));
-	lk_arena *arenas = calloc(out->count + 1, sizeof *arenas);
+lk_status lk_rent_rates_answer(const lk_rent_request *request, size_t from, lk_arena *arena,
+                               lk_rent_rates *rates, lk_error *err) {
+	lk_arena *arenas = calloc(rates->count + 1, sizeof *arenas);
 	if (!arenas) return lk_oom(err);
-	struct asking a = {request, out, arenas, NULL};
-	lk_status status = rent_rates_ask_all(request, &a, arena, err);
-	if (status == LK_OK) status = rates_gather(&a, arena, err);
-	for (size_t i = 0; i < out->count; i++) lk_arena_free(&arenas[i]);
+	struct asking a = {request, rates, arenas, NULL};
+	lk_status status = rent_rates_ask_all(request, from, &a, arena, err);
+	if (status == LK_OK) status = rates_gather(&a, from, arena, err);
+	for (size_t i = 0; i < rates->count; i++) lk_arena_free(&arenas[i]);
 	free(arenas);
 	return status;
 }

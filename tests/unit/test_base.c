@@ -304,14 +304,16 @@ static void counts_and_bools(void **state) {
 		const char *text;
 		double number;
 	} good[] = {{"15T", 15e12},      {"1.5k", 1500}, {"64Ki", 65536}, {"2Mi", 2097152},
-	            {"1Gi", 1073741824}, {"3G", 3e9},    {"7", 7}};
+	            {"1Gi", 1073741824}, {"3G", 3e9},    {"1B", 1e9},     {"2.5B", 25e8},
+	            {"10M", 1e7},        {"1K", 1e3},    {"7", 7}};
 	double x;
 	lk_error err;
 	for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
 		assert_int_equal(lk_parse_count(good[i].text, 0, 1e18, &x, "--tokens", &err), LK_OK);
 		assert_true(x == good[i].number);
 	}
-	static const char *const bad[] = {"", "T", "15 T", "15TB", "15m", "-1", "1e300T", "15Tii"};
+	static const char *const bad[] = {"",     "T", "15 T", "15TB",   "15m",
+	                                  "15BB", "B", "-1",   "1e300T", "15Tii"};
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
 		assert_int_equal(lk_parse_count(bad[i], 0, 1e18, &x, "--tokens", &err), LK_ERR_INPUT);
 	}

@@ -74,6 +74,7 @@ static void rent_put_verdict(lk_report *writer, const lk_rent *rent) {
 	snprintf(detail, sizeof detail, "%s samples",
 	         lk_format_count(rent->samples, text, sizeof text));
 	lk_report_fact(writer, "training", detail);
+	lk_report_fact(writer, "searched", rent->searched);
 	if (rent->deadline_h > 0)
 		lk_report_fact(writer, "deadline", hours(rent->deadline_h, text, sizeof text));
 	if (rent->budget > 0)

@@ -164,6 +164,8 @@ static const lk_column choice_columns[] = {
 	{"pareto", "", false, true},
 	{"in_time", "", false, true},
 	{"in_budget", "", false, true},
+	{"gpus_searched", "", true, true},
+	{"search_end", "", false, true},
 	{"layout", "layout", false, true},
 	{"reproduce", "command", false, true},
 };
@@ -224,6 +226,8 @@ static void rent_view_put_choice(lk_table *table, const lk_rent *rent, int i) {
 	lk_table_bool(table, choice->pareto);
 	lk_table_bool(table, choice->in_time);
 	lk_table_bool(table, choice->in_budget);
+	lk_table_number(table, choice->gpus_searched, NULL);
+	lk_table_text(table, choice->search_end);
 	lk_table_text(table, choice->layout);
 	lk_table_text(table, choice->reproduce);
 }
@@ -258,6 +262,7 @@ static void put_decisions(const lk_rent *rent, FILE *out) {
 	if (rent->nothing) fprintf(out, "NOTHING  %s\n", rent->nothing);
 	if (rent->cheapest >= 0) rent_view_put_decision(rent, "CHEAPEST", rent->cheapest, out);
 	if (rent->fastest >= 0) rent_view_put_decision(rent, "FASTEST", rent->fastest, out);
+	fprintf(out, "SEARCHED  %s\n", rent->searched);
 	if (!rent->tie_count) return;
 	fputs("TIE      too close to the cheapest to call:", out);
 	for (int i = 0; i < rent->tie_count; i++) {
@@ -323,6 +328,8 @@ static void put_json_choice(lk_json_writer *writer, const lk_rent_choice *choice
 	lk_json_put_bool(writer, "pareto", choice->pareto);
 	lk_json_put_bool(writer, "in_time", choice->in_time);
 	lk_json_put_bool(writer, "in_budget", choice->in_budget);
+	lk_json_put_integer(writer, "gpus_searched", choice->gpus_searched);
+	lk_json_put_text(writer, "search_end", choice->search_end);
 	lk_json_put_text(writer, "reproduce", choice->reproduce);
 	lk_json_object_end(writer);
 }
@@ -343,6 +350,9 @@ static lk_status rent_view_write_json(const void *what, bool colour, FILE *out, 
 	lk_json_put_number(&w, "deadline_h", rent->deadline_h > 0 ? rent->deadline_h : NAN);
 	lk_json_put_number(&w, "budget_usd", rent->budget > 0 ? rent->budget : NAN);
 	lk_json_put_integer(&w, "considered", rent->considered);
+	lk_json_put_integer(&w, "gpus_searched", rent->gpus_searched);
+	lk_json_put_bool(&w, "search_complete", rent->search_complete);
+	lk_json_put_text(&w, "searched", rent->searched);
 	lk_json_array(&w, "choices");
 	for (int i = 0; i < rent->count; i++) put_json_choice(&w, &rent->choices[i]);
 	lk_json_array_end(&w);
