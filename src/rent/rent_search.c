@@ -1,14 +1,14 @@
 /* rent_search.c: how many machines are tried. Of every offer 1, 2, 4, ... machines up to
- * --most-gpus GPUs, or without it up to 64 and then on by doubles while the next can change the
- * answer:
+ * --most-gpus GPUs. Without that limit up to 64, and then on by doubles while the next can change
+ * the answer.
  *
- *     the fastest within the budget     its last costs no more than 1.25 budgets (a job that is
- * tight in memory can get cheaper on more machines) and is faster than half as many machines the
- * cheapest before the deadline  none of its choices is in time, and its last costs less than the
- * cheapest of all that is: more machines cost more
+ * The fastest within the budget: while the most machines cost no more than 1.25 budgets (a job that
+ * is tight in memory can get cheaper on more machines) and are faster than half as many.
  *
- * Without budget and deadline nothing says how many are wanted, and 64 GPUs it is; the answer says
- * so. */
+ * The cheapest before the deadline: while none of the offer's choices is in time, and its last costs
+ * less than the cheapest of all that is; more machines cost more.
+ *
+ * Without budget and deadline nothing says how many are wanted: 64, and the answer says so. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
