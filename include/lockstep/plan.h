@@ -144,9 +144,10 @@ typedef struct lk_plan {
 	int best; /* the count with the fastest first choice; -1: nothing fits */
 	double seconds;
 	int threads;
-	const char *const *notes; /* what was assumed */
+	const char *const *notes; /* what was assumed for the first choice */
 	int note_count;
-	lk_inputs inputs; /* the files that were read; reports name them by their content */
+	const char *warning; /* what may make all of it wrong; NULL: nothing */
+	lk_inputs inputs;    /* the files that were read; reports name them by their content */
 	void *memory_owner;
 } lk_plan;
 
@@ -166,7 +167,8 @@ lk_status lk_plan_launch(const lk_plan *plan, const lk_plan_choice *choice, lk_p
                          const char **out, lk_error *err);
 
 /* Text for people or data for programs, as lk_predict_print, with its errors (LK_ERR_...). Keys of
- * the JSON object: model, cluster, gbs, seq, tokens, reproduce, counts:
+ * the JSON object: model, cluster, gbs, seq, tokens, reproduce, warning,
+ * assumptions, counts:
  * [{gpus, layouts, bounded, too_large, too_slow, schedules_walked, simulated, cut_short,
  * found_too_large, nothing, choices: [{layout, gpus, tp, ..., step_time_s, exact_s, peak_bytes,
  * days, gpu_hours, why_not, reproduce, pareto}], sensitivity: [{cost, factor, step_time_s,

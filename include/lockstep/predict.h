@@ -26,6 +26,7 @@ extern "C" {
 typedef struct lk_predict_request {
 	/* what trains where */
 	const char *model; /* preset name, a config.json, or a folder that holds one */
+	const char *as;    /* model_type to read the config.json as, whatever it says itself */
 	const char *gpu;
 	int gpus;
 	const char *cluster;       /* synthetic form or JSON file, instead of gpu and gpus */

@@ -100,6 +100,7 @@ typedef struct lk_rent {
 	double deadline_h, budget;
 	double samples; /* of the whole training: sequences, images */
 	const char *model;
+	const char *warning;   /* what may make all of it wrong; NULL: nothing */
 	const char *reproduce; /* the command that asks all of it again */
 	const char *const *notes;
 	int note_count;

@@ -263,6 +263,8 @@ class Plan:
     seq: int
     tokens: Optional[float]
     reproduce: str
+    warning: Optional[str]
+    assumptions: List[str]
     counts: List[PlanCount]
     version: str
     launch: Optional[str] = field(default=None, metadata={"json": False})
@@ -279,7 +281,7 @@ class Plan:
             rows = [[c.layout, seconds(c.step_time_s), gib(c.peak_bytes), percent(c.mfu), c.why_not or ""] for c in count.choices]
             parts.append(f"<b>{count.gpus} GPUs</b>")
             parts.append(table(["layout", "step", "peak", "MFU", "why not"], rows) if rows else escape(count.nothing or ""))
-        return page(f"{self.model} on {self.cluster}", *parts)
+        return page(f"{self.model} on {self.cluster}", escape(self.warning) if self.warning else "", *parts)
 
 
 # ---- validate ----
@@ -471,6 +473,7 @@ class Rent:
     """Which machines to rent; cheapest, fastest and ties are places in choices."""
 
     model: str
+    warning: Optional[str]
     samples: float
     deadline_h: Optional[float]
     budget_usd: Optional[float]

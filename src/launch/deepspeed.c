@@ -309,7 +309,8 @@ static lk_status deepspeed_read_member(struct config *config, const char *path,
 			                      "auto: the trainer's flags or the defaults say it"));
 		return keys[key].read(config, value, path);
 	}
-	return lk_launch_note(config->r, path, key >= 0 ? keys[key].reason : "unknown to lockstep");
+	return key >= 0 ? lk_launch_note(config->r, path, keys[key].reason)
+	                : lk_launch_unknown(config->r, path);
 }
 
 static lk_status deepspeed_read_object(struct config *config, const lk_value *object,

@@ -163,7 +163,7 @@ lk_status lk_dotted_read(lk_reading *reading, lk_dotted *dotted, const char *pat
 	if (strcmp(path, "training.local_batch_size") == 0)
 		return flags_set_number(reading, path, value, &dotted->local);
 	const struct path_row *row = flags_find(dotted->dialect, path, strlen(path));
-	if (row == NULL) return lk_launch_note(reading, name, "unknown to lockstep");
+	if (row == NULL) return lk_launch_unknown(reading, name);
 	if (row->field == NULL) return lk_launch_note(reading, name, row->reason);
 	return flags_set_field(reading, dotted, row, value);
 }

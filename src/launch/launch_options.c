@@ -16,6 +16,12 @@
 #include <strings.h>
 #include "io/stream.h"
 
+lk_status lk_launch_unknown(lk_reading *reading, const char *flag) {
+	LK_TRY(lk_launch_note(reading, flag, "unknown to lockstep"));
+	reading->out->ignored[reading->out->ignored_count - 1].unknown = true;
+	return LK_OK;
+}
+
 lk_status lk_launch_note(lk_reading *reading, const char *flag, const char *reason) {
 	lk_launch *out = reading->out;
 	if (reason == NULL) return lk_oom(reading->err);

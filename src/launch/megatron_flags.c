@@ -80,6 +80,7 @@ enum {
 #define NETWORK     "a tuning of the communication library that is not modelled"
 #define INFERENCE   "inference only"
 #define DEFAULT_NOW "the default of Megatron-Core; nothing to change"
+#define MAMBA       "Mamba layers are not modelled"
 #define RL          "reinforcement learning only"
 
 const lk_flag lk_megatron_flags[] = {
@@ -222,10 +223,17 @@ const lk_flag lk_megatron_flags[] = {
 	SET("sft", sft),
 
 	/* what another network would need */
-	REFUSE("is-hybrid-model", "Mamba layers are not modelled"),
-	REFUSE("hybrid-override-pattern", "Mamba layers are not modelled"),
-	REFUSE("hybrid-attention-ratio", "Mamba layers are not modelled"),
-	REFUSE("hybrid-mlp-ratio", "Mamba layers are not modelled"),
+	REFUSE("is-hybrid-model", MAMBA),
+	REFUSE("hybrid-*", MAMBA),
+	REFUSE("mamba-*", MAMBA),
+	REFUSE("linear-attention-*", "linear attention is not modelled"),
+	REFUSE("linear-key-*", "linear attention is not modelled"),
+	REFUSE("linear-value-*", "linear attention is not modelled"),
+	REFUSE("linear-num-*", "linear attention is not modelled"),
+	REFUSE("linear-conv-*", "linear attention is not modelled"),
+	REFUSE("experimental-attention-variant", "attention of this kind is not modelled"),
+	REFUSE("dsa-*", "sparse attention with an indexer is not modelled"),
+	REFUSE("attention-output-gate", "gates of attention's output are not modelled"),
 	REFUSE("heterogeneous-layers-config-path", "layers of different shapes are not modelled"),
 	REFUSE("heterogeneous-layers-config-encoded-json",
            "layers of different shapes are not modelled"),
@@ -626,9 +634,14 @@ const lk_flag lk_megatron_flags[] = {
 	{NULL, LK_FLAG_IGNORED, 0, 0, 0, NULL, NULL, false},
 };
 
+/* A row that ends with '*' is that of all names that begin so. */
 const lk_flag *lk_megatron_flag(const char *name) {
-	for (const lk_flag *flag = lk_megatron_flags; flag->name != NULL; flag++)
-		if (strcmp(flag->name, name) == 0) return flag;
+	for (const lk_flag *flag = lk_megatron_flags; flag->name != NULL; flag++) {
+		size_t length = strlen(flag->name);
+		bool all = flag->name[length - 1] == '*';
+		if (all ? strncmp(flag->name, name, length - 1) == 0 : strcmp(flag->name, name) == 0)
+			return flag;
+	}
 	return NULL;
 }
 
@@ -714,8 +727,8 @@ lk_status lk_megatron_read(lk_reading *reading, lk_megatron *megatron, const cha
 	size_t values = 0;
 	while (values < count && !is_flag(&words[values])) values++;
 	*used = values;
-	if (flag == NULL || flag->kind == LK_FLAG_IGNORED)
-		return lk_launch_note(reading, name, flag == NULL ? "unknown to lockstep" : flag->reason);
+	if (flag == NULL) return lk_launch_unknown(reading, name);
+	if (flag->kind == LK_FLAG_IGNORED) return lk_launch_note(reading, name, flag->reason);
 	if (flag->kind == LK_FLAG_REFUSED) {
 		lk_fail(reading->err, LK_ERR_INPUT, reading->where, "--%s: %s", name, flag->reason);
 		return lk_hint(reading->err, "this launch line cannot be predicted as it is");

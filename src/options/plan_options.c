@@ -11,6 +11,8 @@ static const lk_option options[] = {
 	 TEXT("model", job.model, "NAME|FILE",
 	 "a preset (see `lockstep models`), a HuggingFace config.json, or a folder "
 	 "that holds one"), LETTER('m')},
+	{TEXT("as", job.as, "TYPE",
+	 "read the config.json as this model_type: for networks that are not known")},
 	{TEXT("gpu", job.gpu, "NAME", "GPU, see `lockstep devices`"), LETTER('g')},
 	{TEXT("gpus", gpus, "N,...", "numbers of GPUs: one search for each"), LETTER('n')},
 	{TEXT("cluster", job.cluster, "TEXT|FILE",

@@ -11,6 +11,8 @@ static const lk_option options[] = {
 	 TEXT("model", model, "NAME|FILE",
 	 "a preset (see `lockstep models`), a HuggingFace config.json, or a "
 	 "folder that holds one"), SWEPT, LETTER('m')},
+	{TEXT("as", as, "TYPE",
+	 "read the config.json as this model_type: for networks that are not known"), SWEPT},
 	{TEXT("gpu", gpu, "NAME", "GPU, see `lockstep devices`"), SWEPT, LETTER('g')},
 	{INT("gpus", gpus, "N", 1, 16777216,
 	 "number of GPUs, in nodes as the device is usually sold"), SWEPT, LETTER('n')},

@@ -66,6 +66,8 @@ static const lk_option rent_options[] = {
 	 TEXT("model", job.model, "NAME|FILE",
 	 "a preset (see `lockstep models`), a HuggingFace config.json, or a folder "
 	 "that holds one"), LETTER('m')},
+	{TEXT("as", job.as, "TYPE",
+	 "read the config.json as this model_type: for networks that are not known")},
 	{TEXT("gbs", batches, "N,...", "acceptable global batch sizes: the best one is used")},
 	{INT("seq", job.seq, "N", 1, 16777216, "sequence length, tokens"), LETTER('s')},
 	{COUNT("tokens", tokens, "N", 1, 1e18, "length of the training in tokens (100G, 100B)"), LETTER('t')},

@@ -144,6 +144,20 @@ static void plan_choose(struct work *work) {
 	}
 }
 
+/* What is assumed of the first choice, as predict would say it; without one, of what was asked. */
+static lk_status plan_note(const lk_plan_request *request, struct work *work, lk_error *err) {
+	lk_plan *plan = &work->plan;
+	lk_asked asked = work->asked[plan->best >= 0 ? plan->best : 0];
+	LK_TRY(lk_note_warning(&work->arena, &asked, &plan->warning, err));
+	if (plan->best < 0) return LK_OK;
+	const lk_plan_choice *best = plan->counts[plan->best].choices;
+	asked.job = *(const lk_job *)best->job;
+	lk_predict_request said = request->job;
+	said.mbs = best->mbs; /* the choice itself says these two */
+	said.zero = "";
+	return lk_note_assumptions(&work->arena, &said, &asked, &plan->notes, &plan->note_count, err);
+}
+
 static lk_status layout_plan_answer(const lk_plan_request *request, struct work *work,
                                     lk_error *err) {
 	double start = plan_now_s();
@@ -157,6 +171,7 @@ static lk_status layout_plan_answer(const lk_plan_request *request, struct work 
 	LK_TRY(plan_describe(request, work, err));
 	for (int i = 0; i < work->count; i++) LK_TRY(plan_search(request, work, i, err));
 	plan_choose(work);
+	LK_TRY(plan_note(request, work, err));
 	work->plan.seconds = plan_now_s() - start;
 	return LK_OK;
 }

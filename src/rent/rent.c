@@ -128,7 +128,10 @@ static lk_status rent_make(const lk_rent_request *request, lk_arena *arena, lk_o
 	LK_TRY(lk_rent_choose(request, offers, rates, arena, out, err));
 	LK_TRY(lk_rent_search_describe(request, offers, arena, out, err));
 	for (size_t i = 0; i < rates->count && !out->model; i++)
-		if (rates->at[i].fits) out->model = rates->at[i].model;
+		if (rates->at[i].fits) {
+			out->model = rates->at[i].model;
+			out->warning = rates->at[i].warning;
+		}
 	out->deadline_h = request->deadline_h;
 	out->budget = request->budget;
 	return take_notes(request, offers, faults, arena, out, err);

@@ -91,7 +91,7 @@ typedef struct lk_rent_rate {
 	const char *stall;
 	double stall_s;
 	int seq;
-	const char *model;
+	const char *model, *warning;
 	char why[200]; /* where it does not fit */
 } lk_rent_rate;
 typedef LK_VEC(lk_rent_rate) lk_rent_rates;

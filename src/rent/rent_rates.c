@@ -121,6 +121,8 @@ static lk_status rates_keep(lk_arena *arena, const lk_plan *plan, lk_rent_rate *
 	rate->layout = lk_arena_strdup(arena, choice->layout);
 	rate->reproduce = lk_arena_strdup(arena, choice->reproduce);
 	rate->model = lk_arena_strdup(arena, plan->model);
+	rate->warning = plan->warning ? lk_arena_strdup(arena, plan->warning) : NULL;
+	if (plan->warning && !rate->warning) return lk_oom(err);
 	find_stall(choice, rate->machines > 1, rate);
 	return rate->layout && rate->reproduce && rate->model ? LK_OK : lk_oom(err);
 }
@@ -198,6 +200,8 @@ static lk_status rates_gather(struct asking *asking, size_t from, lk_arena *aren
 		rate->layout = lk_arena_strdup(arena, rate->layout);
 		rate->reproduce = lk_arena_strdup(arena, rate->reproduce);
 		rate->model = lk_arena_strdup(arena, rate->model);
+		if (rate->warning && !(rate->warning = lk_arena_strdup(arena, rate->warning)))
+			return lk_oom(err);
 		if (!rate->layout || !rate->reproduce || !rate->model) return lk_oom(err);
 	}
 	return LK_OK;

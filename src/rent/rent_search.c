@@ -5,8 +5,8 @@
  * The fastest within the budget: while the most machines cost no more than 1.25 budgets (a job that
  * is tight in memory can get cheaper on more machines) and are faster than half as many.
  *
- * The cheapest before the deadline: while none of the offer's choices is in time, and its last costs
- * less than the cheapest of all that is; more machines cost more.
+ * The cheapest before the deadline: while none of the offer's choices is in time, and its last
+ * costs less than the cheapest of all that is; more machines cost more.
  *
  * Without budget and deadline nothing says how many are wanted: 64, and the answer says so. */
 #include <math.h>

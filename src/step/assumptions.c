@@ -184,25 +184,60 @@ static lk_status list_ignored(lk_arena *arena, const lk_asked *asked, lk_predict
 	return LK_OK;
 }
 
+/* Flags that nobody here knows, by name: up to NAMED, then their number. */
+static const char *unknown_flags(lk_arena *arena, const lk_asked *asked) {
+	enum {
+		NAMED = 8
+	};
+	const char *names = "";
+	int count = 0;
+	for (int i = 0; i < asked->ignored_count && names; i++)
+		if (asked->ignored[i].unknown && count++ < NAMED)
+			names =
+				lk_arena_printf(arena, "%s%s%s", names, *names ? ", " : "", asked->ignored[i].flag);
+	if (!names || count <= NAMED) return names;
+	return lk_arena_printf(arena, "%s and %d more", names, count - NAMED);
+}
+
+lk_status lk_note_warning(lk_arena *arena, const lk_asked *asked, const char **out, lk_error *err) {
+	const char *unknown = unknown_flags(arena, asked), *model = asked->warning;
+	*out = NULL;
+	if (!unknown) return lk_oom(err);
+	if (!*unknown && !*model) return LK_OK;
+	*out = *unknown
+	           ? lk_arena_printf(arena,
+	                             "%s%sflags that are not known and that the answer leaves out: "
+	                             "%s",
+	                             model, *model ? "; " : "", unknown)
+	           : lk_arena_strdup(arena, model);
+	return *out ? LK_OK : lk_oom(err);
+}
+
+lk_status lk_note_assumptions(lk_arena *arena, const lk_predict_request *request,
+                              const lk_asked *asked, const char *const **out, int *count,
+                              lk_error *err) {
+	lk_lines lines = {0};
+	lk_status status = list_assumptions(arena, request, asked, &lines, err);
+	const char **kept = LK_ARRAY(arena, const char *, lines.count);
+	if (status == LK_OK && !kept) status = lk_oom(err);
+	if (status == LK_OK) {
+		if (lines.count) memcpy(kept, lines.at, lines.count * sizeof *kept);
+		*out = kept;
+		*count = (int)lines.count;
+	}
+	lk_vec_free(&lines);
+	return status;
+}
+
 lk_status lk_note_job(lk_arena *arena, const lk_predict_request *request, const lk_asked *asked,
                       lk_prediction *out, lk_error *err) {
-	lk_lines lines = {0};
 	out->model = model_line(arena, &asked->job.model);
 	out->cluster = cluster_line(arena, asked);
 	out->layout = layout_line(arena, &asked->job);
 	out->reproduce = lk_reproduce(arena, request, &asked->job);
-	out->warning = asked->warning[0] ? lk_arena_strdup(arena, asked->warning) : NULL;
-	lk_status status = list_assumptions(arena, request, asked, &lines, err);
-	const char **kept = LK_ARRAY(arena, const char *, lines.count);
-	if (status == LK_OK &&
-	    (!kept || !out->model || !out->cluster || !out->layout || !out->reproduce))
-		status = lk_oom(err);
-	if (status == LK_OK) {
-		if (lines.count) memcpy(kept, lines.at, lines.count * sizeof *kept);
-		out->assumptions = kept;
-		out->assumption_count = (int)lines.count;
-		status = list_ignored(arena, asked, out, err);
-	}
-	lk_vec_free(&lines);
-	return status;
+	if (!out->model || !out->cluster || !out->layout || !out->reproduce) return lk_oom(err);
+	LK_TRY(lk_note_warning(arena, asked, &out->warning, err));
+	LK_TRY(
+		lk_note_assumptions(arena, request, asked, &out->assumptions, &out->assumption_count, err));
+	return list_ignored(arena, asked, out, err);
 }

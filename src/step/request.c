@@ -2,6 +2,7 @@
  * is completed. */
 #include "step/step.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -34,17 +35,38 @@ static bool request_looks_like_path(const char *name) {
 	       strcmp(name, ".") == 0;
 }
 
+/* A launch line that states another network than --model: one of them is meant. */
+static void warn_other_network(const lk_model *line, const lk_model *model,
+                               char warning[LK_MODEL_WARNING]) {
+	bool same = line->layers == model->layers && line->hidden == model->hidden &&
+	            line->heads == model->heads && line->ffn == model->ffn &&
+	            line->experts == model->experts;
+	size_t used = strlen(warning);
+	if (!same)
+		snprintf(
+			warning + used, LK_MODEL_WARNING - used,
+			"%s--model (%d layers of %d) replaces the network of the launch line (%d layers of "
+			"%d)",
+			used ? "; " : "", model->layers, model->hidden, line->layers, line->hidden);
+}
+
 static lk_status read_model(const lk_predict_request *request, lk_asked *out, lk_error *err) {
 	if (!request->model) {
+		if (request->as) return lk_fail(err, LK_ERR_INPUT, "--as", "goes with --model config.json");
 		if (out->job.model.layers > 0) return LK_OK; /* the launch line states the shape */
 		lk_fail(err, LK_ERR_INPUT, "--model", "no model was given");
 		return lk_hint(err, "give --model with a preset (`lockstep models` lists them) or a "
 		                    "config.json, or a launch line after --");
 	}
 	lk_model model;
-	if (request_looks_like_path(request->model))
-		LK_TRY(lk_model_read(request->model, &model, out->warning, err));
+	bool config = request_looks_like_path(request->model);
+	if (request->as && !config) {
+		lk_fail(err, LK_ERR_INPUT, "--as", "%s is no config.json", request->model);
+		return lk_hint(err, "--as says how a config.json of an unknown network is read");
+	}
+	if (config) LK_TRY(lk_model_read(request->model, request->as, &model, out->warning, err));
 	else LK_TRY(lk_model_preset(request->model, &model, err));
+	if (out->job.model.layers > 0) warn_other_network(&out->job.model, &model, out->warning);
 	out->job.model = model;
 	return LK_OK;
 }

@@ -91,7 +91,7 @@ typedef struct lk_asked {
 	lk_cluster cluster;
 	const lk_ignored *ignored; /* flags of a launch line */
 	int ignored_count;
-	char warning[256];
+	char warning[LK_MODEL_WARNING];
 } lk_asked;
 
 /* Order of precedence: options, then the launch line or script, then the DeepSpeed file, then the
@@ -227,6 +227,12 @@ lk_status lk_sensitivity_all(const lk_job *job, const lk_cluster *cluster, doubl
 /* ---- assumptions: a job told in words: one line each for model, cluster and layout, what was
  * assumed, the command to repeat it. */
 
+/* What may make the answer wrong, in one line: a network read as another kind, flags that are not
+ * known; NULL: nothing. */
+lk_status lk_note_warning(lk_arena *arena, const lk_asked *asked, const char **out, lk_error *err);
+lk_status lk_note_assumptions(lk_arena *arena, const lk_predict_request *request,
+                              const lk_asked *asked, const char *const **out, int *count,
+                              lk_error *err);
 lk_status lk_note_job(lk_arena *arena, const lk_predict_request *request, const lk_asked *asked,
                       lk_prediction *out, lk_error *err);
 

@@ -14,7 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 	char warning[LK_MODEL_WARNING];
 	if (lk_stream_memory(data, size, "fuzz.json", &in, &err) == LK_OK &&
 	    lk_json_document(&arena, in, &tree, &err) == LK_OK &&
-	    lk_model_from_hf(tree, "fuzz.json", &model, warning, &err) == LK_OK) {
+	    lk_model_from_hf(tree, "fuzz.json", NULL, &model, warning, &err) == LK_OK) {
 		double params = lk_model_params(&model), active = lk_model_active_params(&model);
 		if (!(params > 0 && params < 9.1e15 && active > 0 && active <= params)) abort();
 		if (!(lk_model_flops(&model, 4096) > 0 && lk_model_flops(&model, INT32_MAX) < 1e40))

@@ -190,6 +190,7 @@ int lk_job_chunk_layers(const lk_job *job, int stage, int chunk, int *first);
  * framework's flags. Every flag is honoured or listed in `ignored` with its reason. */
 typedef struct lk_ignored {
 	const char *flag, *reason;
+	bool unknown; /* nothing is known of the flag: it may matter */
 } lk_ignored;
 typedef struct lk_launch {
 	lk_job *job;         /* fields that the flags state are set */

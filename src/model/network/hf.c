@@ -17,49 +17,141 @@ enum {
 	NESTING = 3
 };
 
-/* Multimodal configs hold the language model's one inside. */
-static void hf_descend(lk_hf_config *config) {
+/* Multimodal configs hold the language model's one inside; NULL where there is none. */
+static const lk_value *hf_inner(const lk_value *object) {
 	static const char *const inner[] = {"thinker_config", "text_config", "llm_config",
 	                                    "language_config"};
-	for (int depth = 0; depth < NESTING; depth++) {
-		const lk_value *next = NULL;
-		for (size_t i = 0; i < sizeof inner / sizeof *inner && !next; i++) {
-			next = lk_json_get(config->object, inner[i]);
-			if (next && next->kind != LK_JSON_OBJECT) next = NULL;
-		}
-		if (!next) return;
+	for (size_t i = 0; i < sizeof inner / sizeof *inner; i++) {
+		const lk_value *next = lk_json_get(object, inner[i]);
+		if (next && next->kind == LK_JSON_OBJECT) return next;
+	}
+	return NULL;
+}
+
+static void hf_descend(lk_hf_config *config) {
+	const lk_value *next = config->object;
+	for (int depth = 0; depth <= NESTING && next; depth++) {
 		config->object = next;
+		next = hf_inner(next);
 	}
 }
 
-static bool llama_like(const lk_hf_config *config) {
-	return lk_hf_find(config, "num_hidden_layers") && lk_hf_find(config, "hidden_size") &&
-	       lk_hf_find(config, "num_attention_heads");
+static const lk_hf_family *family_nearest(const char *type) {
+	const char *names[64];
+	int count = 0;
+	while (count < 64 && (names[count] = lk_hf_family_name(count))) count++;
+	const char *near = lk_nearest(type, names, (size_t)count);
+	return near ? lk_hf_family_of(near) : NULL;
 }
+
+/* The known type that the name of an unknown one begins with: qwen3 for qwen3_next; else llama. */
+static const char *family_forebear(const char *type) {
+	const char *longest = "llama", *name;
+	size_t most = 0;
+	for (int i = 0; (name = lk_hf_family_name(i)); i++) {
+		size_t length = strlen(name);
+		if (length <= most || strncmp(type, name, length) != 0) continue;
+		longest = name;
+		most = length;
+	}
+	return longest;
+}
+
+/* Reads a config as if it were llama's, to see which members that leaves. */
+static void read_as_llama(const lk_hf_config *config) {
+	const lk_hf_family *llama = lk_hf_family_of("llama");
+	lk_hf_config quiet = *config;
+	lk_model model = *llama->start;
+	lk_error unused;
+	quiet.warning = NULL;
+	for (const lk_hf_key *key = llama->keys; key->names; key++)
+		if (lk_hf_read_key(&quiet, key, &model, &unused) != LK_OK) return;
+	llama->finish(&quiet, &model, &unused);
+}
+
+/* What the remedies of all refusals end with. */
+#define AS "--as %s reads it so on purpose"
 
 static lk_status unknown_type(const lk_hf_config *config, const lk_value *type, lk_error *err) {
+	char keys[192] = "";
+	if (lk_hf_find(config, "num_hidden_layers") && lk_hf_find(config, "hidden_size")) {
+		read_as_llama(config);
+		lk_hf_unread(config, false, keys, sizeof keys);
+	}
 	if (type)
-		lk_hf_fail(config, type, err,
-		           "model_type \"%.60s\" is not known and llama's keys are missing", type->text);
-	else lk_hf_fail(config, NULL, err, "no model_type");
-	return lk_hint(
-		err,
-		"give a HuggingFace config.json with model_type (or with num_hidden_layers, hidden_size, "
-		"num_attention_heads, intermediate_size, vocab_size)");
+		lk_hf_fail(config, type, err, "networks of the type \"%.60s\" are not modelled%s%s",
+		           type->text, *keys ? "; not understood: " : "", keys);
+	else
+		lk_hf_fail(config, NULL, err, "the config states no model_type%s%s",
+		           *keys ? "; not understood: " : "", keys);
+	return lk_hint(err, AS ", with a warning", type ? family_forebear(type->text) : "llama");
 }
 
-static lk_status choose_family(const lk_hf_config *config, const lk_hf_family **family,
-                               lk_error *err) {
+static lk_status unknown_as(const char *as, lk_error *err) {
+	char shown[64];
+	lk_fail(err, LK_ERR_INPUT, "--as", "no type of networks is called '%s'",
+	        lk_escape(as, shown, sizeof shown));
+	const lk_hf_family *near = family_nearest(as);
+	return near ? lk_hint(err, "did you mean %s?", near->type)
+	            : lk_hint(err, "give a model_type that is known: llama, qwen3, mixtral, gpt2, ...");
+}
+
+static lk_status choose_family(const lk_hf_config *config, const char *as,
+                               const lk_hf_family **family, lk_error *err) {
 	const lk_value *type = lk_hf_find(config, "model_type");
 	if (type && type->kind != LK_JSON_STRING)
 		return lk_hf_wrong_kind(config, type, "model_type", "a text", err);
-	*family = type ? lk_hf_family_of(type->text) : NULL;
+	*family = as || type ? lk_hf_family_of(as ? as : type->text) : NULL;
 	if (*family) return LK_OK;
-	if (!llama_like(config)) return unknown_type(config, type, err);
-	*family = lk_hf_family_generic();
-	if (type) lk_hf_warn(config, "model_type \"%.60s\" is not known: read as llama", type->text);
-	else lk_hf_warn(config, "no model_type: read as llama");
-	return LK_OK;
+	return as ? unknown_as(as, err) : unknown_type(config, type, err);
+}
+
+/* ---- what a config says beyond its family ---- */
+
+static bool is_other_part(const char *name) {
+	static const char *const words[] = {"vision", "visual", "audio", "image_encoder", "talker"};
+	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+		if (strstr(name, words[i])) return true;
+	return false;
+}
+
+/* A part beside the language model, on the way down to it; NULL if there is none. */
+static const lk_value *other_part(const lk_hf_config *config, const char **name) {
+	for (const lk_value *at = config->root; at && at != config->language; at = hf_inner(at))
+		for (size_t i = 0; i < at->count; i++)
+			if (at->items[i].kind == LK_JSON_OBJECT && is_other_part(at->keys[i])) {
+				*name = at->keys[i];
+				return &at->items[i];
+			}
+	return NULL;
+}
+
+static lk_status refuse_beyond(const lk_hf_config *config, const lk_hf_family *family,
+                               lk_error *err) {
+	char keys[192];
+	const char *name = "";
+	const lk_value *part = other_part(config, &name),
+				   *first = lk_hf_unread(config, true, keys, sizeof keys);
+	if (!part && !first) return LK_OK;
+	if (part)
+		lk_hf_fail(config, part, err, "%.60s: only the language model beside it is modelled", name);
+	else
+		lk_hf_fail(config, first, err, "%s: not modelled in networks of the type %s", keys,
+		           family->type);
+	return lk_hint(err, part ? "--as %s reads the language model alone" : AS ", with a warning",
+	               family->type);
+}
+
+/* What --as leaves out. Of a known type most members that nobody asks for are bookkeeping. */
+static void warn_beyond(const lk_hf_config *config, const lk_hf_family *family) {
+	char keys[160];
+	const char *part = "";
+	const lk_value *type = lk_hf_find(config, "model_type");
+	bool known = type && type->kind == LK_JSON_STRING && lk_hf_family_of(type->text);
+	lk_hf_unread(config, known, keys, sizeof keys);
+	lk_hf_warn(config, "read as %s (--as)", family->type);
+	if (other_part(config, &part)) lk_hf_warn(config, "%.60s is not counted", part);
+	if (*keys) lk_hf_warn(config, "not understood: %s", keys);
 }
 
 /* Configs since transformers 5 state the base of rotary positions with the other parameters of
@@ -71,8 +163,29 @@ static lk_status read_rotary(const lk_hf_config *config, lk_model *model, lk_err
 	return lk_hf_real(&rotary, "rope_theta", &model->rotary_base, err);
 }
 
-lk_status lk_model_from_hf(const lk_value *value, const char *file, lk_model *out, char *warning,
-                           lk_error *err) {
+static lk_status read_family(const lk_hf_config *config, const char *as, lk_model *out,
+                             lk_error *err) {
+	const lk_hf_family *family;
+	LK_TRY(choose_family(config, as, &family, err));
+	lk_model model = *family->start;
+	lk_copy(model.family, sizeof model.family, family->type);
+	lk_copy(model.name, sizeof model.name, family->type);
+	for (const lk_hf_key *key = family->keys; key->names; key++)
+		LK_TRY(lk_hf_read_key(config, key, &model, err));
+	LK_TRY(read_rotary(config, &model, err));
+	LK_TRY(family->finish(config, &model, err));
+	if (as) warn_beyond(config, family);
+	else LK_TRY(refuse_beyond(config, family, err));
+
+	char where[256];
+	lk_hf_place(config, NULL, where, sizeof where);
+	LK_TRY(lk_model_check(&model, where, err));
+	*out = model;
+	return LK_OK;
+}
+
+lk_status lk_model_from_hf(const lk_value *value, const char *file, const char *as, lk_model *out,
+                           char *warning, lk_error *err) {
 	lk_hf_config config = {
 		.object = value, .root = value, .file = file ? file : "config.json", .warning = warning};
 	if (warning) warning[0] = '\0';
@@ -80,25 +193,12 @@ lk_status lk_model_from_hf(const lk_value *value, const char *file, lk_model *ou
 	if (value->kind != LK_JSON_OBJECT)
 		return lk_hf_wrong_kind(&config, value, "the config", "a JSON object", err);
 	hf_descend(&config);
-	const lk_hf_family *family;
-	LK_TRY(choose_family(&config, &family, err));
-	if (config.object != config.root)
-		lk_hf_warn(&config, "vision and audio parts of the config are not counted");
-
-	const lk_value *type = lk_hf_find(&config, "model_type");
-	lk_model model = *family->start;
-	lk_copy(model.family, sizeof model.family, type ? type->text : "llama");
-	lk_copy(model.name, sizeof model.name, model.family);
-	for (const lk_hf_key *key = family->keys; key->names; key++)
-		LK_TRY(lk_hf_read_key(&config, key, &model, err));
-	LK_TRY(read_rotary(&config, &model, err));
-	LK_TRY(family->finish(&config, &model, err));
-
-	char where[256];
-	lk_hf_place(&config, NULL, where, sizeof where);
-	LK_TRY(lk_model_check(&model, where, err));
-	*out = model;
-	return LK_OK;
+	config.language = config.object;
+	config.read = calloc(config.object->count + 1, sizeof *config.read);
+	if (!config.read) return lk_oom(err);
+	lk_status status = read_family(&config, as, out, err);
+	free(config.read);
+	return status;
 }
 
 /* Reads the tree of a file whose size is bounded: a config is small, and a wrong path may name
@@ -115,7 +215,8 @@ static lk_status hf_read_tree(lk_arena *arena, const char *path, lk_value **tree
 	return status;
 }
 
-lk_status lk_model_read(const char *path, lk_model *out, char *warning, lk_error *err) {
+lk_status lk_model_read(const char *path, const char *as, lk_model *out, char *warning,
+                        lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	struct stat info;
 	if (stat(path, &info) == 0 && S_ISDIR(info.st_mode)) {
@@ -127,7 +228,7 @@ lk_status lk_model_read(const char *path, lk_model *out, char *warning, lk_error
 	}
 	lk_value *tree = NULL;
 	lk_status status = hf_read_tree(&arena, path, &tree, err);
-	if (status == LK_OK) status = lk_model_from_hf(tree, path, out, warning, err);
+	if (status == LK_OK) status = lk_model_from_hf(tree, path, as, out, warning, err);
 	lk_arena_free(&arena);
 	return status;
 }

@@ -27,7 +27,9 @@ typedef struct lk_hf_config {
 	const lk_value *object; /* the part that states the language model */
 	const lk_value *root;   /* the whole */
 	const char *file;
-	char *warning; /* LK_MODEL_WARNING bytes, or NULL */
+	char *warning;            /* LK_MODEL_WARNING bytes, or NULL */
+	const lk_value *language; /* the object whose members are marked */
+	bool *read;               /* [members of it] a reader asked for it; or NULL */
 } lk_hf_config;
 
 typedef struct lk_hf_family {
@@ -40,8 +42,8 @@ typedef struct lk_hf_family {
 
 /* The row of a model_type, or NULL. */
 const lk_hf_family *lk_hf_family_of(const char *type);
-/* The row that reads unknown types with llama's keys. */
-const lk_hf_family *lk_hf_family_generic(void);
+/* The name of the i-th row; NULL after the last. */
+const char *lk_hf_family_name(int i);
 
 /* The value of the first alias that is there and not null; NULL otherwise. */
 const lk_value *lk_hf_find(const lk_hf_config *config, const char *names);
@@ -64,6 +66,12 @@ void lk_hf_warn(const lk_hf_config *config, const char *fmt, ...) LK_PRINTF(2, 3
 
 /* convnet_read.c: stem, stages and classifier of a convolution net. */
 lk_status lk_hf_convnet(const lk_hf_config *config, lk_model *model, lk_error *err);
+
+/* hf_unread.c: members that nobody asked for after a config was read. Writes the names of those
+ * that could shape a network, separated by ", ", into `out` ("" if there are none) and returns the
+ * first. With `surely`, only those that belong to networks that are not modelled and are switched
+ * on: what else a config of a known type says is for the library's bookkeeping. */
+const lk_value *lk_hf_unread(const lk_hf_config *config, bool surely, char *out, size_t size);
 
 /* layer_types: which layers attend through a window. Fills window and full_every. */
 lk_status lk_hf_layer_types(const lk_hf_config *config, lk_model *model, lk_error *err);

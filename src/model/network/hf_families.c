@@ -573,14 +573,13 @@ static const lk_hf_family families[] = {
 	{"convnet", no_keys, &convnet_start, lk_hf_convnet},
 };
 
-static const lk_hf_family generic = {"", llama_keys, &llama_start, finish_windowed};
-
 const lk_hf_family *lk_hf_family_of(const char *type) {
 	for (size_t i = 0; i < sizeof families / sizeof *families; i++)
 		if (strcmp(families[i].type, type) == 0) return &families[i];
 	return NULL;
 }
 
-const lk_hf_family *lk_hf_family_generic(void) {
-	return &generic;
+const char *lk_hf_family_name(int i) {
+	bool known = i >= 0 && (size_t)i < sizeof families / sizeof *families;
+	return known ? families[i].type : NULL;
 }

@@ -42,6 +42,8 @@ void lk_hf_warn(const lk_hf_config *config, const char *fmt, ...) {
  * vocabulary and tied embeddings in either place. */
 static const lk_value *member(const lk_hf_config *config, const char *name) {
 	const lk_value *value = lk_json_get(config->object, name);
+	if (value && config->read && config->object == config->language)
+		config->read[value - config->object->items] = true;
 	if (value || config->object == config->root) return value;
 	if (strcmp(name, "vocab_size") != 0 && strcmp(name, "tie_word_embeddings") != 0) return NULL;
 	return lk_json_get(config->root, name);

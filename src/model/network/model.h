@@ -178,16 +178,20 @@ typedef struct lk_model {
 	lk_convnet conv;            /* CONV only */
 } lk_model;
 
-/* Reads a config. `where` of errors is "file:line:column". Unknown model types with llama's keys
- * are accepted and `warning` (256 bytes, may be NULL) says so; it is "" where there is nothing to
- * say. Nested text_config / thinker_config are followed. The result has passed lk_model_check. */
+/* Reads a config. `where` of errors is "file:line:column". Types of networks that are not known,
+ * parts beside the language model (vision, audio) and members of networks that are not modelled are
+ * errors that name them. `as` (NULL: the config's own type) is the type to read it as on purpose;
+ * `warning` (LK_MODEL_WARNING bytes, may be NULL) then says what that leaves out; it is "" where
+ * there is nothing to say. Nested text_config / thinker_config are followed. The result has passed
+ * lk_model_check. */
 enum {
 	LK_MODEL_WARNING = 256
 };
-lk_status lk_model_from_hf(const lk_value *config, const char *file, lk_model *out, char *warning,
-                           lk_error *err);
+lk_status lk_model_from_hf(const lk_value *config, const char *file, const char *as, lk_model *out,
+                           char *warning, lk_error *err);
 /* The same from a path (a config.json, or a folder that holds one). */
-lk_status lk_model_read(const char *path, lk_model *out, char *warning, lk_error *err);
+lk_status lk_model_read(const char *path, const char *as, lk_model *out, char *warning,
+                        lk_error *err);
 
 /* Presets: "llama3.1-70b". Case, '-', '_' and blanks do not count (but between digits they do); an
  * owner before '/' and endings such as "-instruct" or "-hf" are dropped; the first words of one

@@ -46,7 +46,7 @@ static lk_status presets_parse(const char *name, const char *bytes, size_t size,
 	snprintf(file, sizeof file, "%s%s%s", folder, name, suffix);
 	lk_status status = lk_stream_memory(bytes, size, file, &in, err);
 	if (status == LK_OK) status = lk_json_document(&arena, in, &tree, err);
-	if (status == LK_OK) status = lk_model_from_hf(tree, file, out, NULL, err);
+	if (status == LK_OK) status = lk_model_from_hf(tree, file, NULL, out, NULL, err);
 	if (status == LK_OK) lk_copy(out->name, sizeof out->name, name);
 	lk_stream_close(in);
 	lk_arena_free(&arena);

@@ -239,6 +239,11 @@ static void plan_put_assumptions(const void *answer, lk_report *writer) {
 	for (int i = 0; i < plan->note_count; i++) lk_report_text(writer, plan->notes[i]);
 }
 
+static void plan_put_warnings(const void *answer, lk_report *writer) {
+	const lk_plan *plan = answer;
+	if (plan->warning) lk_report_text(writer, plan->warning);
+}
+
 static lk_status plan_put_result(const void *answer, bool colour, FILE *out, lk_error *err) {
 	return lk_plan_print(answer, LK_OUTPUT_JSON, false, colour, NULL, out, err);
 }
@@ -254,7 +259,7 @@ lk_status lk_report_plan(const lk_plan *plan, lk_report_form form, const char *p
 	                     &plan->inputs,
 	                     plan_put_panels,
 	                     plan_put_assumptions,
-	                     NULL,
+	                     plan_put_warnings,
 	                     plan_put_result,
 	                     NULL};
 	return lk_report_save(&job, form, path, out, err);

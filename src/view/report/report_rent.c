@@ -88,6 +88,7 @@ static void rent_put_verdict(lk_report *writer, const lk_rent *rent) {
 static void put_series(lk_report *writer, const lk_rent *rent, const char *name, const char *key,
                        bool pareto) {
 	char text[LINE], choice[LINE / 2];
+	if (rent->warning) lk_report_text(writer, rent->warning);
 	lk_report_series(writer, name, key, false);
 	for (int i = 0; i < rent->count; i++) {
 		const lk_rent_choice *rent_choice = &rent->choices[i];

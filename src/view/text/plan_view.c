@@ -146,6 +146,22 @@ struct text {
 	int format;
 };
 
+static lk_status plan_view_put_notes(const lk_plan *plan, bool verbose, FILE *out, lk_error *err) {
+	if (plan->note_count && !verbose)
+		fprintf(out, "\n%-8s %d   (-v lists them)\n", "assumed", plan->note_count);
+	if (plan->note_count && verbose) fputs("\nassumptions\n", out);
+	for (int i = 0; i < plan->note_count && verbose; i++) {
+		fputs("  - ", out);
+		LK_TRY(lk_put_safe(plan->notes[i], out, err));
+		fputc('\n', out);
+	}
+	if (!plan->warning) return LK_OK;
+	fprintf(out, "%-8s ", "warning");
+	LK_TRY(lk_put_safe(plan->warning, out, err));
+	fputc('\n', out);
+	return LK_OK;
+}
+
 static lk_status plan_view_write_text(const void *what, bool colour, FILE *out, lk_error *err) {
 	const struct text *text = what;
 	const lk_plan *plan = text->plan;
@@ -157,7 +173,8 @@ static lk_status plan_view_write_text(const void *what, bool colour, FILE *out, 
 	fputc('\n', out);
 	for (int i = 0; i < plan->count; i++)
 		LK_TRY(plan_view_put_count(plan, &plan->counts[i], text->verbose, colour, out, err));
-	return plan_view_put_front(plan, colour, out, err);
+	LK_TRY(plan_view_put_front(plan, colour, out, err));
+	return plan_view_put_notes(plan, text->verbose, out, err);
 }
 
 /* ---- JSON ---- */
@@ -255,6 +272,11 @@ static lk_status plan_view_write_json(const void *what, bool colour, FILE *out, 
 	lk_json_put_integer(&w, "seq", text->plan->seq);
 	json_known(&w, "tokens", text->plan->tokens);
 	lk_json_put_text(&w, "reproduce", text->plan->reproduce);
+	lk_json_put_text(&w, "warning", text->plan->warning);
+	lk_json_array(&w, "assumptions");
+	for (int i = 0; i < text->plan->note_count; i++)
+		lk_json_put_text(&w, NULL, text->plan->notes[i]);
+	lk_json_array_end(&w);
 	lk_json_array(&w, "counts");
 	for (int i = 0; i < text->plan->count; i++) json_count(&w, &text->plan->counts[i]);
 	lk_json_array_end(&w);
@@ -287,9 +309,11 @@ static const lk_column row_columns[] = {
 	{"stack", "stack", false, false},
 	{"layout", "layout", false, false},
 	{"why_not", "why not", false, false},
+	{"warning", "warning", false, false},
 };
 
-static void plan_view_put_row(lk_table *table, const lk_plan_choice *choice, int rank) {
+static void plan_view_put_row(lk_table *table, const lk_plan *plan, const lk_plan_choice *choice,
+                              int rank) {
 	char a[32], b[32], m[32], d[32], h[32], g[32];
 	lk_table_row(table);
 	lk_table_number(table, choice->gpus, NULL);
@@ -312,13 +336,14 @@ static void plan_view_put_row(lk_table *table, const lk_plan_choice *choice, int
 	lk_table_text(table, choice->stack);
 	lk_table_text(table, choice->layout);
 	lk_table_text(table, choice->why_not);
+	lk_table_text(table, plan->warning);
 }
 
 lk_table *lk_plan_table(const lk_plan *plan) {
 	lk_table *table = lk_table_new("plans", row_columns, sizeof row_columns / sizeof *row_columns);
 	for (int i = 0; table && i < plan->count; i++)
 		for (int k = 0; k < plan->counts[i].choice_count; k++)
-			plan_view_put_row(table, &plan->counts[i].choices[k], k + 1);
+			plan_view_put_row(table, plan, &plan->counts[i].choices[k], k + 1);
 	return table;
 }
 

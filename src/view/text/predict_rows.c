@@ -159,6 +159,7 @@ static const struct spec closing[] = {
 	{.key = "ranks", .kind = NARROW, .offset = AT(ranks), .show = NEVER},
 	{.key = "simulation_s", .kind = REAL, .offset = AT(simulation_s), .show = NEVER},
 	{.key = "reproduce", .kind = TEXT, .offset = AT(reproduce), .show = NEVER},
+	{.key = "warning", .title = "warning", .kind = TEXT, .offset = AT(warning), .show = PRESENT},
 	{.key = "refused", .title = "why refused", .kind = REFUSED, .show = PRESENT},
 };
 

@@ -166,6 +166,7 @@ static const lk_column choice_columns[] = {
 	{"in_budget", "", false, true},
 	{"gpus_searched", "", true, true},
 	{"search_end", "", false, true},
+	{"warning", "", false, true},
 	{"layout", "layout", false, true},
 	{"reproduce", "command", false, true},
 };
@@ -228,6 +229,7 @@ static void rent_view_put_choice(lk_table *table, const lk_rent *rent, int i) {
 	lk_table_bool(table, choice->in_budget);
 	lk_table_number(table, choice->gpus_searched, NULL);
 	lk_table_text(table, choice->search_end);
+	lk_table_text(table, rent->warning);
 	lk_table_text(table, choice->layout);
 	lk_table_text(table, choice->reproduce);
 }
@@ -289,6 +291,11 @@ static lk_status rent_view_write_text(const void *what, bool colour, FILE *out, 
 	lk_table_free(table);
 	LK_TRY(status);
 	fputc('\n', out);
+	if (rent->warning) {
+		fputs("warning: ", out);
+		LK_TRY(lk_put_safe(rent->warning, out, err));
+		fputc('\n', out);
+	}
 	for (int i = 0; i < rent->note_count; i++) {
 		LK_TRY(lk_put_safe(rent->notes[i], out, err));
 		fputc('\n', out);
@@ -346,6 +353,7 @@ static lk_status rent_view_write_json(const void *what, bool colour, FILE *out, 
 	lk_json_begin(&w, out, false);
 	lk_json_object(&w, NULL);
 	lk_json_put_text(&w, "model", rent->model);
+	lk_json_put_text(&w, "warning", rent->warning);
 	lk_json_put_number(&w, "samples", rent->samples);
 	lk_json_put_number(&w, "deadline_h", rent->deadline_h > 0 ? rent->deadline_h : NAN);
 	lk_json_put_number(&w, "budget_usd", rent->budget > 0 ? rent->budget : NAN);
