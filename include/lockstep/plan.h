@@ -42,10 +42,12 @@ typedef struct lk_plan_request {
 	bool offload;          /* also with the optimizer on the host */
 	bool fixed_switches;   /* overlap, sequence parallelism and buckets as usual, not searched */
 
-	double tokens;    /* of the training: days and GPU-hours */
-	double hours;     /* plans that take longer are left out; 0 any */
-	double gpu_hours; /* plans that need more are left out; 0 any */
-	int top;          /* layouts shown for each number of GPUs; 0: 5 */
+	double tokens;        /* of the training: days and GPU-hours */
+	const char *headroom; /* percent of the memory that should stay free; NULL: as much as measured
+	                       * peaks exceed predicted ones by, twice */
+	double hours;         /* plans that take longer are left out; 0 any */
+	double gpu_hours;     /* plans that need more are left out; 0 any */
+	int top;              /* layouts shown for each number of GPUs; 0: 5 */
 	bool
 		exhaustive; /* simulate everything: what bounds spare is not spared. For tests and doubts */
 	bool no_exact;  /* do not simulate the best ones again in full */
@@ -99,6 +101,7 @@ typedef struct lk_plan_choice {
 	const char *
 		why_not; /* of all but the first: "exposed tensor parallelism +0.41 s, ...; 4.1 % slower" */
 	const char *reproduce; /* the command of `predict` */
+	bool tight;            /* so little memory stays free that it may run out (--headroom) */
 	bool pareto; /* of a first choice: no other number of GPUs is faster for fewer GPU-hours */
 	void *job;   /* the library's own */
 } lk_plan_choice;
@@ -171,7 +174,7 @@ lk_status lk_plan_launch(const lk_plan *plan, const lk_plan_choice *choice, lk_p
  * assumptions, counts:
  * [{gpus, layouts, bounded, too_large, too_slow, schedules_walked, simulated, cut_short,
  * found_too_large, nothing, choices: [{layout, gpus, tp, ..., step_time_s, exact_s, peak_bytes,
- * days, gpu_hours, why_not, reproduce, pareto}], sensitivity: [{cost, factor, step_time_s,
+ * days, gpu_hours, tight, why_not, reproduce, pareto}], sensitivity: [{cost, factor, step_time_s,
  * best}]}]. */
 lk_status lk_plan_print(const lk_plan *plan, int format, bool verbose, bool colour,
                         const char *path, FILE *out, lk_error *err);

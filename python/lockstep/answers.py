@@ -220,6 +220,7 @@ class PlanChoice:
     days: Optional[float]
     gpu_hours: Optional[float]
     breakdown: Dict[str, float]
+    tight: bool
     why_not: Optional[str]
     reproduce: str
     pareto: bool

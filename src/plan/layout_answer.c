@@ -142,6 +142,7 @@ static lk_status fill_choice(const lk_plan_request *request, const lk_space *spa
 	if (!job) return lk_oom(err);
 	LK_TRY(lk_layout_job(space, &ranked->core, &ranked->layout, job, err));
 	out->job = job;
+	out->tight = ranked->trial.tight;
 	out->exact_s = NAN;
 	fill_degrees(out, job);
 	out->layout = lk_layout_text(arena, job);
@@ -213,6 +214,12 @@ static const char *answer_why_not(lk_arena *arena, const lk_plan_choice *choice,
 	}
 	if (!text) return NULL;
 	double slower = choice->step_time_s / best->step_time_s - 1;
+	char free[32];
+	if (slower < 0 && choice->tight)
+		return lk_arena_printf(
+			arena, "%.1f %% faster, but only %s stay free, and memory may run out (--headroom)",
+			-100 * slower,
+			lk_format_bytes(choice->usable_bytes - choice->peak_bytes, free, sizeof free));
 	return lk_arena_printf(arena, "%s%s%.1f %% slower", text, *text ? ": " : "", 100 * slower);
 }
 

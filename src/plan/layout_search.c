@@ -64,7 +64,7 @@ struct hunt {
 	uint32_t *batch_of; /* [groups] the last batch that has a layout of it */
 	uint32_t batches;
 	/* what was found */
-	int64_t *best_ps;   /* [groups] INT64_MAX: nothing */
+	int64_t *best_ps;   /* [groups] what they are ranked by; INT64_MAX: nothing */
 	struct found *best; /* [groups] */
 	uint32_t *top;      /* [top_count] groups, fastest first */
 	int top_count, top_most;
@@ -208,6 +208,20 @@ static lk_status bound_all(struct hunt *hunt, lk_error *err) {
 
 /* ---- trials ---- */
 
+/* Layouts whose times are this close cannot be told apart: what the choice loses on measured sweeps
+ * (docs/accuracy). One of them with room to spare is better than one that may run out of memory. */
+static const double UNCERTAIN = 0.02;
+
+int64_t lk_trial_rank_ps(const lk_trial *trial) {
+	return trial->tight ? (int64_t)((double)trial->step_ps * (1 + UNCERTAIN)) : trial->step_ps;
+}
+
+static bool is_tight(const lk_space *space, const lk_step *step) {
+	const lk_stage_use *use = &step->memory[step->fullest];
+	if (space->headroom >= 0) return use->total > use->usable * (1 - space->headroom);
+	return use->total + lk_memory_spread(use, &space->base.model) > use->usable;
+}
+
 lk_status lk_layout_try(lk_bounder *bounder, const lk_core *core, const lk_layout *layout,
                         int64_t limit_ps, lk_trial *out, lk_error *err) {
 	lk_job job;
@@ -223,6 +237,7 @@ lk_status lk_layout_try(lk_bounder *bounder, const lk_core *core, const lk_layou
 	if (status == LK_OK) {
 		out->peak = step.memory[step.fullest].total;
 		out->usable = step.usable;
+		out->tight = is_tight(bounder->space, &step);
 		out->step_ps = step.sim.step_ps;
 		if (!lk_step_fits(&step)) out->outcome = LK_TOO_LARGE;
 		else if (step.sim.gave_up) out->outcome = LK_CUT_SHORT;
@@ -266,8 +281,8 @@ static void note_trial(struct hunt *hunt, uint32_t number, const lk_trial *trial
 	hunt->out->simulated += trial->outcome == LK_SIMULATED;
 	hunt->out->cut_short += trial->outcome == LK_CUT_SHORT;
 	hunt->out->found_too_large += trial->outcome == LK_TOO_LARGE;
-	if (trial->outcome != LK_SIMULATED || trial->step_ps >= hunt->best_ps[group]) return;
-	hunt->best_ps[group] = trial->step_ps;
+	if (trial->outcome != LK_SIMULATED || lk_trial_rank_ps(trial) >= hunt->best_ps[group]) return;
+	hunt->best_ps[group] = lk_trial_rank_ps(trial);
 	hunt->best[group] = (struct found){number, *trial};
 	rank_group(hunt, (uint32_t)group);
 }

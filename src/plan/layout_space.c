@@ -230,6 +230,11 @@ lk_status lk_space_read(const lk_plan_request *request, const lk_asked *asked, l
 	out->cluster = &asked->cluster;
 	out->gpus = asked->job.gpus;
 	out->offload = request->offload;
+	out->headroom = -1;
+	if (request->headroom) {
+		LK_TRY(lk_parse_real(request->headroom, 0, 99, &out->headroom, "--headroom", err));
+		out->headroom /= 100;
+	}
 	out->fixed_switches = request->fixed_switches;
 	/* a launch line states what trains; how it is laid out is searched */
 	if (request->job.launch_count > 0 || request->job.script || request->job.deepspeed)

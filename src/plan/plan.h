@@ -58,6 +58,7 @@ typedef struct lk_space {
 	lk_recomputes recompute;
 	lk_axis bucket; /* MiB, LK_BUCKET_USUAL or LK_BUCKET_LARGE */
 	bool offload, fixed_switches;
+	double headroom;         /* share of the memory that should stay free; negative: as measured */
 	bool recompute_quarters; /* full/N for quarters of a stage too */
 } lk_space;
 
@@ -186,8 +187,10 @@ typedef struct lk_trial {
 	int64_t step_ps;
 	double peak, usable;
 	int32_t outcome;
-	int32_t spare;
+	int32_t tight; /* so little memory stays free that it may run out */
 } lk_trial;
+/* What layouts are ranked by: the step, and of tight ones a little more. */
+int64_t lk_trial_rank_ps(const lk_trial *trial);
 
 typedef struct lk_ranked {
 	lk_layout layout;

@@ -6,6 +6,7 @@
 #include "step/step.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "base/units.h"
 #include "cost/calibration/calibration.h"
@@ -37,4 +38,15 @@ void lk_memory_band_apply(const lk_memory_band *band, double predicted, double *
 	/* the prediction itself is possible, too */
 	*low = predicted * exp(fmin(band->low / lk_memory_scale(predicted), 0));
 	*high = predicted * exp(fmax(band->high / lk_memory_scale(predicted), 0));
+}
+
+double lk_memory_spread(const lk_stage_use *use, const lk_model *model) {
+	double above = 0;
+	bool measured = isfinite(use->high);
+	for (int i = 0; i < LK_MEMORY_CLASSES; i++) {
+		if (measured && strcmp(lk_memory_classes[i], lk_memory_class(model)) != 0) continue;
+		lk_memory_band band = lk_memory_band_known(lk_memory_classes[i]);
+		if (band.rows) above = fmax(above, band.high);
+	}
+	return use->walk.peak * (exp(2 * above / lk_memory_scale(use->walk.peak)) - 1);
 }

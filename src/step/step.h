@@ -199,6 +199,10 @@ double lk_memory_scale(double predicted);
 /* The band of the calibration in use. */
 lk_memory_band lk_memory_band_known(const char *class);
 /* NAN where nothing is known. */
+/* Bytes by which the peak of a stage can well exceed the predicted one: twice the upper side of the
+ * measured range (for an allocation too large ends the job); of software whose memory was not
+ * measured, of the widest range of all. */
+double lk_memory_spread(const lk_stage_use *use, const lk_model *model);
 void lk_memory_band_apply(const lk_memory_band *band, double predicted, double *low, double *high);
 
 /* ---- sensitivity: what a rate that is a little lower or higher makes of a step. */

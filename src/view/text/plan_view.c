@@ -225,6 +225,7 @@ static void json_choice(lk_json_writer *writer, const lk_plan_choice *choice) {
 	for (int i = 0; i < choice->breakdown_count; i++)
 		lk_json_put_number(writer, choice->breakdown[i].key, choice->breakdown[i].exposed_s);
 	lk_json_object_end(writer);
+	lk_json_put_bool(writer, "tight", choice->tight);
 	lk_json_put_text(writer, "why_not", choice->why_not);
 	lk_json_put_text(writer, "reproduce", choice->reproduce);
 	lk_json_put_bool(writer, "pareto", choice->pareto);
