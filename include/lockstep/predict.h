@@ -76,13 +76,14 @@ typedef struct lk_predict_request {
 
 	/* what is wanted */
 	double tokens;                         /* of the whole training */
-	double mtbf_hours, checkpoint_minutes; /* of the cluster; between checkpoints */
-	bool no_fixes;                         /* do not look for changes that fit */
-	bool step;                             /* keep the simulated step: files are made from it */
-	const char *trace_ranks; /* "0,8": more ranks than one per stage in its timeline */
-	bool detail;             /* fill lk_prediction.detail, as reports need it */
-	bool no_sensitivity;     /* but not with what other rates would make of the step: eight more
-	                            predictions */
+	double mtbf_hours, checkpoint_minutes; /* of the whole job; between checkpoints */
+	double checkpoint_write_gbps; /* 10^9 bytes/s that each node writes of a checkpoint; 0: 1 */
+	bool no_fixes;                /* do not look for changes that fit */
+	bool step;                    /* keep the simulated step: files are made from it */
+	const char *trace_ranks;      /* "0,8": more ranks than one per stage in its timeline */
+	bool detail;                  /* fill lk_prediction.detail, as reports need it */
+	bool no_sensitivity; /* but not with what other rates would make of the step: eight more
+	                        predictions */
 
 } lk_predict_request;
 
@@ -123,8 +124,9 @@ typedef struct lk_prediction {
 	double tokens_per_s_per_gpu; /* 0 where there are no tokens */
 	double samples_per_s;
 	double model_flops_per_s_per_gpu, mfu, hfu, peak_flops;
-	const char *peak_label;          /* "989.4 TFLOP/s dense bf16, NVIDIA H100 SXM" */
-	double days, gpu_hours, goodput; /* with tokens, else 0 */
+	const char *peak_label;                      /* "989.4 TFLOP/s dense bf16, NVIDIA H100 SXM" */
+	double days, gpu_hours, goodput;             /* with tokens, else 0 */
+	double checkpoint_bytes, checkpoint_write_s; /* with mtbf_hours, else 0 */
 	/* where the time goes, mean over stages */
 	const lk_time_part *breakdown;
 	int breakdown_count;

@@ -140,6 +140,7 @@ static lk_status read_nemo(struct line *line, const lk_word *words, size_t count
 
 static lk_status read_named(struct line *line, const char *name, const lk_word *words, size_t count,
                             size_t *used) {
+	LK_TRY(lk_launch_seen(line->r, name));
 	if (strcmp(name, "deepspeed") == 0 || strcmp(name, "deepspeed_config") == 0)
 		return read_deepspeed_flag(line, name, words, count, used);
 	if (lk_dotted_flag(LK_DIALECT_TORCHTITAN, name))

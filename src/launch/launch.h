@@ -21,6 +21,8 @@ typedef struct lk_reading {
 /* launch.c */
 lk_status lk_launch_note(lk_reading *reading, const char *flag, const char *reason);
 lk_status lk_launch_unknown(lk_reading *reading, const char *flag);
+/* A flag of the training program was read, whatever becomes of it. */
+lk_status lk_launch_seen(lk_reading *reading, const char *flag);
 /* Whether a word starts a launcher or a python script; NULL-safe. */
 bool lk_launch_starts(const char *word);
 bool lk_launch_nemo(const char *word); /* the command of NeMo 2.0: nemo llm pretrain ... */

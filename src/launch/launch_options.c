@@ -16,26 +16,43 @@
 #include <strings.h>
 #include "io/stream.h"
 
+/* Room for one more in an array of the arena, which has room for a power of two; NULL when memory
+ * is out. */
+static void *launch_options_grow(lk_arena *arena, void *list, int count, size_t size) {
+	if ((count & (count - 1)) != 0) return list;
+	void *grown = lk_arena_alloc(arena, (count == 0 ? 1 : 2 * (size_t)count) * size);
+	if (grown != NULL && count > 0) memcpy(grown, list, (size_t)count * size);
+	return grown;
+}
+
+lk_status lk_launch_ignore(lk_arena *arena, lk_launch *launch, const char *flag, const char *reason,
+                           lk_error *err) {
+	const char *copy = lk_arena_strdup(arena, flag);
+	lk_ignored *grown =
+		launch_options_grow(arena, launch->ignored, launch->ignored_count, sizeof *grown);
+	if (reason == NULL || copy == NULL || grown == NULL) return lk_oom(err);
+	launch->ignored = grown;
+	launch->ignored[launch->ignored_count++] = (lk_ignored){.flag = copy, .reason = reason};
+	return LK_OK;
+}
+
+lk_status lk_launch_note(lk_reading *reading, const char *flag, const char *reason) {
+	return lk_launch_ignore(reading->arena, reading->out, flag, reason, reading->err);
+}
+
 lk_status lk_launch_unknown(lk_reading *reading, const char *flag) {
 	LK_TRY(lk_launch_note(reading, flag, "unknown to lockstep"));
 	reading->out->ignored[reading->out->ignored_count - 1].unknown = true;
 	return LK_OK;
 }
 
-lk_status lk_launch_note(lk_reading *reading, const char *flag, const char *reason) {
+lk_status lk_launch_seen(lk_reading *reading, const char *flag) {
 	lk_launch *out = reading->out;
-	if (reason == NULL) return lk_oom(reading->err);
-	if ((out->ignored_count & (out->ignored_count - 1)) == 0) { /* room for a power of two */
-		size_t room = out->ignored_count == 0 ? 1 : 2 * (size_t)out->ignored_count;
-		lk_ignored *grown = LK_ARRAY(reading->arena, lk_ignored, room);
-		if (grown == NULL) return lk_oom(reading->err);
-		if (out->ignored_count > 0)
-			memcpy(grown, out->ignored, (size_t)out->ignored_count * sizeof *grown);
-		out->ignored = grown;
-	}
-	char *copy = lk_arena_strdup(reading->arena, flag);
-	if (copy == NULL) return lk_oom(reading->err);
-	out->ignored[out->ignored_count++] = (lk_ignored){.flag = copy, .reason = reason};
+	const char *copy = lk_arena_strdup(reading->arena, flag), **grown;
+	grown = launch_options_grow(reading->arena, out->flags, out->flag_count, sizeof *grown);
+	if (copy == NULL || grown == NULL) return lk_oom(reading->err);
+	out->flags = grown;
+	out->flags[out->flag_count++] = copy;
 	return LK_OK;
 }
 

@@ -88,6 +88,8 @@ static const lk_option rent_options[] = {
 	 "how often a spot machine is taken away; default 0.05")},
 	{REAL("checkpoint", job.checkpoint_minutes, "MINUTES", 0.01, 1e6,
 	 "between checkpoints; default: the best interval")},
+	{REAL("checkpoint-write", job.checkpoint_write_gbps, "GB/S", 1e-6, 1e6,
+	 "that each machine writes of a checkpoint; default 1")},
 	{REAL("setup", setup_min, "MINUTES", 0, 1e5, "paid for before the first step; default 10")},
 	{COUNT("prepare-per-core", prepare_per_core, "SAMPLES/S", 1e-9, 1e9,
 	 "samples that one vCPU reads, decodes and prepares; without it preparation costs nothing")},

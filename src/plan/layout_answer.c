@@ -110,6 +110,7 @@ static bool request_of_layout(const lk_plan_request *request, const lk_space *sp
 	                      ? request->job.bucket_mib
 	                      : job->bucket_bytes / LK_MIB;
 	out->offload_optimizer = job->offload_optimizer;
+	lk_request_keep_acting(job, out);
 	return out->zero && (out->recompute || !job->recompute_layers) &&
 	       (out->stack || strcmp(job->stack, LK_STACK_DEFAULT) == 0 ||
 	        job->model.network == LK_NET_CONV);

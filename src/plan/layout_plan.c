@@ -155,7 +155,8 @@ static lk_status plan_note(const lk_plan_request *request, struct work *work, lk
 	lk_predict_request said = request->job;
 	said.mbs = best->mbs; /* the choice itself says these two */
 	said.zero = "";
-	return lk_note_assumptions(&work->arena, &said, &asked, &plan->notes, &plan->note_count, err);
+	return lk_note_assumptions(&work->arena, &said, &asked, NULL, &plan->notes, &plan->note_count,
+	                           err);
 }
 
 static lk_status layout_plan_answer(const lk_plan_request *request, struct work *work,
@@ -166,6 +167,7 @@ static lk_status layout_plan_answer(const lk_plan_request *request, struct work 
 		lk_predict_request one = request->job;
 		if (work->gpus[i] > 0) one.gpus = work->gpus[i];
 		LK_TRY(lk_request_take(&work->arena, &one, &work->asked[i], err));
+		LK_TRY(lk_request_check_network(&one, &work->asked[i].job, err));
 		LK_TRY(plan_check_request(request, &work->asked[i], err));
 	}
 	LK_TRY(plan_describe(request, work, err));

@@ -138,23 +138,60 @@ static void predict_fill_speed(lk_prediction *prediction, const lk_job *job,
 		lk_dtype_name(job->dtype), mixed ? "mean of the GPUs" : cluster->node[0].device->label);
 }
 
-double lk_goodput(double mtbf_hours, double checkpoint_minutes) {
+double lk_goodput(double mtbf_hours, double checkpoint_minutes, double write_s) {
 	double interval =
-		checkpoint_minutes > 0 ? checkpoint_minutes * 60 : sqrt(2 * 60 * mtbf_hours * 3600);
-	double lost = 60 / interval + (interval / 2 + 600) / (mtbf_hours * 3600);
+		checkpoint_minutes > 0 ? checkpoint_minutes * 60 : sqrt(2 * write_s * mtbf_hours * 3600);
+	double lost = (interval > 0 ? write_s / interval : 0) +
+	              (interval / 2 + LK_RESTART_S) / (mtbf_hours * 3600);
 	return lost < 1 ? 1 - lost : 0;
 }
 
-static void fill_training(lk_prediction *prediction, const lk_predict_request *request,
-                          const lk_step *step, const lk_job *job) {
-	prediction->goodput =
-		request->mtbf_hours > 0 ? lk_goodput(request->mtbf_hours, request->checkpoint_minutes) : 0;
-	double per_step = job->model.vocab > 0 ? step->graph->tokens : step->graph->samples;
-	if (request->tokens <= 0 || per_step <= 0) return;
-	double seconds = request->tokens / per_step * step->step_s /
-	                 (request->mtbf_hours > 0 && prediction->goodput > 0 ? prediction->goodput : 1);
+double lk_checkpoint_seconds(double bytes, double nodes, double gb_per_s) {
+	return bytes / (nodes * 1e9 * (gb_per_s > 0 ? gb_per_s : LK_CHECKPOINT_WRITE));
+}
+
+double lk_checkpoint_bytes(const void *job) {
+	return lk_sizes_checkpoint(job);
+}
+
+/* Nodes that hold the first `gpus` GPUs. */
+static int nodes_used(const lk_cluster *cluster, int gpus) {
+	int nodes = 0;
+	for (int i = 0; i < cluster->groups && gpus > 0; i++) {
+		int each = cluster->node[i].gpus, needed = (gpus + each - 1) / each;
+		int used = needed < cluster->nodes[i] ? needed : cluster->nodes[i];
+		nodes += used;
+		gpus -= used * each;
+	}
+	return nodes > 0 ? nodes : 1;
+}
+
+/* Goodput and the whole training; `per_step` tokens, or samples where there are none. */
+static lk_status fill_training(lk_prediction *prediction, const lk_predict_request *request,
+                               double per_step, double bytes, int nodes, lk_error *err) {
+	double useful = 1;
+	if (request->mtbf_hours > 0) {
+		double write_s = lk_checkpoint_seconds(bytes, nodes, request->checkpoint_write_gbps);
+		prediction->checkpoint_bytes = bytes;
+		prediction->checkpoint_write_s = write_s;
+		useful = lk_goodput(request->mtbf_hours, request->checkpoint_minutes, write_s);
+		prediction->goodput = useful;
+		if (useful <= 0) {
+			lk_fail(err, LK_ERR_INPUT, "--mtbf",
+			        "no useful work is left: a failure every %.3g hours, %.3g s to write a "
+			        "checkpoint and %d s to restart",
+			        request->mtbf_hours, write_s, LK_RESTART_S);
+			return lk_hint(err, request->checkpoint_minutes > 0
+			                        ? "give a longer --mtbf, a faster --checkpoint-write, or leave "
+			                          "--checkpoint-interval out"
+			                        : "give a longer --mtbf or a faster --checkpoint-write");
+		}
+	}
+	if (request->tokens <= 0 || per_step <= 0) return LK_OK;
+	double seconds = request->tokens / per_step * prediction->step_time_s / useful;
 	prediction->days = seconds / 86400;
-	prediction->gpu_hours = seconds / 3600 * job->gpus;
+	prediction->gpu_hours = seconds / 3600 * prediction->gpus;
+	return LK_OK;
 }
 
 static lk_status predict_fill_breakdown(lk_prediction *prediction, const lk_step *step,
@@ -245,6 +282,19 @@ static void fill_simulation(lk_prediction *prediction, const lk_job *job, const 
 
 /* ---- the whole ---- */
 
+/* A recommendation model is saved with its tables: what all ranks hold of weights and optimizer. */
+static lk_status fill_recommender_training(const lk_predict_request *request,
+                                           struct lk_answer *answer, lk_error *err) {
+	lk_prediction *prediction = &answer->p;
+	lk_where where = {.cluster = request->cluster, .gpu = request->gpu, .gpus = request->gpus};
+	lk_cluster cluster;
+	int ranks;
+	LK_TRY(lk_where_read(&answer->arena, &where, &cluster, &ranks, err));
+	double held = prediction->memory[0].weights + prediction->memory[0].optimizer;
+	return fill_training(prediction, request, prediction->samples_per_s * prediction->step_time_s,
+	                     held * ranks, nodes_used(&cluster, ranks), err);
+}
+
 static lk_status answer_dlrm(const lk_predict_request *request, struct lk_answer *answer,
                              lk_error *err) {
 	lk_step_options options;
@@ -252,6 +302,7 @@ static lk_status answer_dlrm(const lk_predict_request *request, struct lk_answer
 	                       request->gpus > 0 ? (uint32_t)request->gpus : UINT32_MAX, &options,
 	                       err));
 	LK_TRY(lk_predict_dlrm(&answer->arena, request, &options, &answer->step, &answer->p, err));
+	LK_TRY(fill_recommender_training(request, answer, err));
 	if (request->detail)
 		LK_TRY(lk_detail_of(&answer->arena, NULL, &answer->step,
 		                    answer->p.step_time_s / answer->step.step_s, true, &answer->p.detail,
@@ -266,15 +317,19 @@ static lk_status predict_answer_any(const lk_predict_request *request, struct lk
 	lk_asked asked;
 	lk_step_options options;
 	lk_step *step = &a->step;
+	LK_TRY(lk_request_check_company(request, err));
 	if (lk_predict_is_dlrm(request)) return answer_dlrm(request, a, err);
 	LK_TRY(lk_request_read(&a->arena, request, &asked, err));
+	LK_TRY(lk_request_check_job(request, &asked.job, err));
 	LK_TRY(read_simulation(&a->arena, request, (uint32_t)asked.job.gpus, &options, err));
 	LK_TRY(lk_step_ask(&asked.job, &asked.cluster, &options, step, err));
 	LK_TRY(predict_fill_memory(prediction, step, asked.job.pp, &a->arena, err));
 	LK_TRY(predict_fill_breakdown(prediction, step, &a->arena, err));
 	predict_fill_speed(prediction, &asked.job, &asked.cluster, step, &a->arena);
-	fill_training(prediction, request, step, &asked.job);
 	fill_layout(prediction, &asked.job);
+	LK_TRY(fill_training(
+		prediction, request, asked.job.model.vocab > 0 ? step->graph->tokens : step->graph->samples,
+		lk_sizes_checkpoint(&asked.job), nodes_used(&asked.cluster, asked.job.gpus), err));
 	fill_simulation(prediction, &asked.job, step);
 	LK_TRY(lk_note_job(&a->arena, request, &asked, prediction, err));
 	if (request->detail)

@@ -6,14 +6,26 @@
 #include "lockstep/simulate.h"
 #include "step/step.h"
 
+enum {
+	LK_RESTART_S = 600 /* from a failure to the next step */
+};
+/* GB/s (10^9 bytes) that a node writes of a checkpoint where nothing is said: storage for 16 K GPUs
+ * in nodes of 8 that takes 2 TB/s (Llama 3, arXiv 2407.21783, section 3.3.1). */
+#define LK_CHECKPOINT_WRITE 1.0
+
 /* Owned by the prediction. */
 const lk_step *lk_prediction_step(const lk_prediction *prediction);
 
 /* Share of time that does useful work when the job fails every `mtbf_hours` and loses half a
- * checkpoint interval each time; writing a checkpoint is taken as one minute, restarting as ten
+ * checkpoint interval each time; writing a checkpoint takes `write_s`, restarting ten minutes
  * (Young 1974, first order). 0: none is left. Checkpoints are `checkpoint_minutes` apart; 0: as far
  * as is best. */
-double lk_goodput(double mtbf_hours, double checkpoint_minutes);
+double lk_goodput(double mtbf_hours, double checkpoint_minutes, double write_s);
+/* Seconds that `nodes` nodes take to write a checkpoint of so many bytes, each `gb_per_s` (10^9
+ * bytes); 0: LK_CHECKPOINT_WRITE. */
+double lk_checkpoint_seconds(double bytes, double nodes, double gb_per_s);
+/* Bytes of a checkpoint of a completed job (an lk_job, as lk_plan_choice names it). */
+double lk_checkpoint_bytes(const void *job);
 
 /* Options of the simulation from their texts, NULL nothing: "RANK:FACTOR[,...]"; "0,8", with the
  * option's name for errors. */

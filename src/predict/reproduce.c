@@ -30,13 +30,15 @@ static const char *of_options(lk_arena *arena, const lk_predict_request *request
 	                        ? lk_arena_printf(arena, "--cluster %s", cluster)
 	                        : lk_arena_printf(arena, "--gpu %s --gpus %d",
 	                                          request->gpu ? request->gpu : "", job->gpus);
-	if (!where) return NULL;
+	const char *seq =
+		job->model.network == LK_NET_CONV ? "" : lk_arena_printf(arena, " --seq %d", job->seq);
+	if (!where || !seq) return NULL;
 	return lk_arena_printf(arena,
 	                       "lockstep predict --model %s %s --tp %d --pp %d --vp %d --cp %d --ep %d "
-	                       "--mbs %d --gbs %d --seq %d --dtype %s "
+	                       "--mbs %d --gbs %d%s --dtype %s "
 	                       "--recompute %s --zero %d --schedule %s%s",
 	                       model, where, job->tp, job->pp, job->vp, job->cp, job->ep, job->mbs,
-	                       job->gbs, job->seq, lk_dtype_name(job->dtype),
+	                       job->gbs, seq, lk_dtype_name(job->dtype),
 	                       request->recompute ? request->recompute : recompute[job->recompute],
 	                       (int)job->sharding, lk_schedule_get(job->schedule)->name, options);
 }

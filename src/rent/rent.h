@@ -90,6 +90,7 @@ typedef struct lk_rent_rate {
 	const char *layout, *reproduce;
 	const char *stall;
 	double stall_s;
+	double checkpoint_bytes;
 	int seq;
 	const char *model, *warning;
 	char why[200]; /* where it does not fit */

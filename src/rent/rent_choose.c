@@ -61,7 +61,9 @@ bool lk_rent_choice_of(const lk_rent_request *request, const lk_rent_loader *loa
 	double price = request->spot ? offer->spot : offer->on_demand;
 	double goodput = request->spot && request->interruptions > 0
 	                     ? lk_goodput(1 / (request->interruptions * rate->machines),
-	                                  request->job.checkpoint_minutes)
+	                                  request->job.checkpoint_minutes,
+	                                  lk_checkpoint_seconds(rate->checkpoint_bytes, rate->machines,
+	                                                        request->job.checkpoint_write_gbps))
 	                     : 1;
 	if (!rate->fits || isnan(price) || goodput <= 0) return false;
 	double steps = choose_samples(request, rate) / rate->batch;

@@ -8,6 +8,7 @@
 #include "base/arena.h"
 #include "base/parallel.h"
 #include "base/text.h"
+#include "predict/predict.h"
 #include "rent/rent.h"
 
 /* ---- what is asked ---- */
@@ -118,6 +119,7 @@ static lk_status rates_keep(lk_arena *arena, const lk_plan *plan, lk_rent_rate *
 	rate->low_s = choice->step_time_low_s;
 	rate->high_s = choice->step_time_high_s;
 	rate->seq = plan->seq;
+	rate->checkpoint_bytes = lk_checkpoint_bytes(choice->job);
 	rate->layout = lk_arena_strdup(arena, choice->layout);
 	rate->reproduce = lk_arena_strdup(arena, choice->reproduce);
 	rate->model = lk_arena_strdup(arena, plan->model);

@@ -85,7 +85,8 @@ static lk_status line(lk_arena *arena, lk_lines *lines, const char *text, lk_err
 }
 
 static lk_status list_assumptions(lk_arena *arena, const lk_predict_request *request,
-                                  const lk_asked *asked, lk_lines *lines, lk_error *err) {
+                                  const lk_asked *asked, const lk_prediction *answer,
+                                  lk_lines *lines, lk_error *err) {
 	const lk_job *job = &asked->job;
 	lk_constants constants, *c = &constants;
 	lk_profile_constants(job, c);
@@ -165,6 +166,11 @@ static lk_status list_assumptions(lk_arena *arena, const lk_predict_request *req
 	SAY(device->arch != LK_ARCH_CPU && !lk_profile_measured(numbers, device->arch),
 	    "no run was measured on %s: it is taken to keep its peak as Ampere does",
 	    lk_arch_name(device->arch));
+	SAY(answer && answer->checkpoint_bytes > 0,
+	    "a checkpoint of %.4g GB (%.3g bytes for each parameter that is trained) is written in "
+	    "%.3g s (--checkpoint-write); a restart takes ten minutes",
+	    answer->checkpoint_bytes / 1e9, lk_sizes_weight_bytes(job) + lk_sizes_state_bytes(job),
+	    answer->checkpoint_write_s);
 	SAY(true, "input data is always there: no stalls of preparation or fetch are modelled");
 #undef SAY
 	return LK_OK;
@@ -172,15 +178,15 @@ static lk_status list_assumptions(lk_arena *arena, const lk_predict_request *req
 
 static lk_status list_ignored(lk_arena *arena, const lk_asked *asked, lk_prediction *out,
                               lk_error *err) {
-	const char **lines = LK_ARRAY(arena, const char *, asked->ignored_count);
+	const char **lines = LK_ARRAY(arena, const char *, asked->launch.ignored_count);
 	if (!lines) return lk_oom(err);
-	for (int i = 0; i < asked->ignored_count; i++) {
-		lines[i] =
-			lk_arena_printf(arena, "%s: %s", asked->ignored[i].flag, asked->ignored[i].reason);
+	for (int i = 0; i < asked->launch.ignored_count; i++) {
+		const lk_ignored *ignored = &asked->launch.ignored[i];
+		lines[i] = lk_arena_printf(arena, "%s: %s", ignored->flag, ignored->reason);
 		if (!lines[i]) return lk_oom(err);
 	}
 	out->ignored = lines;
-	out->ignored_count = asked->ignored_count;
+	out->ignored_count = asked->launch.ignored_count;
 	return LK_OK;
 }
 
@@ -191,10 +197,10 @@ static const char *unknown_flags(lk_arena *arena, const lk_asked *asked) {
 	};
 	const char *names = "";
 	int count = 0;
-	for (int i = 0; i < asked->ignored_count && names; i++)
-		if (asked->ignored[i].unknown && count++ < NAMED)
-			names =
-				lk_arena_printf(arena, "%s%s%s", names, *names ? ", " : "", asked->ignored[i].flag);
+	for (int i = 0; i < asked->launch.ignored_count && names; i++)
+		if (asked->launch.ignored[i].unknown && count++ < NAMED)
+			names = lk_arena_printf(arena, "%s%s%s", names, *names ? ", " : "",
+			                        asked->launch.ignored[i].flag);
 	if (!names || count <= NAMED) return names;
 	return lk_arena_printf(arena, "%s and %d more", names, count - NAMED);
 }
@@ -214,10 +220,10 @@ lk_status lk_note_warning(lk_arena *arena, const lk_asked *asked, const char **o
 }
 
 lk_status lk_note_assumptions(lk_arena *arena, const lk_predict_request *request,
-                              const lk_asked *asked, const char *const **out, int *count,
-                              lk_error *err) {
+                              const lk_asked *asked, const lk_prediction *answer,
+                              const char *const **out, int *count, lk_error *err) {
 	lk_lines lines = {0};
-	lk_status status = list_assumptions(arena, request, asked, &lines, err);
+	lk_status status = list_assumptions(arena, request, asked, answer, &lines, err);
 	const char **kept = LK_ARRAY(arena, const char *, lines.count);
 	if (status == LK_OK && !kept) status = lk_oom(err);
 	if (status == LK_OK) {
@@ -231,13 +237,16 @@ lk_status lk_note_assumptions(lk_arena *arena, const lk_predict_request *request
 
 lk_status lk_note_job(lk_arena *arena, const lk_predict_request *request, const lk_asked *asked,
                       lk_prediction *out, lk_error *err) {
+	const char *const *lines;
+	int count;
 	out->model = model_line(arena, &asked->job.model);
 	out->cluster = cluster_line(arena, asked);
 	out->layout = layout_line(arena, &asked->job);
 	out->reproduce = lk_reproduce(arena, request, &asked->job);
 	if (!out->model || !out->cluster || !out->layout || !out->reproduce) return lk_oom(err);
 	LK_TRY(lk_note_warning(arena, asked, &out->warning, err));
-	LK_TRY(
-		lk_note_assumptions(arena, request, asked, &out->assumptions, &out->assumption_count, err));
+	LK_TRY(lk_note_assumptions(arena, request, asked, out, &lines, &count, err));
+	out->assumptions = lines;
+	out->assumption_count = count;
 	return list_ignored(arena, asked, out, err);
 }

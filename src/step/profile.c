@@ -85,6 +85,17 @@ const lk_calibration_row *lk_profile_find(const lk_calibration *calibration, con
 	return best;
 }
 
+bool lk_profile_has_releases(const lk_calibration *calibration, const lk_job *job) {
+	const char *stack = profile_relative(job->profile);
+	for (size_t i = 0; i < calibration->rows.count; i++) {
+		const lk_calibration_row *row = &calibration->rows.at[i];
+		if (strcmp(row->family, "stack") == 0 && lk_same_name(row->subject, stack) &&
+		    *release_of(row->variant))
+			return true;
+	}
+	return false;
+}
+
 bool lk_profile_measured(const lk_calibration *calibration, lk_arch arch) {
 	return arch == LK_ARCH_AMPERE ||
 	       lk_calibration_find(calibration, "sustained", lk_arch_name(arch), "");

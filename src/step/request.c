@@ -24,8 +24,8 @@ static lk_status read_launch(lk_arena *arena, const lk_predict_request *request,
 	if (request->deepspeed) LK_TRY(lk_deepspeed_read(arena, request->deepspeed, &launch, err));
 	if (launch.job && launch.job != &out->job) out->job = *launch.job;
 	*gpus = launch.gpus;
-	out->ignored = launch.ignored;
-	out->ignored_count = launch.ignored_count;
+	launch.job = NULL;
+	out->launch = launch;
 	return LK_OK;
 }
 
@@ -71,11 +71,27 @@ static lk_status read_model(const lk_predict_request *request, lk_asked *out, lk
 	return LK_OK;
 }
 
+/* As many GPUs as the degrees multiply to, where a number of replicas was given in place of them;
+ * 0: none was. */
+static int gpus_of_degrees(const lk_predict_request *request, const lk_job *job) {
+	if (request->gpus || !request->dp) return request->gpus;
+	int64_t gpus = request->dp;
+	const int degrees[][2] = {
+		{request->tp, job->tp}, {request->pp, job->pp}, {request->cp, job->cp}};
+	for (int i = 0; i < 3 && gpus <= LK_JOB_GPUS; i++) {
+		if (degrees[i][0] > 0) gpus *= degrees[i][0];
+		else if (degrees[i][1] > 0) gpus *= degrees[i][1];
+	}
+	return gpus <= LK_JOB_GPUS ? (int)gpus : LK_JOB_GPUS + 1;
+}
+
 static lk_status request_read_cluster(lk_arena *arena, const lk_predict_request *request,
                                       int launched, lk_asked *out, lk_error *err) {
 	lk_where where = {.cluster = request->cluster,
 	                  .gpu = request->gpu,
-	                  .gpus = request->gpus,
+	                  .gpus = request->cluster || launched > 0
+	                              ? request->gpus
+	                              : gpus_of_degrees(request, &out->job),
 	                  .ranks = launched > 0 ? (uint32_t)launched : 0};
 	return lk_where_read(arena, &where, &out->cluster, &out->job.gpus, err);
 }
@@ -256,5 +272,6 @@ lk_status lk_request_take(lk_arena *arena, const lk_predict_request *request, lk
 lk_status lk_request_read(lk_arena *arena, const lk_predict_request *request, lk_asked *out,
                           lk_error *err) {
 	LK_TRY(lk_request_take(arena, request, out, err));
-	return lk_job_complete(&out->job, &out->cluster, err);
+	LK_TRY(lk_job_complete(&out->job, &out->cluster, err));
+	return lk_launch_list_idle(arena, &out->job, &out->launch, err);
 }

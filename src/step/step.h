@@ -89,8 +89,7 @@ static inline const lk_graph *lk_step_simulated(const lk_step *step) {
 typedef struct lk_asked {
 	lk_job job;
 	lk_cluster cluster;
-	const lk_ignored *ignored; /* flags of a launch line */
-	int ignored_count;
+	lk_launch launch; /* what a launch line says beside the job */
 	char warning[LK_MODEL_WARNING];
 } lk_asked;
 
@@ -101,6 +100,21 @@ lk_status lk_request_read(lk_arena *arena, const lk_predict_request *request, lk
 /* The same before the job is completed: what was not given is open. */
 lk_status lk_request_take(lk_arena *arena, const lk_predict_request *request, lk_asked *out,
                           lk_error *err);
+
+/* ---- applies: options and flags that cannot act on a job. */
+
+/* Refuses an option that acts together with another one only, which was not given. */
+lk_status lk_request_check_company(const lk_predict_request *request, lk_error *err);
+/* Refuses an option that cannot act on a job of this network, however it is laid out; on this
+ * completed job. Each message says why and what to do. */
+lk_status lk_request_check_network(const lk_predict_request *request, const lk_job *job,
+                                   lk_error *err);
+lk_status lk_request_check_job(const lk_predict_request *request, const lk_job *job, lk_error *err);
+/* Takes out of the request what cannot act on the completed job. */
+void lk_request_keep_acting(const lk_job *job, lk_predict_request *request);
+/* Adds the flags that cannot act on the completed job to those of the launch line that are ignored.
+ */
+lk_status lk_launch_list_idle(lk_arena *arena, const lk_job *job, lk_launch *launch, lk_error *err);
 
 /* NULL, or a software stack that is known; else an error that names the nearest. */
 lk_status lk_request_check_stack(const char *stack, lk_error *err);
@@ -144,6 +158,9 @@ const char *lk_precision_class(lk_dtype dtype);
  * after the job's; where the precision has none, that of the nearest one. NULL: unknown stack.
  * Variants are "PRECISION" or "PRECISION RELEASE". */
 const lk_calibration_row *lk_profile_find(const lk_calibration *calibration, const lk_job *job);
+
+/* Whether there are rows of releases of the job's stack. */
+bool lk_profile_has_releases(const lk_calibration *calibration, const lk_job *job);
 
 /* Whether runs on the architecture are after the shares. Ampere is what the shares of others are
  * of. */
@@ -234,9 +251,10 @@ lk_status lk_sensitivity_all(const lk_job *job, const lk_cluster *cluster, doubl
 /* What may make the answer wrong, in one line: a network read as another kind, flags that are not
  * known; NULL: nothing. */
 lk_status lk_note_warning(lk_arena *arena, const lk_asked *asked, const char **out, lk_error *err);
+/* `answer`: what was predicted of it already; or NULL. */
 lk_status lk_note_assumptions(lk_arena *arena, const lk_predict_request *request,
-                              const lk_asked *asked, const char *const **out, int *count,
-                              lk_error *err);
+                              const lk_asked *asked, const lk_prediction *answer,
+                              const char *const **out, int *count, lk_error *err);
 lk_status lk_note_job(lk_arena *arena, const lk_predict_request *request, const lk_asked *asked,
                       lk_prediction *out, lk_error *err);
 

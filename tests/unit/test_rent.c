@@ -252,11 +252,17 @@ static void preparation_and_interruptions(void **state) {
 	m.request.spot = true;
 	m.request.interruptions = 1;
 	m.request.job.checkpoint_minutes = 10;
+	m.request.job.checkpoint_write_gbps = 2;
+	for (int i = 0; i < 3; i++) m.rates[i].checkpoint_bytes = 120e9;
 	decide(&m);
 	const lk_rent_choice *slow = &m.rent.choices[m.rent.cheapest];
 	/* a minute in ten for checkpoints; 5 + 10 minutes lost an hour */
 	assert_true(fabs(slow->goodput - (1 - (1.0 / 10 + 15.0 / 60))) < 1e-9);
 	assert_true(fabs(slow->hours - 4 / slow->goodput) < 1e-9 && slow->price == 0.5);
+	m.request.job.checkpoint_write_gbps = 1; /* twice as long */
+	decide(&m);
+	slow = &m.rent.choices[m.rent.cheapest];
+	assert_true(fabs(slow->goodput - (1 - (2.0 / 10 + 15.0 / 60))) < 1e-9);
 	lk_arena_free(&m.arena);
 }
 

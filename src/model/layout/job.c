@@ -113,6 +113,11 @@ static lk_status fill_schedule(lk_job *job, lk_error *err) {
 	if (job->pipeline_layout[0] != '\0' && job->vp == 0) {
 		int places;
 		LK_TRY(lk_job_layout_places(job, &places, err));
+		if (job->pp == 1 && places > 1) {
+			lk_fail(err, LK_ERR_INPUT, "--pipeline-layout", "%d stages, but there is no pipeline",
+			        places);
+			return lk_hint(err, "use --pp %d, or leave it out", places);
+		}
 		if (places % job->pp != 0) {
 			lk_fail(err, LK_ERR_INPUT, "--pipeline-layout", "%d stages are no multiple of pp %d",
 			        places, job->pp);

@@ -197,7 +197,12 @@ typedef struct lk_launch {
 	int gpus;            /* from the launcher; 0 not stated */
 	lk_ignored *ignored; /* owned by the arena */
 	int ignored_count;
+	const char **flags; /* names of all flags that were read, without dashes; owned by the arena */
+	int flag_count;
 } lk_launch;
+/* Adds to the ignored. The reason is borrowed, the flag copied. */
+lk_status lk_launch_ignore(lk_arena *arena, lk_launch *launch, const char *flag, const char *reason,
+                           lk_error *err);
 lk_status lk_launch_read(lk_arena *arena, int count, const char *const *words, const char *where,
                          lk_launch *out, lk_error *err);
 /* Whether launch lines of Megatron-LM have a flag of this name, dashes left out. */
@@ -292,6 +297,10 @@ double lk_sizes_gradient_bytes(const lk_job *job);
 double lk_sizes_state_bytes(const lk_job *job);
 /* Bytes per parameter of a gradient on the wire. */
 double lk_sizes_wire_bytes(const lk_job *job);
+
+/* A checkpoint of the whole job, bytes: what is trained, once, with its optimizer state as the job
+ * keeps it. */
+double lk_sizes_checkpoint(const lk_job *job);
 
 /* What stays on the device during the whole step, by owner; sharding applied. */
 typedef struct lk_resident {

@@ -197,6 +197,17 @@ static double narrow_copies(const lk_job *job, int stage, lk_rank_params p) {
 	return (2 * lk_dtype_bytes(job->dtype) - instead) * layers;
 }
 
+double lk_sizes_checkpoint(const lk_job *job) {
+	double dense = 0, experts = 0;
+	for (int stage = 0; stage < job->pp; stage++) {
+		lk_rank_params p = lk_sizes_stage(job, stage);
+		if (lk_sizes_has_head(job, stage)) sizes_add(&p, prediction_modules(job));
+		dense += p.trained_dense * job->tp;
+		experts += p.trained_experts * (job->ep > 0 ? job->ep : 1) * (job->etp > 0 ? job->etp : 1);
+	}
+	return (dense + experts) * (lk_sizes_weight_bytes(job) + lk_sizes_state_bytes(job));
+}
+
 lk_resident lk_sizes_resident(const lk_job *job, int stage) {
 	LK_ASSERT(stage >= 0 && stage < job->pp);
 	lk_rank_params p = lk_sizes_stage(job, stage);

@@ -1,0 +1,275 @@
+/* applies.c: options and flags of launch lines that cannot act on a job, with the reason. An option
+ * that was typed is refused; a flag that came with a launch line, which was written for a program
+ * and not for lockstep, is listed among the ignored. */
+#include "base/arena.h"
+#include "step/step.h"
+
+#include <string.h>
+
+#include "base/text.h"
+
+/* ---- what a job lacks ---- */
+
+static bool lacks_experts(const lk_job *job) {
+	return job->model.experts == 0;
+}
+static bool lacks_divided_experts(const lk_job *job) {
+	return job->model.experts > 0 && job->ep == 1;
+}
+static bool lacks_pairs(const lk_job *job) {
+	return job->model.experts > 0 && job->expert_overlap == LK_ON && !lk_job_pairs(job);
+}
+static bool lacks_tensor_ranks(const lk_job *job) {
+	return job->tp == 1;
+}
+static bool lacks_context_ranks(const lk_job *job) {
+	return job->cp == 1;
+}
+static bool lacks_stages(const lk_job *job) {
+	return job->pp == 1;
+}
+static bool lacks_chunks(const lk_job *job) {
+	return job->vp == 1;
+}
+static bool lacks_bubbles(const lk_job *job) {
+	return job->pp == 1 && job->schedule == LK_SCHED_ZB_H1;
+}
+static bool lacks_replicas(const lk_job *job) {
+	return lk_sizes_dp_ranks(job) == 1 && lk_sizes_edp_ranks(job) == 1;
+}
+static bool lacks_shards(const lk_job *job) {
+	return job->sharding == LK_SHARD_NONE;
+}
+static bool reduces_by_layer(const lk_job *job) {
+	return job->sharding >= LK_SHARD_ZERO2;
+}
+static bool reduces_at_the_end(const lk_job *job) {
+	return job->overlap_grad_reduce == LK_OFF;
+}
+static bool lacks_moments(const lk_job *job) {
+	return job->optimizer == LK_OPT_ADAFACTOR;
+}
+static bool lacks_adapters(const lk_job *job) {
+	return job->task != LK_TASK_LORA;
+}
+static bool lacks_attention(const lk_job *job) {
+	return job->model.network == LK_NET_CONV;
+}
+static bool lacks_vocabulary(const lk_job *job) {
+	return job->model.vocab == 0 || !job->model.lm_head;
+}
+static bool lacks_releases(const lk_job *job) {
+	return !lk_profile_has_releases(lk_calibration_current(), job);
+}
+static bool lacks_other_gpus(const lk_job *job) {
+	return job->gpus == 1;
+}
+static bool lacks_window(const lk_job *job) {
+	return job->model.window == 0 || job->model.window >= job->seq;
+}
+static bool lacks_fp8(const lk_job *job) {
+	return job->dtype != LK_FP8 && job->dtype != LK_MXFP8;
+}
+static bool lacks_decoder(const lk_job *job) {
+	return job->model.network != LK_NET_ENCDEC;
+}
+static bool lacks_latent(const lk_job *job) {
+	return job->model.attention != LK_ATTN_MLA;
+}
+static bool lacks_deferral(const lk_job *job) {
+	return job->defer_head_gradient != LK_ON;
+}
+
+/* ---- the rules, in the order in which they are tried ---- */
+
+static const char leave_out[] = "leave it out";
+
+static const struct rule {
+	const char *options, *flags; /* of predict; of launch lines: names with spaces between them */
+	bool (*idle)(const lk_job *job);
+	bool network; /* the network alone decides, whatever the layout: searches refuse it too */
+	const char *reason, *remedy;
+} rules[] = {
+	{"etp dispatcher moe-imbalance expert-overlap",
+     "moe-router-topk moe-ffn-hidden-size moe-shared-expert-intermediate-size moe-layer-freq "
+     "moe-shared-expert-gate moe-router-enable-expert-bias moe-router-score-function "
+     "moe-token-dispatcher-type moe-enable-deepep moe-flex-dispatcher-backend "
+     "moe-router-force-load-balancing moe-grouped-gemm moe-layer-recompute "
+     "expert-tensor-parallel-size overlap-moe-expert-parallel-comm",
+     lacks_experts, true, "the model has no experts", leave_out},
+	{"dispatcher moe-imbalance",
+     "moe-token-dispatcher-type moe-enable-deepep moe-flex-dispatcher-backend",
+     lacks_divided_experts, false, "every rank holds all experts, so no token is sent to one",
+     "use --ep 2 or more, or leave it out"},
+	{"expert-overlap", "overlap-moe-expert-parallel-comm", lacks_pairs, false,
+     "only an interleaved pipeline with divided experts has two micro-batches at once",
+     "use --pp 2 --vp 2 and --ep 2 or more, or leave it out"},
+	{"attention", "", lacks_attention, true, "a convolution net has no attention", leave_out},
+	{"seq", "", lacks_attention, true, "a convolution net has no sequence", leave_out},
+	{"fused-loss", "cross-entropy-loss-fusion cross-entropy-fusion-impl", lacks_vocabulary, true,
+     "the model has no logits over a vocabulary", leave_out},
+	{"lora-rank", "", lacks_adapters, true, "there are no adapters",
+     "use --task lora, or leave it out"},
+	{"state-dtype", "exp-avg-dtype exp-avg-sq-dtype", lacks_moments, true,
+     "the optimizer keeps no moments", "use --optimizer adam, or leave it out"},
+	{"", "decoder-seq-length decoder-num-layers", lacks_decoder, true,
+     "the model has no second stack", leave_out},
+	{"", "q-lora-rank kv-lora-rank qk-head-dim qk-pos-emb-head-dim v-head-dim", lacks_latent, true,
+     "without --multi-latent-attention nothing is compressed", leave_out},
+	{"", "fp8-recipe fp8-param-gather keep-fp8-transpose-cache no-fp8-wgrad", lacks_fp8, false,
+     "without --fp8-format nothing is computed in fp8", leave_out},
+	{"", "window-size window-attn-skip-freq", lacks_window, false,
+     "the window holds the whole sequence", leave_out},
+	{"release", "", lacks_releases, false,
+     "no runs of several releases of this stack were measured",
+     "use --stack nemo, or leave it out"},
+	{"sequence-parallel tp-overlap", "tp-comm-overlap", lacks_tensor_ranks, false,
+     "there is no tensor parallelism", "use --tp 2 or more, or leave it out"},
+	{"cp-kind", "cp-comm-type", lacks_context_ranks, false, "there is no context parallelism",
+     "use --cp 2 or more, or leave it out"},
+	{"overlap-p2p pipeline-layout",
+     "no-overlap-p2p-communication account-for-embedding-in-pipeline-split "
+     "account-for-loss-in-pipeline-split",
+     lacks_stages, false, "there is no pipeline", "use --pp 2 or more, or leave it out"},
+	{"schedule", "", lacks_bubbles, false, "there is no pipeline",
+     "use --pp 2 or more, or leave it out"},
+	{"", "microbatch-group-size-per-virtual-pipeline-stage", lacks_chunks, false,
+     "there are no virtual stages", leave_out},
+	{"", "wgrad-deferral-limit", lacks_deferral, false,
+     "without --defer-embedding-wgrad-compute nothing is deferred", leave_out},
+	{"overlap-grad-reduce overlap-param-gather bucket",
+     "overlap-grad-reduce overlap-param-gather ddp-bucket-size", lacks_replicas, false,
+     "there is one replica: no gradients are reduced", "use more GPUs, or leave it out"},
+	{"overlap-grad-reduce overlap-param-gather bucket",
+     "overlap-grad-reduce overlap-param-gather ddp-bucket-size", reduces_by_layer, false,
+     "with ZeRO 2 and 3 every layer gathers its weights and reduces its gradients as it runs",
+     "use --zero 0 or 1, or leave it out"},
+	{"overlap-param-gather shard-group", "overlap-param-gather", lacks_shards, false,
+     "with ZeRO 0 nothing is sharded", "use --zero 1 or more, or leave it out"},
+	{"bucket", "ddp-bucket-size", reduces_at_the_end, false,
+     "without overlap all gradients are reduced at once", "leave out --no-overlap-grad-reduce"},
+	{"max-connections", "", lacks_other_gpus, false,
+     "on one GPU nothing runs alongside the compute", "use more GPUs, or leave it out"},
+};
+
+enum {
+	RULES = sizeof rules / sizeof *rules
+};
+
+static bool is_among(const char *names, const char *name) {
+	size_t length = strlen(name);
+	for (const char *at = names; (at = strstr(at, name)); at += length)
+		if ((at == names || at[-1] == ' ') && (at[length] == ' ' || at[length] == '\0'))
+			return true;
+	return false;
+}
+
+/* ---- options ---- */
+
+static void *field_of(const lk_predict_request *request, const lk_option *option) {
+	return (char *)(uintptr_t)request + option->offset;
+}
+
+static bool is_given(const lk_predict_request *request, const lk_option *option) {
+	const void *field = field_of(request, option);
+	switch (option->kind) {
+	case LK_OPTION_FLAG: return *(const bool *)field;
+	case LK_OPTION_TEXT: return *(const char *const *)field != NULL;
+	case LK_OPTION_REAL:
+	case LK_OPTION_COUNT: return *(const double *)field != 0;
+	default: return *(const int *)field != 0;
+	}
+}
+
+static const struct rule *option_idle(const lk_job *job, const lk_option *option, bool network) {
+	for (size_t i = 0; i < RULES; i++)
+		if ((rules[i].network || !network) && is_among(rules[i].options, option->name) &&
+		    rules[i].idle(job))
+			return &rules[i];
+	return NULL;
+}
+
+static lk_status refuse(const lk_predict_request *request, const lk_option *option,
+                        const char *reason, const char *remedy, lk_error *err) {
+	bool off = option->kind == LK_OPTION_SWITCH && *(const int *)field_of(request, option) < 0;
+	char where[64];
+	snprintf(where, sizeof where, "--%s%s", off ? "no-" : "", option->name);
+	lk_fail(err, LK_ERR_INPUT, where, "it has no effect: %s", reason);
+	return lk_hint(err, "%s", remedy);
+}
+
+/* Options that act together with another one only. */
+static lk_status check_company(const lk_predict_request *request, lk_error *err) {
+	const struct {
+		const char *option;
+		bool alone;
+		const char *reason, *remedy;
+	} pairs[] = {
+		{"seed", request->jitter <= 0, "kernel times do not vary", "use --jitter, or leave it out"},
+		{"checkpoint-interval", request->mtbf_hours <= 0, "it is part of the goodput",
+	     "use --mtbf, or leave it out"},
+		{"checkpoint-write", request->mtbf_hours <= 0, "it is part of the goodput",
+	     "use --mtbf, or leave it out"},
+	};
+	for (const lk_option *option = lk_predict_verb.options; option->name; option++)
+		for (size_t i = 0; !option->output && i < sizeof pairs / sizeof *pairs; i++)
+			if (pairs[i].alone && strcmp(pairs[i].option, option->name) == 0 &&
+			    is_given(request, option))
+				return refuse(request, option, pairs[i].reason, pairs[i].remedy, err);
+	return LK_OK;
+}
+
+static lk_status check_options(const lk_predict_request *request, const lk_job *job, bool network,
+                               lk_error *err) {
+	for (const lk_option *option = lk_predict_verb.options; option->name; option++) {
+		if (option->output || !is_given(request, option)) continue;
+		const struct rule *rule = option_idle(job, option, network);
+		if (rule) return refuse(request, option, rule->reason, rule->remedy, err);
+	}
+	return LK_OK;
+}
+
+lk_status lk_request_check_company(const lk_predict_request *request, lk_error *err) {
+	return check_company(request, err);
+}
+
+lk_status lk_request_check_network(const lk_predict_request *request, const lk_job *job,
+                                   lk_error *err) {
+	return check_options(request, job, true, err);
+}
+
+lk_status lk_request_check_job(const lk_predict_request *request, const lk_job *job,
+                               lk_error *err) {
+	return check_options(request, job, false, err);
+}
+
+void lk_request_keep_acting(const lk_job *job, lk_predict_request *request) {
+	for (const lk_option *option = lk_predict_verb.options; option->name; option++) {
+		if (option->output || !is_given(request, option) || !option_idle(job, option, false))
+			continue;
+		void *field = field_of(request, option);
+		if (option->kind == LK_OPTION_TEXT) *(const char **)field = NULL;
+		else if (option->kind == LK_OPTION_FLAG) *(bool *)field = false;
+		else if (option->kind == LK_OPTION_REAL || option->kind == LK_OPTION_COUNT)
+			*(double *)field = 0;
+		else *(int *)field = 0;
+	}
+}
+
+/* ---- flags of a launch line ---- */
+
+static bool is_listed(const lk_launch *launch, const char *flag) {
+	for (int i = 0; i < launch->ignored_count; i++)
+		if (strcmp(launch->ignored[i].flag, flag) == 0) return true;
+	return false;
+}
+
+lk_status lk_launch_list_idle(lk_arena *arena, const lk_job *job, lk_launch *launch,
+                              lk_error *err) {
+	for (int i = 0; i < launch->flag_count; i++)
+		for (size_t k = 0; k < RULES; k++)
+			if (is_among(rules[k].flags, launch->flags[i]) && rules[k].idle(job) &&
+			    !is_listed(launch, launch->flags[i]))
+				LK_TRY(lk_launch_ignore(arena, launch, launch->flags[i], rules[k].reason, err));
+	return LK_OK;
+}
