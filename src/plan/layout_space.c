@@ -539,19 +539,48 @@ static void recompute_ways(const lk_space *space, const lk_job *job, lk_recomput
 			add_recompute(out, LK_RECOMPUTE_FULL, most * quarter / 4);
 }
 
-/* Whether buckets of the two sizes hold the same gradients: those of one layer, or of one end,
- * which fill either. */
+/* Two buckets of different sizes that are filled with the same gradients. */
+struct two_buckets {
+	double size[2], held[2];
+};
+
+/* Whether both are full, or neither, after each tensor of a layer (-1: of an end). */
+static bool fill_alike(struct two_buckets *buckets, const lk_job *job, int layer,
+                       lk_rank_params part) {
+	lk_rank_tensors tensors[LK_LAYER_TENSORS];
+	double wire = lk_sizes_wire_bytes(job);
+	int kinds = lk_sizes_tensors(job, layer, part, tensors);
+	for (int k = 0; k < kinds; k++)
+		for (int i = 0; i < tensors[k].count; i++) {
+			bool full[2];
+			for (int b = 0; b < 2; b++) {
+				buckets->held[b] += wire * (tensors[k].dense + tensors[k].experts);
+				full[b] = buckets->held[b] >= buckets->size[b];
+				if (full[b]) buckets->held[b] = 0;
+			}
+			if (full[0] != full[1]) return false;
+		}
+	return true;
+}
+
+/* Whether buckets of the two sizes cut the gradients of every chunk alike, in the order of its
+ * backward pass. */
 static bool cuts_alike(const lk_job *job, double small, double large) {
-	double wire = lk_sizes_wire_bytes(job), least = small < large ? large : small;
-	lk_rank_params ends[] = {lk_sizes_head(job), lk_sizes_embedding(job)};
-	for (int i = 0; i < 2; i++) {
-		double bytes = wire * (ends[i].trained_dense + ends[i].trained_experts);
-		if (bytes > 0 && bytes < least) return false;
-	}
-	for (int i = 0; i < job->model.layers + job->model.decoder_layers; i++) {
-		lk_rank_params p = lk_sizes_layer(job, i);
-		if (wire * (p.trained_dense + p.trained_experts) < least) return false;
-	}
+	const lk_schedule *schedule = lk_schedule_get(job->schedule);
+	lk_schedule_shape shape = {job->pp, job->vp, job->microbatches, job->microbatch_group,
+	                           lk_job_pairs(job)};
+	for (int stage = 0; stage < job->pp; stage++)
+		for (int chunk = 0; chunk < job->vp; chunk++) {
+			struct two_buckets buckets = {.size = {small, large}};
+			int first, count = lk_job_chunk_layers(job, stage, chunk, &first);
+			int place = schedule->place(&shape, stage, chunk);
+			if (place == lk_job_places(job) - 1 &&
+			    !fill_alike(&buckets, job, -1, lk_sizes_head(job)))
+				return false;
+			for (int i = first + count - 1; i >= first; i--)
+				if (!fill_alike(&buckets, job, i, lk_sizes_layer(job, i))) return false;
+			if (place == 0 && !fill_alike(&buckets, job, -1, lk_sizes_embedding(job))) return false;
+		}
 	return true;
 }
 

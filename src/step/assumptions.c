@@ -109,7 +109,7 @@ static lk_status list_assumptions(lk_arena *arena, const lk_predict_request *req
 	SAY(job->model.vocab > 0 && job->padded_vocab != job->model.vocab,
 	    "vocabulary padded from %d to %d", job->model.vocab, job->padded_vocab);
 	SAY(true,
-	    "gradients %s with the backward pass, in buckets of %.0f MiB, %g bytes per element on the "
+	    "gradients %s with the backward pass, in buckets of %.4g MiB, %g bytes per element on the "
 	    "wire",
 	    job->overlap_grad_reduce != LK_OFF ? "are reduced along" : "are not reduced along",
 	    job->bucket_bytes / LK_MIB, lk_sizes_wire_bytes(job));

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -372,13 +373,50 @@ static void vision(void **state) {
 	assert_refused((lk_job){.model = m, .seq = 196}, NULL, "--seq", "197 tokens");
 }
 
+/* What buckets of gradients are filled with is all that a layer trains, whatever the stack. */
+static void tensors_are_the_layer(void **state) {
+	(void)state;
+	static const char *const stacks[] = {"megatron", "ddp", "deepspeed"};
+	for (int s = 0; s < 3; s++)
+		for (int kind = 0; kind < 4; kind++) {
+			lk_job job = {.model = kind == 1 ? mixture(4, 8) : dense(4, 1024, 16, 4),
+			              .tp = 2,
+			              .dp = 4,
+			              .ep = kind == 1 ? 4 : 0,
+			              .task = kind == 2 ? LK_TASK_LORA : LK_TASK_PRETRAIN};
+			job.model.gated = kind == 3;
+			lk_copy(job.stack, sizeof job.stack, stacks[s]);
+			job = completed(job, NULL);
+			lk_rank_params whole = lk_sizes_layer(&job, 1);
+			lk_rank_tensors tensors[LK_LAYER_TENSORS];
+			double dense_sum = 0, expert_sum = 0;
+			int kinds = lk_sizes_tensors(&job, 1, whole, tensors), count = 0;
+			for (int i = 0; i < kinds; i++) {
+				dense_sum += tensors[i].count * tensors[i].dense;
+				expert_sum += tensors[i].count * tensors[i].experts;
+				count += tensors[i].count;
+			}
+			assert_true(fabs(dense_sum - whole.trained_dense) < 1e-6 * whole.trained_dense);
+			assert_true(fabs(expert_sum - whole.trained_experts) <= 1e-6 * whole.trained_experts);
+			if (kind == 0) assert_int_equal(count, 4);
+			if (kind == 1) assert_int_equal(count, 2 + 2 * 2); /* 2 experts a rank */
+			if (kind == 3) assert_int_equal(count, s == 1 ? 7 : 4);
+		}
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(derived),      cmocka_unit_test(defaults_by_device),
-		cmocka_unit_test(refusals),     cmocka_unit_test(kv_heads_replicate),
-		cmocka_unit_test(splits_cover), cmocka_unit_test(split_rules),
-		cmocka_unit_test(layouts),      cmocka_unit_test(completing_is_stable),
-		cmocka_unit_test(batches),      cmocka_unit_test(vision),
+		cmocka_unit_test(derived),
+		cmocka_unit_test(defaults_by_device),
+		cmocka_unit_test(refusals),
+		cmocka_unit_test(kv_heads_replicate),
+		cmocka_unit_test(splits_cover),
+		cmocka_unit_test(split_rules),
+		cmocka_unit_test(layouts),
+		cmocka_unit_test(completing_is_stable),
+		cmocka_unit_test(batches),
+		cmocka_unit_test(vision),
+		cmocka_unit_test(tensors_are_the_layer),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,11 +2,13 @@
  * the order that its schedule gives. One rank class per pipeline stage. */
 #include "model/build/build.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "model/layout/job.h"
 #include "model/layout/schedule.h"
 #include "base/check.h"
+#include "base/units.h"
 
 /* What stands between a pass and the next stage. */
 enum {
@@ -55,7 +57,9 @@ struct lk_stage_builder {
 	int64_t run_block;    /* layers being collected into one call: block, -1 none */
 	lk_call run;
 	double bucket_dense, bucket_experts; /* gradients since the last bucket, bytes */
-	double bucket_tensors;               /* that they are in */
+	double sent_dense, sent_experts;     /* of the last bucket that left, and its block */
+	uint32_t sent_block;
+	bool sent_any; /* of the chunk's */
 	struct lk_known_pass known[MOST_CHUNKS][PASSES];
 	struct lk_known_call around[MOST_CHUNKS][PASSES][AROUND];
 };
@@ -298,32 +302,52 @@ static uint16_t weights_event(const struct lk_stage_builder *builder) {
 	return (uint16_t)(builder->b->graph->channels * 2);
 }
 
-/* Tensors leave one by one where the bucket holds less than one of them; 1: together. */
-static double build_messages(const struct lk_stage_builder *builder, double bytes) {
-	return builder->bucket_tensors > 1 &&
-	               bytes / builder->bucket_tensors >= builder->b->job->bucket_bytes
-	           ? builder->bucket_tensors
-	           : 1;
+/* PyTorch's DDP lets the first bucket leave early: it holds a MiB. */
+static double bucket_limit(const struct lk_stage_builder *builder) {
+	const lk_job *job = builder->b->job;
+	bool first = !builder->sent_any && strcmp(job->stack, "ddp") == 0;
+	return first ? fmin(LK_MIB, job->bucket_bytes) : job->bucket_bytes;
 }
 
-/* Gradients of a layer are complete: they wait in a bucket that leaves when it is full. */
-static lk_status build_fill_bucket(struct lk_stage_builder *builder, lk_rank_params p, bool last) {
+static lk_status build_send_bucket(struct lk_stage_builder *builder) {
 	const lk_job *job = builder->b->job;
-	double wire = lk_sizes_wire_bytes(job);
-	builder->bucket_dense += wire * p.trained_dense;
-	builder->bucket_experts += wire * p.trained_experts;
-	builder->bucket_tensors += p.tensors;
-	double full = builder->bucket_dense + builder->bucket_experts;
-	if (full <= 0 || (full < job->bucket_bytes && !last)) return LK_OK;
+	double dense = builder->bucket_dense, experts = builder->bucket_experts;
+	lk_call c = {.repeat = 1, .microbatch = -1, .layer = -1, .pass = LK_PHASE_OTHER};
 	LK_TRY(flush_run(builder));
-	double each = build_messages(builder, full);
-	lk_call c = {.repeat = (uint32_t)each, .microbatch = -1, .layer = -1, .pass = LK_PHASE_OTHER};
-	LK_TRY(lk_build_traffic_block(
-		builder->b, "reduce gradients",
-		job->sharding == LK_SHARD_NONE ? LK_OP_ALLREDUCE : LK_OP_REDUCESCATTER,
-		builder->bucket_dense / each, builder->bucket_experts / each, &c.block));
-	builder->bucket_dense = builder->bucket_experts = builder->bucket_tensors = 0;
+	if (dense != builder->sent_dense || experts != builder->sent_experts)
+		LK_TRY(lk_build_traffic_block(builder->b, "reduce gradients",
+		                              job->sharding == LK_SHARD_NONE ? LK_OP_ALLREDUCE
+		                                                             : LK_OP_REDUCESCATTER,
+		                              dense, experts, &builder->sent_block));
+	c.block = builder->sent_block;
+	builder->sent_dense = dense, builder->sent_experts = experts;
+	builder->sent_any = true;
+	builder->bucket_dense = builder->bucket_experts = 0;
 	return call(builder, &c);
+}
+
+/* Gradients of a layer (-1: of an end) are complete: they wait, tensor by tensor, in a bucket that
+ * leaves when it is full. */
+static lk_status build_fill_bucket(struct lk_stage_builder *builder, lk_rank_params p, int layer) {
+	const lk_job *job = builder->b->job;
+	lk_rank_tensors tensors[LK_LAYER_TENSORS];
+	int kinds = lk_sizes_tensors(job, layer, p, tensors);
+	double wire = lk_sizes_wire_bytes(job);
+	for (int k = 0; k < kinds; k++)
+		for (int i = 0; i < tensors[k].count; i++) {
+			builder->bucket_dense += wire * tensors[k].dense;
+			builder->bucket_experts += wire * tensors[k].experts;
+			double held = builder->bucket_dense + builder->bucket_experts;
+			if (held > 0 && held >= bucket_limit(builder)) LK_TRY(build_send_bucket(builder));
+		}
+	return LK_OK;
+}
+
+/* A chunk's last pass is over: what waits leaves. */
+static lk_status build_empty_bucket(struct lk_stage_builder *builder) {
+	if (builder->bucket_dense + builder->bucket_experts > 0) LK_TRY(build_send_bucket(builder));
+	builder->sent_any = false;
+	return LK_OK;
 }
 
 static lk_status end_block(struct lk_stage_builder *builder, const lk_slot *slot, bool head) {
@@ -363,7 +387,8 @@ static lk_status build_layers(struct lk_stage_builder *builder, const lk_slot *s
 		LK_TRY(lk_build_layer(builder->b, first + index, layer_pass(job, slot, index), &block));
 		if (builder->b->graph->blocks.at[block].begin < builder->b->graph->blocks.at[block].end)
 			LK_TRY(build_add_run(builder, slot, block, first + index, weights_event(builder)));
-		if (final) LK_TRY(build_fill_bucket(builder, lk_sizes_layer(job, first + index), false));
+		if (final)
+			LK_TRY(build_fill_bucket(builder, lk_sizes_layer(job, first + index), first + index));
 	}
 	return LK_OK;
 }
@@ -423,7 +448,7 @@ static lk_status build_pass(struct lk_stage_builder *builder, const lk_slot *slo
 	if (!forward && head) {
 		LK_TRY(end_block(builder, slot, true));
 		LK_TRY(predict_more(builder, slot));
-		if (final) LK_TRY(build_fill_bucket(builder, lk_sizes_head(job), false));
+		if (final) LK_TRY(build_fill_bucket(builder, lk_sizes_head(job), -1));
 	}
 	LK_TRY(build_layers(builder, slot, first, 0, count, final));
 	if (forward && head) {
@@ -432,10 +457,10 @@ static lk_status build_pass(struct lk_stage_builder *builder, const lk_slot *slo
 	}
 	if (!forward && embedding) {
 		LK_TRY(end_block(builder, slot, false));
-		if (final) LK_TRY(build_fill_bucket(builder, lk_sizes_embedding(job), false));
+		if (final) LK_TRY(build_fill_bucket(builder, lk_sizes_embedding(job), -1));
 	}
 	LK_TRY(flush_run(builder));
-	return final ? build_fill_bucket(builder, (lk_rank_params){0}, true) : LK_OK;
+	return final ? build_empty_bucket(builder) : LK_OK;
 }
 
 static lk_status run_pass(struct lk_stage_builder *builder, const lk_slot *slot, bool final) {

@@ -277,6 +277,20 @@ typedef struct lk_rank_params {
 	double tensors; /* that they are in, of convolution nets; else 0: not counted */
 } lk_rank_params;
 
+/* Trained tensors of equal size: what a bucket of gradients is filled with. */
+typedef struct lk_rank_tensors {
+	double dense, experts; /* parameters of one of them on a rank */
+	int count;
+} lk_rank_tensors;
+enum {
+	LK_LAYER_TENSORS = 8 /* kinds of them in a layer, at most */
+};
+/* Those of a layer, in the order in which its backward pass completes their gradients; the number
+ * of kinds. Norms and biases, which are small, are counted with the last matrix. `part` is what
+ * lk_sizes_layer, _embedding or _head says, `layer` -1 for the ends. */
+int lk_sizes_tensors(const lk_job *job, int layer, lk_rank_params part,
+                     lk_rank_tensors out[LK_LAYER_TENSORS]);
+
 /* Of one layer; of the ends of the network; of all that a stage holds. */
 lk_rank_params lk_sizes_layer(const lk_job *job, int layer);
 lk_rank_params lk_sizes_embedding(const lk_job *job);

@@ -38,6 +38,57 @@ lk_rank_params lk_sizes_layer(const lk_job *job, int layer) {
 	return r;
 }
 
+/* Matrices of a transformer layer. Megatron-LM's stacks, and networks without a gate (GPT-2, NeoX,
+ * BLOOM), have one product for queries, keys and values, and Megatron-LM's one for gate and input;
+ * Llama's relatives elsewhere have one for each. */
+static int transformer_tensors(const lk_job *job, int layer, lk_rank_tensors *out) {
+	const lk_model *model = &job->model;
+	lk_layer_params p = lk_model_layer_params(model, layer);
+	bool apart = model->gated && !lk_job_like_megatron(job) && !lk_job_uses_deepspeed(job);
+	int inputs = model->gated ? 2 : 1, count = 0;
+	double mlp = p.mlp / job->tp, attention = p.attention / job->tp;
+	double ep = job->ep > 0 ? job->ep : 1, etp = job->etp > 0 ? job->etp : 1;
+	if (p.experts > 0) { /* each: out, in */
+		double each = p.experts / model->experts / etp / (inputs + 1);
+		int held = (int)(model->experts / ep);
+		out[count++] = (lk_rank_tensors){.experts = each, .count = held};
+		out[count++] = (lk_rank_tensors){.experts = each * inputs, .count = held};
+	}
+	if (mlp > 0) {
+		double each = mlp / (inputs + 1);
+		out[count++] = (lk_rank_tensors){.dense = each, .count = 1};
+		out[count++] =
+			(lk_rank_tensors){.dense = each * (apart ? 1 : inputs), .count = apart ? inputs : 1};
+	}
+	double output = (double)model->heads *
+	                (model->attention == LK_ATTN_MLA ? model->v_dim : model->head_dim) *
+	                model->hidden / job->tp;
+	if (output > attention) output = attention;
+	out[count++] = (lk_rank_tensors){.dense = output, .count = 1};
+	double rest = attention - output + p.router + p.norms;
+	double kv = apart && model->attention == LK_ATTN_HEADS
+	                ? (double)model->kv_heads * model->head_dim * model->hidden / job->tp
+	                : 0;
+	if (kv > 0 && 2 * kv < rest) {
+		out[count++] = (lk_rank_tensors){.dense = kv, .count = 2};
+		rest -= 2 * kv;
+	}
+	out[count++] = (lk_rank_tensors){.dense = rest, .count = 1};
+	LK_ASSERT(count <= LK_LAYER_TENSORS);
+	return count;
+}
+
+int lk_sizes_tensors(const lk_job *job, int layer, lk_rank_params part,
+                     lk_rank_tensors out[LK_LAYER_TENSORS]) {
+	if (layer >= 0 && job->model.network != LK_NET_CONV && !lora(job))
+		return transformer_tensors(job, layer, out);
+	double count = part.tensors > 1 ? part.tensors : 1;
+	out[0] = (lk_rank_tensors){.dense = part.trained_dense / count,
+	                           .experts = part.trained_experts / count,
+	                           .count = (int)count};
+	return 1;
+}
+
 static double padded_share(const lk_job *job) {
 	return job->model.vocab > 0 ? (double)job->padded_vocab / job->model.vocab : 1;
 }
