@@ -4,6 +4,7 @@
 Usage: generate.py LIBRARY OUT.py"""
 
 import ctypes
+import keyword
 import json
 import sys
 import textwrap
@@ -47,7 +48,8 @@ def tables(path):
 
 
 def python_name(option):
-    return option["name"].replace("-", "_")
+    name = option["name"].replace("-", "_")
+    return name + "_" if keyword.iskeyword(name) else name
 
 
 def chosen(verb, table):

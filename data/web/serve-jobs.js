@@ -1,10 +1,13 @@
 /* serve-jobs.js: plans and explanations: asked for with a button, followed, cancelled, shown. */
 import {authorization, get, post, read, Refusal, remove} from "./serve-api.js";
+import {words} from "./serve-fields.js";
 
 const ls = window.lockstep, at = (id) => document.getElementById(id);
 const POLL_MS = 150;
 /* What a layout that was found says in the fields of a prediction. */
-const TAKEN = ["gpus", "tp", "pp", "vp", "cp", "ep", "mbs", "zero", "recompute", "schedule", "stack"];
+const LAYOUT = ["gpus", "tp", "pp", "vp", "cp", "ep", "etp", "mbs", "zero", "recompute", "schedule", "stack", "bucket",
+	"sequence-parallel", "tp-overlap", "overlap-grad-reduce", "overlap-param-gather", "offload-optimizer"];
+const KEPT = ["model", "gpu", "cluster", "calibration"];
 
 /* A job at a time in a view: its bar, its words, its button. */
 class Task {
@@ -106,15 +109,18 @@ function choices(result, take) {
 /* fields: of the prediction; take(state): a layout that is to be shown there. */
 export function makePlan(fields, table, say, take) {
 	const task = new Task("plan", say);
+	/* The command that predicts the choice says all of it; what is trained where stands in the controls already. */
 	const takeOver = (choice) => {
-		const state = fields.texts();
-		for (const name of TAKEN) state.set(name, String(choice[name]));
-		for (const name of ["sequence-parallel", "tp-overlap", "overlap-grad-reduce", "overlap-param-gather"])
-			state.set(name, choice[name.replaceAll("-", "_")] ? "on" : "off");
-		state.set("etp", choice.etp > 0 && choice.etp !== choice.tp ? String(choice.etp) : "");
-		state.set("offload-optimizer", choice.offload ? "on" : "");
-		state.set("bucket", choice.bucket_bytes ? String(choice.bucket_bytes / 1048576) : "");
-		state.set("launch", ""), state.set("script", "");
+		const state = fields.texts(), said = words(choice.reproduce);
+		const end = said.indexOf("--", 2), last = end < 0 ? said.length : end;
+		for (const name of LAYOUT) state.set(name, "");
+		for (let i = 2; i < last; i++) {
+			const off = said[i].startsWith("--no-"), name = said[i].slice(off ? 5 : 2);
+			const alone = i + 1 >= last || said[i + 1].startsWith("--");
+			const text = off ? "off" : alone ? "on" : said[++i];
+			if (!KEPT.includes(name)) state.set(name, text);
+		}
+		state.set("launch", said.slice(end < 0 ? last : end + 1).join(" ")), state.set("script", "");
 		take(state);
 	};
 	const show = (answer) => {

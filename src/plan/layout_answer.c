@@ -286,7 +286,9 @@ static lk_status ask_sensitivity(const lk_plan_request *request, const lk_space 
 		                                .factor = lk_sensitive_factors[i % WAYS],
 		                                .step_time_s = seconds[i]};
 		for (int c = 1; c < out->choice_count; c++)
-			if (seconds[(size_t)c * each + i] < seconds[(size_t)rows[i].best * each + i])
+			if (seconds[(size_t)c * each + i] * lk_tight_factor(out->choices[c].tight) <
+			    seconds[(size_t)rows[i].best * each + i] *
+			        lk_tight_factor(out->choices[rows[i].best].tight))
 				rows[i].best = c;
 	}
 	out->sensitivity = rows;

@@ -212,8 +212,12 @@ static lk_status bound_all(struct hunt *hunt, lk_error *err) {
  * (docs/accuracy). One of them with room to spare is better than one that may run out of memory. */
 static const double UNCERTAIN = 0.02;
 
-int64_t lk_trial_rank_ps(const lk_trial *trial) {
-	return trial->tight ? (int64_t)((double)trial->step_ps * (1 + UNCERTAIN)) : trial->step_ps;
+double lk_tight_factor(bool tight) {
+	return tight ? 1 + UNCERTAIN : 1;
+}
+
+static int64_t search_rank_ps(const lk_trial *trial) {
+	return (int64_t)((double)trial->step_ps * lk_tight_factor(trial->tight));
 }
 
 static bool is_tight(const lk_space *space, const lk_step *step) {
@@ -281,8 +285,8 @@ static void note_trial(struct hunt *hunt, uint32_t number, const lk_trial *trial
 	hunt->out->simulated += trial->outcome == LK_SIMULATED;
 	hunt->out->cut_short += trial->outcome == LK_CUT_SHORT;
 	hunt->out->found_too_large += trial->outcome == LK_TOO_LARGE;
-	if (trial->outcome != LK_SIMULATED || lk_trial_rank_ps(trial) >= hunt->best_ps[group]) return;
-	hunt->best_ps[group] = lk_trial_rank_ps(trial);
+	if (trial->outcome != LK_SIMULATED || search_rank_ps(trial) >= hunt->best_ps[group]) return;
+	hunt->best_ps[group] = search_rank_ps(trial);
 	hunt->best[group] = (struct found){number, *trial};
 	rank_group(hunt, (uint32_t)group);
 }

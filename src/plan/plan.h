@@ -189,8 +189,8 @@ typedef struct lk_trial {
 	int32_t outcome;
 	int32_t tight; /* so little memory stays free that it may run out */
 } lk_trial;
-/* What layouts are ranked by: the step, and of tight ones a little more. */
-int64_t lk_trial_rank_ps(const lk_trial *trial);
+/* Layouts are ranked by their step times this: of tight ones a little more. */
+double lk_tight_factor(bool tight);
 
 typedef struct lk_ranked {
 	lk_layout layout;

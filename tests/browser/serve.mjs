@@ -125,6 +125,8 @@ test("what the lists of usual values hold, the server takes", (browser) => withP
 		for (const name of MAIN) if (!document.getElementById("f-" + name)) wrong.push("no control of " + name);
 		for (const [name, values] of Object.entries(KNOWN)) for (const value of values) {
 			const body = {model: "llama3.1-8b", gpu: "b200", gpus: 8, gbs: 64, seq: 4096, [name]: value};
+			if (name === "cp-kind") body.cp = 2;
+			if (name === "dispatcher") Object.assign(body, {model: "mixtral-8x7b", ep: 8});
 			if (name === "schedule") Object.assign(body, {pp: 4, gpus: 16, vp: value === "interleaved" ? 2 : undefined});
 			await post("predict", body).catch((error) => { if (error.where === "--" + name) wrong.push(name + " " + value + ": " + error.message); });
 		}

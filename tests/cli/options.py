@@ -59,6 +59,7 @@ LONG = "--model llama3.1-8b --gpu h100-sxm --gpus 16 --cp 4 --gbs 16 --seq 16384
 
 PREDICT = {
     "model": [acts(DENSE, "--model qwen3-8b"), refused(DENSE, "--model nosuch")],
+    "as": [acts("--model $ROOT/tests/data/hf/qwen3-8b.json --gpu h100-sxm --gpus 16 --gbs 64", "--as llama"), refused(DENSE, "--as llama")],
     "gpu": [acts(DENSE, "--gpu a100-sxm-80")],
     "gpus": [acts(DENSE, "--gpus 32")],
     "cluster": [acts("--model gpt2-xl --gbs 64 --cluster '8 h100-sxm'", "--cluster '8 a100-sxm-80'"), refused(DENSE, "--cluster '8 h100-sxm'")],

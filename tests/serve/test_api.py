@@ -50,7 +50,7 @@ class Api(unittest.TestCase):
         self.assertTrue(answer["fixes"])
 
     def test_fields_of_all_types(self):
-        fields = {**JOB, "tokens": "15T", "compile": True, "tp-overlap": False, "bucket": 25.5, "recompute": None}
+        fields = {**JOB, "tokens": "15T", "compile": True, "overlap-grad-reduce": False, "checkpoint-interval": 25.5, "mtbf": 400, "recompute": None}
         status, answer = self.ask("POST", "/api/v1/predict", fields)
         self.assertEqual(status, 200, answer)
         self.assertIsNotNone(answer["days"])
