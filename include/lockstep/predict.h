@@ -139,10 +139,13 @@ typedef struct lk_prediction {
 	const char *model, *cluster, *layout; /* one line each */
 	const char *const *assumptions;
 	int assumption_count;
-	const char *const *ignored; /* flags of a launch line: "--flag: reason" */
+	const char *const *ignored; /* flags of a launch line: "flag: reason" */
 	int ignored_count;
-	const char *warning;   /* NULL: none */
-	const char *reproduce; /* the command */
+	int notable_count; /* the first of them: the reason does not say that the flag changes nothing
+	                    */
+	const char *ignored_text, *notable_text; /* both lists with "; " between */
+	const char *warning;                     /* NULL: none */
+	const char *reproduce;                   /* the command */
 	/* how it was simulated */
 	uint64_t operations;       /* run by the engine */
 	uint32_t layer_operations; /* of a transformer layer, forward and backward */

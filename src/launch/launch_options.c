@@ -25,6 +25,24 @@ static void *launch_options_grow(lk_arena *arena, void *list, int count, size_t 
 	return grown;
 }
 
+/* Reasons that say that a flag changes nothing of a step. */
+static bool reason_is_harmless(const char *reason) {
+	static const char *const said[] = {"not part of the step",
+	                                   "not of a step",
+	                                   "not change the step",
+	                                   "changes no shape",
+	                                   "nothing to change",
+	                                   "inference only",
+	                                   "reinforcement learning only",
+	                                   "is part of every step",
+	                                   "is given with its own option",
+	                                   "a setting of the environment",
+	                                   "could have said the size"};
+	for (size_t i = 0; i < sizeof said / sizeof *said; i++)
+		if (strstr(reason, said[i]) != NULL) return true;
+	return false;
+}
+
 lk_status lk_launch_ignore(lk_arena *arena, lk_launch *launch, const char *flag, const char *reason,
                            lk_error *err) {
 	const char *copy = lk_arena_strdup(arena, flag);
@@ -32,7 +50,8 @@ lk_status lk_launch_ignore(lk_arena *arena, lk_launch *launch, const char *flag,
 		launch_options_grow(arena, launch->ignored, launch->ignored_count, sizeof *grown);
 	if (reason == NULL || copy == NULL || grown == NULL) return lk_oom(err);
 	launch->ignored = grown;
-	launch->ignored[launch->ignored_count++] = (lk_ignored){.flag = copy, .reason = reason};
+	launch->ignored[launch->ignored_count++] =
+		(lk_ignored){.flag = copy, .reason = reason, .notable = !reason_is_harmless(reason)};
 	return LK_OK;
 }
 

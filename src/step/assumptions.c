@@ -176,18 +176,33 @@ static lk_status list_assumptions(lk_arena *arena, const lk_predict_request *req
 	return LK_OK;
 }
 
+/* The first `count` of the texts as one. */
+static const char *join(lk_arena *arena, const char *const *texts, int count) {
+	const char *all = "";
+	for (int i = 0; i < count && all; i++)
+		all = lk_arena_printf(arena, "%s%s%s", all, i ? "; " : "", texts[i]);
+	return all;
+}
+
+/* Those that somebody may have counted on come first. */
 static lk_status list_ignored(lk_arena *arena, const lk_asked *asked, lk_prediction *out,
                               lk_error *err) {
-	const char **lines = LK_ARRAY(arena, const char *, asked->launch.ignored_count);
+	const lk_launch *launch = &asked->launch;
+	const char **lines = LK_ARRAY(arena, const char *, launch->ignored_count);
 	if (!lines) return lk_oom(err);
-	for (int i = 0; i < asked->launch.ignored_count; i++) {
-		const lk_ignored *ignored = &asked->launch.ignored[i];
-		lines[i] = lk_arena_printf(arena, "%s: %s", ignored->flag, ignored->reason);
-		if (!lines[i]) return lk_oom(err);
-	}
+	for (int notable = 1; notable >= 0; notable--)
+		for (int i = 0; i < launch->ignored_count; i++) {
+			const lk_ignored *ignored = &launch->ignored[i];
+			if (ignored->notable != notable) continue;
+			const char *line = lk_arena_printf(arena, "%s: %s", ignored->flag, ignored->reason);
+			if (!line) return lk_oom(err);
+			lines[out->ignored_count++] = line;
+			out->notable_count += notable;
+		}
 	out->ignored = lines;
-	out->ignored_count = asked->launch.ignored_count;
-	return LK_OK;
+	out->ignored_text = join(arena, lines, out->ignored_count);
+	out->notable_text = join(arena, lines, out->notable_count);
+	return out->ignored_text && out->notable_text ? LK_OK : lk_oom(err);
 }
 
 /* Flags that nobody here knows, by name: up to NAMED, then their number. */

@@ -9,8 +9,8 @@ A row is a list of checks, each run in a folder of its own:
   output(JOB, WORDS)    what is printed differs
   writes(JOB, WORDS)    the last of WORDS is a file that then holds something
   refused(JOB, WORDS)   one line that names the option, and exit status 2
-  listed(JOB, FLAG)     a flag of a launch line that is named among the ignored, in every format"""
-import concurrent.futures, glob, json, os, re, shlex, shutil, subprocess, sys, tempfile
+  listed(JOB, WORDS)    the last flag of a launch line is named among the ignored, in every format"""
+import concurrent.futures, glob, html, json, os, re, shlex, shutil, sqlite3, subprocess, sys, tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PROGRAM = os.path.realpath(sys.argv[1]) if len(sys.argv) > 1 else None
@@ -40,8 +40,8 @@ def refused(job, words):
     return ("refused", job, words)
 
 
-def listed(job, flag):
-    return ("listed", job, flag)
+def listed(job, words):
+    return ("listed", job, words)
 
 
 # ---- the table ----
@@ -145,7 +145,16 @@ def make_files(folder):
 # ---- running it ----
 
 TABLE = {"predict": PREDICT}
-FAMILIES = ("text", "md", "csv", "json", "jsonl", "html")
+# Flags of launch lines that cannot act on this line, and what they would act with.
+LINE = ("--gpu h100-sxm -- torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 12 --hidden-size 1024 --num-attention-heads 16 "
+        "--seq-length 1024 --max-position-embeddings 1024 --micro-batch-size 4 --global-batch-size 32 --vocab-size 50000 --bf16")
+LISTED = ["--window-size 4096,0", "--fp8-recipe delayed", "--moe-router-topk 2", "--moe-token-dispatcher-type alltoall", "--moe-grouped-gemm",
+          "--expert-tensor-parallel-size 1", "--overlap-moe-expert-parallel-comm", "--moe-layer-freq 1", "--cp-comm-type p2p",
+          "--use-megatron-fsdp --data-parallel-sharding-strategy optim_grads_params --overlap-grad-reduce",
+          "--use-megatron-fsdp --data-parallel-sharding-strategy optim_grads_params --ddp-bucket-size 1000000", "--overlap-param-gather",
+          "--wgrad-deferral-limit 2", "--kv-lora-rank 512", "--decoder-seq-length 512", "--moe-permute-fusion", "--no-such-flag"]
+LAUNCH = [listed(LINE, words) for words in LISTED]
+FORMATS = ("text", "md", "csv", "json", "jsonl", "sqlite", "html")
 
 
 def run(folder, verb, words, fmt=None):
@@ -224,7 +233,31 @@ def check_refused(folder, verb, job, words):
     return f"{verb} {job}\n    {words}: is not refused in one line that names it: exit status {status}: {err.strip()[:300]}"
 
 
-CHECKS = {"acts": lambda *a: check_answers(*a, True), "same": lambda *a: check_answers(*a, False), "output": check_output,
+def check_listed(folder, verb, job, words):
+    """A flag of a launch line is among the ignored with the same words in all formats, and on the first screen of the text."""
+    words = f"{job} {words}"
+    flag = shlex.split(words)[-1 if words.split()[-1].startswith("--") else -2].lstrip("-")
+    shown = {}
+    for form in FORMATS:
+        before, after = words.split(" -- ", 1)
+        options = {"sqlite": "-o sqlite -f out.db", "html": "--html out.html"}.get(form, f"-o {form}")
+        status, out, err = run(folder, verb, f"{before} {options} -- {after}")
+        if status not in (0, 1):
+            return f"{verb} {words} {options}: exit status {status}: {err.strip()[:300]}"
+        shown[form] = out
+    lines = [text for text in json.loads(shown["json"])["ignored"] if text.startswith(flag + ": ")]
+    if len(lines) != 1:
+        return f"{verb} {words}: {flag} is not among the ignored: {json.loads(shown['json'])['ignored']}"
+    database = sqlite3.connect(os.path.join(folder, "out.db"))
+    shown["sqlite"] = str(database.execute("select * from predictions").fetchall())
+    database.close()
+    with open(os.path.join(folder, "out.html"), encoding="utf-8") as page:
+        shown["html"] = html.unescape(page.read())
+    lacking = [form for form in FORMATS if lines[0] not in shown[form]]
+    return f"{verb} {words}: '{lines[0]}' is not said in {lacking}" if lacking else None
+
+
+CHECKS = {"listed": check_listed, "acts": lambda *a: check_answers(*a, True), "same": lambda *a: check_answers(*a, False), "output": check_output,
           "writes": check_writes, "refused": check_refused}
 
 
@@ -244,7 +277,7 @@ def checked(work, files, verb, name, check):
     except (subprocess.TimeoutExpired, json.JSONDecodeError, UnicodeDecodeError) as error:
         wrong = f"{verb} {check[1]} {check[2]}: {error}"
     shutil.rmtree(folder, ignore_errors=True)
-    return wrong and f"--{name}: {wrong}"
+    return wrong and f"{name}: {wrong}"
 
 
 def main():
@@ -255,6 +288,8 @@ def main():
         missing += [f"{verb} --{name}: no row in the table" for name in want if not have.get(name)]
         missing += [f"{verb} --{name}: a row of the table, but no option" for name in have if name not in want]
         cases += [(verb, name, check) for name in want for check in have.get(name, [])]
+    if "predict" in verbs:
+        cases += [("predict", "launch line", check) for check in LAUNCH]
     with tempfile.TemporaryDirectory() as work:
         files = os.path.join(work, "files")
         os.mkdir(files)

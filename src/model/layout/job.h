@@ -191,6 +191,8 @@ int lk_job_chunk_layers(const lk_job *job, int stage, int chunk, int *first);
 typedef struct lk_ignored {
 	const char *flag, *reason;
 	bool unknown; /* nothing is known of the flag: it may matter */
+	bool notable; /* whoever wrote it may have counted on it: the reason does not say that it
+	                 changes nothing */
 } lk_ignored;
 typedef struct lk_launch {
 	lk_job *job;         /* fields that the flags state are set */

@@ -11,7 +11,8 @@
 enum {
 	TEXT = 64,
 	LINE = 160,
-	FEW_STAGES = 4
+	FEW_STAGES = 4,
+	FEW_FLAGS = 6
 };
 
 /* The report while it is written. */
@@ -316,6 +317,17 @@ static lk_status put_assumed(const struct report *report) {
 	return LK_OK;
 }
 
+/* Flags that somebody may have counted on, at the top: the others are for -v. */
+static lk_status put_notable(const struct report *report) {
+	const lk_prediction *prediction = report->p;
+	int shown = prediction->notable_count < FEW_FLAGS ? prediction->notable_count : FEW_FLAGS;
+	if (report->verbose || shown == 0) return LK_OK;
+	LK_TRY(predict_view_put_list(report, "ignored flags", prediction->ignored, shown));
+	if (shown < prediction->notable_count)
+		fprintf(report->out, "  - and %d more (-v)\n", prediction->notable_count - shown);
+	return LK_OK;
+}
+
 static void put_simulated(const struct report *report) {
 	const lk_prediction *prediction = report->p;
 	char operations[TEXT], ranks[TEXT], all[TEXT], time[TEXT];
@@ -348,6 +360,7 @@ lk_status lk_write_report(const lk_sweep_row *row, bool verbose, bool colour, FI
 	predict_view_put_verdict(&r);
 	LK_TRY(predict_view_put_fixes(&r));
 	LK_TRY(predict_view_put_asked(&r));
+	LK_TRY(put_notable(&r));
 	putc('\n', out);
 	LK_TRY(put_speeds(&r));
 	LK_TRY(predict_view_put_breakdown(&r));
