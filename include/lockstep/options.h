@@ -43,6 +43,9 @@ typedef struct lk_option {
 	const char *value;          /* what stands for the value in help: "N", "FILE" */
 	const char *group;          /* heading in help; NULL continues the one before */
 	const char *help;
+	const char
+		*with; /* it acts with one of these options only, names with blanks between; NULL: alone */
+	const char *verbs; /* or where the first operand is one of these words only */
 } lk_option;
 
 /* What becomes of an answer: in which form it is written, and to which files. The same for all

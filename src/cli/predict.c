@@ -203,10 +203,6 @@ static lk_status predict_ask_all(struct sweep *sweep, lk_args *args, const lk_pl
 		lk_fail(err, LK_ERR_INPUT, single, "%zu combinations would write the same file", count);
 		return lk_hint(err, "ask for one combination");
 	}
-	if (first.trace_ranks && !sweep->outputs.trace && !sweep->outputs.html) {
-		lk_fail(err, LK_ERR_INPUT, "--trace-ranks", "it has no effect: no timeline is written");
-		return lk_hint(err, "use --trace FILE, or leave it out");
-	}
 	if (!predict_make_room(sweep, count)) return lk_fail(err, LK_ERR_MEMORY, NULL, "out of memory");
 	clock_gettime(CLOCK_MONOTONIC, &sweep->start);
 	if (team && count > 1) return ask_together(sweep, args, team, err);

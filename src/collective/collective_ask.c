@@ -281,12 +281,29 @@ static lk_status collective_ask_find_kind(struct work *work, lk_error *err) {
 	return LK_OK;
 }
 
+/* Options that cannot act on these ranks, this library. */
+static lk_status check_idle(const struct work *work, lk_error *err) {
+	const lk_collective_request *request = work->request;
+	if (request->step && request->factor > 0) {
+		lk_fail(err, LK_ERR_INPUT, "--step", "--factor says how sizes grow, too");
+		return lk_hint(err, "give either");
+	}
+	if (request->sharing > 1 && work->group.nodes < 2) {
+		lk_fail(err, LK_ERR_INPUT, "--sharing", "it has no effect: one node uses no NIC");
+		return lk_hint(err, "give more ranks, or leave it out");
+	}
+	if (!request->fabric || request->library == 0) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, "--fabric", "it has no effect: fabrics are calibrated for NCCL");
+	return lk_hint(err, "use --library nccl, or leave it out");
+}
+
 static lk_status collective_ask_answer(struct work *work, lk_error *err) {
 	LK_TRY(read_log(work, err));
 	LK_TRY(collective_ask_find_kind(work, err));
 	LK_TRY(collective_ask_find_cluster(work, err));
 	LK_TRY(find_fabric(work, err));
 	collective_ask_find_group(work);
+	LK_TRY(check_idle(work, err));
 	LK_TRY(work->runs.count ? collective_ask_rows_of_log(work, err) : rows_of_request(work, err));
 	lk_collective *out = &work->result;
 	out->op = lk_coll_name(work->kind);

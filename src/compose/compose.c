@@ -343,6 +343,27 @@ static lk_status note_assumptions(struct compose_work *work, const char *content
 
 /* ---- all of it ---- */
 
+/* Options of ranks that share a machine, where it is no processor or its memory was not measured.
+ */
+static lk_status check_shared(const lk_composer *composer) {
+	const lk_compose_request *request = composer->request;
+	const lk_device *device = composer->cluster.node[0].device;
+	int shared = request->shared ? request->shared : composer->ranks_per_node;
+	if (request->shared && device->arch != LK_ARCH_CPU) {
+		lk_fail(composer->err, LK_ERR_INPUT, "--shared",
+		        "it has no effect: the ranks compute on %s", device->name);
+		return lk_hint(composer->err, "leave it out");
+	}
+	if (request->memory_bound < 0) return LK_OK;
+	bool measured = composer->messages.one_core_rate > 0 && device->stream_rate > 0;
+	if (device->arch == LK_ARCH_CPU && shared > 1 && measured) return LK_OK;
+	lk_fail(composer->err, LK_ERR_INPUT, "--memory-bound", "it has no effect: %s",
+	        measured ? "no ranks share a machine" : "the machine's memory was not measured");
+	return lk_hint(composer->err,
+	               measured ? "use --shared N, or leave it out"
+	                        : "give --cluster a file of lockstep calibrate host, or leave it out");
+}
+
 static lk_status predict_composed_step(struct compose_work *work) {
 	lk_composer *composer = &work->composer;
 	lk_composed *composed = &work->result;
@@ -350,6 +371,7 @@ static lk_status predict_composed_step(struct compose_work *work) {
 	double contention[2], few, many;
 	lk_compose_slower least, most;
 	const char *why;
+	LK_TRY(check_shared(composer));
 	lk_compose_contention(composer, &contention[0], &contention[1], &why);
 	find_step_spread(work, &least, &most);
 	lk_compose_slower usual = {sqrt(contention[0] * contention[1]), 1};

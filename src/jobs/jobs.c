@@ -14,6 +14,21 @@ struct answer {
 	lk_arena arena;
 };
 
+/* What says how elastic policies change a running job, where none of them is asked for. */
+static lk_status check_policies(const lk_jobs_request *request, lk_error *err) {
+	lk_jobs_request usual;
+	const char *idle = NULL;
+	lk_jobs_defaults(&usual);
+	if (!request->policies || strstr(request->policies, "elastic")) return LK_OK;
+	if (request->objective != usual.objective) idle = "--objective";
+	else if (request->restart_s != usual.restart_s) idle = "--restart";
+	else if (request->every_min != usual.every_min) idle = "--every";
+	else if (request->horizon_h != usual.horizon_h) idle = "--horizon";
+	if (!idle) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, idle, "it has no effect: no elastic policy is asked for");
+	return lk_hint(err, "add elastic to --policy, or leave it out");
+}
+
 static lk_status jobs_check(const lk_jobs_request *request, lk_error *err) {
 	if (!request->jobs && !request->draw) {
 		lk_fail(err, LK_ERR_INPUT, "jobs", "no list of jobs was given");
@@ -28,7 +43,7 @@ static lk_status jobs_check(const lk_jobs_request *request, lk_error *err) {
 		lk_fail(err, LK_ERR_INPUT, "--gpus", "is needed: how many GPUs the cluster has");
 		return err->status;
 	}
-	return LK_OK;
+	return check_policies(request, err);
 }
 
 /* ---- what policies come to ---- */

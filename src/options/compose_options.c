@@ -28,7 +28,6 @@ static const lk_option options[] = {
 	 "write the step graph of all ranks (.json, .json.gz), for whatif")},
 	{OUT_FORMAT(lk_output_formats, "text, md, csv, json, jsonl or sqlite")},
 	{OUT_FILE("where the output goes; sqlite needs one"), LETTER('f')},
-	{OUT_VERBOSE("parts of each recorded rank's step")},
 	{0},
 };
 /* clang-format on */

@@ -16,8 +16,8 @@ static const lk_option options[] = {
 	{GROUP("Instead of a list")
 	 INT("draw", draw, "N", 2, LK_JOBS_MOST, "number of random jobs")},
 	{REAL("load", load, "SHARE", 0.01, 100,
-	 "GPU hours that random jobs request, per GPU hour of the cluster; default 0.9")},
-	{REAL("seed", seed, "N", 0, 1e15, "of the random jobs; default 1")},
+	 "GPU hours that random jobs request, per GPU hour of the cluster; default 0.9"), WITH("draw")},
+	{REAL("seed", seed, "N", 0, 1e15, "of the random jobs; default 1"), WITH("draw")},
 	{TEXT("write", write, "FILE", "write the jobs as CSV")},
 	{GROUP("How it is divided")
 	 TEXT("policy", policies, "NAME,...",

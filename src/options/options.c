@@ -320,6 +320,59 @@ static lk_status check_operands(struct parser *parser) {
 	return LK_ERR_INPUT;
 }
 
+/* ---- what acts with something else only ---- */
+
+static bool options_is_among(const char *names, const char *name) {
+	size_t length = strlen(name);
+	for (const char *at = names; (at = strstr(at, name)); at += length)
+		if ((at == names || at[-1] == ' ') && (at[length] == ' ' || at[length] == '\0'))
+			return true;
+	return false;
+}
+
+static bool company_given(const struct parser *parser, const char *names) {
+	for (size_t i = 0; i < parser->memory->option_count; i++)
+		if (parser->args->texts[i] && options_is_among(names, parser->verb->options[i].name))
+			return true;
+	return false;
+}
+
+/* "--jitter or --noise" of "jitter noise". */
+static void name_all(const char *names, const char *dashes, char *out, size_t size) {
+	*out = '\0';
+	for (const char *at = names; *at;) {
+		size_t used = strlen(out), length = strcspn(at, " ");
+		snprintf(out + used, size - used, "%s%s%.*s", at == names ? "" : " or ", dashes,
+		         (int)length, at);
+		at += length + (at[length] == ' ');
+	}
+}
+
+static lk_status check_company(struct parser *parser) {
+	const lk_args *args = parser->args;
+	const char *action = args->operand_count > 0 ? args->operands[0] : "";
+	for (size_t i = 0; i < parser->memory->option_count; i++) {
+		const lk_option *option = &parser->verb->options[i];
+		bool off =
+			lk_option_is_switch(option) && args->texts[i] && strcmp(args->texts[i], "0") == 0;
+		bool alone = option->with && !company_given(parser, option->with);
+		bool elsewhere = option->verbs && !options_is_among(option->verbs, action);
+		char where[WHERE_SIZE], names[128];
+		if (!args->texts[i] || off || (!alone && !elsewhere)) continue;
+		where_of(option, where);
+		if (elsewhere) {
+			name_all(option->verbs, "", names, sizeof names);
+			lk_fail(parser->err, LK_ERR_INPUT, where, "it has no effect on %s %s, only on %s %s",
+			        parser->verb->name, action, parser->verb->name, names);
+			return lk_hint(parser->err, "leave it out");
+		}
+		name_all(option->with, "--", names, sizeof names);
+		lk_fail(parser->err, LK_ERR_INPUT, where, "it has no effect without %s", names);
+		return lk_hint(parser->err, "give %s too, or leave it out", names);
+	}
+	return LK_OK;
+}
+
 static lk_status options_parse(struct parser *parser) {
 	lk_args *args = parser->args;
 	struct memory *memory = parser->memory;
@@ -334,7 +387,8 @@ static lk_status options_parse(struct parser *parser) {
 	/* Who asks for help need not have everything else right. */
 	if (args->help) return LK_OK;
 	LK_TRY(check_texts(parser));
-	return check_operands(parser);
+	LK_TRY(check_operands(parser));
+	return check_company(parser);
 }
 
 lk_status lk_args_parse(const lk_verb *verb, int argc, const char *const *argv, lk_args *out,

@@ -97,7 +97,7 @@ static const lk_option options[] = {
 	 "precedence only: overlapping operations do not slow one another")},
 	{TEXT("straggler", straggler, "RANK:FACTOR", "a slow rank; several with commas")},
 	{REAL("jitter", jitter, "SIGMA", 0, 1, "relative deviation of kernel times")},
-	{REAL("seed", seed, "N", 0, 4503599627370496.0, "seed of the jitter")},
+	{REAL("seed", seed, "N", 0, 4503599627370496.0, "seed of the jitter"), WITH("jitter")},
 
 	{GROUP("Output")
 	 COUNT("tokens", tokens, "N", 1, 1e18,
@@ -105,12 +105,12 @@ static const lk_option options[] = {
 	{REAL("mtbf", mtbf_hours, "HOURS", 1e-3, 1e9,
 	 "mean time between failures of the whole job: gives goodput")},
 	{REAL("checkpoint-interval", checkpoint_minutes, "MINUTES", 1e-3, 1e7,
-	 "between checkpoints; default: the best interval")},
+	 "between checkpoints; default: the best interval"), WITH("mtbf")},
 	{REAL("checkpoint-write", checkpoint_write_gbps, "GB/S", 1e-6, 1e6,
-	 "that each node writes of a checkpoint; default 1")},
+	 "that each node writes of a checkpoint; default 1"), WITH("mtbf")},
 	{OUT_FILE_OF("trace", trace, "FILE", "timeline for Perfetto: .pftrace, .json or .json.gz")},
 	{TEXT("trace-ranks", trace_ranks, "RANKS",
-	 "ranks in the timeline; default the first of each stage")},
+	 "ranks in the timeline; default the first of each stage"), WITH("trace html")},
 	{OUT_FILE_OF("graph", graph, "FILE", "write the step graph (.json or .json.gz)")},
 	{OUT_FILE_OF("chakra", chakra, "DIR",
 	 "write the step as Chakra execution traces, a file for each rank: work and messages by "

@@ -39,7 +39,7 @@ static const lk_option options[] = {
 	 "ranks")},
 	{TEXT("scratch", scratch, "DIR",
 	 "folder for what null, delayed and as-rank runs write; default: a private one, removed "
-	 "afterwards")},
+	 "afterwards"), WITH("mode as-rank ranks")},
 	{GROUP("One process as a rank of many")
 	 INT("as-rank", as_rank, "N", 0, 65535,
 	 "the command runs alone and believes it is rank N of --world")},
@@ -47,13 +47,13 @@ static const lk_option options[] = {
 	{TEXT("ranks", ranks, "N,N-N,...",
 	 "several ranks, one run after another, into one folder: what lockstep compose takes")},
 	{INT("ranks-per-node", ranks_per_node, "N", 1, 65536,
-	 "how many ranks appear to share a node; default 1")},
+	 "how many ranks appear to share a node; default 1"), WITH("as-rank ranks")},
 	{TEXT("splits", splits, "N,/N,...",
 	 "parts that ncclCommSplit makes, in order: N blocks of N ranks, /N every N-th rank; where "
-	 "they cannot be inferred")},
+	 "they cannot be inferred"), WITH("as-rank ranks")},
 	{TEXT("fill", fill, "RULE",
 	 "what is received: numbers (floating point from -1 to 1, zeros for other types; the default), "
-	 "random (other types too), zeros, or a file's bytes")},
+	 "random (other types too), zeros, or a file's bytes"), WITH("as-rank ranks")},
 	{GROUP("For tests")
 	 INT("delay", delay_us, "US", 0, 10000000, "extra microseconds for each communication call")},
 	{0},

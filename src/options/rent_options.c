@@ -13,9 +13,9 @@
 	 "a price list of your own, with the columns of data/instances.csv")}, \
 	{TEXT("catalog", of catalog, "FILE", \
 	 "a catalogue of SkyPilot: ~/.sky/catalogs/v8/CLOUD/vms.csv")}, \
-	{TEXT("catalog-provider", of catalog_provider, "NAME", "whose catalogue that is")}, \
+	{TEXT("catalog-provider", of catalog_provider, "NAME", "whose catalogue that is"), WITH("catalog")}, \
 	{TEXT("catalog-date", of catalog_date, "DATE", \
-	 "when it was fetched; shown with its prices")}
+	 "when it was fetched; shown with its prices"), WITH("catalog")}
 
 /* ---- machines ---- */
 
@@ -72,7 +72,7 @@ static const lk_option rent_options[] = {
 	{INT("seq", job.seq, "N", 1, 16777216, "sequence length, tokens"), LETTER('s')},
 	{COUNT("tokens", tokens, "N", 1, 1e18, "length of the training in tokens (100G, 100B)"), LETTER('t')},
 	{COUNT("samples", samples, "N", 1, 1e18, "or in samples: images, sequences")},
-	{REAL("epochs", epochs, "N", 1e-3, 1e9, "passes over these samples; default 1")},
+	{REAL("epochs", epochs, "N", 1e-3, 1e9, "passes over these samples; default 1"), WITH("samples")},
 	{TEXT("dtype", job.dtype, "TYPE", "fp32, tf32, fp16, bf16, fp8, mxfp8 or nvfp4"), LETTER('d')},
 	{TEXT("task", job.task, "TASK", "pretrain, sft or lora")},
 	{TEXT("optimizer", job.optimizer, "NAME", "adam, sgd, lamb or adafactor")},
@@ -85,18 +85,18 @@ static const lk_option rent_options[] = {
 	{INT("most-gpus", most_gpus, "N", 1, 65536, "most GPUs of one choice; default: as many as budget or deadline can need, without them 64")},
 	{FLAG("spot", spot, "rent at spot prices")},
 	{REAL("interruptions", interruptions, "PER_HOUR", 0, 60,
-	 "how often a spot machine is taken away; default 0.05")},
+	 "how often a spot machine is taken away; default 0.05"), WITH("spot")},
 	{REAL("checkpoint", job.checkpoint_minutes, "MINUTES", 0.01, 1e6,
-	 "between checkpoints; default: the best interval")},
+	 "between checkpoints; default: the best interval"), WITH("spot")},
 	{REAL("checkpoint-write", job.checkpoint_write_gbps, "GB/S", 1e-6, 1e6,
-	 "that each machine writes of a checkpoint; default 1")},
+	 "that each machine writes of a checkpoint; default 1"), WITH("spot")},
 	{REAL("setup", setup_min, "MINUTES", 0, 1e5, "paid for before the first step; default 10")},
 	{COUNT("prepare-per-core", prepare_per_core, "SAMPLES/S", 1e-9, 1e9,
 	 "samples that one vCPU reads, decodes and prepares; without it preparation costs nothing")},
 	{TEXT("stalls", stalls, "FILE", "instead: the output of `lockstep stalls -o json` for the "
 	 "job")},
 	{INT("stalls-batch", stalls_batch, "N", 1, 1 << 28,
-	 "samples of a step of that job, over all ranks")},
+	 "samples of a step of that job, over all ranks"), WITH("stalls")},
 
 	{GROUP("Which machines")
 	 TEXT("machine", machines.filter, "TEXT", "a part of a GPU's or an instance's name")},

@@ -17,7 +17,7 @@ static const lk_option options[] = {
 	 "operation")},
 	{FLAG("as-stored", as_stored,
 	 "do not adapt the level of these times (five numbers, T1 to T5) to the host and the "
-	 "profiler of this trace")},
+	 "profiler of this trace"), WITH("overheads")},
 
 	{GROUP("Execution traces without times")
 	 TEXT("gpu", gpu, "NAME", "GPU that they are predicted for"), LETTER('g')},

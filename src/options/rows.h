@@ -25,6 +25,11 @@
 #define LETTER(letter_) .letter = letter_
 #define SWEPT           .sweep = true /* a comma list makes one request per value */
 
+/* It has no effect without one of these options, or where the first operand is none of these words:
+ * then it is refused. */
+#define WITH(names_)  .with = names_
+#define WHERE(words_) .verbs = words_
+
 /* The heading over this row and those after it. */
 #define GROUP(heading) .group = heading,
 

@@ -22,7 +22,7 @@ static const lk_option options[] = {
 	{REAL("host-memory", host_gib, "GiB", 0, 1e6,
 	 "host memory for tables, for each GPU; default none")},
 	{REAL("cache", cache, "SHARE", 0, 1,
-	 "share of a table in host memory that the device caches; default 0.2")},
+	 "share of a table in host memory that the device caches; default 0.2"), WITH("host-memory")},
 
 	{GROUP("What")
 	 COUNT("batch", batch, "N", 1, 1e9,

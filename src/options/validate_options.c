@@ -29,12 +29,12 @@ static const lk_option options[] = {
 	 "every row from a fit that has not seen its fold, instead of the calibration in use")},
 	{CHOICE("folds", folds, folds, "NAME",
 	 "with --cross-validate, what is left out together; kernels: shape or gpu (all of a "
-	 "device); collectives: size or gpus (a number of GPUs)")},
+	 "device); collectives: size or gpus (a number of GPUs)"), WITH("cross-validate")},
 	{TEXT("calibration", calibration, "FILE",
 	 "numbers that `lockstep calibrate` wrote, on top of the built-in ones")},
 	{TEXT("overheads", overheads, "FILE",
 	 "with --dlrm, what the host spends by operation (T1 to T5); else host_op_overheads.csv and "
-	 "host_op_overheads_dlrm.csv in the table's folder")},
+	 "host_op_overheads_dlrm.csv in the table's folder"), WITH("dlrm")},
 	{GROUP("Rows")
 	 TEXT("stack", stack, "NAME", "only rows of this software stack")},
 	{CHOICE("sort", sort, orders, "ORDER", "order of the rows: file, or error (largest first)")},

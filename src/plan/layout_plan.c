@@ -66,6 +66,13 @@ static lk_status plan_check_request(const lk_plan_request *request, const lk_ask
 		        "a budget needs the length of the training");
 		return lk_hint(err, "add --tokens N");
 	}
+	const char *idle = NULL;
+	if (request->etp) idle = "--etp";
+	else if (request->ep && strcmp(request->ep, "1") != 0) idle = "--ep";
+	if (asked->job.model.experts == 0 && idle) {
+		lk_fail(err, LK_ERR_INPUT, idle, "it has no effect: the model has no experts");
+		return lk_hint(err, "leave it out");
+	}
 	return LK_OK;
 }
 

@@ -317,7 +317,6 @@ static lk_status predict_answer_any(const lk_predict_request *request, struct lk
 	lk_asked asked;
 	lk_step_options options;
 	lk_step *step = &a->step;
-	LK_TRY(lk_request_check_company(request, err));
 	if (lk_predict_is_dlrm(request)) return answer_dlrm(request, a, err);
 	LK_TRY(lk_request_read(&a->arena, request, &asked, err));
 	LK_TRY(lk_request_check_job(request, &asked.job, err));

@@ -11,34 +11,6 @@ struct answer {
 	lk_arena arena;
 };
 
-/* Options that act together with another one only. */
-static lk_status rent_check_company(const lk_rent_request *request, lk_error *err) {
-	lk_rent_request usual;
-	lk_rent_defaults(&usual);
-	const struct {
-		const char *option;
-		bool idle;
-		const char *reason, *remedy;
-	} pairs[] = {
-		{"--epochs", request->epochs > 0 && request->samples <= 0, "tokens are counted once",
-	     "use --samples, or leave it out"},
-		{"--interruptions", request->interruptions != usual.interruptions && !request->spot,
-	     "machines at list price are not taken away", "use --spot, or leave it out"},
-		{"--checkpoint", request->job.checkpoint_minutes > 0 && !request->spot,
-	     "machines at list price are not taken away", "use --spot, or leave it out"},
-		{"--checkpoint-write", request->job.checkpoint_write_gbps > 0 && !request->spot,
-	     "machines at list price are not taken away", "use --spot, or leave it out"},
-		{"--stalls-batch", request->stalls_batch > 0 && !request->stalls,
-	     "it is the batch of a measured job", "use --stalls, or leave it out"},
-	};
-	for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
-		if (!pairs[i].idle) continue;
-		lk_fail(err, LK_ERR_INPUT, pairs[i].option, "it has no effect: %s", pairs[i].reason);
-		return lk_hint(err, "%s", pairs[i].remedy);
-	}
-	return LK_OK;
-}
-
 static lk_status rent_check(const lk_rent_request *request, lk_error *err) {
 	if (!request->job.model)
 		return lk_fail(err, LK_ERR_INPUT, "--model", "is required: the network to train");
@@ -50,7 +22,7 @@ static lk_status rent_check(const lk_rent_request *request, lk_error *err) {
 	}
 	if (request->spot && request->interruptions < 0)
 		return lk_fail(err, LK_ERR_INPUT, "--interruptions", "is below zero");
-	return rent_check_company(request, err);
+	return LK_OK;
 }
 
 /* ---- what the numbers rest on ---- */

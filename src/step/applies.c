@@ -198,27 +198,6 @@ static lk_status refuse(const lk_predict_request *request, const lk_option *opti
 	return lk_hint(err, "%s", remedy);
 }
 
-/* Options that act together with another one only. */
-static lk_status check_company(const lk_predict_request *request, lk_error *err) {
-	const struct {
-		const char *option;
-		bool alone;
-		const char *reason, *remedy;
-	} pairs[] = {
-		{"seed", request->jitter <= 0, "kernel times do not vary", "use --jitter, or leave it out"},
-		{"checkpoint-interval", request->mtbf_hours <= 0, "it is part of the goodput",
-	     "use --mtbf, or leave it out"},
-		{"checkpoint-write", request->mtbf_hours <= 0, "it is part of the goodput",
-	     "use --mtbf, or leave it out"},
-	};
-	for (const lk_option *option = lk_predict_verb.options; option->name; option++)
-		for (size_t i = 0; !option->output && i < sizeof pairs / sizeof *pairs; i++)
-			if (pairs[i].alone && strcmp(pairs[i].option, option->name) == 0 &&
-			    is_given(request, option))
-				return refuse(request, option, pairs[i].reason, pairs[i].remedy, err);
-	return LK_OK;
-}
-
 static lk_status check_options(const lk_predict_request *request, const lk_job *job, bool network,
                                lk_error *err) {
 	for (const lk_option *option = lk_predict_verb.options; option->name; option++) {
@@ -227,10 +206,6 @@ static lk_status check_options(const lk_predict_request *request, const lk_job *
 		if (rule) return refuse(request, option, rule->reason, rule->remedy, err);
 	}
 	return LK_OK;
-}
-
-lk_status lk_request_check_company(const lk_predict_request *request, lk_error *err) {
-	return check_company(request, err);
 }
 
 lk_status lk_request_check_network(const lk_predict_request *request, const lk_job *job,

@@ -103,8 +103,6 @@ lk_status lk_request_take(lk_arena *arena, const lk_predict_request *request, lk
 
 /* ---- applies: options and flags that cannot act on a job. */
 
-/* Refuses an option that acts together with another one only, which was not given. */
-lk_status lk_request_check_company(const lk_predict_request *request, lk_error *err);
 /* Refuses an option that cannot act on a job of this network, however it is laid out; on this
  * completed job. Each message says why and what to do. */
 lk_status lk_request_check_network(const lk_predict_request *request, const lk_job *job,

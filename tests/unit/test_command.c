@@ -75,14 +75,33 @@ static bool same_field(const lk_option *option, const void *a, const void *b) {
 	return s && t && strcmp(s, t) == 0;
 }
 
+/* The option that this one acts with: the first of those that its row names. */
+static const lk_option *company_of(const lk_verb *verb, const lk_option *option) {
+	for (const lk_option *other = verb->options; option->with && other->name; other++)
+		if (strlen(other->name) == strcspn(option->with, " ") &&
+		    strncmp(other->name, option->with, strlen(other->name)) == 0)
+			return other;
+	return NULL;
+}
+
 /* Asked, written, and asked again. */
 static void check(const lk_verb *verb, const lk_option *option, const char *value) {
 	char name[64], *line;
 	snprintf(name, sizeof name, "--%s", option->name);
-	const char *asked[2] = {name, value}, *again[WORDS], *text;
+	char company[64] = "";
+	const char *asked[4] = {name, value}, *again[WORDS], *text;
+	const lk_option *with = company_of(verb, option);
+	int words = value ? 2 : 1;
+	if (with) {
+		if (with->output) return; /* what is written is not part of the question */
+		snprintf(company, sizeof company, "--%s", with->name);
+		asked[words++] = company;
+		if (with->kind != LK_OPTION_FLAG) asked[words++] = "0.5";
+		if (with->kind == LK_OPTION_INT || with->kind == LK_OPTION_COUNT) asked[words - 1] = "8";
+	}
 	lk_arena arena = LK_ARENA_INIT;
 	lk_args first, second;
-	void *a = ask(verb, value ? 2 : 1, asked, &first);
+	void *a = ask(verb, words, asked, &first);
 	text = lk_command_options(&arena, &(lk_question){.verb = verb, .request = a});
 	assert_non_null(text);
 	assert_non_null(line = lk_arena_strdup(&arena, text));

@@ -10,7 +10,6 @@
 
 struct shown {
 	const lk_composed *composed;
-	bool verbose;
 };
 
 /* ---- table ---- */
@@ -165,7 +164,7 @@ static lk_status compose_view_write_json(const void *what, bool colour, FILE *ou
 lk_status lk_compose_print(const lk_composed *composed, int format, bool verbose, bool colour,
                            const char *path, FILE *out, lk_error *err) {
 	lk_writing w = {format, verbose, colour, path, out};
-	struct shown s = {composed, verbose};
+	struct shown s = {composed};
 	LK_TRY(lk_writing_check(&w, err));
 	if (format == LK_FORMAT_TEXT) return lk_write_through(&w, compose_view_write_text, &s, err);
 	if (format == LK_FORMAT_JSON) return lk_write_through(&w, compose_view_write_json, &s, err);
