@@ -61,7 +61,9 @@ lk_status lk_launch_note(lk_reading *reading, const char *flag, const char *reas
 
 lk_status lk_launch_unknown(lk_reading *reading, const char *flag) {
 	LK_TRY(lk_launch_note(reading, flag, "unknown to lockstep"));
-	reading->out->ignored[reading->out->ignored_count - 1].unknown = true;
+	lk_ignored *last = &reading->out->ignored[reading->out->ignored_count - 1];
+	last->unknown = true;
+	last->notable = false; /* the warning names it */
 	return LK_OK;
 }
 
