@@ -39,7 +39,7 @@ static const lk_option options[] = {
 	 "ranks")},
 	{TEXT("scratch", scratch, "DIR",
 	 "folder for what null, delayed and as-rank runs write; default: a private one, removed "
-	 "afterwards"), WITH("mode as-rank ranks")},
+	 "afterwards")},
 	{GROUP("One process as a rank of many")
 	 INT("as-rank", as_rank, "N", 0, 65535,
 	 "the command runs alone and believes it is rank N of --world")},

@@ -418,7 +418,7 @@ RECORD = {
     "out": [tested("record.test")], "max-mb": [tested("record.test")], "steps": [tested("record_mpi.test")], "time-limit": [tested("record.test")],
     "step-marker": [tested("record.test")], "program": [tested("record.test")], "mpi": [refused("-- true", "--mpi some")],
     "nccl": [tested("record_gpu.test"), refused("-- true", "--nccl some")], "cuda": [tested("record_gpu.test"), refused("-- true", "--cuda some")],
-    "mode": [tested("record_modes.test"), refused("-- true", "--mode some")], "scratch": [tested("record_modes.test"), refused("-- true", "--scratch s")],
+    "mode": [tested("record_modes.test"), refused("-- true", "--mode some")], "scratch": [tested("record_modes.test")],
     "as-rank": [tested("compose.test"), refused("-- true", "--as-rank 1")], "world": [tested("compose.test"), refused("-- true", "--world 4")],
     "ranks": [tested("compose.test"), refused("-- true", "--ranks 1")], "ranks-per-node": [refused("-- true", "--ranks-per-node 4")],
     "splits": [tested("record_gpu.test"), refused("-- true", "--splits 2")], "fill": [refused("-- true", "--fill random"), refused("-- true", "--fill some")],
