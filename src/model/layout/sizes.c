@@ -45,37 +45,38 @@ static int transformer_tensors(const lk_job *job, int layer, lk_rank_tensors *ou
 	const lk_model *model = &job->model;
 	lk_layer_params p = lk_model_layer_params(model, layer);
 	bool apart = model->gated && !lk_job_like_megatron(job) && !lk_job_uses_deepspeed(job);
-	int inputs = model->gated ? 2 : 1, count = 0;
+	int inputs = model->gated ? 2 : 1;
+	lk_rank_tensors *next = out;
 	double mlp = p.mlp / job->tp, attention = p.attention / job->tp;
 	double ep = job->ep > 0 ? job->ep : 1, etp = job->etp > 0 ? job->etp : 1;
 	if (p.experts > 0) { /* each: out, in */
 		double each = p.experts / model->experts / etp / (inputs + 1);
 		int held = (int)(model->experts / ep);
-		out[count++] = (lk_rank_tensors){.experts = each, .count = held};
-		out[count++] = (lk_rank_tensors){.experts = each * inputs, .count = held};
+		*next++ = (lk_rank_tensors){.experts = each, .count = held};
+		*next++ = (lk_rank_tensors){.experts = each * inputs, .count = held};
 	}
 	if (mlp > 0) {
 		double each = mlp / (inputs + 1);
-		out[count++] = (lk_rank_tensors){.dense = each, .count = 1};
-		out[count++] =
+		*next++ = (lk_rank_tensors){.dense = each, .count = 1};
+		*next++ =
 			(lk_rank_tensors){.dense = each * (apart ? 1 : inputs), .count = apart ? inputs : 1};
 	}
 	double output = (double)model->heads *
 	                (model->attention == LK_ATTN_MLA ? model->v_dim : model->head_dim) *
 	                model->hidden / job->tp;
 	if (output > attention) output = attention;
-	out[count++] = (lk_rank_tensors){.dense = output, .count = 1};
+	*next++ = (lk_rank_tensors){.dense = output, .count = 1};
 	double rest = attention - output + p.router + p.norms;
 	double kv = apart && model->attention == LK_ATTN_HEADS
 	                ? (double)model->kv_heads * model->head_dim * model->hidden / job->tp
 	                : 0;
 	if (kv > 0 && 2 * kv < rest) {
-		out[count++] = (lk_rank_tensors){.dense = kv, .count = 2};
+		*next++ = (lk_rank_tensors){.dense = kv, .count = 2};
 		rest -= 2 * kv;
 	}
-	out[count++] = (lk_rank_tensors){.dense = rest, .count = 1};
-	LK_ASSERT(count <= LK_LAYER_TENSORS);
-	return count;
+	*next++ = (lk_rank_tensors){.dense = rest, .count = 1};
+	LK_ASSERT(next - out <= LK_LAYER_TENSORS);
+	return (int)(next - out);
 }
 
 int lk_sizes_tensors(const lk_job *job, int layer, lk_rank_params part,
