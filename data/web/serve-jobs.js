@@ -109,7 +109,7 @@ function choices(result, take) {
 /* fields: of the prediction; take(state): a layout that is to be shown there. */
 export function makePlan(fields, table, say, take) {
 	const task = new Task("plan", say);
-	/* The command that predicts the choice says all of it; what is trained where stands in the controls already. */
+	/* The command that predicts the choice states the whole layout; the controls already show what is trained where. */
 	const takeOver = (choice) => {
 		const state = fields.texts(), said = words(choice.reproduce);
 		const end = said.indexOf("--", 2), last = end < 0 ? said.length : end;

@@ -141,11 +141,9 @@ typedef struct lk_prediction {
 	int assumption_count;
 	const char *const *ignored; /* flags of a launch line: "flag: reason" */
 	int ignored_count;
-	int notable_count; /* the first of them: the reason does not say that the flag changes nothing
-	                    */
-	const char *ignored_text, *notable_text; /* both lists with "; " between */
-	const char *warning;                     /* NULL: none */
-	const char *reproduce;                   /* the command */
+	int notable_count;     /* the first of them: somebody may have counted on these */
+	const char *warning;   /* NULL: none */
+	const char *reproduce; /* the command */
 	/* how it was simulated */
 	uint64_t operations;       /* run by the engine */
 	uint32_t layer_operations; /* of a transformer layer, forward and backward */

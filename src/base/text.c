@@ -63,6 +63,14 @@ bool lk_same_name(const char *a, const char *b) {
 	}
 }
 
+bool lk_name_among(const char *names, const char *name) {
+	size_t length = strlen(name);
+	for (const char *at = names; length > 0 && (at = strstr(at, name)); at += length)
+		if ((at == names || at[-1] == ' ') && (at[length] == ' ' || at[length] == '\0'))
+			return true;
+	return false;
+}
+
 /* Where the decimal number at the start of `text` ends; `text` itself if there is none. */
 static const char *end_of_number(const char *text) {
 	const char *p = text + (*text == '-' || *text == '+');

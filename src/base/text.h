@@ -30,6 +30,8 @@ bool lk_text_full(const lk_text *text);
 
 /* Compares names as people write them: case, '-', '_', ' ' and '.' do not count. */
 bool lk_same_name(const char *a, const char *b);
+/* Whether `names`, with a blank between one and the next, has this one. */
+bool lk_name_among(const char *names, const char *name);
 
 /* Strict numbers: the whole text must be one; limits are inclusive. `where` names the place in the
  * message ("--tp"). lk_parse_count also reads the suffixes k, K, M, G or B (1e9), T and Ki, Mi,

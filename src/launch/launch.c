@@ -37,7 +37,7 @@ static lk_status launch_read_setting(struct line *line, const lk_word *word) {
 	if (name == NULL || !lk_push(&line->environment)) return lk_oom(line->r->err);
 	*lk_last(&line->environment) = *word;
 	if (!ours && !queues)
-		return lk_launch_note(line->r, name, "a setting of the environment: not modelled");
+		return lk_launch_skip(line->r, name, "a setting of the environment: not modelled");
 	if (word->unknown != NULL) {
 		lk_fail(line->r->err, LK_ERR_INPUT, line->r->where, "%s: %s", name, word->unknown);
 		return lk_hint(line->r->err, "write the value into the script");
@@ -125,10 +125,10 @@ static lk_status read_nemo(struct line *line, const lk_word *words, size_t count
 	*used = 1;
 	if (strcmp(text, "--factory") == 0 && count > 1) {
 		*used = 2;
-		return lk_launch_note(line->r, text, "the network is given with its own option");
+		return lk_launch_skip(line->r, text, "the network is given with its own option");
 	}
 	if (text[0] == '-' || equals == NULL)
-		return lk_launch_note(line->r, text, "a word of NeMo's command line: not part of the step");
+		return lk_launch_skip(line->r, text, "a word of NeMo's command line: not part of the step");
 	if (words[0].unknown != NULL) {
 		lk_fail(line->r->err, LK_ERR_INPUT, line->r->where, "%s: %s", text, words[0].unknown);
 		return lk_hint(line->r->err, "write the value into the script");

@@ -19,7 +19,10 @@ typedef struct lk_reading {
 } lk_reading;
 
 /* launch.c */
+/* A flag that is passed over: somebody may have counted on it; it changes nothing of a step;
+ * nothing is known of it. The reason is borrowed, NULL where memory was out. */
 lk_status lk_launch_note(lk_reading *reading, const char *flag, const char *reason);
+lk_status lk_launch_skip(lk_reading *reading, const char *flag, const char *reason);
 lk_status lk_launch_unknown(lk_reading *reading, const char *flag);
 /* A flag of the training program was read, whatever becomes of it. */
 lk_status lk_launch_seen(lk_reading *reading, const char *flag);
@@ -83,8 +86,9 @@ typedef enum lk_flag_kind {
 	LK_FLAG_LIST,
 	LK_FLAG_CHOICE,
 	LK_FLAG_SET,
-	LK_FLAG_CLEAR, /* switches */
-	LK_FLAG_IGNORED,
+	LK_FLAG_CLEAR,      /* switches */
+	LK_FLAG_IGNORED,    /* it changes nothing of a step */
+	LK_FLAG_UNMODELLED, /* it could, and is not modelled */
 	LK_FLAG_REFUSED,
 } lk_flag_kind;
 

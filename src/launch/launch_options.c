@@ -25,46 +25,33 @@ static void *launch_options_grow(lk_arena *arena, void *list, int count, size_t 
 	return grown;
 }
 
-/* Reasons that say that a flag changes nothing of a step. */
-static bool reason_is_harmless(const char *reason) {
-	static const char *const said[] = {"not part of the step",
-	                                   "not of a step",
-	                                   "not change the step",
-	                                   "changes no shape",
-	                                   "nothing to change",
-	                                   "inference only",
-	                                   "reinforcement learning only",
-	                                   "is part of every step",
-	                                   "is given with its own option",
-	                                   "a setting of the environment",
-	                                   "could have said the size"};
-	for (size_t i = 0; i < sizeof said / sizeof *said; i++)
-		if (strstr(reason, said[i]) != NULL) return true;
-	return false;
-}
-
 lk_status lk_launch_ignore(lk_arena *arena, lk_launch *launch, const char *flag, const char *reason,
-                           lk_error *err) {
+                           lk_ignored_as as, lk_error *err) {
 	const char *copy = lk_arena_strdup(arena, flag);
 	lk_ignored *grown =
 		launch_options_grow(arena, launch->ignored, launch->ignored_count, sizeof *grown);
 	if (reason == NULL || copy == NULL || grown == NULL) return lk_oom(err);
 	launch->ignored = grown;
 	launch->ignored[launch->ignored_count++] =
-		(lk_ignored){.flag = copy, .reason = reason, .notable = !reason_is_harmless(reason)};
+		(lk_ignored){.flag = copy, .reason = reason, .as = as};
 	return LK_OK;
+}
+
+static lk_status launch_add_ignored(lk_reading *reading, const char *flag, const char *reason,
+                                    lk_ignored_as as) {
+	return lk_launch_ignore(reading->arena, reading->out, flag, reason, as, reading->err);
 }
 
 lk_status lk_launch_note(lk_reading *reading, const char *flag, const char *reason) {
-	return lk_launch_ignore(reading->arena, reading->out, flag, reason, reading->err);
+	return launch_add_ignored(reading, flag, reason, LK_IGNORED_NOTABLE);
+}
+
+lk_status lk_launch_skip(lk_reading *reading, const char *flag, const char *reason) {
+	return launch_add_ignored(reading, flag, reason, LK_IGNORED_HARMLESS);
 }
 
 lk_status lk_launch_unknown(lk_reading *reading, const char *flag) {
-	LK_TRY(lk_launch_note(reading, flag, "unknown to lockstep"));
-	lk_ignored *last = &reading->out->ignored[reading->out->ignored_count - 1];
-	last->unknown = true;
-	last->notable = false; /* the warning names it */
-	return LK_OK;
+	return launch_add_ignored(reading, flag, "unknown to lockstep", LK_IGNORED_UNKNOWN);
 }
 
 lk_status lk_launch_seen(lk_reading *reading, const char *flag) {

@@ -194,7 +194,7 @@ static void launch_write_put_flag(struct text *text, const lk_flag *flag,
 	int number = 0, usual_number = 0;
 	const char *value = NULL;
 	char real[32];
-	if (flag->alias || flag->kind == LK_FLAG_IGNORED || flag->kind == LK_FLAG_REFUSED) return;
+	if (flag->alias || flag->kind >= LK_FLAG_IGNORED) return;
 	switch (flag->kind) {
 	case LK_FLAG_SET:
 	case LK_FLAG_CLEAR:

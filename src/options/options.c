@@ -322,17 +322,9 @@ static lk_status check_operands(struct parser *parser) {
 
 /* ---- what acts with something else only ---- */
 
-static bool options_is_among(const char *names, const char *name) {
-	size_t length = strlen(name);
-	for (const char *at = names; (at = strstr(at, name)); at += length)
-		if ((at == names || at[-1] == ' ') && (at[length] == ' ' || at[length] == '\0'))
-			return true;
-	return false;
-}
-
 static bool company_given(const struct parser *parser, const char *names) {
 	for (size_t i = 0; i < parser->memory->option_count; i++)
-		if (parser->args->texts[i] && options_is_among(names, parser->verb->options[i].name))
+		if (parser->args->texts[i] && lk_name_among(names, parser->verb->options[i].name))
 			return true;
 	return false;
 }
@@ -356,7 +348,7 @@ static lk_status check_company(struct parser *parser) {
 		bool off =
 			lk_option_is_switch(option) && args->texts[i] && strcmp(args->texts[i], "0") == 0;
 		bool alone = option->with && !company_given(parser, option->with);
-		bool elsewhere = option->verbs && !options_is_among(option->verbs, action);
+		bool elsewhere = option->verbs && !lk_name_among(option->verbs, action);
 		char where[WHERE_SIZE], names[128];
 		if (!args->texts[i] || off || (!alone && !elsewhere)) continue;
 		where_of(option, where);

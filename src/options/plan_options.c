@@ -32,8 +32,8 @@ static const lk_option options[] = {
 	 COUNT("tokens", tokens, "N", 1, 1e18,
 	 "length of the training: gives days and GPU-hours (15T)"), LETTER('t')},
 	{TEXT("headroom", headroom, "PERCENT",
-	 "memory that should stay free: among layouts that are about as fast, those that leave less come "
-	 "last; default: twice what measured peaks exceed predicted ones by")},
+	 "memory that should stay free: among layouts that are about as fast, those that leave less "
+	 "come last; default: twice what measured peaks exceed predicted ones by")},
 	{REAL("hours", hours, "H", 1e-3, 1e9, "the most hours that the training may take")},
 	{COUNT("gpu-hours", gpu_hours, "N", 1e-3, 1e12, "the most GPU-hours that it may take")},
 

@@ -70,7 +70,8 @@ static const lk_option options[] = {
 	 "pipeline messages during compute (default when interleaved)")},
 	{SWITCH("tp-overlap", tp_overlap,
 	 "tensor-parallel collectives in chunks that overlap their matrix products")},
-	{REAL("bucket", bucket_mib, "MiB", 0.001, 1048576, "gradients that are reduced together, with ZeRO 0 and 1"), SWEPT},
+	{REAL("bucket", bucket_mib, "MiB", 0.001, 1048576,
+	 "gradients that are reduced together, with ZeRO 0 and 1"), SWEPT},
 	{SWITCH("cuda-graphs", cuda_graphs, "launches replayed from CUDA graphs")},
 	{INT("max-connections", max_connections, "N", 1, 32,
 	 "CUDA_DEVICE_MAX_CONNECTIONS; with 1 nothing starts before what was issued earlier "

@@ -13,7 +13,8 @@
 	 "a price list of your own, with the columns of data/instances.csv")}, \
 	{TEXT("catalog", of catalog, "FILE", \
 	 "a catalogue of SkyPilot: ~/.sky/catalogs/v8/CLOUD/vms.csv")}, \
-	{TEXT("catalog-provider", of catalog_provider, "NAME", "whose catalogue that is"), WITH("catalog")}, \
+	{TEXT("catalog-provider", of catalog_provider, "NAME", "whose catalogue that is"), \
+	 WITH("catalog")}, \
 	{TEXT("catalog-date", of catalog_date, "DATE", \
 	 "when it was fetched; shown with its prices"), WITH("catalog")}
 
@@ -70,9 +71,11 @@ static const lk_option rent_options[] = {
 	 "read the config.json as this model_type: for networks that are not known")},
 	{TEXT("gbs", batches, "N,...", "acceptable global batch sizes: the best one is used")},
 	{INT("seq", job.seq, "N", 1, 16777216, "sequence length, tokens"), LETTER('s')},
-	{COUNT("tokens", tokens, "N", 1, 1e18, "length of the training in tokens (100G, 100B)"), LETTER('t')},
+	{COUNT("tokens", tokens, "N", 1, 1e18,
+	 "length of the training in tokens (100G, 100B)"), LETTER('t')},
 	{COUNT("samples", samples, "N", 1, 1e18, "or in samples: images, sequences")},
-	{REAL("epochs", epochs, "N", 1e-3, 1e9, "passes over these samples; default 1"), WITH("samples")},
+	{REAL("epochs", epochs, "N", 1e-3, 1e9, "passes over these samples; default 1"),
+	 WITH("samples")},
 	{TEXT("dtype", job.dtype, "TYPE", "fp32, tf32, fp16, bf16, fp8, mxfp8 or nvfp4"), LETTER('d')},
 	{TEXT("task", job.task, "TASK", "pretrain, sft or lora")},
 	{TEXT("optimizer", job.optimizer, "NAME", "adam, sgd, lamb or adafactor")},
@@ -82,7 +85,9 @@ static const lk_option rent_options[] = {
 	{GROUP("What may be spent")
 	 REAL("deadline", deadline_h, "HOURS", 1e-6, 1e9, "the most hours that the training may take")},
 	{COUNT("budget", budget, "DOLLARS", 1e-6, 1e15, "the most dollars that it may cost (20k)")},
-	{INT("most-gpus", most_gpus, "N", 1, 65536, "most GPUs of one choice; default: as many as budget or deadline can need, without them 64")},
+	{INT("most-gpus", most_gpus, "N", 1, 65536,
+	 "most GPUs of one choice; default: as many as budget or deadline can need, "
+	 "without them 64")},
 	{FLAG("spot", spot, "rent at spot prices")},
 	{REAL("interruptions", interruptions, "PER_HOUR", 0, 60,
 	 "how often a spot machine is taken away; default 0.05"), WITH("spot")},

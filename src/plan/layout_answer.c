@@ -76,7 +76,9 @@ static void answer_fill_speed(const lk_plan_request *request, lk_plan_choice *ou
 
 /* A switch as an option; not given where completing the job makes it that anyway. */
 static int said_switch(lk_switch is, bool otherwise) {
-	return (is == LK_ON) == otherwise ? 0 : is == LK_ON ? 1 : -1;
+	bool on = is == LK_ON;
+	if (on == otherwise) return 0;
+	return on ? 1 : -1;
 }
 
 /* What predict is asked to get this layout. */

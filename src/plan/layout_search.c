@@ -18,6 +18,7 @@
 #include <time.h>
 
 #include "base/arena.h"
+#include "base/check.h"
 #include "base/parallel.h"
 #include "base/units.h"
 #include "plan/plan.h"
@@ -222,6 +223,7 @@ static int64_t search_rank_ps(const lk_trial *trial) {
 
 static bool is_tight(const lk_space *space, const lk_step *step) {
 	const lk_stage_use *use = &step->memory[step->fullest];
+	LK_ASSERT(space->headroom < 1);
 	if (space->headroom >= 0) return use->total > use->usable * (1 - space->headroom);
 	return use->total + lk_memory_spread(use, &space->base.model) > use->usable;
 }

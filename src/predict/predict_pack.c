@@ -29,12 +29,11 @@ static void pack_put_text(struct packer *packer, const char *text) {
 }
 
 static const size_t texts[] = {
-	offsetof(lk_prediction, basis),        offsetof(lk_prediction, peak_label),
-	offsetof(lk_prediction, model),        offsetof(lk_prediction, cluster),
-	offsetof(lk_prediction, layout),       offsetof(lk_prediction, warning),
-	offsetof(lk_prediction, reproduce),    offsetof(lk_prediction, recompute),
-	offsetof(lk_prediction, dtype),        offsetof(lk_prediction, schedule),
-	offsetof(lk_prediction, ignored_text), offsetof(lk_prediction, notable_text),
+	offsetof(lk_prediction, basis),     offsetof(lk_prediction, peak_label),
+	offsetof(lk_prediction, model),     offsetof(lk_prediction, cluster),
+	offsetof(lk_prediction, layout),    offsetof(lk_prediction, warning),
+	offsetof(lk_prediction, reproduce), offsetof(lk_prediction, recompute),
+	offsetof(lk_prediction, dtype),     offsetof(lk_prediction, schedule),
 };
 enum {
 	TEXTS = sizeof texts / sizeof *texts

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/check.h"
 #include "rent/rent.h"
 
 enum {
@@ -41,6 +42,7 @@ struct known {
 
 static lk_status search_look(const struct search *search, const lk_offer *offer, struct known *out,
                              lk_error *err) {
+	LK_ASSERT(offer->gpus > 0 && offer->gpus_searched % offer->gpus == 0);
 	*out = (struct known){INFINITY, INFINITY, INFINITY, INFINITY, INFINITY};
 	for (int machines = 1; machines * offer->gpus <= offer->gpus_searched; machines *= 2) {
 		const char *cluster = lk_offer_cluster(offer, machines, search->arena);

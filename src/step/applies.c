@@ -156,14 +156,6 @@ enum {
 	RULES = sizeof rules / sizeof *rules
 };
 
-static bool is_among(const char *names, const char *name) {
-	size_t length = strlen(name);
-	for (const char *at = names; (at = strstr(at, name)); at += length)
-		if ((at == names || at[-1] == ' ') && (at[length] == ' ' || at[length] == '\0'))
-			return true;
-	return false;
-}
-
 /* ---- options ---- */
 
 static void *field_of(const lk_predict_request *request, const lk_option *option) {
@@ -183,7 +175,7 @@ static bool is_given(const lk_predict_request *request, const lk_option *option)
 
 static const struct rule *option_idle(const lk_job *job, const lk_option *option, bool network) {
 	for (size_t i = 0; i < RULES; i++)
-		if ((rules[i].network || !network) && is_among(rules[i].options, option->name) &&
+		if ((rules[i].network || !network) && lk_name_among(rules[i].options, option->name) &&
 		    rules[i].idle(job))
 			return &rules[i];
 	return NULL;
@@ -243,8 +235,9 @@ lk_status lk_launch_list_idle(lk_arena *arena, const lk_job *job, lk_launch *lau
                               lk_error *err) {
 	for (int i = 0; i < launch->flag_count; i++)
 		for (size_t k = 0; k < RULES; k++)
-			if (is_among(rules[k].flags, launch->flags[i]) && rules[k].idle(job) &&
+			if (lk_name_among(rules[k].flags, launch->flags[i]) && rules[k].idle(job) &&
 			    !is_listed(launch, launch->flags[i]))
-				LK_TRY(lk_launch_ignore(arena, launch, launch->flags[i], rules[k].reason, err));
+				LK_TRY(lk_launch_ignore(arena, launch, launch->flags[i], rules[k].reason,
+				                        LK_IGNORED_NOTABLE, err));
 	return LK_OK;
 }

@@ -176,14 +176,6 @@ static lk_status list_assumptions(lk_arena *arena, const lk_predict_request *req
 	return LK_OK;
 }
 
-/* The first `count` of the texts as one. */
-static const char *join(lk_arena *arena, const char *const *texts, int count) {
-	const char *all = "";
-	for (int i = 0; i < count && all; i++)
-		all = lk_arena_printf(arena, "%s%s%s", all, i ? "; " : "", texts[i]);
-	return all;
-}
-
 /* Those that somebody may have counted on come first. */
 static lk_status list_ignored(lk_arena *arena, const lk_asked *asked, lk_prediction *out,
                               lk_error *err) {
@@ -193,16 +185,14 @@ static lk_status list_ignored(lk_arena *arena, const lk_asked *asked, lk_predict
 	for (int notable = 1; notable >= 0; notable--)
 		for (int i = 0; i < launch->ignored_count; i++) {
 			const lk_ignored *ignored = &launch->ignored[i];
-			if (ignored->notable != notable) continue;
+			if ((ignored->as == LK_IGNORED_NOTABLE) != notable) continue;
 			const char *line = lk_arena_printf(arena, "%s: %s", ignored->flag, ignored->reason);
 			if (!line) return lk_oom(err);
 			lines[out->ignored_count++] = line;
 			out->notable_count += notable;
 		}
 	out->ignored = lines;
-	out->ignored_text = join(arena, lines, out->ignored_count);
-	out->notable_text = join(arena, lines, out->notable_count);
-	return out->ignored_text && out->notable_text ? LK_OK : lk_oom(err);
+	return LK_OK;
 }
 
 /* Flags that nobody here knows, by name: up to NAMED, then their number. */
@@ -213,7 +203,7 @@ static const char *unknown_flags(lk_arena *arena, const lk_asked *asked) {
 	const char *names = "";
 	int count = 0;
 	for (int i = 0; i < asked->launch.ignored_count && names; i++)
-		if (asked->launch.ignored[i].unknown && count++ < NAMED)
+		if (asked->launch.ignored[i].as == LK_IGNORED_UNKNOWN && count++ < NAMED)
 			names = lk_arena_printf(arena, "%s%s%s", names, *names ? ", " : "",
 			                        asked->launch.ignored[i].flag);
 	if (!names || count <= NAMED) return names;

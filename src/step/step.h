@@ -89,7 +89,7 @@ static inline const lk_graph *lk_step_simulated(const lk_step *step) {
 typedef struct lk_asked {
 	lk_job job;
 	lk_cluster cluster;
-	lk_launch launch; /* what a launch line says beside the job */
+	lk_launch launch; /* what a launch line says in addition to the job */
 	char warning[LK_MODEL_WARNING];
 } lk_asked;
 

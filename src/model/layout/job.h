@@ -188,11 +188,14 @@ int lk_job_chunk_layers(const lk_job *job, int stage, int chunk, int *first);
 /* Pasted launch lines. Words are those after "--": an optional launcher (torchrun, python, srun,
  * deepspeed, mpirun, env settings) with --nproc_per_node, --nnodes, -N ..., a script name, then the
  * framework's flags. Every flag is honoured or listed in `ignored` with its reason. */
+typedef enum lk_ignored_as {
+	LK_IGNORED_HARMLESS, /* it changes nothing of a step */
+	LK_IGNORED_NOTABLE,  /* somebody may have counted on it */
+	LK_IGNORED_UNKNOWN   /* nothing is known of the flag: a warning names it */
+} lk_ignored_as;
 typedef struct lk_ignored {
 	const char *flag, *reason;
-	bool unknown; /* nothing is known of the flag: it may matter */
-	bool notable; /* whoever wrote it may have counted on it: the reason does not say that it
-	                 changes nothing */
+	lk_ignored_as as;
 } lk_ignored;
 typedef struct lk_launch {
 	lk_job *job;         /* fields that the flags state are set */
@@ -204,7 +207,7 @@ typedef struct lk_launch {
 } lk_launch;
 /* Adds to the ignored. The reason is borrowed, the flag copied. */
 lk_status lk_launch_ignore(lk_arena *arena, lk_launch *launch, const char *flag, const char *reason,
-                           lk_error *err);
+                           lk_ignored_as as, lk_error *err);
 lk_status lk_launch_read(lk_arena *arena, int count, const char *const *words, const char *where,
                          lk_launch *out, lk_error *err);
 /* Whether launch lines of Megatron-LM have a flag of this name, dashes left out. */

@@ -17,7 +17,7 @@ enum {
 	NESTING = 3
 };
 
-/* Multimodal configs hold the language model's one inside; NULL where there is none. */
+/* The language model's part of a multimodal config; NULL where there is none. */
 static const lk_value *hf_inner(const lk_value *object) {
 	static const char *const inner[] = {"thinker_config", "text_config", "llm_config",
 	                                    "language_config"};
@@ -115,7 +115,7 @@ static bool is_other_part(const char *name) {
 	return false;
 }
 
-/* A part beside the language model, on the way down to it; NULL if there is none. */
+/* A part of another kind than the language model; NULL if there is none. */
 static const lk_value *other_part(const lk_hf_config *config, const char **name) {
 	for (const lk_value *at = config->root; at && at != config->language; at = hf_inner(at))
 		for (size_t i = 0; i < at->count; i++)
@@ -134,7 +134,7 @@ static lk_status refuse_beyond(const lk_hf_config *config, const lk_hf_family *f
 				   *first = lk_hf_unread(config, true, keys, sizeof keys);
 	if (!part && !first) return LK_OK;
 	if (part)
-		lk_hf_fail(config, part, err, "%.60s: only the language model beside it is modelled", name);
+		lk_hf_fail(config, part, err, "%.60s is not modelled, only the language model is", name);
 	else
 		lk_hf_fail(config, first, err, "%s: not modelled in networks of the type %s", keys,
 		           family->type);

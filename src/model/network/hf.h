@@ -29,7 +29,7 @@ typedef struct lk_hf_config {
 	const char *file;
 	char *warning;            /* LK_MODEL_WARNING bytes, or NULL */
 	const lk_value *language; /* the object whose members are marked */
-	bool *read;               /* [members of it] a reader asked for it; or NULL */
+	bool *read;               /* [members of it] a reader requested it; or NULL */
 } lk_hf_config;
 
 typedef struct lk_hf_family {
@@ -67,7 +67,7 @@ void lk_hf_warn(const lk_hf_config *config, const char *fmt, ...) LK_PRINTF(2, 3
 /* convnet_read.c: stem, stages and classifier of a convolution net. */
 lk_status lk_hf_convnet(const lk_hf_config *config, lk_model *model, lk_error *err);
 
-/* hf_unread.c: members that nobody asked for after a config was read. Writes the names of those
+/* hf_unread.c: members that no reader requested. Writes the names of those
  * that could shape a network, separated by ", ", into `out` ("" if there are none) and returns the
  * first. With `surely`, only those that belong to networks that are not modelled and are switched
  * on: what else a config of a known type says is for the library's bookkeeping. */

@@ -179,11 +179,11 @@ typedef struct lk_model {
 } lk_model;
 
 /* Reads a config. `where` of errors is "file:line:column". Types of networks that are not known,
- * parts beside the language model (vision, audio) and members of networks that are not modelled are
- * errors that name them. `as` (NULL: the config's own type) is the type to read it as on purpose;
- * `warning` (LK_MODEL_WARNING bytes, may be NULL) then says what that leaves out; it is "" where
- * there is nothing to say. Nested text_config / thinker_config are followed. The result has passed
- * lk_model_check. */
+ * other parts than the language model (vision, audio) and members of networks that are not modelled
+ * are errors that name them. `as` (NULL: the config's own type) is the type to read it as on
+ * purpose; `warning` (LK_MODEL_WARNING bytes, may be NULL) then says what that leaves out; it is ""
+ * where there is nothing to say. Nested text_config / thinker_config are followed. The result has
+ * passed lk_model_check. */
 enum {
 	LK_MODEL_WARNING = 256
 };

@@ -18,6 +18,7 @@ typedef enum kind {
 	OPTION,
 	PART, /* made by hand */
 	TEXT,
+	LIST, /* of texts, as one */
 	REAL,
 	REAL_OR_NONE, /* the field of lk_prediction; OR_NONE: 0 means not known */
 	INT,
@@ -43,6 +44,7 @@ struct spec {
 	kind kind;
 	show show;
 	size_t offset;           /* of the field in lk_prediction */
+	size_t count;            /* LIST: of the field with the number of its texts */
 	shown_as *shown;         /* NULL: %.6g */
 	const lk_option *option; /* OPTION */
 	const char *part;        /* PART */
@@ -158,11 +160,16 @@ static const struct spec closing[] = {
 	{.key = "ranks_simulated", .kind = NARROW, .offset = AT(ranks_simulated), .show = NEVER},
 	{.key = "ranks", .kind = NARROW, .offset = AT(ranks), .show = NEVER},
 	{.key = "simulation_s", .kind = REAL, .offset = AT(simulation_s), .show = NEVER},
-	{.key = "ignored", .kind = TEXT, .offset = AT(ignored_text), .show = NEVER},
+	{.key = "ignored",
+     .kind = LIST,
+     .offset = AT(ignored),
+     .count = AT(ignored_count),
+     .show = NEVER},
 	{.key = "notable",
      .title = "ignored flags",
-     .kind = TEXT,
-     .offset = AT(notable_text),
+     .kind = LIST,
+     .offset = AT(ignored),
+     .count = AT(notable_count),
      .show = PRESENT},
 	{.key = "reproduce", .kind = TEXT, .offset = AT(reproduce), .show = NEVER},
 	{.key = "warning", .title = "warning", .kind = TEXT, .offset = AT(warning), .show = PRESENT},
@@ -224,8 +231,19 @@ static void set_part(struct cell *out, const char *part, const lk_prediction *pr
 			predict_rows_set_number(out, prediction->breakdown[i].exposed_s);
 }
 
+static const char *predict_rows_join(const struct spec *spec, const lk_prediction *prediction,
+                                     lk_arena *arena) {
+	const char *at = (const char *)prediction, *all = "";
+	const char *const *texts = *(const char *const *const *)(const void *)(at + spec->offset);
+	int count = *(const int *)(const void *)(at + spec->count);
+	for (int i = 0; i < count && all; i++)
+		all = lk_arena_printf(arena, "%s%s%s", all, i ? "; " : "", texts[i]);
+	return all;
+}
+
+/* Texts that are made for it are owned by the arena, or lie in the cell. */
 static void fill_cell(const lk_sweep *sweep, const struct spec *spec, size_t row, long best,
-                      struct cell *out) {
+                      lk_arena *arena, struct cell *out) {
 	const lk_sweep_row *sweep_row = &sweep->rows[row];
 	const lk_prediction *prediction = sweep_row->prediction;
 	out->filled = out->is_text = false;
@@ -253,6 +271,9 @@ static void fill_cell(const lk_sweep *sweep, const struct spec *spec, size_t row
 		return;
 	case OPTION: set_asked(out, spec->option, sweep_row->request); break;
 	case PART: set_part(out, spec->part, prediction); return;
+	case LIST:
+		if (prediction) predict_rows_set_text(out, predict_rows_join(spec, prediction, arena));
+		return;
 	default:
 		if (prediction) predict_rows_set_field(out, spec, prediction);
 		else if (option_of(spec->key)) set_asked(out, option_of(spec->key), sweep_row->request);
@@ -276,12 +297,12 @@ static bool same_cell(const struct cell *a, const struct cell *b) {
 }
 
 /* Empty cells, those of refused rows, do not count. */
-static bool is_shown(const lk_sweep *sweep, const struct spec *spec, long best) {
+static bool is_shown(const lk_sweep *sweep, const struct spec *spec, long best, lk_arena *arena) {
 	struct cell cells[2], *first = NULL;
 	if (spec->show == ALWAYS || spec->show == NEVER) return spec->show == ALWAYS;
 	for (size_t i = 0; i < sweep->count; i++) {
 		struct cell *at = first ? &cells[1] : &cells[0];
-		fill_cell(sweep, spec, i, best, at);
+		fill_cell(sweep, spec, i, best, arena, at);
 		if (!at->filled) continue;
 		if (spec->show == PRESENT) return true;
 		if (spec->show == NOT_ONE && at->number != 1) return true;
@@ -363,7 +384,7 @@ static void predict_rows_put_cell(lk_table *table, const struct cell *cell) {
 	else lk_table_number(table, cell->number, cell->shown);
 }
 
-static lk_table *make_table(const struct specs *all, const lk_sweep *sweep) {
+static lk_table *make_table(struct specs *all, const lk_sweep *sweep) {
 	lk_arena arena = LK_ARENA_INIT;
 	size_t count = all->list.count;
 	long best = lk_sweep_best(sweep);
@@ -373,7 +394,7 @@ static lk_table *make_table(const struct specs *all, const lk_sweep *sweep) {
 		columns[i] = (lk_column){.key = spec->key,
 		                         .title = spec->title,
 		                         .right = is_number_kind(spec),
-		                         .hidden = !is_shown(sweep, spec, best)};
+		                         .hidden = !is_shown(sweep, spec, best, &all->arena)};
 	}
 	lk_table *table = columns ? lk_table_new("predictions", columns, (int)count) : NULL;
 	lk_arena_free(&arena);
@@ -381,7 +402,7 @@ static lk_table *make_table(const struct specs *all, const lk_sweep *sweep) {
 		struct cell c;
 		lk_table_row(table);
 		for (size_t i = 0; i < count; i++) {
-			fill_cell(sweep, &all->list.at[i], row, best, &c);
+			fill_cell(sweep, &all->list.at[i], row, best, &all->arena, &c);
 			show_cell(&all->list.at[i], &c);
 			predict_rows_put_cell(table, &c);
 		}
@@ -401,7 +422,8 @@ lk_table *lk_sweep_table(const lk_sweep *sweep) {
 
 static bool is_text_column(const struct spec *spec) {
 	return spec->kind == VERDICT || spec->kind == MODEL || spec->kind == REFUSED ||
-	       spec->kind == TEXT || (spec->kind == OPTION && spec->option->kind == LK_OPTION_TEXT);
+	       spec->kind == TEXT || spec->kind == LIST ||
+	       (spec->kind == OPTION && spec->option->kind == LK_OPTION_TEXT);
 }
 
 static bool fill_texts(const lk_sweep *sweep, const struct spec *spec, lk_arena *arena,
@@ -409,7 +431,7 @@ static bool fill_texts(const lk_sweep *sweep, const struct spec *spec, lk_arena 
 	const char **texts = LK_ARRAY(arena, const char *, sweep->count);
 	for (size_t row = 0; texts && row < sweep->count; row++) {
 		struct cell c;
-		fill_cell(sweep, spec, row, -1, &c);
+		fill_cell(sweep, spec, row, -1, arena, &c);
 		if (!c.filled) texts[row] = NULL;
 		else if (c.text == c.buffer) texts[row] = lk_arena_strdup(arena, c.text);
 		else texts[row] = c.text;
@@ -424,7 +446,7 @@ static bool fill_numbers(const lk_sweep *sweep, const struct spec *spec, long be
 	double *numbers = LK_ARRAY(arena, double, sweep->count);
 	for (size_t row = 0; numbers && row < sweep->count; row++) {
 		struct cell c;
-		fill_cell(sweep, spec, row, best, &c);
+		fill_cell(sweep, spec, row, best, arena, &c);
 		numbers[row] = c.filled && !c.is_text ? c.number : NAN;
 	}
 	out->numbers = numbers;
