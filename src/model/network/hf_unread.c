@@ -62,7 +62,7 @@ static bool is_off(const lk_value *value) {
 const lk_value *lk_hf_unread(const lk_hf_config *config, bool surely, char *out, size_t size) {
 	const lk_value *object = config->language, *first = NULL;
 	size_t used = 0, more = 0;
-	LK_ASSERT(object && config->read && size >= 64);
+	LK_ASSERT(config->read && size >= 64);
 	out[0] = '\0';
 	for (size_t i = 0; i < object->count; i++) {
 		const char *name = object->keys[i];
