@@ -46,7 +46,7 @@ typedef struct lk_predict_request {
 	const char *zero;      /* "0" to "3" */
 	int shard_group;
 	const char *schedule;  /* "1f1b", ... */
-	const char *recompute; /* "none", "selective", "full", "full/N" */
+	const char *recompute; /* "none", "selective", "full", "full/N", or modules: "core_attn+mlp" */
 	const char *dtype;
 	const char *optimizer;
 	const char *state_dtype;

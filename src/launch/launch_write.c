@@ -94,17 +94,10 @@ static void launch_write_put_numbers(const lk_job *job, lk_megatron *megatron) {
 }
 
 static void put_modules(lk_arena *arena, const lk_job *job, lk_megatron *megatron) {
-	bool parts =
-		job->recompute_norms || job->recompute_expert_activation || job->recompute_latent_up;
-	if (!parts && !job->recompute_mlp) return;
-	if (job->recompute == LK_RECOMPUTE_FULL) return;
-	megatron->granularity = 2;
-	megatron->modules = lk_arena_printf(
-		arena, "%s%s%s%s%s", job->recompute == LK_RECOMPUTE_SELECTIVE ? "core_attn" : "",
-		job->recompute_mlp ? " mlp" : "", job->recompute_norms ? " layernorm" : "",
-		job->recompute_expert_activation ? " moe_act" : "",
-		job->recompute_latent_up ? " mla_up_proj" : "");
-	if (megatron->modules != NULL) megatron->modules += megatron->modules[0] == ' ';
+	char names[LK_MODULES_TEXT];
+	if (job->recompute == LK_RECOMPUTE_SELECTIVE && job->recompute_modules)
+		megatron->modules =
+			lk_arena_strdup(arena, lk_module_names(names, job->recompute_modules, ' '));
 }
 
 static void put_recompute(lk_arena *arena, const lk_job *job, lk_megatron *megatron) {

@@ -401,25 +401,33 @@ static bool has_module(const char *list, const char *name) {
 	return false;
 }
 
+/* The modules of a list; what is not modelled is listed. */
+static lk_status read_modules(lk_reading *reading, const char *list, int *out) {
+	static const char apart[] = " ,[]'\"";
+	for (const char *at = list + strspn(list, apart); *at; at += strspn(at, apart)) {
+		int size = (int)strcspn(at, apart);
+		const char *name = lk_arena_printf(reading->arena, "%.*s", size, at);
+		int module = name ? lk_modules_named(name, apart) : 0;
+		const char *why = lk_arena_printf(reading->arena, "%.*s is not modelled", size, at);
+		if (!name || !why) return lk_oom(reading->err);
+		if (!module) LK_TRY(lk_launch_note(reading, "recompute-modules", why));
+		*out |= module;
+		at += size;
+	}
+	return LK_OK;
+}
+
 static lk_status finish_selective(lk_reading *reading, const lk_megatron *megatron, lk_job *job) {
-	job->recompute = LK_RECOMPUTE_SELECTIVE;
-	job->recompute_mlp = megatron->moe_recompute;
-	if (megatron->modules == NULL) return LK_OK;
-	job->recompute_mlp |=
-		has_module(megatron->modules, "mlp") || has_module(megatron->modules, "moe");
-	if (!job->recompute_mlp && !has_module(megatron->modules, "core_attn"))
-		job->recompute = LK_RECOMPUTE_NONE;
-	job->recompute_norms = has_module(megatron->modules, "layernorm");
-	job->recompute_expert_activation =
-		has_module(megatron->modules, "moe_act") && job->model.experts > 0;
-	job->recompute_latent_up = has_module(megatron->modules, "mla_up_proj") && megatron->latent;
-	if (job->recompute_norms || job->recompute_expert_activation || job->recompute_latent_up)
-		LK_TRY(lk_launch_note(
-			reading, "recompute-modules",
-			"layernorm, moe_act and mla_up_proj save memory; their time is not modelled"));
-	if (!has_module(megatron->modules, "shared_experts")) return LK_OK;
-	return lk_launch_note(reading, "recompute-modules",
-	                      "recomputing shared_experts is not modelled");
+	int modules = 0;
+	if (megatron->modules != NULL) LK_TRY(read_modules(reading, megatron->modules, &modules));
+	else modules = LK_MODULE_CORE_ATTN;
+	if (megatron->moe_recompute) modules |= LK_MODULE_MOE;
+	if (modules) lk_job_select(job, modules);
+	for (int module = 1; module < LK_MODULES_END && job->model.layers > 0; module <<= 1) {
+		const char *idle = modules & module ? lk_job_module_idle(job, (lk_module)module) : NULL;
+		if (idle) LK_TRY(lk_launch_note(reading, "recompute-modules", idle));
+	}
+	return LK_OK;
 }
 
 static lk_status finish_recompute(lk_reading *reading, const lk_megatron *megatron, lk_job *job) {
@@ -430,6 +438,9 @@ static lk_status finish_recompute(lk_reading *reading, const lk_megatron *megatr
 		return finish_selective(reading, megatron, job);
 	if (megatron->granularity == 0) return LK_OK;
 	job->recompute = LK_RECOMPUTE_FULL;
+	if (megatron->modules != NULL)
+		LK_TRY(lk_launch_note(reading, "recompute-modules",
+		                      "with full recomputation it has no effect"));
 	int per_stage = (lk_job_layers(job) + job->pp - 1) / job->pp;
 	int64_t block = (int64_t)megatron->recompute_count * (job->vp > 0 ? job->vp : 1);
 	if (megatron->method == 2 && (per_stage == 0 || block < per_stage))
@@ -530,9 +541,9 @@ lk_status lk_megatron_finish(lk_reading *reading, lk_megatron *megatron, int gpu
 	LK_TRY(finish_virtual(reading, megatron, job));
 	finish_schedule(megatron, job);
 	LK_TRY(finish_sharding(reading, megatron, job, gpus));
-	LK_TRY(finish_recompute(reading, megatron, job));
 	LK_TRY(finish_dtype(reading, megatron, job));
 	LK_TRY(finish_switches(reading, megatron, job));
+	LK_TRY(finish_recompute(reading, megatron, job));
 	job->padded_vocab_said = job->padded_vocab > 0;
 	lk_copy(job->stack, sizeof job->stack,
 	        megatron->zero_stage >= 0 ? "megatron-deepspeed" : "megatron");

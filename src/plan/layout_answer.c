@@ -30,7 +30,6 @@ static lk_status answer_fill_breakdown(lk_plan_choice *out, const lk_step *step,
 }
 
 static void fill_degrees(lk_plan_choice *out, const lk_job *job) {
-	static const char *const recompute[] = {"none", "selective", "full"};
 	out->gpus = job->gpus;
 	out->tp = job->tp;
 	out->pp = job->pp;
@@ -43,7 +42,6 @@ static void fill_degrees(lk_plan_choice *out, const lk_job *job) {
 	out->microbatches = job->microbatches;
 	out->zero = (int)job->sharding;
 	out->schedule = lk_schedule_get(job->schedule)->name;
-	out->recompute = recompute[job->recompute];
 	out->stack = job->stack;
 	out->sequence_parallel = job->sequence_parallel == LK_ON;
 	out->tp_overlap = job->tp_overlap == LK_ON;
@@ -99,9 +97,7 @@ static bool request_of_layout(const lk_plan_request *request, const lk_space *sp
 	                 ? lk_arena_strdup(arena, job->stack)
 	                 : NULL;
 	out->zero = lk_arena_printf(arena, "%d", (int)job->sharding);
-	out->recompute = job->recompute == LK_RECOMPUTE_FULL && job->recompute_layers
-	                     ? lk_arena_printf(arena, "full/%d", job->recompute_layers)
-	                     : NULL;
+	out->recompute = lk_recompute_text(arena, job);
 	if (job->tp > 1) out->sequence_parallel = said_switch(job->sequence_parallel, true);
 	out->tp_overlap = said_switch(job->tp_overlap, false);
 	out->overlap_grad_reduce = replicas ? said_switch(job->overlap_grad_reduce, true) : 0;
@@ -113,7 +109,7 @@ static bool request_of_layout(const lk_plan_request *request, const lk_space *sp
 	                      : job->bucket_bytes / LK_MIB;
 	out->offload_optimizer = job->offload_optimizer;
 	lk_request_keep_acting(job, out);
-	return out->zero && (out->recompute || !job->recompute_layers) &&
+	return out->zero && out->recompute &&
 	       (out->stack || strcmp(job->stack, LK_STACK_DEFAULT) == 0 ||
 	        job->model.network == LK_NET_CONV);
 }

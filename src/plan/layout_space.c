@@ -118,9 +118,10 @@ static void add_recompute(lk_recomputes *out, lk_recompute kind, int layers) {
 		out->at[out->count++] = (lk_recompute_way){.kind = kind, .layers = layers};
 }
 
-static lk_status read_recompute(const char *text, const lk_job *base, lk_recomputes *out,
-                                lk_error *err) {
-	char item[64];
+/* Modules are the base's: a search has one set of them, which is what selective means there. */
+static lk_status read_recompute(const char *text, lk_job *base, lk_recomputes *out, lk_error *err) {
+	char item[LK_MODULES_TEXT];
+	int selected = -1;
 	if (!text && base->recompute_said) {
 		bool some = base->recompute == LK_RECOMPUTE_FULL && base->recompute_layers > 0;
 		add_recompute(out, base->recompute, some ? base->recompute_layers : 0);
@@ -131,7 +132,9 @@ static lk_status read_recompute(const char *text, const lk_job *base, lk_recompu
 		lk_recompute kind;
 		bool part = strncmp(item, "full/", 5) == 0, known = true;
 		if (part) LK_TRY(lk_parse_int(item + 5, 1, 4096, &layers, "--recompute", err));
-		if (lk_same_name(item, "none")) kind = LK_RECOMPUTE_NONE;
+		int modules = lk_modules_named(item, "+");
+		if (modules) kind = LK_RECOMPUTE_SELECTIVE;
+		else if (lk_same_name(item, "none")) kind = LK_RECOMPUTE_NONE;
 		else if (lk_same_name(item, "selective")) kind = LK_RECOMPUTE_SELECTIVE;
 		else if (part || strcmp(item, "full") == 0) kind = LK_RECOMPUTE_FULL;
 		else known = false;
@@ -139,8 +142,16 @@ static lk_status read_recompute(const char *text, const lk_job *base, lk_recompu
 			char shown[64];
 			lk_fail(err, LK_ERR_INPUT, "--recompute", "unknown kind '%s'",
 			        lk_escape(item, shown, sizeof shown));
-			return lk_hint(err, "give one or more of none, selective, full and full/N");
+			return lk_hint(err, "give one or more of none, selective, full, full/N and modules as "
+			                    "in core_attn+mlp");
 		}
+		if (modules) lk_job_select(base, modules);
+		if (kind == LK_RECOMPUTE_SELECTIVE && selected >= 0 &&
+		    selected != base->recompute_modules) {
+			lk_fail(err, LK_ERR_INPUT, "--recompute", "more than one set of modules");
+			return lk_hint(err, "give one: a search compares it with none and full");
+		}
+		if (kind == LK_RECOMPUTE_SELECTIVE) selected = base->recompute_modules;
 		if (out->count == LK_AXIS)
 			return lk_fail(err, LK_ERR_INPUT, "--recompute", "more than %d values", LK_AXIS);
 		add_recompute(out, kind, (int)layers);
@@ -257,7 +268,7 @@ lk_status lk_space_read(const lk_plan_request *request, const lk_asked *asked, l
 	}
 	LK_TRY(read_ints(request->bucket, 0, 1, 1 << 20, "--bucket", &out->bucket, err));
 	LK_TRY(read_schedules(request->schedule, base, &out->schedule, err));
-	LK_TRY(read_recompute(request->recompute, base, &out->recompute, err));
+	LK_TRY(read_recompute(request->recompute, &out->base, &out->recompute, err));
 	add_usual(out);
 	return LK_OK;
 }
@@ -517,17 +528,18 @@ static int most_layers(const lk_job *job) {
 	return first > second ? first : second;
 }
 
-/* Megatron-LM's selective recomputation is that of the core of attention, which fused kernels do
- * anyway. */
-static bool selects_nothing(const lk_job *job) {
-	return lk_job_like_megatron(job) && job->attn_kernel == LK_KERNEL_FLASH && !job->recompute_mlp;
+/* Megatron-LM's selective recomputation is that of the core of attention unless modules are named:
+ * of fused kernels it frees the softmax statistics alone, and Megatron-LM itself warns of it. */
+static bool selects_little(const lk_job *job) {
+	return lk_job_like_megatron(job) && job->attn_kernel == LK_KERNEL_FLASH &&
+	       !job->recompute_modules;
 }
 
 /* Values of the axis, and quarters of a chunk's layers. */
 static void recompute_ways(const lk_space *space, const lk_job *job, lk_recomputes *out) {
 	*out = (lk_recomputes){0};
 	int most = most_layers(job);
-	bool same = !space->recompute.said && selects_nothing(job);
+	bool same = !space->recompute.said && selects_little(job);
 	for (int i = 0; i < space->recompute.count; i++) {
 		lk_recompute_way way = space->recompute.at[i];
 		if (way.layers <= most && !(same && way.kind == LK_RECOMPUTE_SELECTIVE))
@@ -725,10 +737,9 @@ const char *lk_layout_text(lk_arena *arena, const lk_job *job) {
 	lk_text_add(&text, "dp %d, micro-batch %d%s", job->dp, job->mbs, shardings[job->sharding]);
 	if (job->pp > 1 && job->schedule != LK_SCHED_1F1B && job->schedule != LK_SCHED_INTERLEAVED)
 		lk_text_add(&text, ", %s", lk_schedule_get(job->schedule)->name);
-	if (job->recompute == LK_RECOMPUTE_SELECTIVE) lk_text_add(&text, ", recompute selective");
-	if (job->recompute == LK_RECOMPUTE_FULL && job->recompute_layers)
-		lk_text_add(&text, ", recompute full/%d", job->recompute_layers);
-	else if (job->recompute == LK_RECOMPUTE_FULL) lk_text_add(&text, ", recompute full");
+	const char *again = lk_recompute_text(arena, job);
+	if (!again) return NULL;
+	if (job->recompute != LK_RECOMPUTE_NONE) lk_text_add(&text, ", recompute %s", again);
 	if (job->tp > 1 && job->sequence_parallel != LK_ON)
 		lk_text_add(&text, ", no sequence parallelism");
 	if (job->tp_overlap == LK_ON) lk_text_add(&text, ", tp overlap");

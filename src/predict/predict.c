@@ -254,8 +254,8 @@ static lk_status predict_fill_memory(lk_prediction *prediction, const lk_step *s
 	return LK_OK;
 }
 
-static void fill_layout(lk_prediction *prediction, const lk_job *job) {
-	static const char *const recompute[] = {"none", "selective", "full"};
+static lk_status fill_layout(lk_prediction *prediction, const lk_job *job, lk_arena *arena,
+                             lk_error *err) {
 	prediction->gpus = job->gpus;
 	prediction->tp = job->tp;
 	prediction->pp = job->pp;
@@ -267,9 +267,10 @@ static void fill_layout(lk_prediction *prediction, const lk_job *job) {
 	prediction->gbs = job->gbs;
 	prediction->seq = job->seq;
 	prediction->microbatches = job->microbatches;
-	prediction->recompute = recompute[job->recompute];
+	prediction->recompute = lk_recompute_text(arena, job);
 	prediction->dtype = lk_dtype_name(job->dtype);
 	prediction->schedule = lk_schedule_get(job->schedule)->name;
+	return prediction->recompute ? LK_OK : lk_oom(err);
 }
 
 static void fill_simulation(lk_prediction *prediction, const lk_job *job, const lk_step *step) {
@@ -325,7 +326,7 @@ static lk_status predict_answer_any(const lk_predict_request *request, struct lk
 	LK_TRY(predict_fill_memory(prediction, step, asked.job.pp, &a->arena, err));
 	LK_TRY(predict_fill_breakdown(prediction, step, &a->arena, err));
 	predict_fill_speed(prediction, &asked.job, &asked.cluster, step, &a->arena);
-	fill_layout(prediction, &asked.job);
+	LK_TRY(fill_layout(prediction, &asked.job, &a->arena, err));
 	LK_TRY(fill_training(
 		prediction, request, asked.job.model.vocab > 0 ? step->graph->tokens : step->graph->samples,
 		lk_sizes_checkpoint(&asked.job), nodes_used(&asked.cluster, asked.job.gpus), err));

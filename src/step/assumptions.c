@@ -55,7 +55,8 @@ static const char *cluster_line(lk_arena *arena, const lk_asked *asked) {
 
 static const char *layout_line(lk_arena *arena, const lk_job *job) {
 	static const char *const sharding[] = {"none", "1", "2", "3"};
-	static const char *const recompute[] = {"none", "selective", "full"};
+	const char *again = lk_recompute_text(arena, job);
+	if (!again) return NULL;
 	char extra[128] = "";
 	size_t used = 0;
 	if (job->vp > 1)
@@ -68,8 +69,8 @@ static const char *layout_line(lk_arena *arena, const lk_job *job) {
 		"DP%d x TP%d x PP%d%s%s, ZeRO %s, recompute %s, %s, %d micro-batches of %d x %d tokens, %s",
 		job->dp, job->tp, job->pp, extra,
 		job->sequence_parallel == LK_ON && job->tp > 1 ? ", SP" : "", sharding[job->sharding],
-		recompute[job->recompute], lk_schedule_get(job->schedule)->label, job->microbatches,
-		job->mbs, job->seq, lk_dtype_name(job->dtype));
+		again, lk_schedule_get(job->schedule)->label, job->microbatches, job->mbs, job->seq,
+		lk_dtype_name(job->dtype));
 }
 
 /* ---- assumptions ---- */
@@ -149,9 +150,17 @@ static lk_status list_assumptions(lk_arena *arena, const lk_predict_request *req
 	    job->sharding >= LK_SHARD_ZERO2 && job->dp > 1
 	        ? "; sharded layers' gathers and reductions hold up the compute after them"
 	        : "");
-	SAY(job->recompute == LK_RECOMPUTE_SELECTIVE && job->attn_kernel == LK_KERNEL_FLASH,
-	    "selective recomputation saves almost nothing with flash attention: scores are never "
-	    "stored");
+	SAY(lk_job_recomputes(job, LK_MODULE_CORE_ATTN) && job->attn_kernel == LK_KERNEL_FLASH,
+	    "recomputing flash attention frees its softmax statistics alone: the output stays, as the "
+	    "next product's input");
+	SAY(lk_job_recomputes(job, LK_MODULE_MOE) &&
+	        (job->recompute_modules & (LK_MODULE_MOE_ACT | LK_MODULE_SHARED_EXPERTS)),
+	    "recomputing moe runs moe_act and shared_experts again as its parts: Megatron-LM, which "
+	    "nests them, runs what is named as well once more (leave those names out)");
+	for (int module = 1; module < LK_MODULES_END; module <<= 1) {
+		const char *idle = lk_job_module_idle(job, (lk_module)module);
+		SAY(idle && lk_job_recomputes(job, (lk_module)module), "%s", idle);
+	}
 	SAY(request->jitter > 0 && job->gpus / job->pp > LK_STEP_NOISY_CHAINS && !request->exact,
 	    "jitter acts on whole runs of layers, their communication included (--exact: on every "
 	    "operation)");

@@ -126,8 +126,14 @@ static lk_status request_take_name(int *out, const char *text, const char *const
 }
 
 static lk_status take_recompute(lk_job *job, const char *text, lk_error *err) {
-	static const char *const names[] = {"none", "selective", "full", NULL};
+	const char *names[16] = {"none", "selective", "full"};
+	for (int i = 0; lk_module_name[i]; i++) names[3 + i] = lk_module_name[i];
 	if (!text) return LK_OK;
+	int modules = lk_modules_named(text, "+");
+	if (modules) {
+		lk_job_select(job, modules);
+		return LK_OK;
+	}
 	char kind[32];
 	lk_copy(kind, sizeof kind, text);
 	char *slash = strchr(kind, '/');
@@ -142,6 +148,7 @@ static lk_status take_recompute(lk_job *job, const char *text, lk_error *err) {
 	if (slash && value != LK_RECOMPUTE_FULL)
 		return lk_fail(err, LK_ERR_INPUT, "--recompute",
 		               "a number of layers goes with full/N only");
+	if (value > LK_RECOMPUTE_FULL) return lk_job_select(job, 1 << (value - 3)), LK_OK;
 	job->recompute = (lk_recompute)value;
 	job->recompute_said = true;
 	return LK_OK;

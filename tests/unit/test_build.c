@@ -73,12 +73,23 @@ static void random_sharding(lk_job *job, struct dice *dice) {
 	job->bucket_bytes = PICK(dice, 0, 0, 1, 100000000);
 }
 
+/* What selective recomputation of the network can name. */
+static int modules_of(const lk_model *model) {
+	int modules = LK_MODULE_CORE_ATTN | LK_MODULE_LAYERNORM;
+	if (model->experts == 0 || model->dense_layers > 0) modules |= LK_MODULE_MLP;
+	if (model->experts > 0) modules |= LK_MODULE_MOE | LK_MODULE_MOE_ACT;
+	if (model->experts > 0 && model->shared_ffn > 0) modules |= LK_MODULE_SHARED_EXPERTS;
+	if (model->attention == LK_ATTN_MLA) modules |= LK_MODULE_MLA_UP_PROJ;
+	return modules;
+}
+
 static void random_work(lk_job *job, struct dice *dice) {
 	job->recompute_said = true;
 	job->recompute = (lk_recompute)roll(dice, 3);
 	if (job->recompute == LK_RECOMPUTE_FULL && roll(dice, 2))
 		job->recompute_layers = PICK(dice, 1, 2);
-	if (job->recompute == LK_RECOMPUTE_SELECTIVE) job->recompute_mlp = roll(dice, 2);
+	if (job->recompute == LK_RECOMPUTE_SELECTIVE && roll(dice, 2))
+		job->recompute_modules = modules_of(&job->model) & (int)roll(dice, LK_MODULES_END);
 	job->task = (lk_task)PICK(dice, LK_TASK_PRETRAIN, LK_TASK_PRETRAIN, LK_TASK_PRETRAIN,
 	                          LK_TASK_SFT, LK_TASK_LORA);
 	job->dtype_said = roll(dice, 2);
@@ -224,7 +235,8 @@ static void count_attention(const lk_graph *graph, const lk_job *job, const char
 	if (forward != wanted || backward != wanted)
 		fail_msg("%s: attention runs %.0f times forward and %.0f backward, not %.0f", who, forward,
 		         backward, wanted);
-	bool all = job->recompute == LK_RECOMPUTE_FULL && job->recompute_layers == 0;
+	bool all = (job->recompute == LK_RECOMPUTE_FULL && job->recompute_layers == 0) ||
+	           lk_job_recomputes(job, LK_MODULE_CORE_ATTN);
 	if (job->recompute != LK_RECOMPUTE_FULL || all) assert_true(again == (all ? wanted : 0));
 	else assert_true(again > 0 && again <= wanted);
 }
@@ -380,7 +392,6 @@ static void test_flops(void **state) {
 	lk_arena_free(&arena);
 }
 
-/* Full recomputation adds the forward pass of the layers, nothing else. */
 /* Logits that are not computed are no work; a host that runs ahead leaves no operation; passes that
  * fused kernels save are gone while products stay. */
 static void test_bert_switches(void **state) {
@@ -420,6 +431,7 @@ static void test_bert_switches(void **state) {
 	lk_arena_free(&arena);
 }
 
+/* Full recomputation adds the forward pass of the layers, nothing else. */
 static void test_recompute(void **state) {
 	(void)state;
 	static const char *const names[] = {"llama3-8b",    "gpt2-large", "gemma2-9b",
@@ -449,6 +461,125 @@ static void test_recompute(void **state) {
 		lk_graph_free(a);
 		lk_graph_free(b);
 	}
+}
+
+/* ---- modules of selective recomputation ---- */
+
+static bool layer_forward(const lk_graph *graph, const lk_call *call) {
+	const lk_block *block = &graph->blocks.at[call->block];
+	return strncmp(lk_intern_text(graph->names, block->name), "layer", 5) == 0 &&
+	       call->pass == LK_PHASE_FORWARD;
+}
+
+/* What a graph of one stage does and what the forward passes of all its layers keep. */
+struct work {
+	double flops, bytes, kept, again; /* again: operations that run once more */
+};
+
+static bool runs_again(const lk_graph *graph, uint32_t op) {
+	return graph->ops.phase[op] == LK_PHASE_RECOMPUTE;
+}
+
+static struct work work_of(lk_job job) {
+	lk_error err = {0};
+	char text[512];
+	if (lk_job_complete(&job, NULL, &err) != LK_OK)
+		fail_msg("%s", lk_error_text(&err, text, sizeof text));
+	lk_graph *graph = graph_of(&job, 0);
+	walk_memory(graph, 0, job.model.name);
+	struct work work = {sum_all(graph, graph->ops.flops, NULL),
+	                    sum_all(graph, graph->ops.bytes, NULL), 0,
+	                    sum_all(graph, NULL, runs_again)};
+	for (size_t i = 0; i < graph->programs.at[0].calls.count; i++) {
+		const lk_call *call = &graph->programs.at[0].calls.at[i];
+		const lk_block *block = &graph->blocks.at[call->block];
+		for (uint32_t op = block->begin; op < block->end && layer_forward(graph, call); op++)
+			work.kept += call->repeat * (graph->ops.alloc[op] - graph->ops.release[op]);
+	}
+	lk_graph_free(graph);
+	return work;
+}
+
+static lk_job selecting(const char *name, int modules) {
+	lk_job job = {.gpus = 1, .gbs = 2, .mbs = 2, .seq = 1024, .dtype = LK_BF16, .dtype_said = true};
+	lk_error err = {0};
+	assert_int_equal(lk_model_preset(name, &job.model, &err), LK_OK);
+	job.model.layers = 6;
+	job.model.mtp_layers = 0;
+	if (modules) lk_job_select(&job, modules);
+	return job;
+}
+
+/* What a module adds in operations and bytes moved, and frees of what is kept, in closed form for
+ * one micro-batch of `t` tokens in bf16 on one rank. Bytes 0: not compared. */
+static void assert_module(const char *name, int module, double flops, double bytes, double freed) {
+	struct work plain = work_of(selecting(name, 0)), with = work_of(selecting(name, module));
+	char who[LK_MODULES_TEXT];
+	lk_module_names(who, module, '+');
+	if (fabs(with.flops - plain.flops - flops) > 1e-9 * plain.flops)
+		fail_msg("%s of %s: %g operations more, not %g", who, name, with.flops - plain.flops,
+		         flops);
+	if (bytes > 0 && fabs(with.bytes - plain.bytes - bytes) > 1e-9 * plain.bytes)
+		fail_msg("%s of %s: %g bytes more, not %g", who, name, with.bytes - plain.bytes, bytes);
+	if (fabs(plain.kept - with.kept - freed) > 1e-9 * plain.kept)
+		fail_msg("%s of %s: frees %g bytes, not %g", who, name, plain.kept - with.kept, freed);
+	assert_true(with.bytes > plain.bytes && plain.again == 0 && with.again > 0);
+}
+
+static void test_modules(void **state) {
+	(void)state;
+	const double t = 2048, s = 1024, layers = 6;
+	lk_model m = selecting("llama3-8b", 0).model;
+	double h = m.hidden, f = m.ffn, heads = m.heads;
+	/* half of all pairs, two products; the statistics: fp32 for each token and head */
+	assert_module("llama3-8b", LK_MODULE_CORE_ATTN, layers * 2 * t * s / 2 * heads * 2 * m.head_dim,
+	              0, layers * 4 * t * heads);
+	/* three products; what the norm gives, gate and up, their product */
+	assert_module("llama3-8b", LK_MODULE_MLP, layers * 2 * t * h * 3 * f, 0,
+	              layers * 2 * t * (h + 3 * f));
+
+	m = selecting("deepseek-v2-lite", 0).model;
+	h = m.hidden, heads = m.heads;
+	double dense = m.dense_layers, moe = layers - dense, routed = t * m.topk, e = m.expert_ffn,
+		   shared = m.shared_ffn, score = m.qk_nope + m.qk_rope;
+	assert_true(dense > 0 && moe > 0 && shared > 0 && m.q_lora == 0);
+	assert_module("deepseek-v2-lite", LK_MODULE_MLP, dense * 2 * t * h * 3 * m.ffn, 0,
+	              dense * 2 * t * (h + 3 * m.ffn));
+	/* latent attention's norms and those before routers: read, written */
+	assert_module("deepseek-v2-lite", LK_MODULE_LAYERNORM, 0, (layers + moe) * 2 * 2 * t * h,
+	              (layers + moe) * 2 * t * h);
+	/* gate and up are read, their product written */
+	assert_module("deepseek-v2-lite", LK_MODULE_MOE_ACT, 0, moe * 2 * routed * 3 * e,
+	              moe * 2 * routed * e);
+	assert_module("deepseek-v2-lite", LK_MODULE_SHARED_EXPERTS, moe * 2 * t * h * 3 * shared, 0,
+	              moe * 2 * t * 3 * shared);
+	assert_module("deepseek-v2-lite", LK_MODULE_MOE,
+	              moe * 2 * h * (t * m.experts + 3 * routed * e + 3 * t * shared), 0,
+	              moe * 2 * (routed * (h + 3 * e) + 3 * t * shared));
+	/* queries, keys and values, and what the norm of the latent gave */
+	assert_module("deepseek-v2-lite", LK_MODULE_MLA_UP_PROJ,
+	              layers * 2 * t * heads * (h * score + m.kv_lora * (m.qk_nope + m.v_dim)), 0,
+	              layers * 2 * t * (m.kv_lora + heads * (2 * score + m.v_dim)));
+}
+
+/* All modules together cost less than full recomputation, and keep more than the layer's input. */
+static void test_all_modules(void **state) {
+	(void)state;
+	static const char *const names[] = {"llama3-8b", "gemma2-9b", "mixtral-8x7b",
+	                                    "deepseek-v2-lite"};
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		for (int unfused = 0; unfused < 2; unfused++) {
+			lk_job job = selecting(names[i], 0);
+			job.attn_kernel = unfused ? LK_KERNEL_UNFUSED : LK_KERNEL_FLASH;
+			struct work plain = work_of(job);
+			lk_job_select(&job, modules_of(&job.model));
+			struct work all = work_of(job);
+			job.recompute = LK_RECOMPUTE_FULL;
+			struct work full = work_of(job);
+			assert_true(plain.flops < all.flops && all.flops < full.flops);
+			assert_true(plain.bytes < all.bytes && all.bytes < full.bytes);
+			assert_true(plain.kept > all.kept && all.kept > full.kept && all.again < full.again);
+		}
 }
 
 /* ---- data-parallel traffic ---- */
@@ -494,7 +625,8 @@ static void test_gradients(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_random_jobs), cmocka_unit_test(test_flops),
-		cmocka_unit_test(test_recompute),   cmocka_unit_test(test_bert_switches),
+		cmocka_unit_test(test_recompute),   cmocka_unit_test(test_modules),
+		cmocka_unit_test(test_all_modules), cmocka_unit_test(test_bert_switches),
 		cmocka_unit_test(test_gradients),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -159,6 +159,23 @@ static void refusals(void **state) {
 	assert_refused(
 		(lk_job){.model = m, .pp = 4, .recompute = LK_RECOMPUTE_FULL, .recompute_layers = 9}, NULL,
 		"--recompute", "use at most full/8");
+	static const struct {
+		int module;
+		const char *part;
+	} absent[] = {
+		{LK_MODULE_MOE, "moe: the network has no experts"},
+		{LK_MODULE_MOE_ACT, "moe_act: the network has no experts"},
+		{LK_MODULE_SHARED_EXPERTS, "the network has no shared experts"},
+		{LK_MODULE_MLA_UP_PROJ, "the network has no multi-latent attention"},
+	};
+	for (size_t i = 0; i < sizeof absent / sizeof *absent; i++) {
+		lk_job job = {.model = m};
+		lk_job_select(&job, absent[i].module);
+		assert_refused(job, NULL, "--recompute", absent[i].part);
+	}
+	lk_job other = {.model = m, .stack = "fsdp"};
+	lk_job_select(&other, LK_MODULE_MLP);
+	assert_refused(other, NULL, "--recompute", "not those of fsdp");
 	assert_refused((lk_job){.model = m, .overlap_param_gather = LK_ON, .sharding_said = true}, NULL,
 	               "--overlap-param-gather", "--zero 1");
 	assert_refused((lk_job){.model = m, .gpus = 8, .shard_group = 3}, NULL, "--shard-group",

@@ -138,7 +138,8 @@ static void deepseek(void **state) {
 	assert_int_equal(job->model.moe_every, 1);
 	assert_int_equal(job->dispatcher, LK_DISPATCH_NODE);
 	assert_int_equal(job->state_dtype, LK_BF16);
-	assert_true(job->recompute_mlp && job->recompute == LK_RECOMPUTE_SELECTIVE);
+	assert_int_equal(job->recompute, LK_RECOMPUTE_SELECTIVE);
+	assert_int_equal(job->recompute_modules, LK_MODULE_MLP | LK_MODULE_MLA_UP_PROJ);
 	assert_string_equal(reason(&launch, "new-flag-of-tomorrow"), "unknown to lockstep");
 	complete(job);
 	assert_int_equal(job->gbs, 4096);
@@ -337,8 +338,27 @@ static void derived(void **state) {
 	           "--recompute-granularity full --recompute-method block --recompute-num-layers 50")
 			.recompute_layers,
 		0);
+	static const struct {
+		const char *flags;
+		int modules; /* 0: the core of attention */
+	} selective[] = {
+		{"--recompute-granularity selective", 0},
+		{"--recompute-granularity selective --recompute-modules core_attn", 0},
+		{"--recompute-granularity selective --recompute-modules moe_act", LK_MODULE_MOE_ACT},
+		{"--recompute-granularity selective --recompute-modules '[layernorm mlp]'",
+	     LK_MODULE_LAYERNORM | LK_MODULE_MLP},
+		{"--recompute-granularity selective --recompute-modules mlp,unheard_of", LK_MODULE_MLP},
+		{"--recompute-granularity selective --recompute-modules core_attn shared_experts",
+	     LK_MODULE_CORE_ATTN | LK_MODULE_SHARED_EXPERTS},
+		{"--moe-layer-recompute", LK_MODULE_CORE_ATTN | LK_MODULE_MOE},
+	};
+	for (size_t i = 0; i < sizeof selective / sizeof *selective; i++) {
+		lk_job again = job_of(&a, selective[i].flags);
+		assert_int_equal(again.recompute, LK_RECOMPUTE_SELECTIVE);
+		assert_int_equal(again.recompute_modules, selective[i].modules);
+	}
 	assert_int_equal(
-		job_of(&a, "--recompute-granularity selective --recompute-modules moe_act").recompute,
+		job_of(&a, "--recompute-granularity selective --recompute-modules unheard_of").recompute,
 		LK_RECOMPUTE_NONE);
 	assert_int_equal(
 		job_of(&a, "--window-size '(128,0)' --window-attn-skip-freq 2").model.full_every, 2);
@@ -655,7 +675,8 @@ static lk_job random_job(void) {
 	                                     "deepspeed", "nemo",     "it's odd; $x"};
 	lk_copy(job.stack, sizeof job.stack, stacks[rand() % 6]);
 	if (job.recompute == LK_RECOMPUTE_FULL) job.recompute_layers = PICK(0, 1, 2);
-	if (job.recompute == LK_RECOMPUTE_SELECTIVE) job.recompute_mlp = rand() % 2;
+	if (job.recompute == LK_RECOMPUTE_SELECTIVE)
+		job.recompute_modules = PICK(0, LK_MODULE_MLP, LK_MODULE_LAYERNORM | LK_MODULE_MOE);
 	if (job.model.layers == 61 && job.pp == 4 && rand() % 2) {
 		lk_copy(job.pipeline_layout, sizeof job.pipeline_layout,
 		        job.model.mtp_layers ? "Et*3|(t*9|)*6t*4mL" : "Et*3|(t*9|)*6t*4L");

@@ -106,6 +106,12 @@ void lk_build_wait(lk_builder *builder, unsigned stream);
 /* The last operation added keeps `bytes` until the backward pass; or gives them back. */
 void lk_build_save(lk_builder *builder, double bytes, unsigned owner);
 void lk_build_release(lk_builder *builder, double bytes, unsigned owner);
+/* Whether a module runs again in the backward pass of this layer; what the forward saved since
+ * `before` but for `kept` is then forgotten; what is added until the end is the run again. */
+bool lk_build_runs_again(const lk_builder *builder, lk_module module);
+void lk_build_forget(lk_builder *builder, double before, double kept);
+void lk_build_begin_again(lk_builder *builder);
+void lk_build_end_again(lk_builder *builder);
 /* The mask that a dropout after attention or MLP keeps: a byte each; code of a compiler makes it
  * again. */
 double lk_build_mask_bytes(const lk_builder *builder);

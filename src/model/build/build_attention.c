@@ -28,27 +28,43 @@ static struct lk_widths attention_widths(const lk_builder *builder) {
 }
 
 static double attention_norm_out(const lk_builder *builder) {
-	return builder->replays || builder->job->recompute_norms
-	           ? 0
-	           : lk_build_kept_bytes(builder, builder->rows * builder->model->hidden);
+	return builder->replays ? 0
+	                        : lk_build_kept_bytes(builder, builder->rows * builder->model->hidden);
+}
+/* The output of the norm is discarded and made again; that before cross-attention is kept. */
+static bool makes_norm_again(const lk_builder *builder, bool cross) {
+	return !cross && lk_build_runs_again(builder, LK_MODULE_LAYERNORM) &&
+	       lk_job_norm_apart(builder->job, true, false);
 }
 /* Tokens that keys and values are made of. */
 static double key_tokens(const lk_builder *builder, bool cross) {
 	return cross ? builder->memory_tokens : builder->tokens;
 }
 
+/* Of latent attention: what the down-projections give; what the norms, the up-projections and the
+ * rotary positions make of it, which a checkpoint of these runs again. */
+static double latent_saved(const lk_builder *builder) {
+	const lk_model *model = builder->model;
+	return builder->bytes * builder->tokens * (model->q_lora + model->kv_lora + model->qk_rope);
+}
+
+static double raised_saved(const lk_builder *builder, struct lk_widths w) {
+	double normed = builder->model->q_lora + builder->model->kv_lora,
+		   keys = w.heads * (w.score + w.value);
+	return builder->bytes * builder->tokens * (normed + w.q + keys);
+}
+
+static bool raises_again(const lk_builder *builder) {
+	return builder->model->attention == LK_ATTN_MLA &&
+	       lk_build_runs_again(builder, LK_MODULE_MLA_UP_PROJ);
+}
+
 static double qkv_saved(const lk_builder *builder, struct lk_widths w, bool cross) {
-	double latent =
-		builder->model->attention == LK_ATTN_MLA
-			? 2.0 * (builder->model->q_lora + builder->model->kv_lora) + builder->model->qk_rope
-			: 0;
-	double keys = builder->model->attention == LK_ATTN_MLA ? w.heads * (w.score + w.value) : w.kv;
-	if (builder->job->recompute_latent_up && builder->model->attention == LK_ATTN_MLA)
-		return builder->bytes * builder->tokens * latent;
-	bool reads = builder->model->qk_norm && builder->model->attention != LK_ATTN_MLA;
-	double normed = reads ? w.q + w.kv / 2 : 0; /* what the norms of queries and keys read */
-	return builder->bytes *
-	       (builder->tokens * (w.q + latent + normed) + key_tokens(builder, cross) * keys);
+	if (builder->model->attention == LK_ATTN_MLA)
+		return latent_saved(builder) + raised_saved(builder, w);
+	/* what the norms of queries and keys read */
+	double normed = builder->model->qk_norm ? w.q + w.kv / 2 : 0;
+	return builder->bytes * (builder->tokens * (w.q + normed) + key_tokens(builder, cross) * w.kv);
 }
 /* The flash-attention package works on batch-first tensors: what it returns is kept, and once more
  * as the sequence-first input of the next product. */
@@ -64,8 +80,12 @@ static double core_saved(const lk_builder *builder, const lk_layer_shape *shape,
 		return out * (copies_output(builder) ? 2 : 1) +
 		       4 * builder->tokens * w.heads; /* log-sum-exp */
 	double pairs = builder->batch * w.heads * shape->queries * shape->keys;
-	if (builder->job->recompute == LK_RECOMPUTE_SELECTIVE) return out;
 	return out + pairs * (builder->bytes + (builder->model->dropout > 0 ? 1 + builder->bytes : 0));
+}
+
+/* What a checkpoint of the core leaves of it: its output, as the input of the next product. */
+static double core_kept(const lk_builder *builder, struct lk_widths w) {
+	return lk_build_kept_bytes(builder, builder->tokens * w.v);
 }
 
 /* Query-key pairs that are computed: the lower triangle, or a band. Unbalanced context parallelism
@@ -127,10 +147,6 @@ static void unfused(lk_builder *builder, const lk_layer_shape *shape, struct lk_
 		lk_build_gemm_batch(builder, "weighted_values", shape->queries, w.value, shape->keys,
 		                    batch);
 		return;
-	}
-	if (builder->job->recompute == LK_RECOMPUTE_SELECTIVE) {
-		lk_build_gemm_batch(builder, "scores_again", shape->queries, shape->keys, w.score, batch);
-		lk_build_memory(builder, LK_OP_SOFTMAX, "mask_softmax_again", score_bytes * passes);
 	}
 	lk_build_gemm_batch(builder, "probabilities_grad", shape->queries, shape->keys, w.value, batch);
 	lk_build_scratch(builder, score_bytes * (builder->model->dropout > 0 ? 2 : 1),
@@ -208,18 +224,32 @@ static void projections_forward(lk_builder *builder, struct lk_widths w, bool cr
 			                2 * builder->bytes * builder->tokens * (w.q + w.kv));
 		return;
 	}
-	if (model->q_lora) {
+	if (model->q_lora)
 		lk_build_gemm(builder, "q_down", builder->tokens, model->q_lora, model->hidden);
-		lk_build_memory(builder, LK_OP_NORM, "q_norm",
-		                2 * builder->bytes * builder->tokens * model->q_lora);
-	}
-	lk_build_gemm(builder, "q_up", builder->tokens, w.q,
-	              model->q_lora ? model->q_lora : model->hidden);
 	lk_build_gemm(builder, "kv_down", builder->tokens, model->kv_lora + model->qk_rope,
 	              model->hidden);
+}
+
+/* Latent attention's queries, keys and values from what the down-projections gave. */
+static void raise_latent(lk_builder *builder, struct lk_widths w) {
+	const lk_model *model = builder->model;
+	if (model->q_lora)
+		lk_build_memory(builder, LK_OP_NORM, "q_norm",
+		                2 * builder->bytes * builder->tokens * model->q_lora);
+	lk_build_gemm(builder, "q_up", builder->tokens, w.q,
+	              model->q_lora ? model->q_lora : model->hidden);
 	lk_build_memory(builder, LK_OP_NORM, "kv_norm",
 	                2 * builder->bytes * builder->tokens * model->kv_lora);
 	lk_build_gemm(builder, "kv_up", builder->tokens, w.kv, model->kv_lora);
+}
+
+/* From projected to what the core reads. */
+static void place_heads(lk_builder *builder, const lk_layer_shape *shape, struct lk_widths w,
+                        bool cross) {
+	if (!cross) positions(builder, shape, w, false);
+	if (!builder->job->fused_kernels)
+		lk_build_memory(builder, LK_OP_ELEMENTWISE, "split_heads",
+		                2 * builder->bytes * builder->tokens * (w.q + w.kv) / 2);
 }
 
 static void projections_backward(lk_builder *builder, struct lk_widths w, bool input, bool weight) {
@@ -256,14 +286,17 @@ void lk_build_attention_forward(lk_builder *builder, const lk_layer_shape *shape
 	lk_build_quantize_normed(builder);
 	lk_build_tp_enter(builder, "gather_attention_input");
 	projections_forward(builder, w, cross);
+	if (builder->model->attention == LK_ATTN_MLA) raise_latent(builder, w);
 	lk_build_save(builder, qkv_saved(builder, w, cross), LK_OWN_ACTIVATIONS);
 	adapter(builder, w.q + w.kv, builder->model->hidden, false);
-	if (!cross) positions(builder, shape, w, false);
-	if (!builder->job->fused_kernels)
-		lk_build_memory(builder, LK_OP_ELEMENTWISE, "split_heads",
-		                2 * builder->bytes * builder->tokens * (w.q + w.kv) / 2);
+	place_heads(builder, shape, w, cross);
+	double before = builder->saved;
 	core(builder, shape, w, false);
 	lk_build_save(builder, core_saved(builder, shape, w), LK_OWN_ACTIVATIONS);
+	if (lk_build_runs_again(builder, LK_MODULE_CORE_ATTN))
+		lk_build_forget(builder, before, core_kept(builder, w));
+	if (raises_again(builder))
+		lk_build_release(builder, raised_saved(builder, w), LK_OWN_ACTIVATIONS);
 	lk_build_quantize(builder, builder->tokens * w.v);
 	lk_build_gemm(builder, "out_proj", builder->tokens, builder->model->hidden, w.v);
 	adapter(builder, builder->model->hidden, w.v, false);
@@ -273,6 +306,33 @@ void lk_build_attention_forward(lk_builder *builder, const lk_layer_shape *shape
 	lk_build_memory(builder, LK_OP_ELEMENTWISE, "attention_residual",
 	                lk_build_residual_bytes(builder));
 	lk_build_save(builder, lk_build_mask_bytes(builder), LK_OWN_ACTIVATIONS);
+	if (makes_norm_again(builder, cross))
+		lk_build_release(builder, attention_norm_out(builder), LK_OWN_ACTIVATIONS);
+}
+
+/* What the modules of attention that run again make once more, before their gradients: the norm
+ * where the layer's backward begins, the rest after the output projection's. */
+static void norm_again(lk_builder *builder) {
+	lk_build_begin_again(builder);
+	lk_build_memory(builder, LK_OP_NORM, "input_norm", 2 * lk_build_row_bytes(builder));
+	lk_build_save(builder, attention_norm_out(builder), LK_OWN_ACTIVATIONS);
+	lk_build_end_again(builder);
+}
+
+static void core_again(lk_builder *builder, const lk_layer_shape *shape, struct lk_widths w,
+                       bool cross) {
+	lk_build_begin_again(builder);
+	if (raises_again(builder)) {
+		raise_latent(builder, w);
+		place_heads(builder, shape, w, cross);
+		lk_build_save(builder, raised_saved(builder, w), LK_OWN_ACTIVATIONS);
+	}
+	if (lk_build_runs_again(builder, LK_MODULE_CORE_ATTN)) {
+		core(builder, shape, w, false);
+		lk_build_save(builder, core_saved(builder, shape, w) - core_kept(builder, w),
+		              LK_OWN_ACTIVATIONS);
+	}
+	lk_build_end_again(builder);
 }
 
 /* What a split backward keeps between its two passes: the output of the core and the gradients
@@ -288,6 +348,7 @@ void lk_build_attention_backward(lk_builder *builder, const lk_layer_shape *shap
 	double row = lk_build_row_bytes(builder);
 	bool last = weight ||
 	            !builder->train_base; /* this block is the last that needs the inputs of products */
+	if (input && makes_norm_again(builder, cross)) norm_again(builder);
 	if (input) {
 		lk_build_memory(builder, LK_OP_ELEMENTWISE, "attention_residual_grad",
 		                lk_build_residual_bytes(builder));
@@ -301,6 +362,7 @@ void lk_build_attention_backward(lk_builder *builder, const lk_layer_shape *shap
 	lk_build_row_backward(builder, "out_proj_grad", builder->model->hidden, w.v, input, weight);
 	if (input) {
 		adapter(builder, builder->model->hidden, w.v, true);
+		core_again(builder, shape, w, cross);
 		core(builder, shape, w, true);
 		lk_build_release(builder, core_saved(builder, shape, w), LK_OWN_ACTIVATIONS);
 		if (!builder->job->fused_kernels)

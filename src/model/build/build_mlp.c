@@ -14,14 +14,9 @@ static struct lk_mlp_width mlp_width(const lk_builder *builder, double ffn) {
 }
 
 /* The activation's output, for the weight gradient of the second product: not with frozen weights,
- * nor where selective recomputation makes it again from its input. */
-static bool remakes_inner(const lk_builder *builder) {
-	return builder->replays ||
-	       (builder->job->recompute == LK_RECOMPUTE_SELECTIVE && builder->job->recompute_mlp);
-}
-
+ * nor where a replay by operation makes it again from its input. */
 static double inner_saved(const lk_builder *builder, struct lk_mlp_width w) {
-	return builder->train_base && !remakes_inner(builder)
+	return builder->train_base && !builder->replays
 	           ? lk_build_kept_bytes(builder, builder->tokens * w.inner)
 	           : 0;
 }
@@ -33,8 +28,7 @@ static double mlp_saved(const lk_builder *builder, struct lk_mlp_width w) {
 	return up_saved(builder, w) + inner_saved(builder, w);
 }
 static double mlp_norm_out(const lk_builder *builder) {
-	bool made_again = builder->replays || builder->job->recompute_norms;
-	return builder->train_base && !made_again
+	return builder->train_base && !builder->replays
 	           ? lk_build_kept_bytes(builder, builder->rows * builder->model->hidden)
 	           : 0;
 }
@@ -59,9 +53,6 @@ static double mlp_gradients(const lk_builder *builder, struct lk_mlp_width w) {
 static void mlp_products_backward(lk_builder *builder, struct lk_mlp_width w, bool input,
                                   bool weight) {
 	double h = builder->model->hidden;
-	if (weight && remakes_inner(builder) && !builder->replays)
-		lk_build_memory(builder, LK_OP_ELEMENTWISE, "activation_again",
-		                builder->bytes * builder->tokens * (w.up + w.inner));
 	if (weight && builder->model->mlp_bias)
 		lk_build_bias_grad(builder, "mlp_down_bias_grad", builder->rows, h);
 	lk_build_row_backward(builder, "mlp_down_grad", h, w.inner, input, weight);
@@ -106,6 +97,25 @@ static void norm_forward(lk_builder *builder) {
 	lk_build_save(builder, lk_build_row_bytes(builder) + mlp_norm_out(builder), LK_OWN_ACTIVATIONS);
 }
 
+/* The norm's output is not kept: it is discarded for itself, or the norm is part of the
+ * checkpointed MLP, whose input is the layer's. */
+static bool makes_norm_again(const lk_builder *builder, bool moe) {
+	if (lk_job_norm_apart(builder->job, false, moe))
+		return lk_build_runs_again(builder, LK_MODULE_LAYERNORM);
+	return !moe && lk_build_runs_again(builder, LK_MODULE_MLP);
+}
+
+static void forget_norm(lk_builder *builder, bool moe) {
+	if (makes_norm_again(builder, moe))
+		lk_build_release(builder, mlp_norm_out(builder), LK_OWN_ACTIVATIONS);
+}
+
+static void norm_again(lk_builder *builder, bool moe) {
+	if (!makes_norm_again(builder, moe)) return;
+	lk_build_memory(builder, LK_OP_NORM, "post_norm", 2 * lk_build_row_bytes(builder));
+	lk_build_save(builder, mlp_norm_out(builder), LK_OWN_ACTIVATIONS);
+}
+
 static void norm_backward(lk_builder *builder, bool input, bool weight) {
 	bool last = weight && builder->train_base;
 	if (last) lk_build_release(builder, mlp_norm_out(builder), LK_OWN_ACTIVATIONS);
@@ -115,16 +125,31 @@ static void norm_backward(lk_builder *builder, bool input, bool weight) {
 	if (builder->train_base) lk_build_norm_weight_grad(builder, 2 * lk_build_row_bytes(builder));
 }
 
-void lk_build_mlp_forward(lk_builder *builder, const lk_layer_shape *shape) {
-	(void)shape;
-	norm_forward(builder);
+/* What --recompute-modules mlp checkpoints, but for a norm in the first product. */
+static void dense_forward(lk_builder *builder) {
 	lk_build_quantize_normed(builder);
 	lk_build_tp_enter(builder, "gather_mlp_input");
 	mlp_products_forward(builder, mlp_width(builder, builder->model->ffn));
 	lk_build_tp_leave(builder, "reduce_mlp_output");
+}
+
+void lk_build_mlp_forward(lk_builder *builder, const lk_layer_shape *shape) {
+	(void)shape;
+	norm_forward(builder);
+	double before = builder->saved;
+	dense_forward(builder);
+	if (lk_build_runs_again(builder, LK_MODULE_MLP)) lk_build_forget(builder, before, 0);
+	forget_norm(builder, false);
 	if (builder->model->norms_per_layer >= 4)
 		lk_build_memory(builder, LK_OP_NORM, "post_mlp_norm", 2 * lk_build_row_bytes(builder));
 	residual_forward(builder);
+}
+
+static void dense_again(lk_builder *builder) {
+	lk_build_begin_again(builder);
+	norm_again(builder, false);
+	if (lk_build_runs_again(builder, LK_MODULE_MLP)) dense_forward(builder);
+	lk_build_end_again(builder);
 }
 
 void lk_build_mlp_backward(lk_builder *builder, const lk_layer_shape *shape, bool input,
@@ -133,6 +158,7 @@ void lk_build_mlp_backward(lk_builder *builder, const lk_layer_shape *shape, boo
 	if (input) residual_backward(builder);
 	if (input && builder->model->norms_per_layer >= 4)
 		lk_build_memory(builder, LK_OP_NORM, "post_mlp_norm_grad", 3 * lk_build_row_bytes(builder));
+	if (input) dense_again(builder);
 	if (input || builder->sp) lk_build_tp_leave_backward(builder, "gather_mlp_grad");
 	mlp_products_backward(builder, mlp_width(builder, builder->model->ffn), input, weight);
 	norm_backward(builder, input, weight);
@@ -161,18 +187,21 @@ static struct lk_moe_size moe_size(const lk_builder *builder) {
 	                            model->gated ? 2 * inner : inner, inner, model->hidden};
 }
 
+/* What the experts' activation gives: the input of the second product, and, for the gradient of the
+ * router's weights, what is weighed: Megatron-LM weighs after the activation, with a kernel of its
+ * own for gated ones. */
+static double activated_saved(const lk_builder *builder, struct lk_moe_size z) {
+	bool weighed = lk_job_like_megatron(builder->job) && !builder->model->gated;
+	return (builder->train_base ? lk_build_kept_bytes(builder, z.routed * z.inner) : 0) +
+	       (weighed ? builder->bytes * z.routed * z.inner : 0);
+}
+
 static double moe_saved(const lk_builder *builder, struct lk_moe_size z) {
 	double up = builder->bytes * z.routed * z.up;
-	double inner = builder->job->recompute_expert_activation ? 0 : z.inner;
-	double inputs =
-		builder->train_base ? lk_build_kept_bytes(builder, z.routed * (z.hidden + inner)) : 0;
-	/* for the gradient of the router's weights: Megatron-LM weighs after the activation, with a
-	 * kernel of its own for gated ones; others weigh the outputs */
-	double weighed;
-	if (!lk_job_like_megatron(builder->job)) weighed = z.sent * z.hidden;
-	else if (builder->model->gated) weighed = 0;
-	else weighed = z.routed * inner;
-	return up + inputs + builder->bytes * weighed;
+	double inputs = builder->train_base ? lk_build_kept_bytes(builder, z.routed * z.hidden) : 0;
+	/* other stacks weigh the outputs */
+	double weighed = lk_job_like_megatron(builder->job) ? 0 : builder->bytes * z.sent * z.hidden;
+	return up + inputs + weighed + activated_saved(builder, z);
 }
 
 /* Rows to the ranks that hold their experts, or back. With one copy per node the message is
@@ -257,11 +286,34 @@ static void experts_memory(lk_builder *builder, const char *name, double bytes) 
 	if (bytes > 0) lk_build_memory(builder, LK_OP_ELEMENTWISE, name, bytes);
 }
 
-void lk_build_moe_forward(lk_builder *builder) {
+static void activate_experts(lk_builder *builder, struct lk_moe_size z) {
+	experts_memory(builder, "expert_clip", clip_bytes(builder, z, 4));
+	lk_build_memory(builder, LK_OP_ELEMENTWISE, "expert_activation",
+	                builder->bytes * z.routed * (z.up + z.inner));
+}
+
+static void experts_forward(lk_builder *builder, struct lk_moe_size z) {
+	double rows = z.routed / z.local;
+	lk_build_quantize(builder, z.routed * z.hidden);
+	experts_gemm(builder, "experts_up", rows, z.up, z.hidden, z.local);
+	activate_experts(builder, z);
+	lk_build_save(builder, moe_saved(builder, z), LK_OWN_ACTIVATIONS);
+	lk_build_quantize(builder, z.routed * z.inner);
+	experts_gemm(builder, "experts_down", rows, z.hidden, z.inner, z.local);
+	if (lk_build_runs_again(builder, LK_MODULE_MOE_ACT))
+		lk_build_release(builder, activated_saved(builder, z), LK_OWN_ACTIVATIONS);
+	experts_memory(builder, "expert_bias", weighed_bias_bytes(builder, z, 6));
+}
+
+static void shared_forward(lk_builder *builder) {
+	lk_build_tp_enter(builder, "gather_shared_input");
+	mlp_products_forward(builder, mlp_width(builder, builder->model->shared_ffn));
+	lk_build_tp_leave(builder, "reduce_shared_output");
+}
+
+/* What --recompute-modules moe checkpoints: all between norm and residual. */
+static void mixture_forward(lk_builder *builder, struct lk_moe_size z) {
 	const lk_model *model = builder->model;
-	struct lk_moe_size z = moe_size(builder);
-	double rows_local = z.routed / z.local;
-	norm_forward(builder);
 	lk_build_gemm(builder, "router", builder->rows, model->experts, model->hidden);
 	lk_build_memory(builder, LK_OP_NORM, "router_topk", 3 * 4 * builder->rows * model->experts);
 	permute(builder, "permute_tokens", z);
@@ -270,31 +322,54 @@ void lk_build_moe_forward(lk_builder *builder) {
 	mlp_expert_shards(builder, LK_OP_ALLGATHER, "gather_experts", z);
 	lk_build_memory(builder, LK_OP_PERMUTE, "sort_by_expert",
 	                2 * builder->bytes * z.routed * model->hidden);
-	lk_build_quantize(builder, z.routed * model->hidden);
-	experts_gemm(builder, "experts_up", rows_local, z.up, model->hidden, z.local);
-	experts_memory(builder, "expert_clip", clip_bytes(builder, z, 4));
-	lk_build_memory(builder, LK_OP_ELEMENTWISE, "expert_activation",
-	                builder->bytes * z.routed * (z.up + z.inner));
-	lk_build_save(builder, moe_saved(builder, z), LK_OWN_ACTIVATIONS);
-	lk_build_quantize(builder, z.routed * z.inner);
-	experts_gemm(builder, "experts_down", rows_local, model->hidden, z.inner, z.local);
-	experts_memory(builder, "expert_bias", weighed_bias_bytes(builder, z, 6));
+	experts_forward(builder, z);
 	lk_build_memory(builder, LK_OP_PERMUTE, "unsort",
 	                2 * builder->bytes * z.routed * model->hidden);
 	mlp_expert_shards(builder, LK_OP_REDUCESCATTER, "reduce_experts", z);
 	mlp_exchange(builder, "combine", z);
 	permute(builder, "unpermute_tokens", z);
-	if (model->shared_ffn > 0) {
-		lk_build_tp_enter(builder, "gather_shared_input");
-		mlp_products_forward(builder, mlp_width(builder, model->shared_ffn));
-		lk_build_tp_leave(builder, "reduce_shared_output");
-	}
+	if (model->shared_ffn <= 0) return;
+	double before = builder->saved;
+	shared_forward(builder);
+	if (lk_build_runs_again(builder, LK_MODULE_SHARED_EXPERTS)) lk_build_forget(builder, before, 0);
+}
+
+void lk_build_moe_forward(lk_builder *builder) {
+	norm_forward(builder);
+	double before = builder->saved;
+	mixture_forward(builder, moe_size(builder));
+	if (lk_build_runs_again(builder, LK_MODULE_MOE)) lk_build_forget(builder, before, 0);
+	forget_norm(builder, true);
 	residual_forward(builder);
+}
+
+static void mixture_again(lk_builder *builder, struct lk_moe_size z) {
+	lk_build_begin_again(builder);
+	norm_again(builder, true);
+	if (lk_build_runs_again(builder, LK_MODULE_MOE)) mixture_forward(builder, z);
+	lk_build_end_again(builder);
+}
+
+static void activation_again(lk_builder *builder, struct lk_moe_size z) {
+	if (!lk_build_runs_again(builder, LK_MODULE_MOE_ACT)) return;
+	lk_build_begin_again(builder);
+	activate_experts(builder, z);
+	lk_build_save(builder, activated_saved(builder, z), LK_OWN_ACTIVATIONS);
+	lk_build_quantize(builder, z.routed * z.inner);
+	lk_build_end_again(builder);
+}
+
+static void shared_again(lk_builder *builder) {
+	if (!lk_build_runs_again(builder, LK_MODULE_SHARED_EXPERTS)) return;
+	lk_build_begin_again(builder);
+	shared_forward(builder);
+	lk_build_end_again(builder);
 }
 
 static void experts_backward(lk_builder *builder, struct lk_moe_size z, bool input, bool weight) {
 	double rows = z.routed / z.local, h = z.hidden;
 	if (input) experts_memory(builder, "expert_bias_grad", weighed_bias_bytes(builder, z, 8));
+	if (input) activation_again(builder, z);
 	if (input) lk_build_quantize(builder, z.routed * h);
 	if (input) experts_gemm(builder, "experts_down_grad", rows, z.inner, h, z.local);
 	if (weight) experts_gemm(builder, "weight_grad", h, z.inner, rows, z.local);
@@ -324,6 +399,7 @@ void lk_build_moe_backward(lk_builder *builder, bool input, bool weight) {
 	struct lk_moe_size z = moe_size(builder);
 	if (input) {
 		residual_backward(builder);
+		mixture_again(builder, z);
 		permute(builder, "unpermute_tokens_grad", z);
 		mlp_exchange(builder, "combine_grad", z);
 		mlp_expert_shards(builder, LK_OP_ALLGATHER, "gather_experts_grad", z);
@@ -339,6 +415,7 @@ void lk_build_moe_backward(lk_builder *builder, bool input, bool weight) {
 		permute(builder, "permute_tokens_grad", z);
 	}
 	if (model->shared_ffn > 0) {
+		if (input) shared_again(builder);
 		if (input || builder->sp) lk_build_tp_leave_backward(builder, "gather_shared_grad");
 		mlp_products_backward(builder, mlp_width(builder, model->shared_ffn), input, weight);
 	}

@@ -157,6 +157,25 @@ void lk_build_release(lk_builder *builder, double bytes, unsigned owner) {
 	builder->saved -= bytes;
 }
 
+/* The replay by operation of other stacks keeps attention, but not the scores of unfused one. */
+bool lk_build_runs_again(const lk_builder *builder, lk_module module) {
+	if (builder->replays)
+		return module == LK_MODULE_CORE_ATTN && builder->job->attn_kernel == LK_KERNEL_UNFUSED;
+	return lk_job_recomputes(builder->job, module);
+}
+
+void lk_build_forget(lk_builder *builder, double before, double kept) {
+	lk_build_release(builder, builder->saved - before - kept, LK_OWN_ACTIVATIONS);
+}
+
+void lk_build_begin_again(lk_builder *builder) {
+	builder->phase = LK_PHASE_RECOMPUTE;
+}
+
+void lk_build_end_again(lk_builder *builder) {
+	builder->phase = LK_PHASE_BACKWARD;
+}
+
 void lk_build_scratch(lk_builder *builder, double bytes, unsigned owner) {
 	uint32_t i;
 	lk_ops *ops = columns(builder, &i);

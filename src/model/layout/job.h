@@ -26,6 +26,17 @@ typedef enum lk_recompute {
 	LK_RECOMPUTE_SELECTIVE,
 	LK_RECOMPUTE_FULL
 } lk_recompute;
+/* Parts of a layer that Megatron-LM's selective recomputation runs again (--recompute-modules). */
+typedef enum lk_module {
+	LK_MODULE_CORE_ATTN = 1 << 0,
+	LK_MODULE_MLP = 1 << 1,       /* of dense layers */
+	LK_MODULE_MOE = 1 << 2,       /* router, dispatch, experts, combine, shared experts */
+	LK_MODULE_LAYERNORM = 1 << 3, /* the norms before attention and MLP */
+	LK_MODULE_MOE_ACT = 1 << 4,
+	LK_MODULE_MLA_UP_PROJ = 1 << 5, /* rotary positions included */
+	LK_MODULE_SHARED_EXPERTS = 1 << 6,
+	LK_MODULES_END = 1 << 7,
+} lk_module;
 typedef enum lk_optimizer {
 	LK_OPT_ADAM,
 	LK_OPT_SGD,
@@ -110,11 +121,9 @@ typedef struct lk_job {
 
 	lk_recompute recompute;
 	bool recompute_said;
-	int recompute_layers; /* FULL: layers per stage that are recomputed; 0 = all */
-	bool recompute_mlp;   /* SELECTIVE also recomputes the MLP's activation */
-	/* Outputs that are not kept, whatever the kind; making them again is small and takes no time
-	 * here. */
-	bool recompute_norms, recompute_expert_activation, recompute_latent_up;
+	int recompute_layers;  /* FULL: layers per stage that are recomputed; 0 = all */
+	int recompute_modules; /* SELECTIVE in Megatron-LM: a set of lk_module; 0: the core of attention
+	                        */
 
 	lk_switch overlap_grad_reduce;  /* default on */
 	lk_switch overlap_param_gather; /* default: as overlap_grad_reduce, with sharding */
@@ -267,6 +276,30 @@ lk_status lk_job_check_layout(const lk_job *job, lk_error *err);
 lk_status lk_job_check_switches(const lk_job *job, lk_error *err);
 lk_status lk_job_check_dtype(const lk_job *job, const lk_cluster *cluster, lk_error *err);
 bool lk_cluster_has_dtype(const lk_cluster *cluster, lk_dtype dtype);
+
+/* job_modules.c: what selective recomputation runs again. */
+/* Whether the job runs a module again; never with none or full. */
+bool lk_job_recomputes(const lk_job *job, lk_module module);
+/* Whether the norm before attention, or before the MLP of a layer with or without experts, is a
+ * kernel of its own and not the first product's. */
+bool lk_job_norm_apart(const lk_job *job, bool attention, bool moe);
+/* Why a module that may be named changes nothing of the job; NULL: it does. */
+const char *lk_job_module_idle(const lk_job *job, lk_module module);
+/* The names in the order of lk_module, ended by NULL. */
+extern const char *const lk_module_name[];
+/* The set of names between characters of `apart`; 0 where one is unknown. */
+int lk_modules_named(const char *text, const char *apart);
+/* The names, `between` them: "core_attn+mlp". Returns `out`. */
+enum {
+	LK_MODULES_TEXT = 80
+};
+char *lk_module_names(char out[LK_MODULES_TEXT], int modules, char between);
+/* Selective recomputation of modules. */
+void lk_job_select(lk_job *job, int modules);
+/* What --recompute takes for the job: "none", "selective", "core_attn+mlp", "full/4"; NULL when
+ * memory is out. */
+const char *lk_recompute_text(lk_arena *arena, const lk_job *job);
+lk_status lk_job_check_modules(const lk_job *job, lk_error *err);
 
 /* Whether the defaults of Megatron-LM hold: the job's stack is Megatron or one of its relatives. */
 bool lk_job_like_megatron(const lk_job *job);

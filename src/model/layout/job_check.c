@@ -8,15 +8,6 @@
 #include <string.h>
 #include "model/layout/schedule.h"
 
-bool lk_job_like_megatron(const lk_job *job) {
-	return job->stack[0] == '\0' || strncmp(job->stack, "megatron", 8) == 0 ||
-	       strcmp(job->stack, "nemo") == 0;
-}
-
-bool lk_job_uses_deepspeed(const lk_job *job) {
-	return strstr(job->stack, "deepspeed") != NULL;
-}
-
 /* Limits that keep every product of the checks inside 64 bits. */
 struct range {
 	const char *option;
@@ -223,11 +214,7 @@ lk_status lk_job_check_layout(const lk_job *job, lk_error *err) {
 }
 
 static lk_status check_recompute(const lk_job *job, lk_error *err) {
-	if (job->recompute_mlp && job->recompute != LK_RECOMPUTE_SELECTIVE) {
-		lk_fail(err, LK_ERR_INPUT, "--recompute",
-		        "recomputing the MLP is part of selective recomputation");
-		return lk_hint(err, "use --recompute selective");
-	}
+	LK_TRY(lk_job_check_modules(job, err));
 	if (job->recompute_layers == 0) return LK_OK;
 	if (job->recompute != LK_RECOMPUTE_FULL) {
 		lk_fail(err, LK_ERR_INPUT, "--recompute",

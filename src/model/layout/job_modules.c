@@ -1,0 +1,133 @@
+/* job_modules.c: the parts of a layer that selective recomputation runs again, by the names and
+ * rules of Megatron-LM (megatron/core/transformer/transformer_config.py, transformer_layer.py). */
+#include "model/layout/job.h"
+
+#include <stdio.h>
+#include <string.h>
+#include "base/arena.h"
+
+const char *const lk_module_name[] = {
+	"core_attn", "mlp", "moe", "layernorm", "moe_act", "mla_up_proj", "shared_experts", NULL};
+enum {
+	MODULES = sizeof lk_module_name / sizeof *lk_module_name - 1
+};
+
+_Static_assert(1 << MODULES == LK_MODULES_END, "a name for each module");
+
+static int named(const char *name, size_t size) {
+	for (int i = 0; i < MODULES; i++)
+		if (strlen(lk_module_name[i]) == size && strncmp(lk_module_name[i], name, size) == 0)
+			return 1 << i;
+	return 0;
+}
+
+int lk_modules_named(const char *text, const char *apart) {
+	int modules = 0;
+	for (const char *at = text + strspn(text, apart); *at; at += strspn(at, apart)) {
+		size_t size = strcspn(at, apart);
+		int module = named(at, size);
+		if (!module) return 0;
+		modules |= module;
+		at += size;
+	}
+	return modules;
+}
+
+char *lk_module_names(char out[LK_MODULES_TEXT], int modules, char between) {
+	size_t used = 0;
+	out[0] = '\0';
+	for (int i = 0; i < MODULES; i++) {
+		if (!(modules & 1 << i)) continue;
+		if (used) out[used++] = between;
+		used += (size_t)snprintf(out + used, LK_MODULES_TEXT - used, "%s", lk_module_name[i]);
+	}
+	return out;
+}
+
+void lk_job_select(lk_job *job, int modules) {
+	job->recompute = LK_RECOMPUTE_SELECTIVE;
+	job->recompute_modules = modules == LK_MODULE_CORE_ATTN ? 0 : modules;
+	job->recompute_said = true;
+}
+
+const char *lk_recompute_text(lk_arena *arena, const lk_job *job) {
+	static const char *const kinds[] = {"none", "selective", "full"};
+	char names[LK_MODULES_TEXT];
+	if (job->recompute == LK_RECOMPUTE_SELECTIVE && job->recompute_modules)
+		return lk_arena_strdup(arena, lk_module_names(names, job->recompute_modules, '+'));
+	if (job->recompute == LK_RECOMPUTE_FULL && job->recompute_layers > 0)
+		return lk_arena_printf(arena, "full/%d", job->recompute_layers);
+	return kinds[job->recompute];
+}
+
+/* The attention of Megatron-LM before its core (Megatron-DeepSpeed's) checkpoints unfused attention
+ * alone. */
+static bool keeps_fused_core(const lk_job *job) {
+	return lk_job_uses_deepspeed(job) && job->attn_kernel == LK_KERNEL_FLASH;
+}
+
+bool lk_job_recomputes(const lk_job *job, lk_module module) {
+	if (job->recompute != LK_RECOMPUTE_SELECTIVE || !lk_job_like_megatron(job)) return false;
+	if (module == LK_MODULE_CORE_ATTN && keeps_fused_core(job)) return false;
+	int modules = job->recompute_modules ? job->recompute_modules : LK_MODULE_CORE_ATTN;
+	/* the whole MoE layer runs again: its parts are counted once, not once more for themselves */
+	if (modules & LK_MODULE_MOE) modules &= ~(LK_MODULE_MOE_ACT | LK_MODULE_SHARED_EXPERTS);
+	return modules & module;
+}
+
+/* Transformer Engine's first product of attention, and of a dense MLP, has the norm in it; latent
+ * attention and routers read what a norm of their own wrote. */
+bool lk_job_norm_apart(const lk_job *job, bool attention, bool moe) {
+	if (job->local_layers) return true;
+	return attention ? job->model.attention == LK_ATTN_MLA : moe;
+}
+
+static bool has_dense_layers(const lk_model *model) {
+	if (model->network == LK_NET_CONV) return false;
+	for (int i = 0; i < model->layers + model->decoder_layers; i++)
+		if (!lk_model_is_moe(model, i)) return true;
+	return false;
+}
+
+const char *lk_job_module_idle(const lk_job *job, lk_module module) {
+	if (module == LK_MODULE_MLP && !has_dense_layers(&job->model))
+		return "recomputing mlp has no effect: every layer has experts";
+	bool apart = lk_job_norm_apart(job, true, false) || job->model.experts > 0;
+	if (module == LK_MODULE_LAYERNORM && !apart)
+		return "recomputing layernorm has no effect: every norm is part of the product after it";
+	return NULL;
+}
+
+/* What the network lacks for a module that Megatron-LM refuses or does not have then; NULL:
+ * nothing.
+ */
+static const char *lacks(const lk_model *model, lk_module module) {
+	switch (module) {
+	case LK_MODULE_MOE:
+	case LK_MODULE_MOE_ACT: return model->experts > 0 ? NULL : "experts";
+	case LK_MODULE_MLA_UP_PROJ:
+		return model->attention == LK_ATTN_MLA ? NULL : "multi-latent attention";
+	case LK_MODULE_SHARED_EXPERTS:
+		return model->experts > 0 && model->shared_ffn > 0 ? NULL : "shared experts";
+	default: return NULL;
+	}
+}
+
+lk_status lk_job_check_modules(const lk_job *job, lk_error *err) {
+	char name[LK_MODULES_TEXT];
+	if (job->recompute != LK_RECOMPUTE_SELECTIVE || !job->recompute_modules) return LK_OK;
+	if (!lk_job_like_megatron(job)) {
+		lk_fail(err, LK_ERR_INPUT, "--recompute", "%s: modules are Megatron-LM's, not those of %s",
+		        lk_module_names(name, job->recompute_modules, '+'), job->stack);
+		return lk_hint(err, "use --recompute selective, or --stack megatron");
+	}
+	for (int module = 1; module < LK_MODULES_END; module <<= 1) {
+		const char *what =
+			job->recompute_modules & module ? lacks(&job->model, (lk_module)module) : NULL;
+		if (!what) continue;
+		lk_fail(err, LK_ERR_INPUT, "--recompute", "%s: the network has no %s",
+		        lk_module_names(name, module, '+'), what);
+		return lk_hint(err, "leave the module out");
+	}
+	return LK_OK;
+}
