@@ -151,7 +151,8 @@ def write(verbs):
     for verb, first, operands, more in (
             ("validate", "    table: Path,\n    /,\n    *,\n", "_ask.operands('table', table)", "table: the measurements, .csv or .csv.gz."),
             ("explain", "    *traces: Path,\n", "_ask.operands('traces', traces)", "traces: files, and folders of them."),
-            ("shard", "    tables: Path,\n    /,\n    *,\n", "_ask.operands('tables', tables)", "tables: CSV with name, rows, dim, pooling."),
+            ("shard", "    tables: Optional[Path] = None,\n    /,\n    *,\n", "[] if tables is None else _ask.operands('tables', tables)",
+             "tables: CSV with name, rows, dim, pooling; or model=."),
             ("rent", "    *,\n", "[]", ""),
             ("whatif", "    paths: Union[Path, Sequence[Path]],\n    /,\n    *,\n", "_ask.operands('paths', paths)",
              "paths: a step graph, or traces. set: changes, as {'nic': '2x'} or ['nic=2x'].")):

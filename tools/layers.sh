@@ -32,12 +32,11 @@ lang/emit:        base io lang/rewrite lang/run lang/steps
 lang/compile:     base io lang/types lang/rewrite lang/run lang/emit
 cost/collective:  base io hw cost/calibration
 cost/kernel:      base hw graph cost/calibration cost/collective
-cost:             base graph cost/collective cost/kernel
+cost:             base graph cost/calibration cost/collective cost/kernel
 sim:              base graph cost
 step:             base io options cost/calibration model/network model/layout model/build launch trace/read trace/lift cost sim
 replay:           base trace/read trace/align trace/lift step
 whatif:           base options hw graph/edit cost/calibration step replay
-predict:          base options cost/calibration model/layout launch sim step whatif
 explain:          base options hw trace/capture trace/align trace/lift cost/collective cost/kernel step whatif
 diff:             base options explain
 rendezvous:       base
@@ -45,7 +44,8 @@ record:           base io trace/read rendezvous
 compose:          base hw graph trace/read cost/collective step
 stalls:           base io options trace/read step explain record
 plan:             base options cost/calibration model/layout model/build launch cost sim step
-shard:            base io options cost/calibration cost/kernel cost sim step
+shard:            base io options model/network cost/calibration cost/kernel cost sim step
+predict:          base options cost/calibration model/layout launch sim step whatif shard
 rent:             base io options hw predict
 jobs:             base io hw
 lang/tune:        base io cost/calibration lang/rewrite lang/run lang/steps lang/emit lang/compile cost/collective cost sim step
@@ -53,7 +53,7 @@ tables:           base io hw model/network model/layout cost/collective cost/ker
 collective:       base hw cost/collective tables
 fit:              base io cost/calibration cost/collective cost/kernel cost step tables
 calibrate/host:   base io hw
-validate:         base io options hw cost/calibration model/network model/layout cost/collective cost/kernel cost sim step plan tables fit
+validate:         base io options hw cost/calibration model/network model/layout cost/collective cost/kernel cost sim step plan shard tables fit
 calibrate:        base io options cost/calibration tables fit calibrate/host validate
 view/table:       base io
 view/timeline:    base io trace/read sim step predict view/table

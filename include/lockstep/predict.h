@@ -58,6 +58,8 @@ typedef struct lk_predict_request {
 	const char *attention;  /* "flash", "unfused" */
 	const char *dispatcher; /* "alltoall", "allgather", "node" */
 	double moe_imbalance;
+	const char *plan; /* of a recommendation model: which table goes where, the file that
+	                     lk_shard_write_plan writes; NULL as lk_shard places them */
 	int overlap_grad_reduce, overlap_param_gather, overlap_p2p, tp_overlap;
 	double bucket_mib;
 	int cuda_graphs, fused_loss, expert_overlap;

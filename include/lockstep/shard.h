@@ -27,15 +27,20 @@ extern "C" {
 typedef struct lk_shard_request {
 	const char
 		*tables; /* CSV: name, rows, dim, pooling; see docs/guide/shard.md; "-" standard input */
+	const char *model; /* instead: a recommendation model, a preset or a file, with its tables t0,
+	                      t1, ...: the step is then the model's, as lk_predict says */
+	bool cuda_graphs;  /* of a model: replayed from CUDA graphs; else a host issues each kernel */
 	const char *gpu;
 	int gpus;
 	const char *cluster;     /* instead: as for predict */
 	const char *calibration; /* rows of `lockstep calibrate`, or of bench-lookup for a processor */
-	double batch;            /* samples of a step, all ranks together; 0: 65536 */
+	double batch;            /* samples of a step, all ranks together; 0: 65536, of a model
+	                            8192 for each rank */
 	int optimizer;           /* rowwise-adagrad, adagrad, sgd, adam */
 	int dtype;               /* of the tables: fp32, fp16, bf16 */
 	const char *kinds;       /* "table,column,row,data": what a table may be; NULL all */
 	const char *sharder;     /* NULL: the search */
+	const char *placement;   /* file: the plan that is timed instead, as `plan` writes it */
 	double reserve;          /* share of the device's memory that is not for tables; default 0.15 */
 	double host_gib;         /* host memory for tables, GiB for each GPU; 0 none */
 	double cache;    /* share of a table in host memory that the device caches; default 0.2 */
@@ -84,8 +89,9 @@ typedef struct lk_shard_answer {
 	int rank_count;
 	const lk_shard_tried *tried;
 	int tried_count;
-	double step_s;       /* simulated */
-	double bound_s, gap; /* no placement is faster; step / bound - 1 */
+	double step_s;       /* simulated; of a model its whole training step */
+	double placed_s;     /* the parts below, one after another: what the search looks at */
+	double bound_s, gap; /* no placement is faster; placed / bound - 1 */
 	double index_s, forward_s, exchange_s, dense_s, backward_s,
 		reduce_s; /* parts of the step; exchange: one direction */
 	double imbalance;
@@ -93,6 +99,7 @@ typedef struct lk_shard_answer {
 	double capacity_bytes, host_capacity_bytes; /* of a rank */
 	double batch;
 	int tables;
+	const char *model; /* of a model what it is and how it runs; else NULL */
 	const char *cluster, *basis, *reproduce;
 	lk_inputs inputs; /* the files that were read; reports name them by their content */
 	void *memory_owner;
@@ -122,9 +129,9 @@ void lk_shard_free(lk_shard_answer *answer);
 /* To `path` where it is not NULL, else to `out`; `format` is an lk_output (view.h). LK_ERR_INPUT
  * for a format without its path; LK_ERR_IO; LK_ERR_MEMORY. `table`: LK_SHARD_PLAN is a report in
  * TEXT, everything in JSON, the pieces elsewhere. Keys of the JSON: fits, reason, sharder, step_s,
- * bound_s, gap, imbalance, index_s, forward_s, exchange_s, dense_s, backward_s, reduce_s, batch,
- * tables, table_bytes, capacity_bytes, host_capacity_bytes, ranks [..], pieces [..], sharders [..],
- * cluster, basis, reproduce. */
+ * placed_s, bound_s, gap, imbalance, index_s, forward_s, exchange_s, dense_s, backward_s, reduce_s,
+ * batch, tables, table_bytes, capacity_bytes, host_capacity_bytes, ranks [..], pieces [..],
+ * sharders [..], model, cluster, basis, reproduce. */
 lk_status lk_shard_print(const lk_shard_answer *answer, int table, int format, bool colour,
                          const char *path, FILE *out, lk_error *err);
 /* Writes the placement as JSON in TorchRec's terms: {table: {sharding_type, compute_kernel, ranks,

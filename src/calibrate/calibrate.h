@@ -14,7 +14,7 @@ typedef lk_status lk_calibrate_fn(lk_stream *in, const char *source, const char 
                                   lk_calibration *out, lk_error *err);
 lk_calibrate_fn lk_calibrate_ops, lk_calibrate_collectives, lk_calibrate_peaks,
 	lk_calibrate_slowdown;
-lk_calibrate_fn lk_calibrate_runs;
+lk_calibrate_fn lk_calibrate_runs, lk_calibrate_overheads;
 
 /* Parts of lk_calibrate_ops: memory-bound operations of a table of kernel times, and matrix
  * products. Each passes over the rows of the other. */

@@ -19,7 +19,7 @@ static int shard_run(lk_args *args) {
 	lk_error err = {0};
 	lk_shard_defaults(&request);
 	if (cli_read(args, &request, &outputs, shard_files, NULL, &err) != LK_OK) return cli_fail(&err);
-	request.tables = args->operands[0];
+	request.tables = args->operand_count ? args->operands[0] : NULL;
 	lk_status status = lk_shard(&request, &answer, &err);
 	if (status == LK_OK && answer->fits && request.plan)
 		status = lk_shard_write_plan(answer, request.plan, &err);

@@ -53,12 +53,14 @@ void lk_cost_comm(const lk_graph *graph, uint32_t op, const lk_cost_site *site, 
 void lk_contention_rates(const lk_cost *const *active, const bool *communicates, int count,
                          double *rates);
 
-/* ---- eager: kernels of a step that a framework runs operation by operation in fp32, on one
- * device: at the rates that were measured on it (family "rates" of the calibration), else at usual
- * shares of its data sheet. */
+/* ---- eager: kernels of a step that a framework runs operation by operation: at the rates that
+ * were measured on the device (family "rates" of the calibration), else at usual shares of its data
+ * sheet. */
 
 typedef struct lk_eager_device {
 	lk_device device;        /* of the catalogue, at the clock that it ran at */
+	lk_dtype dtype;          /* of products */
+	lk_group_shape network;  /* all ranks, for collectives; the caller's to fill */
 	double memory, l2, pcie; /* bytes/s that streams reach */
 	lk_gemm_numbers gemm;  /* of the formula: fitted on the nearest of its architecture; without the
 	                          launch in floor_s */
@@ -70,9 +72,13 @@ typedef struct lk_eager_device {
 	bool measured;         /* the rates; false: from the data sheet */
 } lk_eager_device;
 
-void lk_eager_device_of(const lk_device *device, lk_eager_device *out);
+/* A kernel that does next to nothing, with the pause before it: seconds. */
+extern const double lk_eager_start_s;
 
-/* Costs of all operations of a traced graph on the device: HOST operations take what they state. */
+void lk_eager_device_of(const lk_device *device, lk_dtype dtype, lk_eager_device *out);
+
+/* Costs of all operations of a traced graph on such devices: HOST operations, and those with a
+ * measured_ps, take what they state. */
 lk_status lk_eager_costs(lk_arena *arena, const lk_graph *graph, const lk_eager_device *device,
                          lk_costs *out, lk_error *err);
 

@@ -1,26 +1,27 @@
-/* eager.c: times of single fp32 kernels after launches of their own.
+/* eager.c: times of single kernels after launches of their own, and of collectives.
  *
  *     product       the formula of gemm_model.c with numbers fitted on the device or its nearest
  *                   relative
  *     stream        bytes over the measured rate, faster inside L2
- *     lookup        embedding.c
  *     copy          bytes over the measured rate of PCIe
  *     scatter       (PERMUTE with m warps of k dependent loads) whole waves of warps, each as long
  *                   as its loads take
  *
- * Every kernel begins `start` after the one before it has ended, at the earliest. */
+ *     collective    collective.h
+ *
+ * An operation that states its time takes that. Every kernel begins `start` after the one before it
+ * has ended, at the earliest. */
 #include "base/arena.h"
 #include "cost/cost.h"
 
 #include <math.h>
 
 #include "base/units.h"
-#include "cost/kernel/embedding.h"
 #include "base/check.h"
 
 /* Two kernels on a stream are 1 us apart, and one takes 5 us more than its work: both as in Lin et
  * al. (arXiv 2201.07821). */
-static const double start_s = 6e-6;
+const double lk_eager_start_s = 6e-6;
 
 static bool same_chip(const lk_device *a, const lk_device *b) {
 	return a->arch == b->arch && a->sms == b->sms && a->l2_bytes == b->l2_bytes;
@@ -28,7 +29,7 @@ static bool same_chip(const lk_device *a, const lk_device *b) {
 
 static double twin_seconds(const lk_eager_device *device, double batch, double m, double n,
                            double k) {
-	const lk_gemm_shape shape = {LK_FP32, batch, m, n, k};
+	const lk_gemm_shape shape = {device->dtype, batch, m, n, k};
 	return lk_gemm_seconds(&device->twin_gemm, device->twin, &shape, NULL);
 }
 
@@ -38,7 +39,7 @@ static void find_twin(lk_eager_device *out) {
 	for (int i = 0; i < lk_device_count(); i++) {
 		const lk_device *device = lk_device_at(i);
 		if (!same_chip(device, &out->device)) continue;
-		lk_gemm_model_of(device, LK_FP32, &out->twin_gemm);
+		lk_gemm_model_of(device, out->dtype, &out->twin_gemm);
 		if (!out->twin_gemm.measured) continue;
 		out->twin = device;
 		for (int batched = 0; batched < 2; batched++)
@@ -47,13 +48,13 @@ static void find_twin(lk_eager_device *out) {
 	}
 }
 
-void lk_eager_device_of(const lk_device *device, lk_eager_device *out) {
+void lk_eager_device_of(const lk_device *device, lk_dtype dtype, lk_eager_device *out) {
 	const lk_calibration_row *row =
 		lk_calibration_find(lk_calibration_current(), "rates", device->name, "");
 	double clock = lk_calibration_value(row, "clock_mhz", 0) * 1e6;
-	*out = (lk_eager_device){.device = *device, .measured = row != NULL};
+	*out = (lk_eager_device){.device = *device, .dtype = dtype, .measured = row != NULL};
 	if (clock > 0 && device->clock_hz > 0) {
-		out->device.peak_flops[LK_FP32] *= clock / device->clock_hz;
+		for (int i = 0; i < LK_DTYPES; i++) out->device.peak_flops[i] *= clock / device->clock_hz;
 		out->device.vector_flops *= clock / device->clock_hz;
 		out->device.clock_hz = clock;
 	}
@@ -61,8 +62,8 @@ void lk_eager_device_of(const lk_device *device, lk_eager_device *out) {
 	out->memory = lk_calibration_value(row, "memory_GBps", 0.82 * device->memory_rate / 1e9) * 1e9;
 	out->l2 = lk_calibration_value(row, "l2_GBps", 3.2 * out->memory / 1e9) * 1e9;
 	out->pcie = lk_calibration_value(row, "pcie_GBps", 0.5 * device->pcie_rate / 1e9) * 1e9;
-	lk_gemm_numbers_of(device, LK_FP32, &out->gemm);
-	out->gemm.floor_s = start_s; /* in place of a launch from the host */
+	lk_gemm_numbers_of(device, dtype, &out->gemm);
+	out->gemm.floor_s = lk_eager_start_s; /* in place of a launch from the host */
 	find_twin(out);
 }
 
@@ -70,7 +71,7 @@ static double stream_seconds(const lk_eager_device *device, double bytes) {
 	/* inside L2 up to half as fast again: 0.48 to 0.50 in nearly all fits of flat fp32 kernels on
 	 * P100 and V100 */
 	const lk_memory_model model = {.efficiency = device->memory / device->device.memory_rate,
-	                               .start_s = start_s,
+	                               .start_s = lk_eager_start_s,
 	                               .cache_gain = 0.5,
 	                               .cache_share = 1};
 	return lk_memory_seconds(&model, &device->device, &(lk_memory_work){.bytes = bytes});
@@ -83,37 +84,36 @@ static double scatter_seconds(const lk_eager_device *device, double warps, doubl
 	const double cycles = 350, resident = 64;
 	double waves = warps / (fmax(device->device.sms, 1) * resident);
 	double seconds = waves * loads * cycles / fmax(device->device.clock_hz, 1e8);
-	return fmax(seconds + start_s, stream_seconds(device, bytes));
+	return fmax(seconds + lk_eager_start_s, stream_seconds(device, bytes));
 }
 
 static double product_seconds(const lk_eager_device *device, const lk_ops *ops, uint32_t op) {
 	LK_ASSERT(op < ops->count);
-	const lk_gemm_shape shape = {LK_FP32, ops->batch[op], ops->m[op], ops->n[op], ops->k[op]};
+	const lk_gemm_shape shape = {device->dtype, ops->batch[op], ops->m[op], ops->n[op], ops->k[op]};
 	double formula = lk_gemm_formula(&device->gemm, &device->device, &shape, ops->bytes[op], NULL);
 	if (!device->twin) return formula;
 	double launch = device->twin_launch[shape.batch > 1],
-		   clock = lk_peak_flops(device->twin, LK_FP32) / lk_peak_flops(&device->device, LK_FP32);
+		   clock = lk_peak_flops(device->twin, device->dtype) /
+	               lk_peak_flops(&device->device, device->dtype);
 	double there = twin_seconds(device, shape.batch, shape.m, shape.n, shape.k) - launch;
-	return there > launch ? there * clock + start_s
+	return there > launch ? there * clock + lk_eager_start_s
 	                      : formula; /* a small difference of two times says little */
 }
 
-static double kernel_seconds(const lk_eager_device *device, const lk_graph *graph, uint32_t op) {
+static double operation_seconds(const lk_eager_device *device, const lk_graph *graph, uint32_t op) {
 	LK_ASSERT(op < graph->ops.count);
 	const lk_ops *ops = &graph->ops;
+	if (ops->measured_ps[op] > 0) return (double)ops->measured_ps[op] / LK_PS_PER_S;
 	switch (ops->kind[op]) {
 	case LK_OP_HOST: return ops->m[op];
 	case LK_OP_WAIT: return 0;
-	case LK_OP_COPY: return ops->bytes[op] / device->pcie + start_s;
+	case LK_OP_ALLREDUCE:
+		return lk_collective_cost(LK_COLL_ALLREDUCE, &device->network, ops->bytes[op]).seconds;
+	case LK_OP_ALLTOALL:
+		return lk_collective_cost(LK_COLL_ALLTOALL, &device->network, ops->bytes[op]).seconds;
+	case LK_OP_COPY: return ops->bytes[op] / device->pcie + lk_eager_start_s;
 	case LK_OP_GEMM: return product_seconds(device, ops, op);
 	case LK_OP_PERMUTE: return scatter_seconds(device, ops->m[op], ops->k[op], ops->bytes[op]);
-	case LK_OP_EMBEDDING: {
-		lk_lookup lookup = lk_lookup_of(graph, op);
-		if (ops->k[op] > 0)
-			return lk_lookup_seconds(&lookup, &device->device, device->memory, device->l2) +
-			       start_s;
-		return stream_seconds(device, ops->bytes[op]);
-	}
 	default: return stream_seconds(device, ops->bytes[op]);
 	}
 }
@@ -126,7 +126,7 @@ lk_status lk_eager_costs(lk_arena *arena, const lk_graph *graph, const lk_eager_
 	for (uint32_t i = 0; i < graph->ops.count; i++) {
 		lk_cost *cost = &out->at[i];
 		*cost = (lk_cost){.spread = 1, .sm = 1};
-		lk_cost_set(cost, kernel_seconds(device, graph, i));
+		lk_cost_set(cost, operation_seconds(device, graph, i));
 		cost->tail_ps = cost->duration_ps;
 	}
 	return LK_OK;

@@ -7,6 +7,7 @@
 #include "cost/calibration/calibration.h"
 #include "cost/collective/collective.h"
 #include "cost/cost.h"
+#include "cost/host_terms.h"
 #include "cost/kernel/kernel.h"
 #include "io/stream.h"
 #include "lockstep/validate.h"
@@ -197,24 +198,11 @@ typedef bool lk_rows_alike(const void *context, size_t a, size_t b);
 lk_status lk_fold_ranges(lk_arena *arena, lk_validated *rows, size_t count, lk_rows_alike *class,
                          lk_rows_alike *fold, const void *context, lk_error *err);
 
-/* ---- host_terms: what the host spends on the operations of one step (T1 to T5,
- * trace/lift/lift.h), merged from tables of measurements of other runs: "shared overheads".
+/* ---- host_terms: tables of measured host overheads (cost/host_terms.h), merged: "shared
+ * overheads".
  *
  *     type,name,mean_us[,model][,batch_size][,count]
  */
-
-enum {
-	LK_HOST_TERMS = 5
-};
-
-typedef struct lk_host_term {
-	char name[80];
-	double sum[LK_HOST_TERMS], weight[LK_HOST_TERMS]; /* microseconds times weight, by term - 1 */
-} lk_host_term;
-
-typedef struct lk_host_terms {
-	LK_VEC(lk_host_term) of;
-} lk_host_terms;
 
 /* Whose overheads are shared: runs of models whose names begin so, at batches from `least` to
  * `most`. */
@@ -232,11 +220,6 @@ lk_status lk_host_terms_read(lk_stream *in, const lk_host_kind *kind, lk_host_te
  * times of an operation, releases in how long it takes; a longer T2 is of what a release counts in
  * front of the call. */
 lk_status lk_host_terms_fill(lk_host_terms *terms, const lk_host_terms *more, lk_error *err);
-void lk_host_terms_free(lk_host_terms *terms);
-
-/* Seconds of a term, 1 to 5; the mean over all names where a name is not known, 0 where the term is
- * not. Of the form of lk_host_times.seconds. */
-double lk_host_terms_seconds(const void *terms, int term, const char *name);
 
 /* ---- memory_range: how far measured memory lies from its prediction, by class of network. */
 

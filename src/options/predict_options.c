@@ -41,6 +41,9 @@ static const lk_option options[] = {
 	{INT("last-stage-layers", last_stage_layers, "N", 1, 4096, "layers on the last stage"), SWEPT},
 	{TEXT("pipeline-layout", pipeline_layout, "TEXT",
 	 "stages as Megatron writes them: 'Et*3|(tt|)*29|L'")},
+	{TEXT("plan", plan, "FILE",
+	 "of a recommendation model: which table goes where, as `lockstep shard --plan` writes it; "
+	 "default: as that verb places them")},
 	{SWITCH("sequence-parallel", sequence_parallel,
 	 "split norms and residuals over TP; on by default with --tp")},
 	{TEXT("cp-kind", cp_kind, "KIND", "ring or all-gather"), SWEPT},
@@ -87,7 +90,7 @@ static const lk_option options[] = {
 	 "tokens of the busiest expert rank over the mean"), SWEPT},
 	{TEXT("stack", stack, "NAME",
 	 "software whose defaults and efficiencies apply: megatron, nemo, fsdp, llm-foundry, "
-	 "torchtitan, deepspeed"), SWEPT},
+	 "torchtitan, deepspeed; of recommendation models torchrec, hugectr"), SWEPT},
 	{TEXT("release", release, "NUMBER",
 	 "of that software, as 26.04; default: the newest with measured runs"), SWEPT},
 

@@ -25,10 +25,16 @@ static const lk_option options[] = {
 	 "share of a table in host memory that the device caches; default 0.2"), WITH("host-memory")},
 
 	{GROUP("What")
-	 COUNT("batch", batch, "N", 1, 1e9,
-	 "samples of a step, all ranks together; default 65536"), LETTER('b')},
+	 TEXT("model", model, "NAME|FILE",
+	 "instead of TABLES.csv: a recommendation model (`lockstep models dlrm`), with its tables t0, "
+	 "t1, ...; the step is its whole training step, as predict --plan says"), LETTER('m')},
+	{FLAG("cuda-graphs", cuda_graphs, "the model's kernels are replayed from CUDA graphs"),
+	 WITH("model")},
+	{COUNT("batch", batch, "N", 1, 1e9,
+	 "samples of a step, all ranks together; default 65536, of a model 8192 for each GPU"),
+	 LETTER('b')},
 	{CHOICE("optimizer", optimizer, optimizers, "NAME",
-	 "of the tables; default rowwise-adagrad")},
+	 "of the tables; default rowwise-adagrad, of a model its own")},
 	{CHOICE("dtype", dtype, types, "TYPE",
 	 "of the tables; sums and gradients are fp32"), LETTER('d')},
 	{REAL("dense-ms", dense_ms, "MS", 0, 1e6,
@@ -37,6 +43,8 @@ static const lk_option options[] = {
 	{TEXT("sharder", sharder, "NAME",
 	 "whose placement is shown: search (default), naive, naive-chunk, random, size-greedy, "
 	 "lookup-greedy, norm-lookup-greedy, size-lookup-greedy")},
+	{TEXT("placement", placement, "FILE",
+	 "a plan that you have, as --plan writes it: shown instead, beside what the sharders find")},
 	{REAL("seed", seed, "N", 0, 4503599627370496.0, "seed of the sharder random")},
 
 	{GROUP("Output")
@@ -55,6 +63,8 @@ static const char *const examples[] = {
 	"which table goes where, how balanced it is, and how far from the best possible",
 	"lockstep shard tables.csv --gpu h100-sxm --gpus 16 --plan plan.json",
 	"the placement for a training script",
+	"lockstep shard --model dlrm-dcnv2 --gpu h100-sxm --gpus 16 --plan plan.json",
+	"the same for a model, whose whole step is timed",
 	"lockstep shard tables.csv --gpu a100-sxm-40 --gpus 8 --host-memory 64 --table ranks",
 	"tables larger than the GPUs: the rest in host memory, cached",
 	"lockstep shard tables.csv --gpu a100-sxm-80 --gpus 8 --kinds table --table sharders",
@@ -65,12 +75,14 @@ static const char *const examples[] = {
 const lk_verb lk_shard_verb = {
 	.name = "shard",
 	.summary = "which embedding table goes on which GPU?",
-	.operands = "TABLES.csv",
+	.operands = "[TABLES.csv]",
 	.description = "Places embedding tables on GPUs: whole, by columns, by rows, as copies, in "
 				   "device or host memory, so that memory suffices and a step is as short as "
 				   "possible. A step is simulated: exchange of indices, lookups, exchange of sums, "
 				   "and the way back. The report also shows the distance from a lower bound on the "
 				   "time, and the published heuristics.\n\n"
+				   "With --model, predict --plan FILE says the same step for the written "
+				   "placement.\n\n"
 				   "TABLES.csv has the columns name, rows, dim and pooling (rows looked up by a "
 				   "sample); optional: count (equal tables), skew (exponent of a Zipf law of the "
 				   "indices) or reuse (17 shares, see docs/guide/shard.md), kinds "
@@ -79,7 +91,7 @@ const lk_verb lk_shard_verb = {
 	.options = options,
 	.examples = examples,
 	.request_size = sizeof(lk_shard_request),
-	.min_operands = 1,
+	.min_operands = 0,
 	.max_operands = 1,
 };
 

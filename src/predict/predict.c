@@ -283,17 +283,15 @@ static void fill_simulation(lk_prediction *prediction, const lk_job *job, const 
 
 /* ---- the whole ---- */
 
-/* A recommendation model is saved with its tables: what all ranks hold of weights and optimizer. */
-static lk_status fill_recommender_training(const lk_predict_request *request,
+static lk_status fill_recommender_training(const lk_predict_request *request, double saved_bytes,
                                            struct lk_answer *answer, lk_error *err) {
 	lk_prediction *prediction = &answer->p;
 	lk_where where = {.cluster = request->cluster, .gpu = request->gpu, .gpus = request->gpus};
 	lk_cluster cluster;
 	int ranks;
 	LK_TRY(lk_where_read(&answer->arena, &where, &cluster, &ranks, err));
-	double held = prediction->memory[0].weights + prediction->memory[0].optimizer;
 	return fill_training(prediction, request, prediction->samples_per_s * prediction->step_time_s,
-	                     held * ranks, nodes_used(&cluster, ranks), err);
+	                     saved_bytes, nodes_used(&cluster, ranks), err);
 }
 
 static lk_status answer_dlrm(const lk_predict_request *request, struct lk_answer *answer,
@@ -302,8 +300,10 @@ static lk_status answer_dlrm(const lk_predict_request *request, struct lk_answer
 	LK_TRY(read_simulation(&answer->arena, request,
 	                       request->gpus > 0 ? (uint32_t)request->gpus : UINT32_MAX, &options,
 	                       err));
-	LK_TRY(lk_predict_dlrm(&answer->arena, request, &options, &answer->step, &answer->p, err));
-	LK_TRY(fill_recommender_training(request, answer, err));
+	double saved_bytes;
+	LK_TRY(lk_predict_dlrm(&answer->arena, request, &options, &answer->step, &answer->p,
+	                       &saved_bytes, err));
+	LK_TRY(fill_recommender_training(request, saved_bytes, answer, err));
 	if (request->detail)
 		LK_TRY(lk_detail_of(&answer->arena, NULL, &answer->step,
 		                    answer->p.step_time_s / answer->step.step_s, true, &answer->p.detail,

@@ -1,17 +1,19 @@
-/* predict_dlrm.c: `predict` for recommendation models: tables dealt out over the GPUs, MLPs copied
- * (model/build/dlrm_hybrid.c). Options that shape transformers do not apply and are refused, so
- * that none is quietly ignored.
- */
-#include "base/arena.h"
+/* predict_dlrm.c: `predict` for recommendation models: MLPs copied, tables where a plan or the
+ * search of `lockstep shard` places them, each operation issued by a host (shard/shard_model.c);
+ * or, with --stack hugectr, as MLPerf's submissions run them: tables dealt out evenly, frequent
+ * rows copied, the step replayed from a CUDA graph (model/build/dlrm_hybrid.c). Options that shape
+ * transformers do not apply and are refused, so that none is quietly ignored. */
 #include "predict/predict_internal.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "step/step.h"
+#include "base/arena.h"
 #include "base/text.h"
 #include "cost/calibration/calibration.h"
 #include "launch/launch.h"
+#include "shard/shard.h"
+#include "step/step.h"
 
 /* ---- the request ---- */
 
@@ -42,45 +44,66 @@ bool lk_predict_is_dlrm(const lk_predict_request *request) {
 	return is;
 }
 
-/* Options that mean nothing here, by name: all that are not listed. */
+static bool is_hugectr(const lk_predict_request *request) {
+	return request->stack && lk_same_name(request->stack, "hugectr");
+}
+
+static bool is_given(const lk_predict_request *request, const lk_option *option) {
+	const void *field = (const char *)request + option->offset;
+	if (option->kind == LK_OPTION_FLAG) return *(const bool *)field;
+	if (option->kind == LK_OPTION_TEXT) return *(const char *const *)field != NULL;
+	if (option->kind == LK_OPTION_REAL || option->kind == LK_OPTION_COUNT)
+		return *(const double *)field != 0;
+	return *(const int *)field != 0;
+}
+
+/* Options that act, by name; all others are refused. */
 static lk_status check_options(const lk_predict_request *request, lk_error *err) {
-	static const char *const used[] = {
-		"model",    "gpu",  "gpus",   "cluster", "calibration",         "gbs",
-		"dtype",    "dp",   "ranks",  "exact",   "no-contention",       "straggler",
-		"jitter",   "seed", "tokens", "mtbf",    "checkpoint-interval", "trace-ranks",
-		"no-fixes", NULL};
+	static const char both[] =
+		"model gpu gpus cluster calibration gbs mbs dtype dp straggler jitter seed stack tokens "
+		"mtbf ranks no-fixes trace-ranks checkpoint-interval checkpoint-write";
+	static const char eager[] = "plan cuda-graphs", replayed[] = "exact no-contention";
+	bool hugectr = is_hugectr(request);
 	for (const lk_option *option = lk_predict_verb.options; option->name; option++) {
-		if (option->output) continue;
-		const void *field = (const char *)request + option->offset;
-		bool given;
-		if (option->kind == LK_OPTION_FLAG) given = *(const bool *)field;
-		else if (option->kind == LK_OPTION_TEXT) given = *(const char *const *)field != NULL;
-		else if (option->kind == LK_OPTION_REAL || option->kind == LK_OPTION_COUNT)
-			given = *(const double *)field != 0;
-		else given = *(const int *)field != 0;
-		bool known = false;
-		for (int i = 0; used[i]; i++) known |= strcmp(used[i], option->name) == 0;
-		if (!given || known) continue;
+		if (option->output || !is_given(request, option)) continue;
+		if (lk_name_among(both, option->name)) continue;
+		if (lk_name_among(hugectr ? replayed : eager, option->name)) continue;
 		char where[64];
 		snprintf(where, sizeof where, "--%s", option->name);
+		if (lk_name_among(hugectr ? eager : replayed, option->name)) {
+			lk_fail(err, LK_ERR_INPUT, where, "it has no effect on recommendation models %s",
+			        hugectr ? "of HugeCTR, which deals tables out evenly and replays CUDA graphs"
+			                : "whose operations a host issues: each is simulated, alone");
+			return lk_hint(err, "leave it out");
+		}
 		lk_fail(err, LK_ERR_INPUT, where, "it does not apply to recommendation models");
-		return lk_hint(
-			err,
-			"leave it out; --gbs, --gpus and --dtype shape the job, lockstep shard places tables");
+		return lk_hint(err, "leave it out; --gbs, --gpus, --dtype and --plan shape the job");
 	}
-	return LK_OK;
+	if (!request->stack || hugectr || lk_same_name(request->stack, "torchrec")) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, "--stack", "'%.40s' runs no recommendation model that is known",
+	        request->stack);
+	return lk_hint(err, "give torchrec (default) or hugectr");
 }
 
-static lk_status dlrm_read_cluster(lk_arena *arena, const lk_predict_request *request,
-                                   lk_cluster *out, int *ranks, lk_error *err) {
-	lk_where where = {.cluster = request->cluster, .gpu = request->gpu, .gpus = request->gpus};
-	return lk_where_read(arena, &where, out, ranks, err);
+static lk_status read_batch(const lk_predict_request *request, int ranks, double *out,
+                            lk_error *err) {
+	double each = request->mbs ? request->mbs : LK_DLRM_SAMPLES;
+	*out = request->gbs ? request->gbs : each * ranks;
+	if (request->mbs && *out != each * ranks) {
+		lk_fail(err, LK_ERR_INPUT, "--mbs", "%d GPUs of %.0f samples are not %.0f", ranks, each,
+		        *out);
+		return lk_hint(err, "leave --mbs or --gbs out: gradients are not accumulated");
+	}
+	if (*out >= ranks && fmod(*out, ranks) == 0) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, "--gbs", "%.0f samples do not divide by %d GPUs", *out, ranks);
+	return lk_hint(err, "give a multiple, such as %.0f", fmax(ceil(*out / ranks), 1) * ranks);
 }
 
-static lk_status read_job(const lk_predict_request *request, int ranks, lk_dlrm_job *out,
-                          lk_error *err) {
-	*out = (lk_dlrm_job){
-		.batch = request->gbs ? request->gbs : 8192.0 * ranks, .ranks = ranks, .dtype = LK_FP16};
+static lk_status read_job(const lk_predict_request *request, const lk_cluster *cluster, int ranks,
+                          lk_dlrm_job *out, lk_error *err) {
+	*out = (lk_dlrm_job){.ranks = ranks, .dtype = is_hugectr(request) ? LK_FP16 : LK_FP32};
+	if (cluster->groups == 1 && ranks % cluster->node[0].gpus == 0)
+		out->node_ranks = cluster->node[0].gpus;
 	if (request->dtype && (!lk_dtype_parse(request->dtype, &out->dtype) || out->dtype > LK_BF16)) {
 		lk_fail(err, LK_ERR_INPUT, "--dtype", "'%.40s' is not modelled for recommendation models",
 		        request->dtype);
@@ -90,9 +113,52 @@ static lk_status read_job(const lk_predict_request *request, int ranks, lk_dlrm_
 		lk_fail(err, LK_ERR_INPUT, "--dp", "the MLPs are copied on all %d GPUs", ranks);
 		return lk_hint(err, "leave --dp out, or give %d", ranks);
 	}
-	if (out->batch >= ranks && fmod(out->batch, ranks) == 0) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, "--gbs", "%.0f samples do not divide by %d GPUs", out->batch, ranks);
-	return lk_hint(err, "give a multiple, such as %.0f", fmax(ceil(out->batch / ranks), 1) * ranks);
+	return read_batch(request, ranks, &out->batch, err);
+}
+
+/* ---- the step ---- */
+
+struct asked {
+	lk_arena *arena;
+	const lk_predict_request *request;
+	const lk_step_options *options;
+	lk_dlrm model;
+	lk_dlrm_job job;
+	lk_cluster cluster;
+	int placed[LK_SHARD_KINDS]; /* tables by kind of placement; all 0 with HugeCTR */
+	bool measured;              /* the device's rates */
+};
+
+static void count_kinds(const lk_shard_pieces *pieces, int counts[LK_SHARD_KINDS]) {
+	for (size_t i = 0; i < pieces->count; i++)
+		counts[pieces->at[i].kind] += pieces->at[i].part == 0;
+}
+
+static lk_status ask_placed(struct asked *asked, lk_step *step, lk_error *err) {
+	const lk_predict_request *request = asked->request;
+	lk_shard_problem problem;
+	lk_shard_plan plan = {0};
+	lk_host_terms host = {0};
+	lk_eager_device device;
+	LK_TRY(lk_shard_of_model(asked->arena, &asked->model, &asked->cluster, asked->job.ranks,
+	                         asked->job.batch, asked->job.dtype, &problem, err));
+	lk_eager_device_of(problem.at.device, asked->job.dtype, &device);
+	asked->measured = device.measured;
+	lk_status status = lk_shard_placement(&problem, request->plan, &plan, err);
+	if (status == LK_OK) status = lk_host_terms_known(&host, err);
+	if (status == LK_OK)
+		status = lk_shard_step(&problem, &plan.pieces, &asked->model, asked->job.dtype,
+		                       request->cuda_graphs > 0 ? NULL : &host, asked->options, step, err);
+	if (status == LK_OK) count_kinds(&plan.pieces, asked->placed);
+	lk_host_terms_free(&host);
+	lk_vec_free(&plan.pieces);
+	return status;
+}
+
+static lk_status ask_step(struct asked *asked, lk_step *step, lk_error *err) {
+	return is_hugectr(asked->request)
+	           ? lk_dlrm_ask(&asked->model, &asked->job, &asked->cluster, asked->options, step, err)
+	           : ask_placed(asked, step, err);
 }
 
 /* ---- the answer ---- */
@@ -101,12 +167,23 @@ static lk_status read_job(const lk_predict_request *request, int ranks, lk_dlrm_
  * NCCL. */
 static const double context_bytes = 0.8 * 0x1p30, nccl_bytes = 0.3 * 0x1p30;
 
-static lk_status dlrm_fill_memory(lk_arena *arena, const lk_step *step, const lk_cluster *cluster,
-                                  int ranks, lk_prediction *prediction, lk_error *err) {
-	lk_stage_memory *memory = LK_NEW(arena, lk_stage_memory);
-	const double *held = step->graph->programs.at[0].resident;
+static double held_by(const lk_graph *graph, size_t rank) {
+	double sum = 0;
+	for (int i = 0; i < LK_OWNERS; i++) sum += graph->programs.at[rank].resident[i];
+	return sum;
+}
+
+static lk_status dlrm_fill_memory(const struct asked *asked, const lk_step *step,
+                                  lk_prediction *prediction, lk_error *err) {
+	const lk_cluster *cluster = &asked->cluster;
+	lk_stage_memory *memory = LK_NEW(asked->arena, lk_stage_memory);
+	size_t fullest = 0;
 	if (!memory) return lk_oom(err);
-	*memory = (lk_stage_memory){.weights = held[LK_OWN_WEIGHTS],
+	for (size_t r = 1; r < step->graph->programs.count; r++)
+		if (held_by(step->graph, r) > held_by(step->graph, fullest)) fullest = r;
+	const double *held = step->graph->programs.at[fullest].resident;
+	*memory = (lk_stage_memory){.stage = (int)fullest,
+	                            .weights = held[LK_OWN_WEIGHTS],
 	                            .gradients = held[LK_OWN_GRADIENTS],
 	                            .optimizer = held[LK_OWN_OPTIMIZER],
 	                            .activations = held[LK_OWN_ACTIVATIONS],
@@ -114,8 +191,8 @@ static lk_status dlrm_fill_memory(lk_arena *arena, const lk_step *step, const lk
 	                            .low = NAN,
 	                            .high = NAN,
 	                            .context = context_bytes,
-	                            .nccl = ranks > 1 ? nccl_bytes : 0};
-	for (int i = 0; i < LK_OWNERS; i++) memory->allocated += held[i];
+	                            .nccl = asked->job.ranks > 1 ? nccl_bytes : 0,
+	                            .allocated = held_by(step->graph, fullest)};
 	memory->reserved = memory->allocated;
 	memory->total = memory->reserved + memory->context + memory->nccl;
 	lk_copy(memory->moment, sizeof memory->moment, "the whole step");
@@ -135,22 +212,34 @@ static const lk_calibration_row *stack_row(const char *dtype) {
 }
 
 /* Measured over simulated: what the stack's number makes of a step, and of its parts alike. */
-static double dlrm_scale_of(const lk_dlrm_job *job) {
-	return lk_calibration_value(stack_row(lk_dtype_name(job->dtype)), "scale", 1);
+static double dlrm_scale_of(const struct asked *asked) {
+	return is_hugectr(asked->request)
+	           ? lk_calibration_value(stack_row(lk_dtype_name(asked->job.dtype)), "scale", 1)
+	           : 1;
 }
 
-/* What `validate --mlperf --cross-validate` missed by in four of five rows; fp16 alone was
- * measured. */
-static void fill_range(lk_prediction *prediction) {
-	const lk_calibration_row *row = stack_row("fp16");
-	prediction->step_time_low_s = prediction->step_time_s * lk_calibration_value(row, "low", 0.5);
-	prediction->step_time_high_s = prediction->step_time_s * lk_calibration_value(row, "high", 2);
+/* HugeCTR: what `validate --mlperf --cross-validate` missed by in four of five rows; fp16 alone was
+ * measured. Eager steps: what `validate --dlrm` did, on the devices and the one rank that were
+ * measured; else as wide as HugeCTR's. */
+static void fill_range(const struct asked *asked, const lk_step *step, lk_prediction *prediction) {
+	const lk_calibration_row *far = stack_row("fp16");
+	double low = lk_calibration_value(far, "low", 0.5), high = lk_calibration_value(far, "high", 2);
+	bool eager = !is_hugectr(asked->request) && asked->request->cuda_graphs <= 0;
+	prediction->basis = "MLPerf steps of other models and GPUs (validate --mlperf)";
+	if (eager && asked->measured && asked->job.ranks == 1 && asked->job.dtype == LK_FP32) {
+		double width = lk_shard_step_width(lk_shard_step_class(step));
+		low = exp(-width);
+		high = exp(width);
+		prediction->basis = "measured steps of other recommendation models (validate --dlrm)";
+	}
+	prediction->step_time_low_s = prediction->step_time_s * fmin(low, 1);
+	prediction->step_time_high_s = prediction->step_time_s * fmax(high, 1);
 }
 
-static lk_status dlrm_fill_breakdown(lk_arena *arena, const lk_step *step, const lk_dlrm_job *job,
+static lk_status dlrm_fill_breakdown(const struct asked *asked, const lk_step *step,
                                      lk_prediction *prediction, lk_error *err) {
-	double scale = dlrm_scale_of(job);
-	lk_time_part *parts = LK_ARRAY(arena, lk_time_part, LK_PART_COUNT);
+	double scale = dlrm_scale_of(asked);
+	lk_time_part *parts = LK_ARRAY(asked->arena, lk_time_part, LK_PART_COUNT);
 	if (!parts) return lk_oom(err);
 	for (int i = 0; i < LK_PART_COUNT; i++) {
 		double exposed = scale * step->breakdown.exposed_s[i],
@@ -167,12 +256,12 @@ static lk_status dlrm_fill_breakdown(lk_arena *arena, const lk_step *step, const
 	return LK_OK;
 }
 
-static void dlrm_fill_speed(lk_arena *arena, const lk_step *step, const lk_cluster *cluster,
-                            const lk_dlrm_job *job, lk_prediction *prediction) {
-	const lk_device *device = cluster->node[0].device;
-	prediction->step_time_s = step->step_s * dlrm_scale_of(job);
-	fill_range(prediction);
-	prediction->basis = "MLPerf steps of other models and GPUs (validate --mlperf)";
+static void dlrm_fill_speed(const struct asked *asked, const lk_step *step,
+                            lk_prediction *prediction) {
+	const lk_device *device = asked->cluster.node[0].device;
+	const lk_dlrm_job *job = &asked->job;
+	prediction->step_time_s = step->step_s * dlrm_scale_of(asked);
+	fill_range(asked, step, prediction);
 	prediction->samples_per_s = job->batch / prediction->step_time_s;
 	prediction->model_flops_per_s_per_gpu =
 		step->graph->model_flops / prediction->step_time_s / job->ranks;
@@ -183,75 +272,127 @@ static void dlrm_fill_speed(lk_arena *arena, const lk_step *step, const lk_clust
 		prediction->hfu = prediction->mfu;
 	}
 	prediction->peak_label =
-		lk_arena_printf(arena, "%.1f TFLOP/s dense %s, %s", prediction->peak_flops / 1e12,
+		lk_arena_printf(asked->arena, "%.1f TFLOP/s dense %s, %s", prediction->peak_flops / 1e12,
 	                    lk_dtype_name(job->dtype), device->label);
 }
 
-static lk_status dlrm_note(lk_arena *arena, const lk_predict_request *request, const lk_dlrm *dlrm,
-                           const lk_dlrm_job *job, const lk_cluster *cluster,
-                           lk_prediction *prediction, lk_error *err) {
+/* ---- in words ---- */
+
+static const char *placement_line(const struct asked *asked) {
+	static const char *const words[LK_SHARD_KINDS] = {"whole", "by columns", "by rows", "copied"};
+	char text[128];
+	size_t used = 0;
+	if (is_hugectr(asked->request)) return "tables dealt out evenly";
+	for (int kind = 0; kind < LK_SHARD_KINDS; kind++)
+		if (asked->placed[kind] > 0)
+			used += (size_t)snprintf(text + used, sizeof text - used, "%s%d %s", used ? ", " : "",
+			                         asked->placed[kind], words[kind]);
+	return lk_arena_printf(asked->arena, "tables %s", text);
+}
+
+/* The command that asks again: of options what was given, of the job what it came to. */
+static const char *dlrm_reproduce(const struct asked *asked) {
+	const lk_predict_request *request = asked->request;
+	lk_arena *arena = asked->arena;
+	const char *model = lk_shell_quote(arena, request->model),
+			   *where = lk_shell_quote(arena, request->cluster ? request->cluster : request->gpu),
+			   *plan = request->plan ? lk_shell_quote(arena, request->plan) : "";
+	if (!model || !where || !plan) return NULL;
+	return lk_arena_printf(
+		arena, "lockstep predict --model %s --%s %s%s --gbs %.0f --dtype %s%s%s%s%s", model,
+		request->cluster ? "cluster" : "gpu", where,
+		request->cluster ? "" : lk_arena_printf(arena, " --gpus %d", asked->job.ranks),
+		asked->job.batch, lk_dtype_name(asked->job.dtype),
+		is_hugectr(request) ? " --stack hugectr" : "", request->plan ? " --plan " : "", plan,
+		request->cuda_graphs > 0 ? " --cuda-graphs" : "");
+}
+
+static void dlrm_assume(const struct asked *asked, const char **assumed, int *count) {
+	const lk_predict_request *request = asked->request;
+	if (is_hugectr(request)) {
+		assumed[(*count)++] = "lookups miss the caches as uniform ones do; rows or small tables "
+							  "that many samples look up are copied on every GPU";
+		assumed[(*count)++] =
+			"loading of data overlaps with the previous step; the step is replayed from a CUDA "
+			"graph";
+	} else {
+		if (!request->plan && asked->job.ranks > 1)
+			assumed[(*count)++] = "tables are where `lockstep shard --model` places them (--plan "
+								  "FILE for others)";
+		assumed[(*count)++] = "indices are uniform over each table's rows";
+		if (request->cuda_graphs > 0)
+			assumed[(*count)++] = "kernels are replayed from a CUDA graph: the host delays none";
+		else if (asked->job.ranks > 1)
+			assumed[(*count)++] = "a host issues each operation in the order of TorchRec's "
+								  "pipelined trainer; batches are ready in pinned memory";
+		else
+			assumed[(*count)++] = "a host issues each operation in the order of "
+								  "facebookresearch/dlrm; batches are ready";
+	}
+	if (!request->gbs && !request->mbs) assumed[(*count)++] = "batch 8192 for each GPU";
+}
+
+static lk_status dlrm_note(const struct asked *asked, lk_prediction *prediction, lk_error *err) {
 	static const char *const interactions[] = {"dot", "cat", "cross"};
 	char params[32];
-	const char **assumed = LK_ARRAY(arena, const char *, 4);
-	const char *model = lk_shell_quote(arena, request->model),
-			   *where = lk_shell_quote(arena, request->cluster ? request->cluster : request->gpu);
-	if (!assumed || !model || !where) return lk_oom(err);
+	lk_arena *arena = asked->arena;
+	const lk_dlrm *dlrm = &asked->model;
+	const char **assumed = LK_ARRAY(arena, const char *, 8), *placement = placement_line(asked);
+	if (!assumed || !placement) return lk_oom(err);
 	prediction->model = lk_arena_printf(
 		arena, "%s: %s parameters, %.0f tables of dim %.0f, %.0f lookups a sample, interaction %s",
-		dlrm->name[0] ? dlrm->name : request->model,
+		dlrm->name[0] ? dlrm->name : asked->request->model,
 		lk_format_count(lk_dlrm_params(dlrm), params, sizeof params), dlrm->tables, dlrm->dim,
 		lk_dlrm_lookups(dlrm), interactions[dlrm->interaction]);
-	prediction->cluster = lk_arena_printf(arena, "%s", cluster->text);
-	prediction->layout = lk_arena_printf(arena, "tables over %d GPUs, MLPs copied, batch %.0f, %s",
-	                                     job->ranks, job->batch, lk_dtype_name(job->dtype));
-	prediction->reproduce = lk_arena_printf(
-		arena, "lockstep predict --model %s --%s %s --gpus %d --gbs %.0f --dtype %s", model,
-		request->cluster ? "cluster" : "gpu", where, job->ranks, job->batch,
-		lk_dtype_name(job->dtype));
-	assumed[prediction->assumption_count++] =
-		"tables are evenly dealt out (lockstep shard says how evenly they can be)";
-	assumed[prediction->assumption_count++] =
-		"lookups miss the caches as uniform ones do; rows or small tables that many samples look "
-		"up are copied on every GPU";
-	assumed[prediction->assumption_count++] =
-		"loading of data overlaps with the previous step; the step is replayed from a CUDA graph";
-	if (!request->gbs) assumed[prediction->assumption_count++] = "batch 8192 for each GPU";
+	prediction->cluster = lk_arena_printf(arena, "%s", asked->cluster.text);
+	prediction->layout =
+		lk_arena_printf(arena, "%s over %d GPUs, MLPs copied, batch %.0f, %s", placement,
+	                    asked->job.ranks, asked->job.batch, lk_dtype_name(asked->job.dtype));
+	prediction->reproduce = dlrm_reproduce(asked);
+	dlrm_assume(asked, assumed, &prediction->assumption_count);
 	prediction->assumptions = assumed;
 	return prediction->model && prediction->cluster && prediction->layout && prediction->reproduce
 	           ? LK_OK
 	           : lk_oom(err);
 }
 
-lk_status lk_predict_dlrm(lk_arena *arena, const lk_predict_request *request,
-                          const lk_step_options *options, lk_step *step, lk_prediction *prediction,
-                          lk_error *err) {
-	lk_dlrm model;
-	lk_dlrm_job job;
-	lk_cluster *cluster = LK_NEW(arena, lk_cluster);
-	int ranks = 0;
-	if (!cluster) return lk_oom(err);
-	LK_TRY(check_options(request, err));
-	if (is_path(request->model)) LK_TRY(lk_dlrm_file(arena, request->model, &model, err));
-	else LK_TRY(lk_dlrm_preset(arena, request->model, &model, err));
-	LK_TRY(dlrm_read_cluster(arena, request, cluster, &ranks, err));
-	LK_TRY(read_job(request, ranks, &job, err));
-	job.node_ranks =
-		cluster->groups == 1 && ranks % cluster->node[0].gpus == 0 ? cluster->node[0].gpus : 0;
-	LK_TRY(lk_dlrm_ask(&model, &job, cluster, options, step, err));
-	LK_TRY(dlrm_fill_memory(arena, step, cluster, ranks, prediction, err));
-	LK_TRY(dlrm_fill_breakdown(arena, step, &job, prediction, err));
-	dlrm_fill_speed(arena, step, cluster, &job, prediction);
+/* ---- the whole ---- */
+
+static void dlrm_fill_layout(const struct asked *asked, const lk_step *step,
+                             lk_prediction *prediction) {
+	int ranks = asked->job.ranks;
 	prediction->gpus = prediction->dp = ranks;
 	prediction->tp = prediction->pp = prediction->vp = prediction->cp = prediction->ep = 1;
 	prediction->microbatches = 1;
-	prediction->gbs = (int)job.batch;
-	prediction->mbs = (int)(job.batch / ranks);
+	prediction->gbs = (int)asked->job.batch;
+	prediction->mbs = (int)(asked->job.batch / ranks);
 	prediction->recompute = "none";
-	prediction->dtype = lk_dtype_name(job.dtype);
+	prediction->dtype = lk_dtype_name(asked->job.dtype);
 	prediction->schedule = "none";
 	prediction->operations = step->sim.operations;
-	prediction->ranks_simulated = step->sim.lanes;
+	prediction->ranks_simulated =
+		is_hugectr(asked->request) ? step->sim.lanes : (uint32_t)step->graph->programs.count;
 	prediction->ranks = (uint32_t)ranks;
 	prediction->simulation_s = step->simulation_s;
-	return dlrm_note(arena, request, &model, &job, cluster, prediction, err);
+}
+
+lk_status lk_predict_dlrm(lk_arena *arena, const lk_predict_request *request,
+                          const lk_step_options *options, lk_step *step, lk_prediction *prediction,
+                          double *saved_bytes, lk_error *err) {
+	struct asked *asked = LK_NEW(arena, struct asked);
+	lk_where where = {.cluster = request->cluster, .gpu = request->gpu, .gpus = request->gpus};
+	int ranks = 0;
+	if (!asked) return lk_oom(err);
+	*asked = (struct asked){.arena = arena, .request = request, .options = options};
+	LK_TRY(check_options(request, err));
+	LK_TRY(lk_shard_read_model(arena, request->model, &asked->model, err));
+	LK_TRY(lk_where_read(arena, &where, &asked->cluster, &ranks, err));
+	LK_TRY(read_job(request, &asked->cluster, ranks, &asked->job, err));
+	LK_TRY(ask_step(asked, step, err));
+	LK_TRY(dlrm_fill_memory(asked, step, prediction, err));
+	LK_TRY(dlrm_fill_breakdown(asked, step, prediction, err));
+	dlrm_fill_speed(asked, step, prediction);
+	dlrm_fill_layout(asked, step, prediction);
+	*saved_bytes = lk_dlrm_saved_bytes(&asked->model);
+	return dlrm_note(asked, prediction, err);
 }

@@ -34,9 +34,9 @@ lk_status lk_find_fixes(lk_arena *arena, const lk_predict_request *request, cons
 /* Whether the request's model is one: a preset of data/recommenders, or a config whose model_type
  * is dlrm. */
 bool lk_predict_is_dlrm(const lk_predict_request *request);
-/* Answers; texts are owned by the arena. */
+/* Answers; texts are owned by the arena. `saved_bytes`: of a checkpoint. */
 lk_status lk_predict_dlrm(lk_arena *arena, const lk_predict_request *request,
                           const lk_step_options *options, lk_step *step, lk_prediction *out,
-                          lk_error *err);
+                          double *saved_bytes, lk_error *err);
 
 #endif

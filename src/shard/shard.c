@@ -12,17 +12,19 @@
 #include "cost/calibration/calibration.h"
 #include "shard/shard.h"
 
-enum {
-	RANKS = 4096
-};
-
 struct answer {
 	lk_arena arena;
 	lk_shard_answer a;
 	lk_shard_problem p;
 	lk_cluster cluster;
-	lk_constants constants;
+	lk_dlrm model; /* whose tables they are; without layers where tables alone were given */
+	lk_host_terms host;
+	bool eager; /* the model's step is issued by a host */
 };
+
+static bool has_model(const struct answer *answer) {
+	return answer->model.bottom_widths > 0;
+}
 
 static double shard_now(void) {
 	struct timespec t;
@@ -38,69 +40,11 @@ static lk_status shard_read_cluster(struct answer *answer, const lk_shard_reques
 	return lk_where_read(&answer->arena, &where, &answer->cluster, &answer->p.ranks, err);
 }
 
-static lk_status shard_check_ranks(const struct answer *answer, lk_error *err) {
-	if (answer->p.ranks > RANKS) {
-		lk_fail(err, LK_ERR_INPUT, "--gpus", "%d ranks are more than are searched",
-		        answer->p.ranks);
-		return lk_hint(err, "give at most %d", RANKS);
-	}
-	for (int i = 1; i < answer->cluster.groups; i++)
-		if (answer->cluster.node[i].device != answer->cluster.node[0].device) {
-			lk_fail(err, LK_ERR_INPUT, "--cluster", "ranks on %s and on %s",
-			        answer->cluster.node[0].device->name, answer->cluster.node[i].device->name);
-			return lk_hint(err, "give devices of one kind");
-		}
-	return LK_OK;
-}
-
-/* All ranks as one group. */
-static lk_group_shape whole_network(const lk_cluster *cluster, int ranks) {
-	const lk_node *node = &cluster->node[0];
-	int in_node = ranks < node->gpus ? ranks : node->gpus;
-	return (lk_group_shape){.node = node,
-	                        .ranks = ranks,
-	                        .nodes = (ranks + node->gpus - 1) / node->gpus,
-	                        .ranks_per_node = in_node,
-	                        .sharing = 1,
-	                        .oversubscription = cluster->oversubscription};
-}
-
 static lk_status shard_read_device(struct answer *answer, const lk_shard_request *request,
                                    lk_error *err) {
-	lk_shard_device *at = &answer->p.at;
-	const lk_device *device = answer->cluster.node[0].device;
 	if (request->calibration) LK_TRY(lk_calibration_use(request->calibration, err));
-	lk_profile_base(lk_calibration_current(), &answer->constants);
-	/* L2 over memory: as in cost/kernel/embedding.c */
-	*at =
-		(lk_shard_device){.device = device,
-	                      .memory_rate = device->memory_rate * answer->constants.memory_efficiency,
-	                      .host_rate = fmax(device->pcie_rate, 1),
-	                      .floor_s = answer->constants.kernel_floor_s};
-	at->l2_rate = lk_lookup_l2_gain * at->memory_rate;
-	answer->p.network = whole_network(&answer->cluster, answer->p.ranks);
-	if (device->arch != LK_ARCH_CPU) return LK_OK;
-	lk_host_lookup *host = LK_NEW(&answer->arena, lk_host_lookup);
-	if (!host) return lk_oom(err);
-	const lk_calibration_row *row =
-		lk_calibration_find(lk_calibration_current(), "lookup", device->name, "");
-	if (lk_host_lookup_of(row, host)) {
-		at->host = host;
-		at->floor_s = 0;
-		return LK_OK;
-	}
-	if (row)
-		lk_fail(err, LK_ERR_INPUT, "--calibration",
-		        "what was measured of lookups on \"%.40s\" is of another version: it has no %s",
-		        device->name, lk_host_lookup_missing(row));
-	else
-		lk_fail(err, LK_ERR_INPUT, "--cluster", "lookups on \"%.40s\" were not measured",
-		        device->name);
-	return lk_hint(
-		err,
-		"measure them (docs/guide/shard.md): bench-lookup shares > a.csv; bench-lookup fit "
-		"a.csv %.40s > b.csv; then --calibration b.csv",
-		device->name);
+	answer->p.network = lk_shard_network(&answer->cluster, answer->p.ranks);
+	return lk_shard_device_of(&answer->arena, answer->cluster.node[0].device, &answer->p.at, err);
 }
 
 static lk_status shard_read_kinds(const lk_shard_request *request, unsigned *out, lk_error *err) {
@@ -153,19 +97,48 @@ static void shard_read_numbers(lk_shard_problem *problem, const lk_shard_request
 	problem->element = elements[request->dtype];
 	problem->state = states[request->optimizer].number;
 	problem->row_state = states[request->optimizer].row;
-	problem->capacity = problem->at.device->memory_bytes * (1 - request->reserve);
-	problem->host_capacity = request->host_gib * 0x1p30;
-	problem->cache_share = request->cache;
 	problem->dense_s = request->dense_ms * 1e-3;
-	problem->seed = (uint64_t)request->seed;
 }
 
-static lk_status read_request(struct answer *answer, const lk_shard_request *request,
-                              lk_error *err) {
-	answer->p.arena = &answer->arena;
+/* A model says these itself. */
+static lk_status check_model_options(const lk_shard_request *request, lk_error *err) {
+	lk_shard_request usual;
+	lk_shard_defaults(&usual);
+	const char *option = NULL;
+	if (request->optimizer != usual.optimizer) option = "--optimizer";
+	if (request->dtype != usual.dtype) option = "--dtype";
+	if (request->dense_ms > 0) option = "--dense-ms";
+	if (!option) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, option, "the model says it itself");
+	return lk_hint(err, "leave it out, or change the model's file");
+}
+
+static lk_status read_model(struct answer *answer, const lk_shard_request *request, lk_error *err) {
+	lk_shard_problem *problem = &answer->p;
+	unsigned kinds;
+	LK_TRY(check_model_options(request, err));
+	LK_TRY(shard_read_kinds(request, &kinds, err));
+	LK_TRY(lk_shard_read_model(&answer->arena, request->model, &answer->model, err));
+	answer->eager = !request->cuda_graphs;
+	LK_TRY(lk_host_terms_known(&answer->host, err));
+	double batch = request->batch > 0 ? request->batch : LK_DLRM_SAMPLES * problem->ranks;
+	if (request->calibration) LK_TRY(lk_calibration_use(request->calibration, err));
+	LK_TRY(lk_shard_of_model(&answer->arena, &answer->model, &answer->cluster, problem->ranks,
+	                         batch, LK_FP32, problem, err));
+	lk_shard_table *tables = LK_ARRAY(&answer->arena, lk_shard_table, problem->count);
+	if (!tables) return lk_oom(err);
+	for (uint32_t t = 0; t < problem->count; t++) {
+		tables[t] = problem->tables[t];
+		tables[t].allowed &= kinds;
+	}
+	problem->tables = tables;
+	return LK_OK;
+}
+
+static lk_status read_tables(struct answer *answer, const lk_shard_request *request,
+                             lk_error *err) {
 	answer->p.batch = request->batch > 0 ? request->batch : 65536;
-	LK_TRY(shard_read_cluster(answer, request, err));
-	LK_TRY(shard_check_ranks(answer, err));
+	LK_TRY(lk_shard_check_devices(&answer->cluster, answer->p.ranks, err));
 	if (answer->p.batch < answer->p.ranks) {
 		lk_fail(err, LK_ERR_INPUT, "--batch", "%.0f samples on %d ranks", answer->p.batch,
 		        answer->p.ranks);
@@ -175,6 +148,30 @@ static lk_status read_request(struct answer *answer, const lk_shard_request *req
 	LK_TRY(shard_read_tables(answer, request, err));
 	shard_read_numbers(&answer->p, request);
 	lk_shard_share(&answer->p);
+	return LK_OK;
+}
+
+static lk_status check_source(const lk_shard_request *request, lk_error *err) {
+	if ((request->tables != NULL) != (request->model != NULL)) return LK_OK;
+	if (request->tables)
+		lk_fail(err, LK_ERR_INPUT, "--model", "it has tables of its own beside those of %.80s",
+		        request->tables);
+	else lk_fail(err, LK_ERR_INPUT, "shard", "no tables are named");
+	return lk_hint(err, "give a list of tables, or --model with a recommendation model");
+}
+
+static lk_status read_request(struct answer *answer, const lk_shard_request *request,
+                              lk_error *err) {
+	lk_shard_problem *problem = &answer->p;
+	LK_TRY(check_source(request, err));
+	problem->arena = &answer->arena;
+	LK_TRY(shard_read_cluster(answer, request, err));
+	if (request->model) LK_TRY(read_model(answer, request, err));
+	else LK_TRY(read_tables(answer, request, err));
+	problem->capacity = problem->at.device->memory_bytes * (1 - request->reserve);
+	problem->host_capacity = request->host_gib * 0x1p30;
+	problem->cache_share = request->cache;
+	problem->seed = (uint64_t)request->seed;
 	return LK_OK;
 }
 
@@ -199,20 +196,16 @@ static lk_status fill_pieces(struct answer *answer, const lk_shard_pieces *piece
 		const lk_shard_piece *piece = &pieces->at[i];
 		const lk_shard_table *table = &problem->tables[piece->table];
 		bool row = piece->kind == LK_SHARD_ROW;
-		double k = piece->parts, at = piece->part;
-		out[i] =
-			(lk_shard_placed){.name = table->name,
-		                      .kind = lk_shard_kind_names[piece->kind],
-		                      .where = piece->host ? "host" : "device",
-		                      .rank = piece->rank,
-		                      .part = piece->part,
-		                      .parts = piece->parts,
-		                      .rows = table->rows,
-		                      .dim = piece->cost.columns > 0 ? piece->cost.columns : table->dim,
-		                      .pooling = table->pooling / (row ? k : 1),
-		                      .forward_s = piece->cost.forward_s,
-		                      .backward_s = piece->cost.backward_s};
-		if (row) out[i].rows = floor(table->rows * (at + 1) / k) - floor(table->rows * at / k);
+		out[i] = (lk_shard_placed){.name = table->name,
+		                           .kind = lk_shard_kind_names[piece->kind],
+		                           .where = piece->host ? "host" : "device",
+		                           .rank = piece->rank,
+		                           .part = piece->part,
+		                           .parts = piece->parts,
+		                           .pooling = table->pooling / (row ? piece->parts : 1),
+		                           .forward_s = piece->cost.forward_s,
+		                           .backward_s = piece->cost.backward_s};
+		lk_shard_piece_size(problem, piece, &out[i].rows, &out[i].dim);
 		out[i].bytes =
 			out[i].rows * (out[i].dim * (problem->element + problem->state) + problem->row_state);
 	}
@@ -246,12 +239,46 @@ static lk_status shard_fill_ranks(struct answer *answer, const lk_shard_pieces *
 	return LK_OK;
 }
 
+/* Of the training step: with the model's dense part as its framework runs it, else of the barriers
+ * alone. */
+static lk_status step_seconds(const struct answer *answer, const lk_shard_pieces *pieces,
+                              const lk_shard_load *load, double *out, lk_error *err) {
+	lk_step step;
+	if (!has_model(answer)) return lk_shard_simulate(&answer->p, load, out, err);
+	lk_status status = lk_shard_step(&answer->p, pieces, &answer->model, LK_FP32,
+	                                 answer->eager ? &answer->host : NULL, NULL, &step, err);
+	*out = step.step_s;
+	lk_step_free(&step);
+	return status;
+}
+
+static lk_status write_measured(lk_graph *graph, const lk_costs *costs, const char *path,
+                                lk_error *err) {
+	for (uint32_t i = 0; i < graph->ops.count; i++)
+		graph->ops.measured_ps[i] = costs->at[i].duration_ps;
+	return lk_graph_write(graph, path, err);
+}
+
+static lk_status write_graph(struct answer *answer, const lk_shard_pieces *pieces,
+                             const lk_shard_load *load, const char *path, lk_error *err) {
+	lk_step step = {0};
+	lk_status status;
+	if (has_model(answer))
+		status = lk_shard_step(&answer->p, pieces, &answer->model, LK_FP32,
+		                       answer->eager ? &answer->host : NULL, NULL, &step, err);
+	else status = lk_shard_graph(&answer->arena, &answer->p, load, &step.graph, &step.costs, err);
+	if (status == LK_OK) status = write_measured(step.graph, &step.costs, path, err);
+	lk_step_free(&step);
+	return status;
+}
+
 static lk_status shard_fill(struct answer *answer, const lk_shard_pieces *pieces, const char *graph,
                             lk_error *err) {
 	const lk_shard_problem *problem = &answer->p;
 	lk_shard_load load;
 	LK_TRY(lk_shard_load_of(&answer->arena, problem, pieces, &load, err));
-	LK_TRY(lk_shard_simulate(problem, &load, &answer->a.step_s, err));
+	LK_TRY(step_seconds(answer, pieces, &load, &answer->a.step_s, err));
+	answer->a.placed_s = load.step_s;
 	answer->a.fits = lk_shard_fits(problem, &load);
 	answer->a.index_s = load.index_s;
 	answer->a.forward_s = load.forward_s;
@@ -260,28 +287,23 @@ static lk_status shard_fill(struct answer *answer, const lk_shard_pieces *pieces
 	answer->a.backward_s = load.backward_s;
 	answer->a.reduce_s = load.reduce_s;
 	answer->a.imbalance = imbalance_of(problem, &load);
-	/* the step is in whole picoseconds */
-	answer->a.bound_s = lk_shard_bound(problem),
-	answer->a.gap = answer->a.bound_s > 0 ? fmax(answer->a.step_s / answer->a.bound_s - 1, 0) : 0;
+	answer->a.bound_s = lk_shard_bound(problem);
+	answer->a.gap = answer->a.bound_s > 0 ? fmax(load.step_s / answer->a.bound_s - 1, 0) : 0;
 	LK_TRY(fill_pieces(answer, pieces, err));
 	LK_TRY(shard_fill_ranks(answer, pieces, &load, err));
-	lk_graph *step = NULL;
-	lk_costs costs;
-	if (!graph) return LK_OK;
-	LK_TRY(lk_shard_graph(&answer->arena, problem, &load, &step, &costs, err));
-	for (uint32_t i = 0; i < step->ops.count; i++)
-		step->ops.measured_ps[i] = costs.at[i].duration_ps;
-	lk_status status = lk_graph_write(step, graph, err);
-	lk_graph_free(step);
-	return status;
+	return graph ? write_graph(answer, pieces, &load, graph, err) : LK_OK;
 }
 
 /* ---- sharders ---- */
 
 static lk_status shard_choose(const lk_shard_request *request, int *out, lk_error *err) {
 	const char *names[16];
-	*out = lk_sharder_search;
+	*out = request->placement ? lk_sharder_count : lk_sharder_search;
 	if (!request->sharder) return LK_OK;
+	if (request->placement) {
+		lk_fail(err, LK_ERR_INPUT, "--sharder", "--placement is what is shown");
+		return lk_hint(err, "leave one of them out");
+	}
 	for (int i = 0; i < lk_sharder_count; i++) {
 		names[i] = lk_sharders[i].name;
 		if (lk_same_name(request->sharder, names[i])) return *out = i, LK_OK;
@@ -315,7 +337,8 @@ static lk_status shard_try_one(struct answer *answer, const lk_sharder *sharder,
 	out->seconds = shard_now() - begin;
 	if (status == LK_OK)
 		status = lk_shard_load_of(&arena, &answer->p, &plan->pieces, &load, &refused);
-	if (status == LK_OK) status = lk_shard_simulate(&answer->p, &load, &out->step_s, &refused);
+	if (status == LK_OK)
+		status = step_seconds(answer, &plan->pieces, &load, &out->step_s, &refused);
 	if (status == LK_OK) {
 		out->fits = lk_shard_fits(&answer->p, &load);
 		out->imbalance = imbalance_of(&answer->p, &load);
@@ -328,22 +351,42 @@ static lk_status shard_try_one(struct answer *answer, const lk_sharder *sharder,
 	return out->reason ? LK_OK : lk_oom(err);
 }
 
+/* The placement that the user has, after the sharders'. */
+static lk_status try_given(struct answer *answer, const lk_shard_request *request,
+                           lk_shard_plan *plan, lk_shard_tried *out, lk_error *err) {
+	lk_arena arena = LK_ARENA_INIT;
+	lk_shard_load load;
+	*out = (lk_shard_tried){.name = "the given plan"};
+	lk_status status = lk_shard_read_plan(&answer->p, request->placement, plan, err);
+	if (status == LK_OK) status = lk_shard_load_of(&arena, &answer->p, &plan->pieces, &load, err);
+	if (status == LK_OK) status = step_seconds(answer, &plan->pieces, &load, &out->step_s, err);
+	if (status == LK_OK) {
+		out->fits = lk_shard_fits(&answer->p, &load);
+		out->imbalance = imbalance_of(&answer->p, &load);
+		if (!out->fits) out->reason = "a rank has no room for its tables";
+	}
+	lk_arena_free(&arena);
+	return status;
+}
+
 static lk_status shard_try_all(struct answer *answer, const lk_shard_request *request,
                                lk_error *err) {
-	int chosen;
+	int chosen, count = lk_sharder_count + (request->placement != NULL);
 	LK_TRY(shard_choose(request, &chosen, err));
-	lk_shard_tried *tried = LK_ARRAY(&answer->arena, lk_shard_tried, lk_sharder_count);
+	lk_shard_tried *tried = LK_ARRAY(&answer->arena, lk_shard_tried, count);
 	if (!tried) return lk_oom(err);
-	for (int i = 0; i < lk_sharder_count; i++) {
+	for (int i = 0; i < count; i++) {
 		lk_shard_plan plan = {0};
-		lk_status status = shard_try_one(answer, &lk_sharders[i], &plan, &tried[i], err);
+		lk_status status = i < lk_sharder_count
+		                       ? shard_try_one(answer, &lk_sharders[i], &plan, &tried[i], err)
+		                       : try_given(answer, request, &plan, &tried[i], err);
 		if (status == LK_OK && i == chosen && !tried[i].reason)
 			status = shard_fill(answer, &plan.pieces, request->graph, err);
 		lk_vec_free(&plan.pieces);
 		LK_TRY(status);
 	}
 	answer->a.tried = tried;
-	answer->a.tried_count = lk_sharder_count;
+	answer->a.tried_count = count;
 	answer->a.sharder = tried[chosen].name;
 	if (!answer->a.fits) answer->a.reason = tried[chosen].reason;
 	return LK_OK;
@@ -356,7 +399,7 @@ static lk_status shard_has_room(const struct answer *answer, double ranks, doubl
                                 bool *fits, lk_error *err) {
 	lk_shard_problem p = answer->p;
 	*fits = false;
-	if (ranks > RANKS) return LK_OK;
+	if (ranks > LK_SHARD_MOST_RANKS) return LK_OK;
 	p.ranks = (int)ranks;
 	p.host_capacity = host_gib * 0x1p30;
 	lk_shard_share(&p);
@@ -429,7 +472,7 @@ static const char *shard_reproduce(lk_arena *arena, const lk_shard_request *requ
 	                                        .usual = &usual,
 	                                        .but = but,
 	                                        .operands = &request->tables,
-	                                        .operand_count = 1});
+	                                        .operand_count = request->tables != NULL});
 }
 
 static lk_status shard_describe(struct answer *answer, const lk_shard_request *request,
@@ -443,11 +486,17 @@ static lk_status shard_describe(struct answer *answer, const lk_shard_request *r
 	shard_answer->host_capacity_bytes = problem->host_capacity;
 	shard_answer->cluster =
 		lk_arena_printf(&answer->arena, "%d of %s", problem->ranks, answer->cluster.text);
-	shard_answer->basis = problem->at.host
-	                          ? "lookups by caches and bandwidths measured on this processor; "
-	                            "collectives by the model of the cluster"
-	                          : "lookups by traffic and L2 hits, at the memory rate of the data "
-	                            "sheet times the default efficiency; NCCL's collectives";
+	shard_answer->basis =
+		problem->at.host ? "lookups by caches and bandwidths measured on this processor; "
+						   "collectives by the model of the cluster"
+						 : "lookups by traffic and L2 hits, at rates measured on the device or "
+						   "their usual share of its data sheet; NCCL's collectives";
+	if (has_model(answer)) {
+		shard_answer->model = lk_arena_printf(
+			&answer->arena, "%.80s, its MLPs in fp32, %s", request->model,
+			answer->eager ? "each operation issued by a host" : "replayed from a CUDA graph");
+		if (!shard_answer->model) return lk_oom(err);
+	}
 	shard_answer->reproduce = shard_reproduce(&answer->arena, request);
 	return shard_answer->cluster && shard_answer->reproduce ? LK_OK : lk_oom(err);
 }
@@ -476,6 +525,7 @@ lk_status lk_shard(const lk_shard_request *request, lk_shard_answer **out, lk_er
 void lk_shard_free(lk_shard_answer *answer) {
 	if (!answer) return;
 	struct answer *x = answer->memory_owner;
+	lk_host_terms_free(&x->host);
 	lk_arena_free(&x->arena);
 	free(x);
 }

@@ -5,8 +5,11 @@
 
 #include "base/vec.h"
 #include "cost/cost.h"
+#include "cost/host_terms.h"
 #include "cost/kernel/embedding.h"
 #include "lockstep/shard.h"
+#include "model/network/dlrm.h"
+#include "step/step.h"
 
 typedef struct lk_arena lk_arena; /* base/arena.h */
 
@@ -20,6 +23,16 @@ typedef enum lk_shard_kind {
 } lk_shard_kind;
 
 extern const char *const lk_shard_kind_names[LK_SHARD_KINDS + 1]; /* "table", ... NULL */
+extern const char *const lk_shard_types[LK_SHARD_KINDS + 1]; /* TorchRec's: "table_wise", ... */
+
+/* Shares of a device's memory that are not for tables, and of a table in host memory that the
+ * device caches, where nothing is said. */
+#define LK_SHARD_RESERVE 0.15
+#define LK_SHARD_CACHE   0.2
+
+enum {
+	LK_SHARD_MOST_RANKS = 4096 /* that are searched at most */
+};
 
 typedef struct lk_shard_table {
 	const char *name, *where;
@@ -102,7 +115,24 @@ typedef LK_VEC(lk_shard_table) lk_shard_tables;
 lk_status lk_shard_tables_read(lk_arena *arena, lk_stream *in, double batch, lk_shard_tables *out,
                                lk_error *err);
 
+/* ---- shard_device.c ---- */
+
+/* Rates of lookups on a device: of a GPU those of eager kernels (cost/cost.h); of a processor those
+ * that were measured, else an error. */
+lk_status lk_shard_device_of(lk_arena *arena, const lk_device *device, lk_shard_device *out,
+                             lk_error *err);
+/* All ranks as one group. */
+lk_group_shape lk_shard_network(const lk_cluster *cluster, int ranks);
+/* Devices of one kind, and no more than are searched. */
+lk_status lk_shard_check_devices(const lk_cluster *cluster, int ranks, lk_error *err);
+
 /* ---- shard_cost.c ---- */
+
+/* Rows and columns of a piece, and what it holds on its rank's device. */
+void lk_shard_piece_size(const lk_shard_problem *problem, const lk_shard_piece *piece, double *rows,
+                         double *columns);
+void lk_shard_piece_hold(const lk_shard_problem *problem, const lk_shard_piece *piece,
+                         double held[LK_OWNERS]);
 
 lk_shard_piece lk_shard_piece_of(const lk_shard_problem *problem, uint32_t table,
                                  lk_shard_kind kind, int part, int parts, bool host);
@@ -193,6 +223,39 @@ lk_status lk_shard_graph(lk_arena *arena, const lk_shard_problem *problem,
 lk_status lk_shard_simulate(const lk_shard_problem *problem, const lk_shard_load *load,
                             double *step_s, lk_error *err);
 bool lk_shard_fits(const lk_shard_problem *problem, const lk_shard_load *load);
+
+/* ---- shard_model.c: recommendation models ---- */
+
+/* A model by the name of a preset, or of its file. */
+lk_status lk_shard_read_model(lk_arena *arena, const char *name, lk_dlrm *out, lk_error *err);
+/* A model's tables on a cluster: fp32, with its optimizer; dense_s is what the device does besides
+ * lookups. Everything is owned by the arena or borrowed from the cluster. */
+lk_status lk_shard_of_model(lk_arena *arena, const lk_dlrm *model, const lk_cluster *cluster,
+                            int ranks, double batch, lk_dtype dtype, lk_shard_problem *out,
+                            lk_error *err);
+/* That of a plan's file; NULL: what the search finds, placed as if there were room where there is
+ * none. The pieces are on the heap. */
+lk_status lk_shard_placement(const lk_shard_problem *problem, const char *plan, lk_shard_plan *out,
+                             lk_error *err);
+/* The training step of a model whose tables are placed so: what shard, predict and validate say.
+ * `host` NULL: replayed from a CUDA graph. `options` NULL: the time alone. `out` is to be freed
+ * with lk_step_free in every case. */
+lk_status lk_shard_step(const lk_shard_problem *problem, const lk_shard_pieces *pieces,
+                        const lk_dlrm *model, lk_dtype dtype, const lk_host_terms *host,
+                        const lk_step_options *options, lk_step *out, lk_error *err);
+
+/* What the host and the device of the first rank do in it, seconds, and which of both is more:
+ * "host-bound step", "device-bound step". */
+void lk_shard_step_work(const lk_step *step, double *host_s, double *kernels_s);
+const char *lk_shard_step_class(const lk_step *step);
+/* Of steps of such a class 80 % lie within exp(+-width) of the prediction. */
+double lk_shard_step_width(const char *class);
+
+/* ---- shard_plan.c ---- */
+
+/* Reads a plan's file; every table of the problem is in it. */
+lk_status lk_shard_read_plan(const lk_shard_problem *problem, const char *path, lk_shard_plan *out,
+                             lk_error *err);
 
 /* ---- shard_bound.c ---- */
 

@@ -76,22 +76,30 @@ static void cost_price(const lk_shard_problem *problem, lk_lookup *lookup, lk_sh
 	piece->cost.backward_s = lk_lookup_seconds(lookup, at->device, at->memory_rate, at->l2_rate);
 }
 
+void lk_shard_piece_size(const lk_shard_problem *problem, const lk_shard_piece *piece, double *rows,
+                         double *columns) {
+	const lk_shard_table *table = &problem->tables[piece->table];
+	double k = piece->parts, i = piece->part;
+	*rows = table->rows;
+	*columns = table->dim;
+	if (piece->kind == LK_SHARD_COLUMN)
+		*columns = floor(table->dim * (i + 1) / k) - floor(table->dim * i / k);
+	if (piece->kind == LK_SHARD_ROW)
+		*rows = floor(table->rows * (i + 1) / k) - floor(table->rows * i / k);
+}
+
 /* Rows, columns and lookups of the piece. */
 static lk_lookup lookup_of(const lk_shard_problem *problem, const lk_shard_piece *piece,
                            lk_locality *room) {
 	const lk_shard_table *table = &problem->tables[piece->table];
-	double k = piece->parts, i = piece->part;
+	double k = piece->parts;
 	lk_lookup l = {.batch = problem->batch,
 	               .tables = 1,
-	               .rows = table->rows,
-	               .dim = table->dim,
 	               .pooling = table->pooling,
 	               .locality = table->locality,
 	               .element = problem->element};
-	if (piece->kind == LK_SHARD_COLUMN)
-		l.dim = floor(table->dim * (i + 1) / k) - floor(table->dim * i / k);
+	lk_shard_piece_size(problem, piece, &l.rows, &l.dim);
 	if (piece->kind == LK_SHARD_ROW) {
-		l.rows = floor(table->rows * (i + 1) / k) - floor(table->rows * i / k);
 		l.pooling = table->pooling / k;
 		scale_rows(table->locality, 1 / k, room);
 		l.locality = room;
@@ -152,6 +160,18 @@ lk_shard_piece lk_shard_piece_of(const lk_shard_problem *problem, uint32_t table
 	if (kind == LK_SHARD_DATA) make_copy(problem, &l, cost);
 	else if (host) put_on_host(problem, &l, cost);
 	return piece;
+}
+
+void lk_shard_piece_hold(const lk_shard_problem *problem, const lk_shard_piece *piece,
+                         double held[LK_OWNERS]) {
+	double rows, columns;
+	lk_shard_piece_size(problem, piece, &rows, &columns);
+	double kept = piece->host ? problem->cache_share : 1, numbers = rows * columns;
+	held[LK_OWN_WEIGHTS] = kept * numbers * problem->element;
+	held[LK_OWN_OPTIMIZER] = kept * (numbers * problem->state + rows * problem->row_state);
+	held[LK_OWN_GRADIENTS] = piece->kind == LK_SHARD_DATA ? numbers * FLOAT : 0;
+	held[LK_OWN_BUFFERS] = piece->cost.device_bytes - held[LK_OWN_WEIGHTS] -
+	                       held[LK_OWN_OPTIMIZER] - held[LK_OWN_GRADIENTS];
 }
 
 /* Parts that are as wide, or have as many rows, as the one before cost what it does. */

@@ -156,8 +156,10 @@ static void shard_time_communicate(struct builder *builder, const char *name, lk
 	               seconds);
 }
 
+/* Nothing to do is no kernel. */
 static void compute(struct builder *builder, const char *name, lk_op_kind kind, lk_phase phase,
                     double seconds) {
+	if (!(seconds > 0)) return;
 	shard_time_put(builder,
 	               (lk_op){.kind = (uint8_t)kind,
 	                       .stream = LK_STREAM_COMPUTE,
@@ -226,6 +228,7 @@ lk_status lk_shard_graph(lk_arena *arena, const lk_shard_problem *problem,
 	for (int g = 0; g < LK_GROUPS; g++)
 		b.graph->ranks.group[g].size = b.graph->ranks.group[g].stride = 1;
 	b.graph->samples = problem->batch;
+	b.graph->traced = true; /* no launches delay it */
 	lk_status status = build_programs(&b, load, err);
 	if (status == LK_OK) status = shard_time_price(arena, &b, costs, err);
 	lk_vec_free(&b.seconds);

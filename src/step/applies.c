@@ -80,6 +80,12 @@ static bool lacks_deferral(const lk_job *job) {
 	return job->defer_head_gradient != LK_ON;
 }
 
+/* Jobs are of transformers and convolution nets. */
+static bool lacks_tables(const lk_job *job) {
+	(void)job;
+	return true;
+}
+
 /* ---- the rules, in the order in which they are tried ---- */
 
 static const char leave_out[] = "leave it out";
@@ -104,6 +110,7 @@ static const struct rule {
 	{"expert-overlap", "overlap-moe-expert-parallel-comm", lacks_pairs, false,
      "only an interleaved pipeline with divided experts has two micro-batches at once",
      "use --pp 2 --vp 2 and --ep 2 or more, or leave it out"},
+	{"plan", "", lacks_tables, true, "only a recommendation model has tables to place", leave_out},
 	{"attention", "", lacks_attention, true, "a convolution net has no attention", leave_out},
 	{"seq", "", lacks_attention, true, "a convolution net has no sequence", leave_out},
 	{"fused-loss", "cross-entropy-loss-fusion cross-entropy-fusion-impl", lacks_vocabulary, true,

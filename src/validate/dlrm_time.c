@@ -1,42 +1,36 @@
-/* dlrm_time.c: from a recommendation model to seconds. */
-#include "base/arena.h"
+/* dlrm_time.c: a recommendation model's step on one device, as predict and shard say it. */
 #include "validate/validate.h"
 
-#include "base/units.h"
-#include "cost/kernel/kernel.h"
-#include "sim/sim.h"
+#include "base/arena.h"
+#include "shard/shard.h"
 
-static void dlrm_time_add_up(const lk_graph *graph, const lk_costs *costs, lk_dlrm_time *out) {
-	for (uint32_t i = 0; i < graph->ops.count; i++) {
-		double seconds = (double)lk_costs_get(costs, 0, i)->duration_ps / LK_PS_PER_S;
-		*(graph->ops.kind[i] == LK_OP_HOST ? &out->host_s : &out->kernels_s) += seconds;
+static lk_status ask_alone(lk_arena *arena, const lk_dlrm *model, double batch,
+                           const lk_device *device, const lk_host_terms *host, lk_dlrm_time *out,
+                           lk_error *err) {
+	lk_cluster cluster;
+	lk_shard_problem problem;
+	lk_shard_plan plan = {0};
+	lk_step step = {0};
+	LK_TRY(lk_cluster_simple(arena, device, 1, 0, 0, &cluster, err));
+	LK_TRY(lk_shard_of_model(arena, model, &cluster, 1, batch, LK_FP32, &problem, err));
+	lk_status status = lk_shard_placement(&problem, NULL, &plan, err);
+	if (status == LK_OK)
+		status = lk_shard_step(&problem, &plan.pieces, model, LK_FP32, host, NULL, &step, err);
+	if (status == LK_OK) {
+		out->step_s = step.step_s;
+		out->class = lk_shard_step_class(&step);
+		lk_shard_step_work(&step, &out->host_s, &out->kernels_s);
 	}
-}
-
-static lk_status dlrm_time_simulate(lk_arena *arena, const lk_graph *graph, const lk_device *device,
-                                    lk_dlrm_time *out, lk_error *err) {
-	lk_eager_device eager;
-	lk_costs costs;
-	lk_sim_result result = {0};
-	const lk_sim_options options = {.contention = false};
-	lk_eager_device_of(device, &eager);
-	LK_TRY(lk_eager_costs(arena, graph, &eager, &costs, err));
-	LK_TRY(lk_sim_run(graph, &costs, &options, &result, err));
-	out->step_s = (double)result.step_ps / LK_PS_PER_S;
-	lk_sim_result_free(&result);
-	dlrm_time_add_up(graph, &costs, out);
-	return LK_OK;
+	lk_step_free(&step);
+	lk_vec_free(&plan.pieces);
+	return status;
 }
 
 lk_status lk_dlrm_predict(const lk_dlrm *model, double batch, const lk_device *device,
                           const lk_host_terms *host, lk_dlrm_time *out, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
-	lk_graph *graph;
-	const lk_host_times times = {lk_host_terms_seconds, host};
 	*out = (lk_dlrm_time){0};
-	LK_TRY(lk_dlrm_step(model, batch, &times, &graph, err));
-	lk_status status = dlrm_time_simulate(&arena, graph, device, out, err);
-	lk_graph_free(graph);
+	lk_status status = ask_alone(&arena, model, batch, device, host, out, err);
 	lk_arena_free(&arena);
 	return status;
 }

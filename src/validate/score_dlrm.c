@@ -8,7 +8,7 @@
 #include "tables/tables.h"
 #include "validate/validate.h"
 #include "fit/fits.h"
-#include "cost/calibration/calibration.h"
+#include "shard/shard.h"
 
 /* Of misses, for a range that holds about 80 % of another model's. */
 static const double inside = 0.8;
@@ -46,31 +46,10 @@ static lk_status read_terms(const struct scorer *scorer, const char *path, lk_ho
 	return status;
 }
 
-static const char *dlrm_beside(lk_arena *arena, const char *table, const char *name) {
-	const char *slash = strrchr(table, '/');
-	return lk_arena_printf(arena, "%.*s%s", slash ? (int)(slash + 1 - table) : 0, table, name);
-}
-
-/* The tables beside the one of measurements: a newer one of T1 and T2 over many runs, an older one
- * of all terms of one. */
-static lk_status read_usual(struct scorer *scorer, lk_error *err) {
-	const char *many = dlrm_beside(scorer->arena, scorer->request->table, "host_op_overheads.csv");
-	const char *full =
-		dlrm_beside(scorer->arena, scorer->request->table, "host_op_overheads_dlrm.csv");
-	lk_host_terms more = {0};
-	if (!many || !full) return lk_oom(err);
-	lk_status status = read_terms(scorer, many, &scorer->host, err);
-	if (status == LK_OK) status = read_terms(scorer, full, &more, err);
-	if (status == LK_OK) status = lk_host_terms_fill(&scorer->host, &more, err);
-	else lk_hint(err, "name a table of host overheads with --overheads");
-	lk_host_terms_free(&more);
-	return status;
-}
-
 static lk_status read_host(struct scorer *scorer, lk_error *err) {
 	return scorer->request->overheads
 	           ? read_terms(scorer, scorer->request->overheads, &scorer->host, err)
-	           : read_usual(scorer, err);
+	           : lk_host_terms_known(&scorer->host, err);
 }
 
 /* ---- rows ---- */
@@ -100,13 +79,6 @@ static lk_status dlrm_fill_row(struct scorer *scorer, size_t i, lk_error *err) {
 	return LK_OK;
 }
 
-/* Rows whose ranges are of one width: steps that wait for the host miss by what profiles hold,
- * others by kernels. */
-static const char *dlrm_class_of(const struct scorer *scorer, size_t i) {
-	return scorer->times[i].host_s > scorer->times[i].kernels_s ? "host-bound step"
-	                                                            : "device-bound step";
-}
-
 static lk_status dlrm_divide(struct scorer *scorer, lk_error *err) {
 	lk_score_key *class = lk_scoring_divide(scorer->arena, scorer->out, "class");
 	lk_score_key *gpu = lk_scoring_divide(scorer->arena, scorer->out, "gpu");
@@ -114,7 +86,7 @@ static lk_status dlrm_divide(struct scorer *scorer, lk_error *err) {
 	lk_score_key *batch = lk_scoring_divide(scorer->arena, scorer->out, "batch");
 	if (!class || !gpu || !model || !batch) return lk_oom(err);
 	for (size_t i = 0; i < scorer->count; i++) {
-		class[i].name = dlrm_class_of(scorer, i);
+		class[i].name = scorer->times[i].class;
 		gpu[i].name = scorer->runs[i].gpu;
 		model[i].name = scorer->runs[i].name;
 		batch[i] = (lk_score_key){lk_arena_printf(scorer->arena, "%.0f", scorer->runs[i].batch),
@@ -138,7 +110,7 @@ static lk_status dlrm_put_ranges(struct scorer *scorer, lk_error *err) {
 		double miss = fabs(log(row->predicted / row->measured));
 		if (!row->reason)
 			scorer->misses[i] =
-				(lk_miss){dlrm_class_of(scorer, i), dlrm_fold_of(scorer, i), miss, NAN};
+				(lk_miss){scorer->times[i].class, dlrm_fold_of(scorer, i), miss, NAN};
 	}
 	if (scorer->request->cross)
 		LK_TRY(lk_misses_widths_of(scorer->arena, scorer->misses, scorer->count, inside, err));
@@ -146,10 +118,7 @@ static lk_status dlrm_put_ranges(struct scorer *scorer, lk_error *err) {
 		lk_validated *row = &scorer->out->rows[i];
 		double width = scorer->misses[i].width;
 		if (row->reason) continue;
-		/* 0.13: what cross-validation over the three models of the public table gives */
-		if (!scorer->request->cross)
-			width = lk_misses_width(lk_calibration_current(), "network", dlrm_class_of(scorer, i),
-			                        0.13);
+		if (!scorer->request->cross) width = lk_shard_step_width(scorer->times[i].class);
 		row->low = row->predicted * exp(-width);
 		row->high = row->predicted * exp(width);
 	}

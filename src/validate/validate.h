@@ -113,14 +113,14 @@ lk_status lk_runs_folds(const lk_runs *runs, int *fold, int *count, lk_error *er
 lk_status lk_baselines_runs(lk_arena *arena, const lk_runs *runs, const int *fold, lk_scoring *out,
                             lk_error *err);
 
-/* ---- dlrm_time: a recommendation model's training step on one device, predicted: its operations
- * (model/network/dlrm.h), their kernels (cost/cost.h) and what the host spends (lift.h),
- * simulated. */
+/* ---- dlrm_time: a recommendation model's training step on one device, as predict says it, with
+ * the host overheads given. */
 
 typedef struct lk_dlrm_time {
 	double step_s;
-	double kernels_s; /* the device's work alone */
-	double host_s;    /* the host's work alone */
+	double kernels_s;  /* the device's work alone */
+	double host_s;     /* the host's work alone */
+	const char *class; /* which of both is more: lk_shard_step_class */
 } lk_dlrm_time;
 
 lk_status lk_dlrm_predict(const lk_dlrm *model, double batch, const lk_device *device,

@@ -65,6 +65,8 @@ SMALL = "--model gpt2-xl --gpu a100-sxm-80 --gpus 8 --gbs 64"
 DDP = SMALL + " --stack ddp"
 FSDP = DENSE + " --stack fsdp"
 ONE = "--model gpt2-xl --gpu h100-sxm --gpus 1 --gbs 8"
+DLRM = "--model dlrm-ddp --gpu v100-sxm-32 --gpus 4"
+HUGECTR = "--model dlrm-dcnv2 --gpu h100-sxm --gpus 8 --stack hugectr"
 NET = "--model resnet50 --gpu h100-sxm --gpus 8 --gbs 2048"
 LONG = "--model llama3.1-8b --gpu h100-sxm --gpus 16 --cp 4 --gbs 16 --seq 16384"
 
@@ -77,15 +79,15 @@ PREDICT = {
     "script": [acts("--gpu h100-sxm --script $ROOT/tests/data/launch/llama3_8b_fp8.sh", "--script $ROOT/tests/data/launch/gpt_175b.sh")],
     "deepspeed_config": [acts("--model llama3-8b --gpu h100-sxm --gpus 16 --gbs 64", "--deepspeed_config $ROOT/tests/data/launch/ds_zero3.json")],
     "calibration": [acts(DENSE, "--calibration numbers.csv")],
-    "tp": [acts(DENSE, "--tp 4"), refused(NET, "--tp 2")],
+    "tp": [acts(DENSE, "--tp 4"), refused(NET, "--tp 2"), refused(DLRM, "--tp 2")],
     "pp": [acts(DENSE, "--pp 2"), refused(NET, "--pp 2")],
     "vp": [acts(PIPE, "--vp 2"), refused(DENSE, "--vp 2")],
     "cp": [acts(DENSE, "--cp 2"), refused(NET, "--cp 2")],
     "ep": [acts(MOE, "--ep 8"), refused(DENSE, "--ep 2")],
     "etp": [acts(MOE, "--etp 1"), refused(DENSE, "--etp 2")],
     "dp": [acts("--model llama3.1-8b --gpu h100-sxm --tp 2 --dp 8 --gbs 64", "--dp 4"), refused(DENSE, "--dp 3")],
-    "mbs": [acts(DENSE, "--mbs 2")],
-    "gbs": [acts(DENSE, "--gbs 128")],
+    "mbs": [acts(DENSE, "--mbs 2"), acts(DLRM, "--mbs 512"), refused(DLRM + " --gbs 512", "--mbs 512")],
+    "gbs": [acts(DENSE, "--gbs 128"), acts(DLRM, "--gbs 4096"), refused(DLRM, "--gbs 4097")],
     "seq": [acts(DENSE, "--seq 2048"), refused(NET, "--seq 512")],
     "schedule": [acts(PIPE, "--schedule gpipe"), refused(DENSE, "--schedule zb-h1"), refused(NET, "--schedule zb-h1")],
     "first-stage-layers": [acts(PIPE, "--first-stage-layers 5"), refused(DENSE, "--first-stage-layers 5")],
@@ -93,7 +95,7 @@ PREDICT = {
     "pipeline-layout": [acts(PIPE, "--pipeline-layout 'Et*7|t*8|t*8|t*9L'"), refused(DENSE, "--pipeline-layout 'Et*15|t*17L'")],
     "sequence-parallel": [acts(DENSE, "--no-sequence-parallel"), refused(ONE, "--sequence-parallel"), refused(ONE, "--no-sequence-parallel")],
     "cp-kind": [acts(LONG, "--cp-kind all-gather"), refused(DENSE, "--cp-kind all-gather")],
-    "dtype": [acts(DENSE, "--dtype fp8"), refused(SMALL, "--dtype fp8")],
+    "dtype": [acts(DENSE, "--dtype fp8"), refused(SMALL, "--dtype fp8"), acts(DLRM, "--dtype fp16"), acts(HUGECTR, "--dtype fp32"), refused(DLRM, "--dtype fp8")],
     "zero": [acts(DENSE, "--zero 3"), refused(DENSE, "--zero 4")],
     "shard-group": [acts(FSDP, "--shard-group 4"), refused(DENSE + " --zero 0", "--shard-group 4")],
     "recompute": [acts(DENSE, "--recompute full"), refused(NET, "--recompute selective")],
@@ -109,7 +111,8 @@ PREDICT = {
     "overlap-p2p": [acts(PIPE, "--overlap-p2p"), refused(DENSE, "--overlap-p2p"), refused(DENSE, "--no-overlap-p2p")],
     "tp-overlap": [acts(DENSE, "--tp-overlap"), refused(ONE, "--tp-overlap"), refused(ONE, "--no-tp-overlap")],
     "bucket": [acts(DDP, "--bucket 1"), acts(SMALL + " --zero 0", "--bucket 0.1"), acts(DENSE, "--bucket 1000"), refused(FSDP, "--bucket 1"), refused(ONE, "--bucket 1")],
-    "cuda-graphs": [acts(ONE, "--cuda-graphs")],
+    "plan": [acts(DLRM, "--plan placed.json"), refused(HUGECTR, "--plan placed.json"), refused(DENSE, "--plan placed.json")],
+    "cuda-graphs": [acts(ONE, "--cuda-graphs"), acts(DLRM, "--cuda-graphs"), refused(HUGECTR, "--cuda-graphs")],
     "max-connections": [acts(DENSE + " --stack fsdp", "--max-connections 1")],
     "compile": [acts(DENSE, "--compile")],
     "attention": [acts(DENSE, "--attention unfused"), refused(NET, "--attention unfused")],
@@ -117,13 +120,13 @@ PREDICT = {
     "dispatcher": [acts(MOE, "--dispatcher allgather"), refused(DENSE, "--dispatcher allgather"), refused(MOE + " --ep 1", "--dispatcher node")],
     "expert-overlap": [acts(MOE + " --tp 1 --pp 2 --vp 2", "--expert-overlap"), refused(DENSE, "--expert-overlap"), refused(MOE, "--expert-overlap")],
     "moe-imbalance": [acts(MOE, "--moe-imbalance 2"), refused(DENSE, "--moe-imbalance 2"), refused(MOE + " --ep 1", "--moe-imbalance 2")],
-    "stack": [acts(DENSE, "--stack torchtitan"), refused(DENSE, "--stack nosuch")],
+    "stack": [acts(DENSE, "--stack torchtitan"), refused(DENSE, "--stack nosuch"), acts(DLRM, "--stack hugectr"), refused(DLRM, "--stack fsdp")],
     "release": [acts(DENSE + " --stack nemo", "--release 24.07"), refused(DENSE + " --stack ddp", "--release 24.07")],
     "ranks": [acts(DENSE, "--ranks all"), refused(DENSE, "--ranks 3")],
-    "exact": [acts(DENSE, "--exact")],
-    "no-contention": [acts(DENSE, "--no-contention")],
-    "straggler": [acts(DENSE, "--straggler 3:1.5"), refused(DENSE, "--straggler 16:2")],
-    "jitter": [acts(DENSE, "--jitter 0.1")],
+    "exact": [acts(DENSE, "--exact"), refused(DLRM, "--exact")],
+    "no-contention": [acts(DENSE, "--no-contention"), acts(HUGECTR, "--no-contention"), refused(DLRM, "--no-contention")],
+    "straggler": [acts(DENSE, "--straggler 3:1.5"), refused(DENSE, "--straggler 16:2"), acts(DLRM, "--straggler 1:1.5")],
+    "jitter": [acts(DENSE, "--jitter 0.1"), acts(DLRM, "--jitter 0.1")],
     "seed": [acts(DENSE + " --jitter 0.1", "--seed 7"), refused(DENSE, "--seed 7")],
     "tokens": [acts(DENSE, "--tokens 1T")],
     "mtbf": [acts(DENSE + " --tokens 1T", "--mtbf 10"), refused(DENSE, "--mtbf 0.01")],
@@ -154,6 +157,7 @@ def make_files(folder):
     with open(os.path.join(ROOT, "data", "calibration", "runs.csv"), encoding="utf-8") as runs:
         head, row = runs.readline(), next(line for line in runs if line.startswith("step,"))
     put("links.csv", "family,subject,variant,numbers\ncollective,default,,launch_us=500 channel_us=1 wire=0.9 nic=0.5 buffer_mb=1\n")
+    put("placed.json", json.dumps({f"t{t}": {"sharding_type": "table_wise", "compute_kernel": "fused", "ranks": [0]} for t in range(8)}))
     put("tables.csv", "name,rows,dim,pooling,count,skew\nuser,20000000,64,1,1,0\nitem,1000000,128,20,4,0.9\ntag,500,16,3,1,\n")
     put("big.csv", "name,rows,dim,pooling\nbig,2G,256,1\n")
     put("rates.csv", "model,gpus,batch,samples_per_s\nnet,1,32,100\nnet,2,32,180\nnet,2,64,190\nnet,4,64,360\n")
@@ -321,13 +325,16 @@ COLLECTIVE = {
 }
 TABLES = "tables.csv --gpu a100-sxm-80 --gpus 4"
 SHARD = {
+    "model": [acts("--model dlrm-ddp --gpu v100-sxm-32 --gpus 4", "--model dlrm-default"), refused(TABLES, "--model dlrm-ddp")],
+    "cuda-graphs": [acts("--model dlrm-ddp --gpu v100-sxm-32 --gpus 4", "--cuda-graphs"), refused(TABLES, "--cuda-graphs")],
+    "placement": [acts("--model dlrm-ddp --gpu v100-sxm-32 --gpus 4", "--placement placed.json"), changes(TABLES, "--placement placed.json")],
     "gpu": [acts(TABLES, "--gpu h100-sxm")], "gpus": [acts(TABLES, "--gpus 8")],
     "cluster": [acts("tables.csv --cluster '8 h100-sxm'", "--cluster '8 a100-sxm-80'")],
     "calibration": [acts(TABLES, "--calibration links.csv")],
     "reserve": [acts(TABLES, "--reserve 0.9")],
     "host-memory": [acts("big.csv --gpu a100-sxm-40 --gpus 2", "--host-memory 100000")],
     "cache": [acts("big.csv --gpu a100-sxm-40 --gpus 2 --host-memory 100000 --cache 0.001", "--cache 0.002"), refused(TABLES, "--cache 0.5")],
-    "batch": [acts(TABLES, "--batch 4096")], "optimizer": [acts(TABLES, "--optimizer adam")], "dtype": [acts(TABLES, "--dtype fp16")],
+    "batch": [acts(TABLES, "--batch 4096")], "optimizer": [acts(TABLES, "--optimizer adam"), refused("--model dlrm-ddp --gpu v100-sxm-32 --gpus 4", "--optimizer adam")], "dtype": [acts(TABLES, "--dtype fp16")],
     "dense-ms": [acts(TABLES, "--dense-ms 5")], "kinds": [acts(TABLES, "--kinds table")], "sharder": [acts(TABLES, "--sharder naive")],
     "seed": [acts(TABLES + " --sharder random", "--seed 9")],
     "plan": [writes(TABLES, "--plan p.json")], "graph": [writes(TABLES, "--graph g.json")], "table": [output(TABLES, "--table ranks")],

@@ -68,7 +68,13 @@ static void totals_of_presets(void **state) {
 	lk_arena_free(&arena);
 }
 
-/* The graph's products are the model's operations. */
+/* All lookups on one rank, so long. */
+static const double lookups_s = 1e-4;
+static const lk_dlrm_placed on_one = {
+	.ranks = 1, .forward_s = &lookups_s, .backward_s = &lookups_s};
+
+/* The graph's products are the model's operations, on one rank or shared out over several, whatever
+ * the interaction; with a host and without. */
 static double zero_seconds(const void *table, int term, const char *name) {
 	(void)table;
 	(void)term;
@@ -76,23 +82,37 @@ static double zero_seconds(const void *table, int term, const char *name) {
 	return 0;
 }
 
+static void check_flops(const char *name, int ranks, const lk_host_times *host) {
+	lk_arena arena = LK_ARENA_INIT;
+	double each[8];
+	lk_dlrm m = preset(&arena, name);
+	lk_graph *graph;
+	lk_error err = {0};
+	double flops = 0, sends = 0;
+	for (int r = 0; r < 8; r++) each[r] = 1e-5 * r;
+	const lk_dlrm_placed placed = {ranks, each, each, 1e-5, 2e-5, 0};
+	assert_int_equal(lk_dlrm_step(&m, 512, LK_FP32, &placed, host, &graph, &err), LK_OK);
+	for (uint32_t op = 0; op < graph->ops.count; op++) {
+		flops += graph->ops.flops[op];
+		sends += lk_op_is_comm(graph->ops.kind[op]);
+		assert_true(host || graph->ops.kind[op] != LK_OP_HOST);
+	}
+	assert_true(fabs(flops / lk_dlrm_flops(&m, 512) - 1) < 1e-12 && graph->traced);
+	assert_true(graph->model_flops == lk_dlrm_flops(&m, 512) && (sends > 0) == (ranks > 1));
+	if (lk_graph_check(graph, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
+	lk_graph_free(graph);
+	lk_arena_free(&arena);
+}
+
 static void flops_of_the_graph(void **state) {
 	(void)state;
+	static const char *const names[] = {"DLRM_default", "DLRM_MLPerf", "DLRM_DDP", "dlrm-dcnv2"};
 	const lk_host_times none = {zero_seconds, NULL};
-	lk_arena arena = LK_ARENA_INIT;
-	for (int i = 0; i < 3; i++) {
-		lk_dlrm m = preset(&arena, presets[i]);
-		lk_graph *graph;
-		lk_error err = {0};
-		double flops = 0;
-		assert_int_equal(lk_dlrm_step(&m, 512, &none, &graph, &err), LK_OK);
-		for (uint32_t op = 0; op < graph->ops.count; op++) flops += graph->ops.flops[op];
-		assert_true(flops == lk_dlrm_flops(&m, 512) && graph->model_flops == flops &&
-		            graph->traced);
-		if (lk_graph_check(graph, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
-		lk_graph_free(graph);
-	}
-	lk_arena_free(&arena);
+	for (int i = 0; i < 4; i++)
+		for (int ranks = 1; ranks <= 8; ranks *= 8) {
+			check_flops(names[i], ranks, &none);
+			check_flops(names[i], ranks, NULL);
+		}
 }
 
 /* Gaps between operations (T1), counted by a host that spends a millisecond on each: for every
@@ -116,7 +136,7 @@ static void gaps_of_a_step(void **state) {
 		lk_graph *graph;
 		lk_error err = {0};
 		double milliseconds = 0;
-		assert_int_equal(lk_dlrm_step(&m, 512, &gaps, &graph, &err), LK_OK);
+		assert_int_equal(lk_dlrm_step(&m, 512, LK_FP32, &on_one, &gaps, &graph, &err), LK_OK);
 		for (uint32_t op = 0; op < graph->ops.count; op++)
 			if (graph->ops.kind[op] == LK_OP_HOST) milliseconds += 1e3 * graph->ops.m[op];
 		if (lround(milliseconds) != 7 * layers[i] + 8 + 8 + 5 + 4 + 2)
@@ -436,8 +456,9 @@ static void simulation_as_the_walk(void **state) {
 		lk_eager_device device;
 		lk_costs costs;
 		lk_sim_result result = {0};
-		assert_int_equal(lk_dlrm_step(&m, 64 << seed % 8, &host, &graph, &err), LK_OK);
-		lk_eager_device_of(lk_device_find(gpus[seed % 5]), &device);
+		assert_int_equal(lk_dlrm_step(&m, 64 << seed % 8, LK_FP32, &on_one, &host, &graph, &err),
+		                 LK_OK);
+		lk_eager_device_of(lk_device_find(gpus[seed % 5]), LK_FP32, &device);
 		assert_int_equal(lk_eager_costs(&arena, graph, &device, &costs, &err), LK_OK);
 		assert_int_equal(lk_sim_run(graph, &costs, &(lk_sim_options){0}, &result, &err), LK_OK);
 		int64_t want = walk(graph, &costs);

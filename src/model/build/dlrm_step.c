@@ -1,21 +1,30 @@
-/* dlrm_step.c: the training step of a DLRM as PyTorch runs it: the order of facebookresearch/dlrm's
- * dlrm_s_pytorch.py with table-batched embeddings (--batched-emb), whose lookups of all tables are
- * one kernel and whose backward updates the tables in place.
+/* dlrm_step.c: the training step of a DLRM as PyTorch runs it, operation by operation, with
+ * table-batched embeddings: the lookups of all tables are one kernel, and their backward updates
+ * the tables in place.
+ *
+ * One rank, in the order of facebookresearch/dlrm's dlrm_s_pytorch.py (--batched-emb):
  *
  *     copy dense features, offsets, indices | bottom MLP | lookup | interaction | top MLP | copy
  *         labels | loss
  *     copy the loss to the host: it waits for the device
  *     zero_grad | backward | optimizer step | wait for the device
  *
+ * Several ranks, as TorchRec's pipelined trainer (TrainPipelineSparseDist) with MLPs under DDP:
+ *
+ *     copy the batch after the next | bottom MLP | indices of this batch | lookup | exchange of
+ * sums | interaction | top MLP | loss indices of the next batch: exchange of their counts, which
+ * the host waits for, then of them backward, the exchange of the sums' gradients in it; gradients
+ * of MLPs in buckets, of copied tables alone | optimizer step
+ *
  * Each operation is host work before its first launch (T2, with T1 of the gap in front of it), its
  * launches (T4) with T5 between them, and T3 after the last; operations that launch nothing are T5
  * long. Names are those of the tables of overheads: autograd's without the number of their version.
+ * Without a host, the same kernels are replayed from a CUDA graph.
  */
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
+#include <stdlib.h>
 
-#include "base/text.h"
+#include "base/units.h"
 #include "model/network/dlrm.h"
 #include "base/check.h"
 
@@ -25,24 +34,33 @@ enum {
 	INDEX = 4
 };
 
-/* Of an optimizer that takes three for each weight and bias of the longest MLPs. */
-enum {
-	KERNELS = 3 * 2 * 2 * LK_DLRM_LAYERS
-};
+/* DDP's buckets: the first is closed at 1 MiB, others at 25. */
+static const double first_bucket = 0x1p20, bucket = 25 * 0x1p20;
 
 struct step {
 	lk_graph *graph;
 	const lk_dlrm *model;
-	const lk_host_times *host;
-	double batch;
-	double pooling, rows; /* of equal tables that stand for all */
+	const lk_dlrm_placed *placed;
+	const lk_host_times *host; /* NULL: none */
+	double batch;              /* of the rank */
+	double element;            /* bytes of a number of the MLPs */
+	lk_dtype dtype;
+	int rank;
+	uint32_t team;
+	double gathered, limit; /* bytes of gradients in the bucket that is open; when it is closed */
 	uint8_t phase;
 };
 
+static bool among_many(const struct step *step) {
+	return step->placed->ranks > 1;
+}
+
 /* ---- host and device ---- */
 
+/* Without a host nothing; UINT32_MAX. */
 static uint32_t dlrm_step_spend(struct step *step, const char *name, double seconds,
                                 uint32_t join) {
+	if (!step->host) return UINT32_MAX;
 	return lk_graph_add(step->graph, &(lk_op){.kind = LK_OP_HOST,
 	                                          .stream = LK_STREAM_HOST,
 	                                          .phase = step->phase,
@@ -52,19 +70,19 @@ static uint32_t dlrm_step_spend(struct step *step, const char *name, double seco
 }
 
 static double dlrm_step_term(const struct step *step, int which, const char *name) {
-	return step->host->seconds(step->host->table, which, name);
+	return !step->host ? 0 : step->host->seconds(step->host->table, which, name);
 }
 
 static void dlrm_step_launch(struct step *step, const char *call, const char *name,
                              const lk_op *kernel) {
 	uint32_t issued = dlrm_step_spend(step, call, dlrm_step_term(step, 4, call), 0);
 	lk_op op = *kernel;
-	op.stream = LK_STREAM_COMPUTE;
+	if (op.stream == LK_STREAM_HOST) op.stream = LK_STREAM_COMPUTE;
 	op.phase = step->phase;
-	op.dtype = LK_FP32;
+	op.dtype = (uint8_t)step->dtype;
 	op.name = name;
 	op.deps = &issued;
-	op.dep_count = 1;
+	op.dep_count = step->host != NULL;
 	lk_graph_add(step->graph, &op);
 }
 
@@ -90,6 +108,7 @@ static void dlrm_step_operation(struct step *step, const char *name, const lk_op
 
 /* A copy between host and device, which the host waits for. */
 static void dlrm_step_copy(struct step *step, double bytes) {
+	if (!step->host) return; /* a graph that is replayed reads nothing back */
 	dlrm_step_spend(step, "aten::to",
 	                dlrm_step_term(step, 1, "aten::to") + dlrm_step_term(step, 2, "aten::to"), 0);
 	dlrm_step_launch(step, "cudaMemcpyAsync", "aten::to",
@@ -100,25 +119,30 @@ static void dlrm_step_copy(struct step *step, double bytes) {
 
 /* ---- kernels ---- */
 
-/* Streams over `elements`, so many times each. */
-static lk_op dlrm_step_pass(double elements, double accesses) {
+/* Streams over `elements`, so many times each; of weights, which are fp32 whatever the MLPs are. */
+static lk_op dlrm_step_pass(const struct step *step, double elements, double accesses) {
+	return (lk_op){.kind = LK_OP_ELEMENTWISE, .bytes = elements * accesses * step->element};
+}
+
+static lk_op pass_weights(double elements, double accesses) {
 	return (lk_op){.kind = LK_OP_ELEMENTWISE, .bytes = elements * accesses * FLOAT};
 }
 
 /* `again`: how often the result is read too. */
-static lk_op dlrm_step_product(double batch, double m, double n, double k, double again) {
+static lk_op dlrm_step_product(const struct step *step, double batch, double m, double n, double k,
+                               double again) {
 	return (lk_op){.kind = LK_OP_GEMM,
 	               .m = m,
 	               .n = n,
 	               .k = k,
 	               .batch = batch,
 	               .flops = 2 * batch * m * n * k,
-	               .bytes = FLOAT * batch * (m * k + k * n + (1 + again) * m * n)};
+	               .bytes = step->element * batch * (m * k + k * n + (1 + again) * m * n)};
 }
 
 /* Concatenations reach 0.79 of the rate of plain copies (Lin et al., arXiv 2201.07821). */
-static lk_op concatenate(double elements) {
-	return dlrm_step_pass(elements, 2 / 0.79);
+static lk_op concatenate(const struct step *step, double elements) {
+	return dlrm_step_pass(step, elements, 2 / 0.79);
 }
 
 static void dlrm_step_one(struct step *step, const char *name, lk_op kernel) {
@@ -135,69 +159,260 @@ static void dlrm_step_none(struct step *step, const char *name) {
 	dlrm_step_operation(step, name, NULL, 0);
 }
 
+/* So many that launch nothing. */
+static void dlrm_step_nones(struct step *step, const char *name, int count) {
+	for (int i = 0; i < count; i++) dlrm_step_none(step, name);
+}
+
+/* An operation of so many small kernels, of `bytes` each: on indices, lengths and offsets. */
+static void dlrm_step_small(struct step *step, const char *name, int count, double bytes) {
+	enum {
+		MOST = 16
+	};
+	lk_op kernels[MOST];
+	LK_ASSERT(count > 0 && count <= MOST);
+	for (int i = 0; i < count; i++) kernels[i] = (lk_op){.kind = LK_OP_ELEMENTWISE, .bytes = bytes};
+	dlrm_step_operation(step, name, kernels, count);
+}
+
+/* ---- communication ---- */
+
+/* Of all ranks, behind what the compute stream has been given; `seconds` 0: priced by its bytes. */
+static lk_op dlrm_step_message(const struct step *step, lk_op_kind kind, unsigned stream,
+                               double bytes, double seconds) {
+	return (lk_op){.kind = (uint8_t)kind,
+	               .stream = (uint8_t)stream,
+	               .group = LK_GROUP_TEAM,
+	               .channel = (int32_t)step->team,
+	               .bytes = bytes,
+	               .measured_ps = llround(fmin(seconds, 1e6) * LK_PS_PER_S),
+	               .join = LK_JOIN(LK_STREAM_COMPUTE)};
+}
+
+static void dlrm_step_await(struct step *step, const char *name, unsigned stream) {
+	lk_graph_add(step->graph, &(lk_op){.kind = LK_OP_WAIT,
+	                                   .stream = LK_STREAM_COMPUTE,
+	                                   .phase = step->phase,
+	                                   .name = name,
+	                                   .join = LK_JOIN(stream)});
+}
+
+static double sums_of(const struct step *step) {
+	return step->batch * step->model->tables * step->model->dim;
+}
+
+static void exchange_sums(struct step *step) {
+	dlrm_step_one(step, "All2All_Req",
+	              dlrm_step_message(step, LK_OP_ALLTOALL, LK_STREAM_EP, sums_of(step) * FLOAT,
+	                                step->placed->exchange_s));
+}
+
+/* DDP's reducer: what is in the bucket is divided by the number of ranks and sent. */
+static void close_bucket(struct step *step) {
+	if (!(step->gathered > 0)) return;
+	dlrm_step_within(step, "torch.distributed.ddp.reducer::copy_bucket_to_grad",
+	                 dlrm_step_pass(step, step->gathered / step->element, 2));
+	dlrm_step_within(step, "all_reduce",
+	                 dlrm_step_message(step, LK_OP_ALLREDUCE, LK_STREAM_DP, step->gathered, 0));
+	step->gathered = 0;
+	step->limit = bucket;
+}
+
+static void gather_gradient(struct step *step, double elements) {
+	if (!among_many(step)) return;
+	step->gathered += elements * step->element;
+	if (step->gathered >= step->limit) close_bucket(step);
+}
+
+/* ---- the batch ---- */
+
+static double index_bytes(const struct step *step) {
+	return step->batch * lk_dlrm_lookups(step->model) * INDEX;
+}
+
+static double length_bytes(const struct step *step) {
+	return step->batch * step->model->tables * INDEX;
+}
+
+static void copy_batch(struct step *step) {
+	dlrm_step_copy(step, step->batch * step->model->bottom[0] * FLOAT);
+	dlrm_step_copy(step, length_bytes(step));
+	dlrm_step_copy(step, index_bytes(step));
+}
+
+/* The batch after the next, from pinned memory on a stream of its own: nothing waits for it. */
+static void copy_ahead(struct step *step) {
+	const double bytes[] = {step->batch * step->model->bottom[0] * FLOAT, step->batch * FLOAT,
+	                        index_bytes(step), length_bytes(step)};
+	for (int i = 0; i < 4 && step->host; i++)
+		dlrm_step_one(step, "aten::to",
+		              (lk_op){.kind = LK_OP_COPY, .stream = LK_STREAM_COPY, .bytes = bytes[i]});
+	dlrm_step_nones(step, "aten::view", 4); /* they are recorded on the compute stream */
+}
+
+/* Features of this batch, which came during the step before, in the order of the rank's tables; the
+ * host reads their numbers. */
+static void take_indices(struct step *step) {
+	dlrm_step_await(step, "indices are here", LK_STREAM_EP);
+	dlrm_step_small(step, "fbgemm::permute_2D_sparse_data", 7, 2 * index_bytes(step));
+	dlrm_step_nones(step, "aten::view", 2);
+	dlrm_step_small(step, "aten::sum", 2, length_bytes(step));
+	dlrm_step_copy(step, step->model->tables * INDEX);
+	dlrm_step_nones(step, "aten::view", 4);
+}
+
+/* Of the next batch: features in the order of the ranks, three permutations copied to the device,
+ * how many indices go where, which the host waits for, and the indices. */
+static void send_indices(struct step *step) {
+	dlrm_step_nones(step, "aten::view", 6);
+	dlrm_step_small(step, "fbgemm::permute_2D_sparse_data", 7, 2 * index_bytes(step));
+	dlrm_step_nones(step, "aten::slice", 4);
+	for (int i = 0; i < 3; i++) {
+		dlrm_step_none(step, "aten::empty");
+		dlrm_step_copy(step, step->model->tables * INDEX);
+		dlrm_step_none(step, "aten::detach_");
+	}
+	dlrm_step_small(step, "aten::cat", 1, step->model->tables * INDEX);
+	dlrm_step_none(step, "aten::view");
+	dlrm_step_one(
+		step, "All2All_Req",
+		dlrm_step_message(step, LK_OP_ALLTOALL, LK_STREAM_EP, 2 * step->model->tables * INDEX, 0));
+	dlrm_step_spend(step, "cudaStreamSynchronize", 0, LK_JOIN(LK_STREAM_EP));
+	dlrm_step_copy(step, step->model->tables * INDEX);
+	dlrm_step_none(step, "aten::empty");
+	dlrm_step_copy(step, step->model->tables * INDEX);
+	dlrm_step_none(step, "aten::empty");
+	dlrm_step_one(step, "All2All_Req",
+	              dlrm_step_message(step, LK_OP_ALLTOALL, LK_STREAM_EP,
+	                                index_bytes(step) + length_bytes(step), step->placed->index_s));
+}
+
 /* ---- lookups ---- */
 
-static lk_op dlrm_step_lookup(const struct step *step) {
-	const lk_dlrm *dlrm = step->model;
-	return (lk_op){.kind = LK_OP_EMBEDDING,
-	               .m = step->batch,
-	               .n = dlrm->dim,
-	               .k = step->pooling,
-	               .batch = dlrm->tables,
-	               .window = step->rows};
+/* Of the rank's tables, in a kernel whose time the placement states; without tables no kernel. */
+static void dlrm_step_lookup(struct step *step, const char *name, double seconds) {
+	if (!(seconds > 0)) return;
+	lk_op lookup = {.kind = LK_OP_EMBEDDING,
+	                .measured_ps = llround(fmin(seconds, 1e6) * LK_PS_PER_S)};
+	dlrm_step_one(step, name, lookup);
+}
+
+/* Indices checked, offsets added up from lengths. */
+static void prepare_lookup(struct step *step) {
+	dlrm_step_small(step, "aten::to", 1, length_bytes(step));
+	dlrm_step_small(step, "fbgemm::asynchronous_complete_cumsum", 3, length_bytes(step));
+	dlrm_step_small(step, "aten::to", 1, index_bytes(step));
+	dlrm_step_small(step, "fbgemm::bounds_check_indices", 2, index_bytes(step));
+}
+
+static void look_up(struct step *step) {
+	const lk_dlrm_placed *placed = step->placed;
+	if (among_many(step)) prepare_lookup(step);
+	dlrm_step_lookup(step, "LookupFunction", placed->forward_s[step->rank]);
+	if (!among_many(step)) return;
+	dlrm_step_none(step, "aten::empty");
+	exchange_sums(step);
+	if (placed->copies_s > 0) prepare_lookup(step); /* their lookups are in the kernel above */
+	dlrm_step_await(step, "sums are here", LK_STREAM_EP);
+	dlrm_step_one(step, "aten::cat", concatenate(step, sums_of(step)));
+	dlrm_step_nones(step, "aten::view", 3);
+}
+
+/* Sorted by table and row in some fifteen launches before the kernel that changes the rows. */
+static void look_up_backward(struct step *step) {
+	const lk_dlrm_placed *placed = step->placed;
+	if (!among_many(step)) {
+		dlrm_step_lookup(step, "LookupFunctionBackward", placed->backward_s[step->rank]);
+		return;
+	}
+	/* each rank's columns are cut out of the gradient */
+	dlrm_step_spend(step, "CatBackward",
+	                placed->ranks * (dlrm_step_term(step, 4, "cudaLaunchKernel") +
+	                                 dlrm_step_term(step, 5, "aten::view")),
+	                0);
+	dlrm_step_one(step, "CatBackward", dlrm_step_pass(step, sums_of(step), 4));
+	exchange_sums(step);
+	if (placed->copies_s > 0) {
+		dlrm_step_small(step, "LookupFunctionBackward", 14, index_bytes(step));
+		dlrm_step_within(
+			step, "all_reduce",
+			dlrm_step_message(step, LK_OP_ALLREDUCE, LK_STREAM_DP, 0, placed->copies_s));
+	}
+	dlrm_step_await(step, "gradients of sums are here", LK_STREAM_EP);
+	if (!(placed->backward_s[step->rank] > 0)) return;
+	dlrm_step_small(step, "LookupFunctionBackward", 14, index_bytes(step));
+	dlrm_step_lookup(step, "LookupFunctionBackward", placed->backward_s[step->rank]);
 }
 
 /* ---- forward ---- */
 
-static void dlrm_step_linear(struct step *step, double in, double out) {
+static void dlrm_step_linear(struct step *step, double in, double out, bool bias) {
 	/* the bias is spread over the result, which the product then adds to */
-	const lk_op kernels[] = {dlrm_step_pass(step->batch * out, 1),
-	                         dlrm_step_product(1, step->batch, out, in, 1)};
-	dlrm_step_operation(step, "aten::linear", kernels, 2);
+	const lk_op kernels[] = {dlrm_step_pass(step, step->batch * out, 1),
+	                         dlrm_step_product(step, 1, step->batch, out, in, bias)};
+	dlrm_step_operation(step, "aten::linear", kernels + !bias, 1 + bias);
 }
 
 static void dlrm_step_mlp(struct step *step, const double *widths, int count, bool sigmoid) {
 	for (int i = 1; i < count; i++) {
-		dlrm_step_linear(step, widths[i - 1], widths[i]);
+		dlrm_step_linear(step, widths[i - 1], widths[i], true);
 		bool last = sigmoid && i == count - 1;
 		dlrm_step_one(step, last ? "aten::sigmoid" : "aten::relu",
-		              dlrm_step_pass(step->batch * widths[i], 2));
+		              dlrm_step_pass(step, step->batch * widths[i], 2));
+	}
+}
+
+static void dlrm_step_dots(struct step *step) {
+	const lk_dlrm *dlrm = step->model;
+	double n = lk_dlrm_vectors(dlrm), pairs = lk_dlrm_pairs(dlrm);
+	dlrm_step_none(step, "aten::view");
+	dlrm_step_none(step, "aten::transpose");
+	dlrm_step_one(step, "aten::bmm", dlrm_step_product(step, step->batch, n, n, dlrm->dim, 0));
+	dlrm_step_none(step, "aten::slice");
+	dlrm_step_one(step, "aten::index", dlrm_step_pass(step, step->batch * (n * n + pairs), 1));
+	dlrm_step_one(step, "aten::cat", concatenate(step, step->batch * dlrm->top[0]));
+}
+
+/* x' = x0 * (W V x + b) + x. */
+static void dlrm_step_cross(struct step *step) {
+	const lk_dlrm *dlrm = step->model;
+	for (int i = 0; i < dlrm->cross_layers; i++) {
+		dlrm_step_linear(step, dlrm->top[0], dlrm->cross_rank, false);
+		dlrm_step_linear(step, dlrm->cross_rank, dlrm->top[0], true);
+		dlrm_step_one(step, "aten::mul", dlrm_step_pass(step, step->batch * dlrm->top[0], 3));
+		dlrm_step_one(step, "aten::add", dlrm_step_pass(step, step->batch * dlrm->top[0], 3));
 	}
 }
 
 static void dlrm_step_interact(struct step *step) {
 	const lk_dlrm *dlrm = step->model;
-	double n = lk_dlrm_vectors(dlrm), pairs = lk_dlrm_pairs(dlrm);
-	dlrm_step_one(step, "aten::cat", concatenate(step->batch * n * dlrm->dim));
-	if (dlrm->interaction == LK_DLRM_CAT) return;
-	dlrm_step_none(step, "aten::view");
-	dlrm_step_none(step, "aten::transpose");
-	dlrm_step_one(step, "aten::bmm", dlrm_step_product(step->batch, n, n, dlrm->dim, 0));
-	dlrm_step_none(step, "aten::slice");
-	dlrm_step_one(step, "aten::index", dlrm_step_pass(step->batch * (n * n + pairs), 1));
-	dlrm_step_one(step, "aten::cat", concatenate(step->batch * dlrm->top[0]));
+	double all = step->batch * lk_dlrm_vectors(dlrm) * dlrm->dim;
+	dlrm_step_one(step, "aten::cat", concatenate(step, all));
+	if (dlrm->interaction == LK_DLRM_DOT) dlrm_step_dots(step);
+	if (dlrm->interaction == LK_DLRM_CROSS) dlrm_step_cross(step);
 }
 
 static void dlrm_step_forward(struct step *step) {
 	const lk_dlrm *dlrm = step->model;
-	dlrm_step_copy(step, step->batch * dlrm->bottom[0] * FLOAT);
-	dlrm_step_copy(step, step->batch * dlrm->tables * INDEX);
-	dlrm_step_copy(step, step->batch * lk_dlrm_lookups(dlrm) * INDEX);
+	if (among_many(step)) copy_ahead(step);
+	else copy_batch(step);
 	dlrm_step_mlp(step, dlrm->bottom, dlrm->bottom_widths, false);
-	dlrm_step_one(step, "LookupFunction", dlrm_step_lookup(step));
+	if (among_many(step)) take_indices(step);
+	look_up(step);
 	dlrm_step_interact(step);
 	dlrm_step_mlp(step, dlrm->top, dlrm->top_widths, true);
 }
 
-/* Element by element, then the mean. */
+/* Element by element, then the mean. The script of one device reads it. */
 static void dlrm_step_loss(struct step *step) {
-	const lk_op kernels[] = {dlrm_step_pass(step->batch, 3), dlrm_step_pass(step->batch, 1)};
-	dlrm_step_copy(step, step->batch * FLOAT);
+	const lk_op kernels[] = {dlrm_step_pass(step, step->batch, 3),
+	                         dlrm_step_pass(step, step->batch, 1)};
+	if (!among_many(step)) dlrm_step_copy(step, step->batch * FLOAT);
 	dlrm_step_operation(
 		step, step->model->loss == LK_DLRM_MSE ? "aten::mse_loss" : "aten::binary_cross_entropy",
 		kernels, 2);
 	dlrm_step_none(step, "aten::detach");
-	dlrm_step_copy(step, FLOAT);
+	if (!among_many(step)) dlrm_step_copy(step, FLOAT);
 }
 
 /* ---- backward ---- */
@@ -211,17 +426,21 @@ static bool in_parts(double in, double out) {
 
 /* Products for the gradients of inputs and weight, the bias's sum, and both added to what zero_grad
  * left. */
-static void linear_backward(struct step *step, double in, double out, bool input) {
+static void linear_backward(struct step *step, double in, double out, bool input, bool bias) {
 	lk_op kernels[3];
 	int count = 0;
-	if (input) kernels[count++] = dlrm_step_product(1, step->batch, in, out, 0);
-	kernels[count++] = dlrm_step_product(1, out, in, step->batch, 0);
-	if (in_parts(in, out)) kernels[count++] = dlrm_step_pass(out * in, 2);
+	if (input) kernels[count++] = dlrm_step_product(step, 1, step->batch, in, out, 0);
+	kernels[count++] = dlrm_step_product(step, 1, out, in, step->batch, 0);
+	if (in_parts(in, out)) kernels[count++] = dlrm_step_pass(step, out * in, 2);
 	dlrm_step_operation(step, "AddmmBackward", kernels, count);
-	dlrm_step_within(step, "aten::sum", dlrm_step_pass(step->batch * out, 1));
-	dlrm_step_one(step, "torch::autograd::AccumulateGrad", dlrm_step_pass(out, 3));
+	if (bias) {
+		dlrm_step_within(step, "aten::sum", dlrm_step_pass(step, step->batch * out, 1));
+		dlrm_step_one(step, "torch::autograd::AccumulateGrad", dlrm_step_pass(step, out, 3));
+		gather_gradient(step, out);
+	}
 	dlrm_step_none(step, "TBackward");
-	dlrm_step_one(step, "torch::autograd::AccumulateGrad", dlrm_step_pass(out * in, 3));
+	dlrm_step_one(step, "torch::autograd::AccumulateGrad", dlrm_step_pass(step, out * in, 3));
+	gather_gradient(step, out * in);
 }
 
 static void dlrm_step_mlp_backward(struct step *step, const double *widths, int count, bool sigmoid,
@@ -229,8 +448,8 @@ static void dlrm_step_mlp_backward(struct step *step, const double *widths, int 
 	for (int i = count - 1; i > 0; i--) {
 		bool last = sigmoid && i == count - 1;
 		dlrm_step_one(step, last ? "SigmoidBackward" : "ReluBackward",
-		              dlrm_step_pass(step->batch * widths[i], 3));
-		linear_backward(step, widths[i - 1], widths[i], input || i > 1);
+		              dlrm_step_pass(step, step->batch * widths[i], 3));
+		linear_backward(step, widths[i - 1], widths[i], input || i > 1, true);
 	}
 }
 
@@ -242,133 +461,210 @@ static void index_backward(struct step *step, double square, double pairs) {
 		LAUNCHES = 11
 	}; /* of PyTorch 1.8 to 1.11, as the table of overheads has them */
 	lk_op kernels[LAUNCHES];
-	for (int i = 0; i < LAUNCHES; i++) kernels[i] = dlrm_step_pass(pairs, 4);
-	kernels[0] = dlrm_step_pass(step->batch * square, 1);
+	for (int i = 0; i < LAUNCHES; i++) kernels[i] = dlrm_step_pass(step, pairs, 4);
+	kernels[0] = dlrm_step_pass(step, step->batch * square, 1);
 	kernels[LAUNCHES - 1] = (lk_op){.kind = LK_OP_PERMUTE,
 	                                .m = step->batch * pairs,
 	                                .k = 4,
-	                                .bytes = step->batch * (pairs + 2 * square) * FLOAT};
+	                                .bytes = step->batch * (pairs + 2 * square) * step->element};
 	dlrm_step_operation(step, "IndexBackward", kernels, LAUNCHES);
+}
+
+static void dots_backward(struct step *step) {
+	const lk_dlrm *dlrm = step->model;
+	double n = lk_dlrm_vectors(dlrm), square = n * n;
+	index_backward(step, square, lk_dlrm_pairs(dlrm));
+	const lk_op slices[] = {dlrm_step_pass(step, step->batch * square, 1),
+	                        dlrm_step_pass(step, step->batch * square, 2)};
+	dlrm_step_operation(step, "SliceBackward", slices, 2);
+	const lk_op products[] = {dlrm_step_product(step, step->batch, n, dlrm->dim, n, 0),
+	                          dlrm_step_product(step, step->batch, n, dlrm->dim, n, 0)};
+	dlrm_step_operation(step, "BmmBackward", products, 2);
+	dlrm_step_none(step, "TransposeBackward");
+	dlrm_step_within(step, "aten::add", dlrm_step_pass(step, step->batch * n * dlrm->dim, 3));
+	/* the sum lies transposed: it is copied */
+	dlrm_step_one(step, "ViewBackward", dlrm_step_pass(step, step->batch * n * dlrm->dim, 2));
+}
+
+static void cross_backward(struct step *step) {
+	const lk_dlrm *dlrm = step->model;
+	double all = step->batch * dlrm->top[0];
+	for (int i = 0; i < dlrm->cross_layers; i++) {
+		const lk_op both[] = {dlrm_step_pass(step, all, 3), dlrm_step_pass(step, all, 3)};
+		dlrm_step_operation(step, "MulBackward", both, 2);
+		linear_backward(step, dlrm->cross_rank, dlrm->top[0], true, true);
+		linear_backward(step, dlrm->top[0], dlrm->cross_rank, true, false);
+		dlrm_step_within(step, "aten::add", dlrm_step_pass(step, all, 3)); /* x is used twice */
+		dlrm_step_within(step, "aten::add", dlrm_step_pass(step, all, 3)); /* x0 in each layer */
+	}
 }
 
 static void dlrm_step_interact_backward(struct step *step) {
 	const lk_dlrm *dlrm = step->model;
-	double n = lk_dlrm_vectors(dlrm), square = n * n;
+	if (dlrm->interaction == LK_DLRM_DOT) dlrm_step_none(step, "CatBackward");
+	if (dlrm->interaction == LK_DLRM_DOT) dots_backward(step);
+	if (dlrm->interaction == LK_DLRM_CROSS) cross_backward(step);
 	dlrm_step_none(step, "CatBackward");
-	if (dlrm->interaction == LK_DLRM_CAT) return;
-	index_backward(step, square, lk_dlrm_pairs(dlrm));
-	const lk_op slices[] = {dlrm_step_pass(step->batch * square, 1),
-	                        dlrm_step_pass(step->batch * square, 2)};
-	dlrm_step_operation(step, "SliceBackward", slices, 2);
-	const lk_op products[] = {dlrm_step_product(step->batch, n, dlrm->dim, n, 0),
-	                          dlrm_step_product(step->batch, n, dlrm->dim, n, 0)};
-	dlrm_step_operation(step, "BmmBackward", products, 2);
-	dlrm_step_none(step, "TransposeBackward");
-	dlrm_step_within(step, "aten::add", dlrm_step_pass(step->batch * n * dlrm->dim, 3));
-	dlrm_step_one(
-		step, "ViewBackward",
-		dlrm_step_pass(step->batch * n * dlrm->dim, 2)); /* the sum lies transposed: it is copied */
-	dlrm_step_none(step, "CatBackward");
-	dlrm_step_within(
-		step, "aten::add",
-		dlrm_step_pass(step->batch * dlrm->dim, 3)); /* the bottom MLP's vector is used twice */
+	/* the bottom MLP's vector is used twice */
+	if (dlrm->interaction == LK_DLRM_DOT)
+		dlrm_step_within(step, "aten::add", dlrm_step_pass(step, step->batch * dlrm->dim, 3));
 }
 
 static void dlrm_step_backward(struct step *step) {
 	const lk_dlrm *dlrm = step->model;
-	const lk_op gradient[] = {dlrm_step_pass(step->batch, 1), dlrm_step_pass(step->batch, 4)};
-	dlrm_step_one(step, "aten::ones_like", dlrm_step_pass(1, 1));
+	const lk_op gradient[] = {dlrm_step_pass(step, step->batch, 1),
+	                          dlrm_step_pass(step, step->batch, 4)};
+	dlrm_step_one(step, "aten::ones_like", dlrm_step_pass(step, 1, 1));
 	dlrm_step_operation(
 		step, dlrm->loss == LK_DLRM_MSE ? "MseLossBackward" : "BinaryCrossEntropyBackward",
 		gradient, 2);
 	dlrm_step_mlp_backward(step, dlrm->top, dlrm->top_widths, true, true);
 	dlrm_step_interact_backward(step);
-	dlrm_step_one(step, "LookupFunctionBackward", dlrm_step_lookup(step));
+	look_up_backward(step);
 	dlrm_step_mlp_backward(step, dlrm->bottom, dlrm->bottom_widths, false, false);
+	close_bucket(step);
 }
 
 /* ---- optimizer ---- */
 
-/* A kernel for each weight and bias, in the order of the layers. */
-static int each_parameter(const double *widths, int count, double accesses, int times, lk_op *out,
-                          int used) {
+enum {
+	TIMES = 6, /* most kernels of an optimizer for a parameter */
+	KERNELS = TIMES * 2 * 3 * LK_DLRM_LAYERS
+};
+
+static int each_time(double elements, double accesses, int times, lk_op *out, int used) {
+	for (int t = 0; t < times; t++) out[used++] = pass_weights(elements, accesses);
+	return used;
+}
+
+static int each_layer(const double *widths, int count, double accesses, int times, lk_op *out,
+                      int used) {
 	for (int i = 1; i < count; i++) {
-		const double sizes[] = {widths[i - 1] * widths[i], widths[i]};
-		for (int p = 0; p < 2; p++)
-			for (int t = 0; t < times; t++) out[used++] = dlrm_step_pass(sizes[p], accesses);
+		used = each_time(widths[i - 1] * widths[i], accesses, times, out, used);
+		used = each_time(widths[i], accesses, times, out, used);
 	}
 	return used;
 }
 
+/* Kernels for each weight and bias, in the order of the layers. */
 static void over_parameters(struct step *step, const char *name, double accesses, int times) {
 	const lk_dlrm *dlrm = step->model;
 	lk_op kernels[KERNELS];
-	int used = each_parameter(dlrm->bottom, dlrm->bottom_widths, accesses, times, kernels, 0);
-	used = each_parameter(dlrm->top, dlrm->top_widths, accesses, times, kernels, used);
+	int used = each_layer(dlrm->bottom, dlrm->bottom_widths, accesses, times, kernels, 0);
+	for (int i = 0; dlrm->interaction == LK_DLRM_CROSS && i < dlrm->cross_layers; i++) {
+		used = each_time(dlrm->top[0] * dlrm->cross_rank, accesses, times, kernels, used);
+		used = each_time(dlrm->top[0] * dlrm->cross_rank, accesses, times, kernels, used);
+		used = each_time(dlrm->top[0], accesses, times, kernels, used);
+	}
+	used = each_layer(dlrm->top, dlrm->top_widths, accesses, times, kernels, used);
 	dlrm_step_operation(step, name, kernels, used);
 }
 
+/* Adagrad: squares added, their root, a little added, the quotient subtracted. Adam: two moments
+ * scaled and added to, then the same. */
 static void optimizer_step(struct step *step) {
-	if (step->model->optimizer == LK_DLRM_SGD)
-		over_parameters(step, "Optimizer.step#SGD.step", 3, 1);
-	else
-		over_parameters(step, "Optimizer.step#Adagrad.step", 3,
-		                3); /* squares added, their root, the quotient subtracted */
+	static const int times[] = {[LK_DLRM_SGD] = 1, [LK_DLRM_ADAGRAD] = 4, [LK_DLRM_ADAM] = TIMES};
+	if (among_many(step)) dlrm_step_await(step, "gradients are here", LK_STREAM_DP);
+	over_parameters(step, "Optimizer.step#SGD.step", 3, times[step->model->optimizer]);
 }
 
+/* Gradients under DDP stay where they are, in buckets: none is cleared. */
 static void zero_grad(struct step *step) {
-	bool sgd = step->model->optimizer == LK_DLRM_SGD;
-	over_parameters(
-		step, sgd ? "Optimizer.zero_grad#SGD.zero_grad" : "Optimizer.zero_grad#Adagrad.zero_grad",
-		1, 1);
+	if (among_many(step)) dlrm_step_none(step, "aten::detach_");
+	else over_parameters(step, "Optimizer.zero_grad#SGD.zero_grad", 1, 1);
 }
 
 /* ---- the step ---- */
 
 static void whole_step(struct step *step) {
+	bool many = among_many(step);
 	step->phase = LK_PHASE_FORWARD;
+	if (many) zero_grad(step);
 	dlrm_step_forward(step);
 	dlrm_step_loss(step);
+	if (many) send_indices(step);
 	step->phase = LK_PHASE_BACKWARD;
-	zero_grad(step);
+	if (!many) zero_grad(step);
 	dlrm_step_backward(step);
 	step->phase = LK_PHASE_OPTIMIZER;
 	optimizer_step(step);
-	dlrm_step_spend(step, "cudaDeviceSynchronize", 0, LK_JOIN(LK_STREAM_COMPUTE));
+	if (!many) dlrm_step_spend(step, "cudaDeviceSynchronize", 0, LK_JOIN(LK_STREAM_COMPUTE));
 }
 
-static lk_status one_rank(lk_graph *graph, uint32_t block, lk_error *err) {
-	LK_ASSERT(block < graph->blocks.count);
-	graph->ranks.world = graph->ranks.stages = graph->ranks.chains = 1;
+/* Numbers that a sample's activations take: layers, vectors, what cross layers keep. */
+static double numbers_kept(const lk_dlrm *dlrm) {
+	double sum = 2 * lk_dlrm_vectors(dlrm) * dlrm->dim;
+	for (int i = 0; i < dlrm->bottom_widths; i++) sum += dlrm->bottom[i];
+	for (int i = 0; i < dlrm->top_widths; i++) sum += dlrm->top[i];
+	if (dlrm->interaction == LK_DLRM_CROSS)
+		sum += dlrm->cross_layers * (2 * dlrm->top[0] + dlrm->cross_rank);
+	return sum;
+}
+
+/* Without the tables, which the placement knows. */
+static void hold_dense(const struct step *step, double resident[LK_OWNERS]) {
+	const lk_dlrm *dlrm = step->model;
+	double dense = lk_dlrm_dense_params(dlrm);
+	resident[LK_OWN_WEIGHTS] = dense * FLOAT + (step->element < FLOAT ? dense * step->element : 0);
+	resident[LK_OWN_GRADIENTS] = dense * step->element;
+	resident[LK_OWN_OPTIMIZER] = dense * lk_dlrm_dense_state(dlrm);
+	resident[LK_OWN_ACTIVATIONS] = step->batch * numbers_kept(dlrm) * step->element;
+}
+
+static lk_status dlrm_step_programs(struct step *step, lk_error *err) {
+	lk_graph *graph = step->graph;
+	uint32_t ranks = (uint32_t)step->placed->ranks, block;
+	graph->ranks.world = graph->ranks.stages = ranks;
+	graph->ranks.chains = 1;
 	for (int g = 0; g < LK_GROUPS; g++)
 		graph->ranks.group[g].size = graph->ranks.group[g].stride = 1;
-	LK_TRY(lk_graph_set_programs(graph, 1, 0, err));
-	graph->programs.at[0].threads = 1u << LK_STREAM_HOST;
-	return lk_graph_call(
-		graph, 0, &(lk_call){.block = block, .repeat = 1, .microbatch = -1, .layer = -1}, err);
+	LK_TRY(lk_graph_set_programs(graph, ranks, 0, err));
+	for (uint32_t rank = 0; rank < ranks; rank++) {
+		step->rank = (int)rank;
+		step->gathered = 0;
+		step->limit = first_bucket;
+		lk_graph_begin_block(graph, "training step");
+		whole_step(step);
+		LK_TRY(lk_graph_end_block(graph, &block, err));
+		lk_program *program = &graph->programs.at[rank];
+		if (step->host) program->threads = 1u << LK_STREAM_HOST;
+		hold_dense(step, program->resident);
+		LK_TRY(lk_graph_call(graph, rank,
+		                     &(lk_call){.block = block, .repeat = 1, .microbatch = -1, .layer = -1},
+		                     err));
+	}
+	return LK_OK;
 }
 
-lk_status lk_dlrm_step(const lk_dlrm *model, double batch, const lk_host_times *host,
-                       lk_graph **out, lk_error *err) {
-	double pooling = lk_dlrm_lookups(model) / model->tables;
-	struct step s = {lk_graph_new(), model, host, batch, pooling, lk_dlrm_equal_rows(model, batch),
-	                 LK_PHASE_OTHER};
-	uint32_t block;
+static lk_status dlrm_step_build(struct step *step, lk_error *err) {
+	uint32_t ranks = (uint32_t)step->placed->ranks;
+	uint32_t *all = malloc(ranks * sizeof *all);
+	if (!all) return lk_oom(err);
+	for (uint32_t i = 0; i < ranks; i++) all[i] = i;
+	if (ranks > 1)
+		step->team = lk_graph_add_team(step->graph, "all ranks", all, ranks, ranks, false);
+	free(all);
+	return dlrm_step_programs(step, err);
+}
+
+lk_status lk_dlrm_step(const lk_dlrm *model, double batch, lk_dtype dtype,
+                       const lk_dlrm_placed *placed, const lk_host_times *host, lk_graph **out,
+                       lk_error *err) {
+	LK_ASSERT(placed->ranks > 0 && batch >= placed->ranks);
+	struct step s = {.graph = lk_graph_new(),
+	                 .model = model,
+	                 .placed = placed,
+	                 .host = host,
+	                 .batch = batch / placed->ranks,
+	                 .element = dtype <= LK_TF32 ? FLOAT : 2,
+	                 .dtype = dtype,
+	                 .phase = LK_PHASE_OTHER};
 	*out = NULL;
 	if (!s.graph) return lk_oom(err);
-	if (model->interaction == LK_DLRM_CROSS || model->optimizer == LK_DLRM_ADAM) {
-		lk_graph_free(s.graph);
-		lk_fail(err, LK_ERR_INPUT, model->name,
-		        "cross layers and Adam have no step operation by operation");
-		return lk_hint(err, "ask lockstep predict, or use dot or cat, SGD or Adagrad");
-	}
-	lk_graph_begin_block(s.graph, "training step");
-	whole_step(&s);
-	lk_status status = lk_graph_end_block(s.graph, &block, err);
-	if (status == LK_OK) status = one_rank(s.graph, block, err);
+	lk_status status = dlrm_step_build(&s, err);
 	s.graph->traced = true;
 	s.graph->samples = batch;
-	s.graph->peak_dtype = LK_FP32;
+	s.graph->peak_dtype = dtype;
 	s.graph->model_flops = lk_dlrm_flops(model, batch);
 	if (status == LK_OK) *out = s.graph;
 	else lk_graph_free(s.graph);

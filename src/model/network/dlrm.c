@@ -266,6 +266,12 @@ double lk_dlrm_dense_state(const lk_dlrm *dlrm) {
 	return 8;
 }
 
+double lk_dlrm_saved_bytes(const lk_dlrm *dlrm) {
+	double dense = lk_dlrm_dense_params(dlrm), all = lk_dlrm_params(dlrm);
+	return 4 * all + dense * lk_dlrm_dense_state(dlrm) +
+	       (all - dense) / dlrm->dim * lk_dlrm_row_state(dlrm);
+}
+
 double lk_dlrm_lookups(const lk_dlrm *dlrm) {
 	double sum = 0;
 	for (int i = 0; i < dlrm->kind_count; i++) sum += dlrm->kinds[i].count * dlrm->kinds[i].pooling;

@@ -23,7 +23,8 @@ typedef struct lk_arena lk_arena; /* base/arena.h */
 
 enum {
 	LK_DLRM_LAYERS = 64,
-	LK_DLRM_TABLES = 1 << 16
+	LK_DLRM_TABLES = 1 << 16,
+	LK_DLRM_SAMPLES = 8192 /* of a step for each device where nothing is said */
 };
 
 /* Dot products of all pairs of vectors; the vectors after one another; the same through low-rank
@@ -82,6 +83,8 @@ double lk_dlrm_params(const lk_dlrm *model);       /* and of the tables */
  * number of the MLPs. */
 double lk_dlrm_row_state(const lk_dlrm *model);
 double lk_dlrm_dense_state(const lk_dlrm *model);
+/* Bytes of a checkpoint: parameters in fp32 and the optimizer's states. */
+double lk_dlrm_saved_bytes(const lk_dlrm *model);
 double lk_dlrm_lookups(const lk_dlrm *model); /* of a sample in all tables */
 /* Rows of equal tables of which a batch touches as many as of the model's. */
 double lk_dlrm_equal_rows(const lk_dlrm *model, double batch);
@@ -126,11 +129,23 @@ double lk_dlrm_threshold(const lk_dlrm_job *job);
 lk_status lk_dlrm_hybrid(const lk_dlrm *model, const lk_dlrm_job *job, lk_graph **out,
                          lk_error *err);
 
-/* One training step on one device: operations of the host thread, kernels after their launches,
- * all kernels on one stream; a lifted trace's form (lk_graph.traced). The step begins with an idle
- * device and ends when it is idle again: the training script waits for the device before it reads
- * the clock. */
-lk_status lk_dlrm_step(const lk_dlrm *model, double batch, const lk_host_times *host,
-                       lk_graph **out, lk_error *err);
+/* What a placement of the tables makes of a step: seconds of a rank's lookups, in its own tables
+ * and in copies, and of what the placement exchanges. */
+typedef struct lk_dlrm_placed {
+	int ranks;
+	const double *forward_s, *backward_s; /* [ranks]; 0: the rank has no table */
+	double index_s, exchange_s;           /* all-to-all of indices; of sums, in one direction */
+	double copies_s; /* all-reduce of the gradients of tables that every rank has; 0: none has */
+} lk_dlrm_placed;
+
+/* One training step of a batch over all ranks, a program for each: operations of the host thread,
+ * kernels after their launches, exchanges on streams of their own; a lifted trace's form
+ * (lk_graph.traced). `host` NULL: kernels alone, replayed from a CUDA graph. Operations whose time
+ * the placement decides state it (measured_ps). On one rank the step begins with an idle device and
+ * ends when it is idle again: the training script waits for the device before it reads the clock.
+ * `resident` of a program holds all but the tables. */
+lk_status lk_dlrm_step(const lk_dlrm *model, double batch, lk_dtype dtype,
+                       const lk_dlrm_placed *placed, const lk_host_times *host, lk_graph **out,
+                       lk_error *err);
 
 #endif

@@ -150,7 +150,7 @@ static lk_status ask_shard(lk_reply *reply, const struct asked *asked, lk_error 
 	lk_shard_answer *answer;
 	lk_shard_defaults(&r);
 	LK_TRY(lk_args_fill(asked->args, 0, &r, err));
-	r.tables = asked->args->operands[0];
+	r.tables = asked->args->operand_count ? asked->args->operands[0] : NULL;
 	LK_TRY(lk_shard(&r, &answer, err));
 	lk_status status = answer->fits && r.plan ? lk_shard_write_plan(answer, r.plan, err) : LK_OK;
 	if (status == LK_OK) status = lk_reply_write(reply, write_shard, answer, err);

@@ -130,7 +130,7 @@ static lk_status shard_view_put_table(lk_table *table, lk_format format, bool co
 }
 
 static void shard_view_put_verdict(const lk_shard_answer *answer, bool colour, FILE *out) {
-	char bytes[32], capacity[32], step[32], bound[32], gap[32], imbalance[32];
+	char bytes[32], capacity[32], step[32], placed[32], bound[32], gap[32], imbalance[32];
 	const char *bold = colour ? "\x1b[1m" : "", *plain = colour ? "\x1b[0m" : "";
 	if (!answer->fits) {
 		fprintf(out, "%sDOES NOT FIT%s  %s\n", bold, plain, answer->reason);
@@ -139,10 +139,14 @@ static void shard_view_put_verdict(const lk_shard_answer *answer, bool colour, F
 	fprintf(out, "%sFITS%s  %d tables, %s with optimizer states, on %d ranks of %s for tables\n",
 	        bold, plain, answer->tables, lk_format_bytes(answer->table_bytes, bytes, sizeof bytes),
 	        answer->rank_count, lk_format_bytes(answer->capacity_bytes, capacity, sizeof capacity));
+	if (answer->model)
+		fprintf(out, "training step %s: %s\n", lk_format_seconds(answer->step_s, step, sizeof step),
+		        answer->model);
 	fprintf(out,
-	        "embedding step %s by %s: no placement takes less than %s, %s more here; imbalance of "
-	        "lookups %s (slowest over mean)\n",
-	        lk_format_seconds(answer->step_s, step, sizeof step), answer->sharder,
+	        "%s %s by %s: no placement takes less than %s, %s more here; imbalance of lookups %s "
+	        "(slowest over mean)\n",
+	        answer->model ? "its parts, one after another," : "embedding step",
+	        lk_format_seconds(answer->placed_s, placed, sizeof placed), answer->sharder,
 	        lk_format_seconds(answer->bound_s, bound, sizeof bound),
 	        lk_percent(answer->gap, gap, sizeof gap),
 	        lk_fixed(answer->imbalance, 3, imbalance, sizeof imbalance));
@@ -238,15 +242,11 @@ static void shard_view_put_numbers(lk_json_writer *writer, const lk_shard_answer
 	const struct {
 		const char *key;
 		double value;
-	} numbers[] = {{"step_s", answer->step_s},
-	               {"bound_s", answer->bound_s},
-	               {"gap", answer->gap},
-	               {"imbalance", answer->imbalance},
-	               {"index_s", answer->index_s},
-	               {"forward_s", answer->forward_s},
-	               {"exchange_s", answer->exchange_s},
-	               {"dense_s", answer->dense_s},
-	               {"backward_s", answer->backward_s},
+	} numbers[] = {{"step_s", answer->step_s},       {"placed_s", answer->placed_s},
+	               {"bound_s", answer->bound_s},     {"gap", answer->gap},
+	               {"imbalance", answer->imbalance}, {"index_s", answer->index_s},
+	               {"forward_s", answer->forward_s}, {"exchange_s", answer->exchange_s},
+	               {"dense_s", answer->dense_s},     {"backward_s", answer->backward_s},
 	               {"reduce_s", answer->reduce_s}};
 	for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
 		if (answer->fits) lk_json_put_number(writer, numbers[i].key, numbers[i].value);
