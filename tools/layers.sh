@@ -45,7 +45,7 @@ compose:          base hw graph trace/read cost/collective step
 stalls:           base io options trace/read step explain record
 plan:             base options cost/calibration model/layout model/build launch cost sim step
 shard:            base io options model/network cost/calibration cost/kernel cost sim step
-predict:          base options cost/calibration model/layout launch sim step whatif shard
+predict:          base options cost/calibration model/layout launch sim step whatif plan shard
 rent:             base io options hw predict
 jobs:             base io hw
 lang/tune:        base io cost/calibration lang/rewrite lang/run lang/steps lang/emit lang/compile cost/collective cost sim step

@@ -90,7 +90,7 @@ PREDICTION = record({
     "assumptions": listed(TEXT), "ignored": listed(TEXT),
     "fixes": listed(record({"change": TEXT, "peak_bytes": NUMBER, "step_time_s": NUMBER, "time_ratio": NUMBER})),
     "operations": NUMBER, "layer_operations": NUMBER, "ranks_simulated": NUMBER, "ranks": NUMBER,
-    "simulation_s": NUMBER, "warning": MAYBE_TEXT, "reproduce": TEXT, "model": TEXT, "cluster": TEXT,
+    "simulation_s": NUMBER, "searched": MAYBE_TEXT, "warning": MAYBE_TEXT, "reproduce": TEXT, "model": TEXT, "cluster": TEXT,
     "version": TEXT, "data_date": TEXT,
 }, description="What `lockstep predict -o json` prints. Numbers have SI units; null: not asked, or not known.")
 CHOICE = record({"layout": TEXT, "gpus": NUMBER, "tp": NUMBER, "pp": NUMBER, "vp": NUMBER, "cp": NUMBER, "ep": NUMBER,

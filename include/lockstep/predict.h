@@ -139,6 +139,7 @@ typedef struct lk_prediction {
 	int fix_count;
 	/* what was requested and assumed */
 	const char *model, *cluster, *layout; /* one line each */
+	const char *searched; /* of a request without a layout: how this one was found; else NULL */
 	const char *const *assumptions;
 	int assumption_count;
 	const char *const *ignored; /* flags of a launch line: "flag: reason" */

@@ -112,6 +112,7 @@ class Prediction:
     ranks_simulated: int
     ranks: int
     simulation_s: float
+    searched: Optional[str]
     warning: Optional[str]
     reproduce: str
     model: str
@@ -406,6 +407,7 @@ class Sharding:
     reason: Optional[str]
     sharder: Optional[str]
     step_s: Optional[float]
+    placed_s: Optional[float]
     bound_s: Optional[float]
     gap: Optional[float]
     imbalance: Optional[float]
@@ -423,6 +425,7 @@ class Sharding:
     ranks: Table
     pieces: Table
     sharders: Table
+    model: Optional[str]
     cluster: str
     basis: Optional[str]
     reproduce: str

@@ -79,10 +79,9 @@ static int said_switch(lk_switch is, bool otherwise) {
 	return on ? 1 : -1;
 }
 
-/* What predict is asked to get this layout. */
-static bool request_of_layout(const lk_plan_request *request, const lk_space *space,
-                              const lk_layout *layout, const lk_job *job, lk_arena *arena,
-                              lk_predict_request *out) {
+bool lk_layout_request(const lk_plan_request *request, const lk_space *space,
+                       const lk_layout *layout, const lk_job *job, lk_arena *arena,
+                       lk_predict_request *out) {
 	bool replicas = (int64_t)job->dp * job->cp > 1, sharded = job->sharding != LK_SHARD_NONE;
 	*out = request->job;
 	out->gpus = job->gpus;
@@ -120,7 +119,7 @@ static const char *answer_reproduce(const lk_plan_request *request, const lk_spa
                                     const lk_layout *layout, const lk_job *job, lk_arena *arena) {
 	lk_predict_request wanted;
 	if (request->job.model && !request->job.launch_count && !request->job.script)
-		return request_of_layout(request, space, layout, job, arena, &wanted)
+		return lk_layout_request(request, space, layout, job, arena, &wanted)
 		           ? lk_reproduce(arena, &wanted, job)
 		           : NULL;
 	const char *line = lk_launch_write(arena, job), *cluster = NULL;
@@ -145,8 +144,9 @@ static lk_status fill_choice(const lk_plan_request *request, const lk_space *spa
 	out->exact_s = NAN;
 	fill_degrees(out, job);
 	out->layout = lk_layout_text(arena, job);
+	out->recompute = lk_recompute_text(arena, job);
 	out->reproduce = answer_reproduce(request, space, &ranked->layout, job, arena);
-	if (!out->layout || !out->reproduce) return lk_oom(err);
+	if (!out->layout || !out->recompute || !out->reproduce) return lk_oom(err);
 	lk_status status = lk_step_ask(job, space->cluster, &options, &step, err);
 	if (status == LK_OK) {
 		answer_fill_speed(request, out, job, space->cluster, &step, arena);

@@ -223,6 +223,16 @@ int lk_plan_top(const lk_plan_request *request);
 lk_status lk_answer_count(const lk_plan_request *request, const lk_asked *asked,
                           const lk_space *space, const lk_hunt *hunt, lk_arena *arena,
                           lk_plan_count *out, lk_error *err);
+/* What predict is asked to get this layout; false when memory is out. */
+bool lk_layout_request(const lk_plan_request *request, const lk_space *space,
+                       const lk_layout *layout, const lk_job *job, lk_arena *arena,
+                       lk_predict_request *out);
+
+/* layout_best.c: the fastest layout with the software's usual switches, as a request that names it;
+ * of nothing that fits *found is false. `layouts`: so many there are. */
+lk_status lk_plan_best(lk_arena *arena, const lk_predict_request *request, const lk_asked *asked,
+                       lk_predict_request *out, bool *found, uint64_t *layouts, lk_error *err);
+
 /* layout_plan.c: where texts of a plan live. */
 lk_arena *lk_plan_arena(const lk_plan *plan);
 void lk_answer_pareto(lk_plan_count *counts, int count);

@@ -312,13 +312,11 @@ static lk_status answer_dlrm(const lk_predict_request *request, struct lk_answer
 	return LK_OK;
 }
 
-static lk_status predict_answer_any(const lk_predict_request *request, struct lk_answer *a,
-                                    lk_error *err) {
+static lk_status answer_job(const lk_predict_request *request, struct lk_answer *a, lk_error *err) {
 	lk_prediction *prediction = &a->p;
 	lk_asked asked;
 	lk_step_options options;
 	lk_step *step = &a->step;
-	if (lk_predict_is_dlrm(request)) return answer_dlrm(request, a, err);
 	LK_TRY(lk_request_read(&a->arena, request, &asked, err));
 	LK_TRY(lk_request_check_job(request, &asked.job, err));
 	LK_TRY(read_simulation(&a->arena, request, (uint32_t)asked.job.gpus, &options, err));
@@ -339,6 +337,18 @@ static lk_status predict_answer_any(const lk_predict_request *request, struct lk
 	return !prediction->fits && !request->no_fixes
 	           ? lk_find_fixes(&a->arena, request, &asked, &options, prediction, err)
 	           : LK_OK;
+}
+
+static lk_status predict_answer_any(const lk_predict_request *request, struct lk_answer *a,
+                                    lk_error *err) {
+	if (lk_predict_is_dlrm(request)) return answer_dlrm(request, a, err);
+	lk_predict_request found;
+	lk_asked *taken = LK_NEW(&a->arena, lk_asked);
+	if (!taken) return lk_oom(err);
+	LK_TRY(lk_request_take(&a->arena, request, taken, err));
+	if (!lk_predict_leaves_layout(request, taken)) return answer_job(request, a, err);
+	LK_TRY(lk_predict_search(&a->arena, request, taken, &found, &a->p.searched, err));
+	return answer_job(&found, a, err);
 }
 
 /* ---- what holds for every answer ---- */

@@ -29,6 +29,15 @@ lk_status lk_detail_formulas(lk_arena *arena, const lk_job *job, const lk_step *
 lk_status lk_find_fixes(lk_arena *arena, const lk_predict_request *request, const lk_asked *asked,
                         const lk_step_options *options, lk_prediction *out, lk_error *err);
 
+/* ---- predict_search: requests that name no layout. */
+
+/* Whether the layout of a request, taken but not completed, is left open. */
+bool lk_predict_leaves_layout(const lk_predict_request *request, const lk_asked *taken);
+/* The request with the fastest layout that fits; as it was where none does. `searched` tells it. */
+lk_status lk_predict_search(lk_arena *arena, const lk_predict_request *request,
+                            const lk_asked *taken, lk_predict_request *out, const char **searched,
+                            lk_error *err);
+
 /* ---- predict_dlrm: predictions of recommendation models. */
 
 /* Whether the request's model is one: a preset of data/recommenders, or a config whose model_type

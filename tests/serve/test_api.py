@@ -168,7 +168,7 @@ class Api(unittest.TestCase):
         self.assertEqual((status, len(late)), (200, 1))
         self.assertEqual(picture["panels"], [p for p in report["panels"] if p not in late])
         self.assertEqual(picture["reproduce"], report["reproduce"])
-        wide = {**JOB, "model": "llama3.1-70b", "gpus": 16, "gbs": 16}
+        wide = {**JOB, "model": "llama3.1-70b", "gpus": 16, "gbs": 16, "dp": 16}
         report, picture = ([p["title"] for p in self.ask("POST", "/api/v1/predict?form=" + form, wide)[1]["panels"]]
                            for form in ("report", "picture"))
         self.assertEqual([title for title in report if title not in picture], ["Changes that would make it fit"])

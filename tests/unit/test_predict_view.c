@@ -468,6 +468,7 @@ static void test_json(void **state) {
 	                                   "ranks_simulated",
 	                                   "ranks",
 	                                   "simulation_s",
+	                                   "searched",
 	                                   "warning",
 	                                   "reproduce",
 	                                   "model",

@@ -76,6 +76,7 @@ static void predict_put_verdict(lk_report *writer, const lk_prediction *predicti
 	lk_report_fact(writer, "model", prediction->model);
 	lk_report_fact(writer, "cluster", prediction->cluster);
 	lk_report_fact(writer, "layout", prediction->layout);
+	if (prediction->searched) lk_report_fact(writer, "searched", prediction->searched);
 	lk_json_array_end(writer);
 	lk_report_panel_end(writer);
 }

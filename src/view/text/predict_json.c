@@ -139,6 +139,7 @@ static void put_prediction(lk_json_writer *writer, const lk_prediction *predicti
 	json_put_texts(writer, "ignored", prediction->ignored, prediction->ignored_count);
 	json_put_fixes(writer, prediction);
 	put_simulation(writer, prediction);
+	lk_json_put_text(writer, "searched", prediction->searched);
 	lk_json_put_text(writer, "warning", prediction->warning);
 	lk_json_put_text(writer, "reproduce", prediction->reproduce);
 	lk_json_put_text(writer, "model", prediction->model);

@@ -172,6 +172,7 @@ static const struct spec closing[] = {
      .count = AT(notable_count),
      .show = PRESENT},
 	{.key = "reproduce", .kind = TEXT, .offset = AT(reproduce), .show = NEVER},
+	{.key = "searched", .kind = TEXT, .offset = AT(searched), .show = NEVER},
 	{.key = "warning", .title = "warning", .kind = TEXT, .offset = AT(warning), .show = PRESENT},
 	{.key = "refused", .title = "why refused", .kind = REFUSED, .show = PRESENT},
 };

@@ -345,7 +345,8 @@ static void put_simulated(const struct report *report) {
 static lk_status predict_view_put_asked(const struct report *report) {
 	LK_TRY(put_labelled(report, "model", report->p->model));
 	LK_TRY(put_labelled(report, "cluster", report->p->cluster));
-	return put_labelled(report, "layout", report->p->layout);
+	LK_TRY(put_labelled(report, "layout", report->p->layout));
+	return put_labelled(report, "searched", report->p->searched);
 }
 
 lk_status lk_write_report(const lk_sweep_row *row, bool verbose, bool colour, FILE *out,

@@ -276,6 +276,7 @@ static lk_status shard_view_write_json(const void *what, bool colour, FILE *out,
 		lk_json_put_table(&w, keys[i], table);
 		lk_table_free(table);
 	}
+	lk_json_put_text(&w, "model", answer->model);
 	lk_json_put_text(&w, "cluster", answer->cluster);
 	lk_json_put_text(&w, "basis", answer->basis);
 	lk_json_put_text(&w, "reproduce", answer->reproduce);
