@@ -318,6 +318,7 @@ static lk_status collective_ask_answer(struct work *work, lk_error *err) {
 lk_status lk_collective_ask(const lk_collective_request *request, lk_collective **out,
                             lk_error *err) {
 	*out = NULL;
+	LK_TRY(lk_calibration_ready(err));
 	struct work *work = calloc(1, sizeof *work);
 	if (!work) return lk_oom(err);
 	work->result.memory_owner = work;

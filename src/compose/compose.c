@@ -419,6 +419,8 @@ static lk_status compose_recordings(struct compose_work *work) {
 }
 
 lk_status lk_compose(const lk_compose_request *request, lk_composed **out, lk_error *err) {
+	*out = NULL;
+	LK_TRY(lk_calibration_ready(err));
 	struct compose_work *work = calloc(1, sizeof *work);
 	if (!work) return lk_oom(err);
 	work->result.memory_owner = work;

@@ -3,7 +3,6 @@
 
 #include <ctype.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/check.h"
@@ -52,9 +51,7 @@ void lk_host_terms_free(lk_host_terms *terms) {
 
 /* ---- rows of the calibration ---- */
 
-static void number_name(int term, char out[4]) {
-	snprintf(out, 4, "t%d", term);
-}
+static const char *const numbers[LK_HOST_TERMS] = {"t1", "t2", "t3", "t4", "t5"};
 
 lk_status lk_host_terms_known(lk_host_terms *out, lk_error *err) {
 	const lk_calibration *known = lk_calibration_current();
@@ -64,9 +61,7 @@ lk_status lk_host_terms_known(lk_host_terms *out, lk_error *err) {
 		lk_host_term *to = lk_host_terms_add(out, row->variant);
 		if (!to) return lk_oom(err);
 		for (int term = 1; term <= LK_HOST_TERMS; term++) {
-			char name[4];
-			number_name(term, name);
-			double us = lk_calibration_value(row, name, NAN);
+			double us = lk_calibration_value(row, numbers[term - 1], NAN);
 			if (isnan(us)) continue;
 			to->sum[term - 1] = us;
 			to->weight[term - 1] = 1;
@@ -77,7 +72,6 @@ lk_status lk_host_terms_known(lk_host_terms *out, lk_error *err) {
 
 lk_status lk_host_terms_put(const lk_host_terms *terms, const char *source, const char *date,
                             lk_calibration *out, lk_error *err) {
-	static const char *const names[LK_HOST_TERMS] = {"t1", "t2", "t3", "t4", "t5"};
 	for (size_t i = 0; i < terms->of.count; i++) {
 		const lk_host_term *from = &terms->of.at[i];
 		const char *variant = lk_arena_strdup(&out->arena, from->name);
@@ -88,7 +82,7 @@ lk_status lk_host_terms_put(const lk_host_terms *terms, const char *source, cons
 		row->date = date;
 		for (int term = 1; term <= LK_HOST_TERMS; term++) {
 			double us = lk_host_term_mean(from, term);
-			if (!isnan(us)) lk_calibration_put(row, names[term - 1], us);
+			if (!isnan(us)) lk_calibration_put(row, numbers[term - 1], us);
 		}
 		row->points = row->count;
 	}

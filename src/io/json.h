@@ -83,7 +83,8 @@ typedef struct lk_json_writer {
 	int depth;
 	bool compact; /* one line, for jsonl */
 	bool filled[LK_JSON_DEPTH];
-	bool wrong; /* nested too deep, or ended more often than begun: shows in lk_json_finish */
+	bool out_of_memory; /* what was to be written is not whole: shows in lk_json_finish */
+	bool wrong;         /* nested too deep, or ended more often than begun: shows there too */
 } lk_json_writer;
 
 void lk_json_begin(lk_json_writer *writer, FILE *file, bool compact);

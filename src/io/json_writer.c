@@ -140,6 +140,7 @@ void lk_json_put_document(lk_json_writer *writer, const char *key, const char *d
 }
 
 lk_status lk_json_finish(lk_json_writer *writer, lk_error *err) {
+	if (writer->out_of_memory) return lk_oom(err);
 	putc('\n', writer->file);
 	bool whole = !writer->wrong && writer->depth == 0;
 	if (!whole)

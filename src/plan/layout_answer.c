@@ -249,12 +249,10 @@ static lk_status try_exactly(void *context, size_t i, void *result, lk_error *er
 /* Task: choice, then cost and way. */
 static lk_status try_changed(void *context, size_t i, void *result, lk_error *err) {
 	const struct retrial *retrial = context;
-	(void)err;
 	int cost = (int)(i / WAYS % COSTS), way = (int)(i % WAYS);
 	double limit_s = retrial->limit_s ? retrial->limit_s[i % (COSTS * WAYS)] : 0;
-	*(double *)result = lk_sensitivity_ask(retrial->choices[i / (COSTS * WAYS)].job,
-	                                       retrial->space->cluster, cost, way, limit_s);
-	return LK_OK;
+	return lk_sensitivity_ask(retrial->choices[i / (COSTS * WAYS)].job, retrial->space->cluster,
+	                          cost, way, limit_s, result, err);
 }
 
 static lk_status ask_exact(const lk_plan_request *request, const lk_space *space,

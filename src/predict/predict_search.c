@@ -43,8 +43,8 @@ bool lk_predict_leaves_layout(const lk_predict_request *request, const lk_asked 
 	return !names_layout(request) && taken->job.model.network != LK_NET_CONV && taken->job.gpus > 1;
 }
 
-/* One replica on each GPU, a sequence at a time: "takes 3.80 s", "needs 1499.9 of 139.8 GiB", or
- * why it is none. */
+/* One replica on each GPU, a sequence at a time: "takes 3.80 s", "does not fit: 1499.9 of 139.8
+ * GiB", or why it is refused; NULL when memory is out. */
 static const char *naive_line(lk_arena *arena, const lk_predict_request *request) {
 	lk_asked asked;
 	lk_step step = {0};

@@ -275,6 +275,7 @@ static lk_status predict_simulate(const lk_simulate_request *request, simulated 
 
 lk_status lk_simulate(const lk_simulate_request *request, lk_simulation **out, lk_error *err) {
 	*out = NULL;
+	LK_TRY(lk_calibration_ready(err));
 	simulated *a = calloc(1, sizeof *a);
 	if (!a) return lk_oom(err);
 	a->s.memory_owner = a;

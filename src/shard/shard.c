@@ -287,7 +287,7 @@ static lk_status shard_fill(struct answer *answer, const lk_shard_pieces *pieces
 	answer->a.backward_s = load.backward_s;
 	answer->a.reduce_s = load.reduce_s;
 	answer->a.imbalance = imbalance_of(problem, &load);
-	answer->a.bound_s = lk_shard_bound(problem);
+	LK_TRY(lk_shard_bound(problem, &answer->a.bound_s, err));
 	answer->a.gap = answer->a.bound_s > 0 ? fmax(load.step_s / answer->a.bound_s - 1, 0) : 0;
 	LK_TRY(fill_pieces(answer, pieces, err));
 	LK_TRY(shard_fill_ranks(answer, pieces, &load, err));

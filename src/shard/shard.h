@@ -260,7 +260,7 @@ lk_status lk_shard_read_plan(const lk_shard_problem *problem, const char *path, 
 /* ---- shard_bound.c ---- */
 
 /* No placement of the allowed kinds is faster. */
-double lk_shard_bound(const lk_shard_problem *problem);
+lk_status lk_shard_bound(const lk_shard_problem *problem, double *out, lk_error *err);
 
 /* What the bound is made of, and prices at which the cheapest way of each table comes near it. */
 typedef struct lk_shard_prices {
@@ -269,6 +269,7 @@ typedef struct lk_shard_prices {
 	                        gradients */
 	double columns, bytes;        /* that the bound has */
 	double forward_s, backward_s; /* longest pieces that the bound allows */
+	bool short_of_memory;         /* a bound nevertheless, but a weaker one */
 } lk_shard_prices;
 
 void lk_shard_price(const lk_shard_problem *problem, const lk_shard_ways *ways,

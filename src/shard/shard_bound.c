@@ -279,18 +279,20 @@ void lk_shard_price(const lk_shard_problem *problem, const lk_shard_ways *ways,
 	lk_arena arena = LK_ARENA_INIT;
 	struct bounder b = {.p = problem};
 	*out = (lk_shard_prices){.forward_s = INFINITY, .backward_s = INFINITY};
-	double least = problem->count && shard_bound_begin(&b, ways, &arena)
-	                   ? without_long_pieces(&b, out)
-	                   : 0; /* no memory: a bound nevertheless */
+	bool begun = problem->count && shard_bound_begin(&b, ways, &arena);
+	double least = begun ? without_long_pieces(&b, out) : 0;
+	out->short_of_memory = problem->count && !begun;
 	out->bound_s = lk_shard_index_s(problem) + problem->dense_s + least +
 	               (least > 0 ? 2 : 0) * problem->at.floor_s;
 	lk_arena_free(&arena);
 }
 
-double lk_shard_bound(const lk_shard_problem *problem) {
+lk_status lk_shard_bound(const lk_shard_problem *problem, double *out, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_shard_prices prices;
-	lk_shard_price(problem, lk_shard_all_ways(&arena, problem), &prices);
+	lk_shard_ways *ways = lk_shard_all_ways(&arena, problem);
+	lk_shard_price(problem, ways, &prices);
 	lk_arena_free(&arena);
-	return prices.bound_s;
+	*out = prices.bound_s;
+	return ways && !prices.short_of_memory ? LK_OK : lk_oom(err);
 }

@@ -260,6 +260,7 @@ lk_status lk_request_check_stack(const char *stack, lk_error *err) {
 lk_status lk_request_take(lk_arena *arena, const lk_predict_request *request, lk_asked *out,
                           lk_error *err) {
 	memset(out, 0, sizeof *out);
+	LK_TRY(lk_calibration_ready(err));
 	int launched = 0;
 	LK_TRY(read_launch(arena, request, out, &launched, err));
 	LK_TRY(read_model(request, out, err));

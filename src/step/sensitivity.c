@@ -42,8 +42,9 @@ static lk_status changed_cluster(lk_arena *arena, const lk_cluster *from, int co
 }
 
 /* `cost` LK_SENSITIVE_COSTS: nothing is changed. */
-static double ask_changed(const lk_job *job, const lk_cluster *cluster, int cost, double factor,
-                          double limit_s) {
+/* NAN where the changed job cannot be asked; memory that is out is an error. */
+static lk_status ask_changed(const lk_job *job, const lk_cluster *cluster, int cost, double factor,
+                             double limit_s, double *seconds, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_cluster changed;
 	lk_step step = {0};
@@ -59,21 +60,20 @@ static double ask_changed(const lk_job *job, const lk_cluster *cluster, int cost
 		constants.attention_forward *= factor;
 		constants.attention_backward *= factor;
 	}
-	lk_error err = {0};
-	lk_status status = changed_cluster(&arena, cluster, cost, factor, &changed, &err);
-	if (status == LK_OK) status = lk_step_ask(job, &changed, &options, &step, &err);
-	double seconds;
-	if (status != LK_OK) seconds = NAN;
-	else if (step.sim.gave_up) seconds = INFINITY;
-	else seconds = step.step_s;
+	lk_error refused = {0};
+	lk_status status = changed_cluster(&arena, cluster, cost, factor, &changed, &refused);
+	if (status == LK_OK) status = lk_step_ask(job, &changed, &options, &step, &refused);
+	if (status != LK_OK) *seconds = NAN;
+	else if (step.sim.gave_up) *seconds = INFINITY;
+	else *seconds = step.step_s;
 	lk_step_free(&step);
 	lk_arena_free(&arena);
-	return seconds;
+	return status == LK_ERR_MEMORY ? lk_oom(err) : LK_OK;
 }
 
-double lk_sensitivity_ask(const lk_job *job, const lk_cluster *cluster, int cost, int way,
-                          double limit_s) {
-	return ask_changed(job, cluster, cost, lk_sensitive_factors[way], limit_s);
+lk_status lk_sensitivity_ask(const lk_job *job, const lk_cluster *cluster, int cost, int way,
+                             double limit_s, double *seconds, lk_error *err) {
+	return ask_changed(job, cluster, cost, lk_sensitive_factors[way], limit_s, seconds, err);
 }
 
 /* ---- all at once ---- */
@@ -95,12 +95,12 @@ static lk_status sensitivity_try_change(void *context, size_t i, lk_error *err) 
 	size_t change = i / 2;
 	int cost = (int)change / LK_SENSITIVE_WAYS;
 	double factor = change < CHANGES ? lk_sensitive_factors[change % LK_SENSITIVE_WAYS] : 1;
-	(void)err;
 	if (i % 2 == 0)
-		trial->few_s[change] = ask_changed(&trial->few, trial->cluster, cost, factor, 0);
-	else if (trial->shortened)
-		trial->twice_s[change] = ask_changed(&trial->twice, trial->cluster, cost, factor, 0);
-	return LK_OK;
+		return ask_changed(&trial->few, trial->cluster, cost, factor, 0, &trial->few_s[change],
+		                   err);
+	if (!trial->shortened) return LK_OK;
+	return ask_changed(&trial->twice, trial->cluster, cost, factor, 0, &trial->twice_s[change],
+	                   err);
 }
 
 /* The job with `count` micro-batches. */

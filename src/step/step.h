@@ -232,10 +232,10 @@ extern const char
 extern const double lk_sensitive_factors[LK_SENSITIVE_WAYS]; /* 0.9, 1.1 */
 
 /* The step of a completed job with rate `cost` times factor `way`, predicted as lk_step_ask does;
- * NAN where it fails, INFINITY where it takes longer than `limit_s` and was not simulated to its
- * end (0: no limit). */
-double lk_sensitivity_ask(const lk_job *job, const lk_cluster *cluster, int cost, int way,
-                          double limit_s);
+ * NAN where it is refused, INFINITY where it takes longer than `limit_s` and was not simulated to
+ * its end (0: no limit). */
+lk_status lk_sensitivity_ask(const lk_job *job, const lk_cluster *cluster, int cost, int way,
+                             double limit_s, double *seconds, lk_error *err);
 
 /* The same for all rates, for pictures: seconds[cost * LK_SENSITIVE_WAYS + way], where the step
  * itself takes `step_s`. A long pipeline grows evenly with its micro-batches, so it is simulated

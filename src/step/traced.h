@@ -30,9 +30,9 @@ lk_status lk_lifted_use(const lk_lifted *lifted, const lk_ran *ran, const int64_
 
 /* ---- traced_step: one step of a traced run, for the verbs that change it. */
 
-/* A file that holds a step graph, told by its beginning; false for folders and what cannot be read.
- */
-bool lk_is_graph_file(const char *path);
+/* Whether a file holds a step graph, told by its beginning; folders and what cannot be read do not.
+ * LK_ERR_MEMORY only. */
+lk_status lk_is_graph_file(const char *path, bool *is, lk_error *err);
 
 /* How many steps every capture has. It is an error if steps are marked in some captures only: the
  * others' whole time would count as one. */

@@ -7,22 +7,25 @@
 #include "io/stream.h"
 #include "trace/read/read.h"
 
-bool lk_is_graph_file(const char *path) {
+lk_status lk_is_graph_file(const char *path, bool *is, lk_error *err) {
 	enum {
 		HEAD = 4096
 	};
 	char head[HEAD + 1];
 	size_t got = 0;
 	lk_stream *in;
-	lk_error unused;
 	struct stat info;
+	*is = false;
 	/* What is read twice must be a file: a pipe's beginning would be gone. */
-	if (strcmp(path, "-") == 0 || stat(path, &info) != 0 || !S_ISREG(info.st_mode)) return false;
-	if (lk_stream_open(path, &in, &unused) != LK_OK) return false;
-	lk_status status = lk_stream_read(in, head, HEAD, &got, &unused);
-	lk_stream_close(in);
+	if (strcmp(path, "-") == 0 || stat(path, &info) != 0 || !S_ISREG(info.st_mode)) return LK_OK;
+	lk_status status = lk_stream_open(path, &in, err);
+	if (status == LK_OK) {
+		status = lk_stream_read(in, head, HEAD, &got, err);
+		lk_stream_close(in);
+	}
 	head[got] = '\0';
-	return status == LK_OK && strstr(head, "\"lockstep_graph\"");
+	*is = status == LK_OK && strstr(head, "\"lockstep_graph\"");
+	return status == LK_ERR_MEMORY ? status : LK_OK; /* what cannot be read is said by the reader */
 }
 
 struct length {

@@ -223,6 +223,7 @@ static lk_status check_plot(const char *path, lk_error *err) {
 
 lk_status lk_validate(const lk_validate_request *request, lk_validation **out, lk_error *err) {
 	*out = NULL;
+	LK_TRY(lk_gemm_ready(err));
 	if (!request->table) {
 		lk_fail(err, LK_ERR_INPUT, "validate", "no table of measurements is named");
 		return lk_hint(err, "give a CSV file, such as llm_runs.csv");

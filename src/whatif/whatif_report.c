@@ -113,7 +113,9 @@ static lk_status read_traces(const lk_whatif_request *request, lk_graph **out, s
 
 static lk_status report_read_graph(const lk_whatif_request *request, lk_graph **out,
                                    struct origin *from, lk_error *err) {
-	if (request->path_count == 1 && lk_is_graph_file(request->paths[0])) {
+	bool graph = false;
+	if (request->path_count == 1) LK_TRY(lk_is_graph_file(request->paths[0], &graph, err));
+	if (graph) {
 		if (request->step) return lk_fail(err, LK_ERR_INPUT, "--step", "a graph holds one step");
 		LK_TRY(lk_graph_read(request->paths[0], out, err));
 		from->ranks = (*out)->ranks.world;
@@ -349,8 +351,9 @@ static lk_status answer_all(struct answer *answer, const lk_whatif_request *requ
 }
 
 lk_status lk_whatif_ask(const lk_whatif_request *request, lk_whatif **out, lk_error *err) {
-	struct answer *answer = calloc(1, sizeof *answer);
 	*out = NULL;
+	LK_TRY(lk_calibration_ready(err));
+	struct answer *answer = calloc(1, sizeof *answer);
 	if (!answer) return lk_oom(err);
 	answer->w.memory_owner = answer;
 	lk_status status = answer_all(answer, request, err);

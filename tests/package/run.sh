@@ -105,7 +105,7 @@ run() {
 answers() {
 	local trace=$PWD/tests/data/trace_small.json folder=$work/$1
 	run 0 '^[0-9.]+ s a step .* MFU [0-9.]+ %' "$folder/predict" llama3.1-8b h100-sxm 16 2 &&
-		run 1 'would fit with' "$folder/predict" llama3.1-70b h100-sxm 16 &&
+		run 1 'would fit with' "$folder/predict" llama3.1-70b h100-sxm 16 1 &&
 		run 2 'predict: .*did you mean llama3.1-8b' "$folder/predict" llama3.1-8bb h100-sxm 16 &&
 		run 0 '^   128 +[0-9]+ +[0-9]+ +[0-9]+ +[0-9]+$' "$folder/sweep" llama3.1-8b h100-sxm &&
 		run 1 'launch: host launches too late' "$folder/explain" "$trace" && grep -q '^1,launch,' "$work/stalls.csv" &&

@@ -351,12 +351,18 @@ static void test_sensitivity(void **state) {
 		assert_int_equal(lk_sensitivity_all(&asked.job, &asked.cluster, step.step_s, seconds, &err),
 		                 LK_OK);
 		for (int i = 0; i < LK_SENSITIVE_COSTS * LK_SENSITIVE_WAYS; i++) {
-			double whole = lk_sensitivity_ask(&asked.job, &asked.cluster, i / LK_SENSITIVE_WAYS,
-			                                  i % LK_SENSITIVE_WAYS, 0);
-			double cut = lk_sensitivity_ask(&asked.job, &asked.cluster, i / LK_SENSITIVE_WAYS,
-			                                i % LK_SENSITIVE_WAYS, 0.5 * whole);
-			double longer = lk_sensitivity_ask(&asked.job, &asked.cluster, i / LK_SENSITIVE_WAYS,
-			                                   i % LK_SENSITIVE_WAYS, whole);
+			double whole;
+			assert_int_equal(lk_sensitivity_ask(&asked.job, &asked.cluster, i / LK_SENSITIVE_WAYS,
+			                                    i % LK_SENSITIVE_WAYS, 0, &whole, &err),
+			                 LK_OK);
+			double cut;
+			assert_int_equal(lk_sensitivity_ask(&asked.job, &asked.cluster, i / LK_SENSITIVE_WAYS,
+			                                    i % LK_SENSITIVE_WAYS, 0.5 * whole, &cut, &err),
+			                 LK_OK);
+			double longer;
+			assert_int_equal(lk_sensitivity_ask(&asked.job, &asked.cluster, i / LK_SENSITIVE_WAYS,
+			                                    i % LK_SENSITIVE_WAYS, whole, &longer, &err),
+			                 LK_OK);
 			assert_true(longer == whole && (cut == whole || isinf(cut)));
 			assert_float_equal(seconds[i] / whole, 1, 1e-3);
 		}

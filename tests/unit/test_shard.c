@@ -21,6 +21,13 @@
 
 /* ---- problems ---- */
 
+static double bound_of(const lk_shard_problem *problem) {
+	double bound = NAN;
+	lk_error err = {0};
+	assert_int_equal(lk_shard_bound(problem, &bound, &err), LK_OK);
+	return bound;
+}
+
 static const lk_node *usual_node(const lk_device *device, lk_arena *arena) {
 	lk_cluster *cluster = LK_NEW(arena, lk_cluster);
 	lk_error err;
@@ -146,7 +153,7 @@ static void search_is_no_slower_than_heuristics(void **state) {
 	for (uint64_t seed = 1; seed <= 20; seed++) {
 		lk_arena arena = LK_ARENA_INIT;
 		lk_shard_problem p = random_problem(&arena, seed, 20, 4, 1e9, seed % 2 ? ANY : WHOLE);
-		double ours = INFINITY, bound = lk_shard_bound(&p);
+		double ours = INFINITY, bound = bound_of(&p);
 		for (int i = lk_sharder_count - 1; i >= 0; i--) {
 			lk_shard_plan plan = {0};
 			lk_error err;
@@ -239,9 +246,8 @@ static void compare_with_all(uint64_t seed, uint32_t count, int ranks, unsigned 
 	*feasible += x.feasible;
 	*tried += 1;
 	/* of problems in which any table may be copied, memory does not enter the bound */
-	if (lk_shard_bound(&p) > x.least_s * (1 + 1e-9))
-		fail_msg("seed %d: bound %g, a placement takes %g", (int)seed, lk_shard_bound(&p),
-		         x.least_s);
+	if (bound_of(&p) > x.least_s * (1 + 1e-9))
+		fail_msg("seed %d: bound %g, a placement takes %g", (int)seed, bound_of(&p), x.least_s);
 	lk_vec_free(&plan.pieces);
 	lk_vec_free(&x.pieces);
 	lk_arena_free(&arena);
@@ -270,7 +276,7 @@ static void bound_is_below_every_placement(void **state) {
 		if (seed % 5 == 0) on_a_processor(&p);
 		struct exhaustive x = {.p = &p, .best_s = INFINITY, .least_s = INFINITY};
 		split_all(&x, 0);
-		double bound = lk_shard_bound(&p);
+		double bound = bound_of(&p);
 		if (bound > x.least_s * (1 + 1e-9))
 			fail_msg("seed %d: bound %g, a placement takes %g", (int)seed, bound, x.least_s);
 		tightest = fmax(tightest, bound / x.least_s);
@@ -340,7 +346,7 @@ static void bound_is_near_where_tables_are_many(void **state) {
 		                                    1u << LK_SHARD_TABLE | 1u << LK_SHARD_COLUMN);
 		p.batch *= 512;
 		assert_int_equal(lk_shard_search(&p, &plan, &err), LK_OK);
-		double step = step_of(&p, &plan.pieces, NULL), bound = lk_shard_bound(&p);
+		double step = step_of(&p, &plan.pieces, NULL), bound = bound_of(&p);
 		if (step > 1.02 * bound) fail_msg("seed %d: step %g, bound %g", (int)seed, step, bound);
 		assert_true(bound <= step * (1 + 1e-9));
 		lk_vec_free(&plan.pieces);
@@ -361,7 +367,7 @@ static void bound_is_near_where_tables_are_split(void **state) {
 		assert_int_equal(lk_shard_search(&p, &plan, &err), LK_OK);
 		assert_int_equal(lk_shard_search(&p, &again, &err), LK_OK);
 		every_table_is_whole(&p, &plan.pieces);
-		double step = step_of(&p, &plan.pieces, NULL), bound = lk_shard_bound(&p);
+		double step = step_of(&p, &plan.pieces, NULL), bound = bound_of(&p);
 		if (step > 1.02 * bound) fail_msg("seed %d: step %g, bound %g", (int)seed, step, bound);
 		assert_true(bound <= step * (1 + 1e-9));
 		assert_int_equal(plan.pieces.count, again.pieces.count);

@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -177,7 +178,7 @@ void lk_calibration_write(const lk_calibration *calibration, FILE *out) {
 /* ---- the rows in use ---- */
 
 static lk_calibration current;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER;
 
 static lk_status load_file(const char *name, lk_error *err) {
 	lk_stream *in;
@@ -202,27 +203,39 @@ static lk_status check_trees(const lk_calibration *calibration, size_t first, lk
 	return status;
 }
 
-/* A test reads what was compiled in: an error here can only be memory, and leaves the rows read so
- * far. */
-static void calibration_load(void) {
+static lk_status calibration_load(lk_error *err) {
 	const char *name;
-	lk_error unused;
 	for (int i = 0; lk_data_file_at(i, &name, NULL); i++) {
 		size_t length = strlen(name);
 		bool ours = strncmp(name, "calibration/", 12) == 0 && length > 4 &&
 		            strcmp(name + length - 4, ".csv") == 0;
-		if (ours && load_file(name, &unused) != LK_OK) return;
+		if (ours) LK_TRY(load_file(name, err));
 	}
+	return LK_OK;
+}
+
+/* A test reads what was compiled in: an error here can only be memory. Then nothing is in use, and
+ * the next one who asks reads again. */
+lk_status lk_calibration_ready(lk_error *err) {
+	static atomic_bool loaded;
+	if (atomic_load(&loaded)) return LK_OK;
+	pthread_mutex_lock(&loading);
+	lk_status status = atomic_load(&loaded) ? LK_OK : calibration_load(err);
+	if (status != LK_OK) lk_calibration_free(&current);
+	atomic_store(&loaded, status == LK_OK);
+	pthread_mutex_unlock(&loading);
+	return status;
 }
 
 const lk_calibration *lk_calibration_current(void) {
-	pthread_once(&once, calibration_load);
+	lk_error unused;
+	lk_calibration_ready(&unused);
 	return &current;
 }
 
 lk_status lk_calibration_use(const char *path, lk_error *err) {
 	static const char *in_use; /* the file laid on top last: requests of a sweep all name it */
-	pthread_once(&once, calibration_load);
+	LK_TRY(lk_calibration_ready(err));
 	if (in_use && strcmp(in_use, path) == 0) return LK_OK;
 	lk_stream *in;
 	LK_TRY(lk_stream_open(path, &in, err));

@@ -51,9 +51,12 @@ void lk_calibration_put(lk_calibration_row *row, const char *name, double value)
 /* Writes rows in the form above, header line first. */
 void lk_calibration_write(const lk_calibration *calibration, FILE *out);
 
-/* What the models use: the compiled-in rows, then those of the file that the user named. Read once,
- * at the first use; constant afterwards. lk_calibration_use reads a user's file on top, before
+/* What the models use: the compiled-in rows, then those of the file that the user named. Read once;
+ * constant afterwards. Every question says lk_calibration_ready before it is answered: models read
+ * the rows where no error can be reported, and an answer without them would be another one.
+ * LK_ERR_MEMORY only. lk_calibration_use reads a user's file on top, before
  * anything is asked; named again, it is in use already. */
+lk_status lk_calibration_ready(lk_error *err);
 const lk_calibration *lk_calibration_current(void);
 lk_status lk_calibration_use(const char *path, lk_error *err);
 

@@ -6,6 +6,7 @@
 
 #include <math.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -61,22 +62,39 @@ void lk_gemm_get(const lk_calibration_row *row, lk_gemm_numbers *out) {
 
 static lk_trees measured[LK_DTYPES], others[LK_DTYPES];
 static lk_arena arena;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER;
 
-static void fitted_load(void) {
-	const lk_calibration *calibration = lk_calibration_current();
+/* A test reads what was compiled in, and what a user lays on top is read when it is: an error can
+ * only be memory. */
+static lk_status read_trees(const char *variant, lk_trees *out, lk_error *err) {
+	const lk_calibration_row *row =
+		lk_calibration_find(lk_calibration_current(), "trees", "gemm", variant);
+	*out = (lk_trees){0};
+	if (row && row->text) LK_TRY(lk_trees_read(&arena, row->text, row->where, out, err));
+	if (out->features > LK_GEMM_FEATURES) out->count = 0;
+	return LK_OK;
+}
+
+static lk_status fitted_load(lk_error *err) {
 	for (int d = 0; d < LK_DTYPES; d++) {
 		char other[32];
-		lk_error unused;
 		snprintf(other, sizeof other, "%s other", lk_dtype_name((lk_dtype)d));
-		const lk_calibration_row *row =
-			lk_calibration_find(calibration, "trees", "gemm", lk_dtype_name((lk_dtype)d));
-		if (row && row->text) lk_trees_read(&arena, row->text, row->where, &measured[d], &unused);
-		row = lk_calibration_find(calibration, "trees", "gemm", other);
-		if (row && row->text) lk_trees_read(&arena, row->text, row->where, &others[d], &unused);
-		if (measured[d].features > LK_GEMM_FEATURES) measured[d].count = 0;
-		if (others[d].features > LK_GEMM_FEATURES) others[d].count = 0;
+		LK_TRY(read_trees(lk_dtype_name((lk_dtype)d), &measured[d], err));
+		LK_TRY(read_trees(other, &others[d], err));
 	}
+	return LK_OK;
+}
+
+lk_status lk_gemm_ready(lk_error *err) {
+	static atomic_bool loaded;
+	if (atomic_load(&loaded)) return LK_OK;
+	LK_TRY(lk_calibration_ready(err));
+	pthread_mutex_lock(&loading);
+	lk_status status = atomic_load(&loaded) ? LK_OK : fitted_load(err);
+	if (status != LK_OK) lk_arena_free(&arena);
+	atomic_store(&loaded, status == LK_OK);
+	pthread_mutex_unlock(&loading);
+	return status;
 }
 
 /* ---- the model in use ---- */
@@ -115,7 +133,8 @@ static const lk_calibration_row *fitted_relative(const lk_device *device, lk_dty
 }
 
 void lk_gemm_model_of(const lk_device *device, lk_dtype dtype, lk_gemm_model *out) {
-	pthread_once(&once, fitted_load);
+	lk_error unused;
+	lk_gemm_ready(&unused);
 	lk_dtype like = fitted_stand_in(device, dtype);
 	const lk_calibration_row *row = fitted_row_of(device->name, like);
 	const lk_device *which = NULL;
