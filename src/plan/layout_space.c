@@ -220,6 +220,12 @@ static void add_usual(lk_space *space) {
 	if (!space->ep.count)
 		add_divisors(&space->ep, space->base.model.experts > 0 ? space->base.model.experts : 1,
 		             4096);
+	bool images = space->base.model.network == LK_NET_CONV;
+	if (!space->mbs.count && images) { /* a batch's images at once, or parts of them */
+		int each = space->base.gbs / space->gpus;
+		add_powers(&space->mbs, each);
+		if (each > 0 && (each & (each - 1)) != 0) space_add(&space->mbs, each);
+	}
 	if (!space->mbs.count)
 		add_powers(&space->mbs, seq >= MOST_TOKENS                   ? 1
 		                        : MOST_TOKENS / seq < MOST_SEQUENCES ? MOST_TOKENS / seq

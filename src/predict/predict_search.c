@@ -55,7 +55,8 @@ static const char *naive_line(lk_arena *arena, const lk_predict_request *request
 	lk_status status = lk_request_read(arena, request, &asked, &refused);
 	if (status == LK_OK)
 		status = lk_step_ask(&asked.job, &asked.cluster, &options, &step, &refused);
-	if (status != LK_OK)
+	if (status == LK_ERR_MEMORY) text = NULL;
+	else if (status != LK_OK)
 		text =
 			lk_arena_printf(arena, "is refused (%s)", lk_error_text(&refused, line, sizeof line));
 	else if (!lk_step_fits(&step))

@@ -64,6 +64,14 @@ static const char *layout_line(lk_arena *arena, const lk_job *job) {
 	if (job->cp > 1)
 		used += (size_t)snprintf(extra + used, sizeof extra - used, " x CP%d", job->cp);
 	if (job->ep > 1) snprintf(extra + used, sizeof extra - used, ", EP%d", job->ep);
+	if (job->model.network == LK_NET_CONV)
+		return lk_arena_printf(
+			arena, "DP%d, ZeRO %s, %d images a GPU%s, %s", job->dp, sharding[job->sharding],
+			job->mbs * job->microbatches,
+			job->microbatches > 1
+				? lk_arena_printf(arena, " in %d micro-batches", job->microbatches)
+				: "",
+			lk_dtype_name(job->dtype));
 	return lk_arena_printf(
 		arena,
 		"DP%d x TP%d x PP%d%s%s, ZeRO %s, recompute %s, %s, %d micro-batches of %d x %d tokens, %s",
@@ -103,9 +111,12 @@ static lk_status list_assumptions(lk_arena *arena, const lk_predict_request *req
 	SAY(!request->cluster, "nodes are the device's default nodes: %s (change with --cluster)",
 	    asked->cluster.text);
 	SAY(!request->dtype && !launched, "number format %s (--dtype)", lk_dtype_name(job->dtype));
-	SAY(!request->seq && !launched, "sequence length %d (--seq)", job->seq);
-	SAY(!request->gbs && !launched, "global batch %d sequences (--gbs)", job->gbs);
-	SAY(!request->mbs && !launched, "micro-batch %d (--mbs)", job->mbs);
+	bool images = job->model.network == LK_NET_CONV;
+	SAY(!images && !request->seq && !launched, "sequence length %d (--seq)", job->seq);
+	SAY(!request->gbs && !launched, "global batch %d %s (--gbs)", job->gbs,
+	    images ? "images" : "sequences");
+	if (images) SAY(!request->mbs && !launched, "%d images a GPU at once (--mbs)", job->mbs);
+	else SAY(!request->mbs && !launched, "micro-batch %d (--mbs)", job->mbs);
 	SAY(!request->zero && !launched, "ZeRO stage %d (--zero)", (int)job->sharding);
 	SAY(job->model.vocab > 0 && job->padded_vocab != job->model.vocab,
 	    "vocabulary padded from %d to %d", job->model.vocab, job->padded_vocab);

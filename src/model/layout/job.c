@@ -188,7 +188,11 @@ static lk_status fill_batch(lk_job *job, lk_error *err) {
 		}
 		job->mbs = (int)(job->gbs / steps);
 	}
-	fill_int(&job->mbs, 1);
+	/* images of a batch go through at once: nothing is gained by accumulating them */
+	bool images = job->model.network == LK_NET_CONV;
+	if (images && job->microbatches == 0 && job->gbs > 0 && job->gbs % job->dp == 0)
+		fill_int(&job->mbs, job->gbs / job->dp);
+	fill_int(&job->mbs, images ? LK_JOB_IMAGES : 1);
 	int64_t step = (int64_t)job->mbs * job->dp;
 	if (job->gbs == 0) {
 		int64_t count;

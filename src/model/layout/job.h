@@ -82,6 +82,10 @@ typedef enum lk_switch {
 /* Zero means "not said" in every field; lk_job_complete fills what is open and checks the whole. */
 #define LK_STACK_DEFAULT "megatron" /* the software that is assumed where none is stated */
 
+enum {
+	LK_JOB_IMAGES = 64 /* of a GPU, where nothing is said of a convolution net's batch */
+};
+
 typedef struct lk_job {
 	lk_model model;
 	lk_task task;
