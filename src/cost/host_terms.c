@@ -2,6 +2,7 @@
 #include "cost/host_terms.h"
 
 #include <ctype.h>
+#include <limits.h>
 #include <math.h>
 #include <string.h>
 
@@ -70,6 +71,13 @@ lk_status lk_host_terms_known(lk_host_terms *out, lk_error *err) {
 	return LK_OK;
 }
 
+/* Times that the best known of its terms was seen. */
+static double measured(const lk_host_term *term) {
+	double most = 0;
+	for (int i = 0; i < LK_HOST_TERMS; i++) most = fmax(most, term->weight[i]);
+	return most;
+}
+
 lk_status lk_host_terms_put(const lk_host_terms *terms, const char *source, const char *date,
                             lk_calibration *out, lk_error *err) {
 	for (size_t i = 0; i < terms->of.count; i++) {
@@ -84,7 +92,7 @@ lk_status lk_host_terms_put(const lk_host_terms *terms, const char *source, cons
 			double us = lk_host_term_mean(from, term);
 			if (!isnan(us)) lk_calibration_put(row, numbers[term - 1], us);
 		}
-		row->points = row->count;
+		row->points = (int)fmin(measured(from), INT_MAX);
 	}
 	return LK_OK;
 }

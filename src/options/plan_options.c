@@ -48,7 +48,8 @@ static const lk_option options[] = {
 	{TEXT("schedule", schedule, "NAME,...",
 	 "gpipe, 1f1b, interleaved, zb-h1, zb-v, dualpipe; default 1f1b and interleaved")},
 	{TEXT("zero", zero, "STAGE,...", "what data parallelism shards: 0 to 3")},
-	{TEXT("recompute", recompute, "KIND,...", "none, selective, full, full/N, or modules as in core_attn+mlp")},
+	{TEXT("recompute", recompute, "KIND,...",
+	 "none, selective, full, full/N, or modules as in core_attn+mlp")},
 	{TEXT("bucket", bucket, "MiB,...", "gradient buckets")},
 	{TEXT("stack", stack, "NAME,...",
 	 "software: megatron, nemo, fsdp, llm-foundry, torchtitan, deepspeed; default megatron: "

@@ -57,7 +57,8 @@ static const lk_option options[] = {
 	{INT("shard-group", shard_group, "N", 1, 1048576,
 	 "hybrid sharding: shard over N ranks, replicate across the rest"), SWEPT},
 	{TEXT("recompute", recompute, "KIND",
-	 "none, selective, full, full/N for N layers of each stage, or modules of Megatron-LM: core_attn+mlp+moe+layernorm+moe_act+mla_up_proj+shared_experts"), SWEPT, LETTER('r')},
+	 "none, selective, full, full/N for N layers of each stage, or modules of Megatron-LM: "
+	 "core_attn+mlp+moe+layernorm+moe_act+mla_up_proj+shared_experts"), SWEPT, LETTER('r')},
 	{TEXT("optimizer", optimizer, "NAME", "adam, sgd, lamb or adafactor"), SWEPT},
 	{TEXT("state-dtype", state_dtype, "TYPE", "of the optimizer's moments"), SWEPT},
 	{FLAG("offload-optimizer", offload_optimizer, "optimizer states and step on the host")},

@@ -44,7 +44,7 @@ static const lk_option options[] = {
 	 "whose placement is shown: search (default), naive, naive-chunk, random, size-greedy, "
 	 "lookup-greedy, norm-lookup-greedy, size-lookup-greedy")},
 	{TEXT("placement", placement, "FILE",
-	 "a plan that you have, as --plan writes it: shown instead, beside what the sharders find")},
+	 "time this plan, as --plan writes it, and compare it with what the sharders find")},
 	{REAL("seed", seed, "N", 0, 4503599627370496.0, "seed of the sharder random")},
 
 	{GROUP("Output")

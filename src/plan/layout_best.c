@@ -2,6 +2,7 @@
 #include "plan/plan.h"
 
 #include "base/arena.h"
+#include "base/check.h"
 
 lk_status lk_plan_best(lk_arena *arena, const lk_predict_request *request, const lk_asked *asked,
                        lk_predict_request *out, bool *found, uint64_t *layouts, lk_error *err) {
@@ -9,6 +10,7 @@ lk_status lk_plan_best(lk_arena *arena, const lk_predict_request *request, const
 	lk_space *space = LK_NEW(arena, lk_space);
 	lk_hunt hunt;
 	lk_job job;
+	LK_ASSERT(asked->job.gbs > 0); /* layouts are compared on one batch */
 	if (!space) return lk_oom(err);
 	lk_plan_defaults(&wanted);
 	wanted.job = *request;

@@ -1,6 +1,6 @@
 /* predict_dlrm.c: `predict` for recommendation models: MLPs copied, tables where a plan or the
  * search of `lockstep shard` places them, each operation issued by a host (shard/shard_model.c);
- * or, with --stack hugectr, as MLPerf's submissions run them: tables dealt out evenly, frequent
+ * or, with --stack hugectr, as MLPerf's submissions run them: tables spread evenly, frequent
  * rows copied, the step replayed from a CUDA graph (model/build/dlrm_hybrid.c). Options that shape
  * transformers do not apply and are refused, so that none is quietly ignored. */
 #include "predict/predict_internal.h"
@@ -17,17 +17,13 @@
 
 /* ---- the request ---- */
 
-static bool is_path(const char *name) {
-	return strchr(name, '/') || lk_ends_in(name, ".json");
-}
-
 bool lk_predict_is_dlrm(const lk_predict_request *request) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_dlrm model;
 	lk_error unused;
 	if (!request->model || request->launch_count || request->script) return false;
 	bool is = false;
-	if (!is_path(request->model)) {
+	if (!lk_dlrm_is_file(request->model)) {
 		is = strncmp(request->model, "dlrm", 4) == 0 ||
 		     lk_dlrm_preset(&arena, request->model, &model, &unused) == LK_OK;
 	} else {
@@ -48,15 +44,6 @@ static bool is_hugectr(const lk_predict_request *request) {
 	return request->stack && lk_same_name(request->stack, "hugectr");
 }
 
-static bool is_given(const lk_predict_request *request, const lk_option *option) {
-	const void *field = (const char *)request + option->offset;
-	if (option->kind == LK_OPTION_FLAG) return *(const bool *)field;
-	if (option->kind == LK_OPTION_TEXT) return *(const char *const *)field != NULL;
-	if (option->kind == LK_OPTION_REAL || option->kind == LK_OPTION_COUNT)
-		return *(const double *)field != 0;
-	return *(const int *)field != 0;
-}
-
 /* Options that act, by name; all others are refused. */
 static lk_status check_options(const lk_predict_request *request, lk_error *err) {
 	static const char both[] =
@@ -65,15 +52,16 @@ static lk_status check_options(const lk_predict_request *request, lk_error *err)
 	static const char eager[] = "plan cuda-graphs", replayed[] = "exact no-contention";
 	bool hugectr = is_hugectr(request);
 	for (const lk_option *option = lk_predict_verb.options; option->name; option++) {
-		if (option->output || !is_given(request, option)) continue;
+		if (option->output || !lk_request_gives(request, option)) continue;
 		if (lk_name_among(both, option->name)) continue;
 		if (lk_name_among(hugectr ? replayed : eager, option->name)) continue;
 		char where[64];
 		snprintf(where, sizeof where, "--%s", option->name);
 		if (lk_name_among(hugectr ? eager : replayed, option->name)) {
 			lk_fail(err, LK_ERR_INPUT, where, "it has no effect on recommendation models %s",
-			        hugectr ? "of HugeCTR, which deals tables out evenly and replays CUDA graphs"
-			                : "whose operations a host issues: each is simulated, alone");
+			        hugectr
+			            ? "of HugeCTR, which spreads tables evenly and replays CUDA graphs"
+			            : "whose operations a host issues: each is simulated, without contention");
 			return lk_hint(err, "leave it out");
 		}
 		lk_fail(err, LK_ERR_INPUT, where, "it does not apply to recommendation models");
@@ -221,15 +209,14 @@ static double dlrm_scale_of(const struct asked *asked) {
 /* HugeCTR: what `validate --mlperf --cross-validate` missed by in four of five rows; fp16 alone was
  * measured. Eager steps: what `validate --dlrm` did, on the devices and the one rank that were
  * measured; else as wide as HugeCTR's. */
-static void fill_range(const struct asked *asked, const lk_step *step, lk_prediction *prediction) {
+static void fill_range(const struct asked *asked, lk_prediction *prediction) {
 	const lk_calibration_row *far = stack_row("fp16");
 	double low = lk_calibration_value(far, "low", 0.5), high = lk_calibration_value(far, "high", 2);
 	bool eager = !is_hugectr(asked->request) && asked->request->cuda_graphs <= 0;
 	prediction->basis = "MLPerf steps of other models and GPUs (validate --mlperf)";
 	if (eager && asked->measured && asked->job.ranks == 1 && asked->job.dtype == LK_FP32) {
-		double width = lk_shard_step_width(lk_shard_step_class(step));
-		low = exp(-width);
-		high = exp(width);
+		low = exp(-lk_shard_step_width);
+		high = exp(lk_shard_step_width);
 		prediction->basis = "measured steps of other recommendation models (validate --dlrm)";
 	}
 	prediction->step_time_low_s = prediction->step_time_s * fmin(low, 1);
@@ -261,7 +248,7 @@ static void dlrm_fill_speed(const struct asked *asked, const lk_step *step,
 	const lk_device *device = asked->cluster.node[0].device;
 	const lk_dlrm_job *job = &asked->job;
 	prediction->step_time_s = step->step_s * dlrm_scale_of(asked);
-	fill_range(asked, step, prediction);
+	fill_range(asked, prediction);
 	prediction->samples_per_s = job->batch / prediction->step_time_s;
 	prediction->model_flops_per_s_per_gpu =
 		step->graph->model_flops / prediction->step_time_s / job->ranks;
@@ -282,7 +269,7 @@ static const char *placement_line(const struct asked *asked) {
 	static const char *const words[LK_SHARD_KINDS] = {"whole", "by columns", "by rows", "copied"};
 	char text[128];
 	size_t used = 0;
-	if (is_hugectr(asked->request)) return "tables dealt out evenly";
+	if (is_hugectr(asked->request)) return "tables spread evenly";
 	for (int kind = 0; kind < LK_SHARD_KINDS; kind++)
 		if (asked->placed[kind] > 0)
 			used += (size_t)snprintf(text + used, sizeof text - used, "%s%d %s", used ? ", " : "",
@@ -385,7 +372,7 @@ lk_status lk_predict_dlrm(lk_arena *arena, const lk_predict_request *request,
 	if (!asked) return lk_oom(err);
 	*asked = (struct asked){.arena = arena, .request = request, .options = options};
 	LK_TRY(check_options(request, err));
-	LK_TRY(lk_shard_read_model(arena, request->model, &asked->model, err));
+	LK_TRY(lk_dlrm_named(arena, request->model, &asked->model, err));
 	LK_TRY(lk_where_read(arena, &where, &asked->cluster, &ranks, err));
 	LK_TRY(read_job(request, &asked->cluster, ranks, &asked->job, err));
 	LK_TRY(ask_step(asked, step, err));

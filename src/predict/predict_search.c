@@ -1,42 +1,25 @@
-/* predict_search.c: a request that names no layout is answered for the fastest one that fits, and
- * says so beside what no parallelism at all would come to. */
+/* predict_search.c: a request that names no layout is answered for the fastest one that fits; the
+ * answer says so, and what data parallelism alone would take. */
 #include "predict/predict_internal.h"
-
-#include <string.h>
 
 #include "base/arena.h"
 #include "base/text.h"
 #include "plan/plan.h"
 
-/* A launch line, a script and a DeepSpeed file are layouts; so are degrees, micro-batches, sharding
- * and recomputation. */
+/* Options that shape a layout, and texts that state one: who gives any of them has laid the job
+ * out.
+ */
 static bool names_layout(const lk_predict_request *request) {
-	const int degrees[] = {request->tp,
-	                       request->pp,
-	                       request->vp,
-	                       request->cp,
-	                       request->ep,
-	                       request->etp,
-	                       request->dp,
-	                       request->mbs,
-	                       request->shard_group,
-	                       request->sequence_parallel,
-	                       request->first_stage_layers,
-	                       request->last_stage_layers,
-	                       request->tp_overlap,
-	                       request->overlap_grad_reduce,
-	                       request->overlap_param_gather,
-	                       request->overlap_p2p,
-	                       request->expert_overlap};
-	const char *const words[] = {
-		request->zero,    request->schedule, request->recompute, request->pipeline_layout,
-		request->cp_kind, request->script,   request->deepspeed};
-	for (size_t i = 0; i < sizeof degrees / sizeof *degrees; i++)
-		if (degrees[i]) return true;
-	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-		if (words[i]) return true;
-	return request->launch_count > 0 || request->bucket_mib > 0 || request->offload_optimizer ||
-	       request->dispatcher || request->max_connections;
+	static const char layout[] =
+		"script deepspeed_config tp pp vp cp ep etp dp mbs zero shard-group schedule recompute "
+		"first-stage-layers last-stage-layers pipeline-layout sequence-parallel cp-kind dispatcher "
+		"expert-overlap overlap-grad-reduce overlap-param-gather overlap-p2p tp-overlap bucket "
+		"max-connections offload-optimizer";
+	for (const lk_option *option = lk_predict_verb.options; option->name; option++)
+		if (!option->output && lk_name_among(layout, option->name) &&
+		    lk_request_gives(request, option))
+			return true;
+	return request->launch_count > 0;
 }
 
 bool lk_predict_leaves_layout(const lk_predict_request *request, const lk_asked *taken) {
@@ -91,19 +74,20 @@ lk_status lk_predict_search(lk_arena *arena, const lk_predict_request *request,
 	LK_TRY(lk_request_check_network(request, &asked.job, err));
 	LK_TRY(fill_batch(arena, request, &asked, &filled, err));
 	LK_TRY(lk_plan_best(arena, &filled, &asked, out, &found, &layouts, err));
-	const char *naive = naive_line(arena, request);
-	if (!naive) return lk_oom(err);
 	lk_format_thousands((double)layouts, count, sizeof count);
-	if (!found) *out = *request;
-	if (!found)
+	if (!found) {
+		*out = *request;
 		*searched = lk_arena_printf(
 			arena, "no layout was given, and none of %s fits; this is data parallelism alone",
 			count);
-	else
-		*searched = lk_arena_printf(
-			arena,
-			"no layout was given: this is the fastest of %s with the usual switches (lockstep plan "
-			"compares more); data parallelism alone %s",
-			count, naive);
+		return *searched ? LK_OK : lk_oom(err);
+	}
+	const char *naive = naive_line(arena, request);
+	if (!naive) return lk_oom(err);
+	*searched = lk_arena_printf(
+		arena,
+		"no layout was given: this is the fastest of %s with the usual switches (lockstep plan "
+		"compares more); data parallelism alone %s",
+		count, naive);
 	return *searched ? LK_OK : lk_oom(err);
 }

@@ -100,6 +100,17 @@ static void shard_read_numbers(lk_shard_problem *problem, const lk_shard_request
 	problem->dense_s = request->dense_ms * 1e-3;
 }
 
+/* Of tables alone a batch is an average; a model's ranks have whole samples, as in predict. */
+static lk_status check_batch(double batch, int ranks, bool whole, lk_error *err) {
+	if (batch < ranks) {
+		lk_fail(err, LK_ERR_INPUT, "--batch", "%.0f samples on %d ranks", batch, ranks);
+		return lk_hint(err, "give at least one for each rank");
+	}
+	if (!whole || fmod(batch, ranks) == 0) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, "--batch", "%.0f samples do not divide by %d GPUs", batch, ranks);
+	return lk_hint(err, "give a multiple, such as %.0f", ceil(batch / ranks) * ranks);
+}
+
 /* A model says these itself. */
 static lk_status check_model_options(const lk_shard_request *request, lk_error *err) {
 	lk_shard_request usual;
@@ -118,11 +129,12 @@ static lk_status read_model(struct answer *answer, const lk_shard_request *reque
 	unsigned kinds;
 	LK_TRY(check_model_options(request, err));
 	LK_TRY(shard_read_kinds(request, &kinds, err));
-	LK_TRY(lk_shard_read_model(&answer->arena, request->model, &answer->model, err));
+	LK_TRY(lk_dlrm_named(&answer->arena, request->model, &answer->model, err));
 	answer->eager = !request->cuda_graphs;
-	LK_TRY(lk_host_terms_known(&answer->host, err));
 	double batch = request->batch > 0 ? request->batch : LK_DLRM_SAMPLES * problem->ranks;
+	LK_TRY(check_batch(batch, problem->ranks, true, err));
 	if (request->calibration) LK_TRY(lk_calibration_use(request->calibration, err));
+	LK_TRY(lk_host_terms_known(&answer->host, err));
 	LK_TRY(lk_shard_of_model(&answer->arena, &answer->model, &answer->cluster, problem->ranks,
 	                         batch, LK_FP32, problem, err));
 	lk_shard_table *tables = LK_ARRAY(&answer->arena, lk_shard_table, problem->count);
@@ -139,11 +151,7 @@ static lk_status read_tables(struct answer *answer, const lk_shard_request *requ
                              lk_error *err) {
 	answer->p.batch = request->batch > 0 ? request->batch : 65536;
 	LK_TRY(lk_shard_check_devices(&answer->cluster, answer->p.ranks, err));
-	if (answer->p.batch < answer->p.ranks) {
-		lk_fail(err, LK_ERR_INPUT, "--batch", "%.0f samples on %d ranks", answer->p.batch,
-		        answer->p.ranks);
-		return lk_hint(err, "give at least one for each rank");
-	}
+	LK_TRY(check_batch(answer->p.batch, answer->p.ranks, false, err));
 	LK_TRY(shard_read_device(answer, request, err));
 	LK_TRY(shard_read_tables(answer, request, err));
 	shard_read_numbers(&answer->p, request);

@@ -226,10 +226,9 @@ bool lk_shard_fits(const lk_shard_problem *problem, const lk_shard_load *load);
 
 /* ---- shard_model.c: recommendation models ---- */
 
-/* A model by the name of a preset, or of its file. */
-lk_status lk_shard_read_model(lk_arena *arena, const char *name, lk_dlrm *out, lk_error *err);
 /* A model's tables on a cluster: fp32, with its optimizer; dense_s is what the device does besides
- * lookups. Everything is owned by the arena or borrowed from the cluster. */
+ * lookups. At least one sample a rank. Everything is owned by the arena or borrowed from the
+ * cluster. */
 lk_status lk_shard_of_model(lk_arena *arena, const lk_dlrm *model, const lk_cluster *cluster,
                             int ranks, double batch, lk_dtype dtype, lk_shard_problem *out,
                             lk_error *err);
@@ -248,8 +247,8 @@ lk_status lk_shard_step(const lk_shard_problem *problem, const lk_shard_pieces *
  * "host-bound step", "device-bound step". */
 void lk_shard_step_work(const lk_step *step, double *host_s, double *kernels_s);
 const char *lk_shard_step_class(const lk_step *step);
-/* Of steps of such a class 80 % lie within exp(+-width) of the prediction. */
-double lk_shard_step_width(const char *class);
+/* Of steps issued by a host 80 % lie within exp(+-width) of the prediction. */
+extern const double lk_shard_step_width;
 
 /* ---- shard_plan.c ---- */
 

@@ -4,9 +4,8 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "base/text.h"
+#include "base/check.h"
 #include "base/units.h"
-#include "cost/calibration/calibration.h"
 #include "shard/shard.h"
 
 /* ---- the problem ---- */
@@ -36,11 +35,6 @@ static lk_status model_tables(lk_arena *arena, const lk_dlrm *model, double batc
 	return LK_OK;
 }
 
-lk_status lk_shard_read_model(lk_arena *arena, const char *name, lk_dlrm *out, lk_error *err) {
-	return strchr(name, '/') || lk_ends_in(name, ".json") ? lk_dlrm_file(arena, name, out, err)
-	                                                      : lk_dlrm_preset(arena, name, out, err);
-}
-
 /* What one rank's device does besides lookups: between the exchanges, as the search sees it. */
 static lk_status dense_seconds(const lk_shard_problem *problem, const lk_dlrm *model,
                                lk_dtype dtype, double *out, lk_error *err) {
@@ -64,10 +58,7 @@ static lk_status dense_seconds(const lk_shard_problem *problem, const lk_dlrm *m
 lk_status lk_shard_of_model(lk_arena *arena, const lk_dlrm *model, const lk_cluster *cluster,
                             int ranks, double batch, lk_dtype dtype, lk_shard_problem *out,
                             lk_error *err) {
-	if (batch < ranks) {
-		lk_fail(err, LK_ERR_INPUT, "--gbs", "%.0f samples on %d ranks", batch, ranks);
-		return lk_hint(err, "give at least one for each rank");
-	}
+	LK_ASSERT(ranks > 0 && batch >= ranks);
 	*out = (lk_shard_problem){.arena = arena,
 	                          .count = (uint32_t)model->tables,
 	                          .ranks = ranks,
@@ -106,6 +97,7 @@ static void hold_tables(const lk_shard_problem *problem, const lk_shard_pieces *
 	for (size_t i = 0; i < pieces->count; i++) {
 		const lk_shard_piece *piece = &pieces->at[i];
 		bool copied = piece->kind == LK_SHARD_DATA;
+		LK_ASSERT(copied || (piece->rank >= 0 && piece->rank < problem->ranks));
 		double held[LK_OWNERS] = {0};
 		lk_shard_piece_hold(problem, piece, held);
 		for (int r = copied ? 0 : piece->rank; r < (copied ? problem->ranks : piece->rank + 1); r++)
@@ -118,12 +110,12 @@ lk_status lk_shard_step(const lk_shard_problem *problem, const lk_shard_pieces *
                         const lk_dlrm *model, lk_dtype dtype, const lk_host_terms *host,
                         const lk_step_options *options, lk_step *out, lk_error *err) {
 	const lk_host_times times = {lk_host_terms_seconds, host};
-	lk_step_options alone = options ? *options : (lk_step_options){.bare = true};
+	lk_step_options simulated = options ? *options : (lk_step_options){.bare = true};
 	lk_eager_device device;
 	lk_dlrm_placed placed;
 	lk_shard_load load;
 	memset(out, 0, sizeof *out);
-	alone.no_contention = true; /* eager kernels have times, but not what they occupy */
+	simulated.no_contention = true; /* eager kernels have times, but not what they occupy */
 	LK_TRY(lk_shard_load_of(&out->arena, problem, pieces, &load, err));
 	LK_TRY(placed_of(&out->arena, problem, &load, &placed, err));
 	LK_TRY(lk_dlrm_step(model, problem->batch, dtype, &placed, host ? &times : NULL, &out->graph,
@@ -132,7 +124,7 @@ lk_status lk_shard_step(const lk_shard_problem *problem, const lk_shard_pieces *
 	lk_eager_device_of(problem->at.device, dtype, &device);
 	device.network = problem->network;
 	LK_TRY(lk_eager_costs(&out->arena, out->graph, &device, &out->costs, err));
-	return lk_step_simulate(&alone, out, err);
+	return lk_step_simulate(&simulated, out, err);
 }
 
 void lk_shard_step_work(const lk_step *step, double *host_s, double *kernels_s) {
@@ -150,12 +142,8 @@ const char *lk_shard_step_class(const lk_step *step) {
 	return host_s > kernels_s ? "host-bound step" : "device-bound step";
 }
 
-double lk_shard_step_width(const char *class) {
-	/* 0.16: what cross-validation over the three models of the public table gives */
-	return lk_calibration_value(
-		lk_calibration_find(lk_calibration_current(), "recommender", "eager", class), "width",
-		0.16);
-}
+/* What cross-validation over the three models of the public table gives. */
+const double lk_shard_step_width = 0.16;
 
 /* ---- a placement ---- */
 

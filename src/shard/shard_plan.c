@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/check.h"
 #include "base/intern.h"
 #include "base/text.h"
 #include "io/json.h"
@@ -106,6 +107,9 @@ static lk_status read_entry(const struct reader *reader, const lk_value *entry, 
 	if (!copied && (!ranks || ranks->kind != LK_JSON_ARRAY || ranks->count < 1))
 		return plan_fail(reader, ranks ? ranks : entry, name, err, "its ranks are missing",
 		                 "give \"ranks\": a list with the rank of each part");
+	if (copied && ranks && ranks->count != (size_t)reader->problem->ranks)
+		return plan_fail(reader, ranks, name, err, "a copy is not on every rank",
+		                 "name all ranks: copies on some of them are not modelled");
 	int parts = copied ? 1 : (int)ranks->count;
 	double most = fmax(lk_shard_most_parts(reader->problem, table, kind), 1);
 	if (parts > most)
@@ -138,6 +142,7 @@ static lk_status read_all(const struct reader *reader, const lk_value *root, lk_
 			                   "its tables are t0, t1, ... in the order of the model's file");
 			continue;
 		}
+		LK_ASSERT(id - base < count); /* names differ, and were counted one after another */
 		seen[id - base] = true;
 		known++;
 		status = read_entry(reader, &root->items[i], id - base, err);

@@ -223,10 +223,8 @@ lk_status lk_shard_graph(lk_arena *arena, const lk_shard_problem *problem,
                          lk_error *err) {
 	struct builder b = {.graph = lk_graph_new(), .p = problem};
 	if (!b.graph) return lk_oom(err);
-	b.graph->ranks = (lk_ranks){
-		.world = (uint32_t)problem->ranks, .stages = (uint32_t)problem->ranks, .chains = 1};
-	for (int g = 0; g < LK_GROUPS; g++)
-		b.graph->ranks.group[g].size = b.graph->ranks.group[g].stride = 1;
+	b.graph->ranks.world = b.graph->ranks.stages = (uint32_t)problem->ranks;
+	b.graph->ranks.chains = 1;
 	b.graph->samples = problem->batch;
 	b.graph->traced = true; /* no launches delay it */
 	lk_status status = build_programs(&b, load, err);

@@ -169,7 +169,7 @@ static void *field_of(const lk_predict_request *request, const lk_option *option
 	return (char *)(uintptr_t)request + option->offset;
 }
 
-static bool is_given(const lk_predict_request *request, const lk_option *option) {
+bool lk_request_gives(const lk_predict_request *request, const lk_option *option) {
 	const void *field = field_of(request, option);
 	switch (option->kind) {
 	case LK_OPTION_FLAG: return *(const bool *)field;
@@ -200,7 +200,7 @@ static lk_status refuse(const lk_predict_request *request, const lk_option *opti
 static lk_status check_options(const lk_predict_request *request, const lk_job *job, bool network,
                                lk_error *err) {
 	for (const lk_option *option = lk_predict_verb.options; option->name; option++) {
-		if (option->output || !is_given(request, option)) continue;
+		if (option->output || !lk_request_gives(request, option)) continue;
 		const struct rule *rule = option_idle(job, option, network);
 		if (rule) return refuse(request, option, rule->reason, rule->remedy, err);
 	}
@@ -219,7 +219,8 @@ lk_status lk_request_check_job(const lk_predict_request *request, const lk_job *
 
 void lk_request_keep_acting(const lk_job *job, lk_predict_request *request) {
 	for (const lk_option *option = lk_predict_verb.options; option->name; option++) {
-		if (option->output || !is_given(request, option) || !option_idle(job, option, false))
+		if (option->output || !lk_request_gives(request, option) ||
+		    !option_idle(job, option, false))
 			continue;
 		void *field = field_of(request, option);
 		if (option->kind == LK_OPTION_TEXT) *(const char **)field = NULL;

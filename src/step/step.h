@@ -103,6 +103,8 @@ lk_status lk_request_take(lk_arena *arena, const lk_predict_request *request, lk
 
 /* ---- applies: options and flags that cannot act on a job. */
 
+/* Whether the request says something for an option of predict. */
+bool lk_request_gives(const lk_predict_request *request, const lk_option *option);
 /* Refuses an option that cannot act on a job of this network, however it is laid out; on this
  * completed job. Each message says why and what to do. */
 lk_status lk_request_check_network(const lk_predict_request *request, const lk_job *job,

@@ -118,7 +118,7 @@ static lk_status dlrm_put_ranges(struct scorer *scorer, lk_error *err) {
 		lk_validated *row = &scorer->out->rows[i];
 		double width = scorer->misses[i].width;
 		if (row->reason) continue;
-		if (!scorer->request->cross) width = lk_shard_step_width(scorer->times[i].class);
+		if (!scorer->request->cross) width = lk_shard_step_width;
 		row->low = row->predicted * exp(-width);
 		row->high = row->predicted * exp(width);
 	}

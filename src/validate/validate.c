@@ -223,13 +223,13 @@ static lk_status check_plot(const char *path, lk_error *err) {
 
 lk_status lk_validate(const lk_validate_request *request, lk_validation **out, lk_error *err) {
 	*out = NULL;
-	LK_TRY(lk_gemm_ready(err));
 	if (!request->table) {
 		lk_fail(err, LK_ERR_INPUT, "validate", "no table of measurements is named");
 		return lk_hint(err, "give a CSV file, such as llm_runs.csv");
 	}
 	if (request->plot) LK_TRY(check_plot(request->plot, err));
 	if (request->calibration) LK_TRY(lk_calibration_use(request->calibration, err));
+	LK_TRY(lk_gemm_ready(err)); /* with the corrections of that file */
 	struct work *work = calloc(1, sizeof *work);
 	if (!work) return lk_oom(err);
 	work->result.memory_owner = work;

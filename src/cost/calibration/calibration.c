@@ -3,12 +3,11 @@
 #include "cost/calibration/calibration.h"
 
 #include <math.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "io/csv.h"
+#include "base/once.h"
 #include "base/text.h"
 #include "base/trees.h"
 #include "io/embedded.h"
@@ -178,7 +177,6 @@ void lk_calibration_write(const lk_calibration *calibration, FILE *out) {
 /* ---- the rows in use ---- */
 
 static lk_calibration current;
-static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER;
 
 static lk_status load_file(const char *name, lk_error *err) {
 	lk_stream *in;
@@ -214,17 +212,15 @@ static lk_status calibration_load(lk_error *err) {
 	return LK_OK;
 }
 
+static void calibration_forget(void) {
+	lk_calibration_free(&current);
+}
+
 /* A test reads what was compiled in: an error here can only be memory. Then nothing is in use, and
  * the next one who asks reads again. */
 lk_status lk_calibration_ready(lk_error *err) {
-	static atomic_bool loaded;
-	if (atomic_load(&loaded)) return LK_OK;
-	pthread_mutex_lock(&loading);
-	lk_status status = atomic_load(&loaded) ? LK_OK : calibration_load(err);
-	if (status != LK_OK) lk_calibration_free(&current);
-	atomic_store(&loaded, status == LK_OK);
-	pthread_mutex_unlock(&loading);
-	return status;
+	static lk_once once = LK_ONCE_INIT;
+	return lk_once_load(&once, calibration_load, calibration_forget, err);
 }
 
 const lk_calibration *lk_calibration_current(void) {

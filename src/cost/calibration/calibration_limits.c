@@ -174,7 +174,6 @@ static const struct limit {
 	{"host", NULL, "t3", 0, 1e6},
 	{"host", NULL, "t4", 0, 1e6},
 	{"host", NULL, "t5", 0, 1e6},
-	{"recommender", NULL, "width", 0, 10},
 	{"recommender", NULL, "scale", 1e-2, 100},
 	{"recommender", NULL, "low", 1e-3, 1e3},
 	{"recommender", NULL, "high", 1e-3, 1e3},

@@ -1,12 +1,11 @@
 /* gemm_fitted.c: which numbers hold for products on a device: rows of family "gemm" (subject: the
  * device; "" all) and the learned corrections, rows of family "trees" (subject "gemm"; variant
  * "fp32", and "fp32 other" for devices that were not measured). */
+#include "base/once.h"
 #include "base/arena.h"
 #include "cost/kernel/kernel.h"
 
 #include <math.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -62,7 +61,6 @@ void lk_gemm_get(const lk_calibration_row *row, lk_gemm_numbers *out) {
 
 static lk_trees measured[LK_DTYPES], others[LK_DTYPES];
 static lk_arena arena;
-static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER;
 
 /* A test reads what was compiled in, and what a user lays on top is read when it is: an error can
  * only be memory. */
@@ -85,16 +83,14 @@ static lk_status fitted_load(lk_error *err) {
 	return LK_OK;
 }
 
+static void fitted_forget(void) {
+	lk_arena_free(&arena);
+}
+
 lk_status lk_gemm_ready(lk_error *err) {
-	static atomic_bool loaded;
-	if (atomic_load(&loaded)) return LK_OK;
+	static lk_once once = LK_ONCE_INIT;
 	LK_TRY(lk_calibration_ready(err));
-	pthread_mutex_lock(&loading);
-	lk_status status = atomic_load(&loaded) ? LK_OK : fitted_load(err);
-	if (status != LK_OK) lk_arena_free(&arena);
-	atomic_store(&loaded, status == LK_OK);
-	pthread_mutex_unlock(&loading);
-	return status;
+	return lk_once_load(&once, fitted_load, fitted_forget, err);
 }
 
 /* ---- the model in use ---- */

@@ -164,7 +164,7 @@ void lk_gemm_numbers_of(const lk_device *device, lk_dtype dtype, lk_gemm_numbers
 bool lk_gemm_measured(const lk_device *device, lk_dtype dtype, lk_gemm_numbers *out);
 
 /* Reads the learned corrections that lk_gemm_model_of uses. Questions that use it say so first, as
- * lk_calibration_ready. LK_ERR_MEMORY only. */
+ * lk_calibration_ready, after lk_calibration_use: they are read once. LK_ERR_MEMORY only. */
 lk_status lk_gemm_ready(lk_error *err);
 /* The model in use for a device and format: numbers fitted to it, else to its relatives (its
  * architecture, then all). */

@@ -201,25 +201,13 @@ static void hybrid_update(struct hybrid *hybrid) {
 	                           .join = LK_JOIN(LK_STREAM_DP) | LK_JOIN(LK_STREAM_EP)});
 }
 
-/* Numbers that a sample's activations take: layers, vectors, what cross layers keep. */
-static double hybrid_activations(const lk_dlrm *dlrm) {
-	double sum = 2 * lk_dlrm_vectors(dlrm) * dlrm->dim;
-	for (int i = 0; i < dlrm->bottom_widths; i++) sum += dlrm->bottom[i];
-	for (int i = 0; i < dlrm->top_widths; i++) sum += dlrm->top[i];
-	if (dlrm->interaction == LK_DLRM_CROSS)
-		sum += dlrm->cross_layers * (2 * dlrm->top[0] + dlrm->cross_rank);
-	return sum;
-}
-
 static void hybrid_hold(const struct hybrid *hybrid, double *resident) {
 	const lk_dlrm *dlrm = hybrid->model;
-	double dense = lk_dlrm_dense_params(dlrm),
-		   rows = (lk_dlrm_params(dlrm) - dense) / dlrm->dim / hybrid->job->ranks;
-	resident[LK_OWN_WEIGHTS] = (rows + hybrid->copied.rows) * dlrm->dim * FLOAT + dense * FLOAT +
-	                           (hybrid->element < FLOAT ? dense * hybrid->element : 0);
-	resident[LK_OWN_GRADIENTS] = dense * hybrid->element;
-	resident[LK_OWN_OPTIMIZER] = rows * lk_dlrm_row_state(dlrm) + dense * lk_dlrm_dense_state(dlrm);
-	resident[LK_OWN_ACTIVATIONS] = hybrid->local * hybrid_activations(dlrm) * hybrid->element;
+	double rows =
+		(lk_dlrm_params(dlrm) - lk_dlrm_dense_params(dlrm)) / dlrm->dim / hybrid->job->ranks;
+	lk_dlrm_hold_dense(dlrm, hybrid->local, hybrid->element, resident);
+	resident[LK_OWN_WEIGHTS] += (rows + hybrid->copied.rows) * dlrm->dim * FLOAT;
+	resident[LK_OWN_OPTIMIZER] += rows * lk_dlrm_row_state(dlrm);
 	/* sums and their gradients before and after the exchange; indices before and after theirs */
 	resident[LK_OWN_BUFFERS] = hybrid->local * (4 * dlrm->tables * dlrm->dim * hybrid->element +
 	                                            2 * lk_dlrm_lookups(dlrm) * INDEX);
@@ -235,8 +223,6 @@ static lk_status hybrid_build(struct hybrid *hybrid, lk_error *err) {
 	LK_TRY(lk_graph_end_block(graph, &block, err));
 	graph->ranks.world = graph->ranks.chains = (uint32_t)hybrid->job->ranks;
 	graph->ranks.stages = 1;
-	for (int i = 0; i < LK_GROUPS; i++)
-		graph->ranks.group[i].size = graph->ranks.group[i].stride = 1;
 	graph->ranks.group[LK_GROUP_DP].size = (uint32_t)hybrid->job->ranks;
 	if (hybrid->job->node_ranks > 0 && hybrid->job->node_ranks < hybrid->job->ranks) {
 		uint32_t in_node = (uint32_t)hybrid->job->node_ranks;

@@ -57,7 +57,7 @@ static bool among_many(const struct step *step) {
 
 /* ---- host and device ---- */
 
-/* Without a host nothing; UINT32_MAX. */
+/* Host work: its place in the block. Without a host nothing is added: UINT32_MAX. */
 static uint32_t dlrm_step_spend(struct step *step, const char *name, double seconds,
                                 uint32_t join) {
 	if (!step->host) return UINT32_MAX;
@@ -119,11 +119,12 @@ static void dlrm_step_copy(struct step *step, double bytes) {
 
 /* ---- kernels ---- */
 
-/* Streams over `elements`, so many times each; of weights, which are fp32 whatever the MLPs are. */
+/* Streams over `elements`, so many times each. */
 static lk_op dlrm_step_pass(const struct step *step, double elements, double accesses) {
 	return (lk_op){.kind = LK_OP_ELEMENTWISE, .bytes = elements * accesses * step->element};
 }
 
+/* The same of weights, which are fp32 whatever the MLPs compute in. */
 static lk_op pass_weights(double elements, double accesses) {
 	return (lk_op){.kind = LK_OP_ELEMENTWISE, .bytes = elements * accesses * FLOAT};
 }
@@ -177,7 +178,8 @@ static void dlrm_step_small(struct step *step, const char *name, int count, doub
 
 /* ---- communication ---- */
 
-/* Of all ranks, behind what the compute stream has been given; `seconds` 0: priced by its bytes. */
+/* A collective of all ranks, after what the compute stream has been given; `seconds` 0: priced by
+ * its bytes. */
 static lk_op dlrm_step_message(const struct step *step, lk_op_kind kind, unsigned stream,
                                double bytes, double seconds) {
 	return (lk_op){.kind = (uint8_t)kind,
@@ -591,33 +593,11 @@ static void whole_step(struct step *step) {
 	if (!many) dlrm_step_spend(step, "cudaDeviceSynchronize", 0, LK_JOIN(LK_STREAM_COMPUTE));
 }
 
-/* Numbers that a sample's activations take: layers, vectors, what cross layers keep. */
-static double numbers_kept(const lk_dlrm *dlrm) {
-	double sum = 2 * lk_dlrm_vectors(dlrm) * dlrm->dim;
-	for (int i = 0; i < dlrm->bottom_widths; i++) sum += dlrm->bottom[i];
-	for (int i = 0; i < dlrm->top_widths; i++) sum += dlrm->top[i];
-	if (dlrm->interaction == LK_DLRM_CROSS)
-		sum += dlrm->cross_layers * (2 * dlrm->top[0] + dlrm->cross_rank);
-	return sum;
-}
-
-/* Without the tables, which the placement knows. */
-static void hold_dense(const struct step *step, double resident[LK_OWNERS]) {
-	const lk_dlrm *dlrm = step->model;
-	double dense = lk_dlrm_dense_params(dlrm);
-	resident[LK_OWN_WEIGHTS] = dense * FLOAT + (step->element < FLOAT ? dense * step->element : 0);
-	resident[LK_OWN_GRADIENTS] = dense * step->element;
-	resident[LK_OWN_OPTIMIZER] = dense * lk_dlrm_dense_state(dlrm);
-	resident[LK_OWN_ACTIVATIONS] = step->batch * numbers_kept(dlrm) * step->element;
-}
-
 static lk_status dlrm_step_programs(struct step *step, lk_error *err) {
 	lk_graph *graph = step->graph;
 	uint32_t ranks = (uint32_t)step->placed->ranks, block;
 	graph->ranks.world = graph->ranks.stages = ranks;
 	graph->ranks.chains = 1;
-	for (int g = 0; g < LK_GROUPS; g++)
-		graph->ranks.group[g].size = graph->ranks.group[g].stride = 1;
 	LK_TRY(lk_graph_set_programs(graph, ranks, 0, err));
 	for (uint32_t rank = 0; rank < ranks; rank++) {
 		step->rank = (int)rank;
@@ -628,7 +608,7 @@ static lk_status dlrm_step_programs(struct step *step, lk_error *err) {
 		LK_TRY(lk_graph_end_block(graph, &block, err));
 		lk_program *program = &graph->programs.at[rank];
 		if (step->host) program->threads = 1u << LK_STREAM_HOST;
-		hold_dense(step, program->resident);
+		lk_dlrm_hold_dense(step->model, step->batch, step->element, program->resident);
 		LK_TRY(lk_graph_call(graph, rank,
 		                     &(lk_call){.block = block, .repeat = 1, .microbatch = -1, .layer = -1},
 		                     err));

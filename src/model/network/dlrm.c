@@ -201,6 +201,15 @@ lk_status lk_dlrm_preset(lk_arena *arena, const char *name, lk_dlrm *out, lk_err
 	return unknown_preset(name, err);
 }
 
+bool lk_dlrm_is_file(const char *name) {
+	return strchr(name, '/') || lk_ends_in(name, ".json");
+}
+
+lk_status lk_dlrm_named(lk_arena *arena, const char *name, lk_dlrm *out, lk_error *err) {
+	return lk_dlrm_is_file(name) ? lk_dlrm_file(arena, name, out, err)
+	                             : lk_dlrm_preset(arena, name, out, err);
+}
+
 /* ---- sizes ---- */
 
 double lk_dlrm_vectors(const lk_dlrm *dlrm) {
@@ -264,6 +273,26 @@ double lk_dlrm_dense_state(const lk_dlrm *dlrm) {
 	if (dlrm->optimizer == LK_DLRM_SGD) return 0;
 	if (dlrm->optimizer == LK_DLRM_ADAGRAD) return 4;
 	return 8;
+}
+
+/* Numbers that a sample's activations take: layers, vectors, what cross layers keep. */
+static double numbers_kept(const lk_dlrm *dlrm) {
+	double sum = 2 * lk_dlrm_vectors(dlrm) * dlrm->dim;
+	for (int i = 0; i < dlrm->bottom_widths; i++) sum += dlrm->bottom[i];
+	for (int i = 0; i < dlrm->top_widths; i++) sum += dlrm->top[i];
+	if (dlrm->interaction == LK_DLRM_CROSS)
+		sum += dlrm->cross_layers * (2 * dlrm->top[0] + dlrm->cross_rank);
+	return sum;
+}
+
+void lk_dlrm_hold_dense(const lk_dlrm *dlrm, double samples, double element,
+                        double resident[LK_OWNERS]) {
+	const double single = 4;
+	double dense = lk_dlrm_dense_params(dlrm);
+	resident[LK_OWN_WEIGHTS] = dense * single + (element < single ? dense * element : 0);
+	resident[LK_OWN_GRADIENTS] = dense * element;
+	resident[LK_OWN_OPTIMIZER] = dense * lk_dlrm_dense_state(dlrm);
+	resident[LK_OWN_ACTIVATIONS] = samples * numbers_kept(dlrm) * element;
 }
 
 double lk_dlrm_saved_bytes(const lk_dlrm *dlrm) {

@@ -73,6 +73,10 @@ lk_status lk_dlrm_file(lk_arena *arena, const char *path, lk_dlrm *out, lk_error
 /* The preset of a name ("DLRM_default", "dlrm-mlperf"): data/recommenders/NAME.json. */
 lk_status lk_dlrm_preset(lk_arena *arena, const char *name, lk_dlrm *out, lk_error *err);
 
+/* A model by the name of a preset, or by its file: a path, or what ends in .json. */
+bool lk_dlrm_is_file(const char *name);
+lk_status lk_dlrm_named(lk_arena *arena, const char *name, lk_dlrm *out, lk_error *err);
+
 /* Vectors of a sample that interact: one for each table and the bottom MLP's. */
 double lk_dlrm_vectors(const lk_dlrm *model);
 /* Dot products of a sample that the top MLP sees. */
@@ -83,6 +87,10 @@ double lk_dlrm_params(const lk_dlrm *model);       /* and of the tables */
  * number of the MLPs. */
 double lk_dlrm_row_state(const lk_dlrm *model);
 double lk_dlrm_dense_state(const lk_dlrm *model);
+/* Bytes of a rank with so many samples, tables apart: weights, gradients, optimizer states and
+ * activations, where numbers of the MLPs take `element` bytes. Fills these owners alone. */
+void lk_dlrm_hold_dense(const lk_dlrm *model, double samples, double element,
+                        double resident[LK_OWNERS]);
 /* Bytes of a checkpoint: parameters in fp32 and the optimizer's states. */
 double lk_dlrm_saved_bytes(const lk_dlrm *model);
 double lk_dlrm_lookups(const lk_dlrm *model); /* of a sample in all tables */

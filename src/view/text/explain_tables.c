@@ -512,7 +512,8 @@ lk_table *lk_explain_table(const lk_explanation *explanation, int which, bool pe
 }
 
 void lk_json_put_table(lk_json_writer *writer, const char *key, const lk_table *table) {
-	if (lk_table_status(table) != LK_OK) writer->out_of_memory = true;
+	if (lk_table_status(table) == LK_ERR_MEMORY) writer->out_of_memory = true;
+	else if (lk_table_status(table) != LK_OK) writer->wrong = true;
 	lk_json_array(writer, key);
 	for (int row = 0; row < table->rows; row++) {
 		lk_json_object(writer, NULL);
