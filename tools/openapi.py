@@ -136,6 +136,11 @@ FORM = {"name": "form", "in": "query", "required": False, "schema": {"enum": ["r
 PAGE = {"name": "page", "in": "query", "required": False, "schema": {"type": "string", "minLength": 1, "maxLength": 32},
         "description": "who asks: a newer question of the same page ends this one, which is then answered with 204"}
 ID = {"name": "id", "in": "path", "required": True, "schema": TEXT}
+LINE_EXAMPLE = "torchrun --nproc_per_node 8 pretrain_gpt.py --tensor-model-parallel-size 8 --num-layers 32".split()
+STATED = record({"line": OBJECT, "network": BOOL,
+    "command": {"anyOf": [record({"options": OBJECT, "launch": TEXT}), {"type": "null"}]}},
+                description="`line`: the options that the line states; `network`: it states the network, in place of "
+                "`model`; `command`: where a `lockstep predict` command was sent, its options and its launch line.")
 JOB_EXAMPLE = {"model": "llama3.1-8b", "gpu": "h100-sxm", "gpus": 8, "gbs": 64, "seq": 4096}
 
 
@@ -184,6 +189,11 @@ def document(options, version):
                 "responses": answers({200: "the prediction; one that does not fit has fits: false",
                     204: "a newer question of the same page came"}, 400, 401, 403, 413, 415, 421, 422, 500, 503,
                                      schema={"anyOf": [ref("Prediction"), ref("Report")]})}},
+            "/launch": {"post": {
+                "summary": "What a launch line, a script or a DeepSpeed config states, as fields of a prediction",
+                "requestBody": json_body("PredictRequest", {"launch": LINE_EXAMPLE}),
+                "responses": answers({200: "the fields"}, 400, 401, 403, 413, 415, 421, 422, 500, 503,
+                                     schema=ref("Stated"))}},
             "/plan": {"post": {
                 "summary": "Begins the search for the fastest layouts", "parameters": [FORM],
                 "requestBody": json_body("PlanRequest", {**JOB_EXAMPLE, "gpus": "8"}),
@@ -219,7 +229,7 @@ def document(options, version):
                 "ExplainOptions": request(options["explain"], False),
                 "Prediction": PREDICTION, "Plan": PLAN, "Explanation": EXPLANATION, "Report": REPORT, "Job": JOB,
                 "Error": record({"error": ref("ErrorText")}), "ErrorText": ERROR_TEXT, "Option": OPTION,
-                "Health": HEALTH, "Model": MODEL, "Gpu": GPU,
+                "Health": HEALTH, "Stated": STATED, "Model": MODEL, "Gpu": GPU,
             },
         },
     }

@@ -25,6 +25,13 @@ export const KNOWN = {
 };
 export const BEGIN = {model: "llama3.1-70b", gpu: "h100-sxm", gpus: "64", tp: "4", pp: "8", gbs: "128", seq: "8192"};
 const CONFIG_NAME = "config.json";
+/* Where the server reads a launch line from, and what it is called. */
+const SOURCES = {launch: "line", script: "script", deepspeed_config: "DeepSpeed config"};
+export const isSource = (name) => name in SOURCES;
+/* How a job is laid out: open where a launch line or a command does not say it. */
+const LAYOUT = ["tp", "pp", "vp", "cp", "ep", "etp", "dp", "mbs", "zero", "shard-group", "recompute", "schedule", "stack",
+	"first-stage-layers", "last-stage-layers", "pipeline-layout", "bucket", "sequence-parallel", "tp-overlap",
+	"overlap-grad-reduce", "overlap-param-gather", "overlap-p2p", "offload-optimizer"];
 
 /* ---- words of a launch line ---- */
 
@@ -65,6 +72,10 @@ export function valueOf(option, text) {
 function parsed(text) {
 	try { return JSON.parse(text); } catch { return text; }
 }
+
+/* And back: a Map of texts. */
+const textsOf = (fields) => new Map(Object.entries(fields).map(([name, value]) =>
+	[name, typeof value === "boolean" ? value ? "on" : "off" : String(value)]));
 
 /* ---- controls ---- */
 
@@ -138,20 +149,21 @@ function control(option, lists, changed) {
 		plain("number");
 		input.step = option.integer ? "1" : "any";
 		if (option.low !== undefined) input.min = option.low, input.max = option.high;
-		if (DOUBLED.has(name)) box = steps(input, LABELS[name] || name, option.low, option.high, changed);
+		if (DOUBLED.has(name))
+			box = steps(input, LABELS[name] || name, option.low, option.high, () => changed(name));
 	} else {
 		plain("text");
 	}
 	input.id = "f-" + name;
 	input.name = name;
-	input.addEventListener("input", changed);
+	input.addEventListener("input", () => changed(name));
 	const set = (text) => {
 		if (input.tagName === "SELECT") chooseText(input, text, text.startsWith("{") ? CONFIG_NAME : text);
-		else input.value = text;
+		else if (input.value !== text) input.value = text; /* where nothing is new, undoing goes on */
 	};
 	if (option.type === "text_or_object" || option.type === "object")
 		box = ls.el("span", "sv-with", input, fileButton(name === "model" ? "config.json\u2026" : "file\u2026",
-			(text) => { set(text); changed(); }));
+			(text) => { set(text); changed(name); }));
 	const label = ls.el("label", "", LABELS[name] || name);
 	label.htmlFor = input.id;
 	label.title = "--" + name + ": " + option.help;
@@ -159,13 +171,15 @@ function control(option, lists, changed) {
 	return {option, element, input, set, get: () => input.value.trim() ? input.value : ""};
 }
 
-/* The controls of a verb in two boxes. */
+/* The controls of a verb in two boxes; `changed` takes the name of the option whose control was. */
 export class Fields {
 	constructor(table, lists, main, more, changed) {
 		this.controls = new Map();
+		this.stated = new Map(); /* what the launch line in the controls states, as texts */
 		const options = [...table.filter((o) => o.type !== "refused"),
 			{name: "launch", type: "words", group: table[0].group,
-			help: "words of a launch line, as it is typed for Megatron-LM and others"}];
+			help: "a launch line, as it is typed for Megatron-LM and others, or a lockstep predict command: it fills "
+				+ "the controls"}];
 		for (const name of MAIN) this.add(options.find((o) => o.name === name), lists, main, changed);
 		let group = null, box = null;
 		for (const o of options) {
@@ -197,11 +211,71 @@ export class Fields {
 		for (const [name, c] of this.controls) c.set(state.get(name) || "");
 	}
 
-	/* The fields of a request. */
+	/* The fields of a request. Where a control shows what the launch line states, the line is enough. */
 	request() {
+		return this.body((name, text) => this.stated.get(name) !== text);
+	}
+
+	body(wanted) {
 		const body = {};
-		for (const [name, text] of this.texts()) body[name] = valueOf(this.controls.get(name).option, text);
+		for (const [name, text] of this.texts())
+			if (wanted(name, text)) body[name] = valueOf(this.controls.get(name).option, text);
 		return body;
+	}
+
+	/* ---- launch lines, as POST /api/v1/launch reads them ---- */
+
+	/* What it is to read; null: there is none. */
+	source() {
+		const body = this.body(isSource);
+		return Object.keys(body).length ? body : null;
+	}
+
+	/* The line in the controls is the one that was read; null: there is none. */
+	state(said) {
+		this.stated = textsOf(said ? said.line : {});
+		if (said?.network) this.stated.set("model", "");
+	}
+
+	/* Shows `state` with what was read in place of what contradicts it, but for the options of `kept`. */
+	take(state, said, kept = []) {
+		const next = new Map(state);
+		for (const name of LAYOUT) next.delete(name);
+		this.state(said);
+		for (const [name, text] of this.stated) next.set(name, text);
+		if (said.command) {
+			for (const name of Object.keys(SOURCES)) next.delete(name);
+			for (const [name, text] of textsOf(said.command.options)) if (!kept.includes(name)) next.set(name, text);
+			next.set("launch", said.command.launch);
+		}
+		this.show(next);
+	}
+
+	/* Where line and controls differ, in a sentence, or "". `held`: what the controls said before the line was taken;
+	 * without it the controls take precedence over the line. */
+	conflict(held) {
+		const now = this.texts(), line = [], page = [];
+		for (const [name, text] of held || now) {
+			const said = held ? now.get(name) || "" : this.stated.get(name);
+			if (isSource(name) || said === undefined || said === text) continue;
+			line.push(name === "model" && !said ? "a network of its own" : this.spelled(name, said));
+			page.push(this.spelled(name, text));
+		}
+		if (!line.length) return "";
+		const many = page.length > 1, source = Object.keys(SOURCES).find((name) => now.has(name)) || "launch";
+		const controls = many ? "controls" : "control", all = (list) => list.join(", ");
+		return held
+			? `The ${SOURCES[source]} says ${all(line)}; the page\u2019s ${controls} said ${all(page)}: `
+				+ `the ${SOURCES[source]} was used.`
+			: `The ${SOURCES[source]} says ${all(line)}; the ${controls} ${many ? "say" : "says"} ${all(page)}: `
+				+ `the ${controls} ${many ? "are" : "is"} used.`;
+	}
+
+	/* As on the command line. */
+	spelled(name, text) {
+		if (!text) return "no --" + name;
+		if (this.controls.get(name).option.type === "boolean") return (text === "on" ? "--" : "--no-") + name;
+		return "--" + name + " " + (text.startsWith("{") ? CONFIG_NAME : text);
 	}
 
 	/* Marks the control that an error names, and no other. */

@@ -1,13 +1,8 @@
 /* serve-jobs.js: plans and explanations: asked for with a button, followed, cancelled, shown. */
 import {authorization, get, post, read, Refusal, remove} from "./serve-api.js";
-import {words} from "./serve-fields.js";
 
 const ls = window.lockstep, at = (id) => document.getElementById(id);
 const POLL_MS = 150;
-/* What a layout that was found says in the fields of a prediction. */
-const LAYOUT = ["gpus", "tp", "pp", "vp", "cp", "ep", "etp", "mbs", "zero", "recompute", "schedule", "stack", "bucket",
-	"sequence-parallel", "tp-overlap", "overlap-grad-reduce", "overlap-param-gather", "offload-optimizer"];
-const KEPT = ["model", "gpu", "cluster", "calibration"];
 
 /* A job at a time in a view: its bar, its words, its button. */
 class Task {
@@ -78,11 +73,10 @@ class Task {
 function planRequest(fields, table) {
 	const searched = new Set(["tp", "pp", "vp", "cp", "ep", "etp", "mbs", "schedule", "zero", "recompute", "bucket",
 		"stack"]);
-	const body = {}, asked = fields.request();
+	const body = {}, asked = fields.request(), held = at("plan-fixed").checked ? fields.body(() => true) : {};
 	for (const option of table) {
-		const value = asked[option.name];
-		if (value === undefined || option.type === "refused"
-			|| (searched.has(option.name) && !at("plan-fixed").checked)) continue;
+		const value = (searched.has(option.name) ? held : asked)[option.name];
+		if (value === undefined || option.type === "refused") continue;
 		body[option.name] = option.type === "text" && typeof value === "number" ? String(value) : value;
 	}
 	if (asked.launch) body.launch = asked.launch;
@@ -106,25 +100,11 @@ function choices(result, take) {
 	return list;
 }
 
-/* fields: of the prediction; take(state): a layout that is to be shown there. */
+/* fields: of the prediction; take(choice): its layout is to be shown there. */
 export function makePlan(fields, table, say, take) {
 	const task = new Task("plan", say);
-	/* The command that predicts the choice states the whole layout; the controls already show what is trained where. */
-	const takeOver = (choice) => {
-		const state = fields.texts(), said = words(choice.reproduce);
-		const end = said.indexOf("--", 2), last = end < 0 ? said.length : end;
-		for (const name of LAYOUT) state.set(name, "");
-		for (let i = 2; i < last; i++) {
-			const off = said[i].startsWith("--no-"), name = said[i].slice(off ? 5 : 2);
-			const alone = i + 1 >= last || said[i + 1].startsWith("--");
-			const text = off ? "off" : alone ? "on" : said[++i];
-			if (!KEPT.includes(name)) state.set(name, text);
-		}
-		state.set("launch", said.slice(end < 0 ? last : end + 1).join(" ")), state.set("script", "");
-		take(state);
-	};
 	const show = (answer) => {
-		const found = choices(answer.result, takeOver);
+		const found = choices(answer.result, take);
 		at("plan-choices").replaceChildren(...found);
 		at("plan-take").hidden = !found.length;
 		window.lockstepReport(at("plan"), answer);

@@ -1,7 +1,7 @@
 /* serve.js: the page of lockstep serve: every change of a control becomes a prediction, its state stands in the
  * address. */
 import {get, post, renewToken} from "./serve-api.js";
-import {BEGIN, Fields, fromHash, toHash} from "./serve-fields.js";
+import {BEGIN, Fields, fromHash, isSource, toHash, words} from "./serve-fields.js";
 import {makeExplain, makePlan} from "./serve-jobs.js";
 
 const ls = window.lockstep, at = (id) => document.getElementById(id);
@@ -90,6 +90,76 @@ function predict() {
 	if (!live.under || now - live.since < STARVED_MS) picture();
 }
 
+/* ---- launch lines ---- */
+
+/* The server alone reads them. What a line states goes into the controls, over what `held` says: the controls before
+ * the line was first changed, so that whoever takes a change back has them again. Any other change ends that. */
+const line = {asked: 0, held: null};
+
+/* What is read of `body`, or null: it is wrong, which is said, or a newer one is read. No prediction comes between. */
+async function readLine(body) {
+	const mine = ++line.asked;
+	live.asked++, live.under = 0;
+	clearTimeout(live.timer);
+	let said = null, wrong;
+	try { said = await post("launch", body); } catch (error) { wrong = error; }
+	if (mine !== line.asked) return null;
+	if (wrong) {
+		at("conflict").hidden = true;
+		refused({message: wrong.message, where: "--" + Object.keys(body)[0]});
+	}
+	return said;
+}
+
+function noteConflict(held) {
+	const text = fields.conflict(held);
+	at("conflict").textContent = text;
+	at("conflict").hidden = !text;
+}
+
+/* The controls were set as a whole: they take precedence over the line among them. */
+async function predictAnew() {
+	line.held = null;
+	keepState();
+	const body = fields.source(), said = body && await readLine(body);
+	if (body && !said) return;
+	fields.state(said);
+	noteConflict();
+	predict();
+}
+
+async function takeLine() {
+	const now = fields.texts(), held = new Map(line.held ||= now);
+	for (const name of [...held.keys(), ...now.keys()]) if (isSource(name)) held.set(name, now.get(name) || "");
+	const body = fields.source(), said = body && await readLine(body);
+	if (body && !said) return;
+	if (said) fields.take(held, said);
+	else fields.state(null), fields.show(held);
+	noteConflict(held);
+	predict();
+}
+
+/* The command of a choice states the whole layout; the controls already show what is trained where. */
+async function takeLayout(choice) {
+	const said = await readLine({launch: words(choice.reproduce)});
+	if (!said) return;
+	fields.take(fields.texts().set("gpus", String(choice.gpus)), said, ["model", "gpu", "cluster"]);
+	line.held = null;
+	noteConflict();
+	select("predict");
+	predict();
+}
+
+function changed(name) {
+	if (isSource(name)) {
+		takeLine();
+		return;
+	}
+	line.held = null;
+	noteConflict();
+	predict();
+}
+
 /* ---- the address ---- */
 
 function keepState() {
@@ -102,8 +172,7 @@ function showState() {
 	const from = fromHash(location.hash);
 	fields.show(from.state);
 	select(VIEWS.includes(from.view) ? from.view : "predict");
-	keepState();
-	predict();
+	predictAnew();
 }
 
 /* ---- views ---- */
@@ -155,7 +224,7 @@ async function takeFiles(files) {
 		state.set("model", config);
 		fields.show(state);
 		select("predict");
-		predict();
+		changed("model");
 	} else if (files.length) {
 		select("explain");
 		keepState();
@@ -181,9 +250,9 @@ function makeDrop() {
 async function begin() {
 	const [model, gpu, options] = await Promise.all([get("models"), get("gpus"), get("options")]);
 	at("main-fields").replaceChildren(), at("more-fields").replaceChildren();
-	fields = new Fields(options.predict, {model, gpu}, at("main-fields"), at("more-fields"), predict);
+	fields = new Fields(options.predict, {model, gpu}, at("main-fields"), at("more-fields"), changed);
 	explain = makeExplain(say);
-	makePlan(fields, options.plan, say, (state) => { fields.show(state); select("predict"); predict(); });
+	makePlan(fields, options.plan, say, takeLayout);
 	showState();
 }
 
@@ -193,8 +262,11 @@ at("copy-link").addEventListener("click", () => {
 	ls.copy(location.href, at("copy-link"));
 });
 addEventListener("pagehide", () => { if (fields) keepState(); });
-at("reset").addEventListener("click", () => { fields.show(new Map(Object.entries(BEGIN))); select("predict"); predict();
-	});
+at("reset").addEventListener("click", () => {
+	fields.show(new Map(Object.entries(BEGIN)));
+	select("predict");
+	predictAnew();
+});
 makeTabs();
 makeDrop();
 addEventListener("hashchange", () => {

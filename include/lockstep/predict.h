@@ -171,6 +171,20 @@ lk_status lk_predict(const lk_predict_request *request, lk_prediction **out, lk_
 /* Frees a prediction with all that it points to; accepts NULL. */
 void lk_predict_free(lk_prediction *prediction);
 
+/* What the launch line, script and DeepSpeed config of a request state, as the options that state
+ * it too. Nothing is predicted; the other fields of the request are not looked at. */
+typedef struct lk_stated {
+	lk_predict_request options; /* as of a request: what is not given is not stated */
+	bool network;               /* the network is stated, in place of `options.model` */
+	void *memory_owner;
+} lk_stated;
+
+/* LK_ERR_INPUT: a line or file that is wrong, or trains what is not modelled; LK_ERR_IO;
+ * LK_ERR_MEMORY. */
+lk_status lk_predict_stated(const lk_predict_request *request, lk_stated **out, lk_error *err);
+/* Accepts NULL. */
+void lk_stated_free(lk_stated *stated);
+
 /* Answers `count` requests on several threads (0: one for each core). predictions[i] is the answer,
  * or NULL where request i was refused (LK_ERR_INPUT): then refusals[i] says why. Any other error
  * ends all of it; what was answered by then is in `predictions` too, whose elements are to be freed

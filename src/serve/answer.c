@@ -25,6 +25,8 @@ struct child {
 	lk_arena arena;
 	lk_serve_words words;
 	lk_args args;
+	lk_args
+		command; /* `lockstep predict ...` in place of a launch line; verb NULL: there is none */
 	FILE *answer;
 	char *text;
 	size_t size;
@@ -127,15 +129,18 @@ static lk_status check_file_access(const struct child *child, bool confined, lk_
 
 /* ---- the verbs ---- */
 
+static lk_status check_combinations(const lk_args *args, const char *where, lk_error *err) {
+	size_t count;
+	LK_TRY(lk_args_combinations(args, &count, err));
+	if (count == 1) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, where, "the lists make %zu combinations", count);
+	return lk_hint(err, "ask for one at a time");
+}
+
 static lk_status answer_predict(struct child *child, lk_error *err) {
 	lk_predict_request r;
 	lk_prediction *prediction = NULL;
-	size_t count;
-	LK_TRY(lk_args_combinations(&child->args, &count, err));
-	if (count > 1) {
-		lk_fail(err, LK_ERR_INPUT, "body", "the lists make %zu combinations", count);
-		return lk_hint(err, "ask for one at a time");
-	}
+	LK_TRY(check_combinations(&child->args, "body", err));
 	lk_predict_defaults(&r);
 	LK_TRY(lk_args_fill(&child->args, 0, &r, err));
 	r.launch = child->words.launch;
@@ -150,6 +155,94 @@ static lk_status answer_predict(struct child *child, lk_error *err) {
 			: lk_sweep_print(&row, 1, LK_OUTPUT_JSON, false, false, NULL, child->answer, err);
 	lk_predict_free(prediction);
 	return status;
+}
+
+/* ---- what a launch line states ---- */
+
+/* An option as a field of a request; nothing where it is not given. */
+static void put_field(lk_json_writer *writer, const lk_option *option, const void *field) {
+	const char *name = option->name, *text;
+	double number;
+	int whole;
+	switch (option->kind) {
+	case LK_OPTION_FLAG:
+		if (*(const bool *)field) lk_json_put_bool(writer, name, true);
+		break;
+	case LK_OPTION_SWITCH:
+		whole = *(const int *)field;
+		if (whole != 0) lk_json_put_bool(writer, name, whole > 0);
+		break;
+	case LK_OPTION_INT:
+		whole = *(const int *)field;
+		if (whole != 0) lk_json_put_integer(writer, name, whole);
+		break;
+	case LK_OPTION_REAL:
+	case LK_OPTION_COUNT:
+		number = *(const double *)field;
+		if (number != 0) lk_json_put_number(writer, name, number);
+		break;
+	case LK_OPTION_CHOICE:
+		whole = *(const int *)field;
+		if (whole != 0) lk_json_put_text(writer, name, option->choices[whole]);
+		break;
+	case LK_OPTION_TEXT:
+	case LK_OPTION_LINES:
+		text = *(const char *const *)field;
+		if (text) lk_json_put_text(writer, name, text);
+		break;
+	}
+}
+
+static void put_fields(lk_json_writer *writer, const char *key, const lk_predict_request *request) {
+	lk_json_object(writer, key);
+	for (const lk_option *option = lk_predict_verb.options; option->name; option++)
+		if (!option->output) put_field(writer, option, (const char *)request + option->offset);
+	lk_json_object_end(writer);
+}
+
+/* The words after -- as a shell reads them; NULL when memory is out. */
+static const char *join_words(lk_arena *arena, const char *const *words, int count) {
+	const char *line = "";
+	for (int i = 0; line && i < count; i++) {
+		const char *word = lk_shell_quote(arena, words[i]);
+		line = word ? lk_arena_printf(arena, "%s%s%s", line, i ? " " : "", word) : NULL;
+	}
+	return line;
+}
+
+static lk_status put_command(struct child *child, lk_json_writer *writer, lk_error *err) {
+	lk_predict_request request;
+	lk_predict_defaults(&request);
+	LK_TRY(lk_args_fill(&child->command, 0, &request, err));
+	const char *line = join_words(&child->arena, child->words.launch, child->words.launch_count);
+	if (!line) return lk_oom(err);
+	lk_json_object(writer, "command");
+	put_fields(writer, "options", &request);
+	lk_json_put_text(writer, "launch", line);
+	lk_json_object_end(writer);
+	return LK_OK;
+}
+
+/* {"line": fields of the line, "network": whether it states one, "command": {"options": fields,
+ * "launch": the line} or null}. */
+static lk_status answer_stated(struct child *child, lk_error *err) {
+	lk_predict_request r;
+	lk_stated *stated = NULL;
+	lk_json_writer w;
+	lk_predict_defaults(&r);
+	LK_TRY(lk_args_fill(&child->args, 0, &r, err));
+	r.launch = child->words.launch;
+	r.launch_count = child->words.launch_count;
+	LK_TRY(lk_predict_stated(&r, &stated, err));
+	lk_json_begin(&w, child->answer, true);
+	lk_json_object(&w, NULL);
+	put_fields(&w, "line", &stated->options);
+	lk_json_put_bool(&w, "network", stated->network);
+	lk_stated_free(stated);
+	if (child->command.verb) LK_TRY(put_command(child, &w, err));
+	else lk_json_put_null(&w, "command");
+	lk_json_object_end(&w);
+	return lk_json_finish(&w, err);
 }
 
 static lk_status answer_plan(struct child *child, lk_error *err) {
@@ -191,6 +284,31 @@ static lk_status answer_explain(struct child *child, lk_error *err) {
 
 /* ---- the child ---- */
 
+/* A command of lockstep in place of a launch line: its options, and as launch line what follows
+ * after --. Options that name files are refused: here is not where those files are. */
+static lk_status parse_command(struct child *child, lk_error *err) {
+	lk_serve_words *words = &child->words;
+	if (words->launch_count == 0 || strcmp(words->launch[0], "lockstep") != 0) return LK_OK;
+	if (words->launch_count == 1 || strcmp(words->launch[1], lk_predict_verb.name) != 0) {
+		lk_fail(err, LK_ERR_INPUT, "launch line", "it is a command of lockstep, but not predict");
+		return lk_hint(err, "paste lockstep predict ..., or the launch line of a training program");
+	}
+	LK_TRY(lk_args_parse(&lk_predict_verb, words->launch_count - 2, words->launch + 2,
+	                     &child->command, err));
+	LK_TRY(check_combinations(&child->command, "launch line", err));
+	for (const lk_option *option = lk_predict_verb.options; option->name; option++) {
+		lk_serve_form form = lk_serve_form_of(option);
+		bool file = form == LK_FIELD_REFUSED || form == LK_FIELD_FILE || form == LK_FIELD_CONTENT;
+		if (!file || option->output || !lk_args_given(&child->command, option->name)) continue;
+		lk_fail(err, LK_ERR_INPUT, "launch line", "--%s names a file, and the server reads none",
+		        option->name);
+		return lk_hint(err, "leave it out, or use lockstep predict");
+	}
+	words->launch = child->command.rest;
+	words->launch_count = child->command.rest_count;
+	return LK_OK;
+}
+
 /* The words of the fields and, of an explanation, the traces after them. */
 static lk_status parse_question(struct child *child, lk_error *err) {
 	const lk_question *question = child->question;
@@ -209,19 +327,22 @@ static lk_status parse_question(struct child *child, lk_error *err) {
 static lk_status answer_confined(struct child *child, lk_error *err) {
 	static lk_status (*const verbs[LK_ASK_KINDS])(struct child *, lk_error *) = {
 		answer_predict, answer_plan, answer_explain};
+	bool stated = child->question->form == LK_FORM_STATED;
 	if (chdir(child->question->folder) != 0)
 		return lk_fail(err, LK_ERR_IO, child->question->folder, "cannot enter: %s",
 		               strerror(errno));
 	/* What was sent is looked at where it can do no harm. */
 	bool confined = lk_confine_files(true);
 	LK_TRY(parse_question(child, err));
+	if (stated) LK_TRY(parse_command(child, err));
 	LK_TRY(check_file_access(child, confined, err));
 	for (int i = 0; i < child->words.file_count; i++)
 		LK_TRY(write_question_file(&child->words.files[i], err));
 	lk_confine_files(false);
 	child->answer = open_memstream(&child->text, &child->size);
 	if (!child->answer) return lk_oom(err);
-	lk_status status = verbs[child->question->kind](child, err);
+	lk_status status =
+		stated ? answer_stated(child, err) : verbs[child->question->kind](child, err);
 	/* A file that the question named: neither its content nor whether it exists is revealed. */
 	if (status == LK_ERR_IO) {
 		char where[sizeof err->where];

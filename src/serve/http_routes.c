@@ -115,6 +115,12 @@ static enum MHD_Result post_predict(lk_exchange *exchange) {
 	return MHD_YES;
 }
 
+/* What a launch line states is read under the limits of a prediction. */
+static enum MHD_Result post_launch(lk_exchange *exchange) {
+	exchange->form = LK_FORM_STATED;
+	return post_predict(exchange);
+}
+
 static enum MHD_Result respond_job(lk_exchange *exchange, unsigned status, const lk_job *job) {
 	size_t size = 0;
 	char *text = lk_job_json(job, &size);
@@ -172,6 +178,7 @@ static enum MHD_Result delete_job(lk_exchange *exchange) {
 
 static const lk_route routes[] = {
 	{"POST", "/api/v1/predict", post_predict, LK_BODY_JSON, false},
+	{"POST", "/api/v1/launch", post_launch, LK_BODY_JSON, false},
 	{"POST", "/api/v1/plan", post_plan, LK_BODY_JSON, false},
 	{"POST", "/api/v1/explain", post_explain, LK_BODY_FORM, false},
 	{"GET", "/api/v1/jobs/", get_job, LK_BODY_NONE, false},

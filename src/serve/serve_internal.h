@@ -50,11 +50,13 @@ typedef enum lk_question_kind {
 } lk_question_kind;
 
 /* The answer as -o json prints it; the report that the page shows; of a prediction, the report
- * without what takes further predictions: changes that would make it fit, other rates. */
+ * without what takes further predictions: changes that would make it fit, other rates; or, in place
+ * of one, what its launch line states. */
 typedef enum lk_form {
 	LK_FORM_RESULT,
 	LK_FORM_REPORT,
-	LK_FORM_PICTURE
+	LK_FORM_PICTURE,
+	LK_FORM_STATED
 } lk_form;
 
 enum {

@@ -1,5 +1,5 @@
 /* request.c: reads a request: launch line, model, cluster, then the options on top, then everything
- * is completed. */
+ * is completed; and says what a launch line states as the options that state it too. */
 #include "step/step.h"
 
 #include <stdio.h>
@@ -8,6 +8,14 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "model/layout/schedule.h"
+
+/* The values of options that are names, in the order of their enumerations. */
+static const char *const optimizers[] = {"adam", "sgd", "lamb", "adafactor", NULL};
+static const char *const tasks[] = {"pretrain", "sft", "lora", NULL};
+static const char *const shardings[] = {"0", "1", "2", "3"};
+static const char *const cp_kinds[] = {"ring", "all-gather", NULL};
+static const char *const kernels[] = {"flash", "unfused", NULL};
+static const char *const dispatchers[] = {"alltoall", "allgather", "node", NULL};
 
 static lk_status read_launch(lk_arena *arena, const lk_predict_request *request, lk_asked *out,
                              int *gpus, lk_error *err) {
@@ -177,8 +185,6 @@ static lk_status take_schedule(lk_job *job, const char *text, lk_error *err) {
 }
 
 static lk_status take_numbers(const lk_predict_request *request, lk_job *job, lk_error *err) {
-	static const char *const optimizers[] = {"adam", "sgd", "lamb", "adafactor", NULL};
-	static const char *const tasks[] = {"pretrain", "sft", "lora", NULL};
 	int optimizer = job->optimizer, task = job->task;
 	long long zero = job->sharding;
 	LK_TRY(take_dtype(&job->dtype, request->dtype, "--dtype", err));
@@ -196,9 +202,6 @@ static lk_status take_numbers(const lk_predict_request *request, lk_job *job, lk
 
 static lk_status request_take_layout(const lk_predict_request *request, lk_job *job,
                                      lk_error *err) {
-	static const char *const cp_kinds[] = {"ring", "all-gather", NULL};
-	static const char *const kernels[] = {"flash", "unfused", NULL};
-	static const char *const dispatchers[] = {"alltoall", "allgather", "node", NULL};
 	int cp_kind = job->cp_kind, kernel = job->attn_kernel, dispatcher = job->dispatcher;
 	request_take_int(&job->tp, request->tp);
 	request_take_int(&job->pp, request->pp);
@@ -282,4 +285,68 @@ lk_status lk_request_read(lk_arena *arena, const lk_predict_request *request, lk
 	LK_TRY(lk_request_take(arena, request, out, err));
 	LK_TRY(lk_job_complete(&out->job, &out->cluster, err));
 	return lk_launch_list_idle(arena, &out->job, &out->launch, err);
+}
+
+/* ---- a launch line as options ---- */
+
+/* The name of a value; the first of its list is what holds where nothing is said. */
+static const char *stated_name(const char *const *names, int value) {
+	return value ? names[value] : NULL;
+}
+
+static const char *stated_text(const char *text) {
+	return *text ? text : NULL;
+}
+
+static void state_layout(const lk_job *job, lk_predict_request *out) {
+	out->tp = job->tp, out->pp = job->pp, out->vp = job->vp;
+	out->cp = job->cp, out->ep = job->ep, out->etp = job->etp;
+	out->mbs = job->mbs, out->gbs = job->gbs, out->seq = job->seq;
+	out->shard_group = job->shard_group;
+	out->first_stage_layers = job->first_stage_layers;
+	out->last_stage_layers = job->last_stage_layers;
+	out->pipeline_layout = stated_text(job->pipeline_layout);
+	out->sequence_parallel = job->sequence_parallel;
+	out->cp_kind = stated_name(cp_kinds, job->cp_kind);
+	if (job->sharding_said) out->zero = shardings[job->sharding];
+	if (job->schedule_said) out->schedule = lk_schedule_get(job->schedule)->name;
+}
+
+static void state_software(const lk_job *job, lk_predict_request *out) {
+	if (job->dtype_said) out->dtype = lk_dtype_name(job->dtype);
+	if (job->state_dtype != LK_FP32) out->state_dtype = lk_dtype_name(job->state_dtype);
+	out->optimizer = stated_name(optimizers, job->optimizer);
+	out->task = stated_name(tasks, job->task);
+	out->lora_rank = job->lora_rank;
+	out->offload_optimizer = job->offload_optimizer;
+	out->overlap_grad_reduce = job->overlap_grad_reduce;
+	out->overlap_param_gather = job->overlap_param_gather;
+	out->overlap_p2p = job->overlap_p2p;
+	out->tp_overlap = job->tp_overlap;
+	out->bucket_mib = job->bucket_bytes / LK_MIB;
+	out->cuda_graphs = job->cuda_graphs;
+	out->max_connections = job->max_connections;
+	out->compile = job->compile;
+	out->attention = stated_name(kernels, job->attn_kernel);
+	out->fused_loss = job->fused_cross_entropy;
+	out->dispatcher = stated_name(dispatchers, job->dispatcher);
+	out->expert_overlap = job->expert_overlap;
+	out->moe_imbalance = job->moe_imbalance;
+	out->stack = stated_text(job->stack);
+	out->release = stated_text(job->release);
+}
+
+lk_status lk_request_stated(lk_arena *arena, const lk_predict_request *request,
+                            lk_predict_request *out, bool *network, lk_error *err) {
+	lk_asked *line = LK_NEW(arena, lk_asked); /* owns texts of *out */
+	lk_predict_defaults(out);
+	if (!line) return lk_oom(err);
+	LK_TRY(read_launch(arena, request, line, &out->gpus, err));
+	const lk_job *job = &line->job;
+	state_layout(job, out);
+	state_software(job, out);
+	if (job->recompute_said && !(out->recompute = lk_recompute_text(arena, job)))
+		return lk_oom(err);
+	*network = job->model.layers > 0;
+	return LK_OK;
 }

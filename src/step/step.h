@@ -101,6 +101,12 @@ lk_status lk_request_read(lk_arena *arena, const lk_predict_request *request, lk
 lk_status lk_request_take(lk_arena *arena, const lk_predict_request *request, lk_asked *out,
                           lk_error *err);
 
+/* What the launch line, the script and the DeepSpeed file of a request state, as the options that
+ * state it too: options that *out does not have are not stated. *network: they state the network,
+ * which is no option of *out. */
+lk_status lk_request_stated(lk_arena *arena, const lk_predict_request *request,
+                            lk_predict_request *out, bool *network, lk_error *err);
+
 /* ---- applies: options and flags that cannot act on a job. */
 
 /* Whether the request says something for an option of predict. */

@@ -223,6 +223,105 @@ test("a plan runs, can be cancelled, and a layout can be taken over", (browser) 
 	check(await narrow(page), "wider than 400 pixels");
 }, "--workers", "1"));
 
+const LINE = "torchrun --nproc_per_node 8 --nnodes 4 pretrain_gpt.py --tensor-model-parallel-size 8 "
+	+ "--pipeline-model-parallel-size 2 \\\n --num-layers 32 --hidden-size 4096 --num-attention-heads 32 --seq-length 2048 "
+	+ "--max-position-embeddings 2048 --vocab-size 32000 --micro-batch-size 2 --global-batch-size 64 --bf16 "
+	+ "--use-distributed-optimizer --sequence-parallel --recompute-granularity selective --exit-interval 5";
+
+/* Puts text where it would be typed, as a paste does. */
+async function paste(page, text) {
+	await page.evaluate(() => { document.getElementById("more").open = true; });
+	await page.focus("#f-launch");
+	await page.evaluate((text) => navigator.clipboard.writeText(text), text);
+	await page.keyboard.press("Control+V");
+}
+const clipboard = {permissions: ["clipboard-read", "clipboard-write"]};
+const values = (page, names) => page.evaluate((names) => names.map((name) => document.getElementById("f-" + name).value), names);
+const conflict = (page) => page.evaluate(() => document.getElementById("conflict").hidden ? "" : document.getElementById("conflict").textContent);
+
+test("a launch line that is pasted fills the controls, and what it contradicts is said", (browser) => withPage(browser, clipboard, async (page, server) => {
+	const names = ["model", "gpu", "gpus", "tp", "pp", "vp", "cp", "ep", "mbs", "gbs", "seq", "dtype", "recompute", "zero", "schedule",
+		"sequence-parallel"];
+	await start(page, server.url);
+	const before = await values(page, names);
+	await shown(page, () => paste(page, LINE));
+	same(await values(page, names), ["", "h100-sxm", "32", "8", "2", "1", "1", "1", "2", "64", "2048", "bf16", "selective", "1", "1f1b", "on"]);
+	same(await page.inputValue("#f-launch"), LINE);
+	same(await conflict(page), "The line says a network of its own, --gpus 32, --tp 8, --pp 2, --gbs 64, --seq 2048; the page\u2019s controls said "
+		+ "--model llama3.1-70b, --gpus 64, --tp 4, --pp 8, --gbs 128, --seq 8192: the line was used.");
+	await whole(page);
+	/* The line is enough: the command is the one that its user would type. */
+	const command = await page.textContent("#prediction .ls-command");
+	check(command.startsWith("lockstep predict --gpu h100-sxm -- torchrun --nproc_per_node 8 "), command);
+	await picture(page, "launch-line", {fullPage: true});
+
+	await shown(page, () => page.fill("#f-tp", "4"));
+	same(await conflict(page), "The line says --tp 8; the control says --tp 4: the control is used.");
+	check(await page.isHidden("#message"), "a control may contradict the line");
+	await page.waitForFunction(() => document.querySelector("#prediction .ls-command").textContent.includes("--gpu h100-sxm --tp 4 -- "));
+	await whole(page);
+	const other = await page.context().newPage();
+	await start(other, page.url());
+	same(await conflict(other), "The line says --tp 8; the control says --tp 4: the control is used.");
+	same(await other.textContent("#prediction .ls-command"), await page.textContent("#prediction .ls-command"));
+	await other.close();
+	await page.bringToFront();
+	await shown(page, () => page.click("#reset"));
+	same(await values(page, names), before);
+	same(await conflict(page), "");
+}));
+
+test("a launch line is taken back with the controls that it filled", (browser) => withPage(browser, clipboard, async (page, server) => {
+	const names = ["model", "gpus", "tp", "pp", "gbs", "seq", "zero", "launch"];
+	await start(page, server.url);
+	const before = await values(page, names);
+	await shown(page, () => paste(page, LINE));
+	check((await values(page, names)).join() !== before.join(), "the controls change");
+	await shown(page, () => page.keyboard.press("Control+Z"));
+	same(await values(page, names), before);
+	same(await conflict(page), "");
+}));
+
+test("a line that is refused leaves the controls alone", (browser) => withPage(browser, clipboard, async (page, server) => {
+	const names = ["model", "gpus", "tp", "pp", "gbs", "seq"];
+	await start(page, server.url);
+	const before = await values(page, names);
+	await page.evaluate(() => { document.getElementById("more").open = true; });
+	for (const [line, said] of [["torchrun pretrain_mamba.py --num-layers 4", "trains a network that is not modelled"],
+		["torchrun --nproc_per_node 8 pretrain_gpt.py --tensor-model-parallel-size many", "--tensor-model-parallel-size: \"many\""],
+		["lockstep predict --tpp 4", "--tpp: unknown option; did you mean --tp?"], ["hello", "launch line: no training program"]]) {
+		await page.fill("#f-launch", "");
+		await page.waitForFunction(() => document.getElementById("message").hidden);
+		await paste(page, line);
+		await page.waitForFunction((said) => document.getElementById("message").textContent.includes(said), said);
+		check(await page.$("#f-launch[aria-invalid]"), "the mark");
+		same(await values(page, names), before, line);
+		same(await conflict(page), "");
+	}
+	await shown(page, () => page.fill("#f-launch", ""));
+	check(await page.isHidden("#message"), "the message goes");
+	page.wrong.splice(0, page.wrong.length, ...page.wrong.filter((w) => !w.includes("400 (Bad Request)")));
+}));
+
+test("a command that is pasted fills the controls, and its line stays", (browser) => withPage(browser, clipboard, async (page, server) => {
+	await start(page, server.url);
+	await shown(page, () => paste(page, "lockstep predict --model llama3.1-8b --gpu h200 --gpus 8 --tp 2 --no-sequence-parallel"));
+	same(await values(page, ["model", "gpu", "gpus", "tp", "pp", "sequence-parallel", "launch"]), ["llama3.1-8b", "h200", "8", "2", "", "off", ""]);
+	await shown(page, () => paste(page, "lockstep predict --gpu h200 --tp 4 -- " + LINE.replace("\\\n", "")));
+	same(await values(page, ["model", "gpus", "tp", "pp"]), ["", "32", "4", "2"]);
+	check((await page.inputValue("#f-launch")).startsWith("torchrun "), "the line");
+	await page.waitForFunction(() => document.querySelector("#prediction .ls-command").textContent.includes("--gpu h200 --tp 4 -- torchrun"));
+	/* What is trained is the line's: the network stays open, and a layout that plan finds is one of its own line. */
+	await page.click("#tab-plan");
+	await page.fill("#plan-gpus", "16");
+	await page.click("#plan-go");
+	await page.waitForSelector("#plan-choices button");
+	await shown(page, () => page.click("#plan-choices button >> nth=0"));
+	await says(page, "Fits");
+	same(await values(page, ["model", "gpu", "gpus"]), ["", "h200", "16"]);
+	same(await conflict(page), "");
+}));
+
 test("traces are explained", (browser) => withPage(browser, {}, async (page, server) => {
 	await start(page, server.url);
 	await page.click("#tab-explain");

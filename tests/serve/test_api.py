@@ -77,6 +77,31 @@ class Api(unittest.TestCase):
         self.assertEqual(status, 200, answer)
         self.assertEqual(answer["layout"]["gbs"], 64)
 
+    def test_what_a_launch_line_states(self):
+        line = ("torchrun --nproc_per_node 8 --nnodes 4 pretrain_gpt.py --tensor-model-parallel-size 8 --num-layers 32 --hidden-size "
+                "4096 --num-attention-heads 32 --seq-length 2048 --max-position-embeddings 2048 --micro-batch-size 2 "
+                "--global-batch-size 64 --bf16 --vocab-size 32000 --recompute-granularity full --recompute-method uniform")
+        status, answer = self.ask("POST", "/api/v1/launch", {"launch": line.split()})
+        self.assertEqual(status, 200, answer)
+        self.assertTrue(answer["network"])
+        self.assertIsNone(answer["command"])
+        said = answer["line"]
+        self.assertEqual({"gpus": 32, "tp": 8, "mbs": 2, "gbs": 64, "seq": 2048, "dtype": "bf16", "recompute": "full"}.items() - said.items(),
+                         set(), said)
+        self.assertNotIn("gpu", said)
+        status, answer = self.ask("POST", "/api/v1/launch", {"launch": ("lockstep predict --gpu h200 --tp 4 --no-overlap-p2p -- " + line).split()})
+        self.assertEqual(answer["command"], {"options": {"gpu": "h200", "tp": 4, "overlap-p2p": False}, "launch": line})
+        self.assertEqual(answer["line"], said)
+        # The same job, whether its line is read or what the line states is asked beside it.
+        layout = {name: said[name] for name in ("gpus", "tp", "pp", "cp", "mbs", "gbs", "seq", "dtype", "zero", "recompute", "stack")}
+        by_line = self.ask("POST", "/api/v1/predict", {"gpu": "h200", "launch": line.split()})[1]
+        both = self.ask("POST", "/api/v1/predict", {"gpu": "h200", "launch": line.split(), **layout})[1]
+        self.assertEqual(by_line["step_time_s"], both["step_time_s"], both)
+        self.assertEqual(by_line["layout"], both["layout"])
+        for wrong, what in (("lockstep plan --gpus 8", "not predict"), ("lockstep predict --calibration x.json", "names a file"),
+                            ("lockstep predict --tp 1,2", "combinations"), ("hello", "no training program")):
+            self.assertIn(what, self.refused("/api/v1/launch", {"launch": wrong.split()})["text"])
+
     def test_same_text_as_the_command_line(self):
         for wrong in ({"gpu": "h1000"}, {"gpus": -1}, {"gpus": 0}, {"gpus": 1e300}, {"gpus": 2.5}, {"tokens": "many"},
                       {"model": "llama9"}, {"dtype": "bf17"}, {"tp": 3}, {"gpux": 1}, {"bucket": -1}, {"jitter": 7},

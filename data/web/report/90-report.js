@@ -187,8 +187,8 @@
 
 	Report.prototype.show = function (report, rest) {
 		const list = wanted(report);
-		let at = this.grid.firstChild;
 		this.order(list);
+		let at = this.grid.firstChild; /* of what is left */
 		list.forEach(function (w, i) {
 			const place = this.places.get(w.name);
 			place.lone = w.lone;

@@ -1,0 +1,31 @@
+/* stated.c: what a launch line states, as the options that state it too. */
+#include "base/arena.h"
+#include "lockstep/predict.h"
+#include "step/step.h"
+
+#include <stdlib.h>
+
+struct reading {
+	lk_arena arena;
+	lk_stated stated;
+};
+
+void lk_stated_free(lk_stated *stated) {
+	if (!stated) return;
+	struct reading *reading = stated->memory_owner;
+	lk_arena_free(&reading->arena);
+	free(reading);
+}
+
+lk_status lk_predict_stated(const lk_predict_request *request, lk_stated **out, lk_error *err) {
+	struct reading *reading = calloc(1, sizeof *reading);
+	*out = NULL;
+	if (!reading) return lk_oom(err);
+	lk_stated *stated = &reading->stated;
+	stated->memory_owner = reading;
+	lk_status status =
+		lk_request_stated(&reading->arena, request, &stated->options, &stated->network, err);
+	if (status == LK_OK) *out = stated;
+	else lk_stated_free(stated);
+	return status;
+}
