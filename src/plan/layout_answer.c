@@ -58,7 +58,8 @@ static void answer_fill_speed(const lk_plan_request *request, lk_plan_choice *ou
 	double seconds = step->step_s,
 		   per_step = job->model.vocab > 0 ? step->graph->tokens : step->graph->samples;
 	out->step_time_s = seconds;
-	lk_range_of(arena, job, device, seconds, &out->step_time_low_s, &out->step_time_high_s, NULL);
+	lk_range_of(arena, job, cluster, lk_step_network_share(step), seconds, &out->step_time_low_s,
+	            &out->step_time_high_s, NULL);
 	out->peak_bytes = step->memory[step->fullest].total;
 	out->usable_bytes = step->usable;
 	out->tokens_per_s_per_gpu =

@@ -122,8 +122,8 @@ static void predict_fill_speed(lk_prediction *prediction, const lk_job *job,
 	const lk_graph *graph = step->graph;
 	double seconds = step->step_s, gpus = job->gpus;
 	prediction->step_time_s = seconds;
-	lk_range_of(arena, job, cluster->node[0].device, seconds, &prediction->step_time_low_s,
-	            &prediction->step_time_high_s, &prediction->basis);
+	lk_range_of(arena, job, cluster, lk_step_network_share(step), seconds,
+	            &prediction->step_time_low_s, &prediction->step_time_high_s, &prediction->basis);
 	prediction->samples_per_s = graph->samples / seconds;
 	prediction->tokens_per_s_per_gpu = job->model.vocab > 0 ? graph->tokens / seconds / gpus : 0;
 	prediction->model_flops_per_s_per_gpu = graph->model_flops / seconds / gpus;

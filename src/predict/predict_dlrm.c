@@ -206,12 +206,11 @@ static double dlrm_scale_of(const struct asked *asked) {
 	           : 1;
 }
 
-/* HugeCTR: what `validate --mlperf --cross-validate` missed by in four of five rows; fp16 alone was
- * measured. Eager steps: what `validate --dlrm` did, on the devices and the one rank that were
+/* Eager steps: what `validate --dlrm` missed by, on the devices and the one rank that were
  * measured; else as wide as HugeCTR's. */
 static void fill_range(const struct asked *asked, lk_prediction *prediction) {
-	const lk_calibration_row *far = stack_row("fp16");
-	double low = lk_calibration_value(far, "low", 0.5), high = lk_calibration_value(far, "high", 2);
+	double low, high;
+	lk_range_recommender(&low, &high);
 	bool eager = !is_hugectr(asked->request) && asked->request->cuda_graphs <= 0;
 	prediction->basis = "MLPerf steps of other models and GPUs (validate --mlperf)";
 	if (eager && asked->measured && asked->job.ranks == 1 && asked->job.dtype == LK_FP32) {

@@ -153,8 +153,8 @@ void lk_profile_streaming(lk_constants *out) {
 	out->stream_issue = 13.9; /* of the H100, the most of all devices measured */
 }
 
-void lk_profile_of_graph(const lk_graph *graph, const char *stack, const char *release,
-                         lk_dtype dtype, lk_constants *constants, lk_cost_options *options) {
+lk_job lk_profile_job(const lk_graph *graph, const char *stack, const char *release,
+                      lk_dtype dtype) {
 	const lk_software *software = &graph->software;
 	lk_job job = {.dtype = dtype, .fused_kernels = software->streaming};
 	if (!stack)
@@ -162,6 +162,15 @@ void lk_profile_of_graph(const lk_graph *graph, const char *stack, const char *r
 	if (!release) release = lk_intern_text(graph->names, software->release);
 	lk_copy(job.profile, sizeof job.profile, stack);
 	lk_copy(job.release, sizeof job.release, release);
+	for (uint32_t i = 0; i < graph->ops.count; i++)
+		if (graph->ops.kind[i] == LK_OP_GROUPED_GEMM) job.model.experts = 1;
+	return job;
+}
+
+void lk_profile_of_graph(const lk_graph *graph, const char *stack, const char *release,
+                         lk_dtype dtype, lk_constants *constants, lk_cost_options *options) {
+	const lk_software *software = &graph->software;
+	lk_job job = lk_profile_job(graph, stack, release, dtype);
 	lk_profile_constants(&job, constants);
 	*options = (lk_cost_options){
 		.constants = constants,

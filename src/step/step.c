@@ -2,6 +2,7 @@
 #include "base/arena.h"
 #include "step/step.h"
 
+#include <math.h>
 #include <string.h>
 #include <time.h>
 #include "base/stop.h"
@@ -200,6 +201,13 @@ lk_status lk_step_ask(const lk_job *job, const lk_cluster *cluster, const lk_ste
 	LK_TRY(lk_memory_ask(job, cluster, out, err));
 	bool enough = options->memory_only || (options->bare && !lk_step_fits(out));
 	return enough ? LK_OK : ask_times(job, cluster, options, out, err);
+}
+
+double lk_step_network_share(const lk_step *step) {
+	double waits = 0;
+	for (int part = LK_PART_TP; part <= LK_PART_PP; part++)
+		waits += step->breakdown.exposed_s[part];
+	return step->step_s > 0 ? fmin(1, waits / step->step_s) : 0;
 }
 
 void lk_step_free(lk_step *step) {

@@ -66,6 +66,9 @@ typedef struct lk_step {
 	double executed_flops;    /* of all ranks */
 } lk_step;
 
+/* The share of the step that waits for communication. */
+double lk_step_network_share(const lk_step *step);
+
 /* Whether every stage has room. */
 static inline bool lk_step_fits(const lk_step *step) {
 	return step->memory[step->fullest].total <= step->usable;
@@ -128,10 +131,16 @@ lk_status lk_request_check_stack(const char *stack, lk_error *err);
 /* ---- range: the 80 % range of a predicted step time. */
 
 /* From the cross-validated errors of the job's class of runs (calibration rows of family "range");
- * wider on an architecture that no run was measured on, or with a stack that none is known of.
- * `basis` (may be NULL) says which, in words that the arena owns; NULL there when memory is out. */
-void lk_range_of(lk_arena *arena, const lk_job *job, const lk_device *device, double seconds,
-                 double *low, double *high, const char **basis);
+ * wider on an architecture that no run was measured on, with a stack that none is known of, and on
+ * a network far from those of the runs by its `network_share`, that of the step which waits for
+ * communication. `basis` (may be NULL) says which, in words that the arena owns; NULL there when
+ * memory is out. */
+void lk_range_of(lk_arena *arena, const lk_job *job, const lk_cluster *cluster,
+                 double network_share, double seconds, double *low, double *high,
+                 const char **basis);
+/* Of a recommendation model's step, as shares of it: what `validate --mlperf --cross-validate`
+ * missed by in four of five rows. */
+void lk_range_recommender(double *low, double *high);
 
 /* The calibration row that the range rests on: the narrowest class of runs that has one; NULL none.
  */
@@ -180,6 +189,10 @@ void lk_profile_streaming(lk_constants *out);
 void lk_profile_apply(const double knobs[LK_KNOBS], lk_constants *constants);
 /* Both, with the calibration in use: what a job is predicted with. */
 void lk_profile_constants(const lk_job *job, lk_constants *out);
+
+/* What a graph says of the job that it was built of: software, format, whether it has experts. */
+lk_job lk_profile_job(const lk_graph *graph, const char *stack, const char *release,
+                      lk_dtype dtype);
 
 /* The constants and switches that a graph's operations are priced with: those of its own software,
  * which `stack` and `release` override where they are not NULL. A graph that does not say has

@@ -112,8 +112,8 @@ static lk_status runs_fill_row(lk_arena *arena, const lk_run *run, const lk_cros
 		if (!row->layout || !score->layout || !score->group || !score->series) return lk_oom(err);
 	}
 	if (row->predicted > 0 && !cross)
-		lk_range_of(arena, &run->job, run->cluster.node[0].device, row->predicted, &row->low,
-		            &row->high, NULL);
+		lk_range_of(arena, &run->job, &run->cluster, 0, row->predicted, &row->low, &row->high,
+		            NULL);
 	if (cross) {
 		row->low = cross->low;
 		row->high = cross->high;

@@ -187,11 +187,13 @@ static lk_status whatif_simulate(lk_scenario *scenario, const lk_ranks *before,
 			lk_traced_step_ps(out->step.graph, &out->step.sim.events, out->step.sim.step_ps);
 		out->step.step_s = (double)out->step.sim.step_ps / LK_PS_PER_S;
 	}
+	if (status == LK_OK) status = whatif_split(out, err);
 	if (status == LK_OK)
 		out->uncertainty =
-			lk_whatif_uncertainty(scenario, &out->step.costs, before, out->step.step_s);
+			lk_whatif_uncertainty(scenario, &out->step.costs, before,
+		                          out->exposed_s / out->step.step_s, out->step.step_s);
 	scenario->edit.graph = NULL; /* the step's now */
-	return status == LK_OK ? whatif_split(out, err) : status;
+	return status;
 }
 
 static lk_status keep_notes(const lk_scenario *scenario, lk_whatif_outcome *out, lk_error *err) {

@@ -118,7 +118,7 @@ lk_status lk_whatif_price(lk_scenario *scenario, bool learn, lk_costs *out, lk_e
 lk_status lk_whatif_stand_in(lk_scenario *scenario, uint32_t *count, lk_error *err);
 /* The rule of docs/method/traces.md, "What-if". */
 double lk_whatif_uncertainty(const lk_scenario *scenario, const lk_costs *costs,
-                             const lk_ranks *before, double step_s);
+                             const lk_ranks *before, double network_share, double step_s);
 /* Cost variant of a program's chain 0. */
 uint32_t lk_whatif_variant(const lk_graph *graph, const lk_costs *costs, uint32_t stage);
 

@@ -305,29 +305,29 @@ static double more_ranks(double before, double after) {
 	return deviation * (high - low);
 }
 
-static bool has_experts(const lk_graph *graph) {
-	for (uint32_t i = 0; i < graph->ops.count; i++)
-		if (graph->ops.kind[i] == LK_OP_GROUPED_GEMM) return true;
-	return false;
-}
-
-/* Of the base: a replay's mean error, 3.3 % in Lumos (arXiv 2504.09307, abstract) where the trace
- * does not say its own; of a prediction half its 80 % range. */
-static double base_error(const lk_scenario *scenario) {
-	if (scenario->edit.graph->traced)
-		return scenario->site->replay_error > 0 ? scenario->site->replay_error : 0.033;
-	const char *runs = has_experts(scenario->edit.graph) ? "experts" : "dense";
-	const lk_calibration_row *range =
-		lk_calibration_find(lk_calibration_current(), "range", "step", runs);
-	return (lk_calibration_value(range, "high", 1.25) - lk_calibration_value(range, "low", .8)) / 2;
+/* A trace: a replay's mean error, 3.3 % in Lumos (arXiv 2504.09307, abstract) where it does not say
+ * its own. A graph that was built of a model, which it counts the arithmetic of, was never
+ * measured: half the 80 % range of a prediction where the changes put it. */
+static double base_error(const lk_scenario *scenario, double network_share) {
+	const lk_graph *graph = scenario->edit.graph;
+	const lk_whatif_site *site = scenario->site;
+	double low, high;
+	if (graph->traced && graph->model_flops <= 0)
+		return site->replay_error > 0 ? site->replay_error : 0.033;
+	if (graph->traced) lk_range_recommender(&low, &high);
+	else {
+		lk_job job = lk_profile_job(graph, site->stack, site->release, scenario->dtype);
+		lk_range_of(scenario->arena, &job, &scenario->cluster, network_share, 1, &low, &high, NULL);
+	}
+	return (high - low) / 2;
 }
 
 double lk_whatif_uncertainty(const lk_scenario *scenario, const lk_costs *costs,
-                             const lk_ranks *before, double step_s) {
+                             const lk_ranks *before, double network_share, double step_s) {
 	const char *const families[FAMILIES] = {"gemm", "memory", "collective"};
 	double carried[FAMILIES] = {0},
 		   ranks = more_ranks(before->world, scenario->edit.graph->ranks.world);
-	double base = base_error(scenario), sum = base * base + ranks * ranks;
+	double base = base_error(scenario, network_share), sum = base * base + ranks * ranks;
 	carried_time(scenario, costs, carried);
 	for (int f = 0; f < FAMILIES && step_s > 0; f++) {
 		double share = fmin(1, carried[f] / step_s) * family_error(families[f]);

@@ -287,12 +287,20 @@ static void test_python(void **state) {
 static void test_range(void **state) {
 	(void)state;
 	lk_arena arena = LK_ARENA_INIT;
-	const lk_device *known = lk_device_find("a100-sxm-80"), *old = lk_device_find("k80");
+	lk_cluster known, old, slow, slower;
+	lk_error err = {0};
+	assert_int_equal(lk_cluster_parse(&arena, "64 a100-sxm-80", &known, &err), LK_OK);
+	assert_int_equal(lk_cluster_parse(&arena, "64 k80", &old, &err), LK_OK);
+	assert_int_equal(
+		lk_cluster_parse(&arena, "8 node * 8 a100-sxm-80 nvlink3, nic 8*50g", &slow, &err), LK_OK);
+	assert_int_equal(
+		lk_cluster_parse(&arena, "8 node * 8 a100-sxm-80 nvlink3, nic 8*40g", &slower, &err),
+		LK_OK);
 	lk_job dense = {.profile = "llm-foundry"}, moe = {.profile = "nemo", .model.experts = 8},
 		   strange = {.profile = "jax"};
 	double low, high, wide_low, wide_high;
 	const char *basis = NULL;
-	lk_range_of(&arena, &dense, known, 2, &low, &high, &basis);
+	lk_range_of(&arena, &dense, &known, .1, 2, &low, &high, &basis);
 	const lk_calibration_row *row =
 		lk_calibration_find(lk_calibration_current(), "range", "step", "llm-foundry ampere dense");
 	assert_non_null(row);
@@ -300,14 +308,29 @@ static void test_range(void **state) {
 	near(high, 2 * lk_calibration_value(row, "high", 0));
 	assert_non_null(strstr(basis, "llm-foundry ampere dense"));
 	assert_true(low < high && low > 0);
-	lk_range_of(&arena, &moe, known, 2, &wide_low, &wide_high, NULL);
+	lk_range_of(&arena, &moe, &known, .1, 2, &wide_low, &wide_high, NULL);
 	assert_true(wide_high / wide_low > high / low);
-	lk_range_of(&arena, &dense, old, 2, &wide_low, &wide_high, &basis);
+	lk_range_of(&arena, &dense, &old, .1, 2, &wide_low, &wide_high, &basis);
 	assert_true(wide_high / wide_low > high / low);
 	assert_non_null(strstr(basis, "architecture"));
-	lk_range_of(&arena, &strange, known, 2, &wide_low, &wide_high, &basis);
+	lk_range_of(&arena, &strange, &known, .1, 2, &wide_low, &wide_high, &basis);
 	assert_true(wide_high / wide_low > high / low);
 	assert_non_null(strstr(basis, "no run of this stack"));
+	/* A network unlike those of the runs, as far as the step waits for it. */
+	double last = high / low;
+	const struct {
+		const lk_cluster *cluster;
+		double share;
+	} farther[] = {{&slow, .1}, {&slow, .5}, {&slower, .5}, {&slower, 1}};
+	for (size_t i = 0; i < sizeof farther / sizeof *farther; i++) {
+		lk_range_of(&arena, &dense, farther[i].cluster, farther[i].share, 2, &wide_low, &wide_high,
+		            &basis);
+		assert_true(wide_high / wide_low > last);
+		assert_non_null(strstr(basis, "network"));
+		last = wide_high / wide_low;
+	}
+	lk_range_of(&arena, &dense, &slower, 0, 2, &wide_low, &wide_high, NULL);
+	near(wide_high, high);
 	lk_arena_free(&arena);
 }
 
