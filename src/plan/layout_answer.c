@@ -108,8 +108,11 @@ bool lk_layout_request(const lk_plan_request *request, const lk_space *space,
 	                      ? request->job.bucket_mib
 	                      : job->bucket_bytes / LK_MIB;
 	out->offload_optimizer = job->offload_optimizer;
+	if (job->dispatcher == LK_DISPATCH_NODE) out->dispatcher = "node";
+	bool split = !job->split_open && job->pipeline_layout[0];
+	if (split) out->pipeline_layout = lk_arena_strdup(arena, job->pipeline_layout);
 	lk_request_keep_acting(job, out);
-	return out->zero && out->recompute &&
+	return out->zero && out->recompute && (out->pipeline_layout || !split) &&
 	       (out->stack || strcmp(job->stack, LK_STACK_DEFAULT) == 0 ||
 	        job->model.network == LK_NET_CONV);
 }

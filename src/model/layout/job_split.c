@@ -17,8 +17,10 @@
  *         layers on 8 stages:
  *     7, 8, 8, 8, 8, 8, 7, 7). With more chunks per rank a remainder is refused, as Megatron does.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
 #include "model/layout/job.h"
 #include "model/layout/schedule.h"
 #include "base/check.h"
@@ -116,6 +118,50 @@ static struct walk walk_layout(const lk_job *job, int wanted) {
 	struct walk w = {.wanted = wanted};
 	walk_items(&w, job->pipeline_layout, job->pipeline_layout + strlen(job->pipeline_layout), 0);
 	return w;
+}
+
+/* Layers of the first place, of those between (`more` of them, the last ones, one more), and of
+ * the last. */
+static void split_write(lk_job *job, int first, int between, int more, int last) {
+	char string[3][32] = {"", "", ""}, ends[2][16] = {"", ""};
+	const int counts[2] = {first, last};
+	const int places = lk_job_places(job), groups[2] = {places - 2 - more, more};
+	for (int i = 0; i < 2; i++) {
+		if (counts[i] > 0) snprintf(ends[i], sizeof ends[i], "t*%d", counts[i]);
+		if (groups[i] > 0)
+			snprintf(string[i], sizeof string[i], "(t*%d|)*%d", between + i, groups[i]);
+	}
+	snprintf(job->pipeline_layout, sizeof job->pipeline_layout, "E%s|%s%s%s%sL", ends[0], string[0],
+	         string[1], ends[1], job->model.mtp_layers ? "m" : "");
+}
+
+bool lk_job_lighten_ends(lk_job *job, int embedding, int loss) {
+	int places = lk_job_places(job), layers = lk_job_layers(job), between = places - 2;
+	int each = (layers + embedding + loss) / places;
+	int first = each > embedding ? each - embedding : 0, last = each > loss ? each - loss : 0;
+	if (places < 2 || job->model.mtp_layers > 1 || job->model.network == LK_NET_ENCDEC) return false;
+	if (between == 0) first = layers - last;
+	int rest = layers - first - last;
+	if (rest < between || (between == 0 && rest != 0)) return false;
+	split_write(job, first, between > 0 ? rest / between : 0, between > 0 ? rest % between : 0,
+	            last);
+	return true;
+}
+
+void lk_job_split_usually(lk_job *job) {
+	int chunks = lk_job_places(job), layers = lk_job_layers(job);
+	bool said = job->first_stage_layers > 0 || job->last_stage_layers > 0 ||
+	            job->pipeline_layout[0] || job->account_embedding || job->account_loss;
+	if (!job->split_open || said || job->pp < 2 || layers % chunks == 0) return;
+	if ((layers + 2) % chunks == 0 && (layers + 2) / chunks > 1) {
+		job->account_embedding = job->account_loss = true;
+		return;
+	}
+	int each = (layers + chunks - 1) / chunks, missing = each * chunks - layers;
+	int last = missing < each ? each - missing : 0;
+	int first = each - (missing - (each - last));
+	if (chunks < 3 || first < 0 || job->model.mtp_layers > 1) return;
+	split_write(job, first, each, 0, last);
 }
 
 lk_status lk_job_layout_places(const lk_job *job, int *places, lk_error *err) {
