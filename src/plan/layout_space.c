@@ -7,7 +7,7 @@
  *     schedule  1f1b, and what the software has besides (lk_space_runs)
  *     vp        1, and all that divide the layers of a stage; with embedding and loss counted as
  *               layers where those make the split even (Megatron-LM, as Llama 3's 126 layers are
- *               split), and powers of two
+ *               split); powers of two where none does
  *     split     Megatron-LM: even, or less on the last stage, or on the first and the last
  *     ep, etp   divisors of the experts; 1 and tp
  *     mbs       powers of two up to 64 sequences and 128 Ki tokens
@@ -362,16 +362,18 @@ static bool split_job(const lk_space *space, int split, lk_job *job) {
 	return lk_job_lighten_ends(job, ends, ends && space->loss_layers == 0 ? 1 : space->loss_layers);
 }
 
-/* Bits by lk_split of what differs on so many places. */
-static uint8_t splits_of(const lk_space *space, int stack, int pp, int vp) {
+static bool splits_evenly(const lk_space *space, int stack, int pp, int vp) {
 	const char *name = space->stacks[stack];
-	int layers = lk_job_layers(&space->base), places = pp * vp;
-	bool power = (vp & (vp - 1)) == 0 && places <= layers,
-		 usual = vp == 1 || splits(layers, places, strncmp(name, "megatron", 8) == 0 ||
-	                                                   strcmp(name, "nemo") == 0);
+	bool megatron = strncmp(name, "megatron", 8) == 0 || strcmp(name, "nemo") == 0;
+	return vp == 1 || splits(lk_job_layers(&space->base), pp * vp, megatron);
+}
+
+/* Bits by lk_split of what differs on so many places; `uneven`: though none is even. */
+static uint8_t splits_of(const lk_space *space, int stack, int pp, int vp, bool uneven) {
+	bool usual = splits_evenly(space, stack, pp, vp);
 	char seen[LK_SPLITS][sizeof space->base.pipeline_layout] = {""};
 	uint8_t found = usual;
-	if (pp == 1 || (!usual && !power) || !lk_space_varies_split(space, stack)) return found;
+	if (pp == 1 || (!usual && !uneven) || !lk_space_varies_split(space, stack)) return found;
 	/* a lighter first stage is for memory: of chunks it is a small part */
 	for (int split = 0; split < (vp > 1 ? LK_SPLIT_ENDS : LK_SPLITS); split++) {
 		lk_job job = space->base;
@@ -398,13 +400,19 @@ struct stack_splits {
 	uint8_t of[LK_AXIS][MOST_CHUNKS + 1]; /* [pp][vp] bits by lk_split */
 };
 
+/* Where no number of chunks divides the layers of a stage, powers of two are searched. */
 static void find_splits(const lk_space *space, int stack, struct stack_splits *out) {
 	int layers = lk_job_layers(&space->base);
 	memset(out, 0, sizeof *out);
-	for (int p = 0; p < space->pp.count; p++)
-		for (int vp = 1; vp <= MOST_CHUNKS; vp++)
-			if (vp == 1 || space->pp.at[p] * vp <= layers + 2)
-				out->of[p][vp] = splits_of(space, stack, space->pp.at[p], vp);
+	for (int p = 0; p < space->pp.count; p++) {
+		int pp = space->pp.at[p], most = layers / pp < MOST_CHUNKS ? layers / pp : MOST_CHUNKS;
+		bool uneven = true;
+		for (int vp = 2; vp <= MOST_CHUNKS && pp * vp <= layers + 2; vp++)
+			uneven &= !splits_evenly(space, stack, pp, vp);
+		for (int vp = 1; vp <= MOST_CHUNKS && (vp == 1 || pp * vp <= layers + 2); vp++)
+			out->of[p][vp] = splits_of(space, stack, pp, vp,
+			                           uneven && vp <= most && (vp & (vp - 1)) == 0);
+	}
 }
 
 /* A core in all its splits. */

@@ -84,6 +84,35 @@ static const char *item_end(const char *at, const char *end) {
 
 static void walk_items(struct walk *walk, const char *at, const char *end, int depth);
 
+/* So many more times what took the walk from `before` to where it is: all places of it lie before
+ * the wanted one, or after it, or one place is all of it. */
+static void walk_skip(struct walk *walk, const struct walk *before, long times) {
+	int layers = walk->layers - before->layers;
+	long steps = walk->steps + times * (walk->steps - before->steps);
+	if (steps > LAYOUT_STEPS) {
+		walk->wrong = "it expands to more than 65536 symbols";
+		return;
+	}
+	int more = (int)times;
+	bool ahead = walk->place < walk->wanted, there = walk->place == walk->wanted;
+	walk->steps = (int)steps;
+	walk->layers += more * layers;
+	if (ahead) walk->before += more * layers;
+	else if (there) walk->count += more * layers;
+	walk->place += more * (walk->place - before->place);
+	walk->mtp += more * (walk->mtp - before->mtp);
+	walk->embeddings += more * (walk->embeddings - before->embeddings);
+	walk->losses += more * (walk->losses - before->losses);
+}
+
+/* How many times what took the walk from `before` to where it is can be skipped. */
+static long walk_can_skip(const struct walk *walk, const struct walk *before, long times) {
+	int places = walk->place - before->place;
+	if (walk->wrong || places == 0 || walk->place > walk->wanted) return walk->wrong ? 0 : times;
+	long most = (walk->wanted - walk->place - 1) / places;
+	return walk->place == walk->wanted || most < 0 ? 0 : most < times ? most : times;
+}
+
 /* One symbol or bracket with its repeat; returns what stands after it. */
 static const char *walk_item(struct walk *walk, const char *at, const char *end, int depth) {
 	const char *close = item_end(at, end), *next = close;
@@ -101,10 +130,14 @@ static const char *walk_item(struct walk *walk, const char *at, const char *end,
 		}
 		next = behind;
 	}
-	for (; times > 0 && walk->wrong == NULL; times--) {
+	while (times > 0 && walk->wrong == NULL) {
+		struct walk before = *walk;
 		if (++walk->steps > LAYOUT_STEPS) walk->wrong = "it expands to more than 65536 symbols";
 		else if (*at == '(') walk_items(walk, at + 1, close - 1, depth + 1);
 		else split_symbol(walk, *at);
+		long skipped = walk_can_skip(walk, &before, --times);
+		if (skipped > 0) walk_skip(walk, &before, skipped);
+		times -= skipped;
 	}
 	return next;
 }
