@@ -213,6 +213,12 @@ static int sequence_of(const lk_job *base) {
 	return 2048;
 }
 
+/* Buckets that do not grow with the number of ranks, so that their latency may count. Those of
+ * Megatron-LM hold 2 MB or more for each rank: four times as much gains less than 0.1 %. */
+static bool has_small_buckets(const char *stack) {
+	return strcmp(stack, "ddp") == 0;
+}
+
 static void add_usual(lk_space *space) {
 	int seq = sequence_of(&space->base), layers = lk_job_layers(&space->base);
 	if (!space->tp.count) add_divisors(&space->tp, space->gpus, domain(space->cluster));
@@ -241,7 +247,8 @@ static void add_usual(lk_space *space) {
 	space->recompute_quarters = !space->recompute.said && !space->fixed_switches;
 	if (!space->bucket.count) {
 		space_add(&space->bucket, LK_BUCKET_USUAL);
-		if (!space->fixed_switches) space_add(&space->bucket, LK_BUCKET_LARGE);
+		for (int i = 0; i < space->stack_count && !space->fixed_switches; i++)
+			if (has_small_buckets(space->stacks[i])) space_add(&space->bucket, LK_BUCKET_LARGE);
 	}
 }
 
