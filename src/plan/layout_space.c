@@ -832,6 +832,13 @@ static bool split_alike(const lk_space *space, const lk_core *core, const lk_job
 	return true;
 }
 
+static bool recompute_held(const lk_recomputes *ways, const lk_job *job) {
+	for (int k = 0; k < ways->count; k++)
+		if (ways->at[k].kind == job->recompute && ways->at[k].layers == job->recompute_layers)
+			return true;
+	return false;
+}
+
 /* Whether the search has the switches of a job with its core. */
 static bool switches_held(const lk_space *space, const lk_core *core, const lk_job *job,
                           const char **why) {
@@ -844,11 +851,9 @@ static bool switches_held(const lk_space *space, const lk_core *core, const lk_j
 	*why = "dispatcher";
 	if (job->ep > 1 && job->dispatcher != sent) return false;
 	*why = "recompute";
-	for (int k = 0; k < space->recompute.count; k++) {
-		const lk_recompute_way *way = &space->recompute.at[k];
-		if (way->kind == job->recompute && way->layers == job->recompute_layers) return true;
-	}
-	return false;
+	lk_recomputes recompute;
+	recompute_ways(space, job, &recompute);
+	return recompute_held(&space->recompute, job) || recompute_held(&recompute, job);
 }
 
 bool lk_space_holds(const lk_space *space, const lk_job *job, const char **why) {

@@ -122,7 +122,11 @@ bool lk_space_varies_split(const lk_space *space, int stack);
 /* Whether a copy of a token goes to each node, and not to each expert, with a stack: it is never
  * slower, so that nothing else is searched. */
 bool lk_space_sends_by_node(const lk_space *space, int stack);
-/* "tp 8, pp 16, ..."; NULL when memory is out. */
+/* layout_unsearched.c: lines of what is left out, with the options that add it. */
+lk_status lk_space_unsearched(const lk_plan_request *request, const lk_space *space,
+                              lk_arena *arena, const char *const **lines, int *count,
+                              lk_error *err);
+/* layout_space.c: "tp 8, pp 16, ..."; NULL when memory is out. */
 const char *lk_layout_text(lk_arena *arena, const lk_job *job);
 
 /* layout_parts.c: what a layer of a core takes and keeps. */

@@ -329,8 +329,8 @@ static int by_time(const void *a, const void *b) {
 	return (x->ps > y->ps) - (x->ps < y->ps);
 }
 
-/* The best of each core, sharding and kind of recomputation, by the predictor as `predict` asks it.
- */
+/* The best of cores that differ in split alone, of each sharding and kind of recomputation, by the
+ * predictor as `predict` asks it. */
 static size_t ask_everything(const struct problem *problem, struct found *out, size_t room,
                              uint64_t *layouts_seen) {
 	lk_cores_list cores = {0};
@@ -352,7 +352,7 @@ static size_t ask_everything(const struct problem *problem, struct found *out, s
 			if (lk_layout_job(&problem->space, &cores.at[c], layout, &job, NULL) != LK_OK) continue;
 			if (lk_step_ask(&job, &problem->asked.cluster, &options, &step, NULL) == LK_OK &&
 			    lk_step_fits(&step)) {
-				size_t group = (size_t)c * 64 + layout->sharding * 8u + layout->recompute, at = 0;
+				size_t group = (size_t)cores.at[c].first * 64 + layout->sharding * 8u + layout->recompute, at = 0;
 				while (at < count && out[at].group != group) at++;
 				assert_true(at < room);
 				if (at == count) out[count++] = (struct found){INT64_MAX, group};
