@@ -134,6 +134,7 @@ static lk_status rent_make(const lk_rent_request *request, lk_arena *arena, lk_o
 	for (size_t i = 0; i < rates->count && !out->model; i++)
 		if (rates->at[i].fits) {
 			out->model = rates->at[i].model;
+			out->unit = rates->at[i].unit;
 			out->warning = rates->at[i].warning;
 		}
 	out->deadline_h = request->deadline_h;

@@ -93,7 +93,8 @@ typedef struct lk_rent_rate {
 	double checkpoint_bytes;
 	int seq;
 	const char *model, *warning;
-	char why[200]; /* where it does not fit */
+	const char *unit; /* what a sample is */
+	char why[200];    /* where it does not fit */
 } lk_rent_rate;
 typedef LK_VEC(lk_rent_rate) lk_rent_rates;
 

@@ -221,6 +221,10 @@ lk_layer_params lk_model_layer_params(const lk_model *model, int layer);
 double lk_model_embedding_params(
 	const lk_model *model); /* tokens, positions, types, patches, embedding norm */
 double lk_model_head_params(const lk_model *model); /* final norm, untied head, pooler */
+/* What a sample of a batch is: "image" or "sequence". */
+static inline const char *lk_model_unit(const lk_model *model) {
+	return model->network == LK_NET_CONV ? "image" : "sequence";
+}
 double lk_model_params(const lk_model *model); /* exact total, as HF counts it (MTP excluded) */
 double lk_model_active_params(const lk_model *model); /* per token: top-k experts only */
 

@@ -166,7 +166,7 @@ static lk_status plan_view_write_text(const void *what, bool colour, FILE *out, 
 	const struct text *text = what;
 	const lk_plan *plan = text->plan;
 	LK_TRY(lk_put_safe(plan->model, out, err));
-	fprintf(out, "; batch %d", plan->gbs);
+	fprintf(out, "; batch of %d %ss", plan->gbs, plan->unit);
 	if (plan->seq) fprintf(out, " of %d tokens", plan->seq);
 	fputs("; ", out);
 	LK_TRY(lk_put_safe(plan->cluster, out, err));
@@ -270,7 +270,8 @@ static lk_status plan_view_write_json(const void *what, bool colour, FILE *out, 
 	lk_json_put_text(&w, "model", text->plan->model);
 	lk_json_put_text(&w, "cluster", text->plan->cluster);
 	lk_json_put_integer(&w, "gbs", text->plan->gbs);
-	lk_json_put_integer(&w, "seq", text->plan->seq);
+	lk_json_put_text(&w, "unit", text->plan->unit);
+	json_known(&w, "seq", text->plan->seq);
 	json_known(&w, "tokens", text->plan->tokens);
 	lk_json_put_text(&w, "reproduce", text->plan->reproduce);
 	lk_json_put_text(&w, "warning", text->plan->warning);

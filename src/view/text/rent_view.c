@@ -281,7 +281,8 @@ static lk_status rent_view_write_text(const void *what, bool colour, FILE *out, 
 	put_decisions(rent, out);
 	fputs("\nmodel    ", out);
 	LK_TRY(lk_put_safe(rent->model ? rent->model : "", out, err));
-	fprintf(out, "\ntraining %s samples", lk_format_count(rent->samples, count, sizeof count));
+	fprintf(out, "\ntraining %s %ss", lk_format_count(rent->samples, count, sizeof count),
+	        rent->unit ? rent->unit : "sample");
 	if (rent->deadline_h > 0) fprintf(out, ", in %g h", rent->deadline_h);
 	if (rent->budget > 0) fprintf(out, ", for $%.0f", rent->budget);
 	fprintf(out, "; %d choices fit\n\n", rent->considered);
@@ -355,6 +356,7 @@ static lk_status rent_view_write_json(const void *what, bool colour, FILE *out, 
 	lk_json_put_text(&w, "model", rent->model);
 	lk_json_put_text(&w, "warning", rent->warning);
 	lk_json_put_number(&w, "samples", rent->samples);
+	lk_json_put_text(&w, "unit", rent->unit);
 	lk_json_put_number(&w, "deadline_h", rent->deadline_h > 0 ? rent->deadline_h : NAN);
 	lk_json_put_number(&w, "budget_usd", rent->budget > 0 ? rent->budget : NAN);
 	lk_json_put_integer(&w, "considered", rent->considered);
