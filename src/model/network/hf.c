@@ -89,6 +89,7 @@ static lk_status unknown_type(const lk_hf_config *config, const lk_value *type, 
 		lk_hf_fail(config, NULL, err, "the config states no model_type%s%s",
 		           *keys ? "; not understood: " : "", keys);
 	if (forebear) return lk_hint(err, AS ", with a warning", forebear);
+	if (!type) return lk_hint(err, "add \"model_type\": TYPE, such as \"llama\", and its sizes");
 	return lk_hint(err, "no known type has all of its keys; state its sizes in a config of a type "
 	                    "like llama, or give a preset");
 }

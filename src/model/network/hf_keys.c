@@ -49,9 +49,15 @@ static const lk_value *member(const lk_hf_config *config, const char *name) {
 
 static void mark_read(const lk_hf_config *config, const lk_value *value) {
 	const lk_value *object = config->language;
-	if (!config->read || config->object != object) return;
+	if (!config->read || !value) return;
 	if (value >= object->items && value < object->items + object->count)
 		config->read[value - object->items] = true;
+}
+
+const lk_value *lk_hf_get(const lk_hf_config *config, const lk_value *object, const char *name) {
+	const lk_value *value = lk_json_get(object, name);
+	mark_read(config, value);
+	return value;
 }
 
 static bool same_scalar(const lk_value *a, const lk_value *b) {
@@ -74,7 +80,7 @@ static const lk_value *find_any(const lk_hf_config *config, const char *names) {
 		if (!found || found->kind == LK_JSON_NULL) found = value;
 		if (same_scalar(found, value)) mark_read(config, value);
 	}
-	if (found) mark_read(config, found);
+	mark_read(config, found);
 	return found;
 }
 
