@@ -395,20 +395,21 @@ static void test_unread_members(void **state) {
 /* ---- parameters of every family against counts of its own ---- */
 
 #define TEXT_OF(number) #number
-#define SHAPE(layers, hidden, heads, kv_heads, ffn, vocab)                                                                                                                                  \
-	"\"num_hidden_layers\": " TEXT_OF(layers) ", \"hidden_size\": " TEXT_OF(hidden) ", "                                                                                                    \
-	                                                                                "\"num_"                                                                                                \
-	                                                                                "attention_"                                                                                            \
-	                                                                                "heads\":"                                                                                              \
-	                                                                                " " TEXT_OF(heads) ", \"num_key_value_heads\": " TEXT_OF(kv_heads) ", \"intermediate_size\": " TEXT_OF( \
-																						ffn) ", "                                                                                           \
-	                                                                                         "\"v"                                                                                          \
-	                                                                                         "oca"                                                                                          \
-	                                                                                         "b_"                                                                                           \
-	                                                                                         "siz"                                                                                          \
-	                                                                                         "e\""                                                                                          \
-	                                                                                         ":"                                                                                            \
-	                                                                                         " " TEXT_OF(vocab)
+#define SHAPE(layers, hidden, heads, kv_heads, ffn, vocab)                   \
+	"\"num_hidden_layers\": " TEXT_OF(layers) ", \"hidden_size\": " TEXT_OF( \
+		hidden) ", "                                                         \
+				"\"num_"                                                     \
+				"attention_"                                                 \
+				"heads\":"                                                   \
+				" " TEXT_OF(heads) ", \"num_key_value_heads\": " TEXT_OF(    \
+					kv_heads) ", \"intermediate_size\": " TEXT_OF(ffn) ", "  \
+																	   "\"v" \
+																	   "oca" \
+																	   "b_"  \
+																	   "siz" \
+																	   "e\"" \
+																	   ":"   \
+																	   " " TEXT_OF(vocab)
 
 /* Elements of the weights as published (the totals that the hubs state with each model). */
 static const struct {
