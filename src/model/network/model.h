@@ -133,6 +133,7 @@ typedef struct lk_model {
 	lk_norm norm;
 	int norms_per_layer; /* norms over hidden in a layer: 2, 4 for gemma2/3, 1 for falcon-7b */
 	bool qk_norm;        /* + a norm over head_dim for q and for k */
+	bool qk_norm_wide;   /* with a scale for each head, no bias: olmo2, cohere, stablelm */
 	bool embed_norm;     /* a norm after the embedding: bloom, bert, phi? no */
 	bool final_norm;
 	bool qkv_bias, out_bias, mlp_bias; /* biases of q/k/v, of the attention output, of the MLP */

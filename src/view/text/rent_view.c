@@ -166,7 +166,7 @@ static const lk_column choice_columns[] = {
 	{"in_budget", "", false, true},
 	{"gpus_searched", "", true, true},
 	{"search_end", "", false, true},
-	{"warning", "", false, true},
+	{"warning", "warning", false, true},
 	{"layout", "layout", false, true},
 	{"reproduce", "command", false, true},
 };
@@ -234,15 +234,23 @@ static void rent_view_put_choice(lk_table *table, const lk_rent *rent, int i) {
 	lk_table_text(table, choice->reproduce);
 }
 
-lk_table *lk_rent_table(const lk_rent *rent, bool verbose) {
+/* With `warned` each row says what the warning is: nothing else of the answer is written. */
+static lk_table *rent_view_table(const lk_rent *rent, bool verbose, bool warned) {
 	lk_column columns[CHOICE_COLUMNS];
 	memcpy(columns, choice_columns, sizeof columns);
-	for (int i = 0; verbose && i < CHOICE_COLUMNS; i++)
-		if (strcmp(columns[i].key, "goodput") == 0 || strcmp(columns[i].key, "layout") == 0)
+	for (int i = 0; i < CHOICE_COLUMNS; i++) {
+		const char *key = columns[i].key;
+		if (verbose && (strcmp(key, "goodput") == 0 || strcmp(key, "layout") == 0))
 			columns[i].hidden = false;
+		if (warned && strcmp(key, "warning") == 0) columns[i].hidden = false;
+	}
 	lk_table *table = lk_table_new("choices", columns, CHOICE_COLUMNS);
 	for (int i = 0; table && i < rent->count; i++) rent_view_put_choice(table, rent, i);
 	return table;
+}
+
+lk_table *lk_rent_table(const lk_rent *rent, bool verbose) {
+	return rent_view_table(rent, verbose, false);
 }
 
 /* ---- text ---- */
@@ -389,5 +397,5 @@ lk_status lk_rent_print(const lk_rent *rent, int format, bool verbose, bool colo
 	LK_TRY(lk_writing_check(&w, err));
 	if (format == LK_FORMAT_TEXT) return lk_write_through(&w, rent_view_write_text, &x, err);
 	if (format == LK_FORMAT_JSON) return lk_write_through(&w, rent_view_write_json, &x, err);
-	return lk_write_table(&w, lk_rent_table(rent, verbose), err);
+	return lk_write_table(&w, rent_view_table(rent, verbose, rent->warning != NULL), err);
 }
