@@ -82,6 +82,7 @@ static void rates_fill_request(const lk_jobs_request *request, const struct ques
 	out->calibration = request->calibration;
 	out->tp = kind->tp;
 	out->pp = kind->pp;
+	out->mbs = kind->mbs;
 	out->seq = kind->seq;
 	out->dtype = kind->dtype;
 	out->recompute = kind->recompute;
@@ -157,14 +158,20 @@ static int divisor_of(const lk_jobs_kind *kind) {
 	return (kind->tp ? kind->tp : 1) * (kind->pp ? kind->pp : 1);
 }
 
+/* What every replica takes at once, all together: batches are multiples of it. */
+static int rates_batch_step(const lk_jobs_kind *kind, int gpus) {
+	int64_t step = (int64_t)(gpus / divisor_of(kind)) * (kind->mbs ? kind->mbs : 1);
+	return step < LK_JOBS_BATCH_MOST ? (int)step : LK_JOBS_BATCH_MOST;
+}
+
 /* Batches that a job may use on so many GPUs: powers of two times the least, the largest, the one
- * requested, each made a multiple of the replicas. */
+ * requested, each made a multiple of what the replicas take at once. */
 static int batches_of(const lk_listed_job *job, int gpus, int out[34]) {
-	int replicas = gpus / divisor_of(&job->kind), count = 0;
+	int step = rates_batch_step(&job->kind, gpus), count = 0;
 	for (long long b = job->job.batch_min;;
 	     b = 2 * b > job->job.batch_max ? job->job.batch_max : 2 * b) {
-		long long fits = b / replicas * replicas;
-		if (fits < job->job.batch_min) fits += replicas;
+		long long fits = b / step * step;
+		if (fits < job->job.batch_min) fits += step;
 		if (fits <= job->job.batch_max && (!count || out[count - 1] != fits))
 			out[count++] = (int)fits;
 		if (b == job->job.batch_max) return count;
@@ -188,7 +195,7 @@ static lk_status rates_add_job(questions *all, const lk_listed_job *job, lk_erro
 		for (int b = 0; b < count; b++)
 			LK_TRY(rates_add(all, &job->kind, gpus, batches[b],
 			                 b == count - 1 || batches[count - 1] % batches[b] != 0, err));
-		if (job->job.batch % (gpus / divisor_of(&job->kind)) == 0)
+		if (job->job.batch % rates_batch_step(&job->kind, gpus) == 0)
 			LK_TRY(rates_add(all, &job->kind, gpus, job->job.batch, true, err));
 	}
 	return LK_OK;
@@ -203,13 +210,14 @@ static int by_question(const void *a, const void *b) {
 	const int numbers[][2] = {{x->kind->seq, y->kind->seq},
 	                          {x->kind->tp, y->kind->tp},
 	                          {x->kind->pp, y->kind->pp},
+	                          {x->kind->mbs, y->kind->mbs},
 	                          {x->gpus, y->gpus},
 	                          {x->batch, y->batch}};
 	int order = compare_texts(x->kind->model, y->kind->model);
 	if (!order) order = compare_texts(x->kind->dtype, y->kind->dtype);
 	if (!order) order = compare_texts(x->kind->zero, y->kind->zero);
 	if (!order) order = compare_texts(x->kind->recompute, y->kind->recompute);
-	for (int i = 0; !order && i < 5; i++)
+	for (size_t i = 0; !order && i < sizeof numbers / sizeof *numbers; i++)
 		order = (numbers[i][0] > numbers[i][1]) - (numbers[i][0] < numbers[i][1]);
 	return order;
 }
