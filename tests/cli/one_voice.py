@@ -3,16 +3,12 @@
 Usage: one_voice.py PROGRAM [JOBS]; JOBS random jobs (200); works in the current folder."""
 import concurrent.futures, csv, json, os, random, shlex, subprocess, sys
 
+from drawn import COUNTS, EXPERTS, GPUS, LAYOUT, draw_job
+
 program, most = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 200
-GPUS = ["h100-sxm", "a100-sxm-80", "b200", "h200", "l40s", "mi300x", "v100-sxm-32", "a10g"]
-SMALL = ["gpt2", "gpt2-medium", "gpt2-xl", "bert-large", "t5-base", "vit-l16-224", "llama3.2-1b", "pythia-1b", "opt-350m", "gemma3-1b"]
-LARGE = ["llama3.1-8b", "llama2-13b", "mixtral-8x7b", "qwen3-30b-a3b", "llama3.1-70b", "deepseek-v2-lite", "gemma2-9b", "flan-t5-xl"]
-IMAGES = ["resnet50", "mobilenet-v2"]
 TABLES = ["dlrm-ddp", "dlrm-criteo", "dlrm-default"]
-COUNTS = [1, 1, 2, 2, 3, 4, 4, 8, 8, 8, 16, 24, 32, 64, 128]
 PLANNED = ["model", "gpu", "gpus", "cluster", "tp", "pp", "vp", "cp", "ep", "etp", "mbs", "gbs", "seq", "dtype", "recompute", "zero", "schedule",
            "optimizer", "task", "state-dtype", "stack"]
-LAYOUT = ["tp", "pp", "mbs", "zero", "recompute", "vp", "cp", "ep"]
 IN_LISTS = {"model", "gpu", "gpus", "gbs", "seq", "dtype", "tp", "pp", "mbs", "zero", "recompute"}
 
 
@@ -20,42 +16,6 @@ def ask(verb, options, *more):
     words = [word for name, value in options.items() for word in ("--" + name, str(value))]
     done = subprocess.run([program, verb, *words, *more, "-o", "json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     return json.loads(done.stdout) if done.stdout else {"failed": done.stderr.strip()}
-
-
-def config(draw, seed):
-    """A network that is no preset."""
-    heads = draw.choice([8, 12, 16, 32])
-    shape = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": heads * draw.choice([64, 128]),
-             "intermediate_size": 256 * draw.randint(8, 40), "num_hidden_layers": draw.randint(4, 40), "num_attention_heads": heads,
-             "num_key_value_heads": heads // draw.choice([1, 2, 4]), "vocab_size": draw.randint(1000, 150000), "max_position_embeddings": 8192,
-             "tie_word_embeddings": draw.random() < 0.5, "rms_norm_eps": 1e-5, "hidden_act": "silu"}
-    path = f"model{seed}.json"
-    with open(path, "w") as file:
-        json.dump(shape, file)
-    return path
-
-
-def draw_job(draw, seed):
-    """A job as options of predict; of the layout nothing, something or much is stated."""
-    count = draw.choice(COUNTS)
-    kind = draw.random()
-    job = {"model": config(draw, seed) if kind < 0.2 else draw.choice(IMAGES) if kind < 0.28 else
-           draw.choice(LARGE if count >= 8 and draw.random() < 0.6 else SMALL), "gpu": draw.choice(GPUS), "gpus": count}
-    job["gbs"] = count * draw.choice([1, 2, 3, 4, 8, 16]) if draw.random() < 0.9 else draw.randint(1, 4 * count)
-    images = job["model"] in IMAGES
-    if not images and "vit" not in job["model"] and draw.random() < 0.7:
-        job["seq"] = draw.choice([256, 512, 1024] + [2048, 4096] * (job["model"] in LARGE))
-    if draw.random() < 0.3:
-        job["dtype"] = draw.choice(["bf16", "fp16", "fp32"])
-    if not images and draw.random() < 0.2:
-        job["optimizer"] = draw.choice(["sgd", "adafactor", "lamb"])
-    if not images and draw.random() < 0.1:
-        job["task"] = "sft"
-    stated = {"tp": draw.choice([1, 2, 4, 8]), "pp": draw.choice([1, 2, 4]), "mbs": draw.choice([1, 2, 4]), "zero": draw.randint(0, 3),
-              "recompute": draw.choice(["none", "selective", "full"]), "vp": draw.choice([1, 2]), "cp": 1, "ep": draw.choice([1, 2, 4])}
-    for name in draw.sample(LAYOUT, draw.choice([0, 0, 0, 1, 2, 4, 8])) if not images else []:
-        job[name] = stated[name]
-    return job
 
 
 def named(answer):
@@ -112,10 +72,8 @@ class Voice:
             self.same("rent", answer["failed"])
 
     def whatif(self, seed):
-        asked = ask("predict", self.job, "--graph", f"graph{seed}.json")
         changed = ask("whatif", {"gpu": self.job["gpu"]}, f"graph{seed}.json")
         os.remove(f"graph{seed}.json")
-        self.same("predict with --graph", asked["step_time_s"], asked["peak_bytes"])
         self.same("whatif", changed["changes"][0]["step_time_s"] if "changes" in changed else changed["failed"])
 
 
@@ -123,13 +81,15 @@ def ask_job(seed):
     """None where predict refuses the job."""
     draw = random.Random(seed)
     job = draw_job(draw, seed)
-    said = ask("predict", job, "--no-fixes")
+    said = ask("predict", job, "--no-fixes", "--graph", f"graph{seed}.json")
     if "failed" in said:
         return None
     voice = Voice(job, said)
     voice.predict_again()
     row = named(said)
     if said["fits"] and row:
+        if job["model"] in EXPERTS:
+            row.setdefault("etp", row["tp"])
         voice.plan(row, "plan of its layout")
     if is_open(job):
         if said["fits"]:
@@ -149,6 +109,9 @@ def ask_tables(seed):
         return None
     voice = Voice({**job, "gbs": batch}, said)
     found = ask("shard", {**job, "batch": batch, "plan": f"plan{seed}.json", "graph": f"graph{seed}.json"})
+    if not said["fits"]:
+        voice.wrong += ["shard: fits"] if found.get("fits", True) else []
+        return voice
     placed = ask("predict", {**job, "gbs": batch, "plan": f"plan{seed}.json"})
     changed = ask("whatif", {"gpu": job["gpu"]}, f"graph{seed}.json")
     voice.same("shard", found.get("step_s", found.get("failed")))
