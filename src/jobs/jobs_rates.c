@@ -181,8 +181,7 @@ static int batches_of(const lk_listed_job *job, int gpus, int out[34]) {
 static lk_status rates_add(questions *all, const lk_jobs_kind *kind, int gpus, int batch,
                            bool wanted, lk_error *err) {
 	if (!lk_push(all)) return lk_oom(err);
-	*lk_last(all) =
-		(struct question){.kind = kind, .gpus = gpus, .batch = batch, .wanted = wanted};
+	*lk_last(all) = (struct question){.kind = kind, .gpus = gpus, .batch = batch, .wanted = wanted};
 	return LK_OK;
 }
 
@@ -207,12 +206,9 @@ static int compare_texts(const char *a, const char *b) {
 
 static int by_question(const void *a, const void *b) {
 	const struct question *x = a, *y = b;
-	const int numbers[][2] = {{x->kind->seq, y->kind->seq},
-	                          {x->kind->tp, y->kind->tp},
-	                          {x->kind->pp, y->kind->pp},
-	                          {x->kind->mbs, y->kind->mbs},
-	                          {x->gpus, y->gpus},
-	                          {x->batch, y->batch}};
+	const int numbers[][2] = {{x->kind->seq, y->kind->seq}, {x->kind->tp, y->kind->tp},
+	                          {x->kind->pp, y->kind->pp},   {x->kind->mbs, y->kind->mbs},
+	                          {x->gpus, y->gpus},           {x->batch, y->batch}};
 	int order = compare_texts(x->kind->model, y->kind->model);
 	if (!order) order = compare_texts(x->kind->dtype, y->kind->dtype);
 	if (!order) order = compare_texts(x->kind->zero, y->kind->zero);

@@ -30,8 +30,9 @@ enum {
 	COLUMNS,
 };
 static const char *const columns[COLUMNS] = {
-	"job",      "submit_h", "model", "samples", "batch", "gpus", "batch_min", "batch_max", "gpus_min",
-	"gpus_max", "seq",      "tp",    "pp",      "mbs",   "dtype", "zero",     "recompute",
+	"job",       "submit_h",  "model",    "samples",  "batch",     "gpus",
+	"batch_min", "batch_max", "gpus_min", "gpus_max", "seq",       "tp",
+	"pp",        "mbs",       "dtype",    "zero",     "recompute",
 };
 
 static lk_status jobs_read_empty(const lk_csv *csv, int column, lk_error *err) {

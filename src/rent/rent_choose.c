@@ -115,7 +115,8 @@ static const char *choose_name_useless(const lk_rent_request *request,
                                        const struct useless *left_out, lk_arena *arena) {
 	return lk_arena_printf(
 		arena,
-		"%d %s left out, from %d x %s on: with %g interruptions an hour and machine no useful work is "
+		"%d %s left out, from %d x %s on: with %g interruptions an hour and machine no useful work "
+	    "is "
 		"left; %srent on demand (without --spot), or give a faster --checkpoint-write%s",
 		left_out->count, left_out->count == 1 ? "choice is" : "choices are", left_out->machines,
 		left_out->first->instance, request->interruptions,
@@ -125,8 +126,7 @@ static const char *choose_name_useless(const lk_rent_request *request,
 
 static lk_status add_choices(const lk_rent_request *request, const lk_rent_loader *loader,
                              const lk_offer *offer, const lk_rent_rates *rates, lk_arena *arena,
-                             wares *all, struct useless *left_out, double *samples,
-                             lk_error *err) {
+                             wares *all, struct useless *left_out, double *samples, lk_error *err) {
 	for (int machines = 1; machines * offer->gpus <= LK_RENT_GPUS; machines *= 2) {
 		const char *cluster = lk_offer_cluster(offer, machines, arena);
 		const lk_rent_rate *rate;

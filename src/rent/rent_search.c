@@ -38,7 +38,7 @@ struct known {
 	double last_cost, last_hours;   /* of the most machines that were tried, the best batch */
 	double fewer_hours;             /* the fastest of fewer machines */
 	double cheapest_in_time, least; /* of all numbers of machines: dollars, hours */
-	bool useless;                   /* on the most machines it fits, and interruptions leave no time */
+	bool useless; /* on the most machines it fits, and interruptions leave no time */
 };
 
 static lk_status search_look(const struct search *search, const lk_offer *offer, struct known *out,

@@ -1,6 +1,6 @@
 /* test_exact.c: on random jobs, the answer by default is that of every operation simulated, better
- * hardware never makes a step longer, and a change that would make a job fit is answered for what it
- * promised. */
+ * hardware never makes a step longer, and a change that would make a job fit is answered for what
+ * it promised. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
