@@ -422,9 +422,7 @@ static void search_tell(const struct hunt *hunt, size_t at) {
 }
 
 static lk_status search_try_all(struct hunt *hunt, lk_error *err) {
-	/* As many as are wanted, for they are likely the best; what they take spares most of the
-	 * others.
-	 */
+	/* The first are likely the best, and what they take spares most of the others. */
 	int most = hunt->top_most;
 	for (int count;; most += most < LAST_BATCH ? most : 0) {
 		LK_TRY(next_batch(hunt, most < LAST_BATCH ? most : LAST_BATCH, &count, err));

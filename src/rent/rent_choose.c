@@ -115,9 +115,8 @@ static const char *choose_name_useless(const lk_rent_request *request,
                                        const struct useless *left_out, lk_arena *arena) {
 	return lk_arena_printf(
 		arena,
-		"%d %s left out, from %d x %s on: with %g interruptions an hour and machine no useful work "
-		"is "
-		"left; %srent on demand (without --spot), or give a faster --checkpoint-write%s",
+		"%d %s left out, from %d x %s on: with %g interruptions an hour and machine no useful "
+		"work is left; %srent on demand (without --spot), or give a faster --checkpoint-write%s",
 		left_out->count, left_out->count == 1 ? "choice is" : "choices are", left_out->machines,
 		left_out->first->instance, request->interruptions,
 		left_out->machines > 1 ? "use fewer machines, " : "",
