@@ -75,7 +75,7 @@ typedef struct lk_rent_choice {
 	bool in_time, in_budget;
 	int gpus_searched;      /* the most GPUs of this machine that were tried */
 	const char *search_end; /* why no more: "limit", "budget", "deadline", "slower", "does not fit",
-	                           "never fits", "network not stated", "no price" */
+	                           "never fits", "interruptions", "network not stated", "no price" */
 } lk_rent_choice;
 
 /* The answer. Hours, US dollars. */

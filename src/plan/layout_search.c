@@ -25,7 +25,6 @@
 
 enum {
 	TOP = 5,
-	FIRST_BATCH = 4,
 	LAST_BATCH = 256,
 	KINDS = 3,
 	SHARDINGS = 4
@@ -423,7 +422,8 @@ static void search_tell(const struct hunt *hunt, size_t at) {
 }
 
 static lk_status search_try_all(struct hunt *hunt, lk_error *err) {
-	int most = hunt->top_most > FIRST_BATCH ? hunt->top_most : FIRST_BATCH;
+	/* The first are likely the best, and what they take spares most of the others. */
+	int most = hunt->top_most;
 	for (int count;; most += most < LAST_BATCH ? most : 0) {
 		LK_TRY(next_batch(hunt, most < LAST_BATCH ? most : LAST_BATCH, &count, err));
 		if (count == 0) return LK_OK;

@@ -343,11 +343,11 @@ static lk_status answer_job(const lk_predict_request *request, struct lk_answer 
 static lk_status predict_answer_any(const lk_predict_request *request, struct lk_answer *a,
                                     lk_error *err) {
 	if (lk_predict_is_dlrm(request)) return answer_dlrm(request, a, err);
+	if (!lk_predict_leaves_layout(request)) return answer_job(request, a, err);
 	lk_predict_request found;
 	lk_asked *taken = LK_NEW(&a->arena, lk_asked);
 	if (!taken) return lk_oom(err);
 	LK_TRY(lk_request_take(&a->arena, request, taken, err));
-	if (!lk_predict_leaves_layout(request, taken)) return answer_job(request, a, err);
 	LK_TRY(lk_predict_search(&a->arena, request, taken, &found, &a->p.searched, err));
 	return answer_job(&found, a, err);
 }
