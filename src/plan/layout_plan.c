@@ -22,7 +22,7 @@ struct work {
 	lk_arena arena;
 	lk_asked asked[MOST_COUNTS];
 	lk_plan_count counts[MOST_COUNTS];
-	int gpus[MOST_COUNTS], count;
+	int gpus[MOST_COUNTS], count, most_gpus;
 };
 
 static double plan_now_s(void) {
@@ -111,6 +111,10 @@ static lk_status plan_search(const lk_plan_request *request, struct work *work, 
 	lk_space space;
 	lk_hunt hunt;
 	LK_TRY(lk_space_read(request, &work->asked[i], &space, err));
+	if (space.gpus > work->most_gpus)
+		LK_TRY(lk_space_unsearched(request, &space, &work->arena, &work->plan.not_searched,
+		                           &work->plan.not_searched_count, err));
+	if (space.gpus > work->most_gpus) work->most_gpus = space.gpus;
 	LK_TRY(lk_hunt_run(request, &space, &work->arena, &hunt, err));
 	if (hunt.layouts == 0) return explain_none(&space, &work->counts[i], &work->arena, err);
 	return lk_answer_count(request, &work->asked[i], &space, &hunt, &work->arena, &work->counts[i],

@@ -2,7 +2,8 @@
  * bound is below what was found. Before a layout is simulated its schedule is walked, which gives
  * it a closer bound and so its final place in that order.
  *
- * One layout of each core, sharding and kind of recomputation is shown: the best of its *group*. A
+ * One layout of all cores that differ in split alone, of each sharding and kind of
+ * recomputation, is shown: the best of its *group*. A
  * layout is passed over when its bound lies above the slowest of the best that are wanted, or above
  * what was found for its group; and what it would have to beat is the limit at which its simulation
  * is cut short.
@@ -265,8 +266,8 @@ static lk_status search_try_one(void *context, size_t i, void *result, lk_error 
 	return status;
 }
 
-static size_t search_group_of(const lk_layout *layout) {
-	return ((size_t)layout->core * SHARDINGS + layout->sharding) * KINDS + layout->recompute;
+static size_t search_group_of(const struct hunt *hunt, const lk_layout *layout) {
+	return ((size_t)hunt->cores.at[layout->core].first * SHARDINGS + layout->sharding) * KINDS + layout->recompute;
 }
 
 /* The group's place among the best, after it has become faster. */
@@ -282,7 +283,7 @@ static void rank_group(struct hunt *hunt, uint32_t group) {
 }
 
 static void note_trial(struct hunt *hunt, uint32_t number, const lk_trial *trial) {
-	size_t group = search_group_of(&hunt->layouts.at[number]);
+	size_t group = search_group_of(hunt, &hunt->layouts.at[number]);
 	hunt->out->simulated += trial->outcome == LK_SIMULATED;
 	hunt->out->cut_short += trial->outcome == LK_CUT_SHORT;
 	hunt->out->found_too_large += trial->outcome == LK_TOO_LARGE;
@@ -307,7 +308,7 @@ static bool may_matter(const struct hunt *hunt, const lk_layout *layout, bool *l
 	if (hunt->request->exhaustive) return true;
 	bool full = hunt->top_count == hunt->top_most;
 	*last = full && least_ps > (double)hunt->best_ps[hunt->top[hunt->top_count - 1]];
-	return !*last && least_ps < (double)hunt->best_ps[search_group_of(layout)];
+	return !*last && least_ps < (double)hunt->best_ps[search_group_of(hunt, layout)];
 }
 
 /* ---- the order ---- */
@@ -349,7 +350,7 @@ static int search_take_batch(struct hunt *hunt, int most) {
 	hunt->batches++;
 	while (hunt->waiting > 0 && count < most && set_aside < 4 * LAST_BATCH) {
 		const lk_layout *layout = &hunt->layouts.at[hunt->heap[0]];
-		size_t group = search_group_of(layout);
+		size_t group = search_group_of(hunt, layout);
 		bool last = false, matters = may_matter(hunt, layout, &last);
 		if (last) break;
 		uint32_t number = take_first(hunt);

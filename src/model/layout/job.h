@@ -276,6 +276,12 @@ char *lk_near_legal(char out[LK_JOB_NEAR], int64_t value, int64_t high, lk_near_
 int lk_job_layers(const lk_job *job); /* of both stacks */
 int lk_job_places(const lk_job *job); /* of the chain of model chunks; needs pp, vp, schedule */
 lk_status lk_job_layout_places(const lk_job *job, int *places, lk_error *err);
+/* Splits layers where nobody says how: evenly, with embedding and loss as a layer each, or with
+ * less on the ends, as recipes do. */
+void lk_job_split_usually(lk_job *job);
+/* A layout string in which the embedding and the loss take the room of so many layers, and what
+ * does not divide goes to the places before the last. False: there is none. */
+bool lk_job_lighten_ends(lk_job *job, int embedding, int loss);
 lk_status lk_job_check_split(const lk_job *job, lk_error *err);
 int lk_job_stage_layers(const lk_job *job, int stage);
 
