@@ -89,7 +89,9 @@ static lk_status collective_ask_find_cluster(struct work *work, lk_error *err) {
 		where.device = *run->device ? lk_coll_device(run->device) : NULL;
 		where.ranks = (uint32_t)run->gpus;
 		/* usual nodes, not all of whose GPUs are used */
-		if (run->nodes > 1 && run->gpus % run->nodes == 0) where.domain = run->gpus / run->nodes;
+		int domains =
+			where.device ? lk_coll_domains(where.device, run->gpus, run->nodes) : run->nodes;
+		if (domains > 1 && run->gpus % domains == 0) where.domain = run->gpus / domains;
 		if (*run->device) {
 			snprintf(unknown, sizeof unknown,
 			         "the catalogue does not have the GPU of the log, \"%.60s\"", run->device);

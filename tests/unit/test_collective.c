@@ -53,7 +53,7 @@ enum {
 };
 
 static lk_group_shape group_of(int node, int ranks, int over) {
-	return (lk_group_shape){&nodes[node], ranks, over, (ranks + over - 1) / over, 1, 1, NULL};
+	return (lk_group_shape){&nodes[node], ranks, over, (ranks + over - 1) / over, 1, 1, NULL, NULL};
 }
 
 static double seconds(lk_coll_kind kind, int node, int ranks, int over, double bytes) {
