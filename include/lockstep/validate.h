@@ -37,6 +37,7 @@ enum {
 	LK_FOLDS_GPU,   /* kernels: all rows of a device */
 	LK_FOLDS_SIZE,  /* collectives, and usual there: a share of a fabric's sizes */
 	LK_FOLDS_GPUS,  /* collectives: all rows of a number of GPUs of a fabric */
+	LK_FOLDS_FABRIC, /* collectives: all rows of a fabric */
 };
 
 /* The request. Texts are borrowed. */

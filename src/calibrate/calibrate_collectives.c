@@ -140,7 +140,7 @@ static double collectives_width(const struct task *task, const double *us, const
 		    strcmp(class, lk_coll_size_class(row->bytes)) != 0)
 			continue;
 		if ((fabric && strcmp(fabric, row->fabric) != 0) ||
-		    (gpus && lk_coll_no_relatives(&task->rows, row)))
+		    (gpus && lk_coll_no_relatives(&task->rows, row, LK_COLL_FOLDS_GPUS)))
 			continue;
 		errors[count++] = fabs(log(us[i] / row->us));
 	}

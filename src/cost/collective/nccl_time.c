@@ -1,14 +1,13 @@
 /* nccl_time.c: how long a collective takes, from what NCCL's tables say of it and five numbers of
  * the fabric:
  *
- *     wait     = launch ppn^ranks + (channel + proxy levels) (channels - 1)
- *                + base' + hops' + net' + network
+ *     wait     = launch ppn^ranks + channel (channels - 1) + base' + hops' + net' + network
+ *                + scan LL's bytes over the network
  *     transfer = max(S / (bandwidth e), what the NICs carry / (rate * reached share))
  *     t        = (wait^p + transfer^p)^(1/p)
  *
- * base', hops' and net' are NCCL's latencies times factors that hold everywhere; levels are those of
- * a tree over nodes, up and down, at each of which a proxy thread posts the messages of all
- * channels. e is the fabric's `wire` times the share that the protocol reaches. p is `join`, 1 for one after the other; in
+ * base', hops' and net' are NCCL's latencies times factors that hold everywhere; LL's
+ * bytes lie in the host's memory before they leave, where a proxy thread looks at each flag. e is the fabric's `wire` times the share that the protocol reaches. p is `join`, 1 for one after the other; in
  * rings through NVSwitch it is larger from Hopper on: there the longer of the two counts. Channels
  * are those that a call of this size opens: it is their number, growing with the size, that makes
  * middle sizes slow. */
@@ -43,10 +42,11 @@ static double efficiency_of(const lk_nccl_site *site, lk_algo algo, lk_proto pro
  * share once more. In time NCCL's own estimate, by which it chooses, is too low for few GPUs. */
 static double multicast_transfer(const lk_nccl_site *site, double bytes) {
 	const lk_nccl_laws *laws = site->laws;
-	double share =
-		site->generation == LK_NCCL_BLACKWELL ? laws->nvls_blackwell : laws->nvls_hopper;
-	double heads = site->heads;
-	return bytes * (heads + 1) / heads / (1000 * site->wire * site->fabric->wire * share);
+	double share = laws->nvls_hopper, heads = site->heads;
+	if (site->ppn > 8) share = laws->nvls_rack;
+	else if (site->generation == LK_NCCL_BLACKWELL) share = laws->nvls_blackwell;
+	return bytes * (heads + 1) / heads / (1000 * site->wire * site->fabric->wire * share) +
+	       laws->nvls_fill_us * site->ppn * bytes / (bytes + laws->nvls_fill_bytes);
 }
 
 /* GB/s that the channels of a call move at most: each is one CTA, and no more of its buffer than
@@ -81,9 +81,12 @@ static double wait_of(const lk_nccl_site *site, lk_algo algo, lk_proto proto, do
 	double base = laws->base * (multicast ? terms->base : terms->base - ll_base);
 	double hops = laws->hops * terms->hops * (simple ? laws->simple_hops : 1);
 	if (site->generation >= LK_NCCL_HOPPER) hops *= laws->hopper_hops;
-	double levels = algo == LK_ALGO_TREE ? terms->crossings : 0;
-	double channel = site->fabric->channel + laws->proxy * levels;
+	double scanned = proto == LK_PROTO_LL ? terms->crossings * bytes / 1000 : 0;
+	if (algo == LK_ALGO_RING) scanned /= site->n; /* a step passes a part, a tree's all */
+	double channel = site->fabric->channel;
+	if (site->generation >= LK_NCCL_HOPPER) channel *= laws->hopper_hops;
 	double network = laws->net_hops * terms->net + terms->network +
+	                 laws->scan * scanned +
 	                 (site->sockets ? laws->socket_us * terms->crossings : 0);
 	return fmax(
 		launch + base + hops + channel * (channels_at(site, algo, proto, bytes) - 1) + network, .1);
@@ -102,9 +105,6 @@ bool lk_nccl_estimate_of(lk_coll_kind kind, const lk_nccl_site *site, lk_algo al
 	double transfer =
 		fmax(fmax(links, moved / (1000 * channels_limit(site, algo, proto))), nics);
 	double wait = wait_of(site, algo, proto, bytes, &terms);
-	if (algo == LK_ALGO_NVLS)
-		transfer +=
-			site->laws->nvls_fill_us * bytes / (bytes + site->laws->nvls_fill_bytes);
 	bool overlaps = algo == LK_ALGO_RING && site->switched && site->generation >= LK_NCCL_HOPPER &&
 	                site->nodes == 1;
 	double p = overlaps ? site->laws->hopper_join : site->laws->join;
