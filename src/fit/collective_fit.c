@@ -68,13 +68,13 @@ void lk_fabric_fit(const lk_coll_pick *rows, size_t count, const lk_fabric *star
 	for (int i = 0; i < LK_FABRIC_NUMBERS; i++) *lk_fabric_number(out, i) = x[i];
 }
 
-lk_status lk_coll_predict_model(const lk_coll_pick *seen, size_t seen_count,
+lk_status lk_coll_predict_model(const lk_fabric *start, const lk_coll_pick *seen, size_t seen_count,
                                 const lk_coll_pick *held, size_t held_count, double *us,
                                 lk_error *err) {
 	lk_fabric fabric;
 	lk_curves curves;
 	(void)err;
-	lk_fabric_fit(seen, seen_count, &lk_fabric_plain, &fabric, NULL);
+	lk_fabric_fit(seen, seen_count, start, &fabric, NULL);
 	lk_coll_curves_fit(seen, seen_count, &fabric, &curves);
 	fabric.curves = &curves;
 	for (size_t i = 0; i < held_count; i++) us[i] = lk_coll_row_time(held[i], &fabric);

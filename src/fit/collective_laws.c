@@ -154,9 +154,10 @@ lk_status lk_coll_laws_fit(const lk_coll_pick *rows, size_t count, lk_nccl_laws 
 	return status;
 }
 
-lk_status lk_coll_predict_laws(const lk_coll_pick *seen, size_t seen_count,
+lk_status lk_coll_predict_laws(const lk_fabric *start, const lk_coll_pick *seen, size_t seen_count,
                                const lk_coll_pick *held, size_t held_count, double *us,
                                lk_error *err) {
+	(void)start;
 	lk_arena arena = LK_ARENA_INIT;
 	lk_coll_pick *rows = LK_ARRAY(&arena, lk_coll_pick, seen_count);
 	lk_nccl_laws laws;

@@ -30,10 +30,11 @@ typedef enum lk_coll_folds {
 typedef const lk_coll_row *lk_coll_pick; /* a row among many */
 
 /* Predicts `held` in us from what `seen` teaches. All rows are of one fabric; where a fabric is
- * left out, the seen ones of all others. */
-typedef lk_status lk_coll_predictor(const lk_coll_pick *seen, size_t seen_count,
-                                    const lk_coll_pick *held, size_t held_count, double *us,
-                                    lk_error *err);
+ * left out, the seen ones of all others. `start`: what fits of a fabric start from, with the laws
+ * that hold. */
+typedef lk_status lk_coll_predictor(const lk_fabric *start, const lk_coll_pick *seen,
+                                    size_t seen_count, const lk_coll_pick *held, size_t held_count,
+                                    double *us, lk_error *err);
 
 /* The model with the fabric's five numbers and curves; one latency and rate per collective and
  * group; NCCL's own estimate; and the five scalars launch, latency factor and efficiency of each
@@ -71,7 +72,8 @@ bool lk_coll_fitted(const lk_coll_fabrics *fabrics, const lk_coll_row *row);
 /* us[i] of every row of a fitted fabric, each from rows outside its fold; others are left as they
  * are. */
 lk_status lk_coll_cross(const lk_coll_rows *rows, const lk_coll_fabrics *fabrics,
-                        lk_coll_folds folds, lk_coll_predictor *predict, double *us, lk_error *err);
+                        lk_coll_folds folds, lk_coll_predictor *predict, const lk_fabric *start,
+                        double *us, lk_error *err);
 
 /* Why a row cannot be scored when its fold is left out; NULL: it can. */
 const char *lk_coll_no_relatives(const lk_coll_rows *rows, const lk_coll_row *row,

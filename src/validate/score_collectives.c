@@ -47,7 +47,8 @@ static int collectives_numbers_of(const lk_coll_fabrics *fabrics) {
 
 static void set_range(const lk_coll_row *row, bool fitted, bool unseen, lk_validated *out) {
 	char class[128];
-	snprintf(class, sizeof class, "%.80s %s", fitted ? row->fabric : "other",
+	const char *other = row->nodes > 1 ? "network" : "node";
+	snprintf(class, sizeof class, "%.80s %s", fitted ? row->fabric : other,
 	         lk_coll_size_class(row->bytes));
 	const lk_calibration_row *range =
 		lk_calibration_find(lk_calibration_current(), "range", "collective", class);
@@ -98,7 +99,9 @@ static lk_status collectives_fill_row(const struct task *task, size_t i, double 
 		                              lk_algo_name(cost.algo), lk_proto_name(cost.proto));
 		if (!out->layout) return lk_oom(err);
 	}
-	set_range(row, fitted || own, task->cross && task->folds == LK_COLL_FOLDS_GPUS, out);
+	bool apart = task->cross && task->folds == LK_COLL_FOLDS_FABRIC;
+	set_range(row, (fitted || own) && !apart, task->cross && task->folds == LK_COLL_FOLDS_GPUS,
+	          out);
 	task->out->scores[i].suspect =
 		*row->slow || (out->reason && strncmp(out->reason, "not scored", 10) == 0);
 	task->out->divisions[0].keys[i] =
@@ -136,7 +139,7 @@ static lk_status collectives_compare(const struct task *task, lk_error *err) {
 		                                            parameters < 0 ? 0 : parameters);
 		if (!baseline) return lk_oom(err);
 		LK_TRY(lk_coll_cross(task->rows, &task->fabrics, task->folds, others[b].predict,
-		                     baseline->predicted, err));
+		                     lk_fabric_default(), baseline->predicted, err));
 		if (parameters >= 0) continue;
 		for (size_t i = 0; i < task->rows->count; i++) {
 			const lk_coll_row *row = &task->rows->at[i], *before = i ? row - 1 : NULL;
@@ -160,7 +163,7 @@ static lk_status collectives_score(struct task *task, lk_error *err) {
 		LK_TRY(lk_coll_cross(task->rows, &task->fabrics, task->folds,
 		                     task->folds == LK_COLL_FOLDS_FABRIC ? lk_coll_predict_laws
 		                                                         : lk_coll_predict_model,
-		                     us, err));
+		                     lk_fabric_default(), us, err));
 	for (size_t d = 0; d < sizeof by / sizeof *by; d++)
 		if (!lk_scoring_divide(task->arena, task->out, by[d])) return lk_oom(err);
 	for (size_t i = 0; i < task->rows->count; i++)

@@ -50,9 +50,9 @@ static void test_numbers_are_found_again(void **state) {
 	static lk_coll_row rows[200];
 	static lk_coll_pick picks[200];
 	static const lk_fabric made[] = {
-		{4, 1.2, 1.05, .7, .05, NULL},
-		{12, .4, .9, .5, .05, NULL},
-		{7, .8, 1, .9, .05, NULL},
+		{4, 1.2, 1.05, .7, .05, NULL, NULL},
+		{12, .4, .9, .5, .05, NULL, NULL},
+		{7, .8, 1, .9, .05, NULL, NULL},
 	};
 	for (size_t m = 0; m < sizeof made / sizeof *made; m++) {
 		lk_fabric found;
@@ -78,7 +78,7 @@ static void held_rows_do_not_teach(lk_coll_folds folds) {
 	static lk_coll_row rows[200], spoilt[200];
 	static lk_coll_pick picks[200];
 	static double clean_us[200], spoilt_us[200];
-	static const lk_fabric made = {4, 1.2, 1.05, .7, .05, NULL};
+	static const lk_fabric made = {4, 1.2, 1.05, .7, .05, NULL, NULL};
 	lk_error err;
 	size_t count = make_rows(&made, rows, picks);
 	memcpy(spoilt, rows, sizeof spoilt);
@@ -96,9 +96,9 @@ static void held_rows_do_not_teach(lk_coll_folds folds) {
 		lk_coll_predict_scalars,
 	};
 	for (size_t p = 0; p < sizeof all / sizeof *all; p++) {
-		assert_int_equal(lk_coll_cross(&clean_rows, &fabrics, folds, all[p], clean_us, &err),
+		assert_int_equal(lk_coll_cross(&clean_rows, &fabrics, folds, all[p], &lk_fabric_plain, clean_us, &err),
 		                 LK_OK);
-		assert_int_equal(lk_coll_cross(&spoilt_rows, &fabrics, folds, all[p], spoilt_us, &err),
+		assert_int_equal(lk_coll_cross(&spoilt_rows, &fabrics, folds, all[p], &lk_fabric_plain, spoilt_us, &err),
 		                 LK_OK);
 		for (size_t i = 0; i < count; i++)
 			if (is_spoilt(&rows[i], folds)) assert_true(clean_us[i] == spoilt_us[i]);
@@ -119,7 +119,7 @@ static void test_curves_are_found_again(void **state) {
 	static lk_coll_row rows[200];
 	static lk_coll_pick picks[200];
 	static lk_curves curves;
-	lk_fabric fabric = {4, 1.2, 1.05, .7, .05, NULL};
+	lk_fabric fabric = {4, 1.2, 1.05, .7, .05, NULL, NULL};
 	size_t count = make_rows(&fabric, rows, picks);
 	for (size_t i = 0; i < count; i++)
 		if (rows[i].gpus == 16) rows[i].us *= 1.5 + .4 * sin(log2(rows[i].bytes));

@@ -155,9 +155,9 @@ const lk_fabric *lk_fabric_default(void);
  * calibration). */
 
 typedef struct lk_nccl_laws {
-	double base, hops, simple_hops, hopper_hops,
-		net_hops; /* of NCCL's latencies: fixed part (beyond LL's), hops inside a node, those of
-	                 Simple, those from Hopper on, hops between nodes */
+	double base, hops, hopper_hops, net_hops; /* of NCCL's latencies: fixed part (beyond LL's), hops
+	                                             inside a node, those from Hopper on, hops between
+	                                             nodes */
 	double ranks; /* launch grows with this power of the ranks on a node */
 	double scan;  /* us for 1000 bytes of LL that pass a network: a proxy looks at every flag */
 	double ll, ll128; /* reached share of NCCL's bandwidths */
@@ -165,9 +165,8 @@ typedef struct lk_nccl_laws {
 	double blackwell; /* reached share of NVLink 5 over that of the generations before */
 	double nvls_hopper, nvls_blackwell, nvls_rack; /* reached share of the links by the switches'
 	                                                  multicast; of racks, in place of boards */
-	double nvls_fill_us, nvls_fill_bytes; /* of the multicast's pipeline, for each rank */
-	double join, hopper_join; /* p of waiting and transfer: 1 one after the other, large: the longer
-	                             counts */
+	double nvls_fill_us; /* of the multicast's pipeline, for each rank */
+	double join; /* p of waiting and transfer: 1 one after the other, large: the longer counts */
 	double nics, slot; /* reached share of NICs' line rate, of a GPU's PCIe slot to them */
 	double socket_nics, socket_us, crowd; /* without RDMA: share of the NICs' line rate; each
 	                                         message between nodes; more of a NIC with more GPUs at
@@ -178,7 +177,7 @@ typedef struct lk_nccl_laws {
 } lk_nccl_laws;
 
 enum {
-	LK_NCCL_LAWS = 28
+	LK_NCCL_LAWS = 25
 };
 /* By index: names in a calibration, and where the search starts and may go. */
 extern const lk_fit_number lk_nccl_law_limits[LK_NCCL_LAWS];

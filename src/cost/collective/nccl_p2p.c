@@ -118,8 +118,11 @@ static lk_coll_cost p2p_message(const lk_group_shape *pair, double bytes) {
 		node->gpus > 0 && node->nics > node->gpus ? (double)node->nics / node->gpus : 1;
 	double share = fmin(site.nic_efficiency * site.laws->message_nic, .97);
 	double nic = fmin(site.node_nics, fmax(node->nic_rate / 1e9 * nearest, .125)) * share;
+	/* NCCL counts 20 of 25 GB/s of a link: what a switch passes on. A message over links from GPU to
+	 * GPU has all of it. */
+	double direct = node->intra == LK_INTRA_MESH && node->device->arch < LK_ARCH_CDNA1 ? 1.25 : 1;
 	double rate =
-		same_node ? lk_nccl_wire(&site, site.pair_wire) * site.laws->message_wire : nic;
+		same_node ? lk_nccl_wire(&site, site.pair_wire) * site.laws->message_wire * direct : nic;
 	double own = latency(&site, same_node, cost.proto, 1);
 	cost.seconds = p2p_seconds(&site, own, !same_node, cost.proto,
 	                           p2p_transfer_of(&site, same_node, rate, bytes));

@@ -7,8 +7,7 @@
  *     t        = (wait^p + transfer^p)^(1/p)
  *
  * base', hops' and net' are NCCL's latencies times factors that hold everywhere; LL's
- * bytes lie in the host's memory before they leave, where a proxy thread looks at each flag. e is the fabric's `wire` times the share that the protocol reaches. p is `join`, 1 for one after the other; in
- * rings through NVSwitch it is larger from Hopper on: there the longer of the two counts. Channels
+ * bytes lie in the host's memory before they leave, where a proxy thread looks at each flag. e is the fabric's `wire` times the share that the protocol reaches. p is `join`, 1 for one after the other. Channels
  * are those that a call of this size opens: it is their number, growing with the size, that makes
  * middle sizes slow. */
 #include "cost/collective/nccl.h"
@@ -38,6 +37,9 @@ static double efficiency_of(const lk_nccl_site *site, lk_algo algo, lk_proto pro
 	return nics ? 1 : wire * (1 - laws->fill / site->n);
 }
 
+/* Bytes of a call that fill half of the multicast's pipeline. */
+static const double half_filled = 8e6;
+
 /* Where a switch multicasts, each GPU sends and receives every byte once, and those of its own
  * share once more. In time NCCL's own estimate, by which it chooses, is too low for few GPUs. */
 static double multicast_transfer(const lk_nccl_site *site, double bytes) {
@@ -46,7 +48,7 @@ static double multicast_transfer(const lk_nccl_site *site, double bytes) {
 	if (site->ppn > 8) share = laws->nvls_rack;
 	else if (site->generation == LK_NCCL_BLACKWELL) share = laws->nvls_blackwell;
 	return bytes * (heads + 1) / heads / (1000 * site->wire * site->fabric->wire * share) +
-	       laws->nvls_fill_us * site->ppn * bytes / (bytes + laws->nvls_fill_bytes);
+	       laws->nvls_fill_us * site->ppn * bytes / (bytes + half_filled);
 }
 
 /* GB/s that the channels of a call move at most: each is one CTA, and no more of its buffer than
@@ -75,11 +77,10 @@ static double wait_of(const lk_nccl_site *site, lk_algo algo, lk_proto proto, do
                       const lk_nccl_terms *terms) {
 	static const double ll_base = 6.6; /* the fixed latency of LL: part of the fabric's launch */
 	const lk_nccl_laws *laws = site->laws;
-	bool multicast = algo == LK_ALGO_NVLS || algo == LK_ALGO_NVLSTREE,
-		 simple = proto == LK_PROTO_SIMPLE && !multicast;
+	bool multicast = algo == LK_ALGO_NVLS || algo == LK_ALGO_NVLSTREE;
 	double launch = site->fabric->launch * pow(fmin(site->ppn, 8), laws->ranks);
 	double base = laws->base * (multicast ? terms->base : terms->base - ll_base);
-	double hops = laws->hops * terms->hops * (simple ? laws->simple_hops : 1);
+	double hops = laws->hops * terms->hops;
 	if (site->generation >= LK_NCCL_HOPPER) hops *= laws->hopper_hops;
 	double scanned = proto == LK_PROTO_LL ? terms->crossings * bytes / 1000 : 0;
 	if (algo == LK_ALGO_RING) scanned /= site->n; /* a step passes a part, a tree's all */
@@ -105,9 +106,7 @@ bool lk_nccl_estimate_of(lk_coll_kind kind, const lk_nccl_site *site, lk_algo al
 	double transfer =
 		fmax(fmax(links, moved / (1000 * channels_limit(site, algo, proto))), nics);
 	double wait = wait_of(site, algo, proto, bytes, &terms);
-	bool overlaps = algo == LK_ALGO_RING && site->switched && site->generation >= LK_NCCL_HOPPER &&
-	                site->nodes == 1;
-	double p = overlaps ? site->laws->hopper_join : site->laws->join;
+	double p = site->laws->join;
 	out->latency = terms.latency;
 	out->predicted = terms.latency + terms.transfer;
 	out->time = pow(pow(wait, p) + pow(transfer, p), 1 / p);
