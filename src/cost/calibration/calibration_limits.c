@@ -53,7 +53,6 @@ static const struct limit {
 	{"laws", NULL, "nvls_blackwell", 0.01, 10},
 	{"laws", NULL, "nvls_rack", 0.01, 10},
 	{"laws", NULL, "nvls_fill_us", 0, 10000},
-	{"laws", NULL, "join", 1, 100},
 	{"laws", NULL, "nics", 0.001, 1},
 	{"laws", NULL, "slot", 0.001, 1},
 	{"laws", NULL, "socket_nics", 0.001, 1},

@@ -166,7 +166,6 @@ typedef struct lk_nccl_laws {
 	double nvls_hopper, nvls_blackwell, nvls_rack; /* reached share of the links by the switches'
 	                                                  multicast; of racks, in place of boards */
 	double nvls_fill_us; /* of the multicast's pipeline, for each rank */
-	double join; /* p of waiting and transfer: 1 one after the other, large: the longer counts */
 	double nics, slot; /* reached share of NICs' line rate, of a GPU's PCIe slot to them */
 	double socket_nics, socket_us, crowd; /* without RDMA: share of the NICs' line rate; each
 	                                         message between nodes; more of a NIC with more GPUs at
@@ -177,7 +176,7 @@ typedef struct lk_nccl_laws {
 } lk_nccl_laws;
 
 enum {
-	LK_NCCL_LAWS = 25
+	LK_NCCL_LAWS = 24
 };
 /* By index: names in a calibration, and where the search starts and may go. */
 extern const lk_fit_number lk_nccl_law_limits[LK_NCCL_LAWS];

@@ -21,7 +21,6 @@ const lk_fit_number lk_nccl_law_limits[LK_NCCL_LAWS] = {
 	{"nvls_blackwell", .74, .4, 1.2, true},
 	{"nvls_rack", .74, .3, 1.2, true},
 	{"nvls_fill_us", 7, .1, 50, true},
-	{"join", 1.1, 1, 8, true},
 	{"nics", .95, .4, 1, true},
 	{"slot", .68, .3, 1, true},
 	{"socket_nics", .5, .1, 1, true},
@@ -43,7 +42,7 @@ static const size_t offsets[LK_NCCL_LAWS] = {
 	offsetof(lk_nccl_laws, blackwell),      offsetof(lk_nccl_laws, nvls_hopper),
 	offsetof(lk_nccl_laws, nvls_blackwell), offsetof(lk_nccl_laws, nvls_rack),
 	offsetof(lk_nccl_laws, nvls_fill_us),
-	 offsetof(lk_nccl_laws, join),
+	 
 	    offsetof(lk_nccl_laws, nics),
 	offsetof(lk_nccl_laws, slot),           offsetof(lk_nccl_laws, socket_nics), offsetof(lk_nccl_laws, socket_us),
 	offsetof(lk_nccl_laws, crowd),          offsetof(lk_nccl_laws, message_launch),

@@ -1,15 +1,15 @@
-/* nccl_time.c: how long a collective takes, from what NCCL's tables say of it and five numbers of
- * the fabric:
+/* nccl_time.c: how long a collective takes, from what NCCL's tables say of it, five numbers of the
+ * fabric and the laws that all fabrics share:
  *
  *     wait     = launch ppn^ranks + channel (channels - 1) + base' + hops' + net' + network
  *                + scan LL's bytes over the network
  *     transfer = max(S / (bandwidth e), what the NICs carry / (rate * reached share))
- *     t        = (wait^p + transfer^p)^(1/p)
+ *     t        = wait + transfer
  *
- * base', hops' and net' are NCCL's latencies times factors that hold everywhere; LL's
- * bytes lie in the host's memory before they leave, where a proxy thread looks at each flag. e is the fabric's `wire` times the share that the protocol reaches. p is `join`, 1 for one after the other. Channels
- * are those that a call of this size opens: it is their number, growing with the size, that makes
- * middle sizes slow. */
+ * base', hops' and net' are NCCL's latencies times factors. LL's bytes lie in the host's memory
+ * before they leave, where a proxy thread looks at each flag. e is the fabric's `wire` times the
+ * share that the protocol reaches. Channels are those that a call of this size opens: it is their
+ * number, growing with the size, that makes middle sizes slow. */
 #include "cost/collective/nccl.h"
 
 #include <math.h>
@@ -25,8 +25,8 @@ static double channels_at(const lk_nccl_site *site, lk_algo algo, lk_proto proto
 	return fmin(fmax(bytes / each, 1), lk_nccl_most_channels(site, algo));
 }
 
-/* A Simple ring of few ranks overlaps its steps less. Where its rate is the NICs', only their share
- * counts. */
+/* A Simple ring of few ranks overlaps its steps less, which shows on NVLinks. Where its rate is the
+ * NICs', only their share counts. */
 static double efficiency_of(const lk_nccl_site *site, lk_algo algo, lk_proto proto) {
 	const lk_nccl_laws *laws = site->laws;
 	double wire = lk_nccl_wire(site, 1);
@@ -34,7 +34,8 @@ static double efficiency_of(const lk_nccl_site *site, lk_algo algo, lk_proto pro
 	if (proto == LK_PROTO_LL128) return laws->ll128 * wire;
 	if (algo != LK_ALGO_RING) return wire;
 	bool nics = site->nodes > 1 && (site->ppn <= 1 || site->node_nics * .96 < site->wire);
-	return nics ? 1 : wire * (1 - laws->fill / site->n);
+	if (nics) return 1;
+	return wire * (site->nvlink ? 1 - laws->fill / site->n : 1);
 }
 
 /* Bytes of a call that fill half of the multicast's pipeline. */
@@ -106,10 +107,9 @@ bool lk_nccl_estimate_of(lk_coll_kind kind, const lk_nccl_site *site, lk_algo al
 	double transfer =
 		fmax(fmax(links, moved / (1000 * channels_limit(site, algo, proto))), nics);
 	double wait = wait_of(site, algo, proto, bytes, &terms);
-	double p = site->laws->join;
 	out->latency = terms.latency;
 	out->predicted = terms.latency + terms.transfer;
-	out->time = pow(pow(wait, p) + pow(transfer, p), 1 / p);
+	out->time = wait + transfer;
 	if (wait > transfer) out->limit = LK_LIMIT_LATENCY;
 	else if (nics >= transfer) out->limit = LK_LIMIT_NICS;
 	else out->limit = LK_LIMIT_LINKS;
