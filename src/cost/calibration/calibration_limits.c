@@ -48,7 +48,6 @@ static const struct limit {
 	{"laws", NULL, "ll", 0.01, 10},
 	{"laws", NULL, "ll128", 0.01, 10},
 	{"laws", NULL, "fill", 0, 0.99},
-	{"laws", NULL, "blackwell", 0.01, 10},
 	{"laws", NULL, "nvls_hopper", 0.01, 10},
 	{"laws", NULL, "nvls_blackwell", 0.01, 10},
 	{"laws", NULL, "nvls_rack", 0.01, 10},

@@ -162,7 +162,6 @@ typedef struct lk_nccl_laws {
 	double scan;  /* us for 1000 bytes of LL that pass a network: a proxy looks at every flag */
 	double ll, ll128; /* reached share of NCCL's bandwidths */
 	double fill;      /* a Simple ring of n ranks loses fill / n */
-	double blackwell; /* reached share of NVLink 5 over that of the generations before */
 	double nvls_hopper, nvls_blackwell, nvls_rack; /* reached share of the links by the switches'
 	                                                  multicast; of racks, in place of boards */
 	double nvls_fill_us; /* of the multicast's pipeline, for each rank */
@@ -176,7 +175,7 @@ typedef struct lk_nccl_laws {
 } lk_nccl_laws;
 
 enum {
-	LK_NCCL_LAWS = 24
+	LK_NCCL_LAWS = 23
 };
 /* By index: names in a calibration, and where the search starts and may go. */
 extern const lk_fit_number lk_nccl_law_limits[LK_NCCL_LAWS];

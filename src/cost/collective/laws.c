@@ -16,7 +16,6 @@ const lk_fit_number lk_nccl_law_limits[LK_NCCL_LAWS] = {
 	{"ll", .8, .2, 2, true},
 	{"ll128", 1, .2, 2, true},
 	{"fill", .3, .02, .9, true},
-	{"blackwell", .95, .6, 1.2, true},
 	{"nvls_hopper", .83, .4, 1.2, true},
 	{"nvls_blackwell", .74, .4, 1.2, true},
 	{"nvls_rack", .74, .3, 1.2, true},
@@ -39,7 +38,7 @@ static const size_t offsets[LK_NCCL_LAWS] = {
 	offsetof(lk_nccl_laws, net_hops),       offsetof(lk_nccl_laws, ranks),
 	offsetof(lk_nccl_laws, scan),          offsetof(lk_nccl_laws, ll),
 	offsetof(lk_nccl_laws, ll128),          offsetof(lk_nccl_laws, fill),
-	offsetof(lk_nccl_laws, blackwell),      offsetof(lk_nccl_laws, nvls_hopper),
+	      offsetof(lk_nccl_laws, nvls_hopper),
 	offsetof(lk_nccl_laws, nvls_blackwell), offsetof(lk_nccl_laws, nvls_rack),
 	offsetof(lk_nccl_laws, nvls_fill_us),
 	 

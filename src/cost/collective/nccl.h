@@ -47,11 +47,6 @@ typedef struct lk_nccl_site {
 } lk_nccl_site;
 
 void lk_nccl_site_of(const lk_group_shape *group, lk_nccl_site *site);
-/* Of a rate inside a node, what large transfers reach. */
-static inline double lk_nccl_wire(const lk_nccl_site *site, double rate) {
-	bool nvlink5 = site->generation == LK_NCCL_BLACKWELL && site->nvlink;
-	return rate * site->fabric->wire * (nvlink5 ? site->laws->blackwell : 1);
-}
 /* GB/s between the two CPUs of a host whose GPUs have nothing but PCIe, each way. */
 double lk_host_bridge_rate(const lk_device *device);
 /* Bytes of an all-to-all of n ranks, `own` of them on a node, that pass from one half of the node

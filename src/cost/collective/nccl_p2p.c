@@ -67,7 +67,7 @@ static double rounds_of(double peers) {
 lk_coll_cost lk_nccl_alltoall(const lk_nccl_site *site, double bytes) {
 	double n = site->n, inside = (site->ppn - 1) / n * bytes, outside = (n - site->ppn) / n * bytes,
 		   each = bytes / n;
-	double wire = lk_nccl_wire(site, site->nvlink ? site->wire : site->pair_wire);
+	double wire = (site->nvlink ? site->wire : site->pair_wire) * site->fabric->wire;
 	double nic = site->node_nics / site->ppn * site->nic_efficiency;
 	double transfer = fmax(inside / (1000 * wire), outside / (1000 * nic));
 	/* where GPUs hang on two CPUs, half of a node's GPUs send to the other half through the link
@@ -122,7 +122,7 @@ static lk_coll_cost p2p_message(const lk_group_shape *pair, double bytes) {
 	 * GPU has all of it. */
 	double direct = node->intra == LK_INTRA_MESH && node->device->arch < LK_ARCH_CDNA1 ? 1.25 : 1;
 	double rate =
-		same_node ? lk_nccl_wire(&site, site.pair_wire) * site.laws->message_wire * direct : nic;
+		same_node ? site.pair_wire * site.fabric->wire * site.laws->message_wire * direct : nic;
 	double own = latency(&site, same_node, cost.proto, 1);
 	cost.seconds = p2p_seconds(&site, own, !same_node, cost.proto,
 	                           p2p_transfer_of(&site, same_node, rate, bytes));

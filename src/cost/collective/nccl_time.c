@@ -29,7 +29,7 @@ static double channels_at(const lk_nccl_site *site, lk_algo algo, lk_proto proto
  * NICs', only their share counts. */
 static double efficiency_of(const lk_nccl_site *site, lk_algo algo, lk_proto proto) {
 	const lk_nccl_laws *laws = site->laws;
-	double wire = lk_nccl_wire(site, 1);
+	double wire = site->fabric->wire;
 	if (proto == LK_PROTO_LL) return laws->ll * wire;
 	if (proto == LK_PROTO_LL128) return laws->ll128 * wire;
 	if (algo != LK_ALGO_RING) return wire;
