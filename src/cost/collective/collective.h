@@ -105,10 +105,10 @@ bool lk_nccl_variable(const char *name, size_t length);
  * what contradicts itself, what leaves an all-reduce nothing to run. */
 lk_status lk_nccl_settings_read(const char *text, const char *where, lk_nccl_settings *out,
                                 lk_error *err);
-/* Which of the settings cannot act on such a group, as one sentence's list of names in
+/* Which of the settings cannot act on a collective of such a group, as a list of names in
  * `out`[size]; "" all act. */
-void lk_nccl_settings_idle(const lk_nccl_settings *settings, const lk_group_shape *group, char *out,
-                           size_t size);
+void lk_nccl_settings_idle(const lk_nccl_settings *settings, lk_coll_kind kind,
+                           const lk_group_shape *group, char *out, size_t size);
 
 /* ---- fabric: how far a fabric (a cluster's links, network and software) falls short of NCCL's own
  * figures: five numbers, fitted to measured collectives by `lockstep calibrate collectives`. */

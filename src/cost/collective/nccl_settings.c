@@ -15,6 +15,7 @@
 
 #include "base/text.h"
 #include "cost/collective/collective.h"
+#include "cost/collective/nccl.h"
 
 enum {
 	FUNCTIONS = 5,
@@ -235,19 +236,39 @@ static void idle_add(char *out, size_t size, const char *name) {
 	snprintf(out + used, size - used, "%s%s", used ? ", " : "", name);
 }
 
-void lk_nccl_settings_idle(const lk_nccl_settings *settings, const lk_group_shape *group, char *out,
-                           size_t size) {
-	bool multicast = group->node->intra == LK_INTRA_SWITCH &&
-	                 group->node->device->arch >= LK_ARCH_HOPPER &&
-	                 group->node->device->arch <= LK_ARCH_BLACKWELL && group->ranks_per_node > 2;
+/* Some algorithm with some protocol is left. */
+static bool settings_leave_some(lk_coll_kind kind, const lk_nccl_site *site) {
+	lk_nccl_terms unused;
+	for (int algo = LK_ALGO_TREE; algo < LK_ALGO_P2P; algo++)
+		for (int proto = LK_PROTO_LL; proto < LK_PROTOS; proto++)
+			if (lk_nccl_terms_of(kind, site, (lk_algo)algo, (lk_proto)proto, 1 << 20, &unused))
+				return true;
+	return false;
+}
+
+void lk_nccl_settings_idle(const lk_nccl_settings *settings, lk_coll_kind kind,
+                           const lk_group_shape *group, char *out, size_t size) {
+	lk_group_shape with = *group;
+	lk_nccl_settings open = *settings;
+	lk_nccl_site site;
 	*out = '\0';
 	if (group->ranks < 2) {
-		bool any = settings->least_channels || settings->most_channels || settings->nvls ||
-		           settings->buffer_bytes > 0 || settings->release;
-		for (int kind = 0; kind < LK_COLLS; kind++)
-			any |= settings->without_algo[kind] || settings->without_proto[kind];
-		if (any) idle_add(out, size, "NCCL's settings (there is a single rank)");
+		idle_add(out, size, "a single rank runs no collective");
 		return;
 	}
-	if (settings->nvls != 0 && !multicast) idle_add(out, size, "NCCL_NVLS_ENABLE");
+	open.nvls = 0;
+	with.settings = &open;
+	lk_nccl_site_of(&with, &site);
+	if (settings->nvls != 0 && !site.nvls)
+		idle_add(out, size, "NCCL_NVLS_ENABLE without NVLink multicast between three GPUs or more");
+	bool pairs = kind == LK_COLL_SENDRECV || kind == LK_COLL_ALLTOALL;
+	for (int k = 0; pairs && k < LK_COLLS; k++)
+		if (settings->without_algo[k] || settings->without_proto[k]) {
+			idle_add(out, size, "NCCL_ALGO and NCCL_PROTO, which messages do not follow");
+			break;
+		}
+	with.settings = settings;
+	lk_nccl_site_of(&with, &site);
+	if (!pairs && !settings_leave_some(kind, &site))
+		idle_add(out, size, "NCCL_ALGO and NCCL_PROTO, which leave NCCL nothing to run");
 }
