@@ -29,7 +29,7 @@ struct task {
 	lk_coll_pick *picked;
 	size_t picked_count;
 	lk_nccl_laws laws;
-	lk_fabric shared; /* what fits of fabrics start from */
+	lk_fabric shared;                      /* what fits of fabrics start from */
 	double *size_us, *gpus_us, *fabric_us; /* cross-validated, by the kinds of folds */
 };
 
@@ -163,8 +163,7 @@ static bool collectives_counts(const struct task *task, const struct wide *wide,
                                const lk_coll_row *row) {
 	if (strcmp(wide->class, lk_coll_size_class(row->bytes)) != 0) return false;
 	if (lk_coll_no_relatives(&task->rows, row, wide->folds)) return false;
-	if (!wide->fabric)
-		return lk_coll_teaches_laws(row) && (row->nodes > 1) == wide->network;
+	if (!wide->fabric) return lk_coll_teaches_laws(row) && (row->nodes > 1) == wide->network;
 	return lk_coll_fitted(&task->fabrics, row) && strcmp(wide->fabric, row->fabric) == 0;
 }
 

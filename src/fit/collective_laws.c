@@ -16,9 +16,9 @@ enum {
 	NUMBERS = LK_NCCL_LAWS + SHARED,
 	ROUNDS = 24,
 };
-static const double pull = .3;   /* of a factor e of one number, in curves */
+static const double pull = .3;    /* of a factor e of one number, in curves */
 static const double ripple = .02; /* the derivatives' step, over what a change of protocol does */
-static const double reach = .5;  /* a step's largest factor, as ln */
+static const double reach = .5;   /* a step's largest factor, as ln */
 
 struct laws_fit {
 	const lk_coll_pick *rows;
@@ -74,7 +74,8 @@ static bool laws_same_curve(const lk_coll_row *a, const lk_coll_row *b) {
 static void laws_weigh(const struct laws_fit *fit) {
 	for (size_t i = 0; i < fit->count; i++) {
 		size_t alike = 0;
-		for (size_t k = 0; k < fit->count; k++) alike += laws_same_curve(fit->rows[i], fit->rows[k]);
+		for (size_t k = 0; k < fit->count; k++)
+			alike += laws_same_curve(fit->rows[i], fit->rows[k]);
 		fit->weight[i] = 1 / sqrt((double)alike);
 	}
 	for (int i = 0; i < NUMBERS; i++) fit->weight[fit->count + (size_t)i] = pull;
@@ -135,7 +136,7 @@ lk_status lk_coll_laws_fit(const lk_coll_pick *rows, size_t count, lk_nccl_laws 
 		.weight = LK_ARRAY(&arena, double, room),
 		.residual = LK_ARRAY(&arena, double, room),
 		.moved = LK_ARRAY(&arena, double, room),
-		.jacobian = LK_ARRAY(&arena, double, room * NUMBERS),
+		.jacobian = LK_ARRAY(&arena, double, room *NUMBERS),
 	};
 	lk_status status =
 		fit.weight && fit.residual && fit.moved && fit.jacobian ? LK_OK : lk_oom(err);

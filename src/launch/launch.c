@@ -33,8 +33,8 @@ struct line {
  * priced. */
 static bool launch_names_nccl(const char *text, size_t length) {
 	static const char *const names[] = {
-		"NCCL_ALGO",     "NCCL_PROTO",       "NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS",
-		"NCCL_MIN_CTAS", "NCCL_MAX_CTAS",    "NCCL_NVLS_ENABLE",   "NCCL_BUFFSIZE",
+		"NCCL_ALGO",     "NCCL_PROTO",    "NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS",
+		"NCCL_MIN_CTAS", "NCCL_MAX_CTAS", "NCCL_NVLS_ENABLE",   "NCCL_BUFFSIZE",
 	};
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
 		if (strlen(names[i]) == length && strncmp(names[i], text, length) == 0) return true;

@@ -63,8 +63,8 @@ typedef struct lk_coll_row {
 	const char *text, *source, *where; /* of the table; "file:line" */
 	const char *slow;                  /* why the fabric is known to be slow; "" */
 	const char *refused;               /* why it cannot be predicted; "" */
-	lk_node node;        /* an NVLink domain; `nodes` counts those, not the trays of a rack */
-	bool network_stated; /* the table says what joins the nodes */
+	lk_node node;              /* an NVLink domain; `nodes` counts those, not the trays of a rack */
+	bool network_stated;       /* the table says what joins the nodes */
 	lk_nccl_settings settings; /* what it says of NCCL: release, algorithm, NVLS off */
 } lk_coll_row;
 

@@ -112,8 +112,8 @@ static lk_status cross(const lk_coll_rows *rows, const char *fabric, lk_coll_fol
 		if (known || count == FOLDS || strcmp(row->fabric, fabric) != 0) continue;
 		done[count++] = fold;
 		folds_divide(rows, fabric, folds, fold, split);
-		LK_TRY(predict(start, split->seen, split->seen_count, split->held, split->held_count, split->us,
-		               err));
+		LK_TRY(predict(start, split->seen, split->seen_count, split->held, split->held_count,
+		               split->us, err));
 		for (size_t h = 0; h < split->held_count; h++) us[split->place[h]] = split->us[h];
 	}
 	return LK_OK;
@@ -134,15 +134,16 @@ static void folds_divide_fabrics(const lk_coll_rows *rows, const char *fabric,
 }
 
 static lk_status folds_cross_fabrics(const lk_coll_rows *rows, lk_coll_predictor *predict,
-                                     const lk_fabric *start, struct split *split, double *us, lk_error *err) {
+                                     const lk_fabric *start, struct split *split, double *us,
+                                     lk_error *err) {
 	for (size_t i = 0; i < rows->count; i++) {
 		bool known = false;
 		for (size_t k = 0; k < i && !known; k++)
 			known = strcmp(rows->at[k].fabric, rows->at[i].fabric) == 0;
 		if (known) continue;
 		folds_divide_fabrics(rows, rows->at[i].fabric, split);
-		LK_TRY(predict(start, split->seen, split->seen_count, split->held, split->held_count, split->us,
-		               err));
+		LK_TRY(predict(start, split->seen, split->seen_count, split->held, split->held_count,
+		               split->us, err));
 		for (size_t h = 0; h < split->held_count; h++) us[split->place[h]] = split->us[h];
 	}
 	return LK_OK;
@@ -161,8 +162,7 @@ lk_status lk_coll_cross(const lk_coll_rows *rows, const lk_coll_fabrics *fabrics
 	lk_status status = s.seen && s.held && s.place && s.us ? LK_OK : lk_oom(err);
 	if (folds == LK_COLL_FOLDS_FABRIC && status == LK_OK)
 		status = folds_cross_fabrics(rows, predict, start, &s, us, err);
-	for (size_t f = 0;
-	     folds != LK_COLL_FOLDS_FABRIC && f < fabrics->count && status == LK_OK; f++)
+	for (size_t f = 0; folds != LK_COLL_FOLDS_FABRIC && f < fabrics->count && status == LK_OK; f++)
 		status = cross(rows, fabrics->at[f], folds, predict, start, &s, us, err);
 	lk_arena_free(&arena);
 	return status;

@@ -13,8 +13,8 @@
 
 lk_coll_cost lk_p2p_cost(const lk_node *node, bool same_node, int sharing, double oversubscription,
                          const lk_nccl_settings *settings, double bytes) {
-	lk_group_shape pair = {node,    2,                same_node ? 1 : 2, same_node ? 2 : 1,
-	                       sharing, oversubscription, NULL,              settings};
+	lk_group_shape pair = {
+		node, 2, same_node ? 1 : 2, same_node ? 2 : 1, sharing, oversubscription, NULL, settings};
 	return lk_collective_cost(LK_COLL_SENDRECV, &pair, bytes);
 }
 

@@ -55,8 +55,8 @@ typedef struct lk_group_shape {
 	int ranks_per_node;  /* ceil(n / N) */
 	int sharing; /* groups of this kind that work at the same time on one node and share its NICs:
 	                with 8 data-parallel groups through 8 GPUs of a node, 8. At least 1 */
-	double oversubscription;        /* of the fabric, 1 = none */
-	const struct lk_fabric *fabric; /* its fitted numbers; NULL: those of the default */
+	double oversubscription;                 /* of the fabric, 1 = none */
+	const struct lk_fabric *fabric;          /* its fitted numbers; NULL: those of the default */
 	const struct lk_nccl_settings *settings; /* what a user set of NCCL; NULL: nothing */
 } lk_group_shape;
 
@@ -158,13 +158,13 @@ typedef struct lk_nccl_laws {
 	double base, hops, hopper_hops, net_hops; /* of NCCL's latencies: fixed part (beyond LL's), hops
 	                                             inside a node, those from Hopper on, hops between
 	                                             nodes */
-	double ranks; /* launch grows with this power of the ranks on a node */
-	double scan;  /* us for 1000 bytes of LL that pass a network: a proxy looks at every flag */
+	double ranks;     /* launch grows with this power of the ranks on a node */
+	double scan;      /* us for 1000 bytes of LL that pass a network: a proxy looks at every flag */
 	double ll, ll128; /* reached share of NCCL's bandwidths */
 	double fill;      /* a Simple ring of n ranks loses fill / n */
 	double nvls_hopper, nvls_blackwell, nvls_rack; /* reached share of the links by the switches'
 	                                                  multicast; of racks, in place of boards */
-	double nvls_fill_us; /* of the multicast's pipeline, for each rank */
+	double nvls_fill_us;                           /* of the multicast's pipeline, for each rank */
 	double nics, slot; /* reached share of NICs' line rate, of a GPU's PCIe slot to them */
 	double socket_nics, socket_us, crowd; /* without RDMA: share of the NICs' line rate; each
 	                                         message between nodes; more of a NIC with more GPUs at

@@ -33,20 +33,30 @@ const lk_fit_number lk_nccl_law_limits[LK_NCCL_LAWS] = {
 };
 
 static const size_t offsets[LK_NCCL_LAWS] = {
-	offsetof(lk_nccl_laws, base),           offsetof(lk_nccl_laws, hops),
-	    offsetof(lk_nccl_laws, hopper_hops),
-	offsetof(lk_nccl_laws, net_hops),       offsetof(lk_nccl_laws, ranks),
-	offsetof(lk_nccl_laws, scan),          offsetof(lk_nccl_laws, ll),
-	offsetof(lk_nccl_laws, ll128),          offsetof(lk_nccl_laws, fill),
-	      offsetof(lk_nccl_laws, nvls_hopper),
-	offsetof(lk_nccl_laws, nvls_blackwell), offsetof(lk_nccl_laws, nvls_rack),
+	offsetof(lk_nccl_laws, base),
+	offsetof(lk_nccl_laws, hops),
+	offsetof(lk_nccl_laws, hopper_hops),
+	offsetof(lk_nccl_laws, net_hops),
+	offsetof(lk_nccl_laws, ranks),
+	offsetof(lk_nccl_laws, scan),
+	offsetof(lk_nccl_laws, ll),
+	offsetof(lk_nccl_laws, ll128),
+	offsetof(lk_nccl_laws, fill),
+	offsetof(lk_nccl_laws, nvls_hopper),
+	offsetof(lk_nccl_laws, nvls_blackwell),
+	offsetof(lk_nccl_laws, nvls_rack),
 	offsetof(lk_nccl_laws, nvls_fill_us),
-	 
-	    offsetof(lk_nccl_laws, nics),
-	offsetof(lk_nccl_laws, slot),           offsetof(lk_nccl_laws, socket_nics), offsetof(lk_nccl_laws, socket_us),
-	offsetof(lk_nccl_laws, crowd),          offsetof(lk_nccl_laws, message_launch),
-	offsetof(lk_nccl_laws, message_hops),   offsetof(lk_nccl_laws, message_join),
-	offsetof(lk_nccl_laws, message_wire),   offsetof(lk_nccl_laws, message_nic),
+
+	offsetof(lk_nccl_laws, nics),
+	offsetof(lk_nccl_laws, slot),
+	offsetof(lk_nccl_laws, socket_nics),
+	offsetof(lk_nccl_laws, socket_us),
+	offsetof(lk_nccl_laws, crowd),
+	offsetof(lk_nccl_laws, message_launch),
+	offsetof(lk_nccl_laws, message_hops),
+	offsetof(lk_nccl_laws, message_join),
+	offsetof(lk_nccl_laws, message_wire),
+	offsetof(lk_nccl_laws, message_nic),
 };
 
 double *lk_nccl_law(lk_nccl_laws *laws, int index) {
@@ -65,8 +75,7 @@ static lk_nccl_laws usual_laws;
 static pthread_once_t laws_once = PTHREAD_ONCE_INIT;
 
 static void laws_load(void) {
-	usual_laws = lk_nccl_laws_of(
-		lk_calibration_find(lk_calibration_current(), "laws", "nccl", ""));
+	usual_laws = lk_nccl_laws_of(lk_calibration_find(lk_calibration_current(), "laws", "nccl", ""));
 }
 
 const lk_nccl_laws *lk_nccl_laws_default(void) {

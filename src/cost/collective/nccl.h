@@ -40,7 +40,7 @@ typedef struct lk_nccl_site {
 	double node_nics;      /* all NICs of a node that this group may use, line rate */
 	double nic_efficiency; /* reached share of it */
 	double nic_latency;
-	int heads;               /* GPUs of a node that head a share of the multicast */
+	int heads; /* GPUs of a node that head a share of the multicast */
 	const lk_fabric *fabric;
 	const lk_nccl_laws *laws;
 	const lk_nccl_settings *settings; /* never NULL */

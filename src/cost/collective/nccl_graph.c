@@ -155,8 +155,8 @@ static double wire_network(const lk_group_shape *group, lk_nccl_site *site) {
 	            fmax(site->ppn, 1) * nearest); /* a GPU's channels go through the NICs next to it */
 	double oversubscription = group->oversubscription > 1 ? group->oversubscription : 1;
 	double line = fmax(graph_rate_of(node->nic_rate) * nics / oversubscription, 1e-6);
-	double slots = node->device->pcie_rate > 0 ? graph_rate_of(node->device->pcie_rate) * site->ppn
-	                                           : INFINITY;
+	double slots =
+		node->device->pcie_rate > 0 ? graph_rate_of(node->device->pcie_rate) * site->ppn : INFINITY;
 	site->node_nics = fmin(line, slots / line_share);
 	site->nic_latency = node->nic_latency_s > 0 ? fmin(node->nic_latency_s, 1) * 1e6 : 0;
 	site->efa = site->nic_latency > 0;
@@ -165,10 +165,9 @@ static double wire_network(const lk_group_shape *group, lk_nccl_site *site) {
 	 * (p4de, tree); through a PCIe slot of generation 4 .65 of 200 Gb/s (NDv4, 16 to 64 A100). */
 	double gen4 = node->device->pcie_rate < 40 * gb ? laws->slot : 1;
 	double reached = node->sockets ? laws->socket_nics : laws->nics;
-	site->nic_efficiency =
-		site->fabric->nic > 0
-			? fmin(site->fabric->nic, 1)
-			: fmin(line * reached, slots * gen4 * laws->nics) / site->node_nics;
+	site->nic_efficiency = site->fabric->nic > 0
+	                           ? fmin(site->fabric->nic, 1)
+	                           : fmin(line * reached, slots * gen4 * laws->nics) / site->node_nics;
 	/* Several GPUs at one NIC open more connections, which reach more of it. */
 	double crowd = site->ppn / fmax(1, fmin(nics, site->ppn));
 	if (site->sockets)

@@ -1,13 +1,11 @@
 /* nccl_settings.c: NCCL's release and the variables of its environment that change what it runs, as
  * a text.
  *
- *     NCCL_ALGO, NCCL_PROTO               [func:]a,b;func:^c   `^` excludes; only the first list may
- *                                         lack a function. NCCL keeps rings for all but all-reduce
- *     NCCL_{MIN,MAX}_{NCHANNELS,CTAS}     channels of a communicator: the lower of the largest, the
- *                                         higher of the smallest
- *     NCCL_NVLS_ENABLE                    0 off, 1 on, 2 where the hardware has it
- *     NCCL_BUFFSIZE                       bytes of a channel's buffer, eight steps of the Simple
- *                                         protocol
+ *     NCCL_ALGO, NCCL_PROTO               [func:]a,b;func:^c   `^` excludes; only the first list
+ * may lack a function. NCCL keeps rings for all but all-reduce NCCL_{MIN,MAX}_{NCHANNELS,CTAS}
+ * channels of a communicator: the lower of the largest, the higher of the smallest NCCL_NVLS_ENABLE
+ * 0 off, 1 on, 2 where the hardware has it NCCL_BUFFSIZE                       bytes of a channel's
+ * buffer, eight steps of the Simple protocol
  */
 #include <stdio.h>
 #include <string.h>
@@ -24,9 +22,9 @@ enum {
 };
 
 const char *const lk_nccl_variables[] = {
-	"NCCL_ALGO",          "NCCL_PROTO",    "NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS",
-	"NCCL_MIN_CTAS",      "NCCL_MAX_CTAS", "NCCL_NVLS_ENABLE",   "NCCL_BUFFSIZE",
-	NULL,
+	"NCCL_ALGO",          "NCCL_PROTO",    "NCCL_MIN_NCHANNELS",
+	"NCCL_MAX_NCHANNELS", "NCCL_MIN_CTAS", "NCCL_MAX_CTAS",
+	"NCCL_NVLS_ENABLE",   "NCCL_BUFFSIZE", NULL,
 };
 
 bool lk_nccl_variable(const char *name, size_t length) {
@@ -43,8 +41,10 @@ static const struct {
 	const char *name;
 	lk_coll_kind kind;
 } functions[FUNCTIONS] = {
-	{"allreduce", LK_COLL_ALLREDUCE},         {"allgather", LK_COLL_ALLGATHER},
-	{"reducescatter", LK_COLL_REDUCESCATTER}, {"broadcast", LK_COLL_BROADCAST},
+	{"allreduce", LK_COLL_ALLREDUCE},
+	{"allgather", LK_COLL_ALLGATHER},
+	{"reducescatter", LK_COLL_REDUCESCATTER},
+	{"broadcast", LK_COLL_BROADCAST},
 	{"reduce", LK_COLL_REDUCE},
 };
 
@@ -104,9 +104,8 @@ static lk_status settings_read_list(const struct names *names, const char *text,
 }
 
 /* Lists by function, `;` between them. */
-static lk_status settings_read_lists(const struct names *names, const char *text,
-                                     const char *where, unsigned char without[LK_COLLS],
-                                     lk_error *err) {
+static lk_status settings_read_lists(const struct names *names, const char *text, const char *where,
+                                     unsigned char without[LK_COLLS], lk_error *err) {
 	for (const char *at = text; *at;) {
 		size_t length = strcspn(at, ";"), prefix = strcspn(at, ":;");
 		bool named = prefix < length;
@@ -215,8 +214,7 @@ lk_status lk_nccl_settings_read(const char *text, const char *where, lk_nccl_set
 		char word[WORD];
 		size_t length = strcspn(at, " ");
 		if (length >= sizeof word)
-			return lk_fail(err, LK_ERR_INPUT, where, "a word of more than %d characters",
-			               WORD - 1);
+			return lk_fail(err, LK_ERR_INPUT, where, "a word of more than %d characters", WORD - 1);
 		memcpy(word, at, length);
 		word[length] = '\0';
 		LK_TRY(settings_read_word(word, where, out, err));

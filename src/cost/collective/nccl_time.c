@@ -35,7 +35,7 @@ static double efficiency_of(const lk_nccl_site *site, lk_algo algo, lk_proto pro
 	if (algo != LK_ALGO_RING) return wire;
 	bool nics = site->nodes > 1 && (site->ppn <= 1 || site->node_nics * .96 < site->wire);
 	if (nics) return 1;
-	return wire * (site->nvlink ? 1 - laws->fill / site->n : 1);
+	return site->nvlink ? wire * (1 - laws->fill / site->n) : fmin(wire, 1);
 }
 
 /* Bytes of a call that fill half of the multicast's pipeline. */
@@ -87,8 +87,7 @@ static double wait_of(const lk_nccl_site *site, lk_algo algo, lk_proto proto, do
 	if (algo == LK_ALGO_RING) scanned /= site->n; /* a step passes a part, a tree's all */
 	double channel = site->fabric->channel;
 	if (site->generation >= LK_NCCL_HOPPER) channel *= laws->hopper_hops;
-	double network = laws->net_hops * terms->net + terms->network +
-	                 laws->scan * scanned +
+	double network = laws->net_hops * terms->net + terms->network + laws->scan * scanned +
 	                 (site->sockets ? laws->socket_us * terms->crossings : 0);
 	return fmax(
 		launch + base + hops + channel * (channels_at(site, algo, proto, bytes) - 1) + network, .1);
@@ -104,8 +103,7 @@ bool lk_nccl_estimate_of(lk_coll_kind kind, const lk_nccl_site *site, lk_algo al
 	double links = multicast ? multicast_transfer(site, bytes)
 	                         : terms.smooth_transfer / efficiency_of(site, algo, proto);
 	double moved = bytes * (multicast ? 1 : lk_coll_busbw_factor(kind, site->n));
-	double transfer =
-		fmax(fmax(links, moved / (1000 * channels_limit(site, algo, proto))), nics);
+	double transfer = fmax(fmax(links, moved / (1000 * channels_limit(site, algo, proto))), nics);
 	double wait = wait_of(site, algo, proto, bytes, &terms);
 	out->latency = terms.latency;
 	out->predicted = terms.latency + terms.transfer;

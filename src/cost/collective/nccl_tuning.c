@@ -281,9 +281,8 @@ static struct latency latency_of(lk_coll_kind kind, const lk_nccl_site *site, lk
 	case LK_ALGO_PAT:
 		return (struct latency){base_latency[algo][proto], 2.8 * site->n, net / 3.5, levels};
 	default: /* NVLS and NVLSTree */
-		return (struct latency){
-			multicast_hop(site, hop_latency[LK_NCCL_HOP_NVLINK][algo][proto]), 0, 2 * net,
-			2 * levels};
+		return (struct latency){multicast_hop(site, hop_latency[LK_NCCL_HOP_NVLINK][algo][proto]),
+		                        0, 2 * net, 2 * levels};
 	}
 }
 
