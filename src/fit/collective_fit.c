@@ -9,7 +9,7 @@
 enum {
 	EVALUATIONS = 1500
 };
-static const double pull = .03; /* of a number towards its start: a factor e costs 3 % */
+static const double pull = .05; /* of a number towards its start: a factor e costs 5 % */
 
 struct fit {
 	const lk_coll_pick *rows;

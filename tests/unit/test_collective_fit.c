@@ -220,7 +220,7 @@ static void test_a_log_gives_the_default(void **state) {
 	assert_int_equal(out.rows.at[1].points, 7);
 	assert_string_equal(out.rows.at[0].subject, "default");
 	assert_int_equal(out.rows.at[0].count, LK_FABRIC_NUMBERS);
-	assert_true(out.rows.at[0].error < .3);
+	assert_true(out.rows.at[0].error < .4); /* before its curve, which takes the rest */
 	lk_calibration_free(&out);
 }
 

@@ -33,18 +33,6 @@ const char *lk_coll_limit_name(lk_coll_limit limit) {
 	return names[limit];
 }
 
-double lk_coll_busbw_factor(lk_coll_kind kind, int ranks) {
-	if (ranks < 2) return 1;
-	double n = ranks;
-	switch (kind) {
-	case LK_COLL_ALLREDUCE: return 2 * (n - 1) / n;
-	case LK_COLL_ALLGATHER:
-	case LK_COLL_REDUCESCATTER:
-	case LK_COLL_ALLTOALL: return (n - 1) / n;
-	default: return 1;
-	}
-}
-
 static double memory_traffic(lk_coll_kind kind, lk_algo algo, double n) {
 	if (algo == LK_ALGO_NVLS || algo == LK_ALGO_NVLSTREE) return 4;
 	if (algo == LK_ALGO_TREE)
