@@ -267,7 +267,8 @@ static lk_status search_try_one(void *context, size_t i, void *result, lk_error 
 }
 
 static size_t search_group_of(const struct hunt *hunt, const lk_layout *layout) {
-	return ((size_t)hunt->cores.at[layout->core].first * SHARDINGS + layout->sharding) * KINDS + layout->recompute;
+	return ((size_t)hunt->cores.at[layout->core].first * SHARDINGS + layout->sharding) * KINDS +
+	       layout->recompute;
 }
 
 /* The group's place among the best, after it has become faster. */

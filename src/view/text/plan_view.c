@@ -164,7 +164,8 @@ static lk_status plan_view_put_notes(const lk_plan *plan, bool verbose, FILE *ou
 		LK_TRY(plan_view_put_list("assumptions", plan->notes, plan->note_count, out, err));
 	} else {
 		fprintf(out, "\nnot searched  %d   (-v lists them)\n", plan->not_searched_count);
-		if (plan->note_count) fprintf(out, "assumed       %d   (-v lists them)\n", plan->note_count);
+		if (plan->note_count)
+			fprintf(out, "assumed       %d   (-v lists them)\n", plan->note_count);
 	}
 	if (!plan->warning) return LK_OK;
 	fprintf(out, "%-8s ", "warning");
