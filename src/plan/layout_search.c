@@ -209,9 +209,9 @@ static lk_status bound_all(struct hunt *hunt, lk_error *err) {
 
 /* ---- trials ---- */
 
-/* Layouts whose times are this close cannot be told apart: what the choice loses on measured sweeps
+/* Layouts whose times are this close cannot be told apart: the median error of a predicted step
  * (docs/accuracy). One of them with room to spare is better than one that may run out of memory. */
-static const double UNCERTAIN = 0.02;
+static const double UNCERTAIN = 0.05;
 
 double lk_tight_factor(bool tight) {
 	return tight ? 1 + UNCERTAIN : 1;
