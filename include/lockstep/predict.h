@@ -125,6 +125,8 @@ typedef struct lk_prediction {
 	const char *basis;
 	double tokens_per_s_per_gpu; /* 0 where there are no tokens */
 	double samples_per_s;
+	const char
+		*unit; /* what a sample is: "sequence", "image"; "sample" of a recommendation model */
 	double model_flops_per_s_per_gpu, mfu, hfu, peak_flops;
 	const char *peak_label;                      /* "989.4 TFLOP/s dense bf16, NVIDIA H100 SXM" */
 	double days, gpu_hours, goodput;             /* with tokens, else 0 */

@@ -23,14 +23,16 @@ enum {
 	SEQ,
 	TP,
 	PP,
+	MBS,
 	DTYPE,
 	ZERO,
 	RECOMPUTE,
 	COLUMNS,
 };
 static const char *const columns[COLUMNS] = {
-	"job",      "submit_h", "model", "samples", "batch", "gpus",  "batch_min", "batch_max",
-	"gpus_min", "gpus_max", "seq",   "tp",      "pp",    "dtype", "zero",      "recompute",
+	"job",       "submit_h",  "model",    "samples",  "batch",     "gpus",
+	"batch_min", "batch_max", "gpus_min", "gpus_max", "seq",       "tp",
+	"pp",        "mbs",       "dtype",    "zero",     "recompute",
 };
 
 static lk_status jobs_read_empty(const lk_csv *csv, int column, lk_error *err) {
@@ -108,6 +110,7 @@ static lk_status jobs_read_row(const lk_csv *csv, const int *at, int gpus, lk_ar
 	LK_TRY(jobs_read_whole(csv, at, SEQ, 1 << 24, 0, &listed_job->kind.seq, err));
 	LK_TRY(jobs_read_whole(csv, at, TP, 1024, 0, &listed_job->kind.tp, err));
 	LK_TRY(jobs_read_whole(csv, at, PP, 1024, 0, &listed_job->kind.pp, err));
+	LK_TRY(jobs_read_whole(csv, at, MBS, LK_JOBS_BATCH_MOST, 0, &listed_job->kind.mbs, err));
 	LK_TRY(jobs_read_text_of(csv, at, DTYPE, arena, &listed_job->kind.dtype, err));
 	LK_TRY(jobs_read_text_of(csv, at, ZERO, arena, &listed_job->kind.zero, err));
 	LK_TRY(jobs_read_text_of(csv, at, RECOMPUTE, arena, &listed_job->kind.recompute, err));
@@ -177,6 +180,7 @@ static void jobs_read_put_job(lk_sink *sink, const lk_listed_job *listed_job) {
 	put_if(sink, listed_job->kind.seq);
 	put_if(sink, listed_job->kind.tp);
 	put_if(sink, listed_job->kind.pp);
+	put_if(sink, listed_job->kind.mbs);
 	const char *const texts[] = {listed_job->kind.dtype, listed_job->kind.zero,
 	                             listed_job->kind.recompute};
 	for (int i = 0; i < 3; i++) {

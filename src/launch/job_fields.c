@@ -61,6 +61,7 @@ const lk_field lk_job_fields[] = {
 	{M_CHOICE(norm, norms), JOB},
 	{M_INT(norms_per_layer), JOB},
 	{M_BOOL(qk_norm), JOB},
+	{M_BOOL(qk_norm_wide), JOB},
 	{M_BOOL(embed_norm), JOB},
 	{M_BOOL(final_norm), JOB},
 	{M_BOOL(qkv_bias), JOB},

@@ -312,10 +312,10 @@ static lk_status answer_small_states(const lk_space *space, const lk_job *job, l
 	small.state_dtype = LK_BF16;
 	lk_status status = lk_step_ask(&small, space->cluster, &options, &step, err);
 	if (status == LK_OK)
-		*out = lk_arena_printf(
-			arena, "; with optimizer moments in bf16 (--state-dtype bf16) it %s %s",
-			lk_step_fits(&step) ? "fits with" : "needs",
-			lk_format_bytes(step.memory[step.fullest].total, need, sizeof need));
+		*out =
+			lk_arena_printf(arena, "; with optimizer moments in bf16 (--state-dtype bf16) it %s %s",
+		                    lk_step_fits(&step) ? "fits with" : "needs",
+		                    lk_format_bytes(step.memory[step.fullest].total, need, sizeof need));
 	lk_step_free(&step);
 	if (status == LK_OK && !*out) return lk_oom(err);
 	return status == LK_ERR_MEMORY ? status : LK_OK;

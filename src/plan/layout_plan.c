@@ -134,7 +134,8 @@ static lk_status plan_describe(const lk_plan_request *request, struct work *work
 	                                                       : first->cluster.node[0].device->label);
 	if (!plan->model || !plan->cluster) return lk_oom(err);
 	plan->gbs = first->job.gbs;
-	plan->seq = first->job.seq;
+	plan->seq = lk_job_tokens(&first->job);
+	plan->unit = lk_model_unit(&first->job.model);
 	plan->tokens = request->tokens;
 	plan->threads = request->threads > 0 ? request->threads : lk_cores();
 	return LK_OK;
@@ -150,8 +151,8 @@ static void plan_choose(struct work *work) {
 		if (work->counts[i].choice_count == 0) continue;
 		const lk_plan_choice *best = plan->best >= 0 ? work->counts[plan->best].choices : NULL;
 		if (!best || work->counts[i].choices->step_time_s < best->step_time_s) plan->best = i;
-		plan->seq = ((const lk_job *)work->counts[i].choices->job)
-		                ->seq; /* where it was not given, the network's own */
+		/* Where it was not given, the network's own. */
+		plan->seq = lk_job_tokens(work->counts[i].choices->job);
 	}
 }
 

@@ -26,7 +26,6 @@
 
 enum {
 	TOP = 5,
-	FIRST_BATCH = 4,
 	LAST_BATCH = 256,
 	KINDS = 3,
 	SHARDINGS = 4
@@ -210,9 +209,9 @@ static lk_status bound_all(struct hunt *hunt, lk_error *err) {
 
 /* ---- trials ---- */
 
-/* Layouts whose times are this close cannot be told apart: what the choice loses on measured sweeps
+/* Layouts whose times are this close cannot be told apart: the median error of a predicted step
  * (docs/accuracy). One of them with room to spare is better than one that may run out of memory. */
-static const double UNCERTAIN = 0.02;
+static const double UNCERTAIN = 0.05;
 
 double lk_tight_factor(bool tight) {
 	return tight ? 1 + UNCERTAIN : 1;
@@ -268,7 +267,8 @@ static lk_status search_try_one(void *context, size_t i, void *result, lk_error 
 }
 
 static size_t search_group_of(const struct hunt *hunt, const lk_layout *layout) {
-	return ((size_t)hunt->cores.at[layout->core].first * SHARDINGS + layout->sharding) * KINDS + layout->recompute;
+	return ((size_t)hunt->cores.at[layout->core].first * SHARDINGS + layout->sharding) * KINDS +
+	       layout->recompute;
 }
 
 /* The group's place among the best, after it has become faster. */
@@ -424,7 +424,8 @@ static void search_tell(const struct hunt *hunt, size_t at) {
 }
 
 static lk_status search_try_all(struct hunt *hunt, lk_error *err) {
-	int most = hunt->top_most > FIRST_BATCH ? hunt->top_most : FIRST_BATCH;
+	/* The first are likely the best, and what they take spares most of the others. */
+	int most = hunt->top_most;
 	for (int count;; most += most < LAST_BATCH ? most : 0) {
 		LK_TRY(next_batch(hunt, most < LAST_BATCH ? most : LAST_BATCH, &count, err));
 		if (count == 0) return LK_OK;

@@ -393,8 +393,7 @@ static uint8_t splits_of(const lk_space *space, int stack, int pp, int vp, bool 
 			written = lk_job_lighten_ends(&job, job.account_embedding, job.account_loss);
 		else if (!written) written = split_job(space, split, &job);
 		for (int i = 0; i < split; i++)
-			written = written && (strcmp(seen[i], job.pipeline_layout) != 0 ||
-			                      !(found & 1 << i));
+			written = written && (strcmp(seen[i], job.pipeline_layout) != 0 || !(found & 1 << i));
 		if (!written) continue;
 		lk_copy(seen[split], sizeof seen[split], job.pipeline_layout);
 		if (split != LK_SPLIT_USUAL) found |= (uint8_t)(1 << split);
@@ -417,8 +416,8 @@ static void find_splits(const lk_space *space, int stack, struct stack_splits *o
 		for (int vp = 2; vp <= MOST_CHUNKS && pp * vp <= layers + 2; vp++)
 			uneven &= !splits_evenly(space, stack, pp, vp);
 		for (int vp = 1; vp <= MOST_CHUNKS && (vp == 1 || pp * vp <= layers + 2); vp++)
-			out->of[p][vp] = splits_of(space, stack, pp, vp,
-			                           uneven && vp <= most && (vp & (vp - 1)) == 0);
+			out->of[p][vp] =
+				splits_of(space, stack, pp, vp, uneven && vp <= most && (vp & (vp - 1)) == 0);
 	}
 }
 
@@ -640,8 +639,7 @@ static void tensor_ways(const lk_space *space, const lk_job *job, struct ways *o
 	bool may = job->sequence_parallel == LK_ON, said = space->base.sequence_parallel != LK_AUTO;
 	/* torchtitan's asynchronous tensor parallelism is a pass of the compiler */
 	bool titan = strcmp(job->stack, "torchtitan") == 0 && job->compile;
-	bool overlaps =
-		space->base.tp_overlap != LK_OFF && (is_megatron_core(job->stack) || titan);
+	bool overlaps = space->base.tp_overlap != LK_OFF && (is_megatron_core(job->stack) || titan);
 	out->count = 0;
 	if (may) {
 		if (space->base.tp_overlap != LK_ON) way(out, 1, 0);
@@ -843,8 +841,7 @@ static bool recompute_held(const lk_recomputes *ways, const lk_job *job) {
 static bool switches_held(const lk_space *space, const lk_core *core, const lk_job *job,
                           const char **why) {
 	lk_axis shardings;
-	lk_dispatcher sent =
-		sends_by_node(space, core) ? LK_DISPATCH_NODE : space->base.dispatcher;
+	lk_dispatcher sent = sends_by_node(space, core) ? LK_DISPATCH_NODE : space->base.dispatcher;
 	shardings_of(space, core, &shardings);
 	*why = "zero";
 	if (!space_holds(&shardings, (int)job->sharding)) return false;
@@ -926,8 +923,7 @@ const char *lk_layout_text(lk_arena *arena, const lk_job *job) {
 	if (job->tp > 1 && job->sequence_parallel != LK_ON)
 		lk_text_add(&text, ", no sequence parallelism");
 	if (job->tp_overlap == LK_ON) lk_text_add(&text, ", tp overlap");
-	if (job->ep > 1 && job->dispatcher == LK_DISPATCH_NODE)
-		lk_text_add(&text, ", dispatcher node");
+	if (job->ep > 1 && job->dispatcher == LK_DISPATCH_NODE) lk_text_add(&text, ", dispatcher node");
 	if ((int64_t)job->dp * job->cp > 1 && job->overlap_grad_reduce != LK_ON)
 		lk_text_add(&text, ", no gradient overlap");
 	if (job->sharding == LK_SHARD_ZERO1 && job->overlap_param_gather != LK_ON)

@@ -42,7 +42,10 @@ static void list_schedules(const lk_space *space, struct unsearched *out) {
 			names = lk_arena_printf(out->arena, "%s%s%s", names, count++ ? ", " : "",
 			                        lk_schedule_get((lk_schedule_kind)kind)->name);
 	}
-	if (count) unsearched_add(out, names ? lk_arena_printf(out->arena, "pipeline schedules %s (--schedule)", names) : NULL);
+	if (count)
+		unsearched_add(
+			out, names ? lk_arena_printf(out->arena, "pipeline schedules %s (--schedule)", names)
+					   : NULL);
 }
 
 static void list_pipelines(const lk_space *space, struct unsearched *out) {
@@ -68,8 +71,9 @@ static void list_experts(const lk_space *space, struct unsearched *out) {
 	for (int i = 0; i < space->stack_count; i++)
 		*(lk_space_sends_by_node(space, i) ? &node : &alltoall) = true;
 	if (!space->dispatcher_said)
-		unsearched_add(out, lk_arena_printf(out->arena, "MoE dispatchers %sallgather%s (--dispatcher)",
-		                                    alltoall ? "" : "alltoall, ", node ? "" : ", node"));
+		unsearched_add(out,
+		               lk_arena_printf(out->arena, "MoE dispatchers %sallgather%s (--dispatcher)",
+		                               alltoall ? "" : "alltoall, ", node ? "" : ", node"));
 	if (space->base.expert_overlap == LK_AUTO)
 		unsearched_add(out, "MoE traffic during another micro-batch's computation "
 		                    "(--expert-overlap)");
@@ -121,8 +125,8 @@ lk_status lk_space_unsearched(const lk_plan_request *request, const lk_space *sp
 	struct unsearched out = {arena, LK_ARRAY(arena, const char *, MOST_LINES), 0, false};
 	if (!out.lines) return lk_oom(err);
 	if (!request->stack && !request->job.stack)
-		unsearched_add(&out, lk_arena_printf(arena, "other software than %s (--stack)",
-		                                     space->stacks[0]));
+		unsearched_add(
+			&out, lk_arena_printf(arena, "other software than %s (--stack)", space->stacks[0]));
 	if (space->base.model.network != LK_NET_CONV) list_pipelines(space, &out);
 	list_experts(space, &out);
 	list_memory(space, &out);

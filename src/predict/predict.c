@@ -125,6 +125,7 @@ static void predict_fill_speed(lk_prediction *prediction, const lk_job *job,
 	lk_range_of(arena, job, cluster, lk_step_network_share(step), seconds,
 	            &prediction->step_time_low_s, &prediction->step_time_high_s, &prediction->basis);
 	prediction->samples_per_s = graph->samples / seconds;
+	prediction->unit = lk_model_unit(&job->model);
 	prediction->tokens_per_s_per_gpu = job->model.vocab > 0 ? graph->tokens / seconds / gpus : 0;
 	prediction->model_flops_per_s_per_gpu = graph->model_flops / seconds / gpus;
 	bool mixed;
@@ -265,7 +266,7 @@ static lk_status fill_layout(lk_prediction *prediction, const lk_job *job, lk_ar
 	prediction->dp = job->dp;
 	prediction->mbs = job->mbs;
 	prediction->gbs = job->gbs;
-	prediction->seq = job->seq;
+	prediction->seq = lk_job_tokens(job);
 	prediction->microbatches = job->microbatches;
 	prediction->recompute = lk_recompute_text(arena, job);
 	prediction->dtype = lk_dtype_name(job->dtype);
@@ -342,11 +343,11 @@ static lk_status answer_job(const lk_predict_request *request, struct lk_answer 
 static lk_status predict_answer_any(const lk_predict_request *request, struct lk_answer *a,
                                     lk_error *err) {
 	if (lk_predict_is_dlrm(request)) return answer_dlrm(request, a, err);
+	if (!lk_predict_leaves_layout(request)) return answer_job(request, a, err);
 	lk_predict_request found;
 	lk_asked *taken = LK_NEW(&a->arena, lk_asked);
 	if (!taken) return lk_oom(err);
 	LK_TRY(lk_request_take(&a->arena, request, taken, err));
-	if (!lk_predict_leaves_layout(request, taken)) return answer_job(request, a, err);
 	LK_TRY(lk_predict_search(&a->arena, request, taken, &found, &a->p.searched, err));
 	return answer_job(&found, a, err);
 }

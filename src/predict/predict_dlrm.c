@@ -249,6 +249,7 @@ static void dlrm_fill_speed(const struct asked *asked, const lk_step *step,
 	prediction->step_time_s = step->step_s * dlrm_scale_of(asked);
 	fill_range(asked, prediction);
 	prediction->samples_per_s = job->batch / prediction->step_time_s;
+	prediction->unit = "sample";
 	prediction->model_flops_per_s_per_gpu =
 		step->graph->model_flops / prediction->step_time_s / job->ranks;
 	prediction->peak_flops =

@@ -237,9 +237,9 @@ static void a_copy_per_node_is_never_slower(void **state) {
 			for (int i = 0; i < 2; i++)
 				status[i] = lk_step_ask(&job[i], &p.asked.cluster, &options, &step[i], NULL);
 			if (status[0] == LK_OK && status[1] == LK_OK) {
-				bool worse = step[1].step_s > step[0].step_s * 1.001 ||
-				             step[1].memory[step[1].fullest].total >
-				                 step[0].memory[step[0].fullest].total;
+				bool worse =
+					step[1].step_s > step[0].step_s * 1.001 ||
+					step[1].memory[step[1].fullest].total > step[0].memory[step[0].fullest].total;
 				if (worse) {
 					say(&job[1], "slower by node");
 					print_message("  %.9f s against %.9f s\n", step[1].step_s, step[0].step_s);
@@ -445,7 +445,9 @@ static size_t ask_everything(const struct problem *problem, struct found *out, s
 			if (lk_layout_job(&problem->space, &cores.at[c], layout, &job, NULL) != LK_OK) continue;
 			if (lk_step_ask(&job, &problem->asked.cluster, &options, &step, NULL) == LK_OK &&
 			    lk_step_fits(&step)) {
-				size_t group = (size_t)cores.at[c].first * 64 + layout->sharding * 8u + layout->recompute, at = 0;
+				size_t group = (size_t)cores.at[c].first * 64 + layout->sharding * 8u +
+				               layout->recompute,
+					   at = 0;
 				while (at < count && out[at].group != group) at++;
 				assert_true(at < room);
 				if (at == count) out[count++] = (struct found){INT64_MAX, group};

@@ -187,6 +187,11 @@ typedef struct lk_job {
  */
 lk_status lk_job_complete(lk_job *job, const lk_cluster *cluster, lk_error *err);
 
+/* Tokens of a sequence; 0 of a network that has none. */
+static inline int lk_job_tokens(const lk_job *job) {
+	return job->model.vocab > 0 ? job->seq : 0;
+}
+
 /* Whether forward and backward passes run as pairs, the expert traffic of one alongside the
  * computation of the other. */
 static inline bool lk_job_pairs(const lk_job *job) {

@@ -172,7 +172,8 @@ bool lk_job_lighten_ends(lk_job *job, int embedding, int loss) {
 	int places = lk_job_places(job), layers = lk_job_layers(job), between = places - 2;
 	int each = (layers + embedding + loss) / places;
 	int first = each > embedding ? each - embedding : 0, last = each > loss ? each - loss : 0;
-	if (places < 2 || job->model.mtp_layers > 1 || job->model.network == LK_NET_ENCDEC) return false;
+	if (places < 2 || job->model.mtp_layers > 1 || job->model.network == LK_NET_ENCDEC)
+		return false;
 	if (between == 0) first = layers - last;
 	int rest = layers - first - last;
 	if (rest < between || (between == 0 && rest != 0)) return false;

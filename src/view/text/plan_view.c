@@ -164,7 +164,8 @@ static lk_status plan_view_put_notes(const lk_plan *plan, bool verbose, FILE *ou
 		LK_TRY(plan_view_put_list("assumptions", plan->notes, plan->note_count, out, err));
 	} else {
 		fprintf(out, "\nnot searched  %d   (-v lists them)\n", plan->not_searched_count);
-		if (plan->note_count) fprintf(out, "assumed       %d   (-v lists them)\n", plan->note_count);
+		if (plan->note_count)
+			fprintf(out, "assumed       %d   (-v lists them)\n", plan->note_count);
 	}
 	if (!plan->warning) return LK_OK;
 	fprintf(out, "%-8s ", "warning");
@@ -177,7 +178,7 @@ static lk_status plan_view_write_text(const void *what, bool colour, FILE *out, 
 	const struct text *text = what;
 	const lk_plan *plan = text->plan;
 	LK_TRY(lk_put_safe(plan->model, out, err));
-	fprintf(out, "; batch %d", plan->gbs);
+	fprintf(out, "; batch of %d %ss", plan->gbs, plan->unit);
 	if (plan->seq) fprintf(out, " of %d tokens", plan->seq);
 	fputs("; ", out);
 	LK_TRY(lk_put_safe(plan->cluster, out, err));
@@ -281,7 +282,8 @@ static lk_status plan_view_write_json(const void *what, bool colour, FILE *out, 
 	lk_json_put_text(&w, "model", text->plan->model);
 	lk_json_put_text(&w, "cluster", text->plan->cluster);
 	lk_json_put_integer(&w, "gbs", text->plan->gbs);
-	lk_json_put_integer(&w, "seq", text->plan->seq);
+	lk_json_put_text(&w, "unit", text->plan->unit);
+	json_known(&w, "seq", text->plan->seq);
 	json_known(&w, "tokens", text->plan->tokens);
 	lk_json_put_text(&w, "reproduce", text->plan->reproduce);
 	lk_json_put_text(&w, "warning", text->plan->warning);
