@@ -100,7 +100,7 @@ CHOICE = record({"layout": TEXT, "gpus": NUMBER, "tp": NUMBER, "pp": NUMBER, "vp
 COUNT = record({"gpus": NUMBER, "layouts": NUMBER, "nothing": MAYBE_TEXT, "choices": listed(CHOICE),
     "sensitivity": listed(OBJECT)}, more=True)
 PLAN = record({"model": TEXT, "cluster": TEXT, "gbs": NUMBER, "unit": TEXT, "seq": MAYBE_NUMBER, "tokens": MAYBE_NUMBER,
-    "counts": listed(COUNT)}, more=True,
+    "not_searched": listed(TEXT), "counts": listed(COUNT)}, more=True,
               description="What `lockstep plan -o json` prints.")
 EXPLANATION = record({"step_s": MAYBE_NUMBER, "stalls": listed(OBJECT), "breakdown": listed(OBJECT),
     "warnings": listed(TEXT), "reproduce": TEXT},

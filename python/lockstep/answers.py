@@ -269,6 +269,7 @@ class Plan:
     reproduce: str
     warning: Optional[str]
     assumptions: List[str]
+    not_searched: List[str]
     counts: List[PlanCount]
     version: str
     launch: Optional[str] = field(default=None, metadata={"json": False})
