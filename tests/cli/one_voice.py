@@ -53,7 +53,13 @@ class Voice:
         choices = [choice for count in answer.get("counts", []) for choice in count["choices"]]
         if not choices:
             return self.same(verb, answer.get("failed", "nothing"))
-        self.same(verb, choices[0]["step_time_s"], choices[0]["peak_bytes"])
+        choice, of = choices[0], None
+        if "--pipeline-layout" in choice["reproduce"] and "--pipeline-layout" not in self.said["reproduce"]:
+            # How many layers a stage has was not said: predict takes as many for each, plan the fastest.
+            of = ask("predict", {}, *shlex.split(choice["reproduce"].replace("\\\n", " "))[2:])
+            if choice["step_time_s"] > self.said["step_time_s"]:
+                return self.same(verb, choice["step_time_s"])
+        self.same(verb, choice["step_time_s"], choice["peak_bytes"], of)
 
     def rent(self, seed):
         """On machines of one kind, of which several give the job's GPUs."""
