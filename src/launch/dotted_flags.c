@@ -50,6 +50,8 @@ struct path_row {
 	bool harmless;             /* the reason: it changes nothing of a step */
 };
 
+static const char network_reason[] = "it names the network";
+
 #define STRATEGY "trainer.strategy."
 #define NEMO     LK_DIALECT_NEMO
 #define TITAN    LK_DIALECT_TORCHTITAN
@@ -115,10 +117,8 @@ static const struct path_row rows[] = {
 	{TITAN, "compile.enable", "compile", bits, NULL, false, false, false},
 	{TITAN, "training.steps", NULL, NULL, "length of the run, not of a step", false, false, true},
 	{TITAN, "activation_checkpoint.mode", "recompute", modes, NULL, false, false, false},
-	{TITAN, "model.name", NULL, NULL, "the network is given with its own option", false, false,
-     true},
-	{TITAN, "model.flavor", NULL, NULL, "the network is given with its own option", false, false,
-     true},
+	{TITAN, "model.name", NULL, NULL, network_reason, false, false, true},
+	{TITAN, "model.flavor", NULL, NULL, network_reason, false, false, true},
 	{0, NULL, NULL, NULL, NULL, false, false, false},
 };
 
@@ -178,6 +178,7 @@ lk_status lk_dotted_read(lk_reading *reading, lk_dotted *dotted, const char *pat
 		return flags_set_number(reading, path, value, &dotted->local);
 	const struct path_row *row = flags_find(dotted->dialect, path, strlen(path));
 	if (row == NULL) return lk_launch_unknown(reading, name);
+	if (row->reason == network_reason) return lk_launch_network(reading, name, value, row->reason);
 	if (row->field == NULL)
 		return (row->harmless ? lk_launch_skip : lk_launch_note)(reading, name, row->reason);
 	return flags_set_field(reading, dotted, row, value);

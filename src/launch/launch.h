@@ -26,6 +26,10 @@ lk_status lk_launch_skip(lk_reading *reading, const char *flag, const char *reas
 lk_status lk_launch_unknown(lk_reading *reading, const char *flag);
 /* A flag of the training program was read, whatever becomes of it. */
 lk_status lk_launch_seen(lk_reading *reading, const char *flag);
+/* network_flags.c: a flag names the network in place of stating its shape; a second one goes on
+ * where the first ended: "llama3", "70B". */
+lk_status lk_launch_network(lk_reading *reading, const char *flag, const char *name,
+                            const char *reason);
 /* Whether a word starts a launcher or a python script; NULL-safe. */
 bool lk_launch_starts(const char *word);
 bool lk_launch_nemo(const char *word); /* the command of NeMo 2.0: nemo llm pretrain ... */

@@ -43,25 +43,77 @@ static bool request_looks_like_path(const char *name) {
 	       strcmp(name, ".") == 0;
 }
 
-/* A launch line that states another network than --model: one of them is meant. */
-static void warn_other_network(const lk_model *line, const lk_model *model,
-                               char warning[LK_MODEL_WARNING]) {
-	bool same = line->layers == model->layers && line->hidden == model->hidden &&
-	            line->heads == model->heads && line->ffn == model->ffn &&
-	            line->experts == model->experts;
-	size_t used = strlen(warning);
-	if (!same)
-		snprintf(
-			warning + used, LK_MODEL_WARNING - used,
-			"%s--model (%d layers of %d) replaces the network of the launch line (%d layers of "
-			"%d)",
-			used ? "; " : "", model->layers, model->hidden, line->layers, line->hidden);
+/* The numbers in which networks differ that are not the same. */
+static const struct {
+	const char *name;
+	size_t offset;
+} shape_numbers[] = {{"layers", offsetof(lk_model, layers)},
+                     {"hidden", offsetof(lk_model, hidden)},
+                     {"heads", offsetof(lk_model, heads)},
+                     {"ffn", offsetof(lk_model, ffn)},
+                     {"experts", offsetof(lk_model, experts)}};
+
+/* The first number in which two networks differ; -1 where none does. */
+static int shape_difference(const lk_model *a, const lk_model *b, int *one, int *other) {
+	for (int i = 0; i < (int)(sizeof shape_numbers / sizeof *shape_numbers); i++) {
+		*one = *(const int *)((const char *)a + shape_numbers[i].offset);
+		*other = *(const int *)((const char *)b + shape_numbers[i].offset);
+		if (*one != *other) return i;
+	}
+	return -1;
 }
 
+static void add_warning(char warning[LK_MODEL_WARNING], const char *text) {
+	size_t used = strlen(warning);
+	snprintf(warning + used, LK_MODEL_WARNING - used, "%s%s", used ? "; " : "", text);
+}
+
+/* A launch line that names, or whose flags state, another network than --model: one of them is
+ * meant. */
+static void warn_other_network(const lk_asked *asked, const char *name, const lk_model *model,
+                               char warning[LK_MODEL_WARNING]) {
+	const lk_model *line = &asked->job.model;
+	char conflicts[LK_LAUNCH_CONFLICTS], text[LK_LAUNCH_CONFLICTS + 128], shown[48], other[48];
+	lk_error unknown;
+	lk_model named;
+	const char *network = asked->launch.network;
+	int number, is, said;
+	lk_escape(name, shown, sizeof shown);
+	lk_launch_conflicts(&asked->launch, model, conflicts);
+	if (*conflicts) {
+		snprintf(text, sizeof text, "--model %s replaces %s of the launch line", shown, conflicts);
+		add_warning(warning, text);
+	} else if (line->layers > 0 && (number = shape_difference(model, line, &is, &said)) >= 0) {
+		snprintf(text, sizeof text,
+		         "--model %s replaces the network of the launch line: %s %d, not %d", shown,
+		         shape_numbers[number].name, is, said);
+		add_warning(warning, text);
+	}
+	if (!network) return;
+	if (lk_model_preset(network, &named, &unknown) == LK_OK &&
+	    shape_difference(&named, model, &is, &said) < 0 && named.kv_heads == model->kv_heads &&
+	    named.vocab == model->vocab)
+		return;
+	snprintf(text, sizeof text, "the launch line names %s (--%s); --model %s is used",
+	         lk_escape(network, other, sizeof other), asked->launch.network_flag, shown);
+	add_warning(warning, text);
+}
+
+/* The network of a request: --model, else the one that the launch line states or names. */
 static lk_status read_model(const lk_predict_request *request, lk_asked *out, lk_error *err) {
 	if (!request->model) {
+		const char *named = out->launch.network;
+		lk_error unknown;
 		if (request->as) return lk_fail(err, LK_ERR_INPUT, "--as", "goes with --model config.json");
 		if (out->job.model.layers > 0) return LK_OK; /* the launch line states the shape */
+		if (named) {
+			if (lk_model_preset(named, &out->job.model, &unknown) == LK_OK) return LK_OK;
+			char shown[80];
+			lk_fail(err, LK_ERR_INPUT, "launch line", "--%s: no model is named \"%s\"",
+			        out->launch.network_flag, lk_escape(named, shown, sizeof shown));
+			return lk_hint(err, "add --model with a preset (`lockstep models` lists them) or a "
+			                    "config.json");
+		}
 		lk_fail(err, LK_ERR_INPUT, "--model", "no model was given");
 		return lk_hint(err, "give --model with a preset (`lockstep models` lists them) or a "
 		                    "config.json, or a launch line after --");
@@ -74,7 +126,11 @@ static lk_status read_model(const lk_predict_request *request, lk_asked *out, lk
 	}
 	if (config) LK_TRY(lk_model_read(request->model, request->as, &model, out->warning, err));
 	else LK_TRY(lk_model_preset(request->model, &model, err));
-	if (out->job.model.layers > 0) warn_other_network(&out->job.model, &model, out->warning);
+	warn_other_network(out, request->model, &model, out->warning);
+	if (out->launch.window_said) {
+		model.window = out->job.model.window;
+		model.full_every = out->job.model.full_every;
+	}
 	out->job.model = model;
 	return LK_OK;
 }

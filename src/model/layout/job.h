@@ -222,7 +222,19 @@ typedef struct lk_launch {
 	int ignored_count;
 	const char **flags; /* names of all flags that were read, without dashes; owned by the arena */
 	int flag_count;
+	/* The network that the line names in place of stating its shape ("Qwen/Qwen2.5-72B") and the
+	 * flag that does ("model_name_or_path"); NULL: none. */
+	const char *network, *network_flag;
+	const lk_model *shape; /* Megatron-LM's flags one to one, before its rules; NULL: none */
+	bool window_said;      /* --window-size: it holds for whatever network is trained */
 } lk_launch;
+enum {
+	LK_LAUNCH_CONFLICTS = 192
+};
+/* Flags of the line that say something else of the network than `model` is, as "--num-layers 80
+ * (32), ..."; "" where they agree. */
+void lk_launch_conflicts(const lk_launch *launch, const lk_model *model,
+                         char out[LK_LAUNCH_CONFLICTS]);
 /* Adds to the ignored. The reason is borrowed, the flag copied. */
 lk_status lk_launch_ignore(lk_arena *arena, lk_launch *launch, const char *flag, const char *reason,
                            lk_ignored_as as, lk_error *err);
