@@ -413,6 +413,11 @@ lk_status lk_predict(const lk_predict_request *request, lk_prediction **out, lk_
 	return LK_OK;
 }
 
+lk_status lk_predict_check(const lk_predict_request *request, lk_error *err) {
+	if (request->calibration) LK_TRY(lk_calibration_use(request->calibration, err));
+	return lk_predict_is_dlrm(request) ? LK_OK : lk_request_check(request, err);
+}
+
 lk_prediction *lk_prediction_new(lk_arena **arena) {
 	struct lk_answer *answer = calloc(1, sizeof *answer);
 	if (!answer) return NULL;

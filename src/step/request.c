@@ -1,5 +1,6 @@
 /* request.c: reads a request: launch line, model, cluster, then the options on top, then everything
  * is completed; and says what a launch line states as the options that state it too. */
+#include "base/arena.h"
 #include "step/step.h"
 
 #include <stdio.h>
@@ -316,14 +317,14 @@ lk_status lk_request_check_stack(const char *stack, lk_error *err) {
 	return request_take_name(&unused, stack, names, "--stack", err);
 }
 
-lk_status lk_request_take(lk_arena *arena, const lk_predict_request *request, lk_asked *out,
-                          lk_error *err) {
+/* All of a request but the cluster, which the options on top do not look at; *launched: GPUs that
+ * the launch line states. */
+static lk_status request_take_job(lk_arena *arena, const lk_predict_request *request, lk_asked *out,
+                                  int *launched, lk_error *err) {
 	memset(out, 0, sizeof *out);
 	LK_TRY(lk_calibration_ready(err));
-	int launched = 0;
-	LK_TRY(read_launch(arena, request, out, &launched, err));
+	LK_TRY(read_launch(arena, request, out, launched, err));
 	LK_TRY(read_model(request, out, err));
-	LK_TRY(request_read_cluster(arena, request, launched, out, err));
 	LK_TRY(take_numbers(request, &out->job, err));
 	LK_TRY(request_take_layout(request, &out->job, err));
 	out->job.split_open = !request->script && request->launch_count == 0;
@@ -334,6 +335,24 @@ lk_status lk_request_take(lk_arena *arena, const lk_predict_request *request, lk
 		return lk_hint(err, "add --vocab-size N to it, or name the network with --model");
 	}
 	return LK_OK;
+}
+
+lk_status lk_request_take(lk_arena *arena, const lk_predict_request *request, lk_asked *out,
+                          lk_error *err) {
+	int launched = 0;
+	LK_TRY(request_take_job(arena, request, out, &launched, err));
+	return request_read_cluster(arena, request, launched, out, err);
+}
+
+lk_status lk_request_check(const lk_predict_request *request, lk_error *err) {
+	lk_arena arena = LK_ARENA_INIT;
+	lk_asked *asked = LK_NEW(&arena, lk_asked);
+	int launched = 0;
+	lk_status status =
+		asked ? request_take_job(&arena, request, asked, &launched, err) : lk_oom(err);
+	if (status == LK_OK) status = lk_request_check_network(request, &asked->job, err);
+	lk_arena_free(&arena);
+	return status;
 }
 
 lk_status lk_request_read(lk_arena *arena, const lk_predict_request *request, lk_asked *out,
