@@ -472,6 +472,11 @@ static lk_status finish_dtype(lk_reading *reading, const lk_megatron *megatron, 
 	else job->dtype = LK_FP32;
 	if (megatron->fp8 > 0) job->dtype = megatron->fp8_recipe == 2 ? LK_MXFP8 : LK_FP8;
 	if (megatron->fp4 > 0) job->dtype = LK_NVFP4;
+	static const lk_fp8_recipe recipes[] = {
+		[1] = LK_FP8_TENSORWISE, [3] = LK_FP8_BLOCKWISE, [4] = 0};
+	job->fp8_recipe = recipes[megatron->fp8_recipe];
+	if (megatron->fp8 > 0 && megatron->fp8_recipe == 4)
+		LK_TRY(lk_launch_note(reading, "fp8-recipe", "a recipe of one's own is priced as delayed"));
 	job->dtype_said = true;
 	bool wide = job->dtype == LK_FP32 || megatron->grads_fp32 ||
 	            (megatron->bf16 && !megatron->reduce_bf16 && megatron->grads_dtype == 0);
