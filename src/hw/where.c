@@ -9,7 +9,7 @@
 /* What a graph carries was written by lockstep, unless somebody changed it. */
 static lk_status parse_origin(lk_arena *arena, const lk_where *where, lk_cluster *out,
                               lk_error *err) {
-	lk_error why;
+	lk_error why = {0};
 	char shown[80];
 	lk_status status = lk_cluster_parse_text(arena, where->origin, out, &why);
 	if (status == LK_OK) return LK_OK;

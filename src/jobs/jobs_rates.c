@@ -376,7 +376,7 @@ static lk_status rates_check_kinds(const lk_jobs_request *request, const lk_job_
                                    const questions *all, lk_error *err) {
 	for (size_t i = 0; i < all->count; i++) {
 		lk_predict_request asked;
-		lk_error why;
+		lk_error why = {0};
 		if (i > 0 && rates_same_kind(&all->at[i - 1], &all->at[i])) continue;
 		rates_fill_request(request, &all->at[i], &asked);
 		lk_status status = lk_predict_check(&asked, &why);

@@ -65,14 +65,10 @@ void lk_launch_conflicts(const lk_launch *launch, const lk_model *model,
 		snprintf(out + used, LK_LAUNCH_CONFLICTS - used, " and %d more", count - NAMED);
 }
 
-lk_status lk_launch_network(lk_reading *reading, const char *flag, const char *name,
-                            const char *reason) {
+lk_status lk_launch_network(lk_reading *reading, const char *flag, const char *name) {
 	lk_launch *out = reading->out;
-	const char *network = out->network == NULL
-	                          ? lk_arena_strdup(reading->arena, name)
-	                          : lk_arena_printf(reading->arena, "%s-%s", out->network, name);
+	out->network = lk_arena_strdup(reading->arena, name);
 	out->network_flag = lk_arena_strdup(reading->arena, flag);
-	if (network == NULL || out->network_flag == NULL) return lk_oom(reading->err);
-	out->network = network;
-	return lk_launch_skip(reading, flag, reason);
+	if (out->network == NULL || out->network_flag == NULL) return lk_oom(reading->err);
+	return lk_launch_skip(reading, flag, "it names the network");
 }

@@ -75,7 +75,7 @@ static void warn_other_network(const lk_asked *asked, const char *name, const lk
                                char warning[LK_MODEL_WARNING]) {
 	const lk_model *line = &asked->job.model;
 	char conflicts[LK_LAUNCH_CONFLICTS], text[LK_LAUNCH_CONFLICTS + 128], shown[48], other[48];
-	lk_error unknown;
+	lk_error unknown = {0};
 	lk_model named;
 	const char *network = asked->launch.network;
 	int number, is, said;
@@ -104,7 +104,7 @@ static void warn_other_network(const lk_asked *asked, const char *name, const lk
 static lk_status read_model(const lk_predict_request *request, lk_asked *out, lk_error *err) {
 	if (!request->model) {
 		const char *named = out->launch.network;
-		lk_error unknown;
+		lk_error unknown = {0};
 		if (request->as) return lk_fail(err, LK_ERR_INPUT, "--as", "goes with --model config.json");
 		if (out->job.model.layers > 0) return LK_OK; /* the launch line states the shape */
 		if (named) {
