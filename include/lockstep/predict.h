@@ -187,6 +187,11 @@ lk_status lk_predict_stated(const lk_predict_request *request, lk_stated **out, 
 /* Accepts NULL. */
 void lk_stated_free(lk_stated *stated);
 
+/* What is wrong with a request whatever machine it is for. The fields that say the machine are not
+ * looked at; nothing is predicted. LK_ERR_INPUT: its network, its launch line, a value or a name of
+ * its options; LK_ERR_IO; LK_ERR_MEMORY. */
+lk_status lk_predict_check(const lk_predict_request *request, lk_error *err);
+
 /* Answers `count` requests on several threads (0: one for each core). predictions[i] is the answer,
  * or NULL where request i was refused (LK_ERR_INPUT): then refusals[i] says why. Any other error
  * ends all of it; what was answered by then is in `predictions` too, whose elements are to be freed

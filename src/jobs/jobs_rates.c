@@ -60,9 +60,16 @@ static lk_status add_rate(void *context, const lk_csv *csv, const int *at, lk_er
 	           : lk_oom(err);
 }
 
+static const char *const rates_columns[] = {"model", "gpus", "batch", "samples_per_s"};
+
+static lk_status rates_head(void *context, const lk_csv *csv, const int *at, lk_error *err) {
+	(void)context, (void)at;
+	return lk_csv_refuse_others(csv, rates_columns, 4, "table of rates", err);
+}
+
 static lk_status read_rates(const char *path, lk_arena *arena, measured_rates *out, lk_error *err) {
-	static const char *const columns[] = {"model", "gpus", "batch", "samples_per_s"};
-	const lk_csv_table table = {columns, 4, 4, "table of rates", 1000000, add_rate, NULL};
+	const lk_csv_table table = {rates_columns, 4,        4,         "table of rates",
+	                            1000000,       add_rate, rates_head};
 	lk_stream *in;
 	LK_TRY(lk_stream_open(path, &in, err));
 	lk_status status = lk_csv_read(in, &table, &(struct reading){arena, out}, err);
@@ -350,6 +357,38 @@ static lk_status rates_settle(const questions *all, const measured_rates *measur
 	return job->job.asked_per_s > 0 ? LK_OK : cannot_run(job, why, err);
 }
 
+/* ---- what is wrong with a kind of job on any number of GPUs ---- */
+
+static bool rates_same_kind(const struct question *a, const struct question *b) {
+	struct question x = {.kind = a->kind}, y = {.kind = b->kind};
+	return by_question(&x, &y) == 0;
+}
+
+/* The first of the list that is of the kind. */
+static const lk_listed_job *rates_first_of(const lk_job_list *list, const struct question *of) {
+	for (size_t i = 0; i < list->count; i++)
+		if (rates_same_kind(&(struct question){.kind = &list->at[i].kind}, of)) return &list->at[i];
+	return NULL;
+}
+
+/* Refused once and as it is, not as a batch that cannot run on some GPUs. */
+static lk_status rates_check_kinds(const lk_jobs_request *request, const lk_job_list *list,
+                                   const questions *all, lk_error *err) {
+	for (size_t i = 0; i < all->count; i++) {
+		lk_predict_request asked;
+		lk_error why = {0};
+		if (i > 0 && rates_same_kind(&all->at[i - 1], &all->at[i])) continue;
+		rates_fill_request(request, &all->at[i], &asked);
+		lk_status status = lk_predict_check(&asked, &why);
+		if (status == LK_OK) continue;
+		const lk_listed_job *job = rates_first_of(list, &all->at[i]);
+		lk_fail(err, status, job ? job->where : NULL, "%s%s%s", why.where, *why.where ? ": " : "",
+		        why.what);
+		return lk_hint(err, "%s", why.hint);
+	}
+	return LK_OK;
+}
+
 /* ---- all of it ---- */
 
 static lk_status rates_ask_all(const lk_jobs_request *request, const measured_rates *measured,
@@ -361,6 +400,7 @@ static lk_status rates_ask_all(const lk_jobs_request *request, const measured_ra
 		        all->at[0].kind->model);
 		return lk_hint(err, "give a name of `lockstep devices`, or measured rates by --rates");
 	}
+	LK_TRY(rates_check_kinds(request, list, all, err));
 	LK_TRY(rates_ask(request, all, err));
 	for (size_t i = 0; i < list->count; i++)
 		if (!is_measured(measured, list->at[i].job.model)) rates_want_smaller(all, &list->at[i]);

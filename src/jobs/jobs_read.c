@@ -137,9 +137,14 @@ static lk_status jobs_read_add_row(void *context, const lk_csv *csv, const int *
 	return jobs_read_row(csv, at, reading->gpus, reading->arena, lk_last(reading->out), err);
 }
 
+static lk_status jobs_read_head(void *context, const lk_csv *csv, const int *at, lk_error *err) {
+	(void)context, (void)at;
+	return lk_csv_refuse_others(csv, columns, COLUMNS, "list of jobs", err);
+}
+
 lk_status lk_jobs_read(lk_stream *in, int gpus, lk_arena *arena, lk_job_list *out, lk_error *err) {
-	const lk_csv_table table = {columns,      COLUMNS,           NEEDED, "list of jobs",
-	                            LK_JOBS_MOST, jobs_read_add_row, NULL};
+	const lk_csv_table table = {columns,      COLUMNS,           NEEDED,        "list of jobs",
+	                            LK_JOBS_MOST, jobs_read_add_row, jobs_read_head};
 	LK_TRY(lk_csv_read(in, &table, &(struct reading){gpus, arena, out}, err));
 	if (!out->count) return lk_fail(err, LK_ERR_INPUT, lk_stream_name(in), "holds no job");
 	qsort(out->at, out->count, sizeof *out->at, by_submission);

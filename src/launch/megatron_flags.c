@@ -103,7 +103,7 @@ const lk_flag lk_megatron_flags[] = {
 	INT("qk-head-dim", job.model.qk_nope, 0, 1 << 20),
 	INT("qk-pos-emb-head-dim", job.model.qk_rope, 0, 1 << 20),
 	INT("v-head-dim", job.model.v_dim, 1, 1 << 20),
-	TEXT("window-size", window),
+	LIST("window-size", window),
 	TEXT("window-attn-skip-freq", window_freq),
 	CHOICE("softmax-type", softmax, softmaxes),
 	SET("qk-layernorm", job.model.qk_norm),

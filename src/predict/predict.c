@@ -284,6 +284,14 @@ static void fill_simulation(lk_prediction *prediction, const lk_job *job, const 
 
 /* ---- the whole ---- */
 
+/* A graph that is written says where it ran, where its text says all of that. */
+static lk_status name_cluster(const lk_predict_request *request, const lk_cluster *cluster,
+                              lk_graph *graph, lk_error *err) {
+	if (request->cluster && lk_cluster_text_is_file(request->cluster)) return LK_OK;
+	graph->cluster = lk_intern_id(graph->names, cluster->text);
+	return graph->cluster == UINT32_MAX ? lk_oom(err) : LK_OK;
+}
+
 static lk_status fill_recommender_training(const lk_predict_request *request, double saved_bytes,
                                            struct lk_answer *answer, lk_error *err) {
 	lk_prediction *prediction = &answer->p;
@@ -291,6 +299,7 @@ static lk_status fill_recommender_training(const lk_predict_request *request, do
 	lk_cluster cluster;
 	int ranks;
 	LK_TRY(lk_where_read(&answer->arena, &where, &cluster, &ranks, err));
+	LK_TRY(name_cluster(request, &cluster, answer->step.graph, err));
 	return fill_training(prediction, request, prediction->samples_per_s * prediction->step_time_s,
 	                     saved_bytes, nodes_used(&cluster, ranks), err);
 }
@@ -322,6 +331,7 @@ static lk_status answer_job(const lk_predict_request *request, struct lk_answer 
 	LK_TRY(lk_request_check_job(request, &asked.job, err));
 	LK_TRY(read_simulation(&a->arena, request, (uint32_t)asked.job.gpus, &options, err));
 	LK_TRY(lk_step_ask(&asked.job, &asked.cluster, &options, step, err));
+	LK_TRY(name_cluster(request, &asked.cluster, step->graph, err));
 	LK_TRY(predict_fill_memory(prediction, step, asked.job.pp, &a->arena, err));
 	LK_TRY(predict_fill_breakdown(prediction, step, &a->arena, err));
 	predict_fill_speed(prediction, &asked.job, &asked.cluster, step, &a->arena);
@@ -411,6 +421,11 @@ lk_status lk_predict(const lk_predict_request *request, lk_prediction **out, lk_
 	a->p.memory_owner = a;
 	*out = &a->p;
 	return LK_OK;
+}
+
+lk_status lk_predict_check(const lk_predict_request *request, lk_error *err) {
+	if (request->calibration) LK_TRY(lk_calibration_use(request->calibration, err));
+	return lk_predict_is_dlrm(request) ? LK_OK : lk_request_check(request, err);
 }
 
 lk_prediction *lk_prediction_new(lk_arena **arena) {

@@ -3,6 +3,7 @@
  * or, with --stack hugectr, as MLPerf's submissions run them: tables spread evenly, frequent
  * rows copied, the step replayed from a CUDA graph (model/build/dlrm_hybrid.c). Options that shape
  * transformers do not apply and are refused, so that none is quietly ignored. */
+#include "predict/predict.h"
 #include "predict/predict_internal.h"
 
 #include <math.h>

@@ -40,9 +40,6 @@ lk_status lk_predict_search(lk_arena *arena, const lk_predict_request *request,
 
 /* ---- predict_dlrm: predictions of recommendation models. */
 
-/* Whether the request's model is one: a preset of data/recommenders, or a config whose model_type
- * is dlrm. */
-bool lk_predict_is_dlrm(const lk_predict_request *request);
 /* Answers; texts are owned by the arena. `saved_bytes`: of a checkpoint. */
 lk_status lk_predict_dlrm(lk_arena *arena, const lk_predict_request *request,
                           const lk_step_options *options, lk_step *step, lk_prediction *out,

@@ -22,7 +22,15 @@ static lk_status rent_check(const lk_rent_request *request, lk_error *err) {
 	}
 	if (request->spot && request->interruptions < 0)
 		return lk_fail(err, LK_ERR_INPUT, "--interruptions", "is below zero");
-	return LK_OK;
+	if (lk_predict_is_dlrm(&request->job)) {
+		lk_fail(err, LK_ERR_INPUT, "--model",
+		        "%.100s is a recommendation model: its tables have "
+		        "no layout that rent searches",
+		        request->job.model);
+		return lk_hint(err, "use `lockstep shard` and `lockstep predict` on each machine");
+	}
+	/* found here, once, and not again on every machine */
+	return lk_predict_check(&request->job, err);
 }
 
 /* ---- what the numbers rest on ---- */

@@ -186,7 +186,7 @@ typedef struct lk_model {
  * where there is nothing to say. Nested text_config / thinker_config are followed. The result has
  * passed lk_model_check. */
 enum {
-	LK_MODEL_WARNING = 256
+	LK_MODEL_WARNING = 512
 };
 lk_status lk_model_from_hf(const lk_value *config, const char *file, const char *as, lk_model *out,
                            char *warning, lk_error *err);
