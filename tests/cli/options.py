@@ -340,7 +340,7 @@ SHARD = {
     "plan": [writes(TABLES, "--plan p.json")], "graph": [writes(TABLES, "--graph g.json")], "table": [output(TABLES, "--table ranks")],
     "output": [output(TABLES, "-o csv")], "file": [writes(TABLES, "-f out.txt")], "html": [writes(TABLES, "--html r.html")],
 }
-HIRE = "--model bert-large --seq 128 --gbs 256 --samples 1M --dtype fp16 --machine p3 --most-gpus 8"
+HIRE = "--model bert-large --seq 128 --gbs 32 --samples 1M --dtype fp16 --machine p3 --most-gpus 8"
 SPOT = HIRE + " --spot"
 MACHINES = {
     "provider": [acts("", "--provider aws")], "region": [acts("", "--region us-east")], "prices": [acts("", "--prices $ROOT/data/instances.csv --provider aws"),
@@ -352,8 +352,8 @@ MACHINES = {
 }
 RENT = {
     "as": [acts("--model $ROOT/tests/data/hf/qwen3-8b.json --seq 4096 --gbs 64 --tokens 1G --machine p5.48 --most-gpus 8", "--as llama"), refused(HIRE, "--as llama")],
-    "model": [acts(HIRE, "--model bert-base")], "gbs": [acts(HIRE, "--gbs 128")], "seq": [acts(HIRE, "--seq 256")],
-    "tokens": [acts("--model bert-large --seq 128 --gbs 256 --tokens 1G --machine p3 --most-gpus 8", "--tokens 2G")],
+    "model": [acts(HIRE, "--model bert-base")], "gbs": [acts(HIRE, "--gbs 16")], "seq": [acts(HIRE, "--seq 256")],
+    "tokens": [acts("--model bert-large --seq 128 --gbs 32 --tokens 1G --machine p3 --most-gpus 8", "--tokens 2G")],
     "samples": [acts(HIRE, "--samples 2M")],
     "epochs": [acts(HIRE, "--epochs 2"), refused("--model bert-large --seq 128 --gbs 256 --tokens 1G --machine p3", "--epochs 2")],
     "dtype": [acts(HIRE, "--dtype fp32")], "task": [acts(HIRE, "--task lora")], "optimizer": [acts(HIRE, "--optimizer sgd")],
@@ -375,11 +375,11 @@ RENT = {
     "output": [output(HIRE, "-o csv")], "file": [writes(HIRE, "-f out.txt")], "html": [writes(HIRE, "--html r.html")], "verbose": [output(HIRE, "-v")],
 }
 LIST = "jobs.csv --gpus 4 --rates rates.csv"
-DRAWN = "--draw 40 --gpu a100-sxm-80 --gpus 16"
+DRAWN = "--draw 16 --gpu a100-sxm-80 --gpus 16"
 JOBS = {
     "gpus": [acts(LIST, "--gpus 8")], "gpu": [acts(DRAWN, "--gpu h100-sxm")], "rates": [acts(LIST, "--rates slow.csv")],
     "calibration": [acts(DRAWN, "--calibration numbers.csv")],
-    "draw": [acts(DRAWN, "--draw 30")], "load": [acts(DRAWN, "--load 0.5"), refused(LIST, "--load 0.5")],
+    "draw": [acts(DRAWN, "--draw 12")], "load": [acts(DRAWN, "--load 0.5"), refused(LIST, "--load 0.5")],
     "seed": [acts(DRAWN, "--seed 7"), refused(LIST, "--seed 7")], "write": [writes(DRAWN, "--write drawn.csv")],
     "policy": [acts(LIST, "--policy fifo")], "objective": [acts(DRAWN, "--objective completion"), refused(LIST + " --policy fifo", "--objective completion")],
     "restart": [acts(DRAWN, "--restart 600"), refused(LIST + " --policy fifo", "--restart 600")],
