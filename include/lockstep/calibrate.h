@@ -34,6 +34,8 @@ enum {
 typedef struct lk_calibrate_request {
 	const char *kind;   /* "ops", "collectives", "memory", "slowdown", "models", "runs" or "host" */
 	const char *table;  /* the measurements, .csv or .csv.gz, "-" standard input; none for "host" */
+	const char *const *more; /* "runs" only: further tables, fitted together with it */
+	int more_count;
 	const char *source; /* where they come from, in words; is in every row */
 	const char *date;   /* YYYY-MM-DD; today */
 	const char *name; /* of what was measured, instead of the table's name for it; of the device of

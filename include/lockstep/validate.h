@@ -34,14 +34,20 @@ enum {
 enum {
 	LK_FOLDS_SHAPE, /* the usual; kernels: rows alike in shape, on one device: whole (n, k) pairs,
 	                   size octaves ... */
-	LK_FOLDS_GPU,   /* kernels: all rows of a device */
+	LK_FOLDS_GPU,   /* kernels and training runs: all rows of a device */
 	LK_FOLDS_SIZE,  /* collectives, and usual there: a share of a fabric's sizes */
 	LK_FOLDS_GPUS,  /* collectives: all rows of a number of GPUs of a fabric */
+	/* training runs: all rows of a network, of an architecture of GPUs, of a software stack */
+	LK_FOLDS_NETWORK,
+	LK_FOLDS_ARCHITECTURE,
+	LK_FOLDS_STACK,
 };
 
 /* The request. Texts are borrowed. */
 typedef struct lk_validate_request {
 	const char *table; /* the measurements, .csv or .csv.gz; "-" standard input */
+	const char *const *more; /* further tables of training runs, judged together with it */
+	int more_count;
 	/* what the table holds: at most one of them; none: training runs */
 	bool ops;         /* kernels: ops_*.csv */
 	bool collectives; /* collectives.csv */

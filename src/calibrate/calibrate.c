@@ -94,6 +94,10 @@ static lk_status check_table(const lk_calibrate_request *request, const struct k
 		if (of_host[i].given)
 			return lk_fail(err, LK_ERR_INPUT, of_host[i].option,
 			               "goes with calibrate host, not with %s", kind->name);
+	if (request->more_count > 0 && kind->fit != lk_calibrate_runs) {
+		lk_fail(err, LK_ERR_INPUT, request->more[0], "a second table");
+		return lk_hint(err, "only tables of training runs are fitted together; give one");
+	}
 	if (request->table) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, "calibrate", "no table of measurements is named");
 	return lk_hint(err, "give a CSV file, such as lockstep calibrate %s %s", kind->name,
@@ -240,7 +244,11 @@ static lk_status calibrate_fit(const lk_calibrate_request *request, const struct
 	lk_stream *in;
 	if (!source || !date || (request->name && !name)) return lk_oom(err);
 	LK_TRY(lk_stream_open(request->table, &in, err));
-	lk_status status = kind->fit(in, source, date, &work->calibration, err);
+	lk_status status =
+		request->more_count > 0
+			? lk_calibrate_run_tables(in, request->more, request->more_count, source, date,
+	                                  &work->calibration, err)
+			: kind->fit(in, source, date, &work->calibration, err);
 	lk_stream_close(in);
 	LK_TRY(status);
 	if (work->calibration.rows.count == 0) {

@@ -15,6 +15,10 @@ typedef lk_status lk_calibrate_fn(lk_stream *in, const char *source, const char 
 lk_calibrate_fn lk_calibrate_ops, lk_calibrate_collectives, lk_calibrate_peaks,
 	lk_calibrate_slowdown;
 lk_calibrate_fn lk_calibrate_runs, lk_calibrate_overheads;
+/* lk_calibrate_runs of several tables. */
+lk_status lk_calibrate_run_tables(lk_stream *in, const char *const *more, int more_count,
+                                  const char *source, const char *date, lk_calibration *out,
+                                  lk_error *err);
 
 /* Parts of lk_calibrate_ops: memory-bound operations of a table of kernel times, and matrix
  * products. Each passes over the rows of the other. */

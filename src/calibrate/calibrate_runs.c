@@ -1,4 +1,4 @@
-/* calibrate_runs.c: measured training runs as rows of a calibration: base constants, shares of
+/* calibrate_runs.c: measured training runs as rows of a calibration: base constants, factors of
  * architectures, profiles of stacks, and the ranges that cross-validation gives. */
 #include "base/arena.h"
 #include "validate/validate.h"
@@ -8,25 +8,27 @@
 static lk_status fit_runs(lk_arena *arena, const lk_runs *runs, const char *source,
                           const char *date, lk_calibration *out, lk_error *err) {
 	lk_runs_fit *fit;
-	int *fold = LK_ARRAY(arena, int, runs->count), folds;
-	lk_cross_run *cross = LK_ARRAY(arena, lk_cross_run, runs->count);
-	if (!fold || !cross) return lk_oom(err);
 	LK_TRY(lk_runs_fit_all(arena, runs, &fit, err));
 	LK_TRY(lk_runs_fit_rows(fit, source, date, out, err));
-	LK_TRY(lk_runs_folds(runs, fold, &folds, err));
-	LK_TRY(lk_runs_cross(arena, runs, fit, fold, folds, cross, err));
-	return lk_runs_range_rows(runs, cross, source, date, out, err);
+	return lk_runs_range_rows(arena, runs, fit, source, date, out, err);
 }
 
-lk_status lk_calibrate_runs(lk_stream *in, const char *source, const char *date,
-                            lk_calibration *out, lk_error *err) {
+lk_status lk_calibrate_run_tables(lk_stream *in, const char *const *more, int more_count,
+                                  const char *source, const char *date, lk_calibration *out,
+                                  lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_runs runs = {0};
 	lk_status status = lk_runs_read(&arena, in, &runs, err);
+	if (status == LK_OK) status = lk_runs_read_files(&arena, more, more_count, &runs, err);
 	if (status == LK_OK && runs.count == 0)
 		status = lk_fail(err, LK_ERR_INPUT, lk_stream_name(in), "the table has no rows");
 	if (status == LK_OK) status = fit_runs(&arena, &runs, source, date, out, err);
 	lk_vec_free(&runs);
 	lk_arena_free(&arena);
 	return status;
+}
+
+lk_status lk_calibrate_runs(lk_stream *in, const char *source, const char *date,
+                            lk_calibration *out, lk_error *err) {
+	return lk_calibrate_run_tables(in, NULL, 0, source, date, out, err);
 }

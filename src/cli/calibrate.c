@@ -23,6 +23,8 @@ static int calibrate_run(lk_args *args) {
 	if (!lk_args_given(args, "output")) outputs.format = LK_CALIBRATE_AUTO;
 	request.kind = args->operands[0];
 	request.table = args->operand_count > 1 ? args->operands[1] : NULL;
+	request.more = args->operands + 2;
+	request.more_count = args->operand_count > 2 ? args->operand_count - 2 : 0;
 	if (isatty(STDERR_FILENO)) {
 		request.progress = calibrate_show;
 		request.context = &shown;

@@ -19,6 +19,8 @@ int cli_validate_with(lk_args *args, const lk_plan_team *team, bool speaks) {
 	if (cli_read(args, &request, &outputs, validate_files, team, &err) != LK_OK)
 		return speaks ? cli_fail(&err) : CLI_WRONG;
 	request.table = args->operands[0];
+	request.more = args->operands + 1;
+	request.more_count = args->operand_count - 1;
 	request.team = team;
 	if (lk_validate(&request, &validation, &err) != LK_OK)
 		return speaks ? cli_fail(&err) : CLI_WRONG;

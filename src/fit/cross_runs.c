@@ -1,9 +1,14 @@
 /* cross_runs.c: cross-validation of training runs, and ranges from it.
  *
- * A run's class is its software stack, its architecture and whether it has experts. The range of a
- * class is the shortest interval of ln(measured / predicted) that holds `share` of the class's
- * runs: not centred on 0 where predictions lean to one side. A class with fewer than FEWEST runs
- * takes the next wider one: of all architectures, of all stacks. */
+ * A run is predicted from a fit that has not seen its fold. The range of a prediction comes from the
+ * errors of such predictions of runs in other folds that are alike: of the same software stack and
+ * kind of network (experts or not), of all stacks where that are fewer than FEWEST. It is the
+ * shortest interval of ln(measured / predicted) that holds 0.8 + 0.2 / G of them, G the number of
+ * their folds: runs of a fold err alike, and with few folds the next one lies outside more often. It
+ * is not centred on 0 where predictions lean to one side.
+ *
+ * What a job has that no run had makes its range wider (src/step/range.c). By how much is said by
+ * folds of that kind: all runs on a GPU, on an architecture, of a stack. */
 #include "base/arena.h"
 #include "fit/fits.h"
 
@@ -12,131 +17,257 @@
 #include <string.h>
 
 #include "step/step.h"
+#include "base/parallel.h"
 #include "base/stats.h"
 
 enum {
 	FEWEST = 10
 };
-static const double share =
-	.80; /* the shortest of many intervals holds a little less of what was not seen */
+static const double share = .80;
+
+/* ---- folds ---- */
+
+const char *lk_runs_alike_name(lk_runs_alike alike) {
+	static const char *const names[] = {"(stack, network, GPU)", "network", "GPU", "architecture",
+	                                    "stack"};
+	return names[alike];
+}
+
+static bool same_fold(const lk_run *a, const lk_run *b, lk_runs_alike alike) {
+	bool network = strcmp(a->model, b->model) == 0, stack = strcmp(a->stack, b->stack) == 0,
+		 gpu = strcmp(a->gpu, b->gpu) == 0;
+	switch (alike) {
+	case LK_RUNS_NETWORK: return network;
+	case LK_RUNS_GPU: return gpu;
+	case LK_RUNS_ARCHITECTURE:
+		return *a->refused || *b->refused ? gpu : lk_run_arch(a) == lk_run_arch(b);
+	case LK_RUNS_STACK: return stack;
+	default: return network && stack && gpu;
+	}
+}
+
+lk_status lk_runs_folds(const lk_runs *runs, lk_runs_alike alike, int *fold, int *count,
+                        lk_error *err) {
+	size_t *first = malloc((runs->count + 1) * sizeof *first); /* [folds] */
+	if (!first) return lk_oom(err);
+	*count = 0;
+	for (size_t i = 0; i < runs->count; i++) {
+		int at = 0;
+		while (at < *count && !same_fold(&runs->at[first[at]], &runs->at[i], alike)) at++;
+		if (at == *count) first[(*count)++] = i;
+		fold[i] = at;
+	}
+	free(first);
+	return LK_OK;
+}
 
 /* ---- predictions ---- */
 
-static lk_status runs_predict_fold(const lk_runs *runs, const lk_runs_fit *fit, const int *fold,
-                                   int left_out, double *x, lk_cross_run *out, lk_error *err) {
-	LK_TRY(lk_runs_fit_without(fit, fold, left_out, x, err));
-	for (size_t i = 0; i < runs->count; i++) {
-		lk_constants constants;
-		if (fold[i] != left_out || *runs->at[i].refused) continue;
-		lk_runs_fit_constants(fit, x, i, &constants);
-		lk_status status = lk_run_predict(&runs->at[i], &constants, &out[i].predicted, err);
-		if (status == LK_ERR_MEMORY) return status;
-	}
-	return LK_OK;
+struct fold_job {
+	const lk_runs *runs;
+	const lk_runs_fit *fit;
+	const int *fold;
+	double *x; /* [folds * numbers] */
+	lk_cross_run *out;
+};
+
+static lk_status predict_fold_run(void *context, size_t i, lk_error *err) {
+	const struct fold_job *job = context;
+	const lk_run *run = &job->runs->at[i];
+	lk_constants constants;
+	if (*run->refused) return LK_OK;
+	size_t numbers = (size_t)lk_runs_fit_numbers(job->fit);
+	lk_runs_fit_constants(job->fit, &job->x[(size_t)job->fold[i] * numbers], i, &constants);
+	lk_status status = lk_run_predict(run, &constants, &job->out[i].predicted, err);
+	return status == LK_ERR_MEMORY ? status : LK_OK;
+}
+
+static lk_status fit_without(void *context, size_t fold, lk_error *err) {
+	const struct fold_job *job = context;
+	return lk_runs_fit_without(job->fit, job->fold, (int)fold,
+	                           &job->x[fold * (size_t)lk_runs_fit_numbers(job->fit)], err);
+}
+
+static lk_status predict_folds(lk_arena *arena, const lk_runs *runs, const lk_runs_fit *fit,
+                               const int *fold, int folds, lk_cross_run *out, lk_error *err) {
+	struct fold_job job = {runs, fit, fold, NULL, out};
+	job.x = LK_ARRAY(arena, double, (size_t)lk_runs_fit_numbers(fit) * (size_t)folds);
+	if (!job.x) return lk_oom(err);
+	for (size_t i = 0; i < runs->count; i++) out[i] = (lk_cross_run){NAN, NAN, NAN};
+	LK_TRY(lk_parallel((size_t)folds, 0, fit_without, &job, err));
+	return lk_parallel(runs->count, 0, predict_fold_run, &job, err);
 }
 
 /* ---- ranges ---- */
 
 /* ln(measured / predicted) of a run that counts; NAN else. */
 static double runs_offset(const lk_run *run, const lk_cross_run *cross) {
-	if (*run->suspect || !(cross->predicted > 0) || !(run->measured_s > 0)) return NAN;
+	if (*run->refused || *run->suspect || !(cross->predicted > 0) || !(run->measured_s > 0))
+		return NAN;
 	return log(run->measured_s / cross->predicted);
 }
 
-/* The shortest interval that holds `share` of the sorted values. */
-static void runs_shortest(const double *x, size_t n, double *low, double *high) {
-	lk_shortest(x, n, (size_t)fmin(ceil(share * (double)(n + 1)), (double)n), low, high);
-}
-
-/* Classes from narrow to wide: kind of network, stack and architecture; without the architecture;
- * without the stack. */
-enum {
-	NARROW,
-	STACK,
-	KIND,
-	LEVELS
+/* Which runs say how far a prediction may be off. */
+struct errors_of {
+	bool experts;
+	const char *stack, *gpu; /* NULL: all */
+	int without;             /* a fold; -1 none */
 };
 
-static bool same_class(const lk_run *a, const lk_run *b, int level) {
-	if ((a->job.model.experts > 0) != (b->job.model.experts > 0)) return false;
-	if (level < KIND && strcmp(a->stack, b->stack) != 0) return false;
-	return level > NARROW || lk_run_arch(a) == lk_run_arch(b);
+static bool runs_counts(const struct errors_of *of, const lk_run *run, int fold) {
+	return (run->job.model.experts > 0) == of->experts && fold != of->without &&
+	       (!of->stack || strcmp(run->stack, of->stack) == 0) &&
+	       (!of->gpu || (!*run->refused && strcmp(run->cluster.node[0].device->name, of->gpu) == 0));
 }
 
-/* The offsets of runs alike, but for run `self` (-1: all); returns how many. */
-static size_t runs_collect(const lk_runs *runs, const lk_cross_run *cross, ptrdiff_t self,
-                           const lk_run *like, int level, double *x) {
-	size_t n = 0;
-	for (size_t i = 0; i < runs->count; i++) {
-		if (*runs->at[i].refused || (ptrdiff_t)i == self || !same_class(&runs->at[i], like, level))
-			continue;
-		double o = runs_offset(&runs->at[i], &cross[i]);
-		if (isfinite(o)) x[n++] = o;
+struct interval {
+	double low, high, error; /* of ln(measured / predicted); the mean distance */
+	size_t runs;             /* 0: too few */
+};
+
+struct errors {
+	const lk_runs *runs;
+	const lk_cross_run *cross;
+	const int *fold;
+	double *x;  /* [runs] */
+	bool *seen; /* [folds] */
+	int folds;
+};
+
+static struct interval interval_of(const struct errors *errors, const struct errors_of *of,
+                                   size_t fewest) {
+	size_t n = 0, groups = 0;
+	double low, high, sum = 0;
+	memset(errors->seen, 0, (size_t)errors->folds * sizeof *errors->seen);
+	for (size_t i = 0; i < errors->runs->count; i++) {
+		double offset = runs_offset(&errors->runs->at[i], &errors->cross[i]);
+		if (!isfinite(offset) || !runs_counts(of, &errors->runs->at[i], errors->fold[i])) continue;
+		groups += !errors->seen[errors->fold[i]];
+		errors->seen[errors->fold[i]] = true;
+		errors->x[n++] = offset;
+		sum += fabs(offset);
 	}
-	qsort(x, n, sizeof *x, lk_ascending);
-	return n;
+	if (n < fewest || n == 0) return (struct interval){0};
+	size_t inside =
+		(size_t)fmin(ceil((share + (1 - share) / (double)groups) * (double)n - 1e-9), (double)n);
+	qsort(errors->x, n, sizeof *errors->x, lk_ascending);
+	lk_shortest(errors->x, n, inside, &low, &high);
+	return (struct interval){low, high, expm1(sum / (double)n), n};
 }
 
-/* Ranges of runs, each from the errors of the others. */
-static void range_runs(const lk_runs *runs, double *x, lk_cross_run *cross) {
-	for (size_t i = 0; i < runs->count; i++) {
-		double low, high;
-		size_t n = 0;
+static lk_status make_errors(lk_arena *arena, const lk_runs *runs, const lk_cross_run *cross,
+                             const int *fold, int folds, struct errors *out, lk_error *err) {
+	*out = (struct errors){runs,
+	                       cross,
+	                       fold,
+	                       LK_ARRAY(arena, double, runs->count),
+	                       LK_ARRAY(arena, bool, (size_t)folds),
+	                       folds};
+	return out->x && out->seen ? LK_OK : lk_oom(err);
+}
+
+/* Ranges of runs, each from the errors in other folds. */
+static void range_runs(const struct errors *errors, lk_cross_run *cross) {
+	for (size_t i = 0; i < errors->runs->count; i++) {
+		const lk_run *run = &errors->runs->at[i];
 		if (!(cross[i].predicted > 0)) continue;
-		for (int level = NARROW; level < LEVELS && n < FEWEST; level++)
-			n = runs_collect(runs, cross, (ptrdiff_t)i, &runs->at[i], level, x);
-		if (n < FEWEST) continue;
-		runs_shortest(x, n, &low, &high);
-		cross[i].low = cross[i].predicted * exp(low);
-		cross[i].high = cross[i].predicted * exp(high);
+		struct errors_of of = {run->job.model.experts > 0, run->stack, NULL, errors->fold[i]};
+		struct interval found = interval_of(errors, &of, FEWEST);
+		of.stack = NULL;
+		if (!found.runs) found = interval_of(errors, &of, FEWEST);
+		if (!found.runs) continue;
+		cross[i].low = cross[i].predicted * exp(found.low);
+		cross[i].high = cross[i].predicted * exp(found.high);
 	}
 }
 
 lk_status lk_runs_cross(lk_arena *arena, const lk_runs *runs, const lk_runs_fit *fit,
                         const int *fold, int folds, lk_cross_run *out, lk_error *err) {
-	double *x = LK_ARRAY(arena, double, (size_t)lk_runs_fit_numbers(fit) + runs->count);
-	if (!x) return lk_oom(err);
-	for (size_t i = 0; i < runs->count; i++) out[i] = (lk_cross_run){NAN, NAN, NAN};
-	for (int f = 0; f < folds; f++) LK_TRY(runs_predict_fold(runs, fit, fold, f, x, out, err));
-	range_runs(runs, x, out);
+	struct errors errors;
+	LK_TRY(predict_folds(arena, runs, fit, fold, folds, out, err));
+	LK_TRY(make_errors(arena, runs, out, fold, folds, &errors, err));
+	range_runs(&errors, out);
 	return LK_OK;
 }
 
-/* One row of family "range"; none for a class with too few runs. */
-static lk_status runs_put_range(const lk_runs *runs, const lk_cross_run *cross, const lk_run *like,
-                                int level, double *x, const lk_calibration_row *source,
-                                lk_calibration *out, lk_error *err) {
-	double low, high, sum = 0;
-	size_t n = runs_collect(runs, cross, -1, like, level, x);
-	if (n < FEWEST) return LK_OK;
-	runs_shortest(x, n, &low, &high);
-	for (size_t i = 0; i < n; i++) sum += fabs(x[i]);
-	char *variant = lk_range_class(&out->arena, level < KIND ? like->stack : NULL,
-	                               level < STACK ? lk_arch_name(lk_run_arch(like)) : NULL,
-	                               like->job.model.experts > 0);
-	lk_calibration_row *row = variant ? lk_calibration_add(out, "range", "step", variant) : NULL;
+/* ---- as rows of a calibration ---- */
+
+struct range_rows {
+	const char *source, *date;
+	lk_calibration *out;
+};
+
+/* A row of a class, none where there are too few runs. */
+static lk_status put_interval(const struct range_rows *rows, const char *variant,
+                              const struct interval *interval, lk_error *err) {
+	if (!interval->runs) return LK_OK;
+	lk_calibration_row *row =
+		variant ? lk_calibration_add(rows->out, "range", "step", variant) : NULL;
 	if (!row) return lk_oom(err);
-	row->source = source->source;
-	row->date = source->date;
-	row->points = (int)n;
-	row->error = expm1(sum / (double)n);
-	lk_calibration_put(row, "low", exp(low));
-	lk_calibration_put(row, "high", exp(high));
+	row->source = rows->source;
+	row->date = rows->date;
+	row->points = (int)interval->runs;
+	row->error = interval->error;
+	lk_calibration_put(row, "low", exp(interval->low));
+	lk_calibration_put(row, "high", exp(interval->high));
 	return LK_OK;
 }
 
-lk_status lk_runs_range_rows(const lk_runs *runs, const lk_cross_run *cross, const char *source,
-                             const char *date, lk_calibration *out, lk_error *err) {
-	lk_calibration_row text = {.source = lk_arena_strdup(&out->arena, source),
-	                           .date = lk_arena_strdup(&out->arena, date)};
-	double *x = LK_ARRAY(&out->arena, double, runs->count);
-	if (!text.source || !text.date || !x) return lk_oom(err);
-	for (int level = KIND; level >= NARROW; level--)
-		for (size_t i = 0; i < runs->count; i++) {
-			bool first = !*runs->at[i].refused;
-			for (size_t k = 0; first && k < i; k++)
-				first = *runs->at[k].refused || !same_class(&runs->at[k], &runs->at[i], level);
-			if (first) LK_TRY(runs_put_range(runs, cross, &runs->at[i], level, x, &text, out, err));
+/* Whether a run is the first of its class. */
+static bool first_of(const lk_runs *runs, size_t at, const struct errors_of *of) {
+	for (size_t i = 0; i < at; i++)
+		if (!*runs->at[i].refused && runs_counts(of, &runs->at[i], 0)) return false;
+	return true;
+}
+
+/* Classes of runs: all, those of a stack, those on a GPU. */
+static lk_status put_classes(const struct range_rows *rows, const struct errors *errors,
+                             lk_error *err) {
+	lk_arena *arena = &rows->out->arena;
+	for (int class = 0; class < 3; class++)
+		for (size_t i = 0; i < errors->runs->count; i++) {
+			const lk_run *run = &errors->runs->at[i];
+			if (*run->refused) continue;
+			const char *gpu = run->cluster.node[0].device->name;
+			bool experts = run->job.model.experts > 0;
+			const struct errors_of of = {experts, class == 1 ? run->stack : NULL,
+			                             class == 2 ? gpu : NULL, -1};
+			if (!first_of(errors->runs, i, &of)) continue;
+			struct interval found = interval_of(errors, &of, class == 2 ? 3 : FEWEST);
+			LK_TRY(put_interval(
+				rows, lk_range_class(arena, class == 1 ? run->stack : class == 2 ? gpu : NULL, experts),
+				&found, err));
 		}
+	return LK_OK;
+}
+
+lk_status lk_runs_range_rows(lk_arena *arena, const lk_runs *runs, const lk_runs_fit *fit,
+                             const char *source, const char *date, lk_calibration *out,
+                             lk_error *err) {
+	static const struct {
+		lk_runs_alike alike;
+		const char *name;
+	} unseen[] = {{LK_RUNS_NETWORK, NULL},
+	              {LK_RUNS_GPU, "unseen GPU"},
+	              {LK_RUNS_ARCHITECTURE, "unseen architecture"},
+	              {LK_RUNS_STACK, "unseen stack"}};
+	const struct range_rows rows = {lk_arena_strdup(&out->arena, source),
+	                                lk_arena_strdup(&out->arena, date), out};
+	int *fold = LK_ARRAY(arena, int, runs->count), folds;
+	lk_cross_run *cross = LK_ARRAY(arena, lk_cross_run, runs->count);
+	if (!rows.source || !rows.date || !fold || !cross) return lk_oom(err);
+	for (size_t u = 0; u < sizeof unseen / sizeof *unseen; u++) {
+		struct errors errors;
+		LK_TRY(lk_runs_folds(runs, unseen[u].alike, fold, &folds, err));
+		LK_TRY(predict_folds(arena, runs, fit, fold, folds, cross, err));
+		LK_TRY(make_errors(arena, runs, cross, fold, folds, &errors, err));
+		if (!unseen[u].name) LK_TRY(put_classes(&rows, &errors, err));
+		for (int experts = 0; unseen[u].name && experts < 2; experts++) {
+			struct interval found =
+				interval_of(&errors, &(struct errors_of){experts == 1, NULL, NULL, -1}, FEWEST);
+			LK_TRY(put_interval(&rows, lk_range_class(&out->arena, unseen[u].name, experts == 1),
+			                    &found, err));
+		}
+	}
 	return LK_OK;
 }

@@ -6,15 +6,18 @@
  * little changed. Every number of the fit acts along one direction on the runs that it concerns:
  *
  *     base             all runs
- *     share            runs on an architecture: matrix products and attention together (the power
- *                      limit)
+ *     architecture     runs on it: matrix products, attention
+ *     format           runs on it in fp8 or fp4: matrix products
  *     stack            runs of a software stack
- *     precision        runs of a stack in a class of number formats
- *     release          runs of a stack from a release on: its change against the one before
+ *     release          runs of a stack from a release on: its change against the one before, of
+ *                      host time and experts
  *
- * so a stack with few runs leans on the base, a release on the one before. The sum of absolute
- * errors, with a normal prior on each number, is made small by linear steps (lk_fit_linear). A fit
- * without a fold solves the last linear step again without the fold's runs, from the prior on. */
+ * Rates of products and attention begin at what is published of the kernels alone
+ * (src/cost/kernel/sustained.c), and a stack leans on the base, a release on the one before. A number
+ * that fewer than three runs, or runs of one network only, would speak for is left out. The sum of
+ * absolute errors, with a normal prior on each number, is made small by linear steps
+ * (lk_fit_linear). A fit without a fold solves the last linear step again without the fold's runs,
+ * from the prior on. */
 #include "base/arena.h"
 #include "fit/fits.h"
 
@@ -24,11 +27,12 @@
 
 #include "step/step.h"
 #include "base/fit.h"
+#include "base/parallel.h"
 #include "base/stats.h"
 #include "tables/tables.h"
 
 enum {
-	ROUNDS = 6,
+	ROUNDS = 7,
 	COLUMNS_MOST = 400
 };
 
@@ -49,11 +53,9 @@ typedef enum direction {
 
 typedef enum level {
 	BASE,
-	SHARE,
-	ATTENTION_SHARE,
+	ARCHITECTURE,
 	FORMAT,
 	STACK,
-	PRECISION,
 	RELEASE
 } level;
 
@@ -70,6 +72,7 @@ struct lk_runs_fit {
 	const lk_runs *runs;
 	struct column columns[COLUMNS_MOST];
 	int count;
+	bool sloping;             /* slopes are found anew */
 	bool full;                /* more numbers than there is room for */
 	lk_constants base;        /* before the fit */
 	double *slope;            /* [runs * DIRECTIONS] of ln time */
@@ -85,13 +88,11 @@ struct lk_runs_fit {
 static bool concerns(const struct column *c, const lk_run *run) {
 	switch (c->level) {
 	case BASE: return true;
-	case SHARE:
-	case ATTENTION_SHARE: return lk_run_arch(run) == c->arch;
-	case FORMAT: return strcmp(lk_precision_class(run->job.dtype), c->precision) == 0;
-	case STACK: return strcmp(run->stack, c->stack) == 0;
-	case PRECISION:
-		return strcmp(run->stack, c->stack) == 0 &&
+	case ARCHITECTURE: return lk_run_arch(run) == c->arch;
+	case FORMAT:
+		return lk_run_arch(run) == c->arch &&
 		       strcmp(lk_precision_class(run->job.dtype), c->precision) == 0;
+	case STACK: return strcmp(run->stack, c->stack) == 0;
 	default:
 		return strcmp(run->stack, c->stack) == 0 &&
 		       lk_release_compare(c->release, run->release) <= 0;
@@ -104,18 +105,45 @@ static bool same_column(const struct column *a, const struct column *b) {
 	       strcmp(a->release, b->release) == 0;
 }
 
+static bool runs_usable(const lk_run *run) {
+	return !*run->refused && !*run->suspect && isfinite(run->measured_s) && run->measured_s > 0;
+}
+
+/* Whether a run's time can move along a direction at all. */
+static bool moves(const lk_run *run, int along) {
+	const lk_job *job = &run->job;
+	switch (along) {
+	case LK_KNOB_EXPERTS: return job->model.experts > 0;
+	case LK_KNOB_NETWORK: return job->gpus > 1;
+	case LK_KNOB_ATTENTION: return job->attn_kernel != LK_KERNEL_UNFUSED;
+	default: return true;
+	}
+}
+
+/* Three runs, and two networks. */
+static bool well_founded(const lk_runs *runs, const struct column *c) {
+	const char *network = NULL;
+	int count = 0;
+	bool two = false;
+	for (size_t i = 0; i < runs->count; i++) {
+		const lk_run *run = &runs->at[i];
+		if (!runs_usable(run) || !concerns(c, run) || !moves(run, c->along)) continue;
+		count++;
+		two |= network && strcmp(network, run->model) != 0;
+		network = run->model;
+	}
+	return count >= 3 && two;
+}
+
 static void add_column(lk_runs_fit *fit, struct column c) {
 	if (!c.stack) c.stack = "";
 	if (!c.precision) c.precision = "";
 	if (!c.release) c.release = "";
 	for (int i = 0; i < fit->count; i++)
 		if (same_column(&fit->columns[i], &c)) return;
+	if (c.level != BASE && !well_founded(fit->runs, &c)) return;
 	fit->full |= fit->count == COLUMNS_MOST;
 	if (!fit->full) fit->columns[fit->count++] = c;
-}
-
-static bool runs_usable(const lk_run *run) {
-	return !*run->refused && !*run->suspect && isfinite(run->measured_s) && run->measured_s > 0;
 }
 
 /* Whether a stack has runs of an earlier release, whose numbers the release's changes add to. */
@@ -129,39 +157,31 @@ static bool has_earlier(const lk_runs *runs, const lk_run *run) {
 
 static void list_columns(lk_runs_fit *fit) {
 	/* deviations: what is known of such numbers before any run is seen */
-	static const double base[DIRECTIONS] = {.3, .4, .3, .4, .2, .3, .5, .7, .7, .7, .7};
-	static const double stack[LK_KNOBS] = {.06, .20, .12, .40, .25, .30};
-	static const double precision[LK_KNOBS] = {.08, .05, .08, 0, 0, .03};
-	static const double release[LK_KNOBS] = {.03, .03, .05, .7, 0, .4};
+	static const double base[DIRECTIONS] = {.3, .3, .3, .4, .2, .3, .5, .7, .7, .7, .5};
+	static const double stack[LK_KNOBS] = {.06, .12, .12, .40, .25, .30};
+	static const double release[LK_KNOBS] = {0, 0, 0, .7, 0, .4};
 	const lk_runs *runs = fit->runs;
 	for (int d = 0; d < DIRECTIONS; d++)
 		add_column(fit, (struct column){.level = BASE, .along = d, .prior = base[d]});
 	for (size_t i = 0; i < runs->count; i++) {
 		const lk_run *run = &runs->at[i];
 		if (!runs_usable(run)) continue;
-		if (lk_run_arch(run) != LK_ARCH_AMPERE)
-			add_column(fit, (struct column){.level = SHARE, .arch = lk_run_arch(run), .prior = .5});
-		if (lk_run_arch(run) != LK_ARCH_AMPERE)
-			add_column(fit, (struct column){.level = ATTENTION_SHARE,
-			                                .along = LK_KNOB_ATTENTION,
-			                                .arch = lk_run_arch(run),
-			                                .prior = .2});
-		bool later = has_earlier(runs, run);
+		lk_arch arch = lk_run_arch(run);
 		const char *class = lk_precision_class(run->job.dtype);
+		for (int along = LK_KNOB_GEMM; along <= LK_KNOB_ATTENTION && arch != LK_ARCH_AMPERE; along++)
+			add_column(fit, (struct column){
+								.level = ARCHITECTURE, .along = along, .arch = arch, .prior = .12});
 		if (strcmp(class, "16-bit") != 0)
-			add_column(
-				fit, (struct column){
-						 .level = FORMAT, .along = LK_KNOB_GEMM, .precision = class, .prior = .2});
+			add_column(fit, (struct column){.level = FORMAT,
+			                                .along = LK_KNOB_GEMM,
+			                                .arch = arch,
+			                                .precision = class,
+			                                .prior = .12});
+		bool later = has_earlier(runs, run);
 		for (int k = 0; k < LK_KNOBS; k++) {
 			add_column(fit,
 			           (struct column){
 						   .level = STACK, .along = k, .stack = run->stack, .prior = stack[k]});
-			if (precision[k] > 0)
-				add_column(fit, (struct column){.level = PRECISION,
-				                                .along = k,
-				                                .stack = run->stack,
-				                                .precision = class,
-				                                .prior = precision[k]});
 			if (later && release[k] > 0)
 				add_column(fit, (struct column){.level = RELEASE,
 				                                .along = k,
@@ -177,14 +197,12 @@ static void list_columns(lk_runs_fit *fit) {
 /* Sums of the numbers that concern a run, by direction. */
 static void totals_of(const lk_runs_fit *fit, const double *x, const lk_run *run, double *total) {
 	memset(total, 0, DIRECTIONS * sizeof *total);
-	for (int c = 0; c < fit->count; c++) {
-		if (!concerns(&fit->columns[c], run)) continue;
-		if (fit->columns[c].level == SHARE) total[LK_KNOB_GEMM] += x[c];
-		else total[fit->columns[c].along] += x[c];
-	}
+	for (int c = 0; c < fit->count; c++)
+		if (concerns(&fit->columns[c], run)) total[fit->columns[c].along] += x[c];
 }
 
-static void runs_constants_of(const lk_constants *base, const double *total, lk_constants *out) {
+static void runs_constants_of(const lk_constants *base, const lk_run *run, const double *total,
+                              lk_constants *out) {
 	double knobs[LK_KNOBS];
 	for (int k = 0; k < LK_KNOBS; k++) knobs[k] = exp(total[k]);
 	*out = *base;
@@ -193,7 +211,8 @@ static void runs_constants_of(const lk_constants *base, const double *total, lk_
 	out->graph_step_overhead_s *= exp(total[GRAPH_STEP_OVERHEAD]);
 	out->gemm_fill_s *= exp(total[FILL]);
 	out->expert_launch_s *= exp(total[EXPERT_LAUNCH]);
-	out->attention_ramp *= exp(total[RAMP]);
+	out->attention_start *= exp(total[RAMP]);
+	if (run) out->attention = lk_profile_attention(&run->job);
 }
 
 /* ln of the step time; NAN where the job cannot be built: such a run teaches nothing. */
@@ -217,39 +236,42 @@ static lk_status measure_slopes(const lk_runs_fit *fit, size_t i, const double *
 		if (experts && run->job.model.experts == 0) continue;
 		memcpy(moved, total, sizeof moved);
 		moved[d] += change;
-		runs_constants_of(&fit->base, moved, &constants);
+		runs_constants_of(&fit->base, run, moved, &constants);
 		LK_TRY(runs_predict(run, &constants, &up, err));
 		*slope = isfinite(up) ? (up - fit->predicted[i]) / change : 0;
 	}
 	return LK_OK;
 }
 
-/* One linear step's material, at fit->x. */
-static lk_status linearise(lk_runs_fit *fit, lk_error *err) {
+/* One run's part of a linear step's material, at fit->x. */
+static lk_status linearise_run(void *context, size_t i, lk_error *err) {
+	lk_runs_fit *fit = context;
+	const lk_run *run = &fit->runs->at[i];
 	size_t n = (size_t)fit->count;
-	for (size_t i = 0; i < fit->runs->count; i++) {
-		const lk_run *run = &fit->runs->at[i];
-		double total[DIRECTIONS], *row = &fit->jacobian[i * n];
-		lk_constants constants;
-		fit->weight[i] = 0;
-		if (!runs_usable(run)) continue;
-		totals_of(fit, fit->x, run, total);
-		runs_constants_of(&fit->base, total, &constants);
-		LK_TRY(runs_predict(run, &constants, &fit->predicted[i], err));
-		if (!isfinite(fit->predicted[i])) continue;
-		LK_TRY(measure_slopes(fit, i, total, err));
-		const double *slope = &fit->slope[i * DIRECTIONS];
-		fit->weight[i] = 1 / (run->job.model.experts > 0 ? noise_experts : noise);
-		fit->residual[i] = log(run->measured_s) - fit->predicted[i];
-		for (size_t c = 0; c < n; c++) {
-			const struct column *number = &fit->columns[c];
-			if (!concerns(number, run)) row[c] = 0;
-			else if (number->level == SHARE) row[c] = slope[LK_KNOB_GEMM];
-			else row[c] = slope[number->along];
-			fit->residual[i] += row[c] * fit->x[c];
-		}
+	double total[DIRECTIONS], *row = &fit->jacobian[i * n];
+	lk_constants constants;
+	fit->weight[i] = 0;
+	if (!runs_usable(run)) return LK_OK;
+	totals_of(fit, fit->x, run, total);
+	runs_constants_of(&fit->base, run, total, &constants);
+	LK_TRY(runs_predict(run, &constants, &fit->predicted[i], err));
+	if (!isfinite(fit->predicted[i])) return LK_OK;
+	if (fit->sloping) LK_TRY(measure_slopes(fit, i, total, err));
+	const double *slope = &fit->slope[i * DIRECTIONS];
+	fit->weight[i] = 1 / (run->job.model.experts > 0 ? noise_experts : noise);
+	fit->residual[i] = log(run->measured_s) - fit->predicted[i];
+	for (size_t c = 0; c < n; c++) {
+		const struct column *number = &fit->columns[c];
+		row[c] = concerns(number, run) ? slope[number->along] : 0;
+		fit->residual[i] += row[c] * fit->x[c];
 	}
 	return LK_OK;
+}
+
+/* Slopes take a prediction each; between the rounds that find them anew the last ones serve. */
+static lk_status linearise(lk_runs_fit *fit, bool sloping, lk_error *err) {
+	fit->sloping = sloping;
+	return lk_parallel(fit->runs->count, 0, linearise_run, fit, err);
 }
 
 /* ---- fitting ---- */
@@ -284,14 +306,14 @@ lk_status lk_runs_fit_all(lk_arena *arena, const lk_runs *runs, lk_runs_fit **ou
 	LK_TRY(runs_make(arena, runs, out, err));
 	lk_runs_fit *fit = *out;
 	for (int round = 0; round < ROUNDS; round++) {
-		LK_TRY(linearise(fit, err));
+		LK_TRY(linearise(fit, round % 3 == 0, err));
 		LK_TRY(lk_fit_linear(fit->jacobian, fit->residual, fit->weight, runs->count, fit->count,
 		                     fit->prior, fit->next, err));
 		double step =
 			round < 2 ? 1 : .6; /* shorter: where host and device change places, slopes jump */
 		for (int c = 0; c < fit->count; c++) fit->x[c] += step * (fit->next[c] - fit->x[c]);
 	}
-	return linearise(fit, err);
+	return linearise(fit, true, err);
 }
 
 lk_status lk_runs_fit_without(const lk_runs_fit *fit, const int *fold, int left_out, double *x,
@@ -313,7 +335,7 @@ int lk_runs_fit_numbers(const lk_runs_fit *fit) {
 void lk_runs_fit_constants(const lk_runs_fit *fit, const double *x, size_t i, lk_constants *out) {
 	double total[DIRECTIONS];
 	totals_of(fit, x ? x : fit->x, &fit->runs->at[i], total);
-	runs_constants_of(&fit->base, total, out);
+	runs_constants_of(&fit->base, &fit->runs->at[i], total, out);
 }
 
 /* ---- as rows of a calibration ---- */
@@ -354,9 +376,13 @@ static bool same_arch(const lk_run *run, const lk_run *like) {
 	return lk_run_arch(run) == lk_run_arch(like);
 }
 
+static bool same_format(const lk_run *run, const lk_run *like) {
+	return same_arch(run, like) && strcmp(lk_precision_class(run->job.dtype),
+	                                      lk_precision_class(like->job.dtype)) == 0;
+}
+
 static bool same_profile(const lk_run *run, const lk_run *like) {
-	return strcmp(run->stack, like->stack) == 0 && strcmp(run->release, like->release) == 0 &&
-	       strcmp(lk_precision_class(run->job.dtype), lk_precision_class(like->job.dtype)) == 0;
+	return strcmp(run->stack, like->stack) == 0 && strcmp(run->release, like->release) == 0;
 }
 
 static lk_status put_base(const lk_runs_fit *fit, const lk_calibration_row *like,
@@ -365,16 +391,15 @@ static lk_status put_base(const lk_runs_fit *fit, const lk_calibration_row *like
 	lk_constants c;
 	for (int i = 0; i < fit->count; i++)
 		if (fit->columns[i].level == BASE) total[fit->columns[i].along] += fit->x[i];
-	runs_constants_of(&fit->base, total, &c);
+	runs_constants_of(&fit->base, NULL, total, &c);
 	lk_calibration_row *row = runs_add_row(out, "step", "all", "", like);
 	if (!row) return lk_oom(err);
 	weigh(fit, runs_any_run, NULL, row);
 #define PUT(field) lk_calibration_put(row, #field, c.field)
-	PUT(gemm_efficiency);
+	PUT(gemm_share);
 	PUT(gemm_fill_s);
-	PUT(attention_forward);
-	PUT(attention_backward);
-	PUT(attention_ramp);
+	PUT(attention_share);
+	PUT(attention_start);
 	PUT(memory_efficiency);
 	PUT(norm_efficiency);
 	PUT(kernel_floor_s);
@@ -389,37 +414,50 @@ static lk_status put_base(const lk_runs_fit *fit, const lk_calibration_row *like
 	return LK_OK;
 }
 
-static lk_status runs_put_share(const lk_runs_fit *fit, const lk_run *run,
-                                const lk_calibration_row *like, lk_calibration *out,
-                                lk_error *err) {
-	lk_calibration_row *row =
-		runs_add_row(out, "sustained", lk_arch_name(lk_run_arch(run)), "", like);
-	if (!row) return lk_oom(err);
-	weigh(fit, same_arch, run, row);
-	double gemm = 0, attention = 0;
+/* What was found for an architecture, or one of its formats. */
+static double number_of(const lk_runs_fit *fit, level of, int along, const lk_run *run) {
 	for (int i = 0; i < fit->count; i++) {
 		const struct column *c = &fit->columns[i];
-		if (c->level == SHARE && c->arch == lk_run_arch(run)) gemm = fit->x[i];
-		if (c->level == ATTENTION_SHARE && c->arch == lk_run_arch(run)) attention = fit->x[i];
+		if (c->level == of && c->along == along && concerns(c, run)) return exp(fit->x[i]);
 	}
-	lk_calibration_put(row, "gemm", exp(gemm));
-	lk_calibration_put(row, "attention", exp(attention));
+	return 1;
+}
+
+static lk_status put_architecture(const lk_runs_fit *fit, const lk_run *run,
+                                  const lk_calibration_row *like, lk_calibration *out,
+                                  lk_error *err) {
+	lk_calibration_row *row =
+		runs_add_row(out, "architecture", lk_arch_name(lk_run_arch(run)), "", like);
+	if (!row) return lk_oom(err);
+	weigh(fit, same_arch, run, row);
+	lk_calibration_put(row, "gemm", number_of(fit, ARCHITECTURE, LK_KNOB_GEMM, run));
+	lk_calibration_put(row, "attention", number_of(fit, ARCHITECTURE, LK_KNOB_ATTENTION, run));
+	return LK_OK;
+}
+
+static lk_status put_format(const lk_runs_fit *fit, const lk_run *run,
+                            const lk_calibration_row *like, lk_calibration *out, lk_error *err) {
+	const char *class = lk_precision_class(run->job.dtype);
+	if (strcmp(class, "16-bit") == 0) return LK_OK;
+	lk_calibration_row *row =
+		runs_add_row(out, "architecture", lk_arch_name(lk_run_arch(run)), class, like);
+	if (!row) return lk_oom(err);
+	weigh(fit, same_format, run, row);
+	lk_calibration_put(row, "gemm", number_of(fit, FORMAT, LK_KNOB_GEMM, run));
 	return LK_OK;
 }
 
 static lk_status put_profile(const lk_runs_fit *fit, const lk_run *run,
                              const lk_calibration_row *like, lk_calibration *out, lk_error *err) {
-	const char *class = lk_precision_class(run->job.dtype);
 	char *stack = lk_arena_strdup(&out->arena, run->stack);
-	char *variant =
-		lk_arena_printf(&out->arena, "%s%s%s", class, *run->release ? " " : "", run->release);
+	char *variant = lk_arena_strdup(&out->arena, run->release);
 	lk_calibration_row *row =
 		stack && variant ? runs_add_row(out, "stack", stack, variant, like) : NULL;
 	if (!row) return lk_oom(err);
 	weigh(fit, same_profile, run, row);
 	double total[DIRECTIONS] = {0};
 	for (int i = 0; i < fit->count; i++)
-		if (fit->columns[i].level >= FORMAT && concerns(&fit->columns[i], run))
+		if (fit->columns[i].level >= STACK && concerns(&fit->columns[i], run))
 			total[fit->columns[i].along] += fit->x[i];
 	for (int k = 0; k < LK_KNOBS; k++)
 		lk_calibration_put(row, lk_knob_name((lk_knob)k), exp(total[k]));
@@ -442,7 +480,10 @@ lk_status lk_runs_fit_rows(const lk_runs_fit *fit, const char *source, const cha
 	LK_TRY(put_base(fit, &like, out, err));
 	for (size_t i = 0; i < fit->runs->count; i++)
 		if (runs_usable(&fit->runs->at[i]) && is_first(fit->runs, i, same_arch))
-			LK_TRY(runs_put_share(fit, &fit->runs->at[i], &like, out, err));
+			LK_TRY(put_architecture(fit, &fit->runs->at[i], &like, out, err));
+	for (size_t i = 0; i < fit->runs->count; i++)
+		if (runs_usable(&fit->runs->at[i]) && is_first(fit->runs, i, same_format))
+			LK_TRY(put_format(fit, &fit->runs->at[i], &like, out, err));
 	for (size_t i = 0; i < fit->runs->count; i++)
 		if (runs_usable(&fit->runs->at[i]) && is_first(fit->runs, i, same_profile))
 			LK_TRY(put_profile(fit, &fit->runs->at[i], &like, out, err));

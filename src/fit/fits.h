@@ -81,7 +81,7 @@ lk_status lk_runs_fit_without(const lk_runs_fit *fit, const int *fold, int left_
 int lk_runs_fit_numbers(const lk_runs_fit *fit);
 /* The constants that run i is predicted with; x NULL: the fit of all runs. */
 void lk_runs_fit_constants(const lk_runs_fit *fit, const double *x, size_t i, lk_constants *out);
-/* Appends the rows of families "step", "sustained" and "stack". */
+/* Appends the rows of families "step", "architecture" and "stack". */
 lk_status lk_runs_fit_rows(const lk_runs_fit *fit, const char *source, const char *date,
                            lk_calibration *out, lk_error *err);
 
@@ -90,16 +90,33 @@ lk_status lk_runs_fit_rows(const lk_runs_fit *fit, const char *source, const cha
 
 typedef struct lk_cross_run {
 	double predicted; /* s, from a fit without the run's fold; NAN not predictable */
-	double low, high; /* 80 % range, from such errors of the other runs of its class */
+	double low, high; /* 80 % range, from such errors of runs alike in other folds */
 } lk_cross_run;
+
+/* What a fold has in common: stack, network and GPU, or one of them. */
+typedef enum lk_runs_alike {
+	LK_RUNS_GROUP,
+	LK_RUNS_NETWORK,
+	LK_RUNS_GPU,
+	LK_RUNS_ARCHITECTURE,
+	LK_RUNS_STACK,
+} lk_runs_alike;
+/* "(stack, network, GPU)", "network", ... */
+const char *lk_runs_alike_name(lk_runs_alike alike);
+
+/* fold[i] of run i is 0 .. *count - 1. */
+lk_status lk_runs_folds(const lk_runs *runs, lk_runs_alike alike, int *fold, int *count,
+                        lk_error *err);
 
 /* out[i] of run i; folds as lk_runs_folds gives them. */
 lk_status lk_runs_cross(lk_arena *arena, const lk_runs *runs, const lk_runs_fit *fit,
                         const int *fold, int folds, lk_cross_run *out, lk_error *err);
 
-/* Appends the rows of family "range", subject "step", from the errors of lk_runs_cross. */
-lk_status lk_runs_range_rows(const lk_runs *runs, const lk_cross_run *cross, const char *source,
-                             const char *date, lk_calibration *out, lk_error *err);
+/* Appends the rows of family "range", subject "step": how far runs of a class were missed by fits
+ * without their network; and those of what no fit had seen: GPU, architecture, stack. */
+lk_status lk_runs_range_rows(lk_arena *arena, const lk_runs *runs, const lk_runs_fit *fit,
+                             const char *source, const char *date, lk_calibration *out,
+                             lk_error *err);
 
 /* ---- fit_gemm: products of a table of kernel times, and fits to a part of them. */
 

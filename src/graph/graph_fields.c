@@ -50,6 +50,12 @@ static const char *dtype_name(unsigned i) {
 static const char *owner_name(unsigned i) {
 	return lk_owner_name((lk_owner)i);
 }
+/* What a graph says of its attention kernels; lk_attn_library. */
+static const char *attention_name(unsigned i) {
+	static const char *const names[] = {"not stated", "cudnn", "fa2", "fa3"};
+	return names[i];
+}
+
 static const char *flag_name(unsigned i) {
 	static const char *const names[LK_GRAPH_FLAGS] = {
 		"causal", "transient", "overlapped", "carried", "direct", "sums_pixels"}; /* by bit */
@@ -68,6 +74,7 @@ size_t lk_graph_names(lk_graph_list list, const char *names[LK_GRAPH_NAMES]) {
 		[LK_LIST_DTYPE] = {dtype_name, LK_DTYPES},
 		[LK_LIST_OWNER] = {owner_name, LK_OWNERS},
 		[LK_LIST_FLAG] = {flag_name, LK_GRAPH_FLAGS},
+		[LK_LIST_ATTENTION] = {attention_name, 4},
 	};
 	for (unsigned i = 0; i < lists[list].count; i++) names[i] = lists[list].name(i);
 	return lists[list].count;

@@ -5,7 +5,7 @@
  *      "ranks": {"world", "stages", "chains", "groups": {"tp": [size, stride], ...}},   groups of
  *          one rank are left out
  *      "facts": {"model_flops", "tokens", "samples", "peak_dtype": "bf16", and of a job's graph
- *          "stack", "release", and where they are true "cuda_graphs", "graph_experts", "compiled",
+ *          "stack", "release", "attention", and where they are true "cuda_graphs", "graph_experts", "compiled",
  *          "streaming"; and "cluster", the text form of the one it was built for},
  *      "channels": most channels of a program,
  *      "blocks": [{"name", "operations": [{"name", "kind", "stream", ...}, ...]}, ...],
@@ -46,6 +46,7 @@ typedef enum lk_graph_list {
 	LK_LIST_DTYPE,
 	LK_LIST_OWNER,
 	LK_LIST_FLAG,
+	LK_LIST_ATTENTION,
 } lk_graph_list;
 /* Fills `names`; returns how many. */
 size_t lk_graph_names(lk_graph_list list, const char *names[LK_GRAPH_NAMES]);

@@ -103,6 +103,8 @@ static void put_facts(lk_json_writer *writer, const lk_graph *graph) {
 		lk_json_put_text(writer, "stack", lk_intern_text(graph->names, software->stack));
 	if (software->release)
 		lk_json_put_text(writer, "release", lk_intern_text(graph->names, software->release));
+	if (software->attention)
+		graph_write_put_choice(writer, "attention", LK_LIST_ATTENTION, software->attention);
 	if (software->cuda_graphs) lk_json_put_bool(writer, "cuda_graphs", true);
 	if (software->graph_experts) lk_json_put_bool(writer, "graph_experts", true);
 	if (software->compiled) lk_json_put_bool(writer, "compiled", true);

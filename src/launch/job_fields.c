@@ -21,7 +21,7 @@ static const char *const dtypes[] = {"fp32", "tf32", "fp16", "bf16", "fp8", "mxf
 static const char *const optimizers[] = {"adam", "sgd", "lamb", "adafactor", NULL};
 static const char *const recomputes[] = {"none", "selective", "full", NULL};
 static const char *const kernels[] = {"flash", "unfused", NULL};
-static const char *const libraries[] = {"auto", "cudnn", "flash", NULL};
+static const char *const libraries[] = {"auto", "cudnn", "flash", "fa3", NULL};
 static const char *const dispatchers[] = {"alltoall", "allgather", "node", NULL};
 static const char *const recipes[] = {"delayed", "tensorwise", "blockwise", NULL};
 static const char *const switches[] = {"off", "auto", "on", NULL};
@@ -156,6 +156,7 @@ const lk_field lk_job_fields[] = {
 	{BOOL(fused_kernels), JOB},
 	{BOOL(host_ahead), JOB},
 	{CHOICE(attn_library, libraries), JOB},
+	{BOOL(attn_library_said), JOB},
 	{BOOL(local_layers), JOB},
 	{BOOL(deterministic), JOB},
 	{BOOL(attention_mask), JOB},

@@ -532,6 +532,7 @@ static lk_status finish_switches(lk_reading *reading, const lk_megatron *megatro
 	job->defer_head_gradient = on(megatron->defer_head);
 	job->local_layers = megatron->implementation == 1;
 	bool flash = megatron->backend == 1 || megatron->flash_attention;
+	job->attn_library_said = flash || megatron->backend == 2;
 	if (flash) job->attn_library = LK_ATTN_LIBRARY_FLASH;
 	else if (megatron->backend == 2) job->attn_library = LK_ATTN_LIBRARY_CUDNN;
 	else job->attn_library = LK_ATTN_LIBRARY_AUTO;

@@ -49,7 +49,7 @@ static const char *const examples[] = {
 const lk_verb lk_calibrate_verb = {
 	.name = "calibrate",
 	.summary = "fit the models to measurements, or measure this machine",
-	.operands = "KIND [TABLE.csv]",
+	.operands = "KIND [TABLE.csv...]",
 	.description =
 		"Turns measurements into numbers that the models take. KIND says what TABLE holds: ops "
 		"(kernel times), collectives (times by size and GPUs), memory (peak memory), slowdown "
@@ -69,7 +69,7 @@ const lk_verb lk_calibrate_verb = {
 	.examples = examples,
 	.request_size = sizeof(lk_calibrate_request),
 	.min_operands = 1,
-	.max_operands = 2,
+	.max_operands = -1,
 	.rest = false,
 };
 

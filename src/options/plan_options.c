@@ -73,7 +73,7 @@ static const lk_option options[] = {
 	 "MoE: expert traffic during another micro-batch's computation")},
 	{FLAG("compile", job.compile, "torch.compile: element-wise work is fused")},
 	{TEXT("cp-kind", job.cp_kind, "KIND", "ring or all-gather")},
-	{TEXT("attention", job.attention, "KERNEL", "flash or unfused")},
+	{TEXT("attention", job.attention, "KERNEL", "flash (what the software takes), cudnn, fa2, fa3, or unfused")},
 	{TEXT("dispatcher", job.dispatcher, "KIND", "MoE: alltoall, allgather, or node")},
 	{REAL("moe-imbalance", job.moe_imbalance, "X", 1, 1000,
 	 "tokens of the busiest expert rank over the mean")},

@@ -81,7 +81,7 @@ static const lk_option options[] = {
 	 "CUDA_DEVICE_MAX_CONNECTIONS; with 1 nothing starts before what was issued earlier "
 	 "has started"), SWEPT},
 	{FLAG("compile", compile, "torch.compile: element-wise work is fused")},
-	{TEXT("attention", attention, "KERNEL", "flash or unfused"), SWEPT},
+	{TEXT("attention", attention, "KERNEL", "flash (what the software takes), cudnn, fa2, fa3, or unfused"), SWEPT},
 	{SWITCH("fused-loss", fused_loss, "cross-entropy without an fp32 copy of the logits")},
 	{TEXT("dispatcher", dispatcher, "KIND",
 	 "MoE: alltoall, allgather, or node (one copy per node, as DeepEP)"), SWEPT},

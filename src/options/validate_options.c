@@ -5,7 +5,7 @@
 #include "options/rows.h"
 
 static const char *const orders[] = {"file", "error", NULL};
-static const char *const folds[] = {"shape", "gpu", "size", "gpus", NULL};
+static const char *const folds[] = {"shape", "gpu", "size", "gpus", "network", "architecture", "stack", NULL};
 
 /* clang-format off */
 #define REQUEST lk_validate_request
@@ -29,7 +29,8 @@ static const lk_option options[] = {
 	 "every row from a fit that has not seen its fold, instead of the calibration in use")},
 	{CHOICE("folds", folds, folds, "NAME",
 	 "with --cross-validate, what is left out together; kernels: shape or gpu (all of a "
-	 "device); collectives: size or gpus (a number of GPUs)"), WITH("cross-validate")},
+	 "device); collectives: size or gpus (a number of GPUs); training runs: network, gpu, architecture or "
+	 "stack"), WITH("cross-validate")},
 	{TEXT("calibration", calibration, "FILE",
 	 "numbers that `lockstep calibrate` wrote, on top of the built-in ones")},
 	{TEXT("overheads", overheads, "FILE",
@@ -63,7 +64,7 @@ static const char *const examples[] = {
 const lk_verb lk_validate_verb = {
 	.name = "validate",
 	.summary = "how far off are the predictions, against measured step times?",
-	.operands = "RUNS.csv",
+	.operands = "RUNS.csv...",
 	.description = "Predicts every row of a table of measured runs (network, hardware, layout, "
 				   "software, step time) and prints "
 				   "predicted against measured, per row and in sum. Fields that a row leaves empty "
@@ -84,7 +85,7 @@ const lk_verb lk_validate_verb = {
 	.examples = examples,
 	.request_size = sizeof(lk_validate_request),
 	.min_operands = 1,
-	.max_operands = 1,
+	.max_operands = -1,
 	.rest = false,
 };
 

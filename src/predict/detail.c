@@ -63,7 +63,7 @@ static lk_status sensitivity(lk_arena *arena, const lk_asked *asked, const lk_st
 static lk_status detail_ranges(lk_arena *arena, const lk_asked *asked, lk_prediction_detail *out,
                                lk_error *err) {
 	const lk_calibration *calibration = lk_calibration_current();
-	const lk_calibration_row *own = lk_range_row(arena, &asked->job, asked->cluster.node[0].device);
+	const lk_calibration_row *own = lk_range_row(arena, &asked->job);
 	size_t count = 0;
 	for (size_t i = 0; i < calibration->rows.count; i++)
 		count += strcmp(calibration->rows.at[i].family, "range") == 0;

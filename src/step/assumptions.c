@@ -93,12 +93,24 @@ static lk_status line(lk_arena *arena, lk_lines *lines, const char *text, lk_err
 	return LK_OK;
 }
 
+/* What runs fused attention on a device. */
+static const char *attention_kernel_name(lk_attention_kernel kernel, const lk_device *device) {
+	bool amd = device->arch >= LK_ARCH_CDNA1 && device->arch <= LK_ARCH_RDNA3;
+	if (amd) return "AITER";
+	return kernel == LK_ATTENTION_CUDNN ? "cuDNN"
+	       : kernel == LK_ATTENTION_FA2 ? "FlashAttention-2"
+	                                    : "FlashAttention-3";
+}
+
 static lk_status list_assumptions(lk_arena *arena, const lk_predict_request *request,
                                   const lk_asked *asked, const lk_prediction *answer,
                                   lk_lines *lines, lk_error *err) {
 	const lk_job *job = &asked->job;
 	lk_constants constants, *c = &constants;
 	lk_profile_constants(job, c);
+	const lk_device *device = asked->cluster.node[0].device;
+	lk_attention_rate forward = lk_step_attention(c, device, false),
+					  backward = lk_step_attention(c, device, true);
 	char text[400];
 #define SAY(condition, ...)                           \
 	do {                                              \
@@ -140,18 +152,20 @@ static lk_status list_assumptions(lk_arena *arena, const lk_predict_request *req
 	    "the busiest expert rank gets %.2f times the mean tokens (--moe-imbalance)",
 	    job->moe_imbalance);
 	SAY(job->attn_kernel == LK_KERNEL_FLASH,
-	    "fused (flash) attention, %.0f %% of dense peak forward, %.0f %% backward",
-	    100 * c->attention_forward, 100 * c->attention_backward);
-	const lk_device *device = asked->cluster.node[0].device;
+	    "fused attention by %s: up to %.0f TFLOP/s forward, %.0f backward, half of it at %.0f and "
+	    "%.0f keys",
+	    attention_kernel_name(c->attention, device), forward.flops / 1e12, backward.flops / 1e12,
+	    forward.start, backward.start);
 	SAY(device->gemm_flops > 0,
 	    "measured on %s: fp32 products %.3g TFLOP/s, streaming %.3g GB/s, a call %.3g us",
 	    device->name, device->gemm_flops / 1e12, device->stream_rate / 1e9, 1e6 * device->call_s);
 	SAY(device->arch == LK_ARCH_CPU,
 	    "no step on a processor was ever compared: the range is that of runs on GPUs");
 	SAY(device->gemm_flops <= 0,
-	    "large matrix products reach %.0f %% of dense peak, streaming kernels %.0f %% of memory "
+	    "large matrix products reach %.0f TFLOP/s in %s, streaming kernels %.0f %% of memory "
 	    "bandwidth",
-	    100 * c->gemm_efficiency, 100 * c->memory_efficiency);
+	    lk_step_gemm_flops(c, device, job->dtype) / 1e12, lk_dtype_name(job->dtype),
+	    100 * c->memory_efficiency);
 	SAY(job->cuda_graphs != LK_ON,
 	    "the host needs %.0f us to issue an operation (--cuda-graphs: %.0f us)", 1e6 * c->launch_s,
 	    1e6 * c->graph_launch_s);

@@ -51,32 +51,47 @@ static const char *profile_relative(const char *stack) {
 	return stack;
 }
 
-/* Steps from a precision to another; the profile of the nearest stands in for a missing one. */
-static int profile_distance(const char *a, size_t length, const char *b) {
-	static const char *const order[] = {"16-bit", "fp8", "fp4"};
-	int at_a = -9, at_b = 0;
-	for (int i = 0; i < 3; i++) {
-		if (strlen(order[i]) == length && strncmp(a, order[i], length) == 0) at_a = i;
-		if (strcmp(b, order[i]) == 0) at_b = i;
+/* The stack whose rows a job takes: its own where it has some. */
+static const char *profile_stack(const lk_calibration *calibration, const char *stack) {
+	for (size_t i = 0; i < calibration->rows.count; i++) {
+		const lk_calibration_row *row = &calibration->rows.at[i];
+		if (strcmp(row->family, "stack") == 0 && lk_same_name(row->subject, stack)) return stack;
 	}
-	return at_a > at_b ? at_a - at_b : at_b - at_a;
+	return profile_relative(stack);
+}
+
+/* A variant is a release, or a precision, or "PRECISION RELEASE". Its precision; -1 holds for all. */
+static int variant_precision(const char *variant) {
+	static const char *const order[] = {"16-bit", "fp8", "fp4"};
+	size_t length = strcspn(variant, " ");
+	for (int i = 0; i < 3; i++)
+		if (strlen(order[i]) == length && strncmp(order[i], variant, length) == 0) return i;
+	return -1;
 }
 
 static const char *release_of(const char *variant) {
+	if (variant_precision(variant) < 0) return variant;
 	const char *blank = strchr(variant, ' ');
 	return blank ? blank + 1 : "";
 }
 
+/* Steps from a precision to the job's; the profile of the nearest stands in for a missing one. */
+static int profile_distance(const char *variant, const char *precision) {
+	int have = variant_precision(variant), want = variant_precision(precision);
+	return have < 0 ? 0 : have > want ? have - want : want - have;
+}
+
 const lk_calibration_row *lk_profile_find(const lk_calibration *calibration, const lk_job *job) {
 	const lk_calibration_row *best = NULL;
-	const char *stack = profile_relative(job->profile), *precision = lk_precision_class(job->dtype);
+	const char *stack = profile_stack(calibration, job->profile),
+			   *precision = lk_precision_class(job->dtype);
 	int nearest = 3;
 	for (size_t i = 0; i < calibration->rows.count; i++) {
 		const lk_calibration_row *row = &calibration->rows.at[i];
 		if (strcmp(row->family, "stack") != 0 || !lk_same_name(row->subject, stack)) continue;
 		const char *release = release_of(row->variant);
 		if (*job->release && lk_release_compare(release, job->release) > 0) continue;
-		int steps = profile_distance(row->variant, strcspn(row->variant, " "), precision);
+		int steps = profile_distance(row->variant, precision);
 		bool later = best && lk_release_compare(release, release_of(best->variant)) >= 0;
 		if (steps > nearest || (steps == nearest && best && !later)) continue;
 		nearest = steps;
@@ -86,7 +101,7 @@ const lk_calibration_row *lk_profile_find(const lk_calibration *calibration, con
 }
 
 bool lk_profile_has_releases(const lk_calibration *calibration, const lk_job *job) {
-	const char *stack = profile_relative(job->profile);
+	const char *stack = profile_stack(calibration, job->profile);
 	for (size_t i = 0; i < calibration->rows.count; i++) {
 		const lk_calibration_row *row = &calibration->rows.at[i];
 		if (strcmp(row->family, "stack") == 0 && lk_same_name(row->subject, stack) &&
@@ -98,20 +113,34 @@ bool lk_profile_has_releases(const lk_calibration *calibration, const lk_job *jo
 
 bool lk_profile_measured(const lk_calibration *calibration, lk_arch arch) {
 	return arch == LK_ARCH_AMPERE ||
-	       lk_calibration_find(calibration, "sustained", lk_arch_name(arch), "");
+	       lk_calibration_find(calibration, "architecture", lk_arch_name(arch), "");
 }
 
 /* ---- constants ---- */
+
+static double arch_factor(const lk_calibration *calibration, int arch, const char *format,
+                          const char *name) {
+	return lk_calibration_value(
+		lk_calibration_find(calibration, "architecture", lk_arch_name((lk_arch)arch), format), name,
+		1);
+}
+
+lk_attention_kernel lk_profile_attention(const lk_job *job) {
+	static const lk_attention_kernel of[] = {[LK_ATTN_LIBRARY_AUTO] = LK_ATTENTION_CUDNN,
+	                                  [LK_ATTN_LIBRARY_CUDNN] = LK_ATTENTION_CUDNN,
+	                                  [LK_ATTN_LIBRARY_FLASH] = LK_ATTENTION_FA2,
+	                                  [LK_ATTN_LIBRARY_FLASH3] = LK_ATTENTION_FA3};
+	return of[job->attn_library];
+}
 
 void lk_profile_base(const lk_calibration *calibration, lk_constants *out) {
 	const lk_calibration_row *row = lk_calibration_find(calibration, "step", "all", "");
 	*out = lk_default_constants;
 #define TAKE(field) out->field = lk_calibration_value(row, #field, out->field)
-	TAKE(gemm_efficiency);
+	TAKE(gemm_share);
 	TAKE(gemm_fill_s);
-	TAKE(attention_forward);
-	TAKE(attention_backward);
-	TAKE(attention_ramp);
+	TAKE(attention_share);
+	TAKE(attention_start);
 	TAKE(memory_efficiency);
 	TAKE(norm_efficiency);
 	TAKE(kernel_floor_s);
@@ -124,19 +153,17 @@ void lk_profile_base(const lk_calibration *calibration, lk_constants *out) {
 	TAKE(network_efficiency);
 #undef TAKE
 	for (int arch = 0; arch < LK_ARCHES; arch++) {
-		const lk_calibration_row *share =
-			lk_calibration_find(calibration, "sustained", lk_arch_name((lk_arch)arch), "");
-		out->sustained[arch] = lk_calibration_value(share, "gemm", out->sustained[arch]);
-		out->attention_share[arch] =
-			lk_calibration_value(share, "attention", out->attention_share[arch]);
+		out->gemm_of[arch] = arch_factor(calibration, arch, "", "gemm");
+		out->fp8_of[arch] = arch_factor(calibration, arch, "fp8", "gemm");
+		out->fp4_of[arch] = arch_factor(calibration, arch, "fp4", "gemm");
+		out->attention_of[arch] = arch_factor(calibration, arch, "", "attention");
 	}
 }
 
 void lk_profile_apply(const double knobs[LK_KNOBS], lk_constants *constants) {
-	constants->gemm_efficiency *= knobs[LK_KNOB_GEMM];
+	constants->gemm_share *= knobs[LK_KNOB_GEMM];
 	constants->vector_products *= knobs[LK_KNOB_GEMM];
-	constants->attention_forward *= knobs[LK_KNOB_ATTENTION];
-	constants->attention_backward *= knobs[LK_KNOB_ATTENTION];
+	constants->attention_share *= knobs[LK_KNOB_ATTENTION];
 	constants->memory_efficiency *= knobs[LK_KNOB_MEMORY];
 	constants->norm_efficiency *= knobs[LK_KNOB_MEMORY];
 	constants->launch_s /= knobs[LK_KNOB_HOST];
@@ -156,7 +183,9 @@ void lk_profile_streaming(lk_constants *out) {
 lk_job lk_profile_job(const lk_graph *graph, const char *stack, const char *release,
                       lk_dtype dtype) {
 	const lk_software *software = &graph->software;
-	lk_job job = {.dtype = dtype, .fused_kernels = software->streaming};
+	lk_job job = {.dtype = dtype,
+	              .fused_kernels = software->streaming,
+	              .attn_library = (lk_attn_library)software->attention};
 	if (!stack)
 		stack = software->stack ? lk_intern_text(graph->names, software->stack) : LK_STACK_DEFAULT;
 	if (!release) release = lk_intern_text(graph->names, software->release);
@@ -189,4 +218,5 @@ void lk_profile_constants(const lk_job *job, lk_constants *out) {
 	lk_profile_base(calibration, out);
 	if (job->model.network == LK_NET_CONV || job->fused_kernels) lk_profile_streaming(out);
 	lk_profile_apply(knobs, out);
+	out->attention = lk_profile_attention(job);
 }

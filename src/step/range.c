@@ -1,11 +1,12 @@
 /* range.c: the 80 % range of a predicted step time.
  *
- * The interval of measured / predicted that held most of the runs of the job's class, when each run
- * was predicted from fits that had not seen it (src/fit/cross_runs.c). What no run of the class
- * says is a distance: an architecture that was never measured, or a stack without runs, takes the
- * interval of all stacks and widens it by half each. A network whose rate lies outside those of the
- * runs adds what collectives were missed by on fabrics that no fit had seen, for each of the first
- * two octaves, in the share of the step that waits for communication. */
+ * The interval of measured / predicted that held most runs of the job's software stack, when each
+ * was predicted from a fit without its network (src/fit/cross_runs.c); on each side as wide as runs
+ * on the job's GPU say, where that is wider. What no run had makes it wider by what such runs were
+ * missed by more than others, when all of them were left out together: a GPU, an architecture, a
+ * stack. A network whose rate lies outside those of the runs adds what collectives were missed by on
+ * fabrics that no fit had seen, for each of the first two octaves, in the share of the step that
+ * waits for communication. */
 #include "base/arena.h"
 #include "step/step.h"
 
@@ -13,29 +14,60 @@
 #include <stdio.h>
 #include "cost/calibration/calibration.h"
 
-char *lk_range_class(lk_arena *arena, const char *stack, const char *arch, bool experts) {
-	return lk_arena_printf(arena, "%s%s%s%s%s", stack ? stack : "", stack ? " " : "",
-	                       arch ? arch : "", arch ? " " : "", experts ? "experts" : "dense");
+char *lk_range_class(lk_arena *arena, const char *of, bool experts) {
+	return lk_arena_printf(arena, "%s%s%s", of ? of : "", of ? " " : "",
+	                       experts ? "experts" : "dense");
 }
 
-/* The narrowest class that has a row. */
-static const lk_calibration_row *range_class_of(lk_arena *arena, const lk_calibration *calibration,
-                                                const char *stack, const char *arch, bool experts) {
-	const lk_calibration_row *row = NULL;
-	for (int level = stack ? 0 : 2; level < 3 && !row; level++) {
-		const char *variant =
-			lk_range_class(arena, level < 2 ? stack : NULL, level < 1 ? arch : NULL, experts);
-		if (variant) row = lk_calibration_find(calibration, "range", "step", variant);
+static const lk_calibration_row *range_class_of(lk_arena *arena, const char *of, bool experts) {
+	const char *variant = lk_range_class(arena, of, experts);
+	return variant ? lk_calibration_find(lk_calibration_current(), "range", "step", variant) : NULL;
+}
+
+const lk_calibration_row *lk_range_row(lk_arena *arena, const lk_job *job) {
+	const lk_calibration_row *profile = lk_profile_find(lk_calibration_current(), job);
+	bool experts = job->model.experts > 0;
+	const lk_calibration_row *row =
+		range_class_of(arena, profile ? profile->subject : "unseen stack", experts);
+	return row ? row : range_class_of(arena, NULL, experts);
+}
+
+/* Logarithms of measured / predicted. */
+struct sides {
+	double below, above;
+};
+
+static struct sides sides_of(const lk_calibration_row *row, bool experts) {
+	return (struct sides){log(lk_calibration_value(row, "low", experts ? .65 : .8)),
+	                      log(lk_calibration_value(row, "high", experts ? 1.5 : 1.25))};
+}
+
+/* What the unseen adds to a side: errors that have nothing to do with one another. */
+static double wider(double side, double unseen, double usual) {
+	return copysign(hypot(side, sqrt(fmax(0, unseen * unseen - usual * usual))), unseen);
+}
+
+/* The range's sides, and which of GPU and architecture no run had (NULL: both were seen). */
+static struct sides range_sides(lk_arena *arena, const lk_job *job, const lk_device *device,
+                                const char **unseen) {
+	bool experts = job->model.experts > 0;
+	struct sides out = sides_of(lk_range_row(arena, job), experts);
+	const lk_calibration_row *gpu = range_class_of(arena, device->name, experts);
+	const lk_calibration_row *other = range_class_of(arena, device->name, !experts);
+	*unseen = NULL;
+	if (gpu) {
+		struct sides of = sides_of(gpu, experts);
+		return (struct sides){fmin(out.below, of.below), fmax(out.above, of.above)};
 	}
-	return row;
-}
-
-const lk_calibration_row *lk_range_row(lk_arena *arena, const lk_job *job,
-                                       const lk_device *device) {
-	const lk_calibration *calibration = lk_calibration_current();
-	const lk_calibration_row *profile = lk_profile_find(calibration, job);
-	return range_class_of(arena, calibration, profile ? profile->subject : NULL,
-	                      lk_arch_name(device->arch), job->model.experts > 0);
+	if (other) return out;
+	bool known = lk_profile_measured(lk_calibration_current(), device->arch);
+	*unseen = known ? "GPU" : "architecture";
+	const lk_calibration_row *row =
+		range_class_of(arena, known ? "unseen GPU" : "unseen architecture", experts);
+	struct sides usual = sides_of(range_class_of(arena, NULL, experts), experts),
+				 more = sides_of(row, experts);
+	return (struct sides){-fabs(wider(out.below, fmin(more.below, 0), fmin(usual.below, 0))),
+	                      fabs(wider(out.above, fmax(more.above, 0), fmax(usual.above, 0)))};
 }
 
 /* Octaves by which a rate lies outside an interval. */
@@ -77,29 +109,23 @@ void lk_range_of(lk_arena *arena, const lk_job *job, const lk_cluster *cluster,
                  double network_share, double seconds, double *low, double *high,
                  const char **basis) {
 	const lk_calibration *calibration = lk_calibration_current();
-	const lk_device *device = cluster->node[0].device;
-	bool experts = job->model.experts > 0;
-	const lk_calibration_row *profile = lk_profile_find(calibration, job);
-	const lk_calibration_row *row = lk_range_row(arena, job, device);
-	double below = log(lk_calibration_value(row, "low", experts ? .65 : .8));
-	double above = log(lk_calibration_value(row, "high", experts ? 1.5 : 1.25));
-	double wider = (profile ? 1 : 1.5) * (lk_profile_measured(calibration, device->arch) ? 1 : 1.5);
-	double far = network_distance(cluster);
-	double middle = (below + above) / 2,
-		   half =
-			   hypot((above - below) / 2 * wider, far * network_share * network_error(calibration));
+	const lk_calibration_row *profile = lk_profile_find(calibration, job),
+							 *row = lk_range_row(arena, job);
+	const char *unseen;
+	struct sides sides = range_sides(arena, job, cluster->node[0].device, &unseen);
+	double far = network_distance(cluster),
+		   more = far * network_share * network_error(calibration);
 	/* a class whose runs were all faster or slower than predicted: the prediction is possible too
 	 */
-	*low = seconds * fmin(exp(middle - half), 1);
-	*high = seconds * fmax(exp(middle + half), 1);
+	*low = seconds * exp(-hypot(fmin(sides.below, 0), more));
+	*high = seconds * exp(hypot(fmax(sides.above, 0), more));
 	if (!basis) return;
 	*basis = lk_arena_printf(
-		arena, "errors of %d %s runs that the fit had not seen%s%s%s", row ? row->points : 0,
-		row       ? row->variant
-		: experts ? "experts"
-				  : "dense",
-		profile ? "" : ", wider: no run of this stack",
-		lk_profile_measured(calibration, device->arch) ? ""
-													   : ", wider: no run on this architecture",
+		arena, "errors of %d %s runs that the fit had not seen%s%s%s%s", row ? row->points : 0,
+		row                           ? row->variant
+		: job->model.experts > 0 ? "experts"
+									  : "dense",
+		profile ? "" : ", of other software", unseen ? ", wider: no run on this " : "",
+		unseen ? unseen : "",
 		far > 0 && network_share > 0 ? ", wider: no run on such a network" : "");
 }

@@ -15,7 +15,8 @@ static const char *const optimizers[] = {"adam", "sgd", "lamb", "adafactor", NUL
 static const char *const tasks[] = {"pretrain", "sft", "lora", NULL};
 static const char *const shardings[] = {"0", "1", "2", "3"};
 static const char *const cp_kinds[] = {"ring", "all-gather", NULL};
-static const char *const kernels[] = {"flash", "unfused", NULL};
+/* The library's own choice of a fused kernel, none, or a certain one (lk_attn_library, from cuDNN on). */
+static const char *const kernels[] = {"flash", "unfused", "cudnn", "fa2", "fa3", NULL};
 static const char *const dispatchers[] = {"alltoall", "allgather", "node", NULL};
 
 static lk_status read_launch(lk_arena *arena, const lk_predict_request *request, lk_asked *out,
@@ -257,6 +258,14 @@ static lk_status take_numbers(const lk_predict_request *request, lk_job *job, lk
 	return take_recompute(job, request->recompute, err);
 }
 
+static void take_attention(int kernel, lk_job *job) {
+	bool certain = kernel > LK_KERNEL_UNFUSED;
+	job->attn_kernel = certain ? LK_KERNEL_FLASH : (lk_attn_kernel)kernel;
+	job->attn_library =
+		certain ? (lk_attn_library)(kernel - LK_KERNEL_UNFUSED) : LK_ATTN_LIBRARY_AUTO;
+	job->attn_library_said = certain;
+}
+
 static lk_status request_take_layout(const lk_predict_request *request, lk_job *job,
                                      lk_error *err) {
 	int cp_kind = job->cp_kind, kernel = job->attn_kernel, dispatcher = job->dispatcher;
@@ -285,7 +294,7 @@ static lk_status request_take_layout(const lk_predict_request *request, lk_job *
 	LK_TRY(request_take_name(&kernel, request->attention, kernels, "--attention", err));
 	LK_TRY(request_take_name(&dispatcher, request->dispatcher, dispatchers, "--dispatcher", err));
 	job->cp_kind = (lk_cp_kind)cp_kind;
-	job->attn_kernel = (lk_attn_kernel)kernel;
+	if (request->attention) take_attention(kernel, job);
 	job->dispatcher = (lk_dispatcher)dispatcher;
 	return take_schedule(job, request->schedule, err);
 }
@@ -402,7 +411,9 @@ static void state_software(const lk_job *job, lk_predict_request *out) {
 	out->cuda_graphs = job->cuda_graphs;
 	out->max_connections = job->max_connections;
 	out->compile = job->compile;
-	out->attention = stated_name(kernels, job->attn_kernel);
+	out->attention = job->attn_library_said && job->attn_kernel == LK_KERNEL_FLASH
+	                     ? kernels[LK_KERNEL_UNFUSED + job->attn_library]
+	                     : stated_name(kernels, job->attn_kernel);
 	out->fused_loss = job->fused_cross_entropy;
 	out->dispatcher = stated_name(dispatchers, job->dispatcher);
 	out->expert_overlap = job->expert_overlap;

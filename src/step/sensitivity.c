@@ -55,10 +55,9 @@ static lk_status ask_changed(const lk_job *job, const lk_cluster *cluster, int c
 	                               limit_s > 0 ? (int64_t)ceil(limit_s * LK_PS_PER_S) : 0};
 	lk_profile_constants(job, &constants);
 	if (cost == COMPUTE) {
-		constants.gemm_efficiency *= factor;
+		constants.gemm_share *= factor;
 		constants.vector_products *= factor;
-		constants.attention_forward *= factor;
-		constants.attention_backward *= factor;
+		constants.attention_share *= factor;
 	}
 	lk_error refused = {0};
 	lk_status status = changed_cluster(&arena, cluster, cost, factor, &changed, &refused);

@@ -147,11 +147,11 @@ void lk_range_recommender(double *low, double *high);
 
 /* The calibration row that the range rests on: the narrowest class of runs that has one; NULL none.
  */
-const lk_calibration_row *lk_range_row(lk_arena *arena, const lk_job *job, const lk_device *device);
+const lk_calibration_row *lk_range_row(lk_arena *arena, const lk_job *job);
 
-/* The variant of a class's row: "nemo blackwell experts"; without an architecture (NULL) "nemo
- * experts", without a stack "experts" or "dense". NULL when memory is out. */
-char *lk_range_class(lk_arena *arena, const char *stack, const char *arch, bool experts);
+/* The variant of a class's row: "nemo experts", "b200 dense", "unseen stack dense"; of all runs (NULL)
+ * "experts" or "dense". NULL when memory is out. */
+char *lk_range_class(lk_arena *arena, const char *of, bool experts);
 
 /* ---- profile: how well a software stack uses the hardware, as factors on the constants of the
  * cost models. */
@@ -174,7 +174,8 @@ const char *lk_precision_class(lk_dtype dtype);
 
 /* The row of family "stack" for a job: of its stack and precision the latest release that is not
  * after the job's; where the precision has none, that of the nearest one. NULL: unknown stack.
- * Variants are "PRECISION" or "PRECISION RELEASE". */
+ * Variants are "RELEASE", "PRECISION" or "PRECISION RELEASE"; a row without a precision holds for
+ * all. */
 const lk_calibration_row *lk_profile_find(const lk_calibration *calibration, const lk_job *job);
 
 /* Whether there are rows of releases of the job's stack. */
@@ -186,6 +187,9 @@ bool lk_profile_measured(const lk_calibration *calibration, lk_arch arch);
 
 /* The constants without a profile: family "step". */
 void lk_profile_base(const lk_calibration *calibration, lk_constants *out);
+
+/* Whose attention kernels a completed job runs. */
+lk_attention_kernel lk_profile_attention(const lk_job *job);
 /* Shares of bandwidth of kernels measured alone, for graphs that list every pass over memory. */
 void lk_profile_streaming(lk_constants *out);
 /* Lays a profile on top. */

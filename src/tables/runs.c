@@ -250,6 +250,18 @@ lk_status lk_runs_read(lk_arena *arena, lk_stream *in, lk_runs *out, lk_error *e
 	return lk_csv_read(in, &table, &(struct reader){.arena = arena, .out = out}, err);
 }
 
+lk_status lk_runs_read_files(lk_arena *arena, const char *const *paths, int count, lk_runs *out,
+                             lk_error *err) {
+	for (int i = 0; i < count; i++) {
+		lk_stream *in = NULL;
+		LK_TRY(lk_stream_open(paths[i], &in, err));
+		lk_status status = lk_runs_read(arena, in, out, err);
+		lk_stream_close(in);
+		LK_TRY(status);
+	}
+	return LK_OK;
+}
+
 const char *lk_run_layout(lk_arena *arena, const lk_run *run) {
 	static const char *const shardings_text[] = {"ddp", "zero1", "zero2", "zero3"};
 	static const char *const recomputes_text[] = {"", " selective", " full"};

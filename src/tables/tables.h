@@ -35,6 +35,10 @@ typedef LK_VEC(lk_run) lk_runs;
  * cannot be, or that lacks what no default can supply, is kept with `refused` set. */
 lk_status lk_runs_read(lk_arena *arena, lk_stream *in, lk_runs *out, lk_error *err);
 
+/* Appends the rows of further tables. */
+lk_status lk_runs_read_files(lk_arena *arena, const char *const *paths, int count, lk_runs *out,
+                             lk_error *err);
+
 /* "tp4 pp8 vp5 dp2 mbs1 zero1 sp", what a rank comparison varies; NULL when memory is out. */
 const char *lk_run_layout(lk_arena *arena, const lk_run *run);
 

@@ -45,34 +45,6 @@ struct lesson {
 	int choice[CHOICES];
 };
 
-/* ---- folds ---- */
-
-struct placed {
-	const lk_run *run;
-	size_t row;
-};
-
-static int by_fold(const void *a, const void *b) {
-	const lk_run *x = ((const struct placed *)a)->run, *y = ((const struct placed *)b)->run;
-	int order = strcmp(x->stack, y->stack);
-	if (order == 0) order = strcmp(x->model, y->model);
-	return order ? order : strcmp(x->gpu, y->gpu);
-}
-
-lk_status lk_runs_folds(const lk_runs *runs, int *fold, int *count, lk_error *err) {
-	struct placed *rows = malloc((runs->count ? runs->count : 1) * sizeof *rows);
-	if (!rows) return lk_oom(err);
-	for (size_t i = 0; i < runs->count; i++) rows[i] = (struct placed){&runs->at[i], i};
-	qsort(rows, runs->count, sizeof *rows, by_fold);
-	*count = 0;
-	for (size_t i = 0; i < runs->count; i++) {
-		if (i == 0 || by_fold(&rows[i - 1], &rows[i]) != 0) ++*count;
-		fold[rows[i].row] = *count - 1;
-	}
-	free(rows);
-	return LK_OK;
-}
-
 /* ---- a run in numbers ---- */
 
 static double ideal_of(const lk_run *run) {

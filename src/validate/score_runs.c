@@ -157,9 +157,20 @@ static lk_status cross_validate(lk_arena *arena, const lk_runs *runs, const int 
 	return lk_runs_cross(arena, runs, fit, fold, folds, *out, err);
 }
 
+static lk_runs_alike runs_alike_of(int folds) {
+	switch (folds) {
+	case LK_FOLDS_GPU: return LK_RUNS_GPU;
+	case LK_FOLDS_NETWORK: return LK_RUNS_NETWORK;
+	case LK_FOLDS_ARCHITECTURE: return LK_RUNS_ARCHITECTURE;
+	case LK_FOLDS_STACK: return LK_RUNS_STACK;
+	default: return LK_RUNS_GROUP;
+	}
+}
+
 static lk_status runs_score(lk_arena *arena, const lk_validate_request *request, lk_stream *in,
                             lk_runs *runs, lk_scoring *out, lk_error *err) {
 	LK_TRY(lk_runs_read(arena, in, runs, err));
+	LK_TRY(lk_runs_read_files(arena, request->more, request->more_count, runs, err));
 	LK_TRY(runs_choose(request, runs, err));
 	LK_TRY(lk_scoring_rows(arena, runs->count, out, err));
 	static const char *const by[] = {"stack", "gpu", "gpus", "network"};
@@ -169,9 +180,10 @@ static lk_status runs_score(lk_arena *arena, const lk_validate_request *request,
 	int *fold = LK_ARRAY(arena, int, runs->count), folds;
 	if (!fold) return lk_oom(err);
 	if (request->cross) {
-		LK_TRY(lk_runs_folds(runs, fold, &folds, err));
+		lk_runs_alike alike = runs_alike_of(request->folds);
+		LK_TRY(lk_runs_folds(runs, alike, fold, &folds, err));
 		LK_TRY(cross_validate(arena, runs, fold, folds, &cross, &out->parameters, err));
-		out->folds = "(stack, network, GPU)";
+		out->folds = lk_runs_alike_name(alike);
 	}
 	struct shared_run *shared =
 		request->team && !cross ? LK_ARRAY(arena, struct shared_run, runs->count) : NULL;

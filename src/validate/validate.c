@@ -172,15 +172,20 @@ static lk_status check_folds(const lk_validate_request *request, lk_error *err) 
 	bool kernels = request->ops || request->models,
 		 of_kernels = request->folds == LK_FOLDS_SHAPE || request->folds == LK_FOLDS_GPU;
 	bool of_collectives = request->folds == LK_FOLDS_SIZE || request->folds == LK_FOLDS_GPUS;
+	bool runs = !kernels && !request->collectives && !request->memory && !request->slowdown &&
+	            !request->plan && !request->dlrm && !request->scaling && !request->mlperf;
+	bool of_runs = request->folds == LK_FOLDS_GPU || request->folds >= LK_FOLDS_NETWORK;
 	if (request->folds != 0 && !request->cross) {
 		lk_fail(err, LK_ERR_INPUT, "--folds",
 		        "nothing is left out of a fit without --cross-validate");
 		return lk_hint(err, "add --cross-validate");
 	}
-	if (request->folds == 0 || (kernels && of_kernels) || (request->collectives && of_collectives))
+	if (request->folds == 0 || (kernels && of_kernels) || (request->collectives && of_collectives) ||
+	    (runs && of_runs))
 		return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, "--folds", "tables of this kind are not divided so");
 	if (kernels) return lk_hint(err, "give shape or gpu");
+	if (runs) return lk_hint(err, "give network, gpu, architecture or stack");
 	return request->collectives ? lk_hint(err, "give size or gpus")
 	                            : lk_hint(err, "leave it out: they have one kind of folds");
 }
@@ -188,11 +193,15 @@ static lk_status check_folds(const lk_validate_request *request, lk_error *err) 
 /* The command line that gives this result again; NULL when memory is out. */
 static const char *validate_command(lk_arena *arena, const lk_validate_request *request) {
 	static const char *const but[] = {"plot", NULL};
+	const char **tables = LK_ARRAY(arena, const char *, (size_t)request->more_count + 1);
+	if (!tables) return NULL;
+	tables[0] = request->table;
+	for (int i = 0; i < request->more_count; i++) tables[i + 1] = request->more[i];
 	return lk_command(arena, &(lk_question){.verb = &lk_validate_verb,
 	                                        .request = request,
 	                                        .but = but,
-	                                        .operands = &request->table,
-	                                        .operand_count = 1});
+	                                        .operands = tables,
+	                                        .operand_count = 1 + request->more_count});
 }
 
 static lk_status validate_answer(const lk_validate_request *request, lk_stream *in,
@@ -203,6 +212,10 @@ static lk_status validate_answer(const lk_validate_request *request, lk_stream *
 	LK_TRY(check_stack(request, err));
 	LK_TRY(check_overheads(request, err));
 	LK_TRY(check_folds(request, err));
+	if (request->more_count > 0 && score != lk_score_runs) {
+		lk_fail(err, LK_ERR_INPUT, request->more[0], "a second table");
+		return lk_hint(err, "only tables of training runs are judged together; give one");
+	}
 	LK_TRY(score(&work->arena, request, in, &scoring, err));
 	if (scoring.count == 0)
 		return lk_fail(err, LK_ERR_INPUT, request->table, "the table has no rows");
@@ -210,6 +223,9 @@ static lk_status validate_answer(const lk_validate_request *request, lk_stream *
 	work->result.all_rows = request->rows || request->plan;
 	if (request->sort == 1) qsort(scoring.rows, scoring.count, sizeof *scoring.rows, by_error);
 	work->result.source = lk_arena_strdup(&work->arena, request->table);
+	for (int i = 0; work->result.source && i < request->more_count; i++)
+		work->result.source =
+			lk_arena_printf(&work->arena, "%s, %s", work->result.source, request->more[i]);
 	work->result.reproduce = validate_command(&work->arena, request);
 	return work->result.source && work->result.reproduce ? LK_OK : lk_oom(err);
 }

@@ -103,10 +103,6 @@ lk_baseline *lk_scoring_baseline(lk_arena *arena, lk_scoring *out, const char *n
 /* ---- baselines: simple ways to predict the same rows, so that a figure can be judged. They are
  * fitted on the same folds as what they are compared with. */
 
-/* Folds of a table of runs: rows of one stack, network and GPU belong together. fold[i] of run i is
- * 0 .. *count - 1. */
-lk_status lk_runs_folds(const lk_runs *runs, int *fold, int *count, lk_error *err);
-
 /* Adds the baselines of training runs to `out`, whose rows are those of `runs`. Each row is
  * predicted from the rows of other folds; suspect rows teach nothing. Tables of over 8192 runs get
  * none. baseline_runs.c states the formulas. */

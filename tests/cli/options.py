@@ -186,7 +186,7 @@ def make_files(folder):
     with open(os.path.join(ROOT, "data", "instances.csv"), encoding="utf-8") as prices:
         rows = [line for line in prices if not line.startswith("#")]
     put("dear.csv", rows[0] + "".join(line for line in rows[1:] if "p3." in line and "us-" in line))
-    put("numbers.csv", head + re.sub(r"gemm_efficiency=\S+", "gemm_efficiency=0.5", row))
+    put("numbers.csv", head + re.sub(r"gemm_share=\S+", "gemm_share=0.5", row))
 
 
 # ---- running it ----

@@ -161,8 +161,8 @@ static void test_bad_rows(void **state) {
 	refuse(",a100,fp16,blend=1,1,0,,\n", "mine.csv:2");
 	refuse("gemm,a100\n", "mine.csv:2");
 	/* what no model can work with, and names that no model asks for */
-	refuse("step,all,,gemm_efficiency=0,1,0,,\n", "mine.csv:2");
-	refuse("step,all,,gemm_efficiency=1e18,1,0,,\n", "mine.csv:2");
+	refuse("step,all,,gemm_share=0,1,0,,\n", "mine.csv:2");
+	refuse("step,all,,gemm_share=1e18,1,0,,\n", "mine.csv:2");
 	refuse("step,all,,launch_s=-1,1,0,,\n", "mine.csv:2");
 	refuse("step,all,,gemm_eficiency=1,1,0,,\n", "mine.csv:2");
 	refuse("stack,nemo,16-bit,host=0,1,0,,\n", "mine.csv:2");
@@ -251,7 +251,7 @@ static void test_apply(void **state) {
 	lk_profile_apply(ones, &c);
 	assert_memory_equal(&c, &base, sizeof c);
 	lk_profile_apply(twice, &c);
-	assert_true(c.gemm_efficiency == 2 * base.gemm_efficiency && c.launch_s == base.launch_s / 2);
+	assert_true(c.gemm_share == 2 * base.gemm_share && c.launch_s == base.launch_s / 2);
 	assert_true(c.network_efficiency == 2 * base.network_efficiency &&
 	            c.expert_efficiency == 2 * base.expert_efficiency);
 }

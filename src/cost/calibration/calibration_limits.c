@@ -11,11 +11,10 @@ static const struct limit {
 	const char *family, *subject, *name; /* subject NULL: any */
 	double low, high;
 } limits[] = {
-	{"step", NULL, "gemm_efficiency", 1e-3, 10},
+	{"step", NULL, "gemm_share", 1e-3, 10},
 	{"step", NULL, "gemm_fill_s", 0, 1},
-	{"step", NULL, "attention_forward", 1e-3, 10},
-	{"step", NULL, "attention_backward", 1e-3, 10},
-	{"step", NULL, "attention_ramp", 0, 1e6},
+	{"step", NULL, "attention_share", 1e-3, 10},
+	{"step", NULL, "attention_start", 0, 1e3},
 	{"step", NULL, "memory_efficiency", 1e-3, 10},
 	{"step", NULL, "norm_efficiency", 1e-3, 10},
 	{"step", NULL, "kernel_floor_s", 0, 1},
@@ -26,8 +25,8 @@ static const struct limit {
 	{"step", NULL, "expert_launch_s", 0, 1},
 	{"step", NULL, "expert_efficiency", 1e-3, 10},
 	{"step", NULL, "network_efficiency", 1e-3, 10},
-	{"sustained", NULL, "gemm", 1e-3, 10},
-	{"sustained", NULL, "attention", 1e-3, 10},
+	{"architecture", NULL, "gemm", 1e-3, 10},
+	{"architecture", NULL, "attention", 1e-3, 10},
 	{"stack", NULL, "gemm", 1e-2, 100},
 	{"stack", NULL, "attention", 1e-2, 100},
 	{"stack", NULL, "memory", 1e-2, 100},

@@ -3,7 +3,7 @@
  *     pairs   = queries * keys (causal: the lower triangle; window: a band)
  *     forward = 4 * pairs * head_dim flops per head (q.k and p.v), backward 2.5 times as many (5
  *         products instead of 2)
- *     time    = flops / (peak * efficiency(head_dim)) + floor, at least the bytes
+ *     time    = flops / (rate of the kernel * efficiency(head_dim)) + floor, at least the bytes
  *
  * The builder states flops; efficiency falls for small heads, because softmax's exponentials per
  * pair do not shrink with them: e(d) = e * d / (d + 128 * (1 - 0.75)) / 0.8. */
@@ -20,6 +20,15 @@ static double ramp(double causal, bool masked) {
 	return masked ? causal : fmax(0, causal - tile) / 2;
 }
 
+lk_attention_rate lk_step_attention(const lk_constants *constants, const lk_device *device,
+                                    bool backward) {
+	lk_attention_rate rate = lk_published_attention(device, constants->attention, backward);
+	double factor = constants->attention_of[device->arch];
+	rate.flops *= constants->attention_share * (factor > 0 ? factor : 1);
+	rate.start *= constants->attention_start;
+	return rate;
+}
+
 void lk_cost_attention(const lk_graph *graph, uint32_t op, const lk_cost_site *site, lk_cost *out) {
 	LK_ASSERT(op < graph->ops.count);
 	const lk_ops *ops = &graph->ops;
@@ -27,15 +36,12 @@ void lk_cost_attention(const lk_graph *graph, uint32_t op, const lk_cost_site *s
 	const lk_constants *constants = site->constants;
 	bool backward = ops->kind[op] == LK_OP_ATTENTION_BWD;
 	double head = ops->k[op] > 0 ? ops->k[op] : 128;
-	double efficiency = (backward ? constants->attention_backward : constants->attention_forward) *
-	                    head / (head + 32) / 0.8;
+	lk_attention_rate rate = lk_step_attention(constants, device, backward);
 	double keys = ops->n[op];
-	efficiency *=
-		keys / (keys + ramp(constants->attention_ramp, (ops->flags[op] & LK_OP_CAUSAL) != 0));
+	double efficiency = head / (head + 32) / 0.8 * keys /
+	                    (keys + ramp(rate.start, (ops->flags[op] & LK_OP_CAUSAL) != 0));
 	double compute =
-		ops->flops[op] /
-		(lk_sustained_flops(device, LK_BF16, constants->attention_share[device->arch]) *
-	     efficiency);
+		ops->flops[op] / fmin(rate.flops * efficiency, 0.95 * lk_peak_flops(device, LK_BF16));
 	double memory = ops->bytes[op] / (device->memory_rate * constants->memory_efficiency);
 	double seconds = fmax(compute, memory) + constants->kernel_floor_s;
 	lk_cost_set(out, seconds);

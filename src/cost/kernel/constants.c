@@ -19,16 +19,15 @@ void lk_cost_set(lk_cost *cost, double seconds) {
 }
 
 /* Where the fit of the base constants begins (src/fit/fit_runs.c), and what holds without a
- * calibration. Steps are predicted with the rows of families "step", "sustained" and "stack" of the
+ * calibration. Steps are predicted with the rows of families "step", "architecture" and "stack" of the
  * calibration in use (src/step/profile.c; docs/method/kernels.md, "Constants"). The form of each
  * comes from its family's file. */
 const lk_constants lk_default_constants = {
-	.gemm_efficiency = 0.70,
+	.gemm_share = 0.95,
 	.vector_products = 1,
 	.gemm_fill_s = 4.5e-6,
-	.attention_forward = 0.38,
-	.attention_backward = 0.31,
-	.attention_ramp = 600,
+	.attention_share = 0.9,
+	.attention_start = 1,
 	.memory_efficiency = 0.55,
 	.norm_efficiency = 0.50,
 	.kernel_floor_s = 6e-6,
@@ -39,5 +38,4 @@ const lk_constants lk_default_constants = {
 	.expert_launch_s = 40e-6,
 	.expert_efficiency = 1,
 	.network_efficiency = 1,
-	.sustained = {0},
 };

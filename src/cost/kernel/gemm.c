@@ -22,13 +22,25 @@ static void take_vector(const lk_constants *constants, const lk_device *device,
 	numbers->k_step = alone.k_step;
 }
 
+static double or_one(double factor) {
+	return factor > 0 ? factor : 1;
+}
+
+double lk_step_gemm_flops(const lk_constants *constants, const lk_device *device, lk_dtype dtype) {
+	lk_arch arch = device->arch;
+	double format = dtype == LK_NVFP4                          ? or_one(constants->fp4_of[arch])
+	                : dtype == LK_FP8 || dtype == LK_MXFP8 ? or_one(constants->fp8_of[arch])
+	                                                           : 1;
+	return lk_sustained_flops(device, dtype) * constants->gemm_share *
+	       or_one(constants->gemm_of[arch]) * format;
+}
+
 static lk_gemm_numbers gemm_numbers_of(const lk_cost_site *site, lk_dtype dtype, double factor) {
 	const lk_constants *constants = site->constants;
 	const lk_device *device = site->node->device;
-	double sustained = lk_sustained_flops(device, dtype, constants->sustained[device->arch]) /
-	                   lk_peak_flops(device, dtype);
 	lk_gemm_numbers numbers = {
-		.efficiency = constants->gemm_efficiency * sustained * factor,
+		.efficiency = lk_step_gemm_flops(constants, device, dtype) /
+	                  lk_peak_flops(device, dtype) * factor,
 		.unaligned = 1,
 		.tiles = 1,
 		.fill_s = constants->gemm_fill_s,

@@ -32,16 +32,23 @@ typedef struct lk_cost {
 	               */
 } lk_cost;
 
+/* Kernels of fused attention that differ in speed: cuDNN's (AITER on AMD's), FlashAttention 2, 3. */
+typedef enum lk_attention_kernel {
+	LK_ATTENTION_CUDNN,
+	LK_ATTENTION_FA2,
+	LK_ATTENTION_FA3,
+	LK_ATTENTIONS,
+} lk_attention_kernel;
+
 /* The few numbers that the analytic models need beyond spec sheets, as they hold for a job: base
  * constants times the profile of its software stack. None is per model, run or GPU. Where they come
  * from: docs/method/kernels.md, "Constants". */
 typedef struct lk_constants {
-	double gemm_efficiency;   /* of dense peak, large shapes */
+	double gemm_share;        /* of what products sustain alone on the device, large shapes */
 	double vector_products;   /* factor on the measured rates of fp32 products */
 	double gemm_fill_s;       /* first loads and epilogue of a tile */
-	double attention_forward; /* of dense peak */
-	double attention_backward;
-	double attention_ramp;    /* keys at which a sequence reaches half of that */
+	double attention_share;   /* of the published rates of the kernel below */
+	double attention_start;   /* factor on the keys at which a sequence reaches half of them */
 	double memory_efficiency; /* of memory bandwidth, streaming kernels */
 	double norm_efficiency;   /* the same for norms and other reductions */
 	double stream_issue;    /* both hold up to so many bytes per SM and clock; 0: on every device */
@@ -55,9 +62,9 @@ typedef struct lk_constants {
 	double expert_efficiency;  /* factor on the kernels of mixture-of-experts layers: permutations,
 	                              grouped products */
 	double network_efficiency; /* factor on the rates of communication */
-	/* shares of the peak, by architecture, 0 as 1: what the power limit leaves to matrix products
-	 * that follow one another; what attention reaches of it, whose kernels are of different age */
-	double sustained[LK_ARCHES], attention_share[LK_ARCHES];
+	/* factors on both by architecture, and on products in fp8 and fp4; 0 as 1 */
+	double gemm_of[LK_ARCHES], attention_of[LK_ARCHES], fp8_of[LK_ARCHES], fp4_of[LK_ARCHES];
+	lk_attention_kernel attention; /* whose kernel */
 } lk_constants;
 extern const lk_constants lk_default_constants;
 
@@ -179,8 +186,18 @@ void lk_cost_set(lk_cost *cost, double seconds);
 /* Dense peak of a format, or of the nearest wider one that the device has. Never 0. */
 double lk_peak_flops(const lk_device *device, lk_dtype dtype);
 
-/* A share of it (0 as 1), found on the usual device of an architecture, on this one. */
-double lk_sustained_flops(const lk_device *device, lk_dtype dtype, double share);
+/* What large products sustain of it, flop/s, and fused attention of long causal sequences at head
+ * size 128, with the keys at which half of that is reached: as published (sustained.c). */
+double lk_sustained_flops(const lk_device *device, lk_dtype dtype);
+typedef struct lk_attention_rate {
+	double flops, start;
+} lk_attention_rate;
+lk_attention_rate lk_published_attention(const lk_device *device, lk_attention_kernel kernel,
+                                         bool backward);
+/* The same as steps reach them, with all that was found on measured steps. */
+double lk_step_gemm_flops(const lk_constants *constants, const lk_device *device, lk_dtype dtype);
+lk_attention_rate lk_step_attention(const lk_constants *constants, const lk_device *device,
+                                    bool backward);
 
 /* Seconds of a convolution in fp32 by the faster of Winograd's algorithms; INFINITY where none
  * applies (conv.c). */

@@ -9,39 +9,6 @@
 #include "cost/kernel/kernel.h"
 #include "base/check.h"
 
-double lk_peak_flops(const lk_device *device, lk_dtype dtype) {
-	static const lk_dtype wider[LK_DTYPES] = {
-		[LK_NVFP4] = LK_MXFP8, [LK_MXFP8] = LK_FP8, [LK_FP8] = LK_BF16,  [LK_BF16] = LK_FP16,
-		[LK_FP16] = LK_TF32,   [LK_TF32] = LK_FP32, [LK_FP32] = LK_FP32,
-	};
-	while (dtype != LK_FP32 && device->peak_flops[dtype] <= 0) dtype = wider[dtype];
-	if (device->peak_flops[dtype] > 0) return device->peak_flops[dtype];
-	return device->vector_flops > 0 ? device->vector_flops : 1e12;
-}
-
-/* Relatives of the device that an architecture's share was found on. Under load all of them run at
- * about its clock, so their rates are as their SMs: a higher peak is of a boost clock that is never
- * seen then. One with less power for each SM runs slower: the clock follows the root of the power
- * (which grows with the clock and the square of the voltage). */
-static double relative_share(const lk_device *device) {
-	static const struct {
-		double watts, tflops, sms; /* board power, dense 16-bit peak */
-	} reference[LK_ARCHES] = {
-		[LK_ARCH_AMPERE] = {400, 312, 108},      [LK_ARCH_HOPPER] = {700, 989.4, 132},
-		[LK_ARCH_BLACKWELL] = {1000, 2250, 148}, [LK_ARCH_CDNA3] = {1000, 1307.4, 304},
-		[LK_ARCH_CDNA4] = {1400, 2516.6, 256},
-	};
-	double peak = device->peak_flops[LK_BF16] / 1e12, watts = reference[device->arch].watts;
-	if (!(peak > 0) || !(device->power_w > 0) || device->sms <= 0 || watts <= 0) return 1;
-	double sms = device->sms / reference[device->arch].sms, power = device->power_w / watts / sms;
-	double share = sms * reference[device->arch].tflops / peak * fmin(1, sqrt(power));
-	return fmin(fmax(share, .5), 1.25);
-}
-
-double lk_sustained_flops(const lk_device *device, lk_dtype dtype, double share) {
-	return lk_peak_flops(device, dtype) * (share > 0 ? share : 1) * relative_share(device);
-}
-
 /* Kernels keep a number of loads in flight on an SM. Where the memory has more to give than any
  * device that shares were measured on, a share carries over half as such and half as bytes per SM
  * and clock, as in memory_model.c. */

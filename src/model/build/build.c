@@ -639,6 +639,7 @@ static void set_software(lk_graph *graph, const lk_job *job) {
 		.cuda_graphs = job->cuda_graphs == LK_ON,
 		.graph_experts = job->graph_experts == LK_ON,
 		.compiled = job->compile,
+		.attention = (uint32_t)job->attn_library,
 		.streaming = job->model.network == LK_NET_CONV || job->fused_kernels,
 	};
 	graph->failed |= graph->software.stack == UINT32_MAX || graph->software.release == UINT32_MAX;

@@ -69,7 +69,7 @@ static double qkv_saved(const lk_builder *builder, struct lk_widths w, bool cros
 /* The flash-attention package works on batch-first tensors: what it returns is kept, and once more
  * as the sequence-first input of the next product. */
 static bool copies_output(const lk_builder *builder) {
-	return builder->job->attn_library == LK_ATTN_LIBRARY_FLASH && builder->batch > 1 &&
+	return builder->job->attn_library >= LK_ATTN_LIBRARY_FLASH && builder->batch > 1 &&
 	       lk_job_like_megatron(builder->job);
 }
 

@@ -55,7 +55,8 @@ typedef enum lk_attn_kernel {
 typedef enum lk_attn_library {
 	LK_ATTN_LIBRARY_AUTO,
 	LK_ATTN_LIBRARY_CUDNN,
-	LK_ATTN_LIBRARY_FLASH
+	LK_ATTN_LIBRARY_FLASH, /* FlashAttention-2 */
+	LK_ATTN_LIBRARY_FLASH3
 } lk_attn_library;
 typedef enum lk_dispatcher {
 	LK_DISPATCH_ALLTOALL,
@@ -147,6 +148,7 @@ typedef struct lk_job {
 	lk_switch cuda_graphs; /* default off */
 	lk_attn_kernel attn_kernel;
 	lk_attn_library attn_library;  /* default: Transformer Engine's choice by architecture */
+	bool attn_library_said;       /* not the stack's usual one */
 	bool local_layers;             /* Megatron-LM's own layers in place of Transformer Engine's */
 	bool deterministic;            /* Megatron's --deterministic-mode: same bits every time */
 	lk_switch fused_cross_entropy; /* default off */

@@ -57,7 +57,7 @@ static const struct row rows[] = {
 	{NULL, "recompute", NULL, {"none", "selective", "full"}},
 	{NULL, "optimizer", NULL, {"adam", "sgd", "lamb", "adafactor"}},
 	{NULL, "task", NULL, {"pretrain", "sft", "lora"}},
-	{NULL, "attention", NULL, {"flash", "unfused"}},
+	{NULL, "attention", NULL, {"flash", "cudnn", "fa2", "fa3", "unfused"}},
 	{NULL, "cp-kind", NULL, {"ring", "all-gather"}},
 	{NULL, "dispatcher", NULL, {"alltoall", "allgather", "node"}},
 	{NULL, "stack", NULL, {"megatron", "nemo", "fsdp", "llm-foundry", "torchtitan", "deepspeed"}},
