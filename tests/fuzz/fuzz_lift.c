@@ -156,7 +156,7 @@ static bool run(const lk_lifted *lifted) {
 				if (ran[r][rank->deps.at[d]].end_ps > ran[r][i].end_ps) abort();
 		}
 		lk_device_use use;
-		if (lk_lifted_use(lifted, ran[r], NULL, r, &use, &err) != LK_OK || use.idle < 0 ||
+		if (lk_lifted_use(lifted, ran[r], r, &use, &err) != LK_OK || use.idle < 0 ||
 		    use.exposed < 0)
 			abort();
 	}

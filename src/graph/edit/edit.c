@@ -141,6 +141,7 @@ bool lk_edit_waits(const lk_graph *graph, uint32_t op) {
 	                                       "*EventQuery*",
 	                                       "peers",
 	                                       "arrival",
+	                                       "gap",
 	                                       "begin",
 	                                       "before the trace",
 	                                       NULL};
@@ -172,9 +173,17 @@ void lk_edit_factor(lk_edit *edit, const char *pattern, double factor) {
 	}
 }
 
+bool lk_edit_is_gap(const lk_graph *graph, uint32_t op) {
+	LK_ASSERT(op < graph->ops.count);
+	return graph->traced && graph->ops.kind[op] == LK_OP_HOST &&
+	       strcmp(edit_name_of(graph, op), "gap") == 0;
+}
+
 /* Nothing is left of it but its place in its stream, and what it holds of memory. */
 static void edit_empty(lk_edit *edit, uint32_t i) {
 	lk_ops *ops = &edit->graph->ops;
+	if (i > 0 && lk_edit_is_gap(edit->graph, i - 1) && ops->stream[i - 1] == ops->stream[i])
+		edit->op.at[i - 1] = (lk_edit_op){.factor = 0};
 	if (ops->kind[i] != LK_OP_HOST) ops->kind[i] = LK_OP_WAIT;
 	ops->m[i] = ops->n[i] = ops->k[i] = ops->batch[i] = ops->flops[i] = ops->bytes[i] =
 		ops->window[i] = 0;

@@ -1,8 +1,9 @@
 /* lift.c: lifted ranks as a step graph: a program and a block for each, teams for the groups of
  * ranks that communicate. */
 #include "base/arena.h"
-#include "trace/lift/lift.h"
+#include "trace/lift/lift_internal.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/check.h"
@@ -218,7 +219,7 @@ static lk_status lift_fill(struct lifter *lifter, uint32_t capture, const lk_lif
 		*phase = (lk_phase)piece->phase;
 		break;
 	}
-	case LK_LIFTED_LAG: out->name = "arrival"; break;
+	case LK_LIFTED_LAG: out->name = lk_lift_communicates(c, op->event) ? "arrival" : "gap"; break;
 	case LK_LIFTED_WAIT:
 		out->name = "stream wait";
 		out->kind = LK_OP_WAIT;
@@ -390,7 +391,10 @@ static lk_status lift_one_rank(void *context, size_t rank, lk_error *err) {
 	stretch.matched = matched;
 	stretch.context = &matching;
 	LK_TRY(lk_lift_rank(l.traces->capture[r], &stretch, &l.out->rank[r], err));
-	return set_meetings(&l, r);
+	LK_TRY(set_meetings(&l, r));
+	/* ends of meetings are the median of the ranks' */
+	return lk_lift_settle(&l.out->rank[r],
+	                      LK_LIFT_SLACK_NS + (int64_t)ceil(l.traces->residual_ns), err);
 }
 
 /* A rank's program may lack its part: its thread or stream found no place, its call lies inside

@@ -14,9 +14,9 @@
  *   rendezvous      matched collectives (traces.h) start when the last member has arrived, and end
  *                   for all members together
  *
- * What is left between the end of all that an operation waits for and its start is its lag: it is
- * kept, as part of the operation. So the graph with the measured times, simulated, gives the
- * measured timeline.
+ * What is left between the end of all that device work waits for and its start is an operation of
+ * its own, the lag: a kernel's own time is its duration. A dependency that the times contradict is
+ * none. So the graph with the measured times, simulated, gives the measured timeline.
  */
 #ifndef LK_TRACE_LIFT_LIFT_H
 #define LK_TRACE_LIFT_LIFT_H
@@ -116,8 +116,8 @@ lk_status lk_host_overheads(const lk_capture *capture, int64_t from_ns, int64_t 
 /* What an operation of a lifted program represents. */
 typedef enum lk_lifted_kind {
 	LK_LIFTED_HOST,    /* pieces of a CPU thread */
-	LK_LIFTED_DEVICE,  /* a kernel, copy or memset with its lag */
-	LK_LIFTED_LAG,     /* the lag of a communication operation, ahead of it */
+	LK_LIFTED_DEVICE,  /* a kernel, copy or memset */
+	LK_LIFTED_LAG,     /* the lag of device work, ahead of it on its stream */
 	LK_LIFTED_COMM,    /* a communication operation */
 	LK_LIFTED_CARRIED, /* device work that was launched before the step and not over */
 	LK_LIFTED_WAIT,    /* a stream waits */
@@ -138,13 +138,13 @@ typedef struct lk_lifted_op {
 	uint8_t what;
 	uint8_t stream;                  /* of the graph */
 	bool peers;                      /* COMM: with ranks that were not captured */
+	bool carried;                    /* LAG: of CARRIED */
 	uint32_t event;                  /* device work, or the call; LK_NONE */
 	uint32_t path;                   /* device work: hash of what launched it */
 	uint32_t piece_begin, piece_end; /* HOST: in lk_lifted_rank.pieces; else empty */
-	int64_t start_ns, end_ns;        /* as measured, lag left out */
-	int64_t lag_ns;
-	int64_t met_ns;              /* COMM: when all had come */
-	uint32_t dep_begin, dep_end; /* in lk_lifted_rank.deps: earlier operations */
+	int64_t start_ns, end_ns;        /* as measured; a LAG, from when its work could have begun */
+	int64_t met_ns;                  /* COMM: when all had come */
+	uint32_t dep_begin, dep_end;     /* in lk_lifted_rank.deps: earlier operations */
 } lk_lifted_op;
 
 typedef struct lk_lifted_rank {
@@ -175,6 +175,10 @@ typedef struct lk_lift_stretch {
 } lk_lift_stretch;
 lk_status lk_lift_rank(const lk_capture *capture, const lk_lift_stretch *stretch,
                        lk_lifted_rank *out, lk_error *err);
+/* lift_settle.c: gives every operation of a lifted rank, whose meetings are known, the time that is
+ * its own: what it took from the end of all that it waits for. A dependency that ended over
+ * `slack_ns` after the operation itself is removed. */
+lk_status lk_lift_settle(lk_lifted_rank *rank, int64_t slack_ns, lk_error *err);
 void lk_lifted_rank_free(lk_lifted_rank *rank);
 
 /* All ranks as a step graph: a program and a block for each. */
@@ -204,8 +208,8 @@ void lk_lifted_free(lk_lifted *lifted);
 typedef int64_t lk_lift_time(const void *context, const lk_lifted *lifted, uint32_t rank,
                              uint32_t op);
 void lk_lift_retime(lk_lifted *lifted, lk_lift_time *time, const void *context);
-/* What operation `op` of a rank takes as measured, picoseconds: pieces, or lag and work; a
- * rendezvous: its transfer. */
+/* What operation `op` of a rank takes as measured, picoseconds: pieces, or work; a rendezvous: its
+ * transfer. */
 int64_t lk_lifted_time(const lk_lifted *lifted, uint32_t rank, uint32_t op);
 
 /* ---- lift_kinds: what a piece of device work computes: kind, shape, bytes and operations of a
@@ -315,8 +319,7 @@ lk_status lk_step_times_add(lk_step_times *times, const lk_lifted_rank *rank, ui
  * stays as measured, for it is of the step before. `shared`, if not NULL, gives host times instead:
  * the overheads of another run. */
 typedef struct lk_retimed {
-	int64_t *ns;     /* [rank->ops] lags included */
-	int64_t *lag_ns; /* [rank->ops] of device work */
+	int64_t *ns; /* [rank->ops] */
 	double host_ns[LK_KNOWNS],
 		device_ns[LK_KNOWNS]; /* how much of the predicted time rests on what */
 } lk_retimed;
@@ -333,14 +336,14 @@ typedef struct lk_shared_overheads {
 void lk_shared_overheads_fit(const lk_overheads *table, const lk_overheads *own,
                              lk_shared_overheads *out);
 
-/* `source`: times of the same place come from this one where it has them; else, and with LK_NONE,
+/* `times` NULL: every operation by its own time. `source`: times of the same place come from this one where it has them; else, and with LK_NONE,
  * means of all. Times of one source belong together: what was late in it was late all together. */
 lk_status lk_step_times_predict(lk_step_times *times, const lk_lifted_rank *rank,
                                 const lk_shared_overheads *shared, uint32_t source, lk_retimed *out,
                                 lk_error *err);
 void lk_retimed_free(lk_retimed *retimed);
 
-/* Own measured time of an operation: pieces, or lag and work. */
+/* Own measured time of an operation: pieces, lag or work. */
 int64_t lk_lifted_own(const lk_lifted_rank *rank, uint32_t op);
 
 #endif

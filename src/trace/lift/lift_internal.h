@@ -52,7 +52,8 @@ typedef struct lk_lifting {
 	lk_lift_stream stream[LK_STREAMS];
 	uint32_t awaited[LK_STREAMS][LK_STREAMS]; /* by stream and other: 1 + the other's operation that
 	                                             it waited for last */
-	LK_VEC(uint32_t) launched;                /* device operations in the order of their launch */
+	LK_VEC(uint32_t) launched; /* the last device operation of every launch, in the order of calls */
+	size_t room;               /* launches that may be outstanding */
 	uint32_t *by_launch; /* device events sorted by the call that launched them */
 	uint32_t by_launch_count;
 	uint32_t outside; /* last RELEASE; LK_NONE */
@@ -66,14 +67,16 @@ typedef struct lk_lifting {
 lk_status lk_lift_runs(lk_lifting *lifting);
 
 /* lift_waits.c: what a call waits for, or makes a stream wait for. */
-/* The operations that a synchronising call waits for are added as dependencies of `op`; *until_ns
- * is the latest end among them. */
+/* Clocks of host and device are converted: that far an effect may seem to come before its cause. */
+#define LK_LIFT_SLACK_NS 3000
+/* The operations that a synchronising call waits for are added as dependencies of `op`. */
 lk_status lk_lift_sync(lk_lifting *lifting, uint32_t call, const lk_lift_thread *thread,
-                       uint32_t op, int64_t *until_ns);
+                       uint32_t op);
 /* A gap of a thread that ends just when device work is over waited for it, by a call that the trace
- * does not show: a dependency of `op`; *until_ns is the work's end, or stays. */
-lk_status lk_lift_unsaid_sync(lk_lifting *lifting, const lk_run *gap, uint32_t op,
-                              int64_t *until_ns);
+ * does not show: a dependency of `op`. */
+lk_status lk_lift_unsaid_sync(lk_lifting *lifting, const lk_run *gap, uint32_t op);
+/* The stream's last operation that was over by `time`, among the last few; LK_NONE. */
+uint32_t lk_lift_over_by(const lk_lifting *lifting, uint8_t stream, int64_t time);
 /* Stream waits that precede the device work `event` on a stream: an operation WAIT ahead of it
  * where one is found. */
 lk_status lk_lift_stream_waits(lk_lifting *lifting, lk_lift_thread *thread, uint32_t event,

@@ -102,10 +102,8 @@ static void threads_hand_over(lk_lifting *lifting, lk_run *gap) {
 			best = run;
 	}
 	if (best == LK_NONE) return;
-	lk_host_piece *piece = &lifting->out->pieces.at[gap->begin];
 	gap->after = best;
 	gap->order_ns = lifting->runs.at[best].end_ns;
-	piece->dur_ns = gap->end_ns - gap->order_ns;
 }
 
 /* Device work that no call in the capture launched. */
