@@ -34,6 +34,16 @@ static lk_status find_steps(lk_replaying *replaying, lk_error *err) {
 	return LK_OK;
 }
 
+static bool nothing_happened(const lk_lifted_rank *rank) {
+	for (size_t i = 0; i < rank->ops.count; i++) {
+		const lk_lifted_op *op = &rank->ops.at[i];
+		if (op->what != LK_LIFTED_HOST && op->what != LK_LIFTED_END) return false;
+		for (uint32_t p = op->piece_begin; p < op->piece_end; p++)
+			if (rank->pieces.at[p].event != LK_NONE) return false;
+	}
+	return true;
+}
+
 static uint32_t device_ops(const lk_lifted_rank *rank) {
 	uint32_t count = 0;
 	for (size_t i = 0; i < rank->ops.count; i++)
@@ -48,7 +58,7 @@ static lk_status judge_steps(lk_replaying *replaying, lk_error *err) {
 	uint32_t filled = 0;
 	replaying->used = 0;
 	for (uint32_t s = 0; s < replaying->steps; s++) {
-		if (replaying->base[s]->rank[0].ops.count <= 1)
+		if (nothing_happened(&replaying->base[s]->rank[0]))
 			replaying->left_out[s] = "nothing happened in it";
 		else launches[filled++] = device_ops(&replaying->base[s]->rank[0]);
 	}

@@ -316,7 +316,9 @@ static void test_stream_waits(void **state) {
 					   *side = nth(lifted, LK_LIFTED_DEVICE, 1);
 	assert_true(depends(lifted, wait, nth(lifted, LK_LIFTED_COMM, 0)));
 	assert_int_equal(wait->stream, side->stream);
-	assert_int_equal(side->lag_ns, 519000 - 425000);
+	assert_int_equal(side[-1].what, LK_LIFTED_LAG);
+	assert_int_equal(side[-1].end_ns - side[-1].start_ns, 519000 - 425000);
+	assert_int_equal(side->end_ns - side->start_ns, 50000);
 	lk_lifted_free(lifted);
 	lk_traces_free(traces);
 }

@@ -40,7 +40,8 @@ static bool is_op(const lk_capture *capture, uint32_t event) {
 	if (capture->kind[event] == LK_EVENT_OP) return true;
 	if (capture->kind[event] != LK_EVENT_NOTE) return false;
 	const char *name = lk_capture_text(capture, capture->name[event]);
-	return host_time_loads_data(name) || host_time_begins(name, "Optimizer.");
+	return host_time_loads_data(name) || host_time_begins(name, "Optimizer.") ||
+	       host_time_begins(name, "gloo:") || host_time_begins(name, "mpi:");
 }
 
 lk_call_kind lk_host_call(const lk_capture *capture, uint32_t event) {

@@ -42,6 +42,7 @@ static lk_status set_stretch(struct lifter *lifter, uint32_t capture, uint32_t s
 		*stretch =
 			(lk_lift_stretch){.from_ns = steps.at[step == LK_NONE ? 0 : step].start_ns,
 		                      .to_ns = steps.at[step == LK_NONE ? steps.count - 1 : step].end_ns,
+		                      .mark = steps.at[step == LK_NONE ? 0 : step].event,
 		                      .all = steps.at[0].event == LK_NONE};
 	}
 	lk_vec_free(&steps);

@@ -167,7 +167,8 @@ typedef struct lk_lifted_rank {
 typedef bool lk_lift_matched(const void *context, uint32_t event);
 typedef struct lk_lift_stretch {
 	int64_t from_ns, to_ns;
-	bool all; /* over when everything is, and not when the main thread comes to to_ns */
+	uint32_t mark; /* what marks it: an annotation on the thread that it is a step of; LK_NONE */
+	bool all;      /* over when everything is, and not when the main thread comes to to_ns */
 	int64_t skip_from_ns,
 		skip_to_ns; /* transfers are not learned from here: a step that is to be predicted */
 	lk_lift_matched *matched; /* NULL: none is */

@@ -36,12 +36,10 @@ static int by_use(const void *a, const void *b) {
 	return x->lane < y->lane ? -1 : x->lane > y->lane;
 }
 
-/* The thread of the ProfilerStep annotations, else the busiest one. */
-static uint32_t main_lane(const lk_capture *capture, const struct lane_use *use) {
-	for (uint32_t i = 0; i < capture->count; i++)
-		if (capture->kind[i] == LK_EVENT_NOTE &&
-		    strncmp(lk_capture_text(capture, capture->name[i]), "ProfilerStep#", 13) == 0)
-			return capture->lane[i];
+/* The thread on which the step is marked, else the busiest one. */
+static uint32_t main_lane(const lk_lifting *lifting, const struct lane_use *use) {
+	const lk_capture *capture = lifting->capture;
+	if (lifting->stretch->mark != LK_NONE) return capture->lane[lifting->stretch->mark];
 	uint32_t most = LK_NONE;
 	for (uint32_t i = 0; i < capture->lanes.count; i++)
 		if (!use[i].stream && (most == LK_NONE || use[i].events > use[most].events)) most = i;
@@ -68,7 +66,7 @@ static lk_status map_lanes(lk_lifting *lifting) {
 			use[capture->lane[e]].stream
 				? lk_event_on_device(capture->kind[e])
 				: capture->kind[e] != LK_EVENT_RUNTIME || lk_host_call(capture, e);
-	lifting->main_lane = main_lane(capture, use);
+	lifting->main_lane = main_lane(lifting, use);
 	qsort(use, count, sizeof *use, by_use);
 	unsigned next = LK_STREAM_COMPUTE + 1;
 	for (size_t i = 0; i < count && use[i].events; i++) {
@@ -455,9 +453,12 @@ static lk_status rank_add_end(lk_lifting *lifting) {
 	                   .start_ns = lifting->out->to_ns,
 	                   .end_ns = lifting->out->to_ns};
 	LK_TRY(lk_lift_add(lifting, &op, &lifting->out->end));
-	for (unsigned s = 0; lifting->stretch->all && s < LK_STREAMS; s++)
-		if (lifting->stream[s].last != LK_NONE)
-			LK_TRY(lk_lift_depend(lifting, lifting->out->end, lifting->stream[s].last));
+	uint32_t last[LK_STREAMS];
+	for (unsigned s = 0; s < LK_STREAMS; s++) last[s] = LK_NONE;
+	for (uint32_t i = 0; i < lifting->out->end; i++) last[lifting->out->ops.at[i].stream] = i;
+	for (unsigned s = 0; lifting->stretch->all && s < LK_STREAM_PEERS; s++)
+		if (last[s] != LK_NONE && s != op.stream)
+			LK_TRY(lk_lift_depend(lifting, lifting->out->end, last[s]));
 	return LK_OK;
 }
 
