@@ -149,7 +149,7 @@ static void open_event(struct walk *walk, uint32_t event) {
 	walk->open[walk->depth + 1] = (struct open_op){
 		.event = event,
 		.path = host_time_mix(outer->path, capture->name[event]),
-		.cursor = capture->start_ns[event],
+		.cursor = outer->cursor, /* behind what it begins inside of: a call */
 		.end = walk->depth && end > outer->end ? outer->end : end,
 	};
 	walk->depth++;
