@@ -28,7 +28,8 @@ typedef struct lk_replaying {
 	uint32_t first_step, steps;            /* of every capture, from the first of them on */
 	lk_lifted *base[LK_REPLAY_STEPS];      /* each step, lifted by all that is known */
 	lk_capture_steps *found;               /* [captures] */
-	const char *left_out[LK_REPLAY_STEPS]; /* why a step is neither predicted nor used; NULL */
+	const char *left_out[LK_REPLAY_STEPS]; /* why a step tells nothing of others; NULL */
+	bool empty[LK_REPLAY_STEPS];           /* nothing happened in it */
 	uint32_t used;                         /* steps that are */
 	int hold_out;
 	lk_shared_overheads *shared; /* [captures], NULL: none */
