@@ -25,10 +25,17 @@ struct observation {
 	uint32_t source;
 };
 
+/* Nanoseconds by stream and by what operations are. */
+struct totals {
+	uint32_t source;
+	double ns[LK_STREAMS][LK_LIFTED_END + 1];
+};
+
 struct lk_step_times {
 	struct slot *slots;
 	size_t size, used; /* size: a power of two */
 	LK_VEC(struct observation) seen;
+	LK_VEC(struct totals) totals; /* of what was seen, by source */
 	LK_VEC(double) scratch;
 };
 
@@ -45,6 +52,7 @@ void lk_step_times_free(lk_step_times *times) {
 	if (!times) return;
 	free(times->slots);
 	lk_vec_free(&times->seen);
+	lk_vec_free(&times->totals);
 	lk_vec_free(&times->scratch);
 	free(times);
 }
@@ -188,16 +196,20 @@ static bool times_observe(lk_step_times *times, const struct keys *keys, uint32_
 lk_status lk_step_times_add(lk_step_times *times, const lk_lifted_rank *rank, uint32_t source,
                             lk_error *err) {
 	struct keyer k;
-	bool fine = keyer_begin(&k, rank);
+	bool fine = keyer_begin(&k, rank) && lk_push(&times->totals);
+	if (fine) *lk_last(&times->totals) = (struct totals){.source = source};
 	for (size_t i = 0; fine && i < rank->ops.count; i++) {
 		const lk_lifted_op *op = &rank->ops.at[i];
+		double *total = &lk_last(&times->totals)->ns[op->stream][op->what];
 		for (uint32_t p = op->piece_begin; fine && p < op->piece_end; p++) {
 			struct keys all = piece_keys(&k, &rank->pieces.at[p]);
 			if (rank->pieces.at[p].blocked) continue;
+			*total += (double)rank->pieces.at[p].dur_ns;
 			fine = times_observe(times, &all, source, (double)rank->pieces.at[p].dur_ns);
 		}
 		if (!fine || !is_device(op)) continue;
 		struct keys all = device_keys(&k, op);
+		*total += (double)lk_lifted_own(rank, (uint32_t)i);
 		fine = times_observe(times, &all, source, (double)lk_lifted_own(rank, (uint32_t)i));
 	}
 	keyer_end(&k);
@@ -240,6 +252,9 @@ struct question {
 	const lk_shared_overheads *shared;
 	uint32_t source;
 	bool fine;
+	struct totals met;     /* what the source spent in places that are asked for */
+	struct totals strange; /* what is predicted for places that no source has */
+	double *strange_ns;    /* [ops] of it */
 };
 
 /* The newest observation of a source, or NULL. */
@@ -250,7 +265,8 @@ static const struct observation *of_source(const lk_step_times *times, const str
 	return NULL;
 }
 
-static lk_known times_look_up(struct question *question, const struct keys *keys, double *ns) {
+static lk_known times_look_up(struct question *question, const lk_lifted_op *op,
+                              const struct keys *keys, double *ns) {
 	if (!question->times) return LK_KNOWN_PLACE;
 	for (int level = 0; level < LEVELS; level++) {
 		struct slot *slot = times_find(question->times, keys->level[level]);
@@ -260,6 +276,7 @@ static lk_known times_look_up(struct question *question, const struct keys *keys
 		if (!seen && !slot->ready && !times_settle(question->times, slot, level))
 			question->fine = false;
 		*ns = (double)(seen ? seen->value : slot->mean);
+		if (seen) question->met.ns[op->stream][op->what] += *ns;
 		return (lk_known)level;
 	}
 	return LK_KNOWN_NOT;
@@ -287,7 +304,8 @@ static double shared_time(const struct keyer *keyer, const lk_host_piece *piece,
 	return us * 1e3 * shared->scale[piece->term];
 }
 
-static double piece_time(struct question *question, const lk_host_piece *piece, lk_known *known) {
+static double piece_time(struct question *question, const lk_lifted_op *op,
+                         const lk_host_piece *piece, lk_known *known) {
 	double ns = (double)piece->dur_ns;
 	struct keys all = piece_keys(question->keyer, piece);
 	bool gap = piece->term == LK_T1 && piece->dur_ns > LK_GAP_NS;
@@ -297,7 +315,7 @@ static double piece_time(struct question *question, const lk_host_piece *piece, 
 	}
 	if (question->shared && piece->event != LK_NONE)
 		return shared_time(question->keyer, piece, question->shared, known);
-	*known = times_look_up(question, &all, &ns);
+	*known = times_look_up(question, op, &all, &ns);
 	return ns;
 }
 
@@ -315,6 +333,39 @@ int64_t lk_lifted_own(const lk_lifted_rank *rank, uint32_t i) {
 	}
 }
 
+/* What is in no other place is known by its name alone. */
+static void times_note_strange(struct question *question, const lk_lifted_op *op, uint32_t i,
+                               lk_known known, double ns) {
+	if (known == LK_KNOWN_PLACE || known == LK_KNOWN_NOT) return;
+	question->strange.ns[op->stream][op->what] += ns;
+	question->strange_ns[i] += ns;
+}
+
+/* Steps of one kind spend as much in places that differ: profilers drop events, and the time goes to
+ * their neighbours. So on each stream the source's time in places that are not here is that of the
+ * places that it lacks, unless they differ so much that something else was done. Of few such places
+ * the names say more than the sum: the scale counts by their share of the stream's time, in full from a half on. */
+static double strange_scale(const struct question *question, const struct totals *seen,
+                            const lk_lifted_op *op) {
+	const double MOST = 2;
+	double here = question->strange.ns[op->stream][op->what],
+		   met = question->met.ns[op->stream][op->what],
+		   there = seen->ns[op->stream][op->what] - met;
+	if (!(here > 0) || there > here * MOST || here > there * MOST) return 1;
+	return 1 + (there / here - 1) * fmin(1, 2 * here / (here + met));
+}
+
+static void conserve_strange(const struct question *question, const lk_lifted_rank *rank,
+                             lk_retimed *out) {
+	if (!question->times || question->shared || question->source == LK_NONE) return;
+	for (size_t t = 0; t < question->times->totals.count; t++) {
+		const struct totals *seen = &question->times->totals.at[t];
+		for (uint32_t i = 0; seen->source == question->source && i < rank->ops.count; i++)
+			out->ns[i] += llround(question->strange_ns[i] *
+			                      (strange_scale(question, seen, &rank->ops.at[i]) - 1));
+	}
+}
+
 static void predict_op(struct question *question, const lk_lifted_rank *rank, uint32_t i,
                        lk_retimed *out) {
 	const lk_lifted_op *op = &rank->ops.at[i];
@@ -322,7 +373,8 @@ static void predict_op(struct question *question, const lk_lifted_rank *rank, ui
 	double host = 0;
 	out->ns[i] = lk_lifted_own(rank, i);
 	for (uint32_t p = op->piece_begin; p < op->piece_end; p++) {
-		double ns = piece_time(question, &rank->pieces.at[p], &known);
+		double ns = piece_time(question, op, &rank->pieces.at[p], &known);
+		if (!rank->pieces.at[p].blocked) times_note_strange(question, op, i, known, ns);
 		out->host_ns[known] += ns;
 		host += ns;
 	}
@@ -330,8 +382,9 @@ static void predict_op(struct question *question, const lk_lifted_rank *rank, ui
 	if (!is_device(op)) return;
 	struct keys all = device_keys(question->keyer, op);
 	double ns = (double)out->ns[i];
-	known = times_look_up(question, &all, &ns);
+	known = times_look_up(question, op, &all, &ns);
 	if (op->what != LK_LIFTED_LAG) out->device_ns[known] += ns;
+	times_note_strange(question, op, i, known, ns);
 	out->ns[i] = llround(ns);
 }
 
@@ -341,9 +394,16 @@ lk_status lk_step_times_predict(lk_step_times *times, const lk_lifted_rank *rank
 	struct keyer k;
 	bool made = keyer_begin(&k, rank);
 	*out = (lk_retimed){.ns = calloc(rank->ops.count + 1, sizeof *out->ns)};
-	struct question q = {times, &k, shared, source, made && out->ns};
+	struct question q = {.times = times,
+	                     .keyer = &k,
+	                     .shared = shared,
+	                     .source = source,
+	                     .strange_ns = calloc(rank->ops.count + 1, sizeof *q.strange_ns)};
+	q.fine = made && out->ns && q.strange_ns;
 	for (uint32_t i = 0; q.fine && i < rank->ops.count; i++) predict_op(&q, rank, i, out);
+	if (q.fine) conserve_strange(&q, rank, out);
 	keyer_end(&k);
+	free(q.strange_ns);
 	if (q.fine) return LK_OK;
 	lk_retimed_free(out);
 	return lk_oom(err);
