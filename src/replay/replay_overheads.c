@@ -8,10 +8,14 @@
 
 static lk_status own_overheads(const lk_replaying *replaying, uint32_t first, uint32_t end,
                                lk_overheads **out, lk_error *err) {
+	lk_lifted *lifted;
 	if (!(*out = lk_overheads_new())) return lk_oom(err);
-	for (uint32_t i = first; i < end; i++)
-		LK_TRY(lk_host_overheads(replaying->traces->capture[i], 0, INT64_MAX, *out, err));
-	return LK_OK;
+	LK_TRY(lk_lift_ranks(replaying->traces, LK_NONE, LK_NONE, &lifted, err));
+	lk_status status = LK_OK;
+	for (uint32_t i = first; i < end && status == LK_OK; i++)
+		status = lk_lifted_overheads(&lifted->rank[i], *out, err);
+	lk_lifted_free(lifted);
+	return status;
 }
 
 /* A table, or a trace to take them from. */

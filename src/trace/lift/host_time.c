@@ -199,25 +199,3 @@ lk_status lk_host_time(const lk_capture *capture, uint32_t lane, int64_t from, i
 	host_time_account(&w, to, LK_NONE, true);
 	return w.no_memory ? lk_oom(err) : LK_OK;
 }
-
-lk_status lk_host_overheads(const lk_capture *capture, int64_t from, int64_t to, lk_overheads *out,
-                            lk_error *err) {
-	lk_host_pieces pieces = {0};
-	lk_status status = LK_OK;
-	for (uint32_t lane = 0; lane < capture->lanes.count && status == LK_OK; lane++) {
-		if (capture->lanes.at[lane].stream) continue;
-		pieces.count = 0;
-		status = lk_host_time(capture, lane, from, to, &pieces, err);
-		for (size_t i = 0; i < pieces.count && status == LK_OK; i++) {
-			const lk_host_piece *piece = &pieces.at[i];
-			/* the end, waiting for something to do, waiting for the device */
-			if (piece->event == LK_NONE || (piece->term == LK_T1 && piece->dur_ns > LK_GAP_NS) ||
-			    piece->call == LK_CALL_SYNC)
-				continue;
-			status = lk_overheads_add(out, piece->term, lk_capture_text(capture, piece->name),
-			                          (double)piece->dur_ns * 1e-3, err);
-		}
-	}
-	lk_vec_free(&pieces);
-	return status;
-}

@@ -61,11 +61,12 @@ lk_status lk_overheads_add(lk_overheads *overheads, int term, const char *name, 
 lk_status lk_overheads_read(const char *path, lk_overheads **out, lk_error *err);
 lk_status lk_overheads_write(const lk_overheads *overheads, const char *path, lk_error *err);
 
-/* Mean of a term for a name without outliers (beyond 1.5 interquartile ranges), microseconds. Where
- * the name is not known: the mean over all names of the term, and *known is set to false. NAN where
- * the term has no observation at all. */
+/* Mean of a term for a name, microseconds: what is slow now and then is part of a sum. Where the
+ * name is not known: the level of the term, and *known is set to false. NAN where the term has no
+ * observation at all. */
 double lk_overheads_mean(const lk_overheads *overheads, int term, const char *name, bool *known);
-/* The mean of a term over all names, likewise; NAN without observations. */
+/* The level of a term: its mean over all names without outliers (beyond 1.5 interquartile ranges);
+ * NAN without observations. */
 double lk_overheads_level(const lk_overheads *overheads, int term);
 
 /* ---- host_time: what a CPU thread did, cut into the pieces whose length is host overhead: the
@@ -108,10 +109,6 @@ lk_call_kind lk_host_call(const lk_capture *capture, uint32_t event);
 /* A thread that does nothing for longer between two operations is waiting: ten times what lies
  * between those of a busy one. */
 #define LK_GAP_NS 100000
-
-/* Adds all pieces of all threads within the times to the overheads. Gaps are left out. */
-lk_status lk_host_overheads(const lk_capture *capture, int64_t from_ns, int64_t to_ns,
-                            lk_overheads *out, lk_error *err);
 
 /* What an operation of a lifted program represents. */
 typedef enum lk_lifted_kind {
@@ -343,6 +340,10 @@ lk_status lk_step_times_predict(lk_step_times *times, const lk_lifted_rank *rank
                                 const lk_shared_overheads *shared, uint32_t source, lk_retimed *out,
                                 lk_error *err);
 void lk_retimed_free(lk_retimed *retimed);
+
+/* Adds the pieces of a lifted rank to the overheads: what is a thread's own, waiting left out. So
+ * are gaps, and launches that waited for room in the queue. */
+lk_status lk_lifted_overheads(const lk_lifted_rank *rank, lk_overheads *out, lk_error *err);
 
 /* Own measured time of an operation: pieces, lag or work. */
 int64_t lk_lifted_own(const lk_lifted_rank *rank, uint32_t op);

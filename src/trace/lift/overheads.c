@@ -1,4 +1,5 @@
-/* overheads.c: observations of host time by term and name, and their robust means. */
+/* overheads.c: observations of host time by term and name, their means, and the robust levels of
+ * terms. */
 #include "trace/lift/lift.h"
 
 #include <math.h>
@@ -22,6 +23,7 @@ struct entry {
 	LK_VEC(float) seen;
 	double sum, weight; /* of the table's means */
 	double mean;        /* of both; valid unless `stale` */
+	bool level;         /* over names: without outliers */
 	bool stale;
 	const char *launches;
 };
@@ -39,6 +41,7 @@ lk_overheads *lk_overheads_new(void) {
 		free(overheads);
 		return NULL;
 	}
+	for (int t = 0; overheads && t < TERMS; t++) overheads->all[t].level = true;
 	return overheads;
 }
 
@@ -105,7 +108,9 @@ static void robust(const struct entry *entry, double *sum, double *weight) {
 static double overheads_mean_of(struct entry *entry) {
 	if (!entry->stale) return entry->weight > 0 || entry->seen.count ? entry->mean : NAN;
 	double sum = entry->sum, weight = entry->weight;
-	robust(entry, &sum, &weight);
+	if (entry->level) robust(entry, &sum, &weight);
+	else
+		for (size_t i = 0; i < entry->seen.count; i++, weight++) sum += (double)entry->seen.at[i];
 	entry->mean = weight > 0 ? sum / weight : NAN;
 	entry->stale = false;
 	return entry->mean;
