@@ -101,6 +101,7 @@ static void host_time_put(struct walk *walk, uint32_t event, uint32_t name, int 
 		.call = (uint8_t)call,
 		.phase = (uint8_t)host_time_phase_of(walk),
 		.loading = loading(walk),
+		.half = LK_NONE,
 		.start_ns = start,
 		.dur_ns = end - start,
 	};

@@ -56,6 +56,11 @@ void lk_overheads_free(lk_overheads *overheads);
  * call's. */
 lk_status lk_overheads_add(lk_overheads *overheads, int term, const char *name, double us,
                            lk_error *err);
+/* The calls that an operation makes itself, separated by ';': the longest list that was seen;
+ * NULL. */
+lk_status lk_overheads_add_calls(lk_overheads *overheads, const char *name, const char *calls,
+                                 lk_error *err);
+const char *lk_overheads_calls(const lk_overheads *overheads, const char *name);
 /* CSV with the columns type (t1..t5), name, mean_us, and if there std_us, count, launches (calls,
  * separated by ';'); other columns are left alone, rows of one name are averaged by count. */
 lk_status lk_overheads_read(const char *path, lk_overheads **out, lk_error *err);
@@ -93,6 +98,8 @@ typedef struct lk_host_piece {
 	bool loading;   /* inside data loading */
 	bool blocked;   /* set by the lift: the call waited for room in the launch queue, so dur_ns says
 	                   little */
+	bool second;   /* what a call did after its launch: half of the piece ... */
+	uint32_t half; /* ... that has its place here; LK_NONE */
 	int64_t start_ns, dur_ns;
 } lk_host_piece;
 

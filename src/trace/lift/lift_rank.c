@@ -314,8 +314,9 @@ static lk_status split_piece(lk_lifting *lifting, uint32_t piece, int64_t at, ui
 	second->start_ns = at;
 	second->dur_ns = first->start_ns + first->dur_ns - at;
 	second->path = first->path + 1;
+	second->second = true;
 	first->dur_ns = at - first->start_ns;
-	*rest = (uint32_t)lifting->out->pieces.count - 1;
+	first->half = *rest = (uint32_t)lifting->out->pieces.count - 1;
 	return LK_OK;
 }
 

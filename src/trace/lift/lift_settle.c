@@ -77,14 +77,3 @@ lk_status lk_lift_settle(lk_lifted_rank *rank, int64_t slack_ns, lk_error *err) 
 	free(settling.ends);
 	return LK_OK;
 }
-
-lk_status lk_lifted_overheads(const lk_lifted_rank *rank, lk_overheads *out, lk_error *err) {
-	for (size_t i = 0; i < rank->pieces.count; i++) {
-		const lk_host_piece *piece = &rank->pieces.at[i];
-		bool gap = piece->term == LK_T1 && piece->dur_ns > LK_GAP_NS;
-		if (piece->event == LK_NONE || gap || piece->blocked) continue;
-		LK_TRY(lk_overheads_add(out, piece->term, lk_capture_text(rank->capture, piece->name),
-		                        (double)piece->dur_ns * 1e-3, err));
-	}
-	return LK_OK;
-}

@@ -142,6 +142,18 @@ static lk_status keep_launches(lk_overheads *overheads, struct entry *entry, con
 	return entry->launches ? LK_OK : lk_oom(err);
 }
 
+lk_status lk_overheads_add_calls(lk_overheads *overheads, const char *name, const char *calls,
+                                 lk_error *err) {
+	struct entry *entry = entry_of(overheads, LK_T2, name);
+	return entry ? keep_launches(overheads, entry, calls, err) : lk_oom(err);
+}
+
+const char *lk_overheads_calls(const lk_overheads *overheads, const char *name) {
+	uint32_t id = lk_intern_find(overheads->names, name);
+	return id < overheads->entries[LK_T2 - 1].count ? overheads->entries[LK_T2 - 1].at[id].launches
+	                                                : NULL;
+}
+
 static lk_status overheads_read_row(void *context, const lk_csv *csv, const int *at,
                                     lk_error *err) {
 	lk_overheads *overheads = context;
