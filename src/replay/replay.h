@@ -42,8 +42,9 @@ lk_status lk_replay_step_out(lk_replaying *replaying, uint32_t s, lk_error *err)
 lk_status lk_replay_rank_out(lk_replaying *replaying, uint32_t s, lk_error *err);
 lk_status lk_replay_itself(lk_replaying *replaying, uint32_t s, lk_error *err);
 
-/* Overheads of a table, or of a trace to take them from. */
-lk_status lk_replay_stored_overheads(const char *path, lk_overheads **out, lk_error *err);
+/* Overheads of a table, or of a trace to take them from, which *traces then is, if not NULL. */
+lk_status lk_replay_stored_overheads(const char *path, lk_overheads **out, lk_traces **traces,
+                                     lk_error *err);
 /* What a rank's host spends, from a table that is shared (replaying->shared), if the question names
  * one; `table` is to be freed. Writes the overheads of all captures where the question asks for it.
  */
