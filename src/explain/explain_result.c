@@ -2,6 +2,7 @@
  * critical path. */
 #include <stdarg.h>
 #include <stdio.h>
+#include <math.h>
 #include <string.h>
 
 #include "base/arena.h"
@@ -20,10 +21,18 @@ const lk_traces *lk_explain_traces(const lk_explanation *explanation) {
 	return ((const lk_explain_work *)explanation->memory_owner)->traces;
 }
 
+/* What a remedy gains below this share of a step is none. */
+static const double LEAST_GAIN = 0.0005;
+
+/* A remedy that gains nothing is none. One may shorten the step by more than its stall, for it changes
+ * more than what was lost there: that is no gain on this stall. */
 void lk_explain_set_gain(lk_explanation *explanation, int stall, double gain_s) {
 	lk_explain_work *work = explanation->memory_owner;
 	LK_ASSERT(stall >= 0 && (size_t)stall < work->stalls.count);
-	work->stalls.at[stall].gain_s = gain_s;
+	lk_explain_stall *of = &work->stalls.at[stall];
+	bool none = !(gain_s > LEAST_GAIN * explanation->step_s);
+	if (none) of->remedy = "";
+	of->gain_s = none ? 0 : fmin(gain_s, of->lost_s);
 }
 
 lk_status lk_explain_set_path(lk_explanation *explanation, const lk_critical_path *path,
