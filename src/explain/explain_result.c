@@ -24,8 +24,8 @@ const lk_traces *lk_explain_traces(const lk_explanation *explanation) {
 /* What a remedy gains below this share of a step is none. */
 static const double LEAST_GAIN = 0.0005;
 
-/* A remedy that gains nothing is none. One may shorten the step by more than its stall, for it changes
- * more than what was lost there: that is no gain on this stall. */
+/* A remedy that gains nothing is none. One may shorten the step by more than its stall, for it
+ * changes more than what was lost there: that is no gain on this stall. */
 void lk_explain_set_gain(lk_explanation *explanation, int stall, double gain_s) {
 	lk_explain_work *work = explanation->memory_owner;
 	LK_ASSERT(stall >= 0 && (size_t)stall < work->stalls.count);

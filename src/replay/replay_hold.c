@@ -103,7 +103,7 @@ struct trial {
 	bool itself;            /* ranks without a table keep their times as predictions */
 	lk_step_times **tables; /* [ranks] */
 	lk_retimed *times;      /* [ranks] */
-	lk_arena arena;    /* of the run */
+	lk_arena arena;         /* of the run */
 	lk_ran **ran;
 };
 

@@ -314,11 +314,11 @@ static lk_status works_describe(struct asked *asked, lk_replay *out, lk_error *e
 	if (out->times_from && asked->count > 1) {
 		char skew[32];
 		lk_format_seconds((double)asked->skew_ns * 1e-9, skew, sizeof skew);
-		out->times_from = asked->skew_ns < 0
-		                      ? lk_arena_printf(asked->r->arena, "%s; ranks begin together",
-		                                        out->times_from)
-		                      : lk_arena_printf(asked->r->arena, "%s; ranks begin within %s, as there",
-		                                        out->times_from, skew);
+		out->times_from =
+			asked->skew_ns < 0
+				? lk_arena_printf(asked->r->arena, "%s; ranks begin together", out->times_from)
+				: lk_arena_printf(asked->r->arena, "%s; ranks begin within %s, as there",
+		                          out->times_from, skew);
 	}
 	if (!out->times_from) return lk_oom(err);
 	LK_TRY(works_fill_ranks(asked, out, err));

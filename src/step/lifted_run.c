@@ -63,8 +63,8 @@ static int64_t lifted_run_arrival(const lk_lifted_rank *rank, const lk_ran *ran,
 	return ran[lag].end_ps;
 }
 
-/* The time in which an operation keeps its stream busy. A communication kernel runs from its arrival
- * on. */
+/* The time in which an operation keeps its stream busy. A communication kernel runs from its
+ * arrival on. */
 static lk_interval lifted_run_busy(const lk_lifted_rank *rank, const lk_ran *ran, uint32_t i) {
 	const lk_lifted_op *op = &rank->ops.at[i];
 	if (!ran) return (lk_interval){op->start_ns * 1000, op->end_ns * 1000};

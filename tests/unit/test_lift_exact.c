@@ -1,7 +1,8 @@
-/* test_lift_exact.c: whatever a capture shows, its steps, simulated by their own times, take as long
- * as measured. Captures of a machine made here: threads that launch, hand over and synchronise,
- * streams, events, copies, graphs of several branches, queues of any length, work without launch,
- * clocks that disagree; and captures of pure chance. */
+/* test_lift_exact.c: whatever a capture shows, its steps, simulated by their own times, take as
+ * long as measured. Captures of a machine made here: threads that launch, hand over and
+ * synchronise, streams, events, copies, graphs of several branches, queues of any length, work
+ * without launch, clocks that disagree; several of them that meet in collectives; and captures of
+ * pure chance. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -30,15 +31,18 @@ static lk_error err;
 enum {
 	THREADS = 3,
 	STREAMS = 6,
-	STEPS = 3
+	STEPS = 3,
+	RANKS = 4
 };
 
 struct machine {
 	uint64_t seed, drawn;
 	lk_capture *capture;
-	uint32_t thread[THREADS], stream[STREAMS], threads, streams;
-	int64_t host[THREADS], device[STREAMS]; /* until when each is busy */
-	int64_t skew_ns;                        /* the device's clock, up to this */
+	uint32_t thread[THREADS], stream[STREAMS + 1], threads, streams; /* the last one communicates */
+	int64_t host[THREADS], device[STREAMS + 1];                      /* until when each is busy */
+	int64_t skew_ns;  /* the device's clock, up to this */
+	int64_t clock_ns; /* of the rank */
+	bool meets;       /* it has other ranks */
 	uint32_t correlation;
 	bool unlaunched; /* the profiler did not see the runtime */
 	int queue;       /* launches that fit; 0: any number */
@@ -46,20 +50,21 @@ struct machine {
 };
 
 static int64_t draw(struct machine *machine, int64_t below) {
-	return (int64_t)(lk_hash64(machine->seed * 7919 + ++machine->drawn * 104729) %
-	                 (uint64_t)below);
+	return (int64_t)(lk_hash64(machine->seed * 7919 + ++machine->drawn * 104729) % (uint64_t)below);
 }
 
-static void put(struct machine *machine, lk_event_kind kind, uint32_t lane, const char *name,
-                int64_t start, int64_t end, uint32_t correlation) {
+static uint32_t put(struct machine *machine, lk_event_kind kind, uint32_t lane, const char *name,
+                    int64_t start, int64_t end, uint32_t correlation) {
 	lk_event event = {.kind = kind,
 	                  .lane = lane,
 	                  .name = lk_intern_id(machine->capture->names, name),
-	                  .start_ns = start,
+	                  .start_ns = start + machine->clock_ns,
 	                  .dur_ns = end - start,
 	                  .correlation = correlation,
 	                  .value = -1};
-	assert_int_not_equal(lk_capture_add(machine->capture, &event), LK_NONE);
+	uint32_t added = lk_capture_add(machine->capture, &event);
+	assert_int_not_equal(added, LK_NONE);
+	return added;
 }
 
 static void call(struct machine *machine, uint32_t t, const char *name, int64_t dur,
@@ -104,8 +109,8 @@ static void launch(struct machine *machine, uint32_t t) {
 	int64_t blocked = machine->host[t] - start;
 	machine->host[t] = start;
 	call(machine, t, "cudaLaunchKernel", blocked + 2000 + draw(machine, 8000), id);
-	work(machine, s, machine->host[t], draw(machine, 60000), names[draw(machine, 3)],
-	     LK_EVENT_KERNEL, id);
+	work(machine, s, machine->host[t], draw(machine, 60000),
+	     names[draw(machine, machine->meets ? 2 : 3)], LK_EVENT_KERNEL, id);
 	launched(machine, machine->device[s]);
 }
 
@@ -216,6 +221,86 @@ static lk_capture *run_machine(uint64_t seed, bool *marked) {
 	return machine.capture;
 }
 
+/* All ranks' next collective: it ends for all together, but for what clocks differ. */
+static void meet(struct machine *machines, uint32_t ranks, uint32_t correlation) {
+	int64_t start[RANKS], last = 0, dur = 5000 + draw(&machines[0], 90000);
+	for (uint32_t r = 0; r < ranks; r++) {
+		struct machine *machine = &machines[r];
+		call(machine, 0, "cudaLaunchKernel", 3000 + draw(machine, 5000), correlation);
+		start[r] = machine->host[0] + 3000 + draw(machine, 9000);
+		if (machine->device[STREAMS] > start[r]) start[r] = machine->device[STREAMS] + 1000;
+		if (start[r] > last) last = start[r];
+	}
+	for (uint32_t r = 0; r < ranks; r++) {
+		struct machine *machine = &machines[r];
+		int64_t end = last + dur + draw(machine, 2000);
+		uint32_t event = put(machine, LK_EVENT_KERNEL, machine->stream[STREAMS],
+		                     "ncclDevKernel_AllReduce_Sum_f32_RING_LL", start[r], end, correlation);
+		machine->device[STREAMS] = end;
+		assert_non_null(lk_push(&machine->capture->comms));
+		*lk_last(&machine->capture->comms) =
+			(lk_comm_note){.event = event,
+		                   .kind = LK_OP_ALLREDUCE,
+		                   .element_bytes = 4,
+		                   .group_size = (int32_t)ranks,
+		                   .group = lk_intern_id(machine->capture->names, "0"),
+		                   .peer = -1,
+		                   .in_elements = dur,
+		                   .out_elements = dur};
+	}
+}
+
+static void start_machine(struct machine *machine, uint64_t seed, int32_t rank) {
+	*machine = (struct machine){.seed = seed, .capture = lk_capture_new("made", "made")};
+	assert_non_null(machine->capture);
+	machine->capture->rank = rank;
+	machine->capture->absolute = true;
+	machine->meets = true;
+	machine->threads = 1 + (uint32_t)draw(machine, THREADS);
+	machine->streams = machine->threads * (1 + (uint32_t)draw(machine, STREAMS / THREADS));
+	machine->clock_ns = draw(machine, 1000000);
+	for (uint32_t t = 0; t < machine->threads; t++)
+		machine->thread[t] = lk_capture_lane(machine->capture, false, 1, t + 1);
+	for (uint32_t s = 0; s <= STREAMS; s++)
+		machine->stream[s] = lk_capture_lane(machine->capture, true, 0, s + 7);
+	for (uint32_t t = 0; t < THREADS; t++) machine->host[t] = draw(machine, 3000000);
+}
+
+static lk_traces *run_machines(uint64_t seed, uint32_t ranks) {
+	struct machine machines[RANKS];
+	lk_capture *captures[RANKS];
+	lk_traces *traces = NULL;
+	uint32_t correlation = 1u << 20;
+	for (uint32_t r = 0; r < ranks; r++) start_machine(&machines[r], seed * RANKS + r, (int32_t)r);
+	for (int number = 0; number < STEPS; number++) {
+		int64_t begin[RANKS];
+		for (uint32_t r = 0; r < ranks; r++) begin[r] = machines[r].host[0];
+		for (int i = 0; i < 8; i++) {
+			for (uint32_t r = 0; r < ranks; r++) {
+				machines[r].host[0] += draw(&machines[r], 300000);
+				operation(&machines[r], (uint32_t)draw(&machines[r], machines[r].threads), 0);
+			}
+			meet(machines, ranks, ++correlation);
+		}
+		for (uint32_t r = 0; r < ranks; r++) {
+			char name[32];
+			snprintf(name, sizeof name, "ProfilerStep#%d", number);
+			if (draw(&machines[r], 2) && machines[r].device[STREAMS] > machines[r].host[0])
+				call(&machines[r], 0, "cudaDeviceSynchronize",
+				     machines[r].device[STREAMS] - machines[r].host[0] + 5000, ++correlation);
+			put(&machines[r], LK_EVENT_NOTE, machines[r].thread[0], name, begin[r],
+			    machines[r].host[0], 0);
+		}
+	}
+	for (uint32_t r = 0; r < ranks; r++) {
+		lk_vec_free(&machines[r].over);
+		captures[r] = machines[r].capture;
+		assert_ok(lk_capture_finish(captures[r], &err));
+	}
+	assert_ok(lk_traces_make(captures, ranks, &traces, &err));
+	return traces;
+}
+
 /* ---- what comes out ---- */
 
 static void check_step(const lk_traces *traces, uint32_t number, uint64_t seed, int64_t most_ns) {
@@ -225,35 +310,48 @@ static void check_step(const lk_traces *traces, uint32_t number, uint64_t seed, 
 	assert_ok(lk_lift(traces, number, LK_NONE, &lifted, &err));
 	assert_ok(lk_graph_check(lifted->graph, &err));
 	assert_ok(lk_lifted_run(&arena, lifted, &ran, &err));
-	const lk_lifted_rank *rank = &lifted->rank[0];
-	int64_t measured = rank->to_ns - rank->from_ns,
-			simulated = lk_lifted_step_ps(lifted, ran[0], 0) / 1000;
-	if (llabs(simulated - measured) > most_ns)
-		fail_msg("capture %llu, step %u: measured %lld ns, simulated %lld", (unsigned long long)seed,
-		         number, (long long)measured, (long long)simulated);
-	for (uint32_t i = 0; i < rank->ops.count; i++) {
-		const lk_lifted_op *op = &rank->ops.at[i];
-		/* work takes no longer than its event, however long it waited */
-		if (op->what != LK_LIFTED_DEVICE) continue;
-		assert_true(lk_lifted_own(rank, i) <= rank->capture->dur_ns[op->event]);
+	for (uint32_t r = 0; r < traces->count; r++) {
+		const lk_lifted_rank *rank = &lifted->rank[r];
+		int64_t measured = rank->to_ns - rank->from_ns,
+				simulated = lk_lifted_step_ps(lifted, ran[r], r) / 1000;
+		if (llabs(simulated - measured) > most_ns)
+			fail_msg("captures %llu, rank %u, step %u: measured %lld ns, simulated %lld",
+			         (unsigned long long)seed, r, number, (long long)measured,
+			         (long long)simulated);
+		for (uint32_t i = 0; i < rank->ops.count; i++) {
+			const lk_lifted_op *op = &rank->ops.at[i];
+			/* work takes no longer than its event, however long it waited */
+			if (op->what != LK_LIFTED_DEVICE) continue;
+			assert_true(lk_lifted_own(rank, i) <= rank->capture->dur_ns[op->event]);
+		}
 	}
 	lk_arena_free(&arena);
 	lk_lifted_free(lifted);
 }
 
-static void check_capture(lk_capture *capture, uint64_t seed, int64_t most_ns) {
-	lk_traces *traces = NULL;
+static void check_traces(lk_traces *traces, uint64_t seed, int64_t most_ns) {
 	lk_capture_steps steps = {0};
-	lk_capture **one = malloc(sizeof *one);
-	assert_non_null(one);
-	*one = capture;
-	assert_ok(lk_traces_make(one, 1, &traces, &err));
-	free(one);
 	assert_ok(lk_capture_find_steps(traces->capture[0], &steps, &err));
 	for (uint32_t number = 0; number < steps.count; number++)
 		check_step(traces, number, seed, most_ns);
 	lk_vec_free(&steps);
 	lk_traces_free(traces);
+}
+
+static void check_capture(lk_capture *capture, uint64_t seed, int64_t most_ns) {
+	lk_traces *traces = NULL;
+	assert_ok(lk_traces_make(&capture, 1, &traces, &err));
+	check_traces(traces, seed, most_ns);
+}
+
+static void test_ranks(void **state) {
+	(void)state;
+	uint64_t runs = (uint64_t)rounds(100, 2000);
+	for (uint64_t seed = 1; seed <= runs; seed++) {
+		lk_traces *traces = run_machines(seed, 2 + (uint32_t)(seed % (RANKS - 1)));
+		assert_int_equal(traces->matches.count, STEPS * 8);
+		check_traces(traces, seed, 3100 + 3 * (int64_t)traces->residual_ns);
+	}
 }
 
 static void test_machines(void **state) {
@@ -303,6 +401,7 @@ static void test_chance(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_machines),
+		cmocka_unit_test(test_ranks),
 		cmocka_unit_test(test_chance),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

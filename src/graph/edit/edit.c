@@ -135,16 +135,9 @@ static bool matches_any(const char *name, const char *const *patterns) {
  * start, ranks that begin later, what was launched before. */
 bool lk_edit_waits(const lk_graph *graph, uint32_t op) {
 	LK_ASSERT(op < graph->ops.count);
-	static const char *const patterns[] = {"*Synchronize*",
-	                                       "*synchronize*",
-	                                       "*StreamWait*",
-	                                       "*EventQuery*",
-	                                       "peers",
-	                                       "arrival",
-	                                       "gap",
-	                                       "begin",
-	                                       "before the trace",
-	                                       NULL};
+	static const char *const patterns[] = {
+		"*Synchronize*", "*synchronize*", "*StreamWait*", "*EventQuery*",     "peers",
+		"arrival",       "gap",           "begin",        "before the trace", NULL};
 	return graph->ops.kind[op] == LK_OP_HOST && matches_any(edit_name_of(graph, op), patterns);
 }
 

@@ -394,8 +394,8 @@ static lk_status lift_one_rank(void *context, size_t rank, lk_error *err) {
 	LK_TRY(lk_lift_rank(l.traces->capture[r], &stretch, &l.out->rank[r], err));
 	LK_TRY(set_meetings(&l, r));
 	/* ends of meetings are the median of the ranks' */
-	return lk_lift_settle(&l.out->rank[r],
-	                      LK_LIFT_SLACK_NS + (int64_t)ceil(l.traces->residual_ns), err);
+	return lk_lift_settle(&l.out->rank[r], LK_LIFT_SLACK_NS + (int64_t)ceil(l.traces->residual_ns),
+	                      err);
 }
 
 /* A rank's program may lack its part: its thread or stream found no place, its call lies inside

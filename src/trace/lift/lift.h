@@ -98,8 +98,8 @@ typedef struct lk_host_piece {
 	bool loading;   /* inside data loading */
 	bool blocked;   /* set by the lift: the call waited for room in the launch queue, so dur_ns says
 	                   little */
-	bool second;   /* what a call did after its launch: half of the piece ... */
-	uint32_t half; /* ... that has its place here; LK_NONE */
+	bool second;    /* what a call did after its launch: half of the piece ... */
+	uint32_t half;  /* ... that has its place here; LK_NONE */
 	int64_t start_ns, dur_ns;
 } lk_host_piece;
 
@@ -341,8 +341,9 @@ typedef struct lk_shared_overheads {
 void lk_shared_overheads_fit(const lk_overheads *table, const lk_overheads *own,
                              lk_shared_overheads *out);
 
-/* `times` NULL: every operation by its own time. `source`: times of the same place come from this one where it has them; else, and with LK_NONE,
- * means of all. Times of one source belong together: what was late in it was late all together. */
+/* `times` NULL: every operation by its own time. `source`: times of the same place come from this
+ * one where it has them; else, and with LK_NONE, means of all. Times of one source belong together:
+ * what was late in it was late all together. */
 lk_status lk_step_times_predict(lk_step_times *times, const lk_lifted_rank *rank,
                                 const lk_shared_overheads *shared, uint32_t source, lk_retimed *out,
                                 lk_error *err);

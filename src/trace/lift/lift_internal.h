@@ -52,8 +52,9 @@ typedef struct lk_lifting {
 	lk_lift_stream stream[LK_STREAMS];
 	uint32_t awaited[LK_STREAMS][LK_STREAMS]; /* by stream and other: 1 + the other's operation that
 	                                             it waited for last */
-	LK_VEC(uint32_t) launched; /* the last device operation of every launch, in the order of calls */
-	size_t room;               /* launches that may be outstanding */
+	LK_VEC(uint32_t)
+	launched;            /* the last device operation of every launch, in the order of calls */
+	size_t room;         /* launches that may be outstanding */
 	uint32_t *by_launch; /* device events sorted by the call that launched them */
 	uint32_t by_launch_count;
 	uint32_t outside; /* last RELEASE; LK_NONE */

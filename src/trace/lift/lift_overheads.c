@@ -92,7 +92,8 @@ static lk_status overheads_follow(struct collecting *collecting, const lk_host_p
 	if (piece->term == LK_T1)
 		while (collecting->depth > 0) LK_TRY(overheads_close(collecting));
 	if (piece->term == LK_T2 && collecting->depth < MOST_OPEN)
-		collecting->open[collecting->depth++] = (struct overheads_open){piece->path, piece->name, 0};
+		collecting->open[collecting->depth++] =
+			(struct overheads_open){piece->path, piece->name, 0};
 	if (piece->term != LK_T3 && piece->term != LK_T4) return LK_OK;
 	LK_TRY(overheads_find(collecting, piece->path, &found));
 	if (!found) return LK_OK;
@@ -110,7 +111,8 @@ static lk_status overheads_follow(struct collecting *collecting, const lk_host_p
 /* A call that was cut at its launch is one observation. */
 static lk_status overheads_add_piece(struct collecting *collecting, const lk_host_piece *piece) {
 	const lk_lifted_rank *rank = collecting->rank;
-	int64_t dur = piece->dur_ns + (piece->half == LK_NONE ? 0 : rank->pieces.at[piece->half].dur_ns);
+	int64_t dur =
+		piece->dur_ns + (piece->half == LK_NONE ? 0 : rank->pieces.at[piece->half].dur_ns);
 	bool gap = piece->term == LK_T1 && dur > LK_GAP_NS;
 	if (piece->event == LK_NONE || gap || piece->blocked) return LK_OK;
 	return lk_overheads_add(collecting->out, piece->term,

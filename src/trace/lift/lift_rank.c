@@ -338,8 +338,7 @@ static uint32_t graph_before(const lk_lifting *lifting, uint32_t launch, uint8_t
 	const lk_lift_stream *own = &lifting->stream[stream];
 	int64_t latest = own->last == LK_NONE ? INT64_MIN : own->end_ns;
 	for (unsigned s = 0; s < LK_STREAMS; s++) {
-		if (s == stream || lifting->stream[s].last == LK_NONE ||
-		    lifting->stream[s].last < launch)
+		if (s == stream || lifting->stream[s].last == LK_NONE || lifting->stream[s].last < launch)
 			continue;
 		uint32_t op = lk_lift_over_by(lifting, (uint8_t)s, start);
 		if (op == LK_NONE || op < launch || lifting->out->ops.at[op].end_ns <= latest) continue;
@@ -362,9 +361,9 @@ static lk_status add_launched(lk_lifting *lifting, lk_lift_thread *thread, uint3
 		if (stream >= LK_STREAMS) continue;
 		if (thread->wait_calls)
 			LK_TRY(lk_lift_stream_waits(lifting, thread, event, (uint8_t)stream));
-		uint32_t other = i > first ? graph_before(lifting, op, (uint8_t)stream,
-		                                          capture->start_ns[event])
-		                           : LK_NONE;
+		uint32_t other = i > first
+		                     ? graph_before(lifting, op, (uint8_t)stream, capture->start_ns[event])
+		                     : LK_NONE;
 		LK_TRY(rank_add_device(lifting, event, (uint8_t)stream, op, other));
 		thread->last_launch = (uint32_t)lifting->out->ops.count - 1;
 		if (latest == LK_NONE ||

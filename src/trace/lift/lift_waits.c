@@ -56,8 +56,9 @@ static unsigned sync_stream(const lk_lifting *lifting, const lk_sync_note *note,
 static uint32_t awaited_event(const lk_lifting *lifting, int64_t start, int64_t end) {
 	uint32_t best = LK_NONE;
 	for (unsigned s = 0; s < LK_STREAMS; s++) {
-		uint32_t op =
-			lifting->stream[s].last == LK_NONE ? LK_NONE : lk_lift_over_by(lifting, (uint8_t)s, end);
+		uint32_t op = lifting->stream[s].last == LK_NONE
+		                  ? LK_NONE
+		                  : lk_lift_over_by(lifting, (uint8_t)s, end);
 		if (op == LK_NONE || op_at(lifting, op)->end_ns <= start) continue;
 		if (best == LK_NONE || op_at(lifting, op)->end_ns > op_at(lifting, best)->end_ns) best = op;
 	}

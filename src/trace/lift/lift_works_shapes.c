@@ -313,8 +313,8 @@ static void guess(const struct shapes *shapes, uint32_t work, lk_op *op) {
 			(double)shapes->w->tensors.at[t].elements * shapes->w->tensors.at[t].element_bytes;
 }
 
-/* Kernels that find out which rows a lookup's gradient changes: rows numbered over all tables, sorted,
- * equal ones counted. */
+/* Kernels that find out which rows a lookup's gradient changes: rows numbered over all tables,
+ * sorted, equal ones counted. */
 static bool sort_indices(struct shapes *shapes, const lk_op *lookup) {
 	enum {
 		KERNELS = 14, /* of fbgemm on V100 and A100, besides the last one */
@@ -457,7 +457,8 @@ static bool add_top(struct shapes *shapes, uint32_t top) {
 static bool shapes_begin(struct shapes *shapes) {
 	uint32_t top = 0;
 	if (shapes->w->begin_ns <= 0) return true;
-	while (top < shapes->w->count && (shapes->above[top] != LK_NONE || !of_host(shapes, top))) top++;
+	while (top < shapes->w->count && (shapes->above[top] != LK_NONE || !of_host(shapes, top)))
+		top++;
 	if (top == shapes->w->count) return true;
 	return lk_lift_add_stream(shapes->l, false, shapes->w->thread[top], &shapes->host_stream) &&
 	       shapes_add_host(shapes, "begin", (double)shapes->w->begin_ns * 1e-9, 0);

@@ -241,7 +241,7 @@ static bool times_settle(lk_step_times *times, struct slot *slot, int level) {
 		*lk_last(&times->scratch) = (double)times->seen.at[o - 1].value;
 	}
 	slot->mean = (float)(level <= LK_KNOWN_PATH ? lk_mean : robust_mean)(times->scratch.at,
-	                                                                      times->scratch.count);
+	                                                                     times->scratch.count);
 	return slot->ready = true;
 }
 
@@ -341,10 +341,11 @@ static void times_note_strange(struct question *question, const lk_lifted_op *op
 	question->strange_ns[i] += ns;
 }
 
-/* Steps of one kind spend as much in places that differ: profilers drop events, and the time goes to
- * their neighbours. So on each stream the source's time in places that are not here is that of the
- * places that it lacks, unless they differ so much that something else was done. Of few such places
- * the names say more than the sum: the scale counts by their share of the stream's time, in full from a half on. */
+/* Steps of one kind spend as much in places that differ: profilers drop events, and the time goes
+ * to their neighbours. So on each stream the source's time in places that are not here is that of
+ * the places that it lacks, unless they differ so much that something else was done. Of few such
+ * places the names say more than the sum: the scale counts by their share of the stream's time, in
+ * full from a half on. */
 static double strange_scale(const struct question *question, const struct totals *seen,
                             const lk_lifted_op *op) {
 	const double MOST = 2;
