@@ -83,7 +83,7 @@ LAYOUT = record({**{key: NUMBER for key in "gpus tp pp vp cp ep dp mbs gbs seq m
 PREDICTION = record({
     "fits": BOOL, "peak_bytes": NUMBER, "usable_bytes": NUMBER, "fullest_stage": NUMBER, "step_time_s": NUMBER,
     "step_time_low_s": MAYBE_NUMBER, "step_time_high_s": MAYBE_NUMBER, "basis": TEXT, "tokens_per_s_per_gpu": NUMBER,
-    "samples_per_s": NUMBER, "model_tflops_per_gpu": NUMBER, "mfu": MAYBE_NUMBER, "hfu": MAYBE_NUMBER,
+    "samples_per_s": NUMBER, "unit": TEXT, "model_tflops_per_gpu": NUMBER, "mfu": MAYBE_NUMBER, "hfu": MAYBE_NUMBER,
     "peak_flops": MAYBE_NUMBER, "peak": MAYBE_TEXT, "days": MAYBE_NUMBER, "gpu_hours": MAYBE_NUMBER,
     "goodput": MAYBE_NUMBER,
     "breakdown": {"type": "object", "additionalProperties": PART}, "memory": listed(STAGE), "layout": LAYOUT,
@@ -99,8 +99,8 @@ CHOICE = record({"layout": TEXT, "gpus": NUMBER, "tp": NUMBER, "pp": NUMBER, "vp
                  "peak_bytes": NUMBER, "reproduce": TEXT, "why_not": MAYBE_TEXT, "pareto": BOOL}, more=True)
 COUNT = record({"gpus": NUMBER, "layouts": NUMBER, "nothing": MAYBE_TEXT, "choices": listed(CHOICE),
     "sensitivity": listed(OBJECT)}, more=True)
-PLAN = record({"model": TEXT, "cluster": TEXT, "gbs": NUMBER, "seq": NUMBER, "tokens": MAYBE_NUMBER,
-    "counts": listed(COUNT)}, more=True,
+PLAN = record({"model": TEXT, "cluster": TEXT, "gbs": NUMBER, "unit": TEXT, "seq": MAYBE_NUMBER, "tokens": MAYBE_NUMBER,
+    "not_searched": listed(TEXT), "counts": listed(COUNT)}, more=True,
               description="What `lockstep plan -o json` prints.")
 EXPLANATION = record({"step_s": MAYBE_NUMBER, "stalls": listed(OBJECT), "breakdown": listed(OBJECT),
     "warnings": listed(TEXT), "reproduce": TEXT},

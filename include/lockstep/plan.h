@@ -142,13 +142,17 @@ typedef struct lk_plan {
 	int count;
 	const char *model, *cluster; /* one line each */
 	const char *reproduce;       /* the command that asks all of it again */
-	int gbs, seq;
+	int gbs, seq;                /* seq: 0 where there are no tokens */
+	const char *unit;            /* what a batch counts: "sequence", "image" */
 	double tokens;
 	int best; /* the count with the fastest first choice; -1: nothing fits */
 	double seconds;
 	int threads;
 	const char *const *notes; /* what was assumed for the first choice */
 	int note_count;
+	const char *const *not_searched; /* what was left out, with the options that add it; on the most
+	                                    GPUs */
+	int not_searched_count;
 	const char *warning; /* what may make all of it wrong; NULL: nothing */
 	lk_inputs inputs;    /* the files that were read; reports name them by their content */
 	void *memory_owner;
@@ -170,8 +174,8 @@ lk_status lk_plan_launch(const lk_plan *plan, const lk_plan_choice *choice, lk_p
                          const char **out, lk_error *err);
 
 /* Text for people or data for programs, as lk_predict_print, with its errors (LK_ERR_...). Keys of
- * the JSON object: model, cluster, gbs, seq, tokens, reproduce, warning,
- * assumptions, counts:
+ * the JSON object: model, cluster, gbs, unit, seq, tokens, reproduce, warning,
+ * assumptions, not_searched, counts:
  * [{gpus, layouts, bounded, too_large, too_slow, schedules_walked, simulated, cut_short,
  * found_too_large, nothing, choices: [{layout, gpus, tp, ..., step_time_s, exact_s, peak_bytes,
  * days, gpu_hours, tight, why_not, reproduce, pareto}], sensitivity: [{cost, factor, step_time_s,

@@ -125,6 +125,8 @@ typedef struct lk_prediction {
 	const char *basis;
 	double tokens_per_s_per_gpu; /* 0 where there are no tokens */
 	double samples_per_s;
+	const char
+		*unit; /* what a sample is: "sequence", "image"; "sample" of a recommendation model */
 	double model_flops_per_s_per_gpu, mfu, hfu, peak_flops;
 	const char *peak_label;                      /* "989.4 TFLOP/s dense bf16, NVIDIA H100 SXM" */
 	double days, gpu_hours, goodput;             /* with tokens, else 0 */
@@ -184,6 +186,11 @@ typedef struct lk_stated {
 lk_status lk_predict_stated(const lk_predict_request *request, lk_stated **out, lk_error *err);
 /* Accepts NULL. */
 void lk_stated_free(lk_stated *stated);
+
+/* What is wrong with a request whatever machine it is for. The fields that say the machine are not
+ * looked at; nothing is predicted. LK_ERR_INPUT: its network, its launch line, a value or a name of
+ * its options; LK_ERR_IO; LK_ERR_MEMORY. */
+lk_status lk_predict_check(const lk_predict_request *request, lk_error *err);
 
 /* Answers `count` requests on several threads (0: one for each core). predictions[i] is the answer,
  * or NULL where request i was refused (LK_ERR_INPUT): then refusals[i] says why. Any other error

@@ -75,7 +75,7 @@ typedef struct lk_rent_choice {
 	bool in_time, in_budget;
 	int gpus_searched;      /* the most GPUs of this machine that were tried */
 	const char *search_end; /* why no more: "limit", "budget", "deadline", "slower", "does not fit",
-	                           "never fits", "network not stated", "no price" */
+	                           "never fits", "interruptions", "network not stated", "no price" */
 } lk_rent_choice;
 
 /* The answer. Hours, US dollars. */
@@ -98,7 +98,8 @@ typedef struct lk_rent {
 	                         the default without a budget, ended the search */
 	const char *searched; /* how far the search went, in words */
 	double deadline_h, budget;
-	double samples; /* of the whole training: sequences, images */
+	double samples;   /* of the whole training */
+	const char *unit; /* what a sample is: "sequence", "image" */
 	const char *model;
 	const char *warning;   /* what may make all of it wrong; NULL: nothing */
 	const char *reproduce; /* the command that asks all of it again */
@@ -119,12 +120,12 @@ lk_status lk_rent_find(const lk_rent_request *request, lk_rent **out, lk_error *
 void lk_rent_free(lk_rent *rent);
 
 /* To `path` where it is not NULL, else to `out`; `format` is an lk_output (view.h). LK_ERR_INPUT
- * for a format without its path; LK_ERR_IO; LK_ERR_MEMORY. JSON: {model, samples, deadline_h,
- * budget_usd, considered, gpus_searched, search_complete, searched, choices: [{provider, instance,
- * region, gpu, machines, gpus, batch, layout, step_time_s, hours, hours_low, hours_high,
- * price_usd_h, cost_usd, cost_low_usd, cost_high_usd, price_date, price_source, stall, stall_share,
- * goodput, pareto, in_time, in_budget, gpus_searched, search_end, reproduce}], cheapest, fastest,
- * ties, settle, nothing, reproduce, notes}. */
+ * for a format without its path; LK_ERR_IO; LK_ERR_MEMORY. JSON: {model, samples, unit,
+ * deadline_h, budget_usd, considered, gpus_searched, search_complete, searched, choices:
+ * [{provider, instance, region, gpu, machines, gpus, batch, layout, step_time_s, hours, hours_low,
+ * hours_high, price_usd_h, cost_usd, cost_low_usd, cost_high_usd, price_date, price_source, stall,
+ * stall_share, goodput, pareto, in_time, in_budget, gpus_searched, search_end, reproduce}],
+ * cheapest, fastest, ties, settle, nothing, reproduce, notes}. */
 lk_status lk_rent_print(const lk_rent *rent, int format, bool verbose, bool colour,
                         const char *path, FILE *out, lk_error *err);
 

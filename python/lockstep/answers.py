@@ -93,6 +93,7 @@ class Prediction:
     basis: Optional[str]
     tokens_per_s_per_gpu: Optional[float]
     samples_per_s: float
+    unit: str
     model_tflops_per_gpu: float
     mfu: Optional[float]
     hfu: Optional[float]
@@ -262,11 +263,13 @@ class Plan:
     model: str
     cluster: str
     gbs: int
-    seq: int
+    unit: str
+    seq: Optional[int]
     tokens: Optional[float]
     reproduce: str
     warning: Optional[str]
     assumptions: List[str]
+    not_searched: List[str]
     counts: List[PlanCount]
     version: str
     launch: Optional[str] = field(default=None, metadata={"json": False})
@@ -479,6 +482,7 @@ class Rent:
     model: str
     warning: Optional[str]
     samples: float
+    unit: Optional[str]
     deadline_h: Optional[float]
     budget_usd: Optional[float]
     considered: int

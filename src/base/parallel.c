@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
 #include "base/stop.h"
@@ -23,6 +24,10 @@ struct queue {
 	lk_status status;
 	lk_error error;
 };
+
+/* A thread of some lk_parallel: the cores are busy with its siblings, so that what it shares out in
+ * turn by default it does itself. */
+static _Thread_local bool parallel_is_inside;
 
 int lk_cores(void) {
 	cpu_set_t set;
@@ -43,6 +48,7 @@ static void note_failure(struct queue *queue, size_t job, lk_status status, cons
 static void *parallel_work(void *argument) {
 	struct queue *queue = argument;
 	lk_stop_watch(queue->stop);
+	parallel_is_inside = true;
 	for (;;) {
 		pthread_mutex_lock(&queue->lock);
 		size_t job = queue->failed < queue->count ? queue->count : queue->next++;
@@ -57,7 +63,8 @@ static void *parallel_work(void *argument) {
 
 lk_status lk_parallel(size_t count, int threads, lk_parallel_job *job, void *context,
                       lk_error *err) {
-	if (threads <= 0) threads = lk_cores();
+	bool inside = parallel_is_inside;
+	if (threads <= 0) threads = inside ? 1 : lk_cores();
 	if (threads > MOST_THREADS) threads = MOST_THREADS;
 	if ((size_t)threads > count) threads = count ? (int)count : 1;
 	struct queue q = {
@@ -69,6 +76,7 @@ lk_status lk_parallel(size_t count, int threads, lk_parallel_job *job, void *con
 	while (started < threads - 1 && pthread_create(&thread[started], NULL, parallel_work, &q) == 0)
 		started++;
 	parallel_work(&q);
+	parallel_is_inside = inside;
 	for (int i = 0; i < started; i++) pthread_join(thread[i], NULL);
 	pthread_mutex_destroy(&q.lock);
 	if (q.failed < count && err) *err = q.error;

@@ -277,7 +277,9 @@ typedef struct lk_graph {
 	double tokens, samples; /* of one step, all ranks */
 	uint32_t peak_dtype;    /* lk_dtype whose dense peak is the MFU's denominator */
 	lk_software software;
-	bool failed; /* memory ran out while building; lk_graph_end_block reports it */
+	uint32_t cluster; /* name, the text form of the one it was built for; 0 not stated, as after
+	                   * edits, which may have changed that too */
+	bool failed;      /* memory ran out while building; lk_graph_end_block reports it */
 } lk_graph;
 
 /* How ranks are numbered: stage by stage, in lifted traces copy by copy. */

@@ -196,7 +196,8 @@ static lk_status facts_member(struct reader *reader, void *into, unsigned key) {
 	case 6: return want_bool(reader, &graph->software.cuda_graphs);
 	case 7: return want_bool(reader, &graph->software.graph_experts);
 	case 8: return want_bool(reader, &graph->software.compiled);
-	default: return want_bool(reader, &graph->software.streaming);
+	case 9: return want_bool(reader, &graph->software.streaming);
+	default: return want_text(reader, &graph->cluster);
 	}
 }
 
@@ -481,9 +482,9 @@ static lk_status lay_wires(struct reader *reader, const char *file) {
 static lk_status top_member(struct reader *reader, void *into, unsigned key) {
 	(void)into;
 	static const char *const ranks[] = {"world", "stages", "chains", "groups"};
-	static const char *const facts[] = {"model_flops", "tokens",   "samples",     "peak_dtype",
-	                                    "stack",       "release",  "cuda_graphs", "graph_experts",
-	                                    "compiled",    "streaming"};
+	static const char *const facts[] = {"model_flops", "tokens",    "samples",     "peak_dtype",
+	                                    "stack",       "release",   "cuda_graphs", "graph_experts",
+	                                    "compiled",    "streaming", "cluster"};
 	uint32_t version;
 	switch (key) {
 	case 0:

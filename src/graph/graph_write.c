@@ -107,6 +107,8 @@ static void put_facts(lk_json_writer *writer, const lk_graph *graph) {
 	if (software->graph_experts) lk_json_put_bool(writer, "graph_experts", true);
 	if (software->compiled) lk_json_put_bool(writer, "compiled", true);
 	if (software->streaming) lk_json_put_bool(writer, "streaming", true);
+	if (graph->cluster)
+		lk_json_put_text(writer, "cluster", lk_intern_text(graph->names, graph->cluster));
 	lk_json_object_end(writer);
 }
 

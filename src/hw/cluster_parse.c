@@ -300,8 +300,7 @@ static lk_status parse_read_nodes(struct parser *parser) {
 	return lk_oom(parser->err);
 }
 
-static lk_status parse_read_text(lk_arena *arena, const char *text, lk_cluster *out,
-                                 lk_error *err) {
+lk_status lk_cluster_parse_text(lk_arena *arena, const char *text, lk_cluster *out, lk_error *err) {
 	struct parser p = {text, text, LK_CLUSTER_DRAFT_INIT, false, err};
 	lk_status status;
 	do status = parse_read_nodes(&p);
@@ -352,11 +351,16 @@ static lk_status read_xml(lk_arena *arena, const char *text, lk_cluster *out, lk
 	return status;
 }
 
+bool lk_cluster_text_is_file(const char *text) {
+	return text[strspn(text, " \t\r\n")] == '{' || lk_ends_in(text, ".json") ||
+	       lk_ends_in(text, ".xml");
+}
+
 lk_status lk_cluster_parse(lk_arena *arena, const char *text, lk_cluster *out, lk_error *err) {
 	if (text[strspn(text, " \t\r\n")] != '{') {
 		if (lk_ends_in(text, ".json")) return parse_read_file(arena, text, out, err);
 		if (lk_ends_in(text, ".xml")) return read_xml(arena, text, out, err);
-		return parse_read_text(arena, text, out, err);
+		return lk_cluster_parse_text(arena, text, out, err);
 	}
 	lk_stream *in;
 	LK_TRY(lk_stream_memory(text, strlen(text), "cluster", &in, err));

@@ -140,12 +140,19 @@ lk_status lk_cluster_simple(lk_arena *arena, const lk_device *device, int gpus, 
  * node from NCCL's topology file. Errors name the column. */
 lk_status lk_cluster_parse(lk_arena *arena, const char *text, lk_cluster *out, lk_error *err);
 
+/* The synthetic form alone: what a file carries opens no other. */
+lk_status lk_cluster_parse_text(lk_arena *arena, const char *text, lk_cluster *out, lk_error *err);
+/* Whether the text is or names a JSON form or a topology file, of which lk_cluster.text is a
+ * summary and not all. */
+bool lk_cluster_text_is_file(const char *text);
+
 /* What a question says of where it runs, in options and otherwise. */
 typedef struct lk_where {
 	const char *cluster; /* --cluster; NULL not given */
 	const char *gpu;     /* --gpu; NULL not given */
 	int gpus;            /* --gpus; 0 not given */
 	/* where options leave it open */
+	const char *origin; /* the cluster that a graph was built for, as lk_cluster.text; NULL none */
 	const lk_device *device; /* of a trace or a log; NULL not known */
 	uint32_t ranks;          /* of a launch line, a trace or a log; 0 not known */
 	uint32_t needed;         /* ranks for which a given cluster must have room; 0 any number */

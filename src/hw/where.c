@@ -4,10 +4,24 @@
 #include "hw/hw.h"
 
 #include "base/check.h"
+#include "base/text.h"
+
+/* What a graph carries was written by lockstep, unless somebody changed it. */
+static lk_status parse_origin(lk_arena *arena, const lk_where *where, lk_cluster *out,
+                              lk_error *err) {
+	lk_error why = {0};
+	char shown[80];
+	lk_status status = lk_cluster_parse_text(arena, where->origin, out, &why);
+	if (status == LK_OK) return LK_OK;
+	lk_fail(err, status, "graph", "its cluster \"%s\": %s",
+	        lk_escape(where->origin, shown, sizeof shown), why.what);
+	return lk_hint(err, "give --gpu or --cluster in place of it");
+}
 
 static lk_status parse_cluster(lk_arena *arena, const lk_where *where, lk_cluster *out, int *gpus,
                                lk_error *err) {
-	LK_TRY(lk_cluster_parse(arena, where->cluster, out, err));
+	LK_TRY(where->cluster ? lk_cluster_parse(arena, where->cluster, out, err)
+	                      : parse_origin(arena, where, out, err));
 	if (where->gpus > out->gpus) {
 		lk_fail(err, LK_ERR_INPUT, "--gpus", "%d GPUs requested, but the cluster has %d",
 		        where->gpus, out->gpus);
@@ -40,7 +54,7 @@ lk_status lk_where_read(lk_arena *arena, const lk_where *where, lk_cluster *out,
 		lk_fail(err, LK_ERR_INPUT, "--cluster", "--cluster and --gpu are mutually exclusive");
 		return lk_hint(err, "give one of them");
 	}
-	if (where->cluster) {
+	if (where->cluster || (where->origin && !where->gpu)) {
 		LK_TRY(parse_cluster(arena, where, out, &taken, err));
 	} else {
 		LK_TRY(find_device(where, &device, err));

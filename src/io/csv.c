@@ -261,6 +261,26 @@ lk_status lk_csv_find(const lk_csv *csv, const char *const *names, int count, in
 	return lk_hint(err, "one has the columns %s", all);
 }
 
+lk_status lk_csv_refuse_others(const lk_csv *csv, const char *const *names, int count,
+                               const char *what, lk_error *err) {
+	char known[200] = "", shown[64];
+	for (int i = 0; i < count; i++) {
+		size_t used = strlen(known);
+		snprintf(known + used, sizeof known - used, "%s%s", i > 0 ? ", " : "", names[i]);
+	}
+	for (size_t column = 0; column < csv->columns; column++) {
+		int i = 0;
+		while (i < count && strcmp(names[i], csv->names[column]) != 0) i++;
+		if (i < count) continue;
+		lk_fail(err, LK_ERR_INPUT, lk_csv_where(csv), "unknown column \"%s\" in a %s",
+		        lk_escape(csv->names[column], shown, sizeof shown), what);
+		const char *near = lk_nearest(csv->names[column], names, (size_t)count);
+		return near ? lk_hint(err, "did you mean %s? one of %s", near, known)
+		            : lk_hint(err, "leave it out; the columns are %s", known);
+	}
+	return LK_OK;
+}
+
 int lk_csv_columns(const lk_csv *csv) {
 	return (int)csv->columns;
 }

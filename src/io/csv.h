@@ -21,6 +21,10 @@ int lk_csv_column(const lk_csv *csv, const char *name);
  * error says that the file is no `what` ("table of kernel times"), and which columns one has. */
 lk_status lk_csv_find(const lk_csv *csv, const char *const *names, int count, int needed,
                       const char *what, int *at, lk_error *err);
+/* Refuses a column that is not among the names, for lists that people write: nobody would read it,
+ * so it is misspelt or a wish that is not granted. */
+lk_status lk_csv_refuse_others(const lk_csv *csv, const char *const *names, int count,
+                               const char *what, lk_error *err);
 int lk_csv_columns(const lk_csv *csv);
 /* Name of a column; valid until the reader is closed. */
 const char *lk_csv_name(const lk_csv *csv, int column);

@@ -17,7 +17,7 @@ typedef struct lk_arena lk_arena; /* base/arena.h */
 /* What decides how fast a job is. */
 typedef struct lk_jobs_kind {
 	const char *model;
-	int seq, tp, pp;                      /* 0 not given */
+	int seq, tp, pp, mbs;                 /* 0 not given */
 	const char *dtype, *zero, *recompute; /* NULL not given */
 } lk_jobs_kind;
 

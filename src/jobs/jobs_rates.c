@@ -1,12 +1,15 @@
-/* jobs_rates.c: how fast jobs are: every (kind, GPUs, batch) that some job may use is asked once,
- * on all cores. */
+/* jobs_rates.c: how fast jobs are, which is what `predict` answers of each: every (kind, GPUs,
+ * batch) that matters is asked once, on all cores.
+ *
+ * Of the batches that a job may use on some GPUs, those that divide the largest are not asked where
+ * that one runs without a pipeline: more micro-batches of the same layout need no more memory then,
+ * and pay the end of a step less often, so that the largest is the fastest per sample. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/arena.h"
 #include "io/csv.h"
-#include "base/parallel.h"
 #include "base/text.h"
 #include "lockstep/predict.h"
 #include "jobs/jobs.h"
@@ -14,9 +17,10 @@
 struct question {
 	const lk_jobs_kind *kind;
 	int gpus, batch;
+	bool wanted, asked;
 	double per_s; /* answer: 0 cannot be */
-	int predictions;
-	char why[200]; /* then */
+	bool pipelined;
+	char why[200]; /* where it cannot be */
 };
 typedef LK_VEC(struct question) questions;
 
@@ -56,9 +60,16 @@ static lk_status add_rate(void *context, const lk_csv *csv, const int *at, lk_er
 	           : lk_oom(err);
 }
 
+static const char *const rates_columns[] = {"model", "gpus", "batch", "samples_per_s"};
+
+static lk_status rates_head(void *context, const lk_csv *csv, const int *at, lk_error *err) {
+	(void)context, (void)at;
+	return lk_csv_refuse_others(csv, rates_columns, 4, "table of rates", err);
+}
+
 static lk_status read_rates(const char *path, lk_arena *arena, measured_rates *out, lk_error *err) {
-	static const char *const columns[] = {"model", "gpus", "batch", "samples_per_s"};
-	const lk_csv_table table = {columns, 4, 4, "table of rates", 1000000, add_rate, NULL};
+	const lk_csv_table table = {rates_columns, 4,        4,         "table of rates",
+	                            1000000,       add_rate, rates_head};
 	lk_stream *in;
 	LK_TRY(lk_stream_open(path, &in, err));
 	lk_status status = lk_csv_read(in, &table, &(struct reading){arena, out}, err);
@@ -68,63 +79,79 @@ static lk_status read_rates(const char *path, lk_arena *arena, measured_rates *o
 
 /* ---- predicted ---- */
 
-static void fill_request(const lk_jobs_request *request, const struct question *question, int tp,
-                         int mbs, lk_predict_request *out) {
+static void rates_fill_request(const lk_jobs_request *request, const struct question *question,
+                               lk_predict_request *out) {
+	const lk_jobs_kind *kind = question->kind;
 	lk_predict_defaults(out);
-	out->model = question->kind->model;
+	out->model = kind->model;
 	out->gpu = request->gpu;
 	out->gpus = question->gpus;
 	out->calibration = request->calibration;
-	out->tp = tp;
-	out->pp = question->kind->pp;
-	out->seq = question->kind->seq;
-	out->dtype = question->kind->dtype;
-	out->recompute = question->kind->recompute;
-	out->zero = question->kind->zero ? question->kind->zero : "1";
+	out->tp = kind->tp;
+	out->pp = kind->pp;
+	out->mbs = kind->mbs;
+	out->seq = kind->seq;
+	out->dtype = kind->dtype;
+	out->recompute = kind->recompute;
+	out->zero = kind->zero;
 	out->gbs = question->batch;
-	out->mbs = mbs;
 	out->no_fixes = true;
 }
 
-/* With this tensor parallelism: the largest micro-batch that fits, of pipelines the fastest. */
-static void ask_layout(const lk_jobs_request *jobs_request, int tp, struct question *question) {
-	int pp = question->kind->pp ? question->kind->pp : 1, replicas = question->gpus / (tp * pp);
-	if (replicas * tp * pp != question->gpus || question->batch % replicas) {
-		snprintf(question->why, sizeof question->why, "a batch of %d does not divide over %d GPUs",
-		         question->batch, question->gpus);
-		return;
-	}
-	for (int mbs = question->batch / replicas; mbs >= 1; mbs = mbs % 2 ? 0 : mbs / 2) {
-		lk_predict_request request;
-		lk_prediction *prediction = NULL;
-		lk_error err = {0};
-		char text[200];
-		fill_request(jobs_request, question, tp, mbs, &request);
-		question->predictions++;
-		double before = question->per_s;
-		if (lk_predict(&request, &prediction, &err) != LK_OK)
-			lk_copy(question->why, sizeof question->why, lk_error_text(&err, text, sizeof text));
-		else if (!prediction->fits)
-			snprintf(question->why, sizeof question->why,
-			         "it does not fit on %d GPUs (a micro-batch of %d needs %.0f GiB)",
-			         question->gpus, mbs, prediction->peak_bytes / 1073741824.0);
-		else if (prediction->samples_per_s > question->per_s)
-			question->per_s = prediction->samples_per_s;
-		lk_predict_free(prediction);
-		if (question->per_s > 0 && (pp == 1 || question->per_s == before)) return;
-	}
+/* `prediction` NULL: it was refused. */
+static void rates_take(struct question *question, const lk_prediction *prediction,
+                       const lk_error *refusal) {
+	char text[200];
+	question->asked = true;
+	if (!prediction)
+		lk_copy(question->why, sizeof question->why, lk_error_text(refusal, text, sizeof text));
+	else if (!prediction->fits)
+		snprintf(question->why, sizeof question->why,
+		         "it does not fit on %d GPUs: %.1f of %.1f GiB", question->gpus,
+		         prediction->peak_bytes / 0x1p30, prediction->usable_bytes / 0x1p30);
+	else question->per_s = prediction->samples_per_s;
+	question->pipelined = prediction && prediction->pp > 1;
 }
 
-/* The least tensor parallelism with which it fits, where the job does not say one. */
-static lk_status rates_ask(void *context, size_t job, lk_error *err) {
-	const lk_jobs_request *request = ((void **)context)[0];
-	struct question *question = &((questions *)((void **)context)[1])->at[job];
-	(void)err;
-	int least = question->kind->tp ? question->kind->tp : 1,
-		most = question->kind->tp ? question->kind->tp : 8;
-	for (int tp = least; tp <= most && question->per_s == 0; tp *= 2)
-		if (question->gpus % tp == 0) ask_layout(request, tp, question);
-	return LK_OK;
+enum {
+	ASKED_AT_ONCE = 512 /* predictions are kept until all of them are there */
+};
+
+struct rates_asking {
+	struct question *asked[ASKED_AT_ONCE];
+	lk_predict_request requests[ASKED_AT_ONCE];
+	lk_prediction *predictions[ASKED_AT_ONCE];
+	lk_error refusals[ASKED_AT_ONCE];
+	size_t count;
+};
+
+/* Asks the questions from number *from on that are wanted and were not asked. */
+static lk_status rates_ask_some(const lk_jobs_request *request, questions *all, size_t *from,
+                                struct rates_asking *asking, lk_error *err) {
+	asking->count = 0;
+	for (; *from < all->count && asking->count < ASKED_AT_ONCE; ++*from) {
+		struct question *question = &all->at[*from];
+		if (!question->wanted || question->asked) continue;
+		rates_fill_request(request, question, &asking->requests[asking->count]);
+		asking->asked[asking->count++] = question;
+	}
+	lk_status status = lk_predict_many(asking->requests, asking->count, 0, asking->predictions,
+	                                   asking->refusals, NULL, NULL, err);
+	for (size_t i = 0; i < asking->count; i++) {
+		if (status == LK_OK)
+			rates_take(asking->asked[i], asking->predictions[i], &asking->refusals[i]);
+		lk_predict_free(asking->predictions[i]);
+	}
+	return status;
+}
+
+static lk_status rates_ask(const lk_jobs_request *request, questions *all, lk_error *err) {
+	struct rates_asking *asking = calloc(1, sizeof *asking);
+	lk_status status = asking ? LK_OK : lk_oom(err);
+	for (size_t from = 0; status == LK_OK && from < all->count;)
+		status = rates_ask_some(request, all, &from, asking, err);
+	free(asking);
+	return status;
 }
 
 /* ---- which questions ---- */
@@ -138,14 +165,20 @@ static int divisor_of(const lk_jobs_kind *kind) {
 	return (kind->tp ? kind->tp : 1) * (kind->pp ? kind->pp : 1);
 }
 
+/* What every replica takes at once, all together: batches are multiples of it. */
+static int rates_batch_step(const lk_jobs_kind *kind, int gpus) {
+	int64_t step = (int64_t)(gpus / divisor_of(kind)) * (kind->mbs ? kind->mbs : 1);
+	return step < LK_JOBS_BATCH_MOST ? (int)step : LK_JOBS_BATCH_MOST;
+}
+
 /* Batches that a job may use on so many GPUs: powers of two times the least, the largest, the one
- * requested, each made a multiple of the replicas. */
+ * requested, each made a multiple of what the replicas take at once. */
 static int batches_of(const lk_listed_job *job, int gpus, int out[34]) {
-	int replicas = gpus / divisor_of(&job->kind), count = 0;
+	int step = rates_batch_step(&job->kind, gpus), count = 0;
 	for (long long b = job->job.batch_min;;
 	     b = 2 * b > job->job.batch_max ? job->job.batch_max : 2 * b) {
-		long long fits = b / replicas * replicas;
-		if (fits < job->job.batch_min) fits += replicas;
+		long long fits = b / step * step;
+		if (fits < job->job.batch_min) fits += step;
 		if (fits <= job->job.batch_max && (!count || out[count - 1] != fits))
 			out[count++] = (int)fits;
 		if (b == job->job.batch_max) return count;
@@ -153,21 +186,23 @@ static int batches_of(const lk_listed_job *job, int gpus, int out[34]) {
 }
 
 static lk_status rates_add(questions *all, const lk_jobs_kind *kind, int gpus, int batch,
-                           lk_error *err) {
+                           bool wanted, lk_error *err) {
 	if (!lk_push(all)) return lk_oom(err);
-	*lk_last(all) = (struct question){.kind = kind, .gpus = gpus, .batch = batch};
+	*lk_last(all) = (struct question){.kind = kind, .gpus = gpus, .batch = batch, .wanted = wanted};
 	return LK_OK;
 }
 
 static lk_status rates_add_job(questions *all, const lk_listed_job *job, lk_error *err) {
-	LK_TRY(rates_add(all, &job->kind, job->job.gpus, job->job.batch, err));
+	LK_TRY(rates_add(all, &job->kind, job->job.gpus, job->job.batch, true, err));
 	for (int gpus = 1; gpus <= job->job.gpus_max; gpus = next_count(gpus)) {
 		int batches[34];
 		if (gpus < job->job.gpus_min || gpus % divisor_of(&job->kind)) continue;
 		int count = batches_of(job, gpus, batches);
-		for (int b = 0; b < count; b++) LK_TRY(rates_add(all, &job->kind, gpus, batches[b], err));
-		if (job->job.batch % (gpus / divisor_of(&job->kind)) == 0)
-			LK_TRY(rates_add(all, &job->kind, gpus, job->job.batch, err));
+		for (int b = 0; b < count; b++)
+			LK_TRY(rates_add(all, &job->kind, gpus, batches[b],
+			                 b == count - 1 || batches[count - 1] % batches[b] != 0, err));
+		if (job->job.batch % rates_batch_step(&job->kind, gpus) == 0)
+			LK_TRY(rates_add(all, &job->kind, gpus, job->job.batch, true, err));
 	}
 	return LK_OK;
 }
@@ -178,16 +213,14 @@ static int compare_texts(const char *a, const char *b) {
 
 static int by_question(const void *a, const void *b) {
 	const struct question *x = a, *y = b;
-	const int numbers[][2] = {{x->kind->seq, y->kind->seq},
-	                          {x->kind->tp, y->kind->tp},
-	                          {x->kind->pp, y->kind->pp},
-	                          {x->gpus, y->gpus},
-	                          {x->batch, y->batch}};
+	const int numbers[][2] = {{x->kind->seq, y->kind->seq}, {x->kind->tp, y->kind->tp},
+	                          {x->kind->pp, y->kind->pp},   {x->kind->mbs, y->kind->mbs},
+	                          {x->gpus, y->gpus},           {x->batch, y->batch}};
 	int order = compare_texts(x->kind->model, y->kind->model);
 	if (!order) order = compare_texts(x->kind->dtype, y->kind->dtype);
 	if (!order) order = compare_texts(x->kind->zero, y->kind->zero);
 	if (!order) order = compare_texts(x->kind->recompute, y->kind->recompute);
-	for (int i = 0; !order && i < 5; i++)
+	for (size_t i = 0; !order && i < sizeof numbers / sizeof *numbers; i++)
 		order = (numbers[i][0] > numbers[i][1]) - (numbers[i][0] < numbers[i][1]);
 	return order;
 }
@@ -197,13 +230,27 @@ static void keep_distinct(questions *all) {
 	if (all->count) qsort(all->at, all->count, sizeof *all->at, by_question);
 	for (size_t i = 0; i < all->count; i++)
 		if (!kept || by_question(&all->at[kept - 1], &all->at[i])) all->at[kept++] = all->at[i];
+		else all->at[kept - 1].wanted |= all->at[i].wanted;
 	all->count = kept;
 }
 
-static const struct question *rates_find(const questions *all, const lk_listed_job *job, int gpus,
-                                         int batch) {
+static struct question *rates_find(const questions *all, const lk_listed_job *job, int gpus,
+                                   int batch) {
 	struct question key = {.kind = &job->kind, .gpus = gpus, .batch = batch};
 	return !all->count ? NULL : bsearch(&key, all->at, all->count, sizeof *all->at, by_question);
+}
+
+/* Wants the batches that the largest does not stand for, after it was asked. */
+static void rates_want_smaller(questions *all, const lk_listed_job *job) {
+	for (int gpus = 1; gpus <= job->job.gpus_max; gpus = next_count(gpus)) {
+		int batches[34];
+		if (gpus < job->job.gpus_min || gpus % divisor_of(&job->kind)) continue;
+		int count = batches_of(job, gpus, batches);
+		const struct question *largest =
+			count ? rates_find(all, job, gpus, batches[count - 1]) : NULL;
+		if (!largest || (largest->per_s > 0 && !largest->pipelined)) continue;
+		for (int b = 0; b < count; b++) rates_find(all, job, gpus, batches[b])->wanted = true;
+	}
 }
 
 /* ---- answers to jobs ---- */
@@ -310,23 +357,55 @@ static lk_status rates_settle(const questions *all, const measured_rates *measur
 	return job->job.asked_per_s > 0 ? LK_OK : cannot_run(job, why, err);
 }
 
+/* ---- what is wrong with a kind of job on any number of GPUs ---- */
+
+static bool rates_same_kind(const struct question *a, const struct question *b) {
+	struct question x = {.kind = a->kind}, y = {.kind = b->kind};
+	return by_question(&x, &y) == 0;
+}
+
+/* The first of the list that is of the kind. */
+static const lk_listed_job *rates_first_of(const lk_job_list *list, const struct question *of) {
+	for (size_t i = 0; i < list->count; i++)
+		if (rates_same_kind(&(struct question){.kind = &list->at[i].kind}, of)) return &list->at[i];
+	return NULL;
+}
+
+/* Refused once and as it is, not as a batch that cannot run on some GPUs. */
+static lk_status rates_check_kinds(const lk_jobs_request *request, const lk_job_list *list,
+                                   const questions *all, lk_error *err) {
+	for (size_t i = 0; i < all->count; i++) {
+		lk_predict_request asked;
+		lk_error why = {0};
+		if (i > 0 && rates_same_kind(&all->at[i - 1], &all->at[i])) continue;
+		rates_fill_request(request, &all->at[i], &asked);
+		lk_status status = lk_predict_check(&asked, &why);
+		if (status == LK_OK) continue;
+		const lk_listed_job *job = rates_first_of(list, &all->at[i]);
+		lk_fail(err, status, job ? job->where : NULL, "%s%s%s", why.where, *why.where ? ": " : "",
+		        why.what);
+		return lk_hint(err, "%s", why.hint);
+	}
+	return LK_OK;
+}
+
 /* ---- all of it ---- */
 
-static lk_status rates_ask_all(const lk_jobs_request *request, questions *all, int *predictions,
+static lk_status rates_ask_all(const lk_jobs_request *request, const measured_rates *measured,
+                               const lk_job_list *list, questions *all, int *predictions,
                                lk_error *err) {
-	void *context[] = {(void *)request, all};
 	if (!all->count) return LK_OK;
 	if (!request->gpu) {
 		lk_fail(err, LK_ERR_INPUT, "--gpu", "is needed to predict how fast %.60s trains",
 		        all->at[0].kind->model);
 		return lk_hint(err, "give a name of `lockstep devices`, or measured rates by --rates");
 	}
-	/* The calibration is read before threads are. */
-	LK_TRY(rates_ask(context, 0, err));
-	all->at[0].predictions = 0;
-	all->at[0].per_s = 0;
-	LK_TRY(lk_parallel(all->count, 0, rates_ask, context, err));
-	for (size_t i = 0; i < all->count; i++) *predictions += all->at[i].predictions;
+	LK_TRY(rates_check_kinds(request, list, all, err));
+	LK_TRY(rates_ask(request, all, err));
+	for (size_t i = 0; i < list->count; i++)
+		if (!is_measured(measured, list->at[i].job.model)) rates_want_smaller(all, &list->at[i]);
+	LK_TRY(rates_ask(request, all, err));
+	for (size_t i = 0; i < all->count; i++) *predictions += all->at[i].asked;
 	return LK_OK;
 }
 
@@ -343,7 +422,7 @@ static lk_status rates_find_rates(const lk_jobs_request *request, lk_arena *aren
 		limit = 2 * all->count + 4096;
 	}
 	keep_distinct(all);
-	LK_TRY(rates_ask_all(request, all, predictions, err));
+	LK_TRY(rates_ask_all(request, measured, list, all, predictions, err));
 	for (size_t i = 0; i < list->count; i++)
 		LK_TRY(rates_settle(all, measured, arena, &list->at[i], err));
 	return LK_OK;

@@ -23,14 +23,16 @@ enum {
 	SEQ,
 	TP,
 	PP,
+	MBS,
 	DTYPE,
 	ZERO,
 	RECOMPUTE,
 	COLUMNS,
 };
 static const char *const columns[COLUMNS] = {
-	"job",      "submit_h", "model", "samples", "batch", "gpus",  "batch_min", "batch_max",
-	"gpus_min", "gpus_max", "seq",   "tp",      "pp",    "dtype", "zero",      "recompute",
+	"job",       "submit_h",  "model",    "samples",  "batch",     "gpus",
+	"batch_min", "batch_max", "gpus_min", "gpus_max", "seq",       "tp",
+	"pp",        "mbs",       "dtype",    "zero",     "recompute",
 };
 
 static lk_status jobs_read_empty(const lk_csv *csv, int column, lk_error *err) {
@@ -108,6 +110,7 @@ static lk_status jobs_read_row(const lk_csv *csv, const int *at, int gpus, lk_ar
 	LK_TRY(jobs_read_whole(csv, at, SEQ, 1 << 24, 0, &listed_job->kind.seq, err));
 	LK_TRY(jobs_read_whole(csv, at, TP, 1024, 0, &listed_job->kind.tp, err));
 	LK_TRY(jobs_read_whole(csv, at, PP, 1024, 0, &listed_job->kind.pp, err));
+	LK_TRY(jobs_read_whole(csv, at, MBS, LK_JOBS_BATCH_MOST, 0, &listed_job->kind.mbs, err));
 	LK_TRY(jobs_read_text_of(csv, at, DTYPE, arena, &listed_job->kind.dtype, err));
 	LK_TRY(jobs_read_text_of(csv, at, ZERO, arena, &listed_job->kind.zero, err));
 	LK_TRY(jobs_read_text_of(csv, at, RECOMPUTE, arena, &listed_job->kind.recompute, err));
@@ -134,9 +137,14 @@ static lk_status jobs_read_add_row(void *context, const lk_csv *csv, const int *
 	return jobs_read_row(csv, at, reading->gpus, reading->arena, lk_last(reading->out), err);
 }
 
+static lk_status jobs_read_head(void *context, const lk_csv *csv, const int *at, lk_error *err) {
+	(void)context, (void)at;
+	return lk_csv_refuse_others(csv, columns, COLUMNS, "list of jobs", err);
+}
+
 lk_status lk_jobs_read(lk_stream *in, int gpus, lk_arena *arena, lk_job_list *out, lk_error *err) {
-	const lk_csv_table table = {columns,      COLUMNS,           NEEDED, "list of jobs",
-	                            LK_JOBS_MOST, jobs_read_add_row, NULL};
+	const lk_csv_table table = {columns,      COLUMNS,           NEEDED,        "list of jobs",
+	                            LK_JOBS_MOST, jobs_read_add_row, jobs_read_head};
 	LK_TRY(lk_csv_read(in, &table, &(struct reading){gpus, arena, out}, err));
 	if (!out->count) return lk_fail(err, LK_ERR_INPUT, lk_stream_name(in), "holds no job");
 	qsort(out->at, out->count, sizeof *out->at, by_submission);
@@ -177,6 +185,7 @@ static void jobs_read_put_job(lk_sink *sink, const lk_listed_job *listed_job) {
 	put_if(sink, listed_job->kind.seq);
 	put_if(sink, listed_job->kind.tp);
 	put_if(sink, listed_job->kind.pp);
+	put_if(sink, listed_job->kind.mbs);
 	const char *const texts[] = {listed_job->kind.dtype, listed_job->kind.zero,
 	                             listed_job->kind.recompute};
 	for (int i = 0; i < 3; i++) {

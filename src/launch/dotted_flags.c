@@ -115,10 +115,6 @@ static const struct path_row rows[] = {
 	{TITAN, "compile.enable", "compile", bits, NULL, false, false, false},
 	{TITAN, "training.steps", NULL, NULL, "length of the run, not of a step", false, false, true},
 	{TITAN, "activation_checkpoint.mode", "recompute", modes, NULL, false, false, false},
-	{TITAN, "model.name", NULL, NULL, "the network is given with its own option", false, false,
-     true},
-	{TITAN, "model.flavor", NULL, NULL, "the network is given with its own option", false, false,
-     true},
 	{0, NULL, NULL, NULL, NULL, false, false, false},
 };
 
@@ -138,8 +134,9 @@ static const struct path_row *flags_find(int dialect, const char *path, size_t l
 
 bool lk_dotted_flag(int dialect, const char *path) {
 	size_t length = strcspn(path, "=");
-	static const char *const parts[] = {"trainer.num_nodes", "trainer.devices",
-	                                    "training.local_batch_size", NULL};
+	static const char *const parts[] = {
+		"trainer.num_nodes", "trainer.devices", "training.local_batch_size",
+		"model.name",        "model.flavor",    NULL};
 	for (int i = 0; parts[i] != NULL; i++)
 		if (strlen(parts[i]) == length && strncmp(parts[i], path, length) == 0) return true;
 	return flags_find(dialect, path, length) != NULL;
@@ -176,6 +173,12 @@ lk_status lk_dotted_read(lk_reading *reading, lk_dotted *dotted, const char *pat
 		return flags_set_number(reading, path, value, &dotted->devices);
 	if (strcmp(path, "training.local_batch_size") == 0)
 		return flags_set_number(reading, path, value, &dotted->local);
+	if (strcmp(path, "model.name") == 0 || strcmp(path, "model.flavor") == 0) {
+		const char *copy = lk_arena_strdup(reading->arena, value);
+		if (copy == NULL) return lk_oom(reading->err);
+		*(strcmp(path, "model.name") == 0 ? &dotted->name : &dotted->flavor) = copy;
+		return LK_OK;
+	}
 	const struct path_row *row = flags_find(dotted->dialect, path, strlen(path));
 	if (row == NULL) return lk_launch_unknown(reading, name);
 	if (row->field == NULL)
@@ -183,10 +186,22 @@ lk_status lk_dotted_read(lk_reading *reading, lk_dotted *dotted, const char *pat
 	return flags_set_field(reading, dotted, row, value);
 }
 
+/* "llama3" and "70B" are "llama3-70B"; a name alone is a family. */
+static lk_status dotted_name_network(lk_reading *reading, const lk_dotted *dotted) {
+	if (dotted->name == NULL && dotted->flavor == NULL) return LK_OK;
+	const char *flag = dotted->flavor == NULL ? "model.name" : "model.flavor",
+			   *name = dotted->name == NULL ? "" : dotted->name,
+			   *between = dotted->name == NULL || dotted->flavor == NULL ? "" : "-",
+			   *flavor = dotted->flavor == NULL ? "" : dotted->flavor,
+			   *whole = lk_arena_printf(reading->arena, "%s%s%s", name, between, flavor);
+	return whole == NULL ? lk_oom(reading->err) : lk_launch_network(reading, flag, whole);
+}
+
 /* torchtitan's local batch is that of one forward and backward pass of all of a pipeline's
  * micro-batches. */
 lk_status lk_dotted_finish(lk_reading *reading, lk_dotted *dotted, int *gpus) {
 	lk_job *job = &dotted->job;
+	LK_TRY(dotted_name_network(reading, dotted));
 	if (dotted->local > 0 && dotted->micro == 0 && job->pp <= 1) job->mbs = dotted->local;
 	if (dotted->nodes > 0 || dotted->devices > 0) {
 		int64_t all = (int64_t)(dotted->nodes > 0 ? dotted->nodes : 1) *

@@ -23,6 +23,7 @@ static const char *const recomputes[] = {"none", "selective", "full", NULL};
 static const char *const kernels[] = {"flash", "unfused", NULL};
 static const char *const libraries[] = {"auto", "cudnn", "flash", NULL};
 static const char *const dispatchers[] = {"alltoall", "allgather", "node", NULL};
+static const char *const recipes[] = {"delayed", "tensorwise", "blockwise", NULL};
 static const char *const switches[] = {"off", "auto", "on", NULL};
 
 /* clang-format off */
@@ -61,6 +62,7 @@ const lk_field lk_job_fields[] = {
 	{M_CHOICE(norm, norms), JOB},
 	{M_INT(norms_per_layer), JOB},
 	{M_BOOL(qk_norm), JOB},
+	{M_BOOL(qk_norm_wide), JOB},
 	{M_BOOL(embed_norm), JOB},
 	{M_BOOL(final_norm), JOB},
 	{M_BOOL(qkv_bias), JOB},
@@ -162,6 +164,7 @@ const lk_field lk_job_fields[] = {
 	{INT(deferral_limit), JOB},
 	{SWITCH(grouped_gemm), JOB},
 	{BOOL(narrow_weights), JOB},
+	{CHOICE(fp8_recipe, recipes), JOB},
 	{CHOICE(dispatcher, dispatchers), JOB},
 	{REAL(moe_imbalance), JOB},
 	{BOOL(compile), JOB},

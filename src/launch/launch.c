@@ -125,7 +125,11 @@ static lk_status read_nemo(struct line *line, const lk_word *words, size_t count
 	*used = 1;
 	if (strcmp(text, "--factory") == 0 && count > 1) {
 		*used = 2;
-		return lk_launch_skip(line->r, text, "the network is given with its own option");
+		if (words[1].unknown != NULL) return lk_launch_note(line->r, text, words[1].unknown);
+		/* "llama3_70b(num_nodes=4)": a recipe and its arguments */
+		char *recipe = lk_arena_strndup(line->r->arena, words[1].text, strcspn(words[1].text, "("));
+		if (recipe == NULL) return lk_oom(line->r->err);
+		return lk_launch_network(line->r, text + 2, recipe);
 	}
 	if (text[0] == '-' || equals == NULL)
 		return lk_launch_skip(line->r, text, "a word of NeMo's command line: not part of the step");

@@ -26,6 +26,8 @@ lk_status lk_launch_skip(lk_reading *reading, const char *flag, const char *reas
 lk_status lk_launch_unknown(lk_reading *reading, const char *flag);
 /* A flag of the training program was read, whatever becomes of it. */
 lk_status lk_launch_seen(lk_reading *reading, const char *flag);
+/* network_flags.c: a flag names the network in place of stating its shape; the last one counts. */
+lk_status lk_launch_network(lk_reading *reading, const char *flag, const char *name);
 /* Whether a word starts a launcher or a python script; NULL-safe. */
 bool lk_launch_starts(const char *word);
 bool lk_launch_nemo(const char *word); /* the command of NeMo 2.0: nemo llm pretrain ... */
@@ -124,6 +126,7 @@ typedef struct lk_dotted {
 	int dialect; /* lk_dialect; 0: none of them */
 	lk_job job;
 	int nodes, devices, local, micro;
+	const char *name, *flavor; /* of torchtitan's network: "llama3", "70B"; NULL not given */
 } lk_dotted;
 bool lk_dotted_flag(int dialect, const char *path); /* "path" or "path=value" */
 lk_status lk_dotted_read(lk_reading *reading, lk_dotted *dotted, const char *path,

@@ -77,10 +77,11 @@ static void put_shape(lk_arena *arena, const lk_model *model, lk_megatron *megat
 
 static void launch_write_put_numbers(const lk_job *job, lk_megatron *megatron) {
 	static const int moments[LK_DTYPES] = {[LK_FP16] = 1, [LK_BF16] = 2, [LK_FP8] = 3};
+	static const int recipes[] = {[LK_FP8_TENSORWISE] = 1, [LK_FP8_BLOCKWISE] = 3};
 	megatron->fp16 = job->dtype == LK_FP16;
 	megatron->bf16 = job->dtype > LK_FP16;
 	megatron->fp8 = job->dtype == LK_FP8 || job->dtype == LK_MXFP8;
-	megatron->fp8_recipe = job->dtype == LK_MXFP8 ? 2 : 0;
+	megatron->fp8_recipe = job->dtype == LK_MXFP8 ? 2 : recipes[job->fp8_recipe];
 	megatron->fp4 = job->dtype == LK_NVFP4;
 	megatron->grads_fp32 = megatron->fp16 && job->fp32_grads == LK_ON;
 	megatron->reduce_bf16 = megatron->bf16 && job->grad_reduce_fp32 != LK_ON;

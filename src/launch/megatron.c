@@ -123,17 +123,21 @@ bool lk_python_list(const char *text, int *every, int *list, int limit, int *cou
 	return !p.wrong && *p.at == '\0';
 }
 
-static lk_status read_pattern(lk_reading *reading, const char *flag, const char *text, int layers,
+/* *layers 0: the line leaves the shape of the network to --model; then it is the list's length. */
+static lk_status read_pattern(lk_reading *reading, const char *flag, const char *text, int *layers,
                               int *every, int **list) {
 	int count;
 	*list = LK_ARRAY(reading->arena, int, LIST_MOST);
 	if (*list == NULL) return lk_oom(reading->err);
-	if (lk_python_list(text, every, *list, LIST_MOST, &count) && (*every > 0 || count == layers))
+	if (lk_python_list(text, every, *list, LIST_MOST, &count) &&
+	    (*every > 0 || *layers == 0 || count == *layers)) {
+		if (*layers == 0) *layers = count;
 		return LK_OK;
+	}
 	lk_fail(reading->err, LK_ERR_INPUT, reading->where,
-	        "--%s: \"%s\" is neither a number nor a list of %d layers", flag, text, layers);
+	        "--%s: \"%s\" is neither a number nor a list of %d layers", flag, text, *layers);
 	return lk_hint(reading->err, "write for instance \"([0]*3+[1]*%d)\"",
-	               layers > 3 ? layers - 3 : 1);
+	               *layers > 3 ? *layers - 3 : 1);
 }
 
 /* Which layers are mixtures of experts: `dense` first, then one in `every` of those with (i +
@@ -144,7 +148,7 @@ static lk_status read_moe_layers(lk_reading *reading, const lk_megatron *megatro
 	model->dense_layers = model->moe_offset = 0;
 	model->moe_every = 1;
 	if (megatron->moe_freq == NULL) return LK_OK;
-	LK_TRY(read_pattern(reading, "moe-layer-freq", megatron->moe_freq, layers, &every, &list));
+	LK_TRY(read_pattern(reading, "moe-layer-freq", megatron->moe_freq, &layers, &every, &list));
 	if (every > 0) {
 		model->moe_every = every;
 		return LK_OK;
@@ -165,7 +169,7 @@ static lk_status read_moe_layers(lk_reading *reading, const lk_megatron *megatro
 	return LK_OK;
 }
 
-/* "(128,0)" or "128,0": the tokens to the left. Full attention in one layer of N with
+/* "(128,0)", "128,0" or "128 0": the tokens to the left. Full attention in one layer of N with
  * --window-attn-skip-freq. */
 static lk_status read_window(lk_reading *reading, const lk_megatron *megatron, lk_model *model) {
 	int *list, every;
@@ -173,21 +177,22 @@ static lk_status read_window(lk_reading *reading, const lk_megatron *megatron, l
 	const char *at = megatron->window + strspn(megatron->window, "( ");
 	char *end;
 	long width = strtol(at, &end, 10);
-	if (end == at || (*end != ',' && *end != '\0' && *end != ')') || width < -1 ||
-	    width > 1 << 30) {
+	if (end == at || strchr(" ,)", *end) == NULL || width < -1 || width > 1 << 30) {
 		lk_fail(reading->err, LK_ERR_INPUT, reading->where,
 		        "--window-size: \"%s\" is no pair of numbers", megatron->window);
 		return lk_hint(reading->err, "write for instance 128,0");
 	}
+	reading->out->window_said = true;
 	if (width <= 0) return LK_OK;
 	model->window = (int)width;
 	if (megatron->window_freq == NULL) return LK_OK;
-	LK_TRY(read_pattern(reading, "window-attn-skip-freq", megatron->window_freq, model->layers,
-	                    &every, &list));
-	for (int i = 0; every == 0 && i < model->layers; i++)
+	int layers = model->layers;
+	LK_TRY(read_pattern(reading, "window-attn-skip-freq", megatron->window_freq, &layers, &every,
+	                    &list));
+	for (int i = 0; every == 0 && i < layers; i++)
 		if (list[i] == 0) every = i + 1;
 	model->full_every = every;
-	for (int i = 0; i < model->layers && strchr(megatron->window_freq, '[') != NULL; i++) {
+	for (int i = 0; i < layers && strchr(megatron->window_freq, '[') != NULL; i++) {
 		if ((lk_model_window(model, i) == 0) == (list[i] == 0)) continue;
 		lk_fail(reading->err, LK_ERR_INPUT, reading->where,
 		        "--window-attn-skip-freq: layer %d breaks the period of %d", i, every);
@@ -307,9 +312,14 @@ static void finish_network(const lk_megatron *megatron, lk_model *model) {
 static lk_status finish_model(lk_reading *reading, const lk_megatron *megatron, lk_job *job) {
 	lk_model *model = &job->model;
 	int given = (model->layers > 0) + (model->hidden > 0) + (model->heads > 0);
+	lk_model *shape = LK_NEW(reading->arena, lk_model);
+	if (shape == NULL) return lk_oom(reading->err);
+	*shape = megatron->job.model;
+	if (megatron->group_query || shape->kv_heads == 0) shape->kv_heads = megatron->query_groups;
+	reading->out->shape = shape;
 	if (given == 0) { /* only a layout was pasted; the network comes from elsewhere */
 		*model = (lk_model){.network = model->network};
-		return LK_OK;
+		return read_window(reading, megatron, model);
 	}
 	if (given < 3) {
 		lk_fail(reading->err, LK_ERR_INPUT, reading->where, "--%s is missing",
@@ -462,6 +472,11 @@ static lk_status finish_dtype(lk_reading *reading, const lk_megatron *megatron, 
 	else job->dtype = LK_FP32;
 	if (megatron->fp8 > 0) job->dtype = megatron->fp8_recipe == 2 ? LK_MXFP8 : LK_FP8;
 	if (megatron->fp4 > 0) job->dtype = LK_NVFP4;
+	static const lk_fp8_recipe recipes[] = {
+		[1] = LK_FP8_TENSORWISE, [3] = LK_FP8_BLOCKWISE, [4] = 0};
+	job->fp8_recipe = recipes[megatron->fp8_recipe];
+	if (megatron->fp8 > 0 && megatron->fp8_recipe == 4)
+		LK_TRY(lk_launch_note(reading, "fp8-recipe", "a recipe of one's own is priced as delayed"));
 	job->dtype_said = true;
 	bool wide = job->dtype == LK_FP32 || megatron->grads_fp32 ||
 	            (megatron->bf16 && !megatron->reduce_bf16 && megatron->grads_dtype == 0);

@@ -113,7 +113,10 @@ lk_status lk_trainer_read(lk_reading *reading, lk_job *job, const char *name, co
 	case METHOD:
 		if (strcmp(text, "lora") == 0) job->task = LK_TASK_LORA;
 		return LK_OK;
-	case NETWORK: return lk_launch_skip(reading, name, "the network is given with its own option");
+	case NETWORK:
+		if (*text == '\0' || words[0].unknown != NULL)
+			return lk_launch_note(reading, name, "its value is not known");
+		return lk_launch_network(reading, name, text);
 	case CHECKPOINTING:
 		LK_TRY(set_switch(reading, name, text, &on));
 		job->recompute = on ? LK_RECOMPUTE_FULL : LK_RECOMPUTE_NONE;

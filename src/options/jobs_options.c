@@ -61,7 +61,7 @@ const lk_verb lk_jobs_verb = {
 		"The speed of a job for a number of GPUs and a batch is predicted, or taken from measured "
 		"rates.\n\n"
 		"The list has the columns job, submit_h, model, samples, batch, gpus, and, where wanted, "
-		"batch_min, batch_max, gpus_min, gpus_max, seq, tp, pp, dtype, zero, recompute. "
+		"batch_min, batch_max, gpus_min, gpus_max, seq, tp, pp, mbs, dtype, zero, recompute. "
 		"docs/guide/jobs.md explains them.",
 	.options = options,
 	.examples = examples,

@@ -46,7 +46,7 @@ static const lk_option options[] = {
 	{TEXT("etp", etp, "N,...", "tensor parallelism of experts")},
 	{TEXT("mbs", mbs, "N,...", "micro-batch size, sequences")},
 	{TEXT("schedule", schedule, "NAME,...",
-	 "gpipe, 1f1b, interleaved, zb-h1, zb-v, dualpipe; default 1f1b and interleaved")},
+	 "gpipe, 1f1b, interleaved, zb-h1, zb-v, dualpipe; default: those that the software has")},
 	{TEXT("zero", zero, "STAGE,...", "what data parallelism shards: 0 to 3")},
 	{TEXT("recompute", recompute, "KIND,...",
 	 "none, selective, full, full/N, or modules as in core_attn+mlp")},

@@ -108,8 +108,11 @@ bool lk_layout_request(const lk_plan_request *request, const lk_space *space,
 	                      ? request->job.bucket_mib
 	                      : job->bucket_bytes / LK_MIB;
 	out->offload_optimizer = job->offload_optimizer;
+	if (job->dispatcher == LK_DISPATCH_NODE) out->dispatcher = "node";
+	bool split = !job->split_open && job->pipeline_layout[0];
+	if (split) out->pipeline_layout = lk_arena_strdup(arena, job->pipeline_layout);
 	lk_request_keep_acting(job, out);
-	return out->zero && out->recompute &&
+	return out->zero && out->recompute && (out->pipeline_layout || !split) &&
 	       (out->stack || strcmp(job->stack, LK_STACK_DEFAULT) == 0 ||
 	        job->model.network == LK_NET_CONV);
 }
@@ -295,18 +298,47 @@ static lk_status ask_sensitivity(const lk_plan_request *request, const lk_space 
 
 /* ---- nothing fits ---- */
 
-static const char *answer_nearest(const lk_space *space, const lk_hunt *hunt, lk_arena *arena) {
+/* Moments in bf16 change what a training computes, so they are offered and not searched; "" where
+ * they change nothing. */
+static lk_status answer_small_states(const lk_space *space, const lk_job *job, lk_arena *arena,
+                                     const char **out, lk_error *err) {
+	lk_job small = *job;
+	lk_step step;
+	const lk_step_options options = {.bare = true};
+	char need[32];
+	*out = "";
+	if (job->state_dtype != LK_FP32 || job->optimizer == LK_OPT_ADAFACTOR || job->dtype <= LK_TF32)
+		return LK_OK;
+	small.state_dtype = LK_BF16;
+	lk_status status = lk_step_ask(&small, space->cluster, &options, &step, err);
+	if (status == LK_OK)
+		*out =
+			lk_arena_printf(arena, "; with optimizer moments in bf16 (--state-dtype bf16) it %s %s",
+		                    lk_step_fits(&step) ? "fits with" : "needs",
+		                    lk_format_bytes(step.memory[step.fullest].total, need, sizeof need));
+	lk_step_free(&step);
+	if (status == LK_OK && !*out) return lk_oom(err);
+	return status == LK_ERR_MEMORY ? status : LK_OK;
+}
+
+static lk_status answer_nearest(const lk_space *space, const lk_hunt *hunt, lk_arena *arena,
+                                const char **out, lk_error *err) {
 	lk_job job;
 	char need[32], have[32];
-	if (!hunt->any) return NULL;
-	if (lk_layout_job(space, &hunt->closest.core, &hunt->closest.layout, &job, NULL) != LK_OK)
-		return NULL;
+	const char *small;
+	if (!hunt->any ||
+	    lk_layout_job(space, &hunt->closest.core, &hunt->closest.layout, &job, NULL) != LK_OK) {
+		*out = lk_arena_printf(arena, "no layout of %d GPUs is legal", space->gpus);
+		return *out ? LK_OK : lk_oom(err);
+	}
+	LK_TRY(answer_small_states(space, &job, arena, &small, err));
 	const char *layout = lk_layout_text(arena, &job);
-	if (!layout) return NULL;
-	return lk_arena_printf(
-		arena, "nothing fits on %d GPUs: the smallest layout, %s, needs %s of %s", space->gpus,
+	if (!layout) return lk_oom(err);
+	*out = lk_arena_printf(
+		arena, "nothing fits on %d GPUs: the smallest layout, %s, needs %s of %s%s", space->gpus,
 		layout, lk_format_bytes(hunt->closest.trial.peak, need, sizeof need),
-		lk_format_bytes(hunt->closest.trial.usable, have, sizeof have));
+		lk_format_bytes(hunt->closest.trial.usable, have, sizeof have), small);
+	return *out ? LK_OK : lk_oom(err);
 }
 
 /* ---- the whole ---- */
@@ -360,12 +392,7 @@ lk_status lk_answer_count(const lk_plan_request *request, const lk_asked *asked,
 			return lk_oom(err);
 	out->choices = choices;
 	out->choice_count = hunt->best_count;
-	if (hunt->best_count == 0) {
-		out->nothing = answer_nearest(space, hunt, arena);
-		if (!out->nothing)
-			out->nothing = lk_arena_printf(arena, "no layout of %d GPUs is legal", space->gpus);
-		return out->nothing ? LK_OK : lk_oom(err);
-	}
+	if (hunt->best_count == 0) return answer_nearest(space, hunt, arena, &out->nothing, err);
 	LK_TRY(over_budget(request, out, arena, err));
 	if (!request->no_exact)
 		LK_TRY(ask_exact(request, space, choices, out->choice_count, arena, err));

@@ -62,6 +62,12 @@ struct core_work {
 		lk_tail tail;
 		bool known;
 	} tails[4][2][2][2]; /* sharding, gradients, parameters, offload */
+	/* of the layout before, from which the next one often differs in what is overlapped alone */
+	struct {
+		lk_layout layout;
+		const struct body *body;
+		double bytes, usable;
+	} last;
 };
 
 /* Parts of cores that are alike. */
@@ -466,21 +472,30 @@ static void note_closest(lk_bounded *out, const lk_layout *layout, double bytes,
 	out->closest_usable = usable;
 }
 
+/* Whether layouts of a core differ in overlap of gradients and parameters alone. */
+static bool keeps_as_much(const lk_layout *a, const lk_layout *b) {
+	return a->recompute == b->recompute && a->recompute_layers == b->recompute_layers &&
+	       a->sp == b->sp && a->tp_overlap == b->tp_overlap && a->sharding == b->sharding &&
+	       a->offload == b->offload;
+}
+
 static lk_status bound_layout(struct core_work *work, struct family *family, lk_layout *layout,
                               const lk_ranks *ranks, lk_bounded *out, lk_error *err) {
-	const struct body *body;
 	const lk_tail *tail;
-	double usable = 0;
-	LK_TRY(body_of(work, family, layout, &body, err));
-	LK_TRY(bound_tail_of(work, layout, &tail, err));
-	double bytes = memory_of(work, layout, body, ranks, &usable);
-	layout->least_s = rounded_down(layout_bound_combine(body, tail));
+	if (!work->last.body || !keeps_as_much(&work->last.layout, layout)) {
+		LK_TRY(body_of(work, family, layout, &work->last.body, err));
+		work->last.bytes = memory_of(work, layout, work->last.body, ranks, &work->last.usable);
+		work->last.layout = *layout;
+	}
+	double bytes = work->last.bytes, usable = work->last.usable;
 	out->layouts++;
 	note_closest(out, layout, bytes, usable);
 	if (bytes > usable) {
 		out->too_large++;
 		return LK_OK;
 	}
+	LK_TRY(bound_tail_of(work, layout, &tail, err));
+	layout->least_s = rounded_down(layout_bound_combine(work->last.body, tail));
 	if (!lk_push(&out->kept)) return lk_oom(err);
 	*lk_last(&out->kept) = *layout;
 	return LK_OK;

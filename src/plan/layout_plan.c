@@ -22,7 +22,7 @@ struct work {
 	lk_arena arena;
 	lk_asked asked[MOST_COUNTS];
 	lk_plan_count counts[MOST_COUNTS];
-	int gpus[MOST_COUNTS], count;
+	int gpus[MOST_COUNTS], count, most_gpus;
 };
 
 static double plan_now_s(void) {
@@ -111,6 +111,10 @@ static lk_status plan_search(const lk_plan_request *request, struct work *work, 
 	lk_space space;
 	lk_hunt hunt;
 	LK_TRY(lk_space_read(request, &work->asked[i], &space, err));
+	if (space.gpus > work->most_gpus)
+		LK_TRY(lk_space_unsearched(request, &space, &work->arena, &work->plan.not_searched,
+		                           &work->plan.not_searched_count, err));
+	if (space.gpus > work->most_gpus) work->most_gpus = space.gpus;
 	LK_TRY(lk_hunt_run(request, &space, &work->arena, &hunt, err));
 	if (hunt.layouts == 0) return explain_none(&space, &work->counts[i], &work->arena, err);
 	return lk_answer_count(request, &work->asked[i], &space, &hunt, &work->arena, &work->counts[i],
@@ -130,7 +134,8 @@ static lk_status plan_describe(const lk_plan_request *request, struct work *work
 	                                                       : first->cluster.node[0].device->label);
 	if (!plan->model || !plan->cluster) return lk_oom(err);
 	plan->gbs = first->job.gbs;
-	plan->seq = first->job.seq;
+	plan->seq = lk_job_tokens(&first->job);
+	plan->unit = lk_model_unit(&first->job.model);
 	plan->tokens = request->tokens;
 	plan->threads = request->threads > 0 ? request->threads : lk_cores();
 	return LK_OK;
@@ -146,8 +151,8 @@ static void plan_choose(struct work *work) {
 		if (work->counts[i].choice_count == 0) continue;
 		const lk_plan_choice *best = plan->best >= 0 ? work->counts[plan->best].choices : NULL;
 		if (!best || work->counts[i].choices->step_time_s < best->step_time_s) plan->best = i;
-		plan->seq = ((const lk_job *)work->counts[i].choices->job)
-		                ->seq; /* where it was not given, the network's own */
+		/* Where it was not given, the network's own. */
+		plan->seq = lk_job_tokens(work->counts[i].choices->job);
 	}
 }
 

@@ -2,7 +2,8 @@
  * bound is below what was found. Before a layout is simulated its schedule is walked, which gives
  * it a closer bound and so its final place in that order.
  *
- * One layout of each core, sharding and kind of recomputation is shown: the best of its *group*. A
+ * One layout of all cores that differ in split alone, of each sharding and kind of
+ * recomputation, is shown: the best of its *group*. A
  * layout is passed over when its bound lies above the slowest of the best that are wanted, or above
  * what was found for its group; and what it would have to beat is the limit at which its simulation
  * is cut short.
@@ -25,7 +26,6 @@
 
 enum {
 	TOP = 5,
-	FIRST_BATCH = 4,
 	LAST_BATCH = 256,
 	KINDS = 3,
 	SHARDINGS = 4
@@ -209,9 +209,9 @@ static lk_status bound_all(struct hunt *hunt, lk_error *err) {
 
 /* ---- trials ---- */
 
-/* Layouts whose times are this close cannot be told apart: what the choice loses on measured sweeps
+/* Layouts whose times are this close cannot be told apart: the median error of a predicted step
  * (docs/accuracy). One of them with room to spare is better than one that may run out of memory. */
-static const double UNCERTAIN = 0.02;
+static const double UNCERTAIN = 0.05;
 
 double lk_tight_factor(bool tight) {
 	return tight ? 1 + UNCERTAIN : 1;
@@ -266,8 +266,9 @@ static lk_status search_try_one(void *context, size_t i, void *result, lk_error 
 	return status;
 }
 
-static size_t search_group_of(const lk_layout *layout) {
-	return ((size_t)layout->core * SHARDINGS + layout->sharding) * KINDS + layout->recompute;
+static size_t search_group_of(const struct hunt *hunt, const lk_layout *layout) {
+	return ((size_t)hunt->cores.at[layout->core].first * SHARDINGS + layout->sharding) * KINDS +
+	       layout->recompute;
 }
 
 /* The group's place among the best, after it has become faster. */
@@ -283,7 +284,7 @@ static void rank_group(struct hunt *hunt, uint32_t group) {
 }
 
 static void note_trial(struct hunt *hunt, uint32_t number, const lk_trial *trial) {
-	size_t group = search_group_of(&hunt->layouts.at[number]);
+	size_t group = search_group_of(hunt, &hunt->layouts.at[number]);
 	hunt->out->simulated += trial->outcome == LK_SIMULATED;
 	hunt->out->cut_short += trial->outcome == LK_CUT_SHORT;
 	hunt->out->found_too_large += trial->outcome == LK_TOO_LARGE;
@@ -308,7 +309,7 @@ static bool may_matter(const struct hunt *hunt, const lk_layout *layout, bool *l
 	if (hunt->request->exhaustive) return true;
 	bool full = hunt->top_count == hunt->top_most;
 	*last = full && least_ps > (double)hunt->best_ps[hunt->top[hunt->top_count - 1]];
-	return !*last && least_ps < (double)hunt->best_ps[search_group_of(layout)];
+	return !*last && least_ps < (double)hunt->best_ps[search_group_of(hunt, layout)];
 }
 
 /* ---- the order ---- */
@@ -350,7 +351,7 @@ static int search_take_batch(struct hunt *hunt, int most) {
 	hunt->batches++;
 	while (hunt->waiting > 0 && count < most && set_aside < 4 * LAST_BATCH) {
 		const lk_layout *layout = &hunt->layouts.at[hunt->heap[0]];
-		size_t group = search_group_of(layout);
+		size_t group = search_group_of(hunt, layout);
 		bool last = false, matters = may_matter(hunt, layout, &last);
 		if (last) break;
 		uint32_t number = take_first(hunt);
@@ -423,7 +424,8 @@ static void search_tell(const struct hunt *hunt, size_t at) {
 }
 
 static lk_status search_try_all(struct hunt *hunt, lk_error *err) {
-	int most = hunt->top_most > FIRST_BATCH ? hunt->top_most : FIRST_BATCH;
+	/* The first are likely the best, and what they take spares most of the others. */
+	int most = hunt->top_most;
 	for (int count;; most += most < LAST_BATCH ? most : 0) {
 		LK_TRY(next_batch(hunt, most < LAST_BATCH ? most : LAST_BATCH, &count, err));
 		if (count == 0) return LK_OK;

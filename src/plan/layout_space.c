@@ -4,9 +4,11 @@
  *     tp        divisors of the number of GPUs that fit into a node, or NVLink domain
  *     cp        powers of two that leave a rank 4096 tokens of a sequence or more
  *     pp        divisors of what is left, up to the number of layers; 1 for FSDP
+ *     schedule  1f1b, and what the software has besides (lk_space_runs)
  *     vp        1, and all that divide the layers of a stage; with embedding and loss counted as
  *               layers where those make the split even (Megatron-LM, as Llama 3's 126 layers are
- *               split)
+ *               split); powers of two where none does
+ *     split     Megatron-LM: even, or less on the last stage, or on the first and the last
  *     ep, etp   divisors of the experts; 1 and tp
  *     mbs       powers of two up to 64 sequences and 128 Ki tokens
  *     zero      2 and 3 for FSDP, else 0 and 1, and without a pipeline 2 and 3 for Megatron-LM (its
@@ -15,13 +17,16 @@
  *               one chunk per stage)
  *     switches  sequence parallelism, overlap of tensor parallelism, of gradients and of
  *               parameters on and off, buckets of the usual size and four times as large where
- *               that puts more than a layer into one
+ *               that puts more than a layer into one; tokens are sent to
+ *               their experts as the software does, in Megatron-LM by node where the hardware can
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/check.h"
 #include "base/text.h"
 #include "launch/launch.h"
 #include "model/layout/job.h"
@@ -208,6 +213,12 @@ static int sequence_of(const lk_job *base) {
 	return 2048;
 }
 
+/* Buckets that do not grow with the number of ranks, so that their latency may count. Those of
+ * Megatron-LM hold 2 MB or more for each rank: four times as much gains less than 0.1 %. */
+static bool has_small_buckets(const char *stack) {
+	return strcmp(stack, "ddp") == 0;
+}
+
 static void add_usual(lk_space *space) {
 	int seq = sequence_of(&space->base), layers = lk_job_layers(&space->base);
 	if (!space->tp.count) add_divisors(&space->tp, space->gpus, domain(space->cluster));
@@ -236,8 +247,21 @@ static void add_usual(lk_space *space) {
 	space->recompute_quarters = !space->recompute.said && !space->fixed_switches;
 	if (!space->bucket.count) {
 		space_add(&space->bucket, LK_BUCKET_USUAL);
-		if (!space->fixed_switches) space_add(&space->bucket, LK_BUCKET_LARGE);
+		for (int i = 0; i < space->stack_count && !space->fixed_switches; i++)
+			if (has_small_buckets(space->stacks[i])) space_add(&space->bucket, LK_BUCKET_LARGE);
 	}
+}
+
+/* What the last place does besides its layers, as the time of so many. */
+static int layers_of_loss(const lk_job *base) {
+	int seq = sequence_of(base), layers = lk_job_layers(base);
+	if (base->model.network == LK_NET_CONV || layers == 0) return 0;
+	lk_model plain = base->model;
+	plain.mtp_layers = 0;
+	double head = lk_model_head_flops(&plain, seq);
+	double layer = (lk_model_flops(&plain, seq) - head) / layers;
+	double modules = base->model.mtp_layers * (layer + head);
+	return layer > 0 ? (int)fmin((head + modules) / layer + 0.5, layers) : 0;
 }
 
 lk_status lk_space_read(const lk_plan_request *request, const lk_asked *asked, lk_space *out,
@@ -254,9 +278,11 @@ lk_status lk_space_read(const lk_plan_request *request, const lk_asked *asked, l
 	}
 	out->fixed_switches = request->fixed_switches;
 	/* a launch line states what trains; how it is laid out is searched */
-	if (request->job.launch_count > 0 || request->job.script || request->job.deepspeed)
-		lk_job_open_layout(&out->base);
+	bool launched = request->job.launch_count > 0 || request->job.script || request->job.deepspeed;
+	if (launched) lk_job_open_layout(&out->base);
 	out->base.split_open = true;
+	out->dispatcher_said = launched || request->job.dispatcher || out->base.dispatcher;
+	out->loss_layers = layers_of_loss(&out->base);
 	const lk_job *base = &out->base;
 	LK_TRY(read_stacks(request, base, out, err));
 	LK_TRY(read_ints(request->tp, base->tp, 1, 1024, "--tp", &out->tp, err));
@@ -286,6 +312,43 @@ static bool is_fsdp(const char *stack) {
 	       strcmp(stack, "llm-foundry") == 0;
 }
 
+bool lk_space_pipelines(const char *stack) {
+	return !is_fsdp(stack);
+}
+
+/* Megatron-Core: Megatron-LM and NeMo. */
+static bool is_megatron_core(const char *stack) {
+	return strcmp(stack, "megatron") == 0 || strcmp(stack, "nemo") == 0;
+}
+
+/* Of PyTorch's schedules those that a framework can name. DeepSpeed's engine has 1F1B alone. */
+bool lk_space_runs(const char *stack, lk_schedule_kind kind) {
+	if (kind == LK_SCHED_1F1B) return true;
+	if (kind == LK_SCHED_INTERLEAVED) return strstr(stack, "deepspeed") == NULL;
+	return kind == LK_SCHED_ZB_V && is_fsdp(stack);
+}
+
+bool lk_space_varies_split(const lk_space *space, int stack) {
+	const lk_model *model = &space->base.model;
+	return is_megatron_core(space->stacks[stack]) && model->mtp_layers <= 1 &&
+	       (model->network == LK_NET_DECODER || model->network == LK_NET_ENCODER);
+}
+
+/* DeepEP and HybridEP, which need NVLink inside a node. */
+bool lk_space_sends_by_node(const lk_space *space, int stack) {
+	if (!is_megatron_core(space->stacks[stack]) || space->base.model.experts == 0 ||
+	    space->fixed_switches || space->dispatcher_said)
+		return false;
+	for (int i = 0; i < space->cluster->groups; i++) {
+		const lk_node *node = &space->cluster->node[i];
+		lk_arch arch = node->device->arch;
+		if (node->intra == LK_INTRA_PCIE ||
+		    (arch != LK_ARCH_AMPERE && arch != LK_ARCH_HOPPER && arch != LK_ARCH_BLACKWELL))
+			return false;
+	}
+	return true;
+}
+
 /* Layers divide by the chunks, or of Megatron-LM do with the two ends. */
 static bool splits(int layers, int places, bool megatron) {
 	return layers % places == 0 ||
@@ -298,63 +361,128 @@ static lk_status space_push(lk_cores_list *out, const lk_core *core, lk_error *e
 	return LK_OK;
 }
 
-/* Chunks for a schedule that interleaves. */
-static lk_status space_add_chunks(const lk_space *space, lk_core core, lk_cores_list *out,
-                                  lk_error *err) {
-	int layers = lk_job_layers(&space->base);
-	bool megatron = strncmp(space->stacks[core.stack], "megatron", 8) == 0 ||
-	                strcmp(space->stacks[core.stack], "nemo") == 0;
-	for (core.vp = 2; core.vp <= MOST_CHUNKS && core.vp * core.pp <= layers + 2 * megatron;
-	     core.vp++) {
-		if (space->vp.said && !space_holds(&space->vp, core.vp)) continue;
-		if (splits(layers, core.pp * core.vp, megatron)) LK_TRY(space_push(out, &core, err));
+/* Of a job whose chain of places is known; false: there is no such split. */
+static bool split_job(const lk_space *space, int split, lk_job *job) {
+	bool ends = split == LK_SPLIT_ENDS;
+	if (split == LK_SPLIT_USUAL) return true;
+	job->split_open = false;
+	return lk_job_lighten_ends(job, ends, ends && space->loss_layers == 0 ? 1 : space->loss_layers);
+}
+
+static bool splits_evenly(const lk_space *space, int stack, int pp, int vp) {
+	const char *name = space->stacks[stack];
+	bool megatron = strncmp(name, "megatron", 8) == 0 || strcmp(name, "nemo") == 0;
+	return vp == 1 || splits(lk_job_layers(&space->base), pp * vp, megatron);
+}
+
+/* Bits by lk_split of what differs on so many places; `uneven`: though none is even. */
+static uint8_t splits_of(const lk_space *space, int stack, int pp, int vp, bool uneven) {
+	bool usual = splits_evenly(space, stack, pp, vp);
+	char seen[LK_SPLITS][sizeof space->base.pipeline_layout] = {""};
+	uint8_t found = usual;
+	if (pp == 1 || (!usual && !uneven) || !lk_space_varies_split(space, stack)) return found;
+	/* a lighter first stage is for memory: of chunks it is a small part */
+	for (int split = 0; split < (vp > 1 ? LK_SPLIT_ENDS : LK_SPLITS); split++) {
+		lk_job job = space->base;
+		job.pp = pp;
+		job.vp = vp;
+		job.schedule = vp > 1 ? LK_SCHED_INTERLEAVED : LK_SCHED_1F1B;
+		if (split == LK_SPLIT_USUAL) lk_job_split_usually(&job);
+		bool written = job.pipeline_layout[0] != '\0';
+		if (!written && split == LK_SPLIT_USUAL)
+			written = lk_job_lighten_ends(&job, job.account_embedding, job.account_loss);
+		else if (!written) written = split_job(space, split, &job);
+		for (int i = 0; i < split; i++)
+			written = written && (strcmp(seen[i], job.pipeline_layout) != 0 || !(found & 1 << i));
+		if (!written) continue;
+		lk_copy(seen[split], sizeof seen[split], job.pipeline_layout);
+		if (split != LK_SPLIT_USUAL) found |= (uint8_t)(1 << split);
 	}
+	return found;
+}
+
+/* What is searched with one stack and each number of stages. */
+struct stack_splits {
+	uint8_t of[LK_AXIS][MOST_CHUNKS + 1]; /* [pp][vp] bits by lk_split */
+};
+
+/* Where no number of chunks divides the layers of a stage, powers of two are searched. */
+static void find_splits(const lk_space *space, int stack, struct stack_splits *out) {
+	int layers = lk_job_layers(&space->base);
+	memset(out, 0, sizeof *out);
+	for (int p = 0; p < space->pp.count; p++) {
+		int pp = space->pp.at[p], most = layers / pp < MOST_CHUNKS ? layers / pp : MOST_CHUNKS;
+		bool uneven = true;
+		for (int vp = 2; vp <= MOST_CHUNKS && pp * vp <= layers + 2; vp++)
+			uneven &= !splits_evenly(space, stack, pp, vp);
+		for (int vp = 1; vp <= MOST_CHUNKS && (vp == 1 || pp * vp <= layers + 2); vp++)
+			out->of[p][vp] =
+				splits_of(space, stack, pp, vp, uneven && vp <= most && (vp & (vp - 1)) == 0);
+	}
+}
+
+/* A core in all its splits. */
+static lk_status push_splits(uint8_t splits, lk_core core, lk_cores_list *out, lk_error *err) {
+	core.first = (uint32_t)out->count;
+	for (core.split = 0; core.split < LK_SPLITS; core.split++)
+		if (splits & 1 << core.split) LK_TRY(space_push(out, &core, err));
 	return LK_OK;
 }
 
-static lk_status add_schedules(const lk_space *space, lk_core core, lk_cores_list *out,
-                               lk_error *err) {
-	bool one_chunk = !space->vp.said || space_holds(&space->vp, 1), any = space->schedule.count > 0;
-	if (core.pp == 1 || !any || space_holds(&space->schedule, LK_SCHED_1F1B)) {
-		core.schedule = LK_SCHED_1F1B;
-		core.vp = 1;
-		if (one_chunk) LK_TRY(space_push(out, &core, err));
-	}
+static bool space_has_schedule(const lk_space *space, int stack, lk_schedule_kind kind) {
+	return space->schedule.count ? space_holds(&space->schedule, (int)kind)
+	                             : lk_space_runs(space->stacks[stack], kind);
+}
+
+/* `splits` [vp + 1] of the number of stages. */
+static lk_status add_schedules(const lk_space *space, const uint8_t *splits, lk_core core,
+                               lk_cores_list *out, lk_error *err) {
+	bool one_chunk = !space->vp.said || space_holds(&space->vp, 1);
+	core.schedule = LK_SCHED_1F1B;
+	core.vp = 1;
+	if (one_chunk && (core.pp == 1 || space_has_schedule(space, core.stack, LK_SCHED_1F1B)))
+		LK_TRY(push_splits(splits[1], core, out, err));
 	if (core.pp == 1) return LK_OK;
-	for (int i = 0; i < space->schedule.count; i++) {
-		core.schedule = space->schedule.at[i];
-		const lk_schedule *schedule = lk_schedule_get((lk_schedule_kind)core.schedule);
+	for (int kind = 0; kind < LK_SCHEDULES; kind++) {
+		const lk_schedule *schedule = lk_schedule_get((lk_schedule_kind)kind);
+		core.schedule = kind;
 		core.vp = schedule->fixed_chunks > 0 ? schedule->fixed_chunks : 1;
-		if (core.schedule == LK_SCHED_1F1B || core.schedule == LK_SCHED_INTERLEAVED) continue;
-		if (space->vp.said && !space_holds(&space->vp, core.vp)) continue;
+		core.split = LK_SPLIT_USUAL;
+		core.first = (uint32_t)out->count;
+		if (kind == LK_SCHED_1F1B || kind == LK_SCHED_INTERLEAVED ||
+		    !space_has_schedule(space, core.stack, (lk_schedule_kind)kind) ||
+		    (space->vp.said && !space_holds(&space->vp, core.vp)))
+			continue;
 		LK_TRY(space_push(out, &core, err));
 	}
 	core.schedule = LK_SCHED_INTERLEAVED;
-	return !any || space_holds(&space->schedule, LK_SCHED_INTERLEAVED)
-	           ? space_add_chunks(space, core, out, err)
-	           : LK_OK;
+	if (!space_has_schedule(space, core.stack, LK_SCHED_INTERLEAVED)) return LK_OK;
+	for (core.vp = 2; core.vp <= MOST_CHUNKS; core.vp++)
+		if (!space->vp.said || space_holds(&space->vp, core.vp))
+			LK_TRY(push_splits(splits[core.vp], core, out, err));
+	return LK_OK;
 }
 
-static lk_status add_batches(const lk_space *space, lk_core core, lk_cores_list *out,
-                             lk_error *err) {
+static lk_status add_batches(const lk_space *space, const uint8_t *splits, lk_core core,
+                             lk_cores_list *out, lk_error *err) {
 	int64_t dp = space->gpus / ((int64_t)core.tp * core.pp * core.cp);
 	if (space->base.dp > 0 && dp != space->base.dp) return LK_OK;
 	for (int i = 0; i < space->mbs.count; i++) {
 		core.mbs = space->mbs.at[i];
 		if (space->base.gbs % (core.mbs * dp) != 0) continue;
-		LK_TRY(add_schedules(space, core, out, err));
+		LK_TRY(add_schedules(space, splits, core, out, err));
 	}
 	return LK_OK;
 }
 
-static lk_status add_experts(const lk_space *space, lk_core core, lk_cores_list *out,
-                             lk_error *err) {
+static lk_status add_experts(const lk_space *space, const uint8_t *splits, lk_core core,
+                             lk_cores_list *out, lk_error *err) {
 	int64_t ranks = space->gpus / core.pp;
 	for (int i = 0; i < space->ep.count; i++) {
 		core.ep = space->ep.at[i];
 		if (space->base.model.experts == 0) {
 			core.etp = core.tp;
-			LK_TRY(add_batches(space, core, out, err));
+			LK_TRY(add_batches(space, splits, core, out, err));
 			continue;
 		}
 		lk_axis etp = space->etp;
@@ -365,7 +493,7 @@ static lk_status add_experts(const lk_space *space, lk_core core, lk_cores_list 
 		for (int e = 0; e < etp.count; e++) {
 			core.etp = etp.at[e];
 			if (ranks % ((int64_t)core.ep * core.etp) == 0)
-				LK_TRY(add_batches(space, core, out, err));
+				LK_TRY(add_batches(space, splits, core, out, err));
 		}
 	}
 	return LK_OK;
@@ -373,7 +501,10 @@ static lk_status add_experts(const lk_space *space, lk_core core, lk_cores_list 
 
 lk_status lk_space_cores(const lk_space *space, lk_cores_list *out, lk_error *err) {
 	int layers = lk_job_layers(&space->base);
-	for (int stack = 0; stack < space->stack_count; stack++)
+	struct stack_splits splits;
+	for (int stack = 0; stack < space->stack_count; stack++) {
+		bool pipelines = space->pp.said || lk_space_pipelines(space->stacks[stack]);
+		find_splits(space, stack, &splits);
 		for (int t = 0; t < space->tp.count; t++)
 			for (int c = 0; c < space->cp.count; c++)
 				for (int p = 0; p < space->pp.count; p++) {
@@ -383,9 +514,10 @@ lk_status lk_space_cores(const lk_space *space, lk_cores_list *out, lk_error *er
 					                .pp = space->pp.at[p]};
 					int64_t block = (int64_t)core.tp * core.cp * core.pp;
 					if (space->gpus % block != 0 || core.pp > layers) continue;
-					if (core.pp > 1 && !space->pp.said && is_fsdp(space->stacks[stack])) continue;
-					LK_TRY(add_experts(space, core, out, err));
+					if (core.pp > 1 && !pipelines) continue;
+					LK_TRY(add_experts(space, splits.of[p], core, out, err));
 				}
+	}
 	return LK_OK;
 }
 
@@ -395,6 +527,10 @@ bool lk_cores_alike(const lk_core *a, const lk_core *b) {
 }
 
 /* ---- jobs ---- */
+
+static bool sends_by_node(const lk_space *space, const lk_core *core) {
+	return core->ep > 1 && lk_space_sends_by_node(space, core->stack);
+}
 
 static void set_core(const lk_space *space, const lk_core *core, lk_job *job) {
 	*job = space->base;
@@ -410,6 +546,10 @@ static void set_core(const lk_space *space, const lk_core *core, lk_job *job) {
 	job->microbatches = 0;
 	job->schedule = (lk_schedule_kind)core->schedule;
 	job->schedule_said = true;
+	if (sends_by_node(space, core)) job->dispatcher = LK_DISPATCH_NODE;
+	bool split = split_job(space, core->split, job);
+	LK_ASSERT(split);
+	(void)split;
 	lk_copy(job->stack, sizeof job->stack, space->stacks[core->stack]);
 }
 
@@ -497,8 +637,9 @@ static void way(struct ways *ways, int a, int b) {
 /* Sequence parallelism, overlap of tensor parallelism. */
 static void tensor_ways(const lk_space *space, const lk_job *job, struct ways *out) {
 	bool may = job->sequence_parallel == LK_ON, said = space->base.sequence_parallel != LK_AUTO;
-	bool overlaps = space->base.tp_overlap != LK_OFF && lk_job_like_megatron(job) &&
-	                !lk_job_uses_deepspeed(job);
+	/* torchtitan's asynchronous tensor parallelism is a pass of the compiler */
+	bool titan = strcmp(job->stack, "torchtitan") == 0 && job->compile;
+	bool overlaps = space->base.tp_overlap != LK_OFF && (is_megatron_core(job->stack) || titan);
 	out->count = 0;
 	if (may) {
 		if (space->base.tp_overlap != LK_ON) way(out, 1, 0);
@@ -675,8 +816,44 @@ static bool space_among(const lk_axis *axis, int value, const char *name, const 
 	return false;
 }
 
-bool lk_space_holds(const lk_space *space, const lk_job *job, const char **why) {
+/* Whether a job splits its layers as a core does. */
+static bool split_alike(const lk_space *space, const lk_core *core, const lk_job *job) {
+	lk_job other;
+	int first[2];
+	if (lk_space_job(space, core, &other, NULL) != LK_OK) return false;
+	for (int stage = 0; stage < job->pp; stage++)
+		for (int chunk = 0; chunk < job->vp; chunk++)
+			if (lk_job_chunk_layers(job, stage, chunk, &first[0]) !=
+			        lk_job_chunk_layers(&other, stage, chunk, &first[1]) ||
+			    first[0] != first[1])
+				return false;
+	return true;
+}
+
+static bool recompute_held(const lk_recomputes *ways, const lk_job *job) {
+	for (int k = 0; k < ways->count; k++)
+		if (ways->at[k].kind == job->recompute && ways->at[k].layers == job->recompute_layers)
+			return true;
+	return false;
+}
+
+/* Whether the search has the switches of a job with its core. */
+static bool switches_held(const lk_space *space, const lk_core *core, const lk_job *job,
+                          const char **why) {
 	lk_axis shardings;
+	lk_dispatcher sent = sends_by_node(space, core) ? LK_DISPATCH_NODE : space->base.dispatcher;
+	shardings_of(space, core, &shardings);
+	*why = "zero";
+	if (!space_holds(&shardings, (int)job->sharding)) return false;
+	*why = "dispatcher";
+	if (job->ep > 1 && job->dispatcher != sent) return false;
+	*why = "recompute";
+	lk_recomputes recompute;
+	recompute_ways(space, job, &recompute);
+	return recompute_held(&space->recompute, job) || recompute_held(&recompute, job);
+}
+
+bool lk_space_holds(const lk_space *space, const lk_job *job, const char **why) {
 	lk_cores_list cores = {0};
 	lk_core same = {.tp = job->tp,
 	                .pp = job->pp,
@@ -692,24 +869,19 @@ bool lk_space_holds(const lk_space *space, const lk_job *job, const char **why) 
 	if (!found) return false;
 	*why = "vp or schedule";
 	found = lk_space_cores(space, &cores, NULL) == LK_OK;
-	bool core_found = false;
-	for (size_t i = 0; found && i < cores.count && !core_found; i++) {
-		same.stack = cores.at[i].stack;
-		if (!lk_cores_alike(&cores.at[i], &same) || cores.at[i].vp != job->vp ||
-		    cores.at[i].schedule != (int)job->schedule)
+	bool held = false;
+	for (size_t i = 0; found && i < cores.count && !held; i++) {
+		const lk_core *core = &cores.at[i];
+		same.stack = core->stack;
+		if (!lk_cores_alike(core, &same) || core->vp != job->vp ||
+		    core->schedule != (int)job->schedule)
 			continue;
-		shardings_of(space, &cores.at[i], &shardings);
-		*why = "zero";
-		if (!space_holds(&shardings, (int)job->sharding)) continue;
-		*why = "recompute";
-		for (int k = 0; k < space->recompute.count; k++) {
-			const lk_recompute_way *way = &space->recompute.at[k];
-			core_found |= way->kind == job->recompute && way->layers == job->recompute_layers;
-		}
+		*why = "split of layers";
+		held = split_alike(space, core, job) && switches_held(space, core, job, why);
 	}
 	lk_vec_free(&cores);
-	if (core_found) *why = NULL;
-	return core_found;
+	if (held) *why = NULL;
+	return held;
 }
 
 bool lk_layout_searched(const lk_job *job, const lk_cluster *cluster, const char **why) {
@@ -729,7 +901,7 @@ bool lk_layout_searched(const lk_job *job, const lk_cluster *cluster, const char
 
 const char *lk_layout_text(lk_arena *arena, const lk_job *job) {
 	static const char *const shardings[] = {"", ", zero 1", ", zero 2", ", zero 3"};
-	char words[320];
+	char words[512];
 	lk_text text = lk_text_begin(words, sizeof words);
 	const struct {
 		const char *name;
@@ -743,12 +915,15 @@ const char *lk_layout_text(lk_arena *arena, const lk_job *job) {
 	lk_text_add(&text, "dp %d, micro-batch %d%s", job->dp, job->mbs, shardings[job->sharding]);
 	if (job->pp > 1 && job->schedule != LK_SCHED_1F1B && job->schedule != LK_SCHED_INTERLEAVED)
 		lk_text_add(&text, ", %s", lk_schedule_get(job->schedule)->name);
+	if (!job->split_open && job->pipeline_layout[0])
+		lk_text_add(&text, ", stages %s", job->pipeline_layout);
 	const char *again = lk_recompute_text(arena, job);
 	if (!again) return NULL;
 	if (job->recompute != LK_RECOMPUTE_NONE) lk_text_add(&text, ", recompute %s", again);
 	if (job->tp > 1 && job->sequence_parallel != LK_ON)
 		lk_text_add(&text, ", no sequence parallelism");
 	if (job->tp_overlap == LK_ON) lk_text_add(&text, ", tp overlap");
+	if (job->ep > 1 && job->dispatcher == LK_DISPATCH_NODE) lk_text_add(&text, ", dispatcher node");
 	if ((int64_t)job->dp * job->cp > 1 && job->overlap_grad_reduce != LK_ON)
 		lk_text_add(&text, ", no gradient overlap");
 	if (job->sharding == LK_SHARD_ZERO1 && job->overlap_param_gather != LK_ON)

@@ -1,6 +1,7 @@
 /* plan.h: the search for the layout that a model trains fastest with. Private to plan/.
  *
  *   layout_space.c    which layouts there are: degrees as cores, switches on top
+ *   layout_unsearched.c  what is left out of them
  *   layout_parts.c    the blocks of a core's layers, built and priced once, for bounds
  *   layout_bound.c    the least time and memory that a layout can have
  *   layout_search.c   bounds for all, simulation for those that could still be among the best
@@ -57,15 +58,27 @@ typedef struct lk_space {
 		zero; /* schedule: lk_schedule_kind; zero: lk_sharding */
 	lk_recomputes recompute;
 	lk_axis bucket; /* MiB, LK_BUCKET_USUAL or LK_BUCKET_LARGE */
-	bool offload, fixed_switches;
+	bool offload, fixed_switches, dispatcher_said;
+	int loss_layers;         /* of multi-token prediction and the loss, as long as so many layers */
 	double headroom;         /* share of the memory that should stay free; negative: as measured */
 	bool recompute_quarters; /* full/N for quarters of a stage too */
 } lk_space;
+
+/* How layers are split over stages: as predict does where nothing is said; with less on the last
+ * place, by the time of the loss; with a layer less on the first as well. */
+typedef enum lk_split {
+	LK_SPLIT_USUAL,
+	LK_SPLIT_LAST,
+	LK_SPLIT_ENDS,
+	LK_SPLITS
+} lk_split;
 
 /* The degrees of a layout. */
 typedef struct lk_core {
 	int stack, schedule;
 	int tp, pp, vp, cp, ep, etp, mbs;
+	int split;      /* lk_split */
+	uint32_t first; /* core that differs from this one in split alone: one of them is shown */
 } lk_core;
 typedef LK_VEC(lk_core) lk_cores_list;
 
@@ -84,7 +97,7 @@ lk_status lk_space_read(const lk_plan_request *request, const lk_asked *asked, l
 /* Cores that divide what they must; whether a job can run at all is asked with lk_space_job.
  * Neighbours differ in vp, schedule and split alone as far as they can. */
 lk_status lk_space_cores(const lk_space *space, lk_cores_list *out, lk_error *err);
-/* Whether two cores differ in vp, schedule and split alone: then their layers are the same. */
+/* Whether two cores differ in vp, schedule, split alone: then their layers are the same. */
 bool lk_cores_alike(const lk_core *a, const lk_core *b);
 /* The job of a core with usual switches, completed. */
 lk_status lk_space_job(const lk_space *space, const lk_core *core, lk_job *out, lk_error *err);
@@ -100,7 +113,20 @@ bool lk_space_holds(const lk_space *space, const lk_job *job, const char **why);
 /* Whether a search for the job of somebody's run, with nothing said about the layout, would look at
  * theirs. */
 bool lk_layout_searched(const lk_job *job, const lk_cluster *cluster, const char **why);
-/* "tp 8, pp 16, ..."; NULL when memory is out. */
+/* Whether a stack runs a schedule by itself, so that it is searched without being named. */
+bool lk_space_runs(const char *stack, lk_schedule_kind kind);
+/* Whether a stack has pipelines by itself. */
+bool lk_space_pipelines(const char *stack);
+/* Whether uneven stages are searched with a stack. */
+bool lk_space_varies_split(const lk_space *space, int stack);
+/* Whether a copy of a token goes to each node, and not to each expert, with a stack: it is never
+ * slower, so that nothing else is searched. */
+bool lk_space_sends_by_node(const lk_space *space, int stack);
+/* layout_unsearched.c: lines of what is left out, with the options that add it. */
+lk_status lk_space_unsearched(const lk_plan_request *request, const lk_space *space,
+                              lk_arena *arena, const char *const **lines, int *count,
+                              lk_error *err);
+/* layout_space.c: "tp 8, pp 16, ..."; NULL when memory is out. */
 const char *lk_layout_text(lk_arena *arena, const lk_job *job);
 
 /* layout_parts.c: what a layer of a core takes and keeps. */

@@ -125,6 +125,7 @@ static void predict_fill_speed(lk_prediction *prediction, const lk_job *job,
 	lk_range_of(arena, job, cluster, lk_step_network_share(step), seconds,
 	            &prediction->step_time_low_s, &prediction->step_time_high_s, &prediction->basis);
 	prediction->samples_per_s = graph->samples / seconds;
+	prediction->unit = lk_model_unit(&job->model);
 	prediction->tokens_per_s_per_gpu = job->model.vocab > 0 ? graph->tokens / seconds / gpus : 0;
 	prediction->model_flops_per_s_per_gpu = graph->model_flops / seconds / gpus;
 	bool mixed;
@@ -265,7 +266,7 @@ static lk_status fill_layout(lk_prediction *prediction, const lk_job *job, lk_ar
 	prediction->dp = job->dp;
 	prediction->mbs = job->mbs;
 	prediction->gbs = job->gbs;
-	prediction->seq = job->seq;
+	prediction->seq = lk_job_tokens(job);
 	prediction->microbatches = job->microbatches;
 	prediction->recompute = lk_recompute_text(arena, job);
 	prediction->dtype = lk_dtype_name(job->dtype);
@@ -283,6 +284,14 @@ static void fill_simulation(lk_prediction *prediction, const lk_job *job, const 
 
 /* ---- the whole ---- */
 
+/* A graph that is written says where it ran, where its text says all of that. */
+static lk_status name_cluster(const lk_predict_request *request, const lk_cluster *cluster,
+                              lk_graph *graph, lk_error *err) {
+	if (request->cluster && lk_cluster_text_is_file(request->cluster)) return LK_OK;
+	graph->cluster = lk_intern_id(graph->names, cluster->text);
+	return graph->cluster == UINT32_MAX ? lk_oom(err) : LK_OK;
+}
+
 static lk_status fill_recommender_training(const lk_predict_request *request, double saved_bytes,
                                            struct lk_answer *answer, lk_error *err) {
 	lk_prediction *prediction = &answer->p;
@@ -290,6 +299,7 @@ static lk_status fill_recommender_training(const lk_predict_request *request, do
 	lk_cluster cluster;
 	int ranks;
 	LK_TRY(lk_where_read(&answer->arena, &where, &cluster, &ranks, err));
+	LK_TRY(name_cluster(request, &cluster, answer->step.graph, err));
 	return fill_training(prediction, request, prediction->samples_per_s * prediction->step_time_s,
 	                     saved_bytes, nodes_used(&cluster, ranks), err);
 }
@@ -321,6 +331,7 @@ static lk_status answer_job(const lk_predict_request *request, struct lk_answer 
 	LK_TRY(lk_request_check_job(request, &asked.job, err));
 	LK_TRY(read_simulation(&a->arena, request, (uint32_t)asked.job.gpus, &options, err));
 	LK_TRY(lk_step_ask(&asked.job, &asked.cluster, &options, step, err));
+	LK_TRY(name_cluster(request, &asked.cluster, step->graph, err));
 	LK_TRY(predict_fill_memory(prediction, step, asked.job.pp, &a->arena, err));
 	LK_TRY(predict_fill_breakdown(prediction, step, &a->arena, err));
 	predict_fill_speed(prediction, &asked.job, &asked.cluster, step, &a->arena);
@@ -342,11 +353,11 @@ static lk_status answer_job(const lk_predict_request *request, struct lk_answer 
 static lk_status predict_answer_any(const lk_predict_request *request, struct lk_answer *a,
                                     lk_error *err) {
 	if (lk_predict_is_dlrm(request)) return answer_dlrm(request, a, err);
+	if (!lk_predict_leaves_layout(request)) return answer_job(request, a, err);
 	lk_predict_request found;
 	lk_asked *taken = LK_NEW(&a->arena, lk_asked);
 	if (!taken) return lk_oom(err);
 	LK_TRY(lk_request_take(&a->arena, request, taken, err));
-	if (!lk_predict_leaves_layout(request, taken)) return answer_job(request, a, err);
 	LK_TRY(lk_predict_search(&a->arena, request, taken, &found, &a->p.searched, err));
 	return answer_job(&found, a, err);
 }
@@ -410,6 +421,11 @@ lk_status lk_predict(const lk_predict_request *request, lk_prediction **out, lk_
 	a->p.memory_owner = a;
 	*out = &a->p;
 	return LK_OK;
+}
+
+lk_status lk_predict_check(const lk_predict_request *request, lk_error *err) {
+	if (request->calibration) LK_TRY(lk_calibration_use(request->calibration, err));
+	return lk_predict_is_dlrm(request) ? LK_OK : lk_request_check(request, err);
 }
 
 lk_prediction *lk_prediction_new(lk_arena **arena) {

@@ -34,6 +34,10 @@ lk_status lk_read_stragglers(lk_arena *arena, const char *text, lk_step_options 
 lk_status lk_read_ranks(lk_arena *arena, const char *text, const char *where, lk_step_options *out,
                         lk_error *err);
 
+/* Whether the request's model is a recommendation model: a preset of data/recommenders, or a config
+ * whose model_type is dlrm. */
+bool lk_predict_is_dlrm(const lk_predict_request *request);
+
 /* An empty prediction and the arena that it owns; NULL when memory is out. */
 lk_prediction *lk_prediction_new(lk_arena **arena);
 

@@ -3,6 +3,7 @@
  * or, with --stack hugectr, as MLPerf's submissions run them: tables spread evenly, frequent
  * rows copied, the step replayed from a CUDA graph (model/build/dlrm_hybrid.c). Options that shape
  * transformers do not apply and are refused, so that none is quietly ignored. */
+#include "predict/predict.h"
 #include "predict/predict_internal.h"
 
 #include <math.h>
@@ -249,6 +250,7 @@ static void dlrm_fill_speed(const struct asked *asked, const lk_step *step,
 	prediction->step_time_s = step->step_s * dlrm_scale_of(asked);
 	fill_range(asked, prediction);
 	prediction->samples_per_s = job->batch / prediction->step_time_s;
+	prediction->unit = "sample";
 	prediction->model_flops_per_s_per_gpu =
 		step->graph->model_flops / prediction->step_time_s / job->ranks;
 	prediction->peak_flops =

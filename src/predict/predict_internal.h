@@ -31,8 +31,8 @@ lk_status lk_find_fixes(lk_arena *arena, const lk_predict_request *request, cons
 
 /* ---- predict_search: requests that name no layout. */
 
-/* Whether the layout of a request, taken but not completed, is left open. */
-bool lk_predict_leaves_layout(const lk_predict_request *request, const lk_asked *taken);
+/* Whether a request says nothing of the layout. */
+bool lk_predict_leaves_layout(const lk_predict_request *request);
 /* The request with the fastest layout that fits; as it was where none does. `searched` tells it. */
 lk_status lk_predict_search(lk_arena *arena, const lk_predict_request *request,
                             const lk_asked *taken, lk_predict_request *out, const char **searched,
@@ -40,9 +40,6 @@ lk_status lk_predict_search(lk_arena *arena, const lk_predict_request *request,
 
 /* ---- predict_dlrm: predictions of recommendation models. */
 
-/* Whether the request's model is one: a preset of data/recommenders, or a config whose model_type
- * is dlrm. */
-bool lk_predict_is_dlrm(const lk_predict_request *request);
 /* Answers; texts are owned by the arena. `saved_bytes`: of a checkpoint. */
 lk_status lk_predict_dlrm(lk_arena *arena, const lk_predict_request *request,
                           const lk_step_options *options, lk_step *step, lk_prediction *out,

@@ -22,8 +22,8 @@ static bool names_layout(const lk_predict_request *request) {
 	return request->launch_count > 0;
 }
 
-bool lk_predict_leaves_layout(const lk_predict_request *request, const lk_asked *taken) {
-	return !names_layout(request) && taken->job.model.network != LK_NET_CONV && taken->job.gpus > 1;
+bool lk_predict_leaves_layout(const lk_predict_request *request) {
+	return !names_layout(request);
 }
 
 /* One replica on each GPU, a sequence at a time: "takes 3.80 s", "does not fit: 1499.9 of 139.8

@@ -56,13 +56,16 @@ static lk_status simulate_check_length(const lk_graph *graph, lk_error *err) {
 
 static lk_status simulate_read_cluster(simulated *a, const lk_simulate_request *request,
                                        lk_error *err) {
-	const lk_ranks *ranks = &a->step.graph->ranks;
+	const lk_graph *graph = a->step.graph;
+	const lk_ranks *ranks = &graph->ranks;
+	const char *origin = graph->cluster ? lk_intern_text(graph->names, graph->cluster) : NULL;
 	lk_where where = {.cluster = request->cluster,
 	                  .gpu = request->gpu,
+	                  .origin = origin,
 	                  .ranks = ranks->world,
 	                  .needed = ranks->world};
 	LK_TRY(lk_request_check_stack(request->stack, err));
-	if (!request->cluster && !request->gpu) return LK_OK; /* durations of the graph */
+	if (!request->cluster && !request->gpu && !origin) return LK_OK; /* durations of the graph */
 	return lk_where_read(&a->arena, &where, &a->cluster, NULL, err);
 }
 

@@ -29,11 +29,14 @@ enum {
 	NVME,
 	NETWORK,
 	SPOT,
+	SPOT_SOURCE, /* for people, as the next one */
+	NETWORK_SOURCE,
 	COLUMNS
 };
 static const char *const columns[COLUMNS] = {
-	"provider", "instance", "region", "gpu",        "gpus",    "on_demand",    "date",
-	"source",   "links",    "vcpus",  "memory_gib", "nvme_gb", "network_gbps", "spot",
+	"provider",    "instance",       "region", "gpu",        "gpus",    "on_demand",    "date",
+	"source",      "links",          "vcpus",  "memory_gib", "nvme_gb", "network_gbps", "spot",
+	"spot_source", "network_source",
 };
 
 /* ---- reading ---- */
@@ -89,10 +92,15 @@ static lk_status offers_add_row(void *context, const lk_csv *csv, const int *at,
 	           : lk_oom(err);
 }
 
+static lk_status offers_head(void *context, const lk_csv *csv, const int *at, lk_error *err) {
+	(void)context, (void)at;
+	return lk_csv_refuse_others(csv, columns, COLUMNS, "list of machines", err);
+}
+
 lk_status lk_offers_read(lk_stream *in, lk_arena *arena, lk_offers *out, lk_offer_faults *faults,
                          lk_error *err) {
-	const lk_csv_table table = {columns, COLUMNS,        NEEDED, "list of machines",
-	                            ROWS,    offers_add_row, NULL};
+	const lk_csv_table table = {columns, COLUMNS,        NEEDED,     "list of machines",
+	                            ROWS,    offers_add_row, offers_head};
 	LK_TRY(lk_csv_read(in, &table, &(struct reading){arena, out}, err));
 	return lk_offers_check(arena, out, faults, err);
 }

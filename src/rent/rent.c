@@ -22,7 +22,15 @@ static lk_status rent_check(const lk_rent_request *request, lk_error *err) {
 	}
 	if (request->spot && request->interruptions < 0)
 		return lk_fail(err, LK_ERR_INPUT, "--interruptions", "is below zero");
-	return LK_OK;
+	if (lk_predict_is_dlrm(&request->job)) {
+		lk_fail(err, LK_ERR_INPUT, "--model",
+		        "%.100s is a recommendation model: its tables have "
+		        "no layout that rent searches",
+		        request->job.model);
+		return lk_hint(err, "use `lockstep shard` and `lockstep predict` on each machine");
+	}
+	/* found here, once, and not again on every machine */
+	return lk_predict_check(&request->job, err);
 }
 
 /* ---- what the numbers rest on ---- */
@@ -108,10 +116,11 @@ static lk_status note_method(const lk_rent_request *request, const lk_offers *of
 }
 
 static lk_status take_notes(const lk_rent_request *request, const lk_offers *offers,
-                            const lk_offer_faults *faults, lk_arena *arena, lk_rent *out,
-                            lk_error *err) {
+                            const lk_offer_faults *faults, const char *useless, lk_arena *arena,
+                            lk_rent *out, lk_error *err) {
 	notes n = {0};
-	lk_status status = note_prices(request, faults, arena, &n, err);
+	lk_status status = useless ? rent_add(&n, useless, err) : LK_OK;
+	if (status == LK_OK) status = note_prices(request, faults, arena, &n, err);
 	if (status == LK_OK) status = note_method(request, offers, arena, &n, err);
 	const char **kept = LK_ARRAY(arena, const char *, n.count + 1);
 	if (status == LK_OK && !kept) status = lk_oom(err);
@@ -126,19 +135,21 @@ static lk_status take_notes(const lk_rent_request *request, const lk_offers *off
 static lk_status rent_make(const lk_rent_request *request, lk_arena *arena, lk_offers *offers,
                            lk_offer_faults *faults, lk_rent_rates *rates, lk_rent *out,
                            lk_error *err) {
+	const char *useless;
 	LK_TRY(rent_check(request, err));
 	LK_TRY(lk_rent_offers(&request->machines, arena, offers, faults, err));
 	LK_TRY(lk_rent_search(request, offers, arena, rates, err));
-	LK_TRY(lk_rent_choose(request, offers, rates, arena, out, err));
+	LK_TRY(lk_rent_choose(request, offers, rates, arena, out, &useless, err));
 	LK_TRY(lk_rent_search_describe(request, offers, arena, out, err));
 	for (size_t i = 0; i < rates->count && !out->model; i++)
 		if (rates->at[i].fits) {
 			out->model = rates->at[i].model;
+			out->unit = rates->at[i].unit;
 			out->warning = rates->at[i].warning;
 		}
 	out->deadline_h = request->deadline_h;
 	out->budget = request->budget;
-	return take_notes(request, offers, faults, arena, out, err);
+	return take_notes(request, offers, faults, useless, arena, out, err);
 }
 
 static const char *rent_reproduce(lk_arena *arena, const lk_rent_request *request) {

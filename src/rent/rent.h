@@ -93,7 +93,8 @@ typedef struct lk_rent_rate {
 	double checkpoint_bytes;
 	int seq;
 	const char *model, *warning;
-	char why[200]; /* where it does not fit */
+	const char *unit; /* what a sample is */
+	char why[200];    /* where it does not fit */
 } lk_rent_rate;
 typedef LK_VEC(lk_rent_rate) lk_rent_rates;
 
@@ -117,13 +118,17 @@ const lk_rent_rate *lk_rent_rates_next(const lk_rent_rates *rates, const char *c
 
 /* ---- rent_choose.c ---- */
 
-/* An offer at a rate: hours and dollars. False where it does not fit or has no price. */
+/* The share of time on rented machines that is not lost to interruptions; 0: all of it is. */
+double lk_rent_goodput(const lk_rent_request *request, const lk_rent_rate *rate);
+/* An offer at a rate: hours and dollars. False where it does not fit, has no price or no goodput.
+ */
 bool lk_rent_choice_of(const lk_rent_request *request, const lk_rent_loader *loader,
                        const lk_offer *offer, const lk_rent_rate *rate, lk_rent_choice *out);
 /* Fills choices, cheapest, fastest, ties and what they are told apart by, from the rates that there
- * are. */
+ * are. `useless`: which were left out because interruptions leave no time, in words; NULL none. */
 lk_status lk_rent_choose(const lk_rent_request *request, const lk_offers *offers,
-                         const lk_rent_rates *rates, lk_arena *arena, lk_rent *out, lk_error *err);
+                         const lk_rent_rates *rates, lk_arena *arena, lk_rent *out,
+                         const char **useless, lk_error *err);
 
 /* ---- rent_search.c ---- */
 

@@ -55,16 +55,19 @@ static double choose_samples(const lk_rent_request *request, const lk_rent_rate 
 	return request->samples * (request->epochs > 0 ? request->epochs : 1);
 }
 
+double lk_rent_goodput(const lk_rent_request *request, const lk_rent_rate *rate) {
+	if (!request->spot || request->interruptions <= 0) return 1;
+	return lk_goodput(1 / (request->interruptions * rate->machines),
+	                  request->job.checkpoint_minutes,
+	                  lk_checkpoint_seconds(rate->checkpoint_bytes, rate->machines,
+	                                        request->job.checkpoint_write_gbps));
+}
+
 bool lk_rent_choice_of(const lk_rent_request *request, const lk_rent_loader *loader,
                        const lk_offer *offer, const lk_rent_rate *rate, lk_rent_choice *choice) {
 	const char *slowest = "preparation";
 	double price = request->spot ? offer->spot : offer->on_demand;
-	double goodput = request->spot && request->interruptions > 0
-	                     ? lk_goodput(1 / (request->interruptions * rate->machines),
-	                                  request->job.checkpoint_minutes,
-	                                  lk_checkpoint_seconds(rate->checkpoint_bytes, rate->machines,
-	                                                        request->job.checkpoint_write_gbps))
-	                     : 1;
+	double goodput = lk_rent_goodput(request, rate);
 	if (!rate->fits || isnan(price) || goodput <= 0) return false;
 	double steps = choose_samples(request, rate) / rate->batch;
 	*choice =
@@ -102,16 +105,42 @@ bool lk_rent_choice_of(const lk_rent_request *request, const lk_rent_loader *loa
 
 /* ---- all choices ---- */
 
+/* Choices that interruptions leave no time; the first is of the fewest machines of its offer. */
+struct useless {
+	int count, machines;
+	const lk_offer *first;
+};
+
+static const char *choose_name_useless(const lk_rent_request *request,
+                                       const struct useless *left_out, lk_arena *arena) {
+	return lk_arena_printf(
+		arena,
+		"%d %s left out, from %d x %s on: with %g interruptions an hour and machine no useful "
+		"work is left; %srent on demand (without --spot), or give a faster --checkpoint-write%s",
+		left_out->count, left_out->count == 1 ? "choice is" : "choices are", left_out->machines,
+		left_out->first->instance, request->interruptions,
+		left_out->machines > 1 ? "use fewer machines, " : "",
+		request->job.checkpoint_minutes > 0 ? ", or leave --checkpoint out" : "");
+}
+
 static lk_status add_choices(const lk_rent_request *request, const lk_rent_loader *loader,
                              const lk_offer *offer, const lk_rent_rates *rates, lk_arena *arena,
-                             wares *all, double *samples, lk_error *err) {
+                             wares *all, struct useless *left_out, double *samples, lk_error *err) {
 	for (int machines = 1; machines * offer->gpus <= LK_RENT_GPUS; machines *= 2) {
 		const char *cluster = lk_offer_cluster(offer, machines, arena);
 		const lk_rent_rate *rate;
 		if (!cluster) return lk_oom(err);
 		for (size_t from = 0; (rate = lk_rent_rates_next(rates, cluster, &from));) {
 			lk_rent_choice c;
-			if (!lk_rent_choice_of(request, loader, offer, rate, &c)) continue;
+			if (!lk_rent_choice_of(request, loader, offer, rate, &c)) {
+				bool priced = !isnan(request->spot ? offer->spot : offer->on_demand);
+				left_out->count += rate->fits && priced;
+				if (rate->fits && priced && !left_out->first) {
+					left_out->first = offer;
+					left_out->machines = machines;
+				}
+				continue;
+			}
 			*samples = choose_samples(request, rate);
 			if (!lk_push(all)) return lk_oom(err);
 			*lk_last(all) = (struct ware){.choice = c, .offer = offer};
@@ -285,7 +314,11 @@ static lk_status explain_nothing(const wares *all, lk_arena *arena, lk_rent *out
 
 /* ---- the whole ---- */
 
-static lk_status nothing_fits(const lk_rent_rates *rates, lk_error *err) {
+static lk_status nothing_fits(const lk_rent_rates *rates, const char *useless, lk_error *err) {
+	if (useless) {
+		lk_fail(err, LK_ERR_INPUT, "--interruptions", "no choice gets any work done");
+		return lk_hint(err, "%.250s", useless);
+	}
 	lk_fail(err, LK_ERR_INPUT, "rent", "the job runs on none of the selected machines");
 	for (size_t i = rates->count; i-- > 0;)
 		if (*rates->at[i].why)
@@ -295,14 +328,18 @@ static lk_status nothing_fits(const lk_rent_rates *rates, lk_error *err) {
 
 static lk_status choose_offers(const lk_rent_request *request, const lk_offers *offers,
                                const lk_rent_rates *rates, lk_arena *arena, wares *all,
-                               lk_rent *out, lk_error *err) {
+                               lk_rent *out, const char **useless, lk_error *err) {
 	double samples = 0;
+	struct useless left_out = {0};
 	lk_rent_loader loader;
 	LK_TRY(lk_rent_loader_of(request, &loader, err));
 	for (size_t i = 0; i < offers->count; i++)
 		if (offers->at[i].device)
-			LK_TRY(add_choices(request, &loader, &offers->at[i], rates, arena, all, &samples, err));
-	if (!all->count) return nothing_fits(rates, err);
+			LK_TRY(add_choices(request, &loader, &offers->at[i], rates, arena, all, &left_out,
+			                   &samples, err));
+	if (left_out.count && !(*useless = choose_name_useless(request, &left_out, arena)))
+		return lk_oom(err);
+	if (!all->count) return nothing_fits(rates, *useless, err);
 	qsort(all->at, all->count, sizeof *all->at, choose_by_cost);
 	mark_front(all);
 	out->considered = (int)all->count;
@@ -315,9 +352,11 @@ static lk_status choose_offers(const lk_rent_request *request, const lk_offers *
 }
 
 lk_status lk_rent_choose(const lk_rent_request *request, const lk_offers *offers,
-                         const lk_rent_rates *rates, lk_arena *arena, lk_rent *out, lk_error *err) {
+                         const lk_rent_rates *rates, lk_arena *arena, lk_rent *out,
+                         const char **useless, lk_error *err) {
 	wares all = {0};
-	lk_status status = choose_offers(request, offers, rates, arena, &all, out, err);
+	*useless = NULL;
+	lk_status status = choose_offers(request, offers, rates, arena, &all, out, useless, err);
 	lk_vec_free(&all);
 	return status;
 }

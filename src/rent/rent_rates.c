@@ -114,11 +114,13 @@ struct asking {
 static lk_status rates_keep(lk_arena *arena, const lk_plan *plan, lk_rent_rate *rate,
                             lk_error *err) {
 	const lk_plan_choice *choice = &plan->counts[0].choices[0];
+	const lk_job *job = choice->job;
 	rate->fits = true;
 	rate->step_s = choice->step_time_s;
 	rate->low_s = choice->step_time_low_s;
 	rate->high_s = choice->step_time_high_s;
-	rate->seq = plan->seq;
+	rate->seq = plan->seq ? plan->seq : 1; /* an image counts as one token */
+	rate->unit = lk_model_unit(&job->model);
 	rate->checkpoint_bytes = lk_checkpoint_bytes(choice->job);
 	rate->layout = lk_arena_strdup(arena, choice->layout);
 	rate->reproduce = lk_arena_strdup(arena, choice->reproduce);

@@ -38,12 +38,13 @@ struct known {
 	double last_cost, last_hours;   /* of the most machines that were tried, the best batch */
 	double fewer_hours;             /* the fastest of fewer machines */
 	double cheapest_in_time, least; /* of all numbers of machines: dollars, hours */
+	bool useless; /* on the most machines it fits, and interruptions leave no time */
 };
 
 static lk_status search_look(const struct search *search, const lk_offer *offer, struct known *out,
                              lk_error *err) {
 	LK_ASSERT(offer->gpus > 0 && offer->gpus_searched % offer->gpus == 0);
-	*out = (struct known){INFINITY, INFINITY, INFINITY, INFINITY, INFINITY};
+	*out = (struct known){INFINITY, INFINITY, INFINITY, INFINITY, INFINITY, false};
 	for (int machines = 1; machines * offer->gpus <= offer->gpus_searched; machines *= 2) {
 		const char *cluster = lk_offer_cluster(offer, machines, search->arena);
 		bool last = 2 * machines * offer->gpus > offer->gpus_searched;
@@ -51,6 +52,7 @@ static lk_status search_look(const struct search *search, const lk_offer *offer,
 		if (!cluster) return lk_oom(err);
 		for (size_t from = 0; (rate = lk_rent_rates_next(search->rates, cluster, &from));) {
 			lk_rent_choice choice;
+			if (last) out->useless |= rate->fits && lk_rent_goodput(search->request, rate) <= 0;
 			if (!lk_rent_choice_of(search->request, &search->loader, offer, rate, &choice))
 				continue;
 			out->least = fmin(out->least, choice.hours);
@@ -69,6 +71,7 @@ static const char *search_end(const struct search *search, const lk_offer *offer
 	const lk_rent_request *request = search->request;
 	if (isnan(request->spot ? offer->spot : offer->on_demand)) return "no price";
 	if (isnan(offer->network_gbps)) return "network not stated";
+	if (known->useless) return "interruptions"; /* of more machines there are more */
 	if (isinf(known->least)) return offer->gpus_searched < MEMORY_GPUS ? NULL : "never fits";
 	if (isinf(known->last_hours)) return "does not fit";
 	if (known->last_hours >= known->fewer_hours) return "slower";

@@ -80,6 +80,17 @@ static bool lacks_deferral(const lk_job *job) {
 	return job->defer_head_gradient != LK_ON;
 }
 
+/* Of the modules alone that are recomputed: with others, an assumption says which has no effect. */
+static bool lacks_dense_mlps(const lk_job *job) {
+	return lk_job_recomputes(job, LK_MODULE_MLP) && job->recompute_modules == LK_MODULE_MLP &&
+	       lk_job_module_idle(job, LK_MODULE_MLP);
+}
+static bool lacks_own_norms(const lk_job *job) {
+	return lk_job_recomputes(job, LK_MODULE_LAYERNORM) &&
+	       job->recompute_modules == LK_MODULE_LAYERNORM &&
+	       lk_job_module_idle(job, LK_MODULE_LAYERNORM);
+}
+
 /* Jobs are of transformers and convolution nets. */
 static bool lacks_tables(const lk_job *job) {
 	(void)job;
@@ -127,6 +138,10 @@ static const struct rule {
      "without --fp8-format nothing is computed in fp8", leave_out},
 	{"", "window-size window-attn-skip-freq", lacks_window, false,
      "the window holds the whole sequence", leave_out},
+	{"recompute", "", lacks_dense_mlps, false, "every layer has experts",
+     "use --recompute moe, or leave it out"},
+	{"recompute", "", lacks_own_norms, false, "every norm is part of the product after it",
+     leave_out},
 	{"release", "", lacks_releases, false,
      "no runs of several releases of this stack were measured",
      "use --stack nemo, or leave it out"},

@@ -1,5 +1,6 @@
 /* request.c: reads a request: launch line, model, cluster, then the options on top, then everything
  * is completed; and says what a launch line states as the options that state it too. */
+#include "base/arena.h"
 #include "step/step.h"
 
 #include <stdio.h>
@@ -43,25 +44,77 @@ static bool request_looks_like_path(const char *name) {
 	       strcmp(name, ".") == 0;
 }
 
-/* A launch line that states another network than --model: one of them is meant. */
-static void warn_other_network(const lk_model *line, const lk_model *model,
-                               char warning[LK_MODEL_WARNING]) {
-	bool same = line->layers == model->layers && line->hidden == model->hidden &&
-	            line->heads == model->heads && line->ffn == model->ffn &&
-	            line->experts == model->experts;
-	size_t used = strlen(warning);
-	if (!same)
-		snprintf(
-			warning + used, LK_MODEL_WARNING - used,
-			"%s--model (%d layers of %d) replaces the network of the launch line (%d layers of "
-			"%d)",
-			used ? "; " : "", model->layers, model->hidden, line->layers, line->hidden);
+/* The numbers in which networks differ that are not the same. */
+static const struct {
+	const char *name;
+	size_t offset;
+} shape_numbers[] = {{"layers", offsetof(lk_model, layers)},
+                     {"hidden", offsetof(lk_model, hidden)},
+                     {"heads", offsetof(lk_model, heads)},
+                     {"ffn", offsetof(lk_model, ffn)},
+                     {"experts", offsetof(lk_model, experts)}};
+
+/* The first number in which two networks differ; -1 where none does. */
+static int shape_difference(const lk_model *a, const lk_model *b, int *one, int *other) {
+	for (int i = 0; i < (int)(sizeof shape_numbers / sizeof *shape_numbers); i++) {
+		*one = *(const int *)((const char *)a + shape_numbers[i].offset);
+		*other = *(const int *)((const char *)b + shape_numbers[i].offset);
+		if (*one != *other) return i;
+	}
+	return -1;
 }
 
+static void add_warning(char warning[LK_MODEL_WARNING], const char *text) {
+	size_t used = strlen(warning);
+	snprintf(warning + used, LK_MODEL_WARNING - used, "%s%s", used ? "; " : "", text);
+}
+
+/* A launch line that names, or whose flags state, another network than --model: one of them is
+ * meant. */
+static void warn_other_network(const lk_asked *asked, const char *name, const lk_model *model,
+                               char warning[LK_MODEL_WARNING]) {
+	const lk_model *line = &asked->job.model;
+	char conflicts[LK_LAUNCH_CONFLICTS], text[LK_LAUNCH_CONFLICTS + 128], shown[48], other[48];
+	lk_error unknown = {0};
+	lk_model named;
+	const char *network = asked->launch.network;
+	int number, is, said;
+	lk_escape(name, shown, sizeof shown);
+	lk_launch_conflicts(&asked->launch, model, conflicts);
+	if (*conflicts) {
+		snprintf(text, sizeof text, "--model %s replaces %s of the launch line", shown, conflicts);
+		add_warning(warning, text);
+	} else if (line->layers > 0 && (number = shape_difference(model, line, &is, &said)) >= 0) {
+		snprintf(text, sizeof text,
+		         "--model %s replaces the network of the launch line: %s %d, not %d", shown,
+		         shape_numbers[number].name, is, said);
+		add_warning(warning, text);
+	}
+	if (!network) return;
+	if (lk_model_preset(network, &named, &unknown) == LK_OK &&
+	    shape_difference(&named, model, &is, &said) < 0 && named.kv_heads == model->kv_heads &&
+	    named.vocab == model->vocab)
+		return;
+	snprintf(text, sizeof text, "the launch line names %s (--%s); --model %s is used",
+	         lk_escape(network, other, sizeof other), asked->launch.network_flag, shown);
+	add_warning(warning, text);
+}
+
+/* The network of a request: --model, else the one that the launch line states or names. */
 static lk_status read_model(const lk_predict_request *request, lk_asked *out, lk_error *err) {
 	if (!request->model) {
+		const char *named = out->launch.network;
+		lk_error unknown = {0};
 		if (request->as) return lk_fail(err, LK_ERR_INPUT, "--as", "goes with --model config.json");
 		if (out->job.model.layers > 0) return LK_OK; /* the launch line states the shape */
+		if (named) {
+			if (lk_model_preset(named, &out->job.model, &unknown) == LK_OK) return LK_OK;
+			char shown[80];
+			lk_fail(err, LK_ERR_INPUT, "launch line", "--%s: no model is named \"%s\"",
+			        out->launch.network_flag, lk_escape(named, shown, sizeof shown));
+			return lk_hint(err, "add --model with a preset (`lockstep models` lists them) or a "
+			                    "config.json");
+		}
 		lk_fail(err, LK_ERR_INPUT, "--model", "no model was given");
 		return lk_hint(err, "give --model with a preset (`lockstep models` lists them) or a "
 		                    "config.json, or a launch line after --");
@@ -74,7 +127,11 @@ static lk_status read_model(const lk_predict_request *request, lk_asked *out, lk
 	}
 	if (config) LK_TRY(lk_model_read(request->model, request->as, &model, out->warning, err));
 	else LK_TRY(lk_model_preset(request->model, &model, err));
-	if (out->job.model.layers > 0) warn_other_network(&out->job.model, &model, out->warning);
+	warn_other_network(out, request->model, &model, out->warning);
+	if (out->launch.window_said) {
+		model.window = out->job.model.window;
+		model.full_every = out->job.model.full_every;
+	}
 	out->job.model = model;
 	return LK_OK;
 }
@@ -260,14 +317,14 @@ lk_status lk_request_check_stack(const char *stack, lk_error *err) {
 	return request_take_name(&unused, stack, names, "--stack", err);
 }
 
-lk_status lk_request_take(lk_arena *arena, const lk_predict_request *request, lk_asked *out,
-                          lk_error *err) {
+/* All of a request but the cluster, which the options on top do not look at; *launched: GPUs that
+ * the launch line states. */
+static lk_status request_take_job(lk_arena *arena, const lk_predict_request *request, lk_asked *out,
+                                  int *launched, lk_error *err) {
 	memset(out, 0, sizeof *out);
 	LK_TRY(lk_calibration_ready(err));
-	int launched = 0;
-	LK_TRY(read_launch(arena, request, out, &launched, err));
+	LK_TRY(read_launch(arena, request, out, launched, err));
 	LK_TRY(read_model(request, out, err));
-	LK_TRY(request_read_cluster(arena, request, launched, out, err));
 	LK_TRY(take_numbers(request, &out->job, err));
 	LK_TRY(request_take_layout(request, &out->job, err));
 	out->job.split_open = !request->script && request->launch_count == 0;
@@ -278,6 +335,24 @@ lk_status lk_request_take(lk_arena *arena, const lk_predict_request *request, lk
 		return lk_hint(err, "add --vocab-size N to it, or name the network with --model");
 	}
 	return LK_OK;
+}
+
+lk_status lk_request_take(lk_arena *arena, const lk_predict_request *request, lk_asked *out,
+                          lk_error *err) {
+	int launched = 0;
+	LK_TRY(request_take_job(arena, request, out, &launched, err));
+	return request_read_cluster(arena, request, launched, out, err);
+}
+
+lk_status lk_request_check(const lk_predict_request *request, lk_error *err) {
+	lk_arena arena = LK_ARENA_INIT;
+	lk_asked *asked = LK_NEW(&arena, lk_asked);
+	int launched = 0;
+	lk_status status =
+		asked ? request_take_job(&arena, request, asked, &launched, err) : lk_oom(err);
+	if (status == LK_OK) status = lk_request_check_network(request, &asked->job, err);
+	lk_arena_free(&arena);
+	return status;
 }
 
 lk_status lk_request_read(lk_arena *arena, const lk_predict_request *request, lk_asked *out,

@@ -104,6 +104,9 @@ lk_status lk_request_read(lk_arena *arena, const lk_predict_request *request, lk
 lk_status lk_request_take(lk_arena *arena, const lk_predict_request *request, lk_asked *out,
                           lk_error *err);
 
+/* What is wrong with a request whatever machine it is for. */
+lk_status lk_request_check(const lk_predict_request *request, lk_error *err);
+
 /* What the launch line, the script and the DeepSpeed file of a request state, as the options that
  * state it too: options that *out does not have are not stated. *network: they state the network,
  * which is no option of *out. */

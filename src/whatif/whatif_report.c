@@ -41,6 +41,7 @@ const lk_step *lk_whatif_step(const lk_whatif *whatif) {
 /* What a graph comes with where it was lifted from traces. */
 struct origin {
 	const lk_device *device; /* NULL not given */
+	const char *cluster;     /* that a step graph carries; NULL none */
 	uint32_t ranks;          /* of the run, traced or not */
 	double replay_error;     /* 0 not known */
 };
@@ -58,6 +59,7 @@ static lk_status read_site(struct answer *answer, const lk_whatif_request *reque
 	LK_TRY(lk_request_check_stack(request->stack, err));
 	lk_where where = {.cluster = request->cluster,
 	                  .gpu = request->gpu,
+	                  .origin = from->cluster,
 	                  .device = from->device,
 	                  .ranks = from->ranks};
 	where.no_gpu = answer->w.traced ? "the traces do not say on which GPU it ran"
@@ -119,6 +121,7 @@ static lk_status report_read_graph(const lk_whatif_request *request, lk_graph **
 		if (request->step) return lk_fail(err, LK_ERR_INPUT, "--step", "a graph holds one step");
 		LK_TRY(lk_graph_read(request->paths[0], out, err));
 		from->ranks = (*out)->ranks.world;
+		if ((*out)->cluster) from->cluster = lk_intern_text((*out)->names, (*out)->cluster);
 		return LK_OK;
 	}
 	if (request->path_count > 0) return read_traces(request, out, from, err);

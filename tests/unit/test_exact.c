@@ -1,5 +1,6 @@
-/* test_exact.c: on random jobs, the answer by default is that of every operation simulated, and
- * better hardware never makes a step longer. */
+/* test_exact.c: on random jobs, the answer by default is that of every operation simulated, better
+ * hardware never makes a step longer, and a change that would make a job fit is answered for what
+ * it promised. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,6 +12,7 @@
 
 #include "base/arena.h"
 #include "base/stats.h"
+#include "lockstep/options.h"
 #include "lockstep/predict.h"
 #include "rounds.h"
 #include "step/step.h"
@@ -84,9 +86,10 @@ static void say_job(const lk_drawn *drawn) {
 	const lk_predict_request *request = &drawn->request;
 	print_message("--model %s --cluster '%s' --tp %d --pp %d --vp %d --mbs %d --gbs %d --seq %d "
 	              "--zero %s --recompute %s\n",
-	              request->model, request->cluster, request->tp, request->pp,
+	              request->model, drawn->cluster, request->tp, request->pp,
 	              request->vp ? request->vp : 1, request->mbs, request->gbs, request->seq,
-	              request->zero, request->recompute);
+	              request->zero ? request->zero : "open",
+	              request->recompute ? request->recompute : "open");
 }
 
 static void the_default_is_exact(void **unused) {
@@ -147,10 +150,90 @@ static void better_hardware_is_never_slower(void **unused) {
 	assert_true(compared.longer * 1000 <= compared.all);
 }
 
+/* ---- fixes ---- */
+
+enum {
+	FIX_WORDS = 16
+};
+
+/* The request with the options of a fix on top, as they are typed. */
+static lk_prediction *ask_fixed(const lk_predict_request *request, const lk_fix *fix) {
+	lk_predict_request changed = *request;
+	lk_prediction *prediction = NULL;
+	lk_args args = {0};
+	lk_error err = {0};
+	char text[sizeof fix->change], *next = text, *word;
+	const char *words[FIX_WORDS];
+	int count = 0;
+	memcpy(text, fix->change, sizeof text);
+	while ((word = strsep(&next, " "))) {
+		assert_true(count < FIX_WORDS);
+		words[count++] = word;
+	}
+	assert_int_equal(lk_args_parse(&lk_predict_verb, count, words, &args, &err), LK_OK);
+	assert_int_equal(lk_args_fill(&args, 0, &changed, &err), LK_OK);
+	if (lk_predict(&changed, &prediction, &err) != LK_OK) {
+		print_message("%s: %s\n", fix->change, err.what);
+		prediction = NULL;
+	}
+	lk_args_free(&args);
+	return prediction;
+}
+
+static void check_fixes(const lk_drawn *drawn, const lk_prediction *said) {
+	for (int i = 0; i < said->fix_count; i++) {
+		const lk_fix *fix = &said->fixes[i];
+		lk_prediction *fixed = ask_fixed(&drawn->request, fix);
+		bool same = fixed && fixed->fits && fixed->step_time_s == fix->step_time_s &&
+		            fixed->peak_bytes == fix->peak_bytes;
+		if (!same) {
+			say_job(drawn);
+			fail_msg("%s: promised %.12g s, %.0f bytes; answered %.12g s, %.0f bytes", fix->change,
+			         fix->step_time_s, fix->peak_bytes, fixed ? fixed->step_time_s : NAN,
+			         fixed ? fixed->peak_bytes : NAN);
+		}
+		lk_predict_free(fixed);
+	}
+}
+
+/* Some of what draw_job states is left open; on a described cluster no GPUs can be added. */
+static void draw_unfit(uint64_t *state, lk_drawn *drawn) {
+	draw_job(state, drawn);
+	lk_predict_request *request = &drawn->request;
+	if (next_random(state) % 2) request->cluster = NULL;
+	if (!request->cluster) {
+		request->gpu = strstr(drawn->gpu, "a100") ? "a100-sxm-80" : "h100-sxm";
+		request->gpus = drawn->nodes * drawn->gpus;
+	}
+	if (next_random(state) % 2) request->zero = NULL;
+	if (next_random(state) % 2) request->recompute = NULL;
+	if (next_random(state) % 4 == 0) request->mbs = 0;
+	if (next_random(state) % 4 == 0) request->gbs = 0;
+}
+
+static void a_fix_is_what_predict_answers(void **unused) {
+	(void)unused;
+	uint64_t state = 3;
+	int rows = 0;
+	for (int jobs = 0, count = trials(300); jobs < count;) {
+		lk_drawn drawn;
+		lk_prediction *said = NULL;
+		draw_unfit(&state, &drawn);
+		if (lk_predict(&drawn.request, &said, NULL) == LK_OK && said->fix_count > 0) {
+			jobs++;
+			rows += said->fix_count;
+			check_fixes(&drawn, said);
+		}
+		lk_predict_free(said);
+	}
+	print_message("%d rows\n", rows);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_default_is_exact),
 		cmocka_unit_test(better_hardware_is_never_slower),
+		cmocka_unit_test(a_fix_is_what_predict_answers),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -243,6 +243,7 @@ static lk_graph *random_graph(uint64_t seed) {
 	graph->tokens = real(&d);
 	graph->samples = real(&d);
 	graph->peak_dtype = roll(&d, LK_DTYPES);
+	if (roll(&d, 2)) graph->cluster = lk_intern_id(graph->names, "8 h100-sxm");
 	return graph;
 }
 
@@ -315,6 +316,7 @@ static void same_graph(const lk_graph *a, const lk_graph *b) {
 	assert_true(a->model_flops == b->model_flops && a->tokens == b->tokens &&
 	            a->samples == b->samples);
 	assert_int_equal(a->peak_dtype, b->peak_dtype);
+	assert_string_equal(lk_intern_text(a->names, a->cluster), lk_intern_text(b->names, b->cluster));
 }
 
 static void accept(lk_status status, const lk_error *err) {

@@ -313,6 +313,54 @@ static void layouts(void **state) {
 	               "prediction modules");
 }
 
+/* Appends a random part of a layout string to `text`, and all of its symbols to `all`. */
+static void random_layout(char *text, char *all, int depth) {
+	for (int items = 1 + rand() % 3; items > 0; items--) {
+		char inner[400] = "", expanded[4000] = "", repeat[8] = "";
+		int times = rand() % 2 ? 1 + rand() % 4 : 1;
+		if (depth < 2 && rand() % 3 == 0) {
+			random_layout(inner, expanded, depth + 1);
+			snprintf(text + strlen(text), 400 - strlen(text), "(%.300s)", inner);
+		} else {
+			snprintf(expanded, sizeof expanded, "%c", "ttt|"[rand() % 4]);
+			strcat(text, expanded);
+		}
+		if (times > 1) snprintf(repeat, sizeof repeat, "*%d", times);
+		strcat(text, repeat);
+		for (int i = 0; i < times && strlen(all) + strlen(expanded) < 3900; i++)
+			strcat(all, expanded);
+	}
+}
+
+/* Repeats that are not walked one by one count as if they were. */
+static void layouts_are_as_written_out(void **state) {
+	(void)state;
+	int done = 0;
+	srand(23);
+	for (int tries = 0; tries < 3000; tries++) {
+		char text[500] = "", all[4100] = "";
+		int layers[4200] = {0}, places = 1, total = 0;
+		random_layout(text, all, 0);
+		for (const char *symbol = all; *symbol; symbol++) {
+			if (*symbol == '|') places++;
+			else layers[places - 1]++, total++;
+		}
+		lk_job job = {.pp = places, .vp = 1, .model = dense(total, 64, 4, 4)};
+		if (strlen(text) > 120 || strlen(all) > 3000) continue;
+		snprintf(job.pipeline_layout, sizeof job.pipeline_layout, "E%.120sL", text);
+		int counted;
+		assert_int_equal(lk_job_layout_places(&job, &counted, NULL), LK_OK);
+		assert_int_equal(counted, places);
+		assert_int_equal(lk_job_check_split(&job, NULL), LK_OK);
+		for (int place = 0, before = 0, first; place < places; before += layers[place++]) {
+			assert_int_equal(lk_job_chunk_layers(&job, place, 0, &first), layers[place]);
+			assert_int_equal(first, before);
+		}
+		done++;
+	}
+	assert_true(done > 1000);
+}
+
 /* Completing again changes nothing, and the numbers fit each other: random jobs, legal ones kept.
  */
 static void completing_is_stable(void **state) {
@@ -430,6 +478,7 @@ int main(void) {
 		cmocka_unit_test(splits_cover),
 		cmocka_unit_test(split_rules),
 		cmocka_unit_test(layouts),
+		cmocka_unit_test(layouts_are_as_written_out),
 		cmocka_unit_test(completing_is_stable),
 		cmocka_unit_test(batches),
 		cmocka_unit_test(vision),

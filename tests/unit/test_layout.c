@@ -162,6 +162,99 @@ static bool random_job(struct dice *dice, const struct problem *problem, lk_core
 	return ok;
 }
 
+/* ---- what is in the space ---- */
+
+static void layouts_of_the_space_are_held(void **state) {
+	(void)state;
+	struct dice d = {.state = 4711};
+	int uneven = 0, done = 0;
+	for (int tries = 0; tries < 600; tries++) {
+		struct problem p;
+		lk_core core;
+		lk_job job;
+		const char *why = NULL;
+		if (make_problem(&d, true, &p) && random_job(&d, &p, &core, &job)) {
+			if (!lk_space_holds(&p.space, &job, &why)) {
+				say(&job, "not held");
+				fail_msg("%s", why);
+			}
+			uneven += core.split != LK_SPLIT_USUAL;
+			done++;
+		}
+		lk_arena_free(&p.arena);
+	}
+	assert_true(done > 200 && uneven > 20);
+}
+
+/* Every layer once and in order, the middle even up to one layer, the last place the lighter the
+ * more the loss counts. */
+static void lighter_ends_hold_every_layer_once(void **state) {
+	(void)state;
+	struct dice d = {.state = 61};
+	int written = 0;
+	for (int tries = 0; tries < 4000; tries++) {
+		lk_job job = {.pp = 2 + (int)roll(&d, 15), .vp = 1 + (int)roll(&d, 4)};
+		job.model.layers = 1 + (int)roll(&d, 130);
+		job.schedule = job.vp > 1 ? LK_SCHED_INTERLEAVED : LK_SCHED_1F1B;
+		int places = job.pp * job.vp, next = 0, least = 1 << 20, most = 0, first,
+			loss = (int)roll(&d, 6);
+		if (!lk_job_lighten_ends(&job, (int)roll(&d, 2), loss)) continue;
+		assert_int_equal(lk_job_check_split(&job, NULL), LK_OK);
+		written++;
+		for (int place = 0; place < places; place++) {
+			int count = lk_job_chunk_layers(&job, place % job.pp, place / job.pp, &first);
+			assert_int_equal(first, next);
+			next += count;
+			if (place == 0 || place == places - 1) continue;
+			if (count < least) least = count;
+			if (count > most) most = count;
+		}
+		assert_int_equal(next, job.model.layers);
+		if (places > 2) assert_true(most - least <= 1 && least > 0);
+		int last = lk_job_chunk_layers(&job, job.pp - 1, job.vp - 1, &first);
+		if (places > 2) assert_true(last <= most && (last == 0 || last + loss <= most + 1));
+	}
+	assert_true(written > 1000);
+}
+
+/* What lets the search leave out the other dispatchers. */
+static void a_copy_per_node_is_never_slower(void **state) {
+	(void)state;
+	struct dice d = {.state = 99};
+	int done = 0, wanted = rounds(150, 3000);
+	for (int tries = 0; done < wanted && tries < 100 * wanted; tries++) {
+		struct problem p;
+		lk_core core;
+		lk_job job[2];
+		if (make_problem(&d, true, &p) && p.asked.job.model.experts > 0 &&
+		    random_job(&d, &p, &core, &job[0]) && job[0].ep > 1) {
+			lk_step step[2];
+			lk_step_options options = {0};
+			lk_status status[2];
+			job[1] = job[0];
+			job[0].dispatcher = LK_DISPATCH_ALLTOALL;
+			job[1].dispatcher = LK_DISPATCH_NODE;
+			for (int i = 0; i < 2; i++)
+				status[i] = lk_step_ask(&job[i], &p.asked.cluster, &options, &step[i], NULL);
+			if (status[0] == LK_OK && status[1] == LK_OK) {
+				bool worse =
+					step[1].step_s > step[0].step_s * 1.001 ||
+					step[1].memory[step[1].fullest].total > step[0].memory[step[0].fullest].total;
+				if (worse) {
+					say(&job[1], "slower by node");
+					print_message("  %.9f s against %.9f s\n", step[1].step_s, step[0].step_s);
+				}
+				assert_false(worse);
+				done++;
+			}
+			lk_step_free(&step[0]);
+			lk_step_free(&step[1]);
+		}
+		lk_arena_free(&p.arena);
+	}
+	assert_int_equal(done, wanted);
+}
+
 /* ---- buckets ---- */
 
 static bool same_programs(const lk_graph *a, const lk_graph *b) {
@@ -329,8 +422,8 @@ static int by_time(const void *a, const void *b) {
 	return (x->ps > y->ps) - (x->ps < y->ps);
 }
 
-/* The best of each core, sharding and kind of recomputation, by the predictor as `predict` asks it.
- */
+/* The best of cores that differ in split alone, of each sharding and kind of recomputation, by the
+ * predictor as `predict` asks it. */
 static size_t ask_everything(const struct problem *problem, struct found *out, size_t room,
                              uint64_t *layouts_seen) {
 	lk_cores_list cores = {0};
@@ -352,7 +445,9 @@ static size_t ask_everything(const struct problem *problem, struct found *out, s
 			if (lk_layout_job(&problem->space, &cores.at[c], layout, &job, NULL) != LK_OK) continue;
 			if (lk_step_ask(&job, &problem->asked.cluster, &options, &step, NULL) == LK_OK &&
 			    lk_step_fits(&step)) {
-				size_t group = (size_t)c * 64 + layout->sharding * 8u + layout->recompute, at = 0;
+				size_t group = (size_t)cores.at[c].first * 64 + layout->sharding * 8u +
+				               layout->recompute,
+					   at = 0;
 				while (at < count && out[at].group != group) at++;
 				assert_true(at < room);
 				if (at == count) out[count++] = (struct found){INT64_MAX, group};
@@ -544,6 +639,9 @@ static void threads_do_not_change_the_answer(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(layouts_of_the_space_are_held),
+		cmocka_unit_test(lighter_ends_hold_every_layer_once),
+		cmocka_unit_test(a_copy_per_node_is_never_slower),
 		cmocka_unit_test(buckets_that_cut_alike_are_one_layout),
 		cmocka_unit_test(bounds_are_never_above_the_prediction),
 		cmocka_unit_test(search_finds_what_asking_everything_finds),

@@ -183,12 +183,13 @@ static void open_market(struct market *market, const double price[3], double spr
 
 static void decide(struct market *market) {
 	lk_error err;
+	const char *useless;
 	lk_offers offers = {market->offers, 3, 3};
 	lk_rent_rates rates = {market->rates, 3, 3};
 	market->rent = (lk_rent){0};
-	assert_int_equal(
-		lk_rent_choose(&market->request, &offers, &rates, &market->arena, &market->rent, &err),
-		LK_OK);
+	assert_int_equal(lk_rent_choose(&market->request, &offers, &rates, &market->arena,
+	                                &market->rent, &useless, &err),
+	                 LK_OK);
 }
 
 static const char *named(const struct market *market, int at) {

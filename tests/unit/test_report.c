@@ -657,6 +657,7 @@ static void test_hostile_sweep(void **state) {
 	                   .layout = HOSTILE,
 	                   .step_time_s = 1,
 	                   .samples_per_s = 8,
+	                   .unit = "sequence",
 	                   .gpus = 8,
 	                   .peak_bytes = 1e9,
 	                   .reproduce = HOSTILE "a" HOSTILE,

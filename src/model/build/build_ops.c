@@ -17,7 +17,7 @@ double lk_build_mask_bytes(const lk_builder *builder) {
 }
 
 double lk_build_kept_bytes(const lk_builder *builder, double elements) {
-	double operand = lk_dtype_bytes(builder->job->dtype);
+	double operand = lk_job_operand_bytes(builder->job);
 	return elements * (operand < builder->bytes ? operand : builder->bytes);
 }
 
@@ -38,7 +38,7 @@ static uint32_t add_compute(lk_builder *builder, lk_op *op) {
 
 uint32_t lk_build_gemm_batch(lk_builder *builder, const char *name, double m, double n, double k,
                              double batch) {
-	double operand = lk_dtype_bytes(builder->job->dtype);
+	double operand = lk_job_operand_bytes(builder->job);
 	if (operand > builder->bytes) operand = builder->bytes;
 	lk_op op = {
 		.kind = LK_OP_GEMM,
@@ -74,25 +74,32 @@ uint32_t lk_build_norm_weight_grad(lk_builder *builder, double bytes) {
 
 /* 8- and 4-bit products read operands that a kernel of their own has scaled, cast and, for the
  * weight gradient, transposed: read once in 16 bits, written twice (Transformer Engine's
- * cast-transpose). */
+ * cast-transpose). A factor of the tensor itself takes a kernel before that, which reads it for its
+ * largest value. */
 void lk_build_quantize(lk_builder *builder, double elements) {
-	double operand = lk_dtype_bytes(builder->job->dtype);
-	if (operand < builder->bytes)
-		lk_build_memory(builder, LK_OP_ELEMENTWISE, "quantize",
-		                elements * (builder->bytes + 2 * operand));
+	const lk_job *job = builder->job;
+	double operand = lk_job_operand_bytes(job);
+	if (operand >= builder->bytes) return;
+	if (job->dtype == LK_FP8 && job->fp8_recipe == LK_FP8_TENSORWISE)
+		lk_build_memory(builder, LK_OP_ELEMENTWISE, "largest", elements * builder->bytes);
+	lk_build_memory(builder, LK_OP_ELEMENTWISE, "quantize",
+	                elements * (builder->bytes + 2 * operand));
 }
 
-/* After a norm whose result is the residual stream, too (BERT), the cast is a kernel of its own;
- * else the norm writes the operand itself. */
+/* Norms write the operand themselves, but where their result is the residual stream, too (BERT),
+ * and where its factors are not known before it is: Transformer Engine's norms cast with delayed
+ * factors and MXFP8's alone. */
 void lk_build_quantize_normed(lk_builder *builder) {
-	if (builder->job->fused_kernels && builder->model->network == LK_NET_ENCODER &&
-	    !builder->model->final_norm)
-		lk_build_quantize(builder, builder->rows * builder->model->hidden);
+	const lk_job *job = builder->job;
+	bool residual = job->fused_kernels && builder->model->network == LK_NET_ENCODER &&
+	                !builder->model->final_norm,
+		 late = job->dtype == LK_FP8 && job->fp8_recipe != LK_FP8_DELAYED;
+	if (residual || late) lk_build_quantize(builder, builder->rows * builder->model->hidden);
 }
 
 /* What a product wrote in its narrow format is transposed for the weight gradient. */
 void lk_build_transpose_narrow(lk_builder *builder, double elements) {
-	double operand = lk_dtype_bytes(builder->job->dtype);
+	double operand = lk_job_operand_bytes(builder->job);
 	if (operand < builder->bytes)
 		lk_build_memory(builder, LK_OP_ELEMENTWISE, "transpose", elements * 2 * operand);
 }

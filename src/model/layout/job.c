@@ -135,27 +135,6 @@ static lk_status fill_schedule(lk_job *job, lk_error *err) {
 	return LK_OK;
 }
 
-static void fill_split(lk_job *job) {
-	int chunks = lk_job_places(job), layers = lk_job_layers(job);
-	bool said = job->first_stage_layers > 0 || job->last_stage_layers > 0 ||
-	            job->pipeline_layout[0] || job->account_embedding || job->account_loss;
-	if (!job->split_open || said || job->pp < 2 || layers % chunks == 0) return;
-	if ((layers + 2) % chunks == 0 && (layers + 2) / chunks > 1) {
-		job->account_embedding = job->account_loss = true;
-		return;
-	}
-	int each = (layers + chunks - 1) / chunks, missing = each * chunks - layers;
-	int last = missing < each ? each - missing : 0;
-	int first = each - (missing - (each - last));
-	if (chunks < 3 || first < 0 || job->model.mtp_layers > 1) return;
-	char t[3][16] = {"", "", ""};
-	const int counts[] = {first, each, last};
-	for (int i = 0; i < 3; i++)
-		if (counts[i] > 0) snprintf(t[i], sizeof t[i], "t*%d", counts[i]);
-	snprintf(job->pipeline_layout, sizeof job->pipeline_layout, "E%s|(%s|)*%d%s%sL", t[0], t[1],
-	         chunks - 2, t[2], job->model.mtp_layers ? "m" : "");
-}
-
 static lk_status fill_sequence(lk_job *job, lk_error *err) {
 	const lk_model *model = &job->model;
 	if (model->image > 0 && model->patch > 0) {
@@ -307,7 +286,7 @@ lk_status lk_job_complete(lk_job *job, const lk_cluster *cluster, lk_error *err)
 	fill_stack(&whole);
 	LK_TRY(job_fill_ranks(&whole, cluster, err));
 	LK_TRY(fill_schedule(&whole, err));
-	fill_split(&whole);
+	lk_job_split_usually(&whole);
 	LK_TRY(fill_sequence(&whole, err));
 	LK_TRY(fill_batch(&whole, err));
 	LK_TRY(fill_vocab(&whole, err));

@@ -86,6 +86,13 @@ enum {
 	LK_JOB_IMAGES = 64 /* of a GPU, where nothing is said of a convolution net's batch */
 };
 
+/* How products in fp8 scale their operands (Transformer Engine, low_precision_training). */
+typedef enum lk_fp8_recipe {
+	LK_FP8_DELAYED,    /* a factor of the tensor, from the steps before: cast as it is read */
+	LK_FP8_TENSORWISE, /* a factor of the tensor itself: read once more, for its largest value */
+	LK_FP8_BLOCKWISE,  /* a factor for every 128 elements, kept with them */
+} lk_fp8_recipe;
+
 typedef struct lk_job {
 	lk_model model;
 	lk_task task;
@@ -161,6 +168,7 @@ typedef struct lk_job {
 	int deferral_limit;            /* for so many micro-batches; 0 all */
 	bool narrow_weights;           /* fp8: the weights themselves are kept in 8 bits (Megatron's
 	                                  --fp8-param-gather) */
+	lk_fp8_recipe fp8_recipe;      /* of fp8 */
 	lk_switch grouped_gemm; /* experts as grouped products of Transformer Engine, on streams of
 	                         * their own; default: on for the experts of Megatron-like stacks, whose
 	                         * products are priced so */
@@ -186,6 +194,17 @@ typedef struct lk_job {
  * names the rule and the nearest legal values: "--tp: 96 heads do not divide by 7; nearest: 6, 8".
  */
 lk_status lk_job_complete(lk_job *job, const lk_cluster *cluster, lk_error *err);
+
+/* Tokens of a sequence; 0 of a network that has none. */
+static inline int lk_job_tokens(const lk_job *job) {
+	return job->model.vocab > 0 ? job->seq : 0;
+}
+
+/* Bytes of an element of a product's operand, with its share of the scaling factors. */
+static inline double lk_job_operand_bytes(const lk_job *job) {
+	bool blocks = job->dtype == LK_FP8 && job->fp8_recipe == LK_FP8_BLOCKWISE;
+	return lk_dtype_bytes(job->dtype) + (blocks ? 4 / 128.0 : 0);
+}
 
 /* Whether forward and backward passes run as pairs, the expert traffic of one alongside the
  * computation of the other. */
@@ -217,7 +236,19 @@ typedef struct lk_launch {
 	int ignored_count;
 	const char **flags; /* names of all flags that were read, without dashes; owned by the arena */
 	int flag_count;
+	/* The network that the line names in place of stating its shape ("Qwen/Qwen2.5-72B") and the
+	 * flag that does ("model_name_or_path"); NULL: none. */
+	const char *network, *network_flag;
+	const lk_model *shape; /* Megatron-LM's flags one to one, before its rules; NULL: none */
+	bool window_said;      /* --window-size: it holds for whatever network is trained */
 } lk_launch;
+enum {
+	LK_LAUNCH_CONFLICTS = 192
+};
+/* Flags of the line that say something else of the network than `model` is, as "--num-layers 80
+ * (32), ..."; "" where they agree. */
+void lk_launch_conflicts(const lk_launch *launch, const lk_model *model,
+                         char out[LK_LAUNCH_CONFLICTS]);
 /* Adds to the ignored. The reason is borrowed, the flag copied. */
 lk_status lk_launch_ignore(lk_arena *arena, lk_launch *launch, const char *flag, const char *reason,
                            lk_ignored_as as, lk_error *err);
@@ -271,6 +302,12 @@ char *lk_near_legal(char out[LK_JOB_NEAR], int64_t value, int64_t high, lk_near_
 int lk_job_layers(const lk_job *job); /* of both stacks */
 int lk_job_places(const lk_job *job); /* of the chain of model chunks; needs pp, vp, schedule */
 lk_status lk_job_layout_places(const lk_job *job, int *places, lk_error *err);
+/* Splits layers where nobody says how: evenly, with embedding and loss as a layer each, or with
+ * less on the ends, as recipes do. */
+void lk_job_split_usually(lk_job *job);
+/* A layout string in which the embedding and the loss take the room of so many layers, and what
+ * does not divide goes to the places before the last. False: there is none. */
+bool lk_job_lighten_ends(lk_job *job, int embedding, int loss);
 lk_status lk_job_check_split(const lk_job *job, lk_error *err);
 int lk_job_stage_layers(const lk_job *job, int stage);
 

@@ -17,8 +17,10 @@
  *         layers on 8 stages:
  *     7, 8, 8, 8, 8, 8, 7, 7). With more chunks per rank a remainder is refused, as Megatron does.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
 #include "model/layout/job.h"
 #include "model/layout/schedule.h"
 #include "base/check.h"
@@ -82,6 +84,35 @@ static const char *item_end(const char *at, const char *end) {
 
 static void walk_items(struct walk *walk, const char *at, const char *end, int depth);
 
+/* So many more times what took the walk from `before` to where it is: all places of it lie before
+ * the wanted one, or after it, or one place is all of it. */
+static void walk_skip(struct walk *walk, const struct walk *before, long times) {
+	int layers = walk->layers - before->layers;
+	long steps = walk->steps + times * (walk->steps - before->steps);
+	if (steps > LAYOUT_STEPS) {
+		walk->wrong = "it expands to more than 65536 symbols";
+		return;
+	}
+	int more = (int)times;
+	bool ahead = walk->place < walk->wanted, there = walk->place == walk->wanted;
+	walk->steps = (int)steps;
+	walk->layers += more * layers;
+	if (ahead) walk->before += more * layers;
+	else if (there) walk->count += more * layers;
+	walk->place += more * (walk->place - before->place);
+	walk->mtp += more * (walk->mtp - before->mtp);
+	walk->embeddings += more * (walk->embeddings - before->embeddings);
+	walk->losses += more * (walk->losses - before->losses);
+}
+
+/* How many times what took the walk from `before` to where it is can be skipped. */
+static long walk_can_skip(const struct walk *walk, const struct walk *before, long times) {
+	int places = walk->place - before->place;
+	if (walk->wrong || places == 0 || walk->place > walk->wanted) return walk->wrong ? 0 : times;
+	long most = (walk->wanted - walk->place - 1) / places;
+	return walk->place == walk->wanted || most < 0 ? 0 : most < times ? most : times;
+}
+
 /* One symbol or bracket with its repeat; returns what stands after it. */
 static const char *walk_item(struct walk *walk, const char *at, const char *end, int depth) {
 	const char *close = item_end(at, end), *next = close;
@@ -99,10 +130,14 @@ static const char *walk_item(struct walk *walk, const char *at, const char *end,
 		}
 		next = behind;
 	}
-	for (; times > 0 && walk->wrong == NULL; times--) {
+	while (times > 0 && walk->wrong == NULL) {
+		struct walk before = *walk;
 		if (++walk->steps > LAYOUT_STEPS) walk->wrong = "it expands to more than 65536 symbols";
 		else if (*at == '(') walk_items(walk, at + 1, close - 1, depth + 1);
 		else split_symbol(walk, *at);
+		long skipped = walk_can_skip(walk, &before, --times);
+		if (skipped > 0) walk_skip(walk, &before, skipped);
+		times -= skipped;
 	}
 	return next;
 }
@@ -116,6 +151,51 @@ static struct walk walk_layout(const lk_job *job, int wanted) {
 	struct walk w = {.wanted = wanted};
 	walk_items(&w, job->pipeline_layout, job->pipeline_layout + strlen(job->pipeline_layout), 0);
 	return w;
+}
+
+/* Layers of the first place, of those between (`more` of them, the last ones, one more), and of
+ * the last. */
+static void split_write(lk_job *job, int first, int between, int more, int last) {
+	char string[3][32] = {"", "", ""}, ends[2][16] = {"", ""};
+	const int counts[2] = {first, last};
+	const int places = lk_job_places(job), groups[2] = {places - 2 - more, more};
+	for (int i = 0; i < 2; i++) {
+		if (counts[i] > 0) snprintf(ends[i], sizeof ends[i], "t*%d", counts[i]);
+		if (groups[i] > 0)
+			snprintf(string[i], sizeof string[i], "(t*%d|)*%d", between + i, groups[i]);
+	}
+	snprintf(job->pipeline_layout, sizeof job->pipeline_layout, "E%s|%s%s%s%sL", ends[0], string[0],
+	         string[1], ends[1], job->model.mtp_layers ? "m" : "");
+}
+
+bool lk_job_lighten_ends(lk_job *job, int embedding, int loss) {
+	int places = lk_job_places(job), layers = lk_job_layers(job), between = places - 2;
+	int each = (layers + embedding + loss) / places;
+	int first = each > embedding ? each - embedding : 0, last = each > loss ? each - loss : 0;
+	if (places < 2 || job->model.mtp_layers > 1 || job->model.network == LK_NET_ENCDEC)
+		return false;
+	if (between == 0) first = layers - last;
+	int rest = layers - first - last;
+	if (rest < between || (between == 0 && rest != 0)) return false;
+	split_write(job, first, between > 0 ? rest / between : 0, between > 0 ? rest % between : 0,
+	            last);
+	return true;
+}
+
+void lk_job_split_usually(lk_job *job) {
+	int chunks = lk_job_places(job), layers = lk_job_layers(job);
+	bool said = job->first_stage_layers > 0 || job->last_stage_layers > 0 ||
+	            job->pipeline_layout[0] || job->account_embedding || job->account_loss;
+	if (!job->split_open || said || job->pp < 2 || layers % chunks == 0) return;
+	if ((layers + 2) % chunks == 0 && (layers + 2) / chunks > 1) {
+		job->account_embedding = job->account_loss = true;
+		return;
+	}
+	int each = (layers + chunks - 1) / chunks, missing = each * chunks - layers;
+	int last = missing < each ? each - missing : 0;
+	int first = each - (missing - (each - last));
+	if (chunks < 3 || first < 0 || job->model.mtp_layers > 1) return;
+	split_write(job, first, each, 0, last);
 }
 
 lk_status lk_job_layout_places(const lk_job *job, int *places, lk_error *err) {

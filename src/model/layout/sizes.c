@@ -246,7 +246,7 @@ static double narrow_copies(const lk_job *job, int stage, lk_rank_params p) {
 	if (lk_sizes_has_head(job, stage)) ends += lk_sizes_head(job).dense;
 	double layers = p.dense + p.experts - ends;
 	double instead = job->narrow_weights ? 2 : 0; /* of the 16-bit weights */
-	return (2 * lk_dtype_bytes(job->dtype) - instead) * layers;
+	return (2 * lk_job_operand_bytes(job) - instead) * layers;
 }
 
 double lk_sizes_checkpoint(const lk_job *job) {

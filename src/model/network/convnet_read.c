@@ -14,7 +14,7 @@ enum {
 static lk_status convnet_read_take(const lk_hf_config *config, const lk_value *object,
                                    const char *name, int low, int high, bool needed, int *out,
                                    lk_error *err) {
-	const lk_value *value = lk_json_get(object, name);
+	const lk_value *value = lk_hf_get(config, object, name);
 	if (!value || value->kind == LK_JSON_NULL) {
 		if (!needed) return LK_OK;
 		lk_hf_fail(config, object, err, "%s is missing", name);
@@ -29,7 +29,7 @@ static lk_status convnet_read_take(const lk_hf_config *config, const lk_value *o
 
 static lk_status convnet_read_take_flag(const lk_hf_config *config, const lk_value *object,
                                         const char *name, bool *out, lk_error *err) {
-	const lk_value *value = lk_json_get(object, name);
+	const lk_value *value = lk_hf_get(config, object, name);
 	if (!value || value->kind == LK_JSON_NULL) return LK_OK;
 	if (value->kind != LK_JSON_TRUE && value->kind != LK_JSON_FALSE) {
 		lk_hf_fail(config, value, err, "%s is neither true nor false", name);
@@ -40,7 +40,7 @@ static lk_status convnet_read_take_flag(const lk_hf_config *config, const lk_val
 }
 
 static lk_status read_stem(const lk_hf_config *config, lk_convnet *net, lk_error *err) {
-	const lk_value *stem = lk_json_get(config->object, "stem");
+	const lk_value *stem = lk_hf_get(config, config->object, "stem");
 	if (!stem || stem->kind != LK_JSON_OBJECT) {
 		lk_hf_fail(config, stem, err, "a convnet needs its stem");
 		return lk_hint(
@@ -56,7 +56,7 @@ static lk_status read_block(const lk_hf_config *config, const lk_value *object,
                             lk_conv_stage *stage, lk_error *err) {
 	static const char *const names[] = {"plain",    "basic",   "bottleneck",
 	                                    "inverted", "shuffle", "fire"};
-	const lk_value *block = lk_json_get(object, "block");
+	const lk_value *block = lk_hf_get(config, object, "block");
 	for (int i = 0;
 	     block && block->kind == LK_JSON_STRING && i < (int)(sizeof names / sizeof *names); i++)
 		if (strcmp(block->text, names[i]) == 0) return stage->block = i, LK_OK;
@@ -114,7 +114,7 @@ static lk_status convnet_read_stage(const lk_hf_config *config, const lk_value *
 }
 
 static lk_status read_stages(const lk_hf_config *config, lk_model *model, lk_error *err) {
-	const lk_value *list = lk_json_get(config->object, "stages");
+	const lk_value *list = lk_hf_get(config, config->object, "stages");
 	int in = model->conv.stem_width;
 	if (!list || list->kind != LK_JSON_ARRAY || !list->count || list->count > LK_CONV_STAGES) {
 		lk_hf_fail(config, list, err, "a convnet needs stages");
@@ -131,7 +131,7 @@ static lk_status read_stages(const lk_hf_config *config, lk_model *model, lk_err
 }
 
 static lk_status read_dense(const lk_hf_config *config, lk_convnet *net, lk_error *err) {
-	const lk_value *list = lk_json_get(config->object, "dense");
+	const lk_value *list = lk_hf_get(config, config->object, "dense");
 	if (!list || list->kind == LK_JSON_NULL) return LK_OK;
 	if (list->kind != LK_JSON_ARRAY || list->count > LK_CONV_DENSE) {
 		lk_hf_fail(config, list, err, "dense is no list of up to %d widths", LK_CONV_DENSE);

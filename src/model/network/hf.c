@@ -37,9 +37,9 @@ static void hf_descend(lk_hf_config *config) {
 }
 
 static const lk_hf_family *family_nearest(const char *type) {
-	const char *names[64];
+	const char *names[128];
 	int count = 0;
-	while (count < 64 && (names[count] = lk_hf_family_name(count))) count++;
+	while (count < 128 && (names[count] = lk_hf_family_name(count))) count++;
 	const char *near = lk_nearest(type, names, (size_t)count);
 	return near ? lk_hf_family_of(near) : NULL;
 }
@@ -57,34 +57,41 @@ static const char *family_forebear(const char *type) {
 	return longest;
 }
 
-/* Reads a config as if it were llama's, to see which members that leaves. */
-static void read_as_llama(const lk_hf_config *config) {
-	const lk_hf_family *llama = lk_hf_family_of("llama");
+/* Whether a config can be read as another type. Members that this type has are marked as read,
+ * those that follow a missing one too. */
+static bool reads_as(const lk_hf_config *config, const char *type) {
+	const lk_hf_family *family = lk_hf_family_of(type);
 	lk_hf_config quiet = *config;
-	lk_model model = *llama->start;
+	lk_model model = *family->start;
 	lk_error unused;
+	bool complete = true;
 	quiet.warning = NULL;
-	for (const lk_hf_key *key = llama->keys; key->names; key++)
-		if (lk_hf_read_key(&quiet, key, &model, &unused) != LK_OK) return;
-	llama->finish(&quiet, &model, &unused);
+	quiet.as = true;
+	for (const lk_hf_key *key = family->keys; key->names; key++)
+		if (lk_hf_read_key(&quiet, key, &model, &unused) != LK_OK) complete = false;
+	return complete && family->finish(&quiet, &model, &unused) == LK_OK &&
+	       lk_model_check(&model, "", &unused) == LK_OK;
 }
 
 /* What the remedies of all refusals end with. */
 #define AS "--as %s reads it so on purpose"
 
 static lk_status unknown_type(const lk_hf_config *config, const lk_value *type, lk_error *err) {
-	char keys[192] = "";
-	if (lk_hf_find(config, "num_hidden_layers") && lk_hf_find(config, "hidden_size")) {
-		read_as_llama(config);
-		lk_hf_unread(config, false, keys, sizeof keys);
-	}
+	char keys[192];
+	const char *forebear = type ? family_forebear(type->text) : "llama";
+	bool llama = reads_as(config, "llama");
+	lk_hf_unread(config, keys, sizeof keys);
+	if (!reads_as(config, forebear)) forebear = llama ? "llama" : NULL;
 	if (type)
 		lk_hf_fail(config, type, err, "networks of the type \"%.60s\" are not modelled%s%s",
 		           type->text, *keys ? "; not understood: " : "", keys);
 	else
 		lk_hf_fail(config, NULL, err, "the config states no model_type%s%s",
 		           *keys ? "; not understood: " : "", keys);
-	return lk_hint(err, AS ", with a warning", type ? family_forebear(type->text) : "llama");
+	if (forebear) return lk_hint(err, AS ", with a warning", forebear);
+	if (!type) return lk_hint(err, "add \"model_type\": TYPE, such as \"llama\", and its sizes");
+	return lk_hint(err, "no known type has all of its keys; state its sizes in a config of a type "
+	                    "like llama, or give a preset");
 }
 
 static lk_status unknown_as(const char *as, lk_error *err) {
@@ -108,22 +115,28 @@ static lk_status choose_family(const lk_hf_config *config, const char *as,
 
 /* ---- what a config says beyond its family ---- */
 
-static bool is_other_part(const char *name) {
-	static const char *const words[] = {"vision", "visual", "audio", "image_encoder", "talker"};
-	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-		if (strstr(name, words[i])) return true;
+static bool is_inner(const lk_hf_config *config, const lk_value *value) {
+	for (const lk_value *at = config->root; at; at = hf_inner(at))
+		if (at == value) return true;
 	return false;
 }
 
-/* A part of another kind than the language model; NULL if there is none. */
+/* A member beside the language model's part that shapes a network: another part (vision, audio, a
+ * projection), else a single member. NULL if there is none. */
 static const lk_value *other_part(const lk_hf_config *config, const char **name) {
+	const lk_value *single = NULL;
 	for (const lk_value *at = config->root; at && at != config->language; at = hf_inner(at))
-		for (size_t i = 0; i < at->count; i++)
-			if (at->items[i].kind == LK_JSON_OBJECT && is_other_part(at->keys[i])) {
-				*name = at->keys[i];
-				return &at->items[i];
-			}
-	return NULL;
+		for (size_t i = 0; i < at->count; i++) {
+			const lk_value *item = &at->items[i];
+			bool object = item->kind == LK_JSON_OBJECT;
+			if (is_inner(config, item) || lk_hf_neutral(at->keys[i], item) || (single && !object))
+				continue;
+			if (!object && strcmp(at->keys[i], "vocab_size") == 0) continue;
+			*name = at->keys[i];
+			if (object) return item;
+			single = item;
+		}
+	return single;
 }
 
 static lk_status refuse_beyond(const lk_hf_config *config, const lk_hf_family *family,
@@ -131,7 +144,7 @@ static lk_status refuse_beyond(const lk_hf_config *config, const lk_hf_family *f
 	char keys[192];
 	const char *name = "";
 	const lk_value *part = other_part(config, &name),
-				   *first = lk_hf_unread(config, true, keys, sizeof keys);
+				   *first = lk_hf_unread(config, keys, sizeof keys);
 	if (!part && !first) return LK_OK;
 	if (part)
 		lk_hf_fail(config, part, err, "%.60s is not modelled, only the language model is", name);
@@ -142,13 +155,11 @@ static lk_status refuse_beyond(const lk_hf_config *config, const lk_hf_family *f
 	               family->type);
 }
 
-/* What --as leaves out. Of a known type most members that nobody asks for are bookkeeping. */
+/* What --as leaves out. */
 static void warn_beyond(const lk_hf_config *config, const lk_hf_family *family) {
 	char keys[160];
 	const char *part = "";
-	const lk_value *type = lk_hf_find(config, "model_type");
-	bool known = type && type->kind == LK_JSON_STRING && lk_hf_family_of(type->text);
-	lk_hf_unread(config, known, keys, sizeof keys);
+	lk_hf_unread(config, keys, sizeof keys);
 	lk_hf_warn(config, "read as %s (--as)", family->type);
 	if (other_part(config, &part)) lk_hf_warn(config, "%.60s is not counted", part);
 	if (*keys) lk_hf_warn(config, "not understood: %s", keys);
@@ -186,8 +197,11 @@ static lk_status read_family(const lk_hf_config *config, const char *as, lk_mode
 
 lk_status lk_model_from_hf(const lk_value *value, const char *file, const char *as, lk_model *out,
                            char *warning, lk_error *err) {
-	lk_hf_config config = {
-		.object = value, .root = value, .file = file ? file : "config.json", .warning = warning};
+	lk_hf_config config = {.object = value,
+	                       .root = value,
+	                       .file = file ? file : "config.json",
+	                       .warning = warning,
+	                       .as = as != NULL};
 	if (warning) warning[0] = '\0';
 	if (!value) return lk_fail(err, LK_ERR_INPUT, file, "no config");
 	if (value->kind != LK_JSON_OBJECT)

@@ -30,6 +30,7 @@ typedef struct lk_hf_config {
 	char *warning;            /* LK_MODEL_WARNING bytes, or NULL */
 	const lk_value *language; /* the object whose members are marked */
 	bool *read;               /* [members of it] a reader requested it; or NULL */
+	bool as;                  /* it is read as another type on purpose */
 } lk_hf_config;
 
 typedef struct lk_hf_family {
@@ -47,6 +48,12 @@ const char *lk_hf_family_name(int i);
 
 /* The value of the first alias that is there and not null; NULL otherwise. */
 const lk_value *lk_hf_find(const lk_hf_config *config, const char *names);
+/* A member of an object of the config, which counts as read; NULL if it is not there. */
+const lk_value *lk_hf_get(const lk_hf_config *config, const lk_value *object, const char *name);
+/* The nested object of a name, to be read like a config; its object is NULL where there is none.
+ * Members that are neither in `known` (names separated by '|') nor bookkeeping are errors. */
+lk_status lk_hf_part(const lk_hf_config *config, const char *name, const char *known,
+                     lk_hf_config *part, lk_error *err);
 /* Typed reads for finish functions; a missing key leaves *out as it is. */
 lk_status lk_hf_int(const lk_hf_config *config, const char *names, int *out, lk_error *err);
 lk_status lk_hf_flag(const lk_hf_config *config, const char *names, bool *out, lk_error *err);
@@ -67,13 +74,15 @@ void lk_hf_warn(const lk_hf_config *config, const char *fmt, ...) LK_PRINTF(2, 3
 /* convnet_read.c: stem, stages and classifier of a convolution net. */
 lk_status lk_hf_convnet(const lk_hf_config *config, lk_model *model, lk_error *err);
 
-/* hf_unread.c: members that no reader requested. Writes the names of those
- * that could shape a network, separated by ", ", into `out` ("" if there are none) and returns the
- * first. With `surely`, only those that belong to networks that are not modelled and are switched
- * on: what else a config of a known type says is for the library's bookkeeping. */
-const lk_value *lk_hf_unread(const lk_hf_config *config, bool surely, char *out, size_t size);
+/* hf_unread.c: whether a member shapes no network: bookkeeping, or switched off. */
+bool lk_hf_neutral(const char *name, const lk_value *value);
+/* The members of the language model's part that no reader requested and that could shape a network:
+ * writes their names, separated by ", ", into `out` ("" if there are none) and returns the first.
+ */
+const lk_value *lk_hf_unread(const lk_hf_config *config, char *out, size_t size);
 
-/* layer_types: which layers attend through a window. Fills window and full_every. */
+/* layer_types: which layers attend through a window. Fills window and full_every. Kinds of layers
+ * that are not known are errors, and full attention where that is on purpose. */
 lk_status lk_hf_layer_types(const lk_hf_config *config, lk_model *model, lk_error *err);
 
 #endif

@@ -25,25 +25,25 @@
 
 /* llama and its many relatives, mixtures of experts and multi-head latent attention included. */
 static const lk_hf_key llama_keys[] = {
-	NEED("num_hidden_layers|n_layers", layers),
+	NEED("num_hidden_layers|n_layers|num_layers", layers),
 	NEED("hidden_size|dim", hidden),
 	NEED("num_attention_heads|n_heads", heads),
 	INT("num_key_value_heads|n_kv_heads", kv_heads),
-	INT("head_dim", head_dim),
+	INT("head_dim|attention_head_dim", head_dim),
 	NEED("intermediate_size", ffn),
 	NEED("vocab_size", vocab),
 	INT("max_position_embeddings", context),
 	REAL("rope_theta", rotary_base),
 	FLAG("tie_word_embeddings", tied),
 	FLAG("mlp_bias", mlp_bias),
-	FLAG("use_qk_norm", qk_norm),
+	FLAG("use_qk_norm|qk_norm|qk_layernorm", qk_norm),
+	FLAG("lm_head_bias", head_bias),
 	CLEAR("sliding_window", window),
-	INT("sliding_window_pattern|_sliding_window_pattern", full_every),
-	INT("num_experts|num_local_experts|n_routed_experts", experts),
-	INT("num_experts_per_tok|num_experts_per_token|experts_per_token|moe_topk", topk),
+	INT("num_experts|num_local_experts|n_routed_experts|moe_num_experts", experts),
+	INT("num_experts_per_tok|num_experts_per_token|experts_per_token|moe_topk|moe_k", topk),
 	INT("moe_intermediate_size", expert_ffn),
-	INT("first_k_dense_replace", dense_layers),
-	INT("decoder_sparse_step|moe_layer_freq", moe_every),
+	INT("first_k_dense_replace|moe_layer_start_index", dense_layers),
+	INT("decoder_sparse_step|moe_layer_freq|moe_layer_interval", moe_every),
 	INT("num_nextn_predict_layers", mtp_layers),
 	CLEAR("q_lora_rank", q_lora),
 	CLEAR("kv_lora_rank", kv_lora),
@@ -157,6 +157,28 @@ static const lk_hf_key bert_keys[] = {
 	END,
 };
 
+static const lk_hf_key gpt_neo_keys[] = {
+	NEED("num_layers|num_hidden_layers", layers),
+	NEED("hidden_size", hidden),
+	NEED("num_heads|num_attention_heads", heads),
+	INT("intermediate_size", ffn),
+	NEED("vocab_size", vocab),
+	INT("max_position_embeddings", context),
+	INT("window_size", window),
+	FLAG("tie_word_embeddings", tied),
+	REAL("resid_dropout", dropout),
+	END,
+};
+
+static const lk_hf_key chatglm_keys[] = {
+	NEED("num_layers", layers),          NEED("hidden_size", hidden),
+	NEED("num_attention_heads", heads),  INT("kv_channels", head_dim),
+	NEED("ffn_hidden_size", ffn),        NEED("padded_vocab_size|vocab_size", vocab),
+	INT("seq_length", context),          FLAG("add_qkv_bias", qkv_bias),
+	FLAG("post_layer_norm", final_norm), FLAG("tie_word_embeddings", tied),
+	REAL("hidden_dropout", dropout),     END,
+};
+
 static const lk_hf_key no_keys[] = {END};
 
 static const lk_hf_key vit_keys[] = {
@@ -229,7 +251,9 @@ static lk_status finish_experts(const lk_hf_config *config, lk_model *model, lk_
 	if (model->expert_ffn == 0) model->expert_ffn = model->ffn;
 	if (model->moe_every == 0) model->moe_every = 1;
 	LK_TRY(lk_hf_int(config, "shared_expert_intermediate_size", &model->shared_ffn, err));
-	LK_TRY(lk_hf_int(config, "n_shared_experts|num_shared_experts", &shared, err));
+	LK_TRY(lk_hf_int(config, "shared_intermediate_size", &model->shared_ffn, err));
+	LK_TRY(lk_hf_int(config, "n_shared_experts|num_shared_experts|moe_num_shared_experts", &shared,
+	                 err));
 	if (shared > 0 && model->expert_ffn > INT_MAX / shared)
 		return lk_hf_fail(config, NULL, err, "%d shared experts of width %d are too many", shared,
 		                  model->expert_ffn);
@@ -264,14 +288,19 @@ static lk_status finish_switched_window(const lk_hf_config *config, lk_model *mo
 	return LK_OK;
 }
 
-/* What all of llama's relatives share. */
-static lk_status finish_shapes(const lk_hf_config *config, lk_model *model, lk_error *err) {
-	bool bias = false;
-	LK_TRY(lk_hf_flag(config, "attention_bias|use_qkv_bias", &bias, err));
-	if (bias) model->qkv_bias = model->out_bias = true;
+/* What all of llama's relatives share but their biases. */
+static lk_status finish_sizes(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	LK_TRY(finish_latent(config, model, err));
 	LK_TRY(finish_heads(config, model, err));
 	return finish_experts(config, model, err);
+}
+
+/* What all of llama's relatives share. */
+static lk_status finish_shapes(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	bool bias = false;
+	LK_TRY(lk_hf_flag(config, "attention_bias|bias", &bias, err));
+	if (bias) model->qkv_bias = model->out_bias = true;
+	return finish_sizes(config, model, err);
 }
 
 /* llama, gemma, deepseek: no windows, whatever the config says. */
@@ -280,13 +309,140 @@ static lk_status finish_windowless(const lk_hf_config *config, lk_model *model, 
 	return finish_shapes(config, model, err);
 }
 
+/* One full layer in so many, a number or written out: "LLLG". */
+static lk_status window_pattern(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	static const char names[] = "sliding_window_pattern|_sliding_window_pattern";
+	const lk_value *pattern = lk_hf_find(config, names);
+	if (!pattern || pattern->kind != LK_JSON_STRING)
+		return lk_hf_int(config, names, &model->full_every, err);
+	size_t local = strspn(pattern->text, "L");
+	if (local < 64 && strcmp(pattern->text + local, "G") == 0) {
+		model->full_every = (int)local + 1;
+		return LK_OK;
+	}
+	lk_hf_fail(config, pattern, err, "sliding_window_pattern is \"%.40s\"", pattern->text);
+	return lk_hint(err, "give L for each layer with a window and one G at the end: LLLG");
+}
+
 /* The window is that of all layers unless layer_types or a pattern says else; a switch, if there is
  * one, rules it. */
-static lk_status finish_windowed(const lk_hf_config *config, lk_model *model, lk_error *err) {
-	LK_TRY(finish_shapes(config, model, err));
+static lk_status finish_windows(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	LK_TRY(window_pattern(config, model, err));
 	if (lk_hf_find(config, "use_sliding_window"))
 		LK_TRY(finish_switched_window(config, model, err));
 	return lk_hf_layer_types(config, model, err);
+}
+
+static lk_status finish_windowed(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	LK_TRY(finish_shapes(config, model, err));
+	return finish_windows(config, model, err);
+}
+
+/* glm, seed_oss: attention_bias is that of queries, keys and values alone. */
+static lk_status finish_qkv_biased(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	LK_TRY(lk_hf_flag(config, "attention_bias|qkv_bias", &model->qkv_bias, err));
+	LK_TRY(lk_hf_flag(config, "attention_out_bias", &model->out_bias, err));
+	model->window = 0;
+	return finish_sizes(config, model, err);
+}
+
+/* internlm3: a switch for queries, keys and values, one for all others. */
+static lk_status finish_internlm3(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	LK_TRY(lk_hf_flag(config, "bias", &model->out_bias, err));
+	model->mlp_bias = model->out_bias;
+	return finish_qkv_biased(config, model, err);
+}
+
+/* internlm: a switch for the biases of attention, on if it is not stated. */
+static lk_status finish_internlm(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	LK_TRY(lk_hf_flag(config, "bias", &model->out_bias, err));
+	model->qkv_bias = model->out_bias;
+	return finish_sizes(config, model, err);
+}
+
+/* starcoder2, ernie4_5: one switch for all biases. */
+static lk_status finish_all_biased(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	LK_TRY(lk_hf_flag(config, "use_bias", &model->mlp_bias, err));
+	all_biases(model, model->mlp_bias);
+	LK_TRY(finish_sizes(config, model, err));
+	return finish_windows(config, model, err);
+}
+
+/* Experts from moe_layer_start_index to moe_layer_end_index (-1: the last layer), as often as
+ * moe_layer_interval says; a bias balances their load unless moe_use_aux_free is off. */
+static lk_status finish_ernie_moe(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	const lk_value *end = lk_hf_find(config, "moe_layer_end_index");
+	LK_TRY(lk_hf_flag(config, "moe_use_aux_free", &model->router_bias, err));
+	LK_TRY(finish_all_biased(config, model, err));
+	if (model->moe_every > 1) model->moe_offset = 1; /* HF: (layer + 1) % interval == 0 */
+	if (!end ||
+	    (end->kind == LK_JSON_NUMBER && (end->number == -1 || end->number == model->layers - 1)))
+		return LK_OK;
+	lk_hf_fail(config, end, err, "moe_layer_end_index is not the last layer");
+	return lk_hint(err, "dense layers after the experts are not modelled; give %d",
+	               model->layers - 1);
+}
+
+/* Every step-th layer has experts, beside them one that all tokens pass; dense layers are of a
+ * width of their own. Norms of queries and keys have no scale. Attention within chunks, but in the
+ * fourth layers. */
+static lk_status finish_llama4(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	int chunk = 0;
+	model->expert_ffn = model->shared_ffn = model->ffn;
+	LK_TRY(lk_hf_int(config, "intermediate_size_mlp", &model->ffn, err));
+	LK_TRY(lk_hf_int(config, "interleave_moe_layer_step", &model->moe_every, err));
+	LK_TRY(lk_hf_int(config, "attention_chunk_size", &chunk, err));
+	LK_TRY(finish_windowless(config, model, err));
+	if (model->moe_every > 1) model->moe_offset = 1; /* HF: range(step - 1, layers, step) */
+	model->qk_norm = false;
+	const lk_value *list = lk_hf_find(config, "moe_layers");
+	for (size_t i = 0; list && list->kind == LK_JSON_ARRAY && i < list->count; i++) {
+		const lk_value *layer = &list->items[i];
+		if (layer->kind == LK_JSON_NUMBER && layer->number >= 0 && layer->number < model->layers &&
+		    lk_model_is_moe(model, (int)layer->number))
+			continue;
+		lk_hf_fail(config, layer, err, "moe_layers contradict interleave_moe_layer_step");
+		return lk_hint(err, "leave moe_layers out");
+	}
+	if (chunk == 0) return LK_OK;
+	model->window = chunk;
+	model->full_every = 4;
+	if (chunk < model->context)
+		lk_hf_warn(config, "attention_chunk_size is read as a sliding window");
+	return LK_OK;
+}
+
+static lk_status finish_stablelm(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	LK_TRY(lk_hf_flag(config, "use_qkv_bias", &model->qkv_bias, err));
+	LK_TRY(lk_hf_flag(config, "use_parallel_residual", &model->parallel_residual, err));
+	if (model->parallel_residual) model->norms_per_layer = 1;
+	model->window = 0;
+	return finish_sizes(config, model, err);
+}
+
+/* The first qwen states the width of both inputs of its gated MLP together. */
+static lk_status finish_qwen1(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	bool no_bias = true;
+	LK_TRY(lk_hf_flag(config, "no_bias", &no_bias, err));
+	LK_TRY(lk_hf_int(config, "kv_channels", &model->head_dim, err));
+	LK_TRY(lk_hf_real(config, "rotary_emb_base", &model->rotary_base, err));
+	model->out_bias = model->mlp_bias = !no_bias;
+	model->ffn /= 2;
+	return finish_heads(config, model, err);
+}
+
+/* minicpm3: values are as wide as a head's share of the hidden size. */
+static lk_status finish_minicpm3(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	if (model->v_dim == 0) model->v_dim = model->hidden / model->heads;
+	return finish_windowless(config, model, err);
+}
+
+/* hunyuan: keys and values that layers share (use_cla) are not modelled; without them their number
+ * says nothing. */
+static lk_status finish_hunyuan(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	const lk_value *shared = lk_json_get(config->object, "use_cla");
+	if (!shared || shared->kind == LK_JSON_FALSE) lk_hf_find(config, "cla_share_factor");
+	return finish_windowless(config, model, err);
 }
 
 /* qwen: the window must be switched on. */
@@ -302,6 +458,7 @@ static lk_status finish_gpt_oss(const lk_hf_config *config, lk_model *model, lk_
 	LK_TRY(finish_windowed(config, model, err));
 	model->qkv_bias = model->out_bias = true;
 	model->attention_sinks = model->heads;
+	if (lk_hf_find(config, "swiglu_limit")) model->clipped_glu = true;
 	return LK_OK;
 }
 
@@ -317,6 +474,53 @@ static lk_status finish_gpt2(const lk_hf_config *config, lk_model *model, lk_err
 	return finish_heads(config, model, err);
 }
 
+/* gptj, codegen: rotary positions, one norm before attention and MLP. */
+static lk_status finish_gptj(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	LK_TRY(four_times_hidden(config, model, err));
+	return finish_heads(config, model, err);
+}
+
+/* attention_types: [[["global", "local"], 12]], kinds of layers and how often they come again. */
+static lk_status neo_windows(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	const lk_value *types = lk_hf_find(config, "attention_types");
+	double full = 0, all = 0;
+	lk_hf_find(config, "attention_layers"); /* the same, written out */
+	for (size_t i = 0; types && types->kind == LK_JSON_ARRAY && i < types->count; i++) {
+		const lk_value *group = &types->items[i];
+		if (group->kind != LK_JSON_ARRAY || group->count != 2 ||
+		    group->items[0].kind != LK_JSON_ARRAY || group->items[1].kind != LK_JSON_NUMBER)
+			return lk_hf_wrong_kind(config, group, "attention_types",
+			                        "lists of kinds, each with a number", err);
+		for (size_t j = 0; j < group->items[0].count; j++) {
+			const lk_value *kind = &group->items[0].items[j];
+			all += group->items[1].number;
+			if (kind->kind == LK_JSON_STRING && strcmp(kind->text, "global") == 0)
+				full += group->items[1].number;
+		}
+	}
+	if (all > 0 && full == all) model->window = 0;
+	if (all > 0 && full > 0 && all / full <= model->layers) model->full_every = (int)(all / full);
+	if (all > 0 && full == 0) model->full_every = 0;
+	return LK_OK;
+}
+
+static lk_status finish_gpt_neo(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	model->position_rows = model->context;
+	LK_TRY(four_times_hidden(config, model, err));
+	LK_TRY(neo_windows(config, model, err));
+	return finish_heads(config, model, err);
+}
+
+static lk_status finish_chatglm(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	bool grouped = false, biases = false;
+	LK_TRY(lk_hf_flag(config, "multi_query_attention", &grouped, err));
+	LK_TRY(lk_hf_flag(config, "add_bias_linear", &biases, err));
+	if (grouped) LK_TRY(lk_hf_int(config, "multi_query_group_num", &model->kv_heads, err));
+	model->out_bias = model->mlp_bias = biases;
+	model->qkv_bias = model->qkv_bias || biases;
+	return finish_heads(config, model, err);
+}
+
 static lk_status finish_gpt_neox(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	model->out_bias = model->qkv_bias;
 	return finish_heads(config, model, err);
@@ -326,8 +530,12 @@ static lk_status finish_gpt_neox(const lk_hf_config *config, lk_model *model, lk
  */
 static lk_status mpt_attention(const lk_hf_config *config, lk_model *model, bool *positions,
                                lk_error *err) {
-	lk_hf_config attn = *config;
-	attn.object = attn.root = lk_json_get(config->object, "attn_config");
+	lk_hf_config attn;
+	LK_TRY(lk_hf_part(config, "attn_config",
+	                  "alibi|alibi_bias_max|attn_impl|attn_type|attn_uses_sequence_id|fused_qkv|"
+	                  "kv_n_heads|qk_ln|rope|rope_dail_config|rope_hf_config|rope_impl|"
+	                  "sliding_window_size",
+	                  &attn, err));
 	if (!attn.object) return LK_OK;
 	bool alibi = false, rope = false, norms = false;
 	LK_TRY(lk_hf_flag(&attn, "alibi", &alibi, err));
@@ -338,17 +546,18 @@ static lk_status mpt_attention(const lk_hf_config *config, lk_model *model, bool
 	if (alibi || rope) *positions = false;
 	if (rope) model->rotary_base = 1e4; /* llm-foundry's default of rope_theta */
 	if (rope) LK_TRY(lk_hf_real(&attn, "rope_theta", &model->rotary_base, err));
-	if (norms) lk_hf_warn(config, "the norms of qk_ln are not counted");
+	model->qk_norm = model->qk_norm_wide = norms;
 	const lk_value *window = lk_hf_find(&attn, "sliding_window_size");
 	if (window && window->kind == LK_JSON_NUMBER && window->number < 0) return LK_OK;
 	return lk_hf_int(&attn, "sliding_window_size", &model->window, err);
 }
 
 static lk_status mpt_mlp(const lk_hf_config *config, lk_model *model, lk_error *err) {
-	lk_hf_config ffn = *config;
+	lk_hf_config ffn;
 	double ratio = 4;
 	LK_TRY(lk_hf_real(config, "expansion_ratio", &ratio, err));
-	ffn.object = ffn.root = lk_json_get(config->object, "ffn_config");
+	LK_TRY(
+		lk_hf_part(config, "ffn_config", "ffn_act_fn|ffn_hidden_size|ffn_type|fc_type", &ffn, err));
 	if (ffn.object) {
 		LK_TRY(lk_hf_int(&ffn, "ffn_hidden_size", &model->ffn, err));
 		model->gated = says(&ffn, "ffn_type", "mptglu");
@@ -370,6 +579,26 @@ static lk_status finish_mpt(const lk_hf_config *config, lk_model *model, lk_erro
 	model->norm_bias = !no_bias;
 	model->position_rows = positions ? model->context : 0;
 	return finish_heads(config, model, err);
+}
+
+/* dbrx: the nested attn_config and ffn_config of mpt, with experts. */
+static lk_status finish_dbrx(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	lk_hf_config part;
+	LK_TRY(lk_hf_part(config, "attn_config", "kv_n_heads", &part, err));
+	if (part.object) {
+		LK_TRY(lk_hf_int(&part, "kv_n_heads", &model->kv_heads, err));
+		LK_TRY(lk_hf_real(&part, "rope_theta", &model->rotary_base, err));
+	}
+	LK_TRY(lk_hf_part(config, "ffn_config",
+	                  "ffn_act_fn|ffn_hidden_size|moe_num_experts|moe_top_k|"
+	                  "moe_normalize_expert_weights",
+	                  &part, err));
+	if (part.object) {
+		LK_TRY(lk_hf_int(&part, "ffn_hidden_size", &model->ffn, err));
+		LK_TRY(lk_hf_int(&part, "moe_num_experts", &model->experts, err));
+		LK_TRY(lk_hf_int(&part, "moe_top_k", &model->topk, err));
+	}
+	return finish_sizes(config, model, err);
 }
 
 static lk_status finish_opt(const lk_hf_config *config, lk_model *model, lk_error *err) {
@@ -442,9 +671,12 @@ static lk_status finish_vit(const lk_hf_config *config, lk_model *model, lk_erro
 
 /* ---- start values ---- */
 
-#define LLAMA(norms, base)                                                                        \
-	.network = LK_NET_DECODER, .norm = LK_NORM_RMS, .norms_per_layer = norms, .final_norm = true, \
-	.gated = true, .lm_head = true, .rotary_base = base
+#define ROTARY(norms, base)                                                                   \
+	.network = LK_NET_DECODER, .norms_per_layer = norms, .final_norm = true, .lm_head = true, \
+	.rotary_base = base
+#define PLAIN(norms, base) ROTARY(norms, base), .norm = LK_NORM_RMS
+#define LLAMA(norms, base) PLAIN(norms, base), .gated = true
+#define LAYER(norms, base) ROTARY(norms, base), .norm = LK_NORM_LAYER
 #define GEMMA(norms, base) LLAMA(norms, base), .tied = true, .head_dim = 256
 #define GPT                                                                                     \
 	.network = LK_NET_DECODER, .norm = LK_NORM_LAYER, .norms_per_layer = 2, .final_norm = true, \
@@ -468,6 +700,40 @@ static const lk_model gemma2_start = {GEMMA(4, 1e4), .window = 4096, .full_every
 static const lk_model gemma3_start = {GEMMA(4, 1e6),   .qk_norm = true,  .window = 4096,
                                       .full_every = 6, .vocab = 262208,  .heads = 8,
                                       .kv_heads = 4,   .context = 131072};
+static const lk_model mixed_deepseek_start = {LLAMA(2, 1e4), .qk_norm = true, .router_bias = true};
+static const lk_model tied_llama_start = {LLAMA(2, 1e4), .tied = true};
+static const lk_model arcee_start = {PLAIN(2, 1e4)};
+static const lk_model apertus_start = {PLAIN(2, 12e6), .qk_norm = true};
+static const lk_model ernie_start = {LLAMA(2, 5e5), .tied = true};
+static const lk_model ernie_moe_start = {LLAMA(2, 5e5), .tied = true, .router_bias = true};
+static const lk_model glm_start = {LLAMA(2, 1e4), .qkv_bias = true};
+static const lk_model glm4_start = {LLAMA(4, 1e4)};
+static const lk_model glm4_moe_start = {LLAMA(2, 1e4), .router_bias = true};
+static const lk_model seed_oss_start = {LLAMA(2, 1e4), .qkv_bias = true};
+static const lk_model internlm_start = {LLAMA(2, 1e4), .qkv_bias = true, .out_bias = true};
+static const lk_model llama4_start = {LLAMA(2, 5e5), .experts = 16, .topk = 1, .moe_every = 1};
+static const lk_model exaone4_start = {LLAMA(2, 1e6), .qk_norm = true};
+static const lk_model olmo_start = {LAYER(2, 1e4), .gated = true, .norm_plain = true};
+static const lk_model olmo2_start = {LLAMA(2, 5e5), .qk_norm = true, .qk_norm_wide = true};
+static const lk_model cohere_start = {LAYER(1, 1e4), .gated = true, .qk_norm_wide = true,
+                                      .parallel_residual = true, .tied = true};
+static const lk_model cohere2_start = {LAYER(1, 1e4), .gated = true,  .parallel_residual = true,
+                                       .tied = true,  .window = 4096, .full_every = 4};
+static const lk_model orion_start = {LAYER(2, 1e4), .gated = true, .norm_bias = true};
+static const lk_model stablelm_start = {LAYER(2, 1e4), .gated = true, .norm_bias = true,
+                                        .qk_norm_wide = true};
+static const lk_model phimoe_start = {LAYER(2, 1e6), .gated = true, .norm_bias = true,
+                                      .experts = 16, .topk = 2};
+static const lk_model dbrx_start = {LAYER(2, 1e4), .gated = true, .context = 2048};
+static const lk_model nemotron_start = {GPT, .rotary_base = 1e4};
+static const lk_model persimmon_start = {GPT, BIASES, .qk_norm = true, .rotary_base = 25e3};
+static const lk_model starcoder2_start = {GPT, BIASES, .tied = true, .rotary_base = 1e4};
+static const lk_model gptj_start = {LAYER(1, 1e4),     .norm_bias = true,         .mlp_bias = true,
+                                    .head_bias = true, .parallel_residual = true, .context = 2048};
+static const lk_model gpt_neo_start = {
+	GPT,           .out_bias = true, .mlp_bias = true, .tied = true,
+	.window = 256, .full_every = 2,  .context = 2048};
+static const lk_model chatglm_start = {LLAMA(2, 1e4), .context = 2048};
 static const lk_model gpt2_start = {GPT, BIASES, .tied = true, .context = 1024, .dropout = 0.1};
 static const lk_model gpt_neox_start = {GPT, BIASES, .parallel_residual = true, .context = 2048,
                                         .rotary_base = 1e4};
@@ -548,7 +814,52 @@ static const lk_hf_family families[] = {
 	{"mixtral", llama_keys, &mixtral_start, finish_windowed},
 	{"deepseek_v2", llama_keys, &llama_start, finish_windowless},
 	{"deepseek_v3", llama_keys, &deepseek_v3_start, finish_windowless},
+	{"deepseek", llama_keys, &llama_start, finish_windowless},
+	{"kimi_k2", llama_keys, &deepseek_v3_start, finish_windowless},
+	{"dots1", llama_keys, &mixed_deepseek_start, finish_qwen},
 	{"gpt_oss", llama_keys, &gpt_oss_start, finish_gpt_oss},
+	{"llama4_text", llama_keys, &llama4_start, finish_llama4},
+	{"ministral3", llama_keys, &llama_start, finish_windowed},
+	{"smollm3", llama_keys, &tied_llama_start, finish_qwen},
+	{"granite", llama_keys, &llama_start, finish_windowless},
+	{"granitemoe", llama_keys, &llama_start, finish_windowless},
+	{"granitemoeshared", llama_keys, &llama_start, finish_windowless},
+	{"arcee", llama_keys, &arcee_start, finish_windowless},
+	{"apertus", llama_keys, &apertus_start, finish_windowless},
+	{"baichuan", llama_keys, &llama_start, finish_windowless},
+	{"xverse", llama_keys, &llama_start, finish_windowless},
+	{"orion", llama_keys, &orion_start, finish_windowless},
+	{"internlm", llama_keys, &internlm_start, finish_internlm},
+	{"internlm2", llama_keys, &llama_start, finish_windowless},
+	{"internlm3", llama_keys, &llama_start, finish_internlm3},
+	{"minicpm", llama_keys, &tied_llama_start, finish_windowless},
+	{"minicpm3", llama_keys, &tied_llama_start, finish_minicpm3},
+	{"qwen", llama_keys, &qwen2_start, finish_qwen1},
+	{"chatglm", chatglm_keys, &chatglm_start, finish_chatglm},
+	{"glm", llama_keys, &glm_start, finish_qkv_biased},
+	{"glm4", llama_keys, &glm4_start, finish_qkv_biased},
+	{"glm4_moe", llama_keys, &glm4_moe_start, finish_qkv_biased},
+	{"seed_oss", llama_keys, &seed_oss_start, finish_qkv_biased},
+	{"ernie4_5", llama_keys, &ernie_start, finish_all_biased},
+	{"ernie4_5_moe", llama_keys, &ernie_moe_start, finish_ernie_moe},
+	{"hunyuan_v1_dense", llama_keys, &llama_start, finish_hunyuan},
+	{"exaone", llama_keys, &llama_start, finish_windowless},
+	{"exaone4", llama_keys, &exaone4_start, finish_windowed},
+	{"olmo", llama_keys, &olmo_start, finish_windowless},
+	{"olmo2", llama_keys, &olmo2_start, finish_windowless},
+	{"olmo3", llama_keys, &olmo2_start, finish_windowed},
+	{"olmoe", llama_keys, &olmo2_start, finish_windowless},
+	{"cohere", llama_keys, &cohere_start, finish_windowless},
+	{"cohere2", llama_keys, &cohere2_start, finish_windowed},
+	{"stablelm", llama_keys, &stablelm_start, finish_stablelm},
+	{"starcoder2", llama_keys, &starcoder2_start, finish_all_biased},
+	{"nemotron", llama_keys, &nemotron_start, finish_windowless},
+	{"persimmon", llama_keys, &persimmon_start, finish_windowless},
+	{"phimoe", llama_keys, &phimoe_start, finish_windowed},
+	{"dbrx", mpt_keys, &dbrx_start, finish_dbrx},
+	{"gptj", gpt2_keys, &gptj_start, finish_gptj},
+	{"codegen", gpt2_keys, &gptj_start, finish_gptj},
+	{"gpt_neo", gpt_neo_keys, &gpt_neo_start, finish_gpt_neo},
 	{"phi", llama_keys, &phi_start, finish_windowless},
 	{"phi3", llama_keys, &llama_start, finish_windowed},
 	{"gemma", llama_keys, &gemma_start, finish_windowless},

@@ -42,31 +42,80 @@ void lk_hf_warn(const lk_hf_config *config, const char *fmt, ...) {
  * vocabulary and tied embeddings in either place. */
 static const lk_value *member(const lk_hf_config *config, const char *name) {
 	const lk_value *value = lk_json_get(config->object, name);
-	if (value && config->read && config->object == config->language)
-		config->read[value - config->object->items] = true;
 	if (value || config->object == config->root) return value;
 	if (strcmp(name, "vocab_size") != 0 && strcmp(name, "tie_word_embeddings") != 0) return NULL;
 	return lk_json_get(config->root, name);
 }
 
-/* The first of the '|'-separated names that is there; null counts as there. */
+static void mark_read(const lk_hf_config *config, const lk_value *value) {
+	const lk_value *object = config->language;
+	if (!config->read || !value) return;
+	if (value >= object->items && value < object->items + object->count)
+		config->read[value - object->items] = true;
+}
+
+const lk_value *lk_hf_get(const lk_hf_config *config, const lk_value *object, const char *name) {
+	const lk_value *value = lk_json_get(object, name);
+	mark_read(config, value);
+	return value;
+}
+
+static bool same_scalar(const lk_value *a, const lk_value *b) {
+	if (a->kind != b->kind) return false;
+	if (a->kind == LK_JSON_NUMBER) return a->number == b->number;
+	return a->kind == LK_JSON_TRUE || a->kind == LK_JSON_FALSE;
+}
+
+/* The first of the '|'-separated names that is there; null counts as there. Other names that say
+ * the same are read with it; one that says something else stays unread, and is refused. */
 static const lk_value *find_any(const lk_hf_config *config, const char *names) {
-	const lk_value *null = NULL;
+	const lk_value *found = NULL;
 	while (*names) {
 		char name[64];
 		size_t length = strcspn(names, "|");
 		snprintf(name, sizeof name, "%.*s", (int)length, names);
 		const lk_value *value = member(config, name);
-		if (value && value->kind != LK_JSON_NULL) return value;
-		if (value) null = value;
 		names += length + (names[length] == '|');
+		if (!value) continue;
+		if (!found || found->kind == LK_JSON_NULL) found = value;
+		if (same_scalar(found, value)) mark_read(config, value);
 	}
-	return null;
+	mark_read(config, found);
+	return found;
 }
 
 const lk_value *lk_hf_find(const lk_hf_config *config, const char *names) {
 	const lk_value *value = find_any(config, names);
 	return value && value->kind != LK_JSON_NULL ? value : NULL;
+}
+
+static bool is_listed(const char *name, const char *names) {
+	size_t length = strlen(name);
+	for (const char *at = names; *at;) {
+		size_t size = strcspn(at, "|");
+		if (size == length && strncmp(at, name, size) == 0) return true;
+		at += size + (at[size] == '|');
+	}
+	return false;
+}
+
+lk_status lk_hf_part(const lk_hf_config *config, const char *name, const char *known,
+                     lk_hf_config *part, lk_error *err) {
+	const lk_value *object = lk_hf_find(config, name);
+	*part = *config;
+	part->object = part->root = NULL;
+	if (!object) return LK_OK;
+	if (object->kind != LK_JSON_OBJECT)
+		return lk_hf_wrong_kind(config, object, name, "an object", err);
+	part->object = part->root = object;
+	for (size_t i = 0; !config->as && i < object->count; i++) {
+		if (is_listed(object->keys[i], known) || lk_hf_neutral(object->keys[i], &object->items[i]))
+			continue;
+		lk_hf_fail(config, &object->items[i], err, "%.60s of %s is not modelled", object->keys[i],
+		           name);
+		return lk_hint(err, "--as TYPE, the config's model_type, passes over it");
+	}
+	return LK_OK;
 }
 
 static int name_length(const char *names) {
@@ -170,7 +219,7 @@ static lk_status layer_windowed(const lk_hf_config *config, const lk_value *item
                                 lk_error *err) {
 	const char *text = item->kind == LK_JSON_STRING ? item->text : hf_kind_name(item->kind);
 	*out = strcmp(text, "sliding_attention") == 0;
-	if (*out || strcmp(text, "full_attention") == 0) return LK_OK;
+	if (*out || strcmp(text, "full_attention") == 0 || config->as) return LK_OK;
 	lk_hf_fail(config, item, err, "layer_types names %.60s, which is not modelled", text);
 	return lk_hint(err, "use full_attention or sliding_attention");
 }

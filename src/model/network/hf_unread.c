@@ -8,44 +8,50 @@
 #include "base/check.h"
 #include "model/network/hf.h"
 
-/* Patterns of names, as of file names, with blanks between them. */
-
-/* Of layers that are not modelled: state spaces, linear attention, layers that differ from one
- * another, indexers of sparse attention. */
-static const char unmodelled[] =
-	"mamba* *_mamba_* ssm_* hybrid_* linear_attn* linear_*_dim linear_*_heads "
-	"linear_num_* linear_key* linear_value* linear_conv* rwkv* block_configs "
-	"layers_block_type attn_layer_* expert_layer_* layer_group_size index_topk "
-	"index_head_dim index_n_heads cross_attention_layers num_mem_blocks "
-	"moe_layer_start_index interleave_moe_layer_step attn_type_list "
-	"full_attention_interval residual_moe altup_* laurel_*";
-
-/* Bookkeeping of the library, tokens, numerics, initialisation, generation. */
+/* Names of bookkeeping, as patterns of file names, with blanks between them: the library's, tokens,
+ * numerics, initialisation, generation, other software. `name=value` is neutral with that value
+ * alone. A member that is not here, that no reader requested and that is switched on is refused, so
+ * that nothing which shapes a network passes in silence. */
 static const char harmless[] =
-	"_* *_version *token_id *token_ids *token_index *dropout* *_drop *pdrop *_eps "
-	"*_epsilon *init* *_std *attn_implementation* *_aux* *_coef *loss* architectures "
-	"auto_map torch_dtype dtype model_type name use_cache hidden_act hidden_activation "
-	"activation_function hidden_activations act_fn pretraining_tp rope_scaling "
-	"rope_parameters rope_theta rope_type rope_local* tie_* output_* return_* "
-	"gradient_checkpointing scoring_func norm_topk_prob routed_scaling_factor seq_aux "
-	"n_group topk_group topk_method ep_size quantization_config *_softcapping *_softcap "
-	"query_pre_attn_scalar *_multiplier id2label label2id task_specific_params unsloth* "
-	"problem_type torchscript use_bfloat16 pruned_heads is_* chunk_size_feed_forward "
-	"temperature top_k top_p typical_p num_beams max_length min_length do_sample prefix "
-	"summary_* scale_* embd_* attention_bias max_window_layers use_sliding_window "
-	"cache_* model_max_length max_sequence_length seq_length "
-	"original_max_position_embeddings";
+	"_* *_version *token_id *token_ids *token_index *dropout* *_drop *pdrop *_eps *_epsilon "
+	"initializer_* init_* *_init_value *_std attn_implementation* *_aux_loss_* aux_loss_alpha "
+	"*_coef *_loss_weight architectures auto_map torch_dtype dtype model_type name use_cache "
+	"hidden_act hidden_activation hidden_activations activation activation_function act_fn "
+	"dense_act_fn pooler_act pooler_output_size pretraining_tp rope_scaling rope_parameters "
+	"rope_theta rope_type rope_percent rope_local* rope_ratio rope_interleaved original_rope "
+	"rotary rotary_* "
+	"*rotary_factor no_rope_* use_dynamic_ntk use_logn_attn tie_* output_* return_* "
+	"gradient_checkpointing* scoring_func norm_topk_prob norm_softmax routed_scaling_factor "
+	"seq_aux n_group topk_group topk_method ep_size *_jitter_noise *_jitter_eps moe_capacity* "
+	"moe_gate compression_ratio quantization* *_softcapping *_softcap "
+	"query_pre_attn_scalar *_multiplier logit_scale logits_scaling dim_model_base scale_attn* "
+	"scale_emb scale_depth scale_embedding scale_attention_softmax_in_fp32 attn_scale "
+	"attn_temperature_tuning floor_scale softmax_scale apply_query_key_layer_scaling clip_qkv "
+	"id2label label2id num_labels task_specific_params unsloth* problem_type torchscript "
+	"use_bfloat16 pruned_heads is_decoder is_encoder_decoder is_llama_config is_gated_act "
+	"chunk_size_feed_forward temperature top_k top_p typical_p num_beams num_beam_groups "
+	"num_return_sequences *_penalty max_length min_length do_sample prefix summary_* embd_* "
+	"max_window_layers use_sliding_window cache_* model_max_length max_sequence_length "
+	"max_batch_size seq_length context_length sliding_window_size use_mrope "
+	"original_max_position_embeddings initial_context_length max_tokenizer_truncation "
+	"tokenizer_* onnx_safe fp16 bf16 fp32 softmax_in_fp32 attention_softmax_in_fp32 *_fusion "
+	"fused_* flash_* use_flash_attn* skip_bias_add offset_alibi slow_but_exact "
+	"inference_runner validate_runner_input pad_key_length transformers.js_config "
+	"predict_special_tokens relative_attention_max_distance encoder_stride directionality "
+	"pooler_fc_size pooler_num_* pooler_size_per_head pooler_type embedding_fraction "
+	"use_embedding_sharing use_rmsnorm=true rmsnorm=true ff_factor=4 full_attn_mod=1 "
+	"interpolate_factor=1 position_embedding_type=absolute position_embedding_type=rope_gptj "
+	"norm_type=layer_norm norm_type=low_precision_layernorm mlp_type=default "
+	"use_gated_activation=true use_parallel_block=true order_of_interleaved_layers layer_switch";
 
-static bool name_matches(const char *name, const char *patterns) {
-	for (const char *at = patterns; *at;) {
-		char pattern[64];
-		size_t length = strcspn(at, " ");
-		LK_ASSERT(length < sizeof pattern);
-		snprintf(pattern, sizeof pattern, "%.*s", (int)length, at);
-		if (fnmatch(pattern, name, 0) == 0) return true;
-		at += length + (at[length] == ' ');
+/* Whether the value is the one that a pattern ends with, "name=value". */
+static bool value_is(const lk_value *value, const char *text) {
+	switch (value->kind) {
+	case LK_JSON_STRING:
+	case LK_JSON_NUMBER: return strcmp(value->text, text) == 0;
+	case LK_JSON_TRUE: return strcmp(text, "true") == 0;
+	default: return false;
 	}
-	return false;
 }
 
 static bool is_off(const lk_value *value) {
@@ -59,15 +65,29 @@ static bool is_off(const lk_value *value) {
 	}
 }
 
-const lk_value *lk_hf_unread(const lk_hf_config *config, bool surely, char *out, size_t size) {
+bool lk_hf_neutral(const char *name, const lk_value *value) {
+	if (is_off(value)) return true;
+	for (const char *at = harmless; *at;) {
+		char pattern[64];
+		size_t length = strcspn(at, " ");
+		LK_ASSERT(length < sizeof pattern);
+		snprintf(pattern, sizeof pattern, "%.*s", (int)length, at);
+		char *wanted = strchr(pattern, '=');
+		if (wanted) *wanted++ = '\0';
+		if (fnmatch(pattern, name, 0) == 0 && (!wanted || value_is(value, wanted))) return true;
+		at += length + (at[length] == ' ');
+	}
+	return false;
+}
+
+const lk_value *lk_hf_unread(const lk_hf_config *config, char *out, size_t size) {
 	const lk_value *object = config->language, *first = NULL;
 	size_t used = 0, more = 0;
 	LK_ASSERT(config->read && size >= 64);
 	out[0] = '\0';
 	for (size_t i = 0; i < object->count; i++) {
 		const char *name = object->keys[i];
-		bool found = name_matches(name, unmodelled) || (!surely && !name_matches(name, harmless));
-		if (!found || config->read[i] || is_off(&object->items[i])) continue;
+		if (config->read[i] || lk_hf_neutral(name, &object->items[i])) continue;
 		if (!first) first = &object->items[i];
 		size_t length = strlen(name);
 		if (used + length + 24 < size)

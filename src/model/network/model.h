@@ -133,6 +133,7 @@ typedef struct lk_model {
 	lk_norm norm;
 	int norms_per_layer; /* norms over hidden in a layer: 2, 4 for gemma2/3, 1 for falcon-7b */
 	bool qk_norm;        /* + a norm over head_dim for q and for k */
+	bool qk_norm_wide;   /* with a scale for each head, no bias: olmo2, cohere, stablelm */
 	bool embed_norm;     /* a norm after the embedding: bloom, bert, phi? no */
 	bool final_norm;
 	bool qkv_bias, out_bias, mlp_bias; /* biases of q/k/v, of the attention output, of the MLP */
@@ -185,7 +186,7 @@ typedef struct lk_model {
  * where there is nothing to say. Nested text_config / thinker_config are followed. The result has
  * passed lk_model_check. */
 enum {
-	LK_MODEL_WARNING = 256
+	LK_MODEL_WARNING = 512
 };
 lk_status lk_model_from_hf(const lk_value *config, const char *file, const char *as, lk_model *out,
                            char *warning, lk_error *err);
@@ -221,6 +222,10 @@ lk_layer_params lk_model_layer_params(const lk_model *model, int layer);
 double lk_model_embedding_params(
 	const lk_model *model); /* tokens, positions, types, patches, embedding norm */
 double lk_model_head_params(const lk_model *model); /* final norm, untied head, pooler */
+/* What a sample of a batch is: "image" or "sequence". */
+static inline const char *lk_model_unit(const lk_model *model) {
+	return model->network == LK_NET_CONV ? "image" : "sequence";
+}
 double lk_model_params(const lk_model *model); /* exact total, as HF counts it (MTP excluded) */
 double lk_model_active_params(const lk_model *model); /* per token: top-k experts only */
 

@@ -23,7 +23,8 @@ static double head_attention(const lk_model *model) {
 		   kv = (double)model->kv_heads * model->head_dim;
 	double sum = params_linear(h, q, model->qkv_bias) + 2 * params_linear(h, kv, model->qkv_bias) +
 	             params_linear(q, h, model->out_bias);
-	if (model->qk_norm) sum += 2 * params_norm(model, model->head_dim);
+	if (model->qk_norm && model->qk_norm_wide) sum += model->norm_plain ? 0 : q + kv;
+	else if (model->qk_norm) sum += 2 * params_norm(model, model->head_dim);
 	return sum;
 }
 

@@ -61,7 +61,10 @@ static void plan_put_verdict(lk_report *writer, const lk_plan *plan) {
 	lk_report_facts(writer);
 	lk_report_fact(writer, "model", plan->model);
 	lk_report_fact(writer, "cluster", plan->cluster);
-	snprintf(detail, sizeof detail, "%d sequences of %d tokens a step", plan->gbs, plan->seq);
+	lk_text batch = lk_text_begin(detail, sizeof detail);
+	lk_text_add(&batch, "%d %ss", plan->gbs, plan->unit);
+	if (plan->seq) lk_text_add(&batch, " of %d tokens", plan->seq);
+	lk_text_add(&batch, " a step");
 	lk_report_fact(writer, "batch", detail);
 	lk_json_array_end(writer);
 	lk_report_panel_end(writer);

@@ -41,7 +41,7 @@ static char *predict_plain(double number, char *out, size_t size) {
 }
 
 static void predict_put_verdict(lk_report *writer, const lk_prediction *prediction) {
-	char peak[TEXT], usable[TEXT], left[TEXT], detail[LINE], of[LINE];
+	char peak[TEXT], usable[TEXT], left[TEXT], rate[TEXT], detail[LINE], of[LINE];
 	snprintf(
 		detail, sizeof detail, "%s of %s on the peak-memory rank, stage %d: %s %s",
 		lk_format_bytes(prediction->peak_bytes, peak, sizeof peak),
@@ -52,13 +52,14 @@ static void predict_put_verdict(lk_report *writer, const lk_prediction *predicti
 	         prediction->peak_label ? prediction->peak_label : "an unknown peak");
 	lk_report_verdict(writer, prediction->fits ? "yes" : "no",
 	                  prediction->fits ? "Fits" : "Does not fit", detail);
+	snprintf(rate, sizeof rate, "%ss/s", prediction->unit);
 	lk_report_figures(writer);
 	figure(writer, prediction, "step time", prediction->step_time_s, 1, lk_format_seconds, "");
 	if (prediction->tokens_per_s_per_gpu > 0)
 		figure(writer, prediction, "tokens/s/GPU", prediction->tokens_per_s_per_gpu, -1,
 		       lk_format_thousands, "");
 	else
-		figure(writer, prediction, "samples/s", prediction->samples_per_s, -1, predict_plain,
+		figure(writer, prediction, rate, prediction->samples_per_s, -1, predict_plain,
 		       "all GPUs together");
 	if (prediction->peak_flops > 0)
 		figure(writer, prediction, "MFU", prediction->mfu, -1, lk_percent, of);

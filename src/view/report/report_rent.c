@@ -71,8 +71,8 @@ static void rent_put_verdict(lk_report *writer, const lk_rent *rent) {
 	lk_json_array_end(writer);
 	lk_report_facts(writer);
 	lk_report_fact(writer, "model", rent->model);
-	snprintf(detail, sizeof detail, "%s samples",
-	         lk_format_count(rent->samples, text, sizeof text));
+	snprintf(detail, sizeof detail, "%s %ss", lk_format_count(rent->samples, text, sizeof text),
+	         rent->unit ? rent->unit : "sample");
 	lk_report_fact(writer, "training", detail);
 	lk_report_fact(writer, "searched", rent->searched);
 	if (rent->deadline_h > 0)

@@ -30,12 +30,6 @@ struct shown_sweep {
 	lk_arena arena;
 };
 
-static double sweep_rate_of(const lk_prediction *prediction) {
-	return prediction->tokens_per_s_per_gpu > 0
-	           ? prediction->tokens_per_s_per_gpu
-	           : prediction->samples_per_s / (prediction->gpus > 0 ? prediction->gpus : 1);
-}
-
 /* ---- what is shown ---- */
 
 /* Those that fit by their rate, then those that do not, then those that cannot be. */
@@ -44,8 +38,8 @@ static int by_merit(const void *a, const void *b) {
 	const lk_prediction *prediction = (*x)->prediction, *q = (*y)->prediction;
 	if (!prediction != !q) return !prediction ? 1 : -1;
 	if (prediction && prediction->fits != q->fits) return prediction->fits ? -1 : 1;
-	if (prediction && sweep_rate_of(prediction) != sweep_rate_of(q))
-		return sweep_rate_of(prediction) > sweep_rate_of(q) ? -1 : 1;
+	if (prediction && lk_sweep_rate(prediction) != lk_sweep_rate(q))
+		return lk_sweep_rate(prediction) > lk_sweep_rate(q) ? -1 : 1;
 	return (*x > *y) - (*x < *y);
 }
 
@@ -120,7 +114,8 @@ static char *sweep_plain(double number, char *out, size_t size) {
 }
 
 static void put_best(lk_report *writer, const lk_prediction *prediction) {
-	char text[TEXT], low[TEXT], high[TEXT], range[LINE] = "";
+	char text[TEXT], low[TEXT], high[TEXT], rate[TEXT], range[LINE] = "";
+	snprintf(rate, sizeof rate, "%ss/s", prediction->unit);
 	if (prediction->step_time_low_s > 0)
 		snprintf(range, sizeof range, "%s \xe2\x80\x93 %s",
 		         lk_format_seconds(prediction->step_time_low_s, low, sizeof low),
@@ -132,9 +127,8 @@ static void put_best(lk_report *writer, const lk_prediction *prediction) {
 		                 lk_format_thousands(prediction->tokens_per_s_per_gpu, text, sizeof text),
 		                 NULL, NULL);
 	else
-		lk_report_figure(writer, "samples/s",
-		                 sweep_plain(prediction->samples_per_s, text, sizeof text), NULL,
-		                 "all GPUs together");
+		lk_report_figure(writer, rate, sweep_plain(prediction->samples_per_s, text, sizeof text),
+		                 NULL, "all GPUs together");
 	if (prediction->mfu > 0)
 		lk_report_figure(writer, "MFU", lk_percent(prediction->mfu, text, sizeof text), NULL, NULL);
 	lk_report_figure(writer, "memory", lk_format_bytes(prediction->peak_bytes, text, sizeof text),
@@ -154,14 +148,11 @@ static void sweep_put_verdict(lk_report *writer, const struct shown_sweep *sweep
 		sweep_differences(&sweep->all, sweep->all.rows[sweep->best].request, NULL, headline,
 		                  sizeof headline);
 	size_t misfits = sweep->all.count - sweep->fit - sweep->refused;
-	int length = snprintf(detail, sizeof detail, "%s%zu combinations: %zu fit",
-	                      best ? "most tokens/s/GPU of " : "", sweep->all.count, sweep->fit);
-	if (misfits)
-		length +=
-			snprintf(detail + length, sizeof detail - (size_t)length, ", %zu do not", misfits);
-	if (sweep->refused)
-		snprintf(detail + length, sizeof detail - (size_t)length, ", %zu cannot be",
-		         sweep->refused);
+	lk_text words = lk_text_begin(detail, sizeof detail);
+	if (best) lk_text_add(&words, "most %ss/s/GPU of ", lk_sweep_unit(&sweep->all, sweep->best));
+	lk_text_add(&words, "%zu combinations: %zu fit", sweep->all.count, sweep->fit);
+	if (misfits) lk_text_add(&words, ", %zu do not", misfits);
+	if (sweep->refused) lk_text_add(&words, ", %zu cannot be", sweep->refused);
 	lk_report_verdict(writer, best ? "yes" : "no",
 	                  best ? (*headline ? headline : "All are alike") : "None fits", detail);
 	lk_report_figures(writer);
@@ -580,7 +571,7 @@ static lk_status sweep_put_table(lk_report *writer, const struct shown_sweep *sw
 	         "low and high: the 80 %% range of the step; a click on a row shows its command%s%s%s",
 	         *same ? "; all have " : "", same,
 	         sweep->kept.count < sweep->all.count
-	             ? "; those with most tokens/s/GPU are kept, -o csv writes all"
+	             ? "; the fastest per GPU are kept, -o csv writes all"
 	             : "");
 	return lk_report_table_with(writer, "All combinations", note, true, table, 0, put_commands,
 	                            sweep, err);

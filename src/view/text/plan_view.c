@@ -146,14 +146,26 @@ struct text {
 	int format;
 };
 
-static lk_status plan_view_put_notes(const lk_plan *plan, bool verbose, FILE *out, lk_error *err) {
-	if (plan->note_count && !verbose)
-		fprintf(out, "\n%-8s %d   (-v lists them)\n", "assumed", plan->note_count);
-	if (plan->note_count && verbose) fputs("\nassumptions\n", out);
-	for (int i = 0; i < plan->note_count && verbose; i++) {
+static lk_status plan_view_put_list(const char *heading, const char *const *lines, int count,
+                                    FILE *out, lk_error *err) {
+	if (count) fprintf(out, "\n%s\n", heading);
+	for (int i = 0; i < count; i++) {
 		fputs("  - ", out);
-		LK_TRY(lk_put_safe(plan->notes[i], out, err));
+		LK_TRY(lk_put_safe(lines[i], out, err));
 		fputc('\n', out);
+	}
+	return LK_OK;
+}
+
+static lk_status plan_view_put_notes(const lk_plan *plan, bool verbose, FILE *out, lk_error *err) {
+	if (verbose) {
+		LK_TRY(plan_view_put_list("not searched", plan->not_searched, plan->not_searched_count, out,
+		                          err));
+		LK_TRY(plan_view_put_list("assumptions", plan->notes, plan->note_count, out, err));
+	} else {
+		fprintf(out, "\nnot searched  %d   (-v lists them)\n", plan->not_searched_count);
+		if (plan->note_count)
+			fprintf(out, "assumed       %d   (-v lists them)\n", plan->note_count);
 	}
 	if (!plan->warning) return LK_OK;
 	fprintf(out, "%-8s ", "warning");
@@ -166,7 +178,7 @@ static lk_status plan_view_write_text(const void *what, bool colour, FILE *out, 
 	const struct text *text = what;
 	const lk_plan *plan = text->plan;
 	LK_TRY(lk_put_safe(plan->model, out, err));
-	fprintf(out, "; batch %d", plan->gbs);
+	fprintf(out, "; batch of %d %ss", plan->gbs, plan->unit);
 	if (plan->seq) fprintf(out, " of %d tokens", plan->seq);
 	fputs("; ", out);
 	LK_TRY(lk_put_safe(plan->cluster, out, err));
@@ -270,13 +282,18 @@ static lk_status plan_view_write_json(const void *what, bool colour, FILE *out, 
 	lk_json_put_text(&w, "model", text->plan->model);
 	lk_json_put_text(&w, "cluster", text->plan->cluster);
 	lk_json_put_integer(&w, "gbs", text->plan->gbs);
-	lk_json_put_integer(&w, "seq", text->plan->seq);
+	lk_json_put_text(&w, "unit", text->plan->unit);
+	json_known(&w, "seq", text->plan->seq);
 	json_known(&w, "tokens", text->plan->tokens);
 	lk_json_put_text(&w, "reproduce", text->plan->reproduce);
 	lk_json_put_text(&w, "warning", text->plan->warning);
 	lk_json_array(&w, "assumptions");
 	for (int i = 0; i < text->plan->note_count; i++)
 		lk_json_put_text(&w, NULL, text->plan->notes[i]);
+	lk_json_array_end(&w);
+	lk_json_array(&w, "not_searched");
+	for (int i = 0; i < text->plan->not_searched_count; i++)
+		lk_json_put_text(&w, NULL, text->plan->not_searched[i]);
 	lk_json_array_end(&w);
 	lk_json_array(&w, "counts");
 	for (int i = 0; i < text->plan->count; i++) json_count(&w, &text->plan->counts[i]);

@@ -21,9 +21,14 @@ char *lk_option_text(const lk_option *option, const lk_predict_request *request,
 	return out;
 }
 
-static double throughput(const lk_prediction *prediction) {
+double lk_sweep_rate(const lk_prediction *prediction) {
 	if (prediction->tokens_per_s_per_gpu > 0) return prediction->tokens_per_s_per_gpu;
 	return prediction->samples_per_s / (prediction->gpus > 0 ? prediction->gpus : 1);
+}
+
+const char *lk_sweep_unit(const lk_sweep *sweep, long row) {
+	const lk_prediction *prediction = sweep->rows[row].prediction;
+	return prediction->tokens_per_s_per_gpu > 0 ? "token" : prediction->unit;
 }
 
 long lk_sweep_best(const lk_sweep *sweep) {
@@ -31,7 +36,7 @@ long lk_sweep_best(const lk_sweep *sweep) {
 	for (size_t i = 0; i < sweep->count; i++) {
 		const lk_prediction *prediction = sweep->rows[i].prediction;
 		if (!prediction || !prediction->fits) continue;
-		if (best < 0 || throughput(prediction) > throughput(sweep->rows[best].prediction))
+		if (best < 0 || lk_sweep_rate(prediction) > lk_sweep_rate(sweep->rows[best].prediction))
 			best = (long)i;
 	}
 	return best;

@@ -26,6 +26,7 @@ static void json_put_speed(lk_json_writer *writer, const lk_prediction *predicti
 	lk_json_put_text(writer, "basis", prediction->basis);
 	put_known(writer, "tokens_per_s_per_gpu", prediction->tokens_per_s_per_gpu);
 	lk_json_put_number(writer, "samples_per_s", prediction->samples_per_s);
+	lk_json_put_text(writer, "unit", prediction->unit);
 	lk_json_put_number(writer, "model_tflops_per_gpu",
 	                   prediction->model_flops_per_s_per_gpu / 1e12);
 	put_known(writer, "mfu", prediction->mfu);

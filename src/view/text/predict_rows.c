@@ -28,13 +28,14 @@ typedef enum kind {
 } kind;
 
 /* When people see a column: always; never; where its cells differ; where one is not 1; where one is
- * not empty. */
+ * not empty; where one is not empty and no row has tokens. */
 typedef enum show {
 	ALWAYS,
 	NEVER,
 	VARIES,
 	NOT_ONE,
-	PRESENT
+	PRESENT,
+	WITHOUT_TOKENS
 } show;
 
 typedef char *shown_as(double number, char *out, size_t size);
@@ -90,7 +91,7 @@ static const struct spec fixed[] = {
 	{.key = "dp", .title = "dp", .kind = INT_OR_NONE, .offset = AT(dp)},
 	{.key = "mbs", .title = "mbs", .kind = INT_OR_NONE, .offset = AT(mbs)},
 	{.key = "gbs", .title = "gbs", .kind = INT_OR_NONE, .offset = AT(gbs)},
-	{.key = "seq", .title = "seq", .kind = INT_OR_NONE, .offset = AT(seq)},
+	{.key = "seq", .title = "seq", .kind = INT_OR_NONE, .offset = AT(seq), .show = PRESENT},
 	{.key = "microbatches", .kind = INT_OR_NONE, .offset = AT(microbatches), .show = NEVER},
 	{.key = "recompute", .title = "recompute", .kind = TEXT, .offset = AT(recompute)},
 	{.key = "dtype", .title = "dtype", .kind = TEXT, .offset = AT(dtype)},
@@ -126,7 +127,8 @@ static const struct spec results[] = {
      .title = "samples/s",
      .kind = REAL,
      .offset = AT(samples_per_s),
-     .show = NEVER},
+     .show = WITHOUT_TOKENS,
+     .shown = lk_format_thousands},
 	{.key = "model_tflops_per_gpu",
      .kind = REAL,
      .offset = AT(model_flops_per_s_per_gpu),
@@ -306,11 +308,13 @@ static bool is_shown(const lk_sweep *sweep, const struct spec *spec, long best, 
 		fill_cell(sweep, spec, i, best, arena, at);
 		if (!at->filled) continue;
 		if (spec->show == PRESENT) return true;
+		if (spec->show == WITHOUT_TOKENS && sweep->rows[i].prediction->tokens_per_s_per_gpu > 0)
+			return false;
 		if (spec->show == NOT_ONE && at->number != 1) return true;
 		if (spec->show == VARIES && first && !same_cell(first, at)) return true;
 		first = &cells[0];
 	}
-	return false;
+	return spec->show == WITHOUT_TOKENS && first;
 }
 
 static bool add_spec(struct specs *all, struct spec s) {

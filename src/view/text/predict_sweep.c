@@ -54,8 +54,9 @@ static lk_status sweep_write_rows(const void *what, bool colour, FILE *out, lk_e
 	if (!table) return lk_oom(err);
 	lk_status status = lk_table_write(table, LK_FORMAT_TEXT, colour, out, err);
 	lk_table_free(table);
-	if (status == LK_OK && lk_sweep_best(sweep) >= 0)
-		fputs("\n* most tokens/s/GPU of those that fit\n", out);
+	long best = lk_sweep_best(sweep);
+	if (status == LK_OK && best >= 0)
+		fprintf(out, "\n* most %ss/s/GPU of those that fit\n", lk_sweep_unit(sweep, best));
 	return status;
 }
 

@@ -135,8 +135,9 @@ static void put_training(lk_table *table, const struct report *report) {
 	const lk_prediction *prediction = report->p;
 	char text[TEXT], basis[LINE] = "";
 	if (report->request && report->request->tokens > 0)
-		snprintf(basis, sizeof basis, "for %s tokens",
-		         lk_format_count(report->request->tokens, text, sizeof text));
+		snprintf(basis, sizeof basis, "for %s %ss",
+		         lk_format_count(report->request->tokens, text, sizeof text),
+		         prediction->tokens_per_s_per_gpu > 0 ? "token" : prediction->unit);
 	if (prediction->days > 0)
 		predict_view_put_speed(table, report, "days of training", prediction->days, 1,
 		                       predict_view_plain, basis);
@@ -156,18 +157,19 @@ static lk_status put_speeds(const struct report *report) {
 		{"basis", "basis", false, false},
 	};
 	const lk_prediction *prediction = report->p;
-	char of[LINE];
+	char of[LINE], rate[LINE];
 	lk_table *table = lk_table_new("speed", columns, 4);
 	if (!table) return lk_oom(report->err);
 	snprintf(of, sizeof of, "of %s",
 	         prediction->peak_label ? prediction->peak_label : "an unknown peak");
+	snprintf(rate, sizeof rate, "%ss/s", prediction->unit);
 	predict_view_put_speed(table, report, "step time", prediction->step_time_s, 1,
 	                       lk_format_seconds, prediction->basis);
 	if (prediction->tokens_per_s_per_gpu > 0)
 		predict_view_put_speed(table, report, "tokens/s/GPU", prediction->tokens_per_s_per_gpu, -1,
 		                       lk_format_thousands, "");
 	else
-		predict_view_put_speed(table, report, "samples/s", prediction->samples_per_s, -1,
+		predict_view_put_speed(table, report, rate, prediction->samples_per_s, -1,
 		                       predict_view_plain, "all GPUs together");
 	predict_view_put_speed(table, report, "model TFLOP/s/GPU",
 	                       prediction->model_flops_per_s_per_gpu, -1, predict_view_tera,

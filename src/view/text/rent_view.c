@@ -166,7 +166,7 @@ static const lk_column choice_columns[] = {
 	{"in_budget", "", false, true},
 	{"gpus_searched", "", true, true},
 	{"search_end", "", false, true},
-	{"warning", "", false, true},
+	{"warning", "warning", false, true},
 	{"layout", "layout", false, true},
 	{"reproduce", "command", false, true},
 };
@@ -234,15 +234,23 @@ static void rent_view_put_choice(lk_table *table, const lk_rent *rent, int i) {
 	lk_table_text(table, choice->reproduce);
 }
 
-lk_table *lk_rent_table(const lk_rent *rent, bool verbose) {
+/* With `warned` each row says what the warning is: nothing else of the answer is written. */
+static lk_table *rent_view_table(const lk_rent *rent, bool verbose, bool warned) {
 	lk_column columns[CHOICE_COLUMNS];
 	memcpy(columns, choice_columns, sizeof columns);
-	for (int i = 0; verbose && i < CHOICE_COLUMNS; i++)
-		if (strcmp(columns[i].key, "goodput") == 0 || strcmp(columns[i].key, "layout") == 0)
+	for (int i = 0; i < CHOICE_COLUMNS; i++) {
+		const char *key = columns[i].key;
+		if (verbose && (strcmp(key, "goodput") == 0 || strcmp(key, "layout") == 0))
 			columns[i].hidden = false;
+		if (warned && strcmp(key, "warning") == 0) columns[i].hidden = false;
+	}
 	lk_table *table = lk_table_new("choices", columns, CHOICE_COLUMNS);
 	for (int i = 0; table && i < rent->count; i++) rent_view_put_choice(table, rent, i);
 	return table;
+}
+
+lk_table *lk_rent_table(const lk_rent *rent, bool verbose) {
+	return rent_view_table(rent, verbose, false);
 }
 
 /* ---- text ---- */
@@ -281,7 +289,8 @@ static lk_status rent_view_write_text(const void *what, bool colour, FILE *out, 
 	put_decisions(rent, out);
 	fputs("\nmodel    ", out);
 	LK_TRY(lk_put_safe(rent->model ? rent->model : "", out, err));
-	fprintf(out, "\ntraining %s samples", lk_format_count(rent->samples, count, sizeof count));
+	fprintf(out, "\ntraining %s %ss", lk_format_count(rent->samples, count, sizeof count),
+	        rent->unit ? rent->unit : "sample");
 	if (rent->deadline_h > 0) fprintf(out, ", in %g h", rent->deadline_h);
 	if (rent->budget > 0) fprintf(out, ", for $%.0f", rent->budget);
 	fprintf(out, "; %d choices fit\n\n", rent->considered);
@@ -355,6 +364,7 @@ static lk_status rent_view_write_json(const void *what, bool colour, FILE *out, 
 	lk_json_put_text(&w, "model", rent->model);
 	lk_json_put_text(&w, "warning", rent->warning);
 	lk_json_put_number(&w, "samples", rent->samples);
+	lk_json_put_text(&w, "unit", rent->unit);
 	lk_json_put_number(&w, "deadline_h", rent->deadline_h > 0 ? rent->deadline_h : NAN);
 	lk_json_put_number(&w, "budget_usd", rent->budget > 0 ? rent->budget : NAN);
 	lk_json_put_integer(&w, "considered", rent->considered);
@@ -387,5 +397,5 @@ lk_status lk_rent_print(const lk_rent *rent, int format, bool verbose, bool colo
 	LK_TRY(lk_writing_check(&w, err));
 	if (format == LK_FORMAT_TEXT) return lk_write_through(&w, rent_view_write_text, &x, err);
 	if (format == LK_FORMAT_JSON) return lk_write_through(&w, rent_view_write_json, &x, err);
-	return lk_write_table(&w, lk_rent_table(rent, verbose), err);
+	return lk_write_table(&w, rent_view_table(rent, verbose, rent->warning != NULL), err);
 }

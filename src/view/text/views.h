@@ -71,9 +71,11 @@ void lk_sweep_varying(lk_sweep *sweep);
 /* JSON and JSON lines; an lk_writer of an lk_sweep. */
 lk_writer lk_write_sweep_json;
 
-/* The row to recommend: of those that fit the one with the most tokens (or samples) per second and
- * GPU; -1: none fits.
- */
+/* Tokens per second and GPU; samples where there are no tokens. */
+double lk_sweep_rate(const lk_prediction *prediction);
+/* What the rate of a row that was predicted counts: "token", or the unit of its samples. */
+const char *lk_sweep_unit(const lk_sweep *sweep, long row);
+/* The row to recommend: of those that fit the one with the highest rate; -1: none fits. */
 long lk_sweep_best(const lk_sweep *sweep);
 
 /* The value of an option in a request, as text; "" where it was not given. Returns `out`. */
