@@ -14,20 +14,6 @@ static lk_status copy_names(const lk_graph *graph, lk_graph *to, lk_error *err) 
 	return LK_OK;
 }
 
-static lk_status copy_blocks(const lk_graph *graph, lk_graph *to, lk_error *err) {
-	uint32_t id;
-	for (size_t b = 0; b < graph->blocks.count; b++) {
-		const lk_block *block = &graph->blocks.at[b];
-		lk_graph_begin_block(to, lk_intern_text(graph->names, block->name));
-		for (uint32_t i = block->begin; i < block->end; i++) {
-			lk_op op = lk_graph_op(graph, i);
-			lk_graph_add(to, &op);
-		}
-		LK_TRY(lk_graph_end_block(to, &id, err));
-	}
-	return LK_OK;
-}
-
 #define COPY_VEC(to, from)                                                                 \
 	do {                                                                                   \
 		if (!lk_reserve(to, (from)->count)) return lk_oom(err);                            \
@@ -44,6 +30,7 @@ static lk_status copy_programs(const lk_graph *graph, lk_graph *to, lk_error *er
 		memset(&program->calls, 0, sizeof program->calls);
 		COPY_VEC(&program->calls, &from->calls);
 	}
+	COPY_VEC(&to->blocks, &graph->blocks);
 	COPY_VEC(&to->wires, &graph->wires);
 	COPY_VEC(&to->teams, &graph->teams);
 	COPY_VEC(&to->team_stages, &graph->team_stages);
@@ -63,7 +50,7 @@ lk_status lk_graph_copy(const lk_graph *graph, lk_graph **out, lk_error *err) {
 	to->peak_dtype = graph->peak_dtype;
 	to->software = graph->software;
 	lk_status status = copy_names(graph, to, err);
-	if (status == LK_OK) status = copy_blocks(graph, to, err);
+	if (status == LK_OK) status = lk_graph_copy_ops(graph, to, err);
 	if (status == LK_OK) status = copy_programs(graph, to, err);
 	if (status == LK_OK) *out = to;
 	else lk_graph_free(to);
@@ -276,6 +263,8 @@ lk_status lk_edit_rewrite(lk_edit *edit, lk_rewriter *write, const bool *mask, v
 	                .mask = mask,
 	                .context = context};
 	lk_status status = LK_OK;
+	if (graph->ops.count)
+		lk_graph_reserve(to, graph->ops.count, graph->ops.dep_begin[graph->ops.count]);
 	for (size_t b = 0; status == LK_OK && b < graph->blocks.count; b++)
 		status = rewrite_block(&r, &graph->blocks.at[b], write, err);
 	to->names = own;

@@ -346,6 +346,12 @@ static lk_status lift_build(struct lifter *lifter) {
 	for (int g = 0; g < LK_GROUPS; g++)
 		graph->ranks.group[g].size = graph->ranks.group[g].stride = 1;
 	LK_TRY(lk_graph_set_programs(graph, count, 0, lifter->err));
+	size_t ops = 0, deps = 0;
+	for (uint32_t r = 0; r < count; r++) {
+		ops += lifter->out->rank[r].ops.count + LK_STREAMS;
+		deps += lifter->out->rank[r].deps.count;
+	}
+	lk_graph_reserve(graph, ops, deps);
 	for (uint32_t r = 0; r < count; r++) LK_TRY(lift_add_rank(lifter, r));
 	return LK_OK;
 }

@@ -227,6 +227,7 @@ typedef struct lk_work_kinds {
 	uint32_t *owner; /* [events] of device work: the operation it represents; LK_NONE */
 	uint32_t
 		*operation; /* [events] likewise, also of the other pieces that the operation launches */
+	uint8_t *named; /* [names of the capture] 1 + the kind of kernels of this name */
 	double known_ns, device_ns; /* device time whose shape is known, and all */
 	LK_VEC(struct lk_unknown_work {
 		uint32_t name;
