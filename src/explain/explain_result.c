@@ -1,8 +1,8 @@
 /* explain_result.c: an explanation's parts that others set: warnings, what a remedy is worth, the
  * critical path. */
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <math.h>
 #include <string.h>
 
 #include "base/arena.h"
@@ -21,11 +21,11 @@ const lk_traces *lk_explain_traces(const lk_explanation *explanation) {
 	return ((const lk_explain_work *)explanation->memory_owner)->traces;
 }
 
-/* What a remedy gains below this share of a step is none. */
+/* A gain below this share of a step is no gain. */
 static const double LEAST_GAIN = 0.0005;
 
-/* A remedy that gains nothing is none. One may shorten the step by more than its stall, for it
- * changes more than what was lost there: that is no gain on this stall. */
+/* A remedy without gain is not named. A remedy may change more than the stall and shorten the step
+ * by more than the stall lost: the excess is no gain on this stall. */
 void lk_explain_set_gain(lk_explanation *explanation, int stall, double gain_s) {
 	lk_explain_work *work = explanation->memory_owner;
 	LK_ASSERT(stall >= 0 && (size_t)stall < work->stalls.count);

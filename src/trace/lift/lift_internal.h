@@ -5,11 +5,12 @@
 #include "trace/lift/lift.h"
 
 /* A stretch of a CPU thread that becomes one HOST operation: pieces between two calls, one call, or
- * one long gap. */
+ * one long gap. Or device work that no such run launches. */
 typedef enum lk_run_kind {
 	LK_RUN_WORK,
 	LK_RUN_CALL,
 	LK_RUN_GAP,
+	LK_RUN_CARRIED,
 	LK_RUN_RELEASE
 } lk_run_kind;
 
@@ -20,7 +21,7 @@ typedef struct lk_run {
 	uint32_t thread;     /* index among the threads */
 	uint32_t op;         /* its operation, once there is one */
 	uint32_t after;      /* GAP: the run of another thread that ends it; LK_NONE */
-	uint32_t event;      /* RELEASE: the device work */
+	uint32_t event;      /* CARRIED, RELEASE: the device work */
 	uint8_t kind;
 } lk_run;
 
@@ -66,6 +67,9 @@ typedef struct lk_lifting {
 /* lift_threads.c: runs of all threads, with hand-overs, in the order in which they become
  * operations. */
 lk_status lk_lift_runs(lk_lifting *lifting);
+
+/* lift_outside.c: runs for the device work that those of threads do not launch. */
+lk_status lk_lift_outside(lk_lifting *lifting);
 
 /* lift_waits.c: what a call waits for, or makes a stream wait for. */
 /* Clocks of host and device are converted: that far an effect may seem to come before its cause. */

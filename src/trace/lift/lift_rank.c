@@ -264,30 +264,22 @@ static lk_status rank_add_device(lk_lifting *lifting, uint32_t event, uint8_t st
 
 /* What was launched before the stretch and was not over when it began: what is left of the first
  * one, then the others. */
-static lk_status add_carried(lk_lifting *lifting) {
+static lk_status rank_add_carried(lk_lifting *lifting, const lk_run *run) {
 	const lk_capture *capture = lifting->capture;
-	int64_t from = lifting->out->from_ns;
-	for (uint32_t i = 0; i < lifting->by_launch_count; i++) {
-		uint32_t event = lifting->by_launch[i], call = capture->launch[event];
-		unsigned stream = lifting->stream_of[capture->lane[event]];
-		if (stream >= LK_STREAMS || capture->start_ns[call] >= from ||
-		    lk_event_end(capture, event) <= from)
-			continue;
-		int64_t start = capture->start_ns[event] > from ? capture->start_ns[event] : from;
-		uint32_t place;
-		lk_lifted_op op = {.what = LK_LIFTED_CARRIED,
-		                   .stream = (uint8_t)stream,
-		                   .event = event,
-		                   .path = rank_path_of(capture, event),
-		                   .start_ns = start,
-		                   .end_ns = lk_event_end(capture, event)};
-		LK_TRY(add_lag(lifting, &op, &place));
-		LK_TRY(lk_lift_add(lifting, &op, &place));
-		LK_TRY(launched_on(lifting, (uint8_t)stream, place, op.end_ns));
-		if (i + 1 == lifting->by_launch_count || capture->launch[lifting->by_launch[i + 1]] != call)
-			LK_TRY(launched_by_call(lifting, place));
-	}
-	return LK_OK;
+	int64_t start = capture->start_ns[run->event], from = lifting->out->from_ns;
+	uint32_t place, call = capture->launch[run->event];
+	lk_lifted_op op = {.what = LK_LIFTED_CARRIED,
+	                   .stream = lifting->stream_of[capture->lane[run->event]],
+	                   .event = run->event,
+	                   .path = rank_path_of(capture, run->event),
+	                   .start_ns = start > from ? start : from,
+	                   .end_ns = lk_event_end(capture, run->event)};
+	LK_TRY(add_lag(lifting, &op, &place));
+	LK_TRY(lk_lift_add(lifting, &op, &place));
+	LK_TRY(launched_on(lifting, op.stream, place, op.end_ns));
+	bool more = run < lk_last(&lifting->runs) && run[1].kind == LK_RUN_CARRIED &&
+	            capture->launch[run[1].event] == call;
+	return call == LK_NONE || more ? LK_OK : launched_by_call(lifting, place);
 }
 
 /* ---- the host ---- */
@@ -412,8 +404,7 @@ static lk_status synchronise(lk_lifting *lifting, lk_run *run) {
 
 static lk_status release(lk_lifting *lifting, lk_run *run) {
 	const lk_capture *capture = lifting->capture;
-	unsigned stream = lifting->stream_of[capture->lane[run->event]];
-	if (stream >= LK_STREAMS) return LK_OK;
+	uint8_t stream = lifting->stream_of[capture->lane[run->event]];
 	lk_lifted_op op = {.what = LK_LIFTED_RELEASE,
 	                   .stream = LK_STREAM_OUTSIDE,
 	                   .event = LK_NONE,
@@ -423,10 +414,11 @@ static lk_status release(lk_lifting *lifting, lk_run *run) {
 	lifting->outside_ns = run->start_ns;
 	lifting->out->streams |= LK_JOIN(LK_STREAM_OUTSIDE);
 	lifting->out->threads |= LK_JOIN(LK_STREAM_OUTSIDE);
-	return rank_add_device(lifting, run->event, (uint8_t)stream, lifting->outside, LK_NONE);
+	return rank_add_device(lifting, run->event, stream, lifting->outside, LK_NONE);
 }
 
 static lk_status rank_add_run(lk_lifting *lifting, lk_run *run) {
+	if (run->kind == LK_RUN_CARRIED) return rank_add_carried(lifting, run);
 	if (run->kind == LK_RUN_RELEASE) return release(lifting, run);
 	const lk_host_piece *piece = &lifting->out->pieces.at[run->begin];
 	lk_lift_thread *thread = &lifting->threads.at[run->thread];
@@ -490,7 +482,6 @@ static lk_status rank_lift(lk_lifting *lifting) {
 	LK_TRY(find_room(lifting));
 	LK_TRY(lk_lift_transfers(lifting));
 	LK_TRY(lk_lift_runs(lifting));
-	LK_TRY(add_carried(lifting));
 	for (size_t i = 0; i < lifting->runs.count; i++)
 		LK_TRY(rank_add_run(lifting, &lifting->runs.at[i]));
 	LK_TRY(rank_add_end(lifting));

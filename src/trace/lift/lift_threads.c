@@ -120,37 +120,6 @@ static void threads_hand_over(lk_lifting *lifting, lk_run *gap) {
 	gap->order_ns = lifting->runs.at[best].end_ns;
 }
 
-/* Device work of the stretch that no run launches: the capture lacks its call, or has it inside of
- * another call, or on a thread without a stream. */
-static bool threads_release(const lk_lifting *lifting, const bool *called, uint32_t event) {
-	const lk_capture *capture = lifting->capture;
-	if (!lk_event_on_device(capture->kind[event])) return false;
-	uint32_t call = capture->launch[event];
-	int64_t start = capture->start_ns[call == LK_NONE ? event : call];
-	return start >= lifting->out->from_ns && start < lifting->out->to_ns &&
-	       (call == LK_NONE || !called[call]);
-}
-
-static lk_status add_releases(lk_lifting *lifting, bool *called) {
-	const lk_capture *capture = lifting->capture;
-	for (size_t i = 0; i < lifting->runs.count; i++) {
-		const lk_run *run = &lifting->runs.at[i];
-		if (run->kind == LK_RUN_CALL) called[lifting->out->pieces.at[run->begin].event] = true;
-	}
-	for (uint32_t i = 0; i < capture->count; i++) {
-		if (!threads_release(lifting, called, i)) continue;
-		if (!lk_push(&lifting->runs)) return lk_oom(lifting->err);
-		*lk_last(&lifting->runs) = (lk_run){.order_ns = capture->start_ns[i],
-		                                    .start_ns = capture->start_ns[i],
-		                                    .end_ns = capture->start_ns[i],
-		                                    .op = LK_NONE,
-		                                    .after = LK_NONE,
-		                                    .event = i,
-		                                    .kind = LK_RUN_RELEASE};
-	}
-	return LK_OK;
-}
-
 /* What ends a gap comes before it; of equal times, the order of threads. */
 static int by_order(const void *a, const void *b, void *context) {
 	const lk_lifting *lifting = context;
@@ -192,8 +161,6 @@ lk_status lk_lift_runs(lk_lifting *lifting) {
 		if (lifting->runs.at[i].kind == LK_RUN_GAP &&
 		    lifting->out->pieces.at[lifting->runs.at[i].begin].event != LK_NONE)
 			threads_hand_over(lifting, &lifting->runs.at[i]);
-	bool *called = calloc(lifting->capture->count + 1, sizeof *called);
-	lk_status status = called ? add_releases(lifting, called) : lk_oom(lifting->err);
-	free(called);
-	return status == LK_OK ? sort_runs(lifting) : status;
+	LK_TRY(lk_lift_outside(lifting));
+	return sort_runs(lifting);
 }

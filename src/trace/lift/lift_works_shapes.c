@@ -32,8 +32,13 @@ enum {
 	COLLECTIVE,
 	AWAIT,
 	UNKNOWN,
-	DONE = 16,
-	CALLED = 2
+	DONE = 16
+};
+
+/* What inside a work is over. */
+enum {
+	HAD = 1,   /* anything */
+	CALLED = 2 /* a call of its own */
 };
 
 enum {
@@ -44,16 +49,18 @@ struct shapes {
 	lk_lifter *l;
 	const lk_works *w;
 	uint8_t *does;
-	uint8_t *taken;                /* it, or what encloses it, is taken whole */
-	uint8_t *parts;                /* it encloses others */
-	uint32_t *lookup;              /* of a lookup's backward pass: the lookup; of that, itself where
-	                                  it has one; LK_NONE */
-	uint32_t *above;               /* the operation of the host that encloses it; LK_NONE */
+	uint8_t *taken;   /* it, or what encloses it, is taken whole */
+	uint8_t *parts;   /* it encloses others */
+	uint32_t *lookup; /* of a lookup's backward pass: the lookup; of that, the one before
+	                     it in the list of its shape; LK_NONE */
+	uint32_t *newest; /* [texts] lookups with a result of this shape and without a
+	                     backward pass so far: the last one; LK_NONE */
+	uint32_t *above;  /* the operation of the host that encloses it; LK_NONE */
 	uint32_t *first, *last, *next; /* operations of the host inside one; its next sibling */
 	/* the walk */
 	uint32_t host; /* the last operation of a CPU thread */
 	uint8_t host_stream;
-	uint8_t *had;    /* something inside it is over; | CALLED: a call of its own */
+	uint8_t *had;    /* HAD | CALLED */
 	uint32_t acting; /* the innermost open work that acts on the device and has not yet; LK_NONE */
 	double pending;  /* host time that no operation of the graph has yet, seconds */
 	const char *pending_name;
@@ -110,28 +117,31 @@ static bool lookup_backward(const char *name) {
 	return strncmp(name, "torch::autograd::CppNode<", 25) == 0 && strstr(name, "LookupFunction");
 }
 
-/* The lookup whose gradient a work has; LK_NONE. */
-static uint32_t shapes_find_lookup(struct shapes *shapes, uint32_t work) {
-	const lk_works *works = shapes->w;
-	if (shapes->lookup[work] != LK_NONE) return shapes->lookup[work];
-	for (uint32_t i = work; i-- > 0;) {
-		const char *name = shapes_name_of(shapes, i);
-		if (shapes->lookup[i] != LK_NONE || works->kind[i] != LK_NODE_OP ||
-		    strncmp(name, "fbgemm::", 8) != 0 || !strstr(name, "lookup") ||
-		    strcmp(lk_works_text(works, works->outputs[i]),
-		           lk_works_text(works, works->shape[work])) != 0)
-			continue;
-		shapes->lookup[i] = i;
-		return shapes->lookup[work] = i;
-	}
-	return LK_NONE;
+static bool lookup_forward(const char *name) {
+	return strncmp(name, "fbgemm::", 8) == 0 && strstr(name, "lookup");
 }
 
-static lk_shapes_known shapes_ask(struct shapes *shapes, uint32_t work, lk_op *op) {
+/* A lookup joins the list of its shape; a backward pass takes the last one there. */
+static void shapes_pair_lookups(struct shapes *shapes, uint32_t work) {
+	const lk_works *works = shapes->w;
+	const char *name = shapes_name_of(shapes, work);
+	if (works->kind[work] != LK_NODE_OP) return;
+	if (lookup_forward(name)) {
+		uint32_t *newest = &shapes->newest[works->outputs[work]];
+		shapes->lookup[work] = *newest;
+		*newest = work;
+	} else if (lookup_backward(name)) {
+		uint32_t *newest = &shapes->newest[works->shape[work]], lookup = *newest;
+		shapes->lookup[work] = lookup;
+		if (lookup != LK_NONE) *newest = shapes->lookup[lookup];
+	}
+}
+
+static lk_shapes_known shapes_ask(const struct shapes *shapes, uint32_t work, lk_op *op) {
 	const lk_works *works = shapes->w;
 	const char *name = op->name;
 	if (lookup_backward(name)) {
-		uint32_t lookup = shapes_find_lookup(shapes, work);
+		uint32_t lookup = shapes->lookup[work];
 		if (lookup == LK_NONE) return LK_SHAPES_UNKNOWN;
 		op->phase = LK_PHASE_BACKWARD;
 		work = lookup;
@@ -151,7 +161,7 @@ static uint8_t transfer(const struct shapes *shapes, uint32_t work, lk_op *op) {
 }
 
 /* What a work does, and as which operation; *whole: its parts are of no interest. */
-static uint8_t shapes_classify(struct shapes *shapes, uint32_t work, lk_op *op, bool *whole) {
+static uint8_t shapes_classify(const struct shapes *shapes, uint32_t work, lk_op *op, bool *whole) {
 	const lk_works *works = shapes->w;
 	const lk_work_comm *comm = lk_works_comm(works, work);
 	bool host, device = lk_works_on_device(works, work, &host);
@@ -218,6 +228,7 @@ static lk_status find_pieces(struct shapes *shapes) {
 		lk_op op;
 		enclose(shapes, i);
 		if (shapes->taken[i]) continue;
+		shapes_pair_lookups(shapes, i);
 		shapes->does[i] = shapes_classify(shapes, i, &op, &whole);
 		shapes->taken[i] = whole;
 		shapes_count(shapes, i, shapes->does[i], whole);
@@ -377,7 +388,7 @@ static bool shapes_launches(const struct shapes *shapes, uint32_t work) {
 static bool shapes_launch(struct shapes *shapes, uint32_t work) {
 	const char *name = shapes_name_of(shapes, work);
 	shapes_spend(shapes, shapes->had[work] ? LK_T5 : LK_T2, name, name);
-	shapes->had[work] |= 1 | CALLED;
+	shapes->had[work] |= HAD | CALLED;
 	if (shapes->acting == LK_NONE) {
 		shapes_spend(shapes, LK_T4, "cudaLaunchKernel", name);
 		return true;
@@ -411,7 +422,7 @@ static bool shapes_enter(struct shapes *shapes, uint32_t work) {
 	if (above != LK_NONE) {
 		shapes_spend(shapes, shapes->had[above] ? LK_T5 : LK_T2, shapes_name_of(shapes, above),
 		             shapes_name_of(shapes, above));
-		shapes->had[above] |= 1;
+		shapes->had[above] |= HAD;
 	} else if (shapes->host != LK_NONE) shapes_spend(shapes, LK_T1, name, name);
 	if (shapes->does[work] == AWAIT) return add_pending(shapes) && await_sequence(shapes, work);
 	if (acts(shapes, work)) shapes->acting = work;
@@ -481,7 +492,7 @@ static lk_status shapes_walk(struct shapes *shapes) {
 }
 
 lk_status lk_lift_by_shapes(lk_lifter *lifter) {
-	size_t n = lifter->w->count + 1;
+	size_t n = lifter->w->count + 1, texts = lk_intern_count(lifter->w->names) + (size_t)1;
 	struct shapes *shapes = calloc(1, sizeof *shapes);
 	if (!shapes) return lk_oom(lifter->err);
 	*shapes = (struct shapes){.l = lifter,
@@ -491,13 +502,17 @@ lk_status lk_lift_by_shapes(lk_lifter *lifter) {
 	                          .parts = calloc(n, 1),
 	                          .had = calloc(n, 1),
 	                          .lookup = malloc(n * 4),
+	                          .newest = malloc(texts * 4),
 	                          .above = calloc(n, 4),
 	                          .first = calloc(n, 4),
 	                          .last = calloc(n, 4),
 	                          .next = calloc(n, 4)};
 	bool good = shapes->does && shapes->taken && shapes->parts && shapes->had && shapes->above &&
-	            shapes->first && shapes->last && shapes->next && shapes->lookup;
-	if (shapes->lookup) memset(shapes->lookup, 0xff, n * 4); /* LK_NONE */
+	            shapes->first && shapes->last && shapes->next && shapes->lookup && shapes->newest;
+	if (good) {
+		memset(shapes->lookup, 0xff, n * 4); /* LK_NONE */
+		memset(shapes->newest, 0xff, texts * 4);
+	}
 	lk_status status = good ? find_pieces(shapes) : lk_oom(lifter->err);
 	if (status == LK_OK) status = shapes_walk(shapes);
 	free(shapes->does);
@@ -505,6 +520,7 @@ lk_status lk_lift_by_shapes(lk_lifter *lifter) {
 	free(shapes->parts);
 	free(shapes->had);
 	free(shapes->lookup);
+	free(shapes->newest);
 	free(shapes->above);
 	free(shapes->first);
 	free(shapes->last);
