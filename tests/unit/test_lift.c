@@ -42,8 +42,12 @@ static const char *const files[] = {
 	"traces/kineto/a100_nccl_args_rank0of2.json.gz",
 	"traces/kineto/v100_resnet_rank0of1.json.gz",
 	"traces/kineto/a100_alexnet.json.gz",
+	"traces/kineto/b200_eager_rank0of8.json.gz",
+	"traces/kineto/cuda_graphs_piecewise.json.gz",
 	"traces/kineto/event_sync_multi_stream.json.gz",
+	"traces/kineto/h100_qwen_forward.json.gz",
 	"traces/kineto/mi250_minitoy.json.gz",
+	"traces/kineto/mi300_resnet_rank0of8.json.gz",
 	"traces/kineto/no_distributed_info.json.gz",
 	"traces/kineto/rtx2080ti_resnet.json.gz",
 	"traces/kineto/sampled_rank0of128.json.gz",
@@ -323,6 +327,33 @@ static void test_stream_waits(void **state) {
 	lk_traces_free(traces);
 }
 
+/* Work without a call comes before what was called earlier and ran later on its stream; what ran
+ * before carried work is carried. */
+static void test_unlaunched(void **state) {
+	(void)state;
+	struct made m = make_capture();
+	add(&m, LK_EVENT_NOTE, m.main, "ProfilerStep#0", 0, 1000, 0);
+	launch(&m, m.main, m.compute, 900, 1500, 50);
+	add(&m, LK_EVENT_NOTE, m.main, "ProfilerStep#1", 1000, 1000, 0);
+	add(&m, LK_EVENT_KERNEL, m.compute, "odd", 1200, 30, 0);
+	launch(&m, m.main, m.compute, 1010, 1800, 40);
+	add(&m, LK_EVENT_KERNEL, m.compute, "odd", 1600, 30, 0);
+	lk_traces *traces = finish(&m);
+	lk_lifted *lifted = NULL;
+	lk_arena arena = LK_ARENA_INIT;
+	lk_ran **ran;
+	assert_ok(lk_lift(traces, 1, LK_NONE, &lifted, &err));
+	assert_ok(lk_lifted_run(&arena, lifted, &ran, &err));
+	assert_int_equal(nth(lifted, LK_LIFTED_CARRIED, 0)->start_ns, 1200000);
+	assert_int_equal(nth(lifted, LK_LIFTED_CARRIED, 1)->start_ns, 1500000);
+	assert_int_equal(nth(lifted, LK_LIFTED_DEVICE, 0)->start_ns, 1600000);
+	assert_int_equal(nth(lifted, LK_LIFTED_DEVICE, 1)->start_ns, 1800000);
+	check_timeline(lifted, ran, "made");
+	lk_arena_free(&arena);
+	lk_lifted_free(lifted);
+	lk_traces_free(traces);
+}
+
 /* 1500 launches of 2 us each before kernels of 100 us: the queue of 1022 holds the host back. With
  * faster kernels the graph lets it run on. */
 static void test_launch_queue(void **state) {
@@ -554,6 +585,7 @@ int main(void) {
 		cmocka_unit_test(test_hand_over),
 		cmocka_unit_test(test_sync),
 		cmocka_unit_test(test_stream_waits),
+		cmocka_unit_test(test_unlaunched),
 		cmocka_unit_test(test_launch_queue),
 		cmocka_unit_test(test_random_captures),
 		cmocka_unit_test(test_overheads),
