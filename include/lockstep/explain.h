@@ -203,12 +203,13 @@ typedef struct lk_explain_straggler {
 typedef struct lk_explain_stall {
 	const char
 		*kind; /* "communication", "straggler", "launch", "sync", "data loading", "copies", ... */
-	const char *what; /* "all_reduce of default_pg" */
-	int subject;      /* communication: index in comm; straggler: rank; else -1 */
-	double lost_s;    /* per step, mean over ranks */
-	double share;     /* of the step */
-	const char *evidence, *remedy;
-	double gain_s; /* per step, what the simulation says the remedy is worth; NAN until set */
+	const char *what;              /* "all_reduce of default_pg" */
+	int subject;                   /* communication: index in comm; straggler: rank; else -1 */
+	double lost_s;                 /* per step, mean over ranks */
+	double share;                  /* of the step */
+	const char *evidence, *remedy; /* remedy: "" if it gains nothing in the simulation */
+	double gain_s; /* per step, what the simulation says the remedy is worth, lost_s at most; NAN
+	                  until set */
 } lk_explain_stall;
 
 /* The chain of work that the step's time hangs on; empty until found. */

@@ -103,7 +103,6 @@ static void account_host(struct walker *walker, const lk_lifted_rank *rank, cons
 static void critical_account(struct walker *walker, struct place at, double ns) {
 	const lk_lifted_rank *rank = &walker->lifted->rank[at.rank];
 	const lk_lifted_op *op = &rank->ops.at[at.op];
-	double lag = (double)op->lag_ns < ns ? (double)op->lag_ns : ns;
 	switch (op->what) {
 	case LK_LIFTED_HOST: account_host(walker, rank, op, ns); return;
 	case LK_LIFTED_LAG:
@@ -112,10 +111,8 @@ static void critical_account(struct walker *walker, struct place at, double ns) 
 	case LK_LIFTED_PEERS: walker->out->ns[LK_CRITICAL_PEERS] += ns; return;
 	case LK_LIFTED_DEVICE:
 	case LK_LIFTED_CARRIED:
-		walker->out->ns[LK_CRITICAL_LAG] += lag;
 		walker->out->ns[rank->capture->kind[op->event] == LK_EVENT_KERNEL ? LK_CRITICAL_COMPUTE
-		                                                                  : LK_CRITICAL_COPY] +=
-			ns - lag;
+		                                                                  : LK_CRITICAL_COPY] += ns;
 		return;
 	default: walker->out->ns[LK_CRITICAL_OTHER] += ns;
 	}

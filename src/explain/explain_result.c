@@ -1,5 +1,6 @@
 /* explain_result.c: an explanation's parts that others set: warnings, what a remedy is worth, the
  * critical path. */
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,10 +21,18 @@ const lk_traces *lk_explain_traces(const lk_explanation *explanation) {
 	return ((const lk_explain_work *)explanation->memory_owner)->traces;
 }
 
+/* A gain below this share of a step is no gain. */
+static const double LEAST_GAIN = 0.0005;
+
+/* A remedy without gain is not named. A remedy may change more than the stall and shorten the step
+ * by more than the stall lost: the excess is no gain on this stall. */
 void lk_explain_set_gain(lk_explanation *explanation, int stall, double gain_s) {
 	lk_explain_work *work = explanation->memory_owner;
 	LK_ASSERT(stall >= 0 && (size_t)stall < work->stalls.count);
-	work->stalls.at[stall].gain_s = gain_s;
+	lk_explain_stall *of = &work->stalls.at[stall];
+	bool none = !(gain_s > LEAST_GAIN * explanation->step_s);
+	if (none) of->remedy = "";
+	of->gain_s = none ? 0 : fmin(gain_s, of->lost_s);
 }
 
 lk_status lk_explain_set_path(lk_explanation *explanation, const lk_critical_path *path,

@@ -52,27 +52,56 @@ static bool graph_grow(void **column, size_t capacity, size_t size) {
 	return grown != NULL;
 }
 
+static bool ops_grow(lk_ops *ops, uint32_t capacity) {
+	bool ok = graph_grow((void **)&ops->dep_begin, capacity + 1, sizeof *ops->dep_begin);
+#define GROW_COLUMN(column) \
+	ok = ok && graph_grow((void **)&ops->column, capacity, sizeof *ops->column);
+	OP_COLUMNS(GROW_COLUMN)
+#undef GROW_COLUMN
+	if (!ok) return false;
+	if (ops->count == 0) ops->dep_begin[0] = 0;
+	ops->capacity = capacity;
+	return true;
+}
+
+static bool deps_grow(lk_ops *ops, uint32_t capacity) {
+	if (!graph_grow((void **)&ops->deps, capacity, sizeof *ops->deps)) return false;
+	ops->dep_capacity = capacity;
+	return true;
+}
+
 static bool ops_reserve(lk_ops *ops, uint32_t dep_count) {
 	if (ops->count == ops->capacity) {
 		if (ops->capacity > UINT32_MAX / 4) return false;
-		uint32_t capacity = ops->capacity ? ops->capacity * 2 : 256;
-		bool ok = graph_grow((void **)&ops->dep_begin, capacity + 1, sizeof *ops->dep_begin);
-#define GROW_COLUMN(column) \
-	ok = ok && graph_grow((void **)&ops->column, capacity, sizeof *ops->column);
-		OP_COLUMNS(GROW_COLUMN)
-#undef GROW_COLUMN
-		if (!ok) return false;
-		if (ops->count == 0) ops->dep_begin[0] = 0;
-		ops->capacity = capacity;
+		if (!ops_grow(ops, ops->capacity ? ops->capacity * 2 : 256)) return false;
 	}
 	uint32_t used = ops->dep_begin[ops->count];
 	if (dep_count > UINT32_MAX / 2 - used) return false;
-	if (used + dep_count > ops->dep_capacity) {
-		uint32_t capacity = (used + dep_count) * 2;
-		if (!graph_grow((void **)&ops->deps, capacity, sizeof *ops->deps)) return false;
-		ops->dep_capacity = capacity;
-	}
-	return true;
+	return used + dep_count <= ops->dep_capacity || deps_grow(ops, (used + dep_count) * 2);
+}
+
+void lk_graph_reserve(lk_graph *graph, size_t ops, size_t deps) {
+	const lk_ops *has = &graph->ops;
+	if (ops > UINT32_MAX / 4 || deps > UINT32_MAX / 4) return;
+	if ((ops > has->capacity && !ops_grow(&graph->ops, (uint32_t)ops)) ||
+	    (deps > has->dep_capacity && !deps_grow(&graph->ops, (uint32_t)deps)))
+		graph->failed = true;
+}
+
+lk_status lk_graph_copy_ops(const lk_graph *from, lk_graph *to, lk_error *err) {
+	LK_ASSERT(to->ops.count == 0);
+	const lk_ops *ops = &from->ops;
+	if (!ops->count) return LK_OK;
+	uint32_t deps = ops->dep_begin[ops->count];
+	lk_graph_reserve(to, ops->count, deps);
+	if (to->failed) return lk_oom(err);
+#define COPY_COLUMN(column) memcpy(to->ops.column, ops->column, ops->count * sizeof *ops->column);
+	OP_COLUMNS(COPY_COLUMN)
+#undef COPY_COLUMN
+	memcpy(to->ops.dep_begin, ops->dep_begin, (ops->count + (size_t)1) * sizeof *ops->dep_begin);
+	if (deps) memcpy(to->ops.deps, ops->deps, deps * sizeof *ops->deps);
+	to->ops.count = ops->count;
+	return LK_OK;
 }
 
 void lk_graph_begin_block(lk_graph *graph, const char *name) {

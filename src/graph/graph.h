@@ -303,6 +303,10 @@ void lk_graph_free(lk_graph *graph);
 void lk_graph_begin_block(lk_graph *graph, const char *name);
 uint32_t lk_graph_add(lk_graph *graph, const lk_op *op); /* place in the block */
 lk_status lk_graph_end_block(lk_graph *graph, uint32_t *id, lk_error *err);
+/* Room for so many operations and dependencies, where the numbers are known beforehand. */
+void lk_graph_reserve(lk_graph *graph, size_t ops, size_t deps);
+/* Gives a graph without operations those of another one whose names have the same numbers. */
+lk_status lk_graph_copy_ops(const lk_graph *from, lk_graph *to, lk_error *err);
 /* Operation `op` as it was given; its name and dependencies point into the graph. */
 lk_op lk_graph_op(const lk_graph *graph, uint32_t op);
 

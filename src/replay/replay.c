@@ -34,6 +34,16 @@ static lk_status find_steps(lk_replaying *replaying, lk_error *err) {
 	return LK_OK;
 }
 
+static bool nothing_happened(const lk_lifted_rank *rank) {
+	for (size_t i = 0; i < rank->ops.count; i++) {
+		const lk_lifted_op *op = &rank->ops.at[i];
+		if (op->what != LK_LIFTED_HOST && op->what != LK_LIFTED_END) return false;
+		for (uint32_t p = op->piece_begin; p < op->piece_end; p++)
+			if (rank->pieces.at[p].event != LK_NONE) return false;
+	}
+	return true;
+}
+
 static uint32_t device_ops(const lk_lifted_rank *rank) {
 	uint32_t count = 0;
 	for (size_t i = 0; i < rank->ops.count; i++)
@@ -48,8 +58,8 @@ static lk_status judge_steps(lk_replaying *replaying, lk_error *err) {
 	uint32_t filled = 0;
 	replaying->used = 0;
 	for (uint32_t s = 0; s < replaying->steps; s++) {
-		if (replaying->base[s]->rank[0].ops.count <= 1)
-			replaying->left_out[s] = "nothing happened in it";
+		replaying->empty[s] = nothing_happened(&replaying->base[s]->rank[0]);
+		if (replaying->empty[s]) replaying->left_out[s] = "nothing happened in it";
 		else launches[filled++] = device_ops(&replaying->base[s]->rank[0]);
 	}
 	double usual = lk_median(launches, filled);
@@ -76,6 +86,12 @@ static lk_status lift_steps(lk_replaying *replaying, lk_error *err) {
 
 /* ---- the answer ---- */
 
+/* Why a step is not predicted; NULL. By its own times every step is that has any. */
+static const char *replay_left_out(const lk_replaying *replaying, uint32_t s) {
+	bool itself = replaying->hold_out == LK_HOLD_NONE && !replaying->empty[s];
+	return itself ? NULL : replaying->left_out[s];
+}
+
 static lk_status new_ranks(lk_replaying *replaying, lk_error *err) {
 	replaying->ranks = LK_ARRAY(replaying->arena, lk_replay_rank, replaying->traces->count);
 	if (!replaying->ranks) return lk_oom(err);
@@ -93,7 +109,7 @@ static lk_status new_ranks(lk_replaying *replaying, lk_error *err) {
 			                     .measured_s = (double)(found->end_ns - found->start_ns) * 1e-9,
 			                     .predicted_s = NAN,
 			                     .baseline_s = NAN,
-			                     .left_out = replaying->left_out[s]};
+			                     .left_out = replay_left_out(replaying, s)};
 		}
 	}
 	return LK_OK;
@@ -101,7 +117,7 @@ static lk_status new_ranks(lk_replaying *replaying, lk_error *err) {
 
 static lk_status predict_all(lk_replaying *replaying, lk_error *err) {
 	for (uint32_t s = 0; s < replaying->steps; s++) {
-		if (replaying->left_out[s]) continue;
+		if (replay_left_out(replaying, s)) continue;
 		if (replaying->hold_out == LK_HOLD_STEP) LK_TRY(lk_replay_step_out(replaying, s, err));
 		else if (replaying->hold_out == LK_HOLD_RANK) LK_TRY(lk_replay_rank_out(replaying, s, err));
 		else LK_TRY(lk_replay_itself(replaying, s, err));

@@ -28,7 +28,8 @@ typedef struct lk_replaying {
 	uint32_t first_step, steps;            /* of every capture, from the first of them on */
 	lk_lifted *base[LK_REPLAY_STEPS];      /* each step, lifted by all that is known */
 	lk_capture_steps *found;               /* [captures] */
-	const char *left_out[LK_REPLAY_STEPS]; /* why a step is neither predicted nor used; NULL */
+	const char *left_out[LK_REPLAY_STEPS]; /* why a step tells nothing of others; NULL */
+	bool empty[LK_REPLAY_STEPS];           /* nothing happened in it */
 	uint32_t used;                         /* steps that are */
 	int hold_out;
 	lk_shared_overheads *shared; /* [captures], NULL: none */
@@ -41,8 +42,9 @@ lk_status lk_replay_step_out(lk_replaying *replaying, uint32_t s, lk_error *err)
 lk_status lk_replay_rank_out(lk_replaying *replaying, uint32_t s, lk_error *err);
 lk_status lk_replay_itself(lk_replaying *replaying, uint32_t s, lk_error *err);
 
-/* Overheads of a table, or of a trace to take them from. */
-lk_status lk_replay_stored_overheads(const char *path, lk_overheads **out, lk_error *err);
+/* Overheads of a table, or of a trace to take them from, which *traces then is, if not NULL. */
+lk_status lk_replay_stored_overheads(const char *path, lk_overheads **out, lk_traces **traces,
+                                     lk_error *err);
 /* What a rank's host spends, from a table that is shared (replaying->shared), if the question names
  * one; `table` is to be freed. Writes the overheads of all captures where the question asks for it.
  */

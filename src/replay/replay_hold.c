@@ -28,7 +28,7 @@ static lk_status begin_parts(lk_replaying *replaying, const lk_lifted *lifted, u
                              lk_replay_step *out, lk_error *err) {
 	LK_ASSERT(rank < replaying->traces->count);
 	lk_device_use was;
-	LK_TRY(lk_lifted_use(lifted, NULL, NULL, rank, &was, err));
+	LK_TRY(lk_lifted_use(lifted, NULL, rank, &was, err));
 	lk_replay_part *parts = LK_ARRAY(replaying->arena, lk_replay_part, LK_STREAMS + 2);
 	if (!parts) return lk_oom(err);
 	for (unsigned s = 0; s < LK_STREAMS; s++) {
@@ -45,14 +45,14 @@ static lk_status begin_parts(lk_replaying *replaying, const lk_lifted *lifted, u
 }
 
 /* The mean of several runs grows: this one is a share of it. */
-static lk_status hold_add_parts(const lk_lifted *lifted, const lk_ran *ran, const int64_t *lag_ns,
-                                uint32_t rank, double share, lk_replay_step *out, lk_error *err) {
+static lk_status hold_add_parts(const lk_lifted *lifted, const lk_ran *ran, uint32_t rank,
+                                double share, lk_replay_step *out, lk_error *err) {
 	LK_ASSERT(rank < lifted->traces->count);
 	lk_device_use was, is;
 	size_t p = 0;
 	lk_replay_part *parts = (lk_replay_part *)out->parts;
-	LK_TRY(lk_lifted_use(lifted, NULL, NULL, rank, &was, err));
-	LK_TRY(lk_lifted_use(lifted, ran, lag_ns, rank, &is, err));
+	LK_TRY(lk_lifted_use(lifted, NULL, rank, &was, err));
+	LK_TRY(lk_lifted_use(lifted, ran, rank, &is, err));
 	for (unsigned s = 0; s < LK_STREAMS; s++)
 		if (was.busy[s] > 0) parts[p++].predicted_s += share * is.busy[s] * 1e-9;
 	parts[p++].predicted_s += share * is.exposed * 1e-9;
@@ -81,7 +81,7 @@ static lk_status hold_add_run(lk_replaying *replaying, lk_ran **ran, const lk_re
 		share * (double)lk_lifted_step_ps(replaying->base[s], ran[rank], rank) * 1e-12;
 	step->host_known += share * share_known(times->host_ns, replaying->shared);
 	step->device_known += share * share_known(times->device_ns, false);
-	return hold_add_parts(replaying->base[s], ran[rank], times->lag_ns, rank, share, step, err);
+	return hold_add_parts(replaying->base[s], ran[rank], rank, share, step, err);
 }
 
 /* ---- one run ---- */
@@ -100,9 +100,10 @@ static int64_t hold_given(const void *context, const lk_lifted *lifted, uint32_t
 struct trial {
 	lk_replaying *r;
 	uint32_t step;
-	lk_step_times **tables;
-	lk_retimed *times; /* [ranks] */
-	lk_arena arena;    /* of the run */
+	bool itself;            /* ranks without a table keep their times as predictions */
+	lk_step_times **tables; /* [ranks] */
+	lk_retimed *times;      /* [ranks] */
+	lk_arena arena;         /* of the run */
 	lk_ran **ran;
 };
 
@@ -116,7 +117,7 @@ static lk_status hold_run(struct trial *trial, uint32_t source, lk_error *err) {
 	lk_lifted *lifted = replaying->base[trial->step];
 	hold_forget(trial);
 	for (uint32_t i = 0; i < replaying->traces->count; i++) {
-		if (!trial->tables[i]) continue;
+		if (!trial->tables[i] && !trial->itself) continue;
 		LK_TRY(lk_step_times_predict(trial->tables[i], &lifted->rank[i],
 		                             replaying->shared ? &replaying->shared[i] : NULL, source,
 		                             &trial->times[i], err));
@@ -286,13 +287,10 @@ lk_status lk_replay_rank_out(lk_replaying *replaying, uint32_t s, lk_error *err)
 /* By its own times, but for shared overheads. */
 static lk_status predict_itself(struct trial *trial, lk_error *err) {
 	lk_replaying *replaying = trial->r;
-	for (uint32_t rank = 0; rank < replaying->traces->count; rank++) {
-		if (!(trial->tables[rank] = lk_step_times_new())) return lk_oom(err);
-		LK_TRY(lk_step_times_add(trial->tables[rank], &replaying->base[trial->step]->rank[rank],
-		                         trial->step, err));
+	trial->itself = true;
+	for (uint32_t rank = 0; rank < replaying->traces->count; rank++)
 		LK_TRY(hold_begin_step(replaying, rank, trial->step, NAN, err));
-	}
-	LK_TRY(hold_run(trial, trial->step, err));
+	LK_TRY(hold_run(trial, LK_NONE, err));
 	for (uint32_t rank = 0; rank < replaying->traces->count; rank++)
 		LK_TRY(hold_add_run(replaying, trial->ran, &trial->times[rank], rank, trial->step, 1, err));
 	return LK_OK;

@@ -8,28 +8,34 @@
 
 static lk_status own_overheads(const lk_replaying *replaying, uint32_t first, uint32_t end,
                                lk_overheads **out, lk_error *err) {
+	lk_lifted *lifted;
 	if (!(*out = lk_overheads_new())) return lk_oom(err);
-	for (uint32_t i = first; i < end; i++)
-		LK_TRY(lk_host_overheads(replaying->traces->capture[i], 0, INT64_MAX, *out, err));
-	return LK_OK;
+	LK_TRY(lk_lift_ranks(replaying->traces, LK_NONE, LK_NONE, &lifted, err));
+	lk_status status = LK_OK;
+	for (uint32_t i = first; i < end && status == LK_OK; i++)
+		status = lk_lifted_overheads(&lifted->rank[i], *out, err);
+	lk_lifted_free(lifted);
+	return status;
 }
 
 /* A table, or a trace to take them from. */
-lk_status lk_replay_stored_overheads(const char *path, lk_overheads **out, lk_error *err) {
+lk_status lk_replay_stored_overheads(const char *path, lk_overheads **out, lk_traces **traces,
+                                     lk_error *err) {
 	size_t length = strlen(path);
 	if (length > 4 && strcmp(path + length - 4, ".csv") == 0)
 		return lk_overheads_read(path, out, err);
-	lk_traces *traces;
-	LK_TRY(lk_traces_read(&path, 1, NULL, 0, &traces, err));
-	lk_replaying other = {.traces = traces};
-	lk_status status = own_overheads(&other, 0, traces->count, out, err);
-	lk_traces_free(traces);
+	lk_traces *read;
+	LK_TRY(lk_traces_read(&path, 1, NULL, 0, &read, err));
+	lk_replaying other = {.traces = read};
+	lk_status status = own_overheads(&other, 0, read->count, out, err);
+	if (traces && status == LK_OK) *traces = read;
+	else lk_traces_free(read);
 	return status;
 }
 
 lk_status lk_replay_share_overheads(lk_replaying *replaying, lk_overheads **table, lk_error *err) {
 	if (!replaying->request->overheads) return LK_OK;
-	LK_TRY(lk_replay_stored_overheads(replaying->request->overheads, table, err));
+	LK_TRY(lk_replay_stored_overheads(replaying->request->overheads, table, NULL, err));
 	replaying->shared = LK_ARRAY(replaying->arena, lk_shared_overheads, replaying->traces->count);
 	if (!replaying->shared) return lk_oom(err);
 	for (uint32_t i = 0; i < replaying->traces->count; i++) {

@@ -10,6 +10,7 @@
 #include "replay/replay.h"
 #include "base/intervals.h"
 #include "base/units.h"
+#include "base/text.h"
 #include "trace/lift/lift.h"
 
 struct asked {
@@ -19,6 +20,7 @@ struct asked {
 	lk_cluster cluster; /* groups 0: none is needed */
 	lk_works_lifted lifted;
 	lk_step step;
+	int64_t skew_ns; /* from the first rank's begin to the last one's; -1 not known */
 	lk_sentences warnings;
 };
 
@@ -72,6 +74,53 @@ static lk_status works_check_request(const lk_replay_request *request, lk_error 
 		lk_fail(err, LK_ERR_INPUT, option, "execution traces have no times of the host");
 		return lk_hint(err, "give profiles (Kineto, Nsight Systems) for that");
 	}
+	return LK_OK;
+}
+
+/* As annotated, ProfilerStep#4; 0 without. */
+static int64_t step_number(const lk_works *works) {
+	for (uint32_t i = 0; i < works->count; i++) {
+		const char *name = lk_works_text(works, works->name[i]);
+		if (works->kind[i] == LK_NODE_NOTE && strncmp(name, "ProfilerStep#", 13) == 0)
+			return strtoll(name + 13, NULL, 10);
+	}
+	return 0;
+}
+
+/* ---- when ranks begin ---- */
+
+/* The begin of a rank's step on the ranks' common clock: the step of the works' number, else the
+ * first. */
+static lk_status works_begin_of(const lk_traces *traces, const lk_works *works, int64_t number,
+                                bool *found, int64_t *begin, lk_error *err) {
+	*found = false;
+	for (uint32_t r = 0; r < traces->count && !*found; r++) {
+		lk_capture_steps steps = {0};
+		if (traces->capture[r]->rank != works->rank) continue;
+		LK_TRY(lk_capture_find_steps(traces->capture[r], &steps, err));
+		size_t at = 0;
+		while (at + 1 < steps.count && steps.at[at].number != number) at++;
+		if (steps.count && steps.at[at].number != number) at = 0;
+		*found = steps.count > 0;
+		if (*found) *begin = lk_traces_time(traces, r, steps.at[at].start_ns);
+		lk_vec_free(&steps);
+	}
+	return LK_OK;
+}
+
+/* Execution traces do not say when a rank begins; profiles of the same ranks do. */
+static lk_status works_find_begins(struct asked *asked, const lk_traces *traces, lk_error *err) {
+	int64_t first = INT64_MAX, last = INT64_MIN;
+	bool all = traces != NULL;
+	for (uint32_t i = 0; i < asked->count && all; i++) {
+		lk_works *works = asked->works[i];
+		LK_TRY(works_begin_of(traces, works, step_number(works), &all, &works->begin_ns, err));
+		if (works->begin_ns < first) first = works->begin_ns;
+		if (works->begin_ns > last) last = works->begin_ns;
+	}
+	for (uint32_t i = 0; i < asked->count; i++)
+		asked->works[i]->begin_ns = all ? asked->works[i]->begin_ns - first : 0;
+	asked->skew_ns = all ? last - first : -1;
 	return LK_OK;
 }
 
@@ -184,16 +233,6 @@ static lk_status works_add_parts(struct asked *asked, uint32_t rank, lk_replay_s
 	return fine ? LK_OK : lk_oom(err);
 }
 
-/* As annotated, ProfilerStep#4; 0 without. */
-static int64_t step_number(const lk_works *works) {
-	for (uint32_t i = 0; i < works->count; i++) {
-		const char *name = lk_works_text(works, works->name[i]);
-		if (works->kind[i] == LK_NODE_NOTE && strncmp(name, "ProfilerStep#", 13) == 0)
-			return strtoll(name + 13, NULL, 10);
-	}
-	return 0;
-}
-
 static lk_status works_fill_ranks(struct asked *asked, lk_replay *out, lk_error *err) {
 	lk_replay_rank *ranks = LK_ARRAY(asked->r->arena, lk_replay_rank, asked->count);
 	if (!ranks) return lk_oom(err);
@@ -206,7 +245,8 @@ static lk_status works_fill_ranks(struct asked *asked, lk_replay *out, lk_error 
 		                         .baseline_s = NAN,
 		                         .host_known = NAN,
 		                         .device_known = NAN,
-		                         .predicted_s = (double)asked->step.sim.finish_ps[i] / LK_PS_PER_S};
+		                         .predicted_s = (double)asked->step.sim.finish_ps[i] / LK_PS_PER_S -
+		                                        (double)asked->works[i]->begin_ns * 1e-9};
 		LK_TRY(works_add_parts(asked, i, step, err));
 		ranks[i] = (lk_replay_rank){asked->works[i]->rank, path, step, 1};
 	}
@@ -271,6 +311,15 @@ static lk_status works_describe(struct asked *asked, lk_replay *out, lk_error *e
 	if (out->times_from && host)
 		out->times_from =
 			lk_arena_printf(asked->r->arena, "%s; host times from %s", out->times_from, host);
+	if (out->times_from && asked->count > 1) {
+		char skew[32];
+		lk_format_seconds((double)asked->skew_ns * 1e-9, skew, sizeof skew);
+		out->times_from =
+			asked->skew_ns < 0
+				? lk_arena_printf(asked->r->arena, "%s; ranks begin together", out->times_from)
+				: lk_arena_printf(asked->r->arena, "%s; ranks begin within %s, as there",
+		                          out->times_from, skew);
+	}
 	if (!out->times_from) return lk_oom(err);
 	LK_TRY(works_fill_ranks(asked, out, err));
 	LK_TRY(fill_uncovered(asked, out, err));
@@ -343,7 +392,12 @@ static lk_status works_run(struct asked *asked, lk_overheads **table, lk_replay 
 	const lk_replay_request *request = asked->r->request;
 	LK_TRY(works_check_request(request, err));
 	LK_TRY(works_find_ranks(asked, err));
-	if (request->overheads) LK_TRY(lk_replay_stored_overheads(request->overheads, table, err));
+	lk_traces *traces = NULL;
+	if (request->overheads)
+		LK_TRY(lk_replay_stored_overheads(request->overheads, table, &traces, err));
+	lk_status status = works_find_begins(asked, traces, err);
+	lk_traces_free(traces);
+	LK_TRY(status);
 	LK_TRY(lk_works_lift((const lk_works *const *)asked->works, asked->count, *table,
 	                     &asked->step.graph, &asked->lifted, err));
 	LK_TRY(find_costs(asked, err));

@@ -63,20 +63,18 @@ static int64_t lifted_run_arrival(const lk_lifted_rank *rank, const lk_ran *ran,
 	return ran[lag].end_ps;
 }
 
-/* The time in which an operation keeps its stream busy: its lag is idle. A communication kernel
- * runs from its arrival on. */
-static lk_interval lifted_run_busy(const lk_lifted_rank *rank, const lk_ran *ran,
-                                   const int64_t *lag_ns, uint32_t i) {
+/* The time in which an operation keeps its stream busy. A communication kernel runs from its
+ * arrival on. */
+static lk_interval lifted_run_busy(const lk_lifted_rank *rank, const lk_ran *ran, uint32_t i) {
 	const lk_lifted_op *op = &rank->ops.at[i];
 	if (!ran) return (lk_interval){op->start_ns * 1000, op->end_ns * 1000};
-	int64_t lag = 1000 * (lag_ns ? lag_ns[i] : op->lag_ns), span = ran[i].end_ps - ran[i].start_ps;
 	if (op->what == LK_LIFTED_COMM)
 		return (lk_interval){lifted_run_arrival(rank, ran, i), ran[i].end_ps};
-	return (lk_interval){ran[i].start_ps + (lag < span ? lag : span), ran[i].end_ps};
+	return (lk_interval){ran[i].start_ps, ran[i].end_ps};
 }
 
-lk_status lk_lifted_use(const lk_lifted *lifted, const lk_ran *ran, const int64_t *lag_ns,
-                        uint32_t r, lk_device_use *out, lk_error *err) {
+lk_status lk_lifted_use(const lk_lifted *lifted, const lk_ran *ran, uint32_t r, lk_device_use *out,
+                        lk_error *err) {
 	LK_ASSERT(r < lifted->traces->count);
 	const lk_lifted_rank *rank = &lifted->rank[r];
 	lk_intervals compute = {0}, comm = {0}, all = {0}, alone = {0};
@@ -84,7 +82,7 @@ lk_status lk_lifted_use(const lk_lifted *lifted, const lk_ran *ran, const int64_
 	*out = (lk_device_use){0};
 	for (uint32_t i = 0; fine && i < rank->ops.count; i++) {
 		if (!lifted_run_is_work(&rank->ops.at[i])) continue;
-		lk_interval at = lifted_run_busy(rank, ran, lag_ns, i);
+		lk_interval at = lifted_run_busy(rank, ran, i);
 		out->busy[rank->ops.at[i].stream] += (double)(at.end - at.start) * 1e-3;
 		fine = lk_intervals_add(rank->ops.at[i].what == LK_LIFTED_COMM ? &comm : &compute, at.start,
 		                        at.end) &&

@@ -18,15 +18,14 @@ lk_status lk_lifted_run(lk_arena *arena, const lk_lifted *lifted, lk_ran ***out,
 /* Picoseconds from the begin of a rank's stretch to the end of its step. */
 int64_t lk_lifted_step_ps(const lk_lifted *lifted, const lk_ran *ran, uint32_t rank);
 
-/* What the devices of a rank did: as measured (ran NULL), or in a run, whose lags are `lag_ns`
- * (NULL: as measured). Nanoseconds. */
+/* What the devices of a rank did: as measured (ran NULL), or in a run. Nanoseconds. */
 typedef struct lk_device_use {
-	double busy[LK_STREAMS]; /* by stream: the lags left out */
+	double busy[LK_STREAMS]; /* by stream */
 	double exposed;          /* communication alongside which nothing computes */
 	double idle;             /* between first and last work: nothing runs */
 } lk_device_use;
-lk_status lk_lifted_use(const lk_lifted *lifted, const lk_ran *ran, const int64_t *lag_ns,
-                        uint32_t rank, lk_device_use *out, lk_error *err);
+lk_status lk_lifted_use(const lk_lifted *lifted, const lk_ran *ran, uint32_t rank,
+                        lk_device_use *out, lk_error *err);
 
 /* ---- traced_step: one step of a traced run, for the verbs that change it. */
 

@@ -14,20 +14,6 @@ static lk_status copy_names(const lk_graph *graph, lk_graph *to, lk_error *err) 
 	return LK_OK;
 }
 
-static lk_status copy_blocks(const lk_graph *graph, lk_graph *to, lk_error *err) {
-	uint32_t id;
-	for (size_t b = 0; b < graph->blocks.count; b++) {
-		const lk_block *block = &graph->blocks.at[b];
-		lk_graph_begin_block(to, lk_intern_text(graph->names, block->name));
-		for (uint32_t i = block->begin; i < block->end; i++) {
-			lk_op op = lk_graph_op(graph, i);
-			lk_graph_add(to, &op);
-		}
-		LK_TRY(lk_graph_end_block(to, &id, err));
-	}
-	return LK_OK;
-}
-
 #define COPY_VEC(to, from)                                                                 \
 	do {                                                                                   \
 		if (!lk_reserve(to, (from)->count)) return lk_oom(err);                            \
@@ -44,6 +30,7 @@ static lk_status copy_programs(const lk_graph *graph, lk_graph *to, lk_error *er
 		memset(&program->calls, 0, sizeof program->calls);
 		COPY_VEC(&program->calls, &from->calls);
 	}
+	COPY_VEC(&to->blocks, &graph->blocks);
 	COPY_VEC(&to->wires, &graph->wires);
 	COPY_VEC(&to->teams, &graph->teams);
 	COPY_VEC(&to->team_stages, &graph->team_stages);
@@ -63,7 +50,7 @@ lk_status lk_graph_copy(const lk_graph *graph, lk_graph **out, lk_error *err) {
 	to->peak_dtype = graph->peak_dtype;
 	to->software = graph->software;
 	lk_status status = copy_names(graph, to, err);
-	if (status == LK_OK) status = copy_blocks(graph, to, err);
+	if (status == LK_OK) status = lk_graph_copy_ops(graph, to, err);
 	if (status == LK_OK) status = copy_programs(graph, to, err);
 	if (status == LK_OK) *out = to;
 	else lk_graph_free(to);
@@ -135,15 +122,9 @@ static bool matches_any(const char *name, const char *const *patterns) {
  * start, ranks that begin later, what was launched before. */
 bool lk_edit_waits(const lk_graph *graph, uint32_t op) {
 	LK_ASSERT(op < graph->ops.count);
-	static const char *const patterns[] = {"*Synchronize*",
-	                                       "*synchronize*",
-	                                       "*StreamWait*",
-	                                       "*EventQuery*",
-	                                       "peers",
-	                                       "arrival",
-	                                       "begin",
-	                                       "before the trace",
-	                                       NULL};
+	static const char *const patterns[] = {
+		"*Synchronize*", "*synchronize*", "*StreamWait*", "*EventQuery*",     "peers",
+		"arrival",       "gap",           "begin",        "before the trace", NULL};
 	return graph->ops.kind[op] == LK_OP_HOST && matches_any(edit_name_of(graph, op), patterns);
 }
 
@@ -172,9 +153,17 @@ void lk_edit_factor(lk_edit *edit, const char *pattern, double factor) {
 	}
 }
 
+bool lk_edit_is_gap(const lk_graph *graph, uint32_t op) {
+	LK_ASSERT(op < graph->ops.count);
+	return graph->traced && graph->ops.kind[op] == LK_OP_HOST &&
+	       strcmp(edit_name_of(graph, op), "gap") == 0;
+}
+
 /* Nothing is left of it but its place in its stream, and what it holds of memory. */
 static void edit_empty(lk_edit *edit, uint32_t i) {
 	lk_ops *ops = &edit->graph->ops;
+	if (i > 0 && lk_edit_is_gap(edit->graph, i - 1) && ops->stream[i - 1] == ops->stream[i])
+		edit->op.at[i - 1] = (lk_edit_op){.factor = 0};
 	if (ops->kind[i] != LK_OP_HOST) ops->kind[i] = LK_OP_WAIT;
 	ops->m[i] = ops->n[i] = ops->k[i] = ops->batch[i] = ops->flops[i] = ops->bytes[i] =
 		ops->window[i] = 0;
@@ -274,6 +263,8 @@ lk_status lk_edit_rewrite(lk_edit *edit, lk_rewriter *write, const bool *mask, v
 	                .mask = mask,
 	                .context = context};
 	lk_status status = LK_OK;
+	if (graph->ops.count)
+		lk_graph_reserve(to, graph->ops.count, graph->ops.dep_begin[graph->ops.count]);
 	for (size_t b = 0; status == LK_OK && b < graph->blocks.count; b++)
 		status = rewrite_block(&r, &graph->blocks.at[b], write, err);
 	to->names = own;

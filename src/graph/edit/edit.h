@@ -78,6 +78,9 @@ bool lk_edit_reduces_gradients(const lk_graph *graph, uint32_t op, const bool *m
 bool lk_edit_is_data_parallel(const lk_graph *graph, uint32_t op, const bool *mask);
 /* Is the host doing nothing but waiting for the device? */
 bool lk_edit_waits(const lk_graph *graph, uint32_t op);
+/* Time of a lifted trace ahead of a kernel on its stream in which nothing that is known runs. It
+ * goes with the kernel. */
+bool lk_edit_is_gap(const lk_graph *graph, uint32_t op);
 
 /* A block written anew. `write` is called for every block and adds its operations; `from` and
  * `known` are those before.

@@ -68,7 +68,7 @@ static void find_runs(lk_rewrite *rewrite, const lk_block *block, struct merge *
 		merge->last[i - block->begin] = UINT32_MAX;
 		bool fits = r.count && member && merge_alike(ops, r.last, i) &&
 		            (merge->bytes <= 0 || r.bytes + ops->bytes[i] <= merge->bytes);
-		bool between = r.count && !member &&
+		bool between = r.count && !member && !lk_edit_is_gap(rewrite->from, i) &&
 		               (ops->stream[i] == ops->stream[r.last] ||
 		                merge_waits_for(ops, block, i, &r, merge->last));
 		if (between || (member && r.count && !fits)) close_run(block, &r, merge);

@@ -55,6 +55,7 @@ typedef struct lk_works {
 	uint32_t *record;                /* record function id, which joins Kineto's events; 0 none */
 	int64_t *sequence;               /* of autograd; -1 none */
 	int64_t *thread;                 /* of the CPU; of device work its stream; -1 not given */
+	int64_t begin_ns;                /* that the rank begins after the first one, if known; 0 */
 	int64_t *start_ns, *duration_ns; /* -1 not given */
 	uint32_t *shape, *types;         /* of inputs, as in lk_capture: "[[512,13],[13,512],[]]",
 	                                    "[float,float,Int]"; 0 none */

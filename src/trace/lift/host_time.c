@@ -40,7 +40,8 @@ static bool is_op(const lk_capture *capture, uint32_t event) {
 	if (capture->kind[event] == LK_EVENT_OP) return true;
 	if (capture->kind[event] != LK_EVENT_NOTE) return false;
 	const char *name = lk_capture_text(capture, capture->name[event]);
-	return host_time_loads_data(name) || host_time_begins(name, "Optimizer.");
+	return host_time_loads_data(name) || host_time_begins(name, "Optimizer.") ||
+	       host_time_begins(name, "gloo:") || host_time_begins(name, "mpi:");
 }
 
 lk_call_kind lk_host_call(const lk_capture *capture, uint32_t event) {
@@ -100,6 +101,7 @@ static void host_time_put(struct walk *walk, uint32_t event, uint32_t name, int 
 		.call = (uint8_t)call,
 		.phase = (uint8_t)host_time_phase_of(walk),
 		.loading = loading(walk),
+		.half = LK_NONE,
 		.start_ns = start,
 		.dur_ns = end - start,
 	};
@@ -148,7 +150,7 @@ static void open_event(struct walk *walk, uint32_t event) {
 	walk->open[walk->depth + 1] = (struct open_op){
 		.event = event,
 		.path = host_time_mix(outer->path, capture->name[event]),
-		.cursor = capture->start_ns[event],
+		.cursor = outer->cursor, /* behind what it begins inside of: a call */
 		.end = walk->depth && end > outer->end ? outer->end : end,
 	};
 	walk->depth++;
@@ -197,26 +199,4 @@ lk_status lk_host_time(const lk_capture *capture, uint32_t lane, int64_t from, i
 	while (w.depth > 0) close_op(&w);
 	host_time_account(&w, to, LK_NONE, true);
 	return w.no_memory ? lk_oom(err) : LK_OK;
-}
-
-lk_status lk_host_overheads(const lk_capture *capture, int64_t from, int64_t to, lk_overheads *out,
-                            lk_error *err) {
-	lk_host_pieces pieces = {0};
-	lk_status status = LK_OK;
-	for (uint32_t lane = 0; lane < capture->lanes.count && status == LK_OK; lane++) {
-		if (capture->lanes.at[lane].stream) continue;
-		pieces.count = 0;
-		status = lk_host_time(capture, lane, from, to, &pieces, err);
-		for (size_t i = 0; i < pieces.count && status == LK_OK; i++) {
-			const lk_host_piece *piece = &pieces.at[i];
-			/* the end, waiting for something to do, waiting for the device */
-			if (piece->event == LK_NONE || (piece->term == LK_T1 && piece->dur_ns > LK_GAP_NS) ||
-			    piece->call == LK_CALL_SYNC)
-				continue;
-			status = lk_overheads_add(out, piece->term, lk_capture_text(capture, piece->name),
-			                          (double)piece->dur_ns * 1e-3, err);
-		}
-	}
-	lk_vec_free(&pieces);
-	return status;
 }

@@ -1,8 +1,9 @@
 /* lift.c: lifted ranks as a step graph: a program and a block for each, teams for the groups of
  * ranks that communicate. */
 #include "base/arena.h"
-#include "trace/lift/lift.h"
+#include "trace/lift/lift_internal.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/check.h"
@@ -41,6 +42,7 @@ static lk_status set_stretch(struct lifter *lifter, uint32_t capture, uint32_t s
 		*stretch =
 			(lk_lift_stretch){.from_ns = steps.at[step == LK_NONE ? 0 : step].start_ns,
 		                      .to_ns = steps.at[step == LK_NONE ? steps.count - 1 : step].end_ns,
+		                      .mark = steps.at[step == LK_NONE ? 0 : step].event,
 		                      .all = steps.at[0].event == LK_NONE};
 	}
 	lk_vec_free(&steps);
@@ -218,7 +220,7 @@ static lk_status lift_fill(struct lifter *lifter, uint32_t capture, const lk_lif
 		*phase = (lk_phase)piece->phase;
 		break;
 	}
-	case LK_LIFTED_LAG: out->name = "arrival"; break;
+	case LK_LIFTED_LAG: out->name = lk_lift_communicates(c, op->event) ? "arrival" : "gap"; break;
 	case LK_LIFTED_WAIT:
 		out->name = "stream wait";
 		out->kind = LK_OP_WAIT;
@@ -344,6 +346,12 @@ static lk_status lift_build(struct lifter *lifter) {
 	for (int g = 0; g < LK_GROUPS; g++)
 		graph->ranks.group[g].size = graph->ranks.group[g].stride = 1;
 	LK_TRY(lk_graph_set_programs(graph, count, 0, lifter->err));
+	size_t ops = 0, deps = 0;
+	for (uint32_t r = 0; r < count; r++) {
+		ops += lifter->out->rank[r].ops.count + LK_STREAMS;
+		deps += lifter->out->rank[r].deps.count;
+	}
+	lk_graph_reserve(graph, ops, deps);
 	for (uint32_t r = 0; r < count; r++) LK_TRY(lift_add_rank(lifter, r));
 	return LK_OK;
 }
@@ -390,7 +398,10 @@ static lk_status lift_one_rank(void *context, size_t rank, lk_error *err) {
 	stretch.matched = matched;
 	stretch.context = &matching;
 	LK_TRY(lk_lift_rank(l.traces->capture[r], &stretch, &l.out->rank[r], err));
-	return set_meetings(&l, r);
+	LK_TRY(set_meetings(&l, r));
+	/* ends of meetings are the median of the ranks' */
+	return lk_lift_settle(&l.out->rank[r], LK_LIFT_SLACK_NS + (int64_t)ceil(l.traces->residual_ns),
+	                      err);
 }
 
 /* A rank's program may lack its part: its thread or stream found no place, its call lies inside

@@ -14,9 +14,9 @@
  *   rendezvous      matched collectives (traces.h) start when the last member has arrived, and end
  *                   for all members together
  *
- * What is left between the end of all that an operation waits for and its start is its lag: it is
- * kept, as part of the operation. So the graph with the measured times, simulated, gives the
- * measured timeline.
+ * What is left between the end of all that device work waits for and its start is an operation of
+ * its own, the lag: a kernel's own time is its duration. A dependency that the times contradict is
+ * none. So the graph with the measured times, simulated, gives the measured timeline.
  */
 #ifndef LK_TRACE_LIFT_LIFT_H
 #define LK_TRACE_LIFT_LIFT_H
@@ -56,16 +56,22 @@ void lk_overheads_free(lk_overheads *overheads);
  * call's. */
 lk_status lk_overheads_add(lk_overheads *overheads, int term, const char *name, double us,
                            lk_error *err);
+/* The calls that an operation makes itself, separated by ';': the longest list that was seen;
+ * NULL. */
+lk_status lk_overheads_add_calls(lk_overheads *overheads, const char *name, const char *calls,
+                                 lk_error *err);
+const char *lk_overheads_calls(const lk_overheads *overheads, const char *name);
 /* CSV with the columns type (t1..t5), name, mean_us, and if there std_us, count, launches (calls,
  * separated by ';'); other columns are left alone, rows of one name are averaged by count. */
 lk_status lk_overheads_read(const char *path, lk_overheads **out, lk_error *err);
 lk_status lk_overheads_write(const lk_overheads *overheads, const char *path, lk_error *err);
 
-/* Mean of a term for a name without outliers (beyond 1.5 interquartile ranges), microseconds. Where
- * the name is not known: the mean over all names of the term, and *known is set to false. NAN where
- * the term has no observation at all. */
+/* Mean of a term for a name, microseconds: what is slow now and then is part of a sum. Where the
+ * name is not known: the level of the term, and *known is set to false. NAN where the term has no
+ * observation at all. */
 double lk_overheads_mean(const lk_overheads *overheads, int term, const char *name, bool *known);
-/* The mean of a term over all names, likewise; NAN without observations. */
+/* The level of a term: its mean over all names without outliers (beyond 1.5 interquartile ranges);
+ * NAN without observations. */
 double lk_overheads_level(const lk_overheads *overheads, int term);
 
 /* ---- host_time: what a CPU thread did, cut into the pieces whose length is host overhead: the
@@ -92,6 +98,8 @@ typedef struct lk_host_piece {
 	bool loading;   /* inside data loading */
 	bool blocked;   /* set by the lift: the call waited for room in the launch queue, so dur_ns says
 	                   little */
+	bool second;    /* what a call did after its launch: half of the piece ... */
+	uint32_t half;  /* ... that has its place here; LK_NONE */
 	int64_t start_ns, dur_ns;
 } lk_host_piece;
 
@@ -109,15 +117,11 @@ lk_call_kind lk_host_call(const lk_capture *capture, uint32_t event);
  * between those of a busy one. */
 #define LK_GAP_NS 100000
 
-/* Adds all pieces of all threads within the times to the overheads. Gaps are left out. */
-lk_status lk_host_overheads(const lk_capture *capture, int64_t from_ns, int64_t to_ns,
-                            lk_overheads *out, lk_error *err);
-
 /* What an operation of a lifted program represents. */
 typedef enum lk_lifted_kind {
 	LK_LIFTED_HOST,    /* pieces of a CPU thread */
-	LK_LIFTED_DEVICE,  /* a kernel, copy or memset with its lag */
-	LK_LIFTED_LAG,     /* the lag of a communication operation, ahead of it */
+	LK_LIFTED_DEVICE,  /* a kernel, copy or memset */
+	LK_LIFTED_LAG,     /* the lag of device work, ahead of it on its stream */
 	LK_LIFTED_COMM,    /* a communication operation */
 	LK_LIFTED_CARRIED, /* device work that was launched before the step and not over */
 	LK_LIFTED_WAIT,    /* a stream waits */
@@ -138,13 +142,13 @@ typedef struct lk_lifted_op {
 	uint8_t what;
 	uint8_t stream;                  /* of the graph */
 	bool peers;                      /* COMM: with ranks that were not captured */
+	bool carried;                    /* LAG: of CARRIED */
 	uint32_t event;                  /* device work, or the call; LK_NONE */
 	uint32_t path;                   /* device work: hash of what launched it */
 	uint32_t piece_begin, piece_end; /* HOST: in lk_lifted_rank.pieces; else empty */
-	int64_t start_ns, end_ns;        /* as measured, lag left out */
-	int64_t lag_ns;
-	int64_t met_ns;              /* COMM: when all had come */
-	uint32_t dep_begin, dep_end; /* in lk_lifted_rank.deps: earlier operations */
+	int64_t start_ns, end_ns;        /* as measured; a LAG, from when its work could have begun */
+	int64_t met_ns;                  /* COMM: when all had come */
+	uint32_t dep_begin, dep_end;     /* in lk_lifted_rank.deps: earlier operations */
 } lk_lifted_op;
 
 typedef struct lk_lifted_rank {
@@ -167,7 +171,8 @@ typedef struct lk_lifted_rank {
 typedef bool lk_lift_matched(const void *context, uint32_t event);
 typedef struct lk_lift_stretch {
 	int64_t from_ns, to_ns;
-	bool all; /* over when everything is, and not when the main thread comes to to_ns */
+	uint32_t mark; /* what marks it: an annotation on the thread that it is a step of; LK_NONE */
+	bool all;      /* over when everything is, and not when the main thread comes to to_ns */
 	int64_t skip_from_ns,
 		skip_to_ns; /* transfers are not learned from here: a step that is to be predicted */
 	lk_lift_matched *matched; /* NULL: none is */
@@ -175,6 +180,10 @@ typedef struct lk_lift_stretch {
 } lk_lift_stretch;
 lk_status lk_lift_rank(const lk_capture *capture, const lk_lift_stretch *stretch,
                        lk_lifted_rank *out, lk_error *err);
+/* lift_settle.c: gives every operation of a lifted rank, whose meetings are known, the time that is
+ * its own: what it took from the end of all that it waits for. A dependency that ended over
+ * `slack_ns` after the operation itself is removed. */
+lk_status lk_lift_settle(lk_lifted_rank *rank, int64_t slack_ns, lk_error *err);
 void lk_lifted_rank_free(lk_lifted_rank *rank);
 
 /* All ranks as a step graph: a program and a block for each. */
@@ -204,8 +213,8 @@ void lk_lifted_free(lk_lifted *lifted);
 typedef int64_t lk_lift_time(const void *context, const lk_lifted *lifted, uint32_t rank,
                              uint32_t op);
 void lk_lift_retime(lk_lifted *lifted, lk_lift_time *time, const void *context);
-/* What operation `op` of a rank takes as measured, picoseconds: pieces, or lag and work; a
- * rendezvous: its transfer. */
+/* What operation `op` of a rank takes as measured, picoseconds: pieces, or work; a rendezvous: its
+ * transfer. */
 int64_t lk_lifted_time(const lk_lifted *lifted, uint32_t rank, uint32_t op);
 
 /* ---- lift_kinds: what a piece of device work computes: kind, shape, bytes and operations of a
@@ -218,6 +227,7 @@ typedef struct lk_work_kinds {
 	uint32_t *owner; /* [events] of device work: the operation it represents; LK_NONE */
 	uint32_t
 		*operation; /* [events] likewise, also of the other pieces that the operation launches */
+	uint8_t *named; /* [names of the capture] 1 + the kind of kernels of this name */
 	double known_ns, device_ns; /* device time whose shape is known, and all */
 	LK_VEC(struct lk_unknown_work {
 		uint32_t name;
@@ -315,8 +325,7 @@ lk_status lk_step_times_add(lk_step_times *times, const lk_lifted_rank *rank, ui
  * stays as measured, for it is of the step before. `shared`, if not NULL, gives host times instead:
  * the overheads of another run. */
 typedef struct lk_retimed {
-	int64_t *ns;     /* [rank->ops] lags included */
-	int64_t *lag_ns; /* [rank->ops] of device work */
+	int64_t *ns; /* [rank->ops] */
 	double host_ns[LK_KNOWNS],
 		device_ns[LK_KNOWNS]; /* how much of the predicted time rests on what */
 } lk_retimed;
@@ -333,14 +342,19 @@ typedef struct lk_shared_overheads {
 void lk_shared_overheads_fit(const lk_overheads *table, const lk_overheads *own,
                              lk_shared_overheads *out);
 
-/* `source`: times of the same place come from this one where it has them; else, and with LK_NONE,
- * means of all. Times of one source belong together: what was late in it was late all together. */
+/* `times` NULL: every operation by its own time. `source`: times of the same place come from this
+ * one where it has them; else, and with LK_NONE, means of all. Times of one source belong together:
+ * what was late in it was late all together. */
 lk_status lk_step_times_predict(lk_step_times *times, const lk_lifted_rank *rank,
                                 const lk_shared_overheads *shared, uint32_t source, lk_retimed *out,
                                 lk_error *err);
 void lk_retimed_free(lk_retimed *retimed);
 
-/* Own measured time of an operation: pieces, or lag and work. */
+/* Adds the pieces of a lifted rank to the overheads: what is a thread's own, waiting left out. So
+ * are gaps, and launches that waited for room in the queue. */
+lk_status lk_lifted_overheads(const lk_lifted_rank *rank, lk_overheads *out, lk_error *err);
+
+/* Own measured time of an operation: pieces, lag or work. */
 int64_t lk_lifted_own(const lk_lifted_rank *rank, uint32_t op);
 
 #endif

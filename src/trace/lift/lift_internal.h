@@ -5,11 +5,12 @@
 #include "trace/lift/lift.h"
 
 /* A stretch of a CPU thread that becomes one HOST operation: pieces between two calls, one call, or
- * one long gap. */
+ * one long gap. Or device work that no such run launches. */
 typedef enum lk_run_kind {
 	LK_RUN_WORK,
 	LK_RUN_CALL,
 	LK_RUN_GAP,
+	LK_RUN_CARRIED,
 	LK_RUN_RELEASE
 } lk_run_kind;
 
@@ -20,7 +21,7 @@ typedef struct lk_run {
 	uint32_t thread;     /* index among the threads */
 	uint32_t op;         /* its operation, once there is one */
 	uint32_t after;      /* GAP: the run of another thread that ends it; LK_NONE */
-	uint32_t event;      /* RELEASE: the device work */
+	uint32_t event;      /* CARRIED, RELEASE: the device work */
 	uint8_t kind;
 } lk_run;
 
@@ -52,7 +53,9 @@ typedef struct lk_lifting {
 	lk_lift_stream stream[LK_STREAMS];
 	uint32_t awaited[LK_STREAMS][LK_STREAMS]; /* by stream and other: 1 + the other's operation that
 	                                             it waited for last */
-	LK_VEC(uint32_t) launched;                /* device operations in the order of their launch */
+	LK_VEC(uint32_t)
+	launched;            /* the last device operation of every launch, in the order of calls */
+	size_t room;         /* launches that may be outstanding */
 	uint32_t *by_launch; /* device events sorted by the call that launched them */
 	uint32_t by_launch_count;
 	uint32_t outside; /* last RELEASE; LK_NONE */
@@ -65,15 +68,20 @@ typedef struct lk_lifting {
  * operations. */
 lk_status lk_lift_runs(lk_lifting *lifting);
 
+/* lift_outside.c: runs for the device work that those of threads do not launch. */
+lk_status lk_lift_outside(lk_lifting *lifting);
+
 /* lift_waits.c: what a call waits for, or makes a stream wait for. */
-/* The operations that a synchronising call waits for are added as dependencies of `op`; *until_ns
- * is the latest end among them. */
+/* Clocks of host and device are converted: that far an effect may seem to come before its cause. */
+#define LK_LIFT_SLACK_NS 3000
+/* The operations that a synchronising call waits for are added as dependencies of `op`. */
 lk_status lk_lift_sync(lk_lifting *lifting, uint32_t call, const lk_lift_thread *thread,
-                       uint32_t op, int64_t *until_ns);
+                       uint32_t op);
 /* A gap of a thread that ends just when device work is over waited for it, by a call that the trace
- * does not show: a dependency of `op`; *until_ns is the work's end, or stays. */
-lk_status lk_lift_unsaid_sync(lk_lifting *lifting, const lk_run *gap, uint32_t op,
-                              int64_t *until_ns);
+ * does not show: a dependency of `op`. */
+lk_status lk_lift_unsaid_sync(lk_lifting *lifting, const lk_run *gap, uint32_t op);
+/* The stream's last operation that was over by `time`, among the last few; LK_NONE. */
+uint32_t lk_lift_over_by(const lk_lifting *lifting, uint8_t stream, int64_t time);
 /* Stream waits that precede the device work `event` on a stream: an operation WAIT ahead of it
  * where one is found. */
 lk_status lk_lift_stream_waits(lk_lifting *lifting, lk_lift_thread *thread, uint32_t event,

@@ -121,26 +121,7 @@ static lk_status list_unknown(const lk_capture *capture, lk_work_kinds *out, lk_
 	return status;
 }
 
-lk_status lk_work_kinds_find(const lk_capture *capture, lk_work_kinds *out, lk_error *err) {
-	size_t size = (capture->count + (size_t)1) * sizeof *out->owner;
-	*out = (lk_work_kinds){.owner = malloc(size), .operation = malloc(size)};
-	lk_status status = out->owner && out->operation ? LK_OK : lk_oom(err);
-	for (uint32_t i = 0; status == LK_OK && i < capture->count; i++)
-		out->owner[i] = out->operation[i] = LK_NONE;
-	if (status == LK_OK) status = find_owners(capture, out->owner, out->operation, err);
-	if (status == LK_OK) status = list_unknown(capture, out, err);
-	if (status != LK_OK) lk_work_kinds_free(out);
-	return status;
-}
-
-void lk_work_kinds_free(lk_work_kinds *kinds) {
-	free(kinds->owner);
-	free(kinds->operation);
-	lk_vec_free(&kinds->unknown);
-	*kinds = (lk_work_kinds){0};
-}
-
-/* ---- kinds ---- */
+/* ---- names ---- */
 
 static const struct {
 	const char *part;
@@ -180,6 +161,39 @@ static lk_op_kind kernel_kind(const char *name) {
 	return LK_OP_ELEMENTWISE;
 }
 
+/* Names are searched once each: one of thousands of kernels is one of dozens of names. */
+static void name_kinds(const lk_capture *capture, uint8_t *named) {
+	for (uint32_t i = 0; i < capture->count; i++)
+		if (capture->kind[i] == LK_EVENT_KERNEL && !named[capture->name[i]])
+			named[capture->name[i]] =
+				(uint8_t)(1 + kernel_kind(lk_capture_text(capture, capture->name[i])));
+}
+
+lk_status lk_work_kinds_find(const lk_capture *capture, lk_work_kinds *out, lk_error *err) {
+	size_t size = (capture->count + (size_t)1) * sizeof *out->owner;
+	*out = (lk_work_kinds){.owner = malloc(size),
+	                       .operation = malloc(size),
+	                       .named = calloc(lk_intern_count(capture->names) + (size_t)1, 1)};
+	lk_status status = out->owner && out->operation && out->named ? LK_OK : lk_oom(err);
+	for (uint32_t i = 0; status == LK_OK && i < capture->count; i++)
+		out->owner[i] = out->operation[i] = LK_NONE;
+	if (status == LK_OK) status = find_owners(capture, out->owner, out->operation, err);
+	if (status == LK_OK) status = list_unknown(capture, out, err);
+	if (status == LK_OK) name_kinds(capture, out->named);
+	if (status != LK_OK) lk_work_kinds_free(out);
+	return status;
+}
+
+void lk_work_kinds_free(lk_work_kinds *kinds) {
+	free(kinds->owner);
+	free(kinds->operation);
+	free(kinds->named);
+	lk_vec_free(&kinds->unknown);
+	*kinds = (lk_work_kinds){0};
+}
+
+/* ---- kinds ---- */
+
 static void copy_kind(const lk_capture *capture, uint32_t event, lk_op *out) {
 	LK_ASSERT(event < capture->count);
 	bool host = strstr(out->name, "HtoD") || strstr(out->name, "DtoH") || strstr(out->name, "Host");
@@ -212,6 +226,6 @@ void lk_work_classify(const lk_capture *capture, const lk_work_kinds *kinds, uin
 	} else if (kinds_is_comm(capture, event)) {
 		comm_kind(capture, event, out);
 	} else if (kinds->owner[event] == LK_NONE || !kinds_shaped(capture, kinds->owner[event], out)) {
-		out->kind = (uint8_t)kernel_kind(out->name);
+		out->kind = (uint8_t)(kinds->named[capture->name[event]] - 1);
 	}
 }

@@ -5,7 +5,7 @@
 #include "trace/lift/lift_internal.h"
 
 lk_status lk_lift_add(lk_lifting *lifting, const lk_lifted_op *op, uint32_t *place) {
-	LK_ASSERT(op->stream < LK_STREAMS && op->lag_ns >= 0);
+	LK_ASSERT(op->stream < LK_STREAMS);
 	LK_ASSERT(op->piece_begin <= op->piece_end && op->piece_end <= lifting->out->pieces.count);
 	if (!lk_push(&lifting->out->ops)) return lk_oom(lifting->err);
 	*place = (uint32_t)lifting->out->ops.count - 1;

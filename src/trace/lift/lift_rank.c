@@ -8,8 +8,8 @@
 #include "trace/capture/capture.h"
 #include "trace/lift/lift_internal.h"
 
-/* CUDA queues so many launches; the next call waits for the oldest. Seen in traces: the number
- * outstanding never exceeds it. */
+/* CUDA queues so many launches, a graph being one; the next call waits for the oldest. Other
+ * runtimes queue more: a capture in which more are outstanding has room for those. */
 enum {
 	LAUNCH_QUEUE = 1022
 };
@@ -36,12 +36,10 @@ static int by_use(const void *a, const void *b) {
 	return x->lane < y->lane ? -1 : x->lane > y->lane;
 }
 
-/* The thread of the ProfilerStep annotations, else the busiest one. */
-static uint32_t main_lane(const lk_capture *capture, const struct lane_use *use) {
-	for (uint32_t i = 0; i < capture->count; i++)
-		if (capture->kind[i] == LK_EVENT_NOTE &&
-		    strncmp(lk_capture_text(capture, capture->name[i]), "ProfilerStep#", 13) == 0)
-			return capture->lane[i];
+/* The thread on which the step is marked, else the busiest one. */
+static uint32_t main_lane(const lk_lifting *lifting, const struct lane_use *use) {
+	const lk_capture *capture = lifting->capture;
+	if (lifting->stretch->mark != LK_NONE) return capture->lane[lifting->stretch->mark];
 	uint32_t most = LK_NONE;
 	for (uint32_t i = 0; i < capture->lanes.count; i++)
 		if (!use[i].stream && (most == LK_NONE || use[i].events > use[most].events)) most = i;
@@ -68,7 +66,7 @@ static lk_status map_lanes(lk_lifting *lifting) {
 			use[capture->lane[e]].stream
 				? lk_event_on_device(capture->kind[e])
 				: capture->kind[e] != LK_EVENT_RUNTIME || lk_host_call(capture, e);
-	lifting->main_lane = main_lane(capture, use);
+	lifting->main_lane = main_lane(lifting, use);
 	qsort(use, count, sizeof *use, by_use);
 	unsigned next = LK_STREAM_COMPUTE + 1;
 	for (size_t i = 0; i < count && use[i].events; i++) {
@@ -112,6 +110,56 @@ static lk_status index_launches(lk_lifting *lifting) {
 	return LK_OK;
 }
 
+struct launch_times {
+	int64_t called, over; /* when the call ended, and all that it launched */
+};
+
+static int launch_by_call(const void *a, const void *b) {
+	const struct launch_times *x = a, *y = b;
+	return (x->called > y->called) - (x->called < y->called);
+}
+
+static int launch_by_end(const void *a, const void *b) {
+	const int64_t *x = a, *y = b;
+	return (*x > *y) - (*x < *y);
+}
+
+/* The most launches that are outstanding when a call returns. */
+static size_t most_outstanding(struct launch_times *launches, int64_t *over, size_t count) {
+	size_t most = 0, done = 0;
+	qsort(launches, count, sizeof *launches, launch_by_call);
+	qsort(over, count, sizeof *over, launch_by_end);
+	for (size_t i = 0; i < count; i++) {
+		while (done < count && over[done] <= launches[i].called) done++;
+		if (i + 1 > done && i + 1 - done > most) most = i + 1 - done;
+	}
+	return most;
+}
+
+static lk_status find_room(lk_lifting *lifting) {
+	const lk_capture *capture = lifting->capture;
+	size_t most = lifting->by_launch_count + 1, count = 0;
+	struct launch_times *launches = malloc(most * sizeof *launches);
+	int64_t *over = malloc(most * sizeof *over);
+	lk_status status = launches && over ? LK_OK : lk_oom(lifting->err);
+	for (uint32_t i = 0; status == LK_OK && i < lifting->by_launch_count; i++) {
+		uint32_t event = lifting->by_launch[i], call = capture->launch[event];
+		int64_t end = lk_event_end(capture, event);
+		if (!i || capture->launch[lifting->by_launch[i - 1]] != call)
+			launches[count++] = (struct launch_times){lk_event_end(capture, call), end};
+		if (end > launches[count - 1].over) launches[count - 1].over = end;
+		over[count - 1] = launches[count - 1].over;
+	}
+	lifting->room = LAUNCH_QUEUE;
+	if (status == LK_OK) {
+		size_t seen = most_outstanding(launches, over, count);
+		if (seen > lifting->room) lifting->room = seen;
+	}
+	free(launches);
+	free(over);
+	return status;
+}
+
 /* First place in by_launch of a call's work. */
 static uint32_t rank_first_of(const lk_lifting *lifting, uint32_t call) {
 	uint32_t low = 0, high = lifting->by_launch_count;
@@ -140,8 +188,15 @@ static lk_status launched_on(lk_lifting *lifting, uint8_t stream, uint32_t op, i
 	lk_lift_stream *lift_stream = &lifting->stream[stream];
 	lift_stream->last = op;
 	lift_stream->end_ns = end;
-	if (!lk_push(&lift_stream->ops) || !lk_push(&lifting->launched)) return lk_oom(lifting->err);
-	*lk_last(&lift_stream->ops) = *lk_last(&lifting->launched) = op;
+	if (!lk_push(&lift_stream->ops)) return lk_oom(lifting->err);
+	*lk_last(&lift_stream->ops) = op;
+	return LK_OK;
+}
+
+/* What a call launched has room in the queue until its last work is over. */
+static lk_status launched_by_call(lk_lifting *lifting, uint32_t last) {
+	if (!lk_push(&lifting->launched)) return lk_oom(lifting->err);
+	*lk_last(&lifting->launched) = last;
 	return LK_OK;
 }
 
@@ -162,20 +217,22 @@ static lk_status add_peers(lk_lifting *lifting, const lk_lifted_op *comm, uint32
 	return lk_lift_add(lifting, &peers, place);
 }
 
-/* A communication operation: its lag, for a rank arrives when its kernel starts; then the kernel.
- */
-static lk_status rank_add_comm(lk_lifting *lifting, lk_lifted_op *op, uint32_t on) {
-	lk_lifted_op lag = *op;
+/* Ahead of device work: it ends when that starts. */
+static lk_status add_lag(lk_lifting *lifting, const lk_lifted_op *work, uint32_t *place) {
+	lk_lifted_op lag = *work;
+	lag.what = LK_LIFTED_LAG;
+	lag.carried = work->what == LK_LIFTED_CARRIED;
+	lag.end_ns = work->start_ns;
+	return lk_lift_add(lifting, &lag, place);
+}
+
+/* A communication operation. */
+static lk_status rank_add_comm(lk_lifting *lifting, lk_lifted_op *op) {
 	uint32_t place, peers = LK_NONE;
 	bool matched = lifting->stretch->matched &&
 	               lifting->stretch->matched(lifting->stretch->context, op->event);
-	lag.what = LK_LIFTED_LAG;
-	lag.end_ns = op->start_ns;
-	LK_TRY(lk_lift_add(lifting, &lag, &place));
-	if (on != LK_NONE) LK_TRY(lk_lift_depend(lifting, place, on));
 	if (!matched) LK_TRY(add_peers(lifting, op, &peers));
 	op->what = LK_LIFTED_COMM;
-	op->lag_ns = 0;
 	op->peers = !matched;
 	op->met_ns = matched ? op->start_ns : op->end_ns - lk_lift_transfer(lifting, op->event);
 	LK_TRY(lk_lift_add(lifting, op, &place));
@@ -184,54 +241,45 @@ static lk_status rank_add_comm(lk_lifting *lifting, lk_lifted_op *op, uint32_t o
 	return launched_on(lifting, op->stream, place, op->end_ns);
 }
 
-/* Appends device work that may start from `ready` on; its lag is what lies between. */
-static lk_status rank_add_device(lk_lifting *lifting, uint32_t event, uint8_t stream, uint32_t on,
-                                 int64_t ready) {
+/* Appends device work that waits for its launch, or release, and may wait for other work: its lag,
+ * and itself. */
+static lk_status rank_add_device(lk_lifting *lifting, uint32_t event, uint8_t stream,
+                                 uint32_t launch, uint32_t other) {
 	LK_ASSERT(event < lifting->capture->count);
 	const lk_capture *capture = lifting->capture;
-	const lk_lift_stream *lift_stream = &lifting->stream[stream];
-	if (lift_stream->last != LK_NONE && lift_stream->end_ns > ready) ready = lift_stream->end_ns;
 	lk_lifted_op op = {.what = LK_LIFTED_DEVICE,
 	                   .stream = stream,
 	                   .event = event,
 	                   .path = rank_path_of(capture, event),
 	                   .start_ns = capture->start_ns[event],
-	                   .end_ns = lk_event_end(capture, event),
-	                   .lag_ns =
-	                       capture->start_ns[event] > ready ? capture->start_ns[event] - ready : 0};
+	                   .end_ns = lk_event_end(capture, event)};
 	uint32_t place;
-	if (lk_lift_communicates(capture, event)) return rank_add_comm(lifting, &op, on);
+	LK_TRY(add_lag(lifting, &op, &place));
+	LK_TRY(lk_lift_depend(lifting, place, launch));
+	if (other != LK_NONE) LK_TRY(lk_lift_depend(lifting, place, other));
+	if (lk_lift_communicates(capture, event)) return rank_add_comm(lifting, &op);
 	LK_TRY(lk_lift_add(lifting, &op, &place));
-	if (on != LK_NONE) LK_TRY(lk_lift_depend(lifting, place, on));
 	return launched_on(lifting, stream, place, op.end_ns);
 }
 
 /* What was launched before the stretch and was not over when it began: what is left of the first
  * one, then the others. */
-static lk_status add_carried(lk_lifting *lifting) {
+static lk_status rank_add_carried(lk_lifting *lifting, const lk_run *run) {
 	const lk_capture *capture = lifting->capture;
-	int64_t from = lifting->out->from_ns;
-	for (uint32_t i = 0; i < lifting->by_launch_count; i++) {
-		uint32_t event = lifting->by_launch[i], call = capture->launch[event];
-		unsigned stream = lifting->stream_of[capture->lane[event]];
-		if (stream >= LK_STREAMS || capture->start_ns[call] >= from ||
-		    lk_event_end(capture, event) <= from)
-			continue;
-		int64_t start = capture->start_ns[event] > from ? capture->start_ns[event] : from;
-		int64_t ready =
-			lifting->stream[stream].last == LK_NONE ? from : lifting->stream[stream].end_ns;
-		uint32_t place;
-		lk_lifted_op op = {.what = LK_LIFTED_CARRIED,
-		                   .stream = (uint8_t)stream,
-		                   .event = event,
-		                   .path = rank_path_of(capture, event),
-		                   .start_ns = start,
-		                   .end_ns = lk_event_end(capture, event),
-		                   .lag_ns = start > ready ? start - ready : 0};
-		LK_TRY(lk_lift_add(lifting, &op, &place));
-		LK_TRY(launched_on(lifting, (uint8_t)stream, place, op.end_ns));
-	}
-	return LK_OK;
+	int64_t start = capture->start_ns[run->event], from = lifting->out->from_ns;
+	uint32_t place, call = capture->launch[run->event];
+	lk_lifted_op op = {.what = LK_LIFTED_CARRIED,
+	                   .stream = lifting->stream_of[capture->lane[run->event]],
+	                   .event = run->event,
+	                   .path = rank_path_of(capture, run->event),
+	                   .start_ns = start > from ? start : from,
+	                   .end_ns = lk_event_end(capture, run->event)};
+	LK_TRY(add_lag(lifting, &op, &place));
+	LK_TRY(lk_lift_add(lifting, &op, &place));
+	LK_TRY(launched_on(lifting, op.stream, place, op.end_ns));
+	bool more = run < lk_last(&lifting->runs) && run[1].kind == LK_RUN_CARRIED &&
+	            capture->launch[run[1].event] == call;
+	return call == LK_NONE || more ? LK_OK : launched_by_call(lifting, place);
 }
 
 /* ---- the host ---- */
@@ -258,24 +306,38 @@ static lk_status split_piece(lk_lifting *lifting, uint32_t piece, int64_t at, ui
 	second->start_ns = at;
 	second->dur_ns = first->start_ns + first->dur_ns - at;
 	second->path = first->path + 1;
+	second->second = true;
 	first->dur_ns = at - first->start_ns;
-	*rest = (uint32_t)lifting->out->pieces.count - 1;
+	first->half = *rest = (uint32_t)lifting->out->pieces.count - 1;
 	return LK_OK;
 }
 
 /* The launch waits until there is room in the queue: that is not its own time. */
 static lk_status wait_for_room(lk_lifting *lifting, uint32_t op, uint32_t piece) {
-	if (lifting->launched.count < LAUNCH_QUEUE) return LK_OK;
+	if (lifting->launched.count < lifting->room) return LK_OK;
 	LK_ASSERT(piece < lifting->out->pieces.count);
-	uint32_t oldest = lifting->launched.at[lifting->launched.count - LAUNCH_QUEUE];
+	uint32_t oldest = lifting->launched.at[lifting->launched.count - lifting->room];
 	lk_host_piece *host_piece = &lifting->out->pieces.at[piece];
-	int64_t end = lifting->out->ops.at[oldest].end_ns,
-			over = host_piece->start_ns + host_piece->dur_ns;
-	if (end > host_piece->start_ns) {
-		host_piece->dur_ns = over > end ? over - end : 0;
-		host_piece->blocked = true;
-	}
+	host_piece->blocked = lifting->out->ops.at[oldest].end_ns > host_piece->start_ns;
 	return lk_lift_depend(lifting, op, oldest);
+}
+
+/* What work of a graph waits for inside of it: the work of another branch that was over last when
+ * it began. LK_NONE where its own stream was over later. */
+static uint32_t graph_before(const lk_lifting *lifting, uint32_t launch, uint8_t stream,
+                             int64_t start) {
+	uint32_t best = LK_NONE;
+	const lk_lift_stream *own = &lifting->stream[stream];
+	int64_t latest = own->last == LK_NONE ? INT64_MIN : own->end_ns;
+	for (unsigned s = 0; s < LK_STREAMS; s++) {
+		if (s == stream || lifting->stream[s].last == LK_NONE || lifting->stream[s].last < launch)
+			continue;
+		uint32_t op = lk_lift_over_by(lifting, (uint8_t)s, start);
+		if (op == LK_NONE || op < launch || lifting->out->ops.at[op].end_ns <= latest) continue;
+		latest = lifting->out->ops.at[op].end_ns;
+		best = op;
+	}
+	return best;
 }
 
 /* The device work of a call whose launch is operation `op`, after what its streams wait for. */
@@ -283,7 +345,7 @@ static lk_status add_launched(lk_lifting *lifting, lk_lift_thread *thread, uint3
                               uint32_t op) {
 	const lk_capture *capture = lifting->capture;
 	LK_ASSERT(first < lifting->by_launch_count && op < lifting->out->ops.count);
-	uint32_t call = capture->launch[lifting->by_launch[first]];
+	uint32_t call = capture->launch[lifting->by_launch[first]], latest = LK_NONE;
 	for (uint32_t i = first;
 	     i < lifting->by_launch_count && capture->launch[lifting->by_launch[i]] == call; i++) {
 		uint32_t event = lifting->by_launch[i];
@@ -291,13 +353,16 @@ static lk_status add_launched(lk_lifting *lifting, lk_lift_thread *thread, uint3
 		if (stream >= LK_STREAMS) continue;
 		if (thread->wait_calls)
 			LK_TRY(lk_lift_stream_waits(lifting, thread, event, (uint8_t)stream));
-		const lk_lifted_op *last = lk_last(&lifting->out->ops);
-		int64_t ready = lifting->out->ops.at[op].end_ns;
-		if (last->what == LK_LIFTED_WAIT && last->end_ns > ready) ready = last->end_ns;
-		LK_TRY(rank_add_device(lifting, event, (uint8_t)stream, op, ready));
+		uint32_t other = i > first
+		                     ? graph_before(lifting, op, (uint8_t)stream, capture->start_ns[event])
+		                     : LK_NONE;
+		LK_TRY(rank_add_device(lifting, event, (uint8_t)stream, op, other));
 		thread->last_launch = (uint32_t)lifting->out->ops.count - 1;
+		if (latest == LK_NONE ||
+		    lifting->out->ops.at[thread->last_launch].end_ns > lifting->out->ops.at[latest].end_ns)
+			latest = thread->last_launch;
 	}
-	return LK_OK;
+	return latest == LK_NONE ? LK_OK : launched_by_call(lifting, latest);
 }
 
 /* Where a launch call is cut: just before its work starts, if it goes on long after that; a copy
@@ -307,7 +372,7 @@ static int64_t cut_of(const lk_lifting *lifting, const lk_run *run, uint32_t wor
 	int64_t start = lifting->capture->start_ns[work], cut = start - LAUNCH_NS;
 	if (synchronous && cut > run->start_ns + CALL_NS) cut = run->start_ns + CALL_NS;
 	if (cut < run->start_ns) cut = run->start_ns;
-	bool cuts = cut + LAUNCH_NS < run->end_ns && (synchronous || start >= run->start_ns);
+	bool cuts = cut + LAUNCH_NS < run->end_ns;
 	return cuts ? cut : run->end_ns;
 }
 
@@ -328,25 +393,18 @@ static lk_status rank_launch(lk_lifting *lifting, lk_run *run) {
 	if (rest == LK_NONE) return LK_OK;
 	LK_TRY(rank_add_host(lifting, run, rest, rest + 1, cut, run->end_ns, &run->op));
 	if (!synchronous || thread->last_launch == LK_NONE) return LK_OK;
-	int64_t over = lifting->out->ops.at[thread->last_launch].end_ns;
-	if (over > cut)
-		lifting->out->pieces.at[rest].dur_ns = run->end_ns > over ? run->end_ns - over : 0;
 	return lk_lift_depend(lifting, run->op, thread->last_launch);
 }
 
 static lk_status synchronise(lk_lifting *lifting, lk_run *run) {
-	int64_t until = INT64_MIN;
-	lk_host_piece *piece = &lifting->out->pieces.at[run->begin];
 	LK_TRY(rank_add_host(lifting, run, run->begin, run->end, run->start_ns, run->end_ns, &run->op));
-	LK_TRY(lk_lift_sync(lifting, piece->event, &lifting->threads.at[run->thread], run->op, &until));
-	if (until > run->start_ns) piece->dur_ns = until < run->end_ns ? run->end_ns - until : 0;
-	return LK_OK;
+	return lk_lift_sync(lifting, lifting->out->pieces.at[run->begin].event,
+	                    &lifting->threads.at[run->thread], run->op);
 }
 
 static lk_status release(lk_lifting *lifting, lk_run *run) {
 	const lk_capture *capture = lifting->capture;
-	unsigned stream = lifting->stream_of[capture->lane[run->event]];
-	if (stream >= LK_STREAMS) return LK_OK;
+	uint8_t stream = lifting->stream_of[capture->lane[run->event]];
 	lk_lifted_op op = {.what = LK_LIFTED_RELEASE,
 	                   .stream = LK_STREAM_OUTSIDE,
 	                   .event = LK_NONE,
@@ -356,10 +414,11 @@ static lk_status release(lk_lifting *lifting, lk_run *run) {
 	lifting->outside_ns = run->start_ns;
 	lifting->out->streams |= LK_JOIN(LK_STREAM_OUTSIDE);
 	lifting->out->threads |= LK_JOIN(LK_STREAM_OUTSIDE);
-	return rank_add_device(lifting, run->event, (uint8_t)stream, lifting->outside, run->start_ns);
+	return rank_add_device(lifting, run->event, stream, lifting->outside, LK_NONE);
 }
 
 static lk_status rank_add_run(lk_lifting *lifting, lk_run *run) {
+	if (run->kind == LK_RUN_CARRIED) return rank_add_carried(lifting, run);
 	if (run->kind == LK_RUN_RELEASE) return release(lifting, run);
 	const lk_host_piece *piece = &lifting->out->pieces.at[run->begin];
 	lk_lift_thread *thread = &lifting->threads.at[run->thread];
@@ -372,11 +431,7 @@ static lk_status rank_add_run(lk_lifting *lifting, lk_run *run) {
 	LK_TRY(rank_add_host(lifting, run, run->begin, run->end, run->order_ns, run->end_ns, &run->op));
 	if (run->after != LK_NONE)
 		return lk_lift_depend(lifting, run->op, lifting->runs.at[run->after].op);
-	if (run->kind != LK_RUN_GAP) return LK_OK;
-	int64_t until = INT64_MIN;
-	LK_TRY(lk_lift_unsaid_sync(lifting, run, run->op, &until));
-	if (until > run->start_ns) lifting->out->pieces.at[run->begin].dur_ns = run->end_ns - until;
-	return LK_OK;
+	return run->kind == LK_RUN_GAP ? lk_lift_unsaid_sync(lifting, run, run->op) : LK_OK;
 }
 
 /* ---- the whole ---- */
@@ -390,9 +445,12 @@ static lk_status rank_add_end(lk_lifting *lifting) {
 	                   .start_ns = lifting->out->to_ns,
 	                   .end_ns = lifting->out->to_ns};
 	LK_TRY(lk_lift_add(lifting, &op, &lifting->out->end));
-	for (unsigned s = 0; lifting->stretch->all && s < LK_STREAMS; s++)
-		if (lifting->stream[s].last != LK_NONE)
-			LK_TRY(lk_lift_depend(lifting, lifting->out->end, lifting->stream[s].last));
+	uint32_t last[LK_STREAMS];
+	for (unsigned s = 0; s < LK_STREAMS; s++) last[s] = LK_NONE;
+	for (uint32_t i = 0; i < lifting->out->end; i++) last[lifting->out->ops.at[i].stream] = i;
+	for (unsigned s = 0; lifting->stretch->all && s < LK_STREAM_PEERS; s++)
+		if (last[s] != LK_NONE && s != op.stream)
+			LK_TRY(lk_lift_depend(lifting, lifting->out->end, last[s]));
 	return LK_OK;
 }
 
@@ -402,7 +460,7 @@ static lk_status rank_add_end(lk_lifting *lifting) {
 static void assert_lifted(const lk_lifted_rank *rank) {
 	for (size_t i = 0; i < rank->ops.count; i++) {
 		const lk_lifted_op *op = &rank->ops.at[i];
-		LK_ASSERT(op->stream < LK_STREAMS && op->lag_ns >= 0);
+		LK_ASSERT(op->stream < LK_STREAMS);
 		LK_ASSERT(op->dep_begin == (i ? op[-1].dep_end : 0) && op->dep_begin <= op->dep_end);
 		LK_ASSERT(op->event == LK_NONE || op->event < rank->capture->count);
 		LK_ASSERT((op->what == LK_LIFTED_HOST) == (op->piece_begin < op->piece_end));
@@ -421,9 +479,9 @@ static void assert_lifted(const lk_lifted_rank *rank) {
 static lk_status rank_lift(lk_lifting *lifting) {
 	LK_TRY(map_lanes(lifting));
 	LK_TRY(index_launches(lifting));
+	LK_TRY(find_room(lifting));
 	LK_TRY(lk_lift_transfers(lifting));
 	LK_TRY(lk_lift_runs(lifting));
-	LK_TRY(add_carried(lifting));
 	for (size_t i = 0; i < lifting->runs.count; i++)
 		LK_TRY(rank_add_run(lifting, &lifting->runs.at[i]));
 	LK_TRY(rank_add_end(lifting));

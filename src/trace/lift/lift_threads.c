@@ -21,10 +21,10 @@ static lk_status threads_cut(lk_lifting *lifting, uint32_t thread, size_t first)
 	for (size_t i = first; i < pieces->count; i++) {
 		const lk_host_piece *piece = &pieces->at[i];
 		/* What follows a thread's last operation belongs to the step's end on the main thread
-		 * alone. */
+		 * alone. Where all counts, each thread is over with its last annotation. */
 		bool tail = piece->event == LK_NONE && piece->term == LK_T1;
-		if (tail &&
-		    (lifting->stretch->all || lifting->threads.at[thread].lane != lifting->main_lane))
+		if (tail && !lifting->stretch->all &&
+		    lifting->threads.at[thread].lane != lifting->main_lane)
 			continue;
 		lk_run_kind kind = threads_kind_of(piece);
 		lk_run *last = i > first ? lk_last(&lifting->runs) : NULL;
@@ -51,11 +51,25 @@ static lk_status threads_cut(lk_lifting *lifting, uint32_t thread, size_t first)
 	return LK_OK;
 }
 
+/* Until when the stretch has something of a thread. */
+static int64_t thread_end(const lk_lifting *lifting, uint32_t lane) {
+	const lk_capture *capture = lifting->capture;
+	const lk_lane *events = &capture->lanes.at[lane];
+	int64_t end = lifting->out->from_ns;
+	if (!lifting->stretch->all) return lifting->out->to_ns;
+	for (uint32_t at = events->begin; at < events->end; at++)
+		if (lk_event_end(capture, capture->order[at]) > end)
+			end = lk_event_end(capture, capture->order[at]);
+	return end < lifting->out->to_ns ? end : lifting->out->to_ns;
+}
+
 static lk_status add_thread(lk_lifting *lifting, uint32_t lane) {
 	size_t first = lifting->out->pieces.count;
-	LK_TRY(lk_host_time(lifting->capture, lane, lifting->out->from_ns, lifting->out->to_ns,
+	LK_TRY(lk_host_time(lifting->capture, lane, lifting->out->from_ns, thread_end(lifting, lane),
 	                    &lifting->out->pieces, lifting->err));
-	if (threads_idle(&lifting->out->pieces, first)) {
+	/* The main thread's step takes its time whatever is known of it. */
+	bool main = lane == lifting->main_lane && !lifting->stretch->all;
+	if (threads_idle(&lifting->out->pieces, first) && !main) {
 		lifting->out->pieces.count = first;
 		return LK_OK;
 	}
@@ -102,30 +116,8 @@ static void threads_hand_over(lk_lifting *lifting, lk_run *gap) {
 			best = run;
 	}
 	if (best == LK_NONE) return;
-	lk_host_piece *piece = &lifting->out->pieces.at[gap->begin];
 	gap->after = best;
 	gap->order_ns = lifting->runs.at[best].end_ns;
-	piece->dur_ns = gap->end_ns - gap->order_ns;
-}
-
-/* Device work that no call in the capture launched. */
-static lk_status add_releases(lk_lifting *lifting) {
-	const lk_capture *capture = lifting->capture;
-	for (uint32_t i = 0; i < capture->count; i++) {
-		if (!lk_event_on_device(capture->kind[i]) || capture->launch[i] != LK_NONE) continue;
-		if (capture->start_ns[i] < lifting->out->from_ns ||
-		    capture->start_ns[i] >= lifting->out->to_ns)
-			continue;
-		if (!lk_push(&lifting->runs)) return lk_oom(lifting->err);
-		*lk_last(&lifting->runs) = (lk_run){.order_ns = capture->start_ns[i],
-		                                    .start_ns = capture->start_ns[i],
-		                                    .end_ns = capture->start_ns[i],
-		                                    .op = LK_NONE,
-		                                    .after = LK_NONE,
-		                                    .event = i,
-		                                    .kind = LK_RUN_RELEASE};
-	}
-	return LK_OK;
 }
 
 /* What ends a gap comes before it; of equal times, the order of threads. */
@@ -169,6 +161,6 @@ lk_status lk_lift_runs(lk_lifting *lifting) {
 		if (lifting->runs.at[i].kind == LK_RUN_GAP &&
 		    lifting->out->pieces.at[lifting->runs.at[i].begin].event != LK_NONE)
 			threads_hand_over(lifting, &lifting->runs.at[i]);
-	LK_TRY(add_releases(lifting));
+	LK_TRY(lk_lift_outside(lifting));
 	return sort_runs(lifting);
 }

@@ -6,9 +6,6 @@
 #include "trace/lift/lift_internal.h"
 #include "base/check.h"
 
-/* Clocks of host and device are converted: that far an effect may seem to come before its cause. */
-#define SLACK_NS 3000
-
 /* So long after the device a call of the host returns, at most (3 to 15 us in traces that show such
  * calls). */
 #define RETURN_NS 20000
@@ -18,8 +15,7 @@ static const lk_lifted_op *op_at(const lk_lifting *lifting, uint32_t op) {
 	return &lifting->out->ops.at[op];
 }
 
-/* The stream's last operation that was over by `time`, among the last few; LK_NONE. */
-static uint32_t over_by(const lk_lifting *lifting, uint8_t stream, int64_t time) {
+uint32_t lk_lift_over_by(const lk_lifting *lifting, uint8_t stream, int64_t time) {
 	enum {
 		LOOK_BACK = 64
 	};
@@ -31,11 +27,8 @@ static uint32_t over_by(const lk_lifting *lifting, uint8_t stream, int64_t time)
 	return LK_NONE;
 }
 
-static lk_status lift_wait_for(lk_lifting *lifting, uint32_t op, uint32_t on, int64_t *until) {
-	if (on == LK_NONE) return LK_OK;
-	int64_t end = op_at(lifting, on)->end_ns;
-	if (end > *until) *until = end;
-	return lk_lift_depend(lifting, op, on);
+static lk_status lift_wait_for(lk_lifting *lifting, uint32_t op, uint32_t on) {
+	return on == LK_NONE ? LK_OK : lk_lift_depend(lifting, op, on);
 }
 
 static bool waits_names(const lk_lifting *lifting, uint32_t call, const char *part) {
@@ -63,8 +56,9 @@ static unsigned sync_stream(const lk_lifting *lifting, const lk_sync_note *note,
 static uint32_t awaited_event(const lk_lifting *lifting, int64_t start, int64_t end) {
 	uint32_t best = LK_NONE;
 	for (unsigned s = 0; s < LK_STREAMS; s++) {
-		uint32_t op =
-			lifting->stream[s].last == LK_NONE ? LK_NONE : over_by(lifting, (uint8_t)s, end);
+		uint32_t op = lifting->stream[s].last == LK_NONE
+		                  ? LK_NONE
+		                  : lk_lift_over_by(lifting, (uint8_t)s, end);
 		if (op == LK_NONE || op_at(lifting, op)->end_ns <= start) continue;
 		if (best == LK_NONE || op_at(lifting, op)->end_ns > op_at(lifting, best)->end_ns) best = op;
 	}
@@ -72,28 +66,28 @@ static uint32_t awaited_event(const lk_lifting *lifting, int64_t start, int64_t 
 }
 
 lk_status lk_lift_sync(lk_lifting *lifting, uint32_t call, const lk_lift_thread *thread,
-                       uint32_t op, int64_t *until) {
+                       uint32_t op) {
 	const lk_sync_note *note = lk_capture_sync(lifting->capture, call);
 	int64_t start = lifting->capture->start_ns[call],
-			end = lk_event_end(lifting->capture, call) + SLACK_NS;
+			end = lk_event_end(lifting->capture, call) + LK_LIFT_SLACK_NS;
 	if (waits_names(lifting, call, "DeviceSync") || waits_names(lifting, call, "CtxSync") ||
 	    (note && note->kind == LK_SYNC_DEVICE)) {
 		for (unsigned s = 0; s < LK_STREAMS; s++)
 			if (lifting->stream[s].last != LK_NONE)
-				LK_TRY(lift_wait_for(lifting, op, over_by(lifting, (uint8_t)s, end), until));
+				LK_TRY(lift_wait_for(lifting, op, lk_lift_over_by(lifting, (uint8_t)s, end)));
 		return LK_OK;
 	}
 	if (waits_names(lifting, call, "EventSync"))
-		return lift_wait_for(lifting, op, awaited_event(lifting, start, end), until);
+		return lift_wait_for(lifting, op, awaited_event(lifting, start, end));
 	unsigned s = sync_stream(lifting, note, thread, end);
 	return s < LK_STREAMS && lifting->stream[s].last != LK_NONE
-	           ? lift_wait_for(lifting, op, over_by(lifting, (uint8_t)s, end), until)
+	           ? lift_wait_for(lifting, op, lk_lift_over_by(lifting, (uint8_t)s, end))
 	           : LK_OK;
 }
 
 /* A call that waits for a stream waits for all that was launched there: work that is followed by
  * more is not what ended the gap. */
-lk_status lk_lift_unsaid_sync(lk_lifting *lifting, const lk_run *gap, uint32_t op, int64_t *until) {
+lk_status lk_lift_unsaid_sync(lk_lifting *lifting, const lk_run *gap, uint32_t op) {
 	uint32_t on = LK_NONE;
 	for (unsigned s = 0; s < LK_STREAMS; s++) {
 		uint32_t last = lifting->stream[s].last;
@@ -103,7 +97,7 @@ lk_status lk_lift_unsaid_sync(lk_lifting *lifting, const lk_run *gap, uint32_t o
 		if (on == LK_NONE || op_at(lifting, last)->end_ns > op_at(lifting, on)->end_ns) on = last;
 	}
 	return on != LK_NONE && gap->end_ns - op_at(lifting, on)->end_ns <= RETURN_NS
-	           ? lift_wait_for(lifting, op, on, until)
+	           ? lift_wait_for(lifting, op, on)
 	           : LK_OK;
 }
 
@@ -126,7 +120,7 @@ static struct choice waits_judge(const lk_lifting *lifting, uint8_t stream, uint
 	uint32_t last = lifting->stream[other].last, op = last;
 	struct choice c = {.op = LK_NONE};
 	if (last == LK_NONE || other == stream) return c;
-	if (op_at(lifting, last)->end_ns > time) op = over_by(lifting, other, time);
+	if (op_at(lifting, last)->end_ns > time) op = lk_lift_over_by(lifting, other, time);
 	if (op == LK_NONE) return c;
 	bool fresh = op == last && lifting->awaited[stream][other] != last + 1;
 	c = (struct choice){op, 0, op_at(lifting, op)->end_ns};
@@ -165,11 +159,11 @@ lk_status lk_lift_stream_waits(lk_lifting *lifting, lk_lift_thread *thread, uint
 	                               ? NULL
 	                               : lk_capture_sync(lifting->capture, thread->wait_event);
 	bool comm = lk_lift_communicates(lifting->capture, event);
-	int64_t time = lifting->capture->start_ns[event] + SLACK_NS;
+	int64_t time = lifting->capture->start_ns[event] + LK_LIFT_SLACK_NS;
 	thread->wait_calls = 0;
 	for (; waits > 0; waits--) {
 		bool said = note && note->on != LK_NONE && lifting->stream_of[note->on] < LK_STREAMS;
-		uint32_t on = said ? over_by(lifting, lifting->stream_of[note->on], time)
+		uint32_t on = said ? lk_lift_over_by(lifting, lifting->stream_of[note->on], time)
 		                   : other_work(lifting, stream, comm, time, taken);
 		if (on == LK_NONE) break;
 		unsigned other = op_at(lifting, on)->stream;

@@ -10,7 +10,11 @@
  * are taken whole; each is one kernel, after the first launch inside, in order on the compute
  * stream. Collectives are on a stream of their own, after the compute that was launched before
  * them; compute waits for one where the trace has a wait, or reads or writes a tensor of its. The
- * host waits for results that it reads (aten::item, copies to host memory). */
+ * host waits for results that it reads (aten::item, copies to host memory).
+ *
+ * The backward pass of a lookup (torch::autograd::CppNode<SplitLookupFunction_adagrad_Op>) has
+ * nothing but its gradient: it is that of the last lookup before with a result of this shape. It
+ * sorts the indices, in kernels that each pass over them, then changes the rows. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +22,7 @@
 #include "trace/lift/lift_internal.h"
 #include "trace/lift/lift.h"
 #include "base/check.h"
+#include "base/text.h"
 
 /* What a work does to the device; | DONE: it has. */
 enum {
@@ -30,6 +35,12 @@ enum {
 	DONE = 16
 };
 
+/* What inside a work is over. */
+enum {
+	HAD = 1,   /* anything */
+	CALLED = 2 /* a call of its own */
+};
+
 enum {
 	OPEN = 64
 }; /* collectives that nobody has waited for; the oldest is forgotten */
@@ -38,14 +49,18 @@ struct shapes {
 	lk_lifter *l;
 	const lk_works *w;
 	uint8_t *does;
-	uint8_t *taken;                /* it, or what encloses it, is taken whole */
-	uint8_t *parts;                /* it encloses others */
-	uint32_t *above;               /* the operation of the host that encloses it; LK_NONE */
+	uint8_t *taken;   /* it, or what encloses it, is taken whole */
+	uint8_t *parts;   /* it encloses others */
+	uint32_t *lookup; /* of a lookup's backward pass: the lookup; of that, the one before
+	                     it in the list of its shape; LK_NONE */
+	uint32_t *newest; /* [texts] lookups with a result of this shape and without a
+	                     backward pass so far: the last one; LK_NONE */
+	uint32_t *above;  /* the operation of the host that encloses it; LK_NONE */
 	uint32_t *first, *last, *next; /* operations of the host inside one; its next sibling */
 	/* the walk */
 	uint32_t host; /* the last operation of a CPU thread */
 	uint8_t host_stream;
-	uint8_t *had;    /* something inside it is over */
+	uint8_t *had;    /* HAD | CALLED */
 	uint32_t acting; /* the innermost open work that acts on the device and has not yet; LK_NONE */
 	double pending;  /* host time that no operation of the graph has yet, seconds */
 	const char *pending_name;
@@ -98,6 +113,45 @@ static bool shapes_foreign(const char *name) {
 	return strstr(name, "::");
 }
 
+static bool lookup_backward(const char *name) {
+	return strncmp(name, "torch::autograd::CppNode<", 25) == 0 && strstr(name, "LookupFunction");
+}
+
+static bool lookup_forward(const char *name) {
+	return strncmp(name, "fbgemm::", 8) == 0 && strstr(name, "lookup");
+}
+
+/* A lookup joins the list of its shape; a backward pass takes the last one there. */
+static void shapes_pair_lookups(struct shapes *shapes, uint32_t work) {
+	const lk_works *works = shapes->w;
+	const char *name = shapes_name_of(shapes, work);
+	if (works->kind[work] != LK_NODE_OP) return;
+	if (lookup_forward(name)) {
+		uint32_t *newest = &shapes->newest[works->outputs[work]];
+		shapes->lookup[work] = *newest;
+		*newest = work;
+	} else if (lookup_backward(name)) {
+		uint32_t *newest = &shapes->newest[works->shape[work]], lookup = *newest;
+		shapes->lookup[work] = lookup;
+		if (lookup != LK_NONE) *newest = shapes->lookup[lookup];
+	}
+}
+
+static lk_shapes_known shapes_ask(const struct shapes *shapes, uint32_t work, lk_op *op) {
+	const lk_works *works = shapes->w;
+	const char *name = op->name;
+	if (lookup_backward(name)) {
+		uint32_t lookup = shapes->lookup[work];
+		if (lookup == LK_NONE) return LK_SHAPES_UNKNOWN;
+		op->phase = LK_PHASE_BACKWARD;
+		work = lookup;
+		name = shapes_name_of(shapes, lookup);
+	}
+	return lk_op_from_shapes(name, lk_works_text(works, works->shape[work]),
+	                         lk_works_text(works, works->types[work]),
+	                         lk_works_text(works, works->outputs[work]), op);
+}
+
 /* A copy between host and device passes over PCIe; the host waits for one that it will read. */
 static uint8_t transfer(const struct shapes *shapes, uint32_t work, lk_op *op) {
 	const lk_tensor *to = &shapes->w->tensors.at[shapes->w->tensor_begin[work]];
@@ -111,16 +165,14 @@ static uint8_t shapes_classify(const struct shapes *shapes, uint32_t work, lk_op
 	const lk_works *works = shapes->w;
 	const lk_work_comm *comm = lk_works_comm(works, work);
 	bool host, device = lk_works_on_device(works, work, &host);
-	*op = (lk_op){.name = shapes_name_of(shapes, work)};
+	*op = (lk_op){.name = shapes_name_of(shapes, work), .phase = LK_PHASE_OTHER};
 	*whole = true;
 	if (comm && comm->waits) return AWAIT;
 	if (comm && lk_op_is_collective(comm->note.kind)) return COLLECTIVE;
 	if (comm) return UNKNOWN;
 	*whole = false;
 	if (encloses_only(shapes, work)) return NONE;
-	lk_shapes_known known = lk_op_from_shapes(op->name, lk_works_text(works, works->shape[work]),
-	                                          lk_works_text(works, works->types[work]),
-	                                          lk_works_text(works, works->outputs[work]), op);
+	lk_shapes_known known = shapes_ask(shapes, work, op);
 	*whole = known != LK_SHAPES_UNKNOWN;
 	if (known == LK_SHAPES_NOTHING) return NONE;
 	if (!device) return NONE;
@@ -176,6 +228,7 @@ static lk_status find_pieces(struct shapes *shapes) {
 		lk_op op;
 		enclose(shapes, i);
 		if (shapes->taken[i]) continue;
+		shapes_pair_lookups(shapes, i);
 		shapes->does[i] = shapes_classify(shapes, i, &op, &whole);
 		shapes->taken[i] = whole;
 		shapes_count(shapes, i, shapes->does[i], whole);
@@ -271,6 +324,26 @@ static void guess(const struct shapes *shapes, uint32_t work, lk_op *op) {
 			(double)shapes->w->tensors.at[t].elements * shapes->w->tensors.at[t].element_bytes;
 }
 
+/* Kernels that find out which rows a lookup's gradient changes: rows numbered over all tables,
+ * sorted, equal ones counted. */
+static bool sort_indices(struct shapes *shapes, const lk_op *lookup) {
+	enum {
+		KERNELS = 14, /* of fbgemm on V100 and A100, besides the last one */
+		INDEX = 8
+	};
+	for (int kernel = 0; kernel < KERNELS; kernel++) {
+		lk_op op = {.kind = LK_OP_PERMUTE,
+		            .stream = LK_STREAM_COMPUTE,
+		            .phase = LK_PHASE_BACKWARD,
+		            .dtype = lookup->dtype,
+		            .name = "indices of the lookup",
+		            .bytes = 2 * INDEX * lookup->m * lookup->batch * lookup->k};
+		if (!lk_lifter_depend(shapes->l, shapes->host)) return false;
+		lk_lifter_add(shapes->l, &op);
+	}
+	return true;
+}
+
 /* The launch of what a work does on the device, and that. */
 static bool add_piece(struct shapes *shapes, uint32_t work) {
 	lk_op op;
@@ -281,7 +354,7 @@ static bool add_piece(struct shapes *shapes, uint32_t work) {
 		return false;
 	if (does == UNKNOWN) guess(shapes, work, &op);
 	op.stream = LK_STREAM_COMPUTE;
-	op.phase = LK_PHASE_OTHER;
+	if (op.phase == LK_PHASE_BACKWARD && op.k > 0 && !sort_indices(shapes, &op)) return false;
 	if (!lk_lifter_depend(shapes->l, shapes->host)) return false;
 	if (does != COLLECTIVE) {
 		if (!await_tensors(shapes, work)) return false;
@@ -315,7 +388,7 @@ static bool shapes_launches(const struct shapes *shapes, uint32_t work) {
 static bool shapes_launch(struct shapes *shapes, uint32_t work) {
 	const char *name = shapes_name_of(shapes, work);
 	shapes_spend(shapes, shapes->had[work] ? LK_T5 : LK_T2, name, name);
-	shapes->had[work] = 1;
+	shapes->had[work] |= HAD | CALLED;
 	if (shapes->acting == LK_NONE) {
 		shapes_spend(shapes, LK_T4, "cudaLaunchKernel", name);
 		return true;
@@ -327,13 +400,29 @@ static bool shapes_launch(struct shapes *shapes, uint32_t work) {
 	return add_piece(shapes, piece);
 }
 
+/* What an operation calls itself, as far as the overheads know, besides what it has called here. */
+static void spend_calls(struct shapes *shapes, uint32_t work) {
+	const char *name = shapes_name_of(shapes, work),
+			   *at = shapes->l->overheads ? lk_overheads_calls(shapes->l->overheads, name) : NULL;
+	if (at && shapes->had[work] & CALLED) at = strchr(at, ';') ? strchr(at, ';') + 1 : NULL;
+	while (at && *at) {
+		char call[128];
+		size_t length = strcspn(at, ";");
+		lk_text text = lk_text_begin(call, sizeof call);
+		lk_text_add(&text, "%.*s", (int)length, at);
+		shapes_spend(shapes, LK_T5, name, name);
+		shapes_spend(shapes, LK_T4, call, name);
+		at += length + (at[length] == ';');
+	}
+}
+
 static bool shapes_enter(struct shapes *shapes, uint32_t work) {
 	const char *name = shapes_name_of(shapes, work);
 	uint32_t above = shapes->above[work];
 	if (above != LK_NONE) {
 		shapes_spend(shapes, shapes->had[above] ? LK_T5 : LK_T2, shapes_name_of(shapes, above),
 		             shapes_name_of(shapes, above));
-		shapes->had[above] = 1;
+		shapes->had[above] |= HAD;
 	} else if (shapes->host != LK_NONE) shapes_spend(shapes, LK_T1, name, name);
 	if (shapes->does[work] == AWAIT) return add_pending(shapes) && await_sequence(shapes, work);
 	if (acts(shapes, work)) shapes->acting = work;
@@ -346,6 +435,7 @@ static bool shapes_leave(struct shapes *shapes, uint32_t work) {
 		shapes->acting = work;
 		if (!shapes_launch(shapes, work)) return false;
 	}
+	if (shapes->had[work]) spend_calls(shapes, work);
 	shapes_spend(shapes, shapes->had[work] ? LK_T3 : LK_T5, name, name);
 	return true;
 }
@@ -374,6 +464,17 @@ static bool add_top(struct shapes *shapes, uint32_t top) {
 	}
 }
 
+/* A rank that begins later than others. */
+static bool shapes_begin(struct shapes *shapes) {
+	uint32_t top = 0;
+	if (shapes->w->begin_ns <= 0) return true;
+	while (top < shapes->w->count && (shapes->above[top] != LK_NONE || !of_host(shapes, top)))
+		top++;
+	if (top == shapes->w->count) return true;
+	return lk_lift_add_stream(shapes->l, false, shapes->w->thread[top], &shapes->host_stream) &&
+	       shapes_add_host(shapes, "begin", (double)shapes->w->begin_ns * 1e-9, 0);
+}
+
 static lk_status shapes_walk(struct shapes *shapes) {
 	lk_program *program = &shapes->l->graph->programs.at[shapes->l->rank];
 	uint32_t compute = lk_intern_id(shapes->l->graph->names, "compute"),
@@ -383,6 +484,7 @@ static lk_status shapes_walk(struct shapes *shapes) {
 	shapes->comm_stream = shapes->l->streams++;
 	program->stream_names[shapes->comm_stream] = comm;
 	shapes->host = LK_NONE;
+	if (!shapes_begin(shapes)) return lk_oom(shapes->l->err);
 	for (uint32_t i = 0; i < shapes->w->count; i++)
 		if (shapes->above[i] == LK_NONE && of_host(shapes, i) && !add_top(shapes, i))
 			return lk_oom(shapes->l->err);
@@ -390,7 +492,7 @@ static lk_status shapes_walk(struct shapes *shapes) {
 }
 
 lk_status lk_lift_by_shapes(lk_lifter *lifter) {
-	size_t n = lifter->w->count + 1;
+	size_t n = lifter->w->count + 1, texts = lk_intern_count(lifter->w->names) + (size_t)1;
 	struct shapes *shapes = calloc(1, sizeof *shapes);
 	if (!shapes) return lk_oom(lifter->err);
 	*shapes = (struct shapes){.l = lifter,
@@ -399,18 +501,26 @@ lk_status lk_lift_by_shapes(lk_lifter *lifter) {
 	                          .taken = calloc(n, 1),
 	                          .parts = calloc(n, 1),
 	                          .had = calloc(n, 1),
+	                          .lookup = malloc(n * 4),
+	                          .newest = malloc(texts * 4),
 	                          .above = calloc(n, 4),
 	                          .first = calloc(n, 4),
 	                          .last = calloc(n, 4),
 	                          .next = calloc(n, 4)};
 	bool good = shapes->does && shapes->taken && shapes->parts && shapes->had && shapes->above &&
-	            shapes->first && shapes->last && shapes->next;
+	            shapes->first && shapes->last && shapes->next && shapes->lookup && shapes->newest;
+	if (good) {
+		memset(shapes->lookup, 0xff, n * 4); /* LK_NONE */
+		memset(shapes->newest, 0xff, texts * 4);
+	}
 	lk_status status = good ? find_pieces(shapes) : lk_oom(lifter->err);
 	if (status == LK_OK) status = shapes_walk(shapes);
 	free(shapes->does);
 	free(shapes->taken);
 	free(shapes->parts);
 	free(shapes->had);
+	free(shapes->lookup);
+	free(shapes->newest);
 	free(shapes->above);
 	free(shapes->first);
 	free(shapes->last);

@@ -345,12 +345,35 @@ static bool shapes_embedding_backward(const struct asked *asked, lk_op *out) {
 	return shapes_stream(asked, out, table + 3 * asked->in[0].elements * asked->width);
 }
 
-/* fbgemm's lookups have tables and optimizer states as flat lists, so that rows and what of them is
- * read follow from the result alone, and how many are pooled is in no shape: at least one row is
- * read for each that is written. */
+/* fbgemm's lookups have the weights of all tables as one flat list, and behind one another the
+ * indices and where each sample's begin: one offset a table and sample, and one more. So
+ *     tables = (offsets - 1) / samples    width = columns of the result / tables
+ *     pooled = indices / (samples tables) rows = weights / (width tables)
+ *
+ * Where no pair of inputs is like that, at least one row is read for each that is written. */
 static bool shapes_pooled(const struct asked *asked, lk_op *out) {
-	return asked->has_result && asked->result.rank == 2 &&
-	       shapes_stream(asked, out, 2 * asked->result.elements * asked->width);
+	if (!asked->has_result || asked->result.rank != 2 ||
+	    !shapes_stream(asked, out, 2 * asked->result.elements * asked->width))
+		return false;
+	double samples = asked->result.dim[0], weights = 0;
+	for (int i = 0; i < asked->inputs; i++)
+		if (asked->in[i].bytes == asked->width && asked->in[i].elements > weights)
+			weights = asked->in[i].elements;
+	for (int i = 0; i + 1 < asked->inputs; i++) {
+		const struct tensor *indices = &asked->in[i], *offsets = &asked->in[i + 1];
+		if (indices->rank != 1 || offsets->rank != 1 || indices->bytes != offsets->bytes ||
+		    !(samples > 0) || !(offsets->elements > samples))
+			continue;
+		double tables = (offsets->elements - 1) / samples;
+		if (tables != floor(tables) || !(indices->elements > 0)) continue;
+		out->m = samples;
+		out->n = asked->result.dim[1] / tables;
+		out->batch = tables;
+		out->k = indices->elements / (samples * tables);
+		out->window = weights / (out->n * tables);
+		return true;
+	}
+	return true;
 }
 
 /* Sorting by radix: four passes over keys, each read and written. */
@@ -421,7 +444,7 @@ static const struct {
 	{map, LK_OP_PERMUTE, false, "fbgemm::permute_*"},
 	{map, LK_OP_NORM, false, "fbgemm::asynchronous_*_cumsum"},
 	{map, LK_OP_ELEMENTWISE, false, "fbgemm::bounds_check_indices"},
-	{shapes_pooled, LK_OP_EMBEDDING, false, "fbgemm::*_function"},
+	{shapes_pooled, LK_OP_EMBEDDING, false, "fbgemm::*_function fbgemm::*_lookup_*"},
 };
 
 /* Allocations, views, and questions: names without "aten::". */
@@ -467,7 +490,7 @@ lk_shapes_known lk_op_from_shapes(const char *name, const char *dims, const char
 		if (!read_shapes(dims, types, outputs, &q)) return LK_SHAPES_UNKNOWN;
 		out->kind = rules[i].kind;
 		out->dtype = (uint8_t)q.dtype;
-		out->m = out->n = out->k = out->batch = out->flops = out->bytes = 0;
+		out->m = out->n = out->k = out->batch = out->flops = out->bytes = out->window = 0;
 		if (!rules[i].rule(&q, out)) return LK_SHAPES_UNKNOWN;
 		return rules[i].sync ? LK_SHAPES_SYNC : LK_SHAPES_WORK;
 	}

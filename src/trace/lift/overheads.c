@@ -1,4 +1,5 @@
-/* overheads.c: observations of host time by term and name, and their robust means. */
+/* overheads.c: observations of host time by term and name, their means, and the robust levels of
+ * terms. */
 #include "trace/lift/lift.h"
 
 #include <math.h>
@@ -22,6 +23,7 @@ struct entry {
 	LK_VEC(float) seen;
 	double sum, weight; /* of the table's means */
 	double mean;        /* of both; valid unless `stale` */
+	bool level;         /* over names: without outliers */
 	bool stale;
 	const char *launches;
 };
@@ -39,6 +41,7 @@ lk_overheads *lk_overheads_new(void) {
 		free(overheads);
 		return NULL;
 	}
+	for (int t = 0; overheads && t < TERMS; t++) overheads->all[t].level = true;
 	return overheads;
 }
 
@@ -105,7 +108,9 @@ static void robust(const struct entry *entry, double *sum, double *weight) {
 static double overheads_mean_of(struct entry *entry) {
 	if (!entry->stale) return entry->weight > 0 || entry->seen.count ? entry->mean : NAN;
 	double sum = entry->sum, weight = entry->weight;
-	robust(entry, &sum, &weight);
+	if (entry->level) robust(entry, &sum, &weight);
+	else
+		for (size_t i = 0; i < entry->seen.count; i++, weight++) sum += (double)entry->seen.at[i];
 	entry->mean = weight > 0 ? sum / weight : NAN;
 	entry->stale = false;
 	return entry->mean;
@@ -135,6 +140,18 @@ static lk_status keep_launches(lk_overheads *overheads, struct entry *entry, con
 		return LK_OK;
 	entry->launches = lk_arena_strdup(&overheads->arena, launches);
 	return entry->launches ? LK_OK : lk_oom(err);
+}
+
+lk_status lk_overheads_add_calls(lk_overheads *overheads, const char *name, const char *calls,
+                                 lk_error *err) {
+	struct entry *entry = entry_of(overheads, LK_T2, name);
+	return entry ? keep_launches(overheads, entry, calls, err) : lk_oom(err);
+}
+
+const char *lk_overheads_calls(const lk_overheads *overheads, const char *name) {
+	uint32_t id = lk_intern_find(overheads->names, name);
+	return id < overheads->entries[LK_T2 - 1].count ? overheads->entries[LK_T2 - 1].at[id].launches
+	                                                : NULL;
 }
 
 static lk_status overheads_read_row(void *context, const lk_csv *csv, const int *at,

@@ -1,5 +1,5 @@
 /* step_times.c: observations by key, at four levels of detail, in one hash table; an observation is
- * a time of the host, or lag and work of the device. Means without outliers. */
+ * a time of the host or of the device. Means without outliers. */
 #include "trace/lift/lift.h"
 
 #include <math.h>
@@ -15,20 +15,27 @@ struct slot {
 	uint64_t key;    /* 0: free */
 	uint32_t newest; /* 1 + observation; of a keyer: times that the path has come */
 	uint32_t count;
-	float mean[2]; /* valid if `ready` */
+	float mean; /* valid if `ready` */
 	bool ready;
 };
 
 struct observation {
-	float value[2];
+	float value;
 	uint32_t older; /* 1 + observation of the same slot */
 	uint32_t source;
+};
+
+/* Nanoseconds by stream and by what operations are. */
+struct totals {
+	uint32_t source;
+	double ns[LK_STREAMS][LK_LIFTED_END + 1];
 };
 
 struct lk_step_times {
 	struct slot *slots;
 	size_t size, used; /* size: a power of two */
 	LK_VEC(struct observation) seen;
+	LK_VEC(struct totals) totals; /* of what was seen, by source */
 	LK_VEC(double) scratch;
 };
 
@@ -45,6 +52,7 @@ void lk_step_times_free(lk_step_times *times) {
 	if (!times) return;
 	free(times->slots);
 	lk_vec_free(&times->seen);
+	lk_vec_free(&times->totals);
 	lk_vec_free(&times->scratch);
 	free(times);
 }
@@ -117,7 +125,7 @@ static struct keys device_keys(struct keyer *keyer, const lk_lifted_op *op) {
 }
 
 static bool is_device(const lk_lifted_op *op) {
-	return op->what == LK_LIFTED_DEVICE || op->what == LK_LIFTED_LAG ||
+	return op->what == LK_LIFTED_DEVICE || (op->what == LK_LIFTED_LAG && !op->carried) ||
 	       op->what == LK_LIFTED_COMM || op->what == LK_LIFTED_PEERS;
 }
 
@@ -168,7 +176,7 @@ static struct slot *times_find(const lk_step_times *times, uint64_t key) {
 }
 
 static bool times_observe(lk_step_times *times, const struct keys *keys, uint32_t source,
-                          double first, double second) {
+                          double ns) {
 	for (int level = 0; level < LEVELS; level++) {
 		if (times->used * 2 >= times->size && !times_grow(times)) return false;
 		if (!lk_push(&times->seen)) return false;
@@ -177,8 +185,7 @@ static bool times_observe(lk_step_times *times, const struct keys *keys, uint32_
 			slot->key = keys->level[level];
 			times->used++;
 		}
-		*lk_last(&times->seen) =
-			(struct observation){{(float)first, (float)second}, slot->newest, source};
+		*lk_last(&times->seen) = (struct observation){(float)ns, slot->newest, source};
 		slot->newest = (uint32_t)times->seen.count;
 		slot->count++;
 		slot->ready = false;
@@ -189,19 +196,21 @@ static bool times_observe(lk_step_times *times, const struct keys *keys, uint32_
 lk_status lk_step_times_add(lk_step_times *times, const lk_lifted_rank *rank, uint32_t source,
                             lk_error *err) {
 	struct keyer k;
-	bool fine = keyer_begin(&k, rank);
+	bool fine = keyer_begin(&k, rank) && lk_push(&times->totals);
+	if (fine) *lk_last(&times->totals) = (struct totals){.source = source};
 	for (size_t i = 0; fine && i < rank->ops.count; i++) {
 		const lk_lifted_op *op = &rank->ops.at[i];
+		double *total = &lk_last(&times->totals)->ns[op->stream][op->what];
 		for (uint32_t p = op->piece_begin; fine && p < op->piece_end; p++) {
 			struct keys all = piece_keys(&k, &rank->pieces.at[p]);
 			if (rank->pieces.at[p].blocked) continue;
-			fine = times_observe(times, &all, source, (double)rank->pieces.at[p].dur_ns, 0);
+			*total += (double)rank->pieces.at[p].dur_ns;
+			fine = times_observe(times, &all, source, (double)rank->pieces.at[p].dur_ns);
 		}
 		if (!fine || !is_device(op)) continue;
 		struct keys all = device_keys(&k, op);
-		fine = times_observe(times, &all, source,
-		                     (double)(lk_lifted_own(rank, (uint32_t)i) - op->lag_ns),
-		                     (double)op->lag_ns);
+		*total += (double)lk_lifted_own(rank, (uint32_t)i);
+		fine = times_observe(times, &all, source, (double)lk_lifted_own(rank, (uint32_t)i));
 	}
 	keyer_end(&k);
 	return fine ? LK_OK : lk_oom(err);
@@ -226,25 +235,26 @@ static double robust_mean(const double *x, size_t n) {
 /* Of the same path, every observation counts: what is long there now and then is long in the mean.
  */
 static bool times_settle(lk_step_times *times, struct slot *slot, int level) {
-	for (int v = 0; v < 2; v++) {
-		times->scratch.count = 0;
-		for (uint32_t o = slot->newest; o; o = times->seen.at[o - 1].older) {
-			if (!lk_push(&times->scratch)) return false;
-			*lk_last(&times->scratch) = (double)times->seen.at[o - 1].value[v];
-		}
-		slot->mean[v] = (float)(level <= LK_KNOWN_PATH ? lk_mean : robust_mean)(
-			times->scratch.at, times->scratch.count);
+	times->scratch.count = 0;
+	for (uint32_t o = slot->newest; o; o = times->seen.at[o - 1].older) {
+		if (!lk_push(&times->scratch)) return false;
+		*lk_last(&times->scratch) = (double)times->seen.at[o - 1].value;
 	}
+	slot->mean = (float)(level <= LK_KNOWN_PATH ? lk_mean : robust_mean)(times->scratch.at,
+	                                                                     times->scratch.count);
 	return slot->ready = true;
 }
 
 /* What is asked of a table: times of one source, if it has them. */
 struct question {
-	lk_step_times *times;
+	lk_step_times *times; /* NULL: own times */
 	struct keyer *keyer;
 	const lk_shared_overheads *shared;
 	uint32_t source;
 	bool fine;
+	struct totals met;     /* what the source spent in places that are asked for */
+	struct totals strange; /* what is predicted for places that no source has */
+	double *strange_ns;    /* [ops] of it */
 };
 
 /* The newest observation of a source, or NULL. */
@@ -255,8 +265,9 @@ static const struct observation *of_source(const lk_step_times *times, const str
 	return NULL;
 }
 
-static lk_known times_look_up(struct question *question, const struct keys *keys, double *first,
-                              double *second) {
+static lk_known times_look_up(struct question *question, const lk_lifted_op *op,
+                              const struct keys *keys, double *ns) {
+	if (!question->times) return LK_KNOWN_PLACE;
 	for (int level = 0; level < LEVELS; level++) {
 		struct slot *slot = times_find(question->times, keys->level[level]);
 		if (!slot->key) continue;
@@ -264,8 +275,8 @@ static lk_known times_look_up(struct question *question, const struct keys *keys
 			level == LK_KNOWN_PLACE ? of_source(question->times, slot, question->source) : NULL;
 		if (!seen && !slot->ready && !times_settle(question->times, slot, level))
 			question->fine = false;
-		*first = (double)(seen ? seen->value[0] : slot->mean[0]);
-		*second = (double)(seen ? seen->value[1] : slot->mean[1]);
+		*ns = (double)(seen ? seen->value : slot->mean);
+		if (seen) question->met.ns[op->stream][op->what] += *ns;
 		return (lk_known)level;
 	}
 	return LK_KNOWN_NOT;
@@ -293,8 +304,9 @@ static double shared_time(const struct keyer *keyer, const lk_host_piece *piece,
 	return us * 1e3 * shared->scale[piece->term];
 }
 
-static double piece_time(struct question *question, const lk_host_piece *piece, lk_known *known) {
-	double ns = (double)piece->dur_ns, unused;
+static double piece_time(struct question *question, const lk_lifted_op *op,
+                         const lk_host_piece *piece, lk_known *known) {
+	double ns = (double)piece->dur_ns;
 	struct keys all = piece_keys(question->keyer, piece);
 	bool gap = piece->term == LK_T1 && piece->dur_ns > LK_GAP_NS;
 	if (question->shared && gap) {
@@ -303,7 +315,7 @@ static double piece_time(struct question *question, const lk_host_piece *piece, 
 	}
 	if (question->shared && piece->event != LK_NONE)
 		return shared_time(question->keyer, piece, question->shared, known);
-	*known = times_look_up(question, &all, &ns, &unused);
+	*known = times_look_up(question, op, &all, &ns);
 	return ns;
 }
 
@@ -317,7 +329,41 @@ int64_t lk_lifted_own(const lk_lifted_rank *rank, uint32_t i) {
 	case LK_LIFTED_WAIT:
 	case LK_LIFTED_END: return 0;
 	case LK_LIFTED_COMM: return op->end_ns - op->met_ns;
-	default: return op->end_ns - op->start_ns + op->lag_ns;
+	default: return op->end_ns - op->start_ns;
+	}
+}
+
+/* What is in no other place is known by its name alone. */
+static void times_note_strange(struct question *question, const lk_lifted_op *op, uint32_t i,
+                               lk_known known, double ns) {
+	if (known == LK_KNOWN_PLACE || known == LK_KNOWN_NOT) return;
+	question->strange.ns[op->stream][op->what] += ns;
+	question->strange_ns[i] += ns;
+}
+
+/* Steps of one kind spend as much in places that differ: profilers drop events, and the time goes
+ * to their neighbours. So on each stream the source's time in places that are not here is that of
+ * the places that it lacks, unless they differ so much that something else was done. Of few such
+ * places the names say more than the sum: the scale counts by their share of the stream's time, in
+ * full from a half on. */
+static double strange_scale(const struct question *question, const struct totals *seen,
+                            const lk_lifted_op *op) {
+	const double MOST = 2;
+	double here = question->strange.ns[op->stream][op->what],
+		   met = question->met.ns[op->stream][op->what],
+		   there = seen->ns[op->stream][op->what] - met;
+	if (!(here > 0) || there > here * MOST || here > there * MOST) return 1;
+	return 1 + (there / here - 1) * fmin(1, 2 * here / (here + met));
+}
+
+static void conserve_strange(const struct question *question, const lk_lifted_rank *rank,
+                             lk_retimed *out) {
+	if (!question->times || question->shared || question->source == LK_NONE) return;
+	for (size_t t = 0; t < question->times->totals.count; t++) {
+		const struct totals *seen = &question->times->totals.at[t];
+		for (uint32_t i = 0; seen->source == question->source && i < rank->ops.count; i++)
+			out->ns[i] += llround(question->strange_ns[i] *
+			                      (strange_scale(question, seen, &rank->ops.at[i]) - 1));
 	}
 }
 
@@ -328,18 +374,19 @@ static void predict_op(struct question *question, const lk_lifted_rank *rank, ui
 	double host = 0;
 	out->ns[i] = lk_lifted_own(rank, i);
 	for (uint32_t p = op->piece_begin; p < op->piece_end; p++) {
-		double ns = piece_time(question, &rank->pieces.at[p], &known);
+		double ns = piece_time(question, op, &rank->pieces.at[p], &known);
+		if (!rank->pieces.at[p].blocked) times_note_strange(question, op, i, known, ns);
 		out->host_ns[known] += ns;
 		host += ns;
 	}
 	if (op->what == LK_LIFTED_HOST) out->ns[i] = llround(host);
 	if (!is_device(op)) return;
 	struct keys all = device_keys(question->keyer, op);
-	double lag = (double)op->lag_ns, work = (double)out->ns[i] - lag;
-	known = times_look_up(question, &all, &work, &lag);
-	out->device_ns[known] += work;
-	out->ns[i] = llround(work + lag);
-	out->lag_ns[i] = llround(lag);
+	double ns = (double)out->ns[i];
+	known = times_look_up(question, op, &all, &ns);
+	if (op->what != LK_LIFTED_LAG) out->device_ns[known] += ns;
+	times_note_strange(question, op, i, known, ns);
+	out->ns[i] = llround(ns);
 }
 
 lk_status lk_step_times_predict(lk_step_times *times, const lk_lifted_rank *rank,
@@ -347,11 +394,17 @@ lk_status lk_step_times_predict(lk_step_times *times, const lk_lifted_rank *rank
                                 lk_error *err) {
 	struct keyer k;
 	bool made = keyer_begin(&k, rank);
-	*out = (lk_retimed){.ns = calloc(rank->ops.count + 1, sizeof *out->ns),
-	                    .lag_ns = calloc(rank->ops.count + 1, sizeof *out->lag_ns)};
-	struct question q = {times, &k, shared, source, made && out->ns && out->lag_ns};
+	*out = (lk_retimed){.ns = calloc(rank->ops.count + 1, sizeof *out->ns)};
+	struct question q = {.times = times,
+	                     .keyer = &k,
+	                     .shared = shared,
+	                     .source = source,
+	                     .strange_ns = calloc(rank->ops.count + 1, sizeof *q.strange_ns)};
+	q.fine = made && out->ns && q.strange_ns;
 	for (uint32_t i = 0; q.fine && i < rank->ops.count; i++) predict_op(&q, rank, i, out);
+	if (q.fine) conserve_strange(&q, rank, out);
 	keyer_end(&k);
+	free(q.strange_ns);
 	if (q.fine) return LK_OK;
 	lk_retimed_free(out);
 	return lk_oom(err);
@@ -359,6 +412,5 @@ lk_status lk_step_times_predict(lk_step_times *times, const lk_lifted_rank *rank
 
 void lk_retimed_free(lk_retimed *retimed) {
 	free(retimed->ns);
-	free(retimed->lag_ns);
 	*retimed = (lk_retimed){0};
 }

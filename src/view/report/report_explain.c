@@ -90,7 +90,7 @@ static void explain_put_verdict(lk_report *writer, const lk_explanation *explana
 	if (worst) {
 		lk_report_facts(writer);
 		lk_report_fact(writer, "evidence", worst->evidence);
-		lk_report_fact(writer, "remedy", worst->remedy);
+		if (*worst->remedy) lk_report_fact(writer, "remedy", worst->remedy);
 		lk_json_array_end(writer);
 	}
 	lk_report_panel_end(writer);

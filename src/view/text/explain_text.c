@@ -123,11 +123,12 @@ static lk_status put_stall(const lk_explain_stall *stall, int number, FILE *out,
 	        lk_percent(stall->share, share_text, sizeof share_text), stall->kind);
 	LK_TRY(lk_put_safe(stall->what, out, err));
 	LK_TRY(put_sentence(stall->evidence, "", out, err));
-	LK_TRY(put_sentence(stall->remedy, "-> ", out, err));
+	LK_TRY(put_sentence(*stall->remedy ? stall->remedy
+	                                   : "none: the usual remedy gains nothing when simulated",
+	                    "-> ", out, err));
 	if (stall->gain_s > 0)
 		fprintf(out, " (simulated: %s a step less)",
 		        lk_format_seconds(stall->gain_s, gain, sizeof gain));
-	else if (!isnan(stall->gain_s)) fputs(" (simulated: no gain)", out);
 	fputc('\n', out);
 	return LK_OK;
 }
