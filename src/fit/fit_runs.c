@@ -157,7 +157,7 @@ static bool has_earlier(const lk_runs *runs, const lk_run *run) {
 
 static void list_columns(lk_runs_fit *fit) {
 	/* deviations: what is known of such numbers before any run is seen */
-	static const double base[DIRECTIONS] = {.3, .3, .3, .4, .2, .3, .5, .7, .7, .7, .5};
+	static const double base[DIRECTIONS] = {.1, .15, .3, .4, .2, .3, .5, .7, .3, .7, .3};
 	static const double stack[LK_KNOBS] = {.06, .12, .12, .40, .25, .30};
 	static const double release[LK_KNOBS] = {0, 0, 0, .7, 0, .4};
 	const lk_runs *runs = fit->runs;

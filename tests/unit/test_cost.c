@@ -312,7 +312,8 @@ static void masks_save_attention(void **state) {
 	double last = causal;
 	for (int window = 2048; window >= 256; window /= 2) {
 		double windowed = attention_seconds(true, window);
-		assert_true(windowed < last);
+		/* the narrowest takes as long as its bytes */
+		assert_true(window > 256 ? windowed < last : windowed <= last);
 		last = windowed;
 	}
 	assert_true(attention_seconds(true, 4096) == causal); /* no window at all */

@@ -25,7 +25,7 @@ void lk_cost_set(lk_cost *cost, double seconds) {
 const lk_constants lk_default_constants = {
 	.gemm_share = 0.95,
 	.vector_products = 1,
-	.gemm_fill_s = 4.5e-6,
+	.gemm_fill_s = 3e-6,
 	.attention_share = 0.9,
 	.attention_start = 1,
 	.memory_efficiency = 0.55,
