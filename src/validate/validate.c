@@ -171,7 +171,8 @@ static lk_status check_overheads(const lk_validate_request *request, lk_error *e
 static lk_status check_folds(const lk_validate_request *request, lk_error *err) {
 	bool kernels = request->ops || request->models,
 		 of_kernels = request->folds == LK_FOLDS_SHAPE || request->folds == LK_FOLDS_GPU;
-	bool of_collectives = request->folds == LK_FOLDS_SIZE || request->folds == LK_FOLDS_GPUS;
+	bool of_collectives = request->folds == LK_FOLDS_SIZE || request->folds == LK_FOLDS_GPUS ||
+	                      request->folds == LK_FOLDS_FABRIC;
 	if (request->folds != 0 && !request->cross) {
 		lk_fail(err, LK_ERR_INPUT, "--folds",
 		        "nothing is left out of a fit without --cross-validate");
@@ -181,7 +182,7 @@ static lk_status check_folds(const lk_validate_request *request, lk_error *err) 
 		return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, "--folds", "tables of this kind are not divided so");
 	if (kernels) return lk_hint(err, "give shape or gpu");
-	return request->collectives ? lk_hint(err, "give size or gpus")
+	return request->collectives ? lk_hint(err, "give size, gpus or fabric")
 	                            : lk_hint(err, "leave it out: they have one kind of folds");
 }
 

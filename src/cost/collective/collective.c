@@ -12,9 +12,9 @@
 #include <stddef.h>
 
 lk_coll_cost lk_p2p_cost(const lk_node *node, bool same_node, int sharing, double oversubscription,
-                         double bytes) {
-	lk_group_shape pair = {node, 2, same_node ? 1 : 2, same_node ? 2 : 1, sharing, oversubscription,
-	                       NULL};
+                         const lk_nccl_settings *settings, double bytes) {
+	lk_group_shape pair = {
+		node, 2, same_node ? 1 : 2, same_node ? 2 : 1, sharing, oversubscription, NULL, settings};
 	return lk_collective_cost(LK_COLL_SENDRECV, &pair, bytes);
 }
 
@@ -31,18 +31,6 @@ const char *lk_proto_name(lk_proto proto) {
 const char *lk_coll_limit_name(lk_coll_limit limit) {
 	static const char *const names[] = {"latency", "links", "NICs"};
 	return names[limit];
-}
-
-double lk_coll_busbw_factor(lk_coll_kind kind, int ranks) {
-	if (ranks < 2) return 1;
-	double n = ranks;
-	switch (kind) {
-	case LK_COLL_ALLREDUCE: return 2 * (n - 1) / n;
-	case LK_COLL_ALLGATHER:
-	case LK_COLL_REDUCESCATTER:
-	case LK_COLL_ALLTOALL: return (n - 1) / n;
-	default: return 1;
-	}
 }
 
 static double memory_traffic(lk_coll_kind kind, lk_algo algo, double n) {
@@ -70,7 +58,8 @@ static void occupy(lk_coll_kind kind, const lk_nccl_site *site, double bytes, lk
 	cost->nic_rate = rate * lk_nccl_nic_traffic(kind, site, cost->algo) / site->ppn;
 }
 
-/* What NCCL chooses by its own estimates. */
+/* What NCCL chooses by its own estimates. Settings that leave it nothing on these ranks are passed
+ * over, as it did before 2.24, which ends the program. */
 static lk_nccl_estimate collective_choose(lk_coll_kind kind, const lk_nccl_site *site, double bytes,
                                           lk_algo *algo, lk_proto *proto) {
 	lk_nccl_estimate best = {.predicted = INFINITY}, one;
@@ -84,6 +73,13 @@ static lk_nccl_estimate collective_choose(lk_coll_kind kind, const lk_nccl_site 
 			*algo = (lk_algo)a;
 			*proto = (lk_proto)p;
 		}
+	if (!isfinite(best.predicted)) {
+		lk_nccl_site open = *site;
+		lk_nccl_settings all = *site->settings;
+		all.without_algo[kind] = all.without_proto[kind] = 0;
+		open.settings = &all;
+		lk_nccl_estimate_of(kind, &open, *algo, *proto, bytes, &best);
+	}
 	return best;
 }
 

@@ -58,6 +58,7 @@ typedef struct lk_constants {
 	/* shares of the peak, by architecture, 0 as 1: what the power limit leaves to matrix products
 	 * that follow one another; what attention reaches of it, whose kernels are of different age */
 	double sustained[LK_ARCHES], attention_share[LK_ARCHES];
+	lk_nccl_settings nccl; /* not fitted: what the job sets of NCCL */
 } lk_constants;
 extern const lk_constants lk_default_constants;
 
