@@ -58,22 +58,27 @@ static void occupy(lk_coll_kind kind, const lk_nccl_site *site, double bytes, lk
 	cost->nic_rate = rate * lk_nccl_nic_traffic(kind, site, cost->algo) / site->ppn;
 }
 
-/* What NCCL chooses by its own estimates. Settings that leave it nothing on these ranks are passed
- * over, as it did before 2.24, which ends the program. */
+/* The best of what is offered: by the calibrated time, so that a better fabric, on which all of it
+ * is faster, is never slower, or by NCCL's own estimate. Settings that leave it nothing on these
+ * ranks are passed over, as NCCL did before 2.24, which ends the program. */
 static lk_nccl_estimate collective_choose(lk_coll_kind kind, const lk_nccl_site *site, double bytes,
-                                          lk_algo *algo, lk_proto *proto) {
-	lk_nccl_estimate best = {.predicted = INFINITY}, one;
+                                          bool by_estimate, lk_algo *algo, lk_proto *proto) {
+	lk_nccl_estimate best, one;
+	double least = INFINITY;
 	*algo = LK_ALGO_RING;
 	*proto = LK_PROTO_SIMPLE;
 	for (int a = LK_ALGO_TREE; a < LK_ALGO_P2P; a++)
 		for (int p = LK_PROTO_LL; p < LK_PROTOS; p++) {
 			if (!lk_nccl_estimate_of(kind, site, (lk_algo)a, (lk_proto)p, bytes, &one)) continue;
-			if (one.predicted >= best.predicted) continue;
+			if (by_estimate && a == LK_ALGO_PAT && site->ppn > 1) continue;
+			double time = by_estimate ? one.predicted : one.time;
+			if (time >= least) continue;
+			least = time;
 			best = one;
 			*algo = (lk_algo)a;
 			*proto = (lk_proto)p;
 		}
-	if (!isfinite(best.predicted)) {
+	if (!isfinite(least)) {
 		lk_nccl_site open = *site;
 		lk_nccl_settings all = *site->settings;
 		all.without_algo[kind] = all.without_proto[kind] = 0;
@@ -90,7 +95,8 @@ bool lk_nccl_raw_of(lk_coll_kind kind, const lk_group_shape *group, double bytes
 	lk_nccl_site site;
 	lk_algo algo;
 	lk_nccl_site_of(group, &site);
-	lk_nccl_estimate best = collective_choose(kind, &site, fmin(bytes, 1e18), &algo, &out->proto);
+	lk_nccl_estimate best =
+		collective_choose(kind, &site, fmin(bytes, 1e18), true, &algo, &out->proto);
 	out->latency = best.latency;
 	out->transfer = best.predicted - best.latency;
 	return true;
@@ -98,7 +104,7 @@ bool lk_nccl_raw_of(lk_coll_kind kind, const lk_group_shape *group, double bytes
 
 static lk_coll_cost best_collective(lk_coll_kind kind, const lk_nccl_site *site, double bytes) {
 	lk_coll_cost cost = {0};
-	lk_nccl_estimate best = collective_choose(kind, site, bytes, &cost.algo, &cost.proto);
+	lk_nccl_estimate best = collective_choose(kind, site, bytes, false, &cost.algo, &cost.proto);
 	cost.seconds = best.time * 1e-6;
 	cost.limit = best.limit;
 	occupy(kind, site, bytes, &cost);

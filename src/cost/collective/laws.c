@@ -9,7 +9,7 @@
 const lk_fit_number lk_nccl_law_limits[LK_NCCL_LAWS] = {
 	{"base", .5, .05, 3, true},
 	{"hops", 2, .3, 6, true},
-	{"hopper_hops", .5, .1, 2, true},
+	{"hopper_hops", .5, .1, 1, true},
 	{"net_hops", 1.2, .3, 4, true},
 	{"ranks", .3, .02, 1.2, true},
 	{"scan_us", .2, .01, 5, true},

@@ -57,13 +57,13 @@ static inline double lk_bridge_bytes(double own, double n, double bytes) {
 
 /* What NCCL's tables say of one (algorithm, protocol), in us. */
 typedef struct lk_nccl_terms {
-	double base, hops, net; /* latencies: fixed, inside nodes, between them */
-	double crossings; /* messages between nodes, one after the other; the network's own latency of
-	                     them */
-	double network;
+	double base;            /* latency: fixed */
+	double near, near_hops; /* of a hop inside a node, and how many there are one after the other */
+	double far, crossings;  /* the same between nodes */
+	double network;         /* the network's own latency of all crossings */
 	double latency, transfer; /* by whose sum NCCL chooses */
-	double smooth_transfer; /* with NCCL's correction of trees between its steps: it never falls as
-	                           bytes grow */
+	double smooth; /* NCCL's correction of trees between its steps: a time never falls as bytes
+	                  grow */
 } lk_nccl_terms;
 
 /* False where NCCL does not offer the combination. */
@@ -90,6 +90,8 @@ bool lk_nccl_raw_of(lk_coll_kind kind, const lk_group_shape *group, double bytes
 bool lk_nccl_estimate_of(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo, lk_proto proto,
                          double bytes, lk_nccl_estimate *out);
 
+/* Bytes that a rank of a ring sends per byte of the call. */
+double lk_nccl_ring_traffic(lk_coll_kind kind, int n);
 /* Bytes that a node's NICs send per byte of the call. */
 double lk_nccl_nic_traffic(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo);
 

@@ -164,14 +164,13 @@ static double wire_network(const lk_group_shape *group, lk_nccl_site *site) {
 	/* What large messages reach: NICs .97 of eight 400 Gb/s (16 H100, ring), .83 of four 100 Gb/s
 	 * (p4de, tree); through a PCIe slot of generation 4 .65 of 200 Gb/s (NDv4, 16 to 64 A100). */
 	double gen4 = node->device->pcie_rate < 40 * gb ? laws->slot : 1;
-	double reached = node->sockets ? laws->socket_nics : laws->nics;
-	site->nic_efficiency = site->fabric->nic > 0
-	                           ? fmin(site->fabric->nic, 1)
-	                           : fmin(line * reached, slots * gen4 * laws->nics) / site->node_nics;
 	/* Several GPUs at one NIC open more connections, which reach more of it. */
 	double crowd = site->ppn / fmax(1, fmin(nics, site->ppn));
-	if (site->sockets)
-		site->nic_efficiency = fmin(1, site->nic_efficiency * pow(crowd, laws->crowd));
+	double most = laws->nics, reached = most;
+	if (site->fabric->nic > 0) reached = fmin(site->fabric->nic, 1), most = 1, gen4 = 1;
+	else if (node->sockets) reached = laws->socket_nics;
+	if (node->sockets) reached = fmin(most, reached * pow(crowd, laws->crowd));
+	site->nic_efficiency = fmin(line * reached, slots * gen4 * most) / site->node_nics;
 	return nics;
 }
 

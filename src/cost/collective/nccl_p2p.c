@@ -75,7 +75,8 @@ lk_coll_cost lk_nccl_alltoall(const lk_nccl_site *site, double bytes) {
 	if (site->bridge > 0)
 		transfer = fmax(transfer, lk_bridge_bytes(site->ppn, n, bytes) / (1000 * site->bridge));
 	lk_proto proto = protocol(each);
-	double near_rounds = rounds_of(site->ppn - 1), far_rounds = rounds_of(n - site->ppn);
+	/* peers in a node take no rounds of their own */
+	double far_rounds = rounds_of(n - site->ppn), near_rounds = rounds_of(n - 1) - far_rounds;
 	double own = latency(site, true, proto, near_rounds) + latency(site, false, proto, far_rounds);
 	if (proto == LK_PROTO_SIMPLE) own += 8.4; /* base latency of Simple */
 	double time = p2p_seconds(site, own, site->nodes > 1, proto, transfer);

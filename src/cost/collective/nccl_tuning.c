@@ -136,6 +136,10 @@ static int steps_of(lk_coll_kind kind, int n) {
 	return kind == LK_COLL_ALLGATHER || kind == LK_COLL_REDUCESCATTER ? n - 1 : n;
 }
 
+double lk_nccl_ring_traffic(lk_coll_kind kind, int n) {
+	return (double)steps_of(kind, n) / n;
+}
+
 /* ---- what is offered ---- */
 
 static bool gathers(lk_coll_kind kind) {
@@ -168,7 +172,7 @@ static bool offered(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo, l
 		return proto == LK_PROTO_SIMPLE && kind == LK_COLL_ALLREDUCE && site->nvls &&
 		       site->nodes > 1;
 	case LK_ALGO_PAT:
-		return proto == LK_PROTO_SIMPLE && gathers(kind) && site->nodes > 1 && site->ppn == 1 &&
+		return proto == LK_PROTO_SIMPLE && gathers(kind) && site->nodes > 1 &&
 		       !lk_nccl_before(site, 22300);
 	default: return false;
 	}
@@ -220,7 +224,7 @@ static double bandwidth_of(lk_coll_kind kind, const lk_nccl_site *site, lk_algo 
 
 double lk_nccl_nic_traffic(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo) {
 	if (site->nodes == 1) return 0;
-	if (algo == LK_ALGO_RING) return (double)steps_of(kind, site->n) / site->n;
+	if (algo == LK_ALGO_RING) return lk_nccl_ring_traffic(kind, site->n);
 	if (algo == LK_ALGO_PAT) return (site->n - 1.0) / site->n;
 	return site->nodes == 2 ? 1 : 2;
 }
@@ -228,34 +232,32 @@ double lk_nccl_nic_traffic(lk_coll_kind kind, const lk_nccl_site *site, lk_algo 
 /* ---- latency, us ---- */
 
 struct latency {
-	double base, hops, net; /* NCCL's: fixed, inside nodes, between them */
+	double base;
+	double near, near_hops; /* of a hop, and how many there are: inside nodes, between them */
+	double far, crossings;
 	double network; /* times the network's own latency counts, twice for Simple: data and flush */
 };
 
 static struct latency ring_latency(lk_coll_kind kind, const lk_nccl_site *site, lk_proto proto,
                                    double bytes) {
 	lk_nccl_hop inside = site->nvlink ? LK_NCCL_HOP_NVLINK : LK_NCCL_HOP_PCI;
-	double hop = hop_latency[inside][LK_ALGO_RING][proto],
-		   net = hop_latency[LK_NCCL_HOP_NET][LK_ALGO_RING][proto];
-	struct latency out = {base_latency[LK_ALGO_RING][proto], 0, 0, 0};
+	double near = hop_latency[inside][LK_ALGO_RING][proto],
+		   far = hop_latency[LK_NCCL_HOP_NET][LK_ALGO_RING][proto],
+		   base = base_latency[LK_ALGO_RING][proto];
 	if (kind == LK_COLL_BROADCAST || kind == LK_COLL_REDUCE) { /* all channels use the same ring */
-		*(site->nodes > 1 ? &out.net : &out.hops) = site->nodes > 1 ? net : hop;
-		out.network = site->nodes > 1 ? 1 : 0;
-		return out;
+		bool over = site->nodes > 1;
+		return (struct latency){base, near, over ? 0 : 1, far, over ? 1 : 0, over ? 1 : 0};
 	}
+	double crossings = 0, stretch = 1;
 	if (site->nodes > 1) {
-		out.network = kind == LK_COLL_ALLREDUCE ? 2. * (site->nodes - 1) : site->nodes - 1.;
-		hop = fmax(hop, proto == LK_PROTO_SIMPLE ? 3 : 1); /* posting a network request, 1 us */
+		crossings = kind == LK_COLL_ALLREDUCE ? 2. * (site->nodes - 1) : site->nodes - 1.;
+		near = fmax(near, proto == LK_PROTO_SIMPLE ? 3 : 1); /* posting a network request, 1 us */
 	}
-	out.hops = (steps_of(kind, site->n) - out.network) * hop;
-	out.net = out.network * net;
 	bool plateau = kind == LK_COLL_ALLREDUCE && proto == LK_PROTO_SIMPLE && site->nodes > 1 &&
 	               bytes / ((double)site->ring.channels * site->n) >= 64;
-	double stretch;
-	if (!plateau) stretch = 1;
-	else if (site->generation == LK_NCCL_VOLTA) stretch = 1.9;
-	else stretch = 1.4;
-	return (struct latency){out.base * stretch, out.hops * stretch, out.net * stretch, out.network};
+	if (plateau) stretch = site->generation == LK_NCCL_VOLTA ? 1.9 : 1.4;
+	return (struct latency){base * stretch, near * stretch, steps_of(kind, site->n) - crossings,
+	                        far * stretch,  crossings,      crossings};
 }
 
 static struct latency tree_latency(const lk_nccl_site *site, lk_proto proto) {
@@ -267,22 +269,21 @@ static struct latency tree_latency(const lk_nccl_site *site, lk_proto proto) {
 		near = tree_simple_hop(site, inside, near);
 		far = tree_simple_hop(site, LK_NCCL_HOP_NET, far);
 	}
-	return (struct latency){base_latency[LK_ALGO_TREE][proto], 2 * (ppn - 1) * near,
-	                        2 * levels * far, 2 * levels};
+	return (struct latency){base_latency[LK_ALGO_TREE][proto], near,       2 * (ppn - 1), far,
+	                        2 * levels,                        2 * levels};
 }
 
 static struct latency latency_of(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo,
                                  lk_proto proto, double bytes) {
-	double levels = floor_log2(site->nodes),
-		   net = levels * hop_latency[LK_NCCL_HOP_NET][algo][proto];
+	double levels = floor_log2(site->nodes), far = hop_latency[LK_NCCL_HOP_NET][algo][proto];
 	switch (algo) {
 	case LK_ALGO_RING: return ring_latency(kind, site, proto, bytes);
 	case LK_ALGO_TREE: return tree_latency(site, proto);
 	case LK_ALGO_PAT:
-		return (struct latency){base_latency[algo][proto], 2.8 * site->n, net / 3.5, levels};
+		return (struct latency){base_latency[algo][proto], 2.8, site->n, far / 3.5, levels, levels};
 	default: /* NVLS and NVLSTree */
 		return (struct latency){multicast_hop(site, hop_latency[LK_NCCL_HOP_NVLINK][algo][proto]),
-		                        0, 2 * net, 2 * levels};
+		                        0, 0, far, 2 * levels, 2 * levels};
 	}
 }
 
@@ -314,13 +315,15 @@ bool lk_nccl_terms_of(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo,
 	double network = wait.network * site->nic_latency * (proto == LK_PROTO_SIMPLE ? 2 : 1);
 	*out = (lk_nccl_terms){
 		.base = wait.base,
-		.hops = wait.hops,
-		.net = wait.net,
-		.crossings = wait.network,
+		.near = wait.near,
+		.near_hops = wait.near_hops,
+		.far = wait.far,
+		.crossings = wait.crossings,
 		.network = network,
-		.latency = wait.base + wait.hops + wait.net + network,
+		.latency =
+			wait.base + wait.near * wait.near_hops + wait.far * wait.crossings + network,
 		.transfer = bytes / (1000 * rate * tree.step),
-		.smooth_transfer = bytes / (1000 * rate * tree.smooth),
+		.smooth = tree.smooth,
 	};
 	return true;
 }
