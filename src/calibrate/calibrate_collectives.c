@@ -1,8 +1,8 @@
 /* calibrate_collectives.c: measured collectives to what all fabrics have in common, the numbers and
  * curves of fabrics, and the widths of their ranges: the 80 % quantile of |ln(predicted /
- * measured)| among cross-validated rows. Of a fabric by size class, without the sizes or the number
- * of GPUs; of fabrics that nobody measured by size class and whether a network is crossed, without
- * the fabric. */
+ * measured)| among cross-validated rows, by size class, whether a network is crossed and whether it
+ * is a message between two ranks: of a fabric without the sizes or the number of GPUs, of fabrics
+ * that nobody measured without the fabric. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,10 +14,10 @@
 #include "base/stats.h"
 #include "base/text.h"
 
-static const char *const classes[] = {"<1 MiB", "1-16 MiB", ">16 MiB"};
 static const double quantile = .8;
 enum {
-	FABRICS_LEAST = 6 /* that teach what all have in common */
+	FABRICS_LEAST = 6, /* that teach what all have in common */
+	ERRORS_LEAST = 3,  /* that tell a width */
 };
 
 struct task {
@@ -152,38 +152,51 @@ static lk_status put_fabrics(struct task *task, lk_error *err) {
 
 /* Which rows a width is of. */
 struct wide {
-	const double *us;
-	const char *fabric; /* NULL: of all */
-	const char *class;
-	lk_coll_folds folds;
-	bool network; /* of other fabrics: over a network, else inside a node */
+	const char *fabric; /* NULL: of those that nobody measured */
+	bool network;       /* over a network, else inside a node */
+	bool messages;      /* between two ranks, else collectives */
+	int size;           /* class */
 };
 
 static bool collectives_counts(const struct task *task, const struct wide *wide,
-                               const lk_coll_row *row) {
-	if (strcmp(wide->class, lk_coll_size_class(row->bytes)) != 0) return false;
-	if (lk_coll_no_relatives(&task->rows, row, wide->folds)) return false;
-	if (!wide->fabric) return lk_coll_teaches_laws(row) && (row->nodes > 1) == wide->network;
+                               lk_coll_folds folds, const lk_coll_row *row) {
+	if (wide->size != lk_coll_size_class(row->bytes) || wide->network != (row->nodes > 1) ||
+	    wide->messages != lk_coll_is_message(row))
+		return false;
+	if (lk_coll_no_relatives(&task->rows, row, folds)) return false;
+	if (!wide->fabric) return lk_coll_teaches_laws(row);
 	return lk_coll_fitted(&task->fabrics, row) && strcmp(wide->fabric, row->fabric) == 0;
 }
 
-static double collectives_width(const struct task *task, const struct wide *wide, int *points) {
+/* NAN where too few rows tell. */
+static double collectives_width(const struct task *task, const struct wide *wide,
+                                lk_coll_folds folds, const double *us, int *points) {
 	double *errors = malloc((task->rows.count + 1) * sizeof *errors);
 	size_t count = 0;
 	for (size_t i = 0; errors && i < task->rows.count; i++)
-		if (collectives_counts(task, wide, &task->rows.at[i]) && wide->us[i] > 0)
-			errors[count++] = fabs(log(wide->us[i] / task->rows.at[i].us));
-	double result = count ? lk_quantile(errors, count, quantile) : NAN;
+		if (collectives_counts(task, wide, folds, &task->rows.at[i]) && us[i] > 0)
+			errors[count++] = fabs(log(us[i] / task->rows.at[i].us));
+	double result = count >= ERRORS_LEAST ? lk_quantile(errors, count, quantile) : NAN;
 	free(errors);
 	*points = (int)count;
 	return result;
 }
 
-static lk_status collectives_put_width(struct task *task, const char *fabric, const char *class,
-                                       double seen, double unseen, int points, lk_error *err) {
+static lk_status collectives_put_width(struct task *task, const struct wide *wide, lk_error *err) {
 	char variant[160];
+	int points, unused;
+	double seen, unseen;
+	if (wide->fabric) {
+		seen = collectives_width(task, wide, LK_COLL_FOLDS_SIZE, task->size_us, &points);
+		unseen = collectives_width(task, wide, LK_COLL_FOLDS_GPUS, task->gpus_us, &unused);
+		if (!isfinite(unseen)) unseen = 2 * seen;
+	} else {
+		seen = collectives_width(task, wide, LK_COLL_FOLDS_FABRIC, task->fabric_us, &points);
+		unseen = seen;
+	}
 	if (!isfinite(seen)) return LK_OK;
-	snprintf(variant, sizeof variant, "%.80s %s", fabric, class);
+	lk_coll_range_class(wide->fabric, wide->network, wide->messages, wide->size, variant,
+	                    sizeof variant);
 	lk_calibration_row *row = collectives_add_row(task, "range", "collective", variant);
 	if (!row) return lk_oom(err);
 	lk_calibration_put(row, "width", seen);
@@ -192,23 +205,13 @@ static lk_status collectives_put_width(struct task *task, const char *fabric, co
 	return LK_OK;
 }
 
-static lk_status collectives_put_ranges_of(struct task *task, const char *class, lk_error *err) {
-	int points, unused;
-	for (size_t f = 0; f < task->fabrics.count; f++) {
-		const char *fabric = task->fabrics.at[f];
-		struct wide sizes = {task->size_us, fabric, class, LK_COLL_FOLDS_SIZE, false},
-					gpus = {task->gpus_us, fabric, class, LK_COLL_FOLDS_GPUS, false};
-		double seen = collectives_width(task, &sizes, &points),
-			   unseen = collectives_width(task, &gpus, &unused);
-		if (!isfinite(unseen)) unseen = 2 * seen;
-		LK_TRY(collectives_put_width(task, fabric, class, seen, unseen, points, err));
-	}
-	for (int network = 0; network < 2 && task->shared.laws == &task->laws; network++) {
-		struct wide others = {task->fabric_us, NULL, class, LK_COLL_FOLDS_FABRIC, network != 0};
-		double width = collectives_width(task, &others, &points);
-		LK_TRY(collectives_put_width(task, network ? "network" : "node", class, width, width,
-		                             points, err));
-	}
+static lk_status collectives_put_widths(struct task *task, const char *fabric, lk_error *err) {
+	for (int network = 0; network < 2; network++)
+		for (int messages = 0; messages < 2; messages++)
+			for (int size = 0; size < LK_COLL_SIZE_CLASSES; size++) {
+				struct wide wide = {fabric, network != 0, messages != 0, size};
+				LK_TRY(collectives_put_width(task, &wide, err));
+			}
 	return LK_OK;
 }
 
@@ -229,9 +232,9 @@ static lk_status collectives_put_ranges(struct task *task, lk_error *err) {
 		LK_TRY(lk_coll_cross(&task->rows, &task->fabrics, kinds[k].folds, kinds[k].predict,
 		                     &task->shared, *kinds[k].us, err));
 	}
-	for (size_t c = 0; c < sizeof classes / sizeof *classes; c++)
-		LK_TRY(collectives_put_ranges_of(task, classes[c], err));
-	return LK_OK;
+	for (size_t f = 0; f < task->fabrics.count; f++)
+		LK_TRY(collectives_put_widths(task, task->fabrics.at[f], err));
+	return task->fabric_us ? collectives_put_widths(task, NULL, err) : LK_OK;
 }
 
 /* ---- logs ---- */

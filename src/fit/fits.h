@@ -79,8 +79,20 @@ lk_status lk_coll_cross(const lk_coll_rows *rows, const lk_coll_fabrics *fabrics
 const char *lk_coll_no_relatives(const lk_coll_rows *rows, const lk_coll_row *row,
                                  lk_coll_folds folds);
 
-/* "<1 MiB", "1-16 MiB", ">16 MiB" */
-const char *lk_coll_size_class(double bytes);
+/* Classes of sizes: "<1 MiB" to ">64 MiB". */
+enum {
+	LK_COLL_SIZE_CLASSES = 5
+};
+extern const char *const lk_coll_size_classes[LK_COLL_SIZE_CLASSES];
+int lk_coll_size_class(double bytes);
+/* What a range is of: "NDv4 node collectives 1-4 MiB", "unmeasured network messages <1 MiB". Errors
+ * of a fabric whose collectives were fitted go by itself, those of one that was never measured by
+ * what the others' were when they were left out; `fabric` NULL is such a one. */
+void lk_coll_range_class(const char *fabric, bool network, bool messages, int size, char *out,
+                         size_t room);
+static inline bool lk_coll_is_message(const lk_coll_row *row) {
+	return row->kind == LK_COLL_SENDRECV;
+}
 
 /* ---- fit_runs: base constants and stack profiles from measured training runs. */
 

@@ -62,7 +62,7 @@ static double network_distance(const lk_cluster *cluster) {
 /* The error of collectives on fabrics that no fit had seen, of messages as steps have them. */
 static double network_error(const lk_calibration *calibration) {
 	return lk_calibration_value(
-		lk_calibration_find(calibration, "range", "collective", "other 1-16 MiB"), "unseen_width",
+		lk_calibration_find(calibration, "range", "collective", "unmeasured network collectives 4-16 MiB"), "unseen_width",
 		.25);
 }
 

@@ -2,6 +2,7 @@
  * a part is left out of all curves of the fabric. By GPUs: all rows on that number of GPUs are left
  * out. By fabric: every fabric, however few its rows, is predicted from the rows of all others. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,10 +15,20 @@ enum {
 	FOLDS = 64
 };
 
-const char *lk_coll_size_class(double bytes) {
-	if (bytes < 1048576) return "<1 MiB";
-	if (bytes <= 16777216) return "1-16 MiB";
-	return ">16 MiB";
+const char *const lk_coll_size_classes[LK_COLL_SIZE_CLASSES] = {"<1 MiB", "1-4 MiB", "4-16 MiB",
+                                                                "16-64 MiB", ">64 MiB"};
+
+int lk_coll_size_class(double bytes) {
+	int size = 0;
+	for (double most = 1 << 20; size < LK_COLL_SIZE_CLASSES - 1 && bytes >= most; most *= 4) size++;
+	return size;
+}
+
+void lk_coll_range_class(const char *fabric, bool network, bool messages, int size, char *out,
+                         size_t room) {
+	snprintf(out, room, "%.80s %s %s %s", fabric ? fabric : "unmeasured",
+	         network ? "network" : "node", messages ? "messages" : "collectives",
+	         lk_coll_size_classes[size]);
 }
 
 static bool folds_usable(const lk_coll_row *row) {

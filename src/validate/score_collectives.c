@@ -46,12 +46,13 @@ static int collectives_numbers_of(const lk_coll_fabrics *fabrics) {
 }
 
 static void set_range(const lk_coll_row *row, bool fitted, bool unseen, lk_validated *out) {
-	char class[128];
-	const char *other = row->nodes > 1 ? "network" : "node";
-	snprintf(class, sizeof class, "%.80s %s", fitted ? row->fabric : other,
-	         lk_coll_size_class(row->bytes));
-	const lk_calibration_row *range =
-		lk_calibration_find(lk_calibration_current(), "range", "collective", class);
+	const lk_calibration_row *range = NULL;
+	for (int own = fitted; own >= 0 && !range; own--) {
+		char class[160];
+		lk_coll_range_class(own ? row->fabric : NULL, row->nodes > 1, lk_coll_is_message(row),
+		                    lk_coll_size_class(row->bytes), class, sizeof class);
+		range = lk_calibration_find(lk_calibration_current(), "range", "collective", class);
+	}
 	double width = lk_calibration_value(range, unseen ? "unseen_width" : "width", usual_width);
 	out->low = out->predicted * exp(-width);
 	out->high = out->predicted * exp(width);
@@ -113,11 +114,8 @@ static lk_status collectives_fill_row(const struct task *task, size_t i, double 
 	                    row->nodes == 1 ? "" : "s"),
 		row->nodes * 1000 + row->gpus,
 	};
-	task->out->divisions[4].keys[i] =
-		(lk_score_key){lk_coll_size_class(row->bytes), (int)fmin(row->bytes / 1048576, 17)};
-	if (row->bytes < 1048576) task->out->divisions[4].keys[i].order = 0;
-	else if (row->bytes <= 16777216) task->out->divisions[4].keys[i].order = 1;
-	else task->out->divisions[4].keys[i].order = 2;
+	int size = lk_coll_size_class(row->bytes);
+	task->out->divisions[4].keys[i] = (lk_score_key){lk_coll_size_classes[size], size};
 	return task->out->divisions[3].keys[i].name ? LK_OK : lk_oom(err);
 }
 
