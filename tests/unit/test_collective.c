@@ -162,7 +162,7 @@ static void test_what_is_offered(void **state) {
 	assert_false(offers(LK_COLL_ALLREDUCE, L40S, 8, 1, LK_ALGO_RING, LK_PROTO_LL128));
 	assert_false(offers(LK_COLL_ALLREDUCE, A100_EFA, 16, 2, LK_ALGO_RING, LK_PROTO_LL128));
 	assert_true(offers(LK_COLL_REDUCESCATTER, H100, 8, 8, LK_ALGO_PAT, LK_PROTO_SIMPLE));
-	assert_false(offers(LK_COLL_REDUCESCATTER, H100, 16, 8, LK_ALGO_PAT, LK_PROTO_SIMPLE));
+	assert_false(offers(LK_COLL_REDUCESCATTER, H100, 8, 1, LK_ALGO_PAT, LK_PROTO_SIMPLE));
 }
 
 static void test_nothing_to_do(void **state) {

@@ -236,6 +236,7 @@ struct latency {
 	double near, near_hops; /* of a hop, and how many there are: inside nodes, between them */
 	double far, crossings;
 	double network; /* times the network's own latency counts, twice for Simple: data and flush */
+	double plateau; /* what NCCL's estimate multiplies the rest with */
 };
 
 static struct latency ring_latency(lk_coll_kind kind, const lk_nccl_site *site, lk_proto proto,
@@ -246,7 +247,7 @@ static struct latency ring_latency(lk_coll_kind kind, const lk_nccl_site *site, 
 		   base = base_latency[LK_ALGO_RING][proto];
 	if (kind == LK_COLL_BROADCAST || kind == LK_COLL_REDUCE) { /* all channels use the same ring */
 		bool over = site->nodes > 1;
-		return (struct latency){base, near, over ? 0 : 1, far, over ? 1 : 0, over ? 1 : 0};
+		return (struct latency){base, near, over ? 0 : 1, far, over ? 1 : 0, over ? 1 : 0, 1};
 	}
 	double crossings = 0, stretch = 1;
 	if (site->nodes > 1) {
@@ -256,8 +257,8 @@ static struct latency ring_latency(lk_coll_kind kind, const lk_nccl_site *site, 
 	bool plateau = kind == LK_COLL_ALLREDUCE && proto == LK_PROTO_SIMPLE && site->nodes > 1 &&
 	               bytes / ((double)site->ring.channels * site->n) >= 64;
 	if (plateau) stretch = site->generation == LK_NCCL_VOLTA ? 1.9 : 1.4;
-	return (struct latency){base * stretch, near * stretch, steps_of(kind, site->n) - crossings,
-	                        far * stretch,  crossings,      crossings};
+	return (struct latency){base,      near,      steps_of(kind, site->n) - crossings, far,
+	                        crossings, crossings, stretch};
 }
 
 static struct latency tree_latency(const lk_nccl_site *site, lk_proto proto) {
@@ -270,7 +271,7 @@ static struct latency tree_latency(const lk_nccl_site *site, lk_proto proto) {
 		far = tree_simple_hop(site, LK_NCCL_HOP_NET, far);
 	}
 	return (struct latency){base_latency[LK_ALGO_TREE][proto], near,       2 * (ppn - 1), far,
-	                        2 * levels,                        2 * levels};
+	                        2 * levels,                        2 * levels, 1};
 }
 
 static struct latency latency_of(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo,
@@ -280,10 +281,10 @@ static struct latency latency_of(lk_coll_kind kind, const lk_nccl_site *site, lk
 	case LK_ALGO_RING: return ring_latency(kind, site, proto, bytes);
 	case LK_ALGO_TREE: return tree_latency(site, proto);
 	case LK_ALGO_PAT:
-		return (struct latency){base_latency[algo][proto], 2.8, site->n, far / 3.5, levels, levels};
+		return (struct latency){base_latency[algo][proto], 2.8, site->n, far / 3.5, levels, levels, 1};
 	default: /* NVLS and NVLSTree */
 		return (struct latency){multicast_hop(site, hop_latency[LK_NCCL_HOP_NVLINK][algo][proto]),
-		                        0, 0, far, 2 * levels, 2 * levels};
+		                        0, 0, far, 2 * levels, 2 * levels, 1};
 	}
 }
 
@@ -321,7 +322,9 @@ bool lk_nccl_terms_of(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo,
 		.crossings = wait.crossings,
 		.network = network,
 		.latency =
-			wait.base + wait.near * wait.near_hops + wait.far * wait.crossings + network,
+			wait.plateau *
+				(wait.base + wait.near * wait.near_hops + wait.far * wait.crossings) +
+			network,
 		.transfer = bytes / (1000 * rate * tree.step),
 		.smooth = tree.smooth,
 	};
