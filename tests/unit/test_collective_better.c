@@ -53,8 +53,8 @@ typedef enum lk_better {
 } lk_better;
 
 static const char *const better_names[BETTERS] = {
-	"faster links",          "faster NICs", "more NICs",        "less latency",     "less sharing",
-	"less oversubscription", "a newer GPU", "a switch", "RDMA", "twice the domain",
+	"faster links",          "faster NICs", "more NICs", "less latency", "less sharing",
+	"less oversubscription", "a newer GPU", "a switch",  "RDMA",         "twice the domain",
 };
 
 struct drawn {
@@ -67,8 +67,9 @@ struct drawn {
 };
 
 static void draw_case(uint64_t *state, struct drawn *drawn) {
-	static const int gpus[] = {1, 2, 4, 8, 8, 8, 16, 36, 72}, nodes[] = {1, 1, 2, 2, 3, 4, 8, 24, 128},
-					 nics[] = {1, 2, 4, 8, 16}, shared[] = {1, 1, 1, 2, 8};
+	static const int gpus[] = {1, 2, 4, 8, 8, 8, 16, 36, 72},
+					 nodes[] = {1, 1, 2, 2, 3, 4, 8, 24, 128}, nics[] = {1, 2, 4, 8, 16},
+					 shared[] = {1, 1, 1, 2, 8};
 	static const double nic_rates[] = {1.25e9, 3.1e9, 12.5e9, 25e9, 50e9, 100e9},
 						thin[] = {1, 1, 1.5, 4}, latencies[] = {0, 0, 35e-6, 75e-6};
 	static const char *const settings[] = {"", "", "2.18.5", "2.21", "2.27"};
@@ -137,7 +138,8 @@ static bool better_case(uint64_t *state, lk_better what, struct drawn *drawn) {
 		node->sockets = false;
 		return true;
 	default:
-		if (node->intra != LK_INTRA_SWITCH || group->nodes % 2 != 0 || group->nodes < 2) return false;
+		if (node->intra != LK_INTRA_SWITCH || group->nodes % 2 != 0 || group->nodes < 2)
+			return false;
 		if (2 * node->nic_rate * fmax(1, (double)node->nics / node->gpus) > node->intra_rate)
 			return false;
 		node->gpus *= 2, node->nics *= 2, group->nodes /= 2, group->ranks_per_node *= 2;
@@ -185,7 +187,8 @@ static void better_is_never_slower(void **unused) {
 		say_case(&better);
 	}
 	for (int what = 0; what < BETTERS; what++) {
-		if (slower[what]) print_message("%s: %d of %d slower\n", better_names[what], slower[what], seen[what]);
+		if (slower[what])
+			print_message("%s: %d of %d slower\n", better_names[what], slower[what], seen[what]);
 		assert_true(seen[what] > 0);
 	}
 	assert_int_equal(worst, 0);

@@ -70,7 +70,7 @@ static lk_nccl_estimate collective_choose(lk_coll_kind kind, const lk_nccl_site 
 	for (int a = LK_ALGO_TREE; a < LK_ALGO_P2P; a++)
 		for (int p = LK_PROTO_LL; p < LK_PROTOS; p++) {
 			if (!lk_nccl_estimate_of(kind, site, (lk_algo)a, (lk_proto)p, bytes, &one)) continue;
-			if (by_estimate && a == LK_ALGO_PAT && site->ppn > 1) continue;
+			if (by_estimate && a == LK_ALGO_PAT && site->ppn > 1) continue; /* as NCCL */
 			double time = by_estimate ? one.predicted : one.time;
 			if (time >= least) continue;
 			least = time;

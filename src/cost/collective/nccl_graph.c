@@ -83,17 +83,15 @@ static lk_nccl_graph ring_in_node(const lk_nccl_site *site) {
 	return doubled(graph_search(site->generation, site->wire));
 }
 
+/* Rings over nodes before 2.25; before 2.20, which joins the ports of a card, each on one NIC. */
+static const double old_rings = 16;
+
 /* Between nodes every channel enters and leaves through one NIC, and no channel is faster than 48
  * GB/s. */
 static lk_nccl_graph ring_over_nodes(const lk_nccl_site *site, double nics) {
 	double total = fmin(site->node_nics * line_share, site->ppn > 1 ? site->wire : INFINITY);
 	double channels = fmax(1, fmax(floor(nics), ceil(total / 48 - 1e-9)));
-	/* 16 rings before 2.25; before 2.20, which joins the ports of a card, each on one NIC */
-	double most = lk_nccl_before(site, 22500) ? 16 : 32;
-	if (channels > most) {
-		if (lk_nccl_before(site, 22000)) total *= most / channels;
-		channels = most;
-	}
+	channels = fmin(channels, lk_nccl_before(site, 22500) ? old_rings : 32);
 	return (lk_nccl_graph){(int)channels, total / channels, total / channels};
 }
 
@@ -153,6 +151,7 @@ static double wire_network(const lk_group_shape *group, lk_nccl_site *site) {
 		node->gpus > 0 && node->nics > node->gpus ? (double)node->nics / node->gpus : 1;
 	nics = fmin(nics,
 	            fmax(site->ppn, 1) * nearest); /* a GPU's channels go through the NICs next to it */
+	if (lk_nccl_before(site, 22000)) nics = fmin(nics, old_rings);
 	double oversubscription = group->oversubscription > 1 ? group->oversubscription : 1;
 	double line = fmax(graph_rate_of(node->nic_rate) * nics / oversubscription, 1e-6);
 	double slots =

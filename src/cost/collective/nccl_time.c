@@ -1,15 +1,20 @@
 /* nccl_time.c: how long a collective takes, from what NCCL's tables say of it, five numbers of the
  * fabric and the laws that all fabrics share:
  *
- *     wait     = launch ppn^ranks + channel (channels - 1) + base' + hops' + net' + network
- *                + scan LL's bytes over the network
- *     transfer = max(S / (bandwidth e), what the NICs carry / (rate * reached share))
+ *     wait     = launch min(n, 8)^ranks + channel (channels - 1) + base' + near' hops
+ *                + far' crossings + network + scan LL's bytes over the network
+ *     transfer = max(what the links carry / (rate e), what the NICs carry / (rate * reached
+ *                share), limits)
  *     t        = wait + transfer
  *
- * base', hops' and net' are NCCL's latencies times factors. LL's bytes lie in the host's memory
+ * base', near' and far' are NCCL's latencies times factors. LL's bytes lie in the host's memory
  * before they leave, where a proxy thread looks at each flag. e is the fabric's `wire` times the
  * share that the protocol reaches. Channels are those that a call of this size opens: it is their
- * number, growing with the size, that makes middle sizes slow. */
+ * number, growing with the size, that makes middle sizes slow.
+ *
+ * Every term falls, or stays, as any part of the fabric gets better: faster or more links and NICs,
+ * less latency, a newer GPU, a larger domain. As the fastest candidate runs and a better fabric has
+ * all candidates of a worse one, better hardware is never slower. */
 #include "cost/collective/nccl.h"
 
 #include <math.h>
@@ -77,8 +82,8 @@ static double links_transfer(lk_coll_kind kind, const lk_nccl_site *site, lk_alg
                              lk_proto proto, double bytes) {
 	if (site->ppn <= 1) return 0;
 	double wire = site->nvlink ? site->fabric->wire : fmin(site->fabric->wire, 1);
-	double rate = site->wire * wire * protocol_share(site, algo, proto) *
-	              ring_fill(site, algo, proto);
+	double rate =
+		site->wire * wire * protocol_share(site, algo, proto) * ring_fill(site, algo, proto);
 	return link_bytes(kind, site, algo) * bytes / (1000 * rate);
 }
 
@@ -119,8 +124,8 @@ static const int most_filling = 144;
 static const int board_ranks = 16;
 
 /* Where a switch multicasts, each GPU sends and receives every byte once, and those of its own
- * share once more. In time NCCL's own estimate, by which it chooses, is too low for few GPUs. What
- * goes by the ranks does not go by the domain, so that a larger one is never slower. */
+ * share once more. NCCL's own estimate is too low for few GPUs. What goes by the ranks does not go
+ * by the domain, so that a larger one is never slower. */
 static double multicast_transfer(const lk_nccl_site *site, double bytes) {
 	const lk_nccl_laws *laws = site->laws;
 	double share = laws->nvls_hopper, heads = site->heads;
@@ -167,8 +172,7 @@ static double wait_of(const lk_nccl_site *site, lk_algo algo, lk_proto proto, do
 	                                   : near * terms->near_hops + far * terms->crossings;
 	double scanned = proto == LK_PROTO_LL ? terms->crossings * bytes / 1000 : 0;
 	if (algo == LK_ALGO_RING) scanned /= site->n; /* a step passes a part, a tree's all */
-	double channels =
-		site->fabric->channel * newer * (channels_at(site, algo, proto, bytes) - 1);
+	double channels = site->fabric->channel * newer * (channels_at(site, algo, proto, bytes) - 1);
 	double network = terms->network + laws->scan * scanned +
 	                 (site->sockets ? laws->socket_us * terms->crossings : 0);
 	return fmax(launch + base + hops + channels + network, .1);
@@ -182,7 +186,8 @@ bool lk_nccl_estimate_of(lk_coll_kind kind, const lk_nccl_site *site, lk_algo al
 	if (multicasts(algo)) links = multicast_transfer(site, bytes);
 	else {
 		links = links_transfer(kind, site, algo, proto, bytes) / terms.smooth;
-		if (algo == LK_ALGO_TREE) links = fmax(links, tree_transfer(site, proto, bytes) / terms.smooth);
+		if (algo == LK_ALGO_TREE)
+			links = fmax(links, tree_transfer(site, proto, bytes) / terms.smooth);
 		nics /= terms.smooth;
 	}
 	double moved = bytes * (multicasts(algo) ? 1 : link_bytes(kind, site, algo));

@@ -9,7 +9,7 @@
  *     tree   double binary tree over nodes, chain inside; each node sends S twice (N > 2) or once
  *            (N = 2)
  *     NVLS   the switch reduces and multicasts; NVLSTree joins nodes by trees
- *     PAT    all-gather and reduce-scatter in log2(N) steps, one GPU per node
+ *     PAT    all-gather and reduce-scatter in log2(N) steps
  * NCCL chooses by latency + S / bandwidth. */
 #include "cost/collective/nccl.h"
 
@@ -154,7 +154,8 @@ static bool has_ll128(const lk_nccl_site *site) {
 
 /* NVLS reduces in the switch of one node; over nodes it would need in-network reduction too, so
  * NVLSTree takes over. All-gather and reduce-scatter run as rings even where a switch could
- * multicast. */
+ * multicast. NCCL takes PAT with one GPU a node alone; it is offered with more, so that two GPUs a
+ * node are not slower than one. */
 static bool offered(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo, lk_proto proto) {
 	const lk_nccl_settings *settings = site->settings;
 	if (settings->without_algo[kind] >> algo & 1 || settings->without_proto[kind] >> proto & 1)
@@ -257,8 +258,8 @@ static struct latency ring_latency(lk_coll_kind kind, const lk_nccl_site *site, 
 	bool plateau = kind == LK_COLL_ALLREDUCE && proto == LK_PROTO_SIMPLE && site->nodes > 1 &&
 	               bytes / ((double)site->ring.channels * site->n) >= 64;
 	if (plateau) stretch = site->generation == LK_NCCL_VOLTA ? 1.9 : 1.4;
-	return (struct latency){base,      near,      steps_of(kind, site->n) - crossings, far,
-	                        crossings, crossings, stretch};
+	return (struct latency){base,      near,   steps_of(kind, site->n) - crossings, far, crossings,
+	                        crossings, stretch};
 }
 
 static struct latency tree_latency(const lk_nccl_site *site, lk_proto proto) {
@@ -270,8 +271,8 @@ static struct latency tree_latency(const lk_nccl_site *site, lk_proto proto) {
 		near = tree_simple_hop(site, inside, near);
 		far = tree_simple_hop(site, LK_NCCL_HOP_NET, far);
 	}
-	return (struct latency){base_latency[LK_ALGO_TREE][proto], near,       2 * (ppn - 1), far,
-	                        2 * levels,                        2 * levels, 1};
+	return (struct latency){
+		base_latency[LK_ALGO_TREE][proto], near, 2 * (ppn - 1), far, 2 * levels, 2 * levels, 1};
 }
 
 static struct latency latency_of(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo,
@@ -281,10 +282,16 @@ static struct latency latency_of(lk_coll_kind kind, const lk_nccl_site *site, lk
 	case LK_ALGO_RING: return ring_latency(kind, site, proto, bytes);
 	case LK_ALGO_TREE: return tree_latency(site, proto);
 	case LK_ALGO_PAT:
-		return (struct latency){base_latency[algo][proto], 2.8, site->n, far / 3.5, levels, levels, 1};
+		return (struct latency){
+			base_latency[algo][proto], 2.8, site->n, far / 3.5, levels, levels, 1};
 	default: /* NVLS and NVLSTree */
 		return (struct latency){multicast_hop(site, hop_latency[LK_NCCL_HOP_NVLINK][algo][proto]),
-		                        0, 0, far, 2 * levels, 2 * levels, 1};
+		                        0,
+		                        0,
+		                        far,
+		                        2 * levels,
+		                        2 * levels,
+		                        1};
 	}
 }
 
@@ -322,8 +329,7 @@ bool lk_nccl_terms_of(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo,
 		.crossings = wait.crossings,
 		.network = network,
 		.latency =
-			wait.plateau *
-				(wait.base + wait.near * wait.near_hops + wait.far * wait.crossings) +
+			wait.plateau * (wait.base + wait.near * wait.near_hops + wait.far * wait.crossings) +
 			network,
 		.transfer = bytes / (1000 * rate * tree.step),
 		.smooth = tree.smooth,
