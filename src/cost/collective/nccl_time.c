@@ -109,10 +109,17 @@ static double tree_transfer(const lk_nccl_site *site, lk_proto proto, double byt
 	return 2 * bytes / (1000 * site->ring.channels * each);
 }
 
+/* Bytes of data among those on the NICs: LL sends a flag with every word, LL128 with every line.
+ */
+static double nics_share(lk_algo algo, lk_proto proto) {
+	static const double data[LK_PROTOS] = {.5, 120. / 128, 1};
+	return algo == LK_ALGO_PAT ? .75 : data[proto];
+}
+
 static double nics_transfer(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo,
                             lk_proto proto, double bytes) {
 	if (site->nodes < 2) return 0;
-	double rate = site->node_nics * site->nic_efficiency * protocol_share(site, algo, proto);
+	double rate = site->node_nics * site->nic_efficiency * nics_share(algo, proto);
 	return lk_nccl_nic_traffic(kind, site, algo) * bytes / (1000 * rate);
 }
 
