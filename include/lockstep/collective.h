@@ -41,6 +41,7 @@ typedef struct lk_collective_request {
 	const char *step;        /* instead: bytes to add */
 	int sharing;             /* groups that share the NICs of a node */
 	int library;             /* LK_LIBRARY_NCCL, ... */
+	const char *nccl; /* release and environment of NCCL: "2.21 NCCL_ALGO=Ring"; NULL nothing set */
 	const char *fabric;      /* a calibrated fabric whose numbers apply; NULL: the default ones */
 	const char *calibration; /* a file of `lockstep calibrate`, on top of the built-in one */
 } lk_collective_request;

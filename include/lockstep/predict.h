@@ -64,6 +64,8 @@ typedef struct lk_predict_request {
 	double bucket_mib;
 	int cuda_graphs, fused_loss, expert_overlap;
 	int max_connections; /* CUDA_DEVICE_MAX_CONNECTIONS; 0 as the launch line says, else 8 */
+	const char *nccl; /* release and environment of NCCL: "2.21 NCCL_ALGO=Ring"; NULL as the launch
+	                     line says */
 	bool offload_optimizer, compile;
 	const char *stack;
 	const char *release; /* of the stack: "26.04"; NULL the newest that runs were measured of */

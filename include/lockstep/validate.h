@@ -32,11 +32,12 @@ enum {
 
 /* What cross-validation leaves out together, in the order of the option's choices. */
 enum {
-	LK_FOLDS_SHAPE, /* the usual; kernels: rows alike in shape, on one device: whole (n, k) pairs,
-	                   size octaves ... */
-	LK_FOLDS_GPU,   /* kernels and training runs: all rows of a device */
-	LK_FOLDS_SIZE,  /* collectives, and usual there: a share of a fabric's sizes */
-	LK_FOLDS_GPUS,  /* collectives: all rows of a number of GPUs of a fabric */
+	LK_FOLDS_SHAPE,  /* the usual; kernels: rows alike in shape, on one device: whole (n, k) pairs,
+	                    size octaves ... */
+	LK_FOLDS_GPU,    /* kernels and training runs: all rows of a device */
+	LK_FOLDS_SIZE,   /* collectives, and usual there: a share of a fabric's sizes */
+	LK_FOLDS_GPUS,   /* collectives: all rows of a number of GPUs of a fabric */
+	LK_FOLDS_FABRIC, /* collectives: all rows of a fabric */
 	/* training runs: all rows of a network, of an architecture of GPUs, of a software stack */
 	LK_FOLDS_NETWORK,
 	LK_FOLDS_ARCHITECTURE,

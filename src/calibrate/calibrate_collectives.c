@@ -1,6 +1,8 @@
-/* calibrate_collectives.c: measured collectives to the numbers of fabrics, their curves, and to the
- * widths of their ranges: the 80 % quantile of |ln(predicted / measured)| among cross-validated
- * rows, by fabric and size class. */
+/* calibrate_collectives.c: measured collectives to what all fabrics have in common, the numbers and
+ * curves of fabrics, and the widths of their ranges: the 80 % quantile of |ln(predicted /
+ * measured)| among cross-validated rows, by size class, whether a network is crossed and whether it
+ * is a message between two ranks: of a fabric without the sizes or the number of GPUs, of fabrics
+ * that nobody measured without the fabric. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,10 +14,11 @@
 #include "base/stats.h"
 #include "base/text.h"
 
-static const char *const classes[] = {"<1 MiB", "1-16 MiB", ">16 MiB"};
 static const double quantile = .8;
-static const double farther =
-	1.25; /* of a fabric that nobody fitted, over a number of GPUs that nobody measured */
+enum {
+	FABRICS_LEAST = 6, /* that teach what all have in common */
+	ERRORS_LEAST = 3,  /* that tell a width */
+};
 
 struct task {
 	lk_arena arena; /* of what is only needed on the way */
@@ -25,7 +28,9 @@ struct task {
 	lk_calibration *out;
 	lk_coll_pick *picked;
 	size_t picked_count;
-	double *size_us, *gpus_us; /* cross-validated, by the two kinds of folds */
+	lk_nccl_laws laws;
+	lk_fabric shared;                      /* what fits of fabrics start from */
+	double *size_us, *gpus_us, *fabric_us; /* cross-validated, by the kinds of folds */
 };
 
 /* ---- a row of the result ---- */
@@ -103,63 +108,95 @@ static void collectives_pick(struct task *task, const char *fabric) {
 	}
 }
 
-/* The default: what fabrics with a switch in the node and RDMA between nodes have in common; the
- * NICs' share stays open, as it is a matter of the device's PCIe generation. */
-static lk_status put_default(struct task *task, lk_error *err) {
-	task->picked_count = 0;
+static int collectives_fabrics(const struct task *task) {
+	int count = 0;
 	for (size_t i = 0; i < task->rows.count; i++) {
-		const lk_coll_row *row = &task->rows.at[i];
-		bool common = row->node.intra == LK_INTRA_SWITCH && row->nodes == 1 && !row->node.sockets;
-		if (common && lk_coll_fitted(&task->fabrics, row)) task->picked[task->picked_count++] = row;
+		bool known = !lk_coll_teaches_laws(&task->rows.at[i]);
+		for (size_t k = 0; k < i && !known; k++)
+			known = strcmp(task->rows.at[k].fabric, task->rows.at[i].fabric) == 0 &&
+			        lk_coll_teaches_laws(&task->rows.at[k]);
+		count += !known;
 	}
-	if (task->picked_count == 0) return LK_OK;
-	lk_fabric fabric;
+	return count;
+}
+
+/* What all fabrics have in common, where the table has enough of them: the laws, and the default
+ * for fabrics that nobody measured. The NICs' share stays open, as it is a law's. */
+static lk_status collectives_put_shared(struct task *task, lk_error *err) {
+	if (collectives_fabrics(task) < FABRICS_LEAST) return LK_OK;
 	double error;
-	lk_fabric_fit(task->picked, task->picked_count, &lk_fabric_plain, &fabric, &error);
-	return put_fabric(task, "default", &fabric, error, err);
+	task->picked_count = 0;
+	for (size_t i = 0; i < task->rows.count; i++)
+		if (lk_coll_teaches_laws(&task->rows.at[i]))
+			task->picked[task->picked_count++] = &task->rows.at[i];
+	LK_TRY(lk_coll_laws_fit(task->picked, task->picked_count, &task->laws, &task->shared, &error,
+	                        err));
+	lk_calibration_row *row = collectives_add_row(task, "laws", "nccl", "");
+	if (!row) return lk_oom(err);
+	for (int i = 0; i < LK_NCCL_LAWS; i++)
+		lk_calibration_put(row, lk_nccl_law_limits[i].name, *lk_nccl_law(&task->laws, i));
+	row->points = (int)task->picked_count;
+	row->error = expm1(error);
+	return put_fabric(task, "default", &task->shared, error, err);
 }
 
 static lk_status put_fabrics(struct task *task, lk_error *err) {
 	for (size_t f = 0; f < task->fabrics.count; f++) {
 		collectives_pick(task, task->fabrics.at[f]);
-		LK_TRY(collectives_put_measured(task, task->fabrics.at[f], &lk_fabric_plain, err));
+		LK_TRY(collectives_put_measured(task, task->fabrics.at[f], &task->shared, err));
 	}
 	return LK_OK;
 }
 
 /* ---- ranges ---- */
 
-/* The quantile of the errors of a class; `fabric` NULL: of all fabrics. */
-static double collectives_width(const struct task *task, const double *us, const char *fabric,
-                                const char *class, bool gpus, int *points) {
+/* Which rows a width is of. */
+struct wide {
+	const char *fabric; /* NULL: of those that nobody measured */
+	bool network;       /* over a network, else inside a node */
+	bool messages;      /* between two ranks, else collectives */
+	int size;           /* class */
+};
+
+static bool collectives_counts(const struct task *task, const struct wide *wide,
+                               lk_coll_folds folds, const lk_coll_row *row) {
+	if (wide->size != lk_coll_size_class(row->bytes) || wide->network != (row->nodes > 1) ||
+	    wide->messages != lk_coll_is_message(row))
+		return false;
+	if (lk_coll_no_relatives(&task->rows, row, folds)) return false;
+	if (!wide->fabric) return lk_coll_teaches_laws(row);
+	return lk_coll_fitted(&task->fabrics, row) && strcmp(wide->fabric, row->fabric) == 0;
+}
+
+/* NAN where too few rows tell. */
+static double collectives_width(const struct task *task, const struct wide *wide,
+                                lk_coll_folds folds, const double *us, int *points) {
 	double *errors = malloc((task->rows.count + 1) * sizeof *errors);
 	size_t count = 0;
-	for (size_t i = 0; errors && i < task->rows.count; i++) {
-		const lk_coll_row *row = &task->rows.at[i];
-		if (!lk_coll_fitted(&task->fabrics, row) ||
-		    strcmp(class, lk_coll_size_class(row->bytes)) != 0)
-			continue;
-		if ((fabric && strcmp(fabric, row->fabric) != 0) ||
-		    (gpus && lk_coll_no_relatives(&task->rows, row)))
-			continue;
-		errors[count++] = fabs(log(us[i] / row->us));
-	}
-	double result = count ? lk_quantile(errors, count, quantile) : NAN;
+	for (size_t i = 0; errors && i < task->rows.count; i++)
+		if (collectives_counts(task, wide, folds, &task->rows.at[i]) && us[i] > 0)
+			errors[count++] = fabs(log(us[i] / task->rows.at[i].us));
+	double result = count >= ERRORS_LEAST ? lk_quantile(errors, count, quantile) : NAN;
 	free(errors);
 	*points = (int)count;
 	return result;
 }
 
-static lk_status collectives_put_range(struct task *task, const char *fabric, const char *class,
-                                       lk_error *err) {
+static lk_status collectives_put_width(struct task *task, const struct wide *wide, lk_error *err) {
 	char variant[160];
 	int points, unused;
-	snprintf(variant, sizeof variant, "%.80s %s", fabric ? fabric : "other", class);
-	double seen = collectives_width(task, task->size_us, fabric, class, false, &points);
-	double unseen = collectives_width(task, task->gpus_us, fabric, class, true, &unused);
+	double seen, unseen;
+	if (wide->fabric) {
+		seen = collectives_width(task, wide, LK_COLL_FOLDS_SIZE, task->size_us, &points);
+		unseen = collectives_width(task, wide, LK_COLL_FOLDS_GPUS, task->gpus_us, &unused);
+		if (!isfinite(unseen)) unseen = 2 * seen;
+	} else {
+		seen = collectives_width(task, wide, LK_COLL_FOLDS_FABRIC, task->fabric_us, &points);
+		unseen = seen;
+	}
 	if (!isfinite(seen)) return LK_OK;
-	if (!isfinite(unseen)) unseen = 2 * seen;
-	if (!fabric) seen = unseen *= farther;
+	lk_coll_range_class(wide->fabric, wide->network, wide->messages, wide->size, variant,
+	                    sizeof variant);
 	lk_calibration_row *row = collectives_add_row(task, "range", "collective", variant);
 	if (!row) return lk_oom(err);
 	lk_calibration_put(row, "width", seen);
@@ -168,20 +205,36 @@ static lk_status collectives_put_range(struct task *task, const char *fabric, co
 	return LK_OK;
 }
 
-static lk_status collectives_put_ranges(struct task *task, lk_error *err) {
-	task->size_us = LK_ARRAY(&task->arena, double, task->rows.count);
-	task->gpus_us = LK_ARRAY(&task->arena, double, task->rows.count);
-	if (!task->size_us || !task->gpus_us) return lk_oom(err);
-	LK_TRY(lk_coll_cross(&task->rows, &task->fabrics, LK_COLL_FOLDS_SIZE, lk_coll_predict_model,
-	                     task->size_us, err));
-	LK_TRY(lk_coll_cross(&task->rows, &task->fabrics, LK_COLL_FOLDS_GPUS, lk_coll_predict_model,
-	                     task->gpus_us, err));
-	for (size_t c = 0; c < sizeof classes / sizeof *classes; c++) {
-		for (size_t f = 0; f < task->fabrics.count; f++)
-			LK_TRY(collectives_put_range(task, task->fabrics.at[f], classes[c], err));
-		LK_TRY(collectives_put_range(task, NULL, classes[c], err));
-	}
+static lk_status collectives_put_widths(struct task *task, const char *fabric, lk_error *err) {
+	for (int network = 0; network < 2; network++)
+		for (int messages = 0; messages < 2; messages++)
+			for (int size = 0; size < LK_COLL_SIZE_CLASSES; size++) {
+				struct wide wide = {fabric, network != 0, messages != 0, size};
+				LK_TRY(collectives_put_width(task, &wide, err));
+			}
 	return LK_OK;
+}
+
+static lk_status collectives_put_ranges(struct task *task, lk_error *err) {
+	const struct {
+		lk_coll_folds folds;
+		lk_coll_predictor *predict;
+		double **us;
+	} kinds[] = {
+		{LK_COLL_FOLDS_SIZE, lk_coll_predict_model, &task->size_us},
+		{LK_COLL_FOLDS_GPUS, lk_coll_predict_model, &task->gpus_us},
+		{LK_COLL_FOLDS_FABRIC, lk_coll_predict_laws, &task->fabric_us},
+	};
+	for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+		if (kinds[k].folds == LK_COLL_FOLDS_FABRIC && task->shared.laws != &task->laws) continue;
+		*kinds[k].us = LK_ARRAY(&task->arena, double, task->rows.count);
+		if (!*kinds[k].us) return lk_oom(err);
+		LK_TRY(lk_coll_cross(&task->rows, &task->fabrics, kinds[k].folds, kinds[k].predict,
+		                     &task->shared, *kinds[k].us, err));
+	}
+	for (size_t f = 0; f < task->fabrics.count; f++)
+		LK_TRY(collectives_put_widths(task, task->fabrics.at[f], err));
+	return task->fabric_us ? collectives_put_widths(task, NULL, err) : LK_OK;
 }
 
 /* ---- logs ---- */
@@ -203,7 +256,7 @@ static lk_status collectives_rows_of_log(struct task *task, const lk_nccl_run *r
 		*row = (lk_coll_row){
 			.kind = run->kind,
 			.gpus = run->gpus,
-			.nodes = run->nodes > 0 ? run->nodes : 1,
+			.nodes = run->nodes > 0 ? run->nodes : 1, /* hosts, which wiring counts as domains */
 			.bytes = run->points[p].bytes,
 			.us = lk_nccl_point_us(&run->points[p]),
 			.gpu = run->device,
@@ -246,7 +299,7 @@ static lk_status calibrate_table(struct task *task, lk_stream *in, lk_error *err
 		        LK_COLL_FIT_ROWS);
 		return lk_hint(err, "a log of nccl-tests is fitted with any number of sizes");
 	}
-	LK_TRY(put_default(task, err));
+	LK_TRY(collectives_put_shared(task, err));
 	LK_TRY(put_fabrics(task, err));
 	return collectives_put_ranges(task, err);
 }
@@ -263,7 +316,8 @@ static bool is_table(const char *text) {
 
 lk_status lk_calibrate_collectives(lk_stream *in, const char *source, const char *date,
                                    lk_calibration *out, lk_error *err) {
-	struct task t = {.source = source, .date = date, .out = out};
+	struct task t = {.source = source, .date = date, .out = out, .shared = *lk_fabric_default()};
+	t.shared.curves = NULL;
 	char *text;
 	size_t size;
 	lk_stream *copy = NULL;

@@ -28,6 +28,7 @@ struct work {
 	lk_cluster cluster;
 	lk_fabric fabric;
 	lk_curves curves;
+	lk_nccl_settings settings;
 	lk_group_shape group;
 	lk_coll_kind kind;
 	LK_VEC(lk_collective_row) rows;
@@ -89,7 +90,9 @@ static lk_status collective_ask_find_cluster(struct work *work, lk_error *err) {
 		where.device = *run->device ? lk_coll_device(run->device) : NULL;
 		where.ranks = (uint32_t)run->gpus;
 		/* usual nodes, not all of whose GPUs are used */
-		if (run->nodes > 1 && run->gpus % run->nodes == 0) where.domain = run->gpus / run->nodes;
+		int domains =
+			where.device ? lk_coll_domains(where.device, run->gpus, run->nodes) : run->nodes;
+		if (domains > 1 && run->gpus % domains == 0) where.domain = run->gpus / domains;
 		if (*run->device) {
 			snprintf(unknown, sizeof unknown,
 			         "the catalogue does not have the GPU of the log, \"%.60s\"", run->device);
@@ -114,6 +117,7 @@ static void collective_ask_find_group(struct work *work) {
 	shape->sharing = work->request->sharing > 0 ? work->request->sharing : 1;
 	shape->oversubscription = work->cluster.oversubscription;
 	shape->fabric = &work->fabric;
+	shape->settings = &work->settings;
 	shape->node = &work->cluster.node[0];
 	for (int i = 1; i <= last.group; i++)
 		if (collective_ask_speed(&work->cluster.node[i]) < collective_ask_speed(shape->node))
@@ -281,6 +285,18 @@ static lk_status collective_ask_find_kind(struct work *work, lk_error *err) {
 	return LK_OK;
 }
 
+static lk_status collective_ask_check_nccl(const struct work *work, lk_error *err) {
+	char idle[160];
+	if (work->request->library != LK_LIBRARY_NCCL) {
+		lk_fail(err, LK_ERR_INPUT, "--nccl", "it has no effect: NCCL is not what runs");
+		return lk_hint(err, "use --library nccl, or leave it out");
+	}
+	lk_nccl_settings_idle(&work->settings, work->kind, &work->group, idle, sizeof idle);
+	if (!*idle) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, "--nccl", "no effect on these ranks: %s", idle);
+	return lk_hint(err, "leave it out, or name ranks and a collective on which it acts");
+}
+
 /* Options that cannot act on these ranks, this library. */
 static lk_status check_idle(const struct work *work, lk_error *err) {
 	const lk_collective_request *request = work->request;
@@ -292,6 +308,7 @@ static lk_status check_idle(const struct work *work, lk_error *err) {
 		lk_fail(err, LK_ERR_INPUT, "--sharing", "it has no effect: one node uses no NIC");
 		return lk_hint(err, "give more ranks, or leave it out");
 	}
+	if (request->nccl) LK_TRY(collective_ask_check_nccl(work, err));
 	if (!request->fabric || request->library == 0) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, "--fabric", "it has no effect: fabrics are calibrated for NCCL");
 	return lk_hint(err, "use --library nccl, or leave it out");
@@ -302,6 +319,8 @@ static lk_status collective_ask_answer(struct work *work, lk_error *err) {
 	LK_TRY(collective_ask_find_kind(work, err));
 	LK_TRY(collective_ask_find_cluster(work, err));
 	LK_TRY(find_fabric(work, err));
+	if (work->request->nccl)
+		LK_TRY(lk_nccl_settings_read(work->request->nccl, "--nccl", &work->settings, err));
 	collective_ask_find_group(work);
 	LK_TRY(check_idle(work, err));
 	LK_TRY(work->runs.count ? collective_ask_rows_of_log(work, err) : rows_of_request(work, err));

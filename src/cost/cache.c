@@ -114,6 +114,7 @@ static void fill_key(struct op_key *key, const lk_graph *graph, uint32_t op,
 	key->peers = (uint8_t)(site->peer_same_node[0] | site->peer_same_node[1] << 1);
 	key->group.node = group->node;
 	key->group.fabric = group->fabric;
+	key->group.settings = group->settings;
 	key->group.ranks = group->ranks;
 	key->group.nodes = group->nodes;
 	key->group.ranks_per_node = group->ranks_per_node;

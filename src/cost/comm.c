@@ -81,7 +81,7 @@ void lk_cost_comm(const lk_graph *graph, uint32_t op, const lk_cost_site *site, 
 			pair ? pair->nodes == 1 : site->peer_same_node[to_next_stage(ops->stream[op]) ? 0 : 1];
 		int sharing = pair ? pair->sharing : site->groups[LK_GROUP_PP].sharing;
 		cost = lk_p2p_cost(site->node, same_node, sharing > 0 ? sharing : 1, site->oversubscription,
-		                   ops->bytes[op]);
+		                   &site->constants->nccl, ops->bytes[op]);
 	} else {
 		const lk_group_shape *group = lk_site_group(site, graph, op);
 		if (ops->flags[op] & LK_OP_DIRECT) cost = direct(graph, op, site, group);

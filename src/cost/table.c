@@ -268,6 +268,7 @@ static lk_group_shape team_shape(const struct lk_table_builder *builder, const l
 		.ranks_per_node = lie.per_node,
 		.sharing = sharing > 0 ? sharing : 1,
 		.oversubscription = builder->cluster->oversubscription,
+		.settings = &builder->options->constants->nccl,
 	};
 }
 
@@ -386,6 +387,7 @@ static lk_group_shape group_shape(const struct lk_table_builder *builder,
 		.ranks_per_node = per_node,
 		.sharing = sharing > 0 ? sharing : 1,
 		.oversubscription = builder->cluster->oversubscription,
+		.settings = &builder->options->constants->nccl,
 	};
 }
 

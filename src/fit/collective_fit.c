@@ -9,17 +9,18 @@
 enum {
 	EVALUATIONS = 1500
 };
-static const double pull = .002; /* of a number towards its start: a factor e costs .2 % */
+static const double pull = .05; /* of a number towards its start: a factor e costs 5 % */
 
 struct fit {
 	const lk_coll_pick *rows;
 	size_t count;
+	const lk_nccl_laws *laws;
 	double start[LK_FABRIC_NUMBERS];
 };
 
 static double mean_error(const double *x, void *context) {
 	const struct fit *fit = context;
-	lk_fabric fabric = {0};
+	lk_fabric fabric = {.laws = fit->laws};
 	for (int i = 0; i < LK_FABRIC_NUMBERS; i++) *lk_fabric_number(&fabric, i) = x[i];
 	double sum = 0, moved = 0;
 	for (size_t i = 0; i < fit->count; i++)
@@ -58,22 +59,22 @@ static void fit_set_limits(const lk_coll_pick *rows, size_t count, const lk_fabr
 void lk_fabric_fit(const lk_coll_pick *rows, size_t count, const lk_fabric *start, lk_fabric *out,
                    double *error) {
 	lk_fit_number numbers[LK_FABRIC_NUMBERS];
-	struct fit f = {.rows = rows, .count = count};
+	struct fit f = {.rows = rows, .count = count, .laws = start->laws};
 	double x[LK_FABRIC_NUMBERS];
 	fit_set_limits(rows, count, start, numbers);
 	for (int i = 0; i < LK_FABRIC_NUMBERS; i++) f.start[i] = numbers[i].start;
 	lk_fit_simplex(numbers, LK_FABRIC_NUMBERS, EVALUATIONS, mean_error, &f, x, error);
-	*out = (lk_fabric){0};
+	*out = (lk_fabric){.laws = start->laws};
 	for (int i = 0; i < LK_FABRIC_NUMBERS; i++) *lk_fabric_number(out, i) = x[i];
 }
 
-lk_status lk_coll_predict_model(const lk_coll_pick *seen, size_t seen_count,
+lk_status lk_coll_predict_model(const lk_fabric *start, const lk_coll_pick *seen, size_t seen_count,
                                 const lk_coll_pick *held, size_t held_count, double *us,
                                 lk_error *err) {
 	lk_fabric fabric;
 	lk_curves curves;
 	(void)err;
-	lk_fabric_fit(seen, seen_count, &lk_fabric_plain, &fabric, NULL);
+	lk_fabric_fit(seen, seen_count, start, &fabric, NULL);
 	lk_coll_curves_fit(seen, seen_count, &fabric, &curves);
 	fabric.curves = &curves;
 	for (size_t i = 0; i < held_count; i++) us[i] = lk_coll_row_time(held[i], &fabric);

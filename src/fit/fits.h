@@ -23,21 +23,34 @@ enum {
 /* What a fold leaves out of the rows of a fabric. */
 typedef enum lk_coll_folds {
 	LK_COLL_FOLDS_SIZE,
-	LK_COLL_FOLDS_GPUS
+	LK_COLL_FOLDS_GPUS,
+	LK_COLL_FOLDS_FABRIC, /* all rows of a fabric; others teach what fabrics have in common */
 } lk_coll_folds;
 
 typedef const lk_coll_row *lk_coll_pick; /* a row among many */
 
-/* Predicts `held` in us from what `seen` teaches; all rows are of one fabric. */
-typedef lk_status lk_coll_predictor(const lk_coll_pick *seen, size_t seen_count,
-                                    const lk_coll_pick *held, size_t held_count, double *us,
-                                    lk_error *err);
+/* Predicts `held` in us from what `seen` teaches. All rows are of one fabric; where a fabric is
+ * left out, the seen ones of all others. `start`: what fits of a fabric start from, with the laws
+ * that hold. */
+typedef lk_status lk_coll_predictor(const lk_fabric *start, const lk_coll_pick *seen,
+                                    size_t seen_count, const lk_coll_pick *held, size_t held_count,
+                                    double *us, lk_error *err);
 
 /* The model with the fabric's five numbers and curves; one latency and rate per collective and
  * group; NCCL's own estimate; and the five scalars launch, latency factor and efficiency of each
  * protocol on NCCL's latencies and bandwidths. */
 lk_coll_predictor lk_coll_predict_model, lk_coll_predict_alpha_beta, lk_coll_predict_raw,
 	lk_coll_predict_scalars;
+
+/* The same of a fabric that was not seen, with what the others have in common. */
+lk_coll_predictor lk_coll_predict_laws;
+
+/* What all fabrics have in common, and the numbers of one that nobody measured; *error the mean
+ * |ln(predicted / measured)|. */
+lk_status lk_coll_laws_fit(const lk_coll_pick *rows, size_t count, lk_nccl_laws *laws,
+                           lk_fabric *fabric, double *error, lk_error *err);
+/* A row can teach it: measured, not known as slow, over a network that is stated. */
+bool lk_coll_teaches_laws(const lk_coll_row *row);
 
 /* The numbers that make mean |ln(predicted / measured)| small; what the rows say nothing of stays
  * as in `start`. */
@@ -59,13 +72,27 @@ bool lk_coll_fitted(const lk_coll_fabrics *fabrics, const lk_coll_row *row);
 /* us[i] of every row of a fitted fabric, each from rows outside its fold; others are left as they
  * are. */
 lk_status lk_coll_cross(const lk_coll_rows *rows, const lk_coll_fabrics *fabrics,
-                        lk_coll_folds folds, lk_coll_predictor *predict, double *us, lk_error *err);
+                        lk_coll_folds folds, lk_coll_predictor *predict, const lk_fabric *start,
+                        double *us, lk_error *err);
 
-/* Why a row cannot be scored when its number of GPUs is left out; NULL: it can. */
-const char *lk_coll_no_relatives(const lk_coll_rows *rows, const lk_coll_row *row);
+/* Why a row cannot be scored when its fold is left out; NULL: it can. */
+const char *lk_coll_no_relatives(const lk_coll_rows *rows, const lk_coll_row *row,
+                                 lk_coll_folds folds);
 
-/* "<1 MiB", "1-16 MiB", ">16 MiB" */
-const char *lk_coll_size_class(double bytes);
+/* Classes of sizes: "<1 MiB" to ">64 MiB". */
+enum {
+	LK_COLL_SIZE_CLASSES = 5
+};
+extern const char *const lk_coll_size_classes[LK_COLL_SIZE_CLASSES];
+int lk_coll_size_class(double bytes);
+/* What a range is of: "NDv4 node collectives 1-4 MiB", "unmeasured network messages <1 MiB". Errors
+ * of a fabric whose collectives were fitted go by itself, those of one that was never measured by
+ * what the others' were when they were left out; `fabric` NULL is such a one. */
+void lk_coll_range_class(const char *fabric, bool network, bool messages, int size, char *out,
+                         size_t room);
+static inline bool lk_coll_is_message(const lk_coll_row *row) {
+	return row->kind == LK_COLL_SENDRECV;
+}
 
 /* ---- fit_runs: base constants and stack profiles from measured training runs. */
 

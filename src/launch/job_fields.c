@@ -170,6 +170,7 @@ const lk_field lk_job_fields[] = {
 	{REAL(moe_imbalance), JOB},
 	{BOOL(compile), JOB},
 	{INT(max_connections), JOB},
+	{FIELD("nccl", TEXT, nccl), JOB},
 	{FIELD("stack", TEXT, stack), LAYOUT},
 	{FIELD("profile", TEXT, profile), JOB},
 	{FIELD("release", TEXT, release), JOB},

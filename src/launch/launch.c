@@ -24,19 +24,53 @@ struct line {
 	bool program, any_flag, megatron;
 	lk_dotted dotted; /* what NeMo's or torchtitan's settings say */
 	int max_connections;
+	char nccl[sizeof((lk_job *)0)->nccl]; /* NAME=value of NCCL's variables */
 };
 
 /* ---- settings ---- */
+
+/* NCCL's variables that change what it runs; what they may say is known where collectives are
+ * priced. */
+static bool launch_names_nccl(const char *text, size_t length) {
+	static const char *const names[] = {
+		"NCCL_ALGO",     "NCCL_PROTO",    "NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS",
+		"NCCL_MIN_CTAS", "NCCL_MAX_CTAS", "NCCL_NVLS_ENABLE",   "NCCL_BUFFSIZE",
+	};
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		if (strlen(names[i]) == length && strncmp(names[i], text, length) == 0) return true;
+	return false;
+}
+
+/* Appends NAME=value; of a name that is set again the later value holds. */
+static lk_status launch_add_nccl(struct line *line, const char *name, const lk_word *word) {
+	char kept[sizeof line->nccl] = "";
+	size_t length = strlen(name);
+	for (const char *at = line->nccl; *at;) {
+		size_t part = strcspn(at, " "), used = strlen(kept);
+		bool again = strncmp(at, name, length) == 0 && at[length] == '=';
+		if (!again)
+			snprintf(kept + used, sizeof kept - used, "%s%.*s", used ? " " : "", (int)part, at);
+		at += part + (at[part] == ' ');
+	}
+	size_t used = strlen(kept);
+	if (used + 1 + strlen(word->text) >= sizeof kept || strchr(word->text, ' '))
+		return lk_fail(line->r->err, LK_ERR_INPUT, line->r->where,
+		               "%s: longer than %zu characters, or with a blank", name, sizeof kept - 1);
+	snprintf(kept + used, sizeof kept - used, "%s%s", used ? " " : "", word->text);
+	memcpy(line->nccl, kept, sizeof kept);
+	return lk_launch_seen(line->r, name);
+}
 
 static lk_status launch_read_setting(struct line *line, const lk_word *word) {
 	static const char connections[] = "CUDA_DEVICE_MAX_CONNECTIONS=", own[] = "LOCKSTEP_";
 	size_t length = strcspn(word->text, "=");
 	bool ours = strncmp(word->text, own, sizeof own - 1) == 0;
 	bool queues = strncmp(word->text, connections, sizeof connections - 1) == 0;
+	bool collectives = launch_names_nccl(word->text, length);
 	char *name = lk_arena_strndup(line->r->arena, word->text, length);
 	if (name == NULL || !lk_push(&line->environment)) return lk_oom(line->r->err);
 	*lk_last(&line->environment) = *word;
-	if (!ours && !queues)
+	if (!ours && !queues && !collectives)
 		return lk_launch_skip(line->r, name, "a setting of the environment: not modelled");
 	if (word->unknown != NULL) {
 		lk_fail(line->r->err, LK_ERR_INPUT, line->r->where, "%s: %s", name, word->unknown);
@@ -48,7 +82,7 @@ static lk_status launch_read_setting(struct line *line, const lk_word *word) {
 		line->max_connections = (int)value;
 		return LK_OK;
 	}
-	return LK_OK;
+	return collectives ? launch_add_nccl(line, name, word) : LK_OK;
 }
 
 static lk_status apply_settings(struct line *line) {
@@ -63,6 +97,7 @@ static lk_status apply_settings(struct line *line) {
 			                      "no field of a job has this name"));
 	}
 	if (line->max_connections > 0) job->max_connections = line->max_connections;
+	if (*line->nccl) memcpy(job->nccl, line->nccl, sizeof job->nccl);
 	return LK_OK;
 }
 

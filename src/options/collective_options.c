@@ -31,6 +31,9 @@ static const lk_option options[] = {
 	 "instead of --gpu: \"8 node * 8 h100-sxm, nic 8*400g\", a .json file, or NCCL's topology \"8 "
 	 "node * topo.xml\"")},
 	{INT("sharing", sharing, "N", 1, 1024, "groups that use a node's NICs at the same time")},
+	{TEXT("nccl", nccl, "TEXT",
+	 "NCCL's release and environment: \"2.21 NCCL_ALGO=Ring NCCL_MAX_NCHANNELS=8\"; NCCL_ALGO, "
+	 "NCCL_PROTO, NCCL_MIN_ and NCCL_MAX_NCHANNELS and _CTAS, NCCL_NVLS_ENABLE, NCCL_BUFFSIZE")},
 	{TEXT("fabric", fabric, "NAME", "numbers of a calibrated fabric, as NDv4")},
 	{TEXT("calibration", calibration, "FILE",
 	 "numbers that `lockstep calibrate` wrote, on top of the built-in ones")},
@@ -49,6 +52,8 @@ static const char *const examples[] = {
 	"a log compared with the model: which sizes are slower than they should be",
 	"lockstep collective nccl.log --cluster \"2 node * 8 a100-sxm-40, nic 8*200g\" --fabric NDv4",
 	"on nodes, and with numbers, that the log does not name",
+	"lockstep collective --gpu a100 --gpus 16 --nccl \"NCCL_ALGO=Tree NCCL_PROTO=LL\"",
+	"what these settings of NCCL would give",
 	"lockstep collective --library mpi --gpu h100-sxm --gpus 64 -o csv",
 	"the same message sizes through MPI on the hosts",
 	NULL,

@@ -78,6 +78,7 @@ static const lk_option options[] = {
 	{REAL("moe-imbalance", job.moe_imbalance, "X", 1, 1000,
 	 "tokens of the busiest expert rank over the mean")},
 	{INT("max-connections", job.max_connections, "N", 1, 32, "CUDA_DEVICE_MAX_CONNECTIONS")},
+	{TEXT("nccl", job.nccl, "TEXT", "NCCL's release and environment: \"2.21 NCCL_ALGO=Ring\"")},
 	{TEXT("release", job.release, "NUMBER", "of the software, as 26.04")},
 
 	{GROUP("Search")

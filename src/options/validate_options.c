@@ -5,7 +5,9 @@
 #include "options/rows.h"
 
 static const char *const orders[] = {"file", "error", NULL};
-static const char *const folds[] = {"shape", "gpu", "size", "gpus", "network", "architecture", "stack", NULL};
+static const char *const folds[] = {"shape",  "gpu",     "size",         "gpus",
+                                    "fabric", "network", "architecture", "stack",
+                                    NULL};
 
 /* clang-format off */
 #define REQUEST lk_validate_request
@@ -29,8 +31,8 @@ static const lk_option options[] = {
 	 "every row from a fit that has not seen its fold, instead of the calibration in use")},
 	{CHOICE("folds", folds, folds, "NAME",
 	 "with --cross-validate, what is left out together; kernels: shape or gpu (all of a "
-	 "device); collectives: size or gpus (a number of GPUs); training runs: network, gpu, architecture or "
-	 "stack"), WITH("cross-validate")},
+	 "device); collectives: size, gpus (a number of GPUs) or fabric (all rows of one); training runs: "
+	 "network, gpu, architecture or stack"), WITH("cross-validate")},
 	{TEXT("calibration", calibration, "FILE",
 	 "numbers that `lockstep calibrate` wrote, on top of the built-in ones")},
 	{TEXT("overheads", overheads, "FILE",

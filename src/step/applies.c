@@ -170,6 +170,10 @@ static const struct rule {
      "with ZeRO 0 nothing is sharded", "use --zero 1 or more, or leave it out"},
 	{"bucket", "ddp-bucket-size", reduces_at_the_end, false,
      "without overlap all gradients are reduced at once", "leave out --no-overlap-grad-reduce"},
+	{"nccl",
+     "NCCL_ALGO NCCL_PROTO NCCL_MIN_NCHANNELS NCCL_MAX_NCHANNELS NCCL_MIN_CTAS NCCL_MAX_CTAS "
+     "NCCL_NVLS_ENABLE NCCL_BUFFSIZE",
+     lacks_other_gpus, false, "one GPU runs no collective", "use more GPUs, or leave it out"},
 	{"max-connections", "", lacks_other_gpus, false,
      "on one GPU nothing runs alongside the compute", "use more GPUs, or leave it out"},
 };

@@ -219,4 +219,7 @@ void lk_profile_constants(const lk_job *job, lk_constants *out) {
 	if (job->model.network == LK_NET_CONV || job->fused_kernels) lk_profile_streaming(out);
 	lk_profile_apply(knobs, out);
 	out->attention = lk_profile_attention(job);
+	lk_error unused; /* a request with a wrong text was refused */
+	if (lk_nccl_settings_read(job->nccl, "", &out->nccl, &unused) != LK_OK)
+		out->nccl = (lk_nccl_settings){0};
 }

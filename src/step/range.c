@@ -93,9 +93,9 @@ static double network_distance(const lk_cluster *cluster) {
 
 /* The error of collectives on fabrics that no fit had seen, of messages as steps have them. */
 static double network_error(const lk_calibration *calibration) {
-	return lk_calibration_value(
-		lk_calibration_find(calibration, "range", "collective", "other 1-16 MiB"), "unseen_width",
-		.25);
+	return lk_calibration_value(lk_calibration_find(calibration, "range", "collective",
+	                                                "unmeasured network collectives 4-16 MiB"),
+	                            "unseen_width", .25);
 }
 
 void lk_range_recommender(double *low, double *high) {

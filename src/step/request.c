@@ -312,8 +312,20 @@ static void take_switches(const lk_predict_request *request, lk_job *job) {
 	request_take_int(&job->max_connections, request->max_connections);
 	job->offload_optimizer |= request->offload_optimizer;
 	job->compile |= request->compile;
+	if (request->nccl) lk_copy(job->nccl, sizeof job->nccl, request->nccl);
 	if (request->stack) lk_copy(job->stack, sizeof job->stack, request->stack);
 	if (request->release) lk_copy(job->release, sizeof job->release, request->release);
+}
+
+/* What the job sets of NCCL, by whichever of option and launch line states it. */
+static lk_status request_check_nccl(const lk_predict_request *request, const lk_job *job,
+                                    lk_error *err) {
+	lk_nccl_settings settings;
+	const char *where = request->nccl ? "--nccl" : "launch line";
+	if (request->nccl && strlen(request->nccl) >= sizeof job->nccl)
+		return lk_fail(err, LK_ERR_INPUT, where, "longer than %zu characters",
+		               sizeof job->nccl - 1);
+	return lk_nccl_settings_read(job->nccl, where, &settings, err);
 }
 
 /* Stacks whose defaults differ; what else a user writes would be taken for one of them in silence.
@@ -338,6 +350,7 @@ static lk_status request_take_job(lk_arena *arena, const lk_predict_request *req
 	LK_TRY(request_take_layout(request, &out->job, err));
 	out->job.split_open = !request->script && request->launch_count == 0;
 	take_switches(request, &out->job);
+	LK_TRY(request_check_nccl(request, &out->job, err));
 	LK_TRY(lk_request_check_stack(request->stack, err));
 	if (out->job.model.vocab == 0 && out->job.model.lm_head && !request->model) {
 		lk_fail(err, LK_ERR_INPUT, "launch line", "it does not state the size of the vocabulary");
@@ -418,6 +431,7 @@ static void state_software(const lk_job *job, lk_predict_request *out) {
 	out->dispatcher = stated_name(dispatchers, job->dispatcher);
 	out->expert_overlap = job->expert_overlap;
 	out->moe_imbalance = job->moe_imbalance;
+	out->nccl = stated_text(job->nccl);
 	out->stack = stated_text(job->stack);
 	out->release = stated_text(job->release);
 }

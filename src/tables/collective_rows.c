@@ -58,10 +58,42 @@ static const struct {
 	{"vidur a100_dgx", 1, 100},
 };
 
+/* GPUs of a tray or a board; larger domains span hosts. */
+enum {
+	BOARD = 8
+};
+
+int lk_coll_domains(const lk_device *device, int gpus, int hosts) {
+	int most = device->node_gpus > 0 ? device->node_gpus : BOARD;
+	return most > BOARD ? (gpus + most - 1) / most : hosts;
+}
+
+/* A table gives the NICs of a tray, a domain has those of all its trays. */
+static void collective_rows_racks(lk_coll_row *row, bool nics_stated) {
+	int domains = lk_coll_domains(row->node.device, row->gpus, row->nodes);
+	if (domains == row->nodes) return;
+	int trays = (row->nodes + domains - 1) / domains;
+	if (nics_stated) row->node.nics *= trays;
+	row->nodes = domains;
+}
+
+/* What EFA adds to a message, as its plugin tells NCCL: 35 us on cards of 200 Gb/s and more, before
+ * them 75. */
+static double collective_rows_efa_latency(const lk_node *node) {
+	return node->nic_rate >= 24e9 ? 35e-6 : 75e-6;
+}
+
+static bool collective_rows_names_network(const char *text) {
+	static const char *const words[] = {"EFA", "IB", "RDMA", "RoCE", "InfiniBand", "Infiniband"};
+	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+		if (strstr(text, words[i])) return true;
+	return false;
+}
+
 void lk_coll_row_wire(lk_coll_row *row, const lk_device *device) {
 	const char *text = row->text;
 	lk_node *node = &row->node;
-	int most = device->node_gpus > 0 ? device->node_gpus : 8;
+	int most = device->node_gpus > 0 ? device->node_gpus : BOARD;
 	*node = (lk_node){
 		.device = device,
 		.gpus = most,
@@ -72,7 +104,9 @@ void lk_coll_row_wire(lk_coll_row *row, const lk_device *device) {
 	                                                             : LK_INTRA_PCIE,
 	};
 	node->intra_rate = node->intra == LK_INTRA_PCIE ? device->pcie_rate : device->link_rate;
-	row->network_stated = collective_rows_read_nics(text, node);
+	bool nics = collective_rows_read_nics(text, node);
+	row->network_stated = nics || collective_rows_names_network(text);
+	collective_rows_racks(row, nics);
 	if (strstr(text, "pairwise") && !device->link_bridge)
 		collective_rows_pairs((row->gpus + row->nodes - 1) / row->nodes, node);
 	for (size_t i = 0; i < sizeof networks / sizeof *networks; i++) {
@@ -81,8 +115,47 @@ void lk_coll_row_wire(lk_coll_row *row, const lk_device *device) {
 		node->nic_rate = networks[i].gbits * 1e9 / 8;
 		node->sockets = true;
 	}
-	if (strstr(text, "EFA")) node->nic_latency_s = device->arch >= LK_ARCH_HOPPER ? 35e-6 : 75e-6;
+	if (strstr(text, "EFA")) node->nic_latency_s = collective_rows_efa_latency(node);
 	if (row->gpus > row->nodes * node->gpus) row->refused = "more GPUs than its nodes have";
+}
+
+/* ---- NCCL in words ---- */
+
+/* The word behind `label`, as "2.26.2" behind "NCCL "; false where there is none. */
+static bool collective_rows_word_behind(const char *text, const char *label, char *word,
+                                        size_t size) {
+	const char *at = strstr(text, label);
+	if (!at) return false;
+	at += strlen(label);
+	size_t length = strcspn(at, " ,;()");
+	if (length == 0 || length >= size) return false;
+	memcpy(word, at, length);
+	word[length] = '\0';
+	return true;
+}
+
+/* A release, which algorithm ran, NVLS switched off: as settings that state the same. Words that
+ * state none are passed over. */
+static void collective_rows_nccl(lk_coll_row *row) {
+	const char *const texts[] = {row->text, row->source};
+	char release[32] = "", algo[32] = "", settings[160];
+	bool without_nvls = false;
+	for (int i = 0; i < 2; i++) {
+		char word[32];
+		lk_nccl_settings read;
+		lk_error unused;
+		if (collective_rows_word_behind(texts[i], "NCCL ", word, sizeof word) &&
+		    lk_nccl_settings_read(word, "", &read, &unused) == LK_OK && read.release > 0)
+			lk_copy(release, sizeof release, word);
+		if (collective_rows_word_behind(texts[i], "algo ", word, sizeof word))
+			lk_copy(algo, sizeof algo, word);
+		without_nvls |= strstr(texts[i], "NVLS disabled") || strstr(texts[i], "NVLS off");
+	}
+	snprintf(settings, sizeof settings, "%s%s%s%s", release, *algo ? " NCCL_ALGO=" : "", algo,
+	         without_nvls ? " NCCL_NVLS_ENABLE=0" : "");
+	lk_error unused;
+	if (lk_nccl_settings_read(settings, "", &row->settings, &unused) != LK_OK)
+		row->settings = (lk_nccl_settings){0};
 }
 
 /* Fabrics whose own source says that they are slower than they should be. */
@@ -190,6 +263,7 @@ static lk_status collective_rows_read_row(void *context, const lk_csv *csv, cons
 	else if (!device) row->refused = "this GPU is not in the catalogue";
 	else if (!(row->bytes > 0)) row->refused = "the size is not stated";
 	else lk_coll_row_wire(row, device);
+	collective_rows_nccl(row);
 	return LK_OK;
 }
 
@@ -213,5 +287,6 @@ lk_group_shape lk_coll_row_group(const lk_coll_row *row, const lk_fabric *fabric
 		.sharing = 1,
 		.oversubscription = 1,
 		.fabric = fabric,
+		.settings = &row->settings,
 	};
 }

@@ -67,8 +67,9 @@ typedef struct lk_coll_row {
 	const char *text, *source, *where; /* of the table; "file:line" */
 	const char *slow;                  /* why the fabric is known to be slow; "" */
 	const char *refused;               /* why it cannot be predicted; "" */
-	lk_node node;
-	bool network_stated; /* the table says which NICs the nodes have */
+	lk_node node;              /* an NVLink domain; `nodes` counts those, not the trays of a rack */
+	bool network_stated;       /* the table says what joins the nodes */
+	lk_nccl_settings settings; /* what it says of NCCL: release, algorithm, NVLS off */
 } lk_coll_row;
 
 typedef LK_VEC(lk_coll_row) lk_coll_rows;
@@ -79,7 +80,10 @@ lk_status lk_coll_rows_read(lk_arena *arena, lk_stream *in, lk_coll_rows *out, l
 
 /* A device by the name that a table or a log has for it; NULL. */
 const lk_device *lk_coll_device(const char *text);
-/* Fills the node of a row, from the words of its fabric and the usual wiring of the device. */
+/* NVLink domains that so many hosts make: the trays of a rack are one. */
+int lk_coll_domains(const lk_device *device, int gpus, int hosts);
+/* Fills the node of a row, from the words of its fabric and the usual wiring of the device, and
+ * counts its domains in place of hosts. */
 void lk_coll_row_wire(lk_coll_row *row, const lk_device *device);
 
 /* The group of a row; `fabric` may be NULL. */

@@ -48,9 +48,10 @@ static double line_error(const double *x, void *context) {
 	return sum;
 }
 
-lk_status lk_coll_predict_alpha_beta(const lk_coll_pick *seen, size_t seen_count,
-                                     const lk_coll_pick *held, size_t held_count, double *us,
-                                     lk_error *err) {
+lk_status lk_coll_predict_alpha_beta(const lk_fabric *start, const lk_coll_pick *seen,
+                                     size_t seen_count, const lk_coll_pick *held, size_t held_count,
+                                     double *us, lk_error *err) {
+	(void)start;
 	static const lk_fit_number numbers[] = {{"alpha_us", 30, .1, 10000, true},
 	                                        {"GBps", 50, .01, 2000, true}};
 	double x[2] = {0};
@@ -74,8 +75,10 @@ static bool raw_of(const lk_coll_row *row, lk_nccl_raw *out) {
 	return lk_nccl_raw_of(row->kind, &group, row->bytes, out);
 }
 
-lk_status lk_coll_predict_raw(const lk_coll_pick *seen, size_t seen_count, const lk_coll_pick *held,
-                              size_t held_count, double *us, lk_error *err) {
+lk_status lk_coll_predict_raw(const lk_fabric *start, const lk_coll_pick *seen, size_t seen_count,
+                              const lk_coll_pick *held, size_t held_count, double *us,
+                              lk_error *err) {
+	(void)start;
 	(void)seen;
 	(void)seen_count;
 	(void)err;
@@ -107,9 +110,10 @@ static double scalar_error(const double *x, void *context) {
 	return sum;
 }
 
-lk_status lk_coll_predict_scalars(const lk_coll_pick *seen, size_t seen_count,
-                                  const lk_coll_pick *held, size_t held_count, double *us,
-                                  lk_error *err) {
+lk_status lk_coll_predict_scalars(const lk_fabric *start, const lk_coll_pick *seen,
+                                  size_t seen_count, const lk_coll_pick *held, size_t held_count,
+                                  double *us, lk_error *err) {
+	(void)start;
 	static const lk_fit_number numbers[] = {
 		{"t0", 6, .1, 1000, true},     {"kL", 1.5, .05, 50, true},     {"e_LL", .6, .01, 3, true},
 		{"e_LL128", .9, .01, 3, true}, {"e_Simple", .9, .01, 3, true},

@@ -1,7 +1,8 @@
 /* collective_folds.c: folds over the rows of a fabric. By size: the sizes fall into five parts, and
  * a part is left out of all curves of the fabric. By GPUs: all rows on that number of GPUs are left
- * out. */
+ * out. By fabric: every fabric, however few its rows, is predicted from the rows of all others. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,10 +15,20 @@ enum {
 	FOLDS = 64
 };
 
-const char *lk_coll_size_class(double bytes) {
-	if (bytes < 1048576) return "<1 MiB";
-	if (bytes <= 16777216) return "1-16 MiB";
-	return ">16 MiB";
+const char *const lk_coll_size_classes[LK_COLL_SIZE_CLASSES] = {"<1 MiB", "1-4 MiB", "4-16 MiB",
+                                                                "16-64 MiB", ">64 MiB"};
+
+int lk_coll_size_class(double bytes) {
+	int size = 0;
+	for (double most = 1 << 20; size < LK_COLL_SIZE_CLASSES - 1 && bytes >= most; most *= 4) size++;
+	return size;
+}
+
+void lk_coll_range_class(const char *fabric, bool network, bool messages, int size, char *out,
+                         size_t room) {
+	snprintf(out, room, "%.80s %s %s %s", fabric ? fabric : "unmeasured",
+	         network ? "network" : "node", messages ? "messages" : "collectives",
+	         lk_coll_size_classes[size]);
 }
 
 static bool folds_usable(const lk_coll_row *row) {
@@ -50,9 +61,16 @@ static int validate_fold_of(const lk_coll_row *row, lk_coll_folds folds) {
 	return (int)(lk_hash64((uint64_t)row->bytes) % PARTS);
 }
 
-/* A row has no relatives where no other number of GPUs of its fabric was measured, or none over the
+/* Where a fabric is left out, nothing tells of a network that its source does not state. A row has
+ * no relatives where no other number of GPUs of its fabric was measured, or none over the
  * network that its own time is made of and that nobody states. */
-const char *lk_coll_no_relatives(const lk_coll_rows *rows, const lk_coll_row *row) {
+const char *lk_coll_no_relatives(const lk_coll_rows *rows, const lk_coll_row *row,
+                                 lk_coll_folds folds) {
+	if (folds == LK_COLL_FOLDS_SIZE) return NULL;
+	if (folds == LK_COLL_FOLDS_FABRIC)
+		return row->nodes > 1 && !row->network_stated
+		           ? "not scored: its source does not state what joins its nodes"
+		           : NULL;
 	bool others = false, network = row->network_stated;
 	for (size_t i = 0; i < rows->count; i++) {
 		const lk_coll_row *other = &rows->at[i];
@@ -94,7 +112,8 @@ static void folds_divide(const lk_coll_rows *rows, const char *fabric, lk_coll_f
 }
 
 static lk_status cross(const lk_coll_rows *rows, const char *fabric, lk_coll_folds folds,
-                       lk_coll_predictor *predict, struct split *split, double *us, lk_error *err) {
+                       lk_coll_predictor *predict, const lk_fabric *start, struct split *split,
+                       double *us, lk_error *err) {
 	int done[FOLDS], count = 0;
 	for (size_t i = 0; i < rows->count; i++) {
 		const lk_coll_row *row = &rows->at[i];
@@ -104,16 +123,46 @@ static lk_status cross(const lk_coll_rows *rows, const char *fabric, lk_coll_fol
 		if (known || count == FOLDS || strcmp(row->fabric, fabric) != 0) continue;
 		done[count++] = fold;
 		folds_divide(rows, fabric, folds, fold, split);
-		LK_TRY(predict(split->seen, split->seen_count, split->held, split->held_count, split->us,
-		               err));
+		LK_TRY(predict(start, split->seen, split->seen_count, split->held, split->held_count,
+		               split->us, err));
+		for (size_t h = 0; h < split->held_count; h++) us[split->place[h]] = split->us[h];
+	}
+	return LK_OK;
+}
+
+/* Rows of a fabric, in split->held, and of all others. */
+static void folds_divide_fabrics(const lk_coll_rows *rows, const char *fabric,
+                                 struct split *split) {
+	split->seen_count = split->held_count = 0;
+	for (size_t i = 0; i < rows->count; i++) {
+		const lk_coll_row *row = &rows->at[i];
+		if (*row->refused) continue;
+		if (strcmp(row->fabric, fabric) == 0) {
+			split->place[split->held_count] = i;
+			split->held[split->held_count++] = row;
+		} else if (folds_usable(row)) split->seen[split->seen_count++] = row;
+	}
+}
+
+static lk_status folds_cross_fabrics(const lk_coll_rows *rows, lk_coll_predictor *predict,
+                                     const lk_fabric *start, struct split *split, double *us,
+                                     lk_error *err) {
+	for (size_t i = 0; i < rows->count; i++) {
+		bool known = false;
+		for (size_t k = 0; k < i && !known; k++)
+			known = strcmp(rows->at[k].fabric, rows->at[i].fabric) == 0;
+		if (known) continue;
+		folds_divide_fabrics(rows, rows->at[i].fabric, split);
+		LK_TRY(predict(start, split->seen, split->seen_count, split->held, split->held_count,
+		               split->us, err));
 		for (size_t h = 0; h < split->held_count; h++) us[split->place[h]] = split->us[h];
 	}
 	return LK_OK;
 }
 
 lk_status lk_coll_cross(const lk_coll_rows *rows, const lk_coll_fabrics *fabrics,
-                        lk_coll_folds folds, lk_coll_predictor *predict, double *us,
-                        lk_error *err) {
+                        lk_coll_folds folds, lk_coll_predictor *predict, const lk_fabric *start,
+                        double *us, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	struct split s = {
 		.seen = LK_ARRAY(&arena, lk_coll_pick, rows->count),
@@ -122,8 +171,10 @@ lk_status lk_coll_cross(const lk_coll_rows *rows, const lk_coll_fabrics *fabrics
 		.us = LK_ARRAY(&arena, double, rows->count),
 	};
 	lk_status status = s.seen && s.held && s.place && s.us ? LK_OK : lk_oom(err);
-	for (size_t f = 0; f < fabrics->count && status == LK_OK; f++)
-		status = cross(rows, fabrics->at[f], folds, predict, &s, us, err);
+	if (folds == LK_COLL_FOLDS_FABRIC && status == LK_OK)
+		status = folds_cross_fabrics(rows, predict, start, &s, us, err);
+	for (size_t f = 0; folds != LK_COLL_FOLDS_FABRIC && f < fabrics->count && status == LK_OK; f++)
+		status = cross(rows, fabrics->at[f], folds, predict, start, &s, us, err);
 	lk_arena_free(&arena);
 	return status;
 }

@@ -46,11 +46,13 @@ static int collectives_numbers_of(const lk_coll_fabrics *fabrics) {
 }
 
 static void set_range(const lk_coll_row *row, bool fitted, bool unseen, lk_validated *out) {
-	char class[128];
-	snprintf(class, sizeof class, "%.80s %s", fitted ? row->fabric : "other",
-	         lk_coll_size_class(row->bytes));
-	const lk_calibration_row *range =
-		lk_calibration_find(lk_calibration_current(), "range", "collective", class);
+	const lk_calibration_row *range = NULL;
+	for (int own = fitted; own >= 0 && !range; own--) {
+		char class[160];
+		lk_coll_range_class(own ? row->fabric : NULL, row->nodes > 1, lk_coll_is_message(row),
+		                    lk_coll_size_class(row->bytes), class, sizeof class);
+		range = lk_calibration_find(lk_calibration_current(), "range", "collective", class);
+	}
 	double width = lk_calibration_value(range, unseen ? "unseen_width" : "width", usual_width);
 	out->low = out->predicted * exp(-width);
 	out->high = out->predicted * exp(width);
@@ -72,8 +74,8 @@ static const char *collectives_reason_of(const struct task *task, const lk_coll_
 	if (*row->slow) return lk_arena_printf(task->arena, "not scored: %s", row->slow);
 	if (!(row->us > 0)) return "not scored: no measured time";
 	bool fitted = lk_coll_fitted(&task->fabrics, row);
-	if (fitted && task->cross && task->folds == LK_COLL_FOLDS_GPUS)
-		return lk_coll_no_relatives(task->rows, row);
+	if (task->cross && (fitted || task->folds == LK_COLL_FOLDS_FABRIC))
+		return lk_coll_no_relatives(task->rows, row, task->folds);
 	return fitted ? NULL
 	              : "from the catalogue and the default numbers: too few rows to fit its fabric";
 }
@@ -98,7 +100,9 @@ static lk_status collectives_fill_row(const struct task *task, size_t i, double 
 		                              lk_algo_name(cost.algo), lk_proto_name(cost.proto));
 		if (!out->layout) return lk_oom(err);
 	}
-	set_range(row, fitted || own, task->cross && task->folds == LK_COLL_FOLDS_GPUS, out);
+	bool apart = task->cross && task->folds == LK_COLL_FOLDS_FABRIC;
+	set_range(row, (fitted || own) && !apart, task->cross && task->folds == LK_COLL_FOLDS_GPUS,
+	          out);
 	task->out->scores[i].suspect =
 		*row->slow || (out->reason && strncmp(out->reason, "not scored", 10) == 0);
 	task->out->divisions[0].keys[i] =
@@ -110,11 +114,8 @@ static lk_status collectives_fill_row(const struct task *task, size_t i, double 
 	                    row->nodes == 1 ? "" : "s"),
 		row->nodes * 1000 + row->gpus,
 	};
-	task->out->divisions[4].keys[i] =
-		(lk_score_key){lk_coll_size_class(row->bytes), (int)fmin(row->bytes / 1048576, 17)};
-	if (row->bytes < 1048576) task->out->divisions[4].keys[i].order = 0;
-	else if (row->bytes <= 16777216) task->out->divisions[4].keys[i].order = 1;
-	else task->out->divisions[4].keys[i].order = 2;
+	int size = lk_coll_size_class(row->bytes);
+	task->out->divisions[4].keys[i] = (lk_score_key){lk_coll_size_classes[size], size};
 	return task->out->divisions[3].keys[i].name ? LK_OK : lk_oom(err);
 }
 
@@ -136,7 +137,7 @@ static lk_status collectives_compare(const struct task *task, lk_error *err) {
 		                                            parameters < 0 ? 0 : parameters);
 		if (!baseline) return lk_oom(err);
 		LK_TRY(lk_coll_cross(task->rows, &task->fabrics, task->folds, others[b].predict,
-		                     baseline->predicted, err));
+		                     lk_fabric_default(), baseline->predicted, err));
 		if (parameters >= 0) continue;
 		for (size_t i = 0; i < task->rows->count; i++) {
 			const lk_coll_row *row = &task->rows->at[i], *before = i ? row - 1 : NULL;
@@ -157,8 +158,10 @@ static lk_status collectives_score(struct task *task, lk_error *err) {
 	for (size_t i = 0; i < task->rows->count; i++) us[i] = NAN;
 	predict_in_use(task->rows, us);
 	if (task->cross)
-		LK_TRY(
-			lk_coll_cross(task->rows, &task->fabrics, task->folds, lk_coll_predict_model, us, err));
+		LK_TRY(lk_coll_cross(task->rows, &task->fabrics, task->folds,
+		                     task->folds == LK_COLL_FOLDS_FABRIC ? lk_coll_predict_laws
+		                                                         : lk_coll_predict_model,
+		                     lk_fabric_default(), us, err));
 	for (size_t d = 0; d < sizeof by / sizeof *by; d++)
 		if (!lk_scoring_divide(task->arena, task->out, by[d])) return lk_oom(err);
 	for (size_t i = 0; i < task->rows->count; i++)
@@ -166,6 +169,7 @@ static lk_status collectives_score(struct task *task, lk_error *err) {
 	task->out->parameters = collectives_numbers_of(&task->fabrics);
 	task->out->unit_of_rows = "size";
 	if (!task->cross) task->out->folds = "";
+	else if (task->folds == LK_COLL_FOLDS_FABRIC) task->out->folds = "fabric";
 	else if (task->folds == LK_COLL_FOLDS_SIZE) task->out->folds = "fifth of the fabric's sizes";
 	else task->out->folds = "number of GPUs of the fabric";
 	return collectives_compare(task, err);
@@ -175,7 +179,8 @@ lk_status lk_score_collectives(lk_arena *arena, const lk_validate_request *reque
                                lk_scoring *out, lk_error *err) {
 	lk_coll_rows rows = {0};
 	struct task t = {.arena = arena, .rows = &rows, .cross = request->cross, .out = out};
-	t.folds = request->folds == LK_FOLDS_GPUS ? LK_COLL_FOLDS_GPUS : LK_COLL_FOLDS_SIZE;
+	if (request->folds == LK_FOLDS_GPUS) t.folds = LK_COLL_FOLDS_GPUS;
+	if (request->folds == LK_FOLDS_FABRIC) t.folds = LK_COLL_FOLDS_FABRIC;
 	lk_status status = lk_coll_rows_read(arena, in, &rows, err);
 	if (status == LK_OK) status = collectives_score(&t, err);
 	lk_vec_free(&t.fabrics);

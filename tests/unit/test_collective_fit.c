@@ -50,9 +50,9 @@ static void test_numbers_are_found_again(void **state) {
 	static lk_coll_row rows[200];
 	static lk_coll_pick picks[200];
 	static const lk_fabric made[] = {
-		{4, 1.2, 1.05, .7, .05, NULL},
-		{12, .4, .9, .5, .05, NULL},
-		{7, .8, 1, .9, .05, NULL},
+		{4, 1.2, 1.05, .7, .05, NULL, NULL},
+		{12, .4, .9, .5, .05, NULL, NULL},
+		{7, .8, 1, .9, .05, NULL, NULL},
 	};
 	for (size_t m = 0; m < sizeof made / sizeof *made; m++) {
 		lk_fabric found;
@@ -78,7 +78,7 @@ static void held_rows_do_not_teach(lk_coll_folds folds) {
 	static lk_coll_row rows[200], spoilt[200];
 	static lk_coll_pick picks[200];
 	static double clean_us[200], spoilt_us[200];
-	static const lk_fabric made = {4, 1.2, 1.05, .7, .05, NULL};
+	static const lk_fabric made = {4, 1.2, 1.05, .7, .05, NULL, NULL};
 	lk_error err;
 	size_t count = make_rows(&made, rows, picks);
 	memcpy(spoilt, rows, sizeof spoilt);
@@ -96,10 +96,12 @@ static void held_rows_do_not_teach(lk_coll_folds folds) {
 		lk_coll_predict_scalars,
 	};
 	for (size_t p = 0; p < sizeof all / sizeof *all; p++) {
-		assert_int_equal(lk_coll_cross(&clean_rows, &fabrics, folds, all[p], clean_us, &err),
-		                 LK_OK);
-		assert_int_equal(lk_coll_cross(&spoilt_rows, &fabrics, folds, all[p], spoilt_us, &err),
-		                 LK_OK);
+		assert_int_equal(
+			lk_coll_cross(&clean_rows, &fabrics, folds, all[p], &lk_fabric_plain, clean_us, &err),
+			LK_OK);
+		assert_int_equal(
+			lk_coll_cross(&spoilt_rows, &fabrics, folds, all[p], &lk_fabric_plain, spoilt_us, &err),
+			LK_OK);
 		for (size_t i = 0; i < count; i++)
 			if (is_spoilt(&rows[i], folds)) assert_true(clean_us[i] == spoilt_us[i]);
 	}
@@ -119,7 +121,7 @@ static void test_curves_are_found_again(void **state) {
 	static lk_coll_row rows[200];
 	static lk_coll_pick picks[200];
 	static lk_curves curves;
-	lk_fabric fabric = {4, 1.2, 1.05, .7, .05, NULL};
+	lk_fabric fabric = {4, 1.2, 1.05, .7, .05, NULL, NULL};
 	size_t count = make_rows(&fabric, rows, picks);
 	for (size_t i = 0; i < count; i++)
 		if (rows[i].gpus == 16) rows[i].us *= 1.5 + .4 * sin(log2(rows[i].bytes));
@@ -218,7 +220,7 @@ static void test_a_log_gives_the_default(void **state) {
 	assert_int_equal(out.rows.at[1].points, 7);
 	assert_string_equal(out.rows.at[0].subject, "default");
 	assert_int_equal(out.rows.at[0].count, LK_FABRIC_NUMBERS);
-	assert_true(out.rows.at[0].error < .25);
+	assert_true(out.rows.at[0].error < .4); /* before its curve, which takes the rest */
 	lk_calibration_free(&out);
 }
 
@@ -286,20 +288,41 @@ static void test_words_of_fabrics(void **state) {
 }
 
 /* data/calibration/collectives.csv is what the measurements give. */
+/* Appends a file without its comments, and without its header unless it is the first. */
+static void append_table(const char *name, FILE *to, bool first) {
+	char line[4096];
+	FILE *from = fopen(need_data(name), "r");
+	bool in_header = true;
+	assert_non_null(from);
+	while (fgets(line, sizeof line, from)) {
+		if (line[0] == '#') continue;
+		if (!in_header || first) fputs(line, to);
+		in_header = false;
+	}
+	fclose(from);
+}
+
 static void test_committed_calibration(void **state) {
 	(void)state;
 	if (judged_elsewhere()) skip();
 	const char *again = getenv("LOCKSTEP_REGENERATE");
-	char *text = NULL;
-	size_t size, length;
+	char *text = NULL, *tables = NULL;
+	size_t size, length, tables_size;
 	lk_stream *in;
 	lk_error err = {0};
-	assert_int_equal(lk_stream_open(need_data("measured/collectives.csv"), &in, &err), LK_OK);
+	FILE *both = open_memstream(&tables, &tables_size);
+	assert_non_null(both);
+	append_table("measured/collectives.csv", both, true);
+	append_table("measured/collectives_2.csv", both, false);
+	fclose(both);
+	assert_int_equal(lk_stream_memory(tables, tables_size, "both.csv", &in, &err), LK_OK);
 	static const char source[] =
-		"NetX-lab/Echo@15f0d12 nccl-test-log; microsoft/vidur data/profiling/network";
+		"NetX-lab/Echo@15f0d12 nccl-test-log; microsoft/vidur data/profiling/network; others of "
+		"collectives.csv and collectives_2.csv";
 	lk_calibration out = {0};
-	assert_int_equal(lk_calibrate_collectives(in, source, "2026-11-21", &out, &err), LK_OK);
+	assert_int_equal(lk_calibrate_collectives(in, source, "2026-11-25", &out, &err), LK_OK);
 	lk_stream_close(in);
+	free(tables);
 	FILE *file = open_memstream(&text, &size);
 	assert_non_null(file);
 	lk_calibration_write(&out, file);

@@ -187,8 +187,9 @@ static double nccl_s(lk_coll_kind kind, int ranks, double bytes) {
 	                        .ranks_per_node = ranks,
 	                        .sharing = 1,
 	                        .oversubscription = 1};
-	double seconds = kind == LK_COLL_SENDRECV ? lk_p2p_cost(&c.node[0], true, 1, 1, bytes).seconds
-	                                          : lk_collective_cost(kind, &shape, bytes).seconds;
+	double seconds = kind == LK_COLL_SENDRECV
+	                     ? lk_p2p_cost(&c.node[0], true, 1, 1, NULL, bytes).seconds
+	                     : lk_collective_cost(kind, &shape, bytes).seconds;
 	lk_arena_free(&arena);
 	return seconds;
 }

@@ -459,8 +459,10 @@ static void nodes_are_the_better_neighbours(void **state) {
 			double across = collective_seconds("2 node * 4 h100-sxm, nic 4*400g", kind, bytes);
 			double slow = collective_seconds("2 node * 4 h100-sxm, nic 1*100g", kind, bytes);
 			/* Launches take longer with more GPUs in a node: what is small may be a little faster
-			 * across. */
-			if (inside > across * (bytes < 1e6 ? 1.2 : 1) || across > slow)
+			 * across. NCCL chooses by its own estimate, and what it takes on the slow network may
+			 * be a little faster too. */
+			double little = bytes < 1e7 ? 1.2 : 1;
+			if (inside > across * little || across > slow * little)
 				fail_msg("%s of %g bytes: %g inside, %g across, %g on a slow network",
 				         lk_op_kind_name(kind), bytes, inside, across, slow);
 		}

@@ -12,9 +12,9 @@
 #include <stddef.h>
 
 lk_coll_cost lk_p2p_cost(const lk_node *node, bool same_node, int sharing, double oversubscription,
-                         double bytes) {
-	lk_group_shape pair = {node, 2, same_node ? 1 : 2, same_node ? 2 : 1, sharing, oversubscription,
-	                       NULL};
+                         const lk_nccl_settings *settings, double bytes) {
+	lk_group_shape pair = {
+		node, 2, same_node ? 1 : 2, same_node ? 2 : 1, sharing, oversubscription, NULL, settings};
 	return lk_collective_cost(LK_COLL_SENDRECV, &pair, bytes);
 }
 
@@ -31,18 +31,6 @@ const char *lk_proto_name(lk_proto proto) {
 const char *lk_coll_limit_name(lk_coll_limit limit) {
 	static const char *const names[] = {"latency", "links", "NICs"};
 	return names[limit];
-}
-
-double lk_coll_busbw_factor(lk_coll_kind kind, int ranks) {
-	if (ranks < 2) return 1;
-	double n = ranks;
-	switch (kind) {
-	case LK_COLL_ALLREDUCE: return 2 * (n - 1) / n;
-	case LK_COLL_ALLGATHER:
-	case LK_COLL_REDUCESCATTER:
-	case LK_COLL_ALLTOALL: return (n - 1) / n;
-	default: return 1;
-	}
 }
 
 static double memory_traffic(lk_coll_kind kind, lk_algo algo, double n) {
@@ -70,20 +58,33 @@ static void occupy(lk_coll_kind kind, const lk_nccl_site *site, double bytes, lk
 	cost->nic_rate = rate * lk_nccl_nic_traffic(kind, site, cost->algo) / site->ppn;
 }
 
-/* What NCCL chooses by its own estimates. */
+/* The best of what is offered: by the calibrated time, so that a better fabric, on which all of it
+ * is faster, is never slower, or by NCCL's own estimate. Settings that leave it nothing on these
+ * ranks are passed over, as NCCL did before 2.24, which ends the program. */
 static lk_nccl_estimate collective_choose(lk_coll_kind kind, const lk_nccl_site *site, double bytes,
-                                          lk_algo *algo, lk_proto *proto) {
-	lk_nccl_estimate best = {.predicted = INFINITY}, one;
+                                          bool by_estimate, lk_algo *algo, lk_proto *proto) {
+	lk_nccl_estimate best, one;
+	double least = INFINITY;
 	*algo = LK_ALGO_RING;
 	*proto = LK_PROTO_SIMPLE;
 	for (int a = LK_ALGO_TREE; a < LK_ALGO_P2P; a++)
 		for (int p = LK_PROTO_LL; p < LK_PROTOS; p++) {
 			if (!lk_nccl_estimate_of(kind, site, (lk_algo)a, (lk_proto)p, bytes, &one)) continue;
-			if (one.predicted >= best.predicted) continue;
+			if (by_estimate && a == LK_ALGO_PAT && site->ppn > 1) continue; /* as NCCL */
+			double time = by_estimate ? one.predicted : one.time;
+			if (time >= least) continue;
+			least = time;
 			best = one;
 			*algo = (lk_algo)a;
 			*proto = (lk_proto)p;
 		}
+	if (!isfinite(least)) {
+		lk_nccl_site open = *site;
+		lk_nccl_settings all = *site->settings;
+		all.without_algo[kind] = all.without_proto[kind] = 0;
+		open.settings = &all;
+		lk_nccl_estimate_of(kind, &open, *algo, *proto, bytes, &best);
+	}
 	return best;
 }
 
@@ -94,7 +95,8 @@ bool lk_nccl_raw_of(lk_coll_kind kind, const lk_group_shape *group, double bytes
 	lk_nccl_site site;
 	lk_algo algo;
 	lk_nccl_site_of(group, &site);
-	lk_nccl_estimate best = collective_choose(kind, &site, fmin(bytes, 1e18), &algo, &out->proto);
+	lk_nccl_estimate best =
+		collective_choose(kind, &site, fmin(bytes, 1e18), true, &algo, &out->proto);
 	out->latency = best.latency;
 	out->transfer = best.predicted - best.latency;
 	return true;
@@ -102,7 +104,7 @@ bool lk_nccl_raw_of(lk_coll_kind kind, const lk_group_shape *group, double bytes
 
 static lk_coll_cost best_collective(lk_coll_kind kind, const lk_nccl_site *site, double bytes) {
 	lk_coll_cost cost = {0};
-	lk_nccl_estimate best = collective_choose(kind, site, bytes, &cost.algo, &cost.proto);
+	lk_nccl_estimate best = collective_choose(kind, site, bytes, false, &cost.algo, &cost.proto);
 	cost.seconds = best.time * 1e-6;
 	cost.limit = best.limit;
 	occupy(kind, site, bytes, &cost);

@@ -55,8 +55,9 @@ typedef struct lk_group_shape {
 	int ranks_per_node;  /* ceil(n / N) */
 	int sharing; /* groups of this kind that work at the same time on one node and share its NICs:
 	                with 8 data-parallel groups through 8 GPUs of a node, 8. At least 1 */
-	double oversubscription;        /* of the fabric, 1 = none */
-	const struct lk_fabric *fabric; /* its fitted numbers; NULL: those of the default */
+	double oversubscription;                 /* of the fabric, 1 = none */
+	const struct lk_fabric *fabric;          /* its fitted numbers; NULL: those of the default */
+	const struct lk_nccl_settings *settings; /* what a user set of NCCL; NULL: nothing */
 } lk_group_shape;
 
 typedef struct lk_coll_cost {
@@ -81,7 +82,33 @@ double lk_coll_busbw_factor(lk_coll_kind kind, int ranks);
 /* A message between two ranks, inside a node or across nodes; `sharing` messages leave the node at
  * the same time. */
 lk_coll_cost lk_p2p_cost(const lk_node *node, bool same_node, int sharing, double oversubscription,
-                         double bytes);
+                         const struct lk_nccl_settings *settings, double bytes);
+
+/* ---- nccl_settings: NCCL's release and its environment, as a text of words: "2.18.5
+ * NCCL_ALGO=Ring NCCL_PROTO=^LL128 NCCL_MAX_NCHANNELS=8". A word without `=` is the release. */
+
+typedef struct lk_nccl_settings {
+	unsigned char without_algo[LK_COLLS];  /* bit of lk_algo: not to be chosen */
+	unsigned char without_proto[LK_COLLS]; /* bit of lk_proto */
+	int least_channels, most_channels;     /* 0: not stated */
+	int nvls;                              /* 1 on, -1 off, 0 not stated */
+	double buffer_bytes;                   /* of a channel and direction, Simple; 0: 4 MiB */
+	int release;                           /* 21805 of 2.18.5; 0: the newest that is modelled */
+} lk_nccl_settings;
+
+/* The variables that are read, ended by NULL. */
+extern const char *const lk_nccl_variables[];
+/* Whether NAME (of `length` bytes) is one of them. */
+bool lk_nccl_variable(const char *name, size_t length);
+
+/* Reads such a text; "" states nothing. LK_ERR_INPUT, with `where`: an unknown variable or value,
+ * what contradicts itself, what leaves an all-reduce nothing to run. */
+lk_status lk_nccl_settings_read(const char *text, const char *where, lk_nccl_settings *out,
+                                lk_error *err);
+/* Which of the settings cannot act on a collective of such a group, as a list of names in
+ * `out`[size]; "" all act. */
+void lk_nccl_settings_idle(const lk_nccl_settings *settings, lk_coll_kind kind,
+                           const lk_group_shape *group, char *out, size_t size);
 
 /* ---- fabric: how far a fabric (a cluster's links, network and software) falls short of NCCL's own
  * figures: five numbers, fitted to measured collectives by `lockstep calibrate collectives`. */
@@ -103,6 +130,7 @@ typedef struct lk_fabric {
 	double buffer;  /* MB of a message between nodes that a slow network's buffers take at once */
 	const struct lk_curves
 		*curves; /* what is left between the model and what was measured there; NULL: not known */
+	const struct lk_nccl_laws *laws; /* NULL: those in use */
 } lk_fabric;
 
 /* The numbers by index, with the names that rows of a calibration have for them, and the limits in
@@ -121,6 +149,41 @@ lk_fabric lk_fabric_of(const lk_calibration_row *row);
 /* The row "default" of the calibration in use, with its curves: for clusters whose fabric nobody
  * measured. Read once. */
 const lk_fabric *lk_fabric_default(void);
+
+/* ---- laws: what all fabrics have in common beyond NCCL's own numbers: factors of links, protocols
+ * and GPU generations, fitted once to all measured collectives together (family "laws" of the
+ * calibration). */
+
+typedef struct lk_nccl_laws {
+	double base, hops, hopper_hops, net_hops; /* of NCCL's latencies: fixed part (beyond LL's), hops
+	                                             inside a node, those from Hopper on, hops between
+	                                             nodes */
+	double ranks;     /* launch grows with this power of the ranks on a node */
+	double scan;      /* us for 1000 bytes of LL that pass a network: a proxy looks at every flag */
+	double ll, ll128; /* reached share of NCCL's bandwidths */
+	double fill;      /* a Simple ring of n ranks loses fill / n */
+	double nvls_hopper, nvls_blackwell, nvls_rack; /* reached share of the links by the switches'
+	                                                  multicast; of racks, in place of boards */
+	double nvls_fill_us;                           /* of the multicast's pipeline, for each rank */
+	double nics, slot; /* reached share of NICs' line rate, of a GPU's PCIe slot to them */
+	double socket_nics, socket_us, crowd; /* without RDMA: share of the NICs' line rate; each
+	                                         message between nodes; more of a NIC with more GPUs at
+	                                         it, a power */
+	double message_launch, message_hops, message_join, message_wire,
+		message_nic;    /* of messages between two ranks */
+	double buffer_rate; /* GB/s into the buffers of a network without RDMA; a constant */
+} lk_nccl_laws;
+
+enum {
+	LK_NCCL_LAWS = 23
+};
+/* By index: names in a calibration, and where the search starts and may go. */
+extern const lk_fit_number lk_nccl_law_limits[LK_NCCL_LAWS];
+double *lk_nccl_law(lk_nccl_laws *laws, int index);
+/* Those of a row of the family "laws"; what it lacks, and NULL, as the start of the search. */
+lk_nccl_laws lk_nccl_laws_of(const lk_calibration_row *row);
+/* Those of the calibration in use. Read once. */
+const lk_nccl_laws *lk_nccl_laws_default(void);
 
 /* ---- curve: how far the measured curve of a collective lies from the NCCL model: a factor at each
  * power of two of bytes. Curves belong to a fabric and to one collective on one number of GPUs and

@@ -23,6 +23,18 @@ const char *lk_coll_name(lk_coll_kind kind) {
 	return (unsigned)kind < LK_COLLS ? coll_names[kind] : "unknown";
 }
 
+double lk_coll_busbw_factor(lk_coll_kind kind, int ranks) {
+	if (ranks < 2) return 1;
+	double n = ranks;
+	switch (kind) {
+	case LK_COLL_ALLREDUCE: return 2 * (n - 1) / n;
+	case LK_COLL_ALLGATHER:
+	case LK_COLL_REDUCESCATTER:
+	case LK_COLL_ALLTOALL: return (n - 1) / n;
+	default: return 1;
+	}
+}
+
 const char *lk_curve_knot_name(int knot) {
 	static const char *const names[LK_CURVE_KNOTS] = {
 		"1K", "2K", "4K",  "8K",  "16K", "32K",  "64K",  "128K", "256K", "512K", "1M", "2M",

@@ -40,7 +40,10 @@ typedef struct lk_nccl_site {
 	double node_nics;      /* all NICs of a node that this group may use, line rate */
 	double nic_efficiency; /* reached share of it */
 	double nic_latency;
+	int heads; /* GPUs of a node that head a share of the multicast */
 	const lk_fabric *fabric;
+	const lk_nccl_laws *laws;
+	const lk_nccl_settings *settings; /* never NULL */
 } lk_nccl_site;
 
 void lk_nccl_site_of(const lk_group_shape *group, lk_nccl_site *site);
@@ -54,13 +57,13 @@ static inline double lk_bridge_bytes(double own, double n, double bytes) {
 
 /* What NCCL's tables say of one (algorithm, protocol), in us. */
 typedef struct lk_nccl_terms {
-	double base, hops, net; /* latencies: fixed, inside nodes, between them */
-	double crossings; /* messages between nodes, one after the other; the network's own latency of
-	                     them */
-	double network;
+	double base;            /* latency: fixed */
+	double near, near_hops; /* of a hop inside a node, and how many there are one after the other */
+	double far, crossings;  /* the same between nodes */
+	double network;         /* the network's own latency of all crossings */
 	double latency, transfer; /* by whose sum NCCL chooses */
-	double smooth_transfer; /* with NCCL's correction of trees between its steps: it never falls as
-	                           bytes grow */
+	double smooth; /* NCCL's correction of trees between its steps: a time never falls as bytes
+	                  grow */
 } lk_nccl_terms;
 
 /* False where NCCL does not offer the combination. */
@@ -87,6 +90,8 @@ bool lk_nccl_raw_of(lk_coll_kind kind, const lk_group_shape *group, double bytes
 bool lk_nccl_estimate_of(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo, lk_proto proto,
                          double bytes, lk_nccl_estimate *out);
 
+/* Bytes that a rank of a ring sends per byte of the call. */
+double lk_nccl_ring_traffic(lk_coll_kind kind, int n);
 /* Bytes that a node's NICs send per byte of the call. */
 double lk_nccl_nic_traffic(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo);
 
@@ -102,29 +107,6 @@ lk_coll_cost lk_nccl_alltoall(const lk_nccl_site *site, double bytes);
 /* A message from one rank of the group to another. */
 lk_coll_cost lk_nccl_sendrecv(const lk_group_shape *group, double bytes);
 
-/* What all fabrics have in common beyond NCCL's own numbers: fitted once, to all measured
- * collectives together. */
-typedef struct lk_nccl_globals {
-	double base, hops, simple_hops, hopper_hops,
-		net_hops; /* of NCCL's latencies: fixed part (beyond LL's), hops inside a
-node, those of Simple, those from Hopper on, hops between nodes */
-	double ranks; /* launch grows with this power of the ranks on a node */
-	double least,
-		ll_channel;         /* factors: bytes that open another channel; cost of a channel of LL */
-	double ll, ll128, nvls; /* reached share of NCCL's bandwidths */
-	double fill;            /* a Simple ring of n ranks loses fill / n */
-	double nvls_fill_us, nvls_fill_bytes; /* of the multicast's pipeline */
-	double join, hopper_join; /* p of waiting and transfer: 1 one after the other, large: the longer
-	                             counts */
-	double ll_nics;           /* bytes on the NICs per byte, with LL's flags */
-	double socket_us, crowd;  /* without RDMA: each message between nodes; more of a NIC with more
-	                             GPUs at it, a power */
-	double message_launch, message_hops, message_join, message_wire,
-		message_nic;    /* of messages between two ranks */
-	double buffer_rate; /* GB/s into the buffers of a network without RDMA */
-} lk_nccl_globals;
-extern const lk_nccl_globals lk_nccl_global;
-
 /* Latency of one hop, by NCCL's hwLatency table. */
 typedef enum lk_nccl_hop {
 	LK_NCCL_HOP_NVLINK,
@@ -132,5 +114,13 @@ typedef enum lk_nccl_hop {
 	LK_NCCL_HOP_NET
 } lk_nccl_hop;
 double lk_nccl_hop_latency(lk_nccl_hop hop, lk_algo algo, lk_proto proto);
+
+/* Whether settings name a release before this one; releases that are not named are new. */
+static inline bool lk_nccl_before(const lk_nccl_site *site, int release) {
+	return site->settings->release > 0 && site->settings->release < release;
+}
+
+/* GB/s that one channel, one CTA, moves at most inside a node: NCCL's limit of a tree's channel. */
+double lk_nccl_channel_rate(lk_nccl_generation generation);
 
 #endif

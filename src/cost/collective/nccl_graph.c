@@ -67,6 +67,12 @@ static lk_nccl_graph graph_search(lk_nccl_generation generation, double rate) {
 	return best;
 }
 
+static int channels_within(int channels, const lk_nccl_settings *settings) {
+	if (settings->most_channels > 0 && channels > settings->most_channels)
+		channels = settings->most_channels;
+	return channels < settings->least_channels ? settings->least_channels : channels;
+}
+
 /* The search doubles what it found: twice the channels at half the speed. */
 static lk_nccl_graph doubled(lk_nccl_graph graph) {
 	return (lk_nccl_graph){2 * graph.channels, graph.intra / 2, graph.inter / 2};
@@ -77,12 +83,15 @@ static lk_nccl_graph ring_in_node(const lk_nccl_site *site) {
 	return doubled(graph_search(site->generation, site->wire));
 }
 
+/* Rings over nodes before 2.25; before 2.20, which joins the ports of a card, each on one NIC. */
+static const double old_rings = 16;
+
 /* Between nodes every channel enters and leaves through one NIC, and no channel is faster than 48
  * GB/s. */
 static lk_nccl_graph ring_over_nodes(const lk_nccl_site *site, double nics) {
 	double total = fmin(site->node_nics * line_share, site->ppn > 1 ? site->wire : INFINITY);
 	double channels = fmax(1, fmax(floor(nics), ceil(total / 48 - 1e-9)));
-	if (channels > 32) channels = 32;
+	channels = fmin(channels, lk_nccl_before(site, 22500) ? old_rings : 32);
 	return (lk_nccl_graph){(int)channels, total / channels, total / channels};
 }
 
@@ -97,10 +106,11 @@ static lk_nccl_graph tree(const lk_nccl_site *site) {
 	return graph;
 }
 
-/* Each of 8 GPUs heads one share of the multicast tree, which needs 9/8 of its speed on every link:
- * 8 x 40 GB/s on Hopper, run as 16 channels of 20; 8 x 80 on Blackwell, run as 24. */
+/* Each GPU of a node, at most 32, heads one share of the multicast tree, which needs 1 + 1/heads of
+ * its speed on every link: of 8 GPUs 8 x 40 GB/s on Hopper, run as 16 channels of 20; 8 x 80 on
+ * Blackwell, run as 24. */
 static lk_nccl_graph multicast(const lk_nccl_site *site) {
-	const int heads = 8;
+	const int heads = site->heads;
 	double share = site->wire / (heads + 1), speed = 0;
 	for (const double *s = speeds[site->generation]; *s > 0 && speed == 0; s++)
 		if (*s <= share) speed = *s;
@@ -109,6 +119,7 @@ static lk_nccl_graph multicast(const lk_nccl_site *site) {
 		if (site->nodes > 1) channels = 32;
 		else channels = 24;
 	} else channels = 16;
+	channels = channels_within(channels, site->settings);
 	double total = heads * (speed > 0 ? speed : share);
 	return (lk_nccl_graph){channels, total / channels,
 	                       fmin(total, site->node_nics * line_share) / channels};
@@ -133,36 +144,44 @@ static void wire_node(const lk_node *node, lk_nccl_site *site) {
  * slot. */
 static double wire_network(const lk_group_shape *group, lk_nccl_site *site) {
 	const lk_node *node = group->node;
+	const lk_nccl_laws *laws = site->laws;
 	double sharing = group->sharing > 1 ? group->sharing : 1,
 		   nics = (node->nics > 0 ? node->nics : 1) / sharing;
 	double nearest =
 		node->gpus > 0 && node->nics > node->gpus ? (double)node->nics / node->gpus : 1;
 	nics = fmin(nics,
 	            fmax(site->ppn, 1) * nearest); /* a GPU's channels go through the NICs next to it */
+	if (lk_nccl_before(site, 22000)) nics = fmin(nics, old_rings);
 	double oversubscription = group->oversubscription > 1 ? group->oversubscription : 1;
-	site->node_nics = fmax(graph_rate_of(node->nic_rate) * nics / oversubscription, 1e-6);
-	if (node->device->pcie_rate > 0)
-		site->node_nics =
-			fmin(site->node_nics, graph_rate_of(node->device->pcie_rate) / line_share * site->ppn);
+	double line = fmax(graph_rate_of(node->nic_rate) * nics / oversubscription, 1e-6);
+	double slots =
+		node->device->pcie_rate > 0 ? graph_rate_of(node->device->pcie_rate) * site->ppn : INFINITY;
+	site->node_nics = fmin(line, slots / line_share);
 	site->nic_latency = node->nic_latency_s > 0 ? fmin(node->nic_latency_s, 1) * 1e6 : 0;
 	site->efa = site->nic_latency > 0;
 	site->sockets = node->sockets;
+	/* What large messages reach: NICs .97 of eight 400 Gb/s (16 H100, ring), .83 of four 100 Gb/s
+	 * (p4de, tree); through a PCIe slot of generation 4 .65 of 200 Gb/s (NDv4, 16 to 64 A100). */
+	double gen4 = node->device->pcie_rate < 40 * gb ? laws->slot : 1;
 	/* Several GPUs at one NIC open more connections, which reach more of it. */
 	double crowd = site->ppn / fmax(1, fmin(nics, site->ppn));
-	if (site->sockets)
-		site->nic_efficiency = fmin(1, site->nic_efficiency * pow(crowd, lk_nccl_global.crowd));
+	double most = laws->nics, reached = most;
+	if (site->fabric->nic > 0) reached = fmin(site->fabric->nic, 1), most = 1, gen4 = 1;
+	else if (node->sockets) reached = laws->socket_nics;
+	if (node->sockets) reached = fmin(most, reached * pow(crowd, laws->crowd));
+	site->nic_efficiency = fmin(line * reached, slots * gen4 * most) / site->node_nics;
 	return nics;
 }
 
-/* Reached share of the NICs' line rate at large messages, by the PCIe generation between GPU and
- * NIC. Gen4: .64 of eight 200 Gb/s NICs (NDv4, 16 and 32 A100), .60 of four 100 Gb/s (p4d), .83
- * (p4de); gen3 is taken alike. Gen5: .98 of eight 400 Gb/s (16 H100, ring). */
-static double nic_efficiency(const lk_device *device) {
-	return device->pcie_rate >= 40 * gb ? .95 : .70;
-}
+/* GPUs that head a share of a multicast tree: NCCL's limit. */
+enum {
+	most_heads = 32
+};
 
 void lk_nccl_site_of(const lk_group_shape *group, lk_nccl_site *site) {
+	static const lk_nccl_settings none;
 	const lk_node *node = group->node;
+	site->settings = group->settings ? group->settings : &none;
 	site->generation = generation_of(node->device->arch);
 	site->n = group->ranks < most_ranks ? group->ranks : most_ranks;
 	if (group->nodes < 1) site->nodes = 1;
@@ -173,9 +192,10 @@ void lk_nccl_site_of(const lk_group_shape *group, lk_nccl_site *site) {
 	site->switched = node->intra == LK_INTRA_SWITCH;
 	site->nvls =
 		node->intra == LK_INTRA_SWITCH && site->generation >= LK_NCCL_HOPPER && site->ppn > 2;
+	if (site->settings->nvls < 0) site->nvls = false;
+	site->heads = site->ppn < most_heads ? (int)ceil(site->ppn) : most_heads;
 	site->fabric = group->fabric ? group->fabric : lk_fabric_default();
-	site->nic_efficiency =
-		site->fabric->nic > 0 ? fmin(site->fabric->nic, 1) : nic_efficiency(node->device);
+	site->laws = site->fabric->laws ? site->fabric->laws : lk_nccl_laws_default();
 	wire_node(node, site);
 	double nics = wire_network(group, site);
 	site->ring = site->nodes > 1 ? ring_over_nodes(site, nics) : ring_in_node(site);

@@ -48,11 +48,11 @@ static double p2p_seconds(const lk_nccl_site *site, double own, double network, 
 	const lk_fabric *fabric = site->fabric;
 	double flags = proto == LK_PROTO_LL ? 2 : 1;
 	network *= site->nic_latency * (proto == LK_PROTO_SIMPLE ? 2 : 1);
-	double waits = fabric->launch * lk_nccl_global.message_launch +
-	               lk_nccl_global.message_hops * own + network;
-	return pow(pow(waits, lk_nccl_global.message_join) +
-	               pow(flags * transfer, lk_nccl_global.message_join),
-	           1 / lk_nccl_global.message_join) *
+	double waits =
+		fabric->launch * site->laws->message_launch + site->laws->message_hops * own + network;
+	return pow(pow(waits, site->laws->message_join) +
+	               pow(flags * transfer, site->laws->message_join),
+	           1 / site->laws->message_join) *
 	       1e-6;
 }
 
@@ -67,8 +67,7 @@ static double rounds_of(double peers) {
 lk_coll_cost lk_nccl_alltoall(const lk_nccl_site *site, double bytes) {
 	double n = site->n, inside = (site->ppn - 1) / n * bytes, outside = (n - site->ppn) / n * bytes,
 		   each = bytes / n;
-	double wire = site->pair_wire * site->fabric->wire;
-	if (site->nvlink) wire = site->wire * site->fabric->wire;
+	double wire = (site->nvlink ? site->wire : site->pair_wire) * fmin(site->fabric->wire, 1);
 	double nic = site->node_nics / site->ppn * site->nic_efficiency;
 	double transfer = fmax(inside / (1000 * wire), outside / (1000 * nic));
 	/* where GPUs hang on two CPUs, half of a node's GPUs send to the other half through the link
@@ -76,7 +75,8 @@ lk_coll_cost lk_nccl_alltoall(const lk_nccl_site *site, double bytes) {
 	if (site->bridge > 0)
 		transfer = fmax(transfer, lk_bridge_bytes(site->ppn, n, bytes) / (1000 * site->bridge));
 	lk_proto proto = protocol(each);
-	double near_rounds = rounds_of(site->ppn - 1), far_rounds = rounds_of(n - site->ppn);
+	/* peers in a node take no rounds of their own */
+	double far_rounds = rounds_of(n - site->ppn), near_rounds = rounds_of(n - 1) - far_rounds;
 	double own = latency(site, true, proto, near_rounds) + latency(site, false, proto, far_rounds);
 	if (proto == LK_PROTO_SIMPLE) own += 8.4; /* base latency of Simple */
 	double time = p2p_seconds(site, own, site->nodes > 1, proto, transfer);
@@ -102,10 +102,9 @@ lk_coll_cost lk_nccl_alltoall(const lk_nccl_site *site, double bytes) {
 /* Where the network is slower than the buffers before it, the first bytes only have to get into
  * those. */
 static double p2p_transfer_of(const lk_nccl_site *site, bool same_node, double rate, double bytes) {
-	double quick = same_node || rate >= lk_nccl_global.buffer_rate
-	                   ? 0
-	                   : fmin(bytes, site->fabric->buffer * 1e6);
-	return (bytes - quick) / (1000 * rate) + quick / (1000 * lk_nccl_global.buffer_rate);
+	double quick =
+		same_node || rate >= site->laws->buffer_rate ? 0 : fmin(bytes, site->fabric->buffer * 1e6);
+	return (bytes - quick) / (1000 * rate) + quick / (1000 * site->laws->buffer_rate);
 }
 
 static lk_coll_cost p2p_message(const lk_group_shape *pair, double bytes) {
@@ -117,10 +116,13 @@ static lk_coll_cost p2p_message(const lk_group_shape *pair, double bytes) {
 	/* One GPU uses the NICs nearest to it, not all of its node. */
 	double nearest =
 		node->gpus > 0 && node->nics > node->gpus ? (double)node->nics / node->gpus : 1;
-	double share = fmin(site.nic_efficiency * lk_nccl_global.message_nic, .97);
+	double share = fmin(site.nic_efficiency * site.laws->message_nic, .97);
 	double nic = fmin(site.node_nics, fmax(node->nic_rate / 1e9 * nearest, .125)) * share;
+	/* NCCL counts 20 of 25 GB/s of a link: what a switch passes on. A message over links from GPU
+	 * to GPU has all of it. */
+	double direct = node->intra == LK_INTRA_MESH && node->device->arch < LK_ARCH_CDNA1 ? 1.25 : 1;
 	double rate =
-		same_node ? site.pair_wire * site.fabric->wire * lk_nccl_global.message_wire : nic;
+		same_node ? site.pair_wire * site.fabric->wire * site.laws->message_wire * direct : nic;
 	double own = latency(&site, same_node, cost.proto, 1);
 	cost.seconds = p2p_seconds(&site, own, !same_node, cost.proto,
 	                           p2p_transfer_of(&site, same_node, rate, bytes));

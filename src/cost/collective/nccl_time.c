@@ -1,114 +1,210 @@
-/* nccl_time.c: how long a collective takes, from what NCCL's tables say of it and five numbers of
- * the fabric:
+/* nccl_time.c: how long a collective takes, from what NCCL's tables say of it, five numbers of the
+ * fabric and the laws that all fabrics share:
  *
- *     wait     = launch ppn^ranks + channel (channels - 1) + base' + hops' + net' + network
- *     transfer = max(S / (bandwidth e), what the NICs carry / (rate * reached share))
- *     t        = (wait^p + transfer^p)^(1/p)
+ *     wait     = launch min(n, 8)^ranks + channel (channels - 1) + base' + near' hops
+ *                + far' crossings + network + scan LL's bytes over the network
+ *     transfer = max(what the links carry / (rate e), what the NICs carry / (rate * reached
+ *                share), limits)
+ *     t        = wait + transfer
  *
- * base', hops' and net' are NCCL's latencies times factors that hold everywhere. e is the fabric's
- * `wire` times the share that the protocol reaches. p is `join`, 1 for one after the other; in
- * rings through NVSwitch it is larger from Hopper on: there the longer of the two counts. Channels
- * are those that a call of this size opens: it is their number, growing with the size, that makes
- * middle sizes slow. */
+ * base', near' and far' are NCCL's latencies times factors. LL's bytes lie in the host's memory
+ * before they leave, where a proxy thread looks at each flag. e is the fabric's `wire` times the
+ * share that the protocol reaches. Channels are those that a call of this size opens: it is their
+ * number, growing with the size, that makes middle sizes slow.
+ *
+ * Every term falls, or stays, as any part of the fabric gets better: faster or more links and NICs,
+ * less latency, a newer GPU, a larger domain. As the fastest candidate runs and a better fabric has
+ * all candidates of a worse one, better hardware is never slower. */
 #include "cost/collective/nccl.h"
 
 #include <math.h>
 
-/* Fitted together to collectives on six fabrics (NDv4, NetX-lab/Echo@15f0d12 nccl-test-log;
- * microsoft/vidur data/profiling/network), and checked on eight H100 (MooreThreads/SimuMax@4dcaae5
- * nccl_fit.py). */
-const lk_nccl_globals lk_nccl_global = {
-	.base = .48,
-	.hops = 2.11,
-	.simple_hops = 1.11,
-	.hopper_hops = .45,
-	.net_hops = 1.22,
-	.ranks = .31,
-	.least = .92,
-	.ll_channel = 1.1,
-	.ll = .83,
-	.ll128 = 1.06,
-	.nvls = .95,
-	.fill = .62,
-	.nvls_fill_us = 65,
-	.nvls_fill_bytes = 8e6,
-	.join = 1.08,
-	.hopper_join = 5.96,
-	.ll_nics = 2.07,
-	.socket_us = 10.5,
-	.crowd = .26,
-	.message_launch = .67,
-	.message_hops = 1.9,
-	.message_join = 1.4,
-	.message_wire = 1.08,
-	.message_nic = 1.28,
-	.buffer_rate = 8.17,
-};
+static bool multicasts(lk_algo algo) {
+	return algo == LK_ALGO_NVLS || algo == LK_ALGO_NVLSTREE;
+}
+
+/* Channels of a call beyond which a further one costs nothing more: as many as NCCL's search finds.
+ * The same for all links, so that faster ones, over which it opens more, do not pay for them; half
+ * on PCIe, where it opens few. */
+static const double channels_paid = 16;
 
 /* Channels that a call of this size uses, as a real number so that a time never falls as bytes
  * grow: each thread of a channel gets at least so many bytes (NCCL's thresholds, enqueue.cc; rings
  * count all ranks). */
 static double channels_at(const lk_nccl_site *site, lk_algo algo, lk_proto proto, double bytes) {
 	static const double least[LK_PROTOS] = {8 * 512, 8 * 640, 64 * 512};
-	if (algo == LK_ALGO_NVLS || algo == LK_ALGO_NVLSTREE)
-		return 1; /* uses all, whatever the size */
-	double each = least[proto] * (algo == LK_ALGO_RING && proto == LK_PROTO_LL ? site->n : 1) *
-	              lk_nccl_global.least;
-	return fmin(fmax(bytes / each, 1), lk_nccl_most_channels(site, algo));
+	if (multicasts(algo)) return 1; /* uses all, whatever the size */
+	double each = least[proto] * (algo == LK_ALGO_RING && proto == LK_PROTO_LL ? site->n : 1);
+	double most = site->nvlink || site->nodes > 1 ? channels_paid : channels_paid / 2;
+	if (site->settings->most_channels > 0) most = fmin(most, site->settings->most_channels);
+	return fmin(fmax(bytes / each, 1), most);
 }
 
-/* A Simple ring of few ranks overlaps its steps less. Where its rate is the NICs', only their share
- * counts. */
-static double efficiency_of(const lk_nccl_site *site, lk_algo algo, lk_proto proto) {
-	double wire = site->fabric->wire;
-	if (algo == LK_ALGO_NVLS || algo == LK_ALGO_NVLSTREE) return lk_nccl_global.nvls;
-	if (proto == LK_PROTO_LL) return lk_nccl_global.ll * wire;
-	if (proto == LK_PROTO_LL128) return lk_nccl_global.ll128 * wire;
-	if (algo != LK_ALGO_RING) return wire;
-	bool nics = site->nodes > 1 && (site->ppn <= 1 || site->node_nics * .96 < site->wire);
-	return nics ? 1 : wire * (1 - lk_nccl_global.fill / site->n);
+/* ---- transfer ---- */
+
+/* Bandwidth that an algorithm's protocol reaches of what carries it, by NCCL's tables and, for LL
+ * and LL128, what was measured. */
+static double protocol_share(const lk_nccl_site *site, lk_algo algo, lk_proto proto) {
+	const lk_nccl_laws *laws = site->laws;
+	static const double ring[LK_PROTOS] = {.5, .92, 1}, tree[LK_PROTOS] = {.92 / 3.8, .8625, .92};
+	double share = 1;
+	if (algo == LK_ALGO_RING) share = ring[proto];
+	if (algo == LK_ALGO_TREE) share = tree[proto];
+	if (algo == LK_ALGO_PAT) share = .75;
+	if (proto == LK_PROTO_LL) return share * laws->ll;
+	return proto == LK_PROTO_LL128 ? share * laws->ll128 : share;
 }
 
-/* Bytes on the NICs per byte: LL sends a flag with every word, LL128 with every line. */
-static double nic_bytes(lk_proto proto) {
-	if (proto == LK_PROTO_LL) return lk_nccl_global.ll_nics;
-	if (proto == LK_PROTO_LL128) return 128. / 120;
-	return 1;
+/* GB/s of LL at most, on 1, 2, and 3 or more nodes: NCCL's table, where a newer GPU or fewer nodes
+ * have less held to what older ones and more nodes have. */
+static double ll_most(const lk_nccl_site *site) {
+	static const double most[LK_NCCL_GENERATIONS][3] = {
+		{39, 22.5, 19},
+		{87.7, 22.5, 19},
+		{141, 39, 20.4},
+		{282, 39, 20.4},
+	};
+	return most[site->generation][site->nodes > 2 ? 2 : site->nodes - 1];
+}
+
+/* Bytes that a GPU sends through its links, per byte of the call, where it does not multicast. */
+static double link_bytes(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo) {
+	return algo == LK_ALGO_TREE ? 2 : lk_nccl_ring_traffic(kind, site->n);
+}
+
+/* A Simple ring of few ranks overlaps its steps less, which shows on NVLinks. */
+static double ring_fill(const lk_nccl_site *site, lk_algo algo, lk_proto proto) {
+	bool fills = algo == LK_ALGO_RING && proto == LK_PROTO_SIMPLE && site->nvlink;
+	return fills ? 1 - site->laws->fill / site->n : 1;
+}
+
+static double links_transfer(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo,
+                             lk_proto proto, double bytes) {
+	if (site->ppn <= 1) return 0;
+	double wire = site->nvlink ? site->fabric->wire : fmin(site->fabric->wire, 1);
+	double rate =
+		site->wire * wire * protocol_share(site, algo, proto) * ring_fill(site, algo, proto);
+	return link_bytes(kind, site, algo) * bytes / (1000 * rate);
+}
+
+/* Over nodes a tree has the channels that its NICs open, each with NCCL's limit, where a newer GPU
+ * or fewer nodes have less held to what older ones and more nodes have. */
+static double tree_transfer(const lk_nccl_site *site, lk_proto proto, double bytes) {
+	static const double simple[LK_NCCL_GENERATIONS][2] = {
+		{18.5, 10},
+		{23.6, 17.8},
+		{41.4, 36},
+		{42.8, 36},
+	};
+	static const double ll128[LK_NCCL_GENERATIONS][2] = {
+		{20, 20},
+		{20, 20},
+		{36.7, 29},
+		{36.7, 29},
+	};
+	if (site->nodes < 2) return 0;
+	const double(*table)[2] = proto == LK_PROTO_LL128 ? ll128 : simple;
+	double each = table[site->generation][site->nodes > 2];
+	if (proto == LK_PROTO_LL) each *= site->laws->ll / 3.8;
+	return 2 * bytes / (1000 * site->ring.channels * each);
+}
+
+/* Bytes of data among those on the NICs: LL sends a flag with every word, LL128 with every line.
+ */
+static double nics_share(lk_algo algo, lk_proto proto) {
+	static const double data[LK_PROTOS] = {.5, 120. / 128, 1};
+	return algo == LK_ALGO_PAT ? .75 : data[proto];
+}
+
+static double nics_transfer(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo,
+                            lk_proto proto, double bytes) {
+	if (site->nodes < 2) return 0;
+	double rate = site->node_nics * site->nic_efficiency * nics_share(algo, proto);
+	return lk_nccl_nic_traffic(kind, site, algo) * bytes / (1000 * rate);
+}
+
+/* Bytes of a call that fill half of the multicast's pipeline, and the most ranks whose filling was
+ * measured: two racks. */
+static const double half_filled = 8e6;
+static const int most_filling = 144;
+/* Ranks up to which a group multicasts as one board does: two boards do. */
+static const int board_ranks = 16;
+
+/* Where a switch multicasts, each GPU sends and receives every byte once, and those of its own
+ * share once more. NCCL's own estimate is too low for few GPUs. What goes by the ranks does not go
+ * by the domain, so that a larger one is never slower. */
+static double multicast_transfer(const lk_nccl_site *site, double bytes) {
+	const lk_nccl_laws *laws = site->laws;
+	double share = laws->nvls_hopper, heads = site->heads;
+	if (site->n > board_ranks) share = laws->nvls_rack;
+	else if (site->generation == LK_NCCL_BLACKWELL) share = laws->nvls_blackwell;
+	return bytes * (heads + 1) / heads / (1000 * site->wire * site->fabric->wire * share) +
+	       laws->nvls_fill_us * fmin(site->n, most_filling) * bytes / (bytes + half_filled);
+}
+
+/* GB/s that the channels of a call move at most: each is one CTA, and no more of its buffer than
+ * the receiver has given back is under way. */
+static double channels_limit(const lk_nccl_site *site, lk_algo algo, lk_proto proto) {
+	const lk_nccl_settings *settings = site->settings;
+	double channels = lk_nccl_most_channels(site, algo), each = INFINITY;
+	if (settings->most_channels > 0) each = lk_nccl_channel_rate(site->generation);
+	if (settings->buffer_bytes > 0 && proto == LK_PROTO_SIMPLE) {
+		lk_nccl_hop hop = site->nvlink ? LK_NCCL_HOP_NVLINK : LK_NCCL_HOP_PCI;
+		if (site->nodes > 1) hop = LK_NCCL_HOP_NET;
+		double there = lk_nccl_hop_latency(hop, LK_ALGO_RING, proto) + site->nic_latency;
+		each = fmin(each, settings->buffer_bytes / (2000 * there));
+	}
+	return channels * each;
+}
+
+/* ---- wait ---- */
+
+/* A tree is a chain of the GPUs of a node, up and down. Where a level more costs less than half of
+ * the chain it has one more: then a node of twice the GPUs is never slower than two nodes. */
+static double tree_hops(const lk_nccl_site *site, double near, double far, double crossings) {
+	double chain = fmax(site->ppn, 1), levels = crossings / 2;
+	for (; chain > 1 && chain / 2 * near > far; chain /= 2) levels++;
+	return 2 * ((chain - 1) * near + levels * far);
 }
 
 static double wait_of(const lk_nccl_site *site, lk_algo algo, lk_proto proto, double bytes,
                       const lk_nccl_terms *terms) {
 	static const double ll_base = 6.6; /* the fixed latency of LL: part of the fabric's launch */
-	const lk_nccl_globals *globals = &lk_nccl_global;
-	bool multicast = algo == LK_ALGO_NVLS || algo == LK_ALGO_NVLSTREE,
-		 simple = proto == LK_PROTO_SIMPLE && !multicast;
-	double launch = site->fabric->launch * pow(fmin(site->ppn, 8), globals->ranks);
-	double base = globals->base * (multicast ? terms->base : terms->base - ll_base);
-	double hops = globals->hops * terms->hops * (simple ? globals->simple_hops : 1);
-	if (site->generation >= LK_NCCL_HOPPER) hops *= globals->hopper_hops;
-	double channel = site->fabric->channel * (proto == LK_PROTO_LL ? globals->ll_channel : 1);
-	double network = globals->net_hops * terms->net + terms->network +
-	                 (site->sockets ? globals->socket_us * terms->crossings : 0);
-	return fmax(
-		launch + base + hops + channel * (channels_at(site, algo, proto, bytes) - 1) + network, .1);
+	const lk_nccl_laws *laws = site->laws;
+	double newer = site->generation >= LK_NCCL_HOPPER ? laws->hopper_hops : 1;
+	double launch = site->fabric->launch * pow(fmin(site->n, 8), laws->ranks);
+	double base = laws->base * (multicasts(algo) ? terms->base : terms->base - ll_base);
+	double near = laws->hops * newer * terms->near, far = fmax(laws->net_hops * terms->far, near);
+	double hops = algo == LK_ALGO_TREE ? tree_hops(site, near, far, terms->crossings)
+	                                   : near * terms->near_hops + far * terms->crossings;
+	double scanned = proto == LK_PROTO_LL ? terms->crossings * bytes / 1000 : 0;
+	if (algo == LK_ALGO_RING) scanned /= site->n; /* a step passes a part, a tree's all */
+	double channels = site->fabric->channel * newer * (channels_at(site, algo, proto, bytes) - 1);
+	double network = terms->network + laws->scan * scanned +
+	                 (site->sockets ? laws->socket_us * terms->crossings : 0);
+	return fmax(launch + base + hops + channels + network, .1);
 }
 
 bool lk_nccl_estimate_of(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo, lk_proto proto,
                          double bytes, lk_nccl_estimate *out) {
 	lk_nccl_terms terms;
 	if (!lk_nccl_terms_of(kind, site, algo, proto, bytes, &terms)) return false;
-	double carried = lk_nccl_nic_traffic(kind, site, algo) * bytes * nic_bytes(proto);
-	double nics = carried / (1000 * site->node_nics * site->nic_efficiency);
-	double transfer = fmax(terms.smooth_transfer / efficiency_of(site, algo, proto), nics);
+	double nics = nics_transfer(kind, site, algo, proto, bytes), links;
+	if (multicasts(algo)) links = multicast_transfer(site, bytes);
+	else {
+		links = links_transfer(kind, site, algo, proto, bytes) / terms.smooth;
+		if (algo == LK_ALGO_TREE)
+			links = fmax(links, tree_transfer(site, proto, bytes) / terms.smooth);
+		nics /= terms.smooth;
+	}
+	double moved = bytes * (multicasts(algo) ? 1 : link_bytes(kind, site, algo));
+	if (proto == LK_PROTO_LL)
+		links = fmax(links, moved / (1000 * ll_most(site) * site->laws->ll) / terms.smooth);
+	double transfer = fmax(fmax(links, moved / (1000 * channels_limit(site, algo, proto))), nics);
 	double wait = wait_of(site, algo, proto, bytes, &terms);
-	if (algo == LK_ALGO_NVLS)
-		transfer += lk_nccl_global.nvls_fill_us * bytes / (bytes + lk_nccl_global.nvls_fill_bytes);
-	bool overlaps = algo == LK_ALGO_RING && site->switched && site->generation >= LK_NCCL_HOPPER &&
-	                site->nodes == 1;
-	double p = overlaps ? lk_nccl_global.hopper_join : lk_nccl_global.join;
 	out->latency = terms.latency;
 	out->predicted = terms.latency + terms.transfer;
-	out->time = pow(pow(wait, p) + pow(transfer, p), 1 / p);
+	out->time = wait + transfer;
 	if (wait > transfer) out->limit = LK_LIMIT_LATENCY;
 	else if (nics >= transfer) out->limit = LK_LIMIT_NICS;
 	else out->limit = LK_LIMIT_LINKS;

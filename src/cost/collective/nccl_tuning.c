@@ -9,7 +9,7 @@
  *     tree   double binary tree over nodes, chain inside; each node sends S twice (N > 2) or once
  *            (N = 2)
  *     NVLS   the switch reduces and multicasts; NVLSTree joins nodes by trees
- *     PAT    all-gather and reduce-scatter in log2(N) steps, one GPU per node
+ *     PAT    all-gather and reduce-scatter in log2(N) steps
  * NCCL chooses by latency + S / bandwidth. */
 #include "cost/collective/nccl.h"
 
@@ -67,6 +67,37 @@ static const double nvlstree_channel[LK_NCCL_GENERATIONS][3] = {
 };
 static const double nvls_efficiency[LK_NCCL_GENERATIONS] = {0, 0, .85, .74};
 
+/* ---- what releases before the newest had otherwise, by the tables of their tuning.cc ---- */
+
+/* Blackwell had the row of Hopper times 2 until 2.28. */
+static bool as_hopper(const lk_nccl_site *site) {
+	return site->generation == LK_NCCL_BLACKWELL && lk_nccl_before(site, 22800);
+}
+
+/* A limit per channel from a table, for the generation and number of nodes. */
+static double channel_limit(const double table[LK_NCCL_GENERATIONS][3], const lk_nccl_site *site) {
+	int column = site->nodes > 2 ? 2 : site->nodes - 1;
+	if (as_hopper(site)) return 2 * table[LK_NCCL_HOPPER][column];
+	return table[site->generation][column];
+}
+
+static double multicast_efficiency(const lk_nccl_site *site) {
+	return lk_nccl_before(site, 22800) ? 5. / 6 : nvls_efficiency[site->generation];
+}
+
+/* Trees of the Simple protocol: 28 us a hop from 2.19 to 2.22, so that rings are taken instead. */
+static double tree_simple_hop(const lk_nccl_site *site, lk_nccl_hop hop, double now) {
+	static const double at_218[] = {4, 6, 14};
+	if (lk_nccl_before(site, 21900)) return at_218[hop];
+	return lk_nccl_before(site, 22300) ? 28 : now;
+}
+
+/* Of NVLS: 0 in 2.18, 23 in 2.19 and 2.20. */
+static double multicast_hop(const lk_nccl_site *site, double now) {
+	if (lk_nccl_before(site, 21900)) return 0;
+	return lk_nccl_before(site, 22100) ? 23 : now;
+}
+
 /* By floor(log2(S / 64)), 64 B to 256 MiB. */
 static const double tree_correction[LK_PROTOS][24] = {
 	{1, 1, 1, 1, .9, .8, .7, .7, .7, .7, .6, .5, .4, .4, .5, .6, .7, .8, .9, 1, 1, 1, 1, 1},
@@ -74,6 +105,10 @@ static const double tree_correction[LK_PROTOS][24] = {
 	{.9, .9, .9, .9, .9, .9, .9, .8, .7, .6, .6, .5,
      .5, .5, .5, .6, .7, .8, .7, .7, .8, .9, .9, .9},
 };
+
+double lk_nccl_channel_rate(lk_nccl_generation generation) {
+	return tree_channel[generation][0];
+}
 
 double lk_nccl_hop_latency(lk_nccl_hop hop, lk_algo algo, lk_proto proto) {
 	return hop_latency[hop][algo][proto];
@@ -91,12 +126,18 @@ static double ll_limit(const lk_nccl_site *site) {
 	lk_nccl_generation row = site->generation;
 	if (site->nodes > 1 && row > LK_NCCL_AMPERE)
 		row = LK_NCCL_VOLTA; /* DGX H100 and later: Intel CPUs */
+	if (site->nodes == 1 && row >= LK_NCCL_HOPPER && lk_nccl_before(site, 22100))
+		row = LK_NCCL_AMPERE;
 	return ll_most[row][node_column(site)];
 }
 
 static int steps_of(lk_coll_kind kind, int n) {
 	if (kind == LK_COLL_ALLREDUCE) return 2 * (n - 1);
 	return kind == LK_COLL_ALLGATHER || kind == LK_COLL_REDUCESCATTER ? n - 1 : n;
+}
+
+double lk_nccl_ring_traffic(lk_coll_kind kind, int n) {
+	return (double)steps_of(kind, n) / n;
 }
 
 /* ---- what is offered ---- */
@@ -113,9 +154,15 @@ static bool has_ll128(const lk_nccl_site *site) {
 
 /* NVLS reduces in the switch of one node; over nodes it would need in-network reduction too, so
  * NVLSTree takes over. All-gather and reduce-scatter run as rings even where a switch could
- * multicast. */
+ * multicast. NCCL takes PAT with one GPU a node alone; it is offered with more, so that two GPUs a
+ * node are not slower than one. */
 static bool offered(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo, lk_proto proto) {
-	if (proto == LK_PROTO_LL128 && !has_ll128(site)) return false;
+	const lk_nccl_settings *settings = site->settings;
+	if (settings->without_algo[kind] >> algo & 1 || settings->without_proto[kind] >> proto & 1)
+		return false;
+	/* a user who names LL128 gets it where NCCL would not take it by itself */
+	if (proto == LK_PROTO_LL128 && !has_ll128(site) && settings->without_proto[kind] == 0)
+		return false;
 	switch (algo) {
 	case LK_ALGO_RING: return true;
 	case LK_ALGO_TREE: return kind == LK_COLL_ALLREDUCE;
@@ -126,7 +173,8 @@ static bool offered(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo, l
 		return proto == LK_PROTO_SIMPLE && kind == LK_COLL_ALLREDUCE && site->nvls &&
 		       site->nodes > 1;
 	case LK_ALGO_PAT:
-		return proto == LK_PROTO_SIMPLE && gathers(kind) && site->nodes > 1 && site->ppn == 1;
+		return proto == LK_PROTO_SIMPLE && gathers(kind) && site->nodes > 1 &&
+		       !lk_nccl_before(site, 22300);
 	default: return false;
 	}
 }
@@ -144,23 +192,25 @@ static double ring_bandwidth(lk_coll_kind kind, const lk_nccl_site *site, lk_pro
 
 static double tree_bandwidth(const lk_nccl_site *site, lk_proto proto) {
 	const lk_nccl_graph *graph = &site->tree;
-	int column = node_column(site), row = (int)site->generation;
 	double bus = graph->channels * (site->nodes <= 2 ? graph->intra : graph->inter);
-	bus = fmin(.92 * bus, graph->channels * tree_channel[row][column]);
+	bus = fmin(.92 * bus, graph->channels * channel_limit(tree_channel, site));
 	if (proto == LK_PROTO_LL) bus = fmin(bus / 3.8, ll_limit(site));
 	if (proto == LK_PROTO_LL128)
 		bus = fmin(bus * (site->nodes == 1 ? 7. / 9 : 15. / 16),
-		           graph->channels * tree_ll128_channel[row][column]);
+		           graph->channels * channel_limit(tree_ll128_channel, site));
 	return bus * .5;
 }
 
+/* By the heads of the search: what the limits of channels are for. */
 static double multicast_bandwidth(const lk_nccl_site *site, lk_algo algo) {
 	const lk_nccl_graph *graph = &site->multicast;
-	double channels = graph->channels;
-	double rate = graph->intra * nvls_efficiency[site->generation] * (channels - 1) / channels * 2;
+	double channels = graph->channels, heads = site->heads;
+	double rate = graph->intra * multicast_efficiency(site) * (heads - 1) / heads * 2;
 	if (algo == LK_ALGO_NVLSTREE) {
-		rate = fmin(rate, graph->inter * (site->nodes <= 2 ? 2 : 1));
-		rate = fmin(rate, nvlstree_channel[site->generation][node_column(site)]);
+		double outside = graph->inter * (site->nodes <= 2 ? 2 : 1);
+		if (site->nodes > 2 && lk_nccl_before(site, 22800)) outside /= 2;
+		rate = fmin(rate, outside);
+		if (!lk_nccl_before(site, 22800)) rate = fmin(rate, channel_limit(nvlstree_channel, site));
 	}
 	return channels * rate * site->n / steps_of(LK_COLL_ALLREDUCE, site->n);
 }
@@ -175,7 +225,7 @@ static double bandwidth_of(lk_coll_kind kind, const lk_nccl_site *site, lk_algo 
 
 double lk_nccl_nic_traffic(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo) {
 	if (site->nodes == 1) return 0;
-	if (algo == LK_ALGO_RING) return (double)steps_of(kind, site->n) / site->n;
+	if (algo == LK_ALGO_RING) return lk_nccl_ring_traffic(kind, site->n);
 	if (algo == LK_ALGO_PAT) return (site->n - 1.0) / site->n;
 	return site->nodes == 2 ? 1 : 2;
 }
@@ -183,56 +233,65 @@ double lk_nccl_nic_traffic(lk_coll_kind kind, const lk_nccl_site *site, lk_algo 
 /* ---- latency, us ---- */
 
 struct latency {
-	double base, hops, net; /* NCCL's: fixed, inside nodes, between them */
+	double base;
+	double near, near_hops; /* of a hop, and how many there are: inside nodes, between them */
+	double far, crossings;
 	double network; /* times the network's own latency counts, twice for Simple: data and flush */
+	double plateau; /* what NCCL's estimate multiplies the rest with */
 };
 
 static struct latency ring_latency(lk_coll_kind kind, const lk_nccl_site *site, lk_proto proto,
                                    double bytes) {
 	lk_nccl_hop inside = site->nvlink ? LK_NCCL_HOP_NVLINK : LK_NCCL_HOP_PCI;
-	double hop = hop_latency[inside][LK_ALGO_RING][proto],
-		   net = hop_latency[LK_NCCL_HOP_NET][LK_ALGO_RING][proto];
-	struct latency out = {base_latency[LK_ALGO_RING][proto], 0, 0, 0};
+	double near = hop_latency[inside][LK_ALGO_RING][proto],
+		   far = hop_latency[LK_NCCL_HOP_NET][LK_ALGO_RING][proto],
+		   base = base_latency[LK_ALGO_RING][proto];
 	if (kind == LK_COLL_BROADCAST || kind == LK_COLL_REDUCE) { /* all channels use the same ring */
-		*(site->nodes > 1 ? &out.net : &out.hops) = site->nodes > 1 ? net : hop;
-		out.network = site->nodes > 1 ? 1 : 0;
-		return out;
+		bool over = site->nodes > 1;
+		return (struct latency){base, near, over ? 0 : 1, far, over ? 1 : 0, over ? 1 : 0, 1};
 	}
+	double crossings = 0, stretch = 1;
 	if (site->nodes > 1) {
-		out.network = kind == LK_COLL_ALLREDUCE ? 2. * (site->nodes - 1) : site->nodes - 1.;
-		hop = fmax(hop, proto == LK_PROTO_SIMPLE ? 3 : 1); /* posting a network request, 1 us */
+		crossings = kind == LK_COLL_ALLREDUCE ? 2. * (site->nodes - 1) : site->nodes - 1.;
+		near = fmax(near, proto == LK_PROTO_SIMPLE ? 3 : 1); /* posting a network request, 1 us */
 	}
-	out.hops = (steps_of(kind, site->n) - out.network) * hop;
-	out.net = out.network * net;
 	bool plateau = kind == LK_COLL_ALLREDUCE && proto == LK_PROTO_SIMPLE && site->nodes > 1 &&
 	               bytes / ((double)site->ring.channels * site->n) >= 64;
-	double stretch;
-	if (!plateau) stretch = 1;
-	else if (site->generation == LK_NCCL_VOLTA) stretch = 1.9;
-	else stretch = 1.4;
-	return (struct latency){out.base * stretch, out.hops * stretch, out.net * stretch, out.network};
+	if (plateau) stretch = site->generation == LK_NCCL_VOLTA ? 1.9 : 1.4;
+	return (struct latency){base,      near,   steps_of(kind, site->n) - crossings, far, crossings,
+	                        crossings, stretch};
 }
 
 static struct latency tree_latency(const lk_nccl_site *site, lk_proto proto) {
 	lk_nccl_hop inside = site->nvlink ? LK_NCCL_HOP_NVLINK : LK_NCCL_HOP_PCI;
 	double levels = floor_log2(site->nodes), ppn = fmax(site->ppn, 1);
-	double chain = (ppn - 1) * hop_latency[inside][LK_ALGO_TREE][proto];
-	double climb = levels * hop_latency[LK_NCCL_HOP_NET][LK_ALGO_TREE][proto];
-	return (struct latency){base_latency[LK_ALGO_TREE][proto], 2 * chain, 2 * climb, 2 * levels};
+	double near = hop_latency[inside][LK_ALGO_TREE][proto],
+		   far = hop_latency[LK_NCCL_HOP_NET][LK_ALGO_TREE][proto];
+	if (proto == LK_PROTO_SIMPLE) {
+		near = tree_simple_hop(site, inside, near);
+		far = tree_simple_hop(site, LK_NCCL_HOP_NET, far);
+	}
+	return (struct latency){
+		base_latency[LK_ALGO_TREE][proto], near, 2 * (ppn - 1), far, 2 * levels, 2 * levels, 1};
 }
 
 static struct latency latency_of(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo,
                                  lk_proto proto, double bytes) {
-	double levels = floor_log2(site->nodes),
-		   net = levels * hop_latency[LK_NCCL_HOP_NET][algo][proto];
+	double levels = floor_log2(site->nodes), far = hop_latency[LK_NCCL_HOP_NET][algo][proto];
 	switch (algo) {
 	case LK_ALGO_RING: return ring_latency(kind, site, proto, bytes);
 	case LK_ALGO_TREE: return tree_latency(site, proto);
 	case LK_ALGO_PAT:
-		return (struct latency){base_latency[algo][proto], 2.8 * site->n, net / 3.5, levels};
+		return (struct latency){
+			base_latency[algo][proto], 2.8, site->n, far / 3.5, levels, levels, 1};
 	default: /* NVLS and NVLSTree */
-		return (struct latency){hop_latency[LK_NCCL_HOP_NVLINK][algo][proto], 0, 2 * net,
-		                        2 * levels};
+		return (struct latency){multicast_hop(site, hop_latency[LK_NCCL_HOP_NVLINK][algo][proto]),
+		                        0,
+		                        0,
+		                        far,
+		                        2 * levels,
+		                        2 * levels,
+		                        1};
 	}
 }
 
@@ -264,13 +323,16 @@ bool lk_nccl_terms_of(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo,
 	double network = wait.network * site->nic_latency * (proto == LK_PROTO_SIMPLE ? 2 : 1);
 	*out = (lk_nccl_terms){
 		.base = wait.base,
-		.hops = wait.hops,
-		.net = wait.net,
-		.crossings = wait.network,
+		.near = wait.near,
+		.near_hops = wait.near_hops,
+		.far = wait.far,
+		.crossings = wait.crossings,
 		.network = network,
-		.latency = wait.base + wait.hops + wait.net + network,
+		.latency =
+			wait.plateau * (wait.base + wait.near * wait.near_hops + wait.far * wait.crossings) +
+			network,
 		.transfer = bytes / (1000 * rate * tree.step),
-		.smooth_transfer = bytes / (1000 * rate * tree.smooth),
+		.smooth = tree.smooth,
 	};
 	return true;
 }
@@ -279,9 +341,13 @@ bool lk_nccl_terms_of(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo,
 
 /* Channels of the communicator: what the search found, doubled, at most 64. */
 int lk_nccl_most_channels(const lk_nccl_site *site, lk_algo algo) {
+	const lk_nccl_settings *settings = site->settings;
 	if (algo == LK_ALGO_NVLS || algo == LK_ALGO_NVLSTREE) return site->multicast.channels;
 	int channels = 2 * site->ring.channels;
-	return channels < 64 ? channels : 64;
+	if (channels > 64) channels = 64;
+	if (settings->most_channels > 0 && channels > settings->most_channels)
+		channels = settings->most_channels;
+	return channels < settings->least_channels ? settings->least_channels : channels;
 }
 
 /* Every channel gets at least 32 KiB of traffic, LL counting four times; NVLS uses all of its

@@ -65,6 +65,7 @@ typedef struct lk_constants {
 	/* factors on both by architecture, and on products in fp8 and fp4; 0 as 1 */
 	double gemm_of[LK_ARCHES], attention_of[LK_ARCHES], fp8_of[LK_ARCHES], fp4_of[LK_ARCHES];
 	lk_attention_kernel attention; /* whose kernel */
+	lk_nccl_settings nccl;         /* not fitted: what the job sets of NCCL */
 } lk_constants;
 extern const lk_constants lk_default_constants;
 

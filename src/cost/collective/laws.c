@@ -1,0 +1,84 @@
+/* laws.c: the numbers that all fabrics share, between the row "laws" of a calibration and the NCCL
+ * model. A search for them starts from what NCCL's own tables and the hardware say, 1 for a factor,
+ * where they say anything. */
+#include <pthread.h>
+#include <stddef.h>
+
+#include "cost/collective/collective.h"
+
+const lk_fit_number lk_nccl_law_limits[LK_NCCL_LAWS] = {
+	{"base", .5, .05, 3, true},
+	{"hops", 2, .3, 6, true},
+	{"hopper_hops", .5, .1, 1, true},
+	{"net_hops", 1.2, .3, 4, true},
+	{"ranks", .3, .02, 1.2, true},
+	{"scan_us", .2, .01, 5, true},
+	{"ll", .8, .2, 2, true},
+	{"ll128", 1, .2, 2, true},
+	{"fill", .3, .02, .9, true},
+	{"nvls_hopper", .83, .4, 1.2, true},
+	{"nvls_blackwell", .74, .4, 1.2, true},
+	{"nvls_rack", .74, .3, 1.2, true},
+	{"nvls_fill_us", 7, .1, 50, true},
+	{"nics", .95, .4, 1, true},
+	{"slot", .68, .3, 1, true},
+	{"socket_nics", .5, .1, 1, true},
+	{"socket_us", 10.5, .5, 100, true},
+	{"crowd", .26, .01, 1, true},
+	{"message_launch", .67, .1, 4, true},
+	{"message_hops", 1.9, .1, 8, true},
+	{"message_join", 1.4, 1, 8, true},
+	{"message_wire", 1, .5, 1.2, true},
+	{"message_nic", 1, .3, 1.3, true},
+};
+
+static const size_t offsets[LK_NCCL_LAWS] = {
+	offsetof(lk_nccl_laws, base),
+	offsetof(lk_nccl_laws, hops),
+	offsetof(lk_nccl_laws, hopper_hops),
+	offsetof(lk_nccl_laws, net_hops),
+	offsetof(lk_nccl_laws, ranks),
+	offsetof(lk_nccl_laws, scan),
+	offsetof(lk_nccl_laws, ll),
+	offsetof(lk_nccl_laws, ll128),
+	offsetof(lk_nccl_laws, fill),
+	offsetof(lk_nccl_laws, nvls_hopper),
+	offsetof(lk_nccl_laws, nvls_blackwell),
+	offsetof(lk_nccl_laws, nvls_rack),
+	offsetof(lk_nccl_laws, nvls_fill_us),
+
+	offsetof(lk_nccl_laws, nics),
+	offsetof(lk_nccl_laws, slot),
+	offsetof(lk_nccl_laws, socket_nics),
+	offsetof(lk_nccl_laws, socket_us),
+	offsetof(lk_nccl_laws, crowd),
+	offsetof(lk_nccl_laws, message_launch),
+	offsetof(lk_nccl_laws, message_hops),
+	offsetof(lk_nccl_laws, message_join),
+	offsetof(lk_nccl_laws, message_wire),
+	offsetof(lk_nccl_laws, message_nic),
+};
+
+double *lk_nccl_law(lk_nccl_laws *laws, int index) {
+	return (double *)(void *)((char *)laws + offsets[index]);
+}
+
+lk_nccl_laws lk_nccl_laws_of(const lk_calibration_row *row) {
+	lk_nccl_laws laws = {.buffer_rate = 8.17};
+	for (int i = 0; i < LK_NCCL_LAWS; i++)
+		*lk_nccl_law(&laws, i) =
+			lk_calibration_value(row, lk_nccl_law_limits[i].name, lk_nccl_law_limits[i].start);
+	return laws;
+}
+
+static lk_nccl_laws usual_laws;
+static pthread_once_t laws_once = PTHREAD_ONCE_INIT;
+
+static void laws_load(void) {
+	usual_laws = lk_nccl_laws_of(lk_calibration_find(lk_calibration_current(), "laws", "nccl", ""));
+}
+
+const lk_nccl_laws *lk_nccl_laws_default(void) {
+	pthread_once(&laws_once, laws_load);
+	return &usual_laws;
+}
