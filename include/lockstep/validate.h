@@ -46,7 +46,7 @@ enum {
 
 /* The request. Texts are borrowed. */
 typedef struct lk_validate_request {
-	const char *table; /* the measurements, .csv or .csv.gz; "-" standard input */
+	const char *table;       /* the measurements, .csv or .csv.gz; "-" standard input */
 	const char *const *more; /* further tables of training runs, judged together with it */
 	int more_count;
 	/* what the table holds: at most one of them; none: training runs */

@@ -244,11 +244,10 @@ static lk_status calibrate_fit(const lk_calibrate_request *request, const struct
 	lk_stream *in;
 	if (!source || !date || (request->name && !name)) return lk_oom(err);
 	LK_TRY(lk_stream_open(request->table, &in, err));
-	lk_status status =
-		request->more_count > 0
-			? lk_calibrate_run_tables(in, request->more, request->more_count, source, date,
-	                                  &work->calibration, err)
-			: kind->fit(in, source, date, &work->calibration, err);
+	lk_status status = request->more_count > 0
+	                       ? lk_calibrate_run_tables(in, request->more, request->more_count, source,
+	                                                 date, &work->calibration, err)
+	                       : kind->fit(in, source, date, &work->calibration, err);
 	lk_stream_close(in);
 	LK_TRY(status);
 	if (work->calibration.rows.count == 0) {

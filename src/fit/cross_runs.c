@@ -1,11 +1,11 @@
 /* cross_runs.c: cross-validation of training runs, and ranges from it.
  *
- * A run is predicted from a fit that has not seen its fold. The range of a prediction comes from the
- * errors of such predictions of runs in other folds that are alike: of the same software stack and
- * kind of network (experts or not), of all stacks where that are fewer than FEWEST. It is the
+ * A run is predicted from a fit that has not seen its fold. The range of a prediction comes from
+ * the errors of such predictions of runs in other folds that are alike: of the same software stack
+ * and kind of network (experts or not), of all stacks where that are fewer than FEWEST. It is the
  * shortest interval of ln(measured / predicted) that holds 0.8 + 0.2 / G of them, G the number of
- * their folds: runs of a fold err alike, and with few folds the next one lies outside more often. It
- * is not centred on 0 where predictions lean to one side.
+ * their folds: runs of a fold err alike, and with few folds the next one lies outside more often.
+ * It is not centred on 0 where predictions lean to one side.
  *
  * What a job has that no run had makes its range wider (src/step/range.c). By how much is said by
  * folds of that kind: all runs on a GPU, on an architecture, of a stack. */
@@ -117,7 +117,8 @@ struct errors_of {
 static bool runs_counts(const struct errors_of *of, const lk_run *run, int fold) {
 	return (run->job.model.experts > 0) == of->experts && fold != of->without &&
 	       (!of->stack || strcmp(run->stack, of->stack) == 0) &&
-	       (!of->gpu || (!*run->refused && strcmp(run->cluster.node[0].device->name, of->gpu) == 0));
+	       (!of->gpu ||
+	        (!*run->refused && strcmp(run->cluster.node[0].device->name, of->gpu) == 0));
 }
 
 struct interval {
@@ -224,7 +225,7 @@ static bool first_of(const lk_runs *runs, size_t at, const struct errors_of *of)
 static lk_status put_classes(const struct range_rows *rows, const struct errors *errors,
                              lk_error *err) {
 	lk_arena *arena = &rows->out->arena;
-	for (int class = 0; class < 3; class++)
+	for (int class = 0; class < 3; class ++)
 		for (size_t i = 0; i < errors->runs->count; i++) {
 			const lk_run *run = &errors->runs->at[i];
 			if (*run->refused) continue;
@@ -234,9 +235,13 @@ static lk_status put_classes(const struct range_rows *rows, const struct errors 
 			                             class == 2 ? gpu : NULL, -1};
 			if (!first_of(errors->runs, i, &of)) continue;
 			struct interval found = interval_of(errors, &of, class == 2 ? 3 : FEWEST);
-			LK_TRY(put_interval(
-				rows, lk_range_class(arena, class == 1 ? run->stack : class == 2 ? gpu : NULL, experts),
-				&found, err));
+			LK_TRY(put_interval(rows,
+			                    lk_range_class(arena,
+			                                   class == 1   ? run->stack
+			                                   : class == 2 ? gpu
+			                                                : NULL,
+			                                   experts),
+			                    &found, err));
 		}
 	return LK_OK;
 }

@@ -13,9 +13,9 @@
  *                      host time and experts
  *
  * Rates of products and attention begin at what is published of the kernels alone
- * (src/cost/kernel/sustained.c), and a stack leans on the base, a release on the one before. A number
- * that fewer than three runs, or runs of one network only, would speak for is left out. The sum of
- * absolute errors, with a normal prior on each number, is made small by linear steps
+ * (src/cost/kernel/sustained.c), and a stack leans on the base, a release on the one before. A
+ * number that fewer than three runs, or runs of one network only, would speak for is left out. The
+ * sum of absolute errors, with a normal prior on each number, is made small by linear steps
  * (lk_fit_linear). A fit without a fold solves the last linear step again without the fold's runs,
  * from the prior on. */
 #include "base/arena.h"
@@ -168,7 +168,8 @@ static void list_columns(lk_runs_fit *fit) {
 		if (!runs_usable(run)) continue;
 		lk_arch arch = lk_run_arch(run);
 		const char *class = lk_precision_class(run->job.dtype);
-		for (int along = LK_KNOB_GEMM; along <= LK_KNOB_ATTENTION && arch != LK_ARCH_AMPERE; along++)
+		for (int along = LK_KNOB_GEMM; along <= LK_KNOB_ATTENTION && arch != LK_ARCH_AMPERE;
+		     along++)
 			add_column(fit, (struct column){
 								.level = ARCHITECTURE, .along = along, .arch = arch, .prior = .12});
 		if (strcmp(class, "16-bit") != 0)
@@ -377,8 +378,8 @@ static bool same_arch(const lk_run *run, const lk_run *like) {
 }
 
 static bool same_format(const lk_run *run, const lk_run *like) {
-	return same_arch(run, like) && strcmp(lk_precision_class(run->job.dtype),
-	                                      lk_precision_class(like->job.dtype)) == 0;
+	return same_arch(run, like) &&
+	       strcmp(lk_precision_class(run->job.dtype), lk_precision_class(like->job.dtype)) == 0;
 }
 
 static bool same_profile(const lk_run *run, const lk_run *like) {

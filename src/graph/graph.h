@@ -255,7 +255,7 @@ typedef struct lk_software {
 	uint32_t stack, release; /* names, 0 not stated: whose measured efficiencies apply */
 	bool cuda_graphs, graph_experts, compiled;
 	uint32_t attention; /* lk_attn_library: whose kernels; 0 not stated */
-	bool streaming; /* the graph has every pass over memory: see lk_profile_streaming */
+	bool streaming;     /* the graph has every pass over memory: see lk_profile_streaming */
 } lk_software;
 
 typedef struct lk_graph {

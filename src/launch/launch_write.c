@@ -129,9 +129,8 @@ static void put_switches(const lk_job *job, lk_megatron *megatron) {
 	megatron->grouped_gemm = job->grouped_gemm == LK_ON;
 	megatron->graph_impl = job->cuda_graphs == LK_ON;
 	bool unfused = job->attn_kernel == LK_KERNEL_UNFUSED;
-	static const int libraries[] = {[LK_ATTN_LIBRARY_FLASH] = 1,
-	                                [LK_ATTN_LIBRARY_FLASH3] = 1,
-	                                [LK_ATTN_LIBRARY_CUDNN] = 2};
+	static const int libraries[] = {
+		[LK_ATTN_LIBRARY_FLASH] = 1, [LK_ATTN_LIBRARY_FLASH3] = 1, [LK_ATTN_LIBRARY_CUDNN] = 2};
 	megatron->backend = unfused ? 3 : libraries[job->attn_library];
 	megatron->fused_loss = job->fused_cross_entropy == LK_ON;
 	megatron->loss_impl = job->fused_cross_entropy == LK_ON && !job->native_loss_fusion;

@@ -307,8 +307,10 @@ static lk_status check_operands(struct parser *parser) {
 	int n = parser->args->operand_count;
 	const char *named = verb->operands ? verb->operands : "";
 	if (n < verb->min_operands) {
-		lk_fail(parser->err, LK_ERR_INPUT, verb->name, "%s is missing",
-		        *named ? named : "an operand");
+		size_t length = strlen(named); /* "TRACE..." is one or more of them */
+		while (length > 0 && named[length - 1] == '.') length--;
+		lk_fail(parser->err, LK_ERR_INPUT, verb->name, "%.*s is missing", length ? (int)length : 10,
+		        length ? named : "an operand");
 		return lk_hint(parser->err, "see lockstep %s --help", verb->name);
 	}
 	if (verb->max_operands < 0 || n <= verb->max_operands) return LK_OK;

@@ -5,9 +5,8 @@
 #include "options/rows.h"
 
 static const char *const orders[] = {"file", "error", NULL};
-static const char *const folds[] = {"shape",  "gpu",     "size",         "gpus",
-                                    "fabric", "network", "architecture", "stack",
-                                    NULL};
+static const char *const folds[] = {"shape",   "gpu",          "size",  "gpus", "fabric",
+                                    "network", "architecture", "stack", NULL};
 
 /* clang-format off */
 #define REQUEST lk_validate_request

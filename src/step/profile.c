@@ -60,7 +60,8 @@ static const char *profile_stack(const lk_calibration *calibration, const char *
 	return profile_relative(stack);
 }
 
-/* A variant is a release, or a precision, or "PRECISION RELEASE". Its precision; -1 holds for all. */
+/* A variant is a release, or a precision, or "PRECISION RELEASE". Its precision; -1 holds for all.
+ */
 static int variant_precision(const char *variant) {
 	static const char *const order[] = {"16-bit", "fp8", "fp4"};
 	size_t length = strcspn(variant, " ");
@@ -127,9 +128,9 @@ static double arch_factor(const lk_calibration *calibration, int arch, const cha
 
 lk_attention_kernel lk_profile_attention(const lk_job *job) {
 	static const lk_attention_kernel of[] = {[LK_ATTN_LIBRARY_AUTO] = LK_ATTENTION_CUDNN,
-	                                  [LK_ATTN_LIBRARY_CUDNN] = LK_ATTENTION_CUDNN,
-	                                  [LK_ATTN_LIBRARY_FLASH] = LK_ATTENTION_FA2,
-	                                  [LK_ATTN_LIBRARY_FLASH3] = LK_ATTENTION_FA3};
+	                                         [LK_ATTN_LIBRARY_CUDNN] = LK_ATTENTION_CUDNN,
+	                                         [LK_ATTN_LIBRARY_FLASH] = LK_ATTENTION_FA2,
+	                                         [LK_ATTN_LIBRARY_FLASH3] = LK_ATTENTION_FA3};
 	return of[job->attn_library];
 }
 

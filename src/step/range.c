@@ -4,8 +4,8 @@
  * was predicted from a fit without its network (src/fit/cross_runs.c); on each side as wide as runs
  * on the job's GPU say, where that is wider. What no run had makes it wider by what such runs were
  * missed by more than others, when all of them were left out together: a GPU, an architecture, a
- * stack. A network whose rate lies outside those of the runs adds what collectives were missed by on
- * fabrics that no fit had seen, for each of the first two octaves, in the share of the step that
+ * stack. A network whose rate lies outside those of the runs adds what collectives were missed by
+ * on fabrics that no fit had seen, for each of the first two octaves, in the share of the step that
  * waits for communication. */
 #include "base/arena.h"
 #include "step/step.h"
@@ -113,8 +113,7 @@ void lk_range_of(lk_arena *arena, const lk_job *job, const lk_cluster *cluster,
 							 *row = lk_range_row(arena, job);
 	const char *unseen;
 	struct sides sides = range_sides(arena, job, cluster->node[0].device, &unseen);
-	double far = network_distance(cluster),
-		   more = far * network_share * network_error(calibration);
+	double far = network_distance(cluster), more = far * network_share * network_error(calibration);
 	/* a class whose runs were all faster or slower than predicted: the prediction is possible too
 	 */
 	*low = seconds * exp(-hypot(fmin(sides.below, 0), more));
@@ -122,9 +121,9 @@ void lk_range_of(lk_arena *arena, const lk_job *job, const lk_cluster *cluster,
 	if (!basis) return;
 	*basis = lk_arena_printf(
 		arena, "errors of %d %s runs that the fit had not seen%s%s%s%s", row ? row->points : 0,
-		row                           ? row->variant
+		row                      ? row->variant
 		: job->model.experts > 0 ? "experts"
-									  : "dense",
+								 : "dense",
 		profile ? "" : ", of other software", unseen ? ", wider: no run on this " : "",
 		unseen ? unseen : "",
 		far > 0 && network_share > 0 ? ", wider: no run on such a network" : "");

@@ -15,7 +15,8 @@ static const char *const optimizers[] = {"adam", "sgd", "lamb", "adafactor", NUL
 static const char *const tasks[] = {"pretrain", "sft", "lora", NULL};
 static const char *const shardings[] = {"0", "1", "2", "3"};
 static const char *const cp_kinds[] = {"ring", "all-gather", NULL};
-/* The library's own choice of a fused kernel, none, or a certain one (lk_attn_library, from cuDNN on). */
+/* The library's own choice of a fused kernel, none, or a certain one (lk_attn_library, from cuDNN
+ * on). */
 static const char *const kernels[] = {"flash", "unfused", "cudnn", "fa2", "fa3", NULL};
 static const char *const dispatchers[] = {"alltoall", "allgather", "node", NULL};
 

@@ -149,8 +149,8 @@ void lk_range_recommender(double *low, double *high);
  */
 const lk_calibration_row *lk_range_row(lk_arena *arena, const lk_job *job);
 
-/* The variant of a class's row: "nemo experts", "b200 dense", "unseen stack dense"; of all runs (NULL)
- * "experts" or "dense". NULL when memory is out. */
+/* The variant of a class's row: "nemo experts", "b200 dense", "unseen stack dense"; of all runs
+ * (NULL) "experts" or "dense". NULL when memory is out. */
 char *lk_range_class(lk_arena *arena, const char *of, bool experts);
 
 /* ---- profile: how well a software stack uses the hardware, as factors on the constants of the

@@ -181,8 +181,8 @@ static lk_status check_folds(const lk_validate_request *request, lk_error *err) 
 		        "nothing is left out of a fit without --cross-validate");
 		return lk_hint(err, "add --cross-validate");
 	}
-	if (request->folds == 0 || (kernels && of_kernels) || (request->collectives && of_collectives) ||
-	    (runs && of_runs))
+	if (request->folds == 0 || (kernels && of_kernels) ||
+	    (request->collectives && of_collectives) || (runs && of_runs))
 		return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, "--folds", "tables of this kind are not divided so");
 	if (kernels) return lk_hint(err, "give shape or gpu");

@@ -282,8 +282,8 @@ static void test_python(void **state) {
 
 /* ---- ranges and defaults ---- */
 
-/* A range is what the rows of the stack and of the GPU say, the wider on each side; a stack or an architecture without runs makes it wider, and
- * the words say so. */
+/* A range is what the rows of the stack and of the GPU say, the wider on each side; a stack or an
+ * architecture without runs makes it wider, and the words say so. */
 static void test_range(void **state) {
 	(void)state;
 	lk_arena arena = LK_ARENA_INIT;

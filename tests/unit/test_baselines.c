@@ -126,7 +126,8 @@ static void invent(struct world *world, bool by_stack) {
 static void compare(struct world *world) {
 	lk_error err = {0};
 	memset(&world->scoring, 0, sizeof world->scoring);
-	assert_int_equal(lk_runs_folds(&world->runs, LK_RUNS_GROUP, world->fold, &world->folds, &err), LK_OK);
+	assert_int_equal(lk_runs_folds(&world->runs, LK_RUNS_GROUP, world->fold, &world->folds, &err),
+	                 LK_OK);
 	assert_int_equal(lk_scoring_rows(&world->arena, world->runs.count, &world->scoring, &err),
 	                 LK_OK);
 	assert_int_equal(

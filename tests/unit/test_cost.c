@@ -226,8 +226,8 @@ static void large_gemm_reaches_its_efficiency(void **state) {
 	for (int d = 0; d < lk_device_count(); d++) {
 		const lk_device *device = lk_device_at(d);
 		lk_op op = gemm(1 << 15, 1 << 15, 1 << 17, 1);
-		double wanted = op.flops / (lk_sustained_flops(device, LK_BF16) *
-		                            lk_default_constants.gemm_share);
+		double wanted =
+			op.flops / (lk_sustained_flops(device, LK_BF16) * lk_default_constants.gemm_share);
 		double time = seconds_on(device, &op);
 		if (time < wanted || time > wanted * 1.02)
 			fail_msg("%s: %g s, not %g s", device->name, time, wanted);

@@ -117,7 +117,8 @@ typedef struct lk_compared {
 static void compare(const lk_drawn *drawn, const char *what, double better, double plain,
                     lk_compared *compared) {
 	compared->all++;
-	compared->longer += better > plain * (1 + 1e-6); /* beyond what rounding to picoseconds sums to */
+	compared->longer +=
+		better > plain * (1 + 1e-6); /* beyond what rounding to picoseconds sums to */
 	if (better <= plain * 1.005) return;
 	say_job(drawn);
 	fail_msg("%s: %.9g s, and %.9g s without", what, better, plain);

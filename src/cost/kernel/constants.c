@@ -19,9 +19,9 @@ void lk_cost_set(lk_cost *cost, double seconds) {
 }
 
 /* Where the fit of the base constants begins (src/fit/fit_runs.c), and what holds without a
- * calibration. Steps are predicted with the rows of families "step", "architecture" and "stack" of the
- * calibration in use (src/step/profile.c; docs/method/kernels.md, "Constants"). The form of each
- * comes from its family's file. */
+ * calibration. Steps are predicted with the rows of families "step", "architecture" and "stack" of
+ * the calibration in use (src/step/profile.c; docs/method/kernels.md, "Constants"). The form of
+ * each comes from its family's file. */
 const lk_constants lk_default_constants = {
 	.gemm_share = 0.95,
 	.vector_products = 1,

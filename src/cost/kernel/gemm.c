@@ -28,9 +28,9 @@ static double or_one(double factor) {
 
 double lk_step_gemm_flops(const lk_constants *constants, const lk_device *device, lk_dtype dtype) {
 	lk_arch arch = device->arch;
-	double format = dtype == LK_NVFP4                          ? or_one(constants->fp4_of[arch])
+	double format = dtype == LK_NVFP4                      ? or_one(constants->fp4_of[arch])
 	                : dtype == LK_FP8 || dtype == LK_MXFP8 ? or_one(constants->fp8_of[arch])
-	                                                           : 1;
+	                                                       : 1;
 	return lk_sustained_flops(device, dtype) * constants->gemm_share *
 	       or_one(constants->gemm_of[arch]) * format;
 }
@@ -39,8 +39,8 @@ static lk_gemm_numbers gemm_numbers_of(const lk_cost_site *site, lk_dtype dtype,
 	const lk_constants *constants = site->constants;
 	const lk_device *device = site->node->device;
 	lk_gemm_numbers numbers = {
-		.efficiency = lk_step_gemm_flops(constants, device, dtype) /
-	                  lk_peak_flops(device, dtype) * factor,
+		.efficiency =
+			lk_step_gemm_flops(constants, device, dtype) / lk_peak_flops(device, dtype) * factor,
 		.unaligned = 1,
 		.tiles = 1,
 		.fill_s = constants->gemm_fill_s,

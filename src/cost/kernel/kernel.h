@@ -32,7 +32,8 @@ typedef struct lk_cost {
 	               */
 } lk_cost;
 
-/* Kernels of fused attention that differ in speed: cuDNN's (AITER on AMD's), FlashAttention 2, 3. */
+/* Kernels of fused attention that differ in speed: cuDNN's (AITER on AMD's), FlashAttention 2, 3.
+ */
 typedef enum lk_attention_kernel {
 	LK_ATTENTION_CUDNN,
 	LK_ATTENTION_FA2,

@@ -1,13 +1,15 @@
 /* sustained.c: what matrix products and fused attention reach of a device's dense peak when nothing
  * else runs, as published: kernels that follow one another run at the clock that the power limit
- * leaves, not at the boost clock of the data sheet. A fit to training steps finds only how far steps
- * stay behind that, so that a GPU or a number format without a measured step begins at its own rates.
+ * leaves, not at the boost clock of the data sheet. A fit to training steps finds only how far
+ * steps stay behind that, so that a GPU or a number format without a measured step begins at its
+ * own rates.
  *
- * A row is of one device of its architecture. Relatives run at about its clock, so rates go with the
- * number of SMs (a higher peak is of a boost clock that is never seen under load) and with the power
- * for each of them:
+ * A row is of one device of its architecture. Relatives run at about its clock, so rates go with
+ * the number of SMs (a higher peak is of a boost clock that is never seen under load) and with the
+ * power for each of them:
  *
- *     rate = SMs * rate of an SM * ((p - 1/4) / (1 - 1/4))^0.46,   p = power per SM / that of the row
+ *     rate = SMs * rate of an SM * ((p - 1/4) / (1 - 1/4))^0.46,   p = power per SM / that of the
+ * row
  *
  * a quarter of the power being spent at any clock; 0.46 is what MI300X (750 W) and MI325X (1000 W),
  * the same die, differ by in products (rocm-blogs, Max-Achievable FLOPS, part 2: 708 against 843
@@ -29,11 +31,11 @@ static int format_of(lk_dtype dtype) {
 }
 
 /* Random data, long runs: cuBLASLt and hipBLASLt at 8192 to 16384 cubed. A100, H100 and GB200 from
- * Azure/AI-benchmarking-guide (A100 257 TFLOP/s, H100 fp8 1377, GB200 fp8 2907, fp4 7628); 16-bit H100
- * 794.5 of a short run (stas00/ml-engineering) times 0.985, what long runs keep; B200 as the layer
- * of Transformer Engine's gemm_profiling on B300 (1503, at 1100 W); MI325X from rocm-blogs (843,
- * 1519); MI355X 1565 and 3293 of a short run (HipKittens) times 0.9. Ada: cards, whose power limit
- * is half of what the peak's clock needs; assumed. */
+ * Azure/AI-benchmarking-guide (A100 257 TFLOP/s, H100 fp8 1377, GB200 fp8 2907, fp4 7628); 16-bit
+ * H100 794.5 of a short run (stas00/ml-engineering) times 0.985, what long runs keep; B200 as the
+ * layer of Transformer Engine's gemm_profiling on B300 (1503, at 1100 W); MI325X from rocm-blogs
+ * (843, 1519); MI355X 1565 and 3293 of a short run (HipKittens) times 0.9. Ada: cards, whose power
+ * limit is half of what the peak's clock needs; assumed. */
 static const struct sustained {
 	double watts, tflops, sms; /* board power, dense 16-bit peak */
 	double share[FORMATS];     /* of the format's dense peak */
@@ -81,16 +83,17 @@ static double at_most(double share) {
 
 double lk_sustained_flops(const lk_device *device, lk_dtype dtype) {
 	const struct sustained *row = &products[device->arch];
-	double share = row->watts > 0 ? row->share[format_of(dtype)] : products[LK_ARCH_AMPERE].share[0];
+	double share =
+		row->watts > 0 ? row->share[format_of(dtype)] : products[LK_ARCH_AMPERE].share[0];
 	return lk_peak_flops(device, dtype) * at_most(share * relative_share(device));
 }
 
 /* ---- attention ---- */
 
-/* Rates of long causal sequences at head size 128 over the dense 16-bit peak of the device they were
- * measured on, and the keys at which half of that is lost: rate(s) = R s / (s + S), fitted to the
- * published points. FlashAttention-2: A100 from its repository, H100 and what later devices gain
- * from it (nothing) from the FlashAttention-3 paper (arXiv 2407.08608, figures 5 and 6) and
+/* Rates of long causal sequences at head size 128 over the dense 16-bit peak of the device they
+ * were measured on, and the keys at which half of that is lost: rate(s) = R s / (s + S), fitted to
+ * the published points. FlashAttention-2: A100 from its repository, H100 and what later devices
+ * gain from it (nothing) from the FlashAttention-3 paper (arXiv 2407.08608, figures 5 and 6) and
  * Azure/AI-benchmarking-guide. cuDNN: H100 ibid., GB200 from NVIDIA/cudnn-frontend
  * (benchmark/sdpa_benchmark_training, 9.22). AMD: AITER on MI355X, from HazyResearch/HipKittens. */
 struct attention {
