@@ -101,7 +101,7 @@ def words_of(table, cross):
     cross = cross and "--plan" not in options
     if not cross and "--folds" in options:
         del options[options.index("--folds"):options.index("--folds") + 2]
-    return options + [table["file"]] + (["--cross-validate"] if cross else [])
+    return options + table["file"].split() + (["--cross-validate"] if cross else [])
 
 
 def run(program, folder, table, out):
