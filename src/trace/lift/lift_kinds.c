@@ -226,6 +226,7 @@ void lk_work_classify(const lk_capture *capture, const lk_work_kinds *kinds, uin
 	} else if (kinds_is_comm(capture, event)) {
 		comm_kind(capture, event, out);
 	} else if (kinds->owner[event] == LK_NONE || !kinds_shaped(capture, kinds->owner[event], out)) {
+		LK_ASSERT(kinds->named[capture->name[event]] > 0);
 		out->kind = (uint8_t)(kinds->named[capture->name[event]] - 1);
 	}
 }

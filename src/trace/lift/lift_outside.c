@@ -40,7 +40,8 @@ static lk_status outside_add_lane(lk_lifting *lifting, const lk_lane *lane, cons
 		int64_t start = capture->start_ns[event],
 				time = call == LK_NONE ? start : capture->start_ns[call];
 		bool known = call != LK_NONE && (called[call] || !outside_within(lifting, time));
-		int64_t launch = known ? time : start < later_ns ? start : later_ns - 1;
+		int64_t launch = time;
+		if (!known) launch = start < later_ns ? start : later_ns - 1;
 		if (launch < later_ns) later_ns = launch;
 		if (launch < lifting->out->from_ns) {
 			if (lk_event_end(capture, event) > lifting->out->from_ns)

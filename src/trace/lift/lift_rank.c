@@ -262,8 +262,7 @@ static lk_status rank_add_device(lk_lifting *lifting, uint32_t event, uint8_t st
 	return launched_on(lifting, stream, place, op.end_ns);
 }
 
-/* What was launched before the stretch and was not over when it began: what is left of the first
- * one, then the others. */
+/* Work that was launched before the stretch and was not over when it began: what is left of it. */
 static lk_status rank_add_carried(lk_lifting *lifting, const lk_run *run) {
 	const lk_capture *capture = lifting->capture;
 	int64_t start = capture->start_ns[run->event], from = lifting->out->from_ns;
@@ -274,6 +273,7 @@ static lk_status rank_add_carried(lk_lifting *lifting, const lk_run *run) {
 	                   .path = rank_path_of(capture, run->event),
 	                   .start_ns = start > from ? start : from,
 	                   .end_ns = lk_event_end(capture, run->event)};
+	LK_ASSERT(op.stream < LK_STREAMS); /* lift_outside.c makes no other runs */
 	LK_TRY(add_lag(lifting, &op, &place));
 	LK_TRY(lk_lift_add(lifting, &op, &place));
 	LK_TRY(launched_on(lifting, op.stream, place, op.end_ns));
@@ -405,6 +405,7 @@ static lk_status synchronise(lk_lifting *lifting, lk_run *run) {
 static lk_status release(lk_lifting *lifting, lk_run *run) {
 	const lk_capture *capture = lifting->capture;
 	uint8_t stream = lifting->stream_of[capture->lane[run->event]];
+	LK_ASSERT(stream < LK_STREAMS);
 	lk_lifted_op op = {.what = LK_LIFTED_RELEASE,
 	                   .stream = LK_STREAM_OUTSIDE,
 	                   .event = LK_NONE,

@@ -35,7 +35,7 @@ enum {
 	DONE = 16
 };
 
-/* What inside a work is over. */
+/* What has happened inside a work. */
 enum {
 	HAD = 1,   /* anything */
 	CALLED = 2 /* a call of its own */
