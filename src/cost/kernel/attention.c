@@ -24,7 +24,7 @@ lk_attention_rate lk_step_attention(const lk_constants *constants, const lk_devi
                                     bool backward) {
 	lk_attention_rate rate = lk_published_attention(device, constants->attention, backward);
 	double factor = constants->attention_of[device->arch];
-	rate.flops *= constants->attention_share * (factor > 0 ? factor : 1);
+	rate.flops *= fmin(1, constants->attention_share * (factor > 0 ? factor : 1));
 	rate.start *= constants->attention_start;
 	return rate;
 }
