@@ -30,6 +30,7 @@ typedef struct lk_predict_request {
 	const char *gpu;
 	int gpus;
 	const char *cluster;       /* synthetic form or JSON file, instead of gpu and gpus */
+	double power;              /* W that each GPU is held to; 0: its board's */
 	const char *script;        /* shell script with a launch line */
 	const char *deepspeed;     /* ds_config.json */
 	const char *const *launch; /* words of a launch line, as pasted after "--" */

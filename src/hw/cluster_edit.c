@@ -101,6 +101,24 @@ lk_status lk_cluster_with_device(lk_arena *arena, const lk_cluster *from, const 
 	return seal(arena, &draft, status, out, err);
 }
 
+lk_status lk_cluster_with_power(lk_arena *arena, const lk_cluster *from, double watts,
+                                lk_cluster *out, lk_error *err) {
+	bool same = true;
+	for (int g = 0; g < from->groups; g++) same &= from->node[g].device->power_w == watts;
+	if (same) return *out = *from, LK_OK;
+	lk_cluster_draft draft = draft_like(from);
+	lk_status status = LK_OK;
+	const lk_device *last = NULL, *held = NULL;
+	for (int g = 0; g < from->groups && status == LK_OK; g++) {
+		lk_node node = from->node[g];
+		if (node.device != last)
+			status = lk_device_with_power(arena, last = node.device, watts, &held, err);
+		node.device = held;
+		if (status == LK_OK) status = lk_cluster_add(&draft, &node, from->nodes[g], "cluster", err);
+	}
+	return seal(arena, &draft, status, out, err);
+}
+
 /* ---- rates ---- */
 
 /* A number that says how much: a factor, or a rate in bytes/s; before it perhaps how many. */

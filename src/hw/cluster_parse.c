@@ -1,7 +1,8 @@
 /* cluster_parse.c: reads the synthetic form of a cluster, one line of text:
  *
  *     cluster  = nodes { "+" nodes }
- *     nodes    = [ COUNT "node" "*" ] COUNT device [ wiring ] [ RATE "GB/s" ] { "," option }
+ *     nodes    = [ COUNT "node" "*" ] COUNT device [ WATTS "w" ] [ wiring ] [ RATE "GB/s" ]
+ *                { "," option }
  *     wiring   = "nvlink" [ GENERATION ] | "xgmi" | "nvswitch" | "mesh" | "pcie" [ GENERATION ]
  *     option   = "nic" COUNT "*" GBITS [ "g" ] [ LATENCY "us" ] | "oversub" X | "rail" | "norail"
  *     device   = a word, or a name in quotes
@@ -27,6 +28,7 @@ enum {
 };
 
 struct parser {
+	lk_arena *arena;
 	const char *text, *at;
 	lk_cluster_draft draft;
 	bool oversub_said;
@@ -152,6 +154,25 @@ static lk_status parse_read_device(struct parser *parser, const lk_device **out)
 		return status;
 	}
 	return parse_fail_at(parser, from, why.what, NULL, why.hint);
+}
+
+/* Reads "500w", if it stands here: a number may also be a link's rate. */
+static lk_status read_power(struct parser *parser, const lk_device **device) {
+	parse_skip_blanks(parser);
+	const char *from = parser->at, *end;
+	double watts = lk_read_real(from, &end);
+	if (end == from) return LK_OK;
+	parser->at = end;
+	if (!accept_word(parser, "w")) return parser->at = from, LK_OK;
+	for (size_t i = 0; i < parser->draft.runs.count; i++) { /* one device, not two alike */
+		const lk_device *before = parser->draft.runs.at[i].node.device;
+		if (strcmp(before->name, (*device)->name) == 0 && before->power_w == watts)
+			return *device = before, LK_OK;
+	}
+	lk_error why = {0};
+	lk_status status = lk_device_with_power(parser->arena, *device, watts, device, &why);
+	if (status == LK_ERR_INPUT) return parse_fail_at(parser, from, why.what, NULL, why.hint);
+	return status == LK_OK ? LK_OK : lk_oom(parser->err);
 }
 
 /* PCIe x16 per direction as NCCL reckons it: 12 GB/s for generation 3, doubled with each
@@ -288,6 +309,7 @@ static lk_status parse_read_nodes(struct parser *parser) {
 	}
 	const lk_device *device;
 	LK_TRY(parse_read_device(parser, &device));
+	LK_TRY(read_power(parser, &device));
 	lk_node node = lk_node_usual(device, nodes ? gpus : device->node_gpus);
 	LK_TRY(parse_read_wiring(parser, &node));
 	LK_TRY(read_link_rate(parser, &node));
@@ -301,7 +323,7 @@ static lk_status parse_read_nodes(struct parser *parser) {
 }
 
 lk_status lk_cluster_parse_text(lk_arena *arena, const char *text, lk_cluster *out, lk_error *err) {
-	struct parser p = {text, text, LK_CLUSTER_DRAFT_INIT, false, err};
+	struct parser p = {arena, text, text, LK_CLUSTER_DRAFT_INIT, false, err};
 	lk_status status;
 	do status = parse_read_nodes(&p);
 	while (status == LK_OK && accept(&p, '+'));
@@ -330,7 +352,7 @@ static lk_status parse_read_file(lk_arena *arena, const char *path, lk_cluster *
 
 /* "[COUNT node *] FILE.xml": nodes as NCCL describes one. */
 static lk_status read_xml(lk_arena *arena, const char *text, lk_cluster *out, lk_error *err) {
-	struct parser p = {text, text, LK_CLUSTER_DRAFT_INIT, false, err};
+	struct parser p = {arena, text, text, LK_CLUSTER_DRAFT_INIT, false, err};
 	lk_node node;
 	lk_stream *in;
 	int nodes = 1;

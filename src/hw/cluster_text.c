@@ -50,6 +50,15 @@ static void cluster_text_put_name(struct writer *writer, const char *name) {
 	cluster_text_put(writer, quote);
 }
 
+/* Where it is not what the catalogue says. */
+static void put_power(struct writer *writer, const lk_device *device) {
+	const lk_device *known = lk_device_find(device->name);
+	if (!known || known->power_w == device->power_w) return;
+	cluster_text_put(writer, " ");
+	cluster_text_put_number(writer, device->power_w);
+	cluster_text_put(writer, "w");
+}
+
 static void put_intra(struct writer *writer, const lk_node *node) {
 	const lk_device *device = node->device;
 	int generation = lk_nvlink_generation(device->arch);
@@ -93,6 +102,7 @@ void lk_cluster_text(const lk_cluster *cluster, char *out, size_t size) {
 		cluster_text_put_count(&w, cluster->node[g].gpus);
 		cluster_text_put(&w, " ");
 		cluster_text_put_name(&w, cluster->node[g].device->name);
+		put_power(&w, cluster->node[g].device);
 		put_intra(&w, &cluster->node[g]);
 		put_nics(&w, &cluster->node[g]);
 	}

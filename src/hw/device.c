@@ -358,6 +358,26 @@ const lk_device *lk_device_variant(const lk_device *device, double memory_bytes)
 	return best;
 }
 
+lk_status lk_device_with_power(lk_arena *arena, const lk_device *device, double watts,
+                               const lk_device **out, lk_error *err) {
+	const lk_device *known = lk_device_find(device->name);
+	double board = known ? known->power_w : device->power_w;
+	if (known && watts == board) return *out = known, LK_OK;
+	if (!(board > 0))
+		return lk_fail(err, LK_ERR_INPUT, "--power", "the board power of %s is not known",
+		               device->name);
+	if (!(watts >= board / 4 && watts <= board * 1.5)) {
+		lk_fail(err, LK_ERR_INPUT, "--power", "%g W for a board of %g W (%s)", watts, board,
+		        device->name);
+		return lk_hint(err, "give %g to %g W", ceil(board / 4), floor(board * 1.5));
+	}
+	lk_device *held = LK_NEW(arena, lk_device);
+	if (!held) return lk_oom(err);
+	*held = *device;
+	held->power_w = watts;
+	return *out = held, LK_OK;
+}
+
 double lk_intra_rate(const lk_device *device, lk_intra intra) {
 	return intra == LK_INTRA_PCIE ? device->pcie_rate : device->link_rate;
 }

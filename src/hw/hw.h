@@ -93,6 +93,10 @@ const lk_device *lk_device_at(int index);
 /* The device that differs from this one by its memory alone and comes nearest to the size; the
  * device itself if none is nearer. Price lists say "A100" and 40 GB in two columns. */
 const lk_device *lk_device_variant(const lk_device *device, double memory_bytes);
+/* The device with another limit of its board's power. A quarter of what the board takes to one and
+ * a half of it: boards of one name are sold cooled by air and by liquid. LK_ERR_INPUT: outside. */
+lk_status lk_device_with_power(lk_arena *arena, const lk_device *device, double watts,
+                               const lk_device **out, lk_error *err);
 /* Aliases of a device as one text, comma separated. */
 const char *lk_device_aliases(const lk_device *device);
 
@@ -132,7 +136,7 @@ lk_status lk_cluster_simple(lk_arena *arena, const lk_device *device, int gpus, 
                             double nic_bytes_per_gpu, lk_cluster *out, lk_error *err);
 
 /* The synthetic form:
- *     [COUNT node *] COUNT DEVICE [nvlinkN|nvswitch|pcieN|xgmi|GB/s] [, nic COUNT*GBITS
+ *     [COUNT node *] COUNT DEVICE [WATTSw] [nvlinkN|nvswitch|pcieN|xgmi|GB/s] [, nic COUNT*GBITS
  * [LATENCYus]] [, oversub X] [+ ...] as in "8 node * 8 h100-sxm nvlink4, nic 8*400g + 2 node * 8
  * a100-sxm-80, nic 4*200g". Without "node" the COUNT devices fill usual nodes: "64 h100-sxm" is 8
  * nodes of 8. The whole grammar is in cluster_parse.c. A text that ends in .json, or that
@@ -151,6 +155,7 @@ typedef struct lk_where {
 	const char *cluster; /* --cluster; NULL not given */
 	const char *gpu;     /* --gpu; NULL not given */
 	int gpus;            /* --gpus; 0 not given */
+	double power_w;      /* --power, of every GPU; 0 as the board's, or as the cluster says */
 	/* where options leave it open */
 	const char *origin; /* the cluster that a graph was built for, as lk_cluster.text; NULL none */
 	const lk_device *device; /* of a trace or a log; NULL not known */
@@ -189,6 +194,9 @@ lk_status lk_cluster_with_device(lk_arena *arena, const lk_cluster *from, const 
  * "8*400g" or "8x400g" so many. */
 lk_status lk_cluster_with_nics(lk_arena *arena, const lk_cluster *from, const char *text,
                                lk_cluster *out, lk_error *err);
+/* Every GPU held to so many watts. */
+lk_status lk_cluster_with_power(lk_arena *arena, const lk_cluster *from, double watts,
+                                lk_cluster *out, lk_error *err);
 /* Other links inside the node: "2x", or "450GB/s" per GPU and direction. */
 lk_status lk_cluster_with_links(lk_arena *arena, const lk_cluster *from, const char *text,
                                 lk_cluster *out, lk_error *err);

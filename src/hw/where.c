@@ -71,6 +71,7 @@ lk_status lk_where_read(lk_arena *arena, const lk_where *where, lk_cluster *out,
 		LK_TRY(lk_cluster_simple(arena, device, taken, domain < device->node_gpus ? domain : 0, 0,
 		                         out, err));
 	}
+	if (where->power_w > 0) LK_TRY(lk_cluster_with_power(arena, out, where->power_w, out, err));
 	LK_ASSERT(taken >= 1 && taken <= out->gpus);
 	if (gpus) *gpus = taken;
 	return LK_OK;

@@ -17,6 +17,8 @@ static const lk_option options[] = {
 	{TEXT("gpus", gpus, "N,...", "numbers of GPUs: one search for each"), LETTER('n')},
 	{TEXT("cluster", job.cluster, "TEXT|FILE",
 	 "instead of --gpu: '8 node * 8 h100-sxm nvlink4, nic 8*400g', or a JSON file")},
+	{REAL("power", job.power, "W", 1, 1e6,
+	 "limit of each GPU's board power; default: the catalogue's")},
 	{TEXT("script", job.script, "FILE",
 	 "a shell script with a launch line, for the network and its numbers; it is read, never run")},
 	{INT("gbs", job.gbs, "N", 1, 268435456, "global batch size, sequences")},

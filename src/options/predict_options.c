@@ -18,6 +18,8 @@ static const lk_option options[] = {
 	 "number of GPUs, in nodes as the device is usually sold"), SWEPT, LETTER('n')},
 	{TEXT("cluster", cluster, "TEXT|FILE",
 	 "instead of --gpu and --gpus: '8 node * 8 h100-sxm nvlink4, nic 8*400g', or a JSON file")},
+	{REAL("power", power, "W", 1, 1e6,
+	 "limit of each GPU's board power; default: the catalogue's"), SWEPT},
 	{TEXT("script", script, "FILE", "a shell script with a launch line; it is read, never run")},
 	{TEXT("deepspeed_config", deepspeed, "FILE", "a DeepSpeed ds_config.json")},
 	{TEXT("calibration", calibration, "FILE",

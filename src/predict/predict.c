@@ -295,7 +295,10 @@ static lk_status name_cluster(const lk_predict_request *request, const lk_cluste
 static lk_status fill_recommender_training(const lk_predict_request *request, double saved_bytes,
                                            struct lk_answer *answer, lk_error *err) {
 	lk_prediction *prediction = &answer->p;
-	lk_where where = {.cluster = request->cluster, .gpu = request->gpu, .gpus = request->gpus};
+	lk_where where = {.cluster = request->cluster,
+	                  .gpu = request->gpu,
+	                  .gpus = request->gpus,
+	                  .power_w = request->power};
 	lk_cluster cluster;
 	int ranks;
 	LK_TRY(lk_where_read(&answer->arena, &where, &cluster, &ranks, err));

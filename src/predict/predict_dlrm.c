@@ -368,7 +368,10 @@ lk_status lk_predict_dlrm(lk_arena *arena, const lk_predict_request *request,
                           const lk_step_options *options, lk_step *step, lk_prediction *prediction,
                           double *saved_bytes, lk_error *err) {
 	struct asked *asked = LK_NEW(arena, struct asked);
-	lk_where where = {.cluster = request->cluster, .gpu = request->gpu, .gpus = request->gpus};
+	lk_where where = {.cluster = request->cluster,
+	                  .gpu = request->gpu,
+	                  .gpus = request->gpus,
+	                  .power_w = request->power};
 	int ranks = 0;
 	if (!asked) return lk_oom(err);
 	*asked = (struct asked){.arena = arena, .request = request, .options = options};

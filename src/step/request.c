@@ -155,6 +155,7 @@ static int gpus_of_degrees(const lk_predict_request *request, const lk_job *job)
 static lk_status request_read_cluster(lk_arena *arena, const lk_predict_request *request,
                                       int launched, lk_asked *out, lk_error *err) {
 	lk_where where = {.cluster = request->cluster,
+	                  .power_w = request->power,
 	                  .gpu = request->gpu,
 	                  .gpus = request->cluster || launched > 0
 	                              ? request->gpus

@@ -98,6 +98,18 @@ static lk_status set_nic(lk_scenario *scenario, const char *what, const char *va
 	                            err);
 }
 
+static lk_status set_power(lk_scenario *scenario, const char *what, const char *value,
+                           lk_error *err) {
+	const char *end;
+	double watts = lk_read_real(value, &end);
+	(void)what;
+	bool unit = *end == 'w' || *end == 'W';
+	if (end == value || end[unit] || !(watts > 0))
+		return keys_wrong("power", value, "give watts, as in power=500", err);
+	return lk_cluster_with_power(scenario->arena, &scenario->cluster, watts, &scenario->cluster,
+	                             err);
+}
+
 static lk_status set_link(lk_scenario *scenario, const char *what, const char *value,
                           lk_error *err) {
 	(void)what;
@@ -315,6 +327,8 @@ const lk_whatif_key lk_whatif_keys[] = {
 	{"network", true, false, set_nic, "network=...", "the same", false},
 	{"link", true, false, set_link, "link=2x|450GB/s",
      "faster links inside nodes, per GPU and direction", false},
+	{"power", true, false, set_power, "power=500", "another limit of every GPU's board power, in W",
+     false},
 	{"dtype", true, false, set_dtype, "dtype=fp8", "another number format of products", false},
 	{"batch", true, false, set_batch, "batch=2x", "a larger batch on every rank", false},
 	{"bucket", true, false, set_bucket, "bucket=25MB", "gradients reduced in buckets of this size",

@@ -452,7 +452,8 @@ static void assert_same_cluster(const lk_cluster *a, const lk_cluster *b) {
 	for (int g = 0; g < a->groups; g++) {
 		const lk_node *x = &a->node[g], *y = &b->node[g];
 		assert_int_equal(a->nodes[g], b->nodes[g]);
-		assert_ptr_equal(x->device, y->device);
+		assert_string_equal(x->device->name, y->device->name);
+		assert_true(x->device->power_w == y->device->power_w);
 		assert_int_equal(x->gpus, y->gpus);
 		assert_int_equal(x->nics, y->nics);
 		assert_int_equal(x->intra, y->intra);
@@ -514,6 +515,11 @@ static void test_good_texts(void **state) {
 	static const char *const cases[][2] = {
 		{"8 node * 8 h100-sxm nvlink4, nic 8*400g + 2 node * 8 a100-sxm-80, nic 4*200g",
 	     "8 node * 8 h100-sxm nvlink4, nic 8*400g + 2 node * 8 a100-sxm-80 nvlink3, nic 4*200g"},
+		{"8 h100 500 W, nic 8*200g", "1 node * 8 h100-sxm 500w nvlink4, nic 8*200g"},
+		{"16 h100 700w", "2 node * 8 h100-sxm nvlink4, nic 8*400g"},
+		{"8 h100 500w 300GB/s + 1 node * 8 b200 1200.5w",
+	     "1 node * 8 h100-sxm 500w nvlink4 300GB/s, nic 8*400g + "
+	     "1 node * 8 b200 1200.5w nvlink5, nic 8*400g"},
 		{"64 h100", "8 node * 8 h100-sxm nvlink4, nic 8*400g"},
 		{"20 h100-sxm 300GB/s,norail", "2 node * 8 h100-sxm nvlink4 300GB/s, nic 8*400g + "
 	                                   "1 node * 4 h100-sxm nvlink4 300GB/s, nic 4*400g, norail"},
@@ -571,6 +577,8 @@ static void test_bad_texts(void **state) {
 		{"8 a40 nvlink", 7, "bridge"},
 		{"8 h100 pcie9", 8, "PCIe generation"},
 		{"8 h100 300", 8, "without its unit"},
+		{"8 h100 0w", 8, "give 175 to 1050 W"},
+		{"8 h100 1e9w", 8, "give 175 to 1050 W"},
 		{"8 h100 0GB/s", 8, "out of range"},
 		{"8 h100 1e99GB/s", 8, "out of range"},
 		{"8 h100, nic 400g", 16, "such as nic 8*400g"},
