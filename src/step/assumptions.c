@@ -192,9 +192,10 @@ static lk_status list_assumptions(lk_arena *arena, const lk_predict_request *req
 	const lk_calibration *numbers = lk_calibration_current();
 	const lk_calibration_row *profile = lk_profile_find(numbers, job);
 	SAY(profile,
-	    "efficiencies of the stack %s, %s: %d measured runs, %.1f %% off in their fit (--stack, "
+	    "efficiencies of the stack %s%s%s: %d measured runs, %.1f %% off in their fit (--stack, "
 	    "--release)",
-	    profile->subject, profile->variant, profile->points, 100 * profile->error);
+	    profile->subject, *profile->variant ? " " : "", profile->variant, profile->points,
+	    100 * profile->error);
 	SAY(!profile, "no measured run of the stack %s: base numbers of all stacks (--stack)",
 	    job->profile);
 	SAY(device->arch != LK_ARCH_CPU && !lk_profile_measured(numbers, device->arch),

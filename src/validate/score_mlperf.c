@@ -2,7 +2,11 @@
  * times one number for each stack. Nearly all submissions of a benchmark run one code: HugeCTR's or
  * built like it (fp16 or TF32 with tables in fp32), NVIDIA's BERT and ResNet (compiled or fused,
  * replayed from CUDA graphs); tinygrad's are their own. With folds, the number is that of the rows
- * of other models or other GPUs alone. */
+ * of other models or other GPUs alone.
+ *
+ * Entries that the table itself contradicts are listed, not scored: those whose system's name tells
+ * other nodes than the column, and those that other entries of the same benchmark, code and GPU
+ * beat by far. */
 #include <math.h>
 #include <string.h>
 
@@ -125,6 +129,46 @@ static lk_status mlperf_fill_row(struct scorer *scorer, size_t i, lk_error *err)
 	               : mlperf_predict(run, device, &scorer->raw[i], err);
 }
 
+/* ---- contradicted entries ---- */
+
+/* Scaling out costs efficiency: GPU time for a sample that is so many times that of an entry with
+ * as many GPUs or more and no larger batch has a cause that the table does not state. */
+static const double contradicts = 1.5;
+
+static double gpu_seconds(const lk_mlperf_run *run) {
+	return run->seconds * run->gpus / run->batch;
+}
+
+/* The best of the entries that contradict a row; NULL none. */
+static const lk_mlperf_run *contradiction(const struct scorer *scorer, size_t row) {
+	const lk_mlperf_run *own = &scorer->runs[row], *best = NULL;
+	for (size_t i = 0; i < scorer->count; i++) {
+		const lk_mlperf_run *run = &scorer->runs[i];
+		if (isnan(scorer->raw[i]) || run->named_nodes || run->gpus < own->gpus ||
+		    run->batch > own->batch || strcmp(run->gpu, own->gpu) != 0 ||
+		    strcmp(run->benchmark, own->benchmark) != 0 ||
+		    strcmp(stack_of(run), stack_of(own)) != 0)
+			continue;
+		if (!(gpu_seconds(own) > contradicts * gpu_seconds(run))) continue;
+		if (!best || gpu_seconds(run) < gpu_seconds(best)) best = run;
+	}
+	return best;
+}
+
+/* Why an entry is not scored; "" it is. NULL when memory is out. */
+static const char *suspicion(const struct scorer *scorer, size_t row) {
+	const lk_mlperf_run *run = &scorer->runs[row], *against = contradiction(scorer, row);
+	if (isnan(scorer->raw[row])) return "";
+	if (run->named_nodes)
+		return lk_arena_printf(scorer->arena,
+		                       "not scored, suspect: its name tells %d nodes, its column %d",
+		                       run->named_nodes, run->nodes);
+	if (!against) return "";
+	return lk_arena_printf(scorer->arena,
+	                       "not scored, suspect: %.1f times the GPU time a sample of %s on %d GPUs",
+	                       gpu_seconds(run) / gpu_seconds(against), against->id, against->gpus);
+}
+
 /* ---- the one number ---- */
 
 static bool mlperf_same_fold(const lk_mlperf_run *a, const lk_mlperf_run *b) {
@@ -137,6 +181,7 @@ static double mlperf_scale_of(const struct scorer *scorer, size_t without) {
 	size_t rows = 0;
 	for (size_t i = 0; i < scorer->count; i++) {
 		if (isnan(scorer->raw[i]) || isnan(scorer->runs[i].seconds) ||
+		    scorer->out->scores[i].suspect ||
 		    strcmp(scorer->out->rows[i].stack, scorer->out->rows[without].stack) != 0)
 			continue;
 		if (scorer->request->cross && mlperf_same_fold(&scorer->runs[i], &scorer->runs[without]))
@@ -176,7 +221,12 @@ static lk_status range_rows(struct scorer *scorer, lk_error *err) {
 	                      scorer, err);
 }
 
-static void mlperf_predict_rows(struct scorer *scorer) {
+static lk_status mlperf_predict_rows(struct scorer *scorer, lk_error *err) {
+	for (size_t i = 0; i < scorer->count; i++) {
+		const char *why = suspicion(scorer, i);
+		if (!why) return lk_oom(err);
+		scorer->out->scores[i].suspect = *why;
+	}
 	for (size_t i = 0; i < scorer->count; i++) {
 		lk_validated *row = &scorer->out->rows[i];
 		if (row->reason) continue;
@@ -194,10 +244,13 @@ static void mlperf_predict_rows(struct scorer *scorer) {
 			row->low = row->predicted * lk_calibration_value(known, "low", NAN);
 			row->high = row->predicted * lk_calibration_value(known, "high", NAN);
 		}
+		if (scorer->out->scores[i].suspect && !(row->reason = suspicion(scorer, i)))
+			return lk_oom(err);
 	}
 	scorer->out->parameters = mlperf_stacks_of(scorer),
 	scorer->out->folds = scorer->request->cross ? "model and GPU" : "",
 	scorer->out->unit_of_rows = "run";
+	return LK_OK;
 }
 
 static lk_status mlperf_divide(struct scorer *scorer, lk_error *err) {
@@ -205,8 +258,7 @@ static lk_status mlperf_divide(struct scorer *scorer, lk_error *err) {
 				 *model = lk_scoring_divide(scorer->arena, scorer->out, "model");
 	lk_score_key *both = lk_scoring_divide(scorer->arena, scorer->out, "model and GPU"),
 				 *stack = lk_scoring_divide(scorer->arena, scorer->out, "stack");
-	lk_score_key *entries = lk_scoring_divide(scorer->arena, scorer->out, "entries");
-	if (!gpu || !model || !both || !stack || !entries) return lk_oom(err);
+	if (!gpu || !model || !both || !stack) return lk_oom(err);
 	for (size_t i = 0; i < scorer->count; i++) {
 		if (scorer->out->rows[i].reason) continue;
 		stack[i].name = scorer->out->rows[i].stack;
@@ -214,10 +266,7 @@ static lk_status mlperf_divide(struct scorer *scorer, lk_error *err) {
 		model[i].name = scorer->runs[i].benchmark;
 		both[i].name =
 			lk_arena_printf(scorer->arena, "%s %s", scorer->runs[i].benchmark, scorer->runs[i].gpu);
-		entries[i].name =
-			lk_arena_printf(scorer->arena, "%s%s", scorer->runs[i].benchmark,
-		                    scorer->runs[i].named_nodes ? ", its name tells other nodes" : "");
-		if (!both[i].name || !entries[i].name) return lk_oom(err);
+		if (!both[i].name) return lk_oom(err);
 	}
 	return LK_OK;
 }
@@ -254,7 +303,7 @@ static lk_status mlperf_score(struct scorer *scorer, lk_error *err) {
 	scorer->ratios = LK_ARRAY(scorer->arena, double, scorer->count);
 	if (!scorer->raw || !scorer->ratios) return lk_oom(err);
 	for (size_t i = 0; i < scorer->count; i++) LK_TRY(mlperf_fill_row(scorer, i, err));
-	mlperf_predict_rows(scorer);
+	LK_TRY(mlperf_predict_rows(scorer, err));
 	LK_TRY(range_rows(scorer, err));
 	LK_TRY(mlperf_divide(scorer, err));
 	return mlperf_add_baseline(scorer, err);
