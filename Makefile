@@ -83,7 +83,7 @@ ifneq ($(and $(wildcard build/charts/.without-npm),$(shell command -v npm 2>/dev
 $(shell rm -f build/charts.stamp build/charts/.without-npm)
 endif
 
-LIB_O := $(LIB_C:%.c=$(B)/%.o) $(B)/data.o
+LIB_O := $(LIB_C:%.c=$(B)/%.o) $(B)/data.o $(B)/calibration.o
 CLI_O := $(CLI_C:%.c=$(B)/%.o)
 SERVE_O := $(SERVE_C:%.c=$(B)/%.o)
 SERVE := $(B)/liblockstep-serve.a
@@ -166,7 +166,20 @@ $(B)/data.c: tools/embed.sh $(DATA) $(B)/datafiles $(CHARTS_STAMP)
 	$(Q)sh tools/embed.sh data $(if $(CHARTS_STAMP),build/charts) > $@.new
 	$(Q)mv -f $@.new $@
 
-$(B)/data.o: $(B)/data.c $(B)/flags
+# The rows of data/calibration are read and checked once, here, by the reader of the library.
+PACK := $(B)/pack_calibration
+PACK_C := tools/pack_calibration.c $(filter-out %_current.c,$(wildcard src/cost/calibration/*.c)) \
+	src/io/csv.c src/io/stream.c src/io/inflate.c $(wildcard src/base/*.c)
+$(PACK): $(PACK_C:%.c=$(B)/%.o)
+	$(call say,LINK)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LDLIBS)
+
+$(B)/calibration.c: $(PACK) $(filter data/calibration/%.csv,$(DATA)) $(B)/datafiles
+	$(call say,PACK)
+	$(Q)cd data && $(abspath $(PACK)) $(patsubst data/%,%,$(filter data/calibration/%.csv,$(DATA))) > $(abspath $@).new
+	$(Q)mv -f $@.new $@
+
+$(B)/data.o $(B)/calibration.o: %.o: %.c $(B)/flags
 	$(call say,CC)
 	$(Q)$(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
@@ -530,4 +543,4 @@ help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 16
 
 -include $(wildcard $(foreach d,recorder recorder-mpich,$(B)/$d/*.d $(B)/$d/*/*.d))
--include $(LIB_O:.o=.d) $(CLI_O:.o=.d) $(SERVE_O:.o=.d) $(MPI_O:.o=.d) $(UNIT_C:%.c=$(B)/%.d) $(FUZZ_C:%.c=$(B)/%.d) $(B)/tests/fuzz/replay.d
+-include $(LIB_O:.o=.d) $(CLI_O:.o=.d) $(SERVE_O:.o=.d) $(MPI_O:.o=.d) $(UNIT_C:%.c=$(B)/%.d) $(FUZZ_C:%.c=$(B)/%.d) $(B)/tests/fuzz/replay.d $(B)/tools/pack_calibration.d
