@@ -46,7 +46,7 @@ ASSERTS := $(if $(filter-out release,$(MODE)),-DLK_ASSERTS)
 ALL_CPPFLAGS := -D_GNU_SOURCE -DLOCKSTEP_VERSION=\"$(VERSION)\" $(INCLUDES) $(ASSERTS) $(CPPFLAGS)
 ALL_CFLAGS := -std=c11 -g $(MODE_$(MODE)) -ffp-contract=off -fPIC -fno-semantic-interposition $(WARN) $(CFLAGS)
 ALL_LDFLAGS := $(filter -fsanitize=% --coverage -fno-sanitize%,$(MODE_$(MODE))) $(CFLAGS) $(LDFLAGS)
-LDLIBS := -lz -lzstd -lsqlite3 -lexpat -lm -lpthread -ldl
+LDLIBS := -lz -lzstd -lexpat -lm -lpthread -ldl
 
 # Intel's ISA-L unpacks gzip three times as fast as zlib; without its headers zlib does it. ISAL=no leaves it out.
 ISAL ?= $(if $(wildcard /usr/include/isa-l.h /usr/local/include/isa-l.h),yes,no)
@@ -58,7 +58,6 @@ endif
 # libmicrohttpd serves the page of `lockstep serve`; without its header that verb says how to get it.
 MICROHTTPD ?= $(if $(wildcard /usr/include/microhttpd.h /usr/local/include/microhttpd.h),yes,no)
 ifeq ($(MICROHTTPD),yes)
-SERVE_LIBS := -lmicrohttpd
 SERVE_ABSENT := src/serve/serve_none.c
 else
 SERVE_ABSENT := $(wildcard src/serve/http*.c)
@@ -83,7 +82,7 @@ ifneq ($(and $(wildcard build/charts/.without-npm),$(shell command -v npm 2>/dev
 $(shell rm -f build/charts.stamp build/charts/.without-npm)
 endif
 
-LIB_O := $(LIB_C:%.c=$(B)/%.o) $(B)/data.o
+LIB_O := $(LIB_C:%.c=$(B)/%.o) $(B)/data.o $(B)/calibration.o
 CLI_O := $(CLI_C:%.c=$(B)/%.o)
 SERVE_O := $(SERVE_C:%.c=$(B)/%.o)
 SERVE := $(B)/liblockstep-serve.a
@@ -166,7 +165,20 @@ $(B)/data.c: tools/embed.sh $(DATA) $(B)/datafiles $(CHARTS_STAMP)
 	$(Q)sh tools/embed.sh data $(if $(CHARTS_STAMP),build/charts) > $@.new
 	$(Q)mv -f $@.new $@
 
-$(B)/data.o: $(B)/data.c $(B)/flags
+# The rows of data/calibration are read and checked once, here, by the reader of the library.
+PACK := $(B)/pack_calibration
+PACK_C := tools/pack_calibration.c $(filter-out %_current.c,$(wildcard src/cost/calibration/*.c)) \
+	src/io/csv.c src/io/stream.c src/io/inflate.c $(wildcard src/base/*.c)
+$(PACK): $(PACK_C:%.c=$(B)/%.o)
+	$(call say,LINK)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LDLIBS)
+
+$(B)/calibration.c: $(PACK) $(filter data/calibration/%.csv,$(DATA)) $(B)/datafiles
+	$(call say,PACK)
+	$(Q)cd data && $(abspath $(PACK)) $(patsubst data/%,%,$(filter data/calibration/%.csv,$(DATA))) > $(abspath $@).new
+	$(Q)mv -f $@.new $@
+
+$(B)/data.o $(B)/calibration.o: %.o: %.c $(B)/flags
 	$(call say,CC)
 	$(Q)$(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
@@ -216,7 +228,7 @@ $(B)/commit.o: $(B)/commit.c $(B)/flags
 # Moved into its place: it may be running, and it is linked anew with each commit.
 $(PROGRAM): $(CLI_O) $(B)/commit.o $(SERVE) $(STATIC) $(B)/sources
 	$(call say,LINK)
-	$(Q)$(CC) -Wl,-z,relro,-z,now $(ALL_LDFLAGS) -o $@.new $(CLI_O) $(B)/commit.o $(SERVE) $(STATIC) $(SERVE_LIBS) $(LDLIBS)
+	$(Q)$(CC) -Wl,-z,relro,-z,now $(ALL_LDFLAGS) -o $@.new $(CLI_O) $(B)/commit.o $(SERVE) $(STATIC) $(LDLIBS)
 	$(Q)mv -f $@.new $@
 
 # --- the recorder --------------------------------------------------------------------------------------------------
@@ -300,7 +312,7 @@ $(B)/with-mpi/%.o: src/%.c $(B)/flags
 
 $(MPI_PROGRAM): $(MPI_O) $(CLI_O) $(SERVE) $(STATIC) $(B)/sources
 	$(call say,LINK)
-	$(Q)$(MPICC) -Wl,-z,relro,-z,now $(ALL_LDFLAGS) -o $@ $(MPI_O) $(filter-out %/cli/main.o,$(CLI_O)) $(SERVE) $(STATIC) $(SERVE_LIBS) $(LDLIBS)
+	$(Q)$(MPICC) -Wl,-z,relro,-z,now $(ALL_LDFLAGS) -o $@ $(MPI_O) $(filter-out %/cli/main.o,$(CLI_O)) $(SERVE) $(STATIC) $(LDLIBS)
 
 mpi: $(MPI_PAIRS) $(MPI_PROGRAM) ## lockstep-mpi, and lockstep-mpi-pairs for calibrate host --mpi; takes mpicc
 
@@ -308,7 +320,7 @@ mpi: $(MPI_PAIRS) $(MPI_PROGRAM) ## lockstep-mpi, and lockstep-mpi-pairs for cal
 $(B)/unit/%: $(B)/tests/unit/%.o $(SERVE) $(STATIC)
 	@mkdir -p $(@D)
 	$(call say,LINK)
-	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $< $(SERVE) $(STATIC) -lcmocka $(LDLIBS)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $< $(SERVE) $(STATIC) -lcmocka -lsqlite3 $(LDLIBS)
 
 $(B)/replay/%: $(B)/tests/fuzz/fuzz_%.o $(B)/tests/fuzz/replay.o $(SERVE) $(STATIC)
 	@mkdir -p $(@D)
@@ -530,4 +542,4 @@ help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 16
 
 -include $(wildcard $(foreach d,recorder recorder-mpich,$(B)/$d/*.d $(B)/$d/*/*.d))
--include $(LIB_O:.o=.d) $(CLI_O:.o=.d) $(SERVE_O:.o=.d) $(MPI_O:.o=.d) $(UNIT_C:%.c=$(B)/%.d) $(FUZZ_C:%.c=$(B)/%.d) $(B)/tests/fuzz/replay.d
+-include $(LIB_O:.o=.d) $(CLI_O:.o=.d) $(SERVE_O:.o=.d) $(MPI_O:.o=.d) $(UNIT_C:%.c=$(B)/%.d) $(FUZZ_C:%.c=$(B)/%.d) $(B)/tests/fuzz/replay.d $(B)/tools/pack_calibration.d

@@ -194,7 +194,7 @@ per_byte() {
 
 # LOCKSTEP_TRACE_SIZE is what make_trace -s takes.
 figure_8() {
-	local libs='-lz -lzstd -lsqlite3 -lexpat -lm -lpthread -ldl' size=${LOCKSTEP_TRACE_SIZE:-1G} events bytes each
+	local libs='-lz -lzstd -lexpat -lm -lpthread -ldl' size=${LOCKSTEP_TRACE_SIZE:-1G} events bytes each
 	[ "$(nm build/release/liblockstep.a 2> /dev/null | grep -c ' U isal_inflate$')" = 0 ] || libs="-lisal $libs"
 	$cc -std=c11 -O2 -D_GNU_SOURCE -o $work/make_trace bench/make_trace.c
 	# shellcheck disable=SC2086 # several words

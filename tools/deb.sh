@@ -96,12 +96,20 @@ finish() {
 		-o -type f -exec chmod 644 {} +
 }
 
-# Packages whose libraries a package's binaries need, with versions.
+# Packages whose libraries a package's binaries need, with versions. Those that they load by themselves (base/library.h) are
+# named by a file that links them.
 needs() {
-	local files
+	local files name loaded=()
 	mapfile -t files < <(find "$work/$1" -type f \( -path '*/usr/bin/*' -o -name '*.so*' \) | sort)
 	[ ${#files[@]} -gt 0 ] || return 0
 	mkdir -p "$work/shlibs/debian"
+	for name in sqlite3 microhttpd; do
+		grep -qF "lib$name.so." "${files[@]}" && loaded+=("-l$name")
+	done
+	if [ ${#loaded[@]} -gt 0 ]; then
+		${CC:-gcc} -shared -Wl,--no-as-needed -o "$work/shlibs/loaded.so" -x c /dev/null "${loaded[@]}"
+		files+=("$work/shlibs/loaded.so")
+	fi
 	printf 'Source: lockstep\n\nPackage: %s\nArchitecture: any\n' "$1" > "$work/shlibs/debian/control"
 	(cd "$work/shlibs" && dpkg-shlibdeps -O --ignore-missing-info "${files[@]/#/-e}" 2>/dev/null) | sed -n 's/^shlibs:Depends=//p'
 }
@@ -141,7 +149,7 @@ for package in "${packages[@]}"; do
 		cp "$work/triggers" "$work/$package/DEBIAN/triggers"
 		printf 'liblockstep %s %s (>= %s)\n' "$soversion" "$library" "$version" > "$work/$package/DEBIAN/shlibs" ;;
 	liblockstep-dev) control "$package" libdevel \
-		"$library (= $version), zlib1g-dev, libzstd-dev, libsqlite3-dev, libexpat1-dev$(grep -q isal "$work"/liblockstep-dev/usr/lib/*/pkgconfig/lockstep.pc && echo ', libisal-dev')" \
+		"$library (= $version), zlib1g-dev, libzstd-dev, libexpat1-dev$(grep -q isal "$work"/liblockstep-dev/usr/lib/*/pkgconfig/lockstep.pc && echo ', libisal-dev')" \
 		"" same "predicts distributed deep-learning training - development" \
 		"$about These are the headers and the archive of its C library, with examples." ;;
 	*) fail "package $package has no description" ;;

@@ -49,7 +49,7 @@ static char text_lower(char c) {
 
 /* The next character of a name that counts, in lower case; '\0' at the end. */
 static char next_of_name(const char **text) {
-	while (**text && strchr("-_ .", **text)) (*text)++;
+	while (**text == '-' || **text == '_' || **text == ' ' || **text == '.') (*text)++;
 	char c = text_lower(**text);
 	if (c) (*text)++;
 	return c;
@@ -61,6 +61,11 @@ bool lk_same_name(const char *a, const char *b) {
 		if (x != y) return false;
 		if (!x) return true;
 	}
+}
+
+uint32_t lk_name_hash(uint32_t seed, const char *name) {
+	for (char c; (c = next_of_name(&name)) != '\0';) seed = (seed ^ (unsigned char)c) * 16777619u;
+	return seed;
 }
 
 bool lk_name_among(const char *names, const char *name) {

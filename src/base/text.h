@@ -30,6 +30,8 @@ bool lk_text_full(const lk_text *text);
 
 /* Compares names as people write them: case, '-', '_', ' ' and '.' do not count. */
 bool lk_same_name(const char *a, const char *b);
+/* FNV-1a from `seed` on over what lk_same_name compares: equal for equal names. */
+uint32_t lk_name_hash(uint32_t seed, const char *name);
 /* Whether `names`, with a blank between one and the next, has this one. */
 bool lk_name_among(const char *names, const char *name);
 

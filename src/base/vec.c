@@ -23,11 +23,6 @@ bool lk_vec_reserve_(void **at, size_t *capacity, size_t count, size_t extra, si
 	return true;
 }
 
-bool lk_vec_clear_(void *element, size_t size) {
-	memset(element, 0, size);
-	return true;
-}
-
 void lk_vec_free_(void **at, size_t *count, size_t *capacity) {
 	void *block;
 	memcpy(&block, at, sizeof block);

@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
 
 #define LK_VEC(type)            \
 	struct {                    \
@@ -23,11 +24,12 @@ bool lk_vec_reserve_(void **at, size_t *capacity, size_t count, size_t extra, si
 #define lk_reserve(v, extra) \
 	lk_vec_reserve_((void **)&(v)->at, &(v)->capacity, (v)->count, (extra), sizeof *(v)->at)
 /* Appends one zeroed element; false when memory is out. */
-#define lk_push(v)     (lk_reserve((v), 1) && lk_vec_clear_(&(v)->at[(v)->count++], sizeof *(v)->at))
+#define lk_push(v)                                         \
+	(((v)->count < (v)->capacity || lk_reserve((v), 1)) && \
+	 memset(&(v)->at[(v)->count++], 0, sizeof *(v)->at))
 #define lk_last(v)     (&(v)->at[(v)->count - 1])
 #define lk_vec_free(v) lk_vec_free_((void **)&(v)->at, &(v)->count, &(v)->capacity)
 
-bool lk_vec_clear_(void *element, size_t size);
 void lk_vec_free_(void **at, size_t *count, size_t *capacity);
 
 #endif

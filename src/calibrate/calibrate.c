@@ -216,8 +216,8 @@ static lk_status rename_subject(const char *name, lk_calibration *calibration, l
 static const char *numbers_text(lk_arena *arena, const lk_calibration_row *row) {
 	const char *text = "";
 	for (int i = 0; text && i < row->count; i++)
-		text =
-			lk_arena_printf(arena, "%s%s%s=%.6g", text, i ? " " : "", row->name[i], row->value[i]);
+		text = lk_arena_printf(arena, "%s%s%s=%.6g", text, i ? " " : "", row->numbers[i].name,
+		                       row->numbers[i].value);
 	return text;
 }
 

@@ -1,6 +1,7 @@
 /* http.h: what the http_*.c files share. They alone know libmicrohttpd; the daemon is driven by the
  * loop in http_loop.c, so that every callback runs in the one thread.
  *
+ *     http_library.c    libmicrohttpd itself, loaded when the server starts
  *     http_respond.c    answers and their headers
  *     http_peers.c      connections by age
  *     http_question.c   a request as a question for a child process
@@ -12,7 +13,7 @@
 #ifndef LK_SERVE_HTTP_H
 #define LK_SERVE_HTTP_H
 
-#include <microhttpd.h>
+#include "serve/http_library.h"
 #include "serve/serve_internal.h"
 #include "serve/serve.h"
 

@@ -128,7 +128,7 @@ static void ignore_library_message(void *context, const char *format, va_list va
 
 static lk_status start_http_daemon(lk_server *server, int socket, lk_error *err) {
 	unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
-	server->daemon = MHD_start_daemon(
+	server->daemon = lk_mhd.start_daemon(
 		flags, 0, NULL, NULL, lk_exchange_take, server, MHD_OPTION_EXTERNAL_LOGGER,
 		ignore_library_message, NULL, MHD_OPTION_LISTEN_SOCKET, socket, MHD_OPTION_CONNECTION_LIMIT,
 		(unsigned)LK_PEERS, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)SILENT_S,
@@ -144,13 +144,13 @@ static int milliseconds_left(lk_server *server) {
 	MHD_UNSIGNED_LONG_LONG library;
 	double first = fmin(lk_asks_deadline(&server->asks), lk_peers_deadline(server));
 	double left = isfinite(first) ? fmax(0, (first - lk_serve_now()) * 1e3 + 1) : INFINITY;
-	if (MHD_get_timeout(server->daemon, &library) == MHD_YES) left = fmin(left, (double)library);
+	if (lk_mhd.get_timeout(server->daemon, &library) == MHD_YES) left = fmin(left, (double)library);
 	return left > 60e3 ? 60000 : (int)left;
 }
 
 static void run_server_loop(lk_server *server, int signals) {
 	struct pollfd fds[POLLED];
-	int library = MHD_get_daemon_info(server->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
+	int library = lk_mhd.get_daemon_info(server->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
 	for (;;) {
 		fds[0] = (struct pollfd){.fd = signals, .events = POLLIN};
 		fds[1] = (struct pollfd){.fd = library, .events = POLLIN};
@@ -162,7 +162,7 @@ static void run_server_loop(lk_server *server, int signals) {
 		/* One request may end another, which then goes on in the next round. */
 		do {
 			server->resumed = false;
-			MHD_run(server->daemon);
+			lk_mhd.run(server->daemon);
 		} while (server->resumed);
 	}
 }
@@ -173,8 +173,8 @@ static void finish_server(lk_server *server) {
 	server->ending = true;
 	while (server->asks.first) lk_asks_cancel(&server->asks, server->asks.first);
 	if (server->daemon) {
-		MHD_run(server->daemon);
-		MHD_stop_daemon(server->daemon);
+		lk_mhd.run(server->daemon);
+		lk_mhd.stop_daemon(server->daemon);
 	}
 	lk_job_list_free(&server->jobs, &server->asks);
 	lk_lists_free(&server->lists);
@@ -197,6 +197,7 @@ static lk_status serve_until_signal(lk_server *server, const struct place *place
 
 lk_status lk_serve(const lk_serve_request *request, lk_serve_ready *ready, void *context,
                    lk_error *err) {
+	LK_TRY(lk_mhd_load(err));
 	lk_server *server = calloc(1, sizeof *server);
 	sigset_t held, before;
 	struct place p;

@@ -30,7 +30,7 @@ static lk_peer *begin_peer(lk_server *server, struct MHD_Connection *connection)
 	if (!peer) return NULL;
 	if (server->peer_count >= LK_PEERS - LK_PEERS / 8) make_peer_place(server);
 	const union MHD_ConnectionInfo *info =
-		MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+		lk_mhd.get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
 	*peer = (lk_peer){.server = server, .fd = info ? info->connect_fd : -1, .next = server->peers};
 	lk_peer_within(peer, FIRST_S);
 	if (server->peers) server->peers->previous = peer;

@@ -18,7 +18,7 @@ enum {
 /* ---- what is wrong with a request, by its headers ---- */
 
 static const char *find_header(const lk_exchange *exchange, const char *name) {
-	return MHD_lookup_connection_value(exchange->connection, MHD_HEADER_KIND, name);
+	return lk_mhd.lookup_connection_value(exchange->connection, MHD_HEADER_KIND, name);
 }
 
 static enum MHD_Result refuse_host(lk_exchange *exchange) {
@@ -88,7 +88,7 @@ static enum MHD_Result refuse_page(lk_exchange *exchange) {
 }
 
 static const char *find_query_argument(const lk_exchange *exchange, const char *name) {
-	return MHD_lookup_connection_value(exchange->connection, MHD_GET_ARGUMENT_KIND, name);
+	return lk_mhd.lookup_connection_value(exchange->connection, MHD_GET_ARGUMENT_KIND, name);
 }
 
 static bool take_form_argument(lk_exchange *exchange) {
@@ -192,7 +192,7 @@ static lk_exchange *begin_exchange(lk_server *server, struct MHD_Connection *con
 	lk_exchange *exchange = calloc(1, sizeof *exchange);
 	if (!exchange) return NULL;
 	const union MHD_ConnectionInfo *info =
-		MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+		lk_mhd.get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
 	*exchange = (lk_exchange){.server = server,
 	                          .connection = connection,
 	                          .peer = info ? info->socket_context : NULL,

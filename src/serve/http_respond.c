@@ -30,29 +30,29 @@ static enum MHD_Result queue_response(lk_exchange *exchange, unsigned status, co
                                       const char *value) {
 	if (!response) return MHD_NO;
 	for (size_t i = 0; i < sizeof headers / sizeof *headers; i++)
-		MHD_add_response_header(response, headers[i].name, headers[i].value);
-	MHD_add_response_header(response, "Content-Type", type);
-	if (header) MHD_add_response_header(response, header, value);
+		lk_mhd.add_response_header(response, headers[i].name, headers[i].value);
+	lk_mhd.add_response_header(response, "Content-Type", type);
+	if (header) lk_mhd.add_response_header(response, header, value);
 	if (exchange->peer) {
 		exchange->peer->asking = false;
 		lk_peer_within(exchange->peer, TAKING_S);
 	}
-	enum MHD_Result result = MHD_queue_response(exchange->connection, status, response);
-	MHD_destroy_response(response);
+	enum MHD_Result result = lk_mhd.queue_response(exchange->connection, status, response);
+	lk_mhd.destroy_response(response);
 	return result;
 }
 
 enum MHD_Result lk_respond(lk_exchange *exchange, unsigned status, const char *type,
                            const void *bytes, size_t size) {
 	struct MHD_Response *Response =
-		MHD_create_response_from_buffer(size, (void *)bytes, MHD_RESPMEM_MUST_COPY);
+		lk_mhd.create_response_from_buffer(size, (void *)bytes, MHD_RESPMEM_MUST_COPY);
 	return queue_response(exchange, status, type, Response, NULL, NULL);
 }
 
 enum MHD_Result lk_respond_static(lk_exchange *exchange, const char *type, const void *bytes,
                                   size_t size) {
 	struct MHD_Response *Response =
-		MHD_create_response_from_buffer(size, (void *)bytes, MHD_RESPMEM_PERSISTENT);
+		lk_mhd.create_response_from_buffer(size, (void *)bytes, MHD_RESPMEM_PERSISTENT);
 	return queue_response(exchange, MHD_HTTP_OK, type, Response, NULL, NULL);
 }
 
@@ -60,7 +60,7 @@ static enum MHD_Result respond_text(lk_exchange *exchange, unsigned status, char
                                     const char *header, const char *value) {
 	if (!text) return MHD_NO;
 	struct MHD_Response *Response =
-		MHD_create_response_from_buffer(size, text, MHD_RESPMEM_MUST_FREE);
+		lk_mhd.create_response_from_buffer(size, text, MHD_RESPMEM_MUST_FREE);
 	if (!Response) free(text);
 	return queue_response(exchange, status, json, Response, header, value);
 }

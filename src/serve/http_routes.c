@@ -94,7 +94,7 @@ static enum MHD_Result get_asset(lk_exchange *exchange) {
 static void resume_exchange(void *exchange) {
 	lk_exchange *x = exchange;
 	if (x->suspended) {
-		MHD_resume_connection(x->connection);
+		lk_mhd.resume_connection(x->connection);
 		x->server->resumed = true;
 	}
 	x->suspended = false;
@@ -109,7 +109,7 @@ static enum MHD_Result post_predict(lk_exchange *exchange) {
 	ask->owner = exchange;
 	exchange->ask = ask;
 	exchange->suspended = true;
-	MHD_suspend_connection(exchange->connection);
+	lk_mhd.suspend_connection(exchange->connection);
 	if (exchange->peer) exchange->peer->asking = true;
 	lk_asks_submit(&exchange->server->asks, ask);
 	return MHD_YES;

@@ -150,7 +150,7 @@ lk_upload *lk_upload_new(lk_exchange *exchange) {
 		upload->status = 503;
 	upload->owns = !upload->status;
 	upload->form =
-		MHD_create_post_processor(exchange->connection, FORM_BUFFER, take_form_part, upload);
+		lk_mhd.create_post_processor(exchange->connection, FORM_BUFFER, take_form_part, upload);
 	if (!upload->form)
 		fail_upload(upload, 400, "body", "is not a form",
 		            "send multipart/form-data with a boundary");
@@ -158,7 +158,7 @@ lk_upload *lk_upload_new(lk_exchange *exchange) {
 }
 
 void lk_upload_take(lk_upload *upload, const char *data, size_t size) {
-	if (upload->form && !upload->status && MHD_post_process(upload->form, data, size) != MHD_YES)
+	if (upload->form && !upload->status && lk_mhd.post_process(upload->form, data, size) != MHD_YES)
 		fail_upload(upload, 400, "body", "the form is malformed", "send multipart/form-data");
 }
 
@@ -167,7 +167,7 @@ static int compare_upload_names(const void *a, const void *b) {
 }
 
 lk_ask *lk_upload_ask(lk_upload *upload, lk_exchange *exchange) {
-	if (upload->form && MHD_destroy_post_processor(upload->form) != MHD_YES && !upload->status)
+	if (upload->form && lk_mhd.destroy_post_processor(upload->form) != MHD_YES && !upload->status)
 		fail_upload(upload, 400, "body", "the form ends too early", "send it again");
 	upload->form = NULL;
 	if (!upload->status && upload->count == 0)
@@ -185,7 +185,7 @@ lk_ask *lk_upload_ask(lk_upload *upload, lk_exchange *exchange) {
 void lk_upload_free(lk_upload *upload) {
 	LK_ASSERT(!upload || upload->x->server->uploads > 0);
 	if (!upload) return;
-	if (upload->form) MHD_destroy_post_processor(upload->form);
+	if (upload->form) lk_mhd.destroy_post_processor(upload->form);
 	if (upload->file >= 0) close(upload->file);
 	if (upload->owns) lk_folder_remove(upload->folder);
 	for (int i = 0; i < upload->count; i++) free(upload->names[i]);

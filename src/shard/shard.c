@@ -461,14 +461,6 @@ static lk_status explain_lack(struct answer *answer, lk_error *err) {
 	return answer->a.reason ? LK_OK : lk_oom(err);
 }
 
-static double all_tables(const lk_shard_problem *problem) {
-	double sum = 0;
-	for (uint32_t t = 0; t < problem->count; t++)
-		sum += problem->tables[t].rows *
-		       (problem->tables[t].dim * (problem->element + problem->state) + problem->row_state);
-	return sum;
-}
-
 /* ---- the command ---- */
 
 static const char *shard_reproduce(lk_arena *arena, const lk_shard_request *request) {
@@ -489,7 +481,7 @@ static lk_status shard_describe(struct answer *answer, const lk_shard_request *r
 	const lk_shard_problem *problem = &answer->p;
 	shard_answer->batch = problem->batch;
 	shard_answer->tables = (int)problem->count;
-	shard_answer->table_bytes = all_tables(problem);
+	shard_answer->table_bytes = lk_shard_table_bytes(problem);
 	shard_answer->capacity_bytes = problem->capacity;
 	shard_answer->host_capacity_bytes = problem->host_capacity;
 	shard_answer->cluster =

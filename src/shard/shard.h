@@ -156,6 +156,9 @@ typedef lk_status lk_shard_place_fn(const lk_shard_problem *p, lk_shard_pieces *
 lk_status lk_shard_in_turn(const lk_shard_problem *problem, lk_shard_place_fn *place,
                            lk_shard_plan *out, lk_error *err);
 
+/* All tables with their optimizer states, each once. */
+double lk_shard_table_bytes(const lk_shard_problem *problem);
+
 /* Fills p->share. */
 void lk_shard_share(lk_shard_problem *problem);
 
@@ -354,6 +357,9 @@ bool lk_shard_finer(const lk_shard_problem *problem, const lk_shard_piece *piece
 /* Places what has no rank yet. */
 lk_status lk_shard_longest_first(const lk_shard_problem *problem, lk_shard_pieces *pieces,
                                  bool *placed, lk_error *err);
+/* More bytes of tables than all memory has: no placement at all fits, for no way to split or copy a
+ * table makes less of it. */
+bool lk_shard_overfull(const lk_shard_problem *problem);
 /* More bytes, or a piece larger, than ranks have: no order of placing helps. */
 bool lk_shard_hopeless(const lk_shard_problem *problem, const lk_shard_pieces *pieces);
 /* Places all, and splits or moves to host memory until it fits. */

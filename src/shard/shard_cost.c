@@ -240,6 +240,14 @@ lk_status lk_shard_in_turn(const lk_shard_problem *problem, lk_shard_place_fn *p
 	return status;
 }
 
+double lk_shard_table_bytes(const lk_shard_problem *problem) {
+	double sum = 0;
+	for (uint32_t t = 0; t < problem->count; t++)
+		sum += table_bytes(
+			problem, &(lk_lookup){.rows = problem->tables[t].rows, .dim = problem->tables[t].dim});
+	return sum;
+}
+
 void lk_shard_share(lk_shard_problem *problem) {
 	lk_host_share all = {0};
 	for (uint32_t t = 0; t < problem->count; t++) {

@@ -64,16 +64,46 @@ static bool best_fit(struct packer *packer) {
 	return true;
 }
 
+/* Of pieces that are as large as the one before, none goes to an earlier rank: they could change
+ * places. */
+static int pack_first_rank(const struct packer *packer, size_t at) {
+	if (at == 0) return 0;
+	const lk_shard_piece *before = packer->order[at - 1], *piece = packer->order[at];
+	bool alike = before->cost.device_bytes == piece->cost.device_bytes &&
+	             before->cost.host_bytes == piece->cost.host_bytes;
+	return alike ? before->rank : 0;
+}
+
 static bool every_way(struct packer *packer, size_t at) {
 	if (at == packer->count) return true;
 	if (packer->device_left > packer->device_room || packer->host_left > packer->host_room)
 		return false;
-	for (int r = 0; r < packer->p->ranks && packer->nodes; r++) {
+	for (int r = pack_first_rank(packer, at); r < packer->p->ranks && packer->nodes; r++) {
 		if (!pack_has_room(packer, r, &packer->order[at]->cost) || seen_alike(packer, r)) continue;
 		packer->nodes--;
 		shard_pack_put(packer, r, packer->order[at], 1);
 		if (every_way(packer, at + 1)) return true;
 		shard_pack_put(packer, r, packer->order[at], -1);
+	}
+	return false;
+}
+
+/* A rank has room for k pieces of more than 1/(k+1) of it: whether there are more of them than the
+ * ranks have room for, for some k. Ranks are alike before anything is placed. */
+static bool pack_too_many(const struct packer *packer) {
+	enum {
+		MOST = 16
+	};
+	double device_room = packer->p->capacity - packer->device[0],
+		   host_room = packer->p->host_capacity;
+	for (int k = 1; k <= MOST; k++) {
+		size_t on_device = 0, on_host = 0, room = (size_t)k * (size_t)packer->p->ranks;
+		for (size_t i = 0; i < packer->count; i++) {
+			const lk_shard_cost *cost = &packer->order[i]->cost;
+			on_device += cost->device_bytes * (k + 1) > device_room * (1 + 1e-9);
+			on_host += cost->host_bytes * (k + 1) > host_room * (1 + 1e-9);
+		}
+		if (on_device > room || on_host > room) return true;
 	}
 	return false;
 }
@@ -120,7 +150,7 @@ lk_status lk_shard_pack(const lk_shard_problem *problem, lk_shard_pieces *pieces
 		pack_begin(&k, pieces);
 		*placed = best_fit(&k);
 		if (!*placed) pack_clear(&k);
-		if (!*placed && k.count <= DEEPEST) *placed = every_way(&k, 0);
+		if (!*placed && k.count <= DEEPEST && !pack_too_many(&k)) *placed = every_way(&k, 0);
 	}
 	lk_arena_free(&arena);
 	return status;

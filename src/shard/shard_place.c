@@ -203,7 +203,11 @@ static void unplace(lk_shard_pieces *pieces) {
 	for (size_t i = 0; i < pieces->count; i++) pieces->at[i].rank = -1;
 }
 
-/* More bytes, or a piece larger, than ranks have: no order of placing helps. */
+bool lk_shard_overfull(const lk_shard_problem *problem) {
+	return lk_shard_table_bytes(problem) >
+	       (problem->capacity + problem->host_capacity) * problem->ranks;
+}
+
 bool lk_shard_hopeless(const lk_shard_problem *problem, const lk_shard_pieces *pieces) {
 	for (size_t i = 0; i < pieces->count; i++)
 		if (pieces->at[i].cost.device_bytes > problem->capacity ||
@@ -233,6 +237,8 @@ lk_status lk_shard_place(const lk_shard_problem *problem, lk_shard_pieces *piece
 
 lk_status lk_shard_has_room(const lk_shard_problem *problem, bool *placed, lk_error *err) {
 	lk_shard_pieces pieces = {0};
+	*placed = false;
+	if (lk_shard_overfull(problem)) return LK_OK;
 	lk_status status = lk_shard_start_pieces(problem, NULL, &pieces, err);
 	if (status == LK_OK) status = lk_shard_place(problem, &pieces, placed, err);
 	lk_vec_free(&pieces);

@@ -179,6 +179,7 @@ static lk_status no_placement(const lk_shard_problem *problem, lk_error *err) {
 }
 
 lk_status lk_shard_search(const lk_shard_problem *problem, lk_shard_plan *out, lk_error *err) {
+	if (lk_shard_overfull(problem)) return no_placement(problem, err);
 	lk_arena arena = LK_ARENA_INIT;
 	searcher s = {.p = problem,
 	              .best_s = INFINITY,

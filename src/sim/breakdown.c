@@ -54,7 +54,7 @@ typedef struct lk_activity {
 	lk_intervals comm[LK_PART_COUNT]; /* transfers under way */
 	lk_intervals waiting, pending,
 		host; /* arrived at a rendezvous: of collectives, of the pipeline */
-	lk_intervals scratch[2];
+	lk_intervals scratch;
 } lk_activity;
 
 static void activity_clear(lk_activity *activity) {
@@ -63,7 +63,7 @@ static void activity_clear(lk_activity *activity) {
 	lk_vec_free(&activity->waiting);
 	lk_vec_free(&activity->pending);
 	lk_vec_free(&activity->host);
-	for (int i = 0; i < 2; i++) lk_vec_free(&activity->scratch[i]);
+	lk_vec_free(&activity->scratch);
 }
 
 static bool activity_note(lk_activity *activity, const lk_graph *graph, const lk_sim_event *event,
@@ -87,13 +87,13 @@ static bool activity_note(lk_activity *activity, const lk_graph *graph, const lk
 /* Takes from `idle` what `set` explains; the seconds taken. */
 static bool activity_explain(lk_activity *activity, lk_intervals *idle, lk_intervals *set,
                              double *seconds) {
+	if (set->count == 0 || idle->count == 0) return true;
 	lk_intervals_sort(set);
-	if (!lk_intervals_and(idle, set, &activity->scratch[0]) ||
-	    !lk_intervals_minus(idle, set, &activity->scratch[1]))
-		return false;
-	*seconds += (double)lk_intervals_length(&activity->scratch[0]) / LK_PS_PER_S;
-	lk_intervals rest = activity->scratch[1];
-	activity->scratch[1] = *idle;
+	if (!lk_intervals_minus(idle, set, &activity->scratch)) return false;
+	int64_t taken_ps = lk_intervals_length(idle) - lk_intervals_length(&activity->scratch);
+	*seconds += (double)taken_ps / LK_PS_PER_S;
+	lk_intervals rest = activity->scratch;
+	activity->scratch = *idle;
 	*idle = rest;
 	return true;
 }

@@ -59,7 +59,7 @@ static void check_csv(const lk_calibrated *calibrated, const char *text) {
 		assert_string_equal(row->source, "ours, \"measured\"");
 		assert_string_equal(row->date, "2026-11-21");
 		assert_int_equal(row->points, wanted->points);
-		for (int n = 0; n < row->count; n++) assert_true(isfinite(row->value[n]));
+		for (int n = 0; n < row->count; n++) assert_true(isfinite(row->numbers[n].value));
 	}
 	lk_calibration_free(&read);
 }

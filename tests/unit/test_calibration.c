@@ -12,6 +12,7 @@
 #include "step/step.h"
 #include "base/fit.h"
 #include "base/stats.h"
+#include "base/text.h"
 #include "cost/calibration/calibration.h"
 #include "io/embedded.h"
 
@@ -133,7 +134,7 @@ static void test_rows(void **state) {
 		assert_string_equal(again.rows.at[i].source, c.rows.at[i].source);
 		assert_int_equal(again.rows.at[i].count, c.rows.at[i].count);
 		for (int n = 0; n < c.rows.at[i].count; n++)
-			assert_true(again.rows.at[i].value[n] == c.rows.at[i].value[n]);
+			assert_true(again.rows.at[i].numbers[n].value == c.rows.at[i].numbers[n].value);
 	}
 	free(text);
 	lk_calibration_free(&c);
@@ -179,13 +180,31 @@ static void test_bad_rows(void **state) {
 	lk_calibration_free(&c);
 }
 
-/* Every file that was compiled in reads without an error: lk_calibration_current counts on it. */
+static void rows_are_equal(const lk_calibration_row *a, const lk_calibration_row *b) {
+	const char *texts[][2] = {{a->family, b->family},
+	                          {a->subject, b->subject},
+	                          {a->variant, b->variant},
+	                          {a->date, b->date},
+	                          {a->source, b->source},
+	                          {a->where, b->where},
+	                          {a->text ? a->text : "", b->text ? b->text : ""}};
+	for (size_t t = 0; t < sizeof texts / sizeof *texts; t++)
+		assert_string_equal(texts[t][0], texts[t][1]);
+	assert_true(!a->text == !b->text && a->count == b->count && a->points == b->points);
+	assert_true(a->error == b->error || (isnan(a->error) && isnan(b->error)));
+	for (int n = 0; n < a->count; n++) {
+		assert_string_equal(a->numbers[n].name, b->numbers[n].name);
+		assert_true(a->numbers[n].value == b->numbers[n].value);
+	}
+}
+
+/* The rows that the build packed are those of the files, in order. */
 static void test_compiled_in(void **state) {
 	(void)state;
+	const lk_calibration *packed = lk_calibration_current();
+	lk_calibration c = {0};
 	const char *name;
-	size_t rows = 0;
 	for (int i = 0; lk_data_file_at(i, &name, NULL); i++) {
-		lk_calibration c = {0};
 		lk_stream *in;
 		lk_error err;
 		size_t length = strlen(name);
@@ -193,15 +212,48 @@ static void test_compiled_in(void **state) {
 			continue;
 		assert_int_equal(lk_data_open(NULL, name, &in, &err), LK_OK);
 		assert_int_equal(lk_calibration_read(in, &c, &err), LK_OK);
-		for (size_t r = 0; r < c.rows.count; r++) {
-			assert_true(*c.rows.at[r].source && strlen(c.rows.at[r].date) == 10);
-		}
-		rows += c.rows.count;
 		lk_stream_close(in);
-		lk_calibration_free(&c);
 	}
-	assert_true(rows > 0);
-	assert_int_equal(lk_calibration_current()->rows.count, rows);
+	assert_true(c.rows.count > 0);
+	assert_int_equal(packed->rows.count, c.rows.count);
+	for (size_t r = 0; r < c.rows.count; r++) {
+		rows_are_equal(&packed->rows.at[r], &c.rows.at[r]);
+		assert_true(*c.rows.at[r].source && strlen(c.rows.at[r].date) == 10);
+	}
+	lk_calibration_free(&c);
+}
+
+/* Names written in many ways: what the index finds is the last row that fits. */
+static void test_find(void **state) {
+	(void)state;
+	static const char *const subjects[] = {"h100-sxm", "H100 SXM", "h100sxm",
+	                                       "h.100_s",  "h100s",    ""},
+							 *const families[] = {"gemm", "memory", "gem"};
+	enum {
+		ROWS = 700,
+		SUBJECTS = sizeof subjects / sizeof *subjects
+	};
+	lk_calibration c = {0};
+	char variants[ROWS][16];
+	for (int i = 0; i < ROWS; i++) {
+		uint64_t draw = lk_hash64((uint64_t)i);
+		snprintf(variants[i], sizeof variants[i], draw & 1 ? "v %d" : "V-%d",
+		         (int)(draw >> 8) & 31);
+		assert_non_null(lk_calibration_add(&c, families[(draw >> 16) % 3],
+		                                   subjects[(draw >> 32) % SUBJECTS], variants[i]));
+	}
+	for (int i = 0; i < ROWS; i++) {
+		const lk_calibration_row *row = &c.rows.at[i], *last = NULL;
+		for (int j = 0; j < ROWS; j++)
+			if (strcmp(c.rows.at[j].family, row->family) == 0 &&
+			    lk_same_name(c.rows.at[j].subject, row->subject) &&
+			    lk_same_name(c.rows.at[j].variant, row->variant))
+				last = &c.rows.at[j];
+		assert_ptr_equal(lk_calibration_find(&c, row->family, row->subject, row->variant), last);
+	}
+	assert_null(lk_calibration_find(&c, "gemm", "h100-sxm", "v 32"));
+	lk_calibration_free(&c);
+	assert_null(lk_calibration_find(&c, "gemm", "h100-sxm", "v 1"));
 }
 
 /* ---- profiles ---- */
@@ -261,7 +313,7 @@ int main(void) {
 		cmocka_unit_test(test_simplex),     cmocka_unit_test(test_linear),
 		cmocka_unit_test(test_rows),        cmocka_unit_test(test_bad_rows),
 		cmocka_unit_test(test_compiled_in), cmocka_unit_test(test_profiles),
-		cmocka_unit_test(test_apply),
+		cmocka_unit_test(test_find),        cmocka_unit_test(test_apply),
 	};
 	return cmocka_run_group_tests_name("calibration", tests, NULL, NULL);
 }

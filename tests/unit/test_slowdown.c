@@ -224,8 +224,9 @@ static void calibration_is_of_the_table(void **state) {
 		assert_non_null(there);
 		assert_int_equal(there->count, row->count);
 		for (int n = 0; n < row->count; n++) {
-			double value = lk_calibration_value(there, row->name[n], NAN);
-			assert_true(fabs(value - row->value[n]) <= 1e-5 * fabs(row->value[n]) + 1e-9);
+			double value = lk_calibration_value(there, row->numbers[n].name, NAN);
+			assert_true(fabs(value - row->numbers[n].value) <=
+			            1e-5 * fabs(row->numbers[n].value) + 1e-9);
 		}
 	}
 	lk_calibration_free(&made);

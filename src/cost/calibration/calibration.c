@@ -6,11 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "io/csv.h"
-#include "base/once.h"
+#include "base/check.h"
 #include "base/text.h"
-#include "base/trees.h"
-#include "io/embedded.h"
+#include "cost/calibration/calibration_packed.h"
+#include "io/csv.h"
 
 /* ---- reading ---- */
 
@@ -45,8 +44,9 @@ static lk_status calibration_read_numbers(lk_arena *arena, const char *text,
 			return lk_fail(err, LK_ERR_INPUT, row->where, "more than %d numbers",
 			               LK_CALIBRATION_NUMBERS);
 		*equals = '\0';
-		row->name[row->count] = word;
-		LK_TRY(lk_parse_real(equals + 1, -1e18, 1e18, &row->value[row->count], row->where, err));
+		lk_calibration_number *number = &row->numbers[row->count];
+		number->name = word;
+		LK_TRY(lk_parse_real(equals + 1, -1e18, 1e18, &number->value, row->where, err));
 		LK_TRY(lk_calibration_check(row, row->count, err));
 		row->count++;
 	}
@@ -91,47 +91,97 @@ lk_status lk_calibration_read(lk_stream *in, lk_calibration *into, lk_error *err
 
 void lk_calibration_free(lk_calibration *calibration) {
 	lk_vec_free(&calibration->rows);
+	lk_vec_free(&calibration->buckets);
 	lk_arena_free(&calibration->arena);
 }
 
-/* ---- rows ---- */
+/* ---- rows ----
+ * The index: rows whose keys agree in their low bits are a chain from the last one back, so that
+ * the first that fits is the one that wins. */
+
+/* FNV-1a; of subject and variant what lk_same_name looks at. */
+static uint32_t calibration_key(const char *family, const char *subject, const char *variant) {
+	uint32_t key = 2166136261u;
+	for (; *family; family++) key = (key ^ (unsigned char)*family) * 16777619u;
+	key = lk_name_hash(key * 16777619u, subject);
+	return lk_name_hash(key * 16777619u, variant);
+}
+
+static void calibration_link(lk_calibration *into, size_t row) {
+	uint32_t *bucket = &into->buckets.at[into->rows.at[row].key & (into->buckets.count - 1)];
+	into->rows.at[row].older = *bucket;
+	*bucket = (uint32_t)row + 1;
+}
+
+bool lk_calibration_reserve(lk_calibration *into, size_t extra) {
+	size_t rows = into->rows.count + extra,
+		   buckets = into->buckets.count ? into->buckets.count : 64;
+	while (buckets < rows) buckets *= 2;
+	if (!lk_reserve(&into->rows, extra) ||
+	    !lk_reserve(&into->buckets, buckets - into->buckets.count))
+		return false;
+	if (buckets == into->buckets.count) return true;
+	into->buckets.count = buckets;
+	memset(into->buckets.at, 0, buckets * sizeof *into->buckets.at);
+	for (size_t i = 0; i < into->rows.count; i++) calibration_link(into, i);
+	return true;
+}
+
+lk_calibration_row *lk_calibration_enter(lk_calibration *into, const lk_calibration_row *row) {
+	LK_ASSERT(into->rows.count < into->rows.capacity && into->rows.count < into->buckets.count);
+	into->rows.at[into->rows.count] = *row;
+	calibration_link(into, into->rows.count++);
+	return lk_last(&into->rows);
+}
+
+void lk_calibration_cut(lk_calibration *calibration, size_t count) {
+	for (; calibration->rows.count > count; calibration->rows.count--) {
+		const lk_calibration_row *row = lk_last(&calibration->rows);
+		calibration->buckets.at[row->key & (calibration->buckets.count - 1)] = row->older;
+	}
+}
 
 lk_calibration_row *lk_calibration_add(lk_calibration *into, const char *family,
                                        const char *subject, const char *variant) {
-	if (!lk_push(&into->rows)) return NULL;
-	lk_calibration_row *row = lk_last(&into->rows);
-	*row = (lk_calibration_row){
-		.family = family,
-		.subject = subject,
-		.variant = variant,
-		.error = NAN,
-		.date = "",
-		.source = "",
-		.where = "",
-	};
-	return row;
+	lk_calibration_number *numbers =
+		LK_ARRAY(&into->arena, lk_calibration_number, LK_CALIBRATION_NUMBERS);
+	if (!numbers || !lk_calibration_reserve(into, 1)) return NULL;
+	return lk_calibration_enter(into, &(lk_calibration_row){
+										  .family = family,
+										  .subject = subject,
+										  .variant = variant,
+										  .numbers = numbers,
+										  .error = NAN,
+										  .date = "",
+										  .source = "",
+										  .where = "",
+										  .key = calibration_key(family, subject, variant),
+									  });
 }
 
 void lk_calibration_put(lk_calibration_row *row, const char *name, double value) {
 	if (row->count == LK_CALIBRATION_NUMBERS) return;
-	row->name[row->count] = name;
-	row->value[row->count++] = value;
+	row->numbers[row->count++] = (lk_calibration_number){name, value};
 }
 
 const lk_calibration_row *lk_calibration_find(const lk_calibration *calibration, const char *family,
                                               const char *subject, const char *variant) {
-	for (size_t i = calibration->rows.count; i-- > 0;) {
-		const lk_calibration_row *row = &calibration->rows.at[i];
-		if (*row->family == *family && strcmp(row->family, family) == 0 &&
+	if (calibration->buckets.count == 0) return NULL;
+	uint32_t key = calibration_key(family, subject, variant);
+	uint32_t at = calibration->buckets.at[key & (calibration->buckets.count - 1)];
+	while (at > 0) {
+		const lk_calibration_row *row = &calibration->rows.at[at - 1];
+		if (row->key == key && strcmp(row->family, family) == 0 &&
 		    lk_same_name(row->subject, subject) && lk_same_name(row->variant, variant))
 			return row;
+		at = row->older;
 	}
 	return NULL;
 }
 
 double lk_calibration_value(const lk_calibration_row *row, const char *name, double otherwise) {
 	for (int i = 0; row && i < row->count; i++)
-		if (strcmp(row->name[i], name) == 0) return row->value[i];
+		if (strcmp(row->numbers[i].name, name) == 0) return row->numbers[i].value;
 	return otherwise;
 }
 
@@ -163,7 +213,7 @@ void lk_calibration_write(const lk_calibration *calibration, FILE *out) {
 		}
 		if (row->text) fputs(row->text, out);
 		for (int n = 0; n < row->count; n++)
-			fprintf(out, "%s%s=%.6g", n ? " " : "", row->name[n], row->value[n]);
+			fprintf(out, "%s%s=%.6g", n ? " " : "", row->numbers[n].name, row->numbers[n].value);
 		fprintf(out, ",%d,", row->points);
 		if (isfinite(row->error)) fprintf(out, "%.4f", row->error);
 		fputc(',', out);
@@ -172,74 +222,4 @@ void lk_calibration_write(const lk_calibration *calibration, FILE *out) {
 		calibration_put_field(row->source, out);
 		fputc('\n', out);
 	}
-}
-
-/* ---- the rows in use ---- */
-
-static lk_calibration current;
-
-static lk_status load_file(const char *name, lk_error *err) {
-	lk_stream *in;
-	LK_TRY(lk_data_open(NULL, name, &in, err));
-	lk_status status = lk_calibration_read(in, &current, err);
-	lk_stream_close(in);
-	return status;
-}
-
-/* Trees that nobody could read would be left out in silence. */
-static lk_status check_trees(const lk_calibration *calibration, size_t first, lk_error *err) {
-	lk_arena scratch = LK_ARENA_INIT;
-	lk_status status = LK_OK;
-	lk_trees *trees = malloc(sizeof *trees);
-	if (!trees) return lk_oom(err);
-	for (size_t i = first; i < calibration->rows.count && status == LK_OK; i++) {
-		const lk_calibration_row *row = &calibration->rows.at[i];
-		if (row->text) status = lk_trees_read(&scratch, row->text, row->where, trees, err);
-	}
-	free(trees);
-	lk_arena_free(&scratch);
-	return status;
-}
-
-static lk_status calibration_load(lk_error *err) {
-	const char *name;
-	for (int i = 0; lk_data_file_at(i, &name, NULL); i++) {
-		size_t length = strlen(name);
-		bool ours = strncmp(name, "calibration/", 12) == 0 && length > 4 &&
-		            strcmp(name + length - 4, ".csv") == 0;
-		if (ours) LK_TRY(load_file(name, err));
-	}
-	return LK_OK;
-}
-
-static void calibration_forget(void) {
-	lk_calibration_free(&current);
-}
-
-/* A test reads what was compiled in: an error here can only be memory. Then nothing is in use, and
- * the next one who asks reads again. */
-lk_status lk_calibration_ready(lk_error *err) {
-	static lk_once once = LK_ONCE_INIT;
-	return lk_once_load(&once, calibration_load, calibration_forget, err);
-}
-
-const lk_calibration *lk_calibration_current(void) {
-	lk_error unused;
-	lk_calibration_ready(&unused);
-	return &current;
-}
-
-lk_status lk_calibration_use(const char *path, lk_error *err) {
-	static const char *in_use; /* the file laid on top last: requests of a sweep all name it */
-	LK_TRY(lk_calibration_ready(err));
-	if (in_use && strcmp(in_use, path) == 0) return LK_OK;
-	lk_stream *in;
-	LK_TRY(lk_stream_open(path, &in, err));
-	size_t before = current.rows.count;
-	lk_status status = lk_calibration_read(in, &current, err);
-	lk_stream_close(in);
-	if (status == LK_OK) status = check_trees(&current, before, err);
-	if (status != LK_OK) current.rows.count = before;
-	if (status == LK_OK) in_use = lk_arena_strdup(&current.arena, path);
-	return status;
 }

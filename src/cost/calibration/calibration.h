@@ -10,30 +10,38 @@
 #ifndef LK_COST_CALIBRATION_H
 #define LK_COST_CALIBRATION_H
 
+#include <stdint.h>
 #include <stdio.h>
 #include "base/arena.h"
 #include "io/stream.h"
 #include "base/vec.h"
 
 enum {
-	LK_CALIBRATION_NUMBERS = 64
+	LK_CALIBRATION_NUMBERS = 64 /* of a row, at most */
 };
+
+typedef struct lk_calibration_number {
+	const char *name;
+	double value;
+} lk_calibration_number;
 
 typedef struct lk_calibration_row {
 	const char *family, *subject, *variant;
-	const char *name[LK_CALIBRATION_NUMBERS];
-	double value[LK_CALIBRATION_NUMBERS];
+	lk_calibration_number *numbers;
 	int count;
 	const char
 		*text;    /* of the family "trees": what is in place of numbers (base/trees.h); else NULL */
 	int points;   /* measurements after it */
 	double error; /* of the fit, exp(mean |ln(p/m)|) - 1; NAN not stated */
 	const char *date, *source;
-	const char *where; /* "file:line" */
+	const char *where;   /* "file:line" */
+	uint32_t key, older; /* the index: hash of the first three; the row before it in its bucket,
+	                        counted from 1, 0 none */
 } lk_calibration_row;
 
 typedef struct lk_calibration {
 	LK_VEC(lk_calibration_row) rows; /* later rows win */
+	LK_VEC(uint32_t) buckets; /* the last row of each, counted from 1; a power of two of them */
 	lk_arena arena;
 } lk_calibration;
 
@@ -44,7 +52,7 @@ lk_status lk_calibration_read(lk_stream *in, lk_calibration *into, lk_error *err
 lk_status lk_calibration_check(const lk_calibration_row *row, int index, lk_error *err);
 void lk_calibration_free(lk_calibration *calibration);
 /* Appends a row whose texts stay valid or are owned by calibration->arena. NULL when memory is out.
- */
+ * It is found by the texts given here, whatever they are changed to afterwards. */
 lk_calibration_row *lk_calibration_add(lk_calibration *into, const char *family,
                                        const char *subject, const char *variant);
 void lk_calibration_put(lk_calibration_row *row, const char *name, double value);
@@ -60,7 +68,7 @@ lk_status lk_calibration_ready(lk_error *err);
 const lk_calibration *lk_calibration_current(void);
 lk_status lk_calibration_use(const char *path, lk_error *err);
 
-/* The row of a family, subject and variant (compared as lk_same_name does), or NULL. */
+/* The row of a family, subject and variant (compared as lk_same_name does), or NULL; by hash. */
 const lk_calibration_row *lk_calibration_find(const lk_calibration *calibration, const char *family,
                                               const char *subject, const char *variant);
 /* A number of a row; `otherwise` where the row is NULL or has none of that name. */

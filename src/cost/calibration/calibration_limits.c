@@ -234,13 +234,14 @@ static lk_status fail_name(const lk_calibration_row *row, const char *name, lk_e
 }
 
 lk_status lk_calibration_check(const lk_calibration_row *row, int index, lk_error *err) {
-	double value = row->value[index];
+	double value = row->numbers[index].value;
+	const char *name = row->numbers[index].name;
 	for (int i = 0; i < LIMITS; i++) {
 		const struct limit *limit = &limits[i];
-		if (!limits_is_of(limit, row) || strcmp(limit->name, row->name[index]) != 0) continue;
+		if (!limits_is_of(limit, row) || strcmp(limit->name, name) != 0) continue;
 		if (value >= limit->low && value <= limit->high) return LK_OK;
 		lk_fail(err, LK_ERR_INPUT, row->where, "%s=%g is out of range", limit->name, value);
 		return lk_hint(err, "give a number from %g to %g", limit->low, limit->high);
 	}
-	return fail_name(row, row->name[index], err);
+	return fail_name(row, name, err);
 }

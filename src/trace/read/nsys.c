@@ -8,11 +8,11 @@
  */
 #include "trace/read/read.h"
 
-#include <sqlite3.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include "base/text.h"
+#include "io/sqlite.h"
 
 enum {
 	COLUMNS = 14,
@@ -52,7 +52,7 @@ static int progress(void *context) {
 }
 
 static lk_status nsys_refused(const struct reader *reader) {
-	int code = sqlite3_errcode(reader->db);
+	int code = lk_sqlite.errcode(reader->db);
 	if (code == SQLITE_NOMEM) return lk_oom(reader->err);
 	if (code == SQLITE_INTERRUPT) {
 		lk_fail(reader->err, LK_ERR_INPUT, reader->path,
@@ -63,7 +63,7 @@ static lk_status nsys_refused(const struct reader *reader) {
 	lk_status status = code == SQLITE_CANTOPEN || code == SQLITE_IOERR || code == SQLITE_PERM
 	                       ? LK_ERR_IO
 	                       : LK_ERR_INPUT;
-	lk_fail(reader->err, status, reader->path, "SQLite: %.300s", sqlite3_errmsg(reader->db));
+	lk_fail(reader->err, status, reader->path, "SQLite: %.300s", lk_sqlite.errmsg(reader->db));
 	return lk_hint(reader->err, "give a database of `nsys export --type sqlite`");
 }
 
@@ -80,19 +80,19 @@ static void harden(struct reader *reader) {
 	};
 	struct stat file;
 	for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
-		sqlite3_limit(reader->db, limits[i].what, limits[i].limit);
-	sqlite3_db_config(reader->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
-	sqlite3_db_config(reader->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
-	sqlite3_db_config(reader->db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
-	sqlite3_db_config(reader->db, SQLITE_DBCONFIG_ENABLE_VIEW, 0, NULL);
-	sqlite3_db_config(reader->db, SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0, NULL);
-	sqlite3_exec(reader->db,
-	             "PRAGMA mmap_size=0; PRAGMA cell_size_check=ON; PRAGMA temp_store=MEMORY", NULL,
-	             NULL, NULL);
+		lk_sqlite.limit(reader->db, limits[i].what, limits[i].limit);
+	lk_sqlite.db_config(reader->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+	lk_sqlite.db_config(reader->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
+	lk_sqlite.db_config(reader->db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
+	lk_sqlite.db_config(reader->db, SQLITE_DBCONFIG_ENABLE_VIEW, 0, NULL);
+	lk_sqlite.db_config(reader->db, SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0, NULL);
+	lk_sqlite.exec(reader->db,
+	               "PRAGMA mmap_size=0; PRAGMA cell_size_check=ON; PRAGMA temp_store=MEMORY", NULL,
+	               NULL, NULL);
 	/* A row takes ten bytes at least and some fifty instructions; called every thousand of them. */
 	double bytes = stat(reader->path, &file) == 0 ? (double)file.st_size : 0;
 	reader->most_steps = (uint64_t)(1e4 + bytes * 50 / 1000);
-	sqlite3_progress_handler(reader->db, 1000, progress, reader);
+	lk_sqlite.progress_handler(reader->db, 1000, progress, reader);
 }
 
 /* One row of a table, with the requested columns in their order; those that are not there
@@ -100,43 +100,44 @@ static void harden(struct reader *reader) {
 typedef lk_status (*row_reader)(struct reader *r, sqlite3_stmt *row);
 
 static int64_t nsys_whole(sqlite3_stmt *row, int column, int64_t none) {
-	return sqlite3_column_type(row, column) == SQLITE_NULL ? none
-	                                                       : sqlite3_column_int64(row, column);
+	return lk_sqlite.column_type(row, column) == SQLITE_NULL ? none
+	                                                         : lk_sqlite.column_int64(row, column);
 }
 
 /* Whether there is an ordinary table of this name. */
 static lk_status has_table(struct reader *reader, const char *table, bool *found) {
 	sqlite3_stmt *row;
 	*found = false;
-	if (sqlite3_prepare_v2(reader->db,
-	                       "SELECT sql FROM sqlite_master WHERE type = 'table' AND name = ?", -1,
-	                       &row, NULL) != SQLITE_OK)
+	if (lk_sqlite.prepare_v2(reader->db,
+	                         "SELECT sql FROM sqlite_master WHERE type = 'table' AND name = ?", -1,
+	                         &row, NULL) != SQLITE_OK)
 		return nsys_refused(reader);
-	sqlite3_bind_text(row, 1, table, -1, SQLITE_STATIC);
-	int code = sqlite3_step(row);
-	const char *sql = code == SQLITE_ROW ? (const char *)sqlite3_column_text(row, 0) : NULL;
+	lk_sqlite.bind_text(row, 1, table, -1, SQLITE_STATIC);
+	int code = lk_sqlite.step(row);
+	const char *sql = code == SQLITE_ROW ? (const char *)lk_sqlite.column_text(row, 0) : NULL;
 	*found = sql && strncasecmp(sql, "CREATE TABLE", 12) == 0;
-	sqlite3_finalize(row);
+	lk_sqlite.finalize(row);
 	return code == SQLITE_ROW || code == SQLITE_DONE ? LK_OK : nsys_refused(reader);
 }
 
 /* SELECT of the columns that the table has; NULL when memory is out or the table cannot be read. */
 static char *select_of(struct reader *reader, const char *table, const char *const *columns) {
 	sqlite3_stmt *all = NULL;
-	char *sql = sqlite3_mprintf("SELECT * FROM \"%w\" LIMIT 0", table);
-	int code = sql ? sqlite3_prepare_v2(reader->db, sql, -1, &all, NULL) : SQLITE_NOMEM;
-	sqlite3_free(sql);
+	char *sql = lk_sqlite.mprintf("SELECT * FROM \"%w\" LIMIT 0", table);
+	int code = sql ? lk_sqlite.prepare_v2(reader->db, sql, -1, &all, NULL) : SQLITE_NOMEM;
+	lk_sqlite.free(sql);
 	if (code != SQLITE_OK) return NULL;
-	sqlite3_str *text = sqlite3_str_new(reader->db);
+	sqlite3_str *text = lk_sqlite.str_new(reader->db);
 	for (int i = 0; i < COLUMNS && columns[i]; i++) {
 		bool there = false;
-		for (int c = 0; c < sqlite3_column_count(all); c++)
-			there |= sqlite3_stricmp(sqlite3_column_name(all, c), columns[i]) == 0;
-		sqlite3_str_appendf(text, there ? "%s\"%w\"" : "%sNULL", i ? ", " : "SELECT ", columns[i]);
+		for (int c = 0; c < lk_sqlite.column_count(all); c++)
+			there |= lk_sqlite.stricmp(lk_sqlite.column_name(all, c), columns[i]) == 0;
+		lk_sqlite.str_appendf(text, there ? "%s\"%w\"" : "%sNULL", i ? ", " : "SELECT ",
+		                      columns[i]);
 	}
-	sqlite3_str_appendf(text, " FROM \"%w\"", table);
-	sqlite3_finalize(all);
-	return sqlite3_str_finish(text);
+	lk_sqlite.str_appendf(text, " FROM \"%w\"", table);
+	lk_sqlite.finalize(all);
+	return lk_sqlite.str_finish(text);
 }
 
 static lk_status nsys_scan(struct reader *reader, const char *table, const char *const *columns,
@@ -146,12 +147,13 @@ static lk_status nsys_scan(struct reader *reader, const char *table, const char 
 	if (!found) return LK_OK;
 	sqlite3_stmt *row = NULL;
 	char *sql = select_of(reader, table, columns);
-	int code = sql ? sqlite3_prepare_v2(reader->db, sql, -1, &row, NULL) : SQLITE_ERROR;
-	sqlite3_free(sql);
+	int code = sql ? lk_sqlite.prepare_v2(reader->db, sql, -1, &row, NULL) : SQLITE_ERROR;
+	lk_sqlite.free(sql);
 	lk_status status = code == SQLITE_OK ? LK_OK : nsys_refused(reader);
-	while (status == LK_OK && (code = sqlite3_step(row)) == SQLITE_ROW) status = read(reader, row);
+	while (status == LK_OK && (code = lk_sqlite.step(row)) == SQLITE_ROW)
+		status = read(reader, row);
 	if (status == LK_OK && code != SQLITE_DONE) status = nsys_refused(reader);
-	sqlite3_finalize(row);
+	lk_sqlite.finalize(row);
 	return status;
 }
 
@@ -176,12 +178,12 @@ static void drop_version(char *name) {
 }
 
 static lk_status nsys_read_text(struct reader *reader, sqlite3_stmt *row) {
-	const char *value = (const char *)sqlite3_column_text(row, 1);
+	const char *value = (const char *)lk_sqlite.column_text(row, 1);
 	char name[512];
 	lk_copy(name, sizeof name, value ? value : "");
 	drop_version(name);
 	if (!lk_push(&reader->texts)) return lk_oom(reader->err);
-	lk_last(&reader->texts)->id = sqlite3_column_int64(row, 0);
+	lk_last(&reader->texts)->id = lk_sqlite.column_int64(row, 0);
 	return nsys_intern(reader, name, &lk_last(&reader->texts)->name);
 }
 
@@ -193,10 +195,10 @@ static int nsys_by_id(const void *a, const void *b) {
 /* A name in a column: the number of a text, or the text itself. */
 static lk_status name_in(struct reader *reader, sqlite3_stmt *row, int column, uint32_t *out) {
 	*out = 0;
-	if (sqlite3_column_type(row, column) == SQLITE_TEXT)
-		return nsys_intern(reader, (const char *)sqlite3_column_text(row, column), out);
-	if (sqlite3_column_type(row, column) != SQLITE_INTEGER || !reader->texts.count) return LK_OK;
-	struct text_id key = {sqlite3_column_int64(row, column), 0};
+	if (lk_sqlite.column_type(row, column) == SQLITE_TEXT)
+		return nsys_intern(reader, (const char *)lk_sqlite.column_text(row, column), out);
+	if (lk_sqlite.column_type(row, column) != SQLITE_INTEGER || !reader->texts.count) return LK_OK;
+	struct text_id key = {lk_sqlite.column_int64(row, column), 0};
 	const struct text_id *found =
 		bsearch(&key, reader->texts.at, reader->texts.count, sizeof key, nsys_by_id);
 	if (found) *out = found->name;
@@ -215,8 +217,8 @@ static int64_t thread_of(int64_t global) {
 }
 
 static bool other_process(const struct reader *reader, sqlite3_stmt *row, int column) {
-	return reader->process >= 0 && sqlite3_column_type(row, column) != SQLITE_NULL &&
-	       process_of(sqlite3_column_int64(row, column)) != reader->process;
+	return reader->process >= 0 && lk_sqlite.column_type(row, column) != SQLITE_NULL &&
+	       process_of(lk_sqlite.column_int64(row, column)) != reader->process;
 }
 
 /* Columns 0 and 1 are start and end; false for what is no time. */
@@ -362,7 +364,7 @@ static lk_status nsys_read_range(struct reader *reader, sqlite3_stmt *row) {
 	lk_event event = {.kind = LK_EVENT_NOTE, .value = -1};
 	uint32_t place;
 	int64_t thread = nsys_whole(row, 2, 0);
-	if (nsys_whole(row, 3, PUSH_POP) != PUSH_POP || sqlite3_column_type(row, 1) == SQLITE_NULL) {
+	if (nsys_whole(row, 3, PUSH_POP) != PUSH_POP || lk_sqlite.column_type(row, 1) == SQLITE_NULL) {
 		reader->capture->dropped++;
 		return LK_OK;
 	}
@@ -377,8 +379,8 @@ static lk_status nsys_read_range(struct reader *reader, sqlite3_stmt *row) {
 
 static lk_status count_process(struct reader *reader, sqlite3_stmt *row) {
 	int at = 0;
-	if (sqlite3_column_type(row, AT_PROCESS) == SQLITE_NULL) return LK_OK;
-	int64_t process = process_of(sqlite3_column_int64(row, AT_PROCESS));
+	if (lk_sqlite.column_type(row, AT_PROCESS) == SQLITE_NULL) return LK_OK;
+	int64_t process = process_of(lk_sqlite.column_int64(row, AT_PROCESS));
 	while (at < reader->process_count && reader->processes[at].process != process) at++;
 	if (at == PROCESSES) return LK_OK;
 	if (at == reader->process_count) reader->processes[reader->process_count++].process = process;
@@ -401,7 +403,7 @@ static lk_status choose_process(struct reader *reader) {
 }
 
 static lk_status read_gpu(struct reader *reader, sqlite3_stmt *row) {
-	double bytes = sqlite3_column_double(row, 2);
+	double bytes = lk_sqlite.column_double(row, 2);
 	int64_t sms = nsys_whole(row, 3, 0);
 	if (reader->capture->device) return LK_OK; /* those of a node are alike */
 	if (bytes > 0 && bytes < 1e15) reader->capture->device_bytes = bytes;
@@ -448,12 +450,13 @@ static lk_status check_found(const struct reader *reader) {
 lk_status lk_nsys_read(const char *path, const lk_read_limits *limits, lk_capture *capture,
                        lk_error *err) {
 	static const lk_read_limits none = {0};
+	LK_TRY(lk_sqlite_load(err));
 	struct reader *reader = calloc(1, sizeof *reader);
 	if (!reader) return lk_oom(err);
 	*reader = (struct reader){
 		.path = path, .limits = limits ? limits : &none, .capture = capture, .err = err};
 	capture->format = "Nsight Systems SQLite";
-	int code = sqlite3_open_v2(
+	int code = lk_sqlite.open_v2(
 		path, &reader->db, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE,
 		NULL);
 	lk_status status;
@@ -465,7 +468,7 @@ lk_status lk_nsys_read(const char *path, const lk_read_limits *limits, lk_captur
 		status = nsys_read_all(reader);
 	}
 	if (status == LK_OK) status = check_found(reader);
-	sqlite3_close(reader->db);
+	lk_sqlite.close(reader->db);
 	lk_vec_free(&reader->texts);
 	free(reader);
 	return status;

@@ -1,10 +1,10 @@
 /* table_sqlite.c: a table as a table of an SQLite database. One transaction drops the old table,
  * makes the new one and fills it: either all of it is there or nothing has changed. Names are
  * quoted as SQL identifiers, values are bound. */
-#include <sqlite3.h>
 #include <string.h>
 #include "base/arena.h"
 #include "base/text.h"
+#include "io/sqlite.h"
 #include "view/table/table_internal.h"
 
 /* A copy with invalid UTF-8 replaced by U+FFFD, or `text` itself where it is valid; NULL when
@@ -38,10 +38,10 @@ static const char *sqlite_type_of(const lk_table *table, int column) {
 }
 
 static lk_status sqlite_refused(sqlite3 *db, const char *path, lk_error *err) {
-	int code = db ? sqlite3_extended_errcode(db) & 0xff : SQLITE_NOMEM;
+	int code = db ? lk_sqlite.extended_errcode(db) & 0xff : SQLITE_NOMEM;
 	if (code == SQLITE_NOMEM) return lk_oom(err);
 	lk_status status = code == SQLITE_ERROR || code == SQLITE_NOTADB ? LK_ERR_INPUT : LK_ERR_IO;
-	lk_fail(err, status, path, "SQLite: %s", sqlite3_errmsg(db));
+	lk_fail(err, status, path, "SQLite: %s", lk_sqlite.errmsg(db));
 	if (code == SQLITE_NOTADB) lk_hint(err, "name a new file or an SQLite database");
 	if (code == SQLITE_CANTOPEN) lk_hint(err, "does the folder exist?");
 	if (code == SQLITE_BUSY) lk_hint(err, "close the other program that writes to it");
@@ -51,8 +51,8 @@ static lk_status sqlite_refused(sqlite3 *db, const char *path, lk_error *err) {
 /* Runs a statement that was built, and frees its text. */
 static lk_status sqlite_run(sqlite3 *db, const char *path, char *sql, lk_error *err) {
 	if (!sql) return lk_oom(err);
-	int code = sqlite3_exec(db, sql, NULL, NULL, NULL);
-	sqlite3_free(sql);
+	int code = lk_sqlite.exec(db, sql, NULL, NULL, NULL);
+	lk_sqlite.free(sql);
 	return code == SQLITE_OK ? LK_OK : sqlite_refused(db, path, err);
 }
 
@@ -60,16 +60,16 @@ static lk_status sqlite_create(sqlite3 *db, const char *path, const lk_table *ta
                                lk_arena *arena, lk_error *err) {
 	const char *name = utf8(arena, table->name);
 	if (!name) return lk_oom(err);
-	LK_TRY(sqlite_run(db, path, sqlite3_mprintf("DROP TABLE IF EXISTS \"%w\"", name), err));
-	sqlite3_str *sql = sqlite3_str_new(db);
-	sqlite3_str_appendf(sql, "CREATE TABLE \"%w\" (", name);
+	LK_TRY(sqlite_run(db, path, lk_sqlite.mprintf("DROP TABLE IF EXISTS \"%w\"", name), err));
+	sqlite3_str *sql = lk_sqlite.str_new(db);
+	lk_sqlite.str_appendf(sql, "CREATE TABLE \"%w\" (", name);
 	for (int i = 0; i < table->count; i++) {
 		const char *key = utf8(arena, lk_table_key(table, i));
 		if (key)
-			sqlite3_str_appendf(sql, "%s\"%w\"%s", i ? ", " : "", key, sqlite_type_of(table, i));
+			lk_sqlite.str_appendf(sql, "%s\"%w\"%s", i ? ", " : "", key, sqlite_type_of(table, i));
 	}
-	sqlite3_str_appendall(sql, ")");
-	return sqlite_run(db, path, sqlite3_str_finish(sql), err);
+	lk_sqlite.str_appendall(sql, ")");
+	return sqlite_run(db, path, lk_sqlite.str_finish(sql), err);
 }
 
 static int bind(sqlite3_stmt *insert, int at, const lk_cell *cell, lk_arena *arena) {
@@ -77,10 +77,10 @@ static int bind(sqlite3_stmt *insert, int at, const lk_cell *cell, lk_arena *are
 	if (!text) return SQLITE_NOMEM;
 	switch (cell->kind) {
 	case LK_CELL_TEXT:
-		return sqlite3_bind_text64(insert, at, text, strlen(text), SQLITE_TRANSIENT, SQLITE_UTF8);
-	case LK_CELL_NUMBER: return sqlite3_bind_double(insert, at, cell->number);
-	case LK_CELL_BOOL: return sqlite3_bind_int(insert, at, cell->number != 0);
-	default: return sqlite3_bind_null(insert, at);
+		return lk_sqlite.bind_text64(insert, at, text, strlen(text), SQLITE_TRANSIENT, SQLITE_UTF8);
+	case LK_CELL_NUMBER: return lk_sqlite.bind_double(insert, at, cell->number);
+	case LK_CELL_BOOL: return lk_sqlite.bind_int(insert, at, cell->number != 0);
+	default: return lk_sqlite.bind_null(insert, at);
 	}
 }
 
@@ -88,13 +88,13 @@ static lk_status sqlite_prepare(sqlite3 *db, const char *path, const lk_table *t
                                 sqlite3_stmt **insert, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	const char *name = utf8(&arena, table->name);
-	sqlite3_str *sql = sqlite3_str_new(db);
-	sqlite3_str_appendf(sql, "INSERT INTO \"%w\" VALUES (", name ? name : "");
-	for (int i = 0; i < table->count; i++) sqlite3_str_appendall(sql, i ? ", ?" : "?");
-	sqlite3_str_appendall(sql, ")");
-	char *text = sqlite3_str_finish(sql);
-	int code = text && name ? sqlite3_prepare_v2(db, text, -1, insert, NULL) : SQLITE_NOMEM;
-	sqlite3_free(text);
+	sqlite3_str *sql = lk_sqlite.str_new(db);
+	lk_sqlite.str_appendf(sql, "INSERT INTO \"%w\" VALUES (", name ? name : "");
+	for (int i = 0; i < table->count; i++) lk_sqlite.str_appendall(sql, i ? ", ?" : "?");
+	lk_sqlite.str_appendall(sql, ")");
+	char *text = lk_sqlite.str_finish(sql);
+	int code = text && name ? lk_sqlite.prepare_v2(db, text, -1, insert, NULL) : SQLITE_NOMEM;
+	lk_sqlite.free(text);
 	bool lost = !text || !name;
 	lk_arena_free(&arena);
 	if (lost) return lk_oom(err);
@@ -109,7 +109,8 @@ static lk_status insert_rows(sqlite3 *db, const char *path, const lk_table *tabl
 	for (int row = 0; row < table->rows && code == SQLITE_OK; row++) {
 		for (int i = 0; i < table->count && code == SQLITE_OK; i++)
 			code = bind(insert, i + 1, lk_table_cell(table, row, i), arena);
-		if (code == SQLITE_OK && sqlite3_step(insert) == SQLITE_DONE) code = sqlite3_reset(insert);
+		if (code == SQLITE_OK && lk_sqlite.step(insert) == SQLITE_DONE)
+			code = lk_sqlite.reset(insert);
 		else if (code == SQLITE_OK) code = SQLITE_ERROR;
 		lk_arena_free(arena);
 	}
@@ -117,16 +118,16 @@ static lk_status insert_rows(sqlite3 *db, const char *path, const lk_table *tabl
 	if (code == SQLITE_OK) status = LK_OK;
 	else if (code == SQLITE_NOMEM) status = lk_oom(err);
 	else status = sqlite_refused(db, path, err);
-	sqlite3_finalize(insert);
+	lk_sqlite.finalize(insert);
 	return status;
 }
 
 static lk_status replace(sqlite3 *db, const char *path, const lk_table *table, lk_arena *arena,
                          lk_error *err) {
-	LK_TRY(sqlite_run(db, path, sqlite3_mprintf("BEGIN IMMEDIATE"), err));
+	LK_TRY(sqlite_run(db, path, lk_sqlite.mprintf("BEGIN IMMEDIATE"), err));
 	LK_TRY(sqlite_create(db, path, table, arena, err));
 	LK_TRY(insert_rows(db, path, table, arena, err));
-	return sqlite_run(db, path, sqlite3_mprintf("COMMIT"), err);
+	return sqlite_run(db, path, lk_sqlite.mprintf("COMMIT"), err);
 }
 
 lk_status lk_table_sqlite(const lk_table *table, const char *path, lk_error *err) {
@@ -140,14 +141,15 @@ lk_status lk_table_sqlite(const lk_table *table, const char *path, lk_error *err
 		lk_fail(err, LK_ERR_INPUT, path, "an SQLite database cannot be written to a stream");
 		return lk_hint(err, "name a file");
 	}
+	LK_TRY(lk_sqlite_load(err));
 	sqlite3 *db = NULL;
 	lk_arena arena = LK_ARENA_INIT;
 	/* Without SQLITE_OPEN_URI a path that begins with "file:" is only a path. */
-	int code = sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL);
+	int code = lk_sqlite.open_v2(path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL);
 	lk_status status = code == SQLITE_OK ? LK_OK : sqlite_refused(db, path, err);
-	if (status == LK_OK) sqlite3_busy_timeout(db, 2000);
+	if (status == LK_OK) lk_sqlite.busy_timeout(db, 2000);
 	if (status == LK_OK) status = replace(db, path, table, &arena, err);
 	lk_arena_free(&arena);
-	sqlite3_close(db); /* an open transaction is rolled back */
+	lk_sqlite.close(db); /* an open transaction is rolled back */
 	return status;
 }

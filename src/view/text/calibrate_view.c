@@ -22,8 +22,8 @@ static void short_numbers(const lk_calibration_row *row, char *out, size_t size)
 	size_t used = 0;
 	*out = '\0';
 	for (int i = 0; i < row->count && used < size; i++)
-		used += (size_t)snprintf(out + used, size - used, "%s%s %.3g", i ? ", " : "", row->name[i],
-		                         row->value[i]);
+		used += (size_t)snprintf(out + used, size - used, "%s%s %.3g", i ? ", " : "",
+		                         row->numbers[i].name, row->numbers[i].value);
 }
 
 static lk_table *fitted_table(const lk_calibrated *calibrated) {
@@ -128,7 +128,8 @@ static void calibrate_view_put_row(lk_json_writer *writer, const lk_calibration_
 	lk_json_put_text(writer, "subject", row->subject);
 	lk_json_put_text(writer, "variant", row->variant);
 	lk_json_object(writer, "numbers");
-	for (int i = 0; i < row->count; i++) lk_json_put_number(writer, row->name[i], row->value[i]);
+	for (int i = 0; i < row->count; i++)
+		lk_json_put_number(writer, row->numbers[i].name, row->numbers[i].value);
 	lk_json_object_end(writer);
 	lk_json_put_integer(writer, "points", row->points);
 	lk_json_put_number(writer, "error", row->error);

@@ -1,0 +1,28 @@
+/* sqlite.c: loads libsqlite3.so.0. */
+#include "io/sqlite.h"
+
+#include <string.h>
+
+#include "base/library.h"
+#include "base/once.h"
+
+lk_sqlite_calls lk_sqlite;
+
+static lk_status sqlite_load(lk_error *err) {
+#define LK_CALL(name) "sqlite3_" #name,
+	static const char *const names[] = {LK_SQLITE_CALLS(LK_CALL) NULL};
+#undef LK_CALL
+	void *calls[sizeof names / sizeof *names - 1];
+	_Static_assert(sizeof calls == sizeof lk_sqlite, "a pointer for each name");
+	LK_TRY(lk_library_load("libsqlite3.so.0", "libsqlite3-0", names, calls, err));
+	memcpy(&lk_sqlite, calls, sizeof lk_sqlite);
+	return LK_OK;
+}
+
+static void sqlite_forget(void) {
+}
+
+lk_status lk_sqlite_load(lk_error *err) {
+	static lk_once once = LK_ONCE_INIT;
+	return lk_once_load(&once, sqlite_load, sqlite_forget, err);
+}

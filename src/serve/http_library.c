@@ -1,0 +1,28 @@
+/* http_library.c: loads libmicrohttpd.so.12. */
+#include "serve/http_library.h"
+
+#include <string.h>
+
+#include "base/library.h"
+#include "base/once.h"
+
+lk_mhd_calls lk_mhd;
+
+static lk_status http_library_load(lk_error *err) {
+#define LK_CALL(name) "MHD_" #name,
+	static const char *const names[] = {LK_MHD_CALLS(LK_CALL) NULL};
+#undef LK_CALL
+	void *calls[sizeof names / sizeof *names - 1];
+	_Static_assert(sizeof calls == sizeof lk_mhd, "a pointer for each name");
+	LK_TRY(lk_library_load("libmicrohttpd.so.12", "libmicrohttpd12", names, calls, err));
+	memcpy(&lk_mhd, calls, sizeof lk_mhd);
+	return LK_OK;
+}
+
+static void http_library_forget(void) {
+}
+
+lk_status lk_mhd_load(lk_error *err) {
+	static lk_once once = LK_ONCE_INIT;
+	return lk_once_load(&once, http_library_load, http_library_forget, err);
+}
