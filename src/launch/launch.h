@@ -3,6 +3,7 @@
 #ifndef LK_LAUNCH_LAUNCH_H
 #define LK_LAUNCH_LAUNCH_H
 
+#include "io/json.h"
 #include "io/stream.h"
 #include "base/vec.h"
 #include "launch/shell/shell.h"
@@ -24,6 +25,12 @@ typedef struct lk_reading {
 lk_status lk_launch_note(lk_reading *reading, const char *flag, const char *reason);
 lk_status lk_launch_skip(lk_reading *reading, const char *flag, const char *reason);
 lk_status lk_launch_unknown(lk_reading *reading, const char *flag);
+/* Keeps a line of what was understood, or assumed; the text is copied. */
+typedef enum lk_line_kind {
+	LK_LINE_UNDERSTOOD,
+	LK_LINE_ASSUMED
+} lk_line_kind;
+lk_status lk_launch_keep_line(lk_reading *reading, const char *text, lk_line_kind kind);
 /* A flag of the training program was read, whatever becomes of it. */
 lk_status lk_launch_seen(lk_reading *reading, const char *flag);
 /* network_flags.c: a flag names the network in place of stating its shape; the last one counts. */
@@ -52,7 +59,8 @@ bool lk_launch_setting(const lk_word *word);
 /* script.c: the words of the last launch command of a script, in *words (freed by the caller).
  * `environment` (may be NULL): NAME=value words that the script inherits. */
 lk_status lk_script_words(lk_reading *reading, const char *text, size_t size,
-                          const lk_words *environment, lk_words *words, lk_launch_ranks *batch);
+                          const lk_words *environment, const lk_launch_given *given, lk_words *words,
+                          lk_launch_ranks *batch);
 
 /* megatron_flags.c, megatron.c: the flags of Megatron-LM. The embedded job holds what flags state
  * one to one; the rest is what needs a rule. */
@@ -169,6 +177,8 @@ const char *lk_field_text(lk_arena *arena, const lk_field *field, const lk_job *
 /* Keeps what trains and leaves open how it is laid out: every field of the layout is as if it had
  * not been said. */
 void lk_job_open_layout(lk_job *job);
+/* Sets a field from text in a struct that begins with a job, or that the field's offset is of. */
+lk_status lk_field_put(void *base, const lk_field *field, const char *value, lk_error *err);
 /* Handles "LOCKSTEP_NAME=value"; *known false if the name is no field. */
 lk_status lk_field_set(lk_job *job, const char *name, size_t length, const char *value, bool *known,
                        lk_error *err);
@@ -176,5 +186,6 @@ lk_status lk_field_set(lk_job *job, const char *name, size_t length, const char 
 /* deepspeed.c: a config applied to r->out->job. */
 lk_status lk_deepspeed_apply(lk_reading *reading, const char *path);
 lk_status lk_deepspeed_stream(lk_reading *reading, lk_stream *in);
+lk_status lk_deepspeed_tree(lk_reading *reading, const lk_value *root);
 
 #endif

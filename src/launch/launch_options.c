@@ -64,6 +64,19 @@ lk_status lk_launch_seen(lk_reading *reading, const char *flag) {
 	return LK_OK;
 }
 
+lk_status lk_launch_keep_line(lk_reading *reading, const char *text, lk_line_kind kind) {
+	lk_launch *out = reading->out;
+	bool assumed = kind == LK_LINE_ASSUMED;
+	const char ***list = assumed ? &out->assumed : &out->understood;
+	int *count = assumed ? &out->assumed_count : &out->understood_count;
+	const char *copy = lk_arena_strdup(reading->arena, text);
+	const char **grown = launch_options_grow(reading->arena, *list, *count, sizeof *grown);
+	if (copy == NULL || grown == NULL) return lk_oom(reading->err);
+	*list = grown;
+	grown[(*count)++] = copy;
+	return LK_OK;
+}
+
 typedef enum launcher {
 	TORCHRUN = 1,
 	SLURM = 2,

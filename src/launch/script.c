@@ -437,8 +437,31 @@ static void shell_free(lk_shell *shell) {
 	lk_intern_free(shell->functions);
 }
 
+/* Variables that the cluster sets, and the script's arguments. */
+static lk_status script_take_given(lk_shell *shell, const lk_launch_given *given) {
+	for (const char *line = given->vars; line != NULL && *line != '\0';) {
+		size_t size = strcspn(line, "\n"), name = lk_shell_name(line, line + size);
+		if (name == 0 || name >= size || line[name] != '=') {
+			lk_fail(shell->err, LK_ERR_INPUT, "--var", "\"%.*s\" is no NAME=VALUE",
+			        (int)(size > 40 ? 40 : size), line);
+			return lk_hint(shell->err, "write for instance --var NNODES=4");
+		}
+		LK_TRY(lk_shell_set(shell, line, size));
+		line += size + (line[size] == '\n');
+	}
+	if (given->arg_count <= 0) return LK_OK;
+	lk_word *args = LK_ARRAY(shell->arena, lk_word, (size_t)given->arg_count);
+	if (args == NULL) return lk_oom(shell->err);
+	for (int i = 0; i < given->arg_count; i++) args[i].text = given->args[i];
+	shell->args = args;
+	shell->arg_count = (size_t)given->arg_count;
+	shell->args_known = true;
+	return LK_OK;
+}
+
 lk_status lk_script_words(lk_reading *reading, const char *text, size_t size,
-                          const lk_words *environment, lk_words *words, lk_launch_ranks *batch) {
+                          const lk_words *environment, const lk_launch_given *given, lk_words *words,
+                          lk_launch_ranks *batch) {
 	struct launch_sought sought = {.reading = reading, .batch = batch};
 	lk_shell s = {.arena = reading->arena,
 	              .err = reading->err,
@@ -453,6 +476,7 @@ lk_status lk_script_words(lk_reading *reading, const char *text, size_t size,
 	for (size_t i = 0; status == LK_OK && environment != NULL && i < environment->count; i++)
 		if (environment->at[i].unknown == NULL)
 			status = lk_shell_set(&s, environment->at[i].text, strlen(environment->at[i].text));
+	if (status == LK_OK && given != NULL) status = script_take_given(&s, given);
 	if (status == LK_OK) status = run_text(&s, text, size);
 	if (status == LK_OK && s.blocks.count > 0)
 		status = lk_shell_fail(&s, lk_last(&s.blocks)->line,

@@ -21,7 +21,7 @@ static lk_launch script(lk_arena *arena, const char *text) {
 	lk_launch out = {0};
 	lk_error err = {0};
 	char message[1024];
-	if (lk_launch_text(arena, text, strlen(text), "test.sh", &out, &err) != LK_OK)
+	if (lk_launch_text(arena, text, strlen(text), "test.sh", NULL, &out, &err) != LK_OK)
 		fail_msg("%s", lk_error_text(&err, message, sizeof message));
 	return out;
 }
@@ -30,7 +30,7 @@ static lk_launch file(lk_arena *arena, const char *path) {
 	lk_launch out = {0};
 	lk_error err = {0};
 	char message[1024];
-	if (lk_launch_script(arena, path, &out, &err) != LK_OK)
+	if (lk_launch_script(arena, path, NULL, &out, &err) != LK_OK)
 		fail_msg("%s", lk_error_text(&err, message, sizeof message));
 	return out;
 }
@@ -40,7 +40,7 @@ static void assert_refused(const char *text, const char *part) {
 	lk_launch out = {0};
 	lk_error err = {0};
 	char message[1024];
-	assert_int_equal(lk_launch_text(&arena, text, strlen(text), "test.sh", &out, &err),
+	assert_int_equal(lk_launch_text(&arena, text, strlen(text), "test.sh", NULL, &out, &err),
 	                 LK_ERR_INPUT);
 	lk_error_text(&err, message, sizeof message);
 	if (strstr(message, part) == NULL) fail_msg("\"%s\" should hold \"%s\"", message, part);
@@ -931,7 +931,7 @@ static void megatron_runs(void **state) {
 		char *line = line_of_row(&arena, csv, names, columns), text[1024];
 		rows++;
 		lk_status status =
-			lk_launch_text(&arena, line, strlen(line), lk_csv_field(csv, 1), &launch, &err);
+			lk_launch_text(&arena, line, strlen(line), lk_csv_field(csv, 1), NULL, &launch, &err);
 		if (status == LK_OK) status = lk_job_complete(launch.job, NULL, &err);
 		if (status != LK_OK) {
 			print_message("%s: %s\n", lk_csv_field(csv, 1), lk_error_text(&err, text, sizeof text));

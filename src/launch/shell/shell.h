@@ -63,6 +63,11 @@ typedef struct lk_shell {
 	LK_VEC(lk_shell_var) vars; /* by id of the name */
 	lk_intern *functions;
 	LK_VEC(lk_shell_block) blocks;
+	/* $1, $2, ... of the script, or of the function that runs. Not known: nobody has said what the
+	 * script is given. */
+	const lk_word *args;
+	size_t arg_count;
+	bool args_known;
 	bool stop;              /* the script has ended: exit */
 	const char *heredoc[8]; /* delimiters that wait for the end of the line */
 	int heredocs;
