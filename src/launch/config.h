@@ -67,7 +67,7 @@ typedef struct lk_draft {
 	int stage_layers;                 /* of a virtual stage */
 	int zero;                         /* stage + 1 */
 	bool bf16, fp16, fp8, tf32, packing, adapter, quantized, fsdp2;
-	bool reshard_off, multimodal;
+	bool reshard_off;
 	char format[32];                  /* of numbers: "bf16", "bfloat16", "fp16-mixed" */
 	char fsdp[96];                    /* "full_shard auto_wrap offload" */
 	char sharding_name[48];           /* "FULL_SHARD", "1" */
@@ -75,7 +75,7 @@ typedef struct lk_draft {
 	char accelerate[LK_CONFIG_NAME];  /* a file */
 	char network[LK_CONFIG_NAME];     /* by name */
 	char network_key[64];
-	char optimizer_name[64], attention_name[48], dispatcher_name[32], strategy[32];
+	char optimizer_name[64], attention_name[48], dispatcher_name[32], strategy[96];
 	char schedule_name[48], recompute_text[48], tokenizer[LK_CONFIG_NAME], method[32], stage[32];
 	char activation[32], norm_name[32], positions_name[32];
 	double expansion;
@@ -126,8 +126,6 @@ lk_status lk_draft_set(const lk_config *config, const char *key, const char *fac
 /* What all frameworks mean by the facts: numbers, sharding, recomputation, GPUs, batch. The job is
  * then that of the reading. */
 lk_status lk_draft_finish(const lk_config *config, lk_draft *draft);
-/* "assumed: ..." of the answer. */
-lk_status lk_launch_assume(lk_reading *reading, const char *format, ...) LK_PRINTF(2, 3);
 lk_status lk_launch_understood(lk_reading *reading, const char *key, const char *value);
 
 /* ---- config_words.c: settings as words of a launch line */

@@ -6,7 +6,6 @@
  *     FULL_SHARD, full_shard, ZeRO 3: weights too; SHARD_GRAD_OP: gradients; HYBRID: within a node */
 #include <ctype.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -17,15 +16,6 @@
 #include "launch/config.h"
 
 /* ---- the three lists ---- */
-
-lk_status lk_launch_assume(lk_reading *reading, const char *format, ...) {
-	char text[400];
-	va_list list;
-	va_start(list, format);
-	vsnprintf(text, sizeof text, format, list);
-	va_end(list);
-	return lk_launch_keep_line(reading, text, LK_LINE_ASSUMED);
-}
 
 lk_status lk_launch_understood(lk_reading *reading, const char *key, const char *value) {
 	char text[256], shown[128];
@@ -59,7 +49,6 @@ static const lk_field draft_facts[] = {
 	FACT("adapter", BOOL, adapter),
 	FACT("quantized", BOOL, quantized),
 	FACT("reshard_off", BOOL, reshard_off),
-	FACT("multimodal", BOOL, multimodal),
 	FACT("no_tying", BOOL, no_tying),
 	FACT("fsdp2", BOOL, fsdp2),
 	FACT("format", TEXT, format),
@@ -315,8 +304,12 @@ static void draft_pipeline(lk_draft *draft) {
 			job->schedule_said = true;
 			break;
 		}
-	if (job->schedule_said && job->schedule == LK_SCHED_INTERLEAVED && job->vp <= 1)
-		job->schedule_said = draft->stage_layers > 0;
+	bool chunks = job->schedule_said && job->schedule == LK_SCHED_INTERLEAVED;
+	lk_model model = job->model;
+	if (chunks && job->vp <= 1 && draft->stage_layers > 0 &&
+	    (model.layers > 0 || lk_model_preset(draft->network, &model, NULL) == LK_OK))
+		job->vp = model.layers / draft->stage_layers / job->pp;
+	if (chunks && job->vp <= 1) job->schedule_said = false;
 }
 
 /* The text of recomputation: a bool, or a word. */
@@ -333,59 +326,19 @@ static lk_status draft_recompute(const lk_config *config, lk_draft *draft) {
 	return LK_OK;
 }
 
-static int64_t draft_common(int64_t a, int64_t b) {
-	int64_t x = a, y = b;
-	while (y) {
-		int64_t rest = x % y;
-		x = y;
-		y = rest;
-	}
-	return a / x * b;
-}
-
-/* The least number of GPUs on which the degrees are possible. */
-static int64_t draft_least(const lk_draft *draft) {
-	const lk_job *job = &draft->job;
-	const int degrees[] = {job->tp, job->pp, job->cp, draft->dp, draft->dp_replicate, 0};
-	int64_t all = 1;
-	for (int i = 0; i < 5; i++)
-		if (degrees[i] > 1 && all <= LK_JOB_GPUS) all *= degrees[i];
-	if (draft->dp <= 0 && draft->dp_shard > 1 && all <= LK_JOB_GPUS) {
-		/* DTensor meshes count context and expert parallelism into the shards. */
-		all *= draft->dp_shard;
-	}
-	int64_t experts = (int64_t)(job->ep > 1 ? job->ep : 1) * (job->etp > 1 ? job->etp : 1) *
-	                  (job->pp > 1 ? job->pp : 1);
-	return all <= LK_JOB_GPUS && experts <= LK_JOB_GPUS ? draft_common(all, experts) : all;
-}
-
 static lk_status draft_gpus(const lk_config *config, lk_draft *draft) {
 	lk_reading *reading = config->reading;
-	int64_t stated = draft->all_gpus;
+	int64_t stated = draft->all_gpus, replicas = 1;
 	if (stated <= 0 && (draft->nodes > 0 || draft->per_node > 0))
 		stated = (int64_t)(draft->nodes > 0 ? draft->nodes : 1) *
 		         (draft->per_node > 0 ? draft->per_node : 8);
 	if (stated > LK_JOB_GPUS)
 		return lk_config_fail(config, "GPUs", "more than can be predicted", "state fewer");
-	int64_t least = draft_least(draft);
-	if (least > LK_JOB_GPUS)
-		return lk_config_fail(config, "degrees", "their product is beyond what can be predicted",
-		                      "state fewer");
-	if (stated > 0 && stated % least == 0) reading->out->gpus = (int)stated;
-	else if (stated > 0) {
-		reading->out->gpus_assumed = (int)least;
-		return lk_launch_assume(reading,
-		                        "%d GPUs, the least that the degrees need: the file's %d do not "
-		                        "divide by them (--gpus)",
-		                        (int)least, (int)stated);
-	} else {
-		reading->out->gpus_assumed = (int)least;
-		return lk_launch_assume(reading,
-		                        "%d GPUs, the least that the degrees need: the file does not state "
-		                        "a number (--gpus)",
-		                        (int)least);
-	}
-	return LK_OK;
+	if (draft->dp > 1) replicas = draft->dp;
+	else if (draft->dp_shard > 1) replicas = draft->dp_shard;
+	if (draft->dp <= 1 && draft->dp_replicate > 1) replicas *= draft->dp_replicate;
+	bool exact = draft->all_gpus > 0;
+	return lk_launch_count_gpus(reading, &draft->job, replicas, (int)stated, exact);
 }
 
 lk_status lk_draft_finish(const lk_config *config, lk_draft *draft) {
@@ -409,6 +362,7 @@ lk_status lk_draft_finish(const lk_config *config, lk_draft *draft) {
 		job->sharding_said = true;
 	}
 	if (!job->stack[0]) lk_copy(job->stack, sizeof job->stack, "ddp");
+	if (job->tp <= 1) job->sequence_parallel = job->tp_overlap = LK_AUTO;
 	if (job->tp == 0) job->tp = 1;
 	if (job->pp == 0) job->pp = 1;
 	if (job->cp == 0) job->cp = 1;

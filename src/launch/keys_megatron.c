@@ -72,7 +72,8 @@ static lk_status test_translate(const lk_config *config, lk_words *words) {
 	test_gpus(config->file, &nodes, &per_node);
 	LK_TRY(lk_launch_assume(config->reading, "%d node%s of %d GPUs, as the tests run (--gpus)", nodes,
 	                        nodes > 1 ? "s" : "", per_node));
-	LK_TRY(lk_config_launcher_words(config, test_program(config->file), nodes, per_node, words));
+	config->reading->usual_gpus = nodes * per_node;
+	LK_TRY(lk_config_launcher_words(config, test_program(config->file), 0, 0, words));
 	return test_flags(config, lk_config_at(root, "MODEL_ARGS"), words);
 }
 

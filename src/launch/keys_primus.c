@@ -48,6 +48,15 @@ static lk_status primus_preset(lk_config *config, const char *kind, const char *
 	                      "give the job's file in the tree of Primus");
 }
 
+/* The trainer's preset asks for zero-bubble schedules, which the patch alone switches on. */
+static lk_value *primus_drop_idle(lk_arena *arena, lk_value *all) {
+	static const char *idle[] = {"enable_zero_bubble", "zero_bubble_v_schedule"};
+	static lk_value nothing[] = {{.kind = LK_JSON_NULL}, {.kind = LK_JSON_NULL}};
+	const lk_value off = {.kind = LK_JSON_OBJECT, .count = 2, .keys = idle, .items = nothing};
+	const char *patch = lk_config_text(lk_config_at(all, "patch_zero_bubble"));
+	return patch && strcmp(patch, "true") == 0 ? all : lk_config_merge(arena, all, &off);
+}
+
 static lk_status primus_gather(lk_config *config) {
 	lk_arena *arena = config->reading->arena;
 	LK_TRY(lk_config_fill(config, config->root));
@@ -67,6 +76,7 @@ static lk_status primus_gather(lk_config *config) {
 		if (!all) return lk_oom(config->reading->err);
 	}
 	if (overrides && overrides->kind == LK_JSON_OBJECT) all = lk_config_merge(arena, all, overrides);
+	if (all) all = primus_drop_idle(arena, all);
 	if (!all || !framework) return lk_oom(config->reading->err);
 	/* The back end stays known. */
 	lk_members members = {0};
@@ -82,7 +92,7 @@ static lk_status primus_gather(lk_config *config) {
 	return LK_OK;
 }
 
-static int primus_variable(const lk_config *config, const char *name, int usual) {
+static int primus_variable(const lk_config *config, const char *name) {
 	size_t length = strlen(name);
 	for (const char *line = config->given.vars; line && *line;) {
 		if (strncmp(line, name, length) == 0 && line[length] == '=') {
@@ -92,7 +102,7 @@ static int primus_variable(const lk_config *config, const char *name, int usual)
 		line += strcspn(line, "\n");
 		line += *line == '\n';
 	}
-	return usual;
+	return 0;
 }
 
 static lk_status primus_titan_words(const lk_config *config, lk_words *words) {
@@ -114,10 +124,13 @@ static lk_status primus_titan_words(const lk_config *config, lk_words *words) {
 static lk_status primus_translate(const lk_config *config, lk_words *words) {
 	static const char *const all[] = {"", NULL};
 	const char *framework = lk_config_text(lk_config_at(config->root, "primus_framework"));
-	int nodes = primus_variable(config, "NNODES", 1),
-		per_node = primus_variable(config, "GPUS_PER_NODE", 8);
-	LK_TRY(lk_launch_assume(config->reading, "%d node%s of %d GPUs (--var NNODES=, GPUS_PER_NODE=)",
-	                        nodes, nodes > 1 ? "s" : "", per_node));
+	int nodes = primus_variable(config, "NNODES"),
+		per_node = primus_variable(config, "GPUS_PER_NODE");
+	config->reading->usual_gpus = 8;
+	if (nodes > 0 && per_node == 0) per_node = 8;
+	if (nodes == 0 && per_node == 0)
+		LK_TRY(lk_launch_assume(config->reading,
+		                        "a node of 8 GPUs, or as many as the degrees need (--var NNODES=)"));
 	if (strcmp(framework, "megatron") == 0) {
 		const char *type = lk_config_text(lk_config_at(config->root, "model_type"));
 		if (type && strcmp(type, "mamba") == 0)
@@ -132,12 +145,7 @@ static lk_status primus_translate(const lk_config *config, lk_words *words) {
 		return LK_OK;
 	}
 	if (strcmp(framework, "torchtitan") == 0) {
-		LK_TRY(lk_config_word(config, "torchrun", words));
-		LK_TRY(lk_config_word(
-			config, lk_arena_printf(config->reading->arena, "--nproc_per_node=%d", per_node), words));
-		LK_TRY(lk_config_word(config,
-		                      lk_arena_printf(config->reading->arena, "--nnodes=%d", nodes), words));
-		LK_TRY(lk_config_word(config, "-m", words));
+		LK_TRY(lk_config_launcher_words(config, "-m", nodes, per_node, words));
 		LK_TRY(lk_config_word(config, "torchtitan.train", words));
 		return primus_titan_words(config, words);
 	}

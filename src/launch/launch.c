@@ -113,6 +113,7 @@ static lk_status read_program(struct line *line, const lk_word *word) {
 	const char *slash = strrchr(word->text, '/'), *name = slash != NULL ? slash + 1 : word->text;
 	line->program = true;
 	line->megatron = strncmp(name, "pretrain_", 9) == 0;
+	line->flags.bert = strncmp(name, "pretrain_bert", 13) == 0;
 	for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++)
 		if (strncmp(name, scripts[i].part, strlen(scripts[i].part)) == 0)
 			line->r->out->job->model.network = scripts[i].network;
@@ -313,6 +314,8 @@ static lk_status finish_line(struct line *line) {
 		lk_trainer_finish(reading->out->job, line->flags.bf16, line->flags.fp16);
 	}
 	reading->out->job->gpus = reading->out->gpus;
+	if (reading->out->gpus == 0)
+		LK_TRY(lk_launch_count_gpus(reading, reading->out->job, 1, reading->usual_gpus, false));
 	if (line->deepspeed != NULL) LK_TRY(lk_deepspeed_apply(reading, line->deepspeed));
 	return apply_settings(line);
 }

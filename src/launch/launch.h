@@ -17,9 +17,12 @@ typedef struct lk_reading {
 	lk_error *err;
 	int depth; /* of scripts inside scripts: eval, bash -c */
 	int line;  /* of the script, where the launch begins; 0: none */
+	int usual_gpus; /* on which jobs of the framework run, where a file does not say; 0: not known */
 } lk_reading;
 
 /* launch.c */
+/* What is taken because nothing states it: a line of the answer's assumptions. */
+lk_status lk_launch_assume(lk_reading *reading, const char *format, ...) LK_PRINTF(2, 3);
 /* A flag that is passed over: somebody may have counted on it; it changes nothing of a step;
  * nothing is known of it. The reason is borrowed, NULL where memory was out. */
 lk_status lk_launch_note(lk_reading *reading, const char *flag, const char *reason);
@@ -51,6 +54,11 @@ typedef struct lk_launched {
 /* Reads the launcher that `words` begins with; used is 0 where the first word is none. */
 lk_status lk_launcher_read(lk_reading *reading, const lk_word *words, size_t count,
                            lk_launch_ranks *ranks, lk_launched *out);
+/* Sets the GPUs of a job whose data parallelism is `replicas` at least. `stated` (0: none) holds
+ * where it is certain; else where the degrees and the batch divide by it, and the least number that
+ * works is assumed where they do not. */
+lk_status lk_launch_count_gpus(lk_reading *reading, const lk_job *job, int64_t replicas, int stated,
+                               bool certain);
 /* A line "#SBATCH ..." of a batch script, without that word. */
 lk_status lk_launcher_sbatch(lk_reading *reading, const char *line, lk_launch_ranks *ranks);
 /* NAME=value in front of a program. */
@@ -68,6 +76,7 @@ typedef struct lk_megatron {
 	lk_job job;
 	bool group_query, swiglu, geglu, bias_linear, qkv_bias, untie, latent, binary_head;
 	bool rotary, recompute_activations, moe_recompute;
+	bool bert; /* by the program: an encoder of texts, whatever else is left out */
 	bool fp16, bf16, grads_fp32, reduce_bf16;
 	bool sequence_parallel, overlap_grads, overlap_params, no_overlap_p2p, tp_overlap,
 		expert_overlap;

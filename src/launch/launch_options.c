@@ -8,6 +8,7 @@
 #include "launch/launch.h"
 
 #include <ctype.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,6 +76,63 @@ lk_status lk_launch_keep_line(lk_reading *reading, const char *text, lk_line_kin
 	*list = grown;
 	grown[(*count)++] = copy;
 	return LK_OK;
+}
+
+lk_status lk_launch_assume(lk_reading *reading, const char *format, ...) {
+	char text[400];
+	va_list list;
+	va_start(list, format);
+	vsnprintf(text, sizeof text, format, list);
+	va_end(list);
+	return lk_launch_keep_line(reading, text, LK_LINE_ASSUMED);
+}
+
+/* ---- how many GPUs, where nobody says so ---- */
+
+static int64_t launch_options_multiple(int64_t a, int64_t b) {
+	int64_t x = a, y = b;
+	while (y > 0) {
+		int64_t rest = x % y;
+		x = y;
+		y = rest;
+	}
+	return a / x * b;
+}
+
+/* Whether a global batch that is stated divides among the replicas of so many GPUs. */
+static bool launch_options_batch_fits(const lk_job *job, int64_t gpus, int64_t block) {
+	int64_t share = job->mbs * (gpus / block);
+	return job->gbs == 0 || job->mbs == 0 || (share > 0 && job->gbs % share == 0);
+}
+
+lk_status lk_launch_count_gpus(lk_reading *reading, const lk_job *job, int64_t replicas, int stated,
+                               bool certain) {
+	const int degrees[] = {job->tp, job->pp, job->cp};
+	int64_t block = 1, experts = job->pp > 1 ? job->pp : 1;
+	for (int i = 0; i < 3; i++)
+		if (degrees[i] > 1 && block <= LK_JOB_GPUS) block *= degrees[i];
+	if (job->ep > 1) experts *= job->ep;
+	int spread = job->ep <= 1 ? 1 : job->etp > 0 ? job->etp : job->tp;
+	if (spread > 1 && experts <= LK_JOB_GPUS) experts *= spread;
+	int64_t whole = block <= LK_JOB_GPUS && replicas <= LK_JOB_GPUS ? block * replicas : INT64_MAX;
+	int64_t least = whole <= LK_JOB_GPUS && experts <= LK_JOB_GPUS
+	                    ? launch_options_multiple(whole, experts)
+	                    : INT64_MAX;
+	if (stated > 0 && certain && stated % block == 0) {
+		reading->out->gpus = stated;
+		return LK_OK;
+	}
+	if (least > LK_JOB_GPUS) return LK_OK; /* the degrees will be refused */
+	bool fits = stated > 0 && stated % least == 0 && launch_options_batch_fits(job, stated, block);
+	/* A node where one would do. */
+	int node = 8;
+	bool round = !fits && least <= node && node % least == 0 &&
+	             launch_options_batch_fits(job, node, block) && stated == 0 && replicas == 1;
+	reading->out->gpus_assumed = fits ? stated : round ? node : (int)least;
+	if (fits) return LK_OK;
+	return lk_launch_assume(reading, "%d GPUs, %s: nothing states a number that the degrees divide "
+	                        "(--gpus)", reading->out->gpus_assumed,
+	                        round ? "a node" : "the least that they need");
 }
 
 typedef enum launcher {

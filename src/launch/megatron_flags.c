@@ -23,7 +23,7 @@ static const char *const optimizers[] = {"adam", "sgd", "muon", "dist_muon", "li
 static const char *const fp8_formats[] = {"", "hybrid", "e4m3", NULL};
 static const char *const fp8_recipes[] = {"delayed",   "tensorwise", "mxfp8",
                                           "blockwise", "custom",     NULL};
-static const char *const fp4_formats[] = {"", "e2m1", NULL};
+static const char *const fp4_formats[] = {"", "e2m1", "mxfp4", NULL};
 static const char *const granularities[] = {"", "full", "selective", NULL};
 static const char *const methods[] = {"", "uniform", "block", NULL};
 static const char *const dispatchers[] = {"allgather", "alltoall", "flex", "alltoall_seq", NULL};
@@ -752,7 +752,9 @@ lk_status lk_megatron_read(lk_reading *reading, lk_megatron *megatron, const cha
 		return flags_read_list(reading, words, values, field);
 	}
 	*used = 1;
-	if (words[0].unknown != NULL && flag->reason != NULL)
+	if (words[0].unknown != NULL && flag->reason != NULL) {
+		*(const char **)field = words[0].text; /* the end of a path may tell enough */
 		return lk_launch_skip(reading, name, flag->reason);
+	}
 	return flags_read_value(reading, flag, &words[0], field);
 }

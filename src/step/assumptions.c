@@ -111,7 +111,7 @@ static lk_status list_assumptions(lk_arena *arena, const lk_predict_request *req
 	const lk_device *device = asked->cluster.node[0].device;
 	lk_attention_rate forward = lk_step_attention(c, device, false),
 					  backward = lk_step_attention(c, device, true);
-	char text[400];
+	char text[768];
 #define SAY(condition, ...)                           \
 	do {                                              \
 		if (condition) {                              \

@@ -93,7 +93,7 @@ static bool read_one(const char *path) {
 	lk_predict_request request;
 	lk_predict_defaults(&request);
 	request.config = path;
-	request.gpu = "h100-sxm";
+	request.gpu = strstr(path, "MI300X") || strstr(path, "MI325X") ? "mi300x" : "b200";
 	request.model = network;
 	lk_status status = lk_request_read(&arena, &request, asked, &err);
 	if (status == LK_OK && verbose) show_job(path, &asked->job);

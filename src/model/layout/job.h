@@ -113,7 +113,7 @@ typedef struct lk_job {
 	bool account_embedding, account_loss; /* embedding / loss count as a layer in the split */
 	bool split_open; /* nobody says how layers are split: what does not divide evenly is split as
 	                    recipes do, see job.c */
-	char pipeline_layout[128]; /* Megatron's --pipeline-model-parallel-layout; "" none */
+	char pipeline_layout[512]; /* Megatron's --pipeline-model-parallel-layout; "" none */
 
 	int mbs;
 	int gbs;
