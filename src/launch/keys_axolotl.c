@@ -17,7 +17,7 @@ static const lk_key keys[] = {
 	LK_FACT("base_model", "network_name"),
 	LK_FACT("sequence_len", "seq"),
 	LK_FACT("micro_batch_size", "mbs"),
-	LK_FACT("batch_size", "gbs"),
+	LK_FACT("batch_size", "multiple"),
 	LK_FACT("gradient_accumulation_steps", "accumulation"),
 	LK_WORDS("adapter", "adapter", adapters),
 	LK_FACT("lora_r", "lora_rank"),
@@ -178,7 +178,9 @@ static lk_status axolotl_translate(const lk_config *config, lk_words *words) {
 	LK_TRY(axolotl_method(config));
 	LK_TRY(lk_draft_read(config, tables, &draft));
 	if (draft.job.mbs == 0) draft.job.mbs = 1;
-	if (draft.accumulation == 0 && draft.job.gbs == 0) draft.accumulation = 1;
+	/* batch_size is that of a rank */
+	if (draft.accumulation == 0) draft.accumulation = draft.multiple / draft.job.mbs;
+	if (draft.accumulation == 0) draft.accumulation = 1;
 	if (!draft.adapter) draft.job.lora_rank = 0;
 	if (draft.job.seq == 0) {
 		draft.job.seq = 512;

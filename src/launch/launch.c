@@ -111,7 +111,12 @@ static lk_status read_program(struct line *line, const lk_word *word) {
 	               {"pretrain_t5", LK_NET_ENCDEC},
 	               {"pretrain_vision", LK_NET_ENCODER}};
 	const char *slash = strrchr(word->text, '/'), *name = slash != NULL ? slash + 1 : word->text;
+	const char *work = lk_launch_other_work(word->text);
 	line->program = true;
+	if (work != NULL) {
+		lk_fail(line->r->err, LK_ERR_INPUT, line->r->where, "%.80s %s, and trains nothing", name, work);
+		return lk_hint(line->r->err, "give the launch of a training");
+	}
 	line->megatron = strncmp(name, "pretrain_", 9) == 0;
 	line->flags.bert = strncmp(name, "pretrain_bert", 13) == 0;
 	for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++)

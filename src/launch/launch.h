@@ -64,6 +64,11 @@ lk_status lk_launcher_sbatch(lk_reading *reading, const char *line, lk_launch_ra
 /* NAME=value in front of a program. */
 bool lk_launch_setting(const lk_word *word);
 
+/* Refuses a flag whose value is not known, and asks for the variable by name. */
+lk_status lk_launch_unknown_value(lk_reading *reading, const char *flag, const lk_word *value);
+/* What a program does that trains nothing, by its name, "converts checkpoints"; NULL: it may train.
+ */
+const char *lk_launch_other_work(const char *program);
 /* script.c: the words of the last launch command of a script, in *words (freed by the caller).
  * `environment` (may be NULL): NAME=value words that the script inherits. */
 lk_status lk_script_words(lk_reading *reading, const char *text, size_t size,
@@ -94,6 +99,7 @@ typedef struct lk_megatron {
 		moment_dtype, moment2_dtype, graph_impl, router_score;
 	const char *cp_type, *modules, *moe_freq, *window, *window_freq, *tokenizer, *tokenizer_model;
 	const char *layout, *rampup;
+	const char *batch_steps; /* "0:384 200B:768": the last one holds */
 	int recompute_count;
 	int stated; /* flags that only Megatron-LM has: their names hold a '-' */
 } lk_megatron;

@@ -296,9 +296,20 @@ bool lk_launch_starts(const char *word) {
 	       ends_with(word, ".py");
 }
 
+lk_status lk_launch_unknown_value(lk_reading *reading, const char *flag, const lk_word *value) {
+	const char *at = strchr(value->text, '$');
+	at = at != NULL ? at + 1 + (at[1] == '{') : "";
+	size_t length = 0;
+	while (isalnum((unsigned char)at[length]) || at[length] == '_') length++;
+	lk_fail(reading->err, LK_ERR_INPUT, reading->where, "%s: %s", flag, value->unknown);
+	if (length > 0 && isdigit((unsigned char)*at))
+		return lk_hint(reading->err, "give the script's arguments after --");
+	if (length > 0) return lk_hint(reading->err, "give --var %.*s=VALUE", (int)length, at);
+	return lk_hint(reading->err, "write the value into the script");
+}
+
 static lk_status unknown_value(lk_reading *reading, const char *option, const lk_word *value) {
-	lk_fail(reading->err, LK_ERR_INPUT, reading->where, "%s: %s", option, value->unknown);
-	return lk_hint(reading->err, "write the number into the script");
+	return lk_launch_unknown_value(reading, option, value);
 }
 
 /* "8", "gpu:8", "gpu:h100:8", "h100:8", "1:4" (elastic, the most), "auto" (not given). */
@@ -428,6 +439,25 @@ bool lk_launch_setting(const lk_word *word) {
 	size_t n = 0;
 	while (isalnum((unsigned char)word->text[n]) || word->text[n] == '_') n++;
 	return n > 0 && !isdigit((unsigned char)word->text[0]) && word->text[n] == '=';
+}
+
+const char *lk_launch_other_work(const char *program) {
+	static const struct {
+		const char *part, *work;
+	} parts[] = {{"generat", "generates texts"},      {"inference", "generates texts"},
+	             {"server", "serves a network"},      {"convert", "converts checkpoints"},
+	             {"export", "converts checkpoints"},  {"quantize", "converts checkpoints"},
+	             {"prune", "converts checkpoints"},   {"preprocess", "prepares data"},
+	             {"mmlu", "evaluates"},               {"validate", "evaluates"},
+	             {"evaluat", "evaluates"},            {"msdp", "generates texts"},
+	             {"merge_datasets", "prepares data"}, {"checkpoint/util", "converts checkpoints"},
+	             {"lm_eval", "evaluates"},            {"benchmark_", "measures"}};
+	const char *base = strrchr(program, '/') != NULL ? strrchr(program, '/') + 1 : program;
+	if (strstr(base, "train") != NULL) return NULL;
+	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+		if (strcasestr(strchr(parts[i].part, '/') != NULL ? program : base, parts[i].part) != NULL)
+			return parts[i].work;
+	return NULL;
 }
 
 lk_status lk_launcher_read(lk_reading *reading, const lk_word *words, size_t count,

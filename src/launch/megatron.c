@@ -602,6 +602,15 @@ lk_status lk_megatron_finish(lk_reading *reading, lk_megatron *megatron, int gpu
 	job->padded_vocab_said = job->padded_vocab > 0;
 	lk_copy(job->stack, sizeof job->stack,
 	        megatron->zero_stage >= 0 ? "megatron-deepspeed" : "megatron");
+	if (megatron->batch_steps != NULL) {
+		const char *last = strrchr(megatron->batch_steps, ':');
+		long long batch;
+		LK_TRY(lk_parse_int(last != NULL ? last + 1 : "", 1, 1 << 28, &batch,
+		                    "--step-batch-size-schedule", reading->err));
+		job->gbs = (int)batch;
+		LK_TRY(lk_launch_assume(reading, "a global batch of %d, the last of %.100s (--gbs)",
+		                        job->gbs, megatron->batch_steps));
+	}
 	if (megatron->rampup != NULL)
 		LK_TRY(lk_launch_note(reading, "rampup-batch-size",
 		                      job->gbs > 0

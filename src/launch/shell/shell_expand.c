@@ -17,6 +17,7 @@ struct builder {
 	bool split; /* expansions are split at blanks */
 	const char *unknown;
 	bool empty_if_unset; /* all that is unknown would be empty in a plain shell */
+	bool argument;
 	int line, depth;
 };
 
@@ -46,11 +47,12 @@ static lk_status end_word(struct builder *builder) {
 	*lk_last(builder->out) =
 		(lk_word){.text = text,
 	              .unknown = builder->unknown,
-	              .empty_if_unset = builder->unknown != NULL && builder->empty_if_unset};
+	              .empty_if_unset = builder->unknown != NULL && builder->empty_if_unset,
+	              .argument = builder->unknown != NULL && builder->argument};
 	builder->text.count = 0;
 	builder->open = false;
 	builder->unknown = NULL;
-	builder->empty_if_unset = false;
+	builder->empty_if_unset = builder->argument = false;
 	return LK_OK;
 }
 
@@ -71,9 +73,11 @@ static bool expand_blank(char c) {
 
 /* The text of a variable: split where it is not quoted. */
 static lk_status expand_put_value(struct builder *builder, const lk_word *value, bool quoted) {
-	if (value->unknown != NULL)
+	if (value->unknown != NULL) {
+		builder->argument |= value->argument;
 		return expand_put_unknown(builder, value->text, strlen(value->text), value->unknown,
 		                          value->empty_if_unset);
+	}
 	const char *at = value->text;
 	if (quoted || !builder->split) {
 		builder->open |= quoted;
@@ -136,6 +140,7 @@ static lk_status put_unset(struct builder *builder, const char *name, size_t len
 	const char *why =
 		lk_shell_unknown(builder->s, builder->line, text, size,
 	                     positional ? "is an argument of the script" : "is not set in the script");
+	if (positional) builder->argument = true;
 	return expand_put_unknown(builder, text, size, why, true);
 }
 
@@ -162,7 +167,7 @@ static lk_status put_operator(struct builder *builder, const lk_shell_var *var, 
 		*lk_last(&target->values) = value;
 		return expand_put_value(builder, &value, quoted);
 	}
-	if (kind == '+' && !unsure && var != NULL)
+	if (kind == '+' && !unsure) /* what is never set is empty */
 		return empty ? LK_OK : expand_range(builder, word, close, quoted);
 	if (kind == '?' && var != NULL) return put_elements(builder, var, '@', quoted);
 	size_t size = (size_t)(close + 1 - start);
