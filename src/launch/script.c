@@ -472,6 +472,7 @@ static lk_status script_ask(lk_shell *shell, const lk_shell_block *loop, const c
 	LK_TRY(push_block(shell, 'i', LK_SHELL_TRUE, true));
 	shell->base = shell->blocks.count - 1;
 	shell->line = loop->line;
+	while (end > loop->test && strchr("; \t\r\n", end[-1]) != NULL) end--; /* the answer is the last's */
 	lk_status status = run_text(shell, loop->test, (size_t)(end - loop->test));
 	*out = shell->blocks.at[shell->base].truth;
 	if (loop->until && *out != LK_SHELL_UNKNOWN)
@@ -741,6 +742,12 @@ static lk_status read_commands(lk_shell *shell, lk_raws *words) {
 			block->assumed = shell->assumed;
 		}
 		if (shell->at >= shell->end) return LK_OK;
+		lk_shell_block *pattern = open_pattern(shell); /* case X in PATTERN) on a line */
+		if (pattern != NULL && *shell->at == ')') {
+			script_case_commands(pattern);
+			shell->at++;
+			continue;
+		}
 		bool twice = shell->at + 1 < shell->end && shell->at[1] == shell->at[0];
 		op = twice && (*shell->at == '&' || *shell->at == '|') ? *shell->at : 0;
 		if (op == 0) chain = LK_SHELL_TRUE;
