@@ -46,7 +46,7 @@ ASSERTS := $(if $(filter-out release,$(MODE)),-DLK_ASSERTS)
 ALL_CPPFLAGS := -D_GNU_SOURCE -DLOCKSTEP_VERSION=\"$(VERSION)\" $(INCLUDES) $(ASSERTS) $(CPPFLAGS)
 ALL_CFLAGS := -std=c11 -g $(MODE_$(MODE)) -ffp-contract=off -fPIC -fno-semantic-interposition $(WARN) $(CFLAGS)
 ALL_LDFLAGS := $(filter -fsanitize=% --coverage -fno-sanitize%,$(MODE_$(MODE))) $(CFLAGS) $(LDFLAGS)
-LDLIBS := -lz -lzstd -lexpat -lm -lpthread -ldl
+LDLIBS := -lz -lzstd -lexpat -lyaml -lm -lpthread -ldl
 
 # Intel's ISA-L unpacks gzip three times as fast as zlib; without its headers zlib does it. ISAL=no leaves it out.
 ISAL ?= $(if $(wildcard /usr/include/isa-l.h /usr/local/include/isa-l.h),yes,no)

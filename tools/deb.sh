@@ -149,7 +149,7 @@ for package in "${packages[@]}"; do
 		cp "$work/triggers" "$work/$package/DEBIAN/triggers"
 		printf 'liblockstep %s %s (>= %s)\n' "$soversion" "$library" "$version" > "$work/$package/DEBIAN/shlibs" ;;
 	liblockstep-dev) control "$package" libdevel \
-		"$library (= $version), zlib1g-dev, libzstd-dev, libexpat1-dev$(grep -q isal "$work"/liblockstep-dev/usr/lib/*/pkgconfig/lockstep.pc && echo ', libisal-dev')" \
+		"$library (= $version), zlib1g-dev, libzstd-dev, libexpat1-dev, libyaml-dev$(grep -q isal "$work"/liblockstep-dev/usr/lib/*/pkgconfig/lockstep.pc && echo ', libisal-dev')" \
 		"" same "predicts distributed deep-learning training - development" \
 		"$about These are the headers and the archive of its C library, with examples." ;;
 	*) fail "package $package has no description" ;;

@@ -18,7 +18,7 @@ model/network:    base io hw graph
 model/layout:     base hw model/network
 model/build:      base graph model/network model/layout
 launch/shell:     base
-launch:           base io model/layout launch/shell
+launch:           base io model/network model/layout launch/shell
 trace/capture:    base io graph
 trace/read:       base io trace/capture
 trace/align:      base graph trace/capture trace/read

@@ -11,7 +11,7 @@ fail() {
 	exit 1
 }
 
-packages=(gcc make pkg-config zlib1g-dev libzstd-dev libsqlite3-dev libexpat1-dev libmicrohttpd-dev)
+packages=(gcc make pkg-config zlib1g-dev libzstd-dev libsqlite3-dev libexpat1-dev libyaml-dev libmicrohttpd-dev)
 # Where Debian has it; without it zlib unpacks gzip.
 case $(uname -m) in x86_64 | aarch64) packages+=(libisal-dev) ;; esac
 check_only=

@@ -39,6 +39,8 @@ int cli_fail(const lk_error *err);
 typedef int cli_files(const void *request, const char **paths);
 lk_status cli_read(lk_args *args, void *request, lk_outputs *outputs, cli_files *more,
                    const lk_plan_team *team, lk_error *err);
+/* The operand of `predict` and `plan`, a file as with --config; both are refused. */
+lk_status cli_take_file(const lk_args *args, const char **config, lk_error *err);
 /* Whether standard output is a terminal that wants colour (https://no-color.org). */
 bool cli_colour(void);
 

@@ -59,6 +59,16 @@ static lk_status check_files(const char *const *paths, int count, lk_error *err)
 	return LK_OK;
 }
 
+lk_status cli_take_file(const lk_args *args, const char **config, lk_error *err) {
+	if (args->operand_count == 0) return LK_OK;
+	if (*config) {
+		lk_fail(err, LK_ERR_INPUT, "--config", "%.80s is given too", args->operands[0]);
+		return lk_hint(err, "name one file of the job");
+	}
+	*config = args->operands[0];
+	return LK_OK;
+}
+
 lk_status cli_read(lk_args *args, void *request, lk_outputs *outputs, cli_files *more,
                    const lk_plan_team *team, lk_error *err) {
 	LK_TRY(lk_args_fill(args, 0, request, err));

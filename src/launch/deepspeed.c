@@ -378,7 +378,7 @@ static lk_status deepspeed_finish(struct config *config) {
 	return LK_OK;
 }
 
-static lk_status deepspeed_apply(lk_reading *reading, const lk_value *root) {
+lk_status lk_deepspeed_tree(lk_reading *reading, const lk_value *root) {
 	struct config c = {.r = reading, .job = reading->out->job, .overlap = -1};
 	if (root->kind != LK_JSON_OBJECT) return deepspeed_wrong(&c, root, "config", "no object");
 	LK_TRY(deepspeed_read_object(&c, root, "", 0));
@@ -388,7 +388,7 @@ static lk_status deepspeed_apply(lk_reading *reading, const lk_value *root) {
 lk_status lk_deepspeed_stream(lk_reading *reading, lk_stream *in) {
 	lk_value *root;
 	LK_TRY(lk_json_document(reading->arena, in, &root, reading->err));
-	return deepspeed_apply(reading, root);
+	return lk_deepspeed_tree(reading, root);
 }
 
 static int deepspeed_digit(char c) {

@@ -211,7 +211,7 @@ const char *lk_field_text(lk_arena *arena, const lk_field *field, const lk_job *
 	return lk_arena_printf(arena, "%d", fields_whole(field, job));
 }
 
-static lk_status set_choice(lk_job *job, const lk_field *field, const char *value, lk_error *err) {
+static lk_status fields_set_choice(void *job, const lk_field *field, const char *value, lk_error *err) {
 	for (int i = 0; field->choices[i] != NULL; i++) {
 		if (!lk_same_name(value, field->choices[i])) continue;
 		int number = i + field->first;
@@ -222,9 +222,9 @@ static lk_status set_choice(lk_job *job, const lk_field *field, const char *valu
 	return lk_hint(err, "the first are %s and %s", field->choices[0], field->choices[1]);
 }
 
-static lk_status fields_set_value(lk_job *job, const lk_field *field, const char *value,
-                                  lk_error *err) {
-	void *at = (char *)job + field->offset;
+lk_status lk_field_put(void *base, const lk_field *field, const char *value, lk_error *err) {
+	void *at = (char *)base + field->offset;
+	if (field->said != 0) *(bool *)((char *)base + field->said) = true;
 	long long number;
 	switch (field->kind) {
 	case LK_FIELD_TEXT:
@@ -236,7 +236,7 @@ static lk_status fields_set_value(lk_job *job, const lk_field *field, const char
 	case LK_FIELD_REAL: return lk_parse_real(value, 0, 1e18, at, field->name, err);
 	case LK_FIELD_BOOL: return lk_parse_bool(value, at, field->name, err);
 	case LK_FIELD_CHOICE:
-	case LK_FIELD_SWITCH: return set_choice(job, field, value, err);
+	case LK_FIELD_SWITCH: return fields_set_choice(base, field, value, err);
 	case LK_FIELD_INT: break;
 	}
 	LK_TRY(lk_parse_int(value, 0, 1 << 30, &number, field->name, err));
@@ -250,8 +250,7 @@ lk_status lk_field_set(lk_job *job, const char *name, size_t length, const char 
 	for (const lk_field *field = lk_job_fields; field->name != NULL; field++) {
 		if (strlen(field->name) != length || strncasecmp(field->name, name, length) != 0) continue;
 		*known = true;
-		if (field->said != 0) *(bool *)((char *)job + field->said) = true;
-		return fields_set_value(job, field, value, err);
+		return lk_field_put(job, field, value, err);
 	}
 	return LK_OK;
 }

@@ -4,7 +4,7 @@
  * A line is Megatron-LM's if its program is called pretrain_... or a flag is in it that only
  * Megatron-LM has; then what the flags leave out is what Megatron-LM assumes. */
 #include "base/arena.h"
-#include "launch/launch.h"
+#include "launch/config.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -111,8 +111,14 @@ static lk_status read_program(struct line *line, const lk_word *word) {
 	               {"pretrain_t5", LK_NET_ENCDEC},
 	               {"pretrain_vision", LK_NET_ENCODER}};
 	const char *slash = strrchr(word->text, '/'), *name = slash != NULL ? slash + 1 : word->text;
+	const char *work = lk_launch_other_work(word->text);
 	line->program = true;
+	if (work != NULL) {
+		lk_fail(line->r->err, LK_ERR_INPUT, line->r->where, "%.80s %s, and trains nothing", name, work);
+		return lk_hint(line->r->err, "give the launch of a training");
+	}
 	line->megatron = strncmp(name, "pretrain_", 9) == 0;
+	line->flags.bert = strncmp(name, "pretrain_bert", 13) == 0;
 	for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++)
 		if (strncmp(name, scripts[i].part, strlen(scripts[i].part)) == 0)
 			line->r->out->job->model.network = scripts[i].network;
@@ -240,7 +246,7 @@ static lk_status read_inner_script(struct line *line, const lk_word *text) {
 		return lk_fail(reading->err, LK_ERR_INPUT, reading->where, "shells are nested too deeply");
 	reading->depth++;
 	lk_status status = lk_script_words(reading, text->text, strlen(text->text), &line->environment,
-	                                   &words, &line->ranks);
+	                                   NULL, &words, &line->ranks);
 	if (status == LK_OK) status = launch_read_words(line, words.at, words.count);
 	lk_vec_free(&words);
 	reading->depth--;
@@ -313,6 +319,8 @@ static lk_status finish_line(struct line *line) {
 		lk_trainer_finish(reading->out->job, line->flags.bf16, line->flags.fp16);
 	}
 	reading->out->job->gpus = reading->out->gpus;
+	if (reading->out->gpus == 0)
+		LK_TRY(lk_launch_count_gpus(reading, reading->out->job, 1, reading->usual_gpus, false));
 	if (line->deepspeed != NULL) LK_TRY(lk_deepspeed_apply(reading, line->deepspeed));
 	return apply_settings(line);
 }
@@ -348,7 +356,7 @@ bool lk_launch_has_flag(const char *name) {
 }
 
 lk_status lk_launch_text(lk_arena *arena, const char *text, size_t size, const char *name,
-                         lk_launch *out, lk_error *err) {
+                         const lk_launch_given *given, lk_launch *out, lk_error *err) {
 	lk_reading r = {.arena = arena, .where = name, .out = out, .err = err};
 	lk_words words = {0};
 	lk_launch_ranks batch = {0};
@@ -361,17 +369,51 @@ lk_status lk_launch_text(lk_arena *arena, const char *text, size_t size, const c
 		return lk_hint(err, "give a shell script");
 	}
 	*out = (lk_launch){0};
-	lk_status status = lk_script_words(&r, copy, size, NULL, &words, &batch);
+	if (given != NULL && given->sets != NULL && *given->sets != '\0') {
+		lk_fail(err, LK_ERR_INPUT, "--set", "%s is a shell script, which has no keys", name);
+		return lk_hint(err, "give --var NAME=VALUE for its variables");
+	}
+	lk_status status = lk_script_words(&r, copy, size, NULL, given, &words, &batch);
 	if (status == LK_OK) status = launch_read_line(&r, words.at, words.count, &batch);
 	lk_vec_free(&words);
 	return status;
 }
 
-lk_status lk_launch_script(lk_arena *arena, const char *path, lk_launch *out, lk_error *err) {
+lk_status lk_launch_script(lk_arena *arena, const char *path, const lk_launch_given *given,
+                           lk_launch *out, lk_error *err) {
 	char *text;
 	size_t size;
 	LK_TRY(lk_stream_slurp(path, LK_LAUNCH_BYTES, &text, &size, err));
-	lk_status status = lk_launch_text(arena, text, size, path, out, err);
+	lk_status status = lk_launch_text(arena, text, size, path, given, out, err);
+	free(text);
+	return status;
+}
+
+/* A configuration, whose framework may be started by a launch line that it stands for. */
+static lk_status launch_read_config(lk_reading *reading, const char *path,
+                                    const lk_launch_given *given) {
+	lk_words words = {0};
+	if (given != NULL && given->arg_count > 0) {
+		lk_fail(reading->err, LK_ERR_INPUT, path, "a configuration takes no words after --");
+		return lk_hint(reading->err, "give --set key=value");
+	}
+	lk_status status = lk_config_read(reading, path, given, &words);
+	if (status == LK_OK && words.count > 0)
+		status = launch_read_line(reading, words.at, words.count, NULL);
+	lk_vec_free(&words);
+	return status;
+}
+
+lk_status lk_launch_file(lk_arena *arena, const char *path, const lk_launch_given *given,
+                         lk_launch *out, lk_error *err) {
+	lk_reading reading = {.arena = arena, .where = path, .out = out, .err = err};
+	char *text;
+	size_t size;
+	*out = (lk_launch){0};
+	LK_TRY(lk_stream_slurp(path, LK_LAUNCH_BYTES, &text, &size, err));
+	bool config = lk_config_is(path, text, size);
+	lk_status status = config ? launch_read_config(&reading, path, given)
+	                          : lk_launch_text(arena, text, size, path, given, out, err);
 	free(text);
 	return status;
 }

@@ -3,6 +3,7 @@
 #ifndef LK_LAUNCH_LAUNCH_H
 #define LK_LAUNCH_LAUNCH_H
 
+#include "io/json.h"
 #include "io/stream.h"
 #include "base/vec.h"
 #include "launch/shell/shell.h"
@@ -16,14 +17,23 @@ typedef struct lk_reading {
 	lk_error *err;
 	int depth; /* of scripts inside scripts: eval, bash -c */
 	int line;  /* of the script, where the launch begins; 0: none */
+	int usual_gpus; /* on which jobs of the framework run, where a file does not say; 0: not known */
 } lk_reading;
 
 /* launch.c */
+/* What is taken because nothing states it: a line of the answer's assumptions. */
+lk_status lk_launch_assume(lk_reading *reading, const char *format, ...) LK_PRINTF(2, 3);
 /* A flag that is passed over: somebody may have counted on it; it changes nothing of a step;
  * nothing is known of it. The reason is borrowed, NULL where memory was out. */
 lk_status lk_launch_note(lk_reading *reading, const char *flag, const char *reason);
 lk_status lk_launch_skip(lk_reading *reading, const char *flag, const char *reason);
 lk_status lk_launch_unknown(lk_reading *reading, const char *flag);
+/* Keeps a line of what was understood, or assumed; the text is copied. */
+typedef enum lk_line_kind {
+	LK_LINE_UNDERSTOOD,
+	LK_LINE_ASSUMED
+} lk_line_kind;
+lk_status lk_launch_keep_line(lk_reading *reading, const char *text, lk_line_kind kind);
 /* A flag of the training program was read, whatever becomes of it. */
 lk_status lk_launch_seen(lk_reading *reading, const char *flag);
 /* network_flags.c: a flag names the network in place of stating its shape; the last one counts. */
@@ -44,15 +54,26 @@ typedef struct lk_launched {
 /* Reads the launcher that `words` begins with; used is 0 where the first word is none. */
 lk_status lk_launcher_read(lk_reading *reading, const lk_word *words, size_t count,
                            lk_launch_ranks *ranks, lk_launched *out);
+/* Sets the GPUs of a job whose data parallelism is `replicas` at least. `stated` (0: none) holds
+ * where it is certain; else where the degrees and the batch divide by it, and the least number that
+ * works is assumed where they do not. */
+lk_status lk_launch_count_gpus(lk_reading *reading, const lk_job *job, int64_t replicas, int stated,
+                               bool certain);
 /* A line "#SBATCH ..." of a batch script, without that word. */
 lk_status lk_launcher_sbatch(lk_reading *reading, const char *line, lk_launch_ranks *ranks);
 /* NAME=value in front of a program. */
 bool lk_launch_setting(const lk_word *word);
 
+/* Refuses a flag whose value is not known, and asks for the variable by name. */
+lk_status lk_launch_unknown_value(lk_reading *reading, const char *flag, const lk_word *value);
+/* What a program does that trains nothing, by its name, "converts checkpoints"; NULL: it may train.
+ */
+const char *lk_launch_other_work(const char *program);
 /* script.c: the words of the last launch command of a script, in *words (freed by the caller).
  * `environment` (may be NULL): NAME=value words that the script inherits. */
 lk_status lk_script_words(lk_reading *reading, const char *text, size_t size,
-                          const lk_words *environment, lk_words *words, lk_launch_ranks *batch);
+                          const lk_words *environment, const lk_launch_given *given, lk_words *words,
+                          lk_launch_ranks *batch);
 
 /* megatron_flags.c, megatron.c: the flags of Megatron-LM. The embedded job holds what flags state
  * one to one; the rest is what needs a rule. */
@@ -60,6 +81,7 @@ typedef struct lk_megatron {
 	lk_job job;
 	bool group_query, swiglu, geglu, bias_linear, qkv_bias, untie, latent, binary_head;
 	bool rotary, recompute_activations, moe_recompute;
+	bool bert; /* by the program: an encoder of texts, whatever else is left out */
 	bool fp16, bf16, grads_fp32, reduce_bf16;
 	bool sequence_parallel, overlap_grads, overlap_params, no_overlap_p2p, tp_overlap,
 		expert_overlap;
@@ -77,6 +99,7 @@ typedef struct lk_megatron {
 		moment_dtype, moment2_dtype, graph_impl, router_score;
 	const char *cp_type, *modules, *moe_freq, *window, *window_freq, *tokenizer, *tokenizer_model;
 	const char *layout, *rampup;
+	const char *batch_steps; /* "0:384 200B:768": the last one holds */
 	int recompute_count;
 	int stated; /* flags that only Megatron-LM has: their names hold a '-' */
 } lk_megatron;
@@ -169,6 +192,8 @@ const char *lk_field_text(lk_arena *arena, const lk_field *field, const lk_job *
 /* Keeps what trains and leaves open how it is laid out: every field of the layout is as if it had
  * not been said. */
 void lk_job_open_layout(lk_job *job);
+/* Sets a field from text in a struct that begins with a job, or that the field's offset is of. */
+lk_status lk_field_put(void *base, const lk_field *field, const char *value, lk_error *err);
 /* Handles "LOCKSTEP_NAME=value"; *known false if the name is no field. */
 lk_status lk_field_set(lk_job *job, const char *name, size_t length, const char *value, bool *known,
                        lk_error *err);
@@ -176,5 +201,6 @@ lk_status lk_field_set(lk_job *job, const char *name, size_t length, const char 
 /* deepspeed.c: a config applied to r->out->job. */
 lk_status lk_deepspeed_apply(lk_reading *reading, const char *path);
 lk_status lk_deepspeed_stream(lk_reading *reading, lk_stream *in);
+lk_status lk_deepspeed_tree(lk_reading *reading, const lk_value *root);
 
 #endif

@@ -8,6 +8,7 @@
 #include "launch/launch.h"
 
 #include <ctype.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,6 +63,76 @@ lk_status lk_launch_seen(lk_reading *reading, const char *flag) {
 	out->flags = grown;
 	out->flags[out->flag_count++] = copy;
 	return LK_OK;
+}
+
+lk_status lk_launch_keep_line(lk_reading *reading, const char *text, lk_line_kind kind) {
+	lk_launch *out = reading->out;
+	bool assumed = kind == LK_LINE_ASSUMED;
+	const char ***list = assumed ? &out->assumed : &out->understood;
+	int *count = assumed ? &out->assumed_count : &out->understood_count;
+	const char *copy = lk_arena_strdup(reading->arena, text);
+	const char **grown = launch_options_grow(reading->arena, *list, *count, sizeof *grown);
+	if (copy == NULL || grown == NULL) return lk_oom(reading->err);
+	*list = grown;
+	grown[(*count)++] = copy;
+	return LK_OK;
+}
+
+lk_status lk_launch_assume(lk_reading *reading, const char *format, ...) {
+	char text[400];
+	va_list list;
+	va_start(list, format);
+	vsnprintf(text, sizeof text, format, list);
+	va_end(list);
+	return lk_launch_keep_line(reading, text, LK_LINE_ASSUMED);
+}
+
+/* ---- how many GPUs, where nobody says so ---- */
+
+static int64_t launch_options_multiple(int64_t a, int64_t b) {
+	int64_t x = a, y = b;
+	while (y > 0) {
+		int64_t rest = x % y;
+		x = y;
+		y = rest;
+	}
+	return a / x * b;
+}
+
+/* Whether a global batch that is stated divides among the replicas of so many GPUs. */
+static bool launch_options_batch_fits(const lk_job *job, int64_t gpus, int64_t block) {
+	int64_t share = job->mbs * (gpus / block);
+	return job->gbs == 0 || job->mbs == 0 || (share > 0 && job->gbs % share == 0);
+}
+
+lk_status lk_launch_count_gpus(lk_reading *reading, const lk_job *job, int64_t replicas, int stated,
+                               bool certain) {
+	const int degrees[] = {job->tp, job->pp, job->cp};
+	int64_t block = 1, experts = job->pp > 1 ? job->pp : 1;
+	for (int i = 0; i < 3; i++)
+		if (degrees[i] > 1 && block <= LK_JOB_GPUS) block *= degrees[i];
+	if (job->ep > 1) experts *= job->ep;
+	int spread = job->ep <= 1 ? 1 : job->etp > 0 ? job->etp : job->tp;
+	if (spread > 1 && experts <= LK_JOB_GPUS) experts *= spread;
+	int64_t whole = block <= LK_JOB_GPUS && replicas <= LK_JOB_GPUS ? block * replicas : INT64_MAX;
+	int64_t least = whole <= LK_JOB_GPUS && experts <= LK_JOB_GPUS
+	                    ? launch_options_multiple(whole, experts)
+	                    : INT64_MAX;
+	if (stated > 0 && certain && stated % block == 0) {
+		reading->out->gpus = stated;
+		return LK_OK;
+	}
+	if (least > LK_JOB_GPUS) return LK_OK; /* the degrees will be refused */
+	bool fits = stated > 0 && stated % least == 0 && launch_options_batch_fits(job, stated, block);
+	/* A node where one would do. */
+	int node = 8;
+	bool round = !fits && least <= node && node % least == 0 &&
+	             launch_options_batch_fits(job, node, block) && stated == 0 && replicas == 1;
+	reading->out->gpus_assumed = fits ? stated : round ? node : (int)least;
+	if (fits) return LK_OK;
+	return lk_launch_assume(reading, "%d GPUs, %s: nothing states a number that the degrees divide "
+	                        "(--gpus)", reading->out->gpus_assumed,
+	                        round ? "a node" : "the least that they need");
 }
 
 typedef enum launcher {
@@ -225,9 +296,20 @@ bool lk_launch_starts(const char *word) {
 	       ends_with(word, ".py");
 }
 
+lk_status lk_launch_unknown_value(lk_reading *reading, const char *flag, const lk_word *value) {
+	const char *at = strchr(value->text, '$');
+	at = at != NULL ? at + 1 + (at[1] == '{') : "";
+	size_t length = 0;
+	while (isalnum((unsigned char)at[length]) || at[length] == '_') length++;
+	lk_fail(reading->err, LK_ERR_INPUT, reading->where, "%s: %s", flag, value->unknown);
+	if (length > 0 && isdigit((unsigned char)*at))
+		return lk_hint(reading->err, "give the script's arguments after --");
+	if (length > 0) return lk_hint(reading->err, "give --var %.*s=VALUE", (int)length, at);
+	return lk_hint(reading->err, "write the value into the script");
+}
+
 static lk_status unknown_value(lk_reading *reading, const char *option, const lk_word *value) {
-	lk_fail(reading->err, LK_ERR_INPUT, reading->where, "%s: %s", option, value->unknown);
-	return lk_hint(reading->err, "write the number into the script");
+	return lk_launch_unknown_value(reading, option, value);
 }
 
 /* "8", "gpu:8", "gpu:h100:8", "h100:8", "1:4" (elastic, the most), "auto" (not given). */
@@ -357,6 +439,25 @@ bool lk_launch_setting(const lk_word *word) {
 	size_t n = 0;
 	while (isalnum((unsigned char)word->text[n]) || word->text[n] == '_') n++;
 	return n > 0 && !isdigit((unsigned char)word->text[0]) && word->text[n] == '=';
+}
+
+const char *lk_launch_other_work(const char *program) {
+	static const struct {
+		const char *part, *work;
+	} parts[] = {{"generat", "generates texts"},      {"inference", "generates texts"},
+	             {"server", "serves a network"},      {"convert", "converts checkpoints"},
+	             {"export", "converts checkpoints"},  {"quantize", "converts checkpoints"},
+	             {"prune", "converts checkpoints"},   {"preprocess", "prepares data"},
+	             {"mmlu", "evaluates"},               {"validate", "evaluates"},
+	             {"evaluat", "evaluates"},            {"msdp", "generates texts"},
+	             {"merge_datasets", "prepares data"}, {"checkpoint/util", "converts checkpoints"},
+	             {"lm_eval", "evaluates"},            {"benchmark_", "measures"}};
+	const char *base = strrchr(program, '/') != NULL ? strrchr(program, '/') + 1 : program;
+	if (strstr(base, "train") != NULL) return NULL;
+	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+		if (strcasestr(strchr(parts[i].part, '/') != NULL ? program : base, parts[i].part) != NULL)
+			return parts[i].work;
+	return NULL;
 }
 
 lk_status lk_launcher_read(lk_reading *reading, const lk_word *words, size_t count,

@@ -203,30 +203,69 @@ static lk_status read_window(lk_reading *reading, const lk_megatron *megatron, l
 
 /* ---- shape ---- */
 
-/* Vocabularies of tokenizers that a flag names: those that Megatron-LM brings along, and the
- * published vocabulary sizes of model families (their config.json). */
+/* Vocabularies of tokenizers that a flag names: those that Megatron-LM brings along, then parts of
+ * the names of published ones, with what their tokenizers hold. */
 static const struct {
 	const char *name;
 	int vocab;
 } tokenizers[] = {
-	{"GPT2BPETokenizer", 50257},  {"BertWordPieceLowerCase", 30524},
-	{"BertWordPieceCase", 28996}, {"Llama2Tokenizer", 32000},
-	{"DeepSeek-V3", 129280},      {"DeepSeek-R1", 129280},
-	{"DeepSeek-V2", 102400},      {"Llama-3", 128256},
-	{"Llama-2", 32000},           {"Mixtral-8x7B", 32000},
-	{"Mixtral-8x22B", 32768},     {"Qwen3", 151936},
-	{"gpt-oss", 201088},          {"gpt2", 50257},
+	{"GPT2BPETokenizer", 50257},
+	{"BertWordPieceLowerCase", 30524},
+	{"BertWordPieceCase", 28996},
+	{"Llama2Tokenizer", 32000},
+	{"Llama3Tokenizer", 128256},
+	{"MixtralTokenizer", 32000},
+	{"MistralTokenizer", 32000},
+	{"DeepSeekV2Tokenizer", 102400},
+	{"DeepSeekV3Tokenizer", 129280},
+	{"TikTokenizer", 131072},
+	{"GPTSentencePieceTokenizer", 32000},
+	{"SentencePieceTokenizer", 32000},
+}, published[] = {
+	{"nemotron_2_256k", 256000}, {"multiMixV8", 131072},   {"multimixv8", 131072},
+	{"Nemotron", 131072},        {"tekken", 131072},       {"DeepSeek-V2", 102400},
+	{"DeepSeek", 129280},        {"Llama-4", 202048},      {"Llama-3", 128256},
+	{"Llama3", 128256},          {"CodeLlama", 32016},     {"TinyLlama", 32000},
+	{"Llama-2", 32000},          {"Llama2", 32000},        {"Mixtral-8x22B", 32768},
+	{"Mixtral", 32000},          {"Mistral-Nemo", 131072}, {"Mistral-Small", 131072},
+	{"Ministral", 131072},       {"v0.3", 32768},          {"Mistral", 32000},
+	{"Qwen3.5", 248320},         {"Qwen", 151936},         {"gpt-oss", 201088},
+	{"gemma-3", 262144},         {"gemma-4", 262144},      {"gemma", 256000},
+	{"GLM-4", 151552},           {"GLM-5", 154880},        {"Kimi", 163840},
+	{"Moonlight", 163840},       {"MiniMax", 200064},      {"grok", 131072},
+	{"LFM2", 65536},             {"Phi-3", 32064},         {"phi-4", 100352},
+	{"OLMo-2", 100352},          {"dbrx", 100352},         {"falcon", 65024},
+	{"starcoder", 49152},        {"SmolLM", 49152},        {"Yi-", 64000},
+	{"internlm2", 92544},        {"gpt-neox", 50277},      {"pythia", 50277},
+	{"bloom", 250680},           {"opt-", 50265},          {"gpt2", 50257},
+	{"gpt3", 50257},             {"t5", 32100},            {"llama", 32000},
 };
 
+/* 0: neither type nor name says it. */
 static int tokenizer_vocab(const lk_megatron *megatron) {
-	for (size_t i = 0; i < sizeof tokenizers / sizeof *tokenizers; i++) {
-		if (megatron->tokenizer != NULL && strcmp(megatron->tokenizer, tokenizers[i].name) == 0)
-			return tokenizers[i].vocab;
-		if (megatron->tokenizer_model != NULL &&
-		    strcasestr(megatron->tokenizer_model, tokenizers[i].name) != NULL)
-			return tokenizers[i].vocab;
-	}
+	const char *type = megatron->tokenizer, *name = megatron->tokenizer_model;
+	lk_model model;
+	for (size_t i = 0; name != NULL && i < sizeof published / sizeof *published; i++)
+		if (strcasestr(name, published[i].name) != NULL) return published[i].vocab;
+	if (name != NULL && strlen(name) < 100 && lk_model_preset(name, &model, NULL) == LK_OK)
+		return model.vocab;
+	for (size_t i = 0; type != NULL && i < sizeof tokenizers / sizeof *tokenizers; i++)
+		if (strcmp(type, tokenizers[i].name) == 0) return tokenizers[i].vocab;
 	return 0;
+}
+
+/* A line that names no tokenizer has that of its program's tests: a vocabulary is no reason to
+ * refuse. */
+static lk_status megatron_vocab(lk_reading *reading, const lk_megatron *megatron,
+                                lk_model *model) {
+	model->vocab = megatron->job.padded_vocab > 0 ? megatron->job.padded_vocab
+	                                              : tokenizer_vocab(megatron);
+	if (megatron->job.padded_vocab > 0) return LK_OK;
+	bool named = model->vocab > 0;
+	if (!named) model->vocab = model->network == LK_NET_DECODER ? 50257 : 30524;
+	return lk_launch_assume(reading, "a vocabulary of %d%s (--vocab-size)", model->vocab,
+	                        named ? ", by the tokenizer's name"
+	                              : ": the line names no tokenizer that is known");
 }
 
 static lk_status finish_attention(lk_reading *reading, const lk_megatron *megatron,
@@ -272,7 +311,8 @@ static bool is_rotary(const lk_megatron *megatron) {
 	       megatron->positions == 5;
 }
 
-static void finish_network(const lk_megatron *megatron, lk_model *model) {
+static lk_status finish_network(lk_reading *reading, const lk_megatron *megatron,
+                                lk_model *model) {
 	bool rope = megatron->rotary || megatron->positions != 0;
 	model->norm = megatron->normalization == 1 ? LK_NORM_RMS : LK_NORM_LAYER;
 	model->norm_bias = model->norm == LK_NORM_LAYER;
@@ -285,12 +325,11 @@ static void finish_network(const lk_megatron *megatron, lk_model *model) {
 	model->context = megatron->max_positions > 0 ? megatron->max_positions : megatron->job.seq;
 	model->position_rows = rope ? 0 : model->context;
 	if (!is_rotary(megatron)) model->rotary_base = 0;
-	if (model->vocab == 0)
-		model->vocab =
-			megatron->job.padded_vocab > 0 ? megatron->job.padded_vocab : tokenizer_vocab(megatron);
+	bool vit = model->network == LK_NET_ENCODER && model->vocab == 0 &&
+	           megatron->tokenizer == NULL && !megatron->bert;
+	if (model->vocab == 0 && !vit) LK_TRY(megatron_vocab(reading, megatron, model));
 	if (model->vocab > 0) model->vocab += megatron->extra_vocab;
 	model->relative_buckets = megatron->positions == 3 ? megatron->relative_buckets : 0;
-	bool vit = model->network == LK_NET_ENCODER && model->vocab == 0 && megatron->tokenizer == NULL;
 	if (!vit) model->image = model->patch = model->channels = 0;
 	if (vit) {
 		model->lm_head = model->tied = false;
@@ -307,6 +346,7 @@ static void finish_network(const lk_megatron *megatron, lk_model *model) {
 	if (model->network == LK_NET_ENCDEC && model->decoder_layers == 0)
 		model->decoder_layers = model->layers;
 	if (model->network != LK_NET_ENCDEC) model->decoder_layers = 0;
+	return LK_OK;
 }
 
 static lk_status finish_model(lk_reading *reading, const lk_megatron *megatron, lk_job *job) {
@@ -332,8 +372,7 @@ static lk_status finish_model(lk_reading *reading, const lk_megatron *megatron, 
 	lk_copy(model->name, sizeof model->name, "megatron");
 	LK_TRY(finish_attention(reading, megatron, model));
 	LK_TRY(finish_mlp(reading, megatron, model));
-	finish_network(megatron, model);
-	return LK_OK;
+	return finish_network(reading, megatron, model);
 }
 
 /* ---- layout ---- */
@@ -563,6 +602,15 @@ lk_status lk_megatron_finish(lk_reading *reading, lk_megatron *megatron, int gpu
 	job->padded_vocab_said = job->padded_vocab > 0;
 	lk_copy(job->stack, sizeof job->stack,
 	        megatron->zero_stage >= 0 ? "megatron-deepspeed" : "megatron");
+	if (megatron->batch_steps != NULL) {
+		const char *last = strrchr(megatron->batch_steps, ':');
+		long long batch;
+		LK_TRY(lk_parse_int(last != NULL ? last + 1 : "", 1, 1 << 28, &batch,
+		                    "--step-batch-size-schedule", reading->err));
+		job->gbs = (int)batch;
+		LK_TRY(lk_launch_assume(reading, "a global batch of %d, the last of %.100s (--gbs)",
+		                        job->gbs, megatron->batch_steps));
+	}
 	if (megatron->rampup != NULL)
 		LK_TRY(lk_launch_note(reading, "rampup-batch-size",
 		                      job->gbs > 0

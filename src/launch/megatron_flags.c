@@ -6,6 +6,7 @@
 #include "base/arena.h"
 #include "launch/launch.h"
 
+#include <stdio.h>
 #include <string.h>
 #include "base/text.h"
 
@@ -23,7 +24,7 @@ static const char *const optimizers[] = {"adam", "sgd", "muon", "dist_muon", "li
 static const char *const fp8_formats[] = {"", "hybrid", "e4m3", NULL};
 static const char *const fp8_recipes[] = {"delayed",   "tensorwise", "mxfp8",
                                           "blockwise", "custom",     NULL};
-static const char *const fp4_formats[] = {"", "e2m1", NULL};
+static const char *const fp4_formats[] = {"", "e2m1", "mxfp4", NULL};
 static const char *const granularities[] = {"", "full", "selective", NULL};
 static const char *const methods[] = {"", "uniform", "block", NULL};
 static const char *const dispatchers[] = {"allgather", "alltoall", "flex", "alltoall_seq", NULL};
@@ -151,6 +152,7 @@ const lk_flag lk_megatron_flags[] = {
 	INT("vocab-extra-ids", extra_vocab, 0, 1 << 20),
 	INT("micro-batch-size", job.mbs, 1, 1 << 20),
 	INT("global-batch-size", job.gbs, 1, 1 << 28),
+	{"step-batch-size-schedule", LK_FLAG_TEXT, AT(batch_steps), 0, 0, NULL, NULL, true},
 	{"rampup-batch-size", LK_FLAG_LIST, AT(rampup), 0, 0, NULL, NULL, true},
 	/* layout */
 	INT("tensor-model-parallel-size", job.tp, 1, RANKS),
@@ -699,8 +701,9 @@ static lk_status flags_read_list(lk_reading *reading, const lk_word *words, size
 }
 
 static lk_status value_unknown(lk_reading *reading, const char *name, const lk_word *word) {
-	lk_fail(reading->err, LK_ERR_INPUT, reading->where, "--%s: %s", name, word->unknown);
-	return lk_hint(reading->err, "write the value into the script");
+	char flag[96];
+	snprintf(flag, sizeof flag, "--%s", name);
+	return lk_launch_unknown_value(reading, flag, word);
 }
 
 static lk_status flags_read_value(lk_reading *reading, const lk_flag *flag, const lk_word *word,
@@ -752,7 +755,9 @@ lk_status lk_megatron_read(lk_reading *reading, lk_megatron *megatron, const cha
 		return flags_read_list(reading, words, values, field);
 	}
 	*used = 1;
-	if (words[0].unknown != NULL && flag->reason != NULL)
+	if (words[0].unknown != NULL && flag->reason != NULL) {
+		*(const char **)field = words[0].text; /* the end of a path may tell enough */
 		return lk_launch_skip(reading, name, flag->reason);
+	}
 	return flags_read_value(reading, flag, &words[0], field);
 }

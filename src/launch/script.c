@@ -2,14 +2,17 @@
  * texts decide, and the last command that starts a launcher or python. Nothing is executed.
  *
  * A command that runs as a program of its own cannot change a variable, so it is passed over; what
- * can (source, eval, read, functions) is followed or refused. In a branch, loop or function body
- * whose execution is not certain, what is assigned becomes unknown, and a launch is refused. */
+ * can (source, eval, read, functions, loops, case) is followed. In a branch or loop body whose
+ * execution is not certain, what is assigned becomes unknown; what would be added to a list is left
+ * out, and an uncertain launch is taken where there is no other, and both are said. */
 #include "base/arena.h"
 #include "launch/launch.h"
 
 #include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* How certain it is that the present line runs. */
 static lk_truth script_runs(const lk_shell *shell) {
@@ -40,8 +43,7 @@ static const char *const harmless[] = {
 	"hostname", "pwd",    "wait",     "trap",   "true",   ":",     "tee",     "pip",
 	"pip3",     "git",    "wget",     "curl",   "tar",    "which", "type",    "command",
 	"test",     "[",      "[[",       "false",  "kill",   "pkill", "grep",    "sed",
-	"awk",      "find",   "head",     "tail",   "sort",   "shift", "return",  "break",
-	"continue", "wandb",  "scontrol", "sinfo",  "squeue", "apt",   "apt-get", "umask",
+	"awk",      "find",   "head",     "tail",   "sort",   "wandb",  "scontrol", "sinfo",  "squeue", "apt",   "apt-get", "umask",
 	"hash",     "]]",     NULL,
 };
 
@@ -51,8 +53,15 @@ struct launch_sought {
 	lk_reading *reading;
 	lk_words words;
 	int line; /* of the launch */
-	bool found;
+	int rank; /* how much it looks like the training: the last of the best is taken */
+	bool certain;
 	lk_launch_ranks *batch; /* NULL: batch options do not matter */
+	int sources;            /* files that the script reads */
+};
+
+enum {
+	SOURCES = 16,
+	RUNS = 2048 /* of bodies of loops and functions */
 };
 
 /* What Slurm sets from the options of the batch script. */
@@ -110,29 +119,87 @@ static lk_status run_eval(lk_shell *shell, const lk_raws *words) {
 	return status;
 }
 
-/* Scripts that prepare an environment are passed over; others could set anything. */
+/* A file that the script reads: beside it, by the end of its name where its folder is not known. */
+static const char *script_beside(lk_shell *shell, const char *name) {
+	const char *slash = strrchr(shell->where, '/'), *last = strrchr(name, '/');
+	int folder = slash != NULL ? (int)(slash - shell->where) + 1 : 0;
+	const char *names[] = {name, last != NULL ? last + 1 : name};
+	for (size_t i = 0; i < 2; i++) {
+		if (names[i][0] == '\0' || strchr(names[i], '$') != NULL || strchr(names[i], '`') != NULL)
+			continue;
+		const char *path = names[i][0] == '/' ? names[i]
+		                                      : lk_arena_printf(shell->arena, "%.*s%s", folder,
+		                                                        shell->where, names[i]);
+		if (path != NULL && access(path, R_OK) == 0) return path;
+	}
+	return NULL;
+}
+
+/* Scripts that prepare an environment are passed over; others are read where they are. */
 static lk_status run_source(lk_shell *shell, const lk_raws *words) {
 	static const char *const known[] = {"activate", "conda.sh", ".bashrc",       "bashrc",
 	                                    "profile",  ".profile", ".bash_profile", "setvars.sh",
 	                                    "bash",     "lmod.sh",  "modules.sh",    NULL};
-	if (words->count > 1) {
-		const lk_raw *raw = &words->at[1];
-		lk_raw base = *raw;
-		for (const char *p = raw->at; p < raw->end; p++)
-			if (*p == '/') base.at = p + 1;
-		if (base.end > base.at && base.end[-1] == '"') base.end--;
-		if (script_among(&base, known)) return LK_OK;
+	struct launch_sought *sought = shell->caller;
+	if (words->count < 2) return LK_OK;
+	const lk_raw *raw = &words->at[1];
+	lk_raw base = *raw;
+	for (const char *p = raw->at; p < raw->end; p++)
+		if (*p == '/') base.at = p + 1;
+	if (base.end > base.at && base.end[-1] == '"') base.end--;
+	if (script_among(&base, known)) return LK_OK;
+	lk_word name;
+	LK_TRY(lk_shell_expand_one(shell, raw, &name));
+	const char *path = script_beside(shell, name.text);
+	if (path == NULL)
+		return lk_launch_assume(sought->reading,
+		                        "line %d: %.80s, which the script reads, is not here: what it "
+		                        "sets is not known (--var NAME=VALUE)",
+		                        raw->line, name.text);
+	if (++sought->sources > SOURCES)
+		return lk_shell_fail(shell, raw->line, "scripts read one another too often",
+		                     "give one that launches");
+	char *text;
+	size_t size;
+	LK_TRY(lk_stream_slurp(path, LK_LAUNCH_BYTES, &text, &size, shell->err));
+	char *copy = lk_arena_strndup(shell->arena, text, size);
+	free(text);
+	if (copy == NULL) return lk_oom(shell->err);
+	int line = shell->line;
+	shell->line = 1;
+	lk_status status = run_text(shell, copy, strlen(copy));
+	shell->line = line;
+	return status;
+}
+
+/* How much a launch looks like that of a training: 3 a program of that name or under a launcher, 2
+ * another program, 1 one that generates, converts or prepares. */
+static int script_launch_rank(const lk_words *words) {
+	const char *program = NULL;
+	bool launcher = false;
+	for (size_t i = 0; i < words->count; i++) {
+		const char *word = words->at[i].text;
+		size_t length = strlen(word);
+		bool python = length > 3 && strcmp(word + length - 3, ".py") == 0;
+		if (program == NULL && word[0] != '-' && (python || strchr(word, '.') != NULL))
+			program = word;
+		launcher |= strstr(word, "torchrun") != NULL || strstr(word, "srun") != NULL ||
+		            strcmp(word, "deepspeed") == 0 || strcmp(word, "accelerate") == 0 ||
+		            strstr(word, "torch.distributed") != NULL;
 	}
-	return lk_shell_fail(shell, words->at[0].line,
-	                     "the script reads another one, which could set anything",
-	                     "copy what it sets into the script");
+	if (program != NULL && lk_launch_other_work(program) != NULL) return 1;
+	bool trains = program != NULL && strstr(program, "train") != NULL;
+	return launcher || trains ? 3 : 2;
 }
 
 /* Words of a launch: what the script exported, then the command. */
-static lk_status keep_launch(lk_shell *shell, const lk_words *words, int line) {
+static lk_status keep_launch(lk_shell *shell, const lk_words *words, int line, bool certain) {
 	struct launch_sought *sought = shell->caller;
+	int rank = script_launch_rank(words) + (certain ? 10 : 0);
+	if (rank < sought->rank) return LK_OK;
 	sought->words.count = 0;
-	sought->found = true;
+	sought->rank = rank;
+	sought->certain = certain;
 	sought->line = line;
 	for (uint32_t id = 0; id < shell->vars.count; id++) {
 		const lk_shell_var *var = &shell->vars.at[id];
@@ -173,13 +240,95 @@ static lk_status run_program(lk_shell *shell, const lk_raws *words, lk_truth cer
 	lk_words expanded = {0};
 	lk_status status = expand_all(shell, words, 0, &expanded);
 	bool launch = status == LK_OK && script_is_launch(&expanded);
-	if (status == LK_OK && launch && certain != LK_SHELL_TRUE)
-		status =
-			lk_shell_fail(shell, words->at[0].line,
-		                  "a training is launched where it is not certain that the line runs",
-		                  "give the launch line without the condition, loop or function around it");
-	if (status == LK_OK && launch) status = keep_launch(shell, &expanded, words->at[0].line);
+	if (launch) status = keep_launch(shell, &expanded, words->at[0].line, certain == LK_SHELL_TRUE);
 	lk_vec_free(&expanded);
+	return status;
+}
+
+/* Whether the present line runs only because variables are taken as not set. */
+static bool script_assumed(const lk_shell *shell) {
+	for (size_t i = 0; i < shell->blocks.count; i++)
+		if (shell->blocks.at[i].assumed) return true;
+	return false;
+}
+
+/* shift [N]; set -- WORDS. */
+static lk_status script_move_arguments(lk_shell *shell, const lk_raws *words, size_t first) {
+	lk_words expanded = {0};
+	lk_status status = expand_all(shell, words, first + 1, &expanded);
+	bool shifts = lk_shell_raw_is(&words->at[first], "shift");
+	if (status == LK_OK && shifts) {
+		long by = expanded.count > 0 ? strtol(expanded.at[0].text, NULL, 10) : 1;
+		size_t count = by < 0 ? 0 : (size_t)by;
+		if (count > shell->arg_count) count = shell->arg_count;
+		shell->args += count;
+		shell->arg_count -= count;
+	} else if (status == LK_OK && expanded.count > 0 && strcmp(expanded.at[0].text, "--") == 0) {
+		lk_word *args = LK_ARRAY(shell->arena, lk_word, expanded.count);
+		if (args == NULL) status = lk_oom(shell->err);
+		else memcpy(args, expanded.at + 1, (expanded.count - 1) * sizeof *args);
+		shell->args = args;
+		shell->arg_count = expanded.count - 1;
+		shell->args_known = true;
+	}
+	lk_vec_free(&expanded);
+	return status;
+}
+
+/* The id of a function that is defined; UINT32_MAX: it is none. */
+static uint32_t script_function(const lk_shell *shell, const lk_raw *name) {
+	char text[128];
+	snprintf(text, sizeof text, "%.*s",
+	         (int)(name->end - name->at > 127 ? 127 : name->end - name->at), name->at);
+	uint32_t id = lk_intern_find(shell->functions, text);
+	bool whole = id < shell->bodies.count && shell->bodies.at[id].end != NULL;
+	return whole ? id : UINT32_MAX;
+}
+
+static lk_status push_block(lk_shell *shell, char kind, lk_truth truth, bool condition);
+
+/* The text of a body, as often as it is called. */
+static lk_status script_run_body(lk_shell *shell, const char *at, const char *end, int line,
+                                 lk_truth certain) {
+	if (++shell->runs > RUNS)
+		return lk_shell_fail(shell, line, "loops and functions run too often",
+		                     "give the launch line itself");
+	int before = shell->line;
+	size_t base = shell->base;
+	LK_TRY(push_block(shell, '{', certain, false));
+	shell->base = shell->blocks.count;
+	shell->line = line;
+	lk_status status = run_text(shell, at, (size_t)(end - at));
+	if (status == LK_OK && shell->blocks.count > shell->base)
+		shell->blocks.count = shell->base; /* left by break or return */
+	shell->base = base;
+	shell->line = before;
+	if (status == LK_OK) shell->blocks.count--;
+	return status;
+}
+
+/* Calls a function: its words are $1, $2, ... meanwhile. */
+static lk_status script_call(lk_shell *shell, const lk_raws *words, size_t first, uint32_t id,
+                             lk_truth certain) {
+	lk_words expanded = {0};
+	lk_status status = expand_all(shell, words, first + 1, &expanded);
+	lk_word *args = LK_ARRAY(shell->arena, lk_word, expanded.count + 1);
+	if (status == LK_OK && args == NULL) status = lk_oom(shell->err);
+	if (status == LK_OK && expanded.count > 0)
+		memcpy(args, expanded.at, expanded.count * sizeof *args);
+	const lk_word *outer = shell->args;
+	size_t outer_count = shell->arg_count;
+	bool known = shell->args_known;
+	shell->args = args;
+	shell->arg_count = expanded.count;
+	shell->args_known = true;
+	lk_vec_free(&expanded);
+	lk_shell_function body = shell->bodies.at[id];
+	if (status == LK_OK) status = script_run_body(shell, body.at, body.end, body.line, certain);
+	shell->leaves = '\0';
+	shell->args = outer;
+	shell->arg_count = outer_count;
+	shell->args_known = known;
 	return status;
 }
 
@@ -187,7 +336,7 @@ static lk_status run_command(lk_shell *shell, lk_raws *words, lk_truth certain) 
 	static const char *const declaring[] = {"export",   "declare", "local",
 	                                        "readonly", "typeset", NULL};
 	static const char *const setting[] = {"read", "mapfile", "readarray", NULL};
-	static const char *const refused[] = {"let", "getopts", "alias", NULL};
+	static const char *const passed[] = {"getopts", "alias", NULL};
 	bool append;
 	const char *value;
 	size_t first = 0;
@@ -204,27 +353,31 @@ static lk_status run_command(lk_shell *shell, lk_raws *words, lk_truth certain) 
 	if (script_among(name, setting)) return lk_shell_set_by_command(shell, words);
 	if (lk_shell_raw_is(name, "source") || lk_shell_raw_is(name, "."))
 		return run_source(shell, words);
-	if (lk_shell_raw_is(name, "exit") || lk_shell_raw_is(name, "exec")) {
-		if (lk_shell_raw_is(name, "exit") || words->count == first + 1) {
-			shell->stop = certain == LK_SHELL_TRUE && lk_shell_raw_is(name, "exit");
-			return LK_OK;
-		}
+	if (lk_shell_raw_is(name, "exit")) {
+		shell->stop = certain == LK_SHELL_TRUE && !script_assumed(shell);
+		return LK_OK;
 	}
+	if (lk_shell_raw_is(name, "exec") && words->count == first + 1) return LK_OK;
+	if (lk_shell_raw_is(name, "break") || lk_shell_raw_is(name, "return") ||
+	    lk_shell_raw_is(name, "continue")) {
+		if (certain == LK_SHELL_TRUE && shell->base > 0) shell->leaves = *name->at;
+		return LK_OK;
+	}
+	if (lk_shell_raw_is(name, "shift") || lk_shell_raw_is(name, "set"))
+		return certain == LK_SHELL_FALSE ? LK_OK : script_move_arguments(shell, words, first);
 	if (lk_shell_raw_is(name, "eval")) {
 		if (certain == LK_SHELL_TRUE) return run_eval(shell, words);
 		return lk_shell_fail(shell, name->line, "eval where it is not certain that the line runs",
 		                     "write the command itself");
 	}
-	if (script_among(name, refused))
-		return lk_shell_fail(shell, name->line, "let, getopts and alias are not followed",
-		                     "write plain assignments");
+	if (lk_shell_raw_is(name, "let")) { /* what it sets is not known */
+		lk_raws rest = {.at = words->at + first, .count = words->count - first};
+		return lk_shell_set_by_command(shell, &rest);
+	}
+	if (script_among(name, passed)) return LK_OK;
 	if (script_among(name, harmless)) return LK_OK;
-	char function[128];
-	snprintf(function, sizeof function, "%.*s",
-	         (int)(name->end - name->at > 127 ? 127 : name->end - name->at), name->at);
-	if (lk_intern_find(shell->functions, function) != UINT32_MAX)
-		return lk_shell_fail(shell, name->line, "functions of the script are not followed",
-		                     "write the launch line without the function");
+	uint32_t function = script_function(shell, name);
+	if (function != UINT32_MAX) return script_call(shell, words, first, function, certain);
 	return run_program(shell, words, certain);
 }
 
@@ -241,7 +394,7 @@ static lk_status push_block(lk_shell *shell, char kind, lk_truth truth, bool con
 }
 
 static lk_status pop_block(lk_shell *shell, const char *kinds) {
-	if (shell->blocks.count == 0 || strchr(kinds, lk_last(&shell->blocks)->kind) == NULL)
+	if (shell->blocks.count <= shell->base || strchr(kinds, lk_last(&shell->blocks)->kind) == NULL)
 		return lk_shell_fail(shell, shell->line, "a block ends that did not begin",
 		                     "correct the script");
 	shell->blocks.count--;
@@ -249,7 +402,7 @@ static lk_status pop_block(lk_shell *shell, const char *kinds) {
 }
 
 static lk_shell_block *open_if(lk_shell *shell) {
-	return shell->blocks.count > 0 && lk_last(&shell->blocks)->kind == 'i' ? lk_last(&shell->blocks)
+	return shell->blocks.count > shell->base && lk_last(&shell->blocks)->kind == 'i' ? lk_last(&shell->blocks)
 	                                                                       : NULL;
 }
 
@@ -269,9 +422,170 @@ static void drop_first(lk_raws *words) {
 	memmove(words->at, words->at + 1, --words->count * sizeof *words->at);
 }
 
+/* for NAME in WORDS: the words are expanded once, before the body. */
+static lk_status script_begin_for(lk_shell *shell, const lk_raws *words) {
+	lk_words list = {0};
+	lk_truth certain = script_runs(shell);
+	LK_TRY(push_block(shell, 'l', LK_SHELL_FALSE, false));
+	size_t at = shell->blocks.count - 1;
+	static const lk_word none;
+	shell->blocks.at[at].over = &none; /* a for loop, over what nobody knows */
+	if (words->count < 2 || certain == LK_SHELL_FALSE) return LK_OK;
+	size_t length = lk_shell_name(words->at[1].at, words->at[1].end);
+	const char *name = lk_arena_strndup(shell->arena, words->at[1].at, length);
+	lk_status status = name != NULL ? LK_OK : lk_oom(shell->err);
+	bool listed = words->count > 2 && lk_shell_raw_is(&words->at[2], "in");
+	if (status == LK_OK && listed) status = expand_all(shell, words, 3, &list);
+	bool known = listed && list.count > 0;
+	for (size_t i = 0; i < list.count; i++) known = known && list.at[i].unknown == NULL;
+	lk_word *values = known ? LK_ARRAY(shell->arena, lk_word, list.count) : NULL;
+	if (known && values == NULL) status = lk_oom(shell->err);
+	if (status == LK_OK) {
+		lk_shell_block *block = &shell->blocks.at[at];
+		block->variable = length > 0 ? name : NULL;
+		if (values != NULL) {
+			memcpy(values, list.at, list.count * sizeof *values);
+			block->over = values;
+			block->over_count = list.count;
+		}
+	}
+	lk_vec_free(&list);
+	return status;
+}
+
+static lk_status script_set(lk_shell *shell, const char *name, const lk_word *value) {
+	lk_shell_var *var;
+	LK_TRY(lk_shell_var_at(shell, name, strlen(name), &var));
+	if (var->held) return LK_OK;
+	if (var->values.count == 0 && !lk_push(&var->values)) return lk_oom(shell->err);
+	var->values.count = 1;
+	var->values.at[0] = *value;
+	var->set = true;
+	return LK_OK;
+}
+
+/* The condition of a while loop, asked again. */
+static lk_status script_ask(lk_shell *shell, const lk_shell_block *loop, const char *end,
+                            lk_truth *out) {
+	int line = shell->line;
+	size_t base = shell->base;
+	LK_TRY(push_block(shell, 'i', LK_SHELL_TRUE, true));
+	shell->base = shell->blocks.count - 1;
+	shell->line = loop->line;
+	while (end > loop->test && strchr("; \t\r\n", end[-1]) != NULL) end--; /* the answer is the last's */
+	lk_status status = run_text(shell, loop->test, (size_t)(end - loop->test));
+	*out = shell->blocks.at[shell->base].truth;
+	if (loop->until && *out != LK_SHELL_UNKNOWN)
+		*out = *out == LK_SHELL_TRUE ? LK_SHELL_FALSE : LK_SHELL_TRUE;
+	shell->blocks.count = shell->base;
+	shell->base = base;
+	shell->line = line;
+	return status;
+}
+
+/* At `done`, when the whole of the loop is known: it was passed over so far. */
+static lk_status script_run_loop(lk_shell *shell, const lk_shell_block *loop, const char *end) {
+	lk_truth certain = script_runs(shell);
+	const char *body = loop->body;
+	if (body == NULL || certain == LK_SHELL_FALSE) return LK_OK;
+	if (loop->over != NULL && loop->over_count == 0 && loop->variable != NULL) {
+		/* over what nobody knows: it runs once */
+		lk_raw name = {loop->variable, loop->variable + strlen(loop->variable), loop->line};
+		lk_raw both[2] = {name, name};
+		lk_raws names = {.at = both, .count = 2};
+		LK_TRY(lk_shell_set_by_command(shell, &names));
+	}
+	size_t left = loop->over_count > 0 ? loop->over_count : 1;
+	for (size_t i = 0; !shell->leaves && !shell->stop; i++) {
+		lk_truth holds = LK_SHELL_TRUE;
+		if (loop->over != NULL && i == left) break;
+		if (loop->over != NULL && loop->over_count > 0 && loop->variable != NULL)
+			LK_TRY(script_set(shell, loop->variable, &loop->over[i]));
+		if (loop->over == NULL) LK_TRY(script_ask(shell, loop, body - 2, &holds));
+		if (holds == LK_SHELL_FALSE) break;
+		bool sure = holds == LK_SHELL_TRUE && certain == LK_SHELL_TRUE;
+		LK_TRY(script_run_body(shell, body, end, loop->line, sure ? certain : LK_SHELL_UNKNOWN));
+		if (shell->leaves == 'c') shell->leaves = '\0';
+		if (loop->over == NULL && !sure) break;
+	}
+	if (shell->leaves == 'b') shell->leaves = '\0';
+	return LK_OK;
+}
+
+/* case WORD in */
+static lk_status script_begin_case(lk_shell *shell, lk_raws *words) {
+	lk_word *subject = LK_NEW(shell->arena, lk_word);
+	if (subject == NULL) return lk_oom(shell->err);
+	if (words->count < 2)
+		return lk_shell_fail(shell, shell->line, "case without a word", "correct the script");
+	if (script_runs(shell) != LK_SHELL_FALSE)
+		LK_TRY(lk_shell_expand_one(shell, &words->at[1], subject));
+	else subject->text = "";
+	LK_TRY(push_block(shell, 'c', LK_SHELL_FALSE, true));
+	lk_last(&shell->blocks)->subject = subject;
+	size_t used = words->count > 2 && lk_shell_raw_is(&words->at[2], "in") ? 3 : 2;
+	memmove(words->at, words->at + used, (words->count - used) * sizeof *words->at);
+	words->count -= used;
+	return LK_OK;
+}
+
+static lk_shell_block *open_pattern(lk_shell *shell) {
+	bool open = shell->blocks.count > shell->base && lk_last(&shell->blocks)->kind == 'c' &&
+	            lk_last(&shell->blocks)->condition;
+	return open ? lk_last(&shell->blocks) : NULL;
+}
+
+/* Words where a case expects a pattern, or its end. */
+static lk_status script_case_pattern(lk_shell *shell, const lk_raws *words) {
+	for (size_t i = 0; i < words->count; i++) {
+		lk_shell_block *block = open_pattern(shell);
+		lk_word pattern;
+		if (block == NULL || lk_shell_raw_is(&words->at[i], "in")) continue;
+		if (lk_shell_raw_is(&words->at[i], "esac")) {
+			shell->blocks.count--;
+			return LK_OK;
+		}
+		LK_TRY(lk_shell_expand_one(shell, &words->at[i], &pattern));
+		block = open_pattern(shell);
+		lk_truth here = lk_shell_match(block->subject, &pattern, &block->assumed);
+		if (here == LK_SHELL_TRUE || block->matched == LK_SHELL_FALSE) block->matched = here;
+	}
+	return LK_OK;
+}
+
+/* The bracket after a pattern: its commands follow. */
+static void script_case_commands(lk_shell_block *block) {
+	block->condition = false;
+	block->truth = block->matched;
+	block->matched = LK_SHELL_FALSE;
+}
+
+/* ";;": the next pattern. */
+static void script_case_next(lk_shell_block *block) {
+	if (block->truth == LK_SHELL_TRUE && !block->doubtful) block->taken = true;
+	else if (block->truth != LK_SHELL_FALSE) block->doubtful = true;
+	block->condition = true;
+	block->truth = LK_SHELL_FALSE;
+}
+
+/* The end of a function's body, or of a loop's, whose text is known now. */
+static lk_status script_end_body(lk_shell *shell, const lk_raw *raw, const char *kinds) {
+	lk_shell_block block = {0};
+	if (shell->blocks.count > shell->base) block = *lk_last(&shell->blocks);
+	LK_TRY(pop_block(shell, kinds));
+	if (block.kind == 'l') return script_run_loop(shell, &block, raw->at);
+	if (block.kind != 'f' || block.function >= shell->bodies.count) return LK_OK;
+	shell->bodies.at[block.function] =
+		(lk_shell_function){.at = block.body, .end = raw->at, .line = block.line};
+	return LK_OK;
+}
+
 /* A word of the shell's grammar at the start of a command; *again: what follows it is a command. */
 static lk_status keyword(lk_shell *shell, lk_raws *words, bool *again) {
 	const lk_raw *raw = &words->at[0];
+	lk_raw first = *raw;
+	lk_shell_block *top =
+		shell->blocks.count > shell->base ? lk_last(&shell->blocks) : NULL;
 	lk_status status = LK_OK;
 	*again = true;
 	if (lk_shell_raw_is(raw, "if")) status = push_block(shell, 'i', LK_SHELL_TRUE, true);
@@ -281,49 +595,61 @@ static lk_status keyword(lk_shell *shell, lk_raws *words, bool *again) {
 		if (open_if(shell) == NULL)
 			return lk_shell_fail(shell, raw->line, "then without if", "correct the script");
 		open_if(shell)->condition = false;
-	} else if (lk_shell_raw_is(raw, "while") || lk_shell_raw_is(raw, "until"))
-		status = push_block(shell, 'l', LK_SHELL_UNKNOWN, true);
-	else if (lk_shell_raw_is(raw, "do")) {
-		if (shell->blocks.count > 0) lk_last(&shell->blocks)->condition = false;
-	} else if (lk_shell_raw_is(raw, "fi")) status = pop_block(shell, "i");
-	else if (lk_shell_raw_is(raw, "done")) status = pop_block(shell, "l");
-	else if (lk_shell_raw_is(raw, "}")) status = pop_block(shell, "{f");
-	else if (lk_shell_raw_is(raw, "{")) {
-		bool function = shell->blocks.count > 0 && lk_last(&shell->blocks)->kind == 'f' &&
-		                lk_last(&shell->blocks)->condition;
-		if (function) lk_last(&shell->blocks)->condition = false;
-		else status = push_block(shell, '{', LK_SHELL_TRUE, false);
-	} else if (lk_shell_raw_is(raw, "for") || lk_shell_raw_is(raw, "select")) {
-		status = push_block(shell, 'l', LK_SHELL_UNKNOWN, false);
-		if (status == LK_OK && words->count > 1) {
-			lk_raws name = {.at = words->at, .count = 2};
-			status = lk_shell_set_by_command(shell, &name);
+	} else if (lk_shell_raw_is(raw, "while") || lk_shell_raw_is(raw, "until")) {
+		bool until = lk_shell_raw_is(raw, "until");
+		status = push_block(shell, 'l', LK_SHELL_FALSE, true);
+		if (status == LK_OK) {
+			lk_last(&shell->blocks)->test = first.end;
+			lk_last(&shell->blocks)->until = until;
 		}
+	} else if (lk_shell_raw_is(raw, "do")) {
+		if (top != NULL && top->kind == 'l' && top->body == NULL) top->body = raw->end;
+		if (top != NULL) top->condition = false;
+	} else if (lk_shell_raw_is(raw, "fi")) status = pop_block(shell, "i");
+	else if (lk_shell_raw_is(raw, "done")) status = script_end_body(shell, &first, "l");
+	else if (lk_shell_raw_is(raw, "}")) status = script_end_body(shell, &first, "{f");
+	else if (lk_shell_raw_is(raw, "esac")) status = pop_block(shell, "c");
+	else if (lk_shell_raw_is(raw, "{")) {
+		bool function = top != NULL && top->kind == 'f' && top->condition;
+		if (function) {
+			top->condition = false;
+			top->body = raw->end;
+		} else status = push_block(shell, '{', LK_SHELL_TRUE, false);
+	} else if (lk_shell_raw_is(raw, "for") || lk_shell_raw_is(raw, "select")) {
+		status = script_begin_for(shell, words);
 		words->count = 1;
 	} else if (lk_shell_raw_is(raw, "case")) {
-		return lk_shell_fail(shell, raw->line, "case is not followed",
-		                     "write the assignments of the case that holds");
+		LK_TRY(script_begin_case(shell, words));
+		LK_TRY(script_case_pattern(shell, words));
+		words->count = 0;
+		return LK_OK;
 	} else if (lk_shell_raw_is(raw, "time") || lk_shell_raw_is(raw, "!")) {
 	} else {
 		*again = false;
 	}
-	if (*again) drop_first(words);
+	if (*again && words->count > 0) drop_first(words);
 	return status;
 }
 
-/* name() or function name: its body runs when it is called, which is refused. */
+/* name() or function name: its body runs when it is called. */
 static lk_status function_begins(lk_shell *shell, const lk_raw *name) {
 	char text[128];
 	snprintf(text, sizeof text, "%.*s",
 	         (int)(name->end - name->at > 127 ? 127 : name->end - name->at), name->at);
-	if (lk_intern_id(shell->functions, text) == UINT32_MAX) return lk_oom(shell->err);
-	return push_block(shell, 'f', LK_SHELL_UNKNOWN, true);
+	uint32_t id = lk_intern_id(shell->functions, text);
+	if (id == UINT32_MAX) return lk_oom(shell->err);
+	while (shell->bodies.count <= id)
+		if (!lk_push(&shell->bodies)) return lk_oom(shell->err);
+	LK_TRY(push_block(shell, 'f', LK_SHELL_FALSE, true));
+	lk_last(&shell->blocks)->function = id;
+	return LK_OK;
 }
 
 static lk_truth test_command(lk_shell *shell, const lk_raws *words, lk_status *status) {
 	const lk_raw *name = &words->at[0];
 	if (lk_shell_raw_is(name, "true") || lk_shell_raw_is(name, ":")) return LK_SHELL_TRUE;
 	if (lk_shell_raw_is(name, "false")) return LK_SHELL_FALSE;
+	if (lk_shell_raw_is(name, "getopts") && shell->arg_count == 0) return LK_SHELL_FALSE;
 	bool single = lk_shell_raw_is(name, "["), twice = lk_shell_raw_is(name, "[[");
 	if (!single && !twice && !lk_shell_raw_is(name, "test")) return LK_SHELL_UNKNOWN;
 	lk_words expanded = {0};
@@ -341,7 +667,8 @@ static lk_truth test_command(lk_shell *shell, const lk_raws *words, lk_status *s
 	}
 	size_t count = expanded.count;
 	if ((single || twice) && count > 0) count--; /* the closing bracket */
-	lk_truth answer = *status == LK_OK ? lk_shell_test(expanded.at, count) : LK_SHELL_UNKNOWN;
+	lk_truth answer = *status == LK_OK ? lk_shell_test(expanded.at, count, &shell->assumed)
+	                                   : LK_SHELL_UNKNOWN;
 	lk_vec_free(&expanded);
 	return answer;
 }
@@ -373,7 +700,7 @@ static lk_status one_command(lk_shell *shell, lk_raws *words, char op, lk_truth 
 	LK_TRY(status);
 	static const char *const tests[] = {"[", "[[", "test", NULL};
 	bool tested = script_among(&words->at[0], tests) || words->at[0].at[0] == '(',
-		 condition = shell->blocks.count > 0 && lk_last(&shell->blocks)->condition;
+		 condition = shell->blocks.count > shell->base && lk_last(&shell->blocks)->condition;
 	if (!tested && answer == LK_SHELL_UNKNOWN && !condition)
 		answer = LK_SHELL_TRUE; /* programs are taken to succeed */
 	if (negated && answer != LK_SHELL_UNKNOWN)
@@ -388,9 +715,19 @@ static lk_status one_command(lk_shell *shell, lk_raws *words, char op, lk_truth 
 static lk_status read_commands(lk_shell *shell, lk_raws *words) {
 	char op = 0;
 	lk_truth chain = LK_SHELL_TRUE;
-	while (shell->at < shell->end && !shell->stop) {
+	while (shell->at < shell->end && !shell->stop && !shell->leaves) {
 		LK_TRY(lk_shell_take_words(shell, words));
 		bool brackets = shell->at + 1 < shell->end && shell->at[0] == '(' && shell->at[1] == ')';
+		if (open_pattern(shell) != NULL) {
+			LK_TRY(script_case_pattern(shell, words));
+			lk_shell_block *block = open_pattern(shell);
+			if (block != NULL && shell->at < shell->end && *shell->at == ')')
+				script_case_commands(block);
+			if (shell->at >= shell->end) return LK_OK;
+			if (*shell->at == '\n') lk_shell_newline(shell);
+			else shell->at++;
+			continue;
+		}
 		if (brackets && words->count > 0) {
 			shell->at += 2;
 			if (!lk_shell_raw_is(&words->at[0], "function"))
@@ -400,20 +737,33 @@ static lk_status read_commands(lk_shell *shell, lk_raws *words) {
 		}
 		if (words->count > 0) LK_TRY(one_command(shell, words, op, &chain));
 		lk_shell_block *block = open_if(shell);
-		if (block != NULL && block->condition) block->truth = chain;
+		if (block != NULL && block->condition) {
+			block->truth = chain;
+			block->assumed = shell->assumed;
+		}
 		if (shell->at >= shell->end) return LK_OK;
+		lk_shell_block *pattern = open_pattern(shell); /* case X in PATTERN) on a line */
+		if (pattern != NULL && *shell->at == ')') {
+			script_case_commands(pattern);
+			shell->at++;
+			continue;
+		}
 		bool twice = shell->at + 1 < shell->end && shell->at[1] == shell->at[0];
 		op = twice && (*shell->at == '&' || *shell->at == '|') ? *shell->at : 0;
 		if (op == 0) chain = LK_SHELL_TRUE;
+		if (op == 0) shell->assumed = false;
+		bool branch = twice && *shell->at == ';' && shell->blocks.count > shell->base &&
+		              lk_last(&shell->blocks)->kind == 'c';
+		if (branch) script_case_next(lk_last(&shell->blocks));
 		if (*shell->at == '\n') lk_shell_newline(shell);
-		else shell->at += op != 0 ? 2 : 1;
+		else shell->at += op != 0 || branch ? 2 : 1;
 	}
 	return LK_OK;
 }
 
 static lk_status run_text(lk_shell *shell, const char *text, size_t size) {
 	if (++shell->depth > LK_SHELL_DEPTH)
-		return lk_shell_fail(shell, shell->line, "eval is nested too deeply",
+		return lk_shell_fail(shell, shell->line, "eval, functions and loops are nested too deeply",
 		                     "write the command itself");
 	const char *at = shell->at, *end = shell->end;
 	int line = shell->line;
@@ -433,17 +783,158 @@ static void shell_free(lk_shell *shell) {
 	for (size_t i = 0; i < shell->vars.count; i++) lk_vec_free(&shell->vars.at[i].values);
 	lk_vec_free(&shell->vars);
 	lk_vec_free(&shell->blocks);
+	lk_vec_free(&shell->bodies);
 	lk_intern_free(shell->names);
 	lk_intern_free(shell->functions);
 }
 
+/* ---- a script that only holds the arguments, for another one that reads it ---- */
+
+/* How many flags of Megatron-LM a variable holds. */
+static int script_flags_held(const lk_shell_var *var) {
+	int count = 0;
+	for (size_t i = 0; var->set && i < var->values.count; i++) {
+		for (const char *at = var->values.at[i].text; (at = strstr(at, "--")) != NULL;) {
+			char name[64];
+			size_t length = strcspn(at + 2, " =\t\n");
+			snprintf(name, sizeof name, "%.*s", (int)(length < 63 ? length : 63), at + 2);
+			count += lk_megatron_flag(name) != NULL;
+			at += 2 + length;
+		}
+	}
+	return count;
+}
+
+/* Whether all that one variable holds is part of another's text. */
+static bool script_held_by_other(const lk_shell *shell, uint32_t id) {
+	const lk_shell_var *own = &shell->vars.at[id];
+	for (uint32_t other = 0; other < shell->vars.count; other++) {
+		const lk_shell_var *var = &shell->vars.at[other];
+		if (other == id || !var->set || var->values.count == 0 || own->values.count == 0) continue;
+		const char *text = var->values.at[0].text, *part = own->values.at[0].text;
+		if (strlen(text) > strlen(part) && strstr(text, part) != NULL) return true;
+	}
+	return false;
+}
+
+/* The value of the first of several variables that is a number; NULL: none is. */
+static const char *script_number(lk_shell *shell, const char *const *names) {
+	for (; *names != NULL; names++) {
+		const lk_shell_var *var = lk_shell_find(shell, *names, strlen(*names));
+		if (var == NULL || var->values.count == 0 || var->values.at[0].unknown != NULL) continue;
+		const char *text = var->values.at[0].text;
+		if (*text != '\0' && strspn(text, "0123456789") == strlen(text)) return text;
+	}
+	return NULL;
+}
+
+static lk_status script_put(lk_shell *shell, lk_words *words, const char *text) {
+	if (text == NULL || !lk_push(words)) return lk_oom(shell->err);
+	*lk_last(words) = (lk_word){.text = text};
+	return LK_OK;
+}
+
+/* Splits a text that holds flags into words. */
+static lk_status script_split(lk_shell *shell, const lk_word *value, lk_words *words) {
+	char *text = lk_arena_strdup(shell->arena, value->text), *save = NULL;
+	if (text == NULL) return lk_oom(shell->err);
+	for (char *at = strtok_r(text, " \t\n\\", &save); at != NULL;
+	     at = strtok_r(NULL, " \t\n\\", &save)) {
+		LK_TRY(script_put(shell, words, at));
+		if (strchr(at, '$') != NULL && at[0] != '-')
+			lk_last(words)->unknown = value->unknown != NULL ? value->unknown : "it is not known";
+	}
+	return LK_OK;
+}
+
+/* The variables that hold flags, as the words of a launch; rank stays 0 where none does. The
+ * degrees are those that the usual variables state, where no flag does. */
+static lk_status script_arguments_alone(lk_shell *shell, struct launch_sought *sought) {
+	static const char *const degrees[][6] = {
+		{"--tensor-model-parallel-size", "TP", "TP_SIZE", "TENSOR_PARALLEL", NULL},
+		{"--pipeline-model-parallel-size", "PP", "PP_SIZE", "PIPELINE_PARALLEL", NULL},
+		{"--context-parallel-size", "CP", "CP_SIZE", NULL},
+		{"--expert-model-parallel-size", "EP", "EP_SIZE", NULL},
+		{"--expert-tensor-parallel-size", "ETP", "ETP_SIZE", NULL},
+		{"--micro-batch-size", "MBS", "MICRO_BATCH_SIZE", NULL},
+		{"--global-batch-size", "GBS", "GLOBAL_BATCH_SIZE", NULL}};
+	static const char *const nodes[] = {"NNODES", "NUM_NODES", "NODES", "NODES_REQUIRED", NULL};
+	static const char *const per_node[] = {"GPUS_PER_NODE", "NUM_GPUS", "NPROC_PER_NODE", NULL};
+	lk_words *words = &sought->words;
+	int held = 0;
+	for (uint32_t id = 0; id < shell->vars.count; id++) held += script_flags_held(&shell->vars.at[id]);
+	if (held < 3) return LK_OK;
+	const char *count = script_number(shell, per_node), *machines = script_number(shell, nodes);
+	words->count = 0;
+	LK_TRY(script_put(shell, words, "torchrun"));
+	if (count != NULL)
+		LK_TRY(script_put(shell, words, lk_arena_printf(shell->arena, "--nproc_per_node=%s", count)));
+	if (machines != NULL && count != NULL)
+		LK_TRY(script_put(shell, words, lk_arena_printf(shell->arena, "--nnodes=%s", machines)));
+	LK_TRY(script_put(shell, words, "pretrain_gpt.py"));
+	size_t flags = words->count;
+	for (uint32_t id = 0; id < shell->vars.count; id++) {
+		if (script_flags_held(&shell->vars.at[id]) == 0 || script_held_by_other(shell, id)) continue;
+		for (size_t i = 0; i < shell->vars.at[id].values.count; i++)
+			LK_TRY(script_split(shell, &shell->vars.at[id].values.at[i], words));
+	}
+	for (size_t k = 0; k < sizeof degrees / sizeof *degrees; k++) {
+		const char *value = script_number(shell, degrees[k] + 1);
+		bool said = false;
+		for (size_t i = flags; i < words->count; i++)
+			said |= strcmp(words->at[i].text, degrees[k][0]) == 0;
+		if (value == NULL || said) continue;
+		LK_TRY(script_put(shell, words, degrees[k][0]));
+		LK_TRY(script_put(shell, words, value));
+	}
+	sought->rank = 1;
+	sought->certain = true;
+	return lk_launch_assume(sought->reading,
+	                        "the script launches nothing: the flags that it holds are taken as those "
+	                        "of pretrain_gpt.py");
+}
+
+/* What may be added to a list is left out, once said for each line. */
+static lk_status script_doubt(lk_shell *shell, int line) {
+	struct launch_sought *sought = shell->caller;
+	return lk_launch_assume(sought->reading,
+	                        "line %d adds nothing: whether it runs only the cluster knows", line);
+}
+
+/* Variables that the cluster sets, and the script's arguments. */
+static lk_status script_take_given(lk_shell *shell, const lk_launch_given *given) {
+	for (const char *line = given->vars; line != NULL && *line != '\0';) {
+		size_t size = strcspn(line, "\n"), name = lk_shell_name(line, line + size);
+		if (name == 0 || name >= size || line[name] != '=') {
+			lk_fail(shell->err, LK_ERR_INPUT, "--var", "\"%.*s\" is no NAME=VALUE",
+			        (int)(size > 40 ? 40 : size), line);
+			return lk_hint(shell->err, "write for instance --var NNODES=4");
+		}
+		lk_shell_var *var;
+		LK_TRY(lk_shell_set(shell, line, size));
+		LK_TRY(lk_shell_var_at(shell, line, name, &var));
+		var->held = true;
+		line += size + (line[size] == '\n');
+	}
+	if (given->arg_count <= 0) return LK_OK;
+	lk_word *args = LK_ARRAY(shell->arena, lk_word, (size_t)given->arg_count);
+	if (args == NULL) return lk_oom(shell->err);
+	for (int i = 0; i < given->arg_count; i++) args[i].text = given->args[i];
+	shell->args = args;
+	shell->arg_count = (size_t)given->arg_count;
+	shell->args_known = true;
+	return LK_OK;
+}
+
 lk_status lk_script_words(lk_reading *reading, const char *text, size_t size,
-                          const lk_words *environment, lk_words *words, lk_launch_ranks *batch) {
+                          const lk_words *environment, const lk_launch_given *given, lk_words *words,
+                          lk_launch_ranks *batch) {
 	struct launch_sought sought = {.reading = reading, .batch = batch};
 	lk_shell s = {.arena = reading->arena,
 	              .err = reading->err,
 	              .where = reading->where,
 	              .comment = read_batch_line,
+	              .doubt = script_doubt,
 	              .caller = &sought,
 	              .line = reading->line > 0 ? reading->line : 1,
 	              .names = lk_intern_new(),
@@ -453,15 +944,20 @@ lk_status lk_script_words(lk_reading *reading, const char *text, size_t size,
 	for (size_t i = 0; status == LK_OK && environment != NULL && i < environment->count; i++)
 		if (environment->at[i].unknown == NULL)
 			status = lk_shell_set(&s, environment->at[i].text, strlen(environment->at[i].text));
+	if (status == LK_OK && given != NULL) status = script_take_given(&s, given);
 	if (status == LK_OK) status = run_text(&s, text, size);
 	if (status == LK_OK && s.blocks.count > 0)
 		status = lk_shell_fail(&s, lk_last(&s.blocks)->line,
 		                       "a block that begins here does not end", "close it");
-	if (status == LK_OK && !sought.found) {
+	if (status == LK_OK && sought.rank == 0) status = script_arguments_alone(&s, &sought);
+	if (status == LK_OK && sought.rank == 0) {
 		lk_fail(reading->err, LK_ERR_INPUT, reading->where,
 		        "no command starts torchrun, srun, mpirun, deepspeed, accelerate or python");
 		status = lk_hint(reading->err, "give the script that launches the training");
 	}
+	if (status == LK_OK && sought.rank > 0 && !sought.certain)
+		status = lk_launch_assume(reading, "line %d launches: whether it runs only the cluster knows",
+		                          sought.line);
 	if (status == LK_OK) {
 		*words = sought.words;
 		reading->line = sought.line;

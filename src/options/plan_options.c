@@ -19,6 +19,13 @@ static const lk_option options[] = {
 	 "instead of --gpu: '8 node * 8 h100-sxm nvlink4, nic 8*400g', or a JSON file")},
 	{REAL("power", job.power, "W", 1, 1e6,
 	 "limit of each GPU's board power; default: the catalogue's")},
+	{TEXT("config", job.config, "FILE",
+	 "a configuration of a training framework or a launch script, for the network and its "
+	 "numbers, as is FILE without an option; it is read, never run")},
+	{LINES("set", job.sets, "KEY=VALUE",
+	 "over the file, in the framework's own names; several times")},
+	{LINES("var", job.vars, "NAME=VALUE",
+	 "a variable of the file's environment that only the cluster knows; several times")},
 	{TEXT("script", job.script, "FILE",
 	 "a shell script with a launch line, for the network and its numbers; it is read, never run")},
 	{INT("gbs", job.gbs, "N", 1, 268435456, "global batch size, sequences")},
@@ -123,7 +130,7 @@ static const char *const examples[] = {
 const lk_verb lk_plan_verb = {
 	.name = "plan",
 	.summary = "which layout is fastest, and how many GPUs are worth it?",
-	.operands = "",
+	.operands = "[FILE]",
 	.description = "Searches the layouts of a training job: tensor, pipeline, context, expert and "
 				   "data parallelism, pipeline schedule, sharding, micro-batch, recomputation, "
 				   "overlap and buckets. Every answer's memory and time are those of `lockstep "
@@ -136,6 +143,6 @@ const lk_verb lk_plan_verb = {
 	.examples = examples,
 	.request_size = sizeof(lk_plan_request),
 	.min_operands = 0,
-	.max_operands = 0,
+	.max_operands = 1,
 	.rest = true,
 };

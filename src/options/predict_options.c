@@ -20,7 +20,15 @@ static const lk_option options[] = {
 	 "instead of --gpu and --gpus: '8 node * 8 h100-sxm nvlink4, nic 8*400g', or a JSON file")},
 	{REAL("power", power, "W", 1, 1e6,
 	 "limit of each GPU's board power; default: the catalogue's"), SWEPT},
-	{TEXT("script", script, "FILE", "a shell script with a launch line; it is read, never run")},
+	{TEXT("config", config, "FILE",
+	 "a configuration of a training framework (YAML, JSON, TOML) or a launch script, as is FILE "
+	 "without an option; it is read, never run")},
+	{LINES("set", sets, "KEY=VALUE",
+	 "over the file, in the framework's own names; several times")},
+	{LINES("var", vars, "NAME=VALUE",
+	 "a variable of the file's environment that only the cluster knows; several times")},
+	{TEXT("script", script, "FILE",
+	 "a shell script with a launch line; words after -- are its arguments")},
 	{TEXT("deepspeed_config", deepspeed, "FILE", "a DeepSpeed ds_config.json")},
 	{TEXT("calibration", calibration, "FILE",
 	 "numbers that `lockstep calibrate` wrote, on top of the built-in ones")},
@@ -146,6 +154,8 @@ static const char *const examples[] = {
 	"lockstep predict --gpu h100-sxm -- torchrun --nproc_per_node 8 --nnodes 8 pretrain_gpt.py "
 	"--num-layers 80 ...",
 	"a pasted Megatron-LM launch line",
+	"lockstep predict axolotl.yml --gpu h100-sxm --gpus 8 --set micro_batch_size=4",
+	"the configuration of a training framework, with one key changed",
 	"lockstep predict --model gpt3-175b --gpu a100-sxm-80 --gpus 1024 --tp 8 --pp 16 --gbs 1536 "
 	"--tokens 300G --trace step.pftrace",
 	"days of training, and a timeline for Perfetto",
@@ -155,20 +165,22 @@ static const char *const examples[] = {
 const lk_verb lk_predict_verb = {
 	.name = "predict",
 	.summary = "does it fit, how long is a step, where does the time go, how many days?",
-	.operands = "",
+	.operands = "[FILE]",
 	.description =
 		"Predicts one training step of a network on a cluster, without a GPU: memory of the "
 		"fullest rank, step time with a range, tokens/s, MFU, where the time goes, and a timeline. "
 		"The job is simulated operation by operation on every class of ranks.\n\n"
 		"Options with comma lists make a table with one row for each combination. Words after -- "
-		"are a launch line as it is typed for Megatron-LM; options given as well take precedence "
-		"over it.\n\n"
+		"are a launch line as it is typed; FILE is a launch script or the configuration of "
+		"Megatron-LM, Megatron-Bridge, NeMo, AutoModel, NeMo RL, Primus, torchtitan, nanotron, "
+		"gpt-neox, axolotl, LLaMA-Factory, the Trainer, accelerate, DeepSpeed, llm-foundry or "
+		"MaxText. Options given as well take precedence.\n\n"
 		"Exit status: 0 it fits (of a sweep: a row fits), 1 it does not fit, 2 the input is wrong.",
 	.options = options,
 	.examples = examples,
 	.request_size = sizeof(lk_predict_request),
 	.min_operands = 0,
-	.max_operands = 0,
+	.max_operands = 1,
 	.rest = true,
 };
 

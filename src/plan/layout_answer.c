@@ -122,7 +122,8 @@ bool lk_layout_request(const lk_plan_request *request, const lk_space *space,
 static const char *answer_reproduce(const lk_plan_request *request, const lk_space *space,
                                     const lk_layout *layout, const lk_job *job, lk_arena *arena) {
 	lk_predict_request wanted;
-	if (request->job.model && !request->job.launch_count && !request->job.script)
+	if (request->job.model && !request->job.launch_count && !request->job.script &&
+	    !request->job.config)
 		return lk_layout_request(request, space, layout, job, arena, &wanted)
 		           ? lk_reproduce(arena, &wanted, job)
 		           : NULL;

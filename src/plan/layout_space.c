@@ -278,7 +278,8 @@ lk_status lk_space_read(const lk_plan_request *request, const lk_asked *asked, l
 	}
 	out->fixed_switches = request->fixed_switches;
 	/* a launch line states what trains; how it is laid out is searched */
-	bool launched = request->job.launch_count > 0 || request->job.script || request->job.deepspeed;
+	bool launched = request->job.launch_count > 0 || request->job.script || request->job.config ||
+	                request->job.deepspeed;
 	if (launched) lk_job_open_layout(&out->base);
 	out->base.split_open = true;
 	out->dispatcher_said = launched || request->job.dispatcher || out->base.dispatcher;

@@ -45,7 +45,7 @@ static const char *of_options(lk_arena *arena, const lk_predict_request *request
 
 const char *lk_reproduce(lk_arena *arena, const lk_predict_request *request, const lk_job *job) {
 	static const char *const but[] = {SHOWN, NULL};
-	if (request->model && !request->script && request->launch_count == 0)
+	if (request->model && !request->script && !request->config && request->launch_count == 0)
 		return of_options(arena, request, job);
 	return lk_command(arena, &(lk_question){.verb = &lk_predict_verb,
 	                                        .request = request,

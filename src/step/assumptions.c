@@ -111,7 +111,7 @@ static lk_status list_assumptions(lk_arena *arena, const lk_predict_request *req
 	const lk_device *device = asked->cluster.node[0].device;
 	lk_attention_rate forward = lk_step_attention(c, device, false),
 					  backward = lk_step_attention(c, device, true);
-	char text[400];
+	char text[768];
 #define SAY(condition, ...)                           \
 	do {                                              \
 		if (condition) {                              \
@@ -119,7 +119,9 @@ static lk_status list_assumptions(lk_arena *arena, const lk_predict_request *req
 			LK_TRY(line(arena, lines, text, err));    \
 		}                                             \
 	} while (0)
-	bool launched = request->launch_count > 0 || request->script;
+	bool launched = request->launch_count > 0 || request->script || request->config;
+	for (int i = 0; i < asked->launch.assumed_count; i++)
+		SAY(true, "%s", asked->launch.assumed[i]);
 	SAY(!request->cluster, "nodes are the device's default nodes: %s (change with --cluster)",
 	    asked->cluster.text);
 	SAY(!request->dtype && !launched, "number format %s (--dtype)", lk_dtype_name(job->dtype));

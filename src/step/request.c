@@ -23,10 +23,22 @@ static const char *const dispatchers[] = {"alltoall", "allgather", "node", NULL}
 static lk_status read_launch(lk_arena *arena, const lk_predict_request *request, lk_asked *out,
                              int *gpus, lk_error *err) {
 	lk_launch launch = {.job = &out->job};
-	if (request->script && request->launch_count > 0)
+	const char *file = request->config ? request->config : request->script;
+	lk_launch_given given = {.sets = request->sets, .vars = request->vars};
+	if (request->config && request->script)
 		return lk_fail(err, LK_ERR_INPUT, "--script",
-		               "a script and a launch line after -- are mutually exclusive");
-	if (request->script) LK_TRY(lk_launch_script(arena, request->script, &launch, err));
+		               "a script and another file of the job are mutually exclusive");
+	if (!file && (request->sets || request->vars)) {
+		lk_fail(err, LK_ERR_INPUT, request->sets ? "--set" : "--var", "there is no file to fill in");
+		return lk_hint(err, "name the file of the job as well");
+	}
+	if (file) {
+		given.args = request->launch;
+		given.arg_count = request->launch_count;
+	}
+	if (request->script) LK_TRY(lk_launch_script(arena, request->script, &given, &launch, err));
+	else if (request->config)
+		LK_TRY(lk_launch_file(arena, request->config, &given, &launch, err));
 	else if (request->launch_count > 0)
 		LK_TRY(lk_launch_read(arena, request->launch_count, request->launch, "launch line", &launch,
 		                      err));
@@ -154,6 +166,9 @@ static int gpus_of_degrees(const lk_predict_request *request, const lk_job *job)
 
 static lk_status request_read_cluster(lk_arena *arena, const lk_predict_request *request,
                                       int launched, lk_asked *out, lk_error *err) {
+	/* What the file leaves open is the least that works, where nobody says it otherwise. */
+	if (launched == 0 && !request->gpus && !request->cluster && !request->dp)
+		launched = out->launch.gpus_assumed;
 	lk_where where = {.cluster = request->cluster,
 	                  .power_w = request->power,
 	                  .gpu = request->gpu,
@@ -350,14 +365,10 @@ static lk_status request_take_job(lk_arena *arena, const lk_predict_request *req
 	LK_TRY(read_model(request, out, err));
 	LK_TRY(take_numbers(request, &out->job, err));
 	LK_TRY(request_take_layout(request, &out->job, err));
-	out->job.split_open = !request->script && request->launch_count == 0;
+	out->job.split_open |= !request->script && !request->config && request->launch_count == 0;
 	take_switches(request, &out->job);
 	LK_TRY(request_check_nccl(request, &out->job, err));
 	LK_TRY(lk_request_check_stack(request->stack, err));
-	if (out->job.model.vocab == 0 && out->job.model.lm_head && !request->model) {
-		lk_fail(err, LK_ERR_INPUT, "launch line", "it does not state the size of the vocabulary");
-		return lk_hint(err, "add --vocab-size N to it, or name the network with --model");
-	}
 	return LK_OK;
 }
 

@@ -12,7 +12,7 @@ static void check(lk_arena *arena, lk_job *job) {
 	for (int stage = 0; stage < job->pp && stage < 4; stage++)
 		(void)lk_job_chunk_layers(job, stage, job->vp - 1, &first);
 	char *text = lk_launch_write(arena, job);
-	if (text == NULL || lk_launch_text(arena, text, strlen(text), "written", &back, NULL) != LK_OK)
+	if (text == NULL || lk_launch_text(arena, text, strlen(text), "written", NULL, &back, NULL) != LK_OK)
 		abort();
 	if (lk_job_complete(back.job, NULL, NULL) != LK_OK) abort();
 	for (const lk_field *field = lk_job_fields; field->name != NULL; field++)
@@ -26,7 +26,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 	lk_error err;
 	const char *words[256];
 	int count = 0;
-	if (lk_launch_text(&arena, (const char *)data, size, "fuzz", &out, &err) == LK_OK)
+	if (lk_launch_text(&arena, (const char *)data, size, "fuzz", NULL, &out, &err) == LK_OK)
 		check(&arena, out.job);
 	char *text = lk_arena_strndup(&arena, (const char *)data, size), *save = NULL;
 	for (char *at = strtok_r(text, " \n", &save); at != NULL && count < 256;

@@ -21,7 +21,7 @@ static lk_launch script(lk_arena *arena, const char *text) {
 	lk_launch out = {0};
 	lk_error err = {0};
 	char message[1024];
-	if (lk_launch_text(arena, text, strlen(text), "test.sh", &out, &err) != LK_OK)
+	if (lk_launch_text(arena, text, strlen(text), "test.sh", NULL, &out, &err) != LK_OK)
 		fail_msg("%s", lk_error_text(&err, message, sizeof message));
 	return out;
 }
@@ -30,7 +30,7 @@ static lk_launch file(lk_arena *arena, const char *path) {
 	lk_launch out = {0};
 	lk_error err = {0};
 	char message[1024];
-	if (lk_launch_script(arena, path, &out, &err) != LK_OK)
+	if (lk_launch_script(arena, path, NULL, &out, &err) != LK_OK)
 		fail_msg("%s", lk_error_text(&err, message, sizeof message));
 	return out;
 }
@@ -40,7 +40,7 @@ static void assert_refused(const char *text, const char *part) {
 	lk_launch out = {0};
 	lk_error err = {0};
 	char message[1024];
-	assert_int_equal(lk_launch_text(&arena, text, strlen(text), "test.sh", &out, &err),
+	assert_int_equal(lk_launch_text(&arena, text, strlen(text), "test.sh", NULL, &out, &err),
 	                 LK_ERR_INPUT);
 	lk_error_text(&err, message, sizeof message);
 	if (strstr(message, part) == NULL) fail_msg("\"%s\" should hold \"%s\"", message, part);
@@ -450,6 +450,67 @@ static void shell_words(void **state) {
 	assert_int_equal(tp_of("TP=2\r\n" RUN "$TP\r\n"), 2);
 }
 
+/* With arguments behind the file and variables of the cluster. */
+static int tp_given(const char *text, int count, const char *const *args, const char *vars) {
+	lk_arena arena = LK_ARENA_INIT;
+	lk_launch out = {0};
+	lk_error err = {0};
+	char message[1024];
+	lk_launch_given given = {.vars = vars, .args = args, .arg_count = count};
+	if (lk_launch_text(&arena, text, strlen(text), "test.sh", &given, &out, &err) != LK_OK)
+		fail_msg("%s", lk_error_text(&err, message, sizeof message));
+	int tp = out.job->tp;
+	lk_arena_free(&arena);
+	return tp;
+}
+
+static void shell_flow(void **state) {
+	(void)state;
+	static const char *const two[] = {"4", "llama3"}, *const options[] = {"--tp", "8", "--x"};
+	/* functions, with arguments of their own; return */
+	assert_int_equal(tp_of("go() {\n" RUN "$1\n}\ngo 2"), 2);
+	assert_int_equal(tp_of("set_tp() { TP=$1; return; TP=9; }\nset_tp 4\n" RUN "$TP"), 4);
+	assert_int_equal(tp_of("function go {\nTP=$2\n}\ngo 1 8; " RUN "$TP"), 8);
+	/* case */
+	assert_int_equal(tp_of("M=8b\ncase $M in\n7b) TP=1;;\n8b|9b)\nTP=2\n;;\n*) TP=4;;\nesac\n" RUN
+	                       "$TP"),
+	                 2);
+	assert_int_equal(tp_of("M=70b\ncase \"$M\" in (8b) TP=2 ;; 7*) TP=8 ;; esac\n" RUN "$TP"), 8);
+	assert_int_equal(tp_of("case x in a) exit;; *) TP=2;; esac\n" RUN "$TP"), 2);
+	assert_int_equal(tp_of("if true; then case x in a) TP=1;; x) TP=2;; esac; fi\n" RUN "$TP"), 2);
+	/* loops */
+	assert_int_equal(tp_of("for TP in 1 2; do\n" RUN "$TP\ndone"), 2);
+	assert_int_equal(tp_of("N=0\nwhile [ $N -lt 4 ]; do N=$((N+1)); done\n" RUN "$N"), 4);
+	assert_int_equal(tp_of("for i in 1 2 3; do TP=$i; if [ $i = 2 ]; then break; fi; done\n" RUN
+	                       "$TP"),
+	                 2);
+	assert_int_equal(tp_of("for h in $HOSTS; do " RUN "2; done"), 2);
+	/* what is never set is empty; whoever leaves because of it does not */
+	assert_int_equal(tp_of("if [ -z \"$X\" ]; then exit 1; fi\n" RUN "2"), 2);
+	assert_int_equal(tp_of("A=(--tensor-model-parallel-size 2)\nif [ -n \"${WANDB}\" ]; then "
+	                       "A+=(--wandb-project x); fi\ntorchrun pretrain_gpt.py ${A[@]}"),
+	                 2);
+	assert_int_equal(tp_of("if [[ $DEBUG -eq 1 ]]; then TP=1; else TP=4; fi\n" RUN "$TP"), 4);
+	/* the training, not what is run before and after it */
+	assert_int_equal(tp_of(RUN "2\npython tools/checkpoint/convert.py --target 4"), 2);
+	assert_int_equal(tp_of("if [ -f x ]; then\n" RUN "2\nfi"), 2);
+	/* arguments and variables of the cluster */
+	assert_int_equal(tp_given(RUN "$1", 2, two, NULL), 4);
+	assert_int_equal(tp_given("T=${1:-2}\n" RUN "$T", 0, NULL, NULL), 2);
+	assert_int_equal(tp_given("while [ $# -gt 0 ]; do case $1 in --tp) TP=$2; shift 2;; *) shift;; "
+	                          "esac; done\n" RUN "$TP",
+	                          3, options, NULL),
+	                 8);
+	assert_int_equal(tp_given("TP=$(nproc)\n" RUN "$TP", 0, NULL, "TP=2"), 2);
+	/* arguments alone, for a script that reads them */
+	assert_int_equal(tp_of("TP=${TP:-4}\nMODEL_ARGS=\" \\\n --num-layers 2 --hidden-size 64 \\\n "
+	                       "--num-attention-heads 4 --seq-length 8\""),
+	                 4);
+	assert_refused("python tools/run_text_generation_server.py --tensor-model-parallel-size 2",
+	               "generates texts");
+	assert_refused("torchrun --nproc_per_node 8 --nnodes $NNODES pretrain_gpt.py --bf16", "--var NNODES");
+}
+
 static void shell_refusals(void **state) {
 	(void)state;
 	assert_refused("X=1\nTP=$(cat tp)\n" RUN "$TP", "line 2: $(cat tp) is not executed");
@@ -457,14 +518,13 @@ static void shell_refusals(void **state) {
 	assert_refused("\n\n" RUN "$1", "line 3: $1 is an argument of the script");
 	assert_refused(RUN "$TP", "line 1: $TP is not set");
 	assert_refused("if [ -f x ]; then TP=2; fi\n" RUN "$TP", "not certain");
-	assert_refused("if [ -f x ]; then\n" RUN "2\nfi", "test.sh:2: a training is launched where");
-	assert_refused("for TP in 1 2; do\n" RUN "$TP\ndone", "not certain");
-	assert_refused("go() {\n" RUN "2\n}\ngo", "not certain");
-	assert_refused("go() { echo; }\ngo\n" RUN "2", "functions of the script");
-	assert_refused("source config.sh\n" RUN "2", "test.sh:1: the script reads another one");
-	assert_refused("TP=1\n((TP++))\n" RUN "$TP", "test.sh:2: ((...)) that sets");
+	assert_refused("TP=1\n((TP++))\n" RUN "$TP", "not certain");
+	assert_refused("source config.sh\n" RUN "$TP", "line 2: $TP is not set");
 	assert_refused("TP=1\n((N > 2)) && TP=4\n" RUN "$TP", "not certain");
-	assert_refused("case $1 in\na) TP=2;;\nesac\n" RUN "2", "case is not followed");
+	assert_refused("case $1 in\na) TP=2;;\nesac\n" RUN "$TP", "not certain");
+	assert_refused("f() { f; }\nf\n" RUN "2", "nested too deeply");
+	assert_refused("while true; do X=1; done\n" RUN "2", "run too often");
+	assert_refused("case a in\nb)\n" RUN "2", "does not end");
 	assert_refused("read TP\n" RUN "$TP", "not certain");
 	assert_refused("echo 'open\n" RUN "2", "not closed");
 	assert_refused("if true; then\n" RUN "2", "does not end");
@@ -931,7 +991,7 @@ static void megatron_runs(void **state) {
 		char *line = line_of_row(&arena, csv, names, columns), text[1024];
 		rows++;
 		lk_status status =
-			lk_launch_text(&arena, line, strlen(line), lk_csv_field(csv, 1), &launch, &err);
+			lk_launch_text(&arena, line, strlen(line), lk_csv_field(csv, 1), NULL, &launch, &err);
 		if (status == LK_OK) status = lk_job_complete(launch.job, NULL, &err);
 		if (status != LK_OK) {
 			print_message("%s: %s\n", lk_csv_field(csv, 1), lk_error_text(&err, text, sizeof text));
@@ -960,6 +1020,7 @@ int main(void) {
 		cmocka_unit_test(derived),
 		cmocka_unit_test(flag_errors),
 		cmocka_unit_test(shell_words),
+		cmocka_unit_test(shell_flow),
 		cmocka_unit_test(shell_refusals),
 		cmocka_unit_test(deepspeed_batches),
 		cmocka_unit_test(deepspeed_errors),

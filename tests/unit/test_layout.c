@@ -520,7 +520,7 @@ static void read_back(const struct problem *problem, const lk_job *job, lk_diale
 	char text[900];
 	const char *line = lk_launch_write_for(&arena, dialect, job);
 	assert_non_null(line);
-	if (lk_launch_text(&arena, line, strlen(line), "line", &launch, &err) != LK_OK)
+	if (lk_launch_text(&arena, line, strlen(line), "line", NULL, &launch, &err) != LK_OK)
 		fail_msg("%s\n%s", line, lk_error_text(&err, text, sizeof text));
 	bool named = dialect == LK_DIALECT_NEMO || dialect == LK_DIALECT_TORCHTITAN;
 	lk_job *back = launch.job;
@@ -568,7 +568,7 @@ static void dialects_say_what_they_can(void **state) {
 					   "data.global_batch_size=128 data.seq_length=8192 "
 					   "trainer.strategy.ddp.overlap_grad_reduce=false "
 					   "model.config.recompute_granularity=full log.name=x";
-	assert_int_equal(lk_launch_text(&arena, nemo, strlen(nemo), "nemo", &launch, NULL), LK_OK);
+	assert_int_equal(lk_launch_text(&arena, nemo, strlen(nemo), "nemo", NULL, &launch, NULL), LK_OK);
 	assert_int_equal(launch.gpus, 32);
 	assert_int_equal(launch.job->tp, 4);
 	assert_int_equal(launch.job->vp, 5);
@@ -588,7 +588,7 @@ static void dialects_say_what_they_can(void **state) {
 		"--parallelism.pipeline_parallel_microbatch_size=1 --training.local_batch_size=8 "
 		"--training.global_batch_size=32 "
 		"--training.seq_len 4096 --activation_checkpoint.mode selective --compile.enable";
-	assert_int_equal(lk_launch_text(&arena, titan, strlen(titan), "titan", &launch, NULL), LK_OK);
+	assert_int_equal(lk_launch_text(&arena, titan, strlen(titan), "titan", NULL, &launch, NULL), LK_OK);
 	assert_int_equal(launch.gpus, 16);
 	assert_int_equal(launch.job->mbs, 1);
 	assert_int_equal(launch.job->gbs, 32);
@@ -596,7 +596,7 @@ static void dialects_say_what_they_can(void **state) {
 	assert_true(launch.job->compile);
 	assert_string_equal(launch.job->stack, "torchtitan");
 	const char *wrong = "nemo llm pretrain trainer.strategy.tensor_model_parallel_size=many";
-	assert_int_equal(lk_launch_text(&arena, wrong, strlen(wrong), "nemo", &launch, NULL),
+	assert_int_equal(lk_launch_text(&arena, wrong, strlen(wrong), "nemo", NULL, &launch, NULL),
 	                 LK_ERR_INPUT);
 	lk_arena_free(&arena);
 }

@@ -23,6 +23,7 @@ typedef struct lk_word {
 	const char *text;
 	const char *unknown;
 	bool empty_if_unset; /* a variable that the script never sets: a shell takes it as nothing */
+	bool argument;       /* an argument of the script, which nobody has said */
 } lk_word;
 typedef LK_VEC(lk_word) lk_words;
 
@@ -34,7 +35,14 @@ enum {
 typedef struct lk_shell_var {
 	lk_words values; /* one for a scalar */
 	bool set, array, exported;
+	bool held; /* given by whoever asks: the script does not change it */
 } lk_shell_var;
+
+/* name() { ... }: the text between its braces. */
+typedef struct lk_shell_function {
+	const char *at, *end; /* NULL: not read to its end yet */
+	int line;
+} lk_shell_function;
 
 /* The answer of a condition; UNKNOWN: only an execution could tell. */
 typedef enum lk_truth {
@@ -44,11 +52,21 @@ typedef enum lk_truth {
 } lk_truth;
 
 typedef struct lk_shell_block {
-	char kind;            /* 'i' if, 'l' loop, 'f' function, '{' group */
-	bool condition;       /* reading the condition */
+	char kind;            /* 'i' if, 'l' loop, 'f' function, 'c' case, '{' group */
+	bool condition;       /* reading the condition; of a case: a pattern */
 	lk_truth truth;       /* of the branch that is being read */
 	bool taken, doubtful; /* an earlier branch was taken, might have been taken */
+	bool assumed;         /* the condition holds only because variables are taken as not set */
 	int line;
+	uint32_t function;     /* id of its name */
+	const char *test;      /* 'l': where its condition begins */
+	const char *body;      /* 'l', 'f': where its body begins */
+	const lk_word *over;   /* 'l': values of a for loop; NULL: a while loop */
+	size_t over_count;
+	const char *variable;  /* of a for loop */
+	bool until;
+	const lk_word *subject; /* 'c' */
+	lk_truth matched;
 } lk_shell_block;
 
 typedef struct lk_shell {
@@ -62,12 +80,24 @@ typedef struct lk_shell {
 	lk_intern *names;
 	LK_VEC(lk_shell_var) vars; /* by id of the name */
 	lk_intern *functions;
+	LK_VEC(lk_shell_function) bodies; /* by id of the function's name */
 	LK_VEC(lk_shell_block) blocks;
+	size_t base;   /* blocks below are those of whoever runs this text */
+	int runs;      /* of bodies, limited */
+	char leaves;   /* 'b' break, 'c' continue, 'r' return: the rest of the body is passed over */
+	bool assumed;  /* the test before was decided by what is not set */
+	/* $1, $2, ... of the script, or of the function that runs. Not known: nobody has said what the
+	 * script is given. */
+	const lk_word *args;
+	size_t arg_count;
+	bool args_known;
 	bool stop;              /* the script has ended: exit */
 	const char *heredoc[8]; /* delimiters that wait for the end of the line */
 	int heredocs;
 	/* What the caller makes of a comment line, for instance of "#SBATCH ..."; NULL: nothing. */
 	lk_status (*comment)(struct lk_shell *shell, const char *line, size_t length);
+	/* What the caller makes of a line that may add something and is taken not to; NULL: nothing. */
+	lk_status (*doubt)(struct lk_shell *shell, int line);
 	void *caller; /* the caller's own, passed along */
 } lk_shell;
 
@@ -128,7 +158,10 @@ typedef lk_status lk_shell_expander(lk_shell *shell, const lk_raw *raw, lk_word 
 lk_status lk_shell_math(lk_shell *shell, const char *at, const char *end, int line,
                         lk_shell_expander *expand, long long *value, const char **unknown);
 
-/* shell_test.c: [ ... ], [[ ... ]] and test, by their expanded words without the brackets. */
-lk_truth lk_shell_test(const lk_word *words, size_t count);
+/* shell_test.c: [ ... ], [[ ... ]] and test, by their expanded words without the brackets. A
+ * variable that nobody sets is empty, as a shell takes it; *assumed is then set. */
+lk_truth lk_shell_test(const lk_word *words, size_t count, bool *assumed);
+/* Whether a text is among those of a pattern of case. */
+lk_truth lk_shell_match(const lk_word *subject, const lk_word *pattern, bool *assumed);
 
 #endif

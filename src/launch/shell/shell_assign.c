@@ -91,6 +91,9 @@ lk_status lk_shell_assign(lk_shell *shell, const lk_raw *raw, lk_truth certain, 
 	lk_shell_var *var;
 	bool array = value < raw->end && *value == '(', element = raw->at[length] == '[';
 	lk_status status = LK_OK;
+	/* What may be added to a list is left out: whoever reads on is told so. */
+	if (certain == LK_SHELL_UNKNOWN && append && !element)
+		return shell->doubt != NULL ? shell->doubt(shell, raw->line) : LK_OK;
 	if (certain != LK_SHELL_TRUE || element) {
 		status = make_unknown(shell, raw, length, &values);
 		append = false;
@@ -102,7 +105,8 @@ lk_status lk_shell_assign(lk_shell *shell, const lk_raw *raw, lk_truth certain, 
 		                          : lk_oom(shell->err);
 	}
 	if (status == LK_OK) status = lk_shell_var_at(shell, raw->at, length, &var);
-	if (status == LK_OK) status = assign_put_values(shell, var, &values, append, array);
+	if (status == LK_OK && !var->held)
+		status = assign_put_values(shell, var, &values, append, array);
 	if (status == LK_OK && exported) var->exported = true;
 	lk_vec_free(&values);
 	return status;
@@ -151,6 +155,7 @@ lk_status lk_shell_set_by_command(lk_shell *shell, const lk_raws *words) {
 		lk_shell_var *var;
 		if (length == 0) continue;
 		LK_TRY(lk_shell_var_at(shell, raw->at, length, &var));
+		if (var->held) continue;
 		var->set = true;
 		LK_TRY(make_unknown(shell, raw, length, &var->values));
 	}

@@ -17,6 +17,7 @@ struct builder {
 	bool split; /* expansions are split at blanks */
 	const char *unknown;
 	bool empty_if_unset; /* all that is unknown would be empty in a plain shell */
+	bool argument;
 	int line, depth;
 };
 
@@ -46,11 +47,12 @@ static lk_status end_word(struct builder *builder) {
 	*lk_last(builder->out) =
 		(lk_word){.text = text,
 	              .unknown = builder->unknown,
-	              .empty_if_unset = builder->unknown != NULL && builder->empty_if_unset};
+	              .empty_if_unset = builder->unknown != NULL && builder->empty_if_unset,
+	              .argument = builder->unknown != NULL && builder->argument};
 	builder->text.count = 0;
 	builder->open = false;
 	builder->unknown = NULL;
-	builder->empty_if_unset = false;
+	builder->empty_if_unset = builder->argument = false;
 	return LK_OK;
 }
 
@@ -71,9 +73,11 @@ static bool expand_blank(char c) {
 
 /* The text of a variable: split where it is not quoted. */
 static lk_status expand_put_value(struct builder *builder, const lk_word *value, bool quoted) {
-	if (value->unknown != NULL)
+	if (value->unknown != NULL) {
+		builder->argument |= value->argument;
 		return expand_put_unknown(builder, value->text, strlen(value->text), value->unknown,
 		                          value->empty_if_unset);
+	}
 	const char *at = value->text;
 	if (quoted || !builder->split) {
 		builder->open |= quoted;
@@ -105,12 +109,38 @@ static lk_status put_elements(struct builder *builder, const lk_shell_var *var, 
 static lk_status expand_range(struct builder *builder, const char *at, const char *end,
                               bool quoted);
 
+/* $1 of known arguments; NULL: it is none, or not known. Those that were not given are empty. */
+static const lk_word *expand_argument(const lk_shell *shell, const char *name, size_t length) {
+	static const lk_word none = {.text = ""};
+	size_t number = 0;
+	if (!shell->args_known || length == 0 || length > 4) return NULL;
+	for (size_t i = 0; i < length; i++) {
+		if (!isdigit((unsigned char)name[i])) return NULL;
+		number = 10 * number + (size_t)(name[i] - '0');
+	}
+	if (number == 0) return NULL;
+	return number <= shell->arg_count ? &shell->args[number - 1] : &none;
+}
+
+/* $@ and $*: "$@" gives one word per argument. */
+static lk_status put_arguments(struct builder *builder, char which, bool quoted) {
+	const lk_shell *shell = builder->s;
+	for (size_t i = 0; i < shell->arg_count; i++) {
+		bool apart = i > 0 && builder->split && (which == '@' || !quoted);
+		if (apart) LK_TRY(end_word(builder));
+		else if (i > 0) LK_TRY(expand_put(builder, " ", 1));
+		LK_TRY(expand_put_value(builder, &shell->args[i], quoted));
+	}
+	return LK_OK;
+}
+
 static lk_status put_unset(struct builder *builder, const char *name, size_t length,
                            const char *text, size_t size) {
 	bool positional = length > 0 && isdigit((unsigned char)*name);
 	const char *why =
 		lk_shell_unknown(builder->s, builder->line, text, size,
 	                     positional ? "is an argument of the script" : "is not set in the script");
+	if (positional) builder->argument = true;
 	return expand_put_unknown(builder, text, size, why, true);
 }
 
@@ -137,7 +167,7 @@ static lk_status put_operator(struct builder *builder, const lk_shell_var *var, 
 		*lk_last(&target->values) = value;
 		return expand_put_value(builder, &value, quoted);
 	}
-	if (kind == '+' && !unsure && var != NULL)
+	if (kind == '+' && !unsure) /* what is never set is empty */
 		return empty ? LK_OK : expand_range(builder, word, close, quoted);
 	if (kind == '?' && var != NULL) return put_elements(builder, var, '@', quoted);
 	size_t size = (size_t)(close + 1 - start);
@@ -159,8 +189,19 @@ static lk_status put_braces(struct builder *builder, const char *at, const char 
 	bool counted = name < close && *name == '#' && name + 1 < close;
 	if (counted) name++;
 	size_t n = lk_shell_name(name, close);
-	if (n == 0 && name < close && strchr("0123456789@*", *name) != NULL) n = 1;
+	if (n == 0 && name < close && (*name == '@' || *name == '*')) n = 1;
+	if (n == 0)
+		while (name + n < close && isdigit((unsigned char)name[n])) n++;
 	lk_shell_var *var = lk_shell_find(builder->s, name, n);
+	const lk_word *argument = expand_argument(builder->s, name, n);
+	lk_shell_var positional = {.set = true};
+	lk_word held;
+	if (argument != NULL && argument->text[0] != '\0') {
+		held = *argument;
+		positional.values.at = &held;
+		positional.values.count = 1;
+		var = &positional;
+	}
 	const char *op = name + n;
 	char which = '0';
 	if (op + 2 < close && *op == '[' && memchr(op, ']', (size_t)(close - op)) != NULL) {
@@ -181,7 +222,8 @@ static lk_status put_braces(struct builder *builder, const char *at, const char 
 			builder, at, size,
 			lk_shell_unknown(builder->s, builder->line, at, size, "is not evaluated"), false);
 	if (op < close) return put_operator(builder, var, name, n, op, close, at, quoted);
-	if (n == 1 && (*name == '@' || *name == '*')) return LK_OK;
+	if (n == 1 && (*name == '@' || *name == '*')) return put_arguments(builder, *name, quoted);
+	if (argument != NULL && var == NULL) return LK_OK;
 	if (var == NULL) return put_unset(builder, name, n, at, size);
 	if (which != '0') return put_elements(builder, var, which, quoted);
 	lk_word value = var->values.count > 0 ? var->values.at[0] : (lk_word){.text = ""};
@@ -234,7 +276,15 @@ static lk_status put_dollar(struct builder *builder, const char *at, const char 
 	}
 	if (strchr("0123456789@*#?$!-", *name) == NULL) return expand_put(builder, "$", 1);
 	*next = name + 1;
-	if (*name == '@' || *name == '*') return LK_OK; /* the script's own arguments: none are given */
+	if (*name == '@' || *name == '*') return put_arguments(builder, *name, quoted);
+	const lk_word *argument = expand_argument(builder->s, name, 1);
+	if (argument != NULL) return expand_put_value(builder, argument, quoted);
+	if (*name == '#' && builder->s->args_known) {
+		char number[24];
+		return expand_put(
+			builder, number,
+			(size_t)snprintf(number, sizeof number, "%zu", builder->s->arg_count));
+	}
 	return put_unset(builder, name, 1, at, 2);
 }
 

@@ -128,7 +128,25 @@ static lk_status test_operator(lk_shell *shell, lk_raws *words) {
 	return push_raw(shell, words, &raw);
 }
 
-/* ((...)): one word, whose answer is not evaluated; where it sets a variable it is refused. */
+/* The variables that ((...)) sets are not known afterwards. */
+static lk_status forget_names(lk_shell *shell, const lk_raw *raw) {
+	for (const char *p = raw->at + 2; p < raw->end;) {
+		size_t length = lk_shell_name(p, raw->end);
+		const char *after = p + length;
+		while (after < raw->end && *after == ' ') after++;
+		bool steps = (after[0] == '+' || after[0] == '-') && (after[1] == after[0] || after[1] == '=');
+		bool sets = after[0] == '=' && after[1] != '=';
+		bool before = (p[-1] == '+' || p[-1] == '-') && p[-2] == p[-1];
+		lk_raw both[2] = {*raw, {.at = p, .end = p + length, .line = raw->line}};
+		lk_raws names = {.at = both, .count = 2};
+		if (length > 0 && (steps || sets || before))
+			LK_TRY(lk_shell_set_by_command(shell, &names));
+		p += length > 0 ? length : 1;
+	}
+	return LK_OK;
+}
+
+/* ((...)): one word, whose answer is not evaluated. */
 static lk_status take_math(lk_shell *shell, lk_raws *words) {
 	lk_raw raw = {.at = shell->at, .line = shell->line};
 	raw.end = lk_shell_close(shell->at, shell->end, '(', ')');
@@ -137,9 +155,8 @@ static lk_status take_math(lk_shell *shell, lk_raws *words) {
 	for (const char *p = raw.at + 1; p < raw.end; p++) {
 		bool step = (*p == '+' || *p == '-') && p[-1] == *p;
 		bool sets = *p == '=' && strchr("=<>!", p[-1]) == NULL && p[1] != '=';
-		if (step || sets)
-			return lk_shell_fail(shell, shell->line, "((...)) that sets a variable is not followed",
-			                     "write NAME=$((...))");
+		if (step || sets) LK_TRY(forget_names(shell, &raw));
+		if (step || sets) break;
 	}
 	shell->line += lk_shell_lines(raw.at, raw.end);
 	shell->at = raw.end;

@@ -113,7 +113,7 @@ typedef struct lk_job {
 	bool account_embedding, account_loss; /* embedding / loss count as a layer in the split */
 	bool split_open; /* nobody says how layers are split: what does not divide evenly is split as
 	                    recipes do, see job.c */
-	char pipeline_layout[128]; /* Megatron's --pipeline-model-parallel-layout; "" none */
+	char pipeline_layout[512]; /* Megatron's --pipeline-model-parallel-layout; "" none */
 
 	int mbs;
 	int gbs;
@@ -244,7 +244,20 @@ typedef struct lk_launch {
 	const char *network, *network_flag;
 	const lk_model *shape; /* Megatron-LM's flags one to one, before its rules; NULL: none */
 	bool window_said;      /* --window-size: it holds for whatever network is trained */
+	const char *framework; /* whose file or line it is, "axolotl"; NULL: not known */
+	int gpus_assumed;      /* where the launcher states none; 0: nothing is assumed */
+	const char **assumed;  /* what is taken because nothing states it; owned by the arena */
+	int assumed_count;
+	const char **understood; /* "key value" of all that was translated; owned by the arena */
+	int understood_count;
 } lk_launch;
+/* What overrides a file and fills what it leaves open. */
+typedef struct lk_launch_given {
+	const char *sets; /* lines "key=value" in the framework's own names; NULL: none */
+	const char *vars; /* lines "NAME=value": variables that only the cluster knows; NULL: none */
+	const char *const *args; /* $1, $2, ... of a script */
+	int arg_count;
+} lk_launch_given;
 enum {
 	LK_LAUNCH_CONFLICTS = 192
 };
@@ -264,9 +277,14 @@ bool lk_launch_has_flag(const char *name);
  * `$(...)`, backticks, arguments of the script and variables that it never sets are refused, with
  * their line, where a flag that matters needs them. The launch line is the last command that starts
  * a known launcher or python. */
-lk_status lk_launch_script(lk_arena *arena, const char *path, lk_launch *out, lk_error *err);
+lk_status lk_launch_script(lk_arena *arena, const char *path, const lk_launch_given *given,
+                           lk_launch *out, lk_error *err);
 /* The same from memory; `name` is in messages. */
 lk_status lk_launch_text(lk_arena *arena, const char *text, size_t size, const char *name,
+                         const lk_launch_given *given, lk_launch *out, lk_error *err);
+/* A file of either kind: the configuration of a training framework, or a shell script. `given` may
+ * be NULL. */
+lk_status lk_launch_file(lk_arena *arena, const char *path, const lk_launch_given *given,
                          lk_launch *out, lk_error *err);
 /* A DeepSpeed config file, applied to out->job; with job NULL a new one is made. `out` is zeroed or
  * was filled before. */

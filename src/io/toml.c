@@ -1,0 +1,367 @@
+/* toml.c: TOML as a tree of values: tables, arrays of tables, dotted keys, basic and literal
+ * strings on one or several lines, numbers, bools, arrays and inline tables. Dates are texts. */
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/text.h"
+#include "io/document.h"
+
+enum {
+	TOML_PARTS = 32 /* of a dotted key */
+};
+
+/* While it is read a table is a list, which grows; values of the tree are made of it at the end. */
+struct toml_node {
+	const char *key;
+	lk_value scalar; /* kind OBJECT and ARRAY: see first */
+	struct toml_node *first, *last, *next;
+	int count;
+	bool closed; /* an inline table or array: nothing may be added later */
+};
+
+struct toml_reader {
+	lk_arena *arena;
+	lk_error *err;
+	const char *name, *at, *end, *line_start;
+	int line, depth;
+	size_t values;
+};
+
+static lk_status toml_wrong(struct toml_reader *reader, const char *what) {
+	char where[300];
+	lk_text text = lk_text_begin(where, sizeof where);
+	lk_text_add(&text, "%.240s:%d:%d", reader->name, reader->line,
+	            (int)(reader->at - reader->line_start) + 1);
+	lk_fail(reader->err, LK_ERR_INPUT, where, "no TOML: %s", what);
+	return lk_hint(reader->err, "correct the file");
+}
+
+static bool toml_sees(const struct toml_reader *reader, const char *text) {
+	size_t length = strlen(text);
+	return (size_t)(reader->end - reader->at) >= length && memcmp(reader->at, text, length) == 0;
+}
+
+static void toml_newline(struct toml_reader *reader) {
+	reader->at++;
+	reader->line++;
+	reader->line_start = reader->at;
+}
+
+/* Blanks and comments; with `lines`, ends of lines too. */
+static void toml_skip(struct toml_reader *reader, bool lines) {
+	while (reader->at < reader->end) {
+		char c = *reader->at;
+		if (c == ' ' || c == '\t' || c == '\r') reader->at++;
+		else if (c == '#')
+			while (reader->at < reader->end && *reader->at != '\n') reader->at++;
+		else if (c == '\n' && lines) toml_newline(reader);
+		else return;
+	}
+}
+
+static struct toml_node *toml_add(struct toml_reader *reader, struct toml_node *parent,
+                                  const char *key) {
+	struct toml_node *node = LK_NEW(reader->arena, struct toml_node);
+	if (!node) return NULL;
+	node->key = key;
+	node->scalar.line = reader->line;
+	node->scalar.column = (int)(reader->at - reader->line_start) + 1;
+	if (parent->last) parent->last->next = node;
+	else parent->first = node;
+	parent->last = node;
+	parent->count++;
+	reader->values++;
+	return node;
+}
+
+static struct toml_node *toml_find(const struct toml_node *parent, const char *key) {
+	for (struct toml_node *node = parent->first; node; node = node->next)
+		if (strcmp(node->key, key) == 0) return node;
+	return NULL;
+}
+
+/* ---- strings ---- */
+
+static size_t toml_utf8(unsigned long code, char *out) {
+	if (code < 0x80) return out[0] = (char)code, 1;
+	if (code < 0x800)
+		return out[0] = (char)(0xc0 | code >> 6), out[1] = (char)(0x80 | (code & 63)), 2;
+	if (code < 0x10000) {
+		out[0] = (char)(0xe0 | code >> 12);
+		out[1] = (char)(0x80 | (code >> 6 & 63));
+		out[2] = (char)(0x80 | (code & 63));
+		return 3;
+	}
+	out[0] = (char)(0xf0 | code >> 18);
+	out[1] = (char)(0x80 | (code >> 12 & 63));
+	out[2] = (char)(0x80 | (code >> 6 & 63));
+	out[3] = (char)(0x80 | (code & 63));
+	return 4;
+}
+
+/* After a backslash. */
+static lk_status toml_escape(struct toml_reader *reader, char *out, size_t *used) {
+	static const char letters[] = "btnfre\"\\", values[] = "\b\t\n\f\r\x1b\"\\";
+	if (reader->at >= reader->end) return toml_wrong(reader, "a text does not end");
+	char c = *reader->at++;
+	const char *known = c ? strchr(letters, c) : NULL;
+	if (known) return out[(*used)++] = values[known - letters], LK_OK;
+	if (c != 'u' && c != 'U') return toml_wrong(reader, "an unknown escape");
+	unsigned long code = 0;
+	for (int i = c == 'u' ? 4 : 8; i > 0; i--) {
+		if (reader->at >= reader->end || !isxdigit((unsigned char)*reader->at))
+			return toml_wrong(reader, "an escape without its digits");
+		char digit[2] = {*reader->at++, '\0'};
+		code = code << 4 | strtoul(digit, NULL, 16);
+	}
+	if (code == 0 || code > 0x10ffff || (code >= 0xd800 && code < 0xe000))
+		return toml_wrong(reader, "an escape that is no character");
+	*used += toml_utf8(code, out + *used);
+	return LK_OK;
+}
+
+static lk_status toml_string(struct toml_reader *reader, const char **out) {
+	char quote = *reader->at, triple[4] = {quote, quote, quote, '\0'};
+	bool lines = toml_sees(reader, triple);
+	reader->at += lines ? 3 : 1;
+	if (lines && toml_sees(reader, "\r")) reader->at++;
+	if (lines && toml_sees(reader, "\n")) toml_newline(reader);
+	/* What it stands for is never longer than what is written. */
+	const char *stop = reader->at;
+	for (bool skip = false; stop < reader->end; stop++) {
+		if (!lines && *stop == '\n') break;
+		bool ends = *stop == quote && !skip &&
+		            (!lines || ((size_t)(reader->end - stop) >= 3 && memcmp(stop, triple, 3) == 0));
+		if (ends) break;
+		skip = quote == '"' && *stop == '\\' && !skip;
+	}
+	if (stop >= reader->end || *stop == '\n') return toml_wrong(reader, "a text does not end");
+	char *text = lk_arena_alloc(reader->arena, (size_t)(stop - reader->at) + 1);
+	size_t used = 0;
+	if (!text) return lk_oom(reader->err);
+	while (reader->at < stop) {
+		char c = *reader->at;
+		if (c == '\0') return toml_wrong(reader, "a NUL in a text");
+		if (quote == '"' && c == '\\') {
+			reader->at++;
+			const char *next = reader->at + strspn(reader->at, " \t\r");
+			if (lines && next < stop && *next == '\n') { /* the line goes on */
+				while (reader->at < stop && isspace((unsigned char)*reader->at)) {
+					if (*reader->at == '\n') toml_newline(reader);
+					else reader->at++;
+				}
+				continue;
+			}
+			LK_TRY(toml_escape(reader, text, &used));
+			continue;
+		}
+		text[used++] = c;
+		if (c == '\n') toml_newline(reader);
+		else reader->at++;
+	}
+	reader->at = stop + (lines ? 3 : 1);
+	text[used] = '\0';
+	*out = text;
+	return LK_OK;
+}
+
+/* ---- values ---- */
+
+static lk_status toml_value(struct toml_reader *reader, struct toml_node *into);
+static lk_status toml_pair(struct toml_reader *reader, struct toml_node *table);
+
+static lk_status toml_array(struct toml_reader *reader, struct toml_node *into) {
+	into->scalar.kind = LK_JSON_ARRAY;
+	reader->at++;
+	for (;;) {
+		toml_skip(reader, true);
+		if (toml_sees(reader, "]")) break;
+		struct toml_node *item = toml_add(reader, into, "");
+		if (!item) return lk_oom(reader->err);
+		LK_TRY(toml_value(reader, item));
+		toml_skip(reader, true);
+		if (toml_sees(reader, ",")) reader->at++;
+		else if (!toml_sees(reader, "]")) return toml_wrong(reader, "neither ',' nor ']'");
+	}
+	reader->at++;
+	return LK_OK;
+}
+
+static lk_status toml_inline_table(struct toml_reader *reader, struct toml_node *into) {
+	into->scalar.kind = LK_JSON_OBJECT;
+	reader->at++;
+	for (;;) {
+		toml_skip(reader, true);
+		if (toml_sees(reader, "}")) break;
+		LK_TRY(toml_pair(reader, into));
+		toml_skip(reader, true);
+		if (toml_sees(reader, ",")) reader->at++;
+		else if (!toml_sees(reader, "}")) return toml_wrong(reader, "neither ',' nor '}'");
+	}
+	reader->at++;
+	return LK_OK;
+}
+
+static lk_status toml_word(struct toml_reader *reader, struct toml_node *into) {
+	const char *from = reader->at;
+	while (reader->at < reader->end && !isspace((unsigned char)*reader->at) &&
+	       !strchr(",]}#", *reader->at))
+		reader->at++;
+	const char *text = lk_arena_strndup(reader->arena, from, (size_t)(reader->at - from));
+	if (!text) return lk_oom(reader->err);
+	into->scalar.text = text;
+	if (strcmp(text, "true") == 0) return into->scalar.kind = LK_JSON_TRUE, LK_OK;
+	if (strcmp(text, "false") == 0) return into->scalar.kind = LK_JSON_FALSE, LK_OK;
+	into->scalar.kind = lk_yaml_scalar(text, &into->scalar.number);
+	if (into->scalar.kind == LK_JSON_NUMBER) return LK_OK;
+	into->scalar.kind = LK_JSON_STRING;
+	if (isdigit((unsigned char)*text)) return LK_OK; /* a date */
+	reader->at = from;
+	return toml_wrong(reader, "a value is missing, or a text without quotes");
+}
+
+static lk_status toml_value(struct toml_reader *reader, struct toml_node *into) {
+	if (reader->values > LK_DOCUMENT_VALUES) return toml_wrong(reader, "too many values");
+	if (reader->depth >= LK_JSON_DEPTH) return toml_wrong(reader, "nested too deeply");
+	if (reader->at >= reader->end) return toml_wrong(reader, "a value is missing");
+	reader->depth++;
+	lk_status status;
+	if (*reader->at == '[') status = toml_array(reader, into);
+	else if (*reader->at == '{') status = toml_inline_table(reader, into);
+	else if (*reader->at == '"' || *reader->at == '\'') {
+		into->scalar.kind = LK_JSON_STRING;
+		status = toml_string(reader, &into->scalar.text);
+	} else status = toml_word(reader, into);
+	into->closed = true;
+	reader->depth--;
+	return status;
+}
+
+/* ---- keys and tables ---- */
+
+static lk_status toml_key(struct toml_reader *reader, const char **parts, int *count) {
+	for (*count = 0;;) {
+		toml_skip(reader, false);
+		if (*count == TOML_PARTS) return toml_wrong(reader, "a key of too many parts");
+		if (toml_sees(reader, "\"") || toml_sees(reader, "'")) {
+			LK_TRY(toml_string(reader, &parts[*count]));
+		} else {
+			const char *from = reader->at;
+			while (reader->at < reader->end &&
+			       (isalnum((unsigned char)*reader->at) || *reader->at == '_' || *reader->at == '-'))
+				reader->at++;
+			if (reader->at == from) return toml_wrong(reader, "a key is missing");
+			parts[*count] = lk_arena_strndup(reader->arena, from, (size_t)(reader->at - from));
+			if (!parts[*count]) return lk_oom(reader->err);
+		}
+		(*count)++;
+		toml_skip(reader, false);
+		if (!toml_sees(reader, ".")) return LK_OK;
+		reader->at++;
+	}
+}
+
+/* The table of the name, made where it is new; of an array of tables the last one. */
+static lk_status toml_descend(struct toml_reader *reader, struct toml_node **table,
+                              const char *key) {
+	struct toml_node *node = toml_find(*table, key);
+	if (!node) {
+		if ((*table)->count > LK_DOCUMENT_KEYS || reader->values > LK_DOCUMENT_VALUES)
+			return toml_wrong(reader, "a table of too many keys");
+		node = toml_add(reader, *table, key);
+		if (!node) return lk_oom(reader->err);
+		node->scalar.kind = LK_JSON_OBJECT;
+	}
+	if (node->scalar.kind == LK_JSON_ARRAY && !node->closed && node->last) node = node->last;
+	if (node->scalar.kind != LK_JSON_OBJECT || node->closed)
+		return toml_wrong(reader, "a key names a value that is no table");
+	*table = node;
+	return LK_OK;
+}
+
+static lk_status toml_pair(struct toml_reader *reader, struct toml_node *table) {
+	const char *parts[TOML_PARTS];
+	int count;
+	LK_TRY(toml_key(reader, parts, &count));
+	if (table->count > LK_DOCUMENT_KEYS) return toml_wrong(reader, "a table of too many keys");
+	if (!toml_sees(reader, "=")) return toml_wrong(reader, "'=' is missing after a key");
+	reader->at++;
+	toml_skip(reader, false);
+	for (int i = 0; i + 1 < count; i++) LK_TRY(toml_descend(reader, &table, parts[i]));
+	if (toml_find(table, parts[count - 1])) return toml_wrong(reader, "a key is given twice");
+	struct toml_node *node = toml_add(reader, table, parts[count - 1]);
+	if (!node) return lk_oom(reader->err);
+	return toml_value(reader, node);
+}
+
+/* "[a.b]" or "[[a.b]]". */
+static lk_status toml_header(struct toml_reader *reader, struct toml_node *root,
+                             struct toml_node **table) {
+	const char *parts[TOML_PARTS];
+	int count;
+	bool array = toml_sees(reader, "[[");
+	reader->at += array ? 2 : 1;
+	LK_TRY(toml_key(reader, parts, &count));
+	if (!toml_sees(reader, array ? "]]" : "]")) return toml_wrong(reader, "']' is missing");
+	reader->at += array ? 2 : 1;
+	*table = root;
+	for (int i = 0; i < count - array; i++) LK_TRY(toml_descend(reader, table, parts[i]));
+	if (!array) return LK_OK;
+	struct toml_node *list = toml_find(*table, parts[count - 1]);
+	if (!list) {
+		list = toml_add(reader, *table, parts[count - 1]);
+		if (!list) return lk_oom(reader->err);
+		list->scalar.kind = LK_JSON_ARRAY;
+	}
+	if (list->scalar.kind != LK_JSON_ARRAY || list->closed)
+		return toml_wrong(reader, "a key names a value that is no array of tables");
+	*table = toml_add(reader, list, "");
+	if (!*table) return lk_oom(reader->err);
+	(*table)->scalar.kind = LK_JSON_OBJECT;
+	return LK_OK;
+}
+
+static lk_status toml_tables(struct toml_reader *reader, struct toml_node *root) {
+	struct toml_node *table = root;
+	for (;;) {
+		toml_skip(reader, true);
+		if (reader->at >= reader->end) return LK_OK;
+		if (*reader->at == '[') LK_TRY(toml_header(reader, root, &table));
+		else LK_TRY(toml_pair(reader, table));
+		toml_skip(reader, false);
+		if (reader->at < reader->end && *reader->at != '\n')
+			return toml_wrong(reader, "more than one thing on a line");
+	}
+}
+
+static bool toml_tree(lk_arena *arena, const struct toml_node *node, lk_value *out) {
+	lk_members members = {0};
+	*out = node->scalar;
+	if (out->kind != LK_JSON_OBJECT && out->kind != LK_JSON_ARRAY) return true;
+	bool ok = true;
+	for (const struct toml_node *item = node->first; ok && item; item = item->next) {
+		lk_value value;
+		ok = toml_tree(arena, item, &value) && lk_members_add(&members, item->key, &value);
+	}
+	ok = ok && lk_members_end(&members, arena, out);
+	lk_members_free(&members);
+	return ok;
+}
+
+lk_status lk_toml_document(lk_arena *arena, const char *text, size_t size, const char *name,
+                           lk_value **out, lk_error *err) {
+	struct toml_reader reader = {.arena = arena, .err = err, .name = name, .line = 1};
+	struct toml_node root = {.scalar = {.kind = LK_JSON_OBJECT, .line = 1, .column = 1}};
+	if (size > LK_DOCUMENT_BYTES)
+		return lk_fail(err, LK_ERR_INPUT, name, "a document of more than 4 MiB");
+	/* A '\0' after it: spans of blanks end there. */
+	reader.at = reader.line_start = lk_arena_strndup(arena, text, size);
+	*out = LK_NEW(arena, lk_value);
+	if (!*out || !reader.at) return lk_oom(err);
+	reader.end = reader.at + strlen(reader.at);
+	if ((size_t)(reader.end - reader.at) != size) return toml_wrong(&reader, "a NUL in the text");
+	LK_TRY(toml_tables(&reader, &root));
+	return toml_tree(arena, &root, *out) ? LK_OK : lk_oom(err);
+}

@@ -1,0 +1,275 @@
+/* yaml.c: YAML as a tree of values, from the events of libyaml. */
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <yaml.h>
+
+#include "base/arena.h"
+#include "base/text.h"
+#include "base/vec.h"
+#include "io/document.h"
+
+/* ---- members ---- */
+
+bool lk_members_add(lk_members *members, const char *key, const lk_value *item) {
+	if (members->count == members->capacity) {
+		size_t capacity = members->capacity ? 2 * members->capacity : 8;
+		const char **keys = realloc(members->keys, capacity * sizeof *keys);
+		if (keys) members->keys = keys;
+		lk_value *items = realloc(members->items, capacity * sizeof *items);
+		if (items) members->items = items;
+		if (!keys || !items) return false;
+		members->capacity = capacity;
+	}
+	members->keys[members->count] = key;
+	members->items[members->count++] = *item;
+	return true;
+}
+
+void lk_members_free(lk_members *members) {
+	free(members->keys);
+	free(members->items);
+	*members = (lk_members){0};
+}
+
+bool lk_members_end(lk_members *members, lk_arena *arena, lk_value *out) {
+	size_t count = members->count;
+	bool object = out->kind == LK_JSON_OBJECT;
+	out->count = count;
+	out->items = LK_ARRAY(arena, lk_value, count + 1);
+	out->keys = object ? LK_ARRAY(arena, const char *, count + 1) : NULL;
+	bool ok = out->items && (out->keys || !object);
+	if (ok && count) memcpy(out->items, members->items, count * sizeof *out->items);
+	if (ok && count && object) memcpy(out->keys, members->keys, count * sizeof *out->keys);
+	lk_members_free(members);
+	return ok;
+}
+
+/* ---- scalars ---- */
+
+static bool yaml_among(const char *text, const char *const *names) {
+	for (; *names; names++)
+		if (strcasecmp(text, *names) == 0) return true;
+	return false;
+}
+
+/* [+-] digits with '_' between them, '.', exponent; 0x, 0o; .inf, .nan. */
+static bool yaml_number(const char *text, double *number) {
+	char plain[64], *end;
+	size_t used = 0, length = strlen(text);
+	const char *digits = text + (*text == '-' || *text == '+');
+	if (strcasecmp(digits, ".inf") == 0) return *number = *text == '-' ? -INFINITY : INFINITY, true;
+	if (strcasecmp(text, ".nan") == 0) return *number = NAN, true;
+	if (length == 0 || length >= sizeof plain) return false;
+	if (digits[0] == '0' && (digits[1] == 'x' || digits[1] == 'o') && isxdigit(digits[2] & 0x7f)) {
+		*number = (double)strtoull(digits + 2, &end, digits[1] == 'x' ? 16 : 8);
+		if (*text == '-') *number = -*number;
+		return *end == '\0';
+	}
+	if (!isdigit((unsigned char)*digits) && *digits != '.') return false;
+	if (*digits == '.' && !isdigit((unsigned char)digits[1])) return false;
+	for (const char *c = text; *c; c++)
+		if (*c != '_') plain[used++] = *c;
+	plain[used] = '\0';
+	if (strspn(plain, "+-0123456789.eE") != used) return false;
+	const char *stop, *from = plain + (*plain == '+');
+	*number = lk_read_real(from, &stop);
+	return stop != from && (*stop == '\0' || (*stop == '.' && stop[1] == '\0'));
+}
+
+lk_json_token lk_yaml_scalar(const char *text, double *number) {
+	static const char *const nothing[] = {"", "~", "null", NULL};
+	static const char *const yes[] = {"true", "yes", "on", NULL};
+	static const char *const no[] = {"false", "no", "off", NULL};
+	*number = 0;
+	if (yaml_among(text, nothing)) return LK_JSON_NULL;
+	if (yaml_among(text, yes)) return LK_JSON_TRUE;
+	if (yaml_among(text, no)) return LK_JSON_FALSE;
+	return yaml_number(text, number) ? LK_JSON_NUMBER : LK_JSON_STRING;
+}
+
+/* ---- the tree ---- */
+
+struct yaml_anchor {
+	const char *name;
+	lk_value value;
+};
+
+struct yaml_reader {
+	lk_arena *arena;
+	lk_error *err;
+	const char *name;
+	yaml_parser_t parser;
+	yaml_event_t event;
+	bool holds; /* an event that has to be deleted */
+	LK_VEC(struct yaml_anchor) anchors;
+	size_t values;
+	int depth;
+};
+
+static lk_status yaml_wrong(struct yaml_reader *reader, yaml_mark_t mark, const char *what) {
+	char where[300], shown[160];
+	lk_text text = lk_text_begin(where, sizeof where);
+	lk_text_add(&text, "%.240s:%zu:%zu", reader->name, mark.line + 1, mark.column + 1);
+	lk_fail(reader->err, LK_ERR_INPUT, where, "no YAML: %s", lk_escape(what, shown, sizeof shown));
+	return lk_hint(reader->err, "correct the file");
+}
+
+static lk_status yaml_next(struct yaml_reader *reader) {
+	if (reader->holds) yaml_event_delete(&reader->event);
+	reader->holds = false;
+	if (!yaml_parser_parse(&reader->parser, &reader->event)) {
+		if (reader->parser.error == YAML_MEMORY_ERROR) return lk_oom(reader->err);
+		return yaml_wrong(reader, reader->parser.problem_mark,
+		                  reader->parser.problem ? reader->parser.problem : "it cannot be read");
+	}
+	reader->holds = true;
+	return LK_OK;
+}
+
+static lk_status yaml_keep_anchor(struct yaml_reader *reader, const char *anchor,
+                                  const lk_value *value) {
+	if (!anchor) return LK_OK;
+	if (!lk_push(&reader->anchors)) return lk_oom(reader->err);
+	*lk_last(&reader->anchors) = (struct yaml_anchor){anchor, *value};
+	return LK_OK;
+}
+
+static lk_status yaml_alias(struct yaml_reader *reader, lk_value *out) {
+	const char *name = (const char *)reader->event.data.alias.anchor;
+	for (size_t i = reader->anchors.count; i-- > 0;)
+		if (strcmp(reader->anchors.at[i].name, name) == 0) {
+			*out = reader->anchors.at[i].value;
+			return LK_OK;
+		}
+	return yaml_wrong(reader, reader->event.start_mark, "an alias without its anchor");
+}
+
+static lk_status yaml_read_scalar(struct yaml_reader *reader, lk_value *out) {
+	const char *text = (const char *)reader->event.data.scalar.value;
+	size_t length = reader->event.data.scalar.length;
+	if (strlen(text) != length)
+		return yaml_wrong(reader, reader->event.start_mark, "a NUL in a text");
+	out->text = lk_arena_strndup(reader->arena, text, length);
+	if (!out->text) return lk_oom(reader->err);
+	bool plain = reader->event.data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
+	out->kind = plain ? lk_yaml_scalar(out->text, &out->number) : LK_JSON_STRING;
+	return LK_OK;
+}
+
+static const lk_value *yaml_member(const lk_members *members, const char *key) {
+	for (size_t i = 0; i < members->count; i++)
+		if (strcmp(members->keys[i], key) == 0) return &members->items[i];
+	return NULL;
+}
+
+/* "<<": the members of a map, or of several, that the map itself does not state. */
+static lk_status yaml_merge(struct yaml_reader *reader, const lk_value *from, lk_members *out) {
+	if (from->kind == LK_JSON_ARRAY) {
+		for (size_t i = 0; i < from->count; i++)
+			LK_TRY(yaml_merge(reader, &from->items[i], out));
+		return LK_OK;
+	}
+	for (size_t i = 0; from->kind == LK_JSON_OBJECT && i < from->count; i++) {
+		if (++reader->values > LK_DOCUMENT_VALUES || out->count > LK_DOCUMENT_KEYS)
+			return yaml_wrong(reader, reader->event.start_mark, "too many values");
+		if (yaml_member(out, from->keys[i])) continue;
+		if (!lk_members_add(out, from->keys[i], &from->items[i])) return lk_oom(reader->err);
+	}
+	return LK_OK;
+}
+
+static lk_status yaml_read_node(struct yaml_reader *reader, lk_value *out);
+
+static lk_status yaml_read_members(struct yaml_reader *reader, bool object, lk_members *members,
+                                   lk_members *merged) {
+	for (;;) {
+		lk_value key = {0}, item = {0};
+		LK_TRY(yaml_next(reader));
+		if (reader->event.type == (object ? YAML_MAPPING_END_EVENT : YAML_SEQUENCE_END_EVENT))
+			return LK_OK;
+		if (!object) {
+			LK_TRY(yaml_read_node(reader, &item));
+			if (!lk_members_add(members, NULL, &item)) return lk_oom(reader->err);
+			continue;
+		}
+		yaml_mark_t mark = reader->event.start_mark;
+		bool plain = reader->event.type == YAML_SCALAR_EVENT &&
+		             reader->event.data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
+		LK_TRY(yaml_read_node(reader, &key));
+		if (!key.text) return yaml_wrong(reader, mark, "a key that is no text");
+		LK_TRY(yaml_next(reader));
+		LK_TRY(yaml_read_node(reader, &item));
+		lk_members *into = plain && strcmp(key.text, "<<") == 0 ? merged : members;
+		if (!lk_members_add(into, key.text, &item)) return lk_oom(reader->err);
+	}
+}
+
+static lk_status yaml_read_list(struct yaml_reader *reader, bool object, lk_value *out) {
+	lk_members members = {0}, merged = {0};
+	const unsigned char *anchor = object ? reader->event.data.mapping_start.anchor
+	                                     : reader->event.data.sequence_start.anchor;
+	const char *name = anchor ? lk_arena_strdup(reader->arena, (const char *)anchor) : NULL;
+	if (anchor && !name) return lk_oom(reader->err);
+	out->kind = object ? LK_JSON_OBJECT : LK_JSON_ARRAY;
+	lk_status status = yaml_read_members(reader, object, &members, &merged);
+	for (size_t i = 0; status == LK_OK && i < merged.count; i++)
+		status = yaml_merge(reader, &merged.items[i], &members);
+	if (status == LK_OK && !lk_members_end(&members, reader->arena, out))
+		status = lk_oom(reader->err);
+	lk_members_free(&members);
+	lk_members_free(&merged);
+	return status == LK_OK ? yaml_keep_anchor(reader, name, out) : status;
+}
+
+/* The value that the present event begins; afterwards that of its end is the present one. */
+static lk_status yaml_read_node(struct yaml_reader *reader, lk_value *out) {
+	yaml_mark_t mark = reader->event.start_mark;
+	*out = (lk_value){.line = (int)mark.line + 1, .column = (int)mark.column + 1};
+	if (++reader->values > LK_DOCUMENT_VALUES) return yaml_wrong(reader, mark, "too many values");
+	if (reader->depth >= LK_JSON_DEPTH) return yaml_wrong(reader, mark, "nested too deeply");
+	reader->depth++;
+	lk_status status = LK_OK;
+	switch (reader->event.type) {
+	case YAML_ALIAS_EVENT: status = yaml_alias(reader, out); break;
+	case YAML_MAPPING_START_EVENT: status = yaml_read_list(reader, true, out); break;
+	case YAML_SEQUENCE_START_EVENT: status = yaml_read_list(reader, false, out); break;
+	default: {
+		const unsigned char *anchor = reader->event.data.scalar.anchor;
+		const char *name = anchor ? lk_arena_strdup(reader->arena, (const char *)anchor) : NULL;
+		status = anchor && !name ? lk_oom(reader->err) : yaml_read_scalar(reader, out);
+		if (status == LK_OK) status = yaml_keep_anchor(reader, name, out);
+	}
+	}
+	reader->depth--;
+	return status;
+}
+
+static lk_status yaml_read_document(struct yaml_reader *reader, lk_value *out) {
+	do LK_TRY(yaml_next(reader));
+	while (reader->event.type == YAML_STREAM_START_EVENT ||
+	       reader->event.type == YAML_DOCUMENT_START_EVENT);
+	if (reader->event.type == YAML_STREAM_END_EVENT) {
+		out->kind = LK_JSON_NULL;
+		return LK_OK;
+	}
+	return yaml_read_node(reader, out);
+}
+
+lk_status lk_yaml_document(lk_arena *arena, const char *text, size_t size, const char *name,
+                           lk_value **out, lk_error *err) {
+	struct yaml_reader reader = {.arena = arena, .err = err, .name = name};
+	*out = LK_NEW(arena, lk_value);
+	if (!*out) return lk_oom(err);
+	if (size > LK_DOCUMENT_BYTES)
+		return lk_fail(err, LK_ERR_INPUT, name, "a document of more than 4 MiB");
+	if (!yaml_parser_initialize(&reader.parser)) return lk_oom(err);
+	yaml_parser_set_input_string(&reader.parser, (const unsigned char *)text, size);
+	lk_status status = yaml_read_document(&reader, *out);
+	if (reader.holds) yaml_event_delete(&reader.event);
+	yaml_parser_delete(&reader.parser);
+	lk_vec_free(&reader.anchors);
+	return status;
+}

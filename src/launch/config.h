@@ -1,0 +1,171 @@
+/* config.h: configuration files of training frameworks, as a flat list of settings that a table of
+ * keys per framework translates to a job.
+ *
+ *   config_load.c    file to tree: YAML, JSON, TOML, inheritance, interpolation, settings
+ *   config_draft.c   one setting to one fact of the job, by a table; facts to the job
+ *   keys_*.c         a framework each: how it is recognised, its keys, what they mean together
+ *   config.c         which framework a file is of
+ *
+ * Nothing is executed or fetched: a class that a file names is a name. */
+#ifndef LK_LAUNCH_CONFIG_H
+#define LK_LAUNCH_CONFIG_H
+
+#include "io/document.h"
+#include "launch/launch.h"
+
+enum {
+	LK_CONFIG_SETTINGS = 1 << 14, /* of a file */
+	LK_CONFIG_DEPTH = 12,         /* of files that inherit */
+	LK_CONFIG_NAME = 160
+};
+
+/* A leaf of the tree: a scalar, a list, or an empty map. */
+typedef struct lk_setting {
+	const char *path; /* "trainer.num_nodes" */
+	const lk_value *value;
+} lk_setting;
+
+typedef struct lk_config {
+	lk_reading *reading;
+	const char *file;
+	const char *text; /* of the file itself, comments included */
+	lk_launch_given given;
+	lk_value *root;
+	const lk_setting *settings;
+	size_t count;
+} lk_config;
+
+/* ---- config_load.c */
+/* Reads the file and those that it inherits from; settings are not made yet. */
+lk_status lk_config_load(lk_config *config, const char *path);
+/* The value of a whole document from memory, by the ending of its name: .toml, .json, else YAML. */
+lk_status lk_config_parse(lk_arena *arena, const char *text, size_t size, const char *name,
+                          lk_value **out, lk_error *err);
+/* Overrides, interpolation, then the list of settings. */
+lk_status lk_config_settle(lk_config *config);
+/* A member by its path with dots; NULL where there is none, or null. */
+const lk_value *lk_config_at(const lk_value *root, const char *path);
+/* The text of a scalar; NULL of what is none, of null and of "none" in any case. */
+const char *lk_config_text(const lk_value *value);
+/* The members of `over` replace those of `under`, maps are merged. NULL when memory is out. */
+lk_value *lk_config_merge(lk_arena *arena, const lk_value *under, const lk_value *over);
+/* A file that a file names: beside it, or below a folder above it. NULL: there is none. */
+const char *lk_config_beside(lk_arena *arena, const char *file, const char *name);
+/* ${VAR:default} in all texts below `value`, as Primus has it. */
+lk_status lk_config_fill(lk_config *config, lk_value *value);
+lk_status lk_config_fail(const lk_config *config, const char *key, const char *what,
+                         const char *hint);
+
+/* ---- config_draft.c */
+/* What a file states, by name: the fields of a job, and what has to be known of others before it is
+ * one. Zero: not stated. */
+typedef struct lk_draft {
+	lk_job job;
+	int nodes, per_node, all_gpus;
+	int accumulation;                 /* micro-batches of a step on a rank */
+	int dp, dp_shard, dp_replicate;   /* -1: the rest */
+	int stage_layers;                 /* of a virtual stage */
+	int zero;                         /* stage + 1 */
+	bool bf16, fp16, fp8, tf32, packing, adapter, quantized, fsdp2;
+	bool reshard_off;
+	char format[32];                  /* of numbers: "bf16", "bfloat16", "fp16-mixed" */
+	char fsdp[96];                    /* "full_shard auto_wrap offload" */
+	char sharding_name[48];           /* "FULL_SHARD", "1" */
+	char deepspeed[LK_CONFIG_NAME];   /* a file */
+	char accelerate[LK_CONFIG_NAME];  /* a file */
+	char network[LK_CONFIG_NAME];     /* by name */
+	char network_key[64];
+	char optimizer_name[64], attention_name[48], dispatcher_name[32], strategy[96];
+	char schedule_name[48], recompute_text[48], tokenizer[LK_CONFIG_NAME], method[32], stage[32];
+	char activation[32], norm_name[32], positions_name[32];
+	double expansion;
+	int multiple; /* of an inner width */
+	bool no_tying;
+} lk_draft;
+
+typedef struct lk_pair {
+	const char *theirs, *ours;
+} lk_pair;
+
+typedef enum lk_key_kind {
+	LK_KEY_FACT,
+	LK_KEY_SKIP,   /* it changes nothing of a step */
+	LK_KEY_NOTE,   /* it could, and is not modelled */
+	LK_KEY_REFUSE, /* what it asks for cannot be predicted */
+} lk_key_kind;
+
+typedef struct lk_key {
+	const char *path; /* ends with '*': all that begin so; begins with '*': all that end so */
+	lk_key_kind kind;
+	const char *fact;      /* of FACT */
+	const lk_pair *values; /* NULL: as it stands; theirs that are not among them stay */
+	const char *reason;    /* of the others. REFUSE is so where the value is neither false nor 0 */
+} lk_key;
+
+#define LK_FACT(path, fact)        {path, LK_KEY_FACT, fact, NULL, NULL}
+#define LK_WORDS(path, fact, pairs) {path, LK_KEY_FACT, fact, pairs, NULL}
+#define LK_SKIP(path, reason)      {path, LK_KEY_SKIP, NULL, NULL, reason}
+#define LK_NOTE(path, reason)      {path, LK_KEY_NOTE, NULL, NULL, reason}
+#define LK_REFUSE(path, reason)    {path, LK_KEY_REFUSE, NULL, NULL, reason}
+#define LK_KEYS_END                {NULL, LK_KEY_SKIP, NULL, NULL, NULL}
+
+/* Reasons that recur. */
+#define LK_WHY_DATA    "data: does not change the step"
+#define LK_WHY_LOGGING "logging: not part of the step"
+#define LK_WHY_SAVING  "checkpointing: not part of the step"
+#define LK_WHY_RATE    "values of the optimizer: do not change the step's work"
+#define LK_WHY_LENGTH  "length of the run, not of a step"
+#define LK_WHY_EVAL    "evaluation: not part of the step"
+#define LK_WHY_START   "start-up: not part of the step"
+#define LK_WHY_NUMBERS "numerics: changes no shape"
+
+/* Sets the facts that the settings state; tables are looked up one after the other. */
+lk_status lk_draft_read(const lk_config *config, const lk_key *const *tables, lk_draft *draft);
+lk_status lk_draft_set(const lk_config *config, const char *key, const char *fact,
+                       const lk_value *value, const lk_pair *pairs, lk_draft *draft);
+/* What all frameworks mean by the facts: numbers, sharding, recomputation, GPUs, batch. The job is
+ * then that of the reading. */
+lk_status lk_draft_finish(const lk_config *config, lk_draft *draft);
+lk_status lk_launch_understood(lk_reading *reading, const char *key, const char *value);
+
+/* ---- config_words.c: settings as words of a launch line */
+/* Settings below the prefixes (ends with NULL; "" is all) as flags of Megatron-LM, whose names they
+ * have with '_' in place of '-'; the launcher and the program come first. */
+lk_status lk_config_megatron_words(const lk_config *config, const char *const *prefixes,
+                                   const char *program, int nodes, int per_node, lk_words *words);
+/* Appends "--name value", as many words as the value has. */
+lk_status lk_config_flag_words(const lk_config *config, const char *name, const lk_value *value,
+                               lk_words *words);
+lk_status lk_config_word(const lk_config *config, const char *text, lk_words *words);
+lk_status lk_config_launcher_words(const lk_config *config, const char *program, int nodes,
+                                   int per_node, lk_words *words);
+
+/* ---- keys_*.c */
+typedef struct lk_framework {
+	const char *name;
+	/* Whether the document is one of its files. */
+	bool (*is)(const lk_value *root);
+	/* Before the settings: files that it names are merged in. May be NULL. */
+	lk_status (*gather)(lk_config *config);
+	/* Settings to the job of the reading; or to words of a launch line in *words. */
+	lk_status (*translate)(const lk_config *config, lk_words *words);
+} lk_framework;
+
+extern const lk_framework lk_framework_megatron_test, lk_framework_megatron_yaml,
+	lk_framework_primus, lk_framework_primus_part, lk_framework_nemo_rl, lk_framework_automodel,
+	lk_framework_nemo, lk_framework_bridge, lk_framework_nanotron, lk_framework_neox,
+	lk_framework_axolotl, lk_framework_llama_factory, lk_framework_llama_factory_v1,
+	lk_framework_trainer, lk_framework_accelerate, lk_framework_deepspeed, lk_framework_mosaic,
+	lk_framework_maxtext, lk_framework_titan;
+
+/* ---- config.c */
+/* Translates a file. `words` gets the words of a launch line where the framework is one of
+ * Megatron-LM's or torchtitan's command lines; else it stays empty and the reading has its job. */
+lk_status lk_config_read(lk_reading *reading, const char *path, const lk_launch_given *given,
+                         lk_words *words);
+lk_status lk_config_read_text(lk_reading *reading, const char *text, size_t size, const char *name,
+                              const lk_launch_given *given, lk_words *words);
+/* Whether the text of a file is a configuration, not a shell script. */
+bool lk_config_is(const char *name, const char *text, size_t size);
+
+#endif

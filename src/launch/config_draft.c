@@ -1,0 +1,389 @@
+/* config_draft.c: settings of a file as facts of a job, by tables of keys, and what facts mean
+ * together whichever framework states them:
+ *
+ *     gpus = total, or nodes * GPUs of a node; else the least number that the degrees need
+ *     dp = gpus / (tp pp cp);  global batch = micro-batch * accumulation * dp
+ *     FULL_SHARD, full_shard, ZeRO 3: weights too; SHARD_GRAD_OP: gradients; HYBRID: within a node */
+#include <ctype.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/arena.h"
+#include "base/check.h"
+#include "base/text.h"
+#include "launch/config.h"
+
+/* ---- the three lists ---- */
+
+lk_status lk_launch_understood(lk_reading *reading, const char *key, const char *value) {
+	char text[256], shown[128];
+	snprintf(text, sizeof text, "%.100s %s", key, lk_escape(value, shown, sizeof shown));
+	return lk_launch_keep_line(reading, text, LK_LINE_UNDERSTOOD);
+}
+
+/* ---- facts ---- */
+
+#define FACT(name_, kind_, field) \
+	{ .name = name_, .kind = LK_FIELD_##kind_, .offset = offsetof(lk_draft, field), \
+	  .size = sizeof(((lk_draft *)0)->field) }
+
+/* Those that are no field of a job. */
+static const lk_field draft_facts[] = {
+	FACT("nodes", INT, nodes),
+	FACT("per_node", INT, per_node),
+	FACT("gpus", INT, all_gpus),
+	FACT("accumulation", INT, accumulation),
+	FACT("microbatches", INT, job.microbatches),
+	FACT("dp", INT, dp),
+	FACT("dp_shard", INT, dp_shard),
+	FACT("dp_replicate", INT, dp_replicate),
+	FACT("stage_layers", INT, stage_layers),
+	FACT("zero", INT, zero),
+	FACT("bf16", BOOL, bf16),
+	FACT("fp16", BOOL, fp16),
+	FACT("fp8", BOOL, fp8),
+	FACT("tf32", BOOL, tf32),
+	FACT("packing", BOOL, packing),
+	FACT("adapter", BOOL, adapter),
+	FACT("quantized", BOOL, quantized),
+	FACT("reshard_off", BOOL, reshard_off),
+	FACT("no_tying", BOOL, no_tying),
+	FACT("fsdp2", BOOL, fsdp2),
+	FACT("format", TEXT, format),
+	FACT("fsdp", TEXT, fsdp),
+	FACT("sharding_name", TEXT, sharding_name),
+	FACT("deepspeed", TEXT, deepspeed),
+	FACT("accelerate", TEXT, accelerate),
+	FACT("network_name", TEXT, network),
+	FACT("optimizer_name", TEXT, optimizer_name),
+	FACT("attention_name", TEXT, attention_name),
+	FACT("dispatcher_name", TEXT, dispatcher_name),
+	FACT("schedule_name", TEXT, schedule_name),
+	FACT("recompute_text", TEXT, recompute_text),
+	FACT("tokenizer", TEXT, tokenizer),
+	FACT("strategy", TEXT, strategy),
+	FACT("method", TEXT, method),
+	FACT("stage", TEXT, stage),
+	FACT("activation", TEXT, activation),
+	FACT("norm_name", TEXT, norm_name),
+	FACT("positions_name", TEXT, positions_name),
+	FACT("expansion", REAL, expansion),
+	FACT("multiple", INT, multiple),
+	FACT("vocab_multiple", INT, job.vocab_multiple),
+};
+
+static const lk_field *draft_fact(const char *name) {
+	for (size_t i = 0; i < sizeof draft_facts / sizeof *draft_facts; i++)
+		if (strcmp(draft_facts[i].name, name) == 0) return &draft_facts[i];
+	for (const lk_field *field = lk_job_fields; field->name; field++)
+		if (strcmp(field->name, name) == 0) return field;
+	return NULL;
+}
+
+/* "2e4" and "8192.0" are whole numbers too; -1, "auto" and "none" state nothing. */
+static bool draft_whole(const lk_value *value, const char *text, char *out, size_t size) {
+	double number = value->kind == LK_JSON_NUMBER ? value->number : NAN;
+	if (value->kind == LK_JSON_STRING && lk_yaml_scalar(text, &number) != LK_JSON_NUMBER)
+		return false;
+	if (!(fabs(number) < 1e15) || number != floor(number)) return false;
+	snprintf(out, size, "%.0f", number);
+	return true;
+}
+
+static lk_status draft_unknown(const lk_config *config, const char *key, const char *text) {
+	char shown[96], variable[48];
+	const char *name = strchr(text, '$');
+	lk_reading *reading = config->reading;
+	size_t begin = name && name[1] == '{' ? 2 : 1;
+	snprintf(variable, sizeof variable, "%.*s",
+	         name ? (int)strspn(name + begin, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") : 0,
+	         name ? name + begin : "");
+	lk_fail(reading->err, LK_ERR_INPUT, reading->where, "%s: \"%s\" is not known", key,
+	        lk_escape(text, shown, sizeof shown));
+	return *variable ? lk_hint(reading->err, "give --var %s=VALUE", variable)
+	                 : lk_hint(reading->err, "give --set %s=VALUE", key);
+}
+
+static bool draft_open(const char *text) {
+	return strcasecmp(text, "auto") == 0 || strcmp(text, "-1") == 0 || *text == '\0';
+}
+
+lk_status lk_draft_set(const lk_config *config, const char *key, const char *fact,
+                       const lk_value *value, const lk_pair *pairs, lk_draft *draft) {
+	const lk_field *field = draft_fact(fact);
+	const char *text = lk_config_text(value), *ours = NULL;
+	char whole[32], named[96];
+	LK_ASSERT(field != NULL);
+	if (!text) return LK_OK;
+	for (const lk_pair *pair = pairs; pair && pair->theirs && !ours; pair++)
+		if (strcasecmp(pair->theirs, text) == 0) ours = pair->ours;
+	if (!ours && strstr(text, "${")) return draft_unknown(config, key, text);
+	if (ours && !*ours) return LK_OK; /* it states nothing */
+	if (!ours && field->kind == LK_FIELD_SWITCH && value->kind == LK_JSON_TRUE) ours = "on";
+	if (!ours && field->kind == LK_FIELD_SWITCH && value->kind == LK_JSON_FALSE) ours = "off";
+	if (!ours && draft_open(text) && field->kind != LK_FIELD_TEXT &&
+	    !(field->kind == LK_FIELD_BOOL && strcasecmp(text, "auto") == 0))
+		return LK_OK;
+	if (!ours && field->kind == LK_FIELD_BOOL && strcasecmp(text, "auto") == 0) ours = "1";
+	if (!ours && field->kind == LK_FIELD_INT && draft_whole(value, text, whole, sizeof whole))
+		ours = whole;
+	if (!ours && field->kind == LK_FIELD_BOOL && value->kind == LK_JSON_NUMBER)
+		ours = value->number != 0 ? "1" : "0";
+	if (!ours) ours = text;
+	if (field->kind == LK_FIELD_TEXT && strlen(ours) >= field->size)
+		return lk_config_fail(config, key, "the text is too long", "shorten it");
+	LK_TRY(lk_launch_understood(config->reading, key, text));
+	if (strcmp(fact, "network_name") == 0) lk_copy(draft->network_key, sizeof draft->network_key, key);
+	lk_status status = lk_field_put(draft, field, ours, config->reading->err);
+	if (status != LK_ERR_INPUT) return status;
+	snprintf(named, sizeof named, "\"%.60s\" is not among its values", text);
+	return lk_config_fail(config, key, named, "correct the value, or take the key out");
+}
+
+/* ---- keys ---- */
+
+static bool draft_matches(const char *pattern, const char *path) {
+	size_t length = strlen(pattern);
+	if (*pattern == '*') {
+		size_t size = strlen(path);
+		return size >= length - 1 && strcmp(path + size - (length - 1), pattern + 1) == 0;
+	}
+	if (length > 0 && pattern[length - 1] == '*') return strncmp(pattern, path, length - 1) == 0;
+	return strcmp(pattern, path) == 0;
+}
+
+static const lk_key *draft_key(const lk_key *const *tables, const char *path) {
+	for (; *tables; tables++)
+		for (const lk_key *key = *tables; key->path; key++)
+			if (draft_matches(key->path, path)) return key;
+	return NULL;
+}
+
+static bool draft_off(const lk_value *value) {
+	if (value->kind == LK_JSON_NULL || value->kind == LK_JSON_FALSE) return true;
+	if (value->kind == LK_JSON_NUMBER) return value->number == 0;
+	if (value->kind == LK_JSON_STRING) return !lk_config_text(value) || !*value->text;
+	return (value->kind == LK_JSON_ARRAY || value->kind == LK_JSON_OBJECT) && value->count == 0;
+}
+
+/* A list of words becomes one text: ["full_shard", "auto_wrap"]. */
+static lk_status draft_read_list(const lk_config *config, const lk_setting *setting,
+                                 const lk_key *key, lk_draft *draft) {
+	lk_arena *arena = config->reading->arena;
+	const char *text = "";
+	for (size_t i = 0; i < setting->value->count && text; i++) {
+		const char *item = lk_config_text(&setting->value->items[i]);
+		if (item && strlen(text) < 512)
+			text = lk_arena_printf(arena, "%s%s%s", text, *text ? " " : "", item);
+	}
+	if (!text) return lk_oom(config->reading->err);
+	lk_value value = {.kind = LK_JSON_STRING, .text = text};
+	return lk_draft_set(config, setting->path, key->fact, &value, key->values, draft);
+}
+
+static lk_status draft_read_one(const lk_config *config, const lk_setting *setting,
+                                const lk_key *const *tables, lk_draft *draft) {
+	const lk_key *key = draft_key(tables, setting->path);
+	lk_reading *reading = config->reading;
+	LK_TRY(lk_launch_seen(reading, setting->path));
+	if (!key) {
+		if (draft_off(setting->value)) return LK_OK;
+		return lk_launch_unknown(reading, setting->path);
+	}
+	switch (key->kind) {
+	case LK_KEY_FACT:
+		if (setting->value->kind == LK_JSON_ARRAY)
+			return draft_read_list(config, setting, key, draft);
+		return lk_draft_set(config, setting->path, key->fact, setting->value, key->values, draft);
+	case LK_KEY_SKIP: return lk_launch_skip(reading, setting->path, key->reason);
+	case LK_KEY_NOTE:
+		if (draft_off(setting->value)) return LK_OK;
+		return lk_launch_note(reading, setting->path, key->reason);
+	case LK_KEY_REFUSE: break;
+	}
+	if (draft_off(setting->value)) return LK_OK;
+	return lk_config_fail(config, setting->path, key->reason,
+	                      "lockstep predicts training steps of networks that it knows");
+}
+
+lk_status lk_draft_read(const lk_config *config, const lk_key *const *tables, lk_draft *draft) {
+	for (size_t i = 0; i < config->count; i++)
+		LK_TRY(draft_read_one(config, &config->settings[i], tables, draft));
+	return LK_OK;
+}
+
+/* ---- what facts mean ---- */
+
+static bool draft_has(const char *text, const char *part) {
+	return strcasestr(text, part) != NULL;
+}
+
+static void draft_numbers(lk_draft *draft) {
+	lk_job *job = &draft->job;
+	if (draft_has(draft->format, "bf16") || draft_has(draft->format, "bfloat16"))
+		draft->bf16 = true;
+	else if (draft_has(draft->format, "fp16") || draft_has(draft->format, "float16") ||
+	         strncmp(draft->format, "16", 2) == 0)
+		draft->fp16 = true;
+	else if (draft_has(draft->format, "fp8")) draft->fp8 = true;
+	if (job->dtype_said) return;
+	if (draft->fp8) job->dtype = LK_FP8;
+	else if (draft->bf16) job->dtype = LK_BF16;
+	else if (draft->fp16) job->dtype = LK_FP16;
+	else job->dtype = draft->tf32 ? LK_TF32 : LK_FP32;
+	job->dtype_said = true;
+}
+
+/* "FULL_SHARD" or its number, "full_shard auto_wrap offload", a ZeRO stage. */
+static void draft_sharding(lk_draft *draft) {
+	lk_job *job = &draft->job;
+	const char *name = *draft->sharding_name ? draft->sharding_name : draft->fsdp;
+	bool number = isdigit((unsigned char)*name) && name[1] == '\0';
+	if (draft->zero > 0) {
+		job->sharding = (lk_sharding)(draft->zero - 1);
+		job->sharding_said = true;
+	} else if (*name) {
+		bool hybrid = draft_has(name, "hybrid") || (number && (*name == '4' || *name == '5'));
+		bool keeps = draft_has(name, "grad_op") || draft_has(name, "zero2") ||
+		             (number && (*name == '2' || *name == '5'));
+		bool none = draft_has(name, "no_shard") || (number && *name == '3');
+		job->sharding = none ? LK_SHARD_NONE : keeps ? LK_SHARD_ZERO2 : LK_SHARD_ZERO3;
+		job->sharding_said = true;
+		if (hybrid && draft->dp_shard <= 0)
+			draft->dp_shard = draft->per_node > 0 ? draft->per_node : 8;
+		if (!job->stack[0] && !none) lk_copy(job->stack, sizeof job->stack, "fsdp");
+	}
+	if (job->sharding == LK_SHARD_ZERO3 && draft->reshard_off) job->sharding = LK_SHARD_ZERO2;
+	if (draft_has(draft->fsdp, "offload")) job->offload_optimizer = true;
+	if (draft->dp_replicate > 1 && draft->dp_shard > 0) job->shard_group = draft->dp_shard;
+	else if (*name && draft->dp_shard > 1) job->shard_group = draft->dp_shard;
+}
+
+static void draft_optimizer(lk_draft *draft) {
+	static const struct {
+		const char *part;
+		lk_optimizer optimizer;
+	} names[] = {{"adafactor", LK_OPT_ADAFACTOR}, {"lamb", LK_OPT_LAMB}, {"adam", LK_OPT_ADAM},
+	             {"sgd", LK_OPT_SGD}};
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		if (draft_has(draft->optimizer_name, names[i].part)) {
+			draft->job.optimizer = names[i].optimizer;
+			break;
+		}
+	if (draft_has(draft->optimizer_name, "8bit")) draft->job.state_dtype = LK_FP8;
+}
+
+static void draft_attention(lk_draft *draft) {
+	lk_job *job = &draft->job;
+	const char *name = draft->attention_name;
+	if (draft_has(name, "eager")) job->attn_kernel = LK_KERNEL_UNFUSED;
+	if (!draft_has(name, "flash")) return;
+	job->attn_kernel = LK_KERNEL_FLASH;
+	job->attn_library = draft_has(name, "3") ? LK_ATTN_LIBRARY_FLASH3 : LK_ATTN_LIBRARY_FLASH;
+	job->attn_library_said = true;
+}
+
+static void draft_pipeline(lk_draft *draft) {
+	static const struct {
+		const char *part;
+		lk_schedule_kind kind;
+	} names[] = {{"interleaved", LK_SCHED_INTERLEAVED}, {"zbv", LK_SCHED_ZB_V},
+	             {"dualpipe", LK_SCHED_DUALPIPE},       {"gpipe", LK_SCHED_GPIPE},
+	             {"afab", LK_SCHED_GPIPE},              {"1f1b", LK_SCHED_1F1B}};
+	lk_job *job = &draft->job;
+	if (job->pp <= 1) {
+		job->vp = 0;
+		job->schedule_said = false;
+		return;
+	}
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		if (draft_has(draft->schedule_name, names[i].part)) {
+			job->schedule = names[i].kind;
+			job->schedule_said = true;
+			break;
+		}
+	bool chunks = job->schedule_said && job->schedule == LK_SCHED_INTERLEAVED;
+	lk_model model = job->model;
+	if (chunks && job->vp <= 1 && draft->stage_layers > 0 &&
+	    (model.layers > 0 || lk_model_preset(draft->network, &model, NULL) == LK_OK))
+		job->vp = model.layers / draft->stage_layers / job->pp;
+	if (chunks && job->vp <= 1) job->schedule_said = false;
+}
+
+/* The text of recomputation: a bool, or a word. */
+static lk_status draft_recompute(const lk_config *config, lk_draft *draft) {
+	lk_job *job = &draft->job;
+	const char *text = draft->recompute_text;
+	if (!*text) return LK_OK;
+	if (draft_has(text, "offload"))
+		LK_TRY(lk_launch_note(config->reading, "activation offloading",
+		                      "activations are priced as recomputed, not as copied to the host"));
+	job->recompute_said = true;
+	if (strcasecmp(text, "false") == 0 || strcmp(text, "0") == 0) job->recompute = LK_RECOMPUTE_NONE;
+	else job->recompute = draft_has(text, "selective") ? LK_RECOMPUTE_SELECTIVE : LK_RECOMPUTE_FULL;
+	return LK_OK;
+}
+
+static lk_status draft_gpus(const lk_config *config, lk_draft *draft) {
+	lk_reading *reading = config->reading;
+	int64_t stated = draft->all_gpus, replicas = 1;
+	if (stated <= 0 && (draft->nodes > 0 || draft->per_node > 0))
+		stated = (int64_t)(draft->nodes > 0 ? draft->nodes : 1) *
+		         (draft->per_node > 0 ? draft->per_node : 8);
+	if (stated > LK_JOB_GPUS)
+		return lk_config_fail(config, "GPUs", "more than can be predicted", "state fewer");
+	if (draft->dp > 1) replicas = draft->dp;
+	else if (draft->dp_shard > 1) replicas = draft->dp_shard;
+	if (draft->dp <= 1 && draft->dp_replicate > 1) replicas *= draft->dp_replicate;
+	bool exact = draft->all_gpus > 0;
+	return lk_launch_count_gpus(reading, &draft->job, replicas, (int)stated, exact);
+}
+
+lk_status lk_draft_finish(const lk_config *config, lk_draft *draft) {
+	lk_reading *reading = config->reading;
+	lk_job *job = &draft->job;
+	draft_numbers(draft);
+	draft_optimizer(draft);
+	draft_attention(draft);
+	draft_pipeline(draft);
+	LK_TRY(draft_recompute(config, draft));
+	LK_TRY(draft_gpus(config, draft));
+	draft_sharding(draft);
+	if (draft->adapter || job->lora_rank > 0) job->task = LK_TASK_LORA;
+	if (draft->quantized)
+		LK_TRY(lk_launch_note(reading, "quantized weights",
+		                      "frozen weights of 4 or 8 bits are priced as 16-bit ones"));
+	if (job->gbs == 0 && draft->accumulation > 0) job->microbatches = draft->accumulation;
+	if (job->gbs == 0 && job->mbs > 0 && job->microbatches == 0) job->microbatches = 1;
+	if (!job->sharding_said) {
+		job->sharding = LK_SHARD_NONE;
+		job->sharding_said = true;
+	}
+	if (!job->stack[0]) lk_copy(job->stack, sizeof job->stack, "ddp");
+	if (job->tp <= 1) job->sequence_parallel = job->tp_overlap = LK_AUTO;
+	if (job->tp == 0) job->tp = 1;
+	if (job->pp == 0) job->pp = 1;
+	if (job->cp == 0) job->cp = 1;
+	if (*draft->network) LK_TRY(lk_launch_network(reading, draft->network_key, draft->network));
+	*reading->out->job = *job;
+	if (*draft->deepspeed) {
+		const char *path = lk_config_beside(reading->arena, config->file, draft->deepspeed);
+		const char *name = strrchr(draft->deepspeed, '/') ? strrchr(draft->deepspeed, '/') + 1
+		                                                  : draft->deepspeed;
+		if (path) return lk_deepspeed_apply(reading, path);
+		const char *stage = strpbrk(name, "0123");
+		job = reading->out->job;
+		lk_copy(job->stack, sizeof job->stack, "deepspeed");
+		job->sharding = stage ? (lk_sharding)(*stage - '0') : LK_SHARD_NONE;
+		job->sharding_said = true;
+		job->offload_optimizer |= draft_has(name, "offload");
+		return lk_launch_assume(reading,
+		                        "ZeRO stage %d%s, by the name of %.80s, which is not here "
+		                        "(--deepspeed-config)",
+		                        (int)job->sharding,
+		                        job->offload_optimizer ? " with an offloaded optimizer" : "", name);
+	}
+	return LK_OK;
+}

@@ -1,0 +1,150 @@
+/* config_words.c: settings as the words of a launch line, for the frameworks whose files are a
+ * command line in another form. */
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/arena.h"
+#include "base/text.h"
+#include "launch/config.h"
+
+lk_status lk_config_word(const lk_config *config, const char *text, lk_words *words) {
+	if (!text || !lk_push(words)) return lk_oom(config->reading->err);
+	const char *open = strstr(text, "${");
+	if (!open) open = text[0] == '$' && text[1] != '\0' ? text : NULL;
+	*lk_last(words) = (lk_word){.text = text};
+	if (!open) return LK_OK;
+	char shown[64];
+	lk_last(words)->unknown =
+		lk_arena_printf(config->reading->arena, "%s is not known", lk_escape(text, shown, sizeof shown));
+	return lk_last(words)->unknown ? LK_OK : lk_oom(config->reading->err);
+}
+
+/* "[a b]" is several words, as Megatron-LM's tests write lists. */
+static lk_status config_bracket_words(const lk_config *config, const char *text, lk_words *words) {
+	char *copy = lk_arena_strdup(config->reading->arena, text + 1), *save = NULL;
+	if (!copy) return lk_oom(config->reading->err);
+	copy[strlen(copy) - 1] = '\0';
+	for (char *at = strtok_r(copy, " ,", &save); at; at = strtok_r(NULL, " ,", &save))
+		LK_TRY(lk_config_word(config, at, words));
+	return LK_OK;
+}
+
+lk_status lk_config_flag_words(const lk_config *config, const char *name, const lk_value *value,
+                               lk_words *words) {
+	bool list = value->kind == LK_JSON_ARRAY;
+	const char *text = lk_config_text(value);
+	if (!text && !list) return LK_OK;
+	if (value->kind == LK_JSON_FALSE) return LK_OK;
+	LK_TRY(lk_config_word(config, lk_arena_printf(config->reading->arena, "--%s", name), words));
+	if (value->kind == LK_JSON_TRUE) return LK_OK;
+	for (size_t i = 0; list && i < value->count; i++) {
+		const char *item = lk_config_text(&value->items[i]);
+		if (item) LK_TRY(lk_config_word(config, item, words));
+	}
+	if (list) return LK_OK;
+	size_t length = strlen(text);
+	bool several = length > 1 && text[0] == '[' && text[length - 1] == ']' && strchr(text, ' ');
+	if (several) return config_bracket_words(config, text, words);
+	return lk_config_word(config, text, words);
+}
+
+lk_status lk_config_launcher_words(const lk_config *config, const char *program, int nodes,
+                                   int per_node, lk_words *words) {
+	lk_arena *arena = config->reading->arena;
+	LK_TRY(lk_config_word(config, "torchrun", words));
+	if (per_node > 0)
+		LK_TRY(lk_config_word(config, lk_arena_printf(arena, "--nproc_per_node=%d", per_node), words));
+	if (nodes > 0)
+		LK_TRY(lk_config_word(config, lk_arena_printf(arena, "--nnodes=%d", nodes), words));
+	return lk_config_word(config, program, words);
+}
+
+/* Names of Megatron-Core's configuration classes, and of NeMo's, where the flag has another one; a
+ * value that turns the flag on is given where it is no plain switch. */
+static const struct {
+	const char *name, *flag, *when; /* when: the value that means the switch; NULL: any value */
+} renamed[] = {
+	{"add_bias_linear", "disable-bias-linear", "false"},
+	{"bias", "disable-bias-linear", "false"},
+	{"gated_linear_unit", "swiglu", "true"},
+	{"activation", "swiglu", "fast-swiglu"},
+	{"activation", "swiglu", "swiglu"},
+	{"share_embeddings_and_output_weights", "untie-embeddings-and-output-weights", "false"},
+	{"num_moe_experts", "num-experts", NULL},
+	{"encoder_seq_length", "seq-length", NULL},
+	{"sequence_length", "seq-length", NULL},
+	{"fp8", "fp8-format", NULL},
+	{"fp4", "fp4-format", NULL},
+	{"rotary_percentage", "rotary-percent", NULL},
+	{"layernorm_zero_centered_gamma", "apply-layernorm-1p", NULL},
+	{"virtual_pipeline_model_parallel_size", "num-virtual-stages-per-pipeline-rank", NULL},
+	{"bf16", "bf16", NULL},
+	{"precision", "bf16", "bf16"},
+	{"precision", "bf16", "bf16-mixed"},
+	{"precision", "fp16", "16"},
+	{"precision", "fp16", "16-mixed"},
+	{"precision", "fp16", "fp16"},
+	{"use_torch_fsdp2", "use-torch-fsdp2", "true"},
+	{"use_turbo_attention", "use-flash-attn", "true"},
+	{"use_turbo_deepep", "moe-enable-deepep", "true"},
+	{"use_turbo_grouped_gemm", "moe-grouped-gemm", "true"},
+	{"use_turbo_grouped_mlp", "moe-grouped-gemm", "true"},
+	{"lora_rank", "lora-rank", NULL},
+};
+
+/* The flag of a setting; NULL: the setting says nothing that a flag would. *means: its value
+ * is the switch, whatever it is. */
+static const char *config_flag_name(lk_arena *arena, const char *name, const lk_value *value,
+                                    bool *means) {
+	const char *text = lk_config_text(value);
+	bool known = false;
+	*means = false;
+	for (size_t i = 0; i < sizeof renamed / sizeof *renamed; i++) {
+		if (strcmp(renamed[i].name, name) != 0) continue;
+		known = true;
+		if (!renamed[i].when) return renamed[i].flag;
+		if (!text || strcasecmp(renamed[i].when, text) != 0) continue;
+		*means = true;
+		return renamed[i].flag;
+	}
+	if (known) return NULL;
+	char *dashed = lk_arena_strdup(arena, name);
+	for (char *c = dashed; c && *c; c++)
+		if (*c == '_') *c = '-';
+	return dashed;
+}
+
+static lk_status config_one_flag(const lk_config *config, const char *name, const lk_value *value,
+                                 lk_words *words) {
+	static const lk_value truth = {.kind = LK_JSON_TRUE};
+	bool means;
+	const char *flag = config_flag_name(config->reading->arena, name, value, &means);
+	if (!flag) return LK_OK;
+	const lk_flag *row = lk_megatron_flag(flag);
+	const char *text = lk_config_text(value);
+	if (!text && value->kind != LK_JSON_ARRAY) return LK_OK;
+	bool off =
+		value->kind == LK_JSON_FALSE || (value->kind == LK_JSON_NUMBER && value->number == 0);
+	/* Of what no flag is, only what is turned on can matter. */
+	if (!row) return off ? LK_OK : lk_launch_unknown(config->reading, name);
+	if (row->kind == LK_FLAG_SET || row->kind == LK_FLAG_CLEAR)
+		return off && !means ? LK_OK : lk_config_flag_words(config, flag, &truth, words);
+	if (off && row->kind >= LK_FLAG_IGNORED) return LK_OK;
+	bool below = row->kind == LK_FLAG_INT && value->kind == LK_JSON_NUMBER && value->number < row->low;
+	if (below || (value->kind == LK_JSON_FALSE && row->kind < LK_FLAG_IGNORED)) return LK_OK;
+	return lk_config_flag_words(config, flag, value, words);
+}
+
+lk_status lk_config_megatron_words(const lk_config *config, const char *const *prefixes,
+                                   const char *program, int nodes, int per_node, lk_words *words) {
+	LK_TRY(lk_config_launcher_words(config, program, nodes, per_node, words));
+	for (size_t i = 0; i < config->count; i++) {
+		const char *path = config->settings[i].path, *name = NULL;
+		for (const char *const *prefix = prefixes; *prefix && !name; prefix++)
+			if (strncmp(path, *prefix, strlen(*prefix)) == 0) name = path + strlen(*prefix);
+		if (!name || strchr(name, '.')) continue;
+		LK_TRY(config_one_flag(config, name, config->settings[i].value, words));
+	}
+	return LK_OK;
+}

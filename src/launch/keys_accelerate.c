@@ -1,0 +1,60 @@
+/* keys_accelerate.c: configurations of HuggingFace accelerate: how the ranks are laid out, nothing
+ * of what trains. Alone it goes with --model, or with a file that names it. */
+#include <string.h>
+
+#include "base/text.h"
+#include "launch/config.h"
+
+static const lk_pair keeps[] = {{"false", "1"}, {"true", "0"}, {NULL, NULL}};
+static const lk_pair stages[] = {{"0", "1"}, {"1", "2"}, {"2", "3"}, {"3", "4"}, {NULL, NULL}};
+static const lk_pair devices[] = {{"cpu", "1"}, {"nvme", "1"}, {"none", "0"}, {NULL, NULL}};
+
+static const lk_key keys[] = {
+	LK_FACT("num_processes", "gpus"),
+	LK_FACT("mixed_precision", "format"),
+	LK_FACT("distributed_type", "strategy"),
+	LK_FACT("gradient_accumulation_steps", "accumulation"),
+	LK_FACT("fsdp_config.fsdp_sharding_strategy", "sharding_name"),
+	LK_WORDS("fsdp_config.fsdp_reshard_after_forward", "reshard_off", keeps),
+	LK_FACT("fsdp_config.fsdp_offload_params", "offload_optimizer"),
+	LK_FACT("fsdp_config.fsdp_activation_checkpointing", "recompute_text"),
+	LK_SKIP("fsdp_config*", "how layers are wrapped and saved: units of one layer are taken"),
+	LK_FACT("parallelism_config.parallelism_config_dp_replicate_size", "dp_replicate"),
+	LK_FACT("parallelism_config.parallelism_config_dp_shard_size", "dp_shard"),
+	LK_FACT("parallelism_config.parallelism_config_tp_size", "tp"),
+	LK_FACT("parallelism_config.parallelism_config_cp_size", "cp"),
+	LK_SKIP("parallelism_config*", "see the degrees"),
+	LK_FACT("deepspeed_config.deepspeed_config_file", "deepspeed"),
+	LK_FACT("deepspeed_config.gradient_accumulation_steps", "accumulation"),
+	LK_WORDS("deepspeed_config.zero_stage", "zero", stages),
+	LK_WORDS("deepspeed_config.offload_optimizer_device", "offload_optimizer", devices),
+	LK_NOTE("deepspeed_config.offload_param_device", "offloading of parameters is not modelled"),
+	LK_SKIP("deepspeed_config*", LK_WHY_START),
+	LK_SKIP("num_machines", "the number of processes counts all nodes"),
+	LK_SKIP("*", LK_WHY_START),
+	LK_KEYS_END};
+
+static bool accelerate_is(const lk_value *root) {
+	return lk_config_at(root, "compute_environment") && lk_config_at(root, "distributed_type");
+}
+
+static lk_status accelerate_read(const lk_config *config, lk_draft *draft) {
+	static const lk_key *const tables[] = {keys, NULL};
+	LK_TRY(lk_draft_read(config, tables, draft));
+	if (strcmp(draft->strategy, "FSDP") == 0) lk_copy(draft->fsdp, sizeof draft->fsdp, "full_shard");
+	if (strcmp(draft->strategy, "DEEPSPEED") == 0)
+		lk_copy(draft->job.stack, sizeof draft->job.stack, "deepspeed");
+	return LK_OK;
+}
+
+static lk_status accelerate_translate(const lk_config *config, lk_words *words) {
+	lk_draft draft = {0};
+	(void)words;
+	LK_TRY(accelerate_read(config, &draft));
+	LK_TRY(lk_draft_finish(config, &draft));
+	if (draft.accumulation == 0) config->reading->out->job->microbatches = 0;
+	return LK_OK;
+}
+
+const lk_framework lk_framework_accelerate = {"accelerate", accelerate_is, NULL,
+                                              accelerate_translate};

@@ -1,0 +1,250 @@
+/* keys_automodel.c: NeMo AutoModel's YAML (nemo_automodel/recipes).
+ *
+ *     accumulation = global_batch_size / (local_batch_size dp);  dp = gpus / (tp pp cp)
+ *     vp = layers / (pp layers_per_stage)
+ * The number of GPUs stands in benchmark.num_nodes, ci.nodes, or a comment with the command. */
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/text.h"
+#include "launch/config.h"
+
+static const lk_pair dispatchers[] = {{"deepep", "node"}, {"hybridep", "node"},
+                                      {"torch", "alltoall"}, {"alltoall", "alltoall"},
+                                      {"uccl_ep", "node"}, {NULL, NULL}};
+static const lk_pair formats[] = {{"torch.bfloat16", "bf16"}, {"bfloat16", "bf16"},
+                                  {"torch.float32", "fp32"},  {"float32", "fp32"},
+                                  {"torch.float16", "fp16"},  {"uint8", "fp8"},
+                                  {"torch.uint8", "fp8"},     {"float16", "fp16"},
+                                  {NULL, NULL}};
+static const lk_pair attentions[] = {{"flash_attention_2", "flash"}, {"flash", "flash"},
+                                     {"eager", "eager"}, {"sdpa", ""}, {"te", ""}, {NULL, NULL}};
+static const lk_pair recipes[] = {{"tensorwise", "tensorwise"}, {"current", "tensorwise"},
+                                  {"rowwise", "tensorwise"},    {"block", "blockwise"},
+                                  {"blockwise", "blockwise"},   {"delayed", "delayed"},
+                                  {"mxfp8", ""},                {NULL, NULL}};
+static const lk_pair truths[] = {{"true", "on"}, {"false", "off"}, {NULL, NULL}};
+
+static const lk_key keys[] = {
+	LK_FACT("model.pretrained_model_name_or_path", "network_name"),
+	LK_FACT("model.config.pretrained_model_name_or_path", "network_name"),
+	LK_FACT("model.config.name_or_path", "network_name"),
+	LK_FACT("model.config", "network_name"),
+	LK_FACT("model.torch_dtype", "format"),
+	LK_FACT("model.dtype", "format"),
+	LK_FACT("model.attn_implementation", "attention_name"),
+	LK_WORDS("model.backend.attn", "attention_name", attentions),
+	LK_WORDS("model.backend.dispatcher", "dispatcher", dispatchers),
+	LK_WORDS("model.backend.te_fp8.recipe", "fp8_recipe", recipes),
+	LK_WORDS("model.use_liger_kernel", "fused_cross_entropy", truths),
+	LK_SKIP("model*", "how the network is made and which kernels run changes no shape"),
+	LK_FACT("step_scheduler.global_batch_size", "gbs"),
+	LK_FACT("step_scheduler.local_batch_size", "mbs"),
+	LK_SKIP("step_scheduler*", LK_WHY_LENGTH),
+	LK_FACT("distributed.strategy", "strategy"),
+	LK_FACT("distributed._target_", "strategy"),
+	LK_FACT("distributed.tp_size", "tp"),
+	LK_FACT("distributed.pp_size", "pp"),
+	LK_FACT("distributed.cp_size", "cp"),
+	LK_FACT("distributed.ep_size", "ep"),
+	LK_FACT("distributed.dp_size", "dp"),
+	LK_FACT("distributed.dp_replicate_size", "dp_replicate"),
+	LK_FACT("distributed.sequence_parallel", "sequence_parallel"),
+	LK_FACT("distributed.activation_checkpointing", "recompute_text"),
+	LK_FACT("parallelizer.activation_checkpointing", "recompute_text"),
+	LK_FACT("distributed.pipeline.pp_schedule", "schedule_name"),
+	LK_FACT("distributed.pipeline.pp_microbatch_size", "multiple"),
+	LK_FACT("distributed.pipeline.layers_per_stage", "stage_layers"),
+	LK_WORDS("distributed.enable_async_tensor_parallel", "tp_overlap", truths),
+	LK_NOTE("distributed.moe.reshard_after_forward", "experts are sharded as the other weights"),
+	LK_NOTE("distributed.offload_policy*", "offloading of weights is not modelled"),
+	LK_NOTE("distributed.defer_fsdp_grad_sync", "gradients are reduced with the last micro-batch"),
+	LK_SKIP("distributed*", "see the degrees"),
+	LK_SKIP("parallelizer*", "see the degrees"),
+	LK_FACT("autopipeline.pp_schedule", "schedule_name"),
+	LK_FACT("autopipeline.pp_microbatch_size", "multiple"),
+	LK_FACT("autopipeline.layers_per_stage", "stage_layers"),
+	LK_SKIP("autopipeline*", "see the degrees"),
+	LK_FACT("benchmark.num_nodes", "nodes"),
+	LK_SKIP("benchmark*", LK_WHY_LOGGING),
+	LK_FACT("ci.nproc_per_node", "per_node"),
+	LK_SKIP("ci*", "how the recipe is tested"),
+	LK_FACT("packed_sequence.packed_sequence_size", "seq"),
+	LK_FACT("dataset.seq_len", "context"),
+	LK_FACT("dataset.seq_length", "context"),
+	LK_SKIP("packed_sequence*", LK_WHY_DATA),
+	LK_FACT("peft.dim", "lora_rank"),
+	LK_NOTE("peft.exclude_modules", "adapters are priced on all linear layers"),
+	LK_SKIP("peft*", "how adapters are computed and scaled changes no shape"),
+	LK_NOTE("quantization*", "frozen weights of 4 or 8 bits are priced as 16-bit ones"),
+	LK_FACT("fp8.enabled", "fp8"),
+	LK_WORDS("fp8.recipe_name", "fp8_recipe", recipes),
+	LK_SKIP("fp8*", "see fp8.recipe_name"),
+	LK_FACT("compile.enabled", "compile"),
+	LK_SKIP("compile*", "see compile.enabled"),
+	LK_FACT("optimizer._target_", "optimizer_name"),
+	LK_WORDS("optimizer.exp_avg_dtype", "state_dtype", formats),
+	LK_FACT("optimizer.master_weights", "master_weights"),
+	LK_SKIP("optimizer*", LK_WHY_RATE),
+	LK_SKIP("lr_scheduler*", LK_WHY_RATE),
+	LK_SKIP("clip_grad_norm*", LK_WHY_RATE),
+	LK_SKIP("max_grad_norm", LK_WHY_RATE),
+	LK_SKIP("loss_fn*", LK_WHY_NUMBERS),
+	LK_NOTE("teacher_model*", "the teacher's forward pass is not priced"),
+	LK_NOTE("mtp*", "prediction of several tokens is priced as the network states it"),
+	LK_SKIP("freeze_config*", "the text tower is priced as trained"),
+	LK_SKIP("dataset*", LK_WHY_DATA),
+	LK_SKIP("dataloader*", LK_WHY_DATA),
+	LK_SKIP("tokenizer*", LK_WHY_DATA),
+	LK_SKIP("processor*", LK_WHY_DATA),
+	LK_SKIP("validation*", LK_WHY_EVAL),
+	LK_SKIP("checkpoint*", LK_WHY_SAVING),
+	LK_SKIP("restore_from*", LK_WHY_SAVING),
+	LK_SKIP("wandb*", LK_WHY_LOGGING),
+	LK_SKIP("mlflow*", LK_WHY_LOGGING),
+	LK_SKIP("logger*", LK_WHY_LOGGING),
+	LK_SKIP("comet*", LK_WHY_LOGGING),
+	LK_SKIP("profil*", LK_WHY_LOGGING),
+	LK_SKIP("nsys*", LK_WHY_LOGGING),
+	LK_SKIP("rng*", LK_WHY_NUMBERS),
+	LK_SKIP("seed", LK_WHY_NUMBERS),
+	LK_SKIP("dist_env*", LK_WHY_START),
+	LK_SKIP("slurm*", LK_WHY_START),
+	LK_SKIP("recipe", "see the network"),
+	LK_SKIP("use_hf_fa2", LK_WHY_DATA),
+	LK_KEYS_END};
+
+static bool automodel_is(const lk_value *root) {
+	const char *target = lk_config_text(lk_config_at(root, "model._target_"));
+	return lk_config_at(root, "step_scheduler") ||
+	       (target && strncmp(target, "nemo_automodel", 14) == 0) ||
+	       lk_config_at(root, "recipe_args") || lk_config_at(root, "flow_matching");
+}
+
+/* Recipes that train no language model of the usual loss. */
+static lk_status automodel_refuse(const lk_config *config) {
+	static const struct {
+		const char *part, *what;
+	} parts[] = {{"diffusion", "diffusion models are not modelled"},
+	             {"biencoder", "retrieval is not modelled"},
+	             {"crossencoder", "retrieval is not modelled"},
+	             {"sequenceclassification", "classifiers are not modelled"},
+	             {"eagle", "speculative drafters are not modelled"},
+	             {"dspark", "speculative drafters are not modelled"},
+	             {"dflash", "speculative drafters are not modelled"},
+	             {"vispec", "speculative drafters are not modelled"},
+	             {"drafter", "speculative drafters are not modelled"},
+	             {"rewardmodel", "reward models are not modelled"}};
+	static const char *const sections[] = {"flow_matching", "drafter", "draft_model", "eagle",
+	                                       "flow_matching_config", "recipe_args"};
+	static const char *const places[] = {"recipe", "model._target_"};
+	for (size_t place = 0; place < 2; place++) {
+		const char *text = lk_config_text(lk_config_at(config->root, places[place]));
+		const char *recipe = lk_config_text(lk_config_at(config->root, "recipe._target_"));
+		if (!text && place == 0) text = recipe;
+		for (size_t i = 0; text && i < sizeof parts / sizeof *parts; i++)
+			if (strcasestr(text, parts[i].part))
+				return lk_config_fail(config, places[place], parts[i].what,
+				                      "language models can be predicted");
+	}
+	for (size_t i = 0; i < sizeof sections / sizeof *sections; i++)
+		if (lk_config_at(config->root, sections[i]))
+			return lk_config_fail(config, sections[i],
+			                      "diffusion models and speculative drafters are not modelled",
+			                      "language models can be predicted");
+	return LK_OK;
+}
+
+/* "nproc-per-node 8" in a comment; 0: none says it. */
+static int automodel_commented(const char *text, const char *const *names) {
+	for (; text && *names; names++) {
+		const char *at = strstr(text, *names);
+		if (!at) continue;
+		at += strlen(*names);
+		at += strspn(at, " =");
+		long value = strtol(at, NULL, 10);
+		if (isdigit((unsigned char)*at) && value > 0 && value <= 1 << 16) return (int)value;
+	}
+	return 0;
+}
+
+static int automodel_nodes(const lk_config *config) {
+	const char *text = lk_config_text(lk_config_at(config->root, "ci.nodes"));
+	long nodes = text ? strtol(text, NULL, 10) : 0;
+	return nodes > 0 && nodes <= 1 << 16 ? (int)nodes : 0;
+}
+
+static void automodel_gpus(const lk_config *config, lk_draft *draft) {
+	static const char *const per_node[] = {"nproc-per-node", "nproc_per_node", NULL};
+	static const char *const nodes[] = {"--nnodes", NULL};
+	const char *cluster = lk_config_text(lk_config_at(config->root, "ci.cluster_tag"));
+	if (draft->nodes == 0) draft->nodes = automodel_nodes(config);
+	if (draft->per_node == 0) draft->per_node = automodel_commented(config->text, per_node);
+	if (draft->nodes == 0 && draft->per_node > 0)
+		draft->nodes = automodel_commented(config->text, nodes);
+	if (draft->nodes > 0 && draft->per_node == 0)
+		draft->per_node = cluster && strncmp(cluster, "gb", 2) == 0 ? 4 : 8;
+}
+
+/* Tokens of a sequence: packed, stated by the data, or of the collator. */
+static lk_status automodel_sequence(const lk_config *config, lk_draft *draft) {
+	static const char *const places[] = {
+		"packed_sequence.pack_size", "packed_sequence.max_length",
+		"dataset.max_seq_length",    "dataset.max_length",
+		"dataloader.collate_fn.max_length"};
+	lk_job *job = &draft->job;
+	if (job->seq == 0) job->seq = job->model.context;
+	job->model.context = 0;
+	for (size_t i = 0; job->seq == 0 && i < sizeof places / sizeof *places; i++) {
+		const lk_value *value = lk_config_at(config->root, places[i]);
+		if (value && value->kind == LK_JSON_NUMBER && value->number >= 1 && value->number < 1 << 27)
+			job->seq = (int)value->number;
+	}
+	if (job->seq > 0) return LK_OK;
+	job->seq = 2048;
+	return lk_launch_assume(config->reading,
+	                        "sequences of 2048 tokens: the file states none, samples are padded to "
+	                        "the longest of a batch (--seq)");
+}
+
+static lk_status automodel_translate(const lk_config *config, lk_words *words) {
+	static const lk_key *const tables[] = {keys, NULL};
+	lk_draft draft = {0};
+	(void)words;
+	LK_TRY(automodel_refuse(config));
+	LK_TRY(lk_draft_read(config, tables, &draft));
+	automodel_gpus(config, &draft);
+	LK_TRY(automodel_sequence(config, &draft));
+	lk_job *job = &draft.job;
+	if (draft.job.pp > 1) { /* the local batch passes the stages in micro-batches */
+		job->mbs = draft.multiple > 0 ? draft.multiple : 1;
+		job->split_open = true;
+	}
+	if (strcasestr(draft.strategy, "ddp")) draft.zero = 1;
+	else {
+		lk_copy(draft.fsdp, sizeof draft.fsdp, "full_shard");
+		if (strcasestr(draft.strategy, "megatron"))
+			lk_copy(job->stack, sizeof job->stack, "megatron");
+	}
+	if (!*draft.format) {
+		draft.bf16 = true;
+		LK_TRY(lk_launch_assume(config->reading, "numbers in bf16, as checkpoints are (--dtype)"));
+	}
+	const char *fp8 = lk_config_text(lk_config_at(config->root, "model.backend.te_fp8.recipe"));
+	if (fp8 && strcmp(fp8, "mxfp8") == 0) {
+		job->dtype = LK_MXFP8;
+		job->dtype_said = true;
+	} else if (fp8) draft.fp8 = true;
+	const char *recipe = lk_config_text(lk_config_at(config->root, "recipe"));
+	if ((recipe && strcasestr(recipe, "vlm")) || lk_config_at(config->root, "processor"))
+		LK_TRY(lk_launch_note(config->reading, "processor",
+		                      "the text tower alone is priced, not images or sound"));
+	if (lk_config_at(config->root, "dllm"))
+		LK_TRY(lk_launch_note(config->reading, "dllm",
+		                      "diffusion of texts is priced as training with masks"));
+	return lk_draft_finish(config, &draft);
+}
+
+const lk_framework lk_framework_automodel = {"automodel", automodel_is, NULL, automodel_translate};

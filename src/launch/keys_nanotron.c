@@ -1,0 +1,104 @@
+/* keys_nanotron.c: HuggingFace's nanotron (src/nanotron/config). The network is stated in the terms
+ * of a HuggingFace config.json.
+ *
+ *     global batch = micro_batch_size * batch_accumulation_per_replica * dp;  gpus = dp tp pp cp */
+#include <string.h>
+
+#include "base/text.h"
+#include "launch/config.h"
+#include "model/network/model.h"
+
+static const lk_pair modes[] = {
+	{"REDUCE_SCATTER", "on"}, {"ALL_REDUCE", "off"}, {NULL, NULL}};
+static const lk_pair stages[] = {{"0", "1"}, {"1", "2"}, {"2", "3"}, {"3", "4"}, {NULL, NULL}};
+static const lk_pair truths[] = {{"true", "on"}, {"false", "off"}, {NULL, NULL}};
+
+static const lk_key keys[] = {
+	LK_FACT("parallelism.dp", "dp"),
+	LK_FACT("parallelism.tp", "tp"),
+	LK_FACT("parallelism.pp", "pp"),
+	LK_FACT("parallelism.context_parallel_size", "cp"),
+	LK_FACT("parallelism.expert_parallel_size", "ep"),
+	LK_FACT("parallelism.pp_engine", "schedule_name"),
+	LK_WORDS("parallelism.tp_mode", "sequence_parallel", modes),
+	LK_WORDS("parallelism.tp_linear_async_communication", "tp_overlap", truths),
+	LK_FACT("parallelism.recompute_layer", "recompute_text"),
+	LK_NOTE("parallelism.tp_recompute_allgather", "gathered activations are kept"),
+	LK_SKIP("parallelism*", "see the degrees"),
+	LK_FACT("tokens.micro_batch_size", "mbs"),
+	LK_FACT("tokens.batch_accumulation_per_replica", "accumulation"),
+	LK_FACT("tokens.sequence_length", "seq"),
+	LK_SKIP("tokens*", LK_WHY_LENGTH),
+	LK_FACT("model.dtype", "format"),
+	LK_FACT("model.make_vocab_size_divisible_by", "vocab_multiple"),
+	LK_SKIP("model*", "see the network"),
+	LK_WORDS("optimizer.zero_stage", "zero", stages),
+	LK_WORDS("optimizer.accumulate_grad_in_fp32", "fp32_grads", truths),
+	LK_FACT("optimizer.optimizer_factory.name", "optimizer_name"),
+	LK_SKIP("optimizer*", LK_WHY_RATE),
+	LK_SKIP("checkpoints*", LK_WHY_SAVING),
+	LK_SKIP("s3_upload*", LK_WHY_SAVING),
+	LK_SKIP("data*", LK_WHY_DATA),
+	LK_SKIP("tokenizer*", LK_WHY_DATA),
+	LK_SKIP("general*", LK_WHY_START),
+	LK_SKIP("logging*", LK_WHY_LOGGING),
+	LK_SKIP("metrics_logging*", LK_WHY_LOGGING),
+	LK_SKIP("profiler*", LK_WHY_LOGGING),
+	LK_SKIP("lighteval*", LK_WHY_EVAL),
+	LK_NOTE("doremi*", "the reference model of DoReMi is not priced"),
+	LK_KEYS_END};
+
+static bool nanotron_is(const lk_value *root) {
+	return lk_config_at(root, "parallelism") && lk_config_at(root, "tokens") &&
+	       lk_config_at(root, "model.model_config");
+}
+
+static int nanotron_whole(const lk_value *value, const char *key) {
+	const lk_value *member = lk_config_at(value, key);
+	bool fits = member && member->kind == LK_JSON_NUMBER && member->number >= 0 &&
+	            member->number < 1 << 24;
+	return fits ? (int)member->number : 0;
+}
+
+static lk_status nanotron_network(const lk_config *config, lk_model *model) {
+	const lk_value *shape = lk_config_at(config->root, "model.model_config");
+	const lk_value *experts = lk_config_at(shape, "moe_config");
+	bool qwen = lk_config_at(shape, "is_qwen2_config") != NULL;
+	LK_TRY(lk_model_from_hf(shape, config->reading->where, qwen ? "qwen2" : "llama", model, NULL,
+	                        config->reading->err));
+	if (qwen) {
+		const char *bias = lk_config_text(lk_config_at(shape, "attention_bias"));
+		model->qkv_bias = bias && strcmp(bias, "true") == 0;
+	}
+	if (!experts) return LK_OK;
+	model->experts = nanotron_whole(experts, "num_experts");
+	model->topk = nanotron_whole(experts, "top_k");
+	model->expert_ffn = nanotron_whole(experts, "moe_intermediate_size");
+	if (model->expert_ffn == 0) model->expert_ffn = model->ffn;
+	const char *shared = lk_config_text(lk_config_at(experts, "enable_shared_expert"));
+	if (shared && strcmp(shared, "true") == 0) {
+		model->shared_ffn = nanotron_whole(experts, "shared_expert_intermediate_size");
+		if (model->shared_ffn == 0) model->shared_ffn = model->ffn;
+	}
+	model->moe_every = 1;
+	return lk_model_check(model, config->reading->where, config->reading->err);
+}
+
+static lk_status nanotron_translate(const lk_config *config, lk_words *words) {
+	static const lk_key *const tables[] = {keys, NULL};
+	lk_draft draft = {0};
+	(void)words;
+	LK_TRY(lk_draft_read(config, tables, &draft));
+	LK_TRY(nanotron_network(config, &draft.job.model));
+	int64_t all = 1;
+	const int degrees[] = {draft.dp, draft.job.tp, draft.job.pp, draft.job.cp};
+	for (int i = 0; i < 4 && all <= LK_JOB_GPUS; i++)
+		if (degrees[i] > 1) all *= degrees[i];
+	if (all <= LK_JOB_GPUS) draft.all_gpus = (int)all;
+	if (draft.job.vocab_multiple == 0) draft.job.vocab_multiple = 1;
+	lk_copy(draft.job.stack, sizeof draft.job.stack, "megatron");
+	if (draft.job.tp <= 1) draft.job.tp_overlap = LK_OFF;
+	return lk_draft_finish(config, &draft);
+}
+
+const lk_framework lk_framework_nanotron = {"nanotron", nanotron_is, NULL, nanotron_translate};

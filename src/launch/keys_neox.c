@@ -1,0 +1,230 @@
+/* keys_neox.c: EleutherAI's gpt-neox (megatron/neox_arguments). Keys may be written with '-'.
+ *
+ *     dp = gpus / (max(pp, 1) tp); batch by DeepSpeed's rule
+ *     gated activation: inner width = m ceil(int(2 F / 3) / (2 m)),
+ *         F = intermediate_size or 4 h, m = mlp_multiple_of
+ *     vocabulary: of the tokenizer, to a multiple of make_vocab_size_divisible_by * tp */
+#include <math.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/arena.h"
+#include "base/text.h"
+#include "launch/config.h"
+
+static const lk_pair stages[] = {{"0", "1"}, {"1", "2"}, {"2", "3"}, {"3", "4"}, {NULL, NULL}};
+static const lk_pair devices[] = {{"cpu", "1"}, {"nvme", "1"}, {"none", "0"}, {NULL, NULL}};
+static const lk_pair truths[] = {{"true", "on"}, {"false", "off"}, {NULL, NULL}};
+
+static const lk_key keys[] = {
+	LK_FACT("num_layers", "layers"),
+	LK_FACT("hidden_size", "hidden"),
+	LK_FACT("num_attention_heads", "heads"),
+	LK_FACT("num_kv_heads", "kv_heads"),
+	LK_FACT("intermediate_size", "ffn"),
+	LK_FACT("expansion_factor", "expansion"),
+	LK_FACT("mlp_multiple_of", "multiple"),
+	LK_FACT("seq_length", "seq"),
+	LK_FACT("max_position_embeddings", "context"),
+	LK_FACT("pos_emb", "positions_name"),
+	LK_FACT("rotary_emb_base", "rotary_base"),
+	LK_FACT("norm", "norm_name"),
+	LK_FACT("activation", "activation"),
+	LK_FACT("no_weight_tying", "no_tying"),
+	LK_FACT("gpt_j_residual", "parallel_residual"),
+	LK_FACT("use_qk_layernorm", "qk_norm"),
+	LK_FACT("hidden_dropout", "dropout"),
+	LK_FACT("make_vocab_size_divisible_by", "vocab_multiple"),
+	LK_FACT("padded_vocab_size", "vocab"),
+	LK_FACT("tokenizer_type", "tokenizer"),
+	LK_FACT("pipe_parallel_size", "pp"),
+	LK_FACT("model_parallel_size", "tp"),
+	LK_FACT("context_parallel_size", "cp"),
+	LK_FACT("moe_expert_parallel_size", "ep"),
+	LK_FACT("moe_num_experts", "experts"),
+	LK_FACT("num_experts", "experts"),
+	LK_FACT("moe_top_k", "topk"),
+	LK_FACT("moe_expert_interval", "moe_every"),
+	LK_FACT("sequence_parallel", "sequence_parallel"),
+	LK_FACT("train_batch_size", "gbs"),
+	LK_FACT("train_micro_batch_size_per_gpu", "mbs"),
+	LK_FACT("gradient_accumulation_steps", "accumulation"),
+	LK_WORDS("zero_optimization.stage", "zero", stages),
+	LK_WORDS("zero_optimization.overlap_comm", "overlap_grad_reduce", truths),
+	LK_WORDS("zero_optimization.offload_optimizer.device", "offload_optimizer", devices),
+	LK_FACT("zero_optimization.cpu_offload", "offload_optimizer"),
+	LK_SKIP("zero_optimization*", "how buckets are cut and copied is not modelled"),
+	LK_FACT("precision", "format"),
+	LK_FACT("fp16.enabled", "fp16"),
+	LK_FACT("bf16.enabled", "bf16"),
+	LK_SKIP("fp16*", "loss scaling: does not change the step's work"),
+	LK_SKIP("bf16*", "does not change the step's work"),
+	LK_SKIP("fp32_allreduce", "see the data types"),
+	LK_FACT("optimizer.type", "optimizer_name"),
+	LK_SKIP("optimizer*", LK_WHY_RATE),
+	LK_FACT("checkpoint_activations", "recompute_text"),
+	LK_SKIP("checkpoint_num_layers", "every layer is counted as recomputed"),
+	LK_NOTE("partition_activations", "activations are not split over the tensor-parallel ranks"),
+	LK_SKIP("attention_config", "see the network"),
+	LK_SKIP("sparsity_config*", "see attention_config"),
+	LK_SKIP("use_bias*", "see the network"),
+	LK_SKIP("use_flashattn_swiglu", "fusion of single kernels is not modelled"),
+	LK_SKIP("train_*", LK_WHY_LENGTH),
+	LK_SKIP("valid_*", LK_WHY_EVAL),
+	LK_SKIP("test_*", LK_WHY_EVAL),
+	LK_SKIP("eval_*", LK_WHY_EVAL),
+	LK_SKIP("do_*", LK_WHY_EVAL),
+	LK_SKIP("rotary_*", LK_WHY_NUMBERS),
+	LK_SKIP("*_fusion", "fusion of single kernels is not modelled"),
+	LK_SKIP("*epsilon", LK_WHY_NUMBERS),
+	LK_SKIP("*dropout", LK_WHY_NUMBERS),
+	LK_SKIP("*init_method", LK_WHY_START),
+	LK_SKIP("init_method*", LK_WHY_START),
+	LK_SKIP("output_layer_*", "the head is split over its rows, as Megatron-LM splits it"),
+	LK_SKIP("lr_*", LK_WHY_RATE),
+	LK_SKIP("lr", LK_WHY_RATE),
+	LK_SKIP("min_lr", LK_WHY_RATE),
+	LK_SKIP("warmup", LK_WHY_RATE),
+	LK_SKIP("weight_decay", LK_WHY_RATE),
+	LK_SKIP("gradient_clipping", LK_WHY_RATE),
+	LK_SKIP("data_*", LK_WHY_DATA),
+	LK_SKIP("split", LK_WHY_DATA),
+	LK_SKIP("num_workers", LK_WHY_DATA),
+	LK_SKIP("vocab_file", LK_WHY_DATA),
+	LK_SKIP("merge_file", LK_WHY_DATA),
+	LK_SKIP("save*", LK_WHY_SAVING),
+	LK_SKIP("load*", LK_WHY_SAVING),
+	LK_SKIP("checkpoint*", LK_WHY_SAVING),
+	LK_SKIP("keep_last_n_checkpoints", LK_WHY_SAVING),
+	LK_SKIP("finetune", LK_WHY_SAVING),
+	LK_SKIP("log_*", LK_WHY_LOGGING),
+	LK_SKIP("wandb*", LK_WHY_LOGGING),
+	LK_SKIP("use_wandb", LK_WHY_LOGGING),
+	LK_SKIP("tensorboard*", LK_WHY_LOGGING),
+	LK_SKIP("steps_per_print", LK_WHY_LOGGING),
+	LK_SKIP("wall_clock_breakdown", LK_WHY_LOGGING),
+	LK_SKIP("deepspeed_extra_args*", LK_WHY_LOGGING),
+	LK_SKIP("distributed_backend", LK_WHY_START),
+	LK_SKIP("launcher", LK_WHY_START),
+	LK_SKIP("hostfile", LK_WHY_START),
+	LK_SKIP("synchronize_each_layer", "how checkpointing is done changes no work"),
+	LK_SKIP("contiguous_checkpointing", "how checkpointing is done changes no work"),
+	LK_SKIP("cpu_checkpointing", "how checkpointing is done changes no work"),
+	LK_SKIP("attention_softmax_in_fp32", LK_WHY_NUMBERS),
+	LK_SKIP("*", LK_WHY_START),
+	LK_KEYS_END};
+
+static bool neox_is(const lk_value *root) {
+	return lk_config_at(root, "pipe_parallel_size") || lk_config_at(root, "pipe-parallel-size") ||
+	       lk_config_at(root, "model_parallel_size") || lk_config_at(root, "model-parallel-size") ||
+	       (lk_config_at(root, "train_data_paths") || lk_config_at(root, "train-data-paths")) ||
+	       ((lk_config_at(root, "data_path") || lk_config_at(root, "data-path")) &&
+	        (lk_config_at(root, "vocab_file") || lk_config_at(root, "vocab-file")));
+}
+
+static lk_status neox_gather(lk_config *config) {
+	lk_value *root = config->root;
+	for (size_t i = 0; i < root->count; i++) {
+		char *key = lk_arena_strdup(config->reading->arena, root->keys[i]);
+		if (!key) return lk_oom(config->reading->err);
+		for (char *c = key; *c; c++)
+			if (*c == '-') *c = '_';
+		root->keys[i] = key;
+	}
+	return LK_OK;
+}
+
+static bool neox_mentions(const lk_value *value, const char *name, int depth) {
+	if (!value || depth > 8) return false;
+	if (value->kind == LK_JSON_STRING) return strcasecmp(value->text, name) == 0;
+	for (size_t i = 0; value->kind == LK_JSON_ARRAY && i < value->count; i++)
+		if (neox_mentions(&value->items[i], name, depth + 1)) return true;
+	return false;
+}
+
+static bool neox_says(const lk_config *config, const char *key, bool usual) {
+	const char *text = lk_config_text(lk_config_at(config->root, key));
+	return text ? strcmp(text, "true") == 0 : usual;
+}
+
+static lk_status neox_vocab(const lk_config *config, lk_draft *draft) {
+	lk_model *model = &draft->job.model;
+	const char *file = lk_config_text(lk_config_at(config->root, "vocab_file"));
+	if (model->vocab > 0) return LK_OK;
+	bool own = strcasecmp(draft->tokenizer, "HFTokenizer") == 0 ||
+	           (file && strstr(file, "20B_tokenizer"));
+	if (own) model->vocab = 50277;
+	else if (strcasecmp(draft->tokenizer, "SPMTokenizer") == 0) model->vocab = 32000;
+	else if (strcasecmp(draft->tokenizer, "CharLevelTokenizer") == 0) model->vocab = 512;
+	else model->vocab = 50257;
+	return lk_launch_assume(config->reading, "a vocabulary of %d: %s", model->vocab,
+	                        *draft->tokenizer ? "by the tokenizer's name"
+	                                          : "gpt-neox's default tokenizer");
+}
+
+static lk_status neox_network(const lk_config *config, lk_draft *draft) {
+	lk_model *model = &draft->job.model;
+	const lk_value *attention = lk_config_at(config->root, "attention_config");
+	static const char *const refused[] = {"mamba", "rwkv"};
+	for (size_t i = 0; i < 2; i++)
+		if (neox_mentions(attention, refused[i], 0))
+			return lk_config_fail(config, "attention_config", "layers of this kind are not modelled",
+			                      "networks of attention layers can be predicted");
+	if (neox_mentions(attention, "local", 0))
+		LK_TRY(lk_launch_note(config->reading, "attention_config",
+		                      "local attention is priced as full attention"));
+	if (neox_mentions(attention, "flash", 0))
+		lk_copy(draft->attention_name, sizeof draft->attention_name, "flash");
+	else draft->job.attn_kernel = LK_KERNEL_UNFUSED;
+	if (model->layers == 0) return LK_OK;
+	bool gated = strcasestr(draft->activation, "glu") != NULL;
+	int64_t width = model->ffn > 0 ? model->ffn
+	                : draft->expansion > 0 ? (int64_t)(draft->expansion * model->hidden)
+	                                       : 4 * (int64_t)model->hidden;
+	if (gated) {
+		int64_t multiple = draft->multiple > 0 ? draft->multiple : 1;
+		width = (2 * width / 3 + 2 * multiple - 1) / (2 * multiple) * multiple;
+	}
+	model->ffn = width < 1 << 28 ? (int)width : 0;
+	model->gated = gated;
+	model->norm = strcasestr(draft->norm_name, "rms") ? LK_NORM_RMS : LK_NORM_LAYER;
+	model->norm_bias = model->norm == LK_NORM_LAYER && neox_says(config, "use_bias_in_norms", true);
+	model->norms_per_layer = 2;
+	model->final_norm = model->lm_head = true;
+	bool biased = neox_says(config, "use_bias_in_attn_linear", true);
+	model->qkv_bias = model->out_bias = biased;
+	model->mlp_bias = neox_says(config, "use_bias_in_mlp", true);
+	model->tied = !draft->no_tying;
+	bool learned = !*draft->positions_name || strcmp(draft->positions_name, "learned") == 0;
+	if (model->context == 0) model->context = draft->job.seq;
+	model->position_rows = learned ? model->context : 0;
+	if (strcmp(draft->positions_name, "rotary") == 0 && model->rotary_base == 0)
+		model->rotary_base = 1e4;
+	if (model->kv_heads == 0) model->kv_heads = model->heads;
+	if (model->head_dim == 0 && model->heads > 0) model->head_dim = model->hidden / model->heads;
+	if (model->experts > 1) {
+		model->expert_ffn = model->ffn;
+		if (model->topk == 0) model->topk = 1;
+	} else model->experts = model->topk = model->moe_every = 0;
+	lk_copy(model->name, sizeof model->name, "gpt-neox");
+	return neox_vocab(config, draft);
+}
+
+static lk_status neox_translate(const lk_config *config, lk_words *words) {
+	static const lk_key *const tables[] = {keys, NULL};
+	lk_draft draft = {0};
+	(void)words;
+	LK_TRY(lk_draft_read(config, tables, &draft));
+	LK_TRY(neox_network(config, &draft));
+	if (draft.job.vocab_multiple == 0) draft.job.vocab_multiple = 128;
+	lk_copy(draft.job.stack, sizeof draft.job.stack, "megatron-deepspeed");
+	if (draft.zero == 0) draft.zero = 1;
+	if (!lk_config_at(config->root, "sequence_parallel")) draft.job.sequence_parallel = LK_OFF;
+	LK_TRY(lk_draft_finish(config, &draft));
+	lk_job *job = config->reading->out->job;
+	if (draft.job.gbs > 0 && draft.job.mbs == 0 && draft.accumulation > 0)
+		job->microbatches = draft.accumulation;
+	return LK_OK;
+}
+
+const lk_framework lk_framework_neox = {"gpt-neox", neox_is, neox_gather, neox_translate};

@@ -1,0 +1,174 @@
+/* keys_primus.c: AMD's Primus: a job of modules.pre_trainer names a preset of a network and one of
+ * a trainer, which inherit by extends:, and overrides both. Its back ends are Megatron-LM, whose
+ * flags the settings are, and torchtitan.
+ *
+ *     config < model < overrides;  gpus = NNODES (1) * GPUS_PER_NODE (8) */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/text.h"
+#include "launch/config.h"
+
+static const char *const trainers[] = {"pre_trainer", "post_trainer", "sft_trainer"};
+
+/* The module that trains; NULL: none does. */
+static const lk_value *primus_module(const lk_value *root) {
+	const lk_value *modules = lk_config_at(root, "modules");
+	for (size_t i = 0; i < sizeof trainers / sizeof *trainers; i++) {
+		const lk_value *module = lk_config_at(modules, trainers[i]);
+		if (module) return module;
+	}
+	return NULL;
+}
+
+static bool primus_is(const lk_value *root) {
+	return primus_module(root) != NULL && lk_config_at(primus_module(root), "framework") != NULL;
+}
+
+/* "llama3.yaml" of models/ or modules/FRAMEWORK/, wherever primus/configs lies above the file. */
+static lk_status primus_preset(lk_config *config, const char *kind, const char *framework,
+                               const char *name, lk_value **out) {
+	lk_arena *arena = config->reading->arena;
+	const char *const places[] = {
+		lk_arena_printf(arena, "primus/configs/%s/%s/%s", kind, framework, name),
+		lk_arena_printf(arena, "configs/%s/%s/%s", kind, framework, name),
+		lk_arena_printf(arena, "%s/%s/%s", kind, framework, name)};
+	for (size_t i = 0; i < 3; i++) {
+		if (!places[i]) return lk_oom(config->reading->err);
+		const char *path = lk_config_beside(arena, config->file, places[i]);
+		if (!path) continue;
+		lk_config part = {.reading = config->reading, .given = config->given};
+		LK_TRY(lk_config_load(&part, path));
+		*out = part.root;
+		return LK_OK;
+	}
+	return lk_config_fail(config, name, "the preset is not found in primus/configs",
+	                      "give the job's file in the tree of Primus");
+}
+
+/* The trainer's preset asks for zero-bubble schedules, which the patch alone switches on. */
+static lk_value *primus_drop_idle(lk_arena *arena, lk_value *all) {
+	static const char *idle[] = {"enable_zero_bubble", "zero_bubble_v_schedule"};
+	static lk_value nothing[] = {{.kind = LK_JSON_NULL}, {.kind = LK_JSON_NULL}};
+	const lk_value off = {.kind = LK_JSON_OBJECT, .count = 2, .keys = idle, .items = nothing};
+	const char *patch = lk_config_text(lk_config_at(all, "patch_zero_bubble"));
+	return patch && strcmp(patch, "true") == 0 ? all : lk_config_merge(arena, all, &off);
+}
+
+static lk_status primus_gather(lk_config *config) {
+	lk_arena *arena = config->reading->arena;
+	LK_TRY(lk_config_fill(config, config->root));
+	const lk_value *module = primus_module(config->root);
+	const char *framework = lk_config_text(lk_config_at(module, "framework"));
+	const char *trainer = lk_config_text(lk_config_at(module, "config"));
+	const char *model = lk_config_text(lk_config_at(module, "model"));
+	const lk_value *overrides = lk_config_at(module, "overrides");
+	lk_value *all = LK_NEW(arena, lk_value), *part = NULL;
+	if (!all) return lk_oom(config->reading->err);
+	all->kind = LK_JSON_OBJECT;
+	const char *const names[][2] = {{"modules", trainer}, {"models", model}};
+	for (size_t i = 0; i < 2 && framework; i++) {
+		if (!names[i][1]) continue;
+		LK_TRY(primus_preset(config, names[i][0], framework, names[i][1], &part));
+		all = lk_config_merge(arena, all, part);
+		if (!all) return lk_oom(config->reading->err);
+	}
+	if (overrides && overrides->kind == LK_JSON_OBJECT) all = lk_config_merge(arena, all, overrides);
+	if (all) all = primus_drop_idle(arena, all);
+	if (!all || !framework) return lk_oom(config->reading->err);
+	/* The back end stays known. */
+	lk_members members = {0};
+	lk_value name = {.kind = LK_JSON_STRING, .text = framework};
+	bool ok = true;
+	for (size_t i = 0; ok && i < all->count; i++)
+		ok = lk_members_add(&members, all->keys[i], &all->items[i]);
+	ok = ok && lk_members_add(&members, "primus_framework", &name);
+	ok = ok && lk_members_end(&members, arena, all);
+	lk_members_free(&members);
+	if (!ok) return lk_oom(config->reading->err);
+	config->root = all;
+	return LK_OK;
+}
+
+static int primus_variable(const lk_config *config, const char *name) {
+	size_t length = strlen(name);
+	for (const char *line = config->given.vars; line && *line;) {
+		if (strncmp(line, name, length) == 0 && line[length] == '=') {
+			long value = strtol(line + length + 1, NULL, 10);
+			if (value > 0 && value <= 1 << 16) return (int)value;
+		}
+		line += strcspn(line, "\n");
+		line += *line == '\n';
+	}
+	return 0;
+}
+
+static lk_status primus_titan_words(const lk_config *config, lk_words *words) {
+	static const char *const sections[] = {"parallelism.", "training.", "model.", "compile.",
+	                                       "activation_checkpoint.", "quantize."};
+	for (size_t i = 0; i < config->count; i++) {
+		const char *path = config->settings[i].path;
+		bool ours = false;
+		for (size_t k = 0; k < sizeof sections / sizeof *sections; k++)
+			ours |= strncmp(path, sections[k], strlen(sections[k])) == 0;
+		const char *text = lk_config_text(config->settings[i].value);
+		if (!ours || !text || strcmp(text, "-1") == 0 || *text == '\0') continue;
+		LK_TRY(lk_config_word(config,
+		                      lk_arena_printf(config->reading->arena, "--%s=%s", path, text), words));
+	}
+	return LK_OK;
+}
+
+static lk_status primus_translate(const lk_config *config, lk_words *words) {
+	static const char *const all[] = {"", NULL};
+	const char *framework = lk_config_text(lk_config_at(config->root, "primus_framework"));
+	int nodes = primus_variable(config, "NNODES"),
+		per_node = primus_variable(config, "GPUS_PER_NODE");
+	config->reading->usual_gpus = 8;
+	if (nodes > 0 && per_node == 0) per_node = 8;
+	if (nodes == 0 && per_node == 0)
+		LK_TRY(lk_launch_assume(config->reading,
+		                        "a node of 8 GPUs, or as many as the degrees need (--var NNODES=)"));
+	if (strcmp(framework, "megatron") == 0) {
+		const char *type = lk_config_text(lk_config_at(config->root, "model_type"));
+		if (type && strcmp(type, "mamba") == 0)
+			return lk_config_fail(config, "model_type", "Mamba layers are not modelled",
+			                      "networks of attention layers can be predicted");
+		LK_TRY(lk_config_megatron_words(config, all, "pretrain_gpt.py", nodes, per_node, words));
+		const char *deepep = lk_config_text(lk_config_at(config->root, "use_turbo_deepep"));
+		if (deepep && strcmp(deepep, "true") == 0) {
+			LK_TRY(lk_config_word(config, "--moe-token-dispatcher-type", words));
+			LK_TRY(lk_config_word(config, "flex", words));
+		}
+		return LK_OK;
+	}
+	if (strcmp(framework, "torchtitan") == 0) {
+		LK_TRY(lk_config_launcher_words(config, "-m", nodes, per_node, words));
+		LK_TRY(lk_config_word(config, "torchtitan.train", words));
+		return primus_titan_words(config, words);
+	}
+	char what[96];
+	snprintf(what, sizeof what, "the back end %.40s is not read", framework);
+	return lk_config_fail(config, "framework", what, "megatron and torchtitan are");
+}
+
+const lk_framework lk_framework_primus = {"primus", primus_is, primus_gather, primus_translate};
+
+/* ---- presets, which jobs are made of */
+
+static bool primus_part_is(const lk_value *root) {
+	bool module = lk_config_at(root, "extends") != NULL;
+	bool flavor = lk_config_at(root, "model.flavor") && lk_config_at(root, "job");
+	return (module || flavor) && !lk_config_at(root, "training") && !lk_config_at(root, "modules");
+}
+
+static lk_status primus_part_translate(const lk_config *config, lk_words *words) {
+	(void)words;
+	return lk_config_fail(config, "extends", "it is a preset of Primus, a part of jobs",
+	                      "give the file of a job, with modules: in it");
+}
+
+const lk_framework lk_framework_primus_part = {"primus", primus_part_is, NULL,
+                                               primus_part_translate};

@@ -1,0 +1,27 @@
+/* keys_titan.c: torchtitan's TOML, which it read until 2026: the sections of its command line. */
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/text.h"
+#include "launch/config.h"
+
+static bool titan_is(const lk_value *root) {
+	return lk_config_at(root, "training") &&
+	       (lk_config_at(root, "model.flavor") || lk_config_at(root, "parallelism") ||
+	        lk_config_at(root, "activation_checkpoint"));
+}
+
+static lk_status titan_translate(const lk_config *config, lk_words *words) {
+	static const char *const front[] = {"torchrun", "-m", "torchtitan.train"};
+	for (size_t i = 0; i < 3; i++) LK_TRY(lk_config_word(config, front[i], words));
+	for (size_t i = 0; i < config->count; i++) {
+		const char *path = config->settings[i].path;
+		const char *text = lk_config_text(config->settings[i].value);
+		if (!text || !*text || strcmp(text, "-1") == 0 || !strchr(path, '.')) continue;
+		LK_TRY(lk_config_word(config,
+		                      lk_arena_printf(config->reading->arena, "--%s=%s", path, text), words));
+	}
+	return LK_OK;
+}
+
+const lk_framework lk_framework_titan = {"torchtitan", titan_is, NULL, titan_translate};

@@ -1,0 +1,238 @@
+/* keys_trainer.c: arguments of HuggingFace's Trainer in a file, alone, with TRL's (SFTConfig,
+ * DPOConfig), and with LLaMA-Factory's v0 (src/llamafactory/hparams).
+ *
+ *     global batch = per_device_train_batch_size * gradient_accumulation_steps * dp
+ * LLaMA-Factory checkpoints activations unless told otherwise, and trains LoRA of rank 8; its keys
+ * of Megatron-Core (USE_MCA) lay the job out as Megatron-LM does. */
+#include <string.h>
+#include <strings.h>
+
+#include "base/text.h"
+#include "launch/config.h"
+
+static const lk_pair truths[] = {{"true", "on"}, {"false", "off"}, {NULL, NULL}};
+static const lk_pair flash[] = {{"fa2", "flash"}, {"fa3", "flash3"}, {"disabled", "eager"}, {NULL, NULL}};
+static const lk_pair off[] = {{"true", "false"}, {"false", "true"}, {NULL, NULL}};
+static const lk_pair bits[] = {{"4", "1"}, {"8", "1"}, {"3", "1"}, {"2", "1"}, {NULL, NULL}};
+static const lk_pair stages[] = {{"true", "zero1"}, {"false", "none"}, {NULL, NULL}};
+
+static const lk_key trainer_keys[] = {
+	LK_FACT("model_name_or_path", "network_name"),
+	LK_FACT("per_device_train_batch_size", "mbs"),
+	LK_FACT("gradient_accumulation_steps", "accumulation"),
+	LK_FACT("bf16", "bf16"),
+	LK_FACT("pure_bf16", "bf16"),
+	LK_FACT("fp16", "fp16"),
+	LK_FACT("fp8", "fp8"),
+	LK_FACT("tf32", "tf32"),
+	LK_FACT("torch_dtype", "format"),
+	LK_FACT("dtype", "format"),
+	LK_FACT("optim", "optimizer_name"),
+	LK_FACT("gradient_checkpointing", "recompute_text"),
+	LK_WORDS("disable_gradient_checkpointing", "recompute_text", off),
+	LK_FACT("attn_implementation", "attention_name"),
+	LK_WORDS("flash_attn", "attention_name", flash),
+	LK_WORDS("use_liger_kernel", "fused_cross_entropy", truths),
+	LK_WORDS("enable_liger_kernel", "fused_cross_entropy", truths),
+	LK_FACT("torch_compile", "compile"),
+	LK_FACT("packing", "packing"),
+	LK_FACT("deepspeed", "deepspeed"),
+	LK_FACT("fsdp", "fsdp"),
+	LK_FACT("fsdp_config.sharding_strategy", "sharding_name"),
+	LK_FACT("fsdp_config.fsdp_sharding_strategy", "sharding_name"),
+	LK_FACT("fsdp_config.activation_checkpointing", "recompute_text"),
+	LK_SKIP("fsdp*", "how layers are wrapped and saved: units of one layer are taken"),
+	LK_FACT("use_peft", "adapter"),
+	LK_FACT("lora_rank", "lora_rank"),
+	LK_FACT("lora_r", "lora_rank"),
+	LK_FACT("load_in_4bit", "quantized"),
+	LK_FACT("load_in_8bit", "quantized"),
+	LK_WORDS("quantization_bit", "quantized", bits),
+	LK_SKIP("quantization_*", "see quantization_bit"),
+	LK_FACT("max_length", "seq"),
+	LK_FACT("max_seq_length", "seq"),
+	LK_FACT("block_size", "seq"),
+	LK_FACT("cutoff_len", "seq"),
+	LK_FACT("finetuning_type", "method"),
+	LK_FACT("stage", "stage"),
+	LK_FACT("ray_num_workers", "gpus"),
+	LK_REFUSE("do_predict", "it generates, and trains nothing"),
+	LK_REFUSE("export_*", "it converts a checkpoint, and trains nothing"),
+	LK_NOTE("use_galore", "the optimizer's projections are not modelled"),
+	LK_NOTE("use_apollo", "the optimizer's projections are not modelled"),
+	LK_NOTE("use_badam", "blocks of weights in turn are not modelled"),
+	LK_NOTE("mixture_of_depths", "every token passes every layer"),
+	LK_NOTE("use_llama_pro", "added layers are not modelled"),
+	LK_NOTE("freeze_trainable_layers", "all weights are priced as trained"),
+	LK_SKIP("galore_*", "see use_galore"),
+	LK_SKIP("apollo_*", "see use_apollo"),
+	LK_SKIP("badam_*", "see use_badam"),
+	LK_SKIP("freeze_*", "all weights of the text tower are priced as trained"),
+	LK_SKIP("lora_target*", "adapters are priced on all linear layers"),
+	LK_SKIP("lora*", "how adapters are computed and scaled changes no shape"),
+	LK_SKIP("pissa_*", LK_WHY_START),
+	LK_SKIP("oft_*", "adapters are priced as LoRA"),
+	LK_SKIP("pref_*", LK_WHY_RATE),
+	LK_SKIP("use_*_loss", LK_WHY_NUMBERS),
+	LK_SKIP("*_loss", LK_WHY_NUMBERS),
+	LK_SKIP("asft_*", LK_WHY_RATE),
+	LK_SKIP("kto_*", LK_WHY_RATE),
+	LK_SKIP("dpo_*", LK_WHY_RATE),
+	LK_SKIP("beta", LK_WHY_RATE),
+	LK_SKIP("fp8_*", "see fp8"),
+	LK_SKIP("image_*", "the text tower alone is priced"),
+	LK_SKIP("video_*", "the text tower alone is priced"),
+	LK_SKIP("audio_*", "the text tower alone is priced"),
+	LK_SKIP("do_train", "it trains"),
+	LK_SKIP("do_eval", LK_WHY_EVAL),
+	LK_SKIP("*eval*", LK_WHY_EVAL),
+	LK_SKIP("eval*", LK_WHY_EVAL),
+	LK_SKIP("val_size", LK_WHY_EVAL),
+	LK_SKIP("per_device_eval_batch_size", LK_WHY_EVAL),
+	LK_SKIP("predict_with_generate", LK_WHY_EVAL),
+	LK_SKIP("dataset*", LK_WHY_DATA),
+	LK_SKIP("data*", LK_WHY_DATA),
+	LK_SKIP("template", LK_WHY_DATA),
+	LK_SKIP("max_samples", LK_WHY_DATA),
+	LK_SKIP("overwrite_*", LK_WHY_DATA),
+	LK_SKIP("preprocessing_*", LK_WHY_DATA),
+	LK_SKIP("tokenize*", LK_WHY_DATA),
+	LK_SKIP("neat_packing", LK_WHY_DATA),
+	LK_SKIP("mask_history", LK_WHY_DATA),
+	LK_SKIP("train_on_prompt", LK_WHY_DATA),
+	LK_SKIP("streaming", LK_WHY_DATA),
+	LK_SKIP("buffer_size", LK_WHY_DATA),
+	LK_SKIP("media_dir", LK_WHY_DATA),
+	LK_SKIP("remove_unused_columns", LK_WHY_DATA),
+	LK_SKIP("group_by_length", LK_WHY_DATA),
+	LK_SKIP("output_dir", LK_WHY_SAVING),
+	LK_SKIP("save*", LK_WHY_SAVING),
+	LK_SKIP("hub_*", LK_WHY_SAVING),
+	LK_SKIP("push_to_hub", LK_WHY_SAVING),
+	LK_SKIP("resume_from_checkpoint", LK_WHY_SAVING),
+	LK_SKIP("adapter_name_or_path", LK_WHY_START),
+	LK_SKIP("logging*", LK_WHY_LOGGING),
+	LK_SKIP("report_to", LK_WHY_LOGGING),
+	LK_SKIP("run_name", LK_WHY_LOGGING),
+	LK_SKIP("plot_loss", LK_WHY_LOGGING),
+	LK_SKIP("log_level*", LK_WHY_LOGGING),
+	LK_SKIP("include_num_input_tokens_seen", LK_WHY_LOGGING),
+	LK_SKIP("learning_rate", LK_WHY_RATE),
+	LK_SKIP("lr_*", LK_WHY_RATE),
+	LK_SKIP("adam_*", LK_WHY_RATE),
+	LK_SKIP("warmup*", LK_WHY_RATE),
+	LK_SKIP("weight_decay", LK_WHY_RATE),
+	LK_SKIP("max_grad_norm", LK_WHY_RATE),
+	LK_SKIP("num_train_epochs", LK_WHY_LENGTH),
+	LK_SKIP("max_steps", LK_WHY_LENGTH),
+	LK_SKIP("seed", LK_WHY_NUMBERS),
+	LK_SKIP("ddp_*", LK_WHY_START),
+	LK_SKIP("ray_*", LK_WHY_START),
+	LK_SKIP("trust_remote_code", LK_WHY_START),
+	LK_SKIP("gradient_checkpointing_kwargs*", "how checkpointing is done changes no work"),
+	LK_SKIP("use_reentrant_gc", "how checkpointing is done changes no work"),
+	LK_SKIP("use_unsloth*", "how checkpointing is done changes no work"),
+	LK_KEYS_END};
+
+static const lk_key mca_keys[] = {
+	LK_FACT("tensor_model_parallel_size", "tp"),
+	LK_FACT("pipeline_model_parallel_size", "pp"),
+	LK_FACT("virtual_pipeline_model_parallel_size", "vp"),
+	LK_FACT("context_parallel_size", "cp"),
+	LK_FACT("expert_model_parallel_size", "ep"),
+	LK_FACT("expert_tensor_parallel_size", "etp"),
+	LK_FACT("sequence_parallel", "sequence_parallel"),
+	LK_WORDS("use_distributed_optimizer", "sharding", stages),
+	LK_FACT("overlap_param_gather", "overlap_param_gather"),
+	LK_FACT("overlap_grad_reduce", "overlap_grad_reduce"),
+	LK_FACT("moe_grouped_gemm", "grouped_gemm"),
+	LK_FACT("moe_token_dispatcher_type", "dispatcher_name"),
+	LK_FACT("recompute_granularity", "recompute_text"),
+	LK_SKIP("recompute_*", "every layer is counted as recomputed"),
+	LK_SKIP("bias_activation_fusion", "fusion of single kernels is not modelled"),
+	LK_SKIP("apply_rope_fusion", "fusion of single kernels is not modelled"),
+	LK_KEYS_END};
+
+static bool factory_is(const lk_value *root) {
+	return lk_config_at(root, "model_name_or_path") &&
+	       (lk_config_at(root, "finetuning_type") || lk_config_at(root, "cutoff_len") ||
+	        lk_config_at(root, "stage") || lk_config_at(root, "template"));
+}
+
+static bool trainer_is(const lk_value *root) {
+	return lk_config_at(root, "model_name_or_path") != NULL ||
+	       lk_config_at(root, "per_device_train_batch_size") != NULL;
+}
+
+/* A checkpoint's name says that its weights have four bits. */
+static bool trainer_named_quantized(const char *name) {
+	return strcasestr(name, "awq") || strcasestr(name, "gptq") || strcasestr(name, "aqlm") ||
+	       strcasestr(name, "bnb-4bit");
+}
+
+static lk_status trainer_common(const lk_config *config, lk_draft *draft) {
+	static const lk_key *const tables[] = {trainer_keys, mca_keys, NULL};
+	LK_TRY(lk_draft_read(config, tables, draft));
+	if (draft->job.mbs == 0) {
+		draft->job.mbs = 8;
+		LK_TRY(lk_launch_assume(config->reading, "micro-batch 8: the Trainer's default (--mbs)"));
+	}
+	if (draft->accumulation == 0) draft->accumulation = 1;
+	if (trainer_named_quantized(draft->network)) draft->quantized = true;
+	return LK_OK;
+}
+
+static lk_status factory_translate(const lk_config *config, lk_words *words) {
+	lk_draft draft = {0};
+	(void)words;
+	LK_TRY(trainer_common(config, &draft));
+	if (strcmp(draft.stage, "rm") == 0 || strcmp(draft.stage, "ppo") == 0)
+		return lk_config_fail(config, "stage", "reward models and their use are not modelled",
+		                      "pt, sft, dpo and kto can be predicted");
+	if (strcmp(draft.stage, "dpo") == 0 || strcmp(draft.stage, "kto") == 0)
+		LK_TRY(lk_launch_note(config->reading, "stage",
+		                      "pairs are priced as single sequences, without the reference model"));
+	bool full = strcmp(draft.method, "full") == 0 || strcmp(draft.method, "freeze") == 0;
+	if (full) draft.job.lora_rank = 0;
+	else {
+		draft.adapter = true;
+		if (draft.job.lora_rank == 0) draft.job.lora_rank = 8;
+	}
+	if (!*draft.recompute_text) {
+		lk_copy(draft.recompute_text, sizeof draft.recompute_text, "true");
+		LK_TRY(lk_launch_assume(config->reading,
+		                        "activations are recomputed: LLaMA-Factory's default (--recompute)"));
+	}
+	if (draft.job.seq == 0) {
+		draft.job.seq = 2048;
+		LK_TRY(lk_launch_assume(config->reading,
+		                        "sequences of 2048 tokens: LLaMA-Factory's default (--seq)"));
+	}
+	if (draft.job.tp > 1 || draft.job.pp > 1 || draft.job.ep > 1 || draft.job.sharding_said)
+		lk_copy(draft.job.stack, sizeof draft.job.stack, "megatron");
+	return lk_draft_finish(config, &draft);
+}
+
+static lk_status trainer_translate(const lk_config *config, lk_words *words) {
+	lk_draft draft = {0};
+	(void)words;
+	LK_TRY(trainer_common(config, &draft));
+	bool trl = lk_config_at(config->root, "max_length") || lk_config_at(config->root, "use_peft") ||
+	           lk_config_at(config->root, "dataset_name");
+	if (trl) { /* TRL's defaults differ from the Trainer's */
+		if (!lk_config_at(config->root, "bf16") && !draft.fp16) draft.bf16 = true;
+		if (!*draft.recompute_text)
+			lk_copy(draft.recompute_text, sizeof draft.recompute_text, "true");
+		if (draft.job.seq == 0) draft.job.seq = 1024;
+		if (!draft.adapter) draft.job.lora_rank = 0;
+		else if (draft.job.lora_rank == 0) draft.job.lora_rank = 16;
+		LK_TRY(lk_launch_assume(config->reading,
+		                        "TRL's defaults where nothing is stated: bf16, activations "
+		                        "recomputed, 1024 tokens"));
+	}
+	return lk_draft_finish(config, &draft);
+}
+
+const lk_framework lk_framework_llama_factory = {"llama-factory", factory_is, NULL,
+                                                 factory_translate};
+const lk_framework lk_framework_trainer = {"trainer", trainer_is, NULL, trainer_translate};
