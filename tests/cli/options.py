@@ -242,7 +242,7 @@ PLAN = {
     "dispatcher": [acts(MIXED + " --ep 8", "--dispatcher allgather"), refused(PLANNED, "--dispatcher node")],
     "moe-imbalance": [acts(MIXED + " --ep 8", "--moe-imbalance 2"), refused(PLANNED, "--moe-imbalance 2")],
     "max-connections": [acts(PLANNED + " --zero 3", "--max-connections 1")],
-    "release": [acts(MIXED, "--release 25.09")],
+    "release": [acts(MIXED + " --stack nemo", "--release 25.09")],
     "power": [acts(PLANNED, "--power 500"), refused(PLANNED, "--power 100")],
     "nccl": [acts(PLANNED, "--nccl NCCL_ALGO=Tree"), refused(PLANNED, "--nccl NCCL_ALGO=Star")],
     "top": [acts(PLANNED, "--top 2")],
