@@ -224,8 +224,7 @@ int main(int argc, char **argv) {
 	if (!*only || !strcmp(only, "jitter"))
 		run("sweep, jitter", g, &costs, &(lk_sim_options){.jitter = 0.02});
 	if (!*only || !strcmp(only, "events"))
-		run("events, every rank", g, &costs,
-		    &(lk_sim_options){.apart = true, .contention = true});
+		run("events, every rank", g, &costs, &(lk_sim_options){.apart = true, .contention = true});
 	if (!*only || !strcmp(only, "folded")) {
 		run("sweep, folded ranks", g, &costs, &(lk_sim_options){0});
 		run("events, folded ranks", g, &costs, &(lk_sim_options){.contention = true});
