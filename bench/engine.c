@@ -220,12 +220,11 @@ int main(int argc, char **argv) {
 	lk_graph *g = gpt(ranks);
 	lk_costs costs = price(g);
 	if (!*only || !strcmp(only, "sweep"))
-		run("sweep, every rank", g, &costs, &(lk_sim_options){.all_ranks = true});
+		run("sweep, every rank", g, &costs, &(lk_sim_options){.apart = true});
 	if (!*only || !strcmp(only, "jitter"))
 		run("sweep, jitter", g, &costs, &(lk_sim_options){.jitter = 0.02});
 	if (!*only || !strcmp(only, "events"))
-		run("events, every rank", g, &costs,
-		    &(lk_sim_options){.all_ranks = true, .contention = true});
+		run("events, every rank", g, &costs, &(lk_sim_options){.apart = true, .contention = true});
 	if (!*only || !strcmp(only, "folded")) {
 		run("sweep, folded ranks", g, &costs, &(lk_sim_options){0});
 		run("events, folded ranks", g, &costs, &(lk_sim_options){.contention = true});

@@ -39,7 +39,7 @@ typedef struct lk_simulate_request {
 	bool cuda_graphs, compile;
 	const char *calibration; /* as in lk_predict_request */
 	bool no_contention;
-	bool all_ranks;        /* simulate every rank, not one of each class */
+	bool all_ranks;        /* times of every rank, not of one of each class */
 	const char *straggler; /* "RANK:FACTOR[,...]" */
 	double jitter, seed;
 	const char

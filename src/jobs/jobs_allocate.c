@@ -1,4 +1,5 @@
-/* jobs_allocate.c: GPUs divided between jobs by a dynamic program. */
+/* jobs_allocate.c: GPUs divided between jobs by a dynamic program. Jobs cannot use more GPUs than
+ * their largest options take: beyond that sum, a row has its last value, and is not computed. */
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -8,6 +9,7 @@
 void lk_allocator_free(lk_allocator *allocator) {
 	free(allocator->best);
 	free(allocator->choice);
+	free(allocator->most);
 	*allocator = (lk_allocator){0};
 }
 
@@ -20,9 +22,10 @@ static bool allocate_grow(void **memory, size_t *size, size_t wanted) {
 	return true;
 }
 
-/* Row j from row j-1: best[k] with at most k GPUs. */
-static void allocate_add_job(const lk_allocation_job *job, const double *before, double *after,
+/* Row j up to `gpus` from row j-1 up to `used`: best[k] with at most k GPUs. */
+static void allocate_add_job(const lk_allocation_job *job, double *before, int used, double *after,
                              uint16_t *choice, int gpus) {
+	for (int k = used + 1; k <= gpus; k++) before[k] = before[used];
 	for (int k = 0; k <= gpus; k++) {
 		after[k] = -INFINITY;
 		choice[k] = 0;
@@ -40,26 +43,43 @@ static void allocate_add_job(const lk_allocation_job *job, const double *before,
 	}
 }
 
+/* The most GPUs that the jobs up to job j can use. */
+static int allocate_most(const lk_allocation_job *job, int used, int gpus) {
+	int most = 0;
+	for (int o = 0; o < job->count; o++)
+		if (job->options[o].gpus > most) most = job->options[o].gpus;
+	return most < gpus - used ? used + most : gpus;
+}
+
 lk_status lk_allocate(lk_allocator *allocator, const lk_allocation_job *jobs, int count, int gpus,
                       int *choice, bool *possible, lk_error *err) {
-	size_t row = (size_t)gpus + 1;
+	if (!allocate_grow((void **)&allocator->most, &allocator->most_size,
+	                   ((size_t)count + 1) * sizeof *allocator->most))
+		return lk_oom(err);
+	int *most = allocator->most;
+	most[0] = 0;
+	for (int j = 0; j < count; j++) most[j + 1] = allocate_most(&jobs[j], most[j], gpus);
+	size_t row = (size_t)most[count] + 1;
 	if (!allocate_grow((void **)&allocator->best, &allocator->best_size,
 	                   2 * row * sizeof *allocator->best) ||
 	    !allocate_grow((void **)&allocator->choice, &allocator->choice_size,
 	                   ((size_t)count * row + 1) * sizeof *allocator->choice))
 		return lk_oom(err);
 	double *before = allocator->best, *after = allocator->best + row;
-	for (size_t k = 0; k < row; k++) before[k] = 0;
+	before[0] = 0;
 	for (int j = 0; j < count; j++) {
 		if (jobs[j].count > UINT16_MAX)
 			return lk_fail(err, LK_ERR_INTERNAL, "jobs", "%d ways to run one job", jobs[j].count);
-		allocate_add_job(&jobs[j], before, after, allocator->choice + (size_t)j * row, gpus);
+		allocate_add_job(&jobs[j], before, most[j], after, allocator->choice + (size_t)j * row,
+		                 most[j + 1]);
 		double *done = before;
 		before = after;
 		after = done;
 	}
-	*possible = before[gpus] > -INFINITY;
-	for (int j = count - 1, k = gpus; *possible && j >= 0; j--) {
+	*possible = before[most[count]] > -INFINITY;
+	/* From back to front, what is left for the jobs before may be more than they can use. */
+	for (int j = count - 1, k = most[count]; *possible && j >= 0; j--) {
+		if (k > most[j + 1]) k = most[j + 1];
 		choice[j] = allocator->choice[(size_t)j * row + (size_t)k];
 		k -= jobs[j].options[choice[j]].gpus;
 	}

@@ -109,7 +109,7 @@ static const lk_option options[] = {
 	 "of that software, as 26.04; default: the newest with measured runs"), SWEPT},
 
 	{GROUP("Simulation")
-	 TEXT("ranks", ranks, "all", "simulate every rank, not one of each class")},
+	 TEXT("ranks", ranks, "all", "times of every rank, not of one of each class")},
 	{FLAG("exact", exact, "simulate every layer and micro-batch, without folding repetition")},
 	{FLAG("no-contention", no_contention,
 	 "precedence only: overlapping operations do not slow one another")},

@@ -21,7 +21,7 @@ static const lk_option options[] = {
 	{GROUP("Simulation")
 	 FLAG("no-contention", no_contention,
 	 "precedence only: overlapping operations do not slow one another")},
-	{FLAG("all-ranks", all_ranks, "simulate every rank, not one of each class")},
+	{FLAG("all-ranks", all_ranks, "times of every rank, not of one of each class")},
 	{TEXT("straggler", straggler, "RANK:FACTOR", "a slow rank; several with commas")},
 	{REAL("jitter", jitter, "SIGMA", 0, 1, "relative deviation of kernel times")},
 	{REAL("seed", seed, "N", 0, 4503599627370496.0, "seed of the jitter")},

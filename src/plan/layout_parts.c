@@ -161,7 +161,7 @@ static lk_status run_block(const struct pricer *pricer, const lk_costs *costs, u
 	LK_ASSERT(block < pricer->graph->blocks.count);
 	lk_call call = {.block = block, .repeat = times, .microbatch = -1, .layer = -1};
 	lk_program program = {.calls = {.at = &call, .count = 1, .capacity = 1}};
-	lk_sim_options options = {.contention = true, .all_ranks = true};
+	lk_sim_options options = {.contention = true, .apart = true};
 	lk_sim_result result;
 	lk_graph view = *pricer->graph;
 	view.programs.at = &program;

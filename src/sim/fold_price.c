@@ -77,7 +77,7 @@ static lk_status run_simulate(lk_fold_pricer *pricer, const lk_fold_run *run, ui
                               uint32_t less, bool record, lk_sim_result *out, lk_error *err) {
 	static const uint32_t both[] = {DEVICE, WITH_HOST};
 	lk_sim_options options = {.contention = pricer->contention,
-	                          .all_ranks = true,
+	                          .apart = true,
 	                          .record = both,
 	                          .record_count = record ? 2 : 0};
 	const lk_call *calls = pricer->graph->programs.at[run->stage].calls.at;

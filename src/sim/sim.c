@@ -169,6 +169,35 @@ static lk_status result_check(const lk_sim *sim, lk_sim_result *out, lk_error *e
 	return LK_OK;
 }
 
+/* Every rank, with the times of the one that was simulated for its class. */
+static lk_status result_relabel(const lk_sim *sim, lk_sim_result *out, lk_error *err) {
+	if (out->lanes == sim->chains) return LK_OK;
+	int64_t *finish_ps = calloc((size_t)sim->stages * sim->chains, sizeof *finish_ps);
+	uint32_t *lane_ranks = malloc(sim->chains * sizeof *lane_ranks);
+	if (!finish_ps || !lane_ranks) {
+		free(finish_ps);
+		free(lane_ranks);
+		return lk_oom(err);
+	}
+	for (uint32_t s = 0; s < sim->stages; s++)
+		for (uint32_t i = 0; i < sim->chains; i++)
+			finish_ps[(size_t)s * sim->chains + i] =
+				out->finish_ps[(size_t)s * out->lanes + out->lane_of[i]];
+	for (uint32_t i = 0; i < sim->chains; i++) {
+		lane_ranks[i] = 1;
+		out->lane_of[i] = i;
+	}
+	out->operations = 0;
+	for (uint32_t s = 0; s < sim->stages && !out->gave_up; s++)
+		out->operations += sim->stage[s].ops * sim->chains;
+	free(out->finish_ps);
+	free(out->lane_ranks);
+	out->finish_ps = finish_ps;
+	out->lane_ranks = lane_ranks;
+	out->lanes = sim->chains;
+	return LK_OK;
+}
+
 lk_status lk_sim_run(const lk_graph *graph, const lk_costs *costs, const lk_sim_options *options,
                      lk_sim_result *out, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
@@ -179,6 +208,7 @@ lk_status lk_sim_run(const lk_graph *graph, const lk_costs *costs, const lk_sim_
 	if (status == LK_OK)
 		status = options->contention ? lk_run_engine(&sim, out, err) : lk_run_sweep(&sim, out, err);
 	if (status == LK_OK) status = result_check(&sim, out, err);
+	if (status == LK_OK && options->all_ranks) status = result_relabel(&sim, out, err);
 	if (status != LK_OK) lk_sim_result_free(out);
 	lk_arena_free(&arena);
 	return status;

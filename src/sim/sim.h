@@ -27,8 +27,9 @@ typedef struct lk_straggler {
 
 typedef struct lk_sim_options {
 	bool contention;
-	bool all_ranks; /* simulate every rank, even those that cannot differ */
-	double jitter;  /* relative deviation of every compute duration; 0 none */
+	bool all_ranks; /* the result has every rank, those of a class with the times of one of them */
+	bool apart;    /* simulate every rank, even those that cannot differ: what tests compare with */
+	double jitter; /* relative deviation of every compute duration; 0 none */
 	uint64_t seed;
 	const lk_straggler *stragglers;
 	uint32_t straggler_count;
@@ -52,10 +53,10 @@ typedef LK_VEC(lk_sim_event) lk_sim_events;
 typedef struct lk_sim_result {
 	int64_t step_ps;      /* when the last operation of the last rank ended */
 	int64_t *finish_ps;   /* [stages * classes per stage]: end of each simulated rank's program */
-	uint32_t lanes;       /* simulated ranks per stage: chains, or their classes */
+	uint32_t lanes;       /* ranks per stage that have times here: chains, or their classes */
 	uint32_t *lane_of;    /* [chains] -> lane */
 	uint32_t *lane_ranks; /* [lanes] how many chains a lane represents */
-	uint64_t operations;  /* operations run, over all simulated ranks, repetitions counted */
+	uint64_t operations;  /* operations run, over all of these ranks, repetitions counted */
 	/* The step takes longer than give_up_ps: step_ps is a time that it does not fall below, and
 	 * there are no ends and no count of operations. */
 	bool gave_up;

@@ -624,6 +624,61 @@ static void wrong_tables_name_row_and_column(void **state) {
 	                 LK_OK);
 }
 
+/* ---- packing ---- */
+
+static bool packs_somehow(const lk_shard_problem *problem, const lk_shard_pieces *pieces, size_t at,
+                          double *device, double *host) {
+	if (at == pieces->count) return true;
+	const lk_shard_cost *cost = &pieces->at[at].cost;
+	for (int r = 0; r < problem->ranks; r++) {
+		if (device[r] + cost->device_bytes > problem->capacity ||
+		    host[r] + cost->host_bytes > problem->host_capacity)
+			continue;
+		device[r] += cost->device_bytes;
+		host[r] += cost->host_bytes;
+		bool placed = packs_somehow(problem, pieces, at + 1, device, host);
+		device[r] -= cost->device_bytes;
+		host[r] -= cost->host_bytes;
+		if (placed) return true;
+	}
+	return false;
+}
+
+/* Few sizes, so that many pieces are equal and ranks are full: packed if and only if some placement
+ * fits, and then within what ranks hold. */
+static void packs_what_fits(void **state) {
+	(void)state;
+	int fitting = 0, rounds = 2000;
+	for (int n = 0; n < rounds; n++) {
+		uint64_t draw = (uint64_t)n * 100;
+		lk_shard_problem problem = {.ranks = 1 + (int)(4 * lk_uniform(3, draw++)),
+		                            .capacity = 3 + floor(6 * lk_uniform(3, draw++)),
+		                            .host_capacity = floor(4 * lk_uniform(3, draw++))};
+		lk_shard_pieces pieces = {0};
+		for (int i = (int)(8 * lk_uniform(3, draw++)); i >= 0; i--) {
+			assert_true(lk_push(&pieces));
+			*lk_last(&pieces) = (lk_shard_piece){.table = (uint32_t)i, .rank = -1, .parts = 1};
+			lk_last(&pieces)->cost.device_bytes = 1 + floor(4 * lk_uniform(3, draw++));
+			if (lk_uniform(3, draw++) < 0.3) lk_last(&pieces)->cost.host_bytes = 1;
+		}
+		double device[4] = {0}, host[4] = {0};
+		bool placed;
+		lk_error err;
+		assert_int_equal(lk_shard_pack(&problem, &pieces, 1000000, &placed, &err), LK_OK);
+		assert_int_equal(placed, packs_somehow(&problem, &pieces, 0, device, host));
+		for (size_t i = 0; placed && i < pieces.count; i++) {
+			assert_in_range(pieces.at[i].rank, 0, problem.ranks - 1);
+			device[pieces.at[i].rank] += pieces.at[i].cost.device_bytes;
+			host[pieces.at[i].rank] += pieces.at[i].cost.host_bytes;
+		}
+		for (int r = 0; r < problem.ranks; r++)
+			assert_true(device[r] <= problem.capacity && host[r] <= problem.host_capacity);
+		fitting += placed;
+		lk_vec_free(&pieces);
+	}
+	assert_true(fitting > rounds / 5 && fitting < rounds * 4 / 5);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(closed_form_is_the_simulation),
@@ -636,6 +691,7 @@ int main(void) {
 		cmocka_unit_test(balance_shortens_steps),
 		cmocka_unit_test(even_columns_are_below_every_placement),
 		cmocka_unit_test(host_memory_takes_the_rest),
+		cmocka_unit_test(packs_what_fits),
 		cmocka_unit_test(drawn_indices_have_the_classes),
 		cmocka_unit_test(rows_lie_anywhere),
 		cmocka_unit_test(published_locality),

@@ -34,7 +34,7 @@ static lk_sim_result run(const world *w, lk_sim_options options, lk_status expec
 }
 
 static lk_sim_options noise(dice *d, const world *w, lk_straggler *slow) {
-	lk_sim_options options = {.all_ranks = true, .seed = d->state};
+	lk_sim_options options = {.apart = true, .seed = d->state};
 	uint32_t ranks = w->graph->ranks.stages * w->graph->ranks.chains;
 	if (chance(d, 20)) options.jitter = 0.05 * (1 + roll(d, 4));
 	if (chance(d, 40)) {
@@ -183,17 +183,27 @@ static void check_folding(world *w, dice *d, bool record, uint32_t *lanes, uint3
 	options.record_count = record ? w->graph->ranks.stages * w->graph->ranks.chains : 0;
 	for (int contention = 0; contention < 2; contention++) {
 		options.contention = contention;
-		options.all_ranks = true;
+		options.apart = true;
+		lk_sim_result apart = run(w, options, LK_OK);
+		options.apart = false;
+		lk_sim_result folded = run(w, options, LK_OK);
+		options.apart = true;
 		lk_sim_result all = run(w, options, LK_OK);
 		options.all_ranks = false;
-		lk_sim_result folded = run(w, options, LK_OK);
-		same_finish(w, &all, &folded);
-		assert_int_equal(all.events.count, folded.events.count);
-		for (size_t i = 0; i < all.events.count; i++)
-			same_event(&all.events.at[i], &folded.events.at[i]);
+		same_finish(w, &apart, &folded);
+		same_finish(w, &apart, &all);
+		assert_true(all.lanes == apart.lanes && all.operations == apart.operations &&
+		            all.step_ps == apart.step_ps);
+		assert_int_equal(apart.events.count, folded.events.count);
+		assert_int_equal(apart.events.count, all.events.count);
+		for (size_t i = 0; i < apart.events.count; i++) {
+			same_event(&apart.events.at[i], &folded.events.at[i]);
+			same_event(&apart.events.at[i], &all.events.at[i]);
+		}
 		*lanes += folded.lanes, *chains += w->graph->ranks.chains;
-		lk_sim_result_free(&all);
+		lk_sim_result_free(&apart);
 		lk_sim_result_free(&folded);
+		lk_sim_result_free(&all);
 	}
 	free(list);
 }
@@ -221,11 +231,9 @@ static void test_contention_slows(void **state) {
 		world w;
 		if (seed % 3) flowing_world((uint64_t)seed, &w);
 		else random_traced((uint64_t)seed, false, &w);
-		lk_sim_result plain = run(&w, (lk_sim_options){.all_ranks = true}, LK_OK);
-		lk_sim_result shared =
-			run(&w, (lk_sim_options){.all_ranks = true, .contention = true}, LK_OK);
-		lk_sim_result again =
-			run(&w, (lk_sim_options){.all_ranks = true, .contention = true}, LK_OK);
+		lk_sim_result plain = run(&w, (lk_sim_options){.apart = true}, LK_OK);
+		lk_sim_result shared = run(&w, (lk_sim_options){.apart = true, .contention = true}, LK_OK);
+		lk_sim_result again = run(&w, (lk_sim_options){.apart = true, .contention = true}, LK_OK);
 		uint32_t ranks = w.graph->ranks.stages * w.graph->ranks.chains;
 		for (uint32_t i = 0; i < ranks; i++) assert_true(shared.finish_ps[i] >= plain.finish_ps[i]);
 		assert_memory_equal(shared.finish_ps, again.finish_ps, ranks * sizeof *again.finish_ps);
@@ -323,7 +331,7 @@ static void test_threads_share_nothing(void **state) {
 		uint32_t *list = every_rank(&w);
 		lk_sim_result r = run(&w,
 		                      (lk_sim_options){.contention = true,
-		                                       .all_ranks = true,
+		                                       .apart = true,
 		                                       .record = list,
 		                                       .record_count = w.graph->ranks.world},
 		                      LK_OK);
@@ -795,7 +803,7 @@ static void test_one_queue_waits(void **state) {
 			if (strcmp(lk_intern_text(q.graph->names, q.graph->ops.name[i]), "queue") != 0)
 				q.costs.at[i] = w.costs.at[from++];
 		lk_sim_result free_running, queued;
-		lk_sim_options options = {.all_ranks = true};
+		lk_sim_options options = {.apart = true};
 		free_running = run(&w, options, LK_OK);
 		lk_error err;
 		if (lk_sim_run(q.graph, &q.costs, &options, &queued, &err) == LK_OK) {
