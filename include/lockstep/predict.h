@@ -29,13 +29,13 @@ typedef struct lk_predict_request {
 	const char *as;    /* model_type to read the config.json as, whatever it says itself */
 	const char *gpu;
 	int gpus;
-	const char *cluster;       /* synthetic form or JSON file, instead of gpu and gpus */
-	const char *config;        /* a training framework's configuration, or a launch script: what it is
-	                              is found out */
-	const char *sets;          /* lines "key=value" on top of it, in the framework's own names */
-	const char *vars;          /* lines "NAME=value": variables that only the cluster knows */
-	const char *script;        /* shell script with a launch line; `launch` are its arguments */
-	const char *deepspeed;     /* ds_config.json */
+	const char *cluster;   /* synthetic form or JSON file, instead of gpu and gpus */
+	const char *config;    /* a training framework's configuration, or a launch script: what it is
+	                          is found out */
+	const char *sets;      /* lines "key=value" on top of it, in the framework's own names */
+	const char *vars;      /* lines "NAME=value": variables that only the cluster knows */
+	const char *script;    /* shell script with a launch line; `launch` are its arguments */
+	const char *deepspeed; /* ds_config.json */
 	const char *const *launch; /* words of a launch line, as pasted after "--" */
 	int launch_count;
 
@@ -150,6 +150,9 @@ typedef struct lk_prediction {
 	const char *searched; /* of a request without a layout: how this one was found; else NULL */
 	const char *const *assumptions;
 	int assumption_count;
+	int taken_count;               /* the first of them: what the job's file or line leaves open */
+	const char *const *understood; /* settings of the job's file: "key value" */
+	int understood_count;
 	const char *const *ignored; /* flags of a launch line: "flag: reason" */
 	int ignored_count;
 	int notable_count;     /* the first of them: somebody may have counted on these */
