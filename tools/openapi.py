@@ -87,7 +87,7 @@ PREDICTION = record({
     "peak_flops": MAYBE_NUMBER, "peak": MAYBE_TEXT, "days": MAYBE_NUMBER, "gpu_hours": MAYBE_NUMBER,
     "goodput": MAYBE_NUMBER,
     "breakdown": {"type": "object", "additionalProperties": PART}, "memory": listed(STAGE), "layout": LAYOUT,
-    "assumptions": listed(TEXT), "ignored": listed(TEXT),
+    "assumptions": listed(TEXT), "understood": listed(TEXT), "ignored": listed(TEXT),
     "fixes": listed(record({"change": TEXT, "peak_bytes": NUMBER, "step_time_s": NUMBER, "time_ratio": NUMBER})),
     "operations": NUMBER, "layer_operations": NUMBER, "ranks_simulated": NUMBER, "ranks": NUMBER,
     "simulation_s": NUMBER, "searched": MAYBE_TEXT, "warning": MAYBE_TEXT, "reproduce": TEXT, "model": TEXT, "cluster": TEXT,

@@ -151,6 +151,9 @@ typedef struct lk_prediction {
 	const char *searched; /* of a request without a layout: how this one was found; else NULL */
 	const char *const *assumptions;
 	int assumption_count;
+	int taken_count;               /* the first of them: what the job's file or line leaves open */
+	const char *const *understood; /* settings of the job's file: "key value" */
+	int understood_count;
 	const char *const *ignored; /* flags of a launch line: "flag: reason" */
 	int ignored_count;
 	int notable_count;     /* the first of them: somebody may have counted on these */

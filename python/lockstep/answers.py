@@ -106,6 +106,7 @@ class Prediction:
     memory: List[StageMemory]
     layout: Layout
     assumptions: List[str]
+    understood: List[str]
     ignored: List[str]
     fixes: List[Fix]
     operations: int

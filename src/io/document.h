@@ -15,7 +15,7 @@
 #include "io/json.h"
 
 enum {
-	LK_DOCUMENT_BYTES = 1 << 22, /* of a document */
+	LK_DOCUMENT_BYTES = 1 << 22,  /* of a document */
 	LK_DOCUMENT_VALUES = 1 << 17, /* in it */
 	LK_DOCUMENT_KEYS = 1 << 12    /* of one map, where maps are searched: merged ones, tables */
 };

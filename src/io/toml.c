@@ -249,8 +249,8 @@ static lk_status toml_key(struct toml_reader *reader, const char **parts, int *c
 			LK_TRY(toml_string(reader, &parts[*count]));
 		} else {
 			const char *from = reader->at;
-			while (reader->at < reader->end &&
-			       (isalnum((unsigned char)*reader->at) || *reader->at == '_' || *reader->at == '-'))
+			while (reader->at < reader->end && (isalnum((unsigned char)*reader->at) ||
+			                                    *reader->at == '_' || *reader->at == '-'))
 				reader->at++;
 			if (reader->at == from) return toml_wrong(reader, "a key is missing");
 			parts[*count] = lk_arena_strndup(reader->arena, from, (size_t)(reader->at - from));

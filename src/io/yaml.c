@@ -168,8 +168,7 @@ static const lk_value *yaml_member(const lk_members *members, const char *key) {
 /* "<<": the members of a map, or of several, that the map itself does not state. */
 static lk_status yaml_merge(struct yaml_reader *reader, const lk_value *from, lk_members *out) {
 	if (from->kind == LK_JSON_ARRAY) {
-		for (size_t i = 0; i < from->count; i++)
-			LK_TRY(yaml_merge(reader, &from->items[i], out));
+		for (size_t i = 0; i < from->count; i++) LK_TRY(yaml_merge(reader, &from->items[i], out));
 		return LK_OK;
 	}
 	for (size_t i = 0; from->kind == LK_JSON_OBJECT && i < from->count; i++) {
@@ -209,8 +208,8 @@ static lk_status yaml_read_members(struct yaml_reader *reader, bool object, lk_m
 
 static lk_status yaml_read_list(struct yaml_reader *reader, bool object, lk_value *out) {
 	lk_members members = {0}, merged = {0};
-	const unsigned char *anchor = object ? reader->event.data.mapping_start.anchor
-	                                     : reader->event.data.sequence_start.anchor;
+	const unsigned char *anchor =
+		object ? reader->event.data.mapping_start.anchor : reader->event.data.sequence_start.anchor;
 	const char *name = anchor ? lk_arena_strdup(reader->arena, (const char *)anchor) : NULL;
 	if (anchor && !name) return lk_oom(reader->err);
 	out->kind = object ? LK_JSON_OBJECT : LK_JSON_ARRAY;

@@ -9,24 +9,15 @@
 
 /* In the order in which they are tried: what states more comes first. */
 static const lk_framework *const frameworks[] = {
-	&lk_framework_megatron_test,
-	&lk_framework_primus,
-	&lk_framework_nemo_rl,
-	&lk_framework_axolotl,
-	&lk_framework_nanotron,
-	&lk_framework_megatron_yaml,
-	&lk_framework_automodel,
-	&lk_framework_llama_factory_v1,
-	&lk_framework_llama_factory,
-	&lk_framework_accelerate,
-	&lk_framework_maxtext,
-	&lk_framework_mosaic,
-	&lk_framework_titan,
-	&lk_framework_nemo,
-	&lk_framework_bridge,
-	&lk_framework_primus_part,
-	&lk_framework_neox,
-	&lk_framework_deepspeed,
+	&lk_framework_megatron_test, &lk_framework_primus,
+	&lk_framework_nemo_rl,       &lk_framework_axolotl,
+	&lk_framework_nanotron,      &lk_framework_megatron_yaml,
+	&lk_framework_automodel,     &lk_framework_llama_factory_v1,
+	&lk_framework_llama_factory, &lk_framework_accelerate,
+	&lk_framework_maxtext,       &lk_framework_mosaic,
+	&lk_framework_titan,         &lk_framework_nemo,
+	&lk_framework_bridge,        &lk_framework_primus_part,
+	&lk_framework_neox,          &lk_framework_deepspeed,
 	&lk_framework_trainer,
 };
 
@@ -45,8 +36,8 @@ static lk_status deepspeed_file_translate(const lk_config *config, lk_words *wor
 	(void)words;
 	LK_TRY(lk_deepspeed_tree(reading, config->root));
 	const lk_job *job = reading->out->job;
-	int64_t share = (int64_t)(job->mbs > 0 ? job->mbs : 1) *
-	                (job->microbatches > 0 ? job->microbatches : 1);
+	int64_t share =
+		(int64_t)(job->mbs > 0 ? job->mbs : 1) * (job->microbatches > 0 ? job->microbatches : 1);
 	bool whole = job->gbs > 0 && job->mbs > 0 && job->gbs % share == 0 && job->microbatches > 0;
 	return lk_launch_count_gpus(reading, job, whole ? job->gbs / share : 1, 0, false);
 }
@@ -77,10 +68,11 @@ static lk_status config_translate(lk_config *config, lk_words *words) {
 		                      "give that script with --script");
 	lk_fail(reading->err, LK_ERR_INPUT, reading->where,
 	        "it is the configuration of no framework that is read");
-	return lk_hint(reading->err,
-	               "Megatron-LM, Megatron-Bridge, NeMo, AutoModel, NeMo RL, Primus, torchtitan, "
-	               "nanotron, gpt-neox, axolotl, LLaMA-Factory, the Trainer, accelerate, DeepSpeed, "
-	               "llm-foundry and MaxText are");
+	return lk_hint(
+		reading->err,
+		"Megatron-LM, Megatron-Bridge, NeMo, AutoModel, NeMo RL, Primus, torchtitan, "
+		"nanotron, gpt-neox, axolotl, LLaMA-Factory, the Trainer, accelerate, DeepSpeed, "
+		"llm-foundry and MaxText are");
 }
 
 static lk_status config_ready(lk_reading *reading) {
@@ -124,6 +116,7 @@ bool lk_config_is(const char *name, const char *text, size_t size) {
 		else at++;
 	}
 	if (at < end && *at == '{') return true;
-	while (at < end && (isalnum((unsigned char)*at) || *at == '_' || *at == '-' || *at == '.')) at++;
+	while (at < end && (isalnum((unsigned char)*at) || *at == '_' || *at == '-' || *at == '.'))
+		at++;
 	return at < end && *at == ':' && (at + 1 == end || isspace((unsigned char)at[1]));
 }

@@ -62,18 +62,18 @@ lk_status lk_config_fail(const lk_config *config, const char *key, const char *w
 typedef struct lk_draft {
 	lk_job job;
 	int nodes, per_node, all_gpus;
-	int accumulation;                 /* micro-batches of a step on a rank */
-	int dp, dp_shard, dp_replicate;   /* -1: the rest */
-	int stage_layers;                 /* of a virtual stage */
-	int zero;                         /* stage + 1 */
+	int accumulation;               /* micro-batches of a step on a rank */
+	int dp, dp_shard, dp_replicate; /* -1: the rest */
+	int stage_layers;               /* of a virtual stage */
+	int zero;                       /* stage + 1 */
 	bool bf16, fp16, fp8, tf32, packing, adapter, quantized, fsdp2;
 	bool reshard_off;
-	char format[32];                  /* of numbers: "bf16", "bfloat16", "fp16-mixed" */
-	char fsdp[96];                    /* "full_shard auto_wrap offload" */
-	char sharding_name[48];           /* "FULL_SHARD", "1" */
-	char deepspeed[LK_CONFIG_NAME];   /* a file */
-	char accelerate[LK_CONFIG_NAME];  /* a file */
-	char network[LK_CONFIG_NAME];     /* by name */
+	char format[32];                 /* of numbers: "bf16", "bfloat16", "fp16-mixed" */
+	char fsdp[96];                   /* "full_shard auto_wrap offload" */
+	char sharding_name[48];          /* "FULL_SHARD", "1" */
+	char deepspeed[LK_CONFIG_NAME];  /* a file */
+	char accelerate[LK_CONFIG_NAME]; /* a file */
+	char network[LK_CONFIG_NAME];    /* by name */
 	char network_key[64];
 	char optimizer_name[64], attention_name[48], dispatcher_name[32], strategy[96];
 	char schedule_name[48], recompute_text[48], tokenizer[LK_CONFIG_NAME], method[32], stage[32];
@@ -102,12 +102,18 @@ typedef struct lk_key {
 	const char *reason;    /* of the others. REFUSE is so where the value is neither false nor 0 */
 } lk_key;
 
-#define LK_FACT(path, fact)        {path, LK_KEY_FACT, fact, NULL, NULL}
-#define LK_WORDS(path, fact, pairs) {path, LK_KEY_FACT, fact, pairs, NULL}
-#define LK_SKIP(path, reason)      {path, LK_KEY_SKIP, NULL, NULL, reason}
-#define LK_NOTE(path, reason)      {path, LK_KEY_NOTE, NULL, NULL, reason}
-#define LK_REFUSE(path, reason)    {path, LK_KEY_REFUSE, NULL, NULL, reason}
-#define LK_KEYS_END                {NULL, LK_KEY_SKIP, NULL, NULL, NULL}
+#define LK_FACT(path, fact) \
+	{ path, LK_KEY_FACT, fact, NULL, NULL }
+#define LK_WORDS(path, fact, pairs) \
+	{ path, LK_KEY_FACT, fact, pairs, NULL }
+#define LK_SKIP(path, reason) \
+	{ path, LK_KEY_SKIP, NULL, NULL, reason }
+#define LK_NOTE(path, reason) \
+	{ path, LK_KEY_NOTE, NULL, NULL, reason }
+#define LK_REFUSE(path, reason) \
+	{ path, LK_KEY_REFUSE, NULL, NULL, reason }
+#define LK_KEYS_END \
+	{ NULL, LK_KEY_SKIP, NULL, NULL, NULL }
 
 /* Reasons that recur. */
 #define LK_WHY_DATA    "data: does not change the step"

@@ -3,7 +3,8 @@
  *
  *     gpus = total, or nodes * GPUs of a node; else the least number that the degrees need
  *     dp = gpus / (tp pp cp);  global batch = micro-batch * accumulation * dp
- *     FULL_SHARD, full_shard, ZeRO 3: weights too; SHARD_GRAD_OP: gradients; HYBRID: within a node */
+ *     FULL_SHARD, full_shard, ZeRO 3: weights too; SHARD_GRAD_OP: gradients; HYBRID: within a node
+ */
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>
@@ -25,9 +26,11 @@ lk_status lk_launch_understood(lk_reading *reading, const char *key, const char 
 
 /* ---- facts ---- */
 
-#define FACT(name_, kind_, field) \
-	{ .name = name_, .kind = LK_FIELD_##kind_, .offset = offsetof(lk_draft, field), \
-	  .size = sizeof(((lk_draft *)0)->field) }
+#define FACT(name_, kind_, field)                                                     \
+	{                                                                                 \
+		.name = name_, .kind = LK_FIELD_##kind_, .offset = offsetof(lk_draft, field), \
+		.size = sizeof(((lk_draft *)0)->field)                                        \
+	}
 
 /* Those that are no field of a job. */
 static const lk_field draft_facts[] = {
@@ -135,7 +138,8 @@ lk_status lk_draft_set(const lk_config *config, const char *key, const char *fac
 	if (field->kind == LK_FIELD_TEXT && strlen(ours) >= field->size)
 		return lk_config_fail(config, key, "the text is too long", "shorten it");
 	LK_TRY(lk_launch_understood(config->reading, key, text));
-	if (strcmp(fact, "network_name") == 0) lk_copy(draft->network_key, sizeof draft->network_key, key);
+	if (strcmp(fact, "network_name") == 0)
+		lk_copy(draft->network_key, sizeof draft->network_key, key);
 	lk_status status = lk_field_put(draft, field, ours, config->reading->err);
 	if (status != LK_ERR_INPUT) return status;
 	snprintf(named, sizeof named, "\"%.60s\" is not among its values", text);
@@ -265,7 +269,9 @@ static void draft_optimizer(lk_draft *draft) {
 	static const struct {
 		const char *part;
 		lk_optimizer optimizer;
-	} names[] = {{"adafactor", LK_OPT_ADAFACTOR}, {"lamb", LK_OPT_LAMB}, {"adam", LK_OPT_ADAM},
+	} names[] = {{"adafactor", LK_OPT_ADAFACTOR},
+	             {"lamb", LK_OPT_LAMB},
+	             {"adam", LK_OPT_ADAM},
 	             {"sgd", LK_OPT_SGD}};
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
 		if (draft_has(draft->optimizer_name, names[i].part)) {
@@ -289,9 +295,12 @@ static void draft_pipeline(lk_draft *draft) {
 	static const struct {
 		const char *part;
 		lk_schedule_kind kind;
-	} names[] = {{"interleaved", LK_SCHED_INTERLEAVED}, {"zbv", LK_SCHED_ZB_V},
-	             {"dualpipe", LK_SCHED_DUALPIPE},       {"gpipe", LK_SCHED_GPIPE},
-	             {"afab", LK_SCHED_GPIPE},              {"1f1b", LK_SCHED_1F1B}};
+	} names[] = {{"interleaved", LK_SCHED_INTERLEAVED},
+	             {"zbv", LK_SCHED_ZB_V},
+	             {"dualpipe", LK_SCHED_DUALPIPE},
+	             {"gpipe", LK_SCHED_GPIPE},
+	             {"afab", LK_SCHED_GPIPE},
+	             {"1f1b", LK_SCHED_1F1B}};
 	lk_job *job = &draft->job;
 	if (job->pp <= 1) {
 		job->vp = 0;
@@ -321,7 +330,8 @@ static lk_status draft_recompute(const lk_config *config, lk_draft *draft) {
 		LK_TRY(lk_launch_note(config->reading, "activation offloading",
 		                      "activations are priced as recomputed, not as copied to the host"));
 	job->recompute_said = true;
-	if (strcasecmp(text, "false") == 0 || strcmp(text, "0") == 0) job->recompute = LK_RECOMPUTE_NONE;
+	if (strcasecmp(text, "false") == 0 || strcmp(text, "0") == 0)
+		job->recompute = LK_RECOMPUTE_NONE;
 	else job->recompute = draft_has(text, "selective") ? LK_RECOMPUTE_SELECTIVE : LK_RECOMPUTE_FULL;
 	return LK_OK;
 }
@@ -370,8 +380,8 @@ lk_status lk_draft_finish(const lk_config *config, lk_draft *draft) {
 	*reading->out->job = *job;
 	if (*draft->deepspeed) {
 		const char *path = lk_config_beside(reading->arena, config->file, draft->deepspeed);
-		const char *name = strrchr(draft->deepspeed, '/') ? strrchr(draft->deepspeed, '/') + 1
-		                                                  : draft->deepspeed;
+		const char *name =
+			strrchr(draft->deepspeed, '/') ? strrchr(draft->deepspeed, '/') + 1 : draft->deepspeed;
 		if (path) return lk_deepspeed_apply(reading, path);
 		const char *stage = strpbrk(name, "0123");
 		job = reading->out->job;

@@ -22,8 +22,8 @@
 #include "launch/config.h"
 
 enum {
-	INNER_DEPTH = 8,     /* of references in references */
-	ABOVE = 8,           /* folders above a file that are searched */
+	INNER_DEPTH = 8,      /* of references in references */
+	ABOVE = 8,            /* folders above a file that are searched */
 	REFERENCES = 1 << 12, /* of a file */
 	PATH_BYTES = 512,
 	PATH_PARTS = 32 /* of an override */
@@ -323,8 +323,7 @@ static const char *config_expand(const lk_config *config, const char *text, cons
 		const char *next = strstr(end, "${");
 		int between = (int)(next ? (size_t)(next - end) : strlen(end));
 		if (value) out = lk_arena_printf(arena, "%s%s%.*s", out, value, between, end);
-		else
-			out = lk_arena_printf(arena, "%s%.*s%.*s", out, (int)(end - at), at, between, end);
+		else out = lk_arena_printf(arena, "%s%.*s%.*s", out, (int)(end - at), at, between, end);
 		if (out && strlen(out) > 1 << 16) return text;
 		at = next;
 	}
@@ -356,9 +355,9 @@ static lk_status config_fill_value(const lk_config *config, lk_value *value, con
 		items[i] = value->items[i];
 		if (--budget->values < 0 || strlen(path) > PATH_BYTES)
 			return lk_config_fail(config, path, "too many values", "shorten the file");
-		const char *inner = !map      ? path
-		                    : *path   ? lk_arena_printf(arena, "%s.%s", path, value->keys[i])
-		                              : value->keys[i];
+		const char *inner = !map    ? path
+		                    : *path ? lk_arena_printf(arena, "%s.%s", path, value->keys[i])
+		                            : value->keys[i];
 		if (!inner) return lk_oom(config->reading->err);
 		LK_TRY(config_fill_value(config, &items[i], inner, depth + 1, budget));
 	}
@@ -393,8 +392,9 @@ static lk_status config_override(lk_config *config, const char *line, size_t siz
 		                      "write for instance --set micro_batch_size=2");
 	const char *path = lk_arena_strndup(arena, text, length);
 	lk_value *value = NULL;
-	if (!away) LK_TRY(lk_yaml_document(arena, equals + 1, strlen(equals + 1), "--set", &value,
-		                               config->reading->err));
+	if (!away)
+		LK_TRY(lk_yaml_document(arena, equals + 1, strlen(equals + 1), "--set", &value,
+		                        config->reading->err));
 	if (value && value->kind == LK_JSON_NULL) value->text = "null";
 	lk_value *root = LK_NEW(arena, lk_value);
 	if (!root || !path) return lk_oom(config->reading->err);
@@ -426,7 +426,8 @@ static lk_status config_flatten(const lk_config *config, const lk_value *value, 
 		return LK_OK;
 	}
 	if (strlen(path) > PATH_BYTES)
-		return lk_config_fail(config, path, "the path of a setting is too long", "shorten the file");
+		return lk_config_fail(config, path, "the path of a setting is too long",
+		                      "shorten the file");
 	for (size_t i = 0; i < value->count && depth < LK_JSON_DEPTH; i++) {
 		const char *key = value->keys[i];
 		bool last = true; /* of equal keys the last one counts */

@@ -15,8 +15,8 @@ lk_status lk_config_word(const lk_config *config, const char *text, lk_words *wo
 	*lk_last(words) = (lk_word){.text = text};
 	if (!open) return LK_OK;
 	char shown[64];
-	lk_last(words)->unknown =
-		lk_arena_printf(config->reading->arena, "%s is not known", lk_escape(text, shown, sizeof shown));
+	lk_last(words)->unknown = lk_arena_printf(config->reading->arena, "%s is not known",
+	                                          lk_escape(text, shown, sizeof shown));
 	return lk_last(words)->unknown ? LK_OK : lk_oom(config->reading->err);
 }
 
@@ -54,7 +54,8 @@ lk_status lk_config_launcher_words(const lk_config *config, const char *program,
 	lk_arena *arena = config->reading->arena;
 	LK_TRY(lk_config_word(config, "torchrun", words));
 	if (per_node > 0)
-		LK_TRY(lk_config_word(config, lk_arena_printf(arena, "--nproc_per_node=%d", per_node), words));
+		LK_TRY(
+			lk_config_word(config, lk_arena_printf(arena, "--nproc_per_node=%d", per_node), words));
 	if (nodes > 0)
 		LK_TRY(lk_config_word(config, lk_arena_printf(arena, "--nnodes=%d", nodes), words));
 	return lk_config_word(config, program, words);
@@ -131,7 +132,8 @@ static lk_status config_one_flag(const lk_config *config, const char *name, cons
 	if (row->kind == LK_FLAG_SET || row->kind == LK_FLAG_CLEAR)
 		return off && !means ? LK_OK : lk_config_flag_words(config, flag, &truth, words);
 	if (off && row->kind >= LK_FLAG_IGNORED) return LK_OK;
-	bool below = row->kind == LK_FLAG_INT && value->kind == LK_JSON_NUMBER && value->number < row->low;
+	bool below =
+		row->kind == LK_FLAG_INT && value->kind == LK_JSON_NUMBER && value->number < row->low;
 	if (below || (value->kind == LK_JSON_FALSE && row->kind < LK_FLAG_IGNORED)) return LK_OK;
 	return lk_config_flag_words(config, flag, value, words);
 }

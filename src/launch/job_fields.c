@@ -211,7 +211,8 @@ const char *lk_field_text(lk_arena *arena, const lk_field *field, const lk_job *
 	return lk_arena_printf(arena, "%d", fields_whole(field, job));
 }
 
-static lk_status fields_set_choice(void *job, const lk_field *field, const char *value, lk_error *err) {
+static lk_status fields_set_choice(void *job, const lk_field *field, const char *value,
+                                   lk_error *err) {
 	for (int i = 0; field->choices[i] != NULL; i++) {
 		if (!lk_same_name(value, field->choices[i])) continue;
 		int number = i + field->first;

@@ -41,7 +41,8 @@ static bool accelerate_is(const lk_value *root) {
 static lk_status accelerate_read(const lk_config *config, lk_draft *draft) {
 	static const lk_key *const tables[] = {keys, NULL};
 	LK_TRY(lk_draft_read(config, tables, draft));
-	if (strcmp(draft->strategy, "FSDP") == 0) lk_copy(draft->fsdp, sizeof draft->fsdp, "full_shard");
+	if (strcmp(draft->strategy, "FSDP") == 0)
+		lk_copy(draft->fsdp, sizeof draft->fsdp, "full_shard");
 	if (strcmp(draft->strategy, "DEEPSPEED") == 0)
 		lk_copy(draft->job.stack, sizeof draft->job.stack, "deepspeed");
 	return LK_OK;

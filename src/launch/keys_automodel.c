@@ -11,20 +11,27 @@
 #include "base/text.h"
 #include "launch/config.h"
 
-static const lk_pair dispatchers[] = {{"deepep", "node"}, {"hybridep", "node"},
+static const lk_pair dispatchers[] = {{"deepep", "node"},    {"hybridep", "node"},
                                       {"torch", "alltoall"}, {"alltoall", "alltoall"},
-                                      {"uccl_ep", "node"}, {NULL, NULL}};
-static const lk_pair formats[] = {{"torch.bfloat16", "bf16"}, {"bfloat16", "bf16"},
-                                  {"torch.float32", "fp32"},  {"float32", "fp32"},
-                                  {"torch.float16", "fp16"},  {"uint8", "fp8"},
-                                  {"torch.uint8", "fp8"},     {"float16", "fp16"},
+                                      {"uccl_ep", "node"},   {NULL, NULL}};
+static const lk_pair formats[] = {
+	{"torch.bfloat16", "bf16"}, {"bfloat16", "bf16"},      {"torch.float32", "fp32"},
+	{"float32", "fp32"},        {"torch.float16", "fp16"}, {"uint8", "fp8"},
+	{"torch.uint8", "fp8"},     {"float16", "fp16"},       {NULL, NULL}};
+static const lk_pair attentions[] = {{"flash_attention_2", "flash"},
+                                     {"flash", "flash"},
+                                     {"eager", "eager"},
+                                     {"sdpa", ""},
+                                     {"te", ""},
+                                     {NULL, NULL}};
+static const lk_pair recipes[] = {{"tensorwise", "tensorwise"},
+                                  {"current", "tensorwise"},
+                                  {"rowwise", "tensorwise"},
+                                  {"block", "blockwise"},
+                                  {"blockwise", "blockwise"},
+                                  {"delayed", "delayed"},
+                                  {"mxfp8", ""},
                                   {NULL, NULL}};
-static const lk_pair attentions[] = {{"flash_attention_2", "flash"}, {"flash", "flash"},
-                                     {"eager", "eager"}, {"sdpa", ""}, {"te", ""}, {NULL, NULL}};
-static const lk_pair recipes[] = {{"tensorwise", "tensorwise"}, {"current", "tensorwise"},
-                                  {"rowwise", "tensorwise"},    {"block", "blockwise"},
-                                  {"blockwise", "blockwise"},   {"delayed", "delayed"},
-                                  {"mxfp8", ""},                {NULL, NULL}};
 static const lk_pair truths[] = {{"true", "on"}, {"false", "off"}, {NULL, NULL}};
 
 static const lk_key keys[] = {
@@ -137,8 +144,8 @@ static lk_status automodel_refuse(const lk_config *config) {
 	             {"vispec", "speculative drafters are not modelled"},
 	             {"drafter", "speculative drafters are not modelled"},
 	             {"rewardmodel", "reward models are not modelled"}};
-	static const char *const sections[] = {"flow_matching", "drafter", "draft_model", "eagle",
-	                                       "flow_matching_config", "recipe_args"};
+	static const char *const sections[] = {
+		"flow_matching", "drafter", "draft_model", "eagle", "flow_matching_config", "recipe_args"};
 	static const char *const places[] = {"recipe", "model._target_"};
 	for (size_t place = 0; place < 2; place++) {
 		const char *text = lk_config_text(lk_config_at(config->root, places[place]));
@@ -190,10 +197,9 @@ static void automodel_gpus(const lk_config *config, lk_draft *draft) {
 
 /* Tokens of a sequence: packed, stated by the data, or of the collator. */
 static lk_status automodel_sequence(const lk_config *config, lk_draft *draft) {
-	static const char *const places[] = {
-		"packed_sequence.pack_size", "packed_sequence.max_length",
-		"dataset.max_seq_length",    "dataset.max_length",
-		"dataloader.collate_fn.max_length"};
+	static const char *const places[] = {"packed_sequence.pack_size", "packed_sequence.max_length",
+	                                     "dataset.max_seq_length", "dataset.max_length",
+	                                     "dataloader.collate_fn.max_length"};
 	lk_job *job = &draft->job;
 	if (job->seq == 0) job->seq = job->model.context;
 	job->model.context = 0;

@@ -54,24 +54,25 @@ static lk_status test_translate(const lk_config *config, lk_words *words) {
 	const lk_value *root = config->root, *variables = lk_config_at(root, "ENV_VARS");
 	const char *mode = lk_config_text(lk_config_at(root, "MODE"));
 	const char *type = lk_config_text(lk_config_at(root, "TEST_TYPE"));
-	bool generates = (mode && (strcasecmp(mode, "inference") == 0 || strcasecmp(mode, "rl") == 0)) ||
-	                 lk_config_at(root, "INFERENCE_ARGS");
+	bool generates =
+		(mode && (strcasecmp(mode, "inference") == 0 || strcasecmp(mode, "rl") == 0)) ||
+		lk_config_at(root, "INFERENCE_ARGS");
 	int nodes, per_node;
 	(void)type;
 	if (generates)
 		return lk_config_fail(config, "MODE", "the test generates, and trains nothing",
 		                      "give one that trains");
-	for (size_t i = 0; variables && variables->kind == LK_JSON_OBJECT && i < variables->count; i++) {
+	for (size_t i = 0; variables && variables->kind == LK_JSON_OBJECT && i < variables->count;
+	     i++) {
 		const char *value = lk_config_text(&variables->items[i]);
 		if (value)
-			LK_TRY(lk_config_word(config,
-			                      lk_arena_printf(config->reading->arena, "%s=%s",
-			                                      variables->keys[i], value),
-			                      words));
+			LK_TRY(lk_config_word(
+				config, lk_arena_printf(config->reading->arena, "%s=%s", variables->keys[i], value),
+				words));
 	}
 	test_gpus(config->file, &nodes, &per_node);
-	LK_TRY(lk_launch_assume(config->reading, "%d node%s of %d GPUs, as the tests run (--gpus)", nodes,
-	                        nodes > 1 ? "s" : "", per_node));
+	LK_TRY(lk_launch_assume(config->reading, "%d node%s of %d GPUs, as the tests run (--gpus)",
+	                        nodes, nodes > 1 ? "s" : "", per_node));
 	config->reading->usual_gpus = nodes * per_node;
 	LK_TRY(lk_config_launcher_words(config, test_program(config->file), 0, 0, words));
 	return test_flags(config, lk_config_at(root, "MODEL_ARGS"), words);
@@ -100,8 +101,8 @@ const lk_framework lk_framework_megatron_yaml = {"megatron", yaml_cfg_is, NULL, 
 
 static int megatron_whole(const lk_value *root, const char *path) {
 	const lk_value *value = lk_config_at(root, path);
-	bool fits = value && value->kind == LK_JSON_NUMBER && value->number >= 1 &&
-	            value->number <= 1 << 20;
+	bool fits =
+		value && value->kind == LK_JSON_NUMBER && value->number >= 1 && value->number <= 1 << 20;
 	return fits ? (int)value->number : 0;
 }
 
@@ -133,7 +134,7 @@ static bool bridge_is(const lk_value *root) {
 }
 
 static lk_status bridge_translate(const lk_config *config, lk_words *words) {
-	static const char *const prefixes[] = {"model.",     "train.", "dataset.",       "ddp.",
+	static const char *const prefixes[] = {"model.",     "train.",           "dataset.", "ddp.",
 	                                       "optimizer.", "mixed_precision.", NULL};
 	return lk_config_megatron_words(config, prefixes, "pretrain_gpt.py", 0, 0, words);
 }

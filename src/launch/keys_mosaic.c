@@ -10,31 +10,30 @@
 
 static const lk_pair flash[] = {{"torch", "eager"}, {"flash", "flash"}, {NULL, NULL}};
 
-static const lk_key keys[] = {
-	LK_FACT("global_train_batch_size", "gbs"),
-	LK_FACT("device_train_microbatch_size", "mbs"),
-	LK_FACT("max_seq_len", "seq"),
-	LK_FACT("variables.max_seq_len", "seq"),
-	LK_FACT("variables.global_train_batch_size", "gbs"),
-	LK_FACT("precision", "format"),
-	LK_FACT("optimizer.name", "optimizer_name"),
-	LK_FACT("model.pretrained_model_name_or_path", "network_name"),
-	LK_FACT("model.n_layers", "layers"),
-	LK_FACT("model.d_model", "hidden"),
-	LK_FACT("model.n_heads", "heads"),
-	LK_FACT("model.expansion_ratio", "expansion"),
-	LK_FACT("model.vocab_size", "vocab"),
-	LK_FACT("model.attn_config.kv_n_heads", "kv_heads"),
-	LK_WORDS("model.attn_config.attn_impl", "attention_name", flash),
-	LK_FACT("model.peft_config.r", "lora_rank"),
-	LK_FACT("fsdp_config.sharding_strategy", "sharding_name"),
-	LK_FACT("fsdp_config.activation_checkpointing", "recompute_text"),
-	LK_SKIP("*", "not part of the step"),
-	LK_KEYS_END};
+static const lk_key keys[] = {LK_FACT("global_train_batch_size", "gbs"),
+                              LK_FACT("device_train_microbatch_size", "mbs"),
+                              LK_FACT("max_seq_len", "seq"),
+                              LK_FACT("variables.max_seq_len", "seq"),
+                              LK_FACT("variables.global_train_batch_size", "gbs"),
+                              LK_FACT("precision", "format"),
+                              LK_FACT("optimizer.name", "optimizer_name"),
+                              LK_FACT("model.pretrained_model_name_or_path", "network_name"),
+                              LK_FACT("model.n_layers", "layers"),
+                              LK_FACT("model.d_model", "hidden"),
+                              LK_FACT("model.n_heads", "heads"),
+                              LK_FACT("model.expansion_ratio", "expansion"),
+                              LK_FACT("model.vocab_size", "vocab"),
+                              LK_FACT("model.attn_config.kv_n_heads", "kv_heads"),
+                              LK_WORDS("model.attn_config.attn_impl", "attention_name", flash),
+                              LK_FACT("model.peft_config.r", "lora_rank"),
+                              LK_FACT("fsdp_config.sharding_strategy", "sharding_name"),
+                              LK_FACT("fsdp_config.activation_checkpointing", "recompute_text"),
+                              LK_SKIP("*", "not part of the step"),
+                              LK_KEYS_END};
 
 static bool mosaic_is(const lk_value *root) {
-	return lk_config_at(root, "max_duration") && (lk_config_at(root, "global_train_batch_size") ||
-	                                              lk_config_at(root, "variables"));
+	return lk_config_at(root, "max_duration") &&
+	       (lk_config_at(root, "global_train_batch_size") || lk_config_at(root, "variables"));
 }
 
 static lk_status mosaic_translate(const lk_config *config, lk_words *words) {
@@ -69,28 +68,27 @@ const lk_framework lk_framework_mosaic = {"llm-foundry", mosaic_is, NULL, mosaic
 
 /* ---- MaxText: JAX, by the names of its mesh's axes */
 
-static const lk_key maxtext_keys[] = {
-	LK_FACT("model_name", "network_name"),
-	LK_FACT("per_device_batch_size", "mbs"),
-	LK_FACT("max_target_length", "seq"),
-	LK_FACT("ici_tensor_parallelism", "tp"),
-	LK_FACT("ici_context_parallelism", "cp"),
-	LK_FACT("ici_expert_parallelism", "ep"),
-	LK_FACT("ici_pipeline_parallelism", "pp"),
-	LK_FACT("ici_fsdp_parallelism", "dp_shard"),
-	LK_FACT("dcn_data_parallelism", "dp_replicate"),
-	LK_FACT("gradient_accumulation_steps", "accumulation"),
-	LK_FACT("remat_policy", "recompute_text"),
-	LK_FACT("dtype", "format"),
-	LK_FACT("base_emb_dim", "hidden"),
-	LK_FACT("base_num_query_heads", "heads"),
-	LK_FACT("base_num_kv_heads", "kv_heads"),
-	LK_FACT("base_mlp_dim", "ffn"),
-	LK_FACT("base_num_decoder_layers", "layers"),
-	LK_FACT("head_dim", "head_dim"),
-	LK_FACT("vocab_size", "vocab"),
-	LK_SKIP("*", "not part of the step"),
-	LK_KEYS_END};
+static const lk_key maxtext_keys[] = {LK_FACT("model_name", "network_name"),
+                                      LK_FACT("per_device_batch_size", "mbs"),
+                                      LK_FACT("max_target_length", "seq"),
+                                      LK_FACT("ici_tensor_parallelism", "tp"),
+                                      LK_FACT("ici_context_parallelism", "cp"),
+                                      LK_FACT("ici_expert_parallelism", "ep"),
+                                      LK_FACT("ici_pipeline_parallelism", "pp"),
+                                      LK_FACT("ici_fsdp_parallelism", "dp_shard"),
+                                      LK_FACT("dcn_data_parallelism", "dp_replicate"),
+                                      LK_FACT("gradient_accumulation_steps", "accumulation"),
+                                      LK_FACT("remat_policy", "recompute_text"),
+                                      LK_FACT("dtype", "format"),
+                                      LK_FACT("base_emb_dim", "hidden"),
+                                      LK_FACT("base_num_query_heads", "heads"),
+                                      LK_FACT("base_num_kv_heads", "kv_heads"),
+                                      LK_FACT("base_mlp_dim", "ffn"),
+                                      LK_FACT("base_num_decoder_layers", "layers"),
+                                      LK_FACT("head_dim", "head_dim"),
+                                      LK_FACT("vocab_size", "vocab"),
+                                      LK_SKIP("*", "not part of the step"),
+                                      LK_KEYS_END};
 
 static bool maxtext_is(const lk_value *root) {
 	return lk_config_at(root, "per_device_batch_size") &&
@@ -118,7 +116,8 @@ static lk_status maxtext_translate(const lk_config *config, lk_words *words) {
 		model->norms_per_layer = 2;
 		model->final_norm = model->lm_head = model->gated = true;
 		if (model->kv_heads == 0) model->kv_heads = model->heads;
-		if (model->head_dim == 0 && model->heads > 0) model->head_dim = model->hidden / model->heads;
+		if (model->head_dim == 0 && model->heads > 0)
+			model->head_dim = model->hidden / model->heads;
 		model->rotary_base = 1e4;
 		model->context = draft.job.seq;
 		lk_copy(model->name, sizeof model->name, "maxtext");

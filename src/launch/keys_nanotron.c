@@ -8,8 +8,7 @@
 #include "launch/config.h"
 #include "model/network/model.h"
 
-static const lk_pair modes[] = {
-	{"REDUCE_SCATTER", "on"}, {"ALL_REDUCE", "off"}, {NULL, NULL}};
+static const lk_pair modes[] = {{"REDUCE_SCATTER", "on"}, {"ALL_REDUCE", "off"}, {NULL, NULL}};
 static const lk_pair stages[] = {{"0", "1"}, {"1", "2"}, {"2", "3"}, {"3", "4"}, {NULL, NULL}};
 static const lk_pair truths[] = {{"true", "on"}, {"false", "off"}, {NULL, NULL}};
 
@@ -55,8 +54,8 @@ static bool nanotron_is(const lk_value *root) {
 
 static int nanotron_whole(const lk_value *value, const char *key) {
 	const lk_value *member = lk_config_at(value, key);
-	bool fits = member && member->kind == LK_JSON_NUMBER && member->number >= 0 &&
-	            member->number < 1 << 24;
+	bool fits =
+		member && member->kind == LK_JSON_NUMBER && member->number >= 0 && member->number < 1 << 24;
 	return fits ? (int)member->number : 0;
 }
 

@@ -55,11 +55,11 @@ static const lk_key megatron[] = {
 	LK_FACT("policy.megatron_cfg.peft.dim", "lora_rank"),
 	LK_FACT("policy.megatron_cfg.fp8_cfg.enabled", "fp8"),
 	LK_WORDS("policy.megatron_cfg.distributed_data_parallel_config.overlap_grad_reduce",
-	         "overlap_grad_reduce", truths),
+             "overlap_grad_reduce", truths),
 	LK_WORDS("policy.megatron_cfg.distributed_data_parallel_config.overlap_param_gather",
-	         "overlap_param_gather", truths),
+             "overlap_param_gather", truths),
 	LK_WORDS("policy.megatron_cfg.distributed_data_parallel_config.grad_reduce_in_fp32",
-	         "grad_reduce_fp32", truths),
+             "grad_reduce_fp32", truths),
 	LK_SKIP("policy.megatron_cfg*", "see the degrees"),
 	LK_KEYS_END};
 

@@ -151,8 +151,8 @@ static lk_status neox_vocab(const lk_config *config, lk_draft *draft) {
 	lk_model *model = &draft->job.model;
 	const char *file = lk_config_text(lk_config_at(config->root, "vocab_file"));
 	if (model->vocab > 0) return LK_OK;
-	bool own = strcasecmp(draft->tokenizer, "HFTokenizer") == 0 ||
-	           (file && strstr(file, "20B_tokenizer"));
+	bool own =
+		strcasecmp(draft->tokenizer, "HFTokenizer") == 0 || (file && strstr(file, "20B_tokenizer"));
 	if (own) model->vocab = 50277;
 	else if (strcasecmp(draft->tokenizer, "SPMTokenizer") == 0) model->vocab = 32000;
 	else if (strcasecmp(draft->tokenizer, "CharLevelTokenizer") == 0) model->vocab = 512;
@@ -168,7 +168,8 @@ static lk_status neox_network(const lk_config *config, lk_draft *draft) {
 	static const char *const refused[] = {"mamba", "rwkv"};
 	for (size_t i = 0; i < 2; i++)
 		if (neox_mentions(attention, refused[i], 0))
-			return lk_config_fail(config, "attention_config", "layers of this kind are not modelled",
+			return lk_config_fail(config, "attention_config",
+			                      "layers of this kind are not modelled",
 			                      "networks of attention layers can be predicted");
 	if (neox_mentions(attention, "local", 0))
 		LK_TRY(lk_launch_note(config->reading, "attention_config",
@@ -178,7 +179,7 @@ static lk_status neox_network(const lk_config *config, lk_draft *draft) {
 	else draft->job.attn_kernel = LK_KERNEL_UNFUSED;
 	if (model->layers == 0) return LK_OK;
 	bool gated = strcasestr(draft->activation, "glu") != NULL;
-	int64_t width = model->ffn > 0 ? model->ffn
+	int64_t width = model->ffn > 0         ? model->ffn
 	                : draft->expansion > 0 ? (int64_t)(draft->expansion * model->hidden)
 	                                       : 4 * (int64_t)model->hidden;
 	if (gated) {

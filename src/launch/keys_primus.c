@@ -75,7 +75,8 @@ static lk_status primus_gather(lk_config *config) {
 		all = lk_config_merge(arena, all, part);
 		if (!all) return lk_oom(config->reading->err);
 	}
-	if (overrides && overrides->kind == LK_JSON_OBJECT) all = lk_config_merge(arena, all, overrides);
+	if (overrides && overrides->kind == LK_JSON_OBJECT)
+		all = lk_config_merge(arena, all, overrides);
 	if (all) all = primus_drop_idle(arena, all);
 	if (!all || !framework) return lk_oom(config->reading->err);
 	/* The back end stays known. */
@@ -106,8 +107,8 @@ static int primus_variable(const lk_config *config, const char *name) {
 }
 
 static lk_status primus_titan_words(const lk_config *config, lk_words *words) {
-	static const char *const sections[] = {"parallelism.", "training.", "model.", "compile.",
-	                                       "activation_checkpoint.", "quantize."};
+	static const char *const sections[] = {
+		"parallelism.", "training.", "model.", "compile.", "activation_checkpoint.", "quantize."};
 	for (size_t i = 0; i < config->count; i++) {
 		const char *path = config->settings[i].path;
 		bool ours = false;
@@ -115,8 +116,8 @@ static lk_status primus_titan_words(const lk_config *config, lk_words *words) {
 			ours |= strncmp(path, sections[k], strlen(sections[k])) == 0;
 		const char *text = lk_config_text(config->settings[i].value);
 		if (!ours || !text || strcmp(text, "-1") == 0 || *text == '\0') continue;
-		LK_TRY(lk_config_word(config,
-		                      lk_arena_printf(config->reading->arena, "--%s=%s", path, text), words));
+		LK_TRY(lk_config_word(
+			config, lk_arena_printf(config->reading->arena, "--%s=%s", path, text), words));
 	}
 	return LK_OK;
 }
@@ -129,8 +130,8 @@ static lk_status primus_translate(const lk_config *config, lk_words *words) {
 	config->reading->usual_gpus = 8;
 	if (nodes > 0 && per_node == 0) per_node = 8;
 	if (nodes == 0 && per_node == 0)
-		LK_TRY(lk_launch_assume(config->reading,
-		                        "a node of 8 GPUs, or as many as the degrees need (--var NNODES=)"));
+		LK_TRY(lk_launch_assume(
+			config->reading, "a node of 8 GPUs, or as many as the degrees need (--var NNODES=)"));
 	if (strcmp(framework, "megatron") == 0) {
 		const char *type = lk_config_text(lk_config_at(config->root, "model_type"));
 		if (type && strcmp(type, "mamba") == 0)

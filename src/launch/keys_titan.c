@@ -18,8 +18,8 @@ static lk_status titan_translate(const lk_config *config, lk_words *words) {
 		const char *path = config->settings[i].path;
 		const char *text = lk_config_text(config->settings[i].value);
 		if (!text || !*text || strcmp(text, "-1") == 0 || !strchr(path, '.')) continue;
-		LK_TRY(lk_config_word(config,
-		                      lk_arena_printf(config->reading->arena, "--%s=%s", path, text), words));
+		LK_TRY(lk_config_word(
+			config, lk_arena_printf(config->reading->arena, "--%s=%s", path, text), words));
 	}
 	return LK_OK;
 }

@@ -11,7 +11,8 @@
 #include "launch/config.h"
 
 static const lk_pair truths[] = {{"true", "on"}, {"false", "off"}, {NULL, NULL}};
-static const lk_pair flash[] = {{"fa2", "flash"}, {"fa3", "flash3"}, {"disabled", "eager"}, {NULL, NULL}};
+static const lk_pair flash[] = {
+	{"fa2", "flash"}, {"fa3", "flash3"}, {"disabled", "eager"}, {NULL, NULL}};
 static const lk_pair off[] = {{"true", "false"}, {"false", "true"}, {NULL, NULL}};
 static const lk_pair bits[] = {{"4", "1"}, {"8", "1"}, {"3", "1"}, {"2", "1"}, {NULL, NULL}};
 static const lk_pair stages[] = {{"true", "zero1"}, {"false", "none"}, {NULL, NULL}};
@@ -200,8 +201,8 @@ static lk_status factory_translate(const lk_config *config, lk_words *words) {
 	}
 	if (!*draft.recompute_text) {
 		lk_copy(draft.recompute_text, sizeof draft.recompute_text, "true");
-		LK_TRY(lk_launch_assume(config->reading,
-		                        "activations are recomputed: LLaMA-Factory's default (--recompute)"));
+		LK_TRY(lk_launch_assume(
+			config->reading, "activations are recomputed: LLaMA-Factory's default (--recompute)"));
 	}
 	if (draft.job.seq == 0) {
 		draft.job.seq = 2048;

@@ -114,7 +114,8 @@ static lk_status read_program(struct line *line, const lk_word *word) {
 	const char *work = lk_launch_other_work(word->text);
 	line->program = true;
 	if (work != NULL) {
-		lk_fail(line->r->err, LK_ERR_INPUT, line->r->where, "%.80s %s, and trains nothing", name, work);
+		lk_fail(line->r->err, LK_ERR_INPUT, line->r->where, "%.80s %s, and trains nothing", name,
+		        work);
 		return lk_hint(line->r->err, "give the launch of a training");
 	}
 	line->megatron = strncmp(name, "pretrain_", 9) == 0;

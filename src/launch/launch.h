@@ -15,9 +15,10 @@ typedef struct lk_reading {
 	const char *where; /* "train.sh", "launch line" */
 	lk_launch *out;
 	lk_error *err;
-	int depth; /* of scripts inside scripts: eval, bash -c */
-	int line;  /* of the script, where the launch begins; 0: none */
-	int usual_gpus; /* on which jobs of the framework run, where a file does not say; 0: not known */
+	int depth;      /* of scripts inside scripts: eval, bash -c */
+	int line;       /* of the script, where the launch begins; 0: none */
+	int usual_gpus; /* on which jobs of the framework run, where a file does not say; 0: not known
+	                 */
 } lk_reading;
 
 /* launch.c */
@@ -72,8 +73,8 @@ const char *lk_launch_other_work(const char *program);
 /* script.c: the words of the last launch command of a script, in *words (freed by the caller).
  * `environment` (may be NULL): NAME=value words that the script inherits. */
 lk_status lk_script_words(lk_reading *reading, const char *text, size_t size,
-                          const lk_words *environment, const lk_launch_given *given, lk_words *words,
-                          lk_launch_ranks *batch);
+                          const lk_words *environment, const lk_launch_given *given,
+                          lk_words *words, lk_launch_ranks *batch);
 
 /* megatron_flags.c, megatron.c: the flags of Megatron-LM. The embedded job holds what flags state
  * one to one; the rest is what needs a rule. */

@@ -130,8 +130,10 @@ lk_status lk_launch_count_gpus(lk_reading *reading, const lk_job *job, int64_t r
 	             launch_options_batch_fits(job, node, block) && stated == 0 && replicas == 1;
 	reading->out->gpus_assumed = fits ? stated : round ? node : (int)least;
 	if (fits) return LK_OK;
-	return lk_launch_assume(reading, "%d GPUs, %s: nothing states a number that the degrees divide "
-	                        "(--gpus)", reading->out->gpus_assumed,
+	return lk_launch_assume(reading,
+	                        "%d GPUs, %s: nothing states a number that the degrees divide "
+	                        "(--gpus)",
+	                        reading->out->gpus_assumed,
 	                        round ? "a node" : "the least that they need");
 }
 
@@ -444,14 +446,22 @@ bool lk_launch_setting(const lk_word *word) {
 const char *lk_launch_other_work(const char *program) {
 	static const struct {
 		const char *part, *work;
-	} parts[] = {{"generat", "generates texts"},      {"inference", "generates texts"},
-	             {"server", "serves a network"},      {"convert", "converts checkpoints"},
-	             {"export", "converts checkpoints"},  {"quantize", "converts checkpoints"},
-	             {"prune", "converts checkpoints"},   {"preprocess", "prepares data"},
-	             {"mmlu", "evaluates"},               {"validate", "evaluates"},
-	             {"evaluat", "evaluates"},            {"msdp", "generates texts"},
-	             {"merge_datasets", "prepares data"}, {"checkpoint/util", "converts checkpoints"},
-	             {"lm_eval", "evaluates"},            {"benchmark_", "measures"}};
+	} parts[] = {{"generat", "generates texts"},
+	             {"inference", "generates texts"},
+	             {"server", "serves a network"},
+	             {"convert", "converts checkpoints"},
+	             {"export", "converts checkpoints"},
+	             {"quantize", "converts checkpoints"},
+	             {"prune", "converts checkpoints"},
+	             {"preprocess", "prepares data"},
+	             {"mmlu", "evaluates"},
+	             {"validate", "evaluates"},
+	             {"evaluat", "evaluates"},
+	             {"msdp", "generates texts"},
+	             {"merge_datasets", "prepares data"},
+	             {"checkpoint/util", "converts checkpoints"},
+	             {"lm_eval", "evaluates"},
+	             {"benchmark_", "measures"}};
 	const char *base = strrchr(program, '/') != NULL ? strrchr(program, '/') + 1 : program;
 	if (strstr(base, "train") != NULL) return NULL;
 	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)

@@ -208,37 +208,67 @@ static lk_status read_window(lk_reading *reading, const lk_megatron *megatron, l
 static const struct {
 	const char *name;
 	int vocab;
-} tokenizers[] = {
-	{"GPT2BPETokenizer", 50257},
-	{"BertWordPieceLowerCase", 30524},
-	{"BertWordPieceCase", 28996},
-	{"Llama2Tokenizer", 32000},
-	{"Llama3Tokenizer", 128256},
-	{"MixtralTokenizer", 32000},
-	{"MistralTokenizer", 32000},
-	{"DeepSeekV2Tokenizer", 102400},
-	{"DeepSeekV3Tokenizer", 129280},
-	{"TikTokenizer", 131072},
-	{"GPTSentencePieceTokenizer", 32000},
-	{"SentencePieceTokenizer", 32000},
-}, published[] = {
-	{"nemotron_2_256k", 256000}, {"multiMixV8", 131072},   {"multimixv8", 131072},
-	{"Nemotron", 131072},        {"tekken", 131072},       {"DeepSeek-V2", 102400},
-	{"DeepSeek", 129280},        {"Llama-4", 202048},      {"Llama-3", 128256},
-	{"Llama3", 128256},          {"CodeLlama", 32016},     {"TinyLlama", 32000},
-	{"Llama-2", 32000},          {"Llama2", 32000},        {"Mixtral-8x22B", 32768},
-	{"Mixtral", 32000},          {"Mistral-Nemo", 131072}, {"Mistral-Small", 131072},
-	{"Ministral", 131072},       {"v0.3", 32768},          {"Mistral", 32000},
-	{"Qwen3.5", 248320},         {"Qwen", 151936},         {"gpt-oss", 201088},
-	{"gemma-3", 262144},         {"gemma-4", 262144},      {"gemma", 256000},
-	{"GLM-4", 151552},           {"GLM-5", 154880},        {"Kimi", 163840},
-	{"Moonlight", 163840},       {"MiniMax", 200064},      {"grok", 131072},
-	{"LFM2", 65536},             {"Phi-3", 32064},         {"phi-4", 100352},
-	{"OLMo-2", 100352},          {"dbrx", 100352},         {"falcon", 65024},
-	{"starcoder", 49152},        {"SmolLM", 49152},        {"Yi-", 64000},
-	{"internlm2", 92544},        {"gpt-neox", 50277},      {"pythia", 50277},
-	{"bloom", 250680},           {"opt-", 50265},          {"gpt2", 50257},
-	{"gpt3", 50257},             {"t5", 32100},            {"llama", 32000},
+} tokenizers[] =
+	{
+		{"GPT2BPETokenizer", 50257},          {"BertWordPieceLowerCase", 30524},
+		{"BertWordPieceCase", 28996},         {"Llama2Tokenizer", 32000},
+		{"Llama3Tokenizer", 128256},          {"MixtralTokenizer", 32000},
+		{"MistralTokenizer", 32000},          {"DeepSeekV2Tokenizer", 102400},
+		{"DeepSeekV3Tokenizer", 129280},      {"TikTokenizer", 131072},
+		{"GPTSentencePieceTokenizer", 32000}, {"SentencePieceTokenizer", 32000},
+},
+  published[] = {
+	  {"nemotron_2_256k", 256000},
+	  {"multiMixV8", 131072},
+	  {"multimixv8", 131072},
+	  {"Nemotron", 131072},
+	  {"tekken", 131072},
+	  {"DeepSeek-V2", 102400},
+	  {"DeepSeek", 129280},
+	  {"Llama-4", 202048},
+	  {"Llama-3", 128256},
+	  {"Llama3", 128256},
+	  {"CodeLlama", 32016},
+	  {"TinyLlama", 32000},
+	  {"Llama-2", 32000},
+	  {"Llama2", 32000},
+	  {"Mixtral-8x22B", 32768},
+	  {"Mixtral", 32000},
+	  {"Mistral-Nemo", 131072},
+	  {"Mistral-Small", 131072},
+	  {"Ministral", 131072},
+	  {"v0.3", 32768},
+	  {"Mistral", 32000},
+	  {"Qwen3.5", 248320},
+	  {"Qwen", 151936},
+	  {"gpt-oss", 201088},
+	  {"gemma-3", 262144},
+	  {"gemma-4", 262144},
+	  {"gemma", 256000},
+	  {"GLM-4", 151552},
+	  {"GLM-5", 154880},
+	  {"Kimi", 163840},
+	  {"Moonlight", 163840},
+	  {"MiniMax", 200064},
+	  {"grok", 131072},
+	  {"LFM2", 65536},
+	  {"Phi-3", 32064},
+	  {"phi-4", 100352},
+	  {"OLMo-2", 100352},
+	  {"dbrx", 100352},
+	  {"falcon", 65024},
+	  {"starcoder", 49152},
+	  {"SmolLM", 49152},
+	  {"Yi-", 64000},
+	  {"internlm2", 92544},
+	  {"gpt-neox", 50277},
+	  {"pythia", 50277},
+	  {"bloom", 250680},
+	  {"opt-", 50265},
+	  {"gpt2", 50257},
+	  {"gpt3", 50257},
+	  {"t5", 32100},
+	  {"llama", 32000},
 };
 
 /* 0: neither type nor name says it. */
@@ -256,10 +286,9 @@ static int tokenizer_vocab(const lk_megatron *megatron) {
 
 /* A line that names no tokenizer has that of its program's tests: a vocabulary is no reason to
  * refuse. */
-static lk_status megatron_vocab(lk_reading *reading, const lk_megatron *megatron,
-                                lk_model *model) {
-	model->vocab = megatron->job.padded_vocab > 0 ? megatron->job.padded_vocab
-	                                              : tokenizer_vocab(megatron);
+static lk_status megatron_vocab(lk_reading *reading, const lk_megatron *megatron, lk_model *model) {
+	model->vocab =
+		megatron->job.padded_vocab > 0 ? megatron->job.padded_vocab : tokenizer_vocab(megatron);
 	if (megatron->job.padded_vocab > 0) return LK_OK;
 	bool named = model->vocab > 0;
 	if (!named) model->vocab = model->network == LK_NET_DECODER ? 50257 : 30524;
@@ -311,8 +340,7 @@ static bool is_rotary(const lk_megatron *megatron) {
 	       megatron->positions == 5;
 }
 
-static lk_status finish_network(lk_reading *reading, const lk_megatron *megatron,
-                                lk_model *model) {
+static lk_status finish_network(lk_reading *reading, const lk_megatron *megatron, lk_model *model) {
 	bool rope = megatron->rotary || megatron->positions != 0;
 	model->norm = megatron->normalization == 1 ? LK_NORM_RMS : LK_NORM_LAYER;
 	model->norm_bias = model->norm == LK_NORM_LAYER;

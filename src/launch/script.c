@@ -37,14 +37,14 @@ static bool script_among(const lk_raw *raw, const char *const *names) {
 
 /* Programs that are often given the name of a launcher or a script as an argument. */
 static const char *const harmless[] = {
-	"echo",     "printf", "cd",       "pushd",  "popd",   "mkdir", "rm",      "cp",
-	"mv",       "ln",     "ls",       "cat",    "touch",  "chmod", "sleep",   "date",
-	"set",      "shopt",  "ulimit",   "module", "ml",     "conda", "mamba",   "nvidia-smi",
-	"hostname", "pwd",    "wait",     "trap",   "true",   ":",     "tee",     "pip",
-	"pip3",     "git",    "wget",     "curl",   "tar",    "which", "type",    "command",
-	"test",     "[",      "[[",       "false",  "kill",   "pkill", "grep",    "sed",
-	"awk",      "find",   "head",     "tail",   "sort",   "wandb",  "scontrol", "sinfo",  "squeue", "apt",   "apt-get", "umask",
-	"hash",     "]]",     NULL,
+	"echo",     "printf", "cd",      "pushd",  "popd",  "mkdir", "rm",       "cp",
+	"mv",       "ln",     "ls",      "cat",    "touch", "chmod", "sleep",    "date",
+	"set",      "shopt",  "ulimit",  "module", "ml",    "conda", "mamba",    "nvidia-smi",
+	"hostname", "pwd",    "wait",    "trap",   "true",  ":",     "tee",      "pip",
+	"pip3",     "git",    "wget",    "curl",   "tar",   "which", "type",     "command",
+	"test",     "[",      "[[",      "false",  "kill",  "pkill", "grep",     "sed",
+	"awk",      "find",   "head",    "tail",   "sort",  "wandb", "scontrol", "sinfo",
+	"squeue",   "apt",    "apt-get", "umask",  "hash",  "]]",    NULL,
 };
 
 /* What a script is read for: the words of its last launch command, and what its batch options say.
@@ -402,8 +402,9 @@ static lk_status pop_block(lk_shell *shell, const char *kinds) {
 }
 
 static lk_shell_block *open_if(lk_shell *shell) {
-	return shell->blocks.count > shell->base && lk_last(&shell->blocks)->kind == 'i' ? lk_last(&shell->blocks)
-	                                                                       : NULL;
+	return shell->blocks.count > shell->base && lk_last(&shell->blocks)->kind == 'i'
+	           ? lk_last(&shell->blocks)
+	           : NULL;
 }
 
 /* The next branch of an if: what came before was taken, or may have been. */
@@ -472,7 +473,8 @@ static lk_status script_ask(lk_shell *shell, const lk_shell_block *loop, const c
 	LK_TRY(push_block(shell, 'i', LK_SHELL_TRUE, true));
 	shell->base = shell->blocks.count - 1;
 	shell->line = loop->line;
-	while (end > loop->test && strchr("; \t\r\n", end[-1]) != NULL) end--; /* the answer is the last's */
+	while (end > loop->test && strchr("; \t\r\n", end[-1]) != NULL)
+		end--; /* the answer is the last's */
 	lk_status status = run_text(shell, loop->test, (size_t)(end - loop->test));
 	*out = shell->blocks.at[shell->base].truth;
 	if (loop->until && *out != LK_SHELL_UNKNOWN)
@@ -584,8 +586,7 @@ static lk_status script_end_body(lk_shell *shell, const lk_raw *raw, const char 
 static lk_status keyword(lk_shell *shell, lk_raws *words, bool *again) {
 	const lk_raw *raw = &words->at[0];
 	lk_raw first = *raw;
-	lk_shell_block *top =
-		shell->blocks.count > shell->base ? lk_last(&shell->blocks) : NULL;
+	lk_shell_block *top = shell->blocks.count > shell->base ? lk_last(&shell->blocks) : NULL;
 	lk_status status = LK_OK;
 	*again = true;
 	if (lk_shell_raw_is(raw, "if")) status = push_block(shell, 'i', LK_SHELL_TRUE, true);
@@ -667,8 +668,8 @@ static lk_truth test_command(lk_shell *shell, const lk_raws *words, lk_status *s
 	}
 	size_t count = expanded.count;
 	if ((single || twice) && count > 0) count--; /* the closing bracket */
-	lk_truth answer = *status == LK_OK ? lk_shell_test(expanded.at, count, &shell->assumed)
-	                                   : LK_SHELL_UNKNOWN;
+	lk_truth answer =
+		*status == LK_OK ? lk_shell_test(expanded.at, count, &shell->assumed) : LK_SHELL_UNKNOWN;
 	lk_vec_free(&expanded);
 	return answer;
 }
@@ -862,19 +863,22 @@ static lk_status script_arguments_alone(lk_shell *shell, struct launch_sought *s
 	static const char *const per_node[] = {"GPUS_PER_NODE", "NUM_GPUS", "NPROC_PER_NODE", NULL};
 	lk_words *words = &sought->words;
 	int held = 0;
-	for (uint32_t id = 0; id < shell->vars.count; id++) held += script_flags_held(&shell->vars.at[id]);
+	for (uint32_t id = 0; id < shell->vars.count; id++)
+		held += script_flags_held(&shell->vars.at[id]);
 	if (held < 3) return LK_OK;
 	const char *count = script_number(shell, per_node), *machines = script_number(shell, nodes);
 	words->count = 0;
 	LK_TRY(script_put(shell, words, "torchrun"));
 	if (count != NULL)
-		LK_TRY(script_put(shell, words, lk_arena_printf(shell->arena, "--nproc_per_node=%s", count)));
+		LK_TRY(
+			script_put(shell, words, lk_arena_printf(shell->arena, "--nproc_per_node=%s", count)));
 	if (machines != NULL && count != NULL)
 		LK_TRY(script_put(shell, words, lk_arena_printf(shell->arena, "--nnodes=%s", machines)));
 	LK_TRY(script_put(shell, words, "pretrain_gpt.py"));
 	size_t flags = words->count;
 	for (uint32_t id = 0; id < shell->vars.count; id++) {
-		if (script_flags_held(&shell->vars.at[id]) == 0 || script_held_by_other(shell, id)) continue;
+		if (script_flags_held(&shell->vars.at[id]) == 0 || script_held_by_other(shell, id))
+			continue;
 		for (size_t i = 0; i < shell->vars.at[id].values.count; i++)
 			LK_TRY(script_split(shell, &shell->vars.at[id].values.at[i], words));
 	}
@@ -889,9 +893,9 @@ static lk_status script_arguments_alone(lk_shell *shell, struct launch_sought *s
 	}
 	sought->rank = 1;
 	sought->certain = true;
-	return lk_launch_assume(sought->reading,
-	                        "the script launches nothing: the flags that it holds are taken as those "
-	                        "of pretrain_gpt.py");
+	return lk_launch_assume(
+		sought->reading, "the script launches nothing: the flags that it holds are taken as those "
+						 "of pretrain_gpt.py");
 }
 
 /* What may be added to a list is left out, once said for each line. */
@@ -927,8 +931,8 @@ static lk_status script_take_given(lk_shell *shell, const lk_launch_given *given
 }
 
 lk_status lk_script_words(lk_reading *reading, const char *text, size_t size,
-                          const lk_words *environment, const lk_launch_given *given, lk_words *words,
-                          lk_launch_ranks *batch) {
+                          const lk_words *environment, const lk_launch_given *given,
+                          lk_words *words, lk_launch_ranks *batch) {
 	struct launch_sought sought = {.reading = reading, .batch = batch};
 	lk_shell s = {.arena = reading->arena,
 	              .err = reading->err,
@@ -956,8 +960,8 @@ lk_status lk_script_words(lk_reading *reading, const char *text, size_t size,
 		status = lk_hint(reading->err, "give the script that launches the training");
 	}
 	if (status == LK_OK && sought.rank > 0 && !sought.certain)
-		status = lk_launch_assume(reading, "line %d launches: whether it runs only the cluster knows",
-		                          sought.line);
+		status = lk_launch_assume(
+			reading, "line %d launches: whether it runs only the cluster knows", sought.line);
 	if (status == LK_OK) {
 		*words = sought.words;
 		reading->line = sought.line;

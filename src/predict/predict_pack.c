@@ -55,6 +55,8 @@ lk_status lk_predict_pack(const lk_prediction *prediction, void **bytes, size_t 
 	pack_put(&p, prediction->fixes, (size_t)prediction->fix_count * sizeof *prediction->fixes);
 	for (int i = 0; i < prediction->assumption_count; i++)
 		pack_put_text(&p, prediction->assumptions[i]);
+	for (int i = 0; i < prediction->understood_count; i++)
+		pack_put_text(&p, prediction->understood[i]);
 	for (int i = 0; i < prediction->ignored_count; i++) pack_put_text(&p, prediction->ignored[i]);
 	for (int i = 0; i < prediction->inputs.count; i++)
 		pack_put_text(&p, prediction->inputs.paths[i]);
@@ -139,6 +141,7 @@ lk_status lk_predict_unpack(const void *bytes, size_t size, lk_prediction **out,
 			take_copy(&u, (size_t)prediction->memory_count, sizeof *prediction->memory);
 		prediction->fixes = take_copy(&u, (size_t)prediction->fix_count, sizeof *prediction->fixes);
 		prediction->assumptions = take_texts(&u, prediction->assumption_count);
+		prediction->understood = take_texts(&u, prediction->understood_count);
 		prediction->ignored = take_texts(&u, prediction->ignored_count);
 		prediction->inputs.paths = take_texts(&u, prediction->inputs.count);
 	}

@@ -119,6 +119,7 @@ static lk_status check_file_access(const struct child *child, bool confined, lk_
 	bool names = child->words.launch_count > 0;
 	for (int i = 0; i < child->words.file_count; i++)
 		names |= strcmp(child->words.files[i].name, "script.sh") == 0 ||
+		         strcmp(child->words.files[i].name, "job.yaml") == 0 ||
 		         strcmp(child->words.files[i].name, "ds_config.json") == 0;
 	if (!names) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, "launch",

@@ -16,6 +16,7 @@ static const struct {
 	{"cluster", "cluster.json", LK_FIELD_TEXT_OR_FILE},
 	{"deepspeed_config", "ds_config.json", LK_FIELD_FILE},
 	{"script", "script.sh", LK_FIELD_CONTENT},
+	{"config", "job.yaml", LK_FIELD_CONTENT},
 };
 enum {
 	CONTENTS = sizeof contents / sizeof *contents

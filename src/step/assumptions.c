@@ -120,8 +120,7 @@ static lk_status list_assumptions(lk_arena *arena, const lk_predict_request *req
 		}                                             \
 	} while (0)
 	bool launched = request->launch_count > 0 || request->script || request->config;
-	for (int i = 0; i < asked->launch.assumed_count; i++)
-		SAY(true, "%s", asked->launch.assumed[i]);
+	for (int i = 0; i < asked->launch.assumed_count; i++) SAY(true, "%s", asked->launch.assumed[i]);
 	SAY(!request->cluster, "nodes are the device's default nodes: %s (change with --cluster)",
 	    asked->cluster.text);
 	SAY(!request->dtype && !launched, "number format %s (--dtype)", lk_dtype_name(job->dtype));
@@ -290,5 +289,8 @@ lk_status lk_note_job(lk_arena *arena, const lk_predict_request *request, const 
 	LK_TRY(lk_note_assumptions(arena, request, asked, out, &lines, &count, err));
 	out->assumptions = lines;
 	out->assumption_count = count;
+	out->taken_count = asked->launch.assumed_count;
+	out->understood = asked->launch.understood;
+	out->understood_count = asked->launch.understood_count;
 	return list_ignored(arena, asked, out, err);
 }

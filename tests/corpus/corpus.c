@@ -117,7 +117,8 @@ static void read_set(const char *folder, const char *name) {
 	printf("%-18s %4d files, %4d answered (%.1f %%)\n", name, file_count, answered,
 	       file_count ? 100.0 * answered / file_count : 0.0);
 	qsort(reasons, (size_t)reason_count, sizeof reasons[0], by_count);
-	for (int i = 0; i < reason_count; i++) printf("    %4d  %s\n", reasons[i].count, reasons[i].text);
+	for (int i = 0; i < reason_count; i++)
+		printf("    %4d  %s\n", reasons[i].count, reasons[i].text);
 	for (int i = 0; i < file_count; i++) free(files[i]);
 }
 

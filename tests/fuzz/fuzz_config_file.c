@@ -14,8 +14,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 		lk_launch out = {0};
 		lk_words words = {0};
 		lk_reading reading = {.arena = &arena, .where = names[i], .out = &out, .err = &err};
-		lk_status status = lk_config_read_text(&reading, (const char *)data, size, names[i], &given,
-		                                       &words);
+		lk_status status =
+			lk_config_read_text(&reading, (const char *)data, size, names[i], &given, &words);
 		if (status == LK_OK && words.count == 0) (void)lk_job_complete(out.job, NULL, &err);
 		lk_vec_free(&words);
 		lk_arena_free(&arena);

@@ -472,18 +472,16 @@ static void shell_flow(void **state) {
 	assert_int_equal(tp_of("set_tp() { TP=$1; return; TP=9; }\nset_tp 4\n" RUN "$TP"), 4);
 	assert_int_equal(tp_of("function go {\nTP=$2\n}\ngo 1 8; " RUN "$TP"), 8);
 	/* case */
-	assert_int_equal(tp_of("M=8b\ncase $M in\n7b) TP=1;;\n8b|9b)\nTP=2\n;;\n*) TP=4;;\nesac\n" RUN
-	                       "$TP"),
-	                 2);
+	assert_int_equal(
+		tp_of("M=8b\ncase $M in\n7b) TP=1;;\n8b|9b)\nTP=2\n;;\n*) TP=4;;\nesac\n" RUN "$TP"), 2);
 	assert_int_equal(tp_of("M=70b\ncase \"$M\" in (8b) TP=2 ;; 7*) TP=8 ;; esac\n" RUN "$TP"), 8);
 	assert_int_equal(tp_of("case x in a) exit;; *) TP=2;; esac\n" RUN "$TP"), 2);
 	assert_int_equal(tp_of("if true; then case x in a) TP=1;; x) TP=2;; esac; fi\n" RUN "$TP"), 2);
 	/* loops */
 	assert_int_equal(tp_of("for TP in 1 2; do\n" RUN "$TP\ndone"), 2);
 	assert_int_equal(tp_of("N=0\nwhile [ $N -lt 4 ]; do N=$((N+1)); done\n" RUN "$N"), 4);
-	assert_int_equal(tp_of("for i in 1 2 3; do TP=$i; if [ $i = 2 ]; then break; fi; done\n" RUN
-	                       "$TP"),
-	                 2);
+	assert_int_equal(
+		tp_of("for i in 1 2 3; do TP=$i; if [ $i = 2 ]; then break; fi; done\n" RUN "$TP"), 2);
 	assert_int_equal(tp_of("for h in $HOSTS; do " RUN "2; done"), 2);
 	/* what is never set is empty; whoever leaves because of it does not */
 	assert_int_equal(tp_of("if [ -z \"$X\" ]; then exit 1; fi\n" RUN "2"), 2);
@@ -508,7 +506,8 @@ static void shell_flow(void **state) {
 	                 4);
 	assert_refused("python tools/run_text_generation_server.py --tensor-model-parallel-size 2",
 	               "generates texts");
-	assert_refused("torchrun --nproc_per_node 8 --nnodes $NNODES pretrain_gpt.py --bf16", "--var NNODES");
+	assert_refused("torchrun --nproc_per_node 8 --nnodes $NNODES pretrain_gpt.py --bf16",
+	               "--var NNODES");
 }
 
 static void shell_refusals(void **state) {

@@ -58,12 +58,12 @@ typedef struct lk_shell_block {
 	bool taken, doubtful; /* an earlier branch was taken, might have been taken */
 	bool assumed;         /* the condition holds only because variables are taken as not set */
 	int line;
-	uint32_t function;     /* id of its name */
-	const char *test;      /* 'l': where its condition begins */
-	const char *body;      /* 'l', 'f': where its body begins */
-	const lk_word *over;   /* 'l': values of a for loop; NULL: a while loop */
+	uint32_t function;   /* id of its name */
+	const char *test;    /* 'l': where its condition begins */
+	const char *body;    /* 'l', 'f': where its body begins */
+	const lk_word *over; /* 'l': values of a for loop; NULL: a while loop */
 	size_t over_count;
-	const char *variable;  /* of a for loop */
+	const char *variable; /* of a for loop */
 	bool until;
 	const lk_word *subject; /* 'c' */
 	lk_truth matched;
@@ -82,10 +82,10 @@ typedef struct lk_shell {
 	lk_intern *functions;
 	LK_VEC(lk_shell_function) bodies; /* by id of the function's name */
 	LK_VEC(lk_shell_block) blocks;
-	size_t base;   /* blocks below are those of whoever runs this text */
-	int runs;      /* of bodies, limited */
-	char leaves;   /* 'b' break, 'c' continue, 'r' return: the rest of the body is passed over */
-	bool assumed;  /* the test before was decided by what is not set */
+	size_t base;  /* blocks below are those of whoever runs this text */
+	int runs;     /* of bodies, limited */
+	char leaves;  /* 'b' break, 'c' continue, 'r' return: the rest of the body is passed over */
+	bool assumed; /* the test before was decided by what is not set */
 	/* $1, $2, ... of the script, or of the function that runs. Not known: nobody has said what the
 	 * script is given. */
 	const lk_word *args;
@@ -126,6 +126,8 @@ lk_status lk_shell_var_at(lk_shell *shell, const char *name, size_t length, lk_s
 /* Sets a variable from "NAME=value". */
 lk_status lk_shell_set(lk_shell *shell, const char *text, size_t length);
 size_t lk_shell_name(const char *at, const char *end); /* length of a name, 0: none */
+bool lk_shell_raw_is(const lk_raw *raw, const char *text);
+int lk_shell_lines(const char *at, const char *end); /* ends of lines between two places */
 char *lk_shell_unknown(lk_shell *shell, int line, const char *what, size_t length, const char *why);
 
 /* shell_expand.c */
@@ -139,8 +141,6 @@ lk_status lk_shell_expand_one(lk_shell *shell, const lk_raw *raw, lk_word *out);
 lk_status lk_shell_take_words(lk_shell *shell, lk_raws *words);
 /* Steps over the end of a line and the here-documents that wait for it. */
 void lk_shell_newline(lk_shell *shell);
-bool lk_shell_raw_is(const lk_raw *raw, const char *text);
-int lk_shell_lines(const char *at, const char *end); /* ends of lines between two places */
 
 /* shell_assign.c. `certain`: whether the line runs; where that is not sure, the variable becomes
  * unknown. */

@@ -281,9 +281,8 @@ static lk_status put_dollar(struct builder *builder, const char *at, const char 
 	if (argument != NULL) return expand_put_value(builder, argument, quoted);
 	if (*name == '#' && builder->s->args_known) {
 		char number[24];
-		return expand_put(
-			builder, number,
-			(size_t)snprintf(number, sizeof number, "%zu", builder->s->arg_count));
+		return expand_put(builder, number,
+		                  (size_t)snprintf(number, sizeof number, "%zu", builder->s->arg_count));
 	}
 	return put_unset(builder, name, 1, at, 2);
 }

@@ -59,12 +59,6 @@ static lk_status shell_read_skip_space(lk_shell *shell) {
 	return LK_OK;
 }
 
-int lk_shell_lines(const char *at, const char *end) {
-	int lines = 0;
-	for (; at < end; at++) lines += *at == '\n';
-	return lines;
-}
-
 static lk_status take_word(lk_shell *shell, lk_raw *out) {
 	*out = (lk_raw){.at = shell->at, .line = shell->line};
 	out->end = lk_shell_word_end(shell, shell->at, shell->end, shell->line);
@@ -108,11 +102,6 @@ static lk_status redirection(lk_shell *shell, lk_raws *words) {
 	return shell->heredoc[shell->heredocs++] == NULL ? lk_oom(shell->err) : LK_OK;
 }
 
-bool lk_shell_raw_is(const lk_raw *raw, const char *text) {
-	size_t length = strlen(text);
-	return (size_t)(raw->end - raw->at) == length && memcmp(raw->at, text, length) == 0;
-}
-
 static lk_status push_raw(lk_shell *shell, lk_raws *words, const lk_raw *raw) {
 	if (!lk_push(words)) return lk_oom(shell->err);
 	*lk_last(words) = *raw;
@@ -134,13 +123,13 @@ static lk_status forget_names(lk_shell *shell, const lk_raw *raw) {
 		size_t length = lk_shell_name(p, raw->end);
 		const char *after = p + length;
 		while (after < raw->end && *after == ' ') after++;
-		bool steps = (after[0] == '+' || after[0] == '-') && (after[1] == after[0] || after[1] == '=');
+		bool steps =
+			(after[0] == '+' || after[0] == '-') && (after[1] == after[0] || after[1] == '=');
 		bool sets = after[0] == '=' && after[1] != '=';
 		bool before = (p[-1] == '+' || p[-1] == '-') && p[-2] == p[-1];
 		lk_raw both[2] = {*raw, {.at = p, .end = p + length, .line = raw->line}};
 		lk_raws names = {.at = both, .count = 2};
-		if (length > 0 && (steps || sets || before))
-			LK_TRY(lk_shell_set_by_command(shell, &names));
+		if (length > 0 && (steps || sets || before)) LK_TRY(lk_shell_set_by_command(shell, &names));
 		p += length > 0 ? length : 1;
 	}
 	return LK_OK;

@@ -80,10 +80,10 @@ lk_truth lk_shell_test(const lk_word *words, size_t count, bool *assumed) {
 	/* a || b && c: the sum of products. */
 	lk_truth any = LK_SHELL_FALSE, all = LK_SHELL_TRUE;
 	for (size_t from = 0, i = 0; i <= count; i++) {
-		bool conjunction = i < count && i > from &&
-		                   (test_is(&words[i], "&&") || test_is(&words[i], "-a")),
-			 disjunction = i < count && i > from &&
-			               (test_is(&words[i], "||") || test_is(&words[i], "-o"));
+		bool conjunction =
+				 i < count && i > from && (test_is(&words[i], "&&") || test_is(&words[i], "-a")),
+			 disjunction =
+				 i < count && i > from && (test_is(&words[i], "||") || test_is(&words[i], "-o"));
 		if (i < count && !conjunction && !disjunction) continue;
 		all = test_both(all, simple(words + from, i - from, assumed));
 		from = i + 1;

@@ -28,6 +28,17 @@ size_t lk_shell_name(const char *at, const char *end) {
 	return n;
 }
 
+int lk_shell_lines(const char *at, const char *end) {
+	int lines = 0;
+	for (; at < end; at++) lines += *at == '\n';
+	return lines;
+}
+
+bool lk_shell_raw_is(const lk_raw *raw, const char *text) {
+	size_t length = strlen(text);
+	return (size_t)(raw->end - raw->at) == length && memcmp(raw->at, text, length) == 0;
+}
+
 /* ---- variables ---- */
 
 lk_shell_var *lk_shell_find(lk_shell *shell, const char *name, size_t length) {

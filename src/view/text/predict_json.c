@@ -137,6 +137,7 @@ static void put_prediction(lk_json_writer *writer, const lk_prediction *predicti
 	lk_json_array_end(writer);
 	put_layout(writer, prediction);
 	json_put_texts(writer, "assumptions", prediction->assumptions, prediction->assumption_count);
+	json_put_texts(writer, "understood", prediction->understood, prediction->understood_count);
 	json_put_texts(writer, "ignored", prediction->ignored, prediction->ignored_count);
 	json_put_fixes(writer, prediction);
 	put_simulation(writer, prediction);

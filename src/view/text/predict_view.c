@@ -308,6 +308,8 @@ static lk_status predict_view_put_list(const struct report *report, const char *
 static lk_status put_assumed(const struct report *report) {
 	const lk_prediction *prediction = report->p;
 	if (report->verbose) {
+		LK_TRY(predict_view_put_list(report, "understood", prediction->understood,
+		                             prediction->understood_count));
 		LK_TRY(predict_view_put_list(report, "assumptions", prediction->assumptions,
 		                             prediction->assumption_count));
 		return predict_view_put_list(report, "ignored flags", prediction->ignored,
@@ -323,7 +325,13 @@ static lk_status put_assumed(const struct report *report) {
 static lk_status put_notable(const struct report *report) {
 	const lk_prediction *prediction = report->p;
 	int shown = prediction->notable_count < FEW_FLAGS ? prediction->notable_count : FEW_FLAGS;
-	if (report->verbose || shown == 0) return LK_OK;
+	int taken = prediction->taken_count < FEW_FLAGS ? prediction->taken_count : FEW_FLAGS;
+	if (report->verbose) return LK_OK;
+	LK_TRY(predict_view_put_list(report, "assumed, as nothing states it", prediction->assumptions,
+	                             taken));
+	if (taken < prediction->taken_count)
+		fprintf(report->out, "  - and %d more (-v)\n", prediction->taken_count - taken);
+	if (shown == 0) return LK_OK;
 	LK_TRY(predict_view_put_list(report, "ignored flags", prediction->ignored, shown));
 	if (shown < prediction->notable_count)
 		fprintf(report->out, "  - and %d more (-v)\n", prediction->notable_count - shown);
