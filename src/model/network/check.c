@@ -102,6 +102,10 @@ static lk_status check_attention(const lk_model *model, const char *where, lk_er
 		        model->index_heads);
 		return lk_hint(err, "state index_head_dim, index_topk and kv_lora_rank");
 	}
+	if (model->attention == LK_ATTN_MLA && model->output_gate) {
+		lk_fail(err, LK_ERR_INPUT, where, "latent attention with an output gate is not modelled");
+		return lk_hint(err, "leave the gate out");
+	}
 	if (model->attention == LK_ATTN_MLA) {
 		if (model->kv_lora > 0 && model->v_dim > 0 && model->qk_nope + model->qk_rope > 0)
 			return LK_OK;
