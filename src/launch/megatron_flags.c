@@ -83,7 +83,7 @@ enum {
 #define NETWORK     "a tuning of the communication library that is not modelled"
 #define INFERENCE   "inference only"
 #define DEFAULT_NOW "the default of Megatron-Core; nothing to change"
-#define MAMBA       "Mamba layers are not modelled"
+#define MAMBA       "Mamba layers are read from a config.json alone: --model"
 #define RL          "reinforcement learning only"
 
 const lk_flag lk_megatron_flags[] = {
@@ -108,6 +108,7 @@ const lk_flag lk_megatron_flags[] = {
 	TEXT("window-attn-skip-freq", window_freq),
 	CHOICE("softmax-type", softmax, softmaxes),
 	SET("qk-layernorm", job.model.qk_norm),
+	SET("attention-output-gate", job.model.output_gate),
 	SET("swiglu", swiglu),
 	SET("quick-geglu", geglu),
 	CLEAR("disable-bias-linear", bias_linear),
@@ -137,6 +138,7 @@ const lk_flag lk_megatron_flags[] = {
 	INT("moe-router-topk", job.model.topk, 1, RANKS),
 	INT("moe-ffn-hidden-size", job.model.expert_ffn, 1, 1 << 24),
 	INT("moe-shared-expert-intermediate-size", job.model.shared_ffn, 0, 1 << 24),
+	INT("moe-latent-size", job.model.expert_latent, 1, 1 << 20),
 	TEXT("moe-layer-freq", moe_freq),
 	SET("moe-shared-expert-gate", job.model.shared_gate),
 	SET("moe-router-enable-expert-bias", job.model.router_bias),
@@ -230,12 +232,10 @@ const lk_flag lk_megatron_flags[] = {
 	REFUSE("is-hybrid-model", MAMBA),
 	REFUSE("hybrid-*", MAMBA),
 	REFUSE("mamba-*", MAMBA),
-	REFUSE("linear-*", "linear attention is not modelled"),
+	REFUSE("linear-*", "linear attention is read from a config.json alone: --model"),
 	REFUSE("experimental-attention-variant", "attention of this kind is not modelled"),
-	REFUSE("dsa-*", "sparse attention with an indexer is not modelled"),
+	REFUSE("dsa-*", "an indexer is read from a config.json alone: --model"),
 	REFUSE("spec", "layers of a module specification are not modelled"),
-	REFUSE("moe-latent-size", "experts of another width than the layers are not modelled"),
-	REFUSE("attention-output-gate", "gates of attention's output are not modelled"),
 	REFUSE("heterogeneous-layers-config-path", "layers of different shapes are not modelled"),
 	REFUSE("heterogeneous-layers-config-encoded-json",
            "layers of different shapes are not modelled"),

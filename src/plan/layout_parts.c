@@ -287,8 +287,8 @@ static bool like_before(const lk_model *model, int layer) {
 	if (layer == 0 || (model->network == LK_NET_ENCDEC && layer == model->layers)) return false;
 	if (model->network == LK_NET_CONV)
 		return lk_convnet_unit(model, layer).kind == lk_convnet_unit(model, layer - 1).kind;
-	return lk_model_is_moe(model, layer) == lk_model_is_moe(model, layer - 1) &&
-	       lk_model_window(model, layer) == lk_model_window(model, layer - 1);
+	lk_layer here = lk_model_layer(model, layer), before = lk_model_layer(model, layer - 1);
+	return lk_layer_same(&here, &before);
 }
 
 static lk_status sum_layers(struct pricer *pricer, lk_parts *out, lk_arena *arena, lk_error *err) {

@@ -11,6 +11,26 @@
 #include "model/layout/schedule.h"
 #include "model/layout/job.h"
 
+/* How many layers have a mixer beyond attention: " (42 Mamba-2, 6 attention)"; "" where none has.
+ */
+static const char *mixers_text(lk_arena *arena, const lk_model *model) {
+	static const char *const names[] = {"attention", "Mamba", "delta net", "lightning attention"};
+	const char *text = "";
+	int alone = lk_model_mixers(model);
+	if ((alone & ~LK_MIXER_ATTENTION) == 0) return "";
+	for (int kind = 0; text && 1 << kind < LK_MIXERS_END; kind++) {
+		int count = 0;
+		for (int i = 0; i < model->layers; i++)
+			count += (lk_model_layer(model, i).mixers >> kind) & 1;
+		if (!count) continue;
+		text = lk_arena_printf(arena, "%s%s%d %s%s", text, *text ? ", " : " (", count, names[kind],
+		                       1 << kind != LK_MIXER_SSM ? ""
+		                       : model->ssm == 1         ? "-1"
+		                                                 : "-2");
+	}
+	return text ? lk_arena_printf(arena, "%s)", text) : NULL;
+}
+
 static const char *model_line(lk_arena *arena, const lk_model *model) {
 	char params[32], active[32] = "";
 	lk_format_count(lk_model_params(model), params, sizeof params);
@@ -26,7 +46,8 @@ static const char *model_line(lk_arena *arena, const lk_model *model) {
 		         lk_format_count(lk_model_active_params(model), count, sizeof count));
 	}
 	const char *kind;
-	if (model->attention == LK_ATTN_MLA) kind = "MLA";
+	if (model->index_heads > 0) kind = "DSA";
+	else if (model->attention == LK_ATTN_MLA) kind = "MLA";
 	else if (model->kv_heads == model->heads) kind = "MHA";
 	else if (model->kv_heads == 1) kind = "MQA";
 	else kind = "GQA";
@@ -34,12 +55,20 @@ static const char *model_line(lk_arena *arena, const lk_model *model) {
 	                                                           model->experts, model->topk)
 	                                         : "";
 	if (!experts) return NULL;
-	return lk_arena_printf(
-		arena,
-		"%s%s%s: %s parameters%s, %d layers, hidden %d, %s %d/%d heads, ffn %d%s, vocabulary %d",
-		model->name, model->family[0] ? ", " : "", model->family, params, active,
-		model->layers + model->decoder_layers, model->hidden, kind, model->heads, model->kv_heads,
-		model->ffn, experts, model->vocab);
+	const char *mixers = mixers_text(arena, model),
+			   *heads = lk_model_mixers(model) & LK_MIXER_ATTENTION
+	                        ? lk_arena_printf(arena, ", %s %d/%d heads", kind, model->heads,
+	                                          model->kv_heads)
+	                        : "",
+			   *ffn = lk_model_has_ffn(model, LK_FFN_DENSE) || !model->order[0]
+	                      ? lk_arena_printf(arena, ", ffn %d", model->ffn)
+	                      : "";
+	if (!mixers || !heads || !ffn) return NULL;
+	return lk_arena_printf(arena,
+	                       "%s%s%s: %s parameters%s, %d layers%s, hidden %d%s%s%s, vocabulary %d",
+	                       model->name, model->family[0] ? ", " : "", model->family, params, active,
+	                       model->layers + model->decoder_layers, mixers, model->hidden, heads, ffn,
+	                       experts, model->vocab);
 }
 
 static const char *cluster_line(lk_arena *arena, const lk_asked *asked) {

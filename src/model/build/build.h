@@ -18,11 +18,11 @@ void lk_build_begin(struct lk_builder *builder, const lk_job *job, lk_graph *gra
 
 /* What decides how a layer looks; layers alike share their blocks. */
 typedef struct lk_layer_shape {
-	bool moe;
-	bool cross; /* decoder layer of an encoder-decoder: has cross-attention */
-	bool causal;
-	int window;
-	int unit;             /* of a convolution net: kind of the block, from 1 on; else 0 */
+	lk_layer layer;
+	bool cross;  /* decoder layer of an encoder-decoder: has cross-attention */
+	bool across; /* this is its cross-attention: every query sees the whole of the encoder's output
+	              */
+	int unit;    /* of a convolution net: kind of the block, from 1 on; else 0 */
 	double queries, keys; /* sequence lengths on this rank and in all */
 } lk_layer_shape;
 
@@ -146,14 +146,58 @@ lk_status lk_build_head(lk_builder *builder, lk_block_pass pass, uint32_t *block
 lk_status lk_build_pair(lk_builder *builder, uint32_t first, uint32_t second, uint32_t *block);
 
 /* Parts of a layer. */
-void lk_build_attention_forward(lk_builder *builder, const lk_layer_shape *shape, bool cross);
-void lk_build_attention_backward(lk_builder *builder, const lk_layer_shape *shape, bool cross,
-                                 bool input, bool weight);
+void lk_build_mixers_forward(lk_builder *builder, const lk_layer_shape *shape);
+void lk_build_mixers_backward(lk_builder *builder, const lk_layer_shape *shape, bool input,
+                              bool weight);
 void lk_build_mlp_forward(lk_builder *builder, const lk_layer_shape *shape);
-void lk_build_mlp_backward(lk_builder *builder, const lk_layer_shape *shape, bool input,
-                           bool weight);
-void lk_build_moe_forward(lk_builder *builder);
+void lk_build_mlp_backward(lk_builder *builder, bool input, bool weight);
+void lk_build_moe_forward(lk_builder *builder, const lk_layer_shape *shape);
 void lk_build_moe_backward(lk_builder *builder, bool input, bool weight);
+
+/* What a mixer does between the layer's normed input and its output before the residual sum: one
+ * file, one row of the table in build_mixer.c. */
+typedef struct lk_mixer_build {
+	lk_mixer mixer;
+	const char *name; /* in names of blocks, with a blank */
+	void (*forward)(lk_builder *builder, const lk_layer_shape *shape);
+	void (*backward)(lk_builder *builder, const lk_layer_shape *shape, bool input, bool weight);
+	/* Bytes that a split backward keeps between its two passes. */
+	double (*between)(const lk_builder *builder);
+} lk_mixer_build;
+extern const lk_mixer_build lk_mixer_builds[];
+enum {
+	LK_MIXER_BUILDS = 4
+};
+void lk_build_attention_forward(lk_builder *builder, const lk_layer_shape *shape);
+void lk_build_attention_backward(lk_builder *builder, const lk_layer_shape *shape, bool input,
+                                 bool weight);
+double lk_build_attention_between(const lk_builder *builder);
+/* build_indexer.c: attention to the keys that an indexer chose. */
+double lk_build_index_saved(const lk_builder *builder);
+void lk_build_index_forward(lk_builder *builder, const lk_layer_shape *shape);
+void lk_build_index_backward(lk_builder *builder, const lk_layer_shape *shape, bool input,
+                             bool weight);
+/* Pairs of a query and a chosen key, of one sequence. */
+double lk_build_sparse_pairs(const lk_model *model, const lk_layer_shape *shape);
+void lk_build_ssm_forward(lk_builder *builder, const lk_layer_shape *shape);
+void lk_build_ssm_backward(lk_builder *builder, const lk_layer_shape *shape, bool input,
+                           bool weight);
+double lk_build_ssm_between(const lk_builder *builder);
+void lk_build_delta_forward(lk_builder *builder, const lk_layer_shape *shape);
+void lk_build_delta_backward(lk_builder *builder, const lk_layer_shape *shape, bool input,
+                             bool weight);
+double lk_build_delta_between(const lk_builder *builder);
+void lk_build_lightning_forward(lk_builder *builder, const lk_layer_shape *shape);
+void lk_build_lightning_backward(lk_builder *builder, const lk_layer_shape *shape, bool input,
+                                 bool weight);
+double lk_build_lightning_between(const lk_builder *builder);
+
+/* A product inside a mixer's core, in 16 bits where the layer's products have fewer. */
+void lk_build_core_gemm(lk_builder *builder, const char *name, double m, double n, double k,
+                        double batch);
+/* Context parallelism: columns of all tokens of this rank become all tokens of some heads, or back.
+ */
+void lk_build_cp_heads(lk_builder *builder, const char *name, double columns);
 
 /* build_conv.c: a block, the stem and the classifier of a convolution net. */
 void lk_build_conv_layer(lk_builder *builder, int layer, lk_block_pass pass);

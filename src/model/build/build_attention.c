@@ -1,6 +1,6 @@
-/* build_attention.c: the attention half of a layer: norm, projections (heads or latent), rotary
- * positions, the core (fused or not, causal, windowed, over context-parallel ranks), output
- * projection. Saved tensors: arXiv 2205.05198 section 4, itemised in docs/method/README.md
+/* build_attention.c: attention: projections (heads or latent), rotary positions, the core (fused or
+ * not, causal, windowed, over context-parallel ranks), output projection. Saved tensors: arXiv
+ * 2205.05198 section 4, itemised in docs/method/README.md
  * ("Memory"). */
 #include "model/build/build.h"
 #include "model/layout/job.h"
@@ -10,6 +10,7 @@ struct lk_widths {
 	double q, kv, v;     /* columns of q, of k and v together, of the output */
 	double score, value; /* head sizes of q.k and p.v */
 	double heads;
+	double gate; /* columns of the output gate; 0: none */
 };
 
 static struct lk_widths attention_widths(const lk_builder *builder) {
@@ -18,24 +19,23 @@ static struct lk_widths attention_widths(const lk_builder *builder) {
 	if (kv_heads < 1) kv_heads = 1; /* replicated where TP is wider than the groups */
 	if (model->attention == LK_ATTN_MLA) {
 		double score = model->qk_nope + model->qk_rope;
-		return (struct lk_widths){heads * score,        heads * (model->qk_nope + model->v_dim),
-		                          heads * model->v_dim, score,
-		                          model->v_dim,         heads};
+		return (struct lk_widths){heads * score,
+		                          heads * (model->qk_nope + model->v_dim),
+		                          heads * model->v_dim,
+		                          score,
+		                          model->v_dim,
+		                          heads,
+		                          0};
 	}
-	return (struct lk_widths){heads * model->head_dim, 2 * kv_heads * model->head_dim,
-	                          heads * model->head_dim, model->head_dim,
-	                          model->head_dim,         heads};
+	return (struct lk_widths){heads * model->head_dim,
+	                          2 * kv_heads * model->head_dim,
+	                          heads * model->head_dim,
+	                          model->head_dim,
+	                          model->head_dim,
+	                          heads,
+	                          model->output_gate ? heads * model->head_dim : 0};
 }
 
-static double attention_norm_out(const lk_builder *builder) {
-	return builder->replays ? 0
-	                        : lk_build_kept_bytes(builder, builder->rows * builder->model->hidden);
-}
-/* The output of the norm is discarded and made again; that before cross-attention is kept. */
-static bool makes_norm_again(const lk_builder *builder, bool cross) {
-	return !cross && lk_build_runs_again(builder, LK_MODULE_LAYERNORM) &&
-	       lk_job_norm_apart(builder->job, true, false);
-}
 /* Tokens that keys and values are made of. */
 static double key_tokens(const lk_builder *builder, bool cross) {
 	return cross ? builder->memory_tokens : builder->tokens;
@@ -48,9 +48,16 @@ static double latent_saved(const lk_builder *builder) {
 	return builder->bytes * builder->tokens * (model->q_lora + model->kv_lora + model->qk_rope);
 }
 
+static bool is_sparse(const lk_builder *builder) {
+	return builder->model->index_heads > 0;
+}
+
+/* Keys and values of all heads; where an indexer chooses keys, queries in the latent space. */
 static double raised_saved(const lk_builder *builder, struct lk_widths w) {
-	double normed = builder->model->q_lora + builder->model->kv_lora,
-		   keys = w.heads * (w.score + w.value);
+	const lk_model *model = builder->model;
+	double normed = model->q_lora + model->kv_lora,
+		   keys = w.heads * (is_sparse(builder) ? (double)model->kv_lora + model->qk_rope
+	                                            : w.score + w.value);
 	return builder->bytes * builder->tokens * (normed + w.q + keys);
 }
 
@@ -64,7 +71,8 @@ static double qkv_saved(const lk_builder *builder, struct lk_widths w, bool cros
 		return latent_saved(builder) + raised_saved(builder, w);
 	/* what the norms of queries and keys read */
 	double normed = builder->model->qk_norm ? w.q + w.kv / 2 : 0;
-	return builder->bytes * (builder->tokens * (w.q + normed) + key_tokens(builder, cross) * w.kv);
+	return builder->bytes *
+	       (builder->tokens * (w.q + w.gate + normed) + key_tokens(builder, cross) * w.kv);
 }
 /* The flash-attention package works on batch-first tensors: what it returns is kept, and once more
  * as the sequence-first input of the next product. */
@@ -76,6 +84,9 @@ static bool copies_output(const lk_builder *builder) {
 static double core_saved(const lk_builder *builder, const lk_layer_shape *shape,
                          struct lk_widths w) {
 	double out = builder->bytes * builder->tokens * w.v;
+	if (is_sparse(builder)) /* the output once in the latent space */
+		return out + builder->bytes * builder->tokens * w.heads * builder->model->kv_lora +
+		       4 * builder->tokens * w.heads + lk_build_index_saved(builder);
 	if (builder->job->attn_kernel != LK_KERNEL_UNFUSED)
 		return out * (copies_output(builder) ? 2 : 1) +
 		       4 * builder->tokens * w.heads; /* log-sum-exp */
@@ -88,16 +99,27 @@ static double core_kept(const lk_builder *builder, struct lk_widths w) {
 	return lk_build_kept_bytes(builder, builder->tokens * w.v);
 }
 
+/* Keys of the chunk that a query sees some of, on average: the last chunk may be shorter. */
+static double chunk_keys(const lk_layer_shape *shape) {
+	double size = shape->layer.window, keys = shape->keys;
+	if (size >= keys) return keys;
+	double rest = keys - size * (double)(long long)(keys / size);
+	return ((keys - rest) * size + rest * rest) / keys;
+}
+
 /* Query-key pairs that are computed: the lower triangle, or a band. Unbalanced context parallelism
  * makes the last rank's share 2 cp / (cp + 1) times the mean. */
 static double attention_pairs(const lk_builder *builder, const lk_layer_shape *shape) {
 	double all = shape->queries * shape->keys;
-	if (shape->window > 0 && shape->window < shape->keys)
-		all = shape->queries * shape->window *
-		      (shape->causal ? 1 - 0.5 * shape->window / shape->keys : 1);
-	else if (shape->causal) all *= 0.5;
+	if (shape->layer.chunked)
+		all = shape->queries * chunk_keys(shape) * (shape->layer.causal ? 0.5 : 1);
+	else if (shape->layer.window > 0 && shape->layer.window < shape->keys)
+		all = shape->queries * shape->layer.window *
+		      (shape->layer.causal ? 1 - 0.5 * shape->layer.window / shape->keys : 1);
+	else if (shape->layer.causal) all *= 0.5;
 	double cp = builder->job->cp;
-	if (shape->causal && cp > 1 && builder->job->cp_balanced == LK_OFF) all *= 2 * cp / (cp + 1);
+	if (shape->layer.causal && cp > 1 && builder->job->cp_balanced == LK_OFF)
+		all *= 2 * cp / (cp + 1);
 	return all * builder->batch;
 }
 
@@ -107,6 +129,44 @@ static void attention_flash(lk_builder *builder, const lk_layer_shape *shape, st
 		2 * attention_pairs(builder, shape) * w.heads * (w.score + w.value) * (backward ? 2.5 : 1);
 	double bytes = builder->bytes * builder->tokens * (w.q + w.v) +
 	               builder->bytes * builder->batch * shape->keys * w.kv;
+	/* chunks are sequences of their own */
+	double chunks = shape->layer.chunked && shape->layer.window < shape->keys
+	                    ? shape->keys / chunk_keys(shape)
+	                    : 1;
+	lk_op op = {
+		.kind = backward ? LK_OP_ATTENTION_BWD : LK_OP_ATTENTION,
+		.dtype = LK_BF16,
+		.stream = LK_STREAM_COMPUTE,
+		.phase = builder->phase,
+		.join = builder->pending,
+		.name = backward ? "attention_grad" : "attention",
+		.m = shape->queries / chunks,
+		.n = shape->keys / chunks,
+		.k = w.score,
+		.batch = builder->batch * w.heads * chunks,
+		.flops = flops,
+		.bytes = bytes * (backward ? 3 : 1),
+		.window = shape->layer.chunked ? 0 : shape->layer.window,
+		.flags = shape->layer.causal ? LK_OP_CAUSAL : 0,
+	};
+	builder->pending = 0;
+	lk_graph_add(builder->graph, &op);
+	/* gradients of queries, keys and values; those of the queries are summed up in fp32 */
+	if (backward)
+		lk_build_scratch(builder, builder->tokens * (builder->bytes * (w.q + w.kv) + 4 * w.q),
+		                 LK_OWN_WORKSPACE);
+}
+
+/* Attention in the latent space to the keys that the indexer chose, which are gathered for each
+ * query. */
+static void attention_sparse(lk_builder *builder, const lk_layer_shape *shape, struct lk_widths w,
+                             bool backward) {
+	const lk_model *model = builder->model;
+	double key = (double)model->kv_lora + model->qk_rope, both = key + model->kv_lora;
+	double pairs = builder->batch * lk_build_sparse_pairs(model, shape),
+		   keys = pairs / (builder->batch * shape->queries);
+	if (backward) lk_build_index_backward(builder, shape, true, false);
+	else lk_build_index_forward(builder, shape);
 	lk_op op = {
 		.kind = backward ? LK_OP_ATTENTION_BWD : LK_OP_ATTENTION,
 		.dtype = LK_BF16,
@@ -115,20 +175,15 @@ static void attention_flash(lk_builder *builder, const lk_layer_shape *shape, st
 		.join = builder->pending,
 		.name = backward ? "attention_grad" : "attention",
 		.m = shape->queries,
-		.n = shape->keys,
-		.k = w.score,
+		.n = keys,
+		.k = key,
 		.batch = builder->batch * w.heads,
-		.flops = flops,
-		.bytes = bytes * (backward ? 3 : 1),
-		.window = shape->window,
-		.flags = shape->causal ? LK_OP_CAUSAL : 0,
+		.flops = 2 * pairs * w.heads * both * (backward ? 2.5 : 1),
+		.bytes =
+			builder->bytes * (builder->tokens * w.heads * both + pairs * key) * (backward ? 3 : 1),
 	};
 	builder->pending = 0;
 	lk_graph_add(builder->graph, &op);
-	/* gradients of queries, keys and values; those of the queries are summed up in fp32 */
-	if (backward)
-		lk_build_scratch(builder, builder->tokens * (builder->bytes * (w.q + w.kv) + 4 * w.q),
-		                 LK_OWN_WORKSPACE);
 }
 
 /* Products over all pairs (libraries of batched products do not skip the masked half) and a fused
@@ -161,14 +216,17 @@ static void unfused(lk_builder *builder, const lk_layer_shape *shape, struct lk_
  * an all-gather does not. Backward, keys and values come again and their gradients go back. */
 static void core(lk_builder *builder, const lk_layer_shape *shape, struct lk_widths w,
                  bool backward) {
-	double total =
-		builder->bytes * builder->batch * shape->keys *
-		(builder->model->attention == LK_ATTN_MLA ? w.heads * (w.score + w.value) : w.kv);
+	const lk_model *model = builder->model;
+	double wide = w.kv;
+	if (is_sparse(builder)) wide = model->index_dim + model->kv_lora + model->qk_rope;
+	else if (model->attention == LK_ATTN_MLA) wide = w.heads * (w.score + w.value);
+	double total = builder->bytes * builder->batch * shape->keys * wide;
 	bool ring = builder->job->cp_kind == LK_CP_RING, exchange = builder->job->cp > 1;
 	if (exchange)
 		lk_build_collective(builder, LK_OP_ALLGATHER, LK_STREAM_CP, LK_GROUP_CP, "exchange_kv",
 		                    total, ring);
-	if (builder->job->attn_kernel == LK_KERNEL_UNFUSED) unfused(builder, shape, w, backward);
+	if (is_sparse(builder)) attention_sparse(builder, shape, w, backward);
+	else if (builder->job->attn_kernel == LK_KERNEL_UNFUSED) unfused(builder, shape, w, backward);
 	else attention_flash(builder, shape, w, backward);
 	if (exchange && backward)
 		lk_build_collective(builder, LK_OP_REDUCESCATTER, LK_STREAM_CP, LK_GROUP_CP,
@@ -182,6 +240,7 @@ static void positions(lk_builder *builder, const lk_layer_shape *shape, struct l
 	if (model->qk_norm)
 		lk_build_memory(builder, LK_OP_NORM, backward ? "qk_norm_grad" : "qk_norm",
 		                (backward ? 3 : 2) * builder->bytes * builder->tokens * (w.q + w.kv / 2));
+	if (model->no_positions) return;
 	if (model->position_rows > 0) return;  /* learned: added to the embedding */
 	if (model->network == LK_NET_ENCDEC) { /* a bias per head and distance, read with the scores */
 		double bias = builder->bytes * w.heads * shape->queries * shape->keys;
@@ -218,7 +277,7 @@ static void projections_forward(lk_builder *builder, struct lk_widths w, bool cr
 		return;
 	}
 	if (model->attention != LK_ATTN_MLA) {
-		lk_build_gemm(builder, "qkv_proj", builder->tokens, w.q + w.kv, model->hidden);
+		lk_build_gemm(builder, "qkv_proj", builder->tokens, w.q + w.gate + w.kv, model->hidden);
 		if (model->qkv_bias && !builder->job->fused_kernels)
 			lk_build_memory(builder, LK_OP_ELEMENTWISE, "qkv_bias",
 			                2 * builder->bytes * builder->tokens * (w.q + w.kv));
@@ -244,9 +303,8 @@ static void raise_latent(lk_builder *builder, struct lk_widths w) {
 }
 
 /* From projected to what the core reads. */
-static void place_heads(lk_builder *builder, const lk_layer_shape *shape, struct lk_widths w,
-                        bool cross) {
-	if (!cross) positions(builder, shape, w, false);
+static void place_heads(lk_builder *builder, const lk_layer_shape *shape, struct lk_widths w) {
+	if (!shape->across) positions(builder, shape, w, false);
 	if (!builder->job->fused_kernels)
 		lk_build_memory(builder, LK_OP_ELEMENTWISE, "split_heads",
 		                2 * builder->bytes * builder->tokens * (w.q + w.kv) / 2);
@@ -255,8 +313,8 @@ static void place_heads(lk_builder *builder, const lk_layer_shape *shape, struct
 static void projections_backward(lk_builder *builder, struct lk_widths w, bool input, bool weight) {
 	const lk_model *model = builder->model;
 	if (model->attention != LK_ATTN_MLA) {
-		lk_build_column_backward(builder, "qkv_proj_grad", w.q + w.kv, model->hidden, input,
-		                         weight);
+		lk_build_column_backward(builder, "qkv_proj_grad", w.q + w.gate + w.kv, model->hidden,
+		                         input, weight);
 		return;
 	}
 	lk_build_row_backward(builder, "kv_up_grad", w.kv, model->kv_lora, input, weight);
@@ -276,20 +334,26 @@ static void projections_backward(lk_builder *builder, struct lk_widths w, bool i
 	}
 }
 
-void lk_build_attention_forward(lk_builder *builder, const lk_layer_shape *shape, bool cross) {
+/* The output times the gate's sigmoid; the product is kept beside both. */
+static double gated_saved(const lk_builder *builder, struct lk_widths w) {
+	return lk_build_kept_bytes(builder, builder->tokens * w.gate);
+}
+
+static void gate_output(lk_builder *builder, struct lk_widths w, bool backward) {
+	if (w.gate <= 0) return;
+	lk_build_memory(builder, LK_OP_ELEMENTWISE, backward ? "output_gate_grad" : "output_gate",
+	                (backward ? 5 : 3) * builder->bytes * builder->tokens * w.gate);
+	if (backward) lk_build_release(builder, gated_saved(builder, w), LK_OWN_ACTIVATIONS);
+	else lk_build_save(builder, gated_saved(builder, w), LK_OWN_ACTIVATIONS);
+}
+
+void lk_build_attention_forward(lk_builder *builder, const lk_layer_shape *shape) {
 	struct lk_widths w = attention_widths(builder);
-	double row = lk_build_row_bytes(builder);
-	lk_build_memory(builder, LK_OP_NORM, cross ? "cross_norm" : "input_norm", 2 * row);
-	if (builder->phase != LK_PHASE_RECOMPUTE || cross)
-		lk_build_save(builder, row, LK_OWN_ACTIVATIONS); /* a replay has its input */
-	lk_build_save(builder, attention_norm_out(builder), LK_OWN_ACTIVATIONS);
-	lk_build_quantize_normed(builder);
-	lk_build_tp_enter(builder, "gather_attention_input");
-	projections_forward(builder, w, cross);
+	projections_forward(builder, w, shape->across);
 	if (builder->model->attention == LK_ATTN_MLA) raise_latent(builder, w);
-	lk_build_save(builder, qkv_saved(builder, w, cross), LK_OWN_ACTIVATIONS);
+	lk_build_save(builder, qkv_saved(builder, w, shape->across), LK_OWN_ACTIVATIONS);
 	adapter(builder, w.q + w.kv, builder->model->hidden, false);
-	place_heads(builder, shape, w, cross);
+	place_heads(builder, shape, w);
 	double before = builder->saved;
 	core(builder, shape, w, false);
 	lk_build_save(builder, core_saved(builder, shape, w), LK_OWN_ACTIVATIONS);
@@ -297,34 +361,19 @@ void lk_build_attention_forward(lk_builder *builder, const lk_layer_shape *shape
 		lk_build_forget(builder, before, core_kept(builder, w));
 	if (raises_again(builder))
 		lk_build_release(builder, raised_saved(builder, w), LK_OWN_ACTIVATIONS);
+	gate_output(builder, w, false);
 	lk_build_quantize(builder, builder->tokens * w.v);
 	lk_build_gemm(builder, "out_proj", builder->tokens, builder->model->hidden, w.v);
 	adapter(builder, builder->model->hidden, w.v, false);
-	lk_build_tp_leave(builder, "reduce_attention_output");
-	if (builder->model->norms_per_layer >= 4)
-		lk_build_memory(builder, LK_OP_NORM, "post_attention_norm", 2 * row);
-	lk_build_memory(builder, LK_OP_ELEMENTWISE, "attention_residual",
-	                lk_build_residual_bytes(builder));
-	lk_build_save(builder, lk_build_mask_bytes(builder), LK_OWN_ACTIVATIONS);
-	if (makes_norm_again(builder, cross))
-		lk_build_release(builder, attention_norm_out(builder), LK_OWN_ACTIVATIONS);
 }
 
-/* What the modules of attention that run again make once more, before their gradients: the norm
- * where the layer's backward begins, the rest after the output projection's. */
-static void norm_again(lk_builder *builder) {
-	lk_build_begin_again(builder);
-	lk_build_memory(builder, LK_OP_NORM, "input_norm", 2 * lk_build_row_bytes(builder));
-	lk_build_save(builder, attention_norm_out(builder), LK_OWN_ACTIVATIONS);
-	lk_build_end_again(builder);
-}
-
-static void core_again(lk_builder *builder, const lk_layer_shape *shape, struct lk_widths w,
-                       bool cross) {
+/* What the modules of attention that run again make once more, before their gradients: after the
+ * output projection's. */
+static void core_again(lk_builder *builder, const lk_layer_shape *shape, struct lk_widths w) {
 	lk_build_begin_again(builder);
 	if (raises_again(builder)) {
 		raise_latent(builder, w);
-		place_heads(builder, shape, w, cross);
+		place_heads(builder, shape, w);
 		lk_build_save(builder, raised_saved(builder, w), LK_OWN_ACTIVATIONS);
 	}
 	if (lk_build_runs_again(builder, LK_MODULE_CORE_ATTN)) {
@@ -335,52 +384,33 @@ static void core_again(lk_builder *builder, const lk_layer_shape *shape, struct 
 	lk_build_end_again(builder);
 }
 
-/* What a split backward keeps between its two passes: the output of the core and the gradients
- * after both products. */
-static double kept_for_weights(const lk_builder *builder, struct lk_widths w) {
-	return builder->bytes *
-	       (builder->rows * builder->model->hidden + builder->tokens * (w.v + w.q + w.kv));
+/* The output of the core and the gradients after both products. */
+double lk_build_attention_between(const lk_builder *builder) {
+	struct lk_widths w = attention_widths(builder);
+	return builder->bytes * builder->tokens * (w.v + w.q + w.gate + w.kv);
 }
 
-void lk_build_attention_backward(lk_builder *builder, const lk_layer_shape *shape, bool cross,
-                                 bool input, bool weight) {
+void lk_build_attention_backward(lk_builder *builder, const lk_layer_shape *shape, bool input,
+                                 bool weight) {
 	struct lk_widths w = attention_widths(builder);
-	double row = lk_build_row_bytes(builder);
-	bool last = weight ||
-	            !builder->train_base; /* this block is the last that needs the inputs of products */
-	if (input && makes_norm_again(builder, cross)) norm_again(builder);
-	if (input) {
-		lk_build_memory(builder, LK_OP_ELEMENTWISE, "attention_residual_grad",
-		                lk_build_residual_bytes(builder));
-		lk_build_release(builder, lk_build_mask_bytes(builder), LK_OWN_ACTIVATIONS);
-	}
-	if (input && builder->model->norms_per_layer >= 4)
-		lk_build_memory(builder, LK_OP_NORM, "post_attention_norm_grad", 3 * row);
-	if (input || builder->sp) lk_build_tp_leave_backward(builder, "gather_attention_grad");
 	if (weight && builder->model->out_bias)
 		lk_build_bias_grad(builder, "out_bias_grad", builder->rows, builder->model->hidden);
 	lk_build_row_backward(builder, "out_proj_grad", builder->model->hidden, w.v, input, weight);
 	if (input) {
 		adapter(builder, builder->model->hidden, w.v, true);
-		core_again(builder, shape, w, cross);
+		gate_output(builder, w, true);
+		core_again(builder, shape, w);
 		core(builder, shape, w, true);
 		lk_build_release(builder, core_saved(builder, shape, w), LK_OWN_ACTIVATIONS);
 		if (!builder->job->fused_kernels)
 			lk_build_memory(builder, LK_OP_ELEMENTWISE, "merge_heads_grad",
 			                2 * builder->bytes * builder->tokens * (w.q + w.kv) / 2);
-		if (!cross) positions(builder, shape, w, true);
+		if (!shape->across) positions(builder, shape, w, true);
 		adapter(builder, w.q + w.kv, builder->model->hidden, true);
 	}
 	if (weight && builder->model->qkv_bias)
 		lk_build_bias_grad(builder, "qkv_bias_grad", builder->tokens, w.q + w.kv);
+	if (weight && is_sparse(builder)) lk_build_index_backward(builder, shape, false, true);
 	projections_backward(builder, w, input, weight);
-	if (input) lk_build_release(builder, qkv_saved(builder, w, cross), LK_OWN_ACTIVATIONS);
-	if (last) lk_build_release(builder, attention_norm_out(builder), LK_OWN_ACTIVATIONS);
-	if (input && !last) lk_build_save(builder, kept_for_weights(builder, w), LK_OWN_ACTIVATIONS);
-	if (!input && weight)
-		lk_build_release(builder, kept_for_weights(builder, w), LK_OWN_ACTIVATIONS);
-	if (!input) return;
-	lk_build_memory(builder, LK_OP_NORM, cross ? "cross_norm_grad" : "input_norm_grad", 3 * row);
-	lk_build_release(builder, row, LK_OWN_ACTIVATIONS);
-	if (builder->train_base) lk_build_norm_weight_grad(builder, 2 * row);
+	if (input) lk_build_release(builder, qkv_saved(builder, w, shape->across), LK_OWN_ACTIVATIONS);
 }

@@ -1,13 +1,13 @@
 /* build_layer.c: the blocks of a transformer layer, one for each kind of layer and pass, built when
  * first requested. */
 #include <stdio.h>
+#include <string.h>
 
 #include "model/build/build.h"
 #include "model/layout/job.h"
 
 static bool layer_same_shape(const lk_layer_shape *a, const lk_layer_shape *b) {
-	return a->moe == b->moe && a->cross == b->cross && a->causal == b->causal &&
-	       a->window == b->window && a->unit == b->unit;
+	return lk_layer_same(&a->layer, &b->layer) && a->cross == b->cross && a->unit == b->unit;
 }
 
 static double sequence(const lk_builder *builder) {
@@ -35,10 +35,8 @@ static int shape_index(lk_builder *builder, int layer) {
 	bool decoder = model->network == LK_NET_DECODER ||
 	               (model->network == LK_NET_ENCDEC && layer >= model->layers);
 	lk_layer_shape shape = {
-		.moe = lk_model_is_moe(model, layer),
+		.layer = lk_model_layer(model, layer),
 		.cross = model->network == LK_NET_ENCDEC && decoder,
-		.causal = decoder,
-		.window = lk_model_window(model, layer),
 		.unit = model->network == LK_NET_CONV ? 1 + lk_convnet_unit(model, layer).kind : 0,
 		.queries = (decoder ? decoder_sequence(builder) : sequence(builder)) / builder->job->cp,
 		.keys = decoder ? decoder_sequence(builder) : sequence(builder),
@@ -50,25 +48,25 @@ static int shape_index(lk_builder *builder, int layer) {
 	return builder->shape_count++;
 }
 
-/* Cross-attention: every query sees the whole of the encoder's output. */
 static lk_layer_shape layer_across(const lk_builder *builder, const lk_layer_shape *shape) {
 	lk_layer_shape cross = *shape;
 	cross.keys = sequence(builder);
-	cross.causal = false;
-	cross.window = 0;
+	cross.layer.causal = false;
+	cross.layer.window = 0;
+	cross.across = true;
 	return cross;
 }
 
 static void layer_forward(lk_builder *builder, const lk_layer_shape *shape) {
 	lk_layer_shape cross = layer_across(builder, shape);
-	lk_build_attention_forward(builder, shape, false);
-	if (shape->cross) lk_build_attention_forward(builder, &cross, true);
-	if (shape->moe) lk_build_moe_forward(builder);
-	else lk_build_mlp_forward(builder, shape);
+	if (shape->layer.mixers) lk_build_mixers_forward(builder, shape);
+	if (shape->cross) lk_build_mixers_forward(builder, &cross);
+	if (shape->layer.ffn == LK_FFN_EXPERTS) lk_build_moe_forward(builder, shape);
+	else if (shape->layer.ffn == LK_FFN_DENSE) lk_build_mlp_forward(builder, shape);
 }
 
-/* Selective recomputation outside Megatron-LM (torchtitan's per-operation policy): attention is
- * kept, every second matrix product and all that is cheap is done again. */
+/* Selective recomputation outside Megatron-LM (torchtitan's per-operation policy): the cores of
+ * mixers are kept, every second matrix product and all that is cheap is done again. */
 static void replay_selected(lk_builder *builder, const lk_layer_shape *shape) {
 	const lk_model *model = builder->model;
 	double row = builder->bytes * builder->rows * model->hidden,
@@ -76,12 +74,14 @@ static void replay_selected(lk_builder *builder, const lk_layer_shape *shape) {
 	double up = model->ffn / builder->tp;
 	uint8_t phase = builder->phase;
 	builder->phase = LK_PHASE_RECOMPUTE;
-	lk_build_memory(builder, LK_OP_NORM, "input_norm", 2 * row);
-	lk_build_memory(builder, LK_OP_ELEMENTWISE, "rotary",
-	                4 * builder->bytes * builder->tokens * heads);
-	lk_build_gemm(builder, "out_proj", builder->tokens, model->hidden, heads);
-	lk_build_memory(builder, LK_OP_NORM, "post_norm", 2 * row);
-	if (!shape->moe) {
+	if (shape->layer.mixers) lk_build_memory(builder, LK_OP_NORM, "input_norm", 2 * row);
+	if (shape->layer.mixers & LK_MIXER_ATTENTION) {
+		lk_build_memory(builder, LK_OP_ELEMENTWISE, "rotary",
+		                4 * builder->bytes * builder->tokens * heads);
+		lk_build_gemm(builder, "out_proj", builder->tokens, model->hidden, heads);
+	}
+	if (shape->layer.ffn != LK_FFN_NONE) lk_build_memory(builder, LK_OP_NORM, "post_norm", 2 * row);
+	if (shape->layer.ffn == LK_FFN_DENSE) {
 		lk_build_gemm(builder, "mlp_up", builder->tokens, up, model->hidden);
 		lk_build_memory(builder, LK_OP_ELEMENTWISE, "activation",
 		                builder->bytes * builder->tokens * up * (model->gated ? 3 : 2));
@@ -92,11 +92,11 @@ static void replay_selected(lk_builder *builder, const lk_layer_shape *shape) {
 static void layer_backward(lk_builder *builder, const lk_layer_shape *shape, bool input,
                            bool weight) {
 	if (input && builder->replays) replay_selected(builder, shape);
-	if (shape->moe) lk_build_moe_backward(builder, input, weight);
-	else lk_build_mlp_backward(builder, shape, input, weight);
+	if (shape->layer.ffn == LK_FFN_EXPERTS) lk_build_moe_backward(builder, input, weight);
+	else if (shape->layer.ffn == LK_FFN_DENSE) lk_build_mlp_backward(builder, input, weight);
 	lk_layer_shape cross = layer_across(builder, shape);
-	if (shape->cross) lk_build_attention_backward(builder, &cross, true, input, weight);
-	lk_build_attention_backward(builder, shape, false, input, weight);
+	if (shape->cross) lk_build_mixers_backward(builder, &cross, input, weight);
+	if (shape->layer.mixers) lk_build_mixers_backward(builder, shape, input, weight);
 }
 
 /* Keeps only the layer's input of what the forward saved: the rest goes when the block ends. */
@@ -122,6 +122,21 @@ static const char *const pass_names[LK_BLOCK_PASSES] = {
 	"forward",        "forward, checkpointed",      "backward",        "backward, recomputed",
 	"input gradient", "input gradient, recomputed", "weight gradient",
 };
+
+static void layer_name(const lk_layer_shape *shape, lk_block_pass pass, char *out, size_t size) {
+	const lk_layer *layer = &shape->layer;
+	char mixers[64] = "";
+	for (int i = 0; i < LK_MIXER_BUILDS; i++)
+		if (layer->mixers & lk_mixer_builds[i].mixer)
+			snprintf(mixers + strlen(mixers), sizeof mixers - strlen(mixers), "%s",
+			         lk_mixer_builds[i].name);
+	snprintf(out, size, "layer %s%s%s%s%s", layer->ffn == LK_FFN_EXPERTS ? "moe " : "",
+	         shape->cross ? "decoder " : "", mixers,
+	         layer->window == 0 ? ""
+	         : layer->chunked   ? "chunked "
+	                            : "windowed ",
+	         pass_names[pass]);
+}
 
 /* Fully sharded parameters (ZeRO-3, FSDP): a layer waits for its own gathered weights, asks for the
  * next layer's while it computes, and scatters its gradients after its backward. The order of
@@ -201,9 +216,7 @@ lk_status lk_build_layer(lk_builder *builder, int layer, lk_block_pass pass, uin
 	if (!builder->layer_block[s][pass]) {
 		const lk_layer_shape *shape = &builder->shapes[s];
 		char name[96];
-		snprintf(name, sizeof name, "layer %s%s%s%s", shape->moe ? "moe " : "",
-		         shape->cross ? "decoder " : "", shape->window ? "windowed " : "",
-		         pass_names[pass]);
+		layer_name(shape, pass, name, sizeof name);
 		bool first = pass == LK_BLOCK_FORWARD || pass == LK_BLOCK_FORWARD_CHECKPOINT;
 		if (first) builder->phase = LK_PHASE_FORWARD;
 		else if (pass == LK_BLOCK_WEIGHT_GRADIENT) builder->phase = LK_PHASE_WEIGHT;

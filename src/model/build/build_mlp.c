@@ -92,9 +92,12 @@ static void residual_backward(lk_builder *builder) {
 	lk_build_release(builder, lk_build_mask_bytes(builder), LK_OWN_ACTIVATIONS);
 }
 
-static void norm_forward(lk_builder *builder) {
+static void norm_forward(lk_builder *builder, const lk_layer_shape *shape) {
+	/* the input of the whole layer is there where it runs again */
+	bool held = builder->phase == LK_PHASE_RECOMPUTE && !shape->layer.mixers;
 	lk_build_memory(builder, LK_OP_NORM, "post_norm", 2 * lk_build_row_bytes(builder));
-	lk_build_save(builder, lk_build_row_bytes(builder) + mlp_norm_out(builder), LK_OWN_ACTIVATIONS);
+	lk_build_save(builder, (held ? 0 : lk_build_row_bytes(builder)) + mlp_norm_out(builder),
+	              LK_OWN_ACTIVATIONS);
 }
 
 /* The norm's output is not kept: it is discarded for itself, or the norm is part of the
@@ -134,8 +137,7 @@ static void dense_forward(lk_builder *builder) {
 }
 
 void lk_build_mlp_forward(lk_builder *builder, const lk_layer_shape *shape) {
-	(void)shape;
-	norm_forward(builder);
+	norm_forward(builder, shape);
 	double before = builder->saved;
 	dense_forward(builder);
 	if (lk_build_runs_again(builder, LK_MODULE_MLP)) lk_build_forget(builder, before, 0);
@@ -152,9 +154,7 @@ static void dense_again(lk_builder *builder) {
 	lk_build_end_again(builder);
 }
 
-void lk_build_mlp_backward(lk_builder *builder, const lk_layer_shape *shape, bool input,
-                           bool weight) {
-	(void)shape;
+void lk_build_mlp_backward(lk_builder *builder, bool input, bool weight) {
 	if (input) residual_backward(builder);
 	if (input && builder->model->norms_per_layer >= 4)
 		lk_build_memory(builder, LK_OP_NORM, "post_mlp_norm_grad", 3 * lk_build_row_bytes(builder));
@@ -183,8 +183,9 @@ static struct lk_moe_size moe_size(const lk_builder *builder) {
 	double imbalance = ep > 1 ? builder->job->moe_imbalance : 1;
 	double inner = model->expert_ffn / etp;
 	double sent = builder->rows * model->topk;
+	double hidden = model->expert_latent > 0 ? model->expert_latent : model->hidden;
 	return (struct lk_moe_size){sent * imbalance * etp,           sent,  model->experts / ep,
-	                            model->gated ? 2 * inner : inner, inner, model->hidden};
+	                            model->gated ? 2 * inner : inner, inner, hidden};
 }
 
 /* What the experts' activation gives: the input of the second product, and, for the gradient of the
@@ -311,31 +312,54 @@ static void shared_forward(lk_builder *builder) {
 	lk_build_tp_leave(builder, "reduce_shared_output");
 }
 
+/* Routed experts at a width of their own: a product before the dispatch and one behind the
+ * combine, whole on every rank. What was combined is kept for the second one's weights. */
+static double latent_experts_saved(const lk_builder *builder) {
+	return builder->train_base
+	           ? lk_build_kept_bytes(builder, builder->rows * builder->model->expert_latent)
+	           : 0;
+}
+
+static void narrow_experts(lk_builder *builder) {
+	const lk_model *model = builder->model;
+	if (model->expert_latent > 0)
+		lk_build_gemm(builder, "experts_narrow", builder->rows, model->expert_latent,
+		              model->hidden);
+}
+
+static void widen_experts(lk_builder *builder) {
+	const lk_model *model = builder->model;
+	if (model->expert_latent <= 0) return;
+	lk_build_gemm(builder, "experts_widen", builder->rows, model->hidden, model->expert_latent);
+	lk_build_save(builder, latent_experts_saved(builder), LK_OWN_ACTIVATIONS);
+}
+
 /* What --recompute-modules moe checkpoints: all between norm and residual. */
 static void mixture_forward(lk_builder *builder, struct lk_moe_size z) {
 	const lk_model *model = builder->model;
 	lk_build_gemm(builder, "router", builder->rows, model->experts, model->hidden);
 	lk_build_memory(builder, LK_OP_NORM, "router_topk", 3 * 4 * builder->rows * model->experts);
+	narrow_experts(builder);
 	permute(builder, "permute_tokens", z);
 	host_sync(builder);
 	mlp_exchange(builder, "dispatch", z);
 	mlp_expert_shards(builder, LK_OP_ALLGATHER, "gather_experts", z);
 	lk_build_memory(builder, LK_OP_PERMUTE, "sort_by_expert",
-	                2 * builder->bytes * z.routed * model->hidden);
+	                2 * builder->bytes * z.routed * z.hidden);
 	experts_forward(builder, z);
-	lk_build_memory(builder, LK_OP_PERMUTE, "unsort",
-	                2 * builder->bytes * z.routed * model->hidden);
+	lk_build_memory(builder, LK_OP_PERMUTE, "unsort", 2 * builder->bytes * z.routed * z.hidden);
 	mlp_expert_shards(builder, LK_OP_REDUCESCATTER, "reduce_experts", z);
 	mlp_exchange(builder, "combine", z);
 	permute(builder, "unpermute_tokens", z);
+	widen_experts(builder);
 	if (model->shared_ffn <= 0) return;
 	double before = builder->saved;
 	shared_forward(builder);
 	if (lk_build_runs_again(builder, LK_MODULE_SHARED_EXPERTS)) lk_build_forget(builder, before, 0);
 }
 
-void lk_build_moe_forward(lk_builder *builder) {
-	norm_forward(builder);
+void lk_build_moe_forward(lk_builder *builder, const lk_layer_shape *shape) {
+	norm_forward(builder, shape);
 	double before = builder->saved;
 	mixture_forward(builder, moe_size(builder));
 	if (lk_build_runs_again(builder, LK_MODULE_MOE)) lk_build_forget(builder, before, 0);
@@ -394,26 +418,43 @@ static void experts_backward(lk_builder *builder, struct lk_moe_size z, bool inp
 		                 LK_OWN_ACTIVATIONS);
 }
 
+/* Gradients of the product behind the combine, or of the one before the dispatch. */
+static void latent_experts_backward(lk_builder *builder, bool widen, bool input, bool weight) {
+	double h = builder->model->hidden, latent = builder->model->expert_latent;
+	if (latent <= 0) return;
+	double out = widen ? h : latent, in = widen ? latent : h;
+	if (input)
+		lk_build_gemm(builder, widen ? "experts_widen_grad" : "experts_narrow_grad", builder->rows,
+		              in, out);
+	if (weight) lk_build_gemm(builder, "weight_grad", out, in, builder->rows);
+	if (widen && (weight || !builder->train_base))
+		lk_build_release(builder, latent_experts_saved(builder), LK_OWN_ACTIVATIONS);
+}
+
 void lk_build_moe_backward(lk_builder *builder, bool input, bool weight) {
 	const lk_model *model = builder->model;
 	struct lk_moe_size z = moe_size(builder);
 	if (input) {
 		residual_backward(builder);
 		mixture_again(builder, z);
+	}
+	latent_experts_backward(builder, true, input, weight);
+	if (input) {
 		permute(builder, "unpermute_tokens_grad", z);
 		mlp_exchange(builder, "combine_grad", z);
 		mlp_expert_shards(builder, LK_OP_ALLGATHER, "gather_experts_grad", z);
 		lk_build_memory(builder, LK_OP_PERMUTE, "unsort_grad",
-		                2 * builder->bytes * z.routed * model->hidden);
+		                2 * builder->bytes * z.routed * z.hidden);
 	}
 	experts_backward(builder, z, input, weight);
 	if (input) {
 		lk_build_memory(builder, LK_OP_PERMUTE, "sort_by_expert_grad",
-		                2 * builder->bytes * z.routed * model->hidden);
+		                2 * builder->bytes * z.routed * z.hidden);
 		mlp_expert_shards(builder, LK_OP_REDUCESCATTER, "reduce_experts_grad", z);
 		mlp_exchange(builder, "dispatch_grad", z);
 		permute(builder, "permute_tokens_grad", z);
 	}
+	latent_experts_backward(builder, false, input, weight);
 	if (model->shared_ffn > 0) {
 		if (input) shared_again(builder);
 		if (input || builder->sp) lk_build_tp_leave_backward(builder, "gather_shared_grad");

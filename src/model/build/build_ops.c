@@ -58,6 +58,15 @@ uint32_t lk_build_gemm(lk_builder *builder, const char *name, double m, double n
 	return lk_build_gemm_batch(builder, name, m, n, k, 1);
 }
 
+void lk_build_core_gemm(lk_builder *builder, const char *name, double m, double n, double k,
+                        double batch) {
+	lk_build_gemm_batch(builder, name, m, n, k, batch);
+	lk_ops *ops = &builder->graph->ops;
+	if (!ops->count || builder->graph->failed || builder->bytes > 2) return;
+	ops->dtype[ops->count - 1] = LK_BF16;
+	ops->bytes[ops->count - 1] = batch * (m * k + k * n + m * n) * builder->bytes;
+}
+
 uint32_t lk_build_memory(lk_builder *builder, unsigned kind, const char *name, double bytes) {
 	lk_op op = {.kind = (uint8_t)kind, .name = name, .bytes = bytes, .dtype = LK_BF16};
 	return add_compute(builder, &op);
@@ -118,6 +127,12 @@ uint32_t lk_build_collective(lk_builder *builder, unsigned kind, unsigned stream
 	if (stream == LK_STREAM_TP && builder->job->tp_overlap == LK_ON) op.flags = LK_OP_OVERLAPPED;
 	if (!async) builder->pending |= LK_JOIN(stream);
 	return lk_graph_add(builder->graph, &op);
+}
+
+void lk_build_cp_heads(lk_builder *builder, const char *name, double columns) {
+	if (builder->job->cp > 1)
+		lk_build_collective(builder, LK_OP_ALLTOALL, LK_STREAM_CP, LK_GROUP_CP, name,
+		                    builder->bytes * builder->tokens * columns, false);
 }
 
 void lk_build_wait(lk_builder *builder, unsigned stream) {

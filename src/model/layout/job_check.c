@@ -66,15 +66,44 @@ static lk_status job_check_divides(const char *option, const char *what, int64_t
 	return lk_hint(err, "nearest: %s", lk_near_divisors(near, by, total));
 }
 
-static bool has_dense_mlp(const lk_model *model) {
-	return model->experts == 0 || model->dense_layers > 0 || model->moe_every > 1;
+/* What tensor parallelism splits of mixers other than attention; heads that exchange their tokens
+ * over context parallelism are split further. */
+static lk_status check_recurrent(const lk_job *job, int mixers, lk_error *err) {
+	const lk_model *model = &job->model;
+	if ((mixers & LK_MIXER_SSM) && model->ssm == 1) {
+		if (job->cp > 1) {
+			lk_fail(err, LK_ERR_INPUT, "--cp",
+			        "context parallelism of Mamba-1's scan is not modelled");
+			return lk_hint(err, "leave it out");
+		}
+		LK_TRY(job_check_divides("--tp", "channels of Mamba", model->ssm_inner, job->tp, err));
+	}
+	if ((mixers & LK_MIXER_SSM) && model->ssm == 2) {
+		LK_TRY(job_check_divides("--tp", "groups of Mamba", model->ssm_groups, job->tp, err));
+		LK_TRY(job_check_divides("--tp", "heads of Mamba", model->ssm_heads, job->tp, err));
+		LK_TRY(job_check_divides("--cp", "heads of Mamba on a tensor-parallel rank",
+		                         model->ssm_heads / job->tp, job->cp, err));
+	}
+	if (mixers & LK_MIXER_DELTA) {
+		LK_TRY(job_check_divides("--tp", "key heads of the delta net", model->delta_key_heads,
+		                         job->tp, err));
+		LK_TRY(job_check_divides("--cp", "key heads of the delta net on a tensor-parallel rank",
+		                         model->delta_key_heads / job->tp, job->cp, err));
+	}
+	if (mixers & LK_MIXER_LIGHTNING)
+		return job_check_divides("--cp", "heads of lightning attention on a tensor-parallel rank",
+		                         model->heads / job->tp, job->cp, err);
+	return LK_OK;
 }
 
 static lk_status check_tp(const lk_job *job, lk_error *err) {
 	const lk_model *model = &job->model;
-	LK_TRY(job_check_divides("--tp", "heads", model->heads, job->tp, err));
+	int mixers = lk_model_mixers(model);
+	bool heads = (mixers & (LK_MIXER_ATTENTION | LK_MIXER_LIGHTNING)) || !mixers;
+	if (heads) LK_TRY(job_check_divides("--tp", "heads", model->heads, job->tp, err));
 	LK_TRY(job_check_divides("--tp", "units of the hidden size", model->hidden, job->tp, err));
-	if (has_dense_mlp(model))
+	LK_TRY(check_recurrent(job, mixers, err));
+	if (model->network == LK_NET_CONV || lk_model_has_ffn(model, LK_FFN_DENSE))
 		LK_TRY(job_check_divides("--tp", "units of the MLP's width", model->ffn, job->tp, err));
 	if (model->shared_ffn > 0)
 		LK_TRY(job_check_divides("--tp", "units of the shared experts' width", model->shared_ffn,
@@ -82,7 +111,7 @@ static lk_status check_tp(const lk_job *job, lk_error *err) {
 	/* Fewer key-value heads than ranks: each is held by tp / kv_heads ranks. */
 	bool replicated =
 		model->kv_heads > 0 && job->tp > model->kv_heads && job->tp % model->kv_heads == 0;
-	if (model->attention == LK_ATTN_HEADS && !replicated)
+	if (heads && model->attention == LK_ATTN_HEADS && !replicated)
 		return job_check_divides("--tp", "key-value heads", model->kv_heads, job->tp, err);
 	return LK_OK;
 }

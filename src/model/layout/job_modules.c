@@ -82,16 +82,9 @@ bool lk_job_norm_apart(const lk_job *job, bool attention, bool moe) {
 	return attention ? job->model.attention == LK_ATTN_MLA : moe;
 }
 
-static bool has_dense_layers(const lk_model *model) {
-	if (model->network == LK_NET_CONV) return false;
-	for (int i = 0; i < model->layers + model->decoder_layers; i++)
-		if (!lk_model_is_moe(model, i)) return true;
-	return false;
-}
-
 const char *lk_job_module_idle(const lk_job *job, lk_module module) {
-	if (module == LK_MODULE_MLP && !has_dense_layers(&job->model))
-		return "recomputing mlp has no effect: every layer has experts";
+	if (module == LK_MODULE_MLP && !lk_model_has_ffn(&job->model, LK_FFN_DENSE))
+		return "recomputing mlp has no effect: no layer has a dense MLP";
 	bool apart = lk_job_norm_apart(job, true, false) || job->model.experts > 0;
 	if (module == LK_MODULE_LAYERNORM && !apart)
 		return "recomputing layernorm has no effect: every norm is part of the product after it";

@@ -13,10 +13,11 @@ static bool lora(const lk_job *job) {
 	return job->task == LK_TASK_LORA;
 }
 
-/* Low-rank pairs on the attention projections and the MLP's matrices: rank * (in + out) each, a
+/* Low-rank pairs on the attention projections: rank * (in + out) each, a
  * TP-th on each rank. */
-static double lora_params(const lk_job *job) {
+static double lora_params(const lk_job *job, int layer) {
 	const lk_model *model = &job->model;
+	if (!(lk_model_layer(model, layer).mixers & LK_MIXER_ATTENTION)) return 0;
 	double q = (double)model->heads * model->head_dim,
 		   kv = (double)model->kv_heads * model->head_dim;
 	return job->lora_rank * ((model->hidden + q + 2 * kv) + (q + model->hidden)) / job->tp;
@@ -29,7 +30,7 @@ lk_rank_params lk_sizes_layer(const lk_job *job, int layer) {
 		.dense = (p.attention + p.mlp) / job->tp + p.router + p.norms,
 		.experts = p.experts / (ep * etp),
 	};
-	r.trained_dense = lora(job) ? lora_params(job) : r.dense;
+	r.trained_dense = lora(job) ? lora_params(job, layer) : r.dense;
 	r.trained_experts = lora(job) ? 0 : r.experts;
 	if (job->model.network == LK_NET_CONV) {
 		lk_conv_unit unit = lk_convnet_unit(&job->model, layer);
@@ -60,6 +61,14 @@ static int transformer_tensors(const lk_job *job, int layer, lk_rank_tensors *ou
 		*next++ = (lk_rank_tensors){.dense = each, .count = 1};
 		*next++ =
 			(lk_rank_tensors){.dense = each * (apart ? 1 : inputs), .count = apart ? inputs : 1};
+	}
+	bool attends = lk_model_layer(model, layer).mixers & LK_MIXER_ATTENTION;
+	if (!attends) { /* of other mixers the two products: out, in */
+		double rest = p.router + p.norms;
+		if (attention > 0) *next++ = (lk_rank_tensors){.dense = attention / 3, .count = 1};
+		*next++ =
+			(lk_rank_tensors){.dense = attention * (attention > 0 ? 2 / 3. : 0) + rest, .count = 1};
+		return (int)(next - out);
 	}
 	double output = (double)model->heads *
 	                (model->attention == LK_ATTN_MLA ? model->v_dim : model->head_dim) *
@@ -221,14 +230,17 @@ static lk_rank_params prediction_modules(const lk_job *job) {
 	return sum;
 }
 
-/* Tensor parallelism leaves the down-projections of latent attention whole on every rank;
+/* Tensor parallelism leaves the down-projections of latent attention and the indexer whole on every
+ * rank;
  * lk_sizes_layer divides them, as all of attention, for the traffic. */
 static lk_rank_params whole_latent(const lk_job *job, int stage) {
 	LK_ASSERT(stage >= 0 && stage < job->pp);
 	const lk_model *model = &job->model;
-	double layers = 0, each = (double)model->hidden *
-	                          (model->q_lora + model->kv_lora + model->qk_rope) *
-	                          (1 - 1.0 / job->tp);
+	double from = model->q_lora > 0 ? model->q_lora : model->hidden, heads = model->index_heads;
+	double indexer =
+		from * heads * model->index_dim + (double)model->hidden * (model->index_dim + heads);
+	double down = (double)model->hidden * (model->q_lora + model->kv_lora + model->qk_rope);
+	double layers = 0, each = (down + (heads > 0 ? indexer : 0)) * (1 - 1.0 / job->tp);
 	if (model->attention != LK_ATTN_MLA) return (lk_rank_params){0};
 	for (int chunk = 0, first; chunk < job->vp; chunk++)
 		layers += lk_job_chunk_layers(job, stage, chunk, &first);

@@ -3,8 +3,10 @@
  * holds exactly. */
 #include <math.h>
 #include <stddef.h>
+#include <string.h>
 
-#include "model/network/model.h"
+#include "base/text.h"
+#include "model/network/parts.h"
 
 struct range {
 	const char *name;
@@ -56,6 +58,23 @@ static const struct range ranges[] = {
 	RANGE(window, 0, CONTEXT),
 	RANGE(full_every, 0, LAYERS),
 	RANGE(mtp_layers, 0, 64),
+	RANGE(index_heads, 0, HEADS),
+	RANGE(index_dim, 0, WIDTH),
+	RANGE(index_topk, 0, CONTEXT),
+	RANGE(expert_latent, 0, WIDTH),
+	RANGE(ssm, 0, 2),
+	RANGE(ssm_inner, 0, WIDTH),
+	RANGE(ssm_state, 0, WIDTH),
+	RANGE(ssm_heads, 0, HEADS),
+	RANGE(ssm_groups, 0, HEADS),
+	RANGE(ssm_conv, 0, 1024),
+	RANGE(ssm_rank, 0, WIDTH),
+	RANGE(ssm_chunk, 0, WIDTH),
+	RANGE(delta_key_heads, 0, HEADS),
+	RANGE(delta_value_heads, 0, HEADS),
+	RANGE(delta_key_dim, 0, WIDTH),
+	RANGE(delta_value_dim, 0, WIDTH),
+	RANGE(delta_conv, 0, 1024),
 	RANGE(image, 0, WIDTH),
 	RANGE(patch, 0, WIDTH),
 	RANGE(channels, 0, 4096),
@@ -77,6 +96,16 @@ static lk_status network_check_ranges(const lk_model *model, const char *where, 
 }
 
 static lk_status check_attention(const lk_model *model, const char *where, lk_error *err) {
+	if (model->index_heads > 0 &&
+	    (model->attention != LK_ATTN_MLA || model->index_dim == 0 || model->index_topk == 0)) {
+		lk_fail(err, LK_ERR_INPUT, where, "an indexer of %d heads lacks a size or latent attention",
+		        model->index_heads);
+		return lk_hint(err, "state index_head_dim, index_topk and kv_lora_rank");
+	}
+	if (model->attention == LK_ATTN_MLA && model->output_gate) {
+		lk_fail(err, LK_ERR_INPUT, where, "latent attention with an output gate is not modelled");
+		return lk_hint(err, "leave the gate out");
+	}
 	if (model->attention == LK_ATTN_MLA) {
 		if (model->kv_lora > 0 && model->v_dim > 0 && model->qk_nope + model->qk_rope > 0)
 			return LK_OK;
@@ -88,6 +117,57 @@ static lk_status check_attention(const lk_model *model, const char *where, lk_er
 	lk_fail(err, LK_ERR_INPUT, where, "%d heads are not a multiple of %d key/value heads",
 	        model->heads, model->kv_heads);
 	return lk_hint(err, "correct num_attention_heads or num_key_value_heads");
+}
+
+static lk_status check_ssm(const lk_model *model, const char *where, lk_error *err) {
+	bool first = model->ssm == 1 && model->ssm_rank > 0,
+		 second = model->ssm == 2 && model->ssm_heads > 0 && model->ssm_groups > 0 &&
+	              model->ssm_chunk > 0;
+	if (!(first || second) || model->ssm_inner == 0 || model->ssm_state == 0) {
+		lk_fail(err, LK_ERR_INPUT, where, "a Mamba layer lacks a size");
+		return lk_hint(err, "state inner width, states, and heads, groups and chunk of Mamba-2 or "
+		                    "the rank of Mamba-1's step size");
+	}
+	if (first ||
+	    (model->ssm_inner % model->ssm_heads == 0 && model->ssm_heads % model->ssm_groups == 0))
+		return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, where,
+	        "a Mamba layer's width of %d does not divide into %d heads of %d groups",
+	        model->ssm_inner, model->ssm_heads, model->ssm_groups);
+	return lk_hint(err, "heads must divide the width and be a multiple of groups");
+}
+
+static lk_status check_delta(const lk_model *model, const char *where, lk_error *err) {
+	bool sized = model->delta_key_heads > 0 && model->delta_value_heads > 0 &&
+	             model->delta_key_dim > 0 && model->delta_value_dim > 0;
+	if (sized && model->delta_value_heads % model->delta_key_heads == 0) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, where, "a gated delta net has %d heads of keys and %d of values",
+	        model->delta_key_heads, model->delta_value_heads);
+	return lk_hint(err, "heads of values must be a multiple of heads of keys, and have sizes");
+}
+
+/* Windows, chunks and experts that the order names must have a size. */
+static bool order_stands(const lk_model *model) {
+	for (int i = 0; i < model->layers; i++)
+		if (lk_model_layer(model, i).ffn == LK_FFN_EXPERTS && model->experts == 0) return false;
+	return model->window > 0 || !strpbrk(model->order, "wc");
+}
+
+static lk_status check_order(const lk_model *model, const char *where, lk_error *err) {
+	char shown[64];
+	int mixers = lk_model_mixers(model);
+	if (!model->order[0]) return LK_OK;
+	bool whole = memchr(model->order, '\0', sizeof model->order) != NULL;
+	if (!whole || model->network == LK_NET_ENCDEC || !lk_model_order_valid(model) ||
+	    !order_stands(model)) {
+		lk_fail(err, LK_ERR_INPUT, where, "\"%s\" is no order of this network's layers",
+		        whole ? lk_escape(model->order, shown, sizeof shown) : "...");
+		return lk_hint(err, "give items such as \"3GE *E\": a repeat and letters of *wcMGL-E; "
+		                    "windows and experts need their sizes");
+	}
+	if (mixers & LK_MIXER_SSM) LK_TRY(check_ssm(model, where, err));
+	if (mixers & LK_MIXER_DELTA) LK_TRY(check_delta(model, where, err));
+	return LK_OK;
 }
 
 static lk_status network_check_experts(const lk_model *model, const char *where, lk_error *err) {
@@ -129,6 +209,7 @@ lk_status lk_model_check(const lk_model *model, const char *where, lk_error *err
 	LK_TRY(check_attention(model, where, err));
 	LK_TRY(network_check_experts(model, where, err));
 	LK_TRY(check_network(model, where, err));
+	LK_TRY(check_order(model, where, err));
 	double params = lk_model_params(model);
 	if (params < ldexp(1, 53)) return LK_OK; /* whole numbers up to here are exact in a double */
 	lk_fail(err, LK_ERR_INPUT, where, "the network has %.3g parameters", params);

@@ -1,29 +1,20 @@
 /* flops.c: floating-point operations of a training step's matrix multiplications, the numerator of
  * MFU. Per sequence of s tokens, forward and backward:
  *
- *     6 * s * (matrix parameters of a token)  +  6 * a * (d_qk + d_v) * (pairs of query and key)
+ *     6 * (s * (matrix parameters of a token)  +  what the mixers of all layers do beyond them)
  *
- * 6 = 2 operations per multiply-add, once forward and twice backward. Pairs are s*s, half of it
- * under a causal mask, s*w - w*w/2 within a causal window of w. This is
+ * 6 = 2 operations per multiply-add, once forward and twice backward. Of attention that is a *
+ * (d_qk + d_v) for each pair of query and key: s*s pairs, half of it under a causal mask, s*w -
+ * w*w/2 within a causal window of w; of other mixers see mixer_*.c. This is
  * num_floating_point_operations of Megatron-LM's megatron/training/training.py, with two
  * differences: the router's matrix counts, low-rank norms do not. */
-#include "model/network/model.h"
-
-/* The same network without anything but matrices. */
-static lk_model matrices_of(const lk_model *model) {
-	lk_model m = *model;
-	m.qkv_bias = m.out_bias = m.mlp_bias = m.head_bias = m.router_bias = m.expert_bias = false;
-	m.norm_plain = true;
-	m.attention_sinks = 0;
-	m.relative_buckets = 0;
-	return m;
-}
+#include "model/network/parts.h"
 
 /* Matrix parameters that one token meets in a layer. */
 static double layer_matrices(const lk_model *model, int layer) {
-	lk_layer_params p = lk_model_layer_params(model, layer);
+	lk_layer_weights p = lk_layer_weights_of(model, layer);
 	double chosen = model->experts > 0 ? (double)model->topk / model->experts : 0;
-	return p.attention + p.mlp + p.router + p.experts * chosen;
+	return p.mixers.matrices + p.mlp.matrices + p.router.matrices + p.experts.matrices * chosen;
 }
 
 static double head_matrices(const lk_model *model) {
@@ -37,24 +28,15 @@ double lk_model_head_flops(const lk_model *model, double seq) {
 	return model->network == LK_NET_CONV ? 0 : 6 * seq * head_matrices(model);
 }
 
-static double causal_pairs(double s, double window) {
-	if (window <= 0 || window >= s) return s * s / 2;
-	return s * window - window * window / 2;
-}
-
-/* Pairs of query and key in a layer, cross-attention included. */
-static double layer_pairs(const lk_model *model, int layer, double s) {
-	double window = lk_model_window(model, layer);
-	if (model->network == LK_NET_DECODER) return causal_pairs(s, window);
+/* Multiply-adds of a layer beyond those of its matrices, cross-attention included. */
+static double layer_core(const lk_model *model, int layer, double s) {
+	lk_layer made = lk_model_layer(model, layer);
+	double sum = 0;
+	for (int i = 0; i < LK_MIXER_KINDS; i++)
+		if (made.mixers & lk_mixer_kinds[i].mixer) sum += lk_mixer_kinds[i].core(model, &made, s);
 	if (model->network == LK_NET_ENCDEC && layer >= model->layers)
-		return causal_pairs(s, window) + s * s;
-	return window > 0 && window < s ? s * window : s * s;
-}
-
-static double pair_width(const lk_model *model) {
-	if (model->attention == LK_ATTN_MLA)
-		return (double)model->heads * (model->qk_nope + model->qk_rope + model->v_dim);
-	return 2.0 * model->heads * model->head_dim;
+		sum += lk_attention_cross(model, s);
+	return sum;
 }
 
 /* Multi-token prediction: each module is one more layer like the last, a projection of two hidden
@@ -63,7 +45,7 @@ static double mtp_flops(const lk_model *model, double s) {
 	int last = model->layers - 1;
 	double h = model->hidden,
 		   matrices = layer_matrices(model, last) + 2 * h * h + head_matrices(model);
-	return model->mtp_layers * 6 * (s * matrices + pair_width(model) * layer_pairs(model, last, s));
+	return model->mtp_layers * 6 * (s * matrices + layer_core(model, last, s));
 }
 
 /* Work outside the layers that not every token has: patches (all but the class token), the pooler
@@ -79,11 +61,10 @@ static double edge_flops(const lk_model *model, double s) {
 double lk_model_flops(const lk_model *model, int seq) {
 	if (seq <= 0) return 0;
 	if (model->network == LK_NET_CONV) return 6 * lk_convnet_macs(model); /* of an image */
-	lk_model m = matrices_of(model);
-	double s = seq, matrices = head_matrices(&m), pairs = 0;
-	for (int i = 0; i < m.layers + m.decoder_layers; i++) {
-		matrices += layer_matrices(&m, i);
-		pairs += layer_pairs(&m, i, s);
+	double s = seq, matrices = head_matrices(model), core = 0;
+	for (int i = 0; i < model->layers + model->decoder_layers; i++) {
+		matrices += layer_matrices(model, i);
+		core += layer_core(model, i, s);
 	}
-	return 6 * (s * matrices + pair_width(&m) * pairs) + mtp_flops(&m, s) + edge_flops(&m, s);
+	return 6 * (s * matrices + core) + mtp_flops(model, s) + edge_flops(model, s);
 }

@@ -81,8 +81,37 @@ bool lk_hf_neutral(const char *name, const lk_value *value);
  */
 const lk_value *lk_hf_unread(const lk_hf_config *config, char *out, size_t size);
 
-/* layer_types: which layers attend through a window. Fills window and full_every. Kinds of layers
- * that are not known are errors, and full attention where that is on purpose. */
+/* hf_shapes.c: whether a text member has this value; heads that the config does not state; heads,
+ * experts and latent attention; the same with the switch of attention's biases. */
+bool lk_hf_says(const lk_hf_config *config, const char *name, const char *text);
+lk_status lk_hf_heads(const lk_hf_config *config, lk_model *model, lk_error *err);
+lk_status lk_hf_sizes(const lk_hf_config *config, lk_model *model, lk_error *err);
+lk_status lk_hf_shapes(const lk_hf_config *config, lk_model *model, lk_error *err);
+
+/* hf_hybrids.c: networks whose layers differ in their mixers. */
+lk_status lk_hf_qwen3_next(const lk_hf_config *config, lk_model *model, lk_error *err);
+lk_status lk_hf_nemotron_h(const lk_hf_config *config, lk_model *model, lk_error *err);
+lk_status lk_hf_jamba(const lk_hf_config *config, lk_model *model, lk_error *err);
+lk_status lk_hf_bamba(const lk_hf_config *config, lk_model *model, lk_error *err);
+lk_status lk_hf_falcon_h1(const lk_hf_config *config, lk_model *model, lk_error *err);
+lk_status lk_hf_granite_hybrid(const lk_hf_config *config, lk_model *model, lk_error *err);
+lk_status lk_hf_mamba(const lk_hf_config *config, lk_model *model, lk_error *err);
+lk_status lk_hf_mamba2(const lk_hf_config *config, lk_model *model, lk_error *err);
+lk_status lk_hf_minimax(const lk_hf_config *config, lk_model *model, lk_error *err);
+lk_status lk_hf_llama4(const lk_hf_config *config, lk_model *model, lk_error *err);
+lk_status lk_hf_modernbert(const lk_hf_config *config, lk_model *model, lk_error *err);
+
+/* A list of kinds of layers, as layer_types: their mixers; feed-forwards as the model's fields say.
+ * `linear` is what linear_attention means, 0 nothing that is known. Fills the order. */
+lk_status lk_hf_layer_kinds(const lk_hf_config *config, const lk_value *types, int linear,
+                            lk_model *model, lk_error *err);
+/* The order of `count` layers, or an error. */
+lk_status lk_hf_order(const lk_hf_config *config, const lk_layer *layers, int count,
+                      lk_model *model, lk_error *err);
+
+/* layer_types: which layers attend through a window. Fills window and full_every, or the order
+ * where they do not repeat. Kinds of layers that are not known are errors, and full attention where
+ * that is on purpose. */
 lk_status lk_hf_layer_types(const lk_hf_config *config, lk_model *model, lk_error *err);
 
 #endif

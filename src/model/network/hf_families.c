@@ -179,6 +179,15 @@ static const lk_hf_key chatglm_keys[] = {
 	REAL("hidden_dropout", dropout),     END,
 };
 
+static const lk_hf_key mamba_keys[] = {
+	NEED("num_hidden_layers|n_layer", layers),
+	NEED("hidden_size|d_model", hidden),
+	NEED("vocab_size", vocab),
+	INT("max_position_embeddings", context),
+	FLAG("tie_word_embeddings", tied),
+	END,
+};
+
 static const lk_hf_key no_keys[] = {END};
 
 static const lk_hf_key vit_keys[] = {
@@ -196,26 +205,6 @@ static const lk_hf_key vit_keys[] = {
 
 /* ---- what must be derived ---- */
 
-/* Whether a text member has this value. */
-static bool says(const lk_hf_config *config, const char *name, const char *text) {
-	const lk_value *value = lk_hf_find(config, name);
-	return value && value->kind == LK_JSON_STRING && strcmp(value->text, text) == 0;
-}
-
-/* Heads that the config does not state: as many key/value heads as heads, a head's share of the
- * hidden size. */
-static lk_status finish_heads(const lk_hf_config *config, lk_model *model, lk_error *err) {
-	if (model->kv_heads == 0) model->kv_heads = model->heads;
-	if (model->head_dim != 0) return LK_OK;
-	if (model->hidden % model->heads != 0) {
-		lk_hf_fail(config, NULL, err, "hidden size %d is not a multiple of %d heads", model->hidden,
-		           model->heads);
-		return lk_hint(err, "correct one of them or state head_dim");
-	}
-	model->head_dim = model->hidden / model->heads;
-	return LK_OK;
-}
-
 /* Biases that one switch rules: all linear layers alike. */
 static void all_biases(lk_model *model, bool on) {
 	model->qkv_bias = model->out_bias = model->mlp_bias = on;
@@ -226,50 +215,6 @@ static lk_status four_times_hidden(const lk_hf_config *config, lk_model *model, 
 	if (model->hidden > INT_MAX / 4)
 		return lk_hf_fail(config, NULL, err, "hidden size %d is too large", model->hidden);
 	model->ffn = 4 * model->hidden;
-	return LK_OK;
-}
-
-/* Dense layers among the experts that are listed one by one: only a run from the first layer on is
- * known. */
-static lk_status dense_list(const lk_hf_config *config, lk_model *model, lk_error *err) {
-	const lk_value *list = lk_hf_find(config, "mlp_only_layers");
-	if (!list || model->experts == 0 || list->kind != LK_JSON_ARRAY) return LK_OK;
-	for (size_t i = 0; i < list->count; i++) {
-		if (list->items[i].kind == LK_JSON_NUMBER && list->items[i].number == (double)i &&
-		    i < INT_MAX)
-			continue;
-		lk_hf_fail(config, &list->items[i], err, "mlp_only_layers are not the first layers");
-		return lk_hint(err, "list dense layers as 0, 1, 2, ... or leave the list empty");
-	}
-	if (list->count > 0) model->dense_layers = (int)list->count;
-	return LK_OK;
-}
-
-static lk_status finish_experts(const lk_hf_config *config, lk_model *model, lk_error *err) {
-	if (model->experts == 0) return LK_OK;
-	int shared = 0;
-	if (model->expert_ffn == 0) model->expert_ffn = model->ffn;
-	if (model->moe_every == 0) model->moe_every = 1;
-	LK_TRY(lk_hf_int(config, "shared_expert_intermediate_size", &model->shared_ffn, err));
-	LK_TRY(lk_hf_int(config, "shared_intermediate_size", &model->shared_ffn, err));
-	LK_TRY(lk_hf_int(config, "n_shared_experts|num_shared_experts|moe_num_shared_experts", &shared,
-	                 err));
-	if (shared > 0 && model->expert_ffn > INT_MAX / shared)
-		return lk_hf_fail(config, NULL, err, "%d shared experts of width %d are too many", shared,
-		                  model->expert_ffn);
-	if (shared > 0) model->shared_ffn = shared * model->expert_ffn;
-	/* A bias per expert that balances their load (arXiv 2412.19437, section 2.1.2). */
-	if (says(config, "topk_method", "noaux_tc")) model->router_bias = true;
-	return dense_list(config, model, err);
-}
-
-static lk_status finish_latent(const lk_hf_config *config, lk_model *model, lk_error *err) {
-	if (model->kv_lora == 0) return LK_OK;
-	model->attention = LK_ATTN_MLA;
-	model->kv_heads = model->heads;
-	if (model->qk_nope > INT_MAX - model->qk_rope)
-		return lk_hf_fail(config, NULL, err, "qk_nope_head_dim %d is too large", model->qk_nope);
-	model->head_dim = model->qk_nope + model->qk_rope;
 	return LK_OK;
 }
 
@@ -288,25 +233,10 @@ static lk_status finish_switched_window(const lk_hf_config *config, lk_model *mo
 	return LK_OK;
 }
 
-/* What all of llama's relatives share but their biases. */
-static lk_status finish_sizes(const lk_hf_config *config, lk_model *model, lk_error *err) {
-	LK_TRY(finish_latent(config, model, err));
-	LK_TRY(finish_heads(config, model, err));
-	return finish_experts(config, model, err);
-}
-
-/* What all of llama's relatives share. */
-static lk_status finish_shapes(const lk_hf_config *config, lk_model *model, lk_error *err) {
-	bool bias = false;
-	LK_TRY(lk_hf_flag(config, "attention_bias|bias", &bias, err));
-	if (bias) model->qkv_bias = model->out_bias = true;
-	return finish_sizes(config, model, err);
-}
-
-/* llama, gemma, deepseek: no windows, whatever the config says. */
+/* llama, gemma, deepseek: no windows, whatever the config lk_hf_says. */
 static lk_status finish_windowless(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	model->window = 0;
-	return finish_shapes(config, model, err);
+	return lk_hf_shapes(config, model, err);
 }
 
 /* One full layer in so many, a number or written out: "LLLG". */
@@ -324,8 +254,8 @@ static lk_status window_pattern(const lk_hf_config *config, lk_model *model, lk_
 	return lk_hint(err, "give L for each layer with a window and one G at the end: LLLG");
 }
 
-/* The window is that of all layers unless layer_types or a pattern says else; a switch, if there is
- * one, rules it. */
+/* The window is that of all layers unless layer_types or a pattern lk_hf_says else; a switch, if
+ * there is one, rules it. */
 static lk_status finish_windows(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	LK_TRY(window_pattern(config, model, err));
 	if (lk_hf_find(config, "use_sliding_window"))
@@ -334,7 +264,7 @@ static lk_status finish_windows(const lk_hf_config *config, lk_model *model, lk_
 }
 
 static lk_status finish_windowed(const lk_hf_config *config, lk_model *model, lk_error *err) {
-	LK_TRY(finish_shapes(config, model, err));
+	LK_TRY(lk_hf_shapes(config, model, err));
 	return finish_windows(config, model, err);
 }
 
@@ -343,7 +273,7 @@ static lk_status finish_qkv_biased(const lk_hf_config *config, lk_model *model, 
 	LK_TRY(lk_hf_flag(config, "attention_bias|qkv_bias", &model->qkv_bias, err));
 	LK_TRY(lk_hf_flag(config, "attention_out_bias", &model->out_bias, err));
 	model->window = 0;
-	return finish_sizes(config, model, err);
+	return lk_hf_sizes(config, model, err);
 }
 
 /* internlm3: a switch for queries, keys and values, one for all others. */
@@ -357,19 +287,19 @@ static lk_status finish_internlm3(const lk_hf_config *config, lk_model *model, l
 static lk_status finish_internlm(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	LK_TRY(lk_hf_flag(config, "bias", &model->out_bias, err));
 	model->qkv_bias = model->out_bias;
-	return finish_sizes(config, model, err);
+	return lk_hf_sizes(config, model, err);
 }
 
 /* starcoder2, ernie4_5: one switch for all biases. */
 static lk_status finish_all_biased(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	LK_TRY(lk_hf_flag(config, "use_bias", &model->mlp_bias, err));
 	all_biases(model, model->mlp_bias);
-	LK_TRY(finish_sizes(config, model, err));
+	LK_TRY(lk_hf_sizes(config, model, err));
 	return finish_windows(config, model, err);
 }
 
 /* Experts from moe_layer_start_index to moe_layer_end_index (-1: the last layer), as often as
- * moe_layer_interval says; a bias balances their load unless moe_use_aux_free is off. */
+ * moe_layer_interval lk_hf_says; a bias balances their load unless moe_use_aux_free is off. */
 static lk_status finish_ernie_moe(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	const lk_value *end = lk_hf_find(config, "moe_layer_end_index");
 	LK_TRY(lk_hf_flag(config, "moe_use_aux_free", &model->router_bias, err));
@@ -383,41 +313,12 @@ static lk_status finish_ernie_moe(const lk_hf_config *config, lk_model *model, l
 	               model->layers - 1);
 }
 
-/* Every step-th layer has experts, beside them one that all tokens pass; dense layers are of a
- * width of their own. Norms of queries and keys have no scale. Attention within chunks, but in the
- * fourth layers. */
-static lk_status finish_llama4(const lk_hf_config *config, lk_model *model, lk_error *err) {
-	int chunk = 0;
-	model->expert_ffn = model->shared_ffn = model->ffn;
-	LK_TRY(lk_hf_int(config, "intermediate_size_mlp", &model->ffn, err));
-	LK_TRY(lk_hf_int(config, "interleave_moe_layer_step", &model->moe_every, err));
-	LK_TRY(lk_hf_int(config, "attention_chunk_size", &chunk, err));
-	LK_TRY(finish_windowless(config, model, err));
-	if (model->moe_every > 1) model->moe_offset = 1; /* HF: range(step - 1, layers, step) */
-	model->qk_norm = false;
-	const lk_value *list = lk_hf_find(config, "moe_layers");
-	for (size_t i = 0; list && list->kind == LK_JSON_ARRAY && i < list->count; i++) {
-		const lk_value *layer = &list->items[i];
-		if (layer->kind == LK_JSON_NUMBER && layer->number >= 0 && layer->number < model->layers &&
-		    lk_model_is_moe(model, (int)layer->number))
-			continue;
-		lk_hf_fail(config, layer, err, "moe_layers contradict interleave_moe_layer_step");
-		return lk_hint(err, "leave moe_layers out");
-	}
-	if (chunk == 0) return LK_OK;
-	model->window = chunk;
-	model->full_every = 4;
-	if (chunk < model->context)
-		lk_hf_warn(config, "attention_chunk_size is read as a sliding window");
-	return LK_OK;
-}
-
 static lk_status finish_stablelm(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	LK_TRY(lk_hf_flag(config, "use_qkv_bias", &model->qkv_bias, err));
 	LK_TRY(lk_hf_flag(config, "use_parallel_residual", &model->parallel_residual, err));
 	if (model->parallel_residual) model->norms_per_layer = 1;
 	model->window = 0;
-	return finish_sizes(config, model, err);
+	return lk_hf_sizes(config, model, err);
 }
 
 /* The first qwen states the width of both inputs of its gated MLP together. */
@@ -428,7 +329,7 @@ static lk_status finish_qwen1(const lk_hf_config *config, lk_model *model, lk_er
 	LK_TRY(lk_hf_real(config, "rotary_emb_base", &model->rotary_base, err));
 	model->out_bias = model->mlp_bias = !no_bias;
 	model->ffn /= 2;
-	return finish_heads(config, model, err);
+	return lk_hf_heads(config, model, err);
 }
 
 /* minicpm3: values are as wide as a head's share of the hidden size. */
@@ -438,11 +339,46 @@ static lk_status finish_minicpm3(const lk_hf_config *config, lk_model *model, lk
 }
 
 /* hunyuan: keys and values that layers share (use_cla) are not modelled; without them their number
- * says nothing. */
+ * lk_hf_says nothing. */
 static lk_status finish_hunyuan(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	const lk_value *shared = lk_json_get(config->object, "use_cla");
 	if (!shared || shared->kind == LK_JSON_FALSE) lk_hf_find(config, "cla_share_factor");
 	return finish_windowless(config, model, err);
+}
+
+/* The indexer of DeepSeek's sparse attention. */
+static lk_status finish_deepseek_v32(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	LK_TRY(lk_hf_int(config, "index_n_heads", &model->index_heads, err));
+	LK_TRY(lk_hf_int(config, "index_head_dim", &model->index_dim, err));
+	LK_TRY(lk_hf_int(config, "index_topk", &model->index_topk, err));
+	return finish_windowless(config, model, err);
+}
+
+/* minimax_m2: intermediate_size is that of an expert; all layers attend fully. */
+static lk_status finish_minimax_m2(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	const lk_value *types = lk_hf_find(config, "attn_type_list");
+	bool predicts = false;
+	LK_TRY(lk_hf_flag(config, "use_routing_bias", &model->router_bias, err));
+	LK_TRY(lk_hf_flag(config, "use_mtp", &predicts, err));
+	if (predicts) LK_TRY(lk_hf_int(config, "num_mtp_modules", &model->mtp_layers, err));
+	for (size_t i = 0; types && types->kind == LK_JSON_ARRAY && i < types->count; i++) {
+		if (types->items[i].kind == LK_JSON_NUMBER && types->items[i].number == 1) continue;
+		lk_hf_fail(config, &types->items[i], err, "attn_type_list is not 1 in all layers");
+		return lk_hint(err, "other attention of minimax_m2 is not modelled");
+	}
+	return finish_windowless(config, model, err);
+}
+
+/* hunyuan_v1_moe: shared experts of an expert's width each. */
+static lk_status finish_hunyuan_moe(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	int shared = 0;
+	bool mixed = false;
+	LK_TRY(lk_hf_int(config, "num_shared_expert", &shared, err));
+	LK_TRY(lk_hf_flag(config, "use_mixed_mlp_moe", &mixed, err));
+	LK_TRY(finish_hunyuan(config, model, err));
+	if (mixed && shared > 0 && model->expert_ffn <= INT_MAX / shared)
+		model->shared_ffn = shared * model->expert_ffn;
+	return LK_OK;
 }
 
 /* qwen: the window must be switched on. */
@@ -471,13 +407,13 @@ static lk_status finish_gpt2(const lk_hf_config *config, lk_model *model, lk_err
 	if (multi_query) model->kv_heads = 1;
 	model->position_rows = model->context;
 	LK_TRY(four_times_hidden(config, model, err));
-	return finish_heads(config, model, err);
+	return lk_hf_heads(config, model, err);
 }
 
 /* gptj, codegen: rotary positions, one norm before attention and MLP. */
 static lk_status finish_gptj(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	LK_TRY(four_times_hidden(config, model, err));
-	return finish_heads(config, model, err);
+	return lk_hf_heads(config, model, err);
 }
 
 /* attention_types: [[["global", "local"], 12]], kinds of layers and how often they come again. */
@@ -508,7 +444,7 @@ static lk_status finish_gpt_neo(const lk_hf_config *config, lk_model *model, lk_
 	model->position_rows = model->context;
 	LK_TRY(four_times_hidden(config, model, err));
 	LK_TRY(neo_windows(config, model, err));
-	return finish_heads(config, model, err);
+	return lk_hf_heads(config, model, err);
 }
 
 static lk_status finish_chatglm(const lk_hf_config *config, lk_model *model, lk_error *err) {
@@ -518,12 +454,12 @@ static lk_status finish_chatglm(const lk_hf_config *config, lk_model *model, lk_
 	if (grouped) LK_TRY(lk_hf_int(config, "multi_query_group_num", &model->kv_heads, err));
 	model->out_bias = model->mlp_bias = biases;
 	model->qkv_bias = model->qkv_bias || biases;
-	return finish_heads(config, model, err);
+	return lk_hf_heads(config, model, err);
 }
 
 static lk_status finish_gpt_neox(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	model->out_bias = model->qkv_bias;
-	return finish_heads(config, model, err);
+	return lk_hf_heads(config, model, err);
 }
 
 /* MPT's nested attn_config: positions that are not learned, key/value heads, the window (-1: none).
@@ -542,7 +478,7 @@ static lk_status mpt_attention(const lk_hf_config *config, lk_model *model, bool
 	LK_TRY(lk_hf_flag(&attn, "rope", &rope, err));
 	LK_TRY(lk_hf_flag(&attn, "qk_ln", &norms, err));
 	LK_TRY(lk_hf_int(&attn, "kv_n_heads", &model->kv_heads, err));
-	if (says(&attn, "attn_type", "multiquery_attention")) model->kv_heads = 1;
+	if (lk_hf_says(&attn, "attn_type", "multiquery_attention")) model->kv_heads = 1;
 	if (alibi || rope) *positions = false;
 	if (rope) model->rotary_base = 1e4; /* llm-foundry's default of rope_theta */
 	if (rope) LK_TRY(lk_hf_real(&attn, "rope_theta", &model->rotary_base, err));
@@ -560,7 +496,7 @@ static lk_status mpt_mlp(const lk_hf_config *config, lk_model *model, lk_error *
 		lk_hf_part(config, "ffn_config", "ffn_act_fn|ffn_hidden_size|ffn_type|fc_type", &ffn, err));
 	if (ffn.object) {
 		LK_TRY(lk_hf_int(&ffn, "ffn_hidden_size", &model->ffn, err));
-		model->gated = says(&ffn, "ffn_type", "mptglu");
+		model->gated = lk_hf_says(&ffn, "ffn_type", "mptglu");
 	}
 	if (model->ffn != 0) return LK_OK;
 	if (ratio * model->hidden > INT_MAX)
@@ -578,7 +514,7 @@ static lk_status finish_mpt(const lk_hf_config *config, lk_model *model, lk_erro
 	all_biases(model, !no_bias);
 	model->norm_bias = !no_bias;
 	model->position_rows = positions ? model->context : 0;
-	return finish_heads(config, model, err);
+	return lk_hf_heads(config, model, err);
 }
 
 /* dbrx: the nested attn_config and ffn_config of mpt, with experts. */
@@ -598,7 +534,7 @@ static lk_status finish_dbrx(const lk_hf_config *config, lk_model *model, lk_err
 		LK_TRY(lk_hf_int(&part, "moe_num_experts", &model->experts, err));
 		LK_TRY(lk_hf_int(&part, "moe_top_k", &model->topk, err));
 	}
-	return finish_sizes(config, model, err);
+	return lk_hf_sizes(config, model, err);
 }
 
 static lk_status finish_opt(const lk_hf_config *config, lk_model *model, lk_error *err) {
@@ -612,12 +548,12 @@ static lk_status finish_opt(const lk_hf_config *config, lk_model *model, lk_erro
 	if (model->context > INT_MAX - 2)
 		return lk_hf_fail(config, NULL, err, "max_position_embeddings is too large");
 	model->position_rows = model->context + 2;
-	return finish_heads(config, model, err);
+	return lk_hf_heads(config, model, err);
 }
 
 static lk_status finish_bloom(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	LK_TRY(four_times_hidden(config, model, err));
-	return finish_heads(config, model, err);
+	return lk_hf_heads(config, model, err);
 }
 
 /* Which norms and key/value heads a Falcon has depends on its architecture. "RefinedWebModel" and
@@ -638,7 +574,7 @@ static lk_status finish_falcon(const lk_hf_config *config, lk_model *model, lk_e
 	else model->norms_per_layer = 2;
 	all_biases(model, model->qkv_bias);
 	LK_TRY(four_times_hidden(config, model, err));
-	return finish_heads(config, model, err);
+	return lk_hf_heads(config, model, err);
 }
 
 static lk_status finish_t5(const lk_hf_config *config, lk_model *model, lk_error *err) {
@@ -646,7 +582,7 @@ static lk_status finish_t5(const lk_hf_config *config, lk_model *model, lk_error
 	if (activation && activation->kind == LK_JSON_STRING)
 		model->gated = strncmp(activation->text, "gated-", 6) == 0;
 	if (model->decoder_layers == 0) model->decoder_layers = model->layers;
-	return finish_heads(config, model, err);
+	return lk_hf_heads(config, model, err);
 }
 
 /* RoBERTa's positions begin after its padding index, 1: two rows of the table hold no token. */
@@ -654,7 +590,7 @@ static lk_status finish_bert(const lk_hf_config *config, lk_model *model, lk_err
 	int unused = strcmp(model->family, "bert") == 0 ? 0 : 2;
 	model->context =
 		model->position_rows > unused ? model->position_rows - unused : model->position_rows;
-	return finish_heads(config, model, err);
+	return lk_hf_heads(config, model, err);
 }
 
 /* Patches and the class token; the position table has a row for each. */
@@ -666,7 +602,7 @@ static lk_status finish_vit(const lk_hf_config *config, lk_model *model, lk_erro
 		return lk_hint(err, "image_size must be from patch_size to 32768 times patch_size");
 	}
 	model->context = model->position_rows = side * side + 1;
-	return finish_heads(config, model, err);
+	return lk_hf_heads(config, model, err);
 }
 
 /* ---- start values ---- */
@@ -712,6 +648,39 @@ static const lk_model glm4_moe_start = {LLAMA(2, 1e4), .router_bias = true};
 static const lk_model seed_oss_start = {LLAMA(2, 1e4), .qkv_bias = true};
 static const lk_model internlm_start = {LLAMA(2, 1e4), .qkv_bias = true, .out_bias = true};
 static const lk_model llama4_start = {LLAMA(2, 5e5), .experts = 16, .topk = 1, .moe_every = 1};
+static const lk_model qwen3_next_start = {
+	LLAMA(2, 1e7),          .qk_norm = true,       .output_gate = true,     .shared_gate = true,
+	.head_dim = 256,        .delta_key_heads = 16, .delta_value_heads = 32, .delta_key_dim = 128,
+	.delta_value_dim = 128, .delta_conv = 4};
+/* Sizes that configs of these may leave out (the classes' defaults). */
+#define MAMBA1(rank_norms) \
+	.ssm = 1, .ssm_state = 16, .ssm_conv = 4, .ssm_conv_bias = true, .ssm_norm = rank_norms
+#define MAMBA2(states, groups, tokens, gated_norm)                                           \
+	.ssm = 2, .ssm_state = states, .ssm_groups = groups, .ssm_conv = 4, .ssm_chunk = tokens, \
+	.ssm_conv_bias = true, .ssm_norm = gated_norm
+static const lk_model nemotron_h_start = {PLAIN(2, 0), MAMBA2(128, 8, 128, true)};
+static const lk_model jamba_start = {LLAMA(2, 0), MAMBA1(true), .experts = 16, .topk = 2,
+                                     .no_positions = true};
+static const lk_model bamba_start = {LLAMA(2, 1e4), MAMBA2(256, 1, 256, true)};
+static const lk_model falcon_h1_start = {LLAMA(2, 1e5), MAMBA2(256, 1, 256, false)};
+static const lk_model granite_hybrid_start = {LLAMA(2, 1e4), MAMBA2(256, 1, 256, true)};
+static const lk_model mamba_start = {PLAIN(2, 0), MAMBA1(false), .tied = true, .ffn = 1};
+static const lk_model falcon_mamba_start = {PLAIN(2, 0), MAMBA1(false), .ffn = 1};
+static const lk_model mamba2_start = {PLAIN(2, 0), MAMBA2(128, 8, 256, true), .tied = true,
+                                      .ffn = 1};
+static const lk_model minimax_start = {LLAMA(2, 1e6), .experts = 8, .topk = 2};
+static const lk_model minimax_m2_start = {LLAMA(2, 5e6), .qk_norm = true, .qk_norm_wide = true,
+                                          .router_bias = true};
+static const lk_model grok_start = {LLAMA(4, 1e4), .experts = 8, .topk = 2, .tied = true};
+static const lk_model hunyuan_moe_start = {LLAMA(2, 1e4), .topk = 1};
+static const lk_model modernbert_start = {.network = LK_NET_ENCODER,
+                                          .norm = LK_NORM_LAYER,
+                                          .norms_per_layer = 2,
+                                          .final_norm = true,
+                                          .gated = true,
+                                          .tied = true,
+                                          .rotary_base = 16e4,
+                                          .window = 128};
 static const lk_model exaone4_start = {LLAMA(2, 1e6), .qk_norm = true};
 static const lk_model olmo_start = {LAYER(2, 1e4), .gated = true, .norm_plain = true};
 static const lk_model olmo2_start = {LLAMA(2, 5e5), .qk_norm = true, .qk_norm_wide = true};
@@ -818,7 +787,23 @@ static const lk_hf_family families[] = {
 	{"kimi_k2", llama_keys, &deepseek_v3_start, finish_windowless},
 	{"dots1", llama_keys, &mixed_deepseek_start, finish_qwen},
 	{"gpt_oss", llama_keys, &gpt_oss_start, finish_gpt_oss},
-	{"llama4_text", llama_keys, &llama4_start, finish_llama4},
+	{"llama4_text", llama_keys, &llama4_start, lk_hf_llama4},
+	{"qwen3_next", llama_keys, &qwen3_next_start, lk_hf_qwen3_next},
+	{"deepseek_v32", llama_keys, &deepseek_v3_start, finish_deepseek_v32},
+	{"nemotron_h", llama_keys, &nemotron_h_start, lk_hf_nemotron_h},
+	{"jamba", llama_keys, &jamba_start, lk_hf_jamba},
+	{"bamba", llama_keys, &bamba_start, lk_hf_bamba},
+	{"falcon_h1", llama_keys, &falcon_h1_start, lk_hf_falcon_h1},
+	{"granitemoehybrid", llama_keys, &granite_hybrid_start, lk_hf_granite_hybrid},
+	{"mamba", mamba_keys, &mamba_start, lk_hf_mamba},
+	{"falcon_mamba", mamba_keys, &falcon_mamba_start, lk_hf_mamba},
+	{"mamba2", mamba_keys, &mamba2_start, lk_hf_mamba2},
+	{"minimax", llama_keys, &minimax_start, lk_hf_minimax},
+	{"minimax_text_01", llama_keys, &minimax_start, lk_hf_minimax},
+	{"minimax_m2", llama_keys, &minimax_m2_start, finish_minimax_m2},
+	{"grok-1", llama_keys, &grok_start, finish_windowless},
+	{"hunyuan_v1_moe", llama_keys, &hunyuan_moe_start, finish_hunyuan_moe},
+	{"modernbert", bert_keys, &modernbert_start, lk_hf_modernbert},
 	{"ministral3", llama_keys, &llama_start, finish_windowed},
 	{"smollm3", llama_keys, &tied_llama_start, finish_qwen},
 	{"granite", llama_keys, &llama_start, finish_windowless},

@@ -141,8 +141,19 @@ lk_status lk_hf_wrong_kind(const lk_hf_config *config, const lk_value *value, co
 	return lk_hint(err, "give %s", wanted);
 }
 
+/* A list over the layers whose numbers are equal is that number. */
+static const lk_value *equal_items(const lk_value *value) {
+	if (value->kind != LK_JSON_ARRAY || value->count == 0) return value;
+	for (size_t i = 0; i < value->count; i++)
+		if (value->items[i].kind != LK_JSON_NUMBER ||
+		    value->items[i].number != value->items[0].number)
+			return value;
+	return &value->items[0];
+}
+
 static lk_status hf_take_int(const lk_hf_config *config, const lk_value *value, const char *names,
                              int low, int *out, lk_error *err) {
+	value = equal_items(value);
 	if (value->kind != LK_JSON_NUMBER)
 		return lk_hf_wrong_kind(config, value, names, "a whole number", err);
 	double number = value->number;
@@ -211,69 +222,4 @@ lk_status lk_hf_read_key(const lk_hf_config *config, const lk_hf_key *key, lk_mo
 	case LK_HF_REAL: return take_real(config, value, key->names, (double *)(void *)field, err);
 	default: return hf_take_flag(config, value, key->names, (bool *)field, err);
 	}
-}
-
-/* Whether layer i of the list is a window layer; unknown kinds are errors, for their cost is not
- * modelled. */
-static lk_status layer_windowed(const lk_hf_config *config, const lk_value *item, bool *out,
-                                lk_error *err) {
-	const char *text = item->kind == LK_JSON_STRING ? item->text : hf_kind_name(item->kind);
-	*out = strcmp(text, "sliding_attention") == 0;
-	if (*out || strcmp(text, "full_attention") == 0 || config->as) return LK_OK;
-	lk_hf_fail(config, item, err, "layer_types names %.60s, which is not modelled", text);
-	return lk_hint(err, "use full_attention or sliding_attention");
-}
-
-static lk_status count_full(const lk_hf_config *config, const lk_value *types, int *full,
-                            int *first, lk_error *err) {
-	*full = 0;
-	*first = -1;
-	for (size_t i = 0; i < types->count; i++) {
-		bool windowed;
-		LK_TRY(layer_windowed(config, &types->items[i], &windowed, err));
-		if (windowed) continue;
-		if (*first < 0) *first = (int)i;
-		(*full)++;
-	}
-	return LK_OK;
-}
-
-/* Whether the full layers are exactly the last of each group of `every`. */
-static bool repeats(const lk_value *types, int every) {
-	for (size_t i = 0; i < types->count; i++) {
-		bool full = strcmp(types->items[i].text, "full_attention") == 0;
-		if (full != ((i + 1) % (size_t)every == 0)) return false;
-	}
-	return true;
-}
-
-lk_status lk_hf_layer_types(const lk_hf_config *config, lk_model *model, lk_error *err) {
-	const lk_value *types = lk_hf_find(config, "layer_types");
-	if (!types) return LK_OK;
-	if (types->kind != LK_JSON_ARRAY)
-		return lk_hf_wrong_kind(config, types, "layer_types", "a list of texts", err);
-	if (types->count != (size_t)model->layers) {
-		lk_hf_fail(config, types, err, "layer_types has %zu entries for %d layers", types->count,
-		           model->layers);
-		return lk_hint(err, "give one entry per layer");
-	}
-	int full, first;
-	LK_TRY(count_full(config, types, &full, &first, err));
-	if (full == model->layers) {
-		model->window = 0;
-		model->full_every = 0;
-		return LK_OK;
-	}
-	if (model->window == 0) {
-		lk_hf_fail(config, types, err,
-		           "layer_types names sliding_attention, but sliding_window is not stated");
-		return lk_hint(err, "add \"sliding_window\": NUMBER");
-	}
-	model->full_every = full == 0 ? 0 : first + 1;
-	if (full > 0 && !repeats(types, first + 1)) {
-		model->full_every = (model->layers + full / 2) / full;
-		lk_hf_warn(config, "layer_types does not repeat: taken as one full layer in %d",
-		           model->full_every);
-	}
-	return LK_OK;
 }

@@ -108,6 +108,30 @@ typedef enum lk_attention {
 	LK_ATTN_HEADS /* MHA, GQA, MQA by kv_heads */,
 	LK_ATTN_MLA
 } lk_attention;
+/* ---- layers: a network is an ordered list of layers. A layer is made of mixers, which read other
+ * tokens, and a feed-forward, which does not; each half has norms of its own and adds to the
+ * residual stream. */
+
+/* Several of one layer read the same input, and their outputs are added (Falcon-H1). */
+typedef enum lk_mixer {
+	LK_MIXER_ATTENTION = 1 << 0, /* of the network's kind, lk_attention */
+	LK_MIXER_SSM = 1 << 1,       /* state space: Mamba of the network's version */
+	LK_MIXER_DELTA = 1 << 2,     /* gated delta net (arXiv 2412.06464) */
+	LK_MIXER_LIGHTNING = 1 << 3, /* linear attention with decay (arXiv 2501.08313) */
+	LK_MIXERS_END = 1 << 4,
+} lk_mixer;
+typedef enum lk_ffn {
+	LK_FFN_NONE,
+	LK_FFN_DENSE,
+	LK_FFN_EXPERTS
+} lk_ffn;
+typedef struct lk_layer {
+	int mixers, ffn; /* a set of lk_mixer; lk_ffn */
+	int window;      /* of attention: tokens, 0 all */
+	bool chunked;    /* the window is a chunk: tokens of one chunk see one another alone */
+	bool causal;     /* tokens see those before them alone */
+} lk_layer;
+
 typedef enum lk_norm {
 	LK_NORM_RMS,
 	LK_NORM_LAYER
@@ -119,6 +143,10 @@ typedef enum lk_network {
 	LK_NET_CONV,    /* resnet and relatives: blocks are layers, hidden is the last width */
 } lk_network;
 
+enum {
+	LK_MODEL_ORDER = 320
+};
+
 typedef struct lk_model {
 	char name[64];   /* preset name, or model_type of the config */
 	char family[32]; /* HF model_type: "llama", "qwen3_moe", ... */
@@ -127,6 +155,12 @@ typedef struct lk_model {
 	int layers; /* of the decoder, or of the encoder where there is no decoder; ENCDEC: encoder
 	               layers */
 	int decoder_layers; /* ENCDEC only */
+	/* The list of layers, as repeats and kinds: "3GE *E", "M- ME *- ME". Letters of mixers: * full
+	 * attention, w and c attention within `window`, sliding or in chunks, M Mamba, G gated delta
+	 * net, L lightning attention; of feed-forwards: - dense, E experts. It begins anew until all
+	 * layers are named. "": the fields below (dense_layers, moe_every, moe_offset, window,
+	 * full_every) state it. Read by lk_model_layer alone. */
+	char order[LK_MODEL_ORDER];
 	int hidden, heads, kv_heads, head_dim, ffn, vocab;
 	int context; /* max positions stated by the config: the default sequence length; 0 unknown */
 
@@ -157,14 +191,27 @@ typedef struct lk_model {
 	lk_attention attention;
 	int q_lora, kv_lora, qk_nope, qk_rope, v_dim; /* MLA; q_lora 0: none */
 	int attention_sinks; /* learned logits per layer: gpt_oss has one per head; 0: none */
+	bool no_positions;   /* attention without positions of any kind: hybrids leave order to Mamba */
+	bool output_gate;    /* attention's output times a gate per element, of the layer's input */
+	int index_heads, index_dim, index_topk; /* DSA, beside MLA: the indexer's heads, their size,
+	                                           keys that a query attends to; 0: none */
+
+	/* Mamba: version 1 or 2 (0: none), inner width, states, heads and groups (2), width of the
+	 * convolution, rank of the step size (1), tokens of a chunk (2). */
+	int ssm, ssm_inner, ssm_state, ssm_heads, ssm_groups, ssm_conv, ssm_rank, ssm_chunk;
+	bool ssm_bias, ssm_conv_bias; /* of both projections; of the convolution */
+	bool ssm_norm; /* 2: the gated norm of the output; 1: norms of step size and states (Jamba) */
+	/* Gated delta net: heads of keys and of values, their sizes, width of the convolution. */
+	int delta_key_heads, delta_value_heads, delta_key_dim, delta_value_dim, delta_conv;
 
 	int experts, topk, expert_ffn; /* 0: dense */
 	int shared_ffn;                /* total width of the shared experts, 0: none */
 	int dense_layers;              /* first layers that are dense */
 	int moe_every;                 /* one MoE layer in `moe_every`; 0 and 1 = all */
-	int moe_offset;   /* layer i is one if i >= dense_layers and (i + moe_offset) % moe_every == 0;
-	                     qwen 1, else 0 */
-	bool shared_gate; /* qwen2_moe: a learned gate (hidden -> 1) on the shared expert */
+	int moe_offset;    /* layer i is one if i >= dense_layers and (i + moe_offset) % moe_every == 0;
+	                      qwen 1, else 0 */
+	int expert_latent; /* routed experts work at this width, between two projections; 0: hidden */
+	bool shared_gate;  /* qwen2_moe: a learned gate (hidden -> 1) on the shared expert */
 	bool router_bias;
 	bool expert_bias;
 	bool clipped_glu; /* what the experts' gated activation takes is clipped first (gpt_oss:
@@ -194,10 +241,11 @@ lk_status lk_model_from_hf(const lk_value *config, const char *file, const char 
 lk_status lk_model_read(const char *path, const char *as, lk_model *out, char *warning,
                         lk_error *err);
 
-/* Presets: "llama3.1-70b". Case, '-', '_' and blanks do not count (but between digits they do); an
- * owner before '/' and endings such as "-instruct" or "-hf" are dropped; the first words of one
- * single name stand for it ("phi3-mini"). Other names give an error with the nearest one.
- * lk_model_preset_at parses all presets once; NULL out of range or when memory is out. */
+/* Presets: "llama3.1-70b", or the id of a repository that a preset states. Case, '-', '_' and
+ * blanks do not count (but between digits they do); an owner before '/' and endings such as
+ * "-instruct" or "-hf" are dropped; the first words of one single name stand for it ("phi3-mini").
+ * Other names give an error with the nearest one. lk_model_preset_at parses all presets once; NULL
+ * out of range or when memory is out. */
 lk_status lk_model_preset(const char *name, lk_model *out, lk_error *err);
 int lk_model_preset_count(void);
 const lk_model *lk_model_preset_at(int index);
@@ -206,9 +254,20 @@ const lk_model *lk_model_preset_at(int index);
  * top-k, ... */
 lk_status lk_model_check(const lk_model *model, const char *where, lk_error *err);
 
-/* Parameters of one layer. `layer` counts from 0 over encoder then decoder layers. */
+/* What a layer is made of. `layer` counts from 0 over encoder then decoder layers; all zero where
+ * there is none. */
+lk_layer lk_model_layer(const lk_model *model, int layer);
+bool lk_layer_same(const lk_layer *a, const lk_layer *b);
+/* Mixers that some layer has; whether some layer has this feed-forward. */
+int lk_model_mixers(const lk_model *model);
+bool lk_model_has_ffn(const lk_model *model, lk_ffn ffn);
+/* Writes the order of layers from a list of them: equal neighbours become one item, and what comes
+ * again is written once. False where it does not fit. */
+bool lk_model_set_order(lk_model *model, const lk_layer *layers, int count);
+
+/* Parameters of one layer. */
 typedef struct lk_layer_params {
-	double attention; /* projections, their biases, q/k norms, MLA's inner norms, cross-attention */
+	double attention; /* of all mixers: projections, their biases, inner norms, cross-attention */
 	double mlp;       /* dense MLP, or the shared experts of an MoE layer */
 	double router;
 	double experts; /* all routed experts */

@@ -1,90 +1,92 @@
-/* params.c: exact parameter counts, part by part, as the transformers library counts them. For
- * llama's relatives with hidden size h, heads a of width d, g key/value heads, MLP width f:
+/* params.c: exact parameter counts, part by part, as the transformers library counts them. A
+ * layer's are the sum of its mixers, its feed-forward and its norms; with hidden size h, MLP width
+ * f:
  *
- *     attention  h*(a + 2g)*d + a*d*h,  latent attention: see latent_attention
+ *     mixers     each in its file, mixer_*.c
  *     MLP        3*h*f (gated) or 2*h*f
  *     norms      n*h, twice that with a bias
  *
  * Whole numbers below 2^53 are exact in a double; lk_model_check refuses larger networks. */
-#include "model/network/model.h"
+#include "model/network/parts.h"
 
 static double params_linear(double in, double out, bool bias) {
 	return in * out + (bias ? out : 0);
 }
 
-/* A norm over `width` numbers. */
-static double params_norm(const lk_model *model, double width) {
-	if (model->norm_plain) return 0;
-	return model->norm == LK_NORM_LAYER && model->norm_bias ? 2 * width : width;
-}
-
-static double head_attention(const lk_model *model) {
-	double h = model->hidden, q = (double)model->heads * model->head_dim,
-		   kv = (double)model->kv_heads * model->head_dim;
-	double sum = params_linear(h, q, model->qkv_bias) + 2 * params_linear(h, kv, model->qkv_bias) +
-	             params_linear(q, h, model->out_bias);
-	if (model->qk_norm && model->qk_norm_wide) sum += model->norm_plain ? 0 : q + kv;
-	else if (model->qk_norm) sum += 2 * params_norm(model, model->head_dim);
+static lk_weights params_mlp(const lk_model *model, double hidden, double width, bool bias) {
+	lk_weights sum = lk_weights_linear(width, hidden, bias);
+	for (int i = 0; i < (model->gated ? 2 : 1); i++)
+		lk_weights_add(&sum, lk_weights_linear(hidden, width, bias));
 	return sum;
-}
-
-/* Multi-head latent attention (arXiv 2405.04434, section 2.1): queries and keys/values pass through
- * low ranks, each with a norm; the rotary part of the key is shared by all heads. */
-static double latent_attention(const lk_model *model) {
-	double h = model->hidden, a = model->heads, q = a * (model->qk_nope + model->qk_rope);
-	double sum = model->q_lora > 0 ? params_linear(h, model->q_lora, model->qkv_bias) +
-	                                     params_norm(model, model->q_lora) + model->q_lora * q
-	                               : params_linear(h, q, false);
-	sum += params_linear(h, (double)model->kv_lora + model->qk_rope, model->qkv_bias) +
-	       params_norm(model, model->kv_lora);
-	sum += model->kv_lora * a * (model->qk_nope + model->v_dim);
-	return sum + params_linear(a * model->v_dim, h, model->out_bias);
-}
-
-static double params_mlp(const lk_model *model, double width, bool bias) {
-	int inputs = model->gated ? 2 : 1;
-	return inputs * params_linear(model->hidden, width, bias) +
-	       params_linear(width, model->hidden, bias);
-}
-
-bool lk_model_is_moe(const lk_model *model, int layer) {
-	if (model->experts <= 0 || layer < model->dense_layers || layer >= model->layers) return false;
-	return model->moe_every <= 1 || (layer + model->moe_offset) % model->moe_every == 0;
-}
-
-int lk_model_window(const lk_model *model, int layer) {
-	if (model->window <= 0) return 0;
-	return model->full_every > 0 && (layer + 1) % model->full_every == 0 ? 0 : model->window;
 }
 
 static bool is_decoder_layer(const lk_model *model, int layer) {
 	return model->network == LK_NET_ENCDEC && layer >= model->layers;
 }
 
-static void add_moe(const lk_model *model, lk_layer_params *params) {
-	params->router = params_linear(model->hidden, model->experts, model->router_bias);
-	if (model->shared_gate) params->router += model->hidden;
-	params->experts = model->experts * params_mlp(model, model->expert_ffn, model->expert_bias);
-	params->mlp = model->shared_ffn > 0 ? params_mlp(model, model->shared_ffn, model->mlp_bias) : 0;
+/* The width at which routed experts work. */
+static double expert_hidden(const lk_model *model) {
+	return model->expert_latent > 0 ? model->expert_latent : model->hidden;
+}
+
+static lk_weights expert_weights(const lk_model *model) {
+	return params_mlp(model, expert_hidden(model), model->expert_ffn, model->expert_bias);
+}
+
+static void add_experts(const lk_model *model, lk_layer_weights *sum) {
+	lk_weights each = expert_weights(model);
+	sum->router = lk_weights_linear(model->hidden, model->experts, model->router_bias);
+	if (model->shared_gate) sum->router.matrices += model->hidden;
+	if (model->expert_latent > 0)
+		sum->router.matrices += 2.0 * model->hidden * model->expert_latent;
+	sum->experts = (lk_weights){model->experts * each.matrices, model->experts * each.others};
+	if (model->shared_ffn > 0)
+		sum->mlp = params_mlp(model, model->hidden, model->shared_ffn, model->mlp_bias);
+}
+
+static lk_layer_weights conv_weights(const lk_model *model, int layer) {
+	lk_conv_unit unit = lk_convnet_unit(model, layer);
+	return (lk_layer_weights){.mlp = {lk_convnet_unit_matrices(model, &unit), 0},
+	                          .norms = {0, lk_convnet_unit_norms(model, &unit)}};
+}
+
+/* Norms over the hidden size: a layer of one half has that half's. */
+static double layer_norms(const lk_model *model, const lk_layer *layer) {
+	bool half = !layer->mixers || layer->ffn == LK_FFN_NONE;
+	return half ? (model->norms_per_layer + 1) / 2 : model->norms_per_layer;
+}
+
+lk_layer_weights lk_layer_weights_of(const lk_model *model, int layer) {
+	if (model->network == LK_NET_CONV) return conv_weights(model, layer);
+	lk_layer made = lk_model_layer(model, layer);
+	lk_layer_weights sum = {0};
+	bool decoder = is_decoder_layer(model, layer), attends = made.mixers & LK_MIXER_ATTENTION;
+	for (int i = 0; i < LK_MIXER_KINDS; i++)
+		if (made.mixers & lk_mixer_kinds[i].mixer)
+			lk_weights_add(&sum.mixers, lk_mixer_kinds[i].weights(model));
+	if (decoder) lk_weights_add(&sum.mixers, sum.mixers); /* self- and cross-attention */
+	if (attends) sum.mixers.others += model->attention_sinks;
+	if (layer == 0 || (decoder && layer == model->layers))
+		sum.mixers.others += (double)model->relative_buckets * model->heads;
+	if (made.ffn == LK_FFN_EXPERTS) add_experts(model, &sum);
+	else if (made.ffn == LK_FFN_DENSE)
+		sum.mlp = params_mlp(model, model->hidden, model->ffn, model->mlp_bias);
+	sum.norms.others =
+		(layer_norms(model, &made) + decoder) * lk_weights_norm(model, model->hidden);
+	return sum;
+}
+
+static double params_all(lk_weights part) {
+	return part.matrices + part.others;
 }
 
 lk_layer_params lk_model_layer_params(const lk_model *model, int layer) {
-	lk_layer_params p = {0};
-	if (model->network == LK_NET_CONV) {
-		lk_conv_unit unit = lk_convnet_unit(model, layer);
-		return (lk_layer_params){.mlp = lk_convnet_unit_matrices(model, &unit),
-		                         .norms = lk_convnet_unit_norms(model, &unit)};
-	}
-	p.attention = model->attention == LK_ATTN_MLA ? latent_attention(model) : head_attention(model);
-	if (is_decoder_layer(model, layer)) p.attention *= 2; /* self- and cross-attention */
-	p.attention += model->attention_sinks;
-	if (layer == 0 || (is_decoder_layer(model, layer) && layer == model->layers))
-		p.attention += (double)model->relative_buckets * model->heads;
-	if (lk_model_is_moe(model, layer)) add_moe(model, &p);
-	else p.mlp = params_mlp(model, model->ffn, model->mlp_bias);
-	p.norms = (model->norms_per_layer + is_decoder_layer(model, layer)) *
-	          params_norm(model, model->hidden);
-	return p;
+	lk_layer_weights sum = lk_layer_weights_of(model, layer);
+	return (lk_layer_params){.attention = params_all(sum.mixers),
+	                         .mlp = params_all(sum.mlp),
+	                         .router = params_all(sum.router),
+	                         .experts = params_all(sum.experts),
+	                         .norms = params_all(sum.norms)};
 }
 
 static double embed_width(const lk_model *model) {
@@ -96,7 +98,7 @@ double lk_model_embedding_params(const lk_model *model) {
 	double h = model->hidden, sum = model->vocab * embed_width(model);
 	sum += ((double)model->position_rows + model->token_types) * h;
 	if (model->embed_dim > 0) sum += model->embed_dim * h; /* projection to the hidden size */
-	if (model->embed_norm) sum += params_norm(model, h);
+	if (model->embed_norm) sum += lk_weights_norm(model, h);
 	if (model->image > 0)
 		sum += params_linear((double)model->patch * model->patch * model->channels, h, true) +
 		       h; /* patches, class token */
@@ -107,10 +109,10 @@ double lk_model_head_params(const lk_model *model) {
 	if (model->network == LK_NET_CONV) return lk_convnet_head_params(model);
 	double h = model->hidden, sum = 0;
 	if (model->final_norm)
-		sum +=
-			(model->network == LK_NET_ENCDEC ? 2 : 1) * params_norm(model, h); /* one per stack */
+		sum += (model->network == LK_NET_ENCDEC ? 2 : 1) *
+		       lk_weights_norm(model, h); /* one per stack */
 	if (model->pooler) sum += params_linear(h, h, true);
-	if (model->head_transform) sum += params_linear(h, h, true) + params_norm(model, h);
+	if (model->head_transform) sum += params_linear(h, h, true) + lk_weights_norm(model, h);
 	if (model->lm_head && model->embed_dim > 0) sum += model->embed_dim * h;
 	if (model->lm_head && !model->tied) sum += model->vocab * embed_width(model);
 	if (model->lm_head && model->head_bias) sum += model->vocab;
@@ -129,8 +131,7 @@ double lk_model_params(const lk_model *model) {
 double lk_model_active_params(const lk_model *model) {
 	double idle = 0;
 	if (model->experts > 0)
-		idle = (model->experts - model->topk) *
-		       params_mlp(model, model->expert_ffn, model->expert_bias);
+		idle = (model->experts - model->topk) * params_all(expert_weights(model));
 	double sum = lk_model_params(model);
 	for (int i = 0; i < model->layers; i++)
 		if (lk_model_is_moe(model, i)) sum -= idle;

@@ -92,6 +92,19 @@ struct found {
 	int count;
 };
 
+/* The preset that states this id of a repository among its own ("_ids"). */
+static bool presets_by_id(const char *id, char *name, const char **bytes, size_t *size) {
+	char quoted[2 * NAME + 2];
+	if (!strchr(id, '/') || strchr(id, '"') || strlen(id) + 3 > sizeof quoted) return false;
+	snprintf(quoted, sizeof quoted, "\"%s\"", id);
+	for (int i = 0; (*bytes = next_preset(&i, name, size)) != NULL;) {
+		const char *ids = strstr(*bytes, "\"_ids\": ["), *end = ids ? strchr(ids, ']') : NULL;
+		const char *found = end ? strcasestr(ids, quoted) : NULL;
+		if (found && found < end) return true;
+	}
+	return false;
+}
+
 static void presets_find(const char *text, bool words, struct found *out) {
 	char name[NAME], wanted[NAME];
 	size_t size;
@@ -143,7 +156,11 @@ static lk_status presets_unknown(const char *wanted, lk_error *err) {
 
 lk_status lk_model_preset(const char *name, lk_model *out, lk_error *err) {
 	const char *owner = strrchr(name, '/');
-	char wanted[2 * NAME];
+	char wanted[2 * NAME], known[NAME];
+	const char *bytes;
+	size_t size;
+	if (presets_by_id(name, known, &bytes, &size))
+		return presets_parse(known, bytes, size, out, err);
 	lk_copy(wanted, sizeof wanted, owner ? owner + 1 : name);
 	struct found match = {.count = 0};
 	do presets_find(wanted, false, &match);

@@ -1,0 +1,101 @@
+/* build_delta.c: the gated delta net (arXiv 2412.06464) as the chunked kernels of
+ * fla-org/flash-linear-attention run it, gated_delta_rule/chunk.py, chunks of C = 64. Queries and
+ * keys are repeated to the heads of values first. Per token and head of values
+ *
+ *     forward   6 dk dv + C (6 dk + 4 dv) + C^2 / 3        backward  16 dk dv + C (16 dk + 10 dv) +
+ *         4 C^2
+ *
+ * operations; the backward pass makes the chunks' states again. */
+#include "model/build/build.h"
+#include "model/layout/job.h"
+
+enum {
+	DELTA_CHUNK = 64
+};
+
+/* Widths on this rank. */
+struct lk_delta_width {
+	double keys, values, heads, dk, dv; /* columns of keys, of values; heads of values, sizes */
+	double mixed, in;     /* what the convolution reads; columns of the first product */
+	double chunk, pieces; /* tokens of a chunk; chunks of all heads and sequences */
+};
+
+static struct lk_delta_width delta_width(const lk_builder *builder, const lk_layer_shape *shape) {
+	const lk_model *model = builder->model;
+	struct lk_delta_width w = {.heads = model->delta_value_heads / builder->tp,
+	                           .dk = model->delta_key_dim,
+	                           .dv = model->delta_value_dim};
+	w.keys = model->delta_key_heads / builder->tp * w.dk;
+	w.values = w.heads * w.dv;
+	w.mixed = 2 * w.keys + w.values;
+	w.in = w.mixed + w.values + 2 * w.heads;
+	w.chunk = shape && shape->keys < DELTA_CHUNK ? shape->keys : DELTA_CHUNK;
+	w.pieces = builder->tokens / w.chunk * w.heads;
+	return w;
+}
+
+/* What the convolution reads and what it gives of queries and keys, these repeated, values, the
+ * triangular inverse; gate, output, normed output; decay and step in fp32 and 16 bits. */
+static double delta_saved(const lk_builder *builder, struct lk_delta_width w) {
+	double wide =
+		w.mixed + 2 * w.keys + 2 * w.heads * w.dk + w.values + w.chunk * w.heads + 2 * w.values;
+	return builder->tokens * (builder->bytes * wide + 6 * w.heads) +
+	       lk_build_kept_bytes(builder, builder->tokens * w.values);
+}
+
+static void delta_memory(lk_builder *builder, unsigned kind, const char *name, double columns) {
+	lk_build_memory(builder, kind, name, builder->bytes * builder->tokens * columns);
+}
+
+void lk_build_delta_forward(lk_builder *builder, const lk_layer_shape *shape) {
+	struct lk_delta_width w = delta_width(builder, shape);
+	double t = builder->tokens, h = builder->model->hidden;
+	lk_build_gemm(builder, "in_proj", t, w.in, h);
+	lk_build_cp_heads(builder, "exchange_delta_input", w.in);
+	delta_memory(builder, LK_OP_ELEMENTWISE, "conv1d", 2 * w.mixed);
+	delta_memory(builder, LK_OP_NORM, "qk_norm", 2 * w.keys + 2 * w.heads * w.dk);
+	delta_memory(builder, LK_OP_ELEMENTWISE, "decay", 6 * w.heads);
+	lk_build_core_gemm(builder, "delta_prepare", w.chunk, w.chunk, 2 * w.dk + w.dv + w.chunk / 6,
+	                   w.pieces);
+	lk_build_core_gemm(builder, "delta_states", w.chunk, w.dv, 2 * w.dk, w.pieces);
+	lk_build_scratch(builder, 2 * w.dk * w.dv * w.pieces, LK_OWN_WORKSPACE);
+	lk_build_core_gemm(builder, "delta_read", w.chunk, w.dv, w.dk, w.pieces);
+	lk_build_core_gemm(builder, "delta_output", w.chunk, w.chunk, w.dk + w.dv, w.pieces);
+	delta_memory(builder, LK_OP_NORM, "gated_norm", 3 * w.values);
+	lk_build_save(builder, delta_saved(builder, w), LK_OWN_ACTIVATIONS);
+	lk_build_cp_heads(builder, "exchange_delta_output", w.values);
+	lk_build_quantize(builder, t * w.values);
+	lk_build_gemm(builder, "delta_out_proj", t, h, w.values);
+}
+
+static void delta_core_backward(lk_builder *builder, struct lk_delta_width w) {
+	delta_memory(builder, LK_OP_NORM, "gated_norm_grad", 5 * w.values);
+	lk_build_core_gemm(builder, "delta_states", w.chunk, w.dv, 2 * w.dk, w.pieces);
+	lk_build_scratch(builder, 4 * w.dk * w.dv * w.pieces, LK_OWN_WORKSPACE);
+	lk_build_core_gemm(builder, "delta_states_grad", w.chunk, w.dv, 6 * w.dk, w.pieces);
+	lk_build_core_gemm(builder, "delta_chunks_grad", w.chunk, w.chunk,
+	                   8 * w.dk + 5 * w.dv + 2 * w.chunk, w.pieces);
+	delta_memory(builder, LK_OP_ELEMENTWISE, "decay_grad", 6 * w.heads);
+	delta_memory(builder, LK_OP_NORM, "qk_norm_grad", 4 * w.keys + 2 * w.heads * w.dk);
+	delta_memory(builder, LK_OP_ELEMENTWISE, "conv1d_grad", 3 * w.mixed);
+}
+
+/* The second product's input and the gradients after both. */
+double lk_build_delta_between(const lk_builder *builder) {
+	struct lk_delta_width w = delta_width(builder, NULL);
+	return builder->bytes * builder->tokens * (w.values + w.in);
+}
+
+void lk_build_delta_backward(lk_builder *builder, const lk_layer_shape *shape, bool input,
+                             bool weight) {
+	struct lk_delta_width w = delta_width(builder, shape);
+	double h = builder->model->hidden;
+	lk_build_row_backward(builder, "delta_out_proj_grad", h, w.values, input, weight);
+	if (input) {
+		lk_build_cp_heads(builder, "exchange_delta_output_grad", w.values);
+		delta_core_backward(builder, w);
+		lk_build_release(builder, delta_saved(builder, w), LK_OWN_ACTIVATIONS);
+		lk_build_cp_heads(builder, "exchange_delta_input_grad", w.in);
+	}
+	lk_build_column_backward(builder, "in_proj_grad", w.in, h, input, weight);
+}

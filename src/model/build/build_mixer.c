@@ -1,0 +1,96 @@
+/* build_mixer.c: the first half of a layer: norm, mixers, residual sum; and the table of mixers.
+ * Mixers of one layer read the same normed input, and their outputs are added. */
+#include "model/build/build.h"
+#include "model/layout/job.h"
+
+const lk_mixer_build lk_mixer_builds[LK_MIXER_BUILDS] = {
+	{LK_MIXER_ATTENTION, "", lk_build_attention_forward, lk_build_attention_backward,
+     lk_build_attention_between},
+	{LK_MIXER_SSM, "mamba ", lk_build_ssm_forward, lk_build_ssm_backward, lk_build_ssm_between},
+	{LK_MIXER_DELTA, "delta ", lk_build_delta_forward, lk_build_delta_backward,
+     lk_build_delta_between},
+	{LK_MIXER_LIGHTNING, "lightning ", lk_build_lightning_forward, lk_build_lightning_backward,
+     lk_build_lightning_between},
+};
+
+static double mixer_norm_out(const lk_builder *builder) {
+	return builder->replays ? 0
+	                        : lk_build_kept_bytes(builder, builder->rows * builder->model->hidden);
+}
+
+/* The output of the norm is discarded and made again; that before cross-attention is kept. */
+static bool makes_norm_again(const lk_builder *builder, const lk_layer_shape *shape) {
+	return !shape->across && lk_build_runs_again(builder, LK_MODULE_LAYERNORM) &&
+	       lk_job_norm_apart(builder->job, true, false);
+}
+
+static const char *norm_name(const lk_layer_shape *shape) {
+	return shape->across ? "cross_norm" : "input_norm";
+}
+
+void lk_build_mixers_forward(lk_builder *builder, const lk_layer_shape *shape) {
+	double row = lk_build_row_bytes(builder);
+	lk_build_memory(builder, LK_OP_NORM, norm_name(shape), 2 * row);
+	if (builder->phase != LK_PHASE_RECOMPUTE || shape->across)
+		lk_build_save(builder, row, LK_OWN_ACTIVATIONS); /* a replay has its input */
+	lk_build_save(builder, mixer_norm_out(builder), LK_OWN_ACTIVATIONS);
+	lk_build_quantize_normed(builder);
+	lk_build_tp_enter(builder, "gather_attention_input");
+	for (int i = 0; i < LK_MIXER_BUILDS; i++)
+		if (shape->layer.mixers & lk_mixer_builds[i].mixer)
+			lk_mixer_builds[i].forward(builder, shape);
+	lk_build_tp_leave(builder, "reduce_attention_output");
+	if (builder->model->norms_per_layer >= 4)
+		lk_build_memory(builder, LK_OP_NORM, "post_attention_norm", 2 * row);
+	lk_build_memory(builder, LK_OP_ELEMENTWISE, "attention_residual",
+	                lk_build_residual_bytes(builder));
+	lk_build_save(builder, lk_build_mask_bytes(builder), LK_OWN_ACTIVATIONS);
+	if (makes_norm_again(builder, shape))
+		lk_build_release(builder, mixer_norm_out(builder), LK_OWN_ACTIVATIONS);
+}
+
+static void norm_again(lk_builder *builder) {
+	lk_build_begin_again(builder);
+	lk_build_memory(builder, LK_OP_NORM, "input_norm", 2 * lk_build_row_bytes(builder));
+	lk_build_save(builder, mixer_norm_out(builder), LK_OWN_ACTIVATIONS);
+	lk_build_end_again(builder);
+}
+
+/* What a split backward keeps between its two passes: the gradient of the output, and what each
+ * mixer keeps. */
+static double kept_for_weights(const lk_builder *builder, const lk_layer_shape *shape) {
+	double sum = builder->bytes * builder->rows * builder->model->hidden;
+	for (int i = 0; i < LK_MIXER_BUILDS; i++)
+		if (shape->layer.mixers & lk_mixer_builds[i].mixer)
+			sum += lk_mixer_builds[i].between(builder);
+	return sum;
+}
+
+void lk_build_mixers_backward(lk_builder *builder, const lk_layer_shape *shape, bool input,
+                              bool weight) {
+	double row = lk_build_row_bytes(builder);
+	bool last = weight ||
+	            !builder->train_base; /* this block is the last that needs the inputs of products */
+	if (input && makes_norm_again(builder, shape)) norm_again(builder);
+	if (input) {
+		lk_build_memory(builder, LK_OP_ELEMENTWISE, "attention_residual_grad",
+		                lk_build_residual_bytes(builder));
+		lk_build_release(builder, lk_build_mask_bytes(builder), LK_OWN_ACTIVATIONS);
+	}
+	if (input && builder->model->norms_per_layer >= 4)
+		lk_build_memory(builder, LK_OP_NORM, "post_attention_norm_grad", 3 * row);
+	if (input || builder->sp) lk_build_tp_leave_backward(builder, "gather_attention_grad");
+	for (int i = 0; i < LK_MIXER_BUILDS; i++)
+		if (shape->layer.mixers & lk_mixer_builds[i].mixer)
+			lk_mixer_builds[i].backward(builder, shape, input, weight);
+	if (last) lk_build_release(builder, mixer_norm_out(builder), LK_OWN_ACTIVATIONS);
+	if (input && !last)
+		lk_build_save(builder, kept_for_weights(builder, shape), LK_OWN_ACTIVATIONS);
+	if (!input && weight)
+		lk_build_release(builder, kept_for_weights(builder, shape), LK_OWN_ACTIVATIONS);
+	if (!input) return;
+	lk_build_memory(builder, LK_OP_NORM, shape->across ? "cross_norm_grad" : "input_norm_grad",
+	                3 * row);
+	lk_build_release(builder, row, LK_OWN_ACTIVATIONS);
+	if (builder->train_base) lk_build_norm_weight_grad(builder, 2 * row);
+}

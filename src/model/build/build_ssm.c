@@ -1,0 +1,177 @@
+/* build_ssm.c: selective state spaces. Mamba-2 (arXiv 2405.21060) as the chunked kernels of
+ * state-spaces/mamba run it, ssd_combined.py: H heads of P, N states, G groups, chunks of Q. Per
+ * token, forward 2QGN + 4NPH + QPH operations, backward 6QGN + 10NPH + 3QPH, for it runs the
+ * convolution, the chunks' states and the products of C and B again. Mamba-1 (arXiv 2312.00752) is
+ * one elementwise scan between its products: 9DN, backward 18DN and the scan again. */
+#include "model/build/build.h"
+#include "model/layout/job.h"
+
+/* Widths on this rank. */
+struct lk_ssm_width {
+	double inner, mixed, in; /* D; what the convolution reads; columns of the first product */
+	double heads, head, state, groups, rank;
+	double chunk, chunks; /* tokens of a chunk; chunks of all sequences */
+};
+
+static struct lk_ssm_width ssm_width(const lk_builder *builder, const lk_layer_shape *shape) {
+	const lk_model *model = builder->model;
+	struct lk_ssm_width w = {.inner = model->ssm_inner / builder->tp,
+	                         .state = model->ssm_state,
+	                         .rank = model->ssm_rank};
+	if (model->ssm == 1) {
+		w.mixed = w.inner;
+		w.in = 2 * w.inner;
+		return w;
+	}
+	w.heads = model->ssm_heads / builder->tp;
+	w.groups = model->ssm_groups / builder->tp;
+	w.head = (double)model->ssm_inner / model->ssm_heads;
+	w.mixed = w.inner + 2 * w.groups * w.state;
+	w.in = w.inner + w.mixed + w.heads;
+	w.chunk = shape && shape->keys < model->ssm_chunk ? shape->keys : model->ssm_chunk;
+	w.chunks = builder->tokens / w.chunk;
+	return w;
+}
+
+/* Mamba-2: the first product's output, the scan's output and the norm's input, and the second
+ * product's. Outside Megatron-LM the norm and the second product are part of the scan's call, which
+ * keeps its output alone. */
+static double ssm_saved(const lk_builder *builder, struct lk_ssm_width w) {
+	double t = builder->tokens;
+	if (builder->model->ssm == 1)
+		return builder->bytes * t * (w.in + w.rank + 2 * w.state) +
+		       lk_build_kept_bytes(builder, t * w.inner) + 8 * w.inner * w.state * t / 2048;
+	double apart = lk_job_like_megatron(builder->job) ? 2 * builder->bytes * t * w.inner : 0;
+	return builder->bytes * t * w.in + apart + lk_build_kept_bytes(builder, t * w.inner);
+}
+
+/* The convolution along the sequence, its activation with it. */
+static void convolve(lk_builder *builder, struct lk_ssm_width w, bool backward) {
+	lk_build_memory(builder, LK_OP_ELEMENTWISE, backward ? "conv1d_grad" : "conv1d",
+	                (backward ? 3 : 2) * builder->bytes * builder->tokens * w.mixed);
+}
+
+/* ---- Mamba-2 ---- */
+
+/* States of the chunks as each leaves them, fp32, and passed on from chunk to chunk. */
+static double state_bytes(struct lk_ssm_width w) {
+	return 4 * w.heads * w.head * w.state * w.chunks;
+}
+
+static void chunk_states(lk_builder *builder, struct lk_ssm_width w) {
+	lk_build_memory(builder, LK_OP_ELEMENTWISE, "chunk_cumsum",
+	                builder->tokens * w.heads * (builder->bytes + 8));
+	lk_build_core_gemm(builder, "chunk_states", w.state, w.head, w.chunk, w.chunks * w.heads);
+	/* the states and a copy in 16 bits, and the products of C and B */
+	lk_build_scratch(builder, 1.5 * state_bytes(w) + 4 * builder->tokens * w.chunk * w.groups,
+	                 LK_OWN_WORKSPACE);
+	lk_build_memory(builder, LK_OP_ELEMENTWISE, "pass_states", 2 * state_bytes(w));
+	lk_build_core_gemm(builder, "chunk_products", w.chunk, w.chunk, w.state, w.chunks * w.groups);
+}
+
+static void mamba2_core(lk_builder *builder, struct lk_ssm_width w) {
+	convolve(builder, w, false);
+	chunk_states(builder, w);
+	/* the masked half of [Q, Q] x [Q, P], and [Q, N] x [N, P] */
+	lk_build_core_gemm(builder, "chunk_scan", w.chunk, w.head, w.chunk / 2 + w.state,
+	                   w.chunks * w.heads);
+	lk_build_memory(builder, LK_OP_NORM, "gated_norm",
+	                3 * builder->bytes * builder->tokens * w.inner);
+}
+
+static void mamba2_core_backward(lk_builder *builder, struct lk_ssm_width w) {
+	lk_build_memory(builder, LK_OP_NORM, "gated_norm_grad",
+	                5 * builder->bytes * builder->tokens * w.inner);
+	convolve(builder, w, false);
+	chunk_states(builder, w);
+	lk_build_core_gemm(builder, "chunk_states_grad", w.state, w.head, w.chunk, w.chunks * w.heads);
+	lk_build_memory(builder, LK_OP_ELEMENTWISE, "pass_states_grad", 3 * state_bytes(w));
+	lk_build_core_gemm(builder, "chunk_input_grad", w.chunk, w.head, w.chunk / 2 + w.state,
+	                   w.chunks * w.heads);
+	/* B and C: from the states, and from the masked products, which decay takes part in */
+	lk_build_core_gemm(builder, "chunk_bc_grad", w.chunk, w.state, w.head, 2 * w.chunks * w.heads);
+	lk_build_core_gemm(builder, "chunk_products_grad", w.chunk, w.chunk / 2, w.head,
+	                   2 * w.chunks * w.heads);
+	lk_build_core_gemm(builder, "chunk_bc_products_grad", w.chunk, w.state, w.chunk,
+	                   2 * w.chunks * w.groups);
+	convolve(builder, w, true);
+}
+
+/* ---- Mamba-1 ---- */
+
+static void scan(lk_builder *builder, struct lk_ssm_width w, bool backward) {
+	double t = builder->tokens;
+	lk_build_memory(builder, LK_OP_ELEMENTWISE, backward ? "scan_grad" : "scan",
+	                builder->bytes * t * (w.inner * (backward ? 8 : 4) + 2 * w.state));
+	lk_ops *ops = &builder->graph->ops;
+	if (ops->count) ops->flops[ops->count - 1] = t * (backward ? 27 : 9) * w.inner * w.state;
+}
+
+static void mamba1_core(lk_builder *builder, struct lk_ssm_width w) {
+	double t = builder->tokens, small = w.rank + 2 * w.state;
+	convolve(builder, w, false);
+	lk_build_gemm(builder, "x_proj", t, small, w.inner);
+	if (builder->tp > 1)
+		lk_build_collective(builder, LK_OP_ALLREDUCE, LK_STREAM_TP, LK_GROUP_TP, "reduce_x_proj",
+		                    builder->bytes * t * small, false);
+	if (builder->model->ssm_norm)
+		lk_build_memory(builder, LK_OP_NORM, "x_norm", 2 * builder->bytes * t * small);
+	lk_build_gemm(builder, "dt_proj", t, w.inner, w.rank);
+	scan(builder, w, false);
+}
+
+static void mamba1_core_backward(lk_builder *builder, struct lk_ssm_width w, bool input,
+                                 bool weight) {
+	double t = builder->tokens, small = w.rank + 2 * w.state;
+	if (input) {
+		/* the convolution and the step sizes are made again */
+		convolve(builder, w, false);
+		lk_build_gemm(builder, "dt_proj", t, w.inner, w.rank);
+		scan(builder, w, true);
+	}
+	lk_build_row_backward(builder, "dt_proj_grad", w.inner, w.rank, input, weight);
+	if (input && builder->model->ssm_norm)
+		lk_build_memory(builder, LK_OP_NORM, "x_norm_grad", 3 * builder->bytes * t * small);
+	if (input && builder->tp > 1)
+		lk_build_collective(builder, LK_OP_ALLREDUCE, LK_STREAM_TP, LK_GROUP_TP,
+		                    "reduce_x_proj_grad", builder->bytes * t * small, false);
+	lk_build_row_backward(builder, "x_proj_grad", small, w.inner, input, weight);
+	if (input) convolve(builder, w, true);
+}
+
+/* ---- both ---- */
+
+void lk_build_ssm_forward(lk_builder *builder, const lk_layer_shape *shape) {
+	struct lk_ssm_width w = ssm_width(builder, shape);
+	double t = builder->tokens, h = builder->model->hidden;
+	lk_build_gemm(builder, "in_proj", t, w.in, h);
+	lk_build_cp_heads(builder, "exchange_scan_input", w.in);
+	if (builder->model->ssm == 1) mamba1_core(builder, w);
+	else mamba2_core(builder, w);
+	lk_build_save(builder, ssm_saved(builder, w), LK_OWN_ACTIVATIONS);
+	lk_build_cp_heads(builder, "exchange_scan_output", w.inner);
+	lk_build_quantize(builder, t * w.inner);
+	lk_build_gemm(builder, "scan_out_proj", t, h, w.inner);
+}
+
+/* The second product's input and the gradients after both. */
+double lk_build_ssm_between(const lk_builder *builder) {
+	struct lk_ssm_width w = ssm_width(builder, NULL);
+	double inner = builder->model->ssm == 1 ? 3 * w.inner + 2 * (w.rank + 2 * w.state) : w.inner;
+	return builder->bytes * builder->tokens * (inner + w.in);
+}
+
+void lk_build_ssm_backward(lk_builder *builder, const lk_layer_shape *shape, bool input,
+                           bool weight) {
+	struct lk_ssm_width w = ssm_width(builder, shape);
+	double h = builder->model->hidden;
+	lk_build_row_backward(builder, "scan_out_proj_grad", h, w.inner, input, weight);
+	if (input) lk_build_cp_heads(builder, "exchange_scan_output_grad", w.inner);
+	if (builder->model->ssm == 1) mamba1_core_backward(builder, w, input, weight);
+	else if (input) mamba2_core_backward(builder, w);
+	if (input) {
+		lk_build_release(builder, ssm_saved(builder, w), LK_OWN_ACTIVATIONS);
+		lk_build_cp_heads(builder, "exchange_scan_input_grad", w.in);
+	}
+	lk_build_column_backward(builder, "in_proj_grad", w.in, h, input, weight);
+}

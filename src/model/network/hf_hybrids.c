@@ -1,0 +1,343 @@
+/* hf_hybrids.c: readers of networks whose layers differ in their mixers. Keys and defaults are
+ * those of the configuration classes of the transformers library, counts of layers begin at 0. */
+#include "model/network/hf.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Layers one by one, from what the model's fields say of feed-forwards. */
+typedef lk_layer (*hybrid_layer_fn)(const void *context, lk_layer start, int layer);
+
+static lk_status hybrid_order(const lk_hf_config *config, lk_model *model, hybrid_layer_fn change,
+                              const void *context, lk_error *err) {
+	if (model->layers > 10000)
+		return lk_hf_fail(config, NULL, err, "%d layers are too many", model->layers);
+	lk_layer *layers = calloc((size_t)model->layers + 1, sizeof *layers);
+	if (!layers) return lk_oom(err);
+	for (int i = 0; i < model->layers; i++)
+		layers[i] = change(context, lk_model_layer(model, i), i);
+	lk_status status = lk_hf_order(config, layers, model->layers, model, err);
+	free(layers);
+	return status;
+}
+
+/* One layer in `period` from `offset` on. */
+struct hybrid_period {
+	int period, offset;
+	int usual, other; /* mixers of the one, of all others */
+};
+
+static lk_layer periodic_mixer(const void *context, lk_layer start, int layer) {
+	const struct hybrid_period *at = context;
+	bool hit = at->period > 0 && layer % at->period == at->offset % at->period;
+	start.mixers = hit ? at->usual : at->other;
+	return start;
+}
+
+/* A network without attention has no heads; they count as one of one. */
+static void no_heads(lk_model *model) {
+	model->heads = model->kv_heads = model->head_dim = 1;
+	model->rotary_base = 0;
+}
+
+/* ---- gated delta net ---- */
+
+lk_status lk_hf_qwen3_next(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	struct hybrid_period full = {4, 3, LK_MIXER_ATTENTION, LK_MIXER_DELTA};
+	LK_TRY(lk_hf_int(config, "linear_num_key_heads", &model->delta_key_heads, err));
+	LK_TRY(lk_hf_int(config, "linear_num_value_heads", &model->delta_value_heads, err));
+	LK_TRY(lk_hf_int(config, "linear_key_head_dim", &model->delta_key_dim, err));
+	LK_TRY(lk_hf_int(config, "linear_value_head_dim", &model->delta_value_dim, err));
+	LK_TRY(lk_hf_int(config, "linear_conv_kernel_dim", &model->delta_conv, err));
+	LK_TRY(lk_hf_int(config, "full_attention_interval", &full.period, err));
+	LK_TRY(lk_hf_shapes(config, model, err));
+	model->window = 0;
+	if (model->moe_every > 1) model->moe_offset = 1; /* (layer + 1) % decoder_sparse_step == 0 */
+	full.offset = full.period - 1;
+	const lk_value *types = lk_hf_find(config, "layer_types");
+	if (types) return lk_hf_layer_kinds(config, types, LK_MIXER_DELTA, model, err);
+	return hybrid_order(config, model, periodic_mixer, &full, err);
+}
+
+/* ---- Mamba ---- */
+
+/* The inner width: stated, as heads of a size, or so many times the hidden size. */
+static lk_status inner_width(const lk_hf_config *config, lk_model *model, int head, double expand,
+                             lk_error *err) {
+	LK_TRY(lk_hf_real(config, "mamba_expand|expand", &expand, err));
+	double wide =
+		head > 0 && model->ssm_heads > 0 ? (double)head * model->ssm_heads : expand * model->hidden;
+	if (wide > INT_MAX) return lk_hf_fail(config, NULL, err, "Mamba's inner width is too large");
+	if (model->ssm_inner == 0) model->ssm_inner = (int)wide;
+	return LK_OK;
+}
+
+/* Mamba-2 as bamba, falcon_h1 and granitemoehybrid state it. */
+static lk_status bamba_sizes(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	int head = 0;
+	const lk_value *automatic = lk_hf_find(config, "mamba_d_head");
+	LK_TRY(lk_hf_int(config, "mamba_d_ssm", &model->ssm_inner, err));
+	LK_TRY(lk_hf_int(config, "mamba_n_heads", &model->ssm_heads, err));
+	if (automatic && automatic->kind == LK_JSON_NUMBER)
+		LK_TRY(lk_hf_int(config, "mamba_d_head", &head, err));
+	LK_TRY(lk_hf_int(config, "mamba_n_groups", &model->ssm_groups, err));
+	LK_TRY(lk_hf_int(config, "mamba_d_state", &model->ssm_state, err));
+	LK_TRY(lk_hf_int(config, "mamba_d_conv", &model->ssm_conv, err));
+	LK_TRY(lk_hf_int(config, "mamba_chunk_size", &model->ssm_chunk, err));
+	LK_TRY(lk_hf_flag(config, "mamba_conv_bias", &model->ssm_conv_bias, err));
+	LK_TRY(lk_hf_flag(config, "mamba_proj_bias", &model->ssm_bias, err));
+	return inner_width(config, model, head, 2, err);
+}
+
+static lk_layer listed_attention(const void *context, lk_layer start, int layer) {
+	const lk_value *list = context;
+	start.mixers = LK_MIXER_SSM;
+	for (size_t i = 0; list && i < list->count; i++)
+		if (list->items[i].kind == LK_JSON_NUMBER && list->items[i].number == layer)
+			start.mixers = LK_MIXER_ATTENTION;
+	return start;
+}
+
+lk_status lk_hf_bamba(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	const lk_value *list = lk_hf_find(config, "attn_layer_indices"),
+				   *types = lk_hf_find(config, "layer_types|layers_block_type");
+	LK_TRY(bamba_sizes(config, model, err));
+	LK_TRY(lk_hf_shapes(config, model, err));
+	if (list && list->kind != LK_JSON_ARRAY)
+		return lk_hf_wrong_kind(config, list, "attn_layer_indices", "a list of layers", err);
+	if (types && !list) return lk_hf_layer_kinds(config, types, 0, model, err);
+	return hybrid_order(config, model, listed_attention, list, err);
+}
+
+/* Every layer has attention and Mamba-2 on the same input. */
+lk_status lk_hf_falcon_h1(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	struct hybrid_period all = {1, 0, LK_MIXER_ATTENTION | LK_MIXER_SSM, 0};
+	LK_TRY(lk_hf_flag(config, "mamba_rms_norm", &model->ssm_norm, err));
+	LK_TRY(bamba_sizes(config, model, err));
+	LK_TRY(lk_hf_shapes(config, model, err));
+	return hybrid_order(config, model, periodic_mixer, &all, err);
+}
+
+/* Without experts the shared MLP is the only one. */
+lk_status lk_hf_granite_hybrid(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	const lk_value *types = lk_hf_find(config, "layer_types|layers_block_type");
+	LK_TRY(bamba_sizes(config, model, err));
+	model->no_positions = lk_hf_says(config, "position_embedding_type", "nope");
+	if (model->no_positions) model->rotary_base = 0;
+	if (model->experts == 0)
+		LK_TRY(lk_hf_int(config, "shared_intermediate_size", &model->ffn, err));
+	LK_TRY(lk_hf_shapes(config, model, err));
+	if (types) return lk_hf_layer_kinds(config, types, 0, model, err);
+	return hybrid_order(config, model, listed_attention, NULL, err);
+}
+
+/* Mamba-1 with norms of its small products; attention without positions. */
+lk_status lk_hf_jamba(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	struct hybrid_period full = {8, 4, LK_MIXER_ATTENTION, LK_MIXER_SSM};
+	const lk_value *rank = lk_hf_find(config, "mamba_dt_rank");
+	int every = 2, offset = 1;
+	LK_TRY(lk_hf_int(config, "attn_layer_period", &full.period, err));
+	LK_TRY(lk_hf_int(config, "attn_layer_offset", &full.offset, err));
+	LK_TRY(lk_hf_int(config, "expert_layer_period", &every, err));
+	LK_TRY(lk_hf_int(config, "expert_layer_offset", &offset, err));
+	LK_TRY(lk_hf_int(config, "mamba_d_state", &model->ssm_state, err));
+	LK_TRY(lk_hf_int(config, "mamba_d_conv", &model->ssm_conv, err));
+	if (rank && rank->kind == LK_JSON_NUMBER)
+		LK_TRY(lk_hf_int(config, "mamba_dt_rank", &model->ssm_rank, err));
+	if (model->ssm_rank == 0) model->ssm_rank = (model->hidden + 15) / 16;
+	LK_TRY(lk_hf_flag(config, "mamba_conv_bias", &model->ssm_conv_bias, err));
+	LK_TRY(lk_hf_flag(config, "mamba_proj_bias", &model->ssm_bias, err));
+	LK_TRY(inner_width(config, model, 0, 2, err));
+	model->moe_every = every;
+	model->moe_offset = every > 0 ? (every - offset % every) % every : 0;
+	if (model->experts == 1) model->experts = 0; /* one expert is a dense MLP */
+	LK_TRY(lk_hf_shapes(config, model, err));
+	model->window = 0;
+	return hybrid_order(config, model, periodic_mixer, &full, err);
+}
+
+/* mamba, falcon_mamba: Mamba-1 alone. */
+lk_status lk_hf_mamba(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	const lk_value *rank = lk_hf_find(config, "time_step_rank");
+	LK_TRY(lk_hf_int(config, "intermediate_size|d_inner", &model->ssm_inner, err));
+	LK_TRY(lk_hf_int(config, "state_size", &model->ssm_state, err));
+	LK_TRY(lk_hf_int(config, "conv_kernel", &model->ssm_conv, err));
+	if (rank && rank->kind == LK_JSON_NUMBER)
+		LK_TRY(lk_hf_int(config, "time_step_rank", &model->ssm_rank, err));
+	if (model->ssm_rank == 0) model->ssm_rank = (model->hidden + 15) / 16;
+	LK_TRY(lk_hf_flag(config, "use_bias", &model->ssm_bias, err));
+	LK_TRY(lk_hf_flag(config, "use_conv_bias", &model->ssm_conv_bias, err));
+	LK_TRY(inner_width(config, model, 0, 2, err));
+	no_heads(model);
+	snprintf(model->order, sizeof model->order, "M");
+	return LK_OK;
+}
+
+lk_status lk_hf_mamba2(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	int head = 64;
+	LK_TRY(lk_hf_int(config, "num_heads", &model->ssm_heads, err));
+	LK_TRY(lk_hf_int(config, "head_dim", &head, err));
+	LK_TRY(lk_hf_int(config, "n_groups", &model->ssm_groups, err));
+	LK_TRY(lk_hf_int(config, "chunk_size", &model->ssm_chunk, err));
+	if (model->ssm_heads > 0 && head > 0 && head <= INT_MAX / model->ssm_heads)
+		model->ssm_inner = head * model->ssm_heads;
+	model->ssm_rank = 1; /* it has none */
+	LK_TRY(lk_hf_mamba(config, model, err));
+	model->ssm_rank = 0;
+	return LK_OK;
+}
+
+/* hybrid_override_pattern: a letter for each layer: M Mamba-2, * attention, - MLP, E experts. */
+static lk_status nemotron_letters(const lk_hf_config *config, const lk_value *pattern,
+                                  lk_model *model, lk_error *err) {
+	size_t count = strlen(pattern->text);
+	lk_layer *layers = calloc(count + 1, sizeof *layers);
+	lk_status status = layers ? LK_OK : lk_oom(err);
+	for (size_t i = 0; i < count && status == LK_OK; i++) {
+		char letter = pattern->text[i];
+		if (letter == 'M') layers[i].mixers = LK_MIXER_SSM;
+		else if (letter == '*') layers[i].mixers = LK_MIXER_ATTENTION;
+		else if (letter == '-') layers[i].ffn = LK_FFN_DENSE;
+		else if (letter == 'E') layers[i].ffn = LK_FFN_EXPERTS;
+		else {
+			lk_hf_fail(config, pattern, err, "hybrid_override_pattern has the letter '%c'",
+			           letter >= ' ' && letter <= '~' ? letter : '?');
+			status = lk_hint(err, "M, *, - and E are modelled");
+		}
+	}
+	if (status == LK_OK && (count == 0 || count != (size_t)model->layers)) {
+		lk_hf_fail(config, pattern, err, "hybrid_override_pattern has %zu letters for %d layers",
+		           count, model->layers);
+		status = lk_hint(err, "give one letter per layer");
+	}
+	if (status == LK_OK) status = lk_hf_order(config, layers, (int)count, model, err);
+	free(layers);
+	return status;
+}
+
+lk_status lk_hf_nemotron_h(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	int head = 0, shared = 1, width = 0;
+	const lk_value *pattern = lk_hf_find(config, "hybrid_override_pattern");
+	LK_TRY(lk_hf_int(config, "mamba_num_heads", &model->ssm_heads, err));
+	LK_TRY(lk_hf_int(config, "mamba_head_dim", &head, err));
+	LK_TRY(lk_hf_int(config, "ssm_state_size|mamba_state_dim", &model->ssm_state, err));
+	LK_TRY(lk_hf_int(config, "n_groups|mamba_n_groups", &model->ssm_groups, err));
+	LK_TRY(lk_hf_int(config, "conv_kernel|mamba_d_conv", &model->ssm_conv, err));
+	LK_TRY(lk_hf_int(config, "chunk_size|mamba_chunk_size", &model->ssm_chunk, err));
+	LK_TRY(lk_hf_flag(config, "use_conv_bias", &model->ssm_conv_bias, err));
+	LK_TRY(lk_hf_flag(config, "use_bias|mamba_proj_bias", &model->ssm_bias, err));
+	LK_TRY(lk_hf_int(config, "moe_latent_size", &model->expert_latent, err));
+	LK_TRY(lk_hf_int(config, "moe_shared_expert_intermediate_size", &width, err));
+	LK_TRY(inner_width(config, model, head, 2, err));
+	if (model->ffn == 0) model->ffn = model->expert_ffn;
+	LK_TRY(lk_hf_shapes(config, model, err));
+	LK_TRY(lk_hf_int(config, "n_shared_experts", &shared, err));
+	if (width > 0 && shared > 0 && width <= INT_MAX / shared) model->shared_ffn = width * shared;
+	model->window = 0;
+	model->no_positions = true;
+	if (pattern && pattern->kind == LK_JSON_STRING)
+		return nemotron_letters(config, pattern, model, err);
+	lk_hf_fail(config, pattern, err, "the nemotron_h config does not state its layers");
+	return lk_hint(err, "add \"hybrid_override_pattern\", a letter of M*-E for each layer");
+}
+
+/* ---- lightning attention ---- */
+
+struct minimax_types {
+	const lk_value *list; /* 1: full attention */
+};
+
+static lk_layer minimax_mixer(const void *context, lk_layer start, int layer) {
+	const struct minimax_types *types = context;
+	bool full =
+		types->list->items[layer].kind == LK_JSON_NUMBER && types->list->items[layer].number == 1;
+	start.mixers = full ? LK_MIXER_ATTENTION : LK_MIXER_LIGHTNING;
+	return start;
+}
+
+lk_status lk_hf_minimax(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	struct hybrid_period full = {2, 0, LK_MIXER_ATTENTION, LK_MIXER_LIGHTNING};
+	struct minimax_types listed = {lk_hf_find(config, "attn_type_list")};
+	const lk_value *types = lk_hf_find(config, "layer_types");
+	LK_TRY(lk_hf_shapes(config, model, err));
+	model->window = 0;
+	if (types) return lk_hf_layer_kinds(config, types, LK_MIXER_LIGHTNING, model, err);
+	if (!listed.list) return hybrid_order(config, model, periodic_mixer, &full, err);
+	if (listed.list->kind != LK_JSON_ARRAY || listed.list->count != (size_t)model->layers) {
+		lk_hf_fail(config, listed.list, err, "attn_type_list is no list of %d layers",
+		           model->layers);
+		return lk_hint(err, "give 0 or 1 for each layer");
+	}
+	return hybrid_order(config, model, minimax_mixer, &listed, err);
+}
+
+/* ---- chunks, windows ---- */
+
+/* no_rope_layers: 1 where a layer has rotary positions, 0 in every fourth if it is not stated. */
+struct llama4_layers {
+	const lk_value *rope;
+	int chunk;
+};
+
+static lk_layer llama4_layer(const void *context, lk_layer start, int layer) {
+	const struct llama4_layers *layers = context;
+	bool rope = (layer + 1) % 4 != 0;
+	if (layers->rope && (size_t)layer < layers->rope->count)
+		rope = layers->rope->items[layer].kind == LK_JSON_NUMBER &&
+		       layers->rope->items[layer].number == 1;
+	start.chunked = rope;
+	start.window = rope ? layers->chunk : 0;
+	return start;
+}
+
+/* Every step-th layer has experts, beside them one that all tokens pass; dense layers are of a
+ * width of their own. Norms of queries and keys have no scale. Layers with rotary positions attend
+ * within chunks. */
+lk_status lk_hf_llama4(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	struct llama4_layers layers = {lk_hf_find(config, "no_rope_layers"), 0};
+	model->expert_ffn = model->shared_ffn = model->ffn;
+	LK_TRY(lk_hf_int(config, "intermediate_size_mlp", &model->ffn, err));
+	LK_TRY(lk_hf_int(config, "interleave_moe_layer_step", &model->moe_every, err));
+	LK_TRY(lk_hf_int(config, "attention_chunk_size", &layers.chunk, err));
+	LK_TRY(lk_hf_shapes(config, model, err));
+	model->window = 0;
+	if (model->moe_every > 1) model->moe_offset = 1; /* HF: range(step - 1, layers, step) */
+	model->qk_norm = false;
+	const lk_value *list = lk_hf_find(config, "moe_layers"),
+				   *types = lk_hf_find(config, "layer_types");
+	for (size_t i = 0; list && list->kind == LK_JSON_ARRAY && i < list->count; i++) {
+		const lk_value *layer = &list->items[i];
+		if (layer->kind == LK_JSON_NUMBER && layer->number >= 0 && layer->number < model->layers &&
+		    lk_model_is_moe(model, (int)layer->number))
+			continue;
+		lk_hf_fail(config, layer, err, "moe_layers contradict interleave_moe_layer_step");
+		return lk_hint(err, "leave moe_layers out");
+	}
+	if (layers.chunk == 0) return LK_OK;
+	if (layers.rope && (layers.rope->kind != LK_JSON_ARRAY || layers.rope->count == 0))
+		layers.rope = NULL;
+	model->window = layers.chunk;
+	if (types) return lk_hf_layer_kinds(config, types, 0, model, err);
+	return hybrid_order(config, model, llama4_layer, &layers, err);
+}
+
+static lk_layer modernbert_layer(const void *context, lk_layer start, int layer) {
+	const int *every = context;
+	if (*every > 0 && layer % *every == 0) start.window = 0;
+	return start;
+}
+
+/* Full attention in every third layer, beginning with the first; the norm after the embedding is
+ * that before the first layer's attention. local_attention counts both sides of a token. */
+lk_status lk_hf_modernbert(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	int every = 3;
+	LK_TRY(lk_hf_int(config, "global_attn_every_n_layers", &every, err));
+	LK_TRY(lk_hf_int(config, "local_attention", &model->window, err));
+	LK_TRY(lk_hf_heads(config, model, err));
+	model->context = model->position_rows; /* they are rotary: no table */
+	model->position_rows = 0;
+	if (model->window == 0) return LK_OK;
+	return hybrid_order(config, model, modernbert_layer, &every, err);
+}

@@ -1,0 +1,148 @@
+/* layers.c: the ordered list of layers. A list is written as items with a blank between them, each
+ * a repeat (1 where there is none) and the letters of a layer; a network whose layers repeat states
+ * periods instead: the first so many dense, one in so many with experts, one in so many that
+ * attends fully. */
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "model/network/parts.h"
+
+/* One item at *text; false at the end or where it is none. *text moves behind it. */
+static bool read_item(const char **text, const lk_model *model, lk_layer *out, int *repeat) {
+	const char *at = *text + strspn(*text, " ");
+	long times = 0;
+	bool letters = false, local = false;
+	while (isdigit((unsigned char)*at) && times < 100000) times = 10 * times + (*at++ - '0');
+	*out = (lk_layer){.causal = model->network == LK_NET_DECODER};
+	for (; *at && *at != ' '; at++, letters = true) {
+		bool attends = *at == '*' || *at == 'w' || *at == 'c';
+		int mixer = attends ? LK_MIXER_ATTENTION : 0;
+		for (int i = 0; i < LK_MIXER_KINDS && !attends; i++)
+			if (*at == lk_mixer_kinds[i].letter) mixer = lk_mixer_kinds[i].mixer;
+		int ffn = *at == '-' ? LK_FFN_DENSE : *at == 'E' ? LK_FFN_EXPERTS : LK_FFN_NONE;
+		if (!mixer && !ffn) return false;
+		if ((out->mixers & mixer) || (ffn && out->ffn)) return false; /* twice */
+		local |= attends && *at != '*';
+		out->chunked |= *at == 'c';
+		out->mixers |= mixer;
+		if (ffn) out->ffn = ffn;
+	}
+	if (local) out->window = model->window;
+	*repeat = times > 0 ? (int)times : 1;
+	*text = at;
+	return letters;
+}
+
+/* The layer of an order; all zero where that is no list of layers. */
+static lk_layer listed_layer(const lk_model *model, int layer) {
+	const char *at = model->order;
+	int first = 0, repeat;
+	lk_layer item;
+	while (read_item(&at, model, &item, &repeat)) {
+		first += repeat;
+		if (layer < first) return item;
+	}
+	if (first == 0 || *at) return (lk_layer){0};
+	return listed_layer(model, layer % first);
+}
+
+static bool period_has_experts(const lk_model *model, int layer) {
+	if (model->experts <= 0 || layer < model->dense_layers || layer >= model->layers) return false;
+	return model->moe_every <= 1 || (layer + model->moe_offset) % model->moe_every == 0;
+}
+
+static int period_window(const lk_model *model, int layer) {
+	if (model->window <= 0) return 0;
+	return model->full_every > 0 && (layer + 1) % model->full_every == 0 ? 0 : model->window;
+}
+
+lk_layer lk_model_layer(const lk_model *model, int layer) {
+	if (layer < 0 || model->network == LK_NET_CONV) return (lk_layer){0};
+	if (model->order[0]) return listed_layer(model, layer);
+	bool decoder = model->network == LK_NET_DECODER ||
+	               (model->network == LK_NET_ENCDEC && layer >= model->layers);
+	return (lk_layer){.mixers = LK_MIXER_ATTENTION,
+	                  .ffn = period_has_experts(model, layer) ? LK_FFN_EXPERTS : LK_FFN_DENSE,
+	                  .window = period_window(model, layer),
+	                  .causal = decoder};
+}
+
+bool lk_model_is_moe(const lk_model *model, int layer) {
+	return layer < model->layers && lk_model_layer(model, layer).ffn == LK_FFN_EXPERTS;
+}
+
+int lk_model_window(const lk_model *model, int layer) {
+	return lk_model_layer(model, layer).window;
+}
+
+bool lk_layer_same(const lk_layer *a, const lk_layer *b) {
+	return a->mixers == b->mixers && a->ffn == b->ffn && a->window == b->window &&
+	       a->chunked == b->chunked && a->causal == b->causal;
+}
+
+int lk_model_mixers(const lk_model *model) {
+	int mixers = 0, repeat;
+	lk_layer item;
+	if (model->network == LK_NET_CONV) return 0;
+	if (!model->order[0]) return LK_MIXER_ATTENTION;
+	for (const char *at = model->order; read_item(&at, model, &item, &repeat);)
+		mixers |= item.mixers;
+	return mixers;
+}
+
+bool lk_model_has_ffn(const lk_model *model, lk_ffn ffn) {
+	for (int i = 0; i < model->layers + model->decoder_layers; i++)
+		if (lk_model_layer(model, i).ffn == (int)ffn) return true;
+	return false;
+}
+
+bool lk_model_order_valid(const lk_model *model) {
+	const char *at = model->order;
+	lk_layer item;
+	int repeat;
+	while (read_item(&at, model, &item, &repeat)) {
+	}
+	return at > model->order && !at[strspn(at, " ")];
+}
+
+/* The letters of a layer, at most one for each mixer and one more. */
+static void layer_letters(const lk_layer *layer, char out[LK_MIXER_KINDS + 2]) {
+	size_t used = 0;
+	for (int i = 0; i < LK_MIXER_KINDS; i++) {
+		if (!(layer->mixers & lk_mixer_kinds[i].mixer)) continue;
+		char letter = lk_mixer_kinds[i].letter;
+		if (letter == '*' && layer->window > 0) letter = layer->chunked ? 'c' : 'w';
+		out[used++] = letter;
+	}
+	if (layer->ffn == LK_FFN_DENSE) out[used++] = '-';
+	if (layer->ffn == LK_FFN_EXPERTS) out[used++] = 'E';
+	out[used] = '\0';
+}
+
+/* The layers after which a list begins anew; all of them where it does not. */
+static int list_period(const lk_layer *layers, int count) {
+	for (int period = 1; period < count; period++) {
+		int i = period;
+		while (i < count && lk_layer_same(&layers[i], &layers[i - period])) i++;
+		if (i == count) return period;
+	}
+	return count;
+}
+
+bool lk_model_set_order(lk_model *model, const lk_layer *layers, int count) {
+	size_t used = 0;
+	count = list_period(layers, count);
+	for (int i = 0, next; i < count; i = next) {
+		char letters[LK_MIXER_KINDS + 2], times[16] = "";
+		for (next = i + 1; next < count && lk_layer_same(&layers[i], &layers[next]);) next++;
+		layer_letters(&layers[i], letters);
+		if (!*letters) return false;
+		if (next - i > 1) snprintf(times, sizeof times, "%d", next - i);
+		size_t length = strlen(times) + strlen(letters) + (used > 0);
+		if (used + length >= sizeof model->order) return false;
+		used += (size_t)snprintf(model->order + used, sizeof model->order - used, "%s%s%s",
+		                         used > 0 ? " " : "", times, letters);
+	}
+	return used > 0;
+}

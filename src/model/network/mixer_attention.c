@@ -1,0 +1,90 @@
+/* mixer_attention.c: attention with hidden size h, a heads of size d, g key/value heads:
+ *
+ *     grouped heads     h a d + 2 h g d + a d h, with an output gate h a d more
+ *     latent (MLA)      h q + q a (n + e) + h (r + e) + r a (n + v) + a v h
+ *     its indexer       q Hi Di + h Di + h Hi, a norm of Di
+ *
+ * Multiply-adds beyond the matrices: a (d_qk + d_v) for each pair of query and key. With an indexer
+ * a query meets its best k keys in the latent space, 2r + e wide, after Hi (Di + 1) for each pair
+ * that is scored (arXiv 2512.02556). */
+#include "model/network/parts.h"
+
+static lk_weights head_attention(const lk_model *model) {
+	double h = model->hidden, q = (double)model->heads * model->head_dim,
+		   kv = (double)model->kv_heads * model->head_dim;
+	lk_weights sum = lk_weights_linear(h, q, model->qkv_bias);
+	lk_weights_add(&sum, lk_weights_linear(h, kv, model->qkv_bias));
+	lk_weights_add(&sum, lk_weights_linear(h, kv, model->qkv_bias));
+	lk_weights_add(&sum, lk_weights_linear(q, h, model->out_bias));
+	if (model->output_gate) lk_weights_add(&sum, lk_weights_linear(h, q, model->qkv_bias));
+	if (model->qk_norm && model->qk_norm_wide) sum.others += model->norm_plain ? 0 : q + kv;
+	else if (model->qk_norm) sum.others += 2 * lk_weights_norm(model, model->head_dim);
+	return sum;
+}
+
+/* The indexer's keys pass a norm with a bias. */
+static lk_weights indexer(const lk_model *model) {
+	double width = (double)model->index_heads * model->index_dim,
+		   from = model->q_lora > 0 ? model->q_lora : model->hidden;
+	if (model->index_heads == 0) return (lk_weights){0};
+	return (lk_weights){from * width +
+	                        (double)model->hidden * (model->index_dim + model->index_heads),
+	                    2.0 * model->index_dim};
+}
+
+/* Multi-head latent attention (arXiv 2405.04434, section 2.1): queries and keys/values pass through
+ * low ranks, each with a norm; the rotary part of the key is shared by all heads. */
+static lk_weights latent_attention(const lk_model *model) {
+	double h = model->hidden, a = model->heads, q = a * (model->qk_nope + model->qk_rope);
+	bool low = model->q_lora > 0;
+	lk_weights sum = lk_weights_linear(h, low ? model->q_lora : q, low && model->qkv_bias);
+	if (low) {
+		sum.matrices += model->q_lora * q;
+		sum.others += lk_weights_norm(model, model->q_lora);
+	}
+	lk_weights_add(&sum,
+	               lk_weights_linear(h, (double)model->kv_lora + model->qk_rope, model->qkv_bias));
+	sum.others += lk_weights_norm(model, model->kv_lora);
+	sum.matrices += model->kv_lora * a * (model->qk_nope + model->v_dim);
+	lk_weights_add(&sum, lk_weights_linear(a * model->v_dim, h, model->out_bias));
+	lk_weights_add(&sum, indexer(model));
+	return sum;
+}
+
+lk_weights lk_attention_weights(const lk_model *model) {
+	return model->attention == LK_ATTN_MLA ? latent_attention(model) : head_attention(model);
+}
+
+static double pair_width(const lk_model *model) {
+	if (model->attention == LK_ATTN_MLA)
+		return (double)model->heads * (model->qk_nope + model->qk_rope + model->v_dim);
+	return 2.0 * model->heads * model->head_dim;
+}
+
+static double causal_pairs(double s, double window) {
+	if (window <= 0 || window >= s) return s * s / 2;
+	return s * window - window * window / 2;
+}
+
+static double layer_pairs(double s, const lk_layer *layer) {
+	double window = layer->window, half = layer->causal ? 0.5 : 1;
+	if (window > 0 && window < s && layer->chunked) {
+		double whole = s - (double)((long long)s % (long long)window);
+		return half * (whole * window + (s - whole) * (s - whole));
+	}
+	if (layer->causal) return causal_pairs(s, window);
+	return window > 0 && window < s ? s * window : s * s;
+}
+
+double lk_attention_core(const lk_model *model, const lk_layer *layer, double s) {
+	if (model->index_heads > 0) {
+		double best = model->index_topk, latent = 2.0 * model->kv_lora + model->qk_rope;
+		return model->heads * latent * causal_pairs(s, best) +
+		       model->index_heads * (model->index_dim + 1.0) * causal_pairs(s, 0);
+	}
+	return pair_width(model) * layer_pairs(s, layer);
+}
+
+double lk_attention_cross(const lk_model *model, double s) {
+	return pair_width(model) * s * s;
+}

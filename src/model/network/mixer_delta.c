@@ -1,0 +1,22 @@
+/* mixer_delta.c: the gated delta net (arXiv 2412.06464), Hk and Hv heads of keys and values, d_k
+ * and d_v wide; kd = Hk d_k, vd = Hv d_v:
+ *
+ *     h (2 kd + 2 vd + 2 Hv) + vd h; convolution (2 kd + vd) K, decay and step 2 Hv, a norm of d_v
+ *
+ * The recurrence takes four products of d_k d_v for each value head and token: what the state says
+ * of the key, its erasure, the new value, the output. */
+#include "model/network/parts.h"
+
+lk_weights lk_delta_weights(const lk_model *model) {
+	double h = model->hidden, heads = model->delta_value_heads,
+		   keys = (double)model->delta_key_heads * model->delta_key_dim,
+		   values = heads * model->delta_value_dim;
+	return (lk_weights){h * (2 * keys + 2 * values + 2 * heads) + values * h,
+	                    model->delta_conv * (2 * keys + values) + 2 * heads +
+	                        model->delta_value_dim};
+}
+
+double lk_delta_core(const lk_model *model, const lk_layer *layer, double s) {
+	(void)layer;
+	return s * 4 * model->delta_value_heads * model->delta_key_dim * model->delta_value_dim;
+}

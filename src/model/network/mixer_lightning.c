@@ -1,0 +1,14 @@
+/* mixer_lightning.c: lightning attention (MiniMax-01, arXiv 2501.08313), a heads of size d:
+ * queries, keys, values, a gate and the output, 5 h a d, and a norm of a d. The recurrence adds k v
+ * to the state of a head and reads it with q: 2 d d. */
+#include "model/network/parts.h"
+
+lk_weights lk_lightning_weights(const lk_model *model) {
+	double width = (double)model->heads * model->head_dim;
+	return (lk_weights){5 * model->hidden * width, width};
+}
+
+double lk_lightning_core(const lk_model *model, const lk_layer *layer, double s) {
+	(void)layer;
+	return s * 2 * model->heads * (double)model->head_dim * model->head_dim;
+}

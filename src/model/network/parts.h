@@ -1,0 +1,52 @@
+/* parts.h: inside the counts: what each kind of mixer has and does. One kind, one row of
+ * lk_mixer_kinds and one file, mixer_*.c. */
+#ifndef LK_MODEL_PARTS_H
+#define LK_MODEL_PARTS_H
+
+#include "model/network/model.h"
+
+/* Parameters: of matrices, with which every token is multiplied, and all others (biases, norms,
+ * convolutions along the sequence). */
+typedef struct lk_weights {
+	double matrices, others;
+} lk_weights;
+
+typedef struct lk_mixer_kind {
+	lk_mixer mixer;
+	char letter; /* in lk_model.order; attention has more */
+	lk_weights (*weights)(const lk_model *model);
+	/* Multiply-adds of a sequence of s tokens, forward, beyond one for each weight of a matrix and
+	 * token. Of recurrences those of the recurrence itself: what kernels do more is their own. */
+	double (*core)(const lk_model *model, const lk_layer *layer, double s);
+} lk_mixer_kind;
+
+enum {
+	LK_MIXER_KINDS = 4
+};
+extern const lk_mixer_kind lk_mixer_kinds[LK_MIXER_KINDS];
+
+/* mixer_attention.c: grouped heads and latent attention, with or without an indexer. */
+lk_weights lk_attention_weights(const lk_model *model);
+double lk_attention_core(const lk_model *model, const lk_layer *layer, double s);
+double lk_attention_cross(const lk_model *model, double s); /* every query sees s keys */
+/* mixer_ssm.c, mixer_delta.c, mixer_lightning.c */
+lk_weights lk_ssm_weights(const lk_model *model);
+double lk_ssm_core(const lk_model *model, const lk_layer *layer, double s);
+lk_weights lk_delta_weights(const lk_model *model);
+double lk_delta_core(const lk_model *model, const lk_layer *layer, double s);
+lk_weights lk_lightning_weights(const lk_model *model);
+double lk_lightning_core(const lk_model *model, const lk_layer *layer, double s);
+
+/* weights.c: a linear layer; a norm over `width` numbers. */
+lk_weights lk_weights_linear(double in, double out, bool bias);
+double lk_weights_norm(const lk_model *model, double width);
+void lk_weights_add(lk_weights *sum, lk_weights part);
+
+typedef struct lk_layer_weights {
+	lk_weights mixers, mlp, router, experts, norms;
+} lk_layer_weights;
+lk_layer_weights lk_layer_weights_of(const lk_model *model, int layer);
+/* layers.c: whether the order is a list of layers. */
+bool lk_model_order_valid(const lk_model *model);
+
+#endif
