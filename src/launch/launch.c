@@ -123,8 +123,7 @@ static lk_status read_program(struct line *line, const lk_word *word) {
 	for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++)
 		if (strncmp(name, scripts[i].part, strlen(scripts[i].part)) == 0)
 			line->r->out->job->model.network = scripts[i].network;
-	if (strncmp(name, "pretrain_mamba", 14) != 0 && strncmp(name, "pretrain_retro", 14) != 0 &&
-	    strncmp(name, "pretrain_ict", 12) != 0 && strncmp(name, "pretrain_hybrid", 15) != 0)
+	if (strncmp(name, "pretrain_retro", 14) != 0 && strncmp(name, "pretrain_ict", 12) != 0)
 		return LK_OK;
 	lk_fail(line->r->err, LK_ERR_INPUT, line->r->where, "%s trains a network that is not modelled",
 	        name);

@@ -27,6 +27,9 @@ void lk_megatron_init(lk_megatron *megatron) {
 	                          .relative_buckets = 32,
 	                          .instances = 1,
 	                          .cp_type = "p2p",
+	                          .ssm_state = 128,
+	                          .ssm_head = 64,
+	                          .ssm_groups = 8,
 	                          .attention_dropout = -1,
 	                          .zero_stage = -1};
 	megatron->job.tp = megatron->job.pp = megatron->job.cp = megatron->job.ep = 1;
@@ -377,8 +380,54 @@ static lk_status finish_network(lk_reading *reading, const lk_megatron *megatron
 	return LK_OK;
 }
 
+/* Mamba-2 as Megatron-LM builds it (megatron/core/ssm/mamba_mixer.py): heads fill twice the hidden
+ * size unless they are counted, a convolution of 4, chunks of 128. */
+static void finish_mamba(const lk_megatron *megatron, lk_model *model) {
+	int heads = megatron->ssm_heads > 0 ? megatron->ssm_heads
+	                                    : (int)(2LL * model->hidden / megatron->ssm_head);
+	model->ssm = 2;
+	model->ssm_heads = heads;
+	model->ssm_inner = heads <= (1 << 24) / megatron->ssm_head ? heads * megatron->ssm_head : 0;
+	model->ssm_state = megatron->ssm_state;
+	model->ssm_groups = megatron->ssm_groups;
+	model->ssm_conv = 4;
+	model->ssm_chunk = 128;
+	model->ssm_bias = megatron->bias_linear;
+	model->ssm_conv_bias = model->ssm_norm = true;
+}
+
+/* Each letter is a layer of one half: --hybrid-layer-pattern takes the place of --num-layers. */
+static lk_status read_hybrid(lk_reading *reading, const lk_megatron *megatron, lk_model *model) {
+	static const char letters[] = "M*-E";
+	size_t count = strlen(megatron->hybrid), known = strspn(megatron->hybrid, letters);
+	if (count == 0 || known < count || count > LIST_MOST) {
+		char letter = known < count ? megatron->hybrid[known] : ' ';
+		lk_fail(reading->err, LK_ERR_INPUT, reading->where,
+		        "--hybrid-layer-pattern: the letter '%c' is not modelled",
+		        letter >= ' ' && letter <= '~' ? letter : '?');
+		return lk_hint(reading->err, "M, *, - and E are; stages are set by the pipeline's flags");
+	}
+	lk_layer *layers = LK_ARRAY(reading->arena, lk_layer, count);
+	if (layers == NULL) return lk_oom(reading->err);
+	for (size_t i = 0; i < count; i++) {
+		char letter = megatron->hybrid[i];
+		layers[i] = (lk_layer){0};
+		if (letter == 'M') layers[i].mixers = LK_MIXER_SSM;
+		if (letter == '*') layers[i].mixers = LK_MIXER_ATTENTION;
+		if (letter == '-') layers[i].ffn = LK_FFN_DENSE;
+		if (letter == 'E') layers[i].ffn = LK_FFN_EXPERTS;
+	}
+	model->layers = (int)count;
+	if (strchr(megatron->hybrid, 'M') != NULL) finish_mamba(megatron, model);
+	if (lk_model_set_order(model, layers, (int)count)) return LK_OK;
+	lk_fail(reading->err, LK_ERR_INPUT, reading->where,
+	        "--hybrid-layer-pattern: %zu layers change their kind too often to be listed", count);
+	return lk_hint(reading->err, "%d characters of items such as 3M are kept", LK_MODEL_ORDER - 1);
+}
+
 static lk_status finish_model(lk_reading *reading, const lk_megatron *megatron, lk_job *job) {
 	lk_model *model = &job->model;
+	if (megatron->hybrid != NULL) LK_TRY(read_hybrid(reading, megatron, model));
 	int given = (model->layers > 0) + (model->hidden > 0) + (model->heads > 0);
 	lk_model *shape = LK_NEW(reading->arena, lk_model);
 	if (shape == NULL) return lk_oom(reading->err);
@@ -400,7 +449,9 @@ static lk_status finish_model(lk_reading *reading, const lk_megatron *megatron, 
 	lk_copy(model->name, sizeof model->name, "megatron");
 	LK_TRY(finish_attention(reading, megatron, model));
 	LK_TRY(finish_mlp(reading, megatron, model));
-	return finish_network(reading, megatron, model);
+	LK_TRY(finish_network(reading, megatron, model));
+	if (megatron->hybrid != NULL && megatron->positions == 4) model->no_positions = true;
+	return LK_OK;
 }
 
 /* ---- layout ---- */

@@ -83,7 +83,7 @@ enum {
 #define NETWORK     "a tuning of the communication library that is not modelled"
 #define INFERENCE   "inference only"
 #define DEFAULT_NOW "the default of Megatron-Core; nothing to change"
-#define MAMBA       "Mamba layers are read from a config.json alone: --model"
+#define MAMBA       "layers of a hybrid are read from --hybrid-layer-pattern"
 #define RL          "reinforcement learning only"
 
 const lk_flag lk_megatron_flags[] = {
@@ -108,6 +108,12 @@ const lk_flag lk_megatron_flags[] = {
 	TEXT("window-attn-skip-freq", window_freq),
 	CHOICE("softmax-type", softmax, softmaxes),
 	SET("qk-layernorm", job.model.qk_norm),
+	TEXT("hybrid-layer-pattern", hybrid),
+	{"hybrid-override-pattern", LK_FLAG_TEXT, AT(hybrid), 0, 0, NULL, NULL, true},
+	INT("mamba-state-dim", ssm_state, 1, 1 << 20),
+	INT("mamba-head-dim", ssm_head, 1, 1 << 20),
+	INT("mamba-num-groups", ssm_groups, 1, RANKS),
+	INT("mamba-num-heads", ssm_heads, 1, RANKS),
 	SET("attention-output-gate", job.model.output_gate),
 	SET("swiglu", swiglu),
 	SET("quick-geglu", geglu),
@@ -230,7 +236,8 @@ const lk_flag lk_megatron_flags[] = {
 
 	/* what another network would need */
 	REFUSE("is-hybrid-model", MAMBA),
-	REFUSE("hybrid-*", MAMBA),
+	REFUSE("hybrid-attention-ratio", MAMBA),
+	REFUSE("hybrid-mlp-ratio", MAMBA),
 	REFUSE("mamba-*", MAMBA),
 	REFUSE("linear-*", "linear attention is read from a config.json alone: --model"),
 	REFUSE("experimental-attention-variant", "attention of this kind is not modelled"),

@@ -372,6 +372,43 @@ static void derived(void **state) {
 	lk_arena_free(&a);
 }
 
+/* Layers of hybrids, each against its parameters counted by hand: 1,024 wide, 16 heads. */
+static void hybrid_flags(void **state) {
+	(void)state;
+	static const double norm = 2 * 1024, attention = 4 * 1024. * 1024, mlp = 2 * 1024. * 4096,
+						mamba = 1024. * (2 * 2048 + 2 * 8 * 128 + 32) + 2048. * 1024 +
+	                            (2048 + 2 * 8 * 128) * 5 + 3 * 32 + 2048,
+						small = 1024. * (2 * 1024 + 2 * 4 * 64 + 16) + 1024. * 1024 +
+	                            (1024 + 2 * 4 * 64) * 5 + 3 * 16 + 1024,
+						experts = 4 * 1024 + 4 * 2 * 1024. * 512 + 2 * 1024. * 256;
+	static const struct {
+		const char *flags, *order;
+		int layers;
+		double params;
+	} cases[] = {
+		{"--hybrid-override-pattern M-M*-", "M - M * -", 5, 2 * mamba + attention + 2 * mlp},
+		{"--hybrid-layer-pattern MMMM", "M", 4, 4 * mamba},
+		{"--hybrid-layer-pattern MM*MM* --mamba-num-heads 16 --mamba-num-groups 4 "
+	     "--mamba-state-dim 64",
+	     "2M *", 6, 4 * small + 2 * attention},
+		{"--hybrid-layer-pattern M*E --num-experts 4 --moe-ffn-hidden-size 512 "
+	     "--moe-shared-expert-intermediate-size 256 --attention-output-gate",
+	     "M * E", 3, mamba + attention + 1024. * 1024 + experts},
+	};
+	lk_arena a = LK_ARENA_INIT;
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		lk_model m =
+			job_of(&a, lk_arena_printf(&a, "--disable-bias-linear %s", cases[i].flags)).model;
+		assert_string_equal(m.order, cases[i].order);
+		assert_int_equal(m.layers, cases[i].layers);
+		double ends = lk_model_embedding_params(&m) + lk_model_head_params(&m),
+			   params = lk_model_params(&m) - ends - m.layers * norm;
+		if (params != cases[i].params)
+			fail_msg("%s: %.0f, not %.0f", cases[i].flags, params, cases[i].params);
+	}
+	lk_arena_free(&a);
+}
+
 static void flag_errors(void **state) {
 	(void)state;
 	assert_refused(NETWORK "--bf16 --fp16", "both given");
@@ -385,8 +422,8 @@ static void flag_errors(void **state) {
 	assert_refused(NETWORK "--recompute-granularity everything", "not among its values");
 	assert_refused(NETWORK "--tensor-model-parallel-size", "value is missing");
 	assert_refused(NETWORK "--tensor-model-parallel-size 1e9", "tensor-model-parallel-size");
-	assert_refused(NETWORK "--hybrid-override-pattern M-M*", "Mamba");
-	assert_refused("torchrun pretrain_mamba.py --bf16", "not modelled");
+	assert_refused(NETWORK "--hybrid-override-pattern M-MG", "letter 'G'");
+	assert_refused("torchrun pretrain_retro.py --bf16", "not modelled");
 	assert_refused("torchrun pretrain_gpt.py --num-layers 4", "--hidden-size is missing");
 	assert_refused(
 		"torchrun pretrain_gpt.py --num-layers 4 --hidden-size 100 --num-attention-heads 3",
@@ -1017,6 +1054,7 @@ int main(void) {
 		cmocka_unit_test(launchers),
 		cmocka_unit_test(flags_only),
 		cmocka_unit_test(derived),
+		cmocka_unit_test(hybrid_flags),
 		cmocka_unit_test(flag_errors),
 		cmocka_unit_test(shell_words),
 		cmocka_unit_test(shell_flow),
