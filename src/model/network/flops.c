@@ -61,10 +61,14 @@ static double edge_flops(const lk_model *model, double s) {
 double lk_model_flops(const lk_model *model, int seq) {
 	if (seq <= 0) return 0;
 	if (model->network == LK_NET_CONV) return 6 * lk_convnet_macs(model); /* of an image */
-	double s = seq, matrices = head_matrices(model), core = 0;
+	double s = seq, matrices = head_matrices(model), core = 0, layer = 0, beyond = 0;
 	for (int i = 0; i < model->layers + model->decoder_layers; i++) {
-		matrices += layer_matrices(model, i);
-		core += layer_core(model, i, s);
+		if (!lk_layer_like_before(model, i)) {
+			layer = layer_matrices(model, i);
+			beyond = layer_core(model, i, s);
+		}
+		matrices += layer;
+		core += beyond;
 	}
 	return 6 * (s * matrices + core) + mtp_flops(model, s) + edge_flops(model, s);
 }

@@ -81,6 +81,12 @@ bool lk_layer_same(const lk_layer *a, const lk_layer *b) {
 	       a->chunked == b->chunked && a->causal == b->causal;
 }
 
+bool lk_layer_like_before(const lk_model *model, int layer) {
+	if (layer == 0 || model->network != LK_NET_DECODER || model->relative_buckets > 0) return false;
+	lk_layer here = lk_model_layer(model, layer), before = lk_model_layer(model, layer - 1);
+	return lk_layer_same(&here, &before);
+}
+
 int lk_model_mixers(const lk_model *model) {
 	int mixers = 0, repeat;
 	lk_layer item;
