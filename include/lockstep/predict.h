@@ -29,14 +29,14 @@ typedef struct lk_predict_request {
 	const char *as;    /* model_type to read the config.json as, whatever it says itself */
 	const char *gpu;
 	int gpus;
-	const char *cluster;       /* synthetic form or JSON file, instead of gpu and gpus */
-	double power;              /* W that each GPU is held to; 0: its board's */
-	const char *config;        /* a training framework's configuration, or a launch script: what it is
-	                              is found out */
-	const char *sets;          /* lines "key=value" on top of it, in the framework's own names */
-	const char *vars;          /* lines "NAME=value": variables that only the cluster knows */
-	const char *script;        /* shell script with a launch line; `launch` are its arguments */
-	const char *deepspeed;     /* ds_config.json */
+	const char *cluster;   /* synthetic form or JSON file, instead of gpu and gpus */
+	double power;          /* W that each GPU is held to; 0: its board's */
+	const char *config;    /* a training framework's configuration, or a launch script: what it is
+	                          is found out */
+	const char *sets;      /* lines "key=value" on top of it, in the framework's own names */
+	const char *vars;      /* lines "NAME=value": variables that only the cluster knows */
+	const char *script;    /* shell script with a launch line; `launch` are its arguments */
+	const char *deepspeed; /* ds_config.json */
 	const char *const *launch; /* words of a launch line, as pasted after "--" */
 	int launch_count;
 

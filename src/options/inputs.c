@@ -12,7 +12,8 @@
 /* Options of any verb that read a file, by name: tables of options do not tell reading from
  * writing. */
 static const char *const reading[] = {
-	"model", "cluster", "config", "script", "deepspeed_config", "calibration", "prices", "catalog", "stalls",
+	"model",       "cluster", "config",  "script", "deepspeed_config",
+	"calibration", "prices",  "catalog", "stalls",
 };
 enum {
 	READING = sizeof reading / sizeof *reading

@@ -22,7 +22,8 @@ bool lk_predict_is_dlrm(const lk_predict_request *request) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_dlrm model;
 	lk_error unused;
-	if (!request->model || request->launch_count || request->script || request->config) return false;
+	if (!request->model || request->launch_count || request->script || request->config)
+		return false;
 	bool is = false;
 	if (!lk_dlrm_is_file(request->model)) {
 		is = strncmp(request->model, "dlrm", 4) == 0 ||

@@ -11,7 +11,8 @@
  */
 static bool names_layout(const lk_predict_request *request) {
 	static const char layout[] =
-		"config set var script deepspeed_config tp pp vp cp ep etp dp mbs zero shard-group schedule recompute "
+		"config set var script deepspeed_config tp pp vp cp ep etp dp mbs zero shard-group "
+		"schedule recompute "
 		"first-stage-layers last-stage-layers pipeline-layout sequence-parallel cp-kind dispatcher "
 		"expert-overlap overlap-grad-reduce overlap-param-gather overlap-p2p tp-overlap bucket "
 		"max-connections offload-optimizer";

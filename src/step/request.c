@@ -29,7 +29,8 @@ static lk_status read_launch(lk_arena *arena, const lk_predict_request *request,
 		return lk_fail(err, LK_ERR_INPUT, "--script",
 		               "a script and another file of the job are mutually exclusive");
 	if (!file && (request->sets || request->vars)) {
-		lk_fail(err, LK_ERR_INPUT, request->sets ? "--set" : "--var", "there is no file to fill in");
+		lk_fail(err, LK_ERR_INPUT, request->sets ? "--set" : "--var",
+		        "there is no file to fill in");
 		return lk_hint(err, "name the file of the job as well");
 	}
 	if (file) {
@@ -37,8 +38,7 @@ static lk_status read_launch(lk_arena *arena, const lk_predict_request *request,
 		given.arg_count = request->launch_count;
 	}
 	if (request->script) LK_TRY(lk_launch_script(arena, request->script, &given, &launch, err));
-	else if (request->config)
-		LK_TRY(lk_launch_file(arena, request->config, &given, &launch, err));
+	else if (request->config) LK_TRY(lk_launch_file(arena, request->config, &given, &launch, err));
 	else if (request->launch_count > 0)
 		LK_TRY(lk_launch_read(arena, request->launch_count, request->launch, "launch line", &launch,
 		                      err));

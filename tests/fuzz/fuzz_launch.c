@@ -12,7 +12,8 @@ static void check(lk_arena *arena, lk_job *job) {
 	for (int stage = 0; stage < job->pp && stage < 4; stage++)
 		(void)lk_job_chunk_layers(job, stage, job->vp - 1, &first);
 	char *text = lk_launch_write(arena, job);
-	if (text == NULL || lk_launch_text(arena, text, strlen(text), "written", NULL, &back, NULL) != LK_OK)
+	if (text == NULL ||
+	    lk_launch_text(arena, text, strlen(text), "written", NULL, &back, NULL) != LK_OK)
 		abort();
 	if (lk_job_complete(back.job, NULL, NULL) != LK_OK) abort();
 	for (const lk_field *field = lk_job_fields; field->name != NULL; field++)

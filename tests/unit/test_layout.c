@@ -568,7 +568,8 @@ static void dialects_say_what_they_can(void **state) {
 					   "data.global_batch_size=128 data.seq_length=8192 "
 					   "trainer.strategy.ddp.overlap_grad_reduce=false "
 					   "model.config.recompute_granularity=full log.name=x";
-	assert_int_equal(lk_launch_text(&arena, nemo, strlen(nemo), "nemo", NULL, &launch, NULL), LK_OK);
+	assert_int_equal(lk_launch_text(&arena, nemo, strlen(nemo), "nemo", NULL, &launch, NULL),
+	                 LK_OK);
 	assert_int_equal(launch.gpus, 32);
 	assert_int_equal(launch.job->tp, 4);
 	assert_int_equal(launch.job->vp, 5);
@@ -588,7 +589,8 @@ static void dialects_say_what_they_can(void **state) {
 		"--parallelism.pipeline_parallel_microbatch_size=1 --training.local_batch_size=8 "
 		"--training.global_batch_size=32 "
 		"--training.seq_len 4096 --activation_checkpoint.mode selective --compile.enable";
-	assert_int_equal(lk_launch_text(&arena, titan, strlen(titan), "titan", NULL, &launch, NULL), LK_OK);
+	assert_int_equal(lk_launch_text(&arena, titan, strlen(titan), "titan", NULL, &launch, NULL),
+	                 LK_OK);
 	assert_int_equal(launch.gpus, 16);
 	assert_int_equal(launch.job->mbs, 1);
 	assert_int_equal(launch.job->gbs, 32);

@@ -43,7 +43,8 @@ static void launch(struct fixture *fixture, const char *gpu, const char *line) {
 	lk_error err = {0};
 	lk_launch out = {0};
 	memset(fixture, 0, sizeof *fixture);
-	lk_status status = lk_launch_text(&fixture->arena, line, strlen(line), "line", NULL, &out, &err);
+	lk_status status =
+		lk_launch_text(&fixture->arena, line, strlen(line), "line", NULL, &out, &err);
 	if (status == LK_OK) {
 		fixture->job = *out.job;
 		status = lk_cluster_simple(&fixture->arena, lk_device_find(gpu), fixture->job.gpus, 0, 0,

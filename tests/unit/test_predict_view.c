@@ -463,6 +463,7 @@ static void test_json(void **state) {
 	                                   "memory",
 	                                   "layout",
 	                                   "assumptions",
+	                                   "understood",
 	                                   "ignored",
 	                                   "fixes",
 	                                   "operations",
