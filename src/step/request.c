@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/text.h"
 #include "base/units.h"
@@ -52,10 +53,16 @@ static lk_status read_launch(lk_arena *arena, const lk_predict_request *request,
 	return LK_OK;
 }
 
+/* "Qwen/Qwen3-8B" is an id of a repository, unless a file or folder has this name. */
+static bool looks_like_id(const char *name) {
+	const char *slash = strchr(name, '/');
+	return slash && slash > name && *name != '.' && slash[1] && !strchr(slash + 1, '/') &&
+	       access(name, F_OK) != 0;
+}
+
 static bool request_looks_like_path(const char *name) {
-	size_t length = strlen(name);
-	return strchr(name, '/') || (length > 5 && strcmp(name + length - 5, ".json") == 0) ||
-	       strcmp(name, ".") == 0;
+	if (lk_ends_in(name, ".json") || strcmp(name, ".") == 0) return true;
+	return strchr(name, '/') && !looks_like_id(name);
 }
 
 /* The numbers in which networks differ that are not the same. */

@@ -92,11 +92,14 @@ struct found {
 	int count;
 };
 
-/* The preset that states this id of a repository among its own ("_ids"). */
-static bool presets_by_id(const char *id, char *name, const char **bytes, size_t *size) {
+/* The preset that states this id of a repository among its own ("_ids"); `mirror`: the same name of
+ * another owner, as copies of a repository have it. */
+static bool presets_by_id(const char *id, bool mirror, char *name, const char **bytes,
+                          size_t *size) {
 	char quoted[2 * NAME + 2];
-	if (!strchr(id, '/') || strchr(id, '"') || strlen(id) + 3 > sizeof quoted) return false;
-	snprintf(quoted, sizeof quoted, "\"%s\"", id);
+	const char *owner = strchr(id, '/');
+	if (!owner || strchr(id, '"') || strlen(id) + 3 > sizeof quoted) return false;
+	snprintf(quoted, sizeof quoted, mirror ? "%s\"" : "\"%s\"", mirror ? owner : id);
 	for (int i = 0; (*bytes = next_preset(&i, name, size)) != NULL;) {
 		const char *ids = strstr(*bytes, "\"_ids\": ["), *end = ids ? strchr(ids, ']') : NULL;
 		const char *found = end ? strcasestr(ids, quoted) : NULL;
@@ -124,9 +127,15 @@ static void presets_find(const char *text, bool words, struct found *out) {
 /* Endings of published names that change no shape. */
 static bool drop_ending(char *name) {
 	static const char *const endings[] = {
-		"-instruct", "-chat", "-base", "-hf", "-it", "-pt", "-bf16", "-fp8", "-v0.1", "-uncased",
+		"-instruct", "-chat", "-base", "-hf",   "-it",       "-pt",      "-bf16",
+		"-fp8",      "-v0.1", "-awq",  "-gptq", "-thinking", "-uncased",
 	};
 	size_t length = strlen(name);
+	const char *dash = strrchr(name, '-');
+	if (dash && strlen(dash) == 5 && strspn(dash + 1, "0123456789") == 4) { /* a date: "-2507" */
+		name[dash - name] = '\0';
+		return true;
+	}
 	for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
 		size_t tail = strlen(endings[i]);
 		if (length <= tail || strcasecmp(name + length - tail, endings[i]) != 0) continue;
@@ -146,7 +155,9 @@ static lk_status presets_unknown(const char *wanted, lk_error *err) {
 		names[used] = lk_arena_strdup(&arena, name);
 		if (!names[used]) break;
 	}
-	const char *nearest = names ? lk_nearest(wanted, names, (size_t)used) : NULL;
+	const char *owner = strrchr(wanted, '/');
+	const char *nearest =
+		names ? lk_nearest(owner ? owner + 1 : wanted, names, (size_t)used) : NULL;
 	lk_fail(err, LK_ERR_INPUT, NULL, "no model is named \"%.60s\"", wanted);
 	lk_hint(err, "%s %s, or give the path of a config.json",
 	        nearest ? "did you mean" : "name one such as", nearest ? nearest : "llama3.1-70b");
@@ -159,7 +170,8 @@ lk_status lk_model_preset(const char *name, lk_model *out, lk_error *err) {
 	char wanted[2 * NAME], known[NAME];
 	const char *bytes;
 	size_t size;
-	if (presets_by_id(name, known, &bytes, &size))
+	if (presets_by_id(name, false, known, &bytes, &size) ||
+	    presets_by_id(name, true, known, &bytes, &size))
 		return presets_parse(known, bytes, size, out, err);
 	lk_copy(wanted, sizeof wanted, owner ? owner + 1 : name);
 	struct found match = {.count = 0};
