@@ -67,6 +67,9 @@ FSDP = DENSE + " --stack fsdp"
 ONE = "--model gpt2-xl --gpu h100-sxm --gpus 1 --gbs 8"
 DLRM = "--model dlrm-ddp --gpu v100-sxm-32 --gpus 4"
 HUGECTR = "--model dlrm-dcnv2 --gpu h100-sxm --gpus 8 --stack hugectr"
+LISTED = "--config job.yaml --gpu h100-sxm --gpus 8"
+SCRIPTED = "--config job.sh --gpu h100-sxm --gpus 8"
+QUICK = " --no-sensitivity --no-exact"
 NET = "--model resnet50 --gpu h100-sxm --gpus 8 --gbs 2048"
 LONG = "--model llama3.1-8b --gpu h100-sxm --gpus 16 --cp 4 --gbs 16 --seq 16384"
 
@@ -121,6 +124,9 @@ PREDICT = {
     "expert-overlap": [acts(MOE + " --tp 1 --pp 2 --vp 2", "--expert-overlap"), refused(DENSE, "--expert-overlap"), refused(MOE, "--expert-overlap")],
     "moe-imbalance": [acts(MOE, "--moe-imbalance 2"), refused(DENSE, "--moe-imbalance 2"), refused(MOE + " --ep 1", "--moe-imbalance 2")],
     "stack": [acts(DENSE, "--stack torchtitan"), refused(DENSE, "--stack nosuch"), acts(DLRM, "--stack hugectr"), refused(DLRM, "--stack fsdp")],
+    "config": [acts(DENSE, "--config job.yaml")],
+    "set": [acts(LISTED, "--set micro_batch_size=4"), refused(LISTED, "--set nothing"), refused(DENSE, "--set micro_batch_size=4")],
+    "var": [acts(SCRIPTED, "--var HIDDEN=4096"), refused(SCRIPTED, "--var HIDDEN")],
     "power": [acts(DENSE, "--power 500"), acts(NET, "--power 500"), refused(DENSE, "--power 100")],
     "nccl": [acts(DENSE, "--nccl NCCL_ALGO=Tree"), refused(DENSE, "--nccl NCCL_ALGO=Star")],
     "release": [acts(DENSE + " --stack nemo", "--release 24.07"), refused(DENSE + " --stack ddp", "--release 24.07")],
@@ -167,6 +173,9 @@ def make_files(folder):
     put("jobs.csv", "job,submit_h,model,samples,batch,gpus,batch_max\na,0,net,3.6M,32,2,64\nb,1,net,720k,32,2,64\nc,1.5,net,360k,32,1,32\n")
     put("vms.csv", "InstanceType,AcceleratorName,AcceleratorCount,vCPUs,MemoryGiB,Price,SpotPrice,Region\n"
         "p3.2xlarge,V100,1,8,61,3.06,5.2,here\np3.8xlarge,V100,4,32,244,12.24,4,here\n")
+    put("job.yaml", "base_model: meta-llama/Llama-3.1-8B\nsequence_len: 4096\nmicro_batch_size: 2\ngradient_accumulation_steps: 4\nbf16: true\ndatasets: []\n")
+    put("job.sh", "torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 24 --hidden-size ${HIDDEN:-2048} --num-attention-heads 16 "
+        "--seq-length 2048 --max-position-embeddings 2048 --micro-batch-size 1 --global-batch-size 64 --vocab-size 50257 --bf16\n")
     put("stalls.json", json.dumps({"hosts": 1, "rates": {"pipelined": True, "preparation": 1, "fetch": 1, "cores": 4}}))
     put("t.csv", "collective,gpu,n_gpu,nodes,fabric,size_bytes,time_us,source\nall_reduce,H100-SXM,8,1,mine,1073741824,4000,s\n")
     with open(os.path.join(ROOT, "examples", "lang", "sgd.lk"), encoding="utf-8") as program:
@@ -243,6 +252,9 @@ PLAN = {
     "moe-imbalance": [acts(MIXED + " --ep 8", "--moe-imbalance 2"), refused(PLANNED, "--moe-imbalance 2")],
     "max-connections": [acts(PLANNED + " --zero 3", "--max-connections 1")],
     "release": [acts(MIXED + " --stack nemo", "--release 25.09")],
+    "config": [acts(PLANNED, "--config job.yaml")],
+    "set": [acts(LISTED + " --gbs 64" + QUICK, "--set sequence_len=2048"), refused(LISTED + " --gbs 64" + QUICK, "--set nothing")],
+    "var": [acts(SCRIPTED + QUICK, "--var HIDDEN=4096"), refused(SCRIPTED + QUICK, "--var HIDDEN")],
     "power": [acts(PLANNED, "--power 500"), refused(PLANNED, "--power 100")],
     "nccl": [acts(PLANNED, "--nccl NCCL_ALGO=Tree"), refused(PLANNED, "--nccl NCCL_ALGO=Star")],
     "top": [acts(PLANNED, "--top 2")],
