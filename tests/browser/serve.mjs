@@ -287,7 +287,7 @@ test("a line that is refused leaves the controls alone", (browser) => withPage(b
 	await start(page, server.url);
 	const before = await values(page, names);
 	await page.evaluate(() => { document.getElementById("more").open = true; });
-	for (const [line, said] of [["torchrun pretrain_mamba.py --num-layers 4", "trains a network that is not modelled"],
+	for (const [line, said] of [["torchrun pretrain_retro.py --num-layers 4", "trains a network that is not modelled"],
 		["torchrun --nproc_per_node 8 pretrain_gpt.py --tensor-model-parallel-size many", "--tensor-model-parallel-size: \"many\""],
 		["lockstep predict --tpp 4", "--tpp: unknown option; did you mean --tp?"], ["hello", "launch line: no training program"]]) {
 		await page.fill("#f-launch", "");
