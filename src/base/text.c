@@ -301,3 +301,9 @@ bool lk_ends_in(const char *text, const char *ending) {
 	size_t length = strlen(text), part = strlen(ending);
 	return length >= part && strcmp(text + length - part, ending) == 0;
 }
+
+bool lk_id_form(const char *text) {
+	const char *slash = strchr(text, '/');
+	return slash && slash > text && *text != '.' && slash[1] && !strchr(slash + 1, '/') &&
+	       !lk_ends_in(text, ".json");
+}

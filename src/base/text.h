@@ -67,6 +67,9 @@ char *lk_format_shortest(double number, char *out, size_t size);
 size_t lk_utf8_length(const char *text, size_t size);
 
 bool lk_ends_in(const char *text, const char *ending);
+/* Whether a text has the form of a repository's id, "OWNER/NAME"; a relative path may have it, too.
+ */
+bool lk_id_form(const char *text);
 
 /* `text` with control characters, DEL and invalid UTF-8 as \xNN, for terminals. Returns `out`. */
 char *lk_escape(const char *text, char *out, size_t size);

@@ -7,8 +7,8 @@
  * it is written. TOML is read by a reader of our own: it is small, and the packaged ones keep no
  * positions, which messages need.
  *
- * Nothing is executed or fetched. Aliases share what they name: a value may be reached on many
- * ways, and whoever follows all of them has to bound that. */
+ * Nothing is executed or fetched. Aliases share what they name: a value may be reached by
+ * many paths, and whoever follows them all must bound their number. */
 #ifndef LK_IO_DOCUMENT_H
 #define LK_IO_DOCUMENT_H
 

@@ -34,7 +34,7 @@ static lk_status toml_wrong(struct toml_reader *reader, const char *what) {
 	lk_text text = lk_text_begin(where, sizeof where);
 	lk_text_add(&text, "%.240s:%d:%d", reader->name, reader->line,
 	            (int)(reader->at - reader->line_start) + 1);
-	lk_fail(reader->err, LK_ERR_INPUT, where, "no TOML: %s", what);
+	lk_fail(reader->err, LK_ERR_INPUT, where, "invalid TOML: %s", what);
 	return lk_hint(reader->err, "correct the file");
 }
 

@@ -11,42 +11,6 @@
 #include "base/vec.h"
 #include "io/document.h"
 
-/* ---- members ---- */
-
-bool lk_members_add(lk_members *members, const char *key, const lk_value *item) {
-	if (members->count == members->capacity) {
-		size_t capacity = members->capacity ? 2 * members->capacity : 8;
-		const char **keys = realloc(members->keys, capacity * sizeof *keys);
-		if (keys) members->keys = keys;
-		lk_value *items = realloc(members->items, capacity * sizeof *items);
-		if (items) members->items = items;
-		if (!keys || !items) return false;
-		members->capacity = capacity;
-	}
-	members->keys[members->count] = key;
-	members->items[members->count++] = *item;
-	return true;
-}
-
-void lk_members_free(lk_members *members) {
-	free(members->keys);
-	free(members->items);
-	*members = (lk_members){0};
-}
-
-bool lk_members_end(lk_members *members, lk_arena *arena, lk_value *out) {
-	size_t count = members->count;
-	bool object = out->kind == LK_JSON_OBJECT;
-	out->count = count;
-	out->items = LK_ARRAY(arena, lk_value, count + 1);
-	out->keys = object ? LK_ARRAY(arena, const char *, count + 1) : NULL;
-	bool ok = out->items && (out->keys || !object);
-	if (ok && count) memcpy(out->items, members->items, count * sizeof *out->items);
-	if (ok && count && object) memcpy(out->keys, members->keys, count * sizeof *out->keys);
-	lk_members_free(members);
-	return ok;
-}
-
 /* ---- scalars ---- */
 
 static bool yaml_among(const char *text, const char *const *names) {
@@ -113,7 +77,8 @@ static lk_status yaml_wrong(struct yaml_reader *reader, yaml_mark_t mark, const 
 	char where[300], shown[160];
 	lk_text text = lk_text_begin(where, sizeof where);
 	lk_text_add(&text, "%.240s:%zu:%zu", reader->name, mark.line + 1, mark.column + 1);
-	lk_fail(reader->err, LK_ERR_INPUT, where, "no YAML: %s", lk_escape(what, shown, sizeof shown));
+	lk_fail(reader->err, LK_ERR_INPUT, where, "invalid YAML: %s",
+	        lk_escape(what, shown, sizeof shown));
 	return lk_hint(reader->err, "correct the file");
 }
 
@@ -144,7 +109,7 @@ static lk_status yaml_alias(struct yaml_reader *reader, lk_value *out) {
 			*out = reader->anchors.at[i].value;
 			return LK_OK;
 		}
-	return yaml_wrong(reader, reader->event.start_mark, "an alias without its anchor");
+	return yaml_wrong(reader, reader->event.start_mark, "an alias of an unknown anchor");
 }
 
 static lk_status yaml_read_scalar(struct yaml_reader *reader, lk_value *out) {
@@ -198,7 +163,7 @@ static lk_status yaml_read_members(struct yaml_reader *reader, bool object, lk_m
 		bool plain = reader->event.type == YAML_SCALAR_EVENT &&
 		             reader->event.data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
 		LK_TRY(yaml_read_node(reader, &key));
-		if (!key.text) return yaml_wrong(reader, mark, "a key that is no text");
+		if (!key.text) return yaml_wrong(reader, mark, "a key that is not text");
 		LK_TRY(yaml_next(reader));
 		LK_TRY(yaml_read_node(reader, &item));
 		lk_members *into = plain && strcmp(key.text, "<<") == 0 ? merged : members;

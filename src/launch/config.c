@@ -67,12 +67,13 @@ static lk_status config_translate(lk_config *config, lk_words *words) {
 		return lk_config_fail(config, "run", "the training is launched by a script in the file",
 		                      "give that script with --script");
 	lk_fail(reading->err, LK_ERR_INPUT, reading->where,
-	        "it is the configuration of no framework that is read");
+	        "its keys are of no framework that is read");
 	return lk_hint(
 		reading->err,
-		"Megatron-LM, Megatron-Bridge, NeMo, AutoModel, NeMo RL, Primus, torchtitan, "
+		"give a file of Megatron-LM, Megatron-Bridge, NeMo, AutoModel, NeMo RL, Primus, "
+		"torchtitan, "
 		"nanotron, gpt-neox, axolotl, LLaMA-Factory, the Trainer, accelerate, DeepSpeed, "
-		"llm-foundry and MaxText are");
+		"llm-foundry or MaxText, or the launch script");
 }
 
 static lk_status config_ready(lk_reading *reading) {
@@ -97,7 +98,7 @@ lk_status lk_config_read_text(lk_reading *reading, const char *text, size_t size
 	LK_TRY(config_ready(reading));
 	LK_TRY(lk_config_parse(reading->arena, text, size, name, &config.root, reading->err));
 	if (config.root->kind != LK_JSON_OBJECT)
-		return lk_config_fail(&config, name, "the document is no map of settings",
+		return lk_config_fail(&config, name, "the document is not a map of settings",
 		                      "give a configuration of a training framework");
 	return config_translate(&config, words);
 }

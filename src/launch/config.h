@@ -49,7 +49,7 @@ const lk_value *lk_config_at(const lk_value *root, const char *path);
 const char *lk_config_text(const lk_value *value);
 /* The members of `over` replace those of `under`, maps are merged. NULL when memory is out. */
 lk_value *lk_config_merge(lk_arena *arena, const lk_value *under, const lk_value *over);
-/* A file that a file names: beside it, or below a folder above it. NULL: there is none. */
+/* A file that a file names: in its folder, or below a folder above it. NULL: not found. */
 const char *lk_config_beside(lk_arena *arena, const char *file, const char *name);
 /* ${VAR:default} in all texts below `value`, as Primus has it. */
 lk_status lk_config_fill(lk_config *config, lk_value *value);

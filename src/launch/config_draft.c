@@ -253,7 +253,8 @@ static void draft_sharding(lk_draft *draft) {
 		bool keeps = draft_has(name, "grad_op") || draft_has(name, "zero2") ||
 		             (number && (*name == '2' || *name == '5'));
 		bool none = draft_has(name, "no_shard") || (number && *name == '3');
-		job->sharding = none ? LK_SHARD_NONE : keeps ? LK_SHARD_ZERO2 : LK_SHARD_ZERO3;
+		job->sharding = keeps ? LK_SHARD_ZERO2 : LK_SHARD_ZERO3;
+		if (none) job->sharding = LK_SHARD_NONE;
 		job->sharding_said = true;
 		if (hybrid && draft->dp_shard <= 0)
 			draft->dp_shard = draft->per_node > 0 ? draft->per_node : 8;

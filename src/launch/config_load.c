@@ -203,7 +203,7 @@ static lk_status config_load_tree(lk_config *config, const char *path, int depth
 	free(text);
 	LK_TRY(status);
 	if ((*out)->kind != LK_JSON_OBJECT)
-		return lk_config_fail(config, path, "the document is no map of settings",
+		return lk_config_fail(config, path, "the document is not a map of settings",
 		                      "give a configuration of a training framework");
 	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
 		if (i == 1) LK_TRY(lk_config_fill(config, *out));
@@ -276,7 +276,9 @@ static const char *config_arithmetic(const lk_config *config, const char *inner,
 	if (lk_parse_real(comma + 1 + strspn(comma + 1, " "), -1e15, 1e15, &b, NULL, NULL) != LK_OK)
 		return NULL;
 	if (operation == 'd' && b == 0) return NULL;
-	double value = operation == 'm' ? a * b : operation == 'd' ? a / b : a + b;
+	double value = a + b;
+	if (operation == 'm') value = a * b;
+	if (operation == 'd') value = a / b;
 	return lk_arena_strdup(config->reading->arena, lk_format_shortest(value, shown, sizeof shown));
 }
 
@@ -296,7 +298,8 @@ static const char *config_resolve(const lk_config *config, const char *inner, co
 		const char *name = inner + length, *comma = strchr(name, ',');
 		const char *given =
 			config_variable(config, name, comma ? (size_t)(comma - name) : strlen(name));
-		return given ? given : comma ? comma + 1 + strspn(comma + 1, " ") : NULL;
+		if (!given && comma) given = comma + 1 + strspn(comma + 1, " ");
+		return given;
 	}
 	size_t name = strspn(inner, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
 	if (name > 0 && (inner[name] == ':' || inner[name] == '\0')) {
@@ -388,7 +391,7 @@ static lk_status config_override(lk_config *config, const char *line, size_t siz
 	int parts = 1;
 	for (size_t i = 0; i < length; i++) parts += text[i] == '.';
 	if (length == 0 || length > PATH_BYTES || parts > PATH_PARTS || (!equals && !away))
-		return lk_config_fail(config, "--set", "it is no key=value",
+		return lk_config_fail(config, "--set", "it is not key=value",
 		                      "write for instance --set micro_batch_size=2");
 	const char *path = lk_arena_strndup(arena, text, length);
 	lk_value *value = NULL;

@@ -92,8 +92,8 @@ static lk_status nemo_rl_gpus(const lk_config *config, lk_draft *draft) {
 	if (!colocated || strcmp(colocated, "false") != 0) return LK_OK;
 	int64_t others = nemo_rl_whole(config, "policy.generation.colocated.resources.num_nodes"),
 			own = nemo_rl_whole(config, "policy.generation.colocated.resources.gpus_per_node");
-	int64_t away = nodes == 1 ? own : others * (own > 0 ? own : per_node);
-	if (nodes > 1 && others == 0) away = own;
+	int64_t away = own;
+	if (nodes > 1 && others > 0) away = others * (own > 0 ? own : per_node);
 	int64_t left = nodes * per_node - away;
 	if (left <= 0 || left > LK_JOB_GPUS) return LK_OK;
 	draft->all_gpus = (int)left;

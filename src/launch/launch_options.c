@@ -112,8 +112,8 @@ lk_status lk_launch_count_gpus(lk_reading *reading, const lk_job *job, int64_t r
 	for (int i = 0; i < 3; i++)
 		if (degrees[i] > 1 && block <= LK_JOB_GPUS) block *= degrees[i];
 	if (job->ep > 1) experts *= job->ep;
-	int spread = job->ep <= 1 ? 1 : job->etp > 0 ? job->etp : job->tp;
-	if (spread > 1 && experts <= LK_JOB_GPUS) experts *= spread;
+	int spread = job->etp > 0 ? job->etp : job->tp;
+	if (job->ep > 1 && spread > 1 && experts <= LK_JOB_GPUS) experts *= spread;
 	int64_t whole = block <= LK_JOB_GPUS && replicas <= LK_JOB_GPUS ? block * replicas : INT64_MAX;
 	int64_t least = whole <= LK_JOB_GPUS && experts <= LK_JOB_GPUS
 	                    ? launch_options_multiple(whole, experts)
@@ -128,8 +128,9 @@ lk_status lk_launch_count_gpus(lk_reading *reading, const lk_job *job, int64_t r
 	int node = 8;
 	bool round = !fits && least <= node && node % least == 0 &&
 	             launch_options_batch_fits(job, node, block) && stated == 0 && replicas == 1;
-	reading->out->gpus_assumed = fits ? stated : round ? node : (int)least;
+	reading->out->gpus_assumed = fits ? stated : (int)least;
 	if (fits) return LK_OK;
+	if (round) reading->out->gpus_assumed = node;
 	return lk_launch_assume(reading,
 	                        "%d GPUs, %s: nothing states a number that the degrees divide "
 	                        "(--gpus)",

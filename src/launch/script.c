@@ -119,7 +119,7 @@ static lk_status run_eval(lk_shell *shell, const lk_raws *words) {
 	return status;
 }
 
-/* A file that the script reads: beside it, by the end of its name where its folder is not known. */
+/* A file that the script reads: in its folder, by the end of its name where its own is unknown. */
 static const char *script_beside(lk_shell *shell, const char *name) {
 	const char *slash = strrchr(shell->where, '/'), *last = strrchr(name, '/');
 	int folder = slash != NULL ? (int)(slash - shell->where) + 1 : 0;

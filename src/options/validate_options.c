@@ -30,8 +30,8 @@ static const lk_option options[] = {
 	 "every row from a fit that has not seen its fold, instead of the calibration in use")},
 	{CHOICE("folds", folds, folds, "NAME",
 	 "with --cross-validate, what is left out together; kernels: shape or gpu (all of a "
-	 "device); collectives: size, gpus (a number of GPUs) or fabric (all rows of one); training runs: "
-	 "network, gpu, architecture or stack"), WITH("cross-validate")},
+	 "device); collectives: size, gpus (a number of GPUs) or fabric (all rows of one); training "
+	 "runs: network, gpu, architecture or stack"), WITH("cross-validate")},
 	{TEXT("calibration", calibration, "FILE",
 	 "numbers that `lockstep calibrate` wrote, on top of the built-in ones")},
 	{TEXT("overheads", overheads, "FILE",

@@ -282,13 +282,11 @@ static void layout_parts_add_part(lk_layer_part *sum, const lk_layer_part *part)
 	sum->saved += part->saved;
 }
 
-/* Layers alike stand together: blocks are requested where one differs from the one before. */
-static bool like_before(const lk_model *model, int layer) {
-	if (layer == 0 || (model->network == LK_NET_ENCDEC && layer == model->layers)) return false;
-	if (model->network == LK_NET_CONV)
-		return lk_convnet_unit(model, layer).kind == lk_convnet_unit(model, layer - 1).kind;
-	lk_layer here = lk_model_layer(model, layer), before = lk_model_layer(model, layer - 1);
-	return lk_layer_same(&here, &before);
+/* Blocks are requested where a layer differs from the one before. */
+static bool layout_parts_repeats(const lk_model *model, int layer) {
+	if (model->network != LK_NET_CONV) return lk_layer_repeats(model, layer);
+	return layer > 0 &&
+	       lk_convnet_unit(model, layer).kind == lk_convnet_unit(model, layer - 1).kind;
 }
 
 static lk_status sum_layers(struct pricer *pricer, lk_parts *out, lk_arena *arena, lk_error *err) {
@@ -303,7 +301,7 @@ static lk_status sum_layers(struct pricer *pricer, lk_parts *out, lk_arena *aren
 		lk_layer_part part = {0}, *sum = LK_ARRAY(arena, lk_layer_part, out->layers + 1);
 		if (!sum) return lk_oom(err);
 		for (int i = 0; i < out->layers; i++) {
-			if (wanted[again] && !like_before(model, i))
+			if (wanted[again] && !layout_parts_repeats(model, i))
 				LK_TRY(layer_part(pricer, i, again, &part, err));
 			sum[i + 1] = sum[i];
 			layout_parts_add_part(&sum[i + 1], &part);

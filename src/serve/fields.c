@@ -6,6 +6,7 @@
 
 #include "io/stream.h"
 #include "base/check.h"
+#include "base/text.h"
 
 /* Options that take the content of a file, and the name under which the question finds it. */
 static const struct {
@@ -98,7 +99,8 @@ static lk_status fail_wrong_form(struct reader *reader, const lk_option *option,
 	return lk_hint(reader->err, "see GET /api/v1/options, or leave it out");
 }
 
-/* A text that could be a path would be read as one by the verb. */
+/* A text that could be a path would be read as one by the verb. An id of a network has a slash too;
+ * the child that answers stands in a folder of the request's own, where it names no file. */
 static lk_status check_option_text(struct reader *reader, const lk_option *option,
                                    lk_serve_form form, const char *text) {
 	const char *where = lk_arena_printf(reader->arena, "--%s", option->name);
@@ -107,7 +109,8 @@ static lk_status check_option_text(struct reader *reader, const lk_option *optio
 		return lk_hint(reader->err, "give %.64s, or leave the option out",
 		               option->value ? option->value : "a text");
 	}
-	if (form != LK_FIELD_TEXT_OR_FILE || !strchr(text, '/')) return LK_OK;
+	bool id = strcmp(option->name, "model") == 0 && lk_id_form(text);
+	if (form != LK_FIELD_TEXT_OR_FILE || !strchr(text, '/') || id) return LK_OK;
 	lk_fail(reader->err, LK_ERR_INPUT, where, "the server reads no files by name");
 	return lk_hint(reader->err, "give the content of the file as an object");
 }

@@ -54,15 +54,9 @@ static lk_status read_launch(lk_arena *arena, const lk_predict_request *request,
 }
 
 /* "Qwen/Qwen3-8B" is an id of a repository, unless a file or folder has this name. */
-static bool looks_like_id(const char *name) {
-	const char *slash = strchr(name, '/');
-	return slash && slash > name && *name != '.' && slash[1] && !strchr(slash + 1, '/') &&
-	       access(name, F_OK) != 0;
-}
-
 static bool request_looks_like_path(const char *name) {
 	if (lk_ends_in(name, ".json") || strcmp(name, ".") == 0) return true;
-	return strchr(name, '/') && !looks_like_id(name);
+	return strchr(name, '/') && (!lk_id_form(name) || access(name, F_OK) == 0);
 }
 
 /* The numbers in which networks differ that are not the same. */

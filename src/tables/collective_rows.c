@@ -121,9 +121,9 @@ void lk_coll_row_wire(lk_coll_row *row, const lk_device *device) {
 
 /* ---- NCCL in words ---- */
 
-/* The word behind `label`, as "2.26.2" behind "NCCL "; false where there is none. */
-static bool collective_rows_word_behind(const char *text, const char *label, char *word,
-                                        size_t size) {
+/* The word after `label`, as "2.26.2" after "NCCL "; false where the label is missing. */
+static bool collective_rows_word_after(const char *text, const char *label, char *word,
+                                       size_t size) {
 	const char *at = strstr(text, label);
 	if (!at) return false;
 	at += strlen(label);
@@ -144,10 +144,10 @@ static void collective_rows_nccl(lk_coll_row *row) {
 		char word[32];
 		lk_nccl_settings read;
 		lk_error unused;
-		if (collective_rows_word_behind(texts[i], "NCCL ", word, sizeof word) &&
+		if (collective_rows_word_after(texts[i], "NCCL ", word, sizeof word) &&
 		    lk_nccl_settings_read(word, "", &read, &unused) == LK_OK && read.release > 0)
 			lk_copy(release, sizeof release, word);
-		if (collective_rows_word_behind(texts[i], "algo ", word, sizeof word))
+		if (collective_rows_word_after(texts[i], "algo ", word, sizeof word))
 			lk_copy(algo, sizeof algo, word);
 		without_nvls |= strstr(texts[i], "NVLS disabled") || strstr(texts[i], "NVLS off");
 	}

@@ -8,6 +8,21 @@
 
 #include "step/step.h"
 
+/* What all releases of a stack have in common. */
+#define NEMO_RECIPE                                                                           \
+	.stack = "nemo", .job_stack = "nemo", .sharding = LK_SHARD_ZERO1,                         \
+	.recompute = LK_RECOMPUTE_NONE, .dtype = LK_BF16, .overlap_grad_reduce = LK_ON,           \
+	.tp_overlap = LK_ON, .fused_loss = LK_ON, .grad_reduce_fp32 = LK_OFF, .moe_imbalance = 1, \
+	.etp = 1, .lora_rank = 16
+#define MLPERF_RECIPE                                                              \
+	.stack = "mlperf", .job_stack = "nemo", .sharding = LK_SHARD_ZERO1,            \
+	.recompute = LK_RECOMPUTE_NONE, .dtype = LK_FP8, .overlap_grad_reduce = LK_ON, \
+	.tp_overlap = LK_ON, .fused_loss = LK_ON, .grad_reduce_fp32 = LK_OFF, .lora_rank = 16
+#define MLPERF_LORA_RECIPE                                                                     \
+	.stack = "mlperf-lora", .job_stack = "nemo", .sharding = LK_SHARD_NONE,                    \
+	.recompute = LK_RECOMPUTE_NONE, .dtype = LK_FP8, .tp_overlap = LK_ON, .fused_loss = LK_ON, \
+	.lora_rank = 16
+
 static const lk_stack_defaults table[] = {
 	{
 		.stack = "",
@@ -56,158 +71,73 @@ static const lk_stack_defaults table[] = {
 		/* Megatron-Bridge's performance recipes: distributed optimizer with both overlaps, bf16
          * gradients on the wire, fused loss, userbuffers overlap of tensor parallelism, experts not
          * split by tensor parallelism. */
-		.stack = "nemo",
+		NEMO_RECIPE,
 		.since = "",
-		.job_stack = "nemo",
-		.sharding = LK_SHARD_ZERO1,
-		.recompute = LK_RECOMPUTE_NONE,
-		.dtype = LK_BF16,
-		.overlap_grad_reduce = LK_ON,
-		.tp_overlap = LK_ON,
-		.fused_loss = LK_ON,
-		.grad_reduce_fp32 = LK_OFF,
 		.dispatcher = LK_DISPATCH_ALLTOALL,
-		.moe_imbalance = 1,
-		.etp = 1,
-		.lora_rank = 16,
 		.source =
 			"NVIDIA-NeMo/NeMo 24.12 performance recipes: all-to-all dispatcher, no CUDA graphs",
 	},
 	{
-		.stack = "nemo",
+		NEMO_RECIPE,
 		.since = "25.09",
-		.job_stack = "nemo",
-		.sharding = LK_SHARD_ZERO1,
-		.recompute = LK_RECOMPUTE_NONE,
-		.dtype = LK_BF16,
-		.overlap_grad_reduce = LK_ON,
-		.tp_overlap = LK_ON,
-		.fused_loss = LK_ON,
-		.grad_reduce_fp32 = LK_OFF,
 		.dispatcher = LK_DISPATCH_NODE,
 		.expert_overlap = LK_ON,
-		.moe_imbalance = 1,
-		.etp = 1,
-		.lora_rank = 16,
 		.source = "NVIDIA-NeMo/Megatron-Bridge scripts/performance: DeepEP or HybridEP, "
 				  "moe_router_force_load_balancing; "
 				  "expert traffic overlapped in interleaved pipelines: assumed",
 	},
 	{
-		.stack = "nemo",
+		NEMO_RECIPE,
 		.since = "26.02",
-		.job_stack = "nemo",
-		.sharding = LK_SHARD_ZERO1,
-		.recompute = LK_RECOMPUTE_NONE,
-		.dtype = LK_BF16,
-		.overlap_grad_reduce = LK_ON,
-		.tp_overlap = LK_ON,
-		.fused_loss = LK_ON,
 		.cuda_graphs = LK_ON,
-		.grad_reduce_fp32 = LK_OFF,
 		.dispatcher = LK_DISPATCH_NODE,
 		.expert_overlap = LK_ON,
-		.moe_imbalance = 1,
-		.etp = 1,
-		.lora_rank = 16,
 		.source = "NVIDIA-NeMo/Megatron-Bridge scripts/performance: CUDA graphs of attention, "
 				  "router and preprocessing",
 	},
 	{
-		.stack = "nemo",
+		NEMO_RECIPE,
 		.since = "26.06",
-		.job_stack = "nemo",
-		.sharding = LK_SHARD_ZERO1,
-		.recompute = LK_RECOMPUTE_NONE,
-		.dtype = LK_BF16,
-		.overlap_grad_reduce = LK_ON,
-		.tp_overlap = LK_ON,
-		.fused_loss = LK_ON,
 		.cuda_graphs = LK_ON,
 		.graph_experts = LK_ON,
-		.grad_reduce_fp32 = LK_OFF,
 		.dispatcher = LK_DISPATCH_NODE,
 		.expert_overlap = LK_ON,
-		.moe_imbalance = 1,
-		.etp = 1,
-		.lora_rank = 16,
 		.source = "as before, with graphs of whole iterations: assumed from the launch times that "
 				  "the runs leave room for",
 	},
 	{
-		.stack = "mlperf",
+		MLPERF_RECIPE,
 		.since = "",
-		.job_stack = "nemo",
-		.sharding = LK_SHARD_ZERO1,
-		.recompute = LK_RECOMPUTE_NONE,
-		.dtype = LK_FP8,
-		.overlap_grad_reduce = LK_ON,
-		.tp_overlap = LK_ON,
-		.fused_loss = LK_ON,
-		.grad_reduce_fp32 = LK_OFF,
-		.lora_rank = 16,
 		.source = "mlcommons training results, NVIDIA's configurations: fp8, distributed "
 				  "optimizer, tensor-parallel overlap",
 	},
 	{
-		.stack = "mlperf",
+		MLPERF_RECIPE,
 		.since = "v5.0",
-		.job_stack = "nemo",
-		.sharding = LK_SHARD_ZERO1,
-		.recompute = LK_RECOMPUTE_NONE,
-		.dtype = LK_FP8,
-		.overlap_grad_reduce = LK_ON,
-		.tp_overlap = LK_ON,
-		.fused_loss = LK_ON,
-		.grad_reduce_fp32 = LK_OFF,
 		.cuda_graphs = LK_ON,
-		.lora_rank = 16,
 		.source = "mlcommons training results v5.0 and later: as before, with CUDA graphs",
 	},
 	{
-		.stack = "mlperf",
+		MLPERF_RECIPE,
 		.since = "v6.0",
-		.job_stack = "nemo",
-		.sharding = LK_SHARD_ZERO1,
-		.recompute = LK_RECOMPUTE_NONE,
-		.dtype = LK_FP8,
-		.overlap_grad_reduce = LK_ON,
-		.tp_overlap = LK_ON,
-		.fused_loss = LK_ON,
-		.grad_reduce_fp32 = LK_OFF,
 		.cuda_graphs = LK_ON,
 		.graph_experts = LK_ON,
 		.dispatcher = LK_DISPATCH_NODE,
 		.expert_overlap = LK_ON,
 		.etp = 1,
-		.lora_rank = 16,
 		.source = "mlcommons training results v6.0: Megatron-Bridge as in nemo 26.06, graphs of "
 				  "whole iterations; routing as the network learns it",
 	},
 	{
-		.stack = "mlperf-lora",
+		MLPERF_LORA_RECIPE,
 		.since = "",
-		.job_stack = "nemo",
-		.sharding = LK_SHARD_NONE,
-		.recompute = LK_RECOMPUTE_NONE,
-		.dtype = LK_FP8,
-		.tp_overlap = LK_ON,
-		.fused_loss = LK_ON,
-		.lora_rank = 16,
 		.source = "mlcommons training results, llama2_70b_lora: rank 16 adapters on frozen base "
 				  "weights, fp8",
 	},
 	{
-		.stack = "mlperf-lora",
+		MLPERF_LORA_RECIPE,
 		.since = "v4.1",
-		.job_stack = "nemo",
-		.sharding = LK_SHARD_NONE,
-		.recompute = LK_RECOMPUTE_NONE,
-		.dtype = LK_FP8,
-		.tp_overlap = LK_ON,
-		.fused_loss = LK_ON,
 		.cuda_graphs = LK_ON,
-		.lora_rank = 16,
 		.source = "mlcommons training results v4.1 and later: as before, with CUDA graphs",
 	},
 	{

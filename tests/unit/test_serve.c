@@ -171,6 +171,8 @@ static void wrong_fields_are_named(void **state) {
 		{&lk_predict_verb, "{\"model\": \"\"}", "--model", "the value is empty"},
 		{&lk_predict_verb, "{\"model\": \"/etc/passwd\"}", "--model",
 	     "the server reads no files by name"},
+		{&lk_predict_verb, "{\"model\": \"Qwen/config.json\"}", "--model",
+	     "the server reads no files by name"},
 		{&lk_predict_verb, "{\"cluster\": \"../x.json\"}", "--cluster",
 	     "the server reads no files by name"},
 		{&lk_predict_verb, "{\"calibration\": \"x\"}", "--calibration",

@@ -121,7 +121,7 @@ static lk_status settings_read_lists(const struct names *names, const char *text
 			lk_fail(err, LK_ERR_INPUT, where, "%s: \"%s\" names no collective", names->variable,
 			        shown);
 			return lk_hint(err, "give allreduce, allgather, reducescatter, broadcast or reduce, "
-			                    "with : behind it");
+			                    "followed by a colon");
 		}
 		const char *list = named ? at + prefix + 1 : at;
 		LK_TRY(settings_read_list(names, list, length - (size_t)(list - at), where, &bits, err));

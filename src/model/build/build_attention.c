@@ -123,6 +123,18 @@ static double attention_pairs(const lk_builder *builder, const lk_layer_shape *s
 	return all * builder->batch;
 }
 
+/* Adds a fused kernel; `op` states its shape. */
+static void attention_add(lk_builder *builder, bool backward, lk_op op) {
+	op.kind = backward ? LK_OP_ATTENTION_BWD : LK_OP_ATTENTION;
+	op.name = backward ? "attention_grad" : "attention";
+	op.dtype = LK_BF16;
+	op.stream = LK_STREAM_COMPUTE;
+	op.phase = builder->phase;
+	op.join = builder->pending;
+	builder->pending = 0;
+	lk_graph_add(builder->graph, &op);
+}
+
 static void attention_flash(lk_builder *builder, const lk_layer_shape *shape, struct lk_widths w,
                             bool backward) {
 	double flops =
@@ -133,24 +145,17 @@ static void attention_flash(lk_builder *builder, const lk_layer_shape *shape, st
 	double chunks = shape->layer.chunked && shape->layer.window < shape->keys
 	                    ? shape->keys / chunk_keys(shape)
 	                    : 1;
-	lk_op op = {
-		.kind = backward ? LK_OP_ATTENTION_BWD : LK_OP_ATTENTION,
-		.dtype = LK_BF16,
-		.stream = LK_STREAM_COMPUTE,
-		.phase = builder->phase,
-		.join = builder->pending,
-		.name = backward ? "attention_grad" : "attention",
-		.m = shape->queries / chunks,
-		.n = shape->keys / chunks,
-		.k = w.score,
-		.batch = builder->batch * w.heads * chunks,
-		.flops = flops,
-		.bytes = bytes * (backward ? 3 : 1),
-		.window = shape->layer.chunked ? 0 : shape->layer.window,
-		.flags = shape->layer.causal ? LK_OP_CAUSAL : 0,
-	};
-	builder->pending = 0;
-	lk_graph_add(builder->graph, &op);
+	attention_add(builder, backward,
+	              (lk_op){
+					  .m = shape->queries / chunks,
+					  .n = shape->keys / chunks,
+					  .k = w.score,
+					  .batch = builder->batch * w.heads * chunks,
+					  .flops = flops,
+					  .bytes = bytes * (backward ? 3 : 1),
+					  .window = shape->layer.chunked ? 0 : shape->layer.window,
+					  .flags = shape->layer.causal ? LK_OP_CAUSAL : 0,
+				  });
 	/* gradients of queries, keys and values; those of the queries are summed up in fp32 */
 	if (backward)
 		lk_build_scratch(builder, builder->tokens * (builder->bytes * (w.q + w.kv) + 4 * w.q),
@@ -167,23 +172,16 @@ static void attention_sparse(lk_builder *builder, const lk_layer_shape *shape, s
 		   keys = pairs / (builder->batch * shape->queries);
 	if (backward) lk_build_index_backward(builder, shape, true, false);
 	else lk_build_index_forward(builder, shape);
-	lk_op op = {
-		.kind = backward ? LK_OP_ATTENTION_BWD : LK_OP_ATTENTION,
-		.dtype = LK_BF16,
-		.stream = LK_STREAM_COMPUTE,
-		.phase = builder->phase,
-		.join = builder->pending,
-		.name = backward ? "attention_grad" : "attention",
-		.m = shape->queries,
-		.n = keys,
-		.k = key,
-		.batch = builder->batch * w.heads,
-		.flops = 2 * pairs * w.heads * both * (backward ? 2.5 : 1),
-		.bytes =
-			builder->bytes * (builder->tokens * w.heads * both + pairs * key) * (backward ? 3 : 1),
-	};
-	builder->pending = 0;
-	lk_graph_add(builder->graph, &op);
+	attention_add(builder, backward,
+	              (lk_op){
+					  .m = shape->queries,
+					  .n = keys,
+					  .k = key,
+					  .batch = builder->batch * w.heads,
+					  .flops = 2 * pairs * w.heads * both * (backward ? 2.5 : 1),
+					  .bytes = builder->bytes * (builder->tokens * w.heads * both + pairs * key) *
+	                           (backward ? 3 : 1),
+				  });
 }
 
 /* Products over all pairs (libraries of batched products do not skip the masked half) and a fused

@@ -312,7 +312,7 @@ static void shared_forward(lk_builder *builder) {
 	lk_build_tp_leave(builder, "reduce_shared_output");
 }
 
-/* Routed experts at a width of their own: a product before the dispatch and one behind the
+/* Routed experts with their own width: a product before the dispatch and one after the
  * combine, whole on every rank. What was combined is kept for the second one's weights. */
 static double latent_experts_saved(const lk_builder *builder) {
 	return builder->train_base
@@ -418,7 +418,7 @@ static void experts_backward(lk_builder *builder, struct lk_moe_size z, bool inp
 		                 LK_OWN_ACTIVATIONS);
 }
 
-/* Gradients of the product behind the combine, or of the one before the dispatch. */
+/* Gradients of the product after the combine, or of the one before the dispatch. */
 static void latent_experts_backward(lk_builder *builder, bool widen, bool input, bool weight) {
 	double h = builder->model->hidden, latent = builder->model->expert_latent;
 	if (latent <= 0) return;

@@ -146,20 +146,13 @@ static void sizes_add(lk_rank_params *sum, lk_rank_params part) {
 	sum->tensors += part.tensors;
 }
 
-/* Whether a layer has what the one before has: searches ask for stages often. */
-static bool sizes_like_before(const lk_model *model, int layer) {
-	if (model->network != LK_NET_DECODER || model->relative_buckets > 0) return false;
-	lk_layer here = lk_model_layer(model, layer), before = lk_model_layer(model, layer - 1);
-	return lk_layer_same(&here, &before);
-}
-
 lk_rank_params lk_sizes_stage(const lk_job *job, int stage) {
 	LK_ASSERT(stage >= 0 && stage < job->pp);
 	lk_rank_params sum = {0}, each = {0};
 	for (int chunk = 0; chunk < job->vp; chunk++) {
 		int first, count = lk_job_chunk_layers(job, stage, chunk, &first);
 		for (int i = 0; i < count; i++) {
-			if (i == 0 || !sizes_like_before(&job->model, first + i))
+			if (i == 0 || !lk_layer_repeats(&job->model, first + i))
 				each = lk_sizes_layer(job, first + i);
 			sizes_add(&sum, each);
 		}

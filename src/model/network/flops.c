@@ -63,7 +63,7 @@ double lk_model_flops(const lk_model *model, int seq) {
 	if (model->network == LK_NET_CONV) return 6 * lk_convnet_macs(model); /* of an image */
 	double s = seq, matrices = head_matrices(model), core = 0, layer = 0, beyond = 0;
 	for (int i = 0; i < model->layers + model->decoder_layers; i++) {
-		if (!lk_layer_like_before(model, i)) {
+		if (!lk_layer_repeats(model, i)) {
 			layer = layer_matrices(model, i);
 			beyond = layer_core(model, i, s);
 		}

@@ -8,7 +8,7 @@
 
 #include "model/network/parts.h"
 
-/* One item at *text; false at the end or where it is none. *text moves behind it. */
+/* Reads one item at *text and moves *text past it; false at the end or where it is not an item. */
 static bool read_item(const char **text, const lk_model *model, lk_layer *out, int *repeat) {
 	const char *at = *text + strspn(*text, " ");
 	long times = 0;
@@ -20,7 +20,9 @@ static bool read_item(const char **text, const lk_model *model, lk_layer *out, i
 		int mixer = attends ? LK_MIXER_ATTENTION : 0;
 		for (int i = 0; i < LK_MIXER_KINDS && !attends; i++)
 			if (*at == lk_mixer_kinds[i].letter) mixer = lk_mixer_kinds[i].mixer;
-		int ffn = *at == '-' ? LK_FFN_DENSE : *at == 'E' ? LK_FFN_EXPERTS : LK_FFN_NONE;
+		int ffn = LK_FFN_NONE;
+		if (*at == '-') ffn = LK_FFN_DENSE;
+		if (*at == 'E') ffn = LK_FFN_EXPERTS;
 		if (!mixer && !ffn) return false;
 		if ((out->mixers & mixer) || (ffn && out->ffn)) return false; /* twice */
 		local |= attends && *at != '*';
@@ -81,8 +83,12 @@ bool lk_layer_same(const lk_layer *a, const lk_layer *b) {
 	       a->chunked == b->chunked && a->causal == b->causal;
 }
 
-bool lk_layer_like_before(const lk_model *model, int layer) {
-	if (layer == 0 || model->network != LK_NET_DECODER || model->relative_buckets > 0) return false;
+bool lk_layer_repeats(const lk_model *model, int layer) {
+	/* the first layer of a stack holds the table of relative positions */
+	bool first = layer == 0 || (model->network == LK_NET_ENCDEC && layer == model->layers);
+	bool second = layer == 1 || (model->network == LK_NET_ENCDEC && layer == model->layers + 1);
+	if (first || (second && model->relative_buckets > 0) || model->network == LK_NET_CONV)
+		return false;
 	lk_layer here = lk_model_layer(model, layer), before = lk_model_layer(model, layer - 1);
 	return lk_layer_same(&here, &before);
 }

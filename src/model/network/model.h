@@ -258,6 +258,9 @@ lk_status lk_model_check(const lk_model *model, const char *where, lk_error *err
  * there is none. */
 lk_layer lk_model_layer(const lk_model *model, int layer);
 bool lk_layer_same(const lk_layer *a, const lk_layer *b);
+/* Whether a layer has the parameters and operations of the one before it, so that sums need not
+ * work it out again. Of a convolution net's units the caller decides. */
+bool lk_layer_repeats(const lk_model *model, int layer);
 /* Mixers that some layer has; whether some layer has this feed-forward. */
 int lk_model_mixers(const lk_model *model);
 bool lk_model_has_ffn(const lk_model *model, lk_ffn ffn);

@@ -123,7 +123,7 @@ double lk_model_params(const lk_model *model) {
 	double sum = lk_model_embedding_params(model) + lk_model_head_params(model);
 	lk_layer_params p = {0};
 	for (int i = 0; i < model->layers + model->decoder_layers; i++) {
-		if (!lk_layer_like_before(model, i)) p = lk_model_layer_params(model, i);
+		if (!lk_layer_repeats(model, i)) p = lk_model_layer_params(model, i);
 		sum += p.attention + p.mlp + p.router + p.experts + p.norms;
 	}
 	return sum;

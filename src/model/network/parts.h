@@ -46,8 +46,6 @@ typedef struct lk_layer_weights {
 	lk_weights mixers, mlp, router, experts, norms;
 } lk_layer_weights;
 lk_layer_weights lk_layer_weights_of(const lk_model *model, int layer);
-/* layers.c: whether a layer has what the one before has, for sums that searches ask for often. */
-bool lk_layer_like_before(const lk_model *model, int layer);
 /* layers.c: whether the order is a list of layers. */
 bool lk_model_order_valid(const lk_model *model);
 
