@@ -68,9 +68,20 @@ export function same(found, wanted, what) {
 
 /* The next picture of a prediction, after `act`. */
 export async function shown(page, act) {
-	await page.evaluate(() => { window.nextShown = new Promise((go) => document.addEventListener("lockstep-shown", go, {once: true})); });
+	await page.evaluate(() => {
+		window.wasShown = false;
+		document.addEventListener("lockstep-shown", () => { window.wasShown = true; }, {once: true});
+	});
 	await act();
-	await page.evaluate(() => window.nextShown);
+	await page.waitForFunction(() => window.wasShown);
+}
+
+/* The clipboard is one for all pages: who copies and pastes has it alone. */
+let clipboardFree = Promise.resolve();
+export function withClipboard(act) {
+	const result = clipboardFree.then(act);
+	clipboardFree = result.catch(() => {});
+	return result;
 }
 /* The page with its first picture. */
 export async function start(page, url) {

@@ -1,7 +1,7 @@
 /* serve.mjs: the page of lockstep serve in a real browser. */
 import {readFileSync} from "node:fs";
 import path from "node:path";
-import {check, close, narrow, open, pictures, same, says, serve, shown, start, test, whole} from "./page.mjs";
+import {check, close, narrow, open, pictures, same, says, serve, shown, start, test, whole, withClipboard} from "./page.mjs";
 
 const picture = (page, name, more) => page.screenshot({path: path.join(pictures, name + ".png"), ...more});
 const origin = (server) => new URL(server.url).origin;
@@ -180,13 +180,15 @@ test("tables sort and copy", (browser) => withPage(browser, {permissions: ["clip
 	/* It is said for a moment: who looks from time to time may miss it. */
 	await page.evaluate(() => new MutationObserver(() => { window.copied ||= document.body.innerText.includes("copied"); })
 		.observe(document.body, {subtree: true, childList: true, characterData: true}));
-	await table.getByRole("button", {name: "Markdown"}).click();
-	await page.waitForFunction(() => window.copied);
-	const text = await page.evaluate(() => navigator.clipboard.readText());
-	check(text.startsWith("|") && text.includes(up[0]), "Markdown: " + text.slice(0, 80));
-	await table.getByRole("button", {name: "CSV"}).click();
-	await page.waitForFunction((before) => navigator.clipboard.readText().then((now) => now !== before), text);
-	check((await page.evaluate(() => navigator.clipboard.readText())).split("\n").length > up.length, "CSV");
+	await withClipboard(async () => {
+		await table.getByRole("button", {name: "Markdown"}).click();
+		await page.waitForFunction(() => window.copied);
+		const text = await page.evaluate(() => navigator.clipboard.readText());
+		check(text.startsWith("|") && text.includes(up[0]), "Markdown: " + text.slice(0, 80));
+		await table.getByRole("button", {name: "CSV"}).click();
+		await page.waitForFunction((before) => navigator.clipboard.readText().then((now) => now !== before), text);
+		check((await page.evaluate(() => navigator.clipboard.readText())).split("\n").length > up.length, "CSV");
+	});
 }));
 
 test("a plan runs, can be cancelled, and a layout can be taken over", (browser) => withPage(browser, {}, async (page, server) => {
@@ -232,8 +234,10 @@ const LINE = "torchrun --nproc_per_node 8 --nnodes 4 pretrain_gpt.py --tensor-mo
 async function paste(page, text) {
 	await page.evaluate(() => { document.getElementById("more").open = true; });
 	await page.focus("#f-launch");
-	await page.evaluate((text) => navigator.clipboard.writeText(text), text);
-	await page.keyboard.press("Control+V");
+	await withClipboard(async () => {
+		await page.evaluate((text) => navigator.clipboard.writeText(text), text);
+		await page.keyboard.press("Control+V");
+	});
 }
 const clipboard = {permissions: ["clipboard-read", "clipboard-write"]};
 const values = (page, names) => page.evaluate((names) => names.map((name) => document.getElementById("f-" + name).value), names);
