@@ -188,7 +188,7 @@ const lk_field lk_job_fields[] = {
 	{SWITCH(grouped_gemm), JOB},
 	{BOOL(narrow_weights), JOB},
 	{CHOICE(fp8_recipe, recipes), JOB},
-	{CHOICE(dispatcher, dispatchers), JOB},
+	{SAID(dispatcher, dispatchers), JOB},
 	{REAL(moe_imbalance), JOB},
 	{BOOL(compile), JOB},
 	{INT(max_connections), JOB},

@@ -83,7 +83,9 @@ static int said_switch(lk_switch is, bool otherwise) {
 bool lk_layout_request(const lk_plan_request *request, const lk_space *space,
                        const lk_layout *layout, const lk_job *job, lk_arena *arena,
                        lk_predict_request *out) {
+	const lk_stack_features *features = lk_job_features(job);
 	bool replicas = (int64_t)job->dp * job->cp > 1, sharded = job->sharding != LK_SHARD_NONE;
+	int etp = features->etp > 0 ? features->etp : job->tp;
 	*out = request->job;
 	out->gpus = job->gpus;
 	out->tp = job->tp;
@@ -91,7 +93,7 @@ bool lk_layout_request(const lk_plan_request *request, const lk_space *space,
 	out->vp = job->vp;
 	out->cp = job->cp;
 	out->ep = job->ep;
-	out->etp = job->model.experts > 0 && job->etp != job->tp ? job->etp : 0;
+	out->etp = job->model.experts > 0 && job->etp != etp ? job->etp : 0;
 	out->mbs = job->mbs;
 	out->stack = strcmp(job->stack, job->model.network == LK_NET_CONV ? "ddp" : LK_STACK_DEFAULT)
 	                 ? lk_arena_strdup(arena, job->stack)
@@ -99,8 +101,10 @@ bool lk_layout_request(const lk_plan_request *request, const lk_space *space,
 	out->zero = lk_arena_printf(arena, "%d", (int)job->sharding);
 	out->recompute = lk_recompute_text(arena, job);
 	if (job->tp > 1) out->sequence_parallel = said_switch(job->sequence_parallel, true);
-	out->tp_overlap = said_switch(job->tp_overlap, false);
-	out->overlap_grad_reduce = replicas ? said_switch(job->overlap_grad_reduce, true) : 0;
+	out->tp_overlap =
+		said_switch(job->tp_overlap, features->tp_overlap && job->sequence_parallel == LK_ON);
+	out->overlap_grad_reduce =
+		replicas ? said_switch(job->overlap_grad_reduce, !features->late_reduce) : 0;
 	out->overlap_param_gather = replicas && sharded ? said_switch(job->overlap_param_gather,
 	                                                              job->overlap_grad_reduce == LK_ON)
 	                                                : 0;

@@ -73,7 +73,7 @@ static lk_status plan_check_request(const lk_plan_request *request, const lk_ask
 		lk_fail(err, LK_ERR_INPUT, idle, "it has no effect: the model has no experts");
 		return lk_hint(err, "leave it out");
 	}
-	return LK_OK;
+	return lk_job_check_dtype(&asked->job, &asked->cluster, err);
 }
 
 /* Of a number of GPUs for which there is no layout at all: which batches would do. */

@@ -281,6 +281,7 @@ lk_status lk_space_read(const lk_plan_request *request, const lk_asked *asked, l
 	bool launched = request->job.launch_count > 0 || request->job.script || request->job.config ||
 	                request->job.deepspeed;
 	if (launched) lk_job_open_layout(&out->base);
+	out->base.stack_recipe = !launched;
 	out->base.split_open = true;
 	out->dispatcher_said = launched || request->job.dispatcher || out->base.dispatcher;
 	out->loss_layers = layers_of_loss(&out->base);
@@ -327,6 +328,18 @@ bool lk_space_runs(const char *stack, lk_schedule_kind kind) {
 	if (kind == LK_SCHED_1F1B) return true;
 	if (kind == LK_SCHED_INTERLEAVED) return strstr(stack, "deepspeed") == NULL;
 	return kind == LK_SCHED_ZB_V && is_fsdp(stack);
+}
+
+/* What a stack does where nothing says otherwise. */
+static const lk_stack_features *features_of(const lk_space *space, int stack) {
+	lk_job job = {.stack_recipe = space->base.stack_recipe};
+	lk_copy(job.stack, sizeof job.stack, space->stacks[stack]);
+	lk_copy(job.release, sizeof job.release, space->base.release);
+	return lk_job_features(&job);
+}
+
+bool lk_space_overlaps_experts(const lk_space *space, int stack) {
+	return features_of(space, stack)->expert_overlap;
 }
 
 bool lk_space_varies_split(const lk_space *space, int stack) {
@@ -547,7 +560,10 @@ static void set_core(const lk_space *space, const lk_core *core, lk_job *job) {
 	job->microbatches = 0;
 	job->schedule = (lk_schedule_kind)core->schedule;
 	job->schedule_said = true;
-	if (sends_by_node(space, core)) job->dispatcher = LK_DISPATCH_NODE;
+	if (sends_by_node(space, core)) {
+		job->dispatcher = LK_DISPATCH_NODE;
+		job->dispatcher_said = true;
+	}
 	bool split = split_job(space, core->split, job);
 	LK_ASSERT(split);
 	(void)split;
@@ -642,9 +658,12 @@ static void tensor_ways(const lk_space *space, const lk_job *job, struct ways *o
 	bool titan = strcmp(job->stack, "torchtitan") == 0 && job->compile;
 	bool overlaps = space->base.tp_overlap != LK_OFF && (is_megatron_core(job->stack) || titan);
 	out->count = 0;
+	bool usual = space->fixed_switches && space->base.tp_overlap == LK_AUTO &&
+	             lk_job_features(job)->tp_overlap;
 	if (may) {
-		if (space->base.tp_overlap != LK_ON) way(out, 1, 0);
-		if (space->base.tp_overlap == LK_ON || (overlaps && !space->fixed_switches)) way(out, 1, 1);
+		if (space->base.tp_overlap != LK_ON && !usual) way(out, 1, 0);
+		if (space->base.tp_overlap == LK_ON || usual || (overlaps && !space->fixed_switches))
+			way(out, 1, 1);
 	}
 	if (!may || (!said && !space->fixed_switches && space->base.tp_overlap != LK_ON))
 		way(out, 0, 0);
@@ -842,7 +861,9 @@ static bool recompute_held(const lk_recomputes *ways, const lk_job *job) {
 static bool switches_held(const lk_space *space, const lk_core *core, const lk_job *job,
                           const char **why) {
 	lk_axis shardings;
-	lk_dispatcher sent = sends_by_node(space, core) ? LK_DISPATCH_NODE : space->base.dispatcher;
+	bool node = sends_by_node(space, core) ||
+	            (!space->dispatcher_said && features_of(space, core->stack)->by_node);
+	lk_dispatcher sent = node ? LK_DISPATCH_NODE : space->base.dispatcher;
 	shardings_of(space, core, &shardings);
 	*why = "zero";
 	if (!space_holds(&shardings, (int)job->sharding)) return false;

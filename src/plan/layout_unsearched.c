@@ -67,14 +67,16 @@ static void list_pipelines(const lk_space *space, struct unsearched *out) {
 
 static void list_experts(const lk_space *space, struct unsearched *out) {
 	if (space->base.model.experts == 0 || !has_more_than_one(&space->ep)) return;
-	bool node = false, alltoall = false;
-	for (int i = 0; i < space->stack_count; i++)
+	bool node = false, alltoall = false, overlapped = true;
+	for (int i = 0; i < space->stack_count; i++) {
 		*(lk_space_sends_by_node(space, i) ? &node : &alltoall) = true;
+		overlapped &= lk_space_overlaps_experts(space, i);
+	}
 	if (!space->dispatcher_said)
 		unsearched_add(out,
 		               lk_arena_printf(out->arena, "MoE dispatchers %sallgather%s (--dispatcher)",
 		                               alltoall ? "" : "alltoall, ", node ? "" : ", node"));
-	if (space->base.expert_overlap == LK_AUTO)
+	if (space->base.expert_overlap == LK_AUTO && !overlapped)
 		unsearched_add(out, "MoE traffic during another micro-batch's computation "
 		                    "(--expert-overlap)");
 }

@@ -131,6 +131,31 @@ static const char *attention_kernel_name(lk_attention_kernel kernel, const lk_de
 	                                    : "FlashAttention-3";
 }
 
+/* What a stack's recipes turned on in a job; "" nothing; NULL: memory is out. */
+static const char *stack_recipe_text(lk_arena *arena, const lk_job *job) {
+	const lk_stack_features *features = lk_job_features(job);
+	bool experts = job->model.experts > 0;
+	const struct {
+		bool is;
+		const char *text;
+	} on[] = {
+		{features->tp_overlap && job->tp_overlap == LK_ON, "--tp-overlap"},
+		{features->fused_loss && job->fused_cross_entropy == LK_ON, "--fused-loss"},
+		{features->cuda_graphs && job->cuda_graphs == LK_ON,
+	     features->graph_experts && experts ? "--cuda-graphs with the experts" : "--cuda-graphs"},
+		{features->by_node && experts && job->dispatcher == LK_DISPATCH_NODE, "--dispatcher node"},
+		{features->expert_overlap && lk_job_pairs(job), "--expert-overlap"},
+		{features->etp == 1 && experts && job->tp > 1 && job->etp == 1, "--etp 1"},
+		{features->late_reduce && job->overlap_grad_reduce == LK_OFF, "--no-overlap-grad-reduce"},
+		{features->wide_grads && job->grad_reduce_fp32 == LK_ON, "gradients in fp32"},
+		{features->cp_contiguous && job->cp > 1, "context parallelism without balancing"},
+	};
+	const char *text = "";
+	for (size_t i = 0; i < sizeof on / sizeof *on && text; i++)
+		if (on[i].is) text = lk_arena_printf(arena, "%s%s%s", text, *text ? ", " : "", on[i].text);
+	return text;
+}
+
 static lk_status list_assumptions(lk_arena *arena, const lk_predict_request *request,
                                   const lk_asked *asked, const lk_prediction *answer,
                                   lk_lines *lines, lk_error *err) {
@@ -226,6 +251,9 @@ static lk_status list_assumptions(lk_arena *arena, const lk_predict_request *req
 	    "--release)",
 	    profile->subject, *profile->variant ? " " : "", profile->variant, profile->points,
 	    100 * profile->error);
+	const char *recipe = stack_recipe_text(arena, job);
+	if (!recipe) return lk_oom(err);
+	SAY(*recipe, "as the recipes of %s have it: %s (--no-NAME turns one off)", job->stack, recipe);
 	SAY(!profile, "no measured run of the stack %s: base numbers of all stacks (--stack)",
 	    job->profile);
 	SAY(device->arch != LK_ARCH_CPU && !lk_profile_measured(numbers, device->arch),

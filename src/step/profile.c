@@ -3,7 +3,6 @@
  * calibrate runs` writes. */
 #include "step/step.h"
 
-#include <ctype.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -17,22 +16,6 @@ const char *lk_knob_name(lk_knob knob) {
 const char *lk_precision_class(lk_dtype dtype) {
 	if (dtype == LK_NVFP4) return "fp4";
 	return dtype == LK_FP8 || dtype == LK_MXFP8 ? "fp8" : "16-bit";
-}
-
-int lk_release_compare(const char *a, const char *b) {
-	for (;;) {
-		while (*a && !isdigit((unsigned char)*a)) a++;
-		while (*b && !isdigit((unsigned char)*b)) b++;
-		if (!*a || !*b) return (*a != 0) - (*b != 0);
-		while (*a == '0') a++;
-		while (*b == '0') b++;
-		size_t digits_a = strspn(a, "0123456789"), digits_b = strspn(b, "0123456789");
-		if (digits_a != digits_b) return digits_a < digits_b ? -1 : 1;
-		int order = strncmp(a, b, digits_a);
-		if (order != 0) return order < 0 ? -1 : 1;
-		a += digits_a;
-		b += digits_b;
-	}
 }
 
 /* ---- finding a profile ---- */

@@ -119,12 +119,10 @@ void lk_range_of(lk_arena *arena, const lk_job *job, const lk_cluster *cluster,
 	*low = seconds * exp(-hypot(fmin(sides.below, 0), more));
 	*high = seconds * exp(hypot(fmax(sides.above, 0), more));
 	if (!basis) return;
+	const char *network = job->model.experts > 0 ? "experts" : "dense";
 	*basis = lk_arena_printf(
-		arena, "errors of %d %s runs that the fit had not seen%s%s%s%s", row ? row->points : 0,
-		row                      ? row->variant
-		: job->model.experts > 0 ? "experts"
-								 : "dense",
-		profile ? "" : ", of other software", unseen ? ", wider: no run on this " : "",
-		unseen ? unseen : "",
+		arena, "errors of %d %s runs %s the fit had not seen%s%s%s", row ? row->points : 0,
+		row && profile ? row->variant : network, profile ? "that" : "of software that",
+		unseen ? ", wider: no run on this " : "", unseen ? unseen : "",
 		far > 0 && network_share > 0 ? ", wider: no run on such a network" : "");
 }

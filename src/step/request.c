@@ -314,6 +314,7 @@ static lk_status request_take_layout(const lk_predict_request *request, lk_job *
 	job->cp_kind = (lk_cp_kind)cp_kind;
 	if (request->attention) take_attention(kernel, job);
 	job->dispatcher = (lk_dispatcher)dispatcher;
+	job->dispatcher_said |= request->dispatcher != NULL;
 	return take_schedule(job, request->schedule, err);
 }
 
@@ -333,6 +334,8 @@ static void take_switches(const lk_predict_request *request, lk_job *job) {
 	if (request->nccl) lk_copy(job->nccl, sizeof job->nccl, request->nccl);
 	if (request->stack) lk_copy(job->stack, sizeof job->stack, request->stack);
 	if (request->release) lk_copy(job->release, sizeof job->release, request->release);
+	bool launched = request->script || request->config || request->launch_count > 0;
+	job->stack_recipe = request->stack && !launched;
 }
 
 /* What the job sets of NCCL, by whichever of option and launch line states it. */

@@ -207,10 +207,6 @@ lk_job lk_profile_job(const lk_graph *graph, const char *stack, const char *rele
 void lk_profile_of_graph(const lk_graph *graph, const char *stack, const char *release,
                          lk_dtype dtype, lk_constants *constants, lk_cost_options *options);
 
-/* Compares releases by their numbers: "v4.1" < "v5.0", "26.04" < "26.04.01"; "" comes first. As
- * strcmp. */
-int lk_release_compare(const char *a, const char *b);
-
 /* ---- memory_use: the memory of every stage as the device sees it. Private to ask/ and to
  * searches. */
 

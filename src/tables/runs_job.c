@@ -5,7 +5,8 @@
  * Otherwise it follows from the columns alone: a gated MLP stands for the llama family (RMSNorm, no
  * biases), two matrices for the GPT family. Stated columns win.
  *
- * What a row leaves open is filled from stack_defaults.c, then by lk_job_complete. */
+ * What a row leaves open is filled from stack_defaults.c, then by lk_job_complete, with the
+ * features of its stack and release. */
 #include <stdio.h>
 #include <string.h>
 
@@ -136,28 +137,11 @@ static void take_software(const lk_run_row *row, const lk_stack_defaults *defaul
 	job->sharding_said = job->recompute_said = job->dtype_said = true;
 	job->task = row->task != LK_EMPTY ? (lk_task)row->task : LK_TASK_PRETRAIN;
 	job->model.dropout = defaults->dropout;
-	job->overlap_grad_reduce = defaults->overlap_grad_reduce;
-	job->overlap_param_gather =
-		job->sharding == LK_SHARD_NONE ? LK_AUTO : defaults->overlap_param_gather;
-	bool split = job->sequence_parallel == LK_ON;
-	if (!split) job->tp_overlap = LK_OFF;
+	job->stack_recipe = true;
+	if (job->sequence_parallel != LK_ON) job->tp_overlap = LK_OFF;
 	else if (row->async_tp) job->tp_overlap = LK_ON;
-	else job->tp_overlap = defaults->tp_overlap;
-	job->cuda_graphs = defaults->cuda_graphs;
-	job->graph_experts = defaults->graph_experts;
-	job->expert_overlap = defaults->expert_overlap;
-	job->fused_cross_entropy = defaults->fused_loss;
-	job->fp32_grads = defaults->fp32_grads;
-	job->grad_reduce_fp32 = defaults->grad_reduce_fp32;
-	job->master_weights = defaults->master_weights;
-	job->cp_balanced = defaults->cp_balanced;
-	job->dispatcher = defaults->dispatcher;
-	job->compile = defaults->compile || row->compile;
-	if (job->model.experts > 0) {
-		job->etp = defaults->etp;
-		job->moe_imbalance = defaults->moe_imbalance;
-	}
-	if (job->task == LK_TASK_LORA) job->lora_rank = defaults->lora_rank;
+	job->compile = row->compile;
+	if (job->model.experts > 0) job->moe_imbalance = defaults->moe_imbalance;
 }
 
 /* Racks of 72 GPUs in one NVLink domain: jobs beyond one are laid out on 64 of the 72, whose counts
@@ -204,7 +188,7 @@ lk_status lk_run_build(lk_arena *arena, const lk_run_row *row, lk_run *run, lk_e
 	lk_status status = take_cluster(arena, row, run, err);
 	if (status != LK_OK) return job_refuse(arena, run, status, err);
 	job_take_layout(row, job);
-	take_software(row, lk_stack_defaults_of(run->stack, run->release), run, job);
+	take_software(row, lk_stack_defaults_of(run->stack), run, job);
 	status = lk_job_complete(job, &run->cluster, err);
 	return job_refuse(arena, run, status, err);
 }

@@ -6,6 +6,7 @@ import concurrent.futures, itertools, json, os, shlex, subprocess, sys
 program, most = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 300
 GPUS = ["h100-sxm", "a100-sxm-80", "b200", "h200", "l40s", "mi300x"]
 COUNTS = [16, 8, 64, 24, 256, 1024]
+STACKS = ["megatron", "nemo", "megatron", "megatron,torchtitan,deepspeed", "nemo"]
 
 
 def ask(words):
@@ -13,9 +14,9 @@ def ask(words):
     return json.loads(done.stdout) if done.stdout else {"failed": done.stderr.strip()}
 
 
-def rows(model, gpu, count):
+def rows(model, gpu, count, stack):
     batch = ["--gbs", str(4 * count)] + (["--seq", str(min(model["context"] or 2048, 4096))] if model["context"] else [])
-    plan = ask(["plan", "--model", model["name"], "--gpu", gpu, "--gpus", str(count), *batch, "--top", "8", "--no-exact",
+    plan = ask(["plan", "--model", model["name"], "--gpu", gpu, "--gpus", str(count), *batch, "--stack", stack, "--top", "8", "--no-exact",
                 "--no-sensitivity", "-o", "json"])
     return [choice for found in plan.get("counts", []) for choice in found["choices"]]
 
@@ -32,7 +33,7 @@ def differs(choice):
 models = [m for m in ask(["models", "-o", "json"]) if "dlrm" not in m["name"]]
 asked, wrong = 0, []
 with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-    cases = ((model, GPUS[(i + k) % len(GPUS)], COUNTS[(i + k) % len(COUNTS)])
+    cases = ((model, GPUS[(i + k) % len(GPUS)], COUNTS[(i + k) % len(COUNTS)], STACKS[(i + k) % len(STACKS)])
              for k in range(len(GPUS)) for i, model in enumerate(models))
     while asked < most:
         batch = list(itertools.islice(cases, 8))

@@ -319,7 +319,7 @@ static void test_range(void **state) {
 	assert_non_null(strstr(basis, "architecture"));
 	lk_range_of(&arena, &strange, &known, .1, 2, &wide_low, &wide_high, &basis);
 	assert_true(wide_high / wide_low > high / low);
-	assert_non_null(strstr(basis, "unseen stack"));
+	assert_non_null(strstr(basis, "of software that"));
 	/* A network unlike those of the runs, as far as the step waits for it. */
 	double last = high / low;
 	const struct {
@@ -357,14 +357,22 @@ static void test_defaults(void **state) {
 	for (int i = 0; lk_stack_defaults_at(i); i++) {
 		const lk_stack_defaults *defaults = lk_stack_defaults_at(i);
 		assert_true(*defaults->source && *defaults->job_stack);
-		assert_ptr_equal(lk_stack_defaults_of(defaults->stack, defaults->since),
-		                 defaults); /* no entry hides another */
+		assert_ptr_equal(lk_stack_defaults_of(defaults->stack), defaults);
 	}
-	assert_string_equal(lk_stack_defaults_of("nemo", "26.01")->since, "25.09");
-	assert_string_equal(lk_stack_defaults_of("nemo", "26.08")->since, "26.06");
-	assert_string_equal(lk_stack_defaults_of("nemo", "")->since, "");
-	assert_string_equal(lk_stack_defaults_of("of nobody", "3")->stack, "");
-	assert_int_equal(lk_stack_defaults_of("megatron-deepspeed", "")->attention, LK_KERNEL_UNFUSED);
+	for (int i = 0; lk_stack_features_at(i); i++) {
+		const lk_stack_features *features = lk_stack_features_at(i);
+		assert_true(*features->source);
+		/* no entry hides another */
+		assert_ptr_equal(
+			lk_stack_features_of(features->stack, *features->since ? features->since : "0"),
+			features);
+	}
+	assert_string_equal(lk_stack_features_of("nemo", "26.01")->since, "25.09");
+	assert_string_equal(lk_stack_features_of("nemo", "26.08")->since, "26.06");
+	assert_string_equal(lk_stack_features_of("nemo", "")->since, "26.06");
+	assert_string_equal(lk_stack_features_of("of nobody", "3")->stack, "");
+	assert_string_equal(lk_stack_defaults_of("of nobody")->stack, "");
+	assert_int_equal(lk_stack_defaults_of("megatron-deepspeed")->attention, LK_KERNEL_UNFUSED);
 }
 
 /* ---- the reader ---- */
@@ -438,6 +446,58 @@ static void test_small(void **state) {
 	assert_non_null(strstr(nowhere->refused, "TPU"));
 	assert_int_equal(nowhere->job.gpus, 8);
 	drop(&t);
+}
+
+/* A row of a table and the options of predict that say the same job are one job: software, release
+ * and what they turn on. */
+static void test_row_is_request(void **state) {
+	(void)state;
+	static const struct {
+		const char *stack, *release;
+	} software[] = {{"nemo", "24.12"},  {"nemo", "25.09"},   {"nemo", "26.02"}, {"nemo", "26.08"},
+	                {"torchtitan", ""}, {"llm-foundry", ""}, {"megatron", ""}};
+	static const char *const networks[] = {"llama3.1-8b", "mixtral-8x7b"};
+	for (size_t i = 0; i < sizeof software / sizeof *software; i++)
+		for (int n = 0; n < 2; n++) {
+			char text[400];
+			bool titan = !strcmp(software[i].stack, "torchtitan"), experts = n == 1;
+			snprintf(text, sizeof text,
+			         "model,gpu,n_gpu,gbs,mbs,seq,tp,pp,vp,cp,ep,seq_parallel,sharding,precision,"
+			         "recompute,id,step_s,stack,release\n"
+			         "%s,H100-SXM,32,128,1,4096,2,4,2,1,%d,1,zero1,bf16,none,x,1,%s,%s\n",
+			         networks[n], experts ? 4 : 1, software[i].stack, software[i].release);
+			struct table t = read_text(text);
+			assert_int_equal(t.status, LK_OK);
+			if (*t.runs.at[0].refused) fail_msg("%s", t.runs.at[0].refused);
+			lk_predict_request request;
+			lk_predict_defaults(&request);
+			request.model = networks[n];
+			request.gpu = "h100-sxm";
+			request.gpus = 32, request.gbs = 128, request.seq = 4096, request.mbs = 1;
+			request.tp = 2, request.pp = 4, request.vp = 2, request.ep = experts ? 4 : 0;
+			request.zero = "1", request.recompute = "none", request.dtype = "bf16";
+			request.stack = software[i].stack;
+			request.release = *software[i].release ? software[i].release : NULL;
+			if (experts && !strcmp(software[i].stack, "nemo")) request.moe_imbalance = 1;
+			lk_arena arena = LK_ARENA_INIT;
+			lk_asked asked;
+			lk_error err = {0};
+			lk_step_options options = {0};
+			lk_step row = {0}, option = {0};
+			if (lk_request_read(&arena, &request, &asked, &err) != LK_OK) fail_msg("%s", err.what);
+			const lk_run *run = &t.runs.at[0];
+			assert_int_equal(lk_step_ask(&run->job, &run->cluster, &options, &row, &err), LK_OK);
+			assert_int_equal(lk_step_ask(&asked.job, &asked.cluster, &options, &option, &err),
+			                 LK_OK);
+			if (row.step_s != option.step_s)
+				fail_msg("%s %s %s: %.12g as a row, %.12g by options", networks[n],
+				         software[i].stack, software[i].release, row.step_s, option.step_s);
+			assert_int_equal(titan, asked.job.grad_reduce_fp32 == LK_ON);
+			lk_step_free(&row);
+			lk_step_free(&option);
+			lk_arena_free(&arena);
+			drop(&t);
+		}
 }
 
 /* Layers that do not divide: every layer is placed once, and as the recipes place them. */
@@ -719,16 +779,27 @@ static void test_measured(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_hand),      cmocka_unit_test(test_nothing),
-		cmocka_unit_test(test_macro),     cmocka_unit_test(test_suspect),
-		cmocka_unit_test(test_ranks),     cmocka_unit_test(test_symmetry),
-		cmocka_unit_test(test_divisions), cmocka_unit_test(test_python),
-		cmocka_unit_test(test_range),     cmocka_unit_test(test_releases),
-		cmocka_unit_test(test_defaults),  cmocka_unit_test(test_small),
-		cmocka_unit_test(test_uneven),    cmocka_unit_test(test_names),
-		cmocka_unit_test(test_refused),   cmocka_unit_test(test_hostile),
-		cmocka_unit_test(test_validate),  cmocka_unit_test(test_json),
-		cmocka_unit_test(test_formats),   cmocka_unit_test(test_wrong_questions),
+		cmocka_unit_test(test_hand),
+		cmocka_unit_test(test_nothing),
+		cmocka_unit_test(test_macro),
+		cmocka_unit_test(test_suspect),
+		cmocka_unit_test(test_ranks),
+		cmocka_unit_test(test_symmetry),
+		cmocka_unit_test(test_divisions),
+		cmocka_unit_test(test_python),
+		cmocka_unit_test(test_range),
+		cmocka_unit_test(test_releases),
+		cmocka_unit_test(test_defaults),
+		cmocka_unit_test(test_small),
+		cmocka_unit_test(test_uneven),
+		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_row_is_request),
+		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_hostile),
+		cmocka_unit_test(test_validate),
+		cmocka_unit_test(test_json),
+		cmocka_unit_test(test_formats),
+		cmocka_unit_test(test_wrong_questions),
 		cmocka_unit_test(test_measured),
 	};
 	return cmocka_run_group_tests_name("accuracy", tests, NULL, NULL);

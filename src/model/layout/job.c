@@ -15,14 +15,14 @@
  *     sharding ZeRO-1 where there is data parallelism; ZeRO-3 for the stack "fsdp"; none for "ddp"
  *     stack    "ddp" for convolution nets, else "megatron", whatever is sharded: it is not for a
  *              layout to say which software runs
- *     bucket   40 M parameters or 1 M per data-parallel rank, the larger (Megatron-LM); 500 M
- *              (DeepSpeed's reduce_bucket_size); 25 MiB elsewhere (PyTorch DDP)
- *     split    of layers that do not divide by the chunks: embedding and loss count as a layer
- *              each where that makes it even (Llama 3's 126 + 2 on 64 chunks); else every chunk
- *              holds the ceiling, and the last one, then the first, goes short (DeepSeek-V3 on 8
- *              stages of 4 chunks: 1, 2 ... 2, 0 and the prediction module), as the recipes of
- *              Megatron-Bridge and MLPerf have it. Not of a launch line, which says all of it.
- * Completing a completed job changes nothing. */
+ *     switches off, or as the recipes of the stack have them (lk_job_features), where a stack and
+ * no launch line was named bucket   40 M parameters or 1 M per data-parallel rank, the larger
+ * (Megatron-LM); 500 M (DeepSpeed's reduce_bucket_size); 25 MiB elsewhere (PyTorch DDP) split    of
+ * layers that do not divide by the chunks: embedding and loss count as a layer each where that
+ * makes it even (Llama 3's 126 + 2 on 64 chunks); else every chunk holds the ceiling, and the last
+ * one, then the first, goes short (DeepSeek-V3 on 8 stages of 4 chunks: 1, 2 ... 2, 0 and the
+ * prediction module), as the recipes of Megatron-Bridge and MLPerf have it. Not of a launch line,
+ * which says all of it. Completing a completed job changes nothing. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -47,6 +47,7 @@ static void fill_switch(lk_switch *field, bool on) {
 static void fill_stack(lk_job *job) {
 	const char *usual = job->model.network == LK_NET_CONV ? "ddp" : LK_STACK_DEFAULT;
 	if (job->stack[0] == '\0') lk_copy(job->stack, sizeof job->stack, usual);
+	if (!*job->profile) lk_copy(job->profile, sizeof job->profile, job->stack);
 }
 
 /* The fewest replicas on which the experts can be laid out: tp * cp * dp is a multiple of etp * ep.
@@ -69,8 +70,9 @@ static lk_status job_fill_ranks(lk_job *job, const lk_cluster *cluster, lk_error
 	fill_int(&job->pp, 1);
 	fill_int(&job->cp, 1);
 	fill_int(&job->ep, 1);
+	const lk_stack_features *features = lk_job_features(job);
 	if (job->model.experts == 0) job->etp = job->tp; /* there is nothing that it could split */
-	fill_int(&job->etp, job->tp);
+	fill_int(&job->etp, features->etp > 0 ? features->etp : job->tp);
 	int64_t block = (int64_t)job->tp * job->pp * job->cp;
 	char near[LK_JOB_NEAR];
 	if (block > LK_JOB_GPUS) {
@@ -254,27 +256,34 @@ static void fill_attention(lk_job *job, const lk_cluster *cluster) {
 	job->attn_library = cudnn ? LK_ATTN_LIBRARY_CUDNN : LK_ATTN_LIBRARY_FLASH;
 }
 
+static void fill_dispatcher(lk_job *job, const lk_stack_features *features) {
+	if (!job->dispatcher_said && features->by_node) job->dispatcher = LK_DISPATCH_NODE;
+	job->dispatcher_said = true;
+}
+
 static void fill_switches(lk_job *job) {
+	const lk_stack_features *features = lk_job_features(job);
 	bool full = job->dtype <= LK_TF32, sharded = job->sharding != LK_SHARD_NONE;
 	bool even = job->seq / job->cp % job->tp == 0 && job->seq % job->cp == 0;
 	fill_switch(&job->sequence_parallel, job->tp > 1 && even);
-	fill_switch(&job->cp_balanced, true);
+	fill_switch(&job->cp_balanced, !features->cp_contiguous);
 	if (full) job->master_weights = LK_OFF; /* the weights are the fp32 copy */
 	fill_switch(&job->master_weights, true);
-	fill_switch(&job->fp32_grads, full || lk_job_like_megatron(job) || lk_job_uses_deepspeed(job));
-	fill_switch(&job->grad_reduce_fp32, false);
-	fill_switch(&job->overlap_grad_reduce, true);
+	fill_switch(&job->fp32_grads, full || features->wide_grads || lk_job_like_megatron(job) ||
+	                                  lk_job_uses_deepspeed(job));
+	fill_switch(&job->grad_reduce_fp32, features->wide_grads);
+	fill_switch(&job->overlap_grad_reduce, !features->late_reduce);
 	fill_switch(&job->overlap_param_gather, job->overlap_grad_reduce == LK_ON && sharded);
 	bool simple = job->schedule == LK_SCHED_GPIPE || job->schedule == LK_SCHED_1F1B;
 	fill_switch(&job->overlap_p2p, !simple);
-	fill_switch(&job->tp_overlap, false);
-	fill_switch(&job->cuda_graphs, false);
-	fill_switch(&job->graph_experts, false);
-	fill_switch(&job->expert_overlap, false);
+	fill_switch(&job->tp_overlap, features->tp_overlap && job->sequence_parallel == LK_ON);
+	fill_switch(&job->cuda_graphs, features->cuda_graphs);
+	fill_switch(&job->graph_experts, features->graph_experts);
+	fill_switch(&job->expert_overlap, features->expert_overlap);
+	fill_dispatcher(job, features);
 	fill_switch(&job->grouped_gemm, job->model.experts > 0 && lk_job_like_megatron(job));
 	fill_switch(&job->scatter_messages, strcmp(job->stack, "megatron-deepspeed") == 0);
-	if (!*job->profile) lk_copy(job->profile, sizeof job->profile, job->stack);
-	fill_switch(&job->fused_cross_entropy, false);
+	fill_switch(&job->fused_cross_entropy, features->fused_loss);
 	fill_switch(&job->defer_head_gradient, false);
 	if (job->task == LK_TASK_LORA) fill_int(&job->lora_rank, 16);
 	if (job->moe_imbalance == 0) job->moe_imbalance = 1.1;

@@ -171,17 +171,20 @@ typedef struct lk_job {
 	bool narrow_weights;           /* fp8: the weights themselves are kept in 8 bits (Megatron's
 	                                  --fp8-param-gather) */
 	lk_fp8_recipe fp8_recipe;      /* of fp8 */
-	lk_switch grouped_gemm; /* experts as grouped products of Transformer Engine, on streams of
-	                         * their own; default: on for the experts of Megatron-like stacks, whose
-	                         * products are priced so */
-	lk_dispatcher dispatcher;
+	lk_switch grouped_gemm;   /* experts as grouped products of Transformer Engine, on streams of
+	                           * their own; default: on for the experts of Megatron-like stacks, whose
+	                           * products are priced so */
+	lk_dispatcher dispatcher; /* where it was not said, the stack's */
+	bool dispatcher_said;
 	double moe_imbalance; /* tokens of the busiest expert rank over the mean; default 1.1 */
 	bool compile;         /* torch.compile: element-wise operations are fused */
 	int max_connections;  /* CUDA_DEVICE_MAX_CONNECTIONS; 0 = default 8 */
 	char nccl[256];       /* release and environment of NCCL (cost/collective), "" nothing stated */
 	char stack[32]; /* software stack whose defaults apply: "megatron", "fsdp", "deepspeed", ... */
-	char profile[32]; /* software stack whose measured efficiencies apply; default: `stack` */
-	char release[16]; /* of it: "26.04"; "" the newest */
+	char profile[32];  /* software stack whose measured efficiencies apply; default: `stack` */
+	char release[16];  /* of it: "26.04"; "" the newest */
+	bool stack_recipe; /* what nothing states is as the stack's recipes have it (lk_job_features);
+	                    * not of a launch line, where what is not stated is off */
 	lk_switch expert_overlap; /* expert traffic alongside the computation of another micro-batch
 	                             (interleaved); default off */
 	lk_switch graph_experts;  /* CUDA graphs hold the experts too; default off: their sizes vary */
@@ -192,6 +195,30 @@ typedef struct lk_job {
 	int vocab_multiple; /* make_vocab_size_divisible_by; default 128 for Megatron-like stacks, 1
 	                       else */
 } lk_job;
+
+/* Compares releases by their numbers: "v4.1" < "v5.0", "26.04" < "26.04.01"; "" comes first. As
+ * strcmp. */
+int lk_release_compare(const char *a, const char *b);
+
+/* Features that a stack's recipes turn on from a release on. */
+typedef struct lk_stack_features {
+	const char *stack, *since; /* since: "" all releases */
+	bool tp_overlap, fused_loss, cuda_graphs, graph_experts, expert_overlap;
+	bool by_node;       /* MoE: one copy per node, LK_DISPATCH_NODE */
+	bool wide_grads;    /* gradients are kept and reduced in fp32 */
+	bool late_reduce;   /* gradients are reduced after the last backward pass */
+	bool cp_contiguous; /* context parallelism does not balance */
+	int etp;            /* 0: as tp */
+	const char *source; /* where this is stated, or why it is assumed */
+} lk_stack_features;
+
+/* The entry of the stack with the latest `since` that is not after the release; an empty release is
+ * the newest. Unknown stacks get the entry of the stack "". Never NULL. */
+const lk_stack_features *lk_stack_features_of(const char *stack, const char *release);
+/* All entries, for documents and tests; NULL past the end. */
+const lk_stack_features *lk_stack_features_at(int index);
+/* Those that hold for a job where it does not say otherwise. */
+const lk_stack_features *lk_job_features(const lk_job *job);
 
 /* Derives what was left open (dp, micro-batches, defaults) and refuses what cannot run. The message
  * names the rule and the nearest legal values: "--tp: 96 heads do not divide by 7; nearest: 6, 8".

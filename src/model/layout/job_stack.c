@@ -1,6 +1,8 @@
-/* job_stack.c: which relatives of a job's software have its defaults. */
+/* job_stack.c: what software does on its own: which relatives have its defaults, and the features
+ * that its releases turn on where nobody says otherwise. */
 #include "model/layout/job.h"
 
+#include <ctype.h>
 #include <string.h>
 
 bool lk_job_like_megatron(const lk_job *job) {
@@ -10,4 +12,142 @@ bool lk_job_like_megatron(const lk_job *job) {
 
 bool lk_job_uses_deepspeed(const lk_job *job) {
 	return strstr(job->stack, "deepspeed") != NULL;
+}
+
+int lk_release_compare(const char *a, const char *b) {
+	for (;;) {
+		while (*a && !isdigit((unsigned char)*a)) a++;
+		while (*b && !isdigit((unsigned char)*b)) b++;
+		if (!*a || !*b) return (*a != 0) - (*b != 0);
+		while (*a == '0') a++;
+		while (*b == '0') b++;
+		size_t digits_a = strspn(a, "0123456789"), digits_b = strspn(b, "0123456789");
+		if (digits_a != digits_b) return digits_a < digits_b ? -1 : 1;
+		int order = strncmp(a, b, digits_a);
+		if (order != 0) return order < 0 ? -1 : 1;
+		a += digits_a;
+		b += digits_b;
+	}
+}
+
+/* ---- features ---- */
+
+/* What all releases of a stack have in common. */
+#define NEMO        .stack = "nemo", .tp_overlap = true, .fused_loss = true, .etp = 1
+#define MLPERF      .stack = "mlperf", .tp_overlap = true, .fused_loss = true
+#define MLPERF_LORA .stack = "mlperf-lora", .tp_overlap = true, .fused_loss = true
+#define WHOLE_GRAPHS \
+	.cuda_graphs = true, .graph_experts = true, .by_node = true, .expert_overlap = true
+
+/* An entry holds for its release and those after it, up to the next of the stack. */
+static const lk_stack_features features[] = {
+	{.stack = "",
+     .since = "",
+     .source = "any other software: what is not stated is off, as with Megatron-LM's flags"},
+	{
+		.stack = "llm-foundry",
+		.since = "",
+		.fused_loss = true,
+		.source = "mosaicml/llm-foundry scripts/train/benchmarking and yamls: model.loss_fn "
+				  "fused_crossentropy",
+	},
+	{
+		.stack = "megatron-deepspeed",
+		.since = "",
+		.late_reduce = true,
+		.source = "DeepSpeed's engine without ZeRO reduces gradients after the last backward pass",
+	},
+	{
+		NEMO,
+		.since = "",
+		.source =
+			"NVIDIA-NeMo/NeMo 24.12 performance recipes: bf16 gradients on the wire, fused loss, "
+			"userbuffers overlap of tensor parallelism, experts not split by tensor parallelism, "
+			"all-to-all dispatcher, no CUDA graphs",
+	},
+	{
+		NEMO,
+		.since = "25.09",
+		.by_node = true,
+		.expert_overlap = true,
+		.source = "NVIDIA-NeMo/Megatron-Bridge scripts/performance: DeepEP or HybridEP; "
+				  "expert traffic overlapped in interleaved pipelines: assumed",
+	},
+	{
+		NEMO,
+		.since = "26.02",
+		.cuda_graphs = true,
+		.by_node = true,
+		.expert_overlap = true,
+		.source = "NVIDIA-NeMo/Megatron-Bridge scripts/performance: CUDA graphs of attention, "
+				  "router and preprocessing",
+	},
+	{
+		NEMO,
+		.since = "26.06",
+		WHOLE_GRAPHS,
+		.source = "as before, with graphs of whole iterations: assumed from the launch times that "
+				  "the runs leave room for",
+	},
+	{
+		MLPERF,
+		.since = "",
+		.source = "mlcommons training results, NVIDIA's configurations",
+	},
+	{
+		MLPERF,
+		.since = "v5.0",
+		.cuda_graphs = true,
+		.source = "mlcommons training results v5.0 and later: as before, with CUDA graphs",
+	},
+	{
+		MLPERF,
+		.since = "v6.0",
+		WHOLE_GRAPHS,
+		.etp = 1,
+		.source = "mlcommons training results v6.0: Megatron-Bridge as in nemo 26.06",
+	},
+	{
+		MLPERF_LORA,
+		.since = "",
+		.source = "mlcommons training results, llama2_70b_lora",
+	},
+	{
+		MLPERF_LORA,
+		.since = "v4.1",
+		.cuda_graphs = true,
+		.source = "mlcommons training results v4.1 and later: as before, with CUDA graphs",
+	},
+	{
+		.stack = "torchtitan",
+		.since = "",
+		.wide_grads = true,
+		.cp_contiguous = true,
+		.source = "pytorch/torchtitan: FSDP2's MixedPrecisionPolicy keeps and reduces gradients in "
+				  "fp32; context parallelism splits the sequence into one piece per rank",
+	},
+};
+
+enum {
+	FEATURES = sizeof features / sizeof *features
+};
+
+const lk_stack_features *lk_stack_features_at(int index) {
+	return index >= 0 && index < FEATURES ? &features[index] : NULL;
+}
+
+const lk_stack_features *lk_stack_features_of(const char *stack, const char *release) {
+	const lk_stack_features *best = NULL;
+	for (int i = 0; i < FEATURES; i++) {
+		const lk_stack_features *entry = &features[i];
+		bool begun = *release == '\0' || lk_release_compare(entry->since, release) <= 0;
+		if (strcmp(entry->stack, stack) != 0 || !begun) continue;
+		if (!best || lk_release_compare(best->since, entry->since) < 0) best = entry;
+	}
+	return best ? best : &features[0];
+}
+
+const lk_stack_features *lk_job_features(const lk_job *job) {
+	if (!job->stack_recipe) return &features[0];
+	return lk_stack_features_of(*job->profile ? job->profile : job->stack, job->release);
 }

@@ -11,6 +11,7 @@
 #include "base/arena.h"
 #include "base/text.h"
 #include "io/embedded.h"
+#include "model/network/dlrm.h"
 #include "model/network/model.h"
 
 enum {
@@ -145,7 +146,20 @@ static bool drop_ending(char *name) {
 	return false;
 }
 
+static bool names_recommender(const char *wanted) {
+	lk_arena arena = LK_ARENA_INIT;
+	lk_dlrm model;
+	bool is = lk_dlrm_preset(&arena, wanted, &model, NULL) == LK_OK;
+	lk_arena_free(&arena);
+	return is;
+}
+
 static lk_status presets_unknown(const char *wanted, lk_error *err) {
+	if (names_recommender(wanted)) {
+		lk_fail(err, LK_ERR_INPUT, NULL,
+		        "%.60s is a recommendation model: its tables are placed, it has no layout", wanted);
+		return lk_hint(err, "see `lockstep shard --model %.60s`, and `lockstep predict`", wanted);
+	}
 	lk_arena arena = LK_ARENA_INIT;
 	int count = lk_model_preset_count(), used = 0;
 	size_t size;
