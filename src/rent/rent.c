@@ -83,7 +83,8 @@ static lk_status note_method(const lk_rent_request *request, const lk_offers *of
 		LK_TRY(rent_add(
 			n,
 			lk_arena_printf(
-				arena, "of %zu machines the network is not stated: they are not joined with others",
+				arena,
+				"%zu of the machines do not state their network: they are not joined with others",
 				alone),
 			err));
 	if (unknown)

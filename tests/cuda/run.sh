@@ -2,7 +2,7 @@
 # The CUDA target without a GPU: run.sh LOCKSTEP. Every program of examples/lang and programs/ is emitted and
 #   - compiled and linked by nvcc for sm_80 and sm_90, where nvcc is found (two of them; all with LOCKSTEP_LONG=1),
 #   - built for the CPU with the address and undefined sanitizers (some with the thread sanitizer too) and run on virtual
-#     ranks, every schedule, fused steps by collectives (T2) and by kernels that reach the others' memory (T1); what every
+#     ranks (the last sizes of sizes.txt; all with LOCKSTEP_LONG=1), every schedule, fused steps by collectives (T2) and by kernels that reach the others' memory (T1); what every
 #     rank holds then is compared with the interpreter.
 # Last line: "lang-cuda: N passed, N failed, N skipped".
 set -uo pipefail
@@ -82,6 +82,7 @@ program() { # PROGRAM SIZES...
 	CXX=$compiler "$root/tests/cuda/build.sh" "$dir/$name.cu" "$dir/$name" $safe $common -Werror 2> "$dir/$name.log" ||
 		{ fail "build $name: $(grep -m 1 error "$dir/$name.log")"; return; }
 	pass "build $name"
+	[ -n "${LOCKSTEP_LONG:-}" ] || set -- "${@: -1}"
 	for sizes in "$@"; do
 		for backend in host pointers; do run "$name" "$dir/$name" "$sizes" $backend "${common:+address,undefined}"; done
 	done

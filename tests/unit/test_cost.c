@@ -189,11 +189,12 @@ static void gemm_time_grows(void **state) {
 			for (int j = 1; j < count; j += 3) {
 				double last[4] = {0};
 				for (int x = 0; x < count; x++) {
+					double whole = ceil(sides[x] / 32) * 32; /* rows of whole sectors */
 					const lk_op by[4] = {
 						gemm(sides[x], sides[i], sides[j], 1),
-						gemm(sides[i], sides[x], sides[j], 1),
+						gemm(sides[i], whole, sides[j], 1),
 						gemm(sides[i], sides[j], 640, sides[x]),
-						gemm(sides[i], sides[j], sides[x], 1),
+						gemm(sides[i], sides[j], whole, 1),
 					};
 					for (int which = 0; which < 4; which++) {
 						double now = seconds_on(device_of(names[d]), &by[which]);
@@ -204,6 +205,17 @@ static void gemm_time_grows(void **state) {
 					}
 				}
 			}
+}
+
+/* Rows that are not whole sectors, and not whole pieces that tensor cores take. */
+static void odd_rows_are_slower(void **state) {
+	(void)state;
+	const lk_device *device = device_of("a100-sxm-80");
+	const lk_op whole = gemm(8192, 14400, 1792, 1), sectors = gemm(8192, 14400, 1800, 1),
+				pieces = gemm(8192, 14400, 1796, 1);
+	double rate = 1792 / seconds_on(device, &whole);
+	assert_true(1800 / seconds_on(device, &sectors) < .85 * rate);
+	assert_true(1796 / seconds_on(device, &pieces) < .6 * rate);
 }
 
 static void gemm_stays_under_its_roofs(void **state) {
@@ -1046,6 +1058,7 @@ int main(void) {
 		cmocka_unit_test(absurd_sizes_stay_finite),
 		cmocka_unit_test(measured_times_win),
 		cmocka_unit_test(gemm_time_grows),
+		cmocka_unit_test(odd_rows_are_slower),
 		cmocka_unit_test(gemm_stays_under_its_roofs),
 		cmocka_unit_test(large_gemm_reaches_its_efficiency),
 		cmocka_unit_test(formats_fall_back_to_wider_ones),

@@ -8,6 +8,23 @@
 #include "base/units.h"
 #include "base/check.h"
 
+/* Tensor cores are fed in pieces of 16 bytes: of a matrix whose rows are not whole pieces, cuBLAS
+ * 11 and later multiply at about half the rate (NVIDIA, Matrix Multiplication Background User's
+ * Guide). Memory and L2 cache work in sectors of 32 bytes: the 128 bytes that a warp loads at a
+ * time touch five of them in place of four where rows are not whole sectors. */
+static const double UNALIGNED = .5, STRADDLING = 4 / 5.;
+
+/* The factor on the rate of a product whose operands have rows of these two lengths. */
+static double row_factor(lk_dtype dtype, double n, double k) {
+	double piece = dtype == LK_NVFP4                      ? 32
+	               : dtype == LK_FP8 || dtype == LK_MXFP8 ? 16
+	               : dtype == LK_TF32                     ? 4
+	                                                      : 8;
+	if (dtype == LK_FP32) return 1;
+	if (fmod(n, piece) != 0 || fmod(k, piece) != 0) return UNALIGNED;
+	return fmod(n, 2 * piece) != 0 || fmod(k, 2 * piece) != 0 ? STRADDLING : 1;
+}
+
 /* Products in fp32 run on the vector units, for which the power limit leaves the whole clock: their
  * numbers are those of kernels measured alone on the device or its nearest relative, less the
  * launch that was timed with them. */
@@ -55,15 +72,12 @@ static lk_gemm_numbers gemm_numbers_of(const lk_cost_site *site, lk_dtype dtype,
 }
 
 static void gemm(const lk_graph *graph, uint32_t op, const lk_cost_site *site, double rows,
-                 double factor, lk_cost *out) {
-	LK_ASSERT(op < graph->ops.count);
+                 const lk_gemm_numbers *numbers, lk_cost *out) {
 	const lk_ops *ops = &graph->ops;
 	const lk_device *device = site->node->device;
-	lk_dtype dtype = (lk_dtype)ops->dtype[op];
-	lk_gemm_numbers numbers = gemm_numbers_of(site, dtype, factor);
-	lk_gemm_shape shape = {dtype, ops->batch[op], rows, ops->n[op], ops->k[op]};
+	lk_gemm_shape shape = {(lk_dtype)ops->dtype[op], ops->batch[op], rows, ops->n[op], ops->k[op]};
 	lk_gemm_detail detail;
-	double seconds = lk_gemm_formula(&numbers, device, &shape, ops->bytes[op], &detail);
+	double seconds = lk_gemm_formula(numbers, device, &shape, ops->bytes[op], &detail);
 	lk_cost_set(out, seconds);
 	out->sm = (float)fmin(1, detail.waves);
 	out->waves = (float)detail.waves;
@@ -72,23 +86,32 @@ static void gemm(const lk_graph *graph, uint32_t op, const lk_cost_site *site, d
 }
 
 void lk_cost_gemm(const lk_graph *graph, uint32_t op, const lk_cost_site *site, lk_cost *out) {
-	gemm(graph, op, site, graph->ops.m[op], 1, out);
+	LK_ASSERT(op < graph->ops.count);
+	const lk_ops *ops = &graph->ops;
+	lk_dtype dtype = (lk_dtype)ops->dtype[op];
+	lk_gemm_numbers numbers = gemm_numbers_of(site, dtype, 1);
+	numbers.efficiency *= row_factor(dtype, ops->n[op], ops->k[op]);
+	gemm(graph, op, site, ops->m[op], &numbers, out);
 }
 
-/* Experts of a rank as one launch: the busiest rank decides, so its rows are the mean times the
- * imbalance. */
+/* Experts of a rank as one launch, their rows padded to whole pieces: the busiest rank decides, so
+ * its rows are the mean times the imbalance. */
 void lk_cost_grouped_gemm(const lk_graph *graph, uint32_t op, const lk_cost_site *site,
                           lk_cost *out) {
-	gemm(graph, op, site, graph->ops.m[op], site->constants->expert_efficiency, out);
+	LK_ASSERT(op < graph->ops.count);
+	lk_gemm_numbers numbers =
+		gemm_numbers_of(site, (lk_dtype)graph->ops.dtype[op], site->constants->expert_efficiency);
+	gemm(graph, op, site, graph->ops.m[op], &numbers, out);
 }
 
-/* Convolution as the GEMM that cuDNN's implicit kernels run: m output pixels, n filters, k filter
- * elements; or as fewer products of transformed tiles, where that is faster. */
+/* Convolution as the GEMM that cuDNN's implicit kernels run, which pad the channels: m output
+ * pixels, n filters, k filter elements; or as fewer products of transformed tiles, where that is
+ * faster. */
 void lk_cost_conv(const lk_graph *graph, uint32_t op, const lk_cost_site *site, lk_cost *out) {
 	LK_ASSERT(op < graph->ops.count);
-	gemm(graph, op, site, graph->ops.m[op], 1, out);
 	const lk_device *device = site->node->device;
 	lk_gemm_numbers numbers = gemm_numbers_of(site, (lk_dtype)graph->ops.dtype[op], 1);
+	gemm(graph, op, site, graph->ops.m[op], &numbers, out);
 	double fewer = lk_conv_winograd(graph, op, &numbers, device,
 	                                device->memory_rate * site->constants->memory_efficiency);
 	if (fewer < out->duration_ps / LK_PS_PER_S) lk_cost_set(out, fewer);
