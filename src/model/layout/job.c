@@ -271,6 +271,7 @@ static void fill_switches(lk_job *job) {
 	fill_switch(&job->cuda_graphs, false);
 	fill_switch(&job->graph_experts, false);
 	fill_switch(&job->expert_overlap, false);
+	fill_switch(&job->fp8_dispatch, false);
 	fill_switch(&job->grouped_gemm, job->model.experts > 0 && lk_job_like_megatron(job));
 	fill_switch(&job->scatter_messages, strcmp(job->stack, "megatron-deepspeed") == 0);
 	if (!*job->profile) lk_copy(job->profile, sizeof job->profile, job->stack);
