@@ -17,7 +17,7 @@ const DOUBLED = new Set(["gpus", "tp", "pp", "cp", "ep", "mbs", "gbs", "seq"]);
 export const KNOWN = {
 	dtype: ["fp32", "tf32", "fp16", "bf16", "fp8", "mxfp8", "nvfp4"], recompute: ["none", "selective", "full"],
 		zero: ["0", "1", "2", "3"],
-	schedule: ["gpipe", "1f1b", "interleaved", "zb-h1", "zb-v", "dualpipe"],
+	schedule: ["gpipe", "1f1b", "interleaved", "zb-h1", "zb-h2", "zb-v", "dualpipe", "dualpipev"],
 		optimizer: ["adam", "sgd", "lamb", "adafactor"],
 	"state-dtype": ["fp32", "bf16", "fp8"], task: ["pretrain", "sft", "lora"], "cp-kind": ["ring", "all-gather"],
 	attention: ["flash", "unfused"], dispatcher: ["alltoall", "allgather", "node"],

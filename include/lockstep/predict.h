@@ -63,8 +63,11 @@ typedef struct lk_predict_request {
 	const char *attention;  /* "flash", "unfused" */
 	const char *dispatcher; /* "alltoall", "allgather", "node" */
 	double moe_imbalance;
-	const char *plan; /* of a recommendation model: which table goes where, the file that
-	                     lk_shard_write_plan writes; NULL as lk_shard places them */
+	int fp8_dispatch;       /* rows travel to their experts in 8 bits */
+	int dispatch_sms;       /* that the node dispatcher's kernels take; 0: known of them */
+	const char *fp8_recipe; /* "delayed", "tensorwise", "blockwise" */
+	const char *plan;       /* of a recommendation model: which table goes where, the file that
+	                           lk_shard_write_plan writes; NULL as lk_shard places them */
 	int overlap_grad_reduce, overlap_param_gather, overlap_p2p, tp_overlap;
 	double bucket_mib;
 	int cuda_graphs, fused_loss, expert_overlap;
@@ -72,6 +75,8 @@ typedef struct lk_predict_request {
 	const char *nccl; /* release and environment of NCCL: "2.21 NCCL_ALGO=Ring"; NULL as the launch
 	                     line says */
 	bool offload_optimizer, compile;
+	bool fp8_params;      /* weights are kept in 8 bits alone, beside the master weights */
+	bool fp8_activations; /* what gated activations take is kept in 8 bits */
 	const char *stack;
 	const char *release; /* of the stack: "26.04"; NULL the newest that runs were measured of */
 

@@ -21,12 +21,33 @@ static double comm_share(double rate, double capacity) {
 	return capacity > 0 ? fmin(1, rate / capacity) : 0;
 }
 
-/* A dispatcher that sends one copy per node, and inside a node one per rank: of top-k copies only
- * those to distinct places leave, N (1 - (1 - 1/N)^k) on average with even routing. `topk` 0: a
- * copy per expert. */
-static double copies_share(const lk_group_shape *group, double topk) {
+enum {
+	DISPATCH_SMS = 20 /* DeepSeek-V3 report, section 3.2.2 */
+};
+
+/* Of `places` those that hold the `limit` of `groups` of experts which a row may use: each group
+ * lies on places / groups of them, or each place holds groups / places, and of C(groups, limit)
+ * choices so many leave a place out. */
+static double places_within(double places, double groups, double limit) {
+	if (limit <= 0 || limit >= groups) return places;
+	if (places >= groups) return places * limit / groups;
+	double held = groups / places, without = 1;
+	for (double i = 0; i < limit; i++) without *= fmax(0, groups - held - i) / (groups - i);
+	return places * (1 - without);
+}
+
+/* Copies of a row that leave where one goes to each place: of top-k those to distinct places,
+ * N (1 - (1 - 1/N)^k) on average with even routing over N. */
+static double row_copies(const lk_ops *ops, uint32_t op, double places) {
+	double within = places_within(places, ops->n[op], ops->m[op]);
+	return within > 1 ? within * (1 - pow(1 - 1 / within, ops->k[op])) : 1;
+}
+
+/* A dispatcher that sends one copy per node, and inside a node one per rank. `k` 0: a copy per
+ * expert. */
+static double copies_share(const lk_ops *ops, uint32_t op, const lk_group_shape *group) {
 	double places = group->nodes > 1 ? group->nodes : group->ranks;
-	return topk > 0 && places > 1 ? places * (1 - pow(1 - 1 / places, topk)) / topk : 1;
+	return ops->k[op] > 0 && places > 1 ? row_copies(ops, op, places) / ops->k[op] : 1;
 }
 
 static bool to_next_stage(unsigned stream) {
@@ -68,12 +89,39 @@ static lk_coll_cost direct(const lk_graph *graph, uint32_t op, const lk_cost_sit
 	                      .nic_rate = outside / seconds};
 }
 
+/* The kernels of such a dispatcher between nodes: a row crosses the network once for each node, to
+ * the GPU of the sender's number, which passes it on over the node's links to each rank once; both
+ * go on at once, and coming back in the opposite order. Rates that DeepEP's own tests reached on
+ * H800 with a 400 Gb/s NIC for each GPU (deepseek-ai/DeepEP, docs/legacy.md): 58 and 51 GB/s
+ * counting the own node's rows on 4 and 8 nodes, thus 0.88 of the line rate for what leaves; 43 on
+ * 2 nodes, where what is passed on limits, thus 0.74 of NVLink's rate. No library of collectives is
+ * in it. */
+static lk_coll_cost dispatched(const lk_ops *ops, uint32_t op, const lk_cost_site *site,
+                               const lk_group_shape *group) {
+	const lk_node *node = site->node;
+	double row = ops->bytes[op] / ops->k[op], own = group->ranks_per_node;
+	double outside = row * row_copies(ops, op, group->nodes) * (1 - 1.0 / group->nodes),
+		   inside = row * row_copies(ops, op, group->ranks) * (1 - 1 / own);
+	double nic = 0.88 * node->nics * node->nic_rate / (node->gpus > 0 ? node->gpus : 1) /
+	             fmax(1, site->oversubscription);
+	double across = nic > 0 ? outside / nic + 14e-6 : 0;
+	double within = node->intra_rate > 0 ? inside / (0.74 * node->intra_rate) : 0;
+	double seconds = fmax(within, across) + site->constants->kernel_floor_s;
+	return (lk_coll_cost){.seconds = seconds,
+	                      .algo = LK_ALGO_P2P,
+	                      .channels = DISPATCH_SMS,
+	                      .memory_rate = 2 * (inside + outside) / seconds,
+	                      .intra_rate = inside / seconds,
+	                      .nic_rate = outside / seconds};
+}
+
 void lk_cost_comm(const lk_graph *graph, uint32_t op, const lk_cost_site *site, lk_cost *out) {
 	LK_ASSERT(op < graph->ops.count);
 	const lk_ops *ops = &graph->ops;
 	const lk_device *device = site->node->device;
 	unsigned kind = ops->kind[op];
 	lk_coll_cost cost;
+	bool own_kernels = ops->flags[op] & LK_OP_DIRECT;
 	if (kind == LK_OP_SEND || kind == LK_OP_RECV) {
 		const lk_group_shape *pair =
 			ops->group[op] == LK_GROUP_TEAM ? lk_site_group(site, graph, op) : NULL;
@@ -85,12 +133,16 @@ void lk_cost_comm(const lk_graph *graph, uint32_t op, const lk_cost_site *site, 
 	} else {
 		const lk_group_shape *group = lk_site_group(site, graph, op);
 		if (ops->flags[op] & LK_OP_DIRECT) cost = direct(graph, op, site, group);
-		else
+		else if (kind == LK_OP_ALLTOALL && ops->k[op] > 0 && group->nodes > 1) {
+			own_kernels = true;
+			cost = dispatched(ops, op, site, group);
+		} else
 			cost = lk_collective_cost(comm_collective_of(kind), group,
-			                          ops->bytes[op] * copies_share(group, ops->k[op]));
+			                          ops->bytes[op] * copies_share(ops, op, group));
 	}
-	double seconds =
-		cost.seconds / (ops->flags[op] & LK_OP_DIRECT ? 1 : site->constants->network_efficiency);
+	bool dispatches = kind == LK_OP_ALLTOALL && ops->k[op] > 0;
+	if (dispatches && ops->batch[op] > 0) cost.channels = (int)ops->batch[op];
+	double seconds = cost.seconds / (own_kernels ? 1 : site->constants->network_efficiency);
 	if (ops->flags[op] & LK_OP_OVERLAPPED)
 		seconds /= 4; /* pipelined in four pieces with its GEMM: the first shows */
 	lk_cost_set(out, seconds);

@@ -298,6 +298,7 @@ static void draft_pipeline(lk_draft *draft) {
 		lk_schedule_kind kind;
 	} names[] = {{"interleaved", LK_SCHED_INTERLEAVED},
 	             {"zbv", LK_SCHED_ZB_V},
+	             {"dualpipev", LK_SCHED_DUALPIPE_V},
 	             {"dualpipe", LK_SCHED_DUALPIPE},
 	             {"gpipe", LK_SCHED_GPIPE},
 	             {"afab", LK_SCHED_GPIPE},

@@ -15,8 +15,8 @@ static const char *const attentions[] = {"heads", "mla", NULL};
 static const char *const tasks[] = {"pretrain", "sft", "lora", NULL};
 static const char *const cp_kinds[] = {"ring", "allgather", NULL};
 static const char *const shardings[] = {"none", "zero1", "zero2", "zero3", NULL};
-static const char *const schedules[] = {"gpipe", "1f1b",     "interleaved", "zb-h1",
-                                        "zb-v",  "dualpipe", NULL};
+static const char *const schedules[] = {"gpipe",    "1f1b",  "interleaved", "zb-h1", "zb-v",
+                                        "dualpipe", "zb-h2", "dualpipev",   NULL};
 static const char *const dtypes[] = {"fp32", "tf32", "fp16", "bf16", "fp8", "mxfp8", "nvfp4", NULL};
 static const char *const optimizers[] = {"adam", "sgd", "lamb", "adafactor", NULL};
 static const char *const recomputes[] = {"none", "selective", "full", NULL};
@@ -119,6 +119,8 @@ const lk_field lk_job_fields[] = {
 	{M_INT(moe_every), JOB},
 	{M_INT(moe_offset), JOB},
 	{M_INT(expert_latent), JOB},
+	{M_INT(router_groups), JOB},
+	{M_INT(router_group_limit), JOB},
 	{M_BOOL(shared_gate), JOB},
 	{M_BOOL(router_bias), JOB},
 	{M_BOOL(expert_bias), JOB},
@@ -188,7 +190,10 @@ const lk_field lk_job_fields[] = {
 	{SWITCH(grouped_gemm), JOB},
 	{BOOL(narrow_weights), JOB},
 	{CHOICE(fp8_recipe, recipes), JOB},
+	{BOOL(narrow_activations), JOB},
 	{SAID(dispatcher, dispatchers), JOB},
+	{SWITCH(fp8_dispatch), JOB},
+	{INT(dispatch_sms), JOB},
 	{REAL(moe_imbalance), JOB},
 	{BOOL(compile), JOB},
 	{INT(max_connections), JOB},

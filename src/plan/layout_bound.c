@@ -174,7 +174,7 @@ static lk_layer_part bound_at_place(const struct lie *lie, const lk_parts *parts
 
 /* Passes that run alongside one another hide what blocks them alone. */
 static bool paired(const lk_job *job) {
-	return job->schedule == LK_SCHED_DUALPIPE || lk_job_pairs(job);
+	return lk_job_dualpipe(job) || lk_job_pairs(job);
 }
 
 /* The last pass of every stage is the backward of its first place. */
@@ -204,7 +204,7 @@ static void bound_find_ways(const struct lie *lie, const lk_job *job, const lk_l
 /* Without overlap, every pass that receives waits for the whole message. */
 static double waits_s(const struct lie *lie, const lk_job *job, int place, double message_s) {
 	if (job->pp == 1 || job->overlap_p2p == LK_ON || paired(job)) return 0;
-	bool turn = job->schedule == LK_SCHED_ZB_V; /* places alongside one another on one rank */
+	bool turn = lk_job_folds(job); /* places alongside one another on one rank */
 	return turn ? 0 : ((place > 0) + (place < lie->places - 1)) * message_s;
 }
 
@@ -357,7 +357,7 @@ static lk_status walk_job(lk_bounder *bounder, int stack, const lk_job *job, lk_
 	LK_TRY(lk_tail_find(bounder, stack, job, &tail, err));
 	LK_TRY(find_body(&l, &parts, job, arena, &one, err));
 	/* DualPipe's passes are split here and there, so that the time of one alone is not known */
-	if (job->schedule != LK_SCHED_DUALPIPE) LK_TRY(walk_body(&l, &parts, job, arena, &one, err));
+	if (!lk_job_dualpipe(job)) LK_TRY(walk_body(&l, &parts, job, arena, &one, err));
 	*least_s = layout_bound_combine(&one, &tail);
 	return LK_OK;
 }
@@ -404,8 +404,7 @@ static lk_status body_of(struct core_work *work, struct family *family, const lk
                          const struct body **out, lk_error *err) {
 	int class = sharding_class(layout->sharding),
 		modules = work->lie.job.model.mtp_layers > 0 && layout->recompute == LK_RECOMPUTE_FULL;
-	bool split =
-		work->lie.job.schedule == LK_SCHED_ZB_H1 || work->lie.job.schedule == LK_SCHED_ZB_V;
+	bool split = lk_job_splits_backward(&work->lie.job);
 	struct body *known =
 		&work->bodies[recompute_index(work, layout)][layout->sp][layout->tp_overlap][class];
 	*out = known;

@@ -216,10 +216,6 @@ static void take_backward(const struct pricer *pricer, uint32_t block, lk_layer_
 	out->traffic_s += s.traffic_s;
 }
 
-static bool splits_backward(const lk_job *job) {
-	return job->schedule == LK_SCHED_ZB_H1 || job->schedule == LK_SCHED_ZB_V;
-}
-
 /* The block of a layer, and how much longer than its longest chain it takes side by side. */
 static lk_status layer_block(struct pricer *pricer, int layer, lk_block_pass pass, uint32_t *block,
                              double *more_s, lk_error *err) {
@@ -239,7 +235,7 @@ static lk_status layer_part(struct pricer *pricer, int layer, bool again, lk_lay
 		{LK_BLOCK_FORWARD_CHECKPOINT, LK_BLOCK_BACKWARD_CHECKPOINT,
 	     LK_BLOCK_INPUT_GRADIENT_CHECKPOINT, LK_BLOCK_WEIGHT_GRADIENT},
 	};
-	bool split = splits_backward(pricer->builder.job);
+	bool split = lk_job_splits_backward(pricer->builder.job);
 	uint32_t block;
 	double more_s;
 	memset(out, 0, sizeof *out);

@@ -240,19 +240,19 @@ static bool emit_one_of(const char *stack, const char *const *names) {
 /* What the framework cannot run, in words; NULL: nothing. */
 static const char *hindrance(lk_plan_emit emit, const lk_job *job) {
 	static const char *const fsdp[] = {"fsdp", "torchtitan", "llm-foundry", NULL};
-	bool zb = job->schedule == LK_SCHED_ZB_H1 || job->schedule == LK_SCHED_DUALPIPE;
+	bool zb = job->schedule == LK_SCHED_ZB_H1 || job->schedule == LK_SCHED_ZB_H2 ||
+	          job->schedule == LK_SCHED_DUALPIPE;
 	if (emit == LK_EMIT_TORCHTITAN && !emit_one_of(job->stack, fsdp))
 		return "the layout is one of Megatron-LM; add --stack torchtitan to the search";
 	if (emit == LK_EMIT_TORCHTITAN && zb)
 		return "torchtitan has no such pipeline schedule; add --schedule 1f1b,interleaved,zb-v";
 	if (emit == LK_EMIT_NEMO && !lk_job_like_megatron(job))
 		return "the layout is one of FSDP; add --stack nemo to the search";
-	if (emit == LK_EMIT_NEMO &&
-	    (zb || job->schedule == LK_SCHED_ZB_V || job->schedule == LK_SCHED_GPIPE))
+	if (emit == LK_EMIT_NEMO && (zb || lk_job_folds(job) || job->schedule == LK_SCHED_GPIPE))
 		return "NeMo runs 1f1b and interleaved alone; add --schedule 1f1b,interleaved";
 	if (emit == LK_EMIT_DEEPSPEED && !lk_job_uses_deepspeed(job))
 		return "the layout is not one of DeepSpeed; add --stack deepspeed to the search";
-	if (emit == LK_EMIT_MEGATRON && job->schedule == LK_SCHED_DUALPIPE)
+	if (emit == LK_EMIT_MEGATRON && (lk_job_dualpipe(job) || job->schedule == LK_SCHED_ZB_H2))
 		return "Megatron-LM has no such pipeline schedule; add --schedule 1f1b,interleaved";
 	return NULL;
 }

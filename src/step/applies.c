@@ -32,7 +32,7 @@ static bool lacks_chunks(const lk_job *job) {
 	return job->vp == 1;
 }
 static bool lacks_bubbles(const lk_job *job) {
-	return job->pp == 1 && job->schedule == LK_SCHED_ZB_H1;
+	return job->pp == 1 && (job->schedule == LK_SCHED_ZB_H1 || job->schedule == LK_SCHED_ZB_H2);
 }
 static bool lacks_replicas(const lk_job *job) {
 	return lk_sizes_dp_ranks(job) == 1 && lk_sizes_edp_ranks(job) == 1;
@@ -69,6 +69,19 @@ static bool lacks_window(const lk_job *job) {
 }
 static bool lacks_fp8(const lk_job *job) {
 	return job->dtype != LK_FP8 && job->dtype != LK_MXFP8;
+}
+static bool lacks_recipes(const lk_job *job) {
+	return job->dtype != LK_FP8;
+}
+static bool lacks_narrow_products(const lk_job *job) {
+	return job->dtype < LK_FP8;
+}
+static bool lacks_narrow_weights(const lk_job *job) {
+	return lacks_narrow_products(job) || !lk_job_like_megatron(job) ||
+	       job->sharding == LK_SHARD_ZERO3;
+}
+static bool lacks_dispatcher_sms(const lk_job *job) {
+	return job->dispatcher != LK_DISPATCH_NODE;
 }
 static bool lacks_decoder(const lk_job *job) {
 	return job->model.network != LK_NET_ENCDEC;
@@ -107,14 +120,14 @@ static const struct rule {
 	bool network; /* the network alone decides, whatever the layout: searches refuse it too */
 	const char *reason, *remedy;
 } rules[] = {
-	{"etp dispatcher moe-imbalance expert-overlap",
+	{"etp dispatcher moe-imbalance expert-overlap fp8-dispatch dispatch-sms",
      "moe-router-topk moe-ffn-hidden-size moe-shared-expert-intermediate-size moe-layer-freq "
      "moe-shared-expert-gate moe-router-enable-expert-bias moe-router-score-function "
      "moe-token-dispatcher-type moe-enable-deepep moe-flex-dispatcher-backend "
      "moe-router-force-load-balancing moe-grouped-gemm moe-layer-recompute "
      "expert-tensor-parallel-size overlap-moe-expert-parallel-comm",
      lacks_experts, true, "the model has no experts", leave_out},
-	{"dispatcher moe-imbalance",
+	{"dispatcher moe-imbalance fp8-dispatch dispatch-sms",
      "moe-token-dispatcher-type moe-enable-deepep moe-flex-dispatcher-backend",
      lacks_divided_experts, false, "every rank holds all experts, so no token is sent to one",
      "use --ep 2 or more, or leave it out"},
@@ -134,6 +147,14 @@ static const struct rule {
      "the model has no second stack", leave_out},
 	{"", "q-lora-rank kv-lora-rank qk-head-dim qk-pos-emb-head-dim v-head-dim", lacks_latent, true,
      "without --multi-latent-attention nothing is compressed", leave_out},
+	{"dispatch-sms", "", lacks_dispatcher_sms, false, "collectives take the SMs of their channels",
+     "use --dispatcher node, or leave it out"},
+	{"fp8-recipe", "", lacks_recipes, false, "nothing is computed in fp8",
+     "use --dtype fp8, or leave it out"},
+	{"fp8-dispatch fp8-activations", "activation-func-fp8-input-store", lacks_narrow_products,
+     false, "no product reads 8 bits", "use --dtype fp8, or leave it out"},
+	{"fp8-params", "", lacks_narrow_weights, false,
+     "no weights are kept in 8 bits: that takes Megatron-LM in fp8 with --zero 0 to 2", leave_out},
 	{"", "fp8-recipe fp8-param-gather keep-fp8-transpose-cache no-fp8-wgrad", lacks_fp8, false,
      "without --fp8-format nothing is computed in fp8", leave_out},
 	{"", "window-size window-attn-skip-freq", lacks_window, false,

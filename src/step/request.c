@@ -20,6 +20,7 @@ static const char *const cp_kinds[] = {"ring", "all-gather", NULL};
  * on). */
 static const char *const kernels[] = {"flash", "unfused", "cudnn", "fa2", "fa3", NULL};
 static const char *const dispatchers[] = {"alltoall", "allgather", "node", NULL};
+static const char *const fp8_recipes[] = {"delayed", "tensorwise", "blockwise", NULL};
 
 static lk_status read_launch(lk_arena *arena, const lk_predict_request *request, lk_asked *out,
                              int *gpus, lk_error *err) {
@@ -253,7 +254,8 @@ static lk_status take_schedule(lk_job *job, const char *text, lk_error *err) {
 		char shown[64];
 		lk_fail(err, LK_ERR_INPUT, "--schedule", "unknown schedule '%s'",
 		        lk_escape(text, shown, sizeof shown));
-		return lk_hint(err, "give one of gpipe, 1f1b, interleaved, zb-h1, zb-v, dualpipe");
+		return lk_hint(
+			err, "give one of gpipe, 1f1b, interleaved, zb-h1, zb-h2, zb-v, dualpipe, dualpipev");
 	}
 	job->schedule = schedule->kind;
 	job->schedule_said = true;
@@ -261,13 +263,17 @@ static lk_status take_schedule(lk_job *job, const char *text, lk_error *err) {
 }
 
 static lk_status take_numbers(const lk_predict_request *request, lk_job *job, lk_error *err) {
-	int optimizer = job->optimizer, task = job->task;
+	int optimizer = job->optimizer, task = job->task, recipe = job->fp8_recipe;
 	long long zero = job->sharding;
 	LK_TRY(take_dtype(&job->dtype, request->dtype, "--dtype", err));
 	job->dtype_said |= request->dtype != NULL;
 	LK_TRY(take_dtype(&job->state_dtype, request->state_dtype, "--state-dtype", err));
 	LK_TRY(request_take_name(&optimizer, request->optimizer, optimizers, "--optimizer", err));
 	LK_TRY(request_take_name(&task, request->task, tasks, "--task", err));
+	LK_TRY(request_take_name(&recipe, request->fp8_recipe, fp8_recipes, "--fp8-recipe", err));
+	job->fp8_recipe = (lk_fp8_recipe)recipe;
+	job->narrow_weights |= request->fp8_params;
+	job->narrow_activations |= request->fp8_activations;
 	if (request->zero) LK_TRY(lk_parse_int(request->zero, 0, 3, &zero, "--zero", err));
 	job->optimizer = (lk_optimizer)optimizer;
 	job->task = (lk_task)task;
@@ -326,6 +332,8 @@ static void take_switches(const lk_predict_request *request, lk_job *job) {
 	take_switch(&job->cuda_graphs, request->cuda_graphs);
 	take_switch(&job->expert_overlap, request->expert_overlap);
 	take_switch(&job->fused_cross_entropy, request->fused_loss);
+	take_switch(&job->fp8_dispatch, request->fp8_dispatch);
+	request_take_int(&job->dispatch_sms, request->dispatch_sms);
 	if (request->bucket_mib > 0) job->bucket_bytes = request->bucket_mib * LK_MIB;
 	if (request->moe_imbalance > 0) job->moe_imbalance = request->moe_imbalance;
 	request_take_int(&job->max_connections, request->max_connections);
@@ -448,6 +456,11 @@ static void state_software(const lk_job *job, lk_predict_request *out) {
 	out->dispatcher = stated_name(dispatchers, job->dispatcher);
 	out->expert_overlap = job->expert_overlap;
 	out->moe_imbalance = job->moe_imbalance;
+	out->fp8_dispatch = job->fp8_dispatch;
+	out->dispatch_sms = job->dispatch_sms;
+	out->fp8_recipe = stated_name(fp8_recipes, job->fp8_recipe);
+	out->fp8_params = job->narrow_weights;
+	out->fp8_activations = job->narrow_activations;
 	out->nccl = stated_text(job->nccl);
 	out->stack = stated_text(job->stack);
 	out->release = stated_text(job->release);

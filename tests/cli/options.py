@@ -61,6 +61,7 @@ DENSE = "--model llama3.1-8b --gpu h100-sxm --gpus 16 --tp 2 --gbs 64 --seq 4096
 PIPE = "--model llama3.1-8b --gpu h100-sxm --gpus 16 --tp 2 --pp 4 --gbs 64 --seq 4096"
 INTER = PIPE + " --vp 2"
 MOE = "--model mixtral-8x7b --gpu h100-sxm --gpus 16 --tp 2 --ep 4 --gbs 64 --seq 4096"
+PAIRED = "--model mixtral-8x7b --gpu h100-sxm --gpus 32 --pp 2 --vp 2 --ep 8 --gbs 64 --seq 4096 --dispatcher node --expert-overlap"
 SMALL = "--model gpt2-xl --gpu a100-sxm-80 --gpus 8 --gbs 64"
 DDP = SMALL + " --stack ddp"
 FSDP = DENSE + " --stack fsdp"
@@ -122,6 +123,11 @@ PREDICT = {
     "fused-loss": [acts(DENSE, "--fused-loss"), refused(NET, "--fused-loss")],
     "dispatcher": [acts(MOE, "--dispatcher allgather"), refused(DENSE, "--dispatcher allgather"), refused(MOE + " --ep 1", "--dispatcher node")],
     "expert-overlap": [acts(MOE + " --tp 1 --pp 2 --vp 2", "--expert-overlap"), refused(DENSE, "--expert-overlap"), refused(MOE, "--expert-overlap")],
+    "fp8-dispatch": [acts(MOE + " --dtype fp8", "--fp8-dispatch"), refused(MOE, "--fp8-dispatch"), refused(DENSE, "--fp8-dispatch")],
+    "dispatch-sms": [acts(PAIRED, "--dispatch-sms 60"), refused(MOE, "--dispatch-sms 60"), refused(DENSE, "--dispatch-sms 60")],
+    "fp8-recipe": [acts(DENSE + " --dtype fp8", "--fp8-recipe tensorwise"), refused(DENSE, "--fp8-recipe tensorwise")],
+    "fp8-params": [acts(DENSE + " --dtype fp8", "--fp8-params"), refused(DENSE, "--fp8-params"), refused(FSDP + " --dtype fp8", "--fp8-params")],
+    "fp8-activations": [acts(DENSE + " --dtype fp8", "--fp8-activations"), refused(DENSE, "--fp8-activations")],
     "moe-imbalance": [acts(MOE, "--moe-imbalance 2"), refused(DENSE, "--moe-imbalance 2"), refused(MOE + " --ep 1", "--moe-imbalance 2")],
     "stack": [acts(DENSE, "--stack torchtitan"), refused(DENSE, "--stack nosuch"), acts(DLRM, "--stack hugectr"), refused(DLRM, "--stack fsdp")],
     "config": [acts(DENSE, "--config job.yaml")],
@@ -249,6 +255,11 @@ PLAN = {
     "cp-kind": [acts(PLANNED + " --cp 2", "--cp-kind all-gather")],
     "attention": [acts(PLANNED, "--attention unfused"), refused("--model resnet50 --gpu h100-sxm --gpus 8 --gbs 2048", "--attention unfused")],
     "dispatcher": [acts(MIXED + " --ep 8", "--dispatcher allgather"), refused(PLANNED, "--dispatcher node")],
+    "fp8-dispatch": [acts(MIXED + " --ep 8 --dtype fp8", "--fp8-dispatch"), refused(PLANNED, "--fp8-dispatch")],
+    "dispatch-sms": [acts(MIXED + " --ep 8 --dispatcher node", "--dispatch-sms 60"), refused(PLANNED, "--dispatch-sms 60")],
+    "fp8-recipe": [acts(PLANNED + " --dtype fp8", "--fp8-recipe tensorwise"), refused(PLANNED, "--fp8-recipe tensorwise")],
+    "fp8-params": [acts(PLANNED + " --dtype fp8", "--fp8-params"), refused(PLANNED, "--fp8-params")],
+    "fp8-activations": [acts(PLANNED + " --dtype fp8", "--fp8-activations"), refused(PLANNED, "--fp8-activations")],
     "moe-imbalance": [acts(MIXED + " --ep 8", "--moe-imbalance 2"), refused(PLANNED, "--moe-imbalance 2")],
     "max-connections": [acts(PLANNED + " --zero 3", "--max-connections 1")],
     "release": [acts(MIXED + " --stack nemo", "--release 25.09")],

@@ -54,6 +54,8 @@ static void random_layout(lk_job *job, struct dice *dice) {
 	job->etp = PICK(dice, 0, 1, 2);
 	job->dispatcher = (lk_dispatcher)roll(dice, 3);
 	job->moe_imbalance = PICK(dice, 0, 1, 2);
+	job->fp8_dispatch = either(dice);
+	job->narrow_activations = roll(dice, 2);
 }
 
 static void random_sharding(lk_job *job, struct dice *dice) {
@@ -255,7 +257,7 @@ static void count_attention(const lk_graph *graph, const lk_job *job, const char
 /* A micro-batch crosses every border between places forward and backward, but not the turn of a V.
  */
 static void count_sends(const lk_graph *graph, const lk_job *job, const char *who) {
-	bool dual = job->schedule == LK_SCHED_DUALPIPE, vee = job->schedule == LK_SCHED_ZB_V;
+	bool dual = job->schedule == LK_SCHED_DUALPIPE, vee = lk_job_folds(job);
 	int borders = (dual ? job->pp : job->pp * job->vp) - 1 - vee;
 	double wanted = 2.0 * job->microbatches * borders, sent = sum_all(graph, NULL, sends);
 	if (sent != wanted) fail_msg("%s: %.0f sends, not %.0f", who, sent, wanted);

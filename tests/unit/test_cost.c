@@ -555,6 +555,76 @@ static void direct_exchanges_save_rounds(void **state) {
 	}
 }
 
+/* A dispatcher of one copy per node against DeepEP's own tests on H800: 4,096 rows of 7,168 in 8
+ * bits, 8 of all experts in at most 4 groups, one for each node; GB/s that count the own node's
+ * rows (docs/legacy.md). On 2 nodes it is NVLink that limits. */
+static void dispatchers_reach_their_published_rates(void **state) {
+	(void)state;
+	static const struct {
+		const char *cluster;
+		int nodes, limit;
+		double published;
+	} cases[] = {{"2 node * 8 h800", 2, 2, 43},
+	             {"4 node * 8 h800", 4, 4, 58},
+	             {"8 node * 8 h800", 8, 4, 51}};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		lk_error err;
+		lk_arena arena = LK_ARENA_INIT;
+		lk_cluster cluster;
+		lk_costs costs;
+		double row = 4096 * 7168 * (1 + 4 / 128.0), nodes = cases[i].limit;
+		assert_int_equal(lk_cluster_parse(&arena, cases[i].cluster, &cluster, &err), LK_OK);
+		lk_op op = {.kind = LK_OP_ALLTOALL,
+		            .stream = LK_STREAM_EP,
+		            .group = LK_GROUP_EP,
+		            .name = "dispatch",
+		            .m = cases[i].limit,
+		            .n = cases[i].nodes,
+		            .k = 8,
+		            .bytes = 8 * row};
+		lk_graph *graph = graph_of(&op, 1);
+		lay_out(graph, 1, (uint32_t)cluster.gpus);
+		set_group(graph, LK_GROUP_EP, (uint32_t)cluster.gpus, 1);
+		assert_int_equal(lk_costs_build(&arena, graph, &cluster, &eager, &costs, &err), LK_OK);
+		double seconds = lk_costs_get(&costs, 0, 0)->duration_ps / LK_PS_PER_S,
+			   copies = nodes * (1 - pow(1 - 1 / nodes, 8)), rate = row * copies / seconds / 1e9;
+		if (fabs(rate / cases[i].published - 1) > 0.05)
+			fail_msg("%s: %g GB/s, published %g", cases[i].cluster, rate, cases[i].published);
+		lk_graph_free(graph);
+		lk_arena_free(&arena);
+	}
+}
+
+/* Fewer groups, fewer bytes between nodes; all groups are as none stated. */
+static void limited_routing_sends_less(void **state) {
+	(void)state;
+	double last = 0;
+	for (int limit = 1; limit <= 9; limit++) {
+		lk_error err;
+		lk_arena arena = LK_ARENA_INIT;
+		lk_cluster cluster;
+		lk_costs costs;
+		assert_int_equal(lk_cluster_parse(&arena, "4 node * 8 h100-sxm", &cluster, &err), LK_OK);
+		lk_op op = {.kind = LK_OP_ALLTOALL,
+		            .stream = LK_STREAM_EP,
+		            .group = LK_GROUP_EP,
+		            .name = "dispatch",
+		            .m = limit < 9 ? limit : 0,
+		            .n = limit < 9 ? 8 : 0,
+		            .k = 8,
+		            .bytes = 1e9};
+		lk_graph *graph = graph_of(&op, 1);
+		lay_out(graph, 1, (uint32_t)cluster.gpus);
+		set_group(graph, LK_GROUP_EP, (uint32_t)cluster.gpus, 1);
+		assert_int_equal(lk_costs_build(&arena, graph, &cluster, &eager, &costs, &err), LK_OK);
+		double ps = lk_costs_get(&costs, 0, 0)->duration_ps;
+		assert_true(limit < 9 ? ps >= last : ps == last);
+		last = ps;
+		lk_graph_free(graph);
+		lk_arena_free(&arena);
+	}
+}
+
 static void rates(const lk_cost *cost, const bool *comm, int count, double *out) {
 	const lk_cost *at[8];
 	for (int i = 0; i < count; i++) at[i] = &cost[i];
@@ -1071,6 +1141,8 @@ int main(void) {
 		cmocka_unit_test(nodes_are_the_better_neighbours),
 		cmocka_unit_test(overlapped_pieces_show_a_quarter),
 		cmocka_unit_test(direct_exchanges_save_rounds),
+		cmocka_unit_test(dispatchers_reach_their_published_rates),
+		cmocka_unit_test(limited_routing_sends_less),
 		cmocka_unit_test(company_only_slows),
 		cmocka_unit_test(shared_links_halve),
 		cmocka_unit_test(folded_runs_share_links_in_turns),

@@ -280,6 +280,8 @@ static void visit_in_flight(lk_schedule_kind kind, const lk_schedule_shape *shap
 			expected = least(m * v, 2 * (p - s - 1) + (v - 1) * p + 1);
 		if (kind == LK_SCHED_ZB_V) expected = 2 * p;
 		if (kind == LK_SCHED_DUALPIPE) expected = p + 1;
+		if (kind == LK_SCHED_ZB_H2) expected = 2 * (p - s) - 1;
+		if (kind == LK_SCHED_DUALPIPE_V) expected = 2 * p + 1;
 		assert_int_equal(peak[s], expected);
 	}
 }
@@ -377,6 +379,32 @@ static void test_formulas(void **state) {
 		assert_close("dualpipe", even, 2, c,
 		             makespan(LK_SCHED_DUALPIPE, even, 2, c, f, f, f, 0, NULL),
 		             c * 3 * f + (even / 2 - 1) * (3 * f + 2 * f - 3 * f));
+		int folded = 2 * p + m; /* halves of a stage on each place */
+		assert_close("dualpipev", p, 2, folded,
+		             makespan(LK_SCHED_DUALPIPE_V, p, 2, folded, f, f, f, 0, NULL),
+		             folded * 3 * f + (p - 1) * (3 * f + 2 * f - 3 * f) / 2);
+	}
+}
+
+/* From the first to the last pass of the first rank, which begins at 0 and has the largest bubble.
+ */
+static void test_zb_h2_span(void **state) {
+	(void)state;
+	uint64_t counter = 0;
+	for (int round = 0; round < 200; round++) {
+		int p = draw(&counter, 1, 24), m = 2 * p - 1 + draw(&counter, 0, 60);
+		double f = 1, w = lk_uniform(11, counter++), b = f + w * lk_uniform(11, counter++);
+		double pass[4][24], ends[24];
+		lk_schedule_shape shape = {p, 1, m, 0, false};
+		lk_pass_times times = {.pass = {pass[0], pass[1], pass[2], pass[3]}};
+		lk_error err = {0};
+		for (int k = 0; k < p; k++) {
+			pass[LK_PASS_F][k] = f, pass[LK_PASS_BI][k] = b, pass[LK_PASS_W][k] = w;
+			pass[LK_PASS_B][k] = b + w;
+		}
+		assert_int_equal(
+			lk_schedule_walk(lk_schedule_get(LK_SCHED_ZB_H2), &shape, &times, ends, &err), LK_OK);
+		assert_close("zb-h2", p, 1, m, ends[0], m * (f + b + w) + (p - 1) * fmax(0, f + b - 2 * w));
 	}
 }
 
@@ -390,6 +418,9 @@ static void test_dualpipe_pairs(void **state) {
 		double t = makespan(LK_SCHED_DUALPIPE, p, 2, m, 1, 1, 1, pair, NULL),
 			   busy = 3.0 * m - pairs * (3 - pair);
 		assert_close("dualpipe pairs", p, 2, m, t - busy, (p / 2 - 1) * (pair + 2 - 3));
+		/* half as many ranks, of halves of a stage, are the same pipeline */
+		assert_close("dualpipev pairs", p / 2, 2, m / 2,
+		             makespan(LK_SCHED_DUALPIPE_V, p / 2, 2, m / 2, 2, 2, 2, 2 * pair, NULL), t);
 	}
 }
 
@@ -425,6 +456,8 @@ static void test_refusals(void **state) {
 	assert_refused(LK_SCHED_INTERLEAVED, 4, 2, 10, "8 or 12");
 	assert_refused(LK_SCHED_INTERLEAVED, 4, 2, 3, "4");
 	assert_refused(LK_SCHED_ZB_V, 4, 2, 6, "7");
+	assert_refused(LK_SCHED_ZB_H2, 4, 1, 6, "7");
+	assert_refused(LK_SCHED_DUALPIPE_V, 4, 2, 7, "8");
 	assert_refused(LK_SCHED_DUALPIPE, 5, 2, 20, "4, 6");
 	assert_refused(LK_SCHED_DUALPIPE, 1, 2, 20, "2");
 	assert_refused(LK_SCHED_DUALPIPE, 4, 2, 6, "8");
@@ -477,8 +510,9 @@ int main(void) {
 		cmocka_unit_test(test_every_pass_once),   cmocka_unit_test(test_no_deadlock),
 		cmocka_unit_test(test_in_flight),         cmocka_unit_test(test_paired),
 		cmocka_unit_test(test_dualpipe_symmetry), cmocka_unit_test(test_formulas),
-		cmocka_unit_test(test_dualpipe_pairs),    cmocka_unit_test(test_refusals),
-		cmocka_unit_test(test_arguments),         cmocka_unit_test(test_appends),
+		cmocka_unit_test(test_dualpipe_pairs),    cmocka_unit_test(test_zb_h2_span),
+		cmocka_unit_test(test_refusals),          cmocka_unit_test(test_arguments),
+		cmocka_unit_test(test_appends),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

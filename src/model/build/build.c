@@ -136,7 +136,7 @@ static bool overlap_p2p(const struct lk_stage_builder *builder) {
 
 /* Schedules in which one chunk, or direction, runs from the last stage to the first. */
 static bool turns_back(const lk_job *job) {
-	return job->schedule == LK_SCHED_ZB_V || job->schedule == LK_SCHED_DUALPIPE;
+	return lk_job_folds(job) || job->schedule == LK_SCHED_DUALPIPE;
 }
 
 static lk_status wire_block(struct lk_stage_builder *builder, int chunk, int wire,

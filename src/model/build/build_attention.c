@@ -385,7 +385,7 @@ static void core_again(lk_builder *builder, const lk_layer_shape *shape, struct 
 /* The output of the core and the gradients after both products. */
 double lk_build_attention_between(const lk_builder *builder) {
 	struct lk_widths w = attention_widths(builder);
-	return builder->bytes * builder->tokens * (w.v + w.q + w.gate + w.kv);
+	return lk_build_kept_bytes(builder, builder->tokens * (w.v + w.q + w.gate + w.kv));
 }
 
 void lk_build_attention_backward(lk_builder *builder, const lk_layer_shape *shape, bool input,

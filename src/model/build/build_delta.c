@@ -83,7 +83,7 @@ static void delta_core_backward(lk_builder *builder, struct lk_delta_width w) {
 /* The second product's input and the gradients after both. */
 double lk_build_delta_between(const lk_builder *builder) {
 	struct lk_delta_width w = delta_width(builder, NULL);
-	return builder->bytes * builder->tokens * (w.values + w.in);
+	return lk_build_kept_bytes(builder, builder->tokens * (w.values + w.in));
 }
 
 void lk_build_delta_backward(lk_builder *builder, const lk_layer_shape *shape, bool input,

@@ -123,8 +123,7 @@ static void optimizer(lk_builder *builder, double parameters) {
 }
 
 static bool tied_across_stages(const lk_job *job) {
-	return job->model.tied && job->pp > 1 && job->task != LK_TASK_LORA &&
-	       job->schedule != LK_SCHED_ZB_V;
+	return job->model.tied && job->pp > 1 && job->task != LK_TASK_LORA && !lk_job_folds(job);
 }
 
 static void reduce_rest(lk_builder *builder, int stage, lk_rank_params p) {

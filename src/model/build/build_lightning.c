@@ -48,7 +48,7 @@ void lk_build_lightning_forward(lk_builder *builder, const lk_layer_shape *shape
 
 /* The second product's input and the gradients after both. */
 double lk_build_lightning_between(const lk_builder *builder) {
-	return 5 * builder->bytes * builder->tokens * lightning_width(builder);
+	return 5 * lk_build_kept_bytes(builder, builder->tokens * lightning_width(builder));
 }
 
 void lk_build_lightning_backward(lk_builder *builder, const lk_layer_shape *shape, bool input,

@@ -57,9 +57,9 @@ static void norm_again(lk_builder *builder) {
 }
 
 /* What a split backward keeps between its two passes: the gradient of the output, and what each
- * mixer keeps. */
+ * mixer keeps, as the weight gradient's products read them. */
 static double kept_for_weights(const lk_builder *builder, const lk_layer_shape *shape) {
-	double sum = builder->bytes * builder->rows * builder->model->hidden;
+	double sum = lk_build_kept_bytes(builder, builder->rows * builder->model->hidden);
 	for (int i = 0; i < LK_MIXER_BUILDS; i++)
 		if (shape->layer.mixers & lk_mixer_builds[i].mixer)
 			sum += lk_mixer_builds[i].between(builder);

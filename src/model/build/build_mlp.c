@@ -21,8 +21,14 @@ static double inner_saved(const lk_builder *builder, struct lk_mlp_width w) {
 	           : 0;
 }
 
+/* Of what an activation takes: 8 bits for an element where the job keeps it so. */
+static double activation_input_bytes(const lk_builder *builder, double elements) {
+	return builder->job->narrow_activations ? lk_build_kept_bytes(builder, elements)
+	                                        : builder->bytes * elements;
+}
+
 static double up_saved(const lk_builder *builder, struct lk_mlp_width w) {
-	return builder->bytes * builder->tokens * w.up * (builder->replays ? 0.5 : 1);
+	return activation_input_bytes(builder, builder->tokens * w.up) * (builder->replays ? 0.5 : 1);
 }
 static double mlp_saved(const lk_builder *builder, struct lk_mlp_width w) {
 	return up_saved(builder, w) + inner_saved(builder, w);
@@ -45,9 +51,11 @@ static void mlp_products_forward(lk_builder *builder, struct lk_mlp_width w) {
 	lk_build_gemm(builder, "mlp_down", builder->tokens, h, w.inner);
 }
 
-/* Gradients after both products, which a split backward keeps until its weight pass. */
+/* Gradients after both products, which a split backward keeps until its weight pass, as that reads
+ * them. */
 static double mlp_gradients(const lk_builder *builder, struct lk_mlp_width w) {
-	return builder->bytes * (builder->rows * builder->model->hidden + builder->tokens * w.up);
+	return lk_build_kept_bytes(builder,
+	                           builder->rows * builder->model->hidden + builder->tokens * w.up);
 }
 
 static void mlp_products_backward(lk_builder *builder, struct lk_mlp_width w, bool input,
@@ -198,23 +206,37 @@ static double activated_saved(const lk_builder *builder, struct lk_moe_size z) {
 }
 
 static double moe_saved(const lk_builder *builder, struct lk_moe_size z) {
-	double up = builder->bytes * z.routed * z.up;
+	double up = activation_input_bytes(builder, z.routed * z.up);
 	double inputs = builder->train_base ? lk_build_kept_bytes(builder, z.routed * z.hidden) : 0;
 	/* other stacks weigh the outputs */
 	double weighed = lk_job_like_megatron(builder->job) ? 0 : builder->bytes * z.sent * z.hidden;
 	return up + inputs + weighed + activated_saved(builder, z);
 }
 
-/* Rows to the ranks that hold their experts, or back. With one copy per node the message is
- * smaller; comm.c counts the distinct nodes among top-k (`k`). */
-static void mlp_exchange(lk_builder *builder, const char *name, struct lk_moe_size z) {
+/* Rows go to the ranks that hold their experts, forward as they are and backward as gradients of
+ * what came back; or come back. What goes may travel in 8 bits, with its factors; what comes back
+ * is summed on its way and does not (DeepSeek-V3 report, section 3.3.3). */
+typedef enum lk_way {
+	LK_WAY_OUT,
+	LK_WAY_BACK
+} lk_way;
+
+static double exchanged_bytes(const lk_builder *builder, lk_way way) {
+	bool narrow = way == LK_WAY_OUT && builder->job->fp8_dispatch == LK_ON && builder->job->ep > 1;
+	return narrow ? LK_DISPATCH_NARROW : builder->bytes;
+}
+
+/* With one copy per node the message is smaller; comm.c counts the distinct nodes among top-k
+ * (`k`), which come from `m` of `n` groups, and takes `batch` SMs. */
+static void mlp_exchange(lk_builder *builder, const char *name, struct lk_moe_size z, lk_way way) {
 	if (builder->job->ep <= 1) return;
-	double bytes = builder->bytes * z.sent * z.hidden;
+	double bytes = exchanged_bytes(builder, way) * z.sent * z.hidden;
+	bool node = builder->job->dispatcher == LK_DISPATCH_NODE;
 	if (builder->job->dispatcher == LK_DISPATCH_ALLGATHER) {
-		bool back = name[0] == 'c';
-		lk_build_collective(builder, back ? LK_OP_REDUCESCATTER : LK_OP_ALLGATHER, LK_STREAM_EP,
-		                    LK_GROUP_EP, name,
-		                    builder->bytes * builder->rows * z.hidden * builder->job->ep, false);
+		bool back = way == LK_WAY_BACK;
+		lk_build_collective(
+			builder, back ? LK_OP_REDUCESCATTER : LK_OP_ALLGATHER, LK_STREAM_EP, LK_GROUP_EP, name,
+			exchanged_bytes(builder, way) * builder->rows * z.hidden * builder->job->ep, false);
 		return;
 	}
 	lk_op op = {
@@ -225,7 +247,10 @@ static void mlp_exchange(lk_builder *builder, const char *name, struct lk_moe_si
 		.join = LK_JOIN(LK_STREAM_COMPUTE) | builder->pending,
 		.name = name,
 		.bytes = bytes * builder->job->moe_imbalance,
-		.k = builder->job->dispatcher == LK_DISPATCH_NODE ? builder->model->topk : 0,
+		.k = node ? builder->model->topk : 0,
+		.m = node ? builder->model->router_group_limit : 0,
+		.n = node ? builder->model->router_groups : 0,
+		.batch = node ? builder->job->dispatch_sms : 0,
 	};
 	lk_graph_add(builder->graph, &op);
 	builder->pending |= LK_JOIN(LK_STREAM_EP);
@@ -293,9 +318,31 @@ static void activate_experts(lk_builder *builder, struct lk_moe_size z) {
 	                builder->bytes * z.routed * (z.up + z.inner));
 }
 
+/* Rows that travel in 8 bits are cast before they leave, each once, and arrive as the products read
+ * them; for the weight gradient they are cast along the other axis when it needs them. */
+static bool arrives_narrow(const lk_builder *builder) {
+	return exchanged_bytes(builder, LK_WAY_OUT) < builder->bytes;
+}
+
+static void quantize_sent(lk_builder *builder, struct lk_moe_size z) {
+	if (arrives_narrow(builder))
+		lk_build_memory(builder, LK_OP_ELEMENTWISE, "quantize_sent",
+		                (builder->bytes + LK_DISPATCH_NARROW) * builder->rows * z.hidden);
+}
+
+static void quantize_arrived(lk_builder *builder, struct lk_moe_size z) {
+	if (!arrives_narrow(builder)) lk_build_quantize(builder, z.routed * z.hidden);
+}
+
+/* Rows of a way in the order of their experts: read and written. */
+static void sort_rows(lk_builder *builder, const char *name, struct lk_moe_size z, lk_way way) {
+	lk_build_memory(builder, LK_OP_PERMUTE, name,
+	                2 * exchanged_bytes(builder, way) * z.routed * z.hidden);
+}
+
 static void experts_forward(lk_builder *builder, struct lk_moe_size z) {
 	double rows = z.routed / z.local;
-	lk_build_quantize(builder, z.routed * z.hidden);
+	quantize_arrived(builder, z);
 	experts_gemm(builder, "experts_up", rows, z.up, z.hidden, z.local);
 	activate_experts(builder, z);
 	lk_build_save(builder, moe_saved(builder, z), LK_OWN_ACTIVATIONS);
@@ -340,16 +387,16 @@ static void mixture_forward(lk_builder *builder, struct lk_moe_size z) {
 	lk_build_gemm(builder, "router", builder->rows, model->experts, model->hidden);
 	lk_build_memory(builder, LK_OP_NORM, "router_topk", 3 * 4 * builder->rows * model->experts);
 	narrow_experts(builder);
+	quantize_sent(builder, z);
 	permute(builder, "permute_tokens", z);
 	host_sync(builder);
-	mlp_exchange(builder, "dispatch", z);
+	mlp_exchange(builder, "dispatch", z, LK_WAY_OUT);
 	mlp_expert_shards(builder, LK_OP_ALLGATHER, "gather_experts", z);
-	lk_build_memory(builder, LK_OP_PERMUTE, "sort_by_expert",
-	                2 * builder->bytes * z.routed * z.hidden);
+	sort_rows(builder, "sort_by_expert", z, LK_WAY_OUT);
 	experts_forward(builder, z);
-	lk_build_memory(builder, LK_OP_PERMUTE, "unsort", 2 * builder->bytes * z.routed * z.hidden);
+	sort_rows(builder, "unsort", z, LK_WAY_BACK);
 	mlp_expert_shards(builder, LK_OP_REDUCESCATTER, "reduce_experts", z);
-	mlp_exchange(builder, "combine", z);
+	mlp_exchange(builder, "combine", z, LK_WAY_BACK);
 	permute(builder, "unpermute_tokens", z);
 	widen_experts(builder);
 	if (model->shared_ffn <= 0) return;
@@ -394,7 +441,8 @@ static void experts_backward(lk_builder *builder, struct lk_moe_size z, bool inp
 	double rows = z.routed / z.local, h = z.hidden;
 	if (input) experts_memory(builder, "expert_bias_grad", weighed_bias_bytes(builder, z, 8));
 	if (input) activation_again(builder, z);
-	if (input) lk_build_quantize(builder, z.routed * h);
+	if (input) quantize_arrived(builder, z);
+	if (weight && arrives_narrow(builder)) lk_build_transpose_narrow(builder, 2 * z.routed * h);
 	if (input) experts_gemm(builder, "experts_down_grad", rows, z.inner, h, z.local);
 	if (weight) experts_gemm(builder, "weight_grad", h, z.inner, rows, z.local);
 	if (input) {
@@ -410,8 +458,8 @@ static void experts_backward(lk_builder *builder, struct lk_moe_size z, bool inp
 	if (input) experts_gemm(builder, "experts_up_grad", rows, h, z.up, z.local);
 	if (weight) experts_gemm(builder, "weight_grad", z.up, h, rows, z.local);
 	bool last = weight || !builder->train_base;
-	double gradients =
-		builder->bytes * z.routed * (h + z.up); /* kept between the passes of a split backward */
+	/* kept between the passes of a split backward */
+	double gradients = lk_build_kept_bytes(builder, z.routed * (h + z.up));
 	if (input && !last) lk_build_save(builder, gradients, LK_OWN_ACTIVATIONS);
 	if (last)
 		lk_build_release(builder, moe_saved(builder, z) + (input ? 0 : gradients),
@@ -440,18 +488,17 @@ void lk_build_moe_backward(lk_builder *builder, bool input, bool weight) {
 	}
 	latent_experts_backward(builder, true, input, weight);
 	if (input) {
+		quantize_sent(builder, z);
 		permute(builder, "unpermute_tokens_grad", z);
-		mlp_exchange(builder, "combine_grad", z);
+		mlp_exchange(builder, "combine_grad", z, LK_WAY_OUT);
 		mlp_expert_shards(builder, LK_OP_ALLGATHER, "gather_experts_grad", z);
-		lk_build_memory(builder, LK_OP_PERMUTE, "unsort_grad",
-		                2 * builder->bytes * z.routed * z.hidden);
+		sort_rows(builder, "unsort_grad", z, LK_WAY_OUT);
 	}
 	experts_backward(builder, z, input, weight);
 	if (input) {
-		lk_build_memory(builder, LK_OP_PERMUTE, "sort_by_expert_grad",
-		                2 * builder->bytes * z.routed * z.hidden);
+		sort_rows(builder, "sort_by_expert_grad", z, LK_WAY_BACK);
 		mlp_expert_shards(builder, LK_OP_REDUCESCATTER, "reduce_experts_grad", z);
-		mlp_exchange(builder, "dispatch_grad", z);
+		mlp_exchange(builder, "dispatch_grad", z, LK_WAY_BACK);
 		permute(builder, "permute_tokens_grad", z);
 	}
 	latent_experts_backward(builder, false, input, weight);

@@ -1,7 +1,12 @@
 /* build_pair.c: two blocks as one, their operations interleaved at every communication: while one
  * block's message is under way, the other block computes. Inside the pair an operation waits for
  * the communication of its own block only, so joins of communication streams become dependencies on
- * single operations. (DualPipe, DeepSeek-V3 report, section 3.2.1.) */
+ * single operations. (DualPipe, DeepSeek-V3 report, section 3.2.1.)
+ *
+ * The backward pass begins: its rows come back to their experts alongside the forward's attention,
+ * the forward's rows leave alongside the experts' backward, and so on, with nothing exposed where
+ * each compute piece is longer than the message beside it (Megatron-LM's combined 1F1B has the same
+ * order). */
 #include <stdio.h>
 
 #include "base/arena.h"
@@ -62,8 +67,8 @@ static lk_status pair_build(lk_builder *builder, uint32_t first, uint32_t second
 	         lk_intern_text(builder->graph->names, s->name));
 	lk_graph_begin_block(builder->graph, name);
 	while (one.at < one.end || two.at < two.end) {
-		copy_piece(builder->graph, &one);
 		copy_piece(builder->graph, &two);
+		copy_piece(builder->graph, &one);
 	}
 	lk_arena_free(&scratch);
 	return lk_graph_end_block(builder->graph, block, builder->err);

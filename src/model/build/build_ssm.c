@@ -158,7 +158,7 @@ void lk_build_ssm_forward(lk_builder *builder, const lk_layer_shape *shape) {
 double lk_build_ssm_between(const lk_builder *builder) {
 	struct lk_ssm_width w = ssm_width(builder, NULL);
 	double inner = builder->model->ssm == 1 ? 3 * w.inner + 2 * (w.rank + 2 * w.state) : w.inner;
-	return builder->bytes * builder->tokens * (inner + w.in);
+	return lk_build_kept_bytes(builder, builder->tokens * (inner + w.in));
 }
 
 void lk_build_ssm_backward(lk_builder *builder, const lk_layer_shape *shape, bool input,

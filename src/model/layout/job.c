@@ -280,6 +280,7 @@ static void fill_switches(lk_job *job) {
 	fill_switch(&job->cuda_graphs, features->cuda_graphs);
 	fill_switch(&job->graph_experts, features->graph_experts);
 	fill_switch(&job->expert_overlap, features->expert_overlap);
+	fill_switch(&job->fp8_dispatch, false);
 	fill_dispatcher(job, features);
 	fill_switch(&job->grouped_gemm, job->model.experts > 0 && lk_job_like_megatron(job));
 	fill_switch(&job->scatter_messages, strcmp(job->stack, "megatron-deepspeed") == 0);

@@ -70,6 +70,8 @@ typedef enum lk_schedule_kind {
 	LK_SCHED_ZB_H1,
 	LK_SCHED_ZB_V,
 	LK_SCHED_DUALPIPE,
+	LK_SCHED_ZB_H2,
+	LK_SCHED_DUALPIPE_V,
 	LK_SCHEDULES,
 } lk_schedule_kind;
 
@@ -171,15 +173,20 @@ typedef struct lk_job {
 	bool narrow_weights;           /* fp8: the weights themselves are kept in 8 bits (Megatron's
 	                                  --fp8-param-gather) */
 	lk_fp8_recipe fp8_recipe;      /* of fp8 */
+	bool narrow_activations;       /* fp8: what gated activations take is kept in 8 bits (Megatron's
+	                                  --activation-func-fp8-input-store) */
 	lk_switch grouped_gemm;   /* experts as grouped products of Transformer Engine, on streams of
 	                           * their own; default: on for the experts of Megatron-like stacks, whose
 	                           * products are priced so */
 	lk_dispatcher dispatcher; /* where it was not said, the stack's */
 	bool dispatcher_said;
-	double moe_imbalance; /* tokens of the busiest expert rank over the mean; default 1.1 */
-	bool compile;         /* torch.compile: element-wise operations are fused */
-	int max_connections;  /* CUDA_DEVICE_MAX_CONNECTIONS; 0 = default 8 */
-	char nccl[256];       /* release and environment of NCCL (cost/collective), "" nothing stated */
+	lk_switch fp8_dispatch; /* rows travel to their experts, and gradients of what comes back, in 8
+	                           bits with a factor for every 128; default off */
+	int dispatch_sms;       /* that the node dispatcher's kernels take; 0: as they are known to */
+	double moe_imbalance;   /* tokens of the busiest expert rank over the mean; default 1.1 */
+	bool compile;           /* torch.compile: element-wise operations are fused */
+	int max_connections;    /* CUDA_DEVICE_MAX_CONNECTIONS; 0 = default 8 */
+	char nccl[256]; /* release and environment of NCCL (cost/collective), "" nothing stated */
 	char stack[32]; /* software stack whose defaults apply: "megatron", "fsdp", "deepspeed", ... */
 	char profile[32];  /* software stack whose measured efficiencies apply; default: `stack` */
 	char release[16];  /* of it: "26.04"; "" the newest */
@@ -242,6 +249,26 @@ static inline bool lk_job_pairs(const lk_job *job) {
 	return job->expert_overlap == LK_ON && job->schedule == LK_SCHED_INTERLEAVED &&
 	       job->model.experts > 0 && job->ep > 1;
 }
+
+/* Whether the chain of model chunks turns at the last rank, so that the first holds both ends. */
+static inline bool lk_job_folds(const lk_job *job) {
+	return job->schedule == LK_SCHED_ZB_V || job->schedule == LK_SCHED_DUALPIPE_V;
+}
+
+/* Whether every backward pass is split into input and weight gradients. */
+static inline bool lk_job_splits_backward(const lk_job *job) {
+	return job->schedule == LK_SCHED_ZB_H1 || job->schedule == LK_SCHED_ZB_H2 ||
+	       job->schedule == LK_SCHED_ZB_V;
+}
+
+/* DualPipe and DualPipeV split backward passes here and there, and pair the others with forward
+ * passes. */
+static inline bool lk_job_dualpipe(const lk_job *job) {
+	return job->schedule == LK_SCHED_DUALPIPE || job->schedule == LK_SCHED_DUALPIPE_V;
+}
+
+/* Bytes of an element on its way to an expert in 8 bits: a factor in fp32 for every 128. */
+#define LK_DISPATCH_NARROW (1 + 4 / 128.0)
 
 /* Layers of a stage's chunk, in model order: chunk c of stage s holds layers [*first, *first +
  * count). */

@@ -34,6 +34,7 @@ static const struct range ranges[] = {
 	{"--recompute-layers", offsetof(lk_job, recompute_layers), 1 << 16},
 	{"--lora-rank", offsetof(lk_job, lora_rank), 1 << 16},
 	{"--max-connections", offsetof(lk_job, max_connections), 32},
+	{"--dispatch-sms", offsetof(lk_job, dispatch_sms), 1024},
 	{"--padded-vocab", offsetof(lk_job, padded_vocab), 1 << 30},
 	{"--vocab-multiple", offsetof(lk_job, vocab_multiple), 1 << 20},
 };

@@ -238,7 +238,7 @@ static lk_status check_layout_string(const lk_job *job, lk_error *err) {
 
 /* Rank that holds a place. */
 static int split_stage_of(const lk_job *job, int place) {
-	if (job->schedule == LK_SCHED_ZB_V && place >= job->pp) return 2 * job->pp - 1 - place;
+	if (lk_job_folds(job) && place >= job->pp) return 2 * job->pp - 1 - place;
 	return place % job->pp;
 }
 
@@ -315,10 +315,10 @@ static lk_status check_stated(const lk_job *job, lk_error *err) {
 		job->first_stage_layers > 0 ? "--first-stage-layers" : "--last-stage-layers";
 	int first = job->first_stage_layers, last = job->last_stage_layers, layers = lk_job_layers(job);
 	int middle = job->pp - (first > 0) - (last > 0), chunks = lk_job_places(job) / job->pp;
-	if (job->schedule == LK_SCHED_ZB_V || job->account_embedding || job->account_loss) {
+	if (lk_job_folds(job) || job->account_embedding || job->account_loss) {
 		lk_fail(err, LK_ERR_INPUT, where, "stated layers do not go with %s",
-		        job->schedule == LK_SCHED_ZB_V
-		            ? "zb-v, whose first rank holds the first and the last chunk"
+		        lk_job_folds(job)
+		            ? "zb-v or dualpipev, whose first rank holds the first and the last chunk"
 		            : "an embedding or loss that counts as a layer");
 		return lk_hint(err, "state one of the two");
 	}
@@ -363,7 +363,7 @@ static lk_status check_even(const lk_job *job, lk_error *err) {
 	lk_near_legal(near_vp, chunks, total, fits_evenly, &(struct even_fit){total, job->pp});
 	lk_fail(err, LK_ERR_INPUT, "--vp", "%d layers do not divide by pp * vp = %d * %d", total,
 	        job->pp, chunks);
-	if (job->schedule == LK_SCHED_ZB_V) return lk_hint(err, "nearest: pp %s", near_pp);
+	if (lk_job_folds(job)) return lk_hint(err, "nearest: pp %s", near_pp);
 	return lk_hint(err, "nearest: pp %s with vp %d, vp %s with pp %d", near_pp, chunks, near_vp,
 	               job->pp);
 }

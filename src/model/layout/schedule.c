@@ -9,6 +9,8 @@ static const lk_schedule *const table[LK_SCHEDULES] = {
 	[LK_SCHED_ZB_H1] = &lk_schedule_zb_h1,
 	[LK_SCHED_ZB_V] = &lk_schedule_zb_v,
 	[LK_SCHED_DUALPIPE] = &lk_schedule_dualpipe,
+	[LK_SCHED_ZB_H2] = &lk_schedule_zb_h2,
+	[LK_SCHED_DUALPIPE_V] = &lk_schedule_dualpipe_v,
 };
 
 const lk_schedule *lk_schedule_get(lk_schedule_kind kind) {

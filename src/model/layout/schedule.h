@@ -75,7 +75,8 @@ lk_status lk_schedule_walk(const lk_schedule *schedule, const lk_schedule_shape 
  * that all of them make, and the writing of slots. Private to the schedules. */
 
 extern const lk_schedule lk_schedule_gpipe, lk_schedule_1f1b, lk_schedule_interleaved,
-	lk_schedule_zb_h1, lk_schedule_zb_v, lk_schedule_dualpipe;
+	lk_schedule_zb_h1, lk_schedule_zb_h2, lk_schedule_zb_v, lk_schedule_dualpipe,
+	lk_schedule_dualpipe_v;
 
 /* Limits that keep every index in an int and one rank's list within memory. No real job comes near
  * them. */

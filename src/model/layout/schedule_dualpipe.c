@@ -13,7 +13,11 @@
  *                                gradients
  *     (7) W, B0z x (H-h-1)       (8) W x (h+1)
  * Bubble (P/2 - 1)(F&B + b - 3W). The chunk of a slot is the direction; micro-batches are counted
- * 0..C/2-1 in each. */
+ * 0..C/2-1 in each.
+ *
+ * DualPipeV (dualpipev.py) is the upper half alone, folded at its middle: p ranks, rank r with the
+ * places r and 2p - 1 - r of one chain, all micro-batches through both; the order is that of rank r
+ * of 2p ranks and 2m micro-batches. */
 #include "model/layout/schedule.h"
 
 static lk_status dualpipe_check_stages(const lk_schedule_shape *shape, lk_error *err) {
@@ -24,16 +28,21 @@ static lk_status dualpipe_check_stages(const lk_schedule_shape *shape, lk_error 
 	return lk_hint(err, "nearest: %d, %d", shape->stages - 1, shape->stages + 1);
 }
 
+static lk_status dualpipe_check_least(const lk_schedule *schedule, const lk_schedule_shape *shape,
+                                      lk_error *err) {
+	int m = shape->microbatches, least = 2 * shape->stages;
+	if (m >= least) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, schedule->name,
+	        "%d micro-batches are too few for %d stages: %s needs 2p = %d", m, shape->stages,
+	        schedule->label, least);
+	return lk_hint(err, "give at least %d micro-batches", least);
+}
+
 static lk_status dualpipe_check(const lk_schedule_shape *shape, lk_error *err) {
 	LK_TRY(lk_schedule_check_shape(&lk_schedule_dualpipe, shape, err));
 	LK_TRY(dualpipe_check_stages(shape, err));
+	LK_TRY(dualpipe_check_least(&lk_schedule_dualpipe, shape, err));
 	int m = shape->microbatches, least = 2 * shape->stages;
-	if (m < least) {
-		lk_fail(err, LK_ERR_INPUT, lk_schedule_dualpipe.name,
-		        "%d micro-batches are too few for %d stages: DualPipe needs 2p = %d", m,
-		        shape->stages, least);
-		return lk_hint(err, "give at least %d micro-batches", least);
-	}
 	if (m % 2 != 0) {
 		lk_fail(err, LK_ERR_INPUT, lk_schedule_dualpipe.name,
 		        "%d micro-batches: DualPipe needs an even number, half for each direction", m);
@@ -115,18 +124,41 @@ static void dualpipe_cool_down(struct desk *desk, int h, int rest) {
 	for (int i = 0; i <= h; i++) dualpipe_weights(desk);
 }
 
+/* Rank h of the half of `half` ranks that phase 0 starts on, `each` micro-batches of each phase. */
+static void dualpipe_fill(struct desk *desk, int h, int half, int each) {
+	int rest = half - h - 1;
+	dualpipe_warm_up(desk, h, rest);
+	dualpipe_steady(desk, each - 2 * half + h + 1, rest);
+	dualpipe_cool_down(desk, h, rest);
+}
+
 static lk_status dualpipe_order(const lk_schedule_shape *shape, int stage, lk_slots *out,
                                 lk_error *err) {
 	LK_TRY(lk_schedule_begin(&lk_schedule_dualpipe, shape, stage, 3 * (size_t)shape->microbatches,
 	                         out, err));
-	int mirror = shape->stages - 1 - stage, h = stage < mirror ? stage : mirror,
-		rest = shape->stages / 2 - h - 1;
+	int mirror = shape->stages - 1 - stage, h = stage < mirror ? stage : mirror;
 	struct desk d = {
 		.out = out, .turn = stage > mirror, .f = {0, 0}, .b = {0, 0}, .oldest = out->count};
-	dualpipe_warm_up(&d, h, rest);
-	dualpipe_steady(&d, shape->microbatches / 2 - shape->stages + h + 1, rest);
-	dualpipe_cool_down(&d, h, rest);
+	dualpipe_fill(&d, h, shape->stages / 2, shape->microbatches / 2);
 	return LK_OK;
+}
+
+static lk_status dualpipe_v_check(const lk_schedule_shape *shape, lk_error *err) {
+	LK_TRY(lk_schedule_check_shape(&lk_schedule_dualpipe_v, shape, err));
+	return dualpipe_check_least(&lk_schedule_dualpipe_v, shape, err);
+}
+
+static lk_status dualpipe_v_order(const lk_schedule_shape *shape, int stage, lk_slots *out,
+                                  lk_error *err) {
+	LK_TRY(lk_schedule_begin(&lk_schedule_dualpipe_v, shape, stage, 6 * (size_t)shape->microbatches,
+	                         out, err));
+	struct desk d = {.out = out, .f = {0, 0}, .b = {0, 0}, .oldest = out->count};
+	dualpipe_fill(&d, stage, shape->stages, shape->microbatches);
+	return LK_OK;
+}
+
+static int dualpipe_v_place(const lk_schedule_shape *shape, int stage, int chunk) {
+	return chunk == 0 ? stage : 2 * shape->stages - 1 - stage;
 }
 
 static int dualpipe_place(const lk_schedule_shape *shape, int stage, int chunk) {
@@ -141,4 +173,14 @@ const lk_schedule lk_schedule_dualpipe = {
 	.check = dualpipe_check,
 	.order = dualpipe_order,
 	.place = dualpipe_place,
+};
+
+const lk_schedule lk_schedule_dualpipe_v = {
+	.kind = LK_SCHED_DUALPIPE_V,
+	.name = "dualpipev",
+	.label = "DualPipeV",
+	.fixed_chunks = 2,
+	.check = dualpipe_v_check,
+	.order = dualpipe_v_order,
+	.place = dualpipe_v_place,
 };

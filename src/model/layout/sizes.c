@@ -112,8 +112,7 @@ lk_rank_params lk_sizes_embedding(const lk_job *job) {
 
 lk_rank_params lk_sizes_head(const lk_job *job) {
 	double dense = lk_model_head_params(&job->model) * padded_share(job) / job->tp;
-	if (job->model.tied && job->pp > 1 &&
-	    job->schedule != LK_SCHED_ZB_V) /* whose first rank holds both ends */
+	if (job->model.tied && job->pp > 1 && !lk_job_folds(job)) /* whose first rank holds both ends */
 		dense += (double)job->padded_vocab * job->model.hidden /
 		         job->tp; /* the last stage's copy of the embedding */
 	double tensors = job->model.network == LK_NET_CONV ? lk_convnet_head_tensors(&job->model) : 0;
@@ -217,8 +216,8 @@ static double sizes_expert_shards(const lk_job *job) {
 }
 
 /* Modules of multi-token prediction stand with the head: a layer, the product that joins token and
- * state, three norms, and a copy of the embedding where the first stage is another (Megatron-LM,
- * multi_token_prediction.py). */
+ * state, three norms, and a copy of the embedding where no rank holds both ends (Megatron-LM,
+ * multi_token_prediction.py); DualPipe's first and last rank do. */
 static lk_rank_params prediction_modules(const lk_job *job) {
 	const lk_model *model = &job->model;
 	lk_rank_params sum = {0};
@@ -227,7 +226,8 @@ static lk_rank_params prediction_modules(const lk_job *job) {
 		sizes_add(&sum, lk_sizes_layer(job, model->layers - 1));
 		sizes_add(&sum, (lk_rank_params){.dense = join, .trained_dense = lora(job) ? 0 : join});
 	}
-	double copy = model->mtp_layers > 0 && job->pp > 1 && !model->tied
+	bool shared = lk_job_folds(job) || job->schedule == LK_SCHED_DUALPIPE;
+	double copy = model->mtp_layers > 0 && job->pp > 1 && !model->tied && !shared
 	                  ? (double)job->padded_vocab * model->hidden / job->tp
 	                  : 0;
 	sizes_add(&sum, (lk_rank_params){.dense = copy, .trained_dense = lora(job) ? 0 : copy});

@@ -62,6 +62,8 @@ static const struct range ranges[] = {
 	RANGE(index_dim, 0, WIDTH),
 	RANGE(index_topk, 0, CONTEXT),
 	RANGE(expert_latent, 0, WIDTH),
+	RANGE(router_groups, 0, EXPERTS),
+	RANGE(router_group_limit, 0, EXPERTS),
 	RANGE(ssm, 0, 2),
 	RANGE(ssm_inner, 0, WIDTH),
 	RANGE(ssm_state, 0, WIDTH),

@@ -53,6 +53,8 @@ static lk_status finish_experts(const lk_hf_config *config, lk_model *model, lk_
 		return lk_hf_fail(config, NULL, err, "%d shared experts of width %d are too many", shared,
 		                  model->expert_ffn);
 	if (shared > 0) model->shared_ffn = shared * model->expert_ffn;
+	LK_TRY(lk_hf_int(config, "n_group", &model->router_groups, err));
+	LK_TRY(lk_hf_int(config, "topk_group", &model->router_group_limit, err));
 	/* A bias per expert that balances their load (arXiv 2412.19437, section 2.1.2). */
 	if (lk_hf_says(config, "topk_method", "noaux_tc")) model->router_bias = true;
 	return dense_list(config, model, err);

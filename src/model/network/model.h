@@ -211,7 +211,9 @@ typedef struct lk_model {
 	int moe_offset;    /* layer i is one if i >= dense_layers and (i + moe_offset) % moe_every == 0;
 	                      qwen 1, else 0 */
 	int expert_latent; /* routed experts work at this width, between two projections; 0: hidden */
-	bool shared_gate;  /* qwen2_moe: a learned gate (hidden -> 1) on the shared expert */
+	/* Experts in groups, of which a token's experts come from so many; 0: from all. */
+	int router_groups, router_group_limit;
+	bool shared_gate; /* qwen2_moe: a learned gate (hidden -> 1) on the shared expert */
 	bool router_bias;
 	bool expert_bias;
 	bool clipped_glu; /* what the experts' gated activation takes is clipped first (gpt_oss:
