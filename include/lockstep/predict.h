@@ -57,6 +57,8 @@ typedef struct lk_predict_request {
 	const char *state_dtype;
 	const char *task; /* "pretrain", "sft", "lora" */
 	int lora_rank;
+	int images, image_size; /* of a sequence, pixels of a side: networks that read images */
+	bool freeze_vision;     /* their encoder is not trained, what joins it is */
 	int first_stage_layers, last_stage_layers;
 	const char *pipeline_layout;
 	const char *cp_kind;    /* "ring", "all-gather" */

@@ -101,7 +101,9 @@ typedef struct lk_megatron {
 	const char *cp_type, *modules, *moe_freq, *window, *window_freq, *tokenizer, *tokenizer_model;
 	const char *layout, *rampup;
 	const char *batch_steps; /* "0:384 200B:768": the last one holds */
-	const char *hybrid;      /* a letter for each layer: M Mamba-2, * attention, - MLP, E experts */
+	const char *hybrid;      /* a letter for each layer: see read_hybrid */
+	const char *linear_freq; /* of the delta net: one in so many full, or a list */
+	int variant;             /* of attention: 1, 2 gated delta net, 3 DSA */
 	int ssm_state, ssm_head, ssm_groups, ssm_heads; /* of Mamba-2 */
 	int recompute_count;
 	int stated; /* flags that only Megatron-LM has: their names hold a '-' */

@@ -47,6 +47,13 @@ static void put_shape(lk_arena *arena, const lk_model *model, lk_megatron *megat
 		out->qk_rope = start.job.model.qk_rope;
 		out->v_dim = start.job.model.v_dim;
 	}
+	/* hybrids are settings of their own: without a pattern these flags say nothing */
+	out->delta_conv = start.job.model.delta_conv;
+	out->delta_key_dim = start.job.model.delta_key_dim;
+	out->delta_value_dim = start.job.model.delta_value_dim;
+	out->delta_key_heads = start.job.model.delta_key_heads;
+	out->delta_value_heads = start.job.model.delta_value_heads;
+	out->index_heads = out->index_dim = out->index_topk = 0;
 	megatron->latent = model->attention == LK_ATTN_MLA;
 	megatron->swiglu = model->gated;
 	megatron->bias_linear = model->out_bias;

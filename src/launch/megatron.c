@@ -39,6 +39,10 @@ void lk_megatron_init(lk_megatron *megatron) {
 	model->dropout = 0.1;
 	model->rotary_base = 1e4;
 	model->topk = 2;
+	model->delta_conv = 4;
+	model->delta_key_dim = model->delta_value_dim = 128;
+	model->delta_key_heads = 16;
+	model->delta_value_heads = 32;
 	model->kv_lora = 32;
 	model->qk_nope = model->v_dim = 128;
 	model->qk_rope = 64;
@@ -396,38 +400,124 @@ static void finish_mamba(const lk_megatron *megatron, lk_model *model) {
 	model->ssm_conv_bias = model->ssm_norm = true;
 }
 
-/* Each letter is a layer of one half: --hybrid-layer-pattern takes the place of --num-layers. */
-static lk_status read_hybrid(lk_reading *reading, const lk_megatron *megatron, lk_model *model) {
-	static const char letters[] = "M*-E";
-	size_t count = strlen(megatron->hybrid), known = strspn(megatron->hybrid, letters);
-	if (count == 0 || known < count || count > LIST_MOST) {
-		char letter = known < count ? megatron->hybrid[known] : ' ';
+/* What the letters of a hybrid's layers are. Networks have attention of one kind: * of heads, + and
+ * D latent, D with an indexer. */
+static lk_status check_letters(lk_reading *reading, const lk_megatron *megatron) {
+	static const char letters[] = "MG*D+-E|";
+	const char *text = megatron->hybrid;
+	size_t known = strspn(text, letters);
+	if (!*text || text[known] || known > LIST_MOST) {
+		char letter = text[known] ? text[known] : ' ';
 		lk_fail(reading->err, LK_ERR_INPUT, reading->where,
 		        "--hybrid-layer-pattern: the letter '%c' is not modelled",
 		        letter >= ' ' && letter <= '~' ? letter : '?');
-		return lk_hint(reading->err, "M, *, - and E are; stages are set by the pipeline's flags");
+		return lk_hint(reading->err, "M, G, *, D, +, -, E and | between stages are");
 	}
-	lk_layer *layers = LK_ARRAY(reading->arena, lk_layer, count);
+	bool heads = strchr(text, '*'), latent = strchr(text, '+'), sparse = strchr(text, 'D');
+	if (heads + latent + sparse > 1) {
+		lk_fail(reading->err, LK_ERR_INPUT, reading->where,
+		        "--hybrid-layer-pattern: layers with two of *, + and D are not modelled");
+		return lk_hint(reading->err, "use one of them");
+	}
+	if ((latent || sparse) == megatron->latent || !(heads || latent || sparse)) return LK_OK;
+	lk_fail(reading->err, LK_ERR_INPUT, reading->where, "--hybrid-layer-pattern: %s",
+	        heads ? "* is attention of heads, + latent attention"
+	              : "+ and D need --multi-latent-attention");
+	return lk_hint(reading->err, heads ? "use + with --multi-latent-attention" : "add it");
+}
+
+/* Where stages begin, as Megatron-LM's layout of a pipeline says it: "Et*3|t*4L". */
+static lk_status hybrid_stages(lk_reading *reading, const lk_megatron *megatron, lk_job *job) {
+	char layout[sizeof job->pipeline_layout];
+	size_t used = (size_t)snprintf(layout, sizeof layout, "E");
+	for (const char *at = megatron->hybrid; used < sizeof layout; at++) {
+		size_t layers = strcspn(at, "|");
+		if (layers > 0)
+			used += (size_t)snprintf(layout + used, sizeof layout - used, "t*%zu", layers);
+		at += layers;
+		if (!*at) break;
+		if (used < sizeof layout)
+			used += (size_t)snprintf(layout + used, sizeof layout - used, "|");
+	}
+	if (used < sizeof layout) used += (size_t)snprintf(layout + used, sizeof layout - used, "L");
+	if (used >= sizeof layout)
+		return lk_fail(reading->err, LK_ERR_INPUT, reading->where,
+		               "--hybrid-layer-pattern: more stages than are read");
+	lk_copy(job->pipeline_layout, sizeof job->pipeline_layout, layout);
+	return LK_OK;
+}
+
+/* Each letter is a layer of one half: --hybrid-layer-pattern takes the place of --num-layers. */
+static lk_status read_hybrid(lk_reading *reading, const lk_megatron *megatron, lk_job *job) {
+	lk_model *model = &job->model;
+	int count = 0;
+	LK_TRY(check_letters(reading, megatron));
+	lk_layer *layers = LK_ARRAY(reading->arena, lk_layer, strlen(megatron->hybrid));
 	if (layers == NULL) return lk_oom(reading->err);
-	for (size_t i = 0; i < count; i++) {
-		char letter = megatron->hybrid[i];
-		layers[i] = (lk_layer){0};
-		if (letter == 'M') layers[i].mixers = LK_MIXER_SSM;
-		if (letter == '*') layers[i].mixers = LK_MIXER_ATTENTION;
-		if (letter == '-') layers[i].ffn = LK_FFN_DENSE;
-		if (letter == 'E') layers[i].ffn = LK_FFN_EXPERTS;
+	for (const char *letter = megatron->hybrid; *letter; letter++) {
+		if (*letter == '|') continue;
+		lk_layer *layer = &layers[count++];
+		*layer = (lk_layer){0};
+		if (*letter == 'M') layer->mixers = LK_MIXER_SSM;
+		if (*letter == 'G') layer->mixers = LK_MIXER_DELTA;
+		if (strchr("*D+", *letter)) layer->mixers = LK_MIXER_ATTENTION;
+		if (*letter == '-') layer->ffn = LK_FFN_DENSE;
+		if (*letter == 'E') layer->ffn = LK_FFN_EXPERTS;
 	}
-	model->layers = (int)count;
+	if (strchr(megatron->hybrid, '|')) LK_TRY(hybrid_stages(reading, megatron, job));
+	model->layers = count;
 	if (strchr(megatron->hybrid, 'M') != NULL) finish_mamba(megatron, model);
-	if (lk_model_set_order(model, layers, (int)count)) return LK_OK;
+	if (count > 0 && lk_model_set_order(model, layers, count)) return LK_OK;
 	lk_fail(reading->err, LK_ERR_INPUT, reading->where,
-	        "--hybrid-layer-pattern: %zu layers change their kind too often to be listed", count);
+	        "--hybrid-layer-pattern: %d layers change their kind too often to be listed", count);
 	return lk_hint(reading->err, "%d characters of items such as 3M are kept", LK_MODEL_ORDER - 1);
+}
+
+/* --experimental-attention-variant gdn: every N-th layer attends fully (--linear-attention-freq),
+ * all others are delta nets; of a list, 1 is one. */
+static lk_status read_variant(lk_reading *reading, const lk_megatron *megatron, lk_model *model) {
+	int *list = NULL, layers = model->layers, every = 0;
+	if (megatron->variant != 1 && megatron->variant != 2) return LK_OK;
+	if (megatron->linear_freq == NULL) {
+		lk_fail(reading->err, LK_ERR_INPUT, reading->where,
+		        "--experimental-attention-variant: no layers are stated");
+		return lk_hint(reading->err, "add --linear-attention-freq, such as 4");
+	}
+	LK_TRY(read_pattern(reading, "linear-attention-freq", megatron->linear_freq, &layers, &every,
+	                    &list));
+	lk_layer *made = LK_ARRAY(reading->arena, lk_layer, layers);
+	if (made == NULL) return lk_oom(reading->err);
+	for (int i = 0; i < layers; i++) {
+		bool linear = every > 0 ? (i + 1) % every != 0 : list[i] == 1;
+		made[i] = lk_model_layer(model, i);
+		if (linear) made[i].mixers = LK_MIXER_DELTA;
+		if (linear) made[i].window = 0;
+	}
+	if (lk_model_set_order(model, made, layers)) return LK_OK;
+	return lk_fail(reading->err, LK_ERR_INPUT, reading->where,
+	               "--linear-attention-freq: layers change their kind too often to be listed");
+}
+
+/* Sizes of kinds of layers that the network does not have. */
+static lk_status finish_variant(lk_reading *reading, const lk_megatron *megatron, lk_model *model) {
+	bool sparse = megatron->variant == 3 || (megatron->hybrid && strchr(megatron->hybrid, 'D'));
+	LK_TRY(read_variant(reading, megatron, model));
+	if (!(lk_model_mixers(model) & LK_MIXER_DELTA))
+		model->delta_conv = model->delta_key_dim = model->delta_value_dim = model->delta_key_heads =
+			model->delta_value_heads = 0;
+	if (!sparse) model->index_heads = model->index_dim = model->index_topk = 0;
+	if (!sparse ||
+	    (megatron->latent && model->index_heads && model->index_dim && model->index_topk))
+		return LK_OK;
+	lk_fail(reading->err, LK_ERR_INPUT, reading->where,
+	        "sparse attention lacks latent attention or a size of its indexer");
+	return lk_hint(reading->err, "state --multi-latent-attention, --dsa-indexer-n-heads, "
+	                             "--dsa-indexer-head-dim and --dsa-indexer-topk");
 }
 
 static lk_status finish_model(lk_reading *reading, const lk_megatron *megatron, lk_job *job) {
 	lk_model *model = &job->model;
-	if (megatron->hybrid != NULL) LK_TRY(read_hybrid(reading, megatron, model));
+	if (megatron->hybrid != NULL) LK_TRY(read_hybrid(reading, megatron, job));
 	int given = (model->layers > 0) + (model->hidden > 0) + (model->heads > 0);
 	lk_model *shape = LK_NEW(reading->arena, lk_model);
 	if (shape == NULL) return lk_oom(reading->err);
@@ -450,6 +540,7 @@ static lk_status finish_model(lk_reading *reading, const lk_megatron *megatron, 
 	LK_TRY(finish_attention(reading, megatron, model));
 	LK_TRY(finish_mlp(reading, megatron, model));
 	LK_TRY(finish_network(reading, megatron, model));
+	LK_TRY(finish_variant(reading, megatron, model));
 	if (megatron->hybrid != NULL && megatron->positions == 4) model->no_positions = true;
 	return LK_OK;
 }

@@ -28,6 +28,7 @@ static const char *const fp4_formats[] = {"", "e2m1", "mxfp4", NULL};
 static const char *const granularities[] = {"", "full", "selective", NULL};
 static const char *const methods[] = {"", "uniform", "block", NULL};
 static const char *const dispatchers[] = {"allgather", "alltoall", "flex", "alltoall_seq", NULL};
+static const char *const variants[] = {"", "gated_delta_net", "gdn", "dsa", NULL};
 static const char *const flex_backends[] = {"", "deepep", "hybridep", NULL};
 static const char *const scores[] = {"softmax", "sigmoid", "sqrtsoftplus", NULL};
 static const char *const wide[] = {"fp32", "bf16", NULL};
@@ -114,6 +115,19 @@ const lk_flag lk_megatron_flags[] = {
 	INT("mamba-head-dim", ssm_head, 1, 1 << 20),
 	INT("mamba-num-groups", ssm_groups, 1, RANKS),
 	INT("mamba-num-heads", ssm_heads, 1, RANKS),
+	CHOICE("experimental-attention-variant", variant, variants),
+	TEXT("linear-attention-freq", linear_freq),
+	INT("linear-conv-kernel-dim", job.model.delta_conv, 1, 1024),
+	INT("linear-key-head-dim", job.model.delta_key_dim, 1, 1 << 20),
+	INT("linear-value-head-dim", job.model.delta_value_dim, 1, 1 << 20),
+	INT("linear-num-key-heads", job.model.delta_key_heads, 1, RANKS),
+	INT("linear-num-value-heads", job.model.delta_value_heads, 1, RANKS),
+	INT("dsa-indexer-n-heads", job.model.index_heads, 1, RANKS),
+	INT("dsa-indexer-head-dim", job.model.index_dim, 1, 1 << 20),
+	INT("dsa-indexer-topk", job.model.index_topk, 1, 1 << 30),
+	LEAVE("dsa-indexer-loss-coeff", LOSS),
+	LEAVE("dsa-indexer-use-sparse-loss", LOSS),
+	LEAVE("dsa-kernel-backend", "kernels of sparse attention are priced as fused ones"),
 	SET("attention-output-gate", job.model.output_gate),
 	SET("swiglu", swiglu),
 	SET("quick-geglu", geglu),
@@ -242,9 +256,8 @@ const lk_flag lk_megatron_flags[] = {
 	REFUSE("hybrid-attention-ratio", MAMBA),
 	REFUSE("hybrid-mlp-ratio", MAMBA),
 	REFUSE("mamba-*", MAMBA),
-	REFUSE("linear-*", "linear attention is read from a config.json alone: --model"),
-	REFUSE("experimental-attention-variant", "attention of this kind is not modelled"),
-	REFUSE("dsa-*", "an indexer is read from a config.json alone: --model"),
+	REFUSE("linear-*", "linear attention of this kind is not modelled"),
+	REFUSE("dsa-*", "indices that layers share are not modelled"),
 	REFUSE("spec", "layers of a module specification are not modelled"),
 	REFUSE("heterogeneous-layers-config-path", "layers of different shapes are not modelled"),
 	REFUSE("heterogeneous-layers-config-encoded-json",

@@ -80,6 +80,11 @@ static const lk_option options[] = {
 	{FLAG("offload-optimizer", offload_optimizer, "optimizer states and step on the host")},
 	{TEXT("task", task, "TASK", "pretrain, sft or lora"), SWEPT},
 	{INT("lora-rank", lora_rank, "N", 1, 65536, "rank of the adapters"), SWEPT},
+	{INT("images", images, "N", 1, 65536,
+	 "images, or tiles of them, in a sequence of a vision-language model; default 1"), SWEPT},
+	{INT("image-size", image_size, "PIXELS", 1, 65536,
+	 "a side of each, where the network takes any size; default 448"), SWEPT},
+	{FLAG("freeze-vision", freeze_vision, "the encoder of images is not trained, its projector is")},
 
 	{GROUP("Software")
 	 SWITCH("overlap-grad-reduce", overlap_grad_reduce,

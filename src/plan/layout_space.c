@@ -257,7 +257,7 @@ static int layers_of_loss(const lk_job *base) {
 	int seq = sequence_of(base), layers = lk_job_layers(base);
 	if (base->model.network == LK_NET_CONV || layers == 0) return 0;
 	lk_model plain = base->model;
-	plain.mtp_layers = 0;
+	plain.mtp_layers = plain.tower.layers = 0;
 	double head = lk_model_head_flops(&plain, seq);
 	double layer = (lk_model_flops(&plain, seq) - head) / layers;
 	double modules = base->model.mtp_layers * (layer + head);
@@ -759,6 +759,7 @@ static bool cuts_alike(const lk_job *job, double small, double large) {
 			for (int i = first + count - 1; i >= first; i--)
 				if (!fill_alike(&buckets, job, i, lk_sizes_layer(job, i))) return false;
 			if (place == 0 && !fill_alike(&buckets, job, -1, lk_sizes_embedding(job))) return false;
+			if (place == 0 && !fill_alike(&buckets, job, -1, lk_sizes_tower(job))) return false;
 		}
 	return true;
 }

@@ -89,6 +89,15 @@ static bool lacks_decoder(const lk_job *job) {
 static bool lacks_latent(const lk_job *job) {
 	return job->model.attention != LK_ATTN_MLA;
 }
+static bool lacks_tower(const lk_job *job) {
+	return job->model.tower.layers == 0;
+}
+static bool lacks_trained_tower(const lk_job *job) {
+	return job->task == LK_TASK_LORA;
+}
+static bool lacks_sizes(const lk_job *job) {
+	return !job->model.tower.any_size;
+}
 static bool lacks_deferral(const lk_job *job) {
 	return job->defer_head_gradient != LK_ON;
 }
@@ -141,6 +150,12 @@ static const struct rule {
      "the model has no logits over a vocabulary", leave_out},
 	{"lora-rank", "", lacks_adapters, true, "there are no adapters",
      "use --task lora, or leave it out"},
+	{"images image-size freeze-vision", "", lacks_tower, true, "the model has no encoder of images",
+     leave_out},
+	{"image-size", "", lacks_sizes, true, "the encoder takes images of one size alone",
+     "state tiles of it with --images"},
+	{"freeze-vision", "", lacks_trained_tower, true,
+     "with adapters the encoder of images is frozen anyway", leave_out},
 	{"state-dtype", "exp-avg-dtype exp-avg-sq-dtype", lacks_moments, true,
      "the optimizer keeps no moments", "use --optimizer adam, or leave it out"},
 	{"", "decoder-seq-length decoder-num-layers", lacks_decoder, true,

@@ -64,11 +64,21 @@ static const char *model_line(lk_arena *arena, const lk_model *model) {
 	                      ? lk_arena_printf(arena, ", ffn %d", model->ffn)
 	                      : "";
 	if (!mixers || !heads || !ffn) return NULL;
+	const lk_tower *tower = &model->tower;
+	char encoder[32];
+	lk_format_count(lk_model_tower_params(model), encoder, sizeof encoder);
+	const char *images = tower->layers > 0
+	                         ? lk_arena_printf(arena,
+	                                           ", encoder of images: %s parameters, %d layers, "
+	                                           "hidden %d, patches of %d",
+	                                           encoder, tower->layers, tower->hidden, tower->patch)
+	                         : "";
+	if (!images) return NULL;
 	return lk_arena_printf(arena,
-	                       "%s%s%s: %s parameters%s, %d layers%s, hidden %d%s%s%s, vocabulary %d",
+	                       "%s%s%s: %s parameters%s, %d layers%s, hidden %d%s%s%s, vocabulary %d%s",
 	                       model->name, model->family[0] ? ", " : "", model->family, params, active,
 	                       model->layers + model->decoder_layers, mixers, model->hidden, heads, ffn,
-	                       experts, model->vocab);
+	                       experts, model->vocab, images);
 }
 
 static const char *cluster_line(lk_arena *arena, const lk_asked *asked) {
@@ -179,6 +189,11 @@ static lk_status list_assumptions(lk_arena *arena, const lk_predict_request *req
 	    asked->cluster.text);
 	SAY(!request->dtype && !launched, "number format %s (--dtype)", lk_dtype_name(job->dtype));
 	bool images = job->model.network == LK_NET_CONV;
+	const lk_tower *tower = &job->model.tower;
+	SAY(tower->layers > 0, "%d image%s of %d x %d pixels a sequence, %g of its tokens%s",
+	    tower->images, tower->images == 1 ? "" : "s", tower->image, tower->image,
+	    tower->images * lk_tower_tokens(tower),
+	    tower->any_size ? " (--images, --image-size)" : " (--images)");
 	SAY(!images && !request->seq && !launched, "sequence length %d (--seq)", job->seq);
 	SAY(!request->gbs && !launched, "global batch %d %s (--gbs)", job->gbs,
 	    images ? "images" : "sequences");

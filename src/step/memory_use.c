@@ -87,7 +87,7 @@ lk_status lk_memory_ask(const lk_job *job, const lk_cluster *cluster, lk_step *o
 	lk_swing *swings = lk_memory_swings(&out->arena, out->graph);
 	if (!swings) return lk_oom(err);
 	lk_memory_band band = {0}; /* measured for Megatron-LM alone */
-	if (lk_job_like_megatron(job) && job->model.image == 0)
+	if (lk_job_like_megatron(job) && job->model.image == 0 && job->model.tower.layers == 0)
 		band = lk_memory_band_known(lk_memory_class(&job->model));
 	for (int s = 0; s < job->pp; s++) {
 		lk_stage_use *use = &out->memory[s];

@@ -305,6 +305,9 @@ static lk_status request_take_layout(const lk_predict_request *request, lk_job *
 	request_take_int(&job->seq, request->seq);
 	request_take_int(&job->shard_group, request->shard_group);
 	request_take_int(&job->lora_rank, request->lora_rank);
+	request_take_int(&job->model.tower.images, request->images);
+	if (job->model.tower.any_size) request_take_int(&job->model.tower.image, request->image_size);
+	job->freeze_tower |= request->freeze_vision;
 	request_take_int(&job->first_stage_layers, request->first_stage_layers);
 	request_take_int(&job->last_stage_layers, request->last_stage_layers);
 	take_switch(&job->sequence_parallel, request->sequence_parallel);
@@ -440,6 +443,11 @@ static void state_software(const lk_job *job, lk_predict_request *out) {
 	out->optimizer = stated_name(optimizers, job->optimizer);
 	out->task = stated_name(tasks, job->task);
 	out->lora_rank = job->lora_rank;
+	if (job->model.tower.layers > 0) {
+		out->images = job->model.tower.images;
+		if (job->model.tower.any_size) out->image_size = job->model.tower.image;
+		out->freeze_vision = job->freeze_tower;
+	}
 	out->offload_optimizer = job->offload_optimizer;
 	out->overlap_grad_reduce = job->overlap_grad_reduce;
 	out->overlap_param_gather = job->overlap_param_gather;

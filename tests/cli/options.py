@@ -57,6 +57,8 @@ def listed(job, words):
 
 # ---- the table ----
 
+SIGHT = "--model $ROOT/tests/data/hf/qwen2.5-vl-3b.json --gpu h100-sxm --gpus 8 --tp 1 --gbs 64 --seq 4096"
+GEMMA = "--model $ROOT/tests/data/hf/gemma-3-4b.json --gpu h100-sxm --gpus 8 --tp 1 --gbs 64 --seq 4096"
 DENSE = "--model llama3.1-8b --gpu h100-sxm --gpus 16 --tp 2 --gbs 64 --seq 4096"
 PIPE = "--model llama3.1-8b --gpu h100-sxm --gpus 16 --tp 2 --pp 4 --gbs 64 --seq 4096"
 INTER = PIPE + " --vp 2"
@@ -108,6 +110,9 @@ PREDICT = {
     "offload-optimizer": [acts(DENSE, "--offload-optimizer")],
     "task": [acts(DENSE, "--task lora"), refused(NET, "--task lora")],
     "lora-rank": [acts(DENSE + " --task lora", "--lora-rank 256"), refused(DENSE, "--lora-rank 256")],
+    "images": [acts(SIGHT, "--images 4"), refused(DENSE, "--images 4"), refused(SIGHT, "--images 400")],
+    "image-size": [acts(SIGHT, "--image-size 672"), refused(DENSE, "--image-size 672"), refused(GEMMA, "--image-size 672")],
+    "freeze-vision": [acts(SIGHT, "--freeze-vision"), refused(DENSE, "--freeze-vision"), refused(SIGHT + " --task lora", "--freeze-vision")],
     "overlap-grad-reduce": [acts(DENSE, "--no-overlap-grad-reduce"), refused(DENSE + " --zero 3", "--no-overlap-grad-reduce"),
                             refused(ONE, "--no-overlap-grad-reduce"), refused(ONE, "--overlap-grad-reduce")],
     "overlap-param-gather": [acts(DENSE, "--no-overlap-param-gather"), refused(DENSE + " --zero 3", "--no-overlap-param-gather"),
@@ -209,6 +214,7 @@ def make_files(folder):
 # ---- running it ----
 
 PLANNED = "--model llama3.1-8b --gpu h100-sxm --gpus 16 --gbs 64 --seq 4096 --no-sensitivity"
+SEARCHED = "--model $ROOT/tests/data/hf/qwen2.5-vl-3b.json --gpu h100-sxm --gpus 8 --gbs 64 --seq 4096 --no-sensitivity"
 WIDE = "--model llama3.1-70b --gpu h100-sxm --gpus 64 --gbs 64 --seq 8192 --no-sensitivity --no-exact"
 MIXED = "--model mixtral-8x7b --gpu h100-sxm --gpus 16 --gbs 64 --seq 4096 --no-sensitivity --no-exact"
 
@@ -225,6 +231,9 @@ PLAN = {
     "seq": [acts(PLANNED, "--seq 2048"), refused("--model resnet50 --gpu h100-sxm --gpus 8 --gbs 2048", "--seq 512")],
     "dtype": [acts(PLANNED, "--dtype fp8")],
     "task": [acts(PLANNED, "--task lora")],
+    "images": [acts(SEARCHED, "--images 4"), refused(PLANNED, "--images 4")],
+    "image-size": [acts(SEARCHED, "--image-size 672"), refused(PLANNED, "--image-size 672")],
+    "freeze-vision": [acts(SEARCHED, "--freeze-vision"), refused(PLANNED, "--freeze-vision")],
     "optimizer": [acts(PLANNED, "--optimizer sgd")],
     "state-dtype": [acts(PLANNED, "--state-dtype bf16"), refused(PLANNED + " --optimizer adafactor", "--state-dtype bf16")],
     "calibration": [acts(PLANNED, "--calibration numbers.csv")],

@@ -103,6 +103,7 @@ static void random_work(lk_job *job, struct dice *dice) {
 	job->tp_overlap = either(dice);
 	job->cuda_graphs = either(dice);
 	job->compile = roll(dice, 2);
+	job->freeze_tower = roll(dice, 4) == 0;
 }
 
 /* False where the job is not legal: many are not. */
@@ -241,8 +242,11 @@ static void count_attention(const lk_graph *graph, const lk_job *job, const char
 	int attending = 2 * model->decoder_layers + model->mtp_layers;
 	for (int i = 0; i < model->layers; i++)
 		attending += lk_model_layer(model, i).mixers & LK_MIXER_ATTENTION;
-	double wanted = (double)job->microbatches * attending;
-	double forward = sum_all(graph, NULL, attends),
+	int seeing = model->tower.layers; /* forward alone where it is frozen */
+	bool trained = lk_job_trains_tower(job);
+	double wanted = (double)job->microbatches * (attending + (trained ? seeing : 0));
+	double forward =
+			   sum_all(graph, NULL, attends) - (double)job->microbatches * (trained ? 0 : seeing),
 		   backward = sum_all(graph, NULL, attends_backward),
 		   again = sum_all(graph, NULL, attends_again);
 	if (forward != wanted || backward != wanted)
@@ -344,7 +348,20 @@ static double attention_pairs(const lk_model *model, double s) {
  *
  * The fused kernel's backward pass computes the scores again: 5 products where the formula counts 4
  * (forward 2), so 7/6 of the formula's attention. Padding makes the output matrix larger; with more
- * tensor-parallel ranks than key-value heads, tp heads are computed instead of kv_heads. */
+ * tensor-parallel ranks than key-value heads, tp heads are computed instead of kv_heads. Of an
+ * encoder of images the attention; its pixels need no gradient, its class token is made with the
+ * patches, on every rank. Of an odd number of products in the projector the last is whole, too. */
+static double extra_of_tower(const lk_job *job) {
+	lk_model tower;
+	if (!lk_model_tower(&job->model, &tower)) return 0;
+	double s = lk_model_image_tokens(&tower), width = tower.heads * tower.head_dim, pairs = 0;
+	for (int i = 0; i < tower.layers; i++)
+		pairs += lk_model_window(&tower, i) ? s * lk_model_window(&tower, i) : s * s;
+	double patch = lk_model_patch_inputs(&tower) * tower.hidden,
+		   tokens = s - (tower.no_class ? 0 : 1);
+	return job->model.tower.images * (2 * width * pairs + patch * (4 * s * job->tp - 6 * tokens));
+}
+
 static double extra_flops(const lk_job *job) {
 	const lk_model *model = &job->model;
 	double s = job->seq,
@@ -353,7 +370,14 @@ static double extra_flops(const lk_job *job) {
 	double copies = job->tp > model->kv_heads ? 6 * s * model->hidden * 2.0 * model->head_dim *
 	                                                (job->tp - model->kv_heads) * model->layers
 	                                          : 0;
-	return job->gbs * (attention / 6 + padding + copies);
+	const lk_tower *images = &job->model.tower;
+	double last = 0;
+	for (int i = 0; i < LK_PROJECTOR_WIDTHS && images->project.width[i]; i++)
+		last = i % 2 ? 0
+		             : 6.0 * images->project.width[i] *
+		                   (i ? images->project.width[i - 1] : images->hidden);
+	double whole = last * (job->tp - 1) * images->images * lk_tower_tokens(images);
+	return job->gbs * (attention / 6 + padding + copies + extra_of_tower(job) + whole);
 }
 
 static bool dense_decoder(const lk_model *model) {

@@ -372,6 +372,11 @@ static void derived(void **state) {
 	lk_arena_free(&a);
 }
 
+static const char *layout_of(lk_arena *arena, const char *flags) {
+	lk_job job = job_of(arena, flags);
+	return lk_arena_strdup(arena, job.pipeline_layout);
+}
+
 /* Layers of hybrids, each against its parameters counted by hand: 1,024 wide, 16 heads. */
 static void hybrid_flags(void **state) {
 	(void)state;
@@ -380,6 +385,13 @@ static void hybrid_flags(void **state) {
 	                            (2048 + 2 * 8 * 128) * 5 + 3 * 32 + 2048,
 						small = 1024. * (2 * 1024 + 2 * 4 * 64 + 16) + 1024. * 1024 +
 	                            (1024 + 2 * 4 * 64) * 5 + 3 * 16 + 1024,
+						delta = 1024. * (2 * 2048 + 2 * 4096 + 2 * 32) + 4096. * 1024 +
+	                            4 * (2 * 2048 + 4096) + 2 * 32 + 128,
+						narrow = 1024. * (2 * 512 + 2 * 512 + 2 * 8) + 512. * 1024 +
+	                             4 * (2 * 512 + 512) + 2 * 8 + 64,
+						latent = 1024. * 256 + 512 + 256. * 16 * 192 + 1024. * (128 + 64) + 256 +
+	                             128. * 16 * 256 + 16. * 128 * 1024,
+						indexer = 256. * 4 * 64 + 1024. * 64 + 2 * 64 + 1024. * 4,
 						experts = 4 * 1024 + 4 * 2 * 1024. * 512 + 2 * 1024. * 256;
 	static const struct {
 		const char *flags, *order;
@@ -394,6 +406,16 @@ static void hybrid_flags(void **state) {
 		{"--hybrid-layer-pattern M*E --num-experts 4 --moe-ffn-hidden-size 512 "
 	     "--moe-shared-expert-intermediate-size 256 --attention-output-gate",
 	     "M * E", 3, mamba + attention + 1024. * 1024 + experts},
+		{"--hybrid-layer-pattern 'G-*-'", "G - * -", 4, delta + attention + 2 * mlp},
+		{"--hybrid-layer-pattern 'G-|G-' --pipeline-model-parallel-size 2 "
+	     "--linear-num-key-heads 8 --linear-num-value-heads 8 --linear-key-head-dim 64 "
+	     "--linear-value-head-dim 64",
+	     "G -", 4, 2 * narrow + 2 * mlp},
+		{"--hybrid-layer-pattern M+ --multi-latent-attention --q-lora-rank 256 --kv-lora-rank 128",
+	     "M *", 2, mamba + latent},
+		{"--hybrid-layer-pattern MD --multi-latent-attention --q-lora-rank 256 --kv-lora-rank 128 "
+	     "--dsa-indexer-n-heads 4 --dsa-indexer-head-dim 64 --dsa-indexer-topk 512",
+	     "M *", 2, mamba + latent + indexer},
 	};
 	lk_arena a = LK_ARENA_INIT;
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -401,11 +423,35 @@ static void hybrid_flags(void **state) {
 			job_of(&a, lk_arena_printf(&a, "--disable-bias-linear %s", cases[i].flags)).model;
 		assert_string_equal(m.order, cases[i].order);
 		assert_int_equal(m.layers, cases[i].layers);
+		assert_string_equal(layout_of(&a, cases[i].flags),
+		                    strchr(cases[i].flags, '|') ? "Et*2|t*2L" : "");
 		double ends = lk_model_embedding_params(&m) + lk_model_head_params(&m),
 			   params = lk_model_params(&m) - ends - m.layers * norm;
 		if (params != cases[i].params)
 			fail_msg("%s: %.0f, not %.0f", cases[i].flags, params, cases[i].params);
 	}
+	lk_arena_free(&a);
+}
+
+/* Every fourth layer full, or as listed; experts as without. */
+static void variant_flags(void **state) {
+	(void)state;
+	lk_arena a = LK_ARENA_INIT;
+	lk_model m = job_of(&a, "--experimental-attention-variant gated_delta_net "
+	                        "--linear-attention-freq 4")
+	                 .model;
+	assert_string_equal(m.order, "3G- *-");
+	m = job_of(&a, "--experimental-attention-variant gdn --linear-attention-freq "
+	               "'([1]*2+[0]*1)*8' --num-experts 4 --moe-layer-freq 3")
+	        .model;
+	assert_string_equal(m.order, "GE G- *-");
+	assert_int_equal(m.delta_value_heads, 32);
+	m = job_of(&a, "--linear-num-key-heads 8").model;
+	assert_int_equal(m.delta_key_heads, 0);
+	m = job_of(&a, "--experimental-attention-variant dsa --multi-latent-attention "
+	               "--dsa-indexer-n-heads 4 --dsa-indexer-head-dim 64 --dsa-indexer-topk 512")
+	        .model;
+	assert_true(m.index_heads == 4 && m.index_topk == 512 && m.attention == LK_ATTN_MLA);
 	lk_arena_free(&a);
 }
 
@@ -422,7 +468,15 @@ static void flag_errors(void **state) {
 	assert_refused(NETWORK "--recompute-granularity everything", "not among its values");
 	assert_refused(NETWORK "--tensor-model-parallel-size", "value is missing");
 	assert_refused(NETWORK "--tensor-model-parallel-size 1e9", "tensor-model-parallel-size");
-	assert_refused(NETWORK "--hybrid-override-pattern M-MG", "letter 'G'");
+	assert_refused(NETWORK "--hybrid-override-pattern M-MX", "letter 'X'");
+	assert_refused(NETWORK "--hybrid-layer-pattern M*/M*", "letter '/'");
+	assert_refused(NETWORK "--hybrid-layer-pattern M*+", "two of *, + and D");
+	assert_refused(NETWORK "--hybrid-layer-pattern M+", "--multi-latent-attention");
+	assert_refused(NETWORK "--hybrid-layer-pattern '|'", "0 layers");
+	assert_refused(NETWORK "--experimental-attention-variant gdn", "no layers are stated");
+	assert_refused(NETWORK "--experimental-attention-variant gdn2", "not among its values");
+	assert_refused(NETWORK "--experimental-attention-variant dsa --multi-latent-attention",
+	               "a size of its indexer");
 	assert_refused("torchrun pretrain_retro.py --bf16", "not modelled");
 	assert_refused("torchrun pretrain_gpt.py --num-layers 4", "--hidden-size is missing");
 	assert_refused(
@@ -1055,6 +1109,7 @@ int main(void) {
 		cmocka_unit_test(flags_only),
 		cmocka_unit_test(derived),
 		cmocka_unit_test(hybrid_flags),
+		cmocka_unit_test(variant_flags),
 		cmocka_unit_test(flag_errors),
 		cmocka_unit_test(shell_words),
 		cmocka_unit_test(shell_flow),

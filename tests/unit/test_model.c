@@ -105,8 +105,10 @@ static void test_config_files(void **state) {
 		lk_error err = {0};
 		snprintf(path, sizeof path, "tests/data/hf/%s.json", published[i].name);
 		bool vision = strstr(path, "gemma-3-4b") != NULL;
-		if (vision)
-			assert_int_equal(lk_model_read(path, NULL, &model, warning, &err), LK_ERR_INPUT);
+		if (vision) { /* with its encoder of images, then without */
+			assert_int_equal(lk_model_read(path, NULL, &model, warning, &err), LK_OK);
+			assert_true(lk_model_params(&model) == 4300079472 && !*warning);
+		}
 		if (lk_model_read(path, vision ? "gemma3" : NULL, &model, warning, &err) != LK_OK)
 			fail_msg("%s: %s", err.where, err.what);
 		if (lk_model_params(&model) != published[i].params)
@@ -196,6 +198,167 @@ static void test_known_totals(void **state) {
 	            .05);
 }
 
+#define SMALL "\"num_hidden_layers\": 2, \"hidden_size\": 64, \"num_attention_heads\": 4"
+
+/* ---- encoders of images ---- */
+
+/* Tokens of an image in the sequence as the model cards state them; operations of the encoder by
+ * hand: 6 for each weight and token, 12 s s h a layer for all pairs of an image's s patches (of
+ * windows of 64 s 64 h), and those of the projector for each token that it gives. */
+static void test_encoders_of_images(void **state) {
+	(void)state;
+	const double clip = 4 * 1024. * 1024 + 2 * 1024. * 4096,
+				 siglip = 4 * 1152. * 1152 + 2 * 1152. * 4304,
+				 gated = 4 * 1280. * 1280 + 3 * 1280. * 3420;
+	const struct {
+		const char *name;
+		double tokens, encoder, projector;
+	} cases[] = {
+		/* 336 / 14: 24 x 24 patches and the class; 1024 -> 4096 -> 4096 */
+		{"llava-v1.6-mistral-7b", 576,
+	     6 * (24 * (577 * clip + 2 * 577. * 577 * 1024) + 576. * 3 * 14 * 14 * 1024),
+	     6 * 576. * (1024. * 4096 + 4096. * 4096)},
+		/* 224 / 14: 16 x 16; one product */
+		{"paligemma-3b", 256,
+	     6 * (27 * (256 * siglip + 2 * 256. * 256 * 1152) + 256. * 3 * 14 * 14 * 1152),
+	     6 * 256. * 1152 * 2048},
+		/* 448 / 14: 32 x 32, four become one; 28 of 32 layers in windows of 64 */
+		{"qwen2.5-vl-3b", 256,
+	     6 * (32 * 1024 * gated + 4 * 2 * 1024. * 1024 * 1280 + 28 * 2 * 1024. * 64 * 1280 +
+	          1024. * 2 * 3 * 14 * 14 * 1280),
+	     6 * 256. * (5120. * 5120 + 5120. * 2048)},
+		/* four projectors: three of layers in between */
+		{"qwen3-vl-4b", 196,
+	     6 * (24 * (784 * clip + 2 * 784. * 784 * 1024) + 784. * 2 * 3 * 16 * 16 * 1024),
+	     4 * 6 * 196. * (4096. * 4096 + 4096. * 2560)},
+		{"internvl3-8b", 256,
+	     6 * (24 * (1025 * clip + 2 * 1025. * 1025 * 1024) + 1024. * 3 * 14 * 14 * 1024),
+	     6 * 256. * (4096. * 3584 + 3584. * 3584)},
+	};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		lk_model m = preset(cases[i].name), tower, words = m;
+		assert_true(lk_model_tower(&m, &tower));
+		assert_true(lk_tower_tokens(&m.tower) == cases[i].tokens);
+		words.tower = (lk_tower){0};
+		assert_true(lk_model_params(&m) - lk_model_params(&words) == lk_model_params(&tower));
+		double encoder = lk_model_tower_flops(&m), projector = lk_model_projector_flops(&m);
+		if (fabs(encoder / cases[i].encoder - 1) > 1e-12 || projector != cases[i].projector)
+			fail_msg("%s: %.9g and %.9g operations, not %.9g and %.9g", m.name, encoder, projector,
+			         cases[i].encoder, cases[i].projector);
+		double all = lk_model_flops(&words, 2048) + encoder + projector;
+		assert_true(fabs(lk_model_flops(&m, 2048) / all - 1) < 1e-12);
+		m.tower.images = 3;
+		assert_true(fabs(lk_model_tower_flops(&m) / (3 * encoder) - 1) < 1e-12);
+		assert_false(lk_model_tower(&words, &tower));
+	}
+}
+
+/* Other networks, each against its published total. */
+static void test_other_encoders(void **state) {
+	(void)state;
+	static const struct {
+		const char *text;
+		double params;
+	} cases[] = {
+		{"{\"model_type\": \"bart\", \"d_model\": 768, \"encoder_layers\": 6, \"decoder_layers\": "
+	     "6, "
+	     "\"encoder_attention_heads\": 12, \"decoder_attention_heads\": 12, \"encoder_ffn_dim\": "
+	     "3072, \"decoder_ffn_dim\": 3072, \"vocab_size\": 50265, \"max_position_embeddings\": "
+	     "1024, \"activation_function\": \"gelu\", \"normalize_embedding\": true, "
+	     "\"add_bias_logits\": false, \"normalize_before\": false, \"scale_embedding\": false, "
+	     "\"add_final_layer_norm\": false, \"num_hidden_layers\": 6, \"encoder_layerdrop\": 0.0}",
+	     139420416},
+		{"{\"model_type\": \"pegasus\", \"d_model\": 1024, \"encoder_layers\": 16, "
+	     "\"decoder_layers\": 16, \"encoder_attention_heads\": 16, \"decoder_attention_heads\": "
+	     "16, \"encoder_ffn_dim\": 4096, \"decoder_ffn_dim\": 4096, \"vocab_size\": 96103, "
+	     "\"max_position_embeddings\": 512, \"static_position_embeddings\": true, "
+	     "\"extra_pos_embeddings\": 1, \"normalize_before\": true, \"scale_embedding\": true, "
+	     "\"add_final_layer_norm\": true}",
+	     568699904},
+		{"{\"model_type\": \"dinov2\", \"hidden_size\": 1024, \"num_hidden_layers\": 24, "
+	     "\"num_attention_heads\": 16, \"mlp_ratio\": 4, \"image_size\": 518, \"patch_size\": 14, "
+	     "\"qkv_bias\": true, \"layerscale_value\": 1.0, \"use_swiglu_ffn\": false, "
+	     "\"out_features\": [\"stage24\"], \"stage_names\": [\"stem\"], \"apply_layernorm\": "
+	     "true, \"reshape_hidden_states\": true, \"drop_path_rate\": 0.0}",
+	     304368640},
+		/* google/electra-base-discriminator: the encoder of BERT without its pooler */
+		{"{\"model_type\": \"electra\", \"hidden_size\": 768, \"embedding_size\": 768, "
+	     "\"num_hidden_layers\": 12, \"num_attention_heads\": 12, \"intermediate_size\": 3072, "
+	     "\"vocab_size\": 30522, \"max_position_embeddings\": 512, \"type_vocab_size\": 2}",
+	     109482240 - 768 * 769},
+	};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		lk_model m = model_of(cases[i].text);
+		if (lk_model_params(&m) != cases[i].params)
+			fail_msg("%s: %.0f, not %.0f", m.name, lk_model_params(&m), cases[i].params);
+	}
+	lk_model m;
+	lk_error err = {0};
+	assert_int_equal(from_text("{\"model_type\": \"electra\", " SMALL ", \"embedding_size\": 32, "
+	                           "\"intermediate_size\": 64, \"vocab_size\": 100}",
+	                           &m, NULL, &err),
+	                 LK_ERR_INPUT);
+	assert_non_null(strstr(err.what, "embedding_size is 32"));
+}
+
+#define IDEFICS3                                                                                  \
+	"{\"model_type\": \"idefics3\", \"scale_factor\": 2, \"text_config\": {\"model_type\": "      \
+	"\"llama\", \"hidden_size\": 4096, \"intermediate_size\": 14336, \"num_hidden_layers\": 32, " \
+	"\"num_attention_heads\": 32, \"num_key_value_heads\": 8, \"vocab_size\": 128259}, "          \
+	"\"vision_config\": {\"model_type\": \"idefics3\", \"hidden_size\": 1152, "                   \
+	"\"intermediate_size\": 4304, \"num_hidden_layers\": 27, \"num_attention_heads\": 16, "       \
+	"\"image_size\": 364, \"patch_size\": 14"
+#define LLAVA                                                                    \
+	"{\"model_type\": \"llava\", \"text_config\": {\"model_type\": \"llama\"}, " \
+	"\"vision_config\": "
+
+static void test_vision_configs(void **state) {
+	(void)state;
+	lk_model m = model_of(IDEFICS3 "}}");
+	assert_true(fabs(lk_model_params(&m) / 8.46e9 - 1) < .001);
+	assert_true(lk_tower_tokens(&m.tower) == 169);
+	m = preset("pixtral-12b");
+	assert_true(fabs(lk_model_params(&m) / 12.68e9 - 1) < .001);
+	/* encoder, adapter and projector of Llama 4: a class, 577 positions, 5632 -> 4096 -> 4096 -> h
+	 */
+	m = model_of(
+		"{\"model_type\": \"llama4\", \"text_config\": {\"model_type\": \"llama4_text\", " SMALL
+		", \"intermediate_size\": 64, \"intermediate_size_mlp\": 128, \"vocab_size\": 100}, "
+		"\"vision_config\": {\"model_type\": \"llama4_vision_model\", \"hidden_size\": 1408, "
+		"\"image_size\": 336, \"intermediate_size\": 5632, \"num_attention_heads\": 16, "
+		"\"num_hidden_layers\": 34, \"patch_size\": 14, \"pixel_shuffle_ratio\": 0.5, "
+		"\"projector_input_dim\": 4096, \"projector_output_dim\": 4096, "
+		"\"vision_output_dim\": 4096, \"multi_modal_projector_bias\": false}}");
+	lk_model maverick = preset("llama4-maverick-17b-128e");
+	double tower = lk_model_tower_params(&m) + 4096. * (5120 - m.hidden);
+	assert_true(lk_model_params(&maverick) + tower == 401583781376);
+	assert_true(lk_tower_tokens(&m.tower) == 144);
+	/* what text_config leaves out is the class's: LLaVA-1.5 of 7 B */
+	m = model_of(LLAVA "{\"hidden_size\": 1024, \"image_size\": 336, \"intermediate_size\": 4096, "
+	                   "\"num_attention_heads\": 16, \"num_hidden_layers\": 24, "
+	                   "\"patch_size\": 14}}");
+	assert_true(lk_model_params(&m) == 6738415616 + 303507456 + 4096 * (1025. + 4097));
+	static const struct {
+		const char *text, *what;
+	} wrong[] = {
+		{LLAVA "7}", "vision_config is a number"},
+		{LLAVA "{\"model_type\": \"swin\"}}", "encoders of the type \"swin\""},
+		{LLAVA "{\"patch_size\": 500}}", "no patches of 500"},
+		{LLAVA "{\"num_attention_heads\": 7}}", "7 heads"},
+		{LLAVA "{\"hidden_size\": -1}}", "hidden_size is -1"},
+		{LLAVA "{\"moe_layers\": 3}}", "moe_layers of vision_config is not modelled"},
+		{LLAVA "{}, \"audio_config\": {\"layers\": 3}}", "audio_config is not modelled"},
+		{LLAVA "{}, \"resampler\": 3}", "resampler is not modelled"},
+		{IDEFICS3 ", \"registers\": 4}}", "registers"},
+	};
+	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+		lk_error err = {0};
+		if (from_text(wrong[i].text, &m, NULL, &err) == LK_OK)
+			fail_msg("accepted: %s", wrong[i].text);
+		if (!strstr(err.what, wrong[i].what)) fail_msg("%zu: %s", i, err.what);
+	}
+}
+
 static void test_names(void **state) {
 	(void)state;
 	static const char *const same[][2] = {
@@ -248,7 +411,6 @@ static void test_names(void **state) {
 	}
 }
 
-#define SMALL "\"num_hidden_layers\": 2, \"hidden_size\": 64, \"num_attention_heads\": 4"
 #define LLAMA \
 	"{\"model_type\": \"llama\", " SMALL ", \"intermediate_size\": 128, \"vocab_size\": 100"
 
@@ -950,6 +1112,9 @@ int main(void) {
 		cmocka_unit_test(test_config_files),
 		cmocka_unit_test(test_presets),
 		cmocka_unit_test(test_known_totals),
+		cmocka_unit_test(test_encoders_of_images),
+		cmocka_unit_test(test_vision_configs),
+		cmocka_unit_test(test_other_encoders),
 		cmocka_unit_test(test_names),
 		cmocka_unit_test(test_wrong_configs),
 		cmocka_unit_test(test_unknown_networks),

@@ -328,8 +328,8 @@ static lk_status build_send_bucket(struct lk_stage_builder *builder) {
 
 /* Gradients of a layer (-1: of an end) are complete: they wait, tensor by tensor, in a bucket that
  * leaves when it is full. */
-static lk_status build_fill_bucket(struct lk_stage_builder *builder, lk_rank_params p, int layer) {
-	const lk_job *job = builder->b->job;
+static lk_status build_fill_bucket(struct lk_stage_builder *builder, const lk_job *job,
+                                   lk_rank_params p, int layer) {
 	lk_rank_tensors tensors[LK_LAYER_TENSORS];
 	int kinds = lk_sizes_tensors(job, layer, p, tensors);
 	double wire = lk_sizes_wire_bytes(job);
@@ -362,6 +362,67 @@ static lk_status end_block(struct lk_stage_builder *builder, const lk_slot *slot
 	return flush_run(builder);
 }
 
+/* ---- the encoder of images, on the stage of the embedding ---- */
+
+static lk_status tower_add(struct lk_stage_builder *builder, const lk_slot *slot, uint32_t block) {
+	LK_ASSERT(block < builder->b->graph->blocks.count);
+	const lk_block *at = &builder->b->graph->blocks.at[block];
+	if (at->begin == at->end) return LK_OK;
+	return build_add_run(builder, slot, block, -1, weights_event(builder));
+}
+
+static lk_status tower_forward(struct lk_stage_builder *builder, const lk_slot *slot) {
+	lk_builder *tower = builder->b->tower;
+	bool again = tower->job->recompute == LK_RECOMPUTE_FULL;
+	lk_block_pass pass = again ? LK_BLOCK_FORWARD_CHECKPOINT : LK_BLOCK_FORWARD;
+	uint32_t block;
+	if (tower->frozen) pass = LK_BLOCK_FORWARD_ALONE;
+	LK_TRY(lk_build_embedding(tower, LK_BLOCK_FORWARD, &block));
+	LK_TRY(tower_add(builder, slot, block));
+	for (int i = 0; i < tower->model->layers; i++) {
+		LK_TRY(lk_build_layer(tower, i, pass, &block));
+		LK_TRY(tower_add(builder, slot, block));
+	}
+	LK_TRY(lk_build_head(tower, LK_BLOCK_FORWARD, &block));
+	LK_TRY(tower_add(builder, slot, block));
+	return flush_run(builder);
+}
+
+/* A backward pass that is split runs the encoder's whole with its first half; gradients leave with
+ * the second. */
+static lk_status tower_backward(struct lk_stage_builder *builder, const lk_slot *slot, bool final) {
+	lk_builder *tower = builder->b->tower;
+	const lk_job *job = tower->job;
+	bool again = job->recompute == LK_RECOMPUTE_FULL, runs = slot->pass != LK_PASS_W;
+	lk_block_pass pass = again ? LK_BLOCK_BACKWARD_CHECKPOINT : LK_BLOCK_BACKWARD;
+	uint32_t block;
+	if (tower->discards) return LK_OK;
+	if (runs) LK_TRY(lk_build_head(tower, LK_BLOCK_BACKWARD, &block));
+	if (runs) LK_TRY(tower_add(builder, slot, block));
+	if (final) LK_TRY(build_fill_bucket(builder, job, lk_sizes_head(job), -1));
+	for (int i = tower->model->layers - 1; i >= 0 && !tower->frozen; i--) {
+		if (runs) LK_TRY(lk_build_layer(tower, i, pass, &block));
+		if (runs) LK_TRY(tower_add(builder, slot, block));
+		if (final) LK_TRY(build_fill_bucket(builder, job, lk_sizes_layer(job, i), i));
+	}
+	if (tower->frozen) return flush_run(builder);
+	if (runs) LK_TRY(lk_build_embedding(tower, LK_BLOCK_BACKWARD, &block));
+	if (runs) LK_TRY(tower_add(builder, slot, block));
+	if (final) LK_TRY(build_fill_bucket(builder, job, lk_sizes_embedding(job), -1));
+	return flush_run(builder);
+}
+
+/* What comes before the first layer. */
+static lk_status input_stages(struct lk_stage_builder *builder, const lk_slot *slot, bool final) {
+	bool forward = slot->pass == LK_PASS_F, tower = builder->b->tower != NULL;
+	if (forward && tower) LK_TRY(tower_forward(builder, slot));
+	LK_TRY(end_block(builder, slot, false));
+	if (!forward && final)
+		LK_TRY(
+			build_fill_bucket(builder, builder->b->job, lk_sizes_embedding(builder->b->job), -1));
+	return !forward && tower ? tower_backward(builder, slot, final) : LK_OK;
+}
+
 /* Multi-token prediction: one more layer and one more pass through the head for each module. */
 static lk_status predict_more(struct lk_stage_builder *builder, const lk_slot *slot) {
 	for (int i = 0; i < builder->b->model->mtp_layers; i++) {
@@ -388,7 +449,8 @@ static lk_status build_layers(struct lk_stage_builder *builder, const lk_slot *s
 		if (builder->b->graph->blocks.at[block].begin < builder->b->graph->blocks.at[block].end)
 			LK_TRY(build_add_run(builder, slot, block, first + index, weights_event(builder)));
 		if (final)
-			LK_TRY(build_fill_bucket(builder, lk_sizes_layer(job, first + index), first + index));
+			LK_TRY(
+				build_fill_bucket(builder, job, lk_sizes_layer(job, first + index), first + index));
 	}
 	return LK_OK;
 }
@@ -403,7 +465,7 @@ static lk_status build_run_pair(struct lk_stage_builder *builder, const lk_slot 
 		both = fcount < bcount ? fcount : bcount;
 	int fplace = builder->schedule->place(&builder->shape, builder->stage, forward->chunk),
 		bplace = builder->schedule->place(&builder->shape, builder->stage, backward->chunk);
-	if (fplace == 0) LK_TRY(end_block(builder, forward, false));
+	if (fplace == 0) LK_TRY(input_stages(builder, forward, false));
 	if (bplace == builder->places - 1) {
 		LK_TRY(end_block(builder, backward, true));
 		LK_TRY(predict_more(builder, backward));
@@ -422,7 +484,7 @@ static lk_status build_run_pair(struct lk_stage_builder *builder, const lk_slot 
 		LK_TRY(predict_more(builder, forward));
 		LK_TRY(end_block(builder, forward, true));
 	}
-	if (bplace == 0) LK_TRY(end_block(builder, backward, false));
+	if (bplace == 0) LK_TRY(input_stages(builder, backward, false));
 	return flush_run(builder);
 }
 
@@ -444,21 +506,18 @@ static lk_status build_pass(struct lk_stage_builder *builder, const lk_slot *slo
 	int place = builder->schedule->place(&builder->shape, builder->stage, slot->chunk);
 	bool embedding = place == 0, head = place == builder->places - 1,
 		 forward = slot->pass == LK_PASS_F;
-	if (forward && embedding) LK_TRY(end_block(builder, slot, false));
+	if (forward && embedding) LK_TRY(input_stages(builder, slot, false));
 	if (!forward && head) {
 		LK_TRY(end_block(builder, slot, true));
 		LK_TRY(predict_more(builder, slot));
-		if (final) LK_TRY(build_fill_bucket(builder, lk_sizes_head(job), -1));
+		if (final) LK_TRY(build_fill_bucket(builder, job, lk_sizes_head(job), -1));
 	}
 	LK_TRY(build_layers(builder, slot, first, 0, count, final));
 	if (forward && head) {
 		LK_TRY(predict_more(builder, slot));
 		LK_TRY(end_block(builder, slot, true));
 	}
-	if (!forward && embedding) {
-		LK_TRY(end_block(builder, slot, false));
-		if (final) LK_TRY(build_fill_bucket(builder, lk_sizes_embedding(job), -1));
-	}
+	if (!forward && embedding) LK_TRY(input_stages(builder, slot, final));
 	LK_TRY(flush_run(builder));
 	return final ? build_empty_bucket(builder) : LK_OK;
 }
@@ -583,12 +642,21 @@ static lk_status build_stage(lk_builder *builder, int stage, uint32_t *wire_bloc
 
 /* ---- the whole ---- */
 
-void lk_build_begin(lk_builder *builder, const lk_job *job, lk_graph *graph, lk_error *err) {
+/* Operations of a sequence as MFU counts them. Frozen weights need no gradient of their own, two
+ * products a weight instead of three; what is before them all needs none at all. */
+static double trained_flops(const lk_job *job, int sequence) {
 	const lk_model *model = &job->model;
-	double sequence =
-		model->image > 0 && model->patch > 0
-			? (double)(model->image / model->patch) * (model->image / model->patch) + 1
-			: job->seq;
+	double tower = lk_model_tower_flops(model), projector = lk_model_projector_flops(model),
+		   rest = lk_model_flops(model, sequence) - tower - projector;
+	if (job->task == LK_TASK_LORA) rest *= 2.0 / 3;
+	if (!lk_job_trains_projector(job)) projector /= 3;
+	else if (!lk_job_trains_tower(job)) projector *= 2.0 / 3;
+	return rest + projector + (lk_job_trains_tower(job) ? tower : tower / 3);
+}
+
+static void begin_passes(lk_builder *builder, const lk_job *job, lk_graph *graph, lk_error *err) {
+	const lk_model *model = &job->model;
+	double image = lk_model_image_tokens(model), sequence = image > 0 ? image : job->seq;
 	*builder = (lk_builder){
 		.job = job,
 		.model = model,
@@ -603,11 +671,15 @@ void lk_build_begin(lk_builder *builder, const lk_job *job, lk_graph *graph, lk_
 	};
 	builder->replays = job->recompute == LK_RECOMPUTE_SELECTIVE && !lk_job_like_megatron(job);
 	builder->rows = builder->sp ? builder->tokens / job->tp : builder->tokens;
+}
+
+void lk_build_begin(lk_builder *builder, const lk_job *job, lk_graph *graph, lk_error *err) {
+	const lk_model *model = &job->model;
+	double image = lk_model_image_tokens(model), sequence = image > 0 ? image : job->seq;
+	begin_passes(builder, job, graph, err);
 	graph->samples = job->gbs;
 	graph->tokens = job->gbs * sequence;
-	/* frozen weights need no gradient of their own: two products a weight instead of three */
-	graph->model_flops =
-		lk_model_flops(model, (int)sequence) * job->gbs * (builder->train_base ? 1 : 2.0 / 3);
+	graph->model_flops = trained_flops(job, (int)sequence) * job->gbs;
 	if (job->logit_share > 0)
 		graph->model_flops -=
 			(1 - job->logit_share) * lk_model_head_flops(model, sequence) * job->gbs;
@@ -646,10 +718,17 @@ static void set_software(lk_graph *graph, const lk_job *job) {
 }
 
 lk_status lk_build_graph(const lk_job *job, lk_graph **out, lk_error *err) {
-	lk_builder b;
+	lk_builder b, tower;
+	lk_job images;
 	*out = lk_graph_new();
 	if (!*out) return lk_oom(err);
 	lk_build_begin(&b, job, *out, err);
+	if (lk_job_tower(job, &images)) {
+		begin_passes(&tower, &images, *out, err);
+		tower.frozen = !lk_job_trains_tower(job);
+		tower.discards = !lk_job_trains_projector(job);
+		b.tower = &tower;
+	}
 	set_software(*out, job);
 	lk_status status = build_step(&b, err);
 	if (status != LK_OK) {

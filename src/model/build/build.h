@@ -30,6 +30,7 @@ typedef struct lk_layer_shape {
 typedef enum lk_block_pass {
 	LK_BLOCK_FORWARD,
 	LK_BLOCK_FORWARD_CHECKPOINT,  /* only the input is kept */
+	LK_BLOCK_FORWARD_ALONE,       /* nothing is kept: no backward pass follows */
 	LK_BLOCK_BACKWARD,            /* input and weight gradients */
 	LK_BLOCK_BACKWARD_CHECKPOINT, /* forward once more, then both */
 	LK_BLOCK_INPUT_GRADIENT,
@@ -78,6 +79,10 @@ typedef struct lk_builder {
 	} pairs[LK_LAYER_PAIRS];
 	int pair_count;
 	uint32_t wait_block[2][2]; /* id + 1, by [joins the send streams][waits for an event] */
+
+	struct lk_builder *tower; /* of the encoder of images; NULL: none */
+	bool frozen;   /* of such an encoder: no gradient goes further back than its projector */
+	bool discards; /* nor to its projector: nothing is kept */
 } lk_builder;
 
 /* Bytes of the hidden states where they are split by sequence parallelism; of the residual sum's
@@ -142,6 +147,8 @@ void lk_build_stack(lk_builder *builder, bool decoder);
 lk_status lk_build_layer(lk_builder *builder, int layer, lk_block_pass pass, uint32_t *block);
 lk_status lk_build_embedding(lk_builder *builder, lk_block_pass pass, uint32_t *block);
 lk_status lk_build_head(lk_builder *builder, lk_block_pass pass, uint32_t *block);
+/* build_projector.c: from an encoder's tokens to the language model's, after its last norm. */
+void lk_build_projector(lk_builder *builder, bool forward);
 /* Two blocks run interleaved as one: DualPipe's overlapped forward and backward (build_pair.c). */
 lk_status lk_build_pair(lk_builder *builder, uint32_t first, uint32_t second, uint32_t *block);
 

@@ -36,7 +36,7 @@ static void embedding_forward(lk_builder *builder) {
 	double out = builder->bytes * builder->tokens * model->hidden;
 	if (model->image > 0) {
 		lk_build_gemm(builder, "patch_conv", builder->tokens, model->hidden,
-		              (double)model->patch * model->patch * model->channels);
+		              lk_model_patch_inputs(model));
 		if (builder->graph->ops.count)
 			builder->graph->ops.kind[builder->graph->ops.count - 1] = LK_OP_CONV;
 	} else {
@@ -67,7 +67,10 @@ static void ends_embedding_backward(lk_builder *builder) {
 	if (builder->tp > 1 && builder->sp)
 		lk_build_collective(builder, LK_OP_ALLGATHER, LK_STREAM_TP, LK_GROUP_TP,
 		                    "gather_embedding_grad", out, false);
-	lk_build_memory(builder, LK_OP_EMBEDDING, "embedding_grad", 3 * out);
+	if (builder->model->project.width[0] > 0) /* pixels need no gradient */
+		lk_build_gemm(builder, "patch_weight_grad", builder->model->hidden,
+		              lk_model_patch_inputs(builder->model), builder->tokens);
+	else lk_build_memory(builder, LK_OP_EMBEDDING, "embedding_grad", 3 * out);
 	lk_build_release(builder, lk_build_mask_bytes(builder), LK_OWN_ACTIVATIONS);
 	scatter_end(builder, lk_sizes_embedding(builder->job));
 }
@@ -155,6 +158,7 @@ static void head_forward(lk_builder *builder) {
 		lk_build_memory(builder, LK_OP_NORM, "final_norm", 2 * lk_build_row_bytes(builder));
 	if (model->pooler)
 		lk_build_gemm(builder, "pooler", builder->batch, model->hidden, model->hidden);
+	if (model->project.width[0] > 0) lk_build_projector(builder, true);
 	if (model->vocab <= 0) return;
 	lk_build_tp_enter(builder, "gather_head_input");
 	lk_build_gemm(builder, "lm_head", builder->tokens, vocabulary(builder), model->hidden);
@@ -181,7 +185,8 @@ static void head_backward(lk_builder *builder) {
 		                         builder->train_base);
 		lk_build_release(builder, logits * builder->bytes, LK_OWN_LOGITS);
 	}
-	if (model->final_norm)
+	if (model->project.width[0] > 0) lk_build_projector(builder, false);
+	if (model->final_norm && !builder->frozen)
 		lk_build_memory(builder, LK_OP_NORM, "final_norm_grad", 3 * lk_build_row_bytes(builder));
 	if (model->vocab > 0) lk_build_release(builder, head_saved(builder), LK_OWN_ACTIVATIONS);
 	if (builder->train_base) scatter_end(builder, lk_sizes_head(builder->job));

@@ -11,10 +11,8 @@ static bool layer_same_shape(const lk_layer_shape *a, const lk_layer_shape *b) {
 }
 
 static double sequence(const lk_builder *builder) {
-	const lk_model *model = builder->model;
-	if (model->image > 0 && model->patch > 0)
-		return (double)(model->image / model->patch) * (model->image / model->patch) + 1;
-	return builder->job->seq;
+	double image = lk_model_image_tokens(builder->model);
+	return image > 0 ? image : builder->job->seq;
 }
 
 static double decoder_sequence(const lk_builder *builder) {
@@ -119,8 +117,14 @@ static void layer_settle(lk_builder *builder) {
 }
 
 static const char *const pass_names[LK_BLOCK_PASSES] = {
-	"forward",        "forward, checkpointed",      "backward",        "backward, recomputed",
-	"input gradient", "input gradient, recomputed", "weight gradient",
+	"forward",
+	"forward, checkpointed",
+	"forward alone",
+	"backward",
+	"backward, recomputed",
+	"input gradient",
+	"input gradient, recomputed",
+	"weight gradient",
 };
 
 static void layer_name(const lk_layer_shape *shape, lk_block_pass pass, char *out, size_t size) {
@@ -195,6 +199,10 @@ static void layer_fill(lk_builder *builder, const lk_layer_shape *shape, lk_bloc
 		layer_forward(builder, shape);
 		drop_saved(builder);
 		break;
+	case LK_BLOCK_FORWARD_ALONE:
+		layer_forward(builder, shape);
+		lk_build_release(builder, builder->saved, LK_OWN_ACTIVATIONS);
+		break;
 	case LK_BLOCK_BACKWARD_CHECKPOINT:
 	case LK_BLOCK_INPUT_GRADIENT_CHECKPOINT:
 		builder->phase = LK_PHASE_RECOMPUTE;
@@ -217,7 +225,7 @@ lk_status lk_build_layer(lk_builder *builder, int layer, lk_block_pass pass, uin
 		const lk_layer_shape *shape = &builder->shapes[s];
 		char name[96];
 		layer_name(shape, pass, name, sizeof name);
-		bool first = pass == LK_BLOCK_FORWARD || pass == LK_BLOCK_FORWARD_CHECKPOINT;
+		bool first = pass <= LK_BLOCK_FORWARD_ALONE;
 		if (first) builder->phase = LK_PHASE_FORWARD;
 		else if (pass == LK_BLOCK_WEIGHT_GRADIENT) builder->phase = LK_PHASE_WEIGHT;
 		else builder->phase = LK_PHASE_BACKWARD;

@@ -140,8 +140,7 @@ static lk_status fill_schedule(lk_job *job, lk_error *err) {
 static lk_status fill_sequence(lk_job *job, lk_error *err) {
 	const lk_model *model = &job->model;
 	if (model->image > 0 && model->patch > 0) {
-		int side = model->image / model->patch;
-		int64_t tokens = (int64_t)side * side + 1;
+		int64_t tokens = (int64_t)lk_model_image_tokens(model);
 		if (tokens > 1 << 27 || (job->seq > 0 && job->seq != tokens)) {
 			lk_fail(err, LK_ERR_INPUT, "--seq",
 			        "an image of %d pixels in patches of %d has %lld tokens, not %d", model->image,

@@ -99,7 +99,8 @@ typedef enum lk_fp8_recipe {
 typedef struct lk_job {
 	lk_model model;
 	lk_task task;
-	int lora_rank; /* default 16 */
+	int lora_rank;     /* default 16 */
+	bool freeze_tower; /* the encoder of images is not trained, its projector is */
 
 	int gpus;
 	int tp, pp, vp, cp, ep, etp, dp;
@@ -373,6 +374,15 @@ typedef bool (*lk_near_fn)(const void *context, int64_t value);
 char *lk_near_legal(char out[LK_JOB_NEAR], int64_t value, int64_t high, lk_near_fn legal,
                     const void *context);
 
+/* job_tower.c: the encoder of images as a job of its own on the ranks of the first stage: split by
+ * tensor parallelism alone, a micro-batch all images of its sequences. False where there is none.
+ * What is frozen of it is for the caller to know. */
+bool lk_job_tower(const lk_job *job, lk_job *out);
+/* Whether the encoder is trained; whether its projector is. */
+bool lk_job_trains_tower(const lk_job *job);
+bool lk_job_trains_projector(const lk_job *job);
+lk_status lk_job_check_tower(const lk_job *job, lk_error *err);
+
 /* job_split.c: layers over pipeline stages. */
 int lk_job_layers(const lk_job *job); /* of both stacks */
 int lk_job_places(const lk_job *job); /* of the chain of model chunks; needs pp, vp, schedule */
@@ -450,6 +460,9 @@ lk_rank_params lk_sizes_layer(const lk_job *job, int layer);
 lk_rank_params lk_sizes_embedding(const lk_job *job);
 lk_rank_params lk_sizes_head(const lk_job *job);
 lk_rank_params lk_sizes_stage(const lk_job *job, int stage);
+
+/* Of the encoder of images and its projector, on the stage that holds the embedding. */
+lk_rank_params lk_sizes_tower(const lk_job *job);
 
 /* Whether a stage holds the embedding, the head. */
 bool lk_sizes_has_embedding(const lk_job *job, int stage);

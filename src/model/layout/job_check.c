@@ -229,6 +229,7 @@ static lk_status check_convnet(const lk_job *job, lk_error *err) {
 lk_status lk_job_check_layout(const lk_job *job, lk_error *err) {
 	LK_TRY(check_convnet(job, err));
 	LK_TRY(check_tp(job, err));
+	LK_TRY(lk_job_check_tower(job, err));
 	LK_TRY(job_check_experts(job, err));
 	LK_TRY(check_sequence(job, err));
 	LK_TRY(check_pipeline(job, err));

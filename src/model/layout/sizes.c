@@ -104,7 +104,8 @@ static double padded_share(const lk_job *job) {
 }
 
 lk_rank_params lk_sizes_embedding(const lk_job *job) {
-	double dense = lk_model_embedding_params(&job->model) * padded_share(job) / job->tp;
+	double own = lk_model_embedding_params(&job->model) - lk_model_tower_params(&job->model),
+		   dense = own * padded_share(job) / job->tp;
 	double tensors = job->model.network == LK_NET_CONV ? lk_convnet_stem_tensors(&job->model) : 0;
 	return (lk_rank_params){
 		.dense = dense, .trained_dense = lora(job) ? 0 : dense, .tensors = tensors};
@@ -157,7 +158,24 @@ lk_rank_params lk_sizes_stage(const lk_job *job, int stage) {
 		}
 	}
 	if (lk_sizes_has_embedding(job, stage)) sizes_add(&sum, lk_sizes_embedding(job));
+	if (lk_sizes_has_embedding(job, stage)) sizes_add(&sum, lk_sizes_tower(job));
 	if (lk_sizes_has_head(job, stage)) sizes_add(&sum, lk_sizes_head(job));
+	return sum;
+}
+
+lk_rank_params lk_sizes_tower(const lk_job *job) {
+	lk_rank_params sum = {0}, each = {0}, projector;
+	lk_job tower;
+	if (!lk_job_tower(job, &tower)) return sum;
+	sizes_add(&sum, lk_sizes_embedding(&tower));
+	for (int i = 0; i < tower.model.layers; i++) {
+		if (!lk_layer_repeats(&tower.model, i)) each = lk_sizes_layer(&tower, i);
+		sizes_add(&sum, each);
+	}
+	projector = lk_sizes_head(&tower);
+	if (!lk_job_trains_tower(job)) sum.trained_dense = 0;
+	if (!lk_job_trains_projector(job)) projector.trained_dense = 0;
+	sizes_add(&sum, projector);
 	return sum;
 }
 
@@ -258,7 +276,8 @@ static double narrow_copies(const lk_job *job, int stage, lk_rank_params p) {
 	if (job->dtype < LK_FP8 || !lk_job_like_megatron(job) || job->sharding == LK_SHARD_ZERO3)
 		return 0;
 	double ends = 0;
-	if (lk_sizes_has_embedding(job, stage)) ends += lk_sizes_embedding(job).dense;
+	if (lk_sizes_has_embedding(job, stage))
+		ends += lk_sizes_embedding(job).dense + lk_sizes_tower(job).dense;
 	if (lk_sizes_has_head(job, stage)) ends += lk_sizes_head(job).dense;
 	double layers = p.dense + p.experts - ends;
 	double instead = job->narrow_weights ? 2 : 0; /* of the 16-bit weights */

@@ -25,6 +25,7 @@ enum {
 	VOCAB = 1 << 26,
 	CONTEXT = 1 << 30,
 	EXPERTS = 65536,
+	IMAGES = 65536,
 };
 
 static const struct range ranges[] = {
@@ -80,6 +81,21 @@ static const struct range ranges[] = {
 	RANGE(image, 0, WIDTH),
 	RANGE(patch, 0, WIDTH),
 	RANGE(channels, 0, 4096),
+	RANGE(patch_frames, 0, 64),
+	RANGE(loose, 0, FFN),
+	RANGE(tower.layers, 0, LAYERS),
+	RANGE(tower.hidden, 0, WIDTH),
+	RANGE(tower.heads, 0, HEADS),
+	RANGE(tower.images, 0, IMAGES),
+	RANGE(tower.full_every, 0, LAYERS),
+	RANGE(project.merge, 0, 1024),
+	RANGE(project.width[0], 0, WIDTH),
+	RANGE(project.width[1], 0, WIDTH),
+	RANGE(project.width[2], 0, WIDTH),
+	RANGE(project.norms, 0, FFN),
+	RANGE(project.taps, 0, LAYERS),
+	RANGE(project.tap_norms, 0, FFN),
+	RANGE(project.loose, 0, FFN),
 };
 
 static lk_status network_check_ranges(const lk_model *model, const char *where, lk_error *err) {
@@ -206,8 +222,27 @@ static lk_status check_network(const lk_model *model, const char *where, lk_erro
 	return lk_hint(err, "decoder layers are those of encoder-decoder networks, which need them");
 }
 
+/* The encoder of images is a network like any other, whose tokens are of the language model's
+ * width. */
+static lk_status check_tower(const lk_model *model, const char *where, lk_error *err) {
+	lk_model tower;
+	const lk_tower *stated = &model->tower;
+	if (!lk_model_tower(model, &tower)) return LK_OK;
+	if (stated->heads < 1 || stated->hidden % stated->heads != 0) {
+		lk_fail(err, LK_ERR_INPUT, where, "%d heads of an encoder that is %d wide", stated->heads,
+		        stated->hidden);
+		return lk_hint(err, "heads must divide the width of vision_config");
+	}
+	LK_TRY(lk_model_check(&tower, where, err));
+	if (stated->images > 0 && lk_tower_tokens(stated) >= 1) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, where, "%d images of %d pixels have no token", stated->images,
+	        stated->image);
+	return lk_hint(err, "an image needs patches and what its projector merges of them");
+}
+
 lk_status lk_model_check(const lk_model *model, const char *where, lk_error *err) {
 	LK_TRY(network_check_ranges(model, where, err));
+	LK_TRY(check_tower(model, where, err));
 	LK_TRY(check_attention(model, where, err));
 	LK_TRY(network_check_experts(model, where, err));
 	LK_TRY(check_network(model, where, err));

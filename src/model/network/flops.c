@@ -52,10 +52,28 @@ static double mtp_flops(const lk_model *model, double s) {
  * (one token). */
 static double edge_flops(const lk_model *model, double s) {
 	double h = model->hidden, sum = 0;
-	if (model->image > 0) sum += (s - 1) * model->patch * model->patch * model->channels * h;
+	if (model->image > 0) sum += (s - !model->no_class) * lk_model_patch_inputs(model) * h;
 	if (model->pooler) sum += h * h;
 	if (model->embed_dim > 0) sum += s * model->embed_dim * h;
 	return 6 * sum;
+}
+
+double lk_model_projector_flops(const lk_model *model) {
+	lk_model tower;
+	if (!lk_model_tower(model, &tower)) return 0;
+	const lk_projector *project = &tower.project;
+	double sum = 0, in = lk_model_projector_inputs(&tower);
+	for (int i = 0; i < LK_PROJECTOR_WIDTHS && project->width[i] > 0; i++) {
+		sum += in * project->width[i];
+		in = project->width[i];
+	}
+	return 6 * sum * (1 + project->taps) * lk_tower_tokens(&model->tower) * model->tower.images;
+}
+
+double lk_model_tower_flops(const lk_model *model) {
+	lk_model tower;
+	if (!lk_model_tower(model, &tower)) return 0;
+	return lk_model_flops(&tower, (int)lk_model_image_tokens(&tower)) * model->tower.images;
 }
 
 double lk_model_flops(const lk_model *model, int seq) {
@@ -70,5 +88,6 @@ double lk_model_flops(const lk_model *model, int seq) {
 		matrices += layer;
 		core += beyond;
 	}
-	return 6 * (s * matrices + core) + mtp_flops(model, s) + edge_flops(model, s);
+	return 6 * (s * matrices + core) + mtp_flops(model, s) + edge_flops(model, s) +
+	       lk_model_tower_flops(model) + lk_model_projector_flops(model);
 }

@@ -129,7 +129,8 @@ static const lk_value *other_part(const lk_hf_config *config, const char **name)
 		for (size_t i = 0; i < at->count; i++) {
 			const lk_value *item = &at->items[i];
 			bool object = item->kind == LK_JSON_OBJECT;
-			if (is_inner(config, item) || lk_hf_neutral(at->keys[i], item) || (single && !object))
+			if (is_inner(config, item) || lk_hf_neutral(at->keys[i], item) ||
+			    lk_hf_beside_tower(config, at->keys[i]) || (single && !object))
 				continue;
 			if (!object && strcmp(at->keys[i], "vocab_size") == 0) continue;
 			*name = at->keys[i];
@@ -181,10 +182,12 @@ static lk_status read_family(const lk_hf_config *config, const char *as, lk_mode
 	lk_model model = *family->start;
 	lk_copy(model.family, sizeof model.family, family->type);
 	lk_copy(model.name, sizeof model.name, family->type);
+	lk_hf_text_defaults(config, family->type, &model);
 	for (const lk_hf_key *key = family->keys; key->names; key++)
 		LK_TRY(lk_hf_read_key(config, key, &model, err));
 	LK_TRY(read_rotary(config, &model, err));
 	LK_TRY(family->finish(config, &model, err));
+	LK_TRY(lk_hf_tower(config, &model, err));
 	if (as) warn_beyond(config, family);
 	else LK_TRY(refuse_beyond(config, family, err));
 

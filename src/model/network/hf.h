@@ -71,6 +71,16 @@ lk_status lk_hf_read_key(const lk_hf_config *config, const lk_hf_key *key, lk_mo
 /* Adds a sentence to the warning. */
 void lk_hf_warn(const lk_hf_config *config, const char *fmt, ...) LK_PRINTF(2, 3);
 
+/* Whether a name is one of several, separated by '|'. */
+bool lk_hf_listed(const char *name, const char *names);
+
+/* hf_towers.c: the encoder of images of a config that states one, joined to the language model;
+ * whether a member of the whole config is a part of it; what the language model's part may leave
+ * out. */
+lk_status lk_hf_tower(const lk_hf_config *config, lk_model *model, lk_error *err);
+bool lk_hf_beside_tower(const lk_hf_config *config, const char *name);
+void lk_hf_text_defaults(const lk_hf_config *config, const char *type, lk_model *model);
+
 /* convnet_read.c: stem, stages and classifier of a convolution net. */
 lk_status lk_hf_convnet(const lk_hf_config *config, lk_model *model, lk_error *err);
 

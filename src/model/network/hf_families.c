@@ -188,6 +188,30 @@ static const lk_hf_key mamba_keys[] = {
 	END,
 };
 
+static const lk_hf_key bart_keys[] = {
+	NEED("encoder_layers|num_hidden_layers", layers),
+	NEED("decoder_layers", decoder_layers),
+	NEED("d_model|hidden_size", hidden),
+	NEED("encoder_attention_heads|num_attention_heads", heads),
+	NEED("encoder_ffn_dim", ffn),
+	NEED("vocab_size", vocab),
+	INT("max_position_embeddings", context),
+	REAL("dropout", dropout),
+	END,
+};
+
+static const lk_hf_key dinov2_keys[] = {
+	NEED("num_hidden_layers", layers),
+	NEED("hidden_size", hidden),
+	NEED("num_attention_heads", heads),
+	NEED("image_size", image),
+	NEED("patch_size", patch),
+	NEED("num_channels", channels),
+	FLAG("qkv_bias", qkv_bias),
+	REAL("hidden_dropout_prob", dropout),
+	END,
+};
+
 static const lk_hf_key no_keys[] = {END};
 
 static const lk_hf_key vit_keys[] = {
@@ -605,6 +629,76 @@ static lk_status finish_vit(const lk_hf_config *config, lk_model *model, lk_erro
 	return lk_hf_heads(config, model, err);
 }
 
+/* electra: bert without a pooler. A narrower embedding (electra-small) is not modelled. */
+static lk_status finish_electra(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	int width = 128;
+	LK_TRY(lk_hf_int(config, "embedding_size", &width, err));
+	model->context = model->position_rows;
+	if (width == model->hidden) return lk_hf_heads(config, model, err);
+	lk_hf_fail(config, lk_hf_find(config, "embedding_size"), err,
+	           "embedding_size is %d, not the hidden size, %d", width, model->hidden);
+	return lk_hint(err, "embeddings of another width, as electra-small has them, are not modelled");
+}
+
+/* bart, pegasus: both stacks are alike but for their number of layers. BART's table of positions
+ * has two rows for padding, and each stack has one, with a norm after it; Pegasus' positions are
+ * sines, and each stack ends with a norm. */
+static lk_status finish_bart(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	int heads = model->heads, width = model->ffn;
+	bool sines = model->final_norm, sums = sines, last = sines, embedded = !sines;
+	LK_TRY(lk_hf_flag(config, "normalize_before", &sums, err));
+	LK_TRY(lk_hf_flag(config, "add_final_layer_norm", &last, err));
+	LK_TRY(lk_hf_flag(config, "normalize_embedding", &embedded, err));
+	lk_hf_find(config, "static_position_embeddings");
+	lk_hf_find(config, "extra_pos_embeddings"); /* rows that hold no token */
+	if (sums != sines || last != sines || embedded == sines)
+		return lk_hf_fail(config, NULL, err,
+		                  "norms in other places than those of the type %s are "
+		                  "not modelled",
+		                  model->family);
+	LK_TRY(lk_hf_int(config, "decoder_attention_heads", &heads, err));
+	LK_TRY(lk_hf_int(config, "decoder_ffn_dim", &width, err));
+	if (heads != model->heads || width != model->ffn) {
+		lk_hf_fail(config, NULL, err, "stacks of %d and %d heads, of widths %d and %d",
+		           model->heads, heads, model->ffn, width);
+		return lk_hint(err, "encoders and decoders of different shapes are not modelled");
+	}
+	if (model->context > 1 << 20)
+		return lk_hf_fail(config, NULL, err, "max_position_embeddings is too large");
+	model->no_positions =
+		sines; /* of its own in attention: both kinds are added to the embedding */
+	if (!sines) {
+		model->position_rows = model->context + 2;
+		double second = (model->position_rows + 2.0) * model->hidden; /* table and norm */
+		if (second > 1 << 24)
+			return lk_hf_fail(config, NULL, err, "a table of positions of %g numbers", second);
+		model->loose = (int)second;
+	}
+	return lk_hf_heads(config, model, err);
+}
+
+/* dinov2: ViT with a factor after each half and a token for masked patches. */
+static lk_status finish_dinov2(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	double ratio = 4;
+	bool gated = false, masks = true;
+	LK_TRY(lk_hf_real(config, "mlp_ratio", &ratio, err));
+	LK_TRY(lk_hf_flag(config, "use_swiglu_ffn", &gated, err));
+	LK_TRY(lk_hf_flag(config, "use_mask_token", &masks, err));
+	static const char *const outputs[] = {"layerscale_value",      "apply_layernorm",
+	                                      "reshape_hidden_states", "out_features",
+	                                      "out_indices",           "stage_names"};
+	for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++) lk_hf_find(config, outputs[i]);
+	if (gated)
+		return lk_hf_fail(config, lk_hf_find(config, "use_swiglu_ffn"), err,
+		                  "gated MLPs (use_swiglu_ffn) are not modelled in networks of the type "
+		                  "dinov2");
+	if (!(ratio * model->hidden >= 1 && ratio * model->hidden <= 1 << 24))
+		return lk_hf_fail(config, NULL, err, "mlp_ratio is %g", ratio);
+	model->ffn = (int)(ratio * model->hidden);
+	model->loose = masks ? model->hidden : 0;
+	return finish_vit(config, model, err);
+}
+
 /* ---- start values ---- */
 
 #define ROTARY(norms, base)                                                                   \
@@ -753,6 +847,21 @@ static const lk_model bert_start = {.network = LK_NET_ENCODER,
                                     .position_rows = 512,
                                     .token_types = 2,
                                     .dropout = 0.1};
+static const lk_model electra_start = {.network = LK_NET_ENCODER,
+                                       .norm = LK_NORM_LAYER,
+                                       .norms_per_layer = 2,
+                                       .norm_bias = true,
+                                       .embed_norm = true,
+                                       BIASES,
+                                       .tied = true,
+                                       .position_rows = 512,
+                                       .token_types = 2,
+                                       .dropout = 0.1};
+#define BART                                                                                  \
+	.network = LK_NET_ENCDEC, .norm = LK_NORM_LAYER, .norms_per_layer = 2, .norm_bias = true, \
+	BIASES, .lm_head = true, .tied = true, .context = 1024, .dropout = 0.1
+static const lk_model bart_start = {BART, .embed_norm = true};
+static const lk_model pegasus_start = {BART, .final_norm = true};
 static const lk_model convnet_start = {.network = LK_NET_CONV,
                                        .heads = 1,
                                        .kv_heads = 1,
@@ -771,6 +880,17 @@ static const lk_model vit_start = {.network = LK_NET_ENCODER,
                                    .patch = 16,
                                    .channels = 3};
 
+static const lk_model dinov2_start = {.network = LK_NET_ENCODER,
+                                      .norm = LK_NORM_LAYER,
+                                      .norms_per_layer = 2,
+                                      .norm_bias = true,
+                                      .final_norm = true,
+                                      .layer_scale = true,
+                                      BIASES,
+                                      .image = 224,
+                                      .patch = 14,
+                                      .channels = 3};
+
 /* ---- the table ---- */
 
 static const lk_hf_family families[] = {
@@ -779,6 +899,12 @@ static const lk_hf_family families[] = {
 	{"qwen2_moe", llama_keys, &qwen2_moe_start, finish_qwen},
 	{"qwen3", llama_keys, &qwen3_start, finish_qwen},
 	{"qwen3_moe", llama_keys, &qwen3_moe_start, finish_qwen},
+	{"qwen2_vl", llama_keys, &qwen2_start, finish_qwen},
+	{"qwen2_vl_text", llama_keys, &qwen2_start, finish_qwen},
+	{"qwen2_5_vl", llama_keys, &qwen2_start, finish_qwen},
+	{"qwen2_5_vl_text", llama_keys, &qwen2_start, finish_qwen},
+	{"qwen3_vl_text", llama_keys, &qwen3_start, finish_qwen},
+	{"qwen3_vl_moe_text", llama_keys, &qwen3_moe_start, finish_qwen},
 	{"mistral", llama_keys, &llama_start, finish_windowed},
 	{"mixtral", llama_keys, &mixtral_start, finish_windowed},
 	{"deepseek_v2", llama_keys, &llama_start, finish_windowless},
@@ -865,7 +991,11 @@ static const lk_hf_family families[] = {
 	{"bert", bert_keys, &bert_start, finish_bert},
 	{"roberta", bert_keys, &bert_start, finish_bert},
 	{"xlm-roberta", bert_keys, &bert_start, finish_bert},
+	{"electra", bert_keys, &electra_start, finish_electra},
+	{"bart", bart_keys, &bart_start, finish_bart},
+	{"pegasus", bart_keys, &pegasus_start, finish_bart},
 	{"vit", vit_keys, &vit_start, finish_vit},
+	{"dinov2", dinov2_keys, &dinov2_start, finish_dinov2},
 	{"convnet", no_keys, &convnet_start, lk_hf_convnet},
 };
 

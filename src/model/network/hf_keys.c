@@ -89,7 +89,7 @@ const lk_value *lk_hf_find(const lk_hf_config *config, const char *names) {
 	return value && value->kind != LK_JSON_NULL ? value : NULL;
 }
 
-static bool is_listed(const char *name, const char *names) {
+bool lk_hf_listed(const char *name, const char *names) {
 	size_t length = strlen(name);
 	for (const char *at = names; *at;) {
 		size_t size = strcspn(at, "|");
@@ -109,7 +109,8 @@ lk_status lk_hf_part(const lk_hf_config *config, const char *name, const char *k
 		return lk_hf_wrong_kind(config, object, name, "an object", err);
 	part->object = part->root = object;
 	for (size_t i = 0; !config->as && i < object->count; i++) {
-		if (is_listed(object->keys[i], known) || lk_hf_neutral(object->keys[i], &object->items[i]))
+		if (lk_hf_listed(object->keys[i], known) ||
+		    lk_hf_neutral(object->keys[i], &object->items[i]))
 			continue;
 		lk_hf_fail(config, &object->items[i], err, "%.60s of %s is not modelled", object->keys[i],
 		           name);

@@ -144,8 +144,41 @@ typedef enum lk_network {
 } lk_network;
 
 enum {
-	LK_MODEL_ORDER = 320
+	LK_MODEL_ORDER = 320,
+	LK_PROJECTOR_WIDTHS = 3,
+	LK_IMAGE_PIXELS = 448 /* of a side, where a config takes images of any size */
 };
+
+/* From the tokens of an encoder to those of a language model: merge x merge of them side by side
+ * become one, then products one after the other. */
+typedef struct lk_projector {
+	int merge;                      /* 0 and 1: none */
+	int averages;                   /* 1: to their mean, which is as wide as one */
+	int width[LK_PROJECTOR_WIDTHS]; /* what each product gives; 0: no more of them */
+	bool bias;
+	int norms;           /* parameters of the norm before it */
+	int taps, tap_norms; /* more projectors, of layers in between (Qwen3-VL's deepstack), and the
+	                        parameters of the norm in each */
+	int loose;           /* parameters that no product reads: the end of a line of patches */
+} lk_projector;
+
+/* ---- towers: an encoder of images before the language model, which reads its tokens in place of
+ * those of words. Its layers, patches and projector are those of the network that lk_model_tower
+ * makes of it: nothing is counted twice. */
+typedef struct lk_tower {
+	int layers; /* 0: there is no tower */
+	int hidden, heads, ffn;
+	int image, patch, channels, frames; /* pixels of a side, of a patch; frames that it spans */
+	int position_rows;                  /* learned positions; 0: rotary */
+	int window, full_every;             /* tokens of a window, one layer in so many without */
+	int class_token, patch_bias, gated, layer_scale, biases; /* 0 or 1 */
+	int pre_norm, post_norm;                                 /* before, after all layers */
+	int rms;                                                 /* norms: RMS; else with biases */
+	int loose;
+	int any_size; /* images of any size; else of `image` pixels alone */
+	int images;   /* of a sequence */
+	lk_projector project;
+} lk_tower;
 
 typedef struct lk_model {
 	char name[64];   /* preset name, or model_type of the config */
@@ -225,8 +258,26 @@ typedef struct lk_model {
 	int mtp_layers; /* multi-token prediction modules, not counted in the parameters */
 
 	int image, patch, channels; /* vit: pixels; tokens = (image/patch)^2 + 1. CONV: no patches */
+	int patch_frames;           /* frames of a video that a patch spans; 0: 1 */
+	bool patch_plain;           /* patches without a bias */
+	bool no_class;              /* no class token: tokens = (image/patch)^2 */
+	bool layer_scale;           /* a factor for every number that a half of a layer adds */
+	int loose;                  /* parameters that no operation of a step reads: mask tokens */
+	lk_projector project;       /* of a tower, after its last norm */
 	lk_convnet conv;            /* CONV only */
+	lk_tower tower;
 } lk_model;
+
+/* The encoder before the language model as a network of its own; false where there is none. */
+bool lk_model_tower(const lk_model *model, lk_model *out);
+/* Inputs of the product that makes a token of a patch; of a projector's first product. */
+double lk_model_patch_inputs(const lk_model *model);
+double lk_model_projector_inputs(const lk_model *model);
+/* Tokens of an image, class token included; 0 of a network that reads none. */
+double lk_model_image_tokens(const lk_model *model);
+/* Of an image after its projector; of a tower's, in the language model's sequence. */
+double lk_model_projected_tokens(const lk_model *model);
+double lk_tower_tokens(const lk_tower *tower);
 
 /* Reads a config. `where` of errors is "file:line:column". Types of networks that are not known,
  * other parts than the language model (vision, audio) and members of networks that are not modelled
@@ -284,8 +335,10 @@ bool lk_model_is_moe(const lk_model *model, int layer);
 int lk_model_window(const lk_model *model, int layer);
 lk_layer_params lk_model_layer_params(const lk_model *model, int layer);
 double lk_model_embedding_params(
-	const lk_model *model); /* tokens, positions, types, patches, embedding norm */
-double lk_model_head_params(const lk_model *model); /* final norm, untied head, pooler */
+	const lk_model *model); /* tokens, positions, types, patches, embedding norm; the tower */
+double lk_model_tower_params(const lk_model *model); /* of them */
+double lk_model_head_params(
+	const lk_model *model); /* final norm, untied head, pooler; a tower's projector */
 /* What a sample of a batch is: "image" or "sequence". */
 static inline const char *lk_model_unit(const lk_model *model) {
 	return model->network == LK_NET_CONV ? "image" : "sequence";
@@ -300,6 +353,9 @@ double lk_model_active_params(const lk_model *model); /* per token: top-k expert
  * Megatron counts them. ENCDEC: both stacks see `seq` tokens. vit: `seq` is the context, patches
  * and the class token. */
 double lk_model_flops(const lk_model *model, int seq);
+/* Of the tower's encoder and of its projector, as parts of them. */
+double lk_model_tower_flops(const lk_model *model);
+double lk_model_projector_flops(const lk_model *model);
 /* The part of them that is the product over the vocabulary. */
 double lk_model_head_flops(const lk_model *model, double seq);
 

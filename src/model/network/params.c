@@ -73,6 +73,7 @@ lk_layer_weights lk_layer_weights_of(const lk_model *model, int layer) {
 		sum.mlp = params_mlp(model, model->hidden, model->ffn, model->mlp_bias);
 	sum.norms.others =
 		(layer_norms(model, &made) + decoder) * lk_weights_norm(model, model->hidden);
+	if (model->layer_scale) sum.norms.others += 2.0 * model->hidden;
 	return sum;
 }
 
@@ -100,9 +101,26 @@ double lk_model_embedding_params(const lk_model *model) {
 	if (model->embed_dim > 0) sum += model->embed_dim * h; /* projection to the hidden size */
 	if (model->embed_norm) sum += lk_weights_norm(model, h);
 	if (model->image > 0)
-		sum += params_linear((double)model->patch * model->patch * model->channels, h, true) +
-		       h; /* patches, class token */
-	return sum;
+		sum += params_linear(lk_model_patch_inputs(model), h, !model->patch_plain) +
+		       (model->no_class ? 0 : h); /* patches, class token */
+	return sum + model->loose + lk_model_tower_params(model);
+}
+
+double lk_model_tower_params(const lk_model *model) {
+	lk_model tower;
+	return lk_model_tower(model, &tower) ? lk_model_params(&tower) : 0;
+}
+
+/* A projector and those of layers in between. */
+static double projector_params(const lk_model *model) {
+	const lk_projector *project = &model->project;
+	double sum = 0, in = lk_model_projector_inputs(model);
+	for (int i = 0; i < LK_PROJECTOR_WIDTHS && project->width[i] > 0; i++) {
+		sum += params_linear(in, project->width[i], project->bias);
+		in = project->width[i];
+	}
+	return sum * (1 + project->taps) + project->norms + (double)project->taps * project->tap_norms +
+	       project->loose;
 }
 
 double lk_model_head_params(const lk_model *model) {
@@ -116,7 +134,7 @@ double lk_model_head_params(const lk_model *model) {
 	if (model->lm_head && model->embed_dim > 0) sum += model->embed_dim * h;
 	if (model->lm_head && !model->tied) sum += model->vocab * embed_width(model);
 	if (model->lm_head && model->head_bias) sum += model->vocab;
-	return sum;
+	return sum + projector_params(model);
 }
 
 double lk_model_params(const lk_model *model) {

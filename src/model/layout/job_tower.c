@@ -1,0 +1,65 @@
+/* job_tower.c: the encoder of images before a language model, as a job of its own. */
+#include "model/layout/job.h"
+
+bool lk_job_tower(const lk_job *job, lk_job *out) {
+	lk_model model;
+	if (!lk_model_tower(&job->model, &model)) return false;
+	*out = *job;
+	out->model = model;
+	out->task = LK_TASK_PRETRAIN;
+	out->sequence_parallel = LK_OFF;
+	out->seq = (int)lk_model_image_tokens(&model);
+	out->mbs = job->mbs * job->model.tower.images;
+	out->decoder_seq = out->padded_vocab = 0;
+	out->logit_share = 0;
+	out->ep = 1;
+	out->etp = job->tp;
+	/* what runs again does so in both, as far as an encoder has it, and in all of its layers */
+	int dense = LK_MODULE_CORE_ATTN | LK_MODULE_MLP | LK_MODULE_LAYERNORM;
+	if (out->recompute_modules && !(out->recompute_modules & dense))
+		out->recompute = LK_RECOMPUTE_NONE;
+	out->recompute_modules &= dense;
+	out->recompute_layers = 0;
+	return true;
+}
+
+bool lk_job_trains_tower(const lk_job *job) {
+	return job->task != LK_TASK_LORA && !job->freeze_tower;
+}
+
+bool lk_job_trains_projector(const lk_job *job) {
+	return job->task != LK_TASK_LORA;
+}
+
+lk_status lk_job_check_tower(const lk_job *job, lk_error *err) {
+	const lk_tower *tower = &job->model.tower;
+	char near[LK_JOB_NEAR];
+	if (tower->layers <= 0) return LK_OK;
+	if (job->cp > 1) {
+		lk_fail(err, LK_ERR_INPUT, "--cp",
+		        "context parallelism of a network with an encoder of images is not modelled");
+		return lk_hint(err, "leave it out");
+	}
+	if (tower->heads % job->tp != 0 || tower->ffn % job->tp != 0) {
+		lk_fail(err, LK_ERR_INPUT, "--tp",
+		        "%d heads and an MLP of %d of the encoder of images do not divide by %d",
+		        tower->heads, tower->ffn, job->tp);
+		return lk_hint(err, "nearest: %s", lk_near_divisors(near, job->tp, tower->heads));
+	}
+	for (int i = 0; i < LK_PROJECTOR_WIDTHS; i++) {
+		if (tower->project.width[i] % job->tp == 0) continue;
+		lk_fail(err, LK_ERR_INPUT, "--tp", "the projector's width of %d does not divide by %d",
+		        tower->project.width[i], job->tp);
+		return lk_hint(err, "nearest: %s",
+		               lk_near_divisors(near, job->tp, tower->project.width[i]));
+	}
+	double tokens = lk_tower_tokens(tower), images = tower->images;
+	if (images * job->mbs > 1 << 24)
+		return lk_fail(err, LK_ERR_INPUT, "--images", "%g images in a micro-batch of %d sequences",
+		               images, job->mbs);
+	if (images * tokens <= job->seq) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, "--images",
+	        "%g images of %g tokens each are longer than a sequence of %d", images, tokens,
+	        job->seq);
+	return lk_hint(err, "use a longer --seq, fewer or smaller images");
+}

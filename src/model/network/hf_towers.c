@@ -1,0 +1,487 @@
+/* hf_towers.c: encoders of images in configs of language models that see: an encoder, by the
+ * model_type of vision_config, and what joins it to the language model, by that of the whole
+ * config. Keys and defaults are those of the configuration classes of the transformers library. */
+#include "model/network/hf.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+	MERGED_MOST = 1 << 20 /* numbers of a token that several become */
+};
+
+#define TOWER(names, field) \
+	{ names, LK_HF_INT, offsetof(lk_model, tower.field), true, false }
+#define END \
+	{ NULL, LK_HF_INT, 0, false, false }
+
+/* ---- encoders ---- */
+
+typedef struct lk_hf_encoder {
+	const char *types;     /* of vision_config, separated by '|' */
+	const lk_hf_key *keys; /* ends with names NULL */
+	const char *known;     /* other members that shape nothing or are read when it is joined */
+	lk_tower start;        /* what a config may leave out; position_rows -1: one for each token */
+} lk_hf_encoder;
+
+static const lk_hf_key usual_keys[] = {
+	TOWER("num_hidden_layers", layers),  TOWER("hidden_size", hidden),
+	TOWER("num_attention_heads", heads), TOWER("intermediate_size", ffn),
+	TOWER("image_size", image),          TOWER("patch_size", patch),
+	TOWER("num_channels", channels),     END,
+};
+
+static const lk_hf_key qwen_keys[] = {
+	TOWER("depth", layers),
+	TOWER("num_heads", heads),
+	TOWER("patch_size|spatial_patch_size", patch),
+	TOWER("in_chans|in_channels", channels),
+	TOWER("temporal_patch_size", frames),
+	TOWER("spatial_merge_size", project.merge),
+	END,
+};
+
+#define USUAL_KNOWN                                                                              \
+	"num_hidden_layers|hidden_size|num_attention_heads|intermediate_size|image_size|patch_size|" \
+	"num_channels|"
+#define QWEN_KNOWN                                                                            \
+	"depth|num_heads|patch_size|spatial_patch_size|in_chans|in_channels|temporal_patch_size|" \
+	"spatial_merge_size|hidden_size|out_hidden_size|intermediate_size|tokens_per_second|"
+/* Every image of a size of its own. */
+#define ANY .any_size = 1, .image = LK_IMAGE_PIXELS
+
+static const lk_hf_encoder encoders[] = {
+	{"clip_vision_model",
+     usual_keys,
+     USUAL_KNOWN "projection_dim|vocab_size",
+     {.layers = 12,
+      .hidden = 768,
+      .heads = 12,
+      .ffn = 3072,
+      .image = 224,
+      .patch = 32,
+      .channels = 3,
+      .position_rows = -1,
+      .class_token = 1,
+      .biases = 1,
+      .pre_norm = 1,
+      .post_norm = 1}},
+	{"siglip_vision_model|idefics3|idefics3_vision|smolvlm_vision",
+     usual_keys,
+     USUAL_KNOWN "projection_dim|projector_hidden_act|vision_use_head|num_image_tokens|"
+                 "max_image_size|size|use_base_siglip",
+     {.layers = 12,
+      .hidden = 768,
+      .heads = 12,
+      .ffn = 3072,
+      .image = 224,
+      .patch = 16,
+      .channels = 3,
+      .position_rows = -1,
+      .patch_bias = 1,
+      .biases = 1,
+      .post_norm = 1}},
+	{"internvl_vision|intern_vit_6b",
+     usual_keys,
+     USUAL_KNOWN "attention_bias|qkv_bias|layer_scale_init_value|norm_type|"
+                 "use_absolute_position_embeddings|use_mean_pooling|projection_dropout|"
+                 "drop_path_rate|initializer_factor",
+     {.layers = 24,
+      .hidden = 1024,
+      .heads = 16,
+      .ffn = 4096,
+      .image = 448,
+      .patch = 14,
+      .channels = 3,
+      .position_rows = -1,
+      .class_token = 1,
+      .patch_bias = 1,
+      .biases = 1,
+      .layer_scale = 1}},
+	{"pixtral",
+     usual_keys,
+     USUAL_KNOWN "head_dim",
+     {.any_size = 1,
+      .layers = 24,
+      .hidden = 1024,
+      .heads = 16,
+      .ffn = 4096,
+      .image = 1024,
+      .patch = 16,
+      .channels = 3,
+      .gated = 1,
+      .pre_norm = 1,
+      .rms = 1}},
+	{"llama4_vision_model",
+     usual_keys,
+     USUAL_KNOWN "multi_modal_projector_bias|pixel_shuffle_ratio|projector_input_dim|"
+                 "projector_output_dim|vision_output_dim|vision_feature_layer|"
+                 "vision_feature_select_strategy",
+     {.layers = 34,
+      .hidden = 768,
+      .heads = 16,
+      .ffn = 5632,
+      .image = 448,
+      .patch = 14,
+      .channels = 3,
+      .position_rows = -1,
+      .class_token = 1,
+      .biases = 1,
+      .pre_norm = 1,
+      .post_norm = 1}},
+	{"qwen2_vl|qwen2_vl_vision",
+     qwen_keys,
+     QWEN_KNOWN "embed_dim|mlp_ratio",
+     {ANY, .layers = 32, .hidden = 1280, .heads = 16, .patch = 14, .channels = 3, .frames = 2,
+      .biases = 1, .project = {.merge = 2}}},
+	{"qwen2_5_vl|qwen2_5_vl_vision",
+     qwen_keys,
+     QWEN_KNOWN "window_size|fullatt_block_indexes",
+     {ANY, .layers = 32, .hidden = 3584, .heads = 16, .ffn = 3420, .patch = 14, .channels = 3,
+      .frames = 2, .biases = 1, .gated = 1, .rms = 1, .project = {.merge = 2}}},
+	{"qwen3_vl|qwen3_vl_vision|qwen3_vl_moe|qwen3_vl_moe_vision",
+     qwen_keys,
+     QWEN_KNOWN "deepstack_visual_indexes|num_position_embeddings",
+     {ANY, .layers = 27, .hidden = 1152, .heads = 16, .ffn = 4304, .patch = 16, .channels = 3,
+      .frames = 2, .position_rows = 2304, .patch_bias = 1, .biases = 1, .project = {.merge = 2}}},
+};
+
+/* ---- joints ---- */
+
+/* Derives the projector; `config` is the whole config, `vision` its vision_config. */
+typedef lk_status (*joint_fn)(const lk_hf_config *config, const lk_hf_config *vision,
+                              lk_model *model, lk_error *err);
+
+static void project_twice(lk_model *model, int inner) {
+	model->tower.project.width[0] = inner;
+	model->tower.project.width[1] = model->hidden;
+	model->tower.project.bias = true;
+}
+
+/* llava: two products; tokens of the class are dropped. Every image, or tile of one, is a picture
+ * of the encoder's size. */
+static lk_status join_llava(const lk_hf_config *config, const lk_hf_config *vision, lk_model *model,
+                            lk_error *err) {
+	bool bias = true;
+	(void)vision;
+	LK_TRY(lk_hf_flag(config, "multimodal_projector_bias", &bias, err));
+	project_twice(model, model->hidden);
+	model->tower.project.bias = bias;
+	return LK_OK;
+}
+
+/* llava_next, llava_onevision: and a learned end of a line of patches. */
+static lk_status join_llava_next(const lk_hf_config *config, const lk_hf_config *vision,
+                                 lk_model *model, lk_error *err) {
+	model->tower.project.loose = model->hidden;
+	return join_llava(config, vision, model, err);
+}
+
+static lk_status join_paligemma(const lk_hf_config *config, const lk_hf_config *vision,
+                                lk_model *model, lk_error *err) {
+	(void)config, (void)vision, (void)err;
+	model->tower.project.width[0] = model->hidden;
+	model->tower.project.bias = true;
+	return LK_OK;
+}
+
+/* gemma3: patches are averaged to mm_tokens_per_image tokens, a norm, a product. Averaging keeps
+ * the width: the product reads what the encoder gives. */
+static lk_status join_gemma3(const lk_hf_config *config, const lk_hf_config *vision,
+                             lk_model *model, lk_error *err) {
+	int tokens = 256, side = model->tower.image / model->tower.patch, each = 0;
+	(void)vision;
+	LK_TRY(lk_hf_int(config, "mm_tokens_per_image", &tokens, err));
+	while (each < 4096 && (each + 1) * (each + 1) <= tokens) each++;
+	if (each == 0 || each * each != tokens || side % each != 0) {
+		lk_hf_fail(config, NULL, err, "%d x %d patches are not averaged to %d tokens", side, side,
+		           tokens);
+		return lk_hint(err, "mm_tokens_per_image must be the square of a divisor of %d", side);
+	}
+	model->tower.project.merge = side / each;
+	model->tower.project.averages = 1;
+	model->tower.project.width[0] = model->hidden;
+	model->tower.project.norms = model->tower.hidden;
+	return LK_OK;
+}
+
+/* idefics3, smolvlm: scale_factor x scale_factor tokens side by side. */
+static lk_status join_idefics3(const lk_hf_config *config, const lk_hf_config *vision,
+                               lk_model *model, lk_error *err) {
+	model->tower.project.merge = 2;
+	(void)vision;
+	LK_TRY(lk_hf_int(config, "scale_factor", &model->tower.project.merge, err));
+	model->tower.project.width[0] = model->hidden;
+	return LK_OK;
+}
+
+/* A ratio of sides below 1, 0.5, as so many tokens of a side that become one. */
+static lk_status merged_side(const lk_hf_config *config, const char *name, int *merge,
+                             lk_error *err) {
+	double ratio = 0.5;
+	LK_TRY(lk_hf_real(config, name, &ratio, err));
+	int side = ratio > 1e-3 && ratio <= 1 ? (int)(1 / ratio + 0.5) : 0;
+	if (side == 0 || side * ratio != 1) {
+		lk_hf_fail(config, NULL, err, "%s is %g", name, ratio);
+		return lk_hint(err, "give 1 over a whole number, such as 0.5");
+	}
+	*merge = side;
+	return LK_OK;
+}
+
+/* Numbers of the tokens that become one. */
+static lk_status merged_width(const lk_hf_config *vision, const lk_tower *tower, int *wide,
+                              lk_error *err) {
+	double width = (double)tower->hidden * tower->project.merge * tower->project.merge;
+	*wide = (int)fmin(width, MERGED_MOST);
+	if (width <= MERGED_MOST) return LK_OK;
+	lk_hf_fail(vision, NULL, err, "%d x %d tokens of %d numbers become one of %g",
+	           tower->project.merge, tower->project.merge, tower->hidden, width);
+	return lk_hint(err, "at most %d are read", MERGED_MOST);
+}
+
+/* internvl: a norm of the tokens side by side, two products. */
+static lk_status join_internvl(const lk_hf_config *config, const lk_hf_config *vision,
+                               lk_model *model, lk_error *err) {
+	lk_tower *tower = &model->tower;
+	bool bias = true, mean = true;
+	int wide = 0;
+	LK_TRY(merged_side(config, "downsample_ratio", &tower->project.merge, err));
+	LK_TRY(lk_hf_flag(vision, "attention_bias|qkv_bias", &bias, err));
+	LK_TRY(lk_hf_flag(vision, "use_mean_pooling", &mean, err));
+	if (!bias || lk_hf_says(vision, "norm_type", "rms_norm")) {
+		lk_hf_fail(vision, NULL, err,
+		           "an encoder with RMS norms or without biases of attention, "
+		           "as InternViT-6B has them, is not modelled");
+		return lk_hint(err, "--as %s reads the language model alone", model->family);
+	}
+	tower->post_norm = !mean;
+	LK_TRY(merged_width(vision, tower, &wide, err));
+	tower->project.norms = 2 * wide;
+	project_twice(model, model->hidden);
+	return LK_OK;
+}
+
+/* llama4: tokens side by side, two products of the adapter, one of the projector. */
+static lk_status join_llama4(const lk_hf_config *config, const lk_hf_config *vision,
+                             lk_model *model, lk_error *err) {
+	lk_projector *project = &model->tower.project;
+	bool bias = false;
+	(void)config;
+	project->width[0] = project->width[1] = 4096;
+	LK_TRY(merged_side(vision, "pixel_shuffle_ratio", &project->merge, err));
+	LK_TRY(lk_hf_int(vision, "projector_input_dim", &project->width[0], err));
+	LK_TRY(lk_hf_int(vision, "projector_output_dim|vision_output_dim", &project->width[1], err));
+	LK_TRY(lk_hf_flag(vision, "multi_modal_projector_bias", &bias, err));
+	if (bias) return lk_hf_fail(vision, NULL, err, "a projector with biases is not modelled");
+	project->width[2] = model->hidden;
+	return LK_OK;
+}
+
+/* mistral3: a norm, a product that merges, two more. */
+static lk_status join_mistral3(const lk_hf_config *config, const lk_hf_config *vision,
+                               lk_model *model, lk_error *err) {
+	lk_projector *project = &model->tower.project;
+	bool bias = false;
+	(void)vision;
+	project->merge = 2;
+	LK_TRY(lk_hf_int(config, "spatial_merge_size", &project->merge, err));
+	LK_TRY(lk_hf_flag(config, "multimodal_projector_bias", &bias, err));
+	if (bias) return lk_hf_fail(config, NULL, err, "a projector with biases is not modelled");
+	project->norms = model->tower.hidden;
+	project->width[0] = model->tower.hidden;
+	project->width[1] = project->width[2] = model->hidden;
+	return LK_OK;
+}
+
+/* The merger of Qwen's encoders: a norm of each token, a product of those side by side, another to
+ * the language model. */
+static lk_status merge_qwen(const lk_hf_config *vision, lk_model *model, int out, lk_error *err) {
+	lk_tower *tower = &model->tower;
+	int wide;
+	LK_TRY(merged_width(vision, tower, &wide, err));
+	if (out != model->hidden) {
+		lk_hf_fail(vision, NULL, err, "tokens of %d numbers for a language model of %d", out,
+		           model->hidden);
+		return lk_hint(err, "correct out_hidden_size or the language model's hidden_size");
+	}
+	tower->project.norms = tower->rms ? tower->hidden : 2 * tower->hidden;
+	project_twice(model, model->hidden);
+	tower->project.width[0] = wide;
+	return LK_OK;
+}
+
+static lk_status join_qwen2_vl(const lk_hf_config *config, const lk_hf_config *vision,
+                               lk_model *model, lk_error *err) {
+	double ratio = 4;
+	int out = model->hidden;
+	(void)config;
+	LK_TRY(lk_hf_int(vision, "embed_dim", &model->tower.hidden, err));
+	LK_TRY(lk_hf_int(vision, "hidden_size", &out, err)); /* the language model's */
+	LK_TRY(lk_hf_real(vision, "mlp_ratio", &ratio, err));
+	if (ratio * model->tower.hidden > INT_MAX)
+		return lk_hf_fail(vision, NULL, err, "mlp_ratio is too large");
+	model->tower.ffn = (int)(ratio * model->tower.hidden);
+	return merge_qwen(vision, model, out, err);
+}
+
+/* Windows of window_size pixels but for the listed layers, the last of every group. */
+static lk_status qwen_windows(const lk_hf_config *vision, lk_model *model, lk_error *err) {
+	lk_tower *tower = &model->tower;
+	const lk_value *full = lk_hf_find(vision, "fullatt_block_indexes");
+	int pixels = 112;
+	LK_TRY(lk_hf_int(vision, "window_size", &pixels, err));
+	int side = pixels / tower->patch;
+	if (side < 1 || side > 4096) return LK_OK;
+	tower->window = side * side;
+	tower->full_every = 8;
+	if (!full) return LK_OK;
+	if (full->kind != LK_JSON_ARRAY || full->count == 0 || tower->layers % (int)full->count != 0)
+		return lk_hf_wrong_kind(vision, full, "fullatt_block_indexes",
+		                        "the last layers of groups of one size", err);
+	tower->full_every = tower->layers / (int)full->count;
+	for (size_t i = 0; i < full->count; i++) {
+		double last = (double)(i + 1) * tower->full_every - 1;
+		if (full->items[i].kind == LK_JSON_NUMBER && full->items[i].number == last) continue;
+		lk_hf_fail(vision, &full->items[i], err,
+		           "fullatt_block_indexes are not the last layers of groups of one size");
+		return lk_hint(err, "give 7, 15, 23, ...");
+	}
+	return LK_OK;
+}
+
+static lk_status join_qwen2_5_vl(const lk_hf_config *config, const lk_hf_config *vision,
+                                 lk_model *model, lk_error *err) {
+	int out = model->hidden;
+	(void)config;
+	LK_TRY(lk_hf_int(vision, "hidden_size", &model->tower.hidden, err));
+	LK_TRY(lk_hf_int(vision, "intermediate_size", &model->tower.ffn, err));
+	LK_TRY(lk_hf_int(vision, "out_hidden_size", &out, err));
+	LK_TRY(qwen_windows(vision, model, err));
+	return merge_qwen(vision, model, out, err);
+}
+
+/* Layers in between have mergers of their own, whose norms are over the tokens side by side. */
+static lk_status join_qwen3_vl(const lk_hf_config *config, const lk_hf_config *vision,
+                               lk_model *model, lk_error *err) {
+	const lk_value *taps = lk_hf_find(vision, "deepstack_visual_indexes");
+	int out = model->hidden;
+	(void)config;
+	LK_TRY(lk_hf_int(vision, "hidden_size", &model->tower.hidden, err));
+	LK_TRY(lk_hf_int(vision, "intermediate_size", &model->tower.ffn, err));
+	LK_TRY(lk_hf_int(vision, "num_position_embeddings", &model->tower.position_rows, err));
+	LK_TRY(lk_hf_int(vision, "out_hidden_size", &out, err));
+	LK_TRY(merge_qwen(vision, model, out, err));
+	if (taps && (taps->kind != LK_JSON_ARRAY || taps->count > (size_t)model->tower.layers))
+		return lk_hf_wrong_kind(vision, taps, "deepstack_visual_indexes", "a list of layers", err);
+	model->tower.project.taps = taps ? (int)taps->count : 3;
+	model->tower.project.tap_norms = 2 * model->tower.project.width[0];
+	return LK_OK;
+}
+
+typedef struct lk_hf_joint {
+	const char *type;    /* model_type of the whole config */
+	const char *encoder; /* where vision_config states no model_type */
+	joint_fn join;
+	const char *known; /* members of the whole config that are read or shape nothing */
+} lk_hf_joint;
+
+#define LLAVA_KNOWN                                                                          \
+	"projector_hidden_act|vision_feature_layer|vision_feature_select_strategy|ignore_index|" \
+	"image_seq_length|multimodal_projector_bias|image_grid_pinpoints|vision_aspect_ratio|"   \
+	"use_image_newline_parameter|"
+#define QWEN_JOINT_KNOWN "vision_token_id|vision_start_token_id|vision_end_token_id|"
+
+static const lk_hf_joint joints[] = {
+	{"llava", "clip_vision_model", join_llava, LLAVA_KNOWN},
+	{"llava_next", "clip_vision_model", join_llava_next, LLAVA_KNOWN},
+	{"llava_onevision", "siglip_vision_model", join_llava_next, LLAVA_KNOWN},
+	{"paligemma", "siglip_vision_model", join_paligemma, "ignore_index|projection_dim|hidden_size"},
+	{"gemma3", "siglip_vision_model", join_gemma3, "mm_tokens_per_image"},
+	{"idefics3", "idefics3", join_idefics3, "scale_factor"},
+	{"smolvlm", "smolvlm_vision", join_idefics3, "scale_factor"},
+	{"mistral3", "pixtral", join_mistral3, LLAVA_KNOWN "spatial_merge_size"},
+	{"llama4", "llama4_vision_model", join_llama4, ""},
+	{"internvl", "internvl_vision", join_internvl, LLAVA_KNOWN "downsample_ratio"},
+	{"internvl_chat", "intern_vit_6b", join_internvl,
+     "downsample_ratio|dynamic_image_size|force_image_size|max_dynamic_patch|min_dynamic_patch|"
+     "ps_version|select_layer|template|use_thumbnail|pad2square|hidden_size|system_message"},
+	{"qwen2_vl", "qwen2_vl", join_qwen2_vl, QWEN_JOINT_KNOWN},
+	{"qwen2_5_vl", "qwen2_5_vl", join_qwen2_5_vl, QWEN_JOINT_KNOWN},
+	{"qwen3_vl", "qwen3_vl", join_qwen3_vl, QWEN_JOINT_KNOWN},
+	{"qwen3_vl_moe", "qwen3_vl_moe", join_qwen3_vl, QWEN_JOINT_KNOWN},
+};
+
+static const lk_hf_joint *joint_of(const lk_value *type) {
+	for (size_t i = 0; type && type->kind == LK_JSON_STRING && i < sizeof joints / sizeof *joints;
+	     i++)
+		if (strcmp(joints[i].type, type->text) == 0) return &joints[i];
+	return NULL;
+}
+
+static const lk_hf_encoder *encoder_of(const char *type) {
+	for (size_t i = 0; i < sizeof encoders / sizeof *encoders; i++)
+		if (lk_hf_listed(type, encoders[i].types)) return &encoders[i];
+	return NULL;
+}
+
+bool lk_hf_beside_tower(const lk_hf_config *config, const char *name) {
+	const lk_hf_joint *joint = joint_of(lk_json_get(config->root, "model_type"));
+	if (!joint || config->as) return false;
+	return strcmp(name, "vision_config") == 0 || lk_hf_listed(name, joint->known);
+}
+
+/* Positions of a table that has one row for each token. */
+static lk_status tower_positions(const lk_hf_config *vision, lk_tower *tower, lk_error *err) {
+	int side = tower->patch > 0 ? tower->image / tower->patch : 0;
+	if (side < 1 || side > 4096) {
+		lk_hf_fail(vision, NULL, err, "an image of %d pixels has no patches of %d", tower->image,
+		           tower->patch);
+		return lk_hint(err, "image_size must be from patch_size to 4096 times patch_size");
+	}
+	if (tower->position_rows < 0) tower->position_rows = side * side + tower->class_token;
+	return LK_OK;
+}
+
+lk_status lk_hf_tower(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	const lk_hf_joint *joint = joint_of(lk_json_get(config->root, "model_type"));
+	if (!joint || config->as || !lk_json_get(config->root, "vision_config")) return LK_OK;
+	lk_hf_config whole = *config, vision = *config;
+	whole.object = config->root;
+	const lk_value *object = lk_hf_find(&whole, "vision_config");
+	if (!object) return LK_OK;
+	if (object->kind != LK_JSON_OBJECT)
+		return lk_hf_wrong_kind(config, object, "vision_config", "an object", err);
+	const lk_value *type = lk_json_get(object, "model_type");
+	const lk_hf_encoder *encoder =
+		encoder_of(type && type->kind == LK_JSON_STRING ? type->text : joint->encoder);
+	if (!encoder) {
+		lk_hf_fail(config, type, err, "encoders of the type \"%.60s\" are not modelled",
+		           type->text);
+		return lk_hint(err, "--as %s reads the language model alone", model->family);
+	}
+	LK_TRY(lk_hf_part(&whole, "vision_config", encoder->known, &vision, err));
+	model->tower = encoder->start;
+	model->tower.images = 1;
+	for (const lk_hf_key *key = encoder->keys; key->names; key++)
+		LK_TRY(lk_hf_read_key(&vision, key, model, err));
+	LK_TRY(joint->join(&whole, &vision, model, err));
+	return tower_positions(&vision, &model->tower, err);
+}
+
+/* ---- what the text_config of a joined model may leave out ---- */
+
+void lk_hf_text_defaults(const lk_hf_config *config, const char *type, lk_model *model) {
+	bool mistral = strcmp(type, "mistral") == 0;
+	if (config->object == config->root || (!mistral && strcmp(type, "llama") != 0) ||
+	    !joint_of(lk_json_get(config->root, "model_type")))
+		return;
+	model->hidden = 4096;
+	model->layers = model->heads = 32;
+	if (mistral) model->kv_heads = 8;
+	model->ffn = mistral ? 14336 : 11008;
+	model->vocab = 32000;
+	model->context = mistral ? 131072 : 2048;
+}

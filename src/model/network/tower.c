@@ -1,0 +1,79 @@
+/* tower.c: an encoder of images before a language model (ViT, arXiv 2010.11929) as the network that
+ * it is: patches, layers, a projector in the place of the head. */
+#include <stdio.h>
+
+#include "model/network/parts.h"
+
+bool lk_model_tower(const lk_model *model, lk_model *out) {
+	const lk_tower *tower = &model->tower;
+	if (tower->layers <= 0) return false;
+	bool biases = tower->biases > 0;
+	*out = (lk_model){
+		.name = "tower",
+		.family = "vit",
+		.network = LK_NET_ENCODER,
+		.layers = tower->layers,
+		.hidden = tower->hidden,
+		.heads = tower->heads,
+		.kv_heads = tower->heads,
+		.head_dim = tower->heads > 0 ? tower->hidden / tower->heads : 0,
+		.ffn = tower->ffn,
+		.norm = tower->rms ? LK_NORM_RMS : LK_NORM_LAYER,
+		.norm_bias = !tower->rms,
+		.norms_per_layer = 2,
+		.embed_norm = tower->pre_norm > 0,
+		.final_norm = tower->post_norm > 0,
+		.qkv_bias = biases,
+		.out_bias = biases,
+		.mlp_bias = biases,
+		.gated = tower->gated > 0,
+		.position_rows = tower->position_rows,
+		.image = tower->image,
+		.patch = tower->patch,
+		.channels = tower->channels,
+		.patch_frames = tower->frames,
+		.patch_plain = !tower->patch_bias,
+		.no_class = !tower->class_token,
+		.layer_scale = tower->layer_scale > 0,
+		.loose = tower->loose,
+		.project = tower->project,
+	};
+	if (tower->window > 0) { /* windows that do not overlap */
+		out->window = tower->window;
+		if (tower->full_every > 1)
+			snprintf(out->order, sizeof out->order, "%dc- *-", tower->full_every - 1);
+		else snprintf(out->order, sizeof out->order, "c-");
+	}
+	return true;
+}
+
+double lk_model_image_tokens(const lk_model *model) {
+	if (model->image <= 0 || model->patch <= 0) return 0;
+	int side = model->image / model->patch;
+	return (double)side * side + !model->no_class;
+}
+
+static double projected_tokens(int image, int patch, const lk_projector *project) {
+	int merge = project->merge > 1 ? project->merge : 1;
+	if (patch <= 0) return 0;
+	int side = image / patch / merge;
+	return (double)side * side;
+}
+
+double lk_model_projected_tokens(const lk_model *model) {
+	return projected_tokens(model->image, model->patch, &model->project);
+}
+
+double lk_tower_tokens(const lk_tower *tower) {
+	return projected_tokens(tower->image, tower->patch, &tower->project);
+}
+
+double lk_model_patch_inputs(const lk_model *model) {
+	int frames = model->patch_frames > 1 ? model->patch_frames : 1;
+	return (double)model->patch * model->patch * model->channels * frames;
+}
+
+double lk_model_projector_inputs(const lk_model *model) {
+	double merge = model->project.merge > 1 && !model->project.averages ? model->project.merge : 1;
+	return model->hidden * merge * merge;
+}
