@@ -45,12 +45,63 @@ static lk_status deepspeed_file_translate(const lk_config *config, lk_words *wor
 const lk_framework lk_framework_deepspeed = {"deepspeed", deepspeed_file_is, NULL,
                                              deepspeed_file_translate};
 
-/* ---- files that hold a command */
+/* ---- what no key says ----
+ *
+ * Comments "# LOCKSTEP_NAME=value" state fields of the job, as settings of the environment do on a
+ * launch line; the framework passes them over. */
 
-/* SkyPilot's run:, Kubernetes' command: the inner text is what launches. */
-static const char *config_inner_command(const lk_value *root) {
-	const char *run = lk_config_text(lk_config_at(root, "run"));
-	return run && lk_config_at(root, "resources") ? run : NULL;
+/* The next of them from *at on, in the arena as "LOCKSTEP_NAME=value"; NULL: there is none. */
+static const char *config_comment(const lk_config *config, const char **at) {
+	static const char mark[] = "# LOCKSTEP_";
+	while (*at && **at) {
+		const char *line = *at + strspn(*at, " \t");
+		size_t length = strcspn(line, "\r\n");
+		*at = line + length + strspn(line + length, "\r\n");
+		bool ours = strncmp(line, mark, sizeof mark - 1) == 0 && memchr(line, '=', length);
+		if (ours) return lk_arena_strndup(config->reading->arena, line + 2, length - 2);
+	}
+	return NULL;
+}
+
+static bool config_is_gpus(const char *setting) {
+	return strncmp(setting, "LOCKSTEP_GPUS=", 14) == 0;
+}
+
+/* GPUs are known before the keys are read, where no launcher states them. */
+static lk_status config_take_gpus(const lk_config *config) {
+	lk_reading *reading = config->reading;
+	const char *at = config->text, *setting;
+	long long gpus;
+	while (reading->out->gpus == 0 && (setting = config_comment(config, &at)) != NULL) {
+		if (!config_is_gpus(setting)) continue;
+		LK_TRY(lk_parse_int(setting + 14, 1, LK_JOB_GPUS, &gpus, "LOCKSTEP_GPUS", reading->err));
+		reading->out->gpus = (int)gpus;
+	}
+	return LK_OK;
+}
+
+/* The others: fields of the job, or settings in front of the words of a launch line. */
+static lk_status config_take_comments(const lk_config *config, lk_words *words) {
+	lk_reading *reading = config->reading;
+	const char *at = config->text, *setting;
+	lk_words all = {0};
+	lk_status status = LK_OK;
+	while (status == LK_OK && (setting = config_comment(config, &at)) != NULL) {
+		if (config_is_gpus(setting)) continue;
+		if (words->count > 0) status = lk_config_word(config, setting, &all);
+		else status = lk_launch_set(reading, setting);
+	}
+	for (size_t i = 0; status == LK_OK && i < words->count && all.count > 0; i++) {
+		if (!lk_push(&all)) status = lk_oom(reading->err);
+		else *lk_last(&all) = words->at[i];
+	}
+	if (status != LK_OK || all.count == 0) {
+		lk_vec_free(&all);
+		return status;
+	}
+	lk_vec_free(words);
+	*words = all;
+	return LK_OK;
 }
 
 static lk_status config_translate(lk_config *config, lk_words *words) {
@@ -60,12 +111,14 @@ static lk_status config_translate(lk_config *config, lk_words *words) {
 		if (!framework->is(config->root)) continue;
 		reading->out->framework = framework->name;
 		if (framework->gather) LK_TRY(framework->gather(config));
+		LK_TRY(config_take_gpus(config));
 		LK_TRY(lk_config_settle(config));
-		return framework->translate(config, words);
+		LK_TRY(framework->translate(config, words));
+		return config_take_comments(config, words);
 	}
-	if (config_inner_command(config->root))
-		return lk_config_fail(config, "run", "the training is launched by a script in the file",
-		                      "give that script with --script");
+	bool cluster;
+	LK_TRY(lk_config_cluster(config, words, &cluster));
+	if (cluster) return LK_OK;
 	lk_fail(reading->err, LK_ERR_INPUT, reading->where,
 	        "its keys are of no framework that is read");
 	return lk_hint(
@@ -73,7 +126,7 @@ static lk_status config_translate(lk_config *config, lk_words *words) {
 		"give a file of Megatron-LM, Megatron-Bridge, NeMo, AutoModel, NeMo RL, Primus, "
 		"torchtitan, "
 		"nanotron, gpt-neox, axolotl, LLaMA-Factory, the Trainer, accelerate, DeepSpeed, "
-		"llm-foundry or MaxText, or the launch script");
+		"llm-foundry or MaxText, a task of SkyPilot, a job of Kubernetes, or the launch script");
 }
 
 static lk_status config_ready(lk_reading *reading) {

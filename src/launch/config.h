@@ -68,6 +68,7 @@ typedef struct lk_draft {
 	int zero;                       /* stage + 1 */
 	bool bf16, fp16, fp8, tf32, packing, adapter, quantized, fsdp2;
 	bool reshard_off;
+	bool format_open;                /* the program decides where nothing is stated */
 	char format[32];                 /* of numbers: "bf16", "bfloat16", "fp16-mixed" */
 	char fsdp[96];                   /* "full_shard auto_wrap offload" */
 	char sharding_name[48];          /* "FULL_SHARD", "1" */
@@ -132,6 +133,8 @@ lk_status lk_draft_set(const lk_config *config, const char *key, const char *fac
 /* What all frameworks mean by the facts: numbers, sharding, recomputation, GPUs, batch. The job is
  * then that of the reading. */
 lk_status lk_draft_finish(const lk_config *config, lk_draft *draft);
+/* keys_accelerate.c: what the file that accelerate is launched with states. */
+lk_status lk_accelerate_read(const lk_config *line, const char *name, lk_draft *draft);
 lk_status lk_launch_understood(lk_reading *reading, const char *key, const char *value);
 
 /* ---- config_words.c: settings as words of a launch line */
@@ -145,6 +148,11 @@ lk_status lk_config_flag_words(const lk_config *config, const char *name, const 
 lk_status lk_config_word(const lk_config *config, const char *text, lk_words *words);
 lk_status lk_config_launcher_words(const lk_config *config, const char *program, int nodes,
                                    int per_node, lk_words *words);
+
+/* ---- config_cluster.c: jobs of clusters, whose command trains */
+/* The script that a SkyPilot task or a job of Kubernetes runs, as the words of a launch line;
+ * *found false where the document is none. */
+lk_status lk_config_cluster(const lk_config *config, lk_words *words, bool *found);
 
 /* ---- keys_*.c */
 typedef struct lk_framework {

@@ -232,7 +232,9 @@ static void draft_numbers(lk_draft *draft) {
 	         strncmp(draft->format, "16", 2) == 0)
 		draft->fp16 = true;
 	else if (draft_has(draft->format, "fp8")) draft->fp8 = true;
-	if (job->dtype_said) return;
+	bool open = draft->format_open && !draft->fp8 && !draft->bf16 && !draft->fp16 && !draft->tf32 &&
+	            !*draft->format;
+	if (job->dtype_said || open) return;
 	if (draft->fp8) job->dtype = LK_FP8;
 	else if (draft->bf16) job->dtype = LK_BF16;
 	else if (draft->fp16) job->dtype = LK_FP16;
@@ -331,6 +333,13 @@ static lk_status draft_recompute(const lk_config *config, lk_draft *draft) {
 	if (draft_has(text, "offload"))
 		LK_TRY(lk_launch_note(config->reading, "activation offloading",
 		                      "activations are priced as recomputed, not as copied to the host"));
+	static const char *const words[] = {"false",  "true",    "0",  "1",       "none",  "full",
+	                                    "select", "offload", "on", "unsloth", "block", "uniform"};
+	bool known = false;
+	for (size_t i = 0; i < sizeof words / sizeof *words; i++) known |= draft_has(text, words[i]);
+	if (!known)
+		return lk_config_fail(config, "gradient_checkpointing", "it is neither true nor false",
+		                      "write true, false or selective");
 	job->recompute_said = true;
 	if (strcasecmp(text, "false") == 0 || strcmp(text, "0") == 0)
 		job->recompute = LK_RECOMPUTE_NONE;
@@ -380,6 +389,8 @@ lk_status lk_draft_finish(const lk_config *config, lk_draft *draft) {
 	if (job->cp == 0) job->cp = 1;
 	if (*draft->network) LK_TRY(lk_launch_network(reading, draft->network_key, draft->network));
 	*reading->out->job = *job;
+	const lk_value *inner = lk_config_at(config->root, "deepspeed");
+	if (inner && inner->kind == LK_JSON_OBJECT) return lk_deepspeed_tree(reading, inner);
 	if (*draft->deepspeed) {
 		const char *path = lk_config_beside(reading->arena, config->file, draft->deepspeed);
 		const char *name =

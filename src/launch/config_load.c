@@ -159,6 +159,14 @@ const char *lk_config_beside(lk_arena *arena, const char *file, const char *name
 	return NULL;
 }
 
+const char *lk_launch_file_named(const lk_reading *reading, const char *name,
+                                 const lk_inner_file **inner) {
+	*inner = NULL;
+	for (const lk_inner_file *file = reading->files; file && !*inner; file = file->next)
+		if (strcmp(file->name, name) == 0) *inner = file;
+	return *inner ? NULL : lk_config_beside(reading->arena, reading->where, name);
+}
+
 static lk_status config_load_tree(lk_config *config, const char *path, int depth, lk_value **out);
 
 /* What a file inherits, one name or several, comes below it. */

@@ -1,10 +1,14 @@
-/* dotted_flags.c: the two frameworks whose settings are paths with dots: NeMo 2.0's command line
+/* dotted_flags.c: the frameworks whose settings are paths with dots: NeMo 2.0's command line
  * (trainer.strategy. tensor_model_parallel_size=8, NVIDIA/NeMo,
  * nemo/lightning/pytorch/strategies/megatron_strategy.py and megatron.core's
- * DistributedDataParallelConfig) and torchtitan (--parallelism.tensor_parallel_degree=8,
- * pytorch/torchtitan, torchtitan/config/job_config.py). One table; a row names the field of a job,
- * reading and writing use the same one. The network is named beside them: their own names stand for
- * configurations that lockstep does not have. */
+ * DistributedDataParallelConfig), Megatron-Bridge's (--recipe NAME
+ * model.tensor_model_parallel_size=8) and torchtitan (--parallelism.tensor_parallel_degree=8,
+ * pytorch/torchtitan, torchtitan/config). One table; a row names the field of a job, reading and
+ * writing use the same one. The network is named by a recipe (recipes.c).
+ *
+ * torchtitan counts tokens, T of a micro-batch of a replica and all of a step, and P micro-batches
+ * of a pass through the pipeline; until 2026 it counted sequences, which is still read: micro-batch
+ * = T / length;  global batch = tokens of a step / length */
 #include <stdio.h>
 #include <string.h>
 
@@ -53,6 +57,7 @@ struct path_row {
 #define STRATEGY "trainer.strategy."
 #define NEMO     LK_DIALECT_NEMO
 #define TITAN    LK_DIALECT_TORCHTITAN
+#define BRIDGE   LK_DOTTED_BRIDGE
 
 static const struct path_row rows[] = {
 	{NEMO, STRATEGY "tensor_model_parallel_size", "tp", NULL, NULL, false, false, false},
@@ -93,7 +98,7 @@ static const struct path_row rows[] = {
 	{TITAN, "parallelism.pipeline_parallel_degree", "pp", NULL, NULL, false, false, false},
 	{TITAN, "parallelism.pipeline_parallel_schedule", "schedule", schedules, NULL, true, false,
      false},
-	{TITAN, "parallelism.pipeline_parallel_microbatch_size", "mbs", NULL, NULL, true, false, false},
+	{TITAN, "parallelism.pipeline_parallel_microbatch_size", "mbs", NULL, NULL, true, true, false},
 	{TITAN, "parallelism.pipeline_parallel_layers_per_stage", NULL, NULL,
      "the split over stages follows from their number", true, false, false},
 	{TITAN, "parallelism.context_parallel_degree", "cp", NULL, NULL, false, false, false},
@@ -107,14 +112,50 @@ static const struct path_row rows[] = {
      false, false, false},
 	{TITAN, "parallelism.data_parallel_replicate_degree", NULL, NULL,
      "the rest of the GPUs is taken", false, false, false},
-	{TITAN, "training.global_batch_size", "gbs", NULL, NULL, false, false, false},
-	{TITAN, "training.seq_len", "seq", NULL, NULL, false, false, false},
+	{TITAN, "training.global_batch_size", "gbs", NULL, NULL, false, true, false},
+	{TITAN, "training.seq_len", "seq", NULL, NULL, false, true, false},
+	{TITAN, "training.max_context_length", "seq", NULL, NULL, false, false, false},
 	{TITAN, "training.mixed_precision_param", "dtype", formats, NULL, false, false, false},
 	{TITAN, "training.enable_cpu_offload", "offload_optimizer", bits, NULL, false, false, false},
 	{TITAN, "training.compile", "compile", bits, NULL, false, true, false},
 	{TITAN, "compile.enable", "compile", bits, NULL, false, false, false},
 	{TITAN, "training.steps", NULL, NULL, "length of the run, not of a step", false, false, true},
-	{TITAN, "activation_checkpoint.mode", "recompute", modes, NULL, false, false, false},
+	{TITAN, "activation_checkpoint.mode", "recompute", modes, NULL, false, true, false},
+
+	{BRIDGE, "model.tensor_model_parallel_size", "tp", NULL, NULL, false, false, false},
+	{BRIDGE, "model.pipeline_model_parallel_size", "pp", NULL, NULL, false, false, false},
+	{BRIDGE, "model.virtual_pipeline_model_parallel_size", "vp", nones, NULL, true, false, false},
+	{BRIDGE, "model.context_parallel_size", "cp", NULL, NULL, false, false, false},
+	{BRIDGE, "model.expert_model_parallel_size", "ep", NULL, NULL, false, false, false},
+	{BRIDGE, "model.expert_tensor_parallel_size", "etp", NULL, NULL, false, false, false},
+	{BRIDGE, "model.sequence_parallel", "sequence_parallel", truths, NULL, false, false, false},
+	{BRIDGE, "model.account_for_embedding_in_pipeline_split", "account_embedding", bits, NULL, true,
+     false, false},
+	{BRIDGE, "model.account_for_loss_in_pipeline_split", "account_loss", bits, NULL, true, false,
+     false},
+	{BRIDGE, "model.num_layers_in_first_pipeline_stage", "first_stage_layers", nones, NULL, true,
+     false, false},
+	{BRIDGE, "model.num_layers_in_last_pipeline_stage", "last_stage_layers", nones, NULL, true,
+     false, false},
+	{BRIDGE, "model.recompute_granularity", "recompute", granularities, NULL, false, false, false},
+	{BRIDGE, "model.recompute_num_layers", "recompute_layers", NULL, NULL, false, false, false},
+	{BRIDGE, "model.moe_grouped_gemm", "grouped_gemm", truths, NULL, false, false, false},
+	{BRIDGE, "model.seq_length", "seq", NULL, NULL, false, false, false},
+	{BRIDGE, "dataset.seq_length", "seq", NULL, NULL, false, false, false},
+	{BRIDGE, "dataset.sequence_length", "seq", NULL, NULL, false, false, false},
+	{BRIDGE, "train.micro_batch_size", "mbs", NULL, NULL, false, false, false},
+	{BRIDGE, "train.global_batch_size", "gbs", NULL, NULL, false, false, false},
+	{BRIDGE, "ddp.use_distributed_optimizer", "sharding", optimizers, NULL, false, false, false},
+	{BRIDGE, "ddp.overlap_grad_reduce", "overlap_grad_reduce", truths, NULL, false, false, false},
+	{BRIDGE, "ddp.overlap_param_gather", "overlap_param_gather", truths, NULL, false, false, false},
+	{BRIDGE, "ddp.grad_reduce_in_fp32", "grad_reduce_fp32", truths, NULL, false, false, false},
+	{BRIDGE, "comm_overlap.tp_comm_overlap", "tp_overlap", truths, NULL, false, false, false},
+	{BRIDGE, "optimizer.optimizer_cpu_offload", "offload_optimizer", bits, NULL, false, false,
+     false},
+	{BRIDGE, "model.recompute_method", NULL, NULL,
+     "block and uniform are distinguished by the number of layers", false, false, false},
+	{BRIDGE, "train.train_iters", NULL, NULL, "length of the run, not of a step", false, false,
+     true},
 	{0, NULL, NULL, NULL, NULL, false, false, false},
 };
 
@@ -134,9 +175,15 @@ static const struct path_row *flags_find(int dialect, const char *path, size_t l
 
 bool lk_dotted_flag(int dialect, const char *path) {
 	size_t length = strcspn(path, "=");
-	static const char *const parts[] = {
-		"trainer.num_nodes", "trainer.devices", "training.local_batch_size",
-		"model.name",        "model.flavor",    NULL};
+	static const char *const parts[] = {"trainer.num_nodes",
+	                                    "trainer.devices",
+	                                    "training.local_batch_size",
+	                                    "training.num_tokens_per_microbatch_per_dp_rank",
+	                                    "training.num_tokens_per_train_step",
+	                                    "parallelism.num_pp_microbatches",
+	                                    "model.name",
+	                                    "model.flavor",
+	                                    NULL};
 	for (int i = 0; parts[i] != NULL; i++)
 		if (strlen(parts[i]) == length && strncmp(parts[i], path, length) == 0) return true;
 	return flags_find(dialect, path, length) != NULL;
@@ -149,6 +196,15 @@ static lk_status flags_set_number(lk_reading *reading, const char *path, const c
 	long long number;
 	LK_TRY(lk_parse_int(value, 1, LK_JOB_GPUS, &number, path, reading->err));
 	*out = (int)number;
+	return LK_OK;
+}
+
+/* Tokens; -1 states nothing. */
+static lk_status flags_set_tokens(lk_reading *reading, const char *path, const char *value,
+                                  int64_t *out) {
+	long long number;
+	LK_TRY(lk_parse_int(value, -1, INT64_C(1) << 40, &number, path, reading->err));
+	*out = number > 0 ? number : 0;
 	return LK_OK;
 }
 
@@ -173,6 +229,12 @@ lk_status lk_dotted_read(lk_reading *reading, lk_dotted *dotted, const char *pat
 		return flags_set_number(reading, path, value, &dotted->devices);
 	if (strcmp(path, "training.local_batch_size") == 0)
 		return flags_set_number(reading, path, value, &dotted->local);
+	if (strcmp(path, "parallelism.num_pp_microbatches") == 0)
+		return flags_set_number(reading, path, value, &dotted->passes);
+	if (strcmp(path, "training.num_tokens_per_microbatch_per_dp_rank") == 0)
+		return flags_set_tokens(reading, path, value, &dotted->tokens);
+	if (strcmp(path, "training.num_tokens_per_train_step") == 0)
+		return flags_set_tokens(reading, path, value, &dotted->step_tokens);
 	if (strcmp(path, "model.name") == 0 || strcmp(path, "model.flavor") == 0) {
 		const char *copy = lk_arena_strdup(reading->arena, value);
 		if (copy == NULL) return lk_oom(reading->err);
@@ -197,11 +259,94 @@ static lk_status dotted_name_network(lk_reading *reading, const lk_dotted *dotte
 	return whole == NULL ? lk_oom(reading->err) : lk_launch_network(reading, flag, whole);
 }
 
+static void dotted_fill(int *field, int value) {
+	if (*field == 0) *field = value;
+}
+
+/* What a recipe of Megatron-Bridge's library states where the command line does not. */
+static lk_status dotted_finish_bridge(lk_reading *reading, lk_dotted *dotted, int *gpus) {
+	lk_job *job = &dotted->job;
+	const lk_recipe *recipe = lk_recipe_of_stem(dotted->recipe);
+	const char *network = lk_recipe_network(reading->arena, dotted->recipe);
+	if (network == NULL) return lk_oom(reading->err);
+	LK_TRY(lk_launch_network(reading, "recipe", network));
+	if (!job->sharding_said) job->sharding = LK_SHARD_ZERO1;
+	job->sharding_said = true;
+	if (!job->dtype_said) job->dtype = LK_BF16;
+	job->dtype_said = true;
+	bool layout = job->tp > 0 || job->pp > 0 || job->cp > 0 || job->ep > 0;
+	if (recipe == NULL || recipe->layout.gpus == 0) {
+		dotted_fill(&job->mbs, 1);
+		return layout ? LK_OK
+		              : lk_launch_assume(reading,
+		                                 "the recipe's own layout is not known: what the line "
+		                                 "leaves open is lockstep's default");
+	}
+	bool pipeline = job->pp == 0 && job->vp == 0;
+	dotted_fill(&job->tp, recipe->layout.tp);
+	dotted_fill(&job->pp, recipe->layout.pp);
+	if (pipeline) job->vp = recipe->layout.vp;
+	dotted_fill(&job->cp, recipe->layout.cp);
+	dotted_fill(&job->ep, recipe->layout.ep);
+	dotted_fill(&job->mbs, 1);
+	dotted_fill(&job->gbs, recipe->layout.gbs);
+	dotted_fill(&job->seq, recipe->layout.seq);
+	if (*gpus == 0) *gpus = recipe->layout.gpus;
+	return lk_launch_assume(reading,
+	                        "what the line leaves open is as in the recipe of Megatron-Bridge's "
+	                        "library for H100: global batch %d, %d tokens",
+	                        job->gbs, job->seq);
+}
+
+/* What torchtitan's configuration states where the command line does not. */
+static lk_status dotted_fill_titan(lk_reading *reading, lk_dotted *dotted) {
+	lk_job *job = &dotted->job;
+	const lk_recipe *recipe = dotted->recipe ? lk_recipe_of_titan(dotted->recipe) : NULL;
+	if (dotted->recipe == NULL) return LK_OK;
+	if (recipe == NULL) return lk_launch_network(reading, "config", dotted->recipe);
+	LK_TRY(lk_launch_network(reading, "config", recipe->preset));
+	dotted_fill(&job->seq, recipe->titan.seq);
+	dotted_fill(&job->tp, recipe->titan.tp);
+	dotted_fill(&job->ep, recipe->titan.ep);
+	if (dotted->tokens == 0 && dotted->local == 0)
+		dotted->tokens = (int64_t)recipe->titan.mbs * recipe->titan.seq;
+	if (job->recompute_said) return LK_OK;
+	job->recompute = recipe->titan.full ? LK_RECOMPUTE_FULL : LK_RECOMPUTE_SELECTIVE;
+	job->recompute_said = true;
+	return LK_OK;
+}
+
+/* Sequences of the tokens that torchtitan counts. */
+static lk_status dotted_batch_titan(lk_reading *reading, lk_dotted *dotted) {
+	lk_job *job = &dotted->job;
+	if (dotted->tokens == 0 && dotted->step_tokens == 0) return LK_OK;
+	if (job->seq == 0) job->seq = 2048;
+	bool whole = dotted->tokens % job->seq == 0 && dotted->step_tokens % job->seq == 0;
+	if (!whole || dotted->step_tokens / job->seq > INT32_MAX ||
+	    dotted->tokens / job->seq > INT32_MAX) {
+		lk_fail(reading->err, LK_ERR_INPUT, reading->where,
+		        "training.num_tokens_per_microbatch_per_dp_rank %lld, num_tokens_per_train_step "
+		        "%lld: no whole number of sequences of %d tokens",
+		        (long long)dotted->tokens, (long long)dotted->step_tokens, job->seq);
+		return lk_hint(reading->err, "state multiples of training.max_context_length");
+	}
+	if (dotted->tokens > 0) job->mbs = (int)(dotted->tokens / job->seq);
+	if (dotted->step_tokens > 0) job->gbs = (int)(dotted->step_tokens / job->seq);
+	else if (job->gbs == 0) job->microbatches = dotted->passes > 0 ? dotted->passes : 1;
+	return LK_OK;
+}
+
 /* torchtitan's local batch is that of one forward and backward pass of all of a pipeline's
  * micro-batches. */
 lk_status lk_dotted_finish(lk_reading *reading, lk_dotted *dotted, int *gpus) {
 	lk_job *job = &dotted->job;
 	LK_TRY(dotted_name_network(reading, dotted));
+	if (dotted->dialect == BRIDGE && dotted->recipe != NULL)
+		LK_TRY(dotted_finish_bridge(reading, dotted, gpus));
+	if (dotted->dialect == TITAN) {
+		LK_TRY(dotted_fill_titan(reading, dotted));
+		LK_TRY(dotted_batch_titan(reading, dotted));
+	}
 	if (dotted->local > 0 && dotted->micro == 0 && job->pp <= 1) job->mbs = dotted->local;
 	if (dotted->nodes > 0 || dotted->devices > 0) {
 		int64_t all = (int64_t)(dotted->nodes > 0 ? dotted->nodes : 1) *
@@ -212,7 +357,7 @@ lk_status lk_dotted_finish(lk_reading *reading, lk_dotted *dotted, int *gpus) {
 		*gpus = (int)all;
 	}
 	if (job->stack[0] == '\0')
-		lk_copy(job->stack, sizeof job->stack, dotted->dialect == NEMO ? "nemo" : "torchtitan");
+		lk_copy(job->stack, sizeof job->stack, dotted->dialect == TITAN ? "torchtitan" : "nemo");
 	return LK_OK;
 }
 
@@ -264,10 +409,22 @@ static bool flags_put_launcher(lk_arena *arena, int dialect, const char *network
 		return ok && flags_put(words, lk_arena_printf(arena, "trainer.num_nodes=%d", nodes)) &&
 		       flags_put(words, lk_arena_printf(arena, "trainer.devices=%d", per_node));
 	}
+	const lk_recipe *recipe = lk_recipe_of_preset(job->model.name);
+	bool titan = recipe != NULL && recipe->titan.config != NULL;
+	/* Llama 3.1 has the configurations of Llama 3: they differ in the longest context. */
+	if (recipe != NULL && !titan && strncmp(recipe->stem, "llama31_", 8) == 0) {
+		recipe =
+			lk_recipe_of_stem(strcmp(recipe->stem, "llama31_8b") == 0 ? "llama3_8b" : "llama3_70b");
+		titan = recipe != NULL;
+	}
 	return flags_put(words, "torchrun") &&
 	       flags_put(words, lk_arena_printf(arena, "--nproc_per_node=%d", per_node)) &&
 	       flags_put(words, lk_arena_printf(arena, "--nnodes=%d", nodes)) &&
-	       flags_put(words, "-m") && flags_put(words, "torchtitan.train");
+	       flags_put(words, "-m") && flags_put(words, "torchtitan.train") &&
+	       flags_put(words, lk_arena_printf(arena, "--module=%s",
+	                                        titan ? recipe->titan.module : network)) &&
+	       flags_put(words,
+	                 lk_arena_printf(arena, "--config=%s", titan ? recipe->titan.config : network));
 }
 
 /* NeMo's recipes are called after the network: llama31_405b. */
@@ -290,12 +447,26 @@ bool lk_dotted_write(lk_arena *arena, int dialect, const lk_job *job, lk_words *
 		return flags_put(words, lk_arena_printf(arena, "model.config.recompute_method=%s",
 		                                        job->recompute_layers > 0 ? "block" : "uniform"));
 	if (dialect == NEMO) return true;
-	int local = job->pp > 1 ? job->mbs * job->microbatches : job->mbs;
+	int64_t seq = job->seq > 0 ? job->seq : 1;
 	bool several = job->pp > 1 && job->vp > 1 && lk_job_layers(job) % (job->pp * job->vp) == 0;
 	if (several &&
 	    !flags_put(words,
 	               lk_arena_printf(arena, "--parallelism.pipeline_parallel_layers_per_stage=%d",
 	                               lk_job_layers(job) / (job->pp * job->vp))))
 		return false;
-	return flags_put(words, lk_arena_printf(arena, "--training.local_batch_size=%d", local));
+	if (job->pp > 1 &&
+	    !flags_put(words, lk_arena_printf(arena, "--parallelism.num_pp_microbatches=%d",
+	                                      job->microbatches)))
+		return false;
+	static const char *const recomputed[] = {[LK_RECOMPUTE_NONE] = "none",
+	                                         [LK_RECOMPUTE_SELECTIVE] = "selective",
+	                                         [LK_RECOMPUTE_FULL] = "full"};
+	/* The last word names a class of the configuration, and ends the flags before it. */
+	return flags_put(words,
+	                 lk_arena_printf(arena, "--training.num_tokens_per_microbatch_per_dp_rank=%lld",
+	                                 (long long)(job->mbs * seq))) &&
+	       flags_put(words, lk_arena_printf(arena, "--training.num_tokens_per_train_step=%lld",
+	                                        (long long)(job->gbs * seq))) &&
+	       flags_put(words, lk_arena_printf(arena, "activation-checkpoint:%s",
+	                                        recomputed[job->recompute]));
 }

@@ -324,6 +324,16 @@ lk_status lk_field_set(lk_job *job, const char *name, size_t length, const char 
 	return LK_OK;
 }
 
+lk_status lk_launch_set(lk_reading *reading, const char *setting) {
+	lk_job *job = reading->out->job;
+	const char *name = setting + 9, *equals = strchr(name, '=');
+	bool known;
+	LK_TRY(lk_field_set(job, name, (size_t)(equals - name), equals + 1, &known, reading->err));
+	if (known && strncmp(name, "MODEL=", 6) == 0 && job->model.layers == 0)
+		return lk_launch_network(reading, "LOCKSTEP_MODEL", equals + 1);
+	return known ? LK_OK : lk_launch_note(reading, setting, "no field of a job has this name");
+}
+
 void lk_job_open_layout(lk_job *job) {
 	for (const lk_field *field = lk_job_fields; field->name != NULL; field++) {
 		if (!field->layout) continue;

@@ -38,10 +38,10 @@ static bool accelerate_is(const lk_value *root) {
 	return lk_config_at(root, "compute_environment") && lk_config_at(root, "distributed_type");
 }
 
-static lk_status accelerate_read(const lk_config *config, lk_draft *draft) {
+static lk_status accelerate_facts(const lk_config *config, lk_draft *draft) {
 	static const lk_key *const tables[] = {keys, NULL};
 	LK_TRY(lk_draft_read(config, tables, draft));
-	if (strcmp(draft->strategy, "FSDP") == 0)
+	if (strcmp(draft->strategy, "FSDP") == 0 && !*draft->sharding_name)
 		lk_copy(draft->fsdp, sizeof draft->fsdp, "full_shard");
 	if (strcmp(draft->strategy, "DEEPSPEED") == 0)
 		lk_copy(draft->job.stack, sizeof draft->job.stack, "deepspeed");
@@ -51,7 +51,7 @@ static lk_status accelerate_read(const lk_config *config, lk_draft *draft) {
 static lk_status accelerate_translate(const lk_config *config, lk_words *words) {
 	lk_draft draft = {0};
 	(void)words;
-	LK_TRY(accelerate_read(config, &draft));
+	LK_TRY(accelerate_facts(config, &draft));
 	LK_TRY(lk_draft_finish(config, &draft));
 	if (draft.accumulation == 0) config->reading->out->job->microbatches = 0;
 	return LK_OK;
@@ -59,3 +59,21 @@ static lk_status accelerate_translate(const lk_config *config, lk_words *words) 
 
 const lk_framework lk_framework_accelerate = {"accelerate", accelerate_is, NULL,
                                               accelerate_translate};
+
+lk_status lk_accelerate_read(const lk_config *line, const char *name, lk_draft *draft) {
+	lk_reading *reading = line->reading;
+	const lk_inner_file *inner;
+	const char *path = lk_launch_file_named(reading, name, &inner);
+	lk_config config = {.reading = reading, .file = name, .text = ""};
+	if (!path && !inner)
+		return lk_launch_note(reading, name, "the configuration of accelerate is not here");
+	if (path) LK_TRY(lk_config_load(&config, path));
+	else
+		LK_TRY(lk_config_parse(reading->arena, inner->text, inner->size, name, &config.root,
+		                       reading->err));
+	if (config.root->kind != LK_JSON_OBJECT || !accelerate_is(config.root))
+		return lk_config_fail(&config, name, "it is no configuration of accelerate",
+		                      "accelerate config writes one");
+	LK_TRY(lk_config_settle(&config));
+	return accelerate_facts(&config, draft);
+}

@@ -48,6 +48,7 @@ static const lk_key keys[] = {
 	LK_FACT("dp_replicate_size", "dp_replicate"),
 	LK_FACT("gpu_count", "gpus"),
 	LK_FACT("deepspeed", "deepspeed"),
+	LK_SKIP("deepspeed.*", "a configuration of DeepSpeed"),
 	LK_FACT("fsdp", "fsdp"),
 	LK_FACT("fsdp_config.sharding_strategy", "sharding_name"),
 	LK_FACT("fsdp_config.fsdp_sharding_strategy", "sharding_name"),

@@ -19,7 +19,9 @@ static const lk_pair stages[] = {{"true", "zero1"}, {"false", "none"}, {NULL, NU
 
 static const lk_key trainer_keys[] = {
 	LK_FACT("model_name_or_path", "network_name"),
+	LK_FACT("model_name", "network_name"),
 	LK_FACT("per_device_train_batch_size", "mbs"),
+	LK_FACT("per_gpu_train_batch_size", "mbs"),
 	LK_FACT("gradient_accumulation_steps", "accumulation"),
 	LK_FACT("bf16", "bf16"),
 	LK_FACT("pure_bf16", "bf16"),
@@ -38,12 +40,14 @@ static const lk_key trainer_keys[] = {
 	LK_FACT("torch_compile", "compile"),
 	LK_FACT("packing", "packing"),
 	LK_FACT("deepspeed", "deepspeed"),
+	LK_SKIP("deepspeed.*", "a configuration of DeepSpeed"),
 	LK_FACT("fsdp", "fsdp"),
 	LK_FACT("fsdp_config.sharding_strategy", "sharding_name"),
 	LK_FACT("fsdp_config.fsdp_sharding_strategy", "sharding_name"),
 	LK_FACT("fsdp_config.activation_checkpointing", "recompute_text"),
 	LK_SKIP("fsdp*", "how layers are wrapped and saved: units of one layer are taken"),
 	LK_FACT("use_peft", "adapter"),
+	LK_FACT("use_lora", "adapter"),
 	LK_FACT("lora_rank", "lora_rank"),
 	LK_FACT("lora_r", "lora_rank"),
 	LK_FACT("load_in_4bit", "quantized"),
@@ -51,6 +55,8 @@ static const lk_key trainer_keys[] = {
 	LK_WORDS("quantization_bit", "quantized", bits),
 	LK_SKIP("quantization_*", "see quantization_bit"),
 	LK_FACT("max_length", "seq"),
+	LK_FACT("model_max_length", "seq"),
+	LK_FACT("max_seq_len", "seq"),
 	LK_FACT("max_seq_length", "seq"),
 	LK_FACT("block_size", "seq"),
 	LK_FACT("cutoff_len", "seq"),
@@ -173,19 +179,19 @@ static bool trainer_named_quantized(const char *name) {
 
 static lk_status trainer_common(const lk_config *config, lk_draft *draft) {
 	static const lk_key *const tables[] = {trainer_keys, mca_keys, NULL};
+	bool trainer = lk_config_at(config->root, "model_name_or_path") != NULL;
 	LK_TRY(lk_draft_read(config, tables, draft));
-	if (draft->job.mbs == 0) {
+	if (draft->job.mbs == 0 && trainer) {
 		draft->job.mbs = 8;
 		LK_TRY(lk_launch_assume(config->reading, "micro-batch 8: the Trainer's default (--mbs)"));
 	}
-	if (draft->accumulation == 0) draft->accumulation = 1;
+	if (draft->accumulation == 0 && draft->job.mbs > 0) draft->accumulation = 1;
 	if (trainer_named_quantized(draft->network)) draft->quantized = true;
 	return LK_OK;
 }
 
-static lk_status factory_translate(const lk_config *config, lk_words *words) {
-	lk_draft draft = {0};
-	(void)words;
+static lk_status factory_finish(const lk_config *config, lk_draft *given) {
+	lk_draft draft = *given;
 	LK_TRY(trainer_common(config, &draft));
 	if (strcmp(draft.stage, "rm") == 0 || strcmp(draft.stage, "ppo") == 0)
 		return lk_config_fail(config, "stage", "reward models and their use are not modelled",
@@ -214,12 +220,15 @@ static lk_status factory_translate(const lk_config *config, lk_words *words) {
 	return lk_draft_finish(config, &draft);
 }
 
-static lk_status trainer_translate(const lk_config *config, lk_words *words) {
+static lk_status factory_translate(const lk_config *config, lk_words *words) {
 	lk_draft draft = {0};
 	(void)words;
+	return factory_finish(config, &draft);
+}
+
+static lk_status trainer_finish(const lk_config *config, lk_draft *given, bool trl) {
+	lk_draft draft = *given;
 	LK_TRY(trainer_common(config, &draft));
-	bool trl = lk_config_at(config->root, "max_length") || lk_config_at(config->root, "use_peft") ||
-	           lk_config_at(config->root, "dataset_name");
 	if (trl) { /* TRL's defaults differ from the Trainer's */
 		if (!lk_config_at(config->root, "bf16") && !draft.fp16) draft.bf16 = true;
 		if (!*draft.recompute_text)
@@ -234,6 +243,61 @@ static lk_status trainer_translate(const lk_config *config, lk_words *words) {
 	return lk_draft_finish(config, &draft);
 }
 
+static lk_status trainer_translate(const lk_config *config, lk_words *words) {
+	lk_draft draft = {0};
+	(void)words;
+	bool trl = lk_config_at(config->root, "max_length") || lk_config_at(config->root, "use_peft") ||
+	           lk_config_at(config->root, "dataset_name");
+	return trainer_finish(config, &draft, trl);
+}
+
 const lk_framework lk_framework_llama_factory = {"llama-factory", factory_is, NULL,
                                                  factory_translate};
 const lk_framework lk_framework_trainer = {"trainer", trainer_is, NULL, trainer_translate};
+
+/* ---- the same keys as flags of a launch line */
+
+bool lk_trainer_states(const char *key) {
+	for (const lk_key *row = trainer_keys; row->path; row++)
+		if (strcmp(row->path, key) == 0) return row->kind == LK_KEY_FACT;
+	return false;
+}
+
+/* TRL's programs: trl sft, trl/scripts/sft.py. Those that train otherwise are refused. */
+static lk_status trainer_program(const lk_config *config, const char *program, bool *trl) {
+	static const char *const pairs[] = {"dpo.py", "cpo.py", "orpo.py", "bco.py"};
+	static const char *const others[] = {"kto.py",    "grpo.py", "rloo.py",      "ppo.py",
+	                                     "reward.py", "gkd.py",  "online_dpo.py"};
+	*trl = strcmp(program, "trl") == 0 || strcmp(program, "sft.py") == 0;
+	for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+		if (strcmp(program, others[i]) == 0)
+			return lk_config_fail(config, program, "this method's step is more than training",
+			                      "sft and dpo can be predicted");
+	for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+		if (strcmp(program, pairs[i]) != 0) continue;
+		*trl = true;
+		return lk_launch_note(config->reading, program,
+		                      "pairs are priced as single sequences, without the reference model");
+	}
+	return LK_OK;
+}
+
+lk_status lk_trainer_line(lk_reading *reading, lk_members *settings, const char *program,
+                          const char *accelerate) {
+	lk_value root = {.kind = LK_JSON_OBJECT};
+	lk_draft draft = {.format_open = true};
+	bool trl = false;
+	if (!lk_members_end(settings, reading->arena, &root)) return lk_oom(reading->err);
+	lk_config config = {.reading = reading, .file = reading->where, .text = "", .root = &root};
+	if (program) LK_TRY(trainer_program(&config, program, &trl));
+	if (accelerate) LK_TRY(lk_accelerate_read(&config, accelerate, &draft));
+	LK_TRY(lk_config_settle(&config));
+	LK_TRY(factory_is(&root) && !trl ? factory_finish(&config, &draft)
+	                                 : trainer_finish(&config, &draft, trl));
+	/* Whoever asks may lay it out otherwise. */
+	lk_job *job = reading->out->job;
+	if (job->tp == 1) job->tp = 0;
+	if (job->pp == 1) job->pp = 0;
+	if (job->cp == 1) job->cp = 0;
+	return LK_OK;
+}

@@ -6,6 +6,7 @@
 #include "base/arena.h"
 #include "launch/config.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -19,13 +20,23 @@ struct line {
 	lk_launch_ranks ranks;
 	lk_megatron flags;
 	lk_words environment;  /* NAME=value in front of programs */
-	lk_job trainer;        /* what flags of another trainer say */
+	lk_members settings;   /* flags of other trainers, by name */
 	const char *deepspeed; /* a config file */
+	const char *config;    /* a configuration that the program reads; NULL: none */
+	const char *name;      /* of the program, without folders; NULL: not known */
 	bool program, any_flag, megatron;
+	bool configured;  /* the program takes all that it does from its configuration */
 	lk_dotted dotted; /* what NeMo's or torchtitan's settings say */
 	int max_connections;
 	char nccl[sizeof((lk_job *)0)->nccl]; /* NAME=value of NCCL's variables */
 };
+
+enum {
+	CONFIGS = 8 /* that launch lines with configurations, at most */
+};
+
+static lk_status launch_read_line(lk_reading *reading, const lk_word *words, size_t count,
+                                  const lk_launch_ranks *batch);
 
 /* ---- settings ---- */
 
@@ -87,15 +98,9 @@ static lk_status launch_read_setting(struct line *line, const lk_word *word) {
 
 static lk_status apply_settings(struct line *line) {
 	lk_job *job = line->r->out->job;
-	for (size_t i = 0; i < line->environment.count; i++) {
-		if (strncmp(line->environment.at[i].text, "LOCKSTEP_", 9) != 0) continue;
-		const char *name = line->environment.at[i].text + 9, *equals = strchr(name, '=');
-		bool known;
-		LK_TRY(lk_field_set(job, name, (size_t)(equals - name), equals + 1, &known, line->r->err));
-		if (!known)
-			LK_TRY(lk_launch_note(line->r, line->environment.at[i].text,
-			                      "no field of a job has this name"));
-	}
+	for (size_t i = 0; i < line->environment.count; i++)
+		if (strncmp(line->environment.at[i].text, "LOCKSTEP_", 9) == 0)
+			LK_TRY(lk_launch_set(line->r, line->environment.at[i].text));
 	if (line->max_connections > 0) job->max_connections = line->max_connections;
 	if (*line->nccl) memcpy(job->nccl, line->nccl, sizeof job->nccl);
 	return LK_OK;
@@ -113,6 +118,10 @@ static lk_status read_program(struct line *line, const lk_word *word) {
 	const char *slash = strrchr(word->text, '/'), *name = slash != NULL ? slash + 1 : word->text;
 	const char *work = lk_launch_other_work(word->text);
 	line->program = true;
+	line->name = name;
+	if (strcmp(name, "torchtitan.train") == 0) line->dotted.dialect = LK_DIALECT_TORCHTITAN;
+	if (strcmp(name, "run_recipe.py") == 0) line->dotted.dialect = LK_DOTTED_BRIDGE;
+	line->configured = strncmp(name, "axolotl.", 8) == 0 || strncmp(name, "llamafactory.", 13) == 0;
 	if (work != NULL) {
 		lk_fail(line->r->err, LK_ERR_INPUT, line->r->where, "%.80s %s, and trains nothing", name,
 		        work);
@@ -128,6 +137,20 @@ static lk_status read_program(struct line *line, const lk_word *word) {
 	lk_fail(line->r->err, LK_ERR_INPUT, line->r->where, "%s trains a network that is not modelled",
 	        name);
 	return lk_hint(line->r->err, "decoders, encoders and encoder-decoders can be predicted");
+}
+
+/* axolotl train, trl sft: what the word after the command does. */
+static lk_status read_command(struct line *line, const lk_command_of *command,
+                              const lk_word *word) {
+	char spaced[48];
+	snprintf(spaced, sizeof spaced, " %.40s ", word != NULL ? word->text : "");
+	line->program = line->configured = true;
+	line->name = command->name;
+	if (strcmp(command->name, "trl") == 0) line->configured = false;
+	if (word != NULL && strstr(command->trains, spaced) != NULL) return LK_OK;
+	lk_fail(line->r->err, LK_ERR_INPUT, line->r->where, "%s%sis no training of one network",
+	        command->name, spaced);
+	return lk_hint(line->r->err, "%s%sis read", command->name, command->trains);
 }
 
 /* ---- flags ---- */
@@ -148,14 +171,34 @@ static lk_status read_deepspeed_flag(struct line *line, const char *name, const 
 	return lk_hint(line->r->err, "write the path of the DeepSpeed config");
 }
 
+/* job.yaml, job.toml */
+static bool launch_names_config(const lk_word *word) {
+	static const char *const endings[] = {".yaml", ".yml", ".toml"};
+	for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
+		if (word->unknown == NULL && lk_ends_in(word->text, endings[i])) return true;
+	return false;
+}
+
 /* --parallelism.tensor_parallel_degree 8 */
 static lk_status read_titan_flag(struct line *line, const char *name, const lk_word *words,
                                  size_t count, size_t *used) {
-	*used = count > 0 && words[0].text[0] != '-';
+	bool negative = count > 0 && strcmp(words[0].text, "-1") == 0;
+	char *path = lk_arena_strdup(line->r->arena, name);
+	*used = count > 0 && (words[0].text[0] != '-' || negative);
 	line->dotted.dialect = LK_DIALECT_TORCHTITAN;
+	if (path == NULL) return lk_oom(line->r->err);
+	for (char *c = path; *c; c++)
+		if (*c == '-') *c = '_';
+	if (strcmp(path, "module") == 0 && *used > 0) return LK_OK; /* the configuration's folder */
+	if (strcmp(path, "config") == 0 && *used > 0 && words[0].unknown == NULL) {
+		line->dotted.recipe = words[0].text;
+		return LK_OK;
+	}
 	if (*used > 0 && words[0].unknown == NULL)
-		return lk_dotted_read(line->r, &line->dotted, name, words[0].text);
-	if (*used == 0) return lk_dotted_read(line->r, &line->dotted, name, "true");
+		return lk_dotted_read(line->r, &line->dotted, path, words[0].text);
+	if (*used == 0) return lk_dotted_read(line->r, &line->dotted, path, "true");
+	if (!lk_dotted_flag(LK_DIALECT_TORCHTITAN, path))
+		return lk_launch_note(line->r, name, "its value is not known");
 	lk_fail(line->r->err, LK_ERR_INPUT, line->r->where, "--%s: %s", name, words[0].unknown);
 	return lk_hint(line->r->err, "write the value into the script");
 }
@@ -167,10 +210,14 @@ static lk_status read_nemo(struct line *line, const lk_word *words, size_t count
 	if (strcmp(text, "--factory") == 0 && count > 1) {
 		*used = 2;
 		if (words[1].unknown != NULL) return lk_launch_note(line->r, text, words[1].unknown);
-		/* "llama3_70b(num_nodes=4)": a recipe and its arguments */
-		char *recipe = lk_arena_strndup(line->r->arena, words[1].text, strcspn(words[1].text, "("));
+		const char *recipe = lk_recipe_network(line->r->arena, words[1].text);
 		if (recipe == NULL) return lk_oom(line->r->err);
 		return lk_launch_network(line->r, text + 2, recipe);
+	}
+	if (strcmp(text, "--recipe") == 0 && count > 1 && words[1].unknown == NULL) {
+		line->dotted.recipe = words[1].text;
+		*used = 2;
+		return lk_launch_seen(line->r, text + 2);
 	}
 	if (text[0] == '-' || equals == NULL)
 		return lk_launch_skip(line->r, text, "a word of NeMo's command line: not part of the step");
@@ -183,15 +230,64 @@ static lk_status read_nemo(struct line *line, const lk_word *words, size_t count
 	return lk_dotted_read(line->r, &line->dotted, path, equals + 1);
 }
 
+/* --config job.yaml, and its other spellings. */
+static bool launch_is_config(const struct line *line, const char *name, const lk_word *words,
+                             size_t count) {
+	static const char *const names[] = {"config",   "c",           "config-file", "config_file",
+	                                    "yaml-cfg", "config_path", "config-path"};
+	if (count == 0 || line->config != NULL || !launch_names_config(&words[0])) return false;
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		if (strcmp(name, names[i]) == 0) return true;
+	return false;
+}
+
+/* A flag of a trainer whose flags are the keys of its configurations: --name, --name value, --name
+ * value value. */
+static lk_status launch_keep_flag(struct line *line, const char *name, const lk_word *words,
+                                  size_t count, size_t *used) {
+	lk_arena *arena = line->r->arena;
+	char *key = lk_arena_strdup(arena, name);
+	lk_value value = {.kind = LK_JSON_TRUE, .text = "true"};
+	*used = 0;
+	while (*used < count &&
+	       (words[*used].text[0] != '-' || isdigit((unsigned char)words[*used].text[1])))
+		++*used;
+	if (key == NULL) return lk_oom(line->r->err);
+	if (line->configured && strcmp(key, "launcher") == 0)
+		return lk_launch_skip(line->r, name, "its words follow after --");
+	for (char *c = key; *c; c++)
+		if (*c == '-') *c = '_';
+	if (*used > 0 && words[0].unknown != NULL) {
+		if (!lk_trainer_states(key) || strcmp(key, "model_name_or_path") == 0)
+			return lk_launch_note(line->r, name, "its value is not known");
+		return lk_launch_unknown_value(line->r, name, &words[0]);
+	}
+	if (*used > 0) {
+		value.text = words[0].text;
+		value.kind = lk_yaml_scalar(value.text, &value.number);
+	}
+	if (value.kind == LK_JSON_STRING && *value.text == '{') { /* a map: JSON */
+		lk_value *map;
+		if (lk_yaml_document(arena, value.text, strlen(value.text), name, &map, NULL) == LK_OK)
+			value = *map;
+	}
+	return lk_members_add(&line->settings, key, &value) ? LK_OK : lk_oom(line->r->err);
+}
+
 static lk_status read_named(struct line *line, const char *name, const lk_word *words, size_t count,
                             size_t *used) {
 	LK_TRY(lk_launch_seen(line->r, name));
 	if (strcmp(name, "deepspeed") == 0 || strcmp(name, "deepspeed_config") == 0)
 		return read_deepspeed_flag(line, name, words, count, used);
-	if (lk_dotted_flag(LK_DIALECT_TORCHTITAN, name))
+	if (line->dotted.dialect == LK_DIALECT_TORCHTITAN ||
+	    lk_dotted_flag(LK_DIALECT_TORCHTITAN, name))
 		return read_titan_flag(line, name, words, count, used);
-	if (lk_trainer_flag(name))
-		return lk_trainer_read(line->r, &line->trainer, name, words, count, used);
+	if (launch_is_config(line, name, words, count)) {
+		line->config = words[0].text;
+		*used = 1;
+		return LK_OK;
+	}
+	if (!line->megatron) return launch_keep_flag(line, name, words, count, used);
 	return lk_megatron_read(line->r, &line->flags, name, words, count, used);
 }
 
@@ -213,11 +309,48 @@ static lk_status read_flag(struct line *line, const lk_word *words, size_t count
 	return read_named(line, alone, &value, 1, &values);
 }
 
+/* key=value after a configuration */
+static lk_status read_override(struct line *line, const lk_word *word) {
+	size_t length = strcspn(word->text, "="), used;
+	char *name = lk_arena_strndup(line->r->arena, word->text, length);
+	lk_word value = *word;
+	value.text += length + 1;
+	return name ? launch_keep_flag(line, name, &value, 1, &used) : lk_oom(line->r->err);
+}
+
+/* Whether some flag is one that only Megatron-LM has: its name holds a '-', and nobody else's. */
+static bool launch_has_megatron_flag(const lk_word *words, size_t count) {
+	for (size_t i = 0; i < count; i++) {
+		char name[96];
+		const char *text = words[i].text;
+		if (strncmp(text, "--", 2) != 0) continue;
+		snprintf(name, sizeof name, "%.*s", (int)strcspn(text + 2, "="), text + 2);
+		const lk_flag *flag = strchr(name, '-') != NULL ? lk_megatron_flag(name) : NULL;
+		if (flag != NULL && flag->kind < LK_FLAG_IGNORED) return true;
+	}
+	return false;
+}
+
 static lk_status read_flags(struct line *line, const lk_word *words, size_t count) {
+	line->megatron =
+		line->megatron || (!line->configured && launch_has_megatron_flag(words, count));
 	for (size_t i = 0, used; i < count; i += used) {
 		used = 1;
 		const lk_word *word = &words[i];
-		if (line->dotted.dialect == LK_DIALECT_NEMO) {
+		if (line->configured && strcmp(word->text, "--") == 0) { /* words of torchrun */
+			lk_launched launched;
+			lk_word *rest = LK_ARRAY(line->r->arena, lk_word, count - i);
+			if (rest == NULL) return lk_oom(line->r->err);
+			memcpy(rest, words + i, (count - i) * sizeof *rest);
+			rest[0].text = "torchrun";
+			return lk_launcher_read(line->r, rest, count - i, &line->ranks, &launched);
+		}
+		bool titan = line->dotted.dialect == LK_DIALECT_TORCHTITAN;
+		if (titan && strncmp(word->text, "activation", 10) == 0 && strchr(word->text, ':')) {
+			LK_TRY(lk_dotted_read(line->r, &line->dotted, "activation_checkpoint.mode",
+			                      strchr(word->text, ':') + 1));
+		} else if (line->dotted.dialect == LK_DIALECT_NEMO ||
+		           line->dotted.dialect == LK_DOTTED_BRIDGE) {
 			LK_TRY(read_nemo(line, word, count - i, &used));
 		} else if (word->unknown != NULL && word->text[0] != '-') {
 			if (!word->empty_if_unset) {
@@ -230,6 +363,10 @@ static lk_status read_flags(struct line *line, const lk_word *words, size_t coun
 				lk_arena_printf(line->r->arena, "%s: taken as empty", word->unknown)));
 		} else if (word->text[0] == '-' && word->text[strspn(word->text, "-")] != '\0') {
 			LK_TRY(read_flag(line, word, count - i, &used));
+		} else if (line->config == NULL && launch_names_config(word)) {
+			line->config = word->text;
+		} else if (line->config != NULL && strchr(word->text, '=') != NULL) {
+			LK_TRY(read_override(line, word));
 		} else if (word->text[0] != '\0') {
 			LK_TRY(lk_launch_note(line->r, word->text, "a word that belongs to no flag"));
 		}
@@ -273,6 +410,8 @@ static lk_status launch_read_words(struct line *line, const lk_word *words, size
 			line->program = true;
 			line->dotted.dialect = LK_DIALECT_NEMO;
 		}
+		if (lk_launch_command(text) != NULL)
+			LK_TRY(read_command(line, lk_launch_command(text), i + 1 < count ? &words[++i] : NULL));
 		if (line->program) {
 			i++;
 			break;
@@ -301,6 +440,49 @@ static lk_status count_gpus(struct line *line) {
 	return LK_OK;
 }
 
+/* The flags after a configuration override its keys. */
+static const char *launch_overrides(struct line *line) {
+	const char *sets = "";
+	for (size_t i = 0; i < line->settings.count && sets; i++) {
+		const char *text = line->settings.items[i].text;
+		if (text == NULL || strchr(text, '\n')) continue;
+		sets = lk_arena_printf(line->r->arena, "%s%s=%s\n", sets, line->settings.keys[i], text);
+	}
+	return sets;
+}
+
+/* The configuration that the program reads; *found false where it is not here and the line may do
+ * without. */
+static lk_status read_configured(struct line *line, bool *found) {
+	lk_reading *reading = line->r;
+	const char *where = reading->where, *name = line->config;
+	lk_launch_given given = {.sets = launch_overrides(line)};
+	const lk_inner_file *inner = NULL;
+	lk_words words = {0};
+	if (given.sets == NULL) return lk_oom(reading->err);
+	const char *path = name != NULL ? lk_launch_file_named(reading, name, &inner) : NULL;
+	if (path == NULL && inner == NULL) {
+		if (!line->configured) return lk_launch_note(reading, name, "the file is not here");
+		if (name == NULL && line->settings.count > 0) return LK_OK; /* flags in its place */
+		lk_fail(reading->err, LK_ERR_INPUT, where, "%s: %.120s, its configuration, is not here",
+		        line->name, name != NULL ? name : "the file");
+		return lk_hint(reading->err, "give the script in its folder, or the configuration itself");
+	}
+	if (++reading->depth > CONFIGS)
+		return lk_fail(reading->err, LK_ERR_INPUT, where, "configurations launch one another");
+	reading->where = path != NULL ? path : name;
+	lk_status status =
+		path != NULL ? lk_config_read(reading, path, &given, &words)
+					 : lk_config_read_text(reading, inner->text, inner->size, name, &given, &words);
+	if (status == LK_OK && words.count > 0)
+		status = launch_read_line(reading, words.at, words.count, &line->ranks);
+	if (status == LK_OK) reading->where = where;
+	reading->depth--;
+	lk_vec_free(&words);
+	*found = true;
+	return status;
+}
+
 static lk_status finish_line(struct line *line) {
 	lk_reading *reading = line->r;
 	if (!line->program && !line->any_flag) {
@@ -309,14 +491,18 @@ static lk_status finish_line(struct line *line) {
 		                             "8 pretrain_gpt.py --num-layers 32 ...");
 	}
 	LK_TRY(count_gpus(line));
-	if (line->dotted.dialect != 0) {
+	bool configured = false;
+	if (line->config != NULL || line->configured) LK_TRY(read_configured(line, &configured));
+	if (configured) {
+	} else if (line->dotted.dialect != 0) {
 		LK_TRY(lk_dotted_finish(reading, &line->dotted, &reading->out->gpus));
+		for (size_t i = 0; i < line->settings.count; i++)
+			LK_TRY(lk_launch_unknown(reading, line->settings.keys[i]));
 		*reading->out->job = line->dotted.job;
-	} else if (line->megatron || line->flags.stated > 0) {
+	} else if (line->megatron) {
 		LK_TRY(lk_megatron_finish(reading, &line->flags, reading->out->gpus));
 	} else {
-		*reading->out->job = line->trainer;
-		lk_trainer_finish(reading->out->job, line->flags.bf16, line->flags.fp16);
+		LK_TRY(lk_trainer_line(reading, &line->settings, line->name, line->ranks.accelerate));
 	}
 	reading->out->job->gpus = reading->out->gpus;
 	if (reading->out->gpus == 0)
@@ -334,6 +520,7 @@ static lk_status launch_read_line(lk_reading *reading, const lk_word *words, siz
 	lk_megatron_init(&l.flags);
 	lk_status status = launch_read_words(&l, words, count);
 	if (status == LK_OK) status = finish_line(&l);
+	lk_members_free(&l.settings);
 	lk_vec_free(&l.environment);
 	return status;
 }
@@ -399,7 +586,8 @@ static lk_status launch_read_config(lk_reading *reading, const char *path,
 	}
 	lk_status status = lk_config_read(reading, path, given, &words);
 	if (status == LK_OK && words.count > 0)
-		status = launch_read_line(reading, words.at, words.count, NULL);
+		status = launch_read_line(reading, words.at, words.count, &reading->batch);
+	else if (status == LK_OK) reading->out->job->gpus = reading->out->gpus;
 	lk_vec_free(&words);
 	return status;
 }

@@ -3,11 +3,25 @@
 #ifndef LK_LAUNCH_LAUNCH_H
 #define LK_LAUNCH_LAUNCH_H
 
-#include "io/json.h"
+#include "io/document.h"
 #include "io/stream.h"
 #include "base/vec.h"
 #include "launch/shell/shell.h"
 #include "model/layout/job.h"
+
+/* What launchers, batch options and the description of a cluster's job say of GPUs. */
+typedef struct lk_launch_ranks {
+	int per_node, tasks_per_node, nodes, total; /* 0: not given */
+	const char *accelerate;                     /* a configuration of accelerate; NULL: none */
+} lk_launch_ranks;
+
+/* A file that a script writes by a here-document: cat > job.yaml <<END. The text belongs to the
+ * script. */
+typedef struct lk_inner_file {
+	const char *name, *text;
+	size_t size;
+	struct lk_inner_file *next;
+} lk_inner_file;
 
 /* What one reading carries along. */
 typedef struct lk_reading {
@@ -19,6 +33,8 @@ typedef struct lk_reading {
 	int line;       /* of the script, where the launch begins; 0: none */
 	int usual_gpus; /* on which jobs of the framework run, where a file does not say; 0: not known
 	                 */
+	lk_inner_file *files;  /* that the script writes itself, the last one first */
+	lk_launch_ranks batch; /* of the job of a cluster that a configuration describes */
 } lk_reading;
 
 /* launch.c */
@@ -42,11 +58,14 @@ lk_status lk_launch_network(lk_reading *reading, const char *flag, const char *n
 /* Whether a word starts a launcher or a python script; NULL-safe. */
 bool lk_launch_starts(const char *word);
 bool lk_launch_nemo(const char *word); /* the command of NeMo 2.0: nemo llm pretrain ... */
+/* A command that trains by what its next word says: axolotl train, trl sft; NULL: none. */
+typedef struct lk_command_of {
+	const char *name;
+	const char *trains; /* the words that train, each between blanks */
+} lk_command_of;
+const lk_command_of *lk_launch_command(const char *word);
 
-/* launch_options.c: what launchers say of GPUs. */
-typedef struct lk_launch_ranks {
-	int per_node, tasks_per_node, nodes, total; /* 0: not given */
-} lk_launch_ranks;
+/* launch_options.c: launchers. */
 typedef struct lk_launched {
 	size_t used;            /* words of the launcher, its target included where it is named below */
 	const lk_word *program; /* the training program, NULL if another launcher follows */
@@ -106,7 +125,6 @@ typedef struct lk_megatron {
 	int variant;             /* of attention: 1, 2 gated delta net, 3 DSA */
 	int ssm_state, ssm_head, ssm_groups, ssm_heads; /* of Mamba-2 */
 	int recompute_count;
-	int stated; /* flags that only Megatron-LM has: their names hold a '-' */
 } lk_megatron;
 
 typedef enum lk_flag_kind {
@@ -142,20 +160,49 @@ lk_status lk_megatron_read(lk_reading *reading, lk_megatron *megatron, const cha
 lk_status lk_megatron_finish(lk_reading *reading, lk_megatron *megatron, int gpus);
 lk_status lk_megatron_from_job(lk_arena *arena, const lk_job *job, lk_megatron *out, lk_error *err);
 
-/* trainer_flags.c: flags of HuggingFace's trainer, used where none of Megatron-LM's own stand
- * alongside them. */
-bool lk_trainer_flag(const char *name);
-lk_status lk_trainer_read(lk_reading *reading, lk_job *job, const char *name, const lk_word *words,
-                          size_t count, size_t *used);
-void lk_trainer_finish(lk_job *job, bool bf16, bool fp16);
+/* keys_trainer.c: flags outside Megatron-LM's are keys of a Trainer's configuration. */
+bool lk_trainer_states(const char *key); /* the key says something of the job */
+/* `accelerate` (may be NULL): the file that accelerate is launched with. */
+lk_status lk_trainer_line(lk_reading *reading, lk_members *settings, const char *program,
+                          const char *accelerate);
+
+/* config_load.c: a file that a launch names: one that the script writes (*inner), else its path
+ * beside the script. NULL and *inner NULL: there is none. */
+const char *lk_launch_file_named(const lk_reading *reading, const char *name,
+                                 const lk_inner_file **inner);
+
+/* recipes.c: networks by the names of recipes. */
+typedef struct lk_recipe {
+	const char *preset;
+	const char *stem; /* of NeMo 2.0 and Megatron-Bridge */
+	struct {
+		const char *module, *config; /* NULL: it has none */
+		int mbs, seq, tp, ep;
+		bool full; /* all layers are recomputed, else what is cheap */
+	} titan;       /* torchtitan's configuration and what it states */
+	struct {
+		int gpus, tp, pp, vp, cp, ep, gbs, seq;
+	} layout; /* of Megatron-Bridge's library; gpus 0: not known */
+} lk_recipe;
+const lk_recipe *lk_recipe_of_preset(const char *preset); /* NULL: none */
+const lk_recipe *lk_recipe_of_stem(const char *name);
+const lk_recipe *lk_recipe_of_titan(const char *config);
+/* The network of a recipe's name; NULL when memory is out. */
+const char *lk_recipe_network(lk_arena *arena, const char *name);
 
 /* dotted_flags.c: NeMo's and torchtitan's settings, which are paths with dots. */
 typedef struct lk_dotted {
-	int dialect; /* lk_dialect; 0: none of them */
+	int dialect; /* lk_dialect, LK_DOTTED_BRIDGE; 0: none of them */
 	lk_job job;
 	int nodes, devices, local, micro;
-	const char *name, *flavor; /* of torchtitan's network: "llama3", "70B"; NULL not given */
+	const char *name, *flavor;   /* of torchtitan's network: "llama3", "70B"; NULL not given */
+	const char *recipe;          /* of Megatron-Bridge, and torchtitan's configuration */
+	int64_t tokens, step_tokens; /* torchtitan: of a micro-batch of a replica, of a step */
+	int passes;                  /* micro-batches of a pass through the pipeline */
 } lk_dotted;
+enum {
+	LK_DOTTED_BRIDGE = 16 /* Megatron-Bridge's run_recipe.py; beyond lk_dialect */
+};
 bool lk_dotted_flag(int dialect, const char *path); /* "path" or "path=value" */
 lk_status lk_dotted_read(lk_reading *reading, lk_dotted *dotted, const char *path,
                          const char *value);
@@ -202,6 +249,8 @@ lk_status lk_field_put(void *base, const lk_field *field, const char *value, lk_
 /* Handles "LOCKSTEP_NAME=value"; *known false if the name is no field. */
 lk_status lk_field_set(lk_job *job, const char *name, size_t length, const char *value, bool *known,
                        lk_error *err);
+/* "LOCKSTEP_NAME=value": a field of the reading's job. */
+lk_status lk_launch_set(lk_reading *reading, const char *setting);
 
 /* deepspeed.c: a config applied to r->out->job. */
 lk_status lk_deepspeed_apply(lk_reading *reading, const char *path);

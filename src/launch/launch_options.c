@@ -107,6 +107,7 @@ static bool launch_options_batch_fits(const lk_job *job, int64_t gpus, int64_t b
 
 lk_status lk_launch_count_gpus(lk_reading *reading, const lk_job *job, int64_t replicas, int stated,
                                bool certain) {
+	if (reading->out->gpus > 0) return LK_OK; /* the launcher states them */
 	const int degrees[] = {job->tp, job->pp, job->cp};
 	int64_t block = 1, experts = job->pp > 1 ? job->pp : 1;
 	for (int i = 0; i < 3; i++)
@@ -197,6 +198,7 @@ typedef enum meaning {
 	TASKS_PER_NODE,
 	LISTED,
 	VALUE,
+	CONFIG,  /* of accelerate */
 	ARGUMENT /* what is started */
 } meaning;
 
@@ -259,9 +261,14 @@ static const struct {
 	{DEEPSPEED, "ssh_port", VALUE},
 	{DEEPSPEED, "autotuning", VALUE},
 	{ACCELERATE, "num_processes", TOTAL},
+	{ACCELERATE, "config_file", CONFIG},
+	{ACCELERATE, "num_machines", VALUE},
+	{ACCELERATE, "machine_rank", VALUE},
+	{ACCELERATE, "main_process_ip", VALUE},
+	{ACCELERATE, "main_process_port", VALUE},
 	{PYTHON, "W", VALUE},
 	{PYTHON, "X", VALUE},
-	{PYTHON, "m", ARGUMENT},
+	{PYTHON | ACCELERATE, "m", ARGUMENT},
 	{SHELL, "c", ARGUMENT},
 	{SHELL, "lc", ARGUMENT},
 	{SHELL, "ec", ARGUMENT},
@@ -293,10 +300,21 @@ bool lk_launch_nemo(const char *word) {
 	return strcmp(launch_options_base_name(word), "nemo") == 0;
 }
 
+const lk_command_of *lk_launch_command(const char *word) {
+	static const lk_command_of commands[] = {{"axolotl", " train "},
+	                                         {"llamafactory-cli", " train "},
+	                                         {"lmf", " train "},
+	                                         {"trl", " sft dpo "},
+	                                         {"automodel", " llm finetune pretrain "}};
+	for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+		if (strcmp(launch_options_base_name(word), commands[i].name) == 0) return &commands[i];
+	return NULL;
+}
+
 bool lk_launch_starts(const char *word) {
 	int kind = launch_options_program(word);
-	return lk_launch_nemo(word) || (kind != 0 && kind != WRAPPER && kind != SHELL) ||
-	       ends_with(word, ".py");
+	return lk_launch_nemo(word) || lk_launch_command(word) != NULL ||
+	       (kind != 0 && kind != WRAPPER && kind != SHELL) || ends_with(word, ".py");
 }
 
 lk_status lk_launch_unknown_value(lk_reading *reading, const char *flag, const lk_word *value) {
@@ -355,6 +373,10 @@ static lk_status launch_options_apply(lk_reading *reading, meaning means, const 
 	case LISTED:
 		if (value->unknown != NULL) return unknown_value(reading, option, value);
 		read_listed(value->text, ranks);
+		return LK_OK;
+	case CONFIG:
+		if (value->unknown != NULL) return unknown_value(reading, option, value);
+		ranks->accelerate = value->text;
 		return LK_OK;
 	default: return LK_OK;
 	}
@@ -486,6 +508,7 @@ lk_status lk_launcher_read(lk_reading *reading, const lk_word *words, size_t cou
 		ranks->total = own.total; /* the inner launcher knows better */
 	if (own.per_node > 0) ranks->per_node = own.per_node;
 	if (own.tasks_per_node > 0) ranks->tasks_per_node = own.tasks_per_node;
+	if (own.accelerate != NULL) ranks->accelerate = own.accelerate;
 	if (kind == SHELL) {
 		out->script = argument;
 		if (argument != NULL || out->used >= count) return LK_OK;

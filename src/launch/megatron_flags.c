@@ -758,7 +758,6 @@ lk_status lk_megatron_read(lk_reading *reading, lk_megatron *megatron, const cha
 		lk_fail(reading->err, LK_ERR_INPUT, reading->where, "--%s: %s", name, flag->reason);
 		return lk_hint(reading->err, "this launch line cannot be predicted as it is");
 	}
-	if (strchr(name, '-') != NULL) megatron->stated++;
 	void *field = (char *)megatron + flag->offset;
 	if (flag->kind == LK_FLAG_SET || flag->kind == LK_FLAG_CLEAR) {
 		bool on = true;

@@ -725,7 +725,7 @@ static lk_status read_commands(lk_shell *shell, lk_raws *words) {
 			if (block != NULL && shell->at < shell->end && *shell->at == ')')
 				script_case_commands(block);
 			if (shell->at >= shell->end) return LK_OK;
-			if (*shell->at == '\n') lk_shell_newline(shell);
+			if (*shell->at == '\n') LK_TRY(lk_shell_newline(shell));
 			else shell->at++;
 			continue;
 		}
@@ -756,7 +756,7 @@ static lk_status read_commands(lk_shell *shell, lk_raws *words) {
 		bool branch = twice && *shell->at == ';' && shell->blocks.count > shell->base &&
 		              lk_last(&shell->blocks)->kind == 'c';
 		if (branch) script_case_next(lk_last(&shell->blocks));
-		if (*shell->at == '\n') lk_shell_newline(shell);
+		if (*shell->at == '\n') LK_TRY(lk_shell_newline(shell));
 		else shell->at += op != 0 || branch ? 2 : 1;
 	}
 	return LK_OK;
@@ -905,6 +905,17 @@ static lk_status script_doubt(lk_shell *shell, int line) {
 	                        "line %d adds nothing: whether it runs only the cluster knows", line);
 }
 
+/* A configuration that the script writes before it launches with it. */
+static lk_status script_keep_file(lk_shell *shell, const char *name, const char *text,
+                                  size_t length) {
+	struct launch_sought *sought = shell->caller;
+	lk_inner_file *file = LK_NEW(shell->arena, lk_inner_file);
+	if (file == NULL) return lk_oom(shell->err);
+	*file = (lk_inner_file){name, text, length, sought->reading->files};
+	sought->reading->files = file;
+	return LK_OK;
+}
+
 /* Variables that the cluster sets, and the script's arguments. */
 static lk_status script_take_given(lk_shell *shell, const lk_launch_given *given) {
 	for (const char *line = given->vars; line != NULL && *line != '\0';) {
@@ -939,6 +950,7 @@ lk_status lk_script_words(lk_reading *reading, const char *text, size_t size,
 	              .where = reading->where,
 	              .comment = read_batch_line,
 	              .doubt = script_doubt,
+	              .wrote = script_keep_file,
 	              .caller = &sought,
 	              .line = reading->line > 0 ? reading->line : 1,
 	              .names = lk_intern_new(),

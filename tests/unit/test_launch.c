@@ -205,6 +205,139 @@ static void trainer_flags(void **state) {
 	lk_arena_free(&arena);
 }
 
+/* The same configuration alone, in a here-document of the script that launches it, and inside the
+ * jobs of SkyPilot and Kubernetes. */
+#define AXOLOTL                                                                         \
+	"base_model: meta-llama/Llama-3.1-8B\nsequence_len: 4096\nmicro_batch_size: 2\n"    \
+	"gradient_accumulation_steps: 4\nbf16: true\nfsdp_config: {reshard_after_forward: " \
+	"true}\n# LOCKSTEP_TP_OVERLAP=off\n# LOCKSTEP_BUCKET_BYTES=1000\n"
+
+static const char *indented(lk_arena *arena, const char *text, int by) {
+	const char *out = "";
+	while (*text != '\0') {
+		size_t length = strcspn(text, "\n");
+		out = lk_arena_printf(arena, "%s%*s%.*s\n", out, by, "", (int)length, text);
+		text += length + (text[length] == '\n');
+	}
+	return out;
+}
+
+static lk_launch document(lk_arena *arena, const char *text) {
+	char path[] = "/tmp/lockstep-launch-XXXXXX.yaml";
+	int file = mkstemps(path, 5);
+	assert_true(file >= 0);
+	assert_int_equal(write(file, text, strlen(text)), strlen(text));
+	close(file);
+	lk_launch out;
+	lk_error err = {0};
+	char message[900];
+	if (lk_launch_file(arena, path, NULL, &out, &err) != LK_OK)
+		fail_msg("%s\n%s", text, lk_error_text(&err, message, sizeof message));
+	unlink(path);
+	return out;
+}
+
+static void configurations_inside(void **state) {
+	(void)state;
+	lk_arena arena = LK_ARENA_INIT;
+	lk_launch alone = document(&arena, AXOLOTL "# LOCKSTEP_GPUS=16\n");
+	assert_int_equal(alone.gpus, 16);
+	assert_int_equal(alone.gpus_assumed, 0);
+	assert_int_equal(alone.job->tp_overlap, LK_OFF);
+	assert_true(alone.job->bucket_bytes == 1000);
+	assert_int_equal(alone.job->sharding, LK_SHARD_ZERO3);
+	const char *run =
+		"cat > job.yaml <<'END'\n" AXOLOTL "END\ntorchrun --nnodes=2 --nproc-per-node=8 "
+		"--rdzv-endpoint=\"$HEAD:29500\" -m axolotl.cli.train job.yaml\n";
+	const char *texts[] = {
+		lk_arena_printf(&arena, "#!/bin/bash\n#SBATCH --nodes=2\nHEAD=$(head)\n%s", run),
+		lk_arena_printf(&arena,
+	                    "num_nodes: 2\nresources:\n  accelerators: H100:8\nenvs:\n  A: b\nrun: "
+	                    "|\n%s",
+	                    indented(&arena, run, 2)),
+		lk_arena_printf(
+			&arena,
+			"kind: PyTorchJob\nspec:\n  nprocPerNode: \"8\"\n  pytorchReplicaSpecs:\n"
+			"    Master:\n      replicas: 1\n      template:\n        spec:\n"
+			"          containers:\n          - command: [bash, -c]\n            args:\n"
+			"            - |\n%s    Worker: {replicas: 1}\n",
+			indented(&arena, run, 14)),
+		"num_nodes: 2\nresources: {accelerators: {H100: 8}}\nrun: "
+		"torchrun --nproc_per_node=$SKYPILOT_NUM_GPUS_PER_NODE --nnodes=$SKYPILOT_NUM_NODES "
+		"pretrain_gpt.py --num-layers 2 --hidden-size 64 --num-attention-heads 4 --seq-length 8 "
+		"--max-position-embeddings 8 --micro-batch-size 1\n",
+	};
+	for (size_t i = 0; i < 4; i++) {
+		lk_launch inside = i == 0 ? script(&arena, texts[i]) : document(&arena, texts[i]);
+		assert_int_equal(inside.gpus, 16);
+		if (i == 3) continue;
+		assert_string_equal(inside.network, "meta-llama/Llama-3.1-8B");
+		for (const lk_field *field = lk_job_fields; field->name != NULL; field++)
+			if (!lk_field_equal(field, alone.job, inside.job))
+				fail_msg("%s differs in\n%s", field->name, texts[i]);
+	}
+	lk_arena_free(&arena);
+}
+
+/* Networks and layouts by the names of recipes. */
+static void recipes_by_name(void **state) {
+	(void)state;
+	lk_arena arena = LK_ARENA_INIT;
+	lk_launch bridge = script(&arena, "torchrun --nproc_per_node=8 --nnodes=8 run_recipe.py "
+	                                  "--recipe llama3_70b_pretrain_config "
+	                                  "model.tensor_model_parallel_size=8 dataset.seq_length=4096");
+	assert_string_equal(bridge.network, "llama3-70b");
+	assert_int_equal(bridge.gpus, 64);
+	assert_int_equal(bridge.job->tp, 8);
+	assert_int_equal(bridge.job->pp, 4);
+	assert_int_equal(bridge.job->vp, 5);
+	assert_int_equal(bridge.job->gbs, 512);
+	assert_int_equal(bridge.job->seq, 4096);
+	lk_launch perf = script(&arena, "python run_recipe.py --recipe "
+	                                "qwen3_30b_a3b_pretrain_16gpu_h100_bf16_config");
+	assert_string_equal(perf.network, "qwen3-30b-a3b");
+	lk_launch nemo = script(&arena, "nemo llm pretrain --factory 'llama31_405b(num_nodes=4)'");
+	assert_string_equal(nemo.network, "llama3.1-405b");
+	lk_launch titan =
+		script(&arena, "torchrun --nproc_per_node=8 --nnodes=2 -m torchtitan.train --module llama3 "
+	                   "--config llama3_70b --training.num-tokens-per-train-step 1048576 "
+	                   "activation-checkpoint:selective");
+	assert_string_equal(titan.network, "llama3-70b");
+	assert_int_equal(titan.job->mbs, 8);
+	assert_int_equal(titan.job->gbs, 128);
+	assert_int_equal(titan.job->tp, 8);
+	assert_int_equal(titan.job->recompute, LK_RECOMPUTE_SELECTIVE);
+	assert_refused("torchrun -m torchtitan.train --config llama3_8b "
+	               "--training.num_tokens_per_microbatch_per_dp_rank 100",
+	               "no whole number of sequences");
+	lk_arena_free(&arena);
+}
+
+/* TRL's command, accelerate's file. */
+static void trainers_commands(void **state) {
+	(void)state;
+	lk_arena arena = LK_ARENA_INIT;
+	lk_launch trl = script(&arena, "trl sft --model_name_or_path Qwen/Qwen3-0.6B --use_peft");
+	assert_int_equal(trl.job->lora_rank, 16);
+	assert_int_equal(trl.job->seq, 1024);
+	assert_int_equal(trl.job->dtype, LK_BF16);
+	lk_launch accelerate = script(
+		&arena,
+		"cat > a.yaml <<END\ncompute_environment: LOCAL_MACHINE\ndistributed_type: FSDP\n"
+		"num_processes: 16\nnum_machines: 2\nmixed_precision: bf16\nfsdp_config: "
+		"{fsdp_sharding_strategy: SHARD_GRAD_OP}\nEND\naccelerate launch --config_file a.yaml "
+		"run_clm.py --model_name_or_path x --per_device_train_batch_size 4");
+	assert_int_equal(accelerate.gpus, 16);
+	assert_int_equal(accelerate.job->sharding, LK_SHARD_ZERO2);
+	assert_int_equal(accelerate.job->mbs, 4);
+	assert_int_equal(accelerate.job->dtype, LK_BF16);
+	assert_refused("trl grpo --model_name_or_path x", "no training of one network");
+	assert_refused("python grpo.py --model_name_or_path x", "more than training");
+	assert_refused("axolotl train none.yaml", "is not here");
+	assert_refused("axolotl inference x.yaml", "axolotl inference");
+	lk_arena_free(&arena);
+}
+
 /* ---- launchers ---- */
 
 static int gpus_of(const char *line) {
@@ -1105,6 +1238,9 @@ int main(void) {
 		cmocka_unit_test(deepseek),
 		cmocka_unit_test(trainer_with_deepspeed),
 		cmocka_unit_test(trainer_flags),
+		cmocka_unit_test(configurations_inside),
+		cmocka_unit_test(recipes_by_name),
+		cmocka_unit_test(trainers_commands),
 		cmocka_unit_test(launchers),
 		cmocka_unit_test(flags_only),
 		cmocka_unit_test(derived),

@@ -94,10 +94,13 @@ typedef struct lk_shell {
 	bool stop;              /* the script has ended: exit */
 	const char *heredoc[8]; /* delimiters that wait for the end of the line */
 	int heredocs;
+	const char *output; /* where the present command writes to, as it is written; NULL: nowhere */
 	/* What the caller makes of a comment line, for instance of "#SBATCH ..."; NULL: nothing. */
 	lk_status (*comment)(struct lk_shell *shell, const char *line, size_t length);
 	/* What the caller makes of a line that may add something and is taken not to; NULL: nothing. */
 	lk_status (*doubt)(struct lk_shell *shell, int line);
+	/* A here-document is written to a file; NULL: passed over. */
+	lk_status (*wrote)(struct lk_shell *shell, const char *name, const char *text, size_t length);
 	void *caller; /* the caller's own, passed along */
 } lk_shell;
 
@@ -140,7 +143,7 @@ lk_status lk_shell_expand_one(lk_shell *shell, const lk_raw *raw, lk_word *out);
 /* The words up to the end of a simple command, which is left unread; none at the end of a line. */
 lk_status lk_shell_take_words(lk_shell *shell, lk_raws *words);
 /* Steps over the end of a line and the here-documents that wait for it. */
-void lk_shell_newline(lk_shell *shell);
+lk_status lk_shell_newline(lk_shell *shell);
 
 /* shell_assign.c. `certain`: whether the line runs; where that is not sure, the variable becomes
  * unknown. */

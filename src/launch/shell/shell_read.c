@@ -6,26 +6,40 @@
 #include <ctype.h>
 #include <string.h>
 
-static void skip_heredocs(lk_shell *shell) {
-	for (int i = 0; i < shell->heredocs; i++) {
-		size_t length = strlen(shell->heredoc[i]);
-		while (shell->at < shell->end) {
-			const char *stop = memchr(shell->at, '\n', (size_t)(shell->end - shell->at));
-			const char *line = shell->at + strspn(shell->at, "\t");
-			const char *line_end = stop != NULL ? stop : shell->end;
-			shell->at = stop != NULL ? stop + 1 : shell->end;
-			shell->line++;
-			if ((size_t)(line_end - line) == length && memcmp(line, shell->heredoc[i], length) == 0)
-				break;
-		}
+/* The text of a here-document; *line moves after its delimiter. */
+static const char *shell_read_heredoc(lk_shell *shell, const char *delimiter) {
+	size_t length = strlen(delimiter);
+	const char *body_end = shell->at;
+	while (shell->at < shell->end) {
+		const char *stop = memchr(shell->at, '\n', (size_t)(shell->end - shell->at));
+		const char *line = shell->at + strspn(shell->at, "\t");
+		const char *line_end = stop != NULL ? stop : shell->end;
+		body_end = shell->at;
+		shell->at = stop != NULL ? stop + 1 : shell->end;
+		shell->line++;
+		if ((size_t)(line_end - line) == length && memcmp(line, delimiter, length) == 0)
+			return body_end;
 	}
-	shell->heredocs = 0;
+	return shell->end;
 }
 
-void lk_shell_newline(lk_shell *shell) {
+static lk_status shell_read_heredocs(lk_shell *shell) {
+	const char *output = shell->output;
+	int count = shell->heredocs;
+	shell->heredocs = 0;
+	shell->output = NULL;
+	for (int i = 0; i < count; i++) {
+		const char *body = shell->at, *end = shell_read_heredoc(shell, shell->heredoc[i]);
+		if (output != NULL && shell->wrote != NULL)
+			LK_TRY(shell->wrote(shell, output, body, (size_t)(end - body)));
+	}
+	return LK_OK;
+}
+
+lk_status lk_shell_newline(lk_shell *shell) {
 	shell->at++;
 	shell->line++;
-	skip_heredocs(shell);
+	return shell_read_heredocs(shell);
 }
 
 static lk_status read_comment(lk_shell *shell) {
@@ -72,17 +86,20 @@ static lk_status take_word(lk_shell *shell, lk_raw *out) {
 static lk_status redirection(lk_shell *shell, lk_raws *words) {
 	lk_raw target;
 	const char *begin = shell->at;
+	bool file = *begin == '>'; /* of standard output */
 	if (words->count > 0 && lk_last(words)->end == begin) {
 		const lk_raw *last = lk_last(words);
 		bool digits = true;
 		for (const char *p = last->at; p < last->end; p++)
 			digits = digits && isdigit((unsigned char)*p);
 		if (digits) words->count--;
+		file = file && !digits;
 	}
 	while (shell->at < shell->end && strchr("<>&|-", *shell->at) != NULL && *shell->at != '\0')
 		shell->at++;
 	bool here = shell->at - begin >= 2 && begin[0] == '<' && begin[1] == '<' &&
 	            (shell->at - begin == 2 || begin[2] == '-');
+	file = file && memchr(begin, '&', (size_t)(shell->at - begin)) == NULL;
 	LK_TRY(shell_read_skip_space(shell));
 	if (shell->at < shell->end && *shell->at == '(') { /* <(command) */
 		shell->at = lk_shell_close(shell->at, shell->end, '(', ')');
@@ -91,10 +108,14 @@ static lk_status redirection(lk_shell *shell, lk_raws *words) {
 		           : lk_shell_fail(shell, shell->line, "a bracket is not closed", "close it");
 	}
 	LK_TRY(take_word(shell, &target));
-	if (!here) return LK_OK;
+	if (!here && !file) return LK_OK;
 	const char *from = target.at + strspn(target.at, "\"'\\");
 	size_t length = strcspn(from, "\"' \t\n");
 	if (from + length > target.end) length = from < target.end ? (size_t)(target.end - from) : 0;
+	if (file) {
+		shell->output = lk_arena_strndup(shell->arena, from, length);
+		return shell->output == NULL ? lk_oom(shell->err) : LK_OK;
+	}
 	if (shell->heredocs == 8)
 		return lk_shell_fail(shell, shell->line, "more than 8 here-documents in a line",
 		                     "write fewer");
