@@ -605,15 +605,21 @@ void lk_build_begin(lk_builder *builder, const lk_job *job, lk_graph *graph, lk_
 	builder->rows = builder->sp ? builder->tokens / job->tp : builder->tokens;
 	graph->samples = job->gbs;
 	graph->tokens = job->gbs * sequence;
-	/* frozen weights need no gradient of their own: two products a weight instead of three */
-	graph->model_flops =
-		lk_model_flops(model, (int)sequence) * job->gbs * (builder->train_base ? 1 : 2.0 / 3);
-	if (job->logit_share > 0)
-		graph->model_flops -=
-			(1 - job->logit_share) * lk_model_head_flops(model, sequence) * job->gbs;
 	graph->peak_dtype = job->dtype;
 	graph->ranks.stages = (uint32_t)job->pp;
 	set_ranks(graph, job);
+}
+
+/* Of the whole step: for bounds, which need frames alone, nobody counts them. */
+static void set_model_flops(const lk_builder *builder) {
+	const lk_job *job = builder->job;
+	double sequence = builder->graph->tokens / job->gbs;
+	/* frozen weights need no gradient of their own: two products a weight instead of three */
+	builder->graph->model_flops = lk_model_flops(builder->model, (int)sequence) * job->gbs *
+	                              (builder->train_base ? 1 : 2.0 / 3);
+	if (job->logit_share > 0)
+		builder->graph->model_flops -=
+			(1 - job->logit_share) * lk_model_head_flops(builder->model, sequence) * job->gbs;
 }
 
 static lk_status build_step(lk_builder *builder, lk_error *err) {
@@ -650,6 +656,7 @@ lk_status lk_build_graph(const lk_job *job, lk_graph **out, lk_error *err) {
 	*out = lk_graph_new();
 	if (!*out) return lk_oom(err);
 	lk_build_begin(&b, job, *out, err);
+	set_model_flops(&b);
 	set_software(*out, job);
 	lk_status status = build_step(&b, err);
 	if (status != LK_OK) {
