@@ -74,6 +74,7 @@ def request(table, launch):
 
 
 PART = record({"label": TEXT, "exposed_s": NUMBER, "hidden_s": NUMBER})
+QUANTILES = record({"label": TEXT, "p50": NUMBER, "p95": NUMBER, "p99": NUMBER})
 STAGE = record({key: NUMBER for key in (
     "stage weights_bytes gradients_bytes optimizer_bytes activations_bytes logits_bytes workspace_bytes buffers_bytes "
     "allocated_bytes reserved_bytes context_bytes nccl_bytes total_bytes").split()},
@@ -86,7 +87,10 @@ PREDICTION = record({
     "samples_per_s": NUMBER, "unit": TEXT, "model_tflops_per_gpu": NUMBER, "mfu": MAYBE_NUMBER, "hfu": MAYBE_NUMBER,
     "peak_flops": MAYBE_NUMBER, "peak": MAYBE_TEXT, "days": MAYBE_NUMBER, "gpu_hours": MAYBE_NUMBER,
     "goodput": MAYBE_NUMBER,
-    "breakdown": {"type": "object", "additionalProperties": PART}, "memory": listed(STAGE), "layout": LAYOUT,
+    "breakdown": {"type": "object", "additionalProperties": PART},
+    "seeds": {"oneOf": [record({"count": NUMBER, "quantiles": {"type": "object", "additionalProperties": QUANTILES}}),
+                        {"type": "null"}]},
+    "memory": listed(STAGE), "layout": LAYOUT,
     "assumptions": listed(TEXT), "understood": listed(TEXT), "ignored": listed(TEXT),
     "fixes": listed(record({"change": TEXT, "peak_bytes": NUMBER, "step_time_s": NUMBER, "time_ratio": NUMBER})),
     "operations": NUMBER, "layer_operations": NUMBER, "ranks_simulated": NUMBER, "ranks": NUMBER,

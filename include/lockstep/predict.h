@@ -89,6 +89,7 @@ typedef struct lk_predict_request {
 	const char *straggler; /* "RANK:FACTOR[,...]" */
 	double jitter;         /* relative deviation of kernel times */
 	double seed;
+	int seeds; /* so many steps with jitter, with seeds from `seed` on: their quantiles; 0 none */
 
 	/* what is wanted */
 	double tokens;                         /* of the whole training */
@@ -108,6 +109,13 @@ typedef struct lk_time_part {
 	const char *key, *label;
 	double exposed_s, hidden_s;
 } lk_time_part;
+
+/* Quantiles over steps that differ in the seed of their jitter. */
+typedef struct lk_seed_spread {
+	const char *key, *label; /* "step", a part of the breakdown (exposed), "straggler_share" */
+	double p50, p95, p99;    /* seconds; of "straggler_share" the part of the step by which it is
+	                            longer than with all ranks equally fast */
+} lk_seed_spread;
 
 /* Memory of one rank of a stage at its fullest moment, bytes. */
 typedef struct lk_stage_memory {
@@ -148,6 +156,9 @@ typedef struct lk_prediction {
 	/* where the time goes, mean over stages */
 	const lk_time_part *breakdown;
 	int breakdown_count;
+	/* with `seeds`, else none: how far the step and its parts spread */
+	const lk_seed_spread *spread;
+	int spread_count, seeds;
 	/* memory by stage */
 	const lk_stage_memory *memory;
 	int memory_count;

@@ -27,6 +27,24 @@ class TimePart:
 
 
 @dataclass(frozen=True)
+class Quantiles:
+    """Of a time, or of a share, over the seeds."""
+
+    label: str
+    p50: float
+    p95: float
+    p99: float
+
+
+@dataclass(frozen=True)
+class Seeds:
+    """How far the step and its parts spread over seeds of the jitter; keys as in breakdown, step and straggler_share."""
+
+    count: int
+    quantiles: Dict[str, Quantiles]
+
+
+@dataclass(frozen=True)
 class StageMemory:
     """Memory of one rank of a pipeline stage at its fullest moment."""
 
@@ -103,6 +121,7 @@ class Prediction:
     gpu_hours: Optional[float]
     goodput: Optional[float]
     breakdown: Dict[str, TimePart]
+    seeds: Optional[Seeds]
     memory: List[StageMemory]
     layout: Layout
     assumptions: List[str]

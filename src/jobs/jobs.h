@@ -64,8 +64,9 @@ typedef struct lk_allocation_job {
 typedef struct lk_allocator {
 	double *best; /* of the jobs so far with exactly so many GPUs at most */
 	uint16_t *choice;
-	int *most; /* GPUs that the jobs up to one can use */
-	size_t best_size, choice_size, most_size;
+	int *most;      /* GPUs that the jobs up to one can use */
+	uint16_t *kept; /* options of one job that another does not make idle */
+	size_t best_size, choice_size, most_size, kept_size;
 } lk_allocator;
 void lk_allocator_free(lk_allocator *allocator);
 

@@ -132,6 +132,9 @@ static const lk_option options[] = {
 	{TEXT("straggler", straggler, "RANK:FACTOR", "a slow rank; several with commas")},
 	{REAL("jitter", jitter, "SIGMA", 0, 1, "relative deviation of kernel times")},
 	{REAL("seed", seed, "N", 0, 4503599627370496.0, "seed of the jitter"), WITH("jitter")},
+	{INT("seeds", seeds, "N", 2, 100000,
+	 "simulate N steps, with seeds from --seed on: P50, P95 and P99 of the step and its parts"),
+	 WITH("jitter")},
 
 	{GROUP("Output")
 	 COUNT("tokens", tokens, "N", 1, 1e18,

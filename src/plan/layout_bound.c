@@ -68,6 +68,11 @@ struct core_work {
 		const struct body *body;
 		double bytes, usable;
 	} last;
+	struct {
+		lk_layout layout;
+		lk_job job;
+		bool known, legal;
+	} asked; /* see bound_job_of */
 };
 
 /* Parts of cores that are alike. */
@@ -395,9 +400,16 @@ static int recompute_index(struct core_work *work, const lk_layout *layout) {
 	return work->recompute_count++;
 }
 
-/* The job of a layout; what completing refuses, the search does not look at. */
-static bool bound_job_of(struct core_work *work, const lk_layout *layout, lk_job *out) {
-	return lk_layout_job(work->b->space, work->core, layout, out, NULL) == LK_OK;
+/* The job of a layout, completed once for all that is asked of it; NULL: completing refuses it, and
+ * the search does not look at it. */
+static const lk_job *bound_job_of(struct core_work *work, const lk_layout *layout) {
+	if (!work->asked.known || memcmp(&work->asked.layout, layout, sizeof *layout) != 0) {
+		work->asked.layout = *layout;
+		work->asked.known = true;
+		work->asked.legal =
+			lk_layout_job(work->b->space, work->core, layout, &work->asked.job, NULL) == LK_OK;
+	}
+	return work->asked.legal ? &work->asked.job : NULL;
 }
 
 static lk_status body_of(struct core_work *work, struct family *family, const lk_layout *layout,
@@ -409,8 +421,8 @@ static lk_status body_of(struct core_work *work, struct family *family, const lk
 		&work->bodies[recompute_index(work, layout)][layout->sp][layout->tp_overlap][class];
 	*out = known;
 	if (known->known) return LK_OK;
-	lk_job job;
-	if (!bound_job_of(work, layout, &job)) { /* no bound: it is refused when it is tried */
+	const lk_job *job = bound_job_of(work, layout);
+	if (!job) { /* no bound: it is refused when it is tried */
 		known->known = true;
 		return LK_OK;
 	}
@@ -418,10 +430,10 @@ static lk_status body_of(struct core_work *work, struct family *family, const lk
 		&family->at[split][layout->recompute == LK_RECOMPUTE_SELECTIVE ? 1 : 2 * modules]
 				   [layout->sp][layout->tp_overlap][class];
 	if (!alike->known)
-		LK_TRY(lk_parts_find(work->b, work->core->stack, &job, false, work->arena, &alike->parts,
-		                     err));
+		LK_TRY(
+			lk_parts_find(work->b, work->core->stack, job, false, work->arena, &alike->parts, err));
 	alike->known = true;
-	return find_body(&work->lie, &alike->parts, &job, work->arena, known, err);
+	return find_body(&work->lie, &alike->parts, job, work->arena, known, err);
 }
 
 static lk_status bound_tail_of(struct core_work *work, const lk_layout *layout, const lk_tail **out,
@@ -430,10 +442,9 @@ static lk_status bound_tail_of(struct core_work *work, const lk_layout *layout, 
 		&work->tails[layout->sharding][layout->grads][layout->params][layout->offload].known;
 	lk_tail *tail =
 		&work->tails[layout->sharding][layout->grads][layout->params][layout->offload].tail;
-	lk_job job;
 	*out = tail;
-	if (!*known && bound_job_of(work, layout, &job))
-		LK_TRY(lk_tail_find(work->b, work->core->stack, &job, tail, err));
+	const lk_job *job = *known ? NULL : bound_job_of(work, layout);
+	if (job) LK_TRY(lk_tail_find(work->b, work->core->stack, job, tail, err));
 	*known = true;
 	return LK_OK;
 }
@@ -441,8 +452,8 @@ static lk_status bound_tail_of(struct core_work *work, const lk_layout *layout, 
 static const double *resident_of(struct core_work *work, const lk_layout *layout) {
 	double *bytes = work->resident[layout->sp][layout->sharding][layout->offload].bytes;
 	bool *known = &work->resident[layout->sp][layout->sharding][layout->offload].known;
-	lk_job job;
-	if (!*known && bound_job_of(work, layout, &job)) find_resident(&work->lie, &job, bytes);
+	const lk_job *job = *known ? NULL : bound_job_of(work, layout);
+	if (job) find_resident(&work->lie, job, bytes);
 	*known = true;
 	return bytes;
 }

@@ -209,6 +209,32 @@ static lk_status predict_fill_breakdown(lk_prediction *prediction, const lk_step
 	return LK_OK;
 }
 
+static void predict_add_spread(lk_prediction *prediction, lk_seed_spread *rows, const char *key,
+                               const char *label, lk_quantiles of) {
+	rows[prediction->spread_count++] = (lk_seed_spread){key, label, of.p50, of.p95, of.p99};
+}
+
+/* Parts that the step has, and what it loses to slow ranks. */
+static lk_status predict_fill_spread(lk_prediction *prediction, const lk_predict_request *request,
+                                     const lk_step_options *options, const lk_step *step,
+                                     lk_arena *arena, lk_error *err) {
+	lk_step_spread spread;
+	if (!request->seeds) return LK_OK;
+	lk_seed_spread *rows = LK_ARRAY(arena, lk_seed_spread, LK_PART_COUNT + 2);
+	if (!rows) return lk_oom(err);
+	LK_TRY(lk_step_spread_over(options, step, request->seeds, &spread, err));
+	predict_add_spread(prediction, rows, "step", "step time", spread.step_s);
+	for (int i = 0; i < LK_PART_COUNT; i++)
+		if (spread.part_s[i].p99 > 0)
+			predict_add_spread(prediction, rows, lk_part_key((lk_part)i), lk_part_label((lk_part)i),
+			                   spread.part_s[i]);
+	predict_add_spread(prediction, rows, "straggler_share", "lost to slow ranks",
+	                   spread.straggler_share);
+	prediction->spread = rows;
+	prediction->seeds = request->seeds;
+	return LK_OK;
+}
+
 static void fill_stage(lk_stage_memory *out, const lk_step *step, int stage) {
 	const lk_stage_use *use = &step->memory[stage];
 	const double *at = use->walk.at_peak;
@@ -337,6 +363,7 @@ static lk_status answer_job(const lk_predict_request *request, struct lk_answer 
 	LK_TRY(name_cluster(request, &asked.cluster, step->graph, err));
 	LK_TRY(predict_fill_memory(prediction, step, asked.job.pp, &a->arena, err));
 	LK_TRY(predict_fill_breakdown(prediction, step, &a->arena, err));
+	LK_TRY(predict_fill_spread(prediction, request, &options, step, &a->arena, err));
 	predict_fill_speed(prediction, &asked.job, &asked.cluster, step, &a->arena);
 	LK_TRY(fill_layout(prediction, &asked.job, &a->arena, err));
 	LK_TRY(fill_training(
@@ -395,6 +422,10 @@ static lk_status prediction_check(const lk_prediction *prediction, lk_error *err
 		sum += part->exposed_s;
 	}
 	LK_CHECK(fabs(sum - step) <= 1e-6 * step, err);
+	for (int i = 0; i < prediction->spread_count; i++) {
+		const lk_seed_spread *row = &prediction->spread[i];
+		LK_CHECK(0 <= row->p50 && row->p50 <= row->p95 && row->p95 <= row->p99, err);
+	}
 	for (int i = 0; i < prediction->fix_count; i++)
 		LK_CHECK(prediction->fixes[i].step_time_s > 0 &&
 		             prediction->fixes[i].peak_bytes <= prediction->usable_bytes * (1 + 1e-9),

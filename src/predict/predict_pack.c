@@ -51,6 +51,11 @@ lk_status lk_predict_pack(const lk_prediction *prediction, void **bytes, size_t 
 		pack_put_text(&p, prediction->breakdown[i].key);
 		pack_put_text(&p, prediction->breakdown[i].label);
 	}
+	for (int i = 0; i < prediction->spread_count; i++) {
+		pack_put(&p, &prediction->spread[i], sizeof prediction->spread[i]);
+		pack_put_text(&p, prediction->spread[i].key);
+		pack_put_text(&p, prediction->spread[i].label);
+	}
 	pack_put(&p, prediction->memory, (size_t)prediction->memory_count * sizeof *prediction->memory);
 	pack_put(&p, prediction->fixes, (size_t)prediction->fix_count * sizeof *prediction->fixes);
 	for (int i = 0; i < prediction->assumption_count; i++)
@@ -123,6 +128,18 @@ static lk_time_part *take_parts(struct unpacker *unpacker, int count) {
 	return parts;
 }
 
+static lk_seed_spread *take_spread(struct unpacker *unpacker, int count) {
+	lk_seed_spread *spread = LK_ARRAY(unpacker->arena, lk_seed_spread, count);
+	for (int i = 0; spread && i < count && !unpacker->failed; i++) {
+		const void *at = pack_take(unpacker, sizeof *spread);
+		if (at) memcpy(&spread[i], at, sizeof *spread);
+		spread[i].key = pack_take_text(unpacker);
+		spread[i].label = pack_take_text(unpacker);
+	}
+	unpacker->failed |= !spread;
+	return spread;
+}
+
 lk_status lk_predict_unpack(const void *bytes, size_t size, lk_prediction **out, lk_error *err) {
 	struct unpacker u = {.at = bytes, .left = size};
 	lk_prediction *prediction = lk_prediction_new(&u.arena);
@@ -137,6 +154,7 @@ lk_status lk_predict_unpack(const void *bytes, size_t size, lk_prediction **out,
 		for (int i = 0; i < TEXTS; i++)
 			*(const char **)((char *)prediction + texts[i]) = pack_take_text(&u);
 		prediction->breakdown = take_parts(&u, prediction->breakdown_count);
+		prediction->spread = take_spread(&u, prediction->spread_count);
 		prediction->memory =
 			take_copy(&u, (size_t)prediction->memory_count, sizeof *prediction->memory);
 		prediction->fixes = take_copy(&u, (size_t)prediction->fix_count, sizeof *prediction->fixes);

@@ -1,13 +1,7 @@
 /* lanes.c: loops over lanes that the compiler turns into vector code. They exist in several copies,
  * chosen when the program starts, for processors with and without AVX2 and AVX-512. */
+#include "base/clones.h"
 #include "sim/sim_internal.h"
-
-#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) && \
-	defined(__OPTIMIZE__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define CLONES
-#endif
 
 /* Sources and result may be the same vector, but no iteration reads what another one writes. */
 #if defined(__clang__)
@@ -23,24 +17,24 @@ static inline int64_t most_of(int64_t a, int64_t b) {
 	return a > b ? a : b;
 }
 
-CLONES static void lanes_chain1(int64_t *to, const lk_sources *from, int64_t work, int64_t launch,
-                                size_t n) {
+LK_CLONES static void lanes_chain1(int64_t *to, const lk_sources *from, int64_t work,
+                                   int64_t launch, size_t n) {
 	int64_t *t = VECTOR(to);
 	const int64_t *a = VECTOR(from->at[0]), *h = VECTOR(from->host);
 	n = WHOLE(n);
 	LANES for (size_t i = 0; i < n; i++) t[i] = most_of(a[i] + work, h[i] + launch);
 }
 
-CLONES static void lanes_chain2(int64_t *to, const lk_sources *from, int64_t work, int64_t launch,
-                                size_t n) {
+LK_CLONES static void lanes_chain2(int64_t *to, const lk_sources *from, int64_t work,
+                                   int64_t launch, size_t n) {
 	int64_t *t = VECTOR(to);
 	const int64_t *a = VECTOR(from->at[0]), *b = VECTOR(from->at[1]), *h = VECTOR(from->host);
 	n = WHOLE(n);
 	LANES for (size_t i = 0; i < n; i++) t[i] = most_of(most_of(a[i], b[i]) + work, h[i] + launch);
 }
 
-CLONES static void lanes_chain3(int64_t *to, const lk_sources *from, int64_t work, int64_t launch,
-                                size_t n) {
+LK_CLONES static void lanes_chain3(int64_t *to, const lk_sources *from, int64_t work,
+                                   int64_t launch, size_t n) {
 	int64_t *t = VECTOR(to);
 	const int64_t *a = VECTOR(from->at[0]), *b = VECTOR(from->at[1]), *c = VECTOR(from->at[2]),
 				  *h = VECTOR(from->host);
@@ -49,8 +43,8 @@ CLONES static void lanes_chain3(int64_t *to, const lk_sources *from, int64_t wor
 		most_of(most_of(most_of(a[i], b[i]), c[i]) + work, h[i] + launch);
 }
 
-CLONES static void lanes_chain4(int64_t *to, const lk_sources *from, int64_t work, int64_t launch,
-                                size_t n) {
+LK_CLONES static void lanes_chain4(int64_t *to, const lk_sources *from, int64_t work,
+                                   int64_t launch, size_t n) {
 	int64_t *t = VECTOR(to);
 	const int64_t *a = VECTOR(from->at[0]), *b = VECTOR(from->at[1]), *c = VECTOR(from->at[2]),
 				  *d = VECTOR(from->at[3]);
@@ -70,28 +64,29 @@ void lk_lanes_chain_many(int64_t *to, const lk_sources *from, int64_t work, int6
 	}
 }
 
-CLONES void lk_lanes_max_many(int64_t *to, const int64_t *from, size_t n) {
+LK_CLONES void lk_lanes_max_many(int64_t *to, const int64_t *from, size_t n) {
 	int64_t *t = VECTOR(to);
 	const int64_t *a = VECTOR(from);
 	n = WHOLE(n);
 	LANES for (size_t i = 0; i < n; i++) t[i] = most_of(t[i], a[i]);
 }
 
-CLONES void lk_lanes_max_sum_many(int64_t *to, const int64_t *from, const int64_t *add, size_t n) {
+LK_CLONES void lk_lanes_max_sum_many(int64_t *to, const int64_t *from, const int64_t *add,
+                                     size_t n) {
 	int64_t *t = VECTOR(to);
 	const int64_t *a = VECTOR(from), *b = VECTOR(add);
 	n = WHOLE(n);
 	LANES for (size_t i = 0; i < n; i++) t[i] = most_of(t[i], a[i] + b[i]);
 }
 
-CLONES void lk_lanes_add_many(int64_t *to, const int64_t *from, size_t n) {
+LK_CLONES void lk_lanes_add_many(int64_t *to, const int64_t *from, size_t n) {
 	int64_t *t = VECTOR(to);
 	const int64_t *a = VECTOR(from);
 	n = WHOLE(n);
 	LANES for (size_t i = 0; i < n; i++) t[i] += a[i];
 }
 
-CLONES void lk_lanes_shift_many(int64_t *to, int64_t number, size_t n) {
+LK_CLONES void lk_lanes_shift_many(int64_t *to, int64_t number, size_t n) {
 	int64_t *t = VECTOR(to);
 	n = WHOLE(n);
 	LANES for (size_t i = 0; i < n; i++) t[i] += number;
@@ -100,7 +95,7 @@ CLONES void lk_lanes_shift_many(int64_t *to, int64_t number, size_t n) {
 /* Groups of neighbours. The small sizes of tensor parallelism have loops of fixed length, which
  * become shuffles. */
 #define NEIGHBOURS(size)                                                  \
-	CLONES static void neighbours##size(int64_t *v, size_t n) {           \
+	LK_CLONES static void neighbours##size(int64_t *v, size_t n) {        \
 		for (size_t i = 0; i + (size) <= n; i += (size)) {                \
 			int64_t m = v[i];                                             \
 			for (size_t j = 1; j < (size); j++) m = most_of(m, v[i + j]); \
@@ -111,7 +106,7 @@ NEIGHBOURS(2)
 NEIGHBOURS(4)
 NEIGHBOURS(8)
 
-CLONES static void group_neighbours(int64_t *v, size_t size, size_t n) {
+LK_CLONES static void group_neighbours(int64_t *v, size_t size, size_t n) {
 	for (size_t i = 0; i + size <= n; i += size) {
 		int64_t m = v[i];
 		for (size_t j = 1; j < size; j++) m = most_of(m, v[i + j]);
@@ -121,7 +116,7 @@ CLONES static void group_neighbours(int64_t *v, size_t size, size_t n) {
 
 /* Members lie `stride` apart: the maximum of whole runs of lanes goes into the first run, then back
  * to all. */
-CLONES static void group_strided(int64_t *v, size_t size, size_t stride, size_t n) {
+LK_CLONES static void group_strided(int64_t *v, size_t size, size_t stride, size_t n) {
 	for (size_t base = 0; base + size * stride <= n; base += size * stride) {
 		int64_t *m = v + base;
 		for (size_t j = 1; j < size; j++) {
@@ -154,13 +149,13 @@ void lk_lanes_group(int64_t *v, const lk_lane_groups *groups, size_t lanes) {
 	else group_neighbours(v, groups->size, lanes);
 }
 
-CLONES static void lanes_scale_by(int64_t *v, const double *factor, size_t n) {
+LK_CLONES static void lanes_scale_by(int64_t *v, const double *factor, size_t n) {
 	int64_t *t = VECTOR(v);
 	n = WHOLE(n);
 	LANES for (size_t i = 0; i < n; i++) t[i] = lk_sim_scale(t[i], factor[i]);
 }
 
-CLONES static void lanes_scale_jitter(int64_t *v, const lk_lane_noise *noise, size_t n) {
+LK_CLONES static void lanes_scale_jitter(int64_t *v, const lk_lane_noise *noise, size_t n) {
 	int64_t *t = VECTOR(v);
 	lk_lane_noise z = *noise;
 	n = WHOLE(n);

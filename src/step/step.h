@@ -82,6 +82,21 @@ void lk_step_free(lk_step *step);
 /* The part after graph and costs, which `step` holds: folds, simulates, splits the time. Also for
  * graphs without a job. */
 lk_status lk_step_simulate(const lk_step_options *options, lk_step *step, lk_error *err);
+/* Quantiles of a number over seeds. */
+typedef struct lk_quantiles {
+	double p50, p95, p99;
+} lk_quantiles;
+
+typedef struct lk_step_spread {
+	lk_quantiles step_s, part_s[LK_PART_COUNT]; /* parts: exposed */
+	lk_quantiles straggler_share; /* of the step, by which it is longer than without jitter and
+	                                 stragglers */
+} lk_step_spread;
+
+/* How far a simulated step, which had `options->seed`, and its parts spread over `seeds` seeds from
+ * that one on. Seeds run on all cores; what comes out does not depend on how many there are. */
+lk_status lk_step_spread_over(const lk_step_options *options, const lk_step *step, int seeds,
+                              lk_step_spread *out, lk_error *err);
 /* The graph that the events of step->sim refer to. */
 static inline const lk_graph *lk_step_simulated(const lk_step *step) {
 	return step->fold ? step->fold->graph : step->graph;

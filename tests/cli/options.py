@@ -147,6 +147,8 @@ PREDICT = {
     "straggler": [acts(DENSE, "--straggler 3:1.5"), refused(DENSE, "--straggler 16:2"), acts(DLRM, "--straggler 1:1.5")],
     "jitter": [acts(DENSE, "--jitter 0.1"), acts(DLRM, "--jitter 0.1")],
     "seed": [acts(DENSE + " --jitter 0.1", "--seed 7"), refused(DENSE, "--seed 7")],
+    "seeds": [acts(DENSE + " --jitter 0.1", "--seeds 4"), refused(DENSE, "--seeds 4"),
+              refused(DLRM + " --jitter 0.1", "--seeds 4")],
     "tokens": [acts(DENSE, "--tokens 1T")],
     "mtbf": [acts(DENSE + " --tokens 1T", "--mtbf 10"), refused(DENSE, "--mtbf 0.01")],
     "checkpoint-interval": [acts(DENSE + " --mtbf 10", "--checkpoint-interval 5"), refused(DENSE, "--checkpoint-interval 5")],

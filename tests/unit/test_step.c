@@ -11,6 +11,7 @@
 
 #include "base/arena.h"
 #include "step/step.h"
+#include "base/stats.h"
 #include "base/units.h"
 #include "model/build/build.h"
 #include "model/layout/job.h"
@@ -336,6 +337,47 @@ static void breakdown_adds_up_to_the_step(void **state) {
 	lk_arena_free(&f.arena);
 }
 
+/* The quantiles of --seeds against every seed asked for itself, and slow ranks against a step
+ * without any. */
+static void seeds_spread_as_steps_asked_one_by_one(void **state) {
+	enum {
+		SEEDS = 5
+	};
+	(void)state;
+	struct lk_fixture f;
+	lk_step first, each, even;
+	lk_step_spread spread;
+	double step_s[SEEDS], wait_s[SEEDS], share[SEEDS];
+	const lk_straggler slow = {.rank = 3, .factor = 1.2};
+	begin(&f, 8);
+	f.job.tp = 2;
+	f.job.pp = 2;
+	f.job.gbs = 16;
+	complete(&f);
+	lk_step_options options = {
+		.jitter = 0.1, .seed = 41, .stragglers = &slow, .straggler_count = 1};
+	lk_step_options plain = {0};
+	assert_int_equal(lk_step_ask(&f.job, &f.cluster, &plain, &even, &f.err), LK_OK);
+	assert_int_equal(lk_step_ask(&f.job, &f.cluster, &options, &first, &f.err), LK_OK);
+	assert_int_equal(lk_step_spread_over(&options, &first, SEEDS, &spread, &f.err), LK_OK);
+	for (int i = 0; i < SEEDS; i++) {
+		options.seed = 41 + (uint64_t)i;
+		assert_int_equal(lk_step_ask(&f.job, &f.cluster, &options, &each, &f.err), LK_OK);
+		step_s[i] = each.step_s;
+		wait_s[i] = each.breakdown.exposed_s[LK_PART_WAIT];
+		share[i] = fmax(0, 1 - even.step_s / each.step_s);
+		lk_step_free(&each);
+	}
+	assert_true(spread.step_s.p50 == lk_quantile(step_s, SEEDS, 0.5));
+	assert_true(spread.step_s.p99 == lk_quantile(step_s, SEEDS, 0.99));
+	assert_true(spread.part_s[LK_PART_WAIT].p95 == lk_quantile(wait_s, SEEDS, 0.95));
+	assert_true(spread.straggler_share.p50 == lk_quantile(share, SEEDS, 0.5));
+	assert_true(spread.straggler_share.p50 > 0.05); /* of a rank that is a fifth slower */
+	lk_step_free(&first);
+	lk_step_free(&even);
+	lk_arena_free(&f.arena);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(activations_in_flight_follow_1f1b),
@@ -347,6 +389,7 @@ int main(void) {
 		cmocka_unit_test(all_ranks_and_one_of_each_class_agree),
 		cmocka_unit_test(sharded_layers_are_simulated_as_they_are),
 		cmocka_unit_test(breakdown_adds_up_to_the_step),
+		cmocka_unit_test(seeds_spread_as_steps_asked_one_by_one),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -679,13 +679,19 @@ void lk_build_begin(lk_builder *builder, const lk_job *job, lk_graph *graph, lk_
 	begin_passes(builder, job, graph, err);
 	graph->samples = job->gbs;
 	graph->tokens = job->gbs * sequence;
-	graph->model_flops = trained_flops(job, (int)sequence) * job->gbs;
-	if (job->logit_share > 0)
-		graph->model_flops -=
-			(1 - job->logit_share) * lk_model_head_flops(model, sequence) * job->gbs;
 	graph->peak_dtype = job->dtype;
 	graph->ranks.stages = (uint32_t)job->pp;
 	set_ranks(graph, job);
+}
+
+/* Of the whole step: for bounds, which need frames alone, nobody counts them. */
+static void set_model_flops(const lk_builder *builder) {
+	const lk_job *job = builder->job;
+	double sequence = builder->graph->tokens / job->gbs;
+	builder->graph->model_flops = trained_flops(job, (int)sequence) * job->gbs;
+	if (job->logit_share > 0)
+		builder->graph->model_flops -=
+			(1 - job->logit_share) * lk_model_head_flops(builder->model, sequence) * job->gbs;
 }
 
 static lk_status build_step(lk_builder *builder, lk_error *err) {
@@ -729,6 +735,7 @@ lk_status lk_build_graph(const lk_job *job, lk_graph **out, lk_error *err) {
 		tower.discards = !lk_job_trains_projector(job);
 		b.tower = &tower;
 	}
+	set_model_flops(&b);
 	set_software(*out, job);
 	lk_status status = build_step(&b, err);
 	if (status != LK_OK) {

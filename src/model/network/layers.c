@@ -89,6 +89,11 @@ bool lk_layer_repeats(const lk_model *model, int layer) {
 	bool second = layer == 1 || (model->network == LK_NET_ENCDEC && layer == model->layers + 1);
 	if (first || (second && model->relative_buckets > 0) || model->network == LK_NET_CONV)
 		return false;
+	/* of periods, what may differ inside a stack of layers: searches ask this for each layer of
+	 * each layout */
+	if (!model->order[0])
+		return period_has_experts(model, layer) == period_has_experts(model, layer - 1) &&
+		       period_window(model, layer) == period_window(model, layer - 1);
 	lk_layer here = lk_model_layer(model, layer), before = lk_model_layer(model, layer - 1);
 	return lk_layer_same(&here, &before);
 }

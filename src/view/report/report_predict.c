@@ -117,6 +117,18 @@ static void predict_put_waterfall(lk_report *writer, const lk_prediction *predic
 	lk_report_panel_end(writer);
 }
 
+/* ---- seeds ---- */
+
+static lk_status predict_put_spread(lk_report *writer, const lk_prediction *prediction,
+                                    lk_error *err) {
+	if (!prediction->spread_count) return LK_OK;
+	return lk_report_table(writer, "How far the step spreads",
+	                       "quantiles over steps that differ in the seed of their jitter; lost to "
+	                       "slow ranks: the share by which the step is longer than with all ranks "
+	                       "equally fast",
+	                       true, lk_spread_table(prediction), 0, err);
+}
+
 /* ---- memory ---- */
 
 struct memory_part {
@@ -267,6 +279,7 @@ static lk_status predict_put_panels(const void *answer, lk_report *writer, lk_er
 	predict_put_verdict(writer, prediction);
 	LK_TRY(predict_put_fixes(writer, prediction, err));
 	predict_put_waterfall(writer, prediction);
+	LK_TRY(predict_put_spread(writer, prediction, err));
 	predict_put_memory(writer, prediction);
 	if (prediction->detail) LK_TRY(lk_report_pipeline(writer, prediction, err));
 	predict_put_tornado(writer, prediction);

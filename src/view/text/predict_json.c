@@ -51,6 +51,28 @@ static void json_put_breakdown(lk_json_writer *writer, const lk_prediction *pred
 	lk_json_object_end(writer);
 }
 
+/* null where no seeds were requested. */
+static void json_put_seeds(lk_json_writer *writer, const lk_prediction *prediction) {
+	if (!prediction->seeds) {
+		lk_json_put_null(writer, "seeds");
+		return;
+	}
+	lk_json_object(writer, "seeds");
+	lk_json_put_integer(writer, "count", prediction->seeds);
+	lk_json_object(writer, "quantiles");
+	for (int i = 0; i < prediction->spread_count; i++) {
+		const lk_seed_spread *row = &prediction->spread[i];
+		lk_json_object(writer, row->key);
+		lk_json_put_text(writer, "label", row->label);
+		lk_json_put_number(writer, "p50", row->p50);
+		lk_json_put_number(writer, "p95", row->p95);
+		lk_json_put_number(writer, "p99", row->p99);
+		lk_json_object_end(writer);
+	}
+	lk_json_object_end(writer);
+	lk_json_object_end(writer);
+}
+
 static void json_put_stage(lk_json_writer *writer, const lk_stage_memory *memory) {
 	lk_json_object(writer, NULL);
 	lk_json_put_integer(writer, "stage", memory->stage);
@@ -131,6 +153,7 @@ static void put_prediction(lk_json_writer *writer, const lk_prediction *predicti
 	json_put_verdict(writer, prediction);
 	json_put_speed(writer, prediction);
 	json_put_breakdown(writer, prediction);
+	json_put_seeds(writer, prediction);
 	lk_json_array(writer, "memory");
 	for (int i = 0; i < prediction->memory_count; i++)
 		json_put_stage(writer, &prediction->memory[i]);

@@ -216,6 +216,41 @@ static lk_status predict_view_put_breakdown(const struct report *report) {
 	return LK_OK;
 }
 
+static void spread_put_cell(lk_table *table, const lk_seed_spread *row, double number) {
+	char text[TEXT];
+	bool share = strcmp(row->key, "straggler_share") == 0;
+	lk_table_number(table, number,
+	                share ? lk_percent(number, text, sizeof text)
+	                      : lk_format_seconds(number, text, sizeof text));
+}
+
+lk_table *lk_spread_table(const lk_prediction *prediction) {
+	char title[TEXT];
+	snprintf(title, sizeof title, "over %d seeds", prediction->seeds);
+	const lk_column columns[] = {
+		{"part", title, false, false},
+		{"p50", "P50", true, false},
+		{"p95", "P95", true, false},
+		{"p99", "P99", true, false},
+	};
+	lk_table *table = lk_table_new("seeds", columns, 4);
+	for (int i = 0; table && i < prediction->spread_count; i++) {
+		const lk_seed_spread *row = &prediction->spread[i];
+		lk_table_row(table);
+		lk_table_text(table, row->label);
+		spread_put_cell(table, row, row->p50);
+		spread_put_cell(table, row, row->p95);
+		spread_put_cell(table, row, row->p99);
+	}
+	return table;
+}
+
+static lk_status put_spread(const struct report *report) {
+	if (!report->p->spread_count) return LK_OK;
+	putc('\n', report->out);
+	return write_table(report, lk_spread_table(report->p));
+}
+
 /* ---- memory ---- */
 
 static bool stage_shown(const struct report *report, int i) {
@@ -375,6 +410,7 @@ lk_status lk_write_report(const lk_sweep_row *row, bool verbose, bool colour, FI
 	putc('\n', out);
 	LK_TRY(put_speeds(&r));
 	LK_TRY(predict_view_put_breakdown(&r));
+	LK_TRY(put_spread(&r));
 	LK_TRY(predict_view_put_memory(&r));
 	put_simulated(&r);
 	LK_TRY(put_assumed(&r));

@@ -55,6 +55,8 @@ typedef struct lk_sweep {
 /* The report of one prediction. */
 lk_status lk_write_report(const lk_sweep_row *row, bool verbose, bool colour, FILE *out,
                           lk_error *err);
+/* Quantiles over seeds, as a table that the caller frees; NULL when memory is out. */
+lk_table *lk_spread_table(const lk_prediction *prediction);
 /* One row each, as a table that the caller frees; NULL when memory is out. */
 lk_table *lk_sweep_table(const lk_sweep *sweep);
 /* A column of that table as an array; the other one is NULL. Numbers are NAN, texts NULL where a
