@@ -240,7 +240,7 @@ void lk_stalls_print_plan(const lk_stalls_plan *plan, FILE *out);
  *
  * Keys of the JSON document: status, ranks, hosts, steps, first_step_s, step_s, step_low_s,
  * step_high_s, base, rounds, rounds_left_out, drift {low, high, trend}, lead {first, second, low_s,
- * high_s, rounds_needed, apart}, parts, runs, ranks, buckets, what_if (arrays of objects with the
+ * high_s, rounds_needed, apart}, parts, runs, by_rank, buckets, what_if (arrays of objects with the
  * columns of csv),
  * communication {group, calls, bytes, per_call_s, per_byte_s, rest_s, error, sizes}, rates
  * {pipelined, ingestion, preparation, fetch, bytes, disk_bytes_per_s, memory_bytes_per_s, device_s,

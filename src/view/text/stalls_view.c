@@ -428,8 +428,8 @@ static void put_json_rates(lk_json_writer *writer, const lk_stalls_rates *rates)
 }
 
 static lk_status put_json_tables(lk_json_writer *writer, const struct asked *asked, lk_error *err) {
-	static const char *const keys[LK_STALLS_TABLES] = {"",      "parts",   "runs",
-	                                                   "ranks", "buckets", "what_if"};
+	static const char *const keys[LK_STALLS_TABLES] = {"",        "parts",   "runs",
+	                                                   "by_rank", "buckets", "what_if"};
 	for (int i = LK_STALLS_ALL + 1; i < LK_STALLS_TABLES; i++) {
 		if (asked->table != LK_STALLS_ALL && asked->table != i) continue;
 		lk_table *table = lk_stalls_table(asked->x, i);
