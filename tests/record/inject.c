@@ -4,7 +4,7 @@
  *     mpirun -n 2 ./inject KEY=MILLISECONDS...
  *
  *     steps=40       how many (no time)
- *     prep=          the loader's own work between its two reads of a step, on the processor
+ *     prep=          the loader's own work after each of its reads of a step, on the processor
  *     load_sleep=    the same, asleep: a loader that waits for another machine
  *     compute=       the model's work, on the processor
  *     compute_sleep= the same, asleep
@@ -28,6 +28,7 @@
 enum {
 	WARMUP = 5,
 	PIECE = 1 << 20,
+	SAMPLES = 8, /* of a step: each is read, then decoded */
 	LOADER_BYTES = 4096
 };
 enum {
@@ -117,11 +118,10 @@ int main(int argc, char **argv) {
 	for (int step = 0; step < steps + WARMUP; step++) {
 		int counts = step >= WARMUP;
 		double then = seconds_by(CLOCK_MONOTONIC), begin = then;
-		sum += pread(loader, room, LOADER_BYTES, 0);
-		work(prep / 2), rest(load_sleep / 2);
-		sum += pread(loader, room, LOADER_BYTES, LOADER_BYTES);
-		work(prep / 2), rest(load_sleep / 2);
-		sum += pread(loader, room, LOADER_BYTES, 0);
+		for (int i = 0; i < SAMPLES; i++) {
+			sum += pread(loader, room, LOADER_BYTES, (off_t)i * LOADER_BYTES);
+			work(prep / SAMPLES), rest(load_sleep / SAMPLES);
+		}
 		since(&then, PREPARATION, counts);
 		sum += read_piece(data, room, rank, step, mib, mapped);
 		since(&then, FETCH, counts);
