@@ -98,6 +98,8 @@ typedef struct lk_record_process {
 	bool forked;
 	bool whole; /* it ended by itself, not by a signal */
 	uint64_t comms, reads, writes, dropped;
+	int growth_errno;   /* why the file could not grow: ENOSPC, EDQUOT, ...; 0: it could, up to its
+	                       limit */
 	int mode, delay_us; /* lk_record_mode; how much longer communication was made to take */
 	uint64_t left_out;  /* null: calls that returned at once */
 	double comm_bytes, read_bytes, write_bytes;
@@ -111,7 +113,8 @@ typedef struct lk_record_process {
 	double wall_s;   /* recorded */
 	double cost_s;   /* of one call, measured */
 	int files, steps;
-	double step_s; /* median; NAN without steps */
+	double step_s;    /* median; NAN without steps */
+	double outside_s; /* recorded, before the first step and after the last; NAN without steps */
 } lk_record_process;
 
 /* A file, over all processes. */
@@ -154,6 +157,7 @@ typedef struct lk_record_answer {
 	                                           values that were made up */
 	const char *store_wrong;                /* why a connection to it was closed; "" none was */
 	const char *reason;                     /* why nothing or not all was recorded, in a line; "" */
+	uint64_t dropped;                       /* calls that happened and are not in the recordings */
 	void *memory_owner;
 } lk_record_answer;
 
@@ -166,6 +170,12 @@ void lk_record_defaults(lk_record_request *request);
 lk_status lk_record(const lk_record_request *request, lk_record_answer **out, lk_error *err);
 /* Frees an answer with all that it points to; accepts NULL. */
 void lk_record_free(lk_record_answer *answer);
+/* The exit status of `lockstep record`: the command's; where that is 0 and calls were dropped,
+ * LK_RECORD_LOST. */
+enum {
+	LK_RECORD_LOST = 3
+};
+int lk_record_exit_status(const lk_record_answer *answer);
 /* Prints what was recorded, what it cost, what to do with it. */
 void lk_record_print(const lk_record_answer *answer, FILE *out);
 

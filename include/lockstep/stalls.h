@@ -12,8 +12,8 @@
  *
  * The first run is the command as it is. Then, if `confirm` agrees, it is run again in each
  * configuration, several times, one configuration after the other in every round; what these runs
- * write goes to a scratch folder. The differences of their step times are the stalls
- * (docs/guide/stalls.md has the formulas). What cannot be run is estimated from the recording, and
+ * write goes to a scratch folder. Their step times, fitted together, are the stalls
+ * (docs/guide/stalls.md has the sums). What cannot be run is estimated from the recording, and
  * labelled so.
  */
 #ifndef LOCKSTEP_STALLS_H
@@ -47,6 +47,7 @@ typedef struct lk_stalls_plan {
 	int runs;
 	const char *configurations; /* "null, hot, cold" */
 	int repeats;
+	double budget;              /* seconds; 0: none, `repeats` rounds are run */
 	double seconds;             /* about what they take together */
 	const char *const *written; /* files that the first run wrote, the largest first */
 	int written_count;
@@ -64,7 +65,9 @@ typedef struct lk_stalls_request {
 	                               first run */
 	const char *one;            /* the command for one process, words separated by blanks */
 	int steps, warmup; /* steps that count in each run, and those before them that do not */
-	int repeats;       /* of each configuration */
+	int repeats;       /* of each configuration; with a budget: at least */
+	double budget; /* seconds for the runs after the first: as many rounds as it takes to tell the
+	                  largest parts; 0: `repeats` rounds */
 	double time_limit; /* seconds of a run; 0: of the first none, of others ten times the first and
 	                      a minute */
 	const char *step_marker, *program; /* as lk_record_request has them */
@@ -88,14 +91,16 @@ typedef enum lk_stalls_basis {
 
 /* The stalls: parts of a step. */
 typedef enum lk_stalls_kind {
-	LK_STALL_COMPUTE,      /* what is left: the program's own code */
+	LK_STALL_COMPUTE,      /* the usual rank's own code */
+	LK_STALL_IMBALANCE,    /* what the slowest rank of each step works longer than the usual one */
 	LK_STALL_WRITING,      /* of files: checkpoints */
 	LK_STALL_SHARING,      /* ranks of a host in one another's way: cores, memory bandwidth */
 	LK_STALL_PREPARATION,  /* decoding and reading of cached data that nothing hides */
 	LK_STALL_FETCH,        /* what reading from storage adds */
-	LK_STALL_WAITING,      /* communication before the last rank's arrival */
+	LK_STALL_WAITING,      /* for a rank's arrival, beyond imbalance: pipelines */
 	LK_STALL_INTERCONNECT, /* transfer among ranks of one host */
 	LK_STALL_NETWORK,      /* transfer across hosts */
+	LK_STALL_BURSTS,       /* steps that were long in one run and in no other of its kind */
 	LK_STALL_KINDS,
 } lk_stalls_kind;
 /* Their names: "compute", ...; NULL last. */
@@ -159,6 +164,21 @@ typedef struct lk_stalls_rates {
 	const char *from; /* "cold", "hot", "first": the run that the predictions start from */
 } lk_stalls_rates;
 
+/* How the two largest parts compare. */
+typedef struct lk_stalls_lead {
+	lk_stalls_kind first, second;
+	double low, high;     /* 95 % interval of their difference; NAN: one round, or none */
+	double rounds_needed; /* that would tell them apart, about; NAN: they are told apart, or not
+	                         known */
+	bool apart;           /* the interval does not reach 0 */
+} lk_stalls_lead;
+
+/* What a rank does in a step; seconds. Blocked time is NAN where the recording does not have it. */
+typedef struct lk_stalls_rank {
+	int rank;         /* of the world; -1: not known */
+	double step, own; /* own: outside of calls of communication */
+} lk_stalls_rank;
+
 /* The answer. Times in seconds a step, mean over ranks. */
 typedef struct lk_stalls_answer {
 	int status; /* exit status of the first run; 124 time limit; 128 + N signal N */
@@ -169,6 +189,14 @@ typedef struct lk_stalls_answer {
 	const char *base;         /* its configuration */
 	lk_stalls_row rows[LK_STALLS_CONFIGURATIONS];
 	lk_stalls_part parts[LK_STALL_KINDS];
+	lk_stalls_lead lead;
+	int rounds, rounds_left_out; /* that count; in which one run was far from the others */
+	/* The machine's speed between rounds: the slowest's and the fastest's steps over the mean; and
+	   how much slower it became from the first round to the last, of a line through all. NAN: fewer
+	   than two configurations or rounds. */
+	double drift_low, drift_high, drift_trend;
+	const lk_stalls_rank *by_rank; /* of the last run of `base`, by rank */
+	int rank_count;
 	lk_stalls_buckets buckets;
 	lk_stalls_rates rates;
 	const lk_stalls_change *changes;
@@ -188,6 +216,7 @@ enum {
 	LK_STALLS_ALL,
 	LK_STALLS_PARTS,
 	LK_STALLS_RUNS,
+	LK_STALLS_RANKS,
 	LK_STALLS_BUCKETS,
 	LK_STALLS_WHAT_IF,
 	LK_STALLS_TABLES
@@ -210,7 +239,9 @@ void lk_stalls_print_plan(const lk_stalls_plan *plan, FILE *out);
  * and sqlite for LK_STALLS_ALL; in csv and jsonl, which hold one table, the parts.
  *
  * Keys of the JSON document: status, ranks, hosts, steps, first_step_s, step_s, step_low_s,
- * step_high_s, base, parts, runs, buckets, what_if (arrays of objects with the columns of csv),
+ * step_high_s, base, rounds, rounds_left_out, drift {low, high, trend}, lead {first, second, low_s,
+ * high_s, rounds_needed, apart}, parts, runs, by_rank, buckets, what_if (arrays of objects with the
+ * columns of csv),
  * communication {group, calls, bytes, per_call_s, per_byte_s, rest_s, error, sizes}, rates
  * {pipelined, ingestion, preparation, fetch, bytes, disk_bytes_per_s, memory_bytes_per_s, device_s,
  * hidden_s, hit, workers, cores, busy, cores_to_hide, cache_to_hide, from}, notes, reason,

@@ -15,7 +15,7 @@ static int record_run(lk_args *args) {
 	request.words = args->rest_count;
 	if (lk_record(&request, &answer, &err) != LK_OK) return cli_fail(&err);
 	lk_record_print(answer, stderr);
-	int status = answer->status;
+	int status = lk_record_exit_status(answer);
 	lk_record_free(answer);
 	return status;
 }

@@ -154,6 +154,7 @@ int lk_recorder_open(lk_recorder *recorder, const char *folder, uint64_t limit_b
 	raw_close(fd);
 	if (!code) {
 		recorder->head->root = root;
+		if (limit < limit_bytes) recorder->head->growth_errno = EFBIG;
 		code = recording_show(recorder);
 	}
 	if (code) recorder->head = NULL;
@@ -198,8 +199,13 @@ static bool new_block(lk_recorder *recorder, lk_record_place *place) {
 	uint32_t number = __atomic_fetch_add(&recorder->head->blocks, 1, __ATOMIC_RELAXED);
 	if (number >= most) return false;
 	int code = errno;
+	errno = 0;
 	bool good = recording_grow(recorder, LK_HEADER_BYTES + (uint64_t)number * LK_BLOCK_BYTES,
 	                           LK_BLOCK_BYTES);
+	uint32_t none = 0, why = (uint32_t)(errno ? errno : EIO);
+	if (!good)
+		__atomic_compare_exchange_n(&recorder->head->growth_errno, &none, why, false,
+		                            __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 	errno = code;
 	if (!good) return __atomic_fetch_add(&recorder->failures, 1, __ATOMIC_RELAXED), false;
 	place->block = block_at(recorder, number);

@@ -3,7 +3,8 @@
 #include "options/rows.h"
 
 static const char *const mpis[] = {"auto", "openmpi", "mpich", NULL};
-const char *const lk_stalls_tables[] = {"all", "parts", "runs", "buckets", "what-if", NULL};
+const char *const lk_stalls_tables[] = {"all",     "parts",   "runs", "ranks",
+                                        "buckets", "what-if", NULL};
 
 /* clang-format off */
 #define REQUEST lk_stalls_request
@@ -13,7 +14,10 @@ static const lk_option options[] = {
 	 "steps measured in each run, which is then stopped; default 40")},
 	{INT("warmup", warmup, "N", 0, 1000000, "steps before them that are not measured; default 5")},
 	{INT("repeats", repeats, "N", 1, 50,
-	 "runs of each configuration, in rounds; default 3"), LETTER('r')},
+	 "runs of each configuration, in rounds; with --budget: at least; default 3"), LETTER('r')},
+	{REAL("budget", budget, "SECONDS", 0.001, 1e9,
+	 "as many rounds as it takes to tell the largest two parts apart, or 50, within this time; "
+	 "default: --repeats rounds")},
 	{TEXT("configurations", configurations, "NAME,...",
 	 "of one, null, ready, hot, cold; first: the command once, everything is estimated")},
 	{TEXT("one", one, "COMMAND",
@@ -41,7 +45,7 @@ static const lk_option options[] = {
 	{GROUP("Output")
 	 TEXT("out", out, "DIR", "folder, not there yet, that keeps all recordings")},
 	{OUT_FORMAT(lk_output_formats, "text, md, csv, json, jsonl or sqlite")},
-	{OUT_TABLE(lk_stalls_tables, "NAME", "one table: parts, runs, buckets or what-if")},
+	{OUT_TABLE(lk_stalls_tables, "NAME", "one table: parts, runs, ranks, buckets or what-if")},
 	{OUT_FILE("where the output goes; sqlite needs one"), LETTER('f')},
 	{OUT_FILE_OF("timeline", trace, "FILE",
 	 "all ranks of a run for a trace viewer: .json, .json.gz or .pftrace")},

@@ -3,6 +3,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -24,9 +26,20 @@ struct record_work {
 	lk_record_scratch scratch;
 	lk_arena arena;
 	char folder[PATH_MAX]; /* absolute */
+	int locked;            /* the folder, open and locked as long as it is recorded into; -1 */
 };
 
 /* ---- the folder ---- */
+
+/* Of two that record into one empty folder the second one is refused. File systems without locks
+ * have none. */
+static lk_status lock_recording_folder(struct record_work *work, const char *out, lk_error *err) {
+	work->locked = open(work->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (work->locked < 0 || flock(work->locked, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
+		return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, out, "another lockstep records into it");
+	return lk_hint(err, "wait for it, or name another folder with --out");
+}
 
 static lk_status make_recording_folder(struct record_work *work, const char *out, lk_error *err) {
 	if (mkdir(out, 0700) != 0 && errno != EEXIST) {
@@ -35,6 +48,7 @@ static lk_status make_recording_folder(struct record_work *work, const char *out
 	}
 	if (!realpath(out, work->folder))
 		return lk_fail(err, LK_ERR_IO, out, "cannot be found: %s", strerror(errno));
+	LK_TRY(lock_recording_folder(work, out, err));
 	if (lk_record_is_empty_folder(work->folder)) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, out,
 	        "is not an empty folder; recordings are never mixed or overwritten");
@@ -155,6 +169,7 @@ static lk_status describe_process(struct record_work *work, const char *path,
 		.forked = head->root != 0,
 		.whole = head->end_ns > 0,
 		.dropped = run->dropped,
+		.growth_errno = (int)head->growth_errno,
 		.mode = (int)head->mode,
 		.delay_us = (int)head->delay_us,
 		.left_out = head->left_out,
@@ -166,6 +181,11 @@ static lk_status describe_process(struct record_work *work, const char *path,
 		                    &run->calls.at[i].record, lk_recorded_by_pipe(run, &run->calls.at[i]));
 	if (head->end_ns > 0 && 1e-9 * (double)head->end_ns > process->wall_s)
 		process->wall_s = 1e-9 * (double)head->end_ns;
+	process->outside_s = NAN;
+	if (process->steps)
+		process->outside_s =
+			fmax(0, process->wall_s -
+		                1e-9 * (double)(steps->begin.at[process->steps] - steps->begin.at[0]));
 	return process->path && process->program ? lk_record_step_time(steps, &process->step_s, err)
 	                                         : lk_oom(err);
 }
@@ -208,6 +228,27 @@ static bool null_mode_saw_sockets(const struct record_work *work) {
 	return sockets && !left_out;
 }
 
+/* Why calls were dropped, and what to do. */
+static const char *explain_dropped_calls(struct record_work *work, uint64_t dropped) {
+	int code = 0;
+	for (size_t i = 0; i < work->processes.count && !code; i++)
+		if (work->processes.at[i].dropped) code = work->processes.at[i].growth_errno;
+	const char *why = "did not fit the recording; use a larger --max-mb";
+	if (code == ENOSPC)
+		why = "were lost: the disk is full; name a folder on another one with --out";
+	else if (code == EDQUOT)
+		why =
+			"were lost: your quota of the disk is used up; name a folder on another one with --out";
+	else if (code == EFBIG)
+		why = "were lost: the limit of file sizes was reached; raise it with ulimit -f";
+	else if (code)
+		return lk_arena_printf(&work->arena,
+		                       "%llu calls were lost: the recording could not grow: %s; name "
+		                       "another folder with --out",
+		                       (unsigned long long)dropped, strerror(code));
+	return lk_arena_printf(&work->arena, "%llu calls %s", (unsigned long long)dropped, why);
+}
+
 static const char *explain_missing_steps(struct record_work *work,
                                          const lk_record_request *request) {
 	char room[LK_PROGRAM_NAME];
@@ -229,10 +270,8 @@ static const char *explain_missing_steps(struct record_work *work,
 	if (!work->processes.count)
 		return "nothing was recorded: no program called MPI_Init; --program NAME records one "
 			   "without MPI";
-	if (dropped)
-		return lk_arena_printf(&work->arena,
-		                       "%llu calls did not fit the recording; use a larger --max-mb",
-		                       (unsigned long long)dropped);
+	work->result.dropped = dropped;
+	if (dropped) return explain_dropped_calls(work, dropped);
 	if (!steps && request->step_marker)
 		return "no steps: nothing that --step-marker names was seen";
 	if (!steps && comms)
@@ -301,11 +340,17 @@ lk_status lk_record(const lk_record_request *request, lk_record_answer **out, lk
 	struct record_work *work = calloc(1, sizeof *work);
 	if (!work) return lk_oom(err);
 	work->result.memory_owner = work;
+	work->locked = -1;
 	work->paths = lk_intern_new();
 	lk_status status = work->paths ? run_and_sum_up(work, &own, err) : lk_oom(err);
+	if (work->locked >= 0) close(work->locked);
 	if (status != LK_OK) lk_record_free(&work->result);
 	else *out = &work->result;
 	return status;
+}
+
+int lk_record_exit_status(const lk_record_answer *answer) {
+	return answer->status == 0 && answer->dropped ? LK_RECORD_LOST : answer->status;
 }
 
 void lk_record_free(lk_record_answer *answer) {

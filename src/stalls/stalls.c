@@ -121,6 +121,7 @@ static const char *list_wanted_configurations(lk_stalls_work *work, int *count) 
 
 static lk_status ask_for_agreement(lk_stalls_work *work, bool *yes) {
 	lk_stalls_plan plan = {.repeats = work->request->repeats,
+	                       .budget = work->request->budget,
 	                       .status = work->first.status,
 	                       .scratch = work->runner.folder};
 	lk_stalls_files written = {0};
@@ -202,8 +203,12 @@ static lk_status run_one_configuration(lk_stalls_work *work, lk_stalls_configura
 	lk_stalls_comm comm;
 	lk_stalls_times *times = &work->rounds.at[c][round];
 	bool ready = work->wanted[LK_STALLS_READY] && c <= LK_STALLS_READY;
-	say_progress(work, "round %d of %d, %s", round + 1, work->request->repeats,
-	             lk_stalls_configurations[c]);
+	if (work->request->budget > 0)
+		say_progress(work, "round %d, %s", round + 1, lk_stalls_configurations[c]);
+	else
+		say_progress(work, "round %d of %d, %s", round + 1, work->request->repeats,
+		             lk_stalls_configurations[c]);
+	work->runner.as_rank = work->runner.world > 0 ? round % work->runner.world : 0;
 	LK_TRY(lk_stalls_run_again(&work->runner, c, round, ready, &run, work->err));
 	if (is_interrupt_status(run.status) && !run.late)
 		return lk_fail(work->err, LK_ERR_INPUT, "stalls", "interrupted");
@@ -224,14 +229,60 @@ static lk_status run_one_configuration(lk_stalls_work *work, lk_stalls_configura
 	return LK_OK;
 }
 
+/* The own time of a rank in the round's null run, beyond that of the usual rank; 0 not known. */
+static double own_beyond_usual(const lk_stalls_work *work, int round, int rank) {
+	const lk_stalls_seen *null = &work->last[LK_STALLS_NULL].seen;
+	if (isnan(work->rounds.at[LK_STALLS_NULL][round].step) || !(null->times.usual > 0)) return 0;
+	for (int i = 0; i < null->ranks; i++)
+		if (null->by_rank[i].rank == rank) return null->by_rank[i].own - null->times.usual;
+	return 0;
+}
+
+/* Runs that ranks do not leave together are taken as the usual rank's. */
+static void note_uneven_runs(lk_stalls_work *work, int round) {
+	lk_stalls_times *null = &work->rounds.at[LK_STALLS_NULL][round],
+					*one = &work->rounds.at[LK_STALLS_ONE][round];
+	if (null->usual > 0) null->uneven = null->own - null->usual;
+	if (!work->request->one && work->runner.program)
+		one->uneven = own_beyond_usual(work, round, work->runner.as_rank);
+}
+
+static lk_status run_round(lk_stalls_work *work, int round) {
+	int order[LK_STALLS_CONFIGURATIONS];
+	lk_stalls_order(round, order);
+	for (int i = 0; i < LK_STALLS_CONFIGURATIONS; i++) {
+		int c = order[i];
+		if (work->wanted[c]) LK_TRY(run_one_configuration(work, (lk_stalls_configuration)c, round));
+	}
+	note_uneven_runs(work, round);
+	return LK_OK;
+}
+
+static double seconds_since(int64_t start_ns) {
+	return 1e-9 * (double)(lk_monotonic_ns() - start_ns);
+}
+
+/* Whether another round has sense, and room in the budget. */
+static bool another_round(lk_stalls_work *work, int done, int64_t start_ns) {
+	const lk_stalls_request *request = work->request;
+	if (!(request->budget > 0)) return done < request->repeats;
+	if (done == 0) return true;
+	double spent = seconds_since(start_ns);
+	if (done == LK_STALLS_REPEATS || spent + spent / done > request->budget) return false;
+	lk_stalls_answer now = {.hosts = work->first_comm.hosts};
+	work->rounds.count = done;
+	lk_stalls_split(&work->rounds, &now);
+	return done < request->repeats || !lk_stalls_settled(&now);
+}
+
 static lk_status run_all_rounds(lk_stalls_work *work) {
-	work->rounds.count = work->request->repeats;
+	int64_t start_ns = lk_monotonic_ns();
+	int done = 0;
 	for (int c = 0; c < LK_STALLS_CONFIGURATIONS; c++)
-		for (int i = 0; i < work->rounds.count; i++) work->rounds.at[c][i].step = NAN;
-	for (int round = 0; round < work->rounds.count; round++)
-		for (int c = 0; c < LK_STALLS_CONFIGURATIONS; c++)
-			if (work->wanted[c])
-				LK_TRY(run_one_configuration(work, (lk_stalls_configuration)c, round));
+		for (int i = 0; i < LK_STALLS_REPEATS; i++) work->rounds.at[c][i].step = NAN;
+	work->rounds.first = work->first.seen.times;
+	while (another_round(work, done, start_ns)) LK_TRY(run_round(work, done++));
+	work->rounds.count = done;
 	/* what failed in a later round does not count at all: the rounds would not be alike */
 	for (int c = 0; c < LK_STALLS_CONFIGURATIONS; c++)
 		for (int i = 0; i < work->rounds.count && !work->wanted[c]; i++)
@@ -241,28 +292,34 @@ static lk_status run_all_rounds(lk_stalls_work *work) {
 
 /* ---- the answer ---- */
 
-/* Differences that noise made negative count as 0: the parts are then more than the step. */
-static bool parts_exceed_step(const lk_stalls_answer *answer) {
-	double sum = 0;
-	for (int k = 0; k < LK_STALL_KINDS; k++) sum += lk_stalls_known(answer->parts[k].seconds);
-	return sum > 1.02 * answer->step_s;
+/* How many rounds would tell the largest parts apart; "" where more are not to be run. */
+static const char *rounds_that_would_do(const lk_stalls_answer *answer) {
+	if (!(answer->lead.rounds_needed > answer->rounds)) return "";
+	return answer->lead.rounds_needed <= 20                  ? "; 20 rounds or fewer would do it"
+	       : answer->lead.rounds_needed <= LK_STALLS_REPEATS ? "; 50 rounds or fewer would do it"
+	                                                         : "; 50 rounds would not do it";
 }
 
 static lk_status add_stalls_notes(lk_stalls_work *work) {
 	const lk_stalls_answer *answer = &work->result;
-	if (parts_exceed_step(answer))
-		LK_TRY(add_stalls_note(
-			work,
-			"the runs contradict one another: the parts add up to more than the step. Other "
-			"programs were running, or the runs are too short; use more --repeats and --steps"));
+	if (answer->rounds_left_out)
+		LK_TRY(add_stalls_note(work,
+		                       "%d of %d rounds left out: one of their runs is far from the others "
+		                       "of its kind, so that other programs ran meanwhile",
+		                       answer->rounds_left_out, answer->rounds + answer->rounds_left_out));
+	if (!answer->lead.apart && answer->rounds > 1)
+		LK_TRY(add_stalls_note(work, "%s and %s cannot be told apart%s",
+		                       lk_stalls_kinds[answer->lead.first],
+		                       lk_stalls_kinds[answer->lead.second], rounds_that_would_do(answer)));
 	if (answer->rows[LK_STALLS_NULL].runs && !work->last[LK_STALLS_NULL].seen.left_out)
 		LK_TRY(add_stalls_note(work,
 		                       "the null run left no call out: all are small, or point-to-point "
 		                       "messages; communication is the time in their calls"));
 	if (answer->rows[LK_STALLS_ONE].runs)
-		LK_TRY(add_stalls_note(
-			work, "one process is taken to do what each rank does%s",
-			work->request->one || !work->runner.program ? "" : "; it ran as an emulated rank 0"));
+		LK_TRY(add_stalls_note(work, "one process is taken to do what each rank does%s",
+		                       work->request->one || !work->runner.program
+		                           ? ""
+		                           : "; it ran as an emulated rank, another one in each round"));
 	if (answer->rows[LK_STALLS_HOT].runs && answer->rows[LK_STALLS_HOT].resident < 0.95)
 		LK_TRY(add_stalls_note(work, "hot not achieved: %.0f %% of the files were in memory",
 		                       100 * answer->rows[LK_STALLS_HOT].resident));
@@ -298,6 +355,11 @@ static lk_status answer_from_rounds(lk_stalls_work *work) {
 	answer->first_s = work->first.seen.times.step;
 	work->rounds.first = work->first.seen.times;
 	lk_stalls_split(&work->rounds, answer);
+	const lk_stalls_run *base = &work->first;
+	for (int c = 0; c < LK_STALLS_CONFIGURATIONS; c++)
+		if (strcmp(answer->base, lk_stalls_configurations[c]) == 0) base = &work->last[c];
+	answer->by_rank = base->seen.by_rank;
+	answer->rank_count = base->seen.ranks;
 	LK_TRY(lk_stalls_buckets_of(work, &work->first_comm));
 	LK_TRY(lk_stalls_predict(work));
 	return add_stalls_notes(work);
@@ -330,8 +392,8 @@ static lk_status analyse_recording(lk_stalls_work *work) {
 	const lk_stalls_request *request = work->request;
 	for (int c = 0; c < LK_STALLS_CONFIGURATIONS; c++)
 		leave_out_configuration(work, c, "nothing is run: a recording was given");
-	LK_TRY(lk_stalls_see(request->recording, request->warmup, request->steps, &work->first.seen,
-	                     NULL, work->err));
+	LK_TRY(lk_stalls_see(request->recording, request->warmup, request->steps, &work->arena,
+	                     &work->first.seen, NULL, work->err));
 	if (!work->first.seen.steps) {
 		lk_fail(work->err, LK_ERR_INPUT, request->recording,
 		        "has no recording with more than %d steps", request->warmup);
@@ -385,6 +447,8 @@ static lk_status analyse_command(lk_stalls_work *work) {
 static lk_status check_stalls_request(const lk_stalls_request *request, lk_error *err) {
 	if (request->repeats < 1 || request->repeats > LK_STALLS_REPEATS)
 		return lk_fail(err, LK_ERR_INPUT, "--repeats", "must be 1 to %d", LK_STALLS_REPEATS);
+	if (!(request->budget >= 0 && request->budget <= 1e9))
+		return lk_fail(err, LK_ERR_INPUT, "--budget", "must be 0 to 1e9 seconds");
 	if (request->recording && request->words)
 		return lk_fail(err, LK_ERR_INPUT, "--recording",
 		               "replaces the command; give one of the two");

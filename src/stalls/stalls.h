@@ -6,7 +6,8 @@
  *     stalls_loader.c    preparation, from reads and the own code between them
  *     stalls_cache.c     the page cache: evicting, reading ahead, looking
  *     stalls_disk.c      how long storage works for a step, and what of that the step does not see
- *     stalls_formulas.c  differences of configurations as parts of the step, with intervals
+ *     stalls_fit.c       what was measured as sums of parts, fitted together, with intervals
+ *     stalls_formulas.c  which sums of parts the configurations are; the parts of the step
  *     stalls_buckets.c   time of communication by calls and bytes
  *     stalls_whatif.c    closed forms of the loader's rates
  *     stalls_simulate.c  the same as a simulated timeline
@@ -24,13 +25,53 @@
 #include "lockstep/stalls.h"
 #include "trace/read/read.h"
 
-/* ---- parts of the step (stalls_formulas.c) ---- */
-
-/* A mean of a few measurements and its 95 % interval by Student's t; one alone has none (NAN). */
+/* A mean of a few measurements and its 95 % interval; one alone has none (NAN). */
 typedef struct lk_estimate {
 	double mean, low, high;
 } lk_estimate;
+
+/* ---- the fit (stalls_fit.c) ---- */
+
+enum {
+	LK_STALLS_REPEATS = 50,
+	LK_FIT_ROWS = 10,
+	LK_FIT_PARTS = 8
+};
+/* What was measured once a cycle. */
+typedef struct lk_fit_row {
+	uint32_t parts;       /* bits: those whose sum it is */
+	bool configuration;   /* a run's step, which shows how slow the machine was */
+	double doubt;         /* share of it by which it may be wrong, whatever the noise */
+	const double *values; /* by cycle; NAN: the cycle does not count */
+} lk_fit_row;
+typedef struct lk_fit {
+	int cycles, left_out; /* that count; of the whole ones, those far from the others */
+	int cycle[LK_STALLS_REPEATS];
+	double drift[LK_STALLS_REPEATS]; /* of the cycles that count: how slow the machine was */
+	lk_estimate total;
+	lk_estimate part[LK_FIT_PARTS]; /* none negative, their sum the total; NAN: no sums tell it */
+	double hidden[LK_FIT_PARTS];    /* variance of the mean that cycles do not show */
+	double at[LK_STALLS_REPEATS][LK_FIT_PARTS]; /* parts in each cycle, as measured */
+} lk_fit;
+/* `total`: the row that is the step. No cycle counts: NANs. */
+void lk_fit_parts(const lk_fit_row *rows, int row_count, int parts, int cycles, int total,
+                  lk_fit *out);
+/* Of shares of two parts, a - b; *needed: cycles that would tell them apart, about. */
+lk_estimate lk_fit_difference(const lk_fit *fit, int a, double share_a, int b, double share_b,
+                              double *needed);
+/* 97.5 % quantile. */
+double lk_student_quantile(int freedom);
+
+/* ---- parts of the step (stalls_formulas.c) ---- */
+
 lk_estimate lk_estimate_of(const double *x, int count); /* NANs are left out; all are: NAN */
+
+/* Steps of a run, one by one; owned by the arena of the answer. */
+typedef struct lk_stalls_steps {
+	const double *length;  /* [count] seconds, mean over ranks */
+	const double *slowest; /* own time of the rank that had most */
+	int count;
+} lk_stalls_steps;
 
 /* What one run showed, a step: seconds, means over ranks and steps. NAN: not known. */
 typedef struct lk_stalls_times {
@@ -38,12 +79,15 @@ typedef struct lk_stalls_times {
 	double waiting, interconnect, network; /* in calls of communication */
 	double reading, preparation, writing;  /* of the main thread; preparation that is not hidden */
 	double waited;                         /* some thread of a host was in a read */
+	double usual;  /* own time of the usual rank: the lower median over ranks; 0: one rank, or not
+	                  known */
+	double uneven; /* what `step` has more than a step of the usual rank: in runs that ranks do not
+	                  leave together */
+	double own;    /* mean over ranks */
+	lk_stalls_steps steps;
 } lk_stalls_times;
 
 /* Runs by configuration and round; `step` NAN: no such run. */
-enum {
-	LK_STALLS_REPEATS = 50
-};
 typedef struct lk_stalls_rounds {
 	int count;
 	lk_stalls_times at[LK_STALLS_CONFIGURATIONS][LK_STALLS_REPEATS];
@@ -57,6 +101,13 @@ struct lk_disk_work;
  * adds. The answer's parts must be set. */
 struct lk_disk_work lk_stalls_storage_of(const lk_stalls_rounds *rounds,
                                          const lk_stalls_answer *answer);
+
+/* The order of the configurations in a round, drawn anew for each, so that what grows within rounds
+ * is noise and no difference; the same in every run of lockstep. */
+void lk_stalls_order(int round, int order[LK_STALLS_CONFIGURATIONS]);
+/* Whether more rounds can change what is said: not where all intervals are narrow and the largest
+ * parts are told apart. */
+bool lk_stalls_settled(const lk_stalls_answer *answer);
 
 /* ---- gradient buckets (stalls_buckets.c) ---- */
 
@@ -195,18 +246,19 @@ lk_status lk_stalls_see_comm(const char *folder, int warmup, int steps, lk_stall
 typedef struct lk_stalls_seen {
 	int ranks, steps; /* recordings with steps; steps looked at, the fewest */
 	lk_stalls_times times;
-	double quick_s;          /* a tenth of the steps is quicker than that */
-	lk_stalls_loader loader; /* mean over ranks */
-	double communications;   /* calls a step */
-	uint64_t left_out;       /* calls that null mode left out */
+	const lk_stalls_rank *by_rank; /* [ranks], by rank; of the arena */
+	double quick_s;                /* a tenth of the steps is quicker than that */
+	lk_stalls_loader loader;       /* mean over ranks */
+	double communications;         /* calls a step */
+	uint64_t left_out;             /* calls that null mode left out */
 	bool mpi;
 	bool torch; /* torch.distributed of Python, among several ranks */
 	bool loader_seen;
 } lk_stalls_seen;
 /* 0 steps in *out: there are none. Communication is left NAN. The steps are added to `each`, unless
  * it is NULL. */
-lk_status lk_stalls_see(const char *folder, int warmup, int steps, lk_stalls_seen *out,
-                        lk_disk_steps *each, lk_error *err);
+lk_status lk_stalls_see(const char *folder, int warmup, int steps, lk_arena *arena,
+                        lk_stalls_seen *out, lk_disk_steps *each, lk_error *err);
 typedef LK_VEC(const char *) lk_stalls_files;
 /* Paths of files that were read, or written, in the folder's recordings; read ones without those of
  * steps that do not count. */
@@ -250,8 +302,9 @@ typedef struct lk_stalls_runner {
 	const char *const *one; /* the command of one process; NULL: not known */
 	int one_words;
 	const char *program; /* of the first run's ranks, where they have MPI: one process can run as an
-	                        emulated rank 0 */
+	                        emulated rank */
 	int world, per_host;
+	int as_rank; /* that one process is in the next run */
 	int readers; /* threads of a host that read at once, about */
 } lk_stalls_runner;
 lk_status lk_stalls_runner_open(const lk_stalls_request *request, lk_arena *arena,

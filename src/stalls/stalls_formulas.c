@@ -1,41 +1,54 @@
 /* stalls_formulas.c: the step's parts from the step times of the configurations.
  *
- * With T the mean step of a configuration, stages that are missing left out:
+ * Every configuration's step is a sum of parts, and so is what was recorded in it:
  *
- *     sharing       = T(null) - T(one)            all ranks at once, without waiting
- *     communication = T(ready or hot) - T(null)   waiting + interconnect + network
- *     preparation   = T(hot) - T(ready)
- *     fetch         = T(cold) - T(hot)
+ *     one                 compute + writing [+ preparation]     of the usual rank
+ *     null                the same + sharing                    of the usual rank, outside of calls
+ *     ready               the same + imbalance + communication
+ *     hot                 the same + preparation
+ *     cold                the same + fetch
+ *     recorded in them    writing; imbalance; communication; preparation where nothing can be made
+ *                         ready (then it is in one, null and ready too)
  *
- * each at least 0. These are Stash's stalls (interconnect RUN1 - RUN0, preparation RUN3 - RUN1,
- * fetch RUN2 - RUN3, the last one corrected) with one more configuration, `null`, that separates
- * sharing of the host from communication. A difference is taken round by round, for neighbours in
- * time are alike, and its interval is Student's. Communication is divided in proportion to the
- * recorded times in calls. What has no difference is taken from the recordings of the first run. */
+ * All are fitted together (stalls_fit.c). What is missing is left out; without rounds the first run
+ * is the step, and all is recorded. Differences of Stash: interconnect RUN1 - RUN0, preparation
+ * RUN3 - RUN1, fetch RUN2 - RUN3.
+ *
+ * The usual rank is the lower median of the ranks' own times: of two ranks the faster one.
+ * Imbalance is the mean over steps of the slowest rank's own time, less the usual rank's. The wait
+ * for the slowest rank is a part of it, not of waiting. Communication is divided as the recorded
+ * times in calls are.
+ *
+ * A step is a burst where it is far longer than those of its run, few are, and runs of the same
+ * configuration had none at its place: another program's doing. Bursts are a part of their own. */
 #include <math.h>
 #include <string.h>
 
 #include "stalls/stalls.h"
 #include "base/check.h"
+#include "base/stats.h"
 
 /* Below this share of the step nothing is called a stall. */
 static const double NAMED_SHARE = 0.02;
+/* Recorded times may differ from what a step without them would save by so much. */
+static const double DOUBT_OF_CALLS = 0.1, DOUBT_OF_LOADER = 0.05;
+/* Intervals that are narrower, of the step, need no more rounds. */
+static const double NARROW_SHARE = 0.2;
+/* Bursts: deviations beyond the median, and of a run's steps at most so many. */
+static const double BURST_DEVIATIONS = 4, BURST_SHARE = 0.15;
 
-const char *const lk_stalls_kinds[] = {"compute", "writing",      "sharing", "preparation", "fetch",
-                                       "waiting", "interconnect", "network", NULL};
+static const uint64_t ORDER_SEED = 7;
+
+enum {
+	SETTLED_ROUNDS = 5,
+	LEAST_STEPS = 8, /* of a run, to tell bursts */
+	FIRST_RUN = LK_STALLS_CONFIGURATIONS
+};
+
+const char *const lk_stalls_kinds[] = {"compute",     "imbalance", "writing", "sharing",
+                                       "preparation", "fetch",     "waiting", "interconnect",
+                                       "network",     "bursts",    NULL};
 const char *const lk_stalls_configurations[] = {"one", "null", "ready", "hot", "cold", NULL};
-
-/* 97.5 % quantile of Student's t: exact to the digits given up to 10, beyond by the expansion of
- * Cornish and Fisher. */
-static double student_t_quantile(int freedom) {
-	LK_ASSERT(freedom > 0);
-	static const double exact[] = {12.7062, 4.3027, 3.1824, 2.7764, 2.5706,
-	                               2.4469,  2.3646, 2.3060, 2.2622, 2.2281};
-	const double z = 1.959964;
-	if (freedom <= 10) return exact[freedom - 1];
-	double n = freedom;
-	return z + (pow(z, 3) + z) / (4 * n) + (5 * pow(z, 5) + 16 * pow(z, 3) + 3 * z) / (96 * n * n);
-}
 
 lk_estimate lk_estimate_of(const double *x, int count) {
 	LK_ASSERT(count >= 0);
@@ -50,52 +63,237 @@ lk_estimate lk_estimate_of(const double *x, int count) {
 	double mean = sum / n;
 	for (int i = 0; i < count; i++)
 		if (!isnan(x[i])) squares += (x[i] - mean) * (x[i] - mean);
-	double half = n > 1 ? student_t_quantile(n - 1) * sqrt(squares / (n - 1) / n) : NAN;
+	double half = n > 1 ? lk_student_quantile(n - 1) * sqrt(squares / (n - 1) / n) : NAN;
 	return (lk_estimate){mean, mean - half, mean + half};
 }
 
 /* ---- times of configurations ---- */
 
-#define FIELD(name) offsetof(lk_stalls_times, name)
-static double times_field(const lk_stalls_times *times, size_t at) {
-	return *(const double *)(const void *)((const char *)times + at);
-}
-
-static lk_estimate mean_of_configuration(const lk_stalls_rounds *rounds, lk_stalls_configuration c,
-                                         size_t at) {
-	LK_ASSERT(rounds->count <= LK_STALLS_REPEATS && at + sizeof(double) <= sizeof(lk_stalls_times));
-	double x[LK_STALLS_REPEATS] = {0};
-	for (int i = 0; i < rounds->count; i++)
-		x[i] = isnan(rounds->at[c][i].step) ? NAN : times_field(&rounds->at[c][i], at);
-	return lk_estimate_of(x, rounds->count);
-}
-
-static bool has_configuration(const lk_stalls_rounds *rounds, lk_stalls_configuration c) {
-	for (int i = 0; i < rounds->count; i++)
+static bool has_configuration(const lk_stalls_rounds *rounds, int c) {
+	for (int i = 0; c < LK_STALLS_CONFIGURATIONS && i < rounds->count; i++)
 		if (!isnan(rounds->at[c][i].step)) return true;
 	return false;
 }
 
-/* Rounds that have only one of the two are left out; if none has both, the means are compared. */
-static lk_estimate difference_of_runs(const lk_stalls_rounds *rounds, lk_stalls_configuration more,
-                                      lk_stalls_configuration less) {
-	LK_ASSERT(more < LK_STALLS_CONFIGURATIONS && less < LK_STALLS_CONFIGURATIONS);
-	double x[LK_STALLS_REPEATS] = {0};
-	for (int i = 0; i < rounds->count; i++)
-		x[i] = rounds->at[more][i].step - rounds->at[less][i].step;
-	lk_estimate d = lk_estimate_of(x, rounds->count);
-	if (isnan(d.mean))
-		d.mean = mean_of_configuration(rounds, more, FIELD(step)).mean -
-		         mean_of_configuration(rounds, less, FIELD(step)).mean;
-	return d;
+/* The run of a round; every round has the first run. */
+static const lk_stalls_times *times_of_run(const lk_stalls_rounds *rounds, int c, int round) {
+	return c == FIRST_RUN ? &rounds->first : &rounds->at[c][round];
 }
 
-/* A time of recordings: of the runs of a configuration, or of the first run. */
-static lk_estimate recorded_time_of(const lk_stalls_rounds *rounds, int c, size_t at) {
-	if (c < LK_STALLS_CONFIGURATIONS)
-		return mean_of_configuration(rounds, (lk_stalls_configuration)c, at);
-	double x = times_field(&rounds->first, at);
-	return (lk_estimate){x, NAN, NAN};
+/* How long a step of the run may be without being far longer than the others; INFINITY: none is. */
+static double longest_usual_step(const lk_stalls_steps *steps) {
+	if (steps->count < LEAST_STEPS) return INFINITY;
+	double middle = lk_median(steps->length, (size_t)steps->count);
+	/* the lower half's spread, which bursts do not widen */
+	double low = lk_quantile(steps->length, (size_t)steps->count, 0.25);
+	double limit = middle + BURST_DEVIATIONS * fmax(1.4826 * (middle - low), 0.01 * middle);
+	int longer = 0;
+	for (int i = 0; i < steps->count; i++) longer += steps->length[i] > limit;
+	return longer <= BURST_SHARE * steps->count ? limit : INFINITY;
+}
+
+static bool is_burst(const lk_stalls_rounds *rounds, int c, int round,
+                     const double limits[LK_STALLS_REPEATS], int step) {
+	int longer = 0, runs = 0;
+	for (int k = 0; k < rounds->count; k++) {
+		const lk_stalls_steps *steps = &rounds->at[c][k].steps;
+		if (step >= steps->count) continue;
+		runs++;
+		longer += steps->length[step] > limits[k];
+	}
+	return rounds->at[c][round].steps.length[step] > limits[round] && 2 * longer <= runs;
+}
+
+/* A run without its bursts. */
+struct plain_run {
+	double step, bursts, slowest;
+};
+
+static struct plain_run take_bursts_out(const lk_stalls_rounds *rounds, int c, int round,
+                                        const double limits[LK_STALLS_REPEATS]) {
+	const lk_stalls_times *times = times_of_run(rounds, c, round);
+	const lk_stalls_steps *steps = &times->steps;
+	struct plain_run out = {times->step, 0, NAN};
+	double length = 0, slowest = 0, all = 0;
+	int count = 0;
+	for (int i = 0; i < steps->count; i++) {
+		all += steps->length[i] / steps->count;
+		if (c != FIRST_RUN && rounds->count > 1 && is_burst(rounds, c, round, limits, i)) continue;
+		length += steps->length[i];
+		slowest += steps->slowest[i];
+		count++;
+	}
+	if (!count) return out;
+	out.bursts = fmax(0, all - length / count);
+	out.step = times->step - out.bursts;
+	out.slowest = slowest / count;
+	return out;
+}
+
+/* ---- rows of the fit ---- */
+
+enum fitted {
+	OWN,
+	IMBALANCE,
+	WRITING,
+	SHARING,
+	PREPARATION,
+	FETCH,
+	COMMUNICATION,
+	FITTED
+};
+enum {
+	HAS_OWN = 1 << OWN,
+	HAS_IMBALANCE = 1 << IMBALANCE,
+	HAS_WRITING = 1 << WRITING,
+	HAS_SHARING = 1 << SHARING,
+	HAS_PREPARATION = 1 << PREPARATION,
+	HAS_FETCH = 1 << FETCH,
+	HAS_COMMUNICATION = 1 << COMMUNICATION
+};
+
+struct design {
+	const lk_stalls_rounds *rounds;
+	int base, warm, with; /* configurations: the step; without fetch; without preparation */
+	int without;          /* without communication; -1: none */
+	bool ready;           /* data could be made ready: preparation is measured */
+	bool imbalance, comm; /* recorded */
+	uint32_t all;         /* parts that there are */
+	int cycles, count;
+	lk_fit_row row[LK_FIT_ROWS];
+	double value[LK_FIT_ROWS][LK_STALLS_REPEATS];
+	struct plain_run run[LK_STALLS_CONFIGURATIONS + 1][LK_STALLS_REPEATS];
+};
+
+static double comm_of_run(const lk_stalls_times *times) {
+	return lk_stalls_known(times->waiting) + lk_stalls_known(times->interconnect) +
+	       lk_stalls_known(times->network);
+}
+
+/* What ranks wait in calls because one of them works longer; as measured, below 0 too: what were
+ * cut in each round would be too much in the mean. */
+static double awaited_of_run(const struct design *design, int c, int k) {
+	const lk_stalls_times *times = times_of_run(design->rounds, c, k);
+	double slowest = design->run[c][k].slowest;
+	return design->imbalance && !isnan(slowest) ? slowest - times->own : 0;
+}
+
+/* A step of the usual rank, without what is left of communication in null runs. */
+static double alone_of_run(const struct design *design, int c, int k) {
+	const lk_stalls_times *times = times_of_run(design->rounds, c, k);
+	return design->run[c][k].step - lk_stalls_known(times->uneven) -
+	       (c == LK_STALLS_NULL ? comm_of_run(times) : 0);
+}
+
+static double *add_design_row(struct design *design, uint32_t parts, bool configuration,
+                              double doubt) {
+	LK_ASSERT(design->count < LK_FIT_ROWS);
+	int r = design->count++;
+	design->row[r] = (lk_fit_row){parts, configuration, doubt, design->value[r]};
+	return design->value[r];
+}
+
+/* Which parts a configuration's step has. */
+static uint32_t parts_of_configuration(const struct design *design, int c) {
+	uint32_t parts = design->all;
+	if (c != design->base && c != FIRST_RUN) parts &= ~(uint32_t)HAS_FETCH;
+	if (c <= LK_STALLS_READY && design->ready) parts &= ~(uint32_t)HAS_PREPARATION;
+	if (c <= LK_STALLS_NULL) parts &= ~(uint32_t)(HAS_COMMUNICATION | HAS_IMBALANCE);
+	if (c == LK_STALLS_ONE) parts &= ~(uint32_t)HAS_SHARING;
+	return parts;
+}
+
+static void add_configuration_row(struct design *design, int c) {
+	double *value = add_design_row(design, parts_of_configuration(design, c), c != FIRST_RUN, 0);
+	for (int k = 0; k < design->cycles; k++)
+		value[k] = c <= LK_STALLS_NULL ? alone_of_run(design, c, k) : design->run[c][k].step;
+}
+
+static void add_recorded_rows(struct design *design) {
+	double *writing = add_design_row(design, HAS_WRITING, false, 0);
+	double *preparation = design->all & HAS_PREPARATION && !design->ready
+	                          ? add_design_row(design, HAS_PREPARATION, false, DOUBT_OF_LOADER)
+	                          : NULL;
+	double *imbalance = design->imbalance ? add_design_row(design, HAS_IMBALANCE, false, 0) : NULL;
+	double *comm = design->without < 0 || design->comm
+	                   ? add_design_row(design, HAS_COMMUNICATION, false,
+	                                    design->without < 0 ? 0 : DOUBT_OF_CALLS)
+	                   : NULL;
+	for (int k = 0; k < design->cycles; k++) {
+		const lk_stalls_times *with = times_of_run(design->rounds, design->with, k);
+		const lk_stalls_times *warm = times_of_run(design->rounds, design->warm, k);
+		writing[k] = lk_stalls_known(warm->writing);
+		if (preparation) preparation[k] = warm->preparation;
+		if (imbalance) imbalance[k] = design->run[design->with][k].slowest - with->usual;
+		if (comm) comm[k] = comm_of_run(with) - awaited_of_run(design, design->with, k);
+	}
+	/* a run may not tell it: it has then what the others have */
+	double mean = preparation ? lk_estimate_of(preparation, design->cycles).mean : 0;
+	for (int k = 0; preparation && k < design->cycles; k++)
+		if (isnan(preparation[k])) preparation[k] = mean;
+}
+
+static bool any_run_knows_preparation(const struct design *design) {
+	for (int k = 0; k < design->cycles; k++)
+		if (!isnan(times_of_run(design->rounds, design->warm, k)->preparation)) return true;
+	return false;
+}
+
+static bool any_run_has_comm(const struct design *design) {
+	for (int k = 0; k < design->cycles; k++)
+		if (comm_of_run(times_of_run(design->rounds, design->with, k)) > 0) return true;
+	return false;
+}
+
+static bool all_runs_know_slowest(const struct design *design) {
+	for (int k = 0; k < design->cycles; k++) {
+		const lk_stalls_times *times = times_of_run(design->rounds, design->with, k);
+		if (!isnan(times->step) &&
+		    (isnan(design->run[design->with][k].slowest) || !(times->usual > 0)))
+			return false;
+	}
+	return true;
+}
+
+static void take_all_bursts_out(struct design *design) {
+	double limits[LK_STALLS_REPEATS];
+	for (int c = 0; c <= FIRST_RUN; c++) {
+		for (int k = 0; k < design->cycles; k++)
+			limits[k] = longest_usual_step(&times_of_run(design->rounds, c, k)->steps);
+		for (int k = 0; k < design->cycles; k++)
+			design->run[c][k] = take_bursts_out(design->rounds, c, k, limits);
+	}
+}
+
+static void make_design(struct design *design, const lk_stalls_rounds *rounds) {
+	bool cold = has_configuration(rounds, LK_STALLS_COLD),
+		 hot = has_configuration(rounds, LK_STALLS_HOT),
+		 ready = has_configuration(rounds, LK_STALLS_READY),
+		 null = has_configuration(rounds, LK_STALLS_NULL),
+		 one = has_configuration(rounds, LK_STALLS_ONE);
+	memset(design, 0, sizeof *design);
+	design->rounds = rounds;
+	design->base = cold ? LK_STALLS_COLD : hot ? LK_STALLS_HOT : FIRST_RUN;
+	design->warm = hot ? LK_STALLS_HOT : design->base;
+	design->ready = ready && hot;
+	design->with = design->ready ? LK_STALLS_READY : design->warm;
+	bool any = cold || hot || ready || null || one;
+	design->cycles = any ? rounds->count : 1;
+	design->without = !hot ? -1 : null ? LK_STALLS_NULL : one ? LK_STALLS_ONE : -1;
+	take_all_bursts_out(design);
+	design->imbalance = all_runs_know_slowest(design);
+	design->comm = any_run_has_comm(design);
+	design->all = HAS_OWN | HAS_WRITING | HAS_COMMUNICATION;
+	if (design->imbalance) design->all |= HAS_IMBALANCE;
+	if (design->ready || any_run_knows_preparation(design)) design->all |= HAS_PREPARATION;
+	if (null && one && design->without >= 0) design->all |= HAS_SHARING;
+	if (cold && hot) design->all |= HAS_FETCH;
+	add_configuration_row(design, design->base);
+	if (design->warm != design->base) add_configuration_row(design, design->warm);
+	if (design->ready) add_configuration_row(design, LK_STALLS_READY);
+	if (null && design->without >= 0) add_configuration_row(design, LK_STALLS_NULL);
+	if (one && design->without >= 0) add_configuration_row(design, LK_STALLS_ONE);
+	add_recorded_rows(design);
 }
 
 /* ---- parts ---- */
@@ -104,17 +302,10 @@ static lk_estimate scale_estimate(lk_estimate e, double factor) {
 	return (lk_estimate){e.mean * factor, e.low * factor, e.high * factor};
 }
 
-static lk_estimate clamp_estimate_at_0(lk_estimate e) {
-	return (lk_estimate){fmax(e.mean, 0), isnan(e.low) ? NAN : fmax(e.low, 0),
-	                     isnan(e.high) ? NAN : fmax(e.high, 0)};
-}
-
 static void put_stall_part(lk_stalls_answer *out, lk_stalls_kind kind, lk_estimate e, double with,
                            lk_stalls_basis basis, const char *how) {
 	LK_ASSERT(kind < LK_STALL_KINDS);
-	bool interval = !isnan(e.low);
-	bool surely = interval ? e.low > 0 : e.mean > 0;
-	e = clamp_estimate_at_0(e);
+	bool surely = isnan(e.low) ? e.mean > 0 : e.low > 0;
 	out->parts[kind] = (lk_stalls_part){.seconds = e.mean,
 	                                    .low = e.low,
 	                                    .high = e.high,
@@ -131,160 +322,222 @@ static void put_unknown_part(lk_stalls_answer *out, lk_stalls_kind kind, const c
 		(lk_stalls_part){NAN, NAN, NAN, NAN, NAN, NAN, LK_STALLS_UNKNOWN, false, why};
 }
 
-/* Divides `all` as the times in calls are; without any, all of it is the interconnect's (one host)
- * or the network's. */
-static void divide_comm_parts(lk_stalls_answer *out, const lk_stalls_times *stalls_times,
-                              lk_estimate all, double with, lk_stalls_basis basis,
-                              const char *how) {
-	const struct {
-		lk_stalls_kind kind;
-		double seconds;
-	} parts[] = {{LK_STALL_WAITING, stalls_times->waiting},
-	             {LK_STALL_INTERCONNECT, stalls_times->interconnect},
-	             {LK_STALL_NETWORK, stalls_times->network}};
-	lk_stalls_kind otherwise = out->hosts > 1 ? LK_STALL_NETWORK : LK_STALL_INTERCONNECT;
+/* The fitted step of a configuration. */
+static double fitted_step(const struct design *design, const lk_fit *fit, int c) {
+	uint32_t parts = parts_of_configuration(design, c);
 	double sum = 0;
-	for (int i = 0; i < 3; i++) sum += isnan(parts[i].seconds) ? 0 : parts[i].seconds;
-	for (int i = 0; i < 3; i++) {
-		double part = parts[i].kind == otherwise;
-		if (sum > 0) part = isnan(parts[i].seconds) ? 0 : parts[i].seconds / sum;
-		put_stall_part(out, parts[i].kind, scale_estimate(all, part), with, basis, how);
+	for (int p = 0; p < FITTED; p++)
+		if (parts >> p & 1) sum += lk_stalls_known(fit->part[p].mean);
+	return sum;
+}
+
+/* Of communication: waiting, interconnect, network. Without any call all of it is the
+ * interconnect's (one host) or the network's. */
+struct comm_shares {
+	double of[LK_STALL_KINDS];
+};
+
+static struct comm_shares find_comm_shares(const struct design *design, int hosts) {
+	struct comm_shares out = {{0}};
+	double sum = 0;
+	for (int k = 0; k < design->cycles; k++) {
+		const lk_stalls_times *times = times_of_run(design->rounds, design->with, k);
+		if (isnan(times->step)) continue;
+		out.of[LK_STALL_WAITING] +=
+			lk_stalls_known(times->waiting) - awaited_of_run(design, design->with, k);
+		out.of[LK_STALL_INTERCONNECT] += lk_stalls_known(times->interconnect);
+		out.of[LK_STALL_NETWORK] += lk_stalls_known(times->network);
 	}
+	out.of[LK_STALL_WAITING] = fmax(0, out.of[LK_STALL_WAITING]);
+	for (int i = 0; i < 3; i++) sum += out.of[LK_STALL_WAITING + i];
+	if (sum > 0)
+		for (int i = 0; i < 3; i++) out.of[LK_STALL_WAITING + i] /= sum;
+	else out.of[hosts > 1 ? LK_STALL_NETWORK : LK_STALL_INTERCONNECT] = 1;
+	return out;
 }
 
-static lk_stalls_times recorded_comm_times(const lk_stalls_rounds *rounds, int c) {
-	lk_stalls_times t = {.waiting = recorded_time_of(rounds, c, FIELD(waiting)).mean,
-	                     .interconnect = recorded_time_of(rounds, c, FIELD(interconnect)).mean,
-	                     .network = recorded_time_of(rounds, c, FIELD(network)).mean};
-	return t;
+static void put_comm_parts(const struct design *design, const lk_fit *fit,
+                           const struct comm_shares *shares, lk_stalls_answer *out) {
+	double step = fitted_step(design, fit, design->with);
+	bool measured = design->without >= 0;
+	const char *how = !design->comm ? "no calls were recorded" : "time in calls, recorded";
+	if (design->without == LK_STALLS_NULL)
+		how = design->with == LK_STALLS_READY ? "ready - null, time in calls"
+		                                      : "hot - null, time in calls";
+	if (design->without == LK_STALLS_ONE)
+		how = design->with == LK_STALLS_READY ? "ready - one, time in calls"
+		                                      : "hot - one, time in calls";
+	for (int kind = LK_STALL_WAITING; kind <= LK_STALL_NETWORK; kind++)
+		put_stall_part(out, (lk_stalls_kind)kind,
+		               scale_estimate(fit->part[COMMUNICATION], shares->of[kind]), step,
+		               measured ? LK_STALLS_MEASURED : LK_STALLS_ESTIMATED, how);
 }
 
-static double sum_comm_times(const lk_stalls_times *times) {
-	return (isnan(times->waiting) ? 0 : times->waiting) +
-	       (isnan(times->interconnect) ? 0 : times->interconnect) +
-	       (isnan(times->network) ? 0 : times->network);
+static void put_bursts(const struct design *design, lk_stalls_answer *out) {
+	double x[LK_STALLS_REPEATS];
+	for (int k = 0; k < design->cycles; k++)
+		x[k] = isnan(times_of_run(design->rounds, design->base, k)->step)
+		           ? NAN
+		           : design->run[design->base][k].bursts;
+	lk_estimate e = lk_estimate_of(x, design->cycles);
+	e.low = fmax(0, e.low);
+	if (design->base == FIRST_RUN || design->cycles < 2) e = (lk_estimate){0, NAN, NAN};
+	out->step_s += e.mean;
+	put_stall_part(out, LK_STALL_BURSTS, e, out->step_s, LK_STALLS_ESTIMATED,
+	               "steps long in one run alone");
+	out->parts[LK_STALL_BURSTS].named = false; /* not the program's */
 }
 
-/* What messages of pipelines still take in the null run, where they are not left out. */
-static double comm_left_in_null(const lk_stalls_rounds *rounds) {
-	if (!has_configuration(rounds, LK_STALLS_NULL)) return 0;
-	lk_stalls_times t = recorded_comm_times(rounds, LK_STALLS_NULL);
-	return sum_comm_times(&t);
-}
-
-/* Communication that is measured: against null, or against one process, which then has sharing in
- * it. */
-static void split_comm_parts(const lk_stalls_rounds *rounds, int with, lk_stalls_answer *out) {
-	lk_stalls_times t = recorded_comm_times(rounds, with);
-	int without = -1;
-	if (has_configuration(rounds, LK_STALLS_NULL)) without = LK_STALLS_NULL;
-	else if (has_configuration(rounds, LK_STALLS_ONE)) without = LK_STALLS_ONE;
-	double step = recorded_time_of(rounds, with, FIELD(step)).mean;
-	if (with == LK_STALLS_CONFIGURATIONS || without < 0) {
-		if (sum_comm_times(&t) > 0) {
-			divide_comm_parts(out, &t, (lk_estimate){sum_comm_times(&t), NAN, NAN}, step,
-			                  LK_STALLS_ESTIMATED, "time in calls, recorded");
-			return;
-		}
-		for (int k = LK_STALL_WAITING; k <= LK_STALL_NETWORK; k++)
-			put_stall_part(out, (lk_stalls_kind)k, (lk_estimate){0, NAN, NAN}, step,
-			               LK_STALLS_ESTIMATED, "no calls were recorded");
-		return;
-	}
-	lk_estimate d =
-		difference_of_runs(rounds, (lk_stalls_configuration)with, (lk_stalls_configuration)without);
-	double left = comm_left_in_null(rounds);
-	d = (lk_estimate){fmax(d.mean, 0) + left, d.low + left, d.high + left};
-	const char *how = with == LK_STALLS_READY ? "ready - null" : "hot - null";
-	if (without == LK_STALLS_ONE) how = with == LK_STALLS_READY ? "ready - one" : "hot - one";
-	else if (left > 0.01 * step) how = "with - null, plus the messages that null keeps";
-	divide_comm_parts(out, &t, d, step, LK_STALLS_MEASURED, how);
-}
-
-static void split_preparation(const lk_stalls_rounds *rounds, int last, lk_stalls_answer *out) {
-	double step = recorded_time_of(rounds, last, FIELD(step)).mean;
-	if (has_configuration(rounds, LK_STALLS_READY) && has_configuration(rounds, LK_STALLS_HOT)) {
-		step = mean_of_configuration(rounds, LK_STALLS_HOT, FIELD(step)).mean;
-		put_stall_part(out, LK_STALL_PREPARATION,
-		               difference_of_runs(rounds, LK_STALLS_HOT, LK_STALLS_READY), step,
-		               LK_STALLS_MEASURED, "hot - ready");
-		return;
-	}
-	lk_estimate e = recorded_time_of(rounds, last, FIELD(preparation));
-	if (isnan(e.mean))
+static void put_fitted_parts(const struct design *design, const lk_fit *fit,
+                             const struct comm_shares *shares, lk_stalls_answer *out) {
+	double warm = fitted_step(design, fit, design->warm),
+		   null = fitted_step(design, fit, LK_STALLS_NULL);
+	put_bursts(design, out);
+	put_stall_part(out, LK_STALL_WRITING, fit->part[WRITING], warm, LK_STALLS_ESTIMATED,
+	               "calls that write, recorded");
+	if (design->all & HAS_SHARING)
+		put_stall_part(out, LK_STALL_SHARING, fit->part[SHARING], null, LK_STALLS_MEASURED,
+		               "null - one");
+	else put_unknown_part(out, LK_STALL_SHARING, "needs a run of one process and a null run");
+	if (design->imbalance)
+		put_stall_part(out, LK_STALL_IMBALANCE, fit->part[IMBALANCE],
+		               fitted_step(design, fit, design->with), LK_STALLS_MEASURED,
+		               "own times of ranks, recorded");
+	else put_unknown_part(out, LK_STALL_IMBALANCE, "own times of several ranks were not recorded");
+	put_comm_parts(design, fit, shares, out);
+	if (design->ready)
+		put_stall_part(out, LK_STALL_PREPARATION, fit->part[PREPARATION], warm, LK_STALLS_MEASURED,
+		               "hot - ready");
+	else if (design->all & HAS_PREPARATION)
+		put_stall_part(out, LK_STALL_PREPARATION, fit->part[PREPARATION], warm, LK_STALLS_ESTIMATED,
+		               "reads and the code between them, recorded");
+	else
 		put_unknown_part(out, LK_STALL_PREPARATION,
 		                 "the recording cannot distinguish it from compute");
-	else
-		put_stall_part(out, LK_STALL_PREPARATION, e, step, LK_STALLS_ESTIMATED,
-		               "reads and the code between them, recorded");
-}
-
-static void split_fetch(const lk_stalls_rounds *rounds, lk_stalls_answer *out) {
-	if (has_configuration(rounds, LK_STALLS_COLD) && has_configuration(rounds, LK_STALLS_HOT)) {
-		put_stall_part(out, LK_STALL_FETCH,
-		               difference_of_runs(rounds, LK_STALLS_COLD, LK_STALLS_HOT), out->step_s,
-		               LK_STALLS_MEASURED, "cold - hot");
-		return;
-	}
-	put_unknown_part(out, LK_STALL_FETCH, "needs cold and hot runs");
-}
-
-/* The rest of the step. Its interval is that of the shortest configuration. */
-static void split_compute(const lk_stalls_rounds *rounds, lk_stalls_answer *out) {
-	double rest = out->step_s;
-	int shortest = 0;
-	while (shortest <= LK_STALLS_READY &&
-	       !has_configuration(rounds, (lk_stalls_configuration)shortest))
-		shortest++;
-	bool known = shortest <= LK_STALLS_READY;
-	for (int k = 0; k < LK_STALL_KINDS; k++)
-		if (k != LK_STALL_COMPUTE && !isnan(out->parts[k].seconds)) rest -= out->parts[k].seconds;
-	lk_estimate e = {rest, NAN, NAN};
-	if (known) {
-		lk_estimate own =
-			mean_of_configuration(rounds, (lk_stalls_configuration)shortest, FIELD(step));
-		e.low = rest + own.low - own.mean;
-		e.high = rest + own.high - own.mean;
-	}
-	put_stall_part(out, LK_STALL_COMPUTE, e, out->step_s,
-	               known ? LK_STALLS_MEASURED : LK_STALLS_ESTIMATED, "the rest");
+	if (design->all & HAS_FETCH)
+		put_stall_part(out, LK_STALL_FETCH, fit->part[FETCH],
+		               fitted_step(design, fit, design->base), LK_STALLS_MEASURED, "cold - hot");
+	else put_unknown_part(out, LK_STALL_FETCH, "needs cold and hot runs");
+	put_stall_part(out, LK_STALL_COMPUTE, fit->part[OWN], out->step_s,
+	               design->without >= 0 ? LK_STALLS_MEASURED : LK_STALLS_ESTIMATED, "the rest");
 	out->parts[LK_STALL_COMPUTE].factor = NAN;
 	out->parts[LK_STALL_COMPUTE].named = false;
 }
 
+/* ---- the largest two ---- */
+
+static enum fitted fitted_kind(int kind) {
+	static const enum fitted of[LK_STALL_KINDS] = {[LK_STALL_COMPUTE] = OWN,
+	                                               [LK_STALL_IMBALANCE] = IMBALANCE,
+	                                               [LK_STALL_WRITING] = WRITING,
+	                                               [LK_STALL_SHARING] = SHARING,
+	                                               [LK_STALL_PREPARATION] = PREPARATION,
+	                                               [LK_STALL_FETCH] = FETCH,
+	                                               [LK_STALL_WAITING] = COMMUNICATION,
+	                                               [LK_STALL_INTERCONNECT] = COMMUNICATION,
+	                                               [LK_STALL_NETWORK] = COMMUNICATION,
+	                                               [LK_STALL_BURSTS] = FITTED};
+	return of[kind];
+}
+
+static void compare_largest_parts(const lk_fit *fit, const struct comm_shares *shares,
+                                  lk_stalls_answer *out) {
+	int first = -1, second = -1;
+	for (int k = 0; k < LK_STALL_KINDS; k++) {
+		double seconds = lk_stalls_known(out->parts[k].seconds);
+		if (fitted_kind(k) == FITTED) continue;
+		if (first < 0 || seconds > out->parts[first].seconds) second = first, first = k;
+		else if (second < 0 || seconds > lk_stalls_known(out->parts[second].seconds)) second = k;
+	}
+	double share[2], needed;
+	int kinds[] = {first, second};
+	for (int i = 0; i < 2; i++)
+		share[i] = fitted_kind(kinds[i]) == COMMUNICATION ? shares->of[kinds[i]] : 1;
+	lk_estimate d = {NAN, NAN, NAN};
+	if (!isnan(out->parts[second].seconds))
+		d = lk_fit_difference(fit, (int)fitted_kind(first), share[0], (int)fitted_kind(second),
+		                      share[1], &needed);
+	else needed = NAN;
+	bool apart = isnan(d.low)
+	                 ? out->parts[first].seconds > lk_stalls_known(out->parts[second].seconds)
+	                 : d.low > 0;
+	out->lead = (lk_stalls_lead){
+		(lk_stalls_kind)first, (lk_stalls_kind)second, d.low, d.high, apart ? NAN : needed, apart};
+}
+
+static void describe_drift(const lk_fit *fit, int configurations, lk_stalls_answer *out) {
+	out->rounds = fit->cycles;
+	out->rounds_left_out = fit->left_out;
+	out->drift_low = out->drift_high = out->drift_trend = NAN;
+	if (fit->cycles < 2 || configurations < 2) return;
+	double n = fit->cycles, middle = 0, mean = 0, above = 0, below = 0;
+	out->drift_low = out->drift_high = fit->drift[0];
+	for (int k = 0; k < fit->cycles; k++) {
+		out->drift_low = fmin(out->drift_low, fit->drift[k]);
+		out->drift_high = fmax(out->drift_high, fit->drift[k]);
+		middle += fit->cycle[k] / n;
+		mean += fit->drift[k] / n;
+	}
+	for (int k = 0; k < fit->cycles; k++) {
+		above += (fit->cycle[k] - middle) * (fit->drift[k] - mean);
+		below += (fit->cycle[k] - middle) * (fit->cycle[k] - middle);
+	}
+	out->drift_trend =
+		below > 0 ? above / below * (fit->cycle[fit->cycles - 1] - fit->cycle[0]) : 0;
+}
+
+bool lk_stalls_settled(const lk_stalls_answer *answer) {
+	if (answer->rounds < SETTLED_ROUNDS || !answer->lead.apart) return false;
+	for (int k = 0; k < LK_STALL_KINDS; k++) {
+		const lk_stalls_part *part = &answer->parts[k];
+		if (!isnan(part->low) && part->high - part->low > NARROW_SHARE * answer->step_s)
+			return false;
+	}
+	return true;
+}
+
+void lk_stalls_order(int round, int order[LK_STALLS_CONFIGURATIONS]) {
+	for (int i = 0; i < LK_STALLS_CONFIGURATIONS; i++) {
+		double drawn =
+			lk_uniform(ORDER_SEED, (uint64_t)round * LK_STALLS_CONFIGURATIONS + (uint64_t)i);
+		int at = (int)(drawn * (i + 1));
+		if (at < i) order[i] = order[at];
+		order[at < i ? at : i] = i;
+	}
+}
+
 void lk_stalls_split(const lk_stalls_rounds *rounds, lk_stalls_answer *out) {
-	bool cold = has_configuration(rounds, LK_STALLS_COLD),
-		 hot = has_configuration(rounds, LK_STALLS_HOT),
-		 ready = has_configuration(rounds, LK_STALLS_READY);
-	int base = cold ? LK_STALLS_COLD : hot ? LK_STALLS_HOT : LK_STALLS_CONFIGURATIONS;
-	int warm = hot ? LK_STALLS_HOT : base, with = ready ? LK_STALLS_READY : warm;
-	lk_estimate step = recorded_time_of(rounds, base, FIELD(step));
-	out->step_s = step.mean;
-	out->low = clamp_estimate_at_0(step).low;
-	out->high = step.high;
-	out->base = base < LK_STALLS_CONFIGURATIONS ? lk_stalls_configurations[base] : "first";
+	struct design design;
+	lk_fit fit;
+	int configurations = 0;
+	make_design(&design, rounds);
+	lk_fit_parts(design.row, design.count, FITTED, design.cycles, 0, &fit);
+	for (int r = 0; r < design.count; r++) configurations += design.row[r].configuration;
+	out->base = design.base == FIRST_RUN ? "first" : lk_stalls_configurations[design.base];
 	for (int c = 0; c < LK_STALLS_CONFIGURATIONS; c++) {
-		lk_estimate e = mean_of_configuration(rounds, (lk_stalls_configuration)c, FIELD(step));
+		double x[LK_STALLS_REPEATS];
+		for (int k = 0; k < rounds->count; k++) x[k] = rounds->at[c][k].step;
+		lk_estimate e = lk_estimate_of(x, rounds->count);
 		out->rows[c].step_s = e.mean;
-		out->rows[c].low = clamp_estimate_at_0(e).low;
+		out->rows[c].low = isnan(e.low) ? NAN : fmax(0, e.low);
 		out->rows[c].high = e.high;
 	}
-	lk_estimate writing = recorded_time_of(rounds, warm, FIELD(writing));
-	if (isnan(writing.mean)) writing.mean = 0;
-	put_stall_part(out, LK_STALL_WRITING, writing, recorded_time_of(rounds, warm, FIELD(step)).mean,
-	               LK_STALLS_ESTIMATED, "calls that write, recorded");
-	if (has_configuration(rounds, LK_STALLS_NULL) && has_configuration(rounds, LK_STALLS_ONE)) {
-		double null = mean_of_configuration(rounds, LK_STALLS_NULL, FIELD(step)).mean;
-		put_stall_part(out, LK_STALL_SHARING,
-		               difference_of_runs(rounds, LK_STALLS_NULL, LK_STALLS_ONE), null,
-		               LK_STALLS_MEASURED, "null - one");
-	} else {
-		put_unknown_part(out, LK_STALL_SHARING, "needs a run of one process and a null run");
-	}
-	split_comm_parts(rounds, with, out);
-	split_preparation(rounds, warm, out);
-	split_fetch(rounds, out);
-	split_compute(rounds, out);
+	struct comm_shares shares = find_comm_shares(&design, out->hosts);
+	out->step_s = fit.total.mean;
+	put_fitted_parts(&design, &fit, &shares, out);
+	double bursts = out->parts[LK_STALL_BURSTS].seconds;
+	out->low = isnan(fit.total.low) ? NAN : fmax(0, fit.total.low + bursts);
+	out->high = fit.total.high + bursts;
+	if (design.base == FIRST_RUN) out->low = out->high = NAN;
+	compare_largest_parts(&fit, &shares, out);
+	describe_drift(&fit, configurations, out);
+}
+
+static double mean_waited(const lk_stalls_rounds *rounds, lk_stalls_configuration c) {
+	double x[LK_STALLS_REPEATS];
+	for (int i = 0; i < rounds->count; i++)
+		x[i] = isnan(rounds->at[c][i].step) ? NAN : rounds->at[c][i].waited;
+	return lk_estimate_of(x, rounds->count).mean;
 }
 
 lk_disk_work lk_stalls_storage_of(const lk_stalls_rounds *rounds, const lk_stalls_answer *answer) {
@@ -293,7 +546,6 @@ lk_disk_work lk_stalls_storage_of(const lk_stalls_rounds *rounds, const lk_stall
 	if (isnan(fetch->seconds) || !has_configuration(rounds, LK_STALLS_COLD)) return work;
 	work.fetch = fetch->seconds;
 	work.stalls = fetch->named;
-	work.waited = fmax(0, mean_of_configuration(rounds, LK_STALLS_COLD, FIELD(waited)).mean -
-	                          mean_of_configuration(rounds, LK_STALLS_HOT, FIELD(waited)).mean);
+	work.waited = fmax(0, mean_waited(rounds, LK_STALLS_COLD) - mean_waited(rounds, LK_STALLS_HOT));
 	return work;
 }

@@ -58,7 +58,9 @@ static lk_stalls_model make_stalls_model(const lk_stalls_work *work) {
 	const lk_stalls_seen *hot =
 		answer->rows[LK_STALLS_HOT].runs ? &work->last[LK_STALLS_HOT].seen : &work->first.seen;
 	lk_stalls_model model = {.own = lk_stalls_known(part[LK_STALL_COMPUTE].seconds) +
-	                                lk_stalls_known(part[LK_STALL_SHARING].seconds),
+	                                lk_stalls_known(part[LK_STALL_IMBALANCE].seconds) +
+	                                lk_stalls_known(part[LK_STALL_SHARING].seconds) +
+	                                lk_stalls_known(part[LK_STALL_BURSTS].seconds),
 	                         .writing = lk_stalls_known(part[LK_STALL_WRITING].seconds),
 	                         .waiting = lk_stalls_known(part[LK_STALL_WAITING].seconds),
 	                         .interconnect = lk_stalls_known(part[LK_STALL_INTERCONNECT].seconds),

@@ -270,8 +270,8 @@ static lk_status run_recorded(lk_stalls_runner *runner, const lk_record_request 
 	if (status == LK_OK && !runner->program) status = keep_rank_program(runner, answer, err);
 	lk_record_free(answer);
 	LK_TRY(status);
-	return lk_stalls_see(record->out, runner->request->warmup, runner->request->steps, &out->seen,
-	                     each, err);
+	return lk_stalls_see(record->out, runner->request->warmup, runner->request->steps,
+	                     runner->arena, &out->seen, each, err);
 }
 
 lk_status lk_stalls_run_first(lk_stalls_runner *runner, lk_stalls_run *out, lk_error *err) {
@@ -300,13 +300,13 @@ static void prepare_page_cache(const lk_stalls_runner *runner, lk_stalls_configu
 }
 
 /* A command that the user gives for one process is run as it is; otherwise the process runs as an
- * emulated rank 0 of all. */
+ * emulated rank of all. */
 static void set_one_process_command(const lk_stalls_runner *runner, lk_record_request *record) {
 	record->command = runner->one;
 	record->words = runner->one_words;
 	if (runner->request->one || !runner->program) return;
 	record->mode = LK_RECORD_MODE_AS_RANK;
-	record->as_rank = 0;
+	record->as_rank = runner->as_rank;
 	record->world_size = runner->world;
 	record->ranks_per_node = runner->per_host;
 	if (!record->program) record->program = runner->program;

@@ -21,6 +21,8 @@ struct viewer {
 	int warmup, steps;
 	lk_stalls_seen *out;
 	lk_disk_uses disks;
+	LK_VEC(lk_stalls_rank) by_rank;
+	LK_VEC(double) length, slowest; /* of each step, sum and most over ranks */
 	/* files */
 	bool written;
 	lk_arena *arena;
@@ -82,6 +84,12 @@ static int window_of_steps(const struct viewer *viewer, const lk_recorded_steps 
 	return viewer->steps > 0 && count > viewer->steps ? viewer->steps : count;
 }
 
+static bool is_main_thread_call(const lk_recorded_run *run, const lk_recorded_call *call,
+                                int64_t from, int64_t to) {
+	return !call->process && call->record.thread == run->main_thread &&
+	       call->record.start_ns >= from && call->record.start_ns < to;
+}
+
 /* Time in calls of the main thread, and how many calls of communication there are. */
 static void add_main_thread_times(const lk_recorded_run *run, int64_t from, int64_t to,
                                   double *reading, double *writing, double *comms) {
@@ -89,9 +97,7 @@ static void add_main_thread_times(const lk_recorded_run *run, int64_t from, int6
 	for (size_t i = 0; i < run->calls.count; i++) {
 		const lk_recorded_call *call = &run->calls.at[i];
 		const lk_record_entry *entry = &call->record;
-		if (call->process || entry->thread != run->main_thread || entry->start_ns < from ||
-		    entry->start_ns >= to)
-			continue;
+		if (!is_main_thread_call(run, call, from, to)) continue;
 		if (entry->kind == LK_RECORD_READ) *reading += 1e-9 * (double)entry->io.busy_ns;
 		if (entry->kind == LK_RECORD_WRITE) *writing += 1e-9 * (double)entry->io.busy_ns;
 		if (entry->kind == LK_RECORD_SYNC)
@@ -112,6 +118,107 @@ static lk_status quick_step_s(const lk_recorded_steps *steps, int first, int cou
 	return LK_OK;
 }
 
+/* ---- own times of ranks ---- */
+
+/* Calls in which a thread may wait for other ranks: of a communication library; without one, on
+ * connections. */
+static bool waits_for_ranks(const lk_record_entry *entry, bool library) {
+	if (library) return entry->kind == LK_RECORD_COMM;
+	return entry->kind == LK_RECORD_WAIT || entry->kind == LK_RECORD_SENT ||
+	       entry->kind == LK_RECORD_RECEIVED;
+}
+
+/* Time of the main thread outside of communication, in each step. Calls may overlap. */
+static void find_own_times(const lk_recorded_run *run, const int64_t *begin, int count,
+                           bool library, double *own) {
+	int64_t free_from = begin[0];
+	int step = 0;
+	for (int i = 0; i < count; i++) own[i] = 1e-9 * (double)(begin[i + 1] - begin[i]);
+	for (size_t i = 0; i < run->calls.count; i++) {
+		const lk_record_entry *entry = &run->calls.at[i].record;
+		if (!is_main_thread_call(run, &run->calls.at[i], 0, begin[count]) ||
+		    !waits_for_ranks(entry, library))
+			continue;
+		int64_t from = entry->start_ns > free_from ? entry->start_ns : free_from;
+		for (; from < entry->end_ns && step < count;) {
+			if (from >= begin[step + 1]) {
+				step++;
+				continue;
+			}
+			int64_t to = entry->end_ns < begin[step + 1] ? entry->end_ns : begin[step + 1];
+			own[step] -= 1e-9 * (double)(to - from);
+			from = to;
+		}
+		if (from > free_from) free_from = from;
+	}
+}
+
+static lk_status add_rank_times(struct viewer *viewer, const lk_recorded_run *run,
+                                const int64_t *begin, int count, double comms, lk_error *err) {
+	double *own = malloc(((size_t)count + 1) * sizeof *own), sum = 0;
+	bool good = own && lk_push(&viewer->by_rank);
+	if (good) find_own_times(run, begin, count, comms > 0, own);
+	if (good && viewer->by_rank.count == 1)
+		for (int i = 0; good && i < count; i++) {
+			good = lk_push(&viewer->length) && lk_push(&viewer->slowest);
+			if (good) *lk_last(&viewer->length) = *lk_last(&viewer->slowest) = 0;
+		}
+	/* steps that some rank does not have are none */
+	if (viewer->length.count > (size_t)count)
+		viewer->length.count = viewer->slowest.count = (size_t)count;
+	for (int i = 0; good && i < count; i++) {
+		sum += own[i];
+		if ((size_t)i >= viewer->length.count) continue;
+		viewer->length.at[i] += 1e-9 * (double)(begin[i + 1] - begin[i]);
+		viewer->slowest.at[i] = fmax(viewer->slowest.at[i], own[i]);
+	}
+	free(own);
+	if (!good) return lk_oom(err);
+	*lk_last(&viewer->by_rank) =
+		(lk_stalls_rank){.rank = run->head.rank,
+	                     .step = 1e-9 * (double)(begin[count] - begin[0]) / count,
+	                     .own = sum / count};
+	return LK_OK;
+}
+
+static int compare_rank_numbers(const void *a, const void *b) {
+	const lk_stalls_rank *x = a, *y = b;
+	if (x->rank != y->rank) return x->rank < y->rank ? -1 : 1;
+	return (x->own > y->own) - (x->own < y->own);
+}
+
+/* Half of the ranks, or more, work at least as long. */
+static lk_status find_usual_rank(const struct viewer *viewer, double *usual, lk_error *err) {
+	size_t count = viewer->by_rank.count;
+	double *own = malloc(count * sizeof *own);
+	if (!own) return lk_oom(err);
+	for (size_t i = 0; i < count; i++) own[i] = viewer->by_rank.at[i].own;
+	qsort(own, count, sizeof *own, lk_ascending);
+	*usual = own[(count - 1) / 2];
+	free(own);
+	return LK_OK;
+}
+
+static lk_status take_rank_times(struct viewer *viewer, lk_arena *arena, lk_error *err) {
+	lk_stalls_times *times = &viewer->out->times;
+	size_t ranks = viewer->by_rank.count, steps = viewer->length.count;
+	if (!ranks) return LK_OK;
+	lk_stalls_rank *by_rank = LK_ARRAY(arena, lk_stalls_rank, ranks);
+	double *length = LK_ARRAY(arena, double, steps + 1),
+		   *slowest = LK_ARRAY(arena, double, steps + 1);
+	if (!by_rank || !length || !slowest) return lk_oom(err);
+	for (size_t i = 0; i < steps; i++) {
+		length[i] = viewer->length.at[i] / (double)ranks;
+		slowest[i] = viewer->slowest.at[i];
+	}
+	memcpy(by_rank, viewer->by_rank.at, ranks * sizeof *by_rank);
+	qsort(by_rank, ranks, sizeof *by_rank, compare_rank_numbers);
+	viewer->out->by_rank = by_rank;
+	for (size_t i = 0; i < ranks; i++) times->own += by_rank[i].own / (double)ranks;
+	times->steps = (lk_stalls_steps){length, slowest, (int)steps};
+	return ranks > 1 ? find_usual_rank(viewer, &times->usual, err) : LK_OK;
+}
+
 static lk_status see_rank_recording(struct viewer *viewer, const char *path,
                                     const lk_recorded_run *run, const lk_recorded_steps *steps,
                                     lk_error *err) {
@@ -125,6 +232,7 @@ static lk_status see_rank_recording(struct viewer *viewer, const char *path,
 	add_main_thread_times(run, from, to, &reading, &writing, &comms);
 	LK_TRY(lk_stalls_see_loader(run, steps->begin.at + first, count, &l, err));
 	LK_TRY(quick_step_s(steps, first, count, &quick, err));
+	LK_TRY(add_rank_times(viewer, run, steps->begin.at + first, count, comms, err));
 	LK_TRY(lk_disk_see(&viewer->disks, run, steps->begin.at + first, count, err));
 	seen->steps = seen->ranks && seen->steps < count ? seen->steps : count;
 	seen->ranks++;
@@ -162,12 +270,16 @@ static void see_rank_preparation(lk_stalls_seen *seen) {
 	}
 }
 
-lk_status lk_stalls_see(const char *folder, int warmup, int steps, lk_stalls_seen *out,
-                        lk_disk_steps *each, lk_error *err) {
+lk_status lk_stalls_see(const char *folder, int warmup, int steps, lk_arena *arena,
+                        lk_stalls_seen *out, lk_disk_steps *each, lk_error *err) {
 	struct viewer v = {.warmup = warmup, .steps = steps, .out = out};
 	*out = (lk_stalls_seen){.times = {.waiting = NAN, .interconnect = NAN, .network = NAN}};
 	lk_status status = look_at_all_recordings(&v, folder, see_rank_recording, err);
 	lk_status summed = lk_disk_sum_up(&v.disks, &out->times.waited, each, err);
+	if (status == LK_OK) status = take_rank_times(&v, arena, err);
+	lk_vec_free(&v.by_rank);
+	lk_vec_free(&v.length);
+	lk_vec_free(&v.slowest);
 	if (status != LK_OK || !out->ranks) return status;
 	LK_TRY(summed);
 	double n = out->ranks;

@@ -475,7 +475,7 @@ STALLS = {
                                                   "table", "timeline", "folded")},
     "output": [refused("-- true", "-o some")], "file": [refused("-- true", "-f no/such/folder")], "html": [tested("html.test", "stalls.test")],
     "one": [refused("-- true", "--one ''")], "step-marker": [tested("record.test")],
-    "program": [tested("record.test")], "mpi": [refused("-- true", "--mpi some")],
+    "budget": [tested("stalls.test"), refused("-- true", "--budget 0")], "program": [tested("record.test")], "mpi": [refused("-- true", "--mpi some")],
     "max-mb": [refused("-- true", "--max-mb 0")], "batches": [refused("-- true", "--batches 0")],
 }
 TWO = "two --cluster '2 node * 4 cpu, nic 1*10g'"

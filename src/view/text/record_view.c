@@ -139,6 +139,16 @@ static void print_overhead(const lk_record_answer *answer, FILE *out) {
 		        record_view_seconds(cost, a), 100 * most);
 }
 
+/* Of the process with most steps: how much of the run they are. */
+static void print_coverage(const lk_record_answer *answer, FILE *out) {
+	const lk_record_process *most = NULL;
+	for (int i = 0; i < answer->count; i++)
+		if (answer->processes[i].steps > (most ? most->steps : 0)) most = &answer->processes[i];
+	if (!most || !(most->wall_s > 0)) return;
+	fprintf(out, "lockstep: %d steps seen; %.0f %% of the run's time is outside of steps\n",
+	        most->steps, 100 * most->outside_s / most->wall_s);
+}
+
 void lk_record_print(const lk_record_answer *answer, FILE *out) {
 	char a[32], b[32];
 	if (answer->end == LK_RECORD_STEPS_DONE)
@@ -149,6 +159,7 @@ void lk_record_print(const lk_record_answer *answer, FILE *out) {
 		fprintf(out, "lockstep: recorded %d process%s in %s, %s, into %s\n", answer->count,
 		        answer->count == 1 ? "" : "es", record_view_seconds(answer->wall_s, a),
 		        record_view_bytes(answer->bytes, b), answer->out);
+	print_coverage(answer, out);
 	for (int i = 0; i < answer->count && i < SHOWN; i++) print_process(&answer->processes[i], out);
 	if (answer->count > SHOWN) fprintf(out, "  and %d more\n", answer->count - SHOWN);
 	print_files(answer, out);

@@ -100,6 +100,23 @@ static lk_table *stalls_view_runs(const lk_stalls_answer *answer) {
 	return table;
 }
 
+static lk_table *stalls_view_ranks(const lk_stalls_answer *answer) {
+	static const lk_column columns[] = {
+		{"rank", "rank", true, false},
+		{"step_s", "step", true, false},
+		{"own_s", "own time", true, false},
+	};
+	lk_table *table = lk_table_new("ranks", columns, (int)(sizeof columns / sizeof *columns));
+	for (int i = 0; table && i < answer->rank_count; i++) {
+		const lk_stalls_rank *rank = &answer->by_rank[i];
+		lk_table_row(table);
+		lk_put_count(table, rank->rank < 0 ? NAN : rank->rank);
+		lk_put_seconds(table, rank->step);
+		lk_put_seconds(table, rank->own);
+	}
+	return table;
+}
+
 static lk_table *buckets(const lk_stalls_answer *answer) {
 	static const lk_column columns[] = {
 		{"bucket_bytes", "bucket", true, false},
@@ -143,6 +160,7 @@ static lk_table *what_ifs(const lk_stalls_answer *answer) {
 lk_table *lk_stalls_table(const lk_stalls_answer *answer, int which) {
 	switch (which) {
 	case LK_STALLS_RUNS: return stalls_view_runs(answer);
+	case LK_STALLS_RANKS: return stalls_view_ranks(answer);
 	case LK_STALLS_BUCKETS: return buckets(answer);
 	case LK_STALLS_WHAT_IF: return what_ifs(answer);
 	default: return parts(answer);
@@ -190,21 +208,52 @@ static void stalls_view_put_waterfall(const lk_stalls_answer *answer, FILE *out)
 	}
 }
 
-static void stalls_view_put_verdict(const lk_stalls_answer *answer, FILE *out) {
+/* "203 ms (95 %: 195 ms - 210 ms), 41.2 % of the step". */
+static void put_part_size(const lk_stalls_answer *answer, int kind, FILE *out) {
+	const lk_stalls_part *part = &answer->parts[kind];
+	char time[32], low[32], high[32], share[32];
+	fprintf(out, "%s %s", lk_stalls_kinds[kind],
+	        lk_format_seconds(part->seconds, time, sizeof time));
+	if (!isnan(part->low))
+		fprintf(out, " (95 %%: %s - %s)", lk_format_seconds(part->low, low, sizeof low),
+		        lk_format_seconds(part->high, high, sizeof high));
+	fprintf(out, ", %s of the step", lk_percent(part->share, share, sizeof share));
+}
+
+static int largest_stall(const lk_stalls_answer *answer) {
 	int worst = -1;
 	for (int k = 0; k < LK_STALL_KINDS; k++)
 		if (answer->parts[k].named &&
 		    (worst < 0 || answer->parts[k].seconds > answer->parts[worst].seconds))
 			worst = k;
+	return worst;
+}
+
+static void stalls_view_put_verdict(const lk_stalls_answer *answer, FILE *out) {
+	const lk_stalls_lead *lead = &answer->lead;
+	int worst = largest_stall(answer);
+	fputs("largest part: ", out);
+	put_part_size(answer, (int)lead->first, out);
+	if (!lead->apart) {
+		fputs("; cannot be told apart from ", out);
+		put_part_size(answer, (int)lead->second, out);
+	}
+	fputc('\n', out);
 	if (worst < 0) {
 		fputs("no stall is above the noise and 2 % of the step\n", out);
 		return;
 	}
-	const lk_stalls_part *part = &answer->parts[worst];
-	char time[32], share[32];
-	fprintf(out, "largest stall: %s, %s a step (%s), x%.2f as slow as without it; %s\n",
-	        lk_stalls_kinds[worst], lk_format_seconds(part->seconds, time, sizeof time),
-	        lk_percent(part->share, share, sizeof share), part->factor, bases[part->basis]);
+	fputs("largest stall: ", out);
+	put_part_size(answer, worst, out);
+	fprintf(out, ", x%.2f as slow as without it; %s\n", answer->parts[worst].factor,
+	        bases[answer->parts[worst].basis]);
+}
+
+static void put_drift(const lk_stalls_answer *answer, FILE *out) {
+	if (isnan(answer->drift_low)) return;
+	fprintf(out, "%d rounds; the machine's speed between them: steps %+.1f %% to %+.1f %%, ",
+	        answer->rounds, 100 * (answer->drift_low - 1), 100 * (answer->drift_high - 1));
+	fprintf(out, "trend %+.1f %% from first to last\n", 100 * answer->drift_trend);
 }
 
 static void stalls_view_put_step(const lk_stalls_answer *answer, FILE *out) {
@@ -291,7 +340,12 @@ static lk_status stalls_view_write_report(const void *what, bool colour, FILE *o
 	stalls_view_put_heading("parts", colour, out);
 	LK_TRY(stalls_view_put_table(parts(answer), LK_FORMAT_TEXT, colour, out, err));
 	stalls_view_put_heading("runs", colour, out);
+	put_drift(answer, out);
 	LK_TRY(stalls_view_put_table(stalls_view_runs(answer), LK_FORMAT_TEXT, colour, out, err));
+	if (answer->rank_count > 1) {
+		stalls_view_put_heading("ranks", colour, out);
+		LK_TRY(stalls_view_put_table(stalls_view_ranks(answer), LK_FORMAT_TEXT, colour, out, err));
+	}
 	put_communication(answer, colour, out);
 	LK_TRY(stalls_view_put_table(buckets(answer), LK_FORMAT_TEXT, colour, out, err));
 	put_rates(answer, colour, out);
@@ -322,6 +376,21 @@ static void put_json_head(lk_json_writer *writer, const lk_stalls_answer *answer
 	lk_json_put_number(writer, "step_low_s", answer->low);
 	lk_json_put_number(writer, "step_high_s", answer->high);
 	lk_json_put_text(writer, "base", answer->base);
+	lk_json_put_integer(writer, "rounds", answer->rounds);
+	lk_json_put_integer(writer, "rounds_left_out", answer->rounds_left_out);
+	lk_json_object(writer, "drift");
+	lk_json_put_number(writer, "low", answer->drift_low);
+	lk_json_put_number(writer, "high", answer->drift_high);
+	lk_json_put_number(writer, "trend", answer->drift_trend);
+	lk_json_object_end(writer);
+	lk_json_object(writer, "lead");
+	lk_json_put_text(writer, "first", lk_stalls_kinds[answer->lead.first]);
+	lk_json_put_text(writer, "second", lk_stalls_kinds[answer->lead.second]);
+	lk_json_put_number(writer, "low_s", answer->lead.low);
+	lk_json_put_number(writer, "high_s", answer->lead.high);
+	lk_json_put_number(writer, "rounds_needed", answer->lead.rounds_needed);
+	lk_json_put_bool(writer, "apart", answer->lead.apart);
+	lk_json_object_end(writer);
 }
 
 static void put_json_communication(lk_json_writer *writer, const lk_stalls_buckets *buckets) {
@@ -359,7 +428,8 @@ static void put_json_rates(lk_json_writer *writer, const lk_stalls_rates *rates)
 }
 
 static lk_status put_json_tables(lk_json_writer *writer, const struct asked *asked, lk_error *err) {
-	static const char *const keys[LK_STALLS_TABLES] = {"", "parts", "runs", "buckets", "what_if"};
+	static const char *const keys[LK_STALLS_TABLES] = {"",        "parts",   "runs",
+	                                                   "by_rank", "buckets", "what_if"};
 	for (int i = LK_STALLS_ALL + 1; i < LK_STALLS_TABLES; i++) {
 		if (asked->table != LK_STALLS_ALL && asked->table != i) continue;
 		lk_table *table = lk_stalls_table(asked->x, i);
@@ -416,9 +486,18 @@ void lk_stalls_print_plan(const lk_stalls_plan *plan, FILE *out) {
 		SHOWN = 8
 	};
 	char time[32], bytes[32], safe[4096];
-	fprintf(out, "lockstep: the command is to be run %d times more, about %s: %s, %d times each\n",
-	        plan->runs, lk_format_seconds(plan->seconds, time, sizeof time), plan->configurations,
-	        plan->repeats);
+	if (plan->budget > 0)
+		fprintf(out,
+		        "lockstep: the command is to be run again for at most %s, in rounds of about %s: "
+		        "%s\n",
+		        lk_format_seconds(plan->budget, bytes, sizeof bytes),
+		        lk_format_seconds(plan->seconds / plan->repeats, time, sizeof time),
+		        plan->configurations);
+	else
+		fprintf(out,
+		        "lockstep: the command is to be run %d times more, about %s: %s, %d times each\n",
+		        plan->runs, lk_format_seconds(plan->seconds, time, sizeof time),
+		        plan->configurations, plan->repeats);
 	if (!plan->written_count) fputs("  the first run wrote no files\n", out);
 	else
 		fprintf(out, "  the first run wrote %s to %d file%s; the others write to %s instead:\n",
