@@ -77,8 +77,7 @@ static bool lacks_narrow_products(const lk_job *job) {
 	return job->dtype < LK_FP8;
 }
 static bool lacks_narrow_weights(const lk_job *job) {
-	return lacks_narrow_products(job) || !lk_job_like_megatron(job) ||
-	       job->sharding == LK_SHARD_ZERO3;
+	return !lk_job_like_megatron(job) || job->sharding == LK_SHARD_ZERO3;
 }
 static bool lacks_dispatcher_sms(const lk_job *job) {
 	return job->dispatcher != LK_DISPATCH_NODE;
@@ -164,12 +163,12 @@ static const struct rule {
      "without --multi-latent-attention nothing is compressed", leave_out},
 	{"dispatch-sms", "", lacks_dispatcher_sms, false, "collectives take the SMs of their channels",
      "use --dispatcher node, or leave it out"},
-	{"fp8-recipe", "", lacks_recipes, false, "nothing is computed in fp8",
+	{"fp8-recipe", "", lacks_recipes, true, "nothing is computed in fp8",
      "use --dtype fp8, or leave it out"},
-	{"fp8-dispatch fp8-activations", "activation-func-fp8-input-store", lacks_narrow_products,
-     false, "no product reads 8 bits", "use --dtype fp8, or leave it out"},
+	{"fp8-dispatch fp8-activations fp8-params", "activation-func-fp8-input-store",
+     lacks_narrow_products, true, "no product reads 8 bits", "use --dtype fp8, or leave it out"},
 	{"fp8-params", "", lacks_narrow_weights, false,
-     "no weights are kept in 8 bits: that takes Megatron-LM in fp8 with --zero 0 to 2", leave_out},
+     "weights are kept in 8 bits by Megatron-LM alone, with --zero 0 to 2", leave_out},
 	{"", "fp8-recipe fp8-param-gather keep-fp8-transpose-cache no-fp8-wgrad", lacks_fp8, false,
      "without --fp8-format nothing is computed in fp8", leave_out},
 	{"", "window-size window-attn-skip-freq", lacks_window, false,

@@ -267,7 +267,7 @@ PLAN = {
     "attention": [acts(PLANNED, "--attention unfused"), refused("--model resnet50 --gpu h100-sxm --gpus 8 --gbs 2048", "--attention unfused")],
     "dispatcher": [acts(MIXED + " --ep 8", "--dispatcher allgather"), refused(PLANNED, "--dispatcher node")],
     "fp8-dispatch": [acts(MIXED + " --ep 8 --dtype fp8", "--fp8-dispatch"), refused(PLANNED, "--fp8-dispatch")],
-    "dispatch-sms": [acts(MIXED + " --ep 8 --dispatcher node", "--dispatch-sms 60"), refused(PLANNED, "--dispatch-sms 60")],
+    "dispatch-sms": [acts(MIXED + " --pp 2 --vp 2 --ep 8 --dispatcher node --expert-overlap", "--dispatch-sms 60"), refused(PLANNED, "--dispatch-sms 60")],
     "fp8-recipe": [acts(PLANNED + " --dtype fp8", "--fp8-recipe tensorwise"), refused(PLANNED, "--fp8-recipe tensorwise")],
     "fp8-params": [acts(PLANNED + " --dtype fp8", "--fp8-params"), refused(PLANNED, "--fp8-params")],
     "fp8-activations": [acts(PLANNED + " --dtype fp8", "--fp8-activations"), refused(PLANNED, "--fp8-activations")],
