@@ -97,6 +97,12 @@ static bool lacks_trained_tower(const lk_job *job) {
 static bool lacks_sizes(const lk_job *job) {
 	return !job->model.tower.any_size;
 }
+static bool lacks_delta_nets(const lk_job *job) {
+	return !(lk_model_mixers(&job->model) & LK_MIXER_DELTA);
+}
+static bool lacks_indexer(const lk_job *job) {
+	return job->model.index_heads == 0;
+}
 static bool lacks_deferral(const lk_job *job) {
 	return job->defer_head_gradient != LK_ON;
 }
@@ -169,6 +175,12 @@ static const struct rule {
      lacks_narrow_products, true, "no product reads 8 bits", "use --dtype fp8, or leave it out"},
 	{"fp8-params", "", lacks_narrow_weights, false,
      "weights are kept in 8 bits by Megatron-LM alone, with --zero 0 to 2", leave_out},
+	{"",
+     "linear-attention-freq linear-conv-kernel-dim linear-key-head-dim linear-value-head-dim "
+     "linear-num-key-heads linear-num-value-heads",
+     lacks_delta_nets, true, "no layer is a delta net", leave_out},
+	{"", "dsa-indexer-n-heads dsa-indexer-head-dim dsa-indexer-topk", lacks_indexer, true,
+     "no layer chooses its keys by an indexer", leave_out},
 	{"", "fp8-recipe fp8-param-gather keep-fp8-transpose-cache no-fp8-wgrad", lacks_fp8, false,
      "without --fp8-format nothing is computed in fp8", leave_out},
 	{"", "window-size window-attn-skip-freq", lacks_window, false,
