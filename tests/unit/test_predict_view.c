@@ -460,6 +460,7 @@ static void test_json(void **state) {
 	                                   "gpu_hours",
 	                                   "goodput",
 	                                   "breakdown",
+	                                   "seeds",
 	                                   "memory",
 	                                   "layout",
 	                                   "assumptions",

@@ -600,7 +600,7 @@ static void test_hostile_stalls(void **state) {
 	lk_stalls_answer s = {
 		.ranks = 1,
 		.hosts = 1,
-		.step_s = 2,
+		.step_s = 0.25 * LK_STALL_KINDS,
 		.low = NAN,
 		.high = NAN,
 		.base = HOSTILE,
@@ -619,7 +619,7 @@ static void test_hostile_stalls(void **state) {
 		                              .low = NAN,
 		                              .high = NAN,
 		                              .factor = NAN,
-		                              .share = 0.125,
+		                              .share = 1.0 / LK_STALL_KINDS,
 		                              .how = HOSTILE,
 		                              .named = true};
 	for (int c = 0; c < LK_STALLS_CONFIGURATIONS; c++)
