@@ -221,8 +221,8 @@ typedef struct lk_recording_head {
 	uint32_t mode;     /* lk_recorded_mode */
 	uint32_t delay_us; /* that was added to communication */
 	uint64_t left_out; /* null: calls that never reached the library */
-	/* Why there is no more room: errno of the first growth that failed (ENOSPC, EDQUOT, ...); EFBIG:
-	 * the limit of file sizes is below limit_bytes; 0: none but that */
+	/* Why there is no more room: errno of the first growth that failed (ENOSPC, EDQUOT, ...);
+	 * EFBIG: the limit of file sizes is below limit_bytes; 0: none but that */
 	uint32_t growth_errno;
 } lk_recording_head;
 _Static_assert(sizeof(lk_recording_head) <= LK_HEADER_BYTES, "the header is one page");

@@ -195,7 +195,7 @@ static void find_contrasts(struct fit_work *work, int total) {
 				if (work->rows[r].parts >> q & 1) at[p][q] += weight[r];
 		}
 	/* in units of each part's own weight, for they differ by orders of magnitude */
-	double unit[LK_FIT_PARTS];
+	double unit[LK_FIT_PARTS] = {0};
 	for (int p = 0; p < work->parts; p++) unit[p] = at[p][p] > 0 ? 1 / sqrt(at[p][p]) : 0;
 	for (int p = 0; p < work->parts; p++)
 		for (int j = 0; j < width; j++) at[p][j] *= unit[p] * (j < work->parts ? unit[j] : 1);

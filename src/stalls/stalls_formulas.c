@@ -205,8 +205,9 @@ static uint32_t parts_of_configuration(const struct design *design, int c) {
 
 static void add_configuration_row(struct design *design, int c) {
 	double *value = add_design_row(design, parts_of_configuration(design, c), c != FIRST_RUN, 0);
+	bool alone = c <= LK_STALLS_NULL;
 	for (int k = 0; k < design->cycles; k++)
-		value[k] = c <= LK_STALLS_NULL ? alone_of_run(design, c, k) : design->run[c][k].step;
+		value[k] = alone ? alone_of_run(design, c, k) : design->run[c][k].step;
 }
 
 static void add_recorded_rows(struct design *design) {
