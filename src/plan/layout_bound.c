@@ -97,11 +97,14 @@ static lk_status count_ahead(struct lie *lie, int which, lk_arena *arena, lk_err
 	lk_slots slots = {0};
 	lie->ahead[which] = LK_ARRAY(arena, int, job->vp);
 	if (!lie->ahead[which]) return lk_oom(err);
-	LK_TRY(lk_schedule_get(job->schedule)->order(&shape, lie->stage[which], &slots, err));
-	for (size_t i = 0; i < slots.count && slots.at[i].pass == LK_PASS_F && !slots.at[i].pair; i++)
+	lk_status status =
+		lk_schedule_get(job->schedule)->order(&shape, lie->stage[which], &slots, err);
+	for (size_t i = 0;
+	     status == LK_OK && i < slots.count && slots.at[i].pass == LK_PASS_F && !slots.at[i].pair;
+	     i++)
 		lie->ahead[which][slots.at[i].chunk]++;
 	lk_vec_free(&slots);
-	return LK_OK;
+	return status;
 }
 
 static lk_status bound_find_places(const lk_job *job, lk_arena *arena, struct lie *out,

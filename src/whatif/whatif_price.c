@@ -307,19 +307,25 @@ static double more_ranks(double before, double after) {
 
 /* A trace: a replay's mean error, 3.3 % in Lumos (arXiv 2504.09307, abstract) where it does not say
  * its own. A graph that was built of a model, which it counts the arithmetic of, was never
- * measured: half the 80 % range of a prediction where the changes put it. */
+ * measured: half the 80 % range of a prediction where the changes put it, or where they began: what
+ * was changed is no surer than what it was changed from. */
 static double base_error(const lk_scenario *scenario, double network_share) {
 	const lk_graph *graph = scenario->edit.graph;
 	const lk_whatif_site *site = scenario->site;
-	double low, high;
+	const lk_cluster *clusters[] = {&scenario->cluster, scenario->before};
+	double low, high, most = 0;
 	if (graph->traced && graph->model_flops <= 0)
 		return site->replay_error > 0 ? site->replay_error : 0.033;
-	if (graph->traced) lk_range_recommender(&low, &high);
-	else {
-		lk_job job = lk_profile_job(graph, site->stack, site->release, scenario->dtype);
-		lk_range_of(scenario->arena, &job, &scenario->cluster, network_share, 1, &low, &high, NULL);
+	if (graph->traced) {
+		lk_range_recommender(&low, &high);
+		return (high - low) / 2;
 	}
-	return (high - low) / 2;
+	lk_job job = lk_profile_job(graph, site->stack, site->release, scenario->dtype);
+	for (int i = 0; i < 2; i++) {
+		lk_range_of(scenario->arena, &job, clusters[i], network_share, 1, &low, &high, NULL);
+		most = fmax(most, (high - low) / 2);
+	}
+	return most;
 }
 
 double lk_whatif_uncertainty(const lk_scenario *scenario, const lk_costs *costs,
