@@ -77,7 +77,7 @@ typedef struct lk_predict_request {
 	const char *nccl; /* release and environment of NCCL: "2.21 NCCL_ALGO=Ring"; NULL as the launch
 	                     line says */
 	bool offload_optimizer, compile;
-	bool fp8_params;      /* weights are kept in 8 bits alone, beside the master weights */
+	bool fp8_params; /* no 16-bit copy of the weights is kept, only 8 bits and the master weights */
 	bool fp8_activations; /* what gated activations take is kept in 8 bits */
 	const char *stack;
 	const char *release; /* of the stack: "26.04"; NULL the newest that runs were measured of */

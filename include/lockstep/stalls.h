@@ -173,7 +173,7 @@ typedef struct lk_stalls_lead {
 	bool apart;           /* the interval does not reach 0 */
 } lk_stalls_lead;
 
-/* What a rank does in a step; seconds. Blocked time is NAN where the recording does not have it. */
+/* What a rank does in a step; seconds. */
 typedef struct lk_stalls_rank {
 	int rank;         /* of the world; -1: not known */
 	double step, own; /* own: outside of calls of communication */
@@ -241,8 +241,8 @@ void lk_stalls_print_plan(const lk_stalls_plan *plan, FILE *out);
  * Keys of the JSON document: status, ranks, hosts, steps, first_step_s, step_s, step_low_s,
  * step_high_s, base, rounds, rounds_left_out, drift {low, high, trend}, lead {first, second, low_s,
  * high_s, rounds_needed, apart}, parts, runs, by_rank, buckets, what_if (arrays of objects with the
- * columns of csv),
- * communication {group, calls, bytes, per_call_s, per_byte_s, rest_s, error, sizes}, rates
+ * columns of csv), communication {group, calls, bytes, per_call_s, per_byte_s, rest_s, error,
+ * sizes}, rates
  * {pipelined, ingestion, preparation, fetch, bytes, disk_bytes_per_s, memory_bytes_per_s, device_s,
  * hidden_s, hit, workers, cores, busy, cores_to_hide, cache_to_hide, from}, notes, reason,
  * reproduce. What is not known is null. */

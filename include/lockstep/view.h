@@ -48,10 +48,12 @@ typedef enum lk_output {
  *   days, gpu_hours, goodput
  *                           of the whole training
  *   breakdown               {part: {label, exposed_s, hidden_s}}, mean over the stages
- *   seeds                   with `seeds`: {count, quantiles: {key: {label, p50, p95, p99}}} of
- * step, exposed parts (seconds) and straggler_share memory                  [{stage, weights_bytes,
- * gradients_bytes, optimizer_bytes, activations_bytes, logits_bytes, workspace_bytes,
- * buffers_bytes, allocated_bytes, reserved_bytes, context_bytes, nccl_bytes, total_bytes, moment}]
+ *   seeds                   {count, quantiles: {key: {label, p50, p95, p99}}} of the step and its
+ *                           exposed parts, in seconds, and of straggler_share
+ *   memory                  [{stage, weights_bytes, gradients_bytes, optimizer_bytes,
+ *                           activations_bytes, logits_bytes, workspace_bytes, buffers_bytes,
+ *                           allocated_bytes, reserved_bytes, context_bytes, nccl_bytes,
+ *                           total_bytes, moment}]
  *   layout                  {text, gpus, tp, pp, vp, cp, ep, dp, mbs, gbs, seq, microbatches,
  *                           recompute, dtype, schedule}
  *   assumptions, ignored    [text]

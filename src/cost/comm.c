@@ -121,7 +121,7 @@ void lk_cost_comm(const lk_graph *graph, uint32_t op, const lk_cost_site *site, 
 	const lk_device *device = site->node->device;
 	unsigned kind = ops->kind[op];
 	lk_coll_cost cost;
-	bool own_kernels = ops->flags[op] & LK_OP_DIRECT;
+	bool own_kernels = ops->flags[op] & LK_OP_DIRECT, by_node = false;
 	if (kind == LK_OP_SEND || kind == LK_OP_RECV) {
 		const lk_group_shape *pair =
 			ops->group[op] == LK_GROUP_TEAM ? lk_site_group(site, graph, op) : NULL;
@@ -132,16 +132,16 @@ void lk_cost_comm(const lk_graph *graph, uint32_t op, const lk_cost_site *site, 
 		                   &site->constants->nccl, ops->bytes[op]);
 	} else {
 		const lk_group_shape *group = lk_site_group(site, graph, op);
-		if (ops->flags[op] & LK_OP_DIRECT) cost = direct(graph, op, site, group);
-		else if (kind == LK_OP_ALLTOALL && ops->k[op] > 0 && group->nodes > 1) {
+		by_node = kind == LK_OP_ALLTOALL && ops->k[op] > 0;
+		if (own_kernels) cost = direct(graph, op, site, group);
+		else if (by_node && group->nodes > 1) {
 			own_kernels = true;
 			cost = dispatched(ops, op, site, group);
 		} else
 			cost = lk_collective_cost(comm_collective_of(kind), group,
 			                          ops->bytes[op] * copies_share(ops, op, group));
 	}
-	bool dispatches = kind == LK_OP_ALLTOALL && ops->k[op] > 0;
-	if (dispatches && ops->batch[op] > 0) cost.channels = (int)ops->batch[op];
+	if (by_node && ops->batch[op] > 0) cost.channels = (int)ops->batch[op];
 	double seconds = cost.seconds / (own_kernels ? 1 : site->constants->network_efficiency);
 	if (ops->flags[op] & LK_OP_OVERLAPPED)
 		seconds /= 4; /* pipelined in four pieces with its GEMM: the first shows */

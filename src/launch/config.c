@@ -50,7 +50,7 @@ const lk_framework lk_framework_deepspeed = {"deepspeed", deepspeed_file_is, NUL
  * Comments "# LOCKSTEP_NAME=value" state fields of the job, as settings of the environment do on a
  * launch line; the framework passes them over. */
 
-/* The next of them from *at on, in the arena as "LOCKSTEP_NAME=value"; NULL: there is none. */
+/* The next of them from *at on, in the arena as "LOCKSTEP_NAME=value"; NULL: no more. */
 static const char *config_comment(const lk_config *config, const char **at) {
 	static const char mark[] = "# LOCKSTEP_";
 	while (*at && **at) {

@@ -72,7 +72,7 @@ lk_status lk_accelerate_read(const lk_config *line, const char *name, lk_draft *
 		LK_TRY(lk_config_parse(reading->arena, inner->text, inner->size, name, &config.root,
 		                       reading->err));
 	if (config.root->kind != LK_JSON_OBJECT || !accelerate_is(config.root))
-		return lk_config_fail(&config, name, "it is no configuration of accelerate",
+		return lk_config_fail(&config, name, "it is not a configuration of accelerate",
 		                      "accelerate config writes one");
 	LK_TRY(lk_config_settle(&config));
 	return accelerate_facts(&config, draft);

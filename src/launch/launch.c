@@ -148,7 +148,7 @@ static lk_status read_command(struct line *line, const lk_command_of *command,
 	line->name = command->name;
 	if (strcmp(command->name, "trl") == 0) line->configured = false;
 	if (word != NULL && strstr(command->trains, spaced) != NULL) return LK_OK;
-	lk_fail(line->r->err, LK_ERR_INPUT, line->r->where, "%s%sis no training of one network",
+	lk_fail(line->r->err, LK_ERR_INPUT, line->r->where, "%s%sdoes not train one network",
 	        command->name, spaced);
 	return lk_hint(line->r->err, "%s%sis read", command->name, command->trains);
 }
@@ -483,6 +483,20 @@ static lk_status read_configured(struct line *line, bool *found) {
 	return status;
 }
 
+/* The job that the flags state, by whose flags they are. */
+static lk_status finish_flags(struct line *line) {
+	lk_reading *reading = line->r;
+	if (line->dotted.dialect != 0) {
+		LK_TRY(lk_dotted_finish(reading, &line->dotted, &reading->out->gpus));
+		for (size_t i = 0; i < line->settings.count; i++)
+			LK_TRY(lk_launch_unknown(reading, line->settings.keys[i]));
+		*reading->out->job = line->dotted.job;
+		return LK_OK;
+	}
+	if (line->megatron) return lk_megatron_finish(reading, &line->flags, reading->out->gpus);
+	return lk_trainer_line(reading, &line->settings, line->name, line->ranks.accelerate);
+}
+
 static lk_status finish_line(struct line *line) {
 	lk_reading *reading = line->r;
 	if (!line->program && !line->any_flag) {
@@ -493,17 +507,7 @@ static lk_status finish_line(struct line *line) {
 	LK_TRY(count_gpus(line));
 	bool configured = false;
 	if (line->config != NULL || line->configured) LK_TRY(read_configured(line, &configured));
-	if (configured) {
-	} else if (line->dotted.dialect != 0) {
-		LK_TRY(lk_dotted_finish(reading, &line->dotted, &reading->out->gpus));
-		for (size_t i = 0; i < line->settings.count; i++)
-			LK_TRY(lk_launch_unknown(reading, line->settings.keys[i]));
-		*reading->out->job = line->dotted.job;
-	} else if (line->megatron) {
-		LK_TRY(lk_megatron_finish(reading, &line->flags, reading->out->gpus));
-	} else {
-		LK_TRY(lk_trainer_line(reading, &line->settings, line->name, line->ranks.accelerate));
-	}
+	if (!configured) LK_TRY(finish_flags(line));
 	reading->out->job->gpus = reading->out->gpus;
 	if (reading->out->gpus == 0)
 		LK_TRY(lk_launch_count_gpus(reading, reading->out->job, 1, reading->usual_gpus, false));

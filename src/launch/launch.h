@@ -167,7 +167,7 @@ lk_status lk_trainer_line(lk_reading *reading, lk_members *settings, const char 
                           const char *accelerate);
 
 /* config_load.c: a file that a launch names: one that the script writes (*inner), else its path
- * beside the script. NULL and *inner NULL: there is none. */
+ * in the script's folder. NULL and *inner NULL: not found. */
 const char *lk_launch_file_named(const lk_reading *reading, const char *name,
                                  const lk_inner_file **inner);
 

@@ -10,18 +10,23 @@
 #include "launch/launch.h"
 
 /* clang-format off */
-#define NAMED(preset, stem) {preset, stem, {NULL, NULL, 0, 0, 0, 0, false}, {0, 0, 0, 0, 0, 0, 0, 0}}
+/* preset, stem of NeMo 2.0 and Megatron-Bridge */
+#define NAMED(preset, stem) {preset, stem, {0}, {0}}
+/* module, configuration, micro-batch, tokens, tp, ep, all recomputed */
 #define TITAN(module, config, mbs, seq, tp, ep, full) {module, config, mbs, seq, tp, ep, full}
+/* GPUs, tp, pp, vp, cp, ep, global batch, tokens */
+#define BRIDGE(gpus, tp, pp, vp, cp, ep, gbs, seq) {gpus, tp, pp, vp, cp, ep, gbs, seq}
 
 static const lk_recipe recipes[] = {
-	/*                                module, configuration, micro-batch, tokens, tp, ep, all recomputed;
-	 *                                GPUs, tp, pp, vp, cp, ep, global batch, tokens */
 	NAMED("llama2-7b", "llama2_7b"),
-	{"llama3-8b", "llama3_8b", TITAN("llama3", "llama3_8b", 1, 8192, 1, 1, false), {2, 1, 1, 0, 2, 1, 512, 8192}},
-	{"llama3-70b", "llama3_70b", TITAN("llama3", "llama3_70b", 8, 8192, 8, 1, true), {32, 4, 4, 5, 2, 1, 512, 8192}},
+	{"llama3-8b", "llama3_8b",
+	 TITAN("llama3", "llama3_8b", 1, 8192, 1, 1, false), BRIDGE(2, 1, 1, 0, 2, 1, 512, 8192)},
+	{"llama3-70b", "llama3_70b",
+	 TITAN("llama3", "llama3_70b", 8, 8192, 8, 1, true), BRIDGE(32, 4, 4, 5, 2, 1, 512, 8192)},
 	NAMED("llama3.1-8b", "llama31_8b"),
 	NAMED("llama3.1-70b", "llama31_70b"),
-	{"llama3.1-405b", "llama31_405b", TITAN("llama3", "llama3_405b", 2, 8192, 8, 1, true), {256, 8, 8, 2, 4, 1, 512, 131072}},
+	{"llama3.1-405b", "llama31_405b",
+	 TITAN("llama3", "llama3_405b", 2, 8192, 8, 1, true), BRIDGE(256, 8, 8, 2, 4, 1, 512, 131072)},
 	NAMED("llama3.2-1b", "llama32_1b"),
 	NAMED("llama3.2-3b", "llama32_3b"),
 	NAMED("qwen2-0.5b", "qwen2_500m"),
@@ -34,20 +39,24 @@ static const lk_recipe recipes[] = {
 	NAMED("qwen2.5-14b", "qwen25_14b"),
 	NAMED("qwen2.5-32b", "qwen25_32b"),
 	NAMED("qwen2.5-72b", "qwen25_72b"),
-	{"qwen3-0.6b", "qwen3_600m", TITAN("qwen3", "qwen3_0_6b", 4, 4096, 1, 1, false), {0, 0, 0, 0, 0, 0, 0, 0}},
-	{"qwen3-1.7b", "qwen3_1p7b", TITAN("qwen3", "qwen3_1_7b", 4, 4096, 1, 1, false), {0, 0, 0, 0, 0, 0, 0, 0}},
+	{"qwen3-0.6b", "qwen3_600m", TITAN("qwen3", "qwen3_0_6b", 4, 4096, 1, 1, false), {0}},
+	{"qwen3-1.7b", "qwen3_1p7b", TITAN("qwen3", "qwen3_1_7b", 4, 4096, 1, 1, false), {0}},
 	NAMED("qwen3-4b", "qwen3_4b"),
 	NAMED("qwen3-8b", "qwen3_8b"),
-	{"qwen3-14b", "qwen3_14b", TITAN("qwen3", "qwen3_14b", 4, 4096, 1, 1, true), {0, 0, 0, 0, 0, 0, 0, 0}},
-	{"qwen3-32b", "qwen3_32b", TITAN("qwen3", "qwen3_32b", 2, 4096, 1, 1, true), {0, 0, 0, 0, 0, 0, 0, 0}},
-	{"qwen3-30b-a3b", "qwen3_30b_a3b", TITAN("qwen3", "qwen3_30b_a3b", 2, 4096, 1, 1, true), {0, 0, 0, 0, 0, 0, 0, 0}},
+	{"qwen3-14b", "qwen3_14b", TITAN("qwen3", "qwen3_14b", 4, 4096, 1, 1, true), {0}},
+	{"qwen3-32b", "qwen3_32b", TITAN("qwen3", "qwen3_32b", 2, 4096, 1, 1, true), {0}},
+	{"qwen3-30b-a3b", "qwen3_30b_a3b", TITAN("qwen3", "qwen3_30b_a3b", 2, 4096, 1, 1, true), {0}},
 	NAMED("qwen3-235b-a22b", "qwen3_235b_a22b"),
 	NAMED("deepseek-v2", "deepseek_v2"),
-	{"deepseek-v2-lite", "deepseek_v2_lite", TITAN("deepseek_v3", "deepseek_v3_16b", 4, 4096, 1, 8, false), {0, 0, 0, 0, 0, 0, 0, 0}},
-	{"deepseek-v3", "deepseek_v3", TITAN("deepseek_v3", "deepseek_v3_671b", 4, 4096, 1, 2, false), {1024, 2, 16, 0, 1, 64, 4096, 4096}},
+	{"deepseek-v2-lite", "deepseek_v2_lite",
+	 TITAN("deepseek_v3", "deepseek_v3_16b", 4, 4096, 1, 8, false), {0}},
+	{"deepseek-v3", "deepseek_v3",
+	 TITAN("deepseek_v3", "deepseek_v3_671b", 4, 4096, 1, 2, false),
+	 BRIDGE(1024, 2, 16, 0, 1, 64, 4096, 4096)},
 	NAMED("moonlight-16b-a3b", "moonlight_16b"),
-	{"gpt-oss-20b", "gpt_oss_20b", TITAN("gpt_oss", "gpt_oss_20b", 1, 8192, 1, 1, true), {16, 2, 4, 0, 1, 4, 512, 4096}},
-	{"gpt-oss-120b", "gpt_oss_120b", TITAN("gpt_oss", "gpt_oss_120b", 1, 8192, 1, 1, true), {0, 0, 0, 0, 0, 0, 0, 0}},
+	{"gpt-oss-20b", "gpt_oss_20b",
+	 TITAN("gpt_oss", "gpt_oss_20b", 1, 8192, 1, 1, true), BRIDGE(16, 2, 4, 0, 1, 4, 512, 4096)},
+	{"gpt-oss-120b", "gpt_oss_120b", TITAN("gpt_oss", "gpt_oss_120b", 1, 8192, 1, 1, true), {0}},
 	NAMED("glm4.5-air", "glm45_air_106b"),
 	NAMED("gemma2-2b", "gemma2_2b"),
 	NAMED("gemma2-9b", "gemma2_9b"),
@@ -91,7 +100,7 @@ const lk_recipe *lk_recipe_of_titan(const char *config) {
 	return NULL;
 }
 
-/* A stem that is no row is a network as its words say: "llama3_70b_pretrain_config" llama3_70b. */
+/* A stem without a row is the network that it names: "llama3_70b_pretrain_config" llama3_70b. */
 const char *lk_recipe_network(lk_arena *arena, const char *name) {
 	static const char *const ends[] = {"_pretrain", "_finetune", "_sft", "_peft", "_config", "("};
 	const lk_recipe *recipe = lk_recipe_of_stem(name);

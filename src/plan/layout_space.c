@@ -278,8 +278,7 @@ lk_status lk_space_read(const lk_plan_request *request, const lk_asked *asked, l
 	}
 	out->fixed_switches = request->fixed_switches;
 	/* a launch line states what trains; how it is laid out is searched */
-	bool launched = request->job.launch_count > 0 || request->job.script || request->job.config ||
-	                request->job.deepspeed;
+	bool launched = lk_request_launched(&request->job) || request->job.deepspeed;
 	if (launched) lk_job_open_layout(&out->base);
 	out->base.stack_recipe = !launched;
 	out->base.split_open = true;
@@ -332,10 +331,8 @@ bool lk_space_runs(const char *stack, lk_schedule_kind kind) {
 
 /* What a stack does where nothing says otherwise. */
 static const lk_stack_features *features_of(const lk_space *space, int stack) {
-	lk_job job = {.stack_recipe = space->base.stack_recipe};
-	lk_copy(job.stack, sizeof job.stack, space->stacks[stack]);
-	lk_copy(job.release, sizeof job.release, space->base.release);
-	return lk_job_features(&job);
+	const char *recipes = space->base.stack_recipe ? space->stacks[stack] : "";
+	return lk_stack_features_of(recipes, space->base.release);
 }
 
 bool lk_space_overlaps_experts(const lk_space *space, int stack) {

@@ -122,7 +122,7 @@ bool lk_space_varies_split(const lk_space *space, int stack);
 /* Whether a copy of a token goes to each node, and not to each expert, with a stack: it is never
  * slower, so that nothing else is searched. */
 bool lk_space_sends_by_node(const lk_space *space, int stack);
-/* Whether its recipes hide expert traffic behind another micro-batch. */
+/* Whether its recipes overlap expert traffic with another micro-batch. */
 bool lk_space_overlaps_experts(const lk_space *space, int stack);
 /* layout_unsearched.c: lines of what is left out, with the options that add it. */
 lk_status lk_space_unsearched(const lk_plan_request *request, const lk_space *space,

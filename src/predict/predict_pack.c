@@ -1,5 +1,6 @@
 /* predict_pack.c: predictions as bytes and back: the struct, then what its pointers lead to, in a
  * fixed order. Between processes of one program alone: numbers stand as they lie in memory. */
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -116,28 +117,27 @@ static const char *const *take_texts(struct unpacker *unpacker, int count) {
 	return list;
 }
 
-static lk_time_part *take_parts(struct unpacker *unpacker, int count) {
-	lk_time_part *parts = LK_ARRAY(unpacker->arena, lk_time_part, count);
-	for (int i = 0; parts && i < count && !unpacker->failed; i++) {
-		const void *at = pack_take(unpacker, sizeof *parts);
-		if (at) memcpy(&parts[i], at, sizeof *parts);
-		parts[i].key = pack_take_text(unpacker);
-		parts[i].label = pack_take_text(unpacker);
-	}
-	unpacker->failed |= !parts;
-	return parts;
-}
+/* What begins with its two names. */
+struct labelled {
+	const char *key, *label;
+};
+_Static_assert(offsetof(lk_time_part, key) == offsetof(struct labelled, key) &&
+                   offsetof(lk_time_part, label) == offsetof(struct labelled, label) &&
+                   offsetof(lk_seed_spread, key) == offsetof(struct labelled, key) &&
+                   offsetof(lk_seed_spread, label) == offsetof(struct labelled, label),
+               "names first");
 
-static lk_seed_spread *take_spread(struct unpacker *unpacker, int count) {
-	lk_seed_spread *spread = LK_ARRAY(unpacker->arena, lk_seed_spread, count);
-	for (int i = 0; spread && i < count && !unpacker->failed; i++) {
-		const void *at = pack_take(unpacker, sizeof *spread);
-		if (at) memcpy(&spread[i], at, sizeof *spread);
-		spread[i].key = pack_take_text(unpacker);
-		spread[i].label = pack_take_text(unpacker);
+static void *take_labelled(struct unpacker *unpacker, int count, size_t size) {
+	char *items = lk_arena_array(unpacker->arena, (size_t)count, size);
+	for (int i = 0; items && i < count && !unpacker->failed; i++) {
+		const void *at = pack_take(unpacker, size);
+		struct labelled *item = (struct labelled *)(void *)(items + (size_t)i * size);
+		if (at) memcpy(item, at, size);
+		item->key = pack_take_text(unpacker);
+		item->label = pack_take_text(unpacker);
 	}
-	unpacker->failed |= !spread;
-	return spread;
+	unpacker->failed |= !items;
+	return items;
 }
 
 lk_status lk_predict_unpack(const void *bytes, size_t size, lk_prediction **out, lk_error *err) {
@@ -153,8 +153,10 @@ lk_status lk_predict_unpack(const void *bytes, size_t size, lk_prediction **out,
 		prediction->detail = NULL;
 		for (int i = 0; i < TEXTS; i++)
 			*(const char **)((char *)prediction + texts[i]) = pack_take_text(&u);
-		prediction->breakdown = take_parts(&u, prediction->breakdown_count);
-		prediction->spread = take_spread(&u, prediction->spread_count);
+		prediction->breakdown =
+			take_labelled(&u, prediction->breakdown_count, sizeof *prediction->breakdown);
+		prediction->spread =
+			take_labelled(&u, prediction->spread_count, sizeof *prediction->spread);
 		prediction->memory =
 			take_copy(&u, (size_t)prediction->memory_count, sizeof *prediction->memory);
 		prediction->fixes = take_copy(&u, (size_t)prediction->fix_count, sizeof *prediction->fixes);

@@ -262,7 +262,7 @@ static double seconds_since(int64_t start_ns) {
 	return 1e-9 * (double)(lk_monotonic_ns() - start_ns);
 }
 
-/* Whether another round has sense, and room in the budget. */
+/* Whether another round is wanted and fits the budget. */
 static bool another_round(lk_stalls_work *work, int done, int64_t start_ns) {
 	const lk_stalls_request *request = work->request;
 	if (!(request->budget > 0)) return done < request->repeats;

@@ -144,7 +144,8 @@ static void sum_up_rows(struct fit_work *work) {
 		work->residual = residuals / ((work->n - 1.0) * (work->configurations - 1));
 }
 
-/* Row reduction of `parts` rows of width `width`; true for each column that got a pivot. */
+/* Row reduction of `parts` rows of width `width`. pivot_of[p]: the row with the pivot of column p;
+ * -1: it has none. */
 static void reduce_rows(int parts, int width, double at[LK_FIT_PARTS][LK_FIT_PARTS + LK_FIT_ROWS],
                         int pivot_of[LK_FIT_PARTS]) {
 	int row = 0;

@@ -274,13 +274,17 @@ static void make_design(struct design *design, const lk_stalls_rounds *rounds) {
 		 one = has_configuration(rounds, LK_STALLS_ONE);
 	memset(design, 0, sizeof *design);
 	design->rounds = rounds;
-	design->base = cold ? LK_STALLS_COLD : hot ? LK_STALLS_HOT : FIRST_RUN;
+	design->base = FIRST_RUN;
+	if (hot) design->base = LK_STALLS_HOT;
+	if (cold) design->base = LK_STALLS_COLD;
 	design->warm = hot ? LK_STALLS_HOT : design->base;
 	design->ready = ready && hot;
 	design->with = design->ready ? LK_STALLS_READY : design->warm;
 	bool any = cold || hot || ready || null || one;
 	design->cycles = any ? rounds->count : 1;
-	design->without = !hot ? -1 : null ? LK_STALLS_NULL : one ? LK_STALLS_ONE : -1;
+	design->without = -1;
+	if (hot && one) design->without = LK_STALLS_ONE;
+	if (hot && null) design->without = LK_STALLS_NULL;
 	take_all_bursts_out(design);
 	design->imbalance = all_runs_know_slowest(design);
 	design->comm = any_run_has_comm(design);
@@ -332,8 +336,11 @@ static double fitted_step(const struct design *design, const lk_fit *fit, int c)
 	return sum;
 }
 
-/* Of communication: waiting, interconnect, network. Without any call all of it is the
- * interconnect's (one host) or the network's. */
+/* Of communication: waiting, interconnect, network, whose kinds follow one another. Without any
+ * call all of it is the interconnect's (one host) or the network's. */
+_Static_assert(LK_STALL_INTERCONNECT == LK_STALL_WAITING + 1 &&
+                   LK_STALL_NETWORK == LK_STALL_WAITING + 2,
+               "kinds of communication");
 struct comm_shares {
 	double of[LK_STALL_KINDS];
 };

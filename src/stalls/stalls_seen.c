@@ -140,7 +140,7 @@ static void find_own_times(const lk_recorded_run *run, const int64_t *begin, int
 		    !waits_for_ranks(entry, library))
 			continue;
 		int64_t from = entry->start_ns > free_from ? entry->start_ns : free_from;
-		for (; from < entry->end_ns && step < count;) {
+		while (from < entry->end_ns && step < count) {
 			if (from >= begin[step + 1]) {
 				step++;
 				continue;

@@ -183,7 +183,7 @@ static lk_status list_assumptions(lk_arena *arena, const lk_predict_request *req
 			LK_TRY(line(arena, lines, text, err));    \
 		}                                             \
 	} while (0)
-	bool launched = request->launch_count > 0 || request->script || request->config;
+	bool launched = lk_request_launched(request);
 	for (int i = 0; i < asked->launch.assumed_count; i++) SAY(true, "%s", asked->launch.assumed[i]);
 	SAY(!request->cluster, "nodes are the device's default nodes: %s (change with --cluster)",
 	    asked->cluster.text);

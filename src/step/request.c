@@ -22,6 +22,10 @@ static const char *const kernels[] = {"flash", "unfused", "cudnn", "fa2", "fa3",
 static const char *const dispatchers[] = {"alltoall", "allgather", "node", NULL};
 static const char *const fp8_recipes[] = {"delayed", "tensorwise", "blockwise", NULL};
 
+bool lk_request_launched(const lk_predict_request *request) {
+	return request->script || request->config || request->launch_count > 0;
+}
+
 static lk_status read_launch(lk_arena *arena, const lk_predict_request *request, lk_asked *out,
                              int *gpus, lk_error *err) {
 	lk_launch launch = {.job = &out->job};
@@ -345,8 +349,7 @@ static void take_switches(const lk_predict_request *request, lk_job *job) {
 	if (request->nccl) lk_copy(job->nccl, sizeof job->nccl, request->nccl);
 	if (request->stack) lk_copy(job->stack, sizeof job->stack, request->stack);
 	if (request->release) lk_copy(job->release, sizeof job->release, request->release);
-	bool launched = request->script || request->config || request->launch_count > 0;
-	job->stack_recipe = request->stack && !launched;
+	job->stack_recipe = request->stack && !lk_request_launched(request) && !request->deepspeed;
 }
 
 /* What the job sets of NCCL, by whichever of option and launch line states it. */
@@ -380,7 +383,7 @@ static lk_status request_take_job(lk_arena *arena, const lk_predict_request *req
 	LK_TRY(read_model(request, out, err));
 	LK_TRY(take_numbers(request, &out->job, err));
 	LK_TRY(request_take_layout(request, &out->job, err));
-	out->job.split_open |= !request->script && !request->config && request->launch_count == 0;
+	out->job.split_open |= !lk_request_launched(request);
 	take_switches(request, &out->job);
 	LK_TRY(request_check_nccl(request, &out->job, err));
 	LK_TRY(lk_request_check_stack(request->stack, err));

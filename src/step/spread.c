@@ -1,5 +1,5 @@
 /* spread.c: how far a step spreads over seeds of its jitter. Every seed is a simulation of its own
- * of the same graph with the same costs, so that they run beside one another; the first is the step
+ * of the same graph with the same costs, so that they run concurrently; the first is the step
  * that is known already. One more, in which all ranks are equally fast, says what waiting for slow
  * ones costs. */
 #include "base/arena.h"
@@ -53,7 +53,7 @@ static lk_status spreading_run_one(void *context, size_t task, lk_error *err) {
 	return status;
 }
 
-/* False when memory is out: of finite numbers nothing else is no number. */
+/* False when memory is out, the only reason for a NAN here. */
 static bool spreading_quantiles(const lk_spreading *spreading, int number, lk_quantiles *out) {
 	const double *of = spreading->number + (size_t)number * spreading->seeds;
 	*out = (lk_quantiles){lk_quantile(of, spreading->seeds, 0.50),

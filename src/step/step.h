@@ -113,6 +113,8 @@ typedef struct lk_asked {
 
 /* Order of precedence: options, then the launch line or script, then the DeepSpeed file, then the
  * model's config. */
+/* Whether a launch line, a script or another file of the job says what trains. */
+bool lk_request_launched(const lk_predict_request *request);
 lk_status lk_request_read(lk_arena *arena, const lk_predict_request *request, lk_asked *out,
                           lk_error *err);
 /* The same before the job is completed: what was not given is open. */

@@ -2,8 +2,8 @@
 # The CUDA target without a GPU: run.sh LOCKSTEP. Every program of examples/lang and programs/ is emitted and
 #   - compiled and linked by nvcc for sm_80 and sm_90, where nvcc is found (two of them; all with LOCKSTEP_LONG=1),
 #   - built for the CPU with the address and undefined sanitizers (some with the thread sanitizer too) and run on virtual
-#     ranks (the last sizes of sizes.txt; all with LOCKSTEP_LONG=1), every schedule, fused steps by collectives (T2) and by kernels that reach the others' memory (T1); what every
-#     rank holds then is compared with the interpreter.
+#     ranks (the last sizes of sizes.txt; all with LOCKSTEP_LONG=1), every schedule, fused steps by collectives (T2) and by
+#     kernels that reach the others' memory (T1); what every rank holds then is compared with the interpreter.
 # Last line: "lang-cuda: N passed, N failed, N skipped".
 set -uo pipefail
 lockstep=$(realpath "$1")

@@ -235,8 +235,10 @@ static lk_stalls_times simulate_run(const struct experiment *truth, int c, doubl
                                     double calls, uint64_t seed, double length[STEPS],
                                     double slowest[STEPS]) {
 	bool ready = c <= LK_STALLS_READY, talks = c >= LK_STALLS_READY;
-	double usual = truth->own + (c >= LK_STALLS_NULL ? truth->sharing : 0) +
-	               (ready ? 0 : truth->preparation) + (c == LK_STALLS_COLD ? truth->fetch : 0);
+	double usual = truth->own;
+	if (c >= LK_STALLS_NULL) usual += truth->sharing;
+	if (!ready) usual += truth->preparation;
+	if (c == LK_STALLS_COLD) usual += truth->fetch;
 	double uneven = c == LK_STALLS_NULL ? truth->imbalance / 2 : 0,
 		   step = usual + uneven + (talks ? truth->imbalance + truth->interconnect : 0);
 	double run = 1e-3 * slow * (1 + 0.005 * lk_normal(seed, 1)), sum = 0;

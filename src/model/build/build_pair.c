@@ -5,8 +5,8 @@
  *
  * The backward pass begins: its rows come back to their experts alongside the forward's attention,
  * the forward's rows leave alongside the experts' backward, and so on, with nothing exposed where
- * each compute piece is longer than the message beside it (Megatron-LM's combined 1F1B has the same
- * order). */
+ * each compute piece is longer than the message that it overlaps with (Megatron-LM's combined 1F1B
+ * has the same order). */
 #include <stdio.h>
 
 #include "base/arena.h"

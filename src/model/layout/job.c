@@ -15,14 +15,16 @@
  *     sharding ZeRO-1 where there is data parallelism; ZeRO-3 for the stack "fsdp"; none for "ddp"
  *     stack    "ddp" for convolution nets, else "megatron", whatever is sharded: it is not for a
  *              layout to say which software runs
- *     switches off, or as the recipes of the stack have them (lk_job_features), where a stack and
- * no launch line was named bucket   40 M parameters or 1 M per data-parallel rank, the larger
- * (Megatron-LM); 500 M (DeepSpeed's reduce_bucket_size); 25 MiB elsewhere (PyTorch DDP) split    of
- * layers that do not divide by the chunks: embedding and loss count as a layer each where that
- * makes it even (Llama 3's 126 + 2 on 64 chunks); else every chunk holds the ceiling, and the last
- * one, then the first, goes short (DeepSeek-V3 on 8 stages of 4 chunks: 1, 2 ... 2, 0 and the
- * prediction module), as the recipes of Megatron-Bridge and MLPerf have it. Not of a launch line,
- * which says all of it. Completing a completed job changes nothing. */
+ *     switches off; with --stack and no launch line as the stack's recipes have them
+ *              (lk_job_features)
+ *     bucket   40 M parameters or 1 M per data-parallel rank, the larger (Megatron-LM); 500 M
+ *              (DeepSpeed's reduce_bucket_size); 25 MiB elsewhere (PyTorch DDP)
+ *     split    of layers that do not divide by the chunks: embedding and loss count as a layer
+ *              each where that makes it even (Llama 3's 126 + 2 on 64 chunks); else every chunk
+ *              holds the ceiling, and the last one, then the first, goes short (DeepSeek-V3 on 8
+ *              stages of 4 chunks: 1, 2 ... 2, 0 and the prediction module), as the recipes of
+ *              Megatron-Bridge and MLPerf have it. Not of a launch line, which says all of it.
+ * Completing a completed job changes nothing. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -375,7 +375,7 @@ char *lk_near_legal(char out[LK_JOB_NEAR], int64_t value, int64_t high, lk_near_
                     const void *context);
 
 /* job_tower.c: the encoder of images as a job of its own on the ranks of the first stage: split by
- * tensor parallelism alone, a micro-batch all images of its sequences. False where there is none.
+ * tensor parallelism alone, a micro-batch all images of its sequences. False without an encoder.
  * What is frozen of it is for the caller to know. */
 bool lk_job_tower(const lk_job *job, lk_job *out);
 /* Whether the encoder is trained; whether its projector is. */

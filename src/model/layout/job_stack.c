@@ -55,7 +55,8 @@ static const lk_stack_features features[] = {
 		.stack = "megatron-deepspeed",
 		.since = "",
 		.late_reduce = true,
-		.source = "DeepSpeed's engine without ZeRO reduces gradients after the last backward pass",
+		.source = "DeepSpeed's engine without ZeRO reduces gradients after the last backward pass; "
+				  "with ZeRO: assumed",
 	},
 	{
 		NEMO,

@@ -836,27 +836,12 @@ static const lk_model mt5_start = {.network = LK_NET_ENCDEC,
                                    .relative_buckets = 32,
                                    .context = 512,
                                    .dropout = 0.1};
-static const lk_model bert_start = {.network = LK_NET_ENCODER,
-                                    .norm = LK_NORM_LAYER,
-                                    .norms_per_layer = 2,
-                                    .norm_bias = true,
-                                    .embed_norm = true,
-                                    .pooler = true,
-                                    BIASES,
-                                    .tied = true,
-                                    .position_rows = 512,
-                                    .token_types = 2,
-                                    .dropout = 0.1};
-static const lk_model electra_start = {.network = LK_NET_ENCODER,
-                                       .norm = LK_NORM_LAYER,
-                                       .norms_per_layer = 2,
-                                       .norm_bias = true,
-                                       .embed_norm = true,
-                                       BIASES,
-                                       .tied = true,
-                                       .position_rows = 512,
-                                       .token_types = 2,
-                                       .dropout = 0.1};
+#define BERT                                                                                   \
+	.network = LK_NET_ENCODER, .norm = LK_NORM_LAYER, .norms_per_layer = 2, .norm_bias = true, \
+	.embed_norm = true, BIASES, .tied = true, .position_rows = 512, .token_types = 2,          \
+	.dropout = 0.1
+static const lk_model bert_start = {BERT, .pooler = true};
+static const lk_model electra_start = {BERT};
 #define BART                                                                                  \
 	.network = LK_NET_ENCDEC, .norm = LK_NORM_LAYER, .norms_per_layer = 2, .norm_bias = true, \
 	BIASES, .lm_head = true, .tied = true, .context = 1024, .dropout = 0.1

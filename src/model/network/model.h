@@ -166,7 +166,7 @@ typedef struct lk_projector {
  * those of words. Its layers, patches and projector are those of the network that lk_model_tower
  * makes of it: nothing is counted twice. */
 typedef struct lk_tower {
-	int layers; /* 0: there is no tower */
+	int layers; /* 0: no tower */
 	int hidden, heads, ffn;
 	int image, patch, channels, frames; /* pixels of a side, of a patch; frames that it spans */
 	int position_rows;                  /* learned positions; 0: rotary */
@@ -268,7 +268,7 @@ typedef struct lk_model {
 	lk_tower tower;
 } lk_model;
 
-/* The encoder before the language model as a network of its own; false where there is none. */
+/* The encoder before the language model as a network of its own; false without one. */
 bool lk_model_tower(const lk_model *model, lk_model *out);
 /* Inputs of the product that makes a token of a patch; of a projector's first product. */
 double lk_model_patch_inputs(const lk_model *model);
