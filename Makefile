@@ -430,6 +430,7 @@ lint: docs-check format-check ## cppcheck, zero warnings; the format; the docume
 
 syntax: ## both compilers accept every source: clang's warnings on what gcc builds
 	@printf '%s\n' $(LIB_C) $(CLI_C) $(SERVE_C) $(RECORDER_C) | xargs -r -P2 -n8 $(CLANG) -fsyntax-only -std=c11 $(ALL_CPPFLAGS) $(WARN)
+	@$(CLANG) -fsyntax-only -std=c11 $(filter-out -DLK_ISAL,$(ALL_CPPFLAGS)) $(WARN) src/io/inflate.c
 
 # Lookups of embedding tables on this processor; for the processor that it is built on.
 # Rows that are no whole vectors: masked, as generated kernels do it, not one number after the other.

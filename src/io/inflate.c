@@ -77,9 +77,9 @@ void lk_inflate_next(lk_inflate *f) {
 lk_inflate_state lk_inflate_some(lk_inflate *f, const unsigned char **at, const unsigned char *end,
                                  unsigned char **to, unsigned char *to_end) {
 	f->state.next_in = (unsigned char *)*at; /* zlib does not write to it */
-	f->state.avail_in = room((size_t)(end - *at));
+	f->state.avail_in = inflate_room((size_t)(end - *at));
 	f->state.next_out = *to;
-	f->state.avail_out = room((size_t)(to_end - *to));
+	f->state.avail_out = inflate_room((size_t)(to_end - *to));
 	int result = inflate(&f->state, Z_NO_FLUSH);
 	*at = f->state.next_in;
 	*to = f->state.next_out;
