@@ -104,7 +104,7 @@ bool lk_layout_request(const lk_plan_request *request, const lk_space *space,
 	out->tp_overlap =
 		said_switch(job->tp_overlap, features->tp_overlap && job->sequence_parallel == LK_ON);
 	out->overlap_grad_reduce =
-		replicas ? said_switch(job->overlap_grad_reduce, !features->late_reduce) : 0;
+		replicas ? said_switch(job->overlap_grad_reduce, lk_job_overlaps_reduce(job)) : 0;
 	out->overlap_param_gather = replicas && sharded ? said_switch(job->overlap_param_gather,
 	                                                              job->overlap_grad_reduce == LK_ON)
 	                                                : 0;

@@ -273,7 +273,7 @@ static void fill_switches(lk_job *job) {
 	fill_switch(&job->fp32_grads, full || features->wide_grads || lk_job_like_megatron(job) ||
 	                                  lk_job_uses_deepspeed(job));
 	fill_switch(&job->grad_reduce_fp32, features->wide_grads);
-	fill_switch(&job->overlap_grad_reduce, !features->late_reduce);
+	fill_switch(&job->overlap_grad_reduce, lk_job_overlaps_reduce(job));
 	fill_switch(&job->overlap_param_gather, job->overlap_grad_reduce == LK_ON && sharded);
 	bool simple = job->schedule == LK_SCHED_GPIPE || job->schedule == LK_SCHED_1F1B;
 	fill_switch(&job->overlap_p2p, !simple);

@@ -214,7 +214,7 @@ typedef struct lk_stack_features {
 	bool tp_overlap, fused_loss, cuda_graphs, graph_experts, expert_overlap;
 	bool by_node;       /* MoE: one copy per node, LK_DISPATCH_NODE */
 	bool wide_grads;    /* gradients are kept and reduced in fp32 */
-	bool late_reduce;   /* gradients are reduced after the last backward pass */
+	bool late_reduce;   /* below ZeRO 2: gradients are reduced after the last backward pass */
 	bool cp_contiguous; /* context parallelism does not balance */
 	int etp;            /* 0: as tp */
 	const char *source; /* where this is stated, or why it is assumed */
@@ -227,6 +227,8 @@ const lk_stack_features *lk_stack_features_of(const char *stack, const char *rel
 const lk_stack_features *lk_stack_features_at(int index);
 /* Those that hold for a job where it does not say otherwise. */
 const lk_stack_features *lk_job_features(const lk_job *job);
+/* Whether its software overlaps the reduction of gradients where the job does not say. */
+bool lk_job_overlaps_reduce(const lk_job *job);
 
 /* Derives what was left open (dp, micro-batches, defaults) and refuses what cannot run. The message
  * names the rule and the nearest legal values: "--tp: 96 heads do not divide by 7; nearest: 6, 8".

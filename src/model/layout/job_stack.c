@@ -33,6 +33,10 @@ int lk_release_compare(const char *a, const char *b) {
 /* ---- features ---- */
 
 /* What all releases of a stack have in common. */
+#define DEEPSPEED                                                                      \
+	.since = "", .late_reduce = true,                                                  \
+	.source = "deepspeed/runtime/engine.py: without gradient partitioning, and where " \
+			  "overlap_comm is not on, gradients are reduced after the last backward pass"
 #define NEMO        .stack = "nemo", .tp_overlap = true, .fused_loss = true, .etp = 1
 #define MLPERF      .stack = "mlperf", .tp_overlap = true, .fused_loss = true
 #define MLPERF_LORA .stack = "mlperf-lora", .tp_overlap = true, .fused_loss = true
@@ -52,11 +56,12 @@ static const lk_stack_features features[] = {
 				  "fused_crossentropy",
 	},
 	{
+		DEEPSPEED,
+		.stack = "deepspeed",
+	},
+	{
+		DEEPSPEED,
 		.stack = "megatron-deepspeed",
-		.since = "",
-		.late_reduce = true,
-		.source = "DeepSpeed's engine without ZeRO reduces gradients after the last backward pass; "
-				  "with ZeRO: assumed",
 	},
 	{
 		NEMO,
@@ -151,4 +156,8 @@ const lk_stack_features *lk_stack_features_of(const char *stack, const char *rel
 const lk_stack_features *lk_job_features(const lk_job *job) {
 	if (!job->stack_recipe) return &features[0];
 	return lk_stack_features_of(*job->profile ? job->profile : job->stack, job->release);
+}
+
+bool lk_job_overlaps_reduce(const lk_job *job) {
+	return !lk_job_features(job)->late_reduce || job->sharding >= LK_SHARD_ZERO2;
 }
