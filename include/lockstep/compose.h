@@ -62,6 +62,7 @@ typedef struct lk_compose_class {
 	double bytes;           /* that they move, as nccl-tests count */
 	double own_s, own_low_s,
 		own_high_s; /* own work and files of a step: sum of medians; 10 % and 90 % of whole steps */
+	double asleep_s; /* of own_s, in which no thread of the process computed */
 	double device_s, device_low_s, device_high_s; /* the same of work on streams of a device */
 	int untimed;                                  /* pieces of it whose times are not known */
 	double beside_s;        /* what a mean step has beyond the usual one: checkpoints, evaluation */
@@ -97,8 +98,8 @@ void lk_compose_free(lk_composed *composed);
  * for a format without its path; LK_ERR_IO; LK_ERR_MEMORY. Keys of the JSON: program, cluster,
  * world, nodes, ranks_per_node, step_s, step_low_s, step_high_s, first_step_s, parts {device_s,
  * own_s, files_s, transfer_s, wait_s}, classes [{rank, path, ranks, stands_for, steps, unlike,
- * calls, bytes, own_s, own_low_s, own_high_s, device_s, device_low_s, device_high_s, beside_s,
- * parts}], operations, messages_measured, notes. Tables have a row for each class. */
+ * calls, bytes, own_s, own_low_s, own_high_s, asleep_s, device_s, device_low_s, device_high_s,
+ * beside_s, parts}], operations, messages_measured, notes. Tables have a row for each class. */
 lk_status lk_compose_print(const lk_composed *composed, int format, bool verbose, bool colour,
                            const char *path, FILE *out, lk_error *err);
 

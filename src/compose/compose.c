@@ -238,6 +238,7 @@ static lk_status list_rank_classes(struct compose_work *work) {
 		                            .steps = (int)step->steps,
 		                            .unlike = (int)step->unlike,
 		                            .own_s = step->step_ns * 1e-9,
+		                            .asleep_s = step->asleep_ns * 1e-9,
 		                            .own_low_s = step->low_ns * 1e-9,
 		                            .own_high_s = step->high_ns * 1e-9,
 		                            .beside_s = step->extra_ns * 1e-9,
@@ -268,7 +269,7 @@ static double clamp_spread(double end, double of, bool low) {
 /* The spread of whole steps, relative, mean over classes by their ranks. */
 static void find_step_spread(const struct compose_work *work, lk_compose_slower *low,
                              lk_compose_slower *high) {
-	*low = *high = (lk_compose_slower){0, 0};
+	*low = *high = (lk_compose_slower){0, 1, 0};
 	for (size_t i = 0; i < work->classes.count; i++) {
 		const lk_compose_class *class = &work->classes.at[i];
 		double share = (double)class->ranks / work->composer.world;
@@ -374,7 +375,7 @@ static lk_status predict_composed_step(struct compose_work *work) {
 	LK_TRY(check_shared(composer));
 	lk_compose_contention(composer, &contention[0], &contention[1], &why);
 	find_step_spread(work, &least, &most);
-	lk_compose_slower usual = {sqrt(contention[0] * contention[1]), 1};
+	lk_compose_slower usual = {1, sqrt(contention[0] * contention[1]), 1};
 	LK_TRY(lk_compose_graph(composer, composer->request->progress, usual, &graph));
 	composed->operations = graph->ops.count;
 	lk_status status = time_repeated_steps(work, graph, FEW, &few);
@@ -386,8 +387,8 @@ static lk_status predict_composed_step(struct compose_work *work) {
 		status = lk_graph_write(graph, composer->request->graph, composer->err);
 	lk_graph_free(graph);
 	LK_TRY(status);
-	least.own *= contention[0];
-	most.own *= contention[1];
+	least.computing = contention[0];
+	most.computing = contention[1];
 	LK_TRY(simulate_range_end(work, LK_PROGRESS_ALWAYS, least, &composed->low_s));
 	LK_TRY(simulate_range_end(work, composer->request->progress, most, &composed->high_s));
 	composed->low_s = fmin(composed->low_s, composed->step_s);

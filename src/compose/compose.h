@@ -98,7 +98,8 @@ typedef struct lk_emulated_item {
 	double work_ns; /* on the stream: median; NAN not known */
 	/* Own work since the item before: median, 10 % and 90 % quantile over steps. */
 	double own_ns, low_ns, high_ns;
-	double files_ns; /* in reading and writing, median */
+	double asleep_ns; /* of own_ns, in which no thread of it computed: median */
+	double files_ns;  /* in reading and writing, median */
 } lk_emulated_item;
 
 typedef struct lk_emulated_step {
@@ -108,6 +109,7 @@ typedef struct lk_emulated_step {
 	LK_VEC(lk_emulated_item) items;
 	uint32_t steps, unlike; /* in the recording; of these, with another sequence of calls */
 	double step_ns;         /* own work and files of a usual step: sum of the medians */
+	double asleep_ns;       /* of it, in which no thread of it computed */
 	double low_ns, high_ns; /* 10 % and 90 % quantile over whole steps */
 	double extra_ns; /* what a mean step has more than the usual one: checkpoints, evaluation */
 	/* Work on streams: sum of the medians; 10 % and 90 % quantile over whole steps. */
@@ -202,14 +204,14 @@ double lk_compose_nccl_s(const lk_composer *composer, const lk_emulated_item *it
                          const int32_t *ranks, int32_t size);
 double lk_compose_nccl_message_s(const lk_composer *composer, int32_t from, int32_t to,
                                  double bytes);
-/* What own work takes longer, of ranks that share a machine: at least and at most. */
+/* What computing in own work takes longer, of ranks that share a machine: at least and at most. */
 void lk_compose_contention(lk_composer *composer, double *low, double *high, const char **why);
 
 /* ---- the step graph while it is written (compose_teams.c) ---- */
 
-/* Factors on recorded times: of own work, of work on devices. */
+/* Factors on recorded times: of own work, of what of it computes, of work on devices. */
 typedef struct lk_compose_slower {
-	double own, device;
+	double own, computing, device;
 } lk_compose_slower;
 
 /* Streams of a rank. Those of its device are the last ones. */

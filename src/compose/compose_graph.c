@@ -35,6 +35,7 @@ static void add_own_work(lk_compose_builder *builder, const lk_emulated_item *it
 		                                      .name = "files",
 		                                      .phase = LK_PHASE_OTHER,
 		                                      .measured_ps = lk_compose_ps(item->files_ns * 1e-9)});
+	double own = item->asleep_ns + (item->own_ns - item->asleep_ns) * builder->slower.computing;
 	/* with a device, the host's work is no computation that another device would do faster */
 	unsigned kind = builder->device.count ? LK_OP_HOST : LK_OP_ELEMENTWISE;
 	lk_graph_add(builder->graph,
@@ -43,7 +44,7 @@ static void add_own_work(lk_compose_builder *builder, const lk_emulated_item *it
 	                      .join = LK_JOIN(LK_COMPOSED_CALLS),
 	                      .name = "own code",
 	                      .phase = LK_PHASE_OTHER,
-	                      .measured_ps = lk_compose_ps(item->own_ns * 1e-9 * builder->slower.own)});
+	                      .measured_ps = lk_compose_ps(own * 1e-9 * builder->slower.own)});
 }
 
 /* Streams of things in flight: those of one team are done in order. */

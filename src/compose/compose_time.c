@@ -112,6 +112,6 @@ void lk_compose_contention(lk_composer *composer, double *low, double *high, con
 	*high = turns * (share >= 0 ? 1 + share * (memory - 1) : memory);
 	*why = lk_arena_printf(
 		&composer->arena,
-		"%d ranks share a machine of %d cores: own work takes %.2f to %.2f times as long", shared,
+		"%d ranks share a machine of %d cores: computing takes %.2f to %.2f times as long", shared,
 		cores, *low, *high);
 }

@@ -22,8 +22,9 @@ struct reader {
 	const lk_recorded_run *run;
 	lk_emulated_step *out;
 	lk_recorded_steps steps;
-	LK_VEC(uint32_t) call;           /* of the step that is looked at: calls of the run */
-	LK_VEC(double) own, files, work; /* of each: own work before it, files, work on its stream */
+	LK_VEC(uint32_t) call; /* of the step that is looked at: calls of the run */
+	/* of each: own work before it, what of that no thread computed, files, work on its stream */
+	LK_VEC(double) own, asleep, files, work;
 	lk_emulated_device device;
 	uint32_t *item_of; /* [calls of the run] its place among `call` */
 	lk_error *err;
@@ -140,6 +141,29 @@ static size_t find_first_call_from(const lk_recorded_run *run, int64_t ns) {
 	return low;
 }
 
+/* How long the process had computed at a moment, a straight line between what was recorded; NAN
+ * before the first record and after the last. */
+static double processor_ns_at(const lk_recorded_run *run, int64_t ns) {
+	size_t low = 0, high = run->processor.count;
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+		if (run->processor.at[middle].record.start_ns <= ns) low = middle + 1;
+		else high = middle;
+	}
+	if (low == 0 || low == run->processor.count) return NAN;
+	const lk_record_entry *before = &run->processor.at[low - 1].record,
+						  *after = &run->processor.at[low].record;
+	double share = (double)(ns - before->start_ns) / (double)(after->start_ns - before->start_ns);
+	return (double)before->bytes + share * (double)(after->bytes - before->bytes);
+}
+
+/* Of `own` nanoseconds before `until`, those in which no thread computed; 0 where it is not known.
+ */
+static double asleep_ns(const lk_recorded_run *run, int64_t since, int64_t until, double own) {
+	double computed = processor_ns_at(run, until) - processor_ns_at(run, since);
+	return isnan(computed) ? 0 : fmax(0, own - fmax(0, computed));
+}
+
 /* Puts call `i` among those of the step. What it put on a stream begins when it was called: the
  * time in it is own work before what follows. */
 static lk_status add_step_call(struct reader *reader, uint32_t i, double *files, int64_t *since) {
@@ -147,12 +171,14 @@ static lk_status add_step_call(struct reader *reader, uint32_t i, double *files,
 	bool goes_on =
 		record->kind == LK_RECORD_DEVICE_CALL && !lk_emulated_device_waits(reader->run, i);
 	int64_t until = goes_on ? record->start_ns : record->end_ns;
-	if (!lk_push(&reader->call) || !lk_push(&reader->own) || !lk_push(&reader->files) ||
-	    !lk_push(&reader->work))
+	if (!lk_push(&reader->call) || !lk_push(&reader->own) || !lk_push(&reader->asleep) ||
+	    !lk_push(&reader->files) || !lk_push(&reader->work))
 		return lk_oom(reader->err);
 	reader->item_of[i] = (uint32_t)reader->call.count - 1;
 	*lk_last(&reader->call) = i;
 	*lk_last(&reader->own) = fmax(0, (double)(record->start_ns - *since) - *files);
+	*lk_last(&reader->asleep) =
+		asleep_ns(reader->run, *since, record->start_ns, *lk_last(&reader->own));
 	*lk_last(&reader->files) = *files;
 	*lk_last(&reader->work) = lk_emulated_device_work_ns(&reader->device, record);
 	*files = 0;
@@ -167,7 +193,8 @@ static lk_status collect_step_calls(struct reader *reader, size_t s) {
 	const lk_recorded_run *run = reader->run;
 	int64_t from = reader->steps.begin.at[s], to = reader->steps.begin.at[s + 1], since = from;
 	double files = 0;
-	reader->call.count = reader->own.count = reader->files.count = reader->work.count = 0;
+	reader->call.count = reader->own.count = reader->asleep.count = 0;
+	reader->files.count = reader->work.count = 0;
 	for (size_t i = find_first_call_from(run, from);
 	     i < run->calls.count && run->calls.at[i].record.start_ns < to; i++) {
 		const lk_recorded_call *call = &run->calls.at[i];
@@ -330,8 +357,8 @@ static lk_status add_step_items(struct reader *reader) {
 
 /* Of each item in every usual step: [item * count + step]. */
 struct times {
-	size_t count;                                /* usual steps */
-	double *own, *files, *work, *whole, *device; /* the last two of whole steps */
+	size_t count;                                         /* usual steps */
+	double *own, *asleep, *files, *work, *whole, *device; /* the last two of whole steps */
 };
 
 static bool allocate_step_times(struct times *times, size_t items, size_t count) {
@@ -340,13 +367,16 @@ static bool allocate_step_times(struct times *times, size_t items, size_t count)
 	                        calloc(room, sizeof(double)),
 	                        calloc(room, sizeof(double)),
 	                        calloc(room, sizeof(double)),
+	                        calloc(room, sizeof(double)),
 	                        calloc(count + 1, sizeof(double)),
 	                        calloc(count + 1, sizeof(double))};
-	return times->own && times->files && times->work && times->whole && times->device;
+	return times->own && times->asleep && times->files && times->work && times->whole &&
+	       times->device;
 }
 
 static void free_step_times(struct times *times) {
 	free(times->own);
+	free(times->asleep);
 	free(times->files);
 	free(times->work);
 	free(times->whole);
@@ -366,11 +396,13 @@ static void set_item_times(lk_emulated_step *out, size_t i, struct times *times)
 	lk_emulated_item *item = &out->items.at[i];
 	double *own = times->own + i * times->count;
 	item->own_ns = lk_median(own, times->count);
+	item->asleep_ns = fmin(item->own_ns, lk_median(times->asleep + i * times->count, times->count));
 	item->files_ns = lk_median(times->files + i * times->count, times->count);
 	item->low_ns = lk_quantile(own, times->count, 0.1);
 	item->high_ns = lk_quantile(own, times->count, 0.9);
 	item->work_ns = median_known_work(times->work + i * times->count, times->count);
 	out->step_ns += item->own_ns + item->files_ns;
+	out->asleep_ns += item->asleep_ns;
 	if (isnan(item->work_ns)) out->untimed++;
 	else out->device_ns += item->work_ns;
 }
@@ -388,6 +420,7 @@ static lk_status fill_item_times(struct reader *reader, const uint64_t *hash, ui
 		for (size_t i = 0; status == LK_OK && i < items; i++) {
 			size_t place = i * t.count + at;
 			t.own[place] = reader->own.at[i];
+			t.asleep[place] = reader->asleep.at[i];
 			t.files[place] = reader->files.at[i];
 			t.work[place] = reader->work.at[i];
 			t.whole[at] += reader->own.at[i] + reader->files.at[i];
@@ -459,6 +492,7 @@ lk_status lk_emulated_step_of(const lk_recorded_run *run, lk_emulated_step *out,
 		good ? read_emulated_step(&r) : fail_recording(&r, "has an impossible rank number", NULL);
 	lk_vec_free(&r.call);
 	lk_vec_free(&r.own);
+	lk_vec_free(&r.asleep);
 	lk_vec_free(&r.files);
 	lk_vec_free(&r.work);
 	lk_vec_free(&r.device.at);

@@ -27,8 +27,9 @@
 #define LK_GROUP_ENDING     ".lkgroup"
 #define LK_RECORDING_FORKED ".of-" /* in names of recordings of forked processes */
 enum {
-	LK_RECORDING_VERSION = 3, /* 2: records of devices; 3: of what came from storage */
-	LK_RECORDING_OLDEST = 1,  /* that is read */
+	/* 2: records of devices; 3: of what came from storage; 4: of processor time */
+	LK_RECORDING_VERSION = 4,
+	LK_RECORDING_OLDEST = 1, /* that is read */
 	LK_HEADER_BYTES = 4096,
 	LK_BLOCK_BYTES = 1 << 16,
 	LK_RECORD_BYTES = 64,
@@ -69,8 +70,9 @@ typedef enum lk_record_kind {
 	LK_RECORD_DEVICE_WORK, /* work on a stream of a device, whose times are known */
 	LK_RECORD_PROXY, /* a network transfer of a communication, by one channel; object: device.serial
 	                    of its work, cut */
-	LK_RECORD_STORAGE, /* bytes: read from storage for this thread so far, reading ahead included,
-	                      as the kernel counts it */
+	LK_RECORD_STORAGE,   /* bytes: read from storage for this thread so far, reading ahead included,
+	                        as the kernel counts it */
+	LK_RECORD_PROCESSOR, /* bytes: nanoseconds that the process's threads have computed so far */
 	LK_RECORD_KINDS,
 } lk_record_kind;
 

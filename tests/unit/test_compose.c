@@ -93,6 +93,30 @@ static void reducing_rank(int rank, int world, int64_t own_ns, int64_t bytes) {
 	finish(&w);
 }
 
+/* Notes of how long the process has computed so far. */
+static void computed(struct writer *writer, int64_t ns) {
+	lk_record_entry *entry = lk_recorder_next(&writer->r, &writer->place);
+	assert_non_null(entry);
+	entry->start_ns = entry->end_ns = writer->now;
+	entry->bytes = ns;
+	lk_recorder_publish(&writer->r, &writer->place, entry, LK_RECORD_PROCESSOR);
+}
+
+/* A rank that reduces in every step, after it computed and slept. */
+static void sleeping_rank(int rank, int world, int64_t computes_ns, int64_t sleeps_ns) {
+	struct writer w = begin(rank, world);
+	name(&w, 1, "MPI_Allreduce");
+	whole_world(&w, rank, world);
+	for (int i = 0; i < STEPS; i++) {
+		computed(&w, i * computes_ns);
+		call(&w, 1, LK_WHAT_ALLREDUCE, LK_PART_WHOLE, -1, 8, computes_ns + sleeps_ns);
+		w.now -= MS;
+		computed(&w, (i + 1) * computes_ns);
+		w.now += MS;
+	}
+	finish(&w);
+}
+
 /* A stage of a pipeline, `width` ranks wide: from the stage before, own work, to the one behind. */
 static void pipeline_rank(int rank, int world, int width, int64_t own_ns, int64_t bytes) {
 	struct writer w = begin(rank, world);
@@ -177,6 +201,33 @@ static void test_reducing(void **state) {
 	near(composed->classes[1].parts.own, 0.025);
 	assert_true(composed->low_s <= composed->step_s && composed->step_s <= composed->high_s);
 	lk_compose_free(composed);
+}
+
+/* Ranks that are more than the cores take turns in computing, not in sleeping. */
+static void test_sleeping(void **state) {
+	(void)state;
+	const int64_t sleeps[] = {0, 7 * MS, 10 * MS};
+	for (size_t i = 0; i < sizeof sleeps / sizeof *sleeps; i++) {
+		lk_compose_request request;
+		lk_composed *composed[2];
+		lk_error err = {0};
+		empty();
+		sleeping_rank(0, 2, 10 * MS - sleeps[i], sleeps[i]);
+		for (int twice = 0; twice < 2; twice++) {
+			lk_compose_defaults(&request);
+			request.folder = scratch;
+			request.cluster = cluster;
+			request.shared = twice ? 80 : 40; /* of the 40 cores of `cpu` */
+			request.memory_bound = -1;
+			assert_int_equal(lk_compose(&request, &composed[twice], &err), LK_OK);
+			near(composed[twice]->classes[0].asleep_s, (double)sleeps[i] * 1e-9);
+		}
+		near(composed[0]->parts.own, 0.010);
+		double longer = composed[1]->step_s - composed[0]->step_s;
+		assert_true(fabs(longer - (0.010 - (double)sleeps[i] * 1e-9)) < 1e-9);
+		lk_compose_free(composed[0]);
+		lk_compose_free(composed[1]);
+	}
 }
 
 /* Recording one rank, or all of them alike, is the same job. */
@@ -431,10 +482,10 @@ static void test_collectives(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_reducing),   cmocka_unit_test(test_one_for_all),
-		cmocka_unit_test(test_pipeline),   cmocka_unit_test(test_divisions),
-		cmocka_unit_test(test_begun),      cmocka_unit_test(test_checkpoint),
-		cmocka_unit_test(test_refused),    cmocka_unit_test(test_messages),
-		cmocka_unit_test(test_collectives)};
+		cmocka_unit_test(test_reducing),    cmocka_unit_test(test_sleeping),
+		cmocka_unit_test(test_one_for_all), cmocka_unit_test(test_pipeline),
+		cmocka_unit_test(test_divisions),   cmocka_unit_test(test_begun),
+		cmocka_unit_test(test_checkpoint),  cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_messages),    cmocka_unit_test(test_collectives)};
 	return cmocka_run_group_tests(tests, make_scratch, remove_scratch);
 }

@@ -152,6 +152,7 @@ void lp_mpi_begin(lp_mpi_call *call) {
 		lp_thread.busy = true; /* where nothing is recorded, too: a mode is in force all the same */
 	if (!call->on) return;
 	call->start = lp_now();
+	lp_record_processor(call->start);
 }
 
 void *lp_mpi_status_of(lp_mpi_call *call, void *status, lp_mpi_status *room) {
@@ -201,6 +202,7 @@ static void record_mpi_call(const lp_mpi_call *call, const lp_handle *request, i
 	record->comm.element_bytes = (uint16_t)(element < UINT16_MAX ? element : 0);
 	record->comm.call = name;
 	lp_publish(record, LK_RECORD_COMM);
+	lp_record_processor(end);
 }
 
 void lp_mpi_end(lp_mpi_call *call, int result, const lp_handle *request) {
@@ -237,6 +239,7 @@ static void begin_waiting(struct lp_waits *waits, const lp_handle *requests, int
 		__atomic_fetch_add(&lp_state.recorder.head->dropped, (uint64_t)(count - MOST_REQUESTS),
 		                   __ATOMIC_RELAXED);
 	waits->start = lp_now();
+	lp_record_processor(waits->start);
 }
 
 static void record_done_request(const struct lp_waits *waits, int at, lk_comm_part part,

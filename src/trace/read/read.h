@@ -99,9 +99,10 @@ typedef LK_VEC(lk_recorded_name) lk_recorded_names;
 
 typedef struct lk_recorded_run {
 	const char *path;
-	lk_recording_head head;    /* of the process requested */
-	lk_recorded_calls calls;   /* by start */
-	lk_recorded_calls storage; /* LK_RECORD_STORAGE, which are no calls; by start */
+	lk_recording_head head;  /* of the process requested */
+	lk_recorded_calls calls; /* by start */
+	/* LK_RECORD_STORAGE and LK_RECORD_PROCESSOR, which are no calls; by start */
+	lk_recorded_calls storage, processor;
 	lk_recorded_names names, files, groups, peers; /* by key */
 	uint16_t main_thread;
 	uint64_t strange; /* records that cannot be */

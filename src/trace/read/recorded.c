@@ -28,6 +28,7 @@ struct loader {
 void lk_recorded_free(lk_recorded_run *run) {
 	lk_vec_free(&run->calls);
 	lk_vec_free(&run->storage);
+	lk_vec_free(&run->processor);
 	lk_vec_free(&run->names);
 	lk_vec_free(&run->files);
 	lk_vec_free(&run->groups);
@@ -97,7 +98,9 @@ static lk_status recorded_add_call(struct loader *loader, const lk_record_entry 
 		run->strange++;
 		return LK_OK;
 	}
-	lk_recorded_calls *to = entry->kind == LK_RECORD_STORAGE ? &run->storage : &run->calls;
+	lk_recorded_calls *to = entry->kind == LK_RECORD_STORAGE     ? &run->storage
+	                        : entry->kind == LK_RECORD_PROCESSOR ? &run->processor
+	                                                             : &run->calls;
 	if (to->count >= most)
 		return lk_fail(loader->err, LK_ERR_INPUT, run->path, "holds too many records");
 	if (!lk_push(to)) return lk_oom(loader->err);
@@ -253,6 +256,9 @@ static lk_status recorded_put_in_order(lk_recorded_run *run, lk_error *err) {
 		qsort(run->calls.at, run->calls.count, sizeof *run->calls.at, recorded_by_start);
 	if (run->storage.count)
 		qsort(run->storage.at, run->storage.count, sizeof *run->storage.at, recorded_by_start);
+	if (run->processor.count)
+		qsort(run->processor.at, run->processor.count, sizeof *run->processor.at,
+		      recorded_by_start);
 	sort_names(&run->names);
 	sort_names(&run->files);
 	sort_names(&run->groups);

@@ -19,7 +19,8 @@ static const lk_column columns[] = {
 	{"stands_for", "ranks", false, false},   {"steps", "steps", true, false},
 	{"calls", "calls", true, false},         {"bytes", "bytes", true, false},
 	{"own_s", "own work", true, false},      {"own_low_s", "10 %", true, false},
-	{"own_high_s", "90 %", true, false},     {"device_s", "device", true, false},
+	{"own_high_s", "90 %", true, false},     {"asleep_s", "asleep", true, false},
+	{"device_s", "device", true, false},
 	{"transfer_s", "transfer", true, false}, {"wait_s", "waiting", true, false},
 	{"path", "path", false, true},
 };
@@ -41,6 +42,7 @@ static void put_class(lk_table *table, const lk_compose_class *class) {
 	compose_view_put_time(table, class->own_s);
 	compose_view_put_time(table, class->own_low_s);
 	compose_view_put_time(table, class->own_high_s);
+	compose_view_put_time(table, class->asleep_s);
 	compose_view_put_time(table, class->device_s);
 	compose_view_put_time(table, class->parts.transfer);
 	compose_view_put_time(table, class->parts.wait);
@@ -124,6 +126,7 @@ static void put_json_class(lk_json_writer *writer, const lk_compose_class *class
 	lk_json_put_number(writer, "own_s", class->own_s);
 	lk_json_put_number(writer, "own_low_s", class->own_low_s);
 	lk_json_put_number(writer, "own_high_s", class->own_high_s);
+	lk_json_put_number(writer, "asleep_s", class->asleep_s);
 	lk_json_put_number(writer, "device_s", class->device_s);
 	lk_json_put_number(writer, "device_low_s", class->device_low_s);
 	lk_json_put_number(writer, "device_high_s", class->device_high_s);
