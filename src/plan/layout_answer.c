@@ -122,12 +122,13 @@ bool lk_layout_request(const lk_plan_request *request, const lk_space *space,
 }
 
 /* The command that predicts a choice. What a launch line says of the layout was not taken, so there
- * it is the line of the choice. */
+ * it is the line of the choice, where a line can describe the network. */
 static const char *answer_reproduce(const lk_plan_request *request, const lk_space *space,
                                     const lk_layout *layout, const lk_job *job, lk_arena *arena) {
 	lk_predict_request wanted;
-	if (request->job.model && !request->job.launch_count && !request->job.script &&
-	    !request->job.config)
+	bool described = job->model.network <= LK_NET_ENCDEC,
+		 launched = request->job.launch_count || request->job.script || request->job.config;
+	if (!described || (request->job.model && !launched))
 		return lk_layout_request(request, space, layout, job, arena, &wanted)
 		           ? lk_reproduce(arena, &wanted, job)
 		           : NULL;

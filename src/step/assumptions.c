@@ -31,6 +31,16 @@ static const char *mixers_text(lk_arena *arena, const lk_model *model) {
 	return text ? lk_arena_printf(arena, "%s)", text) : NULL;
 }
 
+/* "19 double, 38 single blocks", of those that there are. */
+static const char *blocks_text(lk_arena *arena, const lk_diffusion *net) {
+	const char *text = "";
+	for (int i = 0; i < LK_DIT_BLOCKS && text; i++)
+		if (net->repeat[i] > 0)
+			text = lk_arena_printf(arena, "%s%s%d %s", text, *text ? ", " : "", net->repeat[i],
+			                       lk_dit_block_name((lk_dit_block)i));
+	return text;
+}
+
 static const char *model_line(lk_arena *arena, const lk_model *model) {
 	char params[32], active[32] = "";
 	lk_format_count(lk_model_params(model), params, sizeof params);
@@ -40,6 +50,13 @@ static const char *model_line(lk_arena *arena, const lk_model *model) {
 		                       "%.1f G multiply-adds an image",
 		                       model->name, model->family, params, model->layers, model->image,
 		                       model->image, model->conv.classes, lk_convnet_macs(model) / 1e9);
+	if (model->network == LK_NET_DIFFUSION) {
+		const char *blocks = blocks_text(arena, &model->dit);
+		return blocks ? lk_arena_printf(
+							arena, "%s: %s parameters, %s blocks, hidden %d, %d heads, ffn %d",
+							model->name, params, blocks, model->hidden, model->heads, model->ffn)
+		              : NULL;
+	}
 	if (model->experts > 0) {
 		char count[32];
 		snprintf(active, sizeof active, " (%s active)",
@@ -194,9 +211,20 @@ static lk_status list_assumptions(lk_arena *arena, const lk_predict_request *req
 	    tower->images, tower->images == 1 ? "" : "s", tower->image, tower->image,
 	    tower->images * lk_tower_tokens(tower),
 	    tower->any_size ? " (--images, --image-size)" : " (--images)");
-	SAY(!images && !request->seq && !launched, "sequence length %d (--seq)", job->seq);
-	SAY(!request->gbs && !launched, "global batch %d %s (--gbs)", job->gbs,
-	    images ? "images" : "sequences");
+	const lk_diffusion *dit = &job->model.dit;
+	bool diffusion = job->model.network == LK_NET_DIFFUSION;
+	SAY(diffusion && !request->seq && !launched && !dit->video,
+	    "images of %d x %d pixels: %d tokens, of which the text has %d (--seq)", dit->width,
+	    dit->height, job->seq, dit->text_tokens);
+	SAY(diffusion && !request->seq && !launched && dit->video,
+	    "videos of %d frames of %d x %d pixels: %d tokens, of which the text has %d (--seq)",
+	    dit->frames, dit->width, dit->height, job->seq, dit->text_tokens);
+	SAY(diffusion,
+	    "outputs of the text encoders and of the VAE are cached: neither runs in a step");
+	SAY(!images && !diffusion && !request->seq && !launched, "sequence length %d (--seq)",
+	    job->seq);
+	SAY(!request->gbs && !launched, "global batch %d %ss (--gbs)", job->gbs,
+	    lk_model_unit(&job->model));
 	if (images) SAY(!request->mbs && !launched, "%d images a GPU at once (--mbs)", job->mbs);
 	else SAY(!request->mbs && !launched, "micro-batch %d (--mbs)", job->mbs);
 	SAY(!request->zero && !launched, "ZeRO stage %d (--zero)", (int)job->sharding);

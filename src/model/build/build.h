@@ -206,6 +206,11 @@ void lk_build_core_gemm(lk_builder *builder, const char *name, double m, double 
  */
 void lk_build_cp_heads(lk_builder *builder, const char *name, double columns);
 
+/* build_diffusion.c: a block, the stem and the head of a diffusion transformer. */
+void lk_build_dit_block(lk_builder *builder, lk_dit_block block, bool forward);
+void lk_build_dit_stem(lk_builder *builder, bool forward);
+void lk_build_dit_head(lk_builder *builder, bool forward);
+
 /* build_conv.c: a block, the stem and the classifier of a convolution net. */
 void lk_build_conv_layer(lk_builder *builder, int layer, lk_block_pass pass);
 void lk_build_conv_stem(lk_builder *builder, bool forward);

@@ -33,6 +33,10 @@ static void embedding_forward(lk_builder *builder) {
 		lk_build_conv_stem(builder, true);
 		return;
 	}
+	if (model->network == LK_NET_DIFFUSION) {
+		lk_build_dit_stem(builder, true);
+		return;
+	}
 	double out = builder->bytes * builder->tokens * model->hidden;
 	if (model->image > 0) {
 		lk_build_gemm(builder, "patch_conv", builder->tokens, model->hidden,
@@ -58,6 +62,11 @@ static void ends_embedding_backward(lk_builder *builder) {
 	if (!builder->train_base) return;
 	if (builder->model->network == LK_NET_CONV) {
 		lk_build_conv_stem(builder, false);
+		scatter_end(builder, lk_sizes_embedding(builder->job));
+		return;
+	}
+	if (builder->model->network == LK_NET_DIFFUSION) {
+		lk_build_dit_stem(builder, false);
 		scatter_end(builder, lk_sizes_embedding(builder->job));
 		return;
 	}
@@ -152,6 +161,10 @@ static void head_forward(lk_builder *builder) {
 		lk_build_conv_head(builder, true);
 		return;
 	}
+	if (model->network == LK_NET_DIFFUSION) {
+		lk_build_dit_head(builder, true);
+		return;
+	}
 	if (model->vocab > 0 && gathered_head(builder) > 0)
 		lk_build_save(builder, gathered_head(builder), LK_OWN_BUFFERS);
 	if (model->final_norm)
@@ -170,6 +183,11 @@ static void head_backward(lk_builder *builder) {
 	const lk_model *model = builder->model;
 	if (model->network == LK_NET_CONV) {
 		lk_build_conv_head(builder, false);
+		scatter_end(builder, lk_sizes_head(builder->job));
+		return;
+	}
+	if (model->network == LK_NET_DIFFUSION) {
+		lk_build_dit_head(builder, false);
 		scatter_end(builder, lk_sizes_head(builder->job));
 		return;
 	}

@@ -57,6 +57,10 @@ static lk_layer_shape layer_across(const lk_builder *builder, const lk_layer_sha
 
 static void layer_forward(lk_builder *builder, const lk_layer_shape *shape) {
 	lk_layer_shape cross = layer_across(builder, shape);
+	if (shape->layer.dit) {
+		lk_build_dit_block(builder, shape->layer.dit, true);
+		return;
+	}
 	if (shape->layer.mixers) lk_build_mixers_forward(builder, shape);
 	if (shape->cross) lk_build_mixers_forward(builder, &cross);
 	if (shape->layer.ffn == LK_FFN_EXPERTS) lk_build_moe_forward(builder, shape);
@@ -89,6 +93,10 @@ static void replay_selected(lk_builder *builder, const lk_layer_shape *shape) {
 
 static void layer_backward(lk_builder *builder, const lk_layer_shape *shape, bool input,
                            bool weight) {
+	if (shape->layer.dit) { /* no schedule of these splits the backward pass */
+		lk_build_dit_block(builder, shape->layer.dit, false);
+		return;
+	}
 	if (input && builder->replays) replay_selected(builder, shape);
 	if (shape->layer.ffn == LK_FFN_EXPERTS) lk_build_moe_backward(builder, input, weight);
 	else if (shape->layer.ffn == LK_FFN_DENSE) lk_build_mlp_backward(builder, input, weight);
@@ -134,8 +142,9 @@ static void layer_name(const lk_layer_shape *shape, lk_block_pass pass, char *ou
 		if (layer->mixers & lk_mixer_builds[i].mixer)
 			snprintf(mixers + strlen(mixers), sizeof mixers - strlen(mixers), "%s",
 			         lk_mixer_builds[i].name);
-	snprintf(out, size, "layer %s%s%s%s%s", layer->ffn == LK_FFN_EXPERTS ? "moe " : "",
-	         shape->cross ? "decoder " : "", mixers,
+	const char *block = lk_dit_block_name(layer->dit);
+	snprintf(out, size, "layer %s%s%s%s%s%s%s", block, *block ? " " : "",
+	         layer->ffn == LK_FFN_EXPERTS ? "moe " : "", shape->cross ? "decoder " : "", mixers,
 	         layer->window == 0 ? ""
 	         : layer->chunked   ? "chunked "
 	                            : "windowed ",

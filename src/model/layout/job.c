@@ -152,6 +152,7 @@ static lk_status fill_sequence(lk_job *job, lk_error *err) {
 		job->seq = (int)tokens;
 		return LK_OK;
 	}
+	if (model->network == LK_NET_DIFFUSION) fill_int(&job->seq, model->context);
 	int context = model->context > 0 ? model->context : SEQ_DEFAULT;
 	fill_int(&job->seq, context < SEQ_DEFAULT_MOST ? context : SEQ_DEFAULT_MOST);
 	return LK_OK;

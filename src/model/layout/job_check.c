@@ -226,9 +226,49 @@ static lk_status check_convnet(const lk_job *job, lk_error *err) {
 	return lk_hint(err, "use pretrain or sft");
 }
 
+/* Blocks are built whole: what changes their inside, or parts their backward pass, is refused. */
+static lk_status check_diffusion(const lk_job *job, lk_error *err) {
+	const lk_model *model = &job->model;
+	int text = model->dit.text_tokens;
+	if (model->network != LK_NET_DIFFUSION) return LK_OK;
+	if (job->schedule != LK_SCHED_1F1B && job->schedule != LK_SCHED_GPIPE &&
+	    job->schedule != LK_SCHED_INTERLEAVED) {
+		lk_fail(err, LK_ERR_INPUT, "--schedule",
+		        "a backward pass in two parts is not modelled for diffusion transformers");
+		return lk_hint(err, "use 1f1b, interleaved or gpipe");
+	}
+	if (job->recompute == LK_RECOMPUTE_SELECTIVE) {
+		lk_fail(err, LK_ERR_INPUT, "--recompute",
+		        "selective recomputation is not modelled for diffusion transformers");
+		return lk_hint(err, "use none or full");
+	}
+	if (job->attn_kernel == LK_KERNEL_UNFUSED) {
+		lk_fail(err, LK_ERR_INPUT, "--attention",
+		        "attention that is not fused is not modelled for diffusion transformers");
+		return lk_hint(err, "leave it out");
+	}
+	if (job->task == LK_TASK_LORA) {
+		lk_fail(err, LK_ERR_INPUT, "--task",
+		        "adapters are not modelled for diffusion transformers");
+		return lk_hint(err, "use pretrain or sft");
+	}
+	if (job->seq <= text) {
+		lk_fail(err, LK_ERR_INPUT, "--seq", "%d tokens, of which the text has %d", job->seq, text);
+		return lk_hint(err, "state the tokens of the latents and of the text together");
+	}
+	if (job->cp > 1) {
+		LK_TRY(job_check_divides("--cp", "heads of a tensor-parallel rank", model->heads / job->tp,
+		                         job->cp, err));
+		LK_TRY(job_check_divides("--cp", "tokens of the text", text, job->cp, err));
+	}
+	if (job->sequence_parallel != LK_ON) return LK_OK;
+	return job_check_divides("--tp", "tokens of the text", text, job->tp * job->cp, err);
+}
+
 lk_status lk_job_check_layout(const lk_job *job, lk_error *err) {
 	LK_TRY(check_convnet(job, err));
 	LK_TRY(check_tp(job, err));
+	LK_TRY(check_diffusion(job, err));
 	LK_TRY(lk_job_check_tower(job, err));
 	LK_TRY(job_check_experts(job, err));
 	LK_TRY(check_sequence(job, err));

@@ -83,6 +83,20 @@ static const struct range ranges[] = {
 	RANGE(channels, 0, 4096),
 	RANGE(patch_frames, 0, 64),
 	RANGE(loose, 0, FFN),
+	RANGE(dit.repeat[LK_DIT_REFINE], 0, LAYERS),
+	RANGE(dit.repeat[LK_DIT_DUAL], 0, LAYERS),
+	RANGE(dit.repeat[LK_DIT_DOUBLE], 0, LAYERS),
+	RANGE(dit.repeat[LK_DIT_LAST], 0, LAYERS),
+	RANGE(dit.repeat[LK_DIT_SINGLE], 0, LAYERS),
+	RANGE(dit.repeat[LK_DIT_CROSS], 0, LAYERS),
+	RANGE(dit.text_tokens, 0, VOCAB),
+	RANGE(dit.text_width, 0, WIDTH),
+	RANGE(dit.pooled_width, 0, WIDTH),
+	RANGE(dit.patch_inputs, 0, WIDTH),
+	RANGE(dit.height, 0, WIDTH),
+	RANGE(dit.width, 0, WIDTH),
+	RANGE(dit.frames, 0, WIDTH),
+	RANGE(dit.scale, 0, WIDTH),
 	RANGE(tower.layers, 0, LAYERS),
 	RANGE(tower.hidden, 0, WIDTH),
 	RANGE(tower.heads, 0, HEADS),
@@ -205,8 +219,23 @@ static lk_status network_check_experts(const lk_model *model, const char *where,
 	return lk_hint(err, "set moe_intermediate_size");
 }
 
+/* Blocks of each kind, and a sample that has tokens. */
+static lk_status check_diffusion(const lk_model *model, const char *where, lk_error *err) {
+	double blocks = 0;
+	for (int i = 0; i < LK_DIT_BLOCKS; i++) blocks += model->dit.repeat[i];
+	if (blocks != model->layers)
+		return lk_fail(err, LK_ERR_INPUT, where, "%g blocks of %d layers", blocks, model->layers);
+	double tokens = lk_dit_latent_tokens(&model->dit) + model->dit.text_tokens;
+	if (tokens >= 1 && tokens <= CONTEXT && (double)model->heads * model->head_dim == model->hidden)
+		return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, where, "samples of %g tokens, %d heads of %d that are %d wide",
+	        tokens, model->heads, model->head_dim, model->hidden);
+	return lk_hint(err, "samples need tokens, and heads make up the hidden size");
+}
+
 static lk_status check_network(const lk_model *model, const char *where, lk_error *err) {
 	if (model->network == LK_NET_CONV) return LK_OK; /* its reader has looked */
+	if (model->network == LK_NET_DIFFUSION) return check_diffusion(model, where, err);
 	if (model->vocab == 0 && model->image == 0) {
 		lk_fail(err, LK_ERR_INPUT, where, "vocab is 0");
 		return lk_hint(err, "set vocab_size");

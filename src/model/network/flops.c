@@ -79,6 +79,7 @@ double lk_model_tower_flops(const lk_model *model) {
 double lk_model_flops(const lk_model *model, int seq) {
 	if (seq <= 0) return 0;
 	if (model->network == LK_NET_CONV) return 6 * lk_convnet_macs(model); /* of an image */
+	if (model->network == LK_NET_DIFFUSION) return 6 * lk_dit_macs(model, seq);
 	double s = seq, matrices = head_matrices(model), core = 0, layer = 0, beyond = 0;
 	for (int i = 0; i < model->layers + model->decoder_layers; i++) {
 		if (!lk_layer_repeats(model, i)) {

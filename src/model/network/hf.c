@@ -105,7 +105,7 @@ static lk_status unknown_as(const char *as, lk_error *err) {
 
 static lk_status choose_family(const lk_hf_config *config, const char *as,
                                const lk_hf_family **family, lk_error *err) {
-	const lk_value *type = lk_hf_find(config, "model_type");
+	const lk_value *type = lk_hf_find(config, "_class_name|model_type");
 	if (type && type->kind != LK_JSON_STRING)
 		return lk_hf_wrong_kind(config, type, "model_type", "a text", err);
 	*family = as || type ? lk_hf_family_of(as ? as : type->text) : NULL;

@@ -1,7 +1,9 @@
 /* hf.h: inside the config reader: what a family of HuggingFace configs looks like. One family, one
- * row of lk_hf_families; adding one touches hf_families.c alone. */
+ * row of a table; adding one touches the file of that table alone. */
 #ifndef LK_MODEL_HF_H
 #define LK_MODEL_HF_H
+
+#include <stddef.h>
 
 #include "model/network/model.h"
 
@@ -22,6 +24,21 @@ typedef struct lk_hf_key {
 	bool null_clears; /* null means 0; elsewhere null means "not stated" */
 } lk_hf_key;
 
+/* Rows of such tables, and their end. */
+#define LK_HF_FIELD(name) offsetof(lk_model, name)
+#define LK_HF_INTEGER(names, field) \
+	{ names, LK_HF_INT, LK_HF_FIELD(field), false, false }
+#define LK_HF_NEEDED(names, field) \
+	{ names, LK_HF_INT, LK_HF_FIELD(field), true, false }
+#define LK_HF_CLEARED(names, field) \
+	{ names, LK_HF_INT, LK_HF_FIELD(field), false, true } /* null: none */
+#define LK_HF_NUMBER(names, field) \
+	{ names, LK_HF_REAL, LK_HF_FIELD(field), false, false }
+#define LK_HF_SWITCH(names, field) \
+	{ names, LK_HF_FLAG, LK_HF_FIELD(field), false, false }
+#define LK_HF_END \
+	{ NULL, LK_HF_INT, 0, false, false }
+
 /* A config that is being read. */
 typedef struct lk_hf_config {
 	const lk_value *object; /* the part that states the language model */
@@ -40,6 +57,10 @@ typedef struct lk_hf_family {
 	lk_status (*finish)(const lk_hf_config *config, lk_model *model,
 	                    lk_error *err); /* derives what no key states */
 } lk_hf_family;
+
+/* The tables of families, each ends with a type NULL: hf_families.c, hf_encoders.c (encoders, with
+ * and without a decoder), hf_diffusion.c. */
+extern const lk_hf_family lk_hf_decoders[], lk_hf_encoders[], lk_hf_diffusers[];
 
 /* The row of a model_type, or NULL. */
 const lk_hf_family *lk_hf_family_of(const char *type);

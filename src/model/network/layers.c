@@ -62,6 +62,10 @@ static int period_window(const lk_model *model, int layer) {
 lk_layer lk_model_layer(const lk_model *model, int layer) {
 	if (layer < 0 || model->network == LK_NET_CONV) return (lk_layer){0};
 	if (model->order[0]) return listed_layer(model, layer);
+	if (model->network == LK_NET_DIFFUSION)
+		return (lk_layer){.mixers = LK_MIXER_ATTENTION,
+		                  .ffn = LK_FFN_DENSE,
+		                  .dit = lk_dit_block_at(model, layer)};
 	bool decoder = model->network == LK_NET_DECODER ||
 	               (model->network == LK_NET_ENCDEC && layer >= model->layers);
 	return (lk_layer){.mixers = LK_MIXER_ATTENTION,
@@ -80,7 +84,7 @@ int lk_model_window(const lk_model *model, int layer) {
 
 bool lk_layer_same(const lk_layer *a, const lk_layer *b) {
 	return a->mixers == b->mixers && a->ffn == b->ffn && a->window == b->window &&
-	       a->chunked == b->chunked && a->causal == b->causal;
+	       a->chunked == b->chunked && a->causal == b->causal && a->dit == b->dit;
 }
 
 bool lk_layer_repeats(const lk_model *model, int layer) {
@@ -89,6 +93,8 @@ bool lk_layer_repeats(const lk_model *model, int layer) {
 	bool second = layer == 1 || (model->network == LK_NET_ENCDEC && layer == model->layers + 1);
 	if (first || (second && model->relative_buckets > 0) || model->network == LK_NET_CONV)
 		return false;
+	if (model->network == LK_NET_DIFFUSION)
+		return lk_dit_block_at(model, layer) == lk_dit_block_at(model, layer - 1);
 	/* of periods, what may differ inside a stack of layers: searches ask this for each layer of
 	 * each layout */
 	if (!model->order[0])

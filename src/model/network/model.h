@@ -104,6 +104,60 @@ double lk_convnet_head_params(const struct lk_model *model);
 /* Multiply-adds of an image, forward. */
 double lk_convnet_macs(const struct lk_model *model);
 
+/* ---- diffusion transformers (arXiv 2212.09748): they take noise out of latents, of which a token
+ * is a patch. Text conditions them; what the sample is told once (its time step, the pooled text)
+ * scales, shifts and gates each half of a block (adaLN), by one product a sample. */
+
+typedef enum lk_dit_block {
+	LK_DIT_NONE,
+	LK_DIT_REFINE, /* tokens of the text alone (HunyuanVideo, arXiv 2412.03603) */
+	LK_DIT_DUAL,   /* DOUBLE with a second attention, of the image alone (SD3.5-medium) */
+	LK_DIT_DOUBLE, /* a stream of the image and one of the text, each with weights of its own, that
+	                  attend jointly (MMDiT, arXiv 2403.03206) */
+	LK_DIT_LAST,   /* DOUBLE whose stream of the text ends in its attention */
+	LK_DIT_SINGLE, /* both as one stream, attention and MLP in parallel (Flux.1) */
+	LK_DIT_CROSS,  /* the image: attention, attention to the text, MLP (Wan, arXiv 2503.20314) */
+	LK_DIT_BLOCKS
+} lk_dit_block;
+
+enum {
+	LK_DIT_STEP_WIDTH = 256 /* sines of the time step, which are embedded */
+};
+
+typedef struct lk_diffusion {
+	int repeat[LK_DIT_BLOCKS]; /* blocks of each kind, one kind after the other; 0: none */
+	int text_tokens, text_width, pooled_width; /* of the encoders of text; no pooled text: 0 */
+	int patch_inputs; /* numbers of a patch of latents, which is a token; as many come out */
+	int height, width, frames; /* pixels and frames of a sample, where --seq does not say else */
+	int scale;                 /* pixels of a side for a token: the VAE's factor times the patch */
+	bool video, guidance;      /* the strength of the guidance is embedded, too */
+} lk_diffusion;
+
+struct lk_model;
+
+/* What a block does with one of its streams. */
+typedef struct lk_dit_stream {
+	bool used, mlp; /* in the block; with an MLP */
+	bool out;       /* attention's output is projected: 4 products of the hidden size; else 3 */
+	int modulation; /* outputs of the product of adaLN, in hidden sizes; 0: a table does it */
+} lk_dit_stream;
+
+typedef struct lk_dit_unit {
+	lk_dit_block block;
+	lk_dit_stream image, text; /* SINGLE: both are the first */
+} lk_dit_unit;
+
+lk_dit_unit lk_dit_unit_of(lk_dit_block block);
+lk_dit_block lk_dit_block_at(const struct lk_model *model, int layer);
+const char *lk_dit_block_name(lk_dit_block block);
+/* Tokens of latents of a sample of the network's own size, those of the text not counted. */
+double lk_dit_latent_tokens(const lk_diffusion *net);
+/* Parameters of what comes before the blocks and after them. */
+double lk_dit_stem_params(const struct lk_model *model);
+double lk_dit_head_params(const struct lk_model *model);
+/* Multiply-adds of a sample of `s` tokens, those of the text included, forward. */
+double lk_dit_macs(const struct lk_model *model, double s);
+
 typedef enum lk_attention {
 	LK_ATTN_HEADS /* MHA, GQA, MQA by kv_heads */,
 	LK_ATTN_MLA
@@ -126,10 +180,12 @@ typedef enum lk_ffn {
 	LK_FFN_EXPERTS
 } lk_ffn;
 typedef struct lk_layer {
-	int mixers, ffn; /* a set of lk_mixer; lk_ffn */
-	int window;      /* of attention: tokens, 0 all */
-	bool chunked;    /* the window is a chunk: tokens of one chunk see one another alone */
-	bool causal;     /* tokens see those before them alone */
+	int mixers, ffn;  /* a set of lk_mixer; lk_ffn */
+	int window;       /* of attention: tokens, 0 all */
+	bool chunked;     /* the window is a chunk: tokens of one chunk see one another alone */
+	bool causal;      /* tokens see those before them alone */
+	lk_dit_block dit; /* of a diffusion transformer: a block, whose mixers and feed-forwards are its
+	                     own */
 } lk_layer;
 
 typedef enum lk_norm {
@@ -137,10 +193,11 @@ typedef enum lk_norm {
 	LK_NORM_LAYER
 } lk_norm;
 typedef enum lk_network {
-	LK_NET_DECODER, /* causal language model */
-	LK_NET_ENCODER, /* bert, vit: bidirectional */
-	LK_NET_ENCDEC,  /* t5 */
-	LK_NET_CONV,    /* resnet and relatives: blocks are layers, hidden is the last width */
+	LK_NET_DECODER,   /* causal language model */
+	LK_NET_ENCODER,   /* bert, vit: bidirectional */
+	LK_NET_ENCDEC,    /* t5 */
+	LK_NET_CONV,      /* resnet and relatives: blocks are layers, hidden is the last width */
+	LK_NET_DIFFUSION, /* flux, sd3, wan, hunyuan-video: blocks of lk_diffusion are layers */
 } lk_network;
 
 enum {
@@ -265,6 +322,7 @@ typedef struct lk_model {
 	int loose;                  /* parameters that no operation of a step reads: mask tokens */
 	lk_projector project;       /* of a tower, after its last norm */
 	lk_convnet conv;            /* CONV only */
+	lk_diffusion dit;           /* DIFFUSION only */
 	lk_tower tower;
 } lk_model;
 
@@ -339,8 +397,9 @@ double lk_model_embedding_params(
 double lk_model_tower_params(const lk_model *model); /* of them */
 double lk_model_head_params(
 	const lk_model *model); /* final norm, untied head, pooler; a tower's projector */
-/* What a sample of a batch is: "image" or "sequence". */
+/* What a sample of a batch is: "image", "video" or "sequence". */
 static inline const char *lk_model_unit(const lk_model *model) {
+	if (model->network == LK_NET_DIFFUSION) return model->dit.video ? "video" : "image";
 	return model->network == LK_NET_CONV ? "image" : "sequence";
 }
 double lk_model_params(const lk_model *model); /* exact total, as HF counts it (MTP excluded) */
@@ -351,7 +410,7 @@ double lk_model_active_params(const lk_model *model); /* per token: top-k expert
  * windows honoured (Megatron-LM's formula: num_floating_point_operations in
  * megatron/training/training.py). The MFU's numerator. Modules of multi-token prediction count as
  * Megatron counts them. ENCDEC: both stacks see `seq` tokens. vit: `seq` is the context, patches
- * and the class token. */
+ * and the class token. DIFFUSION: `seq` is the tokens of latents and of the text. */
 double lk_model_flops(const lk_model *model, int seq);
 /* Of the tower's encoder and of its projector, as parts of them. */
 double lk_model_tower_flops(const lk_model *model);

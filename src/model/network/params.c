@@ -58,6 +58,7 @@ static double layer_norms(const lk_model *model, const lk_layer *layer) {
 
 lk_layer_weights lk_layer_weights_of(const lk_model *model, int layer) {
 	if (model->network == LK_NET_CONV) return conv_weights(model, layer);
+	if (model->network == LK_NET_DIFFUSION) return lk_dit_weights(model, layer);
 	lk_layer made = lk_model_layer(model, layer);
 	lk_layer_weights sum = {0};
 	bool decoder = is_decoder_layer(model, layer), attends = made.mixers & LK_MIXER_ATTENTION;
@@ -96,6 +97,7 @@ static double embed_width(const lk_model *model) {
 
 double lk_model_embedding_params(const lk_model *model) {
 	if (model->network == LK_NET_CONV) return lk_convnet_stem_params(model);
+	if (model->network == LK_NET_DIFFUSION) return lk_dit_stem_params(model);
 	double h = model->hidden, sum = model->vocab * embed_width(model);
 	sum += ((double)model->position_rows + model->token_types) * h;
 	if (model->embed_dim > 0) sum += model->embed_dim * h; /* projection to the hidden size */
@@ -125,6 +127,7 @@ static double projector_params(const lk_model *model) {
 
 double lk_model_head_params(const lk_model *model) {
 	if (model->network == LK_NET_CONV) return lk_convnet_head_params(model);
+	if (model->network == LK_NET_DIFFUSION) return lk_dit_head_params(model);
 	double h = model->hidden, sum = 0;
 	if (model->final_norm)
 		sum += (model->network == LK_NET_ENCDEC ? 2 : 1) *

@@ -1,0 +1,444 @@
+/* build_diffusion.c: a block, the stem and the head of a diffusion transformer (model/network/
+ * diffusion.c states what each has). A block is two halves for each of its streams: norm, adaLN's
+ * scale and shift, products, adaLN's gate and the residual sum. Tensor parallelism splits heads and
+ * the MLP's width and leaves adaLN whole on every rank; context parallelism splits the tokens of
+ * both streams and exchanges tokens for heads around joint attention (arXiv 2309.14509). Keys and
+ * values of a text that is attended to are made on every rank.
+ *
+ * Kept of a stream and half: its input, what adaLN made of the norm, the output that the gate
+ * scales; of attention q, k, v, what their norms read, the output, log-sum-exp; of the MLP 4 d
+ * twice. */
+#include "model/build/build.h"
+#include "model/layout/job.h"
+
+/* Tokens of a stream on this rank for as long as its operations are added. */
+struct dit_tokens {
+	double image, text, joint; /* of a micro-batch on this rank; both together */
+	double text_whole;         /* of all ranks of context parallelism */
+};
+
+static struct dit_tokens dit_tokens_of(const lk_builder *builder) {
+	const lk_job *job = builder->job;
+	double whole = (double)job->mbs * builder->model->dit.text_tokens, text = whole / job->cp,
+		   joint = (double)job->mbs * job->seq / job->cp;
+	return (struct dit_tokens){joint - text, text, joint, whole};
+}
+
+static void dit_take(lk_builder *builder, double tokens) {
+	builder->tokens = tokens;
+	builder->rows = builder->sp ? tokens / builder->tp : tokens;
+}
+
+static double dit_width(const lk_builder *builder) {
+	return builder->model->hidden / builder->tp;
+}
+
+static double dit_inner(const lk_builder *builder) {
+	return builder->model->ffn / builder->tp;
+}
+
+static void dit_memory(lk_builder *builder, unsigned kind, const char *name, double passes) {
+	lk_build_memory(builder, kind, name, passes * lk_build_row_bytes(builder));
+}
+
+/* ---- adaLN: a product of what the sample is told once ---- */
+
+static void dit_modulation(lk_builder *builder, lk_dit_stream stream, bool forward) {
+	double d = builder->model->hidden, out = stream.modulation * d;
+	if (out == 0) return;
+	if (forward) {
+		lk_build_gemm(builder, "modulation", builder->batch, out, d);
+		return;
+	}
+	lk_build_gemm(builder, "modulation_grad", builder->batch, d, out);
+	lk_build_gemm(builder, "modulation_weight_grad", out, d, builder->batch);
+}
+
+/* The norm, which a compiler joins with scale and shift. */
+static void dit_norm(lk_builder *builder, bool forward) {
+	bool compiled = builder->job->compile;
+	dit_memory(builder, LK_OP_NORM, forward ? "norm" : "norm_grad", forward ? 2 : 3);
+	if (!compiled && forward) dit_memory(builder, LK_OP_ELEMENTWISE, "scale_shift", 2);
+	if (!compiled && !forward) dit_memory(builder, LK_OP_ELEMENTWISE, "scale_shift_grad", 4);
+	if (forward) lk_build_quantize_normed(builder);
+}
+
+/* The gate and the residual sum; backward the gradients of the gate and of what it scales. */
+static void dit_gate(lk_builder *builder, bool forward) {
+	dit_memory(builder, LK_OP_ELEMENTWISE, forward ? "gate_residual" : "gate_grad",
+	           forward ? 3 : 4);
+}
+
+/* Input, what adaLN made of the norm, what the gate scales. */
+static double half_saved(const lk_builder *builder) {
+	return 2 * lk_build_row_bytes(builder) +
+	       lk_build_kept_bytes(builder, builder->rows * builder->model->hidden);
+}
+
+/* Of the first half of a block: one that runs again has its input. */
+static double first_saved(const lk_builder *builder) {
+	bool held = builder->phase == LK_PHASE_RECOMPUTE;
+	return half_saved(builder) - (held ? lk_build_row_bytes(builder) : 0);
+}
+
+/* ---- attention ---- */
+
+/* `count` of q, k and v, of which norms read q and k. */
+static double projected_saved(const lk_builder *builder, int count) {
+	double normed = !builder->model->qk_norm ? 0 : count == 3 ? 2 : 1;
+	return builder->bytes * builder->tokens * dit_width(builder) * (count + normed);
+}
+
+static void project_in(lk_builder *builder, const char *name, int count) {
+	double wide = dit_width(builder);
+	int normed = count == 3 ? 2 : 1;
+	lk_build_gemm(builder, name, builder->tokens, count * wide, builder->model->hidden);
+	double each = builder->bytes * builder->tokens * wide * normed;
+	if (builder->model->qk_norm) lk_build_memory(builder, LK_OP_NORM, "qk_norm", 2 * each);
+	lk_build_memory(builder, LK_OP_ELEMENTWISE, "rotary", 2 * each);
+	lk_build_save(builder, projected_saved(builder, count), LK_OWN_ACTIVATIONS);
+}
+
+static void project_in_backward(lk_builder *builder, const char *name, int count) {
+	double wide = dit_width(builder);
+	int normed = count == 3 ? 2 : 1;
+	double each = builder->bytes * builder->tokens * wide * normed;
+	lk_build_memory(builder, LK_OP_ELEMENTWISE, "rotary_grad", 2 * each);
+	if (builder->model->qk_norm) lk_build_memory(builder, LK_OP_NORM, "qk_norm_grad", 3 * each);
+	lk_build_release(builder, projected_saved(builder, count), LK_OWN_ACTIVATIONS);
+	lk_build_bias_grad(builder, "qkv_bias_grad", builder->tokens, count * wide);
+	lk_build_column_backward(builder, name, count * wide, builder->model->hidden, true, true);
+}
+
+/* Heads of this rank and the tokens that each sees, whole samples; output and log-sum-exp are kept.
+ */
+static void dit_core(lk_builder *builder, double queries, double keys, bool split, bool forward) {
+	const lk_job *job = builder->job;
+	double cp = split ? job->cp : 1, wide = dit_width(builder) / cp,
+		   heads = builder->model->heads / builder->tp / cp, mbs = job->mbs,
+		   saved = mbs * queries * (builder->bytes * wide + 4 * heads);
+	if (split) lk_build_cp_heads(builder, "exchange_qkv", 3 * dit_width(builder));
+	lk_op op = {
+		.kind = forward ? LK_OP_ATTENTION : LK_OP_ATTENTION_BWD,
+		.dtype = LK_BF16,
+		.stream = LK_STREAM_COMPUTE,
+		.phase = builder->phase,
+		.join = builder->pending,
+		.name = forward ? "attention" : "attention_grad",
+		.m = queries,
+		.n = keys,
+		.k = builder->model->head_dim,
+		.batch = mbs * heads,
+		.flops = 4 * mbs * queries * keys * wide * (forward ? 1 : 2.5),
+		.bytes = builder->bytes * mbs * 2 * (queries + keys) * wide * (forward ? 1 : 3),
+	};
+	builder->pending = 0;
+	lk_graph_add(builder->graph, &op);
+	if (forward) {
+		lk_build_save(builder, saved, LK_OWN_ACTIVATIONS);
+	} else {
+		/* gradients of q, k, v, that of q in fp32 */
+		lk_build_scratch(builder,
+		                 mbs * wide * (queries * (builder->bytes + 4) + 2 * keys * builder->bytes),
+		                 LK_OWN_WORKSPACE);
+		lk_build_release(builder, saved, LK_OWN_ACTIVATIONS);
+	}
+	if (split) lk_build_cp_heads(builder, "exchange_heads", dit_width(builder));
+}
+
+static void project_out(lk_builder *builder, const char *name, double width, bool forward) {
+	double d = builder->model->hidden;
+	if (forward) {
+		lk_build_quantize(builder, builder->tokens * width);
+		lk_build_gemm(builder, name, builder->tokens, d, width);
+		lk_build_tp_leave(builder, "reduce_output");
+		return;
+	}
+	lk_build_tp_leave_backward(builder, "gather_output_grad");
+	lk_build_bias_grad(builder, "out_bias_grad", builder->rows, d);
+	lk_build_row_backward(builder, name, d, width, true, true);
+}
+
+/* ---- halves of a stream ---- */
+
+static void attention_begin(lk_builder *builder, bool forward) {
+	if (forward) {
+		dit_norm(builder, true);
+		lk_build_tp_enter(builder, "gather_attention_input");
+		project_in(builder, "qkv_proj", 3);
+		return;
+	}
+	project_in_backward(builder, "qkv_proj_grad", 3);
+	dit_norm(builder, false);
+}
+
+static void attention_end(lk_builder *builder, bool forward) {
+	if (forward) {
+		project_out(builder, "out_proj", dit_width(builder), true);
+		dit_gate(builder, true);
+		lk_build_save(builder, first_saved(builder), LK_OWN_ACTIVATIONS);
+		return;
+	}
+	dit_gate(builder, false);
+	lk_build_release(builder, first_saved(builder), LK_OWN_ACTIVATIONS);
+	project_out(builder, "out_proj_grad", dit_width(builder), false);
+}
+
+static double activation_saved(const lk_builder *builder) {
+	double elements = builder->tokens * dit_inner(builder);
+	return builder->bytes * elements + lk_build_kept_bytes(builder, elements);
+}
+
+static void mlp_in(lk_builder *builder, bool forward) {
+	double inner = dit_inner(builder), bytes = builder->bytes * builder->tokens * inner;
+	if (forward) {
+		lk_build_gemm(builder, "mlp_up", builder->tokens, inner, builder->model->hidden);
+		lk_build_memory(builder, LK_OP_ELEMENTWISE, "activation", 2 * bytes);
+		lk_build_save(builder, activation_saved(builder), LK_OWN_ACTIVATIONS);
+		return;
+	}
+	lk_build_memory(builder, LK_OP_ELEMENTWISE, "activation_grad", 3 * bytes);
+	lk_build_release(builder, activation_saved(builder), LK_OWN_ACTIVATIONS);
+	lk_build_bias_grad(builder, "mlp_up_bias_grad", builder->tokens, inner);
+	lk_build_column_backward(builder, "mlp_up_grad", inner, builder->model->hidden, true, true);
+}
+
+static void mlp_half(lk_builder *builder, bool forward) {
+	if (forward) {
+		dit_norm(builder, true);
+		lk_build_tp_enter(builder, "gather_mlp_input");
+		mlp_in(builder, true);
+		project_out(builder, "mlp_down", dit_inner(builder), true);
+		dit_gate(builder, true);
+		lk_build_save(builder, half_saved(builder), LK_OWN_ACTIVATIONS);
+		return;
+	}
+	dit_gate(builder, false);
+	lk_build_release(builder, half_saved(builder), LK_OWN_ACTIVATIONS);
+	project_out(builder, "mlp_down_grad", dit_inner(builder), false);
+	mlp_in(builder, false);
+	dit_norm(builder, false);
+}
+
+/* ---- blocks ---- */
+
+/* Two streams, or one of them, whose attention is joint. */
+static void streams_forward(lk_builder *builder, const lk_dit_unit *unit, double keys) {
+	struct dit_tokens tokens = dit_tokens_of(builder);
+	const lk_dit_stream streams[] = {unit->image, unit->text};
+	const double counts[] = {tokens.image, tokens.text};
+	double joint = 0;
+	for (int i = 0; i < 2; i++) {
+		if (!streams[i].used) continue;
+		dit_take(builder, counts[i]);
+		dit_modulation(builder, streams[i], true);
+		attention_begin(builder, true);
+		joint += counts[i];
+	}
+	dit_take(builder, joint);
+	dit_core(builder, keys, keys, true, true);
+	for (int i = 0; i < 2; i++) {
+		if (!streams[i].used) continue;
+		dit_take(builder, counts[i]);
+		if (streams[i].out) attention_end(builder, true);
+		else lk_build_save(builder, first_saved(builder), LK_OWN_ACTIVATIONS);
+		if (streams[i].mlp) mlp_half(builder, true);
+	}
+}
+
+static void streams_backward(lk_builder *builder, const lk_dit_unit *unit, double keys) {
+	struct dit_tokens tokens = dit_tokens_of(builder);
+	const lk_dit_stream streams[] = {unit->image, unit->text};
+	const double counts[] = {tokens.image, tokens.text};
+	double joint = 0;
+	for (int i = 1; i >= 0; i--) {
+		if (!streams[i].used) continue;
+		dit_take(builder, counts[i]);
+		if (streams[i].mlp) mlp_half(builder, false);
+		if (streams[i].out) attention_end(builder, false);
+		else lk_build_release(builder, first_saved(builder), LK_OWN_ACTIVATIONS);
+		joint += counts[i];
+	}
+	dit_take(builder, joint);
+	dit_core(builder, keys, keys, true, false);
+	for (int i = 1; i >= 0; i--) {
+		if (!streams[i].used) continue;
+		dit_take(builder, counts[i]);
+		attention_begin(builder, false);
+		dit_modulation(builder, streams[i], false);
+	}
+}
+
+/* The second attention of a dual block: of the image's tokens, from the same norm. */
+static void second_attention(lk_builder *builder, bool forward) {
+	struct dit_tokens tokens = dit_tokens_of(builder);
+	dit_take(builder, tokens.image);
+	double keys = builder->job->seq - builder->model->dit.text_tokens,
+		   gated = lk_build_row_bytes(builder);
+	if (forward) {
+		project_in(builder, "second_qkv_proj", 3);
+		dit_core(builder, keys, keys, true, true);
+		project_out(builder, "second_out_proj", dit_width(builder), true);
+		dit_gate(builder, true);
+		lk_build_save(builder, gated, LK_OWN_ACTIVATIONS);
+		return;
+	}
+	dit_gate(builder, false);
+	lk_build_release(builder, gated, LK_OWN_ACTIVATIONS);
+	project_out(builder, "second_out_proj_grad", dit_width(builder), false);
+	dit_core(builder, keys, keys, true, false);
+	project_in_backward(builder, "second_qkv_proj_grad", 3);
+}
+
+/* Attention and MLP read the same input, one product adds their outputs. */
+static void single_block(lk_builder *builder, const lk_dit_unit *unit, bool forward) {
+	double keys = builder->job->seq, both = dit_width(builder) + dit_inner(builder);
+	dit_take(builder, dit_tokens_of(builder).joint);
+	if (forward) {
+		dit_modulation(builder, unit->image, true);
+		dit_norm(builder, true);
+		lk_build_tp_enter(builder, "gather_block_input");
+		project_in(builder, "qkv_proj", 3);
+		mlp_in(builder, true);
+		dit_core(builder, keys, keys, true, true);
+		project_out(builder, "block_out", both, true);
+		dit_gate(builder, true);
+		lk_build_save(builder, first_saved(builder), LK_OWN_ACTIVATIONS);
+		return;
+	}
+	dit_gate(builder, false);
+	lk_build_release(builder, first_saved(builder), LK_OWN_ACTIVATIONS);
+	project_out(builder, "block_out_grad", both, false);
+	dit_core(builder, keys, keys, true, false);
+	mlp_in(builder, false);
+	project_in_backward(builder, "qkv_proj_grad", 3);
+	dit_norm(builder, false);
+	dit_modulation(builder, unit->image, false);
+}
+
+/* Attention to the text, whose keys and values every rank makes of all its tokens. It has a norm
+ * with scale and shift and no gate. */
+static double to_text_saved(const lk_builder *builder) {
+	return lk_build_row_bytes(builder) +
+	       lk_build_kept_bytes(builder, builder->rows * builder->model->hidden);
+}
+
+static void attention_to_text(lk_builder *builder, bool forward) {
+	struct dit_tokens tokens = dit_tokens_of(builder);
+	double queries = tokens.image / builder->job->mbs, keys = builder->model->dit.text_tokens;
+	dit_take(builder, tokens.image);
+	if (forward) {
+		dit_memory(builder, LK_OP_NORM, "cross_norm", 2);
+		lk_build_tp_enter(builder, "gather_cross_input");
+		project_in(builder, "cross_q_proj", 1);
+		lk_build_save(builder, to_text_saved(builder), LK_OWN_ACTIVATIONS);
+		builder->tokens = tokens.text_whole;
+		project_in(builder, "cross_kv_proj", 2);
+		dit_take(builder, tokens.image);
+		dit_core(builder, queries, keys, false, true);
+		project_out(builder, "cross_out_proj", dit_width(builder), true);
+		dit_memory(builder, LK_OP_ELEMENTWISE, "cross_residual", 3);
+		return;
+	}
+	project_out(builder, "cross_out_proj_grad", dit_width(builder), false);
+	dit_core(builder, queries, keys, false, false);
+	builder->tokens = tokens.text_whole;
+	project_in_backward(builder, "cross_kv_proj_grad", 2);
+	dit_take(builder, tokens.image);
+	project_in_backward(builder, "cross_q_proj_grad", 1);
+	lk_build_release(builder, to_text_saved(builder), LK_OWN_ACTIVATIONS);
+	dit_memory(builder, LK_OP_NORM, "cross_norm_grad", 3);
+}
+
+static void cross_block(lk_builder *builder, bool forward) {
+	struct dit_tokens tokens = dit_tokens_of(builder);
+	double keys = builder->job->seq - builder->model->dit.text_tokens;
+	dit_take(builder, tokens.image);
+	if (!forward) {
+		mlp_half(builder, false);
+		attention_to_text(builder, false);
+		attention_end(builder, false);
+		dit_core(builder, keys, keys, true, false);
+		attention_begin(builder, false);
+		return;
+	}
+	attention_begin(builder, true);
+	dit_core(builder, keys, keys, true, true);
+	attention_end(builder, true);
+	attention_to_text(builder, true);
+	mlp_half(builder, true);
+}
+
+void lk_build_dit_block(lk_builder *builder, lk_dit_block block, bool forward) {
+	lk_dit_unit unit = lk_dit_unit_of(block);
+	double keys = block == LK_DIT_REFINE ? builder->model->dit.text_tokens : builder->job->seq;
+	if (block == LK_DIT_CROSS) cross_block(builder, forward);
+	else if (block == LK_DIT_SINGLE) single_block(builder, &unit, forward);
+	else if (forward) streams_forward(builder, &unit, keys);
+	if (block == LK_DIT_DUAL) second_attention(builder, forward);
+	if (!forward && block != LK_DIT_CROSS && block != LK_DIT_SINGLE)
+		streams_backward(builder, &unit, keys);
+	/* the block's input, which a checkpoint keeps */
+	struct dit_tokens tokens = dit_tokens_of(builder);
+	if (block == LK_DIT_REFINE) dit_take(builder, tokens.text);
+	else dit_take(builder, block == LK_DIT_CROSS ? tokens.image : tokens.joint);
+}
+
+/* ---- the ends ---- */
+
+/* One product, or two with an activation between them, of what is embedded: nothing before the
+ * first needs a gradient. */
+static void embed(lk_builder *builder, double rows, double in, bool twice, bool forward) {
+	double d = builder->model->hidden;
+	if (forward) {
+		lk_build_gemm(builder, "embed", rows, d, in);
+		if (twice) lk_build_gemm(builder, "embed_second", rows, d, d);
+		lk_build_save(builder, builder->bytes * rows * (in + (twice ? 2 * d : 0)),
+		              LK_OWN_ACTIVATIONS);
+		return;
+	}
+	if (twice) lk_build_gemm(builder, "embed_second_grad", rows, d, d);
+	if (twice) lk_build_gemm(builder, "embed_second_weight_grad", d, d, rows);
+	lk_build_gemm(builder, "embed_weight_grad", d, in, rows);
+	lk_build_release(builder, builder->bytes * rows * (in + (twice ? 2 * d : 0)),
+	                 LK_OWN_ACTIVATIONS);
+}
+
+/* Patches and text become tokens; time step, guidance and pooled text are embedded once a sample.
+ */
+void lk_build_dit_stem(lk_builder *builder, bool forward) {
+	const lk_diffusion *net = &builder->model->dit;
+	struct dit_tokens tokens = dit_tokens_of(builder);
+	bool shared = net->repeat[LK_DIT_CROSS] > 0, refined = net->repeat[LK_DIT_REFINE] > 0;
+	embed(builder, tokens.image, net->patch_inputs, false, forward);
+	embed(builder, shared ? tokens.text_whole : tokens.text, net->text_width, shared, forward);
+	for (int i = 0; i < 1 + net->guidance + refined; i++)
+		embed(builder, builder->batch, LK_DIT_STEP_WIDTH, true, forward);
+	if (net->pooled_width > 0) embed(builder, builder->batch, net->pooled_width, true, forward);
+	if (refined) embed(builder, builder->batch, net->text_width, true, forward);
+	if (shared) dit_modulation(builder, (lk_dit_stream){.modulation = 6}, forward);
+}
+
+/* The last norm, the noise of every patch, the squared error against the one that was added. */
+void lk_build_dit_head(lk_builder *builder, bool forward) {
+	const lk_model *model = builder->model;
+	double image = dit_tokens_of(builder).image, d = model->hidden, out = model->dit.patch_inputs,
+		   saved = 2 * builder->bytes * image * d, noise = image * out * builder->bytes;
+	lk_dit_stream last = {.modulation = model->dit.repeat[LK_DIT_CROSS] > 0 ? 0 : 2};
+	dit_take(builder, image);
+	if (forward) {
+		dit_modulation(builder, last, true);
+		dit_norm(builder, true);
+		lk_build_gemm(builder, "predict_noise", image, out, d);
+		lk_build_save(builder, saved, LK_OWN_ACTIVATIONS);
+		lk_build_memory(builder, LK_OP_LOSS, "squared_error", 2 * noise);
+	} else {
+		lk_build_memory(builder, LK_OP_LOSS, "squared_error_grad", 3 * noise);
+		lk_build_gemm(builder, "predict_noise_grad", image, d, out);
+		lk_build_gemm(builder, "predict_noise_weight_grad", out, d, image);
+		dit_norm(builder, false);
+		lk_build_release(builder, saved, LK_OWN_ACTIVATIONS);
+		dit_modulation(builder, last, false);
+	}
+	dit_take(builder, dit_tokens_of(builder).joint);
+}

@@ -1,0 +1,179 @@
+/* diffusion.c: diffusion transformers: blocks over tokens of latents and of a text. With hidden
+ * size d, MLP width f, heads of e, T_i tokens of the image and T_t of the text, a stream of a block
+ * has
+ *
+ *     attention   q, k, v, out      4 d d     + biases, norms of queries and keys 2 e (Wan: 2 d)
+ *     MLP                           2 d f     + biases
+ *     adaLN       d -> 6 d          6 d d     read once a sample, not once a token
+ *
+ * so that 2 x parameters x tokens is wrong: in Flux.1 adaLN has 3.2 of 11.9 billion. Multiply-adds
+ * of attention beyond its products are 2 d for each pair of query and key, of which none is masked.
+ * Latents are 1/8 of a side in pixels, a video's (n - 1) / 4 + 1 frames; a patch is 2 x 2 of them.
+ * Source: huggingface/diffusers, models/transformers/transformer_{flux,sd3,wan,hunyuan_video}.py.
+ */
+#include "model/network/parts.h"
+
+enum {
+	SCALE_FRAMES = 4, /* of the VAEs of videos */
+};
+
+lk_dit_unit lk_dit_unit_of(lk_dit_block block) {
+	static const lk_dit_unit units[LK_DIT_BLOCKS] = {
+		[LK_DIT_REFINE] = {LK_DIT_REFINE, {0}, {true, true, true, 2}},
+		[LK_DIT_DUAL] = {LK_DIT_DUAL, {true, true, true, 9}, {true, true, true, 6}},
+		[LK_DIT_DOUBLE] = {LK_DIT_DOUBLE, {true, true, true, 6}, {true, true, true, 6}},
+		[LK_DIT_LAST] = {LK_DIT_LAST, {true, true, true, 6}, {true, false, false, 2}},
+		[LK_DIT_SINGLE] = {LK_DIT_SINGLE, {true, true, true, 3}, {0}},
+		[LK_DIT_CROSS] = {LK_DIT_CROSS, {true, true, true, 0}, {0}},
+	};
+	return units[block];
+}
+
+const char *lk_dit_block_name(lk_dit_block block) {
+	static const char *const names[LK_DIT_BLOCKS] = {
+		[LK_DIT_NONE] = "",         [LK_DIT_REFINE] = "refiner", [LK_DIT_DUAL] = "dual",
+		[LK_DIT_DOUBLE] = "double", [LK_DIT_LAST] = "last",      [LK_DIT_SINGLE] = "single",
+		[LK_DIT_CROSS] = "cross",
+	};
+	return names[block];
+}
+
+lk_dit_block lk_dit_block_at(const lk_model *model, int layer) {
+	for (int block = 0, first = 0; block < LK_DIT_BLOCKS; block++) {
+		first += model->dit.repeat[block];
+		if (layer < first) return (lk_dit_block)block;
+	}
+	return LK_DIT_NONE;
+}
+
+double lk_dit_latent_tokens(const lk_diffusion *net) {
+	int frames = net->video && net->frames > 0 ? (net->frames - 1) / SCALE_FRAMES + 1 : 1;
+	if (net->scale <= 0) return 0;
+	return (double)(net->height / net->scale) * (net->width / net->scale) * frames;
+}
+
+/* ---- parameters ---- */
+
+/* Norms of queries and keys: of each head, or over all of them. */
+static double query_norms(const lk_model *model) {
+	if (!model->qk_norm) return 0;
+	return 2.0 * (model->qk_norm_wide ? model->hidden : model->head_dim);
+}
+
+static lk_weights dit_linear(double in, double out) {
+	return lk_weights_linear(in, out, true);
+}
+
+static void add_times(lk_weights *sum, int times, lk_weights part) {
+	for (int i = 0; i < times; i++) lk_weights_add(sum, part);
+}
+
+static void add_stream(const lk_model *model, lk_dit_stream stream, lk_layer_weights *sum) {
+	double d = model->hidden, f = model->ffn;
+	if (!stream.used) return;
+	add_times(&sum->mixers, stream.out ? 4 : 3, dit_linear(d, d));
+	sum->mixers.others += query_norms(model);
+	if (stream.mlp) lk_weights_add(&sum->mlp, dit_linear(d, f));
+	if (stream.mlp) lk_weights_add(&sum->mlp, dit_linear(f, d));
+	if (stream.modulation) lk_weights_add(&sum->norms, dit_linear(d, stream.modulation * d));
+}
+
+lk_layer_weights lk_dit_weights(const lk_model *model, int layer) {
+	double d = model->hidden;
+	lk_dit_unit unit = lk_dit_unit_of(lk_dit_block_at(model, layer));
+	lk_layer_weights sum = {0};
+	add_stream(model, unit.image, &sum);
+	add_stream(model, unit.text, &sum);
+	switch (unit.block) {
+	case LK_DIT_REFINE: /* norms with scale and shift, none of queries and keys */
+		sum.norms.others += 4 * d;
+		sum.mixers.others -= query_norms(model);
+		break;
+	case LK_DIT_DUAL:
+		add_times(&sum.mixers, 4, dit_linear(d, d));
+		sum.mixers.others += query_norms(model);
+		break;
+	case LK_DIT_SINGLE: /* one product gives the output of both, with one bias */
+		sum.mlp.others -= d;
+		break;
+	case LK_DIT_CROSS: /* attention to the text, its norm, the block's table for adaLN */
+		add_times(&sum.mixers, 4, dit_linear(d, d));
+		sum.mixers.others += query_norms(model);
+		sum.norms.others += 2 * d + 6 * d;
+		break;
+	default: break;
+	}
+	return sum;
+}
+
+/* Two products, the first from what is embedded: a time step, a pooled text. */
+static double embedder(const lk_model *model, double in) {
+	double d = model->hidden;
+	return in * d + d + d * d + d;
+}
+
+double lk_dit_stem_params(const lk_model *model) {
+	const lk_diffusion *net = &model->dit;
+	double d = model->hidden,
+		   sum = (net->patch_inputs + 1) * d + embedder(model, LK_DIT_STEP_WIDTH);
+	if (net->guidance) sum += embedder(model, LK_DIT_STEP_WIDTH);
+	if (net->pooled_width > 0) sum += embedder(model, net->pooled_width);
+	if (net->repeat[LK_DIT_CROSS] > 0) /* the text passes two products, adaLN's is shared */
+		return sum + embedder(model, net->text_width) + 6 * d * d + 6 * d;
+	sum += (net->text_width + 1) * d;
+	if (net->repeat[LK_DIT_REFINE] > 0) /* the refiner's own time step and pooled text */
+		sum += embedder(model, LK_DIT_STEP_WIDTH) + embedder(model, net->text_width);
+	return sum;
+}
+
+/* The last adaLN, a product or a table, and the patches that come out. */
+double lk_dit_head_params(const lk_model *model) {
+	double d = model->hidden, last = 2 * d * d + 2 * d;
+	if (model->dit.repeat[LK_DIT_CROSS] > 0) last = 2 * d;
+	return last + (d + 1) * model->dit.patch_inputs;
+}
+
+/* ---- multiply-adds ---- */
+
+static double stream_macs(const lk_model *model, lk_dit_stream stream, double tokens) {
+	double d = model->hidden;
+	if (!stream.used) return 0;
+	return tokens * ((stream.out ? 4 : 3) * d * d + (stream.mlp ? 2 * d * model->ffn : 0)) +
+	       stream.modulation * d * d;
+}
+
+static double block_macs(const lk_model *model, lk_dit_block block, double image, double text) {
+	lk_dit_unit unit = lk_dit_unit_of(block);
+	double d = model->hidden, all = image + text;
+	double products = stream_macs(model, unit.image, block == LK_DIT_SINGLE ? all : image) +
+	                  stream_macs(model, unit.text, text);
+	switch (block) {
+	case LK_DIT_NONE: return 0;
+	case LK_DIT_REFINE: return products + 2 * d * text * text;
+	case LK_DIT_DUAL: return products + 2 * d * (all * all + image * image) + image * 4 * d * d;
+	case LK_DIT_CROSS:
+		return products + 2 * d * image * (image + text) + (image + text) * 2 * d * d;
+	default: return products + 2 * d * all * all;
+	}
+}
+
+/* Of the stem: patches and text, once a token; what is embedded, once a sample. */
+static double ends_macs(const lk_model *model, double image, double text) {
+	const lk_diffusion *net = &model->dit;
+	double d = model->hidden, once = LK_DIT_STEP_WIDTH * d + d * d,
+		   sum = 2 * image * net->patch_inputs * d + once * (net->guidance ? 2 : 1);
+	if (net->pooled_width > 0) sum += net->pooled_width * d + d * d;
+	if (net->repeat[LK_DIT_CROSS] > 0)
+		return sum + text * (net->text_width * d + d * d) + 6 * d * d;
+	sum += text * net->text_width * d + 2 * d * d;
+	if (net->repeat[LK_DIT_REFINE] > 0) sum += once + net->text_width * d + d * d;
+	return sum;
+}
+
+double lk_dit_macs(const lk_model *model, double s) {
+	double text = model->dit.text_tokens < s ? model->dit.text_tokens : s, image = s - text,
+		   sum = ends_macs(model, image, text);
+	for (int block = 0; block < LK_DIT_BLOCKS; block++)
+		sum += model->dit.repeat[block] * block_macs(model, (lk_dit_block)block, image, text);
+	return sum;
+}

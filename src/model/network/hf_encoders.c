@@ -1,0 +1,256 @@
+/* hf_encoders.c: families of HuggingFace configs that have an encoder: of text, of images, and in
+ * front of a decoder; rows as in hf_families.c. */
+#include "model/network/hf.h"
+
+#include <limits.h>
+#include <string.h>
+
+#define INT  LK_HF_INTEGER
+#define NEED LK_HF_NEEDED
+#define REAL LK_HF_NUMBER
+#define FLAG LK_HF_SWITCH
+#define END  LK_HF_END
+
+/* ---- keys ---- */
+
+static const lk_hf_key t5_keys[] = {
+	NEED("num_layers", layers),
+	INT("num_decoder_layers", decoder_layers),
+	NEED("d_model|hidden_size", hidden),
+	NEED("num_heads", heads),
+	NEED("d_kv", head_dim),
+	NEED("d_ff", ffn),
+	NEED("vocab_size", vocab),
+	INT("n_positions", context),
+	INT("relative_attention_num_buckets", relative_buckets),
+	FLAG("tie_word_embeddings", tied),
+	REAL("dropout_rate", dropout),
+	END,
+};
+
+static const lk_hf_key bert_keys[] = {
+	NEED("num_hidden_layers", layers),
+	NEED("hidden_size", hidden),
+	NEED("num_attention_heads", heads),
+	NEED("intermediate_size", ffn),
+	NEED("vocab_size", vocab),
+	INT("max_position_embeddings", position_rows),
+	INT("type_vocab_size", token_types),
+	REAL("hidden_dropout_prob", dropout),
+	END,
+};
+
+static const lk_hf_key bart_keys[] = {
+	NEED("encoder_layers|num_hidden_layers", layers),
+	NEED("decoder_layers", decoder_layers),
+	NEED("d_model|hidden_size", hidden),
+	NEED("encoder_attention_heads|num_attention_heads", heads),
+	NEED("encoder_ffn_dim", ffn),
+	NEED("vocab_size", vocab),
+	INT("max_position_embeddings", context),
+	REAL("dropout", dropout),
+	END,
+};
+
+static const lk_hf_key dinov2_keys[] = {
+	NEED("num_hidden_layers", layers),
+	NEED("hidden_size", hidden),
+	NEED("num_attention_heads", heads),
+	NEED("image_size", image),
+	NEED("patch_size", patch),
+	NEED("num_channels", channels),
+	FLAG("qkv_bias", qkv_bias),
+	REAL("hidden_dropout_prob", dropout),
+	END,
+};
+
+static const lk_hf_key vit_keys[] = {
+	NEED("num_hidden_layers", layers),
+	NEED("hidden_size", hidden),
+	NEED("num_attention_heads", heads),
+	NEED("intermediate_size", ffn),
+	NEED("image_size", image),
+	NEED("patch_size", patch),
+	NEED("num_channels", channels),
+	FLAG("qkv_bias", qkv_bias),
+	REAL("hidden_dropout_prob", dropout),
+	END,
+};
+
+/* ---- what must be derived ---- */
+
+static lk_status finish_t5(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	const lk_value *activation = lk_hf_find(config, "feed_forward_proj");
+	if (activation && activation->kind == LK_JSON_STRING)
+		model->gated = strncmp(activation->text, "gated-", 6) == 0;
+	if (model->decoder_layers == 0) model->decoder_layers = model->layers;
+	return lk_hf_heads(config, model, err);
+}
+
+/* RoBERTa's positions begin after its padding index, 1: two rows of the table hold no token. */
+static lk_status finish_bert(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	int unused = strcmp(model->family, "bert") == 0 ? 0 : 2;
+	model->context =
+		model->position_rows > unused ? model->position_rows - unused : model->position_rows;
+	return lk_hf_heads(config, model, err);
+}
+
+/* Patches and the class token; the position table has a row for each. */
+static lk_status finish_vit(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	int side = model->image / model->patch;
+	if (side < 1 || side > 32768) {
+		lk_hf_fail(config, NULL, err, "an image of %d pixels has no patches of %d", model->image,
+		           model->patch);
+		return lk_hint(err, "image_size must be from patch_size to 32768 times patch_size");
+	}
+	model->context = model->position_rows = side * side + 1;
+	return lk_hf_heads(config, model, err);
+}
+
+/* electra: bert without a pooler. A narrower embedding (electra-small) is not modelled. */
+static lk_status finish_electra(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	int width = 128;
+	LK_TRY(lk_hf_int(config, "embedding_size", &width, err));
+	model->context = model->position_rows;
+	if (width == model->hidden) return lk_hf_heads(config, model, err);
+	lk_hf_fail(config, lk_hf_find(config, "embedding_size"), err,
+	           "embedding_size is %d, not the hidden size, %d", width, model->hidden);
+	return lk_hint(err, "embeddings of another width, as electra-small has them, are not modelled");
+}
+
+/* bart, pegasus: both stacks are alike but for their number of layers. BART's table of positions
+ * has two rows for padding, and each stack has one, with a norm after it; Pegasus' positions are
+ * sines, and each stack ends with a norm. */
+static lk_status finish_bart(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	int heads = model->heads, width = model->ffn;
+	bool sines = model->final_norm, sums = sines, last = sines, embedded = !sines;
+	LK_TRY(lk_hf_flag(config, "normalize_before", &sums, err));
+	LK_TRY(lk_hf_flag(config, "add_final_layer_norm", &last, err));
+	LK_TRY(lk_hf_flag(config, "normalize_embedding", &embedded, err));
+	lk_hf_find(config, "static_position_embeddings");
+	lk_hf_find(config, "extra_pos_embeddings"); /* rows that hold no token */
+	if (sums != sines || last != sines || embedded == sines)
+		return lk_hf_fail(config, NULL, err,
+		                  "norms in other places than those of the type %s are "
+		                  "not modelled",
+		                  model->family);
+	LK_TRY(lk_hf_int(config, "decoder_attention_heads", &heads, err));
+	LK_TRY(lk_hf_int(config, "decoder_ffn_dim", &width, err));
+	if (heads != model->heads || width != model->ffn) {
+		lk_hf_fail(config, NULL, err, "stacks of %d and %d heads, of widths %d and %d",
+		           model->heads, heads, model->ffn, width);
+		return lk_hint(err, "encoders and decoders of different shapes are not modelled");
+	}
+	if (model->context > 1 << 20)
+		return lk_hf_fail(config, NULL, err, "max_position_embeddings is too large");
+	model->no_positions =
+		sines; /* of its own in attention: both kinds are added to the embedding */
+	if (!sines) {
+		model->position_rows = model->context + 2;
+		double second = (model->position_rows + 2.0) * model->hidden; /* table and norm */
+		if (second > 1 << 24)
+			return lk_hf_fail(config, NULL, err, "a table of positions of %g numbers", second);
+		model->loose = (int)second;
+	}
+	return lk_hf_heads(config, model, err);
+}
+
+/* dinov2: ViT with a factor after each half and a token for masked patches. */
+static lk_status finish_dinov2(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	double ratio = 4;
+	bool gated = false, masks = true;
+	LK_TRY(lk_hf_real(config, "mlp_ratio", &ratio, err));
+	LK_TRY(lk_hf_flag(config, "use_swiglu_ffn", &gated, err));
+	LK_TRY(lk_hf_flag(config, "use_mask_token", &masks, err));
+	static const char *const outputs[] = {"layerscale_value",      "apply_layernorm",
+	                                      "reshape_hidden_states", "out_features",
+	                                      "out_indices",           "stage_names"};
+	for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++) lk_hf_find(config, outputs[i]);
+	if (gated)
+		return lk_hf_fail(config, lk_hf_find(config, "use_swiglu_ffn"), err,
+		                  "gated MLPs (use_swiglu_ffn) are not modelled in networks of the type "
+		                  "dinov2");
+	if (!(ratio * model->hidden >= 1 && ratio * model->hidden <= 1 << 24))
+		return lk_hf_fail(config, NULL, err, "mlp_ratio is %g", ratio);
+	model->ffn = (int)(ratio * model->hidden);
+	model->loose = masks ? model->hidden : 0;
+	return finish_vit(config, model, err);
+}
+
+/* ---- start values ---- */
+
+#define BIASES .qkv_bias = true, .out_bias = true, .mlp_bias = true
+static const lk_model modernbert_start = {.network = LK_NET_ENCODER,
+                                          .norm = LK_NORM_LAYER,
+                                          .norms_per_layer = 2,
+                                          .final_norm = true,
+                                          .gated = true,
+                                          .tied = true,
+                                          .rotary_base = 16e4,
+                                          .window = 128};
+static const lk_model t5_start = {.network = LK_NET_ENCDEC,
+                                  .norm = LK_NORM_RMS,
+                                  .norms_per_layer = 2,
+                                  .final_norm = true,
+                                  .lm_head = true,
+                                  .tied = true,
+                                  .relative_buckets = 32,
+                                  .context = 512,
+                                  .dropout = 0.1};
+static const lk_model mt5_start = {.network = LK_NET_ENCDEC,
+                                   .norm = LK_NORM_RMS,
+                                   .norms_per_layer = 2,
+                                   .final_norm = true,
+                                   .lm_head = true,
+                                   .gated = true,
+                                   .relative_buckets = 32,
+                                   .context = 512,
+                                   .dropout = 0.1};
+#define BERT                                                                                   \
+	.network = LK_NET_ENCODER, .norm = LK_NORM_LAYER, .norms_per_layer = 2, .norm_bias = true, \
+	.embed_norm = true, BIASES, .tied = true, .position_rows = 512, .token_types = 2,          \
+	.dropout = 0.1
+static const lk_model bert_start = {BERT, .pooler = true};
+static const lk_model electra_start = {BERT};
+#define BART                                                                                  \
+	.network = LK_NET_ENCDEC, .norm = LK_NORM_LAYER, .norms_per_layer = 2, .norm_bias = true, \
+	BIASES, .lm_head = true, .tied = true, .context = 1024, .dropout = 0.1
+static const lk_model bart_start = {BART, .embed_norm = true};
+static const lk_model pegasus_start = {BART, .final_norm = true};
+static const lk_model vit_start = {.network = LK_NET_ENCODER,
+                                   .norm = LK_NORM_LAYER,
+                                   .norms_per_layer = 2,
+                                   .norm_bias = true,
+                                   .final_norm = true,
+                                   BIASES,
+                                   .image = 224,
+                                   .patch = 16,
+                                   .channels = 3};
+
+static const lk_model dinov2_start = {.network = LK_NET_ENCODER,
+                                      .norm = LK_NORM_LAYER,
+                                      .norms_per_layer = 2,
+                                      .norm_bias = true,
+                                      .final_norm = true,
+                                      .layer_scale = true,
+                                      BIASES,
+                                      .image = 224,
+                                      .patch = 14,
+                                      .channels = 3};
+
+/* ---- the table ---- */
+
+const lk_hf_family lk_hf_encoders[] = {
+	{"modernbert", bert_keys, &modernbert_start, lk_hf_modernbert},
+	{"t5", t5_keys, &t5_start, finish_t5},
+	{"mt5", t5_keys, &mt5_start, finish_t5},
+	{"bert", bert_keys, &bert_start, finish_bert},
+	{"roberta", bert_keys, &bert_start, finish_bert},
+	{"xlm-roberta", bert_keys, &bert_start, finish_bert},
+	{"electra", bert_keys, &electra_start, finish_electra},
+	{"bart", bart_keys, &bart_start, finish_bart},
+	{"pegasus", bart_keys, &pegasus_start, finish_bart},
+	{"vit", vit_keys, &vit_start, finish_vit},
+	{"dinov2", dinov2_keys, &dinov2_start, finish_dinov2},
+	{NULL, NULL, NULL, NULL},
+};
