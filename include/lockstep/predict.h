@@ -53,7 +53,10 @@ typedef struct lk_predict_request {
 	const char *schedule;  /* "1f1b", ... */
 	const char *recompute; /* "none", "selective", "full", "full/N", or modules: "core_attn+mlp" */
 	const char *dtype;
-	const char *optimizer;
+	const char *optimizer; /* "adam", "sgd", "lamb", "adafactor", "muon", "soap", "shampoo", "lion",
+	                          "adam-mini", "adam-8bit" */
+	int muon_steps;        /* Newton-Schulz iterations; 0: 5 */
+	const char *muon_tp_mode; /* "duplicated", "distributed", "blockwise" */
 	const char *state_dtype;
 	const char *task; /* "pretrain", "sft", "lora" */
 	int lora_rank;

@@ -273,6 +273,13 @@ static void draft_optimizer(lk_draft *draft) {
 		const char *part;
 		lk_optimizer optimizer;
 	} names[] = {{"adafactor", LK_OPT_ADAFACTOR},
+	             {"adam_mini", LK_OPT_ADAM_MINI},
+	             {"adam-mini", LK_OPT_ADAM_MINI},
+	             {"adammini", LK_OPT_ADAM_MINI},
+	             {"muon", LK_OPT_MUON},
+	             {"lion", LK_OPT_LION},
+	             {"soap", LK_OPT_SOAP},
+	             {"shampoo", LK_OPT_SHAMPOO},
 	             {"lamb", LK_OPT_LAMB},
 	             {"adam", LK_OPT_ADAM},
 	             {"sgd", LK_OPT_SGD}};
@@ -281,7 +288,9 @@ static void draft_optimizer(lk_draft *draft) {
 			draft->job.optimizer = names[i].optimizer;
 			break;
 		}
-	if (draft_has(draft->optimizer_name, "8bit")) draft->job.state_dtype = LK_FP8;
+	if (!draft_has(draft->optimizer_name, "8bit")) return;
+	if (draft->job.optimizer == LK_OPT_ADAM) draft->job.optimizer = LK_OPT_ADAM_8BIT;
+	else draft->job.state_dtype = LK_FP8;
 }
 
 static void draft_attention(lk_draft *draft) {

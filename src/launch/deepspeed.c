@@ -182,10 +182,9 @@ static lk_status read_optimizer(struct config *config, const lk_value *value, co
 	static const struct {
 		const char *part;
 		lk_optimizer optimizer;
-	} names[] = {{"lamb", LK_OPT_LAMB},
-	             {"adafactor", LK_OPT_ADAFACTOR},
-	             {"sgd", LK_OPT_SGD},
-	             {"adam", LK_OPT_ADAM}};
+	} names[] = {{"lamb", LK_OPT_LAMB}, {"adafactor", LK_OPT_ADAFACTOR},
+	             {"muon", LK_OPT_MUON}, {"lion", LK_OPT_LION},
+	             {"sgd", LK_OPT_SGD},   {"adam", LK_OPT_ADAM}};
 	if (is_auto(value) || is_null(value)) return LK_OK;
 	if (value->kind != LK_JSON_STRING) return deepspeed_wrong(config, value, path, "no name");
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {

@@ -18,7 +18,6 @@ static const char *const shardings[] = {"none", "zero1", "zero2", "zero3", NULL}
 static const char *const schedules[] = {"gpipe",    "1f1b",  "interleaved", "zb-h1", "zb-v",
                                         "dualpipe", "zb-h2", "dualpipev",   NULL};
 static const char *const dtypes[] = {"fp32", "tf32", "fp16", "bf16", "fp8", "mxfp8", "nvfp4", NULL};
-static const char *const optimizers[] = {"adam", "sgd", "lamb", "adafactor", NULL};
 static const char *const recomputes[] = {"none", "selective", "full", NULL};
 static const char *const kernels[] = {"flash", "unfused", NULL};
 static const char *const libraries[] = {"auto", "cudnn", "flash", "fa3", NULL};
@@ -197,7 +196,9 @@ const lk_field lk_job_fields[] = {
 	{INT(decoder_seq), JOB},
 	{INT(microbatch_group), LAYOUT},
 	{SAID(dtype, dtypes), JOB},
-	{CHOICE(optimizer, optimizers), JOB},
+	{CHOICE(optimizer, lk_optimizer_names), JOB},
+	{INT(muon_steps), JOB},
+	{CHOICE(muon_tp, lk_muon_tp_names), JOB},
 	{CHOICE(state_dtype, dtypes), JOB},
 	{SWITCH(master_weights), JOB},
 	{SWITCH(fp32_grads), JOB},

@@ -15,6 +15,8 @@ static const lk_pair flash[] = {
 	{"fa2", "flash"}, {"fa3", "flash3"}, {"disabled", "eager"}, {NULL, NULL}};
 static const lk_pair off[] = {{"true", "false"}, {"false", "true"}, {NULL, NULL}};
 static const lk_pair bits[] = {{"4", "1"}, {"8", "1"}, {"3", "1"}, {"2", "1"}, {NULL, NULL}};
+static const lk_pair muon[] = {{"true", "muon"}, {NULL, NULL}};
+static const lk_pair mini[] = {{"true", "adam_mini"}, {NULL, NULL}};
 static const lk_pair stages[] = {{"true", "zero1"}, {"false", "none"}, {NULL, NULL}};
 
 static const lk_key trainer_keys[] = {
@@ -65,6 +67,8 @@ static const lk_key trainer_keys[] = {
 	LK_FACT("ray_num_workers", "gpus"),
 	LK_REFUSE("do_predict", "it generates, and trains nothing"),
 	LK_REFUSE("export_*", "it converts a checkpoint, and trains nothing"),
+	LK_WORDS("use_muon", "optimizer_name", muon),
+	LK_WORDS("use_adam_mini", "optimizer_name", mini),
 	LK_NOTE("use_galore", "the optimizer's projections are not modelled"),
 	LK_NOTE("use_apollo", "the optimizer's projections are not modelled"),
 	LK_NOTE("use_badam", "blocks of weights in turn are not modelled"),

@@ -94,7 +94,9 @@ static void launch_write_put_numbers(const lk_job *job, lk_megatron *megatron) {
 	megatron->reduce_bf16 = megatron->bf16 && job->grad_reduce_fp32 != LK_ON;
 	megatron->params_dtype = job->dtype > LK_TF32 && job->master_weights == LK_OFF;
 	megatron->moment_dtype = megatron->moment2_dtype = moments[job->state_dtype];
-	megatron->optimizer = job->optimizer == LK_OPT_SGD;
+	static const int optimizers[LK_OPTIMIZERS] = {
+		[LK_OPT_SGD] = 1, [LK_OPT_MUON] = 2, [LK_OPT_LION] = 4};
+	megatron->optimizer = optimizers[job->optimizer];
 	/* Megatron-LM demands it of moments and master weights in few bits and of offloading. */
 	megatron->precision_aware =
 		megatron->params_dtype > 0 || megatron->moment_dtype > 0 || job->offload_optimizer;

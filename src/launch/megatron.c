@@ -587,7 +587,8 @@ static void finish_schedule(const lk_megatron *megatron, lk_job *job) {
 
 static lk_status finish_sharding(lk_reading *reading, const lk_megatron *megatron, lk_job *job,
                                  int gpus) {
-	job->sharding = megatron->distributed_optimizer ? LK_SHARD_ZERO1 : LK_SHARD_NONE;
+	bool dist_muon = megatron->optimizer == 3;
+	job->sharding = megatron->distributed_optimizer || dist_muon ? LK_SHARD_ZERO1 : LK_SHARD_NONE;
 	if (megatron->megatron_fsdp) job->sharding = (lk_sharding)megatron->strategy;
 	if (megatron->torch_fsdp2)
 		job->sharding = megatron->fsdp2_keep ? LK_SHARD_ZERO2 : LK_SHARD_ZERO3;
@@ -696,10 +697,11 @@ static lk_status finish_dtype(lk_reading *reading, const lk_megatron *megatron, 
 	if (megatron->moment_dtype != megatron->moment2_dtype)
 		LK_TRY(lk_launch_note(reading, "exp-avg-sq-dtype",
 		                      "both moments are counted in the format of the first"));
-	job->optimizer = megatron->optimizer == 1 ? LK_OPT_SGD : LK_OPT_ADAM;
+	static const lk_optimizer optimizers[] = {LK_OPT_ADAM, LK_OPT_SGD, LK_OPT_MUON, LK_OPT_MUON,
+	                                          LK_OPT_LION};
+	job->optimizer = optimizers[megatron->optimizer];
 	job->bucket_bytes = megatron->bucket_params * (wide ? 4 : 2);
-	if (megatron->optimizer < 2) return LK_OK;
-	return lk_launch_note(reading, "optimizer", "it is priced as adam");
+	return LK_OK;
 }
 
 static lk_switch on(bool value) {

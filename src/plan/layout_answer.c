@@ -313,7 +313,7 @@ static lk_status answer_small_states(const lk_space *space, const lk_job *job, l
 	const lk_step_options options = {.bare = true};
 	char need[32];
 	*out = "";
-	if (job->state_dtype != LK_FP32 || job->optimizer == LK_OPT_ADAFACTOR || job->dtype <= LK_TF32)
+	if (job->state_dtype != LK_FP32 || lk_optimizer_of(job)->moments == 0 || job->dtype <= LK_TF32)
 		return LK_OK;
 	small.state_dtype = LK_BF16;
 	lk_status status = lk_step_ask(&small, space->cluster, &options, &step, err);

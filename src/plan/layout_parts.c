@@ -361,10 +361,11 @@ lk_status lk_parts_find(lk_bounder *bounder, int stack, const lk_job *job, bool 
 
 static lk_status layout_parts_tail_of(struct pricer *pricer, int stage, double *before,
                                       double *after, lk_error *err) {
-	uint32_t block;
+	lk_tail_part parts[LK_TAIL_PARTS];
+	int count;
 	(void)err;
-	LK_TRY(lk_build_tail_block(&pricer->builder, stage, &block));
-	const lk_block *b = &pricer->graph->blocks.at[block];
+	LK_TRY(lk_build_tail(&pricer->builder, stage, parts, &count));
+	const lk_block *b = &pricer->graph->blocks.at[parts[0].block];
 	uint32_t meeting =
 		pricer->builder.job->offload_optimizer ? b->end : b->begin; /* the host waits for no norm */
 	for (uint32_t op = b->begin; op < b->end; op++)
@@ -374,6 +375,8 @@ static lk_status layout_parts_tail_of(struct pricer *pricer, int stage, double *
 	struct span first = span_of(pricer, b->begin, meeting);
 	*before = meeting == b->end ? first.end_s : first.chain_s;
 	*after = span_of(pricer, meeting, b->end).end_s;
+	for (int i = 1; i < count; i++) /* one after the other: each ends on the compute stream */
+		*after += parts[i].repeat * block_span(pricer, parts[i].block).chain_s;
 	return LK_OK;
 }
 

@@ -90,7 +90,7 @@ static void list_memory(const lk_space *space, struct unsearched *out) {
 		unsearched_add(out, "hybrid sharding (--shard-group of predict)");
 	if (!space->offload && !base->offload_optimizer)
 		unsearched_add(out, "the optimizer on the host (--offload)");
-	if (base->state_dtype == LK_FP32 && base->optimizer != LK_OPT_ADAFACTOR)
+	if (base->state_dtype == LK_FP32 && lk_optimizer_of(base)->moments > 0)
 		unsearched_add(out, "optimizer moments of fewer bits (--state-dtype)");
 	if (!base->dtype_said) unsearched_add(out, "number formats but the usual one (--dtype)");
 }

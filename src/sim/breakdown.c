@@ -24,7 +24,8 @@ const char *lk_part_label(lk_part part) {
 	return labels[part];
 }
 
-static lk_part part_of_kind(unsigned kind) {
+static lk_part part_of_kind(unsigned kind, unsigned phase) {
+	if (phase == LK_PHASE_OPTIMIZER && kind == LK_OP_GEMM) return LK_PART_OPTIMIZER;
 	switch (kind) {
 	case LK_OP_GEMM:
 	case LK_OP_GROUPED_GEMM: return LK_PART_GEMM;
@@ -79,7 +80,7 @@ static bool activity_note(lk_activity *activity, const lk_graph *graph, const lk
 		return lk_intervals_add(&activity->host, event->start_ps, event->end_ps);
 	if (kind == LK_OP_WAIT) return true;
 	if (kind != LK_OP_MACRO)
-		out->exposed_s[part_of_kind(kind)] +=
+		out->exposed_s[part_of_kind(kind, graph->ops.phase[event->op])] +=
 			(double)(event->end_ps - event->start_ps) / LK_PS_PER_S;
 	return lk_intervals_add(&activity->busy, event->start_ps, event->end_ps);
 }

@@ -47,7 +47,10 @@ static bool reduces_at_the_end(const lk_job *job) {
 	return job->overlap_grad_reduce == LK_OFF;
 }
 static bool lacks_moments(const lk_job *job) {
-	return job->optimizer == LK_OPT_ADAFACTOR;
+	return lk_optimizer_of(job)->moments == 0;
+}
+static bool lacks_newton_schulz(const lk_job *job) {
+	return job->optimizer != LK_OPT_MUON;
 }
 static bool lacks_adapters(const lk_job *job) {
 	return job->task != LK_TASK_LORA;
@@ -162,7 +165,10 @@ static const struct rule {
 	{"freeze-vision", "", lacks_trained_tower, true,
      "with adapters the encoder of images is frozen anyway", leave_out},
 	{"state-dtype", "exp-avg-dtype exp-avg-sq-dtype", lacks_moments, true,
-     "the optimizer keeps no moments", "use --optimizer adam, or leave it out"},
+     "the optimizer keeps no moments in a format of one's choice",
+     "use --optimizer adam, or leave it out"},
+	{"muon-steps muon-tp-mode", "muon-num-ns-steps muon-tp-mode", lacks_newton_schulz, true,
+     "the optimizer is not muon", "use --optimizer muon, or leave it out"},
 	{"", "decoder-seq-length decoder-num-layers", lacks_decoder, true,
      "the model has no second stack", leave_out},
 	{"", "q-lora-rank kv-lora-rank qk-head-dim qk-pos-emb-head-dim v-head-dim", lacks_latent, true,
@@ -192,6 +198,8 @@ static const struct rule {
 	{"release", "", lacks_releases, false,
      "no runs of several releases of this stack were measured",
      "use --stack nemo, or leave it out"},
+	{"muon-tp-mode", "muon-tp-mode", lacks_tensor_ranks, false, "there is no tensor parallelism",
+     "use --tp 2 or more, or leave it out"},
 	{"sequence-parallel tp-overlap", "tp-comm-overlap", lacks_tensor_ranks, false,
      "there is no tensor parallelism", "use --tp 2 or more, or leave it out"},
 	{"cp-kind", "cp-comm-type", lacks_context_ranks, false, "there is no context parallelism",

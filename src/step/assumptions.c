@@ -303,10 +303,10 @@ static lk_status list_assumptions(lk_arena *arena, const lk_predict_request *req
 	    "no run was measured on %s: it is taken to keep its peak as Ampere does",
 	    lk_arch_name(device->arch));
 	SAY(answer && answer->checkpoint_bytes > 0,
-	    "a checkpoint of %.4g GB (%.3g bytes for each parameter that is trained) is written in "
+	    "a checkpoint of %.4g GB (%.3g bytes for each parameter that is trained%s) is written in "
 	    "%.3g s (--checkpoint-write); a restart takes ten minutes",
 	    answer->checkpoint_bytes / 1e9, lk_sizes_weight_bytes(job) + lk_sizes_state_bytes(job),
-	    answer->checkpoint_write_s);
+	    lk_optimizer_has_products(job) ? " and is in no matrix" : "", answer->checkpoint_write_s);
 	SAY(true, "input data is always there: no stalls of preparation or fetch are modelled");
 #undef SAY
 	return LK_OK;

@@ -12,7 +12,6 @@
 #include "model/layout/schedule.h"
 
 /* The values of options that are names, in the order of their enumerations. */
-static const char *const optimizers[] = {"adam", "sgd", "lamb", "adafactor", NULL};
 static const char *const tasks[] = {"pretrain", "sft", "lora", NULL};
 static const char *const shardings[] = {"0", "1", "2", "3"};
 static const char *const cp_kinds[] = {"ring", "all-gather", NULL};
@@ -267,12 +266,17 @@ static lk_status take_schedule(lk_job *job, const char *text, lk_error *err) {
 }
 
 static lk_status take_numbers(const lk_predict_request *request, lk_job *job, lk_error *err) {
-	int optimizer = job->optimizer, task = job->task, recipe = job->fp8_recipe;
+	int optimizer = job->optimizer, task = job->task, recipe = job->fp8_recipe, mode = job->muon_tp;
 	long long zero = job->sharding;
 	LK_TRY(take_dtype(&job->dtype, request->dtype, "--dtype", err));
 	job->dtype_said |= request->dtype != NULL;
 	LK_TRY(take_dtype(&job->state_dtype, request->state_dtype, "--state-dtype", err));
-	LK_TRY(request_take_name(&optimizer, request->optimizer, optimizers, "--optimizer", err));
+	LK_TRY(
+		request_take_name(&optimizer, request->optimizer, lk_optimizer_names, "--optimizer", err));
+	LK_TRY(
+		request_take_name(&mode, request->muon_tp_mode, lk_muon_tp_names, "--muon-tp-mode", err));
+	request_take_int(&job->muon_steps, request->muon_steps);
+	job->muon_tp = (lk_muon_tp)mode;
 	LK_TRY(request_take_name(&task, request->task, tasks, "--task", err));
 	LK_TRY(request_take_name(&recipe, request->fp8_recipe, fp8_recipes, "--fp8-recipe", err));
 	job->fp8_recipe = (lk_fp8_recipe)recipe;
@@ -443,7 +447,9 @@ static void state_layout(const lk_job *job, lk_predict_request *out) {
 static void state_software(const lk_job *job, lk_predict_request *out) {
 	if (job->dtype_said) out->dtype = lk_dtype_name(job->dtype);
 	if (job->state_dtype != LK_FP32) out->state_dtype = lk_dtype_name(job->state_dtype);
-	out->optimizer = stated_name(optimizers, job->optimizer);
+	out->optimizer = stated_name(lk_optimizer_names, job->optimizer);
+	out->muon_tp_mode = stated_name(lk_muon_tp_names, job->muon_tp);
+	out->muon_steps = job->muon_steps;
 	out->task = stated_name(tasks, job->task);
 	out->lora_rank = job->lora_rank;
 	if (job->model.tower.layers > 0) {

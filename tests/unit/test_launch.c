@@ -189,7 +189,7 @@ static void trainer_flags(void **state) {
 	assert_int_equal(job.recompute, LK_RECOMPUTE_FULL);
 	assert_int_equal(job.sharding, LK_SHARD_ZERO3);
 	assert_int_equal(job.seq, 512);
-	assert_int_equal(job.state_dtype, LK_FP8);
+	assert_int_equal(job.optimizer, LK_OPT_ADAM_8BIT);
 	assert_int_equal(job.lora_rank, 8);
 	assert_int_equal(job.task, LK_TASK_LORA);
 	assert_string_equal(job.stack, "fsdp");
@@ -450,6 +450,12 @@ static void derived(void **state) {
 	assert_int_equal(job_of(&a, "--fp16 --accumulate-allreduce-grads-in-fp32").fp32_grads, LK_ON);
 	assert_int_equal(job_of(&a, "--bf16 --fp8-format hybrid --fp8-recipe mxfp8").dtype, LK_MXFP8);
 	assert_int_equal(job_of(&a, "--bf16 --fp4-format e2m1").dtype, LK_NVFP4);
+	lk_job muon = job_of(&a, "--optimizer muon --muon-num-ns-steps 7 --muon-tp-mode blockwise");
+	assert_int_equal(muon.optimizer, LK_OPT_MUON);
+	assert_true(muon.muon_steps == 7 && muon.muon_tp == LK_MUON_BLOCKWISE);
+	assert_int_equal(muon.sharding, LK_SHARD_NONE);
+	assert_int_equal(job_of(&a, "--optimizer dist_muon").sharding, LK_SHARD_ZERO1);
+	assert_int_equal(job_of(&a, "--optimizer lion").optimizer, LK_OPT_LION);
 	assert_int_equal(job_of(&a, "--transformer-impl local").attn_kernel, LK_KERNEL_UNFUSED);
 	assert_int_equal(job_of(&a, "--transformer-impl local --use-flash-attn").attn_kernel,
 	                 LK_KERNEL_FLASH);
@@ -934,7 +940,7 @@ static lk_job random_job(void) {
 	              .seq = PICK(0, 1024, 4096),
 	              .dtype = (lk_dtype)(rand() % LK_DTYPES),
 	              .dtype_said = rand() % 2,
-	              .optimizer = (lk_optimizer)(rand() % 4),
+	              .optimizer = (lk_optimizer)(rand() % LK_OPTIMIZERS),
 	              .state_dtype = (lk_dtype)PICK(0, 0, 2, 3, 4),
 	              .master_weights = (lk_switch)PICK(0, -1, 1),
 	              .fp32_grads = (lk_switch)PICK(0, -1, 1),

@@ -631,9 +631,17 @@ static lk_status build_stage(lk_builder *builder, int stage, uint32_t *wire_bloc
 	if (status == LK_OK) status = walk_slots(&s, &slots);
 	lk_vec_free(&slots);
 	LK_TRY(status);
-	lk_call tail = {.repeat = 1, .microbatch = -1, .layer = -1, .pass = LK_PHASE_OPTIMIZER};
-	LK_TRY(lk_build_tail_block(builder, stage, &tail.block));
-	LK_TRY(call(&s, &tail));
+	lk_tail_part tail[LK_TAIL_PARTS];
+	int parts;
+	LK_TRY(lk_build_tail(builder, stage, tail, &parts));
+	for (int i = 0; i < parts; i++) {
+		lk_call end = {.block = tail[i].block,
+		               .repeat = tail[i].repeat,
+		               .microbatch = -1,
+		               .layer = -1,
+		               .pass = LK_PHASE_OPTIMIZER};
+		LK_TRY(call(&s, &end));
+	}
 	lk_program *program = &builder->graph->programs.at[stage];
 	program->events = (uint32_t)builder->graph->channels * 2 + 1;
 	lk_build_resident(builder, stage, program->resident);

@@ -238,7 +238,18 @@ lk_status lk_build_traffic_block(lk_builder *builder, const char *name, unsigned
 void lk_build_traffic(lk_builder *builder, const char *name, unsigned kind, double dense_bytes,
                       double expert_bytes, bool free_running, bool signal);
 /* The end of a step on a stage: what is left to reduce, gradient norm, optimizer, parameters
- * gathered again. */
-lk_status lk_build_tail_block(lk_builder *builder, int stage, uint32_t *block);
+ * gathered again. One block; of an optimizer that works on matrices the blocks of their shapes,
+ * each with the number of matrices, between a first one and a last one. */
+typedef struct lk_tail_part {
+	uint32_t block, repeat;
+} lk_tail_part;
+enum {
+	LK_TAIL_PARTS = LK_RANK_MATRICES + 2
+};
+lk_status lk_build_tail(lk_builder *builder, int stage, lk_tail_part out[LK_TAIL_PARTS],
+                        int *count);
+
+/* build_optimizer.c: blocks of matrices, one for each shape. */
+lk_status lk_build_matrix_blocks(lk_builder *builder, int stage, lk_tail_part *out, int *count);
 
 #endif

@@ -88,10 +88,21 @@ static double optimizer_bytes(const lk_job *job) {
 	return lk_sizes_gradient_bytes(job) + 2 * state + extra + 2;
 }
 
-static void optimizer(lk_builder *builder, double parameters) {
+/* What matrices of a stage pass over more or less than other parameters: their moments, and what
+ * goes into the products and comes out of them. */
+static double matrix_bytes(const lk_job *job, int stage) {
+	lk_matrix_state of = lk_optimizer_state(job, stage);
+	double dense, experts, update = 2 * lk_optimizer_of(job)->update;
+	lk_sizes_shards(job, &dense, &experts);
+	return (2 * of.moments[0] + update * of.elements[0]) / dense +
+	       (2 * of.moments[1] + update * of.elements[1]) / experts;
+}
+
+static void optimizer(lk_builder *builder, int stage, double parameters) {
 	const lk_job *job = builder->job;
 	if (!job->offload_optimizer) {
-		lk_build_memory(builder, LK_OP_OPTIMIZER, "optimizer", parameters * optimizer_bytes(job));
+		lk_build_memory(builder, LK_OP_OPTIMIZER, "optimizer",
+		                parameters * optimizer_bytes(job) + matrix_bytes(job, stage));
 		/* 16-bit main gradients are widened for the update */
 		bool widens = lk_sizes_gradient_bytes(job) < 4 && job->master_weights != LK_OFF &&
 		              lk_job_like_megatron(job);
@@ -142,17 +153,14 @@ static void reduce_rest(lk_builder *builder, int stage, lk_rank_params p) {
 		                    wire * job->padded_vocab * job->model.hidden / job->tp, false);
 }
 
-lk_status lk_build_tail_block(lk_builder *builder, int stage, uint32_t *block) {
-	LK_ASSERT(stage >= 0 && stage < builder->job->pp);
+/* Gradients complete, their norm, the pass over the state. */
+static void update_states(lk_builder *builder, int stage, lk_rank_params p) {
 	const lk_job *job = builder->job;
-	lk_rank_params p = lk_sizes_stage(job, stage);
+	LK_ASSERT(stage >= 0 && stage < job->pp);
 	double parameters = owned(job, p);
-	/* image classifiers are trained without clipping gradients, and their host runs ahead of the
-	 * device */
-	bool images = job->model.network == LK_NET_CONV, ahead = images || job->host_ahead;
-	builder->phase = LK_PHASE_OPTIMIZER;
+	/* image classifiers are trained without clipping gradients */
+	bool images = job->model.network == LK_NET_CONV;
 	builder->pending = lk_build_send_streams();
-	lk_graph_begin_block(builder->graph, "step end");
 	reduce_rest(builder, stage, p);
 	if (!images) {
 		lk_build_memory(builder, LK_OP_OPTIMIZER, "gradient_norm",
@@ -160,7 +168,34 @@ lk_status lk_build_tail_block(lk_builder *builder, int stage, uint32_t *block) {
 		lk_build_collective(builder, LK_OP_ALLREDUCE, LK_STREAM_TP, LK_GROUP_MODEL,
 		                    "reduce_gradient_norm", 8, false);
 	}
-	optimizer(builder, parameters);
+	optimizer(builder, stage, parameters);
+}
+
+/* With ZeRO-1 ranks hold pieces of a row of all parameters: what goes into the products is gathered
+ * from all, each rank works on the matrices that its piece touches, and keeps its piece (arXiv
+ * 2502.16982, algorithm 1). With ZeRO-2 and 3 each rank holds a piece of every matrix: the pieces
+ * go to the rank that works on the matrix, and back (microsoft/dion, muon.py). */
+static void exchange_updates(lk_builder *builder, int stage, bool back) {
+	const lk_job *job = builder->job;
+	LK_ASSERT(stage >= 0 && stage < job->pp);
+	double dense, experts, bytes = lk_optimizer_of(job)->update;
+	lk_matrix_state of = lk_optimizer_state(job, stage);
+	bool pieces = job->sharding >= LK_SHARD_ZERO2;
+	lk_sizes_shards(job, &dense, &experts);
+	if ((dense <= 1 && experts <= 1) || (back && !pieces)) return;
+	lk_build_traffic(builder, back ? "return_updates" : "gather_updates",
+	                 pieces ? LK_OP_ALLTOALL : LK_OP_ALLGATHER,
+	                 dense > 1 ? bytes * of.elements[0] / (pieces ? dense : 1) : 0,
+	                 experts > 1 ? bytes * of.elements[1] / (pieces ? experts : 1) : 0, false,
+	                 false);
+	lk_build_wait(builder, LK_STREAM_DP);
+}
+
+/* Parameters gathered again, and what the host does once a step; that of image classifiers runs
+ * ahead of the device. */
+static void end_step(lk_builder *builder, lk_rank_params p) {
+	const lk_job *job = builder->job;
+	bool ahead = job->model.network == LK_NET_CONV || job->host_ahead;
 	if (job->sharding == LK_SHARD_ZERO1 && job->overlap_param_gather != LK_ON) {
 		lk_build_traffic(builder, "gather_parameters", LK_OP_ALLGATHER,
 		                 builder->bytes * p.trained_dense, builder->bytes * p.trained_experts,
@@ -181,5 +216,41 @@ lk_status lk_build_tail_block(lk_builder *builder, int stage, uint32_t *block) {
 	lk_graph_add(builder->graph, &last);
 	if (!ahead) lk_graph_add(builder->graph, &host);
 	builder->pending = 0;
+}
+
+/* Ends the block with what has to be there before the next one. */
+static lk_status end_exchange(lk_builder *builder, int stage, uint32_t *block) {
+	uint32_t join = builder->pending;
+	exchange_updates(builder, stage, false);
+	lk_op wait = {.kind = LK_OP_WAIT,
+	              .stream = LK_STREAM_COMPUTE,
+	              .phase = builder->phase,
+	              .join = join | builder->pending,
+	              .name = "wait"};
+	lk_graph_add(builder->graph, &wait);
+	builder->pending = 0;
 	return lk_graph_end_block(builder->graph, block, builder->err);
+}
+
+lk_status lk_build_tail(lk_builder *builder, int stage, lk_tail_part out[LK_TAIL_PARTS],
+                        int *count) {
+	LK_ASSERT(stage >= 0 && stage < builder->job->pp);
+	lk_rank_params p = lk_sizes_stage(builder->job, stage);
+	int shapes = 0;
+	builder->phase = LK_PHASE_OPTIMIZER;
+	lk_graph_begin_block(builder->graph, "step end");
+	update_states(builder, stage, p);
+	if (lk_optimizer_has_products(builder->job)) {
+		LK_TRY(end_exchange(builder, stage, &out[0].block));
+		LK_TRY(lk_build_matrix_blocks(builder, stage, out + 1, &shapes));
+		builder->phase = LK_PHASE_OPTIMIZER;
+		lk_graph_begin_block(builder->graph, "step end after products");
+		exchange_updates(builder, stage, true);
+		out[0].repeat = 1;
+		shapes++;
+	}
+	end_step(builder, p);
+	out[shapes].repeat = 1;
+	*count = shapes + 1;
+	return lk_graph_end_block(builder->graph, &out[shapes].block, builder->err);
 }

@@ -290,6 +290,7 @@ static void fill_switches(lk_job *job) {
 	fill_switch(&job->defer_head_gradient, false);
 	if (job->task == LK_TASK_LORA) fill_int(&job->lora_rank, 16);
 	if (job->moe_imbalance == 0) job->moe_imbalance = 1.1;
+	if (job->optimizer == LK_OPT_MUON) fill_int(&job->muon_steps, 5);
 	fill_int(&job->max_connections, 8);
 	job_fill_bucket(job);
 }

@@ -41,8 +41,21 @@ typedef enum lk_optimizer {
 	LK_OPT_ADAM,
 	LK_OPT_SGD,
 	LK_OPT_LAMB,
-	LK_OPT_ADAFACTOR
+	LK_OPT_ADAFACTOR,
+	LK_OPT_MUON,
+	LK_OPT_SOAP,
+	LK_OPT_SHAMPOO,
+	LK_OPT_LION,
+	LK_OPT_ADAM_MINI,
+	LK_OPT_ADAM_8BIT,
+	LK_OPTIMIZERS
 } lk_optimizer;
+/* How Muon works on matrices that tensor parallelism divides (Megatron-LM's --muon-tp-mode). */
+typedef enum lk_muon_tp {
+	LK_MUON_DUPLICATED,  /* gathered, every rank does all of it */
+	LK_MUON_DISTRIBUTED, /* each rank its part, the products of rows with rows are summed */
+	LK_MUON_BLOCKWISE    /* each rank's part as a matrix of its own: other mathematics */
+} lk_muon_tp;
 typedef enum lk_cp_kind {
 	LK_CP_RING,
 	LK_CP_ALLGATHER
@@ -129,6 +142,8 @@ typedef struct lk_job {
 	lk_dtype dtype;  /* of the matrix multiplications */
 	bool dtype_said; /* else bf16 where the device has it, fp16, fp32 */
 	lk_optimizer optimizer;
+	int muon_steps; /* Newton-Schulz iterations; default 5 */
+	lk_muon_tp muon_tp;
 	lk_dtype state_dtype;     /* of the optimizer's moments; LK_FP32 */
 	lk_switch master_weights; /* fp32 copy of 16-bit weights; default on */
 	lk_switch fp32_grads; /* main gradients in fp32 (Megatron); off for FSDP's bf16 accumulation */
@@ -238,6 +253,11 @@ lk_status lk_job_complete(lk_job *job, const lk_cluster *cluster, lk_error *err)
 /* Tokens of a sequence; 0 of a network that has none. */
 static inline int lk_job_tokens(const lk_job *job) {
 	return job->model.vocab > 0 ? job->seq : 0;
+}
+
+/* Whether products read 16 bits or fewer: weights then have a master copy in fp32. */
+static inline bool lk_job_sixteen_bit(const lk_job *job) {
+	return job->dtype != LK_FP32 && job->dtype != LK_TF32;
 }
 
 /* Bytes of an element of a product's operand, with its share of the scaling factors. */
@@ -457,6 +477,8 @@ enum {
 int lk_sizes_tensors(const lk_job *job, int layer, lk_rank_params part,
                      lk_rank_tensors out[LK_LAYER_TENSORS]);
 
+void lk_rank_params_add(lk_rank_params *sum, lk_rank_params part);
+
 /* Of one layer; of the ends of the network; of all that a stage holds. */
 lk_rank_params lk_sizes_layer(const lk_job *job, int layer);
 lk_rank_params lk_sizes_embedding(const lk_job *job);
@@ -474,12 +496,64 @@ bool lk_sizes_has_head(const lk_job *job, int stage);
 int lk_sizes_dp_ranks(const lk_job *job);
 int lk_sizes_edp_ranks(const lk_job *job);
 
-/* Bytes per parameter: stored weight, gradient as kept, optimizer state with master copy. */
+/* Ranks that divide what ZeRO shards of dense parameters and of experts; 1 and 1 without. */
+void lk_sizes_shards(const lk_job *job, double *dense, double *experts);
+
+/* Bytes per parameter: stored weight, gradient as kept, optimizer state with master copy, of
+ * parameters that are in no matrix that the optimizer works on. */
 double lk_sizes_weight_bytes(const lk_job *job);
 double lk_sizes_gradient_bytes(const lk_job *job);
 double lk_sizes_state_bytes(const lk_job *job);
 /* Bytes per parameter of a gradient on the wire. */
 double lk_sizes_wire_bytes(const lk_job *job);
+
+/* ---- optimizers.c, optimizer_matrices.c */
+
+typedef struct lk_optimizer_kind {
+	const char *name;
+	double moments;     /* numbers kept for every parameter, in --state-dtype */
+	double bytes;       /* kept besides for every parameter */
+	double of_matrices; /* moments for those of matrices, where it works on matrices */
+	double update;      /* bytes of an element that goes into the products and comes back; 0: the
+	                       step is one pass over the state */
+	bool hidden;        /* of matrices those of layers alone, and none that is a bundle */
+} lk_optimizer_kind;
+const lk_optimizer_kind *lk_optimizer_of(const lk_job *job);
+/* By lk_optimizer and lk_muon_tp, ended by NULL. */
+extern const char *const lk_optimizer_names[LK_OPTIMIZERS + 1];
+extern const char *const lk_muon_tp_names[];
+/* Whether the step of the optimizer has matrix products: Muon, SOAP, Shampoo. */
+bool lk_optimizer_has_products(const lk_job *job);
+
+/* Matrices of one shape on a rank of a stage. */
+typedef struct lk_rank_matrix {
+	double out, in; /* as they are worked on */
+	double count;   /* of which the rank holds a part or all */
+	double parts;   /* tensor-parallel ranks over which they are divided and then worked on whole; 1
+	                   where the rank holds all that it works on */
+	double dealt;   /* of them, those on which the busiest data-parallel rank works */
+	lk_cut cut;
+	bool expert;
+} lk_rank_matrix;
+enum {
+	LK_RANK_MATRICES = 64 /* shapes of a stage, at most */
+};
+typedef struct lk_rank_matrices {
+	lk_rank_matrix at[LK_RANK_MATRICES];
+	int count;
+} lk_rank_matrices;
+/* Those of a stage, the largest first; none of other optimizers. */
+void lk_optimizer_matrices(const lk_job *job, int stage, lk_rank_matrices *out);
+/* SOAP: whether this side of a matrix is rotated. */
+bool lk_optimizer_turns(const lk_job *job, double side);
+
+/* What matrices of a stage have, before sharding, of dense parameters [0] and of experts [1]. */
+typedef struct lk_matrix_state {
+	double elements[2];
+	double moments[2];    /* bytes of moments over those of other parameters */
+	double statistics[2]; /* bytes that go with sides of matrices */
+} lk_matrix_state;
+lk_matrix_state lk_optimizer_state(const lk_job *job, int stage);
 
 /* A checkpoint of the whole job, bytes: what is trained, once, with its optimizer state as the job
  * keeps it. */

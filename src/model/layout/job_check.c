@@ -33,6 +33,7 @@ static const struct range ranges[] = {
 	{"--microbatches", offsetof(lk_job, microbatches), 1 << 24},
 	{"--recompute-layers", offsetof(lk_job, recompute_layers), 1 << 16},
 	{"--lora-rank", offsetof(lk_job, lora_rank), 1 << 16},
+	{"--muon-steps", offsetof(lk_job, muon_steps), 100},
 	{"--max-connections", offsetof(lk_job, max_connections), 32},
 	{"--dispatch-sms", offsetof(lk_job, dispatch_sms), 1024},
 	{"--padded-vocab", offsetof(lk_job, padded_vocab), 1 << 30},
@@ -303,8 +304,25 @@ static lk_status check_recompute(const lk_job *job, lk_error *err) {
 	return lk_hint(err, "use at most full/%d, or full for all", most);
 }
 
+/* Optimizers that work on matrices need them whole, and on the device. */
+static lk_status check_optimizer(const lk_job *job, lk_error *err) {
+	const char *name = lk_optimizer_of(job)->name;
+	if (!lk_optimizer_has_products(job)) return LK_OK;
+	if (job->model.network == LK_NET_CONV || job->task == LK_TASK_LORA) {
+		lk_fail(err, LK_ERR_INPUT, "--optimizer", "%s works on the matrices of a transformer, %s",
+		        name,
+		        job->task == LK_TASK_LORA ? "and with adapters none of them is trained"
+		                                  : "which a convolution net does not have");
+		return lk_hint(err, "use adam");
+	}
+	if (!job->offload_optimizer) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, "--offload-optimizer", "the products of %s run on the device", name);
+	return lk_hint(err, "leave it out, or use --optimizer adam");
+}
+
 lk_status lk_job_check_switches(const lk_job *job, lk_error *err) {
 	LK_TRY(check_recompute(job, err));
+	LK_TRY(check_optimizer(job, err));
 	if (job->tp_overlap == LK_ON && job->sequence_parallel != LK_ON) {
 		lk_fail(err, LK_ERR_INPUT, "--tp-overlap",
 		        "overlapping tensor-parallel collectives needs sequence parallelism");

@@ -138,7 +138,7 @@ bool lk_sizes_has_head(const lk_job *job, int stage) {
 	return holds_place(job, stage, lk_job_places(job) - 1);
 }
 
-static void sizes_add(lk_rank_params *sum, lk_rank_params part) {
+void lk_rank_params_add(lk_rank_params *sum, lk_rank_params part) {
 	sum->dense += part.dense;
 	sum->experts += part.experts;
 	sum->trained_dense += part.trained_dense;
@@ -154,12 +154,12 @@ lk_rank_params lk_sizes_stage(const lk_job *job, int stage) {
 		for (int i = 0; i < count; i++) {
 			if (i == 0 || !lk_layer_repeats(&job->model, first + i))
 				each = lk_sizes_layer(job, first + i);
-			sizes_add(&sum, each);
+			lk_rank_params_add(&sum, each);
 		}
 	}
-	if (lk_sizes_has_embedding(job, stage)) sizes_add(&sum, lk_sizes_embedding(job));
-	if (lk_sizes_has_embedding(job, stage)) sizes_add(&sum, lk_sizes_tower(job));
-	if (lk_sizes_has_head(job, stage)) sizes_add(&sum, lk_sizes_head(job));
+	if (lk_sizes_has_embedding(job, stage)) lk_rank_params_add(&sum, lk_sizes_embedding(job));
+	if (lk_sizes_has_embedding(job, stage)) lk_rank_params_add(&sum, lk_sizes_tower(job));
+	if (lk_sizes_has_head(job, stage)) lk_rank_params_add(&sum, lk_sizes_head(job));
 	return sum;
 }
 
@@ -167,15 +167,15 @@ lk_rank_params lk_sizes_tower(const lk_job *job) {
 	lk_rank_params sum = {0}, each = {0}, projector;
 	lk_job tower;
 	if (!lk_job_tower(job, &tower)) return sum;
-	sizes_add(&sum, lk_sizes_embedding(&tower));
+	lk_rank_params_add(&sum, lk_sizes_embedding(&tower));
 	for (int i = 0; i < tower.model.layers; i++) {
 		if (!lk_layer_repeats(&tower.model, i)) each = lk_sizes_layer(&tower, i);
-		sizes_add(&sum, each);
+		lk_rank_params_add(&sum, each);
 	}
 	projector = lk_sizes_head(&tower);
 	if (!lk_job_trains_tower(job)) sum.trained_dense = 0;
 	if (!lk_job_trains_projector(job)) projector.trained_dense = 0;
-	sizes_add(&sum, projector);
+	lk_rank_params_add(&sum, projector);
 	return sum;
 }
 
@@ -189,34 +189,27 @@ int lk_sizes_edp_ranks(const lk_job *job) {
 	return ranks > 0 ? ranks : 1;
 }
 
-static bool sixteen_bit(const lk_job *job) {
-	return job->dtype != LK_FP32 && job->dtype != LK_TF32;
-}
-
 /* FSDP2 and plain fp32 training keep fp32 weights as the only copy; others keep 16-bit weights
  * alongside the master copy.
  */
 double lk_sizes_weight_bytes(const lk_job *job) {
-	if (!sixteen_bit(job)) return 4;
+	if (!lk_job_sixteen_bit(job)) return 4;
 	return job->sharding == LK_SHARD_ZERO3 ? 0 : 2;
 }
 
 double lk_sizes_gradient_bytes(const lk_job *job) {
-	return job->fp32_grads == LK_ON || !sixteen_bit(job) ? 4 : 2;
+	return job->fp32_grads == LK_ON || !lk_job_sixteen_bit(job) ? 4 : 2;
 }
 
 double lk_sizes_state_bytes(const lk_job *job) {
 	double moment = lk_dtype_bytes(job->state_dtype);
-	double master = sixteen_bit(job) && job->master_weights != LK_OFF ? 4 : 0;
-	switch (job->optimizer) {
-	case LK_OPT_SGD: return master + moment;     /* momentum */
-	case LK_OPT_ADAFACTOR: return master + 0.05; /* rows and columns of the second moment */
-	default: return master + 2 * moment;         /* Adam, LAMB */
-	}
+	double master = lk_job_sixteen_bit(job) && job->master_weights != LK_OFF ? 4 : 0;
+	const lk_optimizer_kind *kind = lk_optimizer_of(job);
+	return master + kind->moments * moment + kind->bytes;
 }
 
 double lk_sizes_wire_bytes(const lk_job *job) {
-	return job->grad_reduce_fp32 == LK_ON || !sixteen_bit(job) ? 4 : 2;
+	return job->grad_reduce_fp32 == LK_ON || !lk_job_sixteen_bit(job) ? 4 : 2;
 }
 
 /* Ranks that share one copy of what ZeRO divides: all of the group, or the shard group of hybrid
@@ -233,98 +226,8 @@ static double sizes_expert_shards(const lk_job *job) {
 	return shards > 1 ? shards : 1;
 }
 
-/* Modules of multi-token prediction stand with the head: a layer, the product that joins token and
- * state, three norms, and a copy of the embedding where no rank holds both ends (Megatron-LM,
- * multi_token_prediction.py); DualPipe's first and last rank do. */
-static lk_rank_params prediction_modules(const lk_job *job) {
-	const lk_model *model = &job->model;
-	lk_rank_params sum = {0};
-	for (int i = 0; i < model->mtp_layers; i++) {
-		double join = 2.0 * model->hidden * model->hidden / job->tp + 3.0 * model->hidden;
-		sizes_add(&sum, lk_sizes_layer(job, model->layers - 1));
-		sizes_add(&sum, (lk_rank_params){.dense = join, .trained_dense = lora(job) ? 0 : join});
-	}
-	bool shared = lk_job_folds(job) || job->schedule == LK_SCHED_DUALPIPE;
-	double copy = model->mtp_layers > 0 && job->pp > 1 && !model->tied && !shared
-	                  ? (double)job->padded_vocab * model->hidden / job->tp
-	                  : 0;
-	sizes_add(&sum, (lk_rank_params){.dense = copy, .trained_dense = lora(job) ? 0 : copy});
-	return sum;
-}
-
-/* Tensor parallelism leaves the down-projections of latent attention and the indexer whole on every
- * rank;
- * lk_sizes_layer divides them, as all of attention, for the traffic. */
-static lk_rank_params whole_latent(const lk_job *job, int stage) {
-	LK_ASSERT(stage >= 0 && stage < job->pp);
-	const lk_model *model = &job->model;
-	double from = model->q_lora > 0 ? model->q_lora : model->hidden, heads = model->index_heads;
-	double indexer =
-		from * heads * model->index_dim + (double)model->hidden * (model->index_dim + heads);
-	double down = (double)model->hidden * (model->q_lora + model->kv_lora + model->qk_rope);
-	double layers = 0, each = (down + (heads > 0 ? indexer : 0)) * (1 - 1.0 / job->tp);
-	if (model->attention != LK_ATTN_MLA) return (lk_rank_params){0};
-	for (int chunk = 0, first; chunk < job->vp; chunk++)
-		layers += lk_job_chunk_layers(job, stage, chunk, &first);
-	return (lk_rank_params){.dense = layers * each, .trained_dense = lora(job) ? 0 : layers * each};
-}
-
-/* Copies of the layers' weights that Transformer Engine keeps in 8 or 4 bits, as they are and
- * transposed. */
-static double narrow_copies(const lk_job *job, int stage, lk_rank_params p) {
-	LK_ASSERT(stage >= 0 && stage < job->pp);
-	if (job->dtype < LK_FP8 || !lk_job_like_megatron(job) || job->sharding == LK_SHARD_ZERO3)
-		return 0;
-	double ends = 0;
-	if (lk_sizes_has_embedding(job, stage))
-		ends += lk_sizes_embedding(job).dense + lk_sizes_tower(job).dense;
-	if (lk_sizes_has_head(job, stage)) ends += lk_sizes_head(job).dense;
-	double layers = p.dense + p.experts - ends;
-	double instead = job->narrow_weights ? 2 : 0; /* of the 16-bit weights */
-	return (2 * lk_job_operand_bytes(job) - instead) * layers;
-}
-
-double lk_sizes_checkpoint(const lk_job *job) {
-	double dense = 0, experts = 0;
-	for (int stage = 0; stage < job->pp; stage++) {
-		lk_rank_params p = lk_sizes_stage(job, stage);
-		if (lk_sizes_has_head(job, stage)) sizes_add(&p, prediction_modules(job));
-		dense += p.trained_dense * job->tp;
-		experts += p.trained_experts * (job->ep > 0 ? job->ep : 1) * (job->etp > 0 ? job->etp : 1);
-	}
-	return (dense + experts) * (lk_sizes_weight_bytes(job) + lk_sizes_state_bytes(job));
-}
-
-lk_resident lk_sizes_resident(const lk_job *job, int stage) {
-	LK_ASSERT(stage >= 0 && stage < job->pp);
-	lk_rank_params p = lk_sizes_stage(job, stage);
-	double copies = narrow_copies(job, stage, p);
-	if (lk_sizes_has_head(job, stage)) sizes_add(&p, prediction_modules(job));
-	sizes_add(&p, whole_latent(job, stage));
-	double dense = shard_over(job, lk_sizes_dp_ranks(job)), experts = sizes_expert_shards(job);
-	double held = p.dense + p.experts;
-	double trained = p.trained_dense + p.trained_experts;
-	double sharded = p.trained_dense / dense + p.trained_experts / experts;
-	double frozen = held - trained;
-	if (frozen < 0) frozen = 0;
-	lk_resident r;
-	if (job->sharding == LK_SHARD_ZERO3) {
-		/* FSDP: the fp32 master shard is the weight; DeepSpeed has a 16-bit shard beside it; frozen
-		 * weights are sharded in 16 bits */
-		double weight;
-		if (!sixteen_bit(job)) weight = 4;
-		else if (lk_job_uses_deepspeed(job)) weight = 2;
-		else weight = 0;
-		r.weights = weight * sharded + 2 * frozen / dense;
-	} else {
-		r.weights = lk_sizes_weight_bytes(job) * (lora(job) ? held + trained : held) + copies;
-	}
-	/* a gradient has the format of its parameter: the fp32 shard of FSDP */
-	bool wide =
-		job->sharding == LK_SHARD_ZERO3 && sixteen_bit(job) && job->master_weights != LK_OFF;
-	r.gradients = (wide ? 4 : lk_sizes_gradient_bytes(job)) *
-	              (job->sharding >= LK_SHARD_ZERO2 ? sharded : trained);
-	double state = job->sharding >= LK_SHARD_ZERO1 ? sharded : trained;
-	r.optimizer = job->offload_optimizer ? 0 : lk_sizes_state_bytes(job) * state;
-	return r;
+void lk_sizes_shards(const lk_job *job, double *dense, double *experts) {
+	bool shards = job->sharding != LK_SHARD_NONE;
+	*dense = shards ? shard_over(job, lk_sizes_dp_ranks(job)) : 1;
+	*experts = shards ? sizes_expert_shards(job) : 1;
 }

@@ -55,6 +55,33 @@ lk_weights lk_attention_weights(const lk_model *model) {
 	return model->attention == LK_ATTN_MLA ? latent_attention(model) : head_attention(model);
 }
 
+static void head_matrices(const lk_model *model, lk_matrices *list) {
+	double h = model->hidden, q = (double)model->heads * model->head_dim,
+		   kv = (double)model->kv_heads * model->head_dim;
+	lk_matrices_add(list, q, h, model->output_gate ? 2 : 1, LK_CUT_OUT);
+	lk_matrices_add(list, kv, h, 2, LK_CUT_OUT);
+	lk_matrices_add(list, h, q, 1, LK_CUT_IN);
+}
+
+/* Tensor parallelism leaves what comes before the heads, and the indexer, whole on every rank. */
+static void latent_matrices(const lk_model *model, lk_matrices *list) {
+	double h = model->hidden, a = model->heads, q = a * (model->qk_nope + model->qk_rope),
+		   from = model->q_lora > 0 ? model->q_lora : h;
+	lk_matrices_add(list, model->q_lora, h, 1, LK_CUT_NONE);
+	lk_matrices_add(list, q, from, 1, LK_CUT_OUT);
+	lk_matrices_add(list, (double)model->kv_lora + model->qk_rope, h, 1, LK_CUT_NONE);
+	lk_matrices_add(list, a * (model->qk_nope + model->v_dim), model->kv_lora, 1, LK_CUT_OUT);
+	lk_matrices_add(list, h, a * model->v_dim, 1, LK_CUT_IN);
+	lk_matrices_add(list, (double)model->index_heads * model->index_dim, from, 1, LK_CUT_NONE);
+	if (model->index_heads > 0) lk_matrices_add(list, model->index_dim, h, 1, LK_CUT_NONE);
+	lk_matrices_add(list, model->index_heads, h, 1, LK_CUT_NONE);
+}
+
+void lk_attention_matrices(const lk_model *model, lk_matrices *list) {
+	if (model->attention == LK_ATTN_MLA) latent_matrices(model, list);
+	else head_matrices(model, list);
+}
+
 static double pair_width(const lk_model *model) {
 	if (model->attention == LK_ATTN_MLA)
 		return (double)model->heads * (model->qk_nope + model->qk_rope + model->v_dim);

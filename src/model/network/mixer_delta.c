@@ -16,6 +16,15 @@ lk_weights lk_delta_weights(const lk_model *model) {
 	                        model->delta_value_dim};
 }
 
+void lk_delta_matrices(const lk_model *model, lk_matrices *list) {
+	double h = model->hidden, heads = model->delta_value_heads,
+		   keys = (double)model->delta_key_heads * model->delta_key_dim,
+		   values = heads * model->delta_value_dim;
+	lk_matrices_add(list, 2 * keys + 2 * values + 2 * heads, h, 1, LK_CUT_OUT);
+	list->at[list->count - 1].bundle = true;
+	lk_matrices_add(list, h, values, 1, LK_CUT_IN);
+}
+
 double lk_delta_core(const lk_model *model, const lk_layer *layer, double s) {
 	(void)layer;
 	return s * 4 * model->delta_value_heads * model->delta_key_dim * model->delta_value_dim;

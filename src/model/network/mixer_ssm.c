@@ -32,6 +32,18 @@ lk_weights lk_ssm_weights(const lk_model *model) {
 	return model->ssm == 1 ? mamba1(model) : mamba2(model);
 }
 
+void lk_ssm_matrices(const lk_model *model, lk_matrices *list) {
+	double h = model->hidden, d = model->ssm_inner, n = model->ssm_state, r = model->ssm_rank,
+		   mixed = d + 2.0 * model->ssm_groups * n;
+	lk_matrices_add(list, model->ssm == 1 ? 2 * d : d + mixed + model->ssm_heads, h, 1, LK_CUT_OUT);
+	list->at[list->count - 1].bundle = true;
+	if (model->ssm == 1) {
+		lk_matrices_add(list, r + 2 * n, d, 1, LK_CUT_IN);
+		lk_matrices_add(list, d, r, 1, LK_CUT_OUT);
+	}
+	lk_matrices_add(list, h, d, 1, LK_CUT_IN);
+}
+
 double lk_ssm_core(const lk_model *model, const lk_layer *layer, double s) {
 	(void)layer;
 	return s * (model->ssm == 1 ? 4.5 : 3.5) * model->ssm_inner * model->ssm_state;

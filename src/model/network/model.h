@@ -388,6 +388,29 @@ typedef struct lk_layer_params {
 	double norms;
 } lk_layer_params;
 
+/* Weight matrices of a layer, y[out] = W[out, in] x[in], equal ones together. */
+typedef enum lk_cut {
+	LK_CUT_NONE, /* whole on every tensor-parallel rank */
+	LK_CUT_OUT,  /* each rank has some of the outputs (column-parallel) */
+	LK_CUT_IN    /* some of the inputs (row-parallel) */
+} lk_cut;
+typedef struct lk_matrix {
+	double out, in, count;
+	lk_cut cut;
+	bool expert; /* of a routed expert; `count` counts all of them */
+	bool bundle; /* several projections of different kinds in one: Mamba's and delta nets' input */
+} lk_matrix;
+enum {
+	LK_LAYER_MATRICES = 32 /* kinds of them in a layer, at most */
+};
+typedef struct lk_matrices {
+	lk_matrix at[LK_LAYER_MATRICES];
+	int count;
+} lk_matrices;
+/* `joined`: the gate and the input of an MLP are one matrix, as in Megatron-LM. None of a
+ * convolution net. */
+void lk_model_matrices(const lk_model *model, int layer, bool joined, lk_matrices *out);
+
 bool lk_model_is_moe(const lk_model *model, int layer);
 /* Sliding-window width of a layer, 0 for full attention. */
 int lk_model_window(const lk_model *model, int layer);

@@ -15,6 +15,8 @@ typedef struct lk_mixer_kind {
 	lk_mixer mixer;
 	char letter; /* in lk_model.order; attention has more */
 	lk_weights (*weights)(const lk_model *model);
+	/* The same matrices one by one, added to the list. */
+	void (*matrices)(const lk_model *model, lk_matrices *list);
 	/* Multiply-adds of a sequence of s tokens, forward, beyond one for each weight of a matrix and
 	 * token. Of recurrences those of the recurrence itself: what kernels do more is their own. */
 	double (*core)(const lk_model *model, const lk_layer *layer, double s);
@@ -27,20 +29,26 @@ extern const lk_mixer_kind lk_mixer_kinds[LK_MIXER_KINDS];
 
 /* mixer_attention.c: grouped heads and latent attention, with or without an indexer. */
 lk_weights lk_attention_weights(const lk_model *model);
+void lk_attention_matrices(const lk_model *model, lk_matrices *list);
 double lk_attention_core(const lk_model *model, const lk_layer *layer, double s);
 double lk_attention_cross(const lk_model *model, double s); /* every query sees s keys */
 /* mixer_ssm.c, mixer_delta.c, mixer_lightning.c */
 lk_weights lk_ssm_weights(const lk_model *model);
+void lk_ssm_matrices(const lk_model *model, lk_matrices *list);
 double lk_ssm_core(const lk_model *model, const lk_layer *layer, double s);
 lk_weights lk_delta_weights(const lk_model *model);
+void lk_delta_matrices(const lk_model *model, lk_matrices *list);
 double lk_delta_core(const lk_model *model, const lk_layer *layer, double s);
 lk_weights lk_lightning_weights(const lk_model *model);
+void lk_lightning_matrices(const lk_model *model, lk_matrices *list);
 double lk_lightning_core(const lk_model *model, const lk_layer *layer, double s);
 
 /* weights.c: a linear layer; a norm over `width` numbers. */
 lk_weights lk_weights_linear(double in, double out, bool bias);
 double lk_weights_norm(const lk_model *model, double width);
 void lk_weights_add(lk_weights *sum, lk_weights part);
+/* Adds to the list; nothing where a side is 0. */
+void lk_matrices_add(lk_matrices *list, double out, double in, double count, lk_cut cut);
 
 typedef struct lk_layer_weights {
 	lk_weights mixers, mlp, router, experts, norms;

@@ -1,0 +1,48 @@
+/* optimizers.c: what each optimizer keeps for a parameter, and the matrices that some work on
+ * (docs/method/memory.md; docs/method/step.md, "Optimizers on matrices").
+ *
+ *     adam, lamb   two moments
+ *     sgd, lion    one moment (2302.06675)
+ *     adafactor    sums of rows and columns (1804.04235)
+ *     adam-mini    one moment; the second is a number for each block, not counted (2406.16793)
+ *     adam-8bit    two bytes, and factors in fp32 for every 256 (2110.02861, bitsandbytes)
+ *     muon         one moment for hidden matrices, all else as Adam (2502.16982)
+ *     soap         two, and statistics and eigenvectors of both sides of an [m, n] matrix in fp32,
+ *                  8 (m^2 + n^2); a side of more than 10,000 has none (2409.11321)
+ *     shampoo      one, and statistics and roots of both sides, in blocks of at most 8,192
+ *                  (2309.06497)
+ */
+#include "model/layout/job.h"
+
+#include "base/check.h"
+
+static const double BLOCK_FACTORS = 2 * 4 / 256.;
+
+static const lk_optimizer_kind kinds[LK_OPTIMIZERS] = {
+	[LK_OPT_ADAM] = {"adam", .moments = 2},
+	[LK_OPT_SGD] = {"sgd", .moments = 1},
+	[LK_OPT_LAMB] = {"lamb", .moments = 2},
+	[LK_OPT_ADAFACTOR] = {"adafactor", .bytes = .05},
+	[LK_OPT_MUON] = {"muon", .moments = 2, .of_matrices = 1, .update = 2, .hidden = true},
+	[LK_OPT_SOAP] = {"soap", .moments = 2, .of_matrices = 2, .update = 4},
+	[LK_OPT_SHAMPOO] = {"shampoo", .moments = 1, .of_matrices = 1, .update = 4},
+	[LK_OPT_LION] = {"lion", .moments = 1},
+	[LK_OPT_ADAM_MINI] = {"adam-mini", .moments = 1},
+	[LK_OPT_ADAM_8BIT] = {"adam-8bit", .bytes = 2 + BLOCK_FACTORS},
+};
+
+const char *const lk_optimizer_names[LK_OPTIMIZERS + 1] = {
+	"adam",    "sgd",  "lamb",      "adafactor", "muon", "soap",
+	"shampoo", "lion", "adam-mini", "adam-8bit", NULL,
+};
+
+const char *const lk_muon_tp_names[] = {"duplicated", "distributed", "blockwise", NULL};
+
+const lk_optimizer_kind *lk_optimizer_of(const lk_job *job) {
+	LK_ASSERT(job->optimizer < LK_OPTIMIZERS);
+	return &kinds[job->optimizer];
+}
+
+bool lk_optimizer_has_products(const lk_job *job) {
+	return lk_optimizer_of(job)->update > 0;
+}

@@ -1,0 +1,117 @@
+/* resident.c: what a rank holds through the whole step, and a checkpoint (docs/method/memory.md):
+ * parameters of sizes.c with what multi-token prediction, latent attention and narrow copies add.
+ */
+#include "model/layout/job.h"
+#include "base/check.h"
+
+/* Modules of multi-token prediction stand with the head: a layer, the product that joins token and
+ * state, three norms, and a copy of the embedding where no rank holds both ends (Megatron-LM,
+ * multi_token_prediction.py); DualPipe's first and last rank do. */
+static lk_rank_params prediction_modules(const lk_job *job) {
+	const lk_model *model = &job->model;
+	lk_rank_params sum = {0};
+	for (int i = 0; i < model->mtp_layers; i++) {
+		double join = 2.0 * model->hidden * model->hidden / job->tp + 3.0 * model->hidden;
+		lk_rank_params_add(&sum, lk_sizes_layer(job, model->layers - 1));
+		lk_rank_params_add(
+			&sum,
+			(lk_rank_params){.dense = join, .trained_dense = job->task == LK_TASK_LORA ? 0 : join});
+	}
+	bool shared = lk_job_folds(job) || job->schedule == LK_SCHED_DUALPIPE;
+	double copy = model->mtp_layers > 0 && job->pp > 1 && !model->tied && !shared
+	                  ? (double)job->padded_vocab * model->hidden / job->tp
+	                  : 0;
+	lk_rank_params_add(
+		&sum,
+		(lk_rank_params){.dense = copy, .trained_dense = job->task == LK_TASK_LORA ? 0 : copy});
+	return sum;
+}
+
+/* Tensor parallelism leaves the down-projections of latent attention and the indexer whole on every
+ * rank;
+ * lk_sizes_layer divides them, as all of attention, for the traffic. */
+static lk_rank_params whole_latent(const lk_job *job, int stage) {
+	LK_ASSERT(stage >= 0 && stage < job->pp);
+	const lk_model *model = &job->model;
+	double from = model->q_lora > 0 ? model->q_lora : model->hidden, heads = model->index_heads;
+	double indexer =
+		from * heads * model->index_dim + (double)model->hidden * (model->index_dim + heads);
+	double down = (double)model->hidden * (model->q_lora + model->kv_lora + model->qk_rope);
+	double layers = 0, each = (down + (heads > 0 ? indexer : 0)) * (1 - 1.0 / job->tp);
+	if (model->attention != LK_ATTN_MLA) return (lk_rank_params){0};
+	for (int chunk = 0, first; chunk < job->vp; chunk++)
+		layers += lk_job_chunk_layers(job, stage, chunk, &first);
+	return (lk_rank_params){.dense = layers * each,
+	                        .trained_dense = job->task == LK_TASK_LORA ? 0 : layers * each};
+}
+
+/* Copies of the layers' weights that Transformer Engine keeps in 8 or 4 bits, as they are and
+ * transposed. */
+static double narrow_copies(const lk_job *job, int stage, lk_rank_params p) {
+	LK_ASSERT(stage >= 0 && stage < job->pp);
+	if (job->dtype < LK_FP8 || !lk_job_like_megatron(job) || job->sharding == LK_SHARD_ZERO3)
+		return 0;
+	double ends = 0;
+	if (lk_sizes_has_embedding(job, stage))
+		ends += lk_sizes_embedding(job).dense + lk_sizes_tower(job).dense;
+	if (lk_sizes_has_head(job, stage)) ends += lk_sizes_head(job).dense;
+	double layers = p.dense + p.experts - ends;
+	double instead = job->narrow_weights ? 2 : 0; /* of the 16-bit weights */
+	return (2 * lk_job_operand_bytes(job) - instead) * layers;
+}
+
+double lk_sizes_checkpoint(const lk_job *job) {
+	double dense = 0, experts = 0, more = 0;
+	for (int stage = 0; stage < job->pp; stage++) {
+		lk_rank_params p = lk_sizes_stage(job, stage);
+		lk_matrix_state state = lk_optimizer_state(job, stage);
+		more += (state.moments[0] + state.statistics[0]) * job->tp;
+		more += (state.moments[1] + state.statistics[1]) * (job->ep > 0 ? job->ep : 1) *
+		        (job->etp > 0 ? job->etp : 1);
+		if (lk_sizes_has_head(job, stage)) lk_rank_params_add(&p, prediction_modules(job));
+		dense += p.trained_dense * job->tp;
+		experts += p.trained_experts * (job->ep > 0 ? job->ep : 1) * (job->etp > 0 ? job->etp : 1);
+	}
+	return (dense + experts) * (lk_sizes_weight_bytes(job) + lk_sizes_state_bytes(job)) + more;
+}
+
+lk_resident lk_sizes_resident(const lk_job *job, int stage) {
+	LK_ASSERT(stage >= 0 && stage < job->pp);
+	lk_rank_params p = lk_sizes_stage(job, stage);
+	double copies = narrow_copies(job, stage, p);
+	if (lk_sizes_has_head(job, stage)) lk_rank_params_add(&p, prediction_modules(job));
+	lk_rank_params_add(&p, whole_latent(job, stage));
+	double dense, experts;
+	lk_sizes_shards(job, &dense, &experts);
+	double held = p.dense + p.experts;
+	double trained = p.trained_dense + p.trained_experts;
+	double sharded = p.trained_dense / dense + p.trained_experts / experts;
+	double frozen = held - trained;
+	if (frozen < 0) frozen = 0;
+	lk_resident r;
+	if (job->sharding == LK_SHARD_ZERO3) {
+		/* FSDP: the fp32 master shard is the weight; DeepSpeed has a 16-bit shard beside it; frozen
+		 * weights are sharded in 16 bits */
+		double weight;
+		if (!lk_job_sixteen_bit(job)) weight = 4;
+		else if (lk_job_uses_deepspeed(job)) weight = 2;
+		else weight = 0;
+		r.weights = weight * sharded + 2 * frozen / dense;
+	} else {
+		r.weights =
+			lk_sizes_weight_bytes(job) * (job->task == LK_TASK_LORA ? held + trained : held) +
+			copies;
+	}
+	/* a gradient has the format of its parameter: the fp32 shard of FSDP */
+	bool wide =
+		job->sharding == LK_SHARD_ZERO3 && lk_job_sixteen_bit(job) && job->master_weights != LK_OFF;
+	r.gradients = (wide ? 4 : lk_sizes_gradient_bytes(job)) *
+	              (job->sharding >= LK_SHARD_ZERO2 ? sharded : trained);
+	double state = job->sharding >= LK_SHARD_ZERO1 ? sharded : trained;
+	lk_matrix_state of = lk_optimizer_state(job, stage);
+	r.optimizer = job->offload_optimizer ? 0
+	                                     : lk_sizes_state_bytes(job) * state +
+	                                           (of.moments[0] + of.statistics[0]) / dense +
+	                                           (of.moments[1] + of.statistics[1]) / experts;
+	return r;
+}

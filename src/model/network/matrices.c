@@ -1,0 +1,40 @@
+/* matrices.c: the weight matrices of a layer one by one, y[out] = W[out, in] x[in]: what optimizers
+ * that work on whole matrices see (Muon, SOAP, Shampoo). Those of a mixer are in its file, beside
+ * their sum; over a layer both sums are the same. Queries, keys, values and an output gate are
+ * matrices of their own even where one product makes them all, as Megatron-LM splits them for Muon.
+ */
+#include "model/network/parts.h"
+
+/* An MLP of `count` copies; `joined`: gate and input are one matrix. */
+static void add_mlp(const lk_model *model, double hidden, double width, double count, bool joined,
+                    lk_matrices *list) {
+	double inputs = model->gated ? 2 : 1, rows = joined ? inputs : 1;
+	lk_matrices_add(list, rows * width, hidden, count * inputs / rows, LK_CUT_OUT);
+	lk_matrices_add(list, hidden, width, count, LK_CUT_IN);
+}
+
+static void add_expert_matrices(const lk_model *model, bool joined, lk_matrices *list) {
+	double hidden = model->hidden, inner = model->expert_latent > 0 ? model->expert_latent : hidden;
+	int first = list->count;
+	add_mlp(model, inner, model->expert_ffn, model->experts, joined, list);
+	for (int i = first; i < list->count; i++) list->at[i].expert = true;
+	lk_matrices_add(list, model->experts, hidden, 1, LK_CUT_NONE);
+	if (model->shared_gate) lk_matrices_add(list, 1, hidden, 1, LK_CUT_NONE);
+	if (model->expert_latent > 0) {
+		lk_matrices_add(list, inner, hidden, 1, LK_CUT_NONE);
+		lk_matrices_add(list, hidden, inner, 1, LK_CUT_NONE);
+	}
+	add_mlp(model, hidden, model->shared_ffn, 1, joined, list);
+}
+
+void lk_model_matrices(const lk_model *model, int layer, bool joined, lk_matrices *out) {
+	*out = (lk_matrices){0};
+	if (model->network == LK_NET_CONV) return;
+	lk_layer made = lk_model_layer(model, layer);
+	for (int i = 0; i < LK_MIXER_KINDS; i++)
+		if (made.mixers & lk_mixer_kinds[i].mixer) lk_mixer_kinds[i].matrices(model, out);
+	if (model->network == LK_NET_ENCDEC && layer >= model->layers) /* and cross-attention */
+		for (int i = 0; i < out->count; i++) out->at[i].count *= 2;
+	if (made.ffn == LK_FFN_EXPERTS) add_expert_matrices(model, joined, out);
+	else if (made.ffn == LK_FFN_DENSE) add_mlp(model, model->hidden, model->ffn, 1, joined, out);
+}
