@@ -85,11 +85,13 @@ static void rank_issue_act(lk_engine *engine, lk_rank *rank) {
 	act->arrival = 0;
 	if ((insn->flags & LK_INSN_INSTANT) && rank_can_skip_wait(engine, rank, insn)) {
 		act->arrival = rank->host;
+		if (rank->tape.open) lk_stride_note(engine, rank, insn);
 		act_gather(engine, rank, insn, act);
 		lk_rank_step(engine, rank);
 		insn = &engine->insn[rank->op];
 	}
 	act_gather(engine, rank, insn, act);
+	if (rank->tape.open) lk_stride_note(engine, rank, insn);
 	const lk_cost *cost = &rank->costs[rank->op];
 	bool main = insn->flags & LK_INSN_MAIN, kernel = main && insn->what == LK_INSN_LOCAL;
 	act->stream = insn->stream;
@@ -113,6 +115,7 @@ static void rank_issue_act(lk_engine *engine, lk_rank *rank) {
 	act->slot = insn->slot != LK_NO_SLOT ? &rank->slot[insn->slot] : NULL;
 	act->event = insn->signal ? lk_rank_event(rank, insn->signal) : NULL;
 	act->venue = act->communicates ? lk_venue_find(engine, rank, insn, &act->number) : NULL;
+	if (act->venue) rank->tape.open = false;
 	if (main) {
 		LK_ASSERT(!rank->unstarted);
 		rank->unstarted = act;
@@ -152,9 +155,12 @@ static void rank_issue(lk_engine *engine, lk_rank *rank) {
 	if (rank->alone) {
 		if (rank->parked || !lk_rank_run_alone(engine, rank)) return;
 		lk_rank_open(engine, rank);
+	} else if (!engine->replaying && lk_rank_stride(engine, rank)) {
+		return;
 	}
 	while (rank_is_ready(rank) && !engine->halted) {
 		if (rank_should_close(engine, rank)) {
+			rank->tape.open = false;
 			lk_rank_close(engine, rank);
 			if (!lk_rank_run_alone(engine, rank)) return;
 			lk_rank_open(engine, rank);
@@ -163,7 +169,10 @@ static void rank_issue(lk_engine *engine, lk_rank *rank) {
 		const lk_insn *insn = &engine->insn[rank->op];
 		if (insn->what != LK_INSN_HOST) {
 			rank_issue_act(engine, rank);
-		} else if (!rank_issue_host(engine, rank, insn)) {
+			continue;
+		}
+		rank->tape.open = false;
+		if (!rank_issue_host(engine, rank, insn)) {
 			rank->host_waits = true;
 			return;
 		}
@@ -232,6 +241,7 @@ static void rank_mark_shared(lk_engine *engine, const lk_rank *rank, int count) 
 static inline int64_t rank_settle(lk_engine *engine, lk_rank *rank) {
 	int count = 0;
 	int64_t due = LK_NEVER;
+	if (rank->asleep) return rank->solo.start;
 	for (uint32_t streams = rank->live; streams; streams &= streams - 1) {
 		lk_act *act = rank->on[__builtin_ctz(streams)];
 		if (act->state == LK_ACT_SCHEDULED || !act->device) {
@@ -278,9 +288,12 @@ static void engine_settle(lk_engine *engine) {
 
 /* ---- moments ---- */
 
+static void rank_catch_up(lk_engine *engine, lk_rank *rank);
+
 /* What the acts of a rank have come to do now. What one does may end another. */
 static void rank_advance(lk_engine *engine, lk_rank *rank) {
 	lk_rank_note_change(engine, rank);
+	if (rank->asleep) rank_catch_up(engine, rank);
 	for (uint32_t streams = rank->live; streams; streams &= streams - 1) {
 		unsigned stream = (unsigned)__builtin_ctz(streams);
 		lk_act *act = rank->on[stream];
@@ -326,10 +339,10 @@ static const uint32_t *engine_find_due(lk_engine *engine, int64_t *next, uint32_
 	return nodes;
 }
 
-/* What a moment lets ranks do in it, on whatever rank. */
-static void engine_drain(lk_engine *engine) {
-	while (engine->issuing_count + engine->again_count > 0 && !engine->halted) {
-		if (engine->again_count > 0) {
+/* What a moment lets ranks do in it, on whatever rank, but for what was listed before. */
+static void engine_drain(lk_engine *engine, uint32_t issuing, uint32_t again) {
+	while (engine->issuing_count + engine->again_count > issuing + again && !engine->halted) {
+		if (engine->again_count > again) {
 			lk_rank *rank = engine->again[--engine->again_count];
 			rank->again = false;
 			rank_advance(engine, rank);
@@ -339,10 +352,34 @@ static void engine_drain(lk_engine *engine) {
 	}
 }
 
+/* Wakes a rank: after the strides that are over, all that it alone has done until now. What began
+ * on it from outside begins now. */
+static void rank_catch_up(lk_engine *engine, lk_rank *rank) {
+	int64_t now = engine->now;
+	uint32_t issuing = engine->issuing_count, again = engine->again_count;
+	uint32_t others = rank->live & ~(1u << LK_STREAM_COMPUTE);
+	rank->live = 1u << LK_STREAM_COMPUTE;
+	lk_rank_wake(engine, rank);
+	engine->now = rank->on[LK_STREAM_COMPUTE]->last;
+	lk_rank_may_issue(engine, rank);
+	engine->replaying = true;
+	while (engine->now < now && !engine->halted) {
+		engine_drain(engine, issuing, again);
+		int64_t due = rank_settle(engine, rank);
+		if (due >= now) break;
+		engine->now = due;
+		rank_advance(engine, rank);
+	}
+	engine->replaying = false;
+	engine->now = now;
+	rank->live |= others;
+	lk_rank_note_change(engine, rank);
+}
+
 void lk_engine_run(lk_engine *engine) {
 	for (uint32_t i = engine->ranks; i > 0; i--) lk_rank_may_issue(engine, &engine->rank[i - 1]);
 	for (uint32_t moments = 0;; moments++) {
-		engine_drain(engine);
+		engine_drain(engine, 0, 0);
 		if (moments % LOOK == 0) {
 			if (lk_stop_asked(engine->stop)) engine->stopped = engine->halted = true;
 			else if (lk_bound_too_late(engine)) engine->gave_up = engine->halted = true;

@@ -239,7 +239,12 @@ static void act_schedule(lk_engine *engine, lk_rank *rank, lk_act *act, int64_t 
 	rank->on[act->stream] = act;
 	rank->live |= 1u << act->stream;
 	lk_rank_note_change(engine, rank);
-	if (start <= engine->now) {
+	if (act->venue) rank->tape.open = false;
+	if (rank->asleep) { /* begins when the rank has been woken */
+		act->state = LK_ACT_SCHEDULED;
+		act->due = start;
+		rank_advance_again(engine, rank);
+	} else if (start <= engine->now) {
 		lk_act_begin(engine, rank, act);
 	} else {
 		act->state = LK_ACT_SCHEDULED;

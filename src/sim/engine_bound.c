@@ -191,6 +191,11 @@ bool lk_bound_too_late(lk_engine *engine) {
 	if (!engine->bounded) return false;
 	for (uint32_t i = 0; i < engine->ranks; i++) {
 		const lk_rank *rank = &engine->rank[i];
+		if (rank->asleep) { /* woken before, it will not be there sooner */
+			engine->least_end =
+				lk_later(engine->least_end, rank->solo.start + rank->solo.ahead + rank->tail);
+			continue;
+		}
 		/* What is not issued starts after the end of what is; of a kernel that runs alone that is
 		 * known. */
 		int64_t now = lk_later(engine->now, rank->stream[LK_STREAM_COMPUTE].end - 1);

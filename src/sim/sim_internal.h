@@ -528,6 +528,40 @@ typedef struct lk_trace_flow {
 	uint32_t starved;            /* streams that have operations left but no act */
 } lk_trace_flow;
 
+/* Where a rank is when one of its kernels has just started and nothing else runs on it. */
+typedef struct lk_solo {
+	const lk_call *call, *kernel_call;    /* of the next operation, of the kernel */
+	uint32_t op, end_op, repeats, kernel; /* next operation ..., the kernel's */
+	uint32_t streams;                     /* on which operations have ended on the way here */
+	uint64_t made;                        /* slots that were set on it */
+	uint64_t ops;
+	int64_t start, host, ahead; /* the kernel's start; see lk_rank */
+	int64_t end[LK_STREAMS];    /* of `streams` */
+} lk_solo;
+
+/* From the start of a kernel that runs alone to the next such start: see engine_stride.c. */
+typedef struct lk_stride {
+	uint32_t variant, kernel, next; /* the kernel, and the operation issued after it */
+	uint32_t after;                 /* first operation of the block it goes on in, or UINT32_MAX */
+	uint32_t to, ops;               /* kernel at its end; operations issued */
+	uint32_t streams, joined;       /* of its operations; what they wait for too */
+	uint64_t made, slots;           /* that it sets; waited for that were set before */
+	int64_t time, host, ahead;      /* taken */
+	int64_t slack;                  /* the host's clock is ahead of the kernel's start by no more */
+	int64_t *end;                   /* [streams] of each one's last operation, from the start */
+} lk_stride;
+
+/* A stride that is being gone for the first time. */
+typedef struct lk_stride_tape {
+	bool open;
+	lk_solo from;
+	const lk_call *call; /* of what was issued last */
+	uint32_t repeats;
+	uint32_t others; /* acts of the rank when it began, and when it is over */
+	uint64_t given;  /* slots that its kernel sets */
+	lk_stride stride;
+} lk_stride_tape;
+
 struct lk_rank {
 	/* program counter: call, next operation, end of its block, repetitions that are left */
 	const lk_call *call, *calls_end;
@@ -548,6 +582,7 @@ struct lk_rank {
 	bool again;           /* in the list of those on which something more is due now */
 	bool changed;         /* in the list of those whose rates are to be set before time goes on */
 	bool host_waits;      /* the host thread waits for something that is not over */
+	bool asleep;          /* until `solo`, see engine_stride.c */
 	bool noisy;           /* straggler or jitter: compute durations are its own */
 	uint64_t ops;         /* issued so far */
 	int64_t finish;       /* of all operations that are over */
@@ -560,6 +595,8 @@ struct lk_rank {
 	int64_t parked_duration;
 	uint64_t parked_record;
 	lk_kernel kernel;
+	lk_solo solo;
+	lk_stride_tape tape;
 	const lk_program *program;
 	const lk_sim_stage *info;
 };
@@ -595,6 +632,10 @@ typedef struct lk_engine {
 	lk_act_edge *spare_edge;
 	lk_rate_entry *rates; /* by hash of the set */
 	unsigned rates_shift;
+	lk_stride **stride; /* [stride_room] by hash; NULL: strides are not looked for */
+	uint32_t stride_room, strides;
+	bool replaying;               /* what a rank that was woken has missed */
+	bool *host_follows;           /* [blocks] whether its host operations wait for others of it */
 	lk_act *together[LK_STREAMS]; /* of the rank whose rates are being set: what runs or is held */
 	double own[LK_STREAMS];
 	lk_arena arena;
@@ -814,6 +855,16 @@ lk_venue *lk_venue_find(lk_engine *engine, lk_rank *rank, const lk_insn *insn, u
 /* The rank arrives; `act` NULL: parked. Starts the operation when it is the last one. */
 void lk_venue_arrive(lk_engine *engine, lk_venue *venue, uint32_t number, lk_rank *rank,
                      lk_act *act, int64_t arrival);
+
+/* ---- engine_stride.c ---- */
+
+lk_status lk_strides_set_up(lk_engine *engine, lk_error *err);
+/* A kernel of the rank has started: whether it sleeps from here on. */
+bool lk_rank_stride(lk_engine *engine, lk_rank *rank);
+/* The operation at the program counter is about to be issued while the rank's tape is open. */
+void lk_stride_note(const lk_engine *engine, lk_rank *rank, const lk_insn *insn);
+/* Takes the strides that are over; the kernel that the last of them ends with runs. */
+void lk_rank_wake(lk_engine *engine, lk_rank *rank);
 
 /* ---- engine_bound.c ---- */
 
