@@ -32,19 +32,23 @@ enum {
 };
 
 enum {
-	LK_JOBS_MOST = 20000,
+	LK_JOBS_MOST = 1000000,
 	LK_JOBS_GPUS_MOST = 16384,
 	LK_JOBS_BATCH_MOST = 1 << 24
 };
 
 /* The request. Texts are borrowed; NULL and 0 mean "not given". */
 typedef struct lk_jobs_request {
-	const char *jobs;  /* CSV: docs/guide/jobs.md has the columns; NULL: jobs are drawn */
+	const char *jobs;  /* CSV: docs/guide/jobs.md has the columns; a cluster's log in the form of
+	                    * Helios, Philly, Alibaba or sacct; NULL: jobs are drawn */
 	const char *rates; /* CSV of measured rates: model, gpus, batch, samples_per_s */
 	const char *gpu;   /* name in the catalogue; not needed where all models have measured rates */
 	int gpus;          /* of the cluster */
+	const char *nodes; /* CSV with the column gpu, a row per node, instead of gpus */
+	int gpus_per_node; /* jobs are placed on nodes of so many; 0: any free GPUs will do */
 	int draw;          /* so many jobs are drawn */
-	double load;       /* of drawn jobs: GPU hours requested per GPU hour until the last arrival */
+	int users;   /* drawn jobs recur: so many users, of 8 kinds of jobs each; 0: none recurs */
+	double load; /* of drawn jobs: GPU hours requested per GPU hour until the last arrival */
 	double seed;
 	const char *policies; /* names with commas; NULL all */
 	int objective;        /* LK_JOBS_LOG, ... */
@@ -53,6 +57,10 @@ typedef struct lk_jobs_request {
 	double horizon_h; /* a change must pay for its restart within so long */
 	const char *calibration; /* as in predict.h */
 	const char *write;       /* file for the jobs as CSV, drawn ones above all */
+	/* Nodes that are off while a forecast says that they are not needed. */
+	bool save_energy;
+	double boot_s;  /* a node takes from off to on */
+	double penalty; /* node hours that an hour of a job's added waiting counts as */
 } lk_jobs_request;
 
 /* One job under one policy; times in seconds since the first moment of the list. */
@@ -83,9 +91,12 @@ typedef struct lk_jobs_rate {
 	double per_s; /* samples per second */
 } lk_jobs_rate;
 
-/* A job of the list. */
+/* A job of the list. One without a model has a duration, as the jobs of logs: its samples are
+ * seconds, its batch is 0. */
 typedef struct lk_jobs_job {
-	const char *name, *model;
+	const char *name, *model; /* model NULL: none */
+	const char *user;         /* NULL: not given */
+	const char *group;        /* what its owner calls such jobs; NULL: its name */
 	double submit_s, samples;
 	int gpus, batch;    /* as requested without elasticity */
 	double asked_per_s; /* with these */
@@ -93,6 +104,26 @@ typedef struct lk_jobs_job {
 	const lk_jobs_rate *rates; /* by GPUs, ascending; the batch is free */
 	int rate_count;
 } lk_jobs_job;
+
+/* The cluster with nodes off beyond the forecast of demand and a buffer of nodes. */
+typedef struct lk_jobs_energy_point {
+	int buffer;
+	double node_hours, saved;    /* of nodes on or starting; share of those with all nodes on */
+	double longer_s;             /* mean wait beyond that with all nodes on */
+	double used;                 /* share of GPU time held, of nodes on or starting */
+	double wakeups_a_day, woken; /* times that nodes had to be started; nodes each time */
+} lk_jobs_energy_point;
+
+/* Node hours against waiting, until the last job arrives. */
+typedef struct lk_jobs_energy {
+	const char *policy;
+	int nodes;
+	double boot_s, penalty;
+	double node_hours, wait_s, used; /* with all nodes on */
+	const lk_jobs_energy_point *points;
+	int point_count, best; /* least node_hours + penalty x hours waited longer */
+	bool worth;            /* that is less than with all nodes on */
+} lk_jobs_energy;
 
 /* The simulation of all policies. */
 typedef struct lk_jobs_answer {
@@ -105,7 +136,8 @@ typedef struct lk_jobs_answer {
 	int policy_count;
 	const char *const *notes; /* what the numbers rest on, in sentences */
 	int note_count;
-	int predictions; /* made for the rates */
+	int predictions;              /* made for the rates */
+	const lk_jobs_energy *energy; /* NULL: not requested */
 	void *memory_owner;
 } lk_jobs_answer;
 
@@ -121,10 +153,10 @@ void lk_jobs_free(lk_jobs_answer *answer);
 
 /* To `path` where it is not NULL, else to `out`; `format` is an lk_output (view.h). LK_ERR_INPUT
  * for a format without its path; LK_ERR_IO; LK_ERR_MEMORY. Tables have a row per policy, with
- * `verbose` one per job and policy. JSON: {gpus, gpu, load, policies: [{policy, mean_s, median_s,
- * p95_s, wait_s, makespan_s, used, restarts, done, ratio}], jobs: [{job, model, submit_s, samples,
- * gpus, batch, rates: [{gpus, batch, samples_per_s}], courses: {policy: {start_s, end_s, gpu_s,
- * restarts, most_gpus}}}], notes}. */
+ * `verbose` one per job and policy, of energy one per buffer. JSON: {gpus, gpu, load, policies:
+ * [{policy, mean_s, median_s, p95_s, wait_s, makespan_s, used, restarts, done, ratio}], jobs:
+ * [{job, model, submit_s, samples, gpus, batch, user, group, rates: [{gpus, batch, samples_per_s}],
+ * courses: {policy: {start_s, end_s, gpu_s, restarts, most_gpus}}}], energy, notes}. */
 lk_status lk_jobs_print(const lk_jobs_answer *answer, int format, bool verbose, bool colour,
                         const char *path, FILE *out, lk_error *err);
 

@@ -14,21 +14,6 @@ struct answer {
 	lk_arena arena;
 };
 
-/* What says how elastic policies change a running job, where none of them is asked for. */
-static lk_status check_policies(const lk_jobs_request *request, lk_error *err) {
-	lk_jobs_request usual;
-	const char *idle = NULL;
-	lk_jobs_defaults(&usual);
-	if (!request->policies || strstr(request->policies, "elastic")) return LK_OK;
-	if (request->objective != usual.objective) idle = "--objective";
-	else if (request->restart_s != usual.restart_s) idle = "--restart";
-	else if (request->every_min != usual.every_min) idle = "--every";
-	else if (request->horizon_h != usual.horizon_h) idle = "--horizon";
-	if (!idle) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, idle, "it has no effect: no elastic policy is asked for");
-	return lk_hint(err, "add elastic to --policy, or leave it out");
-}
-
 static lk_status jobs_check(const lk_jobs_request *request, lk_error *err) {
 	if (!request->jobs && !request->draw) {
 		lk_fail(err, LK_ERR_INPUT, "jobs", "no list of jobs was given");
@@ -39,11 +24,106 @@ static lk_status jobs_check(const lk_jobs_request *request, lk_error *err) {
 		lk_fail(err, LK_ERR_INPUT, "--draw", "a list of jobs was given, too");
 		return lk_hint(err, "give either");
 	}
-	if (request->gpus < 1) {
+	if (request->gpus < 1 && !request->nodes) {
 		lk_fail(err, LK_ERR_INPUT, "--gpus", "is needed: how many GPUs the cluster has");
 		return err->status;
 	}
-	return check_policies(request, err);
+	if (request->nodes && (request->gpus || request->gpus_per_node)) {
+		lk_fail(err, LK_ERR_INPUT, "--nodes", "it says how many GPUs there are");
+		return lk_hint(err, "leave out %s", request->gpus ? "--gpus" : "--gpus-per-node");
+	}
+	return LK_OK;
+}
+
+/* ---- the nodes ---- */
+
+static bool places_matter(const lk_jobs_request *request) {
+	return request->nodes || request->gpus_per_node || request->save_energy;
+}
+
+/* The nodes of the file; nodes of gpus_per_node, the last with the rest; or all GPUs as one. */
+static lk_status jobs_make_places(const lk_jobs_request *request, lk_arena *arena, lk_places *out,
+                                  lk_error *err) {
+	enum {
+		USUAL = 8
+	};
+	if (request->nodes) return lk_places_read(request->nodes, arena, out, err);
+	int size = request->gpus_per_node   ? request->gpus_per_node
+	           : places_matter(request) ? USUAL
+	                                    : request->gpus;
+	out->count = (request->gpus + size - 1) / size;
+	out->sizes = LK_ARRAY(arena, int, (size_t)out->count);
+	if (!out->sizes) return lk_oom(err);
+	for (int i = 0; i < out->count; i++) out->sizes[i] = size;
+	if (request->gpus % size) out->sizes[out->count - 1] = request->gpus % size;
+	return LK_OK;
+}
+
+/* ---- which policies ---- */
+
+/* Elastic policies change how a job runs: that takes a model, and GPUs that are all alike. */
+static lk_status refuse_elastic(const lk_jobs_request *request, const lk_job_list *list,
+                                const lk_policy *policy, lk_error *err) {
+	if (!policy->divide) return LK_OK;
+	if (places_matter(request)) {
+		lk_fail(err, LK_ERR_INPUT, "--policy", "%s does not place jobs on nodes", policy->name);
+		return lk_hint(err, "leave it out, or leave out %s",
+		               request->nodes           ? "--nodes"
+		               : request->gpus_per_node ? "--gpus-per-node"
+		                                        : "--save-energy");
+	}
+	for (size_t i = 0; i < list->count; i++) {
+		if (list->at[i].job.model) continue;
+		lk_fail(err, LK_ERR_INPUT, list->at[i].where,
+		        "job %.60s has no model: %s cannot say how fast it is on other GPUs",
+		        list->at[i].job.name, policy->name);
+		return lk_hint(err, "leave it out of --policy");
+	}
+	return LK_OK;
+}
+
+/* What says how elastic policies change a running job, where there is none of them. */
+static lk_status check_elastic(const lk_jobs_request *request, lk_error *err) {
+	lk_jobs_request usual;
+	const char *idle = NULL;
+	lk_jobs_defaults(&usual);
+	if (request->objective != usual.objective) idle = "--objective";
+	else if (request->restart_s != usual.restart_s) idle = "--restart";
+	else if (request->every_min != usual.every_min) idle = "--every";
+	else if (request->horizon_h != usual.horizon_h) idle = "--horizon";
+	if (!idle) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, idle, "it has no effect: no elastic policy is simulated");
+	return lk_hint(err, "add elastic to --policy, or leave it out");
+}
+
+/* What says how fast models train, where no job has one. */
+static lk_status check_models(const lk_jobs_request *request, const lk_job_list *list,
+                              lk_error *err) {
+	const char *idle = request->gpu           ? "--gpu"
+	                   : request->rates       ? "--rates"
+	                   : request->calibration ? "--calibration"
+	                                          : NULL;
+	for (size_t i = 0; idle && i < list->count; i++)
+		if (list->at[i].job.model) idle = NULL;
+	if (!idle) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, idle, "it has no effect: no job of the list has a model");
+	return lk_hint(err, "leave it out: how long the jobs run is in the list");
+}
+
+/* The policies asked for; of those that are usual, the ones that the list and the nodes allow. */
+static lk_status choose_policies(const lk_jobs_request *request, const lk_job_list *list,
+                                 lk_arena *arena, const lk_policy ***out, int *count,
+                                 bool *as_requested, lk_error *err) {
+	bool fixed = places_matter(request);
+	for (size_t i = 0; !fixed && i < list->count; i++) fixed = !list->at[i].job.model;
+	LK_TRY(lk_policies_named(request->policies, fixed, arena, out, count, err));
+	*as_requested = true;
+	for (int i = 0; i < *count; i++) {
+		LK_TRY(refuse_elastic(request, list, (*out)[i], err));
+		*as_requested &= !(*out)[i]->divide;
+	}
+	if (*as_requested) LK_TRY(check_elastic(request, err));
+	return check_models(request, list, err);
 }
 
 /* ---- what policies come to ---- */
@@ -68,17 +148,16 @@ static void jobs_sum_up(const lk_jobs_request *request, const lk_job_list *list,
 	policy->used = held / (policy->makespan_s * request->gpus);
 }
 
-static lk_status run_policies(const lk_jobs_request *request, const lk_job_list *list,
-                              lk_arena *arena, lk_jobs_answer *out, lk_error *err) {
-	const lk_policy **policies;
-	LK_TRY(lk_policies_named(request->policies, arena, &policies, &out->policy_count, err));
+static lk_status run_policies(const lk_jobs_request *request, const lk_places *places,
+                              const lk_job_list *list, const lk_policy **policies, lk_arena *arena,
+                              lk_jobs_answer *out, lk_error *err) {
 	lk_jobs_policy *results = LK_ARRAY(arena, lk_jobs_policy, (size_t)out->policy_count);
 	double *times = LK_ARRAY(arena, double, list->count);
 	if (!results || !times) return lk_oom(err);
 	for (int i = 0; i < out->policy_count; i++) {
 		lk_jobs_course *courses = LK_ARRAY(arena, lk_jobs_course, list->count);
 		if (!courses) return lk_oom(err);
-		LK_TRY(lk_jobs_simulate(request, list, policies[i], courses, err));
+		LK_TRY(lk_jobs_simulate(request, places, list, policies[i], courses, err));
 		results[i] = (lk_jobs_policy){
 			.name = policies[i]->name, .what = policies[i]->what, .courses = courses};
 		jobs_sum_up(request, list, times, &results[i]);
@@ -100,10 +179,11 @@ static double load_of(const lk_job_list *list, int gpus) {
 	return span_s > 0 ? asked_s / gpus / span_s : NAN;
 }
 
-static lk_status jobs_add_notes(const lk_jobs_request *request, lk_arena *arena,
-                                lk_jobs_answer *out, lk_error *err) {
+static lk_status jobs_add_notes(const lk_jobs_request *request, const lk_jobs_left *left,
+                                bool as_requested, lk_arena *arena, lk_jobs_answer *out,
+                                lk_error *err) {
 	enum {
-		MOST = 4
+		MOST = 7
 	};
 	const char **notes = LK_ARRAY(arena, const char *, MOST);
 	char restart[40];
@@ -118,16 +198,28 @@ static lk_status jobs_add_notes(const lk_jobs_request *request, lk_arena *arena,
 	if (request->rates)
 		notes[n++] = lk_arena_printf(arena, "rates of the models in %s are taken from there",
 		                             request->rates);
-	notes[n++] = lk_arena_printf(arena,
-	                             "a change of a running job costs it %s (--restart); a job needs "
-	                             "the same samples with every "
-	                             "batch in its range",
-	                             lk_format_seconds(request->restart_s, restart, sizeof restart));
+	if (!as_requested)
+		notes[n++] =
+			lk_arena_printf(arena,
+		                    "a change of a running job costs it %s (--restart); a job needs "
+		                    "the same samples with every "
+		                    "batch in its range",
+		                    lk_format_seconds(request->restart_s, restart, sizeof restart));
+	if (left->no_gpu)
+		notes[n++] = lk_arena_printf(arena, "%d jobs without GPUs are left out", left->no_gpu);
+	if (left->unfinished)
+		notes[n++] = lk_arena_printf(
+			arena, "%d jobs that never ran, or had not ended, are left out", left->unfinished);
+	if (left->shared)
+		notes[n++] = lk_arena_printf(arena, "%d jobs with a share of a GPU count as one whole GPU",
+		                             left->shared);
 	if (request->draw)
 		notes[n++] = lk_arena_printf(
-			arena,
-			"drawn: times as in Helios (mean 6651.7 s, median 206 s); GPU counts, networks and "
-			"ranges are assumed (docs/guide/jobs.md)");
+			arena, request->users
+					   ? "drawn: mean time as in Helios (6651.7 s); users, kinds of jobs, GPU "
+						 "counts, networks and ranges are assumed (docs/guide/jobs.md)"
+					   : "drawn: times as in Helios (mean 6651.7 s, median 206 s); GPU "
+						 "counts, networks and ranges are assumed (docs/guide/jobs.md)");
 	for (int i = 0; i < n; i++)
 		if (!notes[i]) return lk_oom(err);
 	out->notes = notes;
@@ -135,24 +227,38 @@ static lk_status jobs_add_notes(const lk_jobs_request *request, lk_arena *arena,
 	return LK_OK;
 }
 
-static lk_status jobs_read_list(const lk_jobs_request *request, lk_arena *arena, lk_job_list *list,
-                                lk_error *err) {
-	lk_stream *in;
-	LK_TRY(lk_stream_open(request->jobs, &in, err));
-	lk_status status = lk_jobs_read(in, request->gpus, arena, list, err);
-	lk_stream_close(in);
-	return status;
+static lk_status jobs_energy_of(const lk_jobs_request *request, const lk_places *places,
+                                const lk_job_list *list, const lk_policy *policy, lk_arena *arena,
+                                lk_jobs_answer *out, lk_error *err) {
+	lk_jobs_energy *energy = LK_NEW(arena, lk_jobs_energy);
+	out->energy = energy;
+	return energy ? lk_jobs_save_energy(request, places, list, policy, arena, energy, err)
+	              : lk_oom(err);
 }
 
-static lk_status jobs_make(const lk_jobs_request *request, lk_arena *arena, lk_job_list *list,
+static lk_status jobs_make(const lk_jobs_request *asked, lk_arena *arena, lk_job_list *list,
                            lk_jobs_answer *out, lk_error *err) {
-	LK_TRY(jobs_check(request, err));
-	if (request->jobs) LK_TRY(jobs_read_list(request, arena, list, err));
+	lk_jobs_request completed = *asked;
+	const lk_jobs_request *request = &completed;
+	const lk_policy **policies;
+	lk_places places;
+	lk_jobs_left left = {0};
+	bool as_requested;
+	LK_TRY(jobs_check(asked, err));
+	LK_TRY(jobs_make_places(asked, arena, &places, err));
+	completed.gpus = 0;
+	for (int i = 0; i < places.count; i++) completed.gpus += places.sizes[i];
+	if (request->jobs)
+		LK_TRY(lk_jobs_read_path(request->jobs, request->gpus, arena, list, &left, err));
 	else LK_TRY(lk_jobs_draw(request, arena, list, err));
-	LK_TRY(lk_jobs_find_rates(request, arena, list, &out->predictions, err));
+	LK_TRY(
+		choose_policies(request, list, arena, &policies, &out->policy_count, &as_requested, err));
+	LK_TRY(lk_jobs_find_rates(request, as_requested, arena, list, &out->predictions, err));
 	lk_jobs_set_work(list);
 	if (request->write) LK_TRY(lk_jobs_write(list, request->write, err));
-	LK_TRY(run_policies(request, list, arena, out, err));
+	LK_TRY(run_policies(request, &places, list, policies, arena, out, err));
+	if (request->save_energy)
+		LK_TRY(jobs_energy_of(request, &places, list, policies[0], arena, out, err));
 	lk_jobs_job *jobs = LK_ARRAY(arena, lk_jobs_job, list->count);
 	if (!jobs) return lk_oom(err);
 	for (size_t i = 0; i < list->count; i++) jobs[i] = list->at[i].job;
@@ -163,7 +269,7 @@ static lk_status jobs_make(const lk_jobs_request *request, lk_arena *arena, lk_j
 	out->gpus = request->gpus;
 	out->gpu = device ? device->label : "";
 	out->load = load_of(list, request->gpus);
-	return jobs_add_notes(request, arena, out, err);
+	return jobs_add_notes(request, &left, as_requested, arena, out, err);
 }
 
 lk_status lk_jobs(const lk_jobs_request *request, lk_jobs_answer **out, lk_error *err) {

@@ -1,6 +1,7 @@
 /* jobs.h: what the files of jobs share. jobs_read.c and jobs_draw.c make the list, jobs_rates.c
  * asks how fast each job is, jobs_allocate.c divides the GPUs, jobs_policies.c are the ways to do
- * it, jobs_simulate.c runs the cluster, jobs.c puts it together. */
+ * it, jobs_queue.c and jobs_simulate.c run the cluster, jobs_energy.c compares how many nodes are
+ * on, jobs.c puts it together. */
 #ifndef LK_JOBS_JOBS_H
 #define LK_JOBS_JOBS_H
 
@@ -12,7 +13,12 @@
 
 typedef struct lk_arena lk_arena; /* base/arena.h */
 
-/* ---- the list (jobs_read.c, jobs_draw.c) ---- */
+/* ---- the list (jobs_read.c, jobs_trace.c, jobs_draw.c) ---- */
+
+/* The nodes of a cluster: GPUs of each. */
+typedef struct lk_places {
+	int *sizes, count;
+} lk_places;
 
 /* What decides how fast a job is. */
 typedef struct lk_jobs_kind {
@@ -24,16 +30,29 @@ typedef struct lk_jobs_kind {
 typedef struct lk_listed_job {
 	lk_jobs_job job;
 	lk_jobs_kind kind;
-	const char *where;         /* "jobs.csv:7" */
-	int row;                   /* in the file */
-	double hours;              /* drawn: how long it runs as requested; samples follow from it */
+	const char *where; /* "jobs.csv:7" */
+	int row;           /* in the file */
+	double duration_s; /* how long it runs as requested, where that is known instead of samples */
 	const lk_jobs_rate *fixed; /* by GPUs, with the batch that was requested */
 	int fixed_count;
 } lk_listed_job;
 typedef LK_VEC(lk_listed_job) lk_job_list;
 
-/* Jobs of a CSV, by submission. */
-lk_status lk_jobs_read(lk_stream *in, int gpus, lk_arena *arena, lk_job_list *out, lk_error *err);
+/* What a log has and a simulation does not take as it is. */
+typedef struct lk_jobs_left {
+	int no_gpu, unfinished; /* jobs left out: without GPUs; that never ran, or run still */
+	int shared;             /* jobs with a share of a GPU, counted as a whole one */
+} lk_jobs_left;
+
+/* Jobs of a CSV or of a cluster's log, by submission, the first at 0 in a log. */
+lk_status lk_jobs_read(lk_stream *in, int gpus, lk_arena *arena, lk_job_list *out,
+                       lk_jobs_left *left, lk_error *err);
+/* The same of a path, which may be a folder of tables. */
+lk_status lk_jobs_read_path(const char *path, int gpus, lk_arena *arena, lk_job_list *out,
+                            lk_jobs_left *left, lk_error *err);
+/* A CSV of nodes with the column gpu, as Alibaba's openb_nodes.csv; those without GPUs are left
+ * out. */
+lk_status lk_places_read(const char *path, lk_arena *arena, lk_places *out, lk_error *err);
 /* Writes them so that they read back the same. */
 lk_status lk_jobs_write(const lk_job_list *list, const char *path, lk_error *err);
 /* Draws request->draw jobs; their samples are set when the rates are known (lk_jobs_set_work). */
@@ -43,10 +62,11 @@ void lk_jobs_set_work(lk_job_list *list);
 
 /* ---- rates (jobs_rates.c) ---- */
 
-/* Sets rates, fixed and asked_per_s of every job. A job that cannot run in any way, or not as it
- * was requested, is an error that says why. */
-lk_status lk_jobs_find_rates(const lk_jobs_request *request, lk_arena *arena, lk_job_list *list,
-                             int *predictions, lk_error *err);
+/* Sets rates, fixed and asked_per_s of every job; `as_requested`: no other rate is looked for. A
+ * job that cannot run in any way, or not as it was requested, is an error that says why. One
+ * without a model has one rate: a sample is a second of it. */
+lk_status lk_jobs_find_rates(const lk_jobs_request *request, bool as_requested, lk_arena *arena,
+                             lk_job_list *list, int *predictions, lk_error *err);
 
 /* ---- dividing GPUs (jobs_allocate.c) ---- */
 
@@ -77,6 +97,81 @@ void lk_allocator_free(lk_allocator *allocator);
 lk_status lk_allocate(lk_allocator *allocator, const lk_allocation_job *jobs, int count, int gpus,
                       int *choice, bool *possible, lk_error *err);
 
+/* ---- what is known of jobs that have ended (jobs_history.c) ---- */
+
+typedef struct lk_history lk_history;
+
+/* Of no ended jobs yet; the arena owns it. */
+lk_status lk_history_new(const lk_job_list *list, lk_arena *arena, lk_history **out, lk_error *err);
+/* A job of the list has ended after so long. */
+void lk_history_learn(lk_history *history, int job, double seconds);
+/* Seconds that a job is expected to run as requested. */
+double lk_history_expect(const lk_history *history, int job);
+
+/* ---- where jobs are placed (jobs_nodes.c) ---- */
+
+typedef struct lk_jobs_node {
+	int gpus, free;
+	int before, after; /* of its list */
+} lk_jobs_node;
+
+/* GPUs of one node that a job holds. */
+typedef struct lk_holding {
+	int node, gpus, next;
+} lk_holding;
+
+typedef struct lk_nodes {
+	lk_jobs_node *at;
+	int count, most; /* GPUs of the largest */
+	int on, used;    /* nodes; with a job on them */
+	int free;        /* GPUs of nodes that are on */
+	int *first;      /* lists of nodes that are on */
+	uint64_t *any;   /* a bit per list that is not empty */
+	LK_VEC(lk_holding) holdings;
+	int spare; /* holdings that nobody holds */
+} lk_nodes;
+
+/* All on and empty; the arena owns the arrays, lk_nodes_free the rest. */
+lk_status lk_nodes_make(const int *sizes, int count, lk_arena *arena, lk_nodes *out, lk_error *err);
+void lk_nodes_free(lk_nodes *nodes);
+/* Room for a job: what it holds, to be given back; *holding is -1 where there is no room. */
+lk_status lk_nodes_place(lk_nodes *nodes, int gpus, int *holding, lk_error *err);
+void lk_nodes_release(lk_nodes *nodes, int holding);
+void lk_nodes_switch_on(lk_nodes *nodes, int node);
+/* Switches an empty node off, the smallest; -1 where all are in use. */
+int lk_nodes_switch_off(lk_nodes *nodes);
+
+/* ---- nodes that are off (jobs_power.c) ---- */
+
+typedef struct lk_power {
+	int buffer;     /* nodes kept on beyond the forecast */
+	double boot_s;  /* from off to on */
+	double until_s; /* node time is counted and nodes are switched off until then */
+	double node_s;  /* node time of nodes that were on or starting */
+	int wakeups, woken;
+	double now_s, slot_end_s, hold_until_s;
+	int most_used;       /* nodes, in this slot */
+	LK_VEC(double) sums; /* of the slots' most_used, running */
+	LK_VEC(int) off;
+	LK_VEC(struct {
+		int node;
+		double ready_s;
+	})
+	starting; /* by ready_s; those before `started` are on */
+	size_t started;
+} lk_power;
+
+lk_status lk_power_begin(lk_power *power, double now_s, lk_error *err);
+void lk_power_free(lk_power *power);
+/* When something happens by itself; INFINITY never. */
+double lk_power_next(const lk_power *power);
+/* Time passes in which nothing changes. */
+void lk_power_pass(lk_power *power, const lk_nodes *nodes, double to_s);
+/* Nodes that have started are on, slots that have ended are judged. */
+lk_status lk_power_advance(lk_power *power, lk_nodes *nodes, lk_error *err);
+/* Jobs wait that would take `waiting` nodes: what is off is started. */
+lk_status lk_power_demand(lk_power *power, const lk_nodes *nodes, int waiting, lk_error *err);
+
 /* ---- policies (jobs_policies.c) ---- */
 
 /* A job that has arrived and not ended. */
@@ -99,22 +194,40 @@ typedef struct lk_jobs_moment {
 
 typedef struct lk_policy {
 	const char *name, *what;
-	bool elastic; /* it changes running jobs, so not more often than was requested */
-	/* What each active job shall run with from now on; NULL waits. Jobs that run and shall not be
-	 * changed get their `now`. */
+	/* A policy either leaves running jobs alone: who waits starts by priority, the least first;
+	 * `passes`: one for which there is no room lets others pass. Or it divides all GPUs anew, not
+	 * more often than was requested: what each active job shall run with from now on; NULL waits.
+	 * Jobs that run and shall not be changed get their `now`. */
+	bool passes;
+	double (*priority)(const lk_job_list *list, const lk_history *history, int job);
 	lk_status (*divide)(const lk_jobs_moment *moment, const lk_jobs_rate **out, lk_error *err);
 } lk_policy;
 
 extern const lk_policy lk_policies[];
 extern const int lk_policy_count;
-/* The policies named, in order; NULL all. */
-lk_status lk_policies_named(const char *names, lk_arena *arena, const lk_policy ***out, int *count,
-                            lk_error *err);
+/* The policies named, in order; NULL all, or all that leave running jobs alone (`fixed`). */
+lk_status lk_policies_named(const char *names, bool fixed, lk_arena *arena, const lk_policy ***out,
+                            int *count, lk_error *err);
 
-/* ---- the cluster (jobs_simulate.c) ---- */
+/* ---- the cluster (jobs_queue.c) ---- */
 
-/* Runs all jobs to their end; courses has one per job. */
-lk_status lk_jobs_simulate(const lk_jobs_request *request, const lk_job_list *list,
-                           const lk_policy *policy, lk_jobs_course *courses, lk_error *err);
+/* Runs all jobs to their end under a policy that leaves running jobs alone; courses has one per
+ * job. `power` NULL: all nodes are on. LK_ERR_INPUT: a job for which the nodes never have room. */
+lk_status lk_jobs_queue(const lk_places *places, const lk_job_list *list, const lk_policy *policy,
+                        lk_power *power, lk_jobs_course *courses, lk_error *err);
+
+/* ---- the cluster, any policy (jobs_simulate.c) ---- */
+
+/* The same under any policy; where it divides GPUs anew, nodes do not matter. */
+lk_status lk_jobs_simulate(const lk_jobs_request *request, const lk_places *places,
+                           const lk_job_list *list, const lk_policy *policy,
+                           lk_jobs_course *courses, lk_error *err);
+
+/* ---- energy (jobs_energy.c) ---- */
+
+/* The curve of request->save_energy under the policy that out->policies begins with. */
+lk_status lk_jobs_save_energy(const lk_jobs_request *request, const lk_places *places,
+                              const lk_job_list *list, const lk_policy *policy, lk_arena *arena,
+                              lk_jobs_energy *out, lk_error *err);
 
 #endif

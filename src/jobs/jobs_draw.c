@@ -1,7 +1,12 @@
 /* jobs_draw.c: random jobs at a given load. Times are as measured in a GPU cluster: log-normal with
  * the mean and median that Helios publishes for its GPU jobs (6651.7 s and 206 s; arXiv 2109.01313,
  * helios_cluster_summary.csv). What Helios does not say is assumed: how many GPUs jobs ask for,
- * which networks they train, how far the batch may go. */
+ * which networks they train, how far the batch may go.
+ *
+ * With users, jobs recur: each user has KINDS kinds of jobs, whose GPUs and network are one, and
+ * whose lengths are log-normal about the kind's own, with a deviation of 0.5 to 1 of the logarithm;
+ * between kinds it is 2, so that jobs of one kind resemble one another and kinds do not. The mean
+ * over all is the same as without. */
 #include <math.h>
 
 #include "base/arena.h"
@@ -9,6 +14,11 @@
 #include "jobs/jobs.h"
 
 static const double MEAN_S = 6651.7, MEDIAN_S = 206, SHORTEST_S = 10;
+static const double BETWEEN_KINDS = 2, LEAST_WITHIN = 0.5, MOST_WITHIN = 1;
+
+enum {
+	KINDS = 8 /* of each user */
+};
 
 /* More than half of the jobs ask for one GPU, most others for up to a node. */
 static const struct {
@@ -34,12 +44,21 @@ enum {
 	DRAWS
 };
 
+/* Streams of random numbers: of jobs, and of kinds of jobs. */
+enum {
+	OF_LENGTH = 1,
+	OF_KIND_LENGTH,
+	OF_KIND_SPREAD,
+	OF_KIND
+};
+
 static double draw_number(const lk_jobs_request *request, int job, int what) {
 	return lk_uniform((uint64_t)request->seed, (uint64_t)job * DRAWS + (uint64_t)what);
 }
 
-static int draw_gpus(const lk_jobs_request *request, int job) {
-	double at = draw_number(request, job, OF_GPUS);
+/* GPUs and network are drawn of a job, or of the kind that it is of. */
+static int draw_gpus(const lk_jobs_request *request, int of) {
+	double at = draw_number(request, of, OF_GPUS);
 	int gpus = 1;
 	for (size_t i = 0; i < sizeof asks / sizeof *asks && asks[i].gpus <= request->gpus; i++) {
 		gpus = asks[i].gpus;
@@ -48,16 +67,37 @@ static int draw_gpus(const lk_jobs_request *request, int job) {
 	return gpus;
 }
 
+static uint64_t draw_stream(const lk_jobs_request *request, int what) {
+	uint64_t seed = lk_hash64((uint64_t)request->seed);
+	return what == OF_LENGTH ? seed : lk_hash64(seed + (uint64_t)what);
+}
+
+static double draw_length(const lk_jobs_request *request, int job, int kind) {
+	double z = lk_normal(draw_stream(request, OF_LENGTH), (uint64_t)job);
+	if (!request->users) return MEDIAN_S * exp(sqrt(2 * log(MEAN_S / MEDIAN_S)) * z);
+	double within =
+			   LEAST_WITHIN + (MOST_WITHIN - LEAST_WITHIN) *
+								  lk_uniform(draw_stream(request, OF_KIND_SPREAD), (uint64_t)kind),
+		   of_kind = lk_normal(draw_stream(request, OF_KIND_LENGTH), (uint64_t)kind);
+	/* Less half of the variances: exp(sigma z) has the mean exp(sigma^2 / 2). */
+	return MEAN_S * exp(BETWEEN_KINDS * of_kind - BETWEEN_KINDS * BETWEEN_KINDS / 2 + within * z -
+	                    within * within / 2);
+}
+
 static lk_status draw_job(const lk_jobs_request *request, int n, lk_arena *arena,
                           lk_listed_job *job, lk_error *err) {
+	int kind =
+		(int)(lk_uniform(draw_stream(request, OF_KIND), (uint64_t)n) * request->users * KINDS);
+	int of = request->users ? kind : n;
 	int network =
-		(int)(draw_number(request, n, OF_NETWORK) * (double)(sizeof networks / sizeof *networks));
-	int gpus = draw_gpus(request, n), batch = gpus * networks[network].batch;
-	double sigma = sqrt(2 * log(MEAN_S / MEDIAN_S));
-	job->hours =
-		fmax(SHORTEST_S,
-	         MEDIAN_S * exp(sigma * lk_normal(lk_hash64((uint64_t)request->seed), (uint64_t)n))) /
-		3600;
+		(int)(draw_number(request, of, OF_NETWORK) * (double)(sizeof networks / sizeof *networks));
+	int gpus = draw_gpus(request, of), batch = gpus * networks[network].batch;
+	job->duration_s = fmax(SHORTEST_S, draw_length(request, n, kind));
+	if (request->users) {
+		job->job.user = lk_arena_printf(arena, "u%d", kind / KINDS + 1);
+		job->job.group = lk_arena_printf(arena, "k%d", kind + 1);
+		if (!job->job.user || !job->job.group) return lk_oom(err);
+	}
 	job->kind = (lk_jobs_kind){.model = networks[network].model, .seq = networks[network].seq};
 	job->where = job->job.name = lk_arena_printf(arena, "j%d", n + 1);
 	job->job.model = job->kind.model;
@@ -71,16 +111,16 @@ static lk_status draw_job(const lk_jobs_request *request, int n, lk_arena *arena
 	return job->job.name ? LK_OK : lk_oom(err);
 }
 
-/* Arrivals are a Poisson process whose rate brings request->load of the cluster's GPU hours. */
+/* Arrivals are a Poisson process whose rate brings request->load of the cluster's GPU time. */
 lk_status lk_jobs_draw(const lk_jobs_request *request, lk_arena *arena, lk_job_list *out,
                        lk_error *err) {
-	double asked_h = 0, gap = 0;
+	double asked_s = 0, gap = 0;
 	for (int n = 0; n < request->draw; n++) {
 		if (!lk_push(out)) return lk_oom(err);
 		LK_TRY(draw_job(request, n, arena, lk_last(out), err));
-		asked_h += lk_last(out)->hours * lk_last(out)->job.gpus;
+		asked_s += lk_last(out)->duration_s * lk_last(out)->job.gpus;
 	}
-	double mean_gap_s = 3600 * asked_h / request->gpus / request->load / request->draw;
+	double mean_gap_s = asked_s / request->gpus / request->load / request->draw;
 	for (int n = 0; n < request->draw; n++) {
 		out->at[n].job.submit_s = gap * mean_gap_s;
 		gap -= log(draw_number(request, n, OF_SUBMIT));
@@ -91,7 +131,8 @@ lk_status lk_jobs_draw(const lk_jobs_request *request, lk_arena *arena, lk_job_l
 void lk_jobs_set_work(lk_job_list *list) {
 	for (size_t i = 0; i < list->count; i++) {
 		lk_listed_job *job = &list->at[i];
-		if (job->hours > 0)
-			job->job.samples = fmax(1, rint(3600 * job->hours * job->job.asked_per_s));
+		if (!job->job.model) job->job.samples = job->duration_s;
+		else if (job->duration_s > 0)
+			job->job.samples = fmax(1, rint(job->duration_s * job->job.asked_per_s));
 	}
 }

@@ -9,68 +9,21 @@
 
 /* ---- fixed requests ---- */
 
-/* The rate at which a job runs as it was requested. */
-static const lk_jobs_rate *asked(const lk_listed_job *job) {
-	for (int i = 0; i < job->fixed_count; i++)
-		if (job->fixed[i].gpus == job->job.gpus) return &job->fixed[i];
-	return NULL;
+static double in_order(const lk_job_list *list, const lk_history *history, int job) {
+	(void)list, (void)history;
+	return job;
 }
 
-static int free_gpus(const lk_jobs_moment *moment) {
-	int gpus = moment->request->gpus;
-	for (int i = 0; i < moment->count; i++)
-		gpus -= moment->active[i].now ? moment->active[i].now->gpus : 0;
-	return gpus;
+/* GPU time that a job takes as it was requested. */
+static double policies_service(const lk_job_list *list, const lk_history *history, int job) {
+	const lk_jobs_job *asked = &list->at[job].job;
+	(void)history;
+	return asked->gpus * asked->samples / asked->asked_per_s;
 }
 
-/* Those that wait are started in the order given while they fit; `pass`: one that does not fit lets
- * others pass. */
-static void start_in_order(const lk_jobs_moment *moment, const int *order, bool pass,
-                           const lk_jobs_rate **out) {
-	int left = free_gpus(moment);
-	for (int i = 0; i < moment->count; i++) out[i] = moment->active[i].now;
-	for (int n = 0; n < moment->count; n++) {
-		int i = order ? order[n] : n;
-		if (out[i]) continue;
-		const lk_jobs_rate *rate = asked(&moment->list->at[moment->active[i].job]);
-		if (rate->gpus <= left) {
-			out[i] = rate;
-			left -= rate->gpus;
-		} else if (!pass) return;
-	}
-}
-
-static lk_status fifo(const lk_jobs_moment *moment, const lk_jobs_rate **out, lk_error *err) {
-	(void)err;
-	start_in_order(moment, NULL, false, out);
-	return LK_OK;
-}
-
-static lk_status backfill(const lk_jobs_moment *moment, const lk_jobs_rate **out, lk_error *err) {
-	(void)err;
-	start_in_order(moment, NULL, true, out);
-	return LK_OK;
-}
-
-/* GPU time that a job will take as it was requested: what QSSF orders by (Helios, arXiv
- * 2109.01313), known exactly here. */
-static double service_of(const lk_jobs_moment *moment, int i) {
-	const lk_jobs_job *job = &moment->list->at[moment->active[i].job].job;
-	return job->gpus * job->samples / job->asked_per_s;
-}
-
-static lk_status policies_shortest(const lk_jobs_moment *moment, const lk_jobs_rate **out,
-                                   lk_error *err) {
-	int *order = LK_ARRAY(moment->scratch, int, (size_t)moment->count + 1);
-	if (!order) return lk_oom(err);
-	for (int i = 0; i < moment->count; i++) {
-		int at = i;
-		for (; at > 0 && service_of(moment, order[at - 1]) > service_of(moment, i); at--)
-			order[at] = order[at - 1];
-		order[at] = i;
-	}
-	start_in_order(moment, order, false, out);
-	return LK_OK;
+/* Quasi-shortest-service-first (Helios, arXiv 2109.01313). */
+static double policies_expected(const lk_job_list *list, const lk_history *history, int job) {
+	return list->at[job].job.gpus * lk_history_expect(history, job);
 }
 
 /* ---- elastic ---- */
@@ -152,11 +105,14 @@ static lk_status elastic(const lk_jobs_moment *moment, const lk_jobs_rate **out,
 /* ---- the table ---- */
 
 const lk_policy lk_policies[] = {
-	{"fifo", "as requested, in order of submission", false, fifo},
-	{"backfill", "as requested; jobs that fit may pass jobs that wait", false, backfill},
-	{"shortest", "as requested; least GPU time first, lengths known", false, policies_shortest},
-	{"elastic-gpus", "GPUs divided anew, the batch as requested", true, elastic_gpus},
-	{"elastic", "GPUs and batch divided anew", true, elastic},
+	{"fifo", "as requested, in order of submission", false, in_order, NULL},
+	{"backfill", "as requested; jobs that fit may pass jobs that wait", true, in_order, NULL},
+	{"shortest", "as requested; least GPU time first, lengths known", false, policies_service,
+     NULL},
+	{"qssf", "as requested; least GPU time first, expected from jobs that ended", false,
+     policies_expected, NULL},
+	{"elastic-gpus", "GPUs divided anew, the batch as requested", false, NULL, elastic_gpus},
+	{"elastic", "GPUs and batch divided anew", false, NULL, elastic},
 };
 const int lk_policy_count = sizeof lk_policies / sizeof *lk_policies;
 
@@ -169,16 +125,17 @@ static lk_status policies_find(const char *name, const lk_policy **out, lk_error
 	const char *nearest = lk_nearest(name, names, (size_t)lk_policy_count);
 	lk_fail(err, LK_ERR_INPUT, "--policy", "unknown policy \"%.40s\"", name);
 	if (nearest) return lk_hint(err, "did you mean %s?", nearest);
-	return lk_hint(err, "give fifo, backfill, shortest, elastic-gpus or elastic");
+	return lk_hint(err, "give fifo, backfill, shortest, qssf, elastic-gpus or elastic");
 }
 
-lk_status lk_policies_named(const char *names, lk_arena *arena, const lk_policy ***out, int *count,
-                            lk_error *err) {
+lk_status lk_policies_named(const char *names, bool fixed, lk_arena *arena, const lk_policy ***out,
+                            int *count, lk_error *err) {
 	const lk_policy **found = LK_ARRAY(arena, const lk_policy *, (size_t)lk_policy_count);
 	if (!found) return lk_oom(err);
 	*out = found;
 	*count = 0;
-	for (int i = 0; !names && i < lk_policy_count; i++) found[(*count)++] = &lk_policies[i];
+	for (int i = 0; !names && i < lk_policy_count; i++)
+		if (!fixed || !lk_policies[i].divide) found[(*count)++] = &lk_policies[i];
 	for (const char *at = names; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
 		char *name = lk_arena_strndup(arena, at, strcspn(at, ","));
 		if (!name) return lk_oom(err);

@@ -192,8 +192,10 @@ static lk_status rates_add(questions *all, const lk_jobs_kind *kind, int gpus, i
 	return LK_OK;
 }
 
-static lk_status rates_add_job(questions *all, const lk_listed_job *job, lk_error *err) {
+static lk_status rates_add_job(questions *all, const lk_listed_job *job, bool as_requested,
+                               lk_error *err) {
 	LK_TRY(rates_add(all, &job->kind, job->job.gpus, job->job.batch, true, err));
+	if (as_requested) return LK_OK;
 	for (int gpus = 1; gpus <= job->job.gpus_max; gpus = next_count(gpus)) {
 		int batches[34];
 		if (gpus < job->job.gpus_min || gpus % divisor_of(&job->kind)) continue;
@@ -278,6 +280,11 @@ static bool is_measured(const measured_rates *measured, const char *model) {
 	return false;
 }
 
+/* Whether `predict` is asked how fast a job is. */
+static bool rates_predicted(const measured_rates *measured, const lk_listed_job *job) {
+	return job->job.model && !is_measured(measured, job->job.model);
+}
+
 /* Of the measured rates, those of the model that the job may use. */
 static void take_measured(const measured_rates *measured, lk_jobs_job *job,
                           struct rate_list *free_batch, struct rate_list *fixed) {
@@ -327,10 +334,23 @@ static lk_status cannot_run(const lk_listed_job *job, const char *why, lk_error 
 	return lk_hint(err, "change gpus or batch, or give tp, pp, zero or recompute of the job");
 }
 
-static lk_status rates_settle(const questions *all, const measured_rates *measured, lk_arena *arena,
-                              lk_listed_job *job, lk_error *err) {
-	size_t most =
-		is_measured(measured, job->job.model) ? measured->count : 8 + (size_t)job->job.gpus_max / 8;
+/* A job whose duration is known: a sample is a second, and there is no other way to run it. */
+static lk_status rates_settle_duration(lk_arena *arena, lk_listed_job *job, lk_error *err) {
+	lk_jobs_rate *rate = LK_NEW(arena, lk_jobs_rate);
+	if (!rate) return lk_oom(err);
+	*rate = (lk_jobs_rate){job->job.gpus, 0, 1};
+	job->job.rates = job->fixed = rate;
+	job->job.rate_count = job->fixed_count = 1;
+	job->job.asked_per_s = 1;
+	return LK_OK;
+}
+
+static lk_status rates_settle(const questions *all, const measured_rates *measured,
+                              bool as_requested, lk_arena *arena, lk_listed_job *job,
+                              lk_error *err) {
+	size_t most = is_measured(measured, job->job.model) ? measured->count
+	              : as_requested                        ? 1
+	                                                    : 8 + (size_t)job->job.gpus_max / 8;
 	struct rate_list free_batch = {LK_ARRAY(arena, lk_jobs_rate, most + 1), 0},
 					 fixed = {LK_ARRAY(arena, lk_jobs_rate, most + 1), 0};
 	if (!free_batch.at || !fixed.at) return lk_oom(err);
@@ -339,7 +359,7 @@ static lk_status rates_settle(const questions *all, const measured_rates *measur
 		take_measured(measured, &job->job, &free_batch, &fixed);
 	} else {
 		const struct question *question = rates_find(all, job, job->job.gpus, job->job.batch);
-		take_predicted(all, job, &free_batch, &fixed);
+		if (!as_requested) take_predicted(all, job, &free_batch, &fixed);
 		if (question && question->per_s > 0) {
 			rates_insert(&fixed, (lk_jobs_rate){question->gpus, question->batch, question->per_s});
 			rates_insert(&free_batch,
@@ -392,8 +412,8 @@ static lk_status rates_check_kinds(const lk_jobs_request *request, const lk_job_
 /* ---- all of it ---- */
 
 static lk_status rates_ask_all(const lk_jobs_request *request, const measured_rates *measured,
-                               const lk_job_list *list, questions *all, int *predictions,
-                               lk_error *err) {
+                               bool as_requested, const lk_job_list *list, questions *all,
+                               int *predictions, lk_error *err) {
 	if (!all->count) return LK_OK;
 	if (!request->gpu) {
 		lk_fail(err, LK_ERR_INPUT, "--gpu", "is needed to predict how fast %.60s trains",
@@ -402,37 +422,40 @@ static lk_status rates_ask_all(const lk_jobs_request *request, const measured_ra
 	}
 	LK_TRY(rates_check_kinds(request, list, all, err));
 	LK_TRY(rates_ask(request, all, err));
-	for (size_t i = 0; i < list->count; i++)
-		if (!is_measured(measured, list->at[i].job.model)) rates_want_smaller(all, &list->at[i]);
+	for (size_t i = 0; !as_requested && i < list->count; i++)
+		if (rates_predicted(measured, &list->at[i])) rates_want_smaller(all, &list->at[i]);
 	LK_TRY(rates_ask(request, all, err));
 	for (size_t i = 0; i < all->count; i++) *predictions += all->at[i].asked;
 	return LK_OK;
 }
 
-static lk_status rates_find_rates(const lk_jobs_request *request, lk_arena *arena,
-                                  lk_job_list *list, questions *all, measured_rates *measured,
-                                  int *predictions, lk_error *err) {
+static lk_status rates_find_rates(const lk_jobs_request *request, bool as_requested,
+                                  lk_arena *arena, lk_job_list *list, questions *all,
+                                  measured_rates *measured, int *predictions, lk_error *err) {
 	if (request->rates) LK_TRY(read_rates(request->rates, arena, measured, err));
 	if (measured->count) qsort(measured->at, measured->count, sizeof *measured->at, by_gpus);
 	for (size_t i = 0, limit = 4096; i < list->count; i++) {
-		if (is_measured(measured, list->at[i].job.model)) continue;
-		LK_TRY(rates_add_job(all, &list->at[i], err));
+		if (!rates_predicted(measured, &list->at[i])) continue;
+		LK_TRY(rates_add_job(all, &list->at[i], as_requested, err));
 		if (all->count < limit) continue;
 		keep_distinct(all);
 		limit = 2 * all->count + 4096;
 	}
 	keep_distinct(all);
-	LK_TRY(rates_ask_all(request, measured, list, all, predictions, err));
+	LK_TRY(rates_ask_all(request, measured, as_requested, list, all, predictions, err));
 	for (size_t i = 0; i < list->count; i++)
-		LK_TRY(rates_settle(all, measured, arena, &list->at[i], err));
+		LK_TRY(list->at[i].job.model
+		           ? rates_settle(all, measured, as_requested, arena, &list->at[i], err)
+		           : rates_settle_duration(arena, &list->at[i], err));
 	return LK_OK;
 }
 
-lk_status lk_jobs_find_rates(const lk_jobs_request *request, lk_arena *arena, lk_job_list *list,
-                             int *predictions, lk_error *err) {
+lk_status lk_jobs_find_rates(const lk_jobs_request *request, bool as_requested, lk_arena *arena,
+                             lk_job_list *list, int *predictions, lk_error *err) {
 	questions all = {0};
 	measured_rates measured = {0};
-	lk_status status = rates_find_rates(request, arena, list, &all, &measured, predictions, err);
+	lk_status status =
+		rates_find_rates(request, as_requested, arena, list, &all, &measured, predictions, err);
 	lk_vec_free(&all);
 	lk_vec_free(&measured);
 	return status;

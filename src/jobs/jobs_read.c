@@ -1,22 +1,24 @@
-/* jobs_read.c: a list of jobs as CSV, read and written. */
+/* jobs_read.c: a list of jobs as CSV, read and written; the nodes of a cluster. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/arena.h"
 #include "io/csv.h"
 #include "base/text.h"
-#include "jobs/jobs.h"
+#include "jobs/jobs_trace.h"
 
 enum {
 	NAME,
 	SUBMIT,
-	MODEL,
-	SAMPLES,
-	BATCH,
 	GPUS,
 	NEEDED,
-	BATCH_MIN = NEEDED,
+	MODEL = NEEDED,
+	SAMPLES,
+	BATCH,
+	TRAINED, /* columns before it are needed of a job whose duration is not given */
+	BATCH_MIN = TRAINED,
 	BATCH_MAX,
 	GPUS_MIN,
 	GPUS_MAX,
@@ -27,12 +29,15 @@ enum {
 	DTYPE,
 	ZERO,
 	RECOMPUTE,
+	DURATION,
+	USER,
+	GROUP,
 	COLUMNS,
 };
 static const char *const columns[COLUMNS] = {
-	"job",       "submit_h",  "model",    "samples",  "batch",     "gpus",
-	"batch_min", "batch_max", "gpus_min", "gpus_max", "seq",       "tp",
-	"pp",        "mbs",       "dtype",    "zero",     "recompute",
+	"job",       "submit_h", "gpus",      "model",      "samples", "batch", "batch_min",
+	"batch_max", "gpus_min", "gpus_max",  "seq",        "tp",      "pp",    "mbs",
+	"dtype",     "zero",     "recompute", "duration_s", "user",    "group",
 };
 
 static lk_status jobs_read_empty(const lk_csv *csv, int column, lk_error *err) {
@@ -45,7 +50,7 @@ static lk_status jobs_read_whole(const lk_csv *csv, const int *at, int column, l
 	const char *text = lk_csv_field(csv, at[column]);
 	char where[256];
 	long long value;
-	if (!*text && column < NEEDED) return jobs_read_empty(csv, column, err);
+	if (!*text && column < TRAINED) return jobs_read_empty(csv, column, err);
 	if (!*text) return *out = otherwise, LK_OK;
 	snprintf(where, sizeof where, "%.200s: column %s", lk_csv_where(csv), columns[column]);
 	LK_TRY(lk_parse_int(text, 1, high, &value, where, err));
@@ -57,19 +62,21 @@ static lk_status jobs_read_text_of(const lk_csv *csv, const int *at, int column,
                                    const char **out, lk_error *err) {
 	const char *text = lk_csv_field(csv, at[column]);
 	*out = NULL;
-	if (!*text && column < NEEDED) return jobs_read_empty(csv, column, err);
+	if (!*text && column < TRAINED) return jobs_read_empty(csv, column, err);
 	if (*text && !(*out = lk_arena_strdup(arena, text))) return lk_oom(err);
 	return LK_OK;
 }
 
-static lk_status jobs_read_check_ranges(const lk_listed_job *listed_job, int gpus, lk_error *err) {
+static lk_status jobs_read_check_gpus(const lk_listed_job *listed_job, int gpus, lk_error *err) {
+	if (listed_job->job.gpus <= gpus) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, listed_job->where, "job %.60s asks for %d GPUs of a cluster of %d",
+	        listed_job->job.name, listed_job->job.gpus, gpus);
+	return lk_hint(err, "it would never start; give it at most %d, or a larger cluster by --gpus",
+	               gpus);
+}
+
+static lk_status jobs_read_check_ranges(const lk_listed_job *listed_job, lk_error *err) {
 	const lk_jobs_job *job = &listed_job->job;
-	if (job->gpus > gpus) {
-		lk_fail(err, LK_ERR_INPUT, listed_job->where,
-		        "job %.60s asks for %d GPUs of a cluster of %d", job->name, job->gpus, gpus);
-		return lk_hint(
-			err, "it would never start; give it at most %d, or a larger cluster by --gpus", gpus);
-	}
 	if (job->batch_min > job->batch || job->batch > job->batch_max) {
 		lk_fail(err, LK_ERR_INPUT, listed_job->where,
 		        "the batch %d of job %.60s is not between batch_min %d and batch_max %d",
@@ -85,20 +92,30 @@ static lk_status jobs_read_check_ranges(const lk_listed_job *listed_job, int gpu
 	return LK_OK;
 }
 
-static lk_status jobs_read_row(const lk_csv *csv, const int *at, int gpus, lk_arena *arena,
-                               lk_listed_job *listed_job, lk_error *err) {
-	lk_jobs_job *job = &listed_job->job;
-	if (!(listed_job->where = lk_arena_strdup(arena, lk_csv_where(csv)))) return lk_oom(err);
-	LK_TRY(jobs_read_text_of(csv, at, NAME, arena, &job->name, err));
-	LK_TRY(jobs_read_text_of(csv, at, MODEL, arena, &job->model, err));
+/* What only a job has whose duration is known: nothing of a model. */
+static lk_status jobs_read_duration(const lk_csv *csv, const int *at, lk_listed_job *listed_job,
+                                    lk_error *err) {
 	char where[256];
-	snprintf(where, sizeof where, "%.200s: column submit_h", listed_job->where);
-	LK_TRY(lk_parse_real(lk_csv_field(csv, at[SUBMIT]), 0, 1e6, &job->submit_s, where, err));
+	for (int c = NEEDED; c < DURATION; c++) {
+		if (!*lk_csv_field(csv, at[c])) continue;
+		lk_fail(err, LK_ERR_INPUT, listed_job->where, "job %.60s has both duration_s and %s",
+		        listed_job->job.name, columns[c]);
+		return lk_hint(err, "a duration is of a job without a model: leave one of them empty");
+	}
+	snprintf(where, sizeof where, "%.200s: column duration_s", listed_job->where);
+	return lk_parse_real(lk_csv_field(csv, at[DURATION]), 1e-3, 1e10, &listed_job->duration_s,
+	                     where, err);
+}
+
+/* What predict is asked of a job, and how far it may be changed. */
+static lk_status jobs_read_training(const lk_csv *csv, const int *at, int gpus, lk_arena *arena,
+                                    lk_listed_job *listed_job, lk_error *err) {
+	lk_jobs_job *job = &listed_job->job;
+	char where[256];
+	LK_TRY(jobs_read_text_of(csv, at, MODEL, arena, &job->model, err));
 	snprintf(where, sizeof where, "%.200s: column samples", listed_job->where);
 	LK_TRY(lk_parse_count(lk_csv_field(csv, at[SAMPLES]), 1, 1e15, &job->samples, where, err));
-	job->submit_s *= 3600;
 	LK_TRY(jobs_read_whole(csv, at, BATCH, LK_JOBS_BATCH_MOST, 0, &job->batch, err));
-	LK_TRY(jobs_read_whole(csv, at, GPUS, LK_JOBS_GPUS_MOST, 0, &job->gpus, err));
 	LK_TRY(
 		jobs_read_whole(csv, at, BATCH_MIN, LK_JOBS_BATCH_MOST, job->batch, &job->batch_min, err));
 	LK_TRY(
@@ -114,7 +131,25 @@ static lk_status jobs_read_row(const lk_csv *csv, const int *at, int gpus, lk_ar
 	LK_TRY(jobs_read_text_of(csv, at, DTYPE, arena, &listed_job->kind.dtype, err));
 	LK_TRY(jobs_read_text_of(csv, at, ZERO, arena, &listed_job->kind.zero, err));
 	LK_TRY(jobs_read_text_of(csv, at, RECOMPUTE, arena, &listed_job->kind.recompute, err));
-	return jobs_read_check_ranges(listed_job, gpus, err);
+	return jobs_read_check_ranges(listed_job, err);
+}
+
+static lk_status jobs_read_row(const lk_csv *csv, const int *at, int gpus, lk_arena *arena,
+                               lk_listed_job *listed_job, lk_error *err) {
+	lk_jobs_job *job = &listed_job->job;
+	char where[256];
+	if (!(listed_job->where = lk_arena_strdup(arena, lk_csv_where(csv)))) return lk_oom(err);
+	LK_TRY(jobs_read_text_of(csv, at, NAME, arena, &job->name, err));
+	LK_TRY(jobs_read_text_of(csv, at, USER, arena, &job->user, err));
+	LK_TRY(jobs_read_text_of(csv, at, GROUP, arena, &job->group, err));
+	snprintf(where, sizeof where, "%.200s: column submit_h", listed_job->where);
+	LK_TRY(lk_parse_real(lk_csv_field(csv, at[SUBMIT]), 0, 1e6, &job->submit_s, where, err));
+	job->submit_s *= 3600;
+	LK_TRY(jobs_read_whole(csv, at, GPUS, LK_JOBS_GPUS_MOST, 0, &job->gpus, err));
+	LK_TRY(jobs_read_check_gpus(listed_job, gpus, err));
+	return *lk_csv_field(csv, at[DURATION])
+	           ? jobs_read_duration(csv, at, listed_job, err)
+	           : jobs_read_training(csv, at, gpus, arena, listed_job, err);
 }
 
 /* Jobs of one moment stay in the file's order. */
@@ -138,17 +173,91 @@ static lk_status jobs_read_add_row(void *context, const lk_csv *csv, const int *
 }
 
 static lk_status jobs_read_head(void *context, const lk_csv *csv, const int *at, lk_error *err) {
-	(void)context, (void)at;
-	return lk_csv_refuse_others(csv, columns, COLUMNS, "list of jobs", err);
+	(void)context;
+	LK_TRY(lk_csv_refuse_others(csv, columns, COLUMNS, "list of jobs", err));
+	for (int c = NEEDED; at[DURATION] < 0 && c < TRAINED; c++) {
+		if (at[c] >= 0) continue;
+		lk_fail(err, LK_ERR_INPUT, lk_csv_where(csv), "the column %s is missing", columns[c]);
+		return lk_hint(err, "jobs have model, samples and batch, or duration_s");
+	}
+	return LK_OK;
 }
 
-lk_status lk_jobs_read(lk_stream *in, int gpus, lk_arena *arena, lk_job_list *out, lk_error *err) {
+/* The first job of a log comes at 0. */
+static lk_status jobs_read_settle_trace(lk_job_list *list, int gpus, lk_error *err) {
+	double first_s = list->at[0].job.submit_s;
+	for (size_t i = 0; i < list->count; i++) {
+		list->at[i].job.submit_s -= first_s;
+		LK_TRY(jobs_read_check_gpus(&list->at[i], gpus, err));
+	}
+	return LK_OK;
+}
+
+static lk_status jobs_read_sort(const char *name, lk_job_list *list, lk_error *err) {
+	if (!list->count) return lk_fail(err, LK_ERR_INPUT, name, "holds no job");
+	qsort(list->at, list->count, sizeof *list->at, by_submission);
+	return LK_OK;
+}
+
+lk_status lk_jobs_read(lk_stream *in, int gpus, lk_arena *arena, lk_job_list *out,
+                       lk_jobs_left *left, lk_error *err) {
 	const lk_csv_table table = {columns,      COLUMNS,           NEEDED,        "list of jobs",
 	                            LK_JOBS_MOST, jobs_read_add_row, jobs_read_head};
-	LK_TRY(lk_csv_read(in, &table, &(struct reading){gpus, arena, out}, err));
-	if (!out->count) return lk_fail(err, LK_ERR_INPUT, lk_stream_name(in), "holds no job");
-	qsort(out->at, out->count, sizeof *out->at, by_submission);
+	lk_trace_reader *reader;
+	LK_TRY(lk_trace_form(in, &reader, err));
+	if (reader) LK_TRY(reader(in, &(lk_job_trace){arena, out, left}, err));
+	else LK_TRY(lk_csv_read(in, &table, &(struct reading){gpus, arena, out}, err));
+	LK_TRY(jobs_read_sort(lk_stream_name(in), out, err));
+	return reader ? jobs_read_settle_trace(out, gpus, err) : LK_OK;
+}
+
+lk_status lk_jobs_read_path(const char *path, int gpus, lk_arena *arena, lk_job_list *out,
+                            lk_jobs_left *left, lk_error *err) {
+	struct stat entry;
+	if (stat(path, &entry) == 0 && S_ISDIR(entry.st_mode)) {
+		LK_TRY(lk_trace_read_folder(path, &(lk_job_trace){arena, out, left}, err));
+		LK_TRY(jobs_read_sort(path, out, err));
+		return jobs_read_settle_trace(out, gpus, err);
+	}
+	lk_stream *in;
+	LK_TRY(lk_stream_open(path, &in, err));
+	lk_status status = lk_jobs_read(in, gpus, arena, out, left, err);
+	lk_stream_close(in);
+	return status;
+}
+
+/* ---- nodes ---- */
+
+typedef LK_VEC(int) node_sizes;
+
+static lk_status jobs_read_node(void *context, const lk_csv *csv, const int *at, lk_error *err) {
+	node_sizes *sizes = context;
+	long long gpus;
+	LK_TRY(lk_parse_int(lk_csv_field(csv, at[0]), 0, LK_JOBS_GPUS_MOST, &gpus, lk_csv_where(csv),
+	                    err));
+	if (!gpus) return LK_OK;
+	if (!lk_push(sizes)) return lk_oom(err);
+	*lk_last(sizes) = (int)gpus;
 	return LK_OK;
+}
+
+lk_status lk_places_read(const char *path, lk_arena *arena, lk_places *out, lk_error *err) {
+	static const char *const column[] = {"gpu"};
+	const lk_csv_table table = {column,         1,   1, "list of nodes", LK_JOBS_GPUS_MOST,
+	                            jobs_read_node, NULL};
+	node_sizes sizes = {0};
+	lk_stream *in;
+	LK_TRY(lk_stream_open(path, &in, err));
+	lk_status status = lk_csv_read(in, &table, &sizes, err);
+	lk_stream_close(in);
+	out->count = (int)sizes.count;
+	out->sizes = LK_ARRAY(arena, int, sizes.count);
+	if (status == LK_OK && !out->sizes) status = lk_oom(err);
+	for (size_t i = 0; status == LK_OK && i < sizes.count; i++) out->sizes[i] = sizes.at[i];
+	lk_vec_free(&sizes);
+	return status == LK_OK && !out->count
+	           ? lk_fail(err, LK_ERR_INPUT, path, "no node has GPUs in the column gpu")
+	           : status;
 }
 
 /* ---- writing ---- */
@@ -173,11 +282,14 @@ static void put_if(lk_sink *sink, int value) {
 static void jobs_read_put_job(lk_sink *sink, const lk_listed_job *listed_job) {
 	const lk_jobs_job *job = &listed_job->job;
 	char hours[32], samples[32];
+	bool trained = job->model != NULL;
 	jobs_read_put_text(sink, job->name);
-	lk_sink_printf(sink, ",%s,", lk_format_shortest(job->submit_s / 3600, hours, sizeof hours));
+	lk_sink_printf(sink, ",%s,%d,", lk_format_shortest(job->submit_s / 3600, hours, sizeof hours),
+	               job->gpus);
 	jobs_read_put_text(sink, job->model);
-	lk_sink_printf(sink, ",%s,%d,%d", lk_format_shortest(job->samples, samples, sizeof samples),
-	               job->batch, job->gpus);
+	lk_sink_printf(sink, ",%s",
+	               trained ? lk_format_shortest(job->samples, samples, sizeof samples) : "");
+	put_if(sink, job->batch);
 	put_if(sink, job->batch_min);
 	put_if(sink, job->batch_max);
 	put_if(sink, job->gpus_min);
@@ -192,6 +304,12 @@ static void jobs_read_put_job(lk_sink *sink, const lk_listed_job *listed_job) {
 		lk_sink_printf(sink, ",");
 		jobs_read_put_text(sink, texts[i]);
 	}
+	lk_sink_printf(sink, ",%s,",
+	               trained ? ""
+	                       : lk_format_shortest(listed_job->duration_s, samples, sizeof samples));
+	jobs_read_put_text(sink, job->user);
+	lk_sink_printf(sink, ",");
+	jobs_read_put_text(sink, job->group);
 	lk_sink_printf(sink, "\n");
 }
 

@@ -1,6 +1,7 @@
-/* jobs_simulate.c: a cluster in which jobs arrive, run at their rates, are changed by a policy, and
- * end. Events are arrivals, ends, and the moments from which a policy may change again. Ties go to
- * the job that came first. */
+/* jobs_simulate.c: a cluster in which jobs arrive, run at their rates, are changed by an elastic
+ * policy, and end; policies that leave running jobs alone have jobs_queue.c. Events are arrivals,
+ * ends, and the moments from which a policy may change again. Ties go to the job that came first.
+ */
 #include <math.h>
 #include <stdlib.h>
 
@@ -95,8 +96,7 @@ static lk_status simulate_divide(struct cluster *cluster, lk_error *err) {
 		return lk_fail(err, LK_ERR_INTERNAL, "jobs", "policy %s gave away %d of %d GPUs",
 		               cluster->policy->name, held, cluster->request->gpus);
 	cluster->stale = false;
-	if (cluster->policy->elastic)
-		cluster->next_change_s = cluster->now_s + 60 * cluster->request->every_min;
+	cluster->next_change_s = cluster->now_s + 60 * cluster->request->every_min;
 	return LK_OK;
 }
 
@@ -122,8 +122,7 @@ static lk_status simulate_run(struct cluster *cluster, lk_error *err) {
 		while (cluster->arrived < cluster->list->count &&
 		       cluster->list->at[cluster->arrived].job.submit_s <= cluster->now_s)
 			simulate_arrive(cluster);
-		if (cluster->stale &&
-		    (!cluster->policy->elastic || cluster->now_s >= cluster->next_change_s))
+		if (cluster->stale && cluster->now_s >= cluster->next_change_s)
 			LK_TRY(simulate_divide(cluster, err));
 	}
 	if (cluster->count)
@@ -133,8 +132,8 @@ static lk_status simulate_run(struct cluster *cluster, lk_error *err) {
 	return LK_OK;
 }
 
-lk_status lk_jobs_simulate(const lk_jobs_request *request, const lk_job_list *list,
-                           const lk_policy *policy, lk_jobs_course *courses, lk_error *err) {
+static lk_status simulate_elastic(const lk_jobs_request *request, const lk_job_list *list,
+                                  const lk_policy *policy, lk_jobs_course *courses, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	struct cluster c = {.request = request, .list = list, .policy = policy, .courses = courses};
 	c.active = LK_ARRAY(&arena, lk_active_job, list->count + 1);
@@ -144,4 +143,11 @@ lk_status lk_jobs_simulate(const lk_jobs_request *request, const lk_job_list *li
 	lk_arena_free(&c.scratch);
 	lk_arena_free(&arena);
 	return status;
+}
+
+lk_status lk_jobs_simulate(const lk_jobs_request *request, const lk_places *places,
+                           const lk_job_list *list, const lk_policy *policy,
+                           lk_jobs_course *courses, lk_error *err) {
+	return policy->divide ? simulate_elastic(request, list, policy, courses, err)
+	                      : lk_jobs_queue(places, list, policy, NULL, courses, err);
 }

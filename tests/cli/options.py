@@ -190,6 +190,9 @@ def make_files(folder):
     put("rates.csv", "model,gpus,batch,samples_per_s\nnet,1,32,100\nnet,2,32,180\nnet,2,64,190\nnet,4,64,360\n")
     put("slow.csv", "model,gpus,batch,samples_per_s\nnet,1,32,50\nnet,2,32,90\nnet,2,64,95\nnet,4,64,180\n")
     put("jobs.csv", "job,submit_h,model,samples,batch,gpus,batch_max\na,0,net,3.6M,32,2,64\nb,1,net,720k,32,2,64\nc,1.5,net,360k,32,1,32\n")
+    put("waits.csv", "job,submit_h,gpus,duration_s\na,0,3,100\nb,0,3,100\nc,0,2,100\n")
+    put("days.csv", "job,submit_h,gpus,duration_s\n" + "".join(f"j{n},{12 * n},8,3600\n" for n in range(5)))
+    put("nodes.csv", "sn,gpu\nn0,4\nn1,4\nn2,0\n")
     put("vms.csv", "InstanceType,AcceleratorName,AcceleratorCount,vCPUs,MemoryGiB,Price,SpotPrice,Region\n"
         "p3.2xlarge,V100,1,8,61,3.06,5.2,here\np3.8xlarge,V100,4,32,244,12.24,4,here\n")
     put("job.yaml", "base_model: meta-llama/Llama-3.1-8B\nsequence_len: 4096\nmicro_batch_size: 2\ngradient_accumulation_steps: 4\nbf16: true\ndatasets: []\n")
@@ -422,12 +425,18 @@ RENT = {
     "output": [output(HIRE, "-o csv")], "file": [writes(HIRE, "-f out.txt")], "html": [writes(HIRE, "--html r.html")], "verbose": [output(HIRE, "-v")],
 }
 LIST = "jobs.csv --gpus 4 --rates rates.csv"
+DAYS = "days.csv --gpus 16"
 DRAWN = "--draw 16 --gpu a100-sxm-80 --gpus 16"
 JOBS = {
     "gpus": [acts(LIST, "--gpus 8")], "gpu": [acts(DRAWN, "--gpu h100-sxm")], "rates": [acts(LIST, "--rates slow.csv")],
     "calibration": [acts(DRAWN, "--calibration numbers.csv")],
     "draw": [acts(DRAWN, "--draw 12")], "load": [acts(DRAWN, "--load 0.5"), refused(LIST, "--load 0.5")],
-    "seed": [acts(DRAWN, "--seed 7"), refused(LIST, "--seed 7")], "write": [writes(DRAWN, "--write drawn.csv")],
+    "seed": [acts(DRAWN, "--seed 7"), refused(LIST, "--seed 7")], "users": [acts(DRAWN, "--users 2"), refused(LIST, "--users 2")],
+    "nodes": [tested("jobs.test"), refused(LIST, "--nodes nodes.csv")],
+    "gpus-per-node": [acts("waits.csv --gpus 8", "--gpus-per-node 4"), refused(LIST + " --policy elastic", "--gpus-per-node 2")],
+    "save-energy": [output(DAYS, "--save-energy"), refused(LIST + " --policy elastic", "--save-energy")],
+    "boot": [output(DAYS + " --save-energy", "--boot 3000"), refused(LIST, "--boot 60")],
+    "penalty": [output(DAYS + " --save-energy", "--penalty 100"), refused(LIST, "--penalty 2")], "write": [writes(DRAWN, "--write drawn.csv")],
     "policy": [acts(LIST, "--policy fifo")], "objective": [acts(DRAWN, "--objective completion"), refused(LIST + " --policy fifo", "--objective completion")],
     "restart": [acts(DRAWN, "--restart 600"), refused(LIST + " --policy fifo", "--restart 600")],
     "every": [acts(DRAWN, "--every 60"), refused(LIST + " --policy fifo", "--every 60")],

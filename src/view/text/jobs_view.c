@@ -82,6 +82,38 @@ static lk_table *courses_of(const lk_jobs_answer *answer) {
 	return table;
 }
 
+static const lk_column energy_columns[] = {
+	{"buffer_nodes", "buffer", true, false},
+	{"node_hours", "node hours", true, false},
+	{"saved", "saved", true, false},
+	{"longer_s", "added wait", true, false},
+	{"used", "GPUs used", true, false},
+	{"wakeups_a_day", "starts a day", true, false},
+	{"nodes_woken", "nodes each", true, false},
+	{"best", "", false, false},
+};
+
+static lk_table *energy_of(const lk_jobs_energy *energy) {
+	lk_table *table = lk_table_new("energy", energy_columns,
+	                               (int)(sizeof energy_columns / sizeof *energy_columns));
+	char text[40];
+	for (int i = 0; table && i < energy->point_count; i++) {
+		const lk_jobs_energy_point *point = &energy->points[i];
+		lk_table_row(table);
+		lk_table_number(table, point->buffer, NULL);
+		lk_table_number(table, point->node_hours,
+		                lk_format_thousands(rint(point->node_hours), text, sizeof text));
+		lk_table_number(table, point->saved, lk_percent(point->saved, text, sizeof text));
+		jobs_view_put_seconds(table, point->longer_s);
+		lk_table_number(table, point->used, lk_percent(point->used, text, sizeof text));
+		lk_table_number(table, point->wakeups_a_day,
+		                lk_fixed(point->wakeups_a_day, 1, text, sizeof text));
+		lk_table_number(table, point->woken, lk_fixed(point->woken, 1, text, sizeof text));
+		lk_table_text(table, i == energy->best && energy->worth ? "best" : NULL);
+	}
+	return table;
+}
+
 /* ---- text ---- */
 
 struct text {
@@ -94,6 +126,30 @@ static lk_status jobs_view_put_table(lk_table *table, bool colour, FILE *out, lk
 		table ? lk_table_write(table, LK_FORMAT_TEXT, colour, out, err) : lk_oom(err);
 	lk_table_free(table);
 	return status;
+}
+
+static lk_status jobs_view_put_energy(const lk_jobs_energy *energy, bool colour, FILE *out,
+                                      lk_error *err) {
+	char wait[40], boot[40], used[40], penalty[32], hours[40];
+	fprintf(
+		out,
+		"\nNodes switched off beyond a forecast of demand and a buffer, under %s, until the last "
+		"job arrives:\n%d nodes all on: %s node hours, %s of GPUs used, mean wait %s; a node "
+		"starts in %s\n\n",
+		energy->policy, energy->nodes,
+		lk_format_thousands(rint(energy->node_hours), hours, sizeof hours),
+		lk_percent(energy->used, used, sizeof used),
+		lk_format_seconds(energy->wait_s, wait, sizeof wait),
+		lk_format_seconds(energy->boot_s, boot, sizeof boot));
+	LK_TRY(jobs_view_put_table(energy_of(energy), colour, out, err));
+	fprintf(out,
+	        energy->worth
+	            ? "\nBest: least node hours, an hour of a job's added wait counting as %s "
+	              "node hours (--penalty).\n"
+	            : "\nAll nodes on cost least, an hour of a job's added wait counting as "
+	              "%s node hours (--penalty).\n",
+	        lk_fixed(energy->penalty, 2, penalty, sizeof penalty));
+	return LK_OK;
 }
 
 static lk_status jobs_view_write_text(const void *what, bool colour, FILE *out, lk_error *err) {
@@ -110,6 +166,7 @@ static lk_status jobs_view_write_text(const void *what, bool colour, FILE *out, 
 	        "done in time: before the "
 	        "last job arrived.\n",
 	        answer->policies[0].name);
+	if (answer->energy) LK_TRY(jobs_view_put_energy(answer->energy, colour, out, err));
 	for (int i = 0; i < answer->note_count; i++) {
 		LK_TRY(lk_put_safe(answer->notes[i], out, err));
 		fputc('\n', out);
@@ -136,6 +193,37 @@ static void jobs_view_put_policy(lk_json_writer *writer, const lk_jobs_policy *p
 	lk_json_object_end(writer);
 }
 
+static void jobs_view_put_energy_json(lk_json_writer *writer, const lk_jobs_energy *energy) {
+	if (!energy) {
+		lk_json_put_null(writer, "energy");
+		return;
+	}
+	lk_json_object(writer, "energy");
+	lk_json_put_text(writer, "policy", energy->policy);
+	lk_json_put_integer(writer, "nodes", energy->nodes);
+	lk_json_put_number(writer, "boot_s", energy->boot_s);
+	lk_json_put_number(writer, "penalty", energy->penalty);
+	lk_json_put_number(writer, "node_hours", energy->node_hours);
+	lk_json_put_number(writer, "wait_s", energy->wait_s);
+	lk_json_put_number(writer, "used", energy->used);
+	lk_json_array(writer, "points");
+	for (int i = 0; i < energy->point_count; i++) {
+		const lk_jobs_energy_point *point = &energy->points[i];
+		lk_json_object(writer, NULL);
+		lk_json_put_integer(writer, "buffer_nodes", point->buffer);
+		lk_json_put_number(writer, "node_hours", point->node_hours);
+		lk_json_put_number(writer, "saved", point->saved);
+		lk_json_put_number(writer, "longer_s", point->longer_s);
+		lk_json_put_number(writer, "used", point->used);
+		lk_json_put_number(writer, "wakeups_a_day", point->wakeups_a_day);
+		lk_json_put_number(writer, "nodes_woken", point->woken);
+		lk_json_put_bool(writer, "best", i == energy->best && energy->worth);
+		lk_json_object_end(writer);
+	}
+	lk_json_array_end(writer);
+	lk_json_object_end(writer);
+}
+
 static void put_courses(lk_json_writer *writer, const lk_jobs_answer *answer, int job) {
 	lk_json_object(writer, "courses");
 	for (int i = 0; i < answer->policy_count; i++) {
@@ -156,6 +244,8 @@ static void jobs_view_put_job(lk_json_writer *writer, const lk_jobs_answer *answ
 	lk_json_object(writer, NULL);
 	lk_json_put_text(writer, "job", jobs_job->name);
 	lk_json_put_text(writer, "model", jobs_job->model);
+	lk_json_put_text(writer, "user", jobs_job->user);
+	lk_json_put_text(writer, "group", jobs_job->group);
 	lk_json_put_number(writer, "submit_s", jobs_job->submit_s);
 	lk_json_put_number(writer, "samples", jobs_job->samples);
 	lk_json_put_integer(writer, "gpus", jobs_job->gpus);
@@ -190,6 +280,7 @@ static lk_status jobs_view_write_json(const void *what, bool colour, FILE *out, 
 	lk_json_array(&w, "jobs");
 	for (int i = 0; i < answer->count; i++) jobs_view_put_job(&w, answer, i);
 	lk_json_array_end(&w);
+	jobs_view_put_energy_json(&w, answer->energy);
 	lk_json_array(&w, "notes");
 	for (int i = 0; i < answer->note_count; i++) lk_json_put_text(&w, NULL, answer->notes[i]);
 	lk_json_array_end(&w);
@@ -205,5 +296,9 @@ lk_status lk_jobs_print(const lk_jobs_answer *answer, int format, bool verbose, 
 	LK_TRY(lk_writing_check(&w, err));
 	if (format == LK_FORMAT_TEXT) return lk_write_through(&w, jobs_view_write_text, &t, err);
 	if (format == LK_FORMAT_JSON) return lk_write_through(&w, jobs_view_write_json, &t, err);
-	return lk_write_table(&w, verbose ? courses_of(answer) : policies_of(answer), err);
+	return lk_write_table(&w,
+	                      verbose          ? courses_of(answer)
+	                      : answer->energy ? energy_of(answer->energy)
+	                                       : policies_of(answer),
+	                      err);
 }
