@@ -34,6 +34,7 @@ cost/collective:  base io hw cost/calibration
 cost/kernel:      base hw graph cost/calibration cost/collective
 cost:             base graph cost/calibration cost/collective cost/kernel
 sim:              base graph cost
+rollout:          base io hw model/network cost/calibration cost/collective cost/kernel
 step:             base io options cost/calibration model/network model/layout model/build launch trace/read trace/lift cost sim
 replay:           base trace/read trace/align trace/lift step
 whatif:           base options hw graph/edit cost/calibration step replay
@@ -45,7 +46,7 @@ compose:          base hw graph trace/read cost/collective step
 stalls:           base io options trace/read step explain record
 plan:             base options cost/calibration model/layout model/build launch cost sim step
 shard:            base io options model/network cost/calibration cost/kernel cost sim step
-predict:          base options cost/calibration model/layout launch sim step whatif plan shard
+predict:          base options cost/calibration model/layout launch sim rollout step whatif plan shard
 rent:             base io options hw predict
 jobs:             base io hw
 lang/tune:        base io cost/calibration lang/rewrite lang/run lang/steps lang/emit lang/compile cost/collective cost sim step

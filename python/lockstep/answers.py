@@ -98,6 +98,28 @@ class Fix:
 
 
 @dataclass(frozen=True)
+class Generation:
+    """What generation answers beyond a step: figures of one engine where nothing else is said."""
+
+    sequences: int
+    engines: int
+    engine_gpus: int
+    tokens: float
+    tokens_per_s: float
+    token_time_s: float
+    longest_tokens: float
+    cache_bytes: float
+    token_bytes: float
+    cache_tokens: float
+    batch_room: float
+    batch_most: float
+    tail_s: float
+    preempted: float
+    fixed_s: Optional[float]
+    exponential_s: Optional[float]
+
+
+@dataclass(frozen=True)
 class Prediction:
     """One training step: does it fit, how long is it, where does the time go."""
 
@@ -122,6 +144,7 @@ class Prediction:
     goodput: Optional[float]
     breakdown: Dict[str, TimePart]
     seeds: Optional[Seeds]
+    generation: Optional[Generation]
     memory: List[StageMemory]
     layout: Layout
     assumptions: List[str]

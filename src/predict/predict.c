@@ -383,6 +383,7 @@ static lk_status answer_job(const lk_predict_request *request, struct lk_answer 
 static lk_status predict_answer_any(const lk_predict_request *request, struct lk_answer *a,
                                     lk_error *err) {
 	if (lk_predict_is_dlrm(request)) return answer_dlrm(request, a, err);
+	if (lk_predict_generates(request)) return lk_predict_generate(&a->arena, request, &a->p, err);
 	if (!lk_predict_leaves_layout(request)) return answer_job(request, a, err);
 	lk_predict_request found;
 	lk_asked *taken = LK_NEW(&a->arena, lk_asked);

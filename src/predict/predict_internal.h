@@ -45,4 +45,12 @@ lk_status lk_predict_dlrm(lk_arena *arena, const lk_predict_request *request,
                           const lk_step_options *options, lk_step *step, lk_prediction *out,
                           double *saved_bytes, lk_error *err);
 
+/* ---- predict_generate: generation by inference engines, without training. */
+
+/* Whether the request's task is generation. */
+bool lk_predict_generates(const lk_predict_request *request);
+/* Answers; texts are owned by the arena. */
+lk_status lk_predict_generate(lk_arena *arena, const lk_predict_request *request,
+                              lk_prediction *out, lk_error *err);
+
 #endif

@@ -127,6 +127,12 @@ static bool lacks_tables(const lk_job *job) {
 	return true;
 }
 
+/* Jobs train; what generates is asked elsewhere (predict_generate.c). */
+static bool lacks_generation(const lk_job *job) {
+	(void)job;
+	return true;
+}
+
 /* ---- the rules, in the order in which they are tried ---- */
 
 static const char leave_out[] = "leave it out";
@@ -151,6 +157,9 @@ static const struct rule {
 	{"expert-overlap", "overlap-moe-expert-parallel-comm", lacks_pairs, false,
      "only an interleaved pipeline with divided experts has two micro-batches at once",
      "use --pp 2 --vp 2 and --ep 2 or more, or leave it out"},
+	{"response response-max lengths prompt samples engine gpu-mem-util max-sequences max-tokens "
+     "prefix-caching attention-dp kv-dtype speculative",
+     "", lacks_generation, true, "nothing is generated", "use --task generate, or leave it out"},
 	{"plan", "", lacks_tables, true, "only a recommendation model has tables to place", leave_out},
 	{"attention", "", lacks_attention, true, "a convolution net has no attention", leave_out},
 	{"seq", "", lacks_attention, true, "a convolution net has no sequence", leave_out},

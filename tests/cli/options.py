@@ -57,6 +57,7 @@ def listed(job, words):
 
 # ---- the table ----
 
+WRITES = "--task generate --model llama3.1-8b --gpu h100-sxm --gpus 8 --gbs 512 --response 800"
 SIGHT = "--model $ROOT/tests/data/hf/qwen2.5-vl-3b.json --gpu h100-sxm --gpus 8 --tp 1 --gbs 64 --seq 4096"
 GEMMA = "--model $ROOT/tests/data/hf/gemma-3-4b.json --gpu h100-sxm --gpus 8 --tp 1 --gbs 64 --seq 4096"
 DENSE = "--model llama3.1-8b --gpu h100-sxm --gpus 16 --tp 2 --gbs 64 --seq 4096"
@@ -114,7 +115,20 @@ PREDICT = {
     "state-dtype": [acts(DENSE, "--state-dtype bf16"), refused(DENSE + " --optimizer adafactor", "--state-dtype bf16"),
                     refused(DENSE + " --optimizer adam-8bit", "--state-dtype bf16")],
     "offload-optimizer": [acts(DENSE, "--offload-optimizer"), refused(DENSE + " --optimizer muon", "--offload-optimizer")],
-    "task": [acts(DENSE, "--task lora"), refused(NET, "--task lora")],
+    "task": [acts(DENSE, "--task lora"), refused(NET, "--task lora"), acts(WRITES, "--gpus 16"), refused(WRITES, "--recompute full")],
+    "response": [acts(WRITES, "--response 900"), refused(DENSE, "--response 900"), refused(DENSE + " --task sft", "--response 900")],
+    "response-max": [acts(WRITES, "--response-max 2000"), refused(WRITES, "--response-max 500"), refused(DENSE, "--response-max 2000")],
+    "lengths": [acts(WRITES, "--lengths fixed"), refused(DENSE, "--lengths fixed")],
+    "prompt": [acts(WRITES, "--prompt 1000"), refused(DENSE, "--prompt 1000")],
+    "samples": [acts(WRITES + " --prompt 1000", "--samples 8"), refused(DENSE, "--samples 8")],
+    "engine": [acts(WRITES, "--engine tensorrt-llm"), refused(WRITES, "--engine ollama"), refused(DENSE, "--engine vllm")],
+    "gpu-mem-util": [acts(WRITES, "--gpu-mem-util 0.5"), refused(DENSE, "--gpu-mem-util 0.5")],
+    "max-sequences": [acts(WRITES, "--max-sequences 16"), refused(DENSE, "--max-sequences 16")],
+    "max-tokens": [acts(WRITES, "--max-tokens 500"), refused(DENSE, "--max-tokens 500")],
+    "prefix-caching": [acts(WRITES + " --prompt 1000 --samples 8", "--no-prefix-caching"), refused(DENSE, "--no-prefix-caching")],
+    "attention-dp": [acts(WRITES + " --tp 4", "--attention-dp"), refused(WRITES, "--attention-dp"), refused(DENSE, "--attention-dp")],
+    "kv-dtype": [acts(WRITES, "--kv-dtype fp8"), refused(WRITES, "--kv-dtype fp32"), refused(DENSE, "--kv-dtype fp8")],
+    "speculative": [acts(WRITES, "--speculative 3:0.7"), refused(WRITES, "--speculative 0.7"), refused(DENSE, "--speculative 3:0.7")],
     "lora-rank": [acts(DENSE + " --task lora", "--lora-rank 256"), refused(DENSE, "--lora-rank 256")],
     "images": [acts(SIGHT, "--images 4"), refused(DENSE, "--images 4"), refused(SIGHT, "--images 400")],
     "image-size": [acts(SIGHT, "--image-size 672"), refused(DENSE, "--image-size 672"), refused(GEMMA, "--image-size 672")],

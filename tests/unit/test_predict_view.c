@@ -461,6 +461,7 @@ static void test_json(void **state) {
 	                                   "goodput",
 	                                   "breakdown",
 	                                   "seeds",
+	                                   "generation",
 	                                   "memory",
 	                                   "layout",
 	                                   "assumptions",

@@ -149,11 +149,39 @@ static void put_simulation(lk_json_writer *writer, const lk_prediction *predicti
 	lk_json_put_number(writer, "simulation_s", prediction->simulation_s);
 }
 
+/* null where nothing is generated. */
+static void json_put_generation(lk_json_writer *writer, const lk_prediction *prediction) {
+	const lk_generation *generation = &prediction->generation;
+	if (!generation->sequences) {
+		lk_json_put_null(writer, "generation");
+		return;
+	}
+	lk_json_object(writer, "generation");
+	lk_json_put_integer(writer, "sequences", generation->sequences);
+	lk_json_put_integer(writer, "engines", generation->engines);
+	lk_json_put_integer(writer, "engine_gpus", generation->engine_gpus);
+	lk_json_put_number(writer, "tokens", generation->tokens);
+	lk_json_put_number(writer, "tokens_per_s", generation->tokens_per_s);
+	lk_json_put_number(writer, "token_time_s", generation->token_time_s);
+	lk_json_put_number(writer, "longest_tokens", generation->longest_tokens);
+	lk_json_put_number(writer, "cache_bytes", generation->cache_bytes);
+	lk_json_put_number(writer, "token_bytes", generation->token_bytes);
+	lk_json_put_number(writer, "cache_tokens", generation->cache_tokens);
+	lk_json_put_number(writer, "batch_room", generation->batch_room);
+	lk_json_put_number(writer, "batch_most", generation->batch_most);
+	lk_json_put_number(writer, "tail_s", generation->tail_s);
+	lk_json_put_number(writer, "preempted", generation->preempted);
+	put_known(writer, "fixed_s", generation->fixed_s);
+	put_known(writer, "exponential_s", generation->exponential_s);
+	lk_json_object_end(writer);
+}
+
 static void put_prediction(lk_json_writer *writer, const lk_prediction *prediction) {
 	json_put_verdict(writer, prediction);
 	json_put_speed(writer, prediction);
 	json_put_breakdown(writer, prediction);
 	json_put_seeds(writer, prediction);
+	json_put_generation(writer, prediction);
 	lk_json_array(writer, "memory");
 	for (int i = 0; i < prediction->memory_count; i++)
 		json_put_stage(writer, &prediction->memory[i]);

@@ -183,6 +183,46 @@ static lk_status put_speeds(const struct report *report) {
 	return write_table(report, table);
 }
 
+/* ---- generation ---- */
+
+static lk_status put_generation(const struct report *report) {
+	static const lk_column columns[] = {
+		{"quantity", "generation", false, false},
+		{"value", "value", true, false},
+		{"range", "80 % range", true, false},
+		{"basis", "basis", false, false},
+	};
+	const lk_prediction *prediction = report->p;
+	const lk_generation *generation = &prediction->generation;
+	char text[TEXT], other[TEXT], basis[LINE];
+	lk_table *table = lk_table_new("generation", columns, 4);
+	if (!table) return lk_oom(report->err);
+	predict_view_put_speed(table, report, "all sequences", prediction->step_time_s, 1,
+	                       lk_format_seconds, prediction->basis);
+	predict_view_put_speed(table, report, "tokens/s", generation->tokens_per_s, -1,
+	                       lk_format_thousands, "generated, all engines together");
+	predict_view_put_speed(table, report, "tokens/s/GPU", prediction->tokens_per_s_per_gpu, -1,
+	                       lk_format_thousands, "");
+	predict_view_put_speed(table, report, "time per token", generation->token_time_s, 1,
+	                       lk_format_seconds, "of one sequence, mean");
+	snprintf(basis, sizeof basis, "with less than half of the largest batch; longest response %s",
+	         lk_format_thousands(generation->longest_tokens, text, sizeof text));
+	predict_view_put_speed(table, report, "tail", generation->tail_s, 1, lk_format_seconds, basis);
+	snprintf(basis, sizeof basis, "of an engine; room for %s of usual length",
+	         lk_format_thousands(generation->batch_room, text, sizeof text));
+	predict_view_put_speed(table, report, "largest batch", generation->batch_most, 0,
+	                       lk_format_thousands, basis);
+	snprintf(basis, sizeof basis, "%s GiB on each GPU, %s KiB a token",
+	         lk_gib(generation->cache_bytes, text, sizeof text),
+	         lk_fixed(generation->token_bytes / 1024, 1, other, sizeof other));
+	predict_view_put_speed(table, report, "cached tokens", generation->cache_tokens, 0,
+	                       lk_format_thousands, basis);
+	if (generation->preempted > 0)
+		predict_view_put_speed(table, report, "preempted", generation->preempted, 0,
+		                       lk_format_thousands, "computed again for want of room");
+	return write_table(report, table);
+}
+
 /* ---- where one step goes ---- */
 
 static lk_status predict_view_put_breakdown(const struct report *report) {
@@ -408,7 +448,7 @@ lk_status lk_write_report(const lk_sweep_row *row, bool verbose, bool colour, FI
 	LK_TRY(predict_view_put_asked(&r));
 	LK_TRY(put_notable(&r));
 	putc('\n', out);
-	LK_TRY(put_speeds(&r));
+	LK_TRY(r.p->generation.sequences ? put_generation(&r) : put_speeds(&r));
 	LK_TRY(predict_view_put_breakdown(&r));
 	LK_TRY(put_spread(&r));
 	LK_TRY(predict_view_put_memory(&r));

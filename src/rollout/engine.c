@@ -1,0 +1,130 @@
+/* engine.c: the software that generates, its numbers, and what a GPU of an engine holds.
+ *
+ *     cache = memory * share - weights - workspace - context
+ *     bytes of a cached token on a GPU = sum over its layers of
+ *         2 * kv heads of the GPU * head size * bytes        grouped heads
+ *         (latent rank + rotary part) * bytes                latent attention, on every GPU
+ *
+ * (vLLM, v1/worker/gpu_worker.py, determine_available_memory; latent attention as DeepSeek-V2,
+ * arXiv 2405.04434, section 2.1.2, caches it). A layer with a window of w tokens keeps w of them.
+ */
+#include "rollout/rollout_internal.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "cost/calibration/calibration.h"
+
+/* Defaults: vLLM, config/scheduler.py and engine/arg_utils.py (256 sequences, since V1 1024 on GPUs
+ * of 70 GiB and more; 8192 tokens); SGLang, server_args.py; TensorRT-LLM, llmapi/llm_args.py (2048,
+ * 8192; free_gpu_memory_fraction 0.9; scheduler GUARANTEED_NO_EVICT). */
+static const lk_engine_software software[] = {
+	{"vllm", false, 1024, 8192, 0.9},
+	{"sglang", false, 1024, 8192, 0.88},
+	{"tensorrt-llm", true, 2048, 8192, 0.9},
+};
+enum {
+	SOFTWARE = sizeof software / sizeof *software
+};
+
+const lk_engine_software *lk_engine_software_at(int index) {
+	return index >= 0 && index < SOFTWARE ? &software[index] : NULL;
+}
+
+const lk_engine_software *lk_engine_software_find(const char *name) {
+	for (int i = 0; i < SOFTWARE; i++)
+		if (lk_same_name(software[i].name, name)) return &software[i];
+	return NULL;
+}
+
+const lk_fit_number lk_engine_number_limits[LK_ENGINE_NUMBERS] = {
+	{"attention", 0.7, 0.1, 1, true},   {"products", 0.9, 0.1, 1.2, true},
+	{"floor_us", 2.5, 0.5, 20, true},   {"step_us", 1000, 50, 30000, true},
+	{"sequence_us", 5, 0.1, 200, true},
+};
+
+double *lk_engine_number(lk_engine_numbers *numbers, int index) {
+	double *const at[LK_ENGINE_NUMBERS] = {&numbers->attention, &numbers->products,
+	                                       &numbers->floor_us, &numbers->step_us,
+	                                       &numbers->sequence_us};
+	return at[index];
+}
+
+lk_engine_numbers lk_engine_numbers_of(const lk_engine_software *of) {
+	const lk_calibration *calibration = lk_calibration_current();
+	const lk_calibration_row *all = lk_calibration_find(calibration, "generation", "all", ""),
+							 *row = lk_calibration_find(calibration, "generation", of->name, "");
+	lk_engine_numbers numbers;
+	for (int i = 0; i < LK_ENGINE_NUMBERS; i++) {
+		const lk_fit_number *limit = &lk_engine_number_limits[i];
+		*lk_engine_number(&numbers, i) = lk_calibration_value(
+			row, limit->name, lk_calibration_value(all, limit->name, limit->start));
+	}
+	return numbers;
+}
+
+/* ---- memory ---- */
+
+/* CUDA context, libraries, CUDA graphs: as memory_use.c and predict_dlrm.c reckon it, and what
+ * vLLM reports for its graphs. */
+static const double context_bytes = 1.3 * 0x1p30;
+
+double lk_engine_kv_heads(const lk_engine *engine) {
+	if (engine->attention_dp) return engine->model->kv_heads;
+	return fmax(1, (double)engine->model->kv_heads / engine->tp);
+}
+
+double lk_engine_token_bytes(const lk_engine *engine) {
+	const lk_model *model = engine->model;
+	double width = model->attention == LK_ATTN_MLA
+	                   ? (double)model->kv_lora + model->qk_rope
+	                   : 2 * lk_engine_kv_heads(engine) * model->head_dim;
+	return width * lk_dtype_bytes(engine->kv_dtype);
+}
+
+/* Tensors of a chunk that is computed: residual stream, the widest product, logits of a batch. */
+static double engine_workspace(const lk_engine *engine) {
+	const lk_model *model = engine->model;
+	double wide = fmax(model->ffn * (model->gated ? 2.0 : 1.0), 4.0 * model->hidden) / engine->tp;
+	double experts =
+		model->experts > 0
+			? model->topk * ((double)model->hidden + 2.0 * model->expert_ffn) / engine->ep
+			: 0;
+	double logits = fmin(engine->sequences, engine->tokens) * (double)model->vocab * 4;
+	return engine->tokens * 2 * (3.0 * model->hidden + wide + experts) + logits;
+}
+
+static double engine_weights(const lk_engine *engine) {
+	const lk_model *model = engine->model;
+	double attention = 0, rest = 0, experts = 0, width = lk_dtype_bytes(engine->dtype);
+	for (int i = 0; i < model->layers; i++) {
+		lk_layer_params params = lk_model_layer_params(model, i);
+		attention += params.attention;
+		rest += params.mlp;
+		experts += params.experts;
+	}
+	double ends = lk_model_embedding_params(model) +
+	              fmax(lk_model_head_params(model), (double)model->vocab * model->hidden);
+	return (attention / (engine->attention_dp ? 1 : engine->tp) + (rest + experts) / engine->tp) *
+	           width / engine->pp +
+	       ends * 2 / engine->tp;
+}
+
+lk_engine_memory lk_engine_memory_of(const lk_engine *engine, double length) {
+	const lk_device *device = engine->cluster->node[0].device;
+	const lk_model *model = engine->model;
+	lk_engine_memory memory = {.weights = engine_weights(engine),
+	                           .workspace = engine_workspace(engine),
+	                           .context = context_bytes,
+	                           .usable = device->memory_bytes * engine->memory_share};
+	for (int i = 0; i < model->layers; i++) {
+		double window = lk_model_window(model, i);
+		memory.token += lk_engine_token_bytes(engine) / engine->pp *
+		                (window > 0 && window < length ? window / length : 1);
+	}
+	memory.cache = memory.usable - memory.weights - memory.workspace - memory.context;
+	memory.tokens = fmax(0, memory.cache / memory.token) * (engine->attention_dp ? engine->tp : 1);
+	return memory;
+}

@@ -1,0 +1,362 @@
+/* prices.c: how long an iteration of an engine takes. With r rows (tokens that pass the layers) on
+ * each of its GPUs, over all layers and heads:
+ *
+ *     products     the model of cost/kernel/gemm_model.c, each weight read once; of experts those
+ *                  that r rows touch, E (1 - (1 - k/E)^r) of E
+ *     attention    decode: cached bytes / (memory bandwidth * share), at least the products of the
+ *                  latent space over what tensor cores reach; prompts: pairs of query and key at
+ * the published rate of fused attention exchange     two all-reduces a layer among the GPUs that
+ * split it; where they attend to sequences of their own, an all-gather and a reduce-scatter around
+ * experts head         of one row a sequence, in 16 bits; sampling passes over the logits three
+ * times host         what no kernel overlaps; without CUDA graphs at least the launches
+ *
+ * Kernels of little work take the floor of a kernel inside a graph. A pipeline of p stages works on
+ * p batches in turn: an iteration of all is all layers with 1/p of the rows. Rows are tabulated at
+ * eight places an octave and interpolated; times never fall as rows grow. */
+#include "rollout/rollout_internal.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "cost/kernel/kernel.h"
+
+const char *const lk_generation_part_keys[LK_GENERATION_PARTS] = {
+	"prefill", "products", "attention", "exchange", "head", "host"};
+const char *const lk_generation_part_labels[LK_GENERATION_PARTS] = {
+	"prompts (prefill)",     "decode: products and norms", "decode: attention over the cache",
+	"decode: communication", "decode: head and sampling",  "host between iterations"};
+
+/* ---- kernels ---- */
+
+struct pricing {
+	const lk_engine *engine;
+	const lk_device *device;
+	lk_gemm_numbers gemm, wide; /* of the layers' format; of 16 bits */
+	double stream;              /* bytes/s of passes over activations */
+	double floor_s;
+	lk_group_shape group; /* GPUs that split a layer */
+	double launches;      /* of an iteration, counted while it is priced */
+};
+
+static lk_gemm_numbers gemm_numbers(const lk_engine *engine, const lk_device *device,
+                                    lk_dtype dtype) {
+	lk_gemm_numbers numbers;
+	double sustained = lk_sustained_flops(device, dtype) / lk_peak_flops(device, dtype);
+	lk_gemm_numbers_of(device, dtype, &numbers);
+	numbers.efficiency = fmin(numbers.efficiency, sustained) * engine->numbers.products;
+	numbers.memory = fmin(numbers.memory, 0.95) * engine->numbers.products;
+	numbers.floor_s = engine->numbers.floor_us * 1e-6;
+	return numbers;
+}
+
+static double price_product(struct pricing *pricing, const lk_gemm_numbers *numbers, lk_dtype dtype,
+                            double batch, double m, double n, double k) {
+	if (!(m > 0 && n > 0 && k > 0)) return 0;
+	const lk_gemm_shape shape = {dtype, batch, fmax(1, m), n, k};
+	double width = lk_dtype_bytes(dtype),
+		   bytes = batch * (n * k * width + m * k * width + m * n * 2);
+	pricing->launches++;
+	return lk_gemm_formula(numbers, pricing->device, &shape, bytes, NULL);
+}
+
+/* A product inside of a layer. */
+static double price_inside(struct pricing *pricing, double m, double n, double k) {
+	return price_product(pricing, &pricing->gemm, pricing->engine->dtype, 1, m, n, k);
+}
+
+static double price_pass(struct pricing *pricing, double bytes) {
+	pricing->launches++;
+	return bytes / pricing->stream + pricing->floor_s;
+}
+
+/* ---- a layer ---- */
+
+static double price_heads(struct pricing *pricing, double rows, double split) {
+	const lk_model *model = pricing->engine->model;
+	double h = model->hidden, heads = model->heads / split, d = model->head_dim;
+	double kv = 2 * lk_engine_kv_heads(pricing->engine) * d;
+	return price_inside(pricing, rows, heads * d + kv, h) +
+	       price_pass(pricing, rows * (heads * d + kv) * 4) + /* rotary positions, into the cache */
+	       price_inside(pricing, rows, h, heads * d);
+}
+
+/* Queries are brought into the latent space, and what is attended to out of it, by products of each
+ * head (DeepSeek-V2, arXiv 2405.04434, section 2.1.2: absorbed weights). */
+static double price_latent(struct pricing *pricing, double rows, double split) {
+	const lk_model *model = pricing->engine->model;
+	double h = model->hidden, heads = model->heads / split, latent = model->kv_lora,
+		   rope = model->qk_rope, q = heads * (model->qk_nope + rope);
+	double seconds = price_inside(pricing, rows, model->q_lora + latent + rope, h);
+	seconds += price_inside(pricing, rows, q, model->q_lora > 0 ? model->q_lora : h);
+	seconds += price_product(pricing, &pricing->wide, LK_BF16, heads, rows, latent, model->qk_nope);
+	seconds += price_product(pricing, &pricing->wide, LK_BF16, heads, rows, model->v_dim, latent);
+	seconds += price_pass(pricing, rows * (model->q_lora + latent + q) * 4);
+	return seconds + price_inside(pricing, rows, h, heads * model->v_dim);
+}
+
+static double price_attention_products(struct pricing *pricing, double rows) {
+	const lk_engine *engine = pricing->engine;
+	double split = engine->attention_dp ? 1 : engine->tp,
+		   own = engine->attention_dp ? fmax(1, rows / engine->tp) : rows;
+	double seconds = engine->model->attention == LK_ATTN_MLA ? price_latent(pricing, own, split)
+	                                                         : price_heads(pricing, own, split);
+	return seconds + price_pass(pricing, own * engine->model->hidden * 8); /* norm, residual */
+}
+
+static double price_gated(struct pricing *pricing, double rows, double width) {
+	const lk_model *model = pricing->engine->model;
+	double up = width * (model->gated ? 2 : 1);
+	return price_inside(pricing, rows, up, model->hidden) +
+	       price_pass(pricing, rows * (up + width) * 2) +
+	       price_inside(pricing, rows, model->hidden, width);
+}
+
+static double price_experts(struct pricing *pricing, double rows) {
+	const lk_engine *engine = pricing->engine;
+	const lk_model *model = engine->model;
+	double h = model->hidden, slices = (double)engine->tp / engine->ep,
+		   inner = model->expert_ffn / slices, local = (double)model->experts / engine->ep;
+	double touched = local * -expm1(rows * log1p(-(double)model->topk / model->experts));
+	if (model->topk >= model->experts) touched = local;
+	touched = fmin(local, fmax(touched, fmin(1, local)));
+	double routed = rows * model->topk / engine->ep, each = routed / touched;
+	double seconds = price_product(pricing, &pricing->wide, LK_BF16, 1, rows, model->experts, h);
+	seconds += price_pass(pricing, rows * model->experts * 6); /* choice of experts */
+	seconds += price_pass(pricing, routed * h * 4);            /* to their experts */
+	seconds += price_product(pricing, &pricing->gemm, engine->dtype, touched, each,
+	                         inner * (model->gated ? 2 : 1), h);
+	seconds += price_pass(pricing, routed * inner * 6);
+	seconds += price_product(pricing, &pricing->gemm, engine->dtype, touched, each, h, inner);
+	seconds += price_pass(pricing, routed * h * 2 + rows * h * 4); /* and back */
+	if (model->shared_ffn > 0)
+		seconds += price_gated(pricing, rows, (double)model->shared_ffn / engine->tp);
+	return seconds;
+}
+
+static double price_ffn(struct pricing *pricing, const lk_layer *layer, double rows) {
+	const lk_engine *engine = pricing->engine;
+	if (layer->ffn == LK_FFN_NONE) return 0;
+	return price_pass(pricing, rows * engine->model->hidden * 8) +
+	       (layer->ffn == LK_FFN_EXPERTS
+	            ? price_experts(pricing, rows)
+	            : price_gated(pricing, rows, (double)engine->model->ffn / engine->tp));
+}
+
+static double price_collective(struct pricing *pricing, lk_coll_kind kind, double bytes) {
+	pricing->launches++;
+	return lk_collective_cost(kind, &pricing->group, bytes).seconds;
+}
+
+static double price_exchange(struct pricing *pricing, const lk_layer *layer, double rows) {
+	const lk_engine *engine = pricing->engine;
+	double bytes = rows * engine->model->hidden * 2;
+	if (engine->tp == 1) return 0;
+	if (engine->attention_dp)
+		return layer->ffn == LK_FFN_NONE
+		           ? 0
+		           : price_collective(pricing, LK_COLL_ALLGATHER, bytes) +
+		                 price_collective(pricing, LK_COLL_REDUCESCATTER, bytes);
+	return price_collective(pricing, LK_COLL_ALLREDUCE, bytes) *
+	       (layer->ffn == LK_FFN_NONE ? 1 : 2);
+}
+
+/* ---- tables ---- */
+
+/* Rows at a place of the tables: each of the first eight, then eight an octave. */
+static double rows_at(int place) {
+	return place < 8 ? place + 1 : 8 * exp2((place - 7) / 8.0);
+}
+
+static double table_at(const double *table, double rows) {
+	if (!(rows > 0)) return 0;
+	if (rows <= 1) return table[0];
+	double place = rows <= 8 ? rows - 1 : 7 + 8 * log2(rows / 8);
+	int below = (int)fmin(floor(place), LK_PRICE_ROWS - 2);
+	double low = rows_at(below), high = rows_at(below + 1);
+	return table[below] + (table[below + 1] - table[below]) * (rows - low) / (high - low);
+}
+
+static void price_layers(struct pricing *pricing, double rows, double *products, double *exchange) {
+	const lk_model *model = pricing->engine->model;
+	double layer_s = 0, moved_s = 0, launches = 0;
+	*products = *exchange = 0;
+	pricing->launches = 0;
+	for (int i = 0; i < model->layers; i++) {
+		lk_layer layer = lk_model_layer(model, i);
+		if (i == 0 || !lk_layer_repeats(model, i)) {
+			double before = pricing->launches;
+			layer_s = price_attention_products(pricing, rows) + price_ffn(pricing, &layer, rows);
+			moved_s = price_exchange(pricing, &layer, rows);
+			launches = pricing->launches - before + 1; /* and attention */
+			pricing->launches = before;
+		}
+		*products += layer_s;
+		*exchange += moved_s;
+		pricing->launches += launches;
+	}
+	if (pricing->engine->pp > 1)
+		*exchange +=
+			(pricing->engine->pp - 1) *
+			lk_p2p_cost(pricing->group.node, true, 1, 1, NULL, rows * model->hidden * 2).seconds;
+}
+
+static double price_head(struct pricing *pricing, double rows) {
+	const lk_engine *engine = pricing->engine;
+	double vocab = engine->model->vocab;
+	double seconds = price_product(pricing, &pricing->wide, LK_BF16, 1, rows, vocab / engine->tp,
+	                               engine->model->hidden);
+	if (engine->tp > 1) seconds += price_collective(pricing, LK_COLL_ALLGATHER, rows * vocab * 2);
+	return seconds + 3 * price_pass(pricing, rows * vocab * 4);
+}
+
+static void fill_tables(struct pricing *pricing, lk_prices *out) {
+	double least[3] = {0};
+	for (int i = 0; i < LK_PRICE_ROWS; i++) {
+		double rows = rows_at(i) / pricing->engine->pp;
+		price_layers(pricing, fmax(1, rows), &out->products_s[i], &out->exchange_s[i]);
+		out->head_s[i] = price_head(pricing, fmax(1, rows));
+		out->products_s[i] = least[0] = fmax(least[0], out->products_s[i]);
+		out->exchange_s[i] = least[1] = fmax(least[1], out->exchange_s[i]);
+		out->head_s[i] = least[2] = fmax(least[2], out->head_s[i]);
+	}
+}
+
+/* ---- attention ---- */
+
+/* Seconds of a cached token in one layer: bytes on a GPU, at least the arithmetic of latent
+ * attention, whose heads all read the same bytes. */
+static double price_cached(const struct pricing *pricing) {
+	const lk_engine *engine = pricing->engine;
+	const lk_model *model = engine->model;
+	double share = engine->attention_dp ? engine->tp : 1;
+	double bytes =
+		lk_engine_token_bytes(engine) / (pricing->device->memory_rate * engine->numbers.attention);
+	double heads = (double)model->heads / (engine->attention_dp ? 1 : engine->tp);
+	double width = model->attention == LK_ATTN_MLA ? 2.0 * model->kv_lora + model->qk_rope
+	                                               : 2.0 * model->head_dim;
+	double flops = 2 * heads * width * (1 + engine->draft);
+	double arithmetic =
+		flops / (lk_sustained_flops(pricing->device, LK_BF16) * engine->numbers.attention);
+	return fmax(bytes, arithmetic) / share / engine->pp;
+}
+
+static double price_pair(const struct pricing *pricing) {
+	const lk_engine *engine = pricing->engine;
+	const lk_model *model = engine->model;
+	double width = model->attention == LK_ATTN_MLA
+	                   ? (double)model->qk_nope + model->qk_rope + model->v_dim
+	                   : 2.0 * model->head_dim;
+	lk_attention_rate rate = lk_published_attention(pricing->device, LK_ATTENTION_FA3, false);
+	return 2 * width * model->heads / engine->tp / (rate.flops * engine->numbers.products) /
+	       engine->pp;
+}
+
+static void fill_attention(const struct pricing *pricing, lk_prices *out) {
+	const lk_engine *engine = pricing->engine;
+	double cached = price_cached(pricing), pair = price_pair(pricing);
+	for (int i = 0; i < engine->model->layers; i++) {
+		double window = lk_model_window(engine->model, i);
+		if (!(window > 0)) window = INFINITY;
+		int at = 0;
+		while (at < out->windows && out->window[at] != window) at++;
+		if (at == out->windows && at < LK_PRICE_WINDOWS) out->window[out->windows++] = window;
+		if (at == LK_PRICE_WINDOWS) at--; /* counted with the last: networks have two */
+		out->context_s[at] += cached;
+		out->pair_s[at] += pair;
+		out->attention_floor_s += pricing->floor_s;
+	}
+}
+
+/* ---- the whole ---- */
+
+static lk_status check_engine(const lk_engine *engine, lk_error *err) {
+	const lk_model *model = engine->model;
+	if (model->network != LK_NET_DECODER || !model->lm_head || model->vocab <= 0) {
+		lk_fail(err, LK_ERR_INPUT, "--model", "%s does not generate text", model->name);
+		return lk_hint(err, "give a causal language model");
+	}
+	if (lk_model_mixers(model) != LK_MIXER_ATTENTION || model->index_topk > 0) {
+		lk_fail(err, LK_ERR_INPUT, "--model",
+		        "generation of %s is not modelled: its layers do more than full or windowed "
+		        "attention",
+		        model->name);
+		return lk_hint(err, "give a network whose layers are attention and feed-forward");
+	}
+	if (model->heads % engine->tp != 0 && !engine->attention_dp) {
+		lk_fail(err, LK_ERR_INPUT, "--tp", "%d heads do not divide by %d", model->heads,
+		        engine->tp);
+		return lk_hint(err, "give a divisor of the heads");
+	}
+	if (engine->ep > 1 &&
+	    (model->experts == 0 || model->experts % engine->ep != 0 || engine->tp % engine->ep != 0)) {
+		lk_fail(err, LK_ERR_INPUT, "--ep", "%d does not divide %d experts on %d GPUs", engine->ep,
+		        model->experts, engine->tp);
+		return lk_hint(err, "give a divisor of both, or leave it out");
+	}
+	if (engine->pp > model->layers) {
+		lk_fail(err, LK_ERR_INPUT, "--pp", "%d stages for %d layers", engine->pp, model->layers);
+		return lk_hint(err, "give at most the layers");
+	}
+	return LK_OK;
+}
+
+lk_status lk_engine_prices(const lk_engine *engine, lk_prices *out, lk_error *err) {
+	LK_TRY(check_engine(engine, err));
+	const lk_node *node = &engine->cluster->node[0];
+	int in_node = engine->tp < node->gpus ? engine->tp : node->gpus;
+	struct pricing pricing = {
+		.engine = engine,
+		.device = node->device,
+		.gemm = gemm_numbers(engine, node->device, engine->dtype),
+		.wide = gemm_numbers(engine, node->device, LK_BF16),
+		.stream = node->device->memory_rate * 0.7 * engine->numbers.products,
+		.floor_s = engine->numbers.floor_us * 1e-6,
+		.group = {.node = node,
+	              .ranks = engine->tp,
+	              .nodes = (engine->tp + node->gpus - 1) / node->gpus,
+	              .ranks_per_node = in_node,
+	              .sharing = 1,
+	              .oversubscription = engine->cluster->oversubscription},
+	};
+	double guess = engine->accept, draft = engine->draft;
+	*out = (lk_prices){.step_s = engine->numbers.step_us * 1e-6,
+	                   .sequence_s = engine->numbers.sequence_us * 1e-6,
+	                   .rows = 1 + draft,
+	                   /* each further token needs all before it (Leviathan et al., arXiv
+	                      2211.17192, equation 1) */
+	                   .taken = guess < 1 ? (1 - pow(guess, draft + 1)) / (1 - guess) : 1 + draft,
+	                   .draft_s = draft / engine->model->layers};
+	fill_tables(&pricing, out);
+	if (engine->eager) out->issue_s = pricing.launches * lk_default_constants.launch_s;
+	fill_attention(&pricing, out);
+	return LK_OK;
+}
+
+double lk_iterations(const lk_prices *prices, double sequences, double context, double prompt,
+                     double pairs, double count, double parts[LK_GENERATION_PARTS]) {
+	LK_ASSERT(sequences >= 0 && prompt >= 0 && count >= 0);
+	double rows = sequences * prices->rows, mean = sequences > 0 ? context / sequences : 0;
+	double draft = 1 + prices->draft_s; /* a guess is a layer and the head, once for each token */
+	double products = table_at(prices->products_s, rows) * draft,
+		   exchange = table_at(prices->exchange_s, rows) * draft,
+		   head = table_at(prices->head_s, rows) +
+	              (prices->rows - 1) * table_at(prices->head_s, sequences),
+		   attention = sequences > 0 ? prices->attention_floor_s : 0, prefill = 0;
+	for (int i = 0; i < prices->windows; i++)
+		attention += prices->context_s[i] * sequences * fmin(mean, prices->window[i]);
+	if (prompt > 0) {
+		prefill = table_at(prices->products_s, rows + prompt) +
+		          table_at(prices->exchange_s, rows + prompt) - table_at(prices->products_s, rows) -
+		          table_at(prices->exchange_s, rows) + prices->attention_floor_s +
+		          table_at(prices->head_s, 1);
+		for (int i = 0; i < prices->windows; i++)
+			prefill += prices->pair_s[i] * fmin(pairs, prompt * prices->window[i]);
+	}
+	double device = products + exchange + head + attention + prefill;
+	double host =
+		prices->step_s + prices->sequence_s * sequences + fmax(0, prices->issue_s - device);
+	const double each[LK_GENERATION_PARTS] = {prefill, products, attention, exchange, head, host};
+	for (int i = 0; i < LK_GENERATION_PARTS; i++) parts[i] += each[i] * count;
+	return (device + host) * count;
+}

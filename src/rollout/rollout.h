@@ -1,0 +1,187 @@
+/* rollout.h: the generation phase of a post-training step: sequences that inference engines write
+ * token by token, until the last of them is finished. An engine is priced by the kernel and
+ * collective models of cost/ (engine.c), its continuous batching is simulated from one change of
+ * the batch to the next (batching.c), over drawn lengths (lengths.c). docs/method/generation.md
+ * states the formulas. */
+#ifndef LK_ROLLOUT_ROLLOUT_H
+#define LK_ROLLOUT_ROLLOUT_H
+
+#include "base/arena.h"
+#include "cost/collective/collective.h"
+#include "hw/hw.h"
+#include "model/network/model.h"
+
+/* ---- lengths: how many tokens each sequence gets. */
+
+typedef enum lk_length_kind {
+	LK_LENGTHS_FIXED,
+	LK_LENGTHS_LOGNORMAL,
+	LK_LENGTHS_EXPONENTIAL,
+	LK_LENGTH_KINDS,
+} lk_length_kind;
+
+extern const char *const lk_length_kind_names[]; /* ends with NULL */
+
+/* The deviation of ln(length) that a lognormal distribution gets. */
+extern const double lk_lengths_sigma;
+
+/* Draws `count` lengths of at least 1 with this mean, none above `most` (0: no limit): what would
+ * be longer is cut there, and the rest grows so that the mean stays. A mean of `most` or more gives
+ * `most` for all. Equal seeds give equal lengths. */
+void lk_lengths_draw(lk_length_kind kind, double mean, double most, uint64_t seed, size_t count,
+                     double *out);
+
+/* Lengths from a file, one number a line, comments after '#', drawn in their order and from the
+ * start again where there are fewer than `count`. LK_ERR_IO; LK_ERR_INPUT: a line that is no
+ * positive number, or a file without one. */
+lk_status lk_lengths_read(const char *path, size_t count, double *out, lk_error *err);
+
+/* ---- engine: what one inference engine holds and how long an iteration takes. */
+
+/* The few numbers that kernel and collective models do not say; rows of the family "generation" of
+ * the calibration, by engine software. */
+typedef struct lk_engine_numbers {
+	double attention;   /* share of memory bandwidth that attention over the cache reaches */
+	double products;    /* factor on the rates of products and of other kernels */
+	double floor_us;    /* shortest kernel inside a CUDA graph */
+	double step_us;     /* host time of an iteration that no kernel overlaps */
+	double sequence_us; /* more of it for each running sequence */
+} lk_engine_numbers;
+
+enum {
+	LK_ENGINE_NUMBERS = 5
+};
+/* Names, start and limits of the numbers, in the order of the struct. */
+extern const lk_fit_number lk_engine_number_limits[LK_ENGINE_NUMBERS];
+double *lk_engine_number(lk_engine_numbers *numbers, int index);
+
+/* The software that generates. */
+typedef struct lk_engine_software {
+	const char *name;    /* "vllm" */
+	bool reserves;       /* a sequence starts when its longest possible end has room */
+	int sequences;       /* most sequences of a batch where nothing is said */
+	int tokens;          /* tokens of an iteration where nothing is said */
+	double memory_share; /* of the device's memory */
+} lk_engine_software;
+
+/* Known software by name; NULL: unknown. The i-th; NULL after the last. */
+const lk_engine_software *lk_engine_software_find(const char *name);
+const lk_engine_software *lk_engine_software_at(int index);
+/* The numbers of the calibration in use for it; of software that was not measured the row "all". */
+lk_engine_numbers lk_engine_numbers_of(const lk_engine_software *software);
+
+typedef struct lk_engine {
+	const lk_model *model;
+	const lk_cluster *cluster; /* its first node group prices all engines */
+	const lk_engine_software *software;
+	lk_engine_numbers numbers;
+	int tp, pp, ep;    /* GPUs of an engine: tp * pp; ep divides tp */
+	bool attention_dp; /* the tp GPUs attend to sequences of their own; else to heads */
+	lk_dtype dtype;    /* of weights and products inside of layers; embedding and head: 16 bits */
+	lk_dtype kv_dtype;
+	bool eager;          /* kernels are issued one by one, not replayed from CUDA graphs */
+	double memory_share; /* of the device's memory that the engine may use */
+	int sequences;       /* most sequences of a batch */
+	int tokens;          /* most tokens of an iteration: prompts are cut into such chunks */
+	bool prefix_caching; /* a prompt that is in the cache is not computed again */
+	int draft;           /* tokens guessed in an iteration; 0 none */
+	double accept; /* probability that a guessed token is taken, given that those before are */
+} lk_engine;
+
+/* What a GPU of the engine holds, bytes. */
+typedef struct lk_engine_memory {
+	double weights, workspace, context;
+	double usable; /* of the device */
+	double cache;  /* what is left for keys and values; negative: weights do not fit */
+	double token;  /* keys and values of a token, all layers, on one GPU */
+	double tokens; /* that the whole engine has room for */
+} lk_engine_memory;
+
+/* `length`: usual tokens of a finished sequence; layers with a window keep no more than that. */
+lk_engine_memory lk_engine_memory_of(const lk_engine *engine, double length);
+
+enum {
+	LK_PRICE_ROWS = 160,
+	LK_PRICE_WINDOWS = 4
+};
+
+/* Seconds of an iteration, as tables by its rows (tokens that pass the layers) and as rates. */
+typedef struct lk_prices {
+	double products_s[LK_PRICE_ROWS], exchange_s[LK_PRICE_ROWS], head_s[LK_PRICE_ROWS];
+	int windows;
+	double window[LK_PRICE_WINDOWS];    /* tokens; INFINITY: all */
+	double context_s[LK_PRICE_WINDOWS]; /* of a cached token that a sequence attends to */
+	double pair_s[LK_PRICE_WINDOWS];    /* of a pair of query and key of a prompt */
+	double attention_floor_s;           /* of all layers' attention kernels */
+	double step_s, sequence_s;          /* host */
+	double issue_s; /* eager: host time of all launches of an iteration; else 0 */
+	double taken;   /* tokens that a sequence gains in an iteration */
+	double rows;    /* rows of a sequence in an iteration */
+	double draft_s; /* share of an iteration's layers that guessing adds */
+} lk_prices;
+
+/* LK_ERR_INPUT: a network that does not generate as modelled, a layout that does not divide it. */
+lk_status lk_engine_prices(const lk_engine *engine, lk_prices *out, lk_error *err);
+
+/* Parts of an engine's time. */
+typedef enum lk_generation_part {
+	LK_GENERATION_PREFILL,
+	LK_GENERATION_PRODUCTS,
+	LK_GENERATION_ATTENTION,
+	LK_GENERATION_EXCHANGE,
+	LK_GENERATION_HEAD,
+	LK_GENERATION_HOST,
+	LK_GENERATION_PARTS,
+} lk_generation_part;
+extern const char *const lk_generation_part_keys[LK_GENERATION_PARTS];
+extern const char *const lk_generation_part_labels[LK_GENERATION_PARTS];
+
+/* Adds `count` equal iterations to `parts`: `sequences` of them decode, with `context` cached
+ * tokens in all, while a chunk of `prompt` tokens with `pairs` pairs is computed. Returns the
+ * seconds. */
+double lk_iterations(const lk_prices *prices, double sequences, double context, double prompt,
+                     double pairs, double count, double parts[LK_GENERATION_PARTS]);
+
+/* ---- batching: one engine works off its sequences. */
+
+typedef struct lk_sequence {
+	double prompt, response; /* tokens */
+	uint32_t group;          /* sequences of one prompt are of one group */
+} lk_sequence;
+
+typedef struct lk_batching {
+	double seconds;
+	double parts[LK_GENERATION_PARTS]; /* they add up to it */
+	double iterations, tokens;         /* tokens: generated */
+	double tail_s;                     /* with less than half of the largest batch */
+	double most;                       /* sequences of the largest batch */
+	double most_tokens;                /* keys and values held at most */
+	double running_s;                  /* seconds that sequences ran, added up over them */
+	size_t preempted;                  /* sequences that made room and were computed again */
+	uint64_t events;
+} lk_batching;
+
+/* All sequences wait at the start, in this order; groups count from 0 to `groups` - 1.
+ * LK_ERR_INPUT: a sequence that does not fit into the cache alone; LK_ERR_MEMORY. */
+lk_status lk_batching_run(const lk_engine *engine, const lk_prices *prices, double cache_tokens,
+                          const lk_sequence *sequences, size_t count, size_t groups,
+                          lk_batching *out, lk_error *err);
+
+/* ---- rollout: all engines. */
+
+typedef struct lk_rollout {
+	int engines;
+	lk_batching longest; /* of the engine that ends last; the phase takes as long */
+	double tokens;       /* generated by all */
+	double mean_end_s;   /* over engines */
+	size_t preempted;
+	uint64_t events;
+} lk_rollout;
+
+/* `sequences` are dealt over `engines` equal engines one prompt (group) after another; sequences of
+ * one group stand together. */
+lk_status lk_rollout_run(const lk_engine *engine, int engines, double cache_tokens,
+                         const lk_sequence *sequences, size_t count, lk_rollout *out,
+                         lk_error *err);
+
+#endif

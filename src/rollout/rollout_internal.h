@@ -1,0 +1,11 @@
+/* rollout_internal.h: what the files of an engine share. */
+#ifndef LK_ROLLOUT_INTERNAL_H
+#define LK_ROLLOUT_INTERNAL_H
+
+#include "rollout/rollout.h"
+
+/* Heads of keys and values on a GPU; bytes that one layer caches of a token there. */
+double lk_engine_kv_heads(const lk_engine *engine);
+double lk_engine_token_bytes(const lk_engine *engine);
+
+#endif

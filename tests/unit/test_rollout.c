@@ -1,0 +1,354 @@
+/* test_rollout.c: generation: lengths with their mean, batching against an executor that counts
+ * every token, what more engines, more room and longer sequences do. */
+#include <math.h>
+#include <string.h>
+
+#include "rounds.h"
+#include "scratch.h"
+
+#include "base/arena.h"
+#include "base/stats.h"
+#include "cost/calibration/calibration.h"
+#include "rollout/rollout.h"
+
+enum {
+	SEQUENCES = 400
+};
+
+struct bench {
+	lk_arena arena;
+	lk_model model;
+	lk_cluster cluster;
+	lk_engine engine;
+	lk_prices prices;
+	lk_sequence sequences[SEQUENCES];
+	double lengths[SEQUENCES];
+};
+
+static struct bench bench_of(const char *model, const char *gpu, int tp) {
+	struct bench bench = {0};
+	lk_error err;
+	assert_int_equal(lk_calibration_ready(&err), LK_OK);
+	assert_int_equal(lk_model_preset(model, &bench.model, &err), LK_OK);
+	assert_int_equal(
+		lk_cluster_simple(&bench.arena, lk_device_find(gpu), 64, 0, 0, &bench.cluster, &err),
+		LK_OK);
+	bench.engine = (lk_engine){.software = lk_engine_software_find("vllm"),
+	                           .tp = tp,
+	                           .pp = 1,
+	                           .ep = 1,
+	                           .dtype = LK_BF16,
+	                           .kv_dtype = LK_BF16,
+	                           .memory_share = 0.9,
+	                           .sequences = 256,
+	                           .tokens = 8192,
+	                           .prefix_caching = true};
+	bench.engine.numbers = lk_engine_numbers_of(bench.engine.software);
+	return bench;
+}
+
+/* Pointers into the struct, which has moved since. */
+static void bench_ready(struct bench *bench) {
+	lk_error err;
+	bench->engine.model = &bench->model;
+	bench->engine.cluster = &bench->cluster;
+	if (lk_engine_prices(&bench->engine, &bench->prices, &err) != LK_OK)
+		fail_msg("%s: %s", err.where, err.what);
+}
+
+static void bench_draw(struct bench *bench, lk_length_kind kind, double mean, double prompt,
+                       uint64_t seed) {
+	lk_lengths_draw(kind, mean, 8 * mean, seed, SEQUENCES, bench->lengths);
+	for (uint32_t i = 0; i < SEQUENCES; i++)
+		bench->sequences[i] = (lk_sequence){prompt, bench->lengths[i], i};
+}
+
+static lk_batching run_one(struct bench *bench, double cache, size_t count) {
+	lk_batching out;
+	lk_error err;
+	if (lk_batching_run(&bench->engine, &bench->prices, cache, bench->sequences, count, SEQUENCES,
+	                    &out, &err) != LK_OK)
+		fail_msg("%s: %s", err.where, err.what);
+	return out;
+}
+
+static double parts_sum(const lk_batching *batching) {
+	double sum = 0;
+	for (int i = 0; i < LK_GENERATION_PARTS; i++) sum += batching->parts[i];
+	return sum;
+}
+
+static void near(double a, double b, double within) {
+	if (!(fabs(a - b) <= within * fabs(b))) fail_msg("%.12g is not %.12g", a, b);
+}
+
+/* ---- lengths ---- */
+
+static void lengths_have_their_mean(void **state) {
+	(void)state;
+	static double lengths[2000];
+	for (int kind = 0; kind < LK_LENGTH_KINDS; kind++)
+		for (double mean = 2; mean < 5000; mean *= 3) {
+			double most = mean * 1.5;
+			lk_lengths_draw((lk_length_kind)kind, mean, most, 7, 2000, lengths);
+			near(lk_mean(lengths, 2000), mean, kind == LK_LENGTHS_FIXED ? 1e-9 : 0.5 / mean + 1e-3);
+			for (int i = 0; i < 2000; i++) assert_true(lengths[i] >= 1 && lengths[i] <= ceil(most));
+		}
+	lk_lengths_draw(LK_LENGTHS_EXPONENTIAL, 100, 80, 7, 2000, lengths);
+	assert_true(lengths[0] == 80 && lengths[1999] == 80);
+}
+
+static void lengths_of_a_file(void **state) {
+	(void)state;
+	char folder[64], path[128], where[140];
+	double out[5];
+	snprintf(path, sizeof path, "%s/lengths.txt", new_folder(folder));
+	snprintf(where, sizeof where, "%s:2", path);
+	lk_error err;
+	FILE *file = fopen(path, "w");
+	fputs("# tokens\n10\n 20 # the second\n\n30\n", file);
+	fclose(file);
+	assert_int_equal(lk_lengths_read(path, 5, out, &err), LK_OK);
+	for (int i = 0; i < 5; i++) assert_true(out[i] == 10 * (i % 3 + 1));
+	file = fopen(path, "w");
+	fputs("10\nmany\n", file);
+	fclose(file);
+	assert_int_equal(lk_lengths_read(path, 5, out, &err), LK_ERR_INPUT);
+	assert_string_equal(err.where, where);
+	fclose(fopen(path, "w"));
+	assert_int_equal(lk_lengths_read(path, 5, out, &err), LK_ERR_INPUT);
+	assert_int_equal(remove_folder(folder), 0);
+}
+
+/* ---- batching ---- */
+
+/* The same without folding: all sequences start together, then one iteration after another. */
+static double count_tokens(struct bench *bench, size_t count) {
+	double parts[LK_GENERATION_PARTS] = {0}, prompts = 0, pairs = 0, seconds;
+	for (size_t i = 0; i < count; i++) {
+		prompts += bench->sequences[i].prompt;
+		pairs += bench->sequences[i].prompt * bench->sequences[i].prompt / 2;
+	}
+	seconds = lk_iterations(&bench->prices, 0, 0, prompts, pairs, 1, parts);
+	for (double token = 1;; token++) {
+		double running = 0, context = 0;
+		for (size_t i = 0; i < count; i++)
+			if (bench->sequences[i].response > token) {
+				running++;
+				context += bench->sequences[i].prompt + token;
+			}
+		if (running == 0) return seconds;
+		seconds += lk_iterations(&bench->prices, running, context, 0, 0, 1, parts);
+	}
+}
+
+static void folding_changes_nothing(void **state) {
+	(void)state;
+	static struct bench bench;
+	bench = bench_of("llama3.1-8b", "h100-sxm", 1);
+	bench_ready(&bench);
+	for (int kind = 0; kind < LK_LENGTH_KINDS; kind++)
+		for (size_t count = 1; count <= 81; count += 20) {
+			bench_draw(&bench, (lk_length_kind)kind, 300, 50, count);
+			lk_batching all = run_one(&bench, 1e9, count);
+			near(all.seconds, count_tokens(&bench, count), 1e-9);
+			near(parts_sum(&all), all.seconds, 1e-9);
+			assert_true(all.most <= (double)count && all.preempted == 0);
+		}
+	lk_arena_free(&bench.arena);
+}
+
+/* No phase is shorter than its longest sequence takes alone, nor longer than all of them one after
+ * another. */
+static void the_longest_sequence_bounds(void **state) {
+	(void)state;
+	static struct bench bench;
+	bench = bench_of("qwen3-30b-a3b", "h200", 2);
+	bench_ready(&bench);
+	for (uint64_t seed = 1; seed <= (uint64_t)rounds(10, 40); seed++) {
+		bench_draw(&bench, LK_LENGTHS_EXPONENTIAL, 500, 100, seed);
+		lk_batching all = run_one(&bench, 1e9, SEQUENCES);
+		double sum = 0, longest = 0;
+		for (int i = 0; i < SEQUENCES; i++) {
+			lk_sequence one = bench.sequences[i];
+			one.group = 0;
+			lk_batching alone;
+			lk_error err;
+			assert_int_equal(
+				lk_batching_run(&bench.engine, &bench.prices, 1e9, &one, 1, 1, &alone, &err),
+				LK_OK);
+			sum += alone.seconds;
+			longest = fmax(longest, alone.seconds);
+		}
+		assert_true(all.seconds >= longest && all.seconds <= sum);
+	}
+	lk_arena_free(&bench.arena);
+}
+
+/* A cache that is too small costs time, never sequences; software that reserves preempts none. */
+static void little_room(void **state) {
+	(void)state;
+	static struct bench bench;
+	bench = bench_of("llama3.1-8b", "h100-sxm", 1);
+	bench_ready(&bench);
+	bench_draw(&bench, LK_LENGTHS_LOGNORMAL, 400, 100, 3);
+	double before = 0;
+	for (double cache = 200e3; cache > 4000; cache /= 2) {
+		bench.engine.software = lk_engine_software_find("vllm");
+		lk_batching all = run_one(&bench, cache, SEQUENCES);
+		assert_true(all.most_tokens <= cache * (1 + 1e-9));
+		assert_true(all.seconds > 0.98 * before);
+		near(parts_sum(&all), all.seconds, 1e-9);
+		assert_true(cache > 50e3 || all.preempted > 0);
+		before = all.seconds;
+		bench.engine.software = lk_engine_software_find("tensorrt-llm");
+		lk_batching reserved = run_one(&bench, cache, SEQUENCES);
+		assert_true(reserved.preempted == 0 && reserved.most_tokens <= cache);
+		assert_true(reserved.most <= all.most);
+	}
+	lk_batching out;
+	lk_error err;
+	assert_int_equal(lk_batching_run(&bench.engine, &bench.prices, 300, bench.sequences, SEQUENCES,
+	                                 SEQUENCES, &out, &err),
+	                 LK_ERR_INPUT);
+	lk_arena_free(&bench.arena);
+}
+
+/* Prompts of one group are computed and kept once; chunks change the order of work, not its sum. */
+static void prompts_are_shared(void **state) {
+	(void)state;
+	static struct bench bench;
+	bench = bench_of("llama3.1-8b", "h100-sxm", 1);
+	bench_ready(&bench);
+	bench_draw(&bench, LK_LENGTHS_FIXED, 64, 4000, 3);
+	lk_batching own = run_one(&bench, 1e9, 64);
+	for (uint32_t i = 0; i < 64; i++) bench.sequences[i].group = i / 16;
+	lk_batching shared = run_one(&bench, 1e9, 64);
+	assert_true(shared.parts[LK_GENERATION_PREFILL] < own.parts[LK_GENERATION_PREFILL] / 10);
+	near(shared.most_tokens, 4 * 4000 + 64 * 64, 0.02);
+	near(own.most_tokens, 64 * (4000 + 64), 0.02);
+	bench.engine.prefix_caching = false;
+	near(run_one(&bench, 1e9, 64).seconds, own.seconds, 1e-9);
+	bench.engine.tokens = 1000;
+	lk_batching chunks = run_one(&bench, 1e9, 64);
+	assert_true(chunks.iterations >= 256);
+	near(chunks.parts[LK_GENERATION_PREFILL], own.parts[LK_GENERATION_PREFILL], 0.3);
+	lk_arena_free(&bench.arena);
+}
+
+/* ---- prices ---- */
+
+static void prices_never_fall(void **state) {
+	(void)state;
+	static const char *const models[] = {"llama3.1-8b", "qwen3-30b-a3b", "gpt-oss-20b",
+	                                     "deepseek-v3"};
+	for (int m = 0; m < 4; m++) {
+		static struct bench bench;
+		bench = bench_of(models[m], "b200", 8);
+		bench_ready(&bench);
+		double before = 0;
+		for (double rows = 1; rows < 8000; rows *= 1.1) {
+			double parts[LK_GENERATION_PARTS] = {0};
+			double seconds = lk_iterations(&bench.prices, rows, rows * 1000, 0, 0, 1, parts);
+			assert_true(seconds >= before && isfinite(seconds));
+			before = seconds;
+		}
+		lk_arena_free(&bench.arena);
+	}
+}
+
+/* A batch of one reads all weights: no engine is faster than memory. Guesses that are always right
+ * save iterations; those that are never right cost time. */
+static void bounds_of_an_iteration(void **state) {
+	(void)state;
+	static struct bench bench;
+	bench = bench_of("llama3.1-8b", "h100-sxm", 1);
+	bench_ready(&bench);
+	double parts[LK_GENERATION_PARTS] = {0};
+	double plain = lk_iterations(&bench.prices, 1, 1000, 0, 0, 1, parts);
+	assert_true(plain > 7.5e9 * 2 / bench.cluster.node[0].device->memory_rate && plain < 0.02);
+	bench_draw(&bench, LK_LENGTHS_FIXED, 500, 100, 1);
+	double without = run_one(&bench, 1e9, 16).seconds;
+	bench.engine.draft = 3, bench.engine.accept = 1;
+	bench_ready(&bench);
+	assert_true(run_one(&bench, 1e9, 16).seconds < without / 3);
+	bench.engine.accept = 0;
+	bench_ready(&bench);
+	assert_true(run_one(&bench, 1e9, 16).seconds > without);
+	lk_arena_free(&bench.arena);
+}
+
+static void memory_of_an_engine(void **state) {
+	(void)state;
+	static struct bench bench;
+	bench = bench_of("llama3.1-8b", "h100-sxm", 1);
+	bench_ready(&bench);
+	lk_engine_memory one = lk_engine_memory_of(&bench.engine, 1000);
+	near(one.weights, 8.03e9 * 2, 0.01);
+	near(one.token, 2 * 8 * 128 * 2 * 32, 1e-9);
+	bench.engine.tp = 4;
+	lk_engine_memory four = lk_engine_memory_of(&bench.engine, 1000);
+	near(four.weights, one.weights / 4, 0.01);
+	near(four.token, one.token / 4, 1e-9);
+	bench.engine.tp = 16; /* more GPUs than heads of keys: each holds one */
+	near(lk_engine_memory_of(&bench.engine, 1000).token, one.token / 8, 1e-9);
+	lk_arena_free(&bench.arena);
+}
+
+/* ---- all engines ---- */
+
+static void more_engines_are_never_slower(void **state) {
+	(void)state;
+	static struct bench bench;
+	bench = bench_of("llama3.1-8b", "h100-sxm", 1);
+	bench_ready(&bench);
+	lk_error err;
+	for (uint64_t seed = 1; seed <= (uint64_t)rounds(10, 50); seed++) {
+		bench_draw(&bench, (lk_length_kind)(seed % LK_LENGTH_KINDS), 700, 200, seed);
+		double before = INFINITY;
+		for (int engines = 1; engines <= 128; engines *= 2) {
+			lk_rollout out;
+			assert_int_equal(lk_rollout_run(&bench.engine, engines, 50e3, bench.sequences,
+			                                SEQUENCES, &out, &err),
+			                 LK_OK);
+			assert_true(out.longest.seconds <= before * 1.0001);
+			assert_true(out.mean_end_s <= out.longest.seconds * (1 + 1e-12));
+			before = out.longest.seconds;
+		}
+	}
+	lk_arena_free(&bench.arena);
+}
+
+static void ten_thousand_in_a_second(void **state) {
+	(void)state;
+	static struct bench bench;
+	static lk_sequence sequences[10000];
+	static double lengths[10000];
+	bench = bench_of("llama3.1-8b", "h100-sxm", 1);
+	bench_ready(&bench);
+	lk_lengths_draw(LK_LENGTHS_EXPONENTIAL, 4000, 32768, 1, 10000, lengths);
+	for (uint32_t i = 0; i < 10000; i++) sequences[i] = (lk_sequence){300, lengths[i], i / 16};
+	lk_rollout out;
+	lk_error err;
+	assert_int_equal(lk_rollout_run(&bench.engine, 64, 300e3, sequences, 10000, &out, &err), LK_OK);
+	near(out.tokens, 4000.0 * 10000, 0.01);
+	assert_true(out.events < 100000); /* a change of the batch each, not a token */
+	lk_arena_free(&bench.arena);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(lengths_have_their_mean),
+		cmocka_unit_test(lengths_of_a_file),
+		cmocka_unit_test(folding_changes_nothing),
+		cmocka_unit_test(the_longest_sequence_bounds),
+		cmocka_unit_test(little_room),
+		cmocka_unit_test(prompts_are_shared),
+		cmocka_unit_test(prices_never_fall),
+		cmocka_unit_test(bounds_of_an_iteration),
+		cmocka_unit_test(memory_of_an_engine),
+		cmocka_unit_test(more_engines_are_never_slower),
+		cmocka_unit_test(ten_thousand_in_a_second),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
