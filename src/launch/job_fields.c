@@ -171,6 +171,8 @@ const lk_field lk_job_fields[] = {
 	{FIELD("project_bias", BOOL, model.tower.project.bias), JOB},
 	{CHOICE(task, tasks), JOB},
 	{INT(lora_rank), JOB},
+	{BOOL(narrow_base), JOB},
+	{BOOL(dora), JOB},
 	{BOOL(freeze_tower), JOB},
 	{INT(gpus), JOB},
 	{INT(tp), LAYOUT},

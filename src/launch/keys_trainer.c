@@ -14,9 +14,8 @@ static const lk_pair truths[] = {{"true", "on"}, {"false", "off"}, {NULL, NULL}}
 static const lk_pair flash[] = {
 	{"fa2", "flash"}, {"fa3", "flash3"}, {"disabled", "eager"}, {NULL, NULL}};
 static const lk_pair off[] = {{"true", "false"}, {"false", "true"}, {NULL, NULL}};
-static const lk_pair bits[] = {{"4", "1"}, {"8", "1"}, {"3", "1"}, {"2", "1"}, {NULL, NULL}};
-static const lk_pair muon[] = {{"true", "muon"}, {NULL, NULL}};
-static const lk_pair mini[] = {{"true", "adam_mini"}, {NULL, NULL}};
+static const lk_pair muon[] = {{"true", "muon"}, {"false", ""}, {NULL, NULL}};
+static const lk_pair mini[] = {{"true", "adam_mini"}, {"false", ""}, {NULL, NULL}};
 static const lk_pair stages[] = {{"true", "zero1"}, {"false", "none"}, {NULL, NULL}};
 
 static const lk_key trainer_keys[] = {
@@ -52,9 +51,10 @@ static const lk_key trainer_keys[] = {
 	LK_FACT("use_lora", "adapter"),
 	LK_FACT("lora_rank", "lora_rank"),
 	LK_FACT("lora_r", "lora_rank"),
-	LK_FACT("load_in_4bit", "quantized"),
+	LK_FACT("load_in_4bit", "narrow_base"),
+	LK_FACT("use_dora", "dora"),
 	LK_FACT("load_in_8bit", "quantized"),
-	LK_WORDS("quantization_bit", "quantized", bits),
+	LK_FACT("quantization_bit", "quantization_bits"),
 	LK_SKIP("quantization_*", "see quantization_bit"),
 	LK_FACT("max_length", "seq"),
 	LK_FACT("model_max_length", "seq"),

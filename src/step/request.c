@@ -313,6 +313,8 @@ static lk_status request_take_layout(const lk_predict_request *request, lk_job *
 	request_take_int(&job->seq, request->seq);
 	request_take_int(&job->shard_group, request->shard_group);
 	request_take_int(&job->lora_rank, request->lora_rank);
+	job->narrow_base |= request->qlora;
+	job->dora |= request->dora;
 	request_take_int(&job->model.tower.images, request->images);
 	if (job->model.tower.any_size) request_take_int(&job->model.tower.image, request->image_size);
 	job->freeze_tower |= request->freeze_vision;
@@ -452,6 +454,8 @@ static void state_software(const lk_job *job, lk_predict_request *out) {
 	out->muon_steps = job->muon_steps;
 	out->task = stated_name(tasks, job->task);
 	out->lora_rank = job->lora_rank;
+	out->qlora = job->narrow_base;
+	out->dora = job->dora;
 	if (job->model.tower.layers > 0) {
 		out->images = job->model.tower.images;
 		if (job->model.tower.any_size) out->image_size = job->model.tower.image;

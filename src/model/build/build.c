@@ -564,10 +564,10 @@ static lk_status gather_parameters(struct lk_stage_builder *builder) {
 			job)) { /* the first layer's weights; every layer asks for the next one's */
 		int first;
 		lk_job_chunk_layers(job, builder->stage, 0, &first);
-		p = lk_sizes_layer(job, first);
-		LK_TRY(lk_build_traffic_block(builder->b, "gather first weights", LK_OP_ALLGATHER,
-		                              builder->b->bytes * p.dense, builder->b->bytes * p.experts,
-		                              &c.block));
+		double dense, experts;
+		lk_sizes_layer_bytes(job, first, builder->b->bytes, &dense, &experts);
+		LK_TRY(lk_build_traffic_block(builder->b, "gather first weights", LK_OP_ALLGATHER, dense,
+		                              experts, &c.block));
 		return call(builder, &c);
 	}
 	if (job->sharding != LK_SHARD_ZERO1 || job->overlap_param_gather != LK_ON) return LK_OK;

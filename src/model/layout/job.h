@@ -113,6 +113,8 @@ typedef struct lk_job {
 	lk_model model;
 	lk_task task;
 	int lora_rank;     /* default 16 */
+	bool narrow_base;  /* adapters: frozen matrices of layers are kept in 4 bits (QLoRA) */
+	bool dora;         /* adapters: weights as direction and magnitude */
 	bool freeze_tower; /* the encoder of images is not trained, its projector is */
 
 	int gpus;
@@ -482,6 +484,16 @@ lk_rank_params lk_sizes_layer(const lk_job *job, int layer);
 lk_rank_params lk_sizes_embedding(const lk_job *job);
 lk_rank_params lk_sizes_head(const lk_job *job);
 lk_rank_params lk_sizes_stage(const lk_job *job, int stage);
+
+/* Bytes of a frozen parameter in 4 bits: NF4, a byte for every 64, a number in fp32 for every 256 of
+ * these (QLoRA, arXiv 2305.14314, section 3). */
+#define LK_NF4_BYTES (.5 + 1 / 64. + 4 / (64 * 256.))
+/* Elements of a layer's matrices on a rank, of which QLoRA keeps 4 bits: .dense and .experts. */
+lk_rank_params lk_sizes_layer_matrices(const lk_job *job, int layer);
+/* Bytes of a layer's weights as they travel and lie unsharded, dense and of experts, where others
+ * have `each` bytes a parameter. */
+void lk_sizes_layer_bytes(const lk_job *job, int layer, double each, double *dense,
+                          double *experts);
 
 /* Of the encoder of images and its projector, on the stage that holds the embedding. */
 lk_rank_params lk_sizes_tower(const lk_job *job);
