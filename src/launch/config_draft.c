@@ -389,6 +389,10 @@ lk_status lk_draft_finish(const lk_config *config, lk_draft *draft) {
 		LK_TRY(lk_launch_note(
 			reading, "quantized weights",
 			"frozen weights of 8 bits, or without adapters, are priced as 16-bit ones"));
+	if (draft->pairs) {
+		job->mbs *= 2, job->gbs *= 2;
+		LK_TRY(lk_launch_assume(reading, "a pair of preferences is two sequences"));
+	}
 	if (job->gbs == 0 && draft->accumulation > 0) job->microbatches = draft->accumulation;
 	if (job->gbs == 0 && job->mbs > 0 && job->microbatches == 0) job->microbatches = 1;
 	if (!job->sharding_said) {

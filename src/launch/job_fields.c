@@ -173,6 +173,7 @@ const lk_field lk_job_fields[] = {
 	{INT(lora_rank), JOB},
 	{BOOL(narrow_base), JOB},
 	{BOOL(dora), JOB},
+	{BOOL(dpo), JOB},
 	{BOOL(freeze_tower), JOB},
 	{INT(gpus), JOB},
 	{INT(tp), LAYOUT},

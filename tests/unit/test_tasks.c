@@ -117,11 +117,71 @@ static void magnitudes(void **state) {
 	near(sum_of(job, "dora_scale_grad", bytes_of), 2 * 4 * 2 * rows * S);
 }
 
+static bool of_forward(const lk_graph *graph, uint32_t op) {
+	return graph->ops.kind[op] == LK_OP_GEMM && graph->ops.phase[op] == LK_PHASE_FORWARD;
+}
+
+/* Products of the forward pass; what is kept at the end of the step. */
+static double forward_flops(lk_job job, double *kept, double *model_flops) {
+	lk_graph *graph;
+	lk_error err;
+	double sum = 0;
+	complete(&job);
+	if (lk_build_graph(&job, &graph, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
+	const lk_program *program = &graph->programs.at[0];
+	*kept = 0;
+	*model_flops = graph->model_flops;
+	for (size_t i = 0; i < program->calls.count; i++) {
+		const lk_call *call = &program->calls.at[i];
+		const lk_block *block = &graph->blocks.at[call->block];
+		for (uint32_t op = block->begin; op < block->end; op++) {
+			*kept += call->repeat * (graph->ops.alloc[op] - graph->ops.release[op]);
+			if (of_forward(graph, op)) sum += call->repeat * graph->ops.flops[op];
+		}
+	}
+	lk_graph_free(graph);
+	return sum;
+}
+
+/* A reference reads every pair once: the forward products twice, a copy of the weights in 16 bits,
+ * nothing kept; with adapters the frozen weights serve, and the adapters do not run. */
+static void pairs_with_a_reference(void **state) {
+	(void)state;
+	double kept, flops, plain_flops;
+	lk_job plain = adapters(), job;
+	plain.gpus = plain.dp = 2;
+	plain.gbs = 8, plain.mbs = 2;
+	for (int zero = 1; zero <= 3; zero += 2)
+		for (int full = 0; full < 2; full++) {
+			plain.task = full ? LK_TASK_SFT : LK_TASK_LORA;
+			plain.sharding = (lk_sharding)zero;
+			plain.sharding_said = true;
+			job = plain;
+			job.dpo = true;
+			double once = forward_flops(plain, &kept, &plain_flops);
+			double thin = 2 * 2. * S * R * (2 * H + 2 * KV + H + H) * 4;
+			near(forward_flops(job, &kept, &flops), 2 * once - (full ? 0 : thin));
+			assert_true(fabs(kept) < 1);
+			near(flops, plain_flops * (full ? 4 / 3. : 3 / 2.));
+			double more = full ? 2 * (matrices() + 2 * 4096 * H + 5 * H) : 0;
+			double change = weights_of(job) - weights_of(plain) - more / (zero == 3 ? 2 : 1);
+			assert_true(fabs(change) < 1e-6 * more + 1e-6);
+		}
+	lk_error err;
+	job.mbs = 1;
+	assert_int_equal(lk_job_complete(&job, NULL, &err), LK_ERR_INPUT);
+	job.mbs = 2;
+	job.pp = 2;
+	job.dp = 1;
+	assert_int_equal(lk_job_complete(&job, NULL, &err), LK_ERR_INPUT);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(four_bits),
 		cmocka_unit_test(widened_before_products),
 		cmocka_unit_test(magnitudes),
+		cmocka_unit_test(pairs_with_a_reference),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -117,6 +117,10 @@ lk_resident lk_sizes_resident(const lk_job *job, int stage) {
 			copies;
 	}
 	r.weights -= narrow_saving(job, stage) / (job->sharding == LK_SHARD_ZERO3 ? dense : 1);
+	/* a reference network is the frozen base where there are adapters, else a copy */
+	if (job->dpo && job->task != LK_TASK_LORA)
+		r.weights += (lk_job_sixteen_bit(job) ? 2 : 4) * held /
+		             (job->sharding == LK_SHARD_ZERO3 ? dense : 1);
 	/* a gradient has the format of its parameter: the fp32 shard of FSDP */
 	bool wide =
 		job->sharding == LK_SHARD_ZERO3 && lk_job_sixteen_bit(job) && job->master_weights != LK_OFF;
