@@ -60,6 +60,8 @@ typedef struct lk_predict_request {
 	const char *state_dtype;
 	const char *task; /* "pretrain", "sft", "lora", "generate" */
 	int lora_rank;
+	bool dpo; /* pairs of sequences, read by a frozen reference too; mbs and gbs count both */
+	bool qlora, dora; /* adapters: frozen matrices in 4 bits; weights as direction and magnitude */
 	int images, image_size; /* of a sequence, pixels of a side: networks that read images */
 	bool freeze_vision;     /* their encoder is not trained, what joins it is */
 	int first_stage_layers, last_stage_layers;

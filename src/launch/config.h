@@ -67,6 +67,8 @@ typedef struct lk_draft {
 	int stage_layers;               /* of a virtual stage */
 	int zero;                       /* stage + 1 */
 	bool bf16, fp16, fp8, tf32, packing, adapter, quantized, fsdp2;
+	bool pairs;            /* samples are pairs of sequences */
+	int quantization_bits; /* of frozen weights; 0: not stated */
 	bool reshard_off;
 	bool format_open;                /* the program decides where nothing is stated */
 	char format[32];                 /* of numbers: "bf16", "bfloat16", "fp16-mixed" */

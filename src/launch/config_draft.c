@@ -51,6 +51,7 @@ static const lk_field draft_facts[] = {
 	FACT("packing", BOOL, packing),
 	FACT("adapter", BOOL, adapter),
 	FACT("quantized", BOOL, quantized),
+	FACT("quantization_bits", INT, quantization_bits),
 	FACT("reshard_off", BOOL, reshard_off),
 	FACT("no_tying", BOOL, no_tying),
 	FACT("fsdp2", BOOL, fsdp2),
@@ -382,9 +383,16 @@ lk_status lk_draft_finish(const lk_config *config, lk_draft *draft) {
 	LK_TRY(draft_gpus(config, draft));
 	draft_sharding(draft);
 	if (draft->adapter || job->lora_rank > 0) job->task = LK_TASK_LORA;
-	if (draft->quantized)
-		LK_TRY(lk_launch_note(reading, "quantized weights",
-		                      "frozen weights of 4 or 8 bits are priced as 16-bit ones"));
+	job->narrow_base |= draft->quantization_bits == 4;
+	if (job->task != LK_TASK_LORA) job->narrow_base = job->dora = false;
+	if ((draft->quantized || draft->quantization_bits > 0) && !job->narrow_base)
+		LK_TRY(lk_launch_note(
+			reading, "quantized weights",
+			"frozen weights of 8 bits, or without adapters, are priced as 16-bit ones"));
+	if (draft->pairs) {
+		job->mbs *= 2, job->gbs *= 2;
+		LK_TRY(lk_launch_assume(reading, "a pair of preferences is two sequences"));
+	}
 	if (job->gbs == 0 && draft->accumulation > 0) job->microbatches = draft->accumulation;
 	if (job->gbs == 0 && job->mbs > 0 && job->microbatches == 0) job->microbatches = 1;
 	if (!job->sharding_said) {

@@ -21,7 +21,8 @@ static const lk_key keys[] = {
 	LK_FACT("gradient_accumulation_steps", "accumulation"),
 	LK_WORDS("adapter", "adapter", adapters),
 	LK_FACT("lora_r", "lora_rank"),
-	LK_FACT("load_in_4bit", "quantized"),
+	LK_FACT("load_in_4bit", "narrow_base"),
+	LK_FACT("peft_use_dora", "dora"),
 	LK_FACT("load_in_8bit", "quantized"),
 	LK_FACT("gptq", "quantized"),
 	LK_FACT("bf16", "bf16"),
@@ -161,7 +162,7 @@ static bool axolotl_is(const lk_value *root) {
 }
 
 /* What reinforcement and preferences add to a step. */
-static lk_status axolotl_method(const lk_config *config) {
+static lk_status axolotl_method(const lk_config *config, lk_draft *draft) {
 	const char *method = lk_config_text(lk_config_at(config->root, "rl"));
 	if (!method) return LK_OK;
 	static const char *const refused[] = {"kto", "ebft", "grpo", "gdpo", "ppo"};
@@ -169,15 +170,16 @@ static lk_status axolotl_method(const lk_config *config) {
 		if (strcasecmp(method, refused[i]) == 0)
 			return lk_config_fail(config, "rl", "this method's step is more than training",
 			                      "dpo, ipo, orpo and simpo can be predicted");
-	return lk_launch_note(config->reading, "rl",
-	                      "pairs are priced as single sequences, without the reference model");
+	draft->pairs = true;
+	draft->job.dpo = strcasecmp(method, "dpo") == 0 || strcasecmp(method, "ipo") == 0;
+	return LK_OK; /* orpo and simpo have no reference */
 }
 
 static lk_status axolotl_translate(const lk_config *config, lk_words *words) {
 	static const lk_key *const tables[] = {keys, NULL};
 	lk_draft draft = {0};
 	(void)words;
-	LK_TRY(axolotl_method(config));
+	LK_TRY(axolotl_method(config, &draft));
 	LK_TRY(lk_draft_read(config, tables, &draft));
 	if (draft.job.mbs == 0) draft.job.mbs = 1;
 	/* batch_size is that of a rank */

@@ -14,9 +14,8 @@ static const lk_pair truths[] = {{"true", "on"}, {"false", "off"}, {NULL, NULL}}
 static const lk_pair flash[] = {
 	{"fa2", "flash"}, {"fa3", "flash3"}, {"disabled", "eager"}, {NULL, NULL}};
 static const lk_pair off[] = {{"true", "false"}, {"false", "true"}, {NULL, NULL}};
-static const lk_pair bits[] = {{"4", "1"}, {"8", "1"}, {"3", "1"}, {"2", "1"}, {NULL, NULL}};
-static const lk_pair muon[] = {{"true", "muon"}, {NULL, NULL}};
-static const lk_pair mini[] = {{"true", "adam_mini"}, {NULL, NULL}};
+static const lk_pair muon[] = {{"true", "muon"}, {"false", ""}, {NULL, NULL}};
+static const lk_pair mini[] = {{"true", "adam_mini"}, {"false", ""}, {NULL, NULL}};
 static const lk_pair stages[] = {{"true", "zero1"}, {"false", "none"}, {NULL, NULL}};
 
 static const lk_key trainer_keys[] = {
@@ -52,9 +51,10 @@ static const lk_key trainer_keys[] = {
 	LK_FACT("use_lora", "adapter"),
 	LK_FACT("lora_rank", "lora_rank"),
 	LK_FACT("lora_r", "lora_rank"),
-	LK_FACT("load_in_4bit", "quantized"),
+	LK_FACT("load_in_4bit", "narrow_base"),
+	LK_FACT("use_dora", "dora"),
 	LK_FACT("load_in_8bit", "quantized"),
-	LK_WORDS("quantization_bit", "quantized", bits),
+	LK_FACT("quantization_bit", "quantization_bits"),
 	LK_SKIP("quantization_*", "see quantization_bit"),
 	LK_FACT("max_length", "seq"),
 	LK_FACT("model_max_length", "seq"),
@@ -200,9 +200,13 @@ static lk_status factory_finish(const lk_config *config, lk_draft *given) {
 	if (strcmp(draft.stage, "rm") == 0 || strcmp(draft.stage, "ppo") == 0)
 		return lk_config_fail(config, "stage", "reward models and their use are not modelled",
 		                      "pt, sft, dpo and kto can be predicted");
-	if (strcmp(draft.stage, "dpo") == 0 || strcmp(draft.stage, "kto") == 0)
+	if (strcmp(draft.stage, "kto") == 0)
 		LK_TRY(lk_launch_note(config->reading, "stage",
-		                      "pairs are priced as single sequences, without the reference model"));
+		                      "kto is priced as sft, without the reference model"));
+	if (strcmp(draft.stage, "dpo") == 0) draft.pairs = true;
+	const char *loss = lk_config_text(lk_config_at(config->root, "pref_loss"));
+	bool alone = loss && (strcmp(loss, "orpo") == 0 || strcmp(loss, "simpo") == 0);
+	draft.job.dpo = draft.pairs && !alone;
 	bool full = strcmp(draft.method, "full") == 0 || strcmp(draft.method, "freeze") == 0;
 	if (full) draft.job.lora_rank = 0;
 	else {
@@ -268,10 +272,11 @@ bool lk_trainer_states(const char *key) {
 }
 
 /* TRL's programs: trl sft, trl/scripts/sft.py. Those that train otherwise are refused. */
-static lk_status trainer_program(const lk_config *config, const char *program, bool *trl) {
-	static const char *const pairs[] = {"dpo.py", "cpo.py", "orpo.py", "bco.py"};
-	static const char *const others[] = {"kto.py",    "grpo.py", "rloo.py",      "ppo.py",
-	                                     "reward.py", "gkd.py",  "online_dpo.py"};
+static lk_status trainer_program(const lk_config *config, const char *program, lk_draft *draft,
+                                 bool *trl) {
+	static const char *const pairs[] = {"dpo.py", "cpo.py", "orpo.py"};
+	static const char *const others[] = {"kto.py", "bco.py",    "grpo.py", "rloo.py",
+	                                     "ppo.py", "reward.py", "gkd.py",  "online_dpo.py"};
 	*trl = strcmp(program, "trl") == 0 || strcmp(program, "sft.py") == 0;
 	for (size_t i = 0; i < sizeof others / sizeof *others; i++)
 		if (strcmp(program, others[i]) == 0)
@@ -279,9 +284,8 @@ static lk_status trainer_program(const lk_config *config, const char *program, b
 			                      "sft and dpo can be predicted");
 	for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
 		if (strcmp(program, pairs[i]) != 0) continue;
-		*trl = true;
-		return lk_launch_note(config->reading, program,
-		                      "pairs are priced as single sequences, without the reference model");
+		*trl = draft->pairs = true;
+		draft->job.dpo = strcmp(program, "dpo.py") == 0; /* the others have no reference */
 	}
 	return LK_OK;
 }
@@ -293,7 +297,7 @@ lk_status lk_trainer_line(lk_reading *reading, lk_members *settings, const char 
 	bool trl = false;
 	if (!lk_members_end(settings, reading->arena, &root)) return lk_oom(reading->err);
 	lk_config config = {.reading = reading, .file = reading->where, .text = "", .root = &root};
-	if (program) LK_TRY(trainer_program(&config, program, &trl));
+	if (program) LK_TRY(trainer_program(&config, program, &draft, &trl));
 	if (accelerate) LK_TRY(lk_accelerate_read(&config, accelerate, &draft));
 	LK_TRY(lk_config_settle(&config));
 	LK_TRY(factory_is(&root) && !trl ? factory_finish(&config, &draft)

@@ -32,6 +32,12 @@ static const lk_option options[] = {
 	{INT("seq", job.seq, "N", 1, 16777216, "sequence length, tokens"), LETTER('s')},
 	{TEXT("dtype", job.dtype, "TYPE", "fp32, tf32, fp16, bf16, fp8, mxfp8 or nvfp4"), LETTER('d')},
 	{TEXT("task", job.task, "TASK", "pretrain, sft or lora")},
+	{FLAG("dpo", job.dpo,
+	 "samples are pairs, which a frozen reference reads too; --mbs and --gbs count both sequences "
+	 "of a pair")},
+	{FLAG("qlora", job.qlora,
+	 "lora: frozen matrices of layers are kept in 4 bits (NF4) and widened before each product")},
+	{FLAG("dora", job.dora, "lora: adapted weights as direction and magnitude")},
 	{INT("images", job.images, "N", 1, 65536,
 	 "images, or tiles of them, in a sequence of a vision-language model; default 1")},
 	{INT("image-size", job.image_size, "PIXELS", 1, 65536,

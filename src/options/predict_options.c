@@ -86,6 +86,12 @@ static const lk_option options[] = {
 	{FLAG("offload-optimizer", offload_optimizer, "optimizer states and step on the host")},
 	{TEXT("task", task, "TASK", "pretrain, sft, lora, or generate: sequences that inference engines write"), SWEPT},
 	{INT("lora-rank", lora_rank, "N", 1, 65536, "rank of the adapters"), SWEPT},
+	{FLAG("dpo", dpo,
+	 "samples are pairs, which a frozen reference reads too; --mbs and --gbs count both sequences "
+	 "of a pair")},
+	{FLAG("qlora", qlora,
+	 "lora: frozen matrices of layers are kept in 4 bits (NF4) and widened before each product")},
+	{FLAG("dora", dora, "lora: adapted weights as direction and magnitude")},
 	{INT("images", images, "N", 1, 65536,
 	 "images, or tiles of them, in a sequence of a vision-language model; default 1"), SWEPT},
 	{INT("image-size", image_size, "PIXELS", 1, 65536,

@@ -165,7 +165,7 @@ static const struct rule {
 	{"seq", "", lacks_attention, true, "a convolution net has no sequence", leave_out},
 	{"fused-loss", "cross-entropy-loss-fusion cross-entropy-fusion-impl", lacks_vocabulary, true,
      "the model has no logits over a vocabulary", leave_out},
-	{"lora-rank", "", lacks_adapters, true, "there are no adapters",
+	{"lora-rank qlora dora", "", lacks_adapters, true, "there are no adapters",
      "use --task lora, or leave it out"},
 	{"images image-size freeze-vision", "", lacks_tower, true, "the model has no encoder of images",
      leave_out},

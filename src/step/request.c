@@ -313,6 +313,9 @@ static lk_status request_take_layout(const lk_predict_request *request, lk_job *
 	request_take_int(&job->seq, request->seq);
 	request_take_int(&job->shard_group, request->shard_group);
 	request_take_int(&job->lora_rank, request->lora_rank);
+	job->narrow_base |= request->qlora;
+	job->dora |= request->dora;
+	job->dpo |= request->dpo;
 	request_take_int(&job->model.tower.images, request->images);
 	if (job->model.tower.any_size) request_take_int(&job->model.tower.image, request->image_size);
 	job->freeze_tower |= request->freeze_vision;
@@ -387,6 +390,11 @@ static lk_status request_take_job(lk_arena *arena, const lk_predict_request *req
 	LK_TRY(read_model(request, out, err));
 	LK_TRY(take_numbers(request, &out->job, err));
 	LK_TRY(request_take_layout(request, &out->job, err));
+	const char *lacks = out->job.dpo ? lk_job_lacks_reference(&out->job) : NULL;
+	if (lacks && !request->dpo) { /* a configuration's: listed, as flags that cannot act are */
+		out->job.dpo = false;
+		LK_TRY(lk_launch_ignore(arena, &out->launch, "dpo", lacks, LK_IGNORED_NOTABLE, err));
+	}
 	out->job.split_open |= !lk_request_launched(request);
 	take_switches(request, &out->job);
 	LK_TRY(request_check_nccl(request, &out->job, err));
@@ -452,6 +460,9 @@ static void state_software(const lk_job *job, lk_predict_request *out) {
 	out->muon_steps = job->muon_steps;
 	out->task = stated_name(tasks, job->task);
 	out->lora_rank = job->lora_rank;
+	out->qlora = job->narrow_base;
+	out->dora = job->dora;
+	out->dpo = job->dpo;
 	if (job->model.tower.layers > 0) {
 		out->images = job->model.tower.images;
 		if (job->model.tower.any_size) out->image_size = job->model.tower.image;

@@ -94,6 +94,8 @@ static void random_work(lk_job *job, struct dice *dice) {
 		job->recompute_modules = modules_of(&job->model) & (int)roll(dice, LK_MODULES_END);
 	job->task = (lk_task)PICK(dice, LK_TASK_PRETRAIN, LK_TASK_PRETRAIN, LK_TASK_PRETRAIN,
 	                          LK_TASK_SFT, LK_TASK_LORA);
+	job->narrow_base = job->task == LK_TASK_LORA && roll(dice, 2);
+	job->dora = job->task == LK_TASK_LORA && roll(dice, 2);
 	job->dtype_said = roll(dice, 2);
 	job->dtype = (lk_dtype)roll(dice, LK_DTYPES);
 	job->attn_kernel = (lk_attn_kernel)(roll(dice, 3) == 0);

@@ -499,6 +499,23 @@ static lk_status repeat_pass(struct lk_stage_builder *builder, const lk_slot *sl
 	return LK_OK;
 }
 
+/* The frozen reference of preference optimisation reads the micro-batch before the network does. */
+static lk_status reference_pass(struct lk_stage_builder *builder, const lk_slot *slot) {
+	const lk_block_pass alone = LK_BLOCK_FORWARD_ALONE;
+	uint32_t block;
+	LK_TRY(lk_build_embedding(builder->b, alone, &block));
+	LK_TRY(build_add_run(builder, slot, block, -1, 0));
+	LK_TRY(flush_run(builder));
+	for (int i = 0; i < builder->b->model->layers; i++) {
+		LK_TRY(lk_build_layer(builder->b, i, alone, &block));
+		LK_TRY(build_add_run(builder, slot, block, i, weights_event(builder)));
+	}
+	LK_TRY(flush_run(builder));
+	LK_TRY(lk_build_head(builder->b, alone, &block));
+	LK_TRY(build_add_run(builder, slot, block, -1, 0));
+	return flush_run(builder);
+}
+
 /* One slot of the schedule. `final`: the last pass that adds to this chunk's gradients. */
 static lk_status build_pass(struct lk_stage_builder *builder, const lk_slot *slot, bool final) {
 	const lk_job *job = builder->b->job;
@@ -506,6 +523,7 @@ static lk_status build_pass(struct lk_stage_builder *builder, const lk_slot *slo
 	int place = builder->schedule->place(&builder->shape, builder->stage, slot->chunk);
 	bool embedding = place == 0, head = place == builder->places - 1,
 		 forward = slot->pass == LK_PASS_F;
+	if (forward && job->dpo) LK_TRY(reference_pass(builder, slot));
 	if (forward && embedding) LK_TRY(input_stages(builder, slot, false));
 	if (!forward && head) {
 		LK_TRY(end_block(builder, slot, true));
@@ -564,10 +582,10 @@ static lk_status gather_parameters(struct lk_stage_builder *builder) {
 			job)) { /* the first layer's weights; every layer asks for the next one's */
 		int first;
 		lk_job_chunk_layers(job, builder->stage, 0, &first);
-		p = lk_sizes_layer(job, first);
-		LK_TRY(lk_build_traffic_block(builder->b, "gather first weights", LK_OP_ALLGATHER,
-		                              builder->b->bytes * p.dense, builder->b->bytes * p.experts,
-		                              &c.block));
+		double dense, experts;
+		lk_sizes_layer_bytes(job, first, builder->b->bytes, &dense, &experts);
+		LK_TRY(lk_build_traffic_block(builder->b, "gather first weights", LK_OP_ALLGATHER, dense,
+		                              experts, &c.block));
 		return call(builder, &c);
 	}
 	if (job->sharding != LK_SHARD_ZERO1 || job->overlap_param_gather != LK_ON) return LK_OK;
@@ -697,6 +715,8 @@ static void set_model_flops(const lk_builder *builder) {
 	const lk_job *job = builder->job;
 	double sequence = builder->graph->tokens / job->gbs;
 	builder->graph->model_flops = trained_flops(job, (int)sequence) * job->gbs;
+	if (job->dpo) /* the reference's forward pass */
+		builder->graph->model_flops += lk_model_flops(&job->model, (int)sequence) / 3 * job->gbs;
 	if (job->logit_share > 0)
 		builder->graph->model_flops -=
 			(1 - job->logit_share) * lk_model_head_flops(builder->model, sequence) * job->gbs;

@@ -256,12 +256,32 @@ static void positions(lk_builder *builder, const lk_layer_shape *shape, struct l
 	                2 * builder->bytes * builder->tokens * k);
 }
 
+/* DoRA (arXiv 2402.09353): rows of the weight with its adapters are divided by their norms, which
+ * are constants for the gradient (section 4.3), and scaled. Forward, as PEFT does: the product B A
+ * is scaled (two passes over [n, k]), added to the weight (three), the norm of the sum taken (one);
+ * outputs of base and adapter are scaled and added. Backward: the gradient of outputs scaled, and
+ * that of the magnitudes. */
+static void magnitudes(lk_builder *builder, double n, double k, bool backward) {
+	double outputs = builder->bytes * builder->tokens * n;
+	if (backward) {
+		lk_build_memory(builder, LK_OP_ELEMENTWISE, "dora_scale_grad", 4 * outputs);
+		lk_build_release(builder, outputs, LK_OWN_ACTIVATIONS);
+		return;
+	}
+	lk_build_gemm(builder, "dora_weight", n, k, builder->job->lora_rank);
+	lk_build_memory(builder, LK_OP_ELEMENTWISE, "dora_norm", 6 * builder->bytes * n * k);
+	lk_build_scratch(builder, 2 * builder->bytes * n * k, LK_OWN_WORKSPACE);
+	lk_build_memory(builder, LK_OP_ELEMENTWISE, "dora_scale", 3 * outputs);
+	lk_build_save(builder, outputs, LK_OWN_ACTIVATIONS); /* for the gradient of magnitudes */
+}
+
 /* Low-rank adapters alongside a frozen projection [k -> n]: two thin products. */
 static void adapter(lk_builder *builder, double n, double k, bool backward) {
 	if (builder->train_base) return;
 	double r = builder->job->lora_rank;
 	lk_build_gemm(builder, "adapter_a", builder->tokens, r, k);
 	lk_build_gemm(builder, "adapter_b", builder->tokens, n, r);
+	if (builder->job->dora) magnitudes(builder, n, k, backward);
 	if (!backward) return;
 	lk_build_gemm(builder, "adapter_a_grad", r, k, builder->tokens);
 	lk_build_gemm(builder, "adapter_b_grad", n, r, builder->tokens);

@@ -85,14 +85,17 @@ static void ends_embedding_backward(lk_builder *builder) {
 }
 
 lk_status lk_build_embedding(lk_builder *builder, lk_block_pass pass, uint32_t *block) {
-	bool forward = pass == LK_BLOCK_FORWARD;
+	bool alone = pass == LK_BLOCK_FORWARD_ALONE, forward = pass == LK_BLOCK_FORWARD || alone;
 	lk_build_stack(builder, false);
 	if (!builder->embed_block[pass]) {
 		builder->phase = forward ? LK_PHASE_FORWARD : LK_PHASE_BACKWARD;
 		builder->pending = 0;
-		lk_graph_begin_block(builder->graph, forward ? "embedding forward" : "embedding backward");
+		lk_graph_begin_block(builder->graph, alone     ? "embedding forward alone"
+		                                     : forward ? "embedding forward"
+		                                               : "embedding backward");
 		if (forward) embedding_forward(builder);
 		else ends_embedding_backward(builder);
+		if (alone) lk_build_release(builder, lk_build_mask_bytes(builder), LK_OWN_ACTIVATIONS);
 		LK_TRY(lk_graph_end_block(builder->graph, block, builder->err));
 		builder->embed_block[pass] = *block + 1;
 	}
@@ -212,10 +215,20 @@ static void head_backward(lk_builder *builder) {
 		lk_build_release(builder, gathered_head(builder), LK_OWN_BUFFERS);
 }
 
+/* A reference network's logits and inputs go when the probabilities of the tokens are known. */
+static void head_alone(lk_builder *builder) {
+	head_forward(builder);
+	lk_build_release(builder, builder->tokens * vocabulary(builder) * logit_bytes(builder).kept,
+	                 LK_OWN_LOGITS);
+	lk_build_release(builder, head_saved(builder), LK_OWN_ACTIVATIONS);
+	if (gathered_head(builder) > 0)
+		lk_build_release(builder, gathered_head(builder), LK_OWN_BUFFERS);
+}
+
 /* A multi-token prediction module is one more layer with its own pass through the head; the builder
  * runs the head once more for each (DeepSeek-V3 report, section 2.2). */
 lk_status lk_build_head(lk_builder *builder, lk_block_pass pass, uint32_t *block) {
-	bool forward = pass == LK_BLOCK_FORWARD;
+	bool alone = pass == LK_BLOCK_FORWARD_ALONE, forward = pass == LK_BLOCK_FORWARD || alone;
 	double tokens;
 	lk_build_stack(builder, true);
 	tokens = builder->tokens;
@@ -223,8 +236,11 @@ lk_status lk_build_head(lk_builder *builder, lk_block_pass pass, uint32_t *block
 	if (!builder->head_block[pass]) {
 		builder->phase = forward ? LK_PHASE_FORWARD : LK_PHASE_BACKWARD;
 		builder->pending = 0;
-		lk_graph_begin_block(builder->graph, forward ? "head forward" : "head backward");
-		if (forward) head_forward(builder);
+		lk_graph_begin_block(builder->graph, alone     ? "head forward alone"
+		                                     : forward ? "head forward"
+		                                               : "head backward");
+		if (alone) head_alone(builder);
+		else if (forward) head_forward(builder);
 		else head_backward(builder);
 		LK_TRY(lk_graph_end_block(builder->graph, block, builder->err));
 		builder->head_block[pass] = *block + 1;

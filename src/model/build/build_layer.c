@@ -158,19 +158,18 @@ static double gather_before(lk_builder *builder, int layer, lk_block_pass pass) 
 	bool backward = pass >= LK_BLOCK_BACKWARD;
 	if (!lk_build_shards_layers(builder->job) || pass == LK_BLOCK_WEIGHT_GRADIENT) return 0;
 	if (backward && builder->job->sharding == LK_SHARD_ZERO2) return 0; /* kept since the forward */
-	lk_rank_params p = lk_sizes_layer(builder->job, layer);
+	double dense, experts;
+	lk_sizes_layer_bytes(builder->job, layer, builder->bytes, &dense, &experts);
 	lk_op wait = {.kind = LK_OP_WAIT,
 	              .stream = LK_STREAM_COMPUTE,
 	              .phase = builder->phase,
 	              .wait = 1,
 	              .name = "wait_weights"};
 	lk_graph_add(builder->graph, &wait);
-	lk_build_traffic(builder, "gather_weights", LK_OP_ALLGATHER, builder->bytes * p.dense,
-	                 builder->bytes * p.experts, true, true);
+	lk_build_traffic(builder, "gather_weights", LK_OP_ALLGATHER, dense, experts, true, true);
 	if (builder->job->sharding == LK_SHARD_ZERO2)
-		return 0; /* the whole weights are resident there */
-	double bytes = 2 * builder->bytes *
-	               (p.dense + p.experts); /* its own and those of the layer that is fetched ahead */
+		return 0;                         /* the whole weights are resident there */
+	double bytes = 2 * (dense + experts); /* its own and those of the layer that is fetched ahead */
 	lk_build_save(builder, bytes, LK_OWN_BUFFERS);
 	builder->saved -= bytes;
 	return bytes;
@@ -200,8 +199,37 @@ static void scatter_behind(lk_builder *builder, int layer, lk_block_pass pass, d
 	}
 }
 
-static void layer_fill(lk_builder *builder, const lk_layer_shape *shape, lk_block_pass pass) {
+/* Frozen matrices of 4 bits are widened before each product that reads them, one at a time: read
+ * with their factors, written in 16 bits (arXiv 2305.14314, equation 6). Experts of one kind are
+ * one operation. */
+static void widen_base(lk_builder *builder, int layer) {
+	const lk_job *job = builder->job;
+	lk_matrices list;
+	if (!job->narrow_base) return;
+	lk_model_matrices(&job->model, layer, lk_job_like_megatron(job), &list);
+	for (int i = 0; i < list.count; i++) {
+		const lk_matrix *matrix = &list.at[i];
+		double parts = matrix->expert               ? (double)job->ep * job->etp
+		               : matrix->cut != LK_CUT_NONE ? job->tp
+		                                            : 1,
+			   times = matrix->expert ? 1 : matrix->count,
+			   each = matrix->out * matrix->in * matrix->count / times / parts;
+		for (int k = 0; k < times; k++) {
+			lk_build_memory(builder, LK_OP_ELEMENTWISE, "widen_weight",
+			                each * (LK_NF4_BYTES + builder->bytes));
+			lk_build_scratch(builder,
+			                 builder->bytes * each / (matrix->expert ? matrix->count / job->ep : 1),
+			                 LK_OWN_WORKSPACE);
+		}
+	}
+}
+
+static void layer_fill(lk_builder *builder, const lk_layer_shape *shape, int layer,
+                       lk_block_pass pass) {
 	bool weight = builder->train_base;
+	bool again = pass == LK_BLOCK_BACKWARD_CHECKPOINT || pass == LK_BLOCK_INPUT_GRADIENT_CHECKPOINT;
+	if (pass != LK_BLOCK_WEIGHT_GRADIENT) widen_base(builder, layer);
+	if (again) widen_base(builder, layer);
 	switch (pass) {
 	case LK_BLOCK_FORWARD: layer_forward(builder, shape); break;
 	case LK_BLOCK_FORWARD_CHECKPOINT:
@@ -209,7 +237,9 @@ static void layer_fill(lk_builder *builder, const lk_layer_shape *shape, lk_bloc
 		drop_saved(builder);
 		break;
 	case LK_BLOCK_FORWARD_ALONE:
+		builder->train_base |= builder->job->dpo; /* a reference has no adapters */
 		layer_forward(builder, shape);
+		builder->train_base = weight;
 		lk_build_release(builder, builder->saved, LK_OWN_ACTIVATIONS);
 		break;
 	case LK_BLOCK_BACKWARD_CHECKPOINT:
@@ -243,7 +273,7 @@ lk_status lk_build_layer(lk_builder *builder, int layer, lk_block_pass pass, uin
 		lk_graph_begin_block(builder->graph, name);
 		double gathered = gather_before(builder, layer, pass);
 		if (shape->unit) lk_build_conv_layer(builder, layer, pass);
-		else layer_fill(builder, shape, pass);
+		else layer_fill(builder, shape, layer, pass);
 		scatter_behind(builder, layer, pass, gathered);
 		LK_TRY(lk_graph_end_block(builder->graph, block, builder->err));
 		builder->layer_block[s][pass] = *block + 1;

@@ -112,7 +112,11 @@ typedef enum lk_fp8_recipe {
 typedef struct lk_job {
 	lk_model model;
 	lk_task task;
-	int lora_rank;     /* default 16 */
+	int lora_rank;    /* default 16 */
+	bool narrow_base; /* adapters: frozen matrices of layers are kept in 4 bits (QLoRA) */
+	bool dpo;  /* pairs of sequences, which a frozen reference network reads too; mbs and gbs count
+	              sequences */
+	bool dora; /* adapters: weights as direction and magnitude */
 	bool freeze_tower; /* the encoder of images is not trained, its projector is */
 
 	int gpus;
@@ -422,6 +426,8 @@ int lk_job_stage_layers(const lk_job *job, int stage);
 lk_status lk_job_check_ranges(const lk_job *job, lk_error *err);
 lk_status lk_job_check_layout(const lk_job *job, lk_error *err);
 lk_status lk_job_check_switches(const lk_job *job, lk_error *err);
+/* Why a reference network cannot be run beside the job's; NULL: it can. */
+const char *lk_job_lacks_reference(const lk_job *job);
 lk_status lk_job_check_dtype(const lk_job *job, const lk_cluster *cluster, lk_error *err);
 bool lk_cluster_has_dtype(const lk_cluster *cluster, lk_dtype dtype);
 
@@ -484,6 +490,16 @@ lk_rank_params lk_sizes_layer(const lk_job *job, int layer);
 lk_rank_params lk_sizes_embedding(const lk_job *job);
 lk_rank_params lk_sizes_head(const lk_job *job);
 lk_rank_params lk_sizes_stage(const lk_job *job, int stage);
+
+/* Bytes of a frozen parameter in 4 bits: NF4, a byte for every 64, a number in fp32 for every 256
+ * of these (QLoRA, arXiv 2305.14314, section 3). */
+#define LK_NF4_BYTES (.5 + 1 / 64. + 4 / (64 * 256.))
+/* Elements of a layer's matrices on a rank, of which QLoRA keeps 4 bits: .dense and .experts. */
+lk_rank_params lk_sizes_layer_matrices(const lk_job *job, int layer);
+/* Bytes of a layer's weights as they travel and lie unsharded, dense and of experts, where others
+ * have `each` bytes a parameter. */
+void lk_sizes_layer_bytes(const lk_job *job, int layer, double each, double *dense,
+                          double *experts);
 
 /* Of the encoder of images and its projector, on the stage that holds the embedding. */
 lk_rank_params lk_sizes_tower(const lk_job *job);

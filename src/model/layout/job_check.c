@@ -304,6 +304,29 @@ static lk_status check_recompute(const lk_job *job, lk_error *err) {
 	return lk_hint(err, "use at most full/%d, or full for all", most);
 }
 
+const char *lk_job_lacks_reference(const lk_job *job) {
+	const lk_model *model = &job->model;
+	if (model->network != LK_NET_DECODER || !model->lm_head)
+		return "preferences are about texts of a decoder";
+	if (model->tower.layers > 0) return "the reference's encoder of images is not modelled";
+	if (model->mtp_layers > 0) return "the reference predicts single tokens";
+	if (job->pp > 1) return "the reference's forward pass is modelled without a pipeline";
+	return NULL;
+}
+
+/* The reference of preference optimisation runs forward before each micro-batch of pairs. */
+static lk_status check_pairs(const lk_job *job, lk_error *err) {
+	if (!job->dpo) return LK_OK;
+	const char *lacks = lk_job_lacks_reference(job);
+	if (lacks) {
+		lk_fail(err, LK_ERR_INPUT, "--dpo", "%s", lacks);
+		return lk_hint(err, job->pp > 1 ? "use --pp 1" : "leave it out");
+	}
+	if (job->mbs % 2 == 0) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, "--mbs", "%d sequences are not whole pairs", job->mbs);
+	return lk_hint(err, "nearest: %d", job->mbs + 1);
+}
+
 /* Optimizers that work on matrices need them whole, and on the device. */
 static lk_status check_optimizer(const lk_job *job, lk_error *err) {
 	const char *name = lk_optimizer_of(job)->name;
@@ -323,6 +346,7 @@ static lk_status check_optimizer(const lk_job *job, lk_error *err) {
 lk_status lk_job_check_switches(const lk_job *job, lk_error *err) {
 	LK_TRY(check_recompute(job, err));
 	LK_TRY(check_optimizer(job, err));
+	LK_TRY(check_pairs(job, err));
 	if (job->tp_overlap == LK_ON && job->sequence_parallel != LK_ON) {
 		lk_fail(err, LK_ERR_INPUT, "--tp-overlap",
 		        "overlapping tensor-parallel collectives needs sequence parallelism");

@@ -75,6 +75,20 @@ double lk_sizes_checkpoint(const lk_job *job) {
 	return (dense + experts) * (lk_sizes_weight_bytes(job) + lk_sizes_state_bytes(job)) + more;
 }
 
+/* Bytes that frozen matrices of 4 bits save of 16, before sharding. */
+static double narrow_saving(const lk_job *job, int stage) {
+	double elements = 0;
+	if (!job->narrow_base) return 0;
+	for (int chunk = 0, first; chunk < job->vp; chunk++) {
+		int count = lk_job_chunk_layers(job, stage, chunk, &first);
+		for (int i = 0; i < count; i++) {
+			lk_rank_params layer = lk_sizes_layer_matrices(job, first + i);
+			elements += layer.dense + layer.experts;
+		}
+	}
+	return (2 - LK_NF4_BYTES) * elements;
+}
+
 lk_resident lk_sizes_resident(const lk_job *job, int stage) {
 	LK_ASSERT(stage >= 0 && stage < job->pp);
 	lk_rank_params p = lk_sizes_stage(job, stage);
@@ -102,6 +116,11 @@ lk_resident lk_sizes_resident(const lk_job *job, int stage) {
 			lk_sizes_weight_bytes(job) * (job->task == LK_TASK_LORA ? held + trained : held) +
 			copies;
 	}
+	r.weights -= narrow_saving(job, stage) / (job->sharding == LK_SHARD_ZERO3 ? dense : 1);
+	/* a reference network is the frozen base where there are adapters, else a copy */
+	if (job->dpo && job->task != LK_TASK_LORA)
+		r.weights += (lk_job_sixteen_bit(job) ? 2 : 4) * held /
+		             (job->sharding == LK_SHARD_ZERO3 ? dense : 1);
 	/* a gradient has the format of its parameter: the fp32 shard of FSDP */
 	bool wide =
 		job->sharding == LK_SHARD_ZERO3 && lk_job_sixteen_bit(job) && job->master_weights != LK_OFF;

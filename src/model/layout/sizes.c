@@ -20,7 +20,9 @@ static double lora_params(const lk_job *job, int layer) {
 	if (!(lk_model_layer(model, layer).mixers & LK_MIXER_ATTENTION)) return 0;
 	double q = (double)model->heads * model->head_dim,
 		   kv = (double)model->kv_heads * model->head_dim;
-	return job->lora_rank * ((model->hidden + q + 2 * kv) + (q + model->hidden)) / job->tp;
+	double magnitudes = job->dora ? q + 2 * kv + model->hidden : 0; /* one for each output */
+	return (job->lora_rank * ((model->hidden + q + 2 * kv) + (q + model->hidden)) + magnitudes) /
+	       job->tp;
 }
 
 lk_rank_params lk_sizes_layer(const lk_job *job, int layer) {
@@ -37,6 +39,30 @@ lk_rank_params lk_sizes_layer(const lk_job *job, int layer) {
 		r.tensors = lk_convnet_unit_tensors(&job->model, &unit);
 	}
 	return r;
+}
+
+lk_rank_params lk_sizes_layer_matrices(const lk_job *job, int layer) {
+	lk_matrices list;
+	lk_rank_params sum = {0};
+	lk_model_matrices(&job->model, layer, lk_job_like_megatron(job), &list);
+	for (int i = 0; i < list.count; i++) {
+		const lk_matrix *matrix = &list.at[i];
+		double all = matrix->out * matrix->in * matrix->count;
+		if (matrix->expert) sum.experts += all / ((double)job->ep * job->etp);
+		else sum.dense += all / (matrix->cut == LK_CUT_NONE ? 1 : job->tp);
+	}
+	return sum;
+}
+
+void lk_sizes_layer_bytes(const lk_job *job, int layer, double each, double *dense,
+                          double *experts) {
+	lk_rank_params p = lk_sizes_layer(job, layer);
+	*dense = each * p.dense;
+	*experts = each * p.experts;
+	if (!job->narrow_base) return;
+	lk_rank_params narrow = lk_sizes_layer_matrices(job, layer);
+	*dense -= (each - LK_NF4_BYTES) * narrow.dense;
+	*experts -= (each - LK_NF4_BYTES) * narrow.experts;
 }
 
 /* Matrices of a transformer layer. Megatron-LM's stacks, and networks without a gate (GPT-2, NeoX,

@@ -1,0 +1,187 @@
+/* test_tasks.c: what is trained of a network, and what runs besides, against hand counts: adapters
+ * on weights of 4 bits, adapters with magnitudes. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <math.h>
+#include <string.h>
+
+#include "model/build/build.h"
+
+static void near(double value, double wanted) {
+	if (fabs(value - wanted) > 1e-9 * fabs(wanted)) fail_msg("%.12g, not %.12g", value, wanted);
+}
+
+static const double H = 1024, KV = 256, F = 3072, S = 1024, R = 8;
+
+/* Two layers of Llama's kind, 16 heads of 64, 4 of keys and values; adapters of rank 8. */
+static lk_job adapters(void) {
+	lk_job job = {0};
+	lk_error err;
+	assert_int_equal(lk_model_preset("llama3.1-8b", &job.model, &err), LK_OK);
+	job.model.layers = 2, job.model.hidden = 1024, job.model.heads = 16;
+	job.model.kv_heads = 4, job.model.head_dim = 64, job.model.ffn = 3072, job.model.vocab = 4096;
+	job.gpus = job.dp = 1;
+	job.gbs = job.mbs = 1;
+	job.seq = 1024;
+	job.task = LK_TASK_LORA;
+	job.lora_rank = 8;
+	return job;
+}
+
+static void complete(lk_job *job) {
+	lk_error err;
+	if (lk_job_complete(job, NULL, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
+}
+
+static double weights_of(lk_job job) {
+	complete(&job);
+	return lk_sizes_resident(&job, 0).weights;
+}
+
+/* A column of all operations of a name, over the calls of the step. */
+static double sum_of(lk_job job, const char *name, const double *(*column)(const lk_ops *)) {
+	lk_graph *graph;
+	lk_error err;
+	double sum = 0;
+	complete(&job);
+	if (lk_build_graph(&job, &graph, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
+	assert_int_equal(lk_graph_check(graph, &err), LK_OK);
+	const lk_program *program = &graph->programs.at[0];
+	for (size_t i = 0; i < program->calls.count; i++) {
+		const lk_call *call = &program->calls.at[i];
+		const lk_block *block = &graph->blocks.at[call->block];
+		for (uint32_t op = block->begin; op < block->end; op++)
+			if (strcmp(lk_intern_text(graph->names, graph->ops.name[op]), name) == 0)
+				sum += call->repeat * column(&graph->ops)[op];
+	}
+	lk_graph_free(graph);
+	return sum;
+}
+static const double *bytes_of(const lk_ops *ops) {
+	return ops->bytes;
+}
+static const double *flops_of(const lk_ops *ops) {
+	return ops->flops;
+}
+
+static double matrices(void) {
+	return 2 * (2 * H * H + 2 * KV * H + 3 * F * H);
+}
+
+/* 4.127 bits a parameter (arXiv 2305.14314, section 3: 0.127 bits of factors). */
+static void four_bits(void **state) {
+	(void)state;
+	lk_job job = adapters();
+	double wide = weights_of(job), bytes = .5 + .127 / 8;
+	job.narrow_base = true;
+	double narrow = weights_of(job);
+	assert_true(fabs((wide - narrow) / matrices() - (2 - bytes)) < 1e-4);
+	job.tp = job.gpus = 2;
+	lk_job same = job;
+	same.narrow_base = false;
+	near(weights_of(same) - weights_of(job), (wide - narrow) / 2);
+	assert_true(sum_of(adapters(), "widen_weight", bytes_of) == 0);
+}
+
+/* Each matrix is widened in the forward and in the backward pass, and once more where the forward
+ * runs again. */
+static void widened_before_products(void **state) {
+	(void)state;
+	lk_job job = adapters();
+	job.narrow_base = true;
+	double once = matrices() * (LK_NF4_BYTES + 2);
+	near(sum_of(job, "widen_weight", bytes_of), 2 * once);
+	job.recompute = LK_RECOMPUTE_FULL;
+	job.recompute_said = true;
+	near(sum_of(job, "widen_weight", bytes_of), 3 * once);
+}
+
+/* q, k and v as one product, and the output: rows of 1,536 and 1,024. */
+static void magnitudes(void **state) {
+	(void)state;
+	lk_job job = adapters();
+	complete(&job);
+	double plain = lk_sizes_stage(&job, 0).trained_dense;
+	near(plain, 2 * R * ((H + H + 2 * KV) + 2 * H));
+	job = adapters();
+	job.dora = true;
+	complete(&job);
+	near(lk_sizes_stage(&job, 0).trained_dense, plain + 2 * (2 * H + 2 * KV));
+	double rows = H + 2 * KV + H;
+	near(sum_of(job, "dora_weight", flops_of), 2 * 2 * rows * H * R);
+	near(sum_of(job, "dora_norm", bytes_of), 2 * 6 * 2 * rows * H);
+	near(sum_of(job, "dora_scale", bytes_of), 2 * 3 * 2 * rows * S);
+	near(sum_of(job, "dora_scale_grad", bytes_of), 2 * 4 * 2 * rows * S);
+}
+
+static bool of_forward(const lk_graph *graph, uint32_t op) {
+	return graph->ops.kind[op] == LK_OP_GEMM && graph->ops.phase[op] == LK_PHASE_FORWARD;
+}
+
+/* Products of the forward pass; what is kept at the end of the step. */
+static double forward_flops(lk_job job, double *kept, double *model_flops) {
+	lk_graph *graph;
+	lk_error err;
+	double sum = 0;
+	complete(&job);
+	if (lk_build_graph(&job, &graph, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
+	const lk_program *program = &graph->programs.at[0];
+	*kept = 0;
+	*model_flops = graph->model_flops;
+	for (size_t i = 0; i < program->calls.count; i++) {
+		const lk_call *call = &program->calls.at[i];
+		const lk_block *block = &graph->blocks.at[call->block];
+		for (uint32_t op = block->begin; op < block->end; op++) {
+			*kept += call->repeat * (graph->ops.alloc[op] - graph->ops.release[op]);
+			if (of_forward(graph, op)) sum += call->repeat * graph->ops.flops[op];
+		}
+	}
+	lk_graph_free(graph);
+	return sum;
+}
+
+/* A reference reads every pair once: the forward products twice, a copy of the weights in 16 bits,
+ * nothing kept; with adapters the frozen weights serve, and the adapters do not run. */
+static void pairs_with_a_reference(void **state) {
+	(void)state;
+	double kept, flops, plain_flops;
+	lk_job plain = adapters(), job;
+	plain.gpus = plain.dp = 2;
+	plain.gbs = 8, plain.mbs = 2;
+	for (int zero = 1; zero <= 3; zero += 2)
+		for (int full = 0; full < 2; full++) {
+			plain.task = full ? LK_TASK_SFT : LK_TASK_LORA;
+			plain.sharding = (lk_sharding)zero;
+			plain.sharding_said = true;
+			job = plain;
+			job.dpo = true;
+			double once = forward_flops(plain, &kept, &plain_flops);
+			double thin = 2 * 2. * S * R * (2 * H + 2 * KV + H + H) * 4;
+			near(forward_flops(job, &kept, &flops), 2 * once - (full ? 0 : thin));
+			assert_true(fabs(kept) < 1);
+			near(flops, plain_flops * (full ? 4 / 3. : 3 / 2.));
+			double more = full ? 2 * (matrices() + 2 * 4096 * H + 5 * H) : 0;
+			double change = weights_of(job) - weights_of(plain) - more / (zero == 3 ? 2 : 1);
+			assert_true(fabs(change) < 1e-6 * more + 1e-6);
+		}
+	lk_error err;
+	job.mbs = 1;
+	assert_int_equal(lk_job_complete(&job, NULL, &err), LK_ERR_INPUT);
+	job.mbs = 2;
+	job.pp = 2;
+	job.dp = 1;
+	assert_int_equal(lk_job_complete(&job, NULL, &err), LK_ERR_INPUT);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(four_bits),
+		cmocka_unit_test(widened_before_products),
+		cmocka_unit_test(magnitudes),
+		cmocka_unit_test(pairs_with_a_reference),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
