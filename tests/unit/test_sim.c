@@ -379,7 +379,8 @@ static void test_traced_unfolded(void **state) {
 	}
 }
 
-/* Pipelines of many repetitions, which ranks go through in strides: every time is the reference's. */
+/* Pipelines of many repetitions, which ranks go through in strides: every time is the reference's.
+ */
 static void test_strides(void **state) {
 	(void)state;
 	for (int seed = 0; seed < trials(300); seed++) {
