@@ -231,9 +231,11 @@ static void rank_mark_shared(lk_engine *engine, const lk_rank *rank, int count) 
 		const lk_act *act = engine->together[i];
 		if (engine->sim->graph->ops.kind[lk_act_op(act)] != LK_OP_MACRO) continue;
 		LK_ASSERT(act->call >= rank->program->calls.at && act->call < rank->calls_end);
-		engine->shared[engine->first_call[rank->stage] + (act->call - rank->program->calls.at)] =
-			true;
-		engine->some_shared = true;
+		bool *shared =
+			&engine
+				 ->shared[engine->first_call[rank->stage] + (act->call - rank->program->calls.at)];
+		engine->shared_calls += !*shared;
+		*shared = engine->some_shared = true;
 	}
 }
 
@@ -376,6 +378,18 @@ static void rank_catch_up(lk_engine *engine, lk_rank *rank) {
 	lk_rank_note_change(engine, rank);
 }
 
+/* Whether so many folded runs have shared the device that the graph had better not be folded: half
+ * of those that there were in the first eighth of the step, or later. */
+static bool engine_leaves_folded(const lk_engine *engine) {
+	double passed = 0;
+	if (!engine->shared_calls || engine->sim->lanes > engine->sim->options->leave_lanes)
+		return false;
+	for (uint32_t i = 0; i < engine->ranks; i += engine->sim->lanes)
+		passed += (double)(engine->rank[i].call - engine->rank[i].program->calls.at);
+	return passed * 8 >= engine->calls &&
+	       engine->shared_calls * 2 * engine->calls > engine->folded_calls * passed;
+}
+
 void lk_engine_run(lk_engine *engine) {
 	for (uint32_t i = engine->ranks; i > 0; i--) lk_rank_may_issue(engine, &engine->rank[i - 1]);
 	for (uint32_t moments = 0;; moments++) {
@@ -383,6 +397,7 @@ void lk_engine_run(lk_engine *engine) {
 		if (moments % LOOK == 0) {
 			if (lk_stop_asked(engine->stop)) engine->stopped = engine->halted = true;
 			else if (lk_bound_too_late(engine)) engine->gave_up = engine->halted = true;
+			else if (engine_leaves_folded(engine)) engine->left = engine->halted = true;
 		}
 		if (engine->halted) return;
 		engine_settle(engine);

@@ -101,7 +101,14 @@ static lk_status shared_set_up(lk_engine *engine, lk_error *err) {
 	for (uint32_t s = 0; engine->first_call && s < graph->ranks.stages; s++) {
 		engine->first_call[s] = (uint32_t)calls;
 		calls += graph->programs.at[s].calls.count;
+		for (uint32_t u = 0; u < engine->sim->stage[s].use_count; u++) {
+			const lk_sim_use *use = &engine->sim->stage[s].uses[u];
+			const lk_block *block = &graph->blocks.at[use->block];
+			if (block->begin < block->end && graph->ops.kind[block->begin] == LK_OP_MACRO)
+				engine->folded_calls += (double)use->times;
+		}
 	}
+	engine->calls = (double)calls;
 	engine->shared = calloc(calls + 1, sizeof *engine->shared);
 	return engine->first_call && engine->shared ? LK_OK : lk_oom(err);
 }
@@ -183,11 +190,11 @@ static lk_status engine_check(const lk_engine *engine, lk_error *err) {
 		               "%llu operations wait at the same time: at most %llu are simulated",
 		               (unsigned long long)engine->acts, (unsigned long long)LK_MOST_ACTS);
 	if (engine->no_memory) return lk_oom(err);
-	for (uint32_t i = 0; i < engine->ranks && !engine->gave_up; i++) {
+	for (uint32_t i = 0; i < engine->ranks && !engine->gave_up && !engine->left; i++) {
 		if (!rank_is_done(&engine->rank[i])) return engine_stuck(engine, err);
 		rank_assert_done(engine, &engine->rank[i]);
 	}
-	for (size_t i = 0; i < engine->venues && !engine->gave_up; i++)
+	for (size_t i = 0; i < engine->venues && !engine->gave_up && !engine->left; i++)
 		LK_ASSERT(!engine->venue[i].first.arrived && !engine->venue[i].others);
 	return LK_OK;
 }
@@ -208,7 +215,7 @@ static void engine_share_events(const lk_engine *engine) {
 }
 
 static void engine_fill(const lk_engine *engine, lk_sim_result *out) {
-	out->gave_up = engine->gave_up;
+	out->gave_up = engine->gave_up || engine->left;
 	if (out->gave_up) {
 		out->step_ps = engine->least_end;
 		return;
@@ -235,6 +242,7 @@ lk_status lk_run_engine(const lk_sim *sim, lk_sim_result *out, lk_error *err) {
 	if (status == LK_OK) engine_fill(&engine, out);
 	if (status == LK_OK && engine.some_shared) {
 		out->shared = engine.shared;
+		out->left = engine.left;
 		engine.shared = NULL;
 	}
 	free(engine.shared);

@@ -16,18 +16,14 @@
 #include "sim/sim_internal.h"
 
 enum {
-	LEAST_LOG2 = 8, /* room for strides: four for every operation */
-	MOST_LOG2 = 16,
 	NONE = UINT32_MAX
 };
 
 lk_status lk_strides_set_up(lk_engine *engine, lk_error *err) {
 	const lk_graph *graph = engine->sim->graph;
-	unsigned log2 = LEAST_LOG2;
 	if (graph->traced || engine->shared || lk_sim_jittered(engine->sim)) return LK_OK;
-	while (log2 < MOST_LOG2 && (UINT32_C(1) << log2) < 4 * graph->ops.count) log2++;
-	engine->stride_room = UINT32_C(1) << log2;
-	engine->stride = LK_ARRAY(&engine->arena, lk_stride *, engine->stride_room);
+	engine->stride = LK_ARRAY(&engine->arena, lk_stride *,
+	                          (size_t)engine->sim->costs->variants * graph->ops.count + 1);
 	engine->host_follows = LK_ARRAY(&engine->arena, bool, graph->blocks.count);
 	if (!engine->stride || !engine->host_follows) return lk_oom(err);
 	for (size_t b = 0; b < graph->blocks.count; b++)
@@ -39,11 +35,8 @@ lk_status lk_strides_set_up(lk_engine *engine, lk_error *err) {
 
 /* ---- strides that are known ---- */
 
-static uint32_t stride_slot(const lk_engine *engine, uint32_t variant, uint32_t kernel,
-                            uint32_t next) {
-	uint64_t hash = ((uint64_t)kernel << 32 | next) * 0x9e3779b97f4a7c15u;
-	hash = (hash ^ hash >> 29 ^ variant) * 0xbf58476d1ce4e5b9u;
-	return (uint32_t)(hash >> 32) & (engine->stride_room - 1);
+static inline lk_stride **strides_of(const lk_engine *engine, const lk_rank *rank, uint32_t op) {
+	return &engine->stride[(size_t)rank->variant * engine->sim->graph->ops.count + op];
 }
 
 /* The first operation after the present repetition; NONE: the program is over. */
@@ -58,16 +51,15 @@ static uint32_t stride_next_begin(const lk_engine *engine, const lk_solo *at,
 }
 
 /* The stride from a kernel on; NULL: it is not known. */
-static const lk_stride *stride_find(const lk_engine *engine, uint32_t variant, const lk_solo *at,
-                                    const lk_call *calls_end) {
-	uint32_t slot = stride_slot(engine, variant, at->kernel, at->op), after = 0;
-	bool asked = false;
-	for (const lk_stride *one; (one = engine->stride[slot]);
-	     slot = (slot + 1) & (engine->stride_room - 1)) {
-		if (one->kernel != at->kernel || one->next != at->op || one->variant != variant) continue;
+static const lk_stride *stride_find(const lk_engine *engine, const lk_rank *rank,
+                                    const lk_solo *at) {
+	uint32_t after = 0;
+	bool looked = false;
+	for (const lk_stride *one = *strides_of(engine, rank, at->kernel); one; one = one->other) {
+		if (one->next != at->op) continue;
 		if (one->after == NONE) return one;
-		if (!asked) after = stride_next_begin(engine, at, calls_end);
-		asked = true;
+		if (!looked) after = stride_next_begin(engine, at, rank->calls_end);
+		looked = true;
 		if (one->after == after) return one;
 	}
 	return NULL;
@@ -91,14 +83,42 @@ static void solo_open_next(const lk_engine *engine, lk_solo *at, const lk_call *
 	}
 }
 
-static void solo_take(const lk_engine *engine, const lk_stride *stride, lk_solo *at,
-                      const lk_call *calls_end) {
-	if (stride->after != NONE) solo_open_next(engine, at, calls_end);
+/* Operations [from, to) of the stride, all of one call. */
+static void rank_record_part(const lk_rank *rank, const lk_stride *stride, const lk_solo *at,
+                             uint64_t number, uint32_t from, uint32_t to) {
+	for (uint32_t i = from; i < to; i++) {
+		lk_sim_event *event = &rank->events[number + i];
+		*event = stride->events[i + 1];
+		event->record = rank->record;
+		event->call = (uint32_t)(at->call - rank->program->calls.at);
+		event->repetition = at->call->repeat - at->repeats;
+		event->ready_ps += at->start;
+		event->start_ps += at->start;
+		event->end_ps += at->start;
+	}
+}
+
+/* The events of a stride that is about to be taken; its last kernel's end is not known yet. */
+static void rank_record_stride(const lk_engine *engine, const lk_rank *rank,
+                               const lk_stride *stride, const lk_solo *at) {
+	uint32_t here = stride->after == NONE ? stride->ops : at->end_op - at->op;
+	rank->events[at->ops - 1].end_ps = at->start + stride->events[0].end_ps;
+	rank_record_part(rank, stride, at, at->ops, 0, here);
+	if (stride->after == NONE) return;
+	lk_solo next = {.call = at->call, .repeats = at->repeats, .start = at->start};
+	solo_open_next(engine, &next, rank->calls_end);
+	rank_record_part(rank, stride, &next, at->ops, here, stride->ops);
+}
+
+static void solo_take(const lk_engine *engine, const lk_rank *rank, const lk_stride *stride,
+                      lk_solo *at) {
+	if (rank->events) rank_record_stride(engine, rank, stride, at);
+	if (stride->after != NONE) solo_open_next(engine, at, rank->calls_end);
 	at->kernel = stride->to;
 	at->kernel_call = at->call;
 	at->op = stride->to + 1;
 	LK_ASSERT(at->op <= at->end_op);
-	if (at->op == at->end_op) solo_open_next(engine, at, calls_end);
+	if (at->op == at->end_op) solo_open_next(engine, at, rank->calls_end);
 	uint32_t streams = stride->streams;
 	for (uint32_t i = 0; streams; streams &= streams - 1, i++)
 		at->end[__builtin_ctz(streams)] = at->start + stride->end[i];
@@ -115,6 +135,7 @@ static inline bool register_is_past(const lk_register *known, int64_t time) {
 }
 
 static bool stride_applies(const lk_rank *rank, const lk_stride *stride, const lk_solo *at) {
+	if (rank->events && !stride->events) return false;
 	if (at->host - at->start > stride->slack) return false;
 	for (uint32_t streams = stride->joined; streams; streams &= streams - 1)
 		if (!register_is_past(&rank->stream[__builtin_ctz(streams)], at->start)) return false;
@@ -123,28 +144,31 @@ static bool stride_applies(const lk_rank *rank, const lk_stride *stride, const l
 	return true;
 }
 
-static lk_solo solo_of(const lk_rank *rank) {
+/* Where the rank is: one of its kernels runs alone. */
+static void solo_set(lk_solo *at, const lk_rank *rank) {
 	const lk_act *kernel = rank->on[LK_STREAM_COMPUTE];
-	return (lk_solo){.call = rank->call,
-	                 .kernel_call = kernel->call,
-	                 .op = rank->op,
-	                 .end_op = rank->end_op,
-	                 .repeats = rank->repeats,
-	                 .kernel = lk_act_op(kernel),
-	                 .ops = rank->ops,
-	                 .start = kernel->last,
-	                 .host = rank->host,
-	                 .ahead = rank->ahead};
+	at->call = rank->call;
+	at->kernel_call = kernel->call;
+	at->op = rank->op;
+	at->end_op = rank->end_op;
+	at->repeats = rank->repeats;
+	at->kernel = lk_act_op(kernel);
+	at->streams = 0; /* `end` is of none */
+	at->made = 0;
+	at->ops = rank->ops;
+	at->start = kernel->last;
+	at->host = rank->host;
+	at->ahead = rank->ahead;
 }
 
 /* Goes the strides whose ends are known, and no later than `until`; false: none. */
 static bool solo_walk(const lk_engine *engine, const lk_rank *rank, int64_t until, lk_solo *at) {
 	bool any = false;
 	while (at->call < rank->calls_end) {
-		const lk_stride *stride = stride_find(engine, rank->variant, at, rank->calls_end);
+		const lk_stride *stride = stride_find(engine, rank, at);
 		if (!stride || at->start + stride->time > until || !stride_applies(rank, stride, at))
 			return any;
-		solo_take(engine, stride, at, rank->calls_end);
+		solo_take(engine, rank, stride, at);
 		any = true;
 	}
 	return any;
@@ -159,23 +183,20 @@ static bool rank_is_solo(const lk_engine *engine, const lk_rank *rank) {
 	       kernel->last == engine->now && kernel->duration > 0 && !kernel->out && !kernel->event &&
 	       kernel->rate == 1 && kernel->left == (double)kernel->duration &&
 	       kernel->due == kernel->last + kernel->duration && lk_act_is_kernel(engine, kernel) &&
-	       !rank->unstarted && !lk_rank_at_end(rank);
+	       !rank->unstarted && !lk_rank_at_end(rank) &&
+	       (!rank->events || kernel->record + 1 == rank->ops);
 }
 
 static void stride_open(const lk_engine *engine, lk_rank *rank) {
-	const lk_solo at = solo_of(rank);
-	uint16_t given = engine->insn[at.kernel].slot;
-	rank->tape = (lk_stride_tape){.open = true,
-	                              .others = rank->others,
-	                              .given = given < 64 ? UINT64_C(1) << given : 0,
-	                              .from = at,
-	                              .call = at.call,
-	                              .repeats = at.repeats,
-	                              .stride = {.kernel = at.kernel,
-	                                         .next = at.op,
-	                                         .after = NONE,
-	                                         .variant = rank->variant,
-	                                         .slack = INT64_MAX}};
+	lk_stride_tape *tape = &rank->tape;
+	solo_set(&tape->from, rank);
+	uint16_t given = engine->insn[tape->from.kernel].slot;
+	tape->open = true;
+	tape->call = rank->call;
+	tape->repeats = rank->repeats;
+	tape->others = rank->others;
+	tape->given = given < 64 ? UINT64_C(1) << given : 0;
+	tape->stride = (lk_stride){.next = rank->op, .after = NONE, .slack = INT64_MAX};
 }
 
 /* What the operation waits for has to be over when the stride begins, unless it is part of it. */
@@ -225,14 +246,30 @@ void lk_stride_note(const lk_engine *engine, lk_rank *rank, const lk_insn *insn)
 	if (slack < stride->slack) stride->slack = slack;
 }
 
-/* The next kernel has started alone: the stride is known. It is not where there is no room. */
+/* What was recorded from the kernel that the stride begins with to the one that it ends with, by
+ * time from its start; NULL: memory is out. */
+static lk_sim_event *stride_take_events(lk_engine *engine, const lk_rank *rank) {
+	const lk_solo *from = &rank->tape.from;
+	size_t count = rank->ops - from->ops + 1;
+	lk_sim_event *events = LK_ARRAY(&engine->arena, lk_sim_event, count);
+	for (size_t i = 0; events && i < count; i++) {
+		events[i] = rank->events[from->ops - 1 + i];
+		events[i].ready_ps -= from->start;
+		events[i].start_ps -= from->start;
+		events[i].end_ps -= from->start;
+	}
+	return events;
+}
+
+/* The next kernel has started alone: the stride is known. */
 static void stride_close(lk_engine *engine, lk_rank *rank) {
 	lk_stride_tape *tape = &rank->tape;
-	const lk_solo at = solo_of(rank);
+	lk_solo at;
+	solo_set(&at, rank);
 	lk_stride *stride = &tape->stride;
 	tape->open = false;
-	if (engine->strides * 2 >= engine->stride_room || rank->others != tape->others ||
-	    tape->from.host - tape->from.start > stride->slack)
+	if (rank->others != tape->others || tape->from.host - tape->from.start > stride->slack ||
+	    stride_find(engine, rank, &tape->from))
 		return;
 	LK_ASSERT(at.kernel_call == tape->call);
 	stride->streams &= ~LK_JOIN(LK_STREAM_COMPUTE);
@@ -245,25 +282,25 @@ static void stride_close(lk_engine *engine, lk_rank *rank) {
 	if (known) *known = *stride;
 	if (known)
 		known->end = LK_ARRAY(&engine->arena, int64_t, __builtin_popcount(stride->streams) + 1);
-	if (!known || !known->end) {
+	if (known && known->end && rank->events) known->events = stride_take_events(engine, rank);
+	if (!known || !known->end || (rank->events && !known->events)) {
 		lk_engine_no_memory(engine);
 		return;
 	}
 	uint32_t streams = stride->streams;
 	for (uint32_t i = 0; streams; streams &= streams - 1, i++)
 		known->end[i] = rank->stream[__builtin_ctz(streams)].end - tape->from.start;
-	uint32_t slot = stride_slot(engine, stride->variant, stride->kernel, stride->next);
-	while (engine->stride[slot]) slot = (slot + 1) & (engine->stride_room - 1);
-	engine->stride[slot] = known;
-	engine->strides++;
+	lk_stride **strides = strides_of(engine, rank, tape->from.kernel);
+	known->other = *strides;
+	*strides = known;
 }
 
 /* ---- sleep ---- */
 
 bool lk_rank_stride(lk_engine *engine, lk_rank *rank) {
-	if (!engine->stride || rank->noisy || rank->events || !rank_is_solo(engine, rank)) return false;
+	if (!engine->stride || rank->noisy || !rank_is_solo(engine, rank)) return false;
 	if (rank->tape.open) stride_close(engine, rank);
-	rank->solo = solo_of(rank);
+	solo_set(&rank->solo, rank);
 	if (solo_walk(engine, rank, LK_NEVER, &rank->solo)) {
 		rank->asleep = true;
 		lk_rank_note_change(engine, rank);
@@ -274,39 +311,40 @@ bool lk_rank_stride(lk_engine *engine, lk_rank *rank) {
 }
 
 void lk_rank_wake(lk_engine *engine, lk_rank *rank) {
-	lk_solo at = rank->solo;
-	if (engine->now < at.start) {
-		at = solo_of(rank);
-		solo_walk(engine, rank, engine->now, &at);
+	if (engine->now < rank->solo.start) {
+		solo_set(&rank->solo, rank);
+		solo_walk(engine, rank, engine->now, &rank->solo);
 	}
+	const lk_solo *at = &rank->solo;
 	lk_act *act = rank->on[LK_STREAM_COMPUTE];
 	rank->asleep = false;
-	if (at.ops == rank->ops) return; /* no stride is over yet */
-	const lk_insn *insn = &engine->insn[at.kernel];
-	if (act->slot && act->slot->pending == act) *act->slot = (lk_register){at.start, NULL};
-	for (uint32_t streams = at.streams; streams; streams &= streams - 1) {
+	if (at->ops == rank->ops) return; /* no stride is over yet */
+	const lk_insn *insn = &engine->insn[at->kernel];
+	if (act->slot && act->slot->pending == act) *act->slot = (lk_register){at->start, NULL};
+	for (uint32_t streams = at->streams; streams; streams &= streams - 1) {
 		unsigned stream = (unsigned)__builtin_ctz(streams);
-		rank->stream[stream] = (lk_register){at.end[stream], NULL};
+		rank->stream[stream] = (lk_register){at->end[stream], NULL};
 	}
-	for (uint64_t slots = rank->others ? at.made : 0; slots; slots &= slots - 1)
-		rank->slot[__builtin_ctzll(slots)] = (lk_register){at.start, NULL};
-	act->key = at.kernel * 2;
-	act->call = at.kernel_call;
-	act->duration = lk_rank_duration(engine, rank, insn, rank->costs[at.kernel].duration_ps);
-	act->arrival = act->last = at.start;
+	for (uint64_t slots = rank->others ? at->made : 0; slots; slots &= slots - 1)
+		rank->slot[__builtin_ctzll(slots)] = (lk_register){at->start, NULL};
+	act->key = at->kernel * 2;
+	act->record = rank->events ? at->ops - 1 : LK_NO_RECORD;
+	act->call = at->kernel_call;
+	act->duration = lk_rank_duration(engine, rank, insn, rank->costs[at->kernel].duration_ps);
+	act->arrival = act->last = at->start;
 	act->left = (double)act->duration;
-	act->due = at.start + act->duration;
+	act->due = at->start + act->duration;
 	act->floor = 0;
 	act->slot = insn->slot != LK_NO_SLOT ? &rank->slot[insn->slot] : NULL;
 	act->event = NULL;
 	lk_rank_promise(rank, act);
-	rank->call = at.call;
-	rank->op = at.op;
-	rank->end_op = at.end_op;
-	rank->repeats = at.repeats;
-	rank->ops = at.ops;
-	rank->host = at.host;
-	rank->ahead = at.ahead;
-	rank->start = at.start;
-	rank->finish = lk_later(rank->finish, at.start);
+	rank->call = at->call;
+	rank->op = at->op;
+	rank->end_op = at->end_op;
+	rank->repeats = at->repeats;
+	rank->ops = at->ops;
+	rank->host = at->host;
+	rank->ahead = at->ahead;
+	rank->start = at->start;
+	rank->finish = lk_later(rank->finish, at->start);
 }

@@ -36,6 +36,8 @@ typedef struct lk_sim_options {
 	const uint32_t *record; /* ranks whose operations are recorded; or one of their class */
 	uint32_t record_count;
 	int64_t give_up_ps; /* > 0: a step that takes longer need not be simulated to its end */
+	double leave_lanes; /* of a folded graph: with no more lanes than this, it is left when most
+	                       folded runs share the device, see lk_sim_result.left */
 } lk_sim_options;
 
 /* One operation that ran on a recorded rank. */
@@ -64,6 +66,7 @@ typedef struct lk_sim_result {
 	 * that call ran at the same time as something else, and so was slowed as its kernels are in the
 	 * mean. NULL where none did: then times are those of the graph that was folded. */
 	bool *shared;
+	bool left;            /* gave_up, and `shared` is that of a part of the step: see leave_lanes */
 	lk_sim_events events; /* in program order per record; free with lk_sim_result_free */
 } lk_sim_result;
 

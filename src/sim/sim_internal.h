@@ -540,16 +540,19 @@ typedef struct lk_solo {
 } lk_solo;
 
 /* From the start of a kernel that runs alone to the next such start: see engine_stride.c. */
-typedef struct lk_stride {
-	uint32_t variant, kernel, next; /* the kernel, and the operation issued after it */
-	uint32_t after;                 /* first operation of the block it goes on in, or UINT32_MAX */
-	uint32_t to, ops;               /* kernel at its end; operations issued */
-	uint32_t streams, joined;       /* of its operations; what they wait for too */
-	uint64_t made, slots;           /* that it sets; waited for that were set before */
-	int64_t time, host, ahead;      /* taken */
-	int64_t slack;                  /* the host's clock is ahead of the kernel's start by no more */
-	int64_t *end;                   /* [streams] of each one's last operation, from the start */
-} lk_stride;
+typedef struct lk_stride lk_stride;
+struct lk_stride {
+	lk_stride *other;          /* from the same kernel */
+	uint32_t next;             /* the operation issued after the kernel */
+	uint32_t after;            /* first operation of the block it goes on in, or UINT32_MAX */
+	uint32_t to, ops;          /* kernel at its end; operations issued */
+	uint32_t streams, joined;  /* of its operations; what they wait for too */
+	uint64_t made, slots;      /* that it sets; waited for that were set before */
+	int64_t time, host, ahead; /* taken */
+	int64_t slack;             /* the host's clock is ahead of the kernel's start by no more */
+	int64_t *end;              /* [streams] of each one's last operation, from the start */
+	lk_sim_event *events;      /* [ops + 1] with its kernel's, from the start; NULL: none */
+};
 
 /* A stride that is being gone for the first time. */
 typedef struct lk_stride_tape {
@@ -632,8 +635,7 @@ typedef struct lk_engine {
 	lk_act_edge *spare_edge;
 	lk_rate_entry *rates; /* by hash of the set */
 	unsigned rates_shift;
-	lk_stride **stride; /* [stride_room] by hash; NULL: strides are not looked for */
-	uint32_t stride_room, strides;
+	lk_stride **stride;           /* [variants * ops] by kernel; NULL: none are looked for */
 	bool replaying;               /* what a rank that was woken has missed */
 	bool *host_follows;           /* [blocks] whether its host operations wait for others of it */
 	lk_act *together[LK_STREAMS]; /* of the rank whose rates are being set: what runs or is held */
@@ -653,8 +655,9 @@ typedef struct lk_engine {
 	bool *shared;         /* see lk_sim_result; NULL where the graph has no folded runs */
 	uint32_t *first_call; /* [stages] of a program among those of all */
 	bool some_shared;
-	bool halted; /* one of: */
-	bool no_memory, crowded, stopped, gave_up;
+	double calls, folded_calls, shared_calls; /* of all programs; folded runs; those that shared */
+	bool halted;                              /* one of: */
+	bool no_memory, crowded, stopped, gave_up, left;
 	int64_t least_end; /* the step ends no earlier: known where it was given up */
 } lk_engine;
 

@@ -98,7 +98,9 @@ static double graph_count_operations(const lk_graph *graph, const bool *left) {
 	return count;
 }
 
-static lk_status run_graph(const lk_step_options *options, lk_step *out, lk_error *err) {
+/* `leave_lanes`: see lk_sim_options. */
+static lk_status run_graph(const lk_step_options *options, double leave_lanes, lk_step *out,
+                           lk_error *err) {
 	lk_sim_options run = {
 		.contention = !options->no_contention,
 		.all_ranks = options->all_ranks,
@@ -109,6 +111,7 @@ static lk_status run_graph(const lk_step_options *options, lk_step *out, lk_erro
 		.record = out->record,
 		.record_count = out->record_count,
 		.give_up_ps = options->bare ? options->give_up_ps : 0,
+		.leave_lanes = leave_lanes,
 	};
 	return lk_sim_run(lk_step_simulated(out), out->fold ? &out->fold->costs : &out->costs, &run,
 	                  &out->sim, err);
@@ -133,7 +136,8 @@ static void keep_shared(const lk_step *step, bool *keep) {
 /* A folded run that has the device to itself takes as long as its operations, simulated alone.
  * So the calls whose runs shared it are kept as they are, and the step is simulated again, until no
  * run shares anything: the answer is then that of every operation simulated. It is not where that
- * would be too much to simulate. */
+ * would be too much to simulate. Where most runs share the device it is simulated as it is at once.
+ */
 static lk_status run_folded(const lk_step_options *options, lk_step *out, lk_error *err) {
 	double all = graph_count_operations(out->graph, NULL);
 	size_t calls = 0;
@@ -144,17 +148,19 @@ static lk_status run_folded(const lk_step_options *options, lk_step *out, lk_err
 	for (int round = 0; round < LK_STEP_ROUNDS; round++) {
 		LK_TRY(
 			lk_sim_fold(out->graph, &out->costs, !options->no_contention, keep, &out->fold, err));
-		LK_TRY(run_graph(options, out, err));
+		LK_TRY(run_graph(options, LK_STEP_SIMULATED / fmax(all, 1), out, err));
 		if (!out->sim.shared) return LK_OK;
 		keep_shared(out, keep);
 		double kept = all - graph_count_operations(out->graph, keep), lanes = out->sim.lanes;
-		if (kept * lanes > LK_STEP_SIMULATED) return LK_OK;
+		if (!out->sim.left && kept * lanes > LK_STEP_SIMULATED) return LK_OK;
+		bool left = out->sim.left;
 		lk_sim_result_free(&out->sim);
 		lk_fold_free(out->fold);
 		out->fold = NULL;
+		if (left) break;
 		if (kept > all / 2 && all * lanes <= LK_STEP_SIMULATED) break;
 	}
-	return run_graph(options, out, err);
+	return run_graph(options, 0, out, err);
 }
 
 /* Small steps are simulated sooner than folded. */
@@ -168,7 +174,7 @@ lk_status lk_step_simulate(const lk_step_options *options, lk_step *out, lk_erro
 	double start = step_now_s();
 	if (step_may_fold(options, out->graph) && !step_is_small(options, out))
 		LK_TRY(run_folded(options, out, err));
-	else LK_TRY(run_graph(options, out, err));
+	else LK_TRY(run_graph(options, 0, out, err));
 	out->simulation_s = step_now_s() - start;
 	out->step_s = (double)out->sim.step_ps / LK_PS_PER_S;
 	if (options->bare) return LK_OK;

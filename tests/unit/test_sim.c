@@ -379,31 +379,16 @@ static void test_traced_unfolded(void **state) {
 	}
 }
 
-/* A rank that is recorded goes operation by operation, one that is not in strides: their times are
- * the same, with slow ranks or without, and with what may be given up. */
+/* Pipelines of many repetitions, which ranks go through in strides: every time is the reference's.
+ */
 static void test_strides(void **state) {
 	(void)state;
-	for (int seed = 0; seed < trials(600); seed++) {
+	for (int seed = 0; seed < trials(300); seed++) {
 		world w;
 		dice d = {(uint64_t)seed};
 		flowing_world((uint64_t)seed, &w);
-		if (seed % 2) quiet_costs(&w);
-		uint32_t *list = every_rank(&w);
-		lk_straggler slow = {roll(&d, w.graph->ranks.world), 1.5};
-		lk_sim_options options = {.contention = true,
-		                          .apart = seed % 3 == 0,
-		                          .stragglers = &slow,
-		                          .straggler_count = seed % 4 == 0};
-		lk_sim_result bare = run(&w, options, LK_OK);
-		check_give_up(&w, &options, &bare, 1 + roll(&d, 12));
-		options.record = list, options.record_count = w.graph->ranks.world;
-		lk_sim_result full = run(&w, options, LK_OK);
-		assert_true(bare.lanes == full.lanes && bare.operations == full.operations);
-		assert_memory_equal(bare.finish_ps, full.finish_ps,
-		                    (size_t)w.graph->ranks.stages * full.lanes * sizeof *full.finish_ps);
-		lk_sim_result_free(&bare);
-		lk_sim_result_free(&full);
-		free(list);
+		if (seed % 3 == 0) quiet_costs(&w);
+		assert_false(check_reference(&w, &d));
 		free_world(&w);
 	}
 }
