@@ -50,12 +50,12 @@ predict:          base options cost/calibration model/layout launch sim rollout 
 rent:             base io options hw predict
 jobs:             base io hw
 lang/tune:        base io cost/calibration lang/rewrite lang/run lang/steps lang/emit lang/compile cost/collective cost sim step
-tables:           base io hw model/network model/layout cost/collective cost/kernel cost step
+tables:           base io hw model/network model/layout cost/collective cost/kernel cost rollout step
 collective:       base hw cost/collective tables
-fit:              base io cost/calibration cost/collective cost/kernel cost step tables
+fit:              base io cost/calibration cost/collective cost/kernel cost rollout step tables
 calibrate/host:   base io hw
-validate:         base io options hw cost/calibration model/network model/layout cost/collective cost/kernel cost sim step plan shard tables fit
-calibrate:        base io options cost/calibration tables fit calibrate/host validate
+validate:         base io options hw cost/calibration model/network model/layout cost/collective cost/kernel cost sim rollout step plan shard tables fit
+calibrate:        base io options cost/calibration rollout tables fit calibrate/host validate
 view/table:       base io
 view/timeline:    base io trace/read sim step predict view/table
 view/text:        base io hw model/network whatif predict explain rent calibrate view/table view/timeline

@@ -30,6 +30,7 @@ static const struct kind {
 	{"memory", lk_calibrate_peaks, "megatron_ci_memory.csv"},
 	{"slowdown", lk_calibrate_slowdown, "overlap_slowdown_a100.csv"},
 	{"models", lk_calibrate_models, "fp32_models_e2e.csv"},
+	{"inference", lk_calibrate_inference, "inference_throughput.csv"},
 	{"runs", lk_calibrate_runs, "llm_runs.csv"},
 	{"overheads", lk_calibrate_overheads, "host_op_overheads.csv"},
 	{"host", NULL, NULL},
@@ -72,7 +73,7 @@ static lk_status calibrate_find_kind(const char *name, const struct kind **out, 
 	        lk_escape(name, shown, sizeof shown));
 	if (near) return lk_hint(err, "did you mean %s?", near);
 	return lk_hint(
-		err, "give one of ops, collectives, memory, slowdown, models, runs, overheads and host");
+		err, "give one of ops, collectives, memory, slowdown, models, inference, runs, overheads and host");
 }
 
 static lk_status check_table(const lk_calibrate_request *request, const struct kind *kind,
@@ -80,7 +81,7 @@ static lk_status check_table(const lk_calibrate_request *request, const struct k
 	if (!kind->fit && request->table) {
 		lk_fail(err, LK_ERR_INPUT, "calibrate host", "it measures this machine and reads no file");
 		return lk_hint(
-			err, "say ops, collectives, memory, slowdown, models, runs or overheads for a table; "
+			err, "say ops, collectives, memory, slowdown, models, inference, runs or overheads for a table; "
 				 "-f FILE names the output");
 	}
 	if (!kind->fit) return LK_OK;

@@ -11,6 +11,7 @@
 #include "cost/kernel/kernel.h"
 #include "io/stream.h"
 #include "lockstep/validate.h"
+#include "rollout/rollout.h"
 #include "step/step.h"
 #include "tables/tables.h"
 
@@ -321,5 +322,25 @@ bool lk_slowdown_spreads(lk_arena *arena, const lk_slowdown_table *table, const 
 /* The median over time of slower = (measured / alone - 1) / ratio / strength of the rows with
  * strength[i] above 0. */
 double lk_slowdown_median(lk_arena *arena, const lk_slowdown_table *table, const double *strength);
+
+/* ---- engine_fit: the numbers of inference engines from measured generation. What an engine does
+ * one after another does not depend on how long it takes, so that the time of given sequences is
+ * linear in the inverse or the value of each number. */
+
+typedef struct lk_engine_terms {
+	double products_s, attention_s; /* at numbers of 1 */
+	double exchange_s;
+	double kernels;              /* that take the floor */
+	double iterations, running; /* of the engine; of its sequences, added up */
+} lk_engine_terms;
+
+/* Of `sequences` equal ones on the engine, whose own numbers are not looked at. */
+lk_status lk_engine_terms_of(const lk_engine *engine, double prompt, double response,
+                             size_t sequences, lk_engine_terms *out, lk_error *err);
+double lk_engine_seconds(const lk_engine_numbers *numbers, const lk_engine_terms *terms);
+
+/* The numbers that make the mean of |ln(predicted / measured)| least over the rows with use[i]. */
+void lk_engine_fit(const lk_engine_terms *terms, const double *measured, const bool *use,
+                   size_t count, lk_engine_numbers *out);
 
 #endif

@@ -25,6 +25,8 @@ static const lk_option options[] = {
 	 "space of `plan`, and how is it ranked?")},
 	{FLAG("mlperf", mlperf,
 	 "MLPerf steps of recommendation models, BERT and ResNet (mlperf_other_runs.csv)")},
+	{FLAG("inference", inference,
+	 "sequences that inference engines generate (inference_throughput.csv)")},
 	{GROUP("How it is predicted")
 	 FLAG("cross-validate", cross,
 	 "every row from a fit that has not seen its fold, instead of the calibration in use")},

@@ -47,9 +47,8 @@ struct generation {
 static lk_status generate_check_options(const lk_predict_request *request, lk_error *err) {
 	static const char acts[] =
 		"model as gpu gpus cluster power calibration task tp pp ep dp gbs dtype cuda-graphs "
-		"response "
-		"response-max lengths prompt samples engine gpu-mem-util max-sequences max-tokens "
-		"prefix-caching attention-dp kv-dtype speculative";
+		"response response-max lengths prompt samples engine gpu-mem-util max-sequences "
+		"max-tokens prefix-caching attention-dp kv-dtype speculative";
 	for (const lk_option *option = lk_predict_verb.options; option->name; option++) {
 		if (option->output || !lk_request_gives(request, option)) continue;
 		if (lk_name_among(acts, option->name)) continue;

@@ -1,0 +1,118 @@
+/* score_inference.c: what inference engines generate: the predicted time until all sequences are
+ * finished. With folds, the engines' numbers are fitted to rows of other networks alone. */
+#include <math.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "fit/fits.h"
+#include "rollout/rollout.h"
+#include "tables/tables.h"
+#include "validate/validate.h"
+
+struct inference {
+	lk_arena *arena;
+	const lk_validate_request *request;
+	lk_inference_run *runs;
+	size_t count;
+	lk_engine_terms *terms; /* [count] */
+	double *measured;       /* [count] */
+	bool *use;              /* [count] scratch */
+	lk_scoring *out;
+};
+
+static lk_status inference_fill_row(struct inference *inference, size_t i, lk_error *err) {
+	const lk_inference_run *run = &inference->runs[i];
+	lk_validated *row = &inference->out->rows[i];
+	lk_error why = {0};
+	row->id = run->id;
+	row->where = run->where;
+	row->model = run->model;
+	row->gpu = run->gpu;
+	row->gpus = run->engine.tp * run->engine.pp;
+	row->stack = run->software;
+	row->precision = run->precision;
+	row->measured = inference->measured[i] = run->seconds;
+	row->reason = run->why_not;
+	inference->out->scores[i].suspect = run->suspect;
+	if (row->reason) return LK_OK;
+	lk_status status = lk_engine_terms_of(&run->engine, run->prompt, run->response, run->sequences,
+	                                      &inference->terms[i], &why);
+	if (status == LK_OK) return LK_OK;
+	if (status == LK_ERR_MEMORY) return lk_oom(err);
+	row->reason = lk_arena_printf(inference->arena, "%s: %s", why.where, why.what);
+	return row->reason ? LK_OK : lk_oom(err);
+}
+
+/* Rows that a fit may see: of other networks than row `of`'s. */
+static void inference_leave_out(struct inference *inference, size_t of) {
+	for (size_t i = 0; i < inference->count; i++)
+		inference->use[i] = !inference->out->rows[i].reason && !inference->runs[i].suspect &&
+		                    strcmp(inference->runs[i].model, inference->runs[of].model) != 0;
+}
+
+static void inference_predict(struct inference *inference) {
+	lk_engine_numbers numbers = {0};
+	for (size_t i = 0; i < inference->count; i++) {
+		lk_validated *row = &inference->out->rows[i];
+		if (row->reason) continue;
+		bool fitted = i > 0 && strcmp(inference->runs[i].model, inference->runs[i - 1].model) == 0 &&
+		              numbers.products > 0;
+		if (!inference->request->cross)
+			numbers = lk_engine_numbers_of(inference->runs[i].engine.software);
+		else if (!fitted) {
+			inference_leave_out(inference, i);
+			lk_engine_fit(inference->terms, inference->measured, inference->use, inference->count,
+			              &numbers);
+		}
+		row->predicted = lk_engine_seconds(&numbers, &inference->terms[i]);
+	}
+	inference->out->parameters = LK_ENGINE_NUMBERS;
+	inference->out->folds = inference->request->cross ? "network" : "";
+}
+
+static bool inference_one_network(const void *context, size_t a, size_t b) {
+	const struct inference *inference = context;
+	return strcmp(inference->runs[a].model, inference->runs[b].model) == 0;
+}
+
+static lk_status inference_divide(struct inference *inference, lk_error *err) {
+	lk_score_key *software = lk_scoring_divide(inference->arena, inference->out, "stack"),
+				 *model = lk_scoring_divide(inference->arena, inference->out, "model"),
+				 *gpu = lk_scoring_divide(inference->arena, inference->out, "gpu"),
+				 *precision = lk_scoring_divide(inference->arena, inference->out, "precision");
+	if (!software || !model || !gpu || !precision) return lk_oom(err);
+	for (size_t i = 0; i < inference->count; i++) {
+		const lk_inference_run *run = &inference->runs[i];
+		software[i].name = run->software;
+		model[i].name = run->model;
+		gpu[i].name = run->gpu;
+		precision[i].name = run->precision;
+	}
+	return LK_OK;
+}
+
+static lk_status inference_score(struct inference *inference, lk_error *err) {
+	lk_arena *arena = inference->arena;
+	LK_TRY(lk_scoring_rows(arena, inference->count, inference->out, err));
+	inference->terms = LK_ARRAY(arena, lk_engine_terms, inference->count);
+	inference->measured = LK_ARRAY(arena, double, inference->count);
+	inference->use = LK_ARRAY(arena, bool, inference->count);
+	if (!inference->terms || !inference->measured || !inference->use) return lk_oom(err);
+	for (size_t i = 0; i < inference->count; i++) LK_TRY(inference_fill_row(inference, i, err));
+	inference_predict(inference);
+	LK_TRY(lk_fold_ranges(arena, inference->out->rows, inference->count, NULL,
+	                      inference_one_network, inference, err));
+	inference->out->unit_of_rows = "run";
+	return inference_divide(inference, err);
+}
+
+lk_status lk_score_inference(lk_arena *arena, const lk_validate_request *request, lk_stream *in,
+                             lk_scoring *out, lk_error *err) {
+	lk_inference_runs runs = {0};
+	lk_status status = lk_inference_read(arena, in, &runs, err);
+	struct inference inference = {
+		.arena = arena, .request = request, .runs = runs.at, .count = runs.count, .out = out};
+	if (status == LK_OK) status = inference_score(&inference, err);
+	lk_vec_free(&runs);
+	return status;
+}
