@@ -124,7 +124,7 @@ static lk_status collective_ask_find_group(struct work *work, lk_error *err) {
 		if (collective_ask_speed(&work->cluster.node[i]) < collective_ask_speed(shape->node))
 			shape->node = &work->cluster.node[i];
 	if (work->request->library != LK_LIBRARY_NCCL)
-		LK_TRY(lk_cluster_refuse_network(&work->cluster, "the model of MPI and gloo", err));
+		LK_TRY(lk_cluster_refuse_network(&work->cluster, "MPI and gloo", err));
 	return lk_reach_alone(&work->arena, &work->cluster, shape, NULL,
 	                      1U << lk_coll_traffic(work->kind, LK_ALGO_P2P) | 1U << LK_TRAFFIC_RING |
 	                          1U << LK_TRAFFIC_TREE | 1U << LK_TRAFFIC_DOUBLING,

@@ -57,6 +57,10 @@ static struct reach_members reach_members_of(const lk_placement *placement,
 	                              kind->stride * placement->chain_step};
 }
 
+/* Of all collectives but the all-to-all. */
+static const unsigned summing =
+	1U << LK_TRAFFIC_RING | 1U << LK_TRAFFIC_TREE | 1U << LK_TRAFFIC_DOUBLING;
+
 void lk_reach_traffic(const lk_graph *graph, unsigned used[LK_GROUPS]) {
 	for (uint32_t op = 0; op < graph->ops.count; op++) {
 		unsigned kind = graph->ops.kind[op], group = graph->ops.group[op];
@@ -65,10 +69,17 @@ void lk_reach_traffic(const lk_graph *graph, unsigned used[LK_GROUPS]) {
 		if (message && group != LK_GROUP_TEAM) group = LK_GROUP_PP;
 		if (message) used[group] |= 1U << LK_TRAFFIC_CHAIN;
 		else if (kind == LK_OP_ALLTOALL) used[group] |= 1U << LK_TRAFFIC_ALLTOALL;
-		else
-			used[group] |=
-				1U << LK_TRAFFIC_RING | 1U << LK_TRAFFIC_TREE | 1U << LK_TRAFFIC_DOUBLING;
+		else used[group] |= summing;
 	}
+}
+
+void lk_reach_traffic_usual(unsigned used[LK_GROUPS]) {
+	for (int kind = 1; kind < LK_GROUPS; kind++) used[kind] = summing;
+	used[LK_GROUP_TP] |= 1U << LK_TRAFFIC_ALLTOALL;
+	used[LK_GROUP_CP] |= 1U << LK_TRAFFIC_ALLTOALL;
+	used[LK_GROUP_EP] |= 1U << LK_TRAFFIC_ALLTOALL;
+	used[LK_GROUP_ETP] |= 1U << LK_TRAFFIC_ALLTOALL;
+	used[LK_GROUP_PP] |= 1U << LK_TRAFFIC_CHAIN;
 }
 
 /* ---- stations ---- */
@@ -223,16 +234,15 @@ static lk_status finder_kind(struct reach_finder *finder, const struct reach_kin
 }
 
 lk_status lk_reaches_find(lk_arena *arena, const lk_placement *placement,
-                          const lk_reach *const **out, lk_error *err) {
+                          const unsigned used[LK_GROUPS], const lk_reach *const **out,
+                          lk_error *err) {
 	const lk_ranks *ranks = &placement->graph->ranks;
-	unsigned used[LK_GROUPS] = {0};
 	*out = NULL;
 	if (placement->cluster->net.kind == LK_NET_FLAT) return LK_OK;
 	const lk_reach **of_rank = LK_ARRAY(arena, const lk_reach *, (size_t)LK_GROUPS * ranks->world);
 	if (!of_rank) return lk_oom(err);
 	struct reach_finder finder = {
 		.placement = placement, .topology = lk_topology_of(placement->cluster), .arena = arena};
-	lk_reach_traffic(placement->graph, used);
 	lk_status status = LK_OK;
 	for (int kind = 1; kind < LK_GROUPS && status == LK_OK; kind++) {
 		struct reach_kind lies = reach_kind_of(ranks, kind);

@@ -47,6 +47,7 @@ struct lk_table_builder {
 	                                 described */
 	unsigned flows[LK_GROUPS];    /* what operations of each send, where one is */
 	lk_arena *arena;              /* of reaches */
+	bool kept;                    /* for other graphs of the same ranks too */
 };
 
 static const lk_node *node_at(const struct lk_table_builder *builder, uint32_t rank) {
@@ -481,9 +482,10 @@ static lk_status table_find_places(struct lk_table_builder *builder, lk_arena *a
 	place_ranks(builder, ranks->world);
 	lk_placement placement = {builder->graph, builder->cluster, builder->stage_step,
 	                          builder->chain_step};
-	lk_reach_traffic(builder->graph, builder->flows);
+	if (builder->kept) lk_reach_traffic_usual(builder->flows);
+	else lk_reach_traffic(builder->graph, builder->flows);
 	builder->arena = arena;
-	LK_TRY(lk_reaches_find(arena, &placement, &builder->reach, err));
+	LK_TRY(lk_reaches_find(arena, &placement, builder->flows, &builder->reach, err));
 	uint64_t *key = LK_ARRAY(arena, uint64_t, ranks->chains),
 			 *across = LK_ARRAY(arena, uint64_t, ranks->chains);
 	uint32_t *team_chain = LK_ARRAY(arena, uint32_t, ranks->chains);
@@ -581,6 +583,7 @@ lk_status lk_cost_sites_find(lk_cost_cache *cache, const lk_graph *graph, const 
 	if (*out && (*out)->count > 0) return LK_OK;
 	struct lk_table_builder t;
 	lk_status status = table_begin(&t, graph, cluster, options, err);
+	t.kept = true;
 	if (status == LK_OK) status = keep_sites(&t, cache, out, err);
 	table_end(&t);
 	return status;
@@ -603,9 +606,21 @@ static lk_status build_cached(lk_arena *arena, const lk_graph *graph, const lk_c
 	return LK_OK;
 }
 
+/* Whether sites that are kept tell all of its traffic. */
+static bool table_may_keep(const lk_graph *graph, const lk_cluster *cluster) {
+	unsigned used[LK_GROUPS] = {0}, usual[LK_GROUPS] = {0};
+	bool kept = graph->teams.count == 0 && !graph->traced;
+	if (!kept || cluster->net.kind == LK_NET_FLAT) return kept;
+	lk_reach_traffic(graph, used);
+	lk_reach_traffic_usual(usual);
+	for (int kind = 1; kind < LK_GROUPS; kind++)
+		if (used[kind] & ~usual[kind]) return false;
+	return true;
+}
+
 lk_status lk_costs_build(lk_arena *arena, const lk_graph *graph, const lk_cluster *cluster,
                          const lk_cost_options *options, lk_costs *out, lk_error *err) {
-	if (options->cache && graph->teams.count == 0 && !graph->traced)
+	if (options->cache && table_may_keep(graph, cluster))
 		return build_cached(arena, graph, cluster, options, out, err);
 	struct lk_table_builder t;
 	lk_status status = table_begin(&t, graph, cluster, options, err);

@@ -48,7 +48,8 @@ static lk_status find_device(const lk_where *where, const lk_device **out, lk_er
 
 lk_status lk_cluster_refuse_network(const lk_cluster *cluster, const char *what, lk_error *err) {
 	if (cluster->net.kind == LK_NET_FLAT) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, "--cluster", "%s does not model the switches between nodes", what);
+	lk_fail(err, LK_ERR_INPUT, "--cluster", "the network between nodes is not modelled for %s",
+	        what);
 	return lk_hint(err, "leave the network out, or state its share as oversub X");
 }
 

@@ -64,7 +64,7 @@ const lk_verb lk_whatif_verb = {
 		"or replay --graph.\n"
 		"\n"
 		"Keys of --set: cluster=TEXT, \"topology=tree 16 leaf 4:1\", gpu=NAME, nic=2x|400g|8*400g "
-        "(also network=), "
+		"(also network=), "
 		"link=2x|450GB/s; gpus=N "
 		"(also ranks=) or scale=4 "
 		"by data parallelism, each rank with its own work; dtype=fp8, batch=2x; bucket=25MB, "

@@ -373,7 +373,7 @@ lk_status lk_predict_dlrm(lk_arena *arena, const lk_predict_request *request,
 	                  .gpu = request->gpu,
 	                  .gpus = request->gpus,
 	                  .power_w = request->power,
-	                  .flat = "the model of recommendation networks"};
+	                  .flat = "recommendation networks"};
 	int ranks = 0;
 	if (!asked) return lk_oom(err);
 	*asked = (struct asked){.arena = arena, .request = request, .options = options};
