@@ -30,7 +30,8 @@ lang/run:         base io lang/types
 lang/steps:       base graph lang/types lang/rewrite lang/run
 lang/emit:        base io lang/rewrite lang/run lang/steps
 lang/compile:     base io lang/types lang/rewrite lang/run lang/emit
-cost/collective:  base io hw cost/calibration
+cost/topology:    base hw
+cost/collective:  base io hw cost/calibration cost/topology
 cost/kernel:      base hw graph cost/calibration cost/collective
 cost:             base graph cost/calibration cost/collective cost/kernel
 sim:              base graph cost
@@ -51,7 +52,7 @@ rent:             base io options hw predict
 jobs:             base io hw
 lang/tune:        base io cost/calibration lang/rewrite lang/run lang/steps lang/emit lang/compile cost/collective cost sim step
 tables:           base io hw model/network model/layout cost/collective cost/kernel cost rollout step
-collective:       base hw cost/collective tables
+collective:       base hw cost/collective cost tables
 fit:              base io cost/calibration cost/collective cost/kernel cost rollout step tables
 calibrate/host:   base io hw
 validate:         base io options hw cost/calibration model/network model/layout cost/collective cost/kernel cost sim rollout step plan shard tables fit

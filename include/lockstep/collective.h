@@ -52,7 +52,7 @@ typedef struct lk_collective_row {
 	double us, algbw, busbw;  /* predicted; GB/s */
 	const char *algo, *proto; /* "Ring", "LL128"; "" where there is no protocol */
 	int channels;
-	const char *limit; /* what bounds it: "latency", "links", "NICs" */
+	const char *limit; /* what bounds it: "latency", "links", "NICs", "network" */
 	/* of the log; NAN and "" without one */
 	double measured_us, measured_busbw;
 	double ratio;     /* measured / predicted */

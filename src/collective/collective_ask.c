@@ -9,6 +9,7 @@
 #include "tables/tables.h"
 #include "base/text.h"
 #include "cost/collective/collective.h"
+#include "cost/reaches.h"
 #include "hw/hw.h"
 
 enum {
@@ -109,7 +110,7 @@ static double collective_ask_speed(const lk_node *node) {
 	return node->intra_rate + node->nics * node->nic_rate;
 }
 
-static void collective_ask_find_group(struct work *work) {
+static lk_status collective_ask_find_group(struct work *work, lk_error *err) {
 	lk_group_shape *shape = &work->group;
 	lk_place last = lk_cluster_place(&work->cluster, shape->ranks - 1);
 	shape->nodes = last.node + 1;
@@ -122,6 +123,12 @@ static void collective_ask_find_group(struct work *work) {
 	for (int i = 1; i <= last.group; i++)
 		if (collective_ask_speed(&work->cluster.node[i]) < collective_ask_speed(shape->node))
 			shape->node = &work->cluster.node[i];
+	if (work->request->library != LK_LIBRARY_NCCL)
+		LK_TRY(lk_cluster_refuse_network(&work->cluster, "MPI and gloo", err));
+	return lk_reach_alone(&work->arena, &work->cluster, shape, NULL,
+	                      1U << lk_coll_traffic(work->kind, LK_ALGO_P2P) | 1U << LK_TRAFFIC_RING |
+	                          1U << LK_TRAFFIC_TREE | 1U << LK_TRAFFIC_DOUBLING,
+	                      &shape->reach, err);
 }
 
 static lk_status find_fabric(struct work *work, lk_error *err) {
@@ -321,7 +328,7 @@ static lk_status collective_ask_answer(struct work *work, lk_error *err) {
 	LK_TRY(find_fabric(work, err));
 	if (work->request->nccl)
 		LK_TRY(lk_nccl_settings_read(work->request->nccl, "--nccl", &work->settings, err));
-	collective_ask_find_group(work);
+	LK_TRY(collective_ask_find_group(work, err));
 	LK_TRY(check_idle(work, err));
 	LK_TRY(work->runs.count ? collective_ask_rows_of_log(work, err) : rows_of_request(work, err));
 	lk_collective *out = &work->result;

@@ -49,6 +49,7 @@ static lk_status read_compose_cluster(struct compose_work *work) {
 		                              "it, or a text such as '8 node * 8 h100-sxm'");
 	}
 	LK_TRY(lk_cluster_parse(&composer->arena, request->cluster, &composer->cluster, composer->err));
+	LK_TRY(lk_cluster_refuse_network(&composer->cluster, "compose", composer->err));
 	LK_TRY(lk_host_messages_read(request->cluster, &composer->messages, composer->err));
 	composer->ranks_per_node =
 		request->ranks_per_node ? request->ranks_per_node : composer->cluster.node[0].gpus;

@@ -120,6 +120,7 @@ static void fill_key(struct op_key *key, const lk_graph *graph, uint32_t op,
 	key->group.ranks_per_node = group->ranks_per_node;
 	key->group.sharing = group->sharing;
 	key->group.oversubscription = group->oversubscription;
+	key->group.reach = group->reach;
 }
 
 static bool cache_grow(lk_cost_cache *cache) {

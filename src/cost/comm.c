@@ -72,7 +72,8 @@ static lk_coll_cost direct(const lk_graph *graph, uint32_t op, const lk_cost_sit
 		if (n > own) outside = bytes / own;
 		else outside = 0;
 	} else outside = bytes * (n - own) / n;
-	double nic = 0.96 * node->nics * node->nic_rate / (node->gpus > 0 ? node->gpus : 1);
+	double part = lk_reach_rate(group->reach, sums ? LK_TRAFFIC_RING : LK_TRAFFIC_ALLTOALL);
+	double nic = 0.96 * part * node->nics * node->nic_rate / (node->gpus > 0 ? node->gpus : 1);
 	double across = outside > 0 && nic > 0 ? outside / nic + 14e-6 : 0;
 	double within = node->intra_rate > 0 ? inside / node->intra_rate : 0;
 	if (node->intra == LK_INTRA_PCIE && own > 4) {
@@ -103,7 +104,7 @@ static lk_coll_cost dispatched(const lk_ops *ops, uint32_t op, const lk_cost_sit
 	double outside = row * row_copies(ops, op, group->nodes) * (1 - 1.0 / group->nodes),
 		   inside = row * row_copies(ops, op, group->ranks) * (1 - 1 / own);
 	double nic = 0.88 * node->nics * node->nic_rate / (node->gpus > 0 ? node->gpus : 1) /
-	             fmax(1, site->oversubscription);
+	             fmax(1, site->oversubscription) * lk_reach_rate(group->reach, LK_TRAFFIC_ALLTOALL);
 	double across = nic > 0 ? outside / nic + 14e-6 : 0;
 	double within = node->intra_rate > 0 ? inside / (0.74 * node->intra_rate) : 0;
 	double seconds = fmax(within, across) + site->constants->kernel_floor_s;
@@ -121,6 +122,8 @@ void lk_cost_comm(const lk_graph *graph, uint32_t op, const lk_cost_site *site, 
 	const lk_device *device = site->node->device;
 	unsigned kind = ops->kind[op];
 	lk_coll_cost cost;
+	lk_coll_kind collective = comm_collective_of(kind);
+	const lk_reach *reach;
 	bool own_kernels = ops->flags[op] & LK_OP_DIRECT, by_node = false;
 	if (kind == LK_OP_SEND || kind == LK_OP_RECV) {
 		const lk_group_shape *pair =
@@ -128,17 +131,28 @@ void lk_cost_comm(const lk_graph *graph, uint32_t op, const lk_cost_site *site, 
 		bool same_node =
 			pair ? pair->nodes == 1 : site->peer_same_node[to_next_stage(ops->stream[op]) ? 0 : 1];
 		int sharing = pair ? pair->sharing : site->groups[LK_GROUP_PP].sharing;
-		cost = lk_p2p_cost(site->node, same_node, sharing > 0 ? sharing : 1, site->oversubscription,
-		                   &site->constants->nccl, ops->bytes[op]);
+		reach = pair ? pair->reach : site->groups[LK_GROUP_PP].reach;
+		collective = LK_COLL_SENDRECV;
+		lk_group_shape shape = {.node = site->node,
+		                        .ranks = 2,
+		                        .nodes = same_node ? 1 : 2,
+		                        .ranks_per_node = same_node ? 2 : 1,
+		                        .sharing = sharing > 0 ? sharing : 1,
+		                        .oversubscription = site->oversubscription,
+		                        .settings = &site->constants->nccl,
+		                        .reach = reach};
+		if (same_node) reach = NULL;
+		cost = lk_collective_cost(collective, &shape, ops->bytes[op]);
 	} else {
 		const lk_group_shape *group = lk_site_group(site, graph, op);
+		reach = group->nodes > 1 ? group->reach : NULL;
 		by_node = kind == LK_OP_ALLTOALL && ops->k[op] > 0;
 		if (own_kernels) cost = direct(graph, op, site, group);
 		else if (by_node && group->nodes > 1) {
 			own_kernels = true;
 			cost = dispatched(ops, op, site, group);
 		} else
-			cost = lk_collective_cost(comm_collective_of(kind), group,
+			cost = lk_collective_cost(collective, group,
 			                          ops->bytes[op] * copies_share(ops, op, group));
 	}
 	if (by_node && ops->batch[op] > 0) cost.channels = (int)ops->batch[op];
@@ -153,4 +167,7 @@ void lk_cost_comm(const lk_graph *graph, uint32_t op, const lk_cost_site *site, 
 	double nic =
 		site->node->nics * site->node->nic_rate / (site->node->gpus > 0 ? site->node->gpus : 1);
 	out->nic = (float)comm_share(cost.nic_rate, nic);
+	const double *use = reach ? reach->flow[lk_coll_traffic(collective, cost.algo)].use : NULL;
+	for (int tier = 0; use && tier < LK_TIERS; tier++)
+		out->tier[tier] = (float)comm_share(use[tier] * cost.nic_rate, nic);
 }

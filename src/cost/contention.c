@@ -66,28 +66,46 @@ static void share_link(const double *demand, int count, double *slow) {
 		if (demand[i] > share) slow[i] = fmax(slow[i], demand[i] / share);
 }
 
+/* The links of a device: inside the node, its part of the NICs, and of each tier of the network the
+ * one that its collectives load most, which is taken to be the same one. */
+enum {
+	LINK_INTRA,
+	LINK_NIC,
+	LINK_TIER,
+	LINKS = LINK_TIER + LK_TIERS
+};
+
+static double link_share(const lk_cost *cost, int link) {
+	if (link == LINK_INTRA) return cost->intra;
+	return link == LINK_NIC ? cost->nic : cost->tier[link - LINK_TIER];
+}
+
 struct links {
-	double intra, nic;
+	double asked[LINKS];
+	bool any, short_of; /* of some link anything; more than there is */
 };
 
 static struct links demand_of(const lk_cost *const *active, const bool *uses, int count) {
 	struct links sum = {0};
 	for (int i = 0; i < count; i++)
-		if (uses[i]) {
-			sum.intra += active[i]->intra;
-			sum.nic += active[i]->nic;
-		}
+		for (int link = 0; uses[i] && link < LINKS; link++)
+			sum.asked[link] += link_share(active[i], link);
+	for (int link = 0; link < LINKS; link++) {
+		if (sum.asked[link] > 0) sum.any = true;
+		if (sum.asked[link] > 1) sum.short_of = true;
+	}
 	return sum;
 }
 
 /* Links requested more than they have. */
 static void share_links(const lk_cost *const *active, const bool *uses, int count,
-                        struct links asked, double *slow) {
+                        const struct links *links, double *slow) {
 	double demand[LK_CONTENDERS];
-	for (int i = 0; asked.intra > 1 && i < count; i++) demand[i] = uses[i] ? active[i]->intra : 0;
-	if (asked.intra > 1) share_link(demand, count, slow);
-	for (int i = 0; asked.nic > 1 && i < count; i++) demand[i] = uses[i] ? active[i]->nic : 0;
-	if (asked.nic > 1) share_link(demand, count, slow);
+	for (int link = 0; links->short_of && link < LINKS; link++) {
+		if (links->asked[link] <= 1) continue;
+		for (int i = 0; i < count; i++) demand[i] = uses[i] ? link_share(active[i], link) : 0;
+		share_link(demand, count, slow);
+	}
 }
 
 /* A folded operation communicates in a part of its time: then what else communicates shares the
@@ -101,10 +119,10 @@ static void share_in_turns(const lk_cost *const *active, const bool *communicate
 		uses[i] = communicates[i] || i == folded;
 		with[i] = slow[i];
 	}
-	struct links asked = demand_of(active, uses, count);
-	if (asked.intra <= 1 && asked.nic <= 1) return;
+	struct links links = demand_of(active, uses, count);
+	if (!links.short_of) return;
 	with[folded] = 1;
-	share_links(active, uses, count, asked, with);
+	share_links(active, uses, count, &links, with);
 	double longer = active[folded]->linked_alone * (with[folded] - 1);
 	double part = fmin(1, (active[folded]->linked + longer) / (slow[folded] + longer));
 	slow[folded] += longer;
@@ -115,7 +133,7 @@ static void share_in_turns(const lk_cost *const *active, const bool *communicate
 void lk_contention_rates(const lk_cost *const *active, const bool *communicates, int count,
                          double *rates) {
 	double taken = 0, memory = 0, slow[LK_CONTENDERS];
-	struct links asked = demand_of(active, communicates, count);
+	struct links links = demand_of(active, communicates, count);
 	int folded = -1;
 	for (int i = 0; i < count; i++) {
 		if (communicates[i]) taken += active[i]->sm;
@@ -127,12 +145,12 @@ void lk_contention_rates(const lk_cost *const *active, const bool *communicates,
 		slow[i] = 1;
 		if (!communicates[i]) {
 			slow[i] = 1 + active[i]->compute * (sm_slowdown(active[i], taken) - 1);
-			if (asked.intra + asked.nic > 0) slow[i] = fmax(slow[i], 1 + active[i]->exposed);
+			if (links.any) slow[i] = fmax(slow[i], 1 + active[i]->exposed);
 		}
 		if (memory > 1 && active[i]->memory > 0)
 			slow[i] = fmax(slow[i], 1 - active[i]->memory + active[i]->memory * memory);
 	}
-	share_links(active, communicates, count, asked, slow);
+	share_links(active, communicates, count, &links, slow);
 	if (folded >= 0) share_in_turns(active, communicates, count, folded, slow);
 	for (int i = 0; i < count; i++) rates[i] = 1 / slow[i];
 }

@@ -6,6 +6,7 @@
 #include "base/arena.h"
 #include "base/stats.h"
 #include "cost/cost.h"
+#include "cost/reaches.h"
 #include "base/check.h"
 
 enum {
@@ -18,6 +19,7 @@ struct lk_signature {
 	struct {
 		int32_t nodes, per_node;
 		const lk_node *slowest;
+		const lk_reach *reach;
 	} group[LK_GROUPS];
 	bool peer_same_node[2];
 	uint32_t team_chain; /* first chain whose teams lie as this one's */
@@ -38,9 +40,14 @@ struct lk_table_builder {
 	struct lk_signature *known;
 	size_t count, capacity;
 	LK_VEC(struct lk_team_class) team_classes;
-	lk_group_shape *teams; /* of one variant */
-	int32_t *node_of;      /* [world] */
-	uint8_t *kind_of;      /* [world] node group, at most 255 kinds matter */
+	lk_group_shape *teams;        /* of one variant */
+	int32_t *node_of;             /* [world] */
+	uint8_t *kind_of;             /* [world] node group, at most 255 kinds matter */
+	const lk_reach *const *reach; /* [LK_GROUPS * world] by kind and rank; NULL: no network is
+	                                 described */
+	unsigned flows[LK_GROUPS];    /* what operations of each send, where one is */
+	lk_arena *arena;              /* of reaches */
+	bool kept;                    /* for other graphs of the same ranks too */
 };
 
 static const lk_node *node_at(const struct lk_table_builder *builder, uint32_t rank) {
@@ -134,6 +141,8 @@ static void signature(const struct lk_table_builder *builder, uint32_t stage, ui
 			               stride * builder->chain_step, s, kind);
 		}
 	}
+	for (int kind = 1; builder->reach && kind < LK_GROUPS; kind++)
+		s->group[kind].reach = builder->reach[(size_t)kind * ranks->world + rank];
 	s->team_chain = team_chain;
 	if (builder->graph->traced) return; /* no wires: messages are of teams */
 	uint32_t world = ranks->world;
@@ -272,6 +281,35 @@ static lk_group_shape team_shape(const struct lk_table_builder *builder, const l
 	};
 }
 
+/* The ranks of a team that the graph holds, in order; where it holds some alone, and they go on as
+ * it is, nothing is known of the rest. */
+static lk_status team_reach(const struct lk_table_builder *builder, const lk_team *team,
+                            uint32_t chain, lk_group_shape *shape, lk_error *err) {
+	uint32_t members = team->end - team->begin,
+			 chains = team->across ? builder->graph->ranks.chains : 1;
+	uint64_t held = (uint64_t)members * chains;
+	if (builder->cluster->net.kind == LK_NET_FLAT || shape->nodes < 2 || !held) return LK_OK;
+	uint32_t *rank = malloc(team->ranks * sizeof *rank), last = 0, apart = 1;
+	if (!rank) return lk_oom(err);
+	for (uint64_t i = 0; i < team->ranks; i++) {
+		if (i >= held) {
+			rank[i] = last += apart;
+			continue;
+		}
+		bool traced = builder->graph->traced; /* the order of ranks, as in lie_of */
+		uint32_t m = (uint32_t)(traced ? i % members : i / chains),
+				 k = (uint32_t)(traced ? i / members : i % chains);
+		rank[i] = table_rank_at(builder, builder->graph->team_stages.at[team->begin + m],
+		                        team->across ? k : chain);
+		if (i > 0 && rank[i] > last) apart = rank[i] - last;
+		last = rank[i];
+	}
+	lk_status status = lk_reach_alone(builder->arena, builder->cluster, shape, rank,
+	                                  builder->flows[LK_GROUP_TEAM], &shape->reach, err);
+	free(rank);
+	return status;
+}
+
 /* Adds to every chain's key how its teams lie, and finds the first chain of its class. */
 static lk_status classify_teams(struct lk_table_builder *builder, uint64_t *key,
                                 uint32_t *team_chain, lk_error *err) {
@@ -334,6 +372,12 @@ static void stage_keys(const struct lk_table_builder *builder, uint32_t stage,
 		key[chain] = table_mix(key[chain], across[chain]);
 	}
 	for (int kind = 1; kind < LK_GROUPS; kind++) mix_groups(builder, stage, kind, key);
+	for (int kind = 1; builder->reach && kind < LK_GROUPS; kind++)
+		for (uint32_t chain = 0; chain < ranks->chains; chain++)
+			key[chain] = table_mix(
+				key[chain],
+				(uintptr_t)
+					builder->reach[(size_t)kind * world + table_rank_at(builder, stage, chain)]);
 }
 
 /* Nodes alike, and every stage begins at a node: all stages lie as the first does. */
@@ -341,7 +385,7 @@ static bool stages_lie_alike(const struct lk_table_builder *builder) {
 	const lk_ranks *ranks = &builder->graph->ranks;
 	const lk_cluster *cluster = builder->cluster;
 	int64_t gpus = cluster->node[0].gpus;
-	return !builder->graph->traced && cluster->groups == 1 && gpus > 0 &&
+	return !builder->graph->traced && !builder->reach && cluster->groups == 1 && gpus > 0 &&
 	       ranks->chains % gpus == 0 && cluster->nodes[0] * gpus >= ranks->world;
 }
 
@@ -388,6 +432,7 @@ static lk_group_shape group_shape(const struct lk_table_builder *builder,
 		.sharing = sharing > 0 ? sharing : 1,
 		.oversubscription = builder->cluster->oversubscription,
 		.settings = &builder->options->constants->nccl,
+		.reach = signature->group[kind].reach,
 	};
 }
 
@@ -415,14 +460,17 @@ static void cost_site(const struct lk_table_builder *builder, const lk_cost_site
 		out[op] = lk_cost_cached(builder->options->cache, builder->graph, op, site);
 }
 
-static void cost_variant(const struct lk_table_builder *builder,
-                         const struct lk_signature *signature, lk_cost *out) {
+static lk_status cost_variant(const struct lk_table_builder *builder,
+                              const struct lk_signature *signature, lk_cost *out, lk_error *err) {
 	lk_group_shape groups[LK_GROUPS];
-	for (size_t i = 0; i < builder->graph->teams.count; i++)
-		builder->teams[i] =
-			team_shape(builder, &builder->graph->teams.at[i], signature->team_chain);
+	for (size_t i = 0; i < builder->graph->teams.count; i++) {
+		const lk_team *team = &builder->graph->teams.at[i];
+		builder->teams[i] = team_shape(builder, team, signature->team_chain);
+		LK_TRY(team_reach(builder, team, signature->team_chain, &builder->teams[i], err));
+	}
 	lk_cost_site site = table_site_of(builder, signature, groups);
 	cost_site(builder, &site, out);
+	return LK_OK;
 }
 
 /* Kinds of places, and the place of each rank. */
@@ -432,6 +480,12 @@ static lk_status table_find_places(struct lk_table_builder *builder, lk_arena *a
 	*variant_of = LK_ARRAY(arena, uint16_t, ranks->world);
 	if (!*variant_of) return lk_oom(err);
 	place_ranks(builder, ranks->world);
+	lk_placement placement = {builder->graph, builder->cluster, builder->stage_step,
+	                          builder->chain_step};
+	if (builder->kept) lk_reach_traffic_usual(builder->flows);
+	else lk_reach_traffic(builder->graph, builder->flows);
+	builder->arena = arena;
+	LK_TRY(lk_reaches_find(arena, &placement, builder->flows, &builder->reach, err));
 	uint64_t *key = LK_ARRAY(arena, uint64_t, ranks->chains),
 			 *across = LK_ARRAY(arena, uint64_t, ranks->chains);
 	uint32_t *team_chain = LK_ARRAY(arena, uint32_t, ranks->chains);
@@ -448,7 +502,7 @@ static lk_status table_build(struct lk_table_builder *builder, lk_arena *arena, 
 	out->at = lk_arena_array(arena, (size_t)out->variants * out->ops, sizeof *out->at);
 	if (!out->at) return lk_oom(err);
 	for (uint32_t v = 0; v < out->variants; v++)
-		cost_variant(builder, &builder->known[v], &out->at[(size_t)v * out->ops]);
+		LK_TRY(cost_variant(builder, &builder->known[v], &out->at[(size_t)v * out->ops], err));
 	if (out->variants == 1) out->variant_of = NULL;
 	return LK_OK;
 }
@@ -472,6 +526,18 @@ static void table_end(struct lk_table_builder *builder) {
 	free(builder->kind_of);
 	free(builder->known);
 	lk_vec_free(&builder->team_classes);
+}
+
+/* In the cache's memory, where they outlive the search for places. */
+static lk_status keep_reaches(struct lk_signature *signature, lk_arena *arena, lk_error *err) {
+	for (int kind = 1; kind < LK_GROUPS; kind++) {
+		if (!signature->group[kind].reach) continue;
+		lk_reach *kept = LK_NEW(arena, lk_reach);
+		if (!kept) return lk_oom(err);
+		*kept = *signature->group[kind].reach;
+		signature->group[kind].reach = kept;
+	}
+	return LK_OK;
 }
 
 /* Places as sites, in the cache's memory. */
@@ -498,8 +564,10 @@ static lk_status keep_sites(struct lk_table_builder *builder, lk_cost_cache *cac
 	if (status == LK_OK) {
 		builder->teams = NULL;
 		sites->count = (uint32_t)builder->count;
-		for (size_t v = 0; v < builder->count; v++)
+		for (size_t v = 0; v < builder->count && status == LK_OK; v++) {
+			status = keep_reaches(&builder->known[v], arena, err);
 			sites->at[v] = table_site_of(builder, &builder->known[v], groups + v * LK_GROUPS);
+		}
 		if (builder->count > 1)
 			memcpy(sites->variant_of, variant_of, builder->graph->ranks.world * sizeof *variant_of);
 		*out = sites;
@@ -515,6 +583,7 @@ lk_status lk_cost_sites_find(lk_cost_cache *cache, const lk_graph *graph, const 
 	if (*out && (*out)->count > 0) return LK_OK;
 	struct lk_table_builder t;
 	lk_status status = table_begin(&t, graph, cluster, options, err);
+	t.kept = true;
 	if (status == LK_OK) status = keep_sites(&t, cache, out, err);
 	table_end(&t);
 	return status;
@@ -537,9 +606,21 @@ static lk_status build_cached(lk_arena *arena, const lk_graph *graph, const lk_c
 	return LK_OK;
 }
 
+/* Whether sites that are kept tell all of its traffic. */
+static bool table_may_keep(const lk_graph *graph, const lk_cluster *cluster) {
+	unsigned used[LK_GROUPS] = {0}, usual[LK_GROUPS] = {0};
+	bool kept = graph->teams.count == 0 && !graph->traced;
+	if (!kept || cluster->net.kind == LK_NET_FLAT) return kept;
+	lk_reach_traffic(graph, used);
+	lk_reach_traffic_usual(usual);
+	for (int kind = 1; kind < LK_GROUPS; kind++)
+		if (used[kind] & ~usual[kind]) return false;
+	return true;
+}
+
 lk_status lk_costs_build(lk_arena *arena, const lk_graph *graph, const lk_cluster *cluster,
                          const lk_cost_options *options, lk_costs *out, lk_error *err) {
-	if (options->cache && graph->teams.count == 0 && !graph->traced)
+	if (options->cache && table_may_keep(graph, cluster))
 		return build_cached(arena, graph, cluster, options, out, err);
 	struct lk_table_builder t;
 	lk_status status = table_begin(&t, graph, cluster, options, err);

@@ -179,7 +179,8 @@ static lk_status roofline_find_cluster(lk_explain_work *work, const lk_explain_r
 	                  .gpu = request->gpu,
 	                  .device = lk_traced_device(traces),
 	                  .ranks = (uint32_t)ranks,
-	                  .needed = (uint32_t)ranks};
+	                  .needed = (uint32_t)ranks,
+	                  .flat = "explain"};
 	if (!request->cluster && !request->gpu && !where.device) return LK_OK;
 	return lk_where_read(&work->arena, &where, out, NULL, err);
 }

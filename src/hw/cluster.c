@@ -112,12 +112,14 @@ lk_status lk_cluster_seal(lk_arena *arena, const lk_cluster_draft *draft, lk_clu
 		.gpus = (int)draft_gpus(draft),
 		.oversubscription = draft->oversubscription,
 		.rail_optimised = draft->rail_optimised,
+		.net = draft->net,
 	};
 	if (!cluster.node || !cluster.nodes) return lk_oom(err);
 	for (size_t g = 0; g < groups; g++) {
 		cluster.node[g] = draft->runs.at[g].node;
 		cluster.nodes[g] = draft->runs.at[g].nodes;
 	}
+	LK_TRY(lk_interconnect_fits(&cluster, err));
 	lk_cluster_text(&cluster, cluster.text, sizeof cluster.text);
 	*out = cluster;
 	return LK_OK;

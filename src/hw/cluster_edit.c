@@ -12,6 +12,7 @@ static lk_cluster_draft draft_like(const lk_cluster *from) {
 	lk_cluster_draft draft = LK_CLUSTER_DRAFT_INIT;
 	draft.oversubscription = from->oversubscription;
 	draft.rail_optimised = from->rail_optimised;
+	draft.net = from->net;
 	return draft;
 }
 
@@ -193,5 +194,26 @@ lk_status lk_cluster_with_links(lk_arena *arena, const lk_cluster *from, const c
 		node.intra_rate = a.factor > 0 ? node.intra_rate * a.factor : a.rate;
 		status = lk_cluster_add(&draft, &node, from->nodes[g], "link", err);
 	}
+	return seal(arena, &draft, status, out, err);
+}
+
+lk_status lk_cluster_with_topology(lk_arena *arena, const lk_cluster *from, const char *text,
+                                   lk_cluster *out, lk_error *err) {
+	lk_cluster_draft draft = draft_like(from);
+	const char *at = text;
+	draft.oversubscription = 1;
+	draft.net = (lk_interconnect){0};
+	if (!lk_same_name(text, "none")) {
+		lk_error why = {0};
+		lk_status status = lk_interconnect_read(&at, &draft.net, &why);
+		if (status != LK_OK) {
+			lk_fail(err, status, "topology", "%s", why.what);
+			return lk_hint(err, "%s", why.hint);
+		}
+		if (*at) return not_understood("topology", at, "write it as in tree 16 leaf 4:1", err);
+	}
+	lk_status status = LK_OK;
+	for (int g = 0; g < from->groups && status == LK_OK; g++)
+		status = lk_cluster_add(&draft, &from->node[g], from->nodes[g], "topology", err);
 	return seal(arena, &draft, status, out, err);
 }

@@ -4,6 +4,7 @@
  *         370,
  *                 "nics": 8, "nic_gbps": 400, "nic_latency_us": 0}],
  *      "oversubscription": 1, "rail_optimised": true,
+ *      "topology": {"kind": "tree", "sizes": [16, 8], "leaf": {"ratio": 4, "background": 0.3}},
  *      "devices": [{"name": "host-cpu", "base": "xeon-8380", "fp32_tflops": 2.9, "sms": 32}],
  *      "measured": {...}}
  *
@@ -239,11 +240,69 @@ static lk_status json_read_group(struct reader *reader, const lk_value *group) {
 	                      reader->err);
 }
 
+/* ---- the network ---- */
+
+static lk_status json_read_sizes(const struct reader *reader, const lk_value *object,
+                                 lk_interconnect *net) {
+	const lk_value *list = lk_json_get(object, "sizes");
+	bool good = list && list->kind == LK_JSON_ARRAY && list->count >= 1 && list->count <= LK_TIERS;
+	for (size_t i = 0; good && i < list->count; i++) {
+		double size = list->items[i].kind == LK_JSON_NUMBER ? list->items[i].number : 0;
+		good = size >= 1 && size <= 1 << 16 && size == floor(size);
+		if (good) net->size[net->sizes++] = (int)size;
+	}
+	return good ? LK_OK
+	            : json_fail_at(reader, list ? list : object,
+	                           "a topology needs \"sizes\", one to three whole numbers up to 65536",
+	                           "write \"sizes\": [16]");
+}
+
+static lk_status json_read_tier(const struct reader *reader, const lk_value *object, int tier,
+                                lk_interconnect *net) {
+	bool ratios = net->kind == LK_NET_TREE || net->kind == LK_NET_RAILS;
+	const char *const keys[] = {"background", ratios ? "ratio" : "gbps"};
+	if (object->kind != LK_JSON_OBJECT)
+		return json_fail_at(reader, object, "a tier must be an object", NULL);
+	LK_TRY(check_keys(reader, object, keys, 2));
+	double gigabits = 0;
+	LK_TRY(real_member(reader, object, "ratio", 1, 1e4, &net->ratio[tier]));
+	LK_TRY(real_member(reader, object, "gbps", 1e-3, LK_CLUSTER_RATE * 8 / 1e9, &gigabits));
+	net->rate[tier] = gigabits * 1e9 / 8;
+	return real_member(reader, object, "background", 0, 0.99, &net->background[tier]);
+}
+
+static lk_status json_read_network(struct reader *reader, const lk_value *object) {
+	lk_interconnect net = {.ratio = {1, 1, 1}};
+	const char *keys[2 + LK_TIERS] = {"kind", "sizes"};
+	size_t known = 2;
+	char where[200];
+	if (!object) return LK_OK;
+	if (object->kind != LK_JSON_OBJECT)
+		return json_fail_at(reader, object, "topology must be an object", NULL);
+	const lk_value *kind = lk_json_get(object, "kind");
+	if (kind && kind->kind == LK_JSON_STRING)
+		net.kind = lk_net_kind_of(kind->text, strlen(kind->text));
+	if (net.kind == LK_NET_FLAT)
+		return json_fail_at(reader, kind ? kind : object,
+		                    "kind must be \"tree\", \"rails\", \"dragonfly\" or \"torus\"", NULL);
+	LK_TRY(json_read_sizes(reader, object, &net));
+	LK_TRY(lk_interconnect_check(&net, json_place(reader, object, where), reader->err));
+	for (int tier = 0; tier < lk_interconnect_tiers(&net); tier++)
+		keys[known++] = lk_tier_name(net.kind, tier);
+	LK_TRY(check_keys(reader, object, keys, known));
+	for (int tier = 0; tier < lk_interconnect_tiers(&net); tier++) {
+		const lk_value *links = lk_json_get(object, lk_tier_name(net.kind, tier));
+		if (links) LK_TRY(json_read_tier(reader, links, tier, &net));
+	}
+	reader->draft.net = net;
+	return LK_OK;
+}
+
 /* ---- the whole ---- */
 
 static lk_status json_read_cluster(struct reader *reader, const lk_value *top) {
-	static const char *const keys[] = {"nodes", "oversubscription", "rail_optimised", "devices",
-	                                   "measured"};
+	static const char *const keys[] = {"nodes",    "oversubscription", "rail_optimised",
+	                                   "topology", "devices",          "measured"};
 	if (top->kind != LK_JSON_OBJECT)
 		return json_fail_at(reader, top, "a cluster must be an object", NULL);
 	LK_TRY(check_keys(reader, top, keys, sizeof keys / sizeof *keys));
@@ -255,6 +314,7 @@ static lk_status json_read_cluster(struct reader *reader, const lk_value *top) {
 	if (rail && rail->kind != LK_JSON_TRUE && rail->kind != LK_JSON_FALSE)
 		return json_fail_at(reader, rail, "rail_optimised must be true or false", NULL);
 	if (rail) reader->draft.rail_optimised = rail->kind == LK_JSON_TRUE;
+	LK_TRY(json_read_network(reader, lk_json_get(top, "topology")));
 	LK_TRY(json_read_devices(reader, lk_json_get(top, "devices")));
 	for (size_t i = 0; i < nodes->count; i++) LK_TRY(json_read_group(reader, &nodes->items[i]));
 	return LK_OK;

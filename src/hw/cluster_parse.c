@@ -5,6 +5,7 @@
  *                { "," option }
  *     wiring   = "nvlink" [ GENERATION ] | "xgmi" | "nvswitch" | "mesh" | "pcie" [ GENERATION ]
  *     option   = "nic" COUNT "*" GBITS [ "g" ] [ LATENCY "us" ] | "oversub" X | "rail" | "norail"
+ *              | network (interconnect.c)
  *     device   = a word, or a name in quotes
  *
  * "[COUNT node *] FILE.xml" is so many nodes as NCCL's topology file describes one, FILE.json the
@@ -12,8 +13,8 @@
  *
  * Without "node", COUNT devices fill usual nodes of the device: "64 h100-sxm" is 8 nodes of 8.
  * "nvlink" and "xgmi" are the links as the device's usual node wires them, "nvswitch" and "mesh"
- * say the wiring; GB/s is the rate per direction and GPU. "oversub" and "rail" hold for the whole
- * cluster, wherever they stand. */
+ * say the wiring; GB/s is the rate per direction and GPU. "oversub", "rail" and the network hold
+ * for the whole cluster, wherever they stand. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -285,12 +286,28 @@ static lk_status read_oversub(struct parser *parser) {
 	return LK_OK;
 }
 
+/* Reads "tree 16 leaf 4:1", whose first word is at the cursor. */
+static lk_status read_network(struct parser *parser) {
+	lk_interconnect net;
+	lk_error why = {0};
+	const char *from = parser->at;
+	lk_status status = lk_interconnect_read(&parser->at, &net, &why);
+	if (status != LK_OK) return parse_fail_at(parser, parser->at, why.what, NULL, why.hint);
+	if (parser->draft.net.kind != LK_NET_FLAT && memcmp(&net, &parser->draft.net, sizeof net) != 0)
+		return parse_fail_at(parser, from, "a second network", NULL,
+		                     "it holds for the whole cluster: say it once");
+	parser->draft.net = net;
+	return LK_OK;
+}
+
 static lk_status read_option(struct parser *parser, lk_node *node) {
 	if (accept_word(parser, "nic")) return read_nic(parser, node);
 	if (accept_word(parser, "oversub")) return read_oversub(parser);
 	if (accept_word(parser, "rail")) return LK_OK;
+	if (lk_net_kind_of(parser->at, word_length(parser)) != LK_NET_FLAT) return read_network(parser);
 	if (!accept_word(parser, "norail"))
-		return parse_unexpected(parser, "say nic, oversub, rail or norail");
+		return parse_unexpected(parser,
+		                        "say nic, oversub, rail, norail, tree, rails, dragonfly or torus");
 	parser->draft.rail_optimised = false;
 	return LK_OK;
 }

@@ -110,6 +110,12 @@ void lk_cluster_text(const lk_cluster *cluster, char *out, size_t size) {
 		cluster_text_put(&w, ", oversub ");
 		cluster_text_put_number(&w, cluster->oversubscription);
 	}
+	if (cluster->net.kind != LK_NET_FLAT) {
+		char net[128];
+		lk_interconnect_text(&cluster->net, net, sizeof net);
+		cluster_text_put(&w, ", ");
+		cluster_text_put(&w, net);
+	}
 	if (!cluster->rail_optimised) cluster_text_put(&w, ", norail");
 	if (w.cut) memcpy(out + w.used, ellipsis, sizeof ellipsis);
 }

@@ -119,6 +119,41 @@ typedef struct lk_node {
 	bool sockets;         /* no RDMA: messages pass through host memory and TCP */
 } lk_node;
 
+/* The switches and links between nodes. */
+typedef enum lk_net_kind {
+	LK_NET_FLAT, /* not described: every node reaches every other, but for oversubscription */
+	LK_NET_TREE,
+	LK_NET_RAILS, /* a tree whose lowest switches join the NICs of one number of several nodes */
+	LK_NET_DRAGONFLY,
+	LK_NET_TORUS,
+	LK_NET_KINDS,
+} lk_net_kind;
+
+enum {
+	LK_TIERS = 3 /* kinds of links of a network, as lk_tier_name says */
+};
+
+/* Nodes take the places of a network in their order. A tier is what a switch of a tree has towards
+ * the top, the links inside and between the groups of a dragonfly, those along one dimension of a
+ * torus. */
+typedef struct lk_interconnect {
+	lk_net_kind kind;
+	int sizes; /* tree, rails: tiers of switches under the top, 1 to 3; dragonfly 3; torus 1 to 3
+	              dimensions */
+	int size[LK_TIERS]; /* tree, rails: nodes of a leaf, leaves of a spine switch, ...; dragonfly:
+	                       nodes of a router, routers of a group, global links of a router; torus:
+	                       nodes along each dimension */
+	double ratio[LK_TIERS];      /* tree, rails: bandwidth down over bandwidth up, 1 or more */
+	double rate[LK_TIERS];       /* dragonfly, torus: bytes/s of a link and direction; 0: as all
+	                                NICs of a node have */
+	double background[LK_TIERS]; /* share that other jobs take, 0 to less than 1 */
+} lk_interconnect;
+
+/* "leaf", "spine", "core" of trees; "local", "global"; "x", "y", "z"; NULL: no such tier. */
+const char *lk_tier_name(lk_net_kind kind, int tier);
+/* How many tiers it has. */
+int lk_interconnect_tiers(const lk_interconnect *net);
+
 /* A cluster: runs of equal nodes, in rank order. */
 typedef struct lk_cluster {
 	int groups;              /* runs of equal nodes */
@@ -127,7 +162,8 @@ typedef struct lk_cluster {
 	int gpus;                /* over all nodes */
 	double oversubscription; /* of the fabric above the node; 1 = none */
 	bool rail_optimised;
-	char text[256]; /* the synthetic form, for reports */
+	lk_interconnect net; /* above the node, in more detail than one number */
+	char text[256];      /* the synthetic form, for reports */
 } lk_cluster;
 
 /* "--gpu NAME --gpus N": usual nodes of that device, the last one filled as far as N needs.
@@ -137,11 +173,11 @@ lk_status lk_cluster_simple(lk_arena *arena, const lk_device *device, int gpus, 
 
 /* The synthetic form:
  *     [COUNT node *] COUNT DEVICE [WATTSw] [nvlinkN|nvswitch|pcieN|xgmi|GB/s] [, nic COUNT*GBITS
- * [LATENCYus]] [, oversub X] [+ ...] as in "8 node * 8 h100-sxm nvlink4, nic 8*400g + 2 node * 8
- * a100-sxm-80, nic 4*200g". Without "node" the COUNT devices fill usual nodes: "64 h100-sxm" is 8
- * nodes of 8. The whole grammar is in cluster_parse.c. A text that ends in .json, or that
- * begins with '{', is the JSON form of docs/method/README.md; "[COUNT node *] FILE.xml" takes the
- * node from NCCL's topology file. Errors name the column. */
+ * [LATENCYus]] [, oversub X | NETWORK] [+ ...] as in "8 node * 8 h100-sxm nvlink4, nic 8*400g + 2
+ * node * 8 a100-sxm-80, nic 4*200g". Without "node" the COUNT devices fill usual nodes: "64
+ * h100-sxm" is 8 nodes of 8. The whole grammar is in cluster_parse.c. A text that ends in .json, or
+ * that begins with '{', is the JSON form of docs/method/README.md; "[COUNT node *] FILE.xml" takes
+ * the node from NCCL's topology file. Errors name the column. */
 lk_status lk_cluster_parse(lk_arena *arena, const char *text, lk_cluster *out, lk_error *err);
 
 /* The synthetic form alone: what a file carries opens no other. */
@@ -164,11 +200,16 @@ typedef struct lk_where {
 	int domain;              /* GPUs of a node that took part; 0 all */
 	const char *no_gpu;      /* why no GPU is known, NULL "no GPU was given" */
 	const char *no_gpus;     /* why no number of GPUs is known, likewise */
+	const char *flat;        /* what does not look at the network between nodes: a cluster that
+	                            describes it is refused; NULL it does */
 } lk_where;
+
+/* LK_ERR_INPUT, naming `what`, where the cluster describes the network between its nodes. */
+lk_status lk_cluster_refuse_network(const lk_cluster *cluster, const char *what, lk_error *err);
 
 /* The cluster, and how many of its GPUs take part (`gpus`, may be NULL): from 1 to all of them.
  * LK_ERR_INPUT: --cluster and --gpu are both given, or neither and no device is known; a cluster
- * that is too small; no number of GPUs. */
+ * that is too small; no number of GPUs; a network where it is not looked at. */
 lk_status lk_where_read(lk_arena *arena, const lk_where *where, lk_cluster *out, int *gpus,
                         lk_error *err);
 
@@ -194,6 +235,10 @@ lk_status lk_cluster_with_device(lk_arena *arena, const lk_cluster *from, const 
  * "8*400g" or "8x400g" so many. */
 lk_status lk_cluster_with_nics(lk_arena *arena, const lk_cluster *from, const char *text,
                                lk_cluster *out, lk_error *err);
+/* Other switches between the nodes, in the form that interconnect.c states; "none": not described.
+ */
+lk_status lk_cluster_with_topology(lk_arena *arena, const lk_cluster *from, const char *text,
+                                   lk_cluster *out, lk_error *err);
 /* Every GPU held to so many watts. */
 lk_status lk_cluster_with_power(lk_arena *arena, const lk_cluster *from, double watts,
                                 lk_cluster *out, lk_error *err);

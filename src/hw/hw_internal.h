@@ -25,10 +25,15 @@ typedef struct lk_cluster_draft {
 	LK_VEC(lk_node_run) runs;
 	double oversubscription;
 	bool rail_optimised;
+	lk_interconnect net;
 } lk_cluster_draft;
 
 #define LK_CLUSTER_DRAFT_INIT \
-	{ {0}, 1, true }
+	{                         \
+		{0}, 1, true, {       \
+			0                 \
+		}                     \
+	}
 
 /* A node of `gpus` devices wired and networked as usual. */
 lk_node lk_node_usual(const lk_device *device, int gpus);
@@ -57,6 +62,20 @@ void lk_cluster_text(const lk_cluster *cluster, char *out, size_t size);
 
 /* The JSON form, read to its end. */
 lk_status lk_cluster_json(lk_arena *arena, lk_stream *in, lk_cluster *out, lk_error *err);
+
+/* ---- interconnect: the network between nodes, as text and in numbers. */
+
+/* The kind of a name, "tree", "rails", "dragonfly", "torus"; LK_NET_FLAT: of none. */
+lk_net_kind lk_net_kind_of(const char *name, size_t length);
+/* Reads the text form from *at, and moves it after what belongs to it. An error has no place; *at
+ * is then where it is. */
+lk_status lk_interconnect_read(const char **at, lk_interconnect *out, lk_error *err);
+/* The text form. */
+void lk_interconnect_text(const lk_interconnect *net, char *out, size_t size);
+/* Whether sizes and properties are such as the kind has. */
+lk_status lk_interconnect_check(const lk_interconnect *net, const char *where, lk_error *err);
+/* Whether the nodes of a cluster have places in its network. */
+lk_status lk_interconnect_fits(const lk_cluster *cluster, lk_error *err);
 
 /* ---- fields: the fields of a device by the names they have in data/devices.csv and in the JSON
  * form of a cluster. */

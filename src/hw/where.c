@@ -46,6 +46,13 @@ static lk_status find_device(const lk_where *where, const lk_device **out, lk_er
 	return lk_hint(err, "give --gpu NAME (`lockstep devices` lists them) or --cluster");
 }
 
+lk_status lk_cluster_refuse_network(const lk_cluster *cluster, const char *what, lk_error *err) {
+	if (cluster->net.kind == LK_NET_FLAT) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, "--cluster", "the network between nodes is not modelled for %s",
+	        what);
+	return lk_hint(err, "leave the network out, or state its share as oversub X");
+}
+
 lk_status lk_where_read(lk_arena *arena, const lk_where *where, lk_cluster *out, int *gpus,
                         lk_error *err) {
 	const lk_device *device;
@@ -72,6 +79,7 @@ lk_status lk_where_read(lk_arena *arena, const lk_where *where, lk_cluster *out,
 		                         out, err));
 	}
 	if (where->power_w > 0) LK_TRY(lk_cluster_with_power(arena, out, where->power_w, out, err));
+	if (where->flat) LK_TRY(lk_cluster_refuse_network(out, where->flat, err));
 	LK_ASSERT(taken >= 1 && taken <= out->gpus);
 	if (gpus) *gpus = taken;
 	return LK_OK;

@@ -372,7 +372,8 @@ lk_status lk_predict_dlrm(lk_arena *arena, const lk_predict_request *request,
 	lk_where where = {.cluster = request->cluster,
 	                  .gpu = request->gpu,
 	                  .gpus = request->gpus,
-	                  .power_w = request->power};
+	                  .power_w = request->power,
+	                  .flat = "recommendation networks"};
 	int ranks = 0;
 	if (!asked) return lk_oom(err);
 	*asked = (struct asked){.arena = arena, .request = request, .options = options};

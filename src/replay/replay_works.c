@@ -140,7 +140,8 @@ static lk_status works_find_cluster(struct asked *asked, lk_error *err) {
 	lk_where where = {.cluster = request->cluster,
 	                  .gpu = request->gpu,
 	                  .ranks = ranks_needed(asked),
-	                  .needed = asked->count};
+	                  .needed = asked->count,
+	                  .flat = "replay"};
 	if (!request->gpu && !request->cluster) {
 		if (all_timed(asked)) return LK_OK;
 		lk_fail(err, LK_ERR_INPUT, asked->works[0]->path,

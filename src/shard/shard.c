@@ -36,7 +36,8 @@ static double shard_now(void) {
 
 static lk_status shard_read_cluster(struct answer *answer, const lk_shard_request *request,
                                     lk_error *err) {
-	lk_where where = {.cluster = request->cluster, .gpu = request->gpu, .gpus = request->gpus};
+	lk_where where = {
+		.cluster = request->cluster, .gpu = request->gpu, .gpus = request->gpus, .flat = "shard"};
 	return lk_where_read(&answer->arena, &where, &answer->cluster, &answer->p.ranks, err);
 }
 

@@ -193,6 +193,7 @@ static void rates_ask(const lk_engine *engine, const lk_rank *rank, int count, d
 		if (act->state != LK_ACT_HELD) continue;
 		held[i] = *cost[i];
 		held[i].memory = held[i].intra = held[i].nic = 0;
+		for (int tier = 0; tier < LK_TIERS; tier++) held[i].tier[tier] = 0;
 		cost[i] = &held[i];
 	}
 	lk_contention_rates(cost, communicates, count, rate);

@@ -156,7 +156,7 @@ static lk_status run_time_lanes(lk_fold_pricer *pricer, const lk_fold_run *run, 
 /* Sums over the operations of a run, repetitions counted. */
 typedef struct lk_run_sums {
 	double host, lead, noisy, noisy_squares, slowed, memory, flops, bytes;
-	double computing, communicating, intra, nic;
+	double computing, communicating, intra, nic, tier[LK_TIERS];
 	bool launched;
 } lk_run_sums;
 
@@ -184,6 +184,8 @@ static void sums_add_op(const lk_fold_pricer *pricer, uint32_t variant, uint32_t
 	sums->memory += times * duration * (double)cost->memory;
 	sums->intra += times * duration * (double)cost->intra;
 	sums->nic += times * duration * (double)cost->nic;
+	for (int tier = 0; tier < LK_TIERS; tier++)
+		sums->tier[tier] += times * duration * (double)cost->tier[tier];
 	if (lk_op_is_comm(ops->kind[op])) {
 		sums->communicating += times * duration;
 		return;
@@ -236,6 +238,8 @@ static lk_status run_price(const lk_fold_pricer *pricer, const lk_fold_run *run,
 			.linked_alone = share_of(fmin(sums.communicating, duration - sums.computing), duration),
 			.spread = sums.noisy > 0 ? (float)(sqrt(sums.noisy_squares) / sums.noisy) : 0,
 		};
+		for (int tier = 0; tier < LK_TIERS; tier++)
+			out->cost[variant].tier[tier] = share_of(sums.tier[tier], sums.communicating);
 		if (variant > 0) continue;
 		out->flops = sums.flops;
 		out->bytes = sums.bytes;

@@ -77,6 +77,13 @@ static lk_status set_cluster(lk_scenario *scenario, const char *what, const char
 	return lk_cluster_parse(scenario->arena, value, &scenario->cluster, err);
 }
 
+static lk_status set_topology(lk_scenario *scenario, const char *what, const char *value,
+                              lk_error *err) {
+	(void)what;
+	return lk_cluster_with_topology(scenario->arena, &scenario->cluster, value, &scenario->cluster,
+	                                err);
+}
+
 static lk_status set_gpu(lk_scenario *scenario, const char *what, const char *value,
                          lk_error *err) {
 	const lk_device *device;
@@ -320,6 +327,8 @@ static lk_status set_straggler(lk_scenario *scenario, const char *what, const ch
 const lk_whatif_key lk_whatif_keys[] = {
 	{"cluster", false, false, set_cluster, "cluster=TEXT|FILE",
      "another cluster, as for predict --cluster", false},
+	{"topology", true, false, set_topology, "topology=\"tree 16 leaf 4:1\"|none",
+     "another network between nodes, as in --cluster", false},
 	{"gpu", true, false, set_gpu, "gpu=NAME",
      "other GPUs; their default nodes where the base has its default nodes", false},
 	{"nic", true, false, set_nic, "nic=2x|400g|8*400g",

@@ -53,7 +53,8 @@ enum {
 };
 
 static lk_group_shape group_of(int node, int ranks, int over) {
-	return (lk_group_shape){&nodes[node], ranks, over, (ranks + over - 1) / over, 1, 1, NULL, NULL};
+	return (lk_group_shape){&nodes[node], ranks, over, (ranks + over - 1) / over, 1, 1,
+	                        NULL,         NULL,  NULL};
 }
 
 static double seconds(lk_coll_kind kind, int node, int ranks, int over, double bytes) {
@@ -265,7 +266,7 @@ static void test_orderings(void **state) {
 static void test_sharing(void **state) {
 	(void)state;
 	for (int node = 0; node < NODES; node++) {
-		lk_group_shape alone = {&nodes[node], 16, 16, 1, 1, 1, NULL, NULL}, shared = alone,
+		lk_group_shape alone = {&nodes[node], 16, 16, 1, 1, 1, NULL, NULL, NULL}, shared = alone,
 					   thin = alone;
 		shared.sharing = 8;
 		thin.oversubscription = 8;
@@ -277,7 +278,7 @@ static void test_sharing(void **state) {
 		}
 	}
 	/* Eight groups through eight NICs: each has one of them. */
-	lk_group_shape group = {&nodes[H100], 8, 8, 1, 8, 1, NULL, NULL};
+	lk_group_shape group = {&nodes[H100], 8, 8, 1, 8, 1, NULL, NULL, NULL};
 	lk_coll_cost cost = lk_collective_cost(LK_COLL_ALLREDUCE, &group, 4e9);
 	assert_near(cost.busbw, 50e9 * .95, .06);
 	double once = lk_p2p_cost(&nodes[H100], false, 8, 1, NULL, 1e9).seconds;
@@ -298,14 +299,14 @@ static void test_hostile_hardware(void **state) {
 	static const double bad[] = {0, -1, NAN, INFINITY, 1e-300, 1e300};
 	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
 		lk_node node = {&h100, 8, (lk_intra)(i % 3), bad[i], i % 2 ? -3 : 8, bad[i], bad[i], i > 3};
-		lk_group_shape group = {&node, 64, i % 2 ? -1 : 8, 8, -4, bad[i], NULL, NULL};
+		lk_group_shape group = {&node, 64, i % 2 ? -1 : 8, 8, -4, bad[i], NULL, NULL, NULL};
 		for (int kind = 0; kind < LK_COLLS; kind++)
 			for (double bytes = 1; bytes < 1e300; bytes *= 1e30) {
 				lk_coll_cost cost = lk_collective_cost((lk_coll_kind)kind, &group, bytes);
 				assert_sane(&cost, "hostile");
 			}
 	}
-	lk_group_shape most = {&nodes[L40S], INT32_MAX, INT32_MAX, 1, INT32_MAX, 1e9, NULL, NULL};
+	lk_group_shape most = {&nodes[L40S], INT32_MAX, INT32_MAX, 1, INT32_MAX, 1e9, NULL, NULL, NULL};
 	lk_coll_cost cost = lk_collective_cost(LK_COLL_ALLREDUCE, &most, INFINITY);
 	assert_sane(&cost, "largest");
 }
@@ -427,7 +428,7 @@ static void read_row(struct report *report, const lk_csv *csv) {
 		node.intra = LK_INTRA_MESH;
 		node.intra_rate = node.device->link_rate;
 	}
-	lk_group_shape group = {&node, n, over, (n + over - 1) / over, 1, 1, NULL, NULL};
+	lk_group_shape group = {&node, n, over, (n + over - 1) / over, 1, 1, NULL, NULL, NULL};
 	double error = log(lk_collective_cost(kind, &group, bytes).seconds * 1e6 / us);
 	char name[96];
 	snprintf(name, sizeof name, "%s, %s, %d GPUs", fabric, lk_coll_name(kind), n);

@@ -14,7 +14,8 @@
 lk_coll_cost lk_p2p_cost(const lk_node *node, bool same_node, int sharing, double oversubscription,
                          const lk_nccl_settings *settings, double bytes) {
 	lk_group_shape pair = {
-		node, 2, same_node ? 1 : 2, same_node ? 2 : 1, sharing, oversubscription, NULL, settings};
+		node,     2,   same_node ? 1 : 2, same_node ? 2 : 1, sharing, oversubscription, NULL,
+		settings, NULL};
 	return lk_collective_cost(LK_COLL_SENDRECV, &pair, bytes);
 }
 
@@ -29,7 +30,7 @@ const char *lk_proto_name(lk_proto proto) {
 }
 
 const char *lk_coll_limit_name(lk_coll_limit limit) {
-	static const char *const names[] = {"latency", "links", "NICs"};
+	static const char *const names[] = {"latency", "links", "NICs", "network"};
 	return names[limit];
 }
 

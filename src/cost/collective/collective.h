@@ -6,6 +6,7 @@
 
 #include "base/fit.h"
 #include "cost/calibration/calibration.h"
+#include "cost/topology/topology.h"
 #include "hw/hw.h"
 #include "lockstep/error.h"
 
@@ -39,10 +40,11 @@ typedef enum lk_proto {
 typedef enum lk_coll_limit {
 	LK_LIMIT_LATENCY,
 	LK_LIMIT_LINKS,
-	LK_LIMIT_NICS
+	LK_LIMIT_NICS,
+	LK_LIMIT_NETWORK
 } lk_coll_limit;
 
-const char *lk_coll_limit_name(lk_coll_limit limit); /* "latency", "links", "NICs" */
+const char *lk_coll_limit_name(lk_coll_limit limit); /* "latency", "links", "NICs", "network" */
 const char *lk_coll_name(lk_coll_kind kind);         /* "all_reduce" */
 const char *lk_algo_name(lk_algo algo);              /* "Ring" */
 const char *lk_proto_name(lk_proto proto);           /* "LL128" */
@@ -58,7 +60,12 @@ typedef struct lk_group_shape {
 	double oversubscription;                 /* of the fabric, 1 = none */
 	const struct lk_fabric *fabric;          /* its fitted numbers; NULL: those of the default */
 	const struct lk_nccl_settings *settings; /* what a user set of NCCL; NULL: nothing */
+	const lk_reach *reach; /* what the links between nodes leave its flows; NULL: all */
 } lk_group_shape;
+
+/* The NICs of a node that a group may use, maybe a part of one: those next to its GPUs, shared with
+ * the groups alike. */
+double lk_group_nics(const lk_group_shape *group);
 
 typedef struct lk_coll_cost {
 	double seconds;
@@ -75,6 +82,9 @@ typedef struct lk_coll_cost {
 /* `bytes` as nccl-tests count them: all_gather and reduce_scatter the total array, all_to_all the
  * whole send buffer of a rank. ranks <= 1 or bytes <= 0 cost nothing. */
 lk_coll_cost lk_collective_cost(lk_coll_kind kind, const lk_group_shape *group, double bytes);
+
+/* What such a collective sends between nodes. */
+lk_traffic lk_coll_traffic(lk_coll_kind kind, lk_algo algo);
 
 /* busbw = algbw * factor. */
 double lk_coll_busbw_factor(lk_coll_kind kind, int ranks);

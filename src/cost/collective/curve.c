@@ -109,7 +109,8 @@ void lk_curves_of(const lk_calibration *calibration, const lk_calibration_row *f
 /* Groups that share their NICs, and fabrics with fewer links above the nodes, are not what was
  * measured. */
 static bool curve_is_of(const lk_curve *curve, lk_coll_kind kind, const lk_group_shape *group) {
-	bool alone = group->nodes < 2 || (group->sharing < 2 && group->oversubscription <= 1);
+	bool alone = group->nodes < 2 || (group->sharing < 2 && group->oversubscription <= 1 &&
+	                                  !lk_reach_limits(group->reach));
 	int nodes = group->nodes < 1 ? 1 : group->nodes;
 	return alone && curve->kind == kind && curve->gpus == group->ranks && curve->nodes == nodes;
 }

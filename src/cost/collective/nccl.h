@@ -39,6 +39,8 @@ typedef struct lk_nccl_site {
 		bridge; /* between the CPUs that hold half of the GPUs each; 0: nothing has to pass there */
 	double node_nics;      /* all NICs of a node that this group may use, line rate */
 	double nic_efficiency; /* reached share of it */
+	double nic_line;       /* GB/s that the same reach but for the GPUs' slots */
+	const lk_reach *reach; /* what the network leaves of that; NULL: all */
 	double nic_latency;
 	int heads; /* GPUs of a node that head a share of the multicast */
 	const lk_fabric *fabric;
@@ -94,6 +96,9 @@ bool lk_nccl_estimate_of(lk_coll_kind kind, const lk_nccl_site *site, lk_algo al
 double lk_nccl_ring_traffic(lk_coll_kind kind, int n);
 /* Bytes that a node's NICs send per byte of the call. */
 double lk_nccl_nic_traffic(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo);
+
+/* Part of what its NICs reach that such flows get through the network. */
+double lk_nccl_network_part(const lk_nccl_site *site, lk_traffic flow);
 
 /* Channels of the communicator. */
 int lk_nccl_most_channels(const lk_nccl_site *site, lk_algo algo);

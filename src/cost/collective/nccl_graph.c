@@ -140,17 +140,41 @@ static void wire_node(const lk_node *node, lk_nccl_site *site) {
 	site->pair_wire = rate / fmin(links, peers);
 }
 
+/* A GPU's channels go through the NICs next to it. */
+static double nics_of(const lk_group_shape *group, double ppn) {
+	const lk_node *node = group->node;
+	double sharing = group->sharing > 1 ? group->sharing : 1,
+		   nics = (node->nics > 0 ? node->nics : 1) / sharing;
+	double nearest =
+		node->gpus > 0 && node->nics > node->gpus ? (double)node->nics / node->gpus : 1;
+	return fmin(nics, fmax(ppn, 1) * nearest);
+}
+
+double lk_group_nics(const lk_group_shape *group) {
+	return nics_of(group, (double)group->ranks / fmax(group->nodes, 1));
+}
+
+lk_traffic lk_coll_traffic(lk_coll_kind kind, lk_algo algo) {
+	switch (algo) {
+	case LK_ALGO_TREE:
+	case LK_ALGO_NVLSTREE: return LK_TRAFFIC_TREE;
+	case LK_ALGO_PAT: return LK_TRAFFIC_DOUBLING;
+	case LK_ALGO_P2P: return kind == LK_COLL_SENDRECV ? LK_TRAFFIC_CHAIN : LK_TRAFFIC_ALLTOALL;
+	default: return LK_TRAFFIC_RING;
+	}
+}
+
+double lk_nccl_network_part(const lk_nccl_site *site, lk_traffic flow) {
+	double share = lk_reach_rate(site->reach, flow), all = site->node_nics * site->nic_efficiency;
+	return share < 1 ? fmin(1, site->nic_line * share / all) : 1;
+}
+
 /* The share of the node's NICs that falls to this group; a GPU cannot send faster than its PCIe
  * slot. */
 static double wire_network(const lk_group_shape *group, lk_nccl_site *site) {
 	const lk_node *node = group->node;
 	const lk_nccl_laws *laws = site->laws;
-	double sharing = group->sharing > 1 ? group->sharing : 1,
-		   nics = (node->nics > 0 ? node->nics : 1) / sharing;
-	double nearest =
-		node->gpus > 0 && node->nics > node->gpus ? (double)node->nics / node->gpus : 1;
-	nics = fmin(nics,
-	            fmax(site->ppn, 1) * nearest); /* a GPU's channels go through the NICs next to it */
+	double nics = nics_of(group, site->ppn);
 	if (lk_nccl_before(site, 22000)) nics = fmin(nics, old_rings);
 	double oversubscription = group->oversubscription > 1 ? group->oversubscription : 1;
 	double line = fmax(graph_rate_of(node->nic_rate) * nics / oversubscription, 1e-6);
@@ -170,6 +194,8 @@ static double wire_network(const lk_group_shape *group, lk_nccl_site *site) {
 	else if (node->sockets) reached = laws->socket_nics;
 	if (node->sockets) reached = fmin(most, reached * pow(crowd, laws->crowd));
 	site->nic_efficiency = fmin(line * reached, slots * gen4 * most) / site->node_nics;
+	site->nic_line = line * reached;
+	site->reach = group->nodes > 1 ? group->reach : NULL;
 	return nics;
 }
 

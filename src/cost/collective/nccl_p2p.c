@@ -68,7 +68,8 @@ lk_coll_cost lk_nccl_alltoall(const lk_nccl_site *site, double bytes) {
 	double n = site->n, inside = (site->ppn - 1) / n * bytes, outside = (n - site->ppn) / n * bytes,
 		   each = bytes / n;
 	double wire = (site->nvlink ? site->wire : site->pair_wire) * fmin(site->fabric->wire, 1);
-	double nic = site->node_nics / site->ppn * site->nic_efficiency;
+	double part = lk_nccl_network_part(site, LK_TRAFFIC_ALLTOALL),
+		   nic = site->node_nics / site->ppn * site->nic_efficiency * part;
 	double transfer = fmax(inside / (1000 * wire), outside / (1000 * nic));
 	/* where GPUs hang on two CPUs, half of a node's GPUs send to the other half through the link
 	 * between them */
@@ -84,11 +85,12 @@ lk_coll_cost lk_nccl_alltoall(const lk_nccl_site *site, double bytes) {
 		   peer = channels_per_peer(site, site->nodes == 1, nic);
 	double channels =
 		fmin(fmin(parts, peer) * (n - 1), power_above(fmin(2 * site->ring.channels, 32)));
+	lk_coll_limit limit = LK_LIMIT_LINKS;
+	if (transfer * 2e-6 < time) limit = LK_LIMIT_LATENCY;
+	else if (outside / nic > inside / wire) limit = part < 1 ? LK_LIMIT_NETWORK : LK_LIMIT_NICS;
 	return (lk_coll_cost){
 		.seconds = time,
-		.limit = transfer * 2e-6 < time          ? LK_LIMIT_LATENCY
-	             : outside / nic > inside / wire ? LK_LIMIT_NICS
-	                                             : LK_LIMIT_LINKS,
+		.limit = limit,
 		.algo = LK_ALGO_P2P,
 		.proto = proto,
 		.channels = (int)channels,
@@ -117,7 +119,8 @@ static lk_coll_cost p2p_message(const lk_group_shape *pair, double bytes) {
 	double nearest =
 		node->gpus > 0 && node->nics > node->gpus ? (double)node->nics / node->gpus : 1;
 	double share = fmin(site.nic_efficiency * site.laws->message_nic, .97);
-	double nic = fmin(site.node_nics, fmax(node->nic_rate / 1e9 * nearest, .125)) * share;
+	double part = lk_nccl_network_part(&site, LK_TRAFFIC_CHAIN);
+	double nic = fmin(site.node_nics, fmax(node->nic_rate / 1e9 * nearest, .125)) * share * part;
 	/* NCCL counts 20 of 25 GB/s of a link: what a switch passes on. A message over links from GPU
 	 * to GPU has all of it. */
 	double direct = node->intra == LK_INTRA_MESH && node->device->arch < LK_ARCH_CDNA1 ? 1.25 : 1;
@@ -129,7 +132,7 @@ static lk_coll_cost p2p_message(const lk_group_shape *pair, double bytes) {
 	bool waits = bytes / (rate * 1e9) < cost.seconds / 2;
 	if (waits) cost.limit = LK_LIMIT_LATENCY;
 	else if (same_node) cost.limit = LK_LIMIT_LINKS;
-	else cost.limit = LK_LIMIT_NICS;
+	else cost.limit = part < 1 ? LK_LIMIT_NETWORK : LK_LIMIT_NICS;
 	cost.channels =
 		(int)fmin(fmax(1, ceil(bytes / part_bytes)), channels_per_peer(&site, same_node, nic));
 	cost.busbw = bytes / cost.seconds;

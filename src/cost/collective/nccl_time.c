@@ -119,7 +119,8 @@ static double nics_share(lk_algo algo, lk_proto proto) {
 static double nics_transfer(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo,
                             lk_proto proto, double bytes) {
 	if (site->nodes < 2) return 0;
-	double rate = site->node_nics * site->nic_efficiency * nics_share(algo, proto);
+	double rate = site->node_nics * site->nic_efficiency * nics_share(algo, proto) *
+	              lk_nccl_network_part(site, lk_coll_traffic(kind, algo));
 	return lk_nccl_nic_traffic(kind, site, algo) * bytes / (1000 * rate);
 }
 
@@ -206,7 +207,9 @@ bool lk_nccl_estimate_of(lk_coll_kind kind, const lk_nccl_site *site, lk_algo al
 	out->predicted = terms.latency + terms.transfer;
 	out->time = wait + transfer;
 	if (wait > transfer) out->limit = LK_LIMIT_LATENCY;
-	else if (nics >= transfer) out->limit = LK_LIMIT_NICS;
+	else if (nics >= transfer)
+		out->limit = lk_nccl_network_part(site, lk_coll_traffic(kind, algo)) < 1 ? LK_LIMIT_NETWORK
+		                                                                         : LK_LIMIT_NICS;
 	else out->limit = LK_LIMIT_LINKS;
 	return true;
 }

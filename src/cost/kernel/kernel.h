@@ -23,7 +23,8 @@ typedef struct lk_cost {
 	                     (sim/fold_runs.c), over 1 where they wait for memory */
 	float memory;     /* share of memory bandwidth used */
 	float intra, nic; /* share of the links used; of a MACRO, while something in it communicates */
-	float linked;     /* of a MACRO: share of the duration in which something in it communicates */
+	float tier[LK_TIERS]; /* the same of the busiest link of each tier between nodes */
+	float linked; /* of a MACRO: share of the duration in which something in it communicates */
 	float linked_alone; /* of a MACRO: the same where nothing in it computes alongside */
 	float waves;        /* waves of thread blocks, 0 unknown: for quantisation under contention */
 	float exposed;      /* few blocks that wait for memory: takes so much longer while communication

@@ -179,6 +179,8 @@ lk_status lk_compile_bench(lk_compile *answer, const lk_compile_request *request
 	lk_status status = make_variants(program, request->schedule, &variants, &count, err);
 	if (status == LK_OK && request->cluster)
 		status = lk_cluster_parse(&arena, request->cluster, &cluster, err);
+	if (status == LK_OK && request->cluster)
+		status = lk_cluster_refuse_network(&cluster, "compile", err);
 	if (request->cluster) o.cluster = &cluster;
 	if (status == LK_OK) status = lc_bench(program, variants, count, &o, &result, err);
 	if (status == LK_OK)

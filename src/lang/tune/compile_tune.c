@@ -77,7 +77,8 @@ static lk_status tune_check_ranks(const struct tuning *tuning, lk_error *err) {
 
 static lk_status tune_read_cluster(struct tuning *tuning, lk_error *err) {
 	const lk_compile_request *request = tuning->request;
-	lk_where where = {.cluster = request->cluster, .gpu = request->gpu, .gpus = request->gpus};
+	lk_where where = {
+		.cluster = request->cluster, .gpu = request->gpu, .gpus = request->gpus, .flat = "compile"};
 	if (!request->cluster) {
 		LK_TRY(tune_read_sizes(tuning, request->gpus, err));
 		int64_t ranks = lc_ranks(tuning->p, &tuning->sizes);

@@ -20,7 +20,9 @@ static void both_directions(const lk_graph *graph, lk_costs *costs) {
 	for (uint32_t v = 0; v < costs->variants; v++)
 		for (uint32_t op = 0; op < graph->ops.count; op++) {
 			lk_cost *cost = &costs->at[(size_t)v * costs->ops + op];
-			if (graph->ops.kind[op] == LK_OP_RECV) cost->intra = cost->nic = cost->memory = 0;
+			if (graph->ops.kind[op] != LK_OP_RECV) continue;
+			cost->intra = cost->nic = cost->memory = 0;
+			for (int tier = 0; tier < LK_TIERS; tier++) cost->tier[tier] = 0;
 		}
 }
 

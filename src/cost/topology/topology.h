@@ -1,0 +1,122 @@
+/* topology.h: the links of a cluster's network, the flows that collectives send over them, and what
+ * each collective gets when all of them share. A collective between nodes is one user of the links:
+ * its flows go on at one pace, that of the slowest, as its steps wait for one another. Users share
+ * by max-min fairness. */
+#ifndef LK_COST_TOPOLOGY_TOPOLOGY_H
+#define LK_COST_TOPOLOGY_TOPOLOGY_H
+
+#include "base/arena.h"
+#include "base/vec.h"
+#include "hw/hw.h"
+
+/* What a collective sends between the nodes of its group, in their order. */
+typedef enum lk_traffic {
+	LK_TRAFFIC_RING,     /* each to the next, the last to the first */
+	LK_TRAFFIC_TREE,     /* up and down the two binary trees of NCCL, a half of the bytes on each */
+	LK_TRAFFIC_ALLTOALL, /* each to every other one alike */
+	LK_TRAFFIC_DOUBLING, /* to the nodes 1, 2, 4, ... on, half as much each time: NCCL's PAT */
+	LK_TRAFFIC_CHAIN,    /* each to the next alone: messages of pipeline stages */
+	LK_TRAFFICS,
+} lk_traffic;
+
+/* What a collective gets of its NICs' line rate, and what it takes of the links. */
+typedef struct lk_traffic_share {
+	double rate;          /* 0 to 1; 0: as it asks for */
+	double use[LK_TIERS]; /* of the busiest link of each tier that it goes over, by all alike
+	                         groups, while every GPU's NIC is busy; may be over 1 */
+} lk_traffic_share;
+
+/* Of one group of ranks, for each kind of flow. */
+typedef struct lk_reach {
+	lk_traffic_share flow[LK_TRAFFICS];
+} lk_reach;
+
+/* What a group's flows of a kind get; 1 where no network is described (NULL). */
+static inline double lk_reach_rate(const lk_reach *reach, lk_traffic flow) {
+	double rate = reach ? reach->flow[flow].rate : 0;
+	return rate > 0 ? rate : 1;
+}
+
+/* Whether some of its flows get less than they ask for. */
+static inline bool lk_reach_limits(const lk_reach *reach) {
+	for (int flow = 0; flow < LK_TRAFFICS; flow++)
+		if (lk_reach_rate(reach, (lk_traffic)flow) < 1) return true;
+	return false;
+}
+
+/* ---- links ---- */
+
+/* A network as links, each with a direction, and its capacity in NIC line rates of a node. */
+typedef struct lk_net_links {
+	const lk_interconnect *net;
+	uint32_t nodes, rails; /* rails: NICs of a node, where each has switches of its own; else 1 */
+	bool crosses; /* what is meant for another rail goes there over the links of the node (PXN) */
+	uint32_t switches[LK_TIERS]; /* tree, rails: of each tier */
+	uint32_t groups;             /* dragonfly */
+	uint32_t links;
+	double node_rate; /* bytes/s of all NICs of a node: of the kind that has most */
+} lk_net_links;
+
+/* The network of a cluster whose `net` is not flat. */
+lk_net_links lk_topology_of(const lk_cluster *cluster);
+int lk_link_tier(const lk_net_links *topology, uint32_t link);
+/* What other jobs leave of it. */
+double lk_link_capacity(const lk_net_links *topology, uint32_t link);
+
+/* A NIC of a node; `rail` 0 where the NICs of a node have their switches in common. */
+typedef struct lk_port {
+	uint32_t node, rail;
+} lk_port;
+
+/* A link, and how much goes over it. */
+typedef struct lk_link_load {
+	uint32_t link;
+	double load;
+} lk_link_load;
+typedef LK_VEC(lk_link_load) lk_link_loads;
+
+/* Appends the links on the way, with the part of a flow that takes each. Trees and rails: up to the
+ * lowest common switch and down, spread evenly over its like; dragonfly: the links between both
+ * groups, evenly; torus: x first, then y, then z, the shorter way round, half each where both are
+ * as long. False when memory is out. */
+bool lk_topology_route(const lk_net_links *topology, lk_port from, lk_port to, lk_link_loads *out);
+
+/* ---- sharing ---- */
+
+/* The nodes of a group in order, each with the rails of its members. */
+typedef struct lk_station {
+	uint32_t node, begin, end; /* of rail[] */
+} lk_station;
+typedef struct lk_stations {
+	LK_VEC(lk_station) at;
+	LK_VEC(uint32_t) rail;
+} lk_stations;
+
+/* Appends the next member, in the order of ranks. False when memory is out. */
+bool lk_stations_add(lk_stations *stations, uint32_t node, uint32_t rail);
+void lk_stations_clear(lk_stations *stations);
+void lk_stations_free(lk_stations *stations);
+
+/* Users of the links of a network. Free with lk_users_free. */
+typedef struct lk_users {
+	const lk_net_links *topology;
+	LK_VEC(uint32_t) begin; /* [users] first load */
+	lk_link_loads loads;
+	LK_VEC(double) rate; /* [users] after lk_users_share */
+	lk_link_loads way;   /* scratch */
+	double *on;          /* [links] likewise, all 0 between calls */
+} lk_users;
+
+lk_status lk_users_begin(const lk_net_links *topology, lk_users *users, lk_error *err);
+void lk_users_free(lk_users *users);
+/* A group that sends such flows; its busiest node would send `demand` NIC line rates. */
+lk_status lk_users_add(lk_users *users, const lk_stations *stations, lk_traffic flow, double demand,
+                       lk_error *err);
+/* Max-min fair rates of all users, 0 to 1 of what each asks for: nobody's can be raised without
+ * lowering that of one who has no more. */
+lk_status lk_users_share(lk_users *users, lk_error *err);
+/* Of each tier the most loaded link that the user goes over: what all users would put on it, over
+ * its capacity. After lk_users_share. */
+void lk_users_use(const lk_users *users, uint32_t user, double use[LK_TIERS]);
+
+#endif
