@@ -7,7 +7,6 @@
  * only lockstep will notice. */
 #include "launch/emit.h"
 
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,33 +21,6 @@ enum {
 	NAMED = 1024, /* bytes of the settings that a note names */
 	FIELDS = 512
 };
-
-/* ---- texts ---- */
-
-void lk_page_add(lk_page *page, const char *format, ...) {
-	va_list list, again;
-	if (page->text == NULL) return;
-	va_start(list, format);
-	va_copy(again, list);
-	int length = vsnprintf(NULL, 0, format, list);
-	size_t used = strlen(page->text);
-	char *grown = length < 0 ? NULL : lk_arena_alloc(page->arena, used + (size_t)length + 1);
-	if (grown != NULL) {
-		memcpy(grown, page->text, used);
-		vsnprintf(grown + used, (size_t)length + 1, format, again);
-	}
-	page->text = grown;
-	va_end(again);
-	va_end(list);
-}
-
-void lk_page_lines(lk_page *page, int indent, const char *text) {
-	while (text != NULL && *text != '\0') {
-		int length = (int)strcspn(text, "\n");
-		lk_page_add(page, "%*s%.*s\n", length > 0 ? indent : 0, "", length, text);
-		text += length + (text[length] == '\n');
-	}
-}
 
 /* ---- what a framework cannot run ---- */
 

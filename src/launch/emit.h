@@ -3,6 +3,7 @@
  *
  *   emit.c           targets by name; what is written is read back, and what comes out different is
  *                    stated as LOCKSTEP_NAME=value, until nothing does
+ *   emit_page.c      texts and words that grow
  *   launch_write.c   launch lines of Megatron-LM, DeepSpeed; dotted_flags.c: NeMo, torchtitan
  *   emit_files.c     configurations of axolotl, LLaMA-Factory, nanotron, accelerate
  *   emit_cluster.c   batch scripts of Slurm, tasks of SkyPilot, PyTorchJobs of Kubernetes */
@@ -32,6 +33,11 @@ void lk_page_add(lk_page *page, const char *format, ...) LK_PRINTF(2, 3);
 /* Lines of `text`, each after `indent` blanks. */
 void lk_page_lines(lk_page *page, int indent, const char *text);
 
+/* Settings and launcher on the first line, then a line per flag. NULL when memory is out. */
+char *lk_join_line(lk_arena *arena, const lk_words *settings, const lk_words *launcher,
+                   const lk_words *program);
+bool lk_put_word(lk_words *words, const char *text); /* false for NULL, and without memory */
+
 /* A job on its way to a text. */
 typedef struct lk_emission {
 	lk_arena *arena;
@@ -50,10 +56,6 @@ typedef struct lk_emission {
 
 /* launch_write.c: launcher and program of a line. */
 bool lk_write_line(lk_emission *emission, lk_dialect dialect);
-/* Settings and launcher on the first line, then a line per flag. NULL when memory is out. */
-char *lk_join_line(lk_arena *arena, const lk_words *settings, const lk_words *launcher,
-                   const lk_words *program);
-bool lk_put_word(lk_words *words, const char *text); /* false for NULL, and without memory */
 
 /* emit_files.c: contents and program of a configuration. */
 bool lk_write_axolotl(lk_emission *emission);

@@ -171,12 +171,6 @@ lk_status lk_megatron_from_job(lk_arena *arena, const lk_job *job, lk_megatron *
 
 /* ---- words ---- */
 
-bool lk_put_word(lk_words *words, const char *text) {
-	if (text == NULL || !lk_push(words)) return false;
-	*lk_last(words) = (lk_word){.text = text};
-	return true;
-}
-
 /* The words of a list, one for each. */
 static bool launch_write_put_list(lk_arena *arena, const char *value, lk_words *words) {
 	char *copy = lk_arena_strdup(arena, value), *save = NULL;
@@ -242,30 +236,6 @@ static bool launch_write_put_launcher(lk_emission *emission, const char *name, c
 	return emission->job->gpus == 0 ||
 	       (lk_put_word(words, lk_arena_printf(arena, "--%s=%d", per_node, emission->per_node)) &&
 	        lk_put_word(words, lk_arena_printf(arena, "--%s=%d", nodes, emission->nodes)));
-}
-
-/* Settings and launcher on the first line, then a line per flag. */
-char *lk_join_line(lk_arena *arena, const lk_words *settings, const lk_words *launcher,
-                   const lk_words *program) {
-	lk_page page = {arena, ""};
-	for (size_t i = 0; i < settings->count; i++) {
-		const char *text = settings->at[i].text, *value = strchr(text, '=') + 1;
-		const char *quoted = lk_shell_quote(arena, value);
-		if (quoted == NULL) return NULL;
-		lk_page_add(&page, "%.*s%s ", (int)(value - text), text, quoted);
-	}
-	for (size_t i = 0; i < launcher->count; i++)
-		lk_page_add(&page, "%s%s", i > 0 ? " " : "", launcher->at[i].text);
-	bool named = false; /* the program's own name and command come before its settings */
-	for (size_t i = 0; i < program->count; i++) {
-		const char *word = lk_shell_quote(arena, program->at[i].text);
-		if (word == NULL) return NULL;
-		bool setting = word[0] == '-' || (strchr(word, '=') != NULL && strchr(word, '.') != NULL);
-		const char *before = i == 0 && launcher->count == 0 ? "" : " ";
-		lk_page_add(&page, "%s%s", named && setting ? " \\\n    " : before, word);
-		named |= i > 0 || word[0] != '-';
-	}
-	return (char *)page.text;
 }
 
 /* ---- DeepSpeed ---- */
