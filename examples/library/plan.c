@@ -23,11 +23,10 @@ static int print(const lk_plan *plan, lk_error *err) {
 		       best->mfu * 100, best->layout);
 	}
 	if (plan->best < 0) return 1;
-	const char *line;
-	if (lk_plan_launch(plan, &plan->counts[plan->best].choices[0], LK_EMIT_MEGATRON, &line, err) !=
-	    LK_OK)
+	lk_emitted line;
+	if (lk_plan_launch(plan, &plan->counts[plan->best].choices[0], "megatron", &line, err) != LK_OK)
 		return 2;
-	printf("\n%s\n", line);
+	printf("\n%s\n", line.text);
 	return 0;
 }
 

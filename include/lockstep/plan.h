@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include "lockstep/emit.h"
 #include "lockstep/error.h"
 #include "lockstep/options.h"
 #include "lockstep/predict.h"
@@ -61,8 +62,6 @@ typedef struct lk_plan_request {
 	 * present number of GPUs is. */
 	void (*progress)(void *context, int gpus, double done, double all);
 	void *progress_context;
-
-	int emit; /* lk_plan_emit + 1; 0 none */
 } lk_plan_request;
 
 /* Processes that divide a list of tasks. `run` computes the results of tasks [0, count) by calling
@@ -75,14 +74,6 @@ typedef struct lk_plan_team {
 	void *self;
 	int threads; /* of each process, where the request does not say */
 } lk_plan_team;
-
-/* Launch lines of frameworks. */
-typedef enum lk_plan_emit {
-	LK_EMIT_MEGATRON,
-	LK_EMIT_NEMO,
-	LK_EMIT_DEEPSPEED,
-	LK_EMIT_TORCHTITAN
-} lk_plan_emit;
 
 /* One layout. */
 typedef struct lk_plan_choice {
@@ -168,10 +159,11 @@ lk_status lk_plan_find(const lk_plan_request *request, lk_plan **out, lk_error *
 /* Frees a plan with all that it points to; accepts NULL. */
 void lk_plan_free(lk_plan *plan);
 
-/* A choice as a launch line; `lockstep predict --gpu ... -- LINE` gives its step time again. The
- * text lives as long as the plan. LK_ERR_INPUT where the framework cannot run it. */
-lk_status lk_plan_launch(const lk_plan *plan, const lk_plan_choice *choice, lk_plan_emit emit,
-                         const char **out, lk_error *err);
+/* A choice as what a framework or a scheduler is started with (lockstep/emit.h); `lockstep predict
+ * --gpu ... -- LINE`, or FILE, gives its step time again. Texts live as long as the plan.
+ * LK_ERR_INPUT: no such target, or its framework cannot run the layout. */
+lk_status lk_plan_launch(const lk_plan *plan, const lk_plan_choice *choice, const char *target,
+                         lk_emitted *out, lk_error *err);
 
 /* Text for people or data for programs, as lk_predict_print, with its errors (LK_ERR_...). Keys of
  * the JSON object: model, cluster, gbs, unit, seq, tokens, reproduce, warning,

@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "lockstep/detail.h"
+#include "lockstep/emit.h"
 #include "lockstep/error.h"
 #include "lockstep/options.h"
 
@@ -119,6 +120,8 @@ typedef struct lk_predict_request {
 	bool detail;                  /* fill lk_prediction.detail, as reports need it */
 	bool no_sensitivity; /* but not with what other rates would make of the step: eight more
 	                        predictions */
+	const char *emit;    /* a target of lk_predict_emit, whose stack is taken where none is stated:
+	                        "axolotl", "sbatch:megatron"; NULL none */
 
 } lk_predict_request;
 
@@ -236,6 +239,10 @@ void lk_predict_defaults(lk_predict_request *request);
  * LK_ERR_INPUT: something that is not known, layouts that cannot run, files that are wrong;
  * LK_ERR_IO; LK_ERR_MEMORY. From several threads at once, if `calibration` is the same in all. */
 lk_status lk_predict(const lk_predict_request *request, lk_prediction **out, lk_error *err);
+/* The job of a prediction as what a framework or a scheduler is started with (lockstep/emit.h):
+ * what its request named as `emit`. Texts live as long as the prediction. LK_ERR_INPUT: the
+ * framework cannot run it, or the request named nothing. */
+lk_status lk_predict_emit(const lk_prediction *prediction, lk_emitted *out, lk_error *err);
 /* Frees a prediction with all that it points to; accepts NULL. */
 void lk_predict_free(lk_prediction *prediction);
 

@@ -60,7 +60,7 @@ const char *lk_reply_error(const lk_reply *reply, int part);
 bool lk_reply_yes(const lk_reply *reply);
 /* The document that -o json prints; NULL for sweeps. `size` (may be NULL): its bytes. */
 const char *lk_reply_json(const lk_reply *reply, size_t *size);
-/* With plan --emit: the launch line; NULL else. */
+/* With --emit of plan and predict: what was written; NULL else. */
 const char *lk_reply_text(const lk_reply *reply);
 
 /* Columns: of a sweep those of its CSV, of a simulation its spans. */

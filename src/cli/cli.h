@@ -3,6 +3,7 @@
 #define LK_CLI_CLI_H
 
 #include <stdbool.h>
+#include "lockstep/emit.h"
 #include "lockstep/error.h"
 #include "lockstep/options.h"
 #include "lockstep/plan.h"
@@ -41,6 +42,10 @@ lk_status cli_read(lk_args *args, void *request, lk_outputs *outputs, cli_files 
                    const lk_plan_team *team, lk_error *err);
 /* The operand of `predict` and `plan`, a file as with --config; both are refused. */
 lk_status cli_take_file(const lk_args *args, const char **config, lk_error *err);
+/* Refuses a table's format for what --emit writes (NULL: nothing). */
+lk_status cli_check_emit(const char *target, const lk_outputs *outputs, lk_error *err);
+/* Puts it into a file or on standard output, and what is to be known of it on standard error. */
+lk_status cli_write_emitted(const lk_emitted *emitted, const char *path, lk_error *err);
 /* Whether standard output is a terminal that wants colour (https://no-color.org). */
 bool cli_colour(void);
 

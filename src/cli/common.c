@@ -88,3 +88,17 @@ lk_status cli_read(lk_args *args, void *request, lk_outputs *outputs, cli_files 
 	if (more) count += more(request, paths + count);
 	return check_files(paths, count, err);
 }
+
+/* What was written has one form: it is no row of a table. */
+lk_status cli_check_emit(const char *target, const lk_outputs *outputs, lk_error *err) {
+	if (!target || outputs->format == LK_OUTPUT_TEXT) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, "--emit", "a launch line is text and has no other --output format");
+	return lk_hint(err, "leave out one of them");
+}
+
+lk_status cli_write_emitted(const lk_emitted *emitted, const char *path, lk_error *err) {
+	LK_TRY(lk_text_save(emitted->text, path, stdout, err));
+	for (int i = 0; i < emitted->note_count; i++)
+		fprintf(stderr, "lockstep: note: %s\n", emitted->notes[i]);
+	return LK_OK;
+}

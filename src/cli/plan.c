@@ -51,20 +51,12 @@ static int plan_none(const lk_plan *plan) {
 
 static int plan_emit(const lk_plan *plan, const lk_plan_request *request, const char *path) {
 	lk_error err = {0};
-	const char *line;
+	lk_emitted emitted;
 	if (plan->best < 0) return plan_none(plan);
-	lk_status status = lk_plan_launch(plan, plan->counts[plan->best].choices,
-	                                  (lk_plan_emit)(request->emit - 1), &line, &err);
-	if (status == LK_OK) status = lk_text_save(line, path, stdout, &err);
+	lk_status status =
+		lk_plan_launch(plan, plan->counts[plan->best].choices, request->job.emit, &emitted, &err);
+	if (status == LK_OK) status = cli_write_emitted(&emitted, path, &err);
 	return status == LK_OK ? CLI_OK : cli_fail(&err);
-}
-
-/* A launch line has one form: it is no row of a table. */
-static lk_status plan_check_emit(const lk_plan_request *request, const lk_outputs *outputs,
-                                 lk_error *err) {
-	if (request->emit == 0 || outputs->format == LK_OUTPUT_TEXT) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, "--emit", "a launch line is text and has no other --output format");
-	return lk_hint(err, "leave out one of them");
 }
 
 static double rate(double count, double seconds) {
@@ -94,7 +86,7 @@ static int plan_answer(const lk_plan *plan, const lk_plan_request *request,
 	lk_error err = {0};
 	if (outputs->html && lk_report_plan(plan, LK_REPORT_HTML, outputs->html, NULL, &err) != LK_OK)
 		return cli_fail(&err);
-	if (request->emit > 0) return plan_emit(plan, request, outputs->path);
+	if (request->job.emit) return plan_emit(plan, request, outputs->path);
 	if (lk_plan_print(plan, outputs->format, outputs->verbose, cli_colour(), outputs->path, stdout,
 	                  &err) != LK_OK)
 		return cli_fail(&err);
@@ -121,7 +113,7 @@ int cli_plan_with(lk_args *args, const lk_plan_team *team, bool speaks) {
 	lk_plan_defaults(&r);
 	if (cli_read(args, &r, &outputs, NULL, team, &err) != LK_OK ||
 	    cli_take_file(args, &r.job.config, &err) != LK_OK ||
-	    plan_check_emit(&r, &outputs, &err) != LK_OK)
+	    cli_check_emit(r.job.emit, &outputs, &err) != LK_OK)
 		return speaks ? cli_fail(&err) : CLI_WRONG;
 	r.job.launch = args->rest;
 	r.job.launch_count = args->rest_count;

@@ -199,11 +199,12 @@ static lk_status predict_ask_all(struct sweep *sweep, lk_args *args, const lk_pl
 	LK_TRY(lk_args_combinations(args, &count, err));
 	lk_predict_defaults(&first);
 	LK_TRY(cli_read(args, &first, &sweep->outputs, NULL, team, err));
-	const char *single = writes_step(&sweep->outputs);
+	const char *single = first.emit ? "--emit" : writes_step(&sweep->outputs);
 	if (single && count > 1) {
 		lk_fail(err, LK_ERR_INPUT, single, "%zu combinations would write the same file", count);
 		return lk_hint(err, "ask for one combination");
 	}
+	if (first.emit) LK_TRY(cli_check_emit(first.emit, &sweep->outputs, err));
 	if (!predict_make_room(sweep, count)) return lk_fail(err, LK_ERR_MEMORY, NULL, "out of memory");
 	clock_gettime(CLOCK_MONOTONIC, &sweep->start);
 	if (team && count > 1) return ask_together(sweep, args, team, err);
@@ -245,6 +246,19 @@ static int predict_answer(const struct sweep *sweep, lk_error *err) {
 	    lk_report_sweep(sweep->rows, sweep->count, LK_REPORT_HTML, outputs->html, NULL, err) !=
 	        LK_OK)
 		return cli_fail(err);
+	const char *emit = sweep->count == 1 ? sweep->requests[0].emit : NULL;
+	lk_emitted emitted;
+	if (emit && (lk_predict_emit(sweep->predictions[0], &emitted, err) != LK_OK ||
+	             cli_write_emitted(&emitted, outputs->path, err) != LK_OK))
+		return cli_fail(err);
+	if (emit && !fit)
+		fprintf(
+			stderr,
+			"lockstep: note: it does not fit: %.1f GiB of %.1f GiB of a GPU; without --emit the "
+			"answer names changes that do\n",
+			sweep->predictions[0]->peak_bytes / (1 << 30),
+			sweep->predictions[0]->usable_bytes / (1 << 30));
+	if (emit) return fit ? CLI_OK : CLI_NO;
 	lk_status status = lk_sweep_print(sweep->rows, sweep->count, outputs->format, outputs->verbose,
 	                                  cli_colour(), outputs->path, stdout, err);
 	if (status != LK_OK) return cli_fail(err);

@@ -2,7 +2,12 @@
  * rank, for ASTRA-sim and other simulators: records of protobuf with their length before them, a
  * GlobalMetadata and then a Node for each operation.
  *
- * Dependencies are all data dependencies here, and lead to nodes with smaller ids: the operation
+ * Process groups are whole numbers, as ASTRA-sim takes them: "0" is all ranks, and comm_group.json
+ * lists the members of the others. A simulator starts what is ready in the order of ids; so that no
+ * two ranks start collectives in different order, each waits for the one before it on its rank
+ * (control dependencies). Every node of work has num_ops of one or more: a roofline divides by it.
+ *
+ * Other dependencies are data dependencies, and lead to nodes with smaller ids: the operation
  * before on the stream, those that the operation waits for, and of graphs that were not traced the
  * host's last operation before its launch. Durations are those that the graph states (measured, or
  * host work) in whole microseconds; num_ops and tensor_size are what a simulator needs for the
@@ -15,7 +20,7 @@
 #include <unistd.h>
 
 #include "io/protobuf.h"
-#include "graph/graph.h"
+#include "graph/graph_internal.h"
 
 /* Chakra's numbers */
 enum {
@@ -64,6 +69,8 @@ struct writer {
 	uint64_t *events;          /* [program's events] node that set it */
 	uint64_t *placed;          /* [largest block] nodes of the call's operations */
 	LK_VEC(uint64_t) deps;
+	uint64_t collective; /* node of the last one; 0 none */
+	lk_chakra_groups groups;
 	lk_error *err;
 };
 
@@ -139,12 +146,19 @@ static void chakra_put_collective(struct writer *writer, const lk_op *op) {
 		[LK_OP_REDUCESCATTER - LK_OP_ALLREDUCE] = 7, [LK_OP_ALLTOALL - LK_OP_ALLREDUCE] = 6,
 		[LK_OP_BROADCAST - LK_OP_ALLREDUCE] = 5,
 	};
-	char name[256];
+	char name[256], number[32];
+	uint64_t ranks = chakra_group_size(writer->graph, op);
 	group_name(writer, op, name, sizeof name);
+	/* of an all-gather that of a rank's own share, of the others a rank's whole input */
+	bool share = op->kind == LK_OP_ALLGATHER && ranks > 1;
+	snprintf(number, sizeof number, "%u",
+	         lk_chakra_group(&writer->groups, name,
+	                         chakra_rank_of(writer->graph, writer->stage, writer->chain), ranks));
 	chakra_put_whole(writer, ATTRIBUTE_INT64, "comm_type", types[op->kind - LK_OP_ALLREDUCE]);
-	chakra_put_whole(writer, ATTRIBUTE_INT64, "comm_size", chakra_whole(op->bytes));
-	chakra_put_text(writer, "pg_name", name);
-	chakra_put_whole(writer, ATTRIBUTE_INT64, "pg_size", chakra_group_size(writer->graph, op));
+	chakra_put_whole(writer, ATTRIBUTE_INT64, "comm_size",
+	                 chakra_whole(share ? op->bytes / (double)ranks : op->bytes));
+	chakra_put_text(writer, "pg_name", number);
+	chakra_put_whole(writer, ATTRIBUTE_INT64, "pg_size", ranks);
 }
 
 /* Both ends of a wire have its smaller number as tag; the k-th send with a tag meets the k-th
@@ -201,6 +215,15 @@ static void chakra_put_deps(struct writer *writer) {
 	lk_proto_end(&writer->out, list);
 }
 
+static void chakra_put_order(struct writer *writer, uint64_t id) {
+	if (writer->collective) {
+		size_t list = lk_proto_begin(&writer->out, NODE_CONTROL);
+		lk_proto_put_varint(&writer->out, writer->collective);
+		lk_proto_end(&writer->out, list);
+	}
+	writer->collective = id;
+}
+
 /* ---- nodes ---- */
 
 static bool on_host(const struct writer *writer, const lk_op *op) {
@@ -239,6 +262,7 @@ static lk_status put_node(struct writer *writer, const lk_op *op, const lk_call 
 	lk_proto_put_integer(&writer->out, NODE_ID, *id);
 	lk_proto_put_text(&writer->out, NODE_NAME, op->name);
 	lk_proto_put_integer(&writer->out, NODE_TYPE, node_type(op->kind));
+	if (collective) chakra_put_order(writer, *id);
 	chakra_put_deps(writer);
 	if (chakra_whole(micros(op)))
 		lk_proto_put_integer(&writer->out, NODE_DURATION, chakra_whole(micros(op)));
@@ -247,10 +271,12 @@ static lk_status put_node(struct writer *writer, const lk_op *op, const lk_call 
 	if (collective) chakra_put_collective(writer, op);
 	else if (message) put_message(writer, op);
 	else {
-		chakra_put_whole(writer, ATTRIBUTE_INT64, "num_ops", chakra_whole(op->flops));
+		uint64_t flops = chakra_whole(op->flops);
+		chakra_put_whole(writer, ATTRIBUTE_INT64, "num_ops", flops > 0 ? flops : 1);
 		chakra_put_whole(writer, ATTRIBUTE_UINT64, "tensor_size", chakra_whole(op->bytes));
 	}
 	lk_proto_end(&writer->out, record);
+	if (writer->groups.lost) return lk_oom(writer->err);
 	return flush(writer, FLUSH);
 }
 
@@ -295,6 +321,7 @@ static lk_status write_rank(struct writer *writer, const char *dir) {
 	char path[PATH_ROOM];
 	LK_TRY(name_rank(writer, dir, path));
 	writer->next = 1;
+	writer->collective = 0;
 	writer->out.bytes.count = 0;
 	memset(writer->last, 0, sizeof writer->last);
 	LK_TRY(lk_sink_open(path, &writer->sink, writer->err));
@@ -344,7 +371,9 @@ static lk_status write_ranks(struct writer *writer, const char *dir) {
 		remove_files(writer, dir, i);
 		return status;
 	}
-	return LK_OK;
+	lk_status status = lk_chakra_write_machine(writer->graph, &writer->groups, dir, writer->err);
+	if (status != LK_OK) remove_files(writer, dir, count);
+	return status;
 }
 
 lk_status lk_graph_chakra_write(const lk_graph *graph, const char *dir, lk_error *err) {
@@ -360,10 +389,12 @@ lk_status lk_graph_chakra_write(const lk_graph *graph, const char *dir, lk_error
 	}
 	w.events = calloc((size_t)events + 1, sizeof *w.events);
 	w.placed = calloc(longest + 1, sizeof *w.placed);
+	w.groups.world = (uint64_t)graph->ranks.stages * graph->ranks.chains;
 	lk_status status = w.events && w.placed ? write_ranks(&w, dir) : lk_oom(err);
 	if (status != LK_OK && made) rmdir(dir);
 	free(w.events);
 	free(w.placed);
+	lk_chakra_groups_free(&w.groups);
 	lk_vec_free(&w.deps);
 	lk_vec_free(&w.out.bytes);
 	return status;

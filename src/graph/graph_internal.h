@@ -79,4 +79,24 @@ extern const lk_graph_field lk_graph_fields[LK_GRAPH_FIELDS];
  * all its members. Blocks, operations and calls have been checked. */
 lk_status lk_graph_check_teams(const lk_graph *graph, lk_error *err);
 
+/* ---- graph_chakra_machine.c: what stands beside Chakra's traces */
+
+typedef LK_VEC(uint32_t) lk_chakra_members;
+/* Process groups, numbered from 1 in the order in which they are first seen. */
+typedef struct lk_chakra_groups {
+	LK_VEC(struct {
+		char *name;
+		lk_chakra_members members;
+	})
+	all;
+	uint64_t world; /* all ranks */
+	bool lost;      /* memory was out */
+} lk_chakra_groups;
+/* The number of a group, with the rank that uses it as a member; 0: of all ranks. Ranks come in
+ * turn. */
+uint32_t lk_chakra_group(lk_chakra_groups *groups, const char *name, uint32_t rank, uint64_t size);
+void lk_chakra_groups_free(lk_chakra_groups *groups);
+lk_status lk_chakra_write_machine(const lk_graph *graph, const lk_chakra_groups *groups,
+                                  const char *dir, lk_error *err);
+
 #endif

@@ -266,7 +266,8 @@ static void draft_sharding(lk_draft *draft) {
 	if (job->sharding == LK_SHARD_ZERO3 && draft->reshard_off) job->sharding = LK_SHARD_ZERO2;
 	if (draft_has(draft->fsdp, "offload")) job->offload_optimizer = true;
 	if (draft->dp_replicate > 1 && draft->dp_shard > 0) job->shard_group = draft->dp_shard;
-	else if (*name && draft->dp_shard > 1) job->shard_group = draft->dp_shard;
+	else if (*name && draft->dp_shard > 1 && draft->dp_replicate != 1)
+		job->shard_group = draft->dp_shard;
 }
 
 static void draft_optimizer(lk_draft *draft) {

@@ -15,7 +15,7 @@
 #include "base/arena.h"
 #include "base/text.h"
 #include "model/layout/job.h"
-#include "launch/launch.h"
+#include "launch/emit.h"
 
 /* A value of theirs and what it is in lk_job_fields; the first pair of a value of ours is written.
  */
@@ -57,7 +57,7 @@ struct path_row {
 #define STRATEGY "trainer.strategy."
 #define NEMO     LK_DIALECT_NEMO
 #define TITAN    LK_DIALECT_TORCHTITAN
-#define BRIDGE   LK_DOTTED_BRIDGE
+#define BRIDGE   LK_DIALECT_BRIDGE
 
 static const struct path_row rows[] = {
 	{NEMO, STRATEGY "tensor_model_parallel_size", "tp", NULL, NULL, false, false, false},
@@ -142,7 +142,7 @@ static const struct path_row rows[] = {
 	{BRIDGE, "model.moe_grouped_gemm", "grouped_gemm", truths, NULL, false, false, false},
 	{BRIDGE, "model.seq_length", "seq", NULL, NULL, false, false, false},
 	{BRIDGE, "dataset.seq_length", "seq", NULL, NULL, false, false, false},
-	{BRIDGE, "dataset.sequence_length", "seq", NULL, NULL, false, false, false},
+	{BRIDGE, "dataset.sequence_length", "seq", NULL, NULL, false, true, false},
 	{BRIDGE, "train.micro_batch_size", "mbs", NULL, NULL, false, false, false},
 	{BRIDGE, "train.global_batch_size", "gbs", NULL, NULL, false, false, false},
 	{BRIDGE, "ddp.use_distributed_optimizer", "sharding", optimizers, NULL, false, false, false},
@@ -373,14 +373,8 @@ static const char *theirs(lk_arena *arena, const struct path_row *row, const lk_
 	return row->values == nones ? value : NULL;
 }
 
-static bool flags_put(lk_words *words, const char *text) {
-	if (text == NULL || !lk_push(words)) return false;
-	*lk_last(words) = (lk_word){.text = text};
-	return true;
-}
-
 static const char *flags_spell(lk_arena *arena, int dialect, const char *path, const char *value) {
-	return lk_arena_printf(arena, dialect == NEMO ? "%s=%s" : "--%s=%s", path, value);
+	return lk_arena_printf(arena, dialect == TITAN ? "--%s=%s" : "%s=%s", path, value);
 }
 
 static bool flags_put_row(lk_arena *arena, int dialect, const struct path_row *row,
@@ -388,43 +382,56 @@ static bool flags_put_row(lk_arena *arena, int dialect, const struct path_row *r
 	const lk_field *field = row->field != NULL ? field_named(row->field) : NULL;
 	static const lk_job open;
 	if (field == NULL || row->alias || (row->pipeline && job->pp <= 1)) return true;
-	bool experts = strcmp(row->field, "ep") == 0 || strcmp(row->field, "etp") == 0;
-	if (experts && job->model.experts == 0) return true;
+	static const char *const of_experts[] = {"ep", "etp", "grouped_gemm"};
+	for (int i = 0; i < 3; i++)
+		if (job->model.experts == 0 && strcmp(row->field, of_experts[i]) == 0) return true;
 	if (strcmp(row->field, "recompute_layers") == 0 && job->recompute != LK_RECOMPUTE_FULL)
 		return true;
 	if (field->kind == LK_FIELD_INT && lk_field_equal(field, job, &open)) return true;
 	const char *value = theirs(arena, row, field, job);
-	return value == NULL || flags_put(words, flags_spell(arena, dialect, row->path, value));
+	return value == NULL || lk_put_word(words, flags_spell(arena, dialect, row->path, value));
 }
 
-static bool flags_put_launcher(lk_arena *arena, int dialect, const char *network, const lk_job *job,
-                               lk_words *words) {
-	int per_node = job->gpus < 8 ? job->gpus : 8;
-	while (job->gpus % per_node != 0) per_node--;
-	int nodes = job->gpus / per_node;
-	if (dialect == NEMO) {
-		bool ok = flags_put(words, "nemo") && flags_put(words, "llm") &&
-		          flags_put(words, "pretrain") && flags_put(words, "--factory") &&
-		          flags_put(words, network);
-		return ok && flags_put(words, lk_arena_printf(arena, "trainer.num_nodes=%d", nodes)) &&
-		       flags_put(words, lk_arena_printf(arena, "trainer.devices=%d", per_node));
-	}
-	const lk_recipe *recipe = lk_recipe_of_preset(job->model.name);
+/* Llama 3.1 has torchtitan's configurations of Llama 3: they differ in the longest context. */
+static const lk_recipe *titan_recipe(const char *preset) {
+	const lk_recipe *recipe = lk_recipe_of_preset(preset);
 	bool titan = recipe != NULL && recipe->titan.config != NULL;
-	/* Llama 3.1 has the configurations of Llama 3: they differ in the longest context. */
-	if (recipe != NULL && !titan && strncmp(recipe->stem, "llama31_", 8) == 0) {
-		recipe =
-			lk_recipe_of_stem(strcmp(recipe->stem, "llama31_8b") == 0 ? "llama3_8b" : "llama3_70b");
-		titan = recipe != NULL;
-	}
-	return flags_put(words, "torchrun") &&
-	       flags_put(words, lk_arena_printf(arena, "--nproc_per_node=%d", per_node)) &&
-	       flags_put(words, lk_arena_printf(arena, "--nnodes=%d", nodes)) &&
-	       flags_put(words, "-m") && flags_put(words, "torchtitan.train") &&
-	       flags_put(words, lk_arena_printf(arena, "--module=%s",
-	                                        titan ? recipe->titan.module : network)) &&
-	       flags_put(words,
-	                 lk_arena_printf(arena, "--config=%s", titan ? recipe->titan.config : network));
+	if (recipe != NULL && !titan && strncmp(recipe->stem, "llama31_", 8) == 0)
+		return lk_recipe_of_stem(strcmp(recipe->stem, "llama31_8b") == 0 ? "llama3_8b"
+		                                                                 : "llama3_70b");
+	return titan ? recipe : NULL;
+}
+
+const char *lk_dotted_unknown(int dialect, const lk_job *job) {
+	if (dialect == TITAN)
+		return titan_recipe(job->model.name) != NULL ? NULL : "torchtitan has no configuration";
+	return lk_recipe_of_preset(job->model.name) != NULL ? NULL : "no recipe is known";
+}
+
+static bool flags_put_program(const lk_emission *emission, int dialect, const char *network,
+                              lk_words *words) {
+	static const char *const tasks[] = {"pretrain", "sft", "peft"};
+	lk_arena *arena = emission->arena;
+	const lk_recipe *known = lk_recipe_of_preset(emission->job->model.name);
+	if (known != NULL) network = known->stem;
+	if (dialect == NEMO)
+		return lk_put_word(words, "nemo") && lk_put_word(words, "llm") &&
+		       lk_put_word(words, "pretrain") && lk_put_word(words, "--factory") &&
+		       lk_put_word(words, network) &&
+		       lk_put_word(words,
+		                   lk_arena_printf(arena, "trainer.num_nodes=%d", emission->nodes)) &&
+		       lk_put_word(words, lk_arena_printf(arena, "trainer.devices=%d", emission->per_node));
+	if (dialect == BRIDGE)
+		return lk_put_word(words, "scripts/training/run_recipe.py") &&
+		       lk_put_word(words, "--recipe") &&
+		       lk_put_word(words, lk_arena_printf(arena, "%s_%s_config", network,
+		                                          tasks[emission->job->task]));
+	const lk_recipe *titan = titan_recipe(emission->job->model.name);
+	return lk_put_word(words, "-m") && lk_put_word(words, "torchtitan.train") &&
+	       lk_put_word(words, lk_arena_printf(arena, "--module=%s",
+	                                          titan ? titan->titan.module : network)) &&
+	       lk_put_word(
+			   words, lk_arena_printf(arena, "--config=%s", titan ? titan->titan.config : network));
 }
 
 /* NeMo's recipes are called after the network: llama31_405b. */
@@ -437,36 +444,39 @@ static const char *recipe(lk_arena *arena, const char *name) {
 	return lk_arena_strdup(arena, n > 0 ? out : "recipe");
 }
 
-bool lk_dotted_write(lk_arena *arena, int dialect, const lk_job *job, lk_words *words) {
-	if (!flags_put_launcher(arena, dialect, recipe(arena, job->model.name), job, words))
-		return false;
+bool lk_dotted_write(lk_emission *emission, int dialect) {
+	lk_arena *arena = emission->arena;
+	const lk_job *job = emission->job;
+	lk_words *words = &emission->program;
+	if (!flags_put_program(emission, dialect, recipe(arena, job->model.name), words)) return false;
 	for (const struct path_row *row = rows; row->path != NULL; row++)
 		if (row->dialect == dialect && !flags_put_row(arena, dialect, row, job, words))
 			return false;
-	if (dialect == NEMO && job->recompute == LK_RECOMPUTE_FULL)
-		return flags_put(words, lk_arena_printf(arena, "model.config.recompute_method=%s",
-		                                        job->recompute_layers > 0 ? "block" : "uniform"));
-	if (dialect == NEMO) return true;
+	if (dialect != TITAN && job->recompute == LK_RECOMPUTE_FULL)
+		return lk_put_word(words, lk_arena_printf(arena, "model.%srecompute_method=%s",
+		                                          dialect == NEMO ? "config." : "",
+		                                          job->recompute_layers > 0 ? "block" : "uniform"));
+	if (dialect != TITAN) return true;
 	int64_t seq = job->seq > 0 ? job->seq : 1;
 	bool several = job->pp > 1 && job->vp > 1 && lk_job_layers(job) % (job->pp * job->vp) == 0;
 	if (several &&
-	    !flags_put(words,
-	               lk_arena_printf(arena, "--parallelism.pipeline_parallel_layers_per_stage=%d",
-	                               lk_job_layers(job) / (job->pp * job->vp))))
+	    !lk_put_word(words,
+	                 lk_arena_printf(arena, "--parallelism.pipeline_parallel_layers_per_stage=%d",
+	                                 lk_job_layers(job) / (job->pp * job->vp))))
 		return false;
 	if (job->pp > 1 &&
-	    !flags_put(words, lk_arena_printf(arena, "--parallelism.num_pp_microbatches=%d",
-	                                      job->microbatches)))
+	    !lk_put_word(words, lk_arena_printf(arena, "--parallelism.num_pp_microbatches=%d",
+	                                        job->microbatches)))
 		return false;
 	static const char *const recomputed[] = {[LK_RECOMPUTE_NONE] = "none",
 	                                         [LK_RECOMPUTE_SELECTIVE] = "selective",
 	                                         [LK_RECOMPUTE_FULL] = "full"};
 	/* The last word names a class of the configuration, and ends the flags before it. */
-	return flags_put(words,
-	                 lk_arena_printf(arena, "--training.num_tokens_per_microbatch_per_dp_rank=%lld",
-	                                 (long long)(job->mbs * seq))) &&
-	       flags_put(words, lk_arena_printf(arena, "--training.num_tokens_per_train_step=%lld",
-	                                        (long long)(job->gbs * seq))) &&
-	       flags_put(words, lk_arena_printf(arena, "activation-checkpoint:%s",
-	                                        recomputed[job->recompute]));
+	return lk_put_word(words, lk_arena_printf(
+								  arena, "--training.num_tokens_per_microbatch_per_dp_rank=%lld",
+								  (long long)(job->mbs * seq))) &&
+	       lk_put_word(words, lk_arena_printf(arena, "--training.num_tokens_per_train_step=%lld",
+	                                          (long long)(job->gbs * seq))) &&
+	       lk_put_word(words, lk_arena_printf(arena, "activation-checkpoint:%s",
+	                                          recomputed[job->recompute]));
 }

@@ -269,10 +269,9 @@ bool lk_field_equal(const lk_field *field, const lk_job *a, const lk_job *b) {
 	return memcmp(fields_place(field, a), fields_place(field, b), field->size) == 0;
 }
 
-/* Between single quotes where a shell would read anything but the text itself. */
-const char *lk_field_text(lk_arena *arena, const lk_field *field, const lk_job *job) {
+const char *lk_field_value(lk_arena *arena, const lk_field *field, const lk_job *job) {
 	switch (field->kind) {
-	case LK_FIELD_TEXT: return lk_shell_quote(arena, fields_place(field, job));
+	case LK_FIELD_TEXT: return fields_place(field, job);
 	case LK_FIELD_REAL:
 		return lk_arena_printf(arena, "%.17g", *(const double *)fields_place(field, job));
 	case LK_FIELD_BOOL: return *(const bool *)fields_place(field, job) ? "1" : "0";
@@ -281,6 +280,12 @@ const char *lk_field_text(lk_arena *arena, const lk_field *field, const lk_job *
 	case LK_FIELD_INT: break;
 	}
 	return lk_arena_printf(arena, "%d", fields_whole(field, job));
+}
+
+/* Between single quotes where a shell would read anything but the text itself. */
+const char *lk_field_text(lk_arena *arena, const lk_field *field, const lk_job *job) {
+	const char *value = lk_field_value(arena, field, job);
+	return value != NULL && field->kind == LK_FIELD_TEXT ? lk_shell_quote(arena, value) : value;
 }
 
 static lk_status fields_set_choice(void *job, const lk_field *field, const char *value,

@@ -98,11 +98,11 @@ static lk_status launch_read_setting(struct line *line, const lk_word *word) {
 
 static lk_status apply_settings(struct line *line) {
 	lk_job *job = line->r->out->job;
+	if (line->max_connections > 0) job->max_connections = line->max_connections;
+	if (*line->nccl) memcpy(job->nccl, line->nccl, sizeof job->nccl);
 	for (size_t i = 0; i < line->environment.count; i++)
 		if (strncmp(line->environment.at[i].text, "LOCKSTEP_", 9) == 0)
 			LK_TRY(lk_launch_set(line->r, line->environment.at[i].text));
-	if (line->max_connections > 0) job->max_connections = line->max_connections;
-	if (*line->nccl) memcpy(job->nccl, line->nccl, sizeof job->nccl);
 	return LK_OK;
 }
 
@@ -120,7 +120,7 @@ static lk_status read_program(struct line *line, const lk_word *word) {
 	line->program = true;
 	line->name = name;
 	if (strcmp(name, "torchtitan.train") == 0) line->dotted.dialect = LK_DIALECT_TORCHTITAN;
-	if (strcmp(name, "run_recipe.py") == 0) line->dotted.dialect = LK_DOTTED_BRIDGE;
+	if (strcmp(name, "run_recipe.py") == 0) line->dotted.dialect = LK_DIALECT_BRIDGE;
 	line->configured = strncmp(name, "axolotl.", 8) == 0 || strncmp(name, "llamafactory.", 13) == 0;
 	if (work != NULL) {
 		lk_fail(line->r->err, LK_ERR_INPUT, line->r->where, "%.80s %s, and trains nothing", name,
@@ -350,7 +350,7 @@ static lk_status read_flags(struct line *line, const lk_word *words, size_t coun
 			LK_TRY(lk_dotted_read(line->r, &line->dotted, "activation_checkpoint.mode",
 			                      strchr(word->text, ':') + 1));
 		} else if (line->dotted.dialect == LK_DIALECT_NEMO ||
-		           line->dotted.dialect == LK_DOTTED_BRIDGE) {
+		           line->dotted.dialect == LK_DIALECT_BRIDGE) {
 			LK_TRY(read_nemo(line, word, count - i, &used));
 		} else if (word->unknown != NULL && word->text[0] != '-') {
 			if (!word->empty_if_unset) {
@@ -580,6 +580,15 @@ lk_status lk_launch_script(lk_arena *arena, const char *path, const lk_launch_gi
 	return status;
 }
 
+/* The launch line that a configuration stands for, where its framework is started by one. */
+static lk_status launch_end_config(lk_reading *reading, lk_words *words, lk_status status) {
+	if (status == LK_OK && words->count > 0)
+		status = launch_read_line(reading, words->at, words->count, &reading->batch);
+	else if (status == LK_OK) reading->out->job->gpus = reading->out->gpus;
+	lk_vec_free(words);
+	return status;
+}
+
 /* A configuration, whose framework may be started by a launch line that it stands for. */
 static lk_status launch_read_config(lk_reading *reading, const char *path,
                                     const lk_launch_given *given) {
@@ -589,11 +598,16 @@ static lk_status launch_read_config(lk_reading *reading, const char *path,
 		return lk_hint(reading->err, "give --set key=value");
 	}
 	lk_status status = lk_config_read(reading, path, given, &words);
-	if (status == LK_OK && words.count > 0)
-		status = launch_read_line(reading, words.at, words.count, &reading->batch);
-	else if (status == LK_OK) reading->out->job->gpus = reading->out->gpus;
-	lk_vec_free(&words);
-	return status;
+	return launch_end_config(reading, &words, status);
+}
+
+lk_status lk_launch_config_text(lk_arena *arena, const char *text, size_t size, const char *name,
+                                lk_launch *out, lk_error *err) {
+	lk_reading reading = {.arena = arena, .where = name, .out = out, .err = err};
+	lk_words words = {0};
+	*out = (lk_launch){0};
+	lk_status status = lk_config_read_text(&reading, text, size, name, NULL, &words);
+	return launch_end_config(&reading, &words, status);
 }
 
 lk_status lk_launch_file(lk_arena *arena, const char *path, const lk_launch_given *given,

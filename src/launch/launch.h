@@ -192,7 +192,7 @@ const char *lk_recipe_network(lk_arena *arena, const char *name);
 
 /* dotted_flags.c: NeMo's and torchtitan's settings, which are paths with dots. */
 typedef struct lk_dotted {
-	int dialect; /* lk_dialect, LK_DOTTED_BRIDGE; 0: none of them */
+	int dialect; /* lk_dialect; 0: none of them */
 	lk_job job;
 	int nodes, devices, local, micro;
 	const char *name, *flavor;   /* of torchtitan's network: "llama3", "70B"; NULL not given */
@@ -200,16 +200,15 @@ typedef struct lk_dotted {
 	int64_t tokens, step_tokens; /* torchtitan: of a micro-batch of a replica, of a step */
 	int passes;                  /* micro-batches of a pass through the pipeline */
 } lk_dotted;
-enum {
-	LK_DOTTED_BRIDGE = 16 /* Megatron-Bridge's run_recipe.py; beyond lk_dialect */
-};
 bool lk_dotted_flag(int dialect, const char *path); /* "path" or "path=value" */
 lk_status lk_dotted_read(lk_reading *reading, lk_dotted *dotted, const char *path,
                          const char *value);
 lk_status lk_dotted_finish(lk_reading *reading, lk_dotted *dotted, int *gpus);
-/* The job as words, without the network and what the dialect cannot say; false when memory is out.
- */
-bool lk_dotted_write(lk_arena *arena, int dialect, const lk_job *job, lk_words *words);
+/* The job as the program's words, without what the dialect cannot say; false when memory is out. */
+struct lk_emission;
+bool lk_dotted_write(struct lk_emission *emission, int dialect);
+/* Why the line may not run: nobody's recipe trains the network; NULL where one does. */
+const char *lk_dotted_unknown(int dialect, const lk_job *job);
 
 /* A list expression of Python as Megatron takes it, "([0]*3+[1]*58)", or a whole number N: *every
  * is N then, else 0 and the elements are in list (at most `limit`). False if the text is neither.
@@ -239,7 +238,8 @@ typedef struct lk_field {
 
 extern const lk_field lk_job_fields[]; /* ends with name NULL */
 bool lk_field_equal(const lk_field *field, const lk_job *a, const lk_job *b);
-/* The value as text, quoted for a shell where it must be. */
+/* The value as text; _text: quoted for a shell where it must be. */
+const char *lk_field_value(lk_arena *arena, const lk_field *field, const lk_job *job);
 const char *lk_field_text(lk_arena *arena, const lk_field *field, const lk_job *job);
 /* Keeps what trains and leaves open how it is laid out: every field of the layout is as if it had
  * not been said. */

@@ -1,12 +1,9 @@
-/* launch_write.c: a job as a launch line of Megatron-LM.
- *
- * The flags come from the same table that reads them. What no flag can say (a schedule of another
- * framework, LoRA, a network outside Megatron's) is found by reading the flags back: every field
- * that comes out different is written as a setting LOCKSTEP_NAME=value in front of the line, which
- * the started program does not notice. So reading the line gives the job again, whatever the table
- * lacks. */
+/* launch_write.c: a job as a launch line of Megatron-LM, alone or with a configuration of
+ * DeepSpeed. The flags come from the same table that reads them; what no flag can say (a schedule
+ * of another framework, LoRA, a network outside Megatron's) is found when the line is read back
+ * (emit.c). */
 #include "base/arena.h"
-#include "launch/launch.h"
+#include "launch/emit.h"
 
 #include <stddef.h>
 #include <stdio.h>
@@ -176,38 +173,33 @@ lk_status lk_megatron_from_job(lk_arena *arena, const lk_job *job, lk_megatron *
 
 /* ---- words ---- */
 
-struct text {
-	lk_arena *arena;
-	lk_words words;
-	bool failed;
-};
-
-static void launch_write_put(struct text *text, const char *word) {
-	if (word == NULL || !lk_push(&text->words)) {
-		text->failed = true;
-		return;
-	}
-	*lk_last(&text->words) = (lk_word){.text = word};
+/* The words of a list, one for each. */
+static bool launch_write_put_list(lk_arena *arena, const char *value, lk_words *words) {
+	char *copy = lk_arena_strdup(arena, value), *save = NULL;
+	if (copy == NULL) return false;
+	for (char *at = strtok_r(copy, " ", &save); at != NULL; at = strtok_r(NULL, " ", &save))
+		if (!lk_put_word(words, at)) return false;
+	return true;
 }
 
 /* A flag and its value; nothing where it says what Megatron-LM assumes anyway. */
-static void launch_write_put_flag(struct text *text, const lk_flag *flag,
-                                  const lk_megatron *megatron, const lk_megatron *start) {
+static bool launch_write_put_flag(lk_arena *arena, const lk_flag *flag, const lk_megatron *megatron,
+                                  const lk_megatron *start, lk_words *words) {
 	const void *field = (const char *)megatron + flag->offset,
 			   *usual = (const char *)start + flag->offset;
 	int number = 0, usual_number = 0;
 	const char *value = NULL;
 	char real[32];
-	if (flag->alias || flag->kind >= LK_FLAG_IGNORED) return;
+	if (flag->alias || flag->kind >= LK_FLAG_IGNORED) return true;
 	switch (flag->kind) {
 	case LK_FLAG_SET:
 	case LK_FLAG_CLEAR:
-		if (*(const bool *)field == *(const bool *)usual) return;
+		if (*(const bool *)field == *(const bool *)usual) return true;
 		break;
 	case LK_FLAG_REAL:
-		if (*(const double *)field == *(const double *)usual) return;
-		value = lk_arena_strdup(text->arena,
-		                        lk_format_shortest(*(const double *)field, real, sizeof real));
+		if (*(const double *)field == *(const double *)usual) return true;
+		value =
+			lk_arena_strdup(arena, lk_format_shortest(*(const double *)field, real, sizeof real));
 		break;
 	case LK_FLAG_TEXT:
 	case LK_FLAG_LIST:
@@ -215,122 +207,37 @@ static void launch_write_put_flag(struct text *text, const lk_flag *flag,
 		if (value == *(const char *const *)usual ||
 		    (*(const char *const *)usual != NULL &&
 		     strcmp(value, *(const char *const *)usual) == 0))
-			return;
+			return true;
 		break;
 	default:
 		memcpy(&number, field, sizeof number);
 		memcpy(&usual_number, usual, sizeof usual_number);
-		if (number == usual_number) return;
-		if (flag->kind == LK_FLAG_INT && (number < flag->low || number > flag->high)) return;
+		if (number == usual_number) return true;
+		if (flag->kind == LK_FLAG_INT && (number < flag->low || number > flag->high)) return true;
 		value = flag->kind == LK_FLAG_CHOICE ? flag->choices[number]
-		                                     : lk_arena_printf(text->arena, "%d", number);
+		                                     : lk_arena_printf(arena, "%d", number);
 		break;
 	}
-	launch_write_put(text, lk_arena_printf(text->arena, "--%s", flag->name));
-	if (flag->kind == LK_FLAG_SET || flag->kind == LK_FLAG_CLEAR) return;
-	if (flag->kind != LK_FLAG_LIST) {
-		launch_write_put(text, value);
-		return;
-	}
-	char *copy = lk_arena_strdup(text->arena, value), *save = NULL;
-	if (copy == NULL) text->failed = true;
-	for (char *at = copy != NULL ? strtok_r(copy, " ", &save) : NULL; at != NULL;
-	     at = strtok_r(NULL, " ", &save))
-		launch_write_put(text, at);
+	if (!lk_put_word(words, lk_arena_printf(arena, "--%s", flag->name))) return false;
+	if (flag->kind == LK_FLAG_SET || flag->kind == LK_FLAG_CLEAR) return true;
+	if (flag->kind == LK_FLAG_LIST) return launch_write_put_list(arena, value, words);
+	return lk_put_word(words, value);
 }
 
-static void launch_write_put_launcher(struct text *text, const lk_job *job) {
+static const char *launch_write_script(const lk_model *model) {
 	static const char *const scripts[] = {"pretrain_gpt.py", "pretrain_bert.py", "pretrain_t5.py"};
-	int per_node = job->gpus < 8 ? job->gpus : 8;
-	launch_write_put(text, "torchrun");
-	if (job->gpus > 0) {
-		while (job->gpus % per_node != 0) per_node--;
-		launch_write_put(text, lk_arena_printf(text->arena, "--nproc_per_node=%d", per_node));
-		launch_write_put(text, lk_arena_printf(text->arena, "--nnodes=%d", job->gpus / per_node));
-	}
-	bool vision = job->model.network == LK_NET_ENCODER && job->model.image > 0;
-	launch_write_put(text, vision ? "pretrain_vision_classify.py" : scripts[job->model.network]);
+	bool vision = model->network == LK_NET_ENCODER && model->image > 0;
+	return vision ? "pretrain_vision_classify.py" : scripts[model->network];
 }
 
-/* The job of a line, completed where it can be: defaults need not be written. */
-static lk_status read_back(struct text *text, lk_job *out) {
-	lk_launch back = {0};
-	const char **words = LK_ARRAY(text->arena, const char *, text->words.count + 1);
-	if (words == NULL) return LK_ERR_MEMORY;
-	for (size_t i = 0; i < text->words.count; i++) words[i] = text->words.at[i].text;
-	lk_status status =
-		lk_launch_read(text->arena, (int)text->words.count, words, NULL, &back, NULL);
-	if (status == LK_OK) *out = *back.job;
-	return status == LK_ERR_MEMORY ? status : LK_OK;
-}
-
-static void put_setting(struct text *settings, const lk_field *field, const lk_job *job) {
-	char name[64];
-	size_t n = 0;
-	for (const char *c = field->name; *c != '\0' && n + 1 < sizeof name; c++)
-		name[n++] = *c >= 'a' && *c <= 'z' ? (char)(*c - 32) : *c;
-	name[n] = '\0';
-	launch_write_put(settings, lk_arena_printf(settings->arena, "LOCKSTEP_%s=%s", name,
-	                                           lk_field_text(settings->arena, field, job)));
-}
-
-/* Settings for the fields that reading the line gives back different. A setting can change what
- * completing derives for another field, so it goes on until nothing differs. */
-static lk_status put_settings(struct text *text, const lk_job *job, bool network,
-                              struct text *settings) {
-	lk_job raw = {0};
-	if (job->max_connections > 0)
-		launch_write_put(settings, lk_arena_printf(text->arena, "CUDA_DEVICE_MAX_CONNECTIONS=%d",
-		                                           job->max_connections));
-	LK_TRY(read_back(text, &raw));
-	raw.max_connections = job->max_connections;
-	for (bool differs = true; differs;) {
-		lk_job back = raw;
-		if (!network) back.model = job->model;
-		(void)lk_job_complete(&back, NULL, NULL); /* leaves it as it is where it cannot */
-		differs = false;
-		for (const lk_field *field = lk_job_fields; field->name != NULL; field++) {
-			bool said =
-				field->said == 0 ||
-				*(const bool *)((const char *)&raw + field->said); /* 0 may be nothing said */
-			if (lk_field_equal(field, job, &back) || (said && lk_field_equal(field, job, &raw)))
-				continue;
-			if (!network && field->offset < offsetof(lk_job, model) + sizeof(lk_model)) continue;
-			memcpy((char *)&raw + field->offset, (const char *)job + field->offset, field->size);
-			if (field->said != 0) *(bool *)((char *)&raw + field->said) = true;
-			put_setting(settings, field, job);
-			differs = true;
-		}
-	}
-	return LK_OK;
-}
-
-/* Settings and launcher on the first line, then a line per flag. */
-static char *launch_write_join(struct text *settings, struct text *line) {
-	size_t size = 1;
-	for (size_t i = 0; i < settings->words.count; i++)
-		size += strlen(settings->words.at[i].text) + 1;
-	for (size_t i = 0; i < line->words.count; i++) {
-		line->words.at[i].text = lk_shell_quote(line->arena, line->words.at[i].text);
-		if (line->words.at[i].text == NULL) return NULL;
-		size += strlen(line->words.at[i].text) + 8;
-	}
-	char *out = lk_arena_alloc(line->arena, size), *at = out;
-	if (out == NULL) return NULL;
-	for (size_t i = 0; i < settings->words.count; i++)
-		at += sprintf(at, "%s ", settings->words.at[i].text);
-	bool program = false;
-	for (size_t i = 0; i < line->words.count; i++) {
-		const char *word = line->words.at[i].text;
-		bool setting = word[0] == '-' || (strchr(word, '=') != NULL && strchr(word, '.') != NULL);
-		const char *before;
-		if (i == 0) before = "";
-		else if (program && setting) before = " \\\n    ";
-		else before = " ";
-		at += sprintf(at, "%s%s", before, word);
-		program |= strncmp(word, "pretrain", 8) == 0 || strcmp(word, "torchtitan.train") == 0;
-	}
-	return out;
+static bool launch_write_put_launcher(lk_emission *emission, const char *name, const char *per_node,
+                                      const char *nodes) {
+	lk_arena *arena = emission->arena;
+	lk_words *words = &emission->launcher;
+	if (!lk_put_word(words, name)) return false;
+	return emission->job->gpus == 0 ||
+	       (lk_put_word(words, lk_arena_printf(arena, "--%s=%d", per_node, emission->per_node)) &&
+	        lk_put_word(words, lk_arena_printf(arena, "--%s=%d", nodes, emission->nodes)));
 }
 
 /* ---- DeepSpeed ---- */
@@ -369,47 +276,26 @@ static char *deepspeed_config(lk_arena *arena, const lk_job *job) {
 	return json != NULL ? base64(arena, json, strlen(json)) : NULL;
 }
 
-static void put_deepspeed_launcher(struct text *text, const lk_job *job) {
-	int per_node = job->gpus < 8 ? job->gpus : 8;
-	while (job->gpus % per_node != 0) per_node--;
-	launch_write_put(text, "deepspeed");
-	launch_write_put(text, lk_arena_printf(text->arena, "--num_nodes=%d", job->gpus / per_node));
-	launch_write_put(text, lk_arena_printf(text->arena, "--num_gpus=%d", per_node));
-	launch_write_put(text, "pretrain_gpt.py");
-}
-
 /* ---- the whole ---- */
 
-static bool launch_write_put_line(struct text *line, lk_dialect dialect, const lk_job *job) {
-	if (dialect == LK_DIALECT_NEMO || dialect == LK_DIALECT_TORCHTITAN)
-		return lk_dotted_write(line->arena, (int)dialect, job, &line->words);
-	lk_megatron *megatron = LK_ARRAY(line->arena, lk_megatron, 2);
-	if (megatron == NULL || lk_megatron_from_job(line->arena, job, &megatron[0], NULL) != LK_OK)
+bool lk_write_line(lk_emission *emission, lk_dialect dialect) {
+	lk_arena *arena = emission->arena;
+	const lk_job *job = emission->job;
+	lk_words *words = &emission->program;
+	bool deepspeed = dialect == LK_DIALECT_DEEPSPEED;
+	if (dialect != LK_DIALECT_NEMO &&
+	    !(deepspeed ? launch_write_put_launcher(emission, "deepspeed", "num_gpus", "num_nodes")
+	                : launch_write_put_launcher(emission, "torchrun", "nproc_per_node", "nnodes")))
+		return false;
+	if (dialect != LK_DIALECT_MEGATRON && !deepspeed) return lk_dotted_write(emission, dialect);
+	lk_megatron *megatron = LK_ARRAY(arena, lk_megatron, 2);
+	if (megatron == NULL || lk_megatron_from_job(arena, job, &megatron[0], NULL) != LK_OK)
 		return false;
 	lk_megatron_init(&megatron[1]);
-	if (dialect == LK_DIALECT_DEEPSPEED) put_deepspeed_launcher(line, job);
-	else launch_write_put_launcher(line, job);
+	if (!lk_put_word(words, launch_write_script(&job->model))) return false;
 	for (const lk_flag *flag = lk_megatron_flags; flag->name != NULL; flag++)
-		launch_write_put_flag(line, flag, &megatron[0], &megatron[1]);
-	if (dialect != LK_DIALECT_DEEPSPEED) return true;
-	launch_write_put(line, "--deepspeed");
-	launch_write_put(line, "--deepspeed_config");
-	launch_write_put(line, deepspeed_config(line->arena, job));
-	return true;
-}
-
-char *lk_launch_write_for(lk_arena *arena, lk_dialect dialect, const lk_job *job) {
-	bool network = dialect == LK_DIALECT_MEGATRON || dialect == LK_DIALECT_DEEPSPEED;
-	struct text line = {.arena = arena}, settings = {.arena = arena};
-	char *out = NULL;
-	if (launch_write_put_line(&line, dialect, job) && !line.failed &&
-	    put_settings(&line, job, network, &settings) == LK_OK && !settings.failed)
-		out = launch_write_join(&settings, &line);
-	lk_vec_free(&line.words);
-	lk_vec_free(&settings.words);
-	return out;
-}
-
-char *lk_launch_write(lk_arena *arena, const lk_job *job) {
-	return lk_launch_write_for(arena, LK_DIALECT_MEGATRON, job);
+		if (!launch_write_put_flag(arena, flag, &megatron[0], &megatron[1], words)) return false;
+	return !deepspeed ||
+	       (lk_put_word(words, "--deepspeed") && lk_put_word(words, "--deepspeed_config") &&
+	        lk_put_word(words, deepspeed_config(arena, job)));
 }

@@ -2,8 +2,6 @@
 #include "lockstep/plan.h"
 #include "options/rows.h"
 
-static const char *const emits[] = {"none", "megatron", "nemo", "deepspeed", "torchtitan", NULL};
-
 /* clang-format off */
 #define REQUEST lk_plan_request
 static const lk_option options[] = {
@@ -128,8 +126,10 @@ static const lk_option options[] = {
 	{OUT_RESUME("lockstep-mpi: finished parts are kept in it and reused")},
 
 	{GROUP("Output")
-	 CHOICE("emit", emit, emits, "NAME",
-	 "print the best layout as a launch line of megatron, nemo, deepspeed or torchtitan")},
+	 TEXT("emit", job.emit, "TARGET",
+	 "write the best layout as a launch line of megatron, bridge, nemo, deepspeed or torchtitan, a "
+	 "configuration of axolotl, llama-factory, nanotron or accelerate, or a job around either: "
+	 "sbatch:megatron, skypilot:axolotl, kubernetes:nanotron")},
 	{OUT_FORMAT(lk_output_formats, "text, md, csv, json, jsonl or sqlite")},
 	{OUT_FILE("where the output goes; sqlite needs one"), LETTER('f')},
 	{OUT_HTML},

@@ -193,6 +193,10 @@ static const lk_option options[] = {
 	{OUT_FILE_OF("chakra", chakra, "DIR",
 	 "write the step as Chakra execution traces, a file for each rank: work and messages by "
 	 "size, without times of kernels")},
+	{TEXT("emit", emit, "TARGET",
+	 "write the job, in place of the answer, as a launch line of megatron, bridge, nemo, deepspeed "
+	 "or torchtitan, a configuration of axolotl, llama-factory, nanotron or accelerate, or a job "
+	 "around either: sbatch:megatron, skypilot:axolotl, kubernetes:nanotron")},
 	{OUT_HTML},
 	{FLAG("no-fixes", no_fixes, "when the job does not fit, do not search for changes that make it "
 	 "fit")},

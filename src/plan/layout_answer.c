@@ -87,6 +87,7 @@ bool lk_layout_request(const lk_plan_request *request, const lk_space *space,
 	bool replicas = (int64_t)job->dp * job->cp > 1, sharded = job->sharding != LK_SHARD_NONE;
 	int etp = features->etp > 0 ? features->etp : job->tp;
 	*out = request->job;
+	out->emit = NULL; /* its stack is stated */
 	out->gpus = job->gpus;
 	out->tp = job->tp;
 	out->pp = job->pp;

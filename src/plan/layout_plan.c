@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "cost/calibration/calibration.h"
 #include "model/layout/job.h"
+#include "launch/emit.h"
 #include "plan/plan.h"
 
 enum {
@@ -202,6 +203,7 @@ static const char *plan_reproduce(lk_arena *arena, const lk_plan_request *reques
 lk_status lk_plan_find(const lk_plan_request *request, lk_plan **out, lk_error *err) {
 	*out = NULL;
 	if (request->job.calibration) LK_TRY(lk_calibration_use(request->job.calibration, err));
+	if (request->job.emit) LK_TRY(lk_emit_known(request->job.emit, err));
 	struct work *work = calloc(1, sizeof *work);
 	if (!work) return lk_oom(err);
 	work->plan.memory_owner = work;
@@ -216,10 +218,6 @@ lk_status lk_plan_find(const lk_plan_request *request, lk_plan **out, lk_error *
 	return status;
 }
 
-lk_arena *lk_plan_arena(const lk_plan *plan) {
-	return &((struct work *)plan->memory_owner)->arena;
-}
-
 void lk_plan_free(lk_plan *plan) {
 	if (!plan) return;
 	struct work *work = plan->memory_owner;
@@ -227,52 +225,13 @@ void lk_plan_free(lk_plan *plan) {
 	free(work);
 }
 
-/* ---- layout emit ----
- *
- * a choice as a launch line of a framework. */
+/* ---- a choice written out ---- */
 
-static bool emit_one_of(const char *stack, const char *const *names) {
-	for (; *names; names++)
-		if (strcmp(stack, *names) == 0) return true;
-	return false;
-}
-
-/* What the framework cannot run, in words; NULL: nothing. */
-static const char *hindrance(lk_plan_emit emit, const lk_job *job) {
-	static const char *const fsdp[] = {"fsdp", "torchtitan", "llm-foundry", NULL};
-	bool zb = job->schedule == LK_SCHED_ZB_H1 || job->schedule == LK_SCHED_ZB_H2 ||
-	          job->schedule == LK_SCHED_DUALPIPE;
-	if (job->model.network == LK_NET_CONV || job->model.network == LK_NET_DIFFUSION)
-		return "no launch line describes convolution nets and diffusion transformers; give their "
-			   "own trainer the layout";
-	if (emit == LK_EMIT_TORCHTITAN && !emit_one_of(job->stack, fsdp))
-		return "the layout is one of Megatron-LM; add --stack torchtitan to the search";
-	if (emit == LK_EMIT_TORCHTITAN && zb)
-		return "torchtitan has no such pipeline schedule; add --schedule 1f1b,interleaved,zb-v";
-	if (emit == LK_EMIT_NEMO && !lk_job_like_megatron(job))
-		return "the layout is one of FSDP; add --stack nemo to the search";
-	if (emit == LK_EMIT_NEMO && (zb || lk_job_folds(job) || job->schedule == LK_SCHED_GPIPE))
-		return "NeMo runs 1f1b and interleaved alone; add --schedule 1f1b,interleaved";
-	if (emit == LK_EMIT_DEEPSPEED && !lk_job_uses_deepspeed(job))
-		return "the layout is not one of DeepSpeed; add --stack deepspeed to the search";
-	if (emit == LK_EMIT_MEGATRON && (lk_job_dualpipe(job) || job->schedule == LK_SCHED_ZB_H2))
-		return "Megatron-LM has no such pipeline schedule; add --schedule 1f1b,interleaved";
-	return NULL;
-}
-
-lk_status lk_plan_launch(const lk_plan *plan, const lk_plan_choice *choice, lk_plan_emit emit,
-                         const char **out, lk_error *err) {
-	static const char *const names[] = {"megatron", "nemo", "deepspeed", "torchtitan"};
-	static const lk_dialect dialects[] = {LK_DIALECT_MEGATRON, LK_DIALECT_NEMO,
-	                                      LK_DIALECT_DEEPSPEED, LK_DIALECT_TORCHTITAN};
-	const lk_job *job = choice->job;
-	const char *no = hindrance(emit, job);
-	*out = NULL;
-	if (no) {
-		lk_fail(err, LK_ERR_INPUT, "--emit", "%s cannot run \"%.200s\"", names[emit],
-		        choice->layout);
-		return lk_hint(err, "%s", no);
-	}
-	*out = lk_launch_write_for(lk_plan_arena(plan), dialects[emit], job);
-	return *out ? LK_OK : lk_oom(err);
+lk_status lk_plan_launch(const lk_plan *plan, const lk_plan_choice *choice, const char *target,
+                         lk_emitted *out, lk_error *err) {
+	struct work *work = plan->memory_owner;
+	const lk_cluster *cluster = NULL;
+	for (int i = 0; i < work->count; i++)
+		if (work->gpus[i] == choice->gpus || work->count == 1) cluster = &work->asked[i].cluster;
+	return lk_emit(&work->arena, target, choice->job, cluster, out, err);
 }

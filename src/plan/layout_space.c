@@ -31,6 +31,7 @@
 #include "launch/launch.h"
 #include "model/layout/job.h"
 #include "model/layout/schedule.h"
+#include "launch/emit.h"
 #include "plan/plan.h"
 #include <time.h>
 #include "options/command.h"
@@ -167,15 +168,14 @@ static lk_status read_recompute(const char *text, lk_job *base, lk_recomputes *o
 
 static lk_status read_stacks(const lk_plan_request *request, const lk_job *base, lk_space *out,
                              lk_error *err) {
-	static const char *const of_emit[] = {"megatron", "megatron", "nemo", "megatron-deepspeed",
-	                                      "torchtitan"};
 	const char *text;
 	if (request->stack) text = request->stack;
 	else if (base->stack[0]) text = base->stack;
 	else text = NULL;
 	char item[32];
 	if (!text && base->model.network == LK_NET_CONV) text = "ddp";
-	if (!text) text = of_emit[request->emit > 0 && request->emit < 5 ? request->emit : 0];
+	if (!text && request->job.emit) text = lk_emit_stack(request->job.emit);
+	if (!text) text = LK_STACK_DEFAULT;
 	while (next_item(&text, item, sizeof item)) {
 		LK_TRY(lk_request_check_stack(item, err));
 		if (out->stack_count == LK_STACKS)

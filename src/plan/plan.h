@@ -262,7 +262,6 @@ lk_status lk_plan_best(lk_arena *arena, const lk_predict_request *request, const
                        lk_predict_request *out, bool *found, uint64_t *layouts, lk_error *err);
 
 /* layout_plan.c: where texts of a plan live. */
-lk_arena *lk_plan_arena(const lk_plan *plan);
 void lk_answer_pareto(lk_plan_count *counts, int count);
 
 #endif

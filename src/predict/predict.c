@@ -15,6 +15,7 @@
 #include "options/command.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "launch/emit.h"
 #include "cost/calibration/calibration.h"
 #include "model/layout/schedule.h"
 
@@ -92,6 +93,7 @@ struct lk_answer {
 	lk_arena arena;
 	lk_prediction p;
 	lk_step step; /* kept for the files that may be written of it */
+	lk_emitted emitted;
 };
 
 const lk_step *lk_prediction_step(const lk_prediction *prediction) {
@@ -351,13 +353,16 @@ static lk_status answer_dlrm(const lk_predict_request *request, struct lk_answer
 	return LK_OK;
 }
 
-static lk_status answer_job(const lk_predict_request *request, struct lk_answer *a, lk_error *err) {
+/* `emit`: the target to write the job for; NULL: none. */
+static lk_status answer_job(const lk_predict_request *request, const char *emit,
+                            struct lk_answer *a, lk_error *err) {
 	lk_prediction *prediction = &a->p;
 	lk_asked asked;
 	lk_step_options options;
 	lk_step *step = &a->step;
 	LK_TRY(lk_request_read(&a->arena, request, &asked, err));
 	LK_TRY(lk_request_check_job(request, &asked.job, err));
+	if (emit) LK_TRY(lk_emit(&a->arena, emit, &asked.job, &asked.cluster, &a->emitted, err));
 	LK_TRY(read_simulation(&a->arena, request, (uint32_t)asked.job.gpus, &options, err));
 	LK_TRY(lk_step_ask(&asked.job, &asked.cluster, &options, step, err));
 	LK_TRY(name_cluster(request, &asked.cluster, step->graph, err));
@@ -382,15 +387,24 @@ static lk_status answer_job(const lk_predict_request *request, struct lk_answer 
 
 static lk_status predict_answer_any(const lk_predict_request *request, struct lk_answer *a,
                                     lk_error *err) {
+	if (request->emit) LK_TRY(lk_emit_known(request->emit, err));
+	if (request->emit && lk_predict_is_dlrm(request)) {
+		lk_fail(err, LK_ERR_INPUT, "--emit", "a recommendation model has no launch line");
+		return lk_hint(err, "lockstep shard writes where its tables go (--plan)");
+	}
 	if (lk_predict_is_dlrm(request)) return answer_dlrm(request, a, err);
+	if (request->emit && lk_predict_generates(request)) {
+		lk_fail(err, LK_ERR_INPUT, "--emit", "nothing is written for --task generate");
+		return lk_hint(err, "leave it out");
+	}
 	if (lk_predict_generates(request)) return lk_predict_generate(&a->arena, request, &a->p, err);
-	if (!lk_predict_leaves_layout(request)) return answer_job(request, a, err);
+	if (!lk_predict_leaves_layout(request)) return answer_job(request, request->emit, a, err);
 	lk_predict_request found;
 	lk_asked *taken = LK_NEW(&a->arena, lk_asked);
 	if (!taken) return lk_oom(err);
 	LK_TRY(lk_request_take(&a->arena, request, taken, err));
 	LK_TRY(lk_predict_search(&a->arena, request, taken, &found, &a->p.searched, err));
-	return answer_job(&found, a, err);
+	return answer_job(&found, request->emit, a, err);
 }
 
 /* ---- what holds for every answer ---- */
@@ -456,6 +470,13 @@ lk_status lk_predict(const lk_predict_request *request, lk_prediction **out, lk_
 	a->p.memory_owner = a;
 	*out = &a->p;
 	return LK_OK;
+}
+
+lk_status lk_predict_emit(const lk_prediction *prediction, lk_emitted *out, lk_error *err) {
+	*out = ((const struct lk_answer *)prediction->memory_owner)->emitted;
+	if (out->text) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, "--emit", "the request named nothing to write");
+	return lk_hint(err, "name a target such as megatron, axolotl or sbatch:axolotl");
 }
 
 lk_status lk_predict_check(const lk_predict_request *request, lk_error *err) {

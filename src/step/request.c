@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "launch/emit.h"
 #include "base/units.h"
 #include "model/layout/schedule.h"
 
@@ -338,6 +339,13 @@ static lk_status request_take_layout(const lk_predict_request *request, lk_job *
 	return take_schedule(job, request->schedule, err);
 }
 
+/* The software that a job is to be written for; NULL: none, or the job states its own. */
+static const char *emitted_stack(const lk_predict_request *request, const lk_job *job) {
+	bool open = request->emit && !lk_request_launched(request) && !request->deepspeed;
+	if (open && job->model.network == LK_NET_CONV) return "ddp";
+	return open ? lk_emit_stack(request->emit) : NULL;
+}
+
 static void take_switches(const lk_predict_request *request, lk_job *job) {
 	take_switch(&job->overlap_grad_reduce, request->overlap_grad_reduce);
 	take_switch(&job->overlap_param_gather, request->overlap_param_gather);
@@ -354,9 +362,10 @@ static void take_switches(const lk_predict_request *request, lk_job *job) {
 	job->offload_optimizer |= request->offload_optimizer;
 	job->compile |= request->compile;
 	if (request->nccl) lk_copy(job->nccl, sizeof job->nccl, request->nccl);
-	if (request->stack) lk_copy(job->stack, sizeof job->stack, request->stack);
+	const char *stack = request->stack ? request->stack : emitted_stack(request, job);
+	if (stack) lk_copy(job->stack, sizeof job->stack, stack);
 	if (request->release) lk_copy(job->release, sizeof job->release, request->release);
-	job->stack_recipe = request->stack && !lk_request_launched(request) && !request->deepspeed;
+	job->stack_recipe = stack && !lk_request_launched(request) && !request->deepspeed;
 }
 
 /* What the job sets of NCCL, by whichever of option and launch line states it. */

@@ -180,6 +180,7 @@ PREDICT = {
     "trace-ranks": [writes(DENSE, "--trace-ranks 0,3 --trace step.json"), refused(DENSE, "--trace-ranks 3")],
     "graph": [writes(DENSE, "--graph g.json")],
     "chakra": [writes(DENSE, "--chakra dir")],
+    "emit": [output(DENSE, "--emit megatron"), refused(DENSE, "--emit sbatch:word")],
     "html": [writes(DENSE, "--html r.html")],
     "no-fixes": [acts("--model llama3.1-70b --gpu h100-sxm --gpus 8 --gbs 8", "--no-fixes")],
     "resume": [refused(DENSE, "--resume r")],
@@ -316,7 +317,7 @@ PLAN = {
     "exhaustive": [acts(PLANNED + " --tp 1,2", "--exhaustive")],
     "threads": [same(PLANNED, "--threads 1")],
     "resume": [refused(PLANNED, "--resume r")],
-    "emit": [output(PLANNED, "--emit megatron")],
+    "emit": [output(PLANNED, "--emit megatron"), refused(PLANNED, "--emit word")],
     "output": [output(PLANNED, "-o csv")], "file": [writes(PLANNED, "-f out.txt")], "html": [writes(PLANNED, "--html r.html")],
     "verbose": [output(PLANNED, "-v")],
 }

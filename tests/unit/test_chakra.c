@@ -304,10 +304,22 @@ static void check_rank(const lk_works *works, uint32_t rank) {
 					   *message = &lk_works_comm(works, 3)->note;
 	uint32_t stage = rank / CHAINS, chain = rank % CHAINS;
 	assert_true(sum->kind == LK_OP_ALLREDUCE && sum->in_elements == 4096 && sum->group_size == 2);
-	snprintf(wanted, sizeof wanted, "tp.%u.%u", stage, chain / 2);
+	/* numbered as they are first seen: of a stage the first pair of tp, both of dp, the other pair
+	 */
+	snprintf(wanted, sizeof wanted, "%u", stage * 4 + (chain / 2 ? 4 : 1));
 	assert_string_equal(lk_works_text(works, sum->group), wanted);
-	snprintf(wanted, sizeof wanted, "dp.%u.%u", stage, chain % 2);
+	snprintf(wanted, sizeof wanted, "%u", stage * 4 + (chain % 2 ? 3 : 2));
 	assert_string_equal(lk_works_text(works, gather->group), wanted);
+	assert_int_equal(gather->in_elements, 4096); /* a rank's own share, and all of it */
+	assert_int_equal(gather->out_elements, 8192);
+	for (uint32_t i = 0; i < works->count; i++)
+		assert_true(lk_works_comm(works, i) || works->flops[i] >= 1);
+	/* a rank's collectives are in one order */
+	for (uint32_t i = 2; i < 13; i += i < 10 ? 4 : 2) {
+		uint32_t begin = works->control_begin[i], end = works->control_begin[i + 1];
+		assert_int_equal(end - begin, i > 2);
+		if (i > 2) assert_int_equal(works->control[begin], i < 12 ? i - 4 : 10);
+	}
 	assert_int_equal(works->duration_ns[12], 8000);
 	assert_true(needs(works, 12, 9) && needs(works, 13, 12) && needs(works, 13, 9));
 	assert_int_equal(message->kind, stage ? LK_OP_RECV : LK_OP_SEND);
@@ -330,6 +342,14 @@ static void test_written(void **state) {
 		lk_works_free(works);
 		if (python) assert_int_equal(compare_with_python(path), 14);
 	}
+	char path[200], *text;
+	size_t size;
+	snprintf(path, sizeof path, "%s/comm_group.json", scratch);
+	assert_int_equal(lk_stream_slurp(path, 1 << 16, &text, &size, &err), LK_OK);
+	assert_string_equal(text, "{\n  \"1\": [0, 1],\n  \"2\": [0, 2],\n  \"3\": [1, 3],\n"
+	                          "  \"4\": [2, 3],\n  \"5\": [4, 5],\n  \"6\": [4, 6],\n"
+	                          "  \"7\": [5, 7],\n  \"8\": [6, 7]\n}\n");
+	free(text);
 	assert_int_equal(lk_graph_chakra_write(graph, "/nowhere/at/all", &err), LK_ERR_IO);
 	lk_graph_free(graph);
 }

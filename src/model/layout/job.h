@@ -370,18 +370,24 @@ lk_status lk_launch_file(lk_arena *arena, const char *path, const lk_launch_give
 /* A DeepSpeed config file, applied to out->job; with job NULL a new one is made. `out` is zeroed or
  * was filled before. */
 lk_status lk_deepspeed_read(lk_arena *arena, const char *path, lk_launch *out, lk_error *err);
-/* The job as Megatron-LM flags, one text; reading it back gives the same job. */
-char *lk_launch_write(lk_arena *arena, const lk_job *job);
-/* The same as another framework is launched. NeMo and torchtitan name the network by configurations
- * of their own: reading their lines back needs its name beside them. DeepSpeed: Megatron-LM's flags
- * with a configuration, which DeepSpeed takes as base64 in place of a file's name. */
+/* The configuration of a training framework from memory; the ending of `name` is that of its file.
+ */
+lk_status lk_launch_config_text(lk_arena *arena, const char *text, size_t size, const char *name,
+                                lk_launch *out, lk_error *err);
+/* The launch lines of frameworks. NeMo, torchtitan and Megatron-Bridge name the network by recipes
+ * of their own. DeepSpeed: Megatron-LM's flags with a configuration, which DeepSpeed takes as
+ * base64 in place of a file's name. */
 typedef enum lk_dialect {
 	LK_DIALECT_MEGATRON,
 	LK_DIALECT_NEMO,
 	LK_DIALECT_TORCHTITAN,
-	LK_DIALECT_DEEPSPEED
+	LK_DIALECT_DEEPSPEED,
+	LK_DIALECT_BRIDGE
 } lk_dialect;
+/* A completed job as such a line, one text, whether or not the framework could run it; reading it
+ * back gives the same job. NULL when memory is out. lk_launch_write: Megatron-LM's. */
 char *lk_launch_write_for(lk_arena *arena, lk_dialect dialect, const lk_job *job);
+char *lk_launch_write(lk_arena *arena, const lk_job *job);
 
 /* ---- job_parts: what the files of the training job share and nobody else needs. */
 

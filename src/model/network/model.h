@@ -360,6 +360,12 @@ lk_status lk_model_read(const char *path, const char *as, lk_model *out, char *w
 lk_status lk_model_preset(const char *name, lk_model *out, lk_error *err);
 int lk_model_preset_count(void);
 const lk_model *lk_model_preset_at(int index);
+/* The id of the repository that a preset's config.json comes from, "meta-llama/Llama-3.1-8B"; false
+ * where it comes from elsewhere, or `preset` is none. */
+enum {
+	LK_MODEL_ID = 128
+};
+bool lk_model_hub_id(const char *preset, char out[LK_MODEL_ID]);
 
 /* Refuses shapes that cannot be: zero or negative sizes, products that overflow, experts without
  * top-k, ... */

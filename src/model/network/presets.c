@@ -146,6 +146,30 @@ static bool drop_ending(char *name) {
 	return false;
 }
 
+/* The first text after `mark` that ends with one of `ends`, as an id; false where there is none. */
+static bool presets_cut_id(const char *bytes, const char *mark, const char *ends, char *out,
+                           size_t size) {
+	const char *at = strstr(bytes, mark);
+	if (!at) return false;
+	at += strlen(mark);
+	size_t length = strcspn(at, ends);
+	if (length == 0 || length >= size) return false;
+	snprintf(out, size, "%.*s", (int)length, at);
+	return lk_id_form(out);
+}
+
+bool lk_model_hub_id(const char *preset, char out[LK_MODEL_ID]) {
+	char name[NAME];
+	size_t size;
+	const char *bytes;
+	for (int i = 0; (bytes = next_preset(&i, name, &size)) != NULL;) {
+		if (strcmp(name, preset) != 0) continue;
+		return presets_cut_id(bytes, "\"huggingface.co/", ",\"", out, LK_MODEL_ID) ||
+		       presets_cut_id(bytes, "\"_ids\": [\"", "\"", out, LK_MODEL_ID);
+	}
+	return false;
+}
+
 static bool names_recommender(const char *wanted) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_dlrm model;

@@ -305,6 +305,10 @@ static lk_status chakra_add_comm(struct reader *reader) {
 		.peer = reader->type != COMM_COLL && peer >= 0 && peer < 1 << 30 ? (int32_t)peer : -1,
 		.in_elements = reader->comm_size >= 0 ? reader->comm_size : -1,
 		.out_elements = -1};
+	/* the size of an all-gather is that of a rank's own share */
+	if (note.kind == LK_OP_ALLGATHER && note.in_elements > 0 && note.group_size > 1 &&
+	    note.in_elements < INT64_MAX / note.group_size)
+		note.out_elements = note.in_elements * note.group_size;
 	if (!lk_push(&reader->w->comms)) return lk_oom(reader->err);
 	*lk_last(&reader->w->comms) = (lk_work_comm){.note = note, .sequence = reader->tag};
 	return LK_OK;

@@ -62,6 +62,11 @@ struct asked {
 
 typedef lk_status asker(lk_reply *reply, const struct asked *a, lk_error *err);
 
+static lk_status take_emitted(lk_reply *reply, const lk_emitted *emitted, lk_error *err) {
+	reply->text = lk_arena_strdup(&reply->arena, emitted->text);
+	return reply->text ? LK_OK : lk_oom(err);
+}
+
 static lk_status ask_predict(lk_reply *reply, const struct asked *asked, lk_error *err) {
 	lk_outputs outputs;
 	lk_predict_request r;
@@ -82,19 +87,21 @@ static lk_status ask_predict(lk_reply *reply, const struct asked *asked, lk_erro
 	r.launch_count = asked->args->rest_count;
 	LK_TRY(lk_predict(&r, &prediction, err));
 	lk_status status = lk_predict_write_files(prediction, &outputs, err);
+	lk_emitted emitted;
+	if (status == LK_OK && r.emit && (status = lk_predict_emit(prediction, &emitted, err)) == LK_OK)
+		status = take_emitted(reply, &emitted, err);
 	if (status == LK_OK) status = lk_reply_write(reply, write_prediction, prediction, err);
 	reply->yes = prediction->fits;
 	lk_predict_free(prediction);
 	return status;
 }
 
-static lk_status take_launch_line(lk_reply *reply, const lk_plan *plan, int emit, lk_error *err) {
-	const char *line;
-	if (emit <= 0 || plan->best < 0) return LK_OK;
-	LK_TRY(lk_plan_launch(plan, plan->counts[plan->best].choices, (lk_plan_emit)(emit - 1), &line,
-	                      err));
-	reply->text = lk_arena_strdup(&reply->arena, line);
-	return reply->text ? LK_OK : lk_oom(err);
+static lk_status take_launch_line(lk_reply *reply, const lk_plan *plan, const char *target,
+                                  lk_error *err) {
+	lk_emitted emitted;
+	if (!target || plan->best < 0) return LK_OK;
+	LK_TRY(lk_plan_launch(plan, plan->counts[plan->best].choices, target, &emitted, err));
+	return take_emitted(reply, &emitted, err);
 }
 
 static lk_status ask_plan(lk_reply *reply, const struct asked *asked, lk_error *err) {
@@ -105,7 +112,7 @@ static lk_status ask_plan(lk_reply *reply, const struct asked *asked, lk_error *
 	r.job.launch = asked->args->rest;
 	r.job.launch_count = asked->args->rest_count;
 	LK_TRY(lk_plan_find(&r, &plan, err));
-	lk_status status = take_launch_line(reply, plan, r.emit, err);
+	lk_status status = take_launch_line(reply, plan, r.job.emit, err);
 	if (status == LK_OK) status = lk_reply_write(reply, reply_write_plan, plan, err);
 	reply->yes = plan->best >= 0;
 	lk_plan_free(plan);

@@ -82,10 +82,10 @@ static double plan_time_of(const lk_plan *plan, const lk_plan_choice *choice) {
 
 /* Megatron-LM's launch line, or the command that predicts it. */
 static const char *launch_of(const lk_plan *plan, const lk_plan_choice *choice) {
-	const char *line;
+	lk_emitted line;
 	lk_error err = {0};
-	return lk_plan_launch(plan, choice, LK_EMIT_MEGATRON, &line, &err) == LK_OK ? line
-	                                                                            : choice->reproduce;
+	return lk_plan_launch(plan, choice, "megatron", &line, &err) == LK_OK ? line.text
+	                                                                      : choice->reproduce;
 }
 
 static void put_front_series(lk_report *writer, const lk_plan *plan, const char *name,

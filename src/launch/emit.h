@@ -1,0 +1,76 @@
+/* emit.h: a job as what it is started with: a launch line, a framework's configuration, a job of a
+ * cluster around either.
+ *
+ *   emit.c           targets by name; what is written is read back, and what comes out different is
+ *                    stated as LOCKSTEP_NAME=value, until nothing does
+ *   emit_page.c      texts and words that grow
+ *   launch_write.c   launch lines of Megatron-LM, DeepSpeed; dotted_flags.c: NeMo, torchtitan
+ *   emit_files.c     configurations of axolotl, LLaMA-Factory, nanotron, accelerate
+ *   emit_cluster.c   batch scripts of Slurm, tasks of SkyPilot, PyTorchJobs of Kubernetes */
+#ifndef LK_LAUNCH_EMIT_H
+#define LK_LAUNCH_EMIT_H
+
+#include "launch/launch.h"
+#include "lockstep/emit.h"
+
+/* Refuses names that are no target. */
+lk_status lk_emit_known(const char *target, lk_error *err);
+/* The software stack of a target's framework, for jobs that state none; NULL: no target. */
+const char *lk_emit_stack(const char *target);
+/* Writes a completed job. `cluster` (may be NULL) is where it runs. Texts from the arena.
+ * LK_ERR_INPUT: no such target, or its framework cannot run the job. */
+lk_status lk_emit(lk_arena *arena, const char *target, const lk_job *job, const lk_cluster *cluster,
+                  lk_emitted *out, lk_error *err);
+
+/* ---- between the files above */
+
+/* A text that grows; NULL once memory was out. */
+typedef struct lk_page {
+	lk_arena *arena;
+	const char *text;
+} lk_page;
+void lk_page_add(lk_page *page, const char *format, ...) LK_PRINTF(2, 3);
+/* Lines of `text`, each after `indent` blanks. */
+void lk_page_lines(lk_page *page, int indent, const char *text);
+
+/* Settings and launcher on the first line, then a line per flag. NULL when memory is out. */
+char *lk_join_line(lk_arena *arena, const lk_words *settings, const lk_words *launcher,
+                   const lk_words *program);
+bool lk_put_word(lk_words *words, const char *text); /* false for NULL, and without memory */
+
+/* A job on its way to a text. */
+typedef struct lk_emission {
+	lk_arena *arena;
+	const lk_job *job;
+	const lk_cluster *cluster; /* NULL: not known */
+	int nodes, per_node;
+	const char *network;  /* its id on the hub, else its name */
+	lk_words environment; /* NAME=value of the program's own variables */
+	lk_words settings;    /* LOCKSTEP_NAME=value */
+	const char *file;     /* of the configuration; NULL: the program's words say all */
+	const char *contents;
+	lk_words launcher, program; /* torchrun and its options; what it starts */
+	bool accelerate;            /* is the launcher */
+	const char *image;          /* of a container that has the framework */
+} lk_emission;
+
+/* launch_write.c: launcher and program of a line. */
+bool lk_write_line(lk_emission *emission, lk_dialect dialect);
+
+/* emit_files.c: contents and program of a configuration. */
+bool lk_write_axolotl(lk_emission *emission);
+bool lk_write_llama_factory(lk_emission *emission);
+bool lk_write_nanotron(lk_emission *emission);
+bool lk_write_accelerate(lk_emission *emission);
+/* What they cannot run, in words, and what to do; NULL: nothing. */
+const char *lk_axolotl_lacks(const lk_job *job);
+const char *lk_llama_factory_lacks(const lk_job *job);
+const char *lk_nanotron_lacks(const lk_job *job);
+const char *lk_accelerate_lacks(const lk_job *job);
+
+/* emit_cluster.c: the whole text. NULL when memory is out. */
+const char *lk_write_sbatch(const lk_emission *emission);
+const char *lk_write_skypilot(const lk_emission *emission);
+const char *lk_write_kubernetes(const lk_emission *emission);
+
+#endif
