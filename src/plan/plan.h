@@ -261,7 +261,6 @@ bool lk_layout_request(const lk_plan_request *request, const lk_space *space,
 lk_status lk_plan_best(lk_arena *arena, const lk_predict_request *request, const lk_asked *asked,
                        lk_predict_request *out, bool *found, uint64_t *layouts, lk_error *err);
 
-/* layout_plan.c: where texts of a plan live. */
 void lk_answer_pareto(lk_plan_count *counts, int count);
 
 #endif
