@@ -18,9 +18,9 @@ static lk_status terms_run(lk_engine *engine, double prompt, double response, si
 	for (size_t i = 0; status == LK_OK && i < sequences; i++)
 		all[i] = (lk_sequence){prompt, response, (uint32_t)i};
 	if (status == LK_OK)
-		status = lk_batching_run(engine, &prices,
-		                         lk_engine_memory_of(engine, prompt + response).tokens, all,
-		                         sequences, sequences, out, err);
+		status =
+			lk_batching_run(engine, &prices, lk_engine_memory_of(engine, prompt + response).tokens,
+		                    all, sequences, sequences, out, err);
 	lk_arena_free(&arena);
 	return status;
 }

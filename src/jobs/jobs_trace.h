@@ -28,7 +28,6 @@ typedef lk_status lk_trace_reader(lk_stream *in, lk_job_trace *trace, lk_error *
 /* The reader of a log, by how it begins; *out is NULL where it is no log that is known. */
 lk_status lk_trace_form(lk_stream *in, lk_trace_reader **out, lk_error *err);
 /* Philly's cluster_job_log (jobs_philly.c). */
-lk_trace_reader lk_trace_read_philly;
 /* Alibaba's tables of 2020. */
 lk_status lk_trace_read_folder(const char *folder, lk_job_trace *trace, lk_error *err);
 

@@ -130,7 +130,8 @@ static inline int64_t lp_now(void) {
 	return lk_monotonic_ns() - lp_state.origin_ns;
 }
 
-/* Records how long the process has computed, unless that was recorded a moment ago (processor.c). */
+/* Records how long the process has computed, unless that was recorded a moment ago (processor.c).
+ */
 void lp_record_processor(int64_t now);
 
 /* ---- tables of a recording (recorder.c) ----

@@ -43,10 +43,10 @@ enum {
 	COLUMNS
 };
 static const char *const columns[COLUMNS] = {
-	"id",       "engine",  "model",    "gpu",          "n_gpu",   "isl",          "osl",
-	"precision", "layers",  "hidden",   "heads",        "kv_heads", "head_dim",     "ffn",
-	"vocab",    "gated",   "attention", "pp",           "attn_dp", "ep",           "kv_precision",
-	"batch",    "num_requests", "out_tok_s", "ttft_ms", "suspect",
+	"id",        "engine",       "model",     "gpu",     "n_gpu",    "isl",      "osl",
+	"precision", "layers",       "hidden",    "heads",   "kv_heads", "head_dim", "ffn",
+	"vocab",     "gated",        "attention", "pp",      "attn_dp",  "ep",       "kv_precision",
+	"batch",     "num_requests", "out_tok_s", "ttft_ms", "suspect",
 };
 
 struct inference_reading {
@@ -181,7 +181,7 @@ static lk_status inference_read_row(void *context, const lk_csv *csv, const int 
 }
 
 lk_status lk_inference_read(lk_arena *arena, lk_stream *in, lk_inference_runs *out, lk_error *err) {
-	const lk_csv_table table = {columns,        COLUMNS,            NEEDED, "table of generation",
-	                            INFERENCE_ROWS, inference_read_row, NULL};
+	const lk_csv_table table = {
+		columns, COLUMNS, NEEDED, "table of generation", INFERENCE_ROWS, inference_read_row, NULL};
 	return lk_csv_read(in, &table, &(struct inference_reading){arena, out}, err);
 }

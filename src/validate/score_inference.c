@@ -55,7 +55,8 @@ static void inference_predict(struct inference *inference) {
 	for (size_t i = 0; i < inference->count; i++) {
 		lk_validated *row = &inference->out->rows[i];
 		if (row->reason) continue;
-		bool fitted = i > 0 && strcmp(inference->runs[i].model, inference->runs[i - 1].model) == 0 &&
+		bool fitted = i > 0 &&
+		              strcmp(inference->runs[i].model, inference->runs[i - 1].model) == 0 &&
 		              numbers.products > 0;
 		if (!inference->request->cross)
 			numbers = lk_engine_numbers_of(inference->runs[i].engine.software);

@@ -15,14 +15,13 @@ struct shown {
 /* ---- table ---- */
 
 static const lk_column columns[] = {
-	{"rank", "rank", true, false},           {"ranks", "stands for", true, false},
-	{"stands_for", "ranks", false, false},   {"steps", "steps", true, false},
-	{"calls", "calls", true, false},         {"bytes", "bytes", true, false},
-	{"own_s", "own work", true, false},      {"own_low_s", "10 %", true, false},
-	{"own_high_s", "90 %", true, false},     {"asleep_s", "asleep", true, false},
-	{"device_s", "device", true, false},
-	{"transfer_s", "transfer", true, false}, {"wait_s", "waiting", true, false},
-	{"path", "path", false, true},
+	{"rank", "rank", true, false},         {"ranks", "stands for", true, false},
+	{"stands_for", "ranks", false, false}, {"steps", "steps", true, false},
+	{"calls", "calls", true, false},       {"bytes", "bytes", true, false},
+	{"own_s", "own work", true, false},    {"own_low_s", "10 %", true, false},
+	{"own_high_s", "90 %", true, false},   {"asleep_s", "asleep", true, false},
+	{"device_s", "device", true, false},   {"transfer_s", "transfer", true, false},
+	{"wait_s", "waiting", true, false},    {"path", "path", false, true},
 };
 
 static void compose_view_put_time(lk_table *table, double seconds) {
