@@ -130,7 +130,7 @@ PREDICT = {
     "kv-dtype": [acts(WRITES, "--kv-dtype fp8"), refused(WRITES, "--kv-dtype fp32"), refused(DENSE, "--kv-dtype fp8")],
     "speculative": [acts(WRITES, "--speculative 3:0.7"), refused(WRITES, "--speculative 0.7"), refused(DENSE, "--speculative 3:0.7")],
     "lora-rank": [acts(DENSE + " --task lora", "--lora-rank 256"), refused(DENSE, "--lora-rank 256")],
-    "dpo": [acts(DENSE + " --mbs 2", "--dpo"), refused(PIPE, "--dpo"), refused(SIGHT, "--dpo"), refused(NET, "--dpo")],
+    "dpo": [acts(DENSE + " --mbs 2", "--dpo"), refused(PIPE, "--dpo"), refused(SIGHT, "--dpo")],
     "qlora": [acts(DENSE + " --task lora", "--qlora"), acts(FSDP + " --task lora", "--qlora"), refused(DENSE, "--qlora")],
     "dora": [acts(DENSE + " --task lora", "--dora"), refused(DENSE, "--dora")],
     "images": [acts(SIGHT, "--images 4"), refused(DENSE, "--images 4"), refused(SIGHT, "--images 400")],
@@ -165,7 +165,7 @@ PREDICT = {
     "nccl": [acts(DENSE, "--nccl NCCL_ALGO=Tree"), refused(DENSE, "--nccl NCCL_ALGO=Star")],
     "release": [acts(DENSE + " --stack nemo", "--release 24.07"), refused(DENSE + " --stack ddp", "--release 24.07")],
     "ranks": [acts(DENSE, "--ranks all"), refused(DENSE, "--ranks 3")],
-    "exact": [acts(DENSE, "--exact"), refused(DLRM, "--exact")],
+    "exact": [tested("*.test", "../../docs/*/*.md", "../unit/*.c"), refused(DLRM, "--exact")],
     "no-contention": [acts(DENSE, "--no-contention"), acts(HUGECTR, "--no-contention"), refused(DLRM, "--no-contention")],
     "straggler": [acts(DENSE, "--straggler 3:1.5"), refused(DENSE, "--straggler 16:2"), acts(DLRM, "--straggler 1:1.5")],
     "jitter": [acts(DENSE, "--jitter 0.1"), acts(DLRM, "--jitter 0.1")],
@@ -369,7 +369,7 @@ WHATIF = {
 RUNS = "$ROOT/tests/data/runs_small.csv"
 VALIDATE = {
     **{name: [changes(RUNS, f"--{name}")]
-       for name in ("ops", "collectives", "memory", "slowdown", "models", "dlrm", "scaling", "plan", "mlperf")},
+       for name in ("ops", "collectives", "memory", "slowdown", "models", "dlrm", "scaling", "plan", "mlperf", "inference")},
     "cross-validate": [acts(RUNS, "--cross-validate")],
     "folds": [refused(RUNS, "--folds shape"), tested("collective.test")],
     "calibration": [acts(RUNS, "--calibration numbers.csv")],
