@@ -90,6 +90,7 @@ PREDICTION = record({
     "breakdown": {"type": "object", "additionalProperties": PART},
     "seeds": {"oneOf": [record({"count": NUMBER, "quantiles": {"type": "object", "additionalProperties": QUANTILES}}),
                         {"type": "null"}]},
+    "generation": {"anyOf": [OBJECT, {"type": "null"}]},
     "memory": listed(STAGE), "layout": LAYOUT,
     "assumptions": listed(TEXT), "understood": listed(TEXT), "ignored": listed(TEXT),
     "fixes": listed(record({"change": TEXT, "peak_bytes": NUMBER, "step_time_s": NUMBER, "time_ratio": NUMBER})),

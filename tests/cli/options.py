@@ -260,7 +260,7 @@ PLAN = {
     "seq": [acts(PLANNED, "--seq 2048"), refused("--model resnet50 --gpu h100-sxm --gpus 8 --gbs 2048", "--seq 512")],
     "dtype": [acts(PLANNED, "--dtype fp8")],
     "task": [acts(PLANNED, "--task lora")],
-    "dpo": [acts(PLANNED, "--dpo"), refused("--model resnet50 --gpu h100-sxm --gpus 8 --gbs 2048", "--dpo")],
+    "dpo": [acts(PLANNED, "--dpo")],
     "qlora": [acts(PLANNED + " --task lora", "--qlora"), refused(PLANNED, "--qlora")],
     "dora": [acts(PLANNED + " --task lora", "--dora"), refused(PLANNED, "--dora")],
     "images": [acts(SEARCHED, "--images 4"), refused(PLANNED, "--images 4")],
