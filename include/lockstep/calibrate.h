@@ -32,8 +32,8 @@ enum {
 
 /* The request. Texts are borrowed; NULL was not given. */
 typedef struct lk_calibrate_request {
-	const char *kind;  /* "ops", "collectives", "memory", "slowdown", "models", "inference", "runs" or
-	                   "host" */
+	const char *kind;  /* "ops", "collectives", "memory", "slowdown", "models", "inference", "runs"
+	                   or  "host" */
 	const char *table; /* the measurements, .csv or .csv.gz, "-" standard input; none for "host" */
 	const char *const *more; /* "runs" only: further tables, fitted together with it */
 	int more_count;

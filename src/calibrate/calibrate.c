@@ -72,17 +72,17 @@ static lk_status calibrate_find_kind(const char *name, const struct kind **out, 
 	lk_fail(err, LK_ERR_INPUT, "calibrate", "\"%s\" is no kind of calibration",
 	        lk_escape(name, shown, sizeof shown));
 	if (near) return lk_hint(err, "did you mean %s?", near);
-	return lk_hint(
-		err, "give one of ops, collectives, memory, slowdown, models, inference, runs, overheads and host");
+	return lk_hint(err, "give one of ops, collectives, memory, slowdown, models, inference, runs, "
+	                    "overheads and host");
 }
 
 static lk_status check_table(const lk_calibrate_request *request, const struct kind *kind,
                              lk_error *err) {
 	if (!kind->fit && request->table) {
 		lk_fail(err, LK_ERR_INPUT, "calibrate host", "it measures this machine and reads no file");
-		return lk_hint(
-			err, "say ops, collectives, memory, slowdown, models, inference, runs or overheads for a table; "
-				 "-f FILE names the output");
+		return lk_hint(err, "say ops, collectives, memory, slowdown, models, inference, runs or "
+		                    "overheads for a table; "
+		                    "-f FILE names the output");
 	}
 	if (!kind->fit) return LK_OK;
 	const struct {

@@ -330,8 +330,9 @@ double lk_slowdown_median(lk_arena *arena, const lk_slowdown_table *table, const
 typedef struct lk_engine_terms {
 	double products_s, attention_s; /* at numbers of 1 */
 	double exchange_s;
-	double kernels;              /* that take the floor */
+	double kernels;             /* that take the floor */
 	double iterations, running; /* of the engine; of its sequences, added up */
+	double launches;            /* that no CUDA graph holds */
 } lk_engine_terms;
 
 /* Of `sequences` equal ones on the engine, whose own numbers are not looked at. */

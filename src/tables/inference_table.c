@@ -43,10 +43,10 @@ enum {
 	COLUMNS
 };
 static const char *const columns[COLUMNS] = {
-	"id",       "engine",  "model",    "gpu",          "n_gpu",   "isl",          "osl",
-	"precision", "layers",  "hidden",   "heads",        "kv_heads", "head_dim",     "ffn",
-	"vocab",    "gated",   "attention", "pp",           "attn_dp", "ep",           "kv_precision",
-	"batch",    "num_requests", "out_tok_s", "ttft_ms", "suspect",
+	"id",        "engine",       "model",     "gpu",     "n_gpu",    "isl",      "osl",
+	"precision", "layers",       "hidden",    "heads",   "kv_heads", "head_dim", "ffn",
+	"vocab",     "gated",        "attention", "pp",      "attn_dp",  "ep",       "kv_precision",
+	"batch",     "num_requests", "out_tok_s", "ttft_ms", "suspect",
 };
 
 struct inference_reading {
@@ -61,12 +61,16 @@ static double number_or(const lk_csv *csv, int column, double otherwise) {
 	return end > text && *end == '\0' && number >= 0 && number <= 1e9 ? number : otherwise;
 }
 
-/* The software is the first word: "tensorrt-llm v1.0". */
+/* The software is the first word: "tensorrt-llm v1.0". Before 1.0 TensorRT-LLM ran compiled
+ * engines. */
 static void inference_take_software(const char *text, lk_inference_run *run) {
 	char name[32];
+	const char *version = strstr(text, " v"), *end;
 	lk_copy(name, sizeof name, text);
 	name[strcspn(name, " ")] = '\0';
-	run->engine.software = lk_engine_software_find(name);
+	bool compiled =
+		lk_same_name(name, "tensorrt-llm") && version && lk_read_real(version + 2, &end) < 1;
+	run->engine.software = lk_engine_software_find(compiled ? "tensorrt-engine" : name);
 	if (!run->engine.software) {
 		run->why_not = "the engine is not known";
 		return;
@@ -181,7 +185,7 @@ static lk_status inference_read_row(void *context, const lk_csv *csv, const int 
 }
 
 lk_status lk_inference_read(lk_arena *arena, lk_stream *in, lk_inference_runs *out, lk_error *err) {
-	const lk_csv_table table = {columns,        COLUMNS,            NEEDED, "table of generation",
-	                            INFERENCE_ROWS, inference_read_row, NULL};
+	const lk_csv_table table = {
+		columns, COLUMNS, NEEDED, "table of generation", INFERENCE_ROWS, inference_read_row, NULL};
 	return lk_csv_read(in, &table, &(struct inference_reading){arena, out}, err);
 }

@@ -309,8 +309,8 @@ lk_status lk_throughput_read(lk_arena *arena, lk_stream *in, lk_throughput_runs 
 lk_status lk_throughput_step(const lk_throughput_run *run, double *seconds, double *ideal,
                              lk_error *err);
 
-/* ---- inference: tables of what inference engines generate (inference_throughput.csv): sequences of
- * one length that all wait at the start. */
+/* ---- inference: tables of what inference engines generate (inference_throughput.csv): sequences
+ * of one length that all wait at the start. */
 
 /* One row. What it lies on (model, cluster) is of the arena that the table was read into. */
 typedef struct lk_inference_run {
@@ -318,15 +318,15 @@ typedef struct lk_inference_run {
 	lk_engine engine;
 	double prompt, response; /* tokens of every sequence */
 	size_t sequences;
-	double seconds;      /* until all are finished */
+	double seconds; /* until all are finished */
 	bool suspect;
 	const char *why_not; /* cannot be predicted, because; NULL */
 } lk_inference_run;
 typedef LK_VEC(lk_inference_run) lk_inference_runs;
 
-/* Columns: engine, model, shape (as in tables of training runs), gpu, n_gpu, pp, attn_dp, ep, isl, osl,
- * precision, kv_precision, batch, num_requests, out_tok_s, ttft_ms, suspect. A batch without requests
- * is a batch that runs from start to end. */
+/* Columns: engine, model, shape (as in tables of training runs), gpu, n_gpu, pp, attn_dp, ep, isl,
+ * osl, precision, kv_precision, batch, num_requests, out_tok_s, ttft_ms, suspect. A batch without
+ * requests is a batch that runs from start to end. */
 lk_status lk_inference_read(lk_arena *arena, lk_stream *in, lk_inference_runs *out, lk_error *err);
 
 /* ---- slowdown: tables of kernels measured concurrently with communication and alone. */

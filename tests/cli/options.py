@@ -351,7 +351,7 @@ WHATIF = {
 RUNS = "$ROOT/tests/data/runs_small.csv"
 VALIDATE = {
     **{name: [changes(RUNS, f"--{name}")]
-       for name in ("ops", "collectives", "memory", "slowdown", "models", "dlrm", "scaling", "plan", "mlperf")},
+       for name in ("ops", "collectives", "memory", "slowdown", "models", "dlrm", "scaling", "plan", "mlperf", "inference")},
     "cross-validate": [acts(RUNS, "--cross-validate")],
     "folds": [refused(RUNS, "--folds shape"), tested("collective.test")],
     "calibration": [acts(RUNS, "--calibration numbers.csv")],
