@@ -55,7 +55,7 @@ const lk_verb lk_calibrate_verb = {
 		"(kernel times), collectives (times by size and GPUs), memory (peak memory), slowdown "
 		"(kernels during communication), models (whole networks on one device), inference "
 		"(sequences that engines generate), runs (training runs), overheads (what a host spends on "
-        "each operation). The tables are those "
+		"each operation). The tables are those "
 		"that "
 		"`lockstep validate` reads. The result is a list of rows, "
 		"each with the number of points that it was fitted to and the error of the fit; with -f "
