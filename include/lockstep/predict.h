@@ -93,7 +93,7 @@ typedef struct lk_predict_request {
 	double response_max;           /* where a sequence is cut; 0: nowhere */
 	const char *lengths;           /* "fixed", "lognormal", "exponential", or a file of lengths */
 	int samples;                   /* sequences of one prompt */
-	const char *engine;            /* "vllm", "sglang", "tensorrt-llm" */
+	const char *engine;            /* "vllm", "sglang", "tensorrt-llm", "tensorrt-engine" */
 	double gpu_mem_util;           /* share of a GPU's memory that an engine may use */
 	int max_sequences, max_tokens; /* of a batch; of an iteration */
 	int prefix_caching;            /* prompts in the cache are not computed again */

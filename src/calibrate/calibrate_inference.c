@@ -1,4 +1,4 @@
-/* calibrate_inference.c: `lockstep calibrate` of a table of generation: the five numbers of
+/* calibrate_inference.c: `lockstep calibrate` of a table of generation: the numbers of
  * inference engines, fitted to all rows together (fit/engine_fit.c), as the row "all" of the family
  * "generation". */
 #include <math.h>
@@ -27,32 +27,63 @@ static lk_status inference_terms(const lk_inference_runs *runs, lk_engine_terms 
 	return LK_OK;
 }
 
-static lk_status inference_calibrate(lk_arena *arena, const lk_inference_runs *runs,
-                                     const char *source, const char *date, lk_calibration *out,
-                                     lk_error *err) {
-	lk_engine_terms *terms = LK_ARRAY(arena, lk_engine_terms, runs->count);
-	double *measured = LK_ARRAY(arena, double, runs->count),
-		   *misses = LK_ARRAY(arena, double, runs->count);
-	bool *use = LK_ARRAY(arena, bool, runs->count);
+struct inference_rows {
+	const lk_inference_runs *runs;
+	lk_engine_terms *terms;
+	double *measured, *misses;
+	bool *known, *use;
+};
+
+/* A row of the numbers of one software; of all rows where it is NULL. Too few teach nothing. */
+static lk_status inference_add(const struct inference_rows *rows,
+                               const lk_engine_software *software, const char *source,
+                               const char *date, lk_calibration *out, lk_error *err) {
+	enum {
+		FEWEST = 20
+	};
 	lk_engine_numbers numbers;
-	size_t count = 0;
-	if (!terms || !measured || !misses || !use) return lk_oom(err);
-	LK_TRY(inference_terms(runs, terms, measured, use, err));
-	lk_engine_fit(terms, measured, use, runs->count, &numbers);
-	for (size_t i = 0; i < runs->count; i++)
-		if (use[i])
-			misses[count++] = fabs(log(lk_engine_seconds(&numbers, &terms[i]) / measured[i]));
+	size_t count = 0, misses = 0;
+	for (size_t i = 0; i < rows->runs->count; i++) {
+		rows->use[i] =
+			rows->known[i] && (!software || rows->runs->at[i].engine.software == software);
+		count += rows->use[i];
+	}
+	if (software && count < FEWEST) return LK_OK;
 	if (count == 0)
 		return lk_fail(err, LK_ERR_INPUT, "calibrate inference",
 		               "the table has no row that can be predicted");
-	lk_calibration_row *row = lk_calibration_add(out, "generation", "all", "");
+	lk_engine_fit(rows->terms, rows->measured, rows->use, rows->runs->count, &numbers);
+	for (size_t i = 0; i < rows->runs->count; i++)
+		if (rows->use[i])
+			rows->misses[misses++] =
+				fabs(log(lk_engine_seconds(&numbers, &rows->terms[i]) / rows->measured[i]));
+	lk_calibration_row *row =
+		lk_calibration_add(out, "generation", software ? software->name : "all", "");
 	if (!row) return lk_oom(err);
 	row->points = (int)count;
-	row->error = expm1(lk_mean(misses, count));
+	row->error = expm1(lk_mean(rows->misses, misses));
 	row->source = source;
 	row->date = date;
 	for (int i = 0; i < LK_ENGINE_NUMBERS; i++)
 		lk_calibration_put(row, lk_engine_number_limits[i].name, *lk_engine_number(&numbers, i));
+	return LK_OK;
+}
+
+static lk_status inference_calibrate(lk_arena *arena, const lk_inference_runs *runs,
+                                     const char *source, const char *date, lk_calibration *out,
+                                     lk_error *err) {
+	struct inference_rows rows = {.runs = runs,
+	                              .terms = LK_ARRAY(arena, lk_engine_terms, runs->count),
+	                              .measured = LK_ARRAY(arena, double, runs->count),
+	                              .misses = LK_ARRAY(arena, double, runs->count),
+	                              .known = LK_ARRAY(arena, bool, runs->count),
+	                              .use = LK_ARRAY(arena, bool, runs->count)};
+	if (!rows.terms || !rows.measured || !rows.misses || !rows.known || !rows.use)
+		return lk_oom(err);
+	LK_TRY(inference_terms(runs, rows.terms, rows.measured, rows.known, err));
+	LK_TRY(inference_add(&rows, NULL, source, date, out, err));
+	for (int i = 0; lk_engine_software_at(i); i++)
+		LK_TRY(inference_add(&rows, lk_engine_software_at(i), source, date, out, err));
 	return LK_OK;
 }
 

@@ -1,9 +1,10 @@
 /* engine_fit.c: the numbers of inference engines (family "generation") from measured generation.
  *
- *     time = products / p + attention / a + exchange + kernels f + iterations s + running q
+ *     time = products / p + attention / a + exchange + kernels f + iterations s + running q +
+ *            launches l
  *
- * with the numbers p, a, f, s, q of lk_engine_numbers. The other factors come from two runs of the
- * simulation (rollout/batching.c): the order of events does not depend on any price. */
+ * with the numbers p, a, f, s, q, l of lk_engine_numbers. The other factors come from three runs of
+ * the simulation (rollout/batching.c): the order of events does not depend on any price. */
 #include <math.h>
 
 #include "base/check.h"
@@ -28,12 +29,14 @@ static lk_status terms_run(lk_engine *engine, double prompt, double response, si
 lk_status lk_engine_terms_of(const lk_engine *engine, double prompt, double response,
                              size_t sequences, lk_engine_terms *out, lk_error *err) {
 	lk_engine alone = *engine;
-	lk_batching bare, floored;
+	lk_batching bare, floored, issued;
 	alone.numbers = (lk_engine_numbers){.attention = 1, .products = 1};
 	LK_TRY(terms_run(&alone, prompt, response, sequences, &bare, err));
 	alone.numbers.floor_us = 1;
 	alone.numbers.sequence_us = 1;
 	LK_TRY(terms_run(&alone, prompt, response, sequences, &floored, err));
+	alone.numbers = (lk_engine_numbers){.attention = 1, .products = 1, .launch_us = 1};
+	LK_TRY(terms_run(&alone, prompt, response, sequences, &issued, err));
 	const double *parts = bare.parts;
 	double host = floored.parts[LK_GENERATION_HOST];
 	*out = (lk_engine_terms){
@@ -44,6 +47,7 @@ lk_status lk_engine_terms_of(const lk_engine *engine, double prompt, double resp
 		.kernels = (floored.seconds - host - bare.seconds) * 1e6,
 		.iterations = bare.iterations,
 		.running = host * 1e6,
+		.launches = issued.parts[LK_GENERATION_HOST] * 1e6,
 	};
 	return LK_OK;
 }
@@ -52,7 +56,7 @@ double lk_engine_seconds(const lk_engine_numbers *numbers, const lk_engine_terms
 	return terms->products_s / numbers->products + terms->attention_s / numbers->attention +
 	       terms->exchange_s +
 	       1e-6 * (terms->kernels * numbers->floor_us + terms->iterations * numbers->step_us +
-	               terms->running * numbers->sequence_us);
+	               terms->running * numbers->sequence_us + terms->launches * numbers->launch_us);
 }
 
 struct engine_rows {

@@ -332,6 +332,7 @@ typedef struct lk_engine_terms {
 	double exchange_s;
 	double kernels;             /* that take the floor */
 	double iterations, running; /* of the engine; of its sequences, added up */
+	double launches;            /* that no CUDA graph holds */
 } lk_engine_terms;
 
 /* Of `sequences` equal ones on the engine, whose own numbers are not looked at. */

@@ -144,16 +144,22 @@ static void batch_leave_queue(struct batch *batch) {
 	else batch->next++;
 }
 
+/* Limits hold for each GPU that attends to sequences of its own, else for the engine. */
+static double batch_limit(const struct batch *batch, int each) {
+	return (double)each * (batch->engine->attention_dp ? batch->engine->tp : 1);
+}
+
 static bool batch_has_room(const struct batch *batch, uint32_t i) {
 	double free = batch->cache - batch->used - batch_growth(batch);
-	if (batch->admitted >= batch->engine->sequences) return false;
+	if (batch->admitted >= batch_limit(batch, batch->engine->sequences)) return false;
 	if (batch->admitted > 0 && !batch->engine->software->reserves) free -= WATERMARK * batch->cache;
 	return room_needed(batch, i) <= free;
 }
 
 /* As many prompts as an iteration takes; the last one perhaps in part. */
 static lk_status gather_prompts(struct batch *batch, double *rows, double *pairs, lk_error *err) {
-	double budget = batch->engine->tokens - batch->running * batch->prices->rows;
+	double budget =
+		batch_limit(batch, batch->engine->tokens) - batch->running * batch->prices->rows;
 	*rows = *pairs = 0;
 	batch->joining.count = 0;
 	while (batch_waits(batch) && budget >= 1) {

@@ -17,13 +17,14 @@
 #include "base/text.h"
 #include "cost/calibration/calibration.h"
 
-/* Defaults: vLLM, config/scheduler.py and engine/arg_utils.py (256 sequences, since V1 1024 on GPUs
- * of 70 GiB and more; 8192 tokens); SGLang, server_args.py; TensorRT-LLM, llmapi/llm_args.py (2048,
- * 8192; free_gpu_memory_fraction 0.9; scheduler GUARANTEED_NO_EVICT). */
+/* Defaults; unverified: vLLM's of its version 1 on GPUs of 70 GiB and more, SGLang's taken as alike
+ * but for its share of memory; TensorRT-LLM's with its scheduler GUARANTEED_NO_EVICT.
+ * "tensorrt-engine" is TensorRT-LLM before 1.0, which ran compiled engines from C++. */
 static const lk_engine_software software[] = {
 	{"vllm", false, 1024, 8192, 0.9},
 	{"sglang", false, 1024, 8192, 0.88},
 	{"tensorrt-llm", true, 2048, 8192, 0.9},
+	{"tensorrt-engine", true, 2048, 8192, 0.9},
 };
 enum {
 	SOFTWARE = sizeof software / sizeof *software
@@ -42,13 +43,13 @@ const lk_engine_software *lk_engine_software_find(const char *name) {
 const lk_fit_number lk_engine_number_limits[LK_ENGINE_NUMBERS] = {
 	{"attention", 0.7, 0.1, 1, true},   {"products", 0.9, 0.1, 1.2, true},
 	{"floor_us", 2.5, 0.5, 20, true},   {"step_us", 1000, 50, 30000, true},
-	{"sequence_us", 5, 0.1, 200, true},
+	{"sequence_us", 5, 0.1, 200, true}, {"launch_us", 2, 0.01, 60, true},
 };
 
 double *lk_engine_number(lk_engine_numbers *numbers, int index) {
-	double *const at[LK_ENGINE_NUMBERS] = {&numbers->attention, &numbers->products,
-	                                       &numbers->floor_us, &numbers->step_us,
-	                                       &numbers->sequence_us};
+	double *const at[LK_ENGINE_NUMBERS] = {&numbers->attention,   &numbers->products,
+	                                       &numbers->floor_us,    &numbers->step_us,
+	                                       &numbers->sequence_us, &numbers->launch_us};
 	return at[index];
 }
 
@@ -67,8 +68,7 @@ lk_engine_numbers lk_engine_numbers_of(const lk_engine_software *of) {
 
 /* ---- memory ---- */
 
-/* CUDA context, libraries, CUDA graphs: as memory_use.c and predict_dlrm.c reckon it, and what
- * vLLM reports for its graphs. */
+/* CUDA context and libraries 0.8 GiB as in memory_use.c; CUDA graphs 0.5 GiB, assumed. */
 static const double context_bytes = 1.3 * 0x1p30;
 
 double lk_engine_kv_heads(const lk_engine *engine) {
@@ -84,16 +84,19 @@ double lk_engine_token_bytes(const lk_engine *engine) {
 	return width * lk_dtype_bytes(engine->kv_dtype);
 }
 
-/* Tensors of a chunk that is computed: residual stream, the widest product, logits of a batch. */
+/* Tensors of a chunk that is computed: residual stream, the widest product, rows of experts (of all
+ * GPUs, where these attend apart), logits of a batch. */
 static double engine_workspace(const lk_engine *engine) {
 	const lk_model *model = engine->model;
-	double wide = fmax(model->ffn * (model->gated ? 2.0 : 1.0), 4.0 * model->hidden) / engine->tp;
-	double experts =
-		model->experts > 0
-			? model->topk * ((double)model->hidden + 2.0 * model->expert_ffn) / engine->ep
-			: 0;
-	double logits = fmin(engine->sequences, engine->tokens) * (double)model->vocab * 4;
-	return engine->tokens * 2 * (3.0 * model->hidden + wide + experts) + logits;
+	double split = engine->attention_dp ? 1 : engine->tp, tokens = engine->tokens,
+		   all = engine->attention_dp ? tokens * engine->tp : tokens;
+	double wide = fmax(model->ffn * (model->gated ? 2.0 : 1.0), 4.0 * model->hidden) / split;
+	double slices = (double)engine->tp / engine->ep;
+	double experts = model->experts > 0 ? model->topk / (double)engine->ep *
+	                                          (model->hidden + 3.0 * model->expert_ffn / slices)
+	                                    : 0;
+	double logits = fmin(engine->sequences, tokens) * (double)model->vocab * 4;
+	return tokens * 2 * (3.0 * model->hidden + wide) + all * 2 * experts + logits;
 }
 
 static double engine_weights(const lk_engine *engine) {

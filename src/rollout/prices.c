@@ -5,10 +5,13 @@
  *                  that r rows touch, E (1 - (1 - k/E)^r) of E
  *     attention    decode: cached bytes / (memory bandwidth * share), at least the products of the
  *                  latent space over what tensor cores reach; prompts: pairs of query and key at
- * the published rate of fused attention exchange     two all-reduces a layer among the GPUs that
- * split it; where they attend to sequences of their own, an all-gather and a reduce-scatter around
- * experts head         of one row a sequence, in 16 bits; sampling passes over the logits three
- * times host         what no kernel overlaps; without CUDA graphs at least the launches
+ *                  the published rate of fused attention
+ *     exchange     two all-reduces a layer among the GPUs that split it; where they attend to
+ *                  sequences of their own, an all-gather and a reduce-scatter around experts
+ *     head         of one row a sequence, in 16 bits; sampling passes over the logits three times
+ *     host         what no kernel overlaps; of each launch where nothing is replayed from CUDA
+ *                  graphs: in iterations that compute prompts, whose rows differ every time, and in
+ *                  eager mode
  *
  * Kernels of little work take the floor of a kernel inside a graph. A pipeline of p stages works on
  * p batches in turn: an iteration of all is all layers with 1/p of the rows. Rows are tabulated at
@@ -150,12 +153,13 @@ static double price_collective(struct pricing *pricing, lk_coll_kind kind, doubl
 
 static double price_exchange(struct pricing *pricing, const lk_layer *layer, double rows) {
 	const lk_engine *engine = pricing->engine;
-	double bytes = rows * engine->model->hidden * 2;
+	double numbers = rows * engine->model->hidden, bytes = numbers * 2;
 	if (engine->tp == 1) return 0;
-	if (engine->attention_dp)
+	if (engine->attention_dp) /* rows travel to the feed-forward in its format */
 		return layer->ffn == LK_FFN_NONE
 		           ? 0
-		           : price_collective(pricing, LK_COLL_ALLGATHER, bytes) +
+		           : price_collective(pricing, LK_COLL_ALLGATHER,
+		                              numbers * lk_dtype_bytes(engine->dtype)) +
 		                 price_collective(pricing, LK_COLL_REDUCESCATTER, bytes);
 	return price_collective(pricing, LK_COLL_ALLREDUCE, bytes) *
 	       (layer->ffn == LK_FFN_NONE ? 1 : 2);
@@ -247,9 +251,14 @@ static double price_pair(const struct pricing *pricing) {
 	double width = model->attention == LK_ATTN_MLA
 	                   ? (double)model->qk_nope + model->qk_rope + model->v_dim
 	                   : 2.0 * model->head_dim;
-	lk_attention_rate rate = lk_published_attention(pricing->device, LK_ATTENTION_FA3, false);
-	return 2 * width * model->heads / engine->tp / (rate.flops * engine->numbers.products) /
-	       engine->pp;
+	double rate = 0;
+	for (int kernel = 0; kernel < LK_ATTENTIONS; kernel++)
+		rate =
+			fmax(rate,
+		         lk_published_attention(pricing->device, (lk_attention_kernel)kernel, false).flops);
+	if (engine->kv_dtype >= LK_FP8) /* queries, keys and values are multiplied in 8 bits too */
+		rate *= lk_peak_flops(pricing->device, LK_FP8) / lk_peak_flops(pricing->device, LK_BF16);
+	return 2 * width * model->heads / engine->tp / (rate * engine->numbers.products) / engine->pp;
 }
 
 static void fill_attention(const struct pricing *pricing, lk_prices *out) {
@@ -328,7 +337,8 @@ lk_status lk_engine_prices(const lk_engine *engine, lk_prices *out, lk_error *er
 	                   .taken = guess < 1 ? (1 - pow(guess, draft + 1)) / (1 - guess) : 1 + draft,
 	                   .draft_s = draft / engine->model->layers};
 	fill_tables(&pricing, out);
-	if (engine->eager) out->issue_s = pricing.launches * lk_default_constants.launch_s;
+	out->issue_s = pricing.launches * engine->numbers.launch_us * 1e-6;
+	out->eager = engine->eager;
 	fill_attention(&pricing, out);
 	return LK_OK;
 }
@@ -354,8 +364,8 @@ double lk_iterations(const lk_prices *prices, double sequences, double context, 
 			prefill += prices->pair_s[i] * fmin(pairs, prompt * prices->window[i]);
 	}
 	double device = products + exchange + head + attention + prefill;
-	double host =
-		prices->step_s + prices->sequence_s * sequences + fmax(0, prices->issue_s - device);
+	double host = prices->step_s + prices->sequence_s * sequences +
+	              (prices->eager || prompt > 0 ? prices->issue_s : 0);
 	const double each[LK_GENERATION_PARTS] = {prefill, products, attention, exchange, head, host};
 	for (int i = 0; i < LK_GENERATION_PARTS; i++) parts[i] += each[i] * count;
 	return (device + host) * count;

@@ -46,10 +46,11 @@ typedef struct lk_engine_numbers {
 	double floor_us;    /* shortest kernel inside a CUDA graph */
 	double step_us;     /* host time of an iteration that no kernel overlaps */
 	double sequence_us; /* more of it for each running sequence */
+	double launch_us;   /* of each launch where nothing is replayed from CUDA graphs */
 } lk_engine_numbers;
 
 enum {
-	LK_ENGINE_NUMBERS = 5
+	LK_ENGINE_NUMBERS = 6
 };
 /* Names, start and limits of the numbers, in the order of the struct. */
 extern const lk_fit_number lk_engine_number_limits[LK_ENGINE_NUMBERS];
@@ -81,6 +82,7 @@ typedef struct lk_engine {
 	lk_dtype kv_dtype;
 	bool eager;          /* kernels are issued one by one, not replayed from CUDA graphs */
 	double memory_share; /* of the device's memory that the engine may use */
+	/* with attention_dp of each of its GPUs, else of the engine: */
 	int sequences;       /* most sequences of a batch */
 	int tokens;          /* most tokens of an iteration: prompts are cut into such chunks */
 	bool prefix_caching; /* a prompt that is in the cache is not computed again */
@@ -114,10 +116,11 @@ typedef struct lk_prices {
 	double pair_s[LK_PRICE_WINDOWS];    /* of a pair of query and key of a prompt */
 	double attention_floor_s;           /* of all layers' attention kernels */
 	double step_s, sequence_s;          /* host */
-	double issue_s; /* eager: host time of all launches of an iteration; else 0 */
-	double taken;   /* tokens that a sequence gains in an iteration */
-	double rows;    /* rows of a sequence in an iteration */
-	double draft_s; /* share of an iteration's layers that guessing adds */
+	double issue_s;                     /* host: launches of an iteration that is not replayed */
+	bool eager;                         /* none is */
+	double taken;                       /* tokens that a sequence gains in an iteration */
+	double rows;                        /* rows of a sequence in an iteration */
+	double draft_s;                     /* share of an iteration's layers that guessing adds */
 } lk_prices;
 
 /* LK_ERR_INPUT: a network that does not generate as modelled, a layout that does not divide it. */

@@ -61,12 +61,16 @@ static double number_or(const lk_csv *csv, int column, double otherwise) {
 	return end > text && *end == '\0' && number >= 0 && number <= 1e9 ? number : otherwise;
 }
 
-/* The software is the first word: "tensorrt-llm v1.0". */
+/* The software is the first word: "tensorrt-llm v1.0". Before 1.0 TensorRT-LLM ran compiled
+ * engines. */
 static void inference_take_software(const char *text, lk_inference_run *run) {
 	char name[32];
+	const char *version = strstr(text, " v"), *end;
 	lk_copy(name, sizeof name, text);
 	name[strcspn(name, " ")] = '\0';
-	run->engine.software = lk_engine_software_find(name);
+	bool compiled =
+		lk_same_name(name, "tensorrt-llm") && version && lk_read_real(version + 2, &end) < 1;
+	run->engine.software = lk_engine_software_find(compiled ? "tensorrt-engine" : name);
 	if (!run->engine.software) {
 		run->why_not = "the engine is not known";
 		return;

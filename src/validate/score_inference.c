@@ -43,11 +43,27 @@ static lk_status inference_fill_row(struct inference *inference, size_t i, lk_er
 	return row->reason ? LK_OK : lk_oom(err);
 }
 
-/* Rows that a fit may see: of other networks than row `of`'s. */
+static bool inference_same_software(const struct inference *inference, size_t a, size_t b) {
+	return inference->runs[a].engine.software == inference->runs[b].engine.software;
+}
+
+/* Rows that a fit may see: of the software of row `of`, of other networks. */
 static void inference_leave_out(struct inference *inference, size_t of) {
 	for (size_t i = 0; i < inference->count; i++)
 		inference->use[i] = !inference->out->rows[i].reason && !inference->runs[i].suspect &&
+		                    inference_same_software(inference, i, of) &&
 		                    strcmp(inference->runs[i].model, inference->runs[of].model) != 0;
+}
+
+static int inference_softwares(const struct inference *inference) {
+	int count = 0;
+	for (int i = 0; lk_engine_software_at(i); i++) {
+		bool found = false;
+		for (size_t k = 0; k < inference->count && !found; k++)
+			found = inference->runs[k].engine.software == lk_engine_software_at(i);
+		count += found;
+	}
+	return count;
 }
 
 static void inference_predict(struct inference *inference) {
@@ -55,7 +71,7 @@ static void inference_predict(struct inference *inference) {
 	for (size_t i = 0; i < inference->count; i++) {
 		lk_validated *row = &inference->out->rows[i];
 		if (row->reason) continue;
-		bool fitted = i > 0 &&
+		bool fitted = i > 0 && inference_same_software(inference, i, i - 1) &&
 		              strcmp(inference->runs[i].model, inference->runs[i - 1].model) == 0 &&
 		              numbers.products > 0;
 		if (!inference->request->cross)
@@ -67,7 +83,7 @@ static void inference_predict(struct inference *inference) {
 		}
 		row->predicted = lk_engine_seconds(&numbers, &inference->terms[i]);
 	}
-	inference->out->parameters = LK_ENGINE_NUMBERS;
+	inference->out->parameters = LK_ENGINE_NUMBERS * inference_softwares(inference);
 	inference->out->folds = inference->request->cross ? "network" : "";
 }
 
