@@ -8,7 +8,8 @@
  *               v2020: a folder with pai_job_table.csv, pai_task_table.csv, pai_group_tag_table.csv
  *     Slurm     sacct -a -X -P -o JobID,JobName,User,Submit,Start,End,ElapsedRaw,State,AllocTRES,
  *               ReqTRES (any order, with the header line)
- *     Philly    cluster_job_log of msr-fiddle/philly-traces, in jobs_philly.c
+ *     Philly    cluster_job_log of msr-fiddle/philly-traces, one JSON document; attempts are added
+ * up
  *
  * A share of a GPU counts as a whole one. Jobs without GPUs, and jobs that never ran or run still,
  * are left out and counted. */
@@ -21,8 +22,8 @@
 #include "base/arena.h"
 #include "base/text.h"
 #include "io/csv.h"
-#include "jobs/jobs_trace.h"
 #include "io/json.h"
+#include "jobs/jobs_trace.h"
 
 /* ---- what all of them share ---- */
 
@@ -31,8 +32,15 @@ enum {
 	DAY_S = 86400
 };
 
-lk_status lk_trace_add(lk_job_trace *trace, const char *where, const lk_traced_job *traced,
-                       lk_error *err) {
+/* A job of a log; NAN where a time is not known. */
+typedef struct traced_job {
+	const char *name, *user, *group;
+	double submit_s, duration_s, gpus;
+} traced_job;
+
+/* Adds a job, or counts why it is left out. */
+static lk_status trace_add(lk_job_trace *trace, const char *where, const traced_job *traced,
+                           lk_error *err) {
 	if (traced->gpus <= 0) return trace->left->no_gpu++, LK_OK;
 	if (!(traced->duration_s >= 0) || isnan(traced->submit_s))
 		return trace->left->unfinished++, LK_OK;
@@ -108,14 +116,14 @@ static lk_status helios_row(void *context, const lk_csv *csv, const int *at, lk_
 	char group[160];
 	snprintf(group, sizeof group, "%.60s-%.20sgpu-%.20scpu", lk_csv_field(csv, at[HELIOS_VC]),
 	         lk_csv_field(csv, at[HELIOS_GPUS]), lk_csv_field(csv, at[HELIOS_CPUS]));
-	return lk_trace_add(
+	return trace_add(
 		context, lk_csv_where(csv),
-		&(lk_traced_job){.name = lk_csv_field(csv, at[HELIOS_ID]),
-	                     .user = lk_csv_field(csv, at[HELIOS_USER]),
-	                     .group = group,
-	                     .submit_s = lk_trace_time(lk_csv_field(csv, at[HELIOS_SUBMIT])),
-	                     .duration_s = trace_number(lk_csv_field(csv, at[HELIOS_DURATION])),
-	                     .gpus = trace_number(lk_csv_field(csv, at[HELIOS_GPUS]))},
+		&(traced_job){.name = lk_csv_field(csv, at[HELIOS_ID]),
+	                  .user = lk_csv_field(csv, at[HELIOS_USER]),
+	                  .group = group,
+	                  .submit_s = lk_trace_time(lk_csv_field(csv, at[HELIOS_SUBMIT])),
+	                  .duration_s = trace_number(lk_csv_field(csv, at[HELIOS_DURATION])),
+	                  .gpus = trace_number(lk_csv_field(csv, at[HELIOS_GPUS]))},
 		err);
 }
 
@@ -151,15 +159,15 @@ static lk_status pod_row(void *context, const lk_csv *csv, const int *at, lk_err
 	char group[100];
 	snprintf(group, sizeof group, "%.40s-%.20s-%.20s", lk_csv_field(csv, at[POD_QOS]),
 	         lk_csv_field(csv, at[POD_GPUS]), lk_csv_field(csv, at[POD_SHARE]));
-	return lk_trace_add(
+	return trace_add(
 		context, lk_csv_where(csv),
-		&(lk_traced_job){.name = lk_csv_field(csv, at[POD_NAME]),
-	                     .user = "",
-	                     .group = group,
-	                     .submit_s = trace_number(lk_csv_field(csv, at[POD_CREATED])),
-	                     .duration_s = trace_number(lk_csv_field(csv, at[POD_DELETED])) -
-	                                   trace_number(lk_csv_field(csv, at[POD_SCHEDULED])),
-	                     .gpus = gpus == 1 && milli > 0 && milli < 1000 ? milli / 1000 : gpus},
+		&(traced_job){.name = lk_csv_field(csv, at[POD_NAME]),
+	                  .user = "",
+	                  .group = group,
+	                  .submit_s = trace_number(lk_csv_field(csv, at[POD_CREATED])),
+	                  .duration_s = trace_number(lk_csv_field(csv, at[POD_DELETED])) -
+	                                trace_number(lk_csv_field(csv, at[POD_SCHEDULED])),
+	                  .gpus = gpus == 1 && milli > 0 && milli < 1000 ? milli / 1000 : gpus},
 		err);
 }
 
@@ -270,16 +278,15 @@ static lk_status sacct_job(const struct trace_lines *lines, const int *at, lk_jo
 	if (gpus <= 0) gpus = sacct_gpus(trace_field(lines, at[SACCT_REQUESTED]));
 	/* The steps of a job, "12.batch", are its own time again. */
 	if (strchr(trace_field(lines, at[SACCT_ID]), '.')) return LK_OK;
-	return lk_trace_add(
-		trace, lines->where,
-		&(lk_traced_job){.name = trace_field(lines, at[SACCT_ID]),
-	                     .user = trace_field(lines, at[SACCT_USER]),
-	                     .group = trace_field(lines, at[SACCT_NAME]),
-	                     .submit_s = lk_trace_time(trace_field(lines, at[SACCT_SUBMIT])),
-	                     .duration_s = lk_trace_time(trace_field(lines, at[SACCT_END])) -
-	                                   lk_trace_time(trace_field(lines, at[SACCT_START])),
-	                     .gpus = gpus},
-		err);
+	return trace_add(trace, lines->where,
+	                 &(traced_job){.name = trace_field(lines, at[SACCT_ID]),
+	                               .user = trace_field(lines, at[SACCT_USER]),
+	                               .group = trace_field(lines, at[SACCT_NAME]),
+	                               .submit_s = lk_trace_time(trace_field(lines, at[SACCT_SUBMIT])),
+	                               .duration_s = lk_trace_time(trace_field(lines, at[SACCT_END])) -
+	                                             lk_trace_time(trace_field(lines, at[SACCT_START])),
+	                               .gpus = gpus},
+	                 err);
 }
 
 static lk_status trace_read_sacct(lk_stream *in, lk_job_trace *trace, lk_error *err) {
@@ -399,13 +406,13 @@ static lk_status pai_read_all(const char *folder, pai_jobs *jobs, lk_job_trace *
 	LK_TRY(pai_read(folder, "pai_task_table.csv", pai_task, jobs, trace->arena, err));
 	for (size_t i = 0; i < jobs->count; i++) {
 		const struct pai_job *job = &jobs->at[i];
-		lk_traced_job traced = {job->name,
-		                        job->user,
-		                        job->group,
-		                        job->submit_s,
-		                        job->open ? NAN : job->end_s - job->start_s,
-		                        job->gpus};
-		LK_TRY(lk_trace_add(trace, job->where, &traced, err));
+		traced_job traced = {job->name,
+		                     job->user,
+		                     job->group,
+		                     job->submit_s,
+		                     job->open ? NAN : job->end_s - job->start_s,
+		                     job->gpus};
+		LK_TRY(trace_add(trace, job->where, &traced, err));
 	}
 	return LK_OK;
 }
@@ -414,6 +421,57 @@ lk_status lk_trace_read_folder(const char *folder, lk_job_trace *trace, lk_error
 	pai_jobs jobs = {0};
 	lk_status status = pai_read_all(folder, &jobs, trace, err);
 	lk_vec_free(&jobs);
+	return status;
+}
+
+/* ---- Philly: one document ---- */
+
+static const char *philly_text(const lk_value *job, const char *key) {
+	const lk_value *value = lk_json_get(job, key);
+	return value && value->kind == LK_JSON_STRING ? value->text : "";
+}
+
+static double philly_gpus(const lk_value *attempt) {
+	const lk_value *detail = lk_json_get(attempt, "detail");
+	double gpus = 0;
+	for (size_t i = 0; detail && detail->kind == LK_JSON_ARRAY && i < detail->count; i++) {
+		const lk_value *of_node = lk_json_get(&detail->items[i], "gpus");
+		if (of_node && of_node->kind == LK_JSON_ARRAY) gpus += (double)of_node->count;
+	}
+	return gpus;
+}
+
+static lk_status philly_job(const lk_value *job, const char *where, lk_job_trace *trace,
+                            lk_error *err) {
+	const lk_value *attempts = lk_json_get(job, "attempts");
+	traced_job traced = {.name = philly_text(job, "jobid"),
+	                     .user = philly_text(job, "user"),
+	                     .group = philly_text(job, "vc"),
+	                     .submit_s = lk_trace_time(philly_text(job, "submitted_time")),
+	                     .duration_s = NAN};
+	for (size_t i = 0; attempts && attempts->kind == LK_JSON_ARRAY && i < attempts->count; i++) {
+		const lk_value *attempt = &attempts->items[i];
+		double ran_s = lk_trace_time(philly_text(attempt, "end_time")) -
+		               lk_trace_time(philly_text(attempt, "start_time"));
+		traced.gpus = fmax(traced.gpus, philly_gpus(attempt));
+		if (ran_s >= 0) traced.duration_s = fmax(traced.duration_s, 0) + ran_s;
+	}
+	return trace_add(trace, where, &traced, err);
+}
+
+static lk_status trace_read_philly(lk_stream *in, lk_job_trace *trace, lk_error *err) {
+	lk_arena arena = LK_ARENA_INIT;
+	lk_value *log;
+	lk_status status = lk_json_document(&arena, in, &log, err);
+	if (status == LK_OK && log->kind != LK_JSON_ARRAY)
+		status = lk_fail(err, LK_ERR_INPUT, lk_stream_name(in),
+		                 "a log of Philly is a list of jobs; this is none");
+	for (size_t i = 0; status == LK_OK && i < log->count; i++) {
+		char where[256];
+		snprintf(where, sizeof where, "%.200s:%d", lk_stream_name(in), log->items[i].line);
+		status = philly_job(&log->items[i], where, trace, err);
+	}
+	lk_arena_free(&arena);
 	return status;
 }
 
@@ -442,57 +500,6 @@ static bool trace_all_in(const char *head, const char *const *names, int count) 
 	for (int i = 0; i < count; i++)
 		if (!strstr(head, names[i])) return false;
 	return true;
-}
-
-/* ---- Philly: one document ---- */
-
-static const char *philly_text(const lk_value *job, const char *key) {
-	const lk_value *value = lk_json_get(job, key);
-	return value && value->kind == LK_JSON_STRING ? value->text : "";
-}
-
-static double philly_gpus(const lk_value *attempt) {
-	const lk_value *detail = lk_json_get(attempt, "detail");
-	double gpus = 0;
-	for (size_t i = 0; detail && detail->kind == LK_JSON_ARRAY && i < detail->count; i++) {
-		const lk_value *of_node = lk_json_get(&detail->items[i], "gpus");
-		if (of_node && of_node->kind == LK_JSON_ARRAY) gpus += (double)of_node->count;
-	}
-	return gpus;
-}
-
-static lk_status philly_job(const lk_value *job, const char *where, lk_job_trace *trace,
-                            lk_error *err) {
-	const lk_value *attempts = lk_json_get(job, "attempts");
-	lk_traced_job traced = {.name = philly_text(job, "jobid"),
-	                        .user = philly_text(job, "user"),
-	                        .group = philly_text(job, "vc"),
-	                        .submit_s = lk_trace_time(philly_text(job, "submitted_time")),
-	                        .duration_s = NAN};
-	for (size_t i = 0; attempts && attempts->kind == LK_JSON_ARRAY && i < attempts->count; i++) {
-		const lk_value *attempt = &attempts->items[i];
-		double ran_s = lk_trace_time(philly_text(attempt, "end_time")) -
-		               lk_trace_time(philly_text(attempt, "start_time"));
-		traced.gpus = fmax(traced.gpus, philly_gpus(attempt));
-		if (ran_s >= 0) traced.duration_s = fmax(traced.duration_s, 0) + ran_s;
-	}
-	return lk_trace_add(trace, where, &traced, err);
-}
-
-static lk_status trace_read_philly(lk_stream *in, lk_job_trace *trace, lk_error *err) {
-	lk_arena arena = LK_ARENA_INIT;
-	lk_value *log;
-	lk_status status = lk_json_document(&arena, in, &log, err);
-	if (status == LK_OK && log->kind != LK_JSON_ARRAY)
-		status = lk_fail(err, LK_ERR_INPUT, lk_stream_name(in),
-		                 "a log of Philly is a list of jobs; this is none");
-	for (size_t i = 0; status == LK_OK && i < log->count; i++) {
-		char where[256];
-		snprintf(where, sizeof where, "%.200s:%d", lk_stream_name(in), log->items[i].line);
-		status = philly_job(&log->items[i], where, trace, err);
-	}
-	lk_arena_free(&arena);
-	return status;
 }
 
 lk_status lk_trace_form(lk_stream *in, lk_trace_reader **out, lk_error *err) {

@@ -25,7 +25,8 @@ static const lk_option options[] = {
 	 "GPU hours that random jobs request, per GPU hour of the cluster; default 0.9"), WITH("draw")},
 	{REAL("seed", seed, "N", 0, 1e15, "of the random jobs; default 1"), WITH("draw")},
 	{INT("users", users, "N", 1, 100000,
-	 "random jobs recur: N users, each with 8 kinds of jobs; default: no job recurs"), WITH("draw")},
+	 "random jobs recur: N users, each with 8 kinds of jobs; default: no job recurs"),
+	 WITH("draw")},
 	{TEXT("write", write, "FILE", "write the jobs as CSV")},
 	{GROUP("How it is divided")
 	 TEXT("policy", policies, "NAME,...",
