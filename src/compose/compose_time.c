@@ -89,7 +89,7 @@ double lk_compose_nccl_message_s(const lk_composer *composer, int32_t from, int3
 	int32_t pair[2] = {from < to ? from : to, from < to ? to : from};
 	lk_group_shape shape = group_shape_of(composer, pair, 2);
 	return lk_p2p_cost(shape.node, shape.nodes < 2, shape.sharing, shape.oversubscription, NULL,
-	                   fmax(bytes, 1))
+	                   NULL, fmax(bytes, 1))
 	    .seconds;
 }
 

@@ -133,16 +133,9 @@ void lk_cost_comm(const lk_graph *graph, uint32_t op, const lk_cost_site *site, 
 		int sharing = pair ? pair->sharing : site->groups[LK_GROUP_PP].sharing;
 		reach = pair ? pair->reach : site->groups[LK_GROUP_PP].reach;
 		collective = LK_COLL_SENDRECV;
-		lk_group_shape shape = {.node = site->node,
-		                        .ranks = 2,
-		                        .nodes = same_node ? 1 : 2,
-		                        .ranks_per_node = same_node ? 2 : 1,
-		                        .sharing = sharing > 0 ? sharing : 1,
-		                        .oversubscription = site->oversubscription,
-		                        .settings = &site->constants->nccl,
-		                        .reach = reach};
 		if (same_node) reach = NULL;
-		cost = lk_collective_cost(collective, &shape, ops->bytes[op]);
+		cost = lk_p2p_cost(site->node, same_node, sharing > 0 ? sharing : 1, site->oversubscription,
+		                   &site->constants->nccl, reach, ops->bytes[op]);
 	} else {
 		const lk_group_shape *group = lk_site_group(site, graph, op);
 		reach = group->nodes > 1 ? group->reach : NULL;

@@ -84,11 +84,15 @@ void lk_reach_traffic_usual(unsigned used[LK_GROUPS]) {
 
 /* ---- stations ---- */
 
+/* A rank that the cluster has no GPU for counts as its first. */
+static lk_place station_place(const lk_cluster *cluster, uint32_t rank) {
+	return lk_cluster_place(cluster, rank < (uint32_t)cluster->gpus ? (int)rank : 0);
+}
+
 /* The NICs next to a GPU, as rails. */
 static bool station_add(const lk_cluster *cluster, const lk_net_links *topology, uint32_t rank,
                         lk_stations *out) {
-	lk_place place = {0};
-	if (rank < (uint32_t)cluster->gpus) place = lk_cluster_place(cluster, (int)rank);
+	lk_place place = station_place(cluster, rank);
 	const lk_node *node = &cluster->node[place.group];
 	if (topology->rails == 1) return lk_stations_add(out, (uint32_t)place.node, 0);
 	int nearest = node->nics > node->gpus ? node->nics / node->gpus : 1;
@@ -97,12 +101,6 @@ static bool station_add(const lk_cluster *cluster, const lk_net_links *topology,
 		if (!lk_stations_add(out, (uint32_t)place.node, rail % topology->rails)) return false;
 	}
 	return true;
-}
-
-static const lk_node *station_node(const lk_cluster *cluster, uint32_t rank) {
-	lk_place place = {0};
-	if (rank < (uint32_t)cluster->gpus) place = lk_cluster_place(cluster, (int)rank);
-	return &cluster->node[place.group];
 }
 
 /* What a group asks of a node's NICs, in line rates of the node that has most; and what part of its
@@ -123,7 +121,7 @@ static struct reach_demand demand_of_shape(const lk_net_links *topology,
 static lk_group_shape shape_of_members(const lk_cluster *cluster,
                                        const struct reach_members *members,
                                        const lk_stations *stations, lk_traffic flow) {
-	const lk_node *node = station_node(cluster, members->first);
+	const lk_node *node = &cluster->node[station_place(cluster, members->first).group];
 	int nodes = (int)stations->at.count;
 	int per_node = ((int)members->count + nodes - 1) / nodes;
 	lk_group_shape shape = {.node = node, .ranks = (int)members->count, .nodes = nodes};
@@ -285,8 +283,7 @@ static bool alone_station(const lk_cluster *cluster, const lk_net_links *topolog
 			if (!station_add(cluster, topology, at, out)) return false;
 			continue;
 		}
-		uint32_t node =
-			at < (uint32_t)cluster->gpus ? (uint32_t)lk_cluster_place(cluster, (int)at).node : 0;
+		uint32_t node = (uint32_t)station_place(cluster, at).node;
 		bool seen = out->at.count && lk_last(&out->at)->node == node;
 		for (uint32_t rail = 0; !seen && rail < topology->rails; rail++)
 			if (!lk_stations_add(out, node, rail)) return false;

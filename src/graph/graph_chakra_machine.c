@@ -1,4 +1,4 @@
-/* graph_chakra_machine.c: what ASTRA-sim reads besides Chakra's traces: the process groups by
+/* graph_chakra_machine.c: what ASTRA-sim reads with Chakra's traces: the process groups by
  * number, and, where a graph names its cluster, the machine:
  *
  *     comm_group.json  {"1": [0, 1], ...}: --comm-group-configuration
@@ -78,7 +78,7 @@ static lk_status machine_write_groups(const lk_chakra_groups *groups, const char
 }
 
 /* Two levels, of which one with a single place is left out. A node's NICs are shared by its GPUs.
- */
+ * The fabric is one switch even where the cluster describes its network. */
 static lk_status machine_write_network(const lk_cluster *cluster, uint64_t ranks, const char *dir,
                                        int *dimensions, lk_error *err) {
 	const lk_node *node = &cluster->node[0];

@@ -79,7 +79,7 @@ extern const lk_graph_field lk_graph_fields[LK_GRAPH_FIELDS];
  * all its members. Blocks, operations and calls have been checked. */
 lk_status lk_graph_check_teams(const lk_graph *graph, lk_error *err);
 
-/* ---- graph_chakra_machine.c: what stands beside Chakra's traces */
+/* ---- graph_chakra_machine.c: the files that ASTRA-sim reads with Chakra's traces */
 
 typedef LK_VEC(uint32_t) lk_chakra_members;
 /* Process groups, numbered from 1 in the order in which they are first seen. */

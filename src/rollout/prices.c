@@ -200,9 +200,9 @@ static void price_layers(struct pricing *pricing, double rows, double *products,
 		pricing->launches += launches;
 	}
 	if (pricing->engine->pp > 1)
-		*exchange +=
-			(pricing->engine->pp - 1) *
-			lk_p2p_cost(pricing->group.node, true, 1, 1, NULL, rows * model->hidden * 2).seconds;
+		*exchange += (pricing->engine->pp - 1) * lk_p2p_cost(pricing->group.node, true, 1, 1, NULL,
+		                                                     NULL, rows * model->hidden * 2)
+		                                             .seconds;
 }
 
 static double price_head(struct pricing *pricing, double rows) {

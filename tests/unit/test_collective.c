@@ -174,7 +174,7 @@ static void test_nothing_to_do(void **state) {
 		assert_true(seconds((lk_coll_kind)kind, A100, 8, 1, -5) == 0);
 		assert_true(seconds((lk_coll_kind)kind, A100, 8, 1, NAN) == 0);
 	}
-	assert_true(lk_p2p_cost(&nodes[A100], true, 1, 1, NULL, 0).seconds == 0);
+	assert_true(lk_p2p_cost(&nodes[A100], true, 1, 1, NULL, NULL, 0).seconds == 0);
 }
 
 static void assert_sane(const lk_coll_cost *cost, const char *what) {
@@ -281,12 +281,12 @@ static void test_sharing(void **state) {
 	lk_group_shape group = {&nodes[H100], 8, 8, 1, 8, 1, NULL, NULL, NULL};
 	lk_coll_cost cost = lk_collective_cost(LK_COLL_ALLREDUCE, &group, 4e9);
 	assert_near(cost.busbw, 50e9 * .95, .06);
-	double once = lk_p2p_cost(&nodes[H100], false, 8, 1, NULL, 1e9).seconds;
-	double thin = lk_p2p_cost(&nodes[H100], false, 8, 2, NULL, 1e9).seconds;
+	double once = lk_p2p_cost(&nodes[H100], false, 8, 1, NULL, NULL, 1e9).seconds;
+	double thin = lk_p2p_cost(&nodes[H100], false, 8, 2, NULL, NULL, 1e9).seconds;
 	assert_near(thin / once, 2, .01);
-	assert_true(lk_p2p_cost(&nodes[H100], true, 1, 1, NULL, 1e9).seconds < once);
+	assert_true(lk_p2p_cost(&nodes[H100], true, 1, 1, NULL, NULL, 1e9).seconds < once);
 	for (int node = 0; node < NODES; node++) /* no message is faster than its NICs */
-		assert_true(lk_p2p_cost(&nodes[node], false, 1, 1, NULL, 4e9).seconds >
+		assert_true(lk_p2p_cost(&nodes[node], false, 1, 1, NULL, NULL, 4e9).seconds >
 		            4e9 / (nodes[node].nic_rate * fmax(1, nodes[node].nics / 8.)));
 }
 

@@ -188,7 +188,7 @@ static double nccl_s(lk_coll_kind kind, int ranks, double bytes) {
 	                        .sharing = 1,
 	                        .oversubscription = 1};
 	double seconds = kind == LK_COLL_SENDRECV
-	                     ? lk_p2p_cost(&c.node[0], true, 1, 1, NULL, bytes).seconds
+	                     ? lk_p2p_cost(&c.node[0], true, 1, 1, NULL, NULL, bytes).seconds
 	                     : lk_collective_cost(kind, &shape, bytes).seconds;
 	lk_arena_free(&arena);
 	return seconds;

@@ -12,10 +12,15 @@
 #include <stddef.h>
 
 lk_coll_cost lk_p2p_cost(const lk_node *node, bool same_node, int sharing, double oversubscription,
-                         const lk_nccl_settings *settings, double bytes) {
-	lk_group_shape pair = {
-		node,     2,   same_node ? 1 : 2, same_node ? 2 : 1, sharing, oversubscription, NULL,
-		settings, NULL};
+                         const lk_nccl_settings *settings, const lk_reach *reach, double bytes) {
+	lk_group_shape pair = {.node = node,
+	                       .ranks = 2,
+	                       .nodes = same_node ? 1 : 2,
+	                       .ranks_per_node = same_node ? 2 : 1,
+	                       .sharing = sharing,
+	                       .oversubscription = oversubscription,
+	                       .settings = settings,
+	                       .reach = reach};
 	return lk_collective_cost(LK_COLL_SENDRECV, &pair, bytes);
 }
 

@@ -90,9 +90,10 @@ lk_traffic lk_coll_traffic(lk_coll_kind kind, lk_algo algo);
 double lk_coll_busbw_factor(lk_coll_kind kind, int ranks);
 
 /* A message between two ranks, inside a node or across nodes; `sharing` messages leave the node at
- * the same time. */
+ * the same time. `settings` and `reach` as in lk_group_shape. */
 lk_coll_cost lk_p2p_cost(const lk_node *node, bool same_node, int sharing, double oversubscription,
-                         const struct lk_nccl_settings *settings, double bytes);
+                         const struct lk_nccl_settings *settings, const lk_reach *reach,
+                         double bytes);
 
 /* ---- nccl_settings: NCCL's release and its environment, as a text of words: "2.18.5
  * NCCL_ALGO=Ring NCCL_PROTO=^LL128 NCCL_MAX_NCHANNELS=8". A word without `=` is the release. */

@@ -97,6 +97,9 @@ double lk_nccl_ring_traffic(lk_coll_kind kind, int n);
 /* Bytes that a node's NICs send per byte of the call. */
 double lk_nccl_nic_traffic(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo);
 
+/* NICs next to each GPU of a node: one, or more where there are more NICs than GPUs. */
+double lk_nccl_nearest_nics(const lk_node *node);
+
 /* Part of what its NICs reach that such flows get through the network. */
 double lk_nccl_network_part(const lk_nccl_site *site, lk_traffic flow);
 

@@ -140,14 +140,16 @@ static void wire_node(const lk_node *node, lk_nccl_site *site) {
 	site->pair_wire = rate / fmin(links, peers);
 }
 
+double lk_nccl_nearest_nics(const lk_node *node) {
+	return node->gpus > 0 && node->nics > node->gpus ? (double)node->nics / node->gpus : 1;
+}
+
 /* A GPU's channels go through the NICs next to it. */
 static double nics_of(const lk_group_shape *group, double ppn) {
 	const lk_node *node = group->node;
 	double sharing = group->sharing > 1 ? group->sharing : 1,
 		   nics = (node->nics > 0 ? node->nics : 1) / sharing;
-	double nearest =
-		node->gpus > 0 && node->nics > node->gpus ? (double)node->nics / node->gpus : 1;
-	return fmin(nics, fmax(ppn, 1) * nearest);
+	return fmin(nics, fmax(ppn, 1) * lk_nccl_nearest_nics(node));
 }
 
 double lk_group_nics(const lk_group_shape *group) {

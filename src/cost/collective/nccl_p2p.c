@@ -116,8 +116,7 @@ static lk_coll_cost p2p_message(const lk_group_shape *pair, double bytes) {
 	lk_nccl_site site;
 	lk_nccl_site_of(pair, &site);
 	/* One GPU uses the NICs nearest to it, not all of its node. */
-	double nearest =
-		node->gpus > 0 && node->nics > node->gpus ? (double)node->nics / node->gpus : 1;
+	double nearest = lk_nccl_nearest_nics(node);
 	double share = fmin(site.nic_efficiency * site.laws->message_nic, .97);
 	double part = lk_nccl_network_part(&site, LK_TRAFFIC_CHAIN);
 	double nic = fmin(site.node_nics, fmax(node->nic_rate / 1e9 * nearest, .125)) * share * part;

@@ -57,8 +57,8 @@ lk_net_links lk_topology_of(const lk_cluster *cluster) {
 
 /* ---- links by number ----
  * Trees: tier by tier, switch by switch, up and down. Dragonfly: from each router of a group to
- * each of it, for all groups; then the ports of each group to others. Torus: of each place,
- * dimension by dimension, onwards and back. */
+ * each of the same group, for all groups; then the ports of each group to others. Torus: of each
+ * place, dimension by dimension, onwards and back. */
 
 static uint32_t dragonfly_locals(const lk_net_links *topology) {
 	uint32_t routers = (uint32_t)topology->net->size[1];
@@ -114,7 +114,7 @@ static bool tree_route(const lk_net_links *topology, lk_port from, lk_port to, l
 	return true;
 }
 
-/* Within a group over the link between both routers; none where they are one. */
+/* Within a group over the link between both routers; none where they are the same. */
 static bool local_route(const lk_net_links *topology, uint32_t group, uint32_t from, uint32_t to,
                         double share, lk_link_loads *out) {
 	uint32_t routers = (uint32_t)topology->net->size[1];
@@ -134,6 +134,7 @@ static bool dragonfly_route(const lk_net_links *topology, uint32_t from, uint32_
 	uint32_t others = topology->groups - 1;
 	uint32_t there = (b + topology->groups - a) % topology->groups - 1, back = others - 1 - there;
 	uint32_t last = there > back ? there : back, count = 1 + (ports - 1 - last) / others;
+	LK_ASSERT(last < ports); /* lk_interconnect_fits */
 	for (uint32_t i = 0; i < count; i++) {
 		uint32_t out_port = there + i * others, in_port = back + i * others;
 		double share = 1.0 / count;

@@ -93,14 +93,15 @@ static bool user_send(lk_users *users, const lk_stations *stations, uint32_t fro
 }
 
 /* The parent in the binary tree that NCCL lays over ranks 0 to n - 1 (trees.cc, ncclGetBtree): rank
- * r, whose lowest set bit is b, hangs under r - b + 2 b, or r - b where there is none. */
+ * r, whose lowest set bit is b, is a child of (r - b) | 2 b, or of r - b where that exceeds
+ * n - 1. */
 static uint32_t btree_parent(uint32_t rank, uint32_t n) {
 	uint32_t bit = rank & -rank, above = (rank ^ bit) | bit << 1;
 	return above < n ? above : rank ^ bit;
 }
 
-/* Both trees: the second is the first mirrored for an even n, shifted by one for an odd one. NICs
- * of the busiest node send `most` times the bytes of the call: 2, or 1 of two nodes. */
+/* Both trees: the second is the first mirrored for an even n, shifted by one for an odd one. The
+ * busiest node sends the bytes of the call twice, or once where there are two nodes. */
 static bool user_send_trees(lk_users *users, const lk_stations *stations, double demand) {
 	uint32_t n = (uint32_t)stations->at.count;
 	double load = demand * 0.5 / (n == 2 ? 1 : 2);

@@ -98,9 +98,9 @@ static lk_status recorded_add_call(struct loader *loader, const lk_record_entry 
 		run->strange++;
 		return LK_OK;
 	}
-	lk_recorded_calls *to = entry->kind == LK_RECORD_STORAGE     ? &run->storage
-	                        : entry->kind == LK_RECORD_PROCESSOR ? &run->processor
-	                                                             : &run->calls;
+	lk_recorded_calls *to = &run->calls;
+	if (entry->kind == LK_RECORD_STORAGE) to = &run->storage;
+	else if (entry->kind == LK_RECORD_PROCESSOR) to = &run->processor;
 	if (to->count >= most)
 		return lk_fail(loader->err, LK_ERR_INPUT, run->path, "holds too many records");
 	if (!lk_push(to)) return lk_oom(loader->err);

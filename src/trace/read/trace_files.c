@@ -78,8 +78,8 @@ static void drop_starters(names *all, size_t before) {
 	if (ranks) all->count = kept;
 }
 
-/* What simulators read beside Chakra's traces, and are no traces. */
-static bool files_of_simulator(const char *name) {
+/* Files that simulators read with Chakra's traces. */
+static bool is_simulator_file(const char *name) {
 	static const char *const others[] = {"comm_group.json", "system.json", "memory.json"};
 	for (size_t i = 0; i < sizeof others / sizeof *others; i++)
 		if (strcmp(name, others[i]) == 0) return true;
@@ -92,7 +92,7 @@ static lk_status list_folder(const char *folder, names *out, lk_error *err) {
 	size_t before = out->count;
 	lk_status status = LK_OK;
 	for (struct dirent *dirent; status == LK_OK && (dirent = readdir(dir));) {
-		if (!trace_name(dirent->d_name) || files_of_simulator(dirent->d_name)) continue;
+		if (!trace_name(dirent->d_name) || is_simulator_file(dirent->d_name)) continue;
 		char *path = files_joined(folder, dirent->d_name);
 		struct stat info;
 		if (path && stat(path, &info) == 0 && S_ISDIR(info.st_mode)) free(path);
