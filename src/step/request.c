@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "base/text.h"
-#include "launch/emit.h"
 #include "base/units.h"
+#include "launch/emit.h"
 #include "model/layout/schedule.h"
 
 /* The values of options that are names, in the order of their enumerations. */

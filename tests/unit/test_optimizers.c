@@ -1,19 +1,9 @@
 /* test_optimizers.c: optimizers against hand counts: bytes of state, matrices, and the operations
  * of the products that Muon, SOAP and Shampoo make of them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-#include <math.h>
 #include <string.h>
 
-#include "model/build/build.h"
 #include "model/network/parts.h"
-
-static void near(double value, double wanted) {
-	if (fabs(value - wanted) > 1e-9 * fabs(wanted)) fail_msg("%.12g, not %.12g", value, wanted);
-}
+#include "small_llama.h"
 
 /* Of every preset, each layer's matrices are its weights that tokens are multiplied with. */
 static void matrices_sum_to_the_weights(void **state) {
@@ -38,23 +28,11 @@ static void matrices_sum_to_the_weights(void **state) {
 	}
 }
 
-/* Two layers of Llama's kind, h 1024, 16 heads of 64, 4 of keys and values, f 3072, 4096 words. */
 static lk_job llama(lk_optimizer optimizer) {
-	lk_job job = {0};
-	lk_error err;
-	assert_int_equal(lk_model_preset("llama3.1-8b", &job.model, &err), LK_OK);
-	job.model.layers = 2, job.model.hidden = 1024, job.model.heads = 16;
-	job.model.kv_heads = 4, job.model.head_dim = 64, job.model.ffn = 3072, job.model.vocab = 4096;
-	job.gpus = job.dp = 1;
+	lk_job job = small_llama();
 	job.gbs = 8;
-	job.seq = 1024;
 	job.optimizer = optimizer;
 	return job;
-}
-
-static void complete(lk_job *job) {
-	lk_error err;
-	if (lk_job_complete(job, NULL, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
 }
 
 static double state_bytes(lk_job job) {
@@ -100,30 +78,14 @@ static void states_match_hand_counts(void **state) {
 	                           8 * (sides - 2 * V * V - 2 * H * H + 6 * (block * block + H * H)));
 }
 
+static bool ends_step(const lk_graph *graph, uint32_t op, const void *kind) {
+	return graph->ops.phase[op] == LK_PHASE_OPTIMIZER &&
+	       graph->ops.kind[op] == *(const unsigned *)kind;
+}
+
 /* Of all calls of the end of the step, per rank of the first stage. */
 static double sum_of(lk_job job, unsigned kind, const double *(*column)(const lk_ops *)) {
-	lk_graph *graph;
-	lk_error err;
-	double sum = 0;
-	complete(&job);
-	if (lk_build_graph(&job, &graph, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
-	assert_int_equal(lk_graph_check(graph, &err), LK_OK);
-	const lk_program *program = &graph->programs.at[0];
-	for (size_t i = 0; i < program->calls.count; i++) {
-		const lk_call *call = &program->calls.at[i];
-		const lk_block *block = &graph->blocks.at[call->block];
-		for (uint32_t op = block->begin; op < block->end; op++)
-			if (graph->ops.phase[op] == LK_PHASE_OPTIMIZER && graph->ops.kind[op] == kind)
-				sum += call->repeat * column(&graph->ops)[op];
-	}
-	lk_graph_free(graph);
-	return sum;
-}
-static const double *flops_of(const lk_ops *ops) {
-	return ops->flops;
-}
-static const double *bytes_of(const lk_ops *ops) {
-	return ops->bytes;
+	return sum_over(job, ends_step, &kind, column);
 }
 
 static double steps_of(double m, double n) {

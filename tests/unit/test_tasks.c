@@ -1,39 +1,17 @@
 /* test_tasks.c: what is trained of a network, and what runs besides, against hand counts: adapters
  * on weights of 4 bits, adapters with magnitudes. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-#include <math.h>
 #include <string.h>
 
-#include "model/build/build.h"
-
-static void near(double value, double wanted) {
-	if (fabs(value - wanted) > 1e-9 * fabs(wanted)) fail_msg("%.12g, not %.12g", value, wanted);
-}
+#include "small_llama.h"
 
 static const double H = 1024, KV = 256, F = 3072, S = 1024, R = 8;
 
-/* Two layers of Llama's kind, 16 heads of 64, 4 of keys and values; adapters of rank 8. */
 static lk_job adapters(void) {
-	lk_job job = {0};
-	lk_error err;
-	assert_int_equal(lk_model_preset("llama3.1-8b", &job.model, &err), LK_OK);
-	job.model.layers = 2, job.model.hidden = 1024, job.model.heads = 16;
-	job.model.kv_heads = 4, job.model.head_dim = 64, job.model.ffn = 3072, job.model.vocab = 4096;
-	job.gpus = job.dp = 1;
+	lk_job job = small_llama();
 	job.gbs = job.mbs = 1;
-	job.seq = 1024;
 	job.task = LK_TASK_LORA;
 	job.lora_rank = 8;
 	return job;
-}
-
-static void complete(lk_job *job) {
-	lk_error err;
-	if (lk_job_complete(job, NULL, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
 }
 
 static double weights_of(lk_job job) {
@@ -41,30 +19,13 @@ static double weights_of(lk_job job) {
 	return lk_sizes_resident(&job, 0).weights;
 }
 
+static bool has_name(const lk_graph *graph, uint32_t op, const void *name) {
+	return strcmp(lk_intern_text(graph->names, graph->ops.name[op]), name) == 0;
+}
+
 /* A column of all operations of a name, over the calls of the step. */
 static double sum_of(lk_job job, const char *name, const double *(*column)(const lk_ops *)) {
-	lk_graph *graph;
-	lk_error err;
-	double sum = 0;
-	complete(&job);
-	if (lk_build_graph(&job, &graph, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
-	assert_int_equal(lk_graph_check(graph, &err), LK_OK);
-	const lk_program *program = &graph->programs.at[0];
-	for (size_t i = 0; i < program->calls.count; i++) {
-		const lk_call *call = &program->calls.at[i];
-		const lk_block *block = &graph->blocks.at[call->block];
-		for (uint32_t op = block->begin; op < block->end; op++)
-			if (strcmp(lk_intern_text(graph->names, graph->ops.name[op]), name) == 0)
-				sum += call->repeat * column(&graph->ops)[op];
-	}
-	lk_graph_free(graph);
-	return sum;
-}
-static const double *bytes_of(const lk_ops *ops) {
-	return ops->bytes;
-}
-static const double *flops_of(const lk_ops *ops) {
-	return ops->flops;
+	return sum_over(job, has_name, name, column);
 }
 
 static double matrices(void) {

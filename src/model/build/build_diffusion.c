@@ -83,17 +83,22 @@ static double first_saved(const lk_builder *builder) {
 
 /* ---- attention ---- */
 
-/* `count` of q, k and v, of which norms read q and k. */
+/* Those of `count` projections that have norms and positions: q and k of all three, q alone, k of k
+ * and v. */
+static int turned_of(int count) {
+	return count == 3 ? 2 : 1;
+}
+
+/* `count` of q, k and v, and what their norms read. */
 static double projected_saved(const lk_builder *builder, int count) {
-	double normed = !builder->model->qk_norm ? 0 : count == 3 ? 2 : 1;
+	int normed = builder->model->qk_norm ? turned_of(count) : 0;
 	return builder->bytes * builder->tokens * dit_width(builder) * (count + normed);
 }
 
 static void project_in(lk_builder *builder, const char *name, int count) {
 	double wide = dit_width(builder);
-	int normed = count == 3 ? 2 : 1;
 	lk_build_gemm(builder, name, builder->tokens, count * wide, builder->model->hidden);
-	double each = builder->bytes * builder->tokens * wide * normed;
+	double each = builder->bytes * builder->tokens * wide * turned_of(count);
 	if (builder->model->qk_norm) lk_build_memory(builder, LK_OP_NORM, "qk_norm", 2 * each);
 	lk_build_memory(builder, LK_OP_ELEMENTWISE, "rotary", 2 * each);
 	lk_build_save(builder, projected_saved(builder, count), LK_OWN_ACTIVATIONS);
@@ -101,8 +106,7 @@ static void project_in(lk_builder *builder, const char *name, int count) {
 
 static void project_in_backward(lk_builder *builder, const char *name, int count) {
 	double wide = dit_width(builder);
-	int normed = count == 3 ? 2 : 1;
-	double each = builder->bytes * builder->tokens * wide * normed;
+	double each = builder->bytes * builder->tokens * wide * turned_of(count);
 	lk_build_memory(builder, LK_OP_ELEMENTWISE, "rotary_grad", 2 * each);
 	if (builder->model->qk_norm) lk_build_memory(builder, LK_OP_NORM, "qk_norm_grad", 3 * each);
 	lk_build_release(builder, projected_saved(builder, count), LK_OWN_ACTIVATIONS);

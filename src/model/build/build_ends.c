@@ -1,5 +1,7 @@
 /* build_ends.c: what comes before the first layer and after the last: embeddings (tokens,
  * positions, image patches), final norm, output head, cross-entropy over a split vocabulary. */
+#include <stdio.h>
+
 #include "model/build/build.h"
 #include "model/layout/job.h"
 
@@ -84,15 +86,22 @@ static void ends_embedding_backward(lk_builder *builder) {
 	scatter_end(builder, lk_sizes_embedding(builder->job));
 }
 
+/* Begins the block of a pass over `end`, "embedding" or "head". */
+static void begin_end(lk_builder *builder, const char *end, lk_block_pass pass) {
+	bool alone = pass == LK_BLOCK_FORWARD_ALONE, forward = pass == LK_BLOCK_FORWARD || alone;
+	char name[32];
+	builder->phase = forward ? LK_PHASE_FORWARD : LK_PHASE_BACKWARD;
+	builder->pending = 0;
+	snprintf(name, sizeof name, "%s %s%s", end, forward ? "forward" : "backward",
+	         alone ? " alone" : "");
+	lk_graph_begin_block(builder->graph, name);
+}
+
 lk_status lk_build_embedding(lk_builder *builder, lk_block_pass pass, uint32_t *block) {
 	bool alone = pass == LK_BLOCK_FORWARD_ALONE, forward = pass == LK_BLOCK_FORWARD || alone;
 	lk_build_stack(builder, false);
 	if (!builder->embed_block[pass]) {
-		builder->phase = forward ? LK_PHASE_FORWARD : LK_PHASE_BACKWARD;
-		builder->pending = 0;
-		lk_graph_begin_block(builder->graph, alone     ? "embedding forward alone"
-		                                     : forward ? "embedding forward"
-		                                               : "embedding backward");
+		begin_end(builder, "embedding", pass);
 		if (forward) embedding_forward(builder);
 		else ends_embedding_backward(builder);
 		if (alone) lk_build_release(builder, lk_build_mask_bytes(builder), LK_OWN_ACTIVATIONS);
@@ -234,11 +243,7 @@ lk_status lk_build_head(lk_builder *builder, lk_block_pass pass, uint32_t *block
 	tokens = builder->tokens;
 	if (builder->job->logit_share > 0) builder->tokens *= builder->job->logit_share;
 	if (!builder->head_block[pass]) {
-		builder->phase = forward ? LK_PHASE_FORWARD : LK_PHASE_BACKWARD;
-		builder->pending = 0;
-		lk_graph_begin_block(builder->graph, alone     ? "head forward alone"
-		                                     : forward ? "head forward"
-		                                               : "head backward");
+		begin_end(builder, "head", pass);
 		if (alone) head_alone(builder);
 		else if (forward) head_forward(builder);
 		else head_backward(builder);

@@ -199,6 +199,12 @@ static void scatter_behind(lk_builder *builder, int layer, lk_block_pass pass, d
 	}
 }
 
+/* Ranks that a matrix, or the experts of one kind, are divided over. */
+static double ranks_of(const lk_job *job, const lk_matrix *matrix) {
+	if (matrix->expert) return (double)job->ep * job->etp;
+	return matrix->cut == LK_CUT_NONE ? 1 : job->tp;
+}
+
 /* Frozen matrices of 4 bits are widened before each product that reads them, one at a time: read
  * with their factors, written in 16 bits (arXiv 2305.14314, equation 6). Experts of one kind are
  * one operation. */
@@ -209,11 +215,8 @@ static void widen_base(lk_builder *builder, int layer) {
 	lk_model_matrices(&job->model, layer, lk_job_like_megatron(job), &list);
 	for (int i = 0; i < list.count; i++) {
 		const lk_matrix *matrix = &list.at[i];
-		double parts = matrix->expert               ? (double)job->ep * job->etp
-		               : matrix->cut != LK_CUT_NONE ? job->tp
-		                                            : 1,
-			   times = matrix->expert ? 1 : matrix->count,
-			   each = matrix->out * matrix->in * matrix->count / times / parts;
+		double times = matrix->expert ? 1 : matrix->count,
+			   each = matrix->out * matrix->in * matrix->count / times / ranks_of(job, matrix);
 		for (int k = 0; k < times; k++) {
 			lk_build_memory(builder, LK_OP_ELEMENTWISE, "widen_weight",
 			                each * (LK_NF4_BYTES + builder->bytes));

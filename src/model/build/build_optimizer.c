@@ -74,12 +74,10 @@ static void shampoo_side(lk_builder *builder, double side, double other) {
 }
 
 static lk_status matrix_block(lk_builder *builder, const lk_rank_matrix *matrix, uint32_t *block) {
-	static const char *const names[LK_OPTIMIZERS] = {
-		[LK_OPT_MUON] = "muon", [LK_OPT_SOAP] = "soap", [LK_OPT_SHAMPOO] = "shampoo"};
 	lk_optimizer optimizer = builder->job->optimizer;
 	builder->phase = LK_PHASE_OPTIMIZER;
 	builder->pending = 0;
-	lk_graph_begin_block(builder->graph, names[optimizer]);
+	lk_graph_begin_block(builder->graph, lk_optimizer_of(builder->job)->name);
 	if (optimizer == LK_OPT_MUON) newton_schulz(builder, matrix);
 	if (optimizer == LK_OPT_SOAP) {
 		soap_side(builder, matrix->out, matrix->in);

@@ -175,7 +175,8 @@ static lk_status fill_batch(lk_job *job, lk_error *err) {
 	bool images = job->model.network == LK_NET_CONV;
 	if (images && job->microbatches == 0 && job->gbs > 0 && job->gbs % job->dp == 0)
 		fill_int(&job->mbs, job->gbs / job->dp);
-	fill_int(&job->mbs, images ? LK_JOB_IMAGES : job->dpo ? 2 : 1);
+	int fewest = job->dpo ? 2 : 1; /* a pair */
+	fill_int(&job->mbs, images ? LK_JOB_IMAGES : fewest);
 	int64_t step = (int64_t)job->mbs * job->dp;
 	if (job->gbs == 0) {
 		int64_t count;

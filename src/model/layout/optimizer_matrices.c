@@ -91,7 +91,7 @@ static void add_ends(const lk_job *job, int stage, lk_rank_matrices *list) {
 static int by_size(const void *left, const void *right) {
 	const lk_rank_matrix *a = left, *b = right;
 	double more = b->out * b->in - a->out * a->in;
-	return more > 0 ? 1 : more < 0 ? -1 : 0;
+	return (more > 0) - (more < 0);
 }
 
 /* Matrices are dealt to the ranks that share them in order of size, so that the first rank has the

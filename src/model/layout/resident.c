@@ -62,15 +62,15 @@ static double narrow_copies(const lk_job *job, int stage, lk_rank_params p) {
 
 double lk_sizes_checkpoint(const lk_job *job) {
 	double dense = 0, experts = 0, more = 0;
+	int ep = job->ep > 0 ? job->ep : 1, etp = job->etp > 0 ? job->etp : 1;
 	for (int stage = 0; stage < job->pp; stage++) {
 		lk_rank_params p = lk_sizes_stage(job, stage);
 		lk_matrix_state state = lk_optimizer_state(job, stage);
 		more += (state.moments[0] + state.statistics[0]) * job->tp;
-		more += (state.moments[1] + state.statistics[1]) * (job->ep > 0 ? job->ep : 1) *
-		        (job->etp > 0 ? job->etp : 1);
+		more += (state.moments[1] + state.statistics[1]) * ep * etp;
 		if (lk_sizes_has_head(job, stage)) lk_rank_params_add(&p, prediction_modules(job));
 		dense += p.trained_dense * job->tp;
-		experts += p.trained_experts * (job->ep > 0 ? job->ep : 1) * (job->etp > 0 ? job->etp : 1);
+		experts += p.trained_experts * ep * etp;
 	}
 	return (dense + experts) * (lk_sizes_weight_bytes(job) + lk_sizes_state_bytes(job)) + more;
 }

@@ -68,10 +68,15 @@ static void add_times(lk_weights *sum, int times, lk_weights part) {
 	for (int i = 0; i < times; i++) lk_weights_add(sum, part);
 }
 
+/* Products of attention, each of [d, d]. */
+static int stream_products(lk_dit_stream stream) {
+	return stream.out ? 4 : 3;
+}
+
 static void add_stream(const lk_model *model, lk_dit_stream stream, lk_layer_weights *sum) {
 	double d = model->hidden, f = model->ffn;
 	if (!stream.used) return;
-	add_times(&sum->mixers, stream.out ? 4 : 3, dit_linear(d, d));
+	add_times(&sum->mixers, stream_products(stream), dit_linear(d, d));
 	sum->mixers.others += query_norms(model);
 	if (stream.mlp) lk_weights_add(&sum->mlp, dit_linear(d, f));
 	if (stream.mlp) lk_weights_add(&sum->mlp, dit_linear(f, d));
@@ -138,8 +143,9 @@ double lk_dit_head_params(const lk_model *model) {
 static double stream_macs(const lk_model *model, lk_dit_stream stream, double tokens) {
 	double d = model->hidden;
 	if (!stream.used) return 0;
-	return tokens * ((stream.out ? 4 : 3) * d * d + (stream.mlp ? 2 * d * model->ffn : 0)) +
-	       stream.modulation * d * d;
+	double once = stream_products(stream) * d * d;
+	if (stream.mlp) once += 2 * d * model->ffn;
+	return tokens * once + stream.modulation * d * d;
 }
 
 static double block_macs(const lk_model *model, lk_dit_block block, double image, double text) {

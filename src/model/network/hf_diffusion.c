@@ -116,7 +116,7 @@ static lk_status dual_blocks(const lk_hf_config *config, lk_model *model, lk_err
 	const lk_value *list = lk_hf_find(config, "dual_attention_layers");
 	int *repeat = model->dit.repeat;
 	if (!list) return LK_OK;
-	if (list->kind != LK_JSON_ARRAY || list->count >= (size_t)model->dit.repeat[LK_DIT_DOUBLE])
+	if (list->kind != LK_JSON_ARRAY || list->count >= (size_t)repeat[LK_DIT_DOUBLE])
 		return lk_hf_wrong_kind(config, list, "dual_attention_layers",
 		                        "a list of fewer layers than there are", err);
 	for (size_t i = 0; i < list->count; i++) {

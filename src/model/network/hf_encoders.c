@@ -188,24 +188,11 @@ static const lk_model modernbert_start = {.network = LK_NET_ENCODER,
                                           .tied = true,
                                           .rotary_base = 16e4,
                                           .window = 128};
-static const lk_model t5_start = {.network = LK_NET_ENCDEC,
-                                  .norm = LK_NORM_RMS,
-                                  .norms_per_layer = 2,
-                                  .final_norm = true,
-                                  .lm_head = true,
-                                  .tied = true,
-                                  .relative_buckets = 32,
-                                  .context = 512,
-                                  .dropout = 0.1};
-static const lk_model mt5_start = {.network = LK_NET_ENCDEC,
-                                   .norm = LK_NORM_RMS,
-                                   .norms_per_layer = 2,
-                                   .final_norm = true,
-                                   .lm_head = true,
-                                   .gated = true,
-                                   .relative_buckets = 32,
-                                   .context = 512,
-                                   .dropout = 0.1};
+#define T5                                                                                   \
+	.network = LK_NET_ENCDEC, .norm = LK_NORM_RMS, .norms_per_layer = 2, .final_norm = true, \
+	.lm_head = true, .relative_buckets = 32, .context = 512, .dropout = 0.1
+static const lk_model t5_start = {T5, .tied = true};
+static const lk_model mt5_start = {T5, .gated = true};
 #define BERT                                                                                   \
 	.network = LK_NET_ENCODER, .norm = LK_NORM_LAYER, .norms_per_layer = 2, .norm_bias = true, \
 	.embed_norm = true, BIASES, .tied = true, .position_rows = 512, .token_types = 2,          \
@@ -217,26 +204,11 @@ static const lk_model electra_start = {BERT};
 	BIASES, .lm_head = true, .tied = true, .context = 1024, .dropout = 0.1
 static const lk_model bart_start = {BART, .embed_norm = true};
 static const lk_model pegasus_start = {BART, .final_norm = true};
-static const lk_model vit_start = {.network = LK_NET_ENCODER,
-                                   .norm = LK_NORM_LAYER,
-                                   .norms_per_layer = 2,
-                                   .norm_bias = true,
-                                   .final_norm = true,
-                                   BIASES,
-                                   .image = 224,
-                                   .patch = 16,
-                                   .channels = 3};
-
-static const lk_model dinov2_start = {.network = LK_NET_ENCODER,
-                                      .norm = LK_NORM_LAYER,
-                                      .norms_per_layer = 2,
-                                      .norm_bias = true,
-                                      .final_norm = true,
-                                      .layer_scale = true,
-                                      BIASES,
-                                      .image = 224,
-                                      .patch = 14,
-                                      .channels = 3};
+#define VIT                                                                                    \
+	.network = LK_NET_ENCODER, .norm = LK_NORM_LAYER, .norms_per_layer = 2, .norm_bias = true, \
+	.final_norm = true, BIASES, .image = 224, .channels = 3
+static const lk_model vit_start = {VIT, .patch = 16};
+static const lk_model dinov2_start = {VIT, .patch = 14, .layer_scale = true};
 
 /* ---- the table ---- */
 
