@@ -81,6 +81,12 @@ STAGE = record({key: NUMBER for key in (
     {"allocated_low_bytes": MAYBE_NUMBER, "allocated_high_bytes": MAYBE_NUMBER, "moment": TEXT})
 LAYOUT = record({**{key: NUMBER for key in "gpus tp pp vp cp ep dp mbs gbs seq microbatches".split()},
                  **{key: TEXT for key in "text recompute dtype schedule".split()}})
+GENERATION = record({
+    **{name: NUMBER for name in (
+        "sequences", "engines", "engine_gpus", "tokens", "tokens_per_s", "token_time_s", "longest_tokens", "cache_bytes",
+        "token_bytes", "cache_tokens", "batch_room", "batch_most", "tail_s", "preempted")},
+    "fixed_s": MAYBE_NUMBER, "exponential_s": MAYBE_NUMBER,
+}, description="Of --task generate; null for a training step. Without --lengths: the phase with equal and with exponential lengths.")
 PREDICTION = record({
     "fits": BOOL, "peak_bytes": NUMBER, "usable_bytes": NUMBER, "fullest_stage": NUMBER, "step_time_s": NUMBER,
     "step_time_low_s": MAYBE_NUMBER, "step_time_high_s": MAYBE_NUMBER, "basis": TEXT, "tokens_per_s_per_gpu": NUMBER,
@@ -90,7 +96,7 @@ PREDICTION = record({
     "breakdown": {"type": "object", "additionalProperties": PART},
     "seeds": {"oneOf": [record({"count": NUMBER, "quantiles": {"type": "object", "additionalProperties": QUANTILES}}),
                         {"type": "null"}]},
-    "generation": {"anyOf": [OBJECT, {"type": "null"}]},
+    "generation": {"anyOf": [GENERATION, {"type": "null"}]},
     "memory": listed(STAGE), "layout": LAYOUT,
     "assumptions": listed(TEXT), "understood": listed(TEXT), "ignored": listed(TEXT),
     "fixes": listed(record({"change": TEXT, "peak_bytes": NUMBER, "step_time_s": NUMBER, "time_ratio": NUMBER})),

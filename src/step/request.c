@@ -399,8 +399,9 @@ static lk_status request_take_job(lk_arena *arena, const lk_predict_request *req
 	LK_TRY(read_model(request, out, err));
 	LK_TRY(take_numbers(request, &out->job, err));
 	LK_TRY(request_take_layout(request, &out->job, err));
+	if (request->dpo) LK_TRY(lk_job_check_reference(&out->job, err));
 	const char *lacks = out->job.dpo ? lk_job_lacks_reference(&out->job) : NULL;
-	if (lacks && !request->dpo) { /* a configuration's: listed, as flags that cannot act are */
+	if (lacks) { /* a configuration's: listed, as flags that cannot act are */
 		out->job.dpo = false;
 		LK_TRY(lk_launch_ignore(arena, &out->launch, "dpo", lacks, LK_IGNORED_NOTABLE, err));
 	}

@@ -432,8 +432,9 @@ int lk_job_stage_layers(const lk_job *job, int stage);
 lk_status lk_job_check_ranges(const lk_job *job, lk_error *err);
 lk_status lk_job_check_layout(const lk_job *job, lk_error *err);
 lk_status lk_job_check_switches(const lk_job *job, lk_error *err);
-/* Why a reference network cannot be run beside the job's; NULL: it can. */
+/* Why the job cannot run a reference network too; NULL: it can. The second refuses --dpo for it. */
 const char *lk_job_lacks_reference(const lk_job *job);
+lk_status lk_job_check_reference(const lk_job *job, lk_error *err);
 lk_status lk_job_check_dtype(const lk_job *job, const lk_cluster *cluster, lk_error *err);
 bool lk_cluster_has_dtype(const lk_cluster *cluster, lk_dtype dtype);
 

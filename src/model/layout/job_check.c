@@ -314,14 +314,17 @@ const char *lk_job_lacks_reference(const lk_job *job) {
 	return NULL;
 }
 
+lk_status lk_job_check_reference(const lk_job *job, lk_error *err) {
+	const char *lacks = lk_job_lacks_reference(job);
+	if (!lacks) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, "--dpo", "%s", lacks);
+	return lk_hint(err, job->pp > 1 ? "use --pp 1" : "leave it out");
+}
+
 /* The reference of preference optimisation runs forward before each micro-batch of pairs. */
 static lk_status check_pairs(const lk_job *job, lk_error *err) {
 	if (!job->dpo) return LK_OK;
-	const char *lacks = lk_job_lacks_reference(job);
-	if (lacks) {
-		lk_fail(err, LK_ERR_INPUT, "--dpo", "%s", lacks);
-		return lk_hint(err, job->pp > 1 ? "use --pp 1" : "leave it out");
-	}
+	LK_TRY(lk_job_check_reference(job, err));
 	if (job->mbs % 2 == 0) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, "--mbs", "%d sequences are not whole pairs", job->mbs);
 	return lk_hint(err, "nearest: %d", job->mbs + 1);
