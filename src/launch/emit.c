@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/check.h"
 #include "base/text.h"
 
 enum {
@@ -19,7 +20,7 @@ enum {
 	NOTES = 8,    /* of a text */
 	NODE = 8,     /* GPUs that a node's launcher starts, at most */
 	NAMED = 1024, /* bytes of the settings that a note names */
-	FIELDS = 512
+	FIELDS = 512  /* more than lk_job_fields has */
 };
 
 /* ---- what a framework cannot run ---- */
@@ -433,6 +434,9 @@ static struct emit_work *emit_begin(lk_arena *arena, const emit_framework *frame
                                     const lk_cluster *cluster) {
 	struct emit_work *work = LK_NEW(arena, struct emit_work);
 	if (work == NULL) return NULL;
+	int fields = 0;
+	while (lk_job_fields[fields].name != NULL) fields++;
+	LK_ASSERT(fields <= FIELDS);
 	work->framework = framework;
 	work->wrapper = wrapper;
 	lk_emission *emission = &work->emission;

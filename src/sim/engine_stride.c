@@ -1,13 +1,13 @@
-/* engine_stride.c: what a rank does by itself, once for all.
+/* engine_stride.c: what a rank does by itself is simulated once and then repeated in one step.
  *
  * When a kernel has just started and nothing else runs on its rank, all that the rank does until
  * the next such moment follows from the operations alone, if the host is far enough ahead and
- * nothing comes from outside: times are sums of whole picoseconds, rates depend on what runs side
- * by side, so that they are the same whenever it begins. The way from one such kernel to the next
- * is a *stride*. The first time it is gone operation by operation and noted; from then on the rank
- * goes all strides that follow on one another at once: it sleeps until the last one is over. What
- * begins on it before, a message whose partner has come, wakes it: strides that are over by then
- * are taken, and from the last one's kernel on operations are gone through as ever.
+ * nothing comes from outside: times are sums of whole picoseconds, rates depend on what runs
+ * concurrently, so that they are the same whenever it begins. From one such kernel to the next is a
+ * *stride*. The first time it is simulated operation by operation and recorded; from then on the
+ * rank takes all strides that follow one another at once: it sleeps until the last one is over.
+ * What begins on it earlier, a message whose partner has arrived, wakes it: strides that are over
+ * by then are taken, and from the last one's kernel on operations are simulated one by one.
  *
  * A stride says nothing about operations that wait for another rank, wait for or set an event, or
  * let the host wait. The host is far enough ahead when each launch precedes the start of the kernel
@@ -174,7 +174,7 @@ static bool solo_walk(const lk_engine *engine, const lk_rank *rank, int64_t unti
 	return any;
 }
 
-/* ---- strides that are gone for the first time ---- */
+/* ---- strides that are simulated for the first time ---- */
 
 /* A kernel of the rank has started this moment, and nothing else runs. */
 static bool rank_is_solo(const lk_engine *engine, const lk_rank *rank) {
