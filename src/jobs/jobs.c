@@ -82,7 +82,7 @@ static lk_status refuse_elastic(const lk_jobs_request *request, const lk_job_lis
 	return LK_OK;
 }
 
-/* What says how elastic policies change a running job, where there is none of them. */
+/* Refuses options of elastic policies where no such policy is simulated. */
 static lk_status check_elastic(const lk_jobs_request *request, lk_error *err) {
 	lk_jobs_request usual;
 	const char *idle = NULL;
@@ -96,7 +96,7 @@ static lk_status check_elastic(const lk_jobs_request *request, lk_error *err) {
 	return lk_hint(err, "add elastic to --policy, or leave it out");
 }
 
-/* What says how fast models train, where no job has one. */
+/* Refuses options on how fast models train where no job has a model. */
 static lk_status check_models(const lk_jobs_request *request, const lk_job_list *list,
                               lk_error *err) {
 	const char *idle = request->gpu           ? "--gpu"

@@ -38,7 +38,7 @@ static void nodes_unlink(lk_nodes *nodes, int node) {
 	if (nodes->first[list] == NONE) nodes->any[list / WORD] &= ~((uint64_t)1 << list % WORD);
 }
 
-/* The first list from `from` to before `end` that holds a node; `end` where there is none. */
+/* The first list in [from, end) that holds a node, else `end`. */
 static int nodes_next_list(const lk_nodes *nodes, int from, int end) {
 	for (int list = from; list < end; list = (list / WORD + 1) * WORD) {
 		uint64_t word = nodes->any[list / WORD] >> list % WORD;

@@ -100,7 +100,7 @@ static lk_status simulate_divide(struct cluster *cluster, lk_error *err) {
 	return LK_OK;
 }
 
-/* Goes to the next event; false where there is none. */
+/* Goes to the next event; false: no event is left. */
 static bool next_event(struct cluster *cluster) {
 	double end_s;
 	int first = first_end(cluster, &end_s);

@@ -90,7 +90,7 @@ double lk_trace_time(const char *text) {
 	                (sign == '-' ? -zone_s : zone_s));
 }
 
-/* A number, NAN where there is none. */
+/* The number that is all of the text, else NAN. */
 static double trace_number(const char *text) {
 	const char *end;
 	double number = lk_read_real(text, &end);
@@ -465,7 +465,7 @@ static lk_status trace_read_philly(lk_stream *in, lk_job_trace *trace, lk_error 
 	lk_status status = lk_json_document(&arena, in, &log, err);
 	if (status == LK_OK && log->kind != LK_JSON_ARRAY)
 		status = lk_fail(err, LK_ERR_INPUT, lk_stream_name(in),
-		                 "a log of Philly is a list of jobs; this is none");
+		                 "the log of Philly must be a JSON list of jobs");
 	for (size_t i = 0; status == LK_OK && i < log->count; i++) {
 		char where[256];
 		snprintf(where, sizeof where, "%.200s:%d", lk_stream_name(in), log->items[i].line);
