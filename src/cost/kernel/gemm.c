@@ -100,7 +100,7 @@ void lk_cost_grouped_gemm(const lk_graph *graph, uint32_t op, const lk_cost_site
                           lk_cost *out) {
 	LK_ASSERT(op < graph->ops.count);
 	lk_gemm_numbers numbers =
-		gemm_numbers_of(site, (lk_dtype)graph->ops.dtype[op], site->constants->expert_efficiency);
+		gemm_numbers_of(site, (lk_dtype)graph->ops.dtype[op], lk_site_experts(site));
 	gemm(graph, op, site, graph->ops.m[op], &numbers, out);
 }
 

@@ -40,7 +40,7 @@ void lk_cost_memory(const lk_graph *graph, uint32_t op, const lk_cost_site *site
 	const lk_device *device = site->node->device;
 	const lk_constants *constants = site->constants;
 	double bytes = graph->ops.bytes[op];
-	double experts = graph->ops.kind[op] == LK_OP_PERMUTE ? constants->expert_efficiency : 1;
+	double experts = graph->ops.kind[op] == LK_OP_PERMUTE ? lk_site_experts(site) : 1;
 	const lk_memory_model model = {
 		.efficiency = (memory_reduces(graph->ops.kind[op]) ? constants->norm_efficiency
 	                                                       : constants->memory_efficiency) *
