@@ -86,8 +86,8 @@ static lk_coll_cost direct(const lk_graph *graph, uint32_t op, const lk_cost_sit
  * crosses the network once for each node, to the GPU of the sender's number, which passes it on
  * over the node's links to each rank once; both go on at once, and coming back in the opposite
  * order. Rates that DeepEP's own tests reached on H800 with a 400 Gb/s NIC for each GPU
- * (deepseek-ai/DeepEP, docs/legacy.md): on one node 153 GB/s there and 158 back, thus 0.94 of
- * NVLink's rate; 58 and 51 GB/s counting the own node's rows on 4 and 8 nodes, thus 0.88 of the
+ * (deepseek-ai/DeepEP, docs/legacy.md): on one node 153 GB/s there and 158 back counting the own
+ * rank's rows, thus 0.83 of NVLink's rate; 58 and 51 GB/s counting the own node's rows on 4 and 8 nodes, thus 0.88 of the
  * line rate for what leaves; 43 on 2 nodes, where what is passed on limits, thus 0.74 of NVLink's
  * rate. No library of collectives is in it. */
 static lk_coll_cost dispatched(const lk_ops *ops, uint32_t op, const lk_cost_site *site,
@@ -99,7 +99,7 @@ static lk_coll_cost dispatched(const lk_ops *ops, uint32_t op, const lk_cost_sit
 	double nic = 0.88 * node->nics * node->nic_rate / (node->gpus > 0 ? node->gpus : 1) /
 	             fmax(1, site->oversubscription);
 	double across = outside > 0 && nic > 0 ? outside / nic + 14e-6 : 0;
-	double links = (outside > 0 ? 0.74 : 0.94) * node->intra_rate;
+	double links = (outside > 0 ? 0.74 : 0.83) * node->intra_rate;
 	double within = links > 0 ? inside / links : 0;
 	double seconds = fmax(within, across) + site->constants->kernel_floor_s;
 	return (lk_coll_cost){.seconds = seconds,

@@ -160,7 +160,7 @@ static void list_columns(lk_runs_fit *fit) {
 	/* deviations: what is known of such numbers before any run is seen */
 	static const double base[DIRECTIONS] = {.1, .15, .3, .4, .2, .3, .5, .7, .3, .7, .5, .3};
 	static const double stack[LK_KNOBS] = {.06, .12, .12, .40, .25, .30};
-	static const double release[LK_KNOBS] = {0, 0, 0, .7, 0, 0};
+	static const double release[LK_KNOBS] = {0, 0, 0, .3, 0, 0};
 	const lk_runs *runs = fit->runs;
 	for (int d = 0; d < DIRECTIONS; d++)
 		add_column(fit, (struct column){.level = BASE, .along = d, .prior = base[d]});

@@ -371,6 +371,13 @@ static void test_defaults(void **state) {
 	assert_string_equal(lk_stack_features_of("nemo", "26.08")->since, "26.06");
 	assert_string_equal(lk_stack_features_of("nemo", "")->since, "26.06");
 	assert_string_equal(lk_stack_features_of("of nobody", "3")->stack, "");
+	const lk_stack_features *whole = lk_stack_features_of("nemo", "26.06");
+	lk_stack_features blackwell = lk_stack_features_for(whole, LK_ARCH_BLACKWELL, LK_MXFP8),
+					  bf16 = lk_stack_features_for(whole, LK_ARCH_BLACKWELL, LK_BF16),
+					  hopper = lk_stack_features_for(whole, LK_ARCH_HOPPER, LK_FP8);
+	assert_true(blackwell.cuda_graphs && blackwell.graph_experts && blackwell.expert_overlap);
+	assert_true(bf16.cuda_graphs && !bf16.graph_experts && !bf16.expert_overlap);
+	assert_false(hopper.cuda_graphs || hopper.graph_experts || hopper.expert_overlap);
 	assert_string_equal(lk_stack_defaults_of("of nobody")->stack, "");
 	assert_int_equal(lk_stack_defaults_of("megatron-deepspeed")->attention, LK_KERNEL_UNFUSED);
 }

@@ -341,11 +341,13 @@ static void sort_rows(lk_builder *builder, const char *name, struct lk_moe_size 
 }
 
 /* In MXFP8 a graph that holds the experts holds products that apply the activation, or its gradient,
- * to what they made, and cast it before they write it (Megatron-Bridge's
- * cutedsl_fused_grouped_mlp). */
+ * to what they made, and cast it before they write it (Megatron-Bridge's cutedsl_fused_grouped_mlp):
+ * Transformer Engine's ForwardGroupedMLP_CuTeGEMMSwiGLU_MXFP8, which takes a plain SwiGLU. */
 static bool experts_fused(const lk_builder *builder) {
 	const lk_job *job = builder->job;
-	return job->dtype == LK_MXFP8 && job->cuda_graphs == LK_ON && job->graph_experts == LK_ON;
+	const lk_model *model = &job->model;
+	return job->dtype == LK_MXFP8 && job->cuda_graphs == LK_ON && job->graph_experts == LK_ON &&
+	       model->gated && !model->clipped_glu && !model->expert_bias;
 }
 
 static void experts_forward(lk_builder *builder, struct lk_moe_size z) {
@@ -456,11 +458,10 @@ static void experts_backward(lk_builder *builder, struct lk_moe_size z, bool inp
 	if (input) experts_gemm(builder, "experts_down_grad", rows, z.inner, h, z.local);
 	if (weight) experts_gemm(builder, "weight_grad", h, z.inner, rows, z.local);
 	if (input) {
-		if (!fused) {
+		if (!fused)
 			lk_build_memory(builder, LK_OP_ELEMENTWISE, "expert_activation_grad",
 			                builder->bytes * z.routed * (2 * z.up + z.inner));
-			experts_memory(builder, "expert_clip_grad", clip_bytes(builder, z, 5));
-		}
+		experts_memory(builder, "expert_clip_grad", clip_bytes(builder, z, 5));
 		lk_build_scratch(builder, builder->bytes * z.routed * (h + z.up + z.inner),
 		                 LK_OWN_WORKSPACE);
 	}

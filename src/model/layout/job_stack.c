@@ -111,8 +111,10 @@ static const lk_stack_features features[] = {
 		MLPERF,
 		.since = "v6.0",
 		WHOLE_GRAPHS,
+		.in_mxfp8 = true,
 		.etp = 1,
-		.source = "mlcommons training results v6.0: Megatron-Bridge as in nemo 26.06",
+		.source = "mlcommons training results v6.0: Megatron-Bridge as in nemo 26.06; on Hopper "
+				  "graphs of attention and router only",
 	},
 	{
 		MLPERF_LORA,
