@@ -87,9 +87,9 @@ static lk_coll_cost direct(const lk_graph *graph, uint32_t op, const lk_cost_sit
  * over the node's links to each rank once; both go on at once, and coming back in the opposite
  * order. Rates that DeepEP's own tests reached on H800 with a 400 Gb/s NIC for each GPU
  * (deepseek-ai/DeepEP, docs/legacy.md): on one node 153 GB/s there and 158 back counting the own
- * rank's rows, thus 0.83 of NVLink's rate; 58 and 51 GB/s counting the own node's rows on 4 and 8 nodes, thus 0.88 of the
- * line rate for what leaves; 43 on 2 nodes, where what is passed on limits, thus 0.74 of NVLink's
- * rate. No library of collectives is in it. */
+ * rank's rows, thus 0.83 of NVLink's rate; 58 and 51 GB/s counting the own node's rows on 4 and 8
+ * nodes, thus 0.88 of the line rate for what leaves; 43 on 2 nodes, where what is passed on limits,
+ * thus 0.74 of NVLink's rate. No library of collectives is in it. */
 static lk_coll_cost dispatched(const lk_ops *ops, uint32_t op, const lk_cost_site *site,
                                const lk_group_shape *group) {
 	const lk_node *node = site->node;
@@ -132,8 +132,7 @@ void lk_cost_comm(const lk_graph *graph, uint32_t op, const lk_cost_site *site, 
 		else if (by_node) {
 			own_kernels = true;
 			cost = dispatched(ops, op, site, group);
-		} else
-			cost = lk_collective_cost(comm_collective_of(kind), group, ops->bytes[op]);
+		} else cost = lk_collective_cost(comm_collective_of(kind), group, ops->bytes[op]);
 	}
 	if (by_node && ops->batch[op] > 0) cost.channels = (int)ops->batch[op];
 	double seconds = cost.seconds / (own_kernels ? 1 : site->constants->network_efficiency);

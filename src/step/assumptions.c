@@ -151,8 +151,9 @@ static const char *stack_recipe_text(lk_arena *arena, const lk_job *job) {
 	} on[] = {
 		{features->tp_overlap && job->tp_overlap == LK_ON, "--tp-overlap"},
 		{features->fused_loss && job->fused_cross_entropy == LK_ON, "--fused-loss"},
-		{features->cuda_graphs && job->cuda_graphs == LK_ON,
-	     job->graph_experts == LK_ON && experts ? "--cuda-graphs with the experts" : "--cuda-graphs"},
+		{features->cuda_graphs && job->cuda_graphs == LK_ON, job->graph_experts == LK_ON && experts
+	                                                             ? "--cuda-graphs with the experts"
+	                                                             : "--cuda-graphs"},
 		{features->by_node && experts && job->dispatcher == LK_DISPATCH_NODE, "--dispatcher node"},
 		{(features->expert_overlap || features->overlap_across) && lk_job_pairs(job),
 	     "--expert-overlap"},

@@ -6,13 +6,13 @@
  *     time    = flops / (rate of the kernel * efficiency(head_dim)) + floor, at least the bytes
  *
  * The builder states flops; efficiency falls for small heads, because softmax's exponentials per
- * pair do not shrink with them: d / (d + c) over its value at 128. With FlashAttention-3's published
- * forward rates on H100, 510, 670 and 787 TFLOP/s at d = 64, 128 and 256 (arXiv 2407.08608, figures
- * 5 and 6), c = 59; an SM makes 16 exponentials a clock on each, while its tensor cores double with
- * each architecture: c = 29 on Ampere (176 of 203 TFLOP/s at 64, FlashAttention-2's repository), 118
- * on Blackwell, and 59 where Blackwell Ultra doubles the exponentials. Beyond 128 Blackwell gains
- * nothing from what c promises (1,734 and 1,777 TFLOP/s at 256 and 128, NVIDIA/cudnn-frontend): 32
- * serves there and for other makers. */
+ * pair do not shrink with them: d / (d + c) over its value at 128. With FlashAttention-3's
+ * published forward rates on H100, 510, 670 and 787 TFLOP/s at d = 64, 128 and 256 (arXiv
+ * 2407.08608, figures 5 and 6), c = 59; an SM makes 16 exponentials a clock on each, while its
+ * tensor cores double with each architecture: c = 29 on Ampere (176 of 203 TFLOP/s at 64,
+ * FlashAttention-2's repository), 118 on Blackwell, and 59 where Blackwell Ultra doubles the
+ * exponentials. Beyond 128 Blackwell gains nothing from what c promises (1,734 and 1,777 TFLOP/s at
+ * 256 and 128, NVIDIA/cudnn-frontend): 32 serves there and for other makers. */
 #include <math.h>
 
 #include "cost/kernel/kernel.h"

@@ -60,10 +60,10 @@ typedef struct lk_constants {
 	double graph_step_overhead_s; /* the same where steps are replayed from CUDA graphs */
 	double
 		expert_launch_s; /* host time for one expert's part of a grouped product, not in a graph */
-	double expert_efficiency;  /* factor on the kernels of mixture-of-experts layers: permutations,
-	                              grouped products */
+	double expert_efficiency; /* factor on the kernels of mixture-of-experts layers: permutations,
+	                             grouped products */
 	double graph_expert_efficiency; /* a further factor on them inside a CUDA graph */
-	double network_efficiency; /* factor on the rates of communication */
+	double network_efficiency;      /* factor on the rates of communication */
 	/* factors on both by architecture, and on products in fp8 and fp4; 0 as 1 */
 	double gemm_of[LK_ARCHES], attention_of[LK_ARCHES], fp8_of[LK_ARCHES], fp4_of[LK_ARCHES];
 	lk_attention_kernel attention; /* whose kernel */

@@ -340,9 +340,10 @@ static void sort_rows(lk_builder *builder, const char *name, struct lk_moe_size 
 	                2 * exchanged_bytes(builder, way) * z.routed * z.hidden);
 }
 
-/* In MXFP8 a graph that holds the experts holds products that apply the activation, or its gradient,
- * to what they made, and cast it before they write it (Megatron-Bridge's cutedsl_fused_grouped_mlp):
- * Transformer Engine's ForwardGroupedMLP_CuTeGEMMSwiGLU_MXFP8, which takes a plain SwiGLU. */
+/* In MXFP8 a graph that holds the experts holds products that apply the activation, or its
+ * gradient, to what they made, and cast it before they write it (Megatron-Bridge's
+ * cutedsl_fused_grouped_mlp): Transformer Engine's ForwardGroupedMLP_CuTeGEMMSwiGLU_MXFP8, which
+ * takes a plain SwiGLU. */
 static bool experts_fused(const lk_builder *builder) {
 	const lk_job *job = builder->job;
 	const lk_model *model = &job->model;

@@ -156,8 +156,7 @@ const lk_stack_features *lk_stack_features_of(const char *stack, const char *rel
 	return best ? best : &features[0];
 }
 
-lk_stack_features lk_stack_features_for(const lk_stack_features *of, lk_arch arch,
-                                        lk_dtype dtype) {
+lk_stack_features lk_stack_features_for(const lk_stack_features *of, lk_arch arch, lk_dtype dtype) {
 	lk_stack_features here = *of;
 	bool whole = dtype == LK_MXFP8 || !of->in_mxfp8;
 	here.cuda_graphs &= arch == LK_ARCH_BLACKWELL || !of->on_blackwell;
