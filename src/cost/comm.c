@@ -43,13 +43,6 @@ static double row_copies(const lk_ops *ops, uint32_t op, double places) {
 	return within > 1 ? within * (1 - pow(1 - 1 / within, ops->k[op])) : 1;
 }
 
-/* A dispatcher that sends one copy per node, and inside a node one per rank. `k` 0: a copy per
- * expert. */
-static double copies_share(const lk_ops *ops, uint32_t op, const lk_group_shape *group) {
-	double places = group->nodes > 1 ? group->nodes : group->ranks;
-	return ops->k[op] > 0 && places > 1 ? row_copies(ops, op, places) / ops->k[op] : 1;
-}
-
 static bool to_next_stage(unsigned stream) {
 	return stream == LK_STREAM_SEND_FORWARD || stream == LK_STREAM_RECV_BACKWARD ||
 	       stream == LK_STREAM_RECV_FORWARD_UP || stream == LK_STREAM_SEND_BACKWARD_UP;
@@ -90,13 +83,14 @@ static lk_coll_cost direct(const lk_graph *graph, uint32_t op, const lk_cost_sit
 	                      .nic_rate = outside / seconds};
 }
 
-/* The kernels of such a dispatcher between nodes: a row crosses the network once for each node, to
- * the GPU of the sender's number, which passes it on over the node's links to each rank once; both
- * go on at once, and coming back in the opposite order. Rates that DeepEP's own tests reached on
- * H800 with a 400 Gb/s NIC for each GPU (deepseek-ai/DeepEP, docs/legacy.md): 58 and 51 GB/s
- * counting the own node's rows on 4 and 8 nodes, thus 0.88 of the line rate for what leaves; 43 on
- * 2 nodes, where what is passed on limits, thus 0.74 of NVLink's rate. No library of collectives is
- * in it. */
+/* The kernels of such a dispatcher: inside a node a row goes to each rank once. Between nodes it
+ * crosses the network once for each node, to the GPU of the sender's number, which passes it on
+ * over the node's links to each rank once; both go on at once, and coming back in the opposite
+ * order. Rates that DeepEP's own tests reached on H800 with a 400 Gb/s NIC for each GPU
+ * (deepseek-ai/DeepEP, docs/legacy.md): on one node 153 GB/s there and 158 back counting the own
+ * rank's rows, thus 0.83 of NVLink's rate; 58 and 51 GB/s counting the own node's rows on 4 and 8
+ * nodes, thus 0.88 of the line rate for what leaves; 43 on 2 nodes, where what is passed on limits,
+ * thus 0.74 of NVLink's rate. No library of collectives is in it. */
 static lk_coll_cost dispatched(const lk_ops *ops, uint32_t op, const lk_cost_site *site,
                                const lk_group_shape *group) {
 	const lk_node *node = site->node;
@@ -105,8 +99,9 @@ static lk_coll_cost dispatched(const lk_ops *ops, uint32_t op, const lk_cost_sit
 		   inside = row * row_copies(ops, op, group->ranks) * (1 - 1 / own);
 	double nic = 0.88 * node->nics * node->nic_rate / (node->gpus > 0 ? node->gpus : 1) /
 	             fmax(1, site->oversubscription) * lk_reach_rate(group->reach, LK_TRAFFIC_ALLTOALL);
-	double across = nic > 0 ? outside / nic + 14e-6 : 0;
-	double within = node->intra_rate > 0 ? inside / (0.74 * node->intra_rate) : 0;
+	double across = outside > 0 && nic > 0 ? outside / nic + 14e-6 : 0;
+	double links = (outside > 0 ? 0.74 : 0.83) * node->intra_rate;
+	double within = links > 0 ? inside / links : 0;
 	double seconds = fmax(within, across) + site->constants->kernel_floor_s;
 	return (lk_coll_cost){.seconds = seconds,
 	                      .algo = LK_ALGO_P2P,
@@ -141,12 +136,10 @@ void lk_cost_comm(const lk_graph *graph, uint32_t op, const lk_cost_site *site, 
 		reach = group->nodes > 1 ? group->reach : NULL;
 		by_node = kind == LK_OP_ALLTOALL && ops->k[op] > 0;
 		if (own_kernels) cost = direct(graph, op, site, group);
-		else if (by_node && group->nodes > 1) {
+		else if (by_node) {
 			own_kernels = true;
 			cost = dispatched(ops, op, site, group);
-		} else
-			cost = lk_collective_cost(collective, group,
-			                          ops->bytes[op] * copies_share(ops, op, group));
+		} else cost = lk_collective_cost(collective, group, ops->bytes[op]);
 	}
 	if (by_node && ops->batch[op] > 0) cost.channels = (int)ops->batch[op];
 	double seconds = cost.seconds / (own_kernels ? 1 : site->constants->network_efficiency);

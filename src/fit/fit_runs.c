@@ -47,6 +47,7 @@ typedef enum direction {
 	GRAPH_STEP_OVERHEAD,
 	FILL,
 	EXPERT_LAUNCH,
+	GRAPH_EXPERTS,
 	RAMP,
 	DIRECTIONS,
 } direction;
@@ -157,9 +158,9 @@ static bool has_earlier(const lk_runs *runs, const lk_run *run) {
 
 static void list_columns(lk_runs_fit *fit) {
 	/* deviations: what is known of such numbers before any run is seen */
-	static const double base[DIRECTIONS] = {.1, .15, .3, .4, .2, .3, .5, .7, .3, .7, .3};
+	static const double base[DIRECTIONS] = {.1, .15, .3, .4, .2, .3, .5, .7, .3, .7, .5, .3};
 	static const double stack[LK_KNOBS] = {.06, .12, .12, .40, .25, .30};
-	static const double release[LK_KNOBS] = {0, 0, 0, .7, 0, .4};
+	static const double release[LK_KNOBS] = {0, 0, 0, .3, 0, 0};
 	const lk_runs *runs = fit->runs;
 	for (int d = 0; d < DIRECTIONS; d++)
 		add_column(fit, (struct column){.level = BASE, .along = d, .prior = base[d]});
@@ -212,6 +213,7 @@ static void runs_constants_of(const lk_constants *base, const lk_run *run, const
 	out->graph_step_overhead_s *= exp(total[GRAPH_STEP_OVERHEAD]);
 	out->gemm_fill_s *= exp(total[FILL]);
 	out->expert_launch_s *= exp(total[EXPERT_LAUNCH]);
+	out->graph_expert_efficiency *= exp(total[GRAPH_EXPERTS]);
 	out->attention_start *= exp(total[RAMP]);
 	if (run) out->attention = lk_profile_attention(&run->job);
 }
@@ -233,7 +235,7 @@ static lk_status measure_slopes(const lk_runs_fit *fit, size_t i, const double *
 		double moved[DIRECTIONS], *slope = &fit->slope[i * DIRECTIONS + (size_t)d], up;
 		lk_constants constants;
 		*slope = 0;
-		bool experts = d == LK_KNOB_EXPERTS || d == EXPERT_LAUNCH;
+		bool experts = d == LK_KNOB_EXPERTS || d == EXPERT_LAUNCH || d == GRAPH_EXPERTS;
 		if (experts && run->job.model.experts == 0) continue;
 		memcpy(moved, total, sizeof moved);
 		moved[d] += change;
@@ -410,6 +412,7 @@ static lk_status put_base(const lk_runs_fit *fit, const lk_calibration_row *like
 	PUT(graph_step_overhead_s);
 	PUT(expert_launch_s);
 	PUT(expert_efficiency);
+	PUT(graph_expert_efficiency);
 	PUT(network_efficiency);
 #undef PUT
 	return LK_OK;

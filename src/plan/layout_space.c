@@ -336,7 +336,8 @@ static const lk_stack_features *features_of(const lk_space *space, int stack) {
 }
 
 bool lk_space_overlaps_experts(const lk_space *space, int stack) {
-	return features_of(space, stack)->expert_overlap;
+	lk_arch arch = space->cluster->node[0].device->arch;
+	return lk_stack_features_for(features_of(space, stack), arch, space->base.dtype).expert_overlap;
 }
 
 bool lk_space_varies_split(const lk_space *space, int stack) {

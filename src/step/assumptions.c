@@ -168,10 +168,12 @@ static const char *stack_recipe_text(lk_arena *arena, const lk_job *job) {
 	} on[] = {
 		{features->tp_overlap && job->tp_overlap == LK_ON, "--tp-overlap"},
 		{features->fused_loss && job->fused_cross_entropy == LK_ON, "--fused-loss"},
-		{features->cuda_graphs && job->cuda_graphs == LK_ON,
-	     features->graph_experts && experts ? "--cuda-graphs with the experts" : "--cuda-graphs"},
+		{features->cuda_graphs && job->cuda_graphs == LK_ON, job->graph_experts == LK_ON && experts
+	                                                             ? "--cuda-graphs with the experts"
+	                                                             : "--cuda-graphs"},
 		{features->by_node && experts && job->dispatcher == LK_DISPATCH_NODE, "--dispatcher node"},
-		{features->expert_overlap && lk_job_pairs(job), "--expert-overlap"},
+		{(features->expert_overlap || features->overlap_across) && lk_job_pairs(job),
+	     "--expert-overlap"},
 		{features->etp == 1 && experts && job->tp > 1 && job->etp == 1, "--etp 1"},
 		{features->late_reduce && job->overlap_grad_reduce == LK_OFF, "--no-overlap-grad-reduce"},
 		{features->wide_grads && job->grad_reduce_fp32 == LK_ON, "gradients in fp32"},

@@ -134,6 +134,7 @@ void lk_profile_base(const lk_calibration *calibration, lk_constants *out) {
 	TAKE(graph_step_overhead_s);
 	TAKE(expert_launch_s);
 	TAKE(expert_efficiency);
+	TAKE(graph_expert_efficiency);
 	TAKE(network_efficiency);
 #undef TAKE
 	for (int arch = 0; arch < LK_ARCHES; arch++) {

@@ -371,6 +371,13 @@ static void test_defaults(void **state) {
 	assert_string_equal(lk_stack_features_of("nemo", "26.08")->since, "26.06");
 	assert_string_equal(lk_stack_features_of("nemo", "")->since, "26.06");
 	assert_string_equal(lk_stack_features_of("of nobody", "3")->stack, "");
+	const lk_stack_features *whole = lk_stack_features_of("nemo", "26.06");
+	lk_stack_features blackwell = lk_stack_features_for(whole, LK_ARCH_BLACKWELL, LK_MXFP8),
+					  bf16 = lk_stack_features_for(whole, LK_ARCH_BLACKWELL, LK_BF16),
+					  hopper = lk_stack_features_for(whole, LK_ARCH_HOPPER, LK_FP8);
+	assert_true(blackwell.cuda_graphs && blackwell.graph_experts && blackwell.expert_overlap);
+	assert_true(bf16.cuda_graphs && !bf16.graph_experts && !bf16.expert_overlap);
+	assert_false(hopper.cuda_graphs || hopper.graph_experts || hopper.expert_overlap);
 	assert_string_equal(lk_stack_defaults_of("of nobody")->stack, "");
 	assert_int_equal(lk_stack_defaults_of("megatron-deepspeed")->attention, LK_KERNEL_UNFUSED);
 }
@@ -420,7 +427,7 @@ static void test_small(void **state) {
 	assert_int_equal(dense->job.model.norm, LK_NORM_RMS);
 	assert_int_equal(dense->job.sequence_parallel, LK_ON);
 	assert_int_equal(dense->job.schedule, LK_SCHED_INTERLEAVED);
-	assert_int_equal(dense->job.cuda_graphs, LK_ON); /* nemo since 26.02 */
+	assert_int_equal(dense->job.cuda_graphs, LK_OFF); /* nemo since 26.02, not on H100 */
 	assert_int_equal(dense->cluster.nodes[0], 2);
 	assert_int_equal(dense->cluster.node[0].gpus, 8);
 	near(dense->cluster.node[0].nic_rate, 50e9);

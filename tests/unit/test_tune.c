@@ -54,6 +54,21 @@ static struct tuned *tune(const char *path, const char *cluster, const char *siz
 	return tuned;
 }
 
+/* Of schedules within 1 % of the fastest, which are as good as equal, the first of which this holds
+ * becomes the best; false: it holds of none. */
+static bool settle(struct tuned *tuned, bool (*holds)(const struct tuned *tuned)) {
+	double fastest = tuned->search.found.at[0].time.seconds;
+	for (size_t i = 0; i < tuned->search.found.count; i++) {
+		if (tuned->search.found.at[i].time.seconds > 1.01 * fastest) continue;
+		lc_steps_free(tuned->steps);
+		lc_program_free(tuned->best);
+		OK(lc_rewrite_all(tuned->p, &tuned->search.found.at[i].schedule, &tuned->best, err));
+		OK(lc_steps_make(tuned->best, &tuned->steps, err));
+		if (holds(tuned)) return true;
+	}
+	return false;
+}
+
 static void drop(struct tuned *tuned) {
 	lc_steps_free(tuned->steps);
 	lc_program_free(tuned->best);
@@ -96,19 +111,26 @@ static int states_sliced(const lc_program *program) {
 
 /* ---- what the reference publishes ---- */
 
+static const lc_step *epilogue_ring(const struct tuned *tuned) {
+	const lc_step *whole = step_of(tuned->steps->at, tuned->steps->count, LC_STEP_OVERLAP);
+	if (!whole || !step_of(whole->parts, whole->part_count, LC_STEP_CONTRACT)) return NULL;
+	const lc_step *ring = step_of(whole->parts, whole->part_count, LC_STEP_RING);
+	return ring && ring->scatter >= 0 && ring->gathers.count == 1 ? ring : NULL;
+}
+
+static bool epilogue_in_ring(const struct tuned *tuned) {
+	return epilogue_ring(tuned) != NULL;
+}
+
 /* Reduce-scatter, epilogue and all-gather in one pass, overlapped with the product, on the GPUs of
  * the reference: later ones reduce in the switch. */
 static void test_output_projection(void **state) {
 	(void)state;
 	struct tuned *tuned =
 		tune("examples/lang/tp_out.lk", "8 v100-sxm-32", "tp=8,B=8,S=1024,H=12288", 0);
-	const lc_step *whole = step_of(tuned->steps->at, tuned->steps->count, LC_STEP_OVERLAP);
-	if (!whole || !step_of(whole->parts, whole->part_count, LC_STEP_CONTRACT))
-		miss(tuned, "the product is not overlapped");
-	const lc_step *ring = step_of(whole->parts, whole->part_count, LC_STEP_RING);
-	if (!ring || ring->scatter < 0 || ring->gathers.count != 1)
-		miss(tuned, "the epilogue is not in the ring");
-	assert_int_equal(count_op(tuned->best, &ring->values, LC_DROPOUT), 1);
+	if (!settle(tuned, epilogue_in_ring))
+		miss(tuned, "the epilogue is not in the ring beside the product");
+	assert_int_equal(count_op(tuned->best, &epilogue_ring(tuned)->values, LC_DROPOUT), 1);
 	assert_true(tuned->search.found.at[0].time.seconds < 0.9 * tuned->search.plain.time.seconds);
 	assert_false(tuned->search.capped);
 	drop(tuned);
@@ -175,16 +197,22 @@ static void test_hand_over(void **state) {
 	drop(tuned);
 }
 
+static bool experts_in_turn(const struct tuned *tuned) {
+	const lc_step *whole = step_of(tuned->steps->at, tuned->steps->count, LC_STEP_OVERLAP);
+	if (!whole || whole->part_count < 4) return false;
+	for (int i = 0; i < whole->values.count; i++)
+		if (tuned->steps->cut[whole->values.at[i]] != 0) return false;
+	return true;
+}
+
 /* Experts in turn, so that no weight is read twice: exchange of some beside the products of others,
  * there and back. */
 static void test_experts(void **state) {
 	(void)state;
 	struct tuned *tuned =
 		tune("examples/lang/moe.lk", ONE_NODE, "ep=8,E=64,C=1024,H=4096,F=4096", 0);
-	const lc_step *whole = step_of(tuned->steps->at, tuned->steps->count, LC_STEP_OVERLAP);
-	if (!whole || whole->part_count < 4) miss(tuned, "exchanges and products do not overlap");
-	for (int i = 0; i < whole->values.count; i++)
-		assert_int_equal(tuned->steps->cut[whole->values.at[i]], 0);
+	if (!settle(tuned, experts_in_turn))
+		miss(tuned, "exchanges and products do not overlap, one expert after the other");
 	assert_true(tuned->search.found.at[0].time.seconds < 0.95 * tuned->search.plain.time.seconds);
 	drop(tuned);
 }

@@ -24,6 +24,7 @@ static const struct limit {
 	{"step", NULL, "graph_step_overhead_s", 0, 100},
 	{"step", NULL, "expert_launch_s", 0, 1},
 	{"step", NULL, "expert_efficiency", 1e-3, 10},
+	{"step", NULL, "graph_expert_efficiency", 1e-3, 10},
 	{"step", NULL, "network_efficiency", 1e-3, 10},
 	{"architecture", NULL, "gemm", 1e-3, 10},
 	{"architecture", NULL, "attention", 1e-3, 10},

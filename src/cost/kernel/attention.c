@@ -6,7 +6,13 @@
  *     time    = flops / (rate of the kernel * efficiency(head_dim)) + floor, at least the bytes
  *
  * The builder states flops; efficiency falls for small heads, because softmax's exponentials per
- * pair do not shrink with them: e(d) = e * d / (d + 128 * (1 - 0.75)) / 0.8. */
+ * pair do not shrink with them: d / (d + c) over its value at 128. With FlashAttention-3's
+ * published forward rates on H100, 510, 670 and 787 TFLOP/s at d = 64, 128 and 256 (arXiv
+ * 2407.08608, figures 5 and 6), c = 59; an SM makes 16 exponentials a clock on each, while its
+ * tensor cores double with each architecture: c = 29 on Ampere (176 of 203 TFLOP/s at 64,
+ * FlashAttention-2's repository), 118 on Blackwell, and 59 where Blackwell Ultra doubles the
+ * exponentials. Beyond 128 Blackwell gains nothing from what c promises (1,734 and 1,777 TFLOP/s at
+ * 256 and 128, NVIDIA/cudnn-frontend): 32 serves there and for other makers. */
 #include <math.h>
 
 #include "cost/kernel/kernel.h"
@@ -18,6 +24,19 @@
 static double ramp(double causal, bool masked) {
 	const double tile = 128;
 	return masked ? causal : fmax(0, causal - tile) / 2;
+}
+
+static double small_head(const lk_device *device, lk_attention_kernel kernel) {
+	if (kernel == LK_ATTENTION_FA2) return 29; /* never near the tensor cores' rate */
+	/* Blackwell Ultra, which the catalogue tells apart by its products in fp4 */
+	bool ultra = lk_peak_flops(device, LK_NVFP4) > 2.5 * lk_peak_flops(device, LK_FP8);
+	if (device->arch == LK_ARCH_HOPPER) return 59;
+	return device->arch == LK_ARCH_BLACKWELL ? (ultra ? 59 : 118) : 32;
+}
+
+static double head_efficiency(const lk_device *device, lk_attention_kernel kernel, double head) {
+	double c = head < 128 ? small_head(device, kernel) : 32;
+	return head / (head + c) * (128 + c) / 128;
 }
 
 lk_attention_rate lk_step_attention(const lk_constants *constants, const lk_device *device,
@@ -38,7 +57,7 @@ void lk_cost_attention(const lk_graph *graph, uint32_t op, const lk_cost_site *s
 	double head = ops->k[op] > 0 ? ops->k[op] : 128;
 	lk_attention_rate rate = lk_step_attention(constants, device, backward);
 	double keys = ops->n[op];
-	double efficiency = head / (head + 32) / 0.8 * keys /
+	double efficiency = head_efficiency(device, constants->attention, head) * keys /
 	                    (keys + ramp(rate.start, (ops->flags[op] & LK_OP_CAUSAL) != 0));
 	double compute =
 		ops->flops[op] / fmin(rate.flops * efficiency, 0.95 * lk_peak_flops(device, LK_BF16));

@@ -37,5 +37,6 @@ const lk_constants lk_default_constants = {
 	.graph_step_overhead_s = 10e-3,
 	.expert_launch_s = 40e-6,
 	.expert_efficiency = 1,
+	.graph_expert_efficiency = 1,
 	.network_efficiency = 1,
 };

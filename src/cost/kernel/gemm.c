@@ -95,12 +95,12 @@ void lk_cost_gemm(const lk_graph *graph, uint32_t op, const lk_cost_site *site, 
 }
 
 /* Experts of a rank as one launch, their rows padded to whole pieces: the busiest rank decides, so
- * its rows are the mean times the imbalance. */
+ * its rows are the mean times the imbalance. A single expert is a product like any other. */
 void lk_cost_grouped_gemm(const lk_graph *graph, uint32_t op, const lk_cost_site *site,
                           lk_cost *out) {
 	LK_ASSERT(op < graph->ops.count);
-	lk_gemm_numbers numbers =
-		gemm_numbers_of(site, (lk_dtype)graph->ops.dtype[op], site->constants->expert_efficiency);
+	double experts = graph->ops.batch[op] > 1 ? lk_site_experts(site) : 1;
+	lk_gemm_numbers numbers = gemm_numbers_of(site, (lk_dtype)graph->ops.dtype[op], experts);
 	gemm(graph, op, site, graph->ops.m[op], &numbers, out);
 }
 

@@ -61,9 +61,10 @@ typedef struct lk_constants {
 	double graph_step_overhead_s; /* the same where steps are replayed from CUDA graphs */
 	double
 		expert_launch_s; /* host time for one expert's part of a grouped product, not in a graph */
-	double expert_efficiency;  /* factor on the kernels of mixture-of-experts layers: permutations,
-	                              grouped products */
-	double network_efficiency; /* factor on the rates of communication */
+	double expert_efficiency; /* factor on the kernels of mixture-of-experts layers: permutations,
+	                             grouped products */
+	double graph_expert_efficiency; /* a further factor on them inside a CUDA graph */
+	double network_efficiency;      /* factor on the rates of communication */
 	/* factors on both by architecture, and on products in fp8 and fp4; 0 as 1 */
 	double gemm_of[LK_ARCHES], attention_of[LK_ARCHES], fp8_of[LK_ARCHES], fp4_of[LK_ARCHES];
 	lk_attention_kernel attention; /* whose kernel */
@@ -83,6 +84,13 @@ typedef struct lk_cost_site {
 	bool compiled;      /* torch.compile: fewer launches */
 	bool experts_eager; /* graphs leave out the experts, whose sizes vary */
 } lk_cost_site;
+
+/* The factor on the kernels of experts. */
+static inline double lk_site_experts(const lk_cost_site *site) {
+	bool graph = site->cuda_graphs && !site->experts_eager;
+	return site->constants->expert_efficiency *
+	       (graph ? site->constants->graph_expert_efficiency : 1);
+}
 
 /* The group that a communication operation runs in. */
 static inline const lk_group_shape *lk_site_group(const lk_cost_site *site, const lk_graph *graph,

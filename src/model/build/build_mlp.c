@@ -340,13 +340,25 @@ static void sort_rows(lk_builder *builder, const char *name, struct lk_moe_size 
 	                2 * exchanged_bytes(builder, way) * z.routed * z.hidden);
 }
 
+/* In MXFP8 a graph that holds the experts holds products that apply the activation, or its
+ * gradient, to what they made, and cast it before they write it (Megatron-Bridge's
+ * cutedsl_fused_grouped_mlp): Transformer Engine's ForwardGroupedMLP_CuTeGEMMSwiGLU_MXFP8, which
+ * takes a plain SwiGLU. */
+static bool experts_fused(const lk_builder *builder) {
+	const lk_job *job = builder->job;
+	const lk_model *model = &job->model;
+	return job->dtype == LK_MXFP8 && job->cuda_graphs == LK_ON && job->graph_experts == LK_ON &&
+	       model->gated && !model->clipped_glu && !model->expert_bias;
+}
+
 static void experts_forward(lk_builder *builder, struct lk_moe_size z) {
 	double rows = z.routed / z.local;
 	quantize_arrived(builder, z);
 	experts_gemm(builder, "experts_up", rows, z.up, z.hidden, z.local);
-	activate_experts(builder, z);
+	bool fused = experts_fused(builder);
+	if (!fused) activate_experts(builder, z);
 	lk_build_save(builder, moe_saved(builder, z), LK_OWN_ACTIVATIONS);
-	lk_build_quantize(builder, z.routed * z.inner);
+	if (!fused) lk_build_quantize(builder, z.routed * z.inner);
 	experts_gemm(builder, "experts_down", rows, z.hidden, z.inner, z.local);
 	if (lk_build_runs_again(builder, LK_MODULE_MOE_ACT))
 		lk_build_release(builder, activated_saved(builder, z), LK_OWN_ACTIVATIONS);
@@ -439,6 +451,7 @@ static void shared_again(lk_builder *builder) {
 
 static void experts_backward(lk_builder *builder, struct lk_moe_size z, bool input, bool weight) {
 	double rows = z.routed / z.local, h = z.hidden;
+	bool fused = experts_fused(builder);
 	if (input) experts_memory(builder, "expert_bias_grad", weighed_bias_bytes(builder, z, 8));
 	if (input) activation_again(builder, z);
 	if (input) quantize_arrived(builder, z);
@@ -446,15 +459,16 @@ static void experts_backward(lk_builder *builder, struct lk_moe_size z, bool inp
 	if (input) experts_gemm(builder, "experts_down_grad", rows, z.inner, h, z.local);
 	if (weight) experts_gemm(builder, "weight_grad", h, z.inner, rows, z.local);
 	if (input) {
-		lk_build_memory(builder, LK_OP_ELEMENTWISE, "expert_activation_grad",
-		                builder->bytes * z.routed * (2 * z.up + z.inner));
+		if (!fused)
+			lk_build_memory(builder, LK_OP_ELEMENTWISE, "expert_activation_grad",
+			                builder->bytes * z.routed * (2 * z.up + z.inner));
 		experts_memory(builder, "expert_clip_grad", clip_bytes(builder, z, 5));
 		lk_build_scratch(builder, builder->bytes * z.routed * (h + z.up + z.inner),
 		                 LK_OWN_WORKSPACE);
 	}
 	if (weight && builder->model->expert_bias)
 		lk_build_bias_grad(builder, "experts_up_bias_grad", z.routed, z.up);
-	if (input) lk_build_quantize(builder, z.routed * z.up);
+	if (input && !fused) lk_build_quantize(builder, z.routed * z.up);
 	if (input) experts_gemm(builder, "experts_up_grad", rows, h, z.up, z.local);
 	if (weight) experts_gemm(builder, "weight_grad", z.up, h, rows, z.local);
 	bool last = weight || !builder->train_base;

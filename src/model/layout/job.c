@@ -264,8 +264,15 @@ static void fill_dispatcher(lk_job *job, const lk_stack_features *features) {
 	job->dispatcher_said = true;
 }
 
-static void fill_switches(lk_job *job) {
+/* Whether expert-parallel ranks of one group lie on several nodes. */
+static bool experts_leave_node(const lk_job *job, const lk_cluster *cluster) {
+	return cluster && (int64_t)job->ep * job->etp > cluster->node[0].gpus;
+}
+
+static void fill_switches(lk_job *job, const lk_cluster *cluster) {
 	const lk_stack_features *features = lk_job_features(job);
+	lk_arch arch = cluster ? cluster->node[0].device->arch : LK_ARCH_BLACKWELL;
+	lk_stack_features here = lk_stack_features_for(features, arch, job->dtype);
 	bool full = job->dtype <= LK_TF32, sharded = job->sharding != LK_SHARD_NONE;
 	bool even = job->seq / job->cp % job->tp == 0 && job->seq % job->cp == 0;
 	fill_switch(&job->sequence_parallel, job->tp > 1 && even);
@@ -280,9 +287,10 @@ static void fill_switches(lk_job *job) {
 	bool simple = job->schedule == LK_SCHED_GPIPE || job->schedule == LK_SCHED_1F1B;
 	fill_switch(&job->overlap_p2p, !simple);
 	fill_switch(&job->tp_overlap, features->tp_overlap && job->sequence_parallel == LK_ON);
-	fill_switch(&job->cuda_graphs, features->cuda_graphs);
-	fill_switch(&job->graph_experts, features->graph_experts);
-	fill_switch(&job->expert_overlap, features->expert_overlap);
+	fill_switch(&job->cuda_graphs, here.cuda_graphs);
+	fill_switch(&job->graph_experts, here.graph_experts);
+	fill_switch(&job->expert_overlap,
+	            here.expert_overlap || (here.overlap_across && experts_leave_node(job, cluster)));
 	fill_switch(&job->fp8_dispatch, false);
 	fill_dispatcher(job, features);
 	fill_switch(&job->grouped_gemm, job->model.experts > 0 && lk_job_like_megatron(job));
@@ -309,7 +317,7 @@ lk_status lk_job_complete(lk_job *job, const lk_cluster *cluster, lk_error *err)
 	LK_TRY(fill_vocab(&whole, err));
 	fill_dtype(&whole, cluster);
 	fill_sharding(&whole);
-	fill_switches(&whole);
+	fill_switches(&whole, cluster);
 	fill_attention(&whole, cluster);
 	LK_TRY(lk_job_check_layout(&whole, err));
 	LK_TRY(lk_job_check_switches(&whole, err));

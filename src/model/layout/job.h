@@ -231,12 +231,15 @@ int lk_release_compare(const char *a, const char *b);
 typedef struct lk_stack_features {
 	const char *stack, *since; /* since: "" all releases */
 	bool tp_overlap, fused_loss, cuda_graphs, graph_experts, expert_overlap;
-	bool by_node;       /* MoE: one copy per node, LK_DISPATCH_NODE */
-	bool wide_grads;    /* gradients are kept and reduced in fp32 */
-	bool late_reduce;   /* below ZeRO 2: gradients are reduced after the last backward pass */
-	bool cp_contiguous; /* context parallelism does not balance */
-	int etp;            /* 0: as tp */
-	const char *source; /* where this is stated, or why it is assumed */
+	bool by_node;        /* MoE: one copy per node, LK_DISPATCH_NODE */
+	bool wide_grads;     /* gradients are kept and reduced in fp32 */
+	bool late_reduce;    /* below ZeRO 2: gradients are reduced after the last backward pass */
+	bool cp_contiguous;  /* context parallelism does not balance */
+	bool on_blackwell;   /* graphs on Blackwell alone */
+	bool overlap_across; /* expert traffic overlapped where it leaves the node */
+	bool in_mxfp8;       /* graphs of experts, and their overlap, in MXFP8 alone */
+	int etp;             /* 0: as tp */
+	const char *source;  /* where this is stated, or why it is assumed */
 } lk_stack_features;
 
 /* The entry of the stack with the latest `since` that is not after the release; an empty release is
@@ -246,6 +249,8 @@ const lk_stack_features *lk_stack_features_of(const char *stack, const char *rel
 const lk_stack_features *lk_stack_features_at(int index);
 /* Those that hold for a job where it does not say otherwise. */
 const lk_stack_features *lk_job_features(const lk_job *job);
+/* The same without what the software leaves off on such a GPU or in such a format. */
+lk_stack_features lk_stack_features_for(const lk_stack_features *of, lk_arch arch, lk_dtype dtype);
 /* Whether its software overlaps the reduction of gradients where the job does not say. */
 bool lk_job_overlaps_reduce(const lk_job *job);
 

@@ -42,6 +42,7 @@ int lk_release_compare(const char *a, const char *b) {
 #define MLPERF_LORA .stack = "mlperf-lora", .tp_overlap = true, .fused_loss = true
 #define WHOLE_GRAPHS \
 	.cuda_graphs = true, .graph_experts = true, .by_node = true, .expert_overlap = true
+#define BLACKWELL_GRAPHS .cuda_graphs = true, .on_blackwell = true
 
 /* An entry holds for its release and those after it, up to the next of the stack. */
 static const lk_stack_features features[] = {
@@ -75,25 +76,30 @@ static const lk_stack_features features[] = {
 		NEMO,
 		.since = "25.09",
 		.by_node = true,
-		.expert_overlap = true,
+		.overlap_across = true,
 		.source = "NVIDIA-NeMo/Megatron-Bridge scripts/performance: DeepEP or HybridEP; "
-				  "expert traffic overlapped in interleaved pipelines: assumed",
+				  "moe_a2a_overlap off in racks, on for DeepSeek-V3 on B200 and Qwen3 235B on H100",
 	},
 	{
 		NEMO,
 		.since = "26.02",
-		.cuda_graphs = true,
+		BLACKWELL_GRAPHS,
 		.by_node = true,
-		.expert_overlap = true,
-		.source = "NVIDIA-NeMo/Megatron-Bridge scripts/performance: CUDA graphs of attention, "
-				  "router and preprocessing",
+		.overlap_across = true,
+		.source = "NVIDIA-NeMo/Megatron-Bridge scripts/performance/configs: CUDA graphs of "
+				  "attention, router and preprocessing on Blackwell; cuda_graph_impl none on H100",
 	},
 	{
 		NEMO,
 		.since = "26.06",
-		WHOLE_GRAPHS,
-		.source = "as before, with graphs of whole iterations: assumed from the launch times that "
-				  "the runs leave room for",
+		BLACKWELL_GRAPHS,
+		.graph_experts = true,
+		.by_node = true,
+		.expert_overlap = true,
+		.overlap_across = true,
+		.in_mxfp8 = true,
+		.source = "as before; for mixtures in fp8_mx cuda_graph_impl full_iteration, "
+				  "cutedsl_fused_grouped_mlp and moe_a2a_overlap",
 	},
 	{
 		MLPERF,
@@ -110,8 +116,10 @@ static const lk_stack_features features[] = {
 		MLPERF,
 		.since = "v6.0",
 		WHOLE_GRAPHS,
+		.in_mxfp8 = true,
 		.etp = 1,
-		.source = "mlcommons training results v6.0: Megatron-Bridge as in nemo 26.06",
+		.source = "mlcommons training results v6.0: Megatron-Bridge as in nemo 26.06; on Hopper "
+				  "graphs of attention and router only",
 	},
 	{
 		MLPERF_LORA,
@@ -151,6 +159,15 @@ const lk_stack_features *lk_stack_features_of(const char *stack, const char *rel
 		if (!best || lk_release_compare(best->since, entry->since) < 0) best = entry;
 	}
 	return best ? best : &features[0];
+}
+
+lk_stack_features lk_stack_features_for(const lk_stack_features *of, lk_arch arch, lk_dtype dtype) {
+	lk_stack_features here = *of;
+	bool whole = dtype == LK_MXFP8 || !of->in_mxfp8;
+	here.cuda_graphs &= arch == LK_ARCH_BLACKWELL || !of->on_blackwell;
+	here.graph_experts &= here.cuda_graphs && whole;
+	here.expert_overlap &= whole;
+	return here;
 }
 
 const lk_stack_features *lk_job_features(const lk_job *job) {
