@@ -396,6 +396,10 @@ static bool launch_write_put_line(struct text *line, lk_dialect dialect, const l
 	return true;
 }
 
+bool lk_launch_describes(const lk_model *model) {
+	return model->network <= LK_NET_ENCDEC && model->audio.convs == 0;
+}
+
 char *lk_launch_write_for(lk_arena *arena, lk_dialect dialect, const lk_job *job) {
 	bool network = dialect == LK_DIALECT_MEGATRON || dialect == LK_DIALECT_DEEPSPEED;
 	struct text line = {.arena = arena}, settings = {.arena = arena};

@@ -242,9 +242,10 @@ static const char *hindrance(lk_plan_emit emit, const lk_job *job) {
 	static const char *const fsdp[] = {"fsdp", "torchtitan", "llm-foundry", NULL};
 	bool zb = job->schedule == LK_SCHED_ZB_H1 || job->schedule == LK_SCHED_ZB_H2 ||
 	          job->schedule == LK_SCHED_DUALPIPE;
-	if (job->model.network == LK_NET_CONV || job->model.network == LK_NET_DIFFUSION)
-		return "no launch line describes convolution nets and diffusion transformers; give their "
-			   "own trainer the layout";
+	if (!lk_launch_describes(&job->model))
+		return "no launch line describes convolution nets, diffusion transformers and networks "
+			   "that "
+			   "read sound; give their own trainer the layout";
 	if (emit == LK_EMIT_TORCHTITAN && !emit_one_of(job->stack, fsdp))
 		return "the layout is one of Megatron-LM; add --stack torchtitan to the search";
 	if (emit == LK_EMIT_TORCHTITAN && zb)

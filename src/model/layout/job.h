@@ -344,6 +344,9 @@ lk_status lk_launch_file(lk_arena *arena, const char *path, const lk_launch_give
 /* A DeepSpeed config file, applied to out->job; with job NULL a new one is made. `out` is zeroed or
  * was filled before. */
 lk_status lk_deepspeed_read(lk_arena *arena, const char *path, lk_launch *out, lk_error *err);
+/* Whether flags and settings can state all of a network: not its convolutions nor its blocks of
+ * diffusion. */
+bool lk_launch_describes(const lk_model *model);
 /* The job as Megatron-LM flags, one text; reading it back gives the same job. */
 char *lk_launch_write(lk_arena *arena, const lk_job *job);
 /* The same as another framework is launched. NeMo and torchtitan name the network by configurations
