@@ -457,6 +457,10 @@ static void emit_end(struct emit_work *work) {
 	lk_vec_free(&work->emission.program);
 }
 
+bool lk_launch_describes(const lk_model *model) {
+	return model->network <= LK_NET_ENCDEC && model->audio.convs == 0;
+}
+
 lk_status lk_emit(lk_arena *arena, const char *target, const lk_job *job, const lk_cluster *cluster,
                   lk_emitted *out, lk_error *err) {
 	const emit_framework *framework;
@@ -466,11 +470,12 @@ lk_status lk_emit(lk_arena *arena, const char *target, const lk_job *job, const 
 	emit_find(target, &framework, &wrapper);
 	if (framework == NULL) framework = emit_of_stack(job);
 	const char *lacks = framework->lacks(job);
-	if (job->model.network == LK_NET_CONV && !framework->convolutions)
+	bool convolutions = job->model.network == LK_NET_CONV;
+	if (convolutions && !framework->convolutions)
 		lacks = "it trains no convolution nets; accelerate starts a program of yours";
-	if (job->model.network == LK_NET_DIFFUSION)
-		lacks = "what it writes cannot describe a diffusion transformer; give the network's own "
-				"trainer the layout";
+	if (!convolutions && !lk_launch_describes(&job->model))
+		lacks = "what it writes cannot describe diffusion transformers and networks that read "
+				"sound; give the network's own trainer the layout";
 	if (lacks != NULL) {
 		const char *what = strchr(lacks, ';');
 		lk_fail(err, LK_ERR_INPUT, "--emit", "%s cannot run this job: %.*s", framework->name,

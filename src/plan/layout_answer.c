@@ -56,14 +56,14 @@ static void answer_fill_speed(const lk_plan_request *request, lk_plan_choice *ou
                               lk_arena *arena) {
 	const lk_device *device = cluster->node[0].device;
 	double seconds = step->step_s,
-		   per_step = job->model.vocab > 0 ? step->graph->tokens : step->graph->samples;
+		   per_step = lk_model_in_tokens(&job->model) ? step->graph->tokens : step->graph->samples;
 	out->step_time_s = seconds;
 	lk_range_of(arena, job, cluster, lk_step_network_share(step), seconds, &out->step_time_low_s,
 	            &out->step_time_high_s, NULL);
 	out->peak_bytes = step->memory[step->fullest].total;
 	out->usable_bytes = step->usable;
 	out->tokens_per_s_per_gpu =
-		job->model.vocab > 0 ? step->graph->tokens / seconds / job->gpus : 0;
+		lk_model_in_tokens(&job->model) ? step->graph->tokens / seconds / job->gpus : 0;
 	double peak =
 		device->peak_flops[job->dtype] > 0 ? device->peak_flops[job->dtype] : device->vector_flops;
 	if (peak > 0 && cluster->groups == 1)
@@ -127,7 +127,7 @@ bool lk_layout_request(const lk_plan_request *request, const lk_space *space,
 static const char *answer_reproduce(const lk_plan_request *request, const lk_space *space,
                                     const lk_layout *layout, const lk_job *job, lk_arena *arena) {
 	lk_predict_request wanted;
-	bool described = job->model.network <= LK_NET_ENCDEC,
+	bool described = lk_launch_describes(&job->model),
 		 launched = request->job.launch_count || request->job.script || request->job.config;
 	if (!described || (request->job.model && !launched))
 		return lk_layout_request(request, space, layout, job, arena, &wanted)

@@ -128,7 +128,8 @@ static void predict_fill_speed(lk_prediction *prediction, const lk_job *job,
 	            &prediction->step_time_low_s, &prediction->step_time_high_s, &prediction->basis);
 	prediction->samples_per_s = graph->samples / seconds;
 	prediction->unit = lk_model_unit(&job->model);
-	prediction->tokens_per_s_per_gpu = job->model.vocab > 0 ? graph->tokens / seconds / gpus : 0;
+	prediction->tokens_per_s_per_gpu =
+		lk_model_in_tokens(&job->model) ? graph->tokens / seconds / gpus : 0;
 	prediction->model_flops_per_s_per_gpu = graph->model_flops / seconds / gpus;
 	bool mixed;
 	prediction->peak_flops = mean_peak(job, cluster, &mixed);
@@ -372,7 +373,8 @@ static lk_status answer_job(const lk_predict_request *request, const char *emit,
 	predict_fill_speed(prediction, &asked.job, &asked.cluster, step, &a->arena);
 	LK_TRY(fill_layout(prediction, &asked.job, &a->arena, err));
 	LK_TRY(fill_training(
-		prediction, request, asked.job.model.vocab > 0 ? step->graph->tokens : step->graph->samples,
+		prediction, request,
+		lk_model_in_tokens(&asked.job.model) ? step->graph->tokens : step->graph->samples,
 		lk_sizes_checkpoint(&asked.job), nodes_used(&asked.cluster, asked.job.gpus), err));
 	fill_simulation(prediction, &asked.job, step);
 	LK_TRY(lk_note_job(&a->arena, request, &asked, prediction, err));

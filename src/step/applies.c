@@ -58,6 +58,12 @@ static bool lacks_adapters(const lk_job *job) {
 static bool lacks_attention(const lk_job *job) {
 	return job->model.network == LK_NET_CONV;
 }
+static bool adds_positions(const lk_job *job) {
+	return job->model.relative_rows > 0;
+}
+static bool has_pairs(const lk_job *job) {
+	return job->model.tower.apart;
+}
 static bool lacks_vocabulary(const lk_job *job) {
 	return job->model.vocab == 0 || !job->model.lm_head;
 }
@@ -162,6 +168,11 @@ static const struct rule {
      "", lacks_generation, true, "nothing is generated", "use --task generate, or leave it out"},
 	{"plan", "", lacks_tables, true, "only a recommendation model has tables to place", leave_out},
 	{"attention", "", lacks_attention, true, "a convolution net has no attention", leave_out},
+	{"attention", "", adds_positions, true,
+     "scores of positions between tokens are added to those of attention, which no fused kernel "
+     "does",
+     leave_out},
+	{"images", "", has_pairs, true, "a pair has one image", leave_out},
 	{"seq", "", lacks_attention, true, "a convolution net has no sequence", leave_out},
 	{"fused-loss", "cross-entropy-loss-fusion cross-entropy-fusion-impl", lacks_vocabulary, true,
      "the model has no logits over a vocabulary", leave_out},

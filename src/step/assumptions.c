@@ -209,8 +209,10 @@ static lk_status list_assumptions(lk_arena *arena, const lk_predict_request *req
 	SAY(!request->dtype && !launched, "number format %s (--dtype)", lk_dtype_name(job->dtype));
 	bool images = job->model.network == LK_NET_CONV;
 	const lk_tower *tower = &job->model.tower;
-	SAY(tower->layers > 0, "%d image%s of %d x %d pixels a sequence, %g of its tokens%s",
-	    tower->images, tower->images == 1 ? "" : "s", tower->image, tower->image,
+	SAY(tower->apart, "the product of all features of the batch, which compares them, is left out");
+	SAY(tower->layers > 0 && !tower->apart,
+	    "%d image%s of %d x %d pixels a sequence, %g of its tokens%s", tower->images,
+	    tower->images == 1 ? "" : "s", tower->image, tower->image,
 	    tower->images * lk_tower_tokens(tower),
 	    tower->any_size ? " (--images, --image-size)" : " (--images)");
 	const lk_diffusion *dit = &job->model.dit;
@@ -223,8 +225,12 @@ static lk_status list_assumptions(lk_arena *arena, const lk_predict_request *req
 	    dit->frames, dit->width, dit->height, job->seq, dit->text_tokens);
 	SAY(diffusion,
 	    "outputs of the text encoders and of the VAE are cached: neither runs in a step");
-	SAY(!images && !diffusion && !request->seq && !launched, "sequence length %d (--seq)",
-	    job->seq);
+	SAY(job->model.audio.convs > 0 && !request->seq && !launched,
+	    "sound of %d tokens, %.0f frames or samples (--seq)", job->seq,
+	    lk_audio_frames(&job->model.audio, -1, job->seq));
+	SAY(job->model.decoder_context > 0, "texts of %d tokens", job->decoder_seq);
+	SAY(!images && !diffusion && job->model.audio.convs == 0 && !request->seq && !launched,
+	    "sequence length %d (--seq)", job->seq);
 	SAY(!request->gbs && !launched, "global batch %d %ss (--gbs)", job->gbs,
 	    lk_model_unit(&job->model));
 	if (images) SAY(!request->mbs && !launched, "%d images a GPU at once (--mbs)", job->mbs);

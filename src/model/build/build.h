@@ -206,6 +206,9 @@ void lk_build_core_gemm(lk_builder *builder, const char *name, double m, double 
  */
 void lk_build_cp_heads(lk_builder *builder, const char *name, double columns);
 
+/* build_audio.c: convolutions before an encoder that listens. */
+void lk_build_audio(lk_builder *builder, bool forward);
+
 /* build_diffusion.c: a block, the stem and the head of a diffusion transformer. */
 void lk_build_dit_block(lk_builder *builder, lk_dit_block block, bool forward);
 void lk_build_dit_stem(lk_builder *builder, bool forward);

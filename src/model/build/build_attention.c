@@ -210,6 +210,36 @@ static void unfused(lk_builder *builder, const lk_layer_shape *shape, struct lk_
 	lk_build_gemm_batch(builder, "key_grad", shape->keys, w.score, shape->queries, batch);
 }
 
+/* DeBERTa's positions (arXiv 2006.03654): a row for each distance, projected to keys and queries
+ * once for all sequences; scores of queries with the keys of positions and of keys with their
+ * queries, each picked by distance and added to the others. */
+static double relative_saved(const lk_builder *builder, struct lk_widths w) {
+	return builder->bytes * builder->model->relative_rows * 2 * w.q;
+}
+
+static void relative_scores(lk_builder *builder, const lk_layer_shape *shape, struct lk_widths w,
+                            bool backward) {
+	double rows = builder->model->relative_rows, batch = builder->batch * w.heads,
+		   h = builder->model->hidden,
+		   picked = 2 * builder->bytes * batch * shape->queries * shape->keys;
+	if (!backward) {
+		lk_build_gemm(builder, "position_proj", rows, 2 * w.q, h);
+		lk_build_gemm_batch(builder, "content_to_position", shape->queries, rows, w.score, batch);
+		lk_build_gemm_batch(builder, "position_to_content", shape->keys, rows, w.score, batch);
+		lk_build_memory(builder, LK_OP_ELEMENTWISE, "pick_positions", 3 * picked);
+		lk_build_save(builder, relative_saved(builder, w), LK_OWN_ACTIVATIONS);
+		return;
+	}
+	lk_build_memory(builder, LK_OP_ELEMENTWISE, "pick_positions_grad", 3 * picked);
+	for (int side = 0; side < 2; side++) {
+		lk_build_gemm_batch(builder, "content_grad", shape->queries, w.score, rows, batch);
+		lk_build_gemm_batch(builder, "position_grad", rows, w.score, shape->queries, batch);
+	}
+	lk_build_gemm(builder, "position_input_grad", rows, h, 2 * w.q);
+	lk_build_gemm(builder, "position_weight_grad", 2 * w.q, h, rows);
+	lk_build_release(builder, relative_saved(builder, w), LK_OWN_ACTIVATIONS);
+}
+
 /* Keys and values of the other context-parallel ranks: a ring hides during the attention it feeds,
  * an all-gather does not. Backward, keys and values come again and their gradients go back. */
 static void core(lk_builder *builder, const lk_layer_shape *shape, struct lk_widths w,
@@ -223,9 +253,11 @@ static void core(lk_builder *builder, const lk_layer_shape *shape, struct lk_wid
 	if (exchange)
 		lk_build_collective(builder, LK_OP_ALLGATHER, LK_STREAM_CP, LK_GROUP_CP, "exchange_kv",
 		                    total, ring);
+	if (model->relative_rows > 0 && !backward) relative_scores(builder, shape, w, false);
 	if (is_sparse(builder)) attention_sparse(builder, shape, w, backward);
 	else if (builder->job->attn_kernel == LK_KERNEL_UNFUSED) unfused(builder, shape, w, backward);
 	else attention_flash(builder, shape, w, backward);
+	if (model->relative_rows > 0 && backward) relative_scores(builder, shape, w, true);
 	if (exchange && backward)
 		lk_build_collective(builder, LK_OP_REDUCESCATTER, LK_STREAM_CP, LK_GROUP_CP,
 		                    "exchange_kv_grad", total, false);
@@ -238,7 +270,7 @@ static void positions(lk_builder *builder, const lk_layer_shape *shape, struct l
 	if (model->qk_norm)
 		lk_build_memory(builder, LK_OP_NORM, backward ? "qk_norm_grad" : "qk_norm",
 		                (backward ? 3 : 2) * builder->bytes * builder->tokens * (w.q + w.kv / 2));
-	if (model->no_positions) return;
+	if (model->no_positions || model->relative_rows > 0) return;
 	if (model->position_rows > 0) return;  /* learned: added to the embedding */
 	if (model->network == LK_NET_ENCDEC) { /* a bias per head and distance, read with the scores */
 		double bias = builder->bytes * w.heads * shape->queries * shape->keys;
@@ -328,8 +360,17 @@ static void place_heads(lk_builder *builder, const lk_layer_shape *shape, struct
 		                2 * builder->bytes * builder->tokens * (w.q + w.kv) / 2);
 }
 
-static void projections_backward(lk_builder *builder, struct lk_widths w, bool input, bool weight) {
+static void projections_backward(lk_builder *builder, struct lk_widths w, bool cross, bool input,
+                                 bool weight) {
 	const lk_model *model = builder->model;
+	double tokens = builder->tokens;
+	if (cross && builder->memory_tokens != tokens) {
+		lk_build_column_backward(builder, "q_proj_grad", w.q, model->hidden, input, weight);
+		builder->tokens = builder->memory_tokens;
+		lk_build_column_backward(builder, "kv_proj_grad", w.kv, model->hidden, input, weight);
+		builder->tokens = tokens;
+		return;
+	}
 	if (model->attention != LK_ATTN_MLA) {
 		lk_build_column_backward(builder, "qkv_proj_grad", w.q + w.gate + w.kv, model->hidden,
 		                         input, weight);
@@ -429,6 +470,6 @@ void lk_build_attention_backward(lk_builder *builder, const lk_layer_shape *shap
 	if (weight && builder->model->qkv_bias)
 		lk_build_bias_grad(builder, "qkv_bias_grad", builder->tokens, w.q + w.kv);
 	if (weight && is_sparse(builder)) lk_build_index_backward(builder, shape, false, true);
-	projections_backward(builder, w, input, weight);
+	projections_backward(builder, w, shape->across, input, weight);
 	if (input) lk_build_release(builder, qkv_saved(builder, w, shape->across), LK_OWN_ACTIVATIONS);
 }

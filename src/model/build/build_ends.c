@@ -28,6 +28,14 @@ static void scatter_end(lk_builder *builder, lk_rank_params p) {
 	                 lk_sizes_wire_bytes(builder->job) * p.trained_dense, 0, false, false);
 }
 
+/* Bytes of the decoder's embedded tokens, of a network whose encoder listens. */
+static double decoder_embedding(lk_builder *builder) {
+	lk_build_stack(builder, true);
+	double out = builder->bytes * builder->tokens * builder->model->hidden;
+	lk_build_stack(builder, false);
+	return out;
+}
+
 static void embedding_forward(lk_builder *builder) {
 	const lk_model *model = builder->model;
 	gather_end(builder, lk_sizes_embedding(builder->job));
@@ -45,6 +53,10 @@ static void embedding_forward(lk_builder *builder) {
 		              lk_model_patch_inputs(model));
 		if (builder->graph->ops.count)
 			builder->graph->ops.kind[builder->graph->ops.count - 1] = LK_OP_CONV;
+	} else if (model->audio.convs > 0) {
+		lk_build_audio(builder, true);
+		if (model->vocab > 0)
+			lk_build_memory(builder, LK_OP_EMBEDDING, "embedding", 2 * decoder_embedding(builder));
 	} else {
 		lk_build_memory(builder, LK_OP_EMBEDDING, "embedding", 2 * out);
 	}
@@ -81,7 +93,11 @@ static void ends_embedding_backward(lk_builder *builder) {
 	if (builder->model->project.width[0] > 0) /* pixels need no gradient */
 		lk_build_gemm(builder, "patch_weight_grad", builder->model->hidden,
 		              lk_model_patch_inputs(builder->model), builder->tokens);
-	else lk_build_memory(builder, LK_OP_EMBEDDING, "embedding_grad", 3 * out);
+	else if (builder->model->audio.convs == 0)
+		lk_build_memory(builder, LK_OP_EMBEDDING, "embedding_grad", 3 * out);
+	if (builder->model->audio.convs > 0) lk_build_audio(builder, false);
+	if (builder->model->audio.convs > 0 && builder->model->vocab > 0)
+		lk_build_memory(builder, LK_OP_EMBEDDING, "embedding_grad", 3 * decoder_embedding(builder));
 	lk_build_release(builder, lk_build_mask_bytes(builder), LK_OWN_ACTIVATIONS);
 	scatter_end(builder, lk_sizes_embedding(builder->job));
 }
@@ -166,6 +182,11 @@ static double head_saved(const lk_builder *builder) {
 	return rows * lk_build_row_bytes(builder);
 }
 
+/* Whether the last product is over the vocabulary: not of an encoder of texts that are compared. */
+static bool predicts_words(const lk_model *model) {
+	return model->vocab > 0 && !model->tower.apart;
+}
+
 static void head_forward(lk_builder *builder) {
 	const lk_model *model = builder->model;
 	gather_end(builder, lk_sizes_head(builder->job));
@@ -177,14 +198,14 @@ static void head_forward(lk_builder *builder) {
 		lk_build_dit_head(builder, true);
 		return;
 	}
-	if (model->vocab > 0 && gathered_head(builder) > 0)
+	if (predicts_words(model) && gathered_head(builder) > 0)
 		lk_build_save(builder, gathered_head(builder), LK_OWN_BUFFERS);
 	if (model->final_norm)
 		lk_build_memory(builder, LK_OP_NORM, "final_norm", 2 * lk_build_row_bytes(builder));
 	if (model->pooler)
 		lk_build_gemm(builder, "pooler", builder->batch, model->hidden, model->hidden);
 	if (model->project.width[0] > 0) lk_build_projector(builder, true);
-	if (model->vocab <= 0) return;
+	if (!predicts_words(model)) return;
 	lk_build_tp_enter(builder, "gather_head_input");
 	lk_build_gemm(builder, "lm_head", builder->tokens, vocabulary(builder), model->hidden);
 	lk_build_save(builder, head_saved(builder), LK_OWN_ACTIVATIONS);
@@ -203,7 +224,7 @@ static void head_backward(lk_builder *builder) {
 		scatter_end(builder, lk_sizes_head(builder->job));
 		return;
 	}
-	if (model->vocab > 0) {
+	if (predicts_words(model)) {
 		double logits = builder->tokens * vocabulary(builder);
 		struct lk_logit_bytes each = logit_bytes(builder);
 		lk_build_memory(builder, LK_OP_LOSS, "cross_entropy_grad",
@@ -218,9 +239,9 @@ static void head_backward(lk_builder *builder) {
 	if (model->project.width[0] > 0) lk_build_projector(builder, false);
 	if (model->final_norm && !builder->frozen)
 		lk_build_memory(builder, LK_OP_NORM, "final_norm_grad", 3 * lk_build_row_bytes(builder));
-	if (model->vocab > 0) lk_build_release(builder, head_saved(builder), LK_OWN_ACTIVATIONS);
+	if (predicts_words(model)) lk_build_release(builder, head_saved(builder), LK_OWN_ACTIVATIONS);
 	if (builder->train_base) scatter_end(builder, lk_sizes_head(builder->job));
-	if (model->vocab > 0 && gathered_head(builder) > 0)
+	if (predicts_words(model) && gathered_head(builder) > 0)
 		lk_build_release(builder, gathered_head(builder), LK_OWN_BUFFERS);
 }
 

@@ -153,6 +153,10 @@ static lk_status fill_sequence(lk_job *job, lk_error *err) {
 		return LK_OK;
 	}
 	if (model->network == LK_NET_DIFFUSION) fill_int(&job->seq, model->context);
+	/* scores of positions are added to those of contents: no fused kernel does */
+	if (model->relative_rows > 0) job->attn_kernel = LK_KERNEL_UNFUSED;
+	if (model->network == LK_NET_ENCDEC && model->decoder_context > 0)
+		fill_int(&job->decoder_seq, model->decoder_context);
 	int context = model->context > 0 ? model->context : SEQ_DEFAULT;
 	fill_int(&job->seq, context < SEQ_DEFAULT_MOST ? context : SEQ_DEFAULT_MOST);
 	return LK_OK;

@@ -379,6 +379,9 @@ lk_status lk_deepspeed_read(lk_arena *arena, const char *path, lk_launch *out, l
  */
 lk_status lk_launch_config_text(lk_arena *arena, const char *text, size_t size, const char *name,
                                 lk_launch *out, lk_error *err);
+/* Whether flags and settings can state all of a network: not its convolutions nor its blocks of
+ * diffusion. */
+bool lk_launch_describes(const lk_model *model);
 /* The launch lines of frameworks. NeMo, torchtitan and Megatron-Bridge name the network by recipes
  * of their own. DeepSpeed: Megatron-LM's flags with a configuration, which DeepSpeed takes as
  * base64 in place of a file's name. */

@@ -57,7 +57,7 @@ lk_status lk_job_check_tower(const lk_job *job, lk_error *err) {
 	if (images * job->mbs > 1 << 24)
 		return lk_fail(err, LK_ERR_INPUT, "--images", "%g images in a micro-batch of %d sequences",
 		               images, job->mbs);
-	if (images * tokens <= job->seq) return LK_OK;
+	if (tower->apart || images * tokens <= job->seq) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, "--images",
 	        "%g images of %g tokens each are longer than a sequence of %d", images, tokens,
 	        job->seq);

@@ -83,6 +83,12 @@ static const struct range ranges[] = {
 	RANGE(channels, 0, 4096),
 	RANGE(patch_frames, 0, 64),
 	RANGE(loose, 0, FFN),
+	RANGE(relative_rows, 0, WIDTH),
+	RANGE(decoder_context, 0, CONTEXT),
+	RANGE(audio.channels, 0, WIDTH),
+	RANGE(audio.convs, 0, LK_AUDIO_CONVS),
+	RANGE(audio.position_kernel, 0, WIDTH),
+	RANGE(audio.position_groups, 0, WIDTH),
 	RANGE(dit.repeat[LK_DIT_REFINE], 0, LAYERS),
 	RANGE(dit.repeat[LK_DIT_DUAL], 0, LAYERS),
 	RANGE(dit.repeat[LK_DIT_DOUBLE], 0, LAYERS),
@@ -236,9 +242,18 @@ static lk_status check_diffusion(const lk_model *model, const char *where, lk_er
 static lk_status check_network(const lk_model *model, const char *where, lk_error *err) {
 	if (model->network == LK_NET_CONV) return LK_OK; /* its reader has looked */
 	if (model->network == LK_NET_DIFFUSION) return check_diffusion(model, where, err);
-	if (model->vocab == 0 && model->image == 0) {
+	if (model->vocab == 0 && model->image == 0 && model->audio.convs == 0) {
 		lk_fail(err, LK_ERR_INPUT, where, "vocab is 0");
 		return lk_hint(err, "set vocab_size");
+	}
+	for (int i = 0; i < model->audio.convs; i++)
+		if (model->audio.width[i] < 1 || model->audio.kernel[i] < 1 || model->audio.stride[i] < 1)
+			return lk_fail(err, LK_ERR_INPUT, where, "convolution %d lacks a size", i);
+	if (model->audio.position_kernel > 0 &&
+	    (model->audio.position_groups < 1 || model->hidden % model->audio.position_groups != 0)) {
+		lk_fail(err, LK_ERR_INPUT, where, "a hidden size of %d in %d groups of positions",
+		        model->hidden, model->audio.position_groups);
+		return lk_hint(err, "groups must divide the hidden size");
 	}
 	if (model->image > 0 &&
 	    (model->patch < 1 || model->patch > model->image || model->channels < 1)) {

@@ -24,18 +24,35 @@ static double head_matrices(const lk_model *model) {
 	return width * model->vocab + project;
 }
 
+/* Tokens of the last stack. */
+static double decoder_tokens(const lk_model *model, double s) {
+	bool own = model->network == LK_NET_ENCDEC && model->decoder_context > 0;
+	return own ? model->decoder_context : s;
+}
+
 double lk_model_head_flops(const lk_model *model, double seq) {
-	return model->network == LK_NET_CONV ? 0 : 6 * seq * head_matrices(model);
+	return model->network == LK_NET_CONV ? 0
+	                                     : 6 * decoder_tokens(model, seq) * head_matrices(model);
+}
+
+/* Multiply-adds of a layer's matrices. Of cross-attention keys and values are made of the encoder's
+ * tokens. */
+static double layer_products(const lk_model *model, int layer, double s) {
+	bool decoder = model->network == LK_NET_ENCDEC && layer >= model->layers;
+	double own = decoder ? decoder_tokens(model, s) : s,
+		   shared = decoder ? 2.0 * model->hidden * model->kv_heads * model->head_dim : 0;
+	return own * layer_matrices(model, layer) + (s - own) * shared;
 }
 
 /* Multiply-adds of a layer beyond those of its matrices, cross-attention included. */
 static double layer_core(const lk_model *model, int layer, double s) {
 	lk_layer made = lk_model_layer(model, layer);
-	double sum = 0;
+	double sum = 0, encoded = s;
+	if (model->network == LK_NET_ENCDEC && layer >= model->layers) s = decoder_tokens(model, s);
 	for (int i = 0; i < LK_MIXER_KINDS; i++)
 		if (made.mixers & lk_mixer_kinds[i].mixer) sum += lk_mixer_kinds[i].core(model, &made, s);
 	if (model->network == LK_NET_ENCDEC && layer >= model->layers)
-		sum += lk_attention_cross(model, s);
+		sum += lk_attention_cross(model, s, encoded);
 	return sum;
 }
 
@@ -55,7 +72,7 @@ static double edge_flops(const lk_model *model, double s) {
 	if (model->image > 0) sum += (s - !model->no_class) * lk_model_patch_inputs(model) * h;
 	if (model->pooler) sum += h * h;
 	if (model->embed_dim > 0) sum += s * model->embed_dim * h;
-	return 6 * sum;
+	return 6 * (sum + lk_audio_macs(model, s));
 }
 
 double lk_model_projector_flops(const lk_model *model) {
@@ -80,15 +97,16 @@ double lk_model_flops(const lk_model *model, int seq) {
 	if (seq <= 0) return 0;
 	if (model->network == LK_NET_CONV) return 6 * lk_convnet_macs(model); /* of an image */
 	if (model->network == LK_NET_DIFFUSION) return 6 * lk_dit_macs(model, seq);
-	double s = seq, matrices = head_matrices(model), core = 0, layer = 0, beyond = 0;
+	double s = seq, last = decoder_tokens(model, s), core = 0, layer = 0, beyond = 0,
+		   products = last * head_matrices(model);
 	for (int i = 0; i < model->layers + model->decoder_layers; i++) {
 		if (!lk_layer_repeats(model, i)) {
-			layer = layer_matrices(model, i);
+			layer = layer_products(model, i, s);
 			beyond = layer_core(model, i, s);
 		}
-		matrices += layer;
+		products += layer;
 		core += beyond;
 	}
-	return 6 * (s * matrices + core) + mtp_flops(model, s) + edge_flops(model, s) +
+	return 6 * (products + core) + mtp_flops(model, s) + edge_flops(model, s) +
 	       lk_model_tower_flops(model) + lk_model_projector_flops(model);
 }

@@ -59,8 +59,8 @@ typedef struct lk_hf_family {
 } lk_hf_family;
 
 /* The tables of families, each ends with a type NULL: hf_families.c, hf_encoders.c (encoders, with
- * and without a decoder), hf_diffusion.c. */
-extern const lk_hf_family lk_hf_decoders[], lk_hf_encoders[], lk_hf_diffusers[];
+ * and without a decoder), hf_audio.c, hf_diffusion.c. */
+extern const lk_hf_family lk_hf_decoders[], lk_hf_encoders[], lk_hf_audio[], lk_hf_diffusers[];
 
 /* The row of a model_type, or NULL. */
 const lk_hf_family *lk_hf_family_of(const char *type);

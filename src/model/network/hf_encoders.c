@@ -40,6 +40,13 @@ static const lk_hf_key bert_keys[] = {
 	END,
 };
 
+static const lk_hf_key pair_text_keys[] = {
+	NEED("num_hidden_layers", layers),  NEED("hidden_size", hidden),
+	NEED("num_attention_heads", heads), NEED("intermediate_size", ffn),
+	NEED("vocab_size", vocab),          NEED("max_position_embeddings", context),
+	REAL("dropout", dropout),           END,
+};
+
 static const lk_hf_key bart_keys[] = {
 	NEED("encoder_layers|num_hidden_layers", layers),
 	NEED("decoder_layers", decoder_layers),
@@ -177,6 +184,44 @@ static lk_status finish_dinov2(const lk_hf_config *config, lk_model *model, lk_e
 	return finish_vit(config, model, err);
 }
 
+/* deberta-v2: positions between tokens in place of those of tokens. Keys and queries of positions
+ * are those of contents (share_att_key). */
+static lk_status finish_deberta(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	bool relative = false, shared = false, placed = true;
+	int buckets = 0;
+	LK_TRY(lk_hf_flag(config, "relative_attention", &relative, err));
+	LK_TRY(lk_hf_flag(config, "share_att_key", &shared, err));
+	LK_TRY(lk_hf_flag(config, "position_biased_input", &placed, err));
+	LK_TRY(lk_hf_int(config, "position_buckets", &buckets, err));
+	lk_hf_find(config, "pos_att_type");
+	lk_hf_find(config, "max_relative_positions"); /* all that the buckets hold */
+	lk_hf_find(config, "pooler_hidden_size");
+	lk_hf_find(config, "pooler_hidden_act");
+	if (!relative || !shared || placed || buckets < 1 || buckets > 1 << 16 ||
+	    !lk_hf_says(config, "norm_rel_ebd", "layer_norm")) {
+		lk_hf_fail(config, NULL, err,
+		           "relative_attention, share_att_key, position_biased_input, position_buckets or "
+		           "norm_rel_ebd are not those of DeBERTa-v3");
+		return lk_hint(err, "other positions of networks of the type deberta-v2 are not modelled");
+	}
+	model->context = model->position_rows;
+	model->position_rows = 0;
+	model->relative_rows = 2 * buckets;
+	return lk_hf_heads(config, model, err);
+}
+
+/* The encoder of text beside one of images: causal in CLIP. */
+static lk_status finish_pair_text(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	lk_hf_find(config, "projection_dim");
+	lk_hf_find(config, "projection_size");
+	if (config->object == config->root) {
+		lk_hf_fail(config, NULL, err, "an encoder of text alone, without one of images");
+		return lk_hint(err, "give the config of the pair, of the type clip or siglip");
+	}
+	model->position_rows = model->context;
+	return lk_hf_heads(config, model, err);
+}
+
 /* ---- start values ---- */
 
 #define BIASES .qkv_bias = true, .out_bias = true, .mlp_bias = true
@@ -199,6 +244,24 @@ static const lk_model mt5_start = {T5, .gated = true};
 	.dropout = 0.1
 static const lk_model bert_start = {BERT, .pooler = true};
 static const lk_model electra_start = {BERT};
+static const lk_model deberta_start = {.network = LK_NET_ENCODER,
+                                       .norm = LK_NORM_LAYER,
+                                       .norms_per_layer = 2,
+                                       .norm_bias = true,
+                                       .embed_norm = true,
+                                       BIASES,
+                                       .tied = true,
+                                       .dropout = 0.1};
+#define PAIR_TEXT                                                                               \
+	.norm = LK_NORM_LAYER, .norms_per_layer = 2, .norm_bias = true, .final_norm = true, BIASES, \
+	.tied = true, .layers = 12
+static const lk_model clip_text_start = {
+	PAIR_TEXT,    .network = LK_NET_DECODER, .hidden = 512, .heads = 8, .ffn = 2048, .vocab = 49408,
+	.context = 77};
+static const lk_model siglip_text_start = {PAIR_TEXT,     .network = LK_NET_ENCODER,
+                                           .hidden = 768, .heads = 12,
+                                           .ffn = 3072,   .vocab = 32000,
+                                           .context = 64, .pooler = true};
 #define BART                                                                                  \
 	.network = LK_NET_ENCDEC, .norm = LK_NORM_LAYER, .norms_per_layer = 2, .norm_bias = true, \
 	BIASES, .lm_head = true, .tied = true, .context = 1024, .dropout = 0.1
@@ -220,6 +283,9 @@ const lk_hf_family lk_hf_encoders[] = {
 	{"roberta", bert_keys, &bert_start, finish_bert},
 	{"xlm-roberta", bert_keys, &bert_start, finish_bert},
 	{"electra", bert_keys, &electra_start, finish_electra},
+	{"deberta-v2", bert_keys, &deberta_start, finish_deberta},
+	{"clip_text_model", pair_text_keys, &clip_text_start, finish_pair_text},
+	{"siglip_text_model", pair_text_keys, &siglip_text_start, finish_pair_text},
 	{"bart", bart_keys, &bart_start, finish_bart},
 	{"pegasus", bart_keys, &pegasus_start, finish_bart},
 	{"vit", vit_keys, &vit_start, finish_vit},

@@ -749,7 +749,8 @@ const lk_hf_family lk_hf_decoders[] = {
 
 /* ---- all tables ---- */
 
-static const lk_hf_family *const tables[] = {lk_hf_decoders, lk_hf_encoders, lk_hf_diffusers};
+static const lk_hf_family *const tables[] = {lk_hf_decoders, lk_hf_encoders, lk_hf_audio,
+                                             lk_hf_diffusers};
 
 const lk_hf_family *lk_hf_family_of(const char *type) {
 	for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)

@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
+
 enum {
 	MERGED_MOST = 1 << 20 /* numbers of a token that several become */
 };
@@ -345,6 +347,48 @@ static lk_status join_qwen3_vl(const lk_hf_config *config, const lk_hf_config *v
 	return LK_OK;
 }
 
+/* One token of an image is compared with one of a text. */
+static lk_status join_pair(const char *name, const lk_hf_config *vision, lk_model *model,
+                           double loose, lk_error *err) {
+	lk_tower *tower = &model->tower;
+	if (tower->patch < 1 || tower->image / tower->patch < 1)
+		return LK_OK; /* tower_positions refuses it */
+	if (loose > 1 << 24) return lk_hf_fail(vision, NULL, err, "a head of %g parameters", loose);
+	model->loose = (int)loose;
+	tower->project.merge = tower->image / tower->patch;
+	tower->project.averages = 1;
+	tower->apart = 1;
+	lk_copy(model->name, sizeof model->name, name);
+	return LK_OK;
+}
+
+/* clip: the token of the class and the text's last are projected; a temperature. */
+static lk_status join_clip(const lk_hf_config *config, const lk_hf_config *vision, lk_model *model,
+                           lk_error *err) {
+	model->tower.project.width[0] = 512;
+	LK_TRY(lk_hf_int(config, "projection_dim", &model->tower.project.width[0], err));
+	return join_pair("clip", vision, model,
+	                 (double)model->hidden * model->tower.project.width[0] + 1, err);
+}
+
+/* siglip: the image's tokens are pooled by attention of one learned query, with an MLP of its own,
+ * whose operations, 1 % of the encoder's, are left out; a temperature and a bias. */
+static lk_status join_siglip(const lk_hf_config *config, const lk_hf_config *vision,
+                             lk_model *model, lk_error *err) {
+	double h = model->tower.hidden, f = model->tower.ffn,
+		   pool = h + 4 * (h * h + h) + 2 * h + 2 * h * f + f + h;
+	bool head = true;
+	(void)config;
+	LK_TRY(lk_hf_flag(vision, "vision_use_head", &head, err));
+	if (pool > 1 << 24 || model->tower.hidden != model->hidden) {
+		lk_hf_fail(vision, NULL, err, "encoders of %d and %d numbers", model->tower.hidden,
+		           model->hidden);
+		return lk_hint(err, "pairs of one width of at most 1,152 are modelled");
+	}
+	if (head) model->tower.loose = (int)pool;
+	return join_pair("siglip", vision, model, 2, err);
+}
+
 typedef struct lk_hf_joint {
 	const char *type;    /* model_type of the whole config */
 	const char *encoder; /* where vision_config states no model_type */
@@ -372,6 +416,9 @@ static const lk_hf_joint joints[] = {
 	{"internvl_chat", "intern_vit_6b", join_internvl,
      "downsample_ratio|dynamic_image_size|force_image_size|max_dynamic_patch|min_dynamic_patch|"
      "ps_version|select_layer|template|use_thumbnail|pad2square|hidden_size|system_message"},
+	{"clip", "clip_vision_model", join_clip,
+     "projection_dim|logit_scale_init_value|text_config_dict|vision_config_dict"},
+	{"siglip", "siglip_vision_model", join_siglip, "text_config_dict|vision_config_dict"},
 	{"qwen2_vl", "qwen2_vl", join_qwen2_vl, QWEN_JOINT_KNOWN},
 	{"qwen2_5_vl", "qwen2_5_vl", join_qwen2_5_vl, QWEN_JOINT_KNOWN},
 	{"qwen3_vl", "qwen3_vl", join_qwen3_vl, QWEN_JOINT_KNOWN},

@@ -13,7 +13,7 @@ static lk_weights head_attention(const lk_model *model) {
 	double h = model->hidden, q = (double)model->heads * model->head_dim,
 		   kv = (double)model->kv_heads * model->head_dim;
 	lk_weights sum = lk_weights_linear(h, q, model->qkv_bias);
-	lk_weights_add(&sum, lk_weights_linear(h, kv, model->qkv_bias));
+	lk_weights_add(&sum, lk_weights_linear(h, kv, model->qkv_bias && !model->key_plain));
 	lk_weights_add(&sum, lk_weights_linear(h, kv, model->qkv_bias));
 	lk_weights_add(&sum, lk_weights_linear(q, h, model->out_bias));
 	if (model->output_gate) lk_weights_add(&sum, lk_weights_linear(h, q, model->qkv_bias));
@@ -109,9 +109,12 @@ double lk_attention_core(const lk_model *model, const lk_layer *layer, double s)
 		return model->heads * latent * causal_pairs(s, best) +
 		       model->index_heads * (model->index_dim + 1.0) * causal_pairs(s, 0);
 	}
-	return pair_width(model) * layer_pairs(s, layer);
+	/* every token against every position between tokens, as query and as key; that the rows of
+	 * these are projected, once for all sequences, is left out */
+	double relative = 2.0 * model->relative_rows * s * model->heads * model->head_dim;
+	return pair_width(model) * layer_pairs(s, layer) + relative;
 }
 
-double lk_attention_cross(const lk_model *model, double s) {
-	return pair_width(model) * s * s;
+double lk_attention_cross(const lk_model *model, double queries, double keys) {
+	return pair_width(model) * queries * keys;
 }

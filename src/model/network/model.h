@@ -234,8 +234,25 @@ typedef struct lk_tower {
 	int loose;
 	int any_size; /* images of any size; else of `image` pixels alone */
 	int images;   /* of a sequence */
+	int apart;    /* its tokens take no place in the sequence: what both encoders make of a pair of
+	                 image and text is compared (CLIP, arXiv 2103.00020; SigLIP, 2303.15343) */
 	lk_projector project;
 } lk_tower;
+
+/* ---- audio: convolutions along time before an encoder, of frames or of samples. */
+enum {
+	LK_AUDIO_CONVS = 8
+};
+
+typedef struct lk_audio {
+	int channels; /* of a frame: mel bins; of samples 1 */
+	int convs;    /* 0: the network reads no sound */
+	int width[LK_AUDIO_CONVS], kernel[LK_AUDIO_CONVS], stride[LK_AUDIO_CONVS];
+	int normed;                           /* the first so many have a norm */
+	bool bias;                            /* of the convolutions */
+	bool projected;                       /* a norm and a product make tokens of what comes out */
+	int position_kernel, position_groups; /* a convolution gives tokens their positions; 0: none */
+} lk_audio;
 
 typedef struct lk_model {
 	char name[64];   /* preset name, or model_type of the config */
@@ -244,7 +261,9 @@ typedef struct lk_model {
 
 	int layers; /* of the decoder, or of the encoder where there is no decoder; ENCDEC: encoder
 	               layers */
-	int decoder_layers; /* ENCDEC only */
+	int decoder_layers;  /* ENCDEC only */
+	int decoder_context; /* ENCDEC: tokens of the decoder, where they are not as many as the
+	                        encoder's; 0: as many */
 	/* The list of layers, as repeats and kinds: "3GE *E", "M- ME *- ME". Letters of mixers: * full
 	 * attention, w and c attention within `window`, sliding or in chunks, M Mamba, G gated delta
 	 * net, L lightning attention; of feed-forwards: - dense, E experts. It begins anew until all
@@ -261,6 +280,7 @@ typedef struct lk_model {
 	bool embed_norm;     /* a norm after the embedding: bloom, bert, phi? no */
 	bool final_norm;
 	bool qkv_bias, out_bias, mlp_bias; /* biases of q/k/v, of the attention output, of the MLP */
+	bool key_plain;                    /* keys have no bias, queries and values may */
 	bool norm_bias;                    /* LayerNorm with bias; false for mpt */
 	bool norm_plain;                   /* norms without learned scale or bias: no parameters */
 	bool head_bias;
@@ -275,6 +295,8 @@ typedef struct lk_model {
 	bool head_transform;  /* bert as Megatron-LM trains it: a dense layer and a norm before the head
 	                       */
 	bool lm_head;         /* false: backbone only, as bert and vit are counted */
+	int relative_rows;    /* deberta: positions between tokens, with a row each that all layers
+	                         project to keys and queries; a norm over them; 0: none */
 	int relative_buckets; /* t5: buckets * heads in the first layer of each stack */
 	double dropout;       /* of hidden states; 0 in recent models */
 
@@ -323,8 +345,16 @@ typedef struct lk_model {
 	lk_projector project;       /* of a tower, after its last norm */
 	lk_convnet conv;            /* CONV only */
 	lk_diffusion dit;           /* DIFFUSION only */
+	lk_audio audio;
 	lk_tower tower;
 } lk_model;
+
+/* Numbers that a convolution reads for a frame; frames that it gives where `tokens` come out of the
+ * last; parameters of all, multiply-adds for so many tokens: 0 of networks that read no sound. */
+double lk_audio_inputs(const lk_audio *audio, int conv);
+double lk_audio_frames(const lk_audio *audio, int conv, double tokens);
+double lk_audio_params(const lk_model *model);
+double lk_audio_macs(const lk_model *model, double tokens);
 
 /* The encoder before the language model as a network of its own; false without one. */
 bool lk_model_tower(const lk_model *model, lk_model *out);
@@ -426,10 +456,16 @@ double lk_model_embedding_params(
 double lk_model_tower_params(const lk_model *model); /* of them */
 double lk_model_head_params(
 	const lk_model *model); /* final norm, untied head, pooler; a tower's projector */
-/* What a sample of a batch is: "image", "video" or "sequence". */
+/* What a sample of a batch is: "image", "video", "pair" of image and text, "clip" of sound or
+ * "sequence"; whether speeds are told in its tokens. */
 static inline const char *lk_model_unit(const lk_model *model) {
 	if (model->network == LK_NET_DIFFUSION) return model->dit.video ? "video" : "image";
+	if (model->tower.apart) return "pair";
+	if (model->audio.convs > 0) return "clip";
 	return model->network == LK_NET_CONV ? "image" : "sequence";
+}
+static inline bool lk_model_in_tokens(const lk_model *model) {
+	return model->vocab > 0 && !model->tower.apart && model->audio.convs == 0;
 }
 double lk_model_params(const lk_model *model); /* exact total, as HF counts it (MTP excluded) */
 double lk_model_active_params(const lk_model *model); /* per token: top-k experts only */
@@ -438,8 +474,9 @@ double lk_model_active_params(const lk_model *model); /* per token: top-k expert
  * without recomputation: 6 per matrix parameter and token plus attention scores, causal halved and
  * windows honoured (Megatron-LM's formula: num_floating_point_operations in
  * megatron/training/training.py). The MFU's numerator. Modules of multi-token prediction count as
- * Megatron counts them. ENCDEC: both stacks see `seq` tokens. vit: `seq` is the context, patches
- * and the class token. DIFFUSION: `seq` is the tokens of latents and of the text. */
+ * Megatron counts them. ENCDEC: both stacks see `seq` tokens, but for decoder_context. vit: `seq`
+ * is the context, patches and the class token. DIFFUSION: `seq` is the tokens of latents and of the
+ * text. */
 double lk_model_flops(const lk_model *model, int seq);
 /* Of the tower's encoder and of its projector, as parts of them. */
 double lk_model_tower_flops(const lk_model *model);

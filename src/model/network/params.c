@@ -102,10 +102,11 @@ double lk_model_embedding_params(const lk_model *model) {
 	sum += ((double)model->position_rows + model->token_types) * h;
 	if (model->embed_dim > 0) sum += model->embed_dim * h; /* projection to the hidden size */
 	if (model->embed_norm) sum += lk_weights_norm(model, h);
+	if (model->relative_rows > 0) sum += model->relative_rows * h + lk_weights_norm(model, h);
 	if (model->image > 0)
 		sum += params_linear(lk_model_patch_inputs(model), h, !model->patch_plain) +
 		       (model->no_class ? 0 : h); /* patches, class token */
-	return sum + model->loose + lk_model_tower_params(model);
+	return sum + model->loose + lk_audio_params(model) + lk_model_tower_params(model);
 }
 
 double lk_model_tower_params(const lk_model *model) {

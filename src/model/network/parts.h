@@ -31,7 +31,7 @@ extern const lk_mixer_kind lk_mixer_kinds[LK_MIXER_KINDS];
 lk_weights lk_attention_weights(const lk_model *model);
 void lk_attention_matrices(const lk_model *model, lk_matrices *list);
 double lk_attention_core(const lk_model *model, const lk_layer *layer, double s);
-double lk_attention_cross(const lk_model *model, double s); /* every query sees s keys */
+double lk_attention_cross(const lk_model *model, double queries, double keys); /* all pairs */
 /* mixer_ssm.c, mixer_delta.c, mixer_lightning.c */
 lk_weights lk_ssm_weights(const lk_model *model);
 void lk_ssm_matrices(const lk_model *model, lk_matrices *list);

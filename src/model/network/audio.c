@@ -1,0 +1,47 @@
+/* audio.c: convolutions along time before an encoder: of log-mel frames, of which Whisper has 80 or
+ * 128 bins and halves their number (arXiv 2212.04356), or of samples, of which wav2vec 2.0 makes a
+ * token of 320 (arXiv 2006.11477). With k the window, c channels and w the width of one:
+ *
+ *     parameters k c w (+ w)      multiply-adds k c w for each frame that comes out
+ *
+ * and of the convolution that gives tokens their positions k h h / groups. */
+#include "model/network/parts.h"
+
+double lk_audio_inputs(const lk_audio *audio, int conv) {
+	return (double)audio->kernel[conv] * (conv > 0 ? audio->width[conv - 1] : audio->channels);
+}
+
+double lk_audio_frames(const lk_audio *audio, int conv, double tokens) {
+	for (int later = conv + 1; later < audio->convs; later++) tokens *= audio->stride[later];
+	return tokens;
+}
+
+static double positions_inputs(const lk_model *model) {
+	const lk_audio *audio = &model->audio;
+	if (audio->position_kernel == 0) return 0;
+	return (double)audio->position_kernel * model->hidden / audio->position_groups;
+}
+
+double lk_audio_params(const lk_model *model) {
+	const lk_audio *audio = &model->audio;
+	double sum = 0, h = model->hidden;
+	if (audio->convs == 0) return 0;
+	for (int i = 0; i < audio->convs; i++)
+		sum += (lk_audio_inputs(audio, i) + audio->bias) * audio->width[i] +
+		       2.0 * audio->width[i] * (i < audio->normed);
+	double last = audio->width[audio->convs - 1];
+	if (audio->projected) sum += 2 * last + last * h + h;
+	/* weights stand as directions and a length for each place of the window */
+	if (audio->position_kernel > 0) sum += positions_inputs(model) * h + audio->position_kernel + h;
+	return sum;
+}
+
+double lk_audio_macs(const lk_model *model, double tokens) {
+	const lk_audio *audio = &model->audio;
+	double sum = 0, h = model->hidden;
+	if (audio->convs == 0) return 0;
+	for (int i = 0; i < audio->convs; i++)
+		sum += lk_audio_frames(audio, i, tokens) * lk_audio_inputs(audio, i) * audio->width[i];
+	if (audio->projected) sum += tokens * audio->width[audio->convs - 1] * h;
+	return sum + tokens * positions_inputs(model) * h;
+}

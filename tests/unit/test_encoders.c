@@ -1,0 +1,176 @@
+/* test_encoders.c: speech, pairs of images and texts, positions between tokens: parameters against
+ * published totals, operations against hand counts, graphs against both. */
+#include "networks.h"
+
+static const char whisper[] =
+	"{\"model_type\": \"whisper\", \"vocab_size\": 51865, \"num_mel_bins\": 80, \"d_model\": 768, "
+	"\"encoder_layers\": 12, \"encoder_attention_heads\": 12, \"encoder_ffn_dim\": 3072, "
+	"\"decoder_layers\": 12, \"decoder_attention_heads\": 12, \"decoder_ffn_dim\": 3072, "
+	"\"max_source_positions\": 1500, \"max_target_positions\": 448, \"num_hidden_layers\": 12, "
+	"\"scale_embedding\": false, \"mask_time_prob\": 0.05, \"median_filter_width\": 7, "
+	"\"suppress_tokens\": [1, 2], \"classifier_proj_size\": 256}";
+static const char wav2vec2[] =
+	"{\"model_type\": \"wav2vec2\", \"hidden_size\": 768, \"num_hidden_layers\": 12, "
+	"\"num_attention_heads\": 12, \"intermediate_size\": 3072, \"vocab_size\": 32, "
+	"\"conv_dim\": [512, 512, 512, 512, 512, 512, 512], \"conv_kernel\": [10, 3, 3, 3, 3, 2, 2], "
+	"\"conv_stride\": [5, 2, 2, 2, 2, 2, 2], \"conv_bias\": false, \"feat_extract_norm\": "
+	"\"group\", \"do_stable_layer_norm\": false, \"num_conv_pos_embeddings\": 128, "
+	"\"num_conv_pos_embedding_groups\": 16, \"num_feat_extract_layers\": 7}";
+static const char clip[] =
+	"{\"model_type\": \"clip\", \"projection_dim\": 768, \"logit_scale_init_value\": 2.6592, "
+	"\"text_config\": {\"model_type\": \"clip_text_model\", \"hidden_size\": 768, "
+	"\"intermediate_size\": 3072, \"num_attention_heads\": 12, \"num_hidden_layers\": 12, "
+	"\"vocab_size\": 49408, \"max_position_embeddings\": 77, \"projection_dim\": 768}, "
+	"\"vision_config\": {\"model_type\": \"clip_vision_model\", \"hidden_size\": 1024, "
+	"\"intermediate_size\": 4096, \"num_attention_heads\": 16, \"num_hidden_layers\": 24, "
+	"\"patch_size\": 14, \"image_size\": 224, \"projection_dim\": 768}}";
+static const char siglip[] =
+	"{\"model_type\": \"siglip\", \"text_config\": {\"model_type\": \"siglip_text_model\"}, "
+	"\"vision_config\": {\"model_type\": \"siglip_vision_model\"}}";
+static const char deberta[] =
+	"{\"model_type\": \"deberta-v2\", \"hidden_size\": 1024, \"num_hidden_layers\": 24, "
+	"\"num_attention_heads\": 16, \"intermediate_size\": 4096, \"vocab_size\": 128100, "
+	"\"max_position_embeddings\": 512, \"relative_attention\": true, \"position_buckets\": 256, "
+	"\"norm_rel_ebd\": \"layer_norm\", \"share_att_key\": true, \"pos_att_type\": \"p2c|c2p\", "
+	"\"max_relative_positions\": -1, \"position_biased_input\": false, \"type_vocab_size\": 0, "
+	"\"pooler_dropout\": 0, \"pooler_hidden_act\": \"gelu\", \"pooler_hidden_size\": 1024}";
+
+/* Elements of the weights of openai/whisper-small, facebook/wav2vec2-base,
+ * openai/clip-vit-large-patch14, google/siglip-base-patch16-224, microsoft/deberta-v3-large. */
+static const struct {
+	const char *text, *unit;
+	double params;
+	int context;
+} nets[] = {
+	{whisper, "clip", 241734912, 1500},    {wav2vec2, "clip", 94371712, 781},
+	{clip, "pair", 427616513, 77},         {siglip, "pair", 203155970, 64},
+	{deberta, "sequence", 434012160, 512},
+};
+
+static void totals_are_as_published(void **state) {
+	(void)state;
+	for (size_t i = 0; i < sizeof nets / sizeof *nets; i++) {
+		lk_model m = model_of(nets[i].text);
+		if (lk_model_params(&m) != nets[i].params)
+			fail_msg("%s: %.0f, not %.0f", m.name, lk_model_params(&m), nets[i].params);
+		assert_string_equal(lk_model_unit(&m), nets[i].unit);
+		assert_int_equal(m.context, nets[i].context);
+	}
+}
+
+/* Multiply-adds forward of each sample: products of all, attention's pairs apart. */
+struct hand {
+	double products, fused, first; /* `first`: of what reads the input, which needs no gradient */
+};
+
+static struct hand hand_whisper(void) {
+	double d = 768, layer = 4 * d * d + 2 * d * 3072, s = 1500, t = 448;
+	return (struct hand){.first = 3000 * 3 * 80 * d,
+	                     .products = 3000 * 3 * 80 * d + s * 3 * d * d + 12 * s * layer +
+	                                 12 * (t * (layer + 2 * d * d) + s * 2 * d * d) + t * d * 51865,
+	                     .fused = 12 * 2 * d * (s * s + t * t / 2 + t * s)};
+}
+
+static struct hand hand_wav2vec2(void) {
+	double d = 768, s = 781, products = 0, frames = s, first = 0;
+	static const double kernel[] = {10, 3, 3, 3, 3, 2, 2}, stride[] = {5, 2, 2, 2, 2, 2, 2};
+	for (int i = 6; i >= 0; i--) {
+		first = frames * kernel[i] * 512 * (i > 0 ? 512 : 1);
+		products += first;
+		frames *= stride[i];
+	}
+	products += s * (512 * d + 128 * d * d / 16 + 12 * (4 * d * d + 2 * d * 3072));
+	return (struct hand){.first = first, .products = products, .fused = 12 * 2 * d * s * s};
+}
+
+static struct hand hand_clip(void) {
+	double d = 768, s = 77, h = 1024, patches = 256, first = patches * 3 * 14 * 14 * h;
+	return (struct hand){.first = first,
+	                     .products = first + 24 * 257 * 12 * h * h + h * 768 + 12 * s * 12 * d * d,
+	                     .fused = 24 * 2 * h * 257 * 257 + 12 * 2 * d * s * s / 2};
+}
+
+static void works(const char *text, struct hand hand, double more) {
+	lk_arena arena = LK_ARENA_INIT;
+	lk_model m = model_of(text);
+	double macs = hand.products + hand.fused;
+	if (fabs(lk_model_flops(&m, m.context) / (6 * macs) - 1) > 1e-12)
+		fail_msg("%s: %.12g operations, not %.12g", m.name, lk_model_flops(&m, m.context),
+		         6 * macs);
+	lk_job job = {.gpus = 1, .mbs = 2, .gbs = 2, .seq = m.context};
+	lk_step step = ask(&m, job, &arena);
+	double want = 2 * (6 * macs + hand.fused - 2 * hand.first) + more;
+	if (fabs(step.executed_flops / want - 1) > 1e-3)
+		fail_msg("%s: %.9g executed, not %.9g", m.name, step.executed_flops, want);
+	lk_step_free(&step);
+	lk_arena_free(&arena);
+}
+
+/* Flash attention's backward pass is 2.5 times its forward. */
+static void work_is_a_hand_count(void **state) {
+	(void)state;
+	works(whisper, hand_whisper(), 0);
+	works(wav2vec2, hand_wav2vec2(), 0);
+	works(clip, hand_clip(), 0);
+	/* DeBERTa: products of all pairs, unfused; of tokens with 512 positions, which are projected
+	 * once for all sequences; the product over the vocabulary that trains it is not of the backbone
+	 */
+	double d = 1024, s = 512;
+	struct hand hand = {.products = 24 * (s * 12 * d * d + 2 * d * s * s + 2 * d * s * 512)};
+	works(deberta, hand, 6 * 24 * 512 * 2 * d * d + 2 * 6 * s * d * 128100);
+}
+
+/* All that a step keeps it releases, in every layout. */
+static void nothing_stays(void **state) {
+	(void)state;
+	for (size_t i = 0; i < sizeof nets / sizeof *nets; i++)
+		for (int layout = 0; layout < 4; layout++) {
+			lk_arena arena = LK_ARENA_INIT;
+			lk_model m = model_of(nets[i].text);
+			lk_job job = {.gpus = layout == 0 ? 1 : 2,
+			              .tp = layout == 1 ? 2 : 1,
+			              .pp = layout == 3 ? 2 : 1,
+			              .mbs = 2,
+			              .sequence_parallel = LK_OFF,
+			              .recompute = layout >= 2 ? LK_RECOMPUTE_FULL : LK_RECOMPUTE_NONE};
+			lk_step step = ask(&m, job, &arena);
+			double made, left = left_over(step.graph, &made);
+			assert_true(made > 0);
+			if (fabs(left) > 1e-9 * made)
+				fail_msg("%s, layout %d: %g bytes stay, of %g", m.name, layout, left, made);
+			lk_step_free(&step);
+			lk_arena_free(&arena);
+		}
+}
+
+static void what_is_not_modelled_is_refused(void **state) {
+	(void)state;
+	static const char *const wrong[][2] = {
+		{"{\"model_type\": \"clip_text_model\", \"hidden_size\": 512}", "alone"},
+		{"{\"model_type\": \"deberta-v2\", \"hidden_size\": 64, \"num_hidden_layers\": 2, "
+	     "\"num_attention_heads\": 2, \"intermediate_size\": 128, \"vocab_size\": 100}",
+	     "relative_attention"},
+		{"{\"model_type\": \"wav2vec2\", \"hidden_size\": 64, \"num_hidden_layers\": 2, "
+	     "\"num_attention_heads\": 2, \"intermediate_size\": 128, \"conv_dim\": [1, 2]}",
+	     "conv_"},
+		{"{\"model_type\": \"wav2vec2\", \"hidden_size\": 64, \"num_hidden_layers\": 2, "
+	     "\"num_attention_heads\": 2, \"intermediate_size\": 128, \"add_adapter\": true}",
+	     "add_adapter"},
+	};
+	lk_model m;
+	lk_error err;
+	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+		if (read_text(wrong[i][0], &m, &err) == LK_OK) fail_msg("%s was read", wrong[i][0]);
+		if (!strstr(err.what, wrong[i][1])) fail_msg("%s: %s", wrong[i][0], err.what);
+	}
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(totals_are_as_published),
+		cmocka_unit_test(work_is_a_hand_count),
+		cmocka_unit_test(nothing_stays),
+		cmocka_unit_test(what_is_not_modelled_is_refused),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
