@@ -1,8 +1,8 @@
 /* rollout.h: the generation phase of a post-training step: sequences that inference engines write
  * token by token, until the last of them is finished. An engine is priced by the kernel and
  * collective models of cost/ (engine.c), its continuous batching is simulated from one change of
- * the batch to the next (batching.c), over drawn lengths (lengths.c). docs/method/generation.md
- * states the formulas. */
+ * the batch to the next (batching.c), over a spread of lengths (lengths.c).
+ * docs/method/generation.md states the formulas. */
 #ifndef LK_ROLLOUT_ROLLOUT_H
 #define LK_ROLLOUT_ROLLOUT_H
 
@@ -25,13 +25,13 @@ extern const char *const lk_length_kind_names[]; /* ends with NULL */
 /* The deviation of ln(length) that a lognormal distribution gets. */
 extern const double lk_lengths_sigma;
 
-/* Draws `count` lengths of at least 1 with this mean, none above `most` (0: no limit): what would
- * be longer is cut there, and the rest grows so that the mean stays. A mean of `most` or more gives
- * `most` for all. Equal seeds give equal lengths. */
-void lk_lengths_draw(lk_length_kind kind, double mean, double most, uint64_t seed, size_t count,
-                     double *out);
+/* `count` lengths of at least 1 that are spread as the law, with this mean and none above `most`
+ * (0: no limit): what would be longer is cut there, and the rest grows so that the mean stays. A
+ * mean of `most` or more gives `most` for all. The seed decides their order alone. */
+void lk_lengths_spread(lk_length_kind kind, double mean, double most, uint64_t seed, size_t count,
+                       double *out);
 
-/* Lengths from a file, one number a line, comments after '#', drawn in their order and from the
+/* Lengths from a file, one number a line, comments after '#', taken in their order and from the
  * start again where there are fewer than `count`. LK_ERR_IO; LK_ERR_INPUT: a line that is no
  * positive number, or a file without one. */
 lk_status lk_lengths_read(const char *path, size_t count, double *out, lk_error *err);
