@@ -193,7 +193,7 @@ static void make_sequences(struct generation *generation, int kind) {
 	double sum = 0;
 	if (kind >= 0)
 		lk_lengths_spread((lk_length_kind)kind, generation->mean, generation->most, SEED,
-		                generation->count, generation->lengths);
+		                  generation->count, generation->lengths);
 	generation->longest = 0;
 	for (size_t i = 0; i < generation->count; i++) {
 		double length = generation->lengths[i];

@@ -187,4 +187,18 @@ lk_status lk_rollout_run(const lk_engine *engine, int engines, double cache_toke
                          const lk_sequence *sequences, size_t count, lk_rollout *out,
                          lk_error *err);
 
+/* ---- refit: new weights on their way from training to the engines. */
+
+typedef struct lk_refit {
+	double bytes, tensors;           /* of the network in 16 bits; as a checkpoint counts them */
+	double gather_s, move_s, host_s; /* over the training layout; to the engines; for the tensors */
+	double seconds;                  /* all three */
+} lk_refit;
+
+double lk_refit_tensors(const lk_model *model);
+/* `gathered_over`: training GPUs that hold the network together; `engine_gpus`: of all engines,
+ * which are on GPUs of their own (`apart`) or on those that train. */
+lk_refit lk_refit_of(const lk_model *model, const lk_cluster *cluster, int gathered_over,
+                     int engine_gpus, bool apart);
+
 #endif
