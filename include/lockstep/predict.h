@@ -103,8 +103,8 @@ typedef struct lk_predict_request {
 
 	/* reinforcement learning (tasks "grpo", "dapo", "ppo"): the training layout above, updates of
 	 * `gbs` sequences packed into rows of `seq` tokens, and the engines that write: "sequences=2048
-	 * gpus=8 tp=2 pp=1 ep=1 lag=1 reward=SECONDS reference=1", each word optional. Without gpus they
-	 * run where training does. lag: batches that they may be ahead */
+	 * gpus=8 tp=2 pp=1 ep=1 lag=1 reward=SECONDS reference=1", each word optional. Without gpus
+	 * they run where training does. lag: batches that they may be ahead */
 	const char *rollout;
 
 	/* how it is simulated */

@@ -116,7 +116,8 @@ static int post_whole(const lk_csv *csv, const int *at, int column) {
 /* A number of the recipe's further options: "name=3|other". */
 static int post_option(const char *options, const char *name) {
 	const char *found = strstr(options, name), *end;
-	return found ? (int)lk_read_real(found + strlen(name), &end) : 0;
+	double number = found ? lk_read_real(found + strlen(name), &end) : 0;
+	return number >= 1 && number <= 1e6 ? (int)number : 0;
 }
 
 static void post_take_training(const lk_csv *csv, const int *at, lk_post_run *run) {
