@@ -344,6 +344,11 @@ static lk_status run_training(struct post *post, lk_predict_request *training, l
 	return LK_OK;
 }
 
+/* Bytes/s of a process that copies to host memory which is not pinned and was just allocated: the
+ * driver stages it, the host clears each page first. An assumption that was chosen with published
+ * steps in view (docs/method/post-training.md). */
+static const double HOST_COPY_RATE = 4e9;
+
 /* Engines on the GPUs that train need the room of what training keeps: it goes to the host and
  * back, weights and optimizer. */
 static void run_refit(struct post *post) {
@@ -355,7 +360,8 @@ static void run_refit(struct post *post) {
 	int engines = post->apart ? (int)post->said.gpus : job->gpus;
 	post->refit = lk_refit_of(&job->model, cluster, gathered, engines, post->apart);
 	if (!post->apart)
-		post->offload = 2 * (held->weights + held->optimizer) / cluster->node[0].device->pcie_rate;
+		post->offload = 2 * (held->weights + held->optimizer) /
+		                fmin(HOST_COPY_RATE, cluster->node[0].device->pcie_rate);
 }
 
 /* ---- the answer ---- */

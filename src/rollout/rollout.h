@@ -59,6 +59,7 @@ double *lk_engine_number(lk_engine_numbers *numbers, int index);
 /* The software that generates. */
 typedef struct lk_engine_software {
 	const char *name;    /* "vllm" */
+	const char *alike;   /* whose numbers hold where it was not measured; "" none */
 	bool reserves;       /* a sequence starts when its longest possible end has room */
 	int sequences;       /* most sequences of a batch where nothing is said */
 	int tokens;          /* tokens of an iteration where nothing is said */
@@ -68,7 +69,8 @@ typedef struct lk_engine_software {
 /* Known software by name; NULL: unknown. The i-th; NULL after the last. */
 const lk_engine_software *lk_engine_software_find(const char *name);
 const lk_engine_software *lk_engine_software_at(int index);
-/* The numbers of the calibration in use for it; of software that was not measured the row "all". */
+/* The numbers of the calibration in use for it; of software that was not measured those
+ * of what is alike, else the row "all". */
 lk_engine_numbers lk_engine_numbers_of(const lk_engine_software *software);
 
 typedef struct lk_engine {
