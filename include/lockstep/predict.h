@@ -59,7 +59,8 @@ typedef struct lk_predict_request {
 	int muon_steps;        /* Newton-Schulz iterations; 0: 5 */
 	const char *muon_tp_mode; /* "duplicated", "distributed", "blockwise" */
 	const char *state_dtype;
-	const char *task; /* "pretrain", "sft", "lora", "generate", "grpo", "dapo", "ppo" */
+	const char *task; /* "pretrain", "sft", "lora", "dpo" (sft with `dpo`),
+	                     "generate", "grpo", "dapo", "ppo" */
 	int lora_rank;
 	bool dpo; /* pairs of sequences, read by a frozen reference too; mbs and gbs count both */
 	bool qlora, dora; /* adapters: frozen matrices in 4 bits; weights as direction and magnitude */

@@ -84,7 +84,7 @@ static const lk_option options[] = {
 	{FLAG("fp8-activations", fp8_activations,
 	 "fp8: inputs of the MLP's activation are kept in 8 bits (--activation-func-fp8-input-store)")},
 	{FLAG("offload-optimizer", offload_optimizer, "optimizer states and step on the host")},
-	{TEXT("task", task, "TASK", "pretrain, sft, lora; generate: sequences that inference engines write; grpo, dapo or ppo: a step "
+	{TEXT("task", task, "TASK", "pretrain, sft, lora, dpo (sft --dpo); generate: sequences that inference engines write; grpo, dapo or ppo: a step "
 	 "of reinforcement learning"), SWEPT},
 	{INT("lora-rank", lora_rank, "N", 1, 65536, "rank of the adapters"), SWEPT},
 	{FLAG("dpo", dpo,

@@ -4,6 +4,7 @@
 
 #include "base/arena.h"
 #include "base/check.h"
+#include "base/text.h"
 #include "cost/calibration/calibration.h"
 #include "launch/emit.h"
 #include "lockstep/predict.h"
@@ -12,8 +13,20 @@
 #include "predict/predict_internal.h"
 #include "step/step.h"
 
+static lk_status predict_check_task(const lk_predict_request *request, lk_error *err) {
+	static const char *const tasks[] = {"pretrain", "sft",  "lora", "dpo",
+	                                    "generate", "grpo", "dapo", "ppo"};
+	for (size_t i = 0; i < sizeof tasks / sizeof *tasks; i++)
+		if (!request->task || lk_same_name(request->task, tasks[i])) return LK_OK;
+	char shown[64];
+	lk_fail(err, LK_ERR_INPUT, "--task", "unknown name '%s'",
+	        lk_escape(request->task, shown, sizeof shown));
+	return lk_hint(err, "give one of pretrain, sft, lora, dpo, generate, grpo, dapo, ppo");
+}
+
 static lk_status predict_answer_any(const lk_predict_request *request, struct lk_answer *a,
                                     lk_error *err) {
+	LK_TRY(predict_check_task(request, err));
 	if (request->emit) LK_TRY(lk_emit_known(request->emit, err));
 	if (request->emit && lk_predict_is_dlrm(request)) {
 		lk_fail(err, LK_ERR_INPUT, "--emit", "a recommendation model has no launch line");

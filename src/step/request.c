@@ -266,6 +266,16 @@ static lk_status take_schedule(lk_job *job, const char *text, lk_error *err) {
 	return LK_OK;
 }
 
+/* Preference optimisation: fine-tuning on pairs, which a frozen reference reads too. */
+static bool takes_pairs(const lk_predict_request *request) {
+	return request->dpo || (request->task && lk_same_name(request->task, "dpo"));
+}
+
+static lk_status take_task(const lk_predict_request *request, int *task, lk_error *err) {
+	bool named = request->task && lk_same_name(request->task, "dpo");
+	return request_take_name(task, named ? "sft" : request->task, tasks, "--task", err);
+}
+
 static lk_status take_numbers(const lk_predict_request *request, lk_job *job, lk_error *err) {
 	int optimizer = job->optimizer, task = job->task, recipe = job->fp8_recipe, mode = job->muon_tp;
 	long long zero = job->sharding;
@@ -278,7 +288,7 @@ static lk_status take_numbers(const lk_predict_request *request, lk_job *job, lk
 		request_take_name(&mode, request->muon_tp_mode, lk_muon_tp_names, "--muon-tp-mode", err));
 	request_take_int(&job->muon_steps, request->muon_steps);
 	job->muon_tp = (lk_muon_tp)mode;
-	LK_TRY(request_take_name(&task, request->task, tasks, "--task", err));
+	LK_TRY(take_task(request, &task, err));
 	LK_TRY(request_take_name(&recipe, request->fp8_recipe, fp8_recipes, "--fp8-recipe", err));
 	job->fp8_recipe = (lk_fp8_recipe)recipe;
 	job->narrow_weights |= request->fp8_params;
@@ -316,7 +326,7 @@ static lk_status request_take_layout(const lk_predict_request *request, lk_job *
 	request_take_int(&job->lora_rank, request->lora_rank);
 	job->narrow_base |= request->qlora;
 	job->dora |= request->dora;
-	job->dpo |= request->dpo;
+	job->dpo |= takes_pairs(request);
 	request_take_int(&job->model.tower.images, request->images);
 	if (job->model.tower.any_size) request_take_int(&job->model.tower.image, request->image_size);
 	job->freeze_tower |= request->freeze_vision;
@@ -399,7 +409,7 @@ static lk_status request_take_job(lk_arena *arena, const lk_predict_request *req
 	LK_TRY(read_model(request, out, err));
 	LK_TRY(take_numbers(request, &out->job, err));
 	LK_TRY(request_take_layout(request, &out->job, err));
-	if (request->dpo) LK_TRY(lk_job_check_reference(&out->job, err));
+	if (takes_pairs(request)) LK_TRY(lk_job_check_reference(&out->job, err));
 	const char *lacks = out->job.dpo ? lk_job_lacks_reference(&out->job) : NULL;
 	if (lacks) { /* a configuration's: listed, as flags that cannot act are */
 		out->job.dpo = false;

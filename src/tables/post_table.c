@@ -49,7 +49,6 @@ enum {
 	VP,
 	PRECISION,
 	RECOMPUTE,
-	OFFLOAD,
 	BACKEND,
 	OPTIONS,
 	SUSPECT,
@@ -91,7 +90,7 @@ static const char *const columns[COLUMNS] = {
 	"vpp",
 	"train_precision",
 	"recompute",
-	"optim_offload",
+
 	"train_backend",
 	"options",
 	"suspect",

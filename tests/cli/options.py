@@ -116,7 +116,7 @@ PREDICT = {
     "state-dtype": [acts(DENSE, "--state-dtype bf16"), refused(DENSE + " --optimizer adafactor", "--state-dtype bf16"),
                     refused(DENSE + " --optimizer adam-8bit", "--state-dtype bf16")],
     "offload-optimizer": [acts(DENSE, "--offload-optimizer"), refused(DENSE + " --optimizer muon", "--offload-optimizer")],
-    "task": [acts(DENSE, "--task lora"), refused(NET, "--task lora"), acts(WRITES, "--gpus 16"), refused(WRITES, "--recompute full"), acts(LEARNS, "--task ppo"), refused(LEARNS, "--task rloo")],
+    "task": [acts(DENSE, "--task lora"), refused(NET, "--task lora"), acts(WRITES, "--gpus 16"), refused(WRITES, "--recompute full"), acts(LEARNS, "--task ppo"), refused(LEARNS, "--task rloo"), acts(DENSE, "--task dpo")],
     "response": [acts(WRITES, "--response 900"), refused(DENSE, "--response 900"), refused(DENSE + " --task sft", "--response 900")],
     "response-max": [acts(WRITES, "--response-max 2000"), refused(WRITES, "--response-max 500"), refused(DENSE, "--response-max 2000")],
     "lengths": [acts(WRITES, "--lengths fixed"), refused(DENSE, "--lengths fixed")],
