@@ -106,7 +106,7 @@ static lk_status read_rollout_word(const char *word, struct rollout_words *out, 
 		bool read = end > value + 1 && *end == '\0' && number >= known->low &&
 		            number <= known->high && (!known->whole || number == floor(number));
 		if (!read) return refuse_rollout_word(word, "is outside of its limits", err);
-		*(double *)((char *)out + known->offset) = number;
+		memcpy((char *)out + known->offset, &number, sizeof number);
 		return LK_OK;
 	}
 	return refuse_rollout_word(word, "is not understood", err);
