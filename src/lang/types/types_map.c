@@ -41,7 +41,8 @@ static bool types_map_compares(int op) {
 	return op >= LC_LT && op <= LC_NE;
 }
 static bool needs_real(int op) {
-	return op == LC_SQRT || (op >= LC_EXP && op <= LC_ERF) || op == LC_GELU || op == LC_SIGMOID;
+	return op == LC_SQRT || (op >= LC_EXP && op <= LC_ERF) || op == LC_GELU || op == LC_SIGMOID ||
+	       (op >= LC_SIN && op <= LC_ROUND);
 }
 
 static lk_status types_map_format(const lc_program *program, lc_node *node, lk_error *err) {
