@@ -395,8 +395,9 @@ static void test_rules_pointwise(void **state) {
 	for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
 		check_rules(draft_of(plain[i]), POINTWISE);
 	static const char unary[] = ";R=R;S0=S0;S1=S1;ROOT0=ROOT0;ROOT1=ROOT1;L=L;";
-	static const lc_op nonlinear[] = {LC_SQRT, LC_EXP,     LC_LOG, LC_TANH, LC_ERF,  LC_RELU, LC_GELU,
-	                                  LC_SIGMOID, LC_ABS, LC_SIN,  LC_COS,  LC_EXP2, LC_ROUND};
+	static const lc_op nonlinear[] = {LC_SQRT, LC_EXP,  LC_LOG,     LC_TANH, LC_ERF,
+	                                  LC_RELU, LC_GELU, LC_SIGMOID, LC_ABS,  LC_SIN,
+	                                  LC_COS,  LC_EXP2, LC_ROUND};
 	for (size_t i = 0; i < sizeof nonlinear / sizeof *nonlinear; i++)
 		check_rules(draft_of(nonlinear[i]), unary);
 	check_rules(draft_of(LC_NEG), ";R=R;S0=S0;S1=S1;ROOT0=ROOT0;ROOT1=ROOT1;L=L;Psum=Psum;");

@@ -1,6 +1,6 @@
-/* run_contract.c: matmul, conv2d, gather_rows and add_rows on what a rank holds. A row of the result is kept
- * in double (integers: in 64 bits, which wrap) while the products are added in the order of the
- * summed dims, then rounded once. */
+/* run_contract.c: matmul, conv2d, gather_rows and add_rows on what a rank holds. A row of the
+ * result is kept in double (integers: in 64 bits, which wrap) while the products are added in the
+ * order of the summed dims, then rounded once. */
 #include <stdlib.h>
 #include <string.h>
 

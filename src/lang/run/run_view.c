@@ -24,7 +24,8 @@ static struct view view_of(const lc_node *node, const lc_box *from, const lc_box
 	}
 	if (node->op == LC_FIRST_OF || node->op == LC_LAST_OF) {
 		int64_t there = from->extent[node->d], here = to->extent[node->d];
-		int64_t before = node->op == LC_LAST_OF ? here - there : 0; /* below 0: so many are left out */
+		int64_t before =
+			node->op == LC_LAST_OF ? here - there : 0; /* below 0: so many are left out */
 		view.cut = node->d;
 		view.begin = before > 0 ? before : 0;
 		view.end = before + there < here ? before + there : here;
@@ -54,8 +55,8 @@ lk_status lc_run_view(lc_at *at) {
 lk_status lc_run_iota(lc_at *at) {
 	LK_TRY(lc_cells_new(at->run, at->box.count, at->out, at->err));
 	for (int64_t i = 0; i < at->box.count; i++) {
-		double place = lc_convert(LC_WEAK_INT, (lc_dtype)at->n->dtype,
-		                          (double)(at->box.begin[0] + i));
+		double place =
+			lc_convert(LC_WEAK_INT, (lc_dtype)at->n->dtype, (double)(at->box.begin[0] + i));
 		if (at->out->number) at->out->number[i] = place;
 		else at->out->element[i] = lc_field_number((double)(at->box.begin[0] + i));
 	}

@@ -225,8 +225,7 @@ static lk_status decide_slice(lc_maker *maker, int v, lk_error *err) {
 
 static lk_status decide_relabelled(lc_maker *maker, int v, lk_error *err) {
 	bool turns = lc_ops[lc_value(maker, v)->op].family == LC_VIEW; /* its dims are others */
-	if (!units_kept(maker, v))
-		return own_unit(maker, v, turns ? LC_STEP_ROWS : LC_STEP_MAP, err);
+	if (!units_kept(maker, v)) return own_unit(maker, v, turns ? LC_STEP_ROWS : LC_STEP_MAP, err);
 	maker->at[v].held = LC_ALIAS;
 	return LK_OK;
 }
@@ -375,7 +374,8 @@ static lk_status units_decide(lc_maker *maker, int v, lk_error *err) {
 	case LC_TOTALS: return decide_reduction(maker, v, err);
 	case LC_COMM:
 		if (node->op == LC_SLICE) return decide_slice(maker, v, err);
-		return lc_relabels(node) ? decide_relabelled(maker, v, err) : decide_collective(maker, v, err);
+		return lc_relabels(node) ? decide_relabelled(maker, v, err)
+		                         : decide_collective(maker, v, err);
 	case LC_MOVE: return own_unit(maker, v, LC_STEP_SEND, err);
 	case LC_EFFECT:
 		return node->op == LC_UPDATE ? decide_update(maker, v, err) : decide_out(maker, v, err);

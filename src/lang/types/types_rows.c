@@ -1,5 +1,5 @@
-/* types_rows.c: rows of a table that indices name: taken from it, or added to it. Of a table that is
- * sliced along its rows every rank has some of those that are asked for, so that the result is
+/* types_rows.c: rows of a table that indices name: taken from it, or added to it. Of a table that
+ * is sliced along its rows every rank has some of those that are asked for, so that the result is
  * partial; and so is a table to which every rank adds its own. */
 #include <string.h>
 
@@ -134,8 +134,7 @@ static lk_status type_add(lc_program *program, lc_node *node, lc_adder *add, lk_
 	node->rank = 2;
 	node->dim[1] = rows->dim[rows->rank - 1];
 	node->dim[0] = node->count;
-	for (int a = 0; a < program->axis_count; a++)
-		LK_TRY(add_layout(program, node, a, add, err));
+	for (int a = 0; a < program->axis_count; a++) LK_TRY(add_layout(program, node, a, add, err));
 	return LK_OK;
 }
 

@@ -95,13 +95,13 @@ static lk_status view_sliced(lc_program *program, lc_node *node, int axis, lk_er
 		if (here) LK_TRY(equal_parts(program, node, value->dim[d], err));
 		if (d == node->d + 1 && value->dim[node->d] != 0)
 			return lc_refuse_layout(program, node, 0, axis,
-			                        ", the inner of the two that join: slices would be strewn", err);
+			                        ", the inner of the two that join: slices would be strewn",
+			                        err);
 		if (d > node->d) to = d - 1;
 		break;
 	case LC_SPREAD: to = d >= node->d ? d + 1 : d; break;
 	default:
-		if (here)
-			return lc_refuse_layout(program, node, 0, axis, ", which is to be cut", err);
+		if (here) return lc_refuse_layout(program, node, 0, axis, ", which is to be cut", err);
 		break;
 	}
 	node->layout[axis].dim = (int8_t)to;
@@ -136,8 +136,7 @@ lk_status lc_type_view(lc_program *program, lc_node *node, lk_error *err) {
 	if (node->op == LC_IOTA) return type_iota(program, node, err);
 	const lc_node *value = lc_in(program, node, 0);
 	if (lc_is_weak(value->dtype)) {
-		lc_refuse(program, node, err, "%s has no number format",
-		          lc_shown(program, node->in[0], x));
+		lc_refuse(program, node, err, "%s has no number format", lc_shown(program, node->in[0], x));
 		return lk_hint(err, "give it one: cast(f32, %s)", x);
 	}
 	LK_TRY(view_dims(program, node, err));
