@@ -278,7 +278,8 @@ static void rt_add_rows(rt_run *run, const rt_part *x, const rt_part *at, rt_par
 template <class T> static __global__ void rt_go_kernel(T *to, const T *from, rt_route route, int64_t n) {
 	RT_FOR(i, n) {
 		int64_t at = rt_route_at(&route, i);
-		to[i] = at >= 0 ? from[at] : (T)0;
+		if (at >= 0) to[i] = from[at];
+		else if (!route.stay) to[i] = (T)0;
 	}
 }
 static void rt_go(rt_run *run, const rt_part *x, rt_part *y, rt_route route) {

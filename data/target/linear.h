@@ -335,12 +335,13 @@ RT_FUNCTION void rt_go(rt_run *run, const rt_part *x, rt_part *y, rt_route route
 		char *to = (char *)y->data + (size_t)i * size;
 		int64_t from = rt_route_at(&route, i);
 		if (whole && from >= 0) memcpy(to, (const char *)x->data + (size_t)from * size, (size_t)row * size);
-		else if (whole) memset(to, 0, (size_t)row * size);
-		else
+		else if (whole) {
+			if (!route.stay) memset(to, 0, (size_t)row * size);
+		} else
 			for (int64_t k = 0; k < row; k++, to += size) {
 				from = rt_route_at(&route, i + k);
 				if (from >= 0) memcpy(to, (const char *)x->data + (size_t)from * size, size);
-				else memset(to, 0, size);
+				else if (!route.stay) memset(to, 0, size);
 			}
 	}
 }

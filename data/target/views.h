@@ -1,14 +1,15 @@
 /* ---- views: elements at other places; C and C++, the same for all targets ----------------------------------------- */
 
 /* Where each element of a result lies in its operand: `shift` and a step along each dim of the result. Along dim `cut` elements
- * begin .. end - 1 are there, others are 0. */
+ * begin .. end - 1 are there, others are 0, or stay what they are. */
 typedef struct rt_route {
 	int rank, cut;
 	int64_t extent[RT_RANK], step[RT_RANK], shift, begin, end;
+	bool stay;
 } rt_route;
 
 RT_HOST_FUNCTION rt_route rt_route_of(const rt_part *x, const rt_part *y, int repeated) {
-	rt_route route = {y->rank, -1, {0}, {0}, 0, 0, 0};
+	rt_route route = {y->rank, -1, {0}, {0}, 0, 0, 0, false};
 	int of = 0;
 	for (int d = 0; d < y->rank; d++) {
 		route.extent[d] = y->extent[d];
@@ -36,7 +37,7 @@ RT_HOST_FUNCTION rt_route rt_route_cut(const rt_part *x, const rt_part *y, int d
 	return route;
 }
 
-/* The element of the operand for element i of the result; -1: 0. */
+/* The element of the operand for element i of the result; -1: none. */
 RT_FUNCTION int64_t rt_route_at(const rt_route *route, int64_t i) {
 	int64_t from = route->shift;
 	for (int d = route->rank; d-- > 0; i /= route->extent[d]) {
@@ -60,6 +61,13 @@ RT_HOST_FUNCTION void rt_first(rt_run *run, const rt_part *x, rt_part *y, int d)
 }
 RT_HOST_FUNCTION void rt_last(rt_run *run, const rt_part *x, rt_part *y, int d) {
 	if (y->here) rt_go(run, x, y, rt_route_cut(x, y, d, y->extent[d] - x->extent[d]));
+}
+RT_HOST_FUNCTION void rt_concat(rt_run *run, const rt_part *a, const rt_part *b, rt_part *y, int d) {
+	rt_route second = rt_route_cut(b, y, d, a->extent[d]);
+	second.stay = true;
+	if (!y->here) return;
+	rt_go(run, a, y, rt_route_cut(a, y, d, 0));
+	rt_go(run, b, y, second);
 }
 /* Other dims of the same elements in the same order. */
 RT_HOST_FUNCTION void rt_parts(rt_run *run, const rt_part *x, rt_part *y, int d) {

@@ -372,6 +372,14 @@ static double pull(const lc_run *run, int id, const int64_t *at) {
 	}
 	case LC_ADD_ROWS: return pull_added(run, n, at);
 	case LC_IOTA: return (double)at[0];
+	case LC_CONCAT: {
+		const lc_node *first = &run->p->nodes.at[n->in[0]];
+		lc_whole_shape(run->p, first, run->s, 0, of, &err);
+		int64_t begin = of[n->d];
+		memcpy(of, at, sizeof *of * n->rank);
+		if (at[n->d] >= begin) of[n->d] -= begin;
+		return pull(run, n->in[at[n->d] >= begin], of);
+	}
 	case LC_TRANSPOSE:
 	case LC_PARTS:
 	case LC_JOIN:
@@ -439,7 +447,8 @@ static void test_one_rank(void **state) {
 		"transpose(x, 2, 0), parts(x, 1, 3), parts(x, 1, M), join(x, 0), join(x, 1), spread(x, 0, "
 		"2), spread(u, 2, "
 		"K), spread(u, 1, 3), first(x, 1, M), first(x, 0, N+3), last(x, 1, M), last(x, 2, K+2), "
-		"iota(f64, N), add_rows(u, i, N+1), sin(u*9), cos(u*9), exp2(u*9), round(u*9) }",
+		"iota(f64, N), concat(first(x, 1, M), x, 1), concat(x, x, 0), concat(u, u, 1), add_rows(u, "
+	    "i, N+1), sin(u*9), cos(u*9), exp2(u*9), round(u*9) }",
 		"program c(mesh a, b) { dim N, C, H, O in x : f64[N,C,H+3,H+5] in w : f64[O,C,3,2]\n"
 		"out conv2d(x, w), conv2d(x, w, pad=2), conv2d(x, w, pad=1) }",
 		"program c(mesh a, b) { dim N, C in x : f64[N,C,9,11] in w : f64[5,C,3,3] out conv2d(x, w, "
@@ -516,6 +525,9 @@ static void test_equal_pairs(void **state) {
 		{"out parts(r, 0, N)", "out parts(allgather(slice(r, 0, a), 0, a), 0, N)"},
 		{"out join(r, 0)", "out allgather(join(spread(slice(join(r, 0), 0, a), 1, 1), 0), 0, a)"},
 		{"out join(parts(r, 1, M), 1)", "out r"},
+		{"out concat(r, w, 1)", "out first(r, 1, 2*M) + last(w, 1, 2*M)"},
+		{"out concat(x, x*2, 0)", "out concat(allreduce(x, sum, a), 2*allreduce(x, sum, a), 0)"},
+		{"out concat(r, y, 1)", "out allgather(concat(slice(r, 0, a), y, 1), 0, a)"},
 		{"out spread(r, 1, 3)", "out allgather(spread(slice(r, 0, b), 1, 3), 0, b)"},
 		{"out last(first(r, 0, 2*N), 0, 2*N)", "out first(r, 0, 2*N)"},
 		{"out last(first(r, 0, N+M), 0, M)", "out last(r, 0, M)*0"},

@@ -165,7 +165,10 @@ static lk_status of_node(struct counter *counter, int id, lk_error *err) {
 	count *= degree_copies(counter, node);
 	switch (lc_ops[node->op].family) {
 	case LC_LEAF: *to = node->op == LC_CONST || node->op == LC_SIZE ? (lc_degree){0, 0} : a; break;
-	case LC_VIEW: *to = node->op == LC_IOTA ? (lc_degree){0, 0} : a; break;
+	case LC_VIEW:
+		if (node->op == LC_IOTA) *to = (lc_degree){0, 0};
+		else *to = larger(a, counter->of[node->in[node->inputs - 1]]);
+		break;
 	case LC_MAP: *to = of_map(counter, node, count); break;
 	case LC_CONTRACT: *to = degree_sum(degree_times(a, counter->of[node->in[1]]), many); break;
 	case LC_EFFECT: *to = counter->of[node->in[node->op == LC_UPDATE]]; break;

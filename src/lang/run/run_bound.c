@@ -409,12 +409,14 @@ static lk_status bound_view(struct bounds *bounds, lc_at *at) {
 	lc_cells moved = {0};
 	n.dtype = LC_F64;
 	if (n.op == LC_IOTA) return LK_OK; /* exact, or rounded alike */
-	LK_TRY(bound_take_form(bounds, n.in[0], at->rank, bound_of));
-	lk_status status = bound_apply(bounds, at, &n, lc_run_view, &moved);
+	lk_status status = LK_OK;
+	for (int k = 0; k < n.inputs && status == LK_OK; k++)
+		status = bound_take_form(bounds, n.in[k], at->rank, bound_of);
+	if (status == LK_OK) status = bound_apply(bounds, at, &n, lc_run_view, &moved);
 	for (int64_t i = 0; i < moved.count && status == LK_OK; i++)
 		at->out->number[i] = moved.number[i];
 	lc_cells_drop(&bounds->scratch, &moved);
-	drop_form(bounds, n.in[0]);
+	for (int k = 0; k < n.inputs; k++) drop_form(bounds, n.in[k]);
 	return status;
 }
 

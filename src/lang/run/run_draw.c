@@ -43,7 +43,8 @@ int lc_index_rows(const lc_program *program, int id, lc_dim *out, int limit) {
 		const lc_node *node = &program->nodes.at[i];
 		int from = node->op == LC_UPDATE ? 1 : 0;
 		if (node->inputs == 0) continue;
-		carries[i] = (draw_moves(node) || node->op == LC_UPDATE) && carries[node->in[from]];
+		carries[i] = (draw_moves(node) || node->op == LC_UPDATE) &&
+		             (carries[node->in[from]] || (node->op == LC_CONCAT && carries[node->in[1]]));
 		if (lc_ops[node->op].family != LC_ROWS || !carries[node->in[1]]) continue;
 		const lc_node *table = node->op == LC_ADD_ROWS ? node : &program->nodes.at[node->in[0]];
 		if (count < limit) out[count] = table->dim[0];

@@ -151,41 +151,6 @@ static lk_status expression_build(lc_parser *parser, lc_op op, const lc_token *t
 	return lc_add(parser->p, &n, id, err);
 }
 
-/* concat(a, b, DIM): the first with zeros after it, and the second with zeros before it. */
-static lk_status expression_concat(lc_parser *parser, const lc_token *token, int *id,
-                                   lk_error *err) {
-	int part[2];
-	int8_t d;
-	char text[LC_SHOWN];
-	lc_dim together;
-	LK_TRY(lc_expect(parser, '(', "concat", err));
-	for (int i = 0; i < 2; i++) {
-		LK_TRY(lc_expression(parser, &part[i], err));
-		LK_TRY(lc_expect(parser, ',', "the value", err));
-	}
-	LK_TRY(dim(parser, &d, err));
-	LK_TRY(lc_expect(parser, ')', "the dim", err));
-	lc_node ends[2];
-	for (int i = 0; i < 2; i++) {
-		const lc_node *value = &parser->p->nodes.at[part[i]];
-		ends[i] = lc_draft(i ? LC_LAST_OF : LC_FIRST_OF, token->line, token->column);
-		ends[i].in[0] = part[i];
-		ends[i].d = d;
-		if (d < value->rank) continue;
-		lc_at(parser, token, err, "%s has no dim %d",
-		      lc_value_text(parser->p, part[i], text, sizeof text), d);
-		return value->rank ? lk_hint(err, "its dims count from 0 to %d", value->rank - 1)
-		                   : lk_hint(err, "it is one number");
-	}
-	LK_TRY(lc_dim_plus(parser->p, parser->p->nodes.at[part[0]].dim[d],
-	                   parser->p->nodes.at[part[1]].dim[d], 1, &together, err));
-	for (int i = 0; i < 2; i++) {
-		ends[i].count = together;
-		LK_TRY(lc_add(parser->p, &ends[i], &part[i], err));
-	}
-	return expression_build(parser, LC_ADD, token, part[0], part[1], id, err);
-}
-
 static lk_status expression_size_of(lc_parser *parser, const lc_token *token, int *id,
                                     lk_error *err) {
 	lc_node n = lc_draft(LC_SIZE, token->line, token->column);
@@ -226,7 +191,6 @@ static lk_status expression_unknown(lc_parser *parser, const lc_token *token, co
 	if (call) {
 		names[count++] = "send";
 		names[count++] = "size";
-		names[count++] = "concat";
 	}
 	for (size_t i = parser->p->nodes.count; !call && i-- > 0 && count < 512;)
 		if (parser->p->nodes.at[i].name) names[count++] = parser->p->nodes.at[i].name;
@@ -253,7 +217,6 @@ static lk_status primary(lc_parser *parser, int *id, lk_error *err) {
 	if (called && lc_is_call(token)) return call_next(parser, id, err);
 	LK_TRY(lc_indexed(parser, "a value", &name, err));
 	if (called && strcmp(name, "size") == 0) return expression_size_of(parser, token, id, err);
-	if (called && strcmp(name, "concat") == 0) return expression_concat(parser, token, id, err);
 	*id = called ? -1 : lc_value_find(parser->p, name);
 	return *id >= 0 ? LK_OK : expression_unknown(parser, token, name, err);
 }

@@ -140,6 +140,7 @@ enum {
 	X(SPREAD,       "spread",        VIEW,     1, LC_A_OPERAND, LC_A_DIM, LC_A_COUNT) \
 	X(FIRST_OF,        "first",         VIEW,     1, LC_A_OPERAND, LC_A_DIM, LC_A_COUNT) \
 	X(LAST_OF,         "last",          VIEW,     1, LC_A_OPERAND, LC_A_DIM, LC_A_COUNT) \
+	X(CONCAT,       "concat",        VIEW,     2, LC_A_OPERAND, LC_A_OPERAND, LC_A_DIM) \
 	X(IOTA,         "iota",          VIEW,     0, LC_A_DTYPE, LC_A_COUNT) \
 	X(RED_SUM,      "sum",           RED,      1, LC_A_OPERAND, LC_A_DIMS) \
 	X(RED_MAX,      "max",           RED,      1, LC_A_OPERAND, LC_A_DIMS) \
@@ -481,11 +482,13 @@ lk_status lc_join_dtypes(const lc_program *program, const lc_node *node, int fir
 
 lk_status lc_type_map(lc_program *program, lc_node *node, lc_adder *add,
                       lk_error *err); /* types_map.c: MAP, dropout */
+/* The layout over an axis of what is made of operands side by side, element by element. */
+lk_status lc_map_layout(lc_program *program, lc_node *node, int axis, lc_adder *add, lk_error *err);
 lk_status lc_type_contract(lc_program *program, lc_node *node, lc_adder *add,
                            lk_error *err); /* types_contract.c: matmul, conv2d */
 lk_status lc_type_rows(lc_program *program, lc_node *node, lc_adder *add,
                        lk_error *err); /* types_rows.c: gather_rows, add_rows */
-lk_status lc_type_view(lc_program *program, lc_node *node,
+lk_status lc_type_view(lc_program *program, lc_node *node, lc_adder *add,
                        lk_error *err); /* types_view.c: transpose, parts, join, ... */
 lk_status lc_type_red(lc_program *program, lc_node *node,
                       lk_error *err); /* types_red.c: reductions, total */

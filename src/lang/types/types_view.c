@@ -118,6 +118,35 @@ static lk_status view_layout(lc_program *program, lc_node *node, int axis, lk_er
 	return LK_OK;
 }
 
+/* ---- two tensors, one after the other ---- */
+
+static lk_status type_concat(lc_program *program, lc_node *node, lc_adder *add, lk_error *err) {
+	const lc_node *a = lc_in(program, node, 0), *b = lc_in(program, node, 1);
+	char x[LC_SHOWN], y[LC_SHOWN];
+	lc_dtype joined;
+	LK_TRY(lc_join_dtypes(program, node, 0, 1, &joined, err));
+	node->dtype = (uint8_t)joined;
+	node->rank = a->rank;
+	memcpy(node->dim, a->dim, sizeof node->dim);
+	LK_TRY(view_dims(program, node, err));
+	for (int d = 0; d < a->rank; d++) {
+		if (b->rank == a->rank && (d == node->d || b->dim[d] == a->dim[d])) continue;
+		lc_refuse(program, node, err, "%s and %s do not have the same dims but for dim %d",
+		          lc_shown(program, node->in[0], x), lc_shown(program, node->in[1], y), node->d);
+		return lk_hint(err, "concat(a, b, d) puts one after the other along dim d");
+	}
+	LK_TRY(lc_dim_plus(program, a->dim[node->d], b->dim[node->d], 1, &node->dim[node->d], err));
+	for (int axis = 0; axis < program->axis_count; axis++) {
+		for (int i = 0; i < 2; i++) {
+			const lc_layout *layout = &lc_in(program, node, i)->layout[axis];
+			if (layout->kind == LC_S && layout->dim == node->d)
+				return lc_refuse_layout(program, node, i, axis, ", which is to grow", err);
+		}
+		LK_TRY(lc_map_layout(program, node, axis, add, err));
+	}
+	return LK_OK;
+}
+
 /* ---- the rule ---- */
 
 static lk_status type_iota(lc_program *program, lc_node *node, lk_error *err) {
@@ -131,14 +160,16 @@ static lk_status type_iota(lc_program *program, lc_node *node, lk_error *err) {
 	return LK_OK;
 }
 
-lk_status lc_type_view(lc_program *program, lc_node *node, lk_error *err) {
+lk_status lc_type_view(lc_program *program, lc_node *node, lc_adder *add, lk_error *err) {
 	char x[LC_SHOWN];
 	if (node->op == LC_IOTA) return type_iota(program, node, err);
-	const lc_node *value = lc_in(program, node, 0);
-	if (lc_is_weak(value->dtype)) {
-		lc_refuse(program, node, err, "%s has no number format", lc_shown(program, node->in[0], x));
+	for (int i = 0; i < node->inputs; i++) {
+		if (!lc_is_weak(lc_in(program, node, i)->dtype)) continue;
+		lc_refuse(program, node, err, "%s has no number format", lc_shown(program, node->in[i], x));
 		return lk_hint(err, "give it one: cast(f32, %s)", x);
 	}
+	if (node->op == LC_CONCAT) return type_concat(program, node, add, err);
+	const lc_node *value = lc_in(program, node, 0);
 	LK_TRY(view_dims(program, node, err));
 	node->dtype = value->dtype;
 	node->rank = value->rank;
