@@ -448,7 +448,7 @@ static void test_one_rank(void **state) {
 		"2), spread(u, 2, "
 		"K), spread(u, 1, 3), first(x, 1, M), first(x, 0, N+3), last(x, 1, M), last(x, 2, K+2), "
 		"iota(f64, N), concat(first(x, 1, M), x, 1), concat(x, x, 0), concat(u, u, 1), add_rows(u, "
-	    "i, N+1), sin(u*9), cos(u*9), exp2(u*9), round(u*9) }",
+		"i, N+1), sin(u*9), cos(u*9), exp2(u*9), round(u*9) }",
 		"program c(mesh a, b) { dim N, C, H, O in x : f64[N,C,H+3,H+5] in w : f64[O,C,3,2]\n"
 		"out conv2d(x, w), conv2d(x, w, pad=2), conv2d(x, w, pad=1) }",
 		"program c(mesh a, b) { dim N, C in x : f64[N,C,9,11] in w : f64[5,C,3,3] out conv2d(x, w, "
