@@ -55,7 +55,7 @@ tables:           base io hw model/network model/layout cost/collective cost/ker
 collective:       base hw cost/collective cost tables
 fit:              base io cost/calibration cost/collective cost/kernel cost rollout step tables
 calibrate/host:   base io hw
-validate:         base io options hw cost/calibration model/network model/layout cost/collective cost/kernel cost sim rollout step plan shard tables fit
+validate:         base io options hw cost/calibration model/network model/layout cost/collective cost/kernel cost sim rollout step plan shard predict tables fit
 calibrate:        base io options cost/calibration rollout tables fit calibrate/host validate
 view/table:       base io
 view/timeline:    base io trace/read sim step predict view/table

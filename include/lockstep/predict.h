@@ -59,7 +59,7 @@ typedef struct lk_predict_request {
 	int muon_steps;        /* Newton-Schulz iterations; 0: 5 */
 	const char *muon_tp_mode; /* "duplicated", "distributed", "blockwise" */
 	const char *state_dtype;
-	const char *task; /* "pretrain", "sft", "lora", "generate" */
+	const char *task; /* "pretrain", "sft", "lora", "generate", "grpo", "dapo", "ppo" */
 	int lora_rank;
 	bool dpo; /* pairs of sequences, read by a frozen reference too; mbs and gbs count both */
 	bool qlora, dora; /* adapters: frozen matrices in 4 bits; weights as direction and magnitude */
@@ -100,6 +100,12 @@ typedef struct lk_predict_request {
 	bool attention_dp;             /* the GPUs of an engine attend to sequences of their own */
 	const char *kv_dtype;          /* of the cache */
 	const char *speculative;       /* "TOKENS:RATE": tokens guessed, how often one is accepted */
+
+	/* reinforcement learning (tasks "grpo", "dapo", "ppo"): the training layout above, updates of
+	 * `gbs` sequences packed into rows of `seq` tokens, and the engines that write: "sequences=2048
+	 * gpus=8 tp=2 pp=1 ep=1 lag=1 reward=SECONDS reference=1", each word optional. Without gpus
+	 * they run where training does. lag: batches that they may be ahead */
+	const char *rollout;
 
 	/* how it is simulated */
 	const char *ranks;     /* NULL one per class, "all" */
@@ -196,6 +202,7 @@ typedef struct lk_prediction {
 	/* where the time goes, mean over stages */
 	const lk_time_part *breakdown;
 	int breakdown_count;
+	bool phases; /* the parts are phases, one after another: a step of reinforcement learning */
 	/* with `seeds`, else none: how far the step and its parts spread */
 	const lk_seed_spread *spread;
 	int spread_count, seeds;

@@ -84,7 +84,8 @@ static const lk_option options[] = {
 	{FLAG("fp8-activations", fp8_activations,
 	 "fp8: inputs of the MLP's activation are kept in 8 bits (--activation-func-fp8-input-store)")},
 	{FLAG("offload-optimizer", offload_optimizer, "optimizer states and step on the host")},
-	{TEXT("task", task, "TASK", "pretrain, sft, lora, or generate: sequences that inference engines write"), SWEPT},
+	{TEXT("task", task, "TASK", "pretrain, sft, lora; generate: sequences that inference engines write; grpo, dapo or ppo: a step "
+	 "of reinforcement learning"), SWEPT},
 	{INT("lora-rank", lora_rank, "N", 1, 65536, "rank of the adapters"), SWEPT},
 	{FLAG("dpo", dpo,
 	 "samples are pairs, which a frozen reference reads too; --mbs and --gbs count both sequences "
@@ -164,6 +165,10 @@ static const lk_option options[] = {
 	 "weights fp8"), SWEPT, WITH("task")},
 	{TEXT("speculative", speculative, "TOKENS:RATE",
 	 "tokens guessed in an iteration, and how often one is accepted: 3:0.7"), SWEPT, WITH("task")},
+	{TEXT("rollout", rollout, "WORDS",
+	 "engines of --task grpo, dapo, ppo: sequences=N of a step (default --gbs, those of an update), "
+	 "gpus=N of their own (default those that train), tp, pp, ep, lag=N batches ahead, "
+	 "reward=SECONDS, reference=0|1"), WITH("task")},
 
 	{GROUP("Simulation")
 	 TEXT("ranks", ranks, "all", "times of every rank, not of one of each class")},

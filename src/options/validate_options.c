@@ -27,6 +27,7 @@ static const lk_option options[] = {
 	 "MLPerf steps of recommendation models, BERT and ResNet (mlperf_other_runs.csv)")},
 	{FLAG("inference", inference,
 	 "sequences that inference engines generate (inference_throughput.csv)")},
+	{FLAG("rl", rl, "steps of reinforcement learning, from rollout to refit (rl_runs.csv)")},
 	{GROUP("How it is predicted")
 	 FLAG("cross-validate", cross,
 	 "every row from a fit that has not seen its fold, instead of the calibration in use")},

@@ -35,7 +35,7 @@ struct generation {
 	lk_engine_memory memory;
 	int engines;
 	double prompt, most; /* tokens of a prompt; where a response is cut, 0 nowhere */
-	double mean;         /* of a response; of a file's, the mean of those drawn */
+	double mean;         /* of a response; of a file's, the mean of those taken */
 	int kind;            /* lk_length_kind; -1: a file */
 	bool kind_given;
 	size_t count;
@@ -192,8 +192,8 @@ static void make_sequences(struct generation *generation, int kind) {
 	int samples = generation->request->samples > 0 ? generation->request->samples : 1;
 	double sum = 0;
 	if (kind >= 0)
-		lk_lengths_draw((lk_length_kind)kind, generation->mean, generation->most, SEED,
-		                generation->count, generation->lengths);
+		lk_lengths_spread((lk_length_kind)kind, generation->mean, generation->most, SEED,
+		                  generation->count, generation->lengths);
 	generation->longest = 0;
 	for (size_t i = 0; i < generation->count; i++) {
 		double length = generation->lengths[i];

@@ -3,6 +3,8 @@
 #ifndef LK_PREDICT_PREDICT_INTERNAL_H
 #define LK_PREDICT_PREDICT_INTERNAL_H
 
+#include "base/arena.h"
+#include "launch/emit.h"
 #include "lockstep/detail.h"
 #include "lockstep/predict.h"
 #include "step/step.h"
@@ -21,6 +23,22 @@ lk_status lk_detail_curves(lk_arena *arena, const lk_asked *asked, const lk_step
                            lk_prediction_detail *out, lk_error *err);
 lk_status lk_detail_formulas(lk_arena *arena, const lk_job *job, const lk_step *step,
                              lk_prediction_detail *out, lk_error *err);
+
+/* ---- predict: training jobs. */
+
+/* A prediction with what it owns; lk_predict frees it. */
+struct lk_answer {
+	lk_arena arena;
+	lk_prediction p;
+	lk_step step; /* kept for the files that may be written of it */
+	lk_emitted emitted;
+};
+
+/* Answers into an empty one. `emit`: the target to write the job for; NULL: none. */
+lk_status lk_answer_dlrm(const lk_predict_request *request, struct lk_answer *answer,
+                         lk_error *err);
+lk_status lk_answer_job(const lk_predict_request *request, const char *emit,
+                        struct lk_answer *answer, lk_error *err);
 
 /* ---- fixes: when a job does not fit: the smallest changes that would, found by asking. */
 
@@ -52,5 +70,13 @@ bool lk_predict_generates(const lk_predict_request *request);
 /* Answers; texts are owned by the arena. */
 lk_status lk_predict_generate(lk_arena *arena, const lk_predict_request *request,
                               lk_prediction *out, lk_error *err);
+
+/* ---- predict_post: a step of reinforcement learning. */
+
+/* Whether the request's task is one. */
+bool lk_predict_posts(const lk_predict_request *request);
+/* Answers; texts are owned by the arena. */
+lk_status lk_predict_post(lk_arena *arena, const lk_predict_request *request, lk_prediction *out,
+                          lk_error *err);
 
 #endif

@@ -19,12 +19,13 @@
 
 /* Defaults; unverified: vLLM's of its version 1 on GPUs of 70 GiB and more, SGLang's taken as alike
  * but for its share of memory; TensorRT-LLM's with its scheduler GUARANTEED_NO_EVICT.
- * "tensorrt-engine" is TensorRT-LLM before 1.0, which ran compiled engines from C++. */
+ * "tensorrt-engine" is TensorRT-LLM before 1.0, which ran compiled engines from C++. vLLM and
+ * SGLang run PyTorch modules from a scheduler in Python, as TensorRT-LLM does since 1.0. */
 static const lk_engine_software software[] = {
-	{"vllm", false, 1024, 8192, 0.9},
-	{"sglang", false, 1024, 8192, 0.88},
-	{"tensorrt-llm", true, 2048, 8192, 0.9},
-	{"tensorrt-engine", true, 2048, 8192, 0.9},
+	{"vllm", "tensorrt-llm", false, 1024, 8192, 0.9},
+	{"sglang", "tensorrt-llm", false, 1024, 8192, 0.88},
+	{"tensorrt-llm", "", true, 2048, 8192, 0.9},
+	{"tensorrt-engine", "", true, 2048, 8192, 0.9},
 };
 enum {
 	SOFTWARE = sizeof software / sizeof *software
@@ -57,6 +58,7 @@ lk_engine_numbers lk_engine_numbers_of(const lk_engine_software *of) {
 	const lk_calibration *calibration = lk_calibration_current();
 	const lk_calibration_row *all = lk_calibration_find(calibration, "generation", "all", ""),
 							 *row = lk_calibration_find(calibration, "generation", of->name, "");
+	if (!row && *of->alike) row = lk_calibration_find(calibration, "generation", of->alike, "");
 	lk_engine_numbers numbers;
 	for (int i = 0; i < LK_ENGINE_NUMBERS; i++) {
 		const lk_fit_number *limit = &lk_engine_number_limits[i];

@@ -1,7 +1,12 @@
-/* lengths.c: lengths of generated sequences: drawn with a given mean, or read from a file.
+/* lengths.c: lengths of generated sequences: spread as a law with a given mean, or read from a
+ * file.
  *
- * The mean of lengths that are cut at a limit is below that of the law they are drawn from: the
- * scale of the law is found by bisection, so that the mean over what is drawn is the one given. */
+ * The longest sequence decides how long a phase takes, and among independent draws of a few hundred
+ * it is an accident of the seed. Lengths are therefore the law's quantiles at (i + 1/2) / count,
+ * one in each of `count` equally likely strata; the seed decides their order alone.
+ *
+ * The mean of lengths that are cut at a limit is below that of the law: the scale of the law is
+ * found by bisection, so that the mean over all lengths is the one given. */
 #include "rollout/rollout.h"
 
 #include <math.h>
@@ -22,12 +27,34 @@ const char *const lk_length_kind_names[] = {"fixed", "lognormal", "exponential",
  * way: an assumption, which the range of a prediction covers from none (fixed) to exponential. */
 const double lk_lengths_sigma = 0.7;
 
-/* A draw of the law with scale 1. */
-static double length_unit(lk_length_kind kind, uint64_t seed, size_t i) {
-	switch (kind) {
-	case LK_LENGTHS_LOGNORMAL: return exp(lk_lengths_sigma * lk_normal(seed, i));
-	case LK_LENGTHS_EXPONENTIAL: return -log(lk_uniform(seed, i));
-	default: return 1;
+/* z that a normal variable exceeds with probability `tail`, at most 1/2. From 0 on, where the tail
+ * is convex, Newton's steps approach the root from below and never pass it. */
+static double normal_exceeded(double tail) {
+	double z = 0;
+	for (int step = 0; step < 200; step++) {
+		double density = exp(-z * z / 2) / sqrt(2 * M_PI);
+		double more = (erfc(z / M_SQRT2) / 2 - tail) / density;
+		if (!(more > 1e-12)) break;
+		z += more;
+	}
+	return z;
+}
+
+/* What a share `q` of the law with scale 1 lies below. */
+static double length_quantile(lk_length_kind kind, double q) {
+	if (kind == LK_LENGTHS_EXPONENTIAL) return -log1p(-q);
+	double z = q < 0.5 ? -normal_exceeded(q) : normal_exceeded(1 - q);
+	return exp(lk_lengths_sigma * z);
+}
+
+/* Fisher and Yates: every order is as likely. */
+static void lengths_shuffle(uint64_t seed, size_t count, double *lengths) {
+	for (size_t i = count; i > 1; i--) {
+		size_t other = (size_t)(lk_uniform(seed, i) * (double)i);
+		if (other >= i) other = i - 1; /* the product may round up */
+		double kept = lengths[i - 1];
+		lengths[i - 1] = lengths[other];
+		lengths[other] = kept;
 	}
 }
 
@@ -41,14 +68,15 @@ static double length_mean(const double *unit, size_t count, double scale, double
 	return sum / (double)count;
 }
 
-void lk_lengths_draw(lk_length_kind kind, double mean, double most, uint64_t seed, size_t count,
-                     double *out) {
+void lk_lengths_spread(lk_length_kind kind, double mean, double most, uint64_t seed, size_t count,
+                       double *out) {
 	if (!(most > 0)) most = INFINITY;
 	if (kind == LK_LENGTHS_FIXED || mean >= most || mean <= 1) {
 		for (size_t i = 0; i < count; i++) out[i] = length_cut(mean, most);
 		return;
 	}
-	for (size_t i = 0; i < count; i++) out[i] = length_unit(kind, seed, i);
+	for (size_t i = 0; i < count; i++)
+		out[i] = length_quantile(kind, ((double)i + 0.5) / (double)count);
 	double low = 0, high = mean;
 	while (length_mean(out, count, high, most) < mean && high < 1e12) high *= 2;
 	for (int step = 0; step < 60; step++) {
@@ -57,6 +85,7 @@ void lk_lengths_draw(lk_length_kind kind, double mean, double most, uint64_t see
 		else high = middle;
 	}
 	for (size_t i = 0; i < count; i++) out[i] = round(length_cut(out[i] * high, most));
+	lengths_shuffle(seed, count, out);
 }
 
 /* One line without its end; `some`: it holds a length. */

@@ -1,8 +1,8 @@
 /* rollout.h: the generation phase of a post-training step: sequences that inference engines write
  * token by token, until the last of them is finished. An engine is priced by the kernel and
  * collective models of cost/ (engine.c), its continuous batching is simulated from one change of
- * the batch to the next (batching.c), over drawn lengths (lengths.c). docs/method/generation.md
- * states the formulas. */
+ * the batch to the next (batching.c), over a spread of lengths (lengths.c).
+ * docs/method/generation.md states the formulas. */
 #ifndef LK_ROLLOUT_ROLLOUT_H
 #define LK_ROLLOUT_ROLLOUT_H
 
@@ -25,13 +25,13 @@ extern const char *const lk_length_kind_names[]; /* ends with NULL */
 /* The deviation of ln(length) that a lognormal distribution gets. */
 extern const double lk_lengths_sigma;
 
-/* Draws `count` lengths of at least 1 with this mean, none above `most` (0: no limit): what would
- * be longer is cut there, and the rest grows so that the mean stays. A mean of `most` or more gives
- * `most` for all. Equal seeds give equal lengths. */
-void lk_lengths_draw(lk_length_kind kind, double mean, double most, uint64_t seed, size_t count,
-                     double *out);
+/* `count` lengths of at least 1 that are spread as the law, with this mean and none above `most`
+ * (0: no limit): what would be longer is cut there, and the rest grows so that the mean stays. A
+ * mean of `most` or more gives `most` for all. The seed decides their order alone. */
+void lk_lengths_spread(lk_length_kind kind, double mean, double most, uint64_t seed, size_t count,
+                       double *out);
 
-/* Lengths from a file, one number a line, comments after '#', drawn in their order and from the
+/* Lengths from a file, one number a line, comments after '#', taken in their order and from the
  * start again where there are fewer than `count`. LK_ERR_IO; LK_ERR_INPUT: a line that is no
  * positive number, or a file without one. */
 lk_status lk_lengths_read(const char *path, size_t count, double *out, lk_error *err);
@@ -59,6 +59,7 @@ double *lk_engine_number(lk_engine_numbers *numbers, int index);
 /* The software that generates. */
 typedef struct lk_engine_software {
 	const char *name;    /* "vllm" */
+	const char *alike;   /* whose numbers hold where it was not measured; "" none */
 	bool reserves;       /* a sequence starts when its longest possible end has room */
 	int sequences;       /* most sequences of a batch where nothing is said */
 	int tokens;          /* tokens of an iteration where nothing is said */
@@ -68,7 +69,8 @@ typedef struct lk_engine_software {
 /* Known software by name; NULL: unknown. The i-th; NULL after the last. */
 const lk_engine_software *lk_engine_software_find(const char *name);
 const lk_engine_software *lk_engine_software_at(int index);
-/* The numbers of the calibration in use for it; of software that was not measured the row "all". */
+/* The numbers of the calibration in use for it; of software that was not measured those
+ * of what is alike, else the row "all". */
 lk_engine_numbers lk_engine_numbers_of(const lk_engine_software *software);
 
 typedef struct lk_engine {
@@ -186,5 +188,19 @@ typedef struct lk_rollout {
 lk_status lk_rollout_run(const lk_engine *engine, int engines, double cache_tokens,
                          const lk_sequence *sequences, size_t count, lk_rollout *out,
                          lk_error *err);
+
+/* ---- refit: new weights on their way from training to the engines. */
+
+typedef struct lk_refit {
+	double bytes, tensors;           /* of the network in 16 bits; as a checkpoint counts them */
+	double gather_s, move_s, host_s; /* over the training layout; to the engines; for the tensors */
+	double seconds;                  /* all three */
+} lk_refit;
+
+double lk_refit_tensors(const lk_model *model);
+/* `gathered_over`: training GPUs that hold the network together; `engine_gpus`: of all engines,
+ * which are on GPUs of their own (`apart`) or on those that train. */
+lk_refit lk_refit_of(const lk_model *model, const lk_cluster *cluster, int gathered_over,
+                     int engine_gpus, bool apart);
 
 #endif

@@ -163,7 +163,8 @@ static const struct rule {
 	{"expert-overlap", "overlap-moe-expert-parallel-comm", lacks_pairs, false,
      "only an interleaved pipeline with divided experts has two micro-batches at once",
      "use --pp 2 --vp 2 and --ep 2 or more, or leave it out"},
-	{"response response-max lengths prompt samples engine gpu-mem-util max-sequences max-tokens "
+	{"rollout response response-max lengths prompt samples engine gpu-mem-util max-sequences "
+     "max-tokens "
      "prefix-caching attention-dp kv-dtype speculative",
      "", lacks_generation, true, "nothing is generated", "use --task generate, or leave it out"},
 	{"plan", "", lacks_tables, true, "only a recommendation model has tables to place", leave_out},

@@ -15,6 +15,7 @@
 #include "model/network/model.h"
 #include "rollout/rollout.h"
 #include "lockstep/error.h"
+#include "lockstep/predict.h"
 
 typedef struct lk_arena lk_arena; /* base/arena.h */
 
@@ -328,6 +329,23 @@ typedef LK_VEC(lk_inference_run) lk_inference_runs;
  * osl, precision, kv_precision, batch, num_requests, out_tok_s, ttft_ms, suspect. A batch without
  * requests is a batch that runs from start to end. */
 lk_status lk_inference_read(lk_arena *arena, lk_stream *in, lk_inference_runs *out, lk_error *err);
+
+/* ---- post: tables of steps of reinforcement learning (rl_runs.csv). */
+
+/* One row: the request that predicts it. Texts are of the arena that the table was read into. */
+typedef struct lk_post_run {
+	const char *id, *where, *software, *model, *gpu, *precision; /* texts of the table */
+	const char *kind; /* "on the same GPUs", "lag 1": what runs where */
+	lk_predict_request request;
+	double seconds; /* of a step */
+	bool suspect;
+	const char *why_not; /* cannot be predicted, because; NULL */
+} lk_post_run;
+typedef LK_VEC(lk_post_run) lk_post_runs;
+
+/* Columns: framework, algorithm, model, gpu, n_gpu, gen_gpus, colocated, async_lag, the training
+ * layout, gen_tp, gen_pp, lengths, batches, step_s, suspect. */
+lk_status lk_post_read(lk_arena *arena, lk_stream *in, lk_post_runs *out, lk_error *err);
 
 /* ---- slowdown: tables of kernels measured concurrently with communication and alone. */
 

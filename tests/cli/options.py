@@ -58,6 +58,7 @@ def listed(job, words):
 # ---- the table ----
 
 WRITES = "--task generate --model llama3.1-8b --gpu h100-sxm --gpus 8 --gbs 512 --response 800"
+LEARNS = "--task grpo --model llama3.1-8b --gpu h100-sxm --gpus 16 --tp 2 --gbs 256 --seq 4096 --response 800"
 SIGHT = "--model $ROOT/tests/data/hf/qwen2.5-vl-3b.json --gpu h100-sxm --gpus 8 --tp 1 --gbs 64 --seq 4096"
 GEMMA = "--model $ROOT/tests/data/hf/gemma-3-4b.json --gpu h100-sxm --gpus 8 --tp 1 --gbs 64 --seq 4096"
 DENSE = "--model llama3.1-8b --gpu h100-sxm --gpus 16 --tp 2 --gbs 64 --seq 4096"
@@ -115,7 +116,7 @@ PREDICT = {
     "state-dtype": [acts(DENSE, "--state-dtype bf16"), refused(DENSE + " --optimizer adafactor", "--state-dtype bf16"),
                     refused(DENSE + " --optimizer adam-8bit", "--state-dtype bf16")],
     "offload-optimizer": [acts(DENSE, "--offload-optimizer"), refused(DENSE + " --optimizer muon", "--offload-optimizer")],
-    "task": [acts(DENSE, "--task lora"), refused(NET, "--task lora"), acts(WRITES, "--gpus 16"), refused(WRITES, "--recompute full")],
+    "task": [acts(DENSE, "--task lora"), refused(NET, "--task lora"), acts(WRITES, "--gpus 16"), refused(WRITES, "--recompute full"), acts(LEARNS, "--task ppo"), refused(LEARNS, "--task rloo")],
     "response": [acts(WRITES, "--response 900"), refused(DENSE, "--response 900"), refused(DENSE + " --task sft", "--response 900")],
     "response-max": [acts(WRITES, "--response-max 2000"), refused(WRITES, "--response-max 500"), refused(DENSE, "--response-max 2000")],
     "lengths": [acts(WRITES, "--lengths fixed"), refused(DENSE, "--lengths fixed")],
@@ -128,6 +129,9 @@ PREDICT = {
     "prefix-caching": [acts(WRITES + " --prompt 1000 --samples 8", "--no-prefix-caching"), refused(DENSE, "--no-prefix-caching")],
     "attention-dp": [acts(WRITES + " --tp 4", "--attention-dp"), refused(WRITES, "--attention-dp"), refused(DENSE, "--attention-dp")],
     "kv-dtype": [acts(WRITES, "--kv-dtype fp8"), refused(WRITES, "--kv-dtype fp32"), refused(DENSE, "--kv-dtype fp8")],
+    "rollout": [acts(LEARNS, "--rollout sequences=512"), acts(LEARNS, "--rollout 'gpus=8 lag=1'"), acts(LEARNS, "--rollout tp=2"), acts(LEARNS, "--rollout reward=3"),
+                refused(LEARNS, "--rollout lag=1"), refused(LEARNS, "--rollout speed=2"), refused(LEARNS, "--rollout gpus=16"), refused(WRITES, "--rollout tp=2"),
+                refused(DENSE, "--rollout tp=2")],
     "speculative": [acts(WRITES, "--speculative 3:0.7"), refused(WRITES, "--speculative 0.7"), refused(DENSE, "--speculative 3:0.7")],
     "lora-rank": [acts(DENSE + " --task lora", "--lora-rank 256"), refused(DENSE, "--lora-rank 256")],
     "dpo": [acts(DENSE + " --mbs 2", "--dpo"), refused(PIPE, "--dpo"), refused(SIGHT, "--dpo")],
@@ -369,7 +373,7 @@ WHATIF = {
 RUNS = "$ROOT/tests/data/runs_small.csv"
 VALIDATE = {
     **{name: [changes(RUNS, f"--{name}")]
-       for name in ("ops", "collectives", "memory", "slowdown", "models", "dlrm", "scaling", "plan", "mlperf", "inference")},
+       for name in ("ops", "collectives", "memory", "slowdown", "models", "dlrm", "scaling", "plan", "mlperf", "inference", "rl")},
     "cross-validate": [acts(RUNS, "--cross-validate")],
     "folds": [refused(RUNS, "--folds shape"), tested("collective.test")],
     "calibration": [acts(RUNS, "--calibration numbers.csv")],

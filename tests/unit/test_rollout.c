@@ -1,6 +1,7 @@
 /* test_rollout.c: generation: lengths with their mean, batching against an executor that counts
  * every token, what more engines, more room and longer sequences do. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "rounds.h"
@@ -58,7 +59,7 @@ static void bench_ready(struct bench *bench) {
 
 static void bench_draw(struct bench *bench, lk_length_kind kind, double mean, double prompt,
                        uint64_t seed) {
-	lk_lengths_draw(kind, mean, 8 * mean, seed, SEQUENCES, bench->lengths);
+	lk_lengths_spread(kind, mean, 8 * mean, seed, SEQUENCES, bench->lengths);
 	for (uint32_t i = 0; i < SEQUENCES; i++)
 		bench->sequences[i] = (lk_sequence){prompt, bench->lengths[i], i};
 }
@@ -90,12 +91,55 @@ static void lengths_have_their_mean(void **state) {
 	for (int kind = 0; kind < LK_LENGTH_KINDS; kind++)
 		for (double mean = 2; mean < 5000; mean *= 3) {
 			double most = mean * 1.5;
-			lk_lengths_draw((lk_length_kind)kind, mean, most, 7, 2000, lengths);
+			lk_lengths_spread((lk_length_kind)kind, mean, most, 7, 2000, lengths);
 			near(lk_mean(lengths, 2000), mean, kind == LK_LENGTHS_FIXED ? 1e-9 : 0.5 / mean + 1e-3);
 			for (int i = 0; i < 2000; i++) assert_true(lengths[i] >= 1 && lengths[i] <= ceil(most));
 		}
-	lk_lengths_draw(LK_LENGTHS_EXPONENTIAL, 100, 80, 7, 2000, lengths);
+	lk_lengths_spread(LK_LENGTHS_EXPONENTIAL, 100, 80, 7, 2000, lengths);
 	assert_true(lengths[0] == 80 && lengths[1999] == 80);
+}
+
+static int lower_first(const void *a, const void *b) {
+	double x = *(const double *)a, y = *(const double *)b;
+	return (x > y) - (x < y);
+}
+
+/* Share of the law, with this mean, that is longer. */
+static double share_longer(lk_length_kind kind, double length, double mean) {
+	if (kind == LK_LENGTHS_EXPONENTIAL) return exp(-length / mean);
+	double sigma = lk_lengths_sigma, middle = log(mean) - sigma * sigma / 2;
+	return erfc((log(length) - middle) / sigma / sqrt(2)) / 2;
+}
+
+/* At every length as many are longer as the law says, to one sequence and what the scale differs;
+ * the seed changes the order alone. */
+static void lengths_follow_their_law(void **state) {
+	(void)state;
+	static double one[512], two[512];
+	for (int kind = LK_LENGTHS_LOGNORMAL; kind < LK_LENGTH_KINDS; kind++) {
+		lk_lengths_spread((lk_length_kind)kind, 2000, 0, 1, 512, one);
+		lk_lengths_spread((lk_length_kind)kind, 2000, 0, 2, 512, two);
+		assert_memory_not_equal(one, two, sizeof one);
+		qsort(one, 512, sizeof *one, lower_first);
+		qsort(two, 512, sizeof *two, lower_first);
+		assert_memory_equal(one, two, sizeof one);
+		for (int i = 0; i < 512; i++) {
+			double longer = 512 * share_longer((lk_length_kind)kind, one[i], 2000);
+			if (fabs(longer - (511.5 - i)) > 1) fail_msg("%d of kind %d: %g", i, kind, longer);
+		}
+	}
+}
+
+/* The seed orders without a bias: each place holds the mean, over many seeds. */
+static void lengths_in_any_order(void **state) {
+	(void)state;
+	double sum[16] = {0}, lengths[16];
+	int seeds = rounds(2000, 20000);
+	for (int seed = 0; seed < seeds; seed++) {
+		lk_lengths_spread(LK_LENGTHS_EXPONENTIAL, 1000, 0, (uint64_t)seed, 16, lengths);
+		for (int i = 0; i < 16; i++) sum[i] += lengths[i] / 1000 / seeds;
+	}
+	for (int i = 0; i < 16; i++) near(sum[i], 1, 5 / sqrt(seeds));
 }
 
 static void lengths_of_a_file(void **state) {
@@ -326,7 +370,7 @@ static void ten_thousand_in_a_second(void **state) {
 	static double lengths[10000];
 	bench = bench_of("llama3.1-8b", "h100-sxm", 1);
 	bench_ready(&bench);
-	lk_lengths_draw(LK_LENGTHS_EXPONENTIAL, 4000, 32768, 1, 10000, lengths);
+	lk_lengths_spread(LK_LENGTHS_EXPONENTIAL, 4000, 32768, 1, 10000, lengths);
 	for (uint32_t i = 0; i < 10000; i++) sequences[i] = (lk_sequence){300, lengths[i], i / 16};
 	lk_rollout out;
 	lk_error err;
@@ -339,6 +383,8 @@ static void ten_thousand_in_a_second(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(lengths_have_their_mean),
+		cmocka_unit_test(lengths_follow_their_law),
+		cmocka_unit_test(lengths_in_any_order),
 		cmocka_unit_test(lengths_of_a_file),
 		cmocka_unit_test(folding_changes_nothing),
 		cmocka_unit_test(the_longest_sequence_bounds),

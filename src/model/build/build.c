@@ -290,6 +290,7 @@ static bool recomputed(const lk_job *job, int index) {
 
 static lk_block_pass layer_pass(const lk_job *job, const lk_slot *slot, int index) {
 	bool again = recomputed(job, index);
+	if (job->forward_only) return LK_BLOCK_FORWARD_ALONE;
 	switch (slot->pass) {
 	case LK_PASS_F: return again ? LK_BLOCK_FORWARD_CHECKPOINT : LK_BLOCK_FORWARD;
 	case LK_PASS_B: return again ? LK_BLOCK_BACKWARD_CHECKPOINT : LK_BLOCK_BACKWARD;
@@ -353,6 +354,7 @@ static lk_status build_empty_bucket(struct lk_stage_builder *builder) {
 static lk_status end_block(struct lk_stage_builder *builder, const lk_slot *slot, bool head) {
 	uint32_t block;
 	lk_block_pass pass = slot->pass == LK_PASS_F ? LK_BLOCK_FORWARD : LK_BLOCK_BACKWARD;
+	if (builder->b->job->forward_only) pass = LK_BLOCK_FORWARD_ALONE;
 	if (slot->pass == LK_PASS_W) return LK_OK; /* the ends are small: their backward is not split */
 	LK_TRY(head ? lk_build_head(builder->b, pass, &block)
 	            : lk_build_embedding(builder->b, pass, &block));
@@ -425,6 +427,7 @@ static lk_status input_stages(struct lk_stage_builder *builder, const lk_slot *s
 
 /* Multi-token prediction: one more layer and one more pass through the head for each module. */
 static lk_status predict_more(struct lk_stage_builder *builder, const lk_slot *slot) {
+	if (builder->b->job->forward_only) return LK_OK;
 	for (int i = 0; i < builder->b->model->mtp_layers; i++) {
 		uint32_t block;
 		int layer = builder->b->model->layers - 1;
@@ -588,7 +591,8 @@ static lk_status gather_parameters(struct lk_stage_builder *builder) {
 		                              experts, &c.block));
 		return call(builder, &c);
 	}
-	if (job->sharding != LK_SHARD_ZERO1 || job->overlap_param_gather != LK_ON) return LK_OK;
+	if (job->sharding != LK_SHARD_ZERO1 || job->overlap_param_gather != LK_ON || job->forward_only)
+		return LK_OK;
 	LK_TRY(lk_build_traffic_block(builder->b, "gather parameters", LK_OP_ALLGATHER,
 	                              builder->b->bytes * p.trained_dense,
 	                              builder->b->bytes * p.trained_experts, &c.block));
@@ -628,6 +632,33 @@ static lk_status walk_slots(struct lk_stage_builder *builder, const lk_slots *sl
 	return LK_OK;
 }
 
+/* A schedule without its backward passes: micro-batches come in the same order on all stages. */
+static void keep_forward(lk_slots *slots) {
+	size_t kept = 0;
+	for (size_t i = 0; i < slots->count; i++) {
+		if (slots->at[i].pass != LK_PASS_F) continue;
+		slots->at[kept] = slots->at[i];
+		slots->at[kept++].pair = false;
+	}
+	slots->count = kept;
+}
+
+/* The end of a step: gradients that are left, the optimizer. */
+static lk_status build_end(struct lk_stage_builder *builder) {
+	lk_tail_part tail[LK_TAIL_PARTS];
+	int parts;
+	LK_TRY(lk_build_tail(builder->b, builder->stage, tail, &parts));
+	for (int i = 0; i < parts; i++) {
+		lk_call end = {.block = tail[i].block,
+		               .repeat = tail[i].repeat,
+		               .microbatch = -1,
+		               .layer = -1,
+		               .pass = LK_PHASE_OPTIMIZER};
+		LK_TRY(call(builder, &end));
+	}
+	return LK_OK;
+}
+
 static lk_status build_stage(lk_builder *builder, int stage, uint32_t *wire_blocks) {
 	LK_ASSERT(stage >= 0 && stage < builder->job->pp);
 	const lk_job *job = builder->job;
@@ -642,6 +673,7 @@ static lk_status build_stage(lk_builder *builder, int stage, uint32_t *wire_bloc
 	};
 	lk_slots slots = {0};
 	lk_status status = s.schedule->order(&s.shape, stage, &slots, builder->err);
+	if (job->forward_only) keep_forward(&slots);
 	if (status == LK_OK &&
 	    !lk_reserve(&builder->graph->programs.at[stage].calls, 4 * slots.count + 64))
 		status = lk_oom(builder->err);
@@ -649,17 +681,7 @@ static lk_status build_stage(lk_builder *builder, int stage, uint32_t *wire_bloc
 	if (status == LK_OK) status = walk_slots(&s, &slots);
 	lk_vec_free(&slots);
 	LK_TRY(status);
-	lk_tail_part tail[LK_TAIL_PARTS];
-	int parts;
-	LK_TRY(lk_build_tail(builder, stage, tail, &parts));
-	for (int i = 0; i < parts; i++) {
-		lk_call end = {.block = tail[i].block,
-		               .repeat = tail[i].repeat,
-		               .microbatch = -1,
-		               .layer = -1,
-		               .pass = LK_PHASE_OPTIMIZER};
-		LK_TRY(call(&s, &end));
-	}
+	if (!job->forward_only) LK_TRY(build_end(&s));
 	lk_program *program = &builder->graph->programs.at[stage];
 	program->events = (uint32_t)builder->graph->channels * 2 + 1;
 	lk_build_resident(builder, stage, program->resident);
@@ -715,6 +737,7 @@ static void set_model_flops(const lk_builder *builder) {
 	const lk_job *job = builder->job;
 	double sequence = builder->graph->tokens / job->gbs;
 	builder->graph->model_flops = trained_flops(job, (int)sequence) * job->gbs;
+	if (job->forward_only) builder->graph->model_flops /= 3;
 	if (job->dpo) /* the reference's forward pass */
 		builder->graph->model_flops += lk_model_flops(&job->model, (int)sequence) / 3 * job->gbs;
 	if (job->logit_share > 0)

@@ -114,9 +114,11 @@ typedef struct lk_job {
 	lk_task task;
 	int lora_rank;    /* default 16 */
 	bool narrow_base; /* adapters: frozen matrices of layers are kept in 4 bits (QLoRA) */
-	bool dpo;  /* pairs of sequences, which a frozen reference network reads too; mbs and gbs count
-	              sequences */
-	bool dora; /* adapters: weights as direction and magnitude */
+	bool dpo; /* pairs of sequences, which a frozen reference network reads too; mbs and gbs count
+	             sequences */
+	bool forward_only; /* nothing is learned: forward passes that keep nothing, as for the
+	                      log-probabilities of sequences */
+	bool dora;         /* adapters: weights as direction and magnitude */
 	bool freeze_tower; /* the encoder of images is not trained, its projector is */
 
 	int gpus;

@@ -252,7 +252,8 @@ static lk_status predict_view_put_breakdown(const struct report *report) {
 	}
 	putc('\n', report->out);
 	LK_TRY(write_table(report, table));
-	if (prediction->memory_count > 1) fputs("mean over the pipeline stages\n", report->out);
+	if (prediction->memory_count > 1 && !prediction->phases)
+		fputs("mean over the pipeline stages\n", report->out);
 	return LK_OK;
 }
 

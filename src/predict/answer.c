@@ -1,0 +1,125 @@
+/* answer.c: every request to the part that answers it, and what holds for every answer. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/arena.h"
+#include "base/check.h"
+#include "cost/calibration/calibration.h"
+#include "launch/emit.h"
+#include "lockstep/predict.h"
+#include "options/command.h"
+#include "predict/predict.h"
+#include "predict/predict_internal.h"
+#include "step/step.h"
+
+static lk_status predict_answer_any(const lk_predict_request *request, struct lk_answer *a,
+                                    lk_error *err) {
+	if (request->emit) LK_TRY(lk_emit_known(request->emit, err));
+	if (request->emit && lk_predict_is_dlrm(request)) {
+		lk_fail(err, LK_ERR_INPUT, "--emit", "a recommendation model has no launch line");
+		return lk_hint(err, "lockstep shard writes where its tables go (--plan)");
+	}
+	if (lk_predict_is_dlrm(request)) return lk_answer_dlrm(request, a, err);
+	if (request->emit && lk_predict_generates(request)) {
+		lk_fail(err, LK_ERR_INPUT, "--emit", "nothing is written for --task generate");
+		return lk_hint(err, "leave it out");
+	}
+	if (lk_predict_generates(request)) return lk_predict_generate(&a->arena, request, &a->p, err);
+	if (lk_predict_posts(request)) return lk_predict_post(&a->arena, request, &a->p, err);
+	if (!lk_predict_leaves_layout(request)) return lk_answer_job(request, request->emit, a, err);
+	lk_predict_request found;
+	lk_asked *taken = LK_NEW(&a->arena, lk_asked);
+	if (!taken) return lk_oom(err);
+	LK_TRY(lk_request_take(&a->arena, request, taken, err));
+	LK_TRY(lk_predict_search(&a->arena, request, taken, &found, &a->p.searched, err));
+	return lk_answer_job(&found, request->emit, a, err);
+}
+
+/* ---- what holds for every answer ---- */
+
+static bool is_size(double bytes) {
+	return isfinite(bytes) && bytes >= 0;
+}
+
+static lk_status prediction_check_memory(const lk_prediction *prediction, lk_error *err) {
+	LK_CHECK(is_size(prediction->peak_bytes) && is_size(prediction->usable_bytes), err);
+	LK_CHECK(prediction->fits == (prediction->peak_bytes <= prediction->usable_bytes), err);
+	for (int i = 0; i < prediction->memory_count; i++) {
+		const lk_stage_memory *stage = &prediction->memory[i];
+		LK_CHECK(is_size(stage->total) && stage->total <= prediction->peak_bytes * (1 + 1e-9), err);
+		LK_CHECK(!(stage->low > stage->allocated) && !(stage->high < stage->allocated), err);
+	}
+	return LK_OK;
+}
+
+/* Nothing is printed that contradicts itself: whatever made it is a defect of lockstep. */
+static lk_status prediction_check(const lk_prediction *prediction, lk_error *err) {
+	double step = prediction->step_time_s, sum = 0;
+	LK_CHECK(isfinite(step) && step > 0, err);
+	LK_CHECK(prediction->step_time_low_s > 0 && prediction->step_time_low_s <= step, err);
+	LK_CHECK(prediction->step_time_high_s >= step && isfinite(prediction->step_time_high_s), err);
+	LK_CHECK(prediction->mfu >= 0 && prediction->mfu <= 1, err);
+	for (int i = 0; i < prediction->breakdown_count; i++) {
+		const lk_time_part *part = &prediction->breakdown[i];
+		LK_CHECK(part->exposed_s >= 0 && isfinite(part->hidden_s) && part->hidden_s >= 0, err);
+		sum += part->exposed_s;
+	}
+	LK_CHECK(fabs(sum - step) <= 1e-6 * step, err);
+	for (int i = 0; i < prediction->spread_count; i++) {
+		const lk_seed_spread *row = &prediction->spread[i];
+		LK_CHECK(0 <= row->p50 && row->p50 <= row->p95 && row->p95 <= row->p99, err);
+	}
+	for (int i = 0; i < prediction->fix_count; i++)
+		LK_CHECK(prediction->fixes[i].step_time_s > 0 &&
+		             prediction->fixes[i].peak_bytes <= prediction->usable_bytes * (1 + 1e-9),
+		         err);
+	return prediction_check_memory(prediction, err);
+}
+
+static void answer_free(struct lk_answer *answer) {
+	lk_step_free(&answer->step);
+	lk_arena_free(&answer->arena);
+	free(answer);
+}
+
+lk_status lk_predict(const lk_predict_request *request, lk_prediction **out, lk_error *err) {
+	*out = NULL;
+	if (request->calibration) LK_TRY(lk_calibration_use(request->calibration, err));
+	struct lk_answer *a = calloc(1, sizeof *a);
+	if (!a) return lk_oom(err);
+	lk_status status = predict_answer_any(request, a, err);
+	if (status == LK_OK) status = prediction_check(&a->p, err);
+	if (status == LK_OK)
+		status = lk_inputs_find(&a->arena, &lk_predict_verb, request, NULL, 0, &a->p.inputs, err);
+	if (status != LK_OK) {
+		answer_free(a);
+		return status;
+	}
+	a->p.memory_owner = a;
+	*out = &a->p;
+	return LK_OK;
+}
+
+lk_status lk_predict_emit(const lk_prediction *prediction, lk_emitted *out, lk_error *err) {
+	*out = ((const struct lk_answer *)prediction->memory_owner)->emitted;
+	if (out->text) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, "--emit", "the request named nothing to write");
+	return lk_hint(err, "name a target such as megatron, axolotl or sbatch:axolotl");
+}
+
+lk_status lk_predict_check(const lk_predict_request *request, lk_error *err) {
+	if (request->calibration) LK_TRY(lk_calibration_use(request->calibration, err));
+	return lk_predict_is_dlrm(request) ? LK_OK : lk_request_check(request, err);
+}
+
+lk_prediction *lk_prediction_new(lk_arena **arena) {
+	struct lk_answer *answer = calloc(1, sizeof *answer);
+	if (!answer) return NULL;
+	*arena = &answer->arena;
+	answer->p.memory_owner = answer;
+	return &answer->p;
+}
+
+void lk_predict_free(lk_prediction *prediction) {
+	if (prediction) answer_free(prediction->memory_owner);
+}
