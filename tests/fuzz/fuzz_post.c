@@ -1,5 +1,5 @@
-/* fuzz_post.c: any bytes are a table of reinforcement learning or an error with a text; rows that can
- * be predicted state their engines and a finite time. Nothing is predicted. */
+/* fuzz_post.c: any bytes are a table of reinforcement learning or an error with a text; rows that
+ * can be predicted state their engines and a finite time. Nothing is predicted. */
 #include <math.h>
 #include <stdlib.h>
 
