@@ -237,6 +237,70 @@ static void rt_gather_rows(rt_run *run, const rt_part *from, const rt_part *at, 
 	}
 }
 
+/* Sums of rows by index, a column to a thread, in the order of the indices: the same at every run. */
+template <int F, class I>
+static __global__ void rt_add_rows_kernel(typename rt_of<F>::in_memory *to, const typename rt_of<F>::in_memory *x, const I *index,
+	typename rt_of<F>::in_register *sums, int64_t n, int64_t rows, int64_t columns) {
+	RT_FOR(c, columns) {
+		for (int64_t r = 0; r < rows; r++) sums[r * columns + c] = 0;
+		for (int64_t i = 0; i < n; i++) {
+			int64_t at = (int64_t)index[i];
+			if (at >= 0 && at < rows) sums[at * columns + c] += rt_of<F>::load(x[i * columns + c]);
+		}
+		for (int64_t r = 0; r < rows; r++) to[r * columns + c] = rt_of<F>::store(sums[r * columns + c]);
+	}
+}
+template <int F> static void rt_add_rows_in(rt_run *run, const rt_part *x, const rt_part *at, rt_part *to) {
+	typedef typename rt_of<F>::in_memory T;
+	typedef typename rt_of<F>::in_register R;
+	R *sums = (R *)rt_scratch(run, to->count * (int64_t)sizeof(R));
+#define RT_ROWS(I) \
+	RT_RUN((rt_add_rows_kernel<F, I>), to->extent[1], (T *)to->data, (const T *)x->data, (const I *)at->data, sums, \
+		at->count, to->extent[0], to->extent[1])
+	switch (at->format) {
+	case RT_I64: case RT_U64: RT_ROWS(int64_t); break;
+	case RT_I32: RT_ROWS(int32_t); break;
+	case RT_I16: RT_ROWS(int16_t); break;
+	case RT_I8: RT_ROWS(int8_t); break;
+	case RT_U32: RT_ROWS(uint32_t); break;
+	case RT_U16: RT_ROWS(uint16_t); break;
+	default: RT_ROWS(uint8_t); break;
+	}
+#undef RT_ROWS
+	RT_CUDA(cudaFreeAsync(sums, run->stream));
+}
+static void rt_add_rows(rt_run *run, const rt_part *x, const rt_part *at, rt_part *to) {
+	if (to->here) RT_SWITCH(to->format, rt_add_rows_in, run, x, at, to)
+}
+
+/* ---- views --------------------------------------------------------------------------------------------------- */
+
+template <class T> static __global__ void rt_go_kernel(T *to, const T *from, rt_route route, int64_t n) {
+	RT_FOR(i, n) {
+		int64_t at = rt_route_at(&route, i);
+		if (at >= 0) to[i] = from[at];
+		else if (!route.stay) to[i] = (T)0;
+	}
+}
+static void rt_go(rt_run *run, const rt_part *x, rt_part *y, rt_route route) {
+	switch (rt_bytes[y->format]) {
+	case 1: RT_RUN(rt_go_kernel<uint8_t>, y->count, (uint8_t *)y->data, (const uint8_t *)x->data, route, y->count); break;
+	case 2: RT_RUN(rt_go_kernel<uint16_t>, y->count, (uint16_t *)y->data, (const uint16_t *)x->data, route, y->count); break;
+	case 4: RT_RUN(rt_go_kernel<uint32_t>, y->count, (uint32_t *)y->data, (const uint32_t *)x->data, route, y->count); break;
+	default: RT_RUN(rt_go_kernel<uint64_t>, y->count, (uint64_t *)y->data, (const uint64_t *)x->data, route, y->count); break;
+	}
+}
+
+template <int F> static __global__ void rt_iota_kernel(typename rt_of<F>::in_memory *to, int64_t begin, int64_t n) {
+	RT_FOR(i, n) to[i] = rt_of<F>::store((typename rt_of<F>::in_register)(begin + i));
+}
+template <int F> static void rt_iota_in(rt_run *run, rt_part *y) {
+	RT_RUN(rt_iota_kernel<F>, y->count, (typename rt_of<F>::in_memory *)y->data, y->begin[0], y->count);
+}
+static void rt_iota(rt_run *run, rt_part *y) {
+	if (y->here) RT_SWITCH(y->format, rt_iota_in, run, y)
+}
+
 /* ---- passes -------------------------------------------------------------------------------------------------- */
 
 /* Four elements that lie together. */

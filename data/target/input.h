@@ -119,7 +119,7 @@ RT_HOST_FUNCTION uint64_t rt_name_key(const char *name) {
 	return h;
 }
 
-RT_HOST_FUNCTION double rt_round(rt_format f, double x) {
+RT_HOST_FUNCTION double rt_rounded(rt_format f, double x) {
 	switch (f) {
 	case RT_F32: return (float)x;
 	case RT_F16: return rt_round_f16(rt_odd(x));
@@ -133,7 +133,7 @@ RT_HOST_FUNCTION double rt_round(rt_format f, double x) {
 RT_HOST_FUNCTION double rt_draw(rt_format f, bool input, uint32_t u, int64_t bound) {
 	if (f == RT_BOOL) return u & 1;
 	if (f >= RT_I64) return (double)(u % (uint64_t)bound);
-	return rt_round(f, input ? (u + 0.5) / 0x1p31 - 1 : (u + 0.5) / 0x1p32 * 15 / 16 + 1.0 / 16);
+	return rt_rounded(f, input ? (u + 0.5) / 0x1p31 - 1 : (u + 0.5) / 0x1p32 * 15 / 16 + 1.0 / 16);
 }
 
 RT_HOST_FUNCTION int rt_scalars(const rt_program *p, const rt_options *o, rt_sizes *z, char error[RT_ERROR]) {
@@ -150,7 +150,7 @@ RT_HOST_FUNCTION int rt_scalars(const rt_program *p, const rt_options *o, rt_siz
 		if (which < 0 || text[length] != '=') return rt_wrong(error, "scalars are set by NAME=X,..., and this is none", text);
 		double number = strtod(text + length + 1, &end);
 		if (end == text + length + 1 || (*end && *end != ',')) return rt_wrong(error, "this is no number", text);
-		z->scalar[which] = rt_round((rt_format)p->scalar[which].number, number);
+		z->scalar[which] = rt_rounded((rt_format)p->scalar[which].number, number);
 	}
 	return 0;
 }

@@ -1,4 +1,4 @@
-/* ---- matmul, conv2d, rows of a table ------------------------------------------------------------------------------ */
+/* ---- matmul, conv2d, rows, views ------------------------------------------------------------------------------ */
 
 /* Formats narrower than f32 are multiplied in float, whole numbers in int64_t. -DLOCKSTEP_BLAS multiplies float and double by
  * cblas_sgemm and cblas_dgemm. */
@@ -295,5 +295,64 @@ RT_FUNCTION void rt_gather_rows(rt_run *run, const rt_part *table, const rt_part
 		int64_t at = rt_get_whole(index->format, index->data, i) - table->begin[0];
 		if (at >= 0 && at < table->extent[0]) memcpy((char *)y->data + (size_t)i * row, (char *)table->data + (size_t)at * row, row);
 		else memset((char *)y->data + (size_t)i * row, 0, row);
+	}
+}
+
+/* Rows of x added to those of y which the indices name; an index outside of it names none. */
+RT_FUNCTION void rt_add_rows(rt_run *run, const rt_part *x, const rt_part *index, rt_part *y) {
+	int64_t columns = y->extent[1];
+	rt_format f = rt_arithmetic(y->format);
+	if (!y->here) return;
+	char *sums = rt_scratch(run, 0, (size_t)(y->count * rt_bytes[f]) + 1);
+	float *row = rt_scratch(run, 1, (size_t)columns * sizeof *row + 1);
+	memset(sums, 0, (size_t)(y->count * rt_bytes[f]));
+	for (int64_t i = 0; i < index->count; i++) {
+		int64_t at = rt_get_whole(index->format, index->data, i);
+		if (at < 0 || at >= y->extent[0]) continue;
+		if (f == RT_F32) {
+			rt_get_floats(x->format, x->data, i * columns, columns, row);
+			for (int64_t k = 0; k < columns; k++) ((float *)sums)[at * columns + k] += row[k];
+		} else if (f == RT_F64)
+			for (int64_t k = 0; k < columns; k++) ((double *)sums)[at * columns + k] += ((const double *)x->data)[i * columns + k];
+		else
+			for (int64_t k = 0; k < columns; k++)
+				((uint64_t *)sums)[at * columns + k] += (uint64_t)rt_get_whole(x->format, x->data, i * columns + k);
+	}
+	if (f == RT_F32) rt_put_floats(y->format, y->data, 0, y->count, (const float *)sums);
+	else if (f == RT_F64) memcpy(y->data, sums, (size_t)y->count * sizeof(double));
+	else
+		for (int64_t i = 0; i < y->count; i++) rt_put_whole(y->format, y->data, i, ((const int64_t *)sums)[i]);
+}
+
+/* Elements by a route; those that lie together are copied together. */
+RT_FUNCTION void rt_go(rt_run *run, const rt_part *x, rt_part *y, rt_route route) {
+	size_t size = (size_t)rt_bytes[y->format];
+	int last = route.rank - 1;
+	int64_t row = last >= 0 ? route.extent[last] : 1, step = last >= 0 ? route.step[last] : 0;
+	bool whole = last < 0 || (route.cut != last && step == 1);
+	(void)run;
+	for (int64_t i = 0; i < y->count; i += row) {
+		char *to = (char *)y->data + (size_t)i * size;
+		int64_t from = rt_route_at(&route, i);
+		if (whole && from >= 0) memcpy(to, (const char *)x->data + (size_t)from * size, (size_t)row * size);
+		else if (whole) {
+			if (!route.stay) memset(to, 0, (size_t)row * size);
+		} else
+			for (int64_t k = 0; k < row; k++, to += size) {
+				from = rt_route_at(&route, i + k);
+				if (from >= 0) memcpy(to, (const char *)x->data + (size_t)from * size, size);
+				else if (!route.stay) memset(to, 0, size);
+			}
+	}
+}
+
+/* Each element is its place in the whole tensor. */
+RT_FUNCTION void rt_iota(rt_run *run, rt_part *y) {
+	(void)run;
+	for (int64_t i = 0; i < y->count && y->here; i++) {
+		float place = (float)(y->begin[0] + i);
+		if (y->format == RT_F64) ((double *)y->data)[i] = (double)(y->begin[0] + i);
+		else if (y->format < RT_I64) rt_put_floats(y->format, y->data, i, 1, &place);
+		else rt_put_whole(y->format, y->data, i, y->begin[0] + i);
 	}
 }

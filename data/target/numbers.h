@@ -159,6 +159,14 @@ RT_FUNCTION double rt_exp(double x) { return exp(x); }
 RT_FUNCTION float rt_expf(float x) { return expf(x); }
 RT_FUNCTION double rt_log(double x) { return log(x); }
 RT_FUNCTION float rt_logf(float x) { return logf(x); }
+RT_FUNCTION double rt_sin(double x) { return sin(x); }
+RT_FUNCTION float rt_sinf(float x) { return sinf(x); }
+RT_FUNCTION double rt_cos(double x) { return cos(x); }
+RT_FUNCTION float rt_cosf(float x) { return cosf(x); }
+RT_FUNCTION double rt_exp2(double x) { return exp2(x); }
+RT_FUNCTION float rt_exp2f(float x) { return exp2f(x); }
+RT_FUNCTION double rt_round(double x) { return rint(x); }
+RT_FUNCTION float rt_roundf(float x) { return rintf(x); }
 RT_FUNCTION double rt_tanh(double x) { return tanh(x); }
 RT_FUNCTION float rt_tanhf(float x) { return tanhf(x); }
 RT_FUNCTION double rt_erf(double x) { return erf(x); }

@@ -19,7 +19,10 @@ fail() { echo "FAIL $*" | tee -a "$dir/results.$BASHPID"; }
 skip() { echo "skip $*" | tee -a "$dir/results.$BASHPID"; }
 
 file_of() { # PROGRAM
-	if [ -f "$root/examples/lang/$1.lk" ]; then echo "$root/examples/lang/$1.lk"; else echo "$root/tests/cuda/programs/$1.lk"; fi
+	local folder
+	for folder in examples/lang tests/cuda/programs tests/lang/operations; do
+		[ -f "$root/$folder/$1.lk" ] && echo "$root/$folder/$1.lk" && return
+	done
 }
 
 # One schedule's dump against the interpreter.

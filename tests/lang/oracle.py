@@ -297,6 +297,62 @@ def ring_attention(d, n):
     return [("f32", out)]
 
 
+@program("examples/lang/attention.lk", slack=8,
+         sizes=["tp=1,B=2,S=3,H=5,K=2,G=1,D=1", "tp=2,B=1,S=5,H=4,K=2,G=3,D=2", "tp=3,B=2,S=7,H=3,K=3,G=2,D=1"])
+def attention(d, n):
+    B, S, H, K, G, D = (n[x] for x in ("B", "S", "H", "K", "G", "D"))
+    x, rate = d.input("x", "f32", B * S * H), d.input("rate", "f32", D)
+    q, k, v = (matmul(x, d.input(name, "f32", H * heads * 2 * D), B * S, H, heads * 2 * D)
+               for name, heads in (("wq", K * G), ("wk", K), ("wv", K)))
+
+    def turned(rows, heads, b, t, head):
+        at = ((b * S + t) * heads + head) * 2 * D
+        pairs = [complex(rows[at + i], rows[at + D + i]) * complex(math.cos(t * rate[i]), math.sin(t * rate[i])) for i in range(D)]
+        return [z.real for z in pairs] + [z.imag for z in pairs]
+
+    out = list(x)
+    wo = d.input("wo", "f32", K * G * 2 * D * H)
+    for b in range(B):
+        for t in range(S):
+            row = []
+            for head in range(K * G):
+                query = turned(q, K * G, b, t, head)
+                scores = [sum(a * c for a, c in zip(query, turned(k, K, b, s, head // G))) / math.sqrt(2 * D) for s in range(t + 1)]
+                weights = [math.exp(s) for s in scores]
+                row += [sum(weights[s] * v[((b * S + s) * K + head // G) * 2 * D + i] for s in range(t + 1)) / sum(weights)
+                        for i in range(2 * D)]
+            for h in range(H):
+                out[(b * S + t) * H + h] += sum(a * wo[i * H + h] for i, a in enumerate(row))
+    return [("f32", out)]
+
+
+@program("examples/lang/routing.lk", slack=8,
+         sizes=["ep=1,T=7,H=3,E=4,C=3,F=2", "ep=2,T=8,H=3,E=5,C=1,F=4", "ep=3,T=9,H=2,E=4,C=2,F=3"])
+def routing(d, n):
+    T, H, E, C, F, ranks = (n[x] for x in ("T", "H", "E", "C", "F", "ep"))
+    x, router = d.input("x", "f32", T * H), d.input("router", "f32", H * E)
+    w1, w2 = d.input("w1", "f32", E * H * F), d.input("w2", "f32", E * F * H)
+    logits, out = matmul(x, router, T, H, E), []
+    for rank in range(ranks):
+        mine = range(rank * T // ranks, (rank + 1) * T // ranks)
+        order = {t: sorted(range(E), key=lambda e, t=t: (-logits[t * E + e], e)) for t in mine}
+        taken, kept = [0] * E, {t: [] for t in mine}
+        for choice in range(2):
+            for t in mine:
+                expert = order[t][choice]
+                if taken[expert] < C:
+                    kept[t].append(expert)
+                taken[expert] += 1
+        for t in mine:
+            row, total = [0.0] * H, sum(math.exp(z) for z in logits[t * E:(t + 1) * E])
+            for e in kept[t]:
+                inner = [max(0.0, z) for z in matmul(x[t * H:(t + 1) * H], w1[e * H * F:(e + 1) * H * F], 1, H, F)]
+                for h, y in enumerate(matmul(inner, w2[e * F * H:(e + 1) * F * H], 1, F, H)):
+                    row[h] += math.exp(logits[t * E + e]) / total * y
+            out += row
+    return [("f32", out)]
+
+
 @program("examples/lang/ag_gemm.lk", slack=4, sizes=["tp=1,M=3,K=4,N=5", "tp=2,M=5,K=3,N=4", "tp=4,M=9,K=5,N=6"])
 def ag_gemm(d, n):
     M, K, N = n["M"], n["K"], n["N"]

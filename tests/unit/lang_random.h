@@ -76,6 +76,7 @@ static inline lc_node random_draft(const lc_program *program, uint64_t *seed) {
 	if (takes_argument(op, LC_A_DIM)) n.d = (int8_t)draw(seed, 2);
 	if (takes_argument(op, LC_A_OTHER_DIM)) n.e = (int8_t)draw(seed, 2);
 	if (takes_argument(op, LC_A_REDUCTION)) n.reduce = (uint8_t)draw(seed, LC_REDUCES);
+	if (takes_argument(op, LC_A_COUNT)) n.count = (lc_dim)draw(seed, program->dims.count);
 	if (takes_argument(op, LC_A_SHIFT)) n.shift = (int32_t)draw(seed, 3) - 1;
 	if (takes_argument(op, LC_A_KEY)) n.key = (int64_t)draw(seed, 5);
 	if (takes_argument(op, LC_A_DIMS))

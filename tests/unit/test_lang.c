@@ -396,7 +396,8 @@ static void test_rules_pointwise(void **state) {
 		check_rules(draft_of(plain[i]), POINTWISE);
 	static const char unary[] = ";R=R;S0=S0;S1=S1;ROOT0=ROOT0;ROOT1=ROOT1;L=L;";
 	static const lc_op nonlinear[] = {LC_SQRT, LC_EXP,  LC_LOG,     LC_TANH, LC_ERF,
-	                                  LC_RELU, LC_GELU, LC_SIGMOID, LC_ABS};
+	                                  LC_RELU, LC_GELU, LC_SIGMOID, LC_ABS,  LC_SIN,
+	                                  LC_COS,  LC_EXP2, LC_ROUND};
 	for (size_t i = 0; i < sizeof nonlinear / sizeof *nonlinear; i++)
 		check_rules(draft_of(nonlinear[i]), unary);
 	check_rules(draft_of(LC_NEG), ";R=R;S0=S0;S1=S1;ROOT0=ROOT0;ROOT1=ROOT1;L=L;Psum=Psum;");
@@ -428,6 +429,30 @@ static void test_rules_contract(void **state) {
 	            ";R R=R;S0 R=Psum;R S0=S0;R S1=S1;Psum R=Psum;L L=L;L R=L;R L=L;ROOT0 R=ROOT0;"
 	            "ROOT1 R=ROOT1;R ROOT0=ROOT0;R ROOT1=ROOT1;ROOT0 ROOT0=ROOT0;ROOT1 ROOT1=ROOT1;S1 "
 	            "R=other;");
+}
+
+static void test_rules_views(void **state) {
+	(void)state;
+	static const struct {
+		lc_op op;
+		int d, e;
+		const char *rules;
+	} rows[] = {
+		{LC_TRANSPOSE, 0, 1, ";R=R;S0=S1;S1=S0;Psum=Psum;Pmax=Pmax;ROOT0=ROOT0;ROOT1=ROOT1;L=L;"},
+		{LC_PARTS, 0, 0, ";R=R;S0=S0;S1=other;Psum=Psum;Pmax=Pmax;ROOT0=ROOT0;ROOT1=ROOT1;L=L;"},
+		{LC_PARTS, 1, 0, ";R=R;S0=S0;S1=S1;Psum=Psum;Pmax=Pmax;ROOT0=ROOT0;ROOT1=ROOT1;L=L;"},
+		{LC_JOIN, 0, 0, ";R=R;S0=S0;Psum=Psum;Pmax=Pmax;ROOT0=ROOT0;ROOT1=ROOT1;L=L;"},
+		{LC_SPREAD, 0, 0, ";R=R;S0=S1;S1=other;Psum=Psum;Pmax=Pmax;ROOT0=ROOT0;ROOT1=ROOT1;L=L;"},
+		{LC_SPREAD, 2, 0, ";R=R;S0=S0;S1=S1;Psum=Psum;Pmax=Pmax;ROOT0=ROOT0;ROOT1=ROOT1;L=L;"},
+		{LC_FIRST_OF, 0, 0, ";R=R;S1=S1;Psum=Psum;ROOT0=ROOT0;ROOT1=ROOT1;L=L;"},
+		{LC_LAST_OF, 1, 0, ";R=R;S0=S0;Psum=Psum;ROOT0=ROOT0;ROOT1=ROOT1;L=L;"},
+	};
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		lc_node n = draft_of(rows[i].op);
+		n.d = (int8_t)rows[i].d;
+		n.e = (int8_t)rows[i].e;
+		check_rules(n, rows[i].rules); /* n.count: 1 */
+	}
 }
 
 static void test_rules_reductions(void **state) {
@@ -634,6 +659,7 @@ int main(void) {
 		cmocka_unit_test(test_random),
 		cmocka_unit_test(test_rules_pointwise),
 		cmocka_unit_test(test_rules_contract),
+		cmocka_unit_test(test_rules_views),
 		cmocka_unit_test(test_rules_reductions),
 		cmocka_unit_test(test_rules_collectives),
 		cmocka_unit_test(test_wrong),

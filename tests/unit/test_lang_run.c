@@ -287,9 +287,44 @@ static double pull_conv(const lc_run *run, const lc_node *n, const int64_t *at) 
 	return sum;
 }
 
+/* The element of a view's operand for one of the view; false: 0. */
+static bool viewed(const lc_run *run, const lc_node *n, const int64_t *at, int64_t *of) {
+	const lc_node *x = &run->p->nodes.at[n->in[0]];
+	int64_t whole[LC_RANK], own[LC_RANK], d = n->d;
+	lk_error err;
+	lc_whole_shape(run->p, x, run->s, 0, whole, &err);
+	lc_whole_shape(run->p, n, run->s, 0, own, &err);
+	for (int i = 0; i < x->rank; i++) {
+		bool beyond = i > d;
+		switch (n->op) {
+		case LC_TRANSPOSE: of[i] = at[i == d ? n->e : i == n->e ? d : i]; break;
+		case LC_PARTS: of[i] = i == d ? at[d] * own[d + 1] + at[d + 1] : at[i + beyond]; break;
+		case LC_JOIN:
+			of[i] = i == d       ? at[d] / whole[d + 1]
+			        : i == d + 1 ? at[d] % whole[d + 1]
+			                     : at[i - beyond];
+			break;
+		case LC_SPREAD: of[i] = at[i + (i >= d)]; break;
+		default: of[i] = i == d && n->op == LC_LAST_OF ? at[i] + whole[i] - own[i] : at[i]; break;
+		}
+		if (of[i] < 0 || of[i] >= whole[i]) return false;
+	}
+	return true;
+}
+
+static double pull_added(const lc_run *run, const lc_node *n, const int64_t *at) {
+	int64_t whole[LC_RANK], row[2] = {0, at[1]};
+	double sum = 0;
+	lk_error err;
+	lc_whole_shape(run->p, &run->p->nodes.at[n->in[1]], run->s, 0, whole, &err);
+	for (; row[0] < whole[0]; row[0]++)
+		if ((int64_t)pull(run, n->in[1], row) == at[0]) sum += pull(run, n->in[0], row);
+	return sum;
+}
+
 static double pull(const lc_run *run, int id, const int64_t *at) {
 	const lc_node *n = &run->p->nodes.at[id];
-	int64_t whole[LC_RANK], index = 0;
+	int64_t whole[LC_RANK], of[LC_RANK], index = 0;
 	lk_error err;
 	lc_whole_shape(run->p, n, run->s, 0, whole, &err);
 	for (int d = 0; d < n->rank; d++) index = index * whole[d] + at[d];
@@ -320,6 +355,10 @@ static double pull(const lc_run *run, int id, const int64_t *at) {
 	case LC_GELU: return a / 2 * (1 + erf(a / sqrt(2)));
 	case LC_SIGMOID: return 1 / (1 + exp(-a));
 	case LC_ABS: return fabs(a);
+	case LC_SIN: return sin(a);
+	case LC_COS: return cos(a);
+	case LC_EXP2: return pow(2, a);
+	case LC_ROUND: return nearbyint(a);
 	case LC_SELECT: return a ? b : pull_operand(run, n, 2, at);
 	case LC_DROPOUT: {
 		double u = (lc_philox((uint64_t)index, 0, 0, (uint64_t)n->key) + 0.5) / 0x1p32;
@@ -331,6 +370,22 @@ static double pull(const lc_run *run, int id, const int64_t *at) {
 		int64_t row[] = {(int64_t)pull(run, n->in[1], at), at[n->rank - 1]};
 		return pull(run, n->in[0], row);
 	}
+	case LC_ADD_ROWS: return pull_added(run, n, at);
+	case LC_IOTA: return (double)at[0];
+	case LC_CONCAT: {
+		const lc_node *first = &run->p->nodes.at[n->in[0]];
+		lc_whole_shape(run->p, first, run->s, 0, of, &err);
+		int64_t begin = of[n->d];
+		memcpy(of, at, sizeof *of * n->rank);
+		if (at[n->d] >= begin) of[n->d] -= begin;
+		return pull(run, n->in[at[n->d] >= begin], of);
+	}
+	case LC_TRANSPOSE:
+	case LC_PARTS:
+	case LC_JOIN:
+	case LC_SPREAD:
+	case LC_FIRST_OF:
+	case LC_LAST_OF: return viewed(run, n, at, of) ? pull(run, n->in[0], of) : 0;
 	case LC_RED_SUM:
 	case LC_RED_MAX:
 	case LC_RED_MIN:
@@ -388,6 +443,12 @@ static void test_one_rank(void **state) {
 		"-q\n"
 		"out minimum(q, y), maximum(q, t), q^t, w*size(N) - 2.5/size(a), 1/w, w^-2, matmul(z, z, "
 		"tb) }",
+		"program v(mesh a, b) { dim N, M, K in x : f64[N,6*M,K], i : i32[N], u : f64[N,M] out "
+		"transpose(x, 2, 0), parts(x, 1, 3), parts(x, 1, M), join(x, 0), join(x, 1), spread(x, 0, "
+		"2), spread(u, 2, "
+		"K), spread(u, 1, 3), first(x, 1, M), first(x, 0, N+3), last(x, 1, M), last(x, 2, K+2), "
+		"iota(f64, N), concat(first(x, 1, M), x, 1), concat(x, x, 0), concat(u, u, 1), add_rows(u, "
+		"i, N+1), sin(u*9), cos(u*9), exp2(u*9), round(u*9) }",
 		"program c(mesh a, b) { dim N, C, H, O in x : f64[N,C,H+3,H+5] in w : f64[O,C,3,2]\n"
 		"out conv2d(x, w), conv2d(x, w, pad=2), conv2d(x, w, pad=1) }",
 		"program c(mesh a, b) { dim N, C in x : f64[N,C,9,11] in w : f64[5,C,3,3] out conv2d(x, w, "
@@ -455,6 +516,24 @@ static void test_equal_pairs(void **state) {
 		{"out matmul(r, w, ta)", "out allgather(matmul(r, slice(w, 1, a), ta), 1, a)"},
 		{"out gather_rows(r, i)", "out allreduce(gather_rows(slice(r, 0, a), i), sum, a)"},
 		{"out gather_rows(r, i)", "out allgather(gather_rows(slice(r, 1, b), i), 1, b)"},
+		{"out add_rows(r, i, 5)",
+	     "out allreduce(add_rows(slice(r, 0, a), slice(i, 0, a), 5), sum, a)"},
+		{"out add_rows(r, i, 5)", "out allgather(add_rows(slice(r, 1, b), i, 5), 1, b)"},
+		{"out add_rows(r, i, 5)", "out add_rows(r + w, i, 5) - add_rows(w, i, 5)"},
+		{"out transpose(y, 0, 1)", "out allgather(transpose(y, 0, 1), 1, a)"},
+		{"out transpose(r, 0, 1)", "out transpose(transpose(transpose(r, 1, 0), 0, 1), 0, 1)"},
+		{"out parts(r, 0, N)", "out parts(allgather(slice(r, 0, a), 0, a), 0, N)"},
+		{"out join(r, 0)", "out allgather(join(spread(slice(join(r, 0), 0, a), 1, 1), 0), 0, a)"},
+		{"out join(parts(r, 1, M), 1)", "out r"},
+		{"out concat(r, w, 1)", "out first(r, 1, 2*M) + last(w, 1, 2*M)"},
+		{"out concat(x, x*2, 0)", "out concat(allreduce(x, sum, a), 2*allreduce(x, sum, a), 0)"},
+		{"out concat(r, y, 1)", "out allgather(concat(slice(r, 0, a), y, 1), 0, a)"},
+		{"out spread(r, 1, 3)", "out allgather(spread(slice(r, 0, b), 1, 3), 0, b)"},
+		{"out last(first(r, 0, 2*N), 0, 2*N)", "out first(r, 0, 2*N)"},
+		{"out last(first(r, 0, N+M), 0, M)", "out last(r, 0, M)*0"},
+		{"out first(r, 1, M+2) + last(w, 1, M+2)", "out last(w, 1, M+2) + first(r, 1, M+2)"},
+		{"out r*spread(iota(f32, M), 0, N)",
+	     "out allgather(slice(r, 1, b)*slice(iota(f32, M), 0, b), 1, b)"},
 		{"out allreduce(x, sum, a)*2", "out allreduce(x*2, sum, a)"},
 		{"out (r + w)*r", "out r*r + r*w"},
 		{"out r/w", "out r*(1/w)"},

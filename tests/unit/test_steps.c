@@ -35,7 +35,7 @@ static bool in(const lc_ids *ids, int id) {
 }
 static bool shares_operand(const struct machine *m, int v) {
 	const lc_node *n = node(m, v);
-	bool may = n->op == LC_OUT || n->op == LC_LOCAL || n->op == LC_SLICED || n->op == LC_SLICE;
+	bool may = n->op == LC_OUT || lc_relabels(n) || n->op == LC_SLICE;
 	return may && m->s->storage[v] >= 0 && m->s->storage[v] != v &&
 	       m->s->storage[v] == m->s->storage[n->in[0]];
 }
@@ -101,7 +101,7 @@ static void check_kind(struct machine *m, const lc_step *step) {
 	for (int k = 0; k < step->values.count; k++) {
 		const lc_node *n = node(m, step->values.at[k]);
 		lc_family f = lc_ops[n->op].family;
-		bool moves = f == LC_MOVE || f == LC_CONTRACT || f == LC_ROWS ||
+		bool moves = f == LC_MOVE || f == LC_CONTRACT || f == LC_ROWS || f == LC_VIEW ||
 		             (f == LC_COMM && n->op >= LC_ALLREDUCE && n->op <= LC_PERMUTE);
 		heavy += moves;
 		pass += !moves && n->op != LC_UPDATE;

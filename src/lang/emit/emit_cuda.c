@@ -6,9 +6,19 @@
 #include "lang/emit/emit.h"
 
 static const char *const runtime_files[] = {
-	"target/cuda.h",        "target/numbers.h",   "target/values.h",    "target/cuda_run.h",
-	"target/parts.h",       "target/cuda_comm.h", "target/cuda_math.h", "target/cuda_ring.h",
-	"target/cuda_chunks.h", "target/input.h",     "target/cuda_main.h", NULL,
+	"target/cuda.h",
+	"target/numbers.h",
+	"target/values.h",
+	"target/cuda_run.h",
+	"target/parts.h",
+	"target/views.h",
+	"target/cuda_comm.h",
+	"target/cuda_math.h",
+	"target/cuda_ring.h",
+	"target/cuda_chunks.h",
+	"target/input.h",
+	"target/cuda_main.h",
+	NULL,
 };
 
 /* ---- schedules ---- */

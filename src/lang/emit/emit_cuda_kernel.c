@@ -19,7 +19,10 @@ static char kernel_variable(int loop) {
 
 char *lc_kernel_place_name(const lc_kernel *kernel, const char *prefix, const lc_place *at,
                            char out[LC_IDENTIFIER]) {
-	return lc_mpi_named(kernel->c, prefix, at->view >= 0 ? at->view : at->id, out);
+	char view[24]; /* the slice itself may be stored, too */
+	if (at->view < 0) return lc_mpi_named(kernel->c, prefix, at->id, out);
+	snprintf(view, sizeof view, "%.16sv", prefix);
+	return lc_mpi_named(kernel->c, view, at->view, out);
 }
 
 static char *kernel_value_name(const lc_kernel *kernel, int id, char out[LC_IDENTIFIER]) {

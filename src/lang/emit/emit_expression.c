@@ -64,7 +64,8 @@ static const char *expression_function(int op) {
 		[LC_DIV] = "quotient", [LC_POW] = "pow",   [LC_MIN] = "min",   [LC_MAX] = "max",
 		[LC_SQRT] = "sqrt",    [LC_EXP] = "exp",   [LC_LOG] = "log",   [LC_TANH] = "tanh",
 		[LC_ERF] = "erf",      [LC_RELU] = "relu", [LC_GELU] = "gelu", [LC_SIGMOID] = "sigmoid",
-		[LC_ABS] = "abs",
+		[LC_ABS] = "abs",      [LC_SIN] = "sin",   [LC_COS] = "cos",   [LC_EXP2] = "exp2",
+		[LC_ROUND] = "round",
 	};
 	return names[op];
 }

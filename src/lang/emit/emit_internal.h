@@ -133,7 +133,7 @@ void lc_place_stride(const lc_program *program, const lc_loops *loops, const lc_
 /* clang-format off */
 #define LC_RT_OPS(X)                                                                                  \
 	X(square, 1) X(pow, 2) X(min, 2) X(max, 2) X(sqrt, 1) X(exp, 1) X(log, 1) X(tanh, 1) X(erf, 1)    \
-	X(relu, 1) X(gelu, 1) X(sigmoid, 1) X(abs, 1)
+	X(relu, 1) X(gelu, 1) X(sigmoid, 1) X(abs, 1) X(sin, 1) X(cos, 1) X(exp2, 1) X(round, 1)
 /* clang-format on */
 
 /* ---- emit_header: the functions by which another program calls an emitted one: their names and
@@ -262,7 +262,7 @@ lk_status lc_mpi_outer(lc_mpi *mpi, const lc_step *step, int *outer);
 /* In emit_mpi_ring.c: the reduction of elements a and b of memory in the format of reduce-scatter
  * `scatter`. */
 void lc_put_join(const lc_node *scatter, const char *a, const char *b, FILE *out);
-/* The call that makes a matmul, conv2d or gather_rows. */
+/* The call that makes a matmul, conv2d, gather_rows, add_rows or view. */
 void lc_mpi_contraction(lc_mpi *mpi, int id, int depth);
 /* "(rt_collective){.axis = 0, ...}" of a collective or send. */
 void lc_put_settings(lc_mpi *mpi, const lc_node *node);

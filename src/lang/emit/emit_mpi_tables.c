@@ -50,7 +50,7 @@ lk_status lc_mpi_plan(lc_mpi *mpi) {
 		const lc_node *value = tables_node(mpi, id);
 		if (mpi->memory[id] >= 0 || tables_shaped(value)) mpi->part[lc_mpi_owner(mpi, id)] = true;
 		bool reduces = lc_ops[value->op].family == LC_RED || value->op == LC_TOTAL ||
-		               value->op == LC_SLICE || value->op == LC_LOCAL || value->op == LC_SLICED;
+		               value->op == LC_SLICE || lc_relabels(value);
 		if (reduces) mpi->part[lc_mpi_owner(mpi, value->in[0])] = true;
 	}
 	return LK_OK;
@@ -82,7 +82,7 @@ static const char *tables_kind_of(const lc_mpi *mpi, int id, int *of) {
 	if (value->op == LC_STATE) return "RT_STATE";
 	if (mpi->memory[id] < 0) return "RT_SHAPE";
 	if (mpi->memory[id] == id) return "RT_OWN";
-	bool relabelled = value->op == LC_SLICE || value->op == LC_LOCAL || value->op == LC_SLICED;
+	bool relabelled = value->op == LC_SLICE || lc_relabels(value);
 	*of = relabelled ? lc_mpi_owner(mpi, value->in[0]) : mpi->memory[id];
 	return value->op == LC_SLICE ? "RT_VIEW" : "RT_SHARED";
 }

@@ -23,6 +23,23 @@ static int reduced_dim(const lc_node *node, int d) {
 	return at;
 }
 
+/* A dim that is taken apart, joined or cut is none of the result's. */
+static int viewed_dim(const lc_node *node, int d) {
+	switch (node->op) {
+	case LC_TRANSPOSE:
+		if (d == node->d) return node->e;
+		return d == node->e ? node->d : d;
+	case LC_PARTS:
+		if (d == node->d) return -1;
+		return d > node->d ? d + 1 : d;
+	case LC_JOIN:
+		if (d == node->d || d == node->d + 1) return -1;
+		return d > node->d ? d - 1 : d;
+	case LC_SPREAD: return d >= node->d ? d + 1 : d;
+	default: return d == node->d ? -1 : d; /* first, last */
+	}
+}
+
 int lc_dim_to(const lc_program *program, int id, int k, int d) {
 	LK_ASSERT(id >= 0 && (size_t)id < program->nodes.count);
 	const lc_node *node = &program->nodes.at[id], *value = &program->nodes.at[node->in[k]];
@@ -35,7 +52,9 @@ int lc_dim_to(const lc_program *program, int id, int k, int d) {
 	case LC_CONTRACT:
 		if (node->op == LC_MATMUL) return matmul_dim(node, value, k, d);
 		return d ? -1 : k;
+	case LC_VIEW: return viewed_dim(node, d);
 	case LC_ROWS: {
+		if (node->op == LC_ADD_ROWS) return k == 0 && d == value->rank - 1 ? 1 : -1;
 		if (k == 1) return d;
 		if (d == 1) return node->rank - 1;
 		return -1;
@@ -129,8 +148,7 @@ static bool keeps_states(struct cutter *cutter) {
 }
 
 static bool chunks_is_collective(const lc_node *node) {
-	return (lc_ops[node->op].family == LC_COMM && node->op != LC_SLICE && node->op != LC_LOCAL &&
-	        node->op != LC_SLICED) ||
+	return (lc_ops[node->op].family == LC_COMM && node->op != LC_SLICE && !lc_relabels(node)) ||
 	       node->op == LC_SEND;
 }
 

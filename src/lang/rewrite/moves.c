@@ -25,8 +25,7 @@ static int find_word(lc_mover *mover, const char *text) {
 }
 
 static bool moves_is_collective(const lc_node *node) {
-	return (lc_ops[node->op].family == LC_COMM && node->op != LC_SLICE && node->op != LC_LOCAL &&
-	        node->op != LC_SLICED) ||
+	return (lc_ops[node->op].family == LC_COMM && node->op != LC_SLICE && !lc_relabels(node)) ||
 	       node->op == LC_SEND;
 }
 

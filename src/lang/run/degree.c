@@ -145,7 +145,11 @@ static lk_status terms(const struct counter *counter, const lc_node *node, doubl
 	case LC_TOTALS:
 	case LC_CONTRACT: return degree_elements(counter, &counter->p->nodes.at[node->in[0]], out, err);
 	case LC_COMM: *out = (double)counter->s->symbol[node->axis]; return LK_OK;
-	case LC_ROWS: *out = (double)lc_ranks(counter->p, counter->s); return LK_OK;
+	case LC_ROWS:
+		if (node->op == LC_ADD_ROWS)
+			LK_TRY(degree_elements(counter, &counter->p->nodes.at[node->in[1]], out, err));
+		*out = fmax(*out, (double)lc_ranks(counter->p, counter->s));
+		return LK_OK;
 	default: return LK_OK;
 	}
 }
@@ -161,6 +165,10 @@ static lk_status of_node(struct counter *counter, int id, lk_error *err) {
 	count *= degree_copies(counter, node);
 	switch (lc_ops[node->op].family) {
 	case LC_LEAF: *to = node->op == LC_CONST || node->op == LC_SIZE ? (lc_degree){0, 0} : a; break;
+	case LC_VIEW:
+		if (node->op == LC_IOTA) *to = (lc_degree){0, 0};
+		else *to = larger(a, counter->of[node->in[node->inputs - 1]]);
+		break;
 	case LC_MAP: *to = of_map(counter, node, count); break;
 	case LC_CONTRACT: *to = degree_sum(degree_times(a, counter->of[node->in[1]]), many); break;
 	case LC_EFFECT: *to = counter->of[node->in[node->op == LC_UPDATE]]; break;

@@ -108,13 +108,15 @@ static double bound_carried(int op, const double x[], const double e[], double y
 	case LC_ERF:
 	case LC_GELU: return 1.13 * e[0]; /* 2/sqrt(pi) = 1.1284; the steepest of gelu is 1.1290 */
 	case LC_SIGMOID: return e[0] / 4;
+	case LC_EXP2: return fabs(y) * expm1(e[0] * 0.69314718055994530942);
+	case LC_ROUND: return fmax(rint(x[0] + e[0]) - y, y - rint(x[0] - e[0]));
 	default: return e[0]; /* slopes of at most 1 */
 	}
 }
 
 static bool exact(int op) {
 	return op == LC_NEG || op == LC_COPY || op == LC_MIN || op == LC_MAX || op == LC_RELU ||
-	       op == LC_ABS || op == LC_SELECT || (op >= LC_LT && op <= LC_NE);
+	       op == LC_ABS || op == LC_ROUND || op == LC_SELECT || (op >= LC_LT && op <= LC_NE);
 }
 
 /* Both roundings of a result near y, whose operands carry so much into it: the run's, and `steps`
@@ -127,7 +129,8 @@ static double both_rounded(lc_dtype t, double y, double carry, int steps) {
 static double bound_rounded(const lc_node *node, const double x[], double y, double carry) {
 	lc_dtype t = (lc_dtype)node->dtype;
 	if (exact(node->op)) return 0;
-	if ((node->op >= LC_SQRT && node->op <= LC_ERF) || node->op == LC_POW)
+	if ((node->op >= LC_SQRT && node->op <= LC_ERF) || node->op == LC_POW ||
+	    (node->op >= LC_SIN && node->op <= LC_EXP2))
 		return both_rounded(t, y, carry, LIBRARY);
 	if (node->op == LC_GELU || node->op == LC_SIGMOID)
 		return both_rounded(t, fmax(fabs(x[0]), fabs(y)), carry, LIBRARY);
@@ -400,6 +403,48 @@ static lk_status bound_rows(struct bounds *bounds, lc_at *at) {
 	return status;
 }
 
+/* Bounds go where the values go. */
+static lk_status bound_view(struct bounds *bounds, lc_at *at) {
+	lc_node n = *at->n;
+	lc_cells moved = {0};
+	n.dtype = LC_F64;
+	if (n.op == LC_IOTA) return LK_OK; /* exact, or rounded alike */
+	lk_status status = LK_OK;
+	for (int k = 0; k < n.inputs && status == LK_OK; k++)
+		status = bound_take_form(bounds, n.in[k], at->rank, bound_of);
+	if (status == LK_OK) status = bound_apply(bounds, at, &n, lc_run_view, &moved);
+	for (int64_t i = 0; i < moved.count && status == LK_OK; i++)
+		at->out->number[i] = moved.number[i];
+	lc_cells_drop(&bounds->scratch, &moved);
+	for (int k = 0; k < n.inputs; k++) drop_form(bounds, n.in[k]);
+	return status;
+}
+
+/* Sums of as many rows as there are indices, at most, in any order. */
+static lk_status bound_add_rows(struct bounds *bounds, lc_at *at) {
+	static form *const forms[2] = {bound_of, most_of};
+	const lc_cells *cells = lc_part_of(bounds->run, at->id, at->item, at->rank);
+	lc_node n = *at->n;
+	lc_cells of[2] = {{0}};
+	lk_status status = bound_take_form(bounds, n.in[1], at->rank, bound_value_of);
+	double count = (double)lc_part_of(bounds->run, n.in[1], at->item, at->rank)->count;
+	n.dtype = LC_F64;
+	for (int k = 0; k < 2 && status == LK_OK; k++) {
+		status = bound_take_form(bounds, n.in[0], at->rank, forms[k]);
+		if (status == LK_OK) status = bound_apply(bounds, at, &n, lc_run_add_rows, &of[k]);
+	}
+	double slack = sum_slack((lc_dtype)at->n->dtype, count);
+	for (int64_t i = 0; i < cells->count && status == LK_OK; i++) {
+		double carry = of[0].number[i] + slack * of[1].number[i];
+		at->out->number[i] =
+			carry + both_rounded((lc_dtype)at->n->dtype, cells->number[i], carry, 1);
+	}
+	for (int k = 0; k < 2; k++) lc_cells_drop(&bounds->scratch, &of[k]);
+	drop_form(bounds, n.in[0]);
+	drop_form(bounds, n.in[1]);
+	return status;
+}
+
 /* ---- between ranks ---- */
 
 static bool sums_ranks(const lc_node *node) {
@@ -456,7 +501,9 @@ static lk_status bound_operation(struct bounds *bounds, lc_at *at) {
 	switch (lc_ops[at->n->op].family) {
 	case LC_MAP: return bound_map(bounds, at);
 	case LC_DROP: return bound_dropout(bounds, at);
-	case LC_ROWS: return bound_rows(bounds, at);
+	case LC_ROWS:
+		return at->n->op == LC_GATHER_ROWS ? bound_rows(bounds, at) : bound_add_rows(bounds, at);
+	case LC_VIEW: return bound_view(bounds, at);
 	case LC_RED: return at->n->op == LC_RED_NORM ? bound_norm(bounds, at) : bound_sum(bounds, at);
 	case LC_CONTRACT:
 	case LC_TOTALS: return bound_sum(bounds, at);

@@ -93,8 +93,5 @@ lk_status lc_run_spend(lc_run *run, const lc_node *node, double products, lk_err
 
 int lc_same_cells(const lc_node *node) {
 	if (node->op == LC_UPDATE) return 1;
-	return node->op == LC_OUT || node->op == LC_COPY || node->op == LC_LOCAL ||
-	               node->op == LC_SLICED
-	           ? 0
-	           : -1;
+	return node->op == LC_OUT || node->op == LC_COPY || lc_relabels(node) ? 0 : -1;
 }

@@ -1,6 +1,6 @@
-/* run_contract.c: matmul, conv2d and gather_rows on what a rank holds. A row of the result is kept
- * in double (integers: in 64 bits, which wrap) while the products are added in the order of the
- * summed dims, then rounded once. */
+/* run_contract.c: matmul, conv2d, gather_rows and add_rows on what a rank holds. A row of the
+ * result is kept in double (integers: in 64 bits, which wrap) while the products are added in the
+ * order of the summed dims, then rounded once. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -229,4 +229,30 @@ lk_status lc_run_rows(lc_at *at) {
 		else memcpy(at->out->element + i * columns, table->element + row * columns, bytes);
 	}
 	return LK_OK;
+}
+
+/* Every row is added to that of the result which its index names, in the order of the indices. */
+lk_status lc_run_add_rows(lc_at *at) {
+	const lc_cells *rows, *index;
+	lc_box box, index_box;
+	struct sums s;
+	int64_t columns = at->box.extent[1], row = 0;
+	LK_TRY(lc_operand(at, 0, &rows, &box));
+	LK_TRY(lc_operand(at, 1, &index, &index_box));
+	LK_TRY(lc_cells_new(at->run, at->box.count, at->out, at->err));
+	LK_TRY(sums_new(at, at->box.count, &s));
+	sums_clear(&s);
+	lk_status status = LK_OK;
+	for (int64_t i = 0; i < index_box.count && status == LK_OK; i++) {
+		status = contract_row_of(at, index, i, at->box.extent[0], &row);
+		for (int64_t k = 0; k < columns && status == LK_OK; k++) {
+			int64_t to = row * columns + k, from = i * columns + k;
+			if (s.number) s.number[to] += rows->number[from];
+			else if (s.whole) s.element[to] += lc_bits(rows->number[from]);
+			else s.element[to] = lc_field_add(s.element[to], rows->element[from]);
+		}
+	}
+	if (status == LK_OK) sums_store(&s, at->out, 0);
+	sums_free(&s);
+	return status;
 }

@@ -30,7 +30,8 @@ uint32_t lc_draw_rank(const lc_program *program, const lc_node *node, const lc_s
 /* Whether a value holds the numbers of its operand 0, at other places perhaps. */
 static bool draw_moves(const lc_node *node) {
 	if (node->op == LC_COPY || node->op == LC_OUT || node->op == LC_CAST) return true;
-	return lc_ops[node->op].family == LC_COMM || node->op == LC_SEND;
+	lc_family family = lc_ops[node->op].family;
+	return family == LC_COMM || family == LC_VIEW || node->op == LC_SEND;
 }
 
 int lc_index_rows(const lc_program *program, int id, lc_dim *out, int limit) {
@@ -42,9 +43,11 @@ int lc_index_rows(const lc_program *program, int id, lc_dim *out, int limit) {
 		const lc_node *node = &program->nodes.at[i];
 		int from = node->op == LC_UPDATE ? 1 : 0;
 		if (node->inputs == 0) continue;
-		carries[i] = (draw_moves(node) || node->op == LC_UPDATE) && carries[node->in[from]];
-		if (node->op != LC_GATHER_ROWS || !carries[node->in[1]]) continue;
-		if (count < limit) out[count] = program->nodes.at[node->in[0]].dim[0];
+		carries[i] = (draw_moves(node) || node->op == LC_UPDATE) &&
+		             (carries[node->in[from]] || (node->op == LC_CONCAT && carries[node->in[1]]));
+		if (lc_ops[node->op].family != LC_ROWS || !carries[node->in[1]]) continue;
+		const lc_node *table = node->op == LC_ADD_ROWS ? node : &program->nodes.at[node->in[0]];
+		if (count < limit) out[count] = table->dim[0];
 		count++;
 	}
 	return count < limit ? count : limit;

@@ -47,6 +47,10 @@ static void real_kernel(int op, int64_t n, const double *a, const double *b, con
 	case LC_GELU: EACH(gelu(a[i])); break;
 	case LC_SIGMOID: EACH(sigmoid(a[i])); break;
 	case LC_ABS: EACH(fabs(a[i])); break;
+	case LC_SIN: EACH(sin(a[i])); break;
+	case LC_COS: EACH(cos(a[i])); break;
+	case LC_EXP2: EACH(exp2(a[i])); break;
+	case LC_ROUND: EACH(rint(a[i])); break;
 	case LC_SELECT: EACH(a[i] != 0 ? b[i] : c[i]); break;
 	default: EACH(a[i]); break; /* cast: converted when it was fetched */
 	}

@@ -2,6 +2,7 @@
  *
  * Dims that must divide something are found by trying: small numbers first, then these times axes'
  * sizes and the constants of the conditions. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,8 +18,10 @@ enum {
 	TRIES = 3000,
 	TRIED_EXTENTS = 1 << 22, /* and no more of them in all, for long programs */
 	FACTORS = 64,
-	FILE_LIMIT = 1 << 21, /* bytes of a file of sizes: LC_ITEMS lines of 32 */
-	WORD = 256,           /* bytes of a name or number in the text */
+	FILE_LIMIT = 1 << 21,     /* bytes of a file of sizes: LC_ITEMS lines of 32 */
+	WORD = 256,               /* bytes of a name or number in the text */
+	SMALLEST = 2,             /* what dims are drawn up to where more makes large tensors */
+	DRAWN_ELEMENTS = 1 << 18, /* of a tensor that are no reason to look for smaller ones */
 };
 #define MOST_DIM (1ll << 40)
 
@@ -285,11 +288,11 @@ static int factors(const struct reader *reader, int64_t out[FACTORS]) {
 	return count;
 }
 
-/* A number for a dim: `plain` ones are what is tried first. */
-static int64_t draw_dim(uint64_t seed, uint64_t counter, bool plain, const int64_t *factor,
-                        int factor_count) {
+/* A number for a dim, up to `range` times factors: `plain` ones are what is tried first. */
+static int64_t draw_dim(uint64_t seed, uint64_t counter, bool plain, uint64_t range,
+                        const int64_t *factor, int factor_count) {
 	uint64_t h = lk_hash64(seed ^ lk_hash64(counter));
-	int64_t value = 1 + (int64_t)(h % 12);
+	int64_t value = 1 + (int64_t)(h % range);
 	for (int i = 0; i < factor_count && !plain && value < LC_RANKS; i++)
 		if (lk_hash64(h + (uint64_t)i) & 1) value *= factor[i];
 	return value;
@@ -302,7 +305,7 @@ static int64_t default_dim(int d) {
 }
 
 static lk_status try_dims(struct reader *reader, const bool open[LC_DIMS], uint64_t seed,
-                          int64_t attempt) {
+                          int64_t attempt, uint64_t range) {
 	int64_t factor[FACTORS];
 	int count = factors(reader, factor);
 	uint64_t of_try = lk_hash64(seed) + (uint64_t)attempt * LC_DIMS * (uint64_t)LC_ITEMS;
@@ -312,13 +315,13 @@ static lk_status try_dims(struct reader *reader, const bool open[LC_DIMS], uint6
 		int list = reader->p->named[d].list;
 		if (!open[d]) continue;
 		if (list < 0) {
-			*one = seed || attempt ? draw_dim(of_try, (uint64_t)d, plain, factor, count)
+			*one = seed || attempt ? draw_dim(of_try, (uint64_t)d, plain, range, factor, count)
 			                       : default_dim(d);
 			continue;
 		}
 		for (int64_t i = 0; i < reader->s->items[list]; i++)
 			reader->s->each[d][i] =
-				draw_dim(of_try, (uint64_t)(d + LC_DIMS * (i + 1)), plain, factor, count);
+				draw_dim(of_try, (uint64_t)(d + LC_DIMS * (i + 1)), plain, range, factor, count);
 	}
 	return lc_sizes_check(reader->p, reader->s, reader->err);
 }
@@ -335,6 +338,23 @@ static lk_status open_lists(struct reader *reader, const bool open[LC_DIMS]) {
 	return LK_OK;
 }
 
+/* Elements of the largest tensor. */
+static double largest(const struct reader *reader) {
+	double most = 0;
+	for (size_t i = 0; i < reader->p->nodes.count; i++) {
+		const lc_node *node = &reader->p->nodes.at[i];
+		for (int64_t item = 0; item < lc_items(reader->p, reader->s, node); item++) {
+			int64_t whole[LC_RANK];
+			double all = 1;
+			if (lc_whole_shape(reader->p, node, reader->s, item, whole, NULL) != LK_OK)
+				return INFINITY;
+			for (int d = 0; d < node->rank; d++) all *= (double)whole[d];
+			most = fmax(most, all);
+		}
+	}
+	return most;
+}
+
 static lk_status fill_dims(struct reader *reader, uint64_t seed) {
 	bool open[LC_DIMS] = {false}, any = false;
 	for (int d = 0; d < reader->p->named_count; d++)
@@ -342,13 +362,20 @@ static lk_status fill_dims(struct reader *reader, uint64_t seed) {
 	LK_TRY(lc_sizes_check_mesh(reader->p, reader->s, reader->err));
 	LK_TRY(open_lists(reader, open));
 	if (!any) return lc_sizes_check(reader->p, reader->s, reader->err);
-	int64_t work = 1 + (int64_t)reader->p->nodes.count, most = 1;
+	int64_t work = 1 + (int64_t)reader->p->nodes.count, most = 1, fits = -1;
+	uint64_t range = 12, fits_range = range;
 	for (size_t l = 0; l < reader->p->lists.count; l++)
 		if (reader->s->items[l] > most) most = reader->s->items[l];
 	for (int64_t attempt = 0; attempt < TRIES && attempt * work * most < TRIED_EXTENTS; attempt++) {
-		lk_status status = try_dims(reader, open, seed, attempt);
-		if (status == LK_OK || status != LK_ERR_INPUT) return status;
+		lk_status status = try_dims(reader, open, seed, attempt, range);
+		if (status == LK_OK) {
+			if (range == SMALLEST || largest(reader) <= DRAWN_ELEMENTS) return LK_OK;
+			fits = attempt; /* with less: many dims make a large tensor */
+			fits_range = range;
+			range = range / 2 > SMALLEST ? range / 2 : SMALLEST;
+		} else if (status != LK_ERR_INPUT) return status;
 	}
+	if (fits >= 0) return try_dims(reader, open, seed, fits, fits_range);
 	return lk_hint(reader->err, "no sizes were found that fit; give them: --sizes NAME=N,...");
 }
 

@@ -463,14 +463,16 @@ static lk_status lower_contract(struct lowering *lowering, const lc_step *step, 
 	return LK_OK;
 }
 
-/* Rows are read and written, and so is the index. */
+/* Elements are read and written, and so is the index of rows. */
 static lk_status lower_rows(struct lowering *lowering, const lc_step *step, struct ends *out) {
 	int v = step->values.at[0];
 	for (int64_t i = items_begin(lowering, step); i < items_end(lowering, step); i++) {
 		lk_op op = {.kind = LK_OP_PERMUTE, .dtype = (uint8_t)dtype_of(lower_node(lowering, v))};
 		double rows, index;
 		LK_TRY(value_bytes(lowering, v, i, &rows));
-		LK_TRY(value_bytes(lowering, lower_node(lowering, v)->in[1], i, &index));
+		index = 0;
+		if (lc_ops[lower_node(lowering, v)->op].family == LC_ROWS)
+			LK_TRY(value_bytes(lowering, lower_node(lowering, v)->in[1], i, &index));
 		op.bytes = 2 * rows + index;
 		LK_TRY(lower_add(lowering, op, step->name, lowering->compute,
 		                 i == items_end(lowering, step) - 1 ? out : NULL));

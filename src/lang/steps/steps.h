@@ -41,7 +41,7 @@ typedef enum lc_step_kind {
 	                (slice, local, sliced, out); reductions of them at its end, whose results the
 	                pass itself does not read. total: of `list`, the sum over its passes */
 	LC_STEP_CONTRACT, /* one matmul or conv2d */
-	LC_STEP_ROWS,     /* one gather_rows */
+	LC_STEP_ROWS,     /* one gather_rows, add_rows, or view */
 	LC_STEP_COMM, /* one collective or permute; several of one kind where they are bucketed together
 	               */
 	LC_STEP_SEND, /* one send; ranks of other groups do nothing */

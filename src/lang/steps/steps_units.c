@@ -15,14 +15,11 @@ static bool pointwise(const lc_node *node) {
 static bool units_reduces(const lc_node *node) {
 	return lc_ops[node->op].family == LC_RED || lc_ops[node->op].family == LC_TOTALS;
 }
-static bool relabels(const lc_node *node) {
-	return node->op == LC_LOCAL || node->op == LC_SLICED;
-}
 static bool is_version(const lc_node *node) {
 	return node->op == LC_STATE || node->op == LC_UPDATE;
 }
 static bool units_collective(const lc_node *node) {
-	return lc_ops[node->op].family == LC_COMM && node->op != LC_SLICE && !relabels(node);
+	return lc_ops[node->op].family == LC_COMM && node->op != LC_SLICE && !lc_relabels(node);
 }
 
 int lc_fused(const lc_maker *maker, int v) {
@@ -72,7 +69,7 @@ static void find_versions(lc_maker *maker) {
 		const lc_node *node = lc_value(maker, v);
 		lc_place *place = &maker->at[v];
 		if (is_version(node)) place->keeps = place->next;
-		bool through = node->op == LC_SLICE || relabels(node);
+		bool through = node->op == LC_SLICE || lc_relabels(node);
 		if (!through && (!pointwise(node) || (node->name && node->rank && lc_fused(maker, v) < 0)))
 			continue;
 		for (int k = 0; k < node->inputs; k++) {
@@ -227,7 +224,8 @@ static lk_status decide_slice(lc_maker *maker, int v, lk_error *err) {
 }
 
 static lk_status decide_relabelled(lc_maker *maker, int v, lk_error *err) {
-	if (!units_kept(maker, v)) return own_unit(maker, v, LC_STEP_MAP, err);
+	bool turns = lc_ops[lc_value(maker, v)->op].family == LC_VIEW; /* its dims are others */
+	if (!units_kept(maker, v)) return own_unit(maker, v, turns ? LC_STEP_ROWS : LC_STEP_MAP, err);
 	maker->at[v].held = LC_ALIAS;
 	return LK_OK;
 }
@@ -236,7 +234,7 @@ static lk_status decide_relabelled(lc_maker *maker, int v, lk_error *err) {
 static lk_status decide_out(lc_maker *maker, int v, lk_error *err) {
 	int operand = lc_value(maker, v)->in[0];
 	const lc_node *node = lc_value(maker, operand);
-	bool through = is_version(node) || node->op == LC_SLICE || relabels(node);
+	bool through = is_version(node) || node->op == LC_SLICE || lc_relabels(node);
 	bool lies = node->op != LC_SCALAR && node->op != LC_CONST && node->op != LC_SIZE;
 	if (node->op == LC_SLICE && !contiguous(maker, operand)) lies = false;
 	if (!lies || (through && maker->at[operand].keeps != LC_NEVER))
@@ -261,14 +259,15 @@ static bool ring_writes(const lc_maker *maker, int v) {
 static bool written_directly(const lc_maker *maker, int v) {
 	int e = lc_value(maker, v)->in[1];
 	const lc_node *node = lc_value(maker, e);
-	bool heavy = units_collective(node) || lc_ops[node->op].family == LC_CONTRACT ||
-	             node->op == LC_GATHER_ROWS || node->op == LC_SEND;
-	if (!heavy || maker->at[e].users != 1 || node->bucket >= 0 ||
+	lc_family family = lc_ops[node->op].family;
+	bool heavy = units_collective(node) || family == LC_CONTRACT || family == LC_ROWS ||
+	             family == LC_VIEW || node->op == LC_SEND;
+	if (!heavy || lc_relabels(node) || maker->at[e].users != 1 || node->bucket >= 0 ||
 	    (lc_fused(maker, e) >= 0 && !ring_writes(maker, v)))
 		return false;
 	for (int k = 0; k < node->inputs; k++) {
 		int o = node->in[k];
-		while (lc_value(maker, o)->op == LC_SLICE || relabels(lc_value(maker, o)))
+		while (lc_value(maker, o)->op == LC_SLICE || lc_relabels(lc_value(maker, o)))
 			o = lc_value(maker, o)->in[0];
 		if (is_version(lc_value(maker, o)) && lc_value(maker, o)->name == lc_value(maker, v)->name)
 			return false;
@@ -368,11 +367,15 @@ static lk_status units_decide(lc_maker *maker, int v, lk_error *err) {
 	case LC_DROP: return decide_pointwise(maker, v, err);
 	case LC_CONTRACT: return own_unit(maker, v, LC_STEP_CONTRACT, err);
 	case LC_ROWS: return own_unit(maker, v, LC_STEP_ROWS, err);
+	case LC_VIEW:
+		return lc_relabels(node) ? decide_relabelled(maker, v, err)
+		                         : own_unit(maker, v, LC_STEP_ROWS, err);
 	case LC_RED:
 	case LC_TOTALS: return decide_reduction(maker, v, err);
 	case LC_COMM:
 		if (node->op == LC_SLICE) return decide_slice(maker, v, err);
-		return relabels(node) ? decide_relabelled(maker, v, err) : decide_collective(maker, v, err);
+		return lc_relabels(node) ? decide_relabelled(maker, v, err)
+		                         : decide_collective(maker, v, err);
 	case LC_MOVE: return own_unit(maker, v, LC_STEP_SEND, err);
 	case LC_EFFECT:
 		return node->op == LC_UPDATE ? decide_update(maker, v, err) : decide_out(maker, v, err);

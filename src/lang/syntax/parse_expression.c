@@ -102,6 +102,7 @@ static lk_status call_argument(lc_parser *parser, unsigned kind, lc_node *node, 
 	case LC_A_DIM: return dim(parser, &node->d, err);
 	case LC_A_OTHER_DIM: return dim(parser, &node->e, err);
 	case LC_A_ROOT: return integer32(parser, "root", 0, &node->root, err);
+	case LC_A_COUNT: return lc_size(parser, &node->count, err);
 	case LC_A_SHIFT: return integer32(parser, "shift", -(1 << 20), &node->shift, err);
 	default: break;
 	}

@@ -146,6 +146,7 @@ static void print_put_argument(struct writer *writer, const lc_node *node, unsig
 		break;
 	case LC_A_OTHER_DIM: fprintf(writer->out, "%d", node->e); break;
 	case LC_A_ROOT: fprintf(writer->out, "root=%d", node->root); break;
+	case LC_A_COUNT: lc_dim_print(writer->p, node->count, writer->out); break;
 	case LC_A_SHIFT: fprintf(writer->out, "shift=%d", node->shift); break;
 	default: break;
 	}

@@ -311,12 +311,26 @@ char *lc_dim_text(const lc_program *program, lc_dim d, char *out, size_t size) {
 
 /* ---- conditions ---- */
 
+/* Whether it divides whatever the sizes are. */
+static bool dims_always(const lc_program *program, lc_dim value, lc_dim divisor) {
+	const lc_dim_sum *sum = &program->dims.at[value], *by = &program->dims.at[divisor];
+	lc_term term;
+	if (by->count != 1) return false;
+	for (int i = 0; i < sum->count; i++) {
+		if (dims_multiply(&sum->terms[i], by->terms, -1, &term, NULL) != LK_OK) return false;
+		if (term.divisor != 1) return false;
+		for (int s = 0; s < LC_SYMBOLS; s++)
+			if (term.power[s] < 0) return false;
+	}
+	return true;
+}
+
 lk_status lc_divides(lc_program *program, lc_dim value, lc_dim divisor, int line, int column,
                      lk_error *err) {
 	int64_t v, d;
 	char text[128], by[128];
 	bool known = lc_dim_known(program, divisor, &d);
-	if (known && d == 1) return LK_OK;
+	if ((known && d == 1) || dims_always(program, value, divisor)) return LK_OK;
 	if (known && d != 0 && lc_dim_known(program, value, &v)) {
 		if (v % d == 0) return LK_OK;
 		lc_wrong(program, line, column, err, "%s is not divisible by %s",

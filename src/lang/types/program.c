@@ -200,6 +200,11 @@ bool lc_same_layout(const lc_layout *a, const lc_layout *b) {
 	return a->kind != LC_ROOT || a->root == b->root;
 }
 
+bool lc_relabels(const lc_node *node) {
+	return node->op == LC_LOCAL || node->op == LC_SLICED || node->op == LC_PARTS ||
+	       node->op == LC_JOIN;
+}
+
 bool lc_same_group(const lc_group *a, const lc_group *b) {
 	if (a->axis != b->axis) return false;
 	return a->axis < 0 || (a->offset == b->offset && program_same_text(a->index, b->index));

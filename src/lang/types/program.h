@@ -56,7 +56,8 @@ typedef enum lc_family {
 	LC_MAP,      /* pointwise, with broadcasting */
 	LC_DROP,     /* dropout */
 	LC_CONTRACT, /* matmul, conv2d */
-	LC_ROWS,     /* gather_rows */
+	LC_ROWS,     /* gather_rows, add_rows */
+	LC_VIEW,     /* elements at other places: transpose, parts, join, ...; iota */
 	LC_RED,      /* reductions over dims */
 	LC_TOTALS,   /* the sum over a list */
 	LC_COMM,     /* collectives, and changes of layout that move nothing */
@@ -79,6 +80,7 @@ typedef enum lc_argument {
 	LC_A_OTHER_DIM,
 	LC_A_ROOT,  /* root=INTEGER */
 	LC_A_SHIFT, /* shift=INTEGER */
+	LC_A_COUNT, /* a size */
 	LC_A_OPTIONAL,
 	LC_A_TRANSPOSES = LC_A_OPTIONAL, /* ta, tb */
 	LC_A_WINDOW,                     /* stride=INTEGER, pad=INTEGER */
@@ -121,12 +123,25 @@ enum {
 	X(GELU,         "gelu",          MAP,      1, LC_A_OPERAND) \
 	X(SIGMOID,      "sigmoid",       MAP,      1, LC_A_OPERAND) \
 	X(ABS,          "abs",           MAP,      1, LC_A_OPERAND) \
+	X(SIN,          "sin",           MAP,      1, LC_A_OPERAND) \
+	X(COS,          "cos",           MAP,      1, LC_A_OPERAND) \
+	X(EXP2,         "exp2",          MAP,      1, LC_A_OPERAND) \
+	X(ROUND,        "round",         MAP,      1, LC_A_OPERAND) \
 	X(SELECT,       "select",        MAP,      3, LC_A_OPERAND, LC_A_OPERAND, LC_A_OPERAND) \
 	X(CAST,         "cast",          MAP,      1, LC_A_DTYPE, LC_A_OPERAND) \
 	X(DROPOUT,      "dropout",       DROP,     1, LC_A_OPERAND, LC_A_PROBABILITY, LC_A_KEY) \
 	X(MATMUL,       "matmul",        CONTRACT, 2, LC_A_OPERAND, LC_A_OPERAND, LC_A_TRANSPOSES) \
 	X(CONV2D,       "conv2d",        CONTRACT, 2, LC_A_OPERAND, LC_A_OPERAND, LC_A_WINDOW) \
 	X(GATHER_ROWS,  "gather_rows",   ROWS,     2, LC_A_OPERAND, LC_A_OPERAND) \
+	X(ADD_ROWS,     "add_rows",      ROWS,     2, LC_A_OPERAND, LC_A_OPERAND, LC_A_COUNT) \
+	X(TRANSPOSE,    "transpose",     VIEW,     1, LC_A_OPERAND, LC_A_DIM, LC_A_OTHER_DIM) \
+	X(PARTS,        "parts",         VIEW,     1, LC_A_OPERAND, LC_A_DIM, LC_A_COUNT) \
+	X(JOIN,         "join",          VIEW,     1, LC_A_OPERAND, LC_A_DIM) \
+	X(SPREAD,       "spread",        VIEW,     1, LC_A_OPERAND, LC_A_DIM, LC_A_COUNT) \
+	X(FIRST_OF,        "first",         VIEW,     1, LC_A_OPERAND, LC_A_DIM, LC_A_COUNT) \
+	X(LAST_OF,         "last",          VIEW,     1, LC_A_OPERAND, LC_A_DIM, LC_A_COUNT) \
+	X(CONCAT,       "concat",        VIEW,     2, LC_A_OPERAND, LC_A_OPERAND, LC_A_DIM) \
+	X(IOTA,         "iota",          VIEW,     0, LC_A_DTYPE, LC_A_COUNT) \
 	X(RED_SUM,      "sum",           RED,      1, LC_A_OPERAND, LC_A_DIMS) \
 	X(RED_MAX,      "max",           RED,      1, LC_A_OPERAND, LC_A_DIMS) \
 	X(RED_MIN,      "min",           RED,      1, LC_A_OPERAND, LC_A_DIMS) \
@@ -221,6 +236,7 @@ typedef struct lc_node {
 	uint8_t reduce;     /* lc_reduce */
 	uint8_t dims, keep; /* RED: set of dims; whether they stay as 1 */
 	uint8_t ta, tb;     /* MATMUL: operand transposed */
+	lc_dim count;       /* elements along the new dim, or along d: of views, ADD_ROWS */
 	int32_t root, shift, stride, pad, symbol;
 	int64_t key;
 	double number;       /* CONST; DROPOUT: probability */
@@ -343,6 +359,8 @@ static inline bool lc_is_weak(lc_dtype t) {
 static inline bool lc_is_real(lc_dtype t) {
 	return t <= LC_F8 || t == LC_WEAK_REAL;
 }
+/* Whether a value is another name for what its operand holds on a rank, with other dims perhaps. */
+bool lc_relabels(const lc_node *node);
 static inline bool lc_is_integer(lc_dtype t) {
 	return (t >= LC_I64 && t <= LC_U8) || t == LC_WEAK_INT;
 }
@@ -464,10 +482,14 @@ lk_status lc_join_dtypes(const lc_program *program, const lc_node *node, int fir
 
 lk_status lc_type_map(lc_program *program, lc_node *node, lc_adder *add,
                       lk_error *err); /* types_map.c: MAP, dropout */
+/* The layout over an axis of what is made of operands side by side, element by element. */
+lk_status lc_map_layout(lc_program *program, lc_node *node, int axis, lc_adder *add, lk_error *err);
 lk_status lc_type_contract(lc_program *program, lc_node *node, lc_adder *add,
                            lk_error *err); /* types_contract.c: matmul, conv2d */
-lk_status lc_type_rows(lc_program *program, lc_node *node,
-                       lk_error *err); /* types_contract.c: gather_rows */
+lk_status lc_type_rows(lc_program *program, lc_node *node, lc_adder *add,
+                       lk_error *err); /* types_rows.c: gather_rows, add_rows */
+lk_status lc_type_view(lc_program *program, lc_node *node, lc_adder *add,
+                       lk_error *err); /* types_view.c: transpose, parts, join, ... */
 lk_status lc_type_red(lc_program *program, lc_node *node,
                       lk_error *err); /* types_red.c: reductions, total */
 lk_status lc_type_comm(lc_program *program, lc_node *node,

@@ -1,4 +1,4 @@
-/* types_contract.c: matmul, conv2d and gather_rows. A dim of an operand becomes a dim of the result
+/* types_contract.c: matmul and conv2d. A dim of an operand becomes a dim of the result
  * or is summed over: sliced in the first case the result is sliced, sliced in the second in both
  * operands it is partial. */
 #include <string.h>
@@ -196,71 +196,5 @@ lk_status lc_type_contract(lc_program *program, lc_node *node, lc_adder *add, lk
 	                             : shape_conv(program, node, &r, err));
 	for (int a = 0; a < program->axis_count; a++)
 		LK_TRY(contract_layout(program, node, &r, a, add, err));
-	return LK_OK;
-}
-
-/* ---- rows of a table by index ---- */
-
-static lk_status rows_layout(lc_program *program, lc_node *node, int axis, lk_error *err) {
-	LK_ASSERT(axis >= 0 && axis < program->axis_count);
-	const lc_layout table = lc_in(program, node, 0)->layout[axis],
-					index = lc_in(program, node, 1)->layout[axis];
-	bool whole = index.kind == LC_R;
-	node->layout[axis] = (lc_layout){.kind = LC_R};
-	if (table.kind == LC_L || index.kind == LC_L) {
-		if (table.kind != LC_L && table.kind != LC_R)
-			return lc_refuse_layout(program, node, 0, axis, ", and is combined with a local value",
-			                        err);
-		if (index.kind != LC_L && index.kind != LC_R)
-			return lc_refuse_layout(program, node, 1, axis, ", and is combined with a local value",
-			                        err);
-		node->layout[axis].kind = LC_L;
-		return LK_OK;
-	}
-	if (index.kind == LC_P)
-		return lc_refuse_layout(program, node, 1, axis, ", and parts of indices are no indices",
-		                        err);
-	if (table.kind == LC_R) {
-		node->layout[axis] = index;
-		return LK_OK;
-	}
-	if (table.kind == LC_ROOT && (whole || lc_same_layout(&table, &index))) {
-		node->layout[axis] = table;
-		return LK_OK;
-	}
-	if (!whole)
-		return lc_refuse_layout(program, node, 1, axis,
-		                        ", and so must be whole for a table that is divided", err);
-	if (table.kind == LC_P) {
-		if (table.reduce == LC_SUM) return node->layout[axis] = table, LK_OK;
-		return lc_refuse_layout(program, node, 0, axis, "", err);
-	}
-	if (table.turn) return lc_refuse_layout(program, node, 0, axis, " and turned", err);
-	node->layout[axis] = table.dim == 0
-	                         ? (lc_layout){.kind = LC_P, .reduce = LC_SUM}
-	                         : (lc_layout){.kind = LC_S, .dim = (int8_t)(node->rank - 1)};
-	return LK_OK;
-}
-
-lk_status lc_type_rows(lc_program *program, lc_node *node, lk_error *err) {
-	const lc_node *table = lc_in(program, node, 0), *index = lc_in(program, node, 1);
-	char x[LC_SHOWN];
-	if (table->rank != 2) {
-		lc_refuse(program, node, err, "%s has %d dim(s), and a table of rows 2",
-		          lc_shown(program, node->in[0], x), table->rank);
-		return lk_hint(err, "the first operand is the table, the second the indices");
-	}
-	if (!lc_is_integer(index->dtype)) {
-		lc_refuse(program, node, err, "%s is %s, and indices are integers",
-		          lc_shown(program, node->in[1], x), lc_dtype_name(index->dtype));
-		return lk_hint(err, "add cast(i32, %s)", x);
-	}
-	if (index->rank == LC_RANK)
-		return lc_refuse(program, node, err, "a tensor has at most %d dims", LC_RANK);
-	node->dtype = table->dtype;
-	node->rank = (uint8_t)(index->rank + 1);
-	memcpy(node->dim, index->dim, sizeof node->dim);
-	node->dim[node->rank - 1] = table->dim[1];
-	for (int a = 0; a < program->axis_count; a++) LK_TRY(rows_layout(program, node, a, err));
 	return LK_OK;
 }

@@ -41,7 +41,8 @@ static bool types_map_compares(int op) {
 	return op >= LC_LT && op <= LC_NE;
 }
 static bool needs_real(int op) {
-	return op == LC_SQRT || (op >= LC_EXP && op <= LC_ERF) || op == LC_GELU || op == LC_SIGMOID;
+	return op == LC_SQRT || (op >= LC_EXP && op <= LC_ERF) || op == LC_GELU || op == LC_SIGMOID ||
+	       (op >= LC_SIN && op <= LC_ROUND);
 }
 
 static lk_status types_map_format(const lc_program *program, lc_node *node, lk_error *err) {
@@ -122,6 +123,7 @@ static lk_status types_map_partial(const lc_program *program, lc_node *node, int
 		break;
 	case LC_COPY: fine = true; break;
 	case LC_NEG: fine = sum; break;
+	case LC_CONCAT:
 	case LC_ADD:
 	case LC_SUB:
 		fine = sum && parts == 2 && lc_in(program, node, 0)->layout[axis].reduce == LC_SUM;
@@ -217,8 +219,8 @@ static lk_status rooted(const lc_program *program, lc_node *node, int axis, int 
 	return LK_OK;
 }
 
-static lk_status types_map_layout(lc_program *program, lc_node *node, int axis, lc_adder *add,
-                                  lk_error *err) {
+lk_status lc_map_layout(lc_program *program, lc_node *node, int axis, lc_adder *add,
+                        lk_error *err) {
 	LK_ASSERT(axis >= 0 && axis < program->axis_count);
 	int seen[LC_L + 1] = {-1, -1, -1, -1, -1};
 	for (int i = node->inputs; i-- > 0;) seen[lc_in(program, node, i)->layout[axis].kind] = i;
@@ -248,7 +250,6 @@ lk_status lc_type_map(lc_program *program, lc_node *node, lc_adder *add, lk_erro
 	}
 	LK_TRY(broadcast(program, node, err));
 	LK_TRY(types_map_format(program, node, err));
-	for (int a = 0; a < program->axis_count; a++)
-		LK_TRY(types_map_layout(program, node, a, add, err));
+	for (int a = 0; a < program->axis_count; a++) LK_TRY(lc_map_layout(program, node, a, add, err));
 	return LK_OK;
 }
