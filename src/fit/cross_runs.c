@@ -7,7 +7,7 @@
  * their folds: runs of a fold err alike, and with few folds the next one lies outside more often.
  * It is not centred on 0 where predictions lean to one side.
  *
- * Where all runs on an architecture or GPU or of a stack were left out, the runs of each fold lean
+ * Where all runs on an architecture or of a stack were left out, the runs of each fold lean
  * together, and the folds that were seen do not say to which side the next one leans: they lie on
  * both sides of the prediction by the distance that holds 80 % of all runs of the kind.
  *
@@ -145,7 +145,7 @@ struct errors {
 };
 
 static bool folds_lean(lk_runs_alike alike) {
-	return alike == LK_RUNS_GPU || alike == LK_RUNS_ARCHITECTURE || alike == LK_RUNS_STACK;
+	return alike == LK_RUNS_ARCHITECTURE || alike == LK_RUNS_STACK;
 }
 
 /* The shortest interval that holds `share` of the offsets and more with few groups of them. */
