@@ -7,6 +7,10 @@
  * their folds: runs of a fold err alike, and with few folds the next one lies outside more often.
  * It is not centred on 0 where predictions lean to one side.
  *
+ * Where all runs on an architecture or of a stack were left out, the runs of each fold lean
+ * together, and the folds that were seen do not say to which side the next one leans: they lie on
+ * both sides of the prediction by the distance that holds 80 % of all runs of the kind.
+ *
  * What a job has that no run had makes its range wider (src/step/range.c). By how much is said by
  * folds of that kind: all runs on a GPU, on an architecture, of a stack. */
 #include "base/arena.h"
@@ -109,14 +113,18 @@ static double runs_offset(const lk_run *run, const lk_cross_run *cross) {
 
 /* Which runs say how far a prediction may be off. */
 struct errors_of {
-	bool experts;
+	enum {
+		DENSE,
+		EXPERTS,
+		ANY
+	} kind;
 	const char *stack, *gpu; /* NULL: all */
 	int without;             /* a fold; -1 none */
 };
 
 static bool runs_counts(const struct errors_of *of, const lk_run *run, int fold) {
-	return (run->job.model.experts > 0) == of->experts && fold != of->without &&
-	       (!of->stack || strcmp(run->stack, of->stack) == 0) &&
+	return (of->kind == ANY || (run->job.model.experts > 0) == (of->kind == EXPERTS)) &&
+	       fold != of->without && (!of->stack || strcmp(run->stack, of->stack) == 0) &&
 	       (!of->gpu ||
 	        (!*run->refused && strcmp(run->cluster.node[0].device->name, of->gpu) == 0));
 }
@@ -133,7 +141,28 @@ struct errors {
 	double *x;  /* [runs] */
 	bool *seen; /* [folds] */
 	int folds;
+	bool even; /* whether folds lean to sides of their own */
 };
+
+static bool folds_lean(lk_runs_alike alike) {
+	return alike == LK_RUNS_ARCHITECTURE || alike == LK_RUNS_STACK;
+}
+
+/* The shortest interval that holds `share` of the offsets and more with few groups of them. */
+static void leaning_interval(double *x, size_t n, size_t groups, double *low, double *high) {
+	size_t inside =
+		(size_t)fmin(ceil((share + (1 - share) / (double)groups) * (double)n - 1e-9), (double)n);
+	qsort(x, n, sizeof *x, lk_ascending);
+	lk_shortest(x, n, inside, low, high);
+}
+
+/* Equally far to both sides, so that it holds `share` of the offsets. */
+static void even_interval(double *x, size_t n, double *low, double *high) {
+	for (size_t i = 0; i < n; i++) x[i] = fabs(x[i]);
+	qsort(x, n, sizeof *x, lk_ascending);
+	*high = x[(size_t)ceil(share * (double)n - 1e-9) - 1];
+	*low = -*high;
+}
 
 static struct interval interval_of(const struct errors *errors, const struct errors_of *of,
                                    size_t fewest) {
@@ -149,32 +178,38 @@ static struct interval interval_of(const struct errors *errors, const struct err
 		sum += fabs(offset);
 	}
 	if (n < fewest || n == 0) return (struct interval){0};
-	size_t inside =
-		(size_t)fmin(ceil((share + (1 - share) / (double)groups) * (double)n - 1e-9), (double)n);
-	qsort(errors->x, n, sizeof *errors->x, lk_ascending);
-	lk_shortest(errors->x, n, inside, &low, &high);
+	if (errors->even) even_interval(errors->x, n, &low, &high);
+	else leaning_interval(errors->x, n, groups, &low, &high);
 	return (struct interval){low, high, expm1(sum / (double)n), n};
 }
 
 static lk_status make_errors(lk_arena *arena, const lk_runs *runs, const lk_cross_run *cross,
-                             const int *fold, int folds, struct errors *out, lk_error *err) {
+                             lk_runs_alike alike, const int *fold, int folds, struct errors *out,
+                             lk_error *err) {
 	*out = (struct errors){runs,
 	                       cross,
 	                       fold,
 	                       LK_ARRAY(arena, double, runs->count),
 	                       LK_ARRAY(arena, bool, (size_t)folds),
-	                       folds};
+	                       folds,
+	                       folds_lean(alike)};
 	return out->x && out->seen ? LK_OK : lk_oom(err);
 }
 
-/* Ranges of runs, each from the errors in other folds. */
+/* Ranges of runs, each from the errors in other folds: of the run's stack and kind; where the folds
+ * lean or there are too few, of its kind; of all runs, where no other fold has enough of its kind.
+ */
 static void range_runs(const struct errors *errors, lk_cross_run *cross) {
 	for (size_t i = 0; i < errors->runs->count; i++) {
 		const lk_run *run = &errors->runs->at[i];
 		if (!(cross[i].predicted > 0)) continue;
-		struct errors_of of = {run->job.model.experts > 0, run->stack, NULL, errors->fold[i]};
-		struct interval found = interval_of(errors, &of, FEWEST);
+		struct errors_of of = {run->job.model.experts > 0 ? EXPERTS : DENSE, run->stack, NULL,
+		                       errors->fold[i]};
+		struct interval found = {0};
+		if (!errors->even) found = interval_of(errors, &of, FEWEST);
 		of.stack = NULL;
+		if (!found.runs) found = interval_of(errors, &of, FEWEST);
+		of.kind = ANY;
 		if (!found.runs) found = interval_of(errors, &of, FEWEST);
 		if (!found.runs) continue;
 		cross[i].low = cross[i].predicted * exp(found.low);
@@ -183,10 +218,11 @@ static void range_runs(const struct errors *errors, lk_cross_run *cross) {
 }
 
 lk_status lk_runs_cross(lk_arena *arena, const lk_runs *runs, const lk_runs_fit *fit,
-                        const int *fold, int folds, lk_cross_run *out, lk_error *err) {
+                        lk_runs_alike alike, const int *fold, int folds, lk_cross_run *out,
+                        lk_error *err) {
 	struct errors errors;
 	LK_TRY(predict_folds(arena, runs, fit, fold, folds, out, err));
-	LK_TRY(make_errors(arena, runs, out, fold, folds, &errors, err));
+	LK_TRY(make_errors(arena, runs, out, alike, fold, folds, &errors, err));
 	range_runs(&errors, out);
 	return LK_OK;
 }
@@ -231,7 +267,7 @@ static lk_status put_classes(const struct range_rows *rows, const struct errors 
 			if (*run->refused) continue;
 			const char *gpu = run->cluster.node[0].device->name;
 			bool experts = run->job.model.experts > 0;
-			const struct errors_of of = {experts, class == 1 ? run->stack : NULL,
+			const struct errors_of of = {experts ? EXPERTS : DENSE, class == 1 ? run->stack : NULL,
 			                             class == 2 ? gpu : NULL, -1};
 			if (!first_of(errors->runs, i, &of)) continue;
 			struct interval found = interval_of(errors, &of, class == 2 ? 3 : FEWEST);
@@ -265,11 +301,11 @@ lk_status lk_runs_range_rows(lk_arena *arena, const lk_runs *runs, const lk_runs
 		struct errors errors;
 		LK_TRY(lk_runs_folds(runs, unseen[u].alike, fold, &folds, err));
 		LK_TRY(predict_folds(arena, runs, fit, fold, folds, cross, err));
-		LK_TRY(make_errors(arena, runs, cross, fold, folds, &errors, err));
+		LK_TRY(make_errors(arena, runs, cross, unseen[u].alike, fold, folds, &errors, err));
 		if (!unseen[u].name) LK_TRY(put_classes(&rows, &errors, err));
 		for (int experts = 0; unseen[u].name && experts < 2; experts++) {
-			struct interval found =
-				interval_of(&errors, &(struct errors_of){experts == 1, NULL, NULL, -1}, FEWEST);
+			struct interval found = interval_of(
+				&errors, &(struct errors_of){experts ? EXPERTS : DENSE, NULL, NULL, -1}, FEWEST);
 			LK_TRY(put_interval(&rows, lk_range_class(&out->arena, unseen[u].name, experts == 1),
 			                    &found, err));
 		}

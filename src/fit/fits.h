@@ -136,9 +136,10 @@ const char *lk_runs_alike_name(lk_runs_alike alike);
 lk_status lk_runs_folds(const lk_runs *runs, lk_runs_alike alike, int *fold, int *count,
                         lk_error *err);
 
-/* out[i] of run i; folds as lk_runs_folds gives them. */
+/* out[i] of run i; folds as lk_runs_folds gives them for `alike`. */
 lk_status lk_runs_cross(lk_arena *arena, const lk_runs *runs, const lk_runs_fit *fit,
-                        const int *fold, int folds, lk_cross_run *out, lk_error *err);
+                        lk_runs_alike alike, const int *fold, int folds, lk_cross_run *out,
+                        lk_error *err);
 
 /* Appends the rows of family "range", subject "step": how far runs of a class were missed by fits
  * without their network; and those of what no fit had seen: GPU, architecture, stack. */

@@ -42,9 +42,10 @@ static struct sides sides_of(const lk_calibration_row *row, bool experts) {
 	                      log(lk_calibration_value(row, "high", experts ? 1.5 : 1.25))};
 }
 
-/* What the unseen adds to a side: errors that have nothing to do with one another. */
+/* How far a side reaches with what the unseen adds to it, errors that have nothing to do with one
+ * another; at least as far as those of all runs that were left out that way. */
 static double wider(double side, double unseen, double usual) {
-	return copysign(hypot(side, sqrt(fmax(0, unseen * unseen - usual * usual))), unseen);
+	return fmax(fabs(unseen), hypot(side, sqrt(fmax(0, unseen * unseen - usual * usual))));
 }
 
 /* The range's sides, and which of GPU and architecture no run had (NULL: both were seen). */
@@ -66,8 +67,8 @@ static struct sides range_sides(lk_arena *arena, const lk_job *job, const lk_dev
 		range_class_of(arena, known ? "unseen GPU" : "unseen architecture", experts);
 	struct sides usual = sides_of(range_class_of(arena, NULL, experts), experts),
 				 more = sides_of(row, experts);
-	return (struct sides){-fabs(wider(out.below, fmin(more.below, 0), fmin(usual.below, 0))),
-	                      fabs(wider(out.above, fmax(more.above, 0), fmax(usual.above, 0)))};
+	return (struct sides){-wider(out.below, fmin(more.below, 0), fmin(usual.below, 0)),
+	                      wider(out.above, fmax(more.above, 0), fmax(usual.above, 0))};
 }
 
 /* Octaves by which a rate lies outside an interval. */

@@ -147,14 +147,15 @@ static lk_status runs_choose(const lk_validate_request *request, lk_runs *runs, 
 }
 
 /* Predictions from fits without the run's fold. */
-static lk_status cross_validate(lk_arena *arena, const lk_runs *runs, const int *fold, int folds,
-                                lk_cross_run **out, int *numbers, lk_error *err) {
+static lk_status cross_validate(lk_arena *arena, const lk_runs *runs, lk_runs_alike alike,
+                                const int *fold, int folds, lk_cross_run **out, int *numbers,
+                                lk_error *err) {
 	lk_runs_fit *fit;
 	*out = LK_ARRAY(arena, lk_cross_run, runs->count);
 	if (!*out) return lk_oom(err);
 	LK_TRY(lk_runs_fit_all(arena, runs, &fit, err));
 	*numbers = lk_runs_fit_numbers(fit);
-	return lk_runs_cross(arena, runs, fit, fold, folds, *out, err);
+	return lk_runs_cross(arena, runs, fit, alike, fold, folds, *out, err);
 }
 
 static lk_runs_alike runs_alike_of(int folds) {
@@ -182,7 +183,7 @@ static lk_status runs_score(lk_arena *arena, const lk_validate_request *request,
 	if (request->cross) {
 		lk_runs_alike alike = runs_alike_of(request->folds);
 		LK_TRY(lk_runs_folds(runs, alike, fold, &folds, err));
-		LK_TRY(cross_validate(arena, runs, fold, folds, &cross, &out->parameters, err));
+		LK_TRY(cross_validate(arena, runs, alike, fold, folds, &cross, &out->parameters, err));
 		out->folds = lk_runs_alike_name(alike);
 	}
 	struct shared_run *shared =

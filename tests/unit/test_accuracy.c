@@ -317,6 +317,12 @@ static void test_range(void **state) {
 	lk_range_of(&arena, &dense, &old, .1, 2, &wide_low, &wide_high, &basis);
 	assert_true(wide_high / wide_low > high / low);
 	assert_non_null(strstr(basis, "architecture"));
+	/* At least what held runs whose architecture was left out, a narrow stack or not. */
+	row =
+		lk_calibration_find(lk_calibration_current(), "range", "step", "unseen architecture dense");
+	assert_non_null(row);
+	assert_true(wide_low <= 2 * lk_calibration_value(row, "low", 0) * (1 + 1e-9));
+	assert_true(wide_high >= 2 * lk_calibration_value(row, "high", 9) * (1 - 1e-9));
 	lk_range_of(&arena, &strange, &known, .1, 2, &wide_low, &wide_high, &basis);
 	assert_true(wide_high / wide_low > high / low);
 	assert_non_null(strstr(basis, "of software that"));

@@ -236,10 +236,55 @@ static void test_series(void **state) {
 	drop(&w);
 }
 
+/* ---- ranges of what was left out whole ---- */
+
+/* The distance that holds 80 % of the runs of other folds, counted. */
+static double held_by_others(const struct world *world, const lk_cross_run *cross, int fold) {
+	double least = INFINITY;
+	size_t others = 0;
+	for (size_t i = 0; i < ROWS; i++) others += world->fold[i] != fold;
+	for (size_t k = 0; k < ROWS; k++) {
+		double reach = fabs(log(world->runs.at[k].measured_s / cross[k].predicted));
+		size_t within = 0;
+		for (size_t i = 0; i < ROWS; i++)
+			within += world->fold[i] != fold &&
+			          fabs(log(world->runs.at[i].measured_s / cross[i].predicted)) <= reach + 1e-12;
+		if (world->fold[k] != fold && (double)within >= .8 * (double)others - 1e-9)
+			least = fmin(least, reach);
+	}
+	return least;
+}
+
+/* Where an architecture or a stack was left out, the range is as wide to both sides. */
+static void test_even_ranges(void **state) {
+	(void)state;
+	static const lk_runs_alike leaning[] = {LK_RUNS_ARCHITECTURE, LK_RUNS_STACK};
+	struct world w;
+	lk_runs_fit *fit;
+	lk_error err = {0};
+	lk_cross_run cross[ROWS];
+	invent(&w, true);
+	assert_int_equal(lk_runs_fit_all(&w.arena, &w.runs, &fit, &err), LK_OK);
+	for (size_t a = 0; a < sizeof leaning / sizeof *leaning; a++) {
+		assert_int_equal(lk_runs_folds(&w.runs, leaning[a], w.fold, &w.folds, &err), LK_OK);
+		assert_int_equal(w.folds, 2);
+		assert_int_equal(
+			lk_runs_cross(&w.arena, &w.runs, fit, leaning[a], w.fold, w.folds, cross, &err), LK_OK);
+		for (size_t i = 0; i < ROWS; i++) {
+			double reach = held_by_others(&w, cross, w.fold[i]);
+			near(log(cross[i].high / cross[i].predicted), reach);
+			near(log(cross[i].predicted / cross[i].low), reach);
+		}
+	}
+	drop(&w);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_scaling), cmocka_unit_test(test_folds), cmocka_unit_test(test_found),
-		cmocka_unit_test(test_unseen),  cmocka_unit_test(test_alone), cmocka_unit_test(test_series),
+		cmocka_unit_test(test_scaling), cmocka_unit_test(test_folds),
+		cmocka_unit_test(test_found),   cmocka_unit_test(test_even_ranges),
+		cmocka_unit_test(test_unseen),  cmocka_unit_test(test_alone),
+		cmocka_unit_test(test_series),
 	};
 	return cmocka_run_group_tests_name("baselines", tests, NULL, NULL);
 }
