@@ -248,6 +248,20 @@ lk_status lk_dotted_read(lk_reading *reading, lk_dotted *dotted, const char *pat
 	return flags_set_field(reading, dotted, row, value);
 }
 
+/* Flavours of torchtitan (models/deepseek_v3, llama3, llama4) under the names of what they are. */
+static const char *dotted_published(const char *flavored) {
+	static const struct {
+		const char *flavored, *published;
+	} flavors[] = {
+		{"deepseek_v3-16B", "deepseek-v2-lite"},    {"deepseek_v3-236B", "deepseek-v2"},
+		{"deepseek_v3-671B", "deepseek-v3"},        {"llama3-405B", "llama3.1-405b"},
+		{"llama4-17bx16e", "llama4-scout-17b-16e"}, {"llama4-17bx128e", "llama4-maverick-17b-128e"},
+	};
+	for (size_t i = 0; i < sizeof flavors / sizeof *flavors; i++)
+		if (strcmp(flavored, flavors[i].flavored) == 0) return flavors[i].published;
+	return flavored;
+}
+
 /* "llama3" and "70B" are "llama3-70B"; a name alone is a family. */
 static lk_status dotted_name_network(lk_reading *reading, const lk_dotted *dotted) {
 	if (dotted->name == NULL && dotted->flavor == NULL) return LK_OK;
@@ -256,7 +270,8 @@ static lk_status dotted_name_network(lk_reading *reading, const lk_dotted *dotte
 			   *between = dotted->name == NULL || dotted->flavor == NULL ? "" : "-",
 			   *flavor = dotted->flavor == NULL ? "" : dotted->flavor,
 			   *whole = lk_arena_printf(reading->arena, "%s%s%s", name, between, flavor);
-	return whole == NULL ? lk_oom(reading->err) : lk_launch_network(reading, flag, whole);
+	return whole == NULL ? lk_oom(reading->err)
+	                     : lk_launch_network(reading, flag, dotted_published(whole));
 }
 
 static void dotted_fill(int *field, int value) {
@@ -338,6 +353,15 @@ static lk_status dotted_batch_titan(lk_reading *reading, lk_dotted *dotted) {
 
 /* torchtitan's local batch is that of one forward and backward pass of all of a pipeline's
  * micro-batches. */
+/* torchtitan looks at the schedule only where pipeline_parallel_degree (default 1) is above 1. */
+static lk_status dotted_schedule_titan(lk_reading *reading, lk_job *job) {
+	if (job->pp > 1 || !job->schedule_said) return LK_OK;
+	job->schedule = LK_SCHED_1F1B;
+	job->schedule_said = false;
+	return lk_launch_note(reading, "parallelism.pipeline_parallel_schedule",
+	                      "it acts with two pipeline stages or more");
+}
+
 lk_status lk_dotted_finish(lk_reading *reading, lk_dotted *dotted, int *gpus) {
 	lk_job *job = &dotted->job;
 	LK_TRY(dotted_name_network(reading, dotted));
@@ -346,6 +370,7 @@ lk_status lk_dotted_finish(lk_reading *reading, lk_dotted *dotted, int *gpus) {
 	if (dotted->dialect == TITAN) {
 		LK_TRY(dotted_fill_titan(reading, dotted));
 		LK_TRY(dotted_batch_titan(reading, dotted));
+		LK_TRY(dotted_schedule_titan(reading, job));
 	}
 	if (dotted->local > 0 && dotted->micro == 0 && job->pp <= 1) job->mbs = dotted->local;
 	if (dotted->nodes > 0 || dotted->devices > 0) {

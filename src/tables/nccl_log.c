@@ -233,6 +233,27 @@ static lk_status read_comment(struct reader *reader, char *line, lk_error *err) 
 	return LK_OK;
 }
 
+/* The same from the columns "size count type redop root": a count of elements whose bytes are less
+ * than the size is a rank's part of a reduce-scatter; a root is that of a reduce or a broadcast. */
+static void guess_kind_of_columns(lk_nccl_run *run, char *const *words, double bytes,
+                                  double elements) {
+	static const struct {
+		const char *name;
+		int bytes;
+	} types[] = {{"float", 4}, {"half", 2},  {"bfloat16", 2}, {"double", 8}, {"int8", 1},
+	             {"uint8", 1}, {"int32", 4}, {"uint32", 4},   {"int64", 8},  {"uint64", 8}};
+	double root, word = 0;
+	for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+		if (strcmp(words[2], types[i].name) == 0) word = types[i].bytes;
+	if (run->kind_known || word == 0 || elements == 0) return;
+	bool rooted = log_number_of(words[4], &root); /* -1 where there is none */
+	bool reduces = strcmp(words[3], "none") != 0, part = elements * word < bytes;
+	if (reduces && part) run->kind = LK_COLL_REDUCESCATTER;
+	else if (rooted && !part) run->kind = reduces ? LK_COLL_REDUCE : LK_COLL_BROADCAST;
+	else return;
+	run->kind_known = true;
+}
+
 static lk_status log_read_row(struct reader *reader, char *line, lk_error *err) {
 	char *words[WORDS];
 	int count = log_split(line, words), time = reader->times[0], second = reader->times[1];
@@ -252,6 +273,7 @@ static lk_status log_read_row(struct reader *reader, char *line, lk_error *err) 
 	if (second > 0 && second < count) (void)log_number_of(words[second], &point.in_place_us);
 	if (!(lk_nccl_point_us(&point) > 0) || !(point.bytes > 0))
 		return LK_OK; /* nccl-tests write 0 for nothing to do */
+	if (reader->times[0] == 5) guess_kind_of_columns(&reader->run, words, point.bytes, elements);
 	double algbw, busbw;
 	if (time + 2 < count && log_number_of(words[time + 1], &algbw) &&
 	    log_number_of(words[time + 2], &busbw)) {

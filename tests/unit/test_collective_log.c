@@ -53,6 +53,37 @@ static const char whole[] =
 	" 0\n"
 	"# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 12.3\n";
 
+/* What the columns say of a log that does not name its test; all-gather and all-to-all are alike.
+ */
+static void test_columns(void **state) {
+	(void)state;
+	static const struct {
+		const char *row;
+		bool known;
+		lk_coll_kind kind;
+	} logs[] = {
+		{"1048576 32768 float sum -1 100 10.49 9.18 0", true, LK_COLL_REDUCESCATTER},
+		{"1048576 524288 half sum 0 100 10.49 10.49 0", true, LK_COLL_REDUCE},
+		{"1048576 262144 float none 0 100 10.49 10.49 0", true, LK_COLL_BROADCAST},
+		{"1048576 32768 float none -1 100 10.49 9.18 0", false, LK_COLL_ALLGATHER},
+		{"1048576 262144 float sum -1 100 10.49 10.49 0", false, LK_COLL_SENDRECV},
+	};
+	for (size_t i = 0; i < sizeof logs / sizeof *logs; i++) {
+		lk_arena arena = LK_ARENA_INIT;
+		lk_nccl_runs runs = {0};
+		lk_error err;
+		char text[256];
+		snprintf(text, sizeof text, "# size count type redop root time algbw busbw #wrong\n%s\n",
+		         logs[i].row);
+		assert_int_equal(read_log(&arena, text, &runs, &err), LK_OK);
+		assert_int_equal(runs.count, 1);
+		assert_int_equal(runs.at[0].kind_known, logs[i].known);
+		if (logs[i].known) assert_int_equal(runs.at[0].kind, logs[i].kind);
+		lk_vec_free(&runs);
+		lk_arena_free(&arena);
+	}
+}
+
 static void test_text(void **state) {
 	(void)state;
 	lk_arena arena = LK_ARENA_INIT;
@@ -428,15 +459,11 @@ static void test_wrong_questions(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_text),
-		cmocka_unit_test(test_rows),
-		cmocka_unit_test(test_json_and_several_runs),
-		cmocka_unit_test(test_topology),
-		cmocka_unit_test(test_closed_forms),
-		cmocka_unit_test(test_hosts_grow),
-		cmocka_unit_test(test_sizes_and_rates),
-		cmocka_unit_test(test_flags),
-		cmocka_unit_test(test_wrong_questions),
+		cmocka_unit_test(test_columns),    cmocka_unit_test(test_text),
+		cmocka_unit_test(test_rows),       cmocka_unit_test(test_json_and_several_runs),
+		cmocka_unit_test(test_topology),   cmocka_unit_test(test_closed_forms),
+		cmocka_unit_test(test_hosts_grow), cmocka_unit_test(test_sizes_and_rates),
+		cmocka_unit_test(test_flags),      cmocka_unit_test(test_wrong_questions),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

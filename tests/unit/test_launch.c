@@ -307,6 +307,15 @@ static void recipes_by_name(void **state) {
 	assert_int_equal(titan.job->gbs, 128);
 	assert_int_equal(titan.job->tp, 8);
 	assert_int_equal(titan.job->recompute, LK_RECOMPUTE_SELECTIVE);
+	titan = script(&arena, "torchrun --nproc_per_node=8 -m torchtitan.train --model.name "
+	                       "deepseek_v3 --model.flavor 16B --parallelism.pipeline_parallel_degree "
+	                       "1 --parallelism.pipeline_parallel_schedule Interleaved1F1B");
+	assert_string_equal(titan.network, "deepseek-v2-lite");
+	assert_false(titan.job->schedule_said);
+	titan = script(&arena, "torchrun --nproc_per_node=8 -m torchtitan.train --model.name llama3 "
+	                       "--model.flavor 8B --parallelism.pipeline_parallel_degree 2 "
+	                       "--parallelism.pipeline_parallel_schedule Interleaved1F1B");
+	assert_int_equal(titan.job->schedule, LK_SCHED_INTERLEAVED);
 	assert_refused("torchrun -m torchtitan.train --config llama3_8b "
 	               "--training.num_tokens_per_microbatch_per_dp_rank 100",
 	               "no whole number of sequences");

@@ -389,6 +389,9 @@ static void test_names(void **state) {
 		{"state-spaces/mamba-130m-hf", "mamba-130m"},
 		{"MiniMaxAI/MiniMax-M2", "minimax-m2"},
 		{"bigscience/bloom", "bloom-176b"},
+		{"axolotl-quants/Llama-4-Scout-17B-16E-Linearized-bnb-nf4-bf16", "llama4-scout-17b-16e"},
+		{"nvidia/Qwen3-30B-A3B-NVFP4", "qwen3-30b-a3b"},
+		{"unsloth/Qwen3-8B-bnb-4bit", "qwen3-8b"},
 	};
 	for (size_t i = 0; i < sizeof same / sizeof *same; i++)
 		assert_string_equal(preset(same[i][0]).name, same[i][1]);
