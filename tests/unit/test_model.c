@@ -1110,8 +1110,22 @@ static void test_public_runs(void **state) {
 	lk_stream_close(in);
 }
 
+/* The public checkpoint of microsoft/resnet-152: convolutions, batch norms, classifier. */
+static void resnet_is_a_convnet(void **state) {
+	(void)state;
+	lk_model m =
+		model_of("{\"model_type\": \"resnet\", \"num_channels\": 3, \"embedding_size\": 64,"
+	             "\"hidden_sizes\": [256, 512, 1024, 2048], \"depths\": [3, 8, 36, 3],"
+	             "\"layer_type\": \"bottleneck\", \"hidden_act\": \"relu\"}");
+	assert_true(lk_model_params(&m) == 60192808);
+	m = model_of("{\"model_type\": \"resnet\", \"depths\": [2, 2, 2, 2], \"layer_type\": \"basic\","
+	             "\"hidden_sizes\": [64, 128, 256, 512], \"num_labels\": 10}");
+	assert_true(lk_model_params(&m) == 11689512 - 990 * 513);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(resnet_is_a_convnet),
 		cmocka_unit_test(test_config_files),
 		cmocka_unit_test(test_presets),
 		cmocka_unit_test(test_known_totals),

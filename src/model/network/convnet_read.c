@@ -1,4 +1,4 @@
-/* convnet_read.c: convolution nets from JSON (model.h has the form). */
+/* convnet_read.c: convolution nets from JSON (model.h has the form), and Hugging Face's resnet. */
 #include <string.h>
 
 #include "model/network/hf.h"
@@ -167,4 +167,97 @@ lk_status lk_hf_convnet(const lk_hf_config *config, lk_model *model, lk_error *e
 	LK_TRY(read_stem(config, net, err));
 	LK_TRY(read_stages(config, model, err));
 	return read_dense(config, net, err);
+}
+
+/* ---- Hugging Face's resnet (transformers, models/resnet/modeling_resnet.py) ---- */
+
+/* One stage: only its first block has a stride, a bottleneck is a quarter of its width inside. */
+static lk_status resnet_stage(const lk_hf_config *config, const lk_value *depth,
+                              const lk_value *width, bool halves, int block, lk_conv_stage *stage,
+                              lk_error *err) {
+	if (depth->kind != LK_JSON_NUMBER || !(depth->number >= 1 && depth->number <= REPEAT) ||
+	    depth->number != (int)depth->number) {
+		lk_hf_fail(config, depth, err, "depths holds no number of blocks");
+		return lk_hint(err, "give whole numbers from 1 to %d", REPEAT);
+	}
+	if (width->kind != LK_JSON_NUMBER || !(width->number >= 4 && width->number <= CHANNELS) ||
+	    width->number != (int)width->number) {
+		lk_hf_fail(config, width, err, "hidden_sizes holds no number of channels");
+		return lk_hint(err, "give whole numbers from 4 to %d", CHANNELS);
+	}
+	*stage = (lk_conv_stage){.block = block,
+	                         .repeat = (int)depth->number,
+	                         .width = (int)width->number,
+	                         .kernel = 3,
+	                         .stride = halves ? 2 : 1,
+	                         .groups = 1,
+	                         .expand = 1};
+	if (block == LK_CONV_BOTTLENECK) stage->inner = stage->width / 4;
+	return LK_OK;
+}
+
+static lk_status resnet_block(const lk_hf_config *config, int *block, lk_error *err) {
+	const lk_value *type = lk_hf_get(config, config->object, "layer_type");
+	*block = LK_CONV_BOTTLENECK;
+	if (!type || type->kind == LK_JSON_NULL) return LK_OK;
+	if (type->kind == LK_JSON_STRING && strcmp(type->text, "bottleneck") == 0) return LK_OK;
+	*block = LK_CONV_BASIC;
+	if (type->kind == LK_JSON_STRING && strcmp(type->text, "basic") == 0) return LK_OK;
+	lk_hf_fail(config, type, err, "unknown layer_type");
+	return lk_hint(err, "bottleneck or basic");
+}
+
+static lk_status resnet_stages(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	const lk_value *depths = lk_hf_get(config, config->object, "depths");
+	const lk_value *widths = lk_hf_get(config, config->object, "hidden_sizes");
+	bool first_halves = false;
+	int block;
+	if (!depths || !widths || depths->kind != LK_JSON_ARRAY || widths->kind != LK_JSON_ARRAY ||
+	    !depths->count || depths->count != widths->count || depths->count > LK_CONV_STAGES) {
+		lk_hf_fail(config, depths, err, "depths and hidden_sizes do not describe the same stages");
+		return lk_hint(err, "two lists of the same 1 to %d numbers of stages", LK_CONV_STAGES);
+	}
+	LK_TRY(resnet_block(config, &block, err));
+	LK_TRY(convnet_read_take_flag(config, config->object, "downsample_in_first_stage",
+	                              &first_halves, err));
+	for (size_t i = 0; i < depths->count; i++) {
+		lk_conv_stage *stage = &model->conv.stage[model->conv.stages++];
+		LK_TRY(resnet_stage(config, &depths->items[i], &widths->items[i], i > 0 || first_halves,
+		                    block, stage, err));
+		model->layers += stage->repeat;
+		model->hidden = stage->width;
+	}
+	return LK_OK;
+}
+
+lk_status lk_hf_resnet(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	lk_convnet *net = &model->conv;
+	const lk_value *labels = lk_hf_get(config, config->object, "id2label");
+	bool early = false;
+	*net = (lk_convnet){.stem_kernel = 7,
+	                    .stem_stride = 2,
+	                    .stem_width = 64,
+	                    .stem_pool = true,
+	                    .norm = true,
+	                    .pool_side = 1,
+	                    .classes = net->classes};
+	model->image = 224;
+	LK_TRY(convnet_read_take_flag(config, config->object, "downsample_in_bottleneck", &early, err));
+	if (early) {
+		lk_hf_fail(config, lk_hf_get(config, config->object, "downsample_in_bottleneck"), err,
+		           "a stride in the first convolution of a bottleneck is not modelled");
+		return lk_hint(err, "set downsample_in_bottleneck to false");
+	}
+	LK_TRY(convnet_read_take(config, config->object, "image_size", 1, SIDE, false, &model->image,
+	                         err));
+	LK_TRY(convnet_read_take(config, config->object, "num_channels", 1, 4096, false,
+	                         &model->channels, err));
+	LK_TRY(convnet_read_take(config, config->object, "embedding_size", 1, CHANNELS, false,
+	                         &net->stem_width, err));
+	if (labels && labels->kind == LK_JSON_OBJECT && labels->count)
+		net->classes = (int)labels->count;
+	else
+		LK_TRY(convnet_read_take(config, config->object, "num_labels", 1, CHANNELS, false,
+		                         &net->classes, err));
+	return resnet_stages(config, model, err);
 }

@@ -104,6 +104,9 @@ void lk_hf_text_defaults(const lk_hf_config *config, const char *type, lk_model 
 
 /* convnet_read.c: stem, stages and classifier of a convolution net. */
 lk_status lk_hf_convnet(const lk_hf_config *config, lk_model *model, lk_error *err);
+/* The same of a config of Hugging Face's resnet; images of 224 x 224 and 1,000 classes where the
+ * config does not state them. */
+lk_status lk_hf_resnet(const lk_hf_config *config, lk_model *model, lk_error *err);
 
 /* hf_unread.c: whether a member shapes no network: bookkeeping, or switched off. */
 bool lk_hf_neutral(const char *name, const lk_value *value);

@@ -744,6 +744,7 @@ const lk_hf_family lk_hf_decoders[] = {
 	{"RefinedWebModel", falcon_keys, &falcon_start, finish_falcon},
 	{"RefinedWeb", falcon_keys, &falcon_start, finish_falcon},
 	{"convnet", no_keys, &convnet_start, lk_hf_convnet},
+	{"resnet", no_keys, &convnet_start, lk_hf_resnet},
 	{NULL, NULL, NULL, NULL},
 };
 
