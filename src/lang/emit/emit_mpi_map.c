@@ -295,7 +295,9 @@ static void put_inner(lc_pass *pass, int l, int depth) {
 	if (blocks) fprintf(out, "for (int64_t %c = %c0; %c < %c1; %c++) {\n", v, v, v, v, v);
 	else if (ranged) fprintf(out, "for (int64_t %c = from; %c < to; %c++) {\n", v, v, v);
 	else fprintf(out, "for (int64_t %c = 0; %c < n_%c; %c++) {\n", v, v, v, v);
+	lc_sums_at(pass, pass->loops.count, at + 1, lc_begin_sum); /* of one element each */
 	put_body(pass, at + 1);
+	lc_sums_at(pass, pass->loops.count, at + 1, lc_end_sum);
 	lc_put_tabs(at, out);
 	fputs("}\n", out);
 	if (blocks) end_blocks(pass, depth);

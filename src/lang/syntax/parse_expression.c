@@ -151,6 +151,19 @@ static lk_status expression_build(lc_parser *parser, lc_op op, const lc_token *t
 	return lc_add(parser->p, &n, id, err);
 }
 
+/* grad(LOSS, VALUE): values of the backward pass. */
+static lk_status expression_gradient(lc_parser *parser, const lc_token *token, int *id,
+                                     lk_error *err) {
+	lc_node asked = lc_draft(LC_COPY, token->line, token->column);
+	int loss, by;
+	LK_TRY(lc_expect(parser, '(', "grad", err));
+	LK_TRY(lc_expression(parser, &loss, err));
+	LK_TRY(lc_expect(parser, ',', "the loss", err));
+	LK_TRY(lc_expression(parser, &by, err));
+	LK_TRY(lc_expect(parser, ')', "what it is derived by", err));
+	return lc_gradient(parser->p, loss, by, &asked, id, err);
+}
+
 static lk_status expression_size_of(lc_parser *parser, const lc_token *token, int *id,
                                     lk_error *err) {
 	lc_node n = lc_draft(LC_SIZE, token->line, token->column);
@@ -191,6 +204,7 @@ static lk_status expression_unknown(lc_parser *parser, const lc_token *token, co
 	if (call) {
 		names[count++] = "send";
 		names[count++] = "size";
+		names[count++] = "grad";
 	}
 	for (size_t i = parser->p->nodes.count; !call && i-- > 0 && count < 512;)
 		if (parser->p->nodes.at[i].name) names[count++] = parser->p->nodes.at[i].name;
@@ -217,6 +231,7 @@ static lk_status primary(lc_parser *parser, int *id, lk_error *err) {
 	if (called && lc_is_call(token)) return call_next(parser, id, err);
 	LK_TRY(lc_indexed(parser, "a value", &name, err));
 	if (called && strcmp(name, "size") == 0) return expression_size_of(parser, token, id, err);
+	if (called && strcmp(name, "grad") == 0) return expression_gradient(parser, token, id, err);
 	*id = called ? -1 : lc_value_find(parser->p, name);
 	return *id >= 0 ? LK_OK : expression_unknown(parser, token, name, err);
 }

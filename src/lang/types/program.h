@@ -329,6 +329,9 @@ typedef struct lc_program {
 	LK_VEC(lc_condition) conditions;
 	LK_VEC(lc_schedule) schedules;
 	LK_VEC(lc_bundle) bundles; /* of a program that was rewritten by a schedule */
+	struct {
+		int loss, *of; /* [values] adjoints that lc_gradient has made, for the loss; -1: none yet */
+	} gradients;
 	int line, column;
 } lc_program;
 
@@ -416,6 +419,12 @@ lk_status lc_divides(lc_program *program, lc_dim value, lc_dim divisor, int line
 lc_node lc_draft(lc_op op, int line, int column); /* with axis, list and groups set to none */
 lk_status lc_add(lc_program *program, const lc_node *draft, int *id, lk_error *err);
 
+/* ---- gradient.c: the gradient of `loss`, one real number, by value `by`: of its shape and format,
+ * sliced as that is where it is sliced, else whole or partial (to be reduced). `asked` is a draft
+ * at the place that asks. Refused: what has no rule, what the loss does not depend on. */
+lk_status lc_gradient(lc_program *program, int loss, int by, const lc_node *asked, int *out,
+                      lk_error *err);
+
 /* ---- parse.c ---- */
 /* Reads programs and schedules; *out is set also when there is an error at a place (mistake tells
  * where), and must be freed in every case. */
@@ -431,7 +440,7 @@ lk_status lc_schedule_check(const lc_program *program, const lc_schedule *schedu
 
 /* ---- print.c, listing.c ---- */
 /* Gives names to values without one that have several uses or none, so that each can be written as
- * a statement. Parsed programs need it not. */
+ * a statement. Parsed programs need it where backward passes were derived. */
 lk_status lc_settle(lc_program *program, lk_error *err);
 void lc_print_program(const lc_program *program, FILE *out);
 void lc_print_schedule(const lc_program *program, const lc_schedule *schedule, FILE *out);

@@ -1,0 +1,540 @@
+/* gradient.c: the gradient of one number by a value, as values of the same program.
+ *
+ * The adjoint of a value is the gradient of the loss by it. It is what the adjoints of its users
+ * make of it, added up; each rule below is linear in the adjoint of the user. Adjoints are asked
+ * for, not pushed: only values between the loss and what it is asked by get one, and those of one
+ * loss are shared by all that ask.
+ *
+ * Layouts follow from the type rules and from what an adjoint has to be: of a sliced value it is
+ * sliced alike, of a partial one whole (each part is added to the sum as it is), of a whole one
+ * whole or partial, where each rank knows what its own slice contributes. So the gradient of an
+ * all-gather is a reduce-scatter or a slice, of a reduce-scatter an all-gather, of an all-reduce
+ * nothing or an all-reduce. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "lang/types/program.h"
+
+enum {
+	NO_ADJOINT = -1
+};
+
+struct gradient {
+	lc_program *p;
+	int loss;
+	int *adjoint; /* [values up to the loss] */
+	const lc_node *asked;
+	lk_error *err;
+};
+
+/* ---- values by operation ---- */
+
+static const lc_node *grad_node(const struct gradient *g, int id) {
+	return &g->p->nodes.at[id];
+}
+
+static lc_node grad_draft(const struct gradient *g, lc_op op) {
+	lc_node draft = lc_draft(op, g->asked->line, g->asked->column);
+	draft.part_of = g->asked->part_of;
+	return draft;
+}
+
+static lk_status unary(const struct gradient *g, lc_op op, int a, int *out) {
+	lc_node draft = grad_draft(g, op);
+	draft.in[0] = a;
+	return lc_add(g->p, &draft, out, g->err);
+}
+
+static lk_status binary(const struct gradient *g, lc_op op, int a, int b, int *out) {
+	lc_node draft = grad_draft(g, op);
+	draft.in[0] = a;
+	draft.in[1] = b;
+	return lc_add(g->p, &draft, out, g->err);
+}
+
+static lk_status constant(const struct gradient *g, double number, int *out) {
+	lc_node draft = grad_draft(g, LC_CONST);
+	draft.number = number;
+	return lc_add(g->p, &draft, out, g->err);
+}
+
+/* a * number, a + number and the like. */
+static lk_status with_number(const struct gradient *g, lc_op op, int a, double number, int *out) {
+	int b;
+	LK_TRY(constant(g, fabs(number), &b));
+	LK_TRY(binary(g, op, a, b, out));
+	return number < 0 ? unary(g, LC_NEG, *out, out) : LK_OK;
+}
+
+static lk_status cast_to(const struct gradient *g, lc_dtype dtype, int a, int *out) {
+	lc_node draft = grad_draft(g, LC_CAST);
+	*out = a;
+	if (grad_node(g, a)->dtype == dtype) return LK_OK;
+	draft.in[0] = a;
+	draft.dtype = (uint8_t)dtype;
+	return lc_add(g->p, &draft, out, g->err);
+}
+
+/* 1 where a stands to b as the comparison says, else 0; a number of the format. */
+static lk_status truth(const struct gradient *g, lc_op compares, int a, int b, lc_dtype dtype,
+                       int *out) {
+	LK_TRY(binary(g, compares, a, b, out));
+	return cast_to(g, dtype, *out, out);
+}
+
+static lk_status view(const struct gradient *g, lc_op op, int a, int d, int e, lc_dim count,
+                      int *out) {
+	lc_node draft = grad_draft(g, op);
+	draft.in[0] = a;
+	draft.d = (int8_t)d;
+	draft.e = (int8_t)e;
+	draft.count = count;
+	return lc_add(g->p, &draft, out, g->err);
+}
+
+static lk_status reduced(const struct gradient *g, int a, unsigned dims, bool keep, int *out) {
+	lc_node draft = grad_draft(g, LC_RED_SUM);
+	*out = a;
+	if (dims == 0) return LK_OK;
+	draft.in[0] = a;
+	draft.dims = (uint8_t)dims;
+	draft.keep = keep;
+	return lc_add(g->p, &draft, out, g->err);
+}
+
+/* A number of elements as a number. */
+static lk_status extent(const struct gradient *g, lc_dim dim, int *out) {
+	int sum = -1;
+	for (int i = 0; i < g->p->dims.at[dim].count; i++) {
+		const lc_term term = g->p->dims.at[dim].terms[i];
+		int product;
+		LK_TRY(constant(g, (double)llabs(term.number), &product));
+		if (term.number < 0) LK_TRY(unary(g, LC_NEG, product, &product));
+		for (int s = 0; s < LC_SYMBOLS; s++) {
+			lc_node size = grad_draft(g, LC_SIZE);
+			int symbol = -1;
+			size.axis = (int8_t)(s < LC_AXES ? s : -1);
+			size.symbol = s < LC_AXES ? -1 : s - LC_AXES;
+			if (term.power[s]) LK_TRY(lc_add(g->p, &size, &symbol, g->err));
+			for (int k = 0; k < term.power[s]; k++)
+				LK_TRY(binary(g, LC_MUL, product, symbol, &product));
+			for (int k = 0; k < -term.power[s]; k++)
+				LK_TRY(binary(g, LC_DIV, product, symbol, &product));
+		}
+		if (term.divisor != 1)
+			LK_TRY(with_number(g, LC_DIV, product, (double)term.divisor, &product));
+		if (sum >= 0) LK_TRY(binary(g, LC_ADD, sum, product, &sum));
+		else sum = product;
+	}
+	*out = sum;
+	return LK_OK;
+}
+
+/* ---- layouts ---- */
+
+static lk_status collect(const struct gradient *g, lc_op op, int axis, lc_reduce reduce, int d,
+                         int e, int *id) {
+	lc_node draft = grad_draft(g, op);
+	draft.in[0] = *id;
+	draft.axis = (int8_t)axis;
+	draft.reduce = (uint8_t)reduce;
+	draft.d = (int8_t)d;
+	draft.e = (int8_t)e;
+	return lc_add(g->p, &draft, id, g->err);
+}
+
+/* Whole on every rank. */
+static lk_status whole(const struct gradient *g, int *id) {
+	for (int axis = 0; axis < g->p->axis_count; axis++) {
+		const lc_layout layout = grad_node(g, *id)->layout[axis];
+		if (layout.kind == LC_P)
+			LK_TRY(collect(g, LC_ALLREDUCE, axis, (lc_reduce)layout.reduce, 0, 0, id));
+	}
+	return LK_OK;
+}
+
+/* Slices handed round, so that they are those of the same ranks. */
+static lk_status turn_by(const struct gradient *g, int axis, int shift, int *id) {
+	lc_node draft = grad_draft(g, LC_PERMUTE);
+	if (shift == 0) return LK_OK;
+	draft.in[0] = *id;
+	draft.axis = (int8_t)axis;
+	draft.shift = shift;
+	return lc_add(g->p, &draft, id, g->err);
+}
+
+/* As the adjoint of such a value has to lie over an axis. */
+static lk_status fit_axis(const struct gradient *g, const lc_node *value, int axis, int *id) {
+	const lc_layout want = value->layout[axis], have = grad_node(g, *id)->layout[axis];
+	switch (want.kind) {
+	case LC_S:
+		if (have.kind == LC_R) LK_TRY(collect(g, LC_SLICE, axis, LC_SUM, want.dim, 0, id));
+		if (have.kind == LC_P) LK_TRY(collect(g, LC_REDUCESCATTER, axis, LC_SUM, want.dim, 0, id));
+		if (have.kind == LC_S && have.dim != want.dim)
+			LK_TRY(collect(g, LC_ALLTOALL, axis, LC_SUM, have.dim, want.dim, id));
+		return turn_by(g, axis, want.turn - grad_node(g, *id)->layout[axis].turn, id);
+	case LC_P:
+		if (have.kind == LC_P) return collect(g, LC_ALLREDUCE, axis, LC_SUM, 0, 0, id);
+		/* fall through */
+	case LC_R:
+		if (have.kind == LC_S) return collect(g, LC_ALLGATHER, axis, LC_SUM, have.dim, 0, id);
+		return LK_OK;
+	default: return LK_OK;
+	}
+}
+
+static lk_status fit(const struct gradient *g, int value, int *id) {
+	for (int axis = 0; axis < g->p->axis_count; axis++) {
+		const lc_node node = *grad_node(g, value);
+		LK_TRY(fit_axis(g, &node, axis, id));
+	}
+	return LK_OK;
+}
+
+/* a + b of one shape; what is partial is added up where the other is whole. */
+static lk_status add_up(const struct gradient *g, int a, int b, int *out) {
+	int id[2] = {a, b};
+	for (int axis = 0; axis < g->p->axis_count; axis++)
+		for (int i = 0; i < 2; i++) {
+			int own = grad_node(g, id[i])->layout[axis].kind,
+				other = grad_node(g, id[1 - i])->layout[axis].kind;
+			if (own == LC_P && other != LC_P)
+				LK_TRY(collect(g, LC_ALLREDUCE, axis, LC_SUM, 0, 0, &id[i]));
+		}
+	return binary(g, LC_ADD, id[0], id[1], out);
+}
+
+/* ---- shapes ---- */
+
+/* Summed over what was repeated of operand k. */
+static lk_status unrepeated(const struct gradient *g, int like, int *id) {
+	const lc_node *x = grad_node(g, like), *y = grad_node(g, *id);
+	unsigned ahead = 0, ones = 0;
+	int more = y->rank - x->rank;
+	for (int d = 0; d < more; d++) ahead |= 1u << d;
+	for (int d = 0; d < x->rank; d++)
+		if (x->dim[d] == 0 && y->dim[d + more] != 0) ones |= 1u << d;
+	LK_TRY(reduced(g, *id, ahead, false, id));
+	return reduced(g, *id, ones, true, id);
+}
+
+/* What a reduction has made of x, repeated for each element of x. */
+static lk_status repeated(const struct gradient *g, const lc_node *reduction, int *id) {
+	const lc_node x = *lc_in(g->p, reduction, 0);
+	if (reduction->keep) LK_TRY(reduced(g, *id, reduction->dims, false, id));
+	for (int d = 0; d < x.rank; d++)
+		if (reduction->dims >> d & 1) LK_TRY(view(g, LC_SPREAD, *id, d, 0, x.dim[d], id));
+	return LK_OK;
+}
+
+/* ---- rules: of operand k of value u, whose adjoint is `a` ---- */
+
+static lk_status grad_refuse(const struct gradient *g, const lc_node *node) {
+	char x[LC_SHOWN];
+	lc_wrong(g->p, g->asked->line, g->asked->column, g->err, "%s has no gradient rule",
+	         lc_ops[node->op].name);
+	return lk_hint(g->err,
+	               "%s is between the loss and what it is derived by; write that part of "
+	               "the backward pass yourself",
+	               node->name ? node->name
+	                          : lc_value_text(g->p, (int)(node - g->p->nodes.at), x, sizeof x));
+}
+
+/* The slope of a function of one operand, at x with the result u. */
+static lk_status slope(const struct gradient *g, const lc_node *node, int x, int u, int *out) {
+	lc_dtype dtype = (lc_dtype)node->dtype;
+	int zero, other;
+	switch (node->op) {
+	case LC_SQRT: /* 1/(2 u) */
+		LK_TRY(with_number(g, LC_MUL, u, 2, &other));
+		LK_TRY(constant(g, 1, out));
+		return binary(g, LC_DIV, *out, other, out);
+	case LC_EXP: *out = u; return LK_OK;
+	case LC_EXP2: return with_number(g, LC_MUL, u, 0.69314718055994530942, out);
+	case LC_LOG: LK_TRY(constant(g, 1, out)); return binary(g, LC_DIV, *out, x, out);
+	case LC_TANH:    /* 1 - u^2 */
+	case LC_SIGMOID: /* u (1 - u) = u - u^2 */
+		LK_TRY(binary(g, LC_MUL, u, u, &other));
+		if (node->op == LC_SIGMOID) *out = u;
+		else LK_TRY(constant(g, 1, out));
+		return binary(g, LC_SUB, *out, other, out);
+	case LC_ERF: /* 2/sqrt(pi) exp(-x^2) */
+		LK_TRY(binary(g, LC_MUL, x, x, &other));
+		LK_TRY(unary(g, LC_NEG, other, &other));
+		LK_TRY(unary(g, LC_EXP, other, &other));
+		return with_number(g, LC_MUL, other, 1.12837916709551257390, out);
+	case LC_GELU: /* Phi(x) + x phi(x) */
+		LK_TRY(binary(g, LC_MUL, x, x, &other));
+		LK_TRY(with_number(g, LC_MUL, other, -0.5, &other));
+		LK_TRY(unary(g, LC_EXP, other, &other));
+		LK_TRY(with_number(g, LC_MUL, other, 0.39894228040143267794, &other));
+		LK_TRY(binary(g, LC_MUL, x, other, &other));
+		LK_TRY(with_number(g, LC_MUL, x, 0.70710678118654752440, out));
+		LK_TRY(unary(g, LC_ERF, *out, out));
+		LK_TRY(with_number(g, LC_ADD, *out, 1, out));
+		LK_TRY(with_number(g, LC_MUL, *out, 0.5, out));
+		return binary(g, LC_ADD, *out, other, out);
+	case LC_SIN: return unary(g, LC_COS, x, out);
+	case LC_COS: LK_TRY(unary(g, LC_SIN, x, out)); return unary(g, LC_NEG, *out, out);
+	case LC_RELU: LK_TRY(constant(g, 0, &zero)); return truth(g, LC_GT, x, zero, dtype, out);
+	default: /* abs */
+		LK_TRY(constant(g, 0, &zero));
+		LK_TRY(truth(g, LC_GT, x, zero, dtype, out));
+		LK_TRY(truth(g, LC_LT, x, zero, dtype, &other));
+		return binary(g, LC_SUB, *out, other, out);
+	}
+}
+
+static lk_status of_power(const struct gradient *g, const lc_node *node, int u, int k, int a,
+                          int *out) {
+	int x = node->in[0], y = node->in[1], other;
+	if (k == 1) { /* u log x */
+		LK_TRY(unary(g, LC_LOG, x, &other));
+		LK_TRY(binary(g, LC_MUL, u, other, &other));
+		return binary(g, LC_MUL, a, other, out);
+	}
+	double number = grad_node(g, y)->op == LC_CONST ? grad_node(g, y)->number : 0;
+	other = x; /* y x^(y-1) */
+	if (number >= 1) LK_TRY(constant(g, number - 1, &other));
+	else LK_TRY(with_number(g, LC_SUB, y, 1, &other));
+	LK_TRY(binary(g, LC_POW, x, other, &other));
+	LK_TRY(binary(g, LC_MUL, y, other, &other));
+	return binary(g, LC_MUL, a, other, out);
+}
+
+static lk_status of_map(const struct gradient *g, int u, int k, int a, int *out) {
+	const lc_node node = *grad_node(g, u);
+	int x = node.in[0], y = node.in[1], other;
+	lc_dtype dtype = (lc_dtype)node.dtype;
+	*out = a;
+	switch (node.op) {
+	case LC_ADD:
+	case LC_COPY: return LK_OK;
+	case LC_SUB: return k ? unary(g, LC_NEG, a, out) : LK_OK;
+	case LC_NEG: return unary(g, LC_NEG, a, out);
+	case LC_MUL: return binary(g, LC_MUL, a, k ? x : y, out);
+	case LC_DIV:
+		LK_TRY(binary(g, LC_DIV, a, y, out));
+		if (k == 0) return LK_OK;
+		LK_TRY(binary(g, LC_MUL, *out, u, out)); /* -a u/y */
+		return unary(g, LC_NEG, *out, out);
+	case LC_POW: return of_power(g, &node, u, k, a, out);
+	case LC_CAST: return cast_to(g, (lc_dtype)grad_node(g, x)->dtype, a, out);
+	case LC_MIN:
+	case LC_MAX: /* to the first of two that are equal */
+		LK_TRY(truth(g,
+		             (node.op == LC_MIN) == (k == 0) ? k ? LC_GT : LC_LE
+		             : k                             ? LC_LT
+		                                             : LC_GE,
+		             x, y, dtype, &other));
+		return binary(g, LC_MUL, a, other, out);
+	case LC_SELECT:
+		LK_TRY(cast_to(g, dtype, x, &other));
+		if (k == 2) {
+			int one;
+			LK_TRY(constant(g, 1, &one));
+			LK_TRY(binary(g, LC_SUB, one, other, &other));
+		}
+		return binary(g, LC_MUL, a, other, out);
+	default: LK_TRY(slope(g, &node, x, u, &other)); return binary(g, LC_MUL, a, other, out);
+	}
+}
+
+static lk_status of_matmul(const struct gradient *g, const lc_node *node, int k, int a, int *out) {
+	lc_node draft = grad_draft(g, LC_MATMUL);
+	bool own = k ? node->tb : node->ta, others = k ? node->ta : node->tb;
+	bool first = (k == 0) != own; /* the adjoint is the left factor */
+	draft.in[first ? 0 : 1] = a;
+	draft.in[first ? 1 : 0] = node->in[1 - k];
+	/* of the product the operand's rows and columns come from the adjoint and the other operand */
+	if (k == 0) {
+		draft.ta = own && others;
+		draft.tb = own || !others;
+	} else {
+		draft.ta = own || !others;
+		draft.tb = own && others;
+	}
+	return lc_add(g->p, &draft, out, g->err);
+}
+
+static lk_status of_reduction(const struct gradient *g, int u, int a, int *out) {
+	const lc_node node = *grad_node(g, u);
+	int x = node.in[0], other = u;
+	*out = a;
+	if (node.op == LC_RED_MEAN)
+		for (int d = 0; d < grad_node(g, x)->rank; d++) {
+			if (!(node.dims >> d & 1)) continue;
+			LK_TRY(extent(g, grad_node(g, x)->dim[d], &other));
+			LK_TRY(binary(g, LC_DIV, *out, other, out));
+		}
+	if (node.op == LC_RED_NORM) LK_TRY(binary(g, LC_DIV, *out, u, out));
+	LK_TRY(repeated(g, &node, out));
+	if (node.op == LC_RED_SUM || node.op == LC_RED_MEAN) return LK_OK;
+	if (node.op == LC_RED_NORM) return binary(g, LC_MUL, *out, x, out);
+	LK_TRY(whole(g, &other)); /* all that reach the maximum */
+	LK_TRY(repeated(g, &node, &other));
+	LK_TRY(fit(g, x, out));
+	LK_TRY(truth(g, LC_EQ, x, other, (lc_dtype)node.dtype, &other));
+	return binary(g, LC_MUL, *out, other, out);
+}
+
+static lk_status of_view(const struct gradient *g, const lc_node *node, int k, int a, int *out) {
+	const lc_dim had = lc_in(g->p, node, k)->dim[node->op == LC_SPREAD ? 0 : node->d];
+	switch (node->op) {
+	case LC_TRANSPOSE: return view(g, LC_TRANSPOSE, a, node->d, node->e, 0, out);
+	case LC_PARTS: return view(g, LC_JOIN, a, node->d, 0, 0, out);
+	case LC_JOIN: return view(g, LC_PARTS, a, node->d, 0, had, out);
+	case LC_SPREAD: return reduced(g, a, 1u << node->d, false, out);
+	case LC_FIRST_OF: return view(g, LC_FIRST_OF, a, node->d, 0, had, out);
+	case LC_LAST_OF: return view(g, LC_LAST_OF, a, node->d, 0, had, out);
+	default: return view(g, k ? LC_LAST_OF : LC_FIRST_OF, a, node->d, 0, had, out); /* concat */
+	}
+}
+
+static lk_status of_rows(const struct gradient *g, const lc_node *node, int a, int *out) {
+	lc_node draft = grad_draft(g, node->op == LC_GATHER_ROWS ? LC_ADD_ROWS : LC_GATHER_ROWS);
+	draft.in[0] = a;
+	draft.in[1] = node->in[1];
+	draft.count = lc_in(g->p, node, 0)->dim[0];
+	return lc_add(g->p, &draft, out, g->err);
+}
+
+/* Collectives: what fit() makes of the adjoint is their gradient. */
+static lk_status of_collective(const struct gradient *g, const lc_node *node, int a, int *out) {
+	lc_node draft = grad_draft(g, LC_PERMUTE);
+	const lc_layout from = lc_in(g->p, node, 0)->layout[node->axis];
+	*out = a;
+	draft.in[0] = a;
+	draft.axis = node->axis;
+	if (from.kind == LC_ROOT || node->layout[node->axis].kind == LC_ROOT)
+		return grad_refuse(g, node);
+	if (node->op == LC_PERMUTE) draft.shift = -node->shift;
+	else if (node->op == LC_LOCAL) {
+		draft.op = LC_SLICED;
+		draft.d = from.dim;
+	} else if (node->op == LC_SLICED) draft.op = LC_LOCAL;
+	else return LK_OK;
+	return lc_add(g->p, &draft, out, g->err);
+}
+
+static lk_status contribution(const struct gradient *g, int u, int k, int a, int *out) {
+	const lc_node node = *grad_node(g, u);
+	switch (lc_ops[node.op].family) {
+	case LC_MAP: LK_TRY(of_map(g, u, k, a, out)); return unrepeated(g, node.in[k], out);
+	case LC_DROP: {
+		lc_node draft = grad_draft(g, LC_DROPOUT);
+		LK_TRY(whole(g, &a));
+		draft.in[0] = a;
+		draft.key = node.key;
+		draft.number = node.number;
+		return lc_add(g->p, &draft, out, g->err);
+	}
+	case LC_CONTRACT:
+		if (node.op != LC_MATMUL) break;
+		LK_TRY(of_matmul(g, &node, k, a, out));
+		return unrepeated(g, node.in[k], out);
+	case LC_ROWS: return of_rows(g, &node, a, out);
+	case LC_RED: return of_reduction(g, u, a, out);
+	case LC_VIEW: return of_view(g, &node, k, a, out);
+	case LC_COMM: return of_collective(g, &node, a, out);
+	default: break;
+	}
+	return grad_refuse(g, grad_node(g, u));
+}
+
+/* ---- which values, in which order ---- */
+
+/* Whether a gradient passes from u to its operand k: steps and indices have none. */
+static bool passes(const lc_program *program, int u, int k) {
+	const lc_node *node = &program->nodes.at[u], *x = &program->nodes.at[node->in[k]];
+	if (!lc_is_real((lc_dtype)node->dtype) || !lc_is_real((lc_dtype)x->dtype)) return false;
+	if (node->op == LC_ROUND) return false;
+	return node->op != LC_SELECT || k > 0;
+}
+
+static void find_between(const struct gradient *g, int by, bool *between) {
+	for (int u = by + 1; u <= g->loss; u++)
+		for (int k = 0; k < grad_node(g, u)->inputs; k++) {
+			int x = grad_node(g, u)->in[k];
+			between[u] |= (x == by || between[x]) && passes(g->p, u, k);
+		}
+	between[by] = true;
+	/* of these, what the loss depends on */
+	bool reached[LC_VALUES] = {false};
+	reached[g->loss] = true;
+	for (int u = g->loss; u > by; u--)
+		for (int k = 0; k < grad_node(g, u)->inputs && reached[u]; k++)
+			if (passes(g->p, u, k)) reached[grad_node(g, u)->in[k]] = true;
+	for (int u = by; u <= g->loss; u++) between[u] &= reached[u];
+}
+
+static lk_status adjoint_of(const struct gradient *g, int id, const bool *between) {
+	int sum = NO_ADJOINT;
+	for (int u = id + 1; u <= g->loss; u++)
+		for (int k = 0; k < grad_node(g, u)->inputs; k++) {
+			int one;
+			if (!between[u] || grad_node(g, u)->in[k] != id || !passes(g->p, u, k)) continue;
+			LK_ASSERT(g->adjoint[u] != NO_ADJOINT);
+			LK_TRY(contribution(g, u, k, g->adjoint[u], &one));
+			LK_TRY(cast_to(g, (lc_dtype)grad_node(g, id)->dtype, one, &one));
+			LK_TRY(fit(g, id, &one));
+			if (sum == NO_ADJOINT) sum = one;
+			else LK_TRY(add_up(g, sum, one, &sum));
+		}
+	g->adjoint[id] = sum;
+	return LK_OK;
+}
+
+static lk_status check_loss(const struct gradient *g) {
+	const lc_node *loss = grad_node(g, g->loss);
+	char x[LC_SHOWN];
+	lc_value_text(g->p, g->loss, x, sizeof x);
+	for (int axis = 0; axis < g->p->axis_count; axis++) {
+		const lc_layout *layout = &loss->layout[axis];
+		if (layout->kind == LC_R || (layout->kind == LC_P && layout->reduce == LC_SUM)) continue;
+		lc_wrong(g->p, g->asked->line, g->asked->column, g->err,
+		         "the loss %s is neither whole nor a sum over %s", x, g->p->axes[axis].name);
+		return lk_hint(g->err, "add up what the ranks have");
+	}
+	if (loss->rank == 0 && lc_is_real((lc_dtype)loss->dtype) &&
+	    !lc_is_weak((lc_dtype)loss->dtype) && loss->list < 0)
+		return LK_OK;
+	lc_wrong(g->p, g->asked->line, g->asked->column, g->err, "the loss %s is not one real number",
+	         x);
+	return lk_hint(g->err, "reduce it: sum(%s) or mean(%s)", x, x);
+}
+
+lk_status lc_gradient(lc_program *program, int loss, int by, const lc_node *asked, int *out,
+                      lk_error *err) {
+	LK_ASSERT(loss >= 0 && (size_t)loss < program->nodes.count);
+	LK_ASSERT(by >= 0 && (size_t)by < program->nodes.count);
+	struct gradient g = {.p = program, .loss = loss, .asked = asked, .err = err};
+	bool between[LC_VALUES] = {false};
+	char x[LC_SHOWN], y[LC_SHOWN];
+	LK_TRY(check_loss(&g));
+	if (by < loss) find_between(&g, by, between);
+	if (!between[loss] || by >= loss) {
+		lc_wrong(program, asked->line, asked->column, err, "%s does not depend on %s",
+		         lc_value_text(program, loss, x, sizeof x),
+		         lc_value_text(program, by, y, sizeof y));
+		return lk_hint(err, "comparisons, rounding and indices have no gradient");
+	}
+	if (program->gradients.loss != loss || program->gradients.of == NULL) {
+		program->gradients.of = LK_ARRAY(&program->file->arena, int, LC_VALUES);
+		if (program->gradients.of == NULL) return lk_oom(err);
+		for (int i = 0; i < LC_VALUES; i++) program->gradients.of[i] = NO_ADJOINT;
+		program->gradients.loss = loss;
+	}
+	g.adjoint = program->gradients.of;
+	if (g.adjoint[loss] == NO_ADJOINT) {
+		int one;
+		LK_TRY(constant(&g, 1, &one));
+		LK_TRY(cast_to(&g, (lc_dtype)grad_node(&g, loss)->dtype, one, &g.adjoint[loss]));
+	}
+	for (int id = loss - 1; id >= by; id--)
+		if (between[id] && g.adjoint[id] == NO_ADJOINT) LK_TRY(adjoint_of(&g, id, between));
+	*out = g.adjoint[by];
+	return LK_OK;
+}
