@@ -1,9 +1,12 @@
 #!/usr/bin/env bash
-# Installs the Debian or Ubuntu packages that are missing, and nothing where all are there.
-# Usage: tools/setup.sh [build|check|site] [--check-only]
+# Installs the Debian or Ubuntu packages that are missing, and nothing where all are there. At a terminal it names them and
+# asks first.
+# Usage: tools/setup.sh [build|check|site] [--check-only] [--yes]
 #   build  what it takes to build lockstep (the default)
 #   check  that, and what the tests, the fuzzers and the lint take
 #   site   what `make site` takes
+#   --check-only  installs nothing; exit status 1 where something is missing
+#   --yes         installs without asking, as where there is no terminal
 set -euo pipefail
 
 fail() {
@@ -14,7 +17,7 @@ fail() {
 packages=(gcc make pkg-config zlib1g-dev libzstd-dev libsqlite3-dev libexpat1-dev libyaml-dev libmicrohttpd-dev)
 # Where Debian has it; without it zlib unpacks gzip.
 case $(uname -m) in x86_64 | aarch64) packages+=(libisal-dev) ;; esac
-check_only=
+check_only='' yes=''
 for word in "$@"; do
 	case $word in
 	build) ;;
@@ -24,7 +27,8 @@ for word in "$@"; do
 		command -v npm >/dev/null || packages+=(npm) ;;
 	site) packages+=(mkdocs) ;;
 	--check-only) check_only=1 ;;
-	*) fail "unknown word '$word'; usage: tools/setup.sh [build|check|site] [--check-only]" ;;
+	--yes) yes=1 ;;
+	*) fail "unknown word '$word'; usage: tools/setup.sh [build|check|site] [--check-only] [--yes]" ;;
 	esac
 done
 
@@ -48,6 +52,11 @@ root=()
 if [ "$(id -u)" -ne 0 ]; then
 	command -v sudo >/dev/null || fail "missing: ${missing[*]}; run 'apt-get install ${missing[*]}' as root"
 	root=(sudo)
+fi
+if [ -z "$yes" ] && [ -t 0 ] && [ -t 2 ]; then
+	printf 'setup: apt-get will install %s\nGo on? [y/N] ' "${missing[*]}" >&2
+	read -r answer || answer=
+	case $answer in [yY]*) ;; *) fail "nothing was installed; say y, or run it with --yes" ;; esac
 fi
 echo "setup: installing ${missing[*]}"
 install=("${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends)

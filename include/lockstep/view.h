@@ -88,6 +88,14 @@ lk_status lk_sweep_print(const lk_sweep_row *rows, size_t count, int format, boo
  */
 lk_status lk_text_save(const char *text, const char *path, FILE *out, lk_error *err);
 
+/* A FILE that writes into memory: `*text` (the caller frees it with free) and its `*size` in bytes
+ * without the '\0' at its end are valid once lk_memory_close has closed it. NULL when memory is
+ * out. Other than open_memstream's, it says when something in the middle was lost. */
+FILE *lk_memory_open(char **text, size_t *size);
+/* Closes a FILE of lk_memory_open; false where memory ran out on the way: the text is not whole,
+ * and still the caller's. */
+bool lk_memory_close(FILE *file);
+
 /* lk_validate_print to a path or a stream, in every format. LK_ERR_INPUT, LK_ERR_IO, LK_ERR_MEMORY
  * as above. */
 lk_status lk_validate_save(const lk_validation *validation, int format, bool colour,

@@ -43,10 +43,10 @@ static int run_into_file(const lk_args *args, const lk_compile_request *request,
 	lk_error err = {0};
 	char *text = NULL;
 	size_t size;
-	FILE *memory = open_memstream(&text, &size);
+	FILE *memory = lk_memory_open(&text, &size);
 	int result = memory ? run_files(args, request, memory) : CLI_WRONG;
 	lk_status status = LK_OK;
-	if (!memory || fclose(memory) != 0)
+	if (!memory || !lk_memory_close(memory))
 		status = lk_fail(&err, LK_ERR_MEMORY, NULL, "out of memory");
 	else if (result != CLI_WRONG) status = lk_text_save(text, path, stdout, &err);
 	free(text);

@@ -274,6 +274,7 @@ lk_status lk_explain_make(lk_traces *traces, const lk_explain_request *request,
 
 lk_status lk_explain(const lk_explain_request *request, lk_explanation **out, lk_error *err) {
 	*out = NULL;
+	LK_TRY(lk_devices_ready(err));
 	LK_TRY(lk_calibration_ready(err));
 	/* Shapes are most of the names, and only the roofline looks at them. */
 	const lk_read_limits limits = {.shapes = lk_explain_wants_shapes(request)};

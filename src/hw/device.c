@@ -313,6 +313,12 @@ lk_status lk_device_lookup(const char *name, const lk_device **out, lk_error *er
 	return not_found(cat, name, text, err);
 }
 
+lk_status lk_devices_ready(lk_error *err) {
+	lk_error own = {0};
+	if (!err) err = &own;
+	return get_catalogue(err) ? LK_OK : err->status;
+}
+
 int lk_device_count(void) {
 	const struct catalogue *cat = get_catalogue(NULL);
 	return cat ? (int)cat->entries.count : 0;

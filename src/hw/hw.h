@@ -82,6 +82,10 @@ typedef struct lk_device {
 	double call_s;      /* shortest operation: to start all cores and to wait for them */
 } lk_device;
 
+/* Loads the catalogue where it is not yet. What asks by lk_device_find, lk_device_count and
+ * lk_device_at, which have no error to fill, says this first: where memory is out they know no
+ * device. */
+lk_status lk_devices_ready(lk_error *err);
 /* The catalogue. Names and aliases are compared without regard to case, '-', '_', '.' and blanks,
  * with or without the words "NVIDIA", "Tesla", "AMD", "Instinct", "GPU". */
 const lk_device *lk_device_find(const char *name);

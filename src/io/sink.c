@@ -1,11 +1,14 @@
 /* sink.c: bytes out. zlib's file layer writes plain ("T") or gzip; it buffers in both cases. A
- * regular file is written alongside its target and renamed; what is no regular file (/dev/null, a
- * pipe) is written directly. */
+ * regular file is written as a file without a name beside its target, which ends with the process
+ * however that ends; when it is whole it gets a name and is renamed. Where the file system has no
+ * such files (NFS, FUSE) it has its passing name from the start. What is no regular file
+ * (/dev/null, a pipe) is written directly. */
 #include "io/stream.h"
 #include "base/text.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -16,9 +19,10 @@
 #include <zlib.h>
 
 struct lk_sink {
-	char *name;   /* as given, for messages */
-	char *target; /* with symbolic links resolved; NULL: written directly */
-	char *temporary;
+	char *name;      /* as given, for messages */
+	char *target;    /* with symbolic links resolved; NULL: written directly */
+	char *temporary; /* the passing name; NULL: written directly */
+	int nameless;    /* the file that has yet to get it, or -1 */
 	gzFile out;
 	FILE *file;      /* of lk_sink_file */
 	bool failed;     /* the first error of lk_sink_printf or of the FILE */
@@ -26,6 +30,7 @@ struct lk_sink {
 };
 
 static void free_sink(lk_sink *sink) {
+	if (sink->nameless >= 0) close(sink->nameless);
 	free(sink->name);
 	free(sink->target);
 	free(sink->temporary);
@@ -41,18 +46,78 @@ static lk_status sink_refused(const char *name, const char *did, int code, lk_er
 	return LK_ERR_IO;
 }
 
-/* Opens a new file beside the target. Its name holds the process and a count, so that two writers
- * never share one. */
-static int open_temporary(lk_sink *sink, mode_t mode) {
-	size_t size = strlen(sink->target) + 48;
-	sink->temporary = malloc(size);
-	if (!sink->temporary) return -1;
-	for (int i = 0; i < 1000; i++) {
-		snprintf(sink->temporary, size, "%s.%ld-%d.part", sink->target, (long)getpid(), i);
-		int fd = open(sink->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
-		if (fd >= 0 || errno != EEXIST) return fd;
-	}
+/* ---- the file beside the target ---- */
+
+enum {
+	PASSING_NAMES = 1000
+};
+
+/* By process and a count, so that two writers never share one. */
+static void set_passing_name(lk_sink *sink, int count) {
+	sprintf(sink->temporary, "%s.%ld-%d.part", sink->target, (long)getpid(), count);
+}
+
+static void write_fd_path(char path[32], int fd) {
+	snprintf(path, 32, "/proc/self/fd/%d", fd);
+}
+
+/* A file without a name in the target's folder, kept a second time for when the first is closed. */
+static int open_nameless(lk_sink *sink, mode_t mode) {
+	char path[32];
+	const char *slash = strrchr(sink->target, '/');
+	char *folder = slash ? strndup(sink->target, (size_t)(slash - sink->target) + 1) : strdup(".");
+	int fd = folder ? open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, mode) : -1;
+	free(folder);
+	if (fd < 0) return -1;
+	sink->nameless = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	write_fd_path(path, sink->nameless);
+	if (sink->nameless >= 0 && faccessat(AT_FDCWD, path, F_OK, 0) == 0) return fd;
+	if (sink->nameless >= 0) close(sink->nameless); /* /proc, where it gets its name, is absent */
+	sink->nameless = -1;
+	close(fd);
 	return -1;
+}
+
+static int open_temporary(lk_sink *sink, mode_t mode) {
+	sink->temporary = malloc(strlen(sink->target) + 48);
+	if (!sink->temporary) return -1;
+	int fd = open_nameless(sink, mode);
+	for (int i = 0; fd < 0 && i < PASSING_NAMES; i++) {
+		set_passing_name(sink, i);
+		fd = open(sink->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+		if (fd < 0 && errno != EEXIST) break;
+	}
+	return fd;
+}
+
+/* link does not replace a file, rename does: so the name is a passing one first. */
+static bool name_nameless(lk_sink *sink) {
+	char path[32];
+	write_fd_path(path, sink->nameless);
+	for (int i = 0; i < PASSING_NAMES; i++) {
+		set_passing_name(sink, i);
+		if (linkat(AT_FDCWD, path, AT_FDCWD, sink->temporary, AT_SYMLINK_FOLLOW) == 0) return true;
+		if (errno != EEXIST) break;
+	}
+	return false;
+}
+
+static void remove_temporary(lk_sink *sink) {
+	if (sink->temporary && sink->nameless < 0) unlink(sink->temporary);
+}
+
+/* Puts the whole file into its place. Nobody is interrupted between the two names. */
+static bool put_into_place(lk_sink *sink) {
+	sigset_t all, before;
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, &before);
+	bool named = sink->nameless < 0 || name_nameless(sink);
+	bool placed = named && rename(sink->temporary, sink->target) == 0;
+	int code = errno;
+	if (named && !placed) unlink(sink->temporary);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	errno = code;
+	return placed;
 }
 
 static int open_target(lk_sink *sink, const char *path) {
@@ -77,6 +142,7 @@ lk_status lk_sink_open(const char *path, lk_sink **out, lk_error *err) {
 	*out = NULL;
 	lk_sink *sink = calloc(1, sizeof *sink);
 	if (!sink) return lk_oom(err);
+	sink->nameless = -1;
 	sink->name = strdup(strcmp(path, "-") ? path : "standard output");
 	errno = ENOMEM; /* what failed allocations leave behind everywhere below */
 	int fd = sink->name ? open_target(sink, path) : -1;
@@ -90,7 +156,7 @@ lk_status lk_sink_open(const char *path, lk_sink **out, lk_error *err) {
 		}
 		code = ENOMEM;
 		close(fd);
-		if (sink->temporary) unlink(sink->temporary);
+		remove_temporary(sink);
 	}
 	lk_status status = sink_refused(path, "write", code, err);
 	free_sink(sink);
@@ -171,10 +237,10 @@ lk_status lk_sink_commit(lk_sink *sink, lk_error *err) {
 	lk_status status = LK_OK;
 	if (!sink_close_all(sink)) {
 		status = sink_refused(sink->name, "write", sink->failed_code, err);
-	} else if (sink->temporary && rename(sink->temporary, sink->target) != 0) {
+		remove_temporary(sink);
+	} else if (sink->temporary && !put_into_place(sink)) {
 		status = sink_refused(sink->name, "rename the finished file", errno, err);
 	}
-	if (status != LK_OK && sink->temporary) unlink(sink->temporary);
 	free_sink(sink);
 	return status;
 }
@@ -182,6 +248,6 @@ lk_status lk_sink_commit(lk_sink *sink, lk_error *err) {
 void lk_sink_abandon(lk_sink *sink) {
 	if (!sink) return;
 	sink_close_all(sink);
-	if (sink->temporary) unlink(sink->temporary);
+	remove_temporary(sink);
 	free_sink(sink);
 }

@@ -273,6 +273,7 @@ static lk_status jobs_make(const lk_jobs_request *asked, lk_arena *arena, lk_job
 }
 
 lk_status lk_jobs(const lk_jobs_request *request, lk_jobs_answer **out, lk_error *err) {
+	LK_TRY(lk_devices_ready(err));
 	struct answer *answer = calloc(1, sizeof *answer);
 	if (!answer) return lk_oom(err);
 	lk_job_list list = {0};

@@ -15,6 +15,7 @@
 #include "lockstep/predict.h"
 #include "lockstep/report.h"
 #include "lockstep/view.h"
+#include "base/memory.h"
 
 #define PROGRESS_S 0.1
 
@@ -340,7 +341,7 @@ static lk_status answer_confined(struct child *child, lk_error *err) {
 	for (int i = 0; i < child->words.file_count; i++)
 		LK_TRY(write_question_file(&child->words.files[i], err));
 	lk_confine_files(false);
-	child->answer = open_memstream(&child->text, &child->size);
+	child->answer = lk_memory_open(&child->text, &child->size);
 	if (!child->answer) return lk_oom(err);
 	lk_status status =
 		stated ? answer_stated(child, err) : verbs[child->question->kind](child, err);
@@ -353,7 +354,7 @@ static lk_status answer_confined(struct child *child, lk_error *err) {
 		               child->args.verb->name);
 	}
 	LK_TRY(status);
-	return fclose(child->answer) == 0 ? LK_OK : lk_oom(err);
+	return lk_memory_close(child->answer) ? LK_OK : lk_oom(err);
 }
 
 void lk_answer(const lk_question *question, int out) {

@@ -13,6 +13,7 @@
 
 #include "io/json.h"
 #include "base/check.h"
+#include "base/memory.h"
 
 enum {
 	ANSWER_LIMIT = 64 << 20,
@@ -28,7 +29,7 @@ double lk_serve_now(void) {
 
 char *lk_error_json(const lk_error *err, size_t *size) {
 	char *text = NULL, line[sizeof *err];
-	FILE *out = open_memstream(&text, size);
+	FILE *out = lk_memory_open(&text, size);
 	lk_json_writer w;
 	if (!out) return NULL;
 	lk_json_begin(&w, out, true);
@@ -41,8 +42,7 @@ char *lk_error_json(const lk_error *err, size_t *size) {
 	lk_json_object_end(&w);
 	lk_json_object_end(&w);
 	lk_json_finish(&w, NULL);
-	fclose(out);
-	return text;
+	return lk_memory_text(out, &text);
 }
 
 /* ---- making and freeing ---- */

@@ -13,6 +13,7 @@
 	CALL(destroy_post_processor)      \
 	CALL(destroy_response)            \
 	CALL(get_connection_info)         \
+	CALL(get_connection_values)       \
 	CALL(get_daemon_info)             \
 	CALL(get_timeout)                 \
 	CALL(lookup_connection_value)     \

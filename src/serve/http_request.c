@@ -28,6 +28,15 @@ static enum MHD_Result refuse_host(lk_exchange *exchange) {
 	return lk_respond_error(exchange, MHD_HTTP_MISDIRECTED_REQUEST, &err);
 }
 
+/* Of headers that decide who asks and what is sent, two are two opinions: a proxy may have gone by
+ * the other one (RFC 9112, section 3.2: two of Host are answered with 400). */
+static enum MHD_Result refuse_twice(lk_exchange *exchange, const char *name) {
+	lk_error err = {0};
+	lk_fail(&err, LK_ERR_INPUT, name, "is given twice");
+	lk_hint(&err, "send it once");
+	return lk_respond_error(exchange, MHD_HTTP_BAD_REQUEST, &err);
+}
+
 static enum MHD_Result refuse_origin(lk_exchange *exchange) {
 	lk_error err = {0};
 	lk_fail(&err, LK_ERR_INPUT, "Origin", "pages of other sites may not send requests");
@@ -117,12 +126,41 @@ static bool has_content_type(const lk_exchange *exchange, const char *type) {
 	       (given[length] == '\0' || strchr("; \t", given[length]));
 }
 
+static const char *const given_once[] = {
+	MHD_HTTP_HEADER_HOST, MHD_HTTP_HEADER_ORIGIN,       MHD_HTTP_HEADER_AUTHORIZATION,
+	"Sec-Fetch-Site",     MHD_HTTP_HEADER_CONTENT_TYPE, MHD_HTTP_HEADER_CONTENT_LENGTH};
+
+struct head_count {
+	unsigned seen;     /* a bit for each of given_once */
+	const char *twice; /* the first one that came again, or NULL */
+};
+
+static enum MHD_Result count_header(void *count, enum MHD_ValueKind kind, const char *name,
+                                    const char *value) {
+	(void)kind, (void)value;
+	struct head_count *heads = count;
+	for (unsigned i = 0; i < sizeof given_once / sizeof *given_once; i++) {
+		if (strcasecmp(name, given_once[i]) != 0) continue;
+		if (heads->seen & 1u << i && !heads->twice) heads->twice = given_once[i];
+		heads->seen |= 1u << i;
+	}
+	return MHD_YES;
+}
+
+static const char *find_header_twice(const lk_exchange *exchange) {
+	struct head_count heads = {0};
+	lk_mhd.get_connection_values(exchange->connection, MHD_HEADER_KIND, count_header, &heads);
+	return heads.twice;
+}
+
 /* Answers what can be answered without the body: everything that is wrong with the headers. */
 static enum MHD_Result check_request_head(lk_exchange *exchange, const char *method,
                                           const char *url) {
 	const char *host = find_header(exchange, MHD_HTTP_HEADER_HOST), *allowed = NULL;
 	static const char *const types[] = {
 		[LK_BODY_JSON] = "application/json", [LK_BODY_FORM] = "multipart/form-data"};
+	const char *twice = find_header_twice(exchange);
+	if (twice) return refuse_twice(exchange, twice);
 	if (!lk_guard_host(&exchange->server->guard, host)) return refuse_host(exchange);
 	if (!lk_guard_origin(find_header(exchange, MHD_HTTP_HEADER_ORIGIN), NULL, host))
 		return refuse_origin(exchange);

@@ -7,6 +7,7 @@
 
 #include "io/json.h"
 #include "base/check.h"
+#include "base/memory.h"
 
 static lk_job *find_job_place(lk_job_list *jobs) {
 	lk_job *oldest = NULL;
@@ -62,7 +63,7 @@ static void put_object_members(FILE *out, const char *text, size_t size) {
 char *lk_job_json(const lk_job *job, size_t *size) {
 	const lk_ask *ask = job->ask;
 	char *text = NULL;
-	FILE *out = open_memstream(&text, size);
+	FILE *out = lk_memory_open(&text, size);
 	if (!out) return NULL;
 	fprintf(out, "{\"id\": \"%llu\", \"verb\": \"%s\", \"state\": \"%s\", \"progress\": ", job->id,
 	        lk_question_verb(ask->question.kind)->name, job_state_name(ask));
@@ -79,8 +80,7 @@ char *lk_job_json(const lk_job *job, size_t *size) {
 		put_object_members(out, ask->text, ask->text_size);
 	}
 	fputs("}\n", out);
-	bool whole = !ferror(out);
-	if (fclose(out) == 0 && whole) return text;
+	if (lk_memory_close(out)) return text;
 	free(text);
 	return NULL;
 }

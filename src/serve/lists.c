@@ -9,6 +9,7 @@
 #include "lockstep/catalogue.h"
 #include "lockstep/report.h"
 #include "lockstep/view.h"
+#include "base/memory.h"
 
 static const char *const form_keys[] = {
 	[LK_FIELD_REFUSED] = "refused",
@@ -71,10 +72,10 @@ static lk_status print_gpus_json(FILE *out, lk_error *err) {
 
 static lk_status keep_printed_list(lk_list_text *text, lk_status (*print)(FILE *, lk_error *),
                                    lk_error *err) {
-	FILE *out = open_memstream(&text->text, &text->size);
+	FILE *out = lk_memory_open(&text->text, &text->size);
 	if (!out) return lk_oom(err);
 	lk_status status = print(out, err);
-	if (fclose(out) != 0 && status == LK_OK) status = lk_oom(err);
+	if (!lk_memory_close(out) && status == LK_OK) status = lk_oom(err);
 	return status;
 }
 

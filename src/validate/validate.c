@@ -246,6 +246,7 @@ lk_status lk_validate(const lk_validate_request *request, lk_validation **out, l
 		lk_fail(err, LK_ERR_INPUT, "validate", "no table of measurements is named");
 		return lk_hint(err, "give a CSV file, such as llm_runs.csv");
 	}
+	LK_TRY(lk_devices_ready(err));
 	if (request->plot) LK_TRY(check_plot(request->plot, err));
 	if (request->calibration) LK_TRY(lk_calibration_use(request->calibration, err));
 	LK_TRY(lk_gemm_ready(err)); /* with the corrections of that file */

@@ -90,6 +90,7 @@ static lk_status lift_traces(lk_traces *traces, const lk_whatif_request *request
 	uint32_t step = 0;
 	long long number = -1;
 	if (request->step) LK_TRY(lk_parse_int(request->step, 0, LLONG_MAX, &number, "--step", err));
+	LK_TRY(lk_devices_ready(err));
 	LK_TRY(lk_traced_usual_step(traces, number, &step, err));
 	LK_TRY(lk_lift(traces, step, LK_NONE, &lifted, err));
 	from->device = lk_traced_device(traces);

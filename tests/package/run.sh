@@ -81,6 +81,36 @@ uninstalls() {
 	same /dev/null <(list "$work/emptied")
 }
 
+# What hardening-check reads, of everything that is installed and run or loaded: position-independent, relocations read-only
+# and bound at the start, no executable stack, no relocated code, guarded and touched stacks, checked buffers, jumps that land
+# on marks. Linkers drop the mark of a whole file where the system's start files have none, so marks are looked for in the code.
+hardened() {
+	local file name dynamic headers symbols code wrong=0
+	for file in "$tree"/opt/lockstep/bin/* "$tree"/opt/lockstep/lib/*.so.*.* "$tree"/opt/lockstep/lib/lockstep/*.so "$tree"/opt/lockstep/lib/lockstep/*/*.so.*; do
+		[ -L "$file" ] && continue
+		[ "$(head -c 4 "$file" | tail -c 3)" = ELF ] || continue
+		name=${file#"$tree"/opt/lockstep/}
+		headers=$(readelf -lhW "$file") dynamic=$(readelf -dW "$file") symbols=$(nm -D --undefined-only "$file")
+		lacks() { echo "$name: no $1"; wrong=1; }
+		grep -q 'Type: *DYN' <<< "$headers" || lacks "position-independent code"
+		grep -q GNU_RELRO <<< "$headers" || lacks "read-only relocations"
+		grep -q 'GNU_STACK.* RW ' <<< "$headers" || lacks "stack without execution"
+		grep -q BIND_NOW <<< "$dynamic" || lacks "binding at the start"
+		! grep -q TEXTREL <<< "$dynamic" || lacks "code without relocations"
+		case $name in
+		bin/*) grep -q 'FLAGS_1.*PIE' <<< "$dynamic" || lacks "position-independent program" ;;
+		esac
+		grep -q '__stack_chk_fail' <<< "$symbols" || lacks "stack guards"
+		grep -q '_chk@\|_chk$' <<< "$(grep -v __stack_chk <<< "$symbols")" || lacks "checked buffers"
+		[ "$(uname -m)" = x86_64 ] || continue
+		code=$(objdump -d --no-show-raw-insn "$file" | awk '/endbr64/ { marks++ } /or[ql] *\$0x0,/ { probes++ } END { print marks + 0, probes + 0 }')
+		[ "${code% *}" -ge 8 ] || lacks "marks of jumps" # the start files bring up to 5
+		[ "$name" = bin/lockstep-mpi-pairs ] && continue  # it has no large stack
+		[ "${code#* }" -gt 0 ] || lacks "stacks touched page by page"
+	done
+	return $wrong
+}
+
 # ---- the C examples, built with what was installed ----
 
 # examples FOLDER [STATIC=1]
@@ -194,6 +224,11 @@ lives_in_debian() {
 
 check "install" installs
 check "install: everything that there is" complete
+if command -v objdump > /dev/null; then
+	check "install: hardened" hardened
+else
+	skip "install: hardened" "binutils are not installed"
+fi
 check "install: record finds its libraries" records
 check "uninstall leaves nothing" uninstalls
 check "symbols of the shared library, sizes of structs" tools/abi.sh "$build/liblockstep.so.$version"

@@ -48,6 +48,16 @@ class Guards(unittest.TestCase):
         for host in ("localhost", "localhost:%d" % self.server.port, "127.0.0.1", "[::1]:1"):
             self.assertEqual(self.status(Host=host), 200, host)
 
+    def test_headers_given_twice(self):
+        asked = "GET /api/v1/models HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nConnection: close\r\n%s\r\n"
+        def status(more):
+            return self.server.raw((asked % (self.server.token, more)).encode()).split(b" ")[1]
+        self.assertEqual(status(""), b"200")
+        self.assertEqual(status("Accept: a\r\nAccept: b\r\n"), b"200")
+        for more in ("Host: localhost", "host: evil.example", "Authorization: Bearer 0", "Content-Type: a\r\nContent-Type: b",
+                     "Origin: null\r\nOrigin: null", "Sec-Fetch-Site: none\r\nSec-Fetch-Site: none"):
+            self.assertEqual(status(more + "\r\n"), b"400", more)
+
     def test_origin(self):
         own = "http://127.0.0.1:%d" % self.server.port
         self.assertEqual(self.status(Origin=own), 200)

@@ -1,7 +1,9 @@
 /* test_stream.c: plain, gzip and zstd input read in pieces of any size; cut and damaged input is
  * never silently short; output appears complete or not at all. */
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -10,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
 #include <zlib.h>
@@ -270,6 +273,33 @@ static void files_are_replaced_whole(void **state) {
 	assert_int_equal(rmdir(folder), 0); /* no temporary file is left */
 }
 
+/* Whoever is killed while writing leaves nothing beside what was there. */
+static void killed_writers_leave_nothing(void **state) {
+	(void)state;
+	char folder[64], path[96];
+	int probe = open(new_folder(folder), O_TMPFILE | O_WRONLY, 0600), how;
+	if (probe < 0) { /* this file system has no files without names */
+		rmdir(folder);
+		skip();
+	}
+	close(probe);
+	snprintf(path, sizeof path, "%s/out", folder);
+	write_bytes(path, "old", 3);
+	pid_t writer = fork();
+	assert_true(writer >= 0);
+	if (writer == 0) {
+		lk_sink *sink;
+		if (lk_sink_open(path, &sink, NULL) != LK_OK) _exit(1);
+		for (int i = 0; i < 100000; i++) lk_sink_printf(sink, "line %d\n", i);
+		kill(getpid(), SIGKILL);
+	}
+	assert_int_equal(waitpid(writer, &how, 0), writer);
+	assert_true(WIFSIGNALED(how));
+	is_file(path, "old");
+	unlink(path);
+	assert_int_equal(rmdir(folder), 0);
+}
+
 static void gz_is_packed(void **state) {
 	(void)state;
 	char folder[64], path[96];
@@ -364,6 +394,7 @@ int main(void) {
 		cmocka_unit_test(missing_and_unfit_files),
 		cmocka_unit_test(slurp_has_a_limit),
 		cmocka_unit_test(files_are_replaced_whole),
+		cmocka_unit_test(killed_writers_leave_nothing),
 		cmocka_unit_test(gz_is_packed),
 		cmocka_unit_test(refusals_are_reported),
 	};

@@ -6,6 +6,7 @@
 #include "lang/compile/compile.h"
 #include "lang/rewrite/rewrite.h"
 #include "lang/emit/emit.h"
+#include "base/memory.h"
 
 struct emission {
 	lc_program *p;
@@ -17,10 +18,10 @@ struct emission {
 static lk_status emit_schedule_text(const lc_program *program, const lc_schedule *schedule,
                                     char **out, lk_error *err) {
 	size_t size = 0;
-	FILE *file = open_memstream(out, &size);
+	FILE *file = lk_memory_open(out, &size);
 	if (!file) return lk_oom(err);
 	lc_print_schedule(program, schedule, file);
-	return fclose(file) == 0 && *out ? LK_OK : lk_oom(err);
+	return lk_memory_close(file) && *out ? LK_OK : lk_oom(err);
 }
 
 static lk_status emit_add_variant(struct emission *emission, const lc_schedule *schedule,
@@ -83,10 +84,10 @@ static lk_status emit_write_all(const struct emission *emission, const lk_compil
                                 FILE *out, lk_error *err) {
 	char *text = NULL;
 	size_t size = 0;
-	FILE *memory = open_memstream(&text, &size);
+	FILE *memory = lk_memory_open(&text, &size);
 	if (!memory) return lk_oom(err);
 	lk_status status = emit_write_text(emission, request, memory, err);
-	if (fclose(memory) != 0 && status == LK_OK) status = lk_oom(err);
+	if (!lk_memory_close(memory) && status == LK_OK) status = lk_oom(err);
 	if (status == LK_OK) fwrite(text, 1, size, out);
 	free(text);
 	return status;

@@ -4,6 +4,7 @@
 #include "io/json.h"
 #include "lang/compile/compile.h"
 #include "base/check.h"
+#include "base/memory.h"
 
 /* ---- check ---- */
 
@@ -46,12 +47,15 @@ static void json_printed(lk_json_writer *writer, const char *key, const lc_progr
                          const lc_node *node, const lc_directive *directive) {
 	char *text = NULL;
 	size_t size = 0;
-	FILE *out = open_memstream(&text, &size);
-	if (!out) return;
+	FILE *out = lk_memory_open(&text, &size);
+	if (!out) {
+		writer->out_of_memory = true;
+		return;
+	}
 	if (directive) lc_print_directive(directive, out);
 	else lc_print_attributes(program, node, out);
-	fclose(out);
-	if (directive || (text && *text)) lk_json_put_text(writer, key, text);
+	if (!lk_memory_text(out, &text)) writer->out_of_memory = true;
+	else if (directive || *text) lk_json_put_text(writer, key, text);
 	free(text);
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/memory.h"
 #include "io/json.h"
 #include "base/text.h"
 #include "lang/compile/compile.h"
@@ -78,11 +79,10 @@ static void compile_run_put_sizes(const struct report *report, FILE *out) {
 static char *sizes_text(const struct report *report) {
 	char *text = NULL;
 	size_t size = 0;
-	FILE *file = open_memstream(&text, &size);
+	FILE *file = lk_memory_open(&text, &size);
 	if (!file) return NULL;
 	compile_run_put_sizes(report, file);
-	fclose(file);
-	return text;
+	return lk_memory_text(file, &text);
 }
 
 static void put_extents(const struct report *report, const lc_summary *one, FILE *out) {

@@ -8,6 +8,7 @@
 
 #include "io/embedded.h"
 #include "lang/emit/emit.h"
+#include "base/memory.h"
 
 static const char *const runtime_files[] = {
 	"target/numbers.h",
@@ -186,10 +187,10 @@ lk_status lc_mpi_find_indices(lc_mpi *mpi, const lc_program *program) {
 lk_status lc_mpi_program_text(const lc_program *program, FILE *out, lk_error *err) {
 	char *text = NULL;
 	size_t size = 0;
-	FILE *file = open_memstream(&text, &size);
+	FILE *file = lk_memory_open(&text, &size);
 	if (!file) return lk_oom(err);
 	lc_print_program(program, file);
-	if (fclose(file) != 0 || !text) {
+	if (!lk_memory_close(file) || !text) {
 		free(text);
 		return lk_oom(err);
 	}

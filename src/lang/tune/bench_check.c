@@ -5,6 +5,7 @@
 #include "lang/compile/compile.h"
 #include "lang/run/run.h"
 #include "lang/tune/tune.h"
+#include "base/memory.h"
 
 /* "dp=2,k=0,": what of the sizes is about the mesh. */
 static void bench_check_put_mesh(const lc_program *program, const lc_sizes *sizes, FILE *out) {
@@ -26,12 +27,11 @@ static void put_dims(const lc_program *program, const lc_sizes *sizes, FILE *out
 static char *bench_check_text_of(const lc_program *program, const lc_sizes *sizes, bool dims) {
 	char *text = NULL;
 	size_t size = 0;
-	FILE *out = open_memstream(&text, &size);
+	FILE *out = lk_memory_open(&text, &size);
 	if (!out) return NULL;
 	bench_check_put_mesh(program, sizes, out);
 	if (dims) put_dims(program, sizes, out);
-	fclose(out);
-	return text;
+	return lk_memory_text(out, &text);
 }
 
 static lk_status compare_one(const lc_bench_job *job, int i, const lc_sizes *small, lk_error *err) {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/memory.h"
 #include "io/json.h"
 #include "base/text.h"
 #include "lang/compile/compile.h"
@@ -28,11 +29,10 @@ static void free_variants(lc_variant *variants, int count) {
 static char *bench_print_schedule_text(const lc_program *program, const lc_schedule *schedule) {
 	char *text = NULL;
 	size_t size = 0;
-	FILE *out = schedule ? open_memstream(&text, &size) : NULL;
+	FILE *out = schedule ? lk_memory_open(&text, &size) : NULL;
 	if (!out) return NULL;
 	lc_print_schedule(program, schedule, out);
-	fclose(out);
-	return text;
+	return lk_memory_text(out, &text);
 }
 
 static lk_status make_variant(const lc_program *program, const lc_schedule *schedule,

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 
 #include "base/arena.h"
+#include "base/memory.h"
 #include "io/stream.h"
 #include "base/text.h"
 #include "lang/tune/tune.h"
@@ -184,11 +185,10 @@ const char *lk_wisdom_where(lk_wisdom *wisdom, const lc_program *program, const 
                             const lk_cluster *cluster) {
 	char *text = NULL;
 	size_t size = 0;
-	FILE *out = open_memstream(&text, &size);
+	FILE *out = lk_memory_open(&text, &size);
 	if (!out) return NULL;
 	put_where(program, sizes, cluster, out);
-	fclose(out);
-	const char *kept = text ? lk_arena_strdup(&wisdom->arena, text) : NULL;
+	const char *kept = lk_memory_text(out, &text) ? lk_arena_strdup(&wisdom->arena, text) : NULL;
 	free(text);
 	return kept;
 }
@@ -198,14 +198,13 @@ const char *lk_wisdom_where(lk_wisdom *wisdom, const lc_program *program, const 
 char *lk_wisdom_text(lk_arena *arena, const lc_schedule *schedule) {
 	char *text = NULL;
 	size_t size = 0;
-	FILE *out = open_memstream(&text, &size);
+	FILE *out = lk_memory_open(&text, &size);
 	if (!out) return NULL;
 	for (int i = 0; i < schedule->count; i++) {
 		if (i) fputs("; ", out);
 		lc_print_directive(&schedule->directives[i], out);
 	}
-	fclose(out);
-	char *kept = text ? lk_arena_strdup(arena, text) : NULL;
+	char *kept = lk_memory_text(out, &text) ? lk_arena_strdup(arena, text) : NULL;
 	free(text);
 	return kept;
 }
@@ -215,12 +214,12 @@ lk_status lk_wisdom_schedule(const lc_program *program, const char *directives, 
 	char *text = NULL;
 	size_t size = 0;
 	*file = NULL;
-	FILE *all = open_memstream(&text, &size);
+	FILE *all = lk_memory_open(&text, &size);
 	if (!all) return lk_oom(err);
 	lc_print_program(program, all);
 	fprintf(all, "schedule best for %s { %s }\n", program->name, directives);
-	fclose(all);
-	lk_status status = text ? lc_parse("wisdom", text, size, file, err) : lk_oom(err);
+	lk_status status =
+		lk_memory_text(all, &text) ? lc_parse("wisdom", text, size, file, err) : lk_oom(err);
 	free(text);
 	LK_TRY(status);
 	const lc_program *q = (*file)->programs.at[0];

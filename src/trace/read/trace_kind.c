@@ -46,11 +46,13 @@ static lk_trace_kind kind_of_key(const char *key, size_t length) {
 	return LK_TRACE_OTHER_JSON;
 }
 
-/* By the members of the outermost object; a bare list is one of events. Quotes may be Python's. */
+/* By the members of the outermost object; a bare list that begins is one of events, and one of
+ * which nothing but blanks is there yet may be anything. Quotes may be Python's. */
 static lk_trace_kind kind_of_json(const char *at, const char *end) {
 	int depth = 0;
 	at = kind_skip_blanks(at, end);
-	if (at < end && *at == '[') return LK_TRACE_KINETO;
+	if (at < end && *at == '[')
+		return kind_skip_blanks(at + 1, end) < end ? LK_TRACE_KINETO : LK_TRACE_OTHER_JSON;
 	while (at < end) {
 		if (*at == '"' || *at == '\'') {
 			const char *text = at + 1;
@@ -88,6 +90,8 @@ lk_trace_kind lk_trace_kind_of(const char *head, size_t size) {
 	if (size >= 8 && memcmp(head, LK_RECORDING_MAGIC, 8) == 0) return LK_TRACE_RECORDING;
 	if (size >= 3 && memcmp(head, "\xef\xbb\xbf", 3) == 0) head += 3;
 	if (is_json(head, end)) return kind_of_json(head, end);
+	/* blanks are bytes of protobuf too; JSON may still come after them */
+	if (kind_skip_blanks(head, end) == end) return LK_TRACE_OTHER;
 	return is_chakra((const unsigned char *)head, (const unsigned char *)end) ? LK_TRACE_CHAKRA
 	                                                                          : LK_TRACE_OTHER;
 }

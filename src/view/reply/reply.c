@@ -1,5 +1,6 @@
 /* reply.c: verbs by name: words to a request, the request to an answer, the answer to JSON. */
 #include "base/arena.h"
+#include "base/memory.h"
 #include "view/reply/reply.h"
 
 #include <stdio.h>
@@ -18,10 +19,10 @@
 /* ---- writing to memory ---- */
 
 lk_status lk_reply_write(lk_reply *reply, lk_reply_writer *write, const void *what, lk_error *err) {
-	FILE *out = open_memstream(&reply->json, &reply->json_size);
+	FILE *out = lk_memory_open(&reply->json, &reply->json_size);
 	if (!out) return lk_oom(err);
 	lk_status status = write(what, out, err);
-	if (fclose(out) != 0 && status == LK_OK) status = lk_oom(err);
+	if (!lk_memory_close(out) && status == LK_OK) status = lk_oom(err);
 	return status;
 }
 

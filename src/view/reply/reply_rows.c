@@ -5,6 +5,7 @@
 
 #include "base/arena.h"
 #include "view/reply/reply.h"
+#include "base/memory.h"
 
 /* ---- sweeps ---- */
 
@@ -101,12 +102,12 @@ const char *lk_reply_row(lk_reply *reply, size_t row, size_t *size) {
 	free(reply->row_json);
 	reply->row_json = NULL;
 	if (!reply->sweep || row >= reply->rows) return NULL;
-	FILE *out = open_memstream(&reply->row_json, &written);
+	FILE *out = lk_memory_open(&reply->row_json, &written);
 	if (!out) return NULL;
 	lk_error err;
 	lk_status status =
 		lk_sweep_print(&reply->sweep[row], 1, LK_OUTPUT_JSON, false, false, NULL, out, &err);
-	if (fclose(out) != 0 || status != LK_OK) return NULL;
+	if (!lk_memory_close(out) || status != LK_OK) return NULL;
 	if (size) *size = written;
 	return reply->row_json;
 }

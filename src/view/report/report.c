@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "base/memory.h"
 #include "lockstep/catalogue.h"
 #include "view/table/table_internal.h"
 
@@ -22,10 +23,10 @@ static lk_status report_put_result(lk_report *writer, const lk_report_job *job, 
 	char *text = NULL;
 	size_t size = 0;
 	if (!job->result) return lk_json_put_null(writer, "result"), LK_OK;
-	FILE *file = open_memstream(&text, &size);
+	FILE *file = lk_memory_open(&text, &size);
 	if (!file) return lk_oom(err);
 	lk_status status = job->result(job->answer, false, file, err);
-	if (fclose(file) != 0 && status == LK_OK) status = lk_oom(err);
+	if (!lk_memory_close(file) && status == LK_OK) status = lk_oom(err);
 	*left_out = size > MOST_RESULT;
 	if (status == LK_OK && *left_out) lk_json_put_null(writer, "result");
 	else if (status == LK_OK) lk_json_put_document(writer, "result", text, size);
@@ -69,10 +70,10 @@ static lk_status write_html(const void *what, bool colour, FILE *out, lk_error *
 	const lk_report_job *job = what;
 	char *text = NULL;
 	size_t size = 0;
-	FILE *file = open_memstream(&text, &size);
+	FILE *file = lk_memory_open(&text, &size);
 	if (!file) return lk_oom(err);
 	lk_status status = write_document(job, colour, file, err);
-	if (fclose(file) != 0 && status == LK_OK) status = lk_oom(err);
+	if (!lk_memory_close(file) && status == LK_OK) status = lk_oom(err);
 	if (status == LK_OK) status = lk_report_page(job->title, text, size, out, err);
 	free(text);
 	return status;

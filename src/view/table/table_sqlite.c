@@ -2,6 +2,8 @@
  * makes the new one and fills it: either all of it is there or nothing has changed. Names are
  * quoted as SQL identifiers, values are bound. */
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 #include "base/arena.h"
 #include "base/text.h"
 #include "io/sqlite.h"
@@ -124,10 +126,15 @@ static lk_status insert_rows(sqlite3 *db, const char *path, const lk_table *tabl
 
 static lk_status replace(sqlite3 *db, const char *path, const lk_table *table, lk_arena *arena,
                          lk_error *err) {
-	LK_TRY(sqlite_run(db, path, lk_sqlite.mprintf("BEGIN IMMEDIATE"), err));
 	LK_TRY(sqlite_create(db, path, table, arena, err));
 	LK_TRY(insert_rows(db, path, table, arena, err));
 	return sqlite_run(db, path, lk_sqlite.mprintf("COMMIT"), err);
+}
+
+/* What SQLite makes of a new name before the first transaction: nothing else has that size. */
+static void remove_empty(const char *path) {
+	struct stat info;
+	if (stat(path, &info) == 0 && S_ISREG(info.st_mode) && info.st_size == 0) unlink(path);
 }
 
 lk_status lk_table_sqlite(const lk_table *table, const char *path, lk_error *err) {
@@ -144,12 +151,16 @@ lk_status lk_table_sqlite(const lk_table *table, const char *path, lk_error *err
 	LK_TRY(lk_sqlite_load(err));
 	sqlite3 *db = NULL;
 	lk_arena arena = LK_ARENA_INIT;
+	bool is_new = access(path, F_OK) != 0;
 	/* Without SQLITE_OPEN_URI a path that begins with "file:" is only a path. */
 	int code = lk_sqlite.open_v2(path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL);
 	lk_status status = code == SQLITE_OK ? LK_OK : sqlite_refused(db, path, err);
 	if (status == LK_OK) lk_sqlite.busy_timeout(db, 2000);
+	if (status == LK_OK) status = sqlite_run(db, path, lk_sqlite.mprintf("BEGIN IMMEDIATE"), err);
+	is_new = is_new && status == LK_OK; /* else somebody else's transaction may have made it */
 	if (status == LK_OK) status = replace(db, path, table, &arena, err);
 	lk_arena_free(&arena);
 	lk_sqlite.close(db); /* an open transaction is rolled back */
+	if (status != LK_OK && is_new) remove_empty(path);
 	return status;
 }

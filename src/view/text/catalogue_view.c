@@ -142,6 +142,7 @@ lk_status lk_devices_print(const char *filter, int format, bool verbose, bool co
 	lk_column columns[DEVICE_COLUMNS];
 	char part[TEXT];
 	LK_TRY(lk_writing_check(&w, err));
+	LK_TRY(lk_devices_ready(err));
 	if (lk_device_count() == 0)
 		return lk_fail(err, LK_ERR_INPUT, "devices.csv", "the device catalogue is empty");
 	memcpy(columns, device_columns, sizeof columns);
@@ -151,7 +152,7 @@ lk_status lk_devices_print(const char *filter, int format, bool verbose, bool co
 	for (int i = 0; table && i < lk_device_count(); i++)
 		if (device_matches(lk_device_at(i), part))
 			catalogue_view_put_device(table, lk_device_at(i));
-	if (table && lk_table_rows(table) == 0) {
+	if (table && lk_table_rows(table) == 0 && lk_table_status(table) == LK_OK) {
 		lk_table_free(table);
 		return no_device(filter, err);
 	}

@@ -57,6 +57,8 @@ void lk_trace_plan_free(lk_trace_plan *plan) {
 static lk_status check_slice(const lk_timeline *timeline, const lk_slice *slice, uint32_t names,
                              lk_error *err) {
 	size_t index = (size_t)(slice - timeline->slices.at);
+	if (slice->name == UINT32_MAX || slice->category == UINT32_MAX)
+		return lk_oom(err); /* what lk_intern_id says then */
 	if (slice->track >= timeline->tracks.count || slice->name >= names || slice->category >= names)
 		return lk_fail(err, LK_ERR_INTERNAL, WHERE,
 		               "slice %zu names a track or text that is not there", index);
@@ -68,6 +70,7 @@ static lk_status check_slice(const lk_timeline *timeline, const lk_slice *slice,
 static lk_status check_counter(const lk_timeline *timeline, const lk_counter *counter,
                                uint32_t names, lk_error *err) {
 	size_t index = (size_t)(counter - timeline->counters.at);
+	if (counter->name == UINT32_MAX) return lk_oom(err);
 	if (counter->name >= names)
 		return lk_fail(err, LK_ERR_INTERNAL, WHERE, "counter %zu has no name", index);
 	if (!isfinite(counter->value))
