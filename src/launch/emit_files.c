@@ -238,7 +238,8 @@ const char *lk_nanotron_lacks(const lk_job *job) {
 	const lk_model *model = &job->model;
 	if (!lk_job_like_megatron(job)) return "the layout is one of FSDP; add --stack megatron";
 	if (job->task == LK_TASK_LORA) return "it trains no adapters; leave --task lora out";
-	if (model->network != LK_NET_DECODER || model->attention != LK_ATTN_HEADS || model->ssm > 0)
+	if (model->network != LK_NET_DECODER || model->attention != LK_ATTN_HEADS || model->ssm > 0 ||
+	    model->rwkv_inner > 0)
 		return "its networks are those of Llama and Qwen2; use megatron";
 	if (job->vp > 1 ||
 	    (job->pp > 1 && job->schedule != LK_SCHED_1F1B && job->schedule != LK_SCHED_GPIPE))

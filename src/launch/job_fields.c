@@ -110,6 +110,7 @@ const lk_field lk_job_fields[] = {
 	{M_BOOL(ssm_bias), JOB},
 	{M_BOOL(ssm_conv_bias), JOB},
 	{M_BOOL(ssm_norm), JOB},
+	{M_INT(rwkv_inner), JOB},
 	{M_INT(delta_key_heads), JOB},
 	{M_INT(delta_value_heads), JOB},
 	{M_INT(delta_key_dim), JOB},

@@ -205,10 +205,39 @@ static lk_status options_set_value(struct parser *parser, const lk_option *optio
 	return text ? LK_OK : lk_oom(parser->err);
 }
 
+/* What training programs can do and no model here has: by name, with what to do instead. */
+static const struct unmodelled {
+	const char *name, *what, *hint;
+} unmodelled[] = {
+	{"teacher", "the forward pass of a teacher (distillation)", "predict the student alone"},
+	{"pack", "the lengths of sequences packed into one",
+     "give the packed length as --seq; attention then counts over all of it"},
+	{"ema", "a running average of the parameters", "leave it out"},
+	{"offload-activations", "activations in host memory", "keep fewer: see --recompute"},
+	{"offload-params", "parameters in host memory",
+     "use ZeRO 3; states of the optimizer can be there (predict --offload-optimizer)"},
+};
+
+/* Of verbs that predict the training of a network: what they recompute is a row of theirs. */
+static const struct unmodelled *find_unmodelled(const struct parser *parser, const char *word,
+                                                size_t length) {
+	size_t dashes = strspn(word, "-");
+	if (dashes != 2 || !find_name(parser, "recompute", strlen("recompute"))) return NULL;
+	for (size_t i = 0; i < sizeof unmodelled / sizeof *unmodelled; i++)
+		if (options_is_name(word + dashes, length - dashes, unmodelled[i].name))
+			return &unmodelled[i];
+	return NULL;
+}
+
 static lk_status options_unknown(struct parser *parser, const char *word, size_t length) {
 	char shown[WHERE_SIZE], name[WHERE_SIZE];
+	const struct unmodelled *known = find_unmodelled(parser, word, length);
 	snprintf(shown, sizeof shown, "%.*s", (int)(length < sizeof shown ? length : sizeof shown - 1),
 	         word);
+	if (known) {
+		lk_fail(parser->err, LK_ERR_INPUT, shown, "not modelled: %s", known->what);
+		return lk_hint(parser->err, "%s", known->hint);
+	}
 	lk_fail(parser->err, LK_ERR_INPUT, shown, "unknown option");
 	lk_copy(name, sizeof name, shown + strspn(shown, "-"));
 	const char **names =

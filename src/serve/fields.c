@@ -180,7 +180,9 @@ static lk_status fail_unknown_field(struct reader *reader, const char *key) {
 	             strlen(key);
 	if (plain && *key && lk_args_parse(reader->verb, 1, &word, &args, reader->err) == LK_OK)
 		lk_args_free(&args);
-	else if (plain && *key && strcmp(reader->err->what, "unknown option") == 0)
+	else if (plain && *key &&
+	         (strcmp(reader->err->what, "unknown option") == 0 ||
+	          strncmp(reader->err->what, "not modelled", strlen("not modelled")) == 0))
 		return reader->err->status;
 	lk_fail(reader->err, LK_ERR_INPUT, word, "unknown option");
 	return lk_hint(reader->err, "see GET /api/v1/options");

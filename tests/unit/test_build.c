@@ -727,6 +727,26 @@ static void test_layer_kinds(void **state) {
 	assert_kind(kind_of_layers("L-", 4096), "lightning", 5 * h * 1024 + dense, 1024, lightning,
 	            2.5 * lightning);
 
+	/* RWKV-4, time mix of 1,536: the recurrence runs again before it runs backward */
+	job = kind_of_layers("R-", 4096);
+	job.model.gated = false, job.model.rwkv_inner = 1536;
+	assert_kind(job, "RWKV", 4 * h * 1536 + 2 * h * 4096 + h * h, 3 * h + 2 * 1536 + 2 * h,
+	            s * 10 * 1536, s * 30 * 1536);
+	/* inputs and outputs of two norms, tokens before twice, five mixes, receptance and what it
+	 * multiplies; keys, values, receptance, recurrence, gated; both sides of the activation */
+	double kept = 4 * 2 * s * (13 * h + 5 * 1536 + 2 * 4096);
+	if (fabs(work_of(job).kept / kept - 1) > 1e-9)
+		fail_msg("RWKV keeps %.9g bytes, not %.9g", work_of(job).kept, kept);
+	job.gpus = job.pp = 2, job.gbs = 4, job.schedule = LK_SCHED_ZB_H1;
+	job.schedule_said = true;
+	work_of(job); /* what a split backward pass keeps between its halves is released */
+	/* its recurrence is not split */
+	job = kind_of_layers("R-", 4096);
+	job.model.gated = false, job.model.rwkv_inner = 1536, job.gpus = job.tp = 2;
+	lk_error refused = {0};
+	assert_int_equal(lk_job_complete(&job, NULL, &refused), LK_ERR_INPUT);
+	assert_string_equal(refused.where, "--tp");
+
 	/* latent attention with an indexer of 4 heads of 64 that chooses 1,024 keys */
 	job = kind_of_layers("*-", 4096);
 	job.model.attention = LK_ATTN_MLA, job.model.q_lora = 256, job.model.kv_lora = 128;

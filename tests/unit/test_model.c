@@ -533,7 +533,7 @@ static void test_unknown_networks(void **state) {
 	assert_int_equal(
 		from_text(LLAMA ", \"mamba_d_state\": 0, \"use_cache\": true}", &model, NULL, &err), LK_OK);
 	/* Where reading it as another type would fail, that is no remedy. */
-	assert_int_equal(from_text("{\"model_type\": \"rwkv\", \"hidden_size\": 64, "
+	assert_int_equal(from_text("{\"model_type\": \"rwkv6\", \"hidden_size\": 64, "
 	                           "\"num_hidden_layers\": 2, \"state_size\": 16}",
 	                           &model, NULL, &err),
 	                 LK_ERR_INPUT);
@@ -699,6 +699,7 @@ static const struct {
      "\"vocab_size\": 50288, \"hidden_size\": 768, \"num_hidden_layers\": 24, \"num_heads\": 24, "
      "\"head_dim\": 64, \"n_groups\": 1",
      128989632},
+	{"rwkv", "\"vocab_size\": 50277, \"hidden_size\": 768, \"num_hidden_layers\": 12", 169342464},
 	{"falcon_h1",
      SHAPE(36, 1024, 8, 2, 2048, 32784) ", \"head_dim\": 64, \"mamba_d_ssm\": 1536, "
                                         "\"mamba_n_heads\": 24, \"mamba_d_head\": 64, "

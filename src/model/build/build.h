@@ -173,7 +173,7 @@ typedef struct lk_mixer_build {
 } lk_mixer_build;
 extern const lk_mixer_build lk_mixer_builds[];
 enum {
-	LK_MIXER_BUILDS = 4
+	LK_MIXER_BUILDS = 5
 };
 void lk_build_attention_forward(lk_builder *builder, const lk_layer_shape *shape);
 void lk_build_attention_backward(lk_builder *builder, const lk_layer_shape *shape, bool input,
@@ -198,6 +198,14 @@ void lk_build_lightning_forward(lk_builder *builder, const lk_layer_shape *shape
 void lk_build_lightning_backward(lk_builder *builder, const lk_layer_shape *shape, bool input,
                                  bool weight);
 double lk_build_lightning_between(const lk_builder *builder);
+void lk_build_rwkv_forward(lk_builder *builder, const lk_layer_shape *shape);
+void lk_build_rwkv_backward(lk_builder *builder, const lk_layer_shape *shape, bool input,
+                            bool weight);
+double lk_build_rwkv_between(const lk_builder *builder);
+/* Around an MLP that is RWKV's channel mix: what comes before its products and their gate. */
+void lk_build_channel_mix(lk_builder *builder);
+void lk_build_channel_gate(lk_builder *builder, bool forward);
+void lk_build_channel_mix_backward(lk_builder *builder, bool input, bool weight);
 
 /* A product inside a mixer's core, in 16 bits where the layer's products have fewer. */
 void lk_build_core_gemm(lk_builder *builder, const char *name, double m, double n, double k,

@@ -11,6 +11,7 @@ const lk_mixer_build lk_mixer_builds[LK_MIXER_BUILDS] = {
      lk_build_delta_between},
 	{LK_MIXER_LIGHTNING, "lightning ", lk_build_lightning_forward, lk_build_lightning_backward,
      lk_build_lightning_between},
+	{LK_MIXER_RWKV, "rwkv ", lk_build_rwkv_forward, lk_build_rwkv_backward, lk_build_rwkv_between},
 };
 
 static double mixer_norm_out(const lk_builder *builder) {

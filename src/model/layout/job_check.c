@@ -68,6 +68,18 @@ static lk_status job_check_divides(const char *option, const char *what, int64_t
 	return lk_hint(err, "nearest: %s", lk_near_divisors(near, by, total));
 }
 
+/* The recurrence is serial over all tokens; no training framework splits its channels. */
+static lk_status check_rwkv(const lk_job *job, lk_error *err) {
+	if (job->task == LK_TASK_LORA) {
+		lk_fail(err, LK_ERR_INPUT, "--task", "adapters of RWKV's products are not modelled");
+		return lk_hint(err, "train all of it");
+	}
+	const char *option = job->cp > 1 ? "--cp" : "--tp";
+	if (job->tp <= 1 && job->cp <= 1) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, option, "RWKV split over the tokens or channels is not modelled");
+	return lk_hint(err, "leave it out; use --dp, --pp and --zero");
+}
+
 /* What tensor parallelism splits of mixers other than attention; heads that exchange their tokens
  * over context parallelism are split further. */
 static lk_status check_recurrent(const lk_job *job, int mixers, lk_error *err) {
@@ -92,6 +104,7 @@ static lk_status check_recurrent(const lk_job *job, int mixers, lk_error *err) {
 		LK_TRY(job_check_divides("--cp", "key heads of the delta net on a tensor-parallel rank",
 		                         model->delta_key_heads / job->tp, job->cp, err));
 	}
+	if (mixers & LK_MIXER_RWKV) LK_TRY(check_rwkv(job, err));
 	if (mixers & LK_MIXER_LIGHTNING)
 		return job_check_divides("--cp", "heads of lightning attention on a tensor-parallel rank",
 		                         model->heads / job->tp, job->cp, err);

@@ -78,6 +78,7 @@ static const struct range ranges[] = {
 	RANGE(delta_key_dim, 0, WIDTH),
 	RANGE(delta_value_dim, 0, WIDTH),
 	RANGE(delta_conv, 0, 1024),
+	RANGE(rwkv_inner, 0, WIDTH),
 	RANGE(image, 0, WIDTH),
 	RANGE(patch, 0, WIDTH),
 	RANGE(channels, 0, 4096),
@@ -184,6 +185,14 @@ static lk_status check_delta(const lk_model *model, const char *where, lk_error 
 	return lk_hint(err, "heads of values must be a multiple of heads of keys, and have sizes");
 }
 
+static lk_status check_rwkv(const lk_model *model, const char *where, lk_error *err) {
+	if (model->rwkv_inner > 0 && !model->gated) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, where,
+	        model->gated ? "RWKV with a gated MLP is not modelled"
+	                     : "an RWKV layer lacks the width of its time mix");
+	return lk_hint(err, "state attention_hidden_size, and an MLP of two matrices");
+}
+
 /* Windows, chunks and experts that the order names must have a size. */
 static bool order_stands(const lk_model *model) {
 	for (int i = 0; i < model->layers; i++)
@@ -200,11 +209,12 @@ static lk_status check_order(const lk_model *model, const char *where, lk_error 
 	    !order_stands(model)) {
 		lk_fail(err, LK_ERR_INPUT, where, "\"%s\" is no order of this network's layers",
 		        whole ? lk_escape(model->order, shown, sizeof shown) : "...");
-		return lk_hint(err, "give items such as \"3GE *E\": a repeat and letters of *wcMGL-E; "
+		return lk_hint(err, "give items such as \"3GE *E\": a repeat and letters of *wcMGLR-E; "
 		                    "windows and experts need their sizes");
 	}
 	if (mixers & LK_MIXER_SSM) LK_TRY(check_ssm(model, where, err));
 	if (mixers & LK_MIXER_DELTA) LK_TRY(check_delta(model, where, err));
+	if (mixers & LK_MIXER_RWKV) LK_TRY(check_rwkv(model, where, err));
 	return LK_OK;
 }
 

@@ -154,6 +154,17 @@ static const lk_hf_key mamba_keys[] = {
 	END,
 };
 
+static const lk_hf_key rwkv_keys[] = {
+	NEED("num_hidden_layers", layers),
+	NEED("hidden_size", hidden),
+	NEED("vocab_size", vocab),
+	INT("context_length|max_position_embeddings", context),
+	CLEAR("attention_hidden_size", rwkv_inner),
+	CLEAR("intermediate_size", ffn),
+	FLAG("tie_word_embeddings", tied),
+	END,
+};
+
 static const lk_hf_key no_keys[] = {END};
 
 /* ---- what must be derived ---- */
@@ -593,6 +604,7 @@ static const lk_model mamba_start = {PLAIN(2, 0), MAMBA1(false), .tied = true, .
 static const lk_model falcon_mamba_start = {PLAIN(2, 0), MAMBA1(false), .ffn = 1};
 static const lk_model mamba2_start = {PLAIN(2, 0), MAMBA2(128, 8, 256, true), .tied = true,
                                       .ffn = 1};
+static const lk_model rwkv_start = {GPT, .embed_norm = true, .context = 1024};
 static const lk_model minimax_start = {LLAMA(2, 1e6), .experts = 8, .topk = 2};
 static const lk_model minimax_m2_start = {LLAMA(2, 5e6), .qk_norm = true, .qk_norm_wide = true,
                                           .router_bias = true};
@@ -682,6 +694,7 @@ const lk_hf_family lk_hf_decoders[] = {
 	{"mamba", mamba_keys, &mamba_start, lk_hf_mamba},
 	{"falcon_mamba", mamba_keys, &falcon_mamba_start, lk_hf_mamba},
 	{"mamba2", mamba_keys, &mamba2_start, lk_hf_mamba2},
+	{"rwkv", rwkv_keys, &rwkv_start, lk_hf_rwkv},
 	{"minimax", llama_keys, &minimax_start, lk_hf_minimax},
 	{"minimax_text_01", llama_keys, &minimax_start, lk_hf_minimax},
 	{"minimax_m2", llama_keys, &minimax_m2_start, finish_minimax_m2},

@@ -189,6 +189,17 @@ lk_status lk_hf_mamba2(const lk_hf_config *config, lk_model *model, lk_error *er
 	return LK_OK;
 }
 
+/* rwkv: RWKV-4. A width that the config leaves out follows from the hidden size. */
+lk_status lk_hf_rwkv(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	if (model->rwkv_inner == 0) model->rwkv_inner = model->hidden;
+	if (model->ffn == 0 && model->hidden > INT_MAX / 4)
+		return lk_hf_fail(config, NULL, err, "hidden size %d is too large", model->hidden);
+	if (model->ffn == 0) model->ffn = 4 * model->hidden;
+	no_heads(model);
+	snprintf(model->order, sizeof model->order, "R-");
+	return LK_OK;
+}
+
 /* hybrid_override_pattern: a letter for each layer: M Mamba-2, * attention, - MLP, E experts. */
 static lk_status nemotron_letters(const lk_hf_config *config, const lk_value *pattern,
                                   lk_model *model, lk_error *err) {

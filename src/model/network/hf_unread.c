@@ -42,7 +42,8 @@ static const char harmless[] =
 	"use_embedding_sharing use_rmsnorm=true rmsnorm=true ff_factor=4 full_attn_mod=1 "
 	"interpolate_factor=1 position_embedding_type=absolute position_embedding_type=rope_gptj "
 	"norm_type=layer_norm norm_type=low_precision_layernorm mlp_type=default "
-	"use_gated_activation=true use_parallel_block=true order_of_interleaved_layers layer_switch";
+	"use_gated_activation=true use_parallel_block=true order_of_interleaved_layers layer_switch "
+	"rescale_every";
 
 /* Whether the value is the one that a pattern ends with, "name=value". */
 static bool value_is(const lk_value *value, const char *text) {

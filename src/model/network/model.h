@@ -172,7 +172,8 @@ typedef enum lk_mixer {
 	LK_MIXER_SSM = 1 << 1,       /* state space: Mamba of the network's version */
 	LK_MIXER_DELTA = 1 << 2,     /* gated delta net (arXiv 2412.06464) */
 	LK_MIXER_LIGHTNING = 1 << 3, /* linear attention with decay (arXiv 2501.08313) */
-	LK_MIXERS_END = 1 << 4,
+	LK_MIXER_RWKV = 1 << 4,      /* RWKV-4's time mix (arXiv 2305.13048) */
+	LK_MIXERS_END = 1 << 5,
 } lk_mixer;
 typedef enum lk_ffn {
 	LK_FFN_NONE,
@@ -266,9 +267,9 @@ typedef struct lk_model {
 	                        encoder's; 0: as many */
 	/* The list of layers, as repeats and kinds: "3GE *E", "M- ME *- ME". Letters of mixers: * full
 	 * attention, w and c attention within `window`, sliding or in chunks, M Mamba, G gated delta
-	 * net, L lightning attention; of feed-forwards: - dense, E experts. It begins anew until all
-	 * layers are named. "": the fields below (dense_layers, moe_every, moe_offset, window,
-	 * full_every) state it. Read by lk_model_layer alone. */
+	 * net, L lightning attention, R RWKV; of feed-forwards: - dense, E experts. It begins anew
+	 * until all layers are named. "": the fields below (dense_layers, moe_every, moe_offset,
+	 * window, full_every) state it. Read by lk_model_layer alone. */
 	char order[LK_MODEL_ORDER];
 	int hidden, heads, kv_heads, head_dim, ffn, vocab;
 	int context; /* max positions stated by the config: the default sequence length; 0 unknown */
@@ -315,6 +316,8 @@ typedef struct lk_model {
 	bool ssm_norm; /* 2: the gated norm of the output; 1: norms of step size and states (Jamba) */
 	/* Gated delta net: heads of keys and of values, their sizes, width of the convolution. */
 	int delta_key_heads, delta_value_heads, delta_key_dim, delta_value_dim, delta_conv;
+	/* RWKV-4: width of the time mix; its MLPs are channel mixes. 0: none. */
+	int rwkv_inner;
 
 	int experts, topk, expert_ffn; /* 0: dense */
 	int shared_ffn;                /* total width of the shared experts, 0: none */

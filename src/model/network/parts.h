@@ -23,7 +23,7 @@ typedef struct lk_mixer_kind {
 } lk_mixer_kind;
 
 enum {
-	LK_MIXER_KINDS = 4
+	LK_MIXER_KINDS = 5
 };
 extern const lk_mixer_kind lk_mixer_kinds[LK_MIXER_KINDS];
 
@@ -32,7 +32,7 @@ lk_weights lk_attention_weights(const lk_model *model);
 void lk_attention_matrices(const lk_model *model, lk_matrices *list);
 double lk_attention_core(const lk_model *model, const lk_layer *layer, double s);
 double lk_attention_cross(const lk_model *model, double queries, double keys); /* all pairs */
-/* mixer_ssm.c, mixer_delta.c, mixer_lightning.c */
+/* mixer_ssm.c, mixer_delta.c, mixer_lightning.c, mixer_rwkv.c */
 lk_weights lk_ssm_weights(const lk_model *model);
 void lk_ssm_matrices(const lk_model *model, lk_matrices *list);
 double lk_ssm_core(const lk_model *model, const lk_layer *layer, double s);
@@ -42,6 +42,11 @@ double lk_delta_core(const lk_model *model, const lk_layer *layer, double s);
 lk_weights lk_lightning_weights(const lk_model *model);
 void lk_lightning_matrices(const lk_model *model, lk_matrices *list);
 double lk_lightning_core(const lk_model *model, const lk_layer *layer, double s);
+lk_weights lk_rwkv_weights(const lk_model *model);
+void lk_rwkv_matrices(const lk_model *model, lk_matrices *list);
+double lk_rwkv_core(const lk_model *model, const lk_layer *layer, double s);
+/* What a channel mix has beyond an MLP; nothing in networks without. */
+lk_weights lk_rwkv_channel_weights(const lk_model *model);
 
 /* weights.c: a linear layer; a norm over `width` numbers. */
 lk_weights lk_weights_linear(double in, double out, bool bias);
