@@ -43,12 +43,14 @@ typedef struct lk_plan_request {
 	bool offload;          /* also with the optimizer on the host */
 	bool fixed_switches;   /* overlap, sequence parallelism and buckets as usual, not searched */
 
-	double tokens;        /* of the training: days and GPU-hours */
-	const char *headroom; /* percent of the memory that should stay free; NULL: as much as measured
-	                       * peaks exceed predicted ones by, twice */
-	double hours;         /* plans that take longer are left out; 0 any */
-	double gpu_hours;     /* plans that need more are left out; 0 any */
-	int top;              /* layouts shown for each number of GPUs; 0: 5 */
+	double tokens;         /* of the training: days and GPU-hours */
+	const char *headroom;  /* percent of the memory that should stay free; NULL: as much as measured
+	                        * peaks exceed predicted ones by, twice */
+	double hours;          /* plans that take longer are left out; 0 any */
+	double gpu_hours;      /* plans that need more are left out; 0 any */
+	const char *aggregate; /* sites that each train so and synchronise now and then: "sites=4
+	                        * wan=10g latency=50ms"; NULL: one site */
+	int top;               /* layouts shown for each number of GPUs; 0: 5 */
 	bool
 		exhaustive; /* simulate everything: what bounds spare is not spared. For tests and doubts */
 	bool no_exact;  /* do not simulate the best ones again in full */
@@ -105,6 +107,17 @@ typedef struct lk_plan_sensitivity {
 	int best;           /* which of `choices` is the fastest then; 0: the same */
 } lk_plan_sensitivity;
 
+/* Sites that train with the best choice and synchronise now and then, at one precision. */
+typedef struct lk_plan_sync {
+	int bits;            /* of each weight's change */
+	double every;        /* steps between synchronisations */
+	double bytes;        /* that each site sends in one, and receives */
+	double sync_s;       /* that they take on the links */
+	double stall_s;      /* of it, the sites wait */
+	double utilisation;  /* share of the time in which the sites compute */
+	double tokens_per_s; /* of all sites; samples where there are no tokens */
+} lk_plan_sync;
+
 /* Of one number of GPUs. */
 typedef struct lk_plan_count {
 	int gpus;
@@ -136,7 +149,9 @@ typedef struct lk_plan {
 	int gbs, seq;                /* seq: 0 where there are no tokens */
 	const char *unit;            /* what a batch counts: "sequence", "image" */
 	double tokens;
-	int best; /* the count with the fastest first choice; -1: nothing fits */
+	int best;                  /* the count with the fastest first choice; -1: nothing fits */
+	const lk_plan_sync *syncs; /* with aggregate, finest first */
+	int sync_count;
 	double seconds;
 	int threads;
 	const char *const *notes; /* what was assumed for the first choice */
@@ -167,7 +182,8 @@ lk_status lk_plan_launch(const lk_plan *plan, const lk_plan_choice *choice, cons
 
 /* Text for people or data for programs, as lk_predict_print, with its errors (LK_ERR_...). Keys of
  * the JSON object: model, cluster, gbs, unit, seq, tokens, reproduce, warning,
- * assumptions, not_searched, counts:
+ * assumptions, not_searched, syncs: [{bits, every, bytes, sync_s, stall_s, utilisation,
+ * tokens_per_s}], counts:
  * [{gpus, layouts, bounded, too_large, too_slow, schedules_walked, simulated, cut_short,
  * found_too_large, nothing, choices: [{layout, gpus, tp, ..., step_time_s, exact_s, peak_bytes,
  * days, gpu_hours, tight, why_not, reproduce, pareto}], sensitivity: [{cost, factor, step_time_s,

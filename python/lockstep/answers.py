@@ -300,6 +300,19 @@ class PlanCount:
 
 
 @dataclass(frozen=True)
+class PlanSync:
+    """Sites that train with the best choice and synchronise now and then, at one precision."""
+
+    bits: int
+    every: float
+    bytes: float
+    sync_s: float
+    stall_s: float
+    utilisation: float
+    tokens_per_s: float
+
+
+@dataclass(frozen=True)
 class Plan:
     """The fastest layouts that fit. launch: with emit=..., the launch line of the best."""
 
@@ -313,6 +326,7 @@ class Plan:
     warning: Optional[str]
     assumptions: List[str]
     not_searched: List[str]
+    syncs: List[PlanSync]
     counts: List[PlanCount]
     version: str
     launch: Optional[str] = field(default=None, metadata={"json": False})
@@ -629,6 +643,6 @@ def spans_of(reply: Any) -> Table:
     return Table(_makers_of(reply), reply.rows(), "spans")
 
 
-__all__ = ["Accuracy", "Change", "CriticalPart", "Explanation", "Fix", "Layout", "Plan", "PlanChoice", "PlanCount", "Prediction",
+__all__ = ["Accuracy", "Change", "CriticalPart", "Explanation", "Fix", "Layout", "Plan", "PlanChoice", "PlanCount", "PlanSync", "Prediction",
            "ProgramTimes", "Rent", "RentChoice", "Sensitivity", "Sharding", "Simulation", "StageMemory", "Stall", "Sweep", "Table",
            "TimePart", "Validation", "WhatIf"]

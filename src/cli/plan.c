@@ -115,6 +115,12 @@ int cli_plan_with(lk_args *args, const lk_plan_team *team, bool speaks) {
 	    cli_take_file(args, &r.job.config, &err) != LK_OK ||
 	    cli_check_emit(r.job.emit, &outputs, &err) != LK_OK)
 		return speaks ? cli_fail(&err) : CLI_WRONG;
+	if (r.aggregate &&
+	    (outputs.html || (outputs.format != LK_OUTPUT_TEXT && outputs.format != LK_OUTPUT_JSON &&
+	                      outputs.format != LK_OUTPUT_JSONL))) {
+		lk_fail(&err, LK_ERR_INPUT, "--aggregate", "sites are shown as text, json or jsonl");
+		return speaks ? cli_fail(&err) : CLI_WRONG;
+	}
 	r.job.launch = args->rest;
 	r.job.launch_count = args->rest_count;
 	r.team = team;

@@ -66,6 +66,11 @@ static const lk_option options[] = {
 	{REAL("hours", hours, "H", 1e-3, 1e9, "the most hours that the training may take")},
 	{COUNT("gpu-hours", gpu_hours, "N", 1e-3, 1e12, "the most GPU-hours that it may take")},
 
+	{GROUP("Sites")
+	 TEXT("aggregate", aggregate, "WORDS",
+	 "several sites that each train so and synchronise now and then (DiLoCo): sites=4 wan=10g "
+	 "latency=50ms, every=STEPS or busy=95%, bits=32, 16, 8 or 4, fragments=N, overlap=STEPS")},
+
 	{GROUP("What is searched (comma lists; by default the common values)")
 	 TEXT("tp", tp, "N,...", "tensor parallelism")},
 	{TEXT("pp", pp, "N,...", "pipeline parallelism")},

@@ -24,6 +24,8 @@ struct work {
 	lk_asked asked[MOST_COUNTS];
 	lk_plan_count counts[MOST_COUNTS];
 	int gpus[MOST_COUNTS], count, most_gpus;
+	lk_sites sites;
+	lk_plan_sync syncs[4];
 };
 
 static double plan_now_s(void) {
@@ -172,9 +174,42 @@ static lk_status plan_note(const lk_plan_request *request, struct work *work, lk
 	                           err);
 }
 
+static lk_status plan_check_sites(const lk_plan_request *request, struct work *work,
+                                  lk_error *err) {
+	if (!request->aggregate) return LK_OK;
+	if (request->job.task) {
+		lk_fail(err, LK_ERR_INPUT, "--task", "with --aggregate sites exchange whole weights");
+		return lk_hint(err, "leave --task or --aggregate out");
+	}
+	if (request->job.emit) {
+		lk_fail(err, LK_ERR_INPUT, "--emit", "no target launches several sites");
+		return lk_hint(err, "leave --emit or --aggregate out");
+	}
+	return lk_sites_read(request->aggregate, &work->sites, err);
+}
+
+/* Sites that each train with the best choice. */
+static void plan_join_sites(const lk_plan_request *request, struct work *work) {
+	static const int precisions[] = {32, 16, 8, 4};
+	lk_plan *plan = &work->plan;
+	if (!request->aggregate || plan->best < 0) return;
+	const lk_plan_choice *best = plan->counts[plan->best].choices;
+	const lk_sites *sites = &work->sites;
+	double parameters = lk_model_params(&((const lk_job *)best->job)->model);
+	double batch = plan->gbs * (plan->seq ? (double)plan->seq : 1);
+	for (int i = 0; i < 4; i++) {
+		if (sites->bits > 0 && sites->bits != precisions[i]) continue;
+		lk_plan_sync *sync = &work->syncs[plan->sync_count++];
+		*sync = lk_sites_sync(sites, precisions[i], parameters, best->step_time_s);
+		sync->tokens_per_s = sites->sites * batch / best->step_time_s * sync->utilisation;
+	}
+	plan->syncs = work->syncs;
+}
+
 static lk_status layout_plan_answer(const lk_plan_request *request, struct work *work,
                                     lk_error *err) {
 	double start = plan_now_s();
+	LK_TRY(plan_check_sites(request, work, err));
 	LK_TRY(read_counts(request, work, err));
 	for (int i = 0; i < work->count; i++) {
 		lk_predict_request one = request->job;
@@ -186,6 +221,7 @@ static lk_status layout_plan_answer(const lk_plan_request *request, struct work 
 	LK_TRY(plan_describe(request, work, err));
 	for (int i = 0; i < work->count; i++) LK_TRY(plan_search(request, work, i, err));
 	plan_choose(work);
+	plan_join_sites(request, work);
 	LK_TRY(plan_note(request, work, err));
 	work->plan.seconds = plan_now_s() - start;
 	return LK_OK;

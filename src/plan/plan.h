@@ -6,6 +6,7 @@
  *   layout_bound.c    the least time and memory that a layout can have
  *   layout_search.c   bounds for all, simulation for those that could still be among the best
  *   layout_answer.c   the best ones in full: why not the others, sensitivity, Pareto front
+ *   sites.c           several sites that synchronise now and then (DiLoCo)
  *
  * Time and memory of an answer are those of lk_step_ask and of nothing else. */
 #ifndef LK_PLAN_PLAN_H
@@ -262,5 +263,22 @@ lk_status lk_plan_best(lk_arena *arena, const lk_predict_request *request, const
                        lk_predict_request *out, bool *found, uint64_t *layouts, lk_error *err);
 
 void lk_answer_pareto(lk_plan_count *counts, int count);
+
+/* ---- sites ---- */
+
+/* The words of --aggregate. */
+typedef struct lk_sites {
+	double sites, bytes_per_s, latency_s; /* of the slowest link of the ring, each way */
+	double every;                         /* steps between synchronisations; 0: as busy needs */
+	double bits;                          /* of each weight's change; 0: 32, 16, 8 and 4 */
+	double fragments, overlap;            /* overlap: steps that a fragment may be on its way */
+	double busy;                          /* share of the time that computes; 0: every says it */
+} lk_sites;
+
+/* Reads words; LK_ERR_INPUT: one is not known, missing, or contradicts another. */
+lk_status lk_sites_read(const char *text, lk_sites *out, lk_error *err);
+/* What a synchronisation of so many parameters costs sites whose own step takes step_s seconds;
+ * tokens_per_s is left to the caller. */
+lk_plan_sync lk_sites_sync(const lk_sites *sites, double bits, double parameters, double step_s);
 
 #endif

@@ -140,6 +140,40 @@ static lk_status plan_view_put_front(const lk_plan *plan, bool colour, FILE *out
 	return status;
 }
 
+/* Sites that synchronise now and then. */
+static lk_status plan_view_put_syncs(const lk_plan *plan, bool colour, FILE *out, lk_error *err) {
+	const lk_column columns[] = {
+		{"bits", "bits", true, false},
+		{"every", "every (steps)", true, false},
+		{"bytes", "sent by a site", true, false},
+		{"sync_s", "on the links", true, false},
+		{"stall_s", "stalls", true, false},
+		{"utilisation", "computes", true, false},
+		{"tokens_per_s", plan->seq ? "tokens/s" : "samples/s", true, false},
+	};
+	if (!plan->sync_count) return LK_OK;
+	fputs("\nSites that train so and synchronise over their links\n", out);
+	lk_table *table = lk_table_new("syncs", columns, 7);
+	for (int i = 0; table && i < plan->sync_count; i++) {
+		const lk_plan_sync *sync = &plan->syncs[i];
+		char a[32], b[32], c[32], d[32], e[32];
+		snprintf(d, sizeof d, "%.1f %%", 100 * sync->utilisation);
+		lk_table_row(table);
+		lk_table_number(table, sync->bits, NULL);
+		lk_table_number(table, sync->every, NULL);
+		lk_table_number(table, sync->bytes, lk_format_bytes(sync->bytes, a, sizeof a));
+		lk_table_number(table, sync->sync_s, lk_format_seconds(sync->sync_s, b, sizeof b));
+		lk_table_number(table, sync->stall_s, lk_format_seconds(sync->stall_s, c, sizeof c));
+		lk_table_number(table, sync->utilisation, d);
+		lk_table_number(table, sync->tokens_per_s,
+		                lk_format_count(sync->tokens_per_s, e, sizeof e));
+	}
+	lk_status status =
+		table ? lk_table_write(table, LK_FORMAT_TEXT, colour, out, err) : lk_oom(err);
+	lk_table_free(table);
+	return status;
+}
+
 struct text {
 	const lk_plan *plan;
 	bool verbose;
@@ -186,6 +220,7 @@ static lk_status plan_view_write_text(const void *what, bool colour, FILE *out, 
 	for (int i = 0; i < plan->count; i++)
 		LK_TRY(plan_view_put_count(plan, &plan->counts[i], text->verbose, colour, out, err));
 	LK_TRY(plan_view_put_front(plan, colour, out, err));
+	LK_TRY(plan_view_put_syncs(plan, colour, out, err));
 	return plan_view_put_notes(plan, text->verbose, out, err);
 }
 
@@ -294,6 +329,20 @@ static lk_status plan_view_write_json(const void *what, bool colour, FILE *out, 
 	lk_json_array(&w, "not_searched");
 	for (int i = 0; i < text->plan->not_searched_count; i++)
 		lk_json_put_text(&w, NULL, text->plan->not_searched[i]);
+	lk_json_array_end(&w);
+	lk_json_array(&w, "syncs");
+	for (int i = 0; i < text->plan->sync_count; i++) {
+		const lk_plan_sync *sync = &text->plan->syncs[i];
+		lk_json_object(&w, NULL);
+		lk_json_put_integer(&w, "bits", sync->bits);
+		lk_json_put_number(&w, "every", sync->every);
+		lk_json_put_number(&w, "bytes", sync->bytes);
+		lk_json_put_number(&w, "sync_s", sync->sync_s);
+		lk_json_put_number(&w, "stall_s", sync->stall_s);
+		lk_json_put_number(&w, "utilisation", sync->utilisation);
+		lk_json_put_number(&w, "tokens_per_s", sync->tokens_per_s);
+		lk_json_object_end(&w);
+	}
 	lk_json_array_end(&w);
 	lk_json_array(&w, "counts");
 	for (int i = 0; i < text->plan->count; i++) json_count(&w, &text->plan->counts[i]);

@@ -1,0 +1,97 @@
+/* sites.c: training on several sites that synchronise now and then (DiLoCo, arXiv 2311.08105;
+ * fragments and overlap: Streaming DiLoCo, arXiv 2501.18512).
+ *
+ * Each of M sites takes `every` steps by itself; then what its N weights have moved by is averaged
+ * over a ring of the sites' links: 2(M-1) rounds, each of one latency and N bits/8/M bytes. In F
+ * fragments that take turns, each once in a period, a fragment is on its way during `overlap`
+ * steps; what takes longer stalls the site. */
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "plan/plan.h"
+#include "base/text.h"
+
+static const struct word {
+	const char *name, *unit;
+	size_t offset;
+	double low, high, scale;
+	bool whole;
+} words[] = {
+	{"sites", "", offsetof(lk_sites, sites), 2, 1e6, 1, true},
+	{"wan", "g", offsetof(lk_sites, bytes_per_s), 1e-6, 1e6, 1e9 / 8, false},
+	{"latency", "ms", offsetof(lk_sites, latency_s), 0, 1e6, 1e-3, false},
+	{"every", "", offsetof(lk_sites, every), 1, 1e9, 1, true},
+	{"bits", "", offsetof(lk_sites, bits), 4, 32, 1, true},
+	{"fragments", "", offsetof(lk_sites, fragments), 1, 1e4, 1, true},
+	{"overlap", "", offsetof(lk_sites, overlap), 0, 1e9, 1, true},
+	{"busy", "%", offsetof(lk_sites, busy), 1, 99.99, 0.01, false},
+};
+
+static lk_status refuse(const char *word, const char *what, lk_error *err) {
+	char shown[64];
+	lk_fail(err, LK_ERR_INPUT, "--aggregate", "'%s' %s", lk_escape(word, shown, sizeof shown),
+	        what);
+	return lk_hint(err, "give words as sites=4 wan=10g latency=50ms every=100 bits=16 fragments=8 "
+	                    "overlap=5, or busy=95%% instead of every");
+}
+
+static lk_status read_word(const char *said, lk_sites *out, lk_error *err) {
+	const char *value = strchr(said, '='), *end;
+	for (size_t i = 0; value && i < sizeof words / sizeof *words; i++) {
+		const struct word *word = &words[i];
+		size_t length = (size_t)(value - said);
+		if (strlen(word->name) != length || strncmp(said, word->name, length) != 0) continue;
+		double number = lk_read_real(value + 1, &end);
+		if (end == value + 1 || strcmp(end, word->unit) != 0)
+			return refuse(said, "is not understood", err);
+		if (number < word->low || number > word->high || (word->whole && number != floor(number)))
+			return refuse(said, "is outside of its limits", err);
+		*(double *)((char *)out + word->offset) = number * word->scale;
+		return LK_OK;
+	}
+	return refuse(said, "is not understood", err);
+}
+
+lk_status lk_sites_read(const char *text, lk_sites *out, lk_error *err) {
+	*out = (lk_sites){.fragments = 1};
+	char word[64];
+	while (*(text += strspn(text, " ,"))) {
+		size_t length = strcspn(text, " ,");
+		if (length >= sizeof word) return refuse(text, "is not understood", err);
+		lk_copy(word, length + 1, text);
+		text += length;
+		LK_TRY(read_word(word, out, err));
+	}
+	if (out->sites == 0) return refuse("sites", "is missing", err);
+	if (out->bytes_per_s == 0) return refuse("wan", "is missing", err);
+	if (out->every > 0 && out->busy > 0) return refuse("busy", "is what `every` decides", err);
+	if (out->every == 0 && out->busy == 0) out->busy = 0.95;
+	double bits = out->bits;
+	if (bits != 0 && bits != 4 && bits != 8 && bits != 16 && bits != 32)
+		return refuse("bits", "is not 32, 16, 8 or 4", err);
+	double least = out->overlap > out->fragments ? out->overlap : out->fragments;
+	if (out->every > 0 && least > out->every)
+		return refuse("every", "is less than fragments or overlap", err);
+	return LK_OK;
+}
+
+lk_plan_sync lk_sites_sync(const lk_sites *sites, double bits, double parameters, double step_s) {
+	double rounds = 2 * (sites->sites - 1);
+	lk_plan_sync sync = {.bits = (int)bits};
+	sync.bytes = rounds / sites->sites * parameters * bits / 8;
+	double fragment_s =
+		rounds * sites->latency_s + sync.bytes / sites->fragments / sites->bytes_per_s;
+	sync.sync_s = sites->fragments * fragment_s;
+	sync.stall_s = sites->fragments * fmax(0, fragment_s - sites->overlap * step_s);
+	/* A period lasts as long as its steps and stalls, or as the link is taken: busy is the share of
+	 * either, solved for `every`. */
+	double least = fmax(sites->fragments, fmax(sites->overlap, 1));
+	double busy = sites->busy;
+	double needed = fmax(busy / (1 - busy) * sync.stall_s, busy * sync.sync_s) / step_s;
+	sync.every = busy > 0 ? ceil(fmax(needed, least) * (1 - 1e-12)) : sites->every;
+	sync.stall_s = fmax(sync.stall_s, sync.sync_s - sync.every * step_s);
+	double steps_s = sync.every * step_s;
+	sync.utilisation = steps_s / (steps_s + sync.stall_s);
+	return sync;
+}
