@@ -24,11 +24,20 @@ typedef enum lk_option_kind {
 	LK_OPTION_SWITCH, /* int: 0 not given, --name makes it 1, --no-name -1 */
 	LK_OPTION_TEXT,   /* const char *, borrowed from argv */
 	LK_OPTION_LINES,  /* const char *, given any number of times: the values one a line */
-	LK_OPTION_INT,    /* int */
+	LK_OPTION_INT,    /* int; reads 8k, 1Ki */
 	LK_OPTION_REAL,   /* double */
-	LK_OPTION_COUNT,  /* double; reads 15T, 1B, 1.5k, 64Ki */
+	LK_OPTION_COUNT,  /* double; reads 15T, 1B, 1.5k, 64Ki, and what its unit allows */
 	LK_OPTION_CHOICE, /* int: index into `choices` */
 } lk_option_kind;
+
+/* What a COUNT counts: durations are read as 14d, 336h or 2 weeks and dollars as $100k, too. */
+typedef enum lk_option_unit {
+	LK_UNIT_NONE,
+	LK_UNIT_SECONDS,
+	LK_UNIT_MINUTES,
+	LK_UNIT_HOURS,
+	LK_UNIT_DOLLARS,
+} lk_option_unit;
 
 /* An option: a row of a verb's table. */
 typedef struct lk_option {
@@ -39,6 +48,7 @@ typedef struct lk_option {
 	size_t offset;              /* of the field in its struct */
 	bool sweep;                 /* a comma list makes one request per value */
 	double low, high;           /* inclusive limits of numbers; both 0: none */
+	lk_option_unit unit;        /* of COUNT: of the field, and of a number without one */
 	const char *const *choices; /* of CHOICE, ends with NULL */
 	const char *value;          /* what stands for the value in help: "N", "FILE" */
 	const char *group;          /* heading in help; NULL continues the one before */

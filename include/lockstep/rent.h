@@ -73,6 +73,8 @@ typedef struct lk_rent_choice {
 	double goodput;     /* 1 on demand */
 	bool pareto;        /* nobody is both cheaper and faster */
 	bool in_time, in_budget;
+	double chance; /* of keeping to deadline and budget, as far as the range of the step tells: 0 to
+	                  1; NaN without either, or without a range */
 	int gpus_searched;      /* the most GPUs of this machine that were tried */
 	const char *search_end; /* why no more: "limit", "budget", "deadline", "slower", "does not fit",
 	                           "never fits", "interruptions", "network not stated", "no price" */
@@ -124,7 +126,7 @@ void lk_rent_free(lk_rent *rent);
  * deadline_h, budget_usd, considered, gpus_searched, search_complete, searched, choices:
  * [{provider, instance, region, gpu, machines, gpus, batch, layout, step_time_s, hours, hours_low,
  * hours_high, price_usd_h, cost_usd, cost_low_usd, cost_high_usd, price_date, price_source, stall,
- * stall_share, goodput, pareto, in_time, in_budget, gpus_searched, search_end, reproduce}],
+ * stall_share, goodput, pareto, in_time, in_budget, chance, gpus_searched, search_end, reproduce}],
  * cheapest, fastest, ties, settle, nothing, reproduce, notes}. */
 lk_status lk_rent_print(const lk_rent *rent, int format, bool verbose, bool colour,
                         const char *path, FILE *out, lk_error *err);

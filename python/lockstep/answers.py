@@ -527,6 +527,7 @@ class RentChoice:
     pareto: bool
     in_time: bool
     in_budget: bool
+    chance: Optional[float]
     gpus_searched: int
     search_end: Optional[str]
     reproduce: Optional[str]

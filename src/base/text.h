@@ -44,6 +44,17 @@ lk_status lk_parse_real(const char *text, double low, double high, double *out, 
                         lk_error *err);
 lk_status lk_parse_count(const char *text, double low, double high, double *out, const char *where,
                          lk_error *err);
+/* A whole number as people write it: lk_parse_int with the suffixes of lk_parse_count: "8k", "1Ki".
+ */
+lk_status lk_parse_whole(const char *text, long long low, long long high, long long *out,
+                         const char *where, lk_error *err);
+/* A duration in units of `unit_s` seconds: a number of them, or numbers with units from seconds to
+ * weeks: "14d", "2 weeks", "1d 12h". The limits are in the same unit. */
+lk_status lk_parse_duration(const char *text, double unit_s, double low, double high, double *out,
+                            const char *where, lk_error *err);
+/* Dollars: as lk_parse_count, with or without '$' before it: "$100k". */
+lk_status lk_parse_dollars(const char *text, double low, double high, double *out,
+                           const char *where, lk_error *err);
 /* The number at the start of `text`, whatever the locale; *end is set after it, or to `text` if
  * there is none. Decimal notation only: no hexadecimal, infinity or NaN; overflow gives infinity.
  */

@@ -1,6 +1,7 @@
 /* text_numbers.c: strict numbers of people: the whole text must be one, within limits. */
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -85,6 +86,61 @@ lk_status lk_parse_count(const char *text, double low, double high, double *out,
 	if (factor == 0)
 		return no_number(text, "give a number such as 4096, 1.5k, 64Ki or 15T", where, err);
 	return text_within(text, number * factor, low, high, out, where, err);
+}
+
+lk_status lk_parse_whole(const char *text, long long low, long long high, long long *out,
+                         const char *where, lk_error *err) {
+	const char *end;
+	double number = lk_read_real(text, &end), factor = *end ? suffix_factor(end) : 0;
+	double whole = number * factor;
+	char digits[32];
+	bool counted = end != text && factor > 0 && whole == floor(whole) && fabs(whole) < 0x1p53;
+	if (counted) snprintf(digits, sizeof digits, "%.0f", whole);
+	return lk_parse_int(counted ? digits : text, low, high, out, where, err);
+}
+
+lk_status lk_parse_dollars(const char *text, double low, double high, double *out,
+                           const char *where, lk_error *err) {
+	return lk_parse_count(text + (*text == '$'), low, high, out, where, err);
+}
+
+/* Seconds of the unit whose name has `length` letters; 0 if there is no such unit. */
+static double duration_unit(const char *name, size_t length) {
+	static const struct {
+		double seconds;
+		const char *names;
+	} units[] = {{1, "s sec secs second seconds"},
+	             {60, "m min mins minute minutes"},
+	             {3600, "h hr hrs hour hours"},
+	             {86400, "d day days"},
+	             {604800, "w wk week weeks"}};
+	char word[16];
+	if (length >= sizeof word) return 0;
+	lk_copy(word, length + 1, name);
+	for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+		if (lk_name_among(units[i].names, word)) return units[i].seconds;
+	return 0;
+}
+
+lk_status lk_parse_duration(const char *text, double unit_s, double low, double high, double *out,
+                            const char *where, lk_error *err) {
+	double sum = 0;
+	const char *at = text, *end;
+	do {
+		double number = lk_read_real(at, &end);
+		const char *name = end + strspn(end, " ");
+		size_t length = strspn(name, "abcdefghijklmnopqrstuvwxyz");
+		bool bare = at == text && !*end;
+		double seconds = bare ? unit_s : duration_unit(name, length);
+		if (end == at || seconds == 0 || (at != text && number < 0))
+			return no_number(text,
+			                 "give a number, or one with its unit: 90s, 30 min, 336h, 14d, 2 weeks",
+			                 where, err);
+		sum += number * (seconds / unit_s);
+		at = bare ? end : name + length;
+		at += strspn(at, " ");
+	} while (*at);
+	return text_within(text, sum, low, high, out, where, err);
 }
 
 lk_status lk_parse_bool(const char *text, bool *out, const char *where, lk_error *err) {

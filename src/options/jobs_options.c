@@ -37,17 +37,17 @@ static const lk_option options[] = {
 	 "of elastic policies: log (sum of logarithms of speed-ups: fair), speedup (their sum), "
 	 "completion (what is nearly done first; assumes that remaining times are known, and may let a "
 	 "job wait)")},
-	{REAL("restart", restart_s, "SECONDS", 0, 1e5,
+	{DURATION("restart", restart_s, SECONDS, 0, 1e5,
 	 "what a change costs a running job, from halt to full speed; default 60")},
-	{REAL("every", every_min, "MINUTES", 0, 1e5,
+	{DURATION("every", every_min, MINUTES, 0, 1e5,
 	 "elastic policies change at most this often; default: at every arrival and end")},
-	{REAL("horizon", horizon_h, "HOURS", 0.01, 1e5,
+	{DURATION("horizon", horizon_h, HOURS, 0.01, 1e5,
 	 "a change must pay for its restart within this time; default 1")},
 	{GROUP("Nodes that are switched off")
 	 FLAG("save-energy", save_energy,
 	 "switch nodes off beyond a forecast of demand, under the first policy: node hours saved "
 	 "against added waiting, for buffers of nodes from none to half")},
-	{REAL("boot", boot_s, "SECONDS", 0, 86400, "a node takes from off to on; default 300"),
+	{DURATION("boot", boot_s, SECONDS, 0, 86400, "a node takes from off to on; default 300"),
 	 WITH("save-energy")},
 	{REAL("penalty", penalty, "X", 0, 1e6,
 	 "node hours that an hour of a job's added waiting counts as, for the best buffer; default 1"),

@@ -69,6 +69,18 @@ static lk_status parse_choice(const lk_option *option, const char *text, int *ou
 	return lk_hint_names(err, text, option->choices, count);
 }
 
+static lk_status convert_count(lk_option_unit unit, const char *text, double low, double high,
+                               double *field, const char *where, lk_error *err) {
+	switch (unit) {
+	case LK_UNIT_NONE: return lk_parse_count(text, low, high, field, where, err);
+	case LK_UNIT_SECONDS: return lk_parse_duration(text, 1, low, high, field, where, err);
+	case LK_UNIT_MINUTES: return lk_parse_duration(text, 60, low, high, field, where, err);
+	case LK_UNIT_HOURS: return lk_parse_duration(text, 3600, low, high, field, where, err);
+	case LK_UNIT_DOLLARS: return lk_parse_dollars(text, low, high, field, where, err);
+	}
+	return lk_fail(err, LK_ERR_INTERNAL, where, "a quantity of unknown unit");
+}
+
 /* Converts `text` to the type of the option and stores it at `field`. */
 static lk_status convert(const lk_option *option, const char *text, void *field, lk_error *err) {
 	char where[WHERE_SIZE];
@@ -87,13 +99,13 @@ static lk_status convert(const lk_option *option, const char *text, void *field,
 	case LK_OPTION_TEXT:
 	case LK_OPTION_LINES: memcpy(field, &text, sizeof text); return LK_OK;
 	case LK_OPTION_INT:
-		LK_TRY(lk_parse_int(text, low > INT_MIN ? (long long)ceil(low) : INT_MIN,
-		                    high < INT_MAX ? (long long)floor(high) : INT_MAX, &number, where,
-		                    err));
+		LK_TRY(lk_parse_whole(text, low > INT_MIN ? (long long)ceil(low) : INT_MIN,
+		                      high < INT_MAX ? (long long)floor(high) : INT_MAX, &number, where,
+		                      err));
 		*(int *)field = (int)number;
 		return LK_OK;
 	case LK_OPTION_REAL: return lk_parse_real(text, low, high, field, where, err);
-	case LK_OPTION_COUNT: return lk_parse_count(text, low, high, field, where, err);
+	case LK_OPTION_COUNT: return convert_count(option->unit, text, low, high, field, where, err);
 	case LK_OPTION_CHOICE: return parse_choice(option, text, field, err);
 	}
 	return lk_fail(err, LK_ERR_INTERNAL, where, "an option of unknown kind");

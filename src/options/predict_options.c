@@ -185,9 +185,9 @@ static const lk_option options[] = {
 	{GROUP("Output")
 	 COUNT("tokens", tokens, "N", 1, 1e18,
 	 "length of the whole training: gives days and GPU-hours (15T)"), LETTER('t')},
-	{REAL("mtbf", mtbf_hours, "HOURS", 1e-3, 1e9,
+	{DURATION("mtbf", mtbf_hours, HOURS, 1e-3, 1e9,
 	 "mean time between failures of the whole job: gives goodput")},
-	{REAL("checkpoint-interval", checkpoint_minutes, "MINUTES", 1e-3, 1e7,
+	{DURATION("checkpoint-interval", checkpoint_minutes, MINUTES, 1e-3, 1e7,
 	 "between checkpoints; default: the best interval"), WITH("mtbf")},
 	{REAL("checkpoint-write", checkpoint_write_gbps, "GB/S", 1e-6, 1e6,
 	 "that each node writes of a checkpoint; default 1"), WITH("mtbf")},

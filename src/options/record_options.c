@@ -17,7 +17,7 @@ static const lk_option options[] = {
 	 "MiB of each process's file; what does not fit is counted; default 64")},
 	{GROUP("When it ends")
 	 INT("steps", steps, "N", 1, 1000000, "stop the command after N steps")},
-	{REAL("time-limit", time_limit, "SECONDS", 0.001, 1e9,
+	{DURATION("time-limit", time_limit, SECONDS, 0.001, 1e9,
 	 "stop the command after this time; exit status 124")},
 	{GROUP("What is recorded")
 	 TEXT("step-marker", step_marker, "CALL",

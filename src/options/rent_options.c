@@ -84,19 +84,21 @@ static const lk_option rent_options[] = {
 	 "numbers that `lockstep calibrate` wrote, on top of the built-in ones")},
 
 	{GROUP("What may be spent")
-	 REAL("deadline", deadline_h, "HOURS", 1e-6, 1e9, "the most hours that the training may take")},
-	{COUNT("budget", budget, "DOLLARS", 1e-6, 1e15, "the most dollars that it may cost (20k)")},
+	 DURATION("deadline", deadline_h, HOURS, 1e-6, 1e9,
+	 "the most time that the training may take (240, 14d, '2 weeks')")},
+	{COUNT("budget", budget, "DOLLARS", 1e-6, 1e15, "the most dollars that it may cost ($20k)"),
+	 .unit = LK_UNIT_DOLLARS},
 	{INT("most-gpus", most_gpus, "N", 1, 65536,
 	 "most GPUs of one choice; default: as many as budget or deadline can need, "
 	 "without them 64")},
 	{FLAG("spot", spot, "rent at spot prices")},
 	{REAL("interruptions", interruptions, "PER_HOUR", 0, 60,
 	 "how often a spot machine is taken away; default 0.05"), WITH("spot")},
-	{REAL("checkpoint", job.checkpoint_minutes, "MINUTES", 0.01, 1e6,
+	{DURATION("checkpoint", job.checkpoint_minutes, MINUTES, 0.01, 1e6,
 	 "between checkpoints; default: the best interval"), WITH("spot")},
 	{REAL("checkpoint-write", job.checkpoint_write_gbps, "GB/S", 1e-6, 1e6,
 	 "that each machine writes of a checkpoint; default 1"), WITH("spot")},
-	{REAL("setup", setup_min, "MINUTES", 0, 1e5, "paid for before the first step; default 10")},
+	{DURATION("setup", setup_min, MINUTES, 0, 1e5, "paid for before the first step; default 10")},
 	{COUNT("prepare-per-core", prepare_per_core, "SAMPLES/S", 1e-9, 1e9,
 	 "samples that one vCPU reads, decodes and prepares; without it preparation costs nothing")},
 	{TEXT("stalls", stalls, "FILE", "instead: the output of `lockstep stalls -o json` for the "

@@ -46,6 +46,9 @@
 	LK_ROW(name, REAL, REQUEST, field, help), .value = value_, .low = low_, .high = high_
 #define COUNT(name, field, value_, low_, high_, help) \
 	LK_ROW(name, COUNT, REQUEST, field, help), .value = value_, .low = low_, .high = high_
+/* A duration; `unit_` is SECONDS, MINUTES or HOURS. */
+#define DURATION(name, field, unit_, low_, high_, help) \
+	COUNT(name, field, #unit_, low_, high_, help), .unit = LK_UNIT_##unit_
 #define CHOICE(name, field, choices_, value_, help) \
 	LK_ROW(name, CHOICE, REQUEST, field, help), .choices = choices_, .value = value_
 

@@ -15,7 +15,7 @@ static const lk_option options[] = {
 	{INT("warmup", warmup, "N", 0, 1000000, "steps before them that are not measured; default 5")},
 	{INT("repeats", repeats, "N", 1, 50,
 	 "runs of each configuration, in rounds; with --budget: at least; default 3"), LETTER('r')},
-	{REAL("budget", budget, "SECONDS", 0.001, 1e9,
+	{DURATION("budget", budget, SECONDS, 0.001, 1e9,
 	 "as many rounds as it takes to tell the largest two parts apart, or 50, within this time; "
 	 "default: --repeats rounds")},
 	{TEXT("configurations", configurations, "NAME,...",
@@ -24,7 +24,7 @@ static const lk_option options[] = {
 	 "the command for one process, where changing the launcher's number to 1 does not make it")},
 	{TEXT("recording", recording, "DIR",
 	 "estimate from a recording of lockstep record; nothing is run")},
-	{REAL("time-limit", time_limit, "SECONDS", 0.001, 1e9,
+	{DURATION("time-limit", time_limit, SECONDS, 0.001, 1e9,
 	 "of each run; default: none for the first, ten times its length and a minute for the others")},
 	{FLAG("yes", yes, "do not ask before the command is run again"), LETTER('y')},
 	{GROUP("What is recorded")

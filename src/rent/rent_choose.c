@@ -63,6 +63,25 @@ double lk_rent_goodput(const lk_rent_request *request, const lk_rent_rate *rate)
 	                                        request->job.checkpoint_write_gbps));
 }
 
+/* The standard normal deviate that nine in ten lie below: an 80 % range ends there on both sides.
+ */
+static const double NINE_IN_TEN = 1.2815515655446004;
+
+/* The chance of keeping to deadline and budget. Both limit the same hours, since dollars are hours
+ * at a fixed rate: the tighter one counts. The hours' logarithm is taken to be normal on each side
+ * of the prediction, with a tenth beyond each end of the 80 % range. */
+static double choose_chance(const lk_rent_request *request, const lk_rent_choice *choice) {
+	double most = INFINITY;
+	if (request->deadline_h > 0) most = request->deadline_h;
+	if (request->budget > 0)
+		most = fmin(most, request->budget / (choice->price * choice->machines));
+	double end = most < choice->hours ? choice->hours_low : choice->hours_high;
+	if (isinf(most) || isnan(end)) return NAN;
+	double room = log(most / choice->hours), width = fabs(log(end / choice->hours));
+	if (width == 0) return room >= 0 ? 1 : 0;
+	return 0.5 * erfc(-room / width * NINE_IN_TEN / sqrt(2));
+}
+
 bool lk_rent_choice_of(const lk_rent_request *request, const lk_rent_loader *loader,
                        const lk_offer *offer, const lk_rent_rate *rate, lk_rent_choice *choice) {
 	const char *slowest = "preparation";
@@ -99,6 +118,7 @@ bool lk_rent_choice_of(const lk_rent_request *request, const lk_rent_loader *loa
 	choice->cost_high = choice->hours_high * rate_usd;
 	choice->in_time = request->deadline_h <= 0 || choice->hours <= request->deadline_h;
 	choice->in_budget = request->budget <= 0 || choice->cost <= request->budget;
+	choice->chance = choose_chance(request, choice);
 	set_stall(rate, slowest, choice);
 	return true;
 }

@@ -298,6 +298,48 @@ static void strict_numbers(void **state) {
 	assert_int_equal(lk_parse_real("1e999", -INFINITY, INFINITY, &x, "--x", NULL), LK_ERR_INPUT);
 }
 
+/* A week is seven days of 24 hours, in whatever unit the answer is. */
+static void durations_and_dollars(void **state) {
+	(void)state;
+	static const struct {
+		const char *text;
+		double hours;
+	} good[] = {{"336", 336},   {"336h", 336},  {"14d", 336},    {"2 weeks", 336},
+	            {"0.5", 0.5},   {"1d 12h", 36}, {"1d12h", 36},   {"30 min", 0.5},
+	            {"5400s", 1.5}, {"1 day", 24},  {"1.5 hr ", 1.5}};
+	double x;
+	long long n;
+	lk_error err;
+	for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+		assert_int_equal(lk_parse_duration(good[i].text, 3600, 0, 1e9, &x, "--x", &err), LK_OK);
+		assert_true(fabs(x - good[i].hours) < 1e-12);
+		assert_int_equal(lk_parse_duration(good[i].text, 60, 0, 1e9, &x, "--x", &err), LK_OK);
+		bool bare = !strpbrk(good[i].text, "hdwms");
+		assert_true(fabs(x - (bare ? good[i].hours : 60 * good[i].hours)) < 1e-9);
+	}
+	static const char *const bad[] = {"",       "h",   "14x",  "2 weeks and", "1d 12", "1 12h",
+	                                  "2d -1h", "-1d", "1e9d", "d14",         "1d,2h", " "};
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+		assert_int_equal(lk_parse_duration(bad[i], 3600, 0, 1e9, &x, "--x", &err), LK_ERR_INPUT);
+
+	assert_int_equal(lk_parse_dollars("$100k", 0, 1e9, &x, "--x", &err), LK_OK);
+	assert_true(x == 1e5);
+	assert_int_equal(lk_parse_dollars("250", 0, 1e9, &x, "--x", &err), LK_OK);
+	assert_true(x == 250);
+	assert_int_equal(lk_parse_dollars("$$1", 0, 1e9, &x, "--x", &err), LK_ERR_INPUT);
+	assert_int_equal(lk_parse_dollars("$", 0, 1e9, &x, "--x", &err), LK_ERR_INPUT);
+
+	assert_int_equal(lk_parse_whole("8k", 1, 1 << 24, &n, "--seq", &err), LK_OK);
+	assert_int_equal(n, 8000);
+	assert_int_equal(lk_parse_whole("1Ki", 1, 1 << 24, &n, "--seq", &err), LK_OK);
+	assert_int_equal(n, 1024);
+	assert_int_equal(lk_parse_whole("1.5k", 1, 1 << 24, &n, "--seq", &err), LK_OK);
+	assert_int_equal(n, 1500);
+	static const char *const parts[] = {"1.5", "0.0001k", "1kk", "k", "99G", "1e300T"};
+	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+		assert_int_equal(lk_parse_whole(parts[i], 1, 1 << 24, &n, "--seq", &err), LK_ERR_INPUT);
+}
+
 static void counts_and_bools(void **state) {
 	(void)state;
 	static const struct {
@@ -649,6 +691,7 @@ int main(void) {
 		cmocka_unit_test(numbers_do_not_depend_on_the_locale),
 		cmocka_unit_test(strict_numbers),
 		cmocka_unit_test(counts_and_bools),
+		cmocka_unit_test(durations_and_dollars),
 		cmocka_unit_test(formats),
 		cmocka_unit_test(names),
 		cmocka_unit_test(one_slip_is_always_found),

@@ -236,6 +236,39 @@ static void near_ones_are_ties(void **state) {
 	lk_arena_free(&m.arena);
 }
 
+/* Of 4 h +- 10 % at a dollar: a tenth lies beyond each end, half on each side of the prediction. */
+static void chances_of_keeping(void **state) {
+	(void)state;
+	struct market m;
+	open_market(&m, (const double[]){10, 4, 1}, 0.1);
+	decide(&m);
+	assert_true(isnan(m.rent.choices[m.rent.cheapest].chance)); /* nothing to keep to */
+	static const struct {
+		double deadline, budget, chance;
+	} asked[] = {{4.4, 0, 0.9}, {4, 0, 0.5}, {0, 4.4, 0.9}, {4.4, 4, 0.5}, {4, 4.4, 0.5}};
+	for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) {
+		m.request.deadline_h = asked[i].deadline;
+		m.request.budget = asked[i].budget;
+		decide(&m);
+		assert_string_equal(named(&m, m.rent.cheapest), "slow");
+		assert_true(fabs(m.rent.choices[m.rent.cheapest].chance - asked[i].chance) < 1e-12);
+	}
+	m.request.deadline_h = 3.6; /* of what misses the deadline: the low end of its range */
+	m.request.budget = 0;
+	decide(&m);
+	for (int i = 0; i < m.rent.count; i++)
+		if (strcmp(m.rent.choices[i].instance, "slow") == 0)
+			assert_true(fabs(m.rent.choices[i].chance - 0.1) < 1e-12);
+	double before = 0; /* more time, more chance */
+	for (m.request.deadline_h = 4; m.request.deadline_h < 5; m.request.deadline_h += 0.05) {
+		decide(&m);
+		double chance = m.rent.choices[m.rent.cheapest].chance;
+		if (strcmp(named(&m, m.rent.cheapest), "slow") == 0) assert_true(chance > before);
+		before = chance;
+	}
+	lk_arena_free(&m.arena);
+}
+
 static void preparation_and_interruptions(void **state) {
 	(void)state;
 	struct market m;
@@ -269,10 +302,15 @@ static void preparation_and_interruptions(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(own_list_is_sound),      cmocka_unit_test(zones_become_a_region),
-		cmocka_unit_test(hosts_of_gcp_are_added), cmocka_unit_test(impossible_prices_are_named),
-		cmocka_unit_test(no_catalogue),           cmocka_unit_test(cheapest_and_fastest),
-		cmocka_unit_test(near_ones_are_ties),     cmocka_unit_test(preparation_and_interruptions),
+		cmocka_unit_test(own_list_is_sound),
+		cmocka_unit_test(zones_become_a_region),
+		cmocka_unit_test(hosts_of_gcp_are_added),
+		cmocka_unit_test(impossible_prices_are_named),
+		cmocka_unit_test(no_catalogue),
+		cmocka_unit_test(cheapest_and_fastest),
+		cmocka_unit_test(near_ones_are_ties),
+		cmocka_unit_test(chances_of_keeping),
+		cmocka_unit_test(preparation_and_interruptions),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -164,6 +164,7 @@ static const lk_column choice_columns[] = {
 	{"pareto", "", false, true},
 	{"in_time", "", false, true},
 	{"in_budget", "", false, true},
+	{"chance", "keeps", true, true},
 	{"gpus_searched", "", true, true},
 	{"search_end", "", false, true},
 	{"warning", "warning", false, true},
@@ -227,6 +228,8 @@ static void rent_view_put_choice(lk_table *table, const lk_rent *rent, int i) {
 	lk_table_bool(table, choice->pareto);
 	lk_table_bool(table, choice->in_time);
 	lk_table_bool(table, choice->in_budget);
+	lk_table_number(table, choice->chance,
+	                isnan(choice->chance) ? NULL : lk_percent(choice->chance, text, sizeof text));
 	lk_table_number(table, choice->gpus_searched, NULL);
 	lk_table_text(table, choice->search_end);
 	lk_table_text(table, rent->warning);
@@ -260,12 +263,36 @@ struct text {
 	bool verbose;
 };
 
+/* "; keeps to the budget with 61 % ($94 312 to $127 044)": the range where the limit lies. */
+static void put_keeping(const lk_rent *rent, const lk_rent_choice *choice, FILE *out) {
+	if (isnan(choice->chance)) return;
+	char low[32], high[32];
+	bool timed = rent->deadline_h > 0, paid = rent->budget > 0;
+	fprintf(out, "; keeps to the %s%s%s with ", timed ? "deadline" : "",
+	        timed && paid ? " and the " : "", paid ? "budget" : "");
+	if (choice->chance > 0.99) fputs("over 99 %", out);
+	else if (choice->chance < 0.01) fputs("under 1 %", out);
+	else fprintf(out, "%.0f %%", 100 * choice->chance);
+	if (timed)
+		fprintf(out, " (%s to %s h", hours_text(choice->hours_low, low, sizeof low),
+		        hours_text(choice->hours_high, high, sizeof high));
+	if (paid) {
+		int decimals = choice->cost_low < 1000 ? 2 : 0;
+		fprintf(out, "%s$%s to $%s", timed ? ", " : " (",
+		        lk_fixed(choice->cost_low, decimals, low, sizeof low),
+		        lk_fixed(choice->cost_high, decimals, high, sizeof high));
+	}
+	fputc(')', out);
+}
+
 static void rent_view_put_decision(const lk_rent *rent, const char *what, int at, FILE *out) {
 	const lk_rent_choice *choice = &rent->choices[at];
 	char hours[32], cost[40];
-	fprintf(out, "%-9s %d x %s (%s): %s h, $%s\n", what, choice->machines, choice->instance,
+	fprintf(out, "%-9s %d x %s (%s): %s h, $%s", what, choice->machines, choice->instance,
 	        choice->provider, hours_text(choice->hours, hours, sizeof hours),
 	        lk_fixed(choice->cost, choice->cost < 1000 ? 2 : 0, cost, sizeof cost));
+	put_keeping(rent, choice, out);
+	fputc('\n', out);
 }
 
 static void put_decisions(const lk_rent *rent, FILE *out) {
@@ -344,6 +371,7 @@ static void put_json_choice(lk_json_writer *writer, const lk_rent_choice *choice
 	lk_json_put_bool(writer, "pareto", choice->pareto);
 	lk_json_put_bool(writer, "in_time", choice->in_time);
 	lk_json_put_bool(writer, "in_budget", choice->in_budget);
+	lk_json_put_number(writer, "chance", choice->chance);
 	lk_json_put_integer(writer, "gpus_searched", choice->gpus_searched);
 	lk_json_put_text(writer, "search_end", choice->search_end);
 	lk_json_put_text(writer, "reproduce", choice->reproduce);
