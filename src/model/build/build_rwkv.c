@@ -2,8 +2,9 @@
  * the authors' CUDA kernel run them. Hidden size h, time mix of width A:
  *
  *     time mix     three mixes of each token with the one before; keys, values, receptance; the
- *                  recurrence, 10 A operations a token, backward 30 A, since it makes its states
- *                  again; its output times the sigmoid of the receptance; the output product
+ *                  recurrence, 10 A operations a token; backward 30 A, an assumption: its states
+ *                  again, and twice the forward pass; its output times the sigmoid of the
+ *                  receptance; the output product
  *     channel mix  two mixes; the MLP of one, times the sigmoid of a product [h, h] of the other
  *
  * No split over tensor- or context-parallel ranks: the job refuses both. */

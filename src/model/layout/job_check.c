@@ -68,7 +68,7 @@ static lk_status job_check_divides(const char *option, const char *what, int64_t
 	return lk_hint(err, "nearest: %s", lk_near_divisors(near, by, total));
 }
 
-/* The recurrence is serial over all tokens; no training framework splits its channels. */
+/* The recurrence is serial over all tokens; how its channels would be split is not modelled. */
 static lk_status check_rwkv(const lk_job *job, lk_error *err) {
 	if (job->task == LK_TASK_LORA) {
 		lk_fail(err, LK_ERR_INPUT, "--task", "adapters of RWKV's products are not modelled");
