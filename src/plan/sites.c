@@ -47,7 +47,8 @@ static lk_status read_word(const char *said, lk_sites *out, lk_error *err) {
 			return refuse(said, "is not understood", err);
 		if (number < word->low || number > word->high || (word->whole && number != floor(number)))
 			return refuse(said, "is outside of its limits", err);
-		*(double *)((char *)out + word->offset) = number * word->scale;
+		number *= word->scale;
+		memcpy((char *)out + word->offset, &number, sizeof number);
 		return LK_OK;
 	}
 	return refuse(said, "is not understood", err);
