@@ -7,6 +7,7 @@ import csv
 import json
 import math
 import os
+import re
 import sqlite3
 import sys
 
@@ -44,7 +45,8 @@ def in_csv(value):
     if isinstance(value, bool):
         return b"true" if value else b"false"
     if isinstance(value, bytes):
-        return (b"'" if value[:1] in tuple(bytes([c]) for c in b"=+-@\t\r") else b"") + value
+        seen = re.sub(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]", lambda found: b"\\x%02x" % found[0][0], value)
+        return (b"'" if value[:1] in tuple(bytes([c]) for c in b"=+-@\t\r") else b"") + seen
     return value
 
 

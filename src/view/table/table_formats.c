@@ -53,6 +53,7 @@ lk_status lk_table_markdown(const lk_table *table, FILE *out, lk_error *err) {
 }
 
 /* Text that a spreadsheet would run as a formula gets a quote before it (OWASP, "CSV Injection").
+ * Control characters, which a terminal would obey, are written as \xNN.
  * In quotes stand also:
  * '#' at the start of a line, a comment to some readers; a byte-order mark there, which readers
  * would take off; an empty field that is alone, which looks like a blank line. */
@@ -64,8 +65,10 @@ static void formats_put_field(const char *text, bool guard, bool first, bool alo
 	if (quoted) putc('"', out);
 	if (formula) putc('\'', out);
 	for (; *text; text++) {
-		if (*text == '"') putc('"', out);
-		putc(*text, out);
+		unsigned char byte = (unsigned char)*text;
+		if (byte == '"') putc('"', out);
+		if ((byte < ' ' && !strchr("\t\r\n", byte)) || byte == 0x7f) fprintf(out, "\\x%02x", byte);
+		else putc(byte, out);
 	}
 	if (quoted) putc('"', out);
 }
