@@ -27,7 +27,8 @@ COMMANDS = SMALL + [
     f"replay {TRACE} -o json", f"whatif {TRACE} -o csv", f"diff {data}/data/trace_before.json {data}/data/trace_after.json",
     f"validate {data}/data/runs_small.csv -o csv", "jobs --draw 2 --gpu h100-sxm --gpus 8 -o json",
     "rent --model gpt2 --seq 1024 --gbs 256 --tokens 1B --most-gpus 1 --provider aws", "machines -o json", "devices h100 -o jsonl", "models gpt -o md",
-    f"compile verify {data}/../examples/lang/sgd.lk", f"compile check {data}/../examples/lang/sgd.lk -o json"]
+    f"compile verify {data}/../examples/lang/sgd.lk", f"compile check {data}/../examples/lang/sgd.lk -o json",
+    f"compile run {data}/../examples/lang/sgd.lk --sizes dp=2,N=10", f"compile emit {data}/../examples/lang/sgd.lk"]
 
 
 def files_in_out():

@@ -42,7 +42,8 @@ lk_status lk_compile_act(lk_compile *answer, const lk_compile_request *request, 
 	if ((unsigned)request->action >= LK_COMPILE_ACTIONS || !actions[request->action])
 		return lk_fail(err, LK_ERR_INTERNAL, "compile",
 		               "an action that is not of the language alone");
-	return actions[request->action](answer, request, out, err);
+	LK_TRY(actions[request->action](answer, request, out, err));
+	return answer->file->lost ? lk_oom(err) : LK_OK;
 }
 
 bool lk_compile_no(const lk_compile *answer) {

@@ -64,7 +64,7 @@ void lc_put_map_index(const lc_pass *pass, const lc_place *at, FILE *out) {
 static void put_arrived(const lc_pass *pass, const lc_place *at, FILE *out) {
 	char index[2][INDEX];
 	for (int i = 0; i < 2; i++) {
-		FILE *text = fmemopen(index[i], sizeof index[i], "w");
+		FILE *text = lc_text_open(pass->p, index[i], sizeof index[i]);
 		if (!text) return;
 		fprintf(text, i ? "p_mine[" : "p_arrived[");
 		lc_put_map_index(pass, at, text);

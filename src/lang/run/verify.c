@@ -65,7 +65,7 @@ static void note_difference(const struct trial *trial, int result, int64_t item,
 	char name[80];
 	if (!verifier->out->equal) return;
 	verifier->out->equal = false;
-	FILE *file = fmemopen(verifier->out->where, sizeof verifier->out->where, "w");
+	FILE *file = lc_text_open(verifier->p, verifier->out->where, sizeof verifier->out->where);
 	if (!file) return;
 	int id = verifier->results[1][result];
 	fprintf(file, "%s",

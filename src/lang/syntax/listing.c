@@ -90,7 +90,7 @@ static void listing_put_row(const lc_program *program, int id, FILE *out) {
 	LK_ASSERT(id >= 0 && (size_t)id < program->nodes.count);
 	const lc_node *node = &program->nodes.at[id];
 	char type[512], what[256] = "";
-	FILE *file = fmemopen(what, sizeof what, "w");
+	FILE *file = lc_text_open(program, what, sizeof what);
 	if (!file) return;
 	fputs(lc_ops[node->op].name, file);
 	for (int i = 0; i < node->inputs; i++) fprintf(file, " %%%d", node->in[i]);

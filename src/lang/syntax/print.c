@@ -61,7 +61,7 @@ static void put_type(const lc_program *program, const lc_node *node, FILE *out) 
 }
 
 char *lc_type_text(const lc_program *program, const lc_node *node, char *out, size_t size) {
-	FILE *file = fmemopen(out, size, "w");
+	FILE *file = lc_text_open(program, out, size);
 	out[0] = '\0';
 	if (!file) return out;
 	put_type(program, node, file);
@@ -199,7 +199,7 @@ void lc_print_attributes(const lc_program *program, const lc_node *node, FILE *o
 		between = ", ";
 	}
 	char options[96] = "";
-	w.out = fmemopen(options, sizeof options, "w");
+	w.out = lc_text_open(program, options, sizeof options);
 	if (!w.out) return;
 	put_options(&w, node);
 	fclose(w.out);
@@ -241,7 +241,7 @@ static void print_put_value(struct writer *writer, int id, int tight) {
 char *lc_value_text(const lc_program *program, int id, char *out, size_t size) {
 	LK_ASSERT(id >= 0 && (size_t)id < program->nodes.count);
 	char text[512] = "";
-	FILE *file = fmemopen(text, sizeof text, "w");
+	FILE *file = lc_text_open(program, text, sizeof text);
 	if (file) {
 		struct writer w = {program, file, 6};
 		print_put_value(&w, id, COMPARED);

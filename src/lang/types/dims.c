@@ -300,7 +300,7 @@ void lc_dim_print(const lc_program *program, lc_dim d, FILE *out) {
 }
 
 char *lc_dim_text(const lc_program *program, lc_dim d, char *out, size_t size) {
-	FILE *file = fmemopen(out, size, "w");
+	FILE *file = lc_text_open(program, out, size);
 	out[0] = '\0';
 	if (!file) return out;
 	lc_dim_print(program, d, file);

@@ -343,6 +343,7 @@ typedef struct lc_file {
 	struct {
 		int line, column;
 	} mistake; /* where an error is, after lc_parse failed; line 0 if nowhere */
+	bool lost; /* a piece of text found no memory, see lc_text_open */
 } lc_file;
 
 /* ---- program.c ---- */
@@ -369,6 +370,9 @@ static inline bool lc_is_integer(lc_dtype t) {
 }
 bool lc_same_layout(const lc_layout *a, const lc_layout *b);
 bool lc_same_group(const lc_group *a, const lc_group *b);
+/* A stream into `out`, to be closed. NULL when memory is out, which the file then remembers:
+ * whoever hands text on asks file->lost before. */
+FILE *lc_text_open(const lc_program *program, char *out, size_t size);
 /* Ids by name, -1 where there is none. Values: the newest version of a state. */
 int lc_axis_find(const lc_program *program, const char *name);
 int lc_dim_find(const lc_program *program, const char *name);
