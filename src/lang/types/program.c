@@ -200,12 +200,6 @@ bool lc_same_layout(const lc_layout *a, const lc_layout *b) {
 	return a->kind != LC_ROOT || a->root == b->root;
 }
 
-FILE *lc_text_open(const lc_program *program, char *out, size_t size) {
-	FILE *stream = fmemopen(out, size, "w");
-	if (stream == NULL) program->file->lost = true;
-	return stream;
-}
-
 bool lc_relabels(const lc_node *node) {
 	return node->op == LC_LOCAL || node->op == LC_SLICED || node->op == LC_PARTS ||
 	       node->op == LC_JOIN;
