@@ -199,6 +199,18 @@ static void rt_conv2d(rt_run *run, const rt_part *px, const rt_part *pw, rt_part
 	RT_SWITCH(to->format, rt_conv2d_in, run, to->data, x.data, w.data, s)
 }
 
+/* Calls kernel(type) for the type in memory of indices. */
+#define RT_BY_INDEX(format, kernel) \
+	switch (format) { \
+	case RT_I64: case RT_U64: kernel(int64_t); break; \
+	case RT_I32: kernel(int32_t); break; \
+	case RT_I16: kernel(int16_t); break; \
+	case RT_I8: kernel(int8_t); break; \
+	case RT_U32: kernel(uint32_t); break; \
+	case RT_U16: kernel(uint16_t); break; \
+	default: kernel(uint8_t); break; \
+	}
+
 /* Rows of a table by index. Of a sliced table, rows that others hold are 0: they are summed later. */
 template <class T, class I>
 static __global__ void rt_rows_kernel(
@@ -214,15 +226,7 @@ template <class T> static void rt_rows_by(rt_run *run, rt_part *to, rt_matrix ta
 #define RT_ROWS(I) \
 	RT_RUN((rt_rows_kernel<T, I>), n, (T *)to->data, (const T *)table.data, (const I *)at, columns, table.stride[0], \
 		begin, table.extent[0], n)
-	switch (index.format) {
-	case RT_I64: case RT_U64: RT_ROWS(int64_t); break;
-	case RT_I32: RT_ROWS(int32_t); break;
-	case RT_I16: RT_ROWS(int16_t); break;
-	case RT_I8: RT_ROWS(int8_t); break;
-	case RT_U32: RT_ROWS(uint32_t); break;
-	case RT_U16: RT_ROWS(uint16_t); break;
-	default: RT_ROWS(uint8_t); break;
-	}
+	RT_BY_INDEX(index.format, RT_ROWS)
 #undef RT_ROWS
 }
 static void rt_gather_rows(rt_run *run, const rt_part *from, const rt_part *at, rt_part *to) {
@@ -257,15 +261,7 @@ template <int F> static void rt_add_rows_in(rt_run *run, const rt_part *x, const
 #define RT_ROWS(I) \
 	RT_RUN((rt_add_rows_kernel<F, I>), to->extent[1], (T *)to->data, (const T *)x->data, (const I *)at->data, sums, \
 		at->count, to->extent[0], to->extent[1])
-	switch (at->format) {
-	case RT_I64: case RT_U64: RT_ROWS(int64_t); break;
-	case RT_I32: RT_ROWS(int32_t); break;
-	case RT_I16: RT_ROWS(int16_t); break;
-	case RT_I8: RT_ROWS(int8_t); break;
-	case RT_U32: RT_ROWS(uint32_t); break;
-	case RT_U16: RT_ROWS(uint16_t); break;
-	default: RT_ROWS(uint8_t); break;
-	}
+	RT_BY_INDEX(at->format, RT_ROWS)
 #undef RT_ROWS
 	RT_CUDA(cudaFreeAsync(sums, run->stream));
 }
