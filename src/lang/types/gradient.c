@@ -60,9 +60,10 @@ static lk_status constant(const struct gradient *g, double number, int *out) {
 	return lc_add(g->p, &draft, out, g->err);
 }
 
-/* a * number, a + number and the like. */
+/* a * number, a + number and the like; a factor may be negative. */
 static lk_status with_number(const struct gradient *g, lc_op op, int a, double number, int *out) {
 	int b;
+	LK_ASSERT(number >= 0 || op == LC_MUL || op == LC_DIV);
 	LK_TRY(constant(g, fabs(number), &b));
 	LK_TRY(binary(g, op, a, b, out));
 	return number < 0 ? unary(g, LC_NEG, *out, out) : LK_OK;
@@ -77,7 +78,7 @@ static lk_status cast_to(const struct gradient *g, lc_dtype dtype, int a, int *o
 	return lc_add(g->p, &draft, out, g->err);
 }
 
-/* 1 where a stands to b as the comparison says, else 0; a number of the format. */
+/* 1 where the comparison of a with b holds, else 0; a number of the format. */
 static lk_status truth(const struct gradient *g, lc_op compares, int a, int b, lc_dtype dtype,
                        int *out) {
 	LK_TRY(binary(g, compares, a, b, out));
@@ -323,13 +324,12 @@ static lk_status of_map(const struct gradient *g, int u, int k, int a, int *out)
 	case LC_POW: return of_power(g, &node, u, k, a, out);
 	case LC_CAST: return cast_to(g, (lc_dtype)grad_node(g, x)->dtype, a, out);
 	case LC_MIN:
-	case LC_MAX: /* to the first of two that are equal */
-		LK_TRY(truth(g,
-		             (node.op == LC_MIN) == (k == 0) ? k ? LC_GT : LC_LE
-		             : k                             ? LC_LT
-		                                             : LC_GE,
-		             x, y, dtype, &other));
+	case LC_MAX: { /* to the first of two that are equal */
+		bool least = node.op == LC_MIN;
+		lc_op first = least ? LC_LE : LC_GE, second = least ? LC_GT : LC_LT;
+		LK_TRY(truth(g, k == 0 ? first : second, x, y, dtype, &other));
 		return binary(g, LC_MUL, a, other, out);
+	}
 	case LC_SELECT:
 		LK_TRY(cast_to(g, dtype, x, &other));
 		if (k == 2) {

@@ -1,5 +1,5 @@
 /* types_view.c: operations that put elements elsewhere. Each element of the result is one of the
- * operand's, or 0 where there is none: dims change places, become two or one, are repeated, cut and
+ * operand's, or 0 outside of it: dims change places, become two or one, are repeated, cut and
  * lengthened. A dim that is sliced stays sliced where every slice of the one is a slice of the
  * other. iota has no operand: its elements are their own places. */
 #include <string.h>
@@ -95,7 +95,7 @@ static lk_status view_sliced(lc_program *program, lc_node *node, int axis, lk_er
 		if (here) LK_TRY(equal_parts(program, node, value->dim[d], err));
 		if (d == node->d + 1 && value->dim[node->d] != 0)
 			return lc_refuse_layout(program, node, 0, axis,
-			                        ", the inner of the two that join: slices would be strewn",
+			                        ", the inner of the two that join: slices would be scattered",
 			                        err);
 		if (d > node->d) to = d - 1;
 		break;
