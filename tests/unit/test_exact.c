@@ -216,7 +216,7 @@ static void a_fix_is_what_predict_answers(void **unused) {
 	(void)unused;
 	uint64_t state = 3;
 	int rows = 0;
-	for (int jobs = 0, count = trials(300); jobs < count;) {
+	for (int jobs = 0, count = trials(100); jobs < count;) {
 		lk_drawn drawn;
 		lk_prediction *said = NULL;
 		draw_unfit(&state, &drawn);

@@ -516,7 +516,8 @@ static void expectation_is_nearly_knowledge(void **state) {
 		SEEDS = 20
 	};
 	double over_fifo[SEEDS], over_known[SEEDS];
-	for (int seed = 0; seed < SEEDS; seed++) {
+	int seeds = judged_elsewhere() ? 2 : SEEDS;
+	for (int seed = 0; seed < seeds; seed++) {
 		lk_jobs_request request;
 		lk_arena arena = LK_ARENA_INIT;
 		lk_job_list list = {0};
@@ -545,10 +546,10 @@ static void expectation_is_nearly_knowledge(void **state) {
 		lk_vec_free(&list);
 		lk_arena_free(&arena);
 	}
-	double fifo = lk_median(over_fifo, SEEDS), known = lk_median(over_known, SEEDS);
+	double fifo = lk_median(over_fifo, (size_t)seeds), known = lk_median(over_known, (size_t)seeds);
 	print_message(
 		"mean completion time, medians of %d seeds: fifo / qssf %.2f, qssf / shortest %.3f\n",
-		SEEDS, fifo, known);
+		seeds, fifo, known);
 	assert_true(fifo >= 3);
 	assert_true(known <= 1.2);
 }
@@ -710,7 +711,7 @@ static void drawn_lists_read_back(void **state) {
 	lk_jobs_answer *drawn, *read;
 	lk_error err;
 	lk_jobs_defaults(&request);
-	request.draw = 60;
+	request.draw = rounds(60, 200);
 	request.gpus = 16;
 	request.gpu = "a100-sxm-80";
 	request.write = path;

@@ -133,7 +133,7 @@ static void test_timeline(void **state) {
 		lk_traces *traces = read_traces(files[f]);
 		lk_capture_steps steps = {0};
 		assert_ok(lk_capture_find_steps(traces->capture[0], &steps, &err));
-		for (uint32_t s = 0; s < steps.count && s < 6; s++) {
+		for (uint32_t s = 0; s < steps.count && s < (uint32_t)rounds(6, 6); s++) {
 			lk_lifted *lifted = NULL;
 			lk_arena arena = LK_ARENA_INIT;
 			lk_ran **ran;
