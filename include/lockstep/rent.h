@@ -40,7 +40,8 @@ typedef struct lk_rent_request {
 	lk_predict_request job;
 	lk_machines_request machines;
 	const char *batches;       /* global batch sizes, with commas */
-	double tokens, samples;    /* of the whole training: one of them */
+	double tokens, samples;    /* of the whole training: one of them. Neither: as long as deadline
+	                            * and budget allow, one of which is then needed */
 	double epochs;             /* times the samples; 1 if not given */
 	double deadline_h, budget; /* hours, US dollars; 0: none */
 	int most_gpus;             /* of one choice; 0: as many as budget or deadline can need, 64
@@ -64,7 +65,10 @@ typedef struct lk_rent_choice {
 	const char *layout, *reproduce;
 	double step_s, step_low_s, step_high_s; /* with preparation; 80 % range */
 	double hours, hours_low, hours_high;    /* of the whole training, interruptions counted */
-	double price;                           /* per machine and hour, as rented */
+	/* What is trained in these hours; where no length was given, the range is in it, not in hours
+	 * and dollars. */
+	double samples, samples_low, samples_high;
+	double price; /* per machine and hour, as rented */
 	double cost, cost_low, cost_high;
 	const char *date, *source; /* of the price */
 	const char *stall;  /* what costs most besides computing: "network", "interconnect", "pipeline",
@@ -77,7 +81,8 @@ typedef struct lk_rent_choice {
 	                  1; NaN without either, or without a range */
 	int gpus_searched;      /* the most GPUs of this machine that were tried */
 	const char *search_end; /* why no more: "limit", "budget", "deadline", "slower", "does not fit",
-	                           "never fits", "interruptions", "network not stated", "no price" */
+	                           "never fits", "interruptions", "network not stated", "no price",
+	                           "buys less", "beaten": half the hours would not do */
 } lk_rent_choice;
 
 /* The answer. Hours, US dollars. */
@@ -88,8 +93,10 @@ typedef struct lk_rent {
 	int considered; /* choices that fit in memory */
 	int cheapest;   /* in time (and budget); -1 none */
 	int fastest;    /* in budget (and time); -1 none */
-	/* Choices that may be cheaper than the cheapest, as far as the ranges tell; of each kind of
-	 * machine one. */
+	int most;       /* without a length: trains most within deadline and budget; -1 none. Then
+	                 * cheapest and fastest are -1 */
+	/* Choices that may be cheaper than the cheapest, or train more than the most, as far as the
+	 * ranges tell; of each kind of machine one. */
 	const int *ties;
 	int tie_count;
 	const char *settle; /* the cheapest measurement that would settle it; NULL without ties */
@@ -100,7 +107,8 @@ typedef struct lk_rent {
 	                         the default without a budget, ended the search */
 	const char *searched; /* how far the search went, in words */
 	double deadline_h, budget;
-	double samples;   /* of the whole training */
+	double samples;   /* of the whole training; NaN: no length was given */
+	int seq;          /* tokens of a sample; 1: it is not counted in tokens */
 	const char *unit; /* what a sample is: "sequence", "image" */
 	const char *model;
 	const char *warning;   /* what may make all of it wrong; NULL: nothing */
@@ -115,8 +123,9 @@ typedef struct lk_rent {
  * become more. */
 void lk_rent_defaults(lk_rent_request *request);
 /* Searches every number of machines of every kind. That no choice keeps to deadline and budget is
- * an answer (`nothing` says what is nearest). LK_ERR_INPUT: no batch, neither tokens nor samples, a
- * price list or a request that is wrong; LK_ERR_IO; LK_ERR_MEMORY. */
+ * an answer (`nothing` says what is nearest). LK_ERR_INPUT: no batch, tokens and samples, none of
+ * tokens, samples, deadline and budget, a price list or a request that is wrong; LK_ERR_IO;
+ * LK_ERR_MEMORY. */
 lk_status lk_rent_find(const lk_rent_request *request, lk_rent **out, lk_error *err);
 /* Frees an answer with all that it points to; accepts NULL. */
 void lk_rent_free(lk_rent *rent);
@@ -124,10 +133,11 @@ void lk_rent_free(lk_rent *rent);
 /* To `path` where it is not NULL, else to `out`; `format` is an lk_output (view.h). LK_ERR_INPUT
  * for a format without its path; LK_ERR_IO; LK_ERR_MEMORY. JSON: {model, samples, unit,
  * deadline_h, budget_usd, considered, gpus_searched, search_complete, searched, choices:
- * [{provider, instance, region, gpu, machines, gpus, batch, layout, step_time_s, hours, hours_low,
- * hours_high, price_usd_h, cost_usd, cost_low_usd, cost_high_usd, price_date, price_source, stall,
- * stall_share, goodput, pareto, in_time, in_budget, chance, gpus_searched, search_end, reproduce}],
- * cheapest, fastest, ties, settle, nothing, reproduce, notes}. */
+ * [{provider, instance, region, gpu, machines, gpus, batch, layout, step_time_s, samples,
+ * samples_low, samples_high, tokens, hours, hours_low, hours_high, price_usd_h, cost_usd,
+ * cost_low_usd, cost_high_usd, price_date, price_source, stall, stall_share, goodput, pareto,
+ * in_time, in_budget, chance, gpus_searched, search_end, reproduce}], cheapest, fastest, most,
+ * ties, settle, nothing, reproduce, notes}. */
 lk_status lk_rent_print(const lk_rent *rent, int format, bool verbose, bool colour,
                         const char *path, FILE *out, lk_error *err);
 

@@ -512,6 +512,10 @@ class RentChoice:
     batch: int
     layout: Optional[str]
     step_time_s: float
+    samples: float
+    samples_low: Optional[float]
+    samples_high: Optional[float]
+    tokens: Optional[float]
     hours: float
     hours_low: Optional[float]
     hours_high: Optional[float]
@@ -535,11 +539,12 @@ class RentChoice:
 
 @dataclass(frozen=True)
 class Rent:
-    """Which machines to rent; cheapest, fastest and ties are places in choices."""
+    """Which machines to rent; cheapest, fastest, most and ties are places in choices. A training without a length (samples
+    is None then) goes on as long as deadline and budget allow: most is the choice that trains most."""
 
     model: str
     warning: Optional[str]
-    samples: float
+    samples: Optional[float]
     unit: Optional[str]
     deadline_h: Optional[float]
     budget_usd: Optional[float]
@@ -550,6 +555,7 @@ class Rent:
     choices: List[RentChoice]
     cheapest: Optional[int]
     fastest: Optional[int]
+    most: Optional[int]
     ties: List[int]
     settle: Optional[str]
     nothing: Optional[str]
@@ -558,7 +564,7 @@ class Rent:
 
     def _repr_html_(self) -> str:
         rows = [[c.provider, c.instance, c.machines, c.gpus, c.layout or "", f"{c.hours:,.1f} h", f"${c.cost_usd:,.0f}", c.stall or "",
-                 " ".join(word for word, there in (("cheapest", i == self.cheapest), ("fastest", i == self.fastest)) if there)]
+                 " ".join(word for word, there in (("cheapest", i == self.cheapest), ("fastest", i == self.fastest), ("most", i == self.most)) if there)]
                 for i, c in enumerate(self.choices)]
         return page(self.model, table(["provider", "instance", "machines", "GPUs", "layout", "time", "cost", "stall", ""], rows),
                     escape(self.nothing) if self.nothing else "")

@@ -44,7 +44,7 @@ static int run_rent(lk_args *args) {
 	                       stdout, &err);
 	if (status == LK_OK && outputs.html)
 		status = lk_report_rent(rent, LK_REPORT_HTML, outputs.html, NULL, &err);
-	int code = rent->cheapest < 0 ? CLI_NO : CLI_OK;
+	int code = rent->nothing ? CLI_NO : CLI_OK;
 	lk_rent_free(rent);
 	return status == LK_OK ? code : cli_fail(&err);
 }

@@ -72,7 +72,8 @@ static const lk_option rent_options[] = {
 	{TEXT("gbs", batches, "N,...", "acceptable global batch sizes: the best one is used")},
 	{INT("seq", job.seq, "N", 1, 16777216, "sequence length, tokens"), LETTER('s')},
 	{COUNT("tokens", tokens, "N", 1, 1e18,
-	 "length of the training in tokens (100G, 100B)"), LETTER('t')},
+	 "length of the training in tokens (100G, 100B); default: as long as deadline and "
+	 "budget allow"), LETTER('t')},
 	{COUNT("samples", samples, "N", 1, 1e18, "or in samples: images, sequences")},
 	{REAL("epochs", epochs, "N", 1e-3, 1e9, "passes over these samples; default 1"),
 	 WITH("samples")},
@@ -124,6 +125,8 @@ static const char *const rent_examples[] = {
 	"the cheapest way to be done in ten days",
 	"lockstep rent --model bert-large --seq 512 --gbs 256 --samples 10M --budget 500",
 	"the fastest way for 500 dollars",
+	"lockstep rent --model llama3.1-8b --seq 8192 --gbs 512 --budget '$100k' --deadline '2 weeks'",
+	"the most tokens for so much in two weeks",
 	"lockstep rent --model llama3.1-8b --seq 8192 --gbs 512 --tokens 20G --spot --interruptions "
 	"0.1 --provider aws,gcp",
 	"at spot prices",
@@ -140,7 +143,9 @@ const lk_verb lk_rent_verb = {
 				   "training follow. It shows the choices that no other beats in both time and "
 				   "cost, and the best of every machine. It names the cheapest one that meets the "
 				   "deadline, the fastest within the budget, which choices are too close to call, "
-				   "and the cheapest measurement that would decide between them.\n\n"
+				   "and the cheapest measurement that would decide between them. Without a length "
+				   "of the training it names the choice that trains most in what deadline and "
+				   "budget leave.\n\n"
 				   "Exit status: 0, 1 nothing meets deadline and budget, 2 the input is wrong.",
 	.options = rent_options,
 	.examples = rent_examples,

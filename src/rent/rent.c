@@ -14,12 +14,18 @@ struct answer {
 static lk_status rent_check(const lk_rent_request *request, lk_error *err) {
 	if (!request->job.model)
 		return lk_fail(err, LK_ERR_INPUT, "--model", "is required: the network to train");
-	if ((request->tokens > 0) == (request->samples > 0)) {
-		lk_fail(err, LK_ERR_INPUT, "rent", "%s",
-		        request->tokens > 0 ? "tokens and samples were both given"
-		                            : "the length of the training is not given");
+	if (request->tokens > 0 && request->samples > 0) {
+		lk_fail(err, LK_ERR_INPUT, "rent", "tokens and samples were both given");
 		return lk_hint(err, "give --tokens, or --samples (and --epochs)");
 	}
+	if (!lk_rent_has_length(request) && !(request->budget > 0 || request->deadline_h > 0)) {
+		lk_fail(err, LK_ERR_INPUT, "rent", "the length of the training is not given");
+		return lk_hint(err, "give --tokens, or --samples (and --epochs); or --budget, --deadline "
+		                    "or both, for the most that they buy");
+	}
+	if (request->epochs > 0 && !(request->samples > 0))
+		return lk_fail(err, LK_ERR_INPUT, "--epochs",
+		               "are passes over --samples, which are not given");
 	if (request->spot && request->interruptions < 0)
 		return lk_fail(err, LK_ERR_INPUT, "--interruptions", "is below zero");
 	if (lk_predict_is_dlrm(&request->job)) {
@@ -146,6 +152,7 @@ static lk_status rent_make(const lk_rent_request *request, lk_arena *arena, lk_o
 		if (rates->at[i].fits) {
 			out->model = rates->at[i].model;
 			out->unit = rates->at[i].unit;
+			out->seq = rates->at[i].seq;
 			out->warning = rates->at[i].warning;
 		}
 	out->deadline_h = request->deadline_h;

@@ -13,6 +13,11 @@
 
 typedef struct lk_arena lk_arena; /* base/arena.h */
 
+/* Whether the training has a length; else it goes on as long as deadline and budget allow. */
+static inline bool lk_rent_has_length(const lk_rent_request *request) {
+	return request->tokens > 0 || request->samples > 0;
+}
+
 /* ---- offers: machines that can be rented, with prices. The project's own list is
  * data/instances.csv; SkyPilot's catalogues of AWS, GCP, Azure and Lambda are read too. */
 
@@ -83,10 +88,13 @@ lk_status lk_rent_loader_of(const lk_rent_request *request, lk_rent_loader *out,
 /* A job on so many machines of a kind: what does not depend on who rents them out. */
 typedef struct lk_rent_rate {
 	const char *cluster; /* the synthetic form, which tells kinds apart */
+	const lk_device *device;
 	int gpus, machines, batch;
 	/* answer */
 	bool fits;
 	double step_s, low_s, high_s; /* without preparation */
+	double flops;                 /* of a step, as MFU counts them; 0: not known */
+	lk_dtype dtype;               /* in which */
 	const char *layout, *reproduce;
 	const char *stall;
 	double stall_s;
@@ -112,6 +120,8 @@ lk_status lk_rent_rates_add(const lk_offer *offer, int machines, const lk_rent_b
 /* Answers the rates from number `from` on, on all cores. */
 lk_status lk_rent_rates_answer(const lk_rent_request *request, size_t from, lk_arena *arena,
                                lk_rent_rates *rates, lk_error *err);
+/* What MFU is a share of; FLOP/s. */
+double lk_rent_peak_flops(const lk_device *device, lk_dtype dtype);
 /* The next rate of a cluster from number *from on, which becomes the number after it; or NULL. */
 const lk_rent_rate *lk_rent_rates_next(const lk_rent_rates *rates, const char *cluster,
                                        size_t *from);
@@ -120,8 +130,8 @@ const lk_rent_rate *lk_rent_rates_next(const lk_rent_rates *rates, const char *c
 
 /* The share of time on rented machines that is not lost to interruptions; 0: all of it is. */
 double lk_rent_goodput(const lk_rent_request *request, const lk_rent_rate *rate);
-/* An offer at a rate: hours and dollars. False where it does not fit, has no price or no goodput.
- */
+/* An offer at a rate: hours, dollars and what is trained. False where it does not fit, has no
+ * price or no goodput. */
 bool lk_rent_choice_of(const lk_rent_request *request, const lk_rent_loader *loader,
                        const lk_offer *offer, const lk_rent_rate *rate, lk_rent_choice *out);
 /* Fills choices, cheapest, fastest, ties and what they are told apart by, from the rates that there

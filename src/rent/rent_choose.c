@@ -1,6 +1,7 @@
 /* rent_choose.c: prices against hours. Of every offer, every number of machines and batch that fits
  * is a choice; shown are the front (nobody is both cheaper and faster) and the best of each
- * machine. */
+ * machine. A training has a length, and choices take more or less of time and money for it; or it
+ * has none, and they train more or less in the time that deadline and budget leave. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,6 +56,12 @@ static double choose_samples(const lk_rent_request *request, const lk_rent_rate 
 	return request->samples * (request->epochs > 0 ? request->epochs : 1);
 }
 
+/* The hours that deadline and budget leave at so many dollars an hour; infinite: neither given. */
+static double choose_room(const lk_rent_request *request, double usd_per_hour) {
+	double hours = request->deadline_h > 0 ? request->deadline_h : INFINITY;
+	return request->budget > 0 ? fmin(hours, request->budget / usd_per_hour) : hours;
+}
+
 double lk_rent_goodput(const lk_rent_request *request, const lk_rent_rate *rate) {
 	if (!request->spot || request->interruptions <= 0) return 1;
 	return lk_goodput(1 / (request->interruptions * rate->machines),
@@ -71,15 +78,48 @@ static const double NINE_IN_TEN = 1.2815515655446004;
  * at a fixed rate: the tighter one counts. The hours' logarithm is taken to be normal on each side
  * of the prediction, with a tenth beyond each end of the 80 % range. */
 static double choose_chance(const lk_rent_request *request, const lk_rent_choice *choice) {
-	double most = INFINITY;
-	if (request->deadline_h > 0) most = request->deadline_h;
-	if (request->budget > 0)
-		most = fmin(most, request->budget / (choice->price * choice->machines));
+	double most = choose_room(request, choice->price * choice->machines);
 	double end = most < choice->hours ? choice->hours_low : choice->hours_high;
 	if (isinf(most) || isnan(end)) return NAN;
 	double room = log(most / choice->hours), width = fabs(log(end / choice->hours));
 	if (width == 0) return room >= 0 ? 1 : 0;
 	return 0.5 * erfc(-room / width * NINE_IN_TEN / sqrt(2));
+}
+
+/* A training of a length: the hours that it takes. */
+static void set_hours(const lk_rent_request *request, const lk_rent_rate *rate,
+                      lk_rent_choice *choice) {
+	double samples = choose_samples(request, rate), steps = samples / rate->batch;
+	choice->samples = choice->samples_low = choice->samples_high = samples;
+	choice->hours = choose_hours_of(request, steps, choice->step_s, choice->goodput);
+	choice->hours_low = choose_hours_of(request, steps, choice->step_low_s, choice->goodput);
+	choice->hours_high = choose_hours_of(request, steps, choice->step_high_s, choice->goodput);
+	double rate_usd = choice->price * choice->machines;
+	choice->cost = choice->hours * rate_usd;
+	choice->cost_low = choice->hours_low * rate_usd;
+	choice->cost_high = choice->hours_high * rate_usd;
+	choice->in_time = request->deadline_h <= 0 || choice->hours <= request->deadline_h;
+	choice->in_budget = request->budget <= 0 || choice->cost <= request->budget;
+	choice->chance = choose_chance(request, choice);
+}
+
+static double samples_in(double seconds, const lk_rent_choice *choice, double step_s) {
+	return seconds > 0 ? seconds * choice->goodput / step_s * choice->batch : 0;
+}
+
+/* A training without one: what it gets through in the hours that deadline and budget leave. */
+static void set_samples(const lk_rent_request *request, lk_rent_choice *choice) {
+	double rate_usd = choice->price * choice->machines, hours = choose_room(request, rate_usd);
+	double seconds = 3600 * hours - 60 * request->setup_min;
+	bool in_full = hours == request->budget / rate_usd; /* the whole budget, to the cent */
+	choice->cost = choice->cost_low = choice->cost_high =
+		in_full ? request->budget : hours * rate_usd;
+	choice->hours = choice->hours_low = choice->hours_high = hours;
+	choice->samples = samples_in(seconds, choice, choice->step_s);
+	choice->samples_low = samples_in(seconds, choice, choice->step_high_s);
+	choice->samples_high = samples_in(seconds, choice, choice->step_low_s);
+	choice->in_time = choice->in_budget = seconds > 0;
+	choice->chance = NAN;
 }
 
 bool lk_rent_choice_of(const lk_rent_request *request, const lk_rent_loader *loader,
@@ -88,7 +128,6 @@ bool lk_rent_choice_of(const lk_rent_request *request, const lk_rent_loader *loa
 	double price = request->spot ? offer->spot : offer->on_demand;
 	double goodput = lk_rent_goodput(request, rate);
 	if (!rate->fits || isnan(price) || goodput <= 0) return false;
-	double steps = choose_samples(request, rate) / rate->batch;
 	*choice =
 		(lk_rent_choice){.provider = offer->provider,
 	                     .instance = offer->instance,
@@ -109,16 +148,8 @@ bool lk_rent_choice_of(const lk_rent_request *request, const lk_rent_loader *loa
 	                     .gpus_searched = offer->gpus_searched,
 	                     .search_end = offer->search_end,
 	                     .goodput = goodput};
-	choice->hours = choose_hours_of(request, steps, choice->step_s, goodput);
-	choice->hours_low = choose_hours_of(request, steps, choice->step_low_s, goodput);
-	choice->hours_high = choose_hours_of(request, steps, choice->step_high_s, goodput);
-	double rate_usd = price * rate->machines;
-	choice->cost = choice->hours * rate_usd;
-	choice->cost_low = choice->hours_low * rate_usd;
-	choice->cost_high = choice->hours_high * rate_usd;
-	choice->in_time = request->deadline_h <= 0 || choice->hours <= request->deadline_h;
-	choice->in_budget = request->budget <= 0 || choice->cost <= request->budget;
-	choice->chance = choose_chance(request, choice);
+	if (lk_rent_has_length(request)) set_hours(request, rate, choice);
+	else set_samples(request, choice);
 	set_stall(rate, slowest, choice);
 	return true;
 }
@@ -145,7 +176,7 @@ static const char *choose_name_useless(const lk_rent_request *request,
 
 static lk_status add_choices(const lk_rent_request *request, const lk_rent_loader *loader,
                              const lk_offer *offer, const lk_rent_rates *rates, lk_arena *arena,
-                             wares *all, struct useless *left_out, double *samples, lk_error *err) {
+                             wares *all, struct useless *left_out, lk_error *err) {
 	for (int machines = 1; machines * offer->gpus <= LK_RENT_GPUS; machines *= 2) {
 		const char *cluster = lk_offer_cluster(offer, machines, arena);
 		const lk_rent_rate *rate;
@@ -161,7 +192,6 @@ static lk_status add_choices(const lk_rent_request *request, const lk_rent_loade
 				}
 				continue;
 			}
-			*samples = choose_samples(request, rate);
 			if (!lk_push(all)) return lk_oom(err);
 			*lk_last(all) = (struct ware){.choice = c, .offer = offer};
 		}
@@ -170,23 +200,31 @@ static lk_status add_choices(const lk_rent_request *request, const lk_rent_loade
 	return LK_OK;
 }
 
-static int choose_by_cost(const void *a, const void *b) {
+/* The better first: of a training of one length the cheaper, else the one that trains more. */
+static int choose_by_worth(const void *a, const void *b) {
 	const struct ware *x = a, *y = b;
+	if (x->choice.samples != y->choice.samples)
+		return x->choice.samples > y->choice.samples ? -1 : 1;
 	if (x->choice.cost != y->choice.cost) return x->choice.cost < y->choice.cost ? -1 : 1;
 	if (x->choice.hours != y->choice.hours) return x->choice.hours < y->choice.hours ? -1 : 1;
 	return (x->offer > y->offer) - (x->offer < y->offer);
 }
 
+/* On the front is what no better one equals in dollars and hours. One that is not on it has one
+ * there which is as good, so that only those are looked at. */
 static void mark_front(wares *all) {
-	double fastest = INFINITY;
 	for (size_t i = 0; i < all->count; i++) {
 		lk_rent_choice *choice = &all->at[i].choice;
-		choice->pareto = choice->hours < fastest;
-		fastest = fmin(fastest, choice->hours);
+		choice->pareto = choice->samples > 0;
+		for (size_t k = 0; k < i && choice->pareto; k++) {
+			const lk_rent_choice *better = &all->at[k].choice;
+			choice->pareto =
+				!better->pareto || better->cost > choice->cost || better->hours > choice->hours;
+		}
 	}
 }
 
-/* The first of its machine, by cost, among those that keep to what was asked (or among all where
+/* The best of its machine among those that keep to what was asked (or among all where
  * none does). */
 static bool is_best_of_machine(const wares *all, size_t at) {
 	const lk_rent_choice *choice = &all->at[at].choice;
@@ -206,9 +244,9 @@ enum {
 	MOST_TIES = 3
 };
 
-/* By places among all. */
+/* By places among all; -1 none. `best` is what ties are told from: the cheapest or the most. */
 struct decision {
-	int cheapest, fastest; /* -1 none */
+	int cheapest, fastest, most, best;
 	int ties[MOST_TIES], tie_count;
 };
 
@@ -221,31 +259,37 @@ static bool choose_same_machine(const struct ware *a, const struct ware *b) {
 	       strcmp(a->choice.provider, b->choice.provider) == 0;
 }
 
-/* Others that may cost less than the cheapest may cost: its range against theirs. On the same
- * device the error of the prediction is largely the same, so that the price decides: those are no
- * ties. */
-static void find_ties(const wares *all, struct decision *decision) {
-	const struct ware *best = &all->at[decision->cheapest];
-	for (int i = decision->cheapest + 1; i < (int)all->count && decision->tie_count < MOST_TIES;
-	     i++) {
+/* Whether one may cost less than the other may cost, or train more than it may train. */
+static bool may_be_better(bool ends, const lk_rent_choice *one, const lk_rent_choice *other) {
+	return ends ? one->cost_low < other->cost_high : one->samples_high > other->samples_low;
+}
+
+/* Others that may be better than the best: their ranges against its. On the same device the error
+ * of the prediction is largely the same, so that the price decides: those are no ties. */
+static void find_ties(bool ends, const wares *all, struct decision *decision) {
+	const struct ware *best = &all->at[decision->best];
+	for (int i = decision->best + 1; i < (int)all->count && decision->tie_count < MOST_TIES; i++) {
 		const struct ware *ware = &all->at[i];
 		bool other = strcmp(ware->choice.gpu, best->choice.gpu) != 0;
 		for (int k = 0; k < decision->tie_count; k++)
 			other &= !choose_same_machine(ware, &all->at[decision->ties[k]]);
-		if (other && keeps(&ware->choice) && ware->choice.cost_low < best->choice.cost_high)
+		if (other && keeps(&ware->choice) && may_be_better(ends, &ware->choice, &best->choice))
 			decision->ties[decision->tie_count++] = i;
 	}
 }
 
-static struct decision choose_decide(const wares *all) {
-	struct decision d = {.cheapest = -1, .fastest = -1};
+static struct decision choose_decide(const lk_rent_request *request, const wares *all) {
+	struct decision d = {.cheapest = -1, .fastest = -1, .most = -1, .best = -1};
+	bool ends = lk_rent_has_length(request);
 	for (int i = 0; i < (int)all->count; i++) {
 		const lk_rent_choice *choice = &all->at[i].choice;
 		if (!keeps(choice)) continue;
-		if (d.cheapest < 0) d.cheapest = i;
+		if (d.best < 0) d.best = i;
 		if (d.fastest < 0 || choice->hours < all->at[d.fastest].choice.hours) d.fastest = i;
 	}
-	if (d.cheapest >= 0) find_ties(all, &d);
+	if (d.best >= 0) find_ties(ends, all, &d);
+	if (ends) d.cheapest = d.best;
+	else d.most = d.best, d.fastest = -1;
 	return d;
 }
 
@@ -257,10 +301,10 @@ static void mark_shown(const lk_rent_request *request, wares *all,
 	int plain = 0;
 	for (int i = 0; i < (int)all->count; i++) {
 		struct ware *ware = &all->at[i];
-		ware->shown = ware->choice.pareto || i == decision->cheapest || i == decision->fastest;
+		ware->shown = ware->choice.pareto || i == decision->best || i == decision->fastest;
 		for (int k = 0; k < decision->tie_count; k++) ware->shown |= i == decision->ties[k];
 		if (ware->shown || plain >= request->top || !is_best_of_machine(all, (size_t)i)) continue;
-		if (decision->cheapest >= 0 && !keeps(&ware->choice)) continue;
+		if (decision->best >= 0 && !keeps(&ware->choice)) continue;
 		ware->shown = true;
 		plain++;
 	}
@@ -283,6 +327,7 @@ static lk_status choose_show(wares *all, const struct decision *decision, lk_are
 	out->tie_count = decision->tie_count;
 	out->cheapest = decision->cheapest < 0 ? -1 : all->at[decision->cheapest].at;
 	out->fastest = decision->fastest < 0 ? -1 : all->at[decision->fastest].at;
+	out->most = decision->most < 0 ? -1 : all->at[decision->most].at;
 	return LK_OK;
 }
 
@@ -294,7 +339,7 @@ static double measuring_usd(const lk_rent_request *request, const lk_rent_choice
 static lk_status name_measurement(const lk_rent_request *request, lk_arena *arena, lk_rent *out,
                                   lk_error *err) {
 	if (!out->tie_count) return LK_OK;
-	const lk_rent_choice *least = &out->choices[out->cheapest];
+	const lk_rent_choice *least = &out->choices[out->most < 0 ? out->cheapest : out->most];
 	for (int i = 0; i < out->tie_count; i++) {
 		const lk_rent_choice *choice = &out->choices[out->ties[i]];
 		if (measuring_usd(request, choice) < measuring_usd(request, least)) least = choice;
@@ -306,7 +351,16 @@ static lk_status name_measurement(const lk_rent_request *request, lk_arena *aren
 }
 
 /* The nearest miss: cheapest in time, fastest in budget. */
-static lk_status explain_nothing(const wares *all, lk_arena *arena, lk_rent *out, lk_error *err) {
+static lk_status explain_nothing(const lk_rent_request *request, const wares *all, lk_arena *arena,
+                                 lk_rent *out, lk_error *err) {
+	if (!lk_rent_has_length(request)) {
+		out->nothing =
+			lk_arena_printf(arena,
+		                    "deadline and budget are over before the first step: setting "
+		                    "up takes %g minutes (--setup)",
+		                    request->setup_min);
+		return out->nothing ? LK_OK : lk_oom(err);
+	}
 	const lk_rent_choice *cheap = NULL, *fast = NULL;
 	for (size_t i = 0; i < all->count; i++) {
 		const lk_rent_choice *choice = &all->at[i].choice;
@@ -349,26 +403,25 @@ static lk_status nothing_fits(const lk_rent_rates *rates, const char *useless, l
 static lk_status choose_offers(const lk_rent_request *request, const lk_offers *offers,
                                const lk_rent_rates *rates, lk_arena *arena, wares *all,
                                lk_rent *out, const char **useless, lk_error *err) {
-	double samples = 0;
 	struct useless left_out = {0};
 	lk_rent_loader loader;
 	LK_TRY(lk_rent_loader_of(request, &loader, err));
 	for (size_t i = 0; i < offers->count; i++)
 		if (offers->at[i].device)
-			LK_TRY(add_choices(request, &loader, &offers->at[i], rates, arena, all, &left_out,
-			                   &samples, err));
+			LK_TRY(
+				add_choices(request, &loader, &offers->at[i], rates, arena, all, &left_out, err));
 	if (left_out.count && !(*useless = choose_name_useless(request, &left_out, arena)))
 		return lk_oom(err);
 	if (!all->count) return nothing_fits(rates, *useless, err);
-	qsort(all->at, all->count, sizeof *all->at, choose_by_cost);
+	qsort(all->at, all->count, sizeof *all->at, choose_by_worth);
 	mark_front(all);
 	out->considered = (int)all->count;
-	out->samples = samples;
-	struct decision d = choose_decide(all);
+	out->samples = lk_rent_has_length(request) ? all->at[0].choice.samples : NAN;
+	struct decision d = choose_decide(request, all);
 	mark_shown(request, all, &d);
 	LK_TRY(choose_show(all, &d, arena, out, err));
 	LK_TRY(name_measurement(request, arena, out, err));
-	return out->cheapest < 0 ? explain_nothing(all, arena, out, err) : LK_OK;
+	return d.best < 0 ? explain_nothing(request, all, arena, out, err) : LK_OK;
 }
 
 lk_status lk_rent_choose(const lk_rent_request *request, const lk_offers *offers,

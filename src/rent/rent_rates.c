@@ -27,6 +27,7 @@ lk_status lk_rent_rates_add(const lk_offer *offer, int machines, const lk_rent_b
 		if (rates_is_known(out, cluster, batches->at[b])) continue;
 		if (!lk_push(out)) return lk_oom(err);
 		*lk_last(out) = (lk_rent_rate){.cluster = cluster,
+		                               .device = offer->device,
 		                               .gpus = machines * offer->gpus,
 		                               .machines = machines,
 		                               .batch = batches->at[b]};
@@ -104,6 +105,11 @@ static void find_stall(const lk_plan_choice *choice, bool several, lk_rent_rate 
 	}
 }
 
+double lk_rent_peak_flops(const lk_device *device, lk_dtype dtype) {
+	double peak = device->peak_flops[dtype];
+	return peak > 0 ? peak : device->vector_flops;
+}
+
 struct asking {
 	const lk_rent_request *request;
 	lk_rent_rates *rates;
@@ -119,6 +125,9 @@ static lk_status rates_keep(lk_arena *arena, const lk_plan *plan, lk_rent_rate *
 	rate->step_s = choice->step_time_s;
 	rate->low_s = choice->step_time_low_s;
 	rate->high_s = choice->step_time_high_s;
+	rate->dtype = job->dtype;
+	rate->flops = choice->mfu * choice->step_time_s * rate->gpus *
+	              lk_rent_peak_flops(rate->device, job->dtype);
 	rate->seq = plan->seq ? plan->seq : 1; /* an image counts as one token */
 	rate->unit = lk_model_unit(&job->model);
 	rate->checkpoint_bytes = lk_checkpoint_bytes(choice->job);
@@ -147,7 +156,7 @@ static lk_status rent_rates_ask(void *context, size_t job, lk_error *err) {
 	request.job.gbs = rate->batch;
 	/* goodput is rent's own matter: the command that predicts a choice does without */
 	request.job.checkpoint_minutes = request.job.checkpoint_write_gbps = 0;
-	request.fixed_switches = request.no_exact = request.no_sensitivity = true;
+	request.no_exact = request.no_sensitivity = true;
 	request.top = 1;
 	request.threads = 1;
 	lk_status status = lk_plan_find(&request, &plan, &why), kept = LK_OK;

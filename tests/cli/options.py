@@ -426,6 +426,7 @@ MACHINES = {
     "catalog-date": [acts("--catalog vms.csv --catalog-provider aws", "--catalog-date 2026-01-02"), refused("", "--catalog-date 2026-01-02")],
     "output": [output("", "-o csv")], "file": [writes("", "-f out.txt")], "verbose": [output("--catalog vms.csv --catalog-provider aws", "-v")],
 }
+OPEN = "--model bert-large --seq 128 --gbs 256 --machine p3.2x --most-gpus 1 --budget 9 --deadline 5"
 RENT = {
     "as": [acts("--model $ROOT/tests/data/hf/qwen3-8b.json --seq 4096 --gbs 64 --tokens 1G --machine p5.48 --most-gpus 8", "--as llama"), refused(HIRE, "--as llama")],
     "model": [acts(HIRE, "--model bert-base")], "gbs": [acts(HIRE, "--gbs 16")], "seq": [acts(HIRE, "--seq 256")],
@@ -434,7 +435,7 @@ RENT = {
     "epochs": [acts(HIRE, "--epochs 2"), refused("--model bert-large --seq 128 --gbs 256 --tokens 1G --machine p3", "--epochs 2")],
     "dtype": [acts(HIRE, "--dtype fp32")], "task": [acts(HIRE, "--task lora")], "optimizer": [acts(HIRE, "--optimizer sgd")],
     "calibration": [acts(HIRE, "--calibration numbers.csv")],
-    "deadline": [acts(HIRE, "--deadline 1")], "budget": [acts(HIRE, "--budget 3")], "most-gpus": [acts(HIRE, "--most-gpus 4")],
+    "deadline": [acts(HIRE, "--deadline 1"), acts(OPEN, "--deadline 2")], "budget": [acts(HIRE, "--budget 3"), acts(OPEN, "--budget 2")], "most-gpus": [acts(HIRE, "--most-gpus 4")],
     "spot": [acts(HIRE, "--spot")],
     "interruptions": [acts(SPOT, "--interruptions 0.5"), refused(HIRE, "--interruptions 0.5")],
     "checkpoint": [acts(SPOT, "--checkpoint 5"), refused(HIRE, "--checkpoint 5")],

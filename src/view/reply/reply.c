@@ -174,7 +174,7 @@ static lk_status ask_rent(lk_reply *reply, const struct asked *asked, lk_error *
 	LK_TRY(lk_args_fill(asked->args, 0, &r, err));
 	LK_TRY(lk_rent_find(&r, &rent, err));
 	lk_status status = lk_reply_write(reply, write_rent, rent, err);
-	reply->yes = rent->cheapest >= 0;
+	reply->yes = !rent->nothing;
 	lk_rent_free(rent);
 	return status;
 }

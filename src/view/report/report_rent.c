@@ -53,26 +53,51 @@ static void rent_put_decision(lk_report *writer, const lk_rent *rent, const char
 	                 isnan(choice->hours_low) ? NULL : range, choice->layout);
 }
 
+/* "41.2 G tokens", "1.2 M images" */
+static char *trained(const lk_rent *rent, double samples, char *out, size_t size) {
+	char number[TEXT];
+	const char *unit = rent->seq > 1 ? "token" : rent->unit ? rent->unit : "sample";
+	snprintf(out, size, "%s %ss", lk_format_count(samples * rent->seq, number, sizeof number),
+	         unit);
+	return out;
+}
+
+static void rent_put_most(lk_report *writer, const lk_rent *rent) {
+	char value[TEXT], low[TEXT], high[TEXT], range[LINE], note[LINE];
+	if (rent->most < 0) return;
+	const lk_rent_choice *choice = &rent->choices[rent->most];
+	snprintf(range, sizeof range, "%s \xe2\x80\x93 %s",
+	         trained(rent, choice->samples_low, low, sizeof low),
+	         trained(rent, choice->samples_high, high, sizeof high));
+	snprintf(note, sizeof note, "%d GPUs, %s, %s", choice->gpus,
+	         hours(choice->hours, low, sizeof low), dollars(choice->cost, high, sizeof high));
+	lk_report_figure(writer, "trains", trained(rent, choice->samples, value, sizeof value),
+	                 isnan(choice->samples_low) ? NULL : range, note);
+}
+
 static void rent_put_verdict(lk_report *writer, const lk_rent *rent) {
-	char headline[LINE], detail[LINE], text[TEXT];
-	if (rent->cheapest >= 0) {
-		const lk_rent_choice *choice = &rent->choices[rent->cheapest];
+	char headline[LINE] = "Nothing keeps to deadline and budget", detail[LINE], text[TEXT];
+	int best = rent->most < 0 ? rent->cheapest : rent->most;
+	if (best >= 0) {
+		const lk_rent_choice *choice = &rent->choices[best];
 		snprintf(headline, sizeof headline, "%d x %s at %s", choice->machines, choice->instance,
 		         choice->provider);
 	}
-	snprintf(detail, sizeof detail, "the cheapest of %d choices that fit in memory",
-	         rent->considered);
-	lk_report_verdict(writer, rent->cheapest >= 0 ? "yes" : "no",
-	                  rent->cheapest >= 0 ? headline : "Nothing keeps to deadline and budget",
+	snprintf(detail, sizeof detail, "%s of %d choices that fit in memory",
+	         rent->most < 0 ? "the cheapest" : "trains most", rent->considered);
+	lk_report_verdict(writer, best >= 0 ? "yes" : "no", headline,
 	                  rent->nothing ? rent->nothing : detail);
 	lk_report_figures(writer);
 	rent_put_decision(writer, rent, "cheapest", rent->cheapest);
 	if (rent->fastest != rent->cheapest) rent_put_decision(writer, rent, "fastest", rent->fastest);
+	rent_put_most(writer, rent);
 	lk_json_array_end(writer);
 	lk_report_facts(writer);
 	lk_report_fact(writer, "model", rent->model);
-	snprintf(detail, sizeof detail, "%s %ss", lk_format_count(rent->samples, text, sizeof text),
-	         rent->unit ? rent->unit : "sample");
+	if (isnan(rent->samples)) snprintf(detail, sizeof detail, "as long as it may last");
+	else
+		snprintf(detail, sizeof detail, "%s %ss", lk_format_count(rent->samples, text, sizeof text),
+		         rent->unit ? rent->unit : "sample");
 	lk_report_fact(writer, "training", detail);
 	lk_report_fact(writer, "searched", rent->searched);
 	if (rent->deadline_h > 0)
@@ -97,21 +122,33 @@ static void put_series(lk_report *writer, const lk_rent *rent, const char *name,
 		snprintf(text, sizeof text, "%s; price of %s, %s%s%s", choice, rent_choice->date,
 		         rent_choice->source, lk_rent_mark(rent, i) ? "; " : "",
 		         lk_rent_mark(rent, i) ? lk_rent_mark(rent, i) : "");
-		lk_report_point(writer, rent_choice->hours, rent_choice->cost, text,
-		                rent_choice->reproduce);
+		if (isnan(rent->samples))
+			lk_report_point(writer, rent_choice->cost, rent_choice->samples * rent->seq, text,
+			                rent_choice->reproduce);
+		else
+			lk_report_point(writer, rent_choice->hours, rent_choice->cost, text,
+			                rent_choice->reproduce);
 	}
 	lk_report_series_end(writer);
 }
 
 static void rent_put_front(lk_report *writer, const lk_rent *rent) {
 	if (!rent->count) return;
-	lk_report_panel(writer, "scatter", "Cost against time",
-	                "click a point for the command that predicts it; no choice is both cheaper and "
-	                "faster than one on the front",
+	bool open = isnan(rent->samples);
+	lk_report_panel(writer, "scatter", open ? "What is trained, against cost" : "Cost against time",
+	                open ? "click a point for the command that predicts it; no choice that trains "
+	                       "as much as one on the front is both as cheap and as fast"
+	                     : "click a point for the command that predicts it; no choice is both "
+	                       "cheaper and faster than one on the front",
 	                true);
 	lk_json_put_text(writer, "role", "pareto");
-	lk_report_axis(writer, "x", "time of the training", "h", true);
-	lk_report_axis(writer, "y", "cost", "$", true);
+	if (open) {
+		lk_report_axis(writer, "x", "cost", "$", true);
+		lk_report_axis(writer, "y", rent->seq > 1 ? "tokens" : "samples", "", true);
+	} else {
+		lk_report_axis(writer, "x", "time of the training", "h", true);
+		lk_report_axis(writer, "y", "cost", "$", true);
+	}
 	lk_json_array(writer, "series");
 	put_series(writer, rent, "the front", "front", true);
 	put_series(writer, rent, "other choices", "other", false);
@@ -127,6 +164,7 @@ static lk_status rent_put_panels(const void *answer, lk_report *writer, lk_error
 	lk_report_rename(table, "provider", "provider");
 	lk_report_rename(table, "hours_range", "hours, 80 % range");
 	lk_report_rename(table, "cost_range", "dollars, 80 % range");
+	lk_report_rename(table, "trained_range", "trained, 80 % range");
 	lk_report_rename(table, "stall_share", "share of the step");
 	return lk_report_table(writer, "Choices", "list prices in US dollars with date and source",
 	                       true, table, 200, err);
@@ -142,7 +180,8 @@ static void rent_put_warnings(const void *answer, lk_report *writer) {
 	char text[LINE], choice[LINE / 2];
 	for (int i = 0; i < rent->tie_count; i++) {
 		choice_text(&rent->choices[rent->ties[i]], choice, sizeof choice);
-		snprintf(text, sizeof text, "too close to the cheapest to call: %s", choice);
+		snprintf(text, sizeof text, "too close to the %s to call: %s",
+		         rent->most < 0 ? "cheapest" : "most", choice);
 		lk_report_text(writer, text);
 	}
 }

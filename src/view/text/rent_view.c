@@ -151,6 +151,9 @@ static const lk_column choice_columns[] = {
 	{"gpus", "GPUs", true, false},
 	{"batch", "batch", true, false},
 	{"step_time_s", "step", true, false},
+	{"samples", "samples", true, true},
+	{"tokens", "tokens", true, true},
+	{"trained_range", "80 % range", true, true},
 	{"hours", "hours", true, false},
 	{"hours_range", "80 % range", true, false},
 	{"cost_usd", "dollars", true, false},
@@ -178,6 +181,7 @@ enum {
 const char *lk_rent_mark(const lk_rent *rent, int i) {
 	if (i == rent->cheapest) return i == rent->fastest ? "cheapest, fastest" : "cheapest";
 	if (i == rent->fastest) return "fastest";
+	if (i == rent->most) return "most";
 	for (int k = 0; k < rent->tie_count; k++)
 		if (rent->ties[k] == i) return "tie";
 	return rent->choices[i].pareto ? "front" : NULL;
@@ -202,6 +206,27 @@ static void rent_view_put_range(lk_table *table, double low, double high, bool d
 	lk_table_text(table, text);
 }
 
+/* Tokens where samples are counted in them: "35.6 G tokens", "1.2 M images". */
+static char *trained_text(const lk_rent *rent, double samples, char *out, size_t size) {
+	return lk_format_count(samples * rent->seq, out, size);
+}
+
+static const char *trained_unit(const lk_rent *rent) {
+	return rent->seq > 1 ? "token" : rent->unit ? rent->unit : "sample";
+}
+
+/* Where the training has a length the range lies in hours and dollars. */
+static void put_trained(lk_table *table, const lk_rent *rent, const lk_rent_choice *choice) {
+	char text[80], low[32], high[32];
+	double tokens = rent->seq > 1 ? choice->samples * rent->seq : NAN;
+	lk_table_number(table, choice->samples, lk_format_count(choice->samples, text, sizeof text));
+	lk_table_number(table, tokens,
+	                isnan(tokens) ? NULL : lk_format_count(tokens, text, sizeof text));
+	snprintf(text, sizeof text, "%s - %s", trained_text(rent, choice->samples_low, low, sizeof low),
+	         trained_text(rent, choice->samples_high, high, sizeof high));
+	lk_table_text(table, isnan(rent->samples) && !isnan(choice->samples_low) ? text : NULL);
+}
+
 static void rent_view_put_choice(lk_table *table, const lk_rent *rent, int i) {
 	const lk_rent_choice *choice = &rent->choices[i];
 	char text[40];
@@ -215,6 +240,7 @@ static void rent_view_put_choice(lk_table *table, const lk_rent *rent, int i) {
 	lk_table_number(table, choice->gpus, NULL);
 	lk_table_number(table, choice->batch, NULL);
 	lk_table_number(table, choice->step_s, lk_format_seconds(choice->step_s, text, sizeof text));
+	put_trained(table, rent, choice);
 	lk_table_number(table, choice->hours, hours_text(choice->hours, text, sizeof text));
 	rent_view_put_range(table, choice->hours_low, choice->hours_high, false);
 	put_dollars(table, choice->cost);
@@ -237,16 +263,28 @@ static void rent_view_put_choice(lk_table *table, const lk_rent *rent, int i) {
 	lk_table_text(table, choice->reproduce);
 }
 
+/* Whether what people read shows a column: without a length, what is trained and its range instead
+ * of the ranges of hours and dollars. */
+static bool is_hidden(const lk_rent *rent, const lk_column *column, bool verbose, bool warned) {
+	static const char *const more[] = {"goodput", "layout"}, *const spans[] = {"hours_range",
+	                                                                           "cost_range"};
+	bool open = isnan(rent->samples);
+	for (int i = 0; i < 2; i++) {
+		if (strcmp(column->key, more[i]) == 0) return !verbose;
+		if (strcmp(column->key, spans[i]) == 0) return open;
+	}
+	if (strcmp(column->key, "warning") == 0) return !warned;
+	if (strcmp(column->key, "trained_range") == 0) return !open;
+	if (strcmp(column->key, rent->seq > 1 ? "tokens" : "samples") == 0) return !open;
+	return column->hidden;
+}
+
 /* With `warned` each row says what the warning is: nothing else of the answer is written. */
 static lk_table *rent_view_table(const lk_rent *rent, bool verbose, bool warned) {
 	lk_column columns[CHOICE_COLUMNS];
 	memcpy(columns, choice_columns, sizeof columns);
-	for (int i = 0; i < CHOICE_COLUMNS; i++) {
-		const char *key = columns[i].key;
-		if (verbose && (strcmp(key, "goodput") == 0 || strcmp(key, "layout") == 0))
-			columns[i].hidden = false;
-		if (warned && strcmp(key, "warning") == 0) columns[i].hidden = false;
-	}
+	for (int i = 0; i < CHOICE_COLUMNS; i++)
+		columns[i].hidden = is_hidden(rent, &choice_columns[i], verbose, warned);
 	lk_table *table = lk_table_new("choices", columns, CHOICE_COLUMNS);
 	for (int i = 0; table && i < rent->count; i++) rent_view_put_choice(table, rent, i);
 	return table;
@@ -295,13 +333,28 @@ static void rent_view_put_decision(const lk_rent *rent, const char *what, int at
 	fputc('\n', out);
 }
 
+/* "MOST      2 x p5.48xlarge (aws): 41.2 G tokens (35.1 G to 48.3 G) in 336 h, $66 013" */
+static void put_most(const lk_rent *rent, FILE *out) {
+	const lk_rent_choice *choice = &rent->choices[rent->most];
+	char trained[32], low[32], high[32], hours[32], cost[40];
+	fprintf(out, "MOST      %d x %s (%s): %s %ss", choice->machines, choice->instance,
+	        choice->provider, trained_text(rent, choice->samples, trained, sizeof trained),
+	        trained_unit(rent));
+	if (!isnan(choice->samples_low))
+		fprintf(out, " (%s to %s)", trained_text(rent, choice->samples_low, low, sizeof low),
+		        trained_text(rent, choice->samples_high, high, sizeof high));
+	fprintf(out, " in %s h, $%s\n", hours_text(choice->hours, hours, sizeof hours),
+	        lk_fixed(choice->cost, choice->cost < 1000 ? 2 : 0, cost, sizeof cost));
+}
+
 static void put_decisions(const lk_rent *rent, FILE *out) {
 	if (rent->nothing) fprintf(out, "NOTHING  %s\n", rent->nothing);
 	if (rent->cheapest >= 0) rent_view_put_decision(rent, "CHEAPEST", rent->cheapest, out);
 	if (rent->fastest >= 0) rent_view_put_decision(rent, "FASTEST", rent->fastest, out);
+	if (rent->most >= 0) put_most(rent, out);
 	fprintf(out, "SEARCHED  %s\n", rent->searched);
 	if (!rent->tie_count) return;
-	fputs("TIE      too close to the cheapest to call:", out);
+	fprintf(out, "TIE      too close to the %s to call:", rent->most >= 0 ? "most" : "cheapest");
 	for (int i = 0; i < rent->tie_count; i++) {
 		const lk_rent_choice *choice = &rent->choices[rent->ties[i]];
 		fprintf(out, "%s %d x %s", i ? "," : "", choice->machines, choice->instance);
@@ -316,11 +369,13 @@ static lk_status rent_view_write_text(const void *what, bool colour, FILE *out, 
 	put_decisions(rent, out);
 	fputs("\nmodel    ", out);
 	LK_TRY(lk_put_safe(rent->model ? rent->model : "", out, err));
-	fprintf(out, "\ntraining %s %ss", lk_format_count(rent->samples, count, sizeof count),
-	        rent->unit ? rent->unit : "sample");
+	if (isnan(rent->samples)) fputs("\ntraining as long as it may last", out);
+	else
+		fprintf(out, "\ntraining %s %ss", lk_format_count(rent->samples, count, sizeof count),
+		        rent->unit ? rent->unit : "sample");
 	if (rent->deadline_h > 0) fprintf(out, ", in %g h", rent->deadline_h);
 	if (rent->budget > 0) fprintf(out, ", for $%.0f", rent->budget);
-	fprintf(out, "; %d choices fit\n\n", rent->considered);
+	fprintf(out, "; %d choice%s\n\n", rent->considered, rent->considered == 1 ? " fits" : "s fit");
 	lk_table *table = lk_rent_table(rent, text->verbose);
 	lk_status status =
 		table ? lk_table_write(table, LK_FORMAT_TEXT, colour, out, err) : lk_oom(err);
@@ -345,7 +400,8 @@ static lk_status rent_view_write_text(const void *what, bool colour, FILE *out, 
 
 /* ---- JSON ---- */
 
-static void put_json_choice(lk_json_writer *writer, const lk_rent_choice *choice) {
+static void put_json_choice(lk_json_writer *writer, const lk_rent *rent,
+                            const lk_rent_choice *choice) {
 	lk_json_object(writer, NULL);
 	lk_json_put_text(writer, "provider", choice->provider);
 	lk_json_put_text(writer, "instance", choice->instance);
@@ -356,6 +412,10 @@ static void put_json_choice(lk_json_writer *writer, const lk_rent_choice *choice
 	lk_json_put_integer(writer, "batch", choice->batch);
 	lk_json_put_text(writer, "layout", choice->layout);
 	lk_json_put_number(writer, "step_time_s", choice->step_s);
+	lk_json_put_number(writer, "samples", choice->samples);
+	lk_json_put_number(writer, "samples_low", choice->samples_low);
+	lk_json_put_number(writer, "samples_high", choice->samples_high);
+	lk_json_put_number(writer, "tokens", rent->seq > 1 ? choice->samples * rent->seq : NAN);
 	lk_json_put_number(writer, "hours", choice->hours);
 	lk_json_put_number(writer, "hours_low", choice->hours_low);
 	lk_json_put_number(writer, "hours_high", choice->hours_high);
@@ -400,10 +460,11 @@ static lk_status rent_view_write_json(const void *what, bool colour, FILE *out, 
 	lk_json_put_bool(&w, "search_complete", rent->search_complete);
 	lk_json_put_text(&w, "searched", rent->searched);
 	lk_json_array(&w, "choices");
-	for (int i = 0; i < rent->count; i++) put_json_choice(&w, &rent->choices[i]);
+	for (int i = 0; i < rent->count; i++) put_json_choice(&w, rent, &rent->choices[i]);
 	lk_json_array_end(&w);
 	rent_view_put_place(&w, "cheapest", rent->cheapest);
 	rent_view_put_place(&w, "fastest", rent->fastest);
+	rent_view_put_place(&w, "most", rent->most);
 	lk_json_array(&w, "ties");
 	for (int i = 0; i < rent->tie_count; i++) lk_json_put_integer(&w, NULL, rent->ties[i]);
 	lk_json_array_end(&w);
