@@ -89,6 +89,14 @@ static void add_warning(char warning[LK_MODEL_WARNING], const char *text) {
 	snprintf(warning + used, LK_MODEL_WARNING - used, "%s%s", used ? "; " : "", text);
 }
 
+static void warn_left_out(const char *name, char warning[LK_MODEL_WARNING]) {
+	char reason[LK_MODEL_REASON], shown[64], text[LK_MODEL_REASON + 128];
+	if (!lk_model_left_out(name, reason)) return;
+	snprintf(text, sizeof text, "%s: the language model alone; %s",
+	         lk_escape(name, shown, sizeof shown), reason);
+	add_warning(warning, text);
+}
+
 /* A launch line that names, or whose flags state, another network than --model: one of them is
  * meant. */
 static void warn_other_network(const lk_asked *asked, const char *name, const lk_model *model,
@@ -128,10 +136,13 @@ static lk_status read_model(const lk_predict_request *request, lk_asked *out, lk
 		if (request->as) return lk_fail(err, LK_ERR_INPUT, "--as", "goes with --model config.json");
 		if (out->job.model.layers > 0) return LK_OK; /* the launch line states the shape */
 		if (named) {
-			if (lk_model_preset(named, &out->job.model, &unknown) == LK_OK) return LK_OK;
-			char shown[80];
-			lk_fail(err, LK_ERR_INPUT, "launch line", "--%s: no model is named \"%s\"",
-			        out->launch.network_flag, lk_escape(named, shown, sizeof shown));
+			if (lk_model_preset(named, &out->job.model, &unknown) == LK_OK) {
+				warn_left_out(named, out->warning);
+				return LK_OK;
+			}
+			char shown[160];
+			lk_fail(err, LK_ERR_INPUT, "launch line", "--%s: %s", out->launch.network_flag,
+			        lk_escape(unknown.what, shown, sizeof shown));
 			return lk_hint(err, "add --model with a preset (`lockstep models` lists them) or a "
 			                    "config.json");
 		}
@@ -147,6 +158,7 @@ static lk_status read_model(const lk_predict_request *request, lk_asked *out, lk
 	}
 	if (config) LK_TRY(lk_model_read(request->model, request->as, &model, out->warning, err));
 	else LK_TRY(lk_model_preset(request->model, &model, err));
+	if (!config) warn_left_out(request->model, out->warning);
 	warn_other_network(out, request->model, &model, out->warning);
 	if (out->launch.window_said) {
 		model.window = out->job.model.window;
