@@ -128,6 +128,31 @@ static void warn_other_network(const lk_asked *asked, const char *name, const lk
 	add_warning(warning, text);
 }
 
+/* Of a configuration's network with an encoder of images: texts alone leave the encoder out, and so
+ * does context parallelism; images of any size are of the size that has room. */
+static void fit_images(lk_asked *asked) {
+	lk_job *job = &asked->job;
+	lk_tower *tower = &job->model.tower;
+	bool texts = asked->launch.samples == LK_SAMPLES_TEXTS;
+	char text[128];
+	if (tower->layers <= 0 || tower->apart || asked->launch.samples == LK_SAMPLES_OPEN) return;
+	if (texts || job->cp > 1) {
+		*tower = (lk_tower){0};
+		add_warning(asked->warning,
+		            texts ? "texts are trained on: the encoder of images is left out"
+		                  : "context parallelism: the encoder of images is left out, its tokens "
+		                    "are counted as text");
+		return;
+	}
+	if (!tower->any_size || tower->image <= LK_IMAGE_PIXELS ||
+	    lk_tower_tokens(tower) * tower->images <= job->seq)
+		return;
+	tower->image = LK_IMAGE_PIXELS;
+	snprintf(text, sizeof text, "images of %d pixels a side are assumed (--image-size)",
+	         LK_IMAGE_PIXELS);
+	add_warning(asked->warning, text);
+}
+
 /* The network of a request: --model, else the one that the launch line states or names. */
 static lk_status read_model(const lk_predict_request *request, lk_asked *out, lk_error *err) {
 	if (!request->model) {
@@ -138,6 +163,7 @@ static lk_status read_model(const lk_predict_request *request, lk_asked *out, lk
 		if (named) {
 			if (lk_model_preset(named, &out->job.model, &unknown) == LK_OK) {
 				warn_left_out(named, out->warning);
+				fit_images(out);
 				return LK_OK;
 			}
 			char shown[160];

@@ -320,6 +320,12 @@ typedef struct lk_ignored {
 	const char *flag, *reason;
 	lk_ignored_as as;
 } lk_ignored;
+/* What a configuration trains on, for networks that read images. */
+typedef enum lk_launch_samples {
+	LK_SAMPLES_OPEN,
+	LK_SAMPLES_TEXTS,
+	LK_SAMPLES_IMAGES
+} lk_launch_samples;
 typedef struct lk_launch {
 	lk_job *job;         /* fields that the flags state are set */
 	int gpus;            /* from the launcher; 0 not stated */
@@ -331,6 +337,7 @@ typedef struct lk_launch {
 	 * flag that does ("model_name_or_path"); NULL: none. */
 	const char *network, *network_flag;
 	const lk_model *shape; /* Megatron-LM's flags one to one, before its rules; NULL: none */
+	lk_launch_samples samples;
 	bool window_said;      /* --window-size: it holds for whatever network is trained */
 	const char *framework; /* whose file or line it is, "axolotl"; NULL: not known */
 	int gpus_assumed;      /* where the launcher states none; 0: nothing is assumed */
