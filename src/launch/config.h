@@ -67,6 +67,7 @@ typedef struct lk_draft {
 	int stage_layers;               /* of a virtual stage */
 	int zero;                       /* stage + 1 */
 	bool bf16, fp16, fp8, tf32, packing, adapter, quantized, fsdp2;
+	bool stages_up;        /* stages are rounded up to a multiple of pp, else down */
 	bool pairs;            /* samples are pairs of sequences */
 	int quantization_bits; /* of frozen weights; 0: not stated */
 	bool reshard_off;

@@ -32,6 +32,7 @@ static const lk_pair recipes[] = {{"tensorwise", "tensorwise"},
                                   {"delayed", "delayed"},
                                   {"mxfp8", ""},
                                   {NULL, NULL}};
+static const lk_pair rounding[] = {{"up", "1"}, {"down", "0"}, {NULL, NULL}};
 static const lk_pair truths[] = {{"true", "on"}, {"false", "off"}, {NULL, NULL}};
 
 static const lk_key keys[] = {
@@ -64,6 +65,7 @@ static const lk_key keys[] = {
 	LK_FACT("distributed.pipeline.pp_schedule", "schedule_name"),
 	LK_FACT("distributed.pipeline.pp_microbatch_size", "multiple"),
 	LK_FACT("distributed.pipeline.layers_per_stage", "stage_layers"),
+	LK_WORDS("distributed.pipeline.round_virtual_stages_to_pp_multiple", "stages_up", rounding),
 	LK_WORDS("distributed.enable_async_tensor_parallel", "tp_overlap", truths),
 	LK_NOTE("distributed.moe.reshard_after_forward", "experts are sharded as the other weights"),
 	LK_NOTE("distributed.offload_policy*", "offloading of weights is not modelled"),
@@ -73,6 +75,7 @@ static const lk_key keys[] = {
 	LK_FACT("autopipeline.pp_schedule", "schedule_name"),
 	LK_FACT("autopipeline.pp_microbatch_size", "multiple"),
 	LK_FACT("autopipeline.layers_per_stage", "stage_layers"),
+	LK_WORDS("autopipeline.round_virtual_stages_to_pp_multiple", "stages_up", rounding),
 	LK_SKIP("autopipeline*", "see the degrees"),
 	LK_FACT("benchmark.num_nodes", "nodes"),
 	LK_SKIP("benchmark*", LK_WHY_LOGGING),
