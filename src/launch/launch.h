@@ -107,6 +107,7 @@ typedef struct lk_megatron {
 		expert_overlap;
 	bool distributed_optimizer, megatron_fsdp, torch_fsdp2, fsdp2_keep;
 	bool grouped_gemm, precision_aware;
+	bool hybrid_said; /* --is-hybrid-model */
 	bool cuda_graph, flash_attention, fused_loss, defer_head, deepep, balanced_experts, sft;
 	bool zero_bubble, zero_bubble_v;
 	int query_groups, extra_vocab, virtual_layers, max_positions, instances, relative_buckets,

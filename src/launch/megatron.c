@@ -518,6 +518,11 @@ static lk_status finish_variant(lk_reading *reading, const lk_megatron *megatron
 static lk_status finish_model(lk_reading *reading, const lk_megatron *megatron, lk_job *job) {
 	lk_model *model = &job->model;
 	if (megatron->hybrid != NULL) LK_TRY(read_hybrid(reading, megatron, job));
+	else if (megatron->hybrid_said) {
+		lk_fail(reading->err, LK_ERR_INPUT, reading->where,
+		        "--is-hybrid-model: layers of a hybrid are read from --hybrid-layer-pattern");
+		return lk_hint(reading->err, "this launch line cannot be predicted as it is");
+	}
 	int given = (model->layers > 0) + (model->hidden > 0) + (model->heads > 0);
 	lk_model *shape = LK_NEW(reading->arena, lk_model);
 	if (shape == NULL) return lk_oom(reading->err);
