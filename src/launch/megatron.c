@@ -447,10 +447,30 @@ static lk_status hybrid_stages(lk_reading *reading, const lk_megatron *megatron,
 	return LK_OK;
 }
 
+/* Slashes part the network's letters from those of each module that predicts a further token. */
+static lk_status hybrid_predictions(lk_reading *reading, lk_megatron *megatron, lk_job *job) {
+	const char *first = strchr(megatron->hybrid, '/');
+	int modules = 0;
+	if (first == NULL) return LK_OK;
+	for (const char *at = first; at != NULL; at = strchr(at + 1, '/')) modules++;
+	megatron->hybrid = lk_arena_strndup(reading->arena, megatron->hybrid,
+	                                    (size_t)(first - megatron->hybrid));
+	if (megatron->hybrid == NULL) return lk_oom(reading->err);
+	if (modules > 64)
+		return lk_fail(reading->err, LK_ERR_INPUT, reading->where,
+		               "--hybrid-layer-pattern: more than 64 modules that predict");
+	job->model.mtp_layers = modules;
+	return lk_launch_assume(reading,
+	                        "%d modules that predict further tokens are priced as layers like the "
+	                        "last ones of the network",
+	                        modules);
+}
+
 /* Each letter is a layer of one half: --hybrid-layer-pattern takes the place of --num-layers. */
-static lk_status read_hybrid(lk_reading *reading, const lk_megatron *megatron, lk_job *job) {
+static lk_status read_hybrid(lk_reading *reading, lk_megatron *megatron, lk_job *job) {
 	lk_model *model = &job->model;
 	int count = 0;
+	LK_TRY(hybrid_predictions(reading, megatron, job));
 	LK_TRY(check_letters(reading, megatron));
 	lk_layer *layers = LK_ARRAY(reading->arena, lk_layer, strlen(megatron->hybrid));
 	if (layers == NULL) return lk_oom(reading->err);
@@ -515,7 +535,7 @@ static lk_status finish_variant(lk_reading *reading, const lk_megatron *megatron
 	                             "--dsa-indexer-head-dim and --dsa-indexer-topk");
 }
 
-static lk_status finish_model(lk_reading *reading, const lk_megatron *megatron, lk_job *job) {
+static lk_status finish_model(lk_reading *reading, lk_megatron *megatron, lk_job *job) {
 	lk_model *model = &job->model;
 	if (megatron->hybrid != NULL) LK_TRY(read_hybrid(reading, megatron, job));
 	else if (megatron->hybrid_said) {
@@ -764,12 +784,28 @@ static lk_status finish_switches(lk_reading *reading, const lk_megatron *megatro
 	return LK_OK;
 }
 
+/* Primus's layouts of stages may leave the modules out that predict further tokens: they are with
+ * the loss. */
+static lk_status finish_predictions(lk_reading *reading, lk_job *job) {
+	char *layout = job->pipeline_layout, *loss = strrchr(layout, 'L');
+	size_t length = strlen(layout), modules = (size_t)job->model.mtp_layers;
+	bool primus = reading->out->framework && strcmp(reading->out->framework, "primus") == 0;
+	if (!primus || !loss || modules == 0 || strchr(layout, 'm') ||
+	    length + modules >= sizeof job->pipeline_layout)
+		return LK_OK;
+	memmove(loss + modules, loss, strlen(loss) + 1);
+	memset(loss, 'm', modules);
+	return lk_launch_assume(reading, "the module that predicts a further token is on the stage of "
+	                                 "the loss (--pipeline-layout)");
+}
+
 lk_status lk_megatron_finish(lk_reading *reading, lk_megatron *megatron, int gpus) {
 	lk_job *job = reading->out->job;
 	lk_network network = job->model.network;
 	*job = megatron->job;
 	job->model.network = network;
 	LK_TRY(finish_model(reading, megatron, job));
+	LK_TRY(finish_predictions(reading, job));
 	LK_TRY(finish_virtual(reading, megatron, job));
 	finish_schedule(megatron, job);
 	LK_TRY(finish_sharding(reading, megatron, job, gpus));
