@@ -805,8 +805,8 @@ lk_status lk_megatron_finish(lk_reading *reading, lk_megatron *megatron, int gpu
 	*job = megatron->job;
 	job->model.network = network;
 	LK_TRY(finish_model(reading, megatron, job));
-	LK_TRY(finish_predictions(reading, job));
 	LK_TRY(finish_virtual(reading, megatron, job));
+	LK_TRY(finish_predictions(reading, job));
 	finish_schedule(megatron, job);
 	LK_TRY(finish_sharding(reading, megatron, job, gpus));
 	LK_TRY(finish_dtype(reading, megatron, job));
