@@ -372,7 +372,7 @@ lk_status lk_dotted_finish(lk_reading *reading, lk_dotted *dotted, int *gpus) {
 		LK_TRY(dotted_batch_titan(reading, dotted));
 		LK_TRY(dotted_schedule_titan(reading, job));
 	}
-	if (dotted->local > 0 && dotted->micro == 0 && job->pp <= 1) job->mbs = dotted->local;
+	if (dotted->local > 0 && job->pp <= 1) job->mbs = dotted->local;
 	if (dotted->nodes > 0 || dotted->devices > 0) {
 		int64_t all = (int64_t)(dotted->nodes > 0 ? dotted->nodes : 1) *
 		              (dotted->devices > 0 ? dotted->devices : 1);
