@@ -108,10 +108,6 @@ static const struct path_row rows[] = {
      false},
 	{TITAN, "parallelism.fsdp_reshard_after_forward", "sharding", reshards, NULL, false, false,
      false},
-	{TITAN, "parallelism.data_parallel_shard_degree", NULL, NULL, "the rest of the GPUs is taken",
-     false, false, false},
-	{TITAN, "parallelism.data_parallel_replicate_degree", NULL, NULL,
-     "the rest of the GPUs is taken", false, false, false},
 	{TITAN, "training.global_batch_size", "gbs", NULL, NULL, false, true, false},
 	{TITAN, "training.seq_len", "seq", NULL, NULL, false, true, false},
 	{TITAN, "training.max_context_length", "seq", NULL, NULL, false, false, false},
@@ -173,6 +169,39 @@ static const struct path_row *flags_find(int dialect, const char *path, size_t l
 	return NULL;
 }
 
+/* torchtitan's sections that change nothing of a step. */
+static const char *flags_section(int dialect, const char *path) {
+	static const struct {
+		const char *section, *reason;
+	} sections[] = {{"job.", "start-up: not part of the step"},
+	                {"optimizer.", "values of the optimizer: do not change the step's work"},
+	                {"lr_scheduler.", "values of the optimizer: do not change the step's work"},
+	                {"checkpoint.", "checkpointing: not part of the step"},
+	                {"metrics.", "logging: not part of the step"},
+	                {"profiling.", "logging: not part of the step"},
+	                {"validation.", "evaluation: not part of the step"},
+	                {"comm.", "start-up: not part of the step"},
+	                {"debug.", "numerics: changes no shape"},
+	                {"float8.", "what is quantized is in model.converters"},
+	                {"quantize.", "what is quantized is in model.converters"},
+	                {"model.hf_assets_path", "start-up: not part of the step"},
+	                {"model.tokenizer_path", "start-up: not part of the step"},
+	                {"model.print_after_conversion", "logging: not part of the step"},
+	                {"activation_checkpoint.selective_ac_option",
+	                 "selective recomputation is that of attention"},
+	                {"compile.components", "see compile.enable"},
+	                {"training.dataset", "data: does not change the step"},
+	                {"training.mock_data", "data: does not change the step"},
+	                {"training.max_norm", "values of the optimizer: do not change the step's work"},
+	                {"training.seed", "numerics: changes no shape"},
+	                {"training.deterministic", "numerics: changes no shape"},
+	                {"training.gc_", "start-up: not part of the step"}};
+	for (size_t i = 0; dialect == TITAN && i < sizeof sections / sizeof *sections; i++)
+		if (strncmp(path, sections[i].section, strlen(sections[i].section)) == 0)
+			return sections[i].reason;
+	return NULL;
+}
+
 bool lk_dotted_flag(int dialect, const char *path) {
 	size_t length = strcspn(path, "=");
 	static const char *const parts[] = {"trainer.num_nodes",
@@ -181,6 +210,8 @@ bool lk_dotted_flag(int dialect, const char *path) {
 	                                    "training.num_tokens_per_microbatch_per_dp_rank",
 	                                    "training.num_tokens_per_train_step",
 	                                    "parallelism.num_pp_microbatches",
+	                                    "parallelism.data_parallel_shard_degree",
+	                                    "parallelism.data_parallel_replicate_degree",
 	                                    "model.name",
 	                                    "model.flavor",
 	                                    NULL};
@@ -229,6 +260,11 @@ lk_status lk_dotted_read(lk_reading *reading, lk_dotted *dotted, const char *pat
 		return flags_set_number(reading, path, value, &dotted->devices);
 	if (strcmp(path, "training.local_batch_size") == 0)
 		return flags_set_number(reading, path, value, &dotted->local);
+	if (strcmp(path, "parallelism.data_parallel_shard_degree") == 0)
+		return strcmp(value, "-1") == 0 ? LK_OK
+		                                : flags_set_number(reading, path, value, &dotted->shard);
+	if (strcmp(path, "parallelism.data_parallel_replicate_degree") == 0)
+		return flags_set_number(reading, path, value, &dotted->replicate);
 	if (strcmp(path, "parallelism.num_pp_microbatches") == 0)
 		return flags_set_number(reading, path, value, &dotted->passes);
 	if (strcmp(path, "training.num_tokens_per_microbatch_per_dp_rank") == 0)
@@ -242,6 +278,8 @@ lk_status lk_dotted_read(lk_reading *reading, lk_dotted *dotted, const char *pat
 		return LK_OK;
 	}
 	const struct path_row *row = flags_find(dotted->dialect, path, strlen(path));
+	const char *apart = row == NULL ? flags_section(dotted->dialect, path) : NULL;
+	if (apart != NULL) return lk_launch_skip(reading, name, apart);
 	if (row == NULL) return lk_launch_unknown(reading, name);
 	if (row->field == NULL)
 		return (row->harmless ? lk_launch_skip : lk_launch_note)(reading, name, row->reason);
@@ -362,6 +400,24 @@ static lk_status dotted_schedule_titan(lk_reading *reading, lk_job *job) {
 	                      "it acts with two pipeline stages or more");
 }
 
+/* Replicas of groups that shard: with a replicate degree of more than one, HSDP; where groups are of
+ * one rank, plain data parallelism. */
+static lk_status dotted_replicas(lk_reading *reading, lk_dotted *dotted, const int *gpus) {
+	lk_job *job = &dotted->job;
+	int64_t block = 1, degrees[] = {job->tp, job->pp, job->cp};
+	for (int i = 0; i < 3; i++) block *= degrees[i] > 1 && block <= LK_JOB_GPUS ? degrees[i] : 1;
+	if (dotted->replicate <= 1 && dotted->shard == 0) return LK_OK;
+	int64_t replicas = dotted->replicate > 0 ? dotted->replicate : 1;
+	if (dotted->shard == 0 && *gpus > 0 && *gpus % (block * replicas) == 0)
+		dotted->shard = (int)(*gpus / (block * replicas));
+	if (dotted->shard == 1 && !job->sharding_said) {
+		job->sharding = LK_SHARD_NONE;
+		job->sharding_said = true;
+	} else if (replicas > 1 && dotted->shard > 1) job->shard_group = dotted->shard;
+	if (dotted->shard == 0 || *gpus > 0) return LK_OK;
+	return lk_launch_count_gpus(reading, job, replicas * dotted->shard, 0, false);
+}
+
 lk_status lk_dotted_finish(lk_reading *reading, lk_dotted *dotted, int *gpus) {
 	lk_job *job = &dotted->job;
 	LK_TRY(dotted_name_network(reading, dotted));
@@ -373,6 +429,7 @@ lk_status lk_dotted_finish(lk_reading *reading, lk_dotted *dotted, int *gpus) {
 		LK_TRY(dotted_schedule_titan(reading, job));
 	}
 	if (dotted->local > 0 && job->pp <= 1) job->mbs = dotted->local;
+	LK_TRY(dotted_replicas(reading, dotted, gpus));
 	if (dotted->nodes > 0 || dotted->devices > 0) {
 		int64_t all = (int64_t)(dotted->nodes > 0 ? dotted->nodes : 1) *
 		              (dotted->devices > 0 ? dotted->devices : 1);

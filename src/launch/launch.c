@@ -27,6 +27,7 @@ struct line {
 	bool program, any_flag, megatron;
 	bool configured;  /* the program takes all that it does from its configuration */
 	lk_dotted dotted; /* what NeMo's or torchtitan's settings say */
+	const char *titan_sets; /* the latter as lines "key=value", for a configuration; NULL: none */
 	int max_connections;
 	char nccl[sizeof((lk_job *)0)->nccl]; /* NAME=value of NCCL's variables */
 };
@@ -119,7 +120,8 @@ static lk_status read_program(struct line *line, const lk_word *word) {
 	const char *work = lk_launch_other_work(word->text);
 	line->program = true;
 	line->name = name;
-	if (strcmp(name, "torchtitan.train") == 0) line->dotted.dialect = LK_DIALECT_TORCHTITAN;
+	if (strcmp(name, "torchtitan.train") == 0 || strstr(word->text, "torchtitan/train.py"))
+		line->dotted.dialect = LK_DIALECT_TORCHTITAN;
 	if (strcmp(name, "run_recipe.py") == 0) line->dotted.dialect = LK_DIALECT_BRIDGE;
 	line->configured = strncmp(name, "axolotl.", 8) == 0 || strncmp(name, "llamafactory.", 13) == 0;
 	if (work != NULL) {
@@ -179,6 +181,13 @@ static bool launch_names_config(const lk_word *word) {
 	return false;
 }
 
+static lk_status read_titan_setting(struct line *line, const char *path, const char *value) {
+	const char *before = line->titan_sets != NULL ? line->titan_sets : "";
+	line->titan_sets = lk_arena_printf(line->r->arena, "%s%s=%s\n", before, path, value);
+	if (line->titan_sets == NULL) return lk_oom(line->r->err);
+	return lk_dotted_read(line->r, &line->dotted, path, value);
+}
+
 /* --parallelism.tensor_parallel_degree 8 */
 static lk_status read_titan_flag(struct line *line, const char *name, const lk_word *words,
                                  size_t count, size_t *used) {
@@ -194,9 +203,13 @@ static lk_status read_titan_flag(struct line *line, const char *name, const lk_w
 		line->dotted.recipe = words[0].text;
 		return LK_OK;
 	}
-	if (*used > 0 && words[0].unknown == NULL)
-		return lk_dotted_read(line->r, &line->dotted, path, words[0].text);
-	if (*used == 0) return lk_dotted_read(line->r, &line->dotted, path, "true");
+	if (strcmp(path, "job.config_file") == 0 && *used > 0 && words[0].unknown == NULL) {
+		line->config = words[0].text;
+		line->configured = true;
+		return LK_OK;
+	}
+	if (*used == 0 || words[0].unknown == NULL)
+		return read_titan_setting(line, path, *used > 0 ? words[0].text : "true");
 	if (!lk_dotted_flag(LK_DIALECT_TORCHTITAN, path))
 		return lk_launch_note(line->r, name, "its value is not known");
 	lk_fail(line->r->err, LK_ERR_INPUT, line->r->where, "--%s: %s", name, words[0].unknown);
@@ -426,6 +439,13 @@ static lk_status launch_read_words(struct line *line, const lk_word *words, size
 	return read_flags(line, words + i, count - i);
 }
 
+lk_status lk_launch_device(lk_reading *reading, const char *name, size_t length) {
+	char *known = lk_arena_strndup(reading->arena, name, length);
+	if (known == NULL) return lk_oom(reading->err);
+	if (length < 64 && lk_device_find(known) != NULL) reading->out->device = known;
+	return LK_OK;
+}
+
 static lk_status count_gpus(struct line *line) {
 	const lk_launch_ranks *ranks = &line->ranks;
 	int64_t nodes = ranks->nodes > 0 ? ranks->nodes : 1;
@@ -442,7 +462,7 @@ static lk_status count_gpus(struct line *line) {
 
 /* The flags after a configuration override its keys. */
 static const char *launch_overrides(struct line *line) {
-	const char *sets = "";
+	const char *sets = line->titan_sets != NULL ? line->titan_sets : "";
 	for (size_t i = 0; i < line->settings.count && sets; i++) {
 		const char *text = line->settings.items[i].text;
 		if (text == NULL || strchr(text, '\n')) continue;
@@ -509,7 +529,7 @@ static lk_status finish_line(struct line *line) {
 	if (line->config != NULL || line->configured) LK_TRY(read_configured(line, &configured));
 	if (!configured) LK_TRY(finish_flags(line));
 	reading->out->job->gpus = reading->out->gpus;
-	if (reading->out->gpus == 0)
+	if (reading->out->gpus == 0 && reading->out->gpus_assumed == 0)
 		LK_TRY(lk_launch_count_gpus(reading, reading->out->job, 1, reading->usual_gpus, false));
 	if (line->deepspeed != NULL) LK_TRY(lk_deepspeed_apply(reading, line->deepspeed));
 	return apply_settings(line);

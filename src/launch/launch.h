@@ -45,6 +45,8 @@ lk_status lk_launch_assume(lk_reading *reading, const char *format, ...) LK_PRIN
 lk_status lk_launch_note(lk_reading *reading, const char *flag, const char *reason);
 lk_status lk_launch_skip(lk_reading *reading, const char *flag, const char *reason);
 lk_status lk_launch_unknown(lk_reading *reading, const char *flag);
+/* The kind of GPU that a description names, where it is one that is known; the text is copied. */
+lk_status lk_launch_device(lk_reading *reading, const char *name, size_t length);
 /* Keeps a line of what was understood, or assumed; the text is copied. */
 typedef enum lk_line_kind {
 	LK_LINE_UNDERSTOOD,
@@ -196,6 +198,7 @@ typedef struct lk_dotted {
 	int dialect; /* lk_dialect; 0: none of them */
 	lk_job job;
 	int nodes, devices, local, micro;
+	int shard, replicate; /* torchtitan's data parallelism; 0 open, the rest */
 	const char *name, *flavor;   /* of torchtitan's network: "llama3", "70B"; NULL not given */
 	const char *recipe;          /* of Megatron-Bridge, and torchtitan's configuration */
 	int64_t tokens, step_tokens; /* torchtitan: of a micro-batch of a replica, of a step */

@@ -132,11 +132,13 @@ lk_status lk_launch_count_gpus(lk_reading *reading, const lk_job *job, int64_t r
 	reading->out->gpus_assumed = fits ? stated : (int)least;
 	if (fits) return LK_OK;
 	if (round) reading->out->gpus_assumed = node;
-	return lk_launch_assume(reading,
+	LK_TRY(lk_launch_assume(reading,
 	                        "%d GPUs, %s: nothing states a number that the degrees divide "
 	                        "(--gpus)",
 	                        reading->out->gpus_assumed,
-	                        round ? "a node" : "the least that they need");
+	                        round ? "a node" : "the least that they need"));
+	reading->out->gpus_line = reading->out->assumed_count;
+	return LK_OK;
 }
 
 typedef enum launcher {
@@ -343,6 +345,11 @@ static lk_status launch_options_read_count(lk_reading *reading, const char *opti
 	long long count;
 	LK_TRY(lk_parse_int(number, 1, LK_JOB_GPUS, &count, option, reading->err));
 	*out = (int)count;
+	/* "gpu:h100:8", "h100:8": the kind between the colons */
+	const char *kind = colon != NULL && !isdigit((unsigned char)value->text[0]) ? value->text : NULL;
+	if (kind != NULL && strncmp(kind, "gpu:", 4) == 0) kind += 4;
+	if (kind != NULL && kind < colon)
+		LK_TRY(lk_launch_device(reading, kind, (size_t)(colon - kind)));
 	if (colon != NULL && isdigit((unsigned char)value->text[0]) &&
 	    strtol(value->text, NULL, 10) != count)
 		return lk_launch_note(

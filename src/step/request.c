@@ -213,9 +213,16 @@ static lk_status request_read_cluster(lk_arena *arena, const lk_predict_request 
 	/* What the file leaves open is the least that works, where nobody says it otherwise. */
 	if (launched == 0 && !request->gpus && !request->cluster && !request->dp)
 		launched = out->launch.gpus_assumed;
+	else if (out->launch.gpus_line > 0) { /* what was assumed does not hold */
+		int line = out->launch.gpus_line - 1, after = out->launch.assumed_count - line - 1;
+		memmove(&out->launch.assumed[line], &out->launch.assumed[line + 1],
+		        (size_t)after * sizeof *out->launch.assumed);
+		out->launch.assumed_count--;
+		out->launch.gpus_line = 0;
+	}
 	lk_where where = {.cluster = request->cluster,
 	                  .power_w = request->power,
-	                  .gpu = request->gpu,
+	                  .gpu = request->gpu || request->cluster ? request->gpu : out->launch.device,
 	                  .gpus = request->cluster || launched > 0
 	                              ? request->gpus
 	                              : gpus_of_degrees(request, &out->job),

@@ -139,13 +139,15 @@ def primus(tree, path):
     if framework == "megatron":
         return {"mbs": first(out, "micro_batch_size"), "gbs": first(out, "global_batch_size"), "seq": first(out, "seq_length"),
                 "tp": first(out, "tensor_model_parallel_size"), "pp": first(out, "pipeline_model_parallel_size"),
-                "cp": first(out, "context_parallel_size") or 1, "ep": first(out, "expert_model_parallel_size")}
+                "cp": first(out, "context_parallel_size") or 1, "ep": first(out, "expert_model_parallel_size"),
+                "narrow": bool(at(out, "fp8") or at(out, "fp4"))}
     pieces = first(out, "parallelism.pipeline_parallel_microbatch_size") or 1
     piped = (first(out, "parallelism.pipeline_parallel_degree") or 1) > 1
     return {"mbs": pieces if piped else first(out, "training.local_batch_size"), "seq": first(out, "training.seq_len"),
             "tp": first(out, "parallelism.tensor_parallel_degree") or 1,
             "pp": first(out, "parallelism.pipeline_parallel_degree") or 1,
-            "cp": first(out, "parallelism.context_parallel_degree") or 1}
+            "cp": first(out, "parallelism.context_parallel_degree") or 1,
+            "narrow": any("linear" in name for name in at(out, "model.converters") or [])}
 
 
 def nemo_file(path):
@@ -242,6 +244,8 @@ def differences(facts, job, own_network):
             if facts.get("gbs"):
                 continue
             seen = int(job["gbs"]) / (int(job["mbs"]) * dp)
+        elif key == "narrow":
+            seen = job["dtype"] in ("fp8", "mxfp8", "nvfp4")
         elif key == "lora":
             seen = job["lora"] == "1"
         elif key == "params":

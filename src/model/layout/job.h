@@ -341,6 +341,8 @@ typedef struct lk_launch {
 	bool window_said;      /* --window-size: it holds for whatever network is trained */
 	const char *framework; /* whose file or line it is, "axolotl"; NULL: not known */
 	int gpus_assumed;      /* where the launcher states none; 0: nothing is assumed */
+	int gpus_line;         /* of `assumed`, from 1 on, that says so; 0: none */
+	const char *device;    /* the kind of GPU that a file or line names; NULL: none */
 	const char **assumed;  /* what is taken because nothing states it; owned by the arena */
 	int assumed_count;
 	const char **understood; /* "key value" of all that was translated; owned by the arena */
