@@ -26,6 +26,7 @@ struct line {
 	const char *name;      /* of the program, without folders; NULL: not known */
 	bool program, any_flag, megatron;
 	bool configured;  /* the program takes all that it does from its configuration */
+	bool starter;     /* its first word is the program that it starts */
 	lk_dotted dotted; /* what NeMo's or torchtitan's settings say */
 	const char *titan_sets; /* the latter as lines "key=value", for a configuration; NULL: none */
 	int max_connections;
@@ -122,13 +123,15 @@ static lk_status read_program(struct line *line, const lk_word *word) {
 	line->name = name;
 	if (strcmp(name, "torchtitan.train") == 0 || strstr(word->text, "torchtitan/train.py"))
 		line->dotted.dialect = LK_DIALECT_TORCHTITAN;
-	if (strcmp(name, "run_recipe.py") == 0) line->dotted.dialect = LK_DIALECT_BRIDGE;
+	if (strcmp(name, "run_recipe.py") == 0 || strcmp(name, "setup_experiment.py") == 0)
+		line->dotted.dialect = LK_DIALECT_BRIDGE;
 	line->configured = strncmp(name, "axolotl.", 8) == 0 || strncmp(name, "llamafactory.", 13) == 0;
 	if (work != NULL) {
 		lk_fail(line->r->err, LK_ERR_INPUT, line->r->where, "%.80s %s, and trains nothing", name,
 		        work);
 		return lk_hint(line->r->err, "give the launch of a training");
 	}
+	line->starter = strcmp(name, "deepy.py") == 0;
 	line->megatron = strncmp(name, "pretrain_", 9) == 0;
 	line->flags.bert = strncmp(name, "pretrain_bert", 13) == 0;
 	for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++)
@@ -216,6 +219,76 @@ static lk_status read_titan_flag(struct line *line, const char *name, const lk_w
 	return lk_hint(line->r->err, "write the value into the script");
 }
 
+/* "llama3_70b(num_nodes=4, num_gpus_per_node=8)": the arguments of a recipe of NeMo 2. */
+static lk_status read_factory(struct line *line, const char *text) {
+	static const struct {
+		const char *name, *path;
+	} arguments[] = {{"num_nodes", "trainer.num_nodes"}, {"num_gpus_per_node", "trainer.devices"}};
+	char *copy = lk_arena_strdup(line->r->arena, text), *save = NULL;
+	if (copy == NULL) return lk_oom(line->r->err);
+	char *at = strchr(copy, '(');
+	for (at = at != NULL ? strtok_r(at + 1, "(), ", &save) : NULL; at != NULL;
+	     at = strtok_r(NULL, "(), ", &save)) {
+		char *value = strchr(at, '=');
+		if (value == NULL) continue;
+		*value++ = '\0';
+		for (size_t i = 0; i < 2; i++)
+			if (strcmp(at, arguments[i].name) == 0)
+				LK_TRY(lk_dotted_read(line->r, &line->dotted, arguments[i].path, value));
+		if (strcmp(at, "num_nodes") == 0 && line->dotted.devices == 0) line->dotted.devices = 8;
+	}
+	return LK_OK;
+}
+
+/* Options of Megatron-Bridge's programs: -tp 4, --recipe NAME. */
+static lk_status read_bridge_option(struct line *line, const char *option, const char *value,
+                                    bool *known) {
+	static const struct {
+		const char *name, *also, *path; /* of a setting; NULL: see below */
+	} options[] = {
+		{"tp", "tensor_model_parallel_size", "model.tensor_model_parallel_size"},
+		{"pp", "pipeline_model_parallel_size", "model.pipeline_model_parallel_size"},
+		{"cp", "context_parallel_size", "model.context_parallel_size"},
+		{"vp", "virtual_pipeline_model_parallel_size",
+	     "model.virtual_pipeline_model_parallel_size"},
+		{"ep", "expert_model_parallel_size", "model.expert_model_parallel_size"},
+		{"etp", "expert_tensor_parallel_size", "model.expert_tensor_parallel_size"},
+		{"mb", "micro_batch_size", "train.micro_batch_size"},
+		{"gb", "global_batch_size", "train.global_batch_size"},
+		{"sl", "seq_length", "dataset.seq_length"},
+		{"ng", "num_gpus", "gpus"},
+		{"recipe", "recipe_name", "recipe"},
+		{"mr", "model_recipe_name", "recipe"},
+		{"g", "gpu", "kind"},
+		{"c", "compute_dtype", "format"},
+		{"mode", "task", "task"},
+		{"m", "model", "model"},
+	};
+	const char *name = option + strspn(option, "-"), *path = NULL;
+	lk_dotted *dotted = &line->dotted;
+	long long gpus;
+	for (size_t i = 0; i < sizeof options / sizeof *options && path == NULL; i++)
+		if (strcmp(name, options[i].name) == 0 || strcmp(name, options[i].also) == 0)
+			path = options[i].path;
+	*known = path != NULL && dotted->dialect == LK_DIALECT_BRIDGE;
+	if (!*known) return LK_OK;
+	LK_TRY(lk_launch_seen(line->r, name));
+	if (strchr(path, '.') != NULL) return lk_dotted_read(line->r, dotted, path, value);
+	if (strcmp(path, "recipe") == 0) dotted->recipe = value;
+	else if (strcmp(path, "model") == 0 && dotted->recipe == NULL) dotted->recipe = value;
+	else if (strcmp(path, "task") == 0) dotted->task = value;
+	else if (strcmp(path, "kind") == 0) lk_copy(dotted->perf.kind, sizeof dotted->perf.kind, value);
+	else if (strcmp(path, "gpus") == 0) {
+		LK_TRY(lk_parse_int(value, 1, LK_JOB_GPUS, &gpus, option, line->r->err));
+		dotted->perf.gpus = (int)gpus;
+	} else if (strcmp(path, "format") == 0) { /* fp8_cs is fp8cs in names of recipes */
+		size_t used = 0;
+		for (const char *c = value; *c && used + 1 < sizeof dotted->perf.format; c++)
+			if (*c != '_') dotted->perf.format[used++] = *c;
+	}
+	return LK_OK;
+}
+
 /* Settings and options of `nemo llm pretrain`. */
 static lk_status read_nemo(struct line *line, const lk_word *words, size_t count, size_t *used) {
 	const char *text = words[0].text, *equals = strchr(text, '=');
@@ -223,15 +296,17 @@ static lk_status read_nemo(struct line *line, const lk_word *words, size_t count
 	if (strcmp(text, "--factory") == 0 && count > 1) {
 		*used = 2;
 		if (words[1].unknown != NULL) return lk_launch_note(line->r, text, words[1].unknown);
-		const char *recipe = lk_recipe_network(line->r->arena, words[1].text);
-		if (recipe == NULL) return lk_oom(line->r->err);
-		return lk_launch_network(line->r, text + 2, recipe);
-	}
-	if (strcmp(text, "--recipe") == 0 && count > 1 && words[1].unknown == NULL) {
 		line->dotted.recipe = words[1].text;
-		*used = 2;
-		return lk_launch_seen(line->r, text + 2);
+		return read_factory(line, words[1].text);
 	}
+	if (text[0] == '-' && count > 1 && words[1].unknown == NULL) {
+		bool known;
+		LK_TRY(read_bridge_option(line, text, words[1].text, &known));
+		if (known) *used = 2;
+		if (known) return LK_OK;
+	}
+	if (strcmp(text, "finetune") == 0) line->dotted.task = "lora"; /* NeMo 2's default */
+	if (strcmp(text, "peft=none") == 0) line->dotted.task = "sft";
 	if (text[0] == '-' || equals == NULL)
 		return lk_launch_skip(line->r, text, "a word of NeMo's command line: not part of the step");
 	if (words[0].unknown != NULL) {
@@ -380,7 +455,7 @@ static lk_status read_flags(struct line *line, const lk_word *words, size_t coun
 			line->config = word->text;
 		} else if (line->config != NULL && strchr(word->text, '=') != NULL) {
 			LK_TRY(read_override(line, word));
-		} else if (word->text[0] != '\0') {
+		} else if (word->text[0] != '\0' && !(line->starter && i == 0)) {
 			LK_TRY(lk_launch_note(line->r, word->text, "a word that belongs to no flag"));
 		}
 	}

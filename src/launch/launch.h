@@ -187,6 +187,18 @@ typedef struct lk_recipe {
 		int gpus, tp, pp, vp, cp, ep, gbs, seq;
 	} layout; /* of Megatron-Bridge's library; gpus 0: not known */
 } lk_recipe;
+/* What a recipe for performance states; layers that are recomputed, 0 none; sharded: by FSDP. */
+typedef struct lk_recipe_perf {
+	int gpus, tp, pp, vp, cp, ep, mbs, gbs, seq, recomputed;
+	bool sharded;
+} lk_recipe_perf;
+/* What the name of one says: "h100", "fp8cs". */
+typedef struct lk_recipe_named {
+	int gpus;
+	char kind[16], format[16];
+} lk_recipe_named;
+bool lk_recipe_perf_name(const char *name, lk_recipe_named *out);
+const lk_recipe_perf *lk_recipe_perf_of(const char *stem, const char *kind, const char *format);
 const lk_recipe *lk_recipe_of_preset(const char *preset); /* NULL: none */
 const lk_recipe *lk_recipe_of_stem(const char *name);
 const lk_recipe *lk_recipe_of_titan(const char *config);
@@ -200,7 +212,9 @@ typedef struct lk_dotted {
 	int nodes, devices, local, micro;
 	int shard, replicate; /* torchtitan's data parallelism; 0 open, the rest */
 	const char *name, *flavor;   /* of torchtitan's network: "llama3", "70B"; NULL not given */
-	const char *recipe;          /* of Megatron-Bridge, and torchtitan's configuration */
+	const char *recipe;          /* of Megatron-Bridge and NeMo, and torchtitan's configuration */
+	lk_recipe_named perf;        /* of Megatron-Bridge's recipes for performance; gpus 0: open */
+	const char *task;            /* "pretrain", "sft", "peft", "finetune"; NULL not given */
 	int64_t tokens, step_tokens; /* torchtitan: of a micro-batch of a replica, of a step */
 	int passes;                  /* micro-batches of a pass through the pipeline */
 } lk_dotted;

@@ -403,7 +403,7 @@ static void finish_mamba(const lk_megatron *megatron, lk_model *model) {
 /* What the letters of a hybrid's layers are. Networks have attention of one kind: * of heads, + and
  * D latent, D with an indexer. */
 static lk_status check_letters(lk_reading *reading, const lk_megatron *megatron) {
-	static const char letters[] = "MG*D+-E|";
+	static const char letters[] = "MG*D+-E|/";
 	const char *text = megatron->hybrid;
 	size_t known = strspn(text, letters);
 	if (!*text || text[known] || known > LIST_MOST) {
@@ -411,7 +411,8 @@ static lk_status check_letters(lk_reading *reading, const lk_megatron *megatron)
 		lk_fail(reading->err, LK_ERR_INPUT, reading->where,
 		        "--hybrid-layer-pattern: the letter '%c' is not modelled",
 		        letter >= ' ' && letter <= '~' ? letter : '?');
-		return lk_hint(reading->err, "M, G, *, D, +, -, E and | between stages are");
+		return lk_hint(reading->err, "M, G, *, D, +, -, E, | between stages and / before modules that "
+		                             "predict are");
 	}
 	bool heads = strchr(text, '*'), latent = strchr(text, '+'), sparse = strchr(text, 'D');
 	if (heads + latent + sparse > 1) {
@@ -470,8 +471,8 @@ static lk_status hybrid_predictions(lk_reading *reading, lk_megatron *megatron, 
 static lk_status read_hybrid(lk_reading *reading, lk_megatron *megatron, lk_job *job) {
 	lk_model *model = &job->model;
 	int count = 0;
-	LK_TRY(hybrid_predictions(reading, megatron, job));
 	LK_TRY(check_letters(reading, megatron));
+	LK_TRY(hybrid_predictions(reading, megatron, job));
 	lk_layer *layers = LK_ARRAY(reading->arena, lk_layer, strlen(megatron->hybrid));
 	if (layers == NULL) return lk_oom(reading->err);
 	for (const char *letter = megatron->hybrid; *letter; letter++) {
