@@ -23,6 +23,8 @@ struct line {
 	lk_members settings;   /* flags of other trainers, by name */
 	const char *deepspeed; /* a config file */
 	const char *config;    /* a configuration that the program reads; NULL: none */
+	const char *also;      /* lines: configurations that are merged over it; NULL: none */
+	const char *folder, *stem; /* Hydra's --config-path and --config-name; NULL: not given */
 	const char *name;      /* of the program, without folders; NULL: not known */
 	bool program, any_flag, megatron;
 	bool configured;  /* the program takes all that it does from its configuration */
@@ -144,6 +146,50 @@ static lk_status read_program(struct line *line, const lk_word *word) {
 	return lk_hint(line->r->err, "decoders, encoders and encoder-decoders can be predicted");
 }
 
+/* The value of a setting of the environment; NULL: there is none. */
+static const char *launch_environment(const struct line *line, const char *name) {
+	size_t length = strlen(name);
+	for (size_t i = line->environment.count; i > 0; i--) {
+		const lk_word *word = &line->environment.at[i - 1];
+		if (word->unknown == NULL && strncmp(word->text, name, length) == 0 &&
+		    word->text[length] == '=')
+			return word->text + length + 1;
+	}
+	return NULL;
+}
+
+/* llamafactory-cli starts torchrun itself, by NNODES and NPROC_PER_NODE. */
+static lk_status launch_own_ranks(struct line *line) {
+	static const char *const names[] = {"NNODES", "NPROC_PER_NODE"};
+	int *const counts[] = {&line->ranks.nodes, &line->ranks.per_node};
+	long long count;
+	for (size_t i = 0; i < 2; i++) {
+		const char *value = launch_environment(line, names[i]);
+		if (value == NULL || *counts[i] > 0) continue;
+		LK_TRY(lk_parse_int(value, 1, LK_JOB_GPUS, &count, names[i], line->r->err));
+		*counts[i] = (int)count;
+	}
+	if (line->ranks.nodes > 0 && line->ranks.per_node == 0) line->ranks.per_node = 8;
+	return LK_OK;
+}
+
+/* EXP=job.yaml bash ./examples/run_pretrain.sh: Primus's script reads the job that EXP names. */
+static bool launch_primus(struct line *line, const lk_word *words, size_t count, size_t *used) {
+	static const char *const scripts[] = {"run_pretrain.sh", "run_local_pretrain.sh",
+	                                      "run_slurm_pretrain.sh"};
+	const char *job = launch_environment(line, "EXP");
+	for (size_t i = 0; job != NULL && i < count && i < 2; i++)
+		for (size_t k = 0; k < 3; k++) {
+			if (words[i].unknown != NULL || !lk_ends_in(words[i].text, scripts[k])) continue;
+			line->config = job;
+			line->name = "Primus";
+			line->program = line->configured = true;
+			*used = i + 1;
+			return true;
+		}
+	return false;
+}
+
 /* axolotl train, trl sft: what the word after the command does. */
 static lk_status read_command(struct line *line, const lk_command_of *command,
                               const lk_word *word) {
@@ -152,6 +198,7 @@ static lk_status read_command(struct line *line, const lk_command_of *command,
 	line->program = line->configured = true;
 	line->name = command->name;
 	if (strcmp(command->name, "trl") == 0) line->configured = false;
+	if (strcmp(command->name, "llamafactory-cli") == 0) LK_TRY(launch_own_ranks(line));
 	if (word != NULL && strstr(command->trains, spaced) != NULL) return LK_OK;
 	lk_fail(line->r->err, LK_ERR_INPUT, line->r->where, "%s%sdoes not train one network",
 	        command->name, spaced);
@@ -329,6 +376,26 @@ static bool launch_is_config(const struct line *line, const char *name, const lk
 	return false;
 }
 
+/* Hydra's --config-path=conf --config-name=gpt. */
+static bool launch_hydra(struct line *line, const char *name, const lk_word *words, size_t count) {
+	if (count == 0 || words[0].unknown != NULL) return false;
+	bool folder = strcmp(name, "config-path") == 0, stem = strcmp(name, "config-name") == 0;
+	if (folder) line->folder = words[0].text;
+	if (stem) line->stem = words[0].text;
+	return folder || stem;
+}
+
+static lk_status launch_join_hydra(struct line *line) {
+	if (line->stem == NULL || line->config != NULL) return LK_OK;
+	bool ended = lk_ends_in(line->stem, ".yaml") || lk_ends_in(line->stem, ".yml");
+	line->config = lk_arena_printf(line->r->arena, "%s%s%s%s",
+	                               line->folder != NULL ? line->folder : "",
+	                               line->folder != NULL ? "/" : "", line->stem,
+	                               ended ? "" : ".yaml");
+	line->configured = true;
+	return line->config != NULL ? LK_OK : lk_oom(line->r->err);
+}
+
 /* A flag of a trainer whose flags are the keys of its configurations: --name, --name value, --name
  * value value. */
 static lk_status launch_keep_flag(struct line *line, const char *name, const lk_word *words,
@@ -372,6 +439,10 @@ static lk_status read_named(struct line *line, const char *name, const lk_word *
 		return read_titan_flag(line, name, words, count, used);
 	if (launch_is_config(line, name, words, count)) {
 		line->config = words[0].text;
+		*used = 1;
+		return LK_OK;
+	}
+	if (launch_hydra(line, name, words, count)) {
 		*used = 1;
 		return LK_OK;
 	}
@@ -453,7 +524,12 @@ static lk_status read_flags(struct line *line, const lk_word *words, size_t coun
 			LK_TRY(read_flag(line, word, count - i, &used));
 		} else if (line->config == NULL && launch_names_config(word)) {
 			line->config = word->text;
-		} else if (line->config != NULL && strchr(word->text, '=') != NULL) {
+		} else if (line->config != NULL && line->starter && launch_names_config(word)) {
+			line->also = lk_arena_printf(line->r->arena, "%s%s\n",
+			                             line->also != NULL ? line->also : "", word->text);
+			if (line->also == NULL) return lk_oom(line->r->err);
+		} else if ((line->config != NULL || line->stem != NULL) &&
+		           strchr(word->text, '=') != NULL) {
 			LK_TRY(read_override(line, word));
 		} else if (word->text[0] != '\0' && !(line->starter && i == 0)) {
 			LK_TRY(lk_launch_note(line->r, word->text, "a word that belongs to no flag"));
@@ -487,6 +563,11 @@ static lk_status launch_read_words(struct line *line, const lk_word *words, size
 		if (lk_launch_setting(&words[i])) {
 			LK_TRY(launch_read_setting(line, &words[i++]));
 			continue;
+		}
+		size_t own;
+		if (launch_primus(line, words + i, count - i, &own)) {
+			i += own;
+			break;
 		}
 		LK_TRY(lk_launcher_read(line->r, words + i, count - i, &line->ranks, &launched));
 		if (launched.script != NULL) return read_inner_script(line, launched.script);
@@ -546,16 +627,46 @@ static const char *launch_overrides(struct line *line) {
 	return sets;
 }
 
+/* The environment, for configurations that refer to it. */
+static const char *launch_variables(struct line *line) {
+	const char *vars = "";
+	for (size_t i = 0; i < line->environment.count && vars; i++) {
+		const lk_word *word = &line->environment.at[i];
+		if (word->unknown != NULL || strchr(word->text, '\n')) continue;
+		vars = lk_arena_printf(line->r->arena, "%s%s\n", vars, word->text);
+	}
+	return vars;
+}
+
+/* What MaxText's base.yml states of a step, for lines whose file is not here. */
+static const char launch_maxtext[] = "per_device_batch_size: 12\nmax_target_length: 2048\n"
+									 "hardware: tpu\nremat_policy: full\n";
+
+static bool launch_is_maxtext(const struct line *line, const char *name) {
+	return name != NULL && lk_ends_in(name, "base.yml") && line->name != NULL &&
+	       (strstr(line->name, "MaxText") || strcmp(line->name, "train.py") == 0) &&
+	       line->settings.count > 0;
+}
+
 /* The configuration that the program reads; *found false where it is not here and the line may do
  * without. */
 static lk_status read_configured(struct line *line, bool *found) {
 	lk_reading *reading = line->r;
 	const char *where = reading->where, *name = line->config;
-	lk_launch_given given = {.sets = launch_overrides(line)};
+	lk_launch_given given = {
+		.sets = launch_overrides(line), .vars = launch_variables(line), .also = line->also};
 	const lk_inner_file *inner = NULL;
 	lk_words words = {0};
-	if (given.sets == NULL) return lk_oom(reading->err);
+	if (given.sets == NULL || given.vars == NULL) return lk_oom(reading->err);
 	const char *path = name != NULL ? lk_launch_file_named(reading, name, &inner) : NULL;
+	if (path == NULL && inner == NULL && launch_is_maxtext(line, name)) {
+		static const lk_inner_file base = {"base.yml", launch_maxtext, sizeof launch_maxtext - 1,
+		                                   NULL};
+		inner = &base;
+		LK_TRY(lk_launch_assume(reading, "MaxText's defaults of a batch of 12 a device, 2048 "
+		                                 "tokens and full recomputation: %.100s is not here",
+		                        name));
+	}
 	if (path == NULL && inner == NULL) {
 		if (!line->configured) return lk_launch_note(reading, name, "the file is not here");
 		if (name == NULL && line->settings.count > 0) return LK_OK; /* flags in its place */
@@ -599,6 +710,7 @@ static lk_status finish_line(struct line *line) {
 		return lk_hint(reading->err, "paste the whole line, for instance torchrun --nproc_per_node "
 		                             "8 pretrain_gpt.py --num-layers 32 ...");
 	}
+	LK_TRY(launch_join_hydra(line));
 	LK_TRY(count_gpus(line));
 	bool configured = false;
 	if (line->config != NULL || line->configured) LK_TRY(read_configured(line, &configured));

@@ -149,7 +149,8 @@ typedef enum launcher {
 	ACCELERATE = 16,
 	PYTHON = 32,
 	WRAPPER = 64,
-	SHELL = 128
+	SHELL = 128,
+	COMPOSER = 256
 } launcher;
 
 static const struct {
@@ -166,6 +167,8 @@ static const struct {
 	{"deepspeed", DEEPSPEED},
 	{"accelerate", ACCELERATE},
 	{"accelerate-launch", ACCELERATE},
+	{"composer", COMPOSER},
+	{"composer.cli.launcher", COMPOSER},
 	{"torch.distributed.run", TORCHRUN},
 	{"torch.distributed.launch", TORCHRUN},
 	{"deepspeed.launcher.runner", DEEPSPEED},
@@ -231,6 +234,13 @@ static const struct {
 	{TORCHRUN, "logs_specs", VALUE},
 	{TORCHRUN, "local_ranks_filter", VALUE},
 	{TORCHRUN, "local_ranks_stdout", VALUE},
+	{COMPOSER, "n", PER_NODE},
+	{COMPOSER, "nproc", PER_NODE},
+	{COMPOSER, "world_size", TOTAL},
+	{COMPOSER, "node_rank", VALUE},
+	{COMPOSER, "base_rank", VALUE},
+	{COMPOSER, "master_addr", VALUE},
+	{COMPOSER, "master_port", VALUE},
 	{SLURM, "N", NODES},
 	{SLURM, "nodes", NODES},
 	{SLURM, "n", TOTAL},
@@ -426,7 +436,7 @@ static struct option split_option(int kind, const lk_word *word) {
 /* Whether a word that is no option is what the launcher starts. torchrun, deepspeed and python know
  * all their options; with the others it may be the value of one that is not in the table. */
 static bool is_target(int kind, const lk_word *word) {
-	if ((kind & (TORCHRUN | DEEPSPEED | PYTHON | SHELL)) != 0 || word->unknown != NULL) return true;
+	if ((kind & (TORCHRUN | COMPOSER | DEEPSPEED | PYTHON | SHELL)) != 0 || word->unknown != NULL) return true;
 	return launch_options_program(word->text) != 0 || ends_with(word->text, ".py") ||
 	       lk_launch_setting(word);
 }

@@ -352,6 +352,7 @@ typedef struct lk_launch {
 typedef struct lk_launch_given {
 	const char *sets; /* lines "key=value" in the framework's own names; NULL: none */
 	const char *vars; /* lines "NAME=value": variables that only the cluster knows; NULL: none */
+	const char *also; /* lines: configurations that are merged over the file; NULL: none */
 	const char *const *args; /* $1, $2, ... of a script */
 	int arg_count;
 } lk_launch_given;
