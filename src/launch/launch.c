@@ -703,6 +703,24 @@ static lk_status finish_flags(struct line *line) {
 	return lk_trainer_line(reading, &line->settings, line->name, line->ranks.accelerate);
 }
 
+/* A published script is written for one node, whatever its degrees need ("change for multinode"):
+ * then they say how many there are. */
+static lk_status launch_spread(struct line *line) {
+	lk_reading *reading = line->r;
+	const lk_job *job = reading->out->job;
+	const int degrees[] = {job->tp, job->pp, job->cp};
+	int stated = reading->out->gpus;
+	int64_t block = 1;
+	for (int i = 0; i < 3; i++) block *= degrees[i] > 1 && block <= LK_JOB_GPUS ? degrees[i] : 1;
+	if (!reading->script || stated == 0 || stated >= block || block > LK_JOB_GPUS) return LK_OK;
+	reading->out->gpus = 0;
+	LK_TRY(lk_launch_assume(reading,
+	                        "more GPUs than the %d that the script states, which its degrees do not "
+	                        "divide",
+	                        stated));
+	return lk_launch_count_gpus(reading, job, 1, 0, false);
+}
+
 static lk_status finish_line(struct line *line) {
 	lk_reading *reading = line->r;
 	if (!line->program && !line->any_flag) {
@@ -715,6 +733,7 @@ static lk_status finish_line(struct line *line) {
 	bool configured = false;
 	if (line->config != NULL || line->configured) LK_TRY(read_configured(line, &configured));
 	if (!configured) LK_TRY(finish_flags(line));
+	LK_TRY(launch_spread(line));
 	reading->out->job->gpus = reading->out->gpus;
 	if (reading->out->gpus == 0 && reading->out->gpus_assumed == 0)
 		LK_TRY(lk_launch_count_gpus(reading, reading->out->job, 1, reading->usual_gpus, false));
@@ -755,7 +774,7 @@ bool lk_launch_has_flag(const char *name) {
 
 lk_status lk_launch_text(lk_arena *arena, const char *text, size_t size, const char *name,
                          const lk_launch_given *given, lk_launch *out, lk_error *err) {
-	lk_reading r = {.arena = arena, .where = name, .out = out, .err = err};
+	lk_reading r = {.arena = arena, .where = name, .out = out, .err = err, .script = true};
 	lk_words words = {0};
 	lk_launch_ranks batch = {0};
 	if (size > LK_LAUNCH_BYTES)

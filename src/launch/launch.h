@@ -33,6 +33,7 @@ typedef struct lk_reading {
 	int line;       /* of the script, where the launch begins; 0: none */
 	int usual_gpus; /* on which jobs of the framework run, where a file does not say; 0: not known
 	                 */
+	bool script;           /* what is read is a script that somebody wrote */
 	lk_inner_file *files;  /* that the script writes itself, the last one first */
 	lk_launch_ranks batch; /* of the job of a cluster that a configuration describes */
 } lk_reading;
@@ -103,6 +104,8 @@ typedef struct lk_megatron {
 	lk_job job;
 	bool group_query, swiglu, geglu, bias_linear, qkv_bias, untie, latent, binary_head;
 	bool rotary, recompute_activations, moe_recompute;
+	bool checkpoint_layers;     /* releases until 2022: whole layers are recomputed, */
+	int old_method, old_layers; /* by this method */
 	bool bert; /* by the program: an encoder of texts, whatever else is left out */
 	bool fp16, bf16, grads_fp32, reduce_bf16;
 	bool sequence_parallel, overlap_grads, overlap_params, no_overlap_p2p, tp_overlap,

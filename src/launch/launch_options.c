@@ -249,6 +249,60 @@ static const struct {
 	{SLURM, "tasks_per_node", TASKS_PER_NODE},
 	{SLURM, "gpus_per_node", PER_NODE},
 	{SLURM, "gres", PER_NODE},
+	{SLURM, "container_image", VALUE},
+	{SLURM, "container_mounts", VALUE},
+	{SLURM, "container_name", VALUE},
+	{SLURM, "container_workdir", VALUE},
+	{SLURM, "container_env", VALUE},
+	{SLURM, "output", VALUE},
+	{SLURM, "o", VALUE},
+	{SLURM, "error", VALUE},
+	{SLURM, "e", VALUE},
+	{SLURM, "job_name", VALUE},
+	{SLURM, "J", VALUE},
+	{SLURM, "partition", VALUE},
+	{SLURM, "p", VALUE},
+	{SLURM, "account", VALUE},
+	{SLURM, "A", VALUE},
+	{SLURM, "time", VALUE},
+	{SLURM, "t", VALUE},
+	{SLURM, "mpi", VALUE},
+	{SLURM, "cpus_per_task", VALUE},
+	{SLURM, "c", VALUE},
+	{SLURM, "cpu_bind", VALUE},
+	{SLURM, "export", VALUE},
+	{SLURM, "chdir", VALUE},
+	{SLURM, "D", VALUE},
+	{SLURM, "mem", VALUE},
+	{SLURM, "exclude", VALUE},
+	{SLURM, "x", VALUE},
+	{SLURM, "nodelist", VALUE},
+	{SLURM, "w", VALUE},
+	{SLURM, "qos", VALUE},
+	{SLURM, "q", VALUE},
+	{SLURM, "reservation", VALUE},
+	{SLURM, "constraint", VALUE},
+	{SLURM, "C", VALUE},
+	{SLURM, "hint", VALUE},
+	{SLURM, "distribution", VALUE},
+	{SLURM, "m", VALUE},
+	{SLURM, "dependency", VALUE},
+	{SLURM, "d", VALUE},
+	{SLURM, "input", VALUE},
+	{SLURM, "i", VALUE},
+	{SLURM, "wait", VALUE},
+	{SLURM, "W", VALUE},
+	{SLURM, "comment", VALUE},
+	{SLURM, "mail_type", VALUE},
+	{SLURM, "mail_user", VALUE},
+	{SLURM, "signal", VALUE},
+	{SLURM, "network", VALUE},
+	{SLURM, "accel_bind", VALUE},
+	{SLURM, "gpu_bind", VALUE},
+	{SLURM, "licenses", VALUE},
+	{SLURM, "L", VALUE},
+	{SLURM, "array", VALUE},
+	{SLURM, "a", VALUE},
 	{SLURM, "G", TOTAL},
 	{SLURM, "gpus", TOTAL},
 	{MPI, "np", TOTAL},
@@ -466,12 +520,12 @@ static lk_status launcher_options(lk_reading *reading, int kind, const lk_word *
 }
 
 lk_status lk_launcher_sbatch(lk_reading *reading, const char *line, lk_launch_ranks *ranks) {
-	lk_word words[8];
+	lk_word words[64];
 	size_t count = 0, used;
 	const lk_word *argument;
 	char *text = lk_arena_strdup(reading->arena, line), *save = NULL;
 	if (text == NULL) return lk_oom(reading->err);
-	for (char *at = strtok_r(text, " \t\r", &save); at != NULL && count < 8;
+	for (char *at = strtok_r(text, " \t\r", &save); at != NULL && count < 64;
 	     at = strtok_r(NULL, " \t\r", &save))
 		words[count++] = (lk_word){.text = at};
 	return launcher_options(reading, SLURM, words, count, ranks, &used, &argument);

@@ -682,16 +682,18 @@ static lk_status finish_recompute(lk_reading *reading, const lk_megatron *megatr
 	    (megatron->granularity == 0 &&
 	     (megatron->recompute_activations || megatron->moe_recompute)))
 		return finish_selective(reading, megatron, job);
-	if (megatron->granularity == 0) return LK_OK;
+	bool old = megatron->checkpoint_layers || megatron->old_method > 0;
+	int method = megatron->granularity == 0 ? megatron->old_method : megatron->method,
+		count = megatron->granularity == 0 ? megatron->old_layers : megatron->recompute_count;
+	if (megatron->granularity == 0 && !old) return LK_OK;
 	job->recompute = LK_RECOMPUTE_FULL;
 	if (megatron->modules != NULL)
 		LK_TRY(lk_launch_note(reading, "recompute-modules",
 		                      "with full recomputation it has no effect"));
 	int per_stage = (lk_job_layers(job) + job->pp - 1) / job->pp;
-	int64_t block = (int64_t)megatron->recompute_count * (job->vp > 0 ? job->vp : 1);
-	if (megatron->method == 2 && (per_stage == 0 || block < per_stage))
-		job->recompute_layers = (int)block;
-	if (megatron->method == 1 && megatron->recompute_count > 1)
+	int64_t block = (int64_t)count * (job->vp > 0 ? job->vp : 1);
+	if (method == 2 && (per_stage == 0 || block < per_stage)) job->recompute_layers = (int)block;
+	if (method == 1 && count > 1)
 		return lk_launch_note(reading, "recompute-num-layers",
 		                      "units of several layers are modelled as single layers");
 	return LK_OK;
