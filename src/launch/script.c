@@ -770,6 +770,8 @@ static lk_truth script_getopts(lk_shell *shell, const lk_raws *words, lk_status 
 	lk_word known;
 	if (words->count < 3 || !shell->args_known || sought->option >= shell->arg_count)
 		return LK_SHELL_FALSE;
+	if (shell->blocks.count > 0 && lk_last(&shell->blocks)->kind == 'l')
+		return LK_SHELL_TRUE; /* the loop is read; it is asked when it runs */
 	const lk_word *arg = &shell->args[sought->option];
 	*status = lk_shell_expand_one(shell, &words->at[1], &known);
 	char *name = lk_arena_strndup(shell->arena, words->at[2].at,
