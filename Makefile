@@ -556,7 +556,7 @@ $(B)/corpus: $(B)/tests/corpus/corpus.o $(STATIC)
 
 .PHONY: corpus
 corpus: $(B)/corpus ## which share of public configuration files is read, by framework, with the reasons of refusals
-	@d=$${LOCKSTEP_DATA:-../shared/data}/configs; if [ -d "$$d" ]; then $(B)/corpus "$$d"; else echo "corpus: no $$d: skipped"; fi
+	@d=$${LOCKSTEP_DATA:-../shared/data}/configs; if [ -d "$$d" ]; then $(B)/corpus "$$d"; if python3 -c 'import yaml' 2>/dev/null; then python3 tests/corpus/rightly.py $(B)/corpus "$$d"; fi; else echo "corpus: no $$d: skipped"; fi
 
 -include $(wildcard $(foreach d,recorder recorder-mpich,$(B)/$d/*.d $(B)/$d/*/*.d))
 -include $(LIB_O:.o=.d) $(CLI_O:.o=.d) $(SERVE_O:.o=.d) $(MPI_O:.o=.d) $(UNIT_C:%.c=$(B)/%.d) $(FUZZ_C:%.c=$(B)/%.d) $(B)/tests/fuzz/replay.d $(B)/tools/pack_calibration.d

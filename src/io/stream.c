@@ -278,6 +278,21 @@ lk_status lk_stream_open(const char *path, lk_stream **out, lk_error *err) {
 	return started(stream, out, err);
 }
 
+lk_status lk_stream_descriptor(int fd, const char *name, lk_stream **out, lk_error *err) {
+	lk_stream *stream;
+	lk_status status = new_stream(name, &stream, err);
+	if (status != LK_OK) {
+		close(fd);
+		return status;
+	}
+	stream->fd = fd;
+	stream->buffer = malloc(BUFFER);
+	if (stream->buffer) return started(stream, out, err);
+	lk_stream_close(stream);
+	*out = NULL;
+	return lk_oom(err);
+}
+
 lk_status lk_stream_memory(const void *bytes, size_t size, const char *name, lk_stream **out,
                            lk_error *err) {
 	lk_stream *stream;

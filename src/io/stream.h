@@ -13,6 +13,8 @@
 typedef struct lk_stream lk_stream;
 
 lk_status lk_stream_open(const char *path, lk_stream **out, lk_error *err);
+/* Reads from an open file, which the stream closes, also where opening fails. */
+lk_status lk_stream_descriptor(int fd, const char *name, lk_stream **out, lk_error *err);
 /* Reads from memory (borrowed); `name` is in error messages. */
 lk_status lk_stream_memory(const void *bytes, size_t size, const char *name, lk_stream **out,
                            lk_error *err);

@@ -129,6 +129,27 @@ static lk_status config_translate(lk_config *config, lk_words *words) {
 		"llm-foundry or MaxText, a task of SkyPilot, a job of Kubernetes, or the launch script");
 }
 
+/* gpt-neox merges the files of its command line. */
+static lk_status config_merge_others(lk_config *config) {
+	lk_reading *reading = config->reading;
+	for (const char *line = config->given.also; line && *line;) {
+		size_t size = strcspn(line, "\n");
+		const char *name = lk_arena_strndup(reading->arena, line, size);
+		const char *path = name ? lk_config_beside(reading->arena, config->file, name) : NULL;
+		lk_config part = {.reading = reading, .given = config->given};
+		line += size + (line[size] == '\n');
+		if (!name) return lk_oom(reading->err);
+		if (!path) {
+			LK_TRY(lk_launch_note(reading, name, "the file is not here"));
+			continue;
+		}
+		LK_TRY(lk_config_load(&part, path));
+		config->root = lk_config_merge(reading->arena, config->root, part.root);
+		if (!config->root) return lk_oom(reading->err);
+	}
+	return LK_OK;
+}
+
 static lk_status config_ready(lk_reading *reading) {
 	if (!reading->out->job) reading->out->job = LK_NEW(reading->arena, lk_job);
 	return reading->out->job ? LK_OK : lk_oom(reading->err);
@@ -139,6 +160,7 @@ lk_status lk_config_read(lk_reading *reading, const char *path, const lk_launch_
 	lk_config config = {.reading = reading, .given = given ? *given : (lk_launch_given){0}};
 	LK_TRY(config_ready(reading));
 	LK_TRY(lk_config_load(&config, path));
+	LK_TRY(config_merge_others(&config));
 	return config_translate(&config, words);
 }
 

@@ -67,6 +67,7 @@ typedef struct lk_draft {
 	int stage_layers;               /* of a virtual stage */
 	int zero;                       /* stage + 1 */
 	bool bf16, fp16, fp8, tf32, packing, adapter, quantized, fsdp2;
+	bool stages_up;        /* stages are rounded up to a multiple of pp, else down */
 	bool pairs;            /* samples are pairs of sequences */
 	int quantization_bits; /* of frozen weights; 0: not stated */
 	bool reshard_off;
@@ -150,6 +151,10 @@ lk_status lk_config_flag_words(const lk_config *config, const char *name, const 
 lk_status lk_config_word(const lk_config *config, const char *text, lk_words *words);
 lk_status lk_config_launcher_words(const lk_config *config, const char *program, int nodes,
                                    int per_node, lk_words *words);
+
+/* keys_titan.c: the number format of linear layers by torchtitan's model.converters, as a setting in
+ * front of a launch line. */
+lk_status lk_titan_numbers(const lk_config *config, lk_words *words);
 
 /* ---- config_cluster.c: jobs of clusters, whose command trains */
 /* The script that a SkyPilot task or a job of Kubernetes runs, as the words of a launch line;

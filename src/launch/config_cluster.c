@@ -40,13 +40,16 @@ static lk_status cluster_run(const lk_config *config, const char *script, lk_wor
 
 /* ---- SkyPilot */
 
-/* "H100:8", {H100: 8}: a node's GPUs. */
-static int cluster_accelerators(const lk_value *value) {
-	if (value && value->kind == LK_JSON_OBJECT && value->count > 0)
-		return cluster_whole(&value->items[0]);
+/* "H100:8", {H100: 8}: a node's GPUs, and their kind. */
+static lk_status cluster_accelerators(lk_reading *reading, const lk_value *value, int *gpus) {
 	const char *text = lk_config_text(value), *colon = text ? strrchr(text, ':') : NULL;
-	if (!text) return 0;
-	return colon ? atoi(colon + 1) : 1;
+	*gpus = 0;
+	if (value && value->kind == LK_JSON_OBJECT && value->count > 0) {
+		text = value->keys[0];
+		*gpus = cluster_whole(&value->items[0]);
+	} else if (text) *gpus = colon ? atoi(colon + 1) : 1;
+	if (!text) return LK_OK;
+	return lk_launch_device(reading, text, colon ? (size_t)(colon - text) : strlen(text));
 }
 
 static lk_status cluster_skypilot(const lk_config *config, lk_words *words) {
@@ -54,7 +57,9 @@ static lk_status cluster_skypilot(const lk_config *config, lk_words *words) {
 	lk_arena *arena = reading->arena;
 	const lk_value *envs = lk_config_at(config->root, "envs");
 	int nodes = cluster_whole(lk_config_at(config->root, "num_nodes"));
-	int gpus = cluster_accelerators(lk_config_at(config->root, "resources.accelerators"));
+	int gpus;
+	LK_TRY(cluster_accelerators(reading, lk_config_at(config->root, "resources.accelerators"),
+	                            &gpus));
 	if (nodes == 0) nodes = 1;
 	reading->batch = (lk_launch_ranks){.nodes = nodes, .per_node = gpus > 0 ? gpus : 0};
 	const char *script = lk_arena_printf(

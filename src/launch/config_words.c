@@ -94,6 +94,25 @@ static const struct {
 	{"lora_rank", "lora-rank", NULL},
 };
 
+/* Values under other names. */
+static const struct {
+	const char *name, *theirs, *ours;
+} respelt[] = {
+	{"normalization", "rmsnorm", "RMSNorm"},
+	{"normalization", "layernorm", "LayerNorm"},
+	{"normalization", "layernorm1p", "LayerNorm"},
+	{"normalization", "low_precision_layernorm", "LayerNorm"},
+};
+
+static lk_value config_respelt(const char *name, const lk_value *value) {
+	lk_value out = *value;
+	const char *text = lk_config_text(value);
+	for (size_t i = 0; text && i < sizeof respelt / sizeof *respelt; i++)
+		if (strcmp(respelt[i].name, name) == 0 && strcasecmp(respelt[i].theirs, text) == 0)
+			out.text = respelt[i].ours;
+	return out;
+}
+
 /* The flag of a setting; NULL: the setting says nothing that a flag would. *means: its value
  * is the switch, whatever it is. */
 static const char *config_flag_name(lk_arena *arena, const char *name, const lk_value *value,
@@ -135,7 +154,8 @@ static lk_status config_one_flag(const lk_config *config, const char *name, cons
 	bool below =
 		row->kind == LK_FLAG_INT && value->kind == LK_JSON_NUMBER && value->number < row->low;
 	if (below || (value->kind == LK_JSON_FALSE && row->kind < LK_FLAG_IGNORED)) return LK_OK;
-	return lk_config_flag_words(config, flag, value, words);
+	lk_value spelt = config_respelt(name, value);
+	return lk_config_flag_words(config, flag, &spelt, words);
 }
 
 lk_status lk_config_megatron_words(const lk_config *config, const char *const *prefixes,

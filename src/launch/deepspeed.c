@@ -418,7 +418,11 @@ lk_status lk_deepspeed_apply(lk_reading *reading, const char *path) {
 	lk_stream *in;
 	lk_reading inner = *reading;
 	size_t size;
-	char *text = inline_config(reading->arena, path, &size);
+	const lk_inner_file *written = NULL; /* by the script itself */
+	const char *beside = lk_launch_file_named(reading, path, &written);
+	const char *text = inline_config(reading->arena, path, &size);
+	if (written != NULL) text = written->text, size = written->size;
+	if (text == NULL && beside != NULL) path = beside;
 	inner.where = text != NULL ? "--deepspeed_config" : path;
 	if (text != NULL) LK_TRY(lk_stream_memory(text, size, inner.where, &in, reading->err));
 	else LK_TRY(lk_stream_open(path, &in, reading->err));

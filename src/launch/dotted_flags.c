@@ -92,6 +92,7 @@ static const struct path_row rows[] = {
 	{NEMO, "model.config.overlap_p2p_comm", "overlap_p2p", truths, NULL, true, false, false},
 	{NEMO, "optim.config.optimizer_cpu_offload", "offload_optimizer", bits, NULL, false, false,
      false},
+	{NEMO, "peft.dim", "lora_rank", NULL, NULL, false, true, false},
 	{NEMO, "trainer.max_steps", NULL, NULL, "length of the run, not of a step", false, false, true},
 
 	{TITAN, "parallelism.tensor_parallel_degree", "tp", NULL, NULL, false, false, false},
@@ -108,10 +109,6 @@ static const struct path_row rows[] = {
      false},
 	{TITAN, "parallelism.fsdp_reshard_after_forward", "sharding", reshards, NULL, false, false,
      false},
-	{TITAN, "parallelism.data_parallel_shard_degree", NULL, NULL, "the rest of the GPUs is taken",
-     false, false, false},
-	{TITAN, "parallelism.data_parallel_replicate_degree", NULL, NULL,
-     "the rest of the GPUs is taken", false, false, false},
 	{TITAN, "training.global_batch_size", "gbs", NULL, NULL, false, true, false},
 	{TITAN, "training.seq_len", "seq", NULL, NULL, false, true, false},
 	{TITAN, "training.max_context_length", "seq", NULL, NULL, false, false, false},
@@ -173,6 +170,39 @@ static const struct path_row *flags_find(int dialect, const char *path, size_t l
 	return NULL;
 }
 
+/* torchtitan's sections that change nothing of a step. */
+static const char *flags_section(int dialect, const char *path) {
+	static const struct {
+		const char *section, *reason;
+	} sections[] = {{"job.", "start-up: not part of the step"},
+	                {"optimizer.", "values of the optimizer: do not change the step's work"},
+	                {"lr_scheduler.", "values of the optimizer: do not change the step's work"},
+	                {"checkpoint.", "checkpointing: not part of the step"},
+	                {"metrics.", "logging: not part of the step"},
+	                {"profiling.", "logging: not part of the step"},
+	                {"validation.", "evaluation: not part of the step"},
+	                {"comm.", "start-up: not part of the step"},
+	                {"debug.", "numerics: changes no shape"},
+	                {"float8.", "what is quantized is in model.converters"},
+	                {"quantize.", "what is quantized is in model.converters"},
+	                {"model.hf_assets_path", "start-up: not part of the step"},
+	                {"model.tokenizer_path", "start-up: not part of the step"},
+	                {"model.print_after_conversion", "logging: not part of the step"},
+	                {"activation_checkpoint.selective_ac_option",
+	                 "selective recomputation is that of attention"},
+	                {"compile.components", "see compile.enable"},
+	                {"training.dataset", "data: does not change the step"},
+	                {"training.mock_data", "data: does not change the step"},
+	                {"training.max_norm", "values of the optimizer: do not change the step's work"},
+	                {"training.seed", "numerics: changes no shape"},
+	                {"training.deterministic", "numerics: changes no shape"},
+	                {"training.gc_", "start-up: not part of the step"}};
+	for (size_t i = 0; dialect == TITAN && i < sizeof sections / sizeof *sections; i++)
+		if (strncmp(path, sections[i].section, strlen(sections[i].section)) == 0)
+			return sections[i].reason;
+	return NULL;
+}
+
 bool lk_dotted_flag(int dialect, const char *path) {
 	size_t length = strcspn(path, "=");
 	static const char *const parts[] = {"trainer.num_nodes",
@@ -181,6 +211,8 @@ bool lk_dotted_flag(int dialect, const char *path) {
 	                                    "training.num_tokens_per_microbatch_per_dp_rank",
 	                                    "training.num_tokens_per_train_step",
 	                                    "parallelism.num_pp_microbatches",
+	                                    "parallelism.data_parallel_shard_degree",
+	                                    "parallelism.data_parallel_replicate_degree",
 	                                    "model.name",
 	                                    "model.flavor",
 	                                    NULL};
@@ -229,6 +261,11 @@ lk_status lk_dotted_read(lk_reading *reading, lk_dotted *dotted, const char *pat
 		return flags_set_number(reading, path, value, &dotted->devices);
 	if (strcmp(path, "training.local_batch_size") == 0)
 		return flags_set_number(reading, path, value, &dotted->local);
+	if (strcmp(path, "parallelism.data_parallel_shard_degree") == 0)
+		return strcmp(value, "-1") == 0 ? LK_OK
+		                                : flags_set_number(reading, path, value, &dotted->shard);
+	if (strcmp(path, "parallelism.data_parallel_replicate_degree") == 0)
+		return flags_set_number(reading, path, value, &dotted->replicate);
 	if (strcmp(path, "parallelism.num_pp_microbatches") == 0)
 		return flags_set_number(reading, path, value, &dotted->passes);
 	if (strcmp(path, "training.num_tokens_per_microbatch_per_dp_rank") == 0)
@@ -242,6 +279,8 @@ lk_status lk_dotted_read(lk_reading *reading, lk_dotted *dotted, const char *pat
 		return LK_OK;
 	}
 	const struct path_row *row = flags_find(dotted->dialect, path, strlen(path));
+	const char *apart = row == NULL ? flags_section(dotted->dialect, path) : NULL;
+	if (apart != NULL) return lk_launch_skip(reading, name, apart);
 	if (row == NULL) return lk_launch_unknown(reading, name);
 	if (row->field == NULL)
 		return (row->harmless ? lk_launch_skip : lk_launch_note)(reading, name, row->reason);
@@ -278,19 +317,108 @@ static void dotted_fill(int *field, int value) {
 	if (*field == 0) *field = value;
 }
 
+/* Formats by their names in recipes for performance: tensor current scaling, blockwise, MX. */
+static lk_dtype dotted_format(const char *format) {
+	if (strncmp(format, "fp8mx", 5) == 0 || strncmp(format, "fp8_mx", 6) == 0) return LK_MXFP8;
+	if (strncmp(format, "fp8", 3) == 0) return LK_FP8;
+	return strcmp(format, "nvfp4") == 0 ? LK_NVFP4 : LK_BF16;
+}
+
+/* What a recipe for performance states where the command line does not; *found false: none is
+ * known. */
+static lk_status dotted_finish_perf(lk_reading *reading, lk_dotted *dotted, const char *stem,
+                                    int *gpus, bool *found) {
+	lk_job *job = &dotted->job;
+	const lk_recipe_named *named = &dotted->perf;
+	const char *format = *named->format ? named->format : "bf16";
+	const lk_recipe_perf *is = lk_recipe_perf_of(stem, named->kind, format);
+	LK_TRY(lk_launch_device(reading, named->kind, strlen(named->kind)));
+	if (!job->dtype_said) job->dtype = dotted_format(format);
+	job->dtype_said = true;
+	if (job->dtype == LK_FP8 && job->fp8_recipe == 0)
+		job->fp8_recipe = strcmp(format, "fp8sc") == 0 ? LK_FP8_BLOCKWISE : LK_FP8_TENSORWISE;
+	if (*gpus == 0) *gpus = named->gpus;
+	*found = is != NULL;
+	if (is == NULL) return LK_OK;
+	bool pipeline = job->pp == 0 && job->vp == 0;
+	dotted_fill(&job->tp, is->tp);
+	dotted_fill(&job->pp, is->pp);
+	if (pipeline) job->vp = is->vp;
+	dotted_fill(&job->cp, is->cp);
+	dotted_fill(&job->ep, is->ep);
+	dotted_fill(&job->mbs, is->mbs);
+	dotted_fill(&job->gbs, is->gbs);
+	dotted_fill(&job->seq, is->seq);
+	if (*gpus == 0) *gpus = is->gpus;
+	if (is->sharded && !job->sharding_said) {
+		job->sharding = LK_SHARD_ZERO3;
+		job->sharding_said = true;
+	}
+	if (is->recomputed > 0 && !job->recompute_said) {
+		job->recompute = LK_RECOMPUTE_FULL;
+		job->recompute_layers = is->recomputed;
+		job->recompute_said = true;
+	}
+	return lk_launch_assume(reading,
+	                        "what the line leaves open is as in Megatron-Bridge's recipe for "
+	                        "performance on %s in %s: global batch %d, %d tokens",
+	                        named->kind, format, job->gbs, job->seq);
+}
+
+/* Adapters where the line asks for fine-tuning with them. */
+static lk_status dotted_task(lk_reading *reading, lk_dotted *dotted) {
+	lk_job *job = &dotted->job;
+	const char *task = dotted->task != NULL ? dotted->task : "";
+	bool adapters = strcmp(task, "peft") == 0 || strcmp(task, "lora") == 0 ||
+	                (dotted->recipe != NULL && strstr(dotted->recipe, "_peft") != NULL);
+	if (!adapters || job->lora_rank > 0) return LK_OK;
+	job->task = LK_TASK_LORA;
+	job->lora_rank = 32;
+	return lk_launch_assume(reading, "adapters of rank 32: the default of LoRA (--lora-rank)");
+}
+
+/* Layouts of recipes that fine-tune are others, and not known. */
+static bool dotted_pretrains(const lk_dotted *dotted) {
+	static const char *const others[] = {"_sft", "_peft", "_finetune"};
+	for (size_t i = 0; i < 3; i++)
+		if (strstr(dotted->recipe, others[i]) != NULL) return false;
+	return dotted->task == NULL || strcmp(dotted->task, "pretrain") == 0;
+}
+
+/* Whether GPUs that the line states are enough for what it leaves to the recipe. */
+static bool dotted_holds(const lk_dotted *dotted, const lk_recipe *recipe, int gpus) {
+	const lk_job *job = &dotted->job;
+	int64_t stated = gpus, tp = job->tp > 0 ? job->tp : recipe->layout.tp,
+			pp = job->pp > 0 ? job->pp : recipe->layout.pp,
+			cp = job->cp > 0 ? job->cp : recipe->layout.cp;
+	if (dotted->nodes > 0 || dotted->devices > 0)
+		stated = (int64_t)(dotted->nodes > 0 ? dotted->nodes : 1) *
+		         (dotted->devices > 0 ? dotted->devices : 1);
+	return stated == 0 || stated % (tp * pp * cp) == 0;
+}
+
 /* What a recipe of Megatron-Bridge's library states where the command line does not. */
 static lk_status dotted_finish_bridge(lk_reading *reading, lk_dotted *dotted, int *gpus) {
 	lk_job *job = &dotted->job;
 	const lk_recipe *recipe = lk_recipe_of_stem(dotted->recipe);
 	const char *network = lk_recipe_network(reading->arena, dotted->recipe);
+	bool found = false;
+	lk_recipe_named named;
 	if (network == NULL) return lk_oom(reading->err);
-	LK_TRY(lk_launch_network(reading, "recipe", network));
+	LK_TRY(lk_launch_network(reading, dotted->dialect == NEMO ? "factory" : "recipe", network));
+	LK_TRY(dotted_task(reading, dotted));
+	if (dotted->perf.kind[0] == '\0' && lk_recipe_perf_name(dotted->recipe, &named))
+		dotted->perf = named;
+	if (recipe != NULL && dotted->perf.kind[0] != '\0')
+		LK_TRY(dotted_finish_perf(reading, dotted, recipe->stem, gpus, &found));
 	if (!job->sharding_said) job->sharding = LK_SHARD_ZERO1;
 	job->sharding_said = true;
 	if (!job->dtype_said) job->dtype = LK_BF16;
 	job->dtype_said = true;
+	if (found) return LK_OK;
 	bool layout = job->tp > 0 || job->pp > 0 || job->cp > 0 || job->ep > 0;
-	if (recipe == NULL || recipe->layout.gpus == 0) {
+	if (recipe == NULL || recipe->layout.gpus == 0 || !dotted_pretrains(dotted) ||
+	    !dotted_holds(dotted, recipe, *gpus)) {
 		dotted_fill(&job->mbs, 1);
 		return layout ? LK_OK
 		              : lk_launch_assume(reading,
@@ -308,8 +436,10 @@ static lk_status dotted_finish_bridge(lk_reading *reading, lk_dotted *dotted, in
 	dotted_fill(&job->seq, recipe->layout.seq);
 	if (*gpus == 0) *gpus = recipe->layout.gpus;
 	return lk_launch_assume(reading,
-	                        "what the line leaves open is as in the recipe of Megatron-Bridge's "
-	                        "library for H100: global batch %d, %d tokens",
+	                        "what the line leaves open is as in the recipe of %s: global batch %d, "
+	                        "%d tokens",
+	                        dotted->dialect == BRIDGE ? "Megatron-Bridge's library for H100"
+	                                                  : "NeMo 2",
 	                        job->gbs, job->seq);
 }
 
@@ -362,17 +492,36 @@ static lk_status dotted_schedule_titan(lk_reading *reading, lk_job *job) {
 	                      "it acts with two pipeline stages or more");
 }
 
+/* Replicas of groups that shard: with a replicate degree of more than one, HSDP; where groups are of
+ * one rank, plain data parallelism. */
+static lk_status dotted_replicas(lk_reading *reading, lk_dotted *dotted, const int *gpus) {
+	lk_job *job = &dotted->job;
+	int64_t block = 1, degrees[] = {job->tp, job->pp, job->cp};
+	for (int i = 0; i < 3; i++) block *= degrees[i] > 1 && block <= LK_JOB_GPUS ? degrees[i] : 1;
+	if (dotted->replicate <= 1 && dotted->shard == 0) return LK_OK;
+	int64_t replicas = dotted->replicate > 0 ? dotted->replicate : 1;
+	if (dotted->shard == 0 && *gpus > 0 && *gpus % (block * replicas) == 0)
+		dotted->shard = (int)(*gpus / (block * replicas));
+	if (dotted->shard == 1 && !job->sharding_said) {
+		job->sharding = LK_SHARD_NONE;
+		job->sharding_said = true;
+	} else if (replicas > 1 && dotted->shard > 1) job->shard_group = dotted->shard;
+	if (dotted->shard == 0 || *gpus > 0) return LK_OK;
+	return lk_launch_count_gpus(reading, job, replicas * dotted->shard, 0, false);
+}
+
 lk_status lk_dotted_finish(lk_reading *reading, lk_dotted *dotted, int *gpus) {
 	lk_job *job = &dotted->job;
 	LK_TRY(dotted_name_network(reading, dotted));
-	if (dotted->dialect == BRIDGE && dotted->recipe != NULL)
+	if (dotted->dialect != TITAN && dotted->recipe != NULL)
 		LK_TRY(dotted_finish_bridge(reading, dotted, gpus));
 	if (dotted->dialect == TITAN) {
 		LK_TRY(dotted_fill_titan(reading, dotted));
 		LK_TRY(dotted_batch_titan(reading, dotted));
 		LK_TRY(dotted_schedule_titan(reading, job));
 	}
-	if (dotted->local > 0 && dotted->micro == 0 && job->pp <= 1) job->mbs = dotted->local;
+	if (dotted->local > 0 && job->pp <= 1) job->mbs = dotted->local;
+	LK_TRY(dotted_replicas(reading, dotted, gpus));
 	if (dotted->nodes > 0 || dotted->devices > 0) {
 		int64_t all = (int64_t)(dotted->nodes > 0 ? dotted->nodes : 1) *
 		              (dotted->devices > 0 ? dotted->devices : 1);

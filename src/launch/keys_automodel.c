@@ -32,6 +32,7 @@ static const lk_pair recipes[] = {{"tensorwise", "tensorwise"},
                                   {"delayed", "delayed"},
                                   {"mxfp8", ""},
                                   {NULL, NULL}};
+static const lk_pair rounding[] = {{"up", "1"}, {"down", "0"}, {NULL, NULL}};
 static const lk_pair truths[] = {{"true", "on"}, {"false", "off"}, {NULL, NULL}};
 
 static const lk_key keys[] = {
@@ -64,6 +65,7 @@ static const lk_key keys[] = {
 	LK_FACT("distributed.pipeline.pp_schedule", "schedule_name"),
 	LK_FACT("distributed.pipeline.pp_microbatch_size", "multiple"),
 	LK_FACT("distributed.pipeline.layers_per_stage", "stage_layers"),
+	LK_WORDS("distributed.pipeline.round_virtual_stages_to_pp_multiple", "stages_up", rounding),
 	LK_WORDS("distributed.enable_async_tensor_parallel", "tp_overlap", truths),
 	LK_NOTE("distributed.moe.reshard_after_forward", "experts are sharded as the other weights"),
 	LK_NOTE("distributed.offload_policy*", "offloading of weights is not modelled"),
@@ -73,6 +75,7 @@ static const lk_key keys[] = {
 	LK_FACT("autopipeline.pp_schedule", "schedule_name"),
 	LK_FACT("autopipeline.pp_microbatch_size", "multiple"),
 	LK_FACT("autopipeline.layers_per_stage", "stage_layers"),
+	LK_WORDS("autopipeline.round_virtual_stages_to_pp_multiple", "stages_up", rounding),
 	LK_SKIP("autopipeline*", "see the degrees"),
 	LK_FACT("benchmark.num_nodes", "nodes"),
 	LK_SKIP("benchmark*", LK_WHY_LOGGING),
@@ -101,7 +104,9 @@ static const lk_key keys[] = {
 	LK_SKIP("loss_fn*", LK_WHY_NUMBERS),
 	LK_NOTE("teacher_model*", "the teacher's forward pass is not priced"),
 	LK_NOTE("mtp*", "prediction of several tokens is priced as the network states it"),
-	LK_SKIP("freeze_config*", "the text tower is priced as trained"),
+	LK_FACT("freeze_config.freeze_vision_tower", "freeze_tower"),
+	LK_NOTE("freeze_config.freeze_language_model", "the language model is priced as trained"),
+	LK_SKIP("freeze_config*", "parts that are not priced"),
 	LK_SKIP("dataset*", LK_WHY_DATA),
 	LK_SKIP("dataloader*", LK_WHY_DATA),
 	LK_SKIP("tokenizer*", LK_WHY_DATA),
@@ -244,9 +249,8 @@ static lk_status automodel_translate(const lk_config *config, lk_words *words) {
 		job->dtype_said = true;
 	} else if (fp8) draft.fp8 = true;
 	const char *recipe = lk_config_text(lk_config_at(config->root, "recipe"));
-	if ((recipe && strcasestr(recipe, "vlm")) || lk_config_at(config->root, "processor"))
-		LK_TRY(lk_launch_note(config->reading, "processor",
-		                      "the text tower alone is priced, not images or sound"));
+	bool images = (recipe && strcasestr(recipe, "vlm")) || lk_config_at(config->root, "processor");
+	config->reading->out->samples = images ? LK_SAMPLES_IMAGES : LK_SAMPLES_TEXTS;
 	if (lk_config_at(config->root, "dllm"))
 		LK_TRY(lk_launch_note(config->reading, "dllm",
 		                      "diffusion of texts is priced as training with masks"));

@@ -62,7 +62,7 @@ static const lk_key keys[] = {
 	LK_SKIP("fsdp_config*", "how layers are wrapped and saved: units of one layer are taken"),
 	LK_SKIP("fsdp_version", "both versions shard alike"),
 	LK_SKIP("fsdp_final_state_dict_type", LK_WHY_SAVING),
-	LK_SKIP("processor_type", "the text tower alone is priced"),
+	LK_SKIP("processor_type", "it says that samples hold images"),
 	LK_REFUSE("reward_model", "a reward model is trained, whose head is not modelled"),
 	LK_REFUSE("process_reward_model", "a reward model is trained, whose head is not modelled"),
 	LK_REFUSE("num_labels", "a classifier is trained, whose head is not modelled"),
@@ -204,9 +204,8 @@ static lk_status axolotl_translate(const lk_config *config, lk_words *words) {
 		                        "sequences are full: without sample_packing %d tokens are an upper "
 		                        "bound (--seq)",
 		                        draft.job.seq));
-	if (lk_config_at(config->root, "processor_type"))
-		LK_TRY(lk_launch_note(config->reading, "processor_type",
-		                      "the text tower alone is priced, not images or sound"));
+	config->reading->out->samples =
+		lk_config_at(config->root, "processor_type") ? LK_SAMPLES_IMAGES : LK_SAMPLES_TEXTS;
 	return lk_draft_finish(config, &draft);
 }
 

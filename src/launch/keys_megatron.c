@@ -112,14 +112,30 @@ static bool nemo_is(const lk_value *root) {
 	        lk_config_at(root, "trainer.num_nodes"));
 }
 
+/* trainer.precision: bf16, bf16-mixed, 16, 16-mixed, 32. */
+static lk_status nemo_numbers(const lk_config *config, lk_words *words) {
+	const char *precision = lk_config_text(lk_config_at(config->root, "trainer.precision"));
+	if (!precision) return LK_OK;
+	if (strncmp(precision, "bf16", 4) == 0) return lk_config_word(config, "--bf16", words);
+	return strncmp(precision, "16", 2) == 0 ? lk_config_word(config, "--fp16", words) : LK_OK;
+}
+
 static lk_status nemo_translate(const lk_config *config, lk_words *words) {
-	static const char *const prefixes[] = {"model.", "trainer.", "model.data.", NULL};
+	static const char *const prefixes[] = {"model.", "model.data.", NULL};
+	static const char *const tokenizers[] = {"model.tokenizer.type", "model.tokenizer.model"};
 	const char *distributed = lk_config_text(lk_config_at(config->root, "model.optim.name"));
 	int nodes = megatron_whole(config->root, "trainer.num_nodes"),
 		devices = megatron_whole(config->root, "trainer.devices");
 	LK_TRY(lk_config_megatron_words(config, prefixes, "pretrain_gpt.py", nodes, devices, words));
 	if (distributed && strstr(distributed, "distributed"))
 		LK_TRY(lk_config_word(config, "--use-distributed-optimizer", words));
+	LK_TRY(nemo_numbers(config, words));
+	for (size_t i = 0; i < 2; i++) {
+		const char *name = lk_config_text(lk_config_at(config->root, tokenizers[i]));
+		if (!name) continue;
+		LK_TRY(lk_config_word(config, "--tokenizer-model", words));
+		return lk_config_word(config, name, words);
+	}
 	return LK_OK;
 }
 

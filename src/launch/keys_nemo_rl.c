@@ -110,6 +110,8 @@ static lk_status nemo_rl_translate(const lk_config *config, lk_words *words) {
 	LK_TRY(nemo_rl_gpus(config, &draft));
 	lk_job *job = &draft.job;
 	if (!draft.adapter) job->lora_rank = 0;
+	/* nemo_rl/algorithms/dpo.py doubles both batches: a sample is a pair */
+	draft.pairs = job->dpo = lk_config_at(config->root, "dpo") != NULL;
 	if (core) {
 		draft.zero = 2;
 		lk_copy(job->stack, sizeof job->stack, "megatron");
@@ -121,6 +123,7 @@ static lk_status nemo_rl_translate(const lk_config *config, lk_words *words) {
 		lk_copy(draft.fsdp, sizeof draft.fsdp, "full_shard");
 	}
 	if (!*draft.format) draft.bf16 = true;
+	config->reading->out->samples = strstr(config->file, "vlm") ? LK_SAMPLES_IMAGES : LK_SAMPLES_TEXTS;
 	LK_TRY(lk_launch_assume(config->reading,
 	                        "the training part of a step alone: generation and scoring are not "
 	                        "priced"));

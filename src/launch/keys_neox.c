@@ -162,15 +162,35 @@ static lk_status neox_vocab(const lk_config *config, lk_draft *draft) {
 	                                          : "gpt-neox's default tokenizer");
 }
 
+/* Layers of Mamba alone: sizes that gpt-neox derives from the hidden size are those of the class in
+ * transformers. */
+static lk_status neox_mamba(const lk_config *config, lk_draft *draft) {
+	lk_reading *reading = config->reading;
+	lk_model *model = &draft->job.model;
+	lk_value *tree = NULL;
+	if (draft->job.tp > 1 || draft->job.pp > 1)
+		return lk_config_fail(config, "attention_config",
+		                      "gpt-neox does not split Mamba's layers over GPUs",
+		                      "set model_parallel_size and pipe_parallel_size to 1");
+	LK_TRY(neox_vocab(config, draft));
+	const char *text = lk_arena_printf(
+		reading->arena,
+		"{\"model_type\": \"mamba\", \"num_hidden_layers\": %d, \"hidden_size\": %d, "
+		"\"vocab_size\": %d, \"tie_word_embeddings\": %s}",
+		model->layers, model->hidden, model->vocab, draft->no_tying ? "false" : "true");
+	if (!text) return lk_oom(reading->err);
+	LK_TRY(lk_config_parse(reading->arena, text, strlen(text), "attention_config.json", &tree,
+	                       reading->err));
+	return lk_model_from_hf(tree, config->file, NULL, model, NULL, reading->err);
+}
+
 static lk_status neox_network(const lk_config *config, lk_draft *draft) {
 	lk_model *model = &draft->job.model;
 	const lk_value *attention = lk_config_at(config->root, "attention_config");
-	static const char *const refused[] = {"mamba", "rwkv"};
-	for (size_t i = 0; i < 2; i++)
-		if (neox_mentions(attention, refused[i], 0))
-			return lk_config_fail(config, "attention_config",
-			                      "layers of this kind are not modelled",
-			                      "networks of attention layers can be predicted");
+	if (neox_mentions(attention, "rwkv", 0))
+		return lk_config_fail(config, "attention_config", "layers of RWKV-6 are not modelled",
+		                      "networks of attention layers, or of Mamba's, can be predicted");
+	if (neox_mentions(attention, "mamba", 0)) return neox_mamba(config, draft);
 	if (neox_mentions(attention, "local", 0))
 		LK_TRY(lk_launch_note(config->reading, "attention_config",
 		                      "local attention is priced as full attention"));

@@ -122,12 +122,20 @@ static lk_status primus_titan_words(const lk_config *config, lk_words *words) {
 	return LK_OK;
 }
 
+/* Jobs lie in a folder for each kind of GPU: configs/MI300X/. */
+static lk_status primus_device(const lk_config *config) {
+	const char *kind = strstr(config->file, "/MI");
+	if (!kind) return LK_OK;
+	return lk_launch_device(config->reading, kind + 1, strcspn(kind + 1, "/"));
+}
+
 static lk_status primus_translate(const lk_config *config, lk_words *words) {
 	static const char *const all[] = {"", NULL};
 	const char *framework = lk_config_text(lk_config_at(config->root, "primus_framework"));
 	int nodes = primus_variable(config, "NNODES"),
 		per_node = primus_variable(config, "GPUS_PER_NODE");
 	config->reading->usual_gpus = 8;
+	LK_TRY(primus_device(config));
 	if (nodes > 0 && per_node == 0) per_node = 8;
 	if (nodes == 0 && per_node == 0)
 		LK_TRY(lk_launch_assume(
@@ -135,8 +143,11 @@ static lk_status primus_translate(const lk_config *config, lk_words *words) {
 	if (strcmp(framework, "megatron") == 0) {
 		const char *type = lk_config_text(lk_config_at(config->root, "model_type"));
 		if (type && strcmp(type, "mamba") == 0)
-			return lk_config_fail(config, "model_type", "Mamba layers are not modelled",
-			                      "networks of attention layers can be predicted");
+			return lk_config_fail(config, "model_type",
+			                      "hybrids whose layers Primus's own module specification orders are "
+			                      "not modelled",
+			                      "networks of attention layers, and Megatron-LM's hybrids by "
+			                      "--hybrid-layer-pattern, can be predicted");
 		LK_TRY(lk_config_megatron_words(config, all, "pretrain_gpt.py", nodes, per_node, words));
 		const char *deepep = lk_config_text(lk_config_at(config->root, "use_turbo_deepep"));
 		if (deepep && strcmp(deepep, "true") == 0) {
@@ -146,6 +157,7 @@ static lk_status primus_translate(const lk_config *config, lk_words *words) {
 		return LK_OK;
 	}
 	if (strcmp(framework, "torchtitan") == 0) {
+		LK_TRY(lk_titan_numbers(config, words));
 		LK_TRY(lk_config_launcher_words(config, "-m", nodes, per_node, words));
 		LK_TRY(lk_config_word(config, "torchtitan.train", words));
 		return primus_titan_words(config, words);

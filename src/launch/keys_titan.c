@@ -11,8 +11,24 @@ static bool titan_is(const lk_value *root) {
 	        lk_config_at(root, "activation_checkpoint"));
 }
 
+lk_status lk_titan_numbers(const lk_config *config, lk_words *words) {
+	static const struct {
+		const char *part, *setting;
+	} converters[] = {{"float8", "LOCKSTEP_DTYPE=fp8"}, {".mx", "LOCKSTEP_DTYPE=mxfp8"}};
+	const lk_value *list = lk_config_at(config->root, "model.converters");
+	for (size_t i = 0; list && list->kind == LK_JSON_ARRAY && i < list->count; i++) {
+		const char *name = lk_config_text(&list->items[i]);
+		for (size_t k = 0; name && k < sizeof converters / sizeof *converters; k++)
+			if (strstr(name, "linear") ? strstr(name, converters[k].part) != NULL
+			                           : strcmp(name, converters[k].part) == 0)
+				return lk_config_word(config, converters[k].setting, words);
+	}
+	return LK_OK;
+}
+
 static lk_status titan_translate(const lk_config *config, lk_words *words) {
 	static const char *const front[] = {"torchrun", "-m", "torchtitan.train"};
+	LK_TRY(lk_titan_numbers(config, words));
 	for (size_t i = 0; i < 3; i++) LK_TRY(lk_config_word(config, front[i], words));
 	for (size_t i = 0; i < config->count; i++) {
 		const char *path = config->settings[i].path;

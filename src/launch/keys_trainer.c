@@ -78,6 +78,7 @@ static const lk_key trainer_keys[] = {
 	LK_SKIP("galore_*", "see use_galore"),
 	LK_SKIP("apollo_*", "see use_apollo"),
 	LK_SKIP("badam_*", "see use_badam"),
+	LK_FACT("freeze_vision_tower", "freeze_tower"),
 	LK_SKIP("freeze_*", "all weights of the text tower are priced as trained"),
 	LK_SKIP("lora_target*", "adapters are priced on all linear layers"),
 	LK_SKIP("lora*", "how adapters are computed and scaled changes no shape"),
@@ -91,9 +92,9 @@ static const lk_key trainer_keys[] = {
 	LK_SKIP("dpo_*", LK_WHY_RATE),
 	LK_SKIP("beta", LK_WHY_RATE),
 	LK_SKIP("fp8_*", "see fp8"),
-	LK_SKIP("image_*", "the text tower alone is priced"),
-	LK_SKIP("video_*", "the text tower alone is priced"),
-	LK_SKIP("audio_*", "the text tower alone is priced"),
+	LK_SKIP("image_*", "sizes of images: --image-size, --images"),
+	LK_SKIP("video_*", "sizes of images: --image-size, --images"),
+	LK_SKIP("audio_*", "sounds are not priced"),
 	LK_SKIP("do_train", "it trains"),
 	LK_SKIP("do_eval", LK_WHY_EVAL),
 	LK_SKIP("*eval*", LK_WHY_EVAL),
@@ -194,6 +195,17 @@ static lk_status trainer_common(const lk_config *config, lk_draft *draft) {
 	return LK_OK;
 }
 
+/* Samples hold images where the file limits their size or names a set that has some; the encoder is
+ * then frozen by default. */
+static void factory_images(const lk_config *config, lk_draft *draft) {
+	const char *set = lk_config_text(lk_config_at(config->root, "dataset"));
+	bool images =
+		lk_config_at(config->root, "image_max_pixels") || (set && strstr(set, "mllm") != NULL);
+	config->reading->out->samples = images ? LK_SAMPLES_IMAGES : LK_SAMPLES_TEXTS;
+	if (images && !lk_config_at(config->root, "freeze_vision_tower"))
+		draft->job.freeze_tower = true;
+}
+
 static lk_status factory_finish(const lk_config *config, lk_draft *given) {
 	lk_draft draft = *given;
 	LK_TRY(trainer_common(config, &draft));
@@ -207,6 +219,7 @@ static lk_status factory_finish(const lk_config *config, lk_draft *given) {
 	const char *loss = lk_config_text(lk_config_at(config->root, "pref_loss"));
 	bool alone = loss && (strcmp(loss, "orpo") == 0 || strcmp(loss, "simpo") == 0);
 	draft.job.dpo = draft.pairs && !alone;
+	factory_images(config, &draft);
 	bool full = strcmp(draft.method, "full") == 0 || strcmp(draft.method, "freeze") == 0;
 	if (full) draft.job.lora_rank = 0;
 	else {

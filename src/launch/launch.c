@@ -23,10 +23,14 @@ struct line {
 	lk_members settings;   /* flags of other trainers, by name */
 	const char *deepspeed; /* a config file */
 	const char *config;    /* a configuration that the program reads; NULL: none */
+	const char *also;      /* lines: configurations that are merged over it; NULL: none */
+	const char *folder, *stem; /* Hydra's --config-path and --config-name; NULL: not given */
 	const char *name;      /* of the program, without folders; NULL: not known */
 	bool program, any_flag, megatron;
 	bool configured;  /* the program takes all that it does from its configuration */
+	bool starter;     /* its first word is the program that it starts */
 	lk_dotted dotted; /* what NeMo's or torchtitan's settings say */
+	const char *titan_sets; /* the latter as lines "key=value", for a configuration; NULL: none */
 	int max_connections;
 	char nccl[sizeof((lk_job *)0)->nccl]; /* NAME=value of NCCL's variables */
 };
@@ -119,14 +123,17 @@ static lk_status read_program(struct line *line, const lk_word *word) {
 	const char *work = lk_launch_other_work(word->text);
 	line->program = true;
 	line->name = name;
-	if (strcmp(name, "torchtitan.train") == 0) line->dotted.dialect = LK_DIALECT_TORCHTITAN;
-	if (strcmp(name, "run_recipe.py") == 0) line->dotted.dialect = LK_DIALECT_BRIDGE;
+	if (strcmp(name, "torchtitan.train") == 0 || strstr(word->text, "torchtitan/train.py"))
+		line->dotted.dialect = LK_DIALECT_TORCHTITAN;
+	if (strcmp(name, "run_recipe.py") == 0 || strcmp(name, "setup_experiment.py") == 0)
+		line->dotted.dialect = LK_DIALECT_BRIDGE;
 	line->configured = strncmp(name, "axolotl.", 8) == 0 || strncmp(name, "llamafactory.", 13) == 0;
 	if (work != NULL) {
 		lk_fail(line->r->err, LK_ERR_INPUT, line->r->where, "%.80s %s, and trains nothing", name,
 		        work);
 		return lk_hint(line->r->err, "give the launch of a training");
 	}
+	line->starter = strcmp(name, "deepy.py") == 0;
 	line->megatron = strncmp(name, "pretrain_", 9) == 0;
 	line->flags.bert = strncmp(name, "pretrain_bert", 13) == 0;
 	for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++)
@@ -139,6 +146,50 @@ static lk_status read_program(struct line *line, const lk_word *word) {
 	return lk_hint(line->r->err, "decoders, encoders and encoder-decoders can be predicted");
 }
 
+/* The value of a setting of the environment; NULL: there is none. */
+static const char *launch_environment(const struct line *line, const char *name) {
+	size_t length = strlen(name);
+	for (size_t i = line->environment.count; i > 0; i--) {
+		const lk_word *word = &line->environment.at[i - 1];
+		if (word->unknown == NULL && strncmp(word->text, name, length) == 0 &&
+		    word->text[length] == '=')
+			return word->text + length + 1;
+	}
+	return NULL;
+}
+
+/* llamafactory-cli starts torchrun itself, by NNODES and NPROC_PER_NODE. */
+static lk_status launch_own_ranks(struct line *line) {
+	static const char *const names[] = {"NNODES", "NPROC_PER_NODE"};
+	int *const counts[] = {&line->ranks.nodes, &line->ranks.per_node};
+	long long count;
+	for (size_t i = 0; i < 2; i++) {
+		const char *value = launch_environment(line, names[i]);
+		if (value == NULL || *counts[i] > 0) continue;
+		LK_TRY(lk_parse_int(value, 1, LK_JOB_GPUS, &count, names[i], line->r->err));
+		*counts[i] = (int)count;
+	}
+	if (line->ranks.nodes > 0 && line->ranks.per_node == 0) line->ranks.per_node = 8;
+	return LK_OK;
+}
+
+/* EXP=job.yaml bash ./examples/run_pretrain.sh: Primus's script reads the job that EXP names. */
+static bool launch_primus(struct line *line, const lk_word *words, size_t count, size_t *used) {
+	static const char *const scripts[] = {"run_pretrain.sh", "run_local_pretrain.sh",
+	                                      "run_slurm_pretrain.sh"};
+	const char *job = launch_environment(line, "EXP");
+	for (size_t i = 0; job != NULL && i < count && i < 2; i++)
+		for (size_t k = 0; k < 3; k++) {
+			if (words[i].unknown != NULL || !lk_ends_in(words[i].text, scripts[k])) continue;
+			line->config = job;
+			line->name = "Primus";
+			line->program = line->configured = true;
+			*used = i + 1;
+			return true;
+		}
+	return false;
+}
+
 /* axolotl train, trl sft: what the word after the command does. */
 static lk_status read_command(struct line *line, const lk_command_of *command,
                               const lk_word *word) {
@@ -147,6 +198,7 @@ static lk_status read_command(struct line *line, const lk_command_of *command,
 	line->program = line->configured = true;
 	line->name = command->name;
 	if (strcmp(command->name, "trl") == 0) line->configured = false;
+	if (strcmp(command->name, "llamafactory-cli") == 0) LK_TRY(launch_own_ranks(line));
 	if (word != NULL && strstr(command->trains, spaced) != NULL) return LK_OK;
 	lk_fail(line->r->err, LK_ERR_INPUT, line->r->where, "%s%sdoes not train one network",
 	        command->name, spaced);
@@ -179,6 +231,13 @@ static bool launch_names_config(const lk_word *word) {
 	return false;
 }
 
+static lk_status read_titan_setting(struct line *line, const char *path, const char *value) {
+	const char *before = line->titan_sets != NULL ? line->titan_sets : "";
+	line->titan_sets = lk_arena_printf(line->r->arena, "%s%s=%s\n", before, path, value);
+	if (line->titan_sets == NULL) return lk_oom(line->r->err);
+	return lk_dotted_read(line->r, &line->dotted, path, value);
+}
+
 /* --parallelism.tensor_parallel_degree 8 */
 static lk_status read_titan_flag(struct line *line, const char *name, const lk_word *words,
                                  size_t count, size_t *used) {
@@ -194,13 +253,87 @@ static lk_status read_titan_flag(struct line *line, const char *name, const lk_w
 		line->dotted.recipe = words[0].text;
 		return LK_OK;
 	}
-	if (*used > 0 && words[0].unknown == NULL)
-		return lk_dotted_read(line->r, &line->dotted, path, words[0].text);
-	if (*used == 0) return lk_dotted_read(line->r, &line->dotted, path, "true");
+	if (strcmp(path, "job.config_file") == 0 && *used > 0 && words[0].unknown == NULL) {
+		line->config = words[0].text;
+		line->configured = true;
+		return LK_OK;
+	}
+	if (*used == 0 || words[0].unknown == NULL)
+		return read_titan_setting(line, path, *used > 0 ? words[0].text : "true");
 	if (!lk_dotted_flag(LK_DIALECT_TORCHTITAN, path))
 		return lk_launch_note(line->r, name, "its value is not known");
 	lk_fail(line->r->err, LK_ERR_INPUT, line->r->where, "--%s: %s", name, words[0].unknown);
 	return lk_hint(line->r->err, "write the value into the script");
+}
+
+/* "llama3_70b(num_nodes=4, num_gpus_per_node=8)": the arguments of a recipe of NeMo 2. */
+static lk_status read_factory(struct line *line, const char *text) {
+	static const struct {
+		const char *name, *path;
+	} arguments[] = {{"num_nodes", "trainer.num_nodes"}, {"num_gpus_per_node", "trainer.devices"}};
+	char *copy = lk_arena_strdup(line->r->arena, text), *save = NULL;
+	if (copy == NULL) return lk_oom(line->r->err);
+	char *at = strchr(copy, '(');
+	for (at = at != NULL ? strtok_r(at + 1, "(), ", &save) : NULL; at != NULL;
+	     at = strtok_r(NULL, "(), ", &save)) {
+		char *value = strchr(at, '=');
+		if (value == NULL) continue;
+		*value++ = '\0';
+		for (size_t i = 0; i < 2; i++)
+			if (strcmp(at, arguments[i].name) == 0)
+				LK_TRY(lk_dotted_read(line->r, &line->dotted, arguments[i].path, value));
+		if (strcmp(at, "num_nodes") == 0 && line->dotted.devices == 0) line->dotted.devices = 8;
+	}
+	return LK_OK;
+}
+
+/* Options of Megatron-Bridge's programs: -tp 4, --recipe NAME. */
+static lk_status read_bridge_option(struct line *line, const char *option, const char *value,
+                                    bool *known) {
+	static const struct {
+		const char *name, *also, *path; /* of a setting; NULL: see below */
+	} options[] = {
+		{"tp", "tensor_model_parallel_size", "model.tensor_model_parallel_size"},
+		{"pp", "pipeline_model_parallel_size", "model.pipeline_model_parallel_size"},
+		{"cp", "context_parallel_size", "model.context_parallel_size"},
+		{"vp", "virtual_pipeline_model_parallel_size",
+	     "model.virtual_pipeline_model_parallel_size"},
+		{"ep", "expert_model_parallel_size", "model.expert_model_parallel_size"},
+		{"etp", "expert_tensor_parallel_size", "model.expert_tensor_parallel_size"},
+		{"mb", "micro_batch_size", "train.micro_batch_size"},
+		{"gb", "global_batch_size", "train.global_batch_size"},
+		{"sl", "seq_length", "dataset.seq_length"},
+		{"ng", "num_gpus", "gpus"},
+		{"recipe", "recipe_name", "recipe"},
+		{"mr", "model_recipe_name", "recipe"},
+		{"g", "gpu", "kind"},
+		{"c", "compute_dtype", "format"},
+		{"mode", "task", "task"},
+		{"m", "model", "model"},
+	};
+	const char *name = option + strspn(option, "-"), *path = NULL;
+	lk_dotted *dotted = &line->dotted;
+	long long gpus;
+	for (size_t i = 0; i < sizeof options / sizeof *options && path == NULL; i++)
+		if (strcmp(name, options[i].name) == 0 || strcmp(name, options[i].also) == 0)
+			path = options[i].path;
+	*known = path != NULL && dotted->dialect == LK_DIALECT_BRIDGE;
+	if (!*known) return LK_OK;
+	LK_TRY(lk_launch_seen(line->r, name));
+	if (strchr(path, '.') != NULL) return lk_dotted_read(line->r, dotted, path, value);
+	if (strcmp(path, "recipe") == 0) dotted->recipe = value;
+	else if (strcmp(path, "model") == 0 && dotted->recipe == NULL) dotted->recipe = value;
+	else if (strcmp(path, "task") == 0) dotted->task = value;
+	else if (strcmp(path, "kind") == 0) lk_copy(dotted->perf.kind, sizeof dotted->perf.kind, value);
+	else if (strcmp(path, "gpus") == 0) {
+		LK_TRY(lk_parse_int(value, 1, LK_JOB_GPUS, &gpus, option, line->r->err));
+		dotted->perf.gpus = (int)gpus;
+	} else if (strcmp(path, "format") == 0) { /* fp8_cs is fp8cs in names of recipes */
+		size_t used = 0;
+		for (const char *c = value; *c && used + 1 < sizeof dotted->perf.format; c++)
+			if (*c != '_') dotted->perf.format[used++] = *c;
+	}
+	return LK_OK;
 }
 
 /* Settings and options of `nemo llm pretrain`. */
@@ -210,15 +343,17 @@ static lk_status read_nemo(struct line *line, const lk_word *words, size_t count
 	if (strcmp(text, "--factory") == 0 && count > 1) {
 		*used = 2;
 		if (words[1].unknown != NULL) return lk_launch_note(line->r, text, words[1].unknown);
-		const char *recipe = lk_recipe_network(line->r->arena, words[1].text);
-		if (recipe == NULL) return lk_oom(line->r->err);
-		return lk_launch_network(line->r, text + 2, recipe);
-	}
-	if (strcmp(text, "--recipe") == 0 && count > 1 && words[1].unknown == NULL) {
 		line->dotted.recipe = words[1].text;
-		*used = 2;
-		return lk_launch_seen(line->r, text + 2);
+		return read_factory(line, words[1].text);
 	}
+	if (text[0] == '-' && count > 1 && words[1].unknown == NULL) {
+		bool known;
+		LK_TRY(read_bridge_option(line, text, words[1].text, &known));
+		if (known) *used = 2;
+		if (known) return LK_OK;
+	}
+	if (strcmp(text, "finetune") == 0) line->dotted.task = "lora"; /* NeMo 2's default */
+	if (strcmp(text, "peft=none") == 0) line->dotted.task = "sft";
 	if (text[0] == '-' || equals == NULL)
 		return lk_launch_skip(line->r, text, "a word of NeMo's command line: not part of the step");
 	if (words[0].unknown != NULL) {
@@ -239,6 +374,26 @@ static bool launch_is_config(const struct line *line, const char *name, const lk
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
 		if (strcmp(name, names[i]) == 0) return true;
 	return false;
+}
+
+/* Hydra's --config-path=conf --config-name=gpt. */
+static bool launch_hydra(struct line *line, const char *name, const lk_word *words, size_t count) {
+	if (count == 0 || words[0].unknown != NULL) return false;
+	bool folder = strcmp(name, "config-path") == 0, stem = strcmp(name, "config-name") == 0;
+	if (folder) line->folder = words[0].text;
+	if (stem) line->stem = words[0].text;
+	return folder || stem;
+}
+
+static lk_status launch_join_hydra(struct line *line) {
+	if (line->stem == NULL || line->config != NULL) return LK_OK;
+	bool ended = lk_ends_in(line->stem, ".yaml") || lk_ends_in(line->stem, ".yml");
+	line->config = lk_arena_printf(line->r->arena, "%s%s%s%s",
+	                               line->folder != NULL ? line->folder : "",
+	                               line->folder != NULL ? "/" : "", line->stem,
+	                               ended ? "" : ".yaml");
+	line->configured = true;
+	return line->config != NULL ? LK_OK : lk_oom(line->r->err);
 }
 
 /* A flag of a trainer whose flags are the keys of its configurations: --name, --name value, --name
@@ -284,6 +439,10 @@ static lk_status read_named(struct line *line, const char *name, const lk_word *
 		return read_titan_flag(line, name, words, count, used);
 	if (launch_is_config(line, name, words, count)) {
 		line->config = words[0].text;
+		*used = 1;
+		return LK_OK;
+	}
+	if (launch_hydra(line, name, words, count)) {
 		*used = 1;
 		return LK_OK;
 	}
@@ -365,9 +524,14 @@ static lk_status read_flags(struct line *line, const lk_word *words, size_t coun
 			LK_TRY(read_flag(line, word, count - i, &used));
 		} else if (line->config == NULL && launch_names_config(word)) {
 			line->config = word->text;
-		} else if (line->config != NULL && strchr(word->text, '=') != NULL) {
+		} else if (line->config != NULL && line->starter && launch_names_config(word)) {
+			line->also = lk_arena_printf(line->r->arena, "%s%s\n",
+			                             line->also != NULL ? line->also : "", word->text);
+			if (line->also == NULL) return lk_oom(line->r->err);
+		} else if ((line->config != NULL || line->stem != NULL) &&
+		           strchr(word->text, '=') != NULL) {
 			LK_TRY(read_override(line, word));
-		} else if (word->text[0] != '\0') {
+		} else if (word->text[0] != '\0' && !(line->starter && i == 0)) {
 			LK_TRY(lk_launch_note(line->r, word->text, "a word that belongs to no flag"));
 		}
 	}
@@ -400,6 +564,11 @@ static lk_status launch_read_words(struct line *line, const lk_word *words, size
 			LK_TRY(launch_read_setting(line, &words[i++]));
 			continue;
 		}
+		size_t own;
+		if (launch_primus(line, words + i, count - i, &own)) {
+			i += own;
+			break;
+		}
 		LK_TRY(lk_launcher_read(line->r, words + i, count - i, &line->ranks, &launched));
 		if (launched.script != NULL) return read_inner_script(line, launched.script);
 		if (launched.program != NULL) LK_TRY(read_program(line, launched.program));
@@ -426,6 +595,13 @@ static lk_status launch_read_words(struct line *line, const lk_word *words, size
 	return read_flags(line, words + i, count - i);
 }
 
+lk_status lk_launch_device(lk_reading *reading, const char *name, size_t length) {
+	char *known = lk_arena_strndup(reading->arena, name, length);
+	if (known == NULL) return lk_oom(reading->err);
+	if (length < 64 && lk_device_find(known) != NULL) reading->out->device = known;
+	return LK_OK;
+}
+
 static lk_status count_gpus(struct line *line) {
 	const lk_launch_ranks *ranks = &line->ranks;
 	int64_t nodes = ranks->nodes > 0 ? ranks->nodes : 1;
@@ -442,7 +618,7 @@ static lk_status count_gpus(struct line *line) {
 
 /* The flags after a configuration override its keys. */
 static const char *launch_overrides(struct line *line) {
-	const char *sets = "";
+	const char *sets = line->titan_sets != NULL ? line->titan_sets : "";
 	for (size_t i = 0; i < line->settings.count && sets; i++) {
 		const char *text = line->settings.items[i].text;
 		if (text == NULL || strchr(text, '\n')) continue;
@@ -451,16 +627,46 @@ static const char *launch_overrides(struct line *line) {
 	return sets;
 }
 
+/* The environment, for configurations that refer to it. */
+static const char *launch_variables(struct line *line) {
+	const char *vars = "";
+	for (size_t i = 0; i < line->environment.count && vars; i++) {
+		const lk_word *word = &line->environment.at[i];
+		if (word->unknown != NULL || strchr(word->text, '\n')) continue;
+		vars = lk_arena_printf(line->r->arena, "%s%s\n", vars, word->text);
+	}
+	return vars;
+}
+
+/* What MaxText's base.yml states of a step, for lines whose file is not here. */
+static const char launch_maxtext[] = "per_device_batch_size: 12\nmax_target_length: 2048\n"
+									 "hardware: tpu\nremat_policy: full\n";
+
+static bool launch_is_maxtext(const struct line *line, const char *name) {
+	return name != NULL && lk_ends_in(name, "base.yml") && line->name != NULL &&
+	       (strstr(line->name, "MaxText") || strcmp(line->name, "train.py") == 0) &&
+	       line->settings.count > 0;
+}
+
 /* The configuration that the program reads; *found false where it is not here and the line may do
  * without. */
 static lk_status read_configured(struct line *line, bool *found) {
 	lk_reading *reading = line->r;
 	const char *where = reading->where, *name = line->config;
-	lk_launch_given given = {.sets = launch_overrides(line)};
+	lk_launch_given given = {
+		.sets = launch_overrides(line), .vars = launch_variables(line), .also = line->also};
 	const lk_inner_file *inner = NULL;
 	lk_words words = {0};
-	if (given.sets == NULL) return lk_oom(reading->err);
+	if (given.sets == NULL || given.vars == NULL) return lk_oom(reading->err);
 	const char *path = name != NULL ? lk_launch_file_named(reading, name, &inner) : NULL;
+	if (path == NULL && inner == NULL && launch_is_maxtext(line, name)) {
+		static const lk_inner_file base = {"base.yml", launch_maxtext, sizeof launch_maxtext - 1,
+		                                   NULL};
+		inner = &base;
+		LK_TRY(lk_launch_assume(reading, "MaxText's defaults of a batch of 12 a device, 2048 "
+		                                 "tokens and full recomputation: %.100s is not here",
+		                        name));
+	}
 	if (path == NULL && inner == NULL) {
 		if (!line->configured) return lk_launch_note(reading, name, "the file is not here");
 		if (name == NULL && line->settings.count > 0) return LK_OK; /* flags in its place */
@@ -497,6 +703,24 @@ static lk_status finish_flags(struct line *line) {
 	return lk_trainer_line(reading, &line->settings, line->name, line->ranks.accelerate);
 }
 
+/* A published script is written for one node, whatever its degrees need ("change for multinode"):
+ * then they say how many there are. */
+static lk_status launch_spread(struct line *line) {
+	lk_reading *reading = line->r;
+	const lk_job *job = reading->out->job;
+	const int degrees[] = {job->tp, job->pp, job->cp};
+	int stated = reading->out->gpus;
+	int64_t block = 1;
+	for (int i = 0; i < 3; i++) block *= degrees[i] > 1 && block <= LK_JOB_GPUS ? degrees[i] : 1;
+	if (!reading->script || stated == 0 || stated >= block || block > LK_JOB_GPUS) return LK_OK;
+	reading->out->gpus = 0;
+	LK_TRY(lk_launch_assume(reading,
+	                        "more GPUs than the %d that the script states, which its degrees do not "
+	                        "divide",
+	                        stated));
+	return lk_launch_count_gpus(reading, job, 1, 0, false);
+}
+
 static lk_status finish_line(struct line *line) {
 	lk_reading *reading = line->r;
 	if (!line->program && !line->any_flag) {
@@ -504,12 +728,14 @@ static lk_status finish_line(struct line *line) {
 		return lk_hint(reading->err, "paste the whole line, for instance torchrun --nproc_per_node "
 		                             "8 pretrain_gpt.py --num-layers 32 ...");
 	}
+	LK_TRY(launch_join_hydra(line));
 	LK_TRY(count_gpus(line));
 	bool configured = false;
 	if (line->config != NULL || line->configured) LK_TRY(read_configured(line, &configured));
 	if (!configured) LK_TRY(finish_flags(line));
+	LK_TRY(launch_spread(line));
 	reading->out->job->gpus = reading->out->gpus;
-	if (reading->out->gpus == 0)
+	if (reading->out->gpus == 0 && reading->out->gpus_assumed == 0)
 		LK_TRY(lk_launch_count_gpus(reading, reading->out->job, 1, reading->usual_gpus, false));
 	if (line->deepspeed != NULL) LK_TRY(lk_deepspeed_apply(reading, line->deepspeed));
 	return apply_settings(line);
@@ -548,7 +774,7 @@ bool lk_launch_has_flag(const char *name) {
 
 lk_status lk_launch_text(lk_arena *arena, const char *text, size_t size, const char *name,
                          const lk_launch_given *given, lk_launch *out, lk_error *err) {
-	lk_reading r = {.arena = arena, .where = name, .out = out, .err = err};
+	lk_reading r = {.arena = arena, .where = name, .out = out, .err = err, .script = true};
 	lk_words words = {0};
 	lk_launch_ranks batch = {0};
 	if (size > LK_LAUNCH_BYTES)

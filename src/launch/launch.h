@@ -33,6 +33,7 @@ typedef struct lk_reading {
 	int line;       /* of the script, where the launch begins; 0: none */
 	int usual_gpus; /* on which jobs of the framework run, where a file does not say; 0: not known
 	                 */
+	bool script;           /* what is read is a script that somebody wrote */
 	lk_inner_file *files;  /* that the script writes itself, the last one first */
 	lk_launch_ranks batch; /* of the job of a cluster that a configuration describes */
 } lk_reading;
@@ -45,6 +46,8 @@ lk_status lk_launch_assume(lk_reading *reading, const char *format, ...) LK_PRIN
 lk_status lk_launch_note(lk_reading *reading, const char *flag, const char *reason);
 lk_status lk_launch_skip(lk_reading *reading, const char *flag, const char *reason);
 lk_status lk_launch_unknown(lk_reading *reading, const char *flag);
+/* The kind of GPU that a description names, where it is one that is known; the text is copied. */
+lk_status lk_launch_device(lk_reading *reading, const char *name, size_t length);
 /* Keeps a line of what was understood, or assumed; the text is copied. */
 typedef enum lk_line_kind {
 	LK_LINE_UNDERSTOOD,
@@ -101,12 +104,15 @@ typedef struct lk_megatron {
 	lk_job job;
 	bool group_query, swiglu, geglu, bias_linear, qkv_bias, untie, latent, binary_head;
 	bool rotary, recompute_activations, moe_recompute;
+	bool checkpoint_layers;     /* releases until 2022: whole layers are recomputed, */
+	int old_method, old_layers; /* by this method */
 	bool bert; /* by the program: an encoder of texts, whatever else is left out */
 	bool fp16, bf16, grads_fp32, reduce_bf16;
 	bool sequence_parallel, overlap_grads, overlap_params, no_overlap_p2p, tp_overlap,
 		expert_overlap;
 	bool distributed_optimizer, megatron_fsdp, torch_fsdp2, fsdp2_keep;
 	bool grouped_gemm, precision_aware;
+	bool hybrid_said; /* --is-hybrid-model */
 	bool cuda_graph, flash_attention, fused_loss, defer_head, deepep, balanced_experts, sft;
 	bool zero_bubble, zero_bubble_v;
 	int query_groups, extra_vocab, virtual_layers, max_positions, instances, relative_buckets,
@@ -184,6 +190,18 @@ typedef struct lk_recipe {
 		int gpus, tp, pp, vp, cp, ep, gbs, seq;
 	} layout; /* of Megatron-Bridge's library; gpus 0: not known */
 } lk_recipe;
+/* What a recipe for performance states; layers that are recomputed, 0 none; sharded: by FSDP. */
+typedef struct lk_recipe_perf {
+	int gpus, tp, pp, vp, cp, ep, mbs, gbs, seq, recomputed;
+	bool sharded;
+} lk_recipe_perf;
+/* What the name of one says: "h100", "fp8cs". */
+typedef struct lk_recipe_named {
+	int gpus;
+	char kind[16], format[16];
+} lk_recipe_named;
+bool lk_recipe_perf_name(const char *name, lk_recipe_named *out);
+const lk_recipe_perf *lk_recipe_perf_of(const char *stem, const char *kind, const char *format);
 const lk_recipe *lk_recipe_of_preset(const char *preset); /* NULL: none */
 const lk_recipe *lk_recipe_of_stem(const char *name);
 const lk_recipe *lk_recipe_of_titan(const char *config);
@@ -195,8 +213,11 @@ typedef struct lk_dotted {
 	int dialect; /* lk_dialect; 0: none of them */
 	lk_job job;
 	int nodes, devices, local, micro;
+	int shard, replicate; /* torchtitan's data parallelism; 0 open, the rest */
 	const char *name, *flavor;   /* of torchtitan's network: "llama3", "70B"; NULL not given */
-	const char *recipe;          /* of Megatron-Bridge, and torchtitan's configuration */
+	const char *recipe;          /* of Megatron-Bridge and NeMo, and torchtitan's configuration */
+	lk_recipe_named perf;        /* of Megatron-Bridge's recipes for performance; gpus 0: open */
+	const char *task;            /* "pretrain", "sft", "peft", "finetune"; NULL not given */
 	int64_t tokens, step_tokens; /* torchtitan: of a micro-batch of a replica, of a step */
 	int passes;                  /* micro-batches of a pass through the pipeline */
 } lk_dotted;

@@ -132,11 +132,13 @@ lk_status lk_launch_count_gpus(lk_reading *reading, const lk_job *job, int64_t r
 	reading->out->gpus_assumed = fits ? stated : (int)least;
 	if (fits) return LK_OK;
 	if (round) reading->out->gpus_assumed = node;
-	return lk_launch_assume(reading,
+	LK_TRY(lk_launch_assume(reading,
 	                        "%d GPUs, %s: nothing states a number that the degrees divide "
 	                        "(--gpus)",
 	                        reading->out->gpus_assumed,
-	                        round ? "a node" : "the least that they need");
+	                        round ? "a node" : "the least that they need"));
+	reading->out->gpus_line = reading->out->assumed_count;
+	return LK_OK;
 }
 
 typedef enum launcher {
@@ -147,7 +149,8 @@ typedef enum launcher {
 	ACCELERATE = 16,
 	PYTHON = 32,
 	WRAPPER = 64,
-	SHELL = 128
+	SHELL = 128,
+	COMPOSER = 256
 } launcher;
 
 static const struct {
@@ -164,6 +167,8 @@ static const struct {
 	{"deepspeed", DEEPSPEED},
 	{"accelerate", ACCELERATE},
 	{"accelerate-launch", ACCELERATE},
+	{"composer", COMPOSER},
+	{"composer.cli.launcher", COMPOSER},
 	{"torch.distributed.run", TORCHRUN},
 	{"torch.distributed.launch", TORCHRUN},
 	{"deepspeed.launcher.runner", DEEPSPEED},
@@ -229,6 +234,13 @@ static const struct {
 	{TORCHRUN, "logs_specs", VALUE},
 	{TORCHRUN, "local_ranks_filter", VALUE},
 	{TORCHRUN, "local_ranks_stdout", VALUE},
+	{COMPOSER, "n", PER_NODE},
+	{COMPOSER, "nproc", PER_NODE},
+	{COMPOSER, "world_size", TOTAL},
+	{COMPOSER, "node_rank", VALUE},
+	{COMPOSER, "base_rank", VALUE},
+	{COMPOSER, "master_addr", VALUE},
+	{COMPOSER, "master_port", VALUE},
 	{SLURM, "N", NODES},
 	{SLURM, "nodes", NODES},
 	{SLURM, "n", TOTAL},
@@ -237,6 +249,60 @@ static const struct {
 	{SLURM, "tasks_per_node", TASKS_PER_NODE},
 	{SLURM, "gpus_per_node", PER_NODE},
 	{SLURM, "gres", PER_NODE},
+	{SLURM, "container_image", VALUE},
+	{SLURM, "container_mounts", VALUE},
+	{SLURM, "container_name", VALUE},
+	{SLURM, "container_workdir", VALUE},
+	{SLURM, "container_env", VALUE},
+	{SLURM, "output", VALUE},
+	{SLURM, "o", VALUE},
+	{SLURM, "error", VALUE},
+	{SLURM, "e", VALUE},
+	{SLURM, "job_name", VALUE},
+	{SLURM, "J", VALUE},
+	{SLURM, "partition", VALUE},
+	{SLURM, "p", VALUE},
+	{SLURM, "account", VALUE},
+	{SLURM, "A", VALUE},
+	{SLURM, "time", VALUE},
+	{SLURM, "t", VALUE},
+	{SLURM, "mpi", VALUE},
+	{SLURM, "cpus_per_task", VALUE},
+	{SLURM, "c", VALUE},
+	{SLURM, "cpu_bind", VALUE},
+	{SLURM, "export", VALUE},
+	{SLURM, "chdir", VALUE},
+	{SLURM, "D", VALUE},
+	{SLURM, "mem", VALUE},
+	{SLURM, "exclude", VALUE},
+	{SLURM, "x", VALUE},
+	{SLURM, "nodelist", VALUE},
+	{SLURM, "w", VALUE},
+	{SLURM, "qos", VALUE},
+	{SLURM, "q", VALUE},
+	{SLURM, "reservation", VALUE},
+	{SLURM, "constraint", VALUE},
+	{SLURM, "C", VALUE},
+	{SLURM, "hint", VALUE},
+	{SLURM, "distribution", VALUE},
+	{SLURM, "m", VALUE},
+	{SLURM, "dependency", VALUE},
+	{SLURM, "d", VALUE},
+	{SLURM, "input", VALUE},
+	{SLURM, "i", VALUE},
+	{SLURM, "wait", VALUE},
+	{SLURM, "W", VALUE},
+	{SLURM, "comment", VALUE},
+	{SLURM, "mail_type", VALUE},
+	{SLURM, "mail_user", VALUE},
+	{SLURM, "signal", VALUE},
+	{SLURM, "network", VALUE},
+	{SLURM, "accel_bind", VALUE},
+	{SLURM, "gpu_bind", VALUE},
+	{SLURM, "licenses", VALUE},
+	{SLURM, "L", VALUE},
+	{SLURM, "array", VALUE},
+	{SLURM, "a", VALUE},
 	{SLURM, "G", TOTAL},
 	{SLURM, "gpus", TOTAL},
 	{MPI, "np", TOTAL},
@@ -343,6 +409,11 @@ static lk_status launch_options_read_count(lk_reading *reading, const char *opti
 	long long count;
 	LK_TRY(lk_parse_int(number, 1, LK_JOB_GPUS, &count, option, reading->err));
 	*out = (int)count;
+	/* "gpu:h100:8", "h100:8": the kind between the colons */
+	const char *kind = colon != NULL && !isdigit((unsigned char)value->text[0]) ? value->text : NULL;
+	if (kind != NULL && strncmp(kind, "gpu:", 4) == 0) kind += 4;
+	if (kind != NULL && kind < colon)
+		LK_TRY(lk_launch_device(reading, kind, (size_t)(colon - kind)));
 	if (colon != NULL && isdigit((unsigned char)value->text[0]) &&
 	    strtol(value->text, NULL, 10) != count)
 		return lk_launch_note(
@@ -419,7 +490,7 @@ static struct option split_option(int kind, const lk_word *word) {
 /* Whether a word that is no option is what the launcher starts. torchrun, deepspeed and python know
  * all their options; with the others it may be the value of one that is not in the table. */
 static bool is_target(int kind, const lk_word *word) {
-	if ((kind & (TORCHRUN | DEEPSPEED | PYTHON | SHELL)) != 0 || word->unknown != NULL) return true;
+	if ((kind & (TORCHRUN | COMPOSER | DEEPSPEED | PYTHON | SHELL)) != 0 || word->unknown != NULL) return true;
 	return launch_options_program(word->text) != 0 || ends_with(word->text, ".py") ||
 	       lk_launch_setting(word);
 }
@@ -449,12 +520,12 @@ static lk_status launcher_options(lk_reading *reading, int kind, const lk_word *
 }
 
 lk_status lk_launcher_sbatch(lk_reading *reading, const char *line, lk_launch_ranks *ranks) {
-	lk_word words[8];
+	lk_word words[64];
 	size_t count = 0, used;
 	const lk_word *argument;
 	char *text = lk_arena_strdup(reading->arena, line), *save = NULL;
 	if (text == NULL) return lk_oom(reading->err);
-	for (char *at = strtok_r(text, " \t\r", &save); at != NULL && count < 8;
+	for (char *at = strtok_r(text, " \t\r", &save); at != NULL && count < 64;
 	     at = strtok_r(NULL, " \t\r", &save))
 		words[count++] = (lk_word){.text = at};
 	return launcher_options(reading, SLURM, words, count, ranks, &used, &argument);

@@ -403,7 +403,7 @@ static void finish_mamba(const lk_megatron *megatron, lk_model *model) {
 /* What the letters of a hybrid's layers are. Networks have attention of one kind: * of heads, + and
  * D latent, D with an indexer. */
 static lk_status check_letters(lk_reading *reading, const lk_megatron *megatron) {
-	static const char letters[] = "MG*D+-E|";
+	static const char letters[] = "MG*D+-E|/";
 	const char *text = megatron->hybrid;
 	size_t known = strspn(text, letters);
 	if (!*text || text[known] || known > LIST_MOST) {
@@ -411,7 +411,8 @@ static lk_status check_letters(lk_reading *reading, const lk_megatron *megatron)
 		lk_fail(reading->err, LK_ERR_INPUT, reading->where,
 		        "--hybrid-layer-pattern: the letter '%c' is not modelled",
 		        letter >= ' ' && letter <= '~' ? letter : '?');
-		return lk_hint(reading->err, "M, G, *, D, +, -, E and | between stages are");
+		return lk_hint(reading->err, "M, G, *, D, +, -, E, | between stages and / before modules that "
+		                             "predict are");
 	}
 	bool heads = strchr(text, '*'), latent = strchr(text, '+'), sparse = strchr(text, 'D');
 	if (heads + latent + sparse > 1) {
@@ -447,11 +448,31 @@ static lk_status hybrid_stages(lk_reading *reading, const lk_megatron *megatron,
 	return LK_OK;
 }
 
+/* Slashes part the network's letters from those of each module that predicts a further token. */
+static lk_status hybrid_predictions(lk_reading *reading, lk_megatron *megatron, lk_job *job) {
+	const char *first = strchr(megatron->hybrid, '/');
+	int modules = 0;
+	if (first == NULL) return LK_OK;
+	for (const char *at = first; at != NULL; at = strchr(at + 1, '/')) modules++;
+	megatron->hybrid = lk_arena_strndup(reading->arena, megatron->hybrid,
+	                                    (size_t)(first - megatron->hybrid));
+	if (megatron->hybrid == NULL) return lk_oom(reading->err);
+	if (modules > 64)
+		return lk_fail(reading->err, LK_ERR_INPUT, reading->where,
+		               "--hybrid-layer-pattern: more than 64 modules that predict");
+	job->model.mtp_layers = modules;
+	return lk_launch_assume(reading,
+	                        "%d modules that predict further tokens are priced as layers like the "
+	                        "last ones of the network",
+	                        modules);
+}
+
 /* Each letter is a layer of one half: --hybrid-layer-pattern takes the place of --num-layers. */
-static lk_status read_hybrid(lk_reading *reading, const lk_megatron *megatron, lk_job *job) {
+static lk_status read_hybrid(lk_reading *reading, lk_megatron *megatron, lk_job *job) {
 	lk_model *model = &job->model;
 	int count = 0;
 	LK_TRY(check_letters(reading, megatron));
+	LK_TRY(hybrid_predictions(reading, megatron, job));
 	lk_layer *layers = LK_ARRAY(reading->arena, lk_layer, strlen(megatron->hybrid));
 	if (layers == NULL) return lk_oom(reading->err);
 	for (const char *letter = megatron->hybrid; *letter; letter++) {
@@ -515,9 +536,14 @@ static lk_status finish_variant(lk_reading *reading, const lk_megatron *megatron
 	                             "--dsa-indexer-head-dim and --dsa-indexer-topk");
 }
 
-static lk_status finish_model(lk_reading *reading, const lk_megatron *megatron, lk_job *job) {
+static lk_status finish_model(lk_reading *reading, lk_megatron *megatron, lk_job *job) {
 	lk_model *model = &job->model;
 	if (megatron->hybrid != NULL) LK_TRY(read_hybrid(reading, megatron, job));
+	else if (megatron->hybrid_said) {
+		lk_fail(reading->err, LK_ERR_INPUT, reading->where,
+		        "--is-hybrid-model: layers of a hybrid are read from --hybrid-layer-pattern");
+		return lk_hint(reading->err, "this launch line cannot be predicted as it is");
+	}
 	int given = (model->layers > 0) + (model->hidden > 0) + (model->heads > 0);
 	lk_model *shape = LK_NEW(reading->arena, lk_model);
 	if (shape == NULL) return lk_oom(reading->err);
@@ -656,16 +682,18 @@ static lk_status finish_recompute(lk_reading *reading, const lk_megatron *megatr
 	    (megatron->granularity == 0 &&
 	     (megatron->recompute_activations || megatron->moe_recompute)))
 		return finish_selective(reading, megatron, job);
-	if (megatron->granularity == 0) return LK_OK;
+	bool old = megatron->checkpoint_layers || megatron->old_method > 0;
+	int method = megatron->granularity == 0 ? megatron->old_method : megatron->method,
+		count = megatron->granularity == 0 ? megatron->old_layers : megatron->recompute_count;
+	if (megatron->granularity == 0 && !old) return LK_OK;
 	job->recompute = LK_RECOMPUTE_FULL;
 	if (megatron->modules != NULL)
 		LK_TRY(lk_launch_note(reading, "recompute-modules",
 		                      "with full recomputation it has no effect"));
 	int per_stage = (lk_job_layers(job) + job->pp - 1) / job->pp;
-	int64_t block = (int64_t)megatron->recompute_count * (job->vp > 0 ? job->vp : 1);
-	if (megatron->method == 2 && (per_stage == 0 || block < per_stage))
-		job->recompute_layers = (int)block;
-	if (megatron->method == 1 && megatron->recompute_count > 1)
+	int64_t block = (int64_t)count * (job->vp > 0 ? job->vp : 1);
+	if (method == 2 && (per_stage == 0 || block < per_stage)) job->recompute_layers = (int)block;
+	if (method == 1 && count > 1)
 		return lk_launch_note(reading, "recompute-num-layers",
 		                      "units of several layers are modelled as single layers");
 	return LK_OK;
@@ -759,6 +787,21 @@ static lk_status finish_switches(lk_reading *reading, const lk_megatron *megatro
 	return LK_OK;
 }
 
+/* Primus's layouts of stages may leave the modules out that predict further tokens: they are with
+ * the loss. */
+static lk_status finish_predictions(lk_reading *reading, lk_job *job) {
+	char *layout = job->pipeline_layout, *loss = strrchr(layout, 'L');
+	size_t length = strlen(layout), modules = (size_t)job->model.mtp_layers;
+	bool primus = reading->out->framework && strcmp(reading->out->framework, "primus") == 0;
+	if (!primus || !loss || modules == 0 || strchr(layout, 'm') ||
+	    length + modules >= sizeof job->pipeline_layout)
+		return LK_OK;
+	memmove(loss + modules, loss, strlen(loss) + 1);
+	memset(loss, 'm', modules);
+	return lk_launch_assume(reading, "the module that predicts a further token is on the stage of "
+	                                 "the loss (--pipeline-layout)");
+}
+
 lk_status lk_megatron_finish(lk_reading *reading, lk_megatron *megatron, int gpus) {
 	lk_job *job = reading->out->job;
 	lk_network network = job->model.network;
@@ -766,6 +809,7 @@ lk_status lk_megatron_finish(lk_reading *reading, lk_megatron *megatron, int gpu
 	job->model.network = network;
 	LK_TRY(finish_model(reading, megatron, job));
 	LK_TRY(finish_virtual(reading, megatron, job));
+	LK_TRY(finish_predictions(reading, job));
 	finish_schedule(megatron, job);
 	LK_TRY(finish_sharding(reading, megatron, job, gpus));
 	LK_TRY(finish_dtype(reading, megatron, job));

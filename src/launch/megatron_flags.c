@@ -213,7 +213,9 @@ const lk_flag lk_megatron_flags[] = {
 	/* activations */
 	CHOICE("recompute-granularity", granularity, granularities),
 	SET2("recompute-activations", recompute_activations),
-	SET2("checkpoint-activations", recompute_activations),
+	SET2("checkpoint-activations", checkpoint_layers),
+	{"activations-checkpoint-method", LK_FLAG_CHOICE, AT(old_method), 0, 0, methods, NULL, true},
+	{"activations-checkpoint-num-layers", LK_FLAG_INT, AT(old_layers), 1, 10000, NULL, NULL, true},
 	CHOICE("recompute-method", method, methods),
 	INT("recompute-num-layers", recompute_count, 1, 10000),
 	LIST("recompute-modules", modules),
@@ -252,9 +254,9 @@ const lk_flag lk_megatron_flags[] = {
 	SET2("external-cuda-graph", cuda_graph),
 	CHOICE("cuda-graph-impl", graph_impl, graph_impls),
 	SET("sft", sft),
+	SET("is-hybrid-model", hybrid_said),
 
 	/* what another network would need */
-	REFUSE("is-hybrid-model", MAMBA),
 	REFUSE("hybrid-attention-ratio", MAMBA),
 	REFUSE("hybrid-mlp-ratio", MAMBA),
 	REFUSE("mamba-*", MAMBA),
@@ -305,6 +307,9 @@ const lk_flag lk_megatron_flags[] = {
 	LEAVE("use-torch-optimizer-for-cpu-offload",
           "which code runs the offloaded optimizer is not modelled"),
 	LEAVE("distribute-saved-activations", "distribution of saved activations is not modelled"),
+	LEAVE("DDP-impl", "gradients are reduced as Megatron-LM's own data parallelism does"),
+	LEAVE("distribute-checkpointed-activations",
+          "distribution of saved activations is not modelled"),
 	LEAVE("partition-activations", "distribution of saved activations is not modelled"),
 	LEAVE("empty-unused-memory-level", "emptying the allocator's cache is not modelled"),
 	LEAVE("fp32-residual-connection", "fp32 residuals are not modelled"),
@@ -745,6 +750,15 @@ static lk_status flags_read_value(lk_reading *reading, const lk_flag *flag, cons
 	}
 }
 
+/* --spec of the modules that --hybrid-layer-pattern has anyway, as one word or two. */
+static bool flags_own_spec(const char *name, const lk_word *words, size_t values) {
+	static const char *const specs[] = {"megatron.core.models.hybrid.hybrid_layer_specs",
+	                                    "megatron.core.models.mamba.mamba_layer_specs"};
+	for (size_t i = 0; i < 2 && values > 0 && strcmp(name, "spec") == 0; i++)
+		if (strncmp(words[0].text, specs[i], strlen(specs[i])) == 0) return true;
+	return false;
+}
+
 lk_status lk_megatron_read(lk_reading *reading, lk_megatron *megatron, const char *name,
                            const lk_word *words, size_t count, size_t *used) {
 	const lk_flag *flag = lk_megatron_flag(name);
@@ -754,6 +768,8 @@ lk_status lk_megatron_read(lk_reading *reading, lk_megatron *megatron, const cha
 	if (flag == NULL) return lk_launch_unknown(reading, name);
 	if (flag->kind == LK_FLAG_IGNORED) return lk_launch_skip(reading, name, flag->reason);
 	if (flag->kind == LK_FLAG_UNMODELLED) return lk_launch_note(reading, name, flag->reason);
+	if (flags_own_spec(name, words, values))
+		return lk_launch_skip(reading, name, "Megatron-LM's own modules of hybrids");
 	if (flag->kind == LK_FLAG_REFUSED) {
 		lk_fail(reading->err, LK_ERR_INPUT, reading->where, "--%s: %s", name, flag->reason);
 		return lk_hint(reading->err, "this launch line cannot be predicted as it is");

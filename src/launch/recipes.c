@@ -3,6 +3,8 @@
  * src/megatron/bridge/recipes), which share their stems, and of torchtitan (--module llama3
  * --config llama3_70b, pytorch/torchtitan, torchtitan/models/NAME/config_registry.py); and how
  * Bridge's library lays them out where the command line does not say. */
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/arena.h"
@@ -67,6 +69,69 @@ static const lk_recipe recipes[] = {
 	NAMED("gpt3-175b", "gpt3_175b"),
 };
 /* clang-format on */
+
+/* clang-format off */
+/* Megatron-Bridge's recipes for performance (scripts/performance/configs), whose names say GPUs, kind
+ * and format: llama3_70b_pretrain_64gpu_h100_fp8cs_config. Kinds and formats between blanks. */
+static const struct perf_recipe {
+	const char *stem, *kinds, *formats;
+	lk_recipe_perf is; /* GPUs, tp, pp, vp, cp, ep, mbs, gbs, seq, recomputed layers, sharded */
+} perfs[] = {
+	{"llama3_8b", " h100 ", " bf16 ", {8, 1, 1, 0, 2, 1, 1, 128, 8192, 0, false}},
+	{"llama3_8b", " h100 ", " fp8cs ", {8, 1, 1, 0, 1, 1, 1, 128, 8192, 5, false}},
+	{"llama3_8b", " b200 gb200 ", " bf16 fp8cs fp8mx nvfp4 ", {8, 1, 1, 0, 1, 1, 2, 128, 8192, 0, false}},
+	{"llama3_8b", " gb300 ", " bf16 fp8cs fp8mx nvfp4 ", {8, 1, 1, 0, 1, 1, 4, 128, 8192, 0, false}},
+	{"llama3_70b", " h100 ", " bf16 ", {64, 4, 4, 5, 2, 1, 1, 256, 8192, 0, false}},
+	{"llama3_70b", " h100 ", " fp8cs ", {64, 4, 8, 5, 1, 1, 1, 256, 8192, 0, false}},
+	{"llama3_70b", " b200 ", " bf16 ", {64, 2, 4, 5, 2, 1, 1, 256, 8192, 0, false}},
+	{"llama3_70b", " gb200 ", " bf16 ", {64, 1, 1, 0, 1, 1, 1, 256, 8192, 0, true}},
+	{"llama3_70b", " b200 gb200 ", " fp8cs ", {64, 1, 1, 0, 1, 1, 1, 256, 8192, 0, true}},
+	{"llama3_70b", " b200 gb200 ", " fp8mx nvfp4 ", {64, 2, 4, 5, 1, 1, 1, 256, 8192, 0, false}},
+	{"llama31_405b", " h100 ", " bf16 fp8cs ", {1024, 8, 8, 8, 2, 1, 1, 1536, 8192, 0, false}},
+	{"llama31_405b", " gb200 ", " bf16 fp8mx nvfp4 ", {128, 4, 16, 8, 1, 1, 1, 768, 8192, 0, false}},
+	{"llama31_405b", " gb200 ", " fp8cs ", {128, 4, 16, 4, 1, 1, 1, 768, 8192, 0, false}},
+	{"deepseek_v3", " h100 ", " bf16 ", {1024, 2, 8, 4, 1, 64, 1, 16384, 4096, 0, false}},
+	{"deepseek_v3", " h100 ", " fp8sc ", {1024, 2, 8, 2, 1, 64, 1, 16384, 4096, 0, false}},
+	{"deepseek_v3", " gb200 gb300 ", " bf16 fp8cs ", {256, 1, 4, 4, 1, 64, 1, 4096, 4096, 0, false}},
+	{"deepseek_v3", " gb300 ", " fp8mx ", {256, 1, 2, 8, 1, 32, 1, 4096, 4096, 0, false}},
+	{"qwen3_235b_a22b", " h100 ", " bf16 fp8cs ", {256, 2, 8, 4, 1, 32, 1, 8192, 4096, 0, false}},
+	{"qwen3_235b_a22b", " gb200 ", " fp8mx ", {256, 1, 8, 3, 1, 32, 1, 8192, 4096, 0, false}},
+	{"qwen3_30b_a3b", " h100 ", " bf16 fp8cs ", {16, 1, 1, 0, 1, 16, 1, 1024, 4096, 0, false}},
+	{"qwen3_30b_a3b", " gb200 ", " bf16 fp8cs fp8mx ", {8, 1, 1, 0, 1, 8, 4, 512, 4096, 0, false}},
+	{"gpt_oss_120b", " h100 ", " bf16 fp8cs ", {64, 1, 4, 0, 1, 8, 1, 1280, 4096, 0, false}},
+	{"gpt_oss_120b", " gb200 ", " bf16 fp8mx ", {64, 1, 1, 0, 1, 64, 4, 1280, 4096, 0, false}},
+};
+/* clang-format on */
+
+static bool recipes_lists(const char *list, const char *word) {
+	char spaced[32];
+	snprintf(spaced, sizeof spaced, " %.20s ", word);
+	return strstr(list, spaced) != NULL;
+}
+
+const lk_recipe_perf *lk_recipe_perf_of(const char *stem, const char *kind, const char *format) {
+	for (size_t i = 0; i < sizeof perfs / sizeof *perfs; i++)
+		if (strcmp(perfs[i].stem, stem) == 0 && recipes_lists(perfs[i].kinds, kind) &&
+		    recipes_lists(perfs[i].formats, format))
+			return &perfs[i].is;
+	return NULL;
+}
+
+/* "..._64gpu_h100_fp8cs_...": false where the name says no kind. */
+bool lk_recipe_perf_name(const char *name, lk_recipe_named *out) {
+	const char *at = strstr(name, "gpu_");
+	if (at == NULL || at == name) return false;
+	const char *number = at;
+	while (number > name && number[-1] >= '0' && number[-1] <= '9') number--;
+	size_t kind = strcspn(at + 4, "_"), format = 0;
+	if (number == at || at - number > 6 || kind == 0 || kind >= sizeof out->kind) return false;
+	*out = (lk_recipe_named){.gpus = atoi(number)};
+	snprintf(out->kind, sizeof out->kind, "%.*s", (int)kind, at + 4);
+	if (at[4 + kind] == '_') format = strcspn(at + 5 + kind, "_");
+	if (format > 0 && format < sizeof out->format)
+		snprintf(out->format, sizeof out->format, "%.*s", (int)format, at + 5 + kind);
+	return out->gpus > 0;
+}
 
 enum {
 	RECIPES = sizeof recipes / sizeof *recipes

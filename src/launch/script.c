@@ -6,6 +6,7 @@
  * execution is not certain, what is assigned becomes unknown; what would be added to a list is left
  * out, and an uncertain launch is taken where there is no other, and both are said. */
 #include "base/arena.h"
+#include "base/text.h"
 #include "launch/launch.h"
 
 #include <ctype.h>
@@ -51,6 +52,9 @@ static const char *const harmless[] = {
  */
 struct launch_sought {
 	lk_reading *reading;
+	bool fed;            /* the last command runs what it reads */
+	size_t option;       /* of the arguments, which getopts reads next */
+	const char *missing; /* a script that this one reads and that is not here; NULL: none */
 	lk_words words;
 	int line; /* of the launch */
 	int rank; /* how much it looks like the training: the last of the best is taken */
@@ -92,6 +96,7 @@ static lk_status read_batch_line(lk_shell *shell, const char *line, size_t lengt
 }
 
 static lk_status run_text(lk_shell *shell, const char *text, size_t size);
+static lk_status script_run_file(lk_shell *shell, const char *path);
 
 static lk_status expand_all(lk_shell *shell, const lk_raws *words, size_t from, lk_words *out) {
 	for (size_t i = from; i < words->count; i++) LK_TRY(lk_shell_expand(shell, &words->at[i], out));
@@ -151,13 +156,21 @@ static lk_status run_source(lk_shell *shell, const lk_raws *words) {
 	lk_word name;
 	LK_TRY(lk_shell_expand_one(shell, raw, &name));
 	const char *path = script_beside(shell, name.text);
-	if (path == NULL)
+	if (path == NULL) {
+		sought->missing = lk_arena_strdup(shell->arena, name.text);
 		return lk_launch_assume(sought->reading,
 		                        "line %d: %.80s, which the script reads, is not here: what it "
 		                        "sets is not known (--var NAME=VALUE)",
 		                        raw->line, name.text);
+	}
+	return script_run_file(shell, path);
+}
+
+/* The text of a script that this one reads or starts, from its first line on. */
+static lk_status script_run_file(lk_shell *shell, const char *path) {
+	struct launch_sought *sought = shell->caller;
 	if (++sought->sources > SOURCES)
-		return lk_shell_fail(shell, raw->line, "scripts read one another too often",
+		return lk_shell_fail(shell, shell->line, "scripts read one another too often",
 		                     "give one that launches");
 	char *text;
 	size_t size;
@@ -332,6 +345,98 @@ static lk_status script_call(lk_shell *shell, const lk_raws *words, size_t first
 	return status;
 }
 
+/* The word that is a script which another one starts and that is here, or was written by it; its
+ * path in *path, or the file in *inner. */
+static size_t script_started(lk_shell *shell, const lk_words *words, const char **path,
+                             const lk_inner_file **inner) {
+	const struct launch_sought *sought = shell->caller;
+	static const char *const starters[] = {"bash", "sh", "zsh", "sbatch", "srun"};
+	static const char *const endings[] = {".sh", ".sbatch", ".slurm", ".sub"};
+	bool started = words->count > 0 && strchr(words->at[0].text, '/') != NULL;
+	for (size_t i = 0; words->count > 0 && i < sizeof starters / sizeof *starters; i++)
+		started |= strcmp(words->at[0].text, starters[i]) == 0;
+	for (size_t i = 0; started && i < words->count; i++) {
+		const char *text = words->at[i].text;
+		if (i > 0 && lk_launch_starts(text) && strcmp(text, "srun") != 0) return 0;
+		bool script = false;
+		for (size_t k = 0; k < sizeof endings / sizeof *endings; k++)
+			script |= text[0] != '-' && lk_ends_in(text, endings[k]);
+		*path = NULL;
+		*inner = sought->reading->files;
+		while (*inner != NULL && (!script || strcmp((*inner)->name, text) != 0))
+			*inner = (*inner)->next;
+		if (script && *inner == NULL) *path = script_beside(shell, text);
+		if (*path != NULL || *inner != NULL) return i;
+	}
+	*path = NULL;
+	*inner = NULL;
+	return 0;
+}
+
+/* Options of sbatch and srun in front of the script that they start. */
+static lk_status script_batch_options(lk_shell *shell, const lk_words *words, size_t count) {
+	struct launch_sought *sought = shell->caller;
+	bool slurm = strcmp(words->at[0].text, "sbatch") == 0 || strcmp(words->at[0].text, "srun") == 0;
+	const char *options = "";
+	if (!slurm || sought->batch == NULL) return LK_OK;
+	for (size_t i = 1; i < count && options != NULL; i++)
+		options = lk_arena_printf(shell->arena, "%s %s", options, words->at[i].text);
+	if (options == NULL) return lk_oom(shell->err);
+	LK_TRY(lk_launcher_sbatch(sought->reading, options, sought->batch));
+	return set_batch_variables(shell, sought->batch);
+}
+
+/* bash inner.sh 8; sbatch --nodes=4 job.sbatch: a script that is here is read in its place, with its
+ * own arguments. */
+static lk_status script_start(lk_shell *shell, const lk_raws *words, bool *ran) {
+	lk_words expanded = {0};
+	const char *path = NULL;
+	const lk_inner_file *inner = NULL;
+	lk_status status = expand_all(shell, words, 0, &expanded);
+	size_t at = status == LK_OK ? script_started(shell, &expanded, &path, &inner) : 0;
+	*ran = path != NULL || inner != NULL;
+	if (*ran) status = script_batch_options(shell, &expanded, at);
+	lk_word *args = *ran ? LK_ARRAY(shell->arena, lk_word, expanded.count + 1) : NULL;
+	if (*ran && args == NULL) status = lk_oom(shell->err);
+	if (*ran && status == LK_OK) {
+		const lk_word *outer = shell->args;
+		size_t outer_count = shell->arg_count;
+		bool known = shell->args_known, stop = shell->stop;
+		shell->arg_count = expanded.count - at - 1;
+		if (shell->arg_count > 0)
+			memcpy(args, expanded.at + at + 1, shell->arg_count * sizeof *args);
+		shell->args = args;
+		shell->args_known = true;
+		status = inner != NULL ? run_text(shell, inner->text, inner->size)
+		                       : script_run_file(shell, path);
+		shell->args = outer;
+		shell->arg_count = outer_count;
+		shell->args_known = known;
+		shell->stop = stop; /* its exit is its own */
+	}
+	lk_vec_free(&expanded);
+	return status;
+}
+
+/* ssh HOST "cd x && torchrun ...": what it runs elsewhere is read here. */
+static lk_status script_run_remote(lk_shell *shell, const lk_raws *words) {
+	static const char options[] = "bceiJlLoOpQRSWFmE";
+	lk_words expanded = {0};
+	lk_status status = expand_all(shell, words, 0, &expanded);
+	size_t i = 1;
+	for (; status == LK_OK && i < expanded.count && expanded.at[i].text[0] == '-'; i++) {
+		const char *text = expanded.at[i].text;
+		if (text[1] != '\0' && text[2] == '\0' && strchr(options, text[1]) != NULL) i++;
+	}
+	const char *command = "";
+	for (i++; status == LK_OK && i < expanded.count && command != NULL; i++)
+		command = lk_arena_printf(shell->arena, "%s%s ", command, expanded.at[i].text);
+	if (status == LK_OK && command == NULL) status = lk_oom(shell->err);
+	if (status == LK_OK) status = run_text(shell, command, strlen(command));
+	lk_vec_free(&expanded);
+	return status;
+}
+
 static lk_status run_command(lk_shell *shell, lk_raws *words, lk_truth certain) {
 	static const char *const declaring[] = {"export",   "declare", "local",
 	                                        "readonly", "typeset", NULL};
@@ -347,7 +452,10 @@ static lk_status run_command(lk_shell *shell, lk_raws *words, lk_truth certain) 
 			LK_TRY(lk_shell_assign(shell, &words->at[i], certain, false));
 		return LK_OK;
 	}
+	static const char *const fed[] = {"bash", "sh", "zsh", "sbatch", "ssh", "srun", NULL};
+	struct launch_sought *sought = shell->caller;
 	const lk_raw *name = &words->at[first];
+	sought->fed = certain == LK_SHELL_TRUE && script_among(name, fed);
 	if (script_among(name, declaring)) return lk_shell_declare(shell, words, certain);
 	if (lk_shell_raw_is(name, "unset")) return lk_shell_unset(shell, words, certain);
 	if (script_among(name, setting)) return lk_shell_set_by_command(shell, words);
@@ -374,10 +482,20 @@ static lk_status run_command(lk_shell *shell, lk_raws *words, lk_truth certain) 
 		lk_raws rest = {.at = words->at + first, .count = words->count - first};
 		return lk_shell_set_by_command(shell, &rest);
 	}
+	if (lk_shell_raw_is(name, ":")) { /* it may set variables: ": ${MBS:=2}" */
+		lk_words expanded = {0};
+		lk_status status = expand_all(shell, words, first + 1, &expanded);
+		lk_vec_free(&expanded);
+		return status;
+	}
 	if (script_among(name, passed)) return LK_OK;
 	if (script_among(name, harmless)) return LK_OK;
 	uint32_t function = script_function(shell, name);
 	if (function != UINT32_MAX) return script_call(shell, words, first, function, certain);
+	bool ran = false, remote = lk_shell_raw_is(name, "ssh");
+	if (remote && certain == LK_SHELL_TRUE) return script_run_remote(shell, words);
+	if (certain != LK_SHELL_FALSE && first == 0) LK_TRY(script_start(shell, words, &ran));
+	if (ran) return LK_OK;
 	return run_program(shell, words, certain);
 }
 
@@ -646,11 +764,41 @@ static lk_status function_begins(lk_shell *shell, const lk_raw *name) {
 	return LK_OK;
 }
 
+/* getopts OPTIONS NAME: the next option of the script's arguments. */
+static lk_truth script_getopts(lk_shell *shell, const lk_raws *words, lk_status *status) {
+	struct launch_sought *sought = shell->caller;
+	lk_word known;
+	if (words->count < 3 || !shell->args_known || sought->option >= shell->arg_count)
+		return LK_SHELL_FALSE;
+	if (shell->blocks.count > 0 && lk_last(&shell->blocks)->kind == 'l')
+		return LK_SHELL_TRUE; /* the loop is read; it is asked when it runs */
+	const lk_word *arg = &shell->args[sought->option];
+	*status = lk_shell_expand_one(shell, &words->at[1], &known);
+	char *name = lk_arena_strndup(shell->arena, words->at[2].at,
+	                              (size_t)(words->at[2].end - words->at[2].at));
+	if (*status == LK_OK && name == NULL) *status = lk_oom(shell->err);
+	if (*status != LK_OK || arg->unknown != NULL || arg->text[0] != '-' || arg->text[1] == '\0' ||
+	    strcmp(arg->text, "--") == 0)
+		return LK_SHELL_FALSE;
+	sought->option++;
+	const char *at = strchr(known.text, arg->text[1]);
+	lk_word letter = {.text = lk_arena_strndup(shell->arena, at != NULL ? at : "?", 1)},
+			value = {.text = arg->text + 2};
+	if (at != NULL && at[1] == ':' && *value.text == '\0' && sought->option < shell->arg_count)
+		value = shell->args[sought->option++];
+	lk_word next = {.text = lk_arena_printf(shell->arena, "%zu", sought->option + 1)};
+	if (letter.text == NULL || next.text == NULL) *status = lk_oom(shell->err);
+	if (*status == LK_OK) *status = script_set(shell, name, &letter);
+	if (*status == LK_OK) *status = script_set(shell, "OPTARG", &value);
+	if (*status == LK_OK) *status = script_set(shell, "OPTIND", &next);
+	return *status == LK_OK ? LK_SHELL_TRUE : LK_SHELL_UNKNOWN;
+}
+
 static lk_truth test_command(lk_shell *shell, const lk_raws *words, lk_status *status) {
 	const lk_raw *name = &words->at[0];
 	if (lk_shell_raw_is(name, "true") || lk_shell_raw_is(name, ":")) return LK_SHELL_TRUE;
 	if (lk_shell_raw_is(name, "false")) return LK_SHELL_FALSE;
-	if (lk_shell_raw_is(name, "getopts") && shell->arg_count == 0) return LK_SHELL_FALSE;
+	if (lk_shell_raw_is(name, "getopts")) return script_getopts(shell, words, status);
 	bool single = lk_shell_raw_is(name, "["), twice = lk_shell_raw_is(name, "[[");
 	if (!single && !twice && !lk_shell_raw_is(name, "test")) return LK_SHELL_UNKNOWN;
 	lk_words expanded = {0};
@@ -905,10 +1053,12 @@ static lk_status script_doubt(lk_shell *shell, int line) {
 	                        "line %d adds nothing: whether it runs only the cluster knows", line);
 }
 
-/* A configuration that the script writes before it launches with it. */
+/* A file that the script writes before it launches with it; without a name the input of the last
+ * command, which bash, sbatch and ssh run: sbatch <<END. */
 static lk_status script_keep_file(lk_shell *shell, const char *name, const char *text,
                                   size_t length) {
 	struct launch_sought *sought = shell->caller;
+	if (name == NULL) return sought->fed ? run_text(shell, text, length) : LK_OK;
 	lk_inner_file *file = LK_NEW(shell->arena, lk_inner_file);
 	if (file == NULL) return lk_oom(shell->err);
 	*file = (lk_inner_file){name, text, length, sought->reading->files};
@@ -969,7 +1119,9 @@ lk_status lk_script_words(lk_reading *reading, const char *text, size_t size,
 	if (status == LK_OK && sought.rank == 0) {
 		lk_fail(reading->err, LK_ERR_INPUT, reading->where,
 		        "no command starts torchrun, srun, mpirun, deepspeed, accelerate or python");
-		status = lk_hint(reading->err, "give the script that launches the training");
+		status = sought.missing != NULL
+		             ? lk_hint(reading->err, "give it beside %.80s, which it reads", sought.missing)
+		             : lk_hint(reading->err, "give the script that launches the training");
 	}
 	if (status == LK_OK && sought.rank > 0 && !sought.certain)
 		status = lk_launch_assume(

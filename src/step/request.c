@@ -89,6 +89,14 @@ static void add_warning(char warning[LK_MODEL_WARNING], const char *text) {
 	snprintf(warning + used, LK_MODEL_WARNING - used, "%s%s", used ? "; " : "", text);
 }
 
+static void warn_left_out(const char *name, char warning[LK_MODEL_WARNING]) {
+	char reason[LK_MODEL_REASON], shown[64], text[LK_MODEL_REASON + 128];
+	if (!lk_model_left_out(name, reason)) return;
+	snprintf(text, sizeof text, "%s: the language model alone; %s",
+	         lk_escape(name, shown, sizeof shown), reason);
+	add_warning(warning, text);
+}
+
 /* A launch line that names, or whose flags state, another network than --model: one of them is
  * meant. */
 static void warn_other_network(const lk_asked *asked, const char *name, const lk_model *model,
@@ -120,6 +128,31 @@ static void warn_other_network(const lk_asked *asked, const char *name, const lk
 	add_warning(warning, text);
 }
 
+/* Of a configuration's network with an encoder of images: texts alone leave the encoder out, and so
+ * does context parallelism; images of any size are of the size that has room. */
+static void fit_images(lk_asked *asked) {
+	lk_job *job = &asked->job;
+	lk_tower *tower = &job->model.tower;
+	bool texts = asked->launch.samples == LK_SAMPLES_TEXTS;
+	char text[128];
+	if (tower->layers <= 0 || tower->apart || asked->launch.samples == LK_SAMPLES_OPEN) return;
+	if (texts || job->cp > 1) {
+		*tower = (lk_tower){0};
+		add_warning(asked->warning,
+		            texts ? "texts are trained on: the encoder of images is left out"
+		                  : "context parallelism: the encoder of images is left out, its tokens "
+		                    "are counted as text");
+		return;
+	}
+	if (!tower->any_size || tower->image <= LK_IMAGE_PIXELS ||
+	    lk_tower_tokens(tower) * tower->images <= job->seq)
+		return;
+	tower->image = LK_IMAGE_PIXELS;
+	snprintf(text, sizeof text, "images of %d pixels a side are assumed (--image-size)",
+	         LK_IMAGE_PIXELS);
+	add_warning(asked->warning, text);
+}
+
 /* The network of a request: --model, else the one that the launch line states or names. */
 static lk_status read_model(const lk_predict_request *request, lk_asked *out, lk_error *err) {
 	if (!request->model) {
@@ -128,10 +161,14 @@ static lk_status read_model(const lk_predict_request *request, lk_asked *out, lk
 		if (request->as) return lk_fail(err, LK_ERR_INPUT, "--as", "goes with --model config.json");
 		if (out->job.model.layers > 0) return LK_OK; /* the launch line states the shape */
 		if (named) {
-			if (lk_model_preset(named, &out->job.model, &unknown) == LK_OK) return LK_OK;
-			char shown[80];
-			lk_fail(err, LK_ERR_INPUT, "launch line", "--%s: no model is named \"%s\"",
-			        out->launch.network_flag, lk_escape(named, shown, sizeof shown));
+			if (lk_model_preset(named, &out->job.model, &unknown) == LK_OK) {
+				warn_left_out(named, out->warning);
+				fit_images(out);
+				return LK_OK;
+			}
+			char shown[160];
+			lk_fail(err, LK_ERR_INPUT, "launch line", "--%s: %s", out->launch.network_flag,
+			        lk_escape(unknown.what, shown, sizeof shown));
 			return lk_hint(err, "add --model with a preset (`lockstep models` lists them) or a "
 			                    "config.json");
 		}
@@ -147,6 +184,7 @@ static lk_status read_model(const lk_predict_request *request, lk_asked *out, lk
 	}
 	if (config) LK_TRY(lk_model_read(request->model, request->as, &model, out->warning, err));
 	else LK_TRY(lk_model_preset(request->model, &model, err));
+	if (!config) warn_left_out(request->model, out->warning);
 	warn_other_network(out, request->model, &model, out->warning);
 	if (out->launch.window_said) {
 		model.window = out->job.model.window;
@@ -175,9 +213,16 @@ static lk_status request_read_cluster(lk_arena *arena, const lk_predict_request 
 	/* What the file leaves open is the least that works, where nobody says it otherwise. */
 	if (launched == 0 && !request->gpus && !request->cluster && !request->dp)
 		launched = out->launch.gpus_assumed;
+	else if (out->launch.gpus_line > 0) { /* what was assumed does not hold */
+		int line = out->launch.gpus_line - 1, after = out->launch.assumed_count - line - 1;
+		memmove(&out->launch.assumed[line], &out->launch.assumed[line + 1],
+		        (size_t)after * sizeof *out->launch.assumed);
+		out->launch.assumed_count--;
+		out->launch.gpus_line = 0;
+	}
 	lk_where where = {.cluster = request->cluster,
 	                  .power_w = request->power,
-	                  .gpu = request->gpu,
+	                  .gpu = request->gpu || request->cluster ? request->gpu : out->launch.device,
 	                  .gpus = request->cluster || launched > 0
 	                              ? request->gpus
 	                              : gpus_of_degrees(request, &out->job),

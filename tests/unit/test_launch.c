@@ -296,8 +296,31 @@ static void recipes_by_name(void **state) {
 	lk_launch perf = script(&arena, "python run_recipe.py --recipe "
 	                                "qwen3_30b_a3b_pretrain_16gpu_h100_bf16_config");
 	assert_string_equal(perf.network, "qwen3-30b-a3b");
+	assert_string_equal(perf.device, "h100");
+	assert_int_equal(perf.gpus, 16);
+	assert_int_equal(perf.job->ep, 16);
+	assert_int_equal(perf.job->gbs, 1024);
+	perf = script(&arena, "python setup_experiment.py -m llama3 -mr llama3_70b -ng 64 -gn 8 "
+	                      "-g h100 -c fp8_cs -gb 512");
+	assert_int_equal(perf.gpus, 64);
+	assert_int_equal(perf.job->pp, 8);
+	assert_int_equal(perf.job->vp, 5);
+	assert_int_equal(perf.job->gbs, 512);
+	assert_int_equal(perf.job->dtype, LK_FP8);
+	assert_int_equal(perf.job->fp8_recipe, LK_FP8_TENSORWISE);
+	perf = script(&arena, "python run_recipe.py --recipe llama3_8b_peft_config -tp 2");
+	assert_int_equal(perf.job->task, LK_TASK_LORA);
+	assert_int_equal(perf.job->tp, 2);
+	assert_int_equal(perf.job->cp, 0); /* the layout of pretraining is not that of adapters */
 	lk_launch nemo = script(&arena, "nemo llm pretrain --factory 'llama31_405b(num_nodes=4)'");
 	assert_string_equal(nemo.network, "llama3.1-405b");
+	assert_int_equal(nemo.gpus, 32);
+	nemo = script(&arena, "nemo llm pretrain --factory 'llama3_70b(num_nodes=8)'");
+	assert_int_equal(nemo.gpus, 64);
+	assert_int_equal(nemo.job->pp, 4);
+	assert_int_equal(nemo.job->vp, 5);
+	nemo = script(&arena, "nemo llm finetune --factory llama3_8b peft.dim=16");
+	assert_int_equal(nemo.job->lora_rank, 16);
 	lk_launch titan =
 		script(&arena, "torchrun --nproc_per_node=8 --nnodes=2 -m torchtitan.train --module llama3 "
 	                   "--config llama3_70b --training.num-tokens-per-train-step 1048576 "
@@ -617,7 +640,8 @@ static void flag_errors(void **state) {
 	assert_refused(NETWORK "--tensor-model-parallel-size", "value is missing");
 	assert_refused(NETWORK "--tensor-model-parallel-size 1e9", "tensor-model-parallel-size");
 	assert_refused(NETWORK "--hybrid-override-pattern M-MX", "letter 'X'");
-	assert_refused(NETWORK "--hybrid-layer-pattern M*/M*", "letter '/'");
+	assert_refused(NETWORK "--hybrid-layer-pattern M*/X", "letter 'X'");
+	assert_refused(NETWORK "--is-hybrid-model", "--hybrid-layer-pattern");
 	assert_refused(NETWORK "--hybrid-layer-pattern M*+", "two of *, + and D");
 	assert_refused(NETWORK "--hybrid-layer-pattern M+", "--multi-latent-attention");
 	assert_refused(NETWORK "--hybrid-layer-pattern '|'", "0 layers");

@@ -35,6 +35,7 @@ enum {
 typedef struct lk_shell_var {
 	lk_words values; /* one for a scalar */
 	bool set, array, exported;
+	bool keyed; /* elements are "[KEY]=VALUE" */
 	bool held; /* given by whoever asks: the script does not change it */
 } lk_shell_var;
 
@@ -93,6 +94,7 @@ typedef struct lk_shell {
 	bool args_known;
 	bool stop;              /* the script has ended: exit */
 	const char *heredoc[8]; /* delimiters that wait for the end of the line */
+	bool literal[8];        /* their texts are not expanded */
 	int heredocs;
 	const char *output; /* where the present command writes to, as it is written; NULL: nowhere */
 	/* What the caller makes of a comment line, for instance of "#SBATCH ..."; NULL: nothing. */
@@ -119,6 +121,9 @@ lk_status lk_shell_fail(lk_shell *shell, int line, const char *what, const char 
 const char *lk_shell_skip_single(const char *at, const char *end);
 const char *lk_shell_skip_double(const char *at, const char *end);
 const char *lk_shell_skip_backtick(const char *at, const char *end);
+/* The end of "<path to the data>", which who publishes a script leaves to be filled in; NULL: `at`
+ * begins none. A shell would read a file of the first word's name. */
+const char *lk_shell_placeholder(const char *at, const char *end);
 /* After the word that begins at `at`; NULL after an error (an open quote or bracket). */
 const char *lk_shell_word_end(lk_shell *shell, const char *at, const char *end, int line);
 /* After the bracket that closes the one at `at`; quotes inside are honoured; NULL if it does not
@@ -138,6 +143,9 @@ char *lk_shell_unknown(lk_shell *shell, int line, const char *what, size_t lengt
 lk_status lk_shell_expand(lk_shell *shell, const lk_raw *raw, lk_words *out);
 /* The same without splitting: exactly one word. */
 lk_status lk_shell_expand_one(lk_shell *shell, const lk_raw *raw, lk_word *out);
+/* The text of a here-document. */
+lk_status lk_shell_expand_here(lk_shell *shell, const char *at, const char *end, int line,
+                               lk_word *out);
 
 /* shell_read.c */
 /* The words up to the end of a simple command, which is left unread; none at the end of a line. */
@@ -149,6 +157,10 @@ lk_status lk_shell_newline(lk_shell *shell);
  * unknown. */
 /* "NAME=", "NAME+=" or "NAME[...]=" at the start of a word: length of the name, 0 if it is none. */
 size_t lk_shell_assignment(const lk_raw *raw, bool *append, const char **value);
+/* Length of "[KEY]=" at the start of an element; 0: it has no key. */
+size_t lk_shell_key(const char *text);
+/* The element of a key, or of a number; NULL: there is none. */
+lk_word *lk_shell_element(const lk_shell_var *var, const char *key);
 lk_status lk_shell_assign(lk_shell *shell, const lk_raw *raw, lk_truth certain, bool exported);
 lk_status lk_shell_declare(lk_shell *shell, const lk_raws *words,
                            lk_truth certain); /* export, declare, local, ... */

@@ -3,6 +3,7 @@
 #include "base/arena.h"
 #include "launch/shell/shell.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 size_t lk_shell_assignment(const lk_raw *raw, bool *append, const char **value) {
@@ -18,6 +19,25 @@ size_t lk_shell_assignment(const lk_raw *raw, bool *append, const char **value) 
 	if (p >= raw->end || *p != '=') return 0;
 	*value = p + 1;
 	return n;
+}
+
+size_t lk_shell_key(const char *text) {
+	const char *end = *text == '[' ? strstr(text, "]=") : NULL;
+	return end != NULL ? (size_t)(end - text) + 2 : 0;
+}
+
+lk_word *lk_shell_element(const lk_shell_var *var, const char *key) {
+	size_t length = strlen(key);
+	char *end;
+	long number = strtol(key, &end, 10);
+	for (size_t i = var->values.count; var->keyed && i > 0; i--) {
+		const char *text = var->values.at[i - 1].text;
+		if (lk_shell_key(text) == length + 3 && strncmp(text + 1, key, length) == 0)
+			return &var->values.at[i - 1];
+	}
+	if (var->keyed || *key == '\0' || *end != '\0') return NULL;
+	if (number < 0) number += (long)var->values.count;
+	return number >= 0 && (size_t)number < var->values.count ? &var->values.at[number] : NULL;
 }
 
 static lk_status array_words(lk_shell *shell, const lk_raw *raw, const char *value, lk_words *out) {
@@ -67,6 +87,7 @@ static lk_status assign_put_values(lk_shell *shell, lk_shell_var *var, const lk_
 	for (size_t i = 0; i < values->count; i++) var->values.at[var->values.count++] = values->at[i];
 	var->set = true;
 	var->array |= array;
+	if (array) var->keyed = var->values.count > 0 && lk_shell_key(var->values.at[0].text) > 0;
 	return LK_OK;
 }
 
@@ -83,6 +104,32 @@ static lk_status make_unknown(lk_shell *shell, const lk_raw *raw, size_t length,
 	return LK_OK;
 }
 
+/* A[KEY]=VALUE: kept as "[KEY]=VALUE", or in its place of a list. */
+static lk_status assign_element(lk_shell *shell, const lk_raw *raw, size_t length,
+                                const char *value) {
+	const char *bracket = memchr(raw->at + length, ']', (size_t)(raw->end - raw->at - (long)length));
+	lk_raw key_raw = {.at = raw->at + length + 1, .end = bracket, .line = raw->line},
+		   value_raw = {.at = value, .end = raw->end, .line = raw->line};
+	lk_word key, text;
+	lk_shell_var *var;
+	LK_TRY(lk_shell_expand_one(shell, &key_raw, &key));
+	LK_TRY(lk_shell_expand_one(shell, &value_raw, &text));
+	LK_TRY(lk_shell_var_at(shell, raw->at, length, &var));
+	if (var->held) return LK_OK;
+	lk_word *at = lk_shell_element(var, key.text);
+	bool number = *key.text && strspn(key.text, "0123456789") == strlen(key.text);
+	bool next = !var->keyed && number && strtoul(key.text, NULL, 10) == var->values.count;
+	if (at == NULL && !lk_push(&var->values)) return lk_oom(shell->err);
+	if (at == NULL) at = lk_last(&var->values);
+	if (key.unknown != NULL && text.unknown == NULL) text.unknown = key.unknown;
+	var->set = var->array = true;
+	if (!next && at == lk_last(&var->values)) var->keyed |= !number || var->values.count == 1;
+	*at = text;
+	if (!var->keyed) return LK_OK;
+	at->text = lk_arena_printf(shell->arena, "[%s]=%s", key.text, text.text);
+	return at->text != NULL ? LK_OK : lk_oom(shell->err);
+}
+
 lk_status lk_shell_assign(lk_shell *shell, const lk_raw *raw, lk_truth certain, bool exported) {
 	bool append;
 	const char *value;
@@ -91,6 +138,8 @@ lk_status lk_shell_assign(lk_shell *shell, const lk_raw *raw, lk_truth certain, 
 	lk_shell_var *var;
 	bool array = value < raw->end && *value == '(', element = raw->at[length] == '[';
 	lk_status status = LK_OK;
+	if (element && certain == LK_SHELL_TRUE && !append)
+		return assign_element(shell, raw, length, value);
 	/* What may be added to a list is left out: whoever reads on is told so. */
 	if (certain == LK_SHELL_UNKNOWN && append && !element)
 		return shell->doubt != NULL ? shell->doubt(shell, raw->line) : LK_OK;

@@ -2,11 +2,17 @@
  * Command Language 2.2, 2.6), with bash's arrays. Unquoted expansions are split at blanks;
  * "${A[@]}" gives one word per element. */
 #include <ctype.h>
+#include <fnmatch.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/arena.h"
 #include "launch/shell/shell.h"
+
+enum {
+	EDITED = 4096 /* bytes of a text that ${A%...} and the like edit */
+};
 
 /* A word under construction. */
 struct builder {
@@ -15,6 +21,7 @@ struct builder {
 	LK_VEC(char) text;
 	bool open;  /* something belongs to the present word, be it "" */
 	bool split; /* expansions are split at blanks */
+	bool here;  /* a here-document, in which quotes stand for themselves */
 	const char *unknown;
 	bool empty_if_unset; /* all that is unknown would be empty in a plain shell */
 	bool argument;
@@ -98,6 +105,7 @@ static lk_status put_elements(struct builder *builder, const lk_shell_var *var, 
                               bool quoted) {
 	for (size_t i = 0; i < var->values.count; i++) {
 		lk_word value = var->values.at[i]; /* a copy: the array may move */
+		if (var->keyed) value.text += lk_shell_key(value.text);
 		bool apart = i > 0 && builder->split && (which == '@' || !quoted);
 		if (apart) LK_TRY(end_word(builder));
 		else if (i > 0) LK_TRY(expand_put(builder, " ", 1));
@@ -177,6 +185,76 @@ static lk_status put_operator(struct builder *builder, const lk_shell_var *var, 
 		lk_shell_unknown(builder->s, builder->line, start, size, "is not evaluated"), false);
 }
 
+/* What ${A%*.sh}, ${A##*-}, ${A/from/to}, ${A,,} and ${A:2:3} make of a text; NULL: not known. */
+static const char *expand_edit(lk_shell *shell, const char *text, const char *op, const char *word) {
+	size_t length = strlen(text);
+	bool twice = op[1] == op[0];
+	char *copy = length <= EDITED ? lk_arena_strdup(shell->arena, text) : NULL;
+	if (copy == NULL) return NULL;
+	for (size_t k = 0; (*op == '%' || *op == '#') && k <= length; k++) {
+		bool front = *op == '#';
+		size_t cut = front == twice ? length - k : k; /* the shortest piece first, or the longest */
+		char kept = copy[cut];
+		if (front) copy[cut] = '\0';
+		bool matches = fnmatch(word, front ? copy : copy + cut, 0) == 0;
+		copy[cut] = kept;
+		if (!matches) continue;
+		if (front) return copy + cut;
+		copy[cut] = '\0';
+		return copy;
+	}
+	if (*op == '%' || *op == '#') return copy;
+	if (*op == ',' || *op == '^') {
+		for (char *c = copy; *c && (twice || c == copy); c++)
+			*c = (char)(*op == ',' ? tolower((unsigned char)*c) : toupper((unsigned char)*c));
+		return copy;
+	}
+	if (*op == '/') {
+		const char *slash = strchr(word, '/');
+		size_t size = slash != NULL ? (size_t)(slash - word) : strlen(word);
+		const char *to = slash != NULL ? slash + 1 : "", *out = "";
+		if (size == 0 || strpbrk(word, "*?[") != NULL) return NULL;
+		for (const char *at = text; out != NULL;) {
+			const char *hit = at;
+			while (*hit && strncmp(hit, word, size) != 0) hit++;
+			bool found = *hit != '\0' && (twice || at == text);
+			if (!found) return lk_arena_printf(shell->arena, "%s%s", out, at);
+			out = lk_arena_printf(shell->arena, "%s%.*s%s", out, (int)(hit - at), at, to);
+			at = hit + size;
+			if (!twice) return out ? lk_arena_printf(shell->arena, "%s%s", out, at) : NULL;
+		}
+		return NULL;
+	}
+	char *end;
+	long from = strtol(word, &end, 10), count = (long)length;
+	if (*end == ':') count = strtol(end + 1, &end, 10);
+	if (*end != '\0' || from < 0 || count < 0) return NULL;
+	if (from > (long)length) from = (long)length;
+	if (count > (long)length - from) count = (long)length - from;
+	copy[from + count] = '\0';
+	return copy + from;
+}
+
+/* ${NAME<operator>WORD} that edits a known value; *known false: it is none of these. */
+static lk_status put_edit(struct builder *builder, const lk_shell_var *var, const char *op,
+                          const char *close, bool quoted, bool *known) {
+	bool slice = *op == ':' && op + 1 < close && (isdigit((unsigned char)op[1]) || op[1] == ' ');
+	*known = false;
+	if (strchr("%#/,^", *op) == NULL && !slice) return LK_OK;
+	if (var == NULL || var->values.count != 1 || var->values.at[0].unknown != NULL) return LK_OK;
+	size_t skip = 1 + (!slice && op + 1 < close && op[1] == op[0]);
+	lk_raw raw = {op + skip, close, builder->line};
+	lk_word word = {.text = ""};
+	if (raw.at < raw.end) LK_TRY(lk_shell_expand_one(builder->s, &raw, &word));
+	if (word.unknown != NULL) return LK_OK;
+	const char *text = expand_edit(builder->s, var->values.at[0].text, op,
+	                               word.text + strspn(word.text, slice ? " " : ""));
+	lk_word value = {.text = text};
+	if (text == NULL) return LK_OK;
+	*known = true;
+	return expand_put_value(builder, &value, quoted);
+}
+
 /* ${...}; `at` is the '$'. */
 static lk_status put_braces(struct builder *builder, const char *at, const char *end,
                             const char **next, bool quoted) {
@@ -205,12 +283,37 @@ static lk_status put_braces(struct builder *builder, const char *at, const char 
 	const char *op = name + n;
 	char which = '0';
 	if (op + 2 < close && *op == '[' && memchr(op, ']', (size_t)(close - op)) != NULL) {
-		which = op[1];
-		if (which != '@' && which != '*' && (which != '0' || op[2] != ']'))
-			return expand_put_unknown(
-				builder, at, size,
-				lk_shell_unknown(builder->s, builder->line, at, size, "is not evaluated"), false);
-		op = (const char *)memchr(op, ']', (size_t)(close - op)) + 1;
+		const char *bracket = memchr(op, ']', (size_t)(close - op));
+		which = bracket == op + 2 ? op[1] : 'k';
+		if (which != '@' && which != '*') { /* one element */
+			lk_raw index = {op + 1, bracket, builder->line};
+			lk_word key;
+			LK_TRY(lk_shell_expand_one(builder->s, &index, &key));
+			const lk_word *element =
+				var != NULL && key.unknown == NULL ? lk_shell_element(var, key.text) : NULL;
+			if (element == NULL)
+				return expand_put_unknown(
+					builder, at, size,
+					lk_shell_unknown(builder->s, builder->line, at, size, "is not evaluated"),
+					false);
+			held = *element;
+			held.text += var->keyed ? lk_shell_key(held.text) : 0;
+			positional.values.at = &held;
+			positional.values.count = 1;
+			var = &positional;
+			which = '0';
+		}
+		op = bracket + 1;
+	}
+	bool edited = false;
+	if (!counted && op < close && n > 0) LK_TRY(put_edit(builder, var, op, close, quoted, &edited));
+	if (edited) return LK_OK;
+	if (counted && op == close && var != NULL && which == '0' && var->values.count == 1 &&
+	    var->values.at[0].unknown == NULL) {
+		char number[24];
+		return expand_put(builder, number,
+		                  (size_t)snprintf(number, sizeof number, "%zu",
+		                                   strlen(var->values.at[0].text)));
 	}
 	if (counted && op == close && var != NULL && which != '0') {
 		char number[24];
@@ -323,14 +426,14 @@ static lk_status expand_range(struct builder *builder, const char *at, const cha
 		if (*at == '\\') {
 			LK_TRY(expand_escape(builder, at, end, quoted));
 			next = at + 2;
-		} else if (*at == '\'' && !quoted) {
+		} else if (*at == '\'' && !quoted && !builder->here) {
 			next = lk_shell_skip_single(at, end);
 			if (next == NULL)
 				return lk_shell_fail(builder->s, builder->line, "a quote is not closed",
 				                     "close it");
 			builder->open = true;
 			LK_TRY(expand_put(builder, at + 1, (size_t)(next - at - 2)));
-		} else if (*at == '"') { /* inside quotes only in ${X:-"..."} */
+		} else if (*at == '"' && !builder->here) { /* inside quotes only in ${X:-"..."} */
 			LK_TRY(expand_double(builder, at, end, &next));
 		} else if (*at == '`') {
 			LK_TRY(put_command(builder, at, lk_shell_skip_backtick(at, end), &next));
@@ -369,6 +472,20 @@ lk_status lk_shell_expand_one(lk_shell *shell, const lk_raw *raw, lk_word *out) 
 	lk_words words = {0};
 	lk_status status = expand_raw(shell, raw, &words, false);
 	if (status == LK_OK) *out = words.at[0];
+	lk_vec_free(&words);
+	return status;
+}
+
+lk_status lk_shell_expand_here(lk_shell *shell, const char *at, const char *end, int line,
+                               lk_word *out) {
+	lk_words words = {0};
+	struct builder b = {.s = shell, .out = &words, .here = true, .line = line, .open = true,
+	                    .depth = shell->depth};
+	lk_status status = expand_range(&b, at, end, true);
+	b.open = true;
+	if (status == LK_OK) status = end_word(&b);
+	if (status == LK_OK) *out = words.at[0];
+	lk_vec_free(&b.text);
 	lk_vec_free(&words);
 	return status;
 }

@@ -29,9 +29,12 @@ static lk_status shell_read_heredocs(lk_shell *shell) {
 	shell->heredocs = 0;
 	shell->output = NULL;
 	for (int i = 0; i < count; i++) {
+		int line = shell->line;
 		const char *body = shell->at, *end = shell_read_heredoc(shell, shell->heredoc[i]);
-		if (output != NULL && shell->wrote != NULL)
-			LK_TRY(shell->wrote(shell, output, body, (size_t)(end - body)));
+		lk_word text = {.text = lk_arena_strndup(shell->arena, body, (size_t)(end - body))};
+		if (text.text == NULL) return lk_oom(shell->err);
+		if (!shell->literal[i]) LK_TRY(lk_shell_expand_here(shell, body, end, line, &text));
+		if (shell->wrote != NULL) LK_TRY(shell->wrote(shell, output, text.text, strlen(text.text)));
 	}
 	return LK_OK;
 }
@@ -113,12 +116,15 @@ static lk_status redirection(lk_shell *shell, lk_raws *words) {
 	size_t length = strcspn(from, "\"' \t\n");
 	if (from + length > target.end) length = from < target.end ? (size_t)(target.end - from) : 0;
 	if (file) {
-		shell->output = lk_arena_strndup(shell->arena, from, length);
-		return shell->output == NULL ? lk_oom(shell->err) : LK_OK;
+		lk_word name;
+		LK_TRY(lk_shell_expand_one(shell, &target, &name));
+		shell->output = name.text;
+		return LK_OK;
 	}
 	if (shell->heredocs == 8)
 		return lk_shell_fail(shell, shell->line, "more than 8 here-documents in a line",
 		                     "write fewer");
+	shell->literal[shell->heredocs] = from != target.at;
 	shell->heredoc[shell->heredocs] = lk_arena_strndup(shell->arena, from, length);
 	return shell->heredoc[shell->heredocs++] == NULL ? lk_oom(shell->err) : LK_OK;
 }
@@ -186,7 +192,8 @@ lk_status lk_shell_take_words(lk_shell *shell, lk_raws *words) {
 			LK_TRY(test_operator(shell, words));
 			continue;
 		}
-		if (c == '<' || c == '>' ||
+		bool literal = lk_shell_placeholder(shell->at, shell->end) != NULL;
+		if ((c == '<' && !literal) || c == '>' ||
 		    (c == '&' && shell->at + 1 < shell->end && shell->at[1] == '>')) {
 			LK_TRY(redirection(shell, words));
 			continue;

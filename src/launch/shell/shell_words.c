@@ -141,11 +141,23 @@ static bool array_begins(const char *start, const char *at) {
 	return p + 1 == at && *p == '=';
 }
 
+const char *lk_shell_placeholder(const char *at, const char *end) {
+	const char *from = at + 1, *p = from;
+	if (at >= end || *at != '<' || from >= end || !isalpha((unsigned char)*from)) return NULL;
+	while (p < end && p - from < 120 &&
+	       (isalnum((unsigned char)*p) || strchr(" _,-./'`:", *p) != NULL) && *p != '\0')
+		p++;
+	bool whole = p < end && *p == '>' && p[-1] != ' ' && p + 1 < end && p[1] != '>';
+	return whole || (p + 1 == end && *p == '>') ? p + 1 : NULL;
+}
+
 const char *lk_shell_word_end(lk_shell *shell, const char *at, const char *end, int line) {
 	const char *start = at;
 	while (at != NULL && at < end) {
 		char c = *at;
+		const char *placeholder = lk_shell_placeholder(at, end);
 		if (c == '(' && array_begins(start, at)) at = lk_shell_close(at, end, '(', ')');
+		else if (placeholder != NULL) at = placeholder;
 		else if (strchr(" \t\n\r;&|<>()", c) != NULL && c != '\0') return at;
 		else if (c == '\'') at = lk_shell_skip_single(at, end);
 		else if (c == '"') at = lk_shell_skip_double(at, end);

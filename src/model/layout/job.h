@@ -320,6 +320,12 @@ typedef struct lk_ignored {
 	const char *flag, *reason;
 	lk_ignored_as as;
 } lk_ignored;
+/* What a configuration trains on, for networks that read images. */
+typedef enum lk_launch_samples {
+	LK_SAMPLES_OPEN,
+	LK_SAMPLES_TEXTS,
+	LK_SAMPLES_IMAGES
+} lk_launch_samples;
 typedef struct lk_launch {
 	lk_job *job;         /* fields that the flags state are set */
 	int gpus;            /* from the launcher; 0 not stated */
@@ -331,9 +337,12 @@ typedef struct lk_launch {
 	 * flag that does ("model_name_or_path"); NULL: none. */
 	const char *network, *network_flag;
 	const lk_model *shape; /* Megatron-LM's flags one to one, before its rules; NULL: none */
+	lk_launch_samples samples;
 	bool window_said;      /* --window-size: it holds for whatever network is trained */
 	const char *framework; /* whose file or line it is, "axolotl"; NULL: not known */
 	int gpus_assumed;      /* where the launcher states none; 0: nothing is assumed */
+	int gpus_line;         /* of `assumed`, from 1 on, that says so; 0: none */
+	const char *device;    /* the kind of GPU that a file or line names; NULL: none */
 	const char **assumed;  /* what is taken because nothing states it; owned by the arena */
 	int assumed_count;
 	const char **understood; /* "key value" of all that was translated; owned by the arena */
@@ -343,6 +352,7 @@ typedef struct lk_launch {
 typedef struct lk_launch_given {
 	const char *sets; /* lines "key=value" in the framework's own names; NULL: none */
 	const char *vars; /* lines "NAME=value": variables that only the cluster knows; NULL: none */
+	const char *also; /* lines: configurations that are merged over the file; NULL: none */
 	const char *const *args; /* $1, $2, ... of a script */
 	int arg_count;
 } lk_launch_given;

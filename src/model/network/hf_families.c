@@ -584,10 +584,13 @@ static const lk_model glm4_moe_start = {LLAMA(2, 1e4), .router_bias = true};
 static const lk_model seed_oss_start = {LLAMA(2, 1e4), .qkv_bias = true};
 static const lk_model internlm_start = {LLAMA(2, 1e4), .qkv_bias = true, .out_bias = true};
 static const lk_model llama4_start = {LLAMA(2, 5e5), .experts = 16, .topk = 1, .moe_every = 1};
-static const lk_model qwen3_next_start = {
-	LLAMA(2, 1e7),          .qk_norm = true,       .output_gate = true,     .shared_gate = true,
-	.head_dim = 256,        .delta_key_heads = 16, .delta_value_heads = 32, .delta_key_dim = 128,
-	.delta_value_dim = 128, .delta_conv = 4};
+#define DELTA                                                                                  \
+	LLAMA(2, 1e7), .qk_norm = true, .output_gate = true, .shared_gate = true, .head_dim = 256, \
+		.delta_key_heads = 16, .delta_value_heads = 32, .delta_key_dim = 128,                  \
+		.delta_value_dim = 128, .delta_conv = 4
+static const lk_model qwen3_next_start = {DELTA};
+/* Qwen3_5MoeTextConfig states no width of a dense MLP. */
+static const lk_model qwen3_5_moe_start = {DELTA, .experts = 256, .topk = 8, .ffn = 512};
 /* Sizes that configs of these may leave out (the classes' defaults). */
 #define MAMBA1(rank_norms) \
 	.ssm = 1, .ssm_state = 16, .ssm_conv = 4, .ssm_conv_bias = true, .ssm_norm = rank_norms
@@ -681,11 +684,19 @@ const lk_hf_family lk_hf_decoders[] = {
 	{"deepseek_v3", llama_keys, &deepseek_v3_start, finish_windowless},
 	{"deepseek", llama_keys, &llama_start, finish_windowless},
 	{"kimi_k2", llama_keys, &deepseek_v3_start, finish_windowless},
+	{"glm4_moe_lite", llama_keys, &deepseek_v3_start, finish_windowless},
+	{"mistral4", llama_keys, &llama_start, finish_windowless},
+	{"bailing_moe", llama_keys, &mixed_deepseek_start, finish_windowless},
+	{"bailing_moe_v2", llama_keys, &mixed_deepseek_start, finish_windowless},
+	{"mimo", llama_keys, &qwen2_start, finish_qwen},
 	{"dots1", llama_keys, &mixed_deepseek_start, finish_qwen},
 	{"gpt_oss", llama_keys, &gpt_oss_start, finish_gpt_oss},
 	{"llama4_text", llama_keys, &llama4_start, lk_hf_llama4},
 	{"qwen3_next", llama_keys, &qwen3_next_start, lk_hf_qwen3_next},
+	{"qwen3_5_text", llama_keys, &qwen3_next_start, lk_hf_qwen3_next},
+	{"qwen3_5_moe_text", llama_keys, &qwen3_5_moe_start, lk_hf_qwen3_next},
 	{"deepseek_v32", llama_keys, &deepseek_v3_start, finish_deepseek_v32},
+	{"glm_moe_dsa", llama_keys, &deepseek_v3_start, finish_deepseek_v32},
 	{"nemotron_h", llama_keys, &nemotron_h_start, lk_hf_nemotron_h},
 	{"jamba", llama_keys, &jamba_start, lk_hf_jamba},
 	{"bamba", llama_keys, &bamba_start, lk_hf_bamba},

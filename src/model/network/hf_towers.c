@@ -107,7 +107,8 @@ static const lk_hf_encoder encoders[] = {
      QWEN_KNOWN "window_size|fullatt_block_indexes",
      {ANY, .layers = 32, .hidden = 3584, .heads = 16, .ffn = 3420, .patch = 14, .channels = 3,
       .frames = 2, .biases = 1, .gated = 1, .rms = 1, .project = {.merge = 2}}},
-	{"qwen3_vl|qwen3_vl_vision|qwen3_vl_moe|qwen3_vl_moe_vision",
+	{"qwen3_vl|qwen3_vl_vision|qwen3_vl_moe|qwen3_vl_moe_vision|qwen3_5|qwen3_5_vision|"
+     "qwen3_5_moe|qwen3_5_moe_vision",
      qwen_keys,
      QWEN_KNOWN "deepstack_visual_indexes|num_position_embeddings",
      {ANY, .layers = 27, .hidden = 1152, .heads = 16, .ffn = 4304, .patch = 16, .channels = 3,
@@ -347,6 +348,14 @@ static lk_status join_qwen3_vl(const lk_hf_config *config, const lk_hf_config *v
 	return LK_OK;
 }
 
+/* qwen3_5: the same without layers in between. */
+static lk_status join_qwen3_5(const lk_hf_config *config, const lk_hf_config *vision,
+                              lk_model *model, lk_error *err) {
+	LK_TRY(join_qwen3_vl(config, vision, model, err));
+	model->tower.project.taps = 0;
+	return LK_OK;
+}
+
 /* One token of an image is compared with one of a text. */
 static lk_status join_pair(const char *name, const lk_hf_config *vision, lk_model *model,
                            double loose, lk_error *err) {
@@ -423,6 +432,8 @@ static const lk_hf_joint joints[] = {
 	{"qwen2_5_vl", "qwen2_5_vl", join_qwen2_5_vl, QWEN_JOINT_KNOWN},
 	{"qwen3_vl", "qwen3_vl", join_qwen3_vl, QWEN_JOINT_KNOWN},
 	{"qwen3_vl_moe", "qwen3_vl_moe", join_qwen3_vl, QWEN_JOINT_KNOWN},
+	{"qwen3_5", "qwen3_5", join_qwen3_5, QWEN_JOINT_KNOWN},
+	{"qwen3_5_moe", "qwen3_5_moe", join_qwen3_5, QWEN_JOINT_KNOWN},
 };
 
 static const lk_hf_joint *joint_of(const lk_value *type) {

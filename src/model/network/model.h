@@ -391,6 +391,12 @@ lk_status lk_model_read(const char *path, const char *as, lk_model *out, char *w
  * Other names give an error with the nearest one. lk_model_preset_at parses all presets once; NULL
  * out of range or when memory is out. */
 lk_status lk_model_preset(const char *name, lk_model *out, lk_error *err);
+/* Whether the preset of this name is the language model of a network that has more: what of it is
+ * left out. */
+enum {
+	LK_MODEL_REASON = 120
+};
+bool lk_model_left_out(const char *name, char out[LK_MODEL_REASON]);
 int lk_model_preset_count(void);
 const lk_model *lk_model_preset_at(int index);
 /* The id of the repository that a preset's config.json comes from, "meta-llama/Llama-3.1-8B"; false

@@ -10,6 +10,7 @@
 
 #include "base/arena.h"
 #include "base/text.h"
+#include "io/csv.h"
 #include "io/embedded.h"
 #include "model/network/dlrm.h"
 #include "model/network/model.h"
@@ -131,6 +132,7 @@ static bool drop_ending(char *name) {
 		"-instruct", "-chat", "-base", "-hf",         "-it",          "-pt",      "-bf16",
 		"-fp8",      "-v0.1", "-awq",  "-gptq",       "-thinking",    "-uncased", "-nvfp4",
 		"-nf4",      "-bnb",  "-4bit", "-linearized", "-dequantized",
+		"-8bit",     "-int4", "-int8", "-reasoning",  "-mxfp4",
 	};
 	size_t length = strlen(name);
 	const char *dash = strrchr(name, '-');
@@ -169,6 +171,63 @@ bool lk_model_hub_id(const char *preset, char out[LK_MODEL_ID]) {
 		       presets_cut_id(bytes, "\"_ids\": [\"", "\"", out, LK_MODEL_ID);
 	}
 	return false;
+}
+
+/* ---- networks that are known by name alone ----
+ *
+ * data/model_names.csv: whose language model is a preset, and which are refused. */
+
+struct name_row {
+	const char *wanted;   /* canonical, without the owner */
+	size_t length;        /* of the longest beginning so far */
+	char preset[NAME];    /* "": refused */
+	char reason[LK_MODEL_REASON];
+};
+
+static lk_status presets_name_row(void *context, const lk_csv *csv, const int *at, lk_error *err) {
+	struct name_row *row = context;
+	char prefix[NAME];
+	(void)err;
+	canonical(lk_csv_field(csv, at[0]), prefix, sizeof prefix);
+	size_t length = strlen(prefix);
+	if (length <= row->length || strncmp(row->wanted, prefix, length) != 0) return LK_OK;
+	row->length = length;
+	lk_copy(row->preset, sizeof row->preset, lk_csv_field(csv, at[1]));
+	lk_copy(row->reason, sizeof row->reason, lk_csv_field(csv, at[2]));
+	return LK_OK;
+}
+
+static bool presets_named(const char *name, struct name_row *row) {
+	static const char *const columns[] = {"prefix", "preset", "reason"};
+	static const lk_csv_table table = {.columns = columns,
+	                                   .count = 3,
+	                                   .needed = 3,
+	                                   .what = "list of names of networks",
+	                                   .most = 4096,
+	                                   .row = presets_name_row};
+	const char *owner = strrchr(name, '/');
+	char wanted[2 * NAME];
+	lk_stream *in = NULL;
+	canonical(owner ? owner + 1 : name, wanted, sizeof wanted);
+	*row = (struct name_row){.wanted = wanted};
+	if (lk_data_open(NULL, "model_names.csv", &in, NULL) != LK_OK) return false;
+	bool read = lk_csv_read(in, &table, row, NULL) == LK_OK;
+	lk_stream_close(in);
+	row->wanted = NULL;
+	return read && row->length > 0;
+}
+
+bool lk_model_left_out(const char *name, char out[LK_MODEL_REASON]) {
+	struct name_row row;
+	char known[NAME];
+	const char *bytes;
+	size_t size;
+	if (presets_by_id(name, false, known, &bytes, &size) ||
+	    presets_by_id(name, true, known, &bytes, &size) || !presets_named(name, &row) ||
+	    !*row.preset)
+		return false;
+	lk_copy(out, LK_MODEL_REASON, row.reason);
+	return true;
 }
 
 static bool names_recommender(const char *wanted) {
@@ -214,6 +273,15 @@ lk_status lk_model_preset(const char *name, lk_model *out, lk_error *err) {
 		return presets_parse(known, bytes, size, out, err);
 	lk_copy(wanted, sizeof wanted, owner ? owner + 1 : name);
 	struct found match = {.count = 0};
+	struct name_row row;
+	if (presets_named(name, &row)) {
+		if (!*row.preset) {
+			lk_fail(err, LK_ERR_INPUT, NULL, "\"%.60s\" is not modelled: %s", name, row.reason);
+			return lk_hint(err, "give the path of a config.json of another network");
+		}
+		lk_copy(wanted, sizeof wanted, row.preset);
+	}
+	if (strncasecmp(wanted, "meta-", 5) == 0) memmove(wanted, wanted + 5, strlen(wanted + 5) + 1);
 	do presets_find(wanted, false, &match);
 	while (match.count == 0 && drop_ending(wanted));
 	if (match.count == 0) presets_find(wanted, true, &match);

@@ -1,11 +1,12 @@
 /* capture_read.c: a file of any format, recognised by its content (trace_kind.c). */
 #include <string.h>
 
+#include "io/archive.h"
 #include "trace/read/read.h"
 
 /* SQLite reads files, not streams; a recording has other files in its folder. */
 static lk_status check_file(lk_stream *in, const char *path, const char *what, lk_error *err) {
-	if (lk_stream_plain(in) && strcmp(path, "-") != 0) return LK_OK;
+	if (lk_stream_plain(in) && strcmp(path, "-") != 0 && !lk_archive_mark(path)) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, lk_stream_name(in), "%s must be a plain file", what);
 	return lk_hint(err, "unpack it, and give its name");
 }
@@ -62,8 +63,30 @@ lk_status lk_trace_read(const char *path, const lk_read_limits *limits, lk_captu
 	lk_stream *in;
 	*capture = NULL;
 	if (works) *works = NULL;
-	LK_TRY(lk_stream_open(path, &in, err));
+	LK_TRY(lk_archive_open(path, &in, err));
 	lk_status status = read_any(in, path, limits, capture, works, err);
+	lk_stream_close(in);
+	return status;
+}
+
+/* A small file beside traces, a configuration or a table, whose head shows that it is none. */
+static bool capture_is_other(lk_stream *in) {
+	const char *head;
+	size_t size;
+	if (lk_stream_peek(in, LK_TRACE_HEAD, &head, &size, NULL) != LK_OK || size == LK_TRACE_HEAD)
+		return false;
+	lk_trace_kind kind = lk_trace_kind_of(head, size);
+	return kind == LK_TRACE_OTHER || kind == LK_TRACE_OTHER_JSON;
+}
+
+lk_status lk_trace_read_found(const char *path, const lk_read_limits *limits, lk_capture **capture,
+                              lk_works **works, lk_error *err) {
+	lk_stream *in;
+	*capture = NULL;
+	*works = NULL;
+	LK_TRY(lk_archive_open(path, &in, err));
+	lk_status status =
+		capture_is_other(in) ? LK_OK : read_any(in, path, limits, capture, works, err);
 	lk_stream_close(in);
 	return status;
 }

@@ -176,6 +176,7 @@ static lk_status read_event(lk_kineto *kineto, int depth) {
 		if (state != LK_EVENT_SHORT && state != LK_EVENT_DEEP) window->at = at;
 		if (state == LK_EVENT_DONE) return lk_kineto_keep(kineto, begin);
 		if (state == LK_EVENT_USELESS) {
+			kineto->mtia |= kineto->f.kind == LK_KINETO_MTIA;
 			kineto->capture->dropped++;
 			return skip_out(kineto, open);
 		}
@@ -408,6 +409,11 @@ static lk_status kineto_read_all(lk_kineto *kineto) {
 	if (kineto->window.broken != LK_OK && !kineto->capture->count) {
 		if (kineto->err) *kineto->err = kineto->window.cause;
 		return kineto->window.broken;
+	}
+	if (kineto->mtia) {
+		lk_fail(kineto->err, LK_ERR_INPUT, kineto->capture->path,
+		        "a trace of Meta's MTIA, which is not supported: its kernels have no public times");
+		return lk_hint(kineto->err, "traces of GPUs and processors can be read");
 	}
 	LK_TRY(lk_kineto_finish(kineto));
 	kineto_warn(kineto);

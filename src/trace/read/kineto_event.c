@@ -84,6 +84,9 @@ static const struct key categories[] = {
 	CATEGORY_OF("gpu_memset", LK_EVENT_MEMSET),
 	CATEGORY_OF("memset", LK_EVENT_MEMSET),
 	CATEGORY_OF("cuda_sync", LK_EVENT_SYNC),
+	CATEGORY_OF("mtia_runtime", LK_KINETO_MTIA),
+	CATEGORY_OF("mtia_ccp_events", LK_KINETO_MTIA),
+	CATEGORY_OF("mtia_insight", LK_KINETO_MTIA),
 	/* What is no use here; other categories are none either, these are the frequent ones. */
 	CATEGORY_OF("python_function", LK_KINETO_USELESS),
 	CATEGORY_OF("ac2g", LK_KINETO_USELESS),
@@ -384,7 +387,7 @@ static bool read_phase(struct cursor *cursor, char *out) {
 /* Whether the phase and category so far tell that nothing is kept of an event. Metadata name lanes;
  * B and E are a call and its return, and the E has no category. */
 static bool useless(const lk_kineto_fields *fields) {
-	if (fields->ph == 'X') return fields->kind == LK_KINETO_USELESS;
+	if (fields->ph == 'X') return fields->kind >= LK_KINETO_USELESS;
 	return fields->ph && fields->ph != 'M' && fields->ph != 'B' && fields->ph != 'E';
 }
 

@@ -104,7 +104,8 @@ typedef struct lk_slice {
 /* Categories beyond lk_event_kind. */
 enum {
 	LK_KINETO_UNKNOWN = LK_EVENT_KINDS,
-	LK_KINETO_USELESS
+	LK_KINETO_USELESS,
+	LK_KINETO_MTIA /* of an accelerator that is not read */
 };
 
 /* A number that was not given. */
@@ -227,6 +228,7 @@ typedef struct lk_kineto {
 	bool full;          /* the window could not grow any more */
 	bool found;         /* a list of events */
 	bool cut;           /* the file ended inside something */
+	bool mtia;          /* it has events of Meta's MTIA */
 	bool base_time;     /* the head says what time 0 is */
 	struct {
 		uint64_t count, line;

@@ -16,6 +16,11 @@
 lk_status lk_trace_read(const char *path, const lk_read_limits *limits, lk_capture **capture,
                         lk_works **works, lk_error *err);
 
+/* The same of a file that was found in a folder or an archive: where it is another kind of file,
+ * both stay NULL. */
+lk_status lk_trace_read_found(const char *path, const lk_read_limits *limits, lk_capture **capture,
+                              lk_works **works, lk_error *err);
+
 typedef struct lk_trace_files {
 	lk_capture **capture; /* in the order of the files */
 	lk_works **works;     /* likewise */

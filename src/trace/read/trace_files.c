@@ -9,15 +9,20 @@
 #include <sys/stat.h>
 
 #include "base/parallel.h"
+#include "io/archive.h"
 #include "io/recording.h"
 #include "base/text.h"
 
 /* ---- which files ---- */
 
-typedef LK_VEC(char *) names;
+struct file_name {
+	char *path;
+	bool found; /* in a folder or an archive: it may be another kind of file */
+};
+typedef LK_VEC(struct file_name) names;
 
 static void free_names(names *n) {
-	for (size_t i = 0; i < n->count; i++) free(n->at[i]);
+	for (size_t i = 0; i < n->count; i++) free(n->at[i].path);
 	lk_vec_free(n);
 }
 
@@ -35,15 +40,16 @@ static bool trace_name(const char *name) {
 
 /* rank2 before rank10. */
 static int files_by_name(const void *a, const void *b) {
-	return strverscmp(*(char *const *)a, *(char *const *)b);
+	const struct file_name *one = a, *other = b;
+	return strverscmp(one->path, other->path);
 }
 
-static lk_status files_add_name(names *n, char *name, lk_error *err) {
+static lk_status files_add_name(names *n, char *name, bool found, lk_error *err) {
 	if (!name || !lk_push(n)) {
 		free(name);
 		return lk_oom(err);
 	}
-	*lk_last(n) = name;
+	*lk_last(n) = (struct file_name){name, found};
 	return LK_OK;
 }
 
@@ -69,10 +75,11 @@ static bool knows_rank(const char *path) {
 static void drop_starters(names *all, size_t before) {
 	size_t kept = before;
 	bool ranks = false;
-	for (size_t i = before; i < all->count; i++) ranks |= knows_rank(all->at[i]);
+	for (size_t i = before; i < all->count; i++) ranks |= knows_rank(all->at[i].path);
 	for (size_t i = before; ranks && i < all->count; i++) {
-		bool starter = lk_ends_in(all->at[i], LK_RECORDING_ENDING) && !knows_rank(all->at[i]);
-		if (starter) free(all->at[i]);
+		const char *path = all->at[i].path;
+		bool starter = lk_ends_in(path, LK_RECORDING_ENDING) && !knows_rank(path);
+		if (starter) free(all->at[i].path);
 		else all->at[kept++] = all->at[i];
 	}
 	if (ranks) all->count = kept;
@@ -96,7 +103,7 @@ static lk_status list_folder(const char *folder, names *out, lk_error *err) {
 		char *path = files_joined(folder, dirent->d_name);
 		struct stat info;
 		if (path && stat(path, &info) == 0 && S_ISDIR(info.st_mode)) free(path);
-		else status = files_add_name(out, path, err);
+		else status = files_add_name(out, path, true, err);
 	}
 	closedir(dir);
 	LK_TRY(status);
@@ -110,6 +117,29 @@ static lk_status list_folder(const char *folder, names *out, lk_error *err) {
 	return LK_OK;
 }
 
+struct archive_names {
+	const char *archive;
+	names *out;
+};
+
+static lk_status files_add_member(void *context, const char *name, lk_error *err) {
+	struct archive_names *into = context;
+	const char *slash = strrchr(name, '/'), *base = slash ? slash + 1 : name;
+	char *path = NULL;
+	if (!trace_name(base) || is_simulator_file(base)) return LK_OK;
+	if (asprintf(&path, "%s!%s", into->archive, name) < 0) path = NULL;
+	return files_add_name(into->out, path, true, err);
+}
+
+static lk_status list_archive(const char *path, names *out, lk_error *err) {
+	size_t before = out->count;
+	LK_TRY(lk_archive_list(path, files_add_member, &(struct archive_names){path, out}, err));
+	qsort(out->at + before, out->count - before, sizeof *out->at, files_by_name);
+	if (out->count > before) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, path, "no trace in this archive");
+	return lk_hint(err, "traces end in .json, .json.gz, .json.zst or .et");
+}
+
 static lk_status list_files(const char *const *paths, uint32_t count, names *out, lk_error *err) {
 	for (uint32_t i = 0; i < count; i++) {
 		struct stat info;
@@ -119,7 +149,8 @@ static lk_status list_files(const char *const *paths, uint32_t count, names *out
 		}
 		if (strcmp(paths[i], "-") != 0 && stat(paths[i], &info) == 0 && S_ISDIR(info.st_mode))
 			LK_TRY(list_folder(paths[i], out, err));
-		else LK_TRY(files_add_name(out, strdup(paths[i]), err));
+		else if (lk_archive_is(paths[i])) LK_TRY(list_archive(paths[i], out, err));
+		else LK_TRY(files_add_name(out, strdup(paths[i]), false, err));
 	}
 	return out->count ? LK_OK : lk_fail(err, LK_ERR_INPUT, NULL, "no trace is given");
 }
@@ -130,7 +161,7 @@ lk_status lk_trace_files_list(lk_arena *arena, const char *const *paths, uint32_
 	lk_status status = list_files(paths, count, &all, err);
 	const char **list = status == LK_OK ? LK_ARRAY(arena, const char *, all.count) : NULL;
 	for (size_t i = 0; list && i < all.count && status == LK_OK; i++)
-		if (!(list[i] = lk_arena_strdup(arena, all.at[i]))) status = lk_oom(err);
+		if (!(list[i] = lk_arena_strdup(arena, all.at[i].path))) status = lk_oom(err);
 	if (status == LK_OK && !list) status = lk_oom(err);
 	*out = list;
 	*found = (uint32_t)all.count;
@@ -148,8 +179,9 @@ struct reading {
 
 static lk_status read_one(void *context, size_t job, lk_error *err) {
 	struct reading *reading = context;
-	return lk_trace_read(reading->files->at[job], reading->limits, &reading->out->capture[job],
-	                     &reading->out->works[job], err);
+	const struct file_name *file = &reading->files->at[job];
+	return (file->found ? lk_trace_read_found : lk_trace_read)(
+		file->path, reading->limits, &reading->out->capture[job], &reading->out->works[job], err);
 }
 
 /* Each file is in its place of both lists; here the empty places go. */
@@ -173,6 +205,12 @@ static lk_status files_read_all(const names *files, const lk_read_limits *limits
 	                       ? lk_parallel(files->count, threads, read_one, &r, err)
 	                       : lk_oom(err);
 	if (out->capture && out->works) close_ranks(out, files->count);
+	if (status == LK_OK && out->captures + out->work_count == 0) {
+		lk_fail(err, LK_ERR_INPUT, files->at[0].path, "this file and the %zu with it are no traces",
+		        files->count - 1);
+		status = lk_hint(err, "give what export_chrome_trace of torch.profiler wrote, plain, gzip "
+		                      "or zstd");
+	}
 	if (status != LK_OK) lk_trace_files_free(out);
 	return status;
 }

@@ -1,0 +1,316 @@
+#!/usr/bin/env python3
+"""Which share of public configurations is answered rightly: what each file states of its layout, batch, sequence and number
+format, taken out of it here on its own (PyYAML and a few lines a framework), against the job that lockstep read.
+
+    rightly.py CORPUS_PROGRAM FOLDER [SET] [-v]
+
+Files that are no job, or whose network or method is refused by name, are counted apart. Exit status 1: a file is answered
+otherwise than it states."""
+import os
+import re
+import subprocess
+import sys
+
+import yaml
+
+COLUMNS = "path name params gpus tp pp cp ep vp mbs gbs seq dtype sharding stack lora".split()
+
+# Published totals, in units of 1e9 (model cards of the repositories), of networks that many files name.
+PUBLISHED = {
+    "meta-llama/Llama-3.1-8B": 8.03, "meta-llama/Llama-3.2-1B": 1.236, "meta-llama/Llama-3.2-3B": 3.213,
+    "meta-llama/Llama-3.3-70B-Instruct": 70.55, "meta-llama/Meta-Llama-3-8B-Instruct": 8.03,
+    "meta-llama/Llama-3.2-1B-Instruct": 1.236, "meta-llama/Llama-3.1-8B-Instruct": 8.03,
+    "Qwen/Qwen2.5-0.5B": 0.494, "Qwen/Qwen2.5-1.5B": 1.544, "Qwen/Qwen2.5-7B": 7.616, "Qwen/Qwen2.5-32B": 32.76,
+    "Qwen/Qwen2.5-Math-7B": 7.616, "Qwen/Qwen2.5-7B-Instruct": 7.616, "Qwen/Qwen3-0.6B": 0.596, "Qwen/Qwen3-1.7B": 1.72,
+    "Qwen/Qwen3-4B": 4.02, "Qwen/Qwen3-8B": 8.19, "Qwen/Qwen3-14B": 14.77, "Qwen/Qwen3-32B": 32.76,
+    "Qwen/Qwen3-30B-A3B": 30.53, "Qwen/Qwen3-235B-A22B": 235.1, "Qwen/Qwen3-Next-80B-A3B-Instruct": 79.7,
+    "openai/gpt-oss-20b": 20.9, "openai/gpt-oss-120b": 116.8, "mistralai/Mistral-7B-v0.1": 7.24,
+    "mistralai/Mixtral-8x7B-v0.1": 46.7, "google/gemma-2-2b": 2.614, "google/gemma-3-270m": 0.268,
+    "microsoft/phi-4": 14.66, "TinyLlama/TinyLlama-1.1B-Chat-v1.0": 1.10, "zai-org/GLM-4.5-Air": 106.85,
+    "deepseek-ai/DeepSeek-V3": 671.0, "moonshotai/Moonlight-16B-A3B": 15.96, "ByteDance-Seed/Seed-OSS-36B-Instruct": 36.15,
+    "HuggingFaceTB/SmolLM2-1.7B": 1.711, "NousResearch/Llama-3.2-1B": 1.236, "NousResearch/Meta-Llama-3.1-8B": 8.03,
+    "NousResearch/Meta-Llama-3-8B": 8.03, "nvidia/NVIDIA-Nemotron-Nano-9B-v2": 8.89,
+}
+
+NO_JOB = re.compile("preset of Primus|no framework|trains nothing|no model was given|expected a value|diffusion|retrieval|"
+                    "drafters|flow_matching|more than training|classifier|is not modelled:|are not modelled|the preset is not "
+                    "found|the file .* is not found|wan2")
+
+
+def number(value):
+    try:
+        return int(float(value))
+    except (TypeError, ValueError):
+        return None
+
+
+def at(tree, path):
+    for part in path.split("."):
+        tree = tree.get(part) if isinstance(tree, dict) else None
+    return None if isinstance(tree, str) and tree.lower() in ("none", "null", "auto", "") else tree
+
+
+def first(tree, *paths):
+    return next((number(at(tree, p)) for p in paths if number(at(tree, p)) is not None), None)
+
+
+def load(path):
+    with open(path, encoding="utf-8") as file:
+        return yaml.load(file.read().replace("\t", " "), yaml.BaseLoader) or {}
+
+
+def on(value):
+    return isinstance(value, str) and value.lower() == "true"
+
+
+def merge(under, over):
+    out = dict(under)
+    for key, value in over.items():
+        both = isinstance(value, dict) and isinstance(out.get(key), dict) and value.get("_override_") != "true"
+        out[key] = merge(out[key], value) if both else value
+    return out
+
+
+def numbers(tree, bf16, fp16):
+    bf = str(at(tree, bf16)).lower()
+    if bf in ("true", "auto", "none") and at(tree, bf16) is None:
+        return "fp16" if on(at(tree, fp16)) else None
+    return "bf16" if bf in ("true", "auto") else "fp16" if on(at(tree, fp16)) else None
+
+
+def axolotl(tree, path):
+    pairs = at(tree, "rl") in ("dpo", "ipo", "orpo", "simpo")
+    facts = {"mbs": (first(tree, "micro_batch_size") or 1) * (2 if pairs else 1), "seq": first(tree, "sequence_len"),
+             "tp": first(tree, "tensor_parallel_size") or 1, "cp": first(tree, "context_parallel_size") or 1,
+             "dtype": numbers(tree, "bf16", "fp16"), "accumulation": first(tree, "gradient_accumulation_steps"),
+             "lora": at(tree, "adapter") in ("lora", "qlora"), "network": at(tree, "base_model")}
+    if at(tree, "batch_size"):
+        facts["accumulation"] = None
+    return facts
+
+
+def llama_factory(tree, path):
+    pairs = at(tree, "stage") == "dpo"
+    return {"mbs": (first(tree, "per_device_train_batch_size", "micro_batch_size") or 0) * (2 if pairs else 1) or None,
+            "seq": first(tree, "cutoff_len"), "accumulation": first(tree, "gradient_accumulation_steps"),
+            "dtype": numbers(tree, "bf16", "fp16"), "network": at(tree, "model_name_or_path") or at(tree, "model"),
+            "lora": (at(tree, "finetuning_type") or at(tree, "peft_config.name")) == "lora" or None}
+
+
+def automodel(tree, path):
+    packed = first(tree, "packed_sequence.packed_sequence_size") or None
+    piped = (first(tree, "distributed.pp_size") or 1) > 1
+    pieces = first(tree, "distributed.pipeline.pp_microbatch_size", "autopipeline.pp_microbatch_size") or 1
+    return {"mbs": pieces if piped else first(tree, "step_scheduler.local_batch_size"), "gbs": first(tree, "step_scheduler.global_batch_size"),
+            "tp": first(tree, "distributed.tp_size") or 1, "cp": first(tree, "distributed.cp_size") or 1,
+            "pp": first(tree, "distributed.pp_size") or 1, "ep": first(tree, "distributed.ep_size"),
+            "seq": packed or first(tree, "dataset.seq_len", "dataset.seq_length"),
+            "lora": isinstance(tree.get("peft"), dict),
+            "network": at(tree, "model.pretrained_model_name_or_path") or at(tree, "model.config.pretrained_model_name_or_path")}
+
+
+def fill(text):
+    """${VAR:default} of Primus, inner ones first."""
+    while True:
+        out = re.sub(r"\$\{[A-Z0-9_]+(?::([^${}]*))?\}", lambda m: m.group(1) or "", text)
+        if out == text:
+            return text
+        text = out
+
+
+def primus_file(path):
+    with open(path, encoding="utf-8") as file:
+        tree = yaml.load(fill(file.read()), yaml.BaseLoader) or {}
+    out = {}
+    for base in tree.get("extends", tree.get("bases", [])) or []:
+        out = merge(out, primus_file(os.path.join(os.path.dirname(path), base)))
+    return merge(out, {k: v for k, v in tree.items() if k not in ("extends", "bases")})
+
+
+def primus(tree, path):
+    root = path[:path.index("/primus/") + len("/primus/")] + "primus/configs"
+    module = next(iter(primus_file(path)["modules"].values()))
+    framework = module["framework"]
+    out = {}
+    for kind, name in (("modules", module.get("config")), ("models", module.get("model"))):
+        if name:
+            out = merge(out, primus_file(f"{root}/{kind}/{framework}/{name}"))
+    out = merge(out, module.get("overrides") or {})
+    if framework == "megatron":
+        return {"mbs": first(out, "micro_batch_size"), "gbs": first(out, "global_batch_size"), "seq": first(out, "seq_length"),
+                "tp": first(out, "tensor_model_parallel_size"), "pp": first(out, "pipeline_model_parallel_size"),
+                "cp": first(out, "context_parallel_size") or 1, "ep": first(out, "expert_model_parallel_size"),
+                "narrow": bool(at(out, "fp8") or at(out, "fp4"))}
+    pieces = first(out, "parallelism.pipeline_parallel_microbatch_size") or 1
+    piped = (first(out, "parallelism.pipeline_parallel_degree") or 1) > 1
+    return {"mbs": pieces if piped else first(out, "training.local_batch_size"), "seq": first(out, "training.seq_len"),
+            "tp": first(out, "parallelism.tensor_parallel_degree") or 1,
+            "pp": first(out, "parallelism.pipeline_parallel_degree") or 1,
+            "cp": first(out, "parallelism.context_parallel_degree") or 1,
+            "narrow": any("linear" in name for name in at(out, "model.converters") or [])}
+
+
+def nemo_file(path):
+    tree = load(path)
+    bases = tree.pop("defaults", [])
+    out = {}
+    for base in [bases] if isinstance(bases, str) else bases:
+        out = merge(out, nemo_file(os.path.join(os.path.dirname(path), base)))
+    return merge(out, tree)
+
+
+def nemo_value(tree, path):
+    value = at(tree, path)
+    for _ in range(8):
+        found = re.fullmatch(r"\$\{([A-Za-z_][\w.]*)\}", value) if isinstance(value, str) else None
+        if not found:
+            return number(value)
+        value = at(tree, found.group(1))
+    return None
+
+
+def nemo_rl(tree, path):
+    tree = nemo_file(path)
+    core = on(at(tree, "policy.megatron_cfg.enabled"))
+    ours = {"tp": "policy.megatron_cfg.tensor_model_parallel_size", "pp": "policy.megatron_cfg.pipeline_model_parallel_size",
+            "cp": "policy.megatron_cfg.context_parallel_size", "ep": "policy.megatron_cfg.expert_model_parallel_size"} if core \
+        else {"tp": "policy.dtensor_cfg.tensor_parallel_size", "cp": "policy.dtensor_cfg.context_parallel_size"}
+    facts = {key: nemo_value(tree, where) for key, where in ours.items()}
+    pairs = 2 if "dpo" in tree else 1
+    for key, where, times in (("mbs", "train_micro_batch_size", pairs), ("gbs", "train_global_batch_size", pairs),
+                              ("seq", "max_total_sequence_length", 1)):
+        value = nemo_value(tree, "policy." + where)
+        facts[key] = value * times if value else None
+    facts["network"] = at(tree, "policy.model_name")
+    return facts
+
+
+def megatron_ci(tree, path):
+    args = tree.get("MODEL_ARGS") or {}
+    pick = lambda name: number(args.get("--" + name))
+    bf16, fp16 = on(args.get("--bf16")), on(args.get("--fp16"))
+    narrow = "--fp8-format" in args or "--fp4-format" in args
+    return {"mbs": pick("micro-batch-size"), "gbs": pick("global-batch-size"), "seq": pick("seq-length"),
+            "tp": pick("tensor-model-parallel-size"), "pp": pick("pipeline-model-parallel-size"),
+            "cp": pick("context-parallel-size"), "ep": pick("expert-model-parallel-size"),
+            "dtype": None if narrow else "bf16" if bf16 else "fp16" if fp16 else None}
+
+
+def gpt_neox(tree, path):
+    tree = {key.replace("-", "_"): value for key, value in tree.items()}
+    fp16, bf16 = on(at(tree, "fp16.enabled")), on(at(tree, "bf16.enabled"))
+    precision = {"bfloat16": "bf16", "fp16": "fp16", "fp32": "fp32"}.get(at(tree, "precision"))
+    return {"mbs": first(tree, "train_micro_batch_size_per_gpu"), "gbs": first(tree, "train_batch_size"),
+            "seq": first(tree, "seq_length"), "tp": first(tree, "model_parallel_size"),
+            "pp": max(first(tree, "pipe_parallel_size") or 1, 1), "accumulation": first(tree, "gradient_accumulation_steps"),
+            "dtype": precision or ("bf16" if bf16 else "fp16" if fp16 else None)}
+
+
+def nanotron(tree, path):
+    model = at(tree, "model.model_config") or {}
+    h, layers, ffn = (number(model.get(key)) for key in ("hidden_size", "num_hidden_layers", "intermediate_size"))
+    heads, kv, vocab = (number(model.get(key)) for key in ("num_attention_heads", "num_key_value_heads", "vocab_size"))
+    params = None
+    if all((h, layers, ffn, heads, kv, vocab)) and not model.get("moe_config"):
+        params = layers * (2 * h * h + 2 * h * h * kv // heads + 3 * h * ffn)
+        params += vocab * h * (1 if on(model.get("tie_word_embeddings")) else 2)
+    return {"mbs": first(tree, "tokens.micro_batch_size"), "seq": first(tree, "tokens.sequence_length"),
+            "accumulation": first(tree, "tokens.batch_accumulation_per_replica"), "tp": first(tree, "parallelism.tp"),
+            "pp": first(tree, "parallelism.pp"), "dp": first(tree, "parallelism.dp"), "params": params,
+            "dtype": {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}.get(at(tree, "model.dtype"))}
+
+
+def deepspeed(tree, path):
+    return {"mbs": first(tree, "train_micro_batch_size_per_gpu"), "gbs": first(tree, "train_batch_size"),
+            "accumulation": first(tree, "gradient_accumulation_steps"), "sharding": first(tree, "zero_optimization.stage") or 0,
+            "dtype": "bf16" if on(at(tree, "bf16.enabled")) else "fp16" if on(at(tree, "fp16.enabled")) else None}
+
+
+FRAMEWORKS = {f.__name__: f for f in (axolotl, llama_factory, automodel, primus, nemo_rl, megatron_ci, gpt_neox, nanotron,
+                                      deepspeed)}
+
+
+def differences(facts, job, own_network):
+    """Each fact that the file states and the job has otherwise."""
+    out = []
+    gpus, shard = int(job["gpus"]), int(job["tp"]) * int(job["pp"]) * int(job["cp"])
+    dp = max(gpus // shard, 1)
+    for key, value in facts.items():
+        if value is None or key == "network":
+            continue
+        if key == "dp":
+            seen = dp
+        elif key == "accumulation":
+            if facts.get("gbs"):
+                continue
+            seen = int(job["gbs"]) / (int(job["mbs"]) * dp)
+        elif key == "narrow":
+            seen = job["dtype"] in ("fp8", "mxfp8", "nvfp4")
+        elif key == "lora":
+            seen = job["lora"] == "1"
+        elif key == "params":
+            if abs(float(job["params"]) / value - 1) > 0.01:
+                out.append(f"params {job['params']}, stated {value:.4g}")
+            continue
+        elif key == "dtype":
+            narrow = job[key] in ("fp8", "mxfp8", "nvfp4") and value == "bf16"
+            seen = value if narrow else job[key]
+        else:
+            seen = int(job[key])
+        if seen != value:
+            out.append(f"{key} {seen}, stated {value}")
+    known = PUBLISHED.get(facts.get("network") or "")
+    if known and own_network and abs(float(job["params"]) / 1e9 / known - 1) > 0.01:
+        out.append(f"{job['params']} parameters, published {known} G")
+    return out
+
+
+def answers(program, folder, name, model):
+    command = [program, "-v"] + (["-m", model] if model else []) + [folder, name]
+    for line in subprocess.run(command, capture_output=True, text=True, check=False).stdout.splitlines():
+        fields = line.split("\t")
+        if len(fields) >= 3:
+            yield fields
+
+
+def score(program, folder, name, verbose, model=None):
+    answered = right = apart = other = 0
+    for fields in answers(program, folder, name, model):
+        if fields[1] == "REFUSED":
+            if NO_JOB.search(fields[2]):
+                apart += 1
+            else:
+                other += 1
+            continue
+        job = dict(zip(COLUMNS, fields))
+        answered += 1
+        tree = load(job["path"])
+        try:
+            wrong = differences(FRAMEWORKS[name](tree, job["path"]), job, model is None)
+        except (KeyError, StopIteration, ValueError, FileNotFoundError) as error:
+            wrong = [f"not compared: {error!r}"]
+        right += not wrong
+        if wrong and verbose:
+            print(f"    {job['path']}: {'; '.join(wrong)}")
+    jobs = answered + other
+    share = lambda part, whole: 100.0 * part / whole if whole else 100.0
+    print(f"{name + (' -m ' + model if model else ''):28} {answered + apart + other:4} files, {apart:4} no job or refused by name, "
+          f"{jobs:4} others: {share(answered, jobs):5.1f} % answered, {share(right, jobs):5.1f} % rightly")
+    return answered == right
+
+
+def main():
+    words = [word for word in sys.argv[1:] if word != "-v"]
+    program, folder = words[:2]
+    names = words[2:] or sorted(name for name in os.listdir(folder) if name in FRAMEWORKS)
+    good = True
+    for name in names:
+        if name != "deepspeed":
+            good &= score(program, folder, name, "-v" in sys.argv)
+        else:
+            good &= score(program, folder, name, "-v" in sys.argv, "bert-large")
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
