@@ -114,15 +114,13 @@ static lk_status finish_vit(const lk_hf_config *config, lk_model *model, lk_erro
 	return lk_hf_heads(config, model, err);
 }
 
-/* electra: bert without a pooler. A narrower embedding (electra-small) is not modelled. */
+/* electra: bert without a pooler; the embedding may be narrower than the layers. */
 static lk_status finish_electra(const lk_hf_config *config, lk_model *model, lk_error *err) {
-	int width = 128;
-	LK_TRY(lk_hf_int(config, "embedding_size", &width, err));
+	model->embed_dim = 128;
+	LK_TRY(lk_hf_int(config, "embedding_size", &model->embed_dim, err));
+	if (model->embed_dim == model->hidden) model->embed_dim = 0;
 	model->context = model->position_rows;
-	if (width == model->hidden) return lk_hf_heads(config, model, err);
-	lk_hf_fail(config, lk_hf_find(config, "embedding_size"), err,
-	           "embedding_size is %d, not the hidden size, %d", width, model->hidden);
-	return lk_hint(err, "embeddings of another width, as electra-small has them, are not modelled");
+	return lk_hf_heads(config, model, err);
 }
 
 /* bart, pegasus: both stacks are alike but for their number of layers. BART's table of positions
@@ -169,10 +167,8 @@ static lk_status finish_dinov2(const lk_hf_config *config, lk_model *model, lk_e
 	LK_TRY(lk_hf_real(config, "mlp_ratio", &ratio, err));
 	LK_TRY(lk_hf_flag(config, "use_swiglu_ffn", &gated, err));
 	LK_TRY(lk_hf_flag(config, "use_mask_token", &masks, err));
-	static const char *const outputs[] = {"layerscale_value",      "apply_layernorm",
-	                                      "reshape_hidden_states", "out_features",
-	                                      "out_indices",           "stage_names"};
-	for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++) lk_hf_find(config, outputs[i]);
+	lk_hf_pass(config, "layerscale_value|apply_layernorm|reshape_hidden_states|out_features|"
+	                   "out_indices");
 	if (gated)
 		return lk_hf_fail(config, lk_hf_find(config, "use_swiglu_ffn"), err,
 		                  "gated MLPs (use_swiglu_ffn) are not modelled in networks of the type "

@@ -20,8 +20,8 @@
 static const lk_hf_key llama_keys[] = {
 	NEED("num_hidden_layers|n_layers|num_layers", layers),
 	NEED("hidden_size|dim", hidden),
-	NEED("num_attention_heads|n_heads", heads),
-	INT("num_key_value_heads|n_kv_heads", kv_heads),
+	NEED("num_attention_heads|n_heads|num_heads", heads),
+	INT("num_key_value_heads|n_kv_heads|num_kv_heads", kv_heads),
 	INT("head_dim|attention_head_dim", head_dim),
 	NEED("intermediate_size", ffn),
 	NEED("vocab_size", vocab),
@@ -322,6 +322,12 @@ static lk_status finish_deepseek_v32(const lk_hf_config *config, lk_model *model
 static lk_status finish_minimax_m2(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	const lk_value *types = lk_hf_find(config, "attn_type_list");
 	bool predicts = false;
+	lk_hf_pass(config, "layernorm_full_attention_beta|layernorm_linear_attention_alpha|"
+	                   "layernorm_linear_attention_beta|layernorm_full_attention_alpha|"
+	                   "layernorm_mlp_alpha|layernorm_mlp_beta|mlp_intermediate_size|"
+	                   "mtp_transformer_layers|shared_moe_mode|use_grouped_topk");
+	if (lk_hf_says(config, "qk_norm_type", "per_head"))
+		return lk_hf_fail(config, NULL, err, "norms of single heads (qk_norm_type) are not modelled");
 	LK_TRY(lk_hf_flag(config, "use_routing_bias", &model->router_bias, err));
 	LK_TRY(lk_hf_flag(config, "use_mtp", &predicts, err));
 	if (predicts) LK_TRY(lk_hf_int(config, "num_mtp_modules", &model->mtp_layers, err));
@@ -329,6 +335,19 @@ static lk_status finish_minimax_m2(const lk_hf_config *config, lk_model *model, 
 		if (types->items[i].kind == LK_JSON_NUMBER && types->items[i].number == 1) continue;
 		lk_hf_fail(config, &types->items[i], err, "attn_type_list is not 1 in all layers");
 		return lk_hint(err, "other attention of minimax_m2 is not modelled");
+	}
+	return finish_windowless(config, model, err);
+}
+
+/* grok-1 has experts alone; grok-2 (residual_moe) an MLP beside them, which all tokens pass, and a
+ * head of its own. */
+static lk_status finish_grok(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	bool residual = false;
+	LK_TRY(lk_hf_flag(config, "residual_moe", &residual, err));
+	lk_hf_pass(config, "global_attn_every_n"); /* all of them: there is no window */
+	if (residual) {
+		model->shared_ffn = model->ffn;
+		model->tied = false;
 	}
 	return finish_windowless(config, model, err);
 }
@@ -567,7 +586,8 @@ static const lk_model gpt_oss_start = {LLAMA(2, 15e4),     .head_dim = 64,      
                                        .clipped_glu = true};
 static const lk_model gemma_start = {GEMMA(2, 1e4)};
 static const lk_model gemma2_start = {GEMMA(4, 1e4), .window = 4096, .full_every = 2,
-                                      .vocab = 256000};
+                                      .vocab = 256000, .layers = 26, .hidden = 2304, .heads = 8,
+                                      .kv_heads = 4, .ffn = 9216};
 /* The published gemma3 configs leave out what equals the class's defaults (Gemma3TextConfig). */
 static const lk_model gemma3_start = {GEMMA(4, 1e6),   .qk_norm = true,  .window = 4096,
                                       .full_every = 6, .vocab = 262208,  .heads = 8,
@@ -698,7 +718,7 @@ const lk_hf_family lk_hf_decoders[] = {
 	{"minimax", llama_keys, &minimax_start, lk_hf_minimax},
 	{"minimax_text_01", llama_keys, &minimax_start, lk_hf_minimax},
 	{"minimax_m2", llama_keys, &minimax_m2_start, finish_minimax_m2},
-	{"grok-1", llama_keys, &grok_start, finish_windowless},
+	{"grok-1", llama_keys, &grok_start, finish_grok},
 	{"hunyuan_v1_moe", llama_keys, &hunyuan_moe_start, finish_hunyuan_moe},
 	{"ministral3", llama_keys, &llama_start, finish_windowed},
 	{"smollm3", llama_keys, &tied_llama_start, finish_qwen},

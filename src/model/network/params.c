@@ -99,10 +99,12 @@ static double embed_width(const lk_model *model) {
 double lk_model_embedding_params(const lk_model *model) {
 	if (model->network == LK_NET_CONV) return lk_convnet_stem_params(model);
 	if (model->network == LK_NET_DIFFUSION) return lk_dit_stem_params(model);
-	double h = model->hidden, sum = model->vocab * embed_width(model);
-	sum += ((double)model->position_rows + model->token_types) * h;
-	if (model->embed_dim > 0) sum += model->embed_dim * h; /* projection to the hidden size */
-	if (model->embed_norm) sum += lk_weights_norm(model, h);
+	bool encodes = model->network == LK_NET_ENCODER; /* its projection comes last and has a bias */
+	double h = model->hidden, sum = model->vocab * embed_width(model),
+		   wide = encodes ? embed_width(model) : h;
+	sum += ((double)model->position_rows + model->token_types) * wide;
+	if (model->embed_dim > 0) sum += params_linear(model->embed_dim, h, encodes);
+	if (model->embed_norm) sum += lk_weights_norm(model, wide);
 	if (model->relative_rows > 0) sum += model->relative_rows * h + lk_weights_norm(model, h);
 	if (model->image > 0)
 		sum += params_linear(lk_model_patch_inputs(model), h, !model->patch_plain) +
