@@ -292,7 +292,8 @@ static void test_other_encoders(void **state) {
 		if (lk_model_params(&m) != cases[i].params)
 			fail_msg("%s: %.0f, not %.0f", m.name, lk_model_params(&m), cases[i].params);
 	}
-	/* google/electra-small-discriminator: an embedding, with its norm, half as wide as the layers */
+	/* google/electra-small-discriminator: an embedding, with its norm, half as wide as the layers
+	 */
 	lk_model m = model_of("{\"model_type\": \"electra\", \"embedding_size\": 128, \"hidden_size\": "
 	                      "256, \"num_hidden_layers\": 12, \"num_attention_heads\": 4, "
 	                      "\"intermediate_size\": 1024, \"vocab_size\": 30522, "

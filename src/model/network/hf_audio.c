@@ -35,7 +35,8 @@ static const lk_hf_key wav2vec2_keys[] = {
 
 /* Members that say how to augment, to decode and to adapt. */
 static void audio_pass_over(const lk_hf_config *config) {
-	lk_hf_pass(config,
+	lk_hf_pass(
+		config,
 		"mask_time_prob|mask_time_length|mask_time_min_masks|mask_feature_prob|"
 		"mask_feature_length|mask_feature_min_masks|apply_spec_augment|median_filter_width|"
 		"suppress_tokens|begin_suppress_tokens|forced_decoder_ids|classifier_proj_size|"
@@ -150,5 +151,6 @@ static const lk_model wav2vec2_start = {STACK, .network = LK_NET_ENCODER, .conte
 const lk_hf_family lk_hf_audio[] = {
 	{"whisper", whisper_keys, &whisper_start, finish_whisper},
 	{"wav2vec2", wav2vec2_keys, &wav2vec2_start, finish_wav2vec2},
+	{"hubert", wav2vec2_keys, &wav2vec2_start, finish_wav2vec2},
 	{NULL, NULL, NULL, NULL},
 };

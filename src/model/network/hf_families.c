@@ -197,6 +197,14 @@ static lk_status finish_switched_window(const lk_hf_config *config, lk_model *mo
 	return LK_OK;
 }
 
+/* apertus: the activation of each layer has two parameters. */
+static lk_status finish_apertus(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	if (model->layers <= INT_MAX / 2 && lk_hf_says(config, "hidden_act", "xielu"))
+		model->loose = 2 * model->layers;
+	model->window = 0;
+	return lk_hf_shapes(config, model, err);
+}
+
 /* llama, gemma, deepseek: no windows, whatever the config lk_hf_says. */
 static lk_status finish_windowless(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	model->window = 0;
@@ -327,7 +335,8 @@ static lk_status finish_minimax_m2(const lk_hf_config *config, lk_model *model, 
 	                   "layernorm_mlp_alpha|layernorm_mlp_beta|mlp_intermediate_size|"
 	                   "mtp_transformer_layers|shared_moe_mode|use_grouped_topk");
 	if (lk_hf_says(config, "qk_norm_type", "per_head"))
-		return lk_hf_fail(config, NULL, err, "norms of single heads (qk_norm_type) are not modelled");
+		return lk_hf_fail(config, NULL, err,
+		                  "norms of single heads (qk_norm_type) are not modelled");
 	LK_TRY(lk_hf_flag(config, "use_routing_bias", &model->router_bias, err));
 	LK_TRY(lk_hf_flag(config, "use_mtp", &predicts, err));
 	if (predicts) LK_TRY(lk_hf_int(config, "num_mtp_modules", &model->mtp_layers, err));
@@ -358,6 +367,9 @@ static lk_status finish_hunyuan_moe(const lk_hf_config *config, lk_model *model,
 	bool mixed = false;
 	LK_TRY(lk_hf_int(config, "num_shared_expert", &shared, err));
 	LK_TRY(lk_hf_flag(config, "use_mixed_mlp_moe", &mixed, err));
+	if (!lk_hf_find(config, "vit_type")) /* no encoder of images: what would shape it does not */
+		lk_hf_pass(config, "anyres_pooling_size|vit_input_resolution|vit_mapping_type|"
+		                   "vit_norm_type|vit_patch|vit_token");
 	LK_TRY(finish_hunyuan(config, model, err));
 	if (mixed && shared > 0 && model->expert_ffn <= INT_MAX / shared)
 		model->shared_ffn = shared * model->expert_ffn;
@@ -585,9 +597,9 @@ static const lk_model gpt_oss_start = {LLAMA(2, 15e4),     .head_dim = 64,      
                                        .full_every = 2,    .router_bias = true, .expert_bias = true,
                                        .clipped_glu = true};
 static const lk_model gemma_start = {GEMMA(2, 1e4)};
-static const lk_model gemma2_start = {GEMMA(4, 1e4), .window = 4096, .full_every = 2,
-                                      .vocab = 256000, .layers = 26, .hidden = 2304, .heads = 8,
-                                      .kv_heads = 4, .ffn = 9216};
+static const lk_model gemma2_start = {GEMMA(4, 1e4),   .window = 4096, .full_every = 2,
+                                      .vocab = 256000, .layers = 26,   .hidden = 2304,
+                                      .heads = 8,      .kv_heads = 4,  .ffn = 9216};
 /* The published gemma3 configs leave out what equals the class's defaults (Gemma3TextConfig). */
 static const lk_model gemma3_start = {GEMMA(4, 1e6),   .qk_norm = true,  .window = 4096,
                                       .full_every = 6, .vocab = 262208,  .heads = 8,
@@ -726,7 +738,7 @@ const lk_hf_family lk_hf_decoders[] = {
 	{"granitemoe", llama_keys, &llama_start, finish_windowless},
 	{"granitemoeshared", llama_keys, &llama_start, finish_windowless},
 	{"arcee", llama_keys, &arcee_start, finish_windowless},
-	{"apertus", llama_keys, &apertus_start, finish_windowless},
+	{"apertus", llama_keys, &apertus_start, finish_apertus},
 	{"baichuan", llama_keys, &llama_start, finish_windowless},
 	{"xverse", llama_keys, &llama_start, finish_windowless},
 	{"orion", llama_keys, &orion_start, finish_windowless},

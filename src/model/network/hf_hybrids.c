@@ -158,8 +158,22 @@ lk_status lk_hf_jamba(const lk_hf_config *config, lk_model *model, lk_error *err
 	return hybrid_order(config, model, periodic_mixer, &full, err);
 }
 
+/* Configs of state-spaces/mamba: the table of words is a multiple of so many rows. Attention in
+ * some layers, MLPs and other mixers than Mamba-1's are stated by members that are refused. */
+static lk_status mamba_rows(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	int multiple = 8;
+	lk_hf_config mixer;
+	if (lk_json_get(config->object, "model_type")) return LK_OK;
+	LK_TRY(lk_hf_part(config, "ssm_cfg", "", &mixer, err));
+	LK_TRY(lk_hf_int(config, "pad_vocab_size_multiple", &multiple, err));
+	if (multiple > 1 && model->vocab <= INT_MAX - multiple)
+		model->vocab = (model->vocab + multiple - 1) / multiple * multiple;
+	return LK_OK;
+}
+
 /* mamba, falcon_mamba: Mamba-1 alone. */
 lk_status lk_hf_mamba(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	LK_TRY(mamba_rows(config, model, err));
 	const lk_value *rank = lk_hf_find(config, "time_step_rank");
 	LK_TRY(lk_hf_int(config, "intermediate_size|d_inner", &model->ssm_inner, err));
 	LK_TRY(lk_hf_int(config, "state_size", &model->ssm_state, err));

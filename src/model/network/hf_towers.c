@@ -71,7 +71,8 @@ static const lk_hf_encoder encoders[] = {
       .post_norm = 1}},
 	{"internvl_vision|intern_vit_6b",
      usual_keys,
-     USUAL_KNOWN "attention_bias|qkv_bias|layer_scale_init_value|norm_type|"
+     USUAL_KNOWN "attention_bias|qkv_bias|qk_normalization|use_qk_norm|layer_scale_init_value|"
+                 "norm_type|"
                  "use_absolute_position_embeddings|use_mean_pooling|projection_dropout|"
                  "drop_path_rate|initializer_factor",
      {LARGE, .image = 448, .patch = 14, .position_rows = -1, .class_token = 1, .patch_bias = 1,
@@ -212,17 +213,15 @@ static lk_status merged_width(const lk_hf_config *vision, const lk_tower *tower,
 static lk_status join_internvl(const lk_hf_config *config, const lk_hf_config *vision,
                                lk_model *model, lk_error *err) {
 	lk_tower *tower = &model->tower;
-	bool bias = true, mean = true;
+	bool bias = true, mean = true, norms = false;
 	int wide = 0;
 	LK_TRY(merged_side(config, "downsample_ratio", &tower->project.merge, err));
 	LK_TRY(lk_hf_flag(vision, "attention_bias|qkv_bias", &bias, err));
 	LK_TRY(lk_hf_flag(vision, "use_mean_pooling", &mean, err));
-	if (!bias || lk_hf_says(vision, "norm_type", "rms_norm")) {
-		lk_hf_fail(vision, NULL, err,
-		           "an encoder with RMS norms or without biases of attention, "
-		           "as InternViT-6B has them, is not modelled");
-		return lk_hint(err, "--as %s reads the language model alone", model->family);
-	}
+	LK_TRY(lk_hf_flag(vision, "qk_normalization|use_qk_norm", &norms, err));
+	tower->rms = lk_hf_says(vision, "norm_type", "rms_norm"); /* as InternViT-6B has them */
+	tower->qkv_plain = !bias;
+	tower->qk_norm = norms;
 	tower->post_norm = !mean;
 	LK_TRY(merged_width(vision, tower, &wide, err));
 	tower->project.norms = 2 * wide;

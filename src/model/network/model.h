@@ -232,6 +232,7 @@ typedef struct lk_tower {
 	int class_token, patch_bias, gated, layer_scale, biases; /* 0 or 1 */
 	int pre_norm, post_norm;                                 /* before, after all layers */
 	int rms;                                                 /* norms: RMS; else with biases */
+	int qkv_plain, qk_norm; /* 1: queries, keys, values have no bias; a norm over all heads */
 	int loose;
 	int any_size; /* images of any size; else of `image` pixels alone */
 	int images;   /* of a sequence */
