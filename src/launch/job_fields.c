@@ -160,6 +160,8 @@ const lk_field lk_job_fields[] = {
 	{TOWER(pre_norm), JOB},
 	{TOWER(post_norm), JOB},
 	{TOWER(rms), JOB},
+	{TOWER(qkv_plain), JOB},
+	{TOWER(qk_norm), JOB},
 	{TOWER(loose), JOB},
 	{TOWER(any_size), JOB},
 	{TOWER(images), JOB},

@@ -63,7 +63,44 @@ static void published_configs_are_read(void **state) {
 	assert_true(rows > 150);
 }
 
+/* nemotron-nas: halves left out, MLPs of two widths: parameters and operations by hand, and a step
+ * that keeps nothing. */
+static void narrowed_layers_are_counted(void **state) {
+	(void)state;
+	static const char text[] =
+		"{\"model_type\": \"nemotron-nas\", \"num_hidden_layers\": 5, \"hidden_size\": 1536, "
+		"\"num_attention_heads\": 12, \"num_key_value_heads\": null, \"intermediate_size\": null, "
+		"\"vocab_size\": 1000, \"max_position_embeddings\": 1024, \"block_configs\": ["
+		"{\"attention\": {\"n_heads_in_group\": 4, \"no_op\": false}, \"ffn\": {\"ffn_mult\": "
+	    "2.0}}, "
+		"{\"attention\": {\"no_op\": true}, \"ffn\": {\"ffn_mult\": 0.55, \"no_op\": false}}, "
+		"{\"attention\": {\"n_heads_in_group\": 4}, \"ffn\": {\"no_op\": true}}, "
+		"{\"attention\": {\"no_op\": true}, \"ffn\": {\"no_op\": true}}, "
+		"{\"attention\": {\"n_heads_in_group\": 4}, \"ffn\": {\"ffn_mult\": 0.55}}]}";
+	lk_model model = model_of(text);
+	/* 2 * 2 * 1536 / 3 = 2048; 2 * 0.55 * 1536 / 3 = 563.2, a multiple of 256: 768 */
+	double h = 1536, attention = 2 * h * h + 2 * h * 384, wide = 3 * h * 2048, narrow = 3 * h * 768,
+		   matrices = 3 * attention + wide + 2 * narrow;
+	assert_int_equal(model.layers, 4);
+	assert_string_equal(model.order, "*- -768 * *-768");
+	assert_true(lk_model_params(&model) == matrices + 6 * h + h + 2 * 1000 * h);
+	double s = 1024, forward = s * (matrices + 1000 * h), pairs = 3 * 2 * h * s * s / 2;
+	assert_true(fabs(lk_model_flops(&model, 1024) / (6 * (forward + pairs)) - 1) < 1e-12);
+	for (int tp = 1; tp <= 4; tp *= 4) {
+		lk_arena arena = LK_ARENA_INIT;
+		lk_job job = {.gpus = 4, .tp = tp, .mbs = 2, .gbs = 8, .seq = 1024};
+		lk_step step = ask(&model, job, &arena);
+		double made, want = 8 * (6 * (forward + pairs) + pairs); /* flash attention's backward */
+		assert_true(fabs(left_over(step.graph, &made)) <= 1e-9 * made);
+		if (fabs(step.executed_flops / want - 1) > 1e-3)
+			fail_msg("%.9g operations, not %.9g", step.executed_flops, want);
+		lk_step_free(&step);
+		lk_arena_free(&arena);
+	}
+}
+
 int main(void) {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(published_configs_are_read)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(published_configs_are_read),
+	                                   cmocka_unit_test(narrowed_layers_are_counted)};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -40,7 +40,7 @@ typedef enum lk_block_pass {
 } lk_block_pass;
 
 enum {
-	LK_LAYER_SHAPES = LK_CONV_KINDS,
+	LK_LAYER_SHAPES = 64, /* of a convolution net LK_CONV_KINDS */
 	LK_LAYER_PAIRS = 128
 };
 
@@ -70,6 +70,7 @@ typedef struct lk_builder {
 	double saved; /* activations that the forward under construction keeps */
 
 	lk_layer_shape shapes[LK_LAYER_SHAPES];
+	double ffn; /* width of the dense feed-forward of the layer that is being built */
 	int shape_count;
 	uint32_t layer_block[LK_LAYER_SHAPES][LK_BLOCK_PASSES]; /* id + 1, 0: not built yet */
 	double layer_saved[LK_LAYER_SHAPES][2]; /* activations kept: without, with checkpointing */

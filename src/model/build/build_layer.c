@@ -56,6 +56,7 @@ static lk_layer_shape layer_across(const lk_builder *builder, const lk_layer_sha
 }
 
 static void layer_forward(lk_builder *builder, const lk_layer_shape *shape) {
+	builder->ffn = lk_layer_ffn(builder->model, &shape->layer);
 	lk_layer_shape cross = layer_across(builder, shape);
 	if (shape->layer.dit) {
 		lk_build_dit_block(builder, shape->layer.dit, true);
@@ -73,7 +74,7 @@ static void replay_selected(lk_builder *builder, const lk_layer_shape *shape) {
 	const lk_model *model = builder->model;
 	double row = builder->bytes * builder->rows * model->hidden,
 		   heads = (double)model->heads * model->head_dim / builder->tp;
-	double up = model->ffn / builder->tp;
+	double up = builder->ffn / builder->tp;
 	uint8_t phase = builder->phase;
 	builder->phase = LK_PHASE_RECOMPUTE;
 	if (shape->layer.mixers) lk_build_memory(builder, LK_OP_NORM, "input_norm", 2 * row);
@@ -93,6 +94,7 @@ static void replay_selected(lk_builder *builder, const lk_layer_shape *shape) {
 
 static void layer_backward(lk_builder *builder, const lk_layer_shape *shape, bool input,
                            bool weight) {
+	builder->ffn = lk_layer_ffn(builder->model, &shape->layer);
 	if (shape->layer.dit) { /* no schedule of these splits the backward pass */
 		lk_build_dit_block(builder, shape->layer.dit, false);
 		return;

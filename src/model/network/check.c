@@ -200,6 +200,25 @@ static bool order_stands(const lk_model *model) {
 	return model->window > 0 || !strpbrk(model->order, "wc");
 }
 
+/* Kinds of layers beyond which a list of them is refused: the builder keeps one block of each. */
+enum {
+	KINDS = 60
+};
+
+static bool few_kinds(const lk_model *model) {
+	lk_layer kinds[KINDS];
+	int count = 0;
+	for (int i = 0; i < model->layers; i++) {
+		lk_layer layer = lk_model_layer(model, i);
+		int k = 0;
+		while (k < count && !lk_layer_same(&kinds[k], &layer)) k++;
+		if (k < count) continue;
+		if (count == KINDS) return false;
+		kinds[count++] = layer;
+	}
+	return true;
+}
+
 static lk_status check_order(const lk_model *model, const char *where, lk_error *err) {
 	char shown[64];
 	int mixers = lk_model_mixers(model);
@@ -211,6 +230,10 @@ static lk_status check_order(const lk_model *model, const char *where, lk_error 
 		        whole ? lk_escape(model->order, shown, sizeof shown) : "...");
 		return lk_hint(err, "give items such as \"3GE *E\": a repeat and letters of *wcMGLR-E; "
 		                    "windows and experts need their sizes");
+	}
+	if (!few_kinds(model)) {
+		lk_fail(err, LK_ERR_INPUT, where, "layers of more than %d kinds", KINDS);
+		return lk_hint(err, "networks of so many widths are not modelled");
 	}
 	if (mixers & LK_MIXER_SSM) LK_TRY(check_ssm(model, where, err));
 	if (mixers & LK_MIXER_DELTA) LK_TRY(check_delta(model, where, err));

@@ -138,6 +138,9 @@ lk_status lk_hf_minimax(const lk_hf_config *config, lk_model *model, lk_error *e
 lk_status lk_hf_llama4(const lk_hf_config *config, lk_model *model, lk_error *err);
 lk_status lk_hf_modernbert(const lk_hf_config *config, lk_model *model, lk_error *err);
 
+/* hf_puzzle.c: layers that differ in what was left of them. */
+lk_status lk_hf_puzzle(const lk_hf_config *config, lk_model *model, lk_error *err);
+
 /* A list of kinds of layers, as layer_types: their mixers; feed-forwards as the model's fields say.
  * `linear` is what linear_attention means, 0 nothing that is known. Fills the order. */
 lk_status lk_hf_layer_kinds(const lk_hf_config *config, const lk_value *types, int linear,

@@ -165,6 +165,18 @@ static const lk_hf_key rwkv_keys[] = {
 	END,
 };
 
+static const lk_hf_key puzzle_keys[] = {
+	NEED("num_hidden_layers", layers),
+	NEED("hidden_size", hidden),
+	NEED("num_attention_heads", heads),
+	NEED("vocab_size", vocab),
+	INT("max_position_embeddings", context),
+	REAL("rope_theta", rotary_base),
+	FLAG("tie_word_embeddings", tied),
+	FLAG("mlp_bias", mlp_bias),
+	END,
+};
+
 static const lk_hf_key no_keys[] = {END};
 
 /* ---- what must be derived ---- */
@@ -535,6 +547,7 @@ static lk_status finish_dbrx(const lk_hf_config *config, lk_model *model, lk_err
 static lk_status finish_opt(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	bool affine = true;
 	LK_TRY(lk_hf_flag(config, "layer_norm_elementwise_affine", &affine, err));
+	lk_hf_pass(config, "learn_embeddings");
 	model->norm_plain = !affine;
 	all_biases(model, model->qkv_bias);
 	if (model->embed_dim == model->hidden) model->embed_dim = 0;
@@ -730,6 +743,7 @@ const lk_hf_family lk_hf_decoders[] = {
 	{"minimax", llama_keys, &minimax_start, lk_hf_minimax},
 	{"minimax_text_01", llama_keys, &minimax_start, lk_hf_minimax},
 	{"minimax_m2", llama_keys, &minimax_m2_start, finish_minimax_m2},
+	{"nemotron-nas", puzzle_keys, &llama_start, lk_hf_puzzle},
 	{"grok-1", llama_keys, &grok_start, finish_grok},
 	{"hunyuan_v1_moe", llama_keys, &hunyuan_moe_start, finish_hunyuan_moe},
 	{"ministral3", llama_keys, &llama_start, finish_windowed},

@@ -303,7 +303,7 @@ lk_status lk_hf_minimax(const lk_hf_config *config, lk_model *model, lk_error *e
 	                   "layernorm_linear_attention_alpha|layernorm_linear_attention_beta|"
 	                   "layernorm_mlp_alpha|layernorm_mlp_beta|full_attn_alpha_factor|"
 	                   "full_attn_beta_factor|linear_attn_alpha_factor|linear_attn_beta_factor|"
-	                   "mlp_alpha_factor|mlp_beta_factor|postnorm|shared_moe_mode");
+	                   "mlp_alpha_factor|mlp_beta_factor|block_size|postnorm|shared_moe_mode");
 	LK_TRY(lk_hf_shapes(config, model, err));
 	model->window = 0;
 	if (types) return lk_hf_layer_kinds(config, types, LK_MIXER_LIGHTNING, model, err);

@@ -182,6 +182,7 @@ typedef enum lk_ffn {
 } lk_ffn;
 typedef struct lk_layer {
 	int mixers, ffn;  /* a set of lk_mixer; lk_ffn */
+	int width;        /* of a dense feed-forward; 0: the network's */
 	int window;       /* of attention: tokens, 0 all */
 	bool chunked;     /* the window is a chunk: tokens of one chunk see one another alone */
 	bool causal;      /* tokens see those before them alone */
@@ -202,7 +203,7 @@ typedef enum lk_network {
 } lk_network;
 
 enum {
-	LK_MODEL_ORDER = 320,
+	LK_MODEL_ORDER = 1024,
 	LK_PROJECTOR_WIDTHS = 3,
 	LK_IMAGE_PIXELS = 448 /* of a side, where a config takes images of any size */
 };
@@ -268,9 +269,10 @@ typedef struct lk_model {
 	                        encoder's; 0: as many */
 	/* The list of layers, as repeats and kinds: "3GE *E", "M- ME *- ME". Letters of mixers: * full
 	 * attention, w and c attention within `window`, sliding or in chunks, M Mamba, G gated delta
-	 * net, L lightning attention, R RWKV; of feed-forwards: - dense, E experts. It begins anew
-	 * until all layers are named. "": the fields below (dense_layers, moe_every, moe_offset,
-	 * window, full_every) state it. Read by lk_model_layer alone. */
+	 * net, L lightning attention, R RWKV; of feed-forwards: - dense, with a width of its own where
+	 * a number follows ("*-512"), E experts. It begins anew until all layers are named. "": the
+	 * fields below (dense_layers, moe_every, moe_offset, window, full_every) state it. Read by
+	 * lk_model_layer alone. */
 	char order[LK_MODEL_ORDER];
 	int hidden, heads, kv_heads, head_dim, ffn, vocab;
 	int context; /* max positions stated by the config: the default sequence length; 0 unknown */
@@ -409,6 +411,10 @@ lk_status lk_model_check(const lk_model *model, const char *where, lk_error *err
  * there is none. */
 lk_layer lk_model_layer(const lk_model *model, int layer);
 bool lk_layer_same(const lk_layer *a, const lk_layer *b);
+/* The width of a layer's dense feed-forward. */
+static inline int lk_layer_ffn(const lk_model *model, const lk_layer *layer) {
+	return layer->width > 0 ? layer->width : model->ffn;
+}
 /* Whether a layer has the parameters and operations of the one before it, so that sums need not
  * work it out again. Of a convolution net's units the caller decides. */
 bool lk_layer_repeats(const lk_model *model, int layer);

@@ -71,7 +71,7 @@ lk_layer_weights lk_layer_weights_of(const lk_model *model, int layer) {
 		sum.mixers.others += (double)model->relative_buckets * model->heads;
 	if (made.ffn == LK_FFN_EXPERTS) add_experts(model, &sum);
 	else if (made.ffn == LK_FFN_DENSE)
-		sum.mlp = params_mlp(model, model->hidden, model->ffn, model->mlp_bias);
+		sum.mlp = params_mlp(model, model->hidden, lk_layer_ffn(model, &made), model->mlp_bias);
 	if (made.ffn == LK_FFN_DENSE) lk_weights_add(&sum.mlp, lk_rwkv_channel_weights(model));
 	sum.norms.others =
 		(layer_norms(model, &made) + decoder) * lk_weights_norm(model, model->hidden);
