@@ -71,15 +71,15 @@ static void narrowed_layers_are_counted(void **state) {
 		"{\"model_type\": \"nemotron-nas\", \"num_hidden_layers\": 5, \"hidden_size\": 1536, "
 		"\"num_attention_heads\": 12, \"num_key_value_heads\": null, \"intermediate_size\": null, "
 		"\"vocab_size\": 1000, \"max_position_embeddings\": 1024, \"block_configs\": ["
-		"{\"attention\": {\"n_heads_in_group\": 4, \"no_op\": false}, \"ffn\": {\"ffn_mult\": "
+		"{\"attention\": {\"n_heads_in_group\": 3, \"no_op\": false}, \"ffn\": {\"ffn_mult\": "
 	    "2.0}}, "
 		"{\"attention\": {\"no_op\": true}, \"ffn\": {\"ffn_mult\": 0.55, \"no_op\": false}}, "
-		"{\"attention\": {\"n_heads_in_group\": 4}, \"ffn\": {\"no_op\": true}}, "
+		"{\"attention\": {\"n_heads_in_group\": 3}, \"ffn\": {\"no_op\": true}}, "
 		"{\"attention\": {\"no_op\": true}, \"ffn\": {\"no_op\": true}}, "
-		"{\"attention\": {\"n_heads_in_group\": 4}, \"ffn\": {\"ffn_mult\": 0.55}}]}";
+		"{\"attention\": {\"n_heads_in_group\": 3}, \"ffn\": {\"ffn_mult\": 0.55}}]}";
 	lk_model model = model_of(text);
 	/* 2 * 2 * 1536 / 3 = 2048; 2 * 0.55 * 1536 / 3 = 563.2, a multiple of 256: 768 */
-	double h = 1536, attention = 2 * h * h + 2 * h * 384, wide = 3 * h * 2048, narrow = 3 * h * 768,
+	double h = 1536, attention = 2 * h * h + 2 * h * 512, wide = 3 * h * 2048, narrow = 3 * h * 768,
 		   matrices = 3 * attention + wide + 2 * narrow;
 	assert_int_equal(model.layers, 4);
 	assert_string_equal(model.order, "*- -768 * *-768");
