@@ -72,7 +72,7 @@ static void narrowed_layers_are_counted(void **state) {
 		"\"num_attention_heads\": 12, \"num_key_value_heads\": null, \"intermediate_size\": null, "
 		"\"vocab_size\": 1000, \"max_position_embeddings\": 1024, \"block_configs\": ["
 		"{\"attention\": {\"n_heads_in_group\": 3, \"no_op\": false}, \"ffn\": {\"ffn_mult\": "
-	    "2.0}}, "
+		"2.0}}, "
 		"{\"attention\": {\"no_op\": true}, \"ffn\": {\"ffn_mult\": 0.55, \"no_op\": false}}, "
 		"{\"attention\": {\"n_heads_in_group\": 3}, \"ffn\": {\"no_op\": true}}, "
 		"{\"attention\": {\"no_op\": true}, \"ffn\": {\"no_op\": true}}, "

@@ -20,8 +20,8 @@ void lk_build_begin(struct lk_builder *builder, const lk_job *job, lk_graph *gra
 typedef struct lk_layer_shape {
 	lk_layer layer;
 	bool cross;  /* decoder layer of an encoder-decoder: has cross-attention */
-	bool across; /* this is its cross-attention: every query sees the whole of the encoder's output
-	              */
+	bool across; /* every query sees the whole of an encoder's output: cross-attention of such a
+	                layer, or a layer that reads an image */
 	int unit;    /* of a convolution net: kind of the block, from 1 on; else 0 */
 	double queries, keys; /* sequence lengths on this rank and in all */
 } lk_layer_shape;
@@ -53,7 +53,7 @@ typedef struct lk_builder {
 	double batch;  /* sequences of a micro-batch */
 	double tokens; /* of a micro-batch on this rank: batch * seq / cp; of the stack that is being
 	                  built */
-	double memory_tokens; /* ENCDEC: those of the encoder, which cross-attention reads */
+	double memory_tokens; /* those of an encoder, which cross-attention reads */
 	double rows;  /* of them on this rank where sequence parallelism splits them: tokens / tp, else
 	                 tokens */
 	double bytes; /* of one activation: 2, or 4 in fp32 */

@@ -25,6 +25,8 @@ void lk_build_stack(lk_builder *builder, bool decoder) {
 	builder->memory_tokens = builder->job->mbs * sequence(builder) / builder->job->cp;
 	builder->tokens = decoder ? builder->job->mbs * decoder_sequence(builder) / builder->job->cp
 	                          : builder->memory_tokens;
+	if (builder->model->tower.crossed)
+		builder->memory_tokens = builder->job->mbs * lk_model_crossed_tokens(builder->model);
 	builder->rows = builder->sp ? builder->tokens / builder->tp : builder->tokens;
 }
 
@@ -39,6 +41,8 @@ static int shape_index(lk_builder *builder, int layer) {
 		.queries = (decoder ? decoder_sequence(builder) : sequence(builder)) / builder->job->cp,
 		.keys = decoder ? decoder_sequence(builder) : sequence(builder),
 	};
+	shape.across = shape.layer.across;
+	if (shape.across) shape.keys = lk_model_crossed_tokens(model);
 	for (int i = 0; i < builder->shape_count; i++)
 		if (layer_same_shape(&builder->shapes[i], &shape)) return i;
 	if (builder->shape_count == LK_LAYER_SHAPES) return LK_LAYER_SHAPES - 1;

@@ -133,6 +133,7 @@ lk_status lk_hf_falcon_h1(const lk_hf_config *config, lk_model *model, lk_error 
 lk_status lk_hf_granite_hybrid(const lk_hf_config *config, lk_model *model, lk_error *err);
 lk_status lk_hf_mamba(const lk_hf_config *config, lk_model *model, lk_error *err);
 lk_status lk_hf_mamba2(const lk_hf_config *config, lk_model *model, lk_error *err);
+lk_status lk_hf_mllama(const lk_hf_config *config, lk_model *model, lk_error *err);
 lk_status lk_hf_rwkv(const lk_hf_config *config, lk_model *model, lk_error *err);
 lk_status lk_hf_minimax(const lk_hf_config *config, lk_model *model, lk_error *err);
 lk_status lk_hf_llama4(const lk_hf_config *config, lk_model *model, lk_error *err);

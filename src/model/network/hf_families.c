@@ -744,6 +744,7 @@ const lk_hf_family lk_hf_decoders[] = {
 	{"minimax_text_01", llama_keys, &minimax_start, lk_hf_minimax},
 	{"minimax_m2", llama_keys, &minimax_m2_start, finish_minimax_m2},
 	{"nemotron-nas", puzzle_keys, &llama_start, lk_hf_puzzle},
+	{"mllama_text_model", llama_keys, &llama_start, lk_hf_mllama},
 	{"grok-1", llama_keys, &grok_start, finish_grok},
 	{"hunyuan_v1_moe", llama_keys, &hunyuan_moe_start, finish_hunyuan_moe},
 	{"ministral3", llama_keys, &llama_start, finish_windowed},

@@ -281,6 +281,30 @@ lk_status lk_hf_nemotron_h(const lk_hf_config *config, lk_model *model, lk_error
 	return lk_hint(err, "add \"hybrid_override_pattern\", a letter of M*-E for each layer");
 }
 
+/* ---- layers that read images ---- */
+
+static lk_layer listed_across(const void *context, lk_layer start, int layer) {
+	const lk_value *list = context;
+	for (size_t i = 0; i < list->count; i++)
+		start.across |= list->items[i].kind == LK_JSON_NUMBER && list->items[i].number == layer;
+	return start;
+}
+
+/* mllama: the listed layers attend to the tokens of an image alone. The table of words has eight
+ * more rows than the head. */
+lk_status lk_hf_mllama(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	const lk_value *list = lk_hf_find(config, "cross_attention_layers");
+	LK_TRY(lk_hf_shapes(config, model, err));
+	if (!list || list->kind != LK_JSON_ARRAY || config->object == config->root || config->as) {
+		lk_hf_fail(config, list, err,
+		           "the layers of the type mllama read an image, of which the "
+		           "config of text alone states nothing");
+		return lk_hint(err, "give the whole config, with cross_attention_layers and vision_config");
+	}
+	if (model->hidden <= INT_MAX / 8) model->loose = 8 * model->hidden;
+	return hybrid_order(config, model, listed_across, list, err);
+}
+
 /* ---- lightning attention ---- */
 
 struct minimax_types {

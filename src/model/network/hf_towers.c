@@ -45,6 +45,20 @@ static const lk_hf_key qwen_keys[] = {
 	END,
 };
 
+/* mllama: layers with gates come after the others. */
+static const lk_hf_key mllama_keys[] = {
+	TOWER("num_hidden_layers", layers),
+	TOWER("hidden_size", hidden),
+	TOWER("attention_heads", heads),
+	TOWER("intermediate_size", ffn),
+	TOWER("image_size", image),
+	TOWER("patch_size", patch),
+	TOWER("num_channels", channels),
+	TOWER("max_num_tiles", tiles),
+	TOWER("vision_output_dim", project.inputs),
+	END,
+};
+
 #define USUAL_KNOWN                                                                              \
 	"num_hidden_layers|hidden_size|num_attention_heads|intermediate_size|image_size|patch_size|" \
 	"num_channels|"
@@ -98,6 +112,27 @@ static const lk_hf_encoder encoders[] = {
       .biases = 1,
       .pre_norm = 1,
       .post_norm = 1}},
+	{"mllama_vision_model",
+     mllama_keys,
+     USUAL_KNOWN "attention_heads|max_num_tiles|num_global_layers|vision_output_dim|"
+                 "intermediate_layers_indices|supported_aspect_ratios",
+     {.layers = 32,
+      .hidden = 1280,
+      .heads = 16,
+      .ffn = 5120,
+      .image = 448,
+      .patch = 14,
+      .channels = 3,
+      .tiles = 4,
+      .crossed = 1,
+      .position_rows = -1,
+      .class_token = 1,
+      .biases = 1,
+      .qkv_plain = 1,
+      .out_plain = 1,
+      .pre_norm = 1,
+      .post_norm = 1,
+      .project = {.inputs = 7680}}},
 	{"qwen2_vl|qwen2_vl_vision",
      qwen_keys,
      QWEN_KNOWN "embed_dim|mlp_ratio",
@@ -242,6 +277,28 @@ static lk_status join_llama4(const lk_hf_config *config, const lk_hf_config *vis
 	LK_TRY(lk_hf_flag(vision, "multi_modal_projector_bias", &bias, err));
 	if (bias) return lk_hf_fail(vision, NULL, err, "a projector with biases is not modelled");
 	project->width[2] = model->hidden;
+	return LK_OK;
+}
+
+/* mllama: what the listed layers and the last give, side by side, through one product. Tables of
+ * places within an image and of its shape among so many (aspect ratios), which all rows read. */
+static lk_status join_mllama(const lk_hf_config *config, const lk_hf_config *vision,
+                             lk_model *model, lk_error *err) {
+	lk_tower *tower = &model->tower;
+	const lk_value *shapes = lk_hf_find(vision, "supported_aspect_ratios");
+	int gated = 8;
+	double ratios = shapes && shapes->kind == LK_JSON_ARRAY ? (double)shapes->count : 8,
+		   side = tower->patch > 0 ? tower->image / tower->patch : 0;
+	(void)config;
+	LK_TRY(lk_hf_int(vision, "num_global_layers", &gated, err));
+	double each = (ratios + 1) * tower->tiles * tower->hidden,
+		   loose = each * (side * side + 1) + 2 * each + 3 + 2.0 * gated;
+	if (!(loose < INT_MAX && tower->layers < 10000 && gated < 10000))
+		return lk_hf_fail(vision, NULL, err, "tables of %g places within an image", loose);
+	tower->loose = (int)loose;
+	tower->layers += gated;
+	tower->project.width[0] = model->hidden;
+	tower->project.bias = true;
 	return LK_OK;
 }
 
@@ -412,6 +469,7 @@ static const lk_hf_joint joints[] = {
 	{"smolvlm", "smolvlm_vision", join_idefics3, "scale_factor|image_seq_len"},
 	{"mistral3", "pixtral", join_mistral3, LLAVA_KNOWN "spatial_merge_size"},
 	{"llama4", "llama4_vision_model", join_llama4, ""},
+	{"mllama", "mllama_vision_model", join_mllama, ""},
 	{"internvl", "internvl_vision", join_internvl, LLAVA_KNOWN "downsample_ratio"},
 	{"internvl_chat", "intern_vit_6b", join_internvl,
      "downsample_ratio|dynamic_image_size|force_image_size|max_dynamic_patch|min_dynamic_patch|"

@@ -16,7 +16,7 @@ static bool read_item(const char **text, const lk_model *model, lk_layer *out, i
 	while (isdigit((unsigned char)*at) && times < 100000) times = 10 * times + (*at++ - '0');
 	*out = (lk_layer){.causal = model->network == LK_NET_DECODER};
 	for (; *at && *at != ' '; at++, letters = true) {
-		bool attends = *at == '*' || *at == 'w' || *at == 'c';
+		bool attends = *at != '\0' && strchr("*wcx", *at) != NULL;
 		int mixer = attends ? LK_MIXER_ATTENTION : 0;
 		for (int i = 0; i < LK_MIXER_KINDS && !attends; i++)
 			if (*at == lk_mixer_kinds[i].letter) mixer = lk_mixer_kinds[i].mixer;
@@ -28,12 +28,14 @@ static bool read_item(const char **text, const lk_model *model, lk_layer *out, i
 			while (isdigit((unsigned char)at[1]) && out->width < 1 << 24)
 				out->width = 10 * out->width + (*++at - '0');
 		if ((out->mixers & mixer) || (ffn && out->ffn)) return false; /* twice */
-		local |= attends && *at != '*';
+		local |= *at == 'w' || *at == 'c';
+		out->across |= *at == 'x';
 		out->chunked |= *at == 'c';
 		out->mixers |= mixer;
 		if (ffn) out->ffn = ffn;
 	}
 	if (local) out->window = model->window;
+	if (out->across) out->causal = false;
 	*repeat = times > 0 ? (int)times : 1;
 	*text = at;
 	return letters;
@@ -88,7 +90,7 @@ int lk_model_window(const lk_model *model, int layer) {
 bool lk_layer_same(const lk_layer *a, const lk_layer *b) {
 	return a->mixers == b->mixers && a->ffn == b->ffn && a->window == b->window &&
 	       a->chunked == b->chunked && a->causal == b->causal && a->dit == b->dit &&
-	       a->width == b->width;
+	       a->width == b->width && a->across == b->across;
 }
 
 bool lk_layer_repeats(const lk_model *model, int layer) {
@@ -144,6 +146,7 @@ static void layer_letters(const lk_layer *layer, char out[LAYER_TEXT]) {
 		if (!(layer->mixers & lk_mixer_kinds[i].mixer)) continue;
 		char letter = lk_mixer_kinds[i].letter;
 		if (letter == '*' && layer->window > 0) letter = layer->chunked ? 'c' : 'w';
+		if (letter == '*' && layer->across) letter = 'x';
 		out[used++] = letter;
 	}
 	if (layer->ffn == LK_FFN_DENSE) out[used++] = '-';
