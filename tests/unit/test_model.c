@@ -393,6 +393,19 @@ static void test_names(void **state) {
 		{"axolotl-quants/Llama-4-Scout-17B-16E-Linearized-bnb-nf4-bf16", "llama4-scout-17b-16e"},
 		{"nvidia/Qwen3-30B-A3B-NVFP4", "qwen3-30b-a3b"},
 		{"unsloth/Qwen3-8B-bnb-4bit", "qwen3-8b"},
+		{"deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B", "deepseek-r1-distill-qwen-1.5b"},
+		{"baichuan-inc/Baichuan2-7B-Chat", "baichuan2-7b"},
+		{"ByteDance-Seed/Seed-Coder-8B-Instruct", "seed-coder-8b"},
+		{"zai-org/glm-4-9b-chat-hf", "glm4-9b"},
+		{"bigcode/starcoder2-7b", "starcoder2-7b"},
+		{"ibm-granite/granite-3.3-2b-instruct", "granite3.3-2b"},
+		{"CohereForAI/c4ai-command-r7b-12-2024", "command-r7b"},
+		{"meta-llama/Llama-3.2-11B-Vision-Instruct", "llama3.2-11b-vision"},
+		{"nvidia/NVIDIA-Nemotron-Nano-9B-v2", "nemotron-nano-9b-v2"},
+		{"Qwen/Qwen3-VL-235B-A22B-Instruct", "qwen3-vl-235b-a22b"},
+		{"black-forest-labs/FLUX.1-dev", "flux.1-dev"},
+		{"openai/whisper-large-v3", "whisper-large-v3"},
+		{"xai-org/grok-2", "grok2-270b"},
 	};
 	for (size_t i = 0; i < sizeof same / sizeof *same; i++)
 		assert_string_equal(preset(same[i][0]).name, same[i][1]);
