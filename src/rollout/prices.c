@@ -143,7 +143,8 @@ static double price_ffn(struct pricing *pricing, const lk_layer *layer, double r
 	return price_pass(pricing, rows * engine->model->hidden * 8) +
 	       (layer->ffn == LK_FFN_EXPERTS
 	            ? price_experts(pricing, rows)
-	            : price_gated(pricing, rows, (double)engine->model->ffn / engine->tp));
+	            : price_gated(pricing, rows,
+	                          (double)lk_layer_ffn(engine->model, layer) / engine->tp));
 }
 
 static double price_collective(struct pricing *pricing, lk_coll_kind kind, double bytes) {

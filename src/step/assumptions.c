@@ -212,8 +212,10 @@ static lk_status list_assumptions(lk_arena *arena, const lk_predict_request *req
 	const lk_tower *tower = &job->model.tower;
 	SAY(tower->apart, "the product of all features of the batch, which compares them, is left out");
 	SAY(tower->layers > 0 && !tower->apart,
-	    "%d image%s of %d x %d pixels a sequence, %g of its tokens%s", tower->images,
-	    tower->images == 1 ? "" : "s", tower->image, tower->image,
+	    tower->crossed
+	        ? "%d image%s of %d x %d pixels a tile and sequence, %g tokens beside its own%s"
+	        : "%d image%s of %d x %d pixels a sequence, %g of its tokens%s",
+	    tower->images, tower->images == 1 ? "" : "s", tower->image, tower->image,
 	    tower->images * lk_tower_tokens(tower),
 	    tower->any_size ? " (--images, --image-size)" : " (--images)");
 	const lk_diffusion *dit = &job->model.dit;

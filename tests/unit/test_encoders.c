@@ -120,6 +120,52 @@ static void work_is_a_hand_count(void **state) {
 	works(deberta, hand, 6 * 24 * 512 * 2 * d * d + 2 * 6 * s * d * 128100);
 }
 
+/* Layers that read an image (mllama): a text of 512 tokens and two tiles of 4 x 4 patches and a
+ * class, three layers in the encoder, of which one has gates, one layer in two across. */
+static void layers_read_images(void **state) {
+	(void)state;
+	static const char text[] =
+		"{\"model_type\": \"mllama\", \"text_config\": {\"model_type\": \"mllama_text_model\", "
+		"\"num_hidden_layers\": 4, \"hidden_size\": 512, \"num_attention_heads\": 8, "
+		"\"num_key_value_heads\": 2, \"intermediate_size\": 1024, \"vocab_size\": 1024, "
+		"\"max_position_embeddings\": 512, \"cross_attention_layers\": [1, 3]}, \"vision_config\": "
+		"{\"model_type\": \"mllama_vision_model\", \"hidden_size\": 256, \"attention_heads\": 4, "
+		"\"num_hidden_layers\": 2, \"num_global_layers\": 1, \"intermediate_size\": 512, "
+		"\"image_size\": 64, \"patch_size\": 16, \"max_num_tiles\": 2, \"vision_output_dim\": 768, "
+		"\"intermediate_layers_indices\": [0, 1], \"supported_aspect_ratios\": [[1, 1], [1, 2], "
+		"[2, 1]]}}";
+	double h = 512, d = 64, s = 512, heads = 2 * h * h, keys = 2 * h * 128, mlp = 3 * h * 1024,
+		   e = 256, image = 2 * 17, shapes = 4 * 2 * e, half = 4 * e * e + 2 * e * 512,
+		   tower = 3 * (half + 512 + e + 4 * e) + 3 * 16 * 16 * e + e + 17 * e + 2 * 2 * e +
+	               17 * shapes + 2 * shapes + 3 + 2 * 1,
+		   projector = 768 * h + h;
+	lk_model model = model_of(text);
+	assert_string_equal(model.order, "*- x-");
+	assert_true(lk_model_params(&model) == 4 * (heads + keys + mlp + 2 * h) + 2 * (2 * d + 2) +
+	                                           (2 * 1024 + 8) * h + h + tower + projector);
+	struct hand hand = {
+		.first = 2 * 16 * 3 * 16 * 16 * e,
+		.products = 2 * s * (2 * (heads + mlp) + keys) + 2 * image * keys + s * 1024 * h +
+	                image * 3 * half + 2 * 16 * 3 * 16 * 16 * e + image * 768 * h,
+		.fused = 2 * 2 * h * s * s / 2 + 2 * 2 * h * s * image + 3 * 2 * e * image * image};
+	assert_true(lk_model_crossed_tokens(&model) == image);
+	works(text, hand, 0);
+	for (int layout = 0; layout < 3; layout++) {
+		lk_arena arena = LK_ARENA_INIT;
+		lk_job job = {.gpus = 2,
+		              .mbs = 2,
+		              .gbs = 4,
+		              .seq = 512,
+		              .tp = layout == 1 ? 2 : 1,
+		              .recompute = layout == 2 ? LK_RECOMPUTE_FULL : LK_RECOMPUTE_NONE};
+		lk_step step = ask(&model, job, &arena);
+		double made, left = left_over(step.graph, &made);
+		if (fabs(left) > 1e-9 * made) fail_msg("layout %d: %.9g of %.9g stay", layout, left, made);
+		lk_step_free(&step);
+		lk_arena_free(&arena);
+	}
+}
+
 /* All that a step keeps it releases, in every layout. */
 static void nothing_stays(void **state) {
 	(void)state;
@@ -169,6 +215,7 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(totals_are_as_published),
 		cmocka_unit_test(work_is_a_hand_count),
+		cmocka_unit_test(layers_read_images),
 		cmocka_unit_test(nothing_stays),
 		cmocka_unit_test(what_is_not_modelled_is_refused),
 	};

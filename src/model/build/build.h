@@ -20,8 +20,8 @@ void lk_build_begin(struct lk_builder *builder, const lk_job *job, lk_graph *gra
 typedef struct lk_layer_shape {
 	lk_layer layer;
 	bool cross;  /* decoder layer of an encoder-decoder: has cross-attention */
-	bool across; /* this is its cross-attention: every query sees the whole of the encoder's output
-	              */
+	bool across; /* every query sees the whole of an encoder's output: cross-attention of such a
+	                layer, or a layer that reads an image */
 	int unit;    /* of a convolution net: kind of the block, from 1 on; else 0 */
 	double queries, keys; /* sequence lengths on this rank and in all */
 } lk_layer_shape;
@@ -40,7 +40,7 @@ typedef enum lk_block_pass {
 } lk_block_pass;
 
 enum {
-	LK_LAYER_SHAPES = LK_CONV_KINDS,
+	LK_LAYER_SHAPES = 64, /* of a convolution net LK_CONV_KINDS */
 	LK_LAYER_PAIRS = 128
 };
 
@@ -53,7 +53,7 @@ typedef struct lk_builder {
 	double batch;  /* sequences of a micro-batch */
 	double tokens; /* of a micro-batch on this rank: batch * seq / cp; of the stack that is being
 	                  built */
-	double memory_tokens; /* ENCDEC: those of the encoder, which cross-attention reads */
+	double memory_tokens; /* those of an encoder, which cross-attention reads */
 	double rows;  /* of them on this rank where sequence parallelism splits them: tokens / tp, else
 	                 tokens */
 	double bytes; /* of one activation: 2, or 4 in fp32 */
@@ -70,6 +70,7 @@ typedef struct lk_builder {
 	double saved; /* activations that the forward under construction keeps */
 
 	lk_layer_shape shapes[LK_LAYER_SHAPES];
+	double ffn; /* width of the dense feed-forward of the layer that is being built */
 	int shape_count;
 	uint32_t layer_block[LK_LAYER_SHAPES][LK_BLOCK_PASSES]; /* id + 1, 0: not built yet */
 	double layer_saved[LK_LAYER_SHAPES][2]; /* activations kept: without, with checkpointing */

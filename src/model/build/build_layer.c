@@ -25,6 +25,8 @@ void lk_build_stack(lk_builder *builder, bool decoder) {
 	builder->memory_tokens = builder->job->mbs * sequence(builder) / builder->job->cp;
 	builder->tokens = decoder ? builder->job->mbs * decoder_sequence(builder) / builder->job->cp
 	                          : builder->memory_tokens;
+	if (builder->model->tower.crossed)
+		builder->memory_tokens = builder->job->mbs * lk_model_crossed_tokens(builder->model);
 	builder->rows = builder->sp ? builder->tokens / builder->tp : builder->tokens;
 }
 
@@ -39,6 +41,8 @@ static int shape_index(lk_builder *builder, int layer) {
 		.queries = (decoder ? decoder_sequence(builder) : sequence(builder)) / builder->job->cp,
 		.keys = decoder ? decoder_sequence(builder) : sequence(builder),
 	};
+	shape.across = shape.layer.across;
+	if (shape.across) shape.keys = lk_model_crossed_tokens(model);
 	for (int i = 0; i < builder->shape_count; i++)
 		if (layer_same_shape(&builder->shapes[i], &shape)) return i;
 	if (builder->shape_count == LK_LAYER_SHAPES) return LK_LAYER_SHAPES - 1;
@@ -56,6 +60,7 @@ static lk_layer_shape layer_across(const lk_builder *builder, const lk_layer_sha
 }
 
 static void layer_forward(lk_builder *builder, const lk_layer_shape *shape) {
+	builder->ffn = lk_layer_ffn(builder->model, &shape->layer);
 	lk_layer_shape cross = layer_across(builder, shape);
 	if (shape->layer.dit) {
 		lk_build_dit_block(builder, shape->layer.dit, true);
@@ -73,7 +78,7 @@ static void replay_selected(lk_builder *builder, const lk_layer_shape *shape) {
 	const lk_model *model = builder->model;
 	double row = builder->bytes * builder->rows * model->hidden,
 		   heads = (double)model->heads * model->head_dim / builder->tp;
-	double up = model->ffn / builder->tp;
+	double up = builder->ffn / builder->tp;
 	uint8_t phase = builder->phase;
 	builder->phase = LK_PHASE_RECOMPUTE;
 	if (shape->layer.mixers) lk_build_memory(builder, LK_OP_NORM, "input_norm", 2 * row);
@@ -93,6 +98,7 @@ static void replay_selected(lk_builder *builder, const lk_layer_shape *shape) {
 
 static void layer_backward(lk_builder *builder, const lk_layer_shape *shape, bool input,
                            bool weight) {
+	builder->ffn = lk_layer_ffn(builder->model, &shape->layer);
 	if (shape->layer.dit) { /* no schedule of these splits the backward pass */
 		lk_build_dit_block(builder, shape->layer.dit, false);
 		return;

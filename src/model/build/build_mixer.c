@@ -32,7 +32,7 @@ static const char *norm_name(const lk_layer_shape *shape) {
 void lk_build_mixers_forward(lk_builder *builder, const lk_layer_shape *shape) {
 	double row = lk_build_row_bytes(builder);
 	lk_build_memory(builder, LK_OP_NORM, norm_name(shape), 2 * row);
-	if (builder->phase != LK_PHASE_RECOMPUTE || shape->across)
+	if (builder->phase != LK_PHASE_RECOMPUTE || (shape->across && shape->cross))
 		lk_build_save(builder, row, LK_OWN_ACTIVATIONS); /* a replay has its input */
 	lk_build_save(builder, mixer_norm_out(builder), LK_OWN_ACTIVATIONS);
 	lk_build_quantize_normed(builder);

@@ -141,7 +141,7 @@ static void dense_forward(lk_builder *builder) {
 	lk_build_quantize_normed(builder);
 	lk_build_tp_enter(builder, "gather_mlp_input");
 	if (builder->model->rwkv_inner > 0) lk_build_channel_mix(builder);
-	mlp_products_forward(builder, mlp_width(builder, builder->model->ffn));
+	mlp_products_forward(builder, mlp_width(builder, builder->ffn));
 	if (builder->model->rwkv_inner > 0) lk_build_channel_gate(builder, true);
 	lk_build_tp_leave(builder, "reduce_mlp_output");
 }
@@ -172,7 +172,7 @@ void lk_build_mlp_backward(lk_builder *builder, bool input, bool weight) {
 	if (input || builder->sp) lk_build_tp_leave_backward(builder, "gather_mlp_grad");
 	bool channel_mix = builder->model->rwkv_inner > 0;
 	if (channel_mix && input) lk_build_channel_gate(builder, false);
-	mlp_products_backward(builder, mlp_width(builder, builder->model->ffn), input, weight);
+	mlp_products_backward(builder, mlp_width(builder, builder->ffn), input, weight);
 	if (channel_mix) lk_build_channel_mix_backward(builder, input, weight);
 	norm_backward(builder, input, weight);
 }

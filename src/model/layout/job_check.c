@@ -111,6 +111,20 @@ static lk_status check_recurrent(const lk_job *job, int mixers, lk_error *err) {
 	return LK_OK;
 }
 
+static lk_status check_mlps(const lk_job *job, lk_error *err) {
+	static const char units[] = "units of the MLP's width";
+	const lk_model *model = &job->model;
+	if (model->network == LK_NET_CONV ||
+	    (!model->order[0] && lk_model_has_ffn(model, LK_FFN_DENSE)))
+		return job_check_divides("--tp", units, model->ffn, job->tp, err);
+	for (int i = 0; model->order[0] && i < model->layers; i++) {
+		lk_layer layer = lk_model_layer(model, i);
+		if (layer.ffn == LK_FFN_DENSE)
+			LK_TRY(job_check_divides("--tp", units, lk_layer_ffn(model, &layer), job->tp, err));
+	}
+	return LK_OK;
+}
+
 static lk_status check_tp(const lk_job *job, lk_error *err) {
 	const lk_model *model = &job->model;
 	int mixers = lk_model_mixers(model);
@@ -118,8 +132,7 @@ static lk_status check_tp(const lk_job *job, lk_error *err) {
 	if (heads) LK_TRY(job_check_divides("--tp", "heads", model->heads, job->tp, err));
 	LK_TRY(job_check_divides("--tp", "units of the hidden size", model->hidden, job->tp, err));
 	LK_TRY(check_recurrent(job, mixers, err));
-	if (model->network == LK_NET_CONV || lk_model_has_ffn(model, LK_FFN_DENSE))
-		LK_TRY(job_check_divides("--tp", "units of the MLP's width", model->ffn, job->tp, err));
+	LK_TRY(check_mlps(job, err));
 	if (model->shared_ffn > 0)
 		LK_TRY(job_check_divides("--tp", "units of the shared experts' width", model->shared_ffn,
 		                         job->tp, err));

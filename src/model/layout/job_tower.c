@@ -57,7 +57,12 @@ lk_status lk_job_check_tower(const lk_job *job, lk_error *err) {
 	if (images * job->mbs > 1 << 24)
 		return lk_fail(err, LK_ERR_INPUT, "--images", "%g images in a micro-batch of %d sequences",
 		               images, job->mbs);
-	if (tower->apart || images * tokens <= job->seq) return LK_OK;
+	if (tower->crossed && job->pp > 1) {
+		lk_fail(err, LK_ERR_INPUT, "--pp",
+		        "pipelines of a network whose layers read images' tokens are not modelled");
+		return lk_hint(err, "leave it out");
+	}
+	if (tower->apart || tower->crossed || images * tokens <= job->seq) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, "--images",
 	        "%g images of %g tokens each are longer than a sequence of %d", images, tokens,
 	        job->seq);

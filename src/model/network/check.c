@@ -83,7 +83,7 @@ static const struct range ranges[] = {
 	RANGE(patch, 0, WIDTH),
 	RANGE(channels, 0, 4096),
 	RANGE(patch_frames, 0, 64),
-	RANGE(loose, 0, FFN),
+	RANGE(loose, 0, 1 << 28),
 	RANGE(relative_rows, 0, WIDTH),
 	RANGE(decoder_context, 0, CONTEXT),
 	RANGE(audio.channels, 0, WIDTH),
@@ -109,6 +109,8 @@ static const struct range ranges[] = {
 	RANGE(tower.heads, 0, HEADS),
 	RANGE(tower.images, 0, IMAGES),
 	RANGE(tower.full_every, 0, LAYERS),
+	RANGE(tower.tiles, 0, 1024),
+	RANGE(tower.project.inputs, 0, WIDTH),
 	RANGE(project.merge, 0, 1024),
 	RANGE(project.width[0], 0, WIDTH),
 	RANGE(project.width[1], 0, WIDTH),
@@ -197,7 +199,27 @@ static lk_status check_rwkv(const lk_model *model, const char *where, lk_error *
 static bool order_stands(const lk_model *model) {
 	for (int i = 0; i < model->layers; i++)
 		if (lk_model_layer(model, i).ffn == LK_FFN_EXPERTS && model->experts == 0) return false;
+	if (strchr(model->order, 'x') && !model->tower.crossed) return false;
 	return model->window > 0 || !strpbrk(model->order, "wc");
+}
+
+/* Kinds of layers beyond which a list of them is refused: the builder keeps one block of each. */
+enum {
+	KINDS = 60
+};
+
+static bool few_kinds(const lk_model *model) {
+	lk_layer kinds[KINDS];
+	int count = 0;
+	for (int i = 0; i < model->layers; i++) {
+		lk_layer layer = lk_model_layer(model, i);
+		int k = 0;
+		while (k < count && !lk_layer_same(&kinds[k], &layer)) k++;
+		if (k < count) continue;
+		if (count == KINDS) return false;
+		kinds[count++] = layer;
+	}
+	return true;
 }
 
 static lk_status check_order(const lk_model *model, const char *where, lk_error *err) {
@@ -209,8 +231,12 @@ static lk_status check_order(const lk_model *model, const char *where, lk_error 
 	    !order_stands(model)) {
 		lk_fail(err, LK_ERR_INPUT, where, "\"%s\" is no order of this network's layers",
 		        whole ? lk_escape(model->order, shown, sizeof shown) : "...");
-		return lk_hint(err, "give items such as \"3GE *E\": a repeat and letters of *wcMGLR-E; "
+		return lk_hint(err, "give items such as \"3GE *E\": a repeat and letters of *wcxMGLR-E; "
 		                    "windows and experts need their sizes");
+	}
+	if (!few_kinds(model)) {
+		lk_fail(err, LK_ERR_INPUT, where, "layers of more than %d kinds", KINDS);
+		return lk_hint(err, "networks of so many widths are not modelled");
 	}
 	if (mixers & LK_MIXER_SSM) LK_TRY(check_ssm(model, where, err));
 	if (mixers & LK_MIXER_DELTA) LK_TRY(check_delta(model, where, err));

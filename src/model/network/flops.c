@@ -38,16 +38,19 @@ double lk_model_head_flops(const lk_model *model, double seq) {
 /* Multiply-adds of a layer's matrices. Of cross-attention keys and values are made of the encoder's
  * tokens. */
 static double layer_products(const lk_model *model, int layer, double s) {
-	bool decoder = model->network == LK_NET_ENCDEC && layer >= model->layers;
+	bool decoder = model->network == LK_NET_ENCDEC && layer >= model->layers,
+		 across = lk_model_layer(model, layer).across;
 	double own = decoder ? decoder_tokens(model, s) : s,
-		   shared = decoder ? 2.0 * model->hidden * model->kv_heads * model->head_dim : 0;
-	return own * layer_matrices(model, layer) + (s - own) * shared;
+		   read = across ? lk_model_crossed_tokens(model) : s,
+		   shared = decoder || across ? 2.0 * model->hidden * model->kv_heads * model->head_dim : 0;
+	return own * layer_matrices(model, layer) + (read - own) * shared;
 }
 
 /* Multiply-adds of a layer beyond those of its matrices, cross-attention included. */
 static double layer_core(const lk_model *model, int layer, double s) {
 	lk_layer made = lk_model_layer(model, layer);
 	double sum = 0, encoded = s;
+	if (made.across) return lk_attention_cross(model, s, lk_model_crossed_tokens(model));
 	if (model->network == LK_NET_ENCDEC && layer >= model->layers) s = decoder_tokens(model, s);
 	for (int i = 0; i < LK_MIXER_KINDS; i++)
 		if (made.mixers & lk_mixer_kinds[i].mixer) sum += lk_mixer_kinds[i].core(model, &made, s);
@@ -69,7 +72,8 @@ static double mtp_flops(const lk_model *model, double s) {
  * (one token). */
 static double edge_flops(const lk_model *model, double s) {
 	double h = model->hidden, sum = 0;
-	if (model->image > 0) sum += (s - !model->no_class) * lk_model_patch_inputs(model) * h;
+	double classes = model->no_class ? 0 : model->tiles > 1 ? model->tiles : 1;
+	if (model->image > 0) sum += (s - classes) * lk_model_patch_inputs(model) * h;
 	if (model->pooler) sum += h * h;
 	if (model->embed_dim > 0) sum += s * model->embed_dim * h;
 	return 6 * (sum + lk_audio_macs(model, s));

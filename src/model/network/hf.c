@@ -1,6 +1,7 @@
 /* hf.c: the reader of HuggingFace config.json files. It finds the part that states the language
  * model, fills the fields of lk_model by the family's table of keys (hf_families.c), lets the
  * family derive the rest, and checks the result. Every error names file, line and column. */
+#include <ctype.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -103,12 +104,40 @@ static lk_status unknown_as(const char *as, lk_error *err) {
 	            : lk_hint(err, "give a model_type that is known: llama, qwen3, mixtral, gpt2, ...");
 }
 
+/* The family whose name, apart from case, '_' and '-', an architecture begins with:
+ * "Qwen2MoeForCausalLM", "GPT2LMHeadModel". */
+static const lk_hf_family *family_of_architecture(const lk_hf_config *config) {
+	static const char *const tasks[] = {"ForCausalLM", "LMHeadModel", "ForConditionalGeneration",
+	                                    "ForMaskedLM", "Model"};
+	const lk_value *list = lk_hf_find(config, "architectures");
+	if (!list || list->kind != LK_JSON_ARRAY || list->count == 0 ||
+	    list->items[0].kind != LK_JSON_STRING)
+		return NULL;
+	const char *text = list->items[0].text, *task = NULL, *name;
+	for (size_t i = 0; i < sizeof tasks / sizeof *tasks && !task; i++)
+		task = strstr(text, tasks[i]);
+	for (int i = 0; task && (name = lk_hf_family_name(i)); i++) {
+		const char *at = text;
+		for (; *name && at <= task; name++)
+			if (*name == '_' || *name == '-') continue;
+			else if (tolower((unsigned char)*name) != tolower((unsigned char)*at++)) break;
+		if (!*name && at == task) return lk_hf_family_of(lk_hf_family_name(i));
+	}
+	return NULL;
+}
+
 static lk_status choose_family(const lk_hf_config *config, const char *as,
                                const lk_hf_family **family, lk_error *err) {
 	const lk_value *type = lk_hf_find(config, "_class_name|model_type");
 	if (type && type->kind != LK_JSON_STRING)
 		return lk_hf_wrong_kind(config, type, "model_type", "a text", err);
 	*family = as || type ? lk_hf_family_of(as ? as : type->text) : NULL;
+	/* configs of state-spaces/mamba state their mixer alone */
+	if (!*family && !as && !type && lk_json_get(config->object, "ssm_cfg"))
+		*family = lk_hf_family_of("mamba");
+	/* Grok-2's config is of the type "git" */
+	if (!*family && !as && (!type || strcmp(type->text, "git") == 0))
+		*family = family_of_architecture(config);
 	if (*family) return LK_OK;
 	return as ? unknown_as(as, err) : unknown_type(config, type, err);
 }

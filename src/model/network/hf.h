@@ -71,6 +71,8 @@ const char *lk_hf_family_name(int i);
 const lk_value *lk_hf_find(const lk_hf_config *config, const char *names);
 /* A member of an object of the config, which counts as read; NULL if it is not there. */
 const lk_value *lk_hf_get(const lk_hf_config *config, const lk_value *object, const char *name);
+/* Members of the language model's part, separated by '|', that shape nothing in this family. */
+void lk_hf_pass(const lk_hf_config *config, const char *names);
 /* The nested object of a name, to be read like a config; its object is NULL where there is none.
  * Members that are neither in `known` (names separated by '|') nor bookkeeping are errors. */
 lk_status lk_hf_part(const lk_hf_config *config, const char *name, const char *known,
@@ -131,10 +133,14 @@ lk_status lk_hf_falcon_h1(const lk_hf_config *config, lk_model *model, lk_error 
 lk_status lk_hf_granite_hybrid(const lk_hf_config *config, lk_model *model, lk_error *err);
 lk_status lk_hf_mamba(const lk_hf_config *config, lk_model *model, lk_error *err);
 lk_status lk_hf_mamba2(const lk_hf_config *config, lk_model *model, lk_error *err);
+lk_status lk_hf_mllama(const lk_hf_config *config, lk_model *model, lk_error *err);
 lk_status lk_hf_rwkv(const lk_hf_config *config, lk_model *model, lk_error *err);
 lk_status lk_hf_minimax(const lk_hf_config *config, lk_model *model, lk_error *err);
 lk_status lk_hf_llama4(const lk_hf_config *config, lk_model *model, lk_error *err);
 lk_status lk_hf_modernbert(const lk_hf_config *config, lk_model *model, lk_error *err);
+
+/* hf_puzzle.c: layers that differ in what was left of them. */
+lk_status lk_hf_puzzle(const lk_hf_config *config, lk_model *model, lk_error *err);
 
 /* A list of kinds of layers, as layer_types: their mixers; feed-forwards as the model's fields say.
  * `linear` is what linear_attention means, 0 nothing that is known. Fills the order. */

@@ -35,45 +35,21 @@ static const lk_hf_key wav2vec2_keys[] = {
 
 /* Members that say how to augment, to decode and to adapt. */
 static void audio_pass_over(const lk_hf_config *config) {
-	static const char *const names[] = {"mask_time_prob",
-	                                    "mask_time_length",
-	                                    "mask_time_min_masks",
-	                                    "mask_feature_prob",
-	                                    "mask_feature_length",
-	                                    "mask_feature_min_masks",
-	                                    "apply_spec_augment",
-	                                    "median_filter_width",
-	                                    "suppress_tokens",
-	                                    "begin_suppress_tokens",
-	                                    "forced_decoder_ids",
-	                                    "classifier_proj_size",
-	                                    "max_target_positions",
-	                                    "alignment_heads",
-	                                    "conv_bias",
-	                                    "vocab_size",
-	                                    "num_feat_extract_layers",
-	                                    "ctc_loss_reduction",
-	                                    "ctc_zero_infinity",
-	                                    "num_codevectors_per_group",
-	                                    "num_codevector_groups",
-	                                    "contrastive_logits_temperature",
-	                                    "num_negatives",
-	                                    "codevector_dim",
-	                                    "proj_codevector_dim",
-	                                    "diversity_loss_weight",
-	                                    "tdnn_dim",
-	                                    "tdnn_kernel",
-	                                    "tdnn_dilation",
-	                                    "xvector_output_dim",
-	                                    "adapter_kernel_size",
-	                                    "adapter_stride",
-	                                    "num_adapter_layers",
-	                                    "output_hidden_size",
-	                                    "do_stable_layer_norm",
-	                                    "feat_extract_activation",
-	                                    "feat_extract_norm",
-	                                    "gradient_checkpointing"};
-	for (size_t i = 0; i < sizeof names / sizeof *names; i++) lk_hf_find(config, names[i]);
+	lk_hf_pass(
+		config,
+		"mask_time_prob|mask_time_length|mask_time_min_masks|mask_feature_prob|"
+		"mask_feature_length|mask_feature_min_masks|apply_spec_augment|median_filter_width|"
+		"suppress_tokens|begin_suppress_tokens|forced_decoder_ids|classifier_proj_size|"
+		"max_target_positions|alignment_heads|conv_bias|vocab_size|num_feat_extract_layers|"
+		"ctc_loss_reduction|ctc_zero_infinity|num_codevectors_per_group|num_codevector_groups|"
+		"contrastive_logits_temperature|num_negatives|codevector_dim|proj_codevector_dim|"
+		"diversity_loss_weight|tdnn_dim|tdnn_kernel|tdnn_dilation|xvector_output_dim|"
+		"adapter_kernel_size|adapter_stride|num_adapter_layers|output_hidden_size|"
+		"do_stable_layer_norm|feat_extract_activation|feat_extract_norm|gradient_checkpointing|"
+		"freeze_feat_extract_train|mask_channel_length|mask_channel_min_space|"
+		"mask_channel_selection|mask_channel_prob|mask_channel_other|mask_time_min_space|"
+		"mask_time_selection|mask_time_other|no_mask_channel_overlap|no_mask_time_overlap|"
+		"feat_proj_layer_norm");
 }
 
 /* Two convolutions of frames, of which the second halves their number; positions of both stacks are
@@ -175,5 +151,6 @@ static const lk_model wav2vec2_start = {STACK, .network = LK_NET_ENCODER, .conte
 const lk_hf_family lk_hf_audio[] = {
 	{"whisper", whisper_keys, &whisper_start, finish_whisper},
 	{"wav2vec2", wav2vec2_keys, &wav2vec2_start, finish_wav2vec2},
+	{"hubert", wav2vec2_keys, &wav2vec2_start, finish_wav2vec2},
 	{NULL, NULL, NULL, NULL},
 };

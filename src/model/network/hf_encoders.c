@@ -40,6 +40,13 @@ static const lk_hf_key bert_keys[] = {
 	END,
 };
 
+static const lk_hf_key distilbert_keys[] = {
+	NEED("n_layers", layers),  NEED("dim", hidden),
+	NEED("n_heads", heads),    NEED("hidden_dim", ffn),
+	NEED("vocab_size", vocab), INT("max_position_embeddings", position_rows),
+	REAL("dropout", dropout),  END,
+};
+
 static const lk_hf_key pair_text_keys[] = {
 	NEED("num_hidden_layers", layers),  NEED("hidden_size", hidden),
 	NEED("num_attention_heads", heads), NEED("intermediate_size", ffn),
@@ -102,6 +109,14 @@ static lk_status finish_bert(const lk_hf_config *config, lk_model *model, lk_err
 	return lk_hf_heads(config, model, err);
 }
 
+/* BERT without kinds of tokens and pooler. */
+static lk_status finish_distilbert(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	lk_hf_pass(config, "sinusoidal_pos_embds|qa_dropout|seq_classif_dropout|tie_weights_");
+	model->context = model->position_rows;
+	model->token_types = 0;
+	return lk_hf_heads(config, model, err);
+}
+
 /* Patches and the class token; the position table has a row for each. */
 static lk_status finish_vit(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	int side = model->image / model->patch;
@@ -114,29 +129,28 @@ static lk_status finish_vit(const lk_hf_config *config, lk_model *model, lk_erro
 	return lk_hf_heads(config, model, err);
 }
 
-/* electra: bert without a pooler. A narrower embedding (electra-small) is not modelled. */
+/* electra: bert without a pooler; the embedding may be narrower than the layers. */
 static lk_status finish_electra(const lk_hf_config *config, lk_model *model, lk_error *err) {
-	int width = 128;
-	LK_TRY(lk_hf_int(config, "embedding_size", &width, err));
+	model->embed_dim = 128;
+	LK_TRY(lk_hf_int(config, "embedding_size", &model->embed_dim, err));
+	if (model->embed_dim == model->hidden) model->embed_dim = 0;
 	model->context = model->position_rows;
-	if (width == model->hidden) return lk_hf_heads(config, model, err);
-	lk_hf_fail(config, lk_hf_find(config, "embedding_size"), err,
-	           "embedding_size is %d, not the hidden size, %d", width, model->hidden);
-	return lk_hint(err, "embeddings of another width, as electra-small has them, are not modelled");
+	return lk_hf_heads(config, model, err);
 }
 
-/* bart, pegasus: both stacks are alike but for their number of layers. BART's table of positions
- * has two rows for padding, and each stack has one, with a norm after it; Pegasus' positions are
- * sines, and each stack ends with a norm. */
+/* bart, mbart, pegasus, m2m_100: both stacks are alike but for their number of layers. BART's table
+ * of positions has two rows for padding, and each stack has one, with a norm after it; positions of
+ * pegasus and m2m_100 are sines. All but BART's stacks end with a norm. */
 static lk_status finish_bart(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	int heads = model->heads, width = model->ffn;
-	bool sines = model->final_norm, sums = sines, last = sines, embedded = !sines;
+	bool first = model->final_norm, sines = !model->embed_norm, sums = first, last = first,
+		 embedded = !sines;
 	LK_TRY(lk_hf_flag(config, "normalize_before", &sums, err));
 	LK_TRY(lk_hf_flag(config, "add_final_layer_norm", &last, err));
 	LK_TRY(lk_hf_flag(config, "normalize_embedding", &embedded, err));
 	lk_hf_find(config, "static_position_embeddings");
 	lk_hf_find(config, "extra_pos_embeddings"); /* rows that hold no token */
-	if (sums != sines || last != sines || embedded == sines)
+	if (sums != first || last != first || embedded == sines)
 		return lk_hf_fail(config, NULL, err,
 		                  "norms in other places than those of the type %s are "
 		                  "not modelled",
@@ -169,17 +183,13 @@ static lk_status finish_dinov2(const lk_hf_config *config, lk_model *model, lk_e
 	LK_TRY(lk_hf_real(config, "mlp_ratio", &ratio, err));
 	LK_TRY(lk_hf_flag(config, "use_swiglu_ffn", &gated, err));
 	LK_TRY(lk_hf_flag(config, "use_mask_token", &masks, err));
-	static const char *const outputs[] = {"layerscale_value",      "apply_layernorm",
-	                                      "reshape_hidden_states", "out_features",
-	                                      "out_indices",           "stage_names"};
-	for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++) lk_hf_find(config, outputs[i]);
-	if (gated)
-		return lk_hf_fail(config, lk_hf_find(config, "use_swiglu_ffn"), err,
-		                  "gated MLPs (use_swiglu_ffn) are not modelled in networks of the type "
-		                  "dinov2");
+	lk_hf_pass(config, "layerscale_value|apply_layernorm|reshape_hidden_states|out_features|"
+	                   "out_indices");
 	if (!(ratio * model->hidden >= 1 && ratio * model->hidden <= 1 << 24))
 		return lk_hf_fail(config, NULL, err, "mlp_ratio is %g", ratio);
 	model->ffn = (int)(ratio * model->hidden);
+	model->gated = gated;
+	if (gated) model->ffn = (model->ffn * 2 / 3 + 7) / 8 * 8; /* as many weights as without */
 	model->loose = masks ? model->hidden : 0;
 	return finish_vit(config, model, err);
 }
@@ -266,6 +276,7 @@ static const lk_model siglip_text_start = {PAIR_TEXT,     .network = LK_NET_ENCO
 	.network = LK_NET_ENCDEC, .norm = LK_NORM_LAYER, .norms_per_layer = 2, .norm_bias = true, \
 	BIASES, .lm_head = true, .tied = true, .context = 1024, .dropout = 0.1
 static const lk_model bart_start = {BART, .embed_norm = true};
+static const lk_model mbart_start = {BART, .embed_norm = true, .final_norm = true};
 static const lk_model pegasus_start = {BART, .final_norm = true};
 #define VIT                                                                                    \
 	.network = LK_NET_ENCODER, .norm = LK_NORM_LAYER, .norms_per_layer = 2, .norm_bias = true, \
@@ -282,12 +293,15 @@ const lk_hf_family lk_hf_encoders[] = {
 	{"bert", bert_keys, &bert_start, finish_bert},
 	{"roberta", bert_keys, &bert_start, finish_bert},
 	{"xlm-roberta", bert_keys, &bert_start, finish_bert},
+	{"distilbert", distilbert_keys, &electra_start, finish_distilbert},
 	{"electra", bert_keys, &electra_start, finish_electra},
 	{"deberta-v2", bert_keys, &deberta_start, finish_deberta},
 	{"clip_text_model", pair_text_keys, &clip_text_start, finish_pair_text},
 	{"siglip_text_model", pair_text_keys, &siglip_text_start, finish_pair_text},
 	{"bart", bart_keys, &bart_start, finish_bart},
+	{"mbart", bart_keys, &mbart_start, finish_bart},
 	{"pegasus", bart_keys, &pegasus_start, finish_bart},
+	{"m2m_100", bart_keys, &pegasus_start, finish_bart},
 	{"vit", vit_keys, &vit_start, finish_vit},
 	{"dinov2", dinov2_keys, &dinov2_start, finish_dinov2},
 	{NULL, NULL, NULL, NULL},

@@ -20,8 +20,8 @@
 static const lk_hf_key llama_keys[] = {
 	NEED("num_hidden_layers|n_layers|num_layers", layers),
 	NEED("hidden_size|dim", hidden),
-	NEED("num_attention_heads|n_heads", heads),
-	INT("num_key_value_heads|n_kv_heads", kv_heads),
+	NEED("num_attention_heads|n_heads|num_heads", heads),
+	INT("num_key_value_heads|n_kv_heads|num_kv_heads", kv_heads),
 	INT("head_dim|attention_head_dim", head_dim),
 	NEED("intermediate_size", ffn),
 	NEED("vocab_size", vocab),
@@ -165,6 +165,18 @@ static const lk_hf_key rwkv_keys[] = {
 	END,
 };
 
+static const lk_hf_key puzzle_keys[] = {
+	NEED("num_hidden_layers", layers),
+	NEED("hidden_size", hidden),
+	NEED("num_attention_heads", heads),
+	NEED("vocab_size", vocab),
+	INT("max_position_embeddings", context),
+	REAL("rope_theta", rotary_base),
+	FLAG("tie_word_embeddings", tied),
+	FLAG("mlp_bias", mlp_bias),
+	END,
+};
+
 static const lk_hf_key no_keys[] = {END};
 
 /* ---- what must be derived ---- */
@@ -195,6 +207,14 @@ static lk_status finish_switched_window(const lk_hf_config *config, lk_model *mo
 		lk_hf_warn(config,
 		           "max_window_layers is not modelled: all layers attend through the window");
 	return LK_OK;
+}
+
+/* apertus: the activation of each layer has two parameters. */
+static lk_status finish_apertus(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	if (model->layers <= INT_MAX / 2 && lk_hf_says(config, "hidden_act", "xielu"))
+		model->loose = 2 * model->layers;
+	model->window = 0;
+	return lk_hf_shapes(config, model, err);
 }
 
 /* llama, gemma, deepseek: no windows, whatever the config lk_hf_says. */
@@ -322,6 +342,13 @@ static lk_status finish_deepseek_v32(const lk_hf_config *config, lk_model *model
 static lk_status finish_minimax_m2(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	const lk_value *types = lk_hf_find(config, "attn_type_list");
 	bool predicts = false;
+	lk_hf_pass(config, "layernorm_full_attention_beta|layernorm_linear_attention_alpha|"
+	                   "layernorm_linear_attention_beta|layernorm_full_attention_alpha|"
+	                   "layernorm_mlp_alpha|layernorm_mlp_beta|mlp_intermediate_size|"
+	                   "mtp_transformer_layers|shared_moe_mode|use_grouped_topk");
+	if (lk_hf_says(config, "qk_norm_type", "per_head"))
+		return lk_hf_fail(config, NULL, err,
+		                  "norms of single heads (qk_norm_type) are not modelled");
 	LK_TRY(lk_hf_flag(config, "use_routing_bias", &model->router_bias, err));
 	LK_TRY(lk_hf_flag(config, "use_mtp", &predicts, err));
 	if (predicts) LK_TRY(lk_hf_int(config, "num_mtp_modules", &model->mtp_layers, err));
@@ -333,12 +360,28 @@ static lk_status finish_minimax_m2(const lk_hf_config *config, lk_model *model, 
 	return finish_windowless(config, model, err);
 }
 
+/* grok-1 has experts alone; grok-2 (residual_moe) an MLP beside them, which all tokens pass, and a
+ * head of its own. */
+static lk_status finish_grok(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	bool residual = false;
+	LK_TRY(lk_hf_flag(config, "residual_moe", &residual, err));
+	lk_hf_pass(config, "global_attn_every_n"); /* all of them: there is no window */
+	if (residual) {
+		model->shared_ffn = model->ffn;
+		model->tied = false;
+	}
+	return finish_windowless(config, model, err);
+}
+
 /* hunyuan_v1_moe: shared experts of an expert's width each. */
 static lk_status finish_hunyuan_moe(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	int shared = 0;
 	bool mixed = false;
 	LK_TRY(lk_hf_int(config, "num_shared_expert", &shared, err));
 	LK_TRY(lk_hf_flag(config, "use_mixed_mlp_moe", &mixed, err));
+	if (!lk_hf_find(config, "vit_type")) /* no encoder of images: what would shape it does not */
+		lk_hf_pass(config, "anyres_pooling_size|vit_input_resolution|vit_mapping_type|"
+		                   "vit_norm_type|vit_patch|vit_token");
 	LK_TRY(finish_hunyuan(config, model, err));
 	if (mixed && shared > 0 && model->expert_ffn <= INT_MAX / shared)
 		model->shared_ffn = shared * model->expert_ffn;
@@ -504,6 +547,7 @@ static lk_status finish_dbrx(const lk_hf_config *config, lk_model *model, lk_err
 static lk_status finish_opt(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	bool affine = true;
 	LK_TRY(lk_hf_flag(config, "layer_norm_elementwise_affine", &affine, err));
+	lk_hf_pass(config, "learn_embeddings");
 	model->norm_plain = !affine;
 	all_biases(model, model->qkv_bias);
 	if (model->embed_dim == model->hidden) model->embed_dim = 0;
@@ -566,8 +610,9 @@ static const lk_model gpt_oss_start = {LLAMA(2, 15e4),     .head_dim = 64,      
                                        .full_every = 2,    .router_bias = true, .expert_bias = true,
                                        .clipped_glu = true};
 static const lk_model gemma_start = {GEMMA(2, 1e4)};
-static const lk_model gemma2_start = {GEMMA(4, 1e4), .window = 4096, .full_every = 2,
-                                      .vocab = 256000};
+static const lk_model gemma2_start = {GEMMA(4, 1e4),   .window = 4096, .full_every = 2,
+                                      .vocab = 256000, .layers = 26,   .hidden = 2304,
+                                      .heads = 8,      .kv_heads = 4,  .ffn = 9216};
 /* The published gemma3 configs leave out what equals the class's defaults (Gemma3TextConfig). */
 static const lk_model gemma3_start = {GEMMA(4, 1e6),   .qk_norm = true,  .window = 4096,
                                       .full_every = 6, .vocab = 262208,  .heads = 8,
@@ -709,7 +754,9 @@ const lk_hf_family lk_hf_decoders[] = {
 	{"minimax", llama_keys, &minimax_start, lk_hf_minimax},
 	{"minimax_text_01", llama_keys, &minimax_start, lk_hf_minimax},
 	{"minimax_m2", llama_keys, &minimax_m2_start, finish_minimax_m2},
-	{"grok-1", llama_keys, &grok_start, finish_windowless},
+	{"nemotron-nas", puzzle_keys, &llama_start, lk_hf_puzzle},
+	{"mllama_text_model", llama_keys, &llama_start, lk_hf_mllama},
+	{"grok-1", llama_keys, &grok_start, finish_grok},
 	{"hunyuan_v1_moe", llama_keys, &hunyuan_moe_start, finish_hunyuan_moe},
 	{"ministral3", llama_keys, &llama_start, finish_windowed},
 	{"smollm3", llama_keys, &tied_llama_start, finish_qwen},
@@ -717,7 +764,7 @@ const lk_hf_family lk_hf_decoders[] = {
 	{"granitemoe", llama_keys, &llama_start, finish_windowless},
 	{"granitemoeshared", llama_keys, &llama_start, finish_windowless},
 	{"arcee", llama_keys, &arcee_start, finish_windowless},
-	{"apertus", llama_keys, &apertus_start, finish_windowless},
+	{"apertus", llama_keys, &apertus_start, finish_apertus},
 	{"baichuan", llama_keys, &llama_start, finish_windowless},
 	{"xverse", llama_keys, &llama_start, finish_windowless},
 	{"orion", llama_keys, &orion_start, finish_windowless},

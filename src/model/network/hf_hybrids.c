@@ -158,8 +158,22 @@ lk_status lk_hf_jamba(const lk_hf_config *config, lk_model *model, lk_error *err
 	return hybrid_order(config, model, periodic_mixer, &full, err);
 }
 
+/* Configs of state-spaces/mamba: the table of words is a multiple of so many rows. Attention in
+ * some layers, MLPs and other mixers than Mamba-1's are stated by members that are refused. */
+static lk_status mamba_rows(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	int multiple = 8;
+	lk_hf_config mixer;
+	if (lk_json_get(config->object, "model_type")) return LK_OK;
+	LK_TRY(lk_hf_part(config, "ssm_cfg", "", &mixer, err));
+	LK_TRY(lk_hf_int(config, "pad_vocab_size_multiple", &multiple, err));
+	if (multiple > 1 && model->vocab <= INT_MAX - multiple)
+		model->vocab = (model->vocab + multiple - 1) / multiple * multiple;
+	return LK_OK;
+}
+
 /* mamba, falcon_mamba: Mamba-1 alone. */
 lk_status lk_hf_mamba(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	LK_TRY(mamba_rows(config, model, err));
 	const lk_value *rank = lk_hf_find(config, "time_step_rank");
 	LK_TRY(lk_hf_int(config, "intermediate_size|d_inner", &model->ssm_inner, err));
 	LK_TRY(lk_hf_int(config, "state_size", &model->ssm_state, err));
@@ -200,14 +214,24 @@ lk_status lk_hf_rwkv(const lk_hf_config *config, lk_model *model, lk_error *err)
 	return LK_OK;
 }
 
-/* hybrid_override_pattern: a letter for each layer: M Mamba-2, * attention, - MLP, E experts. */
+/* The letter of a kind of layers by name; '?': not known. */
+static char nemotron_letter(const lk_value *kind) {
+	static const char *const names[] = {"mamba", "attention", "mlp", "moe"};
+	for (size_t i = 0; kind->kind == LK_JSON_STRING && i < 4; i++)
+		if (strcmp(kind->text, names[i]) == 0) return "M*-E"[i];
+	return '?';
+}
+
+/* hybrid_override_pattern: a letter for each layer: M Mamba-2, * attention, - MLP, E experts; or
+ * layers_block_type: their names. */
 static lk_status nemotron_letters(const lk_hf_config *config, const lk_value *pattern,
                                   lk_model *model, lk_error *err) {
-	size_t count = strlen(pattern->text);
+	bool text = pattern->kind == LK_JSON_STRING;
+	size_t count = text ? strlen(pattern->text) : pattern->count;
 	lk_layer *layers = calloc(count + 1, sizeof *layers);
 	lk_status status = layers ? LK_OK : lk_oom(err);
 	for (size_t i = 0; i < count && status == LK_OK; i++) {
-		char letter = pattern->text[i];
+		char letter = text ? pattern->text[i] : nemotron_letter(&pattern->items[i]);
 		if (letter == 'M') layers[i].mixers = LK_MIXER_SSM;
 		else if (letter == '*') layers[i].mixers = LK_MIXER_ATTENTION;
 		else if (letter == '-') layers[i].ffn = LK_FFN_DENSE;
@@ -230,7 +254,10 @@ static lk_status nemotron_letters(const lk_hf_config *config, const lk_value *pa
 
 lk_status lk_hf_nemotron_h(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	int head = 0, shared = 1, width = 0;
-	const lk_value *pattern = lk_hf_find(config, "hybrid_override_pattern");
+	const lk_value *pattern = lk_hf_find(config, "hybrid_override_pattern"),
+				   *kinds = lk_hf_find(config, "layers_block_type|layer_types");
+	if (!pattern) pattern = kinds;
+	lk_hf_pass(config, "time_step_rank|mtp_layers_block_type|mtp_hybrid_override_pattern");
 	LK_TRY(lk_hf_int(config, "mamba_num_heads", &model->ssm_heads, err));
 	LK_TRY(lk_hf_int(config, "mamba_head_dim", &head, err));
 	LK_TRY(lk_hf_int(config, "ssm_state_size|mamba_state_dim", &model->ssm_state, err));
@@ -248,10 +275,34 @@ lk_status lk_hf_nemotron_h(const lk_hf_config *config, lk_model *model, lk_error
 	if (width > 0 && shared > 0 && width <= INT_MAX / shared) model->shared_ffn = width * shared;
 	model->window = 0;
 	model->no_positions = true;
-	if (pattern && pattern->kind == LK_JSON_STRING)
+	if (pattern && (pattern->kind == LK_JSON_STRING || pattern->kind == LK_JSON_ARRAY))
 		return nemotron_letters(config, pattern, model, err);
 	lk_hf_fail(config, pattern, err, "the nemotron_h config does not state its layers");
 	return lk_hint(err, "add \"hybrid_override_pattern\", a letter of M*-E for each layer");
+}
+
+/* ---- layers that read images ---- */
+
+static lk_layer listed_across(const void *context, lk_layer start, int layer) {
+	const lk_value *list = context;
+	for (size_t i = 0; i < list->count; i++)
+		start.across |= list->items[i].kind == LK_JSON_NUMBER && list->items[i].number == layer;
+	return start;
+}
+
+/* mllama: the listed layers attend to the tokens of an image alone. The table of words has eight
+ * more rows than the head. */
+lk_status lk_hf_mllama(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	const lk_value *list = lk_hf_find(config, "cross_attention_layers");
+	LK_TRY(lk_hf_shapes(config, model, err));
+	if (!list || list->kind != LK_JSON_ARRAY || config->object == config->root || config->as) {
+		lk_hf_fail(config, list, err,
+		           "the layers of the type mllama read an image, of which the "
+		           "config of text alone states nothing");
+		return lk_hint(err, "give the whole config, with cross_attention_layers and vision_config");
+	}
+	if (model->hidden <= INT_MAX / 8) model->loose = 8 * model->hidden;
+	return hybrid_order(config, model, listed_across, list, err);
 }
 
 /* ---- lightning attention ---- */
@@ -272,6 +323,11 @@ lk_status lk_hf_minimax(const lk_hf_config *config, lk_model *model, lk_error *e
 	struct hybrid_period full = {2, 0, LK_MIXER_ATTENTION, LK_MIXER_LIGHTNING};
 	struct minimax_types listed = {lk_hf_find(config, "attn_type_list")};
 	const lk_value *types = lk_hf_find(config, "layer_types");
+	lk_hf_pass(config, "layernorm_full_attention_alpha|layernorm_full_attention_beta|"
+	                   "layernorm_linear_attention_alpha|layernorm_linear_attention_beta|"
+	                   "layernorm_mlp_alpha|layernorm_mlp_beta|full_attn_alpha_factor|"
+	                   "full_attn_beta_factor|linear_attn_alpha_factor|linear_attn_beta_factor|"
+	                   "mlp_alpha_factor|mlp_beta_factor|block_size|postnorm|shared_moe_mode");
 	LK_TRY(lk_hf_shapes(config, model, err));
 	model->window = 0;
 	if (types) return lk_hf_layer_kinds(config, types, LK_MIXER_LIGHTNING, model, err);
@@ -344,6 +400,7 @@ static lk_layer modernbert_layer(const void *context, lk_layer start, int layer)
  * that before the first layer's attention. local_attention counts both sides of a token. */
 lk_status lk_hf_modernbert(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	int every = 3;
+	lk_hf_pass(config, "reference_compile|sparse_pred_ignore_index|decoder_bias");
 	LK_TRY(lk_hf_int(config, "global_attn_every_n_layers", &every, err));
 	LK_TRY(lk_hf_int(config, "local_attention", &model->window, err));
 	LK_TRY(lk_hf_heads(config, model, err));

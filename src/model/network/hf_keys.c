@@ -89,6 +89,12 @@ const lk_value *lk_hf_find(const lk_hf_config *config, const char *names) {
 	return value && value->kind != LK_JSON_NULL ? value : NULL;
 }
 
+void lk_hf_pass(const lk_hf_config *config, const char *names) {
+	const lk_value *object = config->language;
+	for (size_t i = 0; config->read && i < object->count; i++)
+		if (lk_hf_listed(object->keys[i], names)) config->read[i] = true;
+}
+
 bool lk_hf_listed(const char *name, const char *names) {
 	size_t length = strlen(name);
 	for (const char *at = names; *at;) {
@@ -155,6 +161,10 @@ static const lk_value *equal_items(const lk_value *value) {
 static lk_status hf_take_int(const lk_hf_config *config, const lk_value *value, const char *names,
                              int low, int *out, lk_error *err) {
 	value = equal_items(value);
+	if (value->kind == LK_JSON_FALSE && low == 0) { /* none of it */
+		*out = 0;
+		return LK_OK;
+	}
 	if (value->kind != LK_JSON_NUMBER)
 		return lk_hf_wrong_kind(config, value, names, "a whole number", err);
 	double number = value->number;

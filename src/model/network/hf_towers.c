@@ -45,6 +45,20 @@ static const lk_hf_key qwen_keys[] = {
 	END,
 };
 
+/* mllama: layers with gates come after the others. */
+static const lk_hf_key mllama_keys[] = {
+	TOWER("num_hidden_layers", layers),
+	TOWER("hidden_size", hidden),
+	TOWER("attention_heads", heads),
+	TOWER("intermediate_size", ffn),
+	TOWER("image_size", image),
+	TOWER("patch_size", patch),
+	TOWER("num_channels", channels),
+	TOWER("max_num_tiles", tiles),
+	TOWER("vision_output_dim", project.inputs),
+	END,
+};
+
 #define USUAL_KNOWN                                                                              \
 	"num_hidden_layers|hidden_size|num_attention_heads|intermediate_size|image_size|patch_size|" \
 	"num_channels|"
@@ -71,7 +85,8 @@ static const lk_hf_encoder encoders[] = {
       .post_norm = 1}},
 	{"internvl_vision|intern_vit_6b",
      usual_keys,
-     USUAL_KNOWN "attention_bias|qkv_bias|layer_scale_init_value|norm_type|"
+     USUAL_KNOWN "attention_bias|qkv_bias|qk_normalization|use_qk_norm|layer_scale_init_value|"
+                 "norm_type|"
                  "use_absolute_position_embeddings|use_mean_pooling|projection_dropout|"
                  "drop_path_rate|initializer_factor",
      {LARGE, .image = 448, .patch = 14, .position_rows = -1, .class_token = 1, .patch_bias = 1,
@@ -97,6 +112,27 @@ static const lk_hf_encoder encoders[] = {
       .biases = 1,
       .pre_norm = 1,
       .post_norm = 1}},
+	{"mllama_vision_model",
+     mllama_keys,
+     USUAL_KNOWN "attention_heads|max_num_tiles|num_global_layers|vision_output_dim|"
+                 "intermediate_layers_indices|supported_aspect_ratios",
+     {.layers = 32,
+      .hidden = 1280,
+      .heads = 16,
+      .ffn = 5120,
+      .image = 448,
+      .patch = 14,
+      .channels = 3,
+      .tiles = 4,
+      .crossed = 1,
+      .position_rows = -1,
+      .class_token = 1,
+      .biases = 1,
+      .qkv_plain = 1,
+      .out_plain = 1,
+      .pre_norm = 1,
+      .post_norm = 1,
+      .project = {.inputs = 7680}}},
 	{"qwen2_vl|qwen2_vl_vision",
      qwen_keys,
      QWEN_KNOWN "embed_dim|mlp_ratio",
@@ -213,17 +249,15 @@ static lk_status merged_width(const lk_hf_config *vision, const lk_tower *tower,
 static lk_status join_internvl(const lk_hf_config *config, const lk_hf_config *vision,
                                lk_model *model, lk_error *err) {
 	lk_tower *tower = &model->tower;
-	bool bias = true, mean = true;
+	bool bias = true, mean = true, norms = false;
 	int wide = 0;
 	LK_TRY(merged_side(config, "downsample_ratio", &tower->project.merge, err));
 	LK_TRY(lk_hf_flag(vision, "attention_bias|qkv_bias", &bias, err));
 	LK_TRY(lk_hf_flag(vision, "use_mean_pooling", &mean, err));
-	if (!bias || lk_hf_says(vision, "norm_type", "rms_norm")) {
-		lk_hf_fail(vision, NULL, err,
-		           "an encoder with RMS norms or without biases of attention, "
-		           "as InternViT-6B has them, is not modelled");
-		return lk_hint(err, "--as %s reads the language model alone", model->family);
-	}
+	LK_TRY(lk_hf_flag(vision, "qk_normalization|use_qk_norm", &norms, err));
+	tower->rms = lk_hf_says(vision, "norm_type", "rms_norm"); /* as InternViT-6B has them */
+	tower->qkv_plain = !bias;
+	tower->qk_norm = norms;
 	tower->post_norm = !mean;
 	LK_TRY(merged_width(vision, tower, &wide, err));
 	tower->project.norms = 2 * wide;
@@ -244,6 +278,28 @@ static lk_status join_llama4(const lk_hf_config *config, const lk_hf_config *vis
 	LK_TRY(lk_hf_flag(vision, "multi_modal_projector_bias", &bias, err));
 	if (bias) return lk_hf_fail(vision, NULL, err, "a projector with biases is not modelled");
 	project->width[2] = model->hidden;
+	return LK_OK;
+}
+
+/* mllama: what the listed layers and the last give, side by side, through one product. Tables of
+ * places within an image and of its shape among so many (aspect ratios), which all rows read. */
+static lk_status join_mllama(const lk_hf_config *config, const lk_hf_config *vision,
+                             lk_model *model, lk_error *err) {
+	lk_tower *tower = &model->tower;
+	const lk_value *shapes = lk_hf_find(vision, "supported_aspect_ratios");
+	int gated = 8;
+	double ratios = shapes && shapes->kind == LK_JSON_ARRAY ? (double)shapes->count : 8,
+		   side = tower->patch > 0 ? tower->image / tower->patch : 0;
+	(void)config;
+	LK_TRY(lk_hf_int(vision, "num_global_layers", &gated, err));
+	double each = (ratios + 1) * tower->tiles * tower->hidden,
+		   loose = each * (side * side + 1) + 2 * each + 3 + 2.0 * gated;
+	if (!(loose < INT_MAX && tower->layers < 10000 && gated < 10000))
+		return lk_hf_fail(vision, NULL, err, "tables of %g places within an image", loose);
+	tower->loose = (int)loose;
+	tower->layers += gated;
+	tower->project.width[0] = model->hidden;
+	tower->project.bias = true;
 	return LK_OK;
 }
 
@@ -415,12 +471,14 @@ static const lk_hf_joint joints[] = {
 	{"llava", "clip_vision_model", join_llava, LLAVA_KNOWN},
 	{"llava_next", "clip_vision_model", join_llava_next, LLAVA_KNOWN},
 	{"llava_onevision", "siglip_vision_model", join_llava_next, LLAVA_KNOWN},
-	{"paligemma", "siglip_vision_model", join_paligemma, "ignore_index|projection_dim|hidden_size"},
+	{"paligemma", "siglip_vision_model", join_paligemma,
+     "ignore_index|projection_dim|hidden_size|num_hidden_layers"},
 	{"gemma3", "siglip_vision_model", join_gemma3, "mm_tokens_per_image"},
-	{"idefics3", "idefics3", join_idefics3, "scale_factor"},
-	{"smolvlm", "smolvlm_vision", join_idefics3, "scale_factor"},
+	{"idefics3", "idefics3", join_idefics3, "scale_factor|image_seq_len"},
+	{"smolvlm", "smolvlm_vision", join_idefics3, "scale_factor|image_seq_len"},
 	{"mistral3", "pixtral", join_mistral3, LLAVA_KNOWN "spatial_merge_size"},
 	{"llama4", "llama4_vision_model", join_llama4, ""},
+	{"mllama", "mllama_vision_model", join_mllama, ""},
 	{"internvl", "internvl_vision", join_internvl, LLAVA_KNOWN "downsample_ratio"},
 	{"internvl_chat", "intern_vit_6b", join_internvl,
      "downsample_ratio|dynamic_image_size|force_image_size|max_dynamic_patch|min_dynamic_patch|"

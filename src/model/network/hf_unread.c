@@ -42,8 +42,22 @@ static const char harmless[] =
 	"use_embedding_sharing use_rmsnorm=true rmsnorm=true ff_factor=4 full_attn_mod=1 "
 	"interpolate_factor=1 position_embedding_type=absolute position_embedding_type=rope_gptj "
 	"norm_type=layer_norm norm_type=low_precision_layernorm mlp_type=default "
-	"use_gated_activation=true use_parallel_block=true order_of_interleaved_layers layer_switch "
-	"rescale_every";
+	"use_gated_activation=true use_parallel_block=true use_parallel_embedding "
+	"order_of_interleaved_layers layer_switch rescale_every "
+	/* Mamba's step sizes, caches and numerics */
+	"time_step_floor time_step_limit time_step_max time_step_min time_step_scale "
+	"time_step_init_scheme rescale_prenorm_residual residual_in_fp32 use_mamba_kernels "
+	"mamba_ssm_cache_dtype num_logits_to_keep norm_before_gate pad_vocab_size_multiple "
+	"rms_norm=true mamba_use_mlp=true mlp_expansion_factor attn_rotary_emb ssm_cfg "
+	/* other numerics and bookkeeping */
+	"*_hidden_act *_multipliers *_multiplier_scale max_attn_value z_loss* neftune_noise_alpha "
+	"normalization_function=rmsnorm norm_type=rms use_rotary_pos_emb=true *_rope_theta "
+	"*_id max_model_len org_vocab_size num_media_embeds enable_lm_head_fp32 pool_type "
+	"early_stopping no_repeat_ngram_size is_composition *_token_index num_image_tokens "
+	"num_positions classifier_* use_reentrant_checkpointing perceiver_config "
+	"pixel_shuffle_factor moe_shared_expert_overlap attn_temperature_len stage_names "
+	"use_weighted_layer_sum suppress_tokens bad_words_ids scale_qk_attn* fuse_* "
+	"dual_chunk_attention_config router_dtype";
 
 /* Whether the value is the one that a pattern ends with, "name=value". */
 static bool value_is(const lk_value *value, const char *text) {

@@ -16,7 +16,7 @@ static bool read_item(const char **text, const lk_model *model, lk_layer *out, i
 	while (isdigit((unsigned char)*at) && times < 100000) times = 10 * times + (*at++ - '0');
 	*out = (lk_layer){.causal = model->network == LK_NET_DECODER};
 	for (; *at && *at != ' '; at++, letters = true) {
-		bool attends = *at == '*' || *at == 'w' || *at == 'c';
+		bool attends = *at != '\0' && strchr("*wcx", *at) != NULL;
 		int mixer = attends ? LK_MIXER_ATTENTION : 0;
 		for (int i = 0; i < LK_MIXER_KINDS && !attends; i++)
 			if (*at == lk_mixer_kinds[i].letter) mixer = lk_mixer_kinds[i].mixer;
@@ -24,13 +24,18 @@ static bool read_item(const char **text, const lk_model *model, lk_layer *out, i
 		if (*at == '-') ffn = LK_FFN_DENSE;
 		if (*at == 'E') ffn = LK_FFN_EXPERTS;
 		if (!mixer && !ffn) return false;
+		if (ffn == LK_FFN_DENSE)
+			while (isdigit((unsigned char)at[1]) && out->width < 1 << 24)
+				out->width = 10 * out->width + (*++at - '0');
 		if ((out->mixers & mixer) || (ffn && out->ffn)) return false; /* twice */
-		local |= attends && *at != '*';
+		local |= *at == 'w' || *at == 'c';
+		out->across |= *at == 'x';
 		out->chunked |= *at == 'c';
 		out->mixers |= mixer;
 		if (ffn) out->ffn = ffn;
 	}
 	if (local) out->window = model->window;
+	if (out->across) out->causal = false;
 	*repeat = times > 0 ? (int)times : 1;
 	*text = at;
 	return letters;
@@ -84,7 +89,8 @@ int lk_model_window(const lk_model *model, int layer) {
 
 bool lk_layer_same(const lk_layer *a, const lk_layer *b) {
 	return a->mixers == b->mixers && a->ffn == b->ffn && a->window == b->window &&
-	       a->chunked == b->chunked && a->causal == b->causal && a->dit == b->dit;
+	       a->chunked == b->chunked && a->causal == b->causal && a->dit == b->dit &&
+	       a->width == b->width && a->across == b->across;
 }
 
 bool lk_layer_repeats(const lk_model *model, int layer) {
@@ -129,18 +135,25 @@ bool lk_model_order_valid(const lk_model *model) {
 	return at > model->order && !at[strspn(at, " ")];
 }
 
-/* The letters of a layer, at most one for each mixer and one more. */
-static void layer_letters(const lk_layer *layer, char out[LK_MIXER_KINDS + 2]) {
+enum {
+	LAYER_TEXT = LK_MIXER_KINDS + 16
+};
+
+/* The letters of a layer, at most one for each mixer and one more, and a width. */
+static void layer_letters(const lk_layer *layer, char out[LAYER_TEXT]) {
 	size_t used = 0;
 	for (int i = 0; i < LK_MIXER_KINDS; i++) {
 		if (!(layer->mixers & lk_mixer_kinds[i].mixer)) continue;
 		char letter = lk_mixer_kinds[i].letter;
 		if (letter == '*' && layer->window > 0) letter = layer->chunked ? 'c' : 'w';
+		if (letter == '*' && layer->across) letter = 'x';
 		out[used++] = letter;
 	}
 	if (layer->ffn == LK_FFN_DENSE) out[used++] = '-';
 	if (layer->ffn == LK_FFN_EXPERTS) out[used++] = 'E';
 	out[used] = '\0';
+	if (layer->ffn == LK_FFN_DENSE && layer->width > 0)
+		snprintf(out + used, LAYER_TEXT - used, "%d", layer->width);
 }
 
 /* The layers after which a list begins anew; all of them where it does not. */
@@ -157,7 +170,7 @@ bool lk_model_set_order(lk_model *model, const lk_layer *layers, int count) {
 	size_t used = 0;
 	count = list_period(layers, count);
 	for (int i = 0, next; i < count; i = next) {
-		char letters[LK_MIXER_KINDS + 2], times[16] = "";
+		char letters[LAYER_TEXT], times[16] = "";
 		for (next = i + 1; next < count && lk_layer_same(&layers[i], &layers[next]);) next++;
 		layer_letters(&layers[i], letters);
 		if (!*letters) return false;

@@ -36,7 +36,8 @@ void lk_model_matrices(const lk_model *model, int layer, bool joined, lk_matrice
 	if (model->network == LK_NET_ENCDEC && layer >= model->layers) /* and cross-attention */
 		for (int i = 0; i < out->count; i++) out->at[i].count *= 2;
 	if (made.ffn == LK_FFN_EXPERTS) add_expert_matrices(model, joined, out);
-	else if (made.ffn == LK_FFN_DENSE) add_mlp(model, model->hidden, model->ffn, 1, joined, out);
+	else if (made.ffn == LK_FFN_DENSE)
+		add_mlp(model, model->hidden, lk_layer_ffn(model, &made), 1, joined, out);
 	if (made.ffn == LK_FFN_DENSE && model->rwkv_inner > 0) /* the channel mix's receptance */
 		lk_matrices_add(out, model->hidden, model->hidden, 1, LK_CUT_NONE);
 }

@@ -182,9 +182,11 @@ typedef enum lk_ffn {
 } lk_ffn;
 typedef struct lk_layer {
 	int mixers, ffn;  /* a set of lk_mixer; lk_ffn */
+	int width;        /* of a dense feed-forward; 0: the network's */
 	int window;       /* of attention: tokens, 0 all */
 	bool chunked;     /* the window is a chunk: tokens of one chunk see one another alone */
 	bool causal;      /* tokens see those before them alone */
+	bool across;      /* keys and values are of an image's tokens, in the place of the sequence's */
 	lk_dit_block dit; /* of a diffusion transformer: a block, whose mixers and feed-forwards are its
 	                     own */
 } lk_layer;
@@ -202,7 +204,7 @@ typedef enum lk_network {
 } lk_network;
 
 enum {
-	LK_MODEL_ORDER = 320,
+	LK_MODEL_ORDER = 1024,
 	LK_PROJECTOR_WIDTHS = 3,
 	LK_IMAGE_PIXELS = 448 /* of a side, where a config takes images of any size */
 };
@@ -218,6 +220,7 @@ typedef struct lk_projector {
 	int taps, tap_norms; /* more projectors, of layers in between (Qwen3-VL's deepstack), and the
 	                        parameters of the norm in each */
 	int loose;           /* parameters that no product reads: the end of a line of patches */
+	int inputs; /* of the first product, where it reads the outputs of several layers; 0: one */
 } lk_projector;
 
 /* ---- towers: an encoder of images before the language model, which reads its tokens in place of
@@ -232,6 +235,11 @@ typedef struct lk_tower {
 	int class_token, patch_bias, gated, layer_scale, biases; /* 0 or 1 */
 	int pre_norm, post_norm;                                 /* before, after all layers */
 	int rms;                                                 /* norms: RMS; else with biases */
+	int qkv_plain, qk_norm; /* 1: queries, keys, values have no bias; a norm over all heads */
+	int out_plain;          /* 1: the output of attention has no bias */
+	int tiles;              /* that an image is cut into and that see one another; 0: 1 */
+	int crossed; /* 1: layers of the language model read its tokens, classes too, as keys and
+	                values; they take no place in the sequence */
 	int loose;
 	int any_size; /* images of any size; else of `image` pixels alone */
 	int images;   /* of a sequence */
@@ -266,10 +274,12 @@ typedef struct lk_model {
 	int decoder_context; /* ENCDEC: tokens of the decoder, where they are not as many as the
 	                        encoder's; 0: as many */
 	/* The list of layers, as repeats and kinds: "3GE *E", "M- ME *- ME". Letters of mixers: * full
-	 * attention, w and c attention within `window`, sliding or in chunks, M Mamba, G gated delta
-	 * net, L lightning attention, R RWKV; of feed-forwards: - dense, E experts. It begins anew
-	 * until all layers are named. "": the fields below (dense_layers, moe_every, moe_offset,
-	 * window, full_every) state it. Read by lk_model_layer alone. */
+	 * attention, w and c attention within `window`, sliding or in chunks, x attention to the tokens
+	 * of an image (tower.crossed), M Mamba, G gated delta
+	 * net, L lightning attention, R RWKV; of feed-forwards: - dense, with a width of its own where
+	 * a number follows ("*-512"), E experts. It begins anew until all layers are named. "": the
+	 * fields below (dense_layers, moe_every, moe_offset, window, full_every) state it. Read by
+	 * lk_model_layer alone. */
 	char order[LK_MODEL_ORDER];
 	int hidden, heads, kv_heads, head_dim, ffn, vocab;
 	int context; /* max positions stated by the config: the default sequence length; 0 unknown */
@@ -343,6 +353,7 @@ typedef struct lk_model {
 	int patch_frames;           /* frames of a video that a patch spans; 0: 1 */
 	bool patch_plain;           /* patches without a bias */
 	bool no_class;              /* no class token: tokens = (image/patch)^2 */
+	int tiles;                  /* that an image is cut into, with as many tokens each; 0: 1 */
 	bool layer_scale;           /* a factor for every number that a half of a layer adds */
 	int loose;                  /* parameters that no operation of a step reads: mask tokens */
 	lk_projector project;       /* of a tower, after its last norm */
@@ -366,6 +377,8 @@ double lk_model_patch_inputs(const lk_model *model);
 double lk_model_projector_inputs(const lk_model *model);
 /* Tokens of an image, class token included; 0 of a network that reads none. */
 double lk_model_image_tokens(const lk_model *model);
+/* Tokens that layers across read: those of all images of a sequence. */
+double lk_model_crossed_tokens(const lk_model *model);
 /* Of an image after its projector; of a tower's, in the language model's sequence. */
 double lk_model_projected_tokens(const lk_model *model);
 double lk_tower_tokens(const lk_tower *tower);
@@ -414,6 +427,10 @@ lk_status lk_model_check(const lk_model *model, const char *where, lk_error *err
  * there is none. */
 lk_layer lk_model_layer(const lk_model *model, int layer);
 bool lk_layer_same(const lk_layer *a, const lk_layer *b);
+/* The width of a layer's dense feed-forward. */
+static inline int lk_layer_ffn(const lk_model *model, const lk_layer *layer) {
+	return layer->width > 0 ? layer->width : model->ffn;
+}
 /* Whether a layer has the parameters and operations of the one before it, so that sums need not
  * work it out again. Of a convolution net's units the caller decides. */
 bool lk_layer_repeats(const lk_model *model, int layer);

@@ -67,11 +67,13 @@ lk_layer_weights lk_layer_weights_of(const lk_model *model, int layer) {
 			lk_weights_add(&sum.mixers, lk_mixer_kinds[i].weights(model));
 	if (decoder) lk_weights_add(&sum.mixers, sum.mixers); /* self- and cross-attention */
 	if (attends) sum.mixers.others += model->attention_sinks;
+	/* norms of queries and keys, two gates (Llama 3.2: MllamaCrossAttentionDecoderLayer) */
+	if (made.across) sum.mixers.others += 2.0 * model->head_dim + 2;
 	if (layer == 0 || (decoder && layer == model->layers))
 		sum.mixers.others += (double)model->relative_buckets * model->heads;
 	if (made.ffn == LK_FFN_EXPERTS) add_experts(model, &sum);
 	else if (made.ffn == LK_FFN_DENSE)
-		sum.mlp = params_mlp(model, model->hidden, model->ffn, model->mlp_bias);
+		sum.mlp = params_mlp(model, model->hidden, lk_layer_ffn(model, &made), model->mlp_bias);
 	if (made.ffn == LK_FFN_DENSE) lk_weights_add(&sum.mlp, lk_rwkv_channel_weights(model));
 	sum.norms.others =
 		(layer_norms(model, &made) + decoder) * lk_weights_norm(model, model->hidden);
@@ -99,10 +101,12 @@ static double embed_width(const lk_model *model) {
 double lk_model_embedding_params(const lk_model *model) {
 	if (model->network == LK_NET_CONV) return lk_convnet_stem_params(model);
 	if (model->network == LK_NET_DIFFUSION) return lk_dit_stem_params(model);
-	double h = model->hidden, sum = model->vocab * embed_width(model);
-	sum += ((double)model->position_rows + model->token_types) * h;
-	if (model->embed_dim > 0) sum += model->embed_dim * h; /* projection to the hidden size */
-	if (model->embed_norm) sum += lk_weights_norm(model, h);
+	bool encodes = model->network == LK_NET_ENCODER; /* its projection comes last and has a bias */
+	double h = model->hidden, sum = model->vocab * embed_width(model),
+		   wide = encodes ? embed_width(model) : h;
+	sum += ((double)model->position_rows + model->token_types) * wide;
+	if (model->embed_dim > 0) sum += params_linear(model->embed_dim, h, encodes);
+	if (model->embed_norm) sum += lk_weights_norm(model, wide);
 	if (model->relative_rows > 0) sum += model->relative_rows * h + lk_weights_norm(model, h);
 	if (model->image > 0)
 		sum += params_linear(lk_model_patch_inputs(model), h, !model->patch_plain) +

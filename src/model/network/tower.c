@@ -23,8 +23,10 @@ bool lk_model_tower(const lk_model *model, lk_model *out) {
 		.norms_per_layer = 2,
 		.embed_norm = tower->pre_norm > 0,
 		.final_norm = tower->post_norm > 0,
-		.qkv_bias = biases,
-		.out_bias = biases,
+		.qkv_bias = biases && !tower->qkv_plain,
+		.qk_norm = tower->qk_norm > 0,
+		.qk_norm_wide = tower->qk_norm > 0,
+		.out_bias = biases && !tower->out_plain,
 		.mlp_bias = biases,
 		.gated = tower->gated > 0,
 		.position_rows = tower->position_rows,
@@ -34,6 +36,7 @@ bool lk_model_tower(const lk_model *model, lk_model *out) {
 		.patch_frames = tower->frames,
 		.patch_plain = !tower->patch_bias,
 		.no_class = !tower->class_token,
+		.tiles = tower->tiles,
 		.layer_scale = tower->layer_scale > 0,
 		.loose = tower->loose,
 		.project = tower->project,
@@ -50,7 +53,7 @@ bool lk_model_tower(const lk_model *model, lk_model *out) {
 double lk_model_image_tokens(const lk_model *model) {
 	if (model->image <= 0 || model->patch <= 0) return 0;
 	int side = model->image / model->patch;
-	return (double)side * side + !model->no_class;
+	return ((double)side * side + !model->no_class) * (model->tiles > 1 ? model->tiles : 1);
 }
 
 static double projected_tokens(int image, int patch, const lk_projector *project) {
@@ -61,10 +64,15 @@ static double projected_tokens(int image, int patch, const lk_projector *project
 }
 
 double lk_model_projected_tokens(const lk_model *model) {
+	if (model->project.inputs > 0) return lk_model_image_tokens(model); /* classes too */
 	return projected_tokens(model->image, model->patch, &model->project);
 }
 
 double lk_tower_tokens(const lk_tower *tower) {
+	if (tower->crossed) { /* as the encoder gives them */
+		double side = tower->patch > 0 ? tower->image / tower->patch : 0;
+		return (side * side + tower->class_token) * (tower->tiles > 1 ? tower->tiles : 1);
+	}
 	return projected_tokens(tower->image, tower->patch, &tower->project);
 }
 
@@ -73,7 +81,12 @@ double lk_model_patch_inputs(const lk_model *model) {
 	return (double)model->patch * model->patch * model->channels * frames;
 }
 
+double lk_model_crossed_tokens(const lk_model *model) {
+	return model->tower.images * lk_tower_tokens(&model->tower);
+}
+
 double lk_model_projector_inputs(const lk_model *model) {
+	if (model->project.inputs > 0) return model->project.inputs;
 	double merge = model->project.merge > 1 && !model->project.averages ? model->project.merge : 1;
 	return model->hidden * merge * merge;
 }

@@ -1,0 +1,106 @@
+/* test_published.c: configs of public repositories with all their members, bookkeeping too, as the
+ * library wrote them at the time (lists of labels and tokens left out): each is read without
+ * --as and without a warning, its parameters within 0.5 % of the published total, active ones
+ * within 1 %, and its layers add up to its total.
+ *
+ * A line of tests/data/hf/published.jsonl holds one: {"name", "params", "active", "config"}. */
+#include "networks.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static double number_of(const lk_value *row, const char *name) {
+	const lk_value *value = lk_json_get(row, name);
+	return value && value->kind == LK_JSON_NUMBER ? value->number : 0;
+}
+
+static double sum_of_parts(const lk_model *model) {
+	double sum = lk_model_embedding_params(model) + lk_model_head_params(model);
+	for (int i = 0; i < model->layers + model->decoder_layers; i++) {
+		lk_layer_params layer = lk_model_layer_params(model, i);
+		sum += layer.attention + layer.mlp + layer.router + layer.experts + layer.norms;
+	}
+	return sum;
+}
+
+static void check_row(const lk_value *row) {
+	const char *name = lk_json_get(row, "name")->text;
+	char warning[LK_MODEL_WARNING];
+	lk_model model;
+	lk_error err = {0};
+	if (lk_model_from_hf(lk_json_get(row, "config"), name, NULL, &model, warning, &err) != LK_OK)
+		fail_msg("%s: %s; %s", err.where, err.what, err.hint);
+	double params = number_of(row, "params"), active = number_of(row, "active");
+	if (fabs(lk_model_params(&model) / params - 1) > .005)
+		fail_msg("%s: %.0f parameters, published %.0f", name, lk_model_params(&model), params);
+	if (active > 0 && fabs(lk_model_active_params(&model) / active - 1) > .01)
+		fail_msg("%s: %.0f active parameters, published %.0f", name, lk_model_active_params(&model),
+		         active);
+	if (sum_of_parts(&model) != lk_model_params(&model)) fail_msg("%s: parts are no sum", name);
+	if (*warning) fail_msg("%s: %s", name, warning);
+}
+
+static void published_configs_are_read(void **state) {
+	(void)state;
+	FILE *file = fopen("tests/data/hf/published.jsonl", "r");
+	char *line = NULL;
+	size_t room = 0;
+	int rows = 0;
+	assert_non_null(file);
+	for (; getline(&line, &room, file) > 0; rows++) {
+		lk_arena arena = LK_ARENA_INIT;
+		lk_stream *in = NULL;
+		lk_value *row = NULL;
+		lk_error err = {0};
+		assert_int_equal(lk_stream_memory(line, strlen(line), "published.jsonl", &in, &err), LK_OK);
+		if (lk_json_document(&arena, in, &row, &err) != LK_OK) fail_msg("%s", err.what);
+		check_row(row);
+		lk_stream_close(in);
+		lk_arena_free(&arena);
+	}
+	free(line);
+	fclose(file);
+	assert_true(rows > 150);
+}
+
+/* nemotron-nas: halves left out, MLPs of two widths: parameters and operations by hand, and a step
+ * that keeps nothing. */
+static void narrowed_layers_are_counted(void **state) {
+	(void)state;
+	static const char text[] =
+		"{\"model_type\": \"nemotron-nas\", \"num_hidden_layers\": 5, \"hidden_size\": 1536, "
+		"\"num_attention_heads\": 12, \"num_key_value_heads\": null, \"intermediate_size\": null, "
+		"\"vocab_size\": 1000, \"max_position_embeddings\": 1024, \"block_configs\": ["
+		"{\"attention\": {\"n_heads_in_group\": 3, \"no_op\": false}, \"ffn\": {\"ffn_mult\": "
+		"2.0}}, "
+		"{\"attention\": {\"no_op\": true}, \"ffn\": {\"ffn_mult\": 0.55, \"no_op\": false}}, "
+		"{\"attention\": {\"n_heads_in_group\": 3}, \"ffn\": {\"no_op\": true}}, "
+		"{\"attention\": {\"no_op\": true}, \"ffn\": {\"no_op\": true}}, "
+		"{\"attention\": {\"n_heads_in_group\": 3}, \"ffn\": {\"ffn_mult\": 0.55}}]}";
+	lk_model model = model_of(text);
+	/* 2 * 2 * 1536 / 3 = 2048; 2 * 0.55 * 1536 / 3 = 563.2, a multiple of 256: 768 */
+	double h = 1536, attention = 2 * h * h + 2 * h * 512, wide = 3 * h * 2048, narrow = 3 * h * 768,
+		   matrices = 3 * attention + wide + 2 * narrow;
+	assert_int_equal(model.layers, 4);
+	assert_string_equal(model.order, "*- -768 * *-768");
+	assert_true(lk_model_params(&model) == matrices + 6 * h + h + 2 * 1000 * h);
+	double s = 1024, forward = s * (matrices + 1000 * h), pairs = 3 * 2 * h * s * s / 2;
+	assert_true(fabs(lk_model_flops(&model, 1024) / (6 * (forward + pairs)) - 1) < 1e-12);
+	for (int tp = 1; tp <= 4; tp *= 4) {
+		lk_arena arena = LK_ARENA_INIT;
+		lk_job job = {.gpus = 4, .tp = tp, .mbs = 2, .gbs = 8, .seq = 1024};
+		lk_step step = ask(&model, job, &arena);
+		double made, want = 8 * (6 * (forward + pairs) + pairs); /* flash attention's backward */
+		assert_true(fabs(left_over(step.graph, &made)) <= 1e-9 * made);
+		if (fabs(step.executed_flops / want - 1) > 1e-3)
+			fail_msg("%.9g operations, not %.9g", step.executed_flops, want);
+		lk_step_free(&step);
+		lk_arena_free(&arena);
+	}
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {cmocka_unit_test(published_configs_are_read),
+	                                   cmocka_unit_test(narrowed_layers_are_counted)};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
