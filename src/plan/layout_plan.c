@@ -79,7 +79,20 @@ static lk_status plan_check_request(const lk_plan_request *request, const lk_ask
 	return lk_job_check_dtype(&asked->job, &asked->cluster, err);
 }
 
-/* Of a number of GPUs for which there is no layout at all: which batches would do. */
+/* Why the first layout of a space is none; empty where it is one. */
+static lk_status first_fault(const lk_space *space, lk_error *why, lk_error *err) {
+	lk_cores_list cores = {0};
+	lk_job job;
+	lk_status status = lk_space_cores(space, &cores, err);
+	*why = (lk_error){0};
+	if (status == LK_OK && cores.count && lk_space_job(space, &cores.at[0], &job, why) == LK_OK)
+		*why = (lk_error){0};
+	lk_vec_free(&cores);
+	return status;
+}
+
+/* Of a number of GPUs for which there is no layout at all: which batches would do, or what is wrong
+ * with all of them. */
 static lk_status explain_none(const lk_space *space, lk_plan_count *count, lk_arena *arena,
                               lk_error *err) {
 	int64_t block = 1, most = 1;
@@ -92,6 +105,9 @@ static lk_status explain_none(const lk_space *space, lk_plan_count *count, lk_ar
 	int64_t least = space->gpus / most * (space->mbs.count ? space->mbs.at[0] : 1);
 	char near[LK_JOB_NEAR];
 	const char *text = NULL;
+	lk_error why = {0};
+	char said[400];
+	if (space->base.gbs % least == 0) LK_TRY(first_fault(space, &why, err));
 	if (space->base.gbs % least != 0)
 		text = lk_arena_printf(arena,
 		                       "no layout of %d GPUs: a global batch of %d does not divide by "
@@ -101,7 +117,9 @@ static lk_status explain_none(const lk_space *space, lk_plan_count *count, lk_ar
 		                       lk_near_multiples(near, space->base.gbs, least));
 	else
 		text = lk_arena_printf(
-			arena, "no layout of %d GPUs among the values that are searched is legal", space->gpus);
+			arena, "no layout of %d GPUs among the values that are searched is legal%s%s",
+			space->gpus, *why.what ? ": " : "",
+			*why.what ? lk_error_text(&why, said, sizeof said) : "");
 	count->gpus = space->gpus;
 	count->nothing = text;
 	return text ? LK_OK : lk_oom(err);

@@ -111,6 +111,24 @@ lk_layer_weights lk_dit_weights(const lk_model *model, int layer) {
 	return sum;
 }
 
+static void add_stream_matrices(const lk_model *model, lk_dit_stream stream, lk_matrices *list) {
+	double d = model->hidden, f = model->ffn;
+	if (!stream.used) return;
+	lk_matrices_add(list, d, d, 3, LK_CUT_OUT);
+	if (stream.out) lk_matrices_add(list, d, d, 1, LK_CUT_IN);
+	if (stream.mlp) lk_matrices_add(list, f, d, 1, LK_CUT_OUT);
+	if (stream.mlp) lk_matrices_add(list, d, f, 1, LK_CUT_IN);
+}
+
+void lk_dit_matrices(const lk_model *model, int layer, lk_matrices *list) {
+	lk_dit_unit unit = lk_dit_unit_of(lk_dit_block_at(model, layer));
+	add_stream_matrices(model, unit.image, list);
+	add_stream_matrices(model, unit.text, list);
+	if (unit.block != LK_DIT_DUAL && unit.block != LK_DIT_CROSS) return;
+	lk_matrices_add(list, model->hidden, model->hidden, 3, LK_CUT_OUT); /* a second attention */
+	lk_matrices_add(list, model->hidden, model->hidden, 1, LK_CUT_IN);
+}
+
 /* Two products, the first from what is embedded: a time step, a pooled text. */
 static double embedder(const lk_model *model, double in) {
 	double d = model->hidden;

@@ -276,8 +276,8 @@ lk_status lk_model_preset(const char *name, lk_model *out, lk_error *err) {
 	struct name_row row;
 	if (presets_named(name, &row)) {
 		if (!*row.preset) {
-			lk_fail(err, LK_ERR_INPUT, NULL, "\"%.60s\" is not modelled: %s", name, row.reason);
-			return lk_hint(err, "give the path of a config.json of another network");
+			lk_fail(err, LK_ERR_INPUT, NULL, "no preset is \"%.60s\": %s", name, row.reason);
+			return lk_hint(err, "give the path of a config.json");
 		}
 		lk_copy(wanted, sizeof wanted, row.preset);
 	}
