@@ -114,10 +114,10 @@ static lk_status check_recurrent(const lk_job *job, int mixers, lk_error *err) {
 static lk_status check_mlps(const lk_job *job, lk_error *err) {
 	static const char units[] = "units of the MLP's width";
 	const lk_model *model = &job->model;
-	if (model->network == LK_NET_CONV ||
-	    (!model->order[0] && lk_model_has_ffn(model, LK_FFN_DENSE)))
+	bool widths = lk_model_has_widths(model);
+	if (model->network == LK_NET_CONV || (!widths && lk_model_has_ffn(model, LK_FFN_DENSE)))
 		return job_check_divides("--tp", units, model->ffn, job->tp, err);
-	for (int i = 0; model->order[0] && i < model->layers; i++) {
+	for (int i = 0; widths && i < model->layers; i++) {
 		lk_layer layer = lk_model_layer(model, i);
 		if (layer.ffn == LK_FFN_DENSE)
 			LK_TRY(job_check_divides("--tp", units, lk_layer_ffn(model, &layer), job->tp, err));
