@@ -30,6 +30,10 @@ static void add_expert_matrices(const lk_model *model, bool joined, lk_matrices 
 void lk_model_matrices(const lk_model *model, int layer, bool joined, lk_matrices *out) {
 	*out = (lk_matrices){0};
 	if (model->network == LK_NET_CONV) return;
+	if (model->network == LK_NET_DIFFUSION) {
+		lk_dit_matrices(model, layer, out);
+		return;
+	}
 	lk_layer made = lk_model_layer(model, layer);
 	for (int i = 0; i < LK_MIXER_KINDS; i++)
 		if (made.mixers & lk_mixer_kinds[i].mixer) lk_mixer_kinds[i].matrices(model, out);
