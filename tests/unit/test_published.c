@@ -99,8 +99,31 @@ static void narrowed_layers_are_counted(void **state) {
 	}
 }
 
+/* Adapters are on attention alone: of a hybrid on four layers in forty, of Mamba nowhere. */
+static void adapters_of_hybrids(void **state) {
+	(void)state;
+	lk_model model;
+	lk_error err = {0};
+	assert_int_equal(lk_model_preset("granite4.0-h-micro", &model, &err), LK_OK);
+	lk_job job = {.task = LK_TASK_LORA, .gpus = 1, .mbs = 1, .gbs = 2, .seq = 1024};
+	lk_arena arena = LK_ARENA_INIT;
+	lk_step step = ask(&model, job, &arena);
+	double made, left = left_over(step.graph, &made), trained = 0;
+	assert_true(fabs(left) <= 1e-9 * made);
+	job.model = model;
+	assert_int_equal(lk_job_complete(&job, NULL, &err), LK_OK);
+	for (int i = 0; i < model.layers; i++) trained += lk_sizes_layer(&job, i).trained_dense;
+	assert_true(trained == 4 * 16 * (2048 + 3072. + 2048 + 2048));
+	lk_step_free(&step);
+	lk_arena_free(&arena);
+	assert_int_equal(lk_model_preset("mamba-130m", &job.model, &err), LK_OK);
+	assert_int_equal(lk_job_complete(&job, NULL, &err), LK_ERR_INPUT);
+	assert_non_null(strstr(err.what, "of which this network has none"));
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(published_configs_are_read),
-	                                   cmocka_unit_test(narrowed_layers_are_counted)};
+	                                   cmocka_unit_test(narrowed_layers_are_counted),
+	                                   cmocka_unit_test(adapters_of_hybrids)};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -728,8 +728,8 @@ static void test_ranks_of_files(void **state) {
 	assert_int_equal(lk_traces_read(paths, 1, NULL, 0, &traces, &err), LK_ERR_INPUT);
 	assert_non_null(strstr(err.what, "16"));
 	/* Of broken files the first by name is reported, with any number of threads. */
-	write_in(folder, "a.json", "no trace");
-	write_in(folder, "rank10.json", "nor is this");
+	write_in(folder, "a.json", "{\"traceEvents\":[{\"ph\":\"X\",}]}");
+	write_in(folder, "rank10.json", "{\"traceEvents\":[}]");
 	for (int threads = 1; threads <= 8; threads++) {
 		assert_int_not_equal(lk_traces_read(paths, 1, NULL, threads, &traces, &err), LK_OK);
 		assert_non_null(strstr(err.where, "/a.json"));

@@ -70,10 +70,6 @@ static lk_status job_check_divides(const char *option, const char *what, int64_t
 
 /* The recurrence is serial over all tokens; how its channels would be split is not modelled. */
 static lk_status check_rwkv(const lk_job *job, lk_error *err) {
-	if (job->task == LK_TASK_LORA) {
-		lk_fail(err, LK_ERR_INPUT, "--task", "adapters of RWKV's products are not modelled");
-		return lk_hint(err, "train all of it");
-	}
 	const char *option = job->cp > 1 ? "--cp" : "--tp";
 	if (job->tp <= 1 && job->cp <= 1) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, option, "RWKV split over the tokens or channels is not modelled");
@@ -114,10 +110,10 @@ static lk_status check_recurrent(const lk_job *job, int mixers, lk_error *err) {
 static lk_status check_mlps(const lk_job *job, lk_error *err) {
 	static const char units[] = "units of the MLP's width";
 	const lk_model *model = &job->model;
-	if (model->network == LK_NET_CONV ||
-	    (!model->order[0] && lk_model_has_ffn(model, LK_FFN_DENSE)))
+	bool widths = lk_model_has_widths(model);
+	if (model->network == LK_NET_CONV || (!widths && lk_model_has_ffn(model, LK_FFN_DENSE)))
 		return job_check_divides("--tp", units, model->ffn, job->tp, err);
-	for (int i = 0; model->order[0] && i < model->layers; i++) {
+	for (int i = 0; widths && i < model->layers; i++) {
 		lk_layer layer = lk_model_layer(model, i);
 		if (layer.ffn == LK_FFN_DENSE)
 			LK_TRY(job_check_divides("--tp", units, lk_layer_ffn(model, &layer), job->tp, err));
@@ -253,6 +249,17 @@ static lk_status check_convnet(const lk_job *job, lk_error *err) {
 	return lk_hint(err, "use pretrain or sft");
 }
 
+/* Adapters are on the projections of attention. */
+static lk_status check_adapters(const lk_job *job, lk_error *err) {
+	const lk_model *model = &job->model;
+	if (job->task != LK_TASK_LORA || !model->order[0] ||
+	    (lk_model_mixers(model) & LK_MIXER_ATTENTION))
+		return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, "--task",
+	        "adapters are on the projections of attention, of which this network has none");
+	return lk_hint(err, "use pretrain or sft: other adapters are not modelled");
+}
+
 /* Blocks are built whole: what changes their inside, or parts their backward pass, is refused. */
 static lk_status check_diffusion(const lk_job *job, lk_error *err) {
 	const lk_model *model = &job->model;
@@ -296,6 +303,7 @@ lk_status lk_job_check_layout(const lk_job *job, lk_error *err) {
 	LK_TRY(check_convnet(job, err));
 	LK_TRY(check_tp(job, err));
 	LK_TRY(check_diffusion(job, err));
+	LK_TRY(check_adapters(job, err));
 	LK_TRY(lk_job_check_tower(job, err));
 	LK_TRY(job_check_experts(job, err));
 	LK_TRY(check_sequence(job, err));

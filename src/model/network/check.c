@@ -211,6 +211,7 @@ enum {
 static bool few_kinds(const lk_model *model) {
 	lk_layer kinds[KINDS];
 	int count = 0;
+	if (!lk_model_has_widths(model)) return true; /* what else layers differ in is few */
 	for (int i = 0; i < model->layers; i++) {
 		lk_layer layer = lk_model_layer(model, i);
 		int k = 0;

@@ -111,22 +111,21 @@ lk_layer_weights lk_dit_weights(const lk_model *model, int layer) {
 	return sum;
 }
 
-static void add_stream_matrices(const lk_model *model, lk_dit_stream stream, lk_matrices *list) {
+static void stream_matrices(const lk_model *model, lk_dit_stream stream, lk_matrices *list) {
 	double d = model->hidden, f = model->ffn;
 	if (!stream.used) return;
-	lk_matrices_add(list, d, d, 3, LK_CUT_OUT);
-	if (stream.out) lk_matrices_add(list, d, d, 1, LK_CUT_IN);
-	if (stream.mlp) lk_matrices_add(list, f, d, 1, LK_CUT_OUT);
-	if (stream.mlp) lk_matrices_add(list, d, f, 1, LK_CUT_IN);
+	lk_matrices_add(list, d, d, stream_products(stream), LK_CUT_OUT);
+	if (!stream.mlp) return;
+	lk_matrices_add(list, f, d, 1, LK_CUT_OUT);
+	lk_matrices_add(list, d, f, 1, LK_CUT_IN);
 }
 
 void lk_dit_matrices(const lk_model *model, int layer, lk_matrices *list) {
 	lk_dit_unit unit = lk_dit_unit_of(lk_dit_block_at(model, layer));
-	add_stream_matrices(model, unit.image, list);
-	add_stream_matrices(model, unit.text, list);
-	if (unit.block != LK_DIT_DUAL && unit.block != LK_DIT_CROSS) return;
-	lk_matrices_add(list, model->hidden, model->hidden, 3, LK_CUT_OUT); /* a second attention */
-	lk_matrices_add(list, model->hidden, model->hidden, 1, LK_CUT_IN);
+	stream_matrices(model, unit.image, list);
+	stream_matrices(model, unit.text, list);
+	if (unit.block == LK_DIT_DUAL || unit.block == LK_DIT_CROSS) /* a second attention */
+		lk_matrices_add(list, model->hidden, model->hidden, 4, LK_CUT_OUT);
 }
 
 /* Two products, the first from what is embedded: a time step, a pooled text. */

@@ -39,7 +39,7 @@ double lk_model_head_flops(const lk_model *model, double seq) {
  * tokens. */
 static double layer_products(const lk_model *model, int layer, double s) {
 	bool decoder = model->network == LK_NET_ENCDEC && layer >= model->layers,
-		 across = lk_model_layer(model, layer).across;
+		 across = model->tower.crossed && lk_model_layer(model, layer).across;
 	double own = decoder ? decoder_tokens(model, s) : s,
 		   read = across ? lk_model_crossed_tokens(model) : s,
 		   shared = decoder || across ? 2.0 * model->hidden * model->kv_heads * model->head_dim : 0;

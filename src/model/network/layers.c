@@ -16,13 +16,12 @@ static bool read_item(const char **text, const lk_model *model, lk_layer *out, i
 	while (isdigit((unsigned char)*at) && times < 100000) times = 10 * times + (*at++ - '0');
 	*out = (lk_layer){.causal = model->network == LK_NET_DECODER};
 	for (; *at && *at != ' '; at++, letters = true) {
-		bool attends = *at != '\0' && strchr("*wcx", *at) != NULL;
-		int mixer = attends ? LK_MIXER_ATTENTION : 0;
-		for (int i = 0; i < LK_MIXER_KINDS && !attends; i++)
-			if (*at == lk_mixer_kinds[i].letter) mixer = lk_mixer_kinds[i].mixer;
-		int ffn = LK_FFN_NONE;
+		bool attends = *at == '*' || *at == 'w' || *at == 'c' || *at == 'x';
+		int mixer = attends ? LK_MIXER_ATTENTION : 0, ffn = LK_FFN_NONE;
 		if (*at == '-') ffn = LK_FFN_DENSE;
 		if (*at == 'E') ffn = LK_FFN_EXPERTS;
+		for (int i = 0; i < LK_MIXER_KINDS && !mixer && !ffn; i++)
+			if (*at == lk_mixer_kinds[i].letter) mixer = lk_mixer_kinds[i].mixer;
 		if (!mixer && !ffn) return false;
 		if (ffn == LK_FFN_DENSE)
 			while (isdigit((unsigned char)at[1]) && out->width < 1 << 24)
@@ -77,6 +76,12 @@ lk_layer lk_model_layer(const lk_model *model, int layer) {
 	                  .ffn = period_has_experts(model, layer) ? LK_FFN_EXPERTS : LK_FFN_DENSE,
 	                  .window = period_window(model, layer),
 	                  .causal = decoder};
+}
+
+bool lk_model_has_widths(const lk_model *model) {
+	for (const char *at = model->order; (at = strchr(at, '-')) != NULL; at++)
+		if (isdigit((unsigned char)at[1])) return true;
+	return false;
 }
 
 bool lk_model_is_moe(const lk_model *model, int layer) {

@@ -204,7 +204,7 @@ typedef enum lk_network {
 } lk_network;
 
 enum {
-	LK_MODEL_ORDER = 1024,
+	LK_MODEL_ORDER = 640,
 	LK_PROJECTOR_WIDTHS = 3,
 	LK_IMAGE_PIXELS = 448 /* of a side, where a config takes images of any size */
 };
@@ -427,6 +427,8 @@ lk_status lk_model_check(const lk_model *model, const char *where, lk_error *err
  * there is none. */
 lk_layer lk_model_layer(const lk_model *model, int layer);
 bool lk_layer_same(const lk_layer *a, const lk_layer *b);
+/* Whether the order states widths of feed-forwards. */
+bool lk_model_has_widths(const lk_model *model);
 /* The width of a layer's dense feed-forward. */
 static inline int lk_layer_ffn(const lk_model *model, const lk_layer *layer) {
 	return layer->width > 0 ? layer->width : model->ffn;

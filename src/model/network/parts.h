@@ -61,7 +61,7 @@ typedef struct lk_layer_weights {
 lk_layer_weights lk_layer_weights_of(const lk_model *model, int layer);
 /* diffusion.c: of a block; what adaLN reads once a sample counts with the norms. */
 lk_layer_weights lk_dit_weights(const lk_model *model, int layer);
-/* Its weight matrices, without those of adaLN. */
+/* The matrices of a block, but for adaLN's. */
 void lk_dit_matrices(const lk_model *model, int layer, lk_matrices *list);
 /* layers.c: whether the order is a list of layers. */
 bool lk_model_order_valid(const lk_model *model);

@@ -73,6 +73,7 @@ static void canonical(const char *name, char *out, size_t size) {
  * "phi3mini" stands for "phi3-mini-4k", but "llama3" not for "llama3.1-8b". */
 static bool presets_matches(const char *name, const char *wanted, bool words) {
 	char head[NAME], plain[NAME];
+	if (tolower((unsigned char)*name) != *wanted) return false;
 	if (!words) {
 		canonical(name, plain, sizeof plain);
 		return strcmp(plain, wanted) == 0;
@@ -94,20 +95,42 @@ struct found {
 	int count;
 };
 
-/* The preset that states this id of a repository among its own ("_ids"); `mirror`: the same name of
- * another owner, as copies of a repository have it. */
-static bool presets_by_id(const char *id, bool mirror, char *name, const char **bytes,
-                          size_t *size) {
-	char quoted[2 * NAME + 2];
-	const char *owner = strchr(id, '/');
-	if (!owner || strchr(id, '"') || strlen(id) + 3 > sizeof quoted) return false;
-	snprintf(quoted, sizeof quoted, mirror ? "%s\"" : "\"%s\"", mirror ? owner : id);
+/* Where a preset states a text among the ids of its repositories ("_ids", near its beginning);
+ * NULL: nowhere. */
+static const char *presets_states(const char *bytes, size_t size, const char *text) {
+	enum {
+		HEAD = 400
+	};
+	static const char key[] = "\"_ids\": [";
+	const char *ids = memmem(bytes, size < HEAD ? size : HEAD, key, sizeof key - 1),
+			   *end = ids ? strchr(ids, ']') : NULL, *found = end ? strcasestr(ids, text) : NULL;
+	return found && found < end ? found : NULL;
+}
+
+/* The preset that states this id of a repository; else one with the same name of another owner, as
+ * copies of a repository have it. */
+static bool presets_by_id(const char *id, char *name, const char **bytes, size_t *size) {
+	char text[NAME + 4], mirror[NAME];
+	const char *owner = strchr(id, '/'), *found, *copy = NULL;
+	size_t before = owner ? (size_t)(owner - id) : 0, copied = 0;
+	if (!owner || strchr(id, '"') || strlen(owner) + 3 > sizeof text) return false;
+	snprintf(text, sizeof text, "%s\"", owner);
 	for (int i = 0; (*bytes = next_preset(&i, name, size)) != NULL;) {
-		const char *ids = strstr(*bytes, "\"_ids\": ["), *end = ids ? strchr(ids, ']') : NULL;
-		const char *found = end ? strcasestr(ids, quoted) : NULL;
-		if (found && found < end) return true;
+		found = presets_states(*bytes, *size, text);
+		if (!found) continue;
+		if ((size_t)(found - *bytes) > before && found[-(ptrdiff_t)before - 1] == '"' &&
+		    strncasecmp(found - before, id, before) == 0)
+			return true;
+		if (copy) continue;
+		copy = *bytes;
+		copied = *size;
+		lk_copy(mirror, sizeof mirror, name);
 	}
-	return false;
+	if (!copy) return false;
+	*bytes = copy;
+	*size = copied;
+	lk_copy(name, NAME, mirror);
+	return true;
 }
 
 static void presets_find(const char *text, bool words, struct found *out) {
@@ -268,8 +291,7 @@ lk_status lk_model_preset(const char *name, lk_model *out, lk_error *err) {
 	char wanted[2 * NAME], known[NAME];
 	const char *bytes;
 	size_t size;
-	if (presets_by_id(name, false, known, &bytes, &size) ||
-	    presets_by_id(name, true, known, &bytes, &size))
+	if (presets_by_id(name, known, &bytes, &size))
 		return presets_parse(known, bytes, size, out, err);
 	lk_copy(wanted, sizeof wanted, owner ? owner + 1 : name);
 	struct found match = {.count = 0};
