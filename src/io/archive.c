@@ -1,6 +1,6 @@
-/* archive.c: tar (POSIX.1-2017, pax, "ustar Interchange Format"; GNU's long names) and zip (PKWARE's
- * APPNOTE 6.3.10, stored or deflated, ZIP64). Sizes and names come from anywhere: what is read is
- * counted, not believed. */
+/* archive.c: tar (POSIX.1-2017, pax, "ustar Interchange Format"; GNU's long names) and zip
+ * (PKWARE's APPNOTE 6.3.10, stored or deflated, ZIP64). Sizes and names come from anywhere: what is
+ * read is counted, not believed. */
 #include "io/archive.h"
 
 #include <errno.h>
@@ -70,8 +70,9 @@ static lk_status tar_move(lk_stream *in, int64_t size, int to, lk_error *err) {
 		for (size_t done = 0; status == LK_OK && to >= 0 && done < got;) {
 			ssize_t n = write(to, piece + done, got - done);
 			if (n < 0 && errno == EINTR) continue;
-			if (n < 0) status = lk_fail(err, LK_ERR_IO, lk_stream_name(in), "cannot unpack: %s",
-			                            strerror(errno));
+			if (n < 0)
+				status = lk_fail(err, LK_ERR_IO, lk_stream_name(in), "cannot unpack: %s",
+				                 strerror(errno));
 			else done += (size_t)n;
 		}
 		size -= (int64_t)got;
@@ -83,8 +84,8 @@ static lk_status tar_move(lk_stream *in, int64_t size, int to, lk_error *err) {
 struct tar {
 	lk_stream *in;
 	char name[NAME_BYTES];
-	int64_t size;  /* of the member whose content comes next */
-	bool file;     /* a regular one */
+	int64_t size;   /* of the member whose content comes next */
+	bool file;      /* a regular one */
 	bool long_name; /* `name` is of the member that follows */
 };
 
@@ -209,7 +210,7 @@ static lk_status zip_open(struct zip *zip, lk_error *err) {
 	unsigned char *tail = malloc(END_BYTES + COMMENT), wide[56];
 	if (!tail) return lk_oom(err);
 	bool sized = fstat(zip->fd, &info) == 0 && info.st_size >= END_BYTES;
-	size_t size = !sized ? 0
+	size_t size = !sized                               ? 0
 	              : info.st_size < END_BYTES + COMMENT ? (size_t)info.st_size
 	                                                   : END_BYTES + COMMENT;
 	uint64_t from = sized ? (uint64_t)info.st_size - size : 0;
@@ -229,8 +230,7 @@ static lk_status zip_open(struct zip *zip, lk_error *err) {
 		}
 	free(tail);
 	if (!found) return archive_damaged(zip->path, "it has no directory", err);
-	if (zip->count > LK_ARCHIVE_MEMBERS)
-		return archive_damaged(zip->path, "too many members", err);
+	if (zip->count > LK_ARCHIVE_MEMBERS) return archive_damaged(zip->path, "too many members", err);
 	return LK_OK;
 }
 
@@ -329,8 +329,9 @@ static lk_status zip_copy(const struct zip *zip, int to, lk_error *err) {
 	free(in);
 	free(out);
 	return sound ? LK_OK
-	             : archive_damaged(zip->path, "a member cannot be unpacked (stored and deflated ones "
-	                                          "can)",
+	             : archive_damaged(zip->path,
+	                               "a member cannot be unpacked (stored and deflated ones "
+	                               "can)",
 	                               err);
 }
 
@@ -391,7 +392,8 @@ static int archive_scratch(const char *path, lk_error *err) {
 	if (!folder || !*folder) folder = "/tmp";
 	snprintf(name, sizeof name, "%s/lockstep-XXXXXX", folder);
 	int fd = mkostemp(name, O_CLOEXEC);
-	if (fd < 0) lk_fail(err, LK_ERR_IO, path, "cannot unpack to %.200s: %s", folder, strerror(errno));
+	if (fd < 0)
+		lk_fail(err, LK_ERR_IO, path, "cannot unpack to %.200s: %s", folder, strerror(errno));
 	else unlink(name);
 	return fd;
 }

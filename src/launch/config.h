@@ -152,8 +152,8 @@ lk_status lk_config_word(const lk_config *config, const char *text, lk_words *wo
 lk_status lk_config_launcher_words(const lk_config *config, const char *program, int nodes,
                                    int per_node, lk_words *words);
 
-/* keys_titan.c: the number format of linear layers by torchtitan's model.converters, as a setting in
- * front of a launch line. */
+/* keys_titan.c: the number format of linear layers by torchtitan's model.converters, as a setting
+ * in front of a launch line. */
 lk_status lk_titan_numbers(const lk_config *config, lk_words *words);
 
 /* ---- config_cluster.c: jobs of clusters, whose command trains */

@@ -58,8 +58,8 @@ static lk_status cluster_skypilot(const lk_config *config, lk_words *words) {
 	const lk_value *envs = lk_config_at(config->root, "envs");
 	int nodes = cluster_whole(lk_config_at(config->root, "num_nodes"));
 	int gpus;
-	LK_TRY(cluster_accelerators(reading, lk_config_at(config->root, "resources.accelerators"),
-	                            &gpus));
+	LK_TRY(
+		cluster_accelerators(reading, lk_config_at(config->root, "resources.accelerators"), &gpus));
 	if (nodes == 0) nodes = 1;
 	reading->batch = (lk_launch_ranks){.nodes = nodes, .per_node = gpus > 0 ? gpus : 0};
 	const char *script = lk_arena_printf(

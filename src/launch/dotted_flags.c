@@ -492,8 +492,8 @@ static lk_status dotted_schedule_titan(lk_reading *reading, lk_job *job) {
 	                      "it acts with two pipeline stages or more");
 }
 
-/* Replicas of groups that shard: with a replicate degree of more than one, HSDP; where groups are of
- * one rank, plain data parallelism. */
+/* Replicas of groups that shard: with a replicate degree of more than one, HSDP; where groups are
+ * of one rank, plain data parallelism. */
 static lk_status dotted_replicas(lk_reading *reading, lk_dotted *dotted, const int *gpus) {
 	lk_job *job = &dotted->job;
 	int64_t block = 1, degrees[] = {job->tp, job->pp, job->cp};

@@ -123,7 +123,8 @@ static lk_status nemo_rl_translate(const lk_config *config, lk_words *words) {
 		lk_copy(draft.fsdp, sizeof draft.fsdp, "full_shard");
 	}
 	if (!*draft.format) draft.bf16 = true;
-	config->reading->out->samples = strstr(config->file, "vlm") ? LK_SAMPLES_IMAGES : LK_SAMPLES_TEXTS;
+	config->reading->out->samples =
+		strstr(config->file, "vlm") ? LK_SAMPLES_IMAGES : LK_SAMPLES_TEXTS;
 	LK_TRY(lk_launch_assume(config->reading,
 	                        "the training part of a step alone: generation and scoring are not "
 	                        "priced"));

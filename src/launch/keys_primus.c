@@ -143,11 +143,12 @@ static lk_status primus_translate(const lk_config *config, lk_words *words) {
 	if (strcmp(framework, "megatron") == 0) {
 		const char *type = lk_config_text(lk_config_at(config->root, "model_type"));
 		if (type && strcmp(type, "mamba") == 0)
-			return lk_config_fail(config, "model_type",
-			                      "hybrids whose layers Primus's own module specification orders are "
-			                      "not modelled",
-			                      "networks of attention layers, and Megatron-LM's hybrids by "
-			                      "--hybrid-layer-pattern, can be predicted");
+			return lk_config_fail(
+				config, "model_type",
+				"hybrids whose layers Primus's own module specification orders are "
+				"not modelled",
+				"networks of attention layers, and Megatron-LM's hybrids by "
+				"--hybrid-layer-pattern, can be predicted");
 		LK_TRY(lk_config_megatron_words(config, all, "pretrain_gpt.py", nodes, per_node, words));
 		const char *deepep = lk_config_text(lk_config_at(config->root, "use_turbo_deepep"));
 		if (deepep && strcmp(deepep, "true") == 0) {

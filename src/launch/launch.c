@@ -19,17 +19,17 @@ struct line {
 	lk_reading *r;
 	lk_launch_ranks ranks;
 	lk_megatron flags;
-	lk_words environment;  /* NAME=value in front of programs */
-	lk_members settings;   /* flags of other trainers, by name */
-	const char *deepspeed; /* a config file */
-	const char *config;    /* a configuration that the program reads; NULL: none */
-	const char *also;      /* lines: configurations that are merged over it; NULL: none */
+	lk_words environment;      /* NAME=value in front of programs */
+	lk_members settings;       /* flags of other trainers, by name */
+	const char *deepspeed;     /* a config file */
+	const char *config;        /* a configuration that the program reads; NULL: none */
+	const char *also;          /* lines: configurations that are merged over it; NULL: none */
 	const char *folder, *stem; /* Hydra's --config-path and --config-name; NULL: not given */
-	const char *name;      /* of the program, without folders; NULL: not known */
+	const char *name;          /* of the program, without folders; NULL: not known */
 	bool program, any_flag, megatron;
-	bool configured;  /* the program takes all that it does from its configuration */
-	bool starter;     /* its first word is the program that it starts */
-	lk_dotted dotted; /* what NeMo's or torchtitan's settings say */
+	bool configured;        /* the program takes all that it does from its configuration */
+	bool starter;           /* its first word is the program that it starts */
+	lk_dotted dotted;       /* what NeMo's or torchtitan's settings say */
 	const char *titan_sets; /* the latter as lines "key=value", for a configuration; NULL: none */
 	int max_connections;
 	char nccl[sizeof((lk_job *)0)->nccl]; /* NAME=value of NCCL's variables */
@@ -388,10 +388,9 @@ static bool launch_hydra(struct line *line, const char *name, const lk_word *wor
 static lk_status launch_join_hydra(struct line *line) {
 	if (line->stem == NULL || line->config != NULL) return LK_OK;
 	bool ended = lk_ends_in(line->stem, ".yaml") || lk_ends_in(line->stem, ".yml");
-	line->config = lk_arena_printf(line->r->arena, "%s%s%s%s",
-	                               line->folder != NULL ? line->folder : "",
-	                               line->folder != NULL ? "/" : "", line->stem,
-	                               ended ? "" : ".yaml");
+	line->config =
+		lk_arena_printf(line->r->arena, "%s%s%s%s", line->folder != NULL ? line->folder : "",
+	                    line->folder != NULL ? "/" : "", line->stem, ended ? "" : ".yaml");
 	line->configured = true;
 	return line->config != NULL ? LK_OK : lk_oom(line->r->err);
 }
@@ -663,8 +662,9 @@ static lk_status read_configured(struct line *line, bool *found) {
 		static const lk_inner_file base = {"base.yml", launch_maxtext, sizeof launch_maxtext - 1,
 		                                   NULL};
 		inner = &base;
-		LK_TRY(lk_launch_assume(reading, "MaxText's defaults of a batch of 12 a device, 2048 "
-		                                 "tokens and full recomputation: %.100s is not here",
+		LK_TRY(lk_launch_assume(reading,
+		                        "MaxText's defaults of a batch of 12 a device, 2048 "
+		                        "tokens and full recomputation: %.100s is not here",
 		                        name));
 	}
 	if (path == NULL && inner == NULL) {
@@ -714,10 +714,11 @@ static lk_status launch_spread(struct line *line) {
 	for (int i = 0; i < 3; i++) block *= degrees[i] > 1 && block <= LK_JOB_GPUS ? degrees[i] : 1;
 	if (!reading->script || stated == 0 || stated >= block || block > LK_JOB_GPUS) return LK_OK;
 	reading->out->gpus = 0;
-	LK_TRY(lk_launch_assume(reading,
-	                        "more GPUs than the %d that the script states, which its degrees do not "
-	                        "divide",
-	                        stated));
+	LK_TRY(
+		lk_launch_assume(reading,
+	                     "more GPUs than the %d that the script states, which its degrees do not "
+	                     "divide",
+	                     stated));
 	return lk_launch_count_gpus(reading, job, 1, 0, false);
 }
 

@@ -33,7 +33,7 @@ typedef struct lk_reading {
 	int line;       /* of the script, where the launch begins; 0: none */
 	int usual_gpus; /* on which jobs of the framework run, where a file does not say; 0: not known
 	                 */
-	bool script;           /* what is read is a script that somebody wrote */
+	bool script;    /* what is read is a script that somebody wrote */
 	lk_inner_file *files;  /* that the script writes itself, the last one first */
 	lk_launch_ranks batch; /* of the job of a cluster that a configuration describes */
 } lk_reading;
@@ -106,7 +106,7 @@ typedef struct lk_megatron {
 	bool rotary, recompute_activations, moe_recompute;
 	bool checkpoint_layers;     /* releases until 2022: whole layers are recomputed, */
 	int old_method, old_layers; /* by this method */
-	bool bert; /* by the program: an encoder of texts, whatever else is left out */
+	bool bert;                  /* by the program: an encoder of texts, whatever else is left out */
 	bool fp16, bf16, grads_fp32, reduce_bf16;
 	bool sequence_parallel, overlap_grads, overlap_params, no_overlap_p2p, tp_overlap,
 		expert_overlap;
@@ -213,7 +213,7 @@ typedef struct lk_dotted {
 	int dialect; /* lk_dialect; 0: none of them */
 	lk_job job;
 	int nodes, devices, local, micro;
-	int shard, replicate; /* torchtitan's data parallelism; 0 open, the rest */
+	int shard, replicate;        /* torchtitan's data parallelism; 0 open, the rest */
 	const char *name, *flavor;   /* of torchtitan's network: "llama3", "70B"; NULL not given */
 	const char *recipe;          /* of Megatron-Bridge and NeMo, and torchtitan's configuration */
 	lk_recipe_named perf;        /* of Megatron-Bridge's recipes for performance; gpus 0: open */

@@ -410,7 +410,8 @@ static lk_status launch_options_read_count(lk_reading *reading, const char *opti
 	LK_TRY(lk_parse_int(number, 1, LK_JOB_GPUS, &count, option, reading->err));
 	*out = (int)count;
 	/* "gpu:h100:8", "h100:8": the kind between the colons */
-	const char *kind = colon != NULL && !isdigit((unsigned char)value->text[0]) ? value->text : NULL;
+	const char *kind =
+		colon != NULL && !isdigit((unsigned char)value->text[0]) ? value->text : NULL;
 	if (kind != NULL && strncmp(kind, "gpu:", 4) == 0) kind += 4;
 	if (kind != NULL && kind < colon)
 		LK_TRY(lk_launch_device(reading, kind, (size_t)(colon - kind)));
@@ -490,7 +491,8 @@ static struct option split_option(int kind, const lk_word *word) {
 /* Whether a word that is no option is what the launcher starts. torchrun, deepspeed and python know
  * all their options; with the others it may be the value of one that is not in the table. */
 static bool is_target(int kind, const lk_word *word) {
-	if ((kind & (TORCHRUN | COMPOSER | DEEPSPEED | PYTHON | SHELL)) != 0 || word->unknown != NULL) return true;
+	if ((kind & (TORCHRUN | COMPOSER | DEEPSPEED | PYTHON | SHELL)) != 0 || word->unknown != NULL)
+		return true;
 	return launch_options_program(word->text) != 0 || ends_with(word->text, ".py") ||
 	       lk_launch_setting(word);
 }

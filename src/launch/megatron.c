@@ -411,8 +411,9 @@ static lk_status check_letters(lk_reading *reading, const lk_megatron *megatron)
 		lk_fail(reading->err, LK_ERR_INPUT, reading->where,
 		        "--hybrid-layer-pattern: the letter '%c' is not modelled",
 		        letter >= ' ' && letter <= '~' ? letter : '?');
-		return lk_hint(reading->err, "M, G, *, D, +, -, E, | between stages and / before modules that "
-		                             "predict are");
+		return lk_hint(reading->err,
+		               "M, G, *, D, +, -, E, | between stages and / before modules that "
+		               "predict are");
 	}
 	bool heads = strchr(text, '*'), latent = strchr(text, '+'), sparse = strchr(text, 'D');
 	if (heads + latent + sparse > 1) {
@@ -454,8 +455,8 @@ static lk_status hybrid_predictions(lk_reading *reading, lk_megatron *megatron, 
 	int modules = 0;
 	if (first == NULL) return LK_OK;
 	for (const char *at = first; at != NULL; at = strchr(at + 1, '/')) modules++;
-	megatron->hybrid = lk_arena_strndup(reading->arena, megatron->hybrid,
-	                                    (size_t)(first - megatron->hybrid));
+	megatron->hybrid =
+		lk_arena_strndup(reading->arena, megatron->hybrid, (size_t)(first - megatron->hybrid));
 	if (megatron->hybrid == NULL) return lk_oom(reading->err);
 	if (modules > 64)
 		return lk_fail(reading->err, LK_ERR_INPUT, reading->where,

@@ -386,8 +386,8 @@ static lk_status script_batch_options(lk_shell *shell, const lk_words *words, si
 	return set_batch_variables(shell, sought->batch);
 }
 
-/* bash inner.sh 8; sbatch --nodes=4 job.sbatch: a script that is here is read in its place, with its
- * own arguments. */
+/* bash inner.sh 8; sbatch --nodes=4 job.sbatch: a script that is here is read in its place, with
+ * its own arguments. */
 static lk_status script_start(lk_shell *shell, const lk_raws *words, bool *ran) {
 	lk_words expanded = {0};
 	const char *path = NULL;

@@ -69,10 +69,10 @@ static void find_files(const char *folder) {
 }
 
 static void show_job(const char *path, const lk_job *job) {
-	printf("%s\t%s\t%.4g\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%s\t%d\t%s\t%d\n", path, job->model.name,
-	       lk_model_params(&job->model), job->gpus, job->tp, job->pp, job->cp, job->ep, job->vp,
-	       job->mbs, job->gbs, job->seq, lk_dtype_name(job->dtype), (int)job->sharding, job->stack,
-	       job->task == LK_TASK_LORA);
+	printf("%s\t%s\t%.4g\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%s\t%d\t%s\t%d\n", path,
+	       job->model.name, lk_model_params(&job->model), job->gpus, job->tp, job->pp, job->cp,
+	       job->ep, job->vp, job->mbs, job->gbs, job->seq, lk_dtype_name(job->dtype),
+	       (int)job->sharding, job->stack, job->task == LK_TASK_LORA);
 }
 
 /* What a message says without its values: texts in quotes and numbers. */

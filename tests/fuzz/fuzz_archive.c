@@ -1,4 +1,5 @@
-/* fuzz_archive.c: any bytes are an archive whose members can be listed and unpacked, or an error. */
+/* fuzz_archive.c: any bytes are an archive whose members can be listed and unpacked, or an error.
+ */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

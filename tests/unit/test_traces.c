@@ -727,11 +727,19 @@ static void test_ranks_of_files(void **state) {
 	         "{\"distributedInfo\":{\"rank\":7,\"world_size\":8},\"traceEvents\":[]}");
 	assert_int_equal(lk_traces_read(paths, 1, NULL, 0, &traces, &err), LK_ERR_INPUT);
 	assert_non_null(strstr(err.what, "16"));
-	/* Of broken files the first by name is reported, with any number of threads. */
-	write_in(folder, "a.json", "{\"traceEvents\":[{\"ph\":\"X\",}]}");
-	write_in(folder, "rank10.json", "{\"traceEvents\":[}]");
+	/* What is no trace is left out, with any number of threads; nothing but such is an error that
+	 * names the first. */
+	write_in(folder, "a.json", "no trace");
+	write_in(folder, "rank10.json", "nor is this");
 	for (int threads = 1; threads <= 8; threads++) {
-		assert_int_not_equal(lk_traces_read(paths, 1, NULL, threads, &traces, &err), LK_OK);
+		assert_int_equal(lk_traces_read(paths, 1, NULL, threads, &traces, &err), LK_OK);
+		assert_int_equal(traces->count, 5);
+		lk_traces_free(traces);
+	}
+	for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+		write_in(folder, files[i].name, "no trace");
+	for (int threads = 1; threads <= 8; threads++) {
+		assert_int_equal(lk_traces_read(paths, 1, NULL, threads, &traces, &err), LK_ERR_INPUT);
 		assert_non_null(strstr(err.where, "/a.json"));
 	}
 	assert_int_equal(remove_folder(folder), 0);

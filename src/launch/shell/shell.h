@@ -36,7 +36,7 @@ typedef struct lk_shell_var {
 	lk_words values; /* one for a scalar */
 	bool set, array, exported;
 	bool keyed; /* elements are "[KEY]=VALUE" */
-	bool held; /* given by whoever asks: the script does not change it */
+	bool held;  /* given by whoever asks: the script does not change it */
 } lk_shell_var;
 
 /* name() { ... }: the text between its braces. */

@@ -107,7 +107,8 @@ static lk_status make_unknown(lk_shell *shell, const lk_raw *raw, size_t length,
 /* A[KEY]=VALUE: kept as "[KEY]=VALUE", or in its place of a list. */
 static lk_status assign_element(lk_shell *shell, const lk_raw *raw, size_t length,
                                 const char *value) {
-	const char *bracket = memchr(raw->at + length, ']', (size_t)(raw->end - raw->at - (long)length));
+	const char *bracket =
+		memchr(raw->at + length, ']', (size_t)(raw->end - raw->at - (long)length));
 	lk_raw key_raw = {.at = raw->at + length + 1, .end = bracket, .line = raw->line},
 		   value_raw = {.at = value, .end = raw->end, .line = raw->line};
 	lk_word key, text;

@@ -186,7 +186,8 @@ static lk_status put_operator(struct builder *builder, const lk_shell_var *var, 
 }
 
 /* What ${A%*.sh}, ${A##*-}, ${A/from/to}, ${A,,} and ${A:2:3} make of a text; NULL: not known. */
-static const char *expand_edit(lk_shell *shell, const char *text, const char *op, const char *word) {
+static const char *expand_edit(lk_shell *shell, const char *text, const char *op,
+                               const char *word) {
 	size_t length = strlen(text);
 	bool twice = op[1] == op[0];
 	char *copy = length <= EDITED ? lk_arena_strdup(shell->arena, text) : NULL;
@@ -311,9 +312,9 @@ static lk_status put_braces(struct builder *builder, const char *at, const char 
 	if (counted && op == close && var != NULL && which == '0' && var->values.count == 1 &&
 	    var->values.at[0].unknown == NULL) {
 		char number[24];
-		return expand_put(builder, number,
-		                  (size_t)snprintf(number, sizeof number, "%zu",
-		                                   strlen(var->values.at[0].text)));
+		return expand_put(
+			builder, number,
+			(size_t)snprintf(number, sizeof number, "%zu", strlen(var->values.at[0].text)));
 	}
 	if (counted && op == close && var != NULL && which != '0') {
 		char number[24];
@@ -479,8 +480,8 @@ lk_status lk_shell_expand_one(lk_shell *shell, const lk_raw *raw, lk_word *out) 
 lk_status lk_shell_expand_here(lk_shell *shell, const char *at, const char *end, int line,
                                lk_word *out) {
 	lk_words words = {0};
-	struct builder b = {.s = shell, .out = &words, .here = true, .line = line, .open = true,
-	                    .depth = shell->depth};
+	struct builder b = {
+		.s = shell, .out = &words, .here = true, .line = line, .open = true, .depth = shell->depth};
 	lk_status status = expand_range(&b, at, end, true);
 	b.open = true;
 	if (status == LK_OK) status = end_word(&b);

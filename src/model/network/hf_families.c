@@ -631,8 +631,8 @@ static const lk_model internlm_start = {LLAMA(2, 1e4), .qkv_bias = true, .out_bi
 static const lk_model llama4_start = {LLAMA(2, 5e5), .experts = 16, .topk = 1, .moe_every = 1};
 #define DELTA                                                                                  \
 	LLAMA(2, 1e7), .qk_norm = true, .output_gate = true, .shared_gate = true, .head_dim = 256, \
-		.delta_key_heads = 16, .delta_value_heads = 32, .delta_key_dim = 128,                  \
-		.delta_value_dim = 128, .delta_conv = 4
+				   .delta_key_heads = 16, .delta_value_heads = 32, .delta_key_dim = 128,       \
+				   .delta_value_dim = 128, .delta_conv = 4
 static const lk_model qwen3_next_start = {DELTA};
 /* Qwen3_5MoeTextConfig states no width of a dense MLP. */
 static const lk_model qwen3_5_moe_start = {DELTA, .experts = 256, .topk = 8, .ffn = 512};

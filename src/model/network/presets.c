@@ -152,10 +152,10 @@ static void presets_find(const char *text, bool words, struct found *out) {
 /* Endings of published names that change no shape. */
 static bool drop_ending(char *name) {
 	static const char *const endings[] = {
-		"-instruct", "-chat", "-base", "-hf",         "-it",          "-pt",      "-bf16",
-		"-fp8",      "-v0.1", "-awq",  "-gptq",       "-thinking",    "-uncased", "-nvfp4",
-		"-nf4",      "-bnb",  "-4bit", "-linearized", "-dequantized",
-		"-8bit",     "-int4", "-int8", "-reasoning",  "-mxfp4",
+		"-instruct",    "-chat",  "-base", "-hf",   "-it",        "-pt",
+		"-bf16",        "-fp8",   "-v0.1", "-awq",  "-gptq",      "-thinking",
+		"-uncased",     "-nvfp4", "-nf4",  "-bnb",  "-4bit",      "-linearized",
+		"-dequantized", "-8bit",  "-int4", "-int8", "-reasoning", "-mxfp4",
 	};
 	size_t length = strlen(name);
 	const char *dash = strrchr(name, '-');
@@ -201,9 +201,9 @@ bool lk_model_hub_id(const char *preset, char out[LK_MODEL_ID]) {
  * data/model_names.csv: whose language model is a preset, and which are refused. */
 
 struct name_row {
-	const char *wanted;   /* canonical, without the owner */
-	size_t length;        /* of the longest beginning so far */
-	char preset[NAME];    /* "": refused */
+	const char *wanted; /* canonical, without the owner */
+	size_t length;      /* of the longest beginning so far */
+	char preset[NAME];  /* "": refused */
 	char reason[LK_MODEL_REASON];
 };
 
@@ -245,9 +245,7 @@ bool lk_model_left_out(const char *name, char out[LK_MODEL_REASON]) {
 	char known[NAME];
 	const char *bytes;
 	size_t size;
-	if (presets_by_id(name, false, known, &bytes, &size) ||
-	    presets_by_id(name, true, known, &bytes, &size) || !presets_named(name, &row) ||
-	    !*row.preset)
+	if (presets_by_id(name, known, &bytes, &size) || !presets_named(name, &row) || !*row.preset)
 		return false;
 	lk_copy(out, LK_MODEL_REASON, row.reason);
 	return true;
