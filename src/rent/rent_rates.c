@@ -156,7 +156,8 @@ static lk_status rent_rates_ask(void *context, size_t job, lk_error *err) {
 	request.job.gbs = rate->batch;
 	/* goodput is rent's own matter: the command that predicts a choice does without */
 	request.job.checkpoint_minutes = request.job.checkpoint_write_gbps = 0;
-	request.no_exact = request.no_sensitivity = true;
+	/* the layout that `predict` takes where none is said */
+	request.fixed_switches = request.no_exact = request.no_sensitivity = true;
 	request.top = 1;
 	request.threads = 1;
 	lk_status status = lk_plan_find(&request, &plan, &why), kept = LK_OK;

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """`lockstep rent` against asking for everything: on random price lists, every number of machines of every offer is planned by
-itself, and hours and dollars follow as the guide has them. The cheapest, the fastest, the front and the most that a budget
+itself (with the usual switches, as `predict` takes them), and hours and dollars follow as the guide has them. The cheapest, the fastest, the front and the most that a budget
 buys are the true ones; and a training as long as the most keeps to what bought it, one longer does not.
 Usage: rent_fronts.py PROGRAM [CASES]"""
 import concurrent.futures, json, os, random, subprocess, sys, tempfile
@@ -41,7 +41,7 @@ def everything(job, offers):
         while machines * gpus <= MOST_GPUS:
             nic = f", nic 1*{gbps}g" if machines > 1 else ""
             cluster = f"{machines} node * {gpus} {gpu}{' ' + links if links else ''}{nic}"
-            choices = ask("plan", *job, "--cluster", cluster, "--no-exact", "--no-sensitivity")["counts"][0]["choices"]
+            choices = ask("plan", *job, "--cluster", cluster, "--fixed-switches", "--no-exact", "--no-sensitivity")["counts"][0]["choices"]
             if choices:
                 found.append((name, machines, usd * machines, choices[0]["step_time_s"]))
             machines *= 2
@@ -79,7 +79,8 @@ def check(seed):
                 wrong.append(f"fastest {fastest['hours']} h, not {min(keeps)}")
         elif bool(keeps) != (said["cheapest"] is not None):
             wrong.append(f"keeps to both: {len(keeps)}, said {said['cheapest']}")
-        front = [c for c in all_ if not any(o[0] <= c[0] and o[1] <= c[1] and o != c for o in all_)]
+        # What does not keep to both need not be searched for.
+        front = [c for c in keeps if not any(o[0] <= c[0] and o[1] <= c[1] and o != c for o in all_)]
         shown = [(c["hours"], c["cost_usd"]) for c in said["choices"] if c["pareto"]]
         for c in front:
             if not any(close(c[0], s[0]) and close(c[1], s[1]) for s in shown):
