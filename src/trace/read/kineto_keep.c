@@ -339,13 +339,11 @@ static void name_lane(lk_capture *capture, bool stream, const lk_lane_label *lab
 
 /* Sets name, multiprocessors and memory of the device that ran most of the work. Where ids fit
  * none, the first device stands for all: those of one machine are of a kind. */
-static void set_used_device(lk_kineto *kineto) {
+static lk_status set_used_device(lk_kineto *kineto) {
 	lk_capture *capture = kineto->capture;
+	if (!kineto->devices.count) return LK_OK;
 	uint32_t *work = calloc(capture->lanes.count + 1, sizeof *work);
-	if (!work || !kineto->devices.count) {
-		free(work);
-		return;
-	}
+	if (!work) return lk_oom(kineto->err);
 	size_t most = capture->lanes.count;
 	for (uint32_t i = 0; i < capture->count; i++)
 		work[capture->lane[i]] += lk_event_on_device(capture->kind[i]);
@@ -353,7 +351,7 @@ static void set_used_device(lk_kineto *kineto) {
 		if (work[i] && (most == capture->lanes.count || work[i] > work[most])) most = i;
 	bool used = most < capture->lanes.count;
 	free(work);
-	if (!used) return;
+	if (!used) return LK_OK;
 	const lk_head_device *device = &kineto->devices.at[0];
 	for (size_t i = 0; i < kineto->devices.count; i++)
 		if (kineto->devices.at[i].id == capture->lanes.at[most].process)
@@ -361,6 +359,7 @@ static void set_used_device(lk_kineto *kineto) {
 	capture->device = device->name;
 	capture->sms = device->sms;
 	capture->device_bytes = device->bytes;
+	return LK_OK;
 }
 
 lk_status lk_kineto_finish(lk_kineto *kineto) {
@@ -369,7 +368,7 @@ lk_status lk_kineto_finish(lk_kineto *kineto) {
 		name_lane(kineto->capture, true, &kineto->labels.at[i]);
 	}
 	if (kineto->open_count) kineto->odd[LK_ODD_NOT_ENDED].count = kineto->open_count;
-	set_used_device(kineto);
+	LK_TRY(set_used_device(kineto));
 	/* Times since 1970 in us are above 1e15 since 2001; clocks that count from the start of a
 	 * machine are below. */
 	kineto->capture->absolute =
