@@ -388,6 +388,23 @@ static lk_status finish_hunyuan_moe(const lk_hf_config *config, lk_model *model,
 	return LK_OK;
 }
 
+/* bailing_moe (Ling): switches for biases, of the router's too. */
+static lk_status finish_bailing(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	lk_hf_pass(config, "use_rmsnorm|using_split_qkv_in_self_attention|rotary_type");
+	LK_TRY(lk_hf_flag(config, "use_bias", &model->mlp_bias, err));
+	model->out_bias = model->mlp_bias;
+	LK_TRY(lk_hf_flag(config, "use_qkv_bias", &model->qkv_bias, err));
+	LK_TRY(lk_hf_flag(config, "moe_router_enable_expert_bias", &model->router_bias, err));
+	model->window = 0;
+	LK_TRY(lk_hf_sizes(config, model, err));
+	int each = model->expert_ffn, width = each;
+	LK_TRY(lk_hf_int(config, "moe_shared_expert_intermediate_size", &width, err));
+	if (width == each || model->shared_ffn == 0) return LK_OK;
+	lk_hf_fail(config, NULL, err, "shared experts of %d, not as wide as the others, %d", width,
+	           each);
+	return lk_hint(err, "other widths of them are not modelled");
+}
+
 /* qwen: the window must be switched on. */
 static lk_status finish_qwen(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	if (!lk_hf_find(config, "use_sliding_window")) model->window = 0;
@@ -745,6 +762,8 @@ const lk_hf_family lk_hf_decoders[] = {
 	{"minimax_m2", llama_keys, &minimax_m2_start, finish_minimax_m2},
 	{"nemotron-nas", puzzle_keys, &llama_start, lk_hf_puzzle},
 	{"mllama_text_model", llama_keys, &llama_start, lk_hf_mllama},
+	{"bailing_moe", llama_keys, &llama_start, finish_bailing},
+	{"bailing_moe_v2", llama_keys, &llama_start, finish_bailing},
 	{"grok-1", llama_keys, &grok_start, finish_grok},
 	{"hunyuan_v1_moe", llama_keys, &hunyuan_moe_start, finish_hunyuan_moe},
 	{"ministral3", llama_keys, &llama_start, finish_windowed},

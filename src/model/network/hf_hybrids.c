@@ -52,6 +52,7 @@ lk_status lk_hf_qwen3_next(const lk_hf_config *config, lk_model *model, lk_error
 	LK_TRY(lk_hf_int(config, "linear_value_head_dim", &model->delta_value_dim, err));
 	LK_TRY(lk_hf_int(config, "linear_conv_kernel_dim", &model->delta_conv, err));
 	LK_TRY(lk_hf_int(config, "full_attention_interval", &full.period, err));
+	LK_TRY(lk_hf_flag(config, "attn_output_gate", &model->output_gate, err));
 	LK_TRY(lk_hf_shapes(config, model, err));
 	model->window = 0;
 	if (model->moe_every > 1) model->moe_offset = 1; /* (layer + 1) % decoder_sparse_step == 0 */
