@@ -99,6 +99,20 @@ static void narrowed_layers_are_counted(void **state) {
 	}
 }
 
+/* A network published with a classifier has its weights: a row for each label. */
+static void classifiers_are_counted(void **state) {
+	(void)state;
+	static const char text[] =
+		"{\"model_type\": \"vit\", \"hidden_size\": 192, \"intermediate_size\": 768, "
+		"\"num_attention_heads\": 3, \"num_hidden_layers\": 12, \"architectures\": [\"%s\"], "
+		"\"id2label\": {\"0\": \"tench\", \"1\": \"goldfish\", \"2\": \"shark\"}}";
+	char with[512], without[512];
+	snprintf(with, sizeof with, text, "ViTForImageClassification");
+	snprintf(without, sizeof without, text, "ViTModel");
+	lk_model classifier = model_of(with), backbone = model_of(without);
+	assert_true(lk_model_params(&classifier) - lk_model_params(&backbone) == 3 * 193);
+}
+
 /* Adapters are on attention alone: of a hybrid on four layers in forty, of Mamba nowhere. */
 static void adapters_of_hybrids(void **state) {
 	(void)state;
@@ -122,8 +136,8 @@ static void adapters_of_hybrids(void **state) {
 }
 
 int main(void) {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(published_configs_are_read),
-	                                   cmocka_unit_test(narrowed_layers_are_counted),
-	                                   cmocka_unit_test(adapters_of_hybrids)};
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(published_configs_are_read), cmocka_unit_test(narrowed_layers_are_counted),
+		cmocka_unit_test(classifiers_are_counted), cmocka_unit_test(adapters_of_hybrids)};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

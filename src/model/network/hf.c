@@ -132,6 +132,8 @@ static lk_status choose_family(const lk_hf_config *config, const char *as,
 	if (type && type->kind != LK_JSON_STRING)
 		return lk_hf_wrong_kind(config, type, "model_type", "a text", err);
 	*family = as || type ? lk_hf_family_of(as ? as : type->text) : NULL;
+	if (!*family && !as && !type && lk_hf_joint_text(config))
+		*family = lk_hf_family_of(lk_hf_joint_text(config));
 	/* configs of state-spaces/mamba state their mixer alone */
 	if (!*family && !as && !type && lk_json_get(config->object, "ssm_cfg"))
 		*family = lk_hf_family_of("mamba");

@@ -117,6 +117,20 @@ static lk_status finish_distilbert(const lk_hf_config *config, lk_model *model, 
 	return lk_hf_heads(config, model, err);
 }
 
+/* The classifier of a network that was published with one: it reads one token of an image, so its
+ * operations are left out. */
+static void add_classifier(const lk_hf_config *config, lk_model *model) {
+	const lk_value *list = lk_hf_find(config, "architectures"),
+				   *labels = lk_hf_find(config, "id2label");
+	bool classifies = list && list->kind == LK_JSON_ARRAY && list->count > 0 &&
+	                  list->items[0].kind == LK_JSON_STRING &&
+	                  strstr(list->items[0].text, "ForImageClassification");
+	if (!classifies || !labels || labels->kind != LK_JSON_OBJECT || labels->count > 1 << 16) return;
+	bool patches = strcmp(model->family, "dinov2") == 0; /* their mean, too */
+	double head = ((patches ? 2.0 : 1.0) * model->hidden + 1) * (double)labels->count;
+	if (head < 1 << 27) model->loose += (int)head;
+}
+
 /* Patches and the class token; the position table has a row for each. */
 static lk_status finish_vit(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	int side = model->image / model->patch;
@@ -126,6 +140,7 @@ static lk_status finish_vit(const lk_hf_config *config, lk_model *model, lk_erro
 		return lk_hint(err, "image_size must be from patch_size to 32768 times patch_size");
 	}
 	model->context = model->position_rows = side * side + 1;
+	add_classifier(config, model);
 	return lk_hf_heads(config, model, err);
 }
 

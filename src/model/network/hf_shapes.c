@@ -13,7 +13,10 @@ bool lk_hf_says(const lk_hf_config *config, const char *name, const char *text) 
 /* Heads that the config does not state: as many key/value heads as heads, a head's share of the
  * hidden size. */
 lk_status lk_hf_heads(const lk_hf_config *config, lk_model *model, lk_error *err) {
-	if (model->kv_heads == 0) model->kv_heads = model->heads;
+	/* the class's number counts where it divides that of the heads */
+	bool fits = model->kv_heads > 0 && model->heads % model->kv_heads == 0;
+	if (model->kv_heads == 0 || (!fits && !lk_hf_find(config, "num_key_value_heads")))
+		model->kv_heads = model->heads;
 	if (model->head_dim != 0) return LK_OK;
 	if (model->hidden % model->heads != 0) {
 		lk_hf_fail(config, NULL, err, "hidden size %d is not a multiple of %d heads", model->hidden,
@@ -58,7 +61,14 @@ static lk_status dense_kinds(const lk_hf_config *config, lk_model *model, lk_err
 	return LK_OK;
 }
 
+/* The class's number of dense layers counts in networks that have experts and more layers. */
+static void usual_dense(const lk_hf_config *config, lk_model *model) {
+	if (lk_hf_find(config, "first_k_dense_replace|moe_layer_start_index")) return;
+	if (model->experts == 0 || model->dense_layers > model->layers) model->dense_layers = 0;
+}
+
 static lk_status finish_experts(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	usual_dense(config, model);
 	if (model->experts == 0) return LK_OK;
 	int shared = 0;
 	if (model->expert_ffn == 0) model->expert_ffn = model->ffn;
