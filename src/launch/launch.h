@@ -101,6 +101,7 @@ typedef struct lk_megatron {
 	lk_job job;
 	bool group_query, swiglu, geglu, bias_linear, qkv_bias, untie, latent, binary_head;
 	bool rotary, recompute_activations, moe_recompute;
+	bool vlm;  /* by the program: a language model that sees */
 	bool bert; /* by the program: an encoder of texts, whatever else is left out */
 	bool fp16, bf16, grads_fp32, reduce_bf16;
 	bool sequence_parallel, overlap_grads, overlap_params, no_overlap_p2p, tp_overlap,
