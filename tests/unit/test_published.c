@@ -99,6 +99,19 @@ static void narrowed_layers_are_counted(void **state) {
 	}
 }
 
+/* umt5 is mt5 with a table of distances in every layer. */
+static void tables_of_distances(void **state) {
+	(void)state;
+	static const char rest[] = "\"d_model\": 512, \"d_kv\": 64, \"d_ff\": 1024, \"num_heads\": 6, "
+							   "\"num_layers\": 8, \"vocab_size\": 1000}";
+	char one[256], all[256];
+	snprintf(one, sizeof one, "{\"model_type\": \"mt5\", %s", rest);
+	snprintf(all, sizeof all, "{\"model_type\": \"umt5\", %s", rest);
+	lk_model first = model_of(one), every = model_of(all);
+	assert_true(lk_model_params(&every) - lk_model_params(&first) == (16 - 2) * 32 * 6);
+	assert_true(sum_of_parts(&every) == lk_model_params(&every));
+}
+
 /* A network published with a classifier has its weights: a row for each label. */
 static void classifiers_are_counted(void **state) {
 	(void)state;
@@ -138,6 +151,7 @@ static void adapters_of_hybrids(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(published_configs_are_read), cmocka_unit_test(narrowed_layers_are_counted),
-		cmocka_unit_test(classifiers_are_counted), cmocka_unit_test(adapters_of_hybrids)};
+		cmocka_unit_test(tables_of_distances), cmocka_unit_test(classifiers_are_counted),
+		cmocka_unit_test(adapters_of_hybrids)};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

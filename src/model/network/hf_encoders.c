@@ -98,6 +98,7 @@ static lk_status finish_t5(const lk_hf_config *config, lk_model *model, lk_error
 	if (activation && activation->kind == LK_JSON_STRING)
 		model->gated = strncmp(activation->text, "gated-", 6) == 0;
 	if (model->decoder_layers == 0) model->decoder_layers = model->layers;
+	lk_hf_pass(config, "scalable_attention");
 	return lk_hf_heads(config, model, err);
 }
 
@@ -263,6 +264,7 @@ static const lk_model modernbert_start = {.network = LK_NET_ENCODER,
 	.lm_head = true, .relative_buckets = 32, .context = 512, .dropout = 0.1
 static const lk_model t5_start = {T5, .tied = true};
 static const lk_model mt5_start = {T5, .gated = true};
+static const lk_model umt5_start = {T5, .gated = true, .relative_all = true};
 #define BERT                                                                                   \
 	.network = LK_NET_ENCODER, .norm = LK_NORM_LAYER, .norms_per_layer = 2, .norm_bias = true, \
 	.embed_norm = true, BIASES, .tied = true, .position_rows = 512, .token_types = 2,          \
@@ -305,6 +307,7 @@ const lk_hf_family lk_hf_encoders[] = {
 	{"modernbert", bert_keys, &modernbert_start, lk_hf_modernbert},
 	{"t5", t5_keys, &t5_start, finish_t5},
 	{"mt5", t5_keys, &mt5_start, finish_t5},
+	{"umt5", t5_keys, &umt5_start, finish_t5},
 	{"bert", bert_keys, &bert_start, finish_bert},
 	{"roberta", bert_keys, &bert_start, finish_bert},
 	{"xlm-roberta", bert_keys, &bert_start, finish_bert},
