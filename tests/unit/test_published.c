@@ -1,7 +1,9 @@
-/* test_published.c: configs of public repositories with all their members, bookkeeping too, as the
- * library wrote them at the time (lists of labels and tokens left out): each is read without
- * --as and without a warning, its parameters within 0.5 % of the published total, active ones
- * within 1 %, and its layers add up to its total.
+/* test_published.c: configs in the form of public repositories, bookkeeping included (lists of
+ * labels and tokens left out): each is read without --as and without a warning, its parameters
+ * within 0.5 % of the total that is known of it, active ones within 1 %, and its layers add up to
+ * its total. Sizes are the networks'; members that no count reads, such as the longest sequence or
+ * the base of rotary positions, are not always. Totals are published ones, to the digits that are
+ * known.
  *
  * A line of tests/data/hf/published.jsonl holds one: {"name", "params", "active", "config"}. */
 #include "networks.h"
