@@ -86,6 +86,7 @@ const lk_field lk_job_fields[] = {
 	{M_BOOL(head_transform), JOB},
 	{M_BOOL(lm_head), JOB},
 	{M_INT(relative_buckets), JOB},
+	{M_BOOL(relative_all), JOB},
 	{FIELD("dropout", REAL, model.dropout), JOB},
 	{M_CHOICE(attention, attentions), JOB},
 	{M_INT(q_lora), JOB},

@@ -626,6 +626,37 @@ static void variant_flags(void **state) {
 	lk_arena_free(&a);
 }
 
+/* Of pretrain_vlm.py the encoder of images is left out, and that is said. */
+static void vision_is_said(void **state) {
+	(void)state;
+	lk_arena arena = LK_ARENA_INIT;
+	lk_launch out;
+	lk_error err = {0};
+	const char *words[] = {"torchrun",
+	                       "pretrain_vlm.py",
+	                       "--num-layers",
+	                       "12",
+	                       "--hidden-size",
+	                       "1024",
+	                       "--num-attention-heads",
+	                       "16",
+	                       "--seq-length",
+	                       "1024",
+	                       "--img-h",
+	                       "336",
+	                       "--patch-dim",
+	                       "14",
+	                       "--bf16"};
+	assert_int_equal(
+		lk_launch_read(&arena, (int)(sizeof words / sizeof *words), words, NULL, &out, &err),
+		LK_OK);
+	bool said = false;
+	for (int i = 0; i < out.assumed_count; i++)
+		said |= strstr(out.assumed[i], "the language model alone") != NULL;
+	assert_true(said);
+	lk_arena_free(&arena);
+}
+
 static void flag_errors(void **state) {
 	(void)state;
 	assert_refused(NETWORK "--bf16 --fp16", "both given");
@@ -1285,6 +1316,7 @@ int main(void) {
 		cmocka_unit_test(derived),
 		cmocka_unit_test(hybrid_flags),
 		cmocka_unit_test(variant_flags),
+		cmocka_unit_test(vision_is_said),
 		cmocka_unit_test(flag_errors),
 		cmocka_unit_test(shell_words),
 		cmocka_unit_test(shell_flow),

@@ -1,7 +1,9 @@
-/* test_published.c: configs of public repositories with all their members, bookkeeping too, as the
- * library wrote them at the time (lists of labels and tokens left out): each is read without
- * --as and without a warning, its parameters within 0.5 % of the published total, active ones
- * within 1 %, and its layers add up to its total.
+/* test_published.c: configs in the form of public repositories, bookkeeping included (lists of
+ * labels and tokens left out): each is read without --as and without a warning, its parameters
+ * within 0.5 % of the total that is known of it, active ones within 1 %, and its layers add up to
+ * its total. Sizes are the networks'; members that no count reads, such as the longest sequence or
+ * the base of rotary positions, are not always. Totals are published ones, to the digits that are
+ * known.
  *
  * A line of tests/data/hf/published.jsonl holds one: {"name", "params", "active", "config"}. */
 #include "networks.h"
@@ -99,6 +101,33 @@ static void narrowed_layers_are_counted(void **state) {
 	}
 }
 
+/* umt5 is mt5 with a table of distances in every layer. */
+static void tables_of_distances(void **state) {
+	(void)state;
+	static const char rest[] = "\"d_model\": 512, \"d_kv\": 64, \"d_ff\": 1024, \"num_heads\": 6, "
+							   "\"num_layers\": 8, \"vocab_size\": 1000}";
+	char one[256], all[256];
+	snprintf(one, sizeof one, "{\"model_type\": \"mt5\", %s", rest);
+	snprintf(all, sizeof all, "{\"model_type\": \"umt5\", %s", rest);
+	lk_model first = model_of(one), every = model_of(all);
+	assert_true(lk_model_params(&every) - lk_model_params(&first) == (16 - 2) * 32 * 6);
+	assert_true(sum_of_parts(&every) == lk_model_params(&every));
+}
+
+/* A network published with a classifier has its weights: a row for each label. */
+static void classifiers_are_counted(void **state) {
+	(void)state;
+	static const char text[] =
+		"{\"model_type\": \"vit\", \"hidden_size\": 192, \"intermediate_size\": 768, "
+		"\"num_attention_heads\": 3, \"num_hidden_layers\": 12, \"architectures\": [\"%s\"], "
+		"\"id2label\": {\"0\": \"tench\", \"1\": \"goldfish\", \"2\": \"shark\"}}";
+	char with[512], without[512];
+	snprintf(with, sizeof with, text, "ViTForImageClassification");
+	snprintf(without, sizeof without, text, "ViTModel");
+	lk_model classifier = model_of(with), backbone = model_of(without);
+	assert_true(lk_model_params(&classifier) - lk_model_params(&backbone) == 3 * 193);
+}
+
 /* Adapters are on attention alone: of a hybrid on four layers in forty, of Mamba nowhere. */
 static void adapters_of_hybrids(void **state) {
 	(void)state;
@@ -122,8 +151,9 @@ static void adapters_of_hybrids(void **state) {
 }
 
 int main(void) {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(published_configs_are_read),
-	                                   cmocka_unit_test(narrowed_layers_are_counted),
-	                                   cmocka_unit_test(adapters_of_hybrids)};
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(published_configs_are_read), cmocka_unit_test(narrowed_layers_are_counted),
+		cmocka_unit_test(tables_of_distances), cmocka_unit_test(classifiers_are_counted),
+		cmocka_unit_test(adapters_of_hybrids)};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -132,9 +132,13 @@ static lk_status choose_family(const lk_hf_config *config, const char *as,
 	if (type && type->kind != LK_JSON_STRING)
 		return lk_hf_wrong_kind(config, type, "model_type", "a text", err);
 	*family = as || type ? lk_hf_family_of(as ? as : type->text) : NULL;
+	if (!*family && !as && !type && lk_hf_joint_text(config))
+		*family = lk_hf_family_of(lk_hf_joint_text(config));
 	/* configs of state-spaces/mamba state their mixer alone */
-	if (!*family && !as && !type && lk_json_get(config->object, "ssm_cfg"))
-		*family = lk_hf_family_of("mamba");
+	const lk_value *mixer = lk_json_get(config->object, "ssm_cfg"),
+				   *kind = mixer ? lk_json_get(mixer, "layer") : NULL;
+	bool second = kind && kind->kind == LK_JSON_STRING && strcmp(kind->text, "Mamba2") == 0;
+	if (!*family && !as && !type && mixer) *family = lk_hf_family_of(second ? "mamba2" : "mamba");
 	/* Grok-2's config is of the type "git" */
 	if (!*family && !as && (!type || strcmp(type->text, "git") == 0))
 		*family = family_of_architecture(config);

@@ -101,6 +101,8 @@ bool lk_hf_listed(const char *name, const char *names);
  * whether a member of the whole config is a part of it; what the language model's part may leave
  * out. */
 lk_status lk_hf_tower(const lk_hf_config *config, lk_model *model, lk_error *err);
+/* The type of the language model's part where it states none; NULL: not known. */
+const char *lk_hf_joint_text(const lk_hf_config *config);
 bool lk_hf_beside_tower(const lk_hf_config *config, const char *name);
 void lk_hf_text_defaults(const lk_hf_config *config, const char *type, lk_model *model);
 

@@ -98,6 +98,7 @@ static lk_status finish_t5(const lk_hf_config *config, lk_model *model, lk_error
 	if (activation && activation->kind == LK_JSON_STRING)
 		model->gated = strncmp(activation->text, "gated-", 6) == 0;
 	if (model->decoder_layers == 0) model->decoder_layers = model->layers;
+	lk_hf_pass(config, "scalable_attention");
 	return lk_hf_heads(config, model, err);
 }
 
@@ -117,6 +118,20 @@ static lk_status finish_distilbert(const lk_hf_config *config, lk_model *model, 
 	return lk_hf_heads(config, model, err);
 }
 
+/* The classifier of a network that was published with one: it reads one token of an image, so its
+ * operations are left out. */
+static void add_classifier(const lk_hf_config *config, lk_model *model) {
+	const lk_value *list = lk_hf_find(config, "architectures"),
+				   *labels = lk_hf_find(config, "id2label");
+	bool classifies = list && list->kind == LK_JSON_ARRAY && list->count > 0 &&
+	                  list->items[0].kind == LK_JSON_STRING &&
+	                  strstr(list->items[0].text, "ForImageClassification");
+	if (!classifies || !labels || labels->kind != LK_JSON_OBJECT || labels->count > 1 << 16) return;
+	bool patches = strcmp(model->family, "dinov2") == 0; /* their mean, too */
+	double head = ((patches ? 2.0 : 1.0) * model->hidden + 1) * (double)labels->count;
+	if (head < 1 << 27) model->loose += (int)head;
+}
+
 /* Patches and the class token; the position table has a row for each. */
 static lk_status finish_vit(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	int side = model->image / model->patch;
@@ -126,6 +141,7 @@ static lk_status finish_vit(const lk_hf_config *config, lk_model *model, lk_erro
 		return lk_hint(err, "image_size must be from patch_size to 32768 times patch_size");
 	}
 	model->context = model->position_rows = side * side + 1;
+	add_classifier(config, model);
 	return lk_hf_heads(config, model, err);
 }
 
@@ -248,6 +264,7 @@ static const lk_model modernbert_start = {.network = LK_NET_ENCODER,
 	.lm_head = true, .relative_buckets = 32, .context = 512, .dropout = 0.1
 static const lk_model t5_start = {T5, .tied = true};
 static const lk_model mt5_start = {T5, .gated = true};
+static const lk_model umt5_start = {T5, .gated = true, .relative_all = true};
 #define BERT                                                                                   \
 	.network = LK_NET_ENCODER, .norm = LK_NORM_LAYER, .norms_per_layer = 2, .norm_bias = true, \
 	.embed_norm = true, BIASES, .tied = true, .position_rows = 512, .token_types = 2,          \
@@ -290,6 +307,7 @@ const lk_hf_family lk_hf_encoders[] = {
 	{"modernbert", bert_keys, &modernbert_start, lk_hf_modernbert},
 	{"t5", t5_keys, &t5_start, finish_t5},
 	{"mt5", t5_keys, &mt5_start, finish_t5},
+	{"umt5", t5_keys, &umt5_start, finish_t5},
 	{"bert", bert_keys, &bert_start, finish_bert},
 	{"roberta", bert_keys, &bert_start, finish_bert},
 	{"xlm-roberta", bert_keys, &bert_start, finish_bert},

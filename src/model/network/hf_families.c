@@ -21,7 +21,7 @@ static const lk_hf_key llama_keys[] = {
 	NEED("num_hidden_layers|n_layers|num_layers", layers),
 	NEED("hidden_size|dim", hidden),
 	NEED("num_attention_heads|n_heads|num_heads", heads),
-	INT("num_key_value_heads|n_kv_heads|num_kv_heads", kv_heads),
+	CLEAR("num_key_value_heads|n_kv_heads|num_kv_heads", kv_heads),
 	INT("head_dim|attention_head_dim", head_dim),
 	NEED("intermediate_size", ffn),
 	NEED("vocab_size", vocab),
@@ -388,6 +388,23 @@ static lk_status finish_hunyuan_moe(const lk_hf_config *config, lk_model *model,
 	return LK_OK;
 }
 
+/* bailing_moe (Ling): switches for biases, of the router's too. */
+static lk_status finish_bailing(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	lk_hf_pass(config, "use_rmsnorm|using_split_qkv_in_self_attention|rotary_type");
+	LK_TRY(lk_hf_flag(config, "use_bias", &model->mlp_bias, err));
+	model->out_bias = model->mlp_bias;
+	LK_TRY(lk_hf_flag(config, "use_qkv_bias", &model->qkv_bias, err));
+	LK_TRY(lk_hf_flag(config, "moe_router_enable_expert_bias", &model->router_bias, err));
+	model->window = 0;
+	LK_TRY(lk_hf_sizes(config, model, err));
+	int each = model->expert_ffn, width = each;
+	LK_TRY(lk_hf_int(config, "moe_shared_expert_intermediate_size", &width, err));
+	if (width == each || model->shared_ffn == 0) return LK_OK;
+	lk_hf_fail(config, NULL, err, "shared experts of %d, not as wide as the others, %d", width,
+	           each);
+	return lk_hint(err, "other widths of them are not modelled");
+}
+
 /* qwen: the window must be switched on. */
 static lk_status finish_qwen(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	if (!lk_hf_find(config, "use_sliding_window")) model->window = 0;
@@ -604,8 +621,9 @@ static const lk_model qwen2_start = {LLAMA(2, 1e4), .qkv_bias = true};
 static const lk_model qwen2_moe_start = {LLAMA(2, 1e4), .qkv_bias = true, .shared_gate = true};
 static const lk_model qwen3_start = {LLAMA(2, 1e4), .qk_norm = true, .head_dim = 128};
 static const lk_model qwen3_moe_start = {LLAMA(2, 1e4), .qk_norm = true};
-static const lk_model mixtral_start = {LLAMA(2, 1e6), .experts = 8, .topk = 2};
-static const lk_model deepseek_v3_start = {LLAMA(2, 1e4), .router_bias = true};
+static const lk_model mistral_start = {LLAMA(2, 1e4), .kv_heads = 8};
+static const lk_model mixtral_start = {LLAMA(2, 1e6), .experts = 8, .topk = 2, .kv_heads = 8};
+static const lk_model deepseek_v3_start = {LLAMA(2, 1e4), .router_bias = true, .dense_layers = 3};
 static const lk_model gpt_oss_start = {LLAMA(2, 15e4),     .head_dim = 64,      .window = 128,
                                        .full_every = 2,    .router_bias = true, .expert_bias = true,
                                        .clipped_glu = true};
@@ -625,7 +643,7 @@ static const lk_model ernie_start = {LLAMA(2, 5e5), .tied = true};
 static const lk_model ernie_moe_start = {LLAMA(2, 5e5), .tied = true, .router_bias = true};
 static const lk_model glm_start = {LLAMA(2, 1e4), .qkv_bias = true};
 static const lk_model glm4_start = {LLAMA(4, 1e4)};
-static const lk_model glm4_moe_start = {LLAMA(2, 1e4), .router_bias = true};
+static const lk_model glm4_moe_start = {LLAMA(2, 1e4), .router_bias = true, .dense_layers = 1};
 static const lk_model seed_oss_start = {LLAMA(2, 1e4), .qkv_bias = true};
 static const lk_model internlm_start = {LLAMA(2, 1e4), .qkv_bias = true, .out_bias = true};
 static const lk_model llama4_start = {LLAMA(2, 5e5), .experts = 16, .topk = 1, .moe_every = 1};
@@ -723,7 +741,7 @@ const lk_hf_family lk_hf_decoders[] = {
 	{"qwen2_5_vl_text", llama_keys, &qwen2_start, finish_qwen},
 	{"qwen3_vl_text", llama_keys, &qwen3_start, finish_qwen},
 	{"qwen3_vl_moe_text", llama_keys, &qwen3_moe_start, finish_qwen},
-	{"mistral", llama_keys, &llama_start, finish_windowed},
+	{"mistral", llama_keys, &mistral_start, finish_windowed},
 	{"mixtral", llama_keys, &mixtral_start, finish_windowed},
 	{"deepseek_v2", llama_keys, &llama_start, finish_windowless},
 	{"deepseek_v3", llama_keys, &deepseek_v3_start, finish_windowless},
@@ -756,6 +774,8 @@ const lk_hf_family lk_hf_decoders[] = {
 	{"minimax_m2", llama_keys, &minimax_m2_start, finish_minimax_m2},
 	{"nemotron-nas", puzzle_keys, &llama_start, lk_hf_puzzle},
 	{"mllama_text_model", llama_keys, &llama_start, lk_hf_mllama},
+	{"bailing_moe", llama_keys, &llama_start, finish_bailing},
+	{"bailing_moe_v2", llama_keys, &llama_start, finish_bailing},
 	{"grok-1", llama_keys, &grok_start, finish_grok},
 	{"hunyuan_v1_moe", llama_keys, &hunyuan_moe_start, finish_hunyuan_moe},
 	{"ministral3", llama_keys, &llama_start, finish_windowed},

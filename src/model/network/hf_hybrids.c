@@ -52,6 +52,7 @@ lk_status lk_hf_qwen3_next(const lk_hf_config *config, lk_model *model, lk_error
 	LK_TRY(lk_hf_int(config, "linear_value_head_dim", &model->delta_value_dim, err));
 	LK_TRY(lk_hf_int(config, "linear_conv_kernel_dim", &model->delta_conv, err));
 	LK_TRY(lk_hf_int(config, "full_attention_interval", &full.period, err));
+	LK_TRY(lk_hf_flag(config, "attn_output_gate", &model->output_gate, err));
 	LK_TRY(lk_hf_shapes(config, model, err));
 	model->window = 0;
 	if (model->moe_every > 1) model->moe_offset = 1; /* (layer + 1) % decoder_sparse_step == 0 */
@@ -164,7 +165,7 @@ static lk_status mamba_rows(const lk_hf_config *config, lk_model *model, lk_erro
 	int multiple = 8;
 	lk_hf_config mixer;
 	if (lk_json_get(config->object, "model_type")) return LK_OK;
-	LK_TRY(lk_hf_part(config, "ssm_cfg", "", &mixer, err));
+	LK_TRY(lk_hf_part(config, "ssm_cfg", model->ssm == 2 ? "layer" : "", &mixer, err));
 	LK_TRY(lk_hf_int(config, "pad_vocab_size_multiple", &multiple, err));
 	if (multiple > 1 && model->vocab <= INT_MAX - multiple)
 		model->vocab = (model->vocab + multiple - 1) / multiple * multiple;
@@ -191,6 +192,11 @@ lk_status lk_hf_mamba(const lk_hf_config *config, lk_model *model, lk_error *err
 
 lk_status lk_hf_mamba2(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	int head = 64;
+	if (!lk_json_get(config->object,
+	                 "model_type")) { /* state-spaces/mamba: twice the width, a group */
+		model->ssm_heads = model->hidden / 32;
+		model->ssm_groups = 1;
+	}
 	LK_TRY(lk_hf_int(config, "num_heads", &model->ssm_heads, err));
 	LK_TRY(lk_hf_int(config, "head_dim", &head, err));
 	LK_TRY(lk_hf_int(config, "n_groups", &model->ssm_groups, err));

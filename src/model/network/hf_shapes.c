@@ -13,7 +13,10 @@ bool lk_hf_says(const lk_hf_config *config, const char *name, const char *text) 
 /* Heads that the config does not state: as many key/value heads as heads, a head's share of the
  * hidden size. */
 lk_status lk_hf_heads(const lk_hf_config *config, lk_model *model, lk_error *err) {
-	if (model->kv_heads == 0) model->kv_heads = model->heads;
+	/* the class's number counts where it divides that of the heads */
+	bool fits = model->kv_heads > 0 && model->heads % model->kv_heads == 0;
+	if (model->kv_heads == 0 || (!fits && !lk_hf_find(config, "num_key_value_heads")))
+		model->kv_heads = model->heads;
 	if (model->head_dim != 0) return LK_OK;
 	if (model->hidden % model->heads != 0) {
 		lk_hf_fail(config, NULL, err, "hidden size %d is not a multiple of %d heads", model->hidden,
@@ -40,7 +43,32 @@ static lk_status dense_list(const lk_hf_config *config, lk_model *model, lk_erro
 	return LK_OK;
 }
 
+/* mlp_layer_types: dense layers, then those with experts ("sparse"). */
+static lk_status dense_kinds(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	const lk_value *kinds = lk_hf_find(config, "mlp_layer_types");
+	size_t dense = 0;
+	if (!kinds) return LK_OK;
+	if (kinds->kind != LK_JSON_ARRAY || kinds->count != (size_t)model->layers)
+		return lk_hf_wrong_kind(config, kinds, "mlp_layer_types", "a text for each layer", err);
+	for (size_t i = 0; i < kinds->count; i++) {
+		const char *text = kinds->items[i].kind == LK_JSON_STRING ? kinds->items[i].text : "";
+		if (strcmp(text, "dense") == 0 && dense == i) dense++;
+		else if (strcmp(text, "sparse") != 0)
+			return lk_hf_fail(config, &kinds->items[i], err,
+			                  "mlp_layer_types is not dense layers and sparse ones after them");
+	}
+	model->dense_layers = (int)dense;
+	return LK_OK;
+}
+
+/* The class's number of dense layers counts in networks that have experts and more layers. */
+static void usual_dense(const lk_hf_config *config, lk_model *model) {
+	if (lk_hf_find(config, "first_k_dense_replace|moe_layer_start_index")) return;
+	if (model->experts == 0 || model->dense_layers > model->layers) model->dense_layers = 0;
+}
+
 static lk_status finish_experts(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	usual_dense(config, model);
 	if (model->experts == 0) return LK_OK;
 	int shared = 0;
 	if (model->expert_ffn == 0) model->expert_ffn = model->ffn;
@@ -57,6 +85,7 @@ static lk_status finish_experts(const lk_hf_config *config, lk_model *model, lk_
 	LK_TRY(lk_hf_int(config, "topk_group", &model->router_group_limit, err));
 	/* A bias per expert that balances their load (arXiv 2412.19437, section 2.1.2). */
 	if (lk_hf_says(config, "topk_method", "noaux_tc")) model->router_bias = true;
+	LK_TRY(dense_kinds(config, model, err));
 	return dense_list(config, model, err);
 }
 
@@ -67,7 +96,12 @@ static lk_status finish_latent(const lk_hf_config *config, lk_model *model, lk_e
 	if (model->qk_nope > INT_MAX - model->qk_rope)
 		return lk_hf_fail(config, NULL, err, "qk_nope_head_dim %d is too large", model->qk_nope);
 	model->head_dim = model->qk_nope + model->qk_rope;
-	return LK_OK;
+	int both = model->head_dim;
+	LK_TRY(lk_hf_int(config, "qk_head_dim", &both, err));
+	if (both == model->head_dim) return LK_OK;
+	lk_hf_fail(config, NULL, err, "qk_head_dim is %d, qk_nope_head_dim and qk_rope_head_dim %d",
+	           both, model->head_dim);
+	return lk_hint(err, "it is their sum");
 }
 
 /* What all of llama's relatives share but their biases. */

@@ -456,6 +456,7 @@ static lk_status join_siglip(const lk_hf_config *config, const lk_hf_config *vis
 
 typedef struct lk_hf_joint {
 	const char *type;    /* model_type of the whole config */
+	const char *text;    /* where the language model's part states none */
 	const char *encoder; /* where vision_config states no model_type */
 	joint_fn join;
 	const char *known; /* members of the whole config that are read or shape nothing */
@@ -468,30 +469,31 @@ typedef struct lk_hf_joint {
 #define QWEN_JOINT_KNOWN "vision_token_id|vision_start_token_id|vision_end_token_id|"
 
 static const lk_hf_joint joints[] = {
-	{"llava", "clip_vision_model", join_llava, LLAVA_KNOWN},
-	{"llava_next", "clip_vision_model", join_llava_next, LLAVA_KNOWN},
-	{"llava_onevision", "siglip_vision_model", join_llava_next, LLAVA_KNOWN},
-	{"paligemma", "siglip_vision_model", join_paligemma,
+	{"llava", "llama", "clip_vision_model", join_llava, LLAVA_KNOWN},
+	{"llava_next", "llama", "clip_vision_model", join_llava_next, LLAVA_KNOWN},
+	{"llava_onevision", "qwen2", "siglip_vision_model", join_llava_next, LLAVA_KNOWN},
+	{"paligemma", "gemma", "siglip_vision_model", join_paligemma,
      "ignore_index|projection_dim|hidden_size|num_hidden_layers"},
-	{"gemma3", "siglip_vision_model", join_gemma3, "mm_tokens_per_image"},
-	{"idefics3", "idefics3", join_idefics3, "scale_factor|image_seq_len"},
-	{"smolvlm", "smolvlm_vision", join_idefics3, "scale_factor|image_seq_len"},
-	{"mistral3", "pixtral", join_mistral3, LLAVA_KNOWN "spatial_merge_size"},
-	{"llama4", "llama4_vision_model", join_llama4, ""},
-	{"mllama", "mllama_vision_model", join_mllama, ""},
-	{"internvl", "internvl_vision", join_internvl, LLAVA_KNOWN "downsample_ratio"},
-	{"internvl_chat", "intern_vit_6b", join_internvl,
+	{"gemma3", "gemma3_text", "siglip_vision_model", join_gemma3, "mm_tokens_per_image"},
+	{"idefics3", "llama", "idefics3", join_idefics3, "scale_factor|image_seq_len"},
+	{"smolvlm", "llama", "smolvlm_vision", join_idefics3, "scale_factor|image_seq_len"},
+	{"mistral3", "mistral", "pixtral", join_mistral3, LLAVA_KNOWN "spatial_merge_size"},
+	{"llama4", "llama4_text", "llama4_vision_model", join_llama4, ""},
+	{"mllama", "mllama_text_model", "mllama_vision_model", join_mllama, ""},
+	{"internvl", "qwen2", "internvl_vision", join_internvl, LLAVA_KNOWN "downsample_ratio"},
+	{"internvl_chat", "llama", "intern_vit_6b", join_internvl,
      "downsample_ratio|dynamic_image_size|force_image_size|max_dynamic_patch|min_dynamic_patch|"
      "ps_version|select_layer|template|use_thumbnail|pad2square|hidden_size|system_message"},
-	{"clip", "clip_vision_model", join_clip,
+	{"clip", "clip_text_model", "clip_vision_model", join_clip,
      "projection_dim|logit_scale_init_value|text_config_dict|vision_config_dict"},
-	{"siglip", "siglip_vision_model", join_siglip, "text_config_dict|vision_config_dict"},
-	{"qwen2_vl", "qwen2_vl", join_qwen2_vl, QWEN_JOINT_KNOWN},
-	{"qwen2_5_vl", "qwen2_5_vl", join_qwen2_5_vl, QWEN_JOINT_KNOWN},
-	{"qwen3_vl", "qwen3_vl", join_qwen3_vl, QWEN_JOINT_KNOWN},
-	{"qwen3_vl_moe", "qwen3_vl_moe", join_qwen3_vl, QWEN_JOINT_KNOWN},
-	{"qwen3_5", "qwen3_5", join_qwen3_5, QWEN_JOINT_KNOWN},
-	{"qwen3_5_moe", "qwen3_5_moe", join_qwen3_5, QWEN_JOINT_KNOWN},
+	{"siglip", "siglip_text_model", "siglip_vision_model", join_siglip,
+     "text_config_dict|vision_config_dict"},
+	{"qwen2_vl", "qwen2_vl_text", "qwen2_vl", join_qwen2_vl, QWEN_JOINT_KNOWN},
+	{"qwen2_5_vl", "qwen2_5_vl_text", "qwen2_5_vl", join_qwen2_5_vl, QWEN_JOINT_KNOWN},
+	{"qwen3_vl", "qwen3_vl_text", "qwen3_vl", join_qwen3_vl, QWEN_JOINT_KNOWN},
+	{"qwen3_vl_moe", "qwen3_vl_moe_text", "qwen3_vl_moe", join_qwen3_vl, QWEN_JOINT_KNOWN},
+	{"qwen3_5", "qwen3_5_text", "qwen3_5", join_qwen3_5, QWEN_JOINT_KNOWN},
+	{"qwen3_5_moe", "qwen3_5_moe_text", "qwen3_5_moe", join_qwen3_5, QWEN_JOINT_KNOWN},
 };
 
 static const lk_hf_joint *joint_of(const lk_value *type) {
@@ -505,6 +507,11 @@ static const lk_hf_encoder *encoder_of(const char *type) {
 	for (size_t i = 0; i < sizeof encoders / sizeof *encoders; i++)
 		if (lk_hf_listed(type, encoders[i].types)) return &encoders[i];
 	return NULL;
+}
+
+const char *lk_hf_joint_text(const lk_hf_config *config) {
+	const lk_hf_joint *joint = joint_of(lk_json_get(config->root, "model_type"));
+	return joint && config->object != config->root ? joint->text : NULL;
 }
 
 bool lk_hf_beside_tower(const lk_hf_config *config, const char *name) {

@@ -56,7 +56,8 @@ static const char harmless[] =
 	"early_stopping no_repeat_ngram_size is_composition *_token_index num_image_tokens "
 	"num_positions classifier_* use_reentrant_checkpointing perceiver_config "
 	"pixel_shuffle_factor moe_shared_expert_overlap attn_temperature_len stage_names "
-	"use_weighted_layer_sum suppress_tokens bad_words_ids scale_qk_attn* fuse_* "
+	"use_weighted_layer_sum suppress_tokens bad_words_ids scale_qk_attn* rope_interleave "
+	"moe_norm_min score_function norm_head fuse_* "
 	"dual_chunk_attention_config router_dtype";
 
 /* Whether the value is the one that a pattern ends with, "name=value". */

@@ -309,6 +309,7 @@ typedef struct lk_model {
 	int relative_rows;    /* deberta: positions between tokens, with a row each that all layers
 	                         project to keys and queries; a norm over them; 0: none */
 	int relative_buckets; /* t5: buckets * heads in the first layer of each stack */
+	bool relative_all;    /* umt5: in every layer */
 	double dropout;       /* of hidden states; 0 in recent models */
 
 	lk_attention attention;

@@ -69,7 +69,7 @@ lk_layer_weights lk_layer_weights_of(const lk_model *model, int layer) {
 	if (attends) sum.mixers.others += model->attention_sinks;
 	/* norms of queries and keys, two gates (Llama 3.2: MllamaCrossAttentionDecoderLayer) */
 	if (made.across) sum.mixers.others += 2.0 * model->head_dim + 2;
-	if (layer == 0 || (decoder && layer == model->layers))
+	if (model->relative_all || layer == 0 || (decoder && layer == model->layers))
 		sum.mixers.others += (double)model->relative_buckets * model->heads;
 	if (made.ffn == LK_FFN_EXPERTS) add_experts(model, &sum);
 	else if (made.ffn == LK_FFN_DENSE)
