@@ -68,7 +68,7 @@ typedef struct lk_predict_request {
 	bool freeze_vision;     /* their encoder is not trained, what joins it is */
 	int first_stage_layers, last_stage_layers;
 	const char *pipeline_layout;
-	const char *cp_kind;    /* "ring", "all-gather" */
+	const char *cp_kind;    /* "ring", "all-gather", "ulysses", "ulysses/N": in groups of N */
 	const char *attention;  /* "flash", "unfused" */
 	const char *dispatcher; /* "alltoall", "allgather", "node" */
 	double moe_imbalance;
@@ -84,6 +84,7 @@ typedef struct lk_predict_request {
 	const char *nccl; /* release and environment of NCCL: "2.21 NCCL_ALGO=Ring"; NULL as the launch
 	                     line says */
 	bool offload_optimizer, compile;
+	bool offload_activations; /* what layers keep for the backward pass waits on the host */
 	bool fp8_params; /* no 16-bit copy of the weights is kept, only 8 bits and the master weights */
 	bool fp8_activations; /* what gated activations take is kept in 8 bits */
 	const char *stack;

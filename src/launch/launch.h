@@ -117,7 +117,8 @@ typedef struct lk_megatron {
 		fp8_recipe, fp4;
 	int loss_impl, granularity, method, dispatcher, flex_backend, grads_dtype, params_dtype,
 		moment_dtype, moment2_dtype, graph_impl, router_score;
-	const char *cp_type, *modules, *moe_freq, *window, *window_freq, *tokenizer, *tokenizer_model;
+	const char *cp_type, *cp_sizes, *modules, *moe_freq, *window, *window_freq, *tokenizer,
+		*tokenizer_model;
 	const char *layout, *rampup;
 	const char *batch_steps; /* "0:384 200B:768": the last one holds */
 	const char *hybrid;      /* a letter for each layer: see read_hybrid */

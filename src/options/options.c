@@ -225,7 +225,6 @@ static const struct unmodelled {
 	{"pack", "the lengths of sequences packed into one",
      "give the packed length as --seq; attention then counts over all of it"},
 	{"ema", "a running average of the parameters", "leave it out"},
-	{"offload-activations", "activations in host memory", "keep fewer: see --recompute"},
 	{"offload-params", "parameters in host memory",
      "use ZeRO 3; states of the optimizer can be there (predict --offload-optimizer)"},
 };

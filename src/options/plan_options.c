@@ -54,6 +54,8 @@ static const lk_option options[] = {
 	 "fp8: weights are kept in 8 bits, not in 16 as well (--fp8-param-gather)")},
 	{FLAG("fp8-activations", job.fp8_activations,
 	 "fp8: inputs of the MLP's activation are kept in 8 bits (--activation-func-fp8-input-store)")},
+	{FLAG("offload-activations", job.offload_activations,
+	 "what layers keep for the backward pass waits in the host's memory")},
 	{TEXT("calibration", job.calibration, "FILE",
 	 "numbers that `lockstep calibrate` wrote, on top of the built-in ones")},
 
@@ -80,7 +82,8 @@ static const lk_option options[] = {
 	{TEXT("etp", etp, "N,...", "tensor parallelism of experts")},
 	{TEXT("mbs", mbs, "N,...", "micro-batch size, sequences")},
 	{TEXT("schedule", schedule, "NAME,...",
-	 "gpipe, 1f1b, interleaved, zb-h1, zb-h2, zb-v, dualpipe, dualpipev; default: those that the software has")},
+	 "gpipe, 1f1b, interleaved, zb-h1, zb-h2, zb-v, v-half, v-min, dualpipe, dualpipev; default: "
+	 "those that the software has")},
 	{TEXT("zero", zero, "STAGE,...", "what data parallelism shards: 0 to 3")},
 	{TEXT("recompute", recompute, "KIND,...",
 	 "none, selective, full, full/N, or modules as in core_attn+mlp")},
@@ -106,7 +109,7 @@ static const lk_option options[] = {
 	{SWITCH("expert-overlap", job.expert_overlap,
 	 "MoE: expert traffic during another micro-batch's computation")},
 	{FLAG("compile", job.compile, "torch.compile: element-wise work is fused")},
-	{TEXT("cp-kind", job.cp_kind, "KIND", "ring or all-gather")},
+	{TEXT("cp-kind", job.cp_kind, "KIND", "ring, all-gather, ulysses or ulysses/N")},
 	{TEXT("attention", job.attention, "KERNEL",
 	 "flash (what the software takes), cudnn, fa2, fa3, or unfused")},
 	{TEXT("dispatcher", job.dispatcher, "KIND", "MoE: alltoall, allgather, or node")},

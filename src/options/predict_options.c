@@ -45,7 +45,8 @@ static const lk_option options[] = {
 	{INT("gbs", gbs, "N", 1, 268435456, "global batch size, sequences"), SWEPT},
 	{INT("seq", seq, "N", 1, 16777216, "sequence length, tokens"), SWEPT, LETTER('s')},
 	{TEXT("schedule", schedule, "NAME",
-	 "pipeline schedule: gpipe, 1f1b, interleaved, zb-h1, zb-h2, zb-v, dualpipe, dualpipev"), SWEPT},
+	 "pipeline schedule: gpipe, 1f1b, interleaved, zb-h1, zb-h2, zb-v, v-half, v-min, "
+	 "dualpipe, dualpipev"), SWEPT},
 	{INT("first-stage-layers", first_stage_layers, "N", 1, 4096,
 	 "layers on the first stage"), SWEPT},
 	{INT("last-stage-layers", last_stage_layers, "N", 1, 4096, "layers on the last stage"), SWEPT},
@@ -56,7 +57,8 @@ static const lk_option options[] = {
 	 "default: as that verb places them")},
 	{SWITCH("sequence-parallel", sequence_parallel,
 	 "split norms and residuals over TP; on by default with --tp")},
-	{TEXT("cp-kind", cp_kind, "KIND", "ring or all-gather"), SWEPT},
+	{TEXT("cp-kind", cp_kind, "KIND", "ring, all-gather, ulysses (tokens exchanged for heads), or ulysses/N: in groups of N, with a "
+	 "ring between"), SWEPT},
 
 	{GROUP("Numbers and memory")
 	 TEXT("dtype", dtype, "TYPE",
@@ -84,6 +86,8 @@ static const lk_option options[] = {
 	{FLAG("fp8-activations", fp8_activations,
 	 "fp8: inputs of the MLP's activation are kept in 8 bits (--activation-func-fp8-input-store)")},
 	{FLAG("offload-optimizer", offload_optimizer, "optimizer states and step on the host")},
+	{FLAG("offload-activations", offload_activations,
+	 "what layers keep for the backward pass waits in the host's memory")},
 	{TEXT("task", task, "TASK", "pretrain, sft, lora, dpo (sft --dpo); generate: sequences that inference engines write; grpo, dapo or ppo: a step "
 	 "of reinforcement learning"), SWEPT},
 	{INT("lora-rank", lora_rank, "N", 1, 65536, "rank of the adapters"), SWEPT},

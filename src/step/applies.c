@@ -196,6 +196,8 @@ static const struct rule {
      "without --multi-latent-attention nothing is compressed", leave_out},
 	{"dispatch-sms", "", lacks_dispatcher_sms, false, "collectives take the SMs of their channels",
      "use --dispatcher node, or leave it out"},
+	{"offload-activations", "", lacks_attention, true, "convolutions keep theirs on the device",
+     leave_out},
 	{"fp8-recipe", "", lacks_recipes, true, "nothing is computed in fp8",
      "use --dtype fp8, or leave it out"},
 	{"fp8-dispatch fp8-activations fp8-params", "activation-func-fp8-input-store",

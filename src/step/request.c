@@ -15,7 +15,7 @@
 /* The values of options that are names, in the order of their enumerations. */
 static const char *const tasks[] = {"pretrain", "sft", "lora", NULL};
 static const char *const shardings[] = {"0", "1", "2", "3"};
-static const char *const cp_kinds[] = {"ring", "all-gather", NULL};
+static const char *const cp_kinds[] = {"ring", "all-gather", "ulysses", NULL};
 /* The library's own choice of a fused kernel, none, or a certain one (lk_attn_library, from cuDNN
  * on). */
 static const char *const kernels[] = {"flash", "unfused", "cudnn", "fa2", "fa3", NULL};
@@ -259,7 +259,9 @@ static lk_status take_schedule(lk_job *job, const char *text, lk_error *err) {
 		lk_fail(err, LK_ERR_INPUT, "--schedule", "unknown schedule '%s'",
 		        lk_escape(text, shown, sizeof shown));
 		return lk_hint(
-			err, "give one of gpipe, 1f1b, interleaved, zb-h1, zb-h2, zb-v, dualpipe, dualpipev");
+			err,
+			"give one of gpipe, 1f1b, interleaved, zb-h1, zb-h2, zb-v, v-half, v-min, dualpipe, "
+			"dualpipev");
 	}
 	job->schedule = schedule->kind;
 	job->schedule_said = true;
@@ -309,9 +311,31 @@ static void take_attention(int kernel, lk_job *job) {
 	job->attn_library_said = certain;
 }
 
+/* "ulysses/8": groups of 8 exchange tokens for heads, a ring runs between them. */
+static lk_status take_cp_kind(lk_job *job, const char *text, lk_error *err) {
+	if (!text) return LK_OK;
+	char name[32];
+	int kind = job->cp_kind;
+	long long ranks = 0;
+	lk_copy(name, sizeof name, text);
+	char *slash = strchr(name, '/');
+	if (slash) {
+		*slash = '\0';
+		LK_TRY(lk_parse_int(slash + 1, 2, 1024, &ranks, "--cp-kind", err));
+	}
+	LK_TRY(request_take_name(&kind, name, cp_kinds, "--cp-kind", err));
+	if (slash && kind != LK_CP_ULYSSES) {
+		lk_fail(err, LK_ERR_INPUT, "--cp-kind", "a number of ranks goes with ulysses/N only");
+		return lk_hint(err, "use ulysses/%lld", ranks);
+	}
+	job->cp_kind = (lk_cp_kind)kind;
+	job->cp_heads = (int)ranks;
+	return LK_OK;
+}
+
 static lk_status request_take_layout(const lk_predict_request *request, lk_job *job,
                                      lk_error *err) {
-	int cp_kind = job->cp_kind, kernel = job->attn_kernel, dispatcher = job->dispatcher;
+	int kernel = job->attn_kernel, dispatcher = job->dispatcher;
 	request_take_int(&job->tp, request->tp);
 	request_take_int(&job->pp, request->pp);
 	request_take_int(&job->vp, request->vp);
@@ -339,10 +363,9 @@ static lk_status request_take_layout(const lk_predict_request *request, lk_job *
 			               sizeof job->pipeline_layout - 1);
 		lk_copy(job->pipeline_layout, sizeof job->pipeline_layout, request->pipeline_layout);
 	}
-	LK_TRY(request_take_name(&cp_kind, request->cp_kind, cp_kinds, "--cp-kind", err));
+	LK_TRY(take_cp_kind(job, request->cp_kind, err));
 	LK_TRY(request_take_name(&kernel, request->attention, kernels, "--attention", err));
 	LK_TRY(request_take_name(&dispatcher, request->dispatcher, dispatchers, "--dispatcher", err));
-	job->cp_kind = (lk_cp_kind)cp_kind;
 	if (request->attention) take_attention(kernel, job);
 	job->dispatcher = (lk_dispatcher)dispatcher;
 	job->dispatcher_said |= request->dispatcher != NULL;
@@ -370,6 +393,7 @@ static void take_switches(const lk_predict_request *request, lk_job *job) {
 	if (request->moe_imbalance > 0) job->moe_imbalance = request->moe_imbalance;
 	request_take_int(&job->max_connections, request->max_connections);
 	job->offload_optimizer |= request->offload_optimizer;
+	job->offload_activations |= request->offload_activations;
 	job->compile |= request->compile;
 	if (request->nccl) lk_copy(job->nccl, sizeof job->nccl, request->nccl);
 	const char *stack = request->stack ? request->stack : emitted_stack(request, job);
@@ -489,6 +513,7 @@ static void state_software(const lk_job *job, lk_predict_request *out) {
 		out->freeze_vision = job->freeze_tower;
 	}
 	out->offload_optimizer = job->offload_optimizer;
+	out->offload_activations = job->offload_activations;
 	out->overlap_grad_reduce = job->overlap_grad_reduce;
 	out->overlap_param_gather = job->overlap_param_gather;
 	out->overlap_p2p = job->overlap_p2p;
@@ -523,6 +548,9 @@ lk_status lk_request_stated(lk_arena *arena, const lk_predict_request *request,
 	const lk_job *job = &line->job;
 	state_layout(job, out);
 	state_software(job, out);
+	if (job->cp_heads > 0 &&
+	    !(out->cp_kind = lk_arena_printf(arena, "%s/%d", out->cp_kind, job->cp_heads)))
+		return lk_oom(err);
 	if (job->recompute_said && !(out->recompute = lk_recompute_text(arena, job)))
 		return lk_oom(err);
 	*network = job->model.layers > 0;

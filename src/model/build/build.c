@@ -84,6 +84,11 @@ static void set_ranks(lk_graph *graph, const lk_job *job) {
 	graph->ranks.chains = (uint32_t)chains;
 	set_group(graph, LK_GROUP_TP, job->tp, 1);
 	set_group(graph, LK_GROUP_CP, job->cp, job->tp);
+	int heads = lk_job_head_ranks(job);
+	if (heads > 1 && heads < job->cp) {
+		set_group(graph, LK_GROUP_CP_HEADS, heads, job->tp);
+		set_group(graph, LK_GROUP_CP_RING, job->cp / heads, job->tp * heads);
+	}
 	set_group(graph, LK_GROUP_ETP, etp, 1);
 	set_group(graph, LK_GROUP_EP, ep, etp);
 	set_group(graph, LK_GROUP_DP, dp, job->tp);

@@ -72,7 +72,8 @@ typedef struct lk_builder {
 	lk_layer_shape shapes[LK_LAYER_SHAPES];
 	int shape_count;
 	uint32_t layer_block[LK_LAYER_SHAPES][LK_BLOCK_PASSES]; /* id + 1, 0: not built yet */
-	double layer_saved[LK_LAYER_SHAPES][2]; /* activations kept: without, with checkpointing */
+	double layer_kept[LK_LAYER_SHAPES][LK_BLOCK_PASSES]; /* of forward passes: bytes kept until the
+	                                                        backward pass */
 	uint32_t embed_block[LK_BLOCK_PASSES], head_block[LK_BLOCK_PASSES];
 	struct {
 		uint32_t first, second, block;
@@ -147,6 +148,12 @@ void lk_build_stack(lk_builder *builder, bool decoder);
 lk_status lk_build_layer(lk_builder *builder, int layer, lk_block_pass pass, uint32_t *block);
 lk_status lk_build_embedding(lk_builder *builder, lk_block_pass pass, uint32_t *block);
 lk_status lk_build_head(lk_builder *builder, lk_block_pass pass, uint32_t *block);
+/* build_offload.c: what layers keep, in host memory meanwhile. Behind a forward pass it leaves,
+ * before a backward pass it has come, while that of the next layer comes. */
+void lk_build_keep_on_host(lk_builder *builder, double bytes);
+void lk_build_fetch_kept(lk_builder *builder, double bytes);
+/* Most that is on its way, bytes. */
+double lk_build_kept_moving(const lk_builder *builder);
 /* build_projector.c: from an encoder's tokens to the language model's, after its last norm. */
 void lk_build_projector(lk_builder *builder, bool forward);
 /* Two blocks run interleaved as one: DualPipe's overlapped forward and backward (build_pair.c). */

@@ -37,5 +37,6 @@ void lk_build_resident(const lk_builder *builder, int stage, double *bytes) {
 	bytes[LK_OWN_GRADIENTS] = held.gradients;
 	bytes[LK_OWN_OPTIMIZER] = held.optimizer;
 	bytes[LK_OWN_LOGITS] = deferred_bytes(builder, stage);
-	bytes[LK_OWN_BUFFERS] = wire_bytes(builder) + mask_bytes(builder);
+	bytes[LK_OWN_BUFFERS] =
+		wire_bytes(builder) + mask_bytes(builder) + lk_build_kept_moving(builder);
 }

@@ -58,7 +58,8 @@ typedef enum lk_muon_tp {
 } lk_muon_tp;
 typedef enum lk_cp_kind {
 	LK_CP_RING,
-	LK_CP_ALLGATHER
+	LK_CP_ALLGATHER,
+	LK_CP_ULYSSES /* tokens are exchanged for heads */
 } lk_cp_kind;
 typedef enum lk_attn_kernel {
 	LK_KERNEL_FLASH,
@@ -85,6 +86,8 @@ typedef enum lk_schedule_kind {
 	LK_SCHED_DUALPIPE,
 	LK_SCHED_ZB_H2,
 	LK_SCHED_DUALPIPE_V,
+	LK_SCHED_V_HALF,
+	LK_SCHED_V_MIN,
 	LK_SCHEDULES,
 } lk_schedule_kind;
 
@@ -125,6 +128,8 @@ typedef struct lk_job {
 	int tp, pp, vp, cp, ep, etp, dp;
 	lk_switch sequence_parallel; /* default: on with tp > 1 */
 	lk_cp_kind cp_kind;
+	int cp_heads; /* ULYSSES: ranks that exchange tokens for heads, a ring between such groups; 0
+	                 all of cp */
 	lk_switch cp_balanced; /* zig-zag split of causal attention; default on */
 	lk_sharding sharding;
 	bool sharding_said;
@@ -169,7 +174,8 @@ typedef struct lk_job {
 	                        MiB for DDP */
 
 	bool offload_optimizer;
-	lk_switch cuda_graphs; /* default off */
+	bool offload_activations; /* what layers keep waits in host memory for the backward pass */
+	lk_switch cuda_graphs;    /* default off */
 	lk_attn_kernel attn_kernel;
 	lk_attn_library attn_library;  /* default: Transformer Engine's choice by architecture */
 	bool attn_library_said;        /* not the stack's usual one */
@@ -271,6 +277,12 @@ static inline bool lk_job_sixteen_bit(const lk_job *job) {
 	return job->dtype != LK_FP32 && job->dtype != LK_TF32;
 }
 
+/* Context-parallel ranks that exchange tokens for heads around attention; 1: none. */
+static inline int lk_job_head_ranks(const lk_job *job) {
+	if (job->cp_kind != LK_CP_ULYSSES) return 1;
+	return job->cp_heads > 0 ? job->cp_heads : job->cp;
+}
+
 /* Bytes of an element of a product's operand, with its share of the scaling factors. */
 static inline double lk_job_operand_bytes(const lk_job *job) {
 	bool blocks = job->dtype == LK_FP8 && job->fp8_recipe == LK_FP8_BLOCKWISE;
@@ -286,13 +298,15 @@ static inline bool lk_job_pairs(const lk_job *job) {
 
 /* Whether the chain of model chunks turns at the last rank, so that the first holds both ends. */
 static inline bool lk_job_folds(const lk_job *job) {
-	return job->schedule == LK_SCHED_ZB_V || job->schedule == LK_SCHED_DUALPIPE_V;
+	return job->schedule == LK_SCHED_ZB_V || job->schedule == LK_SCHED_V_HALF ||
+	       job->schedule == LK_SCHED_V_MIN || job->schedule == LK_SCHED_DUALPIPE_V;
 }
 
 /* Whether every backward pass is split into input and weight gradients. */
 static inline bool lk_job_splits_backward(const lk_job *job) {
 	return job->schedule == LK_SCHED_ZB_H1 || job->schedule == LK_SCHED_ZB_H2 ||
-	       job->schedule == LK_SCHED_ZB_V;
+	       job->schedule == LK_SCHED_ZB_V || job->schedule == LK_SCHED_V_HALF ||
+	       job->schedule == LK_SCHED_V_MIN;
 }
 
 /* DualPipe and DualPipeV split backward passes here and there, and pair the others with forward

@@ -111,6 +111,25 @@ static lk_status check_recurrent(const lk_job *job, int mixers, lk_error *err) {
 	return LK_OK;
 }
 
+/* Heads that context parallelism exchanges for tokens are whole, those of keys too. */
+static lk_status check_head_ranks(const lk_job *job, lk_error *err) {
+	const lk_model *model = &job->model;
+	int ranks = lk_job_head_ranks(job),
+		kv = model->kv_heads / job->tp > 0 ? model->kv_heads / job->tp : 1;
+	if (ranks <= 1) return LK_OK;
+	if (model->index_heads > 0 || model->relative_rows > 0) {
+		lk_fail(err, LK_ERR_INPUT, "--cp-kind", "exchanging the heads of %s is not modelled",
+		        model->index_heads > 0 ? "attention with an indexer" : "positions between tokens");
+		return lk_hint(err, "use ring or all-gather");
+	}
+	LK_TRY(job_check_divides("--cp-kind", "context-parallel ranks", job->cp, ranks, err));
+	LK_TRY(job_check_divides("--cp-kind", "heads of a tensor-parallel rank", model->heads / job->tp,
+	                         ranks, err));
+	if (model->attention != LK_ATTN_HEADS) return LK_OK;
+	return job_check_divides("--cp-kind", "key-value heads of a tensor-parallel rank", kv, ranks,
+	                         err);
+}
+
 static lk_status check_tp(const lk_job *job, lk_error *err) {
 	const lk_model *model = &job->model;
 	int mixers = lk_model_mixers(model);
@@ -282,6 +301,7 @@ static lk_status check_diffusion(const lk_job *job, lk_error *err) {
 lk_status lk_job_check_layout(const lk_job *job, lk_error *err) {
 	LK_TRY(check_convnet(job, err));
 	LK_TRY(check_tp(job, err));
+	LK_TRY(check_head_ranks(job, err));
 	LK_TRY(check_diffusion(job, err));
 	LK_TRY(lk_job_check_tower(job, err));
 	LK_TRY(job_check_experts(job, err));
@@ -359,7 +379,22 @@ static lk_status check_optimizer(const lk_job *job, lk_error *err) {
 	return lk_hint(err, "leave it out, or use --optimizer adam");
 }
 
+/* Layers of a transformer whose backward pass is one, alone on the device. */
+static lk_status check_offload(const lk_job *job, lk_error *err) {
+	const char *why = NULL;
+	if (!job->offload_activations) return LK_OK;
+	if (job->model.network == LK_NET_CONV || job->model.tower.layers > 0)
+		why = "convolutions and encoders of images keep theirs on the device";
+	else if (lk_job_splits_backward(job) || lk_job_dualpipe(job) || lk_job_pairs(job))
+		why = "schedules that split or pair backward passes keep activations on the device";
+	else if (job->model.mtp_layers > 0) why = "modules of multi-token prediction keep theirs";
+	if (!why) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, "--offload-activations", "%s", why);
+	return lk_hint(err, "leave it out, or keep fewer: see --recompute");
+}
+
 lk_status lk_job_check_switches(const lk_job *job, lk_error *err) {
+	LK_TRY(check_offload(job, err));
 	LK_TRY(check_recompute(job, err));
 	LK_TRY(check_optimizer(job, err));
 	LK_TRY(check_pairs(job, err));

@@ -1,0 +1,82 @@
+/* test_beside.c: what runs beside the layers of a step, against hand counts and properties: heads
+ * exchanged over context-parallel ranks, activations in host memory. */
+#include <string.h>
+
+#include "small_llama.h"
+
+static const double H = 1024, KV = 256, S = 1024, LAYERS = 2;
+
+static bool has_name(const lk_graph *graph, uint32_t op, const void *name) {
+	return strcmp(lk_intern_text(graph->names, graph->ops.name[op]), name) == 0;
+}
+
+static double sum_of(lk_job job, const char *name, const double *(*column)(const lk_ops *)) {
+	return sum_over(job, has_name, name, column);
+}
+
+static lk_job long_sequences(int cp, lk_cp_kind kind, int heads) {
+	lk_job job = small_llama();
+	job.gbs = job.mbs = 1;
+	job.gpus = job.cp = cp;
+	job.cp_kind = kind;
+	job.cp_heads = heads;
+	return job;
+}
+
+/* Exchanging heads moves queries, keys, values and outputs once in each direction of both passes,
+ * leaves the operations of attention as they were, and nothing for a ring between all ranks. */
+static void heads_exchanged(void **state) {
+	(void)state;
+	for (int cp = 2; cp <= 4; cp *= 2) {
+		lk_job ring = long_sequences(cp, LK_CP_RING, 0), all = long_sequences(cp, LK_CP_ULYSSES, 0);
+		double t = S / cp;
+		near(sum_of(all, "exchange_qkv", bytes_of), LAYERS * 2 * t * (H + 2 * KV));
+		near(sum_of(all, "exchange_output", bytes_of), LAYERS * 2 * t * H);
+		near(sum_of(all, "exchange_output_grad", bytes_of), LAYERS * 2 * t * H);
+		near(sum_of(all, "exchange_qkv_grad", bytes_of), LAYERS * 2 * t * (H + 2 * KV));
+		assert_true(sum_of(all, "exchange_kv", bytes_of) == 0);
+		near(sum_of(all, "attention", flops_of), sum_of(ring, "attention", flops_of));
+		near(sum_of(all, "attention_grad", flops_of), sum_of(ring, "attention_grad", flops_of));
+	}
+	/* in pairs, a ring of two pairs: half of the keys and values go round */
+	lk_job ring = long_sequences(4, LK_CP_RING, 0), pairs = long_sequences(4, LK_CP_ULYSSES, 2);
+	near(sum_of(pairs, "exchange_kv", bytes_of), sum_of(ring, "exchange_kv", bytes_of) / 2);
+	near(sum_of(pairs, "exchange_qkv", bytes_of), LAYERS * 2 * S / 4 * (H + 2 * KV));
+	near(sum_of(pairs, "attention", flops_of), sum_of(ring, "attention", flops_of));
+	lk_error err;
+	lk_job odd = long_sequences(4, LK_CP_ULYSSES, 3);
+	assert_int_equal(lk_job_complete(&odd, NULL, &err), LK_ERR_INPUT);
+	assert_string_equal(err.where, "--cp-kind");
+}
+
+/* What leaves comes back, and is what layers kept: of a checkpoint their inputs. */
+static void activations_on_the_host(void **state) {
+	(void)state;
+	for (int full = 0; full < 2; full++) {
+		lk_job job = small_llama();
+		job.gbs = 4, job.mbs = 1;
+		job.recompute = full ? LK_RECOMPUTE_FULL : LK_RECOMPUTE_NONE;
+		job.recompute_said = true;
+		assert_true(sum_of(job, "activations_to_host", bytes_of) == 0);
+		job.offload_activations = true;
+		double gone = sum_of(job, "activations_to_host", bytes_of);
+		near(sum_of(job, "activations_to_device", bytes_of), gone);
+		if (full) near(gone, 4 * LAYERS * 2 * S * H);
+		else assert_true(gone > 4 * LAYERS * 2 * S * 8 * H);
+	}
+	lk_error err;
+	lk_job job = small_llama();
+	job.gpus = job.pp = 2, job.gbs = 8;
+	job.schedule = LK_SCHED_ZB_H1, job.schedule_said = true;
+	job.offload_activations = true;
+	assert_int_equal(lk_job_complete(&job, NULL, &err), LK_ERR_INPUT);
+	assert_string_equal(err.where, "--offload-activations");
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(heads_exchanged),
+		cmocka_unit_test(activations_on_the_host),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
