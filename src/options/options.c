@@ -222,8 +222,6 @@ static const struct unmodelled {
 	const char *name, *what, *hint;
 } unmodelled[] = {
 	{"teacher", "the forward pass of a teacher (distillation)", "predict the student alone"},
-	{"pack", "the lengths of sequences packed into one",
-     "give the packed length as --seq; attention then counts over all of it"},
 	{"ema", "a running average of the parameters", "leave it out"},
 	{"offload-params", "parameters in host memory",
      "use ZeRO 3; states of the optimizer can be there (predict --offload-optimizer)"},

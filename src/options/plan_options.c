@@ -28,6 +28,9 @@ static const lk_option options[] = {
 	 "a shell script with a launch line, for the network and its numbers; it is read, never run")},
 	{INT("gbs", job.gbs, "N", 1, 268435456, "global batch size, sequences")},
 	{INT("seq", job.seq, "N", 1, 16777216, "sequence length, tokens"), LETTER('s')},
+	{TEXT("pack", job.pack, "KIND:TOKENS|FILE",
+	 "documents packed into each sequence, which attend within themselves: fixed, lognormal or "
+	 "exponential with their mean length, or a file with one length a line")},
 	{TEXT("dtype", job.dtype, "TYPE", "fp32, tf32, fp16, bf16, fp8, mxfp8 or nvfp4"), LETTER('d')},
 	{TEXT("task", job.task, "TASK", "pretrain, sft or lora")},
 	{FLAG("dpo", job.dpo,

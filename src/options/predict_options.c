@@ -44,6 +44,9 @@ static const lk_option options[] = {
 	{INT("mbs", mbs, "N", 1, 1048576, "micro-batch size, sequences"), SWEPT},
 	{INT("gbs", gbs, "N", 1, 268435456, "global batch size, sequences"), SWEPT},
 	{INT("seq", seq, "N", 1, 16777216, "sequence length, tokens"), SWEPT, LETTER('s')},
+	{TEXT("pack", pack, "KIND:TOKENS|FILE",
+	 "documents packed into each sequence, which attend within themselves: fixed, lognormal or "
+	 "exponential with their mean length, or a file with one length a line"), SWEPT},
 	{TEXT("schedule", schedule, "NAME",
 	 "pipeline schedule: gpipe, 1f1b, interleaved, zb-h1, zb-h2, zb-v, v-half, v-min, "
 	 "dualpipe, dualpipev"), SWEPT},

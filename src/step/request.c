@@ -433,6 +433,7 @@ static lk_status request_take_job(lk_arena *arena, const lk_predict_request *req
 	LK_TRY(read_model(request, out, err));
 	LK_TRY(take_numbers(request, &out->job, err));
 	LK_TRY(request_take_layout(request, &out->job, err));
+	LK_TRY(lk_request_pack(request->pack, &out->job, err));
 	if (takes_pairs(request)) LK_TRY(lk_job_check_reference(&out->job, err));
 	const char *lacks = out->job.dpo ? lk_job_lacks_reference(&out->job) : NULL;
 	if (lacks) { /* a configuration's: listed, as flags that cannot act are */

@@ -1,5 +1,5 @@
 /* test_beside.c: what runs beside the layers of a step, against hand counts and properties: heads
- * exchanged over context-parallel ranks, activations in host memory. */
+ * exchanged over context-parallel ranks, activations in host memory, documents in sequences. */
 #include <string.h>
 
 #include "small_llama.h"
@@ -73,10 +73,37 @@ static void activations_on_the_host(void **state) {
 	assert_string_equal(err.where, "--offload-activations");
 }
 
+/* One document a sequence is the plain job; two equal ones have half of the pairs, and as many
+ * operations in attention; no deviation, no busiest rank. */
+static void documents_packed(void **state) {
+	(void)state;
+	lk_job plain = small_llama(), packed = small_llama();
+	packed.gbs = plain.gbs = 8;
+	packed.pack_share = 1;
+	near(sum_of(packed, "attention", flops_of), sum_of(plain, "attention", flops_of));
+	packed.pack_share = .5;
+	near(sum_of(packed, "attention", flops_of), sum_of(plain, "attention", flops_of) / 2);
+	near(sum_of(packed, "attention_grad", flops_of), sum_of(plain, "attention_grad", flops_of) / 2);
+	near(sum_of(packed, "mlp_up", flops_of), sum_of(plain, "mlp_up", flops_of));
+	/* the largest of two normal deviates is 1 / sqrt(pi), of 100 2.508 (Blom's within 1 %) */
+	packed.gpus = packed.dp = 2, packed.gbs = 8, packed.mbs = 1, packed.pack_spread = .1;
+	complete(&packed);
+	double two = (lk_job_pack_busiest(&packed) - 1) * .5 / .1 * 2;
+	if (fabs(two / 0.5642 - 1) > 0.05) fail_msg("of two %g", two);
+	packed.dp = 100;
+	double hundred = (lk_job_pack_busiest(&packed) - 1) * .5 / .1 * 2;
+	if (fabs(hundred / 2.508 - 1) > 0.01) fail_msg("of a hundred %g", hundred);
+	packed.pack_spread = 0;
+	assert_true(lk_job_pack_busiest(&packed) == 1);
+	packed.pack_share = .9, packed.pack_spread = 9;
+	near(lk_job_pack_busiest(&packed) * .9, 1); /* never more pairs than there are */
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(heads_exchanged),
 		cmocka_unit_test(activations_on_the_host),
+		cmocka_unit_test(documents_packed),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -740,14 +740,17 @@ void lk_build_begin(lk_builder *builder, const lk_job *job, lk_graph *graph, lk_
 /* Of the whole step: for bounds, which need frames alone, nobody counts them. */
 static void set_model_flops(const lk_builder *builder) {
 	const lk_job *job = builder->job;
-	double sequence = builder->graph->tokens / job->gbs;
-	builder->graph->model_flops = trained_flops(job, (int)sequence) * job->gbs;
+	double whole = builder->graph->tokens / job->gbs;
+	/* packed documents as equal ones with as many pairs */
+	double share = lk_job_pack_share(job), sequence = share < 1 ? fmax(1, whole * share) : whole;
+	double sequences = share < 1 ? job->gbs * whole / floor(sequence) : job->gbs;
+	builder->graph->model_flops = trained_flops(job, (int)sequence) * sequences;
 	if (job->forward_only) builder->graph->model_flops /= 3;
 	if (job->dpo) /* the reference's forward pass */
-		builder->graph->model_flops += lk_model_flops(&job->model, (int)sequence) / 3 * job->gbs;
+		builder->graph->model_flops += lk_model_flops(&job->model, (int)sequence) / 3 * sequences;
 	if (job->logit_share > 0)
 		builder->graph->model_flops -=
-			(1 - job->logit_share) * lk_model_head_flops(builder->model, sequence) * job->gbs;
+			(1 - job->logit_share) * lk_model_head_flops(builder->model, sequence) * sequences;
 }
 
 static lk_status build_step(lk_builder *builder, lk_error *err) {

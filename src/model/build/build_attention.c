@@ -5,6 +5,8 @@
 #include "model/build/build.h"
 #include "model/layout/job.h"
 
+#include <math.h>
+
 /* Widths on this rank. */
 struct lk_widths {
 	double q, kv, v;     /* columns of q, of k and v together, of the output */
@@ -107,15 +109,22 @@ static double chunk_keys(const lk_layer_shape *shape) {
 	return ((keys - rest) * size + rest * rest) / keys;
 }
 
+/* Length of equal sequences with as many pairs as those that are attended to, of the rank that has
+ * most: of packed documents shorter than all keys. */
+static double attended_keys(const lk_builder *builder, const lk_layer_shape *shape) {
+	const lk_job *job = builder->job;
+	return shape->keys * lk_job_pack_share(job) * lk_job_pack_busiest(job);
+}
+
 /* Query-key pairs that are computed: the lower triangle, or a band. Unbalanced context parallelism
  * makes the last rank's share 2 cp / (cp + 1) times the mean. */
 static double attention_pairs(const lk_builder *builder, const lk_layer_shape *shape) {
-	double all = shape->queries * shape->keys;
+	double keys = attended_keys(builder, shape), all = shape->queries * keys;
 	if (shape->layer.chunked)
-		all = shape->queries * chunk_keys(shape) * (shape->layer.causal ? 0.5 : 1);
-	else if (shape->layer.window > 0 && shape->layer.window < shape->keys)
+		all = shape->queries * fmin(keys, chunk_keys(shape)) * (shape->layer.causal ? 0.5 : 1);
+	else if (shape->layer.window > 0 && shape->layer.window < keys)
 		all = shape->queries * shape->layer.window *
-		      (shape->layer.causal ? 1 - 0.5 * shape->layer.window / shape->keys : 1);
+		      (shape->layer.causal ? 1 - 0.5 * shape->layer.window / keys : 1);
 	else if (shape->layer.causal) all *= 0.5;
 	double cp = builder->job->cp / lk_job_head_ranks(builder->job);
 	if (shape->layer.causal && cp > 1 && builder->job->cp_balanced == LK_OFF)
@@ -141,10 +150,10 @@ static void attention_flash(lk_builder *builder, const lk_layer_shape *shape, st
 		2 * attention_pairs(builder, shape) * w.heads * (w.score + w.value) * (backward ? 2.5 : 1);
 	double bytes = builder->bytes * builder->tokens * (w.q + w.v) +
 	               builder->bytes * builder->batch * shape->keys * w.kv;
-	/* chunks are sequences of their own */
-	double chunks = shape->layer.chunked && shape->layer.window < shape->keys
-	                    ? shape->keys / chunk_keys(shape)
-	                    : 1;
+	/* chunks and documents are sequences of their own */
+	bool chunked = shape->layer.chunked && shape->layer.window < shape->keys;
+	double chunk = chunked ? chunk_keys(shape) : shape->keys,
+		   chunks = shape->keys / fmin(chunk, attended_keys(builder, shape));
 	attention_add(builder, backward,
 	              (lk_op){
 					  .m = shape->queries / chunks,

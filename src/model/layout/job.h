@@ -144,8 +144,10 @@ typedef struct lk_job {
 
 	int mbs;
 	int gbs;
-	int seq;              /* of a decoder, or of the encoder */
-	int decoder_seq;      /* ENCDEC; 0: as seq */
+	int seq;                        /* of a decoder, or of the encoder */
+	int decoder_seq;                /* ENCDEC; 0: as seq */
+	double pack_share, pack_spread; /* documents packed into sequences: mean and deviation of the
+	                                   share of pairs that is left of a sequence; 0: one document */
 	int microbatch_group; /* interleaved: micro-batches that pass a chunk before the next one; 0: pp
 	                       */
 	int microbatches;     /* per data-parallel rank, derived: gbs / (mbs * dp) */
@@ -276,6 +278,12 @@ static inline int lk_job_tokens(const lk_job *job) {
 static inline bool lk_job_sixteen_bit(const lk_job *job) {
 	return job->dtype != LK_FP32 && job->dtype != LK_TF32;
 }
+
+/* Of the pairs of a sequence those within its documents, on average; and on the data-parallel rank
+ * that has most of them in a step, over the average: others wait for it. 1 where nothing is packed.
+ */
+double lk_job_pack_share(const lk_job *job);
+double lk_job_pack_busiest(const lk_job *job);
 
 /* Context-parallel ranks that exchange tokens for heads around attention; 1: none. */
 static inline int lk_job_head_ranks(const lk_job *job) {

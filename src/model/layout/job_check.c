@@ -393,7 +393,25 @@ static lk_status check_offload(const lk_job *job, lk_error *err) {
 	return lk_hint(err, "leave it out, or keep fewer: see --recompute");
 }
 
+/* Documents that attend within themselves: kernels of fused attention over texts. */
+static lk_status check_pack(const lk_job *job, lk_error *err) {
+	const lk_model *model = &job->model;
+	const char *why = NULL;
+	if (!(job->pack_share > 0)) return LK_OK;
+	if (model->network != LK_NET_DECODER && model->network != LK_NET_ENCODER)
+		why = "only sequences of one decoder or encoder of texts are packed";
+	else if (model->tower.layers > 0) why = "packing of texts with images is not modelled";
+	else if (model->index_heads > 0)
+		why = "the keys that an indexer chooses of documents are not modelled";
+	else if (job->attn_kernel == LK_KERNEL_UNFUSED)
+		why = "attention that is not fused computes all pairs of a sequence anyway";
+	if (!why) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, "--pack", "%s", why);
+	return lk_hint(err, "leave it out");
+}
+
 lk_status lk_job_check_switches(const lk_job *job, lk_error *err) {
+	LK_TRY(check_pack(job, err));
 	LK_TRY(check_offload(job, err));
 	LK_TRY(check_recompute(job, err));
 	LK_TRY(check_optimizer(job, err));
