@@ -84,7 +84,9 @@ typedef struct lk_predict_request {
 	const char *nccl; /* release and environment of NCCL: "2.21 NCCL_ALGO=Ring"; NULL as the launch
 	                     line says */
 	bool offload_optimizer, compile;
-	const char *pack; /* documents packed into each sequence: "lognormal:800", "800", a file */
+	const char *pack;    /* documents packed into each sequence: "lognormal:800", "800", a file */
+	bool offload_params; /* ZeRO-3: pieces of the weights are in the host's memory too */
+	const char *ema;     /* average of the parameters: "none", "device", "host" */
 	bool offload_activations; /* what layers keep for the backward pass waits on the host */
 	bool fp8_params; /* no 16-bit copy of the weights is kept, only 8 bits and the master weights */
 	bool fp8_activations; /* what gated activations take is kept in 8 bits */

@@ -480,6 +480,10 @@ lk_status lk_emit(lk_arena *arena, const char *target, const lk_job *job, const 
 	if (!convolutions && !lk_launch_describes(&job->model))
 		lacks = "what it writes cannot describe diffusion transformers and networks that read "
 				"sound; give the network's own trainer the layout";
+	if (job->average != LK_AVERAGE_NONE)
+		lacks = "an average of the parameters is not written; leave out --ema";
+	if (job->offload_params)
+		lacks = "parameters in the host's memory are not written; leave out --offload-params";
 	if (job->offload_activations)
 		lacks = "activations in the host's memory are not written; leave out --offload-activations";
 	if (lacks != NULL) {

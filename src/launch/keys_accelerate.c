@@ -28,7 +28,7 @@ static const lk_key keys[] = {
 	LK_FACT("deepspeed_config.gradient_accumulation_steps", "accumulation"),
 	LK_WORDS("deepspeed_config.zero_stage", "zero", stages),
 	LK_WORDS("deepspeed_config.offload_optimizer_device", "offload_optimizer", devices),
-	LK_NOTE("deepspeed_config.offload_param_device", "offloading of parameters is not modelled"),
+	LK_NOTE("deepspeed_config.offload_param_device", "add --offload-params: here they stay on the device"),
 	LK_SKIP("deepspeed_config*", LK_WHY_START),
 	LK_SKIP("num_machines", "the number of processes counts all nodes"),
 	LK_SKIP("*", LK_WHY_START),

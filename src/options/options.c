@@ -222,9 +222,8 @@ static const struct unmodelled {
 	const char *name, *what, *hint;
 } unmodelled[] = {
 	{"teacher", "the forward pass of a teacher (distillation)", "predict the student alone"},
-	{"ema", "a running average of the parameters", "leave it out"},
-	{"offload-params", "parameters in host memory",
-     "use ZeRO 3; states of the optimizer can be there (predict --offload-optimizer)"},
+	{"offload-params", "parameters in host memory, in a search",
+     "give --zero 3 --offload, and look at one layout with predict --offload-params"},
 };
 
 /* Of verbs that predict the training of a network: what they recompute is a row of theirs. */

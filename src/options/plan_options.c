@@ -57,6 +57,8 @@ static const lk_option options[] = {
 	 "fp8: weights are kept in 8 bits, not in 16 as well (--fp8-param-gather)")},
 	{FLAG("fp8-activations", job.fp8_activations,
 	 "fp8: inputs of the MLP's activation are kept in 8 bits (--activation-func-fp8-input-store)")},
+	{TEXT("ema", job.ema, "PLACE",
+	 "a running average of the parameters: none, device, or host, updated beside the next step")},
 	{FLAG("offload-activations", job.offload_activations,
 	 "what layers keep for the backward pass waits in the host's memory")},
 	{TEXT("calibration", job.calibration, "FILE",

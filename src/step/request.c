@@ -19,6 +19,7 @@ static const char *const cp_kinds[] = {"ring", "all-gather", "ulysses", NULL};
 /* The library's own choice of a fused kernel, none, or a certain one (lk_attn_library, from cuDNN
  * on). */
 static const char *const kernels[] = {"flash", "unfused", "cudnn", "fa2", "fa3", NULL};
+static const char *const averages[] = {"none", "device", "host", NULL};
 static const char *const dispatchers[] = {"alltoall", "allgather", "node", NULL};
 static const char *const fp8_recipes[] = {"delayed", "tensorwise", "blockwise", NULL};
 
@@ -279,7 +280,8 @@ static lk_status take_task(const lk_predict_request *request, int *task, lk_erro
 }
 
 static lk_status take_numbers(const lk_predict_request *request, lk_job *job, lk_error *err) {
-	int optimizer = job->optimizer, task = job->task, recipe = job->fp8_recipe, mode = job->muon_tp;
+	int optimizer = job->optimizer, task = job->task, recipe = job->fp8_recipe, mode = job->muon_tp,
+		average = job->average;
 	long long zero = job->sharding;
 	LK_TRY(take_dtype(&job->dtype, request->dtype, "--dtype", err));
 	job->dtype_said |= request->dtype != NULL;
@@ -288,6 +290,8 @@ static lk_status take_numbers(const lk_predict_request *request, lk_job *job, lk
 		request_take_name(&optimizer, request->optimizer, lk_optimizer_names, "--optimizer", err));
 	LK_TRY(
 		request_take_name(&mode, request->muon_tp_mode, lk_muon_tp_names, "--muon-tp-mode", err));
+	LK_TRY(request_take_name(&average, request->ema, averages, "--ema", err));
+	job->average = (lk_average)average;
 	request_take_int(&job->muon_steps, request->muon_steps);
 	job->muon_tp = (lk_muon_tp)mode;
 	LK_TRY(take_task(request, &task, err));
@@ -394,6 +398,7 @@ static void take_switches(const lk_predict_request *request, lk_job *job) {
 	request_take_int(&job->max_connections, request->max_connections);
 	job->offload_optimizer |= request->offload_optimizer;
 	job->offload_activations |= request->offload_activations;
+	job->offload_params |= request->offload_params;
 	job->compile |= request->compile;
 	if (request->nccl) lk_copy(job->nccl, sizeof job->nccl, request->nccl);
 	const char *stack = request->stack ? request->stack : emitted_stack(request, job);
@@ -515,6 +520,8 @@ static void state_software(const lk_job *job, lk_predict_request *out) {
 	}
 	out->offload_optimizer = job->offload_optimizer;
 	out->offload_activations = job->offload_activations;
+	out->offload_params = job->offload_params;
+	out->ema = stated_name(averages, job->average);
 	out->overlap_grad_reduce = job->overlap_grad_reduce;
 	out->overlap_param_gather = job->overlap_param_gather;
 	out->overlap_p2p = job->overlap_p2p;

@@ -1,5 +1,6 @@
 /* test_beside.c: what runs beside the layers of a step, against hand counts and properties: heads
- * exchanged over context-parallel ranks, activations in host memory, documents in sequences. */
+ * exchanged over context-parallel ranks, activations and weights in host
+ * memory, documents in sequences, averages of parameters. */
 #include <string.h>
 
 #include "small_llama.h"
@@ -99,11 +100,66 @@ static void documents_packed(void **state) {
 	near(lk_job_pack_busiest(&packed) * .9, 1); /* never more pairs than there are */
 }
 
+/* Each rank's piece comes before every gather; none goes back at the end, where the host has it. */
+static void weights_on_the_host(void **state) {
+	(void)state;
+	lk_error err;
+	lk_job job = small_llama();
+	job.gpus = job.dp = 4, job.gbs = 8, job.mbs = 1;
+	job.sharding = LK_SHARD_ZERO3, job.sharding_said = true;
+	job.offload_optimizer = true;
+	double gathered =
+		sum_of(job, "gather_weights", bytes_of) + sum_of(job, "gather first weights", bytes_of);
+	assert_true(gathered > 0 && sum_of(job, "weights_from_host", bytes_of) == 0);
+	assert_true(sum_of(job, "weights_to_device", bytes_of) > 0);
+	strcpy(job.stack, "deepspeed");
+	lk_job on_device = job;
+	job.offload_params = true;
+	near(sum_of(job, "weights_from_host", bytes_of), gathered / 4);
+	assert_true(sum_of(job, "weights_to_device", bytes_of) == 0);
+	complete(&job);
+	complete(&on_device);
+	assert_true(lk_sizes_resident(&job, 0).weights == 0);
+	assert_true(lk_sizes_resident(&on_device, 0).weights > 0);
+	job.offload_optimizer = false;
+	assert_int_equal(lk_job_complete(&job, NULL, &err), LK_ERR_INPUT);
+	assert_string_equal(err.where, "--offload-params");
+}
+
+/* In fp32 on the device, 16 bits a step on the way to the host; shared as the optimizer's state. */
+static void averages(void **state) {
+	(void)state;
+	double matrices = 2 * (2 * H * H + 2 * KV * H + 3 * 3072 * H),
+		   all = matrices + 2 * 4096 * H + 5 * H;
+	for (int dp = 1; dp <= 4; dp *= 4) {
+		lk_job job = small_llama();
+		job.gpus = job.dp = dp, job.gbs = 8, job.mbs = 1;
+		job.sharding = LK_SHARD_ZERO1, job.sharding_said = true;
+		lk_job plain = job;
+		complete(&plain);
+		job.average = LK_AVERAGE_DEVICE;
+		near(sum_of(job, "average", bytes_of), 12 * all / dp);
+		assert_true(sum_of(job, "average_to_host", bytes_of) == 0);
+		complete(&job);
+		near(lk_sizes_resident(&job, 0).optimizer - lk_sizes_resident(&plain, 0).optimizer,
+		     4 * all / dp);
+		job.average = LK_AVERAGE_HOST;
+		near(sum_of(job, "average_to_host", bytes_of), 2 * all / dp);
+		assert_true(sum_of(job, "average", bytes_of) == 0);
+		near(lk_sizes_resident(&job, 0).optimizer, lk_sizes_resident(&plain, 0).optimizer);
+		job.offload_optimizer = true; /* the host has the parameters */
+		plain.offload_optimizer = true;
+		assert_true(sum_of(job, "average_to_host", bytes_of) == 0);
+		near(sum_of(job, "host_optimizer", bytes_of) - sum_of(plain, "host_optimizer", bytes_of),
+		     12 * all / dp);
+	}
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(heads_exchanged),
-		cmocka_unit_test(activations_on_the_host),
-		cmocka_unit_test(documents_packed),
+		cmocka_unit_test(heads_exchanged),  cmocka_unit_test(activations_on_the_host),
+		cmocka_unit_test(documents_packed), cmocka_unit_test(weights_on_the_host),
+		cmocka_unit_test(averages),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

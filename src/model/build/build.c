@@ -604,6 +604,14 @@ static lk_status gather_parameters(struct lk_stage_builder *builder) {
 	return call(builder, &c);
 }
 
+/* Parameters of the step before, on their way to the host beside this one. */
+static lk_status copy_average(struct lk_stage_builder *builder) {
+	lk_call c = {.repeat = 1, .microbatch = -1, .layer = -1, .pass = LK_PHASE_OTHER};
+	if (!lk_build_copies_average(builder->b->job)) return LK_OK;
+	LK_TRY(lk_build_average_block(builder->b, builder->stage, &c.block));
+	return call(builder, &c);
+}
+
 static lk_status walk_slots(struct lk_stage_builder *builder, const lk_slots *slots) {
 	bool overlap = overlap_p2p(builder);
 	size_t finals[MOST_CHUNKS];
@@ -682,6 +690,7 @@ static lk_status build_stage(lk_builder *builder, int stage, uint32_t *wire_bloc
 	if (status == LK_OK &&
 	    !lk_reserve(&builder->graph->programs.at[stage].calls, 4 * slots.count + 64))
 		status = lk_oom(builder->err);
+	if (status == LK_OK) status = copy_average(&s);
 	if (status == LK_OK) status = gather_parameters(&s);
 	if (status == LK_OK) status = walk_slots(&s, &slots);
 	lk_vec_free(&slots);

@@ -267,6 +267,10 @@ enum {
 lk_status lk_build_tail(lk_builder *builder, int stage, lk_tail_part out[LK_TAIL_PARTS],
                         int *count);
 
+/* Whether the device copies its parameters for an average on the host; the block that does. */
+bool lk_build_copies_average(const lk_job *job);
+lk_status lk_build_average_block(lk_builder *builder, int stage, uint32_t *block);
+
 /* build_optimizer.c: blocks of matrices, one for each shape. */
 lk_status lk_build_matrix_blocks(lk_builder *builder, int stage, lk_tail_part *out, int *count);
 

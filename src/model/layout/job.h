@@ -72,6 +72,12 @@ typedef enum lk_attn_library {
 	LK_ATTN_LIBRARY_FLASH, /* FlashAttention-2 */
 	LK_ATTN_LIBRARY_FLASH3
 } lk_attn_library;
+/* A running average of the parameters, and where it is kept. */
+typedef enum lk_average {
+	LK_AVERAGE_NONE,
+	LK_AVERAGE_DEVICE,
+	LK_AVERAGE_HOST /* updated there while the next step runs */
+} lk_average;
 typedef enum lk_dispatcher {
 	LK_DISPATCH_ALLTOALL,
 	LK_DISPATCH_ALLGATHER,
@@ -155,6 +161,7 @@ typedef struct lk_job {
 	lk_dtype dtype;  /* of the matrix multiplications */
 	bool dtype_said; /* else bf16 where the device has it, fp16, fp32 */
 	lk_optimizer optimizer;
+	lk_average average;
 	int muon_steps; /* Newton-Schulz iterations; default 5 */
 	lk_muon_tp muon_tp;
 	lk_dtype state_dtype;     /* of the optimizer's moments; LK_FP32 */
@@ -176,6 +183,7 @@ typedef struct lk_job {
 	                        MiB for DDP */
 
 	bool offload_optimizer;
+	bool offload_params;      /* ZeRO-3: a rank's pieces of the weights are in host memory too */
 	bool offload_activations; /* what layers keep waits in host memory for the backward pass */
 	lk_switch cuda_graphs;    /* default off */
 	lk_attn_kernel attn_kernel;

@@ -393,6 +393,29 @@ static lk_status check_offload(const lk_job *job, lk_error *err) {
 	return lk_hint(err, "leave it out, or keep fewer: see --recompute");
 }
 
+/* Pieces of weights on the host go with the master copy there, and come before each gather. */
+static lk_status check_host_params(const lk_job *job, lk_error *err) {
+	if (!job->offload_params) return LK_OK;
+	if (job->sharding != LK_SHARD_ZERO3 || !job->offload_optimizer) {
+		lk_fail(err, LK_ERR_INPUT, "--offload-params",
+		        job->sharding != LK_SHARD_ZERO3
+		            ? "only weights that are sharded wait on the host"
+		            : "the master copy of the weights is on the device");
+		return lk_hint(err, "use --zero 3 --offload-optimizer");
+	}
+	if (lk_sizes_dp_ranks(job) > 1 && job->task != LK_TASK_LORA) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, "--offload-params",
+	        job->task == LK_TASK_LORA ? "frozen weights on the host are not modelled"
+	                                  : "weights are gathered from no other ranks");
+	return lk_hint(err, "leave it out");
+}
+
+static lk_status check_average(const lk_job *job, lk_error *err) {
+	if (job->average != LK_AVERAGE_DEVICE || !job->offload_optimizer) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, "--ema", "the parameters that are averaged are on the host");
+	return lk_hint(err, "use --ema host");
+}
+
 /* Documents that attend within themselves: kernels of fused attention over texts. */
 static lk_status check_pack(const lk_job *job, lk_error *err) {
 	const lk_model *model = &job->model;
@@ -412,6 +435,8 @@ static lk_status check_pack(const lk_job *job, lk_error *err) {
 
 lk_status lk_job_check_switches(const lk_job *job, lk_error *err) {
 	LK_TRY(check_pack(job, err));
+	LK_TRY(check_host_params(job, err));
+	LK_TRY(check_average(job, err));
 	LK_TRY(check_offload(job, err));
 	LK_TRY(check_recompute(job, err));
 	LK_TRY(check_optimizer(job, err));

@@ -110,6 +110,7 @@ lk_resident lk_sizes_resident(const lk_job *job, int stage) {
 		if (!lk_job_sixteen_bit(job)) weight = 4;
 		else if (lk_job_uses_deepspeed(job)) weight = 2;
 		else weight = 0;
+		if (job->offload_params) weight = 0;
 		r.weights = weight * sharded + 2 * frozen / dense;
 	} else {
 		r.weights =
@@ -132,5 +133,6 @@ lk_resident lk_sizes_resident(const lk_job *job, int stage) {
 	                                     : lk_sizes_state_bytes(job) * state +
 	                                           (of.moments[0] + of.statistics[0]) / dense +
 	                                           (of.moments[1] + of.statistics[1]) / experts;
+	if (job->average == LK_AVERAGE_DEVICE) r.optimizer += 4 * state;
 	return r;
 }
