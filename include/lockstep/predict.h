@@ -84,6 +84,8 @@ typedef struct lk_predict_request {
 	const char *nccl; /* release and environment of NCCL: "2.21 NCCL_ALGO=Ring"; NULL as the launch
 	                     line says */
 	bool offload_optimizer, compile;
+	const char
+		*teacher; /* distillation: the frozen network that reads too: a preset or a config.json */
 	const char *pack;    /* documents packed into each sequence: "lognormal:800", "800", a file */
 	bool offload_params; /* ZeRO-3: pieces of the weights are in the host's memory too */
 	const char *ema;     /* average of the parameters: "none", "device", "host" */

@@ -480,6 +480,7 @@ lk_status lk_emit(lk_arena *arena, const char *target, const lk_job *job, const 
 	if (!convolutions && !lk_launch_describes(&job->model))
 		lacks = "what it writes cannot describe diffusion transformers and networks that read "
 				"sound; give the network's own trainer the layout";
+	if (job->teacher) lacks = "a teacher is not written; leave out --teacher";
 	if (job->average != LK_AVERAGE_NONE)
 		lacks = "an average of the parameters is not written; leave out --ema";
 	if (job->offload_params)

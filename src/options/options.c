@@ -221,7 +221,6 @@ static lk_status options_set_value(struct parser *parser, const lk_option *optio
 static const struct unmodelled {
 	const char *name, *what, *hint;
 } unmodelled[] = {
-	{"teacher", "the forward pass of a teacher (distillation)", "predict the student alone"},
 	{"offload-params", "parameters in host memory, in a search",
      "give --zero 3 --offload, and look at one layout with predict --offload-params"},
 };

@@ -36,6 +36,8 @@ static const lk_option options[] = {
 	{FLAG("dpo", job.dpo,
 	 "samples are pairs, which a frozen reference reads too; --mbs and --gbs count both sequences "
 	 "of a pair")},
+	{TEXT("teacher", job.teacher, "NAME|FILE",
+	 "distillation: a frozen network, a preset or config.json, that reads every sequence too")},
 	{FLAG("qlora", job.qlora,
 	 "lora: frozen matrices of layers are kept in 4 bits (NF4) and widened before each product")},
 	{FLAG("dora", job.dora, "lora: adapted weights as direction and magnitude")},

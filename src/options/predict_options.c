@@ -101,6 +101,8 @@ static const lk_option options[] = {
 	{FLAG("dpo", dpo,
 	 "samples are pairs, which a frozen reference reads too; --mbs and --gbs count both sequences "
 	 "of a pair")},
+	{TEXT("teacher", teacher, "NAME|FILE",
+	 "distillation: a frozen network, a preset or config.json, that reads every sequence too"), SWEPT},
 	{FLAG("qlora", qlora,
 	 "lora: frozen matrices of layers are kept in 4 bits (NF4) and widened before each product")},
 	{FLAG("dora", dora, "lora: adapted weights as direction and magnitude")},

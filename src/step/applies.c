@@ -196,6 +196,7 @@ static const struct rule {
      "without --multi-latent-attention nothing is compressed", leave_out},
 	{"dispatch-sms", "", lacks_dispatcher_sms, false, "collectives take the SMs of their channels",
      "use --dispatcher node, or leave it out"},
+	{"teacher", "", lacks_vocabulary, true, "the network predicts no words", leave_out},
 	{"pack", "", lacks_attention, true, "images are not packed", leave_out},
 	{"offload-activations", "", lacks_attention, true, "convolutions keep theirs on the device",
      leave_out},

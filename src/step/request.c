@@ -428,6 +428,16 @@ lk_status lk_request_check_stack(const char *stack, lk_error *err) {
 	return request_take_name(&unused, stack, names, "--stack", err);
 }
 
+static lk_status read_teacher(lk_arena *arena, const char *text, lk_job *job, lk_error *err) {
+	char unused[LK_MODEL_WARNING];
+	if (!text) return LK_OK;
+	lk_model *teacher = LK_NEW(arena, lk_model);
+	if (!teacher) return lk_oom(err);
+	job->teacher = teacher;
+	return request_looks_like_path(text) ? lk_model_read(text, NULL, teacher, unused, err)
+	                                     : lk_model_preset(text, teacher, err);
+}
+
 /* All of a request but the cluster, which the options on top do not look at; *launched: GPUs that
  * the launch line states. */
 static lk_status request_take_job(lk_arena *arena, const lk_predict_request *request, lk_asked *out,
@@ -438,6 +448,7 @@ static lk_status request_take_job(lk_arena *arena, const lk_predict_request *req
 	LK_TRY(read_model(request, out, err));
 	LK_TRY(take_numbers(request, &out->job, err));
 	LK_TRY(request_take_layout(request, &out->job, err));
+	LK_TRY(read_teacher(arena, request->teacher, &out->job, err));
 	LK_TRY(lk_request_pack(request->pack, &out->job, err));
 	if (takes_pairs(request)) LK_TRY(lk_job_check_reference(&out->job, err));
 	const char *lacks = out->job.dpo ? lk_job_lacks_reference(&out->job) : NULL;

@@ -1,6 +1,6 @@
 /* test_beside.c: what runs beside the layers of a step, against hand counts and properties: heads
  * exchanged over context-parallel ranks, activations and weights in host
- * memory, documents in sequences, averages of parameters. */
+ * memory, documents in sequences, averages of parameters, teachers. */
 #include <string.h>
 
 #include "small_llama.h"
@@ -155,11 +155,40 @@ static void averages(void **state) {
 	}
 }
 
+/* A teacher of twice the depth runs its layers and its head once for each micro-batch, keeps
+ * nothing, and is a copy in 16 bits; ZeRO-3 shares it. */
+static void a_teacher(void **state) {
+	(void)state;
+	double layer = 2 * H * H + 2 * KV * H + 3 * 3072 * H + 2 * H;
+	lk_model deep = small_llama().model;
+	deep.layers = 4;
+	for (int zero = 1; zero <= 3; zero += 2) {
+		lk_job plain = small_llama();
+		plain.gpus = plain.dp = 2, plain.gbs = 8, plain.mbs = 1;
+		plain.sharding = (lk_sharding)zero, plain.sharding_said = true;
+		lk_job job = plain;
+		job.teacher = &deep;
+		near(sum_of(job, "mlp_up", flops_of), 3 * sum_of(plain, "mlp_up", flops_of));
+		near(sum_of(job, "lm_head", flops_of), 2 * sum_of(plain, "lm_head", flops_of));
+		near(sum_of(job, "mlp_up_grad", flops_of), sum_of(plain, "mlp_up_grad", flops_of));
+		near(sum_of(job, "distillation", bytes_of), 4 * 2 * 2 * S * 4096);
+		complete(&job);
+		complete(&plain);
+		near(lk_sizes_resident(&job, 0).weights - lk_sizes_resident(&plain, 0).weights,
+		     2 * (4 * layer + 2 * 4096 * H + H) / (zero == 3 ? 2 : 1));
+	}
+	lk_error err;
+	lk_job job = small_llama();
+	job.teacher = &deep, job.gpus = job.pp = 2, job.gbs = 8;
+	assert_int_equal(lk_job_complete(&job, NULL, &err), LK_ERR_INPUT);
+	assert_string_equal(err.where, "--teacher");
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(heads_exchanged),  cmocka_unit_test(activations_on_the_host),
 		cmocka_unit_test(documents_packed), cmocka_unit_test(weights_on_the_host),
-		cmocka_unit_test(averages),
+		cmocka_unit_test(averages),         cmocka_unit_test(a_teacher),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

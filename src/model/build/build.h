@@ -81,7 +81,8 @@ typedef struct lk_builder {
 	int pair_count;
 	uint32_t wait_block[2][2]; /* id + 1, by [joins the send streams][waits for an event] */
 
-	struct lk_builder *tower; /* of the encoder of images; NULL: none */
+	struct lk_builder *teacher; /* of a distillation; NULL: none */
+	struct lk_builder *tower;   /* of the encoder of images; NULL: none */
 	bool frozen;   /* of such an encoder: no gradient goes further back than its projector */
 	bool discards; /* nor to its projector: nothing is kept */
 } lk_builder;

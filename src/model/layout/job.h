@@ -125,10 +125,12 @@ typedef struct lk_job {
 	bool narrow_base; /* adapters: frozen matrices of layers are kept in 4 bits (QLoRA) */
 	bool dpo; /* pairs of sequences, which a frozen reference network reads too; mbs and gbs count
 	             sequences */
-	bool forward_only; /* nothing is learned: forward passes that keep nothing, as for the
-	                      log-probabilities of sequences */
-	bool dora;         /* adapters: weights as direction and magnitude */
-	bool freeze_tower; /* the encoder of images is not trained, its projector is */
+	const lk_model *teacher; /* distillation: a frozen network that reads each micro-batch too;
+	                            NULL: none */
+	bool forward_only;       /* nothing is learned: forward passes that keep nothing, as for the
+	                            log-probabilities of sequences */
+	bool dora;               /* adapters: weights as direction and magnitude */
+	bool freeze_tower;       /* the encoder of images is not trained, its projector is */
 
 	int gpus;
 	int tp, pp, vp, cp, ep, etp, dp;
@@ -472,6 +474,8 @@ int lk_job_stage_layers(const lk_job *job, int stage);
 lk_status lk_job_check_ranges(const lk_job *job, lk_error *err);
 lk_status lk_job_check_layout(const lk_job *job, lk_error *err);
 lk_status lk_job_check_switches(const lk_job *job, lk_error *err);
+/* Distillation: the job of the teacher's forward pass. False: there is none. */
+bool lk_job_teacher(const lk_job *job, lk_job *out);
 /* Why the job cannot run a reference network too; NULL: it can. The second refuses --dpo for it. */
 const char *lk_job_lacks_reference(const lk_job *job);
 lk_status lk_job_check_reference(const lk_job *job, lk_error *err);

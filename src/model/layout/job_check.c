@@ -393,6 +393,24 @@ static lk_status check_offload(const lk_job *job, lk_error *err) {
 	return lk_hint(err, "leave it out, or keep fewer: see --recompute");
 }
 
+/* A teacher of the same words runs where the network that learns does. */
+static lk_status check_teacher(const lk_job *job, lk_error *err) {
+	lk_job teacher;
+	const char *why = NULL;
+	if (!lk_job_teacher(job, &teacher)) return LK_OK;
+	const lk_model *of = &teacher.model, *model = &job->model;
+	if (of->network != LK_NET_DECODER || model->network != LK_NET_DECODER || !of->lm_head ||
+	    !model->lm_head || of->tower.layers > 0 || model->tower.layers > 0)
+		why = "distillation is of decoders of texts, by their logits";
+	else if (job->pp > 1) why = "the teacher's forward pass is modelled without a pipeline";
+	else if (job->dpo) why = "--dpo has a reference of its own";
+	else if (fabs((double)of->vocab - model->vocab) > 0.01 * model->vocab)
+		why = "its vocabulary is another one than the student's";
+	if (!why) return check_tp(&teacher, err);
+	lk_fail(err, LK_ERR_INPUT, "--teacher", "%s", why);
+	return lk_hint(err, job->pp > 1 ? "use --pp 1" : "leave it out");
+}
+
 /* Pieces of weights on the host go with the master copy there, and come before each gather. */
 static lk_status check_host_params(const lk_job *job, lk_error *err) {
 	if (!job->offload_params) return LK_OK;
@@ -435,6 +453,7 @@ static lk_status check_pack(const lk_job *job, lk_error *err) {
 
 lk_status lk_job_check_switches(const lk_job *job, lk_error *err) {
 	LK_TRY(check_pack(job, err));
+	LK_TRY(check_teacher(job, err));
 	LK_TRY(check_host_params(job, err));
 	LK_TRY(check_average(job, err));
 	LK_TRY(check_offload(job, err));

@@ -89,6 +89,14 @@ static double narrow_saving(const lk_job *job, int stage) {
 	return (2 - LK_NF4_BYTES) * elements;
 }
 
+/* A teacher's weights, a copy in 16 bits. */
+static double teacher_weights(const lk_job *job) {
+	lk_job teacher;
+	if (!lk_job_teacher(job, &teacher)) return 0;
+	lk_rank_params p = lk_sizes_stage(&teacher, 0);
+	return (lk_job_sixteen_bit(job) ? 2 : 4) * (p.dense + p.experts);
+}
+
 lk_resident lk_sizes_resident(const lk_job *job, int stage) {
 	LK_ASSERT(stage >= 0 && stage < job->pp);
 	lk_rank_params p = lk_sizes_stage(job, stage);
@@ -122,6 +130,7 @@ lk_resident lk_sizes_resident(const lk_job *job, int stage) {
 	if (job->dpo && job->task != LK_TASK_LORA)
 		r.weights += (lk_job_sixteen_bit(job) ? 2 : 4) * held /
 		             (job->sharding == LK_SHARD_ZERO3 ? dense : 1);
+	r.weights += teacher_weights(job) / (job->sharding == LK_SHARD_ZERO3 ? dense : 1);
 	/* a gradient has the format of its parameter: the fp32 shard of FSDP */
 	bool wide =
 		job->sharding == LK_SHARD_ZERO3 && lk_job_sixteen_bit(job) && job->master_weights != LK_OFF;
