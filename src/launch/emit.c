@@ -480,6 +480,8 @@ lk_status lk_emit(lk_arena *arena, const char *target, const lk_job *job, const 
 	if (!convolutions && !lk_launch_describes(&job->model))
 		lacks = "what it writes cannot describe diffusion transformers and networks that read "
 				"sound; give the network's own trainer the layout";
+	if (job->wide_first + job->wide_last > 0 && framework->dialect != LK_DIALECT_MEGATRON)
+		lacks = "single layers in bf16 are not written for it; leave out --bf16-layers";
 	if (job->teacher) lacks = "a teacher is not written; leave out --teacher";
 	if (job->average != LK_AVERAGE_NONE)
 		lacks = "an average of the parameters is not written; leave out --ema";

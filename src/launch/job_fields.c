@@ -244,6 +244,8 @@ const lk_field lk_job_fields[] = {
 	{BOOL(narrow_weights), JOB},
 	{CHOICE(fp8_recipe, recipes), JOB},
 	{BOOL(narrow_activations), JOB},
+	{INT(wide_first), JOB},
+	{INT(wide_last), JOB},
 	{SAID(dispatcher, dispatchers), JOB},
 	{SWITCH(fp8_dispatch), JOB},
 	{INT(dispatch_sms), JOB},

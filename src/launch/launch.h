@@ -126,6 +126,8 @@ typedef struct lk_megatron {
 	int variant;             /* of attention: 1, 2 gated delta net, 3 DSA */
 	int ssm_state, ssm_head, ssm_groups, ssm_heads; /* of Mamba-2 */
 	int recompute_count;
+	bool wide_ends;
+	int wide_first, wide_last;
 } lk_megatron;
 
 typedef enum lk_flag_kind {

@@ -130,6 +130,9 @@ static void put_context(lk_arena *arena, const lk_job *job, lk_megatron *megatro
 static void put_switches(const lk_job *job, lk_megatron *megatron) {
 	static const int dispatchers[] = {
 		[LK_DISPATCH_ALLTOALL] = 1, [LK_DISPATCH_ALLGATHER] = 0, [LK_DISPATCH_NODE] = 2};
+	megatron->wide_ends = job->wide_first + job->wide_last > 0;
+	if (megatron->wide_ends)
+		megatron->wide_first = job->wide_first, megatron->wide_last = job->wide_last;
 	megatron->sequence_parallel = job->sequence_parallel == LK_ON;
 	bool fsdp = job->sharding >= LK_SHARD_ZERO2;
 	megatron->distributed_optimizer = job->sharding == LK_SHARD_ZERO1;

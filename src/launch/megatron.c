@@ -28,6 +28,8 @@ void lk_megatron_init(lk_megatron *megatron) {
 	                          .instances = 1,
 	                          .cp_type = "p2p",
 	                          .cp_sizes = "",
+	                          .wide_first = 1,
+	                          .wide_last = 1,
 	                          .ssm_state = 128,
 	                          .ssm_head = 64,
 	                          .ssm_groups = 8,
@@ -729,6 +731,8 @@ static lk_status finish_switches(lk_reading *reading, const lk_megatron *megatro
 		LK_TRY(lk_launch_note(reading, "sequence-parallel",
 		                      "without tensor parallelism it has no effect"));
 	finish_context(megatron, job);
+	job->wide_first = megatron->wide_ends ? megatron->wide_first : 0;
+	job->wide_last = megatron->wide_ends ? megatron->wide_last : 0;
 	job->overlap_grad_reduce = on(megatron->overlap_grads);
 	job->overlap_param_gather = on(megatron->overlap_params && job->sharding != LK_SHARD_NONE);
 	if (megatron->torch_fsdp2 || megatron->megatron_fsdp) job->overlap_grad_reduce = LK_ON;

@@ -55,6 +55,8 @@ static const lk_option options[] = {
 	{TEXT("state-dtype", job.state_dtype, "TYPE", "of the optimizer's moments")},
 	{TEXT("fp8-recipe", job.fp8_recipe, "NAME",
 	 "factors of fp8 products: delayed, tensorwise or blockwise")},
+	{INT("bf16-layers", job.bf16_layers, "N", 1, 4096,
+	 "fp8, mxfp8, nvfp4: the first N and the last N layers compute in bf16")},
 	{FLAG("fp8-params", job.fp8_params,
 	 "fp8: weights are kept in 8 bits, not in 16 as well (--fp8-param-gather)")},
 	{FLAG("fp8-activations", job.fp8_activations,

@@ -84,6 +84,8 @@ static const lk_option options[] = {
 	{TEXT("state-dtype", state_dtype, "TYPE", "of the optimizer's moments"), SWEPT},
 	{TEXT("fp8-recipe", fp8_recipe, "NAME",
 	 "factors of fp8 products: delayed, tensorwise or blockwise"), SWEPT},
+	{INT("bf16-layers", bf16_layers, "N", 1, 4096,
+	 "fp8, mxfp8, nvfp4: the first N and the last N layers compute in bf16"), SWEPT},
 	{FLAG("fp8-params", fp8_params,
 	 "fp8: weights are kept in 8 bits, not in 16 as well (--fp8-param-gather)")},
 	{FLAG("fp8-activations", fp8_activations,

@@ -202,6 +202,8 @@ static const struct rule {
      leave_out},
 	{"fp8-recipe", "", lacks_recipes, true, "nothing is computed in fp8",
      "use --dtype fp8, or leave it out"},
+	{"bf16-layers", "first-last-layers-bf16", lacks_narrow_products, true,
+     "all layers compute in 16 bits or more", leave_out},
 	{"fp8-dispatch fp8-activations fp8-params", "activation-func-fp8-input-store",
      lacks_narrow_products, true, "no product reads 8 bits", "use --dtype fp8, or leave it out"},
 	{"fp8-params", "", lacks_narrow_weights, false,

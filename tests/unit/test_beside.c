@@ -184,11 +184,47 @@ static void a_teacher(void **state) {
 	assert_string_equal(err.where, "--teacher");
 }
 
+static bool product_in_bf16(const lk_graph *graph, uint32_t op, const void *what) {
+	(void)what;
+	return graph->ops.kind[op] == LK_OP_GEMM && graph->ops.dtype[op] == LK_BF16;
+}
+
+/* The first and the last of four layers compute in bf16: their products, and neither casts nor
+ * copies of their weights. */
+static void wide_ends(void **state) {
+	(void)state;
+	lk_job narrow = small_llama();
+	narrow.model.layers = 4, narrow.gbs = narrow.mbs = 1;
+	narrow.dtype = LK_FP8, narrow.dtype_said = true;
+	lk_job wide = narrow, none = narrow;
+	wide.wide_first = wide.wide_last = 1;
+	none.wide_first = none.wide_last = 2;
+	double ends = sum_over(wide, product_in_bf16, NULL, flops_of),
+		   some = sum_over(narrow, product_in_bf16, NULL, flops_of),
+		   all = sum_over(none, product_in_bf16, NULL, flops_of);
+	assert_true(all > some);
+	near(ends - some, (all - some) / 2);
+	double casts = sum_of(none, "quantize", bytes_of); /* of what no layer holds */
+	assert_true(sum_of(narrow, "quantize", bytes_of) > casts);
+	near(sum_of(wide, "quantize", bytes_of) - casts,
+	     (sum_of(narrow, "quantize", bytes_of) - casts) / 2);
+	complete(&narrow);
+	complete(&wide);
+	double layer = 2 * H * H + 2 * KV * H + 3 * 3072 * H + 2 * H;
+	near(lk_sizes_resident(&narrow, 0).weights - lk_sizes_resident(&wide, 0).weights,
+	     2 * 2 * layer);
+	lk_error err;
+	none.wide_first = 3;
+	assert_int_equal(lk_job_complete(&none, NULL, &err), LK_ERR_INPUT);
+	assert_string_equal(err.where, "--bf16-layers");
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(heads_exchanged),  cmocka_unit_test(activations_on_the_host),
 		cmocka_unit_test(documents_packed), cmocka_unit_test(weights_on_the_host),
 		cmocka_unit_test(averages),         cmocka_unit_test(a_teacher),
+		cmocka_unit_test(wide_ends),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

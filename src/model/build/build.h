@@ -22,6 +22,7 @@ typedef struct lk_layer_shape {
 	bool cross;  /* decoder layer of an encoder-decoder: has cross-attention */
 	bool across; /* this is its cross-attention: every query sees the whole of the encoder's output
 	              */
+	bool wide;   /* in bf16 where other layers are in 8 or 4 bits */
 	int unit;    /* of a convolution net: kind of the block, from 1 on; else 0 */
 	double queries, keys; /* sequence lengths on this rank and in all */
 } lk_layer_shape;

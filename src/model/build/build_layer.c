@@ -7,7 +7,8 @@
 #include "model/layout/job.h"
 
 static bool layer_same_shape(const lk_layer_shape *a, const lk_layer_shape *b) {
-	return lk_layer_same(&a->layer, &b->layer) && a->cross == b->cross && a->unit == b->unit;
+	return lk_layer_same(&a->layer, &b->layer) && a->cross == b->cross && a->unit == b->unit &&
+	       a->wide == b->wide;
 }
 
 static double sequence(const lk_builder *builder) {
@@ -35,6 +36,7 @@ static int shape_index(lk_builder *builder, int layer) {
 	lk_layer_shape shape = {
 		.layer = lk_model_layer(model, layer),
 		.cross = model->network == LK_NET_ENCDEC && decoder,
+		.wide = lk_job_is_wide(builder->job, layer),
 		.unit = model->network == LK_NET_CONV ? 1 + lk_convnet_unit(model, layer).kind : 0,
 		.queries = (decoder ? decoder_sequence(builder) : sequence(builder)) / builder->job->cp,
 		.keys = decoder ? decoder_sequence(builder) : sequence(builder),
@@ -301,8 +303,16 @@ lk_status lk_build_layer(lk_builder *builder, int layer, lk_block_pass pass, uin
 		lk_graph_begin_block(builder->graph, name);
 		lk_build_fetch_kept(builder, kept);
 		double gathered = gather_before(builder, layer, pass);
+		const lk_job *job = builder->job;
+		lk_job wide;
+		if (shape->wide) {
+			wide = *job;
+			wide.dtype = LK_BF16;
+			builder->job = &wide;
+		}
 		if (shape->unit) lk_build_conv_layer(builder, layer, pass);
 		else layer_fill(builder, shape, layer, pass);
+		builder->job = job;
 		keep_behind(builder, s, pass);
 		scatter_behind(builder, layer, pass, gathered);
 		LK_TRY(lk_graph_end_block(builder->graph, block, builder->err));

@@ -212,6 +212,7 @@ typedef struct lk_job {
 	int deferral_limit;            /* for so many micro-batches; 0 all */
 	bool narrow_weights;           /* fp8: the weights themselves are kept in 8 bits (Megatron's
 	                                  --fp8-param-gather) */
+	int wide_first, wide_last;     /* so many layers compute in bf16, others in 8 or 4 bits */
 	lk_fp8_recipe fp8_recipe;      /* of fp8 */
 	bool narrow_activations;       /* fp8: what gated activations take is kept in 8 bits (Megatron's
 	                                  --activation-func-fp8-input-store) */
@@ -294,6 +295,12 @@ static inline bool lk_job_sixteen_bit(const lk_job *job) {
  */
 double lk_job_pack_share(const lk_job *job);
 double lk_job_pack_busiest(const lk_job *job);
+
+/* Whether a layer computes in bf16 where others compute in 8 or 4 bits. */
+static inline bool lk_job_is_wide(const lk_job *job, int layer) {
+	if (job->dtype < LK_FP8) return false;
+	return layer < job->wide_first || layer >= job->model.layers - job->wide_last;
+}
 
 /* Context-parallel ranks that exchange tokens for heads around attention; 1: none. */
 static inline int lk_job_head_ranks(const lk_job *job) {

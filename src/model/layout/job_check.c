@@ -434,6 +434,14 @@ static lk_status check_average(const lk_job *job, lk_error *err) {
 	return lk_hint(err, "use --ema host");
 }
 
+static lk_status check_wide(const lk_job *job, lk_error *err) {
+	int wide = job->wide_first + job->wide_last;
+	if (wide <= job->model.layers) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, "--bf16-layers", "%d first and %d last of %d layers",
+	        job->wide_first, job->wide_last, job->model.layers);
+	return lk_hint(err, "use at most %d", job->model.layers / 2);
+}
+
 /* Documents that attend within themselves: kernels of fused attention over texts. */
 static lk_status check_pack(const lk_job *job, lk_error *err) {
 	const lk_model *model = &job->model;
@@ -453,6 +461,7 @@ static lk_status check_pack(const lk_job *job, lk_error *err) {
 
 lk_status lk_job_check_switches(const lk_job *job, lk_error *err) {
 	LK_TRY(check_pack(job, err));
+	LK_TRY(check_wide(job, err));
 	LK_TRY(check_teacher(job, err));
 	LK_TRY(check_host_params(job, err));
 	LK_TRY(check_average(job, err));

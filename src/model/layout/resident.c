@@ -45,6 +45,21 @@ static lk_rank_params whole_latent(const lk_job *job, int stage) {
 	                        .trained_dense = job->task == LK_TASK_LORA ? 0 : layers * each};
 }
 
+/* Parameters of a stage's layers that compute in bf16. */
+static double wide_layers(const lk_job *job, int stage) {
+	double sum = 0;
+	if (job->wide_first + job->wide_last == 0) return 0;
+	for (int chunk = 0, first; chunk < job->vp; chunk++) {
+		int count = lk_job_chunk_layers(job, stage, chunk, &first);
+		for (int i = 0; i < count; i++) {
+			if (!lk_job_is_wide(job, first + i)) continue;
+			lk_rank_params layer = lk_sizes_layer(job, first + i);
+			sum += layer.dense + layer.experts;
+		}
+	}
+	return sum;
+}
+
 /* Copies of the layers' weights that Transformer Engine keeps in 8 or 4 bits, as they are and
  * transposed. */
 static double narrow_copies(const lk_job *job, int stage, lk_rank_params p) {
@@ -55,7 +70,7 @@ static double narrow_copies(const lk_job *job, int stage, lk_rank_params p) {
 	if (lk_sizes_has_embedding(job, stage))
 		ends += lk_sizes_embedding(job).dense + lk_sizes_tower(job).dense;
 	if (lk_sizes_has_head(job, stage)) ends += lk_sizes_head(job).dense;
-	double layers = p.dense + p.experts - ends;
+	double layers = p.dense + p.experts - ends - wide_layers(job, stage);
 	double instead = job->narrow_weights ? 2 : 0; /* of the 16-bit weights */
 	return (2 * lk_job_operand_bytes(job) - instead) * layers;
 }
