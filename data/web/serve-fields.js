@@ -17,9 +17,9 @@ const DOUBLED = new Set(["gpus", "tp", "pp", "cp", "ep", "mbs", "gbs", "seq"]);
 export const KNOWN = {
 	dtype: ["fp32", "tf32", "fp16", "bf16", "fp8", "mxfp8", "nvfp4"], recompute: ["none", "selective", "full"],
 		zero: ["0", "1", "2", "3"],
-	schedule: ["gpipe", "1f1b", "interleaved", "zb-h1", "zb-h2", "zb-v", "dualpipe", "dualpipev"],
+	schedule: ["gpipe", "1f1b", "interleaved", "zb-h1", "zb-h2", "zb-v", "v-half", "v-min", "dualpipe", "dualpipev"],
 		optimizer: ["adam", "sgd", "lamb", "adafactor"],
-	"state-dtype": ["fp32", "bf16", "fp8"], task: ["pretrain", "sft", "lora"], "cp-kind": ["ring", "all-gather"],
+	"state-dtype": ["fp32", "bf16", "fp8"], task: ["pretrain", "sft", "lora"], "cp-kind": ["ring", "all-gather", "ulysses"],
 	attention: ["flash", "unfused"], dispatcher: ["alltoall", "allgather", "node"],
 	stack: ["megatron", "nemo", "fsdp", "llm-foundry", "torchtitan", "deepspeed"], ranks: ["all"],
 };

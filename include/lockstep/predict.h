@@ -68,7 +68,7 @@ typedef struct lk_predict_request {
 	bool freeze_vision;     /* their encoder is not trained, what joins it is */
 	int first_stage_layers, last_stage_layers;
 	const char *pipeline_layout;
-	const char *cp_kind;    /* "ring", "all-gather" */
+	const char *cp_kind;    /* "ring", "all-gather", "ulysses", "ulysses/N": in groups of N */
 	const char *attention;  /* "flash", "unfused" */
 	const char *dispatcher; /* "alltoall", "allgather", "node" */
 	double moe_imbalance;
@@ -84,7 +84,14 @@ typedef struct lk_predict_request {
 	const char *nccl; /* release and environment of NCCL: "2.21 NCCL_ALGO=Ring"; NULL as the launch
 	                     line says */
 	bool offload_optimizer, compile;
+	const char
+		*teacher; /* distillation: the frozen network that reads too: a preset or a config.json */
+	const char *pack;    /* documents packed into each sequence: "lognormal:800", "800", a file */
+	bool offload_params; /* ZeRO-3: pieces of the weights are in the host's memory too */
+	const char *ema;     /* average of the parameters: "none", "device", "host" */
+	bool offload_activations; /* what layers keep for the backward pass waits on the host */
 	bool fp8_params; /* no 16-bit copy of the weights is kept, only 8 bits and the master weights */
+	int bf16_layers; /* so many first and last layers compute in bf16, others in 8 or 4 bits */
 	bool fp8_activations; /* what gated activations take is kept in 8 bits */
 	const char *stack;
 	const char *release; /* of the stack: "26.04"; NULL the newest that runs were measured of */

@@ -94,7 +94,8 @@ enum {
 	LK_STREAM_RECV_FORWARD_UP,
 	LK_STREAM_SEND_BACKWARD_UP,
 	LK_STREAM_RECV_BACKWARD_UP,
-	LK_STREAMS = 31, /* most that a graph may use; model-built ones stay below 16 */
+	LK_STREAM_COPY_BACK, /* from the host, while LK_STREAM_COPY goes there */
+	LK_STREAMS = 31,     /* most that a graph may use; model-built ones stay below 16 */
 };
 const char *lk_stream_label(unsigned stream); /* "compute", "tensor parallel", ... */
 #define LK_JOIN(stream) (1u << (stream))
@@ -113,6 +114,8 @@ enum {
 	LK_GROUP_PP,
 	LK_GROUP_EMBEDDING /* first and last stage */,
 	LK_GROUP_MODEL /* tp x pp: gradient norm */,
+	LK_GROUP_CP_HEADS /* hierarchical context parallelism: tokens for heads inside */,
+	LK_GROUP_CP_RING /* and keys and values across */,
 	LK_GROUP_TEAM /* a group that is listed: the operation's channel is its index in lk_graph.teams
 	               */
 		,

@@ -34,7 +34,7 @@ static void print_shape(FILE *out, const lk_ops *ops, uint32_t i) {
 /* Streams of lifted traces mean nothing by themselves, and those beyond the known ones have no
  * label. */
 static const char *graph_print_stream_of(const lk_graph *graph, unsigned stream, char out[16]) {
-	if (!graph->traced && stream <= LK_STREAM_RECV_BACKWARD_UP) return lk_stream_label(stream);
+	if (!graph->traced && stream <= LK_STREAM_COPY_BACK) return lk_stream_label(stream);
 	snprintf(out, 16, "stream %u", stream);
 	return out;
 }

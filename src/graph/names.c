@@ -22,10 +22,11 @@ static const char *const stream_labels[] = {
 	"receive forward, upward",
 	"send backward, upward",
 	"receive backward, upward",
+	"copy back",
 };
 static const char *const group_labels[LK_GROUPS] = {
-	"none",  "tp",      "cp", "ep",        "etp",   "dp",   "edp",
-	"shard", "replica", "pp", "embedding", "model", "team",
+	"none",    "tp", "cp",        "ep",    "etp",      "dp",      "edp",  "shard",
+	"replica", "pp", "embedding", "model", "cp-heads", "cp-ring", "team",
 };
 static const char *const phase_names[LK_PHASES] = {"forward",   "backward",  "weight",
                                                    "recompute", "optimizer", "other"};

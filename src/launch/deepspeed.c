@@ -135,7 +135,8 @@ static lk_status read_offload_params(struct config *config, const lk_value *valu
                                      const char *path) {
 	bool none = value->kind != LK_JSON_STRING || strcmp(value->text, "none") == 0;
 	return none ? LK_OK
-	            : lk_launch_note(config->r, path, "offloading of parameters is not modelled");
+	            : lk_launch_note(config->r, path,
+	                             "add --offload-params: here they stay on the device");
 }
 
 static lk_status deepspeed_read_group(struct config *config, const lk_value *value,

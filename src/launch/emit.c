@@ -31,13 +31,17 @@ static bool emit_one_of(const char *stack, const char *const *names) {
 	return false;
 }
 
+static bool emit_spares_memory(const lk_job *job) {
+	return job->schedule == LK_SCHED_V_HALF || job->schedule == LK_SCHED_V_MIN;
+}
+
 static bool emit_zero_bubble(const lk_job *job) {
 	return job->schedule == LK_SCHED_ZB_H1 || job->schedule == LK_SCHED_ZB_H2 ||
-	       job->schedule == LK_SCHED_DUALPIPE;
+	       job->schedule == LK_SCHED_DUALPIPE || emit_spares_memory(job);
 }
 
 static const char *megatron_lacks(const lk_job *job) {
-	if (lk_job_dualpipe(job) || job->schedule == LK_SCHED_ZB_H2)
+	if (lk_job_dualpipe(job) || job->schedule == LK_SCHED_ZB_H2 || emit_spares_memory(job))
 		return "Megatron-LM has no such pipeline schedule; add --schedule 1f1b,interleaved";
 	return NULL;
 }
@@ -476,6 +480,15 @@ lk_status lk_emit(lk_arena *arena, const char *target, const lk_job *job, const 
 	if (!convolutions && !lk_launch_describes(&job->model))
 		lacks = "what it writes cannot describe diffusion transformers and networks that read "
 				"sound; give the network's own trainer the layout";
+	if (job->wide_first + job->wide_last > 0 && framework->dialect != LK_DIALECT_MEGATRON)
+		lacks = "single layers in bf16 are not written for it; leave out --bf16-layers";
+	if (job->teacher) lacks = "a teacher is not written; leave out --teacher";
+	if (job->average != LK_AVERAGE_NONE)
+		lacks = "an average of the parameters is not written; leave out --ema";
+	if (job->offload_params)
+		lacks = "parameters in the host's memory are not written; leave out --offload-params";
+	if (job->offload_activations)
+		lacks = "activations in the host's memory are not written; leave out --offload-activations";
 	if (lacks != NULL) {
 		const char *what = strchr(lacks, ';');
 		lk_fail(err, LK_ERR_INPUT, "--emit", "%s cannot run this job: %.*s", framework->name,

@@ -13,10 +13,11 @@ static const char *const networks[] = {"decoder", "encoder", "encdec", NULL};
 static const char *const norms[] = {"rms", "layer", NULL};
 static const char *const attentions[] = {"heads", "mla", NULL};
 static const char *const tasks[] = {"pretrain", "sft", "lora", NULL};
-static const char *const cp_kinds[] = {"ring", "allgather", NULL};
+static const char *const cp_kinds[] = {"ring", "allgather", "ulysses", NULL};
 static const char *const shardings[] = {"none", "zero1", "zero2", "zero3", NULL};
-static const char *const schedules[] = {"gpipe",    "1f1b",  "interleaved", "zb-h1", "zb-v",
-                                        "dualpipe", "zb-h2", "dualpipev",   NULL};
+static const char *const schedules[] = {"gpipe",  "1f1b",     "interleaved", "zb-h1",
+                                        "zb-v",   "dualpipe", "zb-h2",       "dualpipev",
+                                        "v-half", "v-min",    NULL};
 static const char *const dtypes[] = {"fp32", "tf32", "fp16", "bf16", "fp8", "mxfp8", "nvfp4", NULL};
 static const char *const recomputes[] = {"none", "selective", "full", NULL};
 static const char *const kernels[] = {"flash", "unfused", NULL};
@@ -196,6 +197,7 @@ const lk_field lk_job_fields[] = {
 	{INT(etp), LAYOUT},
 	{SWITCH(sequence_parallel), LAYOUT},
 	{CHOICE(cp_kind, cp_kinds), JOB},
+	{INT(cp_heads), JOB},
 	{SWITCH(cp_balanced), JOB},
 	{SAID(sharding, shardings), LAYOUT},
 	{INT(shard_group), LAYOUT},
@@ -227,6 +229,8 @@ const lk_field lk_job_fields[] = {
 	{SWITCH(tp_overlap), LAYOUT},
 	{REAL(bucket_bytes), LAYOUT},
 	{BOOL(offload_optimizer), JOB},
+	{BOOL(offload_activations), JOB},
+	{BOOL(offload_params), JOB},
 	{SWITCH(cuda_graphs), JOB},
 	{SWITCH(graph_experts), JOB},
 	{SWITCH(expert_overlap), JOB},
@@ -247,6 +251,8 @@ const lk_field lk_job_fields[] = {
 	{BOOL(narrow_weights), JOB},
 	{CHOICE(fp8_recipe, recipes), JOB},
 	{BOOL(narrow_activations), JOB},
+	{INT(wide_first), JOB},
+	{INT(wide_last), JOB},
 	{SAID(dispatcher, dispatchers), JOB},
 	{SWITCH(fp8_dispatch), JOB},
 	{INT(dispatch_sms), JOB},

@@ -68,7 +68,7 @@ static const lk_key keys[] = {
 	LK_WORDS("distributed.pipeline.round_virtual_stages_to_pp_multiple", "stages_up", rounding),
 	LK_WORDS("distributed.enable_async_tensor_parallel", "tp_overlap", truths),
 	LK_NOTE("distributed.moe.reshard_after_forward", "experts are sharded as the other weights"),
-	LK_NOTE("distributed.offload_policy*", "offloading of weights is not modelled"),
+	LK_NOTE("distributed.offload_policy*", "add --offload-params: here they stay on the device"),
 	LK_NOTE("distributed.defer_fsdp_grad_sync", "gradients are reduced with the last micro-batch"),
 	LK_SKIP("distributed*", "see the degrees"),
 	LK_SKIP("parallelizer*", "see the degrees"),

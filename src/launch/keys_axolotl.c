@@ -75,7 +75,7 @@ static const lk_key keys[] = {
 	LK_SKIP("lora_target_linear", "adapters are priced on all linear layers"),
 	LK_NOTE("lora_modules_to_save",
             "whole modules in addition to the adapters are not priced as trained"),
-	LK_NOTE("activation_offloading", "activations stay on the device"),
+	LK_NOTE("activation_offloading", "add --offload-activations: here they stay on the device"),
 	LK_NOTE("quantize_moe_experts", "frozen weights are priced as 16-bit ones"),
 	LK_NOTE("pad_to_sequence_len", "sequences are taken at full length"),
 	LK_SKIP("lora_*", "how adapters are computed and scaled changes no shape"),

@@ -124,7 +124,8 @@ typedef struct lk_megatron {
 		fp8_recipe, fp4;
 	int loss_impl, granularity, method, dispatcher, flex_backend, grads_dtype, params_dtype,
 		moment_dtype, moment2_dtype, graph_impl, router_score;
-	const char *cp_type, *modules, *moe_freq, *window, *window_freq, *tokenizer, *tokenizer_model;
+	const char *cp_type, *cp_sizes, *modules, *moe_freq, *window, *window_freq, *tokenizer,
+		*tokenizer_model;
 	const char *layout, *rampup;
 	const char *batch_steps; /* "0:384 200B:768": the last one holds */
 	const char *hybrid;      /* a letter for each layer: see read_hybrid */
@@ -132,6 +133,8 @@ typedef struct lk_megatron {
 	int variant;             /* of attention: 1, 2 gated delta net, 3 DSA */
 	int ssm_state, ssm_head, ssm_groups, ssm_heads; /* of Mamba-2 */
 	int recompute_count;
+	bool wide_ends;
+	int wide_first, wide_last;
 } lk_megatron;
 
 typedef enum lk_flag_kind {

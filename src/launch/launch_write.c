@@ -118,11 +118,22 @@ static void put_recompute(lk_arena *arena, const lk_job *job, lk_megatron *megat
 		job->recompute_layers > 0 && job->vp > 0 ? job->recompute_layers / job->vp : 1;
 }
 
+static void put_context(lk_arena *arena, const lk_job *job, lk_megatron *megatron) {
+	static const char *const types[] = {
+		[LK_CP_RING] = "p2p", [LK_CP_ALLGATHER] = "allgather", [LK_CP_ULYSSES] = "a2a"};
+	megatron->cp_type = job->cp_heads > 0 ? "a2a+p2p" : types[job->cp_kind];
+	if (job->cp_heads > 0)
+		megatron->cp_sizes =
+			lk_arena_printf(arena, "%d %d", job->cp_heads, job->cp / job->cp_heads);
+}
+
 static void put_switches(const lk_job *job, lk_megatron *megatron) {
 	static const int dispatchers[] = {
 		[LK_DISPATCH_ALLTOALL] = 1, [LK_DISPATCH_ALLGATHER] = 0, [LK_DISPATCH_NODE] = 2};
+	megatron->wide_ends = job->wide_first + job->wide_last > 0;
+	if (megatron->wide_ends)
+		megatron->wide_first = job->wide_first, megatron->wide_last = job->wide_last;
 	megatron->sequence_parallel = job->sequence_parallel == LK_ON;
-	megatron->cp_type = job->cp_kind == LK_CP_ALLGATHER ? "allgather" : "p2p";
 	bool fsdp = job->sharding >= LK_SHARD_ZERO2;
 	megatron->distributed_optimizer = job->sharding == LK_SHARD_ZERO1;
 	megatron->megatron_fsdp = fsdp;
@@ -165,6 +176,7 @@ lk_status lk_megatron_from_job(lk_arena *arena, const lk_job *job, lk_megatron *
 	else out->job.model = start;
 	launch_write_put_numbers(job, out);
 	put_recompute(arena, job, out);
+	put_context(arena, job, out);
 	put_switches(job, out);
 	bool list = job->model.experts > 0 && (job->model.dense_layers > 0 ||
 	                                       job->model.moe_offset > 0 || job->model.moe_every > 1);

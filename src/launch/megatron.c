@@ -27,6 +27,9 @@ void lk_megatron_init(lk_megatron *megatron) {
 	                          .relative_buckets = 32,
 	                          .instances = 1,
 	                          .cp_type = "p2p",
+	                          .cp_sizes = "",
+	                          .wide_first = 1,
+	                          .wide_last = 1,
 	                          .ssm_state = 128,
 	                          .ssm_head = 64,
 	                          .ssm_groups = 8,
@@ -737,18 +740,28 @@ static lk_switch on(bool value) {
 	return value ? LK_ON : LK_OFF;
 }
 
+/* One kind for all layers. "a2a+p2p" exchanges heads within groups of the first size of the
+ * hierarchy, neighbours. */
+static void finish_context(const lk_megatron *megatron, lk_job *job) {
+	const char *type = megatron->cp_type;
+	if (has_module(type, "allgather") || has_module(type, "all_gather"))
+		job->cp_kind = LK_CP_ALLGATHER;
+	else if (job->cp > 1 && strstr(type, "a2a")) job->cp_kind = LK_CP_ULYSSES;
+	else job->cp_kind = LK_CP_RING;
+	if (job->cp_kind != LK_CP_ULYSSES || !strstr(type, "p2p")) return;
+	long first = strtol(megatron->cp_sizes + strspn(megatron->cp_sizes, " ,[]'\""), NULL, 10);
+	if (first > 1 && first < job->cp) job->cp_heads = (int)first;
+	else job->cp_kind = first == job->cp ? LK_CP_ULYSSES : LK_CP_RING;
+}
+
 static lk_status finish_switches(lk_reading *reading, const lk_megatron *megatron, lk_job *job) {
 	job->sequence_parallel = on(megatron->sequence_parallel && job->tp > 1);
 	if (megatron->sequence_parallel && job->tp == 1)
 		LK_TRY(lk_launch_note(reading, "sequence-parallel",
 		                      "without tensor parallelism it has no effect"));
-	job->cp_kind =
-		has_module(megatron->cp_type, "allgather") || has_module(megatron->cp_type, "all_gather")
-			? LK_CP_ALLGATHER
-			: LK_CP_RING;
-	if (job->cp > 1 && strstr(megatron->cp_type, "a2a") != NULL)
-		LK_TRY(lk_launch_note(reading, "cp-comm-type",
-		                      "all-to-all context parallelism is modelled as a ring"));
+	finish_context(megatron, job);
+	job->wide_first = megatron->wide_ends ? megatron->wide_first : 0;
+	job->wide_last = megatron->wide_ends ? megatron->wide_last : 0;
 	job->overlap_grad_reduce = on(megatron->overlap_grads);
 	job->overlap_param_gather = on(megatron->overlap_params && job->sharding != LK_SHARD_NONE);
 	if (megatron->torch_fsdp2 || megatron->megatron_fsdp) job->overlap_grad_reduce = LK_ON;

@@ -13,7 +13,7 @@
  * writing. */
 static const char *const reading[] = {
 	"model",       "cluster", "config",  "script", "deepspeed_config",
-	"calibration", "prices",  "catalog", "stalls",
+	"calibration", "prices",  "catalog", "stalls", "teacher",
 };
 enum {
 	READING = sizeof reading / sizeof *reading

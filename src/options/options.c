@@ -221,13 +221,8 @@ static lk_status options_set_value(struct parser *parser, const lk_option *optio
 static const struct unmodelled {
 	const char *name, *what, *hint;
 } unmodelled[] = {
-	{"teacher", "the forward pass of a teacher (distillation)", "predict the student alone"},
-	{"pack", "the lengths of sequences packed into one",
-     "give the packed length as --seq; attention then counts over all of it"},
-	{"ema", "a running average of the parameters", "leave it out"},
-	{"offload-activations", "activations in host memory", "keep fewer: see --recompute"},
-	{"offload-params", "parameters in host memory",
-     "use ZeRO 3; states of the optimizer can be there (predict --offload-optimizer)"},
+	{"offload-params", "parameters in host memory, in a search",
+     "give --zero 3 --offload, and look at one layout with predict --offload-params"},
 };
 
 /* Of verbs that predict the training of a network: what they recompute is a row of theirs. */

@@ -44,8 +44,12 @@ static const lk_option options[] = {
 	{INT("mbs", mbs, "N", 1, 1048576, "micro-batch size, sequences"), SWEPT},
 	{INT("gbs", gbs, "N", 1, 268435456, "global batch size, sequences"), SWEPT},
 	{INT("seq", seq, "N", 1, 16777216, "sequence length, tokens"), SWEPT, LETTER('s')},
+	{TEXT("pack", pack, "KIND:TOKENS|FILE",
+	 "documents packed into each sequence, which attend within themselves: fixed, lognormal or "
+	 "exponential with their mean length, or a file with one length a line"), SWEPT},
 	{TEXT("schedule", schedule, "NAME",
-	 "pipeline schedule: gpipe, 1f1b, interleaved, zb-h1, zb-h2, zb-v, dualpipe, dualpipev"), SWEPT},
+	 "pipeline schedule: gpipe, 1f1b, interleaved, zb-h1, zb-h2, zb-v, v-half, v-min, "
+	 "dualpipe, dualpipev"), SWEPT},
 	{INT("first-stage-layers", first_stage_layers, "N", 1, 4096,
 	 "layers on the first stage"), SWEPT},
 	{INT("last-stage-layers", last_stage_layers, "N", 1, 4096, "layers on the last stage"), SWEPT},
@@ -56,7 +60,8 @@ static const lk_option options[] = {
 	 "default: as that verb places them")},
 	{SWITCH("sequence-parallel", sequence_parallel,
 	 "split norms and residuals over TP; on by default with --tp")},
-	{TEXT("cp-kind", cp_kind, "KIND", "ring or all-gather"), SWEPT},
+	{TEXT("cp-kind", cp_kind, "KIND", "ring, all-gather, ulysses (tokens exchanged for heads), or ulysses/N: in groups of N, with a "
+	 "ring between"), SWEPT},
 
 	{GROUP("Numbers and memory")
 	 TEXT("dtype", dtype, "TYPE",
@@ -79,17 +84,27 @@ static const lk_option options[] = {
 	{TEXT("state-dtype", state_dtype, "TYPE", "of the optimizer's moments"), SWEPT},
 	{TEXT("fp8-recipe", fp8_recipe, "NAME",
 	 "factors of fp8 products: delayed, tensorwise or blockwise"), SWEPT},
+	{INT("bf16-layers", bf16_layers, "N", 1, 4096,
+	 "fp8, mxfp8, nvfp4: the first N and the last N layers compute in bf16"), SWEPT},
 	{FLAG("fp8-params", fp8_params,
 	 "fp8: weights are kept in 8 bits, not in 16 as well (--fp8-param-gather)")},
 	{FLAG("fp8-activations", fp8_activations,
 	 "fp8: inputs of the MLP's activation are kept in 8 bits (--activation-func-fp8-input-store)")},
 	{FLAG("offload-optimizer", offload_optimizer, "optimizer states and step on the host")},
+	{FLAG("offload-params", offload_params,
+	 "ZeRO-3: pieces of the weights are in the host's memory too (ZeRO-Infinity, FSDP's offload)")},
+	{TEXT("ema", ema, "PLACE",
+	 "a running average of the parameters: none, device, or host, updated beside the next step"), SWEPT},
+	{FLAG("offload-activations", offload_activations,
+	 "what layers keep for the backward pass waits in the host's memory")},
 	{TEXT("task", task, "TASK", "pretrain, sft, lora, dpo (sft --dpo); generate: sequences that inference engines write; grpo, dapo or ppo: a step "
 	 "of reinforcement learning"), SWEPT},
 	{INT("lora-rank", lora_rank, "N", 1, 65536, "rank of the adapters"), SWEPT},
 	{FLAG("dpo", dpo,
 	 "samples are pairs, which a frozen reference reads too; --mbs and --gbs count both sequences "
 	 "of a pair")},
+	{TEXT("teacher", teacher, "NAME|FILE",
+	 "distillation: a frozen network, a preset or config.json, that reads every sequence too"), SWEPT},
 	{FLAG("qlora", qlora,
 	 "lora: frozen matrices of layers are kept in 4 bits (NF4) and widened before each product")},
 	{FLAG("dora", dora, "lora: adapted weights as direction and magnitude")},

@@ -279,14 +279,16 @@ static void layout_parts_add_part(lk_layer_part *sum, const lk_layer_part *part)
 }
 
 /* Blocks are requested where a layer differs from the one before. */
-static bool layout_parts_repeats(const lk_model *model, int layer) {
-	if (model->network != LK_NET_CONV) return lk_layer_repeats(model, layer);
+static bool layout_parts_repeats(const lk_job *job, int layer) {
+	const lk_model *model = &job->model;
+	if (model->network != LK_NET_CONV)
+		return lk_layer_repeats(model, layer) &&
+		       lk_job_is_wide(job, layer) == lk_job_is_wide(job, layer - 1);
 	return layer > 0 &&
 	       lk_convnet_unit(model, layer).kind == lk_convnet_unit(model, layer - 1).kind;
 }
 
 static lk_status sum_layers(struct pricer *pricer, lk_parts *out, lk_arena *arena, lk_error *err) {
-	const lk_model *model = pricer->builder.model;
 	const lk_job *job = pricer->builder.job;
 	bool full = job->recompute == LK_RECOMPUTE_FULL;
 	out->layers = lk_job_layers(job);
@@ -297,7 +299,7 @@ static lk_status sum_layers(struct pricer *pricer, lk_parts *out, lk_arena *aren
 		lk_layer_part part = {0}, *sum = LK_ARRAY(arena, lk_layer_part, out->layers + 1);
 		if (!sum) return lk_oom(err);
 		for (int i = 0; i < out->layers; i++) {
-			if (wanted[again] && !layout_parts_repeats(model, i))
+			if (wanted[again] && !layout_parts_repeats(job, i))
 				LK_TRY(layer_part(pricer, i, again, &part, err));
 			sum[i + 1] = sum[i];
 			layout_parts_add_part(&sum[i + 1], &part);

@@ -108,8 +108,9 @@ static lk_status read_schedules(const char *text, const lk_job *base, lk_axis *o
 			char shown[64];
 			lk_fail(err, LK_ERR_INPUT, "--schedule", "unknown schedule '%s'",
 			        lk_escape(item, shown, sizeof shown));
-			return lk_hint(err,
-			               "give one or more of gpipe, 1f1b, interleaved, zb-h1, zb-v, dualpipe");
+			return lk_hint(
+				err, "give one or more of gpipe, 1f1b, interleaved, zb-h1, zb-h2, zb-v, v-half, "
+					 "v-min, dualpipe, dualpipev");
 		}
 		space_add(out, (int)schedule->kind);
 		out->said = true;

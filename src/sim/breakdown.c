@@ -44,7 +44,8 @@ static lk_part part_of_stream(unsigned stream) {
 	case LK_STREAM_CP: return LK_PART_CP;
 	case LK_STREAM_EP: return LK_PART_EP;
 	case LK_STREAM_DP: return LK_PART_DP;
-	case LK_STREAM_COPY: return LK_PART_COPY;
+	case LK_STREAM_COPY:
+	case LK_STREAM_COPY_BACK: return LK_PART_COPY;
 	default: return LK_PART_PP;
 	}
 }
@@ -70,7 +71,7 @@ static void activity_clear(lk_activity *activity) {
 static bool activity_note(lk_activity *activity, const lk_graph *graph, const lk_sim_event *event,
                           lk_breakdown *out) {
 	unsigned kind = graph->ops.kind[event->op], stream = graph->ops.stream[event->op];
-	if (lk_op_is_comm(kind) || stream == LK_STREAM_COPY) {
+	if (lk_op_is_comm(kind) || stream == LK_STREAM_COPY || stream == LK_STREAM_COPY_BACK) {
 		lk_part part = part_of_stream(stream);
 		lk_intervals *idle = part == LK_PART_PP ? &activity->pending : &activity->waiting;
 		return lk_intervals_add(&activity->comm[part], event->start_ps, event->end_ps) &&

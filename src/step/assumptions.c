@@ -257,6 +257,11 @@ static lk_status list_assumptions(lk_arena *arena, const lk_predict_request *req
 	SAY(job->pp > 1, "pipeline messages %s",
 	    job->overlap_p2p == LK_ON ? "overlap with compute"
 	                              : "block, as Megatron-LM's without overlap");
+	SAY(job->pack_share > 0,
+	    "packed documents leave %.3g %% of the pairs of a sequence, %.3g times as many on the "
+	    "busiest "
+	    "data-parallel rank (--pack)",
+	    100 * lk_job_pack_share(job), lk_job_pack_busiest(job));
 	SAY(job->model.experts > 0,
 	    "the busiest expert rank gets %.2f times the mean tokens (--moe-imbalance)",
 	    job->moe_imbalance);

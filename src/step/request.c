@@ -15,10 +15,11 @@
 /* The values of options that are names, in the order of their enumerations. */
 static const char *const tasks[] = {"pretrain", "sft", "lora", NULL};
 static const char *const shardings[] = {"0", "1", "2", "3"};
-static const char *const cp_kinds[] = {"ring", "all-gather", NULL};
+static const char *const cp_kinds[] = {"ring", "all-gather", "ulysses", NULL};
 /* The library's own choice of a fused kernel, none, or a certain one (lk_attn_library, from cuDNN
  * on). */
 static const char *const kernels[] = {"flash", "unfused", "cudnn", "fa2", "fa3", NULL};
+static const char *const averages[] = {"none", "device", "host", NULL};
 static const char *const dispatchers[] = {"alltoall", "allgather", "node", NULL};
 static const char *const fp8_recipes[] = {"delayed", "tensorwise", "blockwise", NULL};
 
@@ -304,7 +305,9 @@ static lk_status take_schedule(lk_job *job, const char *text, lk_error *err) {
 		lk_fail(err, LK_ERR_INPUT, "--schedule", "unknown schedule '%s'",
 		        lk_escape(text, shown, sizeof shown));
 		return lk_hint(
-			err, "give one of gpipe, 1f1b, interleaved, zb-h1, zb-h2, zb-v, dualpipe, dualpipev");
+			err,
+			"give one of gpipe, 1f1b, interleaved, zb-h1, zb-h2, zb-v, v-half, v-min, dualpipe, "
+			"dualpipev");
 	}
 	job->schedule = schedule->kind;
 	job->schedule_said = true;
@@ -322,7 +325,8 @@ static lk_status take_task(const lk_predict_request *request, int *task, lk_erro
 }
 
 static lk_status take_numbers(const lk_predict_request *request, lk_job *job, lk_error *err) {
-	int optimizer = job->optimizer, task = job->task, recipe = job->fp8_recipe, mode = job->muon_tp;
+	int optimizer = job->optimizer, task = job->task, recipe = job->fp8_recipe, mode = job->muon_tp,
+		average = job->average;
 	long long zero = job->sharding;
 	LK_TRY(take_dtype(&job->dtype, request->dtype, "--dtype", err));
 	job->dtype_said |= request->dtype != NULL;
@@ -331,6 +335,8 @@ static lk_status take_numbers(const lk_predict_request *request, lk_job *job, lk
 		request_take_name(&optimizer, request->optimizer, lk_optimizer_names, "--optimizer", err));
 	LK_TRY(
 		request_take_name(&mode, request->muon_tp_mode, lk_muon_tp_names, "--muon-tp-mode", err));
+	LK_TRY(request_take_name(&average, request->ema, averages, "--ema", err));
+	job->average = (lk_average)average;
 	request_take_int(&job->muon_steps, request->muon_steps);
 	job->muon_tp = (lk_muon_tp)mode;
 	LK_TRY(take_task(request, &task, err));
@@ -338,6 +344,8 @@ static lk_status take_numbers(const lk_predict_request *request, lk_job *job, lk
 	job->fp8_recipe = (lk_fp8_recipe)recipe;
 	job->narrow_weights |= request->fp8_params;
 	job->narrow_activations |= request->fp8_activations;
+	request_take_int(&job->wide_first, request->bf16_layers);
+	request_take_int(&job->wide_last, request->bf16_layers);
 	if (request->zero) LK_TRY(lk_parse_int(request->zero, 0, 3, &zero, "--zero", err));
 	job->optimizer = (lk_optimizer)optimizer;
 	job->task = (lk_task)task;
@@ -354,9 +362,31 @@ static void take_attention(int kernel, lk_job *job) {
 	job->attn_library_said = certain;
 }
 
+/* "ulysses/8": groups of 8 exchange tokens for heads, a ring runs between them. */
+static lk_status take_cp_kind(lk_job *job, const char *text, lk_error *err) {
+	if (!text) return LK_OK;
+	char name[32];
+	int kind = job->cp_kind;
+	long long ranks = 0;
+	lk_copy(name, sizeof name, text);
+	char *slash = strchr(name, '/');
+	if (slash) {
+		*slash = '\0';
+		LK_TRY(lk_parse_int(slash + 1, 2, 1024, &ranks, "--cp-kind", err));
+	}
+	LK_TRY(request_take_name(&kind, name, cp_kinds, "--cp-kind", err));
+	if (slash && kind != LK_CP_ULYSSES) {
+		lk_fail(err, LK_ERR_INPUT, "--cp-kind", "a number of ranks goes with ulysses/N only");
+		return lk_hint(err, "use ulysses/%lld", ranks);
+	}
+	job->cp_kind = (lk_cp_kind)kind;
+	job->cp_heads = (int)ranks;
+	return LK_OK;
+}
+
 static lk_status request_take_layout(const lk_predict_request *request, lk_job *job,
                                      lk_error *err) {
-	int cp_kind = job->cp_kind, kernel = job->attn_kernel, dispatcher = job->dispatcher;
+	int kernel = job->attn_kernel, dispatcher = job->dispatcher;
 	request_take_int(&job->tp, request->tp);
 	request_take_int(&job->pp, request->pp);
 	request_take_int(&job->vp, request->vp);
@@ -384,10 +414,9 @@ static lk_status request_take_layout(const lk_predict_request *request, lk_job *
 			               sizeof job->pipeline_layout - 1);
 		lk_copy(job->pipeline_layout, sizeof job->pipeline_layout, request->pipeline_layout);
 	}
-	LK_TRY(request_take_name(&cp_kind, request->cp_kind, cp_kinds, "--cp-kind", err));
+	LK_TRY(take_cp_kind(job, request->cp_kind, err));
 	LK_TRY(request_take_name(&kernel, request->attention, kernels, "--attention", err));
 	LK_TRY(request_take_name(&dispatcher, request->dispatcher, dispatchers, "--dispatcher", err));
-	job->cp_kind = (lk_cp_kind)cp_kind;
 	if (request->attention) take_attention(kernel, job);
 	job->dispatcher = (lk_dispatcher)dispatcher;
 	job->dispatcher_said |= request->dispatcher != NULL;
@@ -415,6 +444,8 @@ static void take_switches(const lk_predict_request *request, lk_job *job) {
 	if (request->moe_imbalance > 0) job->moe_imbalance = request->moe_imbalance;
 	request_take_int(&job->max_connections, request->max_connections);
 	job->offload_optimizer |= request->offload_optimizer;
+	job->offload_activations |= request->offload_activations;
+	job->offload_params |= request->offload_params;
 	job->compile |= request->compile;
 	if (request->nccl) lk_copy(job->nccl, sizeof job->nccl, request->nccl);
 	const char *stack = request->stack ? request->stack : emitted_stack(request, job);
@@ -444,6 +475,16 @@ lk_status lk_request_check_stack(const char *stack, lk_error *err) {
 	return request_take_name(&unused, stack, names, "--stack", err);
 }
 
+static lk_status read_teacher(lk_arena *arena, const char *text, lk_job *job, lk_error *err) {
+	char unused[LK_MODEL_WARNING];
+	if (!text) return LK_OK;
+	lk_model *teacher = LK_NEW(arena, lk_model);
+	if (!teacher) return lk_oom(err);
+	job->teacher = teacher;
+	return request_looks_like_path(text) ? lk_model_read(text, NULL, teacher, unused, err)
+	                                     : lk_model_preset(text, teacher, err);
+}
+
 /* All of a request but the cluster, which the options on top do not look at; *launched: GPUs that
  * the launch line states. */
 static lk_status request_take_job(lk_arena *arena, const lk_predict_request *request, lk_asked *out,
@@ -454,6 +495,8 @@ static lk_status request_take_job(lk_arena *arena, const lk_predict_request *req
 	LK_TRY(read_model(request, out, err));
 	LK_TRY(take_numbers(request, &out->job, err));
 	LK_TRY(request_take_layout(request, &out->job, err));
+	LK_TRY(read_teacher(arena, request->teacher, &out->job, err));
+	LK_TRY(lk_request_pack(request->pack, &out->job, err));
 	if (takes_pairs(request)) LK_TRY(lk_job_check_reference(&out->job, err));
 	const char *lacks = out->job.dpo ? lk_job_lacks_reference(&out->job) : NULL;
 	if (lacks) { /* a configuration's: listed, as flags that cannot act are */
@@ -534,6 +577,9 @@ static void state_software(const lk_job *job, lk_predict_request *out) {
 		out->freeze_vision = job->freeze_tower;
 	}
 	out->offload_optimizer = job->offload_optimizer;
+	out->offload_activations = job->offload_activations;
+	out->offload_params = job->offload_params;
+	out->ema = stated_name(averages, job->average);
 	out->overlap_grad_reduce = job->overlap_grad_reduce;
 	out->overlap_param_gather = job->overlap_param_gather;
 	out->overlap_p2p = job->overlap_p2p;
@@ -554,6 +600,7 @@ static void state_software(const lk_job *job, lk_predict_request *out) {
 	out->fp8_recipe = stated_name(fp8_recipes, job->fp8_recipe);
 	out->fp8_params = job->narrow_weights;
 	out->fp8_activations = job->narrow_activations;
+	if (job->wide_first == job->wide_last) out->bf16_layers = job->wide_first;
 	out->nccl = stated_text(job->nccl);
 	out->stack = stated_text(job->stack);
 	out->release = stated_text(job->release);
@@ -568,6 +615,9 @@ lk_status lk_request_stated(lk_arena *arena, const lk_predict_request *request,
 	const lk_job *job = &line->job;
 	state_layout(job, out);
 	state_software(job, out);
+	if (job->cp_heads > 0 &&
+	    !(out->cp_kind = lk_arena_printf(arena, "%s/%d", out->cp_kind, job->cp_heads)))
+		return lk_oom(err);
 	if (job->recompute_said && !(out->recompute = lk_recompute_text(arena, job)))
 		return lk_oom(err);
 	*network = job->model.layers > 0;

@@ -117,6 +117,9 @@ typedef struct lk_asked {
 bool lk_request_launched(const lk_predict_request *request);
 lk_status lk_request_read(lk_arena *arena, const lk_predict_request *request, lk_asked *out,
                           lk_error *err);
+/* pack.c: --pack: documents in sequences of the job's length, whose shares it gets. LK_ERR_INPUT,
+ * LK_ERR_IO: what it names. */
+lk_status lk_request_pack(const char *text, lk_job *job, lk_error *err);
 /* The same before the job is completed: what was not given is open. */
 lk_status lk_request_take(lk_arena *arena, const lk_predict_request *request, lk_asked *out,
                           lk_error *err);

@@ -47,7 +47,8 @@ static void random_layout(lk_job *job, struct dice *dice) {
 	job->microbatches = PICK(dice, 0, 0, 1, 2, 4, 8, 16);
 	job->account_embedding = job->account_loss = roll(dice, 10) == 0;
 	job->sequence_parallel = either(dice);
-	job->cp_kind = (lk_cp_kind)roll(dice, 2);
+	job->cp_kind = (lk_cp_kind)roll(dice, 3);
+	job->cp_heads = job->cp_kind == LK_CP_ULYSSES && job->cp == 4 && roll(dice, 2) ? 2 : 0;
 	if (!job->model.image) job->seq = PICK(dice, 0, 128, 512, 1024, 2048, 4096);
 	if (!job->model.experts) return;
 	job->ep = PICK(dice, 1, 2, 4, 8);
@@ -72,6 +73,7 @@ static void random_sharding(lk_job *job, struct dice *dice) {
 	job->overlap_grad_reduce = either(dice);
 	job->overlap_param_gather = either(dice);
 	job->offload_optimizer = roll(dice, 4) == 0;
+	job->offload_activations = roll(dice, 4) == 0;
 	job->bucket_bytes = PICK(dice, 0, 0, 1, 100000000);
 }
 

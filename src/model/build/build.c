@@ -84,6 +84,11 @@ static void set_ranks(lk_graph *graph, const lk_job *job) {
 	graph->ranks.chains = (uint32_t)chains;
 	set_group(graph, LK_GROUP_TP, job->tp, 1);
 	set_group(graph, LK_GROUP_CP, job->cp, job->tp);
+	int heads = lk_job_head_ranks(job);
+	if (heads > 1 && heads < job->cp) {
+		set_group(graph, LK_GROUP_CP_HEADS, heads, job->tp);
+		set_group(graph, LK_GROUP_CP_RING, job->cp / heads, job->tp * heads);
+	}
 	set_group(graph, LK_GROUP_ETP, etp, 1);
 	set_group(graph, LK_GROUP_EP, ep, etp);
 	set_group(graph, LK_GROUP_DP, dp, job->tp);
@@ -502,19 +507,21 @@ static lk_status repeat_pass(struct lk_stage_builder *builder, const lk_slot *sl
 	return LK_OK;
 }
 
-/* The frozen reference of preference optimisation reads the micro-batch before the network does. */
-static lk_status reference_pass(struct lk_stage_builder *builder, const lk_slot *slot) {
+/* A frozen network, the reference of preference optimisation or a teacher, reads the micro-batch
+ * before the one that learns does. */
+static lk_status reference_pass(struct lk_stage_builder *builder, lk_builder *reference,
+                                const lk_slot *slot) {
 	const lk_block_pass alone = LK_BLOCK_FORWARD_ALONE;
 	uint32_t block;
-	LK_TRY(lk_build_embedding(builder->b, alone, &block));
+	LK_TRY(lk_build_embedding(reference, alone, &block));
 	LK_TRY(build_add_run(builder, slot, block, -1, 0));
 	LK_TRY(flush_run(builder));
-	for (int i = 0; i < builder->b->model->layers; i++) {
-		LK_TRY(lk_build_layer(builder->b, i, alone, &block));
+	for (int i = 0; i < reference->model->layers; i++) {
+		LK_TRY(lk_build_layer(reference, i, alone, &block));
 		LK_TRY(build_add_run(builder, slot, block, i, weights_event(builder)));
 	}
 	LK_TRY(flush_run(builder));
-	LK_TRY(lk_build_head(builder->b, alone, &block));
+	LK_TRY(lk_build_head(reference, alone, &block));
 	LK_TRY(build_add_run(builder, slot, block, -1, 0));
 	return flush_run(builder);
 }
@@ -526,7 +533,8 @@ static lk_status build_pass(struct lk_stage_builder *builder, const lk_slot *slo
 	int place = builder->schedule->place(&builder->shape, builder->stage, slot->chunk);
 	bool embedding = place == 0, head = place == builder->places - 1,
 		 forward = slot->pass == LK_PASS_F;
-	if (forward && job->dpo) LK_TRY(reference_pass(builder, slot));
+	if (forward && job->dpo) LK_TRY(reference_pass(builder, builder->b, slot));
+	if (forward && builder->b->teacher) LK_TRY(reference_pass(builder, builder->b->teacher, slot));
 	if (forward && embedding) LK_TRY(input_stages(builder, slot, false));
 	if (!forward && head) {
 		LK_TRY(end_block(builder, slot, true));
@@ -596,6 +604,14 @@ static lk_status gather_parameters(struct lk_stage_builder *builder) {
 	LK_TRY(lk_build_traffic_block(builder->b, "gather parameters", LK_OP_ALLGATHER,
 	                              builder->b->bytes * p.trained_dense,
 	                              builder->b->bytes * p.trained_experts, &c.block));
+	return call(builder, &c);
+}
+
+/* Parameters of the step before, on their way to the host beside this one. */
+static lk_status copy_average(struct lk_stage_builder *builder) {
+	lk_call c = {.repeat = 1, .microbatch = -1, .layer = -1, .pass = LK_PHASE_OTHER};
+	if (!lk_build_copies_average(builder->b->job)) return LK_OK;
+	LK_TRY(lk_build_average_block(builder->b, builder->stage, &c.block));
 	return call(builder, &c);
 }
 
@@ -677,6 +693,7 @@ static lk_status build_stage(lk_builder *builder, int stage, uint32_t *wire_bloc
 	if (status == LK_OK &&
 	    !lk_reserve(&builder->graph->programs.at[stage].calls, 4 * slots.count + 64))
 		status = lk_oom(builder->err);
+	if (status == LK_OK) status = copy_average(&s);
 	if (status == LK_OK) status = gather_parameters(&s);
 	if (status == LK_OK) status = walk_slots(&s, &slots);
 	lk_vec_free(&slots);
@@ -735,14 +752,19 @@ void lk_build_begin(lk_builder *builder, const lk_job *job, lk_graph *graph, lk_
 /* Of the whole step: for bounds, which need frames alone, nobody counts them. */
 static void set_model_flops(const lk_builder *builder) {
 	const lk_job *job = builder->job;
-	double sequence = builder->graph->tokens / job->gbs;
-	builder->graph->model_flops = trained_flops(job, (int)sequence) * job->gbs;
+	double whole = builder->graph->tokens / job->gbs;
+	/* packed documents as equal ones with as many pairs */
+	double share = lk_job_pack_share(job), sequence = share < 1 ? fmax(1, whole * share) : whole;
+	double sequences = share < 1 ? job->gbs * whole / floor(sequence) : job->gbs;
+	builder->graph->model_flops = trained_flops(job, (int)sequence) * sequences;
 	if (job->forward_only) builder->graph->model_flops /= 3;
 	if (job->dpo) /* the reference's forward pass */
-		builder->graph->model_flops += lk_model_flops(&job->model, (int)sequence) / 3 * job->gbs;
+		builder->graph->model_flops += lk_model_flops(&job->model, (int)sequence) / 3 * sequences;
+	if (job->teacher)
+		builder->graph->model_flops += lk_model_flops(job->teacher, (int)sequence) / 3 * sequences;
 	if (job->logit_share > 0)
 		builder->graph->model_flops -=
-			(1 - job->logit_share) * lk_model_head_flops(builder->model, sequence) * job->gbs;
+			(1 - job->logit_share) * lk_model_head_flops(builder->model, sequence) * sequences;
 }
 
 static lk_status build_step(lk_builder *builder, lk_error *err) {
@@ -775,8 +797,8 @@ static void set_software(lk_graph *graph, const lk_job *job) {
 }
 
 lk_status lk_build_graph(const lk_job *job, lk_graph **out, lk_error *err) {
-	lk_builder b, tower;
-	lk_job images;
+	lk_builder b, tower, reader;
+	lk_job images, teacher;
 	*out = lk_graph_new();
 	if (!*out) return lk_oom(err);
 	lk_build_begin(&b, job, *out, err);
@@ -785,6 +807,10 @@ lk_status lk_build_graph(const lk_job *job, lk_graph **out, lk_error *err) {
 		tower.frozen = !lk_job_trains_tower(job);
 		tower.discards = !lk_job_trains_projector(job);
 		b.tower = &tower;
+	}
+	if (lk_job_teacher(job, &teacher)) {
+		begin_passes(&reader, &teacher, *out, err);
+		b.teacher = &reader;
 	}
 	set_model_flops(&b);
 	set_software(*out, job);

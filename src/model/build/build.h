@@ -22,6 +22,7 @@ typedef struct lk_layer_shape {
 	bool cross;  /* decoder layer of an encoder-decoder: has cross-attention */
 	bool across; /* every query sees the whole of an encoder's output: cross-attention of such a
 	                layer, or a layer that reads an image */
+	bool wide;   /* in bf16 where other layers are in 8 or 4 bits */
 	int unit;    /* of a convolution net: kind of the block, from 1 on; else 0 */
 	double queries, keys; /* sequence lengths on this rank and in all */
 } lk_layer_shape;
@@ -73,7 +74,8 @@ typedef struct lk_builder {
 	double ffn; /* width of the dense feed-forward of the layer that is being built */
 	int shape_count;
 	uint32_t layer_block[LK_LAYER_SHAPES][LK_BLOCK_PASSES]; /* id + 1, 0: not built yet */
-	double layer_saved[LK_LAYER_SHAPES][2]; /* activations kept: without, with checkpointing */
+	double layer_kept[LK_LAYER_SHAPES][LK_BLOCK_PASSES]; /* of forward passes: bytes kept until the
+	                                                        backward pass */
 	uint32_t embed_block[LK_BLOCK_PASSES], head_block[LK_BLOCK_PASSES];
 	struct {
 		uint32_t first, second, block;
@@ -81,7 +83,8 @@ typedef struct lk_builder {
 	int pair_count;
 	uint32_t wait_block[2][2]; /* id + 1, by [joins the send streams][waits for an event] */
 
-	struct lk_builder *tower; /* of the encoder of images; NULL: none */
+	struct lk_builder *teacher; /* of a distillation; NULL: none */
+	struct lk_builder *tower;   /* of the encoder of images; NULL: none */
 	bool frozen;   /* of such an encoder: no gradient goes further back than its projector */
 	bool discards; /* nor to its projector: nothing is kept */
 } lk_builder;
@@ -148,6 +151,12 @@ void lk_build_stack(lk_builder *builder, bool decoder);
 lk_status lk_build_layer(lk_builder *builder, int layer, lk_block_pass pass, uint32_t *block);
 lk_status lk_build_embedding(lk_builder *builder, lk_block_pass pass, uint32_t *block);
 lk_status lk_build_head(lk_builder *builder, lk_block_pass pass, uint32_t *block);
+/* build_offload.c: what layers keep, in host memory meanwhile. Behind a forward pass it leaves,
+ * before a backward pass it has come, while that of the next layer comes. */
+void lk_build_keep_on_host(lk_builder *builder, double bytes);
+void lk_build_fetch_kept(lk_builder *builder, double bytes);
+/* Most that is on its way, bytes. */
+double lk_build_kept_moving(const lk_builder *builder);
 /* build_projector.c: from an encoder's tokens to the language model's, after its last norm. */
 void lk_build_projector(lk_builder *builder, bool forward);
 /* Two blocks run interleaved as one: DualPipe's overlapped forward and backward (build_pair.c). */
@@ -260,6 +269,10 @@ enum {
 };
 lk_status lk_build_tail(lk_builder *builder, int stage, lk_tail_part out[LK_TAIL_PARTS],
                         int *count);
+
+/* Whether the device copies its parameters for an average on the host; the block that does. */
+bool lk_build_copies_average(const lk_job *job);
+lk_status lk_build_average_block(lk_builder *builder, int stage, uint32_t *block);
 
 /* build_optimizer.c: blocks of matrices, one for each shape. */
 lk_status lk_build_matrix_blocks(lk_builder *builder, int stage, lk_tail_part *out, int *count);

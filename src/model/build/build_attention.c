@@ -5,6 +5,8 @@
 #include "model/build/build.h"
 #include "model/layout/job.h"
 
+#include <math.h>
+
 /* Widths on this rank. */
 struct lk_widths {
 	double q, kv, v;     /* columns of q, of k and v together, of the output */
@@ -107,17 +109,24 @@ static double chunk_keys(const lk_layer_shape *shape) {
 	return ((keys - rest) * size + rest * rest) / keys;
 }
 
+/* Length of equal sequences with as many pairs as those that are attended to, of the rank that has
+ * most: of packed documents shorter than all keys. */
+static double attended_keys(const lk_builder *builder, const lk_layer_shape *shape) {
+	const lk_job *job = builder->job;
+	return shape->keys * lk_job_pack_share(job) * lk_job_pack_busiest(job);
+}
+
 /* Query-key pairs that are computed: the lower triangle, or a band. Unbalanced context parallelism
  * makes the last rank's share 2 cp / (cp + 1) times the mean. */
 static double attention_pairs(const lk_builder *builder, const lk_layer_shape *shape) {
-	double all = shape->queries * shape->keys;
+	double keys = attended_keys(builder, shape), all = shape->queries * keys;
 	if (shape->layer.chunked)
-		all = shape->queries * chunk_keys(shape) * (shape->layer.causal ? 0.5 : 1);
-	else if (shape->layer.window > 0 && shape->layer.window < shape->keys)
+		all = shape->queries * fmin(keys, chunk_keys(shape)) * (shape->layer.causal ? 0.5 : 1);
+	else if (shape->layer.window > 0 && shape->layer.window < keys)
 		all = shape->queries * shape->layer.window *
-		      (shape->layer.causal ? 1 - 0.5 * shape->layer.window / shape->keys : 1);
+		      (shape->layer.causal ? 1 - 0.5 * shape->layer.window / keys : 1);
 	else if (shape->layer.causal) all *= 0.5;
-	double cp = builder->job->cp;
+	double cp = builder->job->cp / lk_job_head_ranks(builder->job);
 	if (shape->layer.causal && cp > 1 && builder->job->cp_balanced == LK_OFF)
 		all *= 2 * cp / (cp + 1);
 	return all * builder->batch;
@@ -141,10 +150,10 @@ static void attention_flash(lk_builder *builder, const lk_layer_shape *shape, st
 		2 * attention_pairs(builder, shape) * w.heads * (w.score + w.value) * (backward ? 2.5 : 1);
 	double bytes = builder->bytes * builder->tokens * (w.q + w.v) +
 	               builder->bytes * builder->batch * shape->keys * w.kv;
-	/* chunks are sequences of their own */
-	double chunks = shape->layer.chunked && shape->layer.window < shape->keys
-	                    ? shape->keys / chunk_keys(shape)
-	                    : 1;
+	/* chunks and documents are sequences of their own */
+	bool chunked = shape->layer.chunked && shape->layer.window < shape->keys;
+	double chunk = chunked ? chunk_keys(shape) : shape->keys,
+		   chunks = shape->keys / fmin(chunk, attended_keys(builder, shape));
 	attention_add(builder, backward,
 	              (lk_op){
 					  .m = shape->queries / chunks,
@@ -240,28 +249,63 @@ static void relative_scores(lk_builder *builder, const lk_layer_shape *shape, st
 	lk_build_release(builder, relative_saved(builder, w), LK_OWN_ACTIVATIONS);
 }
 
-/* Keys and values of the other context-parallel ranks: a ring hides during the attention it feeds,
- * an all-gather does not. Backward, keys and values come again and their gradients go back. */
-static void core(lk_builder *builder, const lk_layer_shape *shape, struct lk_widths w,
-                 bool backward) {
+/* Keys and values of the other context-parallel ranks, or of those between groups that exchange
+ * heads: a ring hides during the attention it feeds, an all-gather does not. Backward, keys and
+ * values come again and their gradients go back. */
+static void core_across(lk_builder *builder, const lk_layer_shape *shape, struct lk_widths w,
+                        bool backward) {
 	const lk_model *model = builder->model;
+	int heads = lk_job_head_ranks(builder->job);
+	unsigned group = heads > 1 ? LK_GROUP_CP_RING : LK_GROUP_CP;
 	double wide = w.kv;
 	if (is_sparse(builder)) wide = model->index_dim + model->kv_lora + model->qk_rope;
 	else if (model->attention == LK_ATTN_MLA) wide = w.heads * (w.score + w.value);
 	double total = builder->bytes * builder->batch * shape->keys * wide;
-	bool ring = builder->job->cp_kind == LK_CP_RING, exchange = builder->job->cp > 1;
+	bool ring = builder->job->cp_kind != LK_CP_ALLGATHER, exchange = builder->job->cp > heads;
 	if (exchange)
-		lk_build_collective(builder, LK_OP_ALLGATHER, LK_STREAM_CP, LK_GROUP_CP, "exchange_kv",
-		                    total, ring);
+		lk_build_collective(builder, LK_OP_ALLGATHER, LK_STREAM_CP, group, "exchange_kv", total,
+		                    ring);
 	if (model->relative_rows > 0 && !backward) relative_scores(builder, shape, w, false);
 	if (is_sparse(builder)) attention_sparse(builder, shape, w, backward);
 	else if (builder->job->attn_kernel == LK_KERNEL_UNFUSED) unfused(builder, shape, w, backward);
 	else attention_flash(builder, shape, w, backward);
 	if (model->relative_rows > 0 && backward) relative_scores(builder, shape, w, true);
 	if (exchange && backward)
-		lk_build_collective(builder, LK_OP_REDUCESCATTER, LK_STREAM_CP, LK_GROUP_CP,
-		                    "exchange_kv_grad", total, false);
+		lk_build_collective(builder, LK_OP_REDUCESCATTER, LK_STREAM_CP, group, "exchange_kv_grad",
+		                    total, false);
 	if (exchange) lk_build_wait(builder, LK_STREAM_CP);
+}
+
+static void exchange_heads(lk_builder *builder, const char *name, double columns) {
+	bool some = lk_job_head_ranks(builder->job) < builder->job->cp;
+	lk_build_collective(builder, LK_OP_ALLTOALL, LK_STREAM_CP,
+	                    some ? LK_GROUP_CP_HEADS : LK_GROUP_CP, name,
+	                    builder->bytes * builder->tokens * columns, false);
+}
+
+/* Attention over context-parallel ranks. Where they exchange tokens for heads (DeepSpeed-Ulysses,
+ * arXiv 2309.14509), each of u ranks has u times the tokens of a u-th of the heads in between, as
+ * many bytes and pairs as before. */
+static void core(lk_builder *builder, const lk_layer_shape *shape, struct lk_widths w,
+                 bool backward) {
+	double ranks = lk_job_head_ranks(builder->job);
+	if (ranks <= 1) {
+		core_across(builder, shape, w, backward);
+		return;
+	}
+	bool latent = builder->model->attention == LK_ATTN_MLA;
+	double keys = latent ? w.heads * (w.score + w.value) : w.kv;
+	struct lk_widths part = w;
+	lk_layer_shape longer = *shape;
+	part.q /= ranks, part.kv /= ranks, part.v /= ranks, part.heads /= ranks;
+	longer.queries *= ranks;
+	exchange_heads(builder, backward ? "exchange_output_grad" : "exchange_qkv",
+	               backward ? w.v : w.q + keys);
+	builder->tokens *= ranks;
+	core_across(builder, &longer, part, backward);
+	builder->tokens /= ranks;
+	exchange_heads(builder, backward ? "exchange_qkv_grad" : "exchange_output",
+	               backward ? w.q + keys : w.v);
 }
 
 static void positions(lk_builder *builder, const lk_layer_shape *shape, struct lk_widths w,

@@ -5,6 +5,29 @@
 #include "model/layout/job.h"
 #include "base/check.h"
 
+/* Pieces of weights in host memory come to the device before they are gathered from all. */
+static bool from_host(const lk_builder *builder, unsigned kind) {
+	return builder->job->offload_params && kind == LK_OP_ALLGATHER;
+}
+
+static uint32_t dp_inputs(const lk_builder *builder, unsigned kind, bool free_running) {
+	if (!free_running) return LK_JOIN(LK_STREAM_COMPUTE);
+	return from_host(builder, kind) ? LK_JOIN(LK_STREAM_COPY_BACK) : 0;
+}
+
+static void fetch_pieces(lk_builder *builder, double dense_bytes, double expert_bytes) {
+	double dense, experts;
+	lk_sizes_shards(builder->job, &dense, &experts);
+	lk_op op = {
+		.kind = LK_OP_COPY,
+		.stream = LK_STREAM_COPY_BACK,
+		.phase = builder->phase,
+		.name = "weights_from_host",
+		.bytes = dense_bytes / dense + expert_bytes / experts,
+	};
+	lk_graph_add(builder->graph, &op);
+}
+
 static void dp_one(lk_builder *builder, unsigned kind, unsigned group, const char *name,
                    double bytes, bool free_running, bool signal) {
 	if (bytes <= 0) return;
@@ -15,7 +38,7 @@ static void dp_one(lk_builder *builder, unsigned kind, unsigned group, const cha
 		.phase = builder->phase,
 		.name = name,
 		.bytes = bytes,
-		.join = free_running ? 0 : LK_JOIN(LK_STREAM_COMPUTE),
+		.join = dp_inputs(builder, kind, free_running),
 		.signal = signal,
 	};
 	lk_graph_add(builder->graph, &op);
@@ -31,6 +54,7 @@ void lk_build_traffic(lk_builder *builder, const char *name, unsigned kind, doub
 	bool hybrid = builder->job->sharding != LK_SHARD_NONE && builder->job->shard_group > 0 &&
 	              builder->job->shard_group < lk_sizes_dp_ranks(builder->job);
 	unsigned group = hybrid ? LK_GROUP_SHARD : LK_GROUP_DP;
+	if (from_host(builder, kind)) fetch_pieces(builder, dense_bytes, expert_bytes);
 	dp_one(builder, kind, LK_GROUP_EDP, name, expert_bytes, free_running,
 	       signal && dense_bytes <= 0);
 	dp_one(builder, kind, group, name, dense_bytes, free_running, signal);
@@ -98,8 +122,32 @@ static double matrix_bytes(const lk_job *job, int stage) {
 	       (2 * of.moments[1] + update * of.elements[1]) / experts;
 }
 
+/* Read the average and the parameter, write the average, in fp32. */
+static const double average_bytes = 12;
+
+/* The average on the host follows the parameters of the step before, which are copied beside this
+ * one (DeepSeek-V3, arXiv 2412.19437, section 3.2.3) and must have left before they change. */
+lk_status lk_build_average_block(lk_builder *builder, int stage, uint32_t *block) {
+	LK_ASSERT(stage >= 0 && stage < builder->job->pp);
+	lk_op op = {
+		.kind = LK_OP_COPY,
+		.stream = LK_STREAM_COPY,
+		.phase = LK_PHASE_OTHER,
+		.name = "average_to_host",
+		.bytes = builder->bytes * owned(builder->job, lk_sizes_stage(builder->job, stage)),
+	};
+	lk_graph_begin_block(builder->graph, "copy for the average");
+	lk_graph_add(builder->graph, &op);
+	return lk_graph_end_block(builder->graph, block, builder->err);
+}
+
+bool lk_build_copies_average(const lk_job *job) {
+	return job->average == LK_AVERAGE_HOST && !job->offload_optimizer && !job->forward_only;
+}
+
 static void optimizer(lk_builder *builder, int stage, double parameters) {
 	const lk_job *job = builder->job;
+	if (lk_build_copies_average(job)) lk_build_wait(builder, LK_STREAM_COPY);
 	if (!job->offload_optimizer) {
 		lk_build_memory(builder, LK_OP_OPTIMIZER, "optimizer",
 		                parameters * optimizer_bytes(job) + matrix_bytes(job, stage));
@@ -107,6 +155,8 @@ static void optimizer(lk_builder *builder, int stage, double parameters) {
 		bool widens = lk_sizes_gradient_bytes(job) < 4 && job->master_weights != LK_OFF &&
 		              lk_job_like_megatron(job);
 		lk_build_scratch(builder, parameters * (widens ? 4 : 2), LK_OWN_WORKSPACE);
+		if (job->average == LK_AVERAGE_DEVICE)
+			lk_build_memory(builder, LK_OP_OPTIMIZER, "average", parameters * average_bytes);
 		return;
 	}
 	lk_op down = {.kind = LK_OP_COPY,
@@ -120,7 +170,8 @@ static void optimizer(lk_builder *builder, int stage, double parameters) {
 	              .join = LK_JOIN(LK_STREAM_COPY),
 	              .phase = builder->phase,
 	              .name = "host_optimizer",
-	              .bytes = parameters * optimizer_bytes(job)};
+	              .bytes =
+	                  parameters * (optimizer_bytes(job) + (job->average ? average_bytes : 0))};
 	lk_op up = {.kind = LK_OP_COPY,
 	            .stream = LK_STREAM_COPY,
 	            .join = LK_JOIN(LK_STREAM_HOST),
@@ -129,8 +180,8 @@ static void optimizer(lk_builder *builder, int stage, double parameters) {
 	            .bytes = 2 * parameters};
 	lk_graph_add(builder->graph, &down);
 	lk_graph_add(builder->graph, &step);
-	lk_graph_add(builder->graph, &up);
-	lk_build_wait(builder, LK_STREAM_COPY);
+	if (!job->offload_params) lk_graph_add(builder->graph, &up);
+	lk_build_wait(builder, job->offload_params ? LK_STREAM_HOST : LK_STREAM_COPY);
 }
 
 static bool tied_across_stages(const lk_job *job) {

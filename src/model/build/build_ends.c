@@ -210,6 +210,9 @@ static void head_forward(lk_builder *builder) {
 	lk_build_gemm(builder, "lm_head", builder->tokens, vocabulary(builder), model->hidden);
 	lk_build_save(builder, head_saved(builder), LK_OWN_ACTIVATIONS);
 	ends_loss(builder);
+	if (builder->job->teacher) /* both distributions */
+		lk_build_memory(builder, LK_OP_LOSS, "distillation",
+		                2 * builder->bytes * builder->tokens * vocabulary(builder));
 }
 
 static void head_backward(lk_builder *builder) {
@@ -227,6 +230,8 @@ static void head_backward(lk_builder *builder) {
 	if (predicts_words(model)) {
 		double logits = builder->tokens * vocabulary(builder);
 		struct lk_logit_bytes each = logit_bytes(builder);
+		if (builder->job->teacher) /* reads both, adds to the gradient */
+			lk_build_memory(builder, LK_OP_LOSS, "distillation_grad", 3 * builder->bytes * logits);
 		lk_build_memory(builder, LK_OP_LOSS, "cross_entropy_grad",
 		                logits *
 		                    (ends_fused_loss(builder) ? 2 * builder->bytes : 8 + builder->bytes));

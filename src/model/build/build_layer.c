@@ -7,7 +7,8 @@
 #include "model/layout/job.h"
 
 static bool layer_same_shape(const lk_layer_shape *a, const lk_layer_shape *b) {
-	return lk_layer_same(&a->layer, &b->layer) && a->cross == b->cross && a->unit == b->unit;
+	return lk_layer_same(&a->layer, &b->layer) && a->cross == b->cross && a->unit == b->unit &&
+	       a->wide == b->wide;
 }
 
 static double sequence(const lk_builder *builder) {
@@ -37,6 +38,7 @@ static int shape_index(lk_builder *builder, int layer) {
 	lk_layer_shape shape = {
 		.layer = lk_model_layer(model, layer),
 		.cross = model->network == LK_NET_ENCDEC && decoder,
+		.wide = lk_job_is_wide(builder->job, layer),
 		.unit = model->network == LK_NET_CONV ? 1 + lk_convnet_unit(model, layer).kind : 0,
 		.queries = (decoder ? decoder_sequence(builder) : sequence(builder)) / builder->job->cp,
 		.keys = decoder ? decoder_sequence(builder) : sequence(builder),
@@ -266,8 +268,33 @@ static void layer_fill(lk_builder *builder, const lk_layer_shape *shape, int lay
 	layer_settle(builder);
 }
 
+/* The forward pass whose activations a backward pass needs; of other passes none. */
+static bool layer_forward_of(lk_block_pass pass, lk_block_pass *out) {
+	*out = pass == LK_BLOCK_BACKWARD_CHECKPOINT ? LK_BLOCK_FORWARD_CHECKPOINT : LK_BLOCK_FORWARD;
+	return pass == LK_BLOCK_BACKWARD || pass == LK_BLOCK_BACKWARD_CHECKPOINT;
+}
+
+/* Before a backward pass: what the forward pass kept, which is known when its block is built. */
+static lk_status layer_kept_of(lk_builder *builder, int layer, int s, lk_block_pass pass,
+                               double *kept) {
+	lk_block_pass forward;
+	uint32_t block;
+	if (!builder->job->offload_activations || !layer_forward_of(pass, &forward)) return LK_OK;
+	LK_TRY(lk_build_layer(builder, layer, forward, &block));
+	*kept = builder->layer_kept[s][forward];
+	return LK_OK;
+}
+
+static void keep_behind(lk_builder *builder, int s, lk_block_pass pass) {
+	if (pass != LK_BLOCK_FORWARD && pass != LK_BLOCK_FORWARD_CHECKPOINT) return;
+	builder->layer_kept[s][pass] = builder->saved;
+	lk_build_keep_on_host(builder, builder->saved);
+}
+
 lk_status lk_build_layer(lk_builder *builder, int layer, lk_block_pass pass, uint32_t *block) {
 	int s = shape_index(builder, layer);
+	double kept = 0;
+	if (!builder->layer_block[s][pass]) LK_TRY(layer_kept_of(builder, layer, s, pass, &kept));
 	lk_build_stack(builder, layer >= builder->model->layers);
 	if (!builder->layer_block[s][pass]) {
 		const lk_layer_shape *shape = &builder->shapes[s];
@@ -280,9 +307,19 @@ lk_status lk_build_layer(lk_builder *builder, int layer, lk_block_pass pass, uin
 		builder->saved = 0;
 		builder->pending = 0;
 		lk_graph_begin_block(builder->graph, name);
+		lk_build_fetch_kept(builder, kept);
 		double gathered = gather_before(builder, layer, pass);
+		const lk_job *job = builder->job;
+		lk_job wide;
+		if (shape->wide) {
+			wide = *job;
+			wide.dtype = LK_BF16;
+			builder->job = &wide;
+		}
 		if (shape->unit) lk_build_conv_layer(builder, layer, pass);
 		else layer_fill(builder, shape, layer, pass);
+		builder->job = job;
+		keep_behind(builder, s, pass);
 		scatter_behind(builder, layer, pass, gathered);
 		LK_TRY(lk_graph_end_block(builder->graph, block, builder->err));
 		builder->layer_block[s][pass] = *block + 1;

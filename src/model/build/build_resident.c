@@ -16,6 +16,12 @@ static double deferred_bytes(const lk_builder *builder, int stage) {
 	return each * (limit < job->microbatches ? limit : job->microbatches - 1);
 }
 
+/* A teacher's logits wait for those of the network that learns. */
+static double teacher_bytes(const lk_builder *builder) {
+	const lk_job *job = builder->job;
+	return job->teacher ? builder->bytes * builder->tokens * job->padded_vocab / builder->tp : 0;
+}
+
 /* The mask of a micro-batch, a byte per pair of positions. */
 static double mask_bytes(const lk_builder *builder) {
 	return builder->job->attention_mask
@@ -36,6 +42,7 @@ void lk_build_resident(const lk_builder *builder, int stage, double *bytes) {
 	bytes[LK_OWN_WEIGHTS] = held.weights;
 	bytes[LK_OWN_GRADIENTS] = held.gradients;
 	bytes[LK_OWN_OPTIMIZER] = held.optimizer;
-	bytes[LK_OWN_LOGITS] = deferred_bytes(builder, stage);
-	bytes[LK_OWN_BUFFERS] = wire_bytes(builder) + mask_bytes(builder);
+	bytes[LK_OWN_LOGITS] = deferred_bytes(builder, stage) + teacher_bytes(builder);
+	bytes[LK_OWN_BUFFERS] =
+		wire_bytes(builder) + mask_bytes(builder) + lk_build_kept_moving(builder);
 }

@@ -58,7 +58,8 @@ typedef enum lk_muon_tp {
 } lk_muon_tp;
 typedef enum lk_cp_kind {
 	LK_CP_RING,
-	LK_CP_ALLGATHER
+	LK_CP_ALLGATHER,
+	LK_CP_ULYSSES /* tokens are exchanged for heads */
 } lk_cp_kind;
 typedef enum lk_attn_kernel {
 	LK_KERNEL_FLASH,
@@ -71,6 +72,12 @@ typedef enum lk_attn_library {
 	LK_ATTN_LIBRARY_FLASH, /* FlashAttention-2 */
 	LK_ATTN_LIBRARY_FLASH3
 } lk_attn_library;
+/* A running average of the parameters, and where it is kept. */
+typedef enum lk_average {
+	LK_AVERAGE_NONE,
+	LK_AVERAGE_DEVICE,
+	LK_AVERAGE_HOST /* updated there while the next step runs */
+} lk_average;
 typedef enum lk_dispatcher {
 	LK_DISPATCH_ALLTOALL,
 	LK_DISPATCH_ALLGATHER,
@@ -85,6 +92,8 @@ typedef enum lk_schedule_kind {
 	LK_SCHED_DUALPIPE,
 	LK_SCHED_ZB_H2,
 	LK_SCHED_DUALPIPE_V,
+	LK_SCHED_V_HALF,
+	LK_SCHED_V_MIN,
 	LK_SCHEDULES,
 } lk_schedule_kind;
 
@@ -116,15 +125,19 @@ typedef struct lk_job {
 	bool narrow_base; /* adapters: frozen matrices of layers are kept in 4 bits (QLoRA) */
 	bool dpo; /* pairs of sequences, which a frozen reference network reads too; mbs and gbs count
 	             sequences */
-	bool forward_only; /* nothing is learned: forward passes that keep nothing, as for the
-	                      log-probabilities of sequences */
-	bool dora;         /* adapters: weights as direction and magnitude */
-	bool freeze_tower; /* the encoder of images is not trained, its projector is */
+	const lk_model *teacher; /* distillation: a frozen network that reads each micro-batch too;
+	                            NULL: none */
+	bool forward_only;       /* nothing is learned: forward passes that keep nothing, as for the
+	                            log-probabilities of sequences */
+	bool dora;               /* adapters: weights as direction and magnitude */
+	bool freeze_tower;       /* the encoder of images is not trained, its projector is */
 
 	int gpus;
 	int tp, pp, vp, cp, ep, etp, dp;
 	lk_switch sequence_parallel; /* default: on with tp > 1 */
 	lk_cp_kind cp_kind;
+	int cp_heads; /* ULYSSES: ranks that exchange tokens for heads, a ring between such groups; 0
+	                 all of cp */
 	lk_switch cp_balanced; /* zig-zag split of causal attention; default on */
 	lk_sharding sharding;
 	bool sharding_said;
@@ -139,8 +152,10 @@ typedef struct lk_job {
 
 	int mbs;
 	int gbs;
-	int seq;              /* of a decoder, or of the encoder */
-	int decoder_seq;      /* ENCDEC; 0: as seq */
+	int seq;                        /* of a decoder, or of the encoder */
+	int decoder_seq;                /* ENCDEC; 0: as seq */
+	double pack_share, pack_spread; /* documents packed into sequences: mean and deviation of the
+	                                   share of pairs that is left of a sequence; 0: one document */
 	int microbatch_group; /* interleaved: micro-batches that pass a chunk before the next one; 0: pp
 	                       */
 	int microbatches;     /* per data-parallel rank, derived: gbs / (mbs * dp) */
@@ -148,6 +163,7 @@ typedef struct lk_job {
 	lk_dtype dtype;  /* of the matrix multiplications */
 	bool dtype_said; /* else bf16 where the device has it, fp16, fp32 */
 	lk_optimizer optimizer;
+	lk_average average;
 	int muon_steps; /* Newton-Schulz iterations; default 5 */
 	lk_muon_tp muon_tp;
 	lk_dtype state_dtype;     /* of the optimizer's moments; LK_FP32 */
@@ -169,7 +185,9 @@ typedef struct lk_job {
 	                        MiB for DDP */
 
 	bool offload_optimizer;
-	lk_switch cuda_graphs; /* default off */
+	bool offload_params;      /* ZeRO-3: a rank's pieces of the weights are in host memory too */
+	bool offload_activations; /* what layers keep waits in host memory for the backward pass */
+	lk_switch cuda_graphs;    /* default off */
 	lk_attn_kernel attn_kernel;
 	lk_attn_library attn_library;  /* default: Transformer Engine's choice by architecture */
 	bool attn_library_said;        /* not the stack's usual one */
@@ -194,6 +212,7 @@ typedef struct lk_job {
 	int deferral_limit;            /* for so many micro-batches; 0 all */
 	bool narrow_weights;           /* fp8: the weights themselves are kept in 8 bits (Megatron's
 	                                  --fp8-param-gather) */
+	int wide_first, wide_last;     /* so many layers compute in bf16, others in 8 or 4 bits */
 	lk_fp8_recipe fp8_recipe;      /* of fp8 */
 	bool narrow_activations;       /* fp8: what gated activations take is kept in 8 bits (Megatron's
 	                                  --activation-func-fp8-input-store) */
@@ -271,6 +290,24 @@ static inline bool lk_job_sixteen_bit(const lk_job *job) {
 	return job->dtype != LK_FP32 && job->dtype != LK_TF32;
 }
 
+/* Of the pairs of a sequence those within its documents, on average; and on the data-parallel rank
+ * that has most of them in a step, over the average: others wait for it. 1 where nothing is packed.
+ */
+double lk_job_pack_share(const lk_job *job);
+double lk_job_pack_busiest(const lk_job *job);
+
+/* Whether a layer computes in bf16 where others compute in 8 or 4 bits. */
+static inline bool lk_job_is_wide(const lk_job *job, int layer) {
+	if (job->dtype < LK_FP8) return false;
+	return layer < job->wide_first || layer >= job->model.layers - job->wide_last;
+}
+
+/* Context-parallel ranks that exchange tokens for heads around attention; 1: none. */
+static inline int lk_job_head_ranks(const lk_job *job) {
+	if (job->cp_kind != LK_CP_ULYSSES) return 1;
+	return job->cp_heads > 0 ? job->cp_heads : job->cp;
+}
+
 /* Bytes of an element of a product's operand, with its share of the scaling factors. */
 static inline double lk_job_operand_bytes(const lk_job *job) {
 	bool blocks = job->dtype == LK_FP8 && job->fp8_recipe == LK_FP8_BLOCKWISE;
@@ -286,13 +323,15 @@ static inline bool lk_job_pairs(const lk_job *job) {
 
 /* Whether the chain of model chunks turns at the last rank, so that the first holds both ends. */
 static inline bool lk_job_folds(const lk_job *job) {
-	return job->schedule == LK_SCHED_ZB_V || job->schedule == LK_SCHED_DUALPIPE_V;
+	return job->schedule == LK_SCHED_ZB_V || job->schedule == LK_SCHED_V_HALF ||
+	       job->schedule == LK_SCHED_V_MIN || job->schedule == LK_SCHED_DUALPIPE_V;
 }
 
 /* Whether every backward pass is split into input and weight gradients. */
 static inline bool lk_job_splits_backward(const lk_job *job) {
 	return job->schedule == LK_SCHED_ZB_H1 || job->schedule == LK_SCHED_ZB_H2 ||
-	       job->schedule == LK_SCHED_ZB_V;
+	       job->schedule == LK_SCHED_ZB_V || job->schedule == LK_SCHED_V_HALF ||
+	       job->schedule == LK_SCHED_V_MIN;
 }
 
 /* DualPipe and DualPipeV split backward passes here and there, and pair the others with forward
@@ -452,6 +491,8 @@ int lk_job_stage_layers(const lk_job *job, int stage);
 lk_status lk_job_check_ranges(const lk_job *job, lk_error *err);
 lk_status lk_job_check_layout(const lk_job *job, lk_error *err);
 lk_status lk_job_check_switches(const lk_job *job, lk_error *err);
+/* Distillation: the job of the teacher's forward pass. False: there is none. */
+bool lk_job_teacher(const lk_job *job, lk_job *out);
 /* Why the job cannot run a reference network too; NULL: it can. The second refuses --dpo for it. */
 const char *lk_job_lacks_reference(const lk_job *job);
 lk_status lk_job_check_reference(const lk_job *job, lk_error *err);

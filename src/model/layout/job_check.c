@@ -121,6 +121,25 @@ static lk_status check_mlps(const lk_job *job, lk_error *err) {
 	return LK_OK;
 }
 
+/* Heads that context parallelism exchanges for tokens are whole, those of keys too. */
+static lk_status check_head_ranks(const lk_job *job, lk_error *err) {
+	const lk_model *model = &job->model;
+	int ranks = lk_job_head_ranks(job),
+		kv = model->kv_heads / job->tp > 0 ? model->kv_heads / job->tp : 1;
+	if (ranks <= 1) return LK_OK;
+	if (model->index_heads > 0 || model->relative_rows > 0) {
+		lk_fail(err, LK_ERR_INPUT, "--cp-kind", "exchanging the heads of %s is not modelled",
+		        model->index_heads > 0 ? "attention with an indexer" : "positions between tokens");
+		return lk_hint(err, "use ring or all-gather");
+	}
+	LK_TRY(job_check_divides("--cp-kind", "context-parallel ranks", job->cp, ranks, err));
+	LK_TRY(job_check_divides("--cp-kind", "heads of a tensor-parallel rank", model->heads / job->tp,
+	                         ranks, err));
+	if (model->attention != LK_ATTN_HEADS) return LK_OK;
+	return job_check_divides("--cp-kind", "key-value heads of a tensor-parallel rank", kv, ranks,
+	                         err);
+}
+
 static lk_status check_tp(const lk_job *job, lk_error *err) {
 	const lk_model *model = &job->model;
 	int mixers = lk_model_mixers(model);
@@ -302,6 +321,7 @@ static lk_status check_diffusion(const lk_job *job, lk_error *err) {
 lk_status lk_job_check_layout(const lk_job *job, lk_error *err) {
 	LK_TRY(check_convnet(job, err));
 	LK_TRY(check_tp(job, err));
+	LK_TRY(check_head_ranks(job, err));
 	LK_TRY(check_diffusion(job, err));
 	LK_TRY(check_adapters(job, err));
 	LK_TRY(lk_job_check_tower(job, err));
@@ -380,7 +400,93 @@ static lk_status check_optimizer(const lk_job *job, lk_error *err) {
 	return lk_hint(err, "leave it out, or use --optimizer adam");
 }
 
+/* Layers of a transformer whose backward pass is one, alone on the device. */
+static lk_status check_offload(const lk_job *job, lk_error *err) {
+	const char *why = NULL;
+	if (!job->offload_activations) return LK_OK;
+	if (job->model.network == LK_NET_CONV || job->model.tower.layers > 0)
+		why = "convolutions and encoders of images keep theirs on the device";
+	else if (lk_job_splits_backward(job) || lk_job_dualpipe(job) || lk_job_pairs(job))
+		why = "schedules that split or pair backward passes keep activations on the device";
+	else if (job->model.mtp_layers > 0) why = "modules of multi-token prediction keep theirs";
+	if (!why) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, "--offload-activations", "%s", why);
+	return lk_hint(err, "leave it out, or keep fewer: see --recompute");
+}
+
+/* A teacher of the same words runs where the network that learns does. */
+static lk_status check_teacher(const lk_job *job, lk_error *err) {
+	lk_job teacher;
+	const char *why = NULL;
+	if (!lk_job_teacher(job, &teacher)) return LK_OK;
+	const lk_model *of = &teacher.model, *model = &job->model;
+	if (of->network != LK_NET_DECODER || model->network != LK_NET_DECODER || !of->lm_head ||
+	    !model->lm_head || of->tower.layers > 0 || model->tower.layers > 0)
+		why = "distillation is of decoders of texts, by their logits";
+	else if (job->pp > 1) why = "the teacher's forward pass is modelled without a pipeline";
+	else if (job->dpo) why = "--dpo has a reference of its own";
+	else if (fabs((double)of->vocab - model->vocab) > 0.01 * model->vocab)
+		why = "its vocabulary is another one than the student's";
+	if (!why) return check_tp(&teacher, err);
+	lk_fail(err, LK_ERR_INPUT, "--teacher", "%s", why);
+	return lk_hint(err, job->pp > 1 ? "use --pp 1" : "leave it out");
+}
+
+/* Pieces of weights on the host go with the master copy there, and come before each gather. */
+static lk_status check_host_params(const lk_job *job, lk_error *err) {
+	if (!job->offload_params) return LK_OK;
+	if (job->sharding != LK_SHARD_ZERO3 || !job->offload_optimizer) {
+		lk_fail(err, LK_ERR_INPUT, "--offload-params",
+		        job->sharding != LK_SHARD_ZERO3
+		            ? "only weights that are sharded wait on the host"
+		            : "the master copy of the weights is on the device");
+		return lk_hint(err, "use --zero 3 --offload-optimizer");
+	}
+	if (lk_sizes_dp_ranks(job) > 1 && job->task != LK_TASK_LORA) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, "--offload-params",
+	        job->task == LK_TASK_LORA ? "frozen weights on the host are not modelled"
+	                                  : "weights are gathered from no other ranks");
+	return lk_hint(err, "leave it out");
+}
+
+static lk_status check_average(const lk_job *job, lk_error *err) {
+	if (job->average != LK_AVERAGE_DEVICE || !job->offload_optimizer) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, "--ema", "the parameters that are averaged are on the host");
+	return lk_hint(err, "use --ema host");
+}
+
+static lk_status check_wide(const lk_job *job, lk_error *err) {
+	int wide = job->wide_first + job->wide_last;
+	if (wide <= job->model.layers) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, "--bf16-layers", "%d first and %d last of %d layers",
+	        job->wide_first, job->wide_last, job->model.layers);
+	return lk_hint(err, "use at most %d", job->model.layers / 2);
+}
+
+/* Documents that attend within themselves: kernels of fused attention over texts. */
+static lk_status check_pack(const lk_job *job, lk_error *err) {
+	const lk_model *model = &job->model;
+	const char *why = NULL;
+	if (!(job->pack_share > 0)) return LK_OK;
+	if (model->network != LK_NET_DECODER && model->network != LK_NET_ENCODER)
+		why = "only sequences of one decoder or encoder of texts are packed";
+	else if (model->tower.layers > 0) why = "packing of texts with images is not modelled";
+	else if (model->index_heads > 0)
+		why = "the keys that an indexer chooses of documents are not modelled";
+	else if (job->attn_kernel == LK_KERNEL_UNFUSED)
+		why = "attention that is not fused computes all pairs of a sequence anyway";
+	if (!why) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, "--pack", "%s", why);
+	return lk_hint(err, "leave it out");
+}
+
 lk_status lk_job_check_switches(const lk_job *job, lk_error *err) {
+	LK_TRY(check_pack(job, err));
+	LK_TRY(check_wide(job, err));
+	LK_TRY(check_teacher(job, err));
+	LK_TRY(check_host_params(job, err));
+	LK_TRY(check_average(job, err));
+	LK_TRY(check_offload(job, err));
 	LK_TRY(check_recompute(job, err));
 	LK_TRY(check_optimizer(job, err));
 	LK_TRY(check_pairs(job, err));

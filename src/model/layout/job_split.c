@@ -318,7 +318,8 @@ static lk_status check_stated(const lk_job *job, lk_error *err) {
 	if (lk_job_folds(job) || job->account_embedding || job->account_loss) {
 		lk_fail(err, LK_ERR_INPUT, where, "stated layers do not go with %s",
 		        lk_job_folds(job)
-		            ? "zb-v or dualpipev, whose first rank holds the first and the last chunk"
+		            ? "zb-v, v-half, v-min or dualpipev, whose first rank holds the first and "
+		              "the last chunk"
 		            : "an embedding or loss that counts as a layer");
 		return lk_hint(err, "state one of the two");
 	}

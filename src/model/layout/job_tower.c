@@ -12,6 +12,7 @@ bool lk_job_tower(const lk_job *job, lk_job *out) {
 	out->mbs = job->mbs * job->model.tower.images;
 	out->decoder_seq = out->padded_vocab = 0;
 	out->logit_share = 0;
+	out->pack_share = 0;
 	out->ep = 1;
 	out->etp = job->tp;
 	/* what runs again does so in both, as far as an encoder has it, and in all of its layers */

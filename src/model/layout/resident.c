@@ -45,6 +45,21 @@ static lk_rank_params whole_latent(const lk_job *job, int stage) {
 	                        .trained_dense = job->task == LK_TASK_LORA ? 0 : layers * each};
 }
 
+/* Parameters of a stage's layers that compute in bf16. */
+static double wide_layers(const lk_job *job, int stage) {
+	double sum = 0;
+	if (job->wide_first + job->wide_last == 0) return 0;
+	for (int chunk = 0, first; chunk < job->vp; chunk++) {
+		int count = lk_job_chunk_layers(job, stage, chunk, &first);
+		for (int i = 0; i < count; i++) {
+			if (!lk_job_is_wide(job, first + i)) continue;
+			lk_rank_params layer = lk_sizes_layer(job, first + i);
+			sum += layer.dense + layer.experts;
+		}
+	}
+	return sum;
+}
+
 /* Copies of the layers' weights that Transformer Engine keeps in 8 or 4 bits, as they are and
  * transposed. */
 static double narrow_copies(const lk_job *job, int stage, lk_rank_params p) {
@@ -55,7 +70,7 @@ static double narrow_copies(const lk_job *job, int stage, lk_rank_params p) {
 	if (lk_sizes_has_embedding(job, stage))
 		ends += lk_sizes_embedding(job).dense + lk_sizes_tower(job).dense;
 	if (lk_sizes_has_head(job, stage)) ends += lk_sizes_head(job).dense;
-	double layers = p.dense + p.experts - ends;
+	double layers = p.dense + p.experts - ends - wide_layers(job, stage);
 	double instead = job->narrow_weights ? 2 : 0; /* of the 16-bit weights */
 	return (2 * lk_job_operand_bytes(job) - instead) * layers;
 }
@@ -89,6 +104,14 @@ static double narrow_saving(const lk_job *job, int stage) {
 	return (2 - LK_NF4_BYTES) * elements;
 }
 
+/* A teacher's weights, a copy in 16 bits. */
+static double teacher_weights(const lk_job *job) {
+	lk_job teacher;
+	if (!lk_job_teacher(job, &teacher)) return 0;
+	lk_rank_params p = lk_sizes_stage(&teacher, 0);
+	return (lk_job_sixteen_bit(job) ? 2 : 4) * (p.dense + p.experts);
+}
+
 lk_resident lk_sizes_resident(const lk_job *job, int stage) {
 	LK_ASSERT(stage >= 0 && stage < job->pp);
 	lk_rank_params p = lk_sizes_stage(job, stage);
@@ -110,6 +133,7 @@ lk_resident lk_sizes_resident(const lk_job *job, int stage) {
 		if (!lk_job_sixteen_bit(job)) weight = 4;
 		else if (lk_job_uses_deepspeed(job)) weight = 2;
 		else weight = 0;
+		if (job->offload_params) weight = 0;
 		r.weights = weight * sharded + 2 * frozen / dense;
 	} else {
 		r.weights =
@@ -121,6 +145,7 @@ lk_resident lk_sizes_resident(const lk_job *job, int stage) {
 	if (job->dpo && job->task != LK_TASK_LORA)
 		r.weights += (lk_job_sixteen_bit(job) ? 2 : 4) * held /
 		             (job->sharding == LK_SHARD_ZERO3 ? dense : 1);
+	r.weights += teacher_weights(job) / (job->sharding == LK_SHARD_ZERO3 ? dense : 1);
 	/* a gradient has the format of its parameter: the fp32 shard of FSDP */
 	bool wide =
 		job->sharding == LK_SHARD_ZERO3 && lk_job_sixteen_bit(job) && job->master_weights != LK_OFF;
@@ -132,5 +157,6 @@ lk_resident lk_sizes_resident(const lk_job *job, int stage) {
 	                                     : lk_sizes_state_bytes(job) * state +
 	                                           (of.moments[0] + of.statistics[0]) / dense +
 	                                           (of.moments[1] + of.statistics[1]) / experts;
+	if (job->average == LK_AVERAGE_DEVICE) r.optimizer += 4 * state;
 	return r;
 }

@@ -11,6 +11,8 @@ static const lk_schedule *const table[LK_SCHEDULES] = {
 	[LK_SCHED_DUALPIPE] = &lk_schedule_dualpipe,
 	[LK_SCHED_ZB_H2] = &lk_schedule_zb_h2,
 	[LK_SCHED_DUALPIPE_V] = &lk_schedule_dualpipe_v,
+	[LK_SCHED_V_HALF] = &lk_schedule_v_half,
+	[LK_SCHED_V_MIN] = &lk_schedule_v_min,
 };
 
 const lk_schedule *lk_schedule_get(lk_schedule_kind kind) {

@@ -75,8 +75,8 @@ lk_status lk_schedule_walk(const lk_schedule *schedule, const lk_schedule_shape 
  * that all of them make, and the writing of slots. Private to the schedules. */
 
 extern const lk_schedule lk_schedule_gpipe, lk_schedule_1f1b, lk_schedule_interleaved,
-	lk_schedule_zb_h1, lk_schedule_zb_h2, lk_schedule_zb_v, lk_schedule_dualpipe,
-	lk_schedule_dualpipe_v;
+	lk_schedule_zb_h1, lk_schedule_zb_h2, lk_schedule_zb_v, lk_schedule_v_half, lk_schedule_v_min,
+	lk_schedule_dualpipe, lk_schedule_dualpipe_v;
 
 /* Limits that keep every index in an int and one rank's list within memory. No real job comes near
  * them. */
@@ -104,5 +104,7 @@ static inline void lk_slot_put(lk_slots *out, lk_pass pass, int chunk, int micro
 /* place() of a schedule whose chunk c on stage s is virtual stage c*p + s; with one chunk the stage
  * itself. */
 int lk_schedule_place_round(const lk_schedule_shape *shape, int stage, int chunk);
+/* place() of a schedule of two chunks whose chain turns at the last rank, like a V. */
+int lk_schedule_place_folded(const lk_schedule_shape *shape, int stage, int chunk);
 
 #endif

@@ -1,5 +1,5 @@
 /* schedule_shape.c: what the pipeline schedules share: shapes that run, the slots of a rank, the
- * round-robin placement. */
+ * placements. */
 #include "model/layout/schedule.h"
 
 static lk_status out_of_range(const lk_schedule *schedule, const char *what, int value, int limit,
@@ -40,4 +40,8 @@ lk_status lk_schedule_begin(const lk_schedule *schedule, const lk_schedule_shape
 
 int lk_schedule_place_round(const lk_schedule_shape *shape, int stage, int chunk) {
 	return chunk * shape->stages + stage;
+}
+
+int lk_schedule_place_folded(const lk_schedule_shape *shape, int stage, int chunk) {
+	return chunk == 0 ? stage : 2 * shape->stages - 1 - stage;
 }

@@ -85,10 +85,6 @@ static lk_status v_order(const lk_schedule_shape *shape, int stage, lk_slots *ou
 	return LK_OK;
 }
 
-static int v_place(const lk_schedule_shape *shape, int stage, int chunk) {
-	return chunk == 0 ? stage : 2 * shape->stages - 1 - stage;
-}
-
 const lk_schedule lk_schedule_zb_v = {
 	.kind = LK_SCHED_ZB_V,
 	.name = "zb-v",
@@ -96,5 +92,5 @@ const lk_schedule lk_schedule_zb_v = {
 	.fixed_chunks = 2,
 	.check = v_check,
 	.order = v_order,
-	.place = v_place,
+	.place = lk_schedule_place_folded,
 };

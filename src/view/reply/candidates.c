@@ -63,7 +63,7 @@ static const struct row rows[] = {
 	{NULL, "muon-tp-mode", NULL, {"duplicated", "distributed", "blockwise"}},
 	{NULL, "task", NULL, {"pretrain", "sft", "lora"}},
 	{NULL, "attention", NULL, {"flash", "cudnn", "fa2", "fa3", "unfused"}},
-	{NULL, "cp-kind", NULL, {"ring", "all-gather"}},
+	{NULL, "cp-kind", NULL, {"ring", "all-gather", "ulysses"}},
 	{NULL, "dispatcher", NULL, {"alltoall", "allgather", "node"}},
 	{NULL, "stack", NULL, {"megatron", "nemo", "fsdp", "llm-foundry", "torchtitan", "deepspeed"}},
 	{"predict", "ranks", NULL, {"all"}},

@@ -1,0 +1,65 @@
+/* pack.c: documents of given lengths in sequences of a job's length: what attention within them
+ * takes of all pairs, and how far that spreads. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/text.h"
+#include "rollout/rollout.h"
+#include "step/step.h"
+
+enum {
+	PACK_DOCUMENTS = 200000, /* so many are laid one after another */
+};
+
+/* "lognormal:800", "800", or a file with one length a line. */
+static lk_status read_documents(const char *text, double *lengths, size_t count, lk_error *err) {
+	const char *colon = strchr(text, ':'), *mean = colon ? colon + 1 : text;
+	int kind = colon ? -1 : LK_LENGTHS_LOGNORMAL;
+	for (int i = 0; colon && lk_length_kind_names[i]; i++)
+		if (strlen(lk_length_kind_names[i]) == (size_t)(colon - text) &&
+		    strncmp(text, lk_length_kind_names[i], (size_t)(colon - text)) == 0)
+			kind = i;
+	char *end;
+	double tokens = strtod(mean, &end);
+	if (kind < 0 || end == mean || *end) return lk_lengths_read(text, count, lengths, err);
+	if (!(tokens >= 1 && tokens <= 1e9)) {
+		lk_fail(err, LK_ERR_INPUT, "--pack", "documents of %g tokens", tokens);
+		return lk_hint(err, "give a mean of 1 to 1e9 tokens");
+	}
+	lk_lengths_spread((lk_length_kind)kind, tokens, 0, 1, count, lengths);
+	return LK_OK;
+}
+
+/* Documents follow one another; what does not fit into a sequence begins the next one. */
+static void pack_documents(const double *lengths, size_t count, lk_job *job) {
+	double room = job->seq, pairs = 0, sum = 0, squares = 0, sequences = 0,
+		   all = (double)job->seq * job->seq;
+	for (size_t i = 0; i < count; i++)
+		for (double left = lengths[i]; left > 0 && sequences < PACK_DOCUMENTS;) {
+			double piece = fmin(left, room);
+			pairs += piece * piece / all;
+			left -= piece, room -= piece;
+			if (room > 0) continue;
+			sum += pairs, squares += pairs * pairs, sequences++;
+			pairs = 0, room = job->seq;
+		}
+	if (sequences < 1) sum = pairs, sequences = 1, squares = pairs * pairs;
+	job->pack_share = sum / sequences;
+	job->pack_spread = sqrt(fmax(0, squares / sequences - job->pack_share * job->pack_share));
+}
+
+lk_status lk_request_pack(const char *text, lk_job *job, lk_error *err) {
+	lk_arena arena = LK_ARENA_INIT;
+	if (!text) return LK_OK;
+	if (job->seq <= 0) {
+		lk_fail(err, LK_ERR_INPUT, "--pack", "nothing states how long a packed sequence is");
+		return lk_hint(err, "give --seq with it");
+	}
+	double *lengths = LK_ARRAY(&arena, double, PACK_DOCUMENTS);
+	lk_status status = lengths ? read_documents(text, lengths, PACK_DOCUMENTS, err) : lk_oom(err);
+	if (status == LK_OK) pack_documents(lengths, PACK_DOCUMENTS, job);
+	lk_arena_free(&arena);
+	return status;
+}
