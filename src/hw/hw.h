@@ -148,9 +148,13 @@ typedef struct lk_interconnect {
 	                       nodes of a router, routers of a group, global links of a router; torus:
 	                       nodes along each dimension */
 	double ratio[LK_TIERS];      /* tree, rails: bandwidth down over bandwidth up, 1 or more */
-	double rate[LK_TIERS];       /* dragonfly, torus: bytes/s of a link and direction; 0: as all
-	                                NICs of a node have */
+	double rate[LK_TIERS];       /* bytes/s and direction. Tree, rails: of all that a switch has
+	                                towards the top; 0: by the ratio. Dragonfly, torus: of a link;
+	                                0: as all NICs of a node have */
+	double latency_s[LK_TIERS];  /* added to a message that takes the tier: of a tree's for the way
+	                                up and down together, else for each link */
 	double background[LK_TIERS]; /* share that other jobs take, 0 to less than 1 */
+	bool sharp;                  /* tree, rails: switches reduce */
 } lk_interconnect;
 
 /* "leaf", "spine", "core" of trees; "local", "global"; "x", "y", "z"; NULL: no such tier. */

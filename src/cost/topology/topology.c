@@ -1,9 +1,10 @@
 /* topology.c: a network as links with capacities, and the way of a flow over them.
  *
  * Rates are in the line rate B of all NICs of a node. What a switch of a tree has up to the next
- * tier is what it has down divided by its ratio: a leaf of s nodes at k:1 has s B / k each way, one
- * rail of R of it s B / (R k). The links of a switch to its parents count as one, as flows are
- * spread over them evenly: two flows hashed onto one link (ECMP) are not modelled. */
+ * tier is what it has down divided by its ratio, or what is stated: a leaf of s nodes at k:1 has
+ * s B / k each way, one rail of R of it s B / (R k). The links of a switch to its parents count as
+ * one, as flows are spread over them evenly: two flows hashed onto one link (ECMP) are not
+ * modelled. */
 #include "cost/topology/topology.h"
 
 #include "base/check.h"
@@ -80,12 +81,20 @@ double lk_link_capacity(const lk_net_links *topology, uint32_t link) {
 	double whole = 1;
 	if (is_tree(topology)) {
 		whole = 1.0 / topology->rails;
-		for (int t = 0; t <= tier; t++) whole *= net->size[t] / net->ratio[t];
-		if (tier > 0) whole *= topology->rails; /* spine switches join all rails */
+		for (int t = 0; t <= tier; t++) {
+			whole *= net->size[t] / net->ratio[t];
+			if (t == 1) whole *= topology->rails; /* spine switches join all rails */
+			if (net->rate[t] > 0) whole = net->rate[t] / topology->node_rate;
+		}
 	} else if (net->rate[tier] > 0) {
 		whole = net->rate[tier] / topology->node_rate;
 	}
 	return whole * (1 - net->background[tier]);
+}
+
+double lk_link_latency(const lk_net_links *topology, uint32_t link) {
+	double latency = topology->net->latency_s[lk_link_tier(topology, link)];
+	return is_tree(topology) ? latency / 2 : latency;
 }
 
 /* ---- ways ---- */
