@@ -162,6 +162,11 @@ const char *lk_tier_name(lk_net_kind kind, int tier);
 /* How many tiers it has. */
 int lk_interconnect_tiers(const lk_interconnect *net);
 
+/* Reads a network of `places` alike ends, as in "tree 4*2 leaf 10g 20ms". LK_ERR_INPUT, with
+ * `where`: not understood, too small, or rails, which need nodes with several NICs. */
+lk_status lk_interconnect_parse(const char *text, long long places, const char *where,
+                                lk_interconnect *out, lk_error *err);
+
 /* A cluster: runs of equal nodes, in rank order. */
 typedef struct lk_cluster {
 	int groups;              /* runs of equal nodes */

@@ -252,20 +252,21 @@ lk_status lk_interconnect_check(const lk_interconnect *net, const char *where, l
 	return lk_hint(err, "leave sharp out, or say tree or rails");
 }
 
-static lk_status torus_fits(const lk_interconnect *net, long long nodes, lk_error *err) {
+static lk_status torus_fits(const lk_interconnect *net, long long nodes, const char *where,
+                            lk_error *err) {
 	long long places = 1;
 	for (int i = 0; i < net->sizes; i++) places *= net->size[i];
 	if (nodes <= places) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, "cluster", "the torus has %lld places for %lld nodes", places,
-	        nodes);
+	lk_fail(err, LK_ERR_INPUT, where, "the torus has %lld places for %lld nodes", places, nodes);
 	return lk_hint(err, "give a larger one");
 }
 
-static lk_status dragonfly_fits(const lk_interconnect *net, long long nodes, lk_error *err) {
+static lk_status dragonfly_fits(const lk_interconnect *net, long long nodes, const char *where,
+                                lk_error *err) {
 	long long group = (long long)net->size[0] * net->size[1], groups = (nodes + group - 1) / group,
 			  links = (long long)net->size[1] * net->size[2];
 	if (groups - 1 <= links) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, "cluster",
+	lk_fail(err, LK_ERR_INPUT, where,
 	        "the dragonfly has %lld groups, but a group has links to %lld others alone", groups,
 	        links);
 	return lk_hint(err, "give larger groups, or more links of a router to other groups");
@@ -293,9 +294,33 @@ lk_status lk_interconnect_fits(const lk_cluster *cluster, lk_error *err) {
 		return lk_hint(err, "say it of a tier, as in tree 16 leaf %g:1", cluster->oversubscription);
 	}
 	switch (net->kind) {
-	case LK_NET_TORUS: return torus_fits(net, nodes, err);
-	case LK_NET_DRAGONFLY: return dragonfly_fits(net, nodes, err);
+	case LK_NET_TORUS: return torus_fits(net, nodes, "cluster", err);
+	case LK_NET_DRAGONFLY: return dragonfly_fits(net, nodes, "cluster", err);
 	case LK_NET_RAILS: return rails_fit(cluster, err);
+	default: return LK_OK;
+	}
+}
+
+lk_status lk_interconnect_parse(const char *text, long long places, const char *where,
+                                lk_interconnect *out, lk_error *err) {
+	lk_error why = {0};
+	lk_status status = lk_interconnect_read(&text, out, &why);
+	if (status != LK_OK) {
+		lk_fail(err, status, where, "%s", why.what);
+		return lk_hint(err, "%s", why.hint);
+	}
+	if (*text) {
+		char shown[64];
+		lk_fail(err, LK_ERR_INPUT, where, "'%s' is not understood",
+		        lk_escape(text, shown, sizeof shown));
+		return lk_hint(err, "write it as in tree 16 leaf 4:1");
+	}
+	switch (out->kind) {
+	case LK_NET_TORUS: return torus_fits(out, places, where, err);
+	case LK_NET_DRAGONFLY: return dragonfly_fits(out, places, where, err);
+	case LK_NET_RAILS:
+		lk_fail(err, LK_ERR_INPUT, where, "rails join the NICs of nodes");
+		return lk_hint(err, "say tree");
 	default: return LK_OK;
 	}
 }

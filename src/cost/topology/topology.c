@@ -26,6 +26,34 @@ static uint32_t torus_size(const lk_net_links *topology, int dimension) {
 	return dimension < topology->net->sizes ? (uint32_t)topology->net->size[dimension] : 1;
 }
 
+/* Counts what the nodes need. */
+static void topology_count(lk_net_links *topology) {
+	const lk_interconnect *net = topology->net;
+	if (is_tree(topology)) {
+		uint32_t under = topology->nodes;
+		for (int tier = 0; tier < net->sizes; tier++) {
+			under = of_each(under, net->size[tier]);
+			topology->switches[tier] = tier ? under : under * topology->rails;
+			topology->links += 2 * topology->switches[tier];
+		}
+	} else if (net->kind == LK_NET_DRAGONFLY) {
+		uint32_t routers = (uint32_t)net->size[1];
+		topology->groups = of_each(of_each(topology->nodes, net->size[0]), net->size[1]);
+		topology->links = topology->groups * (routers * routers + routers * (uint32_t)net->size[2]);
+	} else {
+		topology->links = torus_size(topology, 0) * torus_size(topology, 1) *
+		                  torus_size(topology, 2) * LK_TIERS * 2;
+	}
+}
+
+lk_net_links lk_topology_of_places(const lk_interconnect *net, uint32_t places, double node_rate) {
+	lk_net_links topology = {
+		.net = net, .nodes = places, .rails = 1, .crosses = true, .node_rate = node_rate};
+	LK_ASSERT(net->kind != LK_NET_FLAT && net->kind != LK_NET_RAILS);
+	topology_count(&topology);
+	return topology;
+}
+
 lk_net_links lk_topology_of(const lk_cluster *cluster) {
 	const lk_interconnect *net = &cluster->net;
 	lk_net_links topology = {.net = net, .rails = 1, .crosses = true};
@@ -38,21 +66,7 @@ lk_net_links lk_topology_of(const lk_cluster *cluster) {
 		if (node->intra == LK_INTRA_PCIE) topology.crosses = false;
 	}
 	if (net->kind == LK_NET_RAILS) topology.rails = (uint32_t)cluster->node[0].nics;
-	if (is_tree(&topology)) {
-		uint32_t under = topology.nodes;
-		for (int tier = 0; tier < net->sizes; tier++) {
-			under = of_each(under, net->size[tier]);
-			topology.switches[tier] = tier ? under : under * topology.rails;
-			topology.links += 2 * topology.switches[tier];
-		}
-	} else if (net->kind == LK_NET_DRAGONFLY) {
-		uint32_t routers = (uint32_t)net->size[1];
-		topology.groups = of_each(of_each(topology.nodes, net->size[0]), net->size[1]);
-		topology.links = topology.groups * (routers * routers + routers * (uint32_t)net->size[2]);
-	} else {
-		topology.links = torus_size(&topology, 0) * torus_size(&topology, 1) *
-		                 torus_size(&topology, 2) * LK_TIERS * 2;
-	}
+	topology_count(&topology);
 	return topology;
 }
 

@@ -74,6 +74,8 @@ typedef struct lk_net_links {
 
 /* The network of a cluster whose `net` is not flat. */
 lk_net_links lk_topology_of(const lk_cluster *cluster);
+/* A network of so many alike places, each with node_rate bytes/s into it; not flat, not rails. */
+lk_net_links lk_topology_of_places(const lk_interconnect *net, uint32_t places, double node_rate);
 int lk_link_tier(const lk_net_links *topology, uint32_t link);
 /* What other jobs leave of it. */
 double lk_link_capacity(const lk_net_links *topology, uint32_t link);
