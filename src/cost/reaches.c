@@ -82,6 +82,13 @@ void lk_reach_traffic_usual(unsigned used[LK_GROUPS]) {
 	used[LK_GROUP_PP] |= 1U << LK_TRAFFIC_CHAIN;
 }
 
+/* Whether it is among the flows: to switches that reduce whatever a tree would sum, where they do.
+ */
+static bool reach_sends(unsigned flows, lk_traffic flow, const lk_interconnect *net) {
+	if (flow == LK_TRAFFIC_SWITCHES) return net->sharp && flows & 1U << LK_TRAFFIC_TREE;
+	return flows & 1U << flow;
+}
+
 /* ---- stations ---- */
 
 /* A rank that the cluster has no GPU for counts as its first. */
@@ -179,6 +186,7 @@ static double reach_round(double share) {
 static void reach_take(const lk_users *users, uint32_t user, double busy, lk_traffic_share *out) {
 	if (!(busy > 0)) return;
 	out->rate = fmax(reach_round(users->rate.at[user]), 1e-9);
+	out->latency_s = users->latency.at[user];
 	lk_users_use(users, user, out->use);
 	for (int tier = 0; tier < LK_TIERS; tier++) out->use[tier] = reach_round(out->use[tier] / busy);
 }
@@ -217,7 +225,8 @@ static lk_status finder_kind(struct reach_finder *finder, const struct reach_kin
 	for (uint32_t group = 0; group < kind->count; group++)
 		if (!lk_push(&finder->reach)) return lk_oom(err);
 	for (int flow = 0; flow < LK_TRAFFICS; flow++)
-		if (flows & 1U << flow) LK_TRY(finder_share(finder, kind, (lk_traffic)flow, err));
+		if (reach_sends(flows, (lk_traffic)flow, finder->topology.net))
+			LK_TRY(finder_share(finder, kind, (lk_traffic)flow, err));
 	const lk_ranks *ranks = &finder->placement->graph->ranks;
 	for (uint32_t group = 0; group < kind->count; group++) {
 		struct reach_members members = reach_members_of(finder->placement, kind, group);
@@ -302,7 +311,7 @@ lk_status lk_reach_alone(lk_arena *arena, const lk_cluster *cluster, const lk_gr
 	bool room = reach && alone_station(cluster, &topology, shape, rank, &stations);
 	lk_status status = room ? LK_OK : lk_oom(err);
 	for (int flow = 0; status == LK_OK && flow < LK_TRAFFICS; flow++)
-		if (flows & 1U << flow)
+		if (reach_sends(flows, (lk_traffic)flow, &cluster->net))
 			status = alone_share(&topology, shape, &stations, (lk_traffic)flow, reach, err);
 	lk_stations_free(&stations);
 	*out = reach;

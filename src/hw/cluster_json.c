@@ -260,20 +260,22 @@ static lk_status json_read_sizes(const struct reader *reader, const lk_value *ob
 static lk_status json_read_tier(const struct reader *reader, const lk_value *object, int tier,
                                 lk_interconnect *net) {
 	bool ratios = net->kind == LK_NET_TREE || net->kind == LK_NET_RAILS;
-	const char *const keys[] = {"background", ratios ? "ratio" : "gbps"};
+	static const char *const keys[] = {"background", "gbps", "latency_us", "ratio"};
 	if (object->kind != LK_JSON_OBJECT)
 		return json_fail_at(reader, object, "a tier must be an object", NULL);
-	LK_TRY(check_keys(reader, object, keys, 2));
-	double gigabits = 0;
+	LK_TRY(check_keys(reader, object, keys, ratios ? 4 : 3));
+	double gigabits = 0, us = 0;
 	LK_TRY(real_member(reader, object, "ratio", 1, 1e4, &net->ratio[tier]));
 	LK_TRY(real_member(reader, object, "gbps", 1e-3, LK_CLUSTER_RATE * 8 / 1e9, &gigabits));
+	LK_TRY(real_member(reader, object, "latency_us", 0, 1e7, &us));
 	net->rate[tier] = gigabits * 1e9 / 8;
+	net->latency_s[tier] = us * 1e-6;
 	return real_member(reader, object, "background", 0, 0.99, &net->background[tier]);
 }
 
 static lk_status json_read_network(struct reader *reader, const lk_value *object) {
 	lk_interconnect net = {.ratio = {1, 1, 1}};
-	const char *keys[2 + LK_TIERS] = {"kind", "sizes"};
+	const char *keys[3 + LK_TIERS] = {"kind", "sizes"};
 	size_t known = 2;
 	char where[200];
 	if (!object) return LK_OK;
@@ -289,13 +291,18 @@ static lk_status json_read_network(struct reader *reader, const lk_value *object
 	LK_TRY(lk_interconnect_check(&net, json_place(reader, object, where), reader->err));
 	for (int tier = 0; tier < lk_interconnect_tiers(&net); tier++)
 		keys[known++] = lk_tier_name(net.kind, tier);
+	if (net.kind == LK_NET_TREE || net.kind == LK_NET_RAILS) keys[known++] = "sharp";
 	LK_TRY(check_keys(reader, object, keys, known));
+	const lk_value *sharp = lk_json_get(object, "sharp");
+	if (sharp && sharp->kind != LK_JSON_TRUE && sharp->kind != LK_JSON_FALSE)
+		return json_fail_at(reader, sharp, "sharp must be true or false", NULL);
+	net.sharp = sharp && sharp->kind == LK_JSON_TRUE;
 	for (int tier = 0; tier < lk_interconnect_tiers(&net); tier++) {
 		const lk_value *links = lk_json_get(object, lk_tier_name(net.kind, tier));
 		if (links) LK_TRY(json_read_tier(reader, links, tier, &net));
 	}
 	reader->draft.net = net;
-	return LK_OK;
+	return lk_interconnect_check(&net, json_place(reader, object, where), reader->err);
 }
 
 /* ---- the whole ---- */

@@ -148,15 +148,24 @@ typedef struct lk_interconnect {
 	                       nodes of a router, routers of a group, global links of a router; torus:
 	                       nodes along each dimension */
 	double ratio[LK_TIERS];      /* tree, rails: bandwidth down over bandwidth up, 1 or more */
-	double rate[LK_TIERS];       /* dragonfly, torus: bytes/s of a link and direction; 0: as all
-	                                NICs of a node have */
+	double rate[LK_TIERS];       /* bytes/s and direction. Tree, rails: of all that a switch has
+	                                towards the top; 0: by the ratio. Dragonfly, torus: of a link;
+	                                0: as all NICs of a node have */
+	double latency_s[LK_TIERS];  /* added to a message that takes the tier: of a tree's for the way
+	                                up and down together, else for each link */
 	double background[LK_TIERS]; /* share that other jobs take, 0 to less than 1 */
+	bool sharp;                  /* tree, rails: switches reduce */
 } lk_interconnect;
 
 /* "leaf", "spine", "core" of trees; "local", "global"; "x", "y", "z"; NULL: no such tier. */
 const char *lk_tier_name(lk_net_kind kind, int tier);
 /* How many tiers it has. */
 int lk_interconnect_tiers(const lk_interconnect *net);
+
+/* Reads a network of `places` alike ends, as in "tree 4*2 leaf 10g 20ms". LK_ERR_INPUT, with
+ * `where`: not understood, too small, or rails, which need nodes with several NICs. */
+lk_status lk_interconnect_parse(const char *text, long long places, const char *where,
+                                lk_interconnect *out, lk_error *err);
 
 /* A cluster: runs of equal nodes, in rank order. */
 typedef struct lk_cluster {

@@ -1,19 +1,20 @@
 /* interconnect.c: the network between nodes: names, the text form, limits. How flows share it is
  * cost/topology.
  *
- *     network  = ( "tree" | "rails" ) NODES [ "*" LEAVES [ "*" SPINES ] ] tiers
- *              | "dragonfly" NODES "*" ROUTERS "*" LINKS tiers
- *              | "torus" X [ "*" Y [ "*" Z ] ] tiers
- *     tiers    = { tier property { property } }
- *     tier     = "leaf" | "spine" | "core" | "local" | "global" | "x" | "y" | "z"
- *     property = RATIO ":1" | GBITS "g" | SHARE "%"
+ *     network  = ( "tree" | "rails" ) NODES [ "*" LEAVES [ "*" SPINES ] ] { tier | "sharp" }
+ *              | "dragonfly" NODES "*" ROUTERS "*" LINKS { tier }
+ *              | "torus" X [ "*" Y [ "*" Z ] ] { tier }
+ *     tier     = name property { property }
+ *     name     = "leaf" | "spine" | "core" | "local" | "global" | "x" | "y" | "z"
+ *     property = RATIO ":1" | GBITS "g" | SHARE "%" | LATENCY ( "us" | "ms" )
  *
  * Sizes of trees are nodes of a leaf, leaves of a spine switch, spine switches of a core switch;
  * what joins those is full. Of a dragonfly, nodes of a router, routers of a group, links of a
  * router to other groups. A ratio is bandwidth down over bandwidth up of trees, 1:1 where it is not
- * stated; a rate is that of a link each way, of dragonflies and tori, that of all NICs of a node
- * where it is not stated; a share is what other jobs take. As in "tree 16*8 leaf 4:1 spine 2:1
- * 30%". */
+ * stated; in its place a rate says what a switch has towards the top. Of dragonflies and tori a
+ * rate is that of a link each way, that of all NICs of a node where it is not stated. A share is
+ * what other jobs take; a latency is that of the way up and down a tier, or of a link. "sharp":
+ * switches reduce. As in "tree 16*8 leaf 4:1 spine 800g 20us 30%". */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,6 +23,7 @@
 #include "base/text.h"
 #include "hw/hw_internal.h"
 
+static const double MOST_LATENCY_S = 10;
 enum {
 	MOST_SIZE = 1 << 16,
 	MOST_GROUP = 1 << 10, /* routers of a dragonfly's group, links of a router */
@@ -109,15 +111,21 @@ static lk_status net_read_property(const char **at, lk_interconnect *net, int ti
 		*at = end + 2;
 		return LK_OK;
 	}
-	if (!form->ratios && (*end == 'g' || *end == 'G') && net_word(end) == 1) {
+	if ((*end == 'g' || *end == 'G') && net_word(end) == 1) {
 		net->rate[tier] = number * 1e9 / 8;
 		*at = end + 1;
 		return LK_OK;
 	}
+	bool millis = strncasecmp(end, "ms", 2) == 0;
+	if ((millis || strncasecmp(end, "us", 2) == 0) && net_word(end) == 2) {
+		net->latency_s[tier] = number * (millis ? 1e-3 : 1e-6);
+		*at = end + 2;
+		return LK_OK;
+	}
 	lk_fail(err, LK_ERR_INPUT, "", "a number that says nothing of the links %s of a %s",
 	        form->tier[tier], form->name);
-	return lk_hint(err, form->ratios ? "write a ratio as 4:1, the share of other jobs as 30%%"
-	                                 : "write a rate as 400g, the share of other jobs as 30%%");
+	return lk_hint(err, "write %s, a latency as 20us, the share of other jobs as 30%%",
+	               form->ratios ? "a ratio as 4:1 or a rate as 400g" : "a rate as 400g");
 }
 
 static int net_tier_of(const lk_interconnect *net, const char *word, size_t length) {
@@ -131,9 +139,10 @@ static int net_tier_of(const lk_interconnect *net, const char *word, size_t leng
 static lk_status net_read_tier(const char **at, lk_interconnect *net, lk_error *err) {
 	size_t length = net_word(*at);
 	int tier = net_tier_of(net, *at, length), properties = 0;
-	if (tier < 0 && length == 5 && strncasecmp(*at, "sharp", 5) == 0) {
-		lk_fail(err, LK_ERR_INPUT, "", "switches that reduce (SHARP) are not modelled");
-		return lk_hint(err, "leave sharp out");
+	if (length == 5 && strncasecmp(*at, "sharp", 5) == 0) {
+		net->sharp = true;
+		*at += length;
+		return LK_OK;
 	}
 	if (tier < 0) {
 		lk_fail(err, LK_ERR_INPUT, "", "a %s with %d sizes has no links '%.*s'",
@@ -145,8 +154,8 @@ static lk_status net_read_tier(const char **at, lk_interconnect *net, lk_error *
 		LK_TRY(net_read_property(at, net, tier, &found, err));
 	if (properties > 0) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, "", "nothing is said of the links %s", forms[net->kind].tier[tier]);
-	return lk_hint(err, forms[net->kind].ratios ? "write a ratio as 4:1, or a share as 30%%"
-	                                            : "write a rate as 400g, or a share as 30%%");
+	return lk_hint(err, "write %s, a latency as 20us, or the share of other jobs as 30%%",
+	               forms[net->kind].ratios ? "a ratio as 4:1 or a rate as 400g" : "a rate as 400g");
 }
 
 lk_status lk_interconnect_read(const char **at, lk_interconnect *out, lk_error *err) {
@@ -185,12 +194,15 @@ void lk_interconnect_text(const lk_interconnect *net, char *out, size_t size) {
 	for (int tier = 0; tier < lk_interconnect_tiers(net); tier++) {
 		bool ratio = net->ratio[tier] != 1, rate = net->rate[tier] > 0,
 			 background = net->background[tier] > 0;
-		if (!ratio && !rate && !background) continue;
+		double us = net->latency_s[tier] * 1e6;
+		if (!ratio && !rate && !background && !(us > 0)) continue;
 		lk_text_add(&text, " %s", forms[net->kind].tier[tier]);
 		if (ratio) net_add_number(&text, " ", net->ratio[tier], ":1");
 		if (rate) net_add_number(&text, " ", net->rate[tier] * 8 / 1e9, "g");
+		if (us > 0) net_add_number(&text, " ", us < 1e3 ? us : us / 1e3, us < 1e3 ? "us" : "ms");
 		if (background) net_add_number(&text, " ", net->background[tier] * 100, "%");
 	}
+	if (net->sharp) lk_text_add(&text, " sharp");
 }
 
 /* ---- limits ---- */
@@ -209,6 +221,16 @@ static lk_status net_check_tier(const lk_interconnect *net, int tier, const char
 		        form->tier[tier]);
 		return lk_hint(err, "give 0.001g to %gg", LK_CLUSTER_RATE * 8 / 1e9);
 	}
+	if (ratio != 1 && gigabits != 0) {
+		lk_fail(err, LK_ERR_INPUT, where, "a ratio and a rate of the links %s say the same",
+		        form->tier[tier]);
+		return lk_hint(err, "give one");
+	}
+	if (!(net->latency_s[tier] >= 0 && net->latency_s[tier] <= MOST_LATENCY_S)) {
+		lk_fail(err, LK_ERR_INPUT, where, "the latency of the links %s is out of range",
+		        form->tier[tier]);
+		return lk_hint(err, "give 0us to %gms", MOST_LATENCY_S * 1e3);
+	}
 	return LK_OK;
 }
 
@@ -225,23 +247,26 @@ lk_status lk_interconnect_check(const lk_interconnect *net, const char *where, l
 		               "more than %d routers of a group, or links of a router", MOST_GROUP);
 	for (int tier = 0; tier < lk_interconnect_tiers(net); tier++)
 		LK_TRY(net_check_tier(net, tier, where, err));
-	return LK_OK;
+	if (!net->sharp || form->ratios) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, where, "the switches of a %s do not reduce (SHARP)", form->name);
+	return lk_hint(err, "leave sharp out, or say tree or rails");
 }
 
-static lk_status torus_fits(const lk_interconnect *net, long long nodes, lk_error *err) {
+static lk_status torus_fits(const lk_interconnect *net, long long nodes, const char *where,
+                            lk_error *err) {
 	long long places = 1;
 	for (int i = 0; i < net->sizes; i++) places *= net->size[i];
 	if (nodes <= places) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, "cluster", "the torus has %lld places for %lld nodes", places,
-	        nodes);
+	lk_fail(err, LK_ERR_INPUT, where, "the torus has %lld places for %lld nodes", places, nodes);
 	return lk_hint(err, "give a larger one");
 }
 
-static lk_status dragonfly_fits(const lk_interconnect *net, long long nodes, lk_error *err) {
+static lk_status dragonfly_fits(const lk_interconnect *net, long long nodes, const char *where,
+                                lk_error *err) {
 	long long group = (long long)net->size[0] * net->size[1], groups = (nodes + group - 1) / group,
 			  links = (long long)net->size[1] * net->size[2];
 	if (groups - 1 <= links) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, "cluster",
+	lk_fail(err, LK_ERR_INPUT, where,
 	        "the dragonfly has %lld groups, but a group has links to %lld others alone", groups,
 	        links);
 	return lk_hint(err, "give larger groups, or more links of a router to other groups");
@@ -269,9 +294,33 @@ lk_status lk_interconnect_fits(const lk_cluster *cluster, lk_error *err) {
 		return lk_hint(err, "say it of a tier, as in tree 16 leaf %g:1", cluster->oversubscription);
 	}
 	switch (net->kind) {
-	case LK_NET_TORUS: return torus_fits(net, nodes, err);
-	case LK_NET_DRAGONFLY: return dragonfly_fits(net, nodes, err);
+	case LK_NET_TORUS: return torus_fits(net, nodes, "cluster", err);
+	case LK_NET_DRAGONFLY: return dragonfly_fits(net, nodes, "cluster", err);
 	case LK_NET_RAILS: return rails_fit(cluster, err);
+	default: return LK_OK;
+	}
+}
+
+lk_status lk_interconnect_parse(const char *text, long long places, const char *where,
+                                lk_interconnect *out, lk_error *err) {
+	lk_error why = {0};
+	lk_status status = lk_interconnect_read(&text, out, &why);
+	if (status != LK_OK) {
+		lk_fail(err, status, where, "%s", why.what);
+		return lk_hint(err, "%s", why.hint);
+	}
+	if (*text) {
+		char shown[64];
+		lk_fail(err, LK_ERR_INPUT, where, "'%s' is not understood",
+		        lk_escape(text, shown, sizeof shown));
+		return lk_hint(err, "write it as in tree 16 leaf 4:1");
+	}
+	switch (out->kind) {
+	case LK_NET_TORUS: return torus_fits(out, places, where, err);
+	case LK_NET_DRAGONFLY: return dragonfly_fits(out, places, where, err);
+	case LK_NET_RAILS:
+		lk_fail(err, LK_ERR_INPUT, where, "rails join the NICs of nodes");
+		return lk_hint(err, "say tree");
 	default: return LK_OK;
 	}
 }

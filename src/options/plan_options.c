@@ -80,7 +80,8 @@ static const lk_option options[] = {
 	{GROUP("Sites")
 	 TEXT("aggregate", aggregate, "WORDS",
 	 "several sites that each train so and synchronise now and then (DiLoCo): sites=4 wan=10g "
-	 "latency=50ms, every=STEPS or busy=95%, bits=32, 16, 8 or 4, fragments=N, overlap=STEPS")},
+	 "latency=50ms, every=STEPS or busy=95%, bits=32, 16, 8 or 4, fragments=N, overlap=STEPS; uneven links: "
+	 "over tree 2 leaf 1g 80ms, a network as --cluster states it, at the end")},
 
 	{GROUP("What is searched (comma lists; by default the common values)")
 	 TEXT("tp", tp, "N,...", "tensor parallelism")},

@@ -268,14 +268,16 @@ void lk_answer_pareto(lk_plan_count *counts, int count);
 
 /* The words of --aggregate. */
 typedef struct lk_sites {
-	double sites, bytes_per_s, latency_s; /* of the slowest link of the ring, each way */
+	double sites, bytes_per_s, latency_s; /* what a message of the ring gets, each way: of the
+	                                         sites' own links, and of a network that joins them */
 	double every;                         /* steps between synchronisations; 0: as busy needs */
 	double bits;                          /* of each weight's change; 0: 32, 16, 8 and 4 */
 	double fragments, overlap;            /* overlap: steps that a fragment may be on its way */
 	double busy;                          /* share of the time that computes; 0: every says it */
 } lk_sites;
 
-/* Reads words; LK_ERR_INPUT: one is not known, missing, or contradicts another. */
+/* Reads words, and after "over" a network as clusters state it, whose places are the sites.
+ * LK_ERR_INPUT: one is not known, missing, or contradicts another. */
 lk_status lk_sites_read(const char *text, lk_sites *out, lk_error *err);
 /* What a synchronisation of so many parameters costs sites whose own step takes step_s seconds;
  * tokens_per_s is left to the caller. */

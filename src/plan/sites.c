@@ -4,12 +4,15 @@
  * Each of M sites takes `every` steps by itself; then what its N weights have moved by is averaged
  * over a ring of the sites' links: 2(M-1) rounds, each of one latency and N bits/8/M bytes. In F
  * fragments that take turns, each once in a period, a fragment is on its way during `overlap`
- * steps; what takes longer stalls the site. */
+ * steps; what takes longer stalls the site. Links may be uneven: over a network of tiers the ring
+ * goes at the pace of its slowest edge, and a round takes the mean of its edges' latencies, as each
+ * piece takes them all (cost/topology). */
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
 
 #include "plan/plan.h"
+#include "cost/topology/topology.h"
 #include "base/text.h"
 
 static const struct word {
@@ -33,7 +36,8 @@ static lk_status refuse(const char *word, const char *what, lk_error *err) {
 	lk_fail(err, LK_ERR_INPUT, "--aggregate", "'%s' %s", lk_escape(word, shown, sizeof shown),
 	        what);
 	return lk_hint(err, "give words as sites=4 wan=10g latency=50ms every=100 bits=16 fragments=8 "
-	                    "overlap=5, or busy=95%% instead of every");
+	                    "overlap=5, or busy=95%% instead of every; at the end a network, as in "
+	                    "over tree 2 leaf 1g 80ms");
 }
 
 static lk_status read_word(const char *said, lk_sites *out, lk_error *err) {
@@ -54,11 +58,38 @@ static lk_status read_word(const char *said, lk_sites *out, lk_error *err) {
 	return refuse(said, "is not understood", err);
 }
 
+/* A ring of the sites in order, over the network that joins their links. */
+static lk_status sites_join(const char *network, lk_sites *out, lk_error *err) {
+	lk_interconnect net;
+	lk_users users;
+	lk_stations stations = {0};
+	uint32_t sites = (uint32_t)out->sites;
+	LK_TRY(lk_interconnect_parse(network, sites, "--aggregate", &net, err));
+	lk_net_links topology = lk_topology_of_places(&net, sites, out->bytes_per_s);
+	lk_status status = lk_users_begin(&topology, &users, err);
+	for (uint32_t site = 0; status == LK_OK && site < sites; site++)
+		if (!lk_stations_add(&stations, site, 0)) status = lk_oom(err);
+	if (status == LK_OK) status = lk_users_add(&users, &stations, LK_TRAFFIC_RING, 1, err);
+	if (status == LK_OK) status = lk_users_share(&users, err);
+	if (status == LK_OK) {
+		out->bytes_per_s *= users.rate.at[0];
+		out->latency_s += users.latency.at[0];
+	}
+	lk_users_free(&users);
+	lk_stations_free(&stations);
+	return status;
+}
+
 lk_status lk_sites_read(const char *text, lk_sites *out, lk_error *err) {
 	*out = (lk_sites){.fragments = 1};
 	char word[64];
+	const char *network = NULL;
 	while (*(text += strspn(text, " ,"))) {
 		size_t length = strcspn(text, " ,");
+		if (length == 4 && strncmp(text, "over", 4) == 0) {
+			network = text + length;
+			break;
+		}
 		if (length >= sizeof word) return refuse(text, "is not understood", err);
 		lk_copy(word, length + 1, text);
 		text += length;
@@ -74,7 +105,7 @@ lk_status lk_sites_read(const char *text, lk_sites *out, lk_error *err) {
 	double least = out->overlap > out->fragments ? out->overlap : out->fragments;
 	if (out->every > 0 && least > out->every)
 		return refuse("every", "is less than fragments or overlap", err);
-	return LK_OK;
+	return network ? sites_join(network, out, err) : LK_OK;
 }
 
 lk_plan_sync lk_sites_sync(const lk_sites *sites, double bits, double parameters, double step_s) {

@@ -266,7 +266,7 @@ PLAN = {
     "cluster": [acts("--model gpt2-xl --gbs 64 --cluster '8 h100-sxm'", "--cluster '8 a100-sxm-80'")],
     "script": [acts("--gpu h100-sxm --gpus 64 --script $ROOT/tests/data/launch/llama3_8b_fp8.sh --tp 1,2 --no-sensitivity",
                     "--script $ROOT/tests/data/launch/mixtral_8x7b.sh")],
-    "aggregate": [acts(PLANNED, "--aggregate 'sites=4 wan=10g'"), refused(PLANNED, "--aggregate sites=4")],
+    "aggregate": [acts(PLANNED, "--aggregate 'sites=4 wan=10g'"), acts(PLANNED, "--aggregate 'sites=4 wan=10g over tree 2 leaf 1g 80ms'"), refused(PLANNED, "--aggregate sites=4")],
     "gbs": [acts(PLANNED, "--gbs 128")],
     "seq": [acts(PLANNED, "--seq 2048"), refused("--model resnet50 --gpu h100-sxm --gpus 8 --gbs 2048", "--seq 512")],
     "dtype": [acts(PLANNED, "--dtype fp8")],

@@ -65,6 +65,11 @@ static void test_text_and_json_agree(void **state) {
 	     "dragonfly 4*8*4 local 400g 5% global 200g"},
 		{"torus 8 * 8 y 100g", "\"kind\":\"torus\",\"sizes\":[8,8],\"y\":{\"gbps\":100}",
 	     "torus 8*8 y 100g"},
+		{"tree 16*8 sharp leaf 1600g 500us spine 25ms 10%",
+	     "\"kind\":\"tree\",\"sizes\":[16,8],\"sharp\":true,"
+	     "\"leaf\":{\"gbps\":1600,\"latency_us\":500},"
+	     "\"spine\":{\"latency_us\":25000,\"background\":0.1}",
+	     "tree 16*8 leaf 1600g 500us spine 25ms 10% sharp"},
 	};
 	(void)state;
 	for (size_t i = 0; i < COUNT(forms); i++) {
@@ -95,9 +100,11 @@ static void test_what_is_refused(void **state) {
 		{"64 h100, tree 16 spine 2:1", "has no links 'spine'"},
 		{"64 h100, tree 16 leaf", "nothing is said of the links leaf"},
 		{"64 h100, tree 16 leaf 0.5:1", "out of range"},
-		{"64 h100, tree 16 leaf 400g", "a number that says nothing"},
+		{"64 h100, tree 16 leaf 400", "a number that says nothing"},
+		{"64 h100, tree 16 leaf 400g 2:1", "a ratio and a rate of the links leaf say the same"},
+		{"64 h100, tree 16 leaf 11000ms", "the latency of the links leaf is out of range"},
 		{"64 h100, tree 16 leaf 100%", "share of other jobs is out of range"},
-		{"64 h100, tree 16 sharp", "SHARP"},
+		{"64 h100, torus 8 sharp", "the switches of a torus do not reduce (SHARP)"},
 		{"64 h100, torus 2*2", "the torus has 4 places for 8 nodes"},
 		{"64 h100, torus 8 x 2:1", "a number that says nothing"},
 		{"64 h100, dragonfly 2*2", "a dragonfly has 3 sizes, not 2"},
@@ -115,6 +122,12 @@ static void test_what_is_refused(void **state) {
 		{"{\"nodes\":[{\"device\":\"h100\"}],\"topology\":{\"kind\":\"torus\",\"sizes\":[2],"
 	     "\"x\":{\"ratio\":2}}}",
 	     "unknown key 'ratio'"},
+		{"{\"nodes\":[{\"device\":\"h100\"}],\"topology\":{\"kind\":\"tree\",\"sizes\":[2],"
+	     "\"leaf\":{\"ratio\":2,\"gbps\":100}}}",
+	     "say the same"},
+		{"{\"nodes\":[{\"device\":\"h100\"}],\"topology\":{\"kind\":\"torus\",\"sizes\":[2],"
+	     "\"sharp\":true}}",
+	     "unknown key 'sharp'"},
 	};
 	(void)state;
 	for (size_t i = 0; i < COUNT(cases); i++) {
@@ -150,8 +163,7 @@ static void test_edits_keep_the_network(void **state) {
 
 /* ---- one collective over all GPUs of a cluster ---- */
 
-/* What it gets of the NICs' rate. */
-static double rate_of(const char *network, int nodes, lk_traffic traffic) {
+static lk_traffic_share share_of(const char *network, int nodes, lk_traffic traffic) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_cluster cluster = cluster_of(&arena, "%d node * 8 h100-sxm, %s", nodes, network);
 	lk_group_shape shape = {.node = &cluster.node[0],
@@ -162,11 +174,16 @@ static double rate_of(const char *network, int nodes, lk_traffic traffic) {
 	                        .oversubscription = 1};
 	const lk_reach *reach;
 	lk_error err = {0};
-	assert_int_equal(lk_reach_alone(&arena, &cluster, &shape, NULL, 1U << traffic, &reach, &err),
-	                 LK_OK);
-	double rate = lk_reach_rate(reach, traffic);
+	assert_int_equal(lk_reach_alone(&arena, &cluster, &shape, NULL, ~0U, &reach, &err), LK_OK);
+	lk_traffic_share share = reach->flow[traffic];
+	share.rate = lk_reach_rate(reach, traffic);
 	lk_arena_free(&arena);
-	return rate;
+	return share;
+}
+
+/* What it gets of the NICs' rate. */
+static double rate_of(const char *network, int nodes, lk_traffic traffic) {
+	return share_of(network, nodes, traffic).rate;
 }
 
 /* Leaves of s nodes at k:1: of an all-to-all of n nodes each sends (n - s) / (n - 1) out of its
@@ -332,6 +349,44 @@ static void test_max_min(void **state) {
 }
 
 /* NCCL's trees: all but one node have a parent, and no node more than three edges in one tree. */
+/* A switch's rate in place of its ratio: leaves of 16 nodes of 3.2 Tb/s have 51.2 down; the spines
+ * above go on from what the leaves have. */
+static void test_rates_of_trees(void **state) {
+	(void)state;
+	for (int traffic = 0; traffic < LK_TRAFFIC_SWITCHES; traffic++) {
+		near(rate_of("tree 16 leaf 12800g", 64, (lk_traffic)traffic),
+		     rate_of("tree 16 leaf 4:1", 64, (lk_traffic)traffic));
+		near(rate_of("tree 16*2 leaf 12800g spine 2:1", 64, (lk_traffic)traffic),
+		     rate_of("tree 16*2 leaf 4:1 spine 12800g", 64, (lk_traffic)traffic));
+		near(rate_of("rails 16*2 leaf 1600g spine 12800g", 64, (lk_traffic)traffic),
+		     rate_of("rails 16*2 leaf 4:1 spine 2:1", 64, (lk_traffic)traffic));
+	}
+}
+
+/* Two leaves of 4 nodes: of a ring's 8 edges 2 join them; what waits for its last message waits for
+ * the whole way; three dimensions of a torus of 4 have up to 2 links each. */
+static void test_latencies(void **state) {
+	(void)state;
+	near(share_of("tree 4 leaf 80us", 8, LK_TRAFFIC_RING).latency_s, 20e-6);
+	near(share_of("tree 4 leaf 80us", 8, LK_TRAFFIC_ALLTOALL).latency_s, 80e-6);
+	near(share_of("tree 4 leaf 80us", 8, LK_TRAFFIC_TREE).latency_s, 80e-6);
+	near(share_of("tree 1*4 leaf 10us spine 80us", 8, LK_TRAFFIC_ALLTOALL).latency_s, 90e-6);
+	near(share_of("tree 1*4 leaf 10us spine 80us sharp", 8, LK_TRAFFIC_SWITCHES).latency_s, 90e-6);
+	near(share_of("tree 8 leaf 80us", 8, LK_TRAFFIC_ALLTOALL).latency_s, 0);
+	near(share_of("torus 4*4*4 x 1us y 2us z 3us", 64, LK_TRAFFIC_ALLTOALL).latency_s, 12e-6);
+}
+
+/* Switches that reduce send one stream up, whatever the nodes under them: a leaf of s nodes is
+ * enough at s:1, and of R rails each at its own. */
+static void test_switches_that_reduce(void **state) {
+	(void)state;
+	near(rate_of("tree 16 leaf 16:1 sharp", 64, LK_TRAFFIC_SWITCHES), 1);
+	near(rate_of("tree 16 leaf 32:1 sharp", 64, LK_TRAFFIC_SWITCHES), 0.5);
+	near(rate_of("tree 16*2 leaf 16:1 spine 4:1 sharp", 64, LK_TRAFFIC_SWITCHES), 0.5);
+	near(rate_of("rails 16 leaf 32:1 sharp", 64, LK_TRAFFIC_SWITCHES), 0.5);
+	near(rate_of("rails 16*2 leaf 16:1 spine 4:1 sharp", 64, LK_TRAFFIC_SWITCHES), 0.5);
+}
+
 static void test_tree_traffic_stays_within_nics(void **state) {
 	(void)state;
 	for (int nodes = 2; nodes <= 40; nodes++) {
@@ -382,6 +437,26 @@ static void test_collective_times(void **state) {
 		}
 }
 
+/* A large all-reduce of n ranks sends 1 byte in place of 2 (n - 1) / n of a ring; nothing else is
+ * changed, and what reduces is never slower. A tier of d us adds so much to each message. */
+static void test_sharp_and_latency_times(void **state) {
+	(void)state;
+	double ring = seconds_on(", tree 64", LK_COLL_ALLREDUCE, 1e12),
+		   sharp = seconds_on(", tree 64 sharp", LK_COLL_ALLREDUCE, 1e12);
+	assert_true(fabs(ring / sharp / (2 * 511 / 512.0) - 1) < 0.01);
+	for (int kind = 0; kind < LK_COLLS; kind++)
+		for (double bytes = 1e3; bytes < 1e12; bytes *= 1e3) {
+			lk_coll_kind k = (lk_coll_kind)kind;
+			double plain = seconds_on(", tree 16", k, bytes);
+			double reduced = seconds_on(", tree 16 sharp", k, bytes);
+			if (k == LK_COLL_ALLREDUCE) assert_true(reduced <= plain);
+			else assert_true(reduced == plain);
+			assert_true(seconds_on(", tree 16 leaf 1ms", k, bytes) > plain);
+		}
+	double message = seconds_on(", tree 1 leaf 1ms", LK_COLL_SENDRECV, 1e3);
+	assert_true(fabs(message - seconds_on("", LK_COLL_SENDRECV, 1e3) - 1e-3) < 1e-7);
+}
+
 /* Two collectives that overlap and take three quarters of a link each get two thirds of their pace.
  */
 static void test_overlap_shares_links(void **state) {
@@ -407,8 +482,12 @@ int main(void) {
 		cmocka_unit_test(test_dragonfly),
 		cmocka_unit_test(test_rails),
 		cmocka_unit_test(test_max_min),
+		cmocka_unit_test(test_rates_of_trees),
+		cmocka_unit_test(test_latencies),
+		cmocka_unit_test(test_switches_that_reduce),
 		cmocka_unit_test(test_tree_traffic_stays_within_nics),
 		cmocka_unit_test(test_collective_times),
+		cmocka_unit_test(test_sharp_and_latency_times),
 		cmocka_unit_test(test_overlap_shares_links),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

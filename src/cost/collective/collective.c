@@ -25,7 +25,8 @@ lk_coll_cost lk_p2p_cost(const lk_node *node, bool same_node, int sharing, doubl
 }
 
 const char *lk_algo_name(lk_algo algo) {
-	static const char *const names[LK_ALGOS] = {"Tree", "Ring", "NVLS", "NVLSTree", "PAT", "P2P"};
+	static const char *const names[LK_ALGOS] = {"Tree", "Ring",          "NVLS",         "NVLSTree",
+	                                            "PAT",  "CollNetDirect", "CollNetChain", "P2P"};
 	return (unsigned)algo < LK_ALGOS ? names[algo] : "unknown";
 }
 
@@ -41,7 +42,7 @@ const char *lk_coll_limit_name(lk_coll_limit limit) {
 
 static double memory_traffic(lk_coll_kind kind, lk_algo algo, double n) {
 	if (algo == LK_ALGO_NVLS || algo == LK_ALGO_NVLSTREE) return 4;
-	if (algo == LK_ALGO_TREE)
+	if (algo == LK_ALGO_TREE || algo == LK_ALGO_COLLNET_CHAIN)
 		return 6; /* the buffer, and every byte through a buffer up and down */
 	if (kind == LK_COLL_ALLREDUCE) return 2 + 4 * (n - 1) / n;
 	if (kind == LK_COLL_BROADCAST || kind == LK_COLL_REDUCE) return 3;
@@ -52,7 +53,7 @@ static double memory_traffic(lk_coll_kind kind, lk_algo algo, double n) {
 static double intra_traffic(lk_coll_kind kind, lk_algo algo, double n) {
 	if (algo == LK_ALGO_PAT) return 0;
 	if (algo == LK_ALGO_NVLS || algo == LK_ALGO_NVLSTREE) return (n + 1) / n;
-	if (algo == LK_ALGO_TREE) return 2;
+	if (algo == LK_ALGO_TREE || algo == LK_ALGO_COLLNET_CHAIN) return 2;
 	return lk_coll_busbw_factor(kind, (int)n);
 }
 

@@ -26,6 +26,9 @@ typedef enum lk_algo {
 	LK_ALGO_NVLS,
 	LK_ALGO_NVLSTREE,
 	LK_ALGO_PAT,
+	LK_ALGO_COLLNET_DIRECT, /* switches between nodes reduce (SHARP); inside, each GPU for its part
+	                         */
+	LK_ALGO_COLLNET_CHAIN,  /* the same; inside, GPU by GPU */
 	LK_ALGO_P2P,
 	LK_ALGOS,
 } lk_algo;

@@ -31,6 +31,7 @@ typedef struct lk_nccl_site {
 	bool nvls;     /* the switch can multicast and reduce */
 	bool efa;      /* the network adds latency of its own */
 	bool sockets;  /* no RDMA */
+	bool sharp;    /* the switches between nodes reduce */
 	lk_nccl_graph ring, tree;
 	lk_nccl_graph multicast; /* NVLS and NVLSTree */
 	double wire;             /* inside the node, per GPU and direction */

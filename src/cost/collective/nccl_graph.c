@@ -158,6 +158,9 @@ double lk_group_nics(const lk_group_shape *group) {
 
 lk_traffic lk_coll_traffic(lk_coll_kind kind, lk_algo algo) {
 	switch (algo) {
+	case LK_ALGO_NVLS:
+	case LK_ALGO_COLLNET_DIRECT:
+	case LK_ALGO_COLLNET_CHAIN: return LK_TRAFFIC_SWITCHES;
 	case LK_ALGO_TREE:
 	case LK_ALGO_NVLSTREE: return LK_TRAFFIC_TREE;
 	case LK_ALGO_PAT: return LK_TRAFFIC_DOUBLING;
@@ -198,6 +201,7 @@ static double wire_network(const lk_group_shape *group, lk_nccl_site *site) {
 	site->nic_efficiency = fmin(line * reached, slots * gen4 * most) / site->node_nics;
 	site->nic_line = line * reached;
 	site->reach = group->nodes > 1 ? group->reach : NULL;
+	site->sharp = lk_reach_reduces(site->reach);
 	return nics;
 }
 

@@ -43,11 +43,12 @@ static double latency(const lk_nccl_site *site, bool same_node, lk_proto proto, 
 
 /* The calibrated form; `own` and `transfer` in us, `network` times the network's own latency. LL
  * sends a flag with every word. */
-static double p2p_seconds(const lk_nccl_site *site, double own, double network, lk_proto proto,
-                          double transfer) {
+static double p2p_seconds(const lk_nccl_site *site, double own, double network, lk_traffic flow,
+                          lk_proto proto, double transfer) {
 	const lk_fabric *fabric = site->fabric;
 	double flags = proto == LK_PROTO_LL ? 2 : 1;
-	network *= site->nic_latency * (proto == LK_PROTO_SIMPLE ? 2 : 1);
+	network *= site->nic_latency * (proto == LK_PROTO_SIMPLE ? 2 : 1) +
+	           1e6 * lk_reach_latency(site->reach, flow);
 	double waits =
 		fabric->launch * site->laws->message_launch + site->laws->message_hops * own + network;
 	return pow(pow(waits, site->laws->message_join) +
@@ -80,7 +81,7 @@ lk_coll_cost lk_nccl_alltoall(const lk_nccl_site *site, double bytes) {
 	double far_rounds = rounds_of(n - site->ppn), near_rounds = rounds_of(n - 1) - far_rounds;
 	double own = latency(site, true, proto, near_rounds) + latency(site, false, proto, far_rounds);
 	if (proto == LK_PROTO_SIMPLE) own += 8.4; /* base latency of Simple */
-	double time = p2p_seconds(site, own, site->nodes > 1, proto, transfer);
+	double time = p2p_seconds(site, own, site->nodes > 1, LK_TRAFFIC_ALLTOALL, proto, transfer);
 	double parts = fmax(1, ceil(each / part_bytes)),
 		   peer = channels_per_peer(site, site->nodes == 1, nic);
 	double channels =
@@ -126,7 +127,7 @@ static lk_coll_cost p2p_message(const lk_group_shape *pair, double bytes) {
 	double rate =
 		same_node ? site.pair_wire * site.fabric->wire * site.laws->message_wire * direct : nic;
 	double own = latency(&site, same_node, cost.proto, 1);
-	cost.seconds = p2p_seconds(&site, own, !same_node, cost.proto,
+	cost.seconds = p2p_seconds(&site, own, !same_node, LK_TRAFFIC_CHAIN, cost.proto,
 	                           p2p_transfer_of(&site, same_node, rate, bytes));
 	bool waits = bytes / (rate * 1e9) < cost.seconds / 2;
 	if (waits) cost.limit = LK_LIMIT_LATENCY;

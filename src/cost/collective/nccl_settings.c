@@ -100,7 +100,7 @@ static lk_status settings_read_list(const struct names *names, const char *text,
 	if (*without != all) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, where, "%s=%.*s leaves nothing that is modelled", names->variable,
 	        (int)(length < 80 ? length : 80), text);
-	return lk_hint(err, "collectives inside switches of the network (CollNet) are not modelled");
+	return lk_hint(err, "leave one of those that NCCL has");
 }
 
 /* Lists by function, `;` between them. */

@@ -51,6 +51,7 @@ static double protocol_share(const lk_nccl_site *site, lk_algo algo, lk_proto pr
 	if (algo == LK_ALGO_RING) share = ring[proto];
 	if (algo == LK_ALGO_TREE) share = tree[proto];
 	if (algo == LK_ALGO_PAT) share = .75;
+	if (algo == LK_ALGO_COLLNET_DIRECT && site->generation >= LK_NCCL_HOPPER) share = .85;
 	if (proto == LK_PROTO_LL) return share * laws->ll;
 	return proto == LK_PROTO_LL128 ? share * laws->ll128 : share;
 }
@@ -69,7 +70,9 @@ static double ll_most(const lk_nccl_site *site) {
 
 /* Bytes that a GPU sends through its links, per byte of the call, where it does not multicast. */
 static double link_bytes(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo) {
-	return algo == LK_ALGO_TREE ? 2 : lk_nccl_ring_traffic(kind, site->n);
+	if (algo == LK_ALGO_TREE || algo == LK_ALGO_COLLNET_CHAIN) return 2;
+	if (algo == LK_ALGO_COLLNET_DIRECT) return 2 * (site->ppn - 1) / site->ppn;
+	return lk_nccl_ring_traffic(kind, site->n);
 }
 
 /* A Simple ring of few ranks overlaps its steps less, which shows on NVLinks. */
@@ -143,17 +146,24 @@ static double multicast_transfer(const lk_nccl_site *site, double bytes) {
 	       laws->nvls_fill_us * fmin(site->n, most_filling) * bytes / (bytes + half_filled);
 }
 
+/* Bytes of a channel's buffer where NCCL_BUFFSIZE says nothing. */
+static const double buffer_default = 4 << 20;
+
 /* GB/s that the channels of a call move at most: each is one CTA, and no more of its buffer than
- * the receiver has given back is under way. */
-static double channels_limit(const lk_nccl_site *site, lk_algo algo, lk_proto proto) {
+ * the receiver has given back is under way. Where nobody sets it a buffer is large enough but for
+ * the latency that a described network adds. */
+static double channels_limit(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo,
+                             lk_proto proto) {
 	const lk_nccl_settings *settings = site->settings;
 	double channels = lk_nccl_most_channels(site, algo), each = INFINITY;
 	if (settings->most_channels > 0) each = lk_nccl_channel_rate(site->generation);
-	if (settings->buffer_bytes > 0 && proto == LK_PROTO_SIMPLE) {
+	double links = 1e6 * lk_reach_latency(site->reach, lk_coll_traffic(kind, algo));
+	if ((settings->buffer_bytes > 0 || links > 0) && proto == LK_PROTO_SIMPLE) {
 		lk_nccl_hop hop = site->nvlink ? LK_NCCL_HOP_NVLINK : LK_NCCL_HOP_PCI;
 		if (site->nodes > 1) hop = LK_NCCL_HOP_NET;
-		double there = lk_nccl_hop_latency(hop, LK_ALGO_RING, proto) + site->nic_latency;
-		each = fmin(each, settings->buffer_bytes / (2000 * there));
+		double there = lk_nccl_hop_latency(hop, LK_ALGO_RING, proto) + site->nic_latency + links,
+			   buffer = settings->buffer_bytes > 0 ? settings->buffer_bytes : buffer_default;
+		each = fmin(each, buffer / (2000 * there));
 	}
 	return channels * each;
 }
@@ -168,13 +178,14 @@ static double tree_hops(const lk_nccl_site *site, double near, double far, doubl
 	return 2 * ((chain - 1) * near + levels * far);
 }
 
-static double wait_of(const lk_nccl_site *site, lk_algo algo, lk_proto proto, double bytes,
-                      const lk_nccl_terms *terms) {
+static double wait_of(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo, lk_proto proto,
+                      double bytes, const lk_nccl_terms *terms) {
 	static const double ll_base = 6.6; /* the fixed latency of LL: part of the fabric's launch */
 	const lk_nccl_laws *laws = site->laws;
 	double newer = site->generation >= LK_NCCL_HOPPER ? laws->hopper_hops : 1;
 	double launch = site->fabric->launch * pow(fmin(site->n, 8), laws->ranks);
-	double base = laws->base * (multicasts(algo) ? terms->base : terms->base - ll_base);
+	bool without_ll = multicasts(algo) || lk_coll_traffic(kind, algo) == LK_TRAFFIC_SWITCHES;
+	double base = laws->base * (without_ll ? terms->base : terms->base - ll_base);
 	double near = laws->hops * newer * terms->near, far = fmax(laws->net_hops * terms->far, near);
 	double hops = algo == LK_ALGO_TREE ? tree_hops(site, near, far, terms->crossings)
 	                                   : near * terms->near_hops + far * terms->crossings;
@@ -201,8 +212,9 @@ bool lk_nccl_estimate_of(lk_coll_kind kind, const lk_nccl_site *site, lk_algo al
 	double moved = bytes * (multicasts(algo) ? 1 : link_bytes(kind, site, algo));
 	if (proto == LK_PROTO_LL)
 		links = fmax(links, moved / (1000 * ll_most(site) * site->laws->ll) / terms.smooth);
-	double transfer = fmax(fmax(links, moved / (1000 * channels_limit(site, algo, proto))), nics);
-	double wait = wait_of(site, algo, proto, bytes, &terms);
+	double transfer =
+		fmax(fmax(links, moved / (1000 * channels_limit(kind, site, algo, proto))), nics);
+	double wait = wait_of(kind, site, algo, proto, bytes, &terms);
 	out->latency = terms.latency;
 	out->predicted = terms.latency + terms.transfer;
 	out->time = wait + transfer;

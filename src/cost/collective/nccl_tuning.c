@@ -28,14 +28,21 @@ static const double hop_latency[3][LK_ALGOS][LK_PROTOS] = {
                             [LK_ALGO_RING] = {.6, 1.9, 3.4},
                             [LK_ALGO_NVLS] = {0, 0, 25},
                             [LK_ALGO_NVLSTREE] = {0, 0, 25},
-                            [LK_ALGO_PAT] = {0, 0, 4}},
-	[LK_NCCL_HOP_PCI] =
-		{[LK_ALGO_TREE] = {1, 1.9, 4}, [LK_ALGO_RING] = {1, 2.5, 5.7}, [LK_ALGO_PAT] = {0, 0, 4}},
+                            [LK_ALGO_PAT] = {0, 0, 4},
+                            [LK_ALGO_COLLNET_DIRECT] = {0, 0, 3.7},
+                            [LK_ALGO_COLLNET_CHAIN] = {0, 0, 2.8}},
+	[LK_NCCL_HOP_PCI] = {[LK_ALGO_TREE] = {1, 1.9, 4},
+                         [LK_ALGO_RING] = {1, 2.5, 5.7},
+                         [LK_ALGO_PAT] = {0, 0, 4},
+                         [LK_ALGO_COLLNET_DIRECT] = {0, 0, 3.7},
+                         [LK_ALGO_COLLNET_CHAIN] = {0, 0, 2.8}},
 	[LK_NCCL_HOP_NET] = {[LK_ALGO_TREE] = {5, 8.5, 14},
                          [LK_ALGO_RING] = {2.7, 4, 14},
                          [LK_ALGO_NVLS] = {0, 0, 18},
                          [LK_ALGO_NVLSTREE] = {0, 0, 20.9},
-                         [LK_ALGO_PAT] = {0, 0, 14}},
+                         [LK_ALGO_PAT] = {0, 0, 14},
+                         [LK_ALGO_COLLNET_DIRECT] = {0, 0, 31},
+                         [LK_ALGO_COLLNET_CHAIN] = {0, 0, 30}},
 };
 
 /* Bandwidth limits in GB/s on 1, 2, and 3 or more nodes. The LL row goes by GPU on one node and by
@@ -65,6 +72,7 @@ static const double nvlstree_channel[LK_NCCL_GENERATIONS][3] = {
 	{0, 57.7, 45.5},
 	{0, 96, 80},
 };
+static const double collnet_direct_share = .85; /* from Hopper on */
 static const double nvls_efficiency[LK_NCCL_GENERATIONS] = {0, 0, .85, .74};
 
 /* ---- what releases before the newest had otherwise, by the tables of their tuning.cc ---- */
@@ -152,10 +160,10 @@ static bool has_ll128(const lk_nccl_site *site) {
 	return site->nvlink && !((site->efa || site->sockets) && site->nodes > 1);
 }
 
-/* NVLS reduces in the switch of one node; over nodes it would need in-network reduction too, so
- * NVLSTree takes over. All-gather and reduce-scatter run as rings even where a switch could
- * multicast. NCCL takes PAT with one GPU a node alone; it is offered with more, so that two GPUs a
- * node are not slower than one. */
+/* NVLS reduces in the switch of one node; over nodes it needs switches that reduce there too
+ * (SHARP); without them NVLSTree takes over. All-gather and reduce-scatter run as rings even where
+ * a switch could multicast. NCCL takes PAT with one GPU a node alone; it is offered with more, so
+ * that two GPUs a node are not slower than one. */
 static bool offered(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo, lk_proto proto) {
 	const lk_nccl_settings *settings = site->settings;
 	if (settings->without_algo[kind] >> algo & 1 || settings->without_proto[kind] >> proto & 1)
@@ -168,10 +176,15 @@ static bool offered(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo, l
 	case LK_ALGO_TREE: return kind == LK_COLL_ALLREDUCE;
 	case LK_ALGO_NVLS:
 		return proto == LK_PROTO_SIMPLE && kind == LK_COLL_ALLREDUCE && site->nvls &&
-		       site->nodes == 1;
+		       (site->nodes == 1 || site->sharp);
 	case LK_ALGO_NVLSTREE:
 		return proto == LK_PROTO_SIMPLE && kind == LK_COLL_ALLREDUCE && site->nvls &&
 		       site->nodes > 1;
+	case LK_ALGO_COLLNET_DIRECT:
+		if (!site->switched) return false;
+		/* fall through */
+	case LK_ALGO_COLLNET_CHAIN:
+		return proto == LK_PROTO_SIMPLE && kind == LK_COLL_ALLREDUCE && site->sharp;
 	case LK_ALGO_PAT:
 		return proto == LK_PROTO_SIMPLE && gathers(kind) && site->nodes > 1 &&
 		       !lk_nccl_before(site, 22300);
@@ -215,11 +228,25 @@ static double multicast_bandwidth(const lk_nccl_site *site, lk_algo algo) {
 	return channels * rate * site->n / steps_of(LK_COLL_ALLREDUCE, site->n);
 }
 
+/* Switches between nodes that reduce: what the ring's channels carry inside the node, half of it,
+ * and of Direct, whose GPUs each hold a part, what NCCL takes off. */
+static double collnet_bandwidth(const lk_nccl_site *site, lk_algo algo) {
+	double bus = site->ring.channels * site->ring.intra;
+	if (algo == LK_ALGO_COLLNET_DIRECT) {
+		double parts = site->ppn / site->ring.channels;
+		bus /= (parts + 1) / 2;
+		if (site->generation >= LK_NCCL_HOPPER) bus *= collnet_direct_share;
+	}
+	return bus * .5;
+}
+
 static double bandwidth_of(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo,
                            lk_proto proto) {
 	if (algo == LK_ALGO_RING) return ring_bandwidth(kind, site, proto);
 	if (algo == LK_ALGO_TREE) return tree_bandwidth(site, proto);
 	if (algo == LK_ALGO_PAT) return .75 * site->ring.channels * site->ring.inter;
+	if (algo == LK_ALGO_COLLNET_DIRECT || algo == LK_ALGO_COLLNET_CHAIN)
+		return collnet_bandwidth(site, algo);
 	return multicast_bandwidth(site, algo);
 }
 
@@ -227,6 +254,7 @@ double lk_nccl_nic_traffic(lk_coll_kind kind, const lk_nccl_site *site, lk_algo 
 	if (site->nodes == 1) return 0;
 	if (algo == LK_ALGO_RING) return lk_nccl_ring_traffic(kind, site->n);
 	if (algo == LK_ALGO_PAT) return (site->n - 1.0) / site->n;
+	if (lk_coll_traffic(kind, algo) == LK_TRAFFIC_SWITCHES) return 1;
 	return site->nodes == 2 ? 1 : 2;
 }
 
@@ -275,6 +303,16 @@ static struct latency tree_latency(const lk_nccl_site *site, lk_proto proto) {
 		base_latency[LK_ALGO_TREE][proto], near, 2 * (ppn - 1), far, 2 * levels, 2 * levels, 1};
 }
 
+static struct latency collnet_latency(const lk_nccl_site *site, lk_algo algo) {
+	lk_nccl_hop inside = site->nvlink ? LK_NCCL_HOP_NVLINK : LK_NCCL_HOP_PCI;
+	double others = fmax(site->ppn - 1, 0), hops = others, base = 0;
+	if (algo == LK_ALGO_COLLNET_DIRECT) hops = fmin(others, 1), base = 2 * .4 * others;
+	return (struct latency){base,     hop_latency[inside][algo][LK_PROTO_SIMPLE],
+	                        2 * hops, hop_latency[LK_NCCL_HOP_NET][algo][LK_PROTO_SIMPLE],
+	                        1,        1,
+	                        1};
+}
+
 static struct latency latency_of(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo,
                                  lk_proto proto, double bytes) {
 	double levels = floor_log2(site->nodes), far = hop_latency[LK_NCCL_HOP_NET][algo][proto];
@@ -284,7 +322,10 @@ static struct latency latency_of(lk_coll_kind kind, const lk_nccl_site *site, lk
 	case LK_ALGO_PAT:
 		return (struct latency){
 			base_latency[algo][proto], 2.8, site->n, far / 3.5, levels, levels, 1};
-	default: /* NVLS and NVLSTree */
+	case LK_ALGO_COLLNET_DIRECT:
+	case LK_ALGO_COLLNET_CHAIN: return collnet_latency(site, algo);
+	default:                                                         /* NVLS and NVLSTree */
+		if (algo == LK_ALGO_NVLS) levels = site->nodes > 1 ? .5 : 0; /* to the switches and back */
 		return (struct latency){multicast_hop(site, hop_latency[LK_NCCL_HOP_NVLINK][algo][proto]),
 		                        0,
 		                        0,
@@ -321,13 +362,14 @@ bool lk_nccl_terms_of(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo,
 	struct correction tree = correction_of(site, algo, proto, bytes);
 	double rate = bandwidth_of(kind, site, algo, proto);
 	double network = wait.network * site->nic_latency * (proto == LK_PROTO_SIMPLE ? 2 : 1);
+	double links = 1e6 * lk_reach_latency(site->reach, lk_coll_traffic(kind, algo));
 	*out = (lk_nccl_terms){
 		.base = wait.base,
 		.near = wait.near,
 		.near_hops = wait.near_hops,
 		.far = wait.far,
 		.crossings = wait.crossings,
-		.network = network,
+		.network = network + wait.network * links,
 		.latency =
 			wait.plateau * (wait.base + wait.near * wait.near_hops + wait.far * wait.crossings) +
 			network,

@@ -1,9 +1,10 @@
 /* topology.c: a network as links with capacities, and the way of a flow over them.
  *
  * Rates are in the line rate B of all NICs of a node. What a switch of a tree has up to the next
- * tier is what it has down divided by its ratio: a leaf of s nodes at k:1 has s B / k each way, one
- * rail of R of it s B / (R k). The links of a switch to its parents count as one, as flows are
- * spread over them evenly: two flows hashed onto one link (ECMP) are not modelled. */
+ * tier is what it has down divided by its ratio, or what is stated: a leaf of s nodes at k:1 has
+ * s B / k each way, one rail of R of it s B / (R k). The links of a switch to its parents count as
+ * one, as flows are spread over them evenly: two flows hashed onto one link (ECMP) are not
+ * modelled. */
 #include "cost/topology/topology.h"
 
 #include "base/check.h"
@@ -25,6 +26,34 @@ static uint32_t torus_size(const lk_net_links *topology, int dimension) {
 	return dimension < topology->net->sizes ? (uint32_t)topology->net->size[dimension] : 1;
 }
 
+/* Counts what the nodes need. */
+static void topology_count(lk_net_links *topology) {
+	const lk_interconnect *net = topology->net;
+	if (is_tree(topology)) {
+		uint32_t under = topology->nodes;
+		for (int tier = 0; tier < net->sizes; tier++) {
+			under = of_each(under, net->size[tier]);
+			topology->switches[tier] = tier ? under : under * topology->rails;
+			topology->links += 2 * topology->switches[tier];
+		}
+	} else if (net->kind == LK_NET_DRAGONFLY) {
+		uint32_t routers = (uint32_t)net->size[1];
+		topology->groups = of_each(of_each(topology->nodes, net->size[0]), net->size[1]);
+		topology->links = topology->groups * (routers * routers + routers * (uint32_t)net->size[2]);
+	} else {
+		topology->links = torus_size(topology, 0) * torus_size(topology, 1) *
+		                  torus_size(topology, 2) * LK_TIERS * 2;
+	}
+}
+
+lk_net_links lk_topology_of_places(const lk_interconnect *net, uint32_t places, double node_rate) {
+	lk_net_links topology = {
+		.net = net, .nodes = places, .rails = 1, .crosses = true, .node_rate = node_rate};
+	LK_ASSERT(net->kind != LK_NET_FLAT && net->kind != LK_NET_RAILS);
+	topology_count(&topology);
+	return topology;
+}
+
 lk_net_links lk_topology_of(const lk_cluster *cluster) {
 	const lk_interconnect *net = &cluster->net;
 	lk_net_links topology = {.net = net, .rails = 1, .crosses = true};
@@ -37,21 +66,7 @@ lk_net_links lk_topology_of(const lk_cluster *cluster) {
 		if (node->intra == LK_INTRA_PCIE) topology.crosses = false;
 	}
 	if (net->kind == LK_NET_RAILS) topology.rails = (uint32_t)cluster->node[0].nics;
-	if (is_tree(&topology)) {
-		uint32_t under = topology.nodes;
-		for (int tier = 0; tier < net->sizes; tier++) {
-			under = of_each(under, net->size[tier]);
-			topology.switches[tier] = tier ? under : under * topology.rails;
-			topology.links += 2 * topology.switches[tier];
-		}
-	} else if (net->kind == LK_NET_DRAGONFLY) {
-		uint32_t routers = (uint32_t)net->size[1];
-		topology.groups = of_each(of_each(topology.nodes, net->size[0]), net->size[1]);
-		topology.links = topology.groups * (routers * routers + routers * (uint32_t)net->size[2]);
-	} else {
-		topology.links = torus_size(&topology, 0) * torus_size(&topology, 1) *
-		                 torus_size(&topology, 2) * LK_TIERS * 2;
-	}
+	topology_count(&topology);
 	return topology;
 }
 
@@ -80,12 +95,20 @@ double lk_link_capacity(const lk_net_links *topology, uint32_t link) {
 	double whole = 1;
 	if (is_tree(topology)) {
 		whole = 1.0 / topology->rails;
-		for (int t = 0; t <= tier; t++) whole *= net->size[t] / net->ratio[t];
-		if (tier > 0) whole *= topology->rails; /* spine switches join all rails */
+		for (int t = 0; t <= tier; t++) {
+			whole *= net->size[t] / net->ratio[t];
+			if (t == 1) whole *= topology->rails; /* spine switches join all rails */
+			if (net->rate[t] > 0) whole = net->rate[t] / topology->node_rate;
+		}
 	} else if (net->rate[tier] > 0) {
 		whole = net->rate[tier] / topology->node_rate;
 	}
 	return whole * (1 - net->background[tier]);
+}
+
+double lk_link_latency(const lk_net_links *topology, uint32_t link) {
+	double latency = topology->net->latency_s[lk_link_tier(topology, link)];
+	return is_tree(topology) ? latency / 2 : latency;
 }
 
 /* ---- ways ---- */

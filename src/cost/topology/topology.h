@@ -16,12 +16,14 @@ typedef enum lk_traffic {
 	LK_TRAFFIC_ALLTOALL, /* each to every other one alike */
 	LK_TRAFFIC_DOUBLING, /* to the nodes 1, 2, 4, ... on, half as much each time: NCCL's PAT */
 	LK_TRAFFIC_CHAIN,    /* each to the next alone: messages of pipeline stages */
+	LK_TRAFFIC_SWITCHES, /* to the switches, which reduce (SHARP), and back: over each link once */
 	LK_TRAFFICS,
 } lk_traffic;
 
 /* What a collective gets of its NICs' line rate, and what it takes of the links. */
 typedef struct lk_traffic_share {
 	double rate;          /* 0 to 1; 0: as it asks for */
+	double latency_s;     /* that links add to each of its messages between nodes */
 	double use[LK_TIERS]; /* of the busiest link of each tier that it goes over, by all alike
 	                         groups, while every GPU's NIC is busy; may be over 1 */
 } lk_traffic_share;
@@ -37,11 +39,24 @@ static inline double lk_reach_rate(const lk_reach *reach, lk_traffic flow) {
 	return rate > 0 ? rate : 1;
 }
 
-/* Whether some of its flows get less than they ask for. */
+/* What links add to the latency of its messages, seconds. */
+static inline double lk_reach_latency(const lk_reach *reach, lk_traffic flow) {
+	return reach ? reach->flow[flow].latency_s : 0;
+}
+
+/* Whether the switches between its nodes reduce: nothing flows to them otherwise. */
+static inline bool lk_reach_reduces(const lk_reach *reach) {
+	return reach && reach->flow[LK_TRAFFIC_SWITCHES].rate > 0;
+}
+
+/* Whether a network is unlike one where each node reaches each other at its NICs' rate: some flows
+ * get less or wait longer, or switches reduce. */
 static inline bool lk_reach_limits(const lk_reach *reach) {
 	for (int flow = 0; flow < LK_TRAFFICS; flow++)
-		if (lk_reach_rate(reach, (lk_traffic)flow) < 1) return true;
-	return false;
+		if (lk_reach_rate(reach, (lk_traffic)flow) < 1 ||
+		    lk_reach_latency(reach, (lk_traffic)flow) > 0)
+			return true;
+	return lk_reach_reduces(reach);
 }
 
 /* ---- links ---- */
@@ -59,9 +74,13 @@ typedef struct lk_net_links {
 
 /* The network of a cluster whose `net` is not flat. */
 lk_net_links lk_topology_of(const lk_cluster *cluster);
+/* A network of so many alike places, each with node_rate bytes/s into it; not flat, not rails. */
+lk_net_links lk_topology_of_places(const lk_interconnect *net, uint32_t places, double node_rate);
 int lk_link_tier(const lk_net_links *topology, uint32_t link);
 /* What other jobs leave of it. */
 double lk_link_capacity(const lk_net_links *topology, uint32_t link);
+/* Seconds that it adds to a message. */
+double lk_link_latency(const lk_net_links *topology, uint32_t link);
 
 /* A NIC of a node; `rail` 0 where the NICs of a node have their switches in common. */
 typedef struct lk_port {
@@ -103,8 +122,12 @@ typedef struct lk_users {
 	LK_VEC(uint32_t) begin; /* [users] first load */
 	lk_link_loads loads;
 	LK_VEC(double) rate; /* [users] after lk_users_share */
-	lk_link_loads way;   /* scratch */
-	double *on;          /* [links] likewise, all 0 between calls */
+	LK_VEC(double)
+	latency;              /* [users] seconds that links add to a message: the mean of a ring's,
+	                         whose bytes take all its edges, else that of the longest way */
+	lk_link_loads way;    /* scratch */
+	double *on;           /* [links] likewise, all 0 between calls */
+	double longest, mean; /* scratch: latency of the user's ways, the mean times what goes */
 } lk_users;
 
 lk_status lk_users_begin(const lk_net_links *topology, lk_users *users, lk_error *err);

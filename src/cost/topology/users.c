@@ -46,23 +46,38 @@ void lk_users_free(lk_users *users) {
 	lk_vec_free(&users->begin);
 	lk_vec_free(&users->loads);
 	lk_vec_free(&users->rate);
+	lk_vec_free(&users->latency);
 	lk_vec_free(&users->way);
 	free(users->on);
 }
 
 /* ---- flows ---- */
 
+/* A link of the user with more on it. */
+static bool user_load(lk_users *users, uint32_t link, double load) {
+	if (users->on[link] == 0) { /* its place in the list; the load is filled in later */
+		if (!lk_push(&users->loads)) return false;
+		lk_last(&users->loads)->link = link;
+	}
+	users->on[link] += load;
+	return true;
+}
+
+static double way_latency(const lk_users *users) {
+	double latency = 0;
+	for (size_t i = 0; i < users->way.count; i++)
+		latency += users->way.at[i].load * lk_link_latency(users->topology, users->way.at[i].link);
+	return latency;
+}
+
 static bool user_send_port(lk_users *users, lk_port from, lk_port to, double load) {
 	users->way.count = 0;
 	if (!lk_topology_route(users->topology, from, to, &users->way)) return false;
-	for (size_t i = 0; i < users->way.count; i++) {
-		const lk_link_load *link = &users->way.at[i];
-		if (users->on[link->link] == 0) { /* its place in the list; the load is filled in later */
-			if (!lk_push(&users->loads)) return false;
-			lk_last(&users->loads)->link = link->link;
-		}
-		users->on[link->link] += load * link->load;
-	}
+	for (size_t i = 0; i < users->way.count; i++)
+		if (!user_load(users, users->way.at[i].link, load * users->way.at[i].load)) return false;
+	double latency = way_latency(users);
+	users->longest = fmax(users->longest, latency);
+	users->mean += load * latency;
 	return true;
 }
 
@@ -130,12 +145,49 @@ static bool user_send_doubling(lk_users *users, const lk_stations *stations, dou
 	return true;
 }
 
+static int way_order(const void *a, const void *b) {
+	const lk_link_load *x = a, *y = b;
+	return (x->link > y->link) - (x->link < y->link);
+}
+
+/* Switches that reduce pass on one stream, whatever the nodes under them: each link on the way to
+ * the switch that all have in common carries it once up and once down, on each of its rails. */
+static bool user_send_switches(lk_users *users, const lk_stations *stations, double demand) {
+	const lk_net_links *topology = users->topology;
+	const lk_station *first = &stations->at.at[0];
+	double part = demand / (first->end - first->begin);
+	for (uint32_t r = first->begin; r < first->end; r++) {
+		uint32_t rail = topology->rails == 1 ? 0 : stations->rail.at[r];
+		lk_port root = {first->node, rail};
+		users->way.count = 0;
+		for (size_t i = 1; i < stations->at.count; i++) {
+			lk_port leaf = {stations->at.at[i].node, rail};
+			size_t begin = users->way.count;
+			if (!lk_topology_route(topology, root, leaf, &users->way) ||
+			    !lk_topology_route(topology, leaf, root, &users->way))
+				return false;
+			double latency = 0;
+			for (size_t w = begin; w < users->way.count; w++)
+				latency += lk_link_latency(topology, users->way.at[w].link);
+			users->longest = fmax(users->longest, latency / 2);
+		}
+		if (users->way.count > 0)
+			qsort(users->way.at, users->way.count, sizeof *users->way.at, way_order);
+		for (size_t w = 0; w < users->way.count; w++) {
+			bool again = w > 0 && users->way.at[w].link == users->way.at[w - 1].link;
+			if (!again && !user_load(users, users->way.at[w].link, part)) return false;
+		}
+	}
+	return true;
+}
+
 static bool user_send_all(lk_users *users, const lk_stations *stations, lk_traffic flow,
                           double demand) {
 	uint32_t n = (uint32_t)stations->at.count;
 	switch (flow) {
 	case LK_TRAFFIC_TREE: return user_send_trees(users, stations, demand);
 	case LK_TRAFFIC_DOUBLING: return user_send_doubling(users, stations, demand);
+	case LK_TRAFFIC_SWITCHES: return user_send_switches(users, stations, demand);
 	case LK_TRAFFIC_ALLTOALL:
 		for (uint32_t i = 0; i < n; i++)
 			for (uint32_t j = 0; j < n; j++)
@@ -153,8 +205,9 @@ lk_status lk_users_add(lk_users *users, const lk_stations *stations, lk_traffic 
                        lk_error *err) {
 	LK_ASSERT(demand >= 0);
 	size_t begin = users->loads.count;
-	if (!lk_push(&users->begin)) return lk_oom(err);
+	if (!lk_push(&users->begin) || !lk_push(&users->latency)) return lk_oom(err);
 	*lk_last(&users->begin) = (uint32_t)begin;
+	users->longest = users->mean = 0;
 	bool whole =
 		stations->at.count < 2 || !(demand > 0) || user_send_all(users, stations, flow, demand);
 	for (size_t i = begin; i < users->loads.count; i++) {
@@ -162,6 +215,9 @@ lk_status lk_users_add(lk_users *users, const lk_stations *stations, lk_traffic 
 		link->load = users->on[link->link];
 		users->on[link->link] = 0;
 	}
+	bool ring = flow == LK_TRAFFIC_RING && demand > 0;
+	*lk_last(&users->latency) =
+		ring ? users->mean / (demand * (double)stations->at.count) : users->longest;
 	return whole ? LK_OK : lk_oom(err);
 }
 
