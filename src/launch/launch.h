@@ -106,8 +106,8 @@ typedef struct lk_megatron {
 	bool rotary, recompute_activations, moe_recompute;
 	bool checkpoint_layers;     /* releases until 2022: whole layers are recomputed, */
 	int old_method, old_layers; /* by this method */
-	bool vlm;  /* by the program: a language model that sees */
-	bool bert; /* by the program: an encoder of texts, whatever else is left out */
+	bool vlm;                   /* by the program: a language model that sees */
+	bool bert;                  /* by the program: an encoder of texts, whatever else is left out */
 	bool fp16, bf16, grads_fp32, reduce_bf16;
 	bool sequence_parallel, overlap_grads, overlap_params, no_overlap_p2p, tp_overlap,
 		expert_overlap;

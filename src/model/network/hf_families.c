@@ -749,8 +749,6 @@ const lk_hf_family lk_hf_decoders[] = {
 	{"kimi_k2", llama_keys, &deepseek_v3_start, finish_windowless},
 	{"glm4_moe_lite", llama_keys, &deepseek_v3_start, finish_windowless},
 	{"mistral4", llama_keys, &llama_start, finish_windowless},
-	{"bailing_moe", llama_keys, &mixed_deepseek_start, finish_windowless},
-	{"bailing_moe_v2", llama_keys, &mixed_deepseek_start, finish_windowless},
 	{"mimo", llama_keys, &qwen2_start, finish_qwen},
 	{"dots1", llama_keys, &mixed_deepseek_start, finish_qwen},
 	{"gpt_oss", llama_keys, &gpt_oss_start, finish_gpt_oss},
