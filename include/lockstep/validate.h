@@ -46,8 +46,9 @@ enum {
 
 /* The request. Texts are borrowed. */
 typedef struct lk_validate_request {
-	const char *table;       /* the measurements, .csv or .csv.gz; "-" standard input */
-	const char *const *more; /* further tables of training runs, judged together with it */
+	const char *table; /* the measurements, .csv or .csv.gz; "-" standard input */
+	const char *const
+		*more; /* further tables of training runs or of collectives, judged together with it */
 	int more_count;
 	/* what the table holds: at most one of them; none: training runs */
 	bool ops;         /* kernels: ops_*.csv */

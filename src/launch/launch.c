@@ -100,6 +100,21 @@ static lk_status launch_read_setting(struct line *line, const lk_word *word) {
 	return collectives ? launch_add_nccl(line, name, word) : LK_OK;
 }
 
+/* What a launcher passes on: srun --export=ALL,NAME=value, mpiexec -genv NAME value. */
+static lk_status launch_read_passed(struct line *line) {
+	const char *at = line->ranks.settings;
+	line->ranks.settings = NULL;
+	for (size_t length; at && *at; at += length + (at[length] != '\0')) {
+		length = strcspn(at, "\n");
+		lk_word word = {.text = lk_arena_strndup(line->r->arena, at, length)};
+		if (word.text == NULL) return lk_oom(line->r->err);
+		if (!lk_launch_setting(&word)) continue; /* ALL, or the name of one that is set already */
+		if (strchr(word.text, '$')) word.unknown = "its value is not known";
+		LK_TRY(launch_read_setting(line, &word));
+	}
+	return LK_OK;
+}
+
 static lk_status apply_settings(struct line *line) {
 	lk_job *job = line->r->out->job;
 	if (line->max_connections > 0) job->max_connections = line->max_connections;
@@ -570,6 +585,7 @@ static lk_status launch_read_words(struct line *line, const lk_word *words, size
 			break;
 		}
 		LK_TRY(lk_launcher_read(line->r, words + i, count - i, &line->ranks, &launched));
+		LK_TRY(launch_read_passed(line));
 		if (launched.script != NULL) return read_inner_script(line, launched.script);
 		if (launched.program != NULL) LK_TRY(read_program(line, launched.program));
 		i += launched.used;
@@ -750,7 +766,8 @@ static lk_status launch_read_line(lk_reading *reading, const lk_word *words, siz
 	reading->out->job = LK_NEW(reading->arena, lk_job);
 	if (reading->out->job == NULL) return lk_oom(reading->err);
 	lk_megatron_init(&l.flags);
-	lk_status status = launch_read_words(&l, words, count);
+	lk_status status = launch_read_passed(&l); /* #SBATCH --export */
+	if (status == LK_OK) status = launch_read_words(&l, words, count);
 	if (status == LK_OK) status = finish_line(&l);
 	lk_members_free(&l.settings);
 	lk_vec_free(&l.environment);

@@ -13,6 +13,7 @@
 typedef struct lk_launch_ranks {
 	int per_node, tasks_per_node, nodes, total; /* 0: not given */
 	const char *accelerate;                     /* a configuration of accelerate; NULL: none */
+	const char *settings; /* NAME=value that a launcher passes on, a line each; NULL: none */
 } lk_launch_ranks;
 
 /* A file that a script writes by a here-document: cat > job.yaml <<END. The text belongs to the

@@ -204,6 +204,8 @@ typedef enum meaning {
 	LISTED,
 	VALUE,
 	CONFIG,  /* of accelerate */
+	EXPORT,  /* ALL,NAME=value,... for the environment of what is started */
+	PAIR,    /* NAME value, two words, likewise */
 	ARGUMENT /* what is started */
 } meaning;
 
@@ -305,6 +307,9 @@ static const struct {
 	{SLURM, "a", VALUE},
 	{SLURM, "G", TOTAL},
 	{SLURM, "gpus", TOTAL},
+	{SLURM, "export", EXPORT},
+	{MPI, "genv", PAIR},
+	{MPI, "env", PAIR},
 	{MPI, "np", TOTAL},
 	{MPI, "n", TOTAL},
 	{MPI, "c", TOTAL},
@@ -433,6 +438,21 @@ static void read_listed(const char *text, lk_launch_ranks *ranks) {
 	if (strchr(text, ':') != NULL) ranks->total = total;
 }
 
+/* Lines of settings after those that there are. */
+static lk_status ranks_add_settings(lk_reading *reading, const char *text, lk_launch_ranks *ranks) {
+	const char *before = ranks->settings ? ranks->settings : "";
+	ranks->settings = lk_arena_printf(reading->arena, "%s%s\n", before, text);
+	return ranks->settings ? LK_OK : lk_oom(reading->err);
+}
+
+static lk_status ranks_add_export(lk_reading *reading, const char *list, lk_launch_ranks *ranks) {
+	char *lines = lk_arena_strdup(reading->arena, list);
+	if (lines == NULL) return lk_oom(reading->err);
+	for (char *c = lines; *c; c++)
+		if (*c == ',') *c = '\n';
+	return ranks_add_settings(reading, lines, ranks);
+}
+
 static lk_status launch_options_apply(lk_reading *reading, meaning means, const char *option,
                                       const lk_word *value, lk_launch_ranks *ranks) {
 	switch (means) {
@@ -450,6 +470,7 @@ static lk_status launch_options_apply(lk_reading *reading, meaning means, const 
 		if (value->unknown != NULL) return unknown_value(reading, option, value);
 		ranks->accelerate = value->text;
 		return LK_OK;
+	case EXPORT: return ranks_add_export(reading, value->text, ranks);
 	default: return LK_OK;
 	}
 }
@@ -512,7 +533,17 @@ static lk_status launcher_options(lk_reading *reading, int kind, const lk_word *
 		if (o.at < 0) continue;
 		if (o.needs_next && ++i >= count) break;
 		if (o.needs_next) o.value = words[i];
-		if (options[o.at].means == ARGUMENT) *argument = &words[i];
+		if (options[o.at].means == PAIR && !lk_launch_setting(&o.value)) {
+			const char *set = i + 1 >= count ? NULL
+			                                 : lk_arena_printf(reading->arena, "%s=%s",
+			                                                   o.value.text, words[i + 1].text);
+			if (i + 1 >= count) break;
+			if (set == NULL) return lk_oom(reading->err);
+			LK_TRY(ranks_add_settings(reading, set, ranks));
+			i++;
+		} else if (options[o.at].means == PAIR)
+			LK_TRY(ranks_add_settings(reading, o.value.text, ranks));
+		else if (options[o.at].means == ARGUMENT) *argument = &words[i];
 		else
 			LK_TRY(launch_options_apply(reading, options[o.at].means, options[o.at].name, &o.value,
 			                            ranks));
@@ -582,6 +613,7 @@ lk_status lk_launcher_read(lk_reading *reading, const lk_word *words, size_t cou
 	if (own.per_node > 0) ranks->per_node = own.per_node;
 	if (own.tasks_per_node > 0) ranks->tasks_per_node = own.tasks_per_node;
 	if (own.accelerate != NULL) ranks->accelerate = own.accelerate;
+	if (own.settings != NULL) ranks->settings = own.settings; /* an outer one's are read by now */
 	if (kind == SHELL) {
 		out->script = argument;
 		if (argument != NULL || out->used >= count) return LK_OK;

@@ -79,6 +79,9 @@ typedef LK_VEC(lk_coll_row) lk_coll_rows;
 /* Reads all rows; texts are owned by the arena, the vector is to be freed with lk_vec_free in every
  * case. */
 lk_status lk_coll_rows_read(lk_arena *arena, lk_stream *in, lk_coll_rows *out, lk_error *err);
+/* Appends those of further tables. */
+lk_status lk_coll_rows_read_files(lk_arena *arena, const char *const *paths, int count,
+                                  lk_coll_rows *out, lk_error *err);
 
 /* A device by the name that a table or a log has for it; NULL. */
 const lk_device *lk_coll_device(const char *text);

@@ -215,9 +215,10 @@ static lk_status validate_answer(const lk_validate_request *request, lk_stream *
 	LK_TRY(check_stack(request, err));
 	LK_TRY(check_overheads(request, err));
 	LK_TRY(check_folds(request, err));
-	if (request->more_count > 0 && score != lk_score_runs) {
+	if (request->more_count > 0 && score != lk_score_runs && score != lk_score_collectives) {
 		lk_fail(err, LK_ERR_INPUT, request->more[0], "a second table");
-		return lk_hint(err, "only tables of training runs are judged together; give one");
+		return lk_hint(err, "only tables of training runs, or of collectives, are judged together; "
+		                    "give one");
 	}
 	LK_TRY(score(&work->arena, request, in, &scoring, err));
 	if (scoring.count == 0)

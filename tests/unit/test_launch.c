@@ -379,6 +379,33 @@ static int gpus_of(const char *line) {
 	return gpus;
 }
 
+/* NCCL's variables, however a launcher passes them on. */
+static void nccl_variables(void **state) {
+	static const struct {
+		const char *line, *nccl;
+	} cases[] = {
+		{"NCCL_ALGO=Ring torchrun --nproc_per_node 8 train.py", "NCCL_ALGO=Ring"},
+		{"export NCCL_MAX_CTAS=4\nsrun -n 8 python train.py", "NCCL_MAX_CTAS=4"},
+		{"mpirun -np 8 -x NCCL_PROTO=LL python train.py", "NCCL_PROTO=LL"},
+		{"mpiexec -n 8 -genv NCCL_ALGO Ring,Tree -env NCCL_PROTO=LL python train.py",
+	     "NCCL_ALGO=Ring,Tree NCCL_PROTO=LL"},
+		{"srun -n 8 --export=ALL,NCCL_PROTO=LL,A=$A python train.py", "NCCL_PROTO=LL"},
+		{"srun -n 8 --export ALL,NCCL_NVLS_ENABLE=0 python train.py", "NCCL_NVLS_ENABLE=0"},
+		{"srun -n 8 --export=ALL python train.py", ""},
+		{"#SBATCH --export=ALL,NCCL_PROTO=LL\nexport NCCL_PROTO=Simple\nsrun -n 8 python t.py",
+	     "NCCL_PROTO=Simple"},
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		lk_arena arena = LK_ARENA_INIT;
+		lk_launch launch = script(&arena, cases[i].line);
+		assert_string_equal(launch.job->nccl, cases[i].nccl);
+		assert_int_equal(launch.gpus, 8);
+		lk_arena_free(&arena);
+	}
+	assert_refused("srun -n 8 --export=NCCL_PROTO=$P python train.py", "value is not known");
+}
+
 static void launchers(void **state) {
 	(void)state;
 	assert_int_equal(gpus_of("torchrun --nproc_per_node=4 --nnodes=3 train.py"), 12);
@@ -1312,6 +1339,7 @@ int main(void) {
 		cmocka_unit_test(recipes_by_name),
 		cmocka_unit_test(trainers_commands),
 		cmocka_unit_test(launchers),
+		cmocka_unit_test(nccl_variables),
 		cmocka_unit_test(flags_only),
 		cmocka_unit_test(derived),
 		cmocka_unit_test(hybrid_flags),
