@@ -79,7 +79,8 @@ static double program_flops(const lk_graph *graph, uint32_t stage) {
  * job its own class. */
 static bool step_may_fold(const lk_step_options *options, const lk_graph *graph) {
 	if (options->exact || options->straggler_count > 0 || graph->traced) return false;
-	return options->jitter <= 0 || graph->ranks.chains > LK_STEP_NOISY_CHAINS;
+	bool noisy = options->jitter > 0 || options->gpu_spread > 0;
+	return !noisy || graph->ranks.chains > LK_STEP_NOISY_CHAINS;
 }
 
 /* Operations that one rank of every stage runs of `graph`; of the calls that are `left` out none.
@@ -105,6 +106,7 @@ static lk_status run_graph(const lk_step_options *options, double leave_lanes, l
 		.contention = !options->no_contention,
 		.all_ranks = options->all_ranks,
 		.jitter = options->jitter,
+		.gpu_spread = options->gpu_spread,
 		.seed = options->seed,
 		.stragglers = options->stragglers,
 		.straggler_count = options->straggler_count,
