@@ -255,6 +255,14 @@ typedef struct lk_lane_noise {
 } lk_lane_noise;
 void lk_lanes_scale(int64_t *v, const lk_lane_noise *noise, size_t n);
 
+/* The jitter of a rank's next LK_LANES operations, which costs little more than that of one. */
+typedef struct lk_jitter_draws {
+	uint64_t first; /* number of the first operation, a multiple of LK_LANES */
+	double factor[LK_LANES];
+} lk_jitter_draws;
+void lk_lanes_draw(lk_jitter_draws *draws, uint64_t seed, uint64_t rank, uint64_t first,
+                   double sigma);
+
 /* ==== the engine without contention ====
  *
  * A stage is one program counter and vectors of lanes as registers: the end of the last operation
@@ -598,6 +606,7 @@ struct lk_rank {
 	uint64_t ops;         /* issued so far */
 	int64_t finish;       /* of all operations that are over */
 	lk_sim_event *events; /* one for each operation; NULL: not recorded */
+	lk_jitter_draws *draws; /* NULL: no jitter */
 	uint32_t *issued;     /* [LK_GROUPS + channels] communication by kind of group or channel */
 	int64_t ahead, tail;  /* least times of what is not issued and of what follows: the bound */
 	uint32_t number, stage, lane, record, variant;
