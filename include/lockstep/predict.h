@@ -121,8 +121,9 @@ typedef struct lk_predict_request {
 	bool no_contention;    /* precedence only */
 	const char *straggler; /* "RANK:FACTOR[,...]" */
 	double jitter;         /* relative deviation of kernel times */
-	double seed;
-	int seeds; /* so many steps with jitter, with seeds from `seed` on: their quantiles; 0 none */
+	double gpu_spread;     /* relative deviation between GPUs, constant through the step */
+	double seed;           /* of both */
+	int seeds;             /* so many steps, with seeds from `seed` on: their quantiles; 0 none */
 
 	/* what is wanted */
 	double tokens;                         /* of the whole training */
@@ -145,7 +146,7 @@ typedef struct lk_time_part {
 	double exposed_s, hidden_s;
 } lk_time_part;
 
-/* Quantiles over steps that differ in the seed of their jitter. */
+/* Quantiles over steps that differ in the seed of their jitter and spread of GPUs. */
 typedef struct lk_seed_spread {
 	const char *key, *label; /* "step", a part of the breakdown (exposed), "straggler_share" */
 	double p50, p95, p99;    /* seconds; of "straggler_share" the part of the step by which it is

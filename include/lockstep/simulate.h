@@ -39,9 +39,9 @@ typedef struct lk_simulate_request {
 	bool cuda_graphs, compile;
 	const char *calibration; /* as in lk_predict_request */
 	bool no_contention;
-	bool all_ranks;        /* times of every rank, not of one of each class */
-	const char *straggler; /* "RANK:FACTOR[,...]" */
-	double jitter, seed;
+	bool all_ranks;                  /* times of every rank, not of one of each class */
+	const char *straggler;           /* "RANK:FACTOR[,...]" */
+	double jitter, gpu_spread, seed; /* as in lk_predict_request */
 	const char
 		*ranks; /* "0,8": whose spans are kept besides those of the first rank of each program */
 } lk_simulate_request;

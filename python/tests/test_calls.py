@@ -37,9 +37,9 @@ LONG = {
     "plan": lambda: lockstep.plan(model="llama3.1-405b", gpu="h100-sxm", gpus=[1024, 2048, 4096], gbs=2048, seq=8192, exhaustive=True),
     "rent": lambda: lockstep.rent(model="llama3.1-70b", gbs=[256, 512, 1024], seq=8192, tokens="1T", most_gpus=1024),
     "simulate": lambda graph=long_graph(): lockstep.simulate(graph, all_ranks=True),
-    "simulate on hardware": lambda graph=long_graph(): lockstep.simulate(graph, gpu="h100-sxm", all_ranks=True, jitter=0.1),
+    "simulate on hardware": lambda graph=long_graph(): lockstep.simulate(graph, gpu="h100-sxm", all_ranks=True, jitter=0.1, gpu_spread=0.1),
     "predict": lambda: lockstep.predict(model="llama3.1-405b", gpu="h100-sxm", gpus=4096, tp=8, pp=16, gbs=2048, seq=8192, exact=True,
-                                        ranks="all", jitter=0.1, no_fixes=True),
+                                        ranks="all", jitter=0.1, gpu_spread=0.1, no_fixes=True),
 }
 
 

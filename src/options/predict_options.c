@@ -192,10 +192,13 @@ static const lk_option options[] = {
 	 "precedence only: overlapping operations do not slow one another")},
 	{TEXT("straggler", straggler, "RANK:FACTOR", "a slow rank; several with commas")},
 	{REAL("jitter", jitter, "SIGMA", 0, 1, "relative deviation of kernel times")},
-	{REAL("seed", seed, "N", 0, 4503599627370496.0, "seed of the jitter"), WITH("jitter")},
+	{REAL("gpu-spread", gpu_spread, "SIGMA", 0, 1,
+	 "relative deviation between GPUs, each as fast throughout the step")},
+	{REAL("seed", seed, "N", 0, 4503599627370496.0, "seed of jitter and spread"),
+	 WITH("jitter gpu-spread")},
 	{INT("seeds", seeds, "N", 2, 100000,
 	 "simulate N steps, with seeds from --seed on: P50, P95 and P99 of the step and its parts"),
-	 WITH("jitter")},
+	 WITH("jitter gpu-spread")},
 
 	{GROUP("Output")
 	 COUNT("tokens", tokens, "N", 1, 1e18,

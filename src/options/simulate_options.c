@@ -24,7 +24,9 @@ static const lk_option options[] = {
 	{FLAG("all-ranks", all_ranks, "times of every rank, not of one of each class")},
 	{TEXT("straggler", straggler, "RANK:FACTOR", "a slow rank; several with commas")},
 	{REAL("jitter", jitter, "SIGMA", 0, 1, "relative deviation of kernel times")},
-	{REAL("seed", seed, "N", 0, 4503599627370496.0, "seed of the jitter")},
+	{REAL("gpu-spread", gpu_spread, "SIGMA", 0, 1,
+	 "relative deviation between GPUs, each as fast throughout the step")},
+	{REAL("seed", seed, "N", 0, 4503599627370496.0, "seed of jitter and spread")},
 	{GROUP("Output")
 	 TEXT("ranks", ranks, "RANKS",
 	 "whose spans are kept besides those of the first rank of each program")},

@@ -64,6 +64,7 @@ static lk_status read_simulation(lk_arena *arena, const lk_predict_request *requ
 	*out = (lk_step_options){.exact = request->exact,
 	                         .no_contention = request->no_contention,
 	                         .jitter = request->jitter,
+	                         .gpu_spread = request->gpu_spread,
 	                         .seed = (uint64_t)request->seed};
 	if (request->ranks && !lk_same_name(request->ranks, "all")) {
 		lk_fail(err, LK_ERR_INPUT, "--ranks", "'%s' is not understood", request->ranks);

@@ -247,6 +247,7 @@ static lk_status simulate_read_options(simulated *a, const lk_simulate_request *
 		.exact = true,
 		.all_ranks = request->all_ranks,
 		.jitter = request->jitter,
+		.gpu_spread = request->gpu_spread,
 		.seed = (uint64_t)request->seed,
 		.no_contention = request->no_contention || !a->cluster.gpus || a->step.graph->traced,
 	};

@@ -24,16 +24,22 @@ void lk_rank_open_call(const lk_engine *engine, lk_rank *rank) {
 	}
 }
 
+/* The jitter of the operation at the program counter. Most deviate alike, and are drawn together;
+ * folded runs deviate less, each in its own way. */
+static double rank_jitter(const lk_engine *engine, const lk_rank *rank, double sigma) {
+	const lk_sim_options *options = engine->sim->options;
+	uint64_t number = (uint64_t)rank->stage * engine->sim->chains + rank->lane;
+	uint64_t place = rank->ops % LK_LANES;
+	if (sigma != options->jitter) return lk_sim_jitter(options->seed, number, rank->ops, sigma);
+	if (rank->draws->first != rank->ops - place)
+		lk_lanes_draw(rank->draws, options->seed, number, rank->ops - place, sigma);
+	return rank->draws->factor[place];
+}
+
 int64_t lk_rank_noise(const lk_engine *engine, const lk_rank *rank, uint32_t op, int64_t duration) {
-	const lk_sim *sim = engine->sim;
 	double factor = rank->info->factor ? rank->info->factor[rank->lane] : 1.0;
-	if (lk_sim_jittered(sim)) {
-		uint64_t number = (uint64_t)rank->stage * sim->chains + rank->lane;
-		double sigma = lk_sim_sigma(sim, rank->info, op);
-		if (sigma > 0)
-			return lk_sim_scale(
-				duration, lk_sim_jitter(sim->options->seed, number, rank->ops, sigma) * factor);
-	}
+	double sigma = rank->draws ? lk_sim_sigma(engine->sim, rank->info, op) : 0;
+	if (sigma > 0) return lk_sim_scale(duration, rank_jitter(engine, rank, sigma) * factor);
 	return rank->info->factor ? lk_sim_scale(duration, factor) : duration;
 }
 

@@ -36,6 +36,11 @@ static lk_status rank_set_up(lk_engine *engine, uint32_t number, lk_error *err) 
 		rank->info->variant == LK_MIXED ? rank->info->variants[rank->lane] : rank->info->variant;
 	rank->costs = lk_costs_get(sim->costs, rank->variant, 0);
 	rank->noisy = rank->info->factor || lk_sim_jittered(sim);
+	if (lk_sim_jittered(sim)) {
+		rank->draws = LK_NEW(&engine->arena, lk_jitter_draws);
+		if (!rank->draws) return lk_oom(err);
+		rank->draws->first = UINT64_MAX; /* nothing is drawn yet */
+	}
 	rank->call = rank->program->calls.at;
 	rank->calls_end = rank->call + rank->program->calls.count;
 	rank->kernel.op = UINT32_MAX;

@@ -164,6 +164,14 @@ LK_CLONES static void lanes_scale_jitter(int64_t *v, const lk_lane_noise *noise,
 	                           (z.factor ? z.factor[i] : 1.0));
 }
 
+LK_CLONES void lk_lanes_draw(lk_jitter_draws *draws, uint64_t seed, uint64_t rank, uint64_t first,
+                             double sigma) {
+	double *factor = draws->factor;
+	draws->first = first;
+	LANES for (size_t i = 0; i < LK_LANES; i++) factor[i] =
+		lk_sim_jitter(seed, rank, first + i, sigma);
+}
+
 static void lane_scale(int64_t *v, const lk_lane_noise *z) {
 	double factor = z->factor ? *z->factor : 1.0;
 	*v = lk_sim_scale(*v, lk_sim_jitter(z->seed, z->rank, z->number, z->sigma) * factor);

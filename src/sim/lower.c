@@ -37,7 +37,7 @@ static uint8_t insn_class_of(const lk_graph *graph, uint32_t op) {
 }
 
 /* In lifted traces every stream is a queue like any other; launches are operations and
- * dependencies. Stragglers and jitter change all that is neither communication nor a copy. */
+ * dependencies. A rank's factor and jitter change all that is neither communication nor a copy. */
 static void insn_set_traced(const lk_graph *graph, uint32_t op, lk_insn *out) {
 	LK_ASSERT(op < graph->ops.count);
 	unsigned kind = graph->ops.kind[op];
@@ -362,7 +362,8 @@ static lk_status sim_check_time(const lk_sim *sim, const uint32_t *called, lk_er
 	}
 	for (uint32_t i = 0; i < sim->options->straggler_count; i++)
 		factor = fmax(factor, sim->options->stragglers[i].factor);
-	factor *= exp(4 * sim->options->jitter) * (sim->options->contention ? LK_MOST_SLOWDOWN : 1);
+	factor *= exp(4 * (sim->options->jitter + sim->options->gpu_spread)) *
+	          (sim->options->contention ? LK_MOST_SLOWDOWN : 1);
 	for (uint32_t s = 0; s < sim->stages; s++)
 		for (uint32_t i = 0; i < sim->stage[s].use_count; i++)
 			total += sum[sim->stage[s].uses[i].block] * (double)sim->stage[s].uses[i].times;

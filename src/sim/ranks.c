@@ -158,7 +158,7 @@ lk_status lk_sim_classes(const lk_graph *graph, const lk_costs *costs,
                          const lk_sim_options *options, lk_arena *arena, uint32_t *lanes,
                          uint32_t **lane_of, uint32_t **lane_ranks, lk_error *err) {
 	uint32_t chains = graph->ranks.chains;
-	if (options->apart || options->jitter > 0)
+	if (options->apart || options->jitter > 0 || options->gpu_spread > 0)
 		return classes_set_identity(chains, arena, lanes, lane_of, lane_ranks, err);
 	*lane_of = LK_ARRAY(arena, uint32_t, chains);
 	if (!*lane_of) return lk_oom(err);

@@ -13,6 +13,9 @@ static lk_status sim_check_noise(const lk_sim *sim, lk_error *err) {
 	const lk_sim_options *options = sim->options;
 	if (!(options->jitter >= 0 && options->jitter <= 2))
 		return lk_fail(err, LK_ERR_INPUT, "jitter", "%g is not between 0 and 2", options->jitter);
+	if (!(options->gpu_spread >= 0 && options->gpu_spread <= 2))
+		return lk_fail(err, LK_ERR_INPUT, "spread of GPUs", "%g is not between 0 and 2",
+		               options->gpu_spread);
 	for (uint32_t i = 0; i < options->straggler_count; i++) {
 		const lk_straggler *slow = &options->stragglers[i];
 		if (slow->rank >= (uint64_t)sim->stages * sim->chains)
@@ -62,17 +65,29 @@ static lk_status stage_set_variant(lk_sim *sim, uint32_t s, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status sim_set_factors(lk_sim *sim, lk_error *err) {
+/* Factors of a stage's lanes: what GPUs differ by. */
+static lk_status stage_set_factors(lk_sim *sim, uint32_t s, lk_error *err) {
+	lk_sim_stage *stage = &sim->stage[s];
 	size_t padded = (size_t)sim->lanes + 64;
+	stage->factor = LK_ARRAY(sim->arena, double, padded);
+	if (!stage->factor) return lk_oom(err);
+	for (size_t i = 0; i < padded; i++)
+		stage->factor[i] =
+			i < sim->lanes ? lk_sim_rank_factor(sim->options, (uint64_t)s * sim->chains + i) : 1;
+	return LK_OK;
+}
+
+static lk_status sim_set_factors(lk_sim *sim, lk_error *err) {
+	/* no two ranks are alike then: lanes are chains */
+	LK_ASSERT(sim->options->gpu_spread == 0 || sim->lanes == sim->chains);
+	for (uint32_t s = 0; sim->options->gpu_spread > 0 && s < sim->stages; s++)
+		LK_TRY(stage_set_factors(sim, s, err));
 	for (uint32_t i = 0; i < sim->options->straggler_count; i++) {
 		const lk_straggler *slow = &sim->options->stragglers[i];
-		lk_sim_stage *stage = &sim->stage[lk_rank_stage(sim->graph, slow->rank)];
+		uint32_t s = lk_rank_stage(sim->graph, slow->rank);
+		lk_sim_stage *stage = &sim->stage[s];
 		if (slow->factor == 1) continue;
-		if (!stage->factor) {
-			stage->factor = LK_ARRAY(sim->arena, double, padded);
-			if (!stage->factor) return lk_oom(err);
-			for (size_t l = 0; l < padded; l++) stage->factor[l] = 1;
-		}
+		if (!stage->factor) LK_TRY(stage_set_factors(sim, s, err));
 		uint32_t chain = lk_rank_chain(sim->graph, slow->rank), lane = sim->lane_of[chain];
 		if (sim->lane_chain[lane] == chain) stage->factor[lane] *= slow->factor;
 	}

@@ -30,6 +30,7 @@ typedef struct lk_sim_options {
 	bool all_ranks; /* the result has every rank, those of a class with the times of one of them */
 	bool apart;    /* simulate every rank, even those that cannot differ: what tests compare with */
 	double jitter; /* relative deviation of every compute duration; 0 none */
+	double gpu_spread; /* of ranks: each one's compute has a factor for the whole step; 0 none */
 	uint64_t seed;
 	const lk_straggler *stragglers;
 	uint32_t straggler_count;

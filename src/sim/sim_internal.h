@@ -39,7 +39,7 @@ enum {
 enum {
 	LK_INSN_ISSUED =
 		1, /* off the compute stream: not before the last compute operation has started */
-	LK_INSN_SCALED = 2, /* stragglers and jitter change its duration */
+	LK_INSN_SCALED = 2, /* a rank's factor and jitter change its duration */
 	LK_INSN_COMM = 4,
 	LK_INSN_EXTRA = 8,    /* waits for slots or for an event of the program */
 	LK_INSN_INSTANT = 16, /* WAIT: takes no time */
@@ -86,7 +86,7 @@ typedef struct lk_sim_stage {
 	uint32_t use_count;
 	uint32_t variant;   /* of all lanes, or LK_MIXED */
 	uint32_t *variants; /* [lanes] if mixed */
-	double *factor;     /* [lanes] stragglers, NULL: none in this stage */
+	double *factor;     /* [lanes] of stragglers and GPUs that differ; NULL: 1 throughout */
 	uint64_t ops;       /* a rank runs in its program */
 	uint32_t record_count;
 	uint32_t *records;     /* indices into the options' list */
@@ -168,6 +168,14 @@ static inline double lk_sim_jitter(uint64_t seed, uint64_t rank, uint64_t number
 	return e;
 }
 
+/* What a rank's compute takes more or less throughout the step: the jitter of a number that no
+ * operation has. */
+static inline double lk_sim_rank_factor(const lk_sim_options *options, uint64_t rank) {
+	return options->gpu_spread > 0
+	           ? lk_sim_jitter(options->seed, rank, UINT64_MAX, options->gpu_spread)
+	           : 1;
+}
+
 /* ==== vectors of lanes: lanes.c ====
  *
  * Arithmetic on vectors of lanes, the inner loops of the sweep. Vectors are aligned to 64 bytes and
@@ -246,6 +254,14 @@ typedef struct lk_lane_noise {
 	uint64_t seed, rank, number;
 } lk_lane_noise;
 void lk_lanes_scale(int64_t *v, const lk_lane_noise *noise, size_t n);
+
+/* The jitter of a rank's next LK_LANES operations, which costs little more than that of one. */
+typedef struct lk_jitter_draws {
+	uint64_t first; /* number of the first operation, a multiple of LK_LANES */
+	double factor[LK_LANES];
+} lk_jitter_draws;
+void lk_lanes_draw(lk_jitter_draws *draws, uint64_t seed, uint64_t rank, uint64_t first,
+                   double sigma);
 
 /* ==== the engine without contention ====
  *
@@ -586,10 +602,11 @@ struct lk_rank {
 	bool changed;         /* in the list of those whose rates are to be set before time goes on */
 	bool host_waits;      /* the host thread waits for something that is not over */
 	bool asleep;          /* until `solo`, see engine_stride.c */
-	bool noisy;           /* straggler or jitter: compute durations are its own */
+	bool noisy;           /* a factor or jitter: compute durations are its own */
 	uint64_t ops;         /* issued so far */
 	int64_t finish;       /* of all operations that are over */
 	lk_sim_event *events; /* one for each operation; NULL: not recorded */
+	lk_jitter_draws *draws; /* NULL: no jitter */
 	uint32_t *issued;     /* [LK_GROUPS + channels] communication by kind of group or channel */
 	int64_t ahead, tail;  /* least times of what is not issued and of what follows: the bound */
 	uint32_t number, stage, lane, record, variant;

@@ -300,9 +300,13 @@ static lk_status list_assumptions(lk_arena *arena, const lk_predict_request *req
 		const char *idle = lk_job_module_idle(job, (lk_module)module);
 		SAY(idle && lk_job_recomputes(job, (lk_module)module), "%s", idle);
 	}
-	SAY(request->jitter > 0 && job->gpus / job->pp > LK_STEP_NOISY_CHAINS && !request->exact,
-	    "jitter acts on whole runs of layers, their communication included (--exact: on every "
-	    "operation)");
+	bool noisy = request->jitter > 0 || request->gpu_spread > 0;
+	SAY(noisy && job->gpus / job->pp > LK_STEP_NOISY_CHAINS && !request->exact,
+	    "%s on whole runs of layers, their communication included (--exact: on every "
+	    "operation)",
+	    request->gpu_spread <= 0 ? "jitter acts"
+	    : request->jitter > 0    ? "jitter and the spread of GPUs act"
+	                             : "the spread of GPUs acts");
 	const lk_calibration *numbers = lk_calibration_current();
 	const lk_calibration_row *profile = lk_profile_find(numbers, job);
 	SAY(profile,

@@ -1,7 +1,7 @@
-/* spread.c: how far a step spreads over seeds of its jitter. Every seed is a simulation of its own
- * of the same graph with the same costs, so that they run concurrently; the first is the step
- * that is known already. One more, in which all ranks are equally fast, says what waiting for slow
- * ones costs. */
+/* spread.c: how far a step spreads over seeds of what its GPUs and kernels differ by. Every seed is
+ * a simulation of its own of the same graph with the same costs, so that they run concurrently; the
+ * first is the step that is known already. One more, in which all ranks are equally fast, says what
+ * waiting for slow ones costs. */
 #include "base/arena.h"
 #include "step/step.h"
 
@@ -41,7 +41,7 @@ static lk_status spreading_run_one(void *context, size_t task, lk_error *err) {
 	options.all_ranks = false;
 	options.seed += task;
 	if (task == 0) {
-		options.jitter = 0;
+		options.jitter = options.gpu_spread = 0;
 		options.straggler_count = 0;
 		options.bare = true; /* its time alone */
 	}

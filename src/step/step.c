@@ -61,17 +61,22 @@ static lk_status split_time(lk_step *out, lk_error *err) {
 	return LK_OK;
 }
 
-static double program_flops(const lk_graph *graph, uint32_t stage) {
-	LK_ASSERT(stage < graph->programs.count);
-	double flops = 0;
-	const lk_program *program = &graph->programs.at[stage];
-	for (size_t c = 0; c < program->calls.count; c++) {
-		const lk_block *block = &graph->blocks.at[program->calls.at[c].block];
-		double sum = 0;
-		for (uint32_t i = block->begin; i < block->end; i++) sum += graph->ops.flops[i];
-		flops += sum * program->calls.at[c].repeat;
+/* Flops of all ranks. A block is summed up once, however often it is called. */
+static lk_status step_count_flops(lk_step *out, lk_error *err) {
+	const lk_graph *graph = out->graph;
+	double *of_block = LK_ARRAY(&out->arena, double, graph->blocks.count + 1);
+	if (!of_block) return lk_oom(err);
+	for (size_t b = 0; b < graph->blocks.count; b++)
+		for (uint32_t i = graph->blocks.at[b].begin; i < graph->blocks.at[b].end; i++)
+			of_block[b] += graph->ops.flops[i];
+	for (uint32_t s = 0; s < graph->ranks.stages; s++) {
+		const lk_program *program = &graph->programs.at[s];
+		double flops = 0;
+		for (size_t c = 0; c < program->calls.count; c++)
+			flops += of_block[program->calls.at[c].block] * program->calls.at[c].repeat;
+		out->executed_flops += flops * graph->ranks.chains;
 	}
-	return flops;
+	return LK_OK;
 }
 
 /* A slow rank or noise changes compute but not communication, which a folded run holds both of:
@@ -79,7 +84,8 @@ static double program_flops(const lk_graph *graph, uint32_t stage) {
  * job its own class. */
 static bool step_may_fold(const lk_step_options *options, const lk_graph *graph) {
 	if (options->exact || options->straggler_count > 0 || graph->traced) return false;
-	return options->jitter <= 0 || graph->ranks.chains > LK_STEP_NOISY_CHAINS;
+	bool noisy = options->jitter > 0 || options->gpu_spread > 0;
+	return !noisy || graph->ranks.chains > LK_STEP_NOISY_CHAINS;
 }
 
 /* Operations that one rank of every stage runs of `graph`; of the calls that are `left` out none.
@@ -105,6 +111,7 @@ static lk_status run_graph(const lk_step_options *options, double leave_lanes, l
 		.contention = !options->no_contention,
 		.all_ranks = options->all_ranks,
 		.jitter = options->jitter,
+		.gpu_spread = options->gpu_spread,
 		.seed = options->seed,
 		.stragglers = options->stragglers,
 		.straggler_count = options->straggler_count,
@@ -178,8 +185,7 @@ lk_status lk_step_simulate(const lk_step_options *options, lk_step *out, lk_erro
 	out->simulation_s = step_now_s() - start;
 	out->step_s = (double)out->sim.step_ps / LK_PS_PER_S;
 	if (options->bare) return LK_OK;
-	for (uint32_t s = 0; s < out->graph->ranks.stages; s++)
-		out->executed_flops += program_flops(out->graph, s) * out->graph->ranks.chains;
+	LK_TRY(step_count_flops(out, err));
 	return split_time(out, err);
 }
 

@@ -27,7 +27,7 @@ enum {
  * much. */
 typedef struct lk_step_options {
 	bool exact, all_ranks, no_contention;
-	double jitter;
+	double jitter, gpu_spread;
 	uint64_t seed;
 	const lk_straggler *stragglers;
 	uint32_t straggler_count;
@@ -89,8 +89,8 @@ typedef struct lk_quantiles {
 
 typedef struct lk_step_spread {
 	lk_quantiles step_s, part_s[LK_PART_COUNT]; /* parts: exposed */
-	lk_quantiles straggler_share; /* of the step, by which it is longer than without jitter and
-	                                 stragglers */
+	lk_quantiles straggler_share; /* of the step, by which it is longer than with all ranks
+	                                 equally fast */
 } lk_step_spread;
 
 /* How far a simulated step, which had `options->seed`, and its parts spread over `seeds` seeds from

@@ -407,15 +407,15 @@ static inline const lk_cost *oracle_cost(const oracle *o, uint32_t rank, uint32_
 
 static inline double oracle_factor(const oracle *o, uint32_t rank, uint32_t op, size_t number) {
 	const lk_ops *ops = &o->w->graph->ops;
-	double factor = 1;
 	bool traced = o->w->graph->traced;
 	if ((traced ? ops->kind[op] == LK_OP_COPY : ops->stream[op] > LK_STREAM_COMPUTE) ||
 	    lk_op_is_comm(ops->kind[op]))
 		return 1;
-	for (uint32_t i = 0; i < o->options->straggler_count; i++)
-		if (o->options->stragglers[i].rank == rank) factor *= o->options->stragglers[i].factor;
 	uint32_t lane = lk_rank_stage(o->w->graph, rank) * o->w->graph->ranks.chains +
 	                lk_rank_chain(o->w->graph, rank);
+	double factor = lk_sim_rank_factor(o->options, lane);
+	for (uint32_t i = 0; i < o->options->straggler_count; i++)
+		if (o->options->stragglers[i].rank == rank) factor *= o->options->stragglers[i].factor;
 	if (o->options->jitter > 0)
 		factor = lk_sim_jitter(o->options->seed, lane, number, o->options->jitter) * factor;
 	return factor;

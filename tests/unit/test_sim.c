@@ -37,6 +37,7 @@ static lk_sim_options noise(dice *d, const world *w, lk_straggler *slow) {
 	lk_sim_options options = {.apart = true, .seed = d->state};
 	uint32_t ranks = w->graph->ranks.stages * w->graph->ranks.chains;
 	if (chance(d, 20)) options.jitter = 0.05 * (1 + roll(d, 4));
+	if (chance(d, 20)) options.gpu_spread = 0.05 * (1 + roll(d, 4));
 	if (chance(d, 40)) {
 		options.straggler_count = 1 + roll(d, 2);
 		options.stragglers = slow;
@@ -177,7 +178,7 @@ static void same_event(const lk_sim_event *a, const lk_sim_event *b) {
 static void check_folding(world *w, dice *d, bool record, uint32_t *lanes, uint32_t *chains) {
 	lk_straggler slow[2];
 	lk_sim_options options = noise(d, w, slow);
-	options.jitter = 0;
+	options.jitter = options.gpu_spread = 0;
 	uint32_t *list = every_rank(w);
 	options.record = list;
 	options.record_count = record ? w->graph->ranks.stages * w->graph->ranks.chains : 0;
@@ -892,6 +893,7 @@ static void test_errors(void **state) {
 		run_error(&w, (lk_sim_options){.stragglers = &slow, .straggler_count = 1}, &err),
 		LK_ERR_INPUT);
 	assert_int_equal(run_error(&w, (lk_sim_options){.jitter = -0.1}, &err), LK_ERR_INPUT);
+	assert_int_equal(run_error(&w, (lk_sim_options){.gpu_spread = 3}, &err), LK_ERR_INPUT);
 	assert_int_equal(run_error(&w, (lk_sim_options){.record = &nobody, .record_count = 1}, &err),
 	                 LK_ERR_INPUT);
 	w.costs.at[0].duration_ps = INT64_MAX;

@@ -355,7 +355,7 @@ static void seeds_spread_as_steps_asked_one_by_one(void **state) {
 	f.job.gbs = 16;
 	complete(&f);
 	lk_step_options options = {
-		.jitter = 0.1, .seed = 41, .stragglers = &slow, .straggler_count = 1};
+		.jitter = 0.1, .gpu_spread = 0.02, .seed = 41, .stragglers = &slow, .straggler_count = 1};
 	lk_step_options plain = {0};
 	assert_int_equal(lk_step_ask(&f.job, &f.cluster, &plain, &even, &f.err), LK_OK);
 	assert_int_equal(lk_step_ask(&f.job, &f.cluster, &options, &first, &f.err), LK_OK);
