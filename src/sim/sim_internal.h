@@ -594,21 +594,21 @@ struct lk_rank {
 	lk_act **on;         /* [streams] the act of each that is posted, scheduled, runs or is held */
 	lk_register *stream; /* [streams] end of the last operation of each */
 	lk_register *slot, *event;
-	uint32_t live;        /* streams whose act is scheduled, runs or is held */
-	bool alone;           /* it has no acts */
-	bool parked;          /* alone, at a rendezvous */
-	bool issues;          /* in the list of those that may issue */
-	bool again;           /* in the list of those on which something more is due now */
-	bool changed;         /* in the list of those whose rates are to be set before time goes on */
-	bool host_waits;      /* the host thread waits for something that is not over */
-	bool asleep;          /* until `solo`, see engine_stride.c */
-	bool noisy;           /* a factor or jitter: compute durations are its own */
-	uint64_t ops;         /* issued so far */
-	int64_t finish;       /* of all operations that are over */
-	lk_sim_event *events; /* one for each operation; NULL: not recorded */
+	uint32_t live;          /* streams whose act is scheduled, runs or is held */
+	bool alone;             /* it has no acts */
+	bool parked;            /* alone, at a rendezvous */
+	bool issues;            /* in the list of those that may issue */
+	bool again;             /* in the list of those on which something more is due now */
+	bool changed;           /* in the list of those whose rates are to be set before time goes on */
+	bool host_waits;        /* the host thread waits for something that is not over */
+	bool asleep;            /* until `solo`, see engine_stride.c */
+	bool noisy;             /* a factor or jitter: compute durations are its own */
+	uint64_t ops;           /* issued so far */
+	int64_t finish;         /* of all operations that are over */
+	lk_sim_event *events;   /* one for each operation; NULL: not recorded */
 	lk_jitter_draws *draws; /* NULL: no jitter */
-	uint32_t *issued;     /* [LK_GROUPS + channels] communication by kind of group or channel */
-	int64_t ahead, tail;  /* least times of what is not issued and of what follows: the bound */
+	uint32_t *issued;       /* [LK_GROUPS + channels] communication by kind of group or channel */
+	int64_t ahead, tail;    /* least times of what is not issued and of what follows: the bound */
 	uint32_t number, stage, lane, record, variant;
 	uint32_t parked_op;
 	const lk_call *parked_call;
