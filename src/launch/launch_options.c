@@ -272,7 +272,6 @@ static const struct {
 	{SLURM, "cpus_per_task", VALUE},
 	{SLURM, "c", VALUE},
 	{SLURM, "cpu_bind", VALUE},
-	{SLURM, "export", VALUE},
 	{SLURM, "chdir", VALUE},
 	{SLURM, "D", VALUE},
 	{SLURM, "mem", VALUE},
