@@ -611,13 +611,6 @@ static lk_status launch_read_words(struct line *line, const lk_word *words, size
 	return read_flags(line, words + i, count - i);
 }
 
-lk_status lk_launch_device(lk_reading *reading, const char *name, size_t length) {
-	char *known = lk_arena_strndup(reading->arena, name, length);
-	if (known == NULL) return lk_oom(reading->err);
-	if (length < 64 && lk_device_find(known) != NULL) reading->out->device = known;
-	return LK_OK;
-}
-
 static lk_status count_gpus(struct line *line) {
 	const lk_launch_ranks *ranks = &line->ranks;
 	int64_t nodes = ranks->nodes > 0 ? ranks->nodes : 1;

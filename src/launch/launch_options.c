@@ -105,6 +105,13 @@ static bool launch_options_batch_fits(const lk_job *job, int64_t gpus, int64_t b
 	return job->gbs == 0 || job->mbs == 0 || (share > 0 && job->gbs % share == 0);
 }
 
+lk_status lk_launch_device(lk_reading *reading, const char *name, size_t length) {
+	char *known = lk_arena_strndup(reading->arena, name, length);
+	if (known == NULL) return lk_oom(reading->err);
+	if (length < 64 && lk_device_find(known) != NULL) reading->out->device = known;
+	return LK_OK;
+}
+
 lk_status lk_launch_count_gpus(lk_reading *reading, const lk_job *job, int64_t replicas, int stated,
                                bool certain) {
 	if (reading->out->gpus > 0) return LK_OK; /* the launcher states them */

@@ -21,25 +21,6 @@ size_t lk_shell_assignment(const lk_raw *raw, bool *append, const char **value) 
 	return n;
 }
 
-size_t lk_shell_key(const char *text) {
-	const char *end = *text == '[' ? strstr(text, "]=") : NULL;
-	return end != NULL ? (size_t)(end - text) + 2 : 0;
-}
-
-lk_word *lk_shell_element(const lk_shell_var *var, const char *key) {
-	size_t length = strlen(key);
-	char *end;
-	long number = strtol(key, &end, 10);
-	for (size_t i = var->values.count; var->keyed && i > 0; i--) {
-		const char *text = var->values.at[i - 1].text;
-		if (lk_shell_key(text) == length + 3 && strncmp(text + 1, key, length) == 0)
-			return &var->values.at[i - 1];
-	}
-	if (var->keyed || *key == '\0' || *end != '\0') return NULL;
-	if (number < 0) number += (long)var->values.count;
-	return number >= 0 && (size_t)number < var->values.count ? &var->values.at[number] : NULL;
-}
-
 static lk_status array_words(lk_shell *shell, const lk_raw *raw, const char *value, lk_words *out) {
 	const char *at = value + 1, *end = raw->end - 1;
 	int line = raw->line;

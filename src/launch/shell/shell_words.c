@@ -2,6 +2,7 @@
  * what the rest of the reader is built on. */
 #include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/arena.h"
@@ -63,6 +64,25 @@ lk_status lk_shell_var_at(lk_shell *shell, const char *name, size_t length, lk_s
 		if (!lk_push(&shell->vars)) return lk_oom(shell->err);
 	*out = &shell->vars.at[id];
 	return LK_OK;
+}
+
+size_t lk_shell_key(const char *text) {
+	const char *end = *text == '[' ? strstr(text, "]=") : NULL;
+	return end != NULL ? (size_t)(end - text) + 2 : 0;
+}
+
+lk_word *lk_shell_element(const lk_shell_var *var, const char *key) {
+	size_t length = strlen(key);
+	char *end;
+	long number = strtol(key, &end, 10);
+	for (size_t i = var->values.count; var->keyed && i > 0; i--) {
+		const char *text = var->values.at[i - 1].text;
+		if (lk_shell_key(text) == length + 3 && strncmp(text + 1, key, length) == 0)
+			return &var->values.at[i - 1];
+	}
+	if (var->keyed || *key == '\0' || *end != '\0') return NULL;
+	if (number < 0) number += (long)var->values.count;
+	return number >= 0 && (size_t)number < var->values.count ? &var->values.at[number] : NULL;
 }
 
 lk_status lk_shell_set(lk_shell *shell, const char *text, size_t length) {
