@@ -26,7 +26,7 @@ static void put(struct bytes *bytes, const void *at, size_t size) {
 	bytes->count += size;
 }
 
-static void put_number(struct bytes *bytes, uint32_t value, int size) {
+static void put_number(struct bytes *bytes, uint64_t value, int size) {
 	for (int i = 0; i < size; i++) put(bytes, &(unsigned char){(unsigned char)(value >> 8 * i)}, 1);
 }
 
