@@ -26,8 +26,10 @@ static void put(struct bytes *bytes, const void *at, size_t size) {
 	bytes->count += size;
 }
 
-static void put_number(struct bytes *bytes, uint64_t value, int size) {
-	for (int i = 0; i < size; i++) put(bytes, &(unsigned char){(unsigned char)(value >> 8 * i)}, 1);
+/* The lowest byte first. */
+static void put_number(struct bytes *bytes, uint32_t value, int size) {
+	for (int i = 0; i < size; i++, value >>= 8)
+		put(bytes, &(unsigned char){(unsigned char)value}, 1);
 }
 
 static void put_tar(struct bytes *tar, const char *name, char type, const char *text) {
