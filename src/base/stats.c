@@ -80,6 +80,23 @@ double lk_uniform(uint64_t seed, uint64_t counter) {
 	return ((double)bits + 0.5) * 0x1p-52;
 }
 
+/* z that a normal variable exceeds with probability `tail`, at most 1/2. From 0 on, where the tail
+ * is convex, Newton's steps approach the root from below and never pass it. */
+static double normal_exceeded(double tail) {
+	double z = 0;
+	for (int step = 0; step < 200; step++) {
+		double density = exp(-z * z / 2) / sqrt(2 * M_PI);
+		double more = (erfc(z / M_SQRT2) / 2 - tail) / density;
+		if (!(more > 1e-12)) break;
+		z += more;
+	}
+	return z;
+}
+
+double lk_normal_quantile(double probability) {
+	return probability < 0.5 ? -normal_exceeded(probability) : normal_exceeded(1 - probability);
+}
+
 double lk_normal(uint64_t seed, uint64_t counter) {
 	/* Two draws of streams that lk_uniform does not give for the same seed. */
 	double radius = sqrt(-2 * log(lk_uniform(seed ^ 0x6e6f726d616c0001u, counter)));

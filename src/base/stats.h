@@ -13,6 +13,8 @@ double lk_mean(const double *x, size_t n);
 /* Linear interpolation between order statistics, q in 0..1; NAN for n = 0 or when memory is out. */
 double lk_quantile(const double *x, size_t n, double q);
 double lk_median(const double *x, size_t n);
+/* What a normal variable of mean 0 and deviation 1 stays below with this probability. */
+double lk_normal_quantile(double probability);
 /* The shortest interval that holds `held` (1 to n) of n ascending numbers. */
 void lk_shortest(const double *sorted, size_t n, size_t held, double *low, double *high);
 /* Kendall's tau-b of two rankings; NAN for n < 2 or when all are tied. O(n^2): groups are small. */

@@ -271,6 +271,10 @@ static const lk_device *find_in(const struct catalogue *cat, const char *name) {
 	return found ? &cat->entries.at[found->device].device : NULL;
 }
 
+double lk_device_peak(const lk_device *device, lk_dtype dtype) {
+	return device->peak_flops[dtype] > 0 ? device->peak_flops[dtype] : device->vector_flops;
+}
+
 const lk_device *lk_device_find(const char *name) {
 	return find_in(get_catalogue(NULL), name);
 }

@@ -82,6 +82,9 @@ typedef struct lk_device {
 	double call_s;      /* shortest operation: to start all cores and to wait for them */
 } lk_device;
 
+/* What MFU is a share of, FLOP/s: the peak of a number format; of one that the device lacks that of
+ * its vector units. */
+double lk_device_peak(const lk_device *device, lk_dtype dtype);
 /* Loads the catalogue where it is not yet. What asks by lk_device_find, lk_device_count and
  * lk_device_at, which have no error to fill, says this first: where memory is out they know no
  * device. */

@@ -33,6 +33,17 @@ static lk_status archive_damaged(const char *path, const char *what, lk_error *e
 	return lk_hint(err, "unpack it, and give the files");
 }
 
+/* All of them, or false with errno. */
+static bool archive_write(int to, const void *bytes, size_t size) {
+	for (size_t done = 0; done < size;) {
+		ssize_t n = write(to, (const char *)bytes + done, size - done);
+		if (n < 0 && errno == EINTR) continue;
+		if (n < 0) return false;
+		done += (size_t)n;
+	}
+	return true;
+}
+
 /* ---- tar ---- */
 
 /* A number in octal, or in GNU's binary form; -1: none. */
@@ -67,14 +78,9 @@ static lk_status tar_move(lk_stream *in, int64_t size, int to, lk_error *err) {
 		status = lk_stream_read(in, piece, wish, &got, err);
 		if (status == LK_OK && got == 0)
 			status = archive_damaged(lk_stream_name(in), "it ends early", err);
-		for (size_t done = 0; status == LK_OK && to >= 0 && done < got;) {
-			ssize_t n = write(to, piece + done, got - done);
-			if (n < 0 && errno == EINTR) continue;
-			if (n < 0)
-				status = lk_fail(err, LK_ERR_IO, lk_stream_name(in), "cannot unpack: %s",
-				                 strerror(errno));
-			else done += (size_t)n;
-		}
+		if (status == LK_OK && to >= 0 && !archive_write(to, piece, got))
+			status =
+				lk_fail(err, LK_ERR_IO, lk_stream_name(in), "cannot unpack: %s", strerror(errno));
 		size -= (int64_t)got;
 	}
 	free(piece);
@@ -210,9 +216,8 @@ static lk_status zip_open(struct zip *zip, lk_error *err) {
 	unsigned char *tail = malloc(END_BYTES + COMMENT), wide[56];
 	if (!tail) return lk_oom(err);
 	bool sized = fstat(zip->fd, &info) == 0 && info.st_size >= END_BYTES;
-	size_t size = !sized                               ? 0
-	              : info.st_size < END_BYTES + COMMENT ? (size_t)info.st_size
-	                                                   : END_BYTES + COMMENT;
+	size_t size = sized ? END_BYTES + COMMENT : 0;
+	if (sized && info.st_size < END_BYTES + COMMENT) size = (size_t)info.st_size;
 	uint64_t from = sized ? (uint64_t)info.st_size - size : 0;
 	bool found = false;
 	if (size && zip_read(zip, tail, size, from))
@@ -283,16 +288,6 @@ static lk_status zip_list(const char *path, lk_archive_member_fn *member, void *
 	return status;
 }
 
-static bool zip_write(int to, const void *bytes, size_t size) {
-	for (size_t done = 0; done < size;) {
-		ssize_t n = write(to, (const char *)bytes + done, size - done);
-		if (n < 0 && errno == EINTR) continue;
-		if (n < 0) return false;
-		done += (size_t)n;
-	}
-	return true;
-}
-
 /* The bytes of the present entry, as they are or inflated. */
 static lk_status zip_copy(const struct zip *zip, int to, lk_error *err) {
 	unsigned char local[LOCAL_BYTES];
@@ -310,7 +305,7 @@ static lk_status zip_copy(const struct zip *zip, int to, lk_error *err) {
 		sound = zip_read(zip, in, wish, at);
 		at += wish;
 		left -= wish;
-		if (sound && !deflated) sound = zip_write(to, in, wish);
+		if (sound && !deflated) sound = archive_write(to, in, wish);
 		inflater.next_in = in;
 		inflater.avail_in = (uInt)wish;
 		while (sound && deflated && state == Z_OK && (inflater.avail_in || !inflater.avail_out)) {
@@ -320,7 +315,7 @@ static lk_status zip_copy(const struct zip *zip, int to, lk_error *err) {
 			size_t made = PIECE - inflater.avail_out;
 			written += made;
 			sound = (state == Z_OK || state == Z_STREAM_END || state == Z_BUF_ERROR) &&
-			        written <= (uint64_t)MEMBER_BYTES && zip_write(to, out, made);
+			        written <= (uint64_t)MEMBER_BYTES && archive_write(to, out, made);
 			if (state == Z_BUF_ERROR) break;
 		}
 		if (state == Z_BUF_ERROR) state = Z_OK;

@@ -185,8 +185,9 @@ static lk_status launch_own_ranks(struct line *line) {
 		LK_TRY(lk_parse_int(value, 1, LK_JOB_GPUS, &count, names[i], line->r->err));
 		*counts[i] = (int)count;
 	}
-	if (line->ranks.nodes > 0 && line->ranks.per_node == 0) line->ranks.per_node = 8;
-	return LK_OK;
+	if (line->ranks.nodes == 0 || line->ranks.per_node > 0) return LK_OK;
+	line->ranks.per_node = 8;
+	return lk_launch_assume(line->r, "8 GPUs a node: NPROC_PER_NODE is not set");
 }
 
 /* EXP=job.yaml bash ./examples/run_pretrain.sh: Primus's script reads the job that EXP names. */

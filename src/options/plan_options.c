@@ -62,7 +62,7 @@ static const lk_option options[] = {
 	{FLAG("fp8-activations", job.fp8_activations,
 	 "fp8: inputs of the MLP's activation are kept in 8 bits (--activation-func-fp8-input-store)")},
 	{TEXT("ema", job.ema, "PLACE",
-	 "a running average of the parameters: none, device, or host, updated beside the next step")},
+	 "a running average of the parameters: none, device, or host, updated while the next step runs")},
 	{FLAG("offload-activations", job.offload_activations,
 	 "what layers keep for the backward pass waits in the host's memory")},
 	{TEXT("calibration", job.calibration, "FILE",

@@ -64,8 +64,7 @@ static void answer_fill_speed(const lk_plan_request *request, lk_plan_choice *ou
 	out->usable_bytes = step->usable;
 	out->tokens_per_s_per_gpu =
 		lk_model_in_tokens(&job->model) ? step->graph->tokens / seconds / job->gpus : 0;
-	double peak =
-		device->peak_flops[job->dtype] > 0 ? device->peak_flops[job->dtype] : device->vector_flops;
+	double peak = lk_device_peak(device, job->dtype);
 	if (peak > 0 && cluster->groups == 1)
 		out->mfu = step->graph->model_flops / seconds / job->gpus / peak;
 	if (request->tokens <= 0 || per_step <= 0) return;

@@ -79,7 +79,7 @@ static lk_status plan_check_request(const lk_plan_request *request, const lk_ask
 	return lk_job_check_dtype(&asked->job, &asked->cluster, err);
 }
 
-/* Why the first layout of a space is none; empty where it is one. */
+/* What is wrong with the first layout of a space; empty: nothing. */
 static lk_status first_fault(const lk_space *space, lk_error *why, lk_error *err) {
 	lk_cores_list cores = {0};
 	lk_job job;
@@ -92,7 +92,7 @@ static lk_status first_fault(const lk_space *space, lk_error *why, lk_error *err
 }
 
 /* Of a number of GPUs for which there is no layout at all: which batches would do, or what is wrong
- * with all of them. */
+ * with the first of them. */
 static lk_status explain_none(const lk_space *space, lk_plan_count *count, lk_arena *arena,
                               lk_error *err) {
 	int64_t block = 1, most = 1;
@@ -107,19 +107,20 @@ static lk_status explain_none(const lk_space *space, lk_plan_count *count, lk_ar
 	const char *text = NULL;
 	lk_error why = {0};
 	char said[400];
-	if (space->base.gbs % least == 0) LK_TRY(first_fault(space, &why, err));
-	if (space->base.gbs % least != 0)
+	if (space->base.gbs % least != 0) {
 		text = lk_arena_printf(arena,
 		                       "no layout of %d GPUs: a global batch of %d does not divide by "
 		                       "micro-batch * dp of any; with the fewest "
 		                       "replicas, %lld, nearest: %s",
 		                       space->gpus, space->base.gbs, (long long)(space->gpus / most),
 		                       lk_near_multiples(near, space->base.gbs, least));
-	else
+	} else {
+		LK_TRY(first_fault(space, &why, err));
 		text = lk_arena_printf(
 			arena, "no layout of %d GPUs among the values that are searched is legal%s%s",
-			space->gpus, *why.what ? ": " : "",
+			space->gpus, *why.what ? "; of the first: " : "",
 			*why.what ? lk_error_text(&why, said, sizeof said) : "");
+	}
 	count->gpus = space->gpus;
 	count->nothing = text;
 	return text ? LK_OK : lk_oom(err);

@@ -100,9 +100,7 @@ static double mean_peak(const lk_job *job, const lk_cluster *cluster, bool *mixe
 		const lk_device *device = cluster->node[i].device;
 		int64_t held = (int64_t)cluster->nodes[i] * cluster->node[i].gpus,
 				used = held < left ? held : left;
-		double peak = device->peak_flops[job->dtype] > 0 ? device->peak_flops[job->dtype]
-		                                                 : device->vector_flops;
-		sum += peak * (double)used;
+		sum += lk_device_peak(device, job->dtype) * (double)used;
 		left -= used;
 		*mixed |= device != cluster->node[0].device;
 	}

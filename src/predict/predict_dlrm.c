@@ -254,8 +254,7 @@ static void dlrm_fill_speed(const struct asked *asked, const lk_step *step,
 	prediction->unit = "sample";
 	prediction->model_flops_per_s_per_gpu =
 		step->graph->model_flops / prediction->step_time_s / job->ranks;
-	prediction->peak_flops =
-		device->peak_flops[job->dtype] > 0 ? device->peak_flops[job->dtype] : device->vector_flops;
+	prediction->peak_flops = lk_device_peak(device, job->dtype);
 	if (prediction->peak_flops > 0) {
 		prediction->mfu = prediction->model_flops_per_s_per_gpu / prediction->peak_flops;
 		prediction->hfu = prediction->mfu;

@@ -120,8 +120,6 @@ lk_status lk_rent_rates_add(const lk_offer *offer, int machines, const lk_rent_b
 /* Answers the rates from number `from` on, on all cores. */
 lk_status lk_rent_rates_answer(const lk_rent_request *request, size_t from, lk_arena *arena,
                                lk_rent_rates *rates, lk_error *err);
-/* What MFU is a share of; FLOP/s. */
-double lk_rent_peak_flops(const lk_device *device, lk_dtype dtype);
 /* The next rate of a cluster from number *from on, which becomes the number after it; or NULL. */
 const lk_rent_rate *lk_rent_rates_next(const lk_rent_rates *rates, const char *cluster,
                                        size_t *from);

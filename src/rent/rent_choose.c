@@ -289,7 +289,10 @@ static struct decision choose_decide(const lk_rent_request *request, const wares
 	}
 	if (d.best >= 0) find_ties(ends, all, &d);
 	if (ends) d.cheapest = d.best;
-	else d.most = d.best, d.fastest = -1;
+	else {
+		d.most = d.best;
+		d.fastest = -1;
+	}
 	return d;
 }
 

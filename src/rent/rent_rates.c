@@ -105,11 +105,6 @@ static void find_stall(const lk_plan_choice *choice, bool several, lk_rent_rate 
 	}
 }
 
-double lk_rent_peak_flops(const lk_device *device, lk_dtype dtype) {
-	double peak = device->peak_flops[dtype];
-	return peak > 0 ? peak : device->vector_flops;
-}
-
 struct asking {
 	const lk_rent_request *request;
 	lk_rent_rates *rates;
@@ -126,8 +121,8 @@ static lk_status rates_keep(lk_arena *arena, const lk_plan *plan, lk_rent_rate *
 	rate->low_s = choice->step_time_low_s;
 	rate->high_s = choice->step_time_high_s;
 	rate->dtype = job->dtype;
-	rate->flops = choice->mfu * choice->step_time_s * rate->gpus *
-	              lk_rent_peak_flops(rate->device, job->dtype);
+	rate->flops =
+		choice->mfu * choice->step_time_s * rate->gpus * lk_device_peak(rate->device, job->dtype);
 	rate->seq = plan->seq ? plan->seq : 1; /* an image counts as one token */
 	rate->unit = lk_model_unit(&job->model);
 	rate->checkpoint_bytes = lk_checkpoint_bytes(choice->job);

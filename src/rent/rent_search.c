@@ -4,7 +4,8 @@
  * The next cannot where a choice that is known beats the best that it can be: half the hours at the
  * same dollars, both a quarter better still. A job that is tight in memory gets cheaper on more
  * machines: as long as it does, or but one number is known, they may be three times as good.
- * Neither the cheapest nor the fastest is beaten by another, whatever the limits.
+ * Neither the cheapest nor the fastest is beaten by another, whatever the limits. Nor can the next
+ * of an offer that another one beats everywhere: the same machine, a network as fast, for less.
  *
  * The fastest within the budget: while the next may cost no more than the budget and the most
  * machines are faster than half as many.
@@ -65,11 +66,17 @@ static bool beats(const struct had *one, const struct had *other) {
 	return one->samples >= other->samples && one->hours <= other->hours && one->cost <= other->cost;
 }
 
+/* Whether something known is no worse. */
+static bool is_had(const struct search *search, const struct had *wanted) {
+	for (size_t i = 0; i < search->had.count; i++)
+		if (beats(&search->had.at[i], wanted)) return true;
+	return false;
+}
+
 static lk_status search_keep(struct search *search, const lk_rent_choice *choice, lk_error *err) {
 	struct had new = {choice->samples, choice->hours, choice->cost};
 	size_t kept = 0;
-	for (size_t i = 0; i < search->had.count; i++)
-		if (beats(&search->had.at[i], &new)) return LK_OK;
+	if (is_had(search, &new)) return LK_OK;
 	for (size_t i = 0; i < search->had.count; i++)
 		if (!beats(&new, &search->had.at[i])) search->had.at[kept++] = search->had.at[i];
 	search->had.count = kept;
@@ -89,9 +96,7 @@ static bool is_beaten(const struct search *search, const struct known *known, do
 	bool ends = lk_rent_has_length(search->request);
 	struct had next = {ends ? 0 : 2 * gain * known->last_samples, known->last_hours / (2 * gain),
 	                   ends ? known->last_cost / gain : known->last_cost};
-	for (size_t i = 0; i < search->had.count; i++)
-		if (beats(&search->had.at[i], &next)) return true;
-	return false;
+	return is_had(search, &next);
 }
 
 static lk_status search_look(struct search *search, const lk_offer *offer, struct known *out,
@@ -142,17 +147,14 @@ static bool is_hopeless(const struct search *search, const lk_offer *offer, int 
 	/* what has no bf16 calculates in fp16 or fp32 */
 	int last = like->dtype > LK_BF16 ? (int)like->dtype : LK_BF16;
 	for (int dtype = LK_FP32; dtype <= last; dtype++)
-		peak = fmax(peak, lk_rent_peak_flops(offer->device, (lk_dtype)dtype));
+		peak = fmax(peak, lk_device_peak(offer->device, (lk_dtype)dtype));
 	if (!(peak > 0)) return false;
 	lk_rent_rate best = *like;
 	best.gpus = gpus;
 	best.machines = gpus / offer->gpus;
 	best.step_s = best.low_s = best.high_s = 0.5 * like->flops / (gpus * peak);
 	if (!lk_rent_choice_of(search->request, &search->loader, offer, &best, &choice)) return false;
-	struct had had = {choice.samples, choice.hours, choice.cost};
-	for (size_t i = 0; i < search->had.count; i++)
-		if (beats(&search->had.at[i], &had)) return true;
-	return false;
+	return is_had(search, &(struct had){choice.samples, choice.hours, choice.cost});
 }
 
 /* The same machine, but a network that is as fast or faster, for less. */
@@ -210,38 +212,40 @@ static bool is_promising(const struct search *search, const lk_offer *offer,
 	return !offer->gpus_searched || isinf(known->last_hours) || !is_beaten(search, known, 1);
 }
 
+static int next_gpus(const lk_offer *offer) {
+	return offer->gpus_searched ? 2 * offer->gpus_searched : offer->gpus;
+}
+
 /* A machine of every offer, and then twice as many while that can change the answer. */
 static lk_status add_more(struct search *search, lk_error *err) {
+	size_t count = search->offers->count;
+	struct known *known = LK_ARRAY(search->arena, struct known, count + 1);
 	bool promising = false;
+	if (!known) return lk_oom(err);
 	search->cheapest_in_time = INFINITY;
-	enum {
-		LOOK,
-		END,
-		ADD
-	};
-	for (int pass = LOOK; pass <= ADD; pass++)
-		for (size_t i = 0; i < search->offers->count; i++) {
-			lk_offer *offer = &search->offers->at[i];
-			struct known known;
-			if (!offer->device || offer->search_end) continue;
-			LK_TRY(search_look(search, offer, &known, err));
-			if (pass == LOOK) {
-				search->cheapest_in_time = fmin(search->cheapest_in_time, known.cheapest_in_time);
-				continue;
-			}
-			int gpus = offer->gpus_searched ? 2 * offer->gpus_searched : offer->gpus;
-			if (pass == END) {
-				offer->search_end = search_end(search, offer, &known);
-				offer->unfinished = !offer->search_end && gpus > search_limit(search->request);
-				if (offer->unfinished) offer->search_end = "limit";
-				promising |= !offer->search_end && is_promising(search, offer, &known);
-				continue;
-			}
-			if (promising && !is_promising(search, offer, &known)) continue;
-			LK_TRY(lk_rent_rates_add(offer, gpus / offer->gpus, &search->batches, search->arena,
-			                         search->rates, err));
-			offer->gpus_searched = gpus;
-		}
+	for (size_t i = 0; i < count; i++) {
+		const lk_offer *offer = &search->offers->at[i];
+		if (!offer->device || offer->search_end) continue;
+		LK_TRY(search_look(search, offer, &known[i], err));
+		search->cheapest_in_time = fmin(search->cheapest_in_time, known[i].cheapest_in_time);
+	}
+	for (size_t i = 0; i < count; i++) {
+		lk_offer *offer = &search->offers->at[i];
+		if (!offer->device || offer->search_end) continue;
+		offer->search_end = search_end(search, offer, &known[i]);
+		offer->unfinished = !offer->search_end && next_gpus(offer) > search_limit(search->request);
+		if (offer->unfinished) offer->search_end = "limit";
+		promising |= !offer->search_end && is_promising(search, offer, &known[i]);
+	}
+	for (size_t i = 0; i < count; i++) {
+		lk_offer *offer = &search->offers->at[i];
+		if (!offer->device || offer->search_end) continue;
+		if (promising && !is_promising(search, offer, &known[i])) continue;
+		int gpus = next_gpus(offer);
+		LK_TRY(lk_rent_rates_add(offer, gpus / offer->gpus, &search->batches, search->arena,
+		                         search->rates, err));
+		offer->gpus_searched = gpus;
+	}
 	return LK_OK;
 }
 

@@ -27,24 +27,10 @@ const char *const lk_length_kind_names[] = {"fixed", "lognormal", "exponential",
  * way: an assumption, which the range of a prediction covers from none (fixed) to exponential. */
 const double lk_lengths_sigma = 0.7;
 
-/* z that a normal variable exceeds with probability `tail`, at most 1/2. From 0 on, where the tail
- * is convex, Newton's steps approach the root from below and never pass it. */
-static double normal_exceeded(double tail) {
-	double z = 0;
-	for (int step = 0; step < 200; step++) {
-		double density = exp(-z * z / 2) / sqrt(2 * M_PI);
-		double more = (erfc(z / M_SQRT2) / 2 - tail) / density;
-		if (!(more > 1e-12)) break;
-		z += more;
-	}
-	return z;
-}
-
 /* What a share `q` of the law with scale 1 lies below. */
 static double length_quantile(lk_length_kind kind, double q) {
 	if (kind == LK_LENGTHS_EXPONENTIAL) return -log1p(-q);
-	double z = q < 0.5 ? -normal_exceeded(q) : normal_exceeded(1 - q);
-	return exp(lk_lengths_sigma * z);
+	return exp(lk_lengths_sigma * lk_normal_quantile(q));
 }
 
 /* Fisher and Yates: every order is as likely. */

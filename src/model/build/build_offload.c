@@ -1,5 +1,5 @@
 /* build_offload.c: activations in host memory between the passes (--offload-activations): what a
- * layer keeps leaves on a stream of its own behind its forward pass, while the next layer computes
+ * layer keeps leaves on a stream of its own after its forward pass, while the next layer computes
  * (Transformer Engine's cpu_offload.py, Megatron-LM's --cpu-offloading-num-layers). A layer ends
  * when what the one before kept has left, so that two layers' are on the device at most; in the
  * backward pass each layer waits for its own and fetches the next one's alongside. All blocks fetch

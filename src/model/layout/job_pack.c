@@ -3,23 +3,13 @@
  * docs/method/step.md). */
 #include <math.h>
 
+#include "base/stats.h"
 #include "model/layout/job.h"
-
-/* The x that a normal deviate stays below with this probability, by bisection. */
-static double normal_quantile(double probability) {
-	double low = -9, high = 9;
-	for (int i = 0; i < 60; i++) {
-		double middle = (low + high) / 2;
-		if (0.5 * erfc(-middle / sqrt(2)) < probability) low = middle;
-		else high = middle;
-	}
-	return (low + high) / 2;
-}
 
 /* Expected largest of so many normal deviates (Blom, Statistical Estimates and Transformed
  * Beta-Variables, 1958, section 6.9). */
 static double largest_deviate(double count) {
-	return count > 1 ? normal_quantile((count - 0.375) / (count + 0.25)) : 0;
+	return count > 1 ? lk_normal_quantile((count - 0.375) / (count + 0.25)) : 0;
 }
 
 double lk_job_pack_busiest(const lk_job *job) {

@@ -14,6 +14,7 @@
  * scheduler then moves passes of the first and last micro-batches by a greedy search, which is left
  * out. Makespan with F = B = W, m >= p: 3mF + (7p + gap - 7) F/4 for V-Half, 3mF + (4p + gap - 5)
  * F/2 for V-Min; in flight are p + 2 and 2p/3 + 3 half chunks or fewer. */
+#include "base/check.h"
 #include "model/layout/schedule.h"
 
 enum {
@@ -25,6 +26,9 @@ static const struct turn {
 	lk_pass pass;
 	int chunk;
 } turns[V_TURNS] = {{LK_PASS_F, 0}, {LK_PASS_F, 1}, {LK_PASS_BI, 1}, {LK_PASS_BI, 0}};
+
+/* When rank `rank` of `stages` begins the passes of micro-batch 0. */
+typedef void block_fn(int stages, int rank, int begin[V_TURNS]);
 
 static void half_block(int stages, int rank, int begin[V_TURNS]) {
 	int gap = stages % 2 == 0 ? 3 : 0;
@@ -50,16 +54,20 @@ struct waiting {
 
 static void put_weights(lk_slots *out, struct waiting *waiting) {
 	while (out->at[waiting->at].pass != LK_PASS_BI) waiting->at++;
+	LK_ASSERT(waiting->count > 0 && waiting->at < out->count);
 	const lk_slot of = out->at[waiting->at++];
 	lk_slot_put(out, LK_PASS_W, of.chunk, of.microbatch);
 	waiting->count--;
 }
 
 /* Merges the four rows of times; no two of them are equal. */
-static lk_status v_memory_order(const lk_schedule *schedule, const lk_schedule_shape *shape,
-                                int stage, const int begin[V_TURNS], lk_slots *out, lk_error *err) {
-	int m = shape->microbatches, next[V_TURNS] = {0};
+static lk_status v_memory_order(const lk_schedule *schedule, block_fn *block,
+                                const lk_schedule_shape *shape, int stage, lk_slots *out,
+                                lk_error *err) {
+	int m = shape->microbatches, next[V_TURNS] = {0}, begin[V_TURNS];
 	size_t first = out->count;
+	LK_TRY(schedule->check(shape, err));
+	block(shape->stages, stage, begin);
 	LK_TRY(lk_schedule_begin(schedule, shape, stage, 6 * (size_t)m, out, err));
 	struct waiting waiting = {.at = first};
 	int64_t now = -1;
@@ -68,8 +76,12 @@ static lk_status v_memory_order(const lk_schedule *schedule, const lk_schedule_s
 		int64_t when = 0;
 		for (int k = 0; k < V_TURNS; k++) {
 			int64_t at = begin[k] + (int64_t)V_PERIOD * next[k];
-			if (next[k] < m && (due < 0 || at < when)) due = k, when = at;
+			if (next[k] < m && (due < 0 || at < when)) {
+				due = k;
+				when = at;
+			}
 		}
+		LK_ASSERT(due >= 0 && when > now);
 		for (; now + 1 < when && waiting.count > 0; now++) put_weights(out, &waiting);
 		now = when;
 		lk_slot_put(out, turns[due].pass, turns[due].chunk, next[due]++);
@@ -85,10 +97,7 @@ static lk_status half_check(const lk_schedule_shape *shape, lk_error *err) {
 
 static lk_status half_order(const lk_schedule_shape *shape, int stage, lk_slots *out,
                             lk_error *err) {
-	int begin[V_TURNS];
-	LK_TRY(half_check(shape, err));
-	half_block(shape->stages, stage, begin);
-	return v_memory_order(&lk_schedule_v_half, shape, stage, begin, out, err);
+	return v_memory_order(&lk_schedule_v_half, half_block, shape, stage, out, err);
 }
 
 static lk_status min_check(const lk_schedule_shape *shape, lk_error *err) {
@@ -97,10 +106,7 @@ static lk_status min_check(const lk_schedule_shape *shape, lk_error *err) {
 
 static lk_status min_order(const lk_schedule_shape *shape, int stage, lk_slots *out,
                            lk_error *err) {
-	int begin[V_TURNS];
-	LK_TRY(min_check(shape, err));
-	min_block(shape->stages, stage, begin);
-	return v_memory_order(&lk_schedule_v_min, shape, stage, begin, out, err);
+	return v_memory_order(&lk_schedule_v_min, min_block, shape, stage, out, err);
 }
 
 const lk_schedule lk_schedule_v_half = {

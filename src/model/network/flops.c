@@ -72,7 +72,8 @@ static double mtp_flops(const lk_model *model, double s) {
  * (one token). */
 static double edge_flops(const lk_model *model, double s) {
 	double h = model->hidden, sum = 0;
-	double classes = model->no_class ? 0 : model->tiles > 1 ? model->tiles : 1;
+	double classes = model->tiles > 1 ? model->tiles : 1;
+	if (model->no_class) classes = 0;
 	if (model->image > 0) sum += (s - classes) * lk_model_patch_inputs(model) * h;
 	if (model->pooler) sum += h * h;
 	if (model->embed_dim > 0) sum += s * model->embed_dim * h;

@@ -67,7 +67,7 @@ static lk_status puzzle_ffn(const lk_hf_config *config, const lk_value *half, co
 	if (skipped) return LK_OK;
 	double width = 2 * puzzle_number(half, "ffn_mult") * model->hidden / 3;
 	if (!(width >= 1 && width < 1 << 24))
-		return lk_hf_fail(config, half, err, "ffn_mult is no width of an MLP");
+		return lk_hf_fail(config, half, err, "ffn_mult does not give a width of an MLP");
 	layer->ffn = LK_FFN_DENSE;
 	layer->width = ((int)width + MULTIPLE - 1) / MULTIPLE * MULTIPLE;
 	return LK_OK;
@@ -85,7 +85,7 @@ static void puzzle_widest(lk_model *model, lk_layer *layers, int count) {
 lk_status lk_hf_puzzle(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	const lk_value *blocks = lk_hf_find(config, "block_configs");
 	if (!blocks || blocks->kind != LK_JSON_ARRAY || blocks->count != (size_t)model->layers) {
-		lk_hf_fail(config, blocks, err, "block_configs is no list of %d layers", model->layers);
+		lk_hf_fail(config, blocks, err, "block_configs is not a list of %d layers", model->layers);
 		return lk_hint(err, "give an object with attention and ffn for each layer");
 	}
 	lk_layer *layers = calloc(blocks->count + 1, sizeof *layers);

@@ -53,25 +53,17 @@ static void rent_put_decision(lk_report *writer, const lk_rent *rent, const char
 	                 isnan(choice->hours_low) ? NULL : range, choice->layout);
 }
 
-/* "41.2 G tokens", "1.2 M images" */
-static char *trained(const lk_rent *rent, double samples, char *out, size_t size) {
-	char number[TEXT];
-	const char *unit = rent->seq > 1 ? "token" : rent->unit ? rent->unit : "sample";
-	snprintf(out, size, "%s %ss", lk_format_count(samples * rent->seq, number, sizeof number),
-	         unit);
-	return out;
-}
-
 static void rent_put_most(lk_report *writer, const lk_rent *rent) {
 	char value[TEXT], low[TEXT], high[TEXT], range[LINE], note[LINE];
 	if (rent->most < 0) return;
 	const lk_rent_choice *choice = &rent->choices[rent->most];
 	snprintf(range, sizeof range, "%s \xe2\x80\x93 %s",
-	         trained(rent, choice->samples_low, low, sizeof low),
-	         trained(rent, choice->samples_high, high, sizeof high));
+	         lk_rent_trained(rent, choice->samples_low, true, low, sizeof low),
+	         lk_rent_trained(rent, choice->samples_high, true, high, sizeof high));
 	snprintf(note, sizeof note, "%d GPUs, %s, %s", choice->gpus,
 	         hours(choice->hours, low, sizeof low), dollars(choice->cost, high, sizeof high));
-	lk_report_figure(writer, "trains", trained(rent, choice->samples, value, sizeof value),
+	lk_report_figure(writer, "trains",
+	                 lk_rent_trained(rent, choice->samples, true, value, sizeof value),
 	                 isnan(choice->samples_low) ? NULL : range, note);
 }
 

@@ -85,5 +85,8 @@ lk_table *lk_whatif_table(const lk_whatif *whatif);
 
 /* "cheapest", "front", ... of a choice; NULL: nothing. */
 const char *lk_rent_mark(const lk_rent *rent, int choice);
+/* What so many samples are in tokens, where samples are counted in them: "41.2 G tokens", "1.2 M
+ * images"; without the unit: "41.2 G". */
+char *lk_rent_trained(const lk_rent *rent, double samples, bool unit, char *out, size_t size);
 
 #endif

@@ -206,13 +206,13 @@ static void rent_view_put_range(lk_table *table, double low, double high, bool d
 	lk_table_text(table, text);
 }
 
-/* Tokens where samples are counted in them: "35.6 G tokens", "1.2 M images". */
-static char *trained_text(const lk_rent *rent, double samples, char *out, size_t size) {
-	return lk_format_count(samples * rent->seq, out, size);
-}
-
-static const char *trained_unit(const lk_rent *rent) {
-	return rent->seq > 1 ? "token" : rent->unit ? rent->unit : "sample";
+char *lk_rent_trained(const lk_rent *rent, double samples, bool unit, char *out, size_t size) {
+	char number[32];
+	const char *sample = rent->unit ? rent->unit : "sample";
+	lk_format_count(samples * rent->seq, number, sizeof number);
+	if (!unit) snprintf(out, size, "%s", number);
+	else snprintf(out, size, "%s %ss", number, rent->seq > 1 ? "token" : sample);
+	return out;
 }
 
 /* Where the training has a length the range lies in hours and dollars. */
@@ -222,8 +222,9 @@ static void put_trained(lk_table *table, const lk_rent *rent, const lk_rent_choi
 	lk_table_number(table, choice->samples, lk_format_count(choice->samples, text, sizeof text));
 	lk_table_number(table, tokens,
 	                isnan(tokens) ? NULL : lk_format_count(tokens, text, sizeof text));
-	snprintf(text, sizeof text, "%s - %s", trained_text(rent, choice->samples_low, low, sizeof low),
-	         trained_text(rent, choice->samples_high, high, sizeof high));
+	snprintf(text, sizeof text, "%s - %s",
+	         lk_rent_trained(rent, choice->samples_low, false, low, sizeof low),
+	         lk_rent_trained(rent, choice->samples_high, false, high, sizeof high));
 	lk_table_text(table, isnan(rent->samples) && !isnan(choice->samples_low) ? text : NULL);
 }
 
@@ -336,13 +337,13 @@ static void rent_view_put_decision(const lk_rent *rent, const char *what, int at
 /* "MOST      2 x p5.48xlarge (aws): 41.2 G tokens (35.1 G to 48.3 G) in 336 h, $66 013" */
 static void put_most(const lk_rent *rent, FILE *out) {
 	const lk_rent_choice *choice = &rent->choices[rent->most];
-	char trained[32], low[32], high[32], hours[32], cost[40];
-	fprintf(out, "MOST      %d x %s (%s): %s %ss", choice->machines, choice->instance,
-	        choice->provider, trained_text(rent, choice->samples, trained, sizeof trained),
-	        trained_unit(rent));
+	char trained[64], low[32], high[32], hours[32], cost[40];
+	fprintf(out, "MOST      %d x %s (%s): %s", choice->machines, choice->instance, choice->provider,
+	        lk_rent_trained(rent, choice->samples, true, trained, sizeof trained));
 	if (!isnan(choice->samples_low))
-		fprintf(out, " (%s to %s)", trained_text(rent, choice->samples_low, low, sizeof low),
-		        trained_text(rent, choice->samples_high, high, sizeof high));
+		fprintf(out, " (%s to %s)",
+		        lk_rent_trained(rent, choice->samples_low, false, low, sizeof low),
+		        lk_rent_trained(rent, choice->samples_high, false, high, sizeof high));
 	fprintf(out, " in %s h, $%s\n", hours_text(choice->hours, hours, sizeof hours),
 	        lk_fixed(choice->cost, choice->cost < 1000 ? 2 : 0, cost, sizeof cost));
 }
