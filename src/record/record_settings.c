@@ -67,6 +67,12 @@ lk_status lk_record_set(lk_record_settings *out, const char *name, const char *v
 	return LK_OK;
 }
 
+/* Open MPI starts a daemon beside a process without mpirun. That of one rank would still remove the
+ * folder of the session while the next rank makes its own. */
+static lk_status be_alone_in_open_mpi(lk_record_settings *out, lk_error *err) {
+	return lk_record_set(out, "OMPI_MCA_ess_singleton_isolated", "1", err);
+}
+
 static lk_status add_mode_settings(const lk_record_request *request, const char *scratch,
                                    lk_arena *arena, lk_record_settings *out, lk_error *err) {
 	static const char *const names[] = {"record", "null", "as-rank"};
@@ -81,8 +87,9 @@ static lk_status add_mode_settings(const lk_record_request *request, const char 
 	                     lk_arena_printf(arena, "%d", request->world_size), err));
 	LK_TRY(lk_record_set(out, "LOCKSTEP_RECORD_NODE",
 	                     lk_arena_printf(arena, "%d", request->ranks_per_node), err));
-	return lk_record_set(out, "LOCKSTEP_RECORD_FILL", request->fill ? request->fill : "numbers",
-	                     err);
+	LK_TRY(lk_record_set(out, "LOCKSTEP_RECORD_FILL", request->fill ? request->fill : "numbers",
+	                     err));
+	return be_alone_in_open_mpi(out, err);
 }
 
 /* ---- CUDA and NCCL ---- */
