@@ -197,7 +197,19 @@ inline cudaError_t cudaDeviceEnablePeerAccess(int, unsigned) { return cudaSucces
 inline cudaError_t cudaDeviceGetAttribute(int *v, cudaDeviceAttr a, int) { *v = a == cudaDevAttrMultiProcessorCount ? 2 : 1; return cudaSuccess; }
 
 /* ---- launches ---- */
-template <class F> void lk_shim_threads(dim3 grid, dim3 block, unsigned blocks, unsigned first, size_t shared, F body) {
+
+/* What a kernel does for a thread. All kernels share the code below: only this class is compiled for each. */
+struct lk_shim_body {
+	virtual void run() = 0;
+	virtual ~lk_shim_body() = default;
+};
+template <class F> struct lk_shim_body_of final : lk_shim_body {
+	F body;
+	explicit lk_shim_body_of(F f) : body(f) {}
+	void run() override { body(); }
+};
+
+inline void lk_shim_threads(dim3 grid, dim3 block, unsigned blocks, unsigned first, size_t shared, lk_shim_body *body) {
 	std::vector<std::thread> threads;
 	lk_shim_barrier all((int)(blocks * block.x));
 	std::vector<std::unique_ptr<lk_shim_barrier>> each;
@@ -209,12 +221,12 @@ template <class F> void lk_shim_threads(dim3 grid, dim3 block, unsigned blocks, 
 				gridDim = grid, blockDim = block;
 				blockIdx = {(first + b) % grid.x, (first + b) / grid.x % grid.y, (first + b) / grid.x / grid.y}, threadIdx = {t, 0, 0};
 				lk_shim_block = each[b].get(), lk_shim_grid = &all, lk_shim_shared = (unsigned char *)memory[b].data();
-				body();
+				body->run();
 			});
 	for (std::thread &t : threads) t.join();
 }
 
-template <class F> void lk_shim_launch(dim3 grid, dim3 block, size_t shared, int barriers, F body) {
+inline void lk_shim_launch(dim3 grid, dim3 block, size_t shared, int barriers, lk_shim_body *body) {
 	unsigned blocks = grid.x * grid.y * grid.z;
 	if (barriers == 2) { lk_shim_threads(grid, block, blocks, 0, shared, body); return; }
 	for (unsigned b = 0; b < blocks; b++) {
@@ -223,17 +235,23 @@ template <class F> void lk_shim_launch(dim3 grid, dim3 block, size_t shared, int
 			gridDim = grid, blockDim = block, threadIdx = {t, 0, 0};
 			blockIdx = {b % grid.x, b / grid.x % grid.y, b / grid.x / grid.y};
 			lk_shim_block = NULL;
-			body();
+			body->run();
 		}
 	}
 }
+
+inline void lk_shim_add(dim3 grid, dim3 block, size_t shared, int barriers, cudaStream_t s, lk_shim_body *body) {
+	std::shared_ptr<lk_shim_body> kept(body);
+	s->add([=] { lk_shim_launch(grid, block, shared, barriers, kept.get()); });
+}
+template <class F> lk_shim_body *lk_shim_body_from(F body) { return new lk_shim_body_of<F>(body); }
 
 /* Without barriers, with barriers of blocks, with barriers of the grid. Arguments are copied, as a launch does. */
 #define LK_SHIM_LAUNCH(barriers, kernel, grid, block, shared, stream, ...) \
 	lk_shim_enqueue(dim3(grid), dim3(block), shared, barriers, stream, kernel, __VA_ARGS__)
 template <class K, class... A>
 void lk_shim_enqueue(dim3 grid, dim3 block, size_t shared, int barriers, cudaStream_t s, K kernel, A... args) {
-	s->add([=] { lk_shim_launch(grid, block, shared, barriers, [&] { kernel(args...); }); });
+	lk_shim_add(grid, block, shared, barriers, s, lk_shim_body_from([=] { kernel(args...); }));
 }
 #define LK_LAUNCH(kernel, grid, block, shared, stream, ...) LK_SHIM_LAUNCH(0, (kernel), grid, block, shared, stream, __VA_ARGS__)
 #define LK_LAUNCH_BLOCK(kernel, grid, block, shared, stream, ...) LK_SHIM_LAUNCH(1, (kernel), grid, block, shared, stream, __VA_ARGS__)
