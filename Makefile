@@ -32,6 +32,10 @@ HARDENED := $(FORTIFIED) $(GUARDED)
 # -fno-semantic-interposition: position-independent code for the shared library costs the program nothing.
 MODE_release := -g1 -O3 $(HARDENED)
 MODE_debug := -O0 -g3
+# The unit tests' own files: they check what is built above, and need to be quick to build more than to run.
+TESTS_release := -Og
+TESTS_asan := -Og -fno-sanitize=undefined
+TESTS_tsan := -Og
 # -g1: functions and lines, for profilers and sanitizers; what debuggers read besides makes building up to half as long again.
 MODE_asan := -g1 -O1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
 MODE_ubsan := -g1 -O1 -fno-omit-frame-pointer -fsanitize=undefined -fno-sanitize-recover=all
@@ -151,7 +155,7 @@ endif
 $(B)/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)
 	$(call say,CC)
-	$(Q)$(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) $(if $(filter tests/%,$<),-Wno-missing-prototypes) -MMD -MP -c -o $@ $<
+	$(Q)$(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) $(if $(filter tests/%,$<),-Wno-missing-prototypes) $(if $(filter tests/unit/%,$<),$(TESTS_$(MODE))) -MMD -MP -c -o $@ $<
 
 build/charts.stamp: tools/web_charts.sh
 	$(call say,CHARTS)

@@ -1,6 +1,6 @@
-/* rounds.h: how many random cases a test looks at: more with LOCKSTEP_LONG=1; fewer where a
- * sanitizer makes each of them several times as slow, and where the kinds of cases matter more than
- * their number, which runs without one see. */
+/* rounds.h: how many random cases a test looks at: more with LOCKSTEP_LONG=1; fewer with
+ * LOCKSTEP_QUICK=1, and where a sanitizer makes each of them several times as slow, and the kinds of
+ * cases matter more than their number, which runs without one see. */
 #ifndef LK_TEST_ROUNDS_H
 #define LK_TEST_ROUNDS_H
 
@@ -27,14 +27,19 @@ enum {
 };
 #endif
 
-static inline bool takes_long(void) {
-	const char *said = getenv("LOCKSTEP_LONG");
+static inline bool is_asked_for(const char *name) {
+	const char *said = getenv(name);
 	return said && *said;
 }
 
+static inline bool takes_long(void) {
+	return is_asked_for("LOCKSTEP_LONG");
+}
+
 static inline int rounds(int usual, int longer) {
+	int fewer = is_asked_for("LOCKSTEP_QUICK") ? 10 : FEWER;
 	if (takes_long()) return longer;
-	return usual > FEWER ? usual / FEWER : 1;
+	return usual > fewer ? usual / fewer : 1;
 }
 
 static inline int trials(int usual) {
