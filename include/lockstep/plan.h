@@ -88,7 +88,8 @@ typedef struct lk_plan_choice {
 	double exact_s; /* simulated operation by operation; NAN not asked */
 	double peak_bytes, usable_bytes;
 	double tokens_per_s_per_gpu, mfu;
-	double days, gpu_hours; /* with tokens, else 0 */
+	double days, gpu_hours;                     /* with tokens, else 0 */
+	double gpu_watts, site_watts, training_kwh; /* as of lk_prediction */
 	const lk_time_part *breakdown;
 	int breakdown_count;
 	const char *
@@ -186,8 +187,8 @@ lk_status lk_plan_launch(const lk_plan *plan, const lk_plan_choice *choice, cons
  * tokens_per_s}], counts:
  * [{gpus, layouts, bounded, too_large, too_slow, schedules_walked, simulated, cut_short,
  * found_too_large, nothing, choices: [{layout, gpus, tp, ..., step_time_s, exact_s, peak_bytes,
- * days, gpu_hours, tight, why_not, reproduce, pareto}], sensitivity: [{cost, factor, step_time_s,
- * best}]}]. */
+ * days, gpu_hours, gpu_watts, site_watts, training_kwh, tight, why_not, reproduce, pareto}],
+ * sensitivity: [{cost, factor, step_time_s, best}]}]. */
 lk_status lk_plan_print(const lk_plan *plan, int format, bool verbose, bool colour,
                         const char *path, FILE *out, lk_error *err);
 

@@ -129,6 +129,8 @@ typedef struct lk_predict_request {
 	double tokens;                         /* of the whole training */
 	double mtbf_hours, checkpoint_minutes; /* of the whole job; between checkpoints */
 	double checkpoint_write_gbps; /* 10^9 bytes/s that each node writes of a checkpoint; 0: 1 */
+	double pue;                   /* mains power per power of the machines; 0: 1.2 */
+	double carbon;                /* g of CO2e per kWh of the mains; 0: not asked */
 	bool no_fixes;                /* do not look for changes that fit */
 	bool step;                    /* keep the simulated step: files are made from it */
 	const char *trace_ranks;      /* "0,8": more ranks than one per stage in its timeline */
@@ -205,8 +207,12 @@ typedef struct lk_prediction {
 	const char
 		*unit; /* what a sample is: "sequence", "image"; "sample" of a recommendation model */
 	double model_flops_per_s_per_gpu, mfu, hfu, peak_flops;
-	const char *peak_label;                      /* "989.4 TFLOP/s dense bf16, NVIDIA H100 SXM" */
-	double days, gpu_hours, goodput;             /* with tokens, else 0 */
+	const char *peak_label;          /* "989.4 TFLOP/s dense bf16, NVIDIA H100 SXM" */
+	double days, gpu_hours, goodput; /* with tokens, else 0 */
+	double gpu_watts, site_watts;    /* means over a step: of a GPU; of all with their hosts, at the
+	                                  * mains. 0 where a board's power is not known */
+	double pue;                      /* that site_watts counts with */
+	double step_kwh, training_kwh, carbon_kg;    /* at the mains; with tokens; and with carbon */
 	double checkpoint_bytes, checkpoint_write_s; /* with mtbf_hours, else 0 */
 	/* where the time goes, mean over stages */
 	const lk_time_part *breakdown;

@@ -75,7 +75,8 @@ typedef struct lk_rent_choice {
 	                       "preparation", ... */
 	double stall_share; /* of the step */
 	double goodput;     /* 1 on demand */
-	bool pareto;        /* nobody is both cheaper and faster */
+	double kwh;  /* at the mains in these hours, PUE 1.2; NaN where a board's power is not known */
+	bool pareto; /* nobody is both cheaper and faster */
 	bool in_time, in_budget;
 	double chance; /* of keeping to deadline and budget, as far as the range of the step tells: 0 to
 	                  1; NaN without either, or without a range */
@@ -135,7 +136,7 @@ void lk_rent_free(lk_rent *rent);
  * deadline_h, budget_usd, considered, gpus_searched, search_complete, searched, choices:
  * [{provider, instance, region, gpu, machines, gpus, batch, layout, step_time_s, samples,
  * samples_low, samples_high, tokens, hours, hours_low, hours_high, price_usd_h, cost_usd,
- * cost_low_usd, cost_high_usd, price_date, price_source, stall, stall_share, goodput, pareto,
+ * cost_low_usd, cost_high_usd, price_date, price_source, stall, stall_share, goodput, kwh, pareto,
  * in_time, in_budget, chance, gpus_searched, search_end, reproduce}], cheapest, fastest, most,
  * ties, settle, nothing, reproduce, notes}. */
 lk_status lk_rent_print(const lk_rent *rent, int format, bool verbose, bool colour,

@@ -142,6 +142,12 @@ class Prediction:
     days: Optional[float]
     gpu_hours: Optional[float]
     goodput: Optional[float]
+    gpu_watts: Optional[float]
+    site_watts: Optional[float]
+    pue: Optional[float]
+    step_kwh: Optional[float]
+    training_kwh: Optional[float]
+    carbon_kg: Optional[float]
     breakdown: Dict[str, TimePart]
     seeds: Optional[Seeds]
     generation: Optional[Generation]
@@ -264,6 +270,9 @@ class PlanChoice:
     mfu: Optional[float]
     days: Optional[float]
     gpu_hours: Optional[float]
+    gpu_watts: Optional[float]
+    site_watts: Optional[float]
+    training_kwh: Optional[float]
     breakdown: Dict[str, float]
     tight: bool
     why_not: Optional[str]
@@ -528,6 +537,7 @@ class RentChoice:
     stall: Optional[str]
     stall_share: Optional[float]
     goodput: Optional[float]
+    kwh: Optional[float]
     pareto: bool
     in_time: bool
     in_budget: bool

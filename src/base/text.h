@@ -68,6 +68,8 @@ char *lk_format_bytes(double bytes, char *out, size_t size);      /* IEC: GiB */
 char *lk_format_rate(double bytes_per_s, char *out, size_t size); /* SI: GB/s */
 char *lk_format_count(double count, char *out, size_t size);      /* SI: 70.6 G */
 char *lk_format_thousands(double count, char *out, size_t size);  /* 11 234 */
+char *lk_format_energy(double kwh, char *out, size_t size);       /* 56 kWh, 1.2 GWh */
+char *lk_format_mass(double kg, char *out, size_t size);          /* 56 kg, 1.2 t */
 
 /* Writes 15, 16 or 17 digits, the fewest that read back as the same number; whole numbers up to
  * 2^53 in full. `number` must be finite; 32 bytes are enough. */

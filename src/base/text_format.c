@@ -88,6 +88,17 @@ char *lk_format_count(double count, char *out, size_t size) {
 	return in_unit(count, units, true, out, size);
 }
 
+char *lk_format_energy(double kwh, char *out, size_t size) {
+	static const struct unit units[] = {{1e-3, "Wh"}, {1, "kWh"},   {1e3, "MWh"},
+	                                    {1e6, "GWh"}, {1e9, "TWh"}, {0, ""}};
+	return in_unit(kwh, units, true, out, size);
+}
+
+char *lk_format_mass(double kg, char *out, size_t size) {
+	static const struct unit units[] = {{1e-3, "g"}, {1, "kg"}, {1e3, "t"}, {1e6, "kt"}, {0, ""}};
+	return in_unit(kg, units, true, out, size);
+}
+
 char *lk_format_thousands(double count, char *out, size_t size) {
 	if (!isfinite(count) || fabs(count) >= 1e18) return lk_format_count(count, out, size);
 	long long whole = llround(count);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "step/energy.h"
 #include "step/step.h"
 #include "base/text.h"
 #include "base/units.h"
@@ -64,12 +65,16 @@ static void answer_fill_speed(const lk_plan_request *request, lk_plan_choice *ou
 	out->usable_bytes = step->usable;
 	out->tokens_per_s_per_gpu =
 		lk_model_in_tokens(&job->model) ? step->graph->tokens / seconds / job->gpus : 0;
+	lk_energy energy = lk_energy_of(&step->breakdown, cluster, job->gpus, seconds, 0);
+	out->gpu_watts = energy.gpu_w;
+	out->site_watts = energy.site_w;
 	double peak = lk_device_peak(device, job->dtype);
 	if (peak > 0 && cluster->groups == 1)
 		out->mfu = step->graph->model_flops / seconds / job->gpus / peak;
 	if (request->tokens <= 0 || per_step <= 0) return;
 	out->days = request->tokens / per_step * seconds / 86400;
 	out->gpu_hours = out->days * 24 * job->gpus;
+	out->training_kwh = energy.site_w / 1000 * out->days * 24;
 }
 
 /* A switch as an option; not given where completing the job makes it that anyway. */

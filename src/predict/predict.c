@@ -8,6 +8,7 @@
 
 #include "base/arena.h"
 #include "predict/predict_internal.h"
+#include "step/energy.h"
 #include "step/step.h"
 #include "predict/predict.h"
 #include "base/text.h"
@@ -156,6 +157,20 @@ static int nodes_used(const lk_cluster *cluster, int gpus) {
 		gpus -= used * each;
 	}
 	return nodes > 0 ? nodes : 1;
+}
+
+/* Power of a step and energy of the training. The breakdown may be that of a step that was scaled:
+ * its shares count. */
+static void fill_energy(lk_prediction *prediction, const lk_predict_request *request,
+                        const lk_cluster *cluster, const lk_breakdown *breakdown) {
+	lk_energy energy =
+		lk_energy_of(breakdown, cluster, prediction->gpus, prediction->step_time_s, request->pue);
+	prediction->gpu_watts = energy.gpu_w;
+	prediction->site_watts = energy.site_w;
+	prediction->pue = energy.pue;
+	prediction->step_kwh = energy.step_kwh;
+	prediction->training_kwh = energy.site_w / 1000 * prediction->days * 24;
+	prediction->carbon_kg = prediction->training_kwh * request->carbon / 1000;
 }
 
 /* Goodput and the whole training; `per_step` tokens, or samples where there are none. */
@@ -320,8 +335,10 @@ static lk_status fill_recommender_training(const lk_predict_request *request, do
 	int ranks;
 	LK_TRY(lk_where_read(&answer->arena, &where, &cluster, &ranks, err));
 	LK_TRY(name_cluster(request, &cluster, answer->step.graph, err));
-	return fill_training(prediction, request, prediction->samples_per_s * prediction->step_time_s,
-	                     saved_bytes, nodes_used(&cluster, ranks), err);
+	LK_TRY(fill_training(prediction, request, prediction->samples_per_s * prediction->step_time_s,
+	                     saved_bytes, nodes_used(&cluster, ranks), err));
+	fill_energy(prediction, request, &cluster, &answer->step.breakdown);
+	return LK_OK;
 }
 
 lk_status lk_answer_dlrm(const lk_predict_request *request, struct lk_answer *answer,
@@ -363,6 +380,7 @@ lk_status lk_answer_job(const lk_predict_request *request, const char *emit, str
 		prediction, request,
 		lk_model_in_tokens(&asked.job.model) ? step->graph->tokens : step->graph->samples,
 		lk_sizes_checkpoint(&asked.job), nodes_used(&asked.cluster, asked.job.gpus), err));
+	fill_energy(prediction, request, &asked.cluster, &step->breakdown);
 	fill_simulation(prediction, &asked.job, step);
 	LK_TRY(lk_note_job(&a->arena, request, &asked, prediction, err));
 	if (request->detail)

@@ -99,6 +99,7 @@ typedef struct lk_rent_rate {
 	const char *stall;
 	double stall_s;
 	double checkpoint_bytes;
+	double site_w; /* of all machines at the mains; 0 not known */
 	int seq;
 	const char *model, *warning;
 	const char *unit; /* what a sample is */

@@ -150,6 +150,7 @@ bool lk_rent_choice_of(const lk_rent_request *request, const lk_rent_loader *loa
 	                     .goodput = goodput};
 	if (lk_rent_has_length(request)) set_hours(request, rate, choice);
 	else set_samples(request, choice);
+	choice->kwh = rate->site_w > 0 ? rate->site_w / 1000 * choice->hours : NAN;
 	set_stall(rate, slowest, choice);
 	return true;
 }

@@ -184,6 +184,8 @@ PREDICT = {
     "seeds": [acts(DENSE + " --jitter 0.1", "--seeds 4"), refused(DENSE, "--seeds 4"),
               refused(DLRM + " --jitter 0.1", "--seeds 4")],
     "tokens": [acts(DENSE, "--tokens 1T")],
+    "pue": [acts(DENSE, "--pue 1.5"), refused(DENSE, "--pue 0.5"), refused(LEARNS, "--pue 1.5")],
+    "carbon": [acts(DENSE + " --tokens 1T", "--carbon 380"), refused(DENSE, "--carbon 380"), refused(LEARNS, "--carbon 380")],
     "mtbf": [acts(DENSE + " --tokens 1T", "--mtbf 10"), refused(DENSE, "--mtbf 0.01")],
     "checkpoint-interval": [acts(DENSE + " --mtbf 10", "--checkpoint-interval 5"), refused(DENSE, "--checkpoint-interval 5")],
     "checkpoint-write": [acts(DENSE + " --mtbf 10", "--checkpoint-write 0.5"), refused(DENSE, "--checkpoint-write 1")],

@@ -459,6 +459,12 @@ static void test_json(void **state) {
 	                                   "days",
 	                                   "gpu_hours",
 	                                   "goodput",
+	                                   "gpu_watts",
+	                                   "site_watts",
+	                                   "pue",
+	                                   "step_kwh",
+	                                   "training_kwh",
+	                                   "carbon_kg",
 	                                   "breakdown",
 	                                   "seeds",
 	                                   "generation",
@@ -508,7 +514,8 @@ static void test_json_unknown(void **state) {
 	p.warning = NULL;
 	char *text = print_one(&p, LK_OUTPUT_JSON, false);
 	const lk_value *value = parse(&arena, text);
-	const char *const empty[] = {"days", "gpu_hours", "goodput", "tokens_per_s_per_gpu", "warning"};
+	const char *const empty[] = {"days",         "gpu_hours", "goodput", "tokens_per_s_per_gpu",
+	                             "training_kwh", "carbon_kg", "warning"};
 	for (size_t i = 0; i < sizeof empty / sizeof *empty; i++)
 		assert_int_equal(lk_json_get(value, empty[i])->kind, LK_JSON_NULL);
 	free(text);

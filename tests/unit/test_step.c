@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "base/arena.h"
+#include "step/energy.h"
 #include "step/step.h"
 #include "base/stats.h"
 #include "base/units.h"
@@ -378,6 +379,38 @@ static void seeds_spread_as_steps_asked_one_by_one(void **state) {
 	lk_arena_free(&f.arena);
 }
 
+/* ---- energy ---- */
+
+static lk_energy energy_of_parts(double products, double waiting, double memory, double pue) {
+	lk_arena arena = LK_ARENA_INIT;
+	lk_error err = {0};
+	lk_cluster cluster;
+	lk_breakdown parts = {0};
+	assert_int_equal(lk_cluster_parse(&arena, "2 node * 8 h100-sxm", &cluster, &err), LK_OK);
+	parts.exposed_s[LK_PART_GEMM] = products;
+	parts.exposed_s[LK_PART_WAIT] = waiting;
+	parts.exposed_s[LK_PART_MEMORY] = memory;
+	parts.hidden_s[LK_PART_DP] = 5; /* beside the products: they draw what the board may already */
+	lk_energy energy = lk_energy_of(&parts, &cluster, 16, 3.6, pue);
+	lk_arena_free(&arena);
+	return energy;
+}
+
+static void energy_follows_what_a_gpu_does(void **state) {
+	(void)state;
+	lk_energy full = energy_of_parts(2, 0, 0, 1), idle = energy_of_parts(1e-9, 1e9, 0, 1),
+			  mixed = energy_of_parts(1, 1, 2, 1), shared = energy_of_parts(1, 1, 2, 1.5);
+	assert_true(full.board_w == 700 && fabs(full.gpu_w - 700) < 1e-9);
+	assert_true(fabs(idle.gpu_w - 700 * (0.13 + 0.87 * 0.2)) < 1e-3);
+	assert_true(fabs(mixed.gpu_w - 700 * (0.13 + 0.87 * (0.25 + 0.25 * 0.2 + 0.5 * 0.4))) < 1e-9);
+	assert_true(fabs(mixed.site_w - 16 * (mixed.gpu_w + 0.35 * 700)) < 1e-6);
+	assert_true(fabs(mixed.step_kwh - mixed.site_w / 1e6) < 1e-12); /* 3.6 s */
+	assert_true(shared.gpu_w == mixed.gpu_w && fabs(shared.site_w / mixed.site_w - 1.5) < 1e-12);
+	/* a DGX H100 in training: 8.4 kW at most, 76 % of its 10.2 kW for heavy jobs */
+	double node = full.site_w / 2;
+	assert_true(node > 0.76 * 10200 * 0.9 && node < 8400);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(activations_in_flight_follow_1f1b),
@@ -390,6 +423,7 @@ int main(void) {
 		cmocka_unit_test(sharded_layers_are_simulated_as_they_are),
 		cmocka_unit_test(breakdown_adds_up_to_the_step),
 		cmocka_unit_test(seeds_spread_as_steps_asked_one_by_one),
+		cmocka_unit_test(energy_follows_what_a_gpu_does),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,15 +19,20 @@ static const char *plan_view_seconds(double s, char out[32]) {
 static lk_table *choices_table(const lk_plan *plan, const lk_plan_count *count) {
 	const bool days = plan->tokens > 0;
 	const lk_column columns[] = {
-		{"rank", "", true, false},          {"step_time_s", "step", true, false},
-		{"exact_s", "exact", true, false},  {"mfu", "MFU", true, false},
-		{"days", "days", true, !days},      {"gpu_hours", "GPU-hours", true, !days},
-		{"peak_bytes", "GiB", true, false}, {"layout", "layout", false, false},
+		{"rank", "", true, false},
+		{"step_time_s", "step", true, false},
+		{"exact_s", "exact", true, false},
+		{"mfu", "MFU", true, false},
+		{"days", "days", true, !days},
+		{"gpu_hours", "GPU-hours", true, !days},
+		{"training_kwh", "energy", true, !days},
+		{"peak_bytes", "GiB", true, false},
+		{"layout", "layout", false, false},
 	};
 	lk_table *table = lk_table_new("plan", columns, sizeof columns / sizeof *columns);
 	for (int i = 0; table && i < count->choice_count; i++) {
 		const lk_plan_choice *choice = &count->choices[i];
-		char a[32], b[32], m[32], d[32], h[32], g[32];
+		char a[32], b[32], m[32], d[32], h[32], e[32], g[32];
 		lk_table_row(table);
 		lk_table_number(table, i + 1, NULL);
 		lk_table_number(table, choice->step_time_s, plan_view_seconds(choice->step_time_s, a));
@@ -37,6 +42,8 @@ static lk_table *choices_table(const lk_plan *plan, const lk_plan_count *count) 
 		lk_table_number(table, choice->days,
 		                lk_fixed(choice->days, choice->days < 10 ? 2 : 1, d, sizeof d));
 		lk_table_number(table, choice->gpu_hours, lk_format_count(choice->gpu_hours, h, sizeof h));
+		lk_table_number(table, choice->training_kwh,
+		                lk_format_energy(choice->training_kwh, e, sizeof e));
 		lk_table_number(table, choice->peak_bytes, lk_gib(choice->peak_bytes, g, sizeof g));
 		lk_table_text(table, choice->layout);
 	}
@@ -116,15 +123,16 @@ static lk_status plan_view_put_front(const lk_plan *plan, bool colour, FILE *out
 		{"step_time_s", "step", true, false},
 		{"days", "days", true, !days},
 		{"gpu_hours", days ? "GPU-hours" : "GPU-seconds a step", true, false},
+		{"training_kwh", "energy", true, !days},
 		{"front", "", false, false},
 	};
 	if (plan->count < 2) return LK_OK;
 	fputs("\nNumbers of GPUs (* none is faster for fewer GPU-hours)\n", out);
-	lk_table *table = lk_table_new("front", columns, 5);
+	lk_table *table = lk_table_new("front", columns, sizeof columns / sizeof *columns);
 	for (int i = 0; table && i < plan->count; i++) {
 		if (!plan->counts[i].choice_count) continue;
 		const lk_plan_choice *choice = plan->counts[i].choices;
-		char a[32], d[32], h[32];
+		char a[32], d[32], h[32], e[32];
 		double hours = days ? choice->gpu_hours : choice->step_time_s * choice->gpus;
 		lk_table_row(table);
 		lk_table_number(table, choice->gpus, NULL);
@@ -132,6 +140,8 @@ static lk_status plan_view_put_front(const lk_plan *plan, bool colour, FILE *out
 		lk_table_number(table, choice->days,
 		                lk_fixed(choice->days, choice->days < 10 ? 2 : 1, d, sizeof d));
 		lk_table_number(table, hours, lk_format_count(hours, h, sizeof h));
+		lk_table_number(table, choice->training_kwh,
+		                lk_format_energy(choice->training_kwh, e, sizeof e));
 		lk_table_text(table, choice->pareto ? "*" : "");
 	}
 	lk_status status =
@@ -268,6 +278,9 @@ static void json_choice(lk_json_writer *writer, const lk_plan_choice *choice) {
 	json_known(writer, "mfu", choice->mfu);
 	json_known(writer, "days", choice->days);
 	json_known(writer, "gpu_hours", choice->gpu_hours);
+	json_known(writer, "gpu_watts", choice->gpu_watts > 0 ? choice->gpu_watts : NAN);
+	json_known(writer, "site_watts", choice->site_watts > 0 ? choice->site_watts : NAN);
+	json_known(writer, "training_kwh", choice->training_kwh > 0 ? choice->training_kwh : NAN);
 	lk_json_object(writer, "breakdown");
 	for (int i = 0; i < choice->breakdown_count; i++)
 		lk_json_put_number(writer, choice->breakdown[i].key, choice->breakdown[i].exposed_s);
@@ -362,6 +375,7 @@ static const lk_column row_columns[] = {
 	{"mfu", "MFU", true, false},
 	{"days", "days", true, false},
 	{"gpu_hours", "GPU-hours", true, false},
+	{"training_kwh", "energy", true, false},
 	{"peak_bytes", "GiB", true, false},
 	{"tp", "tp", true, false},
 	{"pp", "pp", true, false},
@@ -381,7 +395,7 @@ static const lk_column row_columns[] = {
 
 static void plan_view_put_row(lk_table *table, const lk_plan *plan, const lk_plan_choice *choice,
                               int rank) {
-	char a[32], b[32], m[32], d[32], h[32], g[32];
+	char a[32], b[32], m[32], d[32], h[32], e[32], g[32];
 	lk_table_row(table);
 	lk_table_number(table, choice->gpus, NULL);
 	lk_table_number(table, rank, NULL);
@@ -393,6 +407,8 @@ static void plan_view_put_row(lk_table *table, const lk_plan *plan, const lk_pla
 	                lk_fixed(choice->days, 2, d, sizeof d));
 	lk_table_number(table, choice->gpu_hours > 0 ? choice->gpu_hours : NAN,
 	                lk_format_count(choice->gpu_hours, h, sizeof h));
+	lk_table_number(table, choice->training_kwh > 0 ? choice->training_kwh : NAN,
+	                lk_format_energy(choice->training_kwh, e, sizeof e));
 	lk_table_number(table, choice->peak_bytes, lk_gib(choice->peak_bytes, g, sizeof g));
 	const int numbers[] = {choice->tp, choice->pp, choice->vp,  choice->cp,
 	                       choice->ep, choice->dp, choice->mbs, choice->zero};

@@ -36,6 +36,12 @@ static void json_put_speed(lk_json_writer *writer, const lk_prediction *predicti
 	put_known(writer, "days", prediction->days);
 	put_known(writer, "gpu_hours", prediction->gpu_hours);
 	put_known(writer, "goodput", prediction->goodput);
+	put_known(writer, "gpu_watts", prediction->gpu_watts);
+	put_known(writer, "site_watts", prediction->site_watts);
+	put_known(writer, "pue", prediction->pue);
+	put_known(writer, "step_kwh", prediction->step_kwh);
+	put_known(writer, "training_kwh", prediction->training_kwh);
+	put_known(writer, "carbon_kg", prediction->carbon_kg);
 }
 
 static void json_put_breakdown(lk_json_writer *writer, const lk_prediction *prediction) {

@@ -154,6 +154,22 @@ static const struct spec results[] = {
      .offset = AT(goodput),
      .show = PRESENT,
      .shown = lk_percent},
+	{.key = "gpu_watts", .kind = REAL_OR_NONE, .offset = AT(gpu_watts), .show = NEVER},
+	{.key = "site_watts", .kind = REAL_OR_NONE, .offset = AT(site_watts), .show = NEVER},
+	{.key = "pue", .kind = REAL_OR_NONE, .offset = AT(pue), .show = NEVER},
+	{.key = "step_kwh", .kind = REAL_OR_NONE, .offset = AT(step_kwh), .show = NEVER},
+	{.key = "training_kwh",
+     .title = "energy",
+     .kind = REAL_OR_NONE,
+     .offset = AT(training_kwh),
+     .show = PRESENT,
+     .shown = lk_format_energy},
+	{.key = "carbon_kg",
+     .title = "CO2e",
+     .kind = REAL_OR_NONE,
+     .offset = AT(carbon_kg),
+     .show = PRESENT,
+     .shown = lk_format_mass},
 };
 
 static const struct spec closing[] = {

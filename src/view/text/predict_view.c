@@ -131,6 +131,13 @@ static void predict_view_put_speed(lk_table *table, const struct report *report,
 	lk_table_text(table, basis ? basis : "");
 }
 
+static const char *energy_basis(const struct report *report, char *out, size_t size) {
+	const lk_prediction *prediction = report->p;
+	snprintf(out, size, "%.0f W a GPU, with hosts and networks, PUE %.3g", prediction->gpu_watts,
+	         prediction->pue);
+	return out;
+}
+
 static void put_training(lk_table *table, const struct report *report) {
 	const lk_prediction *prediction = report->p;
 	char text[TEXT], basis[LINE] = "";
@@ -144,6 +151,12 @@ static void put_training(lk_table *table, const struct report *report) {
 	if (prediction->gpu_hours > 0)
 		predict_view_put_speed(table, report, "GPU-hours", prediction->gpu_hours, 1,
 		                       lk_format_thousands, "");
+	if (prediction->training_kwh > 0)
+		predict_view_put_speed(table, report, "energy", prediction->training_kwh, 1,
+		                       lk_format_energy, energy_basis(report, text, sizeof text));
+	if (prediction->carbon_kg > 0)
+		predict_view_put_speed(table, report, "CO2e", prediction->carbon_kg, 1, lk_format_mass,
+		                       "of the mains, as --carbon says");
 	if (prediction->goodput > 0)
 		predict_view_put_speed(table, report, "goodput", prediction->goodput, 0, lk_percent,
 		                       "share of time without failures, restarts, checkpoints");

@@ -161,6 +161,7 @@ static const lk_column choice_columns[] = {
 	{"stall", "largest stall", false, false},
 	{"stall_share", "", true, false},
 	{"goodput", "goodput", true, true},
+	{"kwh", "energy", true, true},
 	{"price_usd_h", "per machine-hour", true, false},
 	{"price_date", "price of", false, false},
 	{"price_source", "source", false, false},
@@ -249,6 +250,8 @@ static void rent_view_put_choice(lk_table *table, const lk_rent *rent, int i) {
 	lk_table_text(table, choice->stall);
 	lk_table_number(table, choice->stall_share, lk_percent(choice->stall_share, text, sizeof text));
 	lk_table_number(table, choice->goodput, lk_percent(choice->goodput, text, sizeof text));
+	lk_table_number(table, choice->kwh,
+	                isnan(choice->kwh) ? NULL : lk_format_energy(choice->kwh, text, sizeof text));
 	put_dollars(table, choice->price);
 	lk_table_text(table, choice->date);
 	lk_table_text(table, choice->source);
@@ -267,13 +270,13 @@ static void rent_view_put_choice(lk_table *table, const lk_rent *rent, int i) {
 /* Whether what people read shows a column: without a length, what is trained and its range instead
  * of the ranges of hours and dollars. */
 static bool is_hidden(const lk_rent *rent, const lk_column *column, bool verbose, bool warned) {
-	static const char *const more[] = {"goodput", "layout"}, *const spans[] = {"hours_range",
-	                                                                           "cost_range"};
+	static const char *const more[] = {"goodput", "kwh", "layout"}, *const spans[] = {"hours_range",
+	                                                                                  "cost_range"};
 	bool open = isnan(rent->samples);
-	for (int i = 0; i < 2; i++) {
+	for (int i = 0; i < 3; i++)
 		if (strcmp(column->key, more[i]) == 0) return !verbose;
+	for (int i = 0; i < 2; i++)
 		if (strcmp(column->key, spans[i]) == 0) return open;
-	}
 	if (strcmp(column->key, "warning") == 0) return !warned;
 	if (strcmp(column->key, "trained_range") == 0) return !open;
 	if (strcmp(column->key, rent->seq > 1 ? "tokens" : "samples") == 0) return !open;
@@ -429,6 +432,7 @@ static void put_json_choice(lk_json_writer *writer, const lk_rent *rent,
 	lk_json_put_text(writer, "stall", choice->stall);
 	lk_json_put_number(writer, "stall_share", choice->stall_share);
 	lk_json_put_number(writer, "goodput", choice->goodput);
+	lk_json_put_number(writer, "kwh", choice->kwh);
 	lk_json_put_bool(writer, "pareto", choice->pareto);
 	lk_json_put_bool(writer, "in_time", choice->in_time);
 	lk_json_put_bool(writer, "in_budget", choice->in_budget);
