@@ -2,7 +2,7 @@
 #ifndef LK_STEP_ENERGY_H
 #define LK_STEP_ENERGY_H
 
-#include "hw/hw.h"
+#include "cost/cost.h"
 #include "sim/breakdown.h"
 
 /* Mains power per power of the machines: cooling, conversion. Hyperscale sites state 1.08 to 1.15
