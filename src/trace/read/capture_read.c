@@ -20,6 +20,7 @@ static lk_status read_events(lk_stream *in, lk_trace_kind kind, const char *path
 	case LK_TRACE_RECORDING:
 		LK_TRY(check_file(in, path, "a recording", err));
 		return lk_recording_read(path, limits, capture, err);
+	case LK_TRACE_XPLANE: return lk_xplane_read(in, limits, capture, err);
 	default: return lk_kineto_read(in, limits, capture, err);
 	}
 }
@@ -29,6 +30,7 @@ static lk_status read_capture(lk_stream *in, lk_trace_kind kind, const char *pat
 	const char *format;
 	if (kind == LK_TRACE_NSYS) format = "Nsight Systems SQLite";
 	else if (kind == LK_TRACE_RECORDING) format = "lockstep recording";
+	else if (kind == LK_TRACE_XPLANE) format = "XSpace";
 	else format = "Kineto JSON";
 	lk_capture *capture = lk_capture_new(path, format);
 	lk_status status = capture ? read_events(in, kind, path, limits, capture, err) : lk_oom(err);

@@ -49,6 +49,7 @@ typedef enum lk_trace_kind {
 	LK_TRACE_CHAKRA_JSON,
 	LK_TRACE_CHAKRA,     /* protobuf */
 	LK_TRACE_RECORDING,  /* of lockstep record */
+	LK_TRACE_XPLANE,     /* protobuf, of JAX and TensorFlow */
 	LK_TRACE_OTHER_JSON, /* JSON that does not say in its head */
 	LK_TRACE_OTHER,
 } lk_trace_kind;
@@ -65,6 +66,12 @@ const char *lk_trace_kind_name(lk_trace_kind kind);
 
 /* Adds everything of the file to a new capture; the caller finishes it. */
 lk_status lk_kineto_read(lk_stream *in, const lk_read_limits *limits, lk_capture *capture,
+                         lk_error *err);
+
+/* ---- xplane: HOST.xplane.pb of JAX, TensorFlow and OpenXLA. */
+
+/* Adds everything of the file to a new capture; the caller finishes it. */
+lk_status lk_xplane_read(lk_stream *in, const lk_read_limits *limits, lk_capture *capture,
                          lk_error *err);
 
 /* ---- nsys: Nsight Systems' export to SQLite. */

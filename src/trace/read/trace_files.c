@@ -28,7 +28,7 @@ static void free_names(names *n) {
 
 static bool trace_name(const char *name) {
 	static const char *const endings[] = {".json",   ".json.gz", ".json.zst",
-	                                      ".sqlite", ".et",      LK_RECORDING_ENDING};
+	                                      ".sqlite", ".et",      LK_RECORDING_ENDING, ".xplane.pb"};
 	/* forked processes are read with the one that they were forked from */
 	if (name[0] == '.' ||
 	    (strstr(name, LK_RECORDING_FORKED) && lk_ends_in(name, LK_RECORDING_ENDING)))

@@ -83,11 +83,32 @@ static bool is_chakra(const unsigned char *at, const unsigned char *end) {
 	return at[0] == 0x08 || ((at[0] == 0x0a || at[0] == 0x12) && at[1] < length);
 }
 
+/* XSpace: its first plane (field 1), an id (field 1) perhaps, and a name (field 2) that planes have.
+ */
+static bool is_xplane(const unsigned char *at, const unsigned char *end) {
+	static const char *const names[] = {"/host:", "/device:", "Task Environment"};
+	if (at >= end || *at++ != 0x0a) return false;
+	while (at < end && *at & 0x80) at++;
+	at++;
+	if (end - at > 1 && *at == 0x08) {
+		at++;
+		while (at < end && *at & 0x80) at++;
+		at++;
+	}
+	if (end - at < 2 || *at != 0x12) return false;
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+		size_t length = strlen(names[i]);
+		if ((size_t)(end - at) > length + 2 && memcmp(at + 2, names[i], length) == 0) return true;
+	}
+	return false;
+}
+
 lk_trace_kind lk_trace_kind_of(const char *head, size_t size) {
 	static const char sqlite[] = "SQLite format 3"; /* with the NUL */
 	const char *end = head + size;
 	if (size >= sizeof sqlite && memcmp(head, sqlite, sizeof sqlite) == 0) return LK_TRACE_NSYS;
 	if (size >= 8 && memcmp(head, LK_RECORDING_MAGIC, 8) == 0) return LK_TRACE_RECORDING;
+	if (is_xplane((const unsigned char *)head, (const unsigned char *)end)) return LK_TRACE_XPLANE;
 	if (size >= 3 && memcmp(head, "\xef\xbb\xbf", 3) == 0) head += 3;
 	if (is_json(head, end)) return kind_of_json(head, end);
 	/* blanks are bytes of protobuf too; JSON may still come after them */
@@ -104,6 +125,7 @@ const char *lk_trace_kind_name(lk_trace_kind kind) {
 		[LK_TRACE_CHAKRA_JSON] = "a Chakra execution trace",
 		[LK_TRACE_CHAKRA] = "a Chakra execution trace",
 		[LK_TRACE_RECORDING] = "a recording",
+		[LK_TRACE_XPLANE] = "a trace of XLA's profiler",
 		[LK_TRACE_OTHER_JSON] = "JSON",
 		[LK_TRACE_OTHER] = "no trace",
 	};
