@@ -8,8 +8,8 @@
  *              | network (interconnect.c)
  *     device   = a word, or a name in quotes
  *
- * "[COUNT node *] FILE.xml" is so many nodes as NCCL's topology file describes one, FILE.json the
- * JSON form.
+ * "[COUNT node *] FILE.xml" is so many nodes as NCCL's topology file describes one, "FILE.log
+ * [device]" the nodes that NCCL says with NCCL_DEBUG=INFO, FILE.json the JSON form.
  *
  * Without "node", COUNT devices fill usual nodes of the device: "64 h100-sxm" is 8 nodes of 8.
  * "nvlink" and "xgmi" are the links as the device's usual node wires them, "nvswitch" and "mesh"
@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/text.h"
 #include "hw/hw_internal.h"
 
@@ -390,15 +391,37 @@ static lk_status read_xml(lk_arena *arena, const char *text, lk_cluster *out, lk
 	return status;
 }
 
+/* The length of the name in "FILE.log [DEVICE]"; 0: it is none. */
+static size_t parse_log_name(const char *text) {
+	const char *at = strstr(text, ".log");
+	while (at && at[4] && at[4] != ' ') at = strstr(at + 1, ".log");
+	return at ? (size_t)(at - text) + 4 : 0;
+}
+
+static lk_status read_info(lk_arena *arena, const char *text, lk_cluster *out, lk_error *err) {
+	lk_cluster_draft draft = LK_CLUSTER_DRAFT_INIT;
+	size_t length = parse_log_name(text);
+	const char *path = lk_arena_strndup(arena, text, length), *device = text + length;
+	lk_stream *in;
+	if (!path) return lk_oom(err);
+	LK_TRY(lk_stream_open(path, &in, err));
+	lk_status status = lk_nccl_info_read(in, device + strspn(device, " "), &draft, err);
+	lk_stream_close(in);
+	if (status == LK_OK) status = lk_cluster_seal(arena, &draft, out, err);
+	lk_vec_free(&draft.runs);
+	return status;
+}
+
 bool lk_cluster_text_is_file(const char *text) {
 	return text[strspn(text, " \t\r\n")] == '{' || lk_ends_in(text, ".json") ||
-	       lk_ends_in(text, ".xml");
+	       lk_ends_in(text, ".xml") || parse_log_name(text);
 }
 
 lk_status lk_cluster_parse(lk_arena *arena, const char *text, lk_cluster *out, lk_error *err) {
 	if (text[strspn(text, " \t\r\n")] != '{') {
 		if (lk_ends_in(text, ".json")) return parse_read_file(arena, text, out, err);
 		if (lk_ends_in(text, ".xml")) return read_xml(arena, text, out, err);
+		if (parse_log_name(text)) return read_info(arena, text, out, err);
 		return lk_cluster_parse_text(arena, text, out, err);
 	}
 	lk_stream *in;

@@ -106,4 +106,10 @@ lk_status lk_device_check(const lk_device *device, const char *where, lk_error *
 /* Reads the file as one kind of node. What it does not say is as usual for the device. */
 lk_status lk_topology_xml_read(lk_stream *in, lk_node *out, lk_error *err);
 
+/* ---- nccl_info: what NCCL prints with NCCL_DEBUG=INFO. */
+
+/* The nodes of the largest communicator. `device`: which GPUs these are; "": as nccl-tests say. */
+lk_status lk_nccl_info_read(lk_stream *in, const char *device, lk_cluster_draft *draft,
+                            lk_error *err);
+
 #endif

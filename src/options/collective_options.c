@@ -28,8 +28,8 @@ static const lk_option options[] = {
 	 TEXT("gpu", gpu, "NAME", "GPU by name")},
 	{INT("gpus", gpus, "N", 1, 16777216, "ranks"), LETTER('g')},
 	{TEXT("cluster", cluster, "TEXT",
-	 "instead of --gpu: \"8 node * 8 h100-sxm, nic 8*400g\", a .json file, or NCCL's topology \"8 "
-	 "node * topo.xml\"")},
+	 "instead of --gpu: \"8 node * 8 h100-sxm, nic 8*400g\", a .json file, NCCL's topology \"8 "
+	 "node * topo.xml\", or what it prints with NCCL_DEBUG=INFO \"nccl.log h100-sxm\"")},
 	{INT("sharing", sharing, "N", 1, 1024, "groups that use a node's NICs at the same time")},
 	{TEXT("nccl", nccl, "TEXT",
 	 "NCCL's release and environment: \"2.21 NCCL_ALGO=Ring NCCL_MAX_NCHANNELS=8\"; NCCL_ALGO, "

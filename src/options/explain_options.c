@@ -66,8 +66,10 @@ const lk_verb lk_explain_verb = {
 				   "and, by simulation, the gain of each remedy. With a GPU, given or named in the "
 				   "traces, operations of known shape are compared with its peak and bandwidth, "
 				   "collectives with the model.\n\n"
-				   "Reads traces of torch.profiler (Kineto JSON, also compressed); a folder or an "
-				   "archive (.tar, .tar.gz, .zip) means the traces in it.\n\n"
+				   "Reads traces of torch.profiler (Kineto JSON, also compressed), JAX and "
+				   "TensorFlow on GPUs (.xplane.pb), Nsight Systems (SQLite) and rocprofv3 (JSON, "
+				   "rocpd); a folder or an archive (.tar, .tar.gz, .zip) means the traces in "
+				   "it.\n\n"
 				   "Measures and their names are those of HolisticTraceAnalysis (compute_time, "
 				   "idle_time, host_wait, comp_comm_overlap_pctg), tables of kernels look like "
 				   "those of nsys stats. With --steps all the numbers can be compared with HTA's.",

@@ -27,7 +27,8 @@ static bool inputs_reads(const lk_option *option) {
 
 /* As verbs tell a file from a preset or a description. */
 static bool inputs_looks_like_path(const char *text) {
-	return strchr(text, '/') || lk_ends_in(text, ".json") || lk_ends_in(text, ".xml");
+	return strchr(text, '/') || lk_ends_in(text, ".json") || lk_ends_in(text, ".xml") ||
+	       lk_ends_in(text, ".log");
 }
 
 /* A file that opens: one that is kept from this process is not even said to be there. */
@@ -56,8 +57,10 @@ lk_status lk_inputs_find(lk_arena *arena, const lk_verb *verb, const void *reque
 				? *(const char *const *)(const void *)((const char *)request + option->offset)
 				: NULL;
 		if (!value) continue;
-		/* "8 node * FILE.xml" */
-		const char *last = strrchr(value, ' ');
+		/* "8 node * FILE.xml", "FILE.log h100-sxm" */
+		const char *last = strrchr(value, ' '), *log = strstr(value, ".log ");
+		if (log && !(value = lk_arena_strndup(arena, value, (size_t)(log - value) + 4)))
+			return lk_oom(err);
 		if (last && strchr(option->value, '|') && !inputs_is_file(value)) value = last + 1;
 		bool named = !strchr(option->value, '|') || inputs_looks_like_path(value);
 		if (named && inputs_is_file(value)) inputs_add(paths, &found, value);

@@ -17,7 +17,8 @@ static const lk_option options[] = {
 	{INT("gpus", gpus, "N", 1, 16777216,
 	 "number of GPUs, in nodes as the device is usually sold"), SWEPT, LETTER('n')},
 	{TEXT("cluster", cluster, "TEXT|FILE",
-	 "instead of --gpu and --gpus: '8 node * 8 h100-sxm nvlink4, nic 8*400g', or a JSON file")},
+	 "instead of --gpu and --gpus: '8 node * 8 h100-sxm nvlink4, nic 8*400g', a JSON file, or what "
+	 "NCCL prints with NCCL_DEBUG=INFO: 'nccl.log h100-sxm'")},
 	{REAL("power", power, "W", 1, 1e6,
 	 "limit of each GPU's board power; default: the catalogue's"), SWEPT},
 	{TEXT("config", config, "FILE",

@@ -16,7 +16,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 	/* A name of a file would be opened: only the forms that stand in the text are tried. */
 	size_t length = text ? strlen(text) : 0;
 	bool file = (length >= 5 && strcmp(text + length - 5, ".json") == 0) ||
-	            (length >= 4 && strcmp(text + length - 4, ".xml") == 0);
+	            (length >= 4 && strcmp(text + length - 4, ".xml") == 0) ||
+	            (text && strstr(text, ".log"));
 	if (text && !file && lk_cluster_parse(&arena, text, &cluster, &err) == LK_OK) {
 		for (int rank = 0; rank < cluster.gpus && rank < 64; rank++)
 			if (lk_cluster_place(&cluster, rank).group >= cluster.groups) abort();

@@ -1,4 +1,5 @@
-/* fuzz_nsys.c: any bytes behind SQLite's magic are a database that can be read, or an error. */
+/* fuzz_nsys.c: any bytes after SQLite's magic are a database of Nsight Systems or AMD that can be
+ * read, or an error. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +20,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 	fclose(file);
 	lk_capture *capture = lk_capture_new(path, "");
 	if (!capture) abort();
-	lk_status status = lk_nsys_read(path, &limits, capture, &err);
+	bool amd = false;
+	lk_status status = lk_rocpd_found(path, &amd, &err);
+	if (status == LK_OK)
+		status = (amd ? lk_rocpd_read : lk_nsys_read)(path, &limits, capture, &err);
 	if (status == LK_OK) status = lk_capture_finish(capture, &err);
 	if (status != LK_OK && err.status == LK_OK) abort();
 	lk_capture_free(capture);

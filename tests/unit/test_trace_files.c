@@ -41,7 +41,7 @@ static void test_kinds(void **state) {
 		CASE("{\"nodes", LK_TRACE_OTHER_JSON),
 		CASE("{\"a\": \"\\", LK_TRACE_OTHER_JSON),
 		CASE("{}", LK_TRACE_OTHER_JSON),
-		CASE("SQLite format 3\0 and more", LK_TRACE_NSYS),
+		CASE("SQLite format 3\0 and more", LK_TRACE_DATABASE),
 		CASE("SQLite format 4 and more", LK_TRACE_OTHER),
 		CASE("\x07\x0a\x05"
 	         "0.0.4\x03\x08\x01",

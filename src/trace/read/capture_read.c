@@ -11,25 +11,34 @@ static lk_status check_file(lk_stream *in, const char *path, const char *what, l
 	return lk_hint(err, "unpack it, and give its name");
 }
 
+static lk_status read_database(const char *path, const lk_read_limits *limits, lk_capture *capture,
+                               lk_error *err) {
+	bool amd;
+	LK_TRY(lk_rocpd_found(path, &amd, err));
+	return (amd ? lk_rocpd_read : lk_nsys_read)(path, limits, capture, err);
+}
+
 static lk_status read_events(lk_stream *in, lk_trace_kind kind, const char *path,
                              const lk_read_limits *limits, lk_capture *capture, lk_error *err) {
 	switch (kind) {
-	case LK_TRACE_NSYS:
-		LK_TRY(check_file(in, path, "a database of Nsight Systems", err));
-		return lk_nsys_read(path, limits, capture, err);
+	case LK_TRACE_DATABASE:
+		LK_TRY(check_file(in, path, "a database", err));
+		return read_database(path, limits, capture, err);
+	case LK_TRACE_ROCPROF: return lk_rocprof_read(in, limits, capture, err);
 	case LK_TRACE_RECORDING:
 		LK_TRY(check_file(in, path, "a recording", err));
 		return lk_recording_read(path, limits, capture, err);
+	case LK_TRACE_XPLANE: return lk_xplane_read(in, limits, capture, err);
 	default: return lk_kineto_read(in, limits, capture, err);
 	}
 }
 
 static lk_status read_capture(lk_stream *in, lk_trace_kind kind, const char *path,
                               const lk_read_limits *limits, lk_capture **out, lk_error *err) {
-	const char *format;
-	if (kind == LK_TRACE_NSYS) format = "Nsight Systems SQLite";
-	else if (kind == LK_TRACE_RECORDING) format = "lockstep recording";
-	else format = "Kineto JSON";
+	const char *format = "Kineto JSON"; /* those of databases are set by their readers */
+	if (kind == LK_TRACE_RECORDING) format = "lockstep recording";
+	if (kind == LK_TRACE_XPLANE) format = "XSpace";
+	if (kind == LK_TRACE_ROCPROF) format = "rocprof JSON";
 	lk_capture *capture = lk_capture_new(path, format);
 	lk_status status = capture ? read_events(in, kind, path, limits, capture, err) : lk_oom(err);
 	if (status == LK_OK) status = lk_capture_finish(capture, err);

@@ -1,21 +1,14 @@
 /* nsys.c: Nsight Systems' export to SQLite (`nsys export --type sqlite`). Its tables are made when
- * something goes into them, and its columns vary by version, so that its columns are queried first;
- * what is not there is not given.
- *
- * Files may come from anywhere. The database is opened read-only and defensive; only ordinary
- * tables are read, by plain scans; views, triggers, extensions and attached databases are off; the
- * work of a scan is limited by the file's size.
- */
+ * something goes into them, and its columns vary by version: what is not there is not given
+ * (database.c). */
 #include "trace/read/read.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include "base/text.h"
-#include "io/sqlite.h"
+#include "trace/read/database.h"
 
 enum {
-	COLUMNS = 14,
 	PROCESSES = 1024,
 	PUSH_POP = 59
 };
@@ -29,7 +22,7 @@ struct text_id {
 };
 
 struct reader {
-	sqlite3 *db;
+	lk_database db;
 	const char *path;
 	const lk_read_limits *limits;
 	lk_capture *capture;
@@ -40,122 +33,8 @@ struct reader {
 		int64_t process, kernels;
 	} processes[PROCESSES];
 	int process_count;
-	uint64_t strange;           /* rows with times that are none */
-	uint64_t steps, most_steps; /* of the progress handler */
+	uint64_t strange; /* rows with times that are none */
 };
-
-/* ---- the database ---- */
-
-static int progress(void *context) {
-	struct reader *reader = context;
-	return ++reader->steps > reader->most_steps;
-}
-
-static lk_status nsys_refused(const struct reader *reader) {
-	int code = lk_sqlite.errcode(reader->db);
-	if (code == SQLITE_NOMEM) return lk_oom(reader->err);
-	if (code == SQLITE_INTERRUPT) {
-		lk_fail(reader->err, LK_ERR_INPUT, reader->path,
-		        "reading takes more work than a file of its size should");
-		return lk_hint(reader->err,
-		               "the database is damaged or was made to be slow; export the report again");
-	}
-	lk_status status = code == SQLITE_CANTOPEN || code == SQLITE_IOERR || code == SQLITE_PERM
-	                       ? LK_ERR_IO
-	                       : LK_ERR_INPUT;
-	lk_fail(reader->err, status, reader->path, "SQLite: %.300s", lk_sqlite.errmsg(reader->db));
-	return lk_hint(reader->err, "give a database of `nsys export --type sqlite`");
-}
-
-static void harden(struct reader *reader) {
-	static const struct {
-		int what, limit;
-	} limits[] = {
-		{SQLITE_LIMIT_LENGTH, 1 << 24},     {SQLITE_LIMIT_SQL_LENGTH, 1 << 17},
-		{SQLITE_LIMIT_COLUMN, 256},         {SQLITE_LIMIT_EXPR_DEPTH, 32},
-		{SQLITE_LIMIT_COMPOUND_SELECT, 2},  {SQLITE_LIMIT_VDBE_OP, 10000},
-		{SQLITE_LIMIT_FUNCTION_ARG, 8},     {SQLITE_LIMIT_ATTACHED, 0},
-		{SQLITE_LIMIT_VARIABLE_NUMBER, 16}, {SQLITE_LIMIT_TRIGGER_DEPTH, 1},
-		{SQLITE_LIMIT_WORKER_THREADS, 0},
-	};
-	struct stat file;
-	for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
-		lk_sqlite.limit(reader->db, limits[i].what, limits[i].limit);
-	lk_sqlite.db_config(reader->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
-	lk_sqlite.db_config(reader->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
-	lk_sqlite.db_config(reader->db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
-	lk_sqlite.db_config(reader->db, SQLITE_DBCONFIG_ENABLE_VIEW, 0, NULL);
-	lk_sqlite.db_config(reader->db, SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0, NULL);
-	lk_sqlite.exec(reader->db,
-	               "PRAGMA mmap_size=0; PRAGMA cell_size_check=ON; PRAGMA temp_store=MEMORY", NULL,
-	               NULL, NULL);
-	/* A row takes ten bytes at least and some fifty instructions; called every thousand of them. */
-	double bytes = stat(reader->path, &file) == 0 ? (double)file.st_size : 0;
-	reader->most_steps = (uint64_t)(1e4 + bytes * 50 / 1000);
-	lk_sqlite.progress_handler(reader->db, 1000, progress, reader);
-}
-
-/* One row of a table, with the requested columns in their order; those that are not there
- * are NULL. */
-typedef lk_status (*row_reader)(struct reader *r, sqlite3_stmt *row);
-
-static int64_t nsys_whole(sqlite3_stmt *row, int column, int64_t none) {
-	return lk_sqlite.column_type(row, column) == SQLITE_NULL ? none
-	                                                         : lk_sqlite.column_int64(row, column);
-}
-
-/* Whether there is an ordinary table of this name. */
-static lk_status has_table(struct reader *reader, const char *table, bool *found) {
-	sqlite3_stmt *row;
-	*found = false;
-	if (lk_sqlite.prepare_v2(reader->db,
-	                         "SELECT sql FROM sqlite_master WHERE type = 'table' AND name = ?", -1,
-	                         &row, NULL) != SQLITE_OK)
-		return nsys_refused(reader);
-	lk_sqlite.bind_text(row, 1, table, -1, SQLITE_STATIC);
-	int code = lk_sqlite.step(row);
-	const char *sql = code == SQLITE_ROW ? (const char *)lk_sqlite.column_text(row, 0) : NULL;
-	*found = sql && strncasecmp(sql, "CREATE TABLE", 12) == 0;
-	lk_sqlite.finalize(row);
-	return code == SQLITE_ROW || code == SQLITE_DONE ? LK_OK : nsys_refused(reader);
-}
-
-/* SELECT of the columns that the table has; NULL when memory is out or the table cannot be read. */
-static char *select_of(struct reader *reader, const char *table, const char *const *columns) {
-	sqlite3_stmt *all = NULL;
-	char *sql = lk_sqlite.mprintf("SELECT * FROM \"%w\" LIMIT 0", table);
-	int code = sql ? lk_sqlite.prepare_v2(reader->db, sql, -1, &all, NULL) : SQLITE_NOMEM;
-	lk_sqlite.free(sql);
-	if (code != SQLITE_OK) return NULL;
-	sqlite3_str *text = lk_sqlite.str_new(reader->db);
-	for (int i = 0; i < COLUMNS && columns[i]; i++) {
-		bool there = false;
-		for (int c = 0; c < lk_sqlite.column_count(all); c++)
-			there |= lk_sqlite.stricmp(lk_sqlite.column_name(all, c), columns[i]) == 0;
-		lk_sqlite.str_appendf(text, there ? "%s\"%w\"" : "%sNULL", i ? ", " : "SELECT ",
-		                      columns[i]);
-	}
-	lk_sqlite.str_appendf(text, " FROM \"%w\"", table);
-	lk_sqlite.finalize(all);
-	return lk_sqlite.str_finish(text);
-}
-
-static lk_status nsys_scan(struct reader *reader, const char *table, const char *const *columns,
-                           row_reader read) {
-	bool found;
-	LK_TRY(has_table(reader, table, &found));
-	if (!found) return LK_OK;
-	sqlite3_stmt *row = NULL;
-	char *sql = select_of(reader, table, columns);
-	int code = sql ? lk_sqlite.prepare_v2(reader->db, sql, -1, &row, NULL) : SQLITE_ERROR;
-	lk_sqlite.free(sql);
-	lk_status status = code == SQLITE_OK ? LK_OK : nsys_refused(reader);
-	while (status == LK_OK && (code = lk_sqlite.step(row)) == SQLITE_ROW)
-		status = read(reader, row);
-	if (status == LK_OK && code != SQLITE_DONE) status = nsys_refused(reader);
-	lk_sqlite.finalize(row);
-	return status;
-}
 
 /* ---- texts ---- */
 
@@ -177,7 +56,8 @@ static void drop_version(char *name) {
 		*at = '\0';
 }
 
-static lk_status nsys_read_text(struct reader *reader, sqlite3_stmt *row) {
+static lk_status nsys_read_text(void *context, sqlite3_stmt *row) {
+	struct reader *reader = context;
 	const char *value = (const char *)lk_sqlite.column_text(row, 1);
 	char name[512];
 	lk_copy(name, sizeof name, value ? value : "");
@@ -223,7 +103,7 @@ static bool other_process(const struct reader *reader, sqlite3_stmt *row, int co
 
 /* Columns 0 and 1 are start and end; false for what is no time. */
 static bool read_times(struct reader *reader, sqlite3_stmt *row, lk_event *event) {
-	int64_t start = nsys_whole(row, 0, -1), end = nsys_whole(row, 1, -1);
+	int64_t start = lk_database_whole(row, 0, -1), end = lk_database_whole(row, 1, -1);
 	bool good = start >= 0 && end >= start && end < LAST_NS;
 	event->start_ns = start;
 	event->dur_ns = end - start;
@@ -252,33 +132,35 @@ enum {
 	AT_OWN
 };
 
-static const char *const kernel_columns[COLUMNS] = {DEVICE_COLUMNS, "demangledName", "shortName",
-                                                    "gridX",        "gridY",         "gridZ",
-                                                    "blockX",       "blockY",        "blockZ"};
-static const char *const memcpy_columns[COLUMNS] = {DEVICE_COLUMNS, "bytes", "copyKind"};
-static const char *const memset_columns[COLUMNS] = {DEVICE_COLUMNS, "bytes"};
-static const char *const sync_columns[COLUMNS] = {DEVICE_COLUMNS, "syncType"};
-static const char *const runtime_columns[COLUMNS] = {"start", "end", "globalTid", "correlationId",
-                                                     "nameId"};
-static const char *const nvtx_columns[COLUMNS] = {"start",     "end",  "globalTid",
-                                                  "eventType", "text", "textId"};
-static const char *const text_columns[COLUMNS] = {"id", "value"};
-static const char *const gpu_columns[COLUMNS] = {"id", "name", "totalMemory", "smCount"};
-static const char *const start_columns[COLUMNS] = {"utcEpochNs"};
+static const char *const kernel_columns[LK_DATABASE_COLUMNS] = {
+	DEVICE_COLUMNS, "demangledName", "shortName", "gridX", "gridY",
+	"gridZ",        "blockX",        "blockY",    "blockZ"};
+static const char *const memcpy_columns[LK_DATABASE_COLUMNS] = {DEVICE_COLUMNS, "bytes",
+                                                                "copyKind"};
+static const char *const memset_columns[LK_DATABASE_COLUMNS] = {DEVICE_COLUMNS, "bytes"};
+static const char *const sync_columns[LK_DATABASE_COLUMNS] = {DEVICE_COLUMNS, "syncType"};
+static const char *const runtime_columns[LK_DATABASE_COLUMNS] = {"start", "end", "globalTid",
+                                                                 "correlationId", "nameId"};
+static const char *const nvtx_columns[LK_DATABASE_COLUMNS] = {"start",     "end",  "globalTid",
+                                                              "eventType", "text", "textId"};
+static const char *const text_columns[LK_DATABASE_COLUMNS] = {"id", "value"};
+static const char *const gpu_columns[LK_DATABASE_COLUMNS] = {"id", "name", "totalMemory",
+                                                             "smCount"};
+static const char *const start_columns[LK_DATABASE_COLUMNS] = {"utcEpochNs"};
 
 static bool begin_device(struct reader *reader, sqlite3_stmt *row, lk_event_kind kind,
                          lk_event *event) {
 	*event = (lk_event){.kind = kind, .value = -1};
 	if (other_process(reader, row, AT_PROCESS) || !read_times(reader, row, event)) return false;
-	event->correlation = (uint32_t)nsys_whole(row, AT_CORRELATION, 0);
-	event->lane = lk_capture_lane(reader->capture, true, nsys_whole(row, AT_DEVICE, 0),
-	                              nsys_whole(row, AT_STREAM, 0));
+	event->correlation = (uint32_t)lk_database_whole(row, AT_CORRELATION, 0);
+	event->lane = lk_capture_lane(reader->capture, true, lk_database_whole(row, AT_DEVICE, 0),
+	                              lk_database_whole(row, AT_STREAM, 0));
 	return true;
 }
 
 static uint32_t volume(sqlite3_stmt *row, int first) {
 	double product = 1;
-	for (int i = 0; i < 3; i++) product *= (double)nsys_whole(row, first + i, 1);
+	for (int i = 0; i < 3; i++) product *= (double)lk_database_whole(row, first + i, 1);
 	if (product > 0) {
 		if (product < 4e9) return (uint32_t)product;
 		return 4000000000u;
@@ -286,7 +168,8 @@ static uint32_t volume(sqlite3_stmt *row, int first) {
 	return 0;
 }
 
-static lk_status read_kernel(struct reader *reader, sqlite3_stmt *row) {
+static lk_status read_kernel(void *context, sqlite3_stmt *row) {
+	struct reader *reader = context;
 	lk_event event;
 	uint32_t place;
 	if (!begin_device(reader, row, LK_EVENT_KERNEL, &event)) return LK_OK;
@@ -297,7 +180,8 @@ static lk_status read_kernel(struct reader *reader, sqlite3_stmt *row) {
 	return nsys_add(reader, &event, &place);
 }
 
-static lk_status read_memcpy(struct reader *reader, sqlite3_stmt *row) {
+static lk_status read_memcpy(void *context, sqlite3_stmt *row) {
+	struct reader *reader = context;
 	/* CUpti_ActivityMemcpyKind */
 	static const char *const kinds[] = {"Memcpy (Unknown)", "Memcpy HtoD", "Memcpy DtoH",
 	                                    "Memcpy HtoA",      "Memcpy AtoH", "Memcpy AtoA",
@@ -305,25 +189,27 @@ static lk_status read_memcpy(struct reader *reader, sqlite3_stmt *row) {
 	                                    "Memcpy HtoH",      "Memcpy PtoP"};
 	lk_event event;
 	uint32_t place;
-	int64_t kind = nsys_whole(row, AT_OWN + 1, 0);
+	int64_t kind = lk_database_whole(row, AT_OWN + 1, 0);
 	if (!begin_device(reader, row, LK_EVENT_MEMCPY, &event)) return LK_OK;
-	event.value = nsys_whole(row, AT_OWN, -1);
+	event.value = lk_database_whole(row, AT_OWN, -1);
 	LK_TRY(nsys_intern(reader,
 	                   kinds[kind > 0 && kind < (int64_t)(sizeof kinds / sizeof *kinds) ? kind : 0],
 	                   &event.name));
 	return nsys_add(reader, &event, &place);
 }
 
-static lk_status read_memset(struct reader *reader, sqlite3_stmt *row) {
+static lk_status read_memset(void *context, sqlite3_stmt *row) {
+	struct reader *reader = context;
 	lk_event event;
 	uint32_t place;
 	if (!begin_device(reader, row, LK_EVENT_MEMSET, &event)) return LK_OK;
-	event.value = nsys_whole(row, AT_OWN, -1);
+	event.value = lk_database_whole(row, AT_OWN, -1);
 	LK_TRY(nsys_intern(reader, "Memset (Device)", &event.name));
 	return nsys_add(reader, &event, &place);
 }
 
-static lk_status read_sync(struct reader *reader, sqlite3_stmt *row) {
+static lk_status read_sync(void *context, sqlite3_stmt *row) {
+	struct reader *reader = context;
 	/* CUpti_ActivitySynchronizationType */
 	static const struct {
 		const char *name;
@@ -335,7 +221,7 @@ static lk_status read_sync(struct reader *reader, sqlite3_stmt *row) {
 	             {"Context Sync", LK_SYNC_DEVICE}};
 	lk_event event;
 	uint32_t place;
-	int64_t kind = nsys_whole(row, AT_OWN, 0);
+	int64_t kind = lk_database_whole(row, AT_OWN, 0);
 	if (kind < 0 || kind >= (int64_t)(sizeof kinds / sizeof *kinds)) kind = 0;
 	if (!begin_device(reader, row, LK_EVENT_SYNC, &event)) return LK_OK;
 	LK_TRY(nsys_intern(reader, kinds[kind].name, &event.name));
@@ -347,12 +233,13 @@ static lk_status read_sync(struct reader *reader, sqlite3_stmt *row) {
 	return LK_OK;
 }
 
-static lk_status read_runtime(struct reader *reader, sqlite3_stmt *row) {
+static lk_status read_runtime(void *context, sqlite3_stmt *row) {
+	struct reader *reader = context;
 	lk_event event = {.kind = LK_EVENT_RUNTIME, .value = -1};
 	uint32_t place;
-	int64_t thread = nsys_whole(row, 2, 0);
+	int64_t thread = lk_database_whole(row, 2, 0);
 	if (other_process(reader, row, 2) || !read_times(reader, row, &event)) return LK_OK;
-	event.correlation = (uint32_t)nsys_whole(row, 3, 0);
+	event.correlation = (uint32_t)lk_database_whole(row, 3, 0);
 	event.lane = lk_capture_lane(reader->capture, false, process_of(thread), thread_of(thread));
 	LK_TRY(name_in(reader, row, 4, &event.name));
 	return nsys_add(reader, &event, &place);
@@ -360,11 +247,13 @@ static lk_status read_runtime(struct reader *reader, sqlite3_stmt *row) {
 
 /* Ranges that were pushed and popped, which nest; other kinds of NVTX events are no stretches of a
  * thread. */
-static lk_status nsys_read_range(struct reader *reader, sqlite3_stmt *row) {
+static lk_status nsys_read_range(void *context, sqlite3_stmt *row) {
+	struct reader *reader = context;
 	lk_event event = {.kind = LK_EVENT_NOTE, .value = -1};
 	uint32_t place;
-	int64_t thread = nsys_whole(row, 2, 0);
-	if (nsys_whole(row, 3, PUSH_POP) != PUSH_POP || lk_sqlite.column_type(row, 1) == SQLITE_NULL) {
+	int64_t thread = lk_database_whole(row, 2, 0);
+	if (lk_database_whole(row, 3, PUSH_POP) != PUSH_POP ||
+	    lk_sqlite.column_type(row, 1) == SQLITE_NULL) {
 		reader->capture->dropped++;
 		return LK_OK;
 	}
@@ -377,7 +266,8 @@ static lk_status nsys_read_range(struct reader *reader, sqlite3_stmt *row) {
 
 /* ---- head ---- */
 
-static lk_status count_process(struct reader *reader, sqlite3_stmt *row) {
+static lk_status count_process(void *context, sqlite3_stmt *row) {
+	struct reader *reader = context;
 	int at = 0;
 	if (lk_sqlite.column_type(row, AT_PROCESS) == SQLITE_NULL) return LK_OK;
 	int64_t process = process_of(lk_sqlite.column_int64(row, AT_PROCESS));
@@ -390,7 +280,8 @@ static lk_status count_process(struct reader *reader, sqlite3_stmt *row) {
 
 static lk_status choose_process(struct reader *reader) {
 	int best = 0;
-	LK_TRY(nsys_scan(reader, "CUPTI_ACTIVITY_KIND_KERNEL", kernel_columns, count_process));
+	LK_TRY(lk_database_scan(&reader->db, "CUPTI_ACTIVITY_KIND_KERNEL", kernel_columns,
+	                        count_process, reader));
 	for (int i = 1; i < reader->process_count; i++)
 		if (reader->processes[i].kernels > reader->processes[best].kernels) best = i;
 	reader->process = reader->process_count > 1 ? reader->processes[best].process : -1;
@@ -402,17 +293,19 @@ static lk_status choose_process(struct reader *reader) {
 	return LK_OK;
 }
 
-static lk_status read_gpu(struct reader *reader, sqlite3_stmt *row) {
+static lk_status read_gpu(void *context, sqlite3_stmt *row) {
+	struct reader *reader = context;
 	double bytes = lk_sqlite.column_double(row, 2);
-	int64_t sms = nsys_whole(row, 3, 0);
+	int64_t sms = lk_database_whole(row, 3, 0);
 	if (reader->capture->device) return LK_OK; /* those of a node are alike */
 	if (bytes > 0 && bytes < 1e15) reader->capture->device_bytes = bytes;
 	if (sms > 0 && sms < 100000) reader->capture->sms = (int32_t)sms;
 	return name_in(reader, row, 1, &reader->capture->device);
 }
 
-static lk_status read_start(struct reader *reader, sqlite3_stmt *row) {
-	int64_t ns = nsys_whole(row, 0, -1);
+static lk_status read_start(void *context, sqlite3_stmt *row) {
+	struct reader *reader = context;
+	int64_t ns = lk_database_whole(row, 0, -1);
 	if (ns > 0 && ns < LAST_NS) {
 		reader->capture->origin_ns = ns;
 		reader->capture->absolute = true;
@@ -421,18 +314,24 @@ static lk_status read_start(struct reader *reader, sqlite3_stmt *row) {
 }
 
 static lk_status nsys_read_all(struct reader *reader) {
-	LK_TRY(nsys_scan(reader, "StringIds", text_columns, nsys_read_text));
+	LK_TRY(lk_database_scan(&reader->db, "StringIds", text_columns, nsys_read_text, reader));
 	if (reader->texts.count)
 		qsort(reader->texts.at, reader->texts.count, sizeof *reader->texts.at, nsys_by_id);
-	LK_TRY(nsys_scan(reader, "TARGET_INFO_GPU", gpu_columns, read_gpu));
-	LK_TRY(nsys_scan(reader, "TARGET_INFO_SESSION_START_TIME", start_columns, read_start));
+	LK_TRY(lk_database_scan(&reader->db, "TARGET_INFO_GPU", gpu_columns, read_gpu, reader));
+	LK_TRY(lk_database_scan(&reader->db, "TARGET_INFO_SESSION_START_TIME", start_columns,
+	                        read_start, reader));
 	LK_TRY(choose_process(reader));
-	LK_TRY(nsys_scan(reader, "CUPTI_ACTIVITY_KIND_KERNEL", kernel_columns, read_kernel));
-	LK_TRY(nsys_scan(reader, "CUPTI_ACTIVITY_KIND_MEMCPY", memcpy_columns, read_memcpy));
-	LK_TRY(nsys_scan(reader, "CUPTI_ACTIVITY_KIND_MEMSET", memset_columns, read_memset));
-	LK_TRY(nsys_scan(reader, "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", sync_columns, read_sync));
-	LK_TRY(nsys_scan(reader, "CUPTI_ACTIVITY_KIND_RUNTIME", runtime_columns, read_runtime));
-	return nsys_scan(reader, "NVTX_EVENTS", nvtx_columns, nsys_read_range);
+	LK_TRY(lk_database_scan(&reader->db, "CUPTI_ACTIVITY_KIND_KERNEL", kernel_columns, read_kernel,
+	                        reader));
+	LK_TRY(lk_database_scan(&reader->db, "CUPTI_ACTIVITY_KIND_MEMCPY", memcpy_columns, read_memcpy,
+	                        reader));
+	LK_TRY(lk_database_scan(&reader->db, "CUPTI_ACTIVITY_KIND_MEMSET", memset_columns, read_memset,
+	                        reader));
+	LK_TRY(lk_database_scan(&reader->db, "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", sync_columns,
+	                        read_sync, reader));
+	LK_TRY(lk_database_scan(&reader->db, "CUPTI_ACTIVITY_KIND_RUNTIME", runtime_columns,
+	                        read_runtime, reader));
+	return lk_database_scan(&reader->db, "NVTX_EVENTS", nvtx_columns, nsys_read_range, reader);
 }
 
 static lk_status check_found(const struct reader *reader) {
@@ -450,25 +349,15 @@ static lk_status check_found(const struct reader *reader) {
 lk_status lk_nsys_read(const char *path, const lk_read_limits *limits, lk_capture *capture,
                        lk_error *err) {
 	static const lk_read_limits none = {0};
-	LK_TRY(lk_sqlite_load(err));
 	struct reader *reader = calloc(1, sizeof *reader);
 	if (!reader) return lk_oom(err);
 	*reader = (struct reader){
 		.path = path, .limits = limits ? limits : &none, .capture = capture, .err = err};
 	capture->format = "Nsight Systems SQLite";
-	int code = lk_sqlite.open_v2(
-		path, &reader->db, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE,
-		NULL);
-	lk_status status;
-	if (code == SQLITE_OK) status = LK_OK;
-	else if (reader->db) status = nsys_refused(reader);
-	else status = lk_oom(err);
-	if (status == LK_OK) {
-		harden(reader);
-		status = nsys_read_all(reader);
-	}
+	lk_status status = lk_database_open(&reader->db, path, err);
+	if (status == LK_OK) status = nsys_read_all(reader);
 	if (status == LK_OK) status = check_found(reader);
-	lk_sqlite.close(reader->db);
+	lk_database_close(&reader->db);
 	lk_vec_free(&reader->texts);
 	free(reader);
 	return status;

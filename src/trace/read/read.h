@@ -44,11 +44,13 @@ enum {
 
 typedef enum lk_trace_kind {
 	LK_TRACE_KINETO,     /* Kineto or Chrome JSON */
-	LK_TRACE_NSYS,       /* SQLite, Nsight Systems' export */
+	LK_TRACE_DATABASE,   /* SQLite, of Nsight Systems or AMD */
+	LK_TRACE_ROCPROF,    /* JSON of AMD's profilers */
 	LK_TRACE_PYTORCH_ET, /* PyTorch's execution trace */
 	LK_TRACE_CHAKRA_JSON,
 	LK_TRACE_CHAKRA,     /* protobuf */
 	LK_TRACE_RECORDING,  /* of lockstep record */
+	LK_TRACE_XPLANE,     /* protobuf, of JAX and TensorFlow */
 	LK_TRACE_OTHER_JSON, /* JSON that does not say in its head */
 	LK_TRACE_OTHER,
 } lk_trace_kind;
@@ -67,12 +69,30 @@ const char *lk_trace_kind_name(lk_trace_kind kind);
 lk_status lk_kineto_read(lk_stream *in, const lk_read_limits *limits, lk_capture *capture,
                          lk_error *err);
 
+/* ---- xplane: HOST.xplane.pb of JAX, TensorFlow and OpenXLA. */
+
+/* Adds everything of the file to a new capture; the caller finishes it. */
+lk_status lk_xplane_read(lk_stream *in, const lk_read_limits *limits, lk_capture *capture,
+                         lk_error *err);
+
 /* ---- nsys: Nsight Systems' export to SQLite. */
 
 /* Reads the database at `path` into a new capture, which the caller finishes. Of a report of
  * several processes the one with most kernels is read, with a warning. */
 lk_status lk_nsys_read(const char *path, const lk_read_limits *limits, lk_capture *capture,
                        lk_error *err);
+
+/* ---- rocpd, rocprof: what AMD's profilers write. */
+
+/* Whether the database at `path` is one of rocprofv3 or rocmProfileData. */
+lk_status lk_rocpd_found(const char *path, bool *found, lk_error *err);
+/* Reads it into a new capture, which the caller finishes. */
+lk_status lk_rocpd_read(const char *path, const lk_read_limits *limits, lk_capture *capture,
+                        lk_error *err);
+/* Adds everything of a JSON file of rocprofv3 or rocprof to a new capture. The file is held in
+ * memory as a tree. */
+lk_status lk_rocprof_read(lk_stream *in, const lk_read_limits *limits, lk_capture *capture,
+                          lk_error *err);
 
 /* ---- recorded: recordings (io/recording.h) as captures.
  *

@@ -27,8 +27,9 @@ static void free_names(names *n) {
 }
 
 static bool trace_name(const char *name) {
-	static const char *const endings[] = {".json",   ".json.gz", ".json.zst",
-	                                      ".sqlite", ".et",      LK_RECORDING_ENDING};
+	static const char *const endings[] = {".json",     ".json.gz", ".json.zst", ".sqlite",
+	                                      ".db",       ".rpd",     ".et",       LK_RECORDING_ENDING,
+	                                      ".xplane.pb"};
 	/* forked processes are read with the one that they were forked from */
 	if (name[0] == '.' ||
 	    (strstr(name, LK_RECORDING_FORKED) && lk_ends_in(name, LK_RECORDING_ENDING)))
@@ -109,7 +110,8 @@ static lk_status list_folder(const char *folder, names *out, lk_error *err) {
 	LK_TRY(status);
 	if (out->count == before) {
 		lk_fail(err, LK_ERR_INPUT, folder, "no trace in this folder");
-		return lk_hint(err, "traces end in .json, .json.gz, .json.zst, .sqlite, .et or .lkrec; "
+		return lk_hint(err, "traces end in .json, .json.gz, .json.zst, .sqlite, .xplane.pb, "
+		                    "results.db, .rpd, .et or .lkrec; "
 		                    "folders inside are not looked into");
 	}
 	drop_starters(out, before);
@@ -137,7 +139,7 @@ static lk_status list_archive(const char *path, names *out, lk_error *err) {
 	qsort(out->at + before, out->count - before, sizeof *out->at, files_by_name);
 	if (out->count > before) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, path, "no trace in this archive");
-	return lk_hint(err, "traces end in .json, .json.gz, .json.zst or .et");
+	return lk_hint(err, "traces end in .json, .json.gz, .json.zst, .xplane.pb or .et");
 }
 
 static lk_status list_files(const char *const *paths, uint32_t count, names *out, lk_error *err) {

@@ -39,6 +39,7 @@ static lk_trace_kind kind_of_key(const char *key, size_t length) {
 		lk_trace_kind kind;
 	} keys[] = {{"traceEvents", LK_TRACE_KINETO},
 	            {"nodes", LK_TRACE_PYTORCH_ET},
+	            {"rocprofiler-sdk-tool", LK_TRACE_ROCPROF},
 	            {"workload_graph", LK_TRACE_CHAKRA_JSON}};
 	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
 		if (strlen(keys[i].key) == length && memcmp(keys[i].key, key, length) == 0)
@@ -70,6 +71,14 @@ static lk_trace_kind kind_of_json(const char *at, const char *end) {
 	return LK_TRACE_OTHER_JSON;
 }
 
+/* rocprof's results.json begins with an empty event; shorter than that it may be anything. */
+static lk_trace_kind kind_of_chrome(const char *at, const char *end) {
+	static const char begins[] = "{ \"traceEvents\":[{}";
+	size_t size = (size_t)(end - at), length = sizeof begins - 1;
+	if (memcmp(at, begins, size < length ? size : length) != 0) return kind_of_json(at, end);
+	return size < length ? LK_TRACE_OTHER_JSON : LK_TRACE_ROCPROF;
+}
+
 /* A record of known length whose first field is Chakra's version or an attribute (texts and records
  * within it) or a node's number; the first record may be empty. */
 static bool is_chakra(const unsigned char *at, const unsigned char *end) {
@@ -83,13 +92,35 @@ static bool is_chakra(const unsigned char *at, const unsigned char *end) {
 	return at[0] == 0x08 || ((at[0] == 0x0a || at[0] == 0x12) && at[1] < length);
 }
 
+/* XSpace: its first plane (field 1), an id (field 1) perhaps, and a name (field 2) that planes
+ * have.
+ */
+static bool is_xplane(const unsigned char *at, const unsigned char *end) {
+	static const char *const names[] = {"/host:", "/device:", "Task Environment"};
+	if (at >= end || *at++ != 0x0a) return false;
+	while (at < end && *at & 0x80) at++;
+	at++;
+	if (end - at > 1 && *at == 0x08) {
+		at++;
+		while (at < end && *at & 0x80) at++;
+		at++;
+	}
+	if (end - at < 2 || *at != 0x12) return false;
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+		size_t length = strlen(names[i]);
+		if ((size_t)(end - at) > length + 2 && memcmp(at + 2, names[i], length) == 0) return true;
+	}
+	return false;
+}
+
 lk_trace_kind lk_trace_kind_of(const char *head, size_t size) {
 	static const char sqlite[] = "SQLite format 3"; /* with the NUL */
 	const char *end = head + size;
-	if (size >= sizeof sqlite && memcmp(head, sqlite, sizeof sqlite) == 0) return LK_TRACE_NSYS;
+	if (size >= sizeof sqlite && memcmp(head, sqlite, sizeof sqlite) == 0) return LK_TRACE_DATABASE;
 	if (size >= 8 && memcmp(head, LK_RECORDING_MAGIC, 8) == 0) return LK_TRACE_RECORDING;
+	if (is_xplane((const unsigned char *)head, (const unsigned char *)end)) return LK_TRACE_XPLANE;
 	if (size >= 3 && memcmp(head, "\xef\xbb\xbf", 3) == 0) head += 3;
-	if (is_json(head, end)) return kind_of_json(head, end);
+	if (is_json(head, end)) return kind_of_chrome(head, end);
 	/* blanks are bytes of protobuf too; JSON may still come after them */
 	if (kind_skip_blanks(head, end) == end) return LK_TRACE_OTHER;
 	return is_chakra((const unsigned char *)head, (const unsigned char *)end) ? LK_TRACE_CHAKRA
@@ -99,11 +130,13 @@ lk_trace_kind lk_trace_kind_of(const char *head, size_t size) {
 const char *lk_trace_kind_name(lk_trace_kind kind) {
 	static const char *const names[] = {
 		[LK_TRACE_KINETO] = "a Kineto trace",
-		[LK_TRACE_NSYS] = "a database of Nsight Systems",
+		[LK_TRACE_DATABASE] = "a profiler's database",
+		[LK_TRACE_ROCPROF] = "a trace of AMD's profilers",
 		[LK_TRACE_PYTORCH_ET] = "a PyTorch execution trace",
 		[LK_TRACE_CHAKRA_JSON] = "a Chakra execution trace",
 		[LK_TRACE_CHAKRA] = "a Chakra execution trace",
 		[LK_TRACE_RECORDING] = "a recording",
+		[LK_TRACE_XPLANE] = "a trace of XLA's profiler",
 		[LK_TRACE_OTHER_JSON] = "JSON",
 		[LK_TRACE_OTHER] = "no trace",
 	};

@@ -123,7 +123,7 @@ static lk_status works_read_bytes(char **text, size_t size, const char *name,
                                   const lk_read_limits *limits, lk_works **out, lk_error *err) {
 	static const lk_read_limits none = {.shapes = true};
 	lk_trace_kind kind = lk_trace_kind_of(*text, size);
-	if (kind == LK_TRACE_NSYS) return has_times(name, kind, err);
+	if (kind == LK_TRACE_DATABASE) return has_times(name, kind, err);
 	bool wire = kind == LK_TRACE_CHAKRA || kind == LK_TRACE_OTHER;
 	lk_works *works = lk_works_new(name, "");
 	if (!works) return lk_oom(err);

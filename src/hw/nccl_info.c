@@ -1,0 +1,227 @@
+/* nccl_info.c: a cluster out of what NCCL says of it with NCCL_DEBUG=INFO (NVIDIA/nccl,
+ * src/init.cc, transport/net_ib.cc, net_socket.cc, graph/topo.cc), and the head of nccl-tests
+ * around it:
+ *
+ *     #  Rank  0 Group  0 Pid 12 on host device  0 [0x18] NVIDIA H100 80GB HBM3
+ *     host:12:34 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/IB [RO]; OOB
+ * eth0:10.0.0.1<0> host:12:34 [0] NCCL INFO comm 0x55 rank 0 nRanks 16 nNodes 2 localRanks 8
+ * localRank 0 MNNVL 0 host:12:34 [0] NCCL INFO               + NET[50.0] - NET/0 (...)      GRAPH:
+ * GB/s of a NIC host:12:34 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM
+ *
+ * Of several communicators the largest counts. Before release 2.20 NCCL does not say how many ranks
+ * a node has: then it is the most that are seen on a host, or, where those of one host alone are
+ * seen and not more than one, as usual for the device. What is not said is as usual for the device.
+ */
+#include "hw/hw_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+
+enum {
+	HOSTS = 4096,
+	HOST_RANKS = 64, /* of a host, one bit each */
+	NAME = 128
+};
+
+#define INFO_BYTES ((size_t)1 << 30)
+
+struct info_host {
+	char name[64];
+	uint64_t devices; /* seen of the largest communicator */
+};
+
+struct info {
+	LK_VEC(struct info_host) hosts;
+	char gpu[NAME];
+	int ranks, local; /* of the largest communicator; 0 not said */
+	int nics;         /* 0 not said */
+	double nic_gbytes;
+	bool sockets, efa, said; /* `said`: there is a line of NCCL's */
+	bool peer, shared;       /* ways inside of a node: GPU to GPU, through the host's memory */
+	bool system, links;      /* the topology was printed; it has NVLinks */
+};
+
+/* The whole number after `key`, from 0 on; -1. */
+static int info_number(const char *line, const char *key) {
+	const char *at = strstr(line, key);
+	if (!at) return -1;
+	at += strlen(key);
+	long number = *at >= '0' && *at <= '9' ? strtol(at, NULL, 10) : -1;
+	return number < LK_CLUSTER_GPUS ? (int)number : -1;
+}
+
+/* "host" of "[1,0]<stdout>:host:12:34 [0] NCCL INFO ": the word before the last two colons. */
+static void info_host_name(const char *line, const char *marker, char *out, size_t size) {
+	const char *end = marker;
+	while (end > line && end[-1] != '[') end--; /* of the device */
+	while (end > line && (end[-1] == '[' || end[-1] == ' ')) end--;
+	const char *colon = end;
+	for (int colons = 0; colon > line && colons < 2; colons += *colon == ':') colon--;
+	const char *begin = colon;
+	while (begin > line && begin[-1] != ' ' && begin[-1] != ':' && begin[-1] != '>') begin--;
+	snprintf(out, size, "%.*s", (int)(colon - begin), begin);
+}
+
+static lk_status info_see_rank(struct info *info, const char *host, int device, lk_error *err) {
+	size_t i = 0;
+	while (i < info->hosts.count && strcmp(info->hosts.at[i].name, host) != 0) i++;
+	if (i == HOSTS || device < 0 || device >= HOST_RANKS) return LK_OK;
+	if (i == info->hosts.count) {
+		if (!lk_push(&info->hosts)) return lk_oom(err);
+		lk_copy(lk_last(&info->hosts)->name, sizeof lk_last(&info->hosts)->name, host);
+	}
+	info->hosts.at[i].devices |= (uint64_t)1 << device;
+	return LK_OK;
+}
+
+/* "rank 0 nranks 16 cudaDev 0 ...", "rank 0 nRanks 16 nNodes 2 localRanks 8 ...". */
+static lk_status info_read_comm(struct info *info, const char *host, const char *line,
+                                lk_error *err) {
+	int ranks = info_number(line, " nranks "), local = info_number(line, " localRanks ");
+	if (ranks < 0) ranks = info_number(line, " nRanks ");
+	if (ranks < 1 || ranks < info->ranks) return LK_OK;
+	if (ranks > info->ranks) {
+		info->ranks = ranks;
+		info->local = 0;
+		info->hosts.count = 0;
+	}
+	if (local > 0) info->local = local;
+	return info_see_rank(info, host, info_number(line, " cudaDev "), err);
+}
+
+/* "NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/IB [RO]; OOB ...": those with a number in brackets. */
+static int info_count_nics(const char *line) {
+	int nics = 0;
+	for (const char *at = strchr(line, '['); at; at = strchr(at + 1, '['))
+		nics += at[1] >= '0' && at[1] <= '9';
+	return nics;
+}
+
+static void info_read_net(struct info *info, const char *line) {
+	bool socket = strstr(line, "NET/Socket") || strstr(line, "NET/FastSocket");
+	int found = info_number(line, "(found ");
+	if (strstr(line, ": Using [")) {
+		/* sockets are named too where InfiniBand is used: the first line counts */
+		if (info->nics && socket && !info->sockets) return;
+		info->nics = info_count_nics(line);
+		info->sockets = socket;
+	} else if (strstr(line, "efa") && found > 0) {
+		info->nics = found;
+		info->efa = true;
+	}
+}
+
+/* The largest rate of a NIC: "speed=400000" in Mbit/s, "NET[50.0] - " in GB/s. */
+static void info_read_rate(struct info *info, const char *line) {
+	static const struct {
+		const char *key;
+		double gbytes;
+	} keys[] = {{" speed=", 1.0 / 8000}, {"NET[", 1}};
+	const char *end;
+	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+		const char *at = strstr(line, keys[i].key);
+		if (!at) continue;
+		double rate = lk_read_real(at + strlen(keys[i].key), &end) * keys[i].gbytes;
+		if (rate > info->nic_gbytes && rate * 1e9 <= LK_CLUSTER_RATE) info->nic_gbytes = rate;
+	}
+}
+
+static lk_status info_read_line(struct info *info, const char *line, lk_error *err) {
+	static const char marker[] = " NCCL INFO ";
+	const char *at = strstr(line, marker);
+	char host[64];
+	if (!at) {
+		const char *device = strchr(line, ']');
+		if (strstr(line, "# ") && strstr(line, " Rank ") && strstr(line, " device ") && device)
+			lk_copy(info->gpu, sizeof info->gpu, device + 1 + strspn(device + 1, " "));
+		return LK_OK;
+	}
+	info->said = true;
+	info_host_name(line, at, host, sizeof host);
+	line = at + strlen(marker) - 1;
+	info->peer |= strstr(line, " via P2P") != NULL;
+	info->shared |= strstr(line, " via SHM") != NULL;
+	info->system |= strstr(line, "=== System") != NULL;
+	info->links |= strstr(line, "NVL[") != NULL || strstr(line, "XGMI[") != NULL;
+	if (strstr(line, "NET/")) info_read_net(info, line);
+	info_read_rate(info, line);
+	return strstr(line, " rank ") ? info_read_comm(info, host, line, err) : LK_OK;
+}
+
+static lk_status info_read_text(struct info *info, char *text, lk_error *err) {
+	for (char *line = text, *next; line; line = next) {
+		next = strchr(line, '\n');
+		if (next) *next++ = '\0';
+		line[strcspn(line, "\r")] = '\0';
+		LK_TRY(info_read_line(info, line, err));
+	}
+	return LK_OK;
+}
+
+/* The most devices that are seen on a host, unless it is one on the only host that is seen. */
+static int info_ranks_of_host(const struct info *info) {
+	int most = 0;
+	for (size_t i = 0; i < info->hosts.count; i++) {
+		int devices = __builtin_popcountll(info->hosts.at[i].devices);
+		if (devices > most) most = devices;
+	}
+	return most == 1 && info->hosts.count == 1 && info->ranks > 1 ? 0 : most;
+}
+
+static lk_status info_device(const struct info *info, const char *name, const lk_device **device,
+                             const char *where, lk_error *err) {
+	if (*name) return lk_device_lookup(name, device, err);
+	if (*info->gpu) return lk_device_lookup(info->gpu, device, err);
+	lk_fail(err, LK_ERR_INPUT, where, "NCCL does not say which GPUs these are");
+	return lk_hint(err, "add it, as in --cluster \"%.60s h100-sxm\"", where);
+}
+
+/* EFA's plugin tells NCCL 35 us of cards of 200 Gb/s and more, before them 75 us. NCCL takes
+ * sockets whose rate it does not find for 10 Gb/s. */
+static void info_net(const struct info *info, lk_node *node) {
+	if (info->nics) node->nics = info->nics < LK_CLUSTER_NICS ? info->nics : LK_CLUSTER_NICS;
+	if (info->nic_gbytes > 0) node->nic_rate = info->nic_gbytes * 1e9;
+	else if (info->sockets) node->nic_rate = 10e9 / 8;
+	if (info->efa) node->nic_latency_s = node->nic_rate >= 24e9 ? 35e-6 : 75e-6;
+	node->sockets = info->sockets;
+}
+
+static lk_node info_node(const struct info *info, const lk_device *device) {
+	int usual = device->node_gpus < info->ranks ? device->node_gpus : info->ranks;
+	int local = info->local ? info->local : info_ranks_of_host(info);
+	lk_node node = lk_node_usual(device, local ? local : usual);
+	if ((info->system && !info->links) || (!info->system && info->shared && !info->peer)) {
+		node.intra = LK_INTRA_PCIE;
+		node.intra_rate = device->pcie_rate;
+	}
+	info_net(info, &node);
+	return node;
+}
+
+lk_status lk_nccl_info_read(lk_stream *in, const char *device_name, lk_cluster_draft *draft,
+                            lk_error *err) {
+	struct info info = {0};
+	const lk_device *device;
+	char *text;
+	size_t size;
+	LK_TRY(lk_stream_rest(in, INFO_BYTES, &text, &size, err));
+	lk_status status = info_read_text(&info, text, err);
+	if (status == LK_OK && !info.ranks) {
+		lk_fail(err, LK_ERR_INPUT, lk_stream_name(in),
+		        info.said ? "NCCL does not say how many ranks there are"
+		                  : "it has no line of NCCL's");
+		status =
+			lk_hint(err, "run with NCCL_DEBUG=INFO, and keep what it prints from its begin on");
+	}
+	if (status == LK_OK) status = info_device(&info, device_name, &device, lk_stream_name(in), err);
+	if (status == LK_OK) {
+		lk_node node = info_node(&info, device);
+		status = lk_cluster_fill(draft, &node, info.ranks, err);
+	}
+	lk_vec_free(&info.hosts);
+	free(text);
+	return status;
+}

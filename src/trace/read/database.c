@@ -1,0 +1,158 @@
+/* database.c: databases of profilers, whose columns vary by version, so that they are queried
+ * first.
+ *
+ * Files may come from anywhere. The database is opened read-only and defensive; only ordinary
+ * tables are read, by plain scans; views, triggers, extensions and attached databases are off; the
+ * work of a scan is limited by the file's size. */
+#include "trace/read/database.h"
+
+#include <string.h>
+#include <sys/stat.h>
+#include "base/text.h"
+
+static int database_progress(void *context) {
+	lk_database *database = context;
+	return ++database->steps > database->most_steps;
+}
+
+static lk_status database_refused(const lk_database *database) {
+	int code = lk_sqlite.errcode(database->db);
+	if (code == SQLITE_NOMEM) return lk_oom(database->err);
+	if (code == SQLITE_INTERRUPT) {
+		lk_fail(database->err, LK_ERR_INPUT, database->path,
+		        "reading takes more work than a file of its size should");
+		return lk_hint(database->err,
+		               "the database is damaged or was made to be slow; write it again");
+	}
+	lk_status status = code == SQLITE_CANTOPEN || code == SQLITE_IOERR || code == SQLITE_PERM
+	                       ? LK_ERR_IO
+	                       : LK_ERR_INPUT;
+	lk_fail(database->err, status, database->path, "SQLite: %.300s",
+	        lk_sqlite.errmsg(database->db));
+	return lk_hint(database->err,
+	               "give a database of `nsys export --type sqlite`, or of rocprofv3");
+}
+
+static void database_harden(lk_database *database) {
+	static const struct {
+		int what, limit;
+	} limits[] = {
+		{SQLITE_LIMIT_LENGTH, 1 << 24},     {SQLITE_LIMIT_SQL_LENGTH, 1 << 17},
+		{SQLITE_LIMIT_COLUMN, 256},         {SQLITE_LIMIT_EXPR_DEPTH, 32},
+		{SQLITE_LIMIT_COMPOUND_SELECT, 2},  {SQLITE_LIMIT_VDBE_OP, 10000},
+		{SQLITE_LIMIT_FUNCTION_ARG, 8},     {SQLITE_LIMIT_ATTACHED, 0},
+		{SQLITE_LIMIT_VARIABLE_NUMBER, 16}, {SQLITE_LIMIT_TRIGGER_DEPTH, 1},
+		{SQLITE_LIMIT_WORKER_THREADS, 0},
+	};
+	struct stat file;
+	for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
+		lk_sqlite.limit(database->db, limits[i].what, limits[i].limit);
+	lk_sqlite.db_config(database->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+	lk_sqlite.db_config(database->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
+	lk_sqlite.db_config(database->db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
+	lk_sqlite.db_config(database->db, SQLITE_DBCONFIG_ENABLE_VIEW, 0, NULL);
+	lk_sqlite.db_config(database->db, SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0, NULL);
+	lk_sqlite.exec(database->db,
+	               "PRAGMA mmap_size=0; PRAGMA cell_size_check=ON; PRAGMA temp_store=MEMORY", NULL,
+	               NULL, NULL);
+	/* A row takes ten bytes at least and some fifty instructions; called every thousand of them. */
+	double bytes = stat(database->path, &file) == 0 ? (double)file.st_size : 0;
+	database->most_steps = (uint64_t)(1e4 + bytes * 50 / 1000);
+	lk_sqlite.progress_handler(database->db, 1000, database_progress, database);
+}
+
+int64_t lk_database_whole(sqlite3_stmt *row, int column, int64_t none) {
+	return lk_sqlite.column_type(row, column) == SQLITE_NULL ? none
+	                                                         : lk_sqlite.column_int64(row, column);
+}
+
+/* Whether there is an ordinary table of this name. */
+static lk_status database_has_table(lk_database *database, const char *table, bool *found) {
+	sqlite3_stmt *row;
+	*found = false;
+	if (lk_sqlite.prepare_v2(database->db,
+	                         "SELECT sql FROM sqlite_master WHERE type = 'table' AND name = ?", -1,
+	                         &row, NULL) != SQLITE_OK)
+		return database_refused(database);
+	lk_sqlite.bind_text(row, 1, table, -1, SQLITE_STATIC);
+	int code = lk_sqlite.step(row);
+	const char *sql = code == SQLITE_ROW ? (const char *)lk_sqlite.column_text(row, 0) : NULL;
+	*found = sql && strncasecmp(sql, "CREATE TABLE", 12) == 0;
+	lk_sqlite.finalize(row);
+	return code == SQLITE_ROW || code == SQLITE_DONE ? LK_OK : database_refused(database);
+}
+
+/* SELECT of the columns that the table has; NULL when memory is out or the table cannot be read. */
+static char *database_select(lk_database *database, const char *table, const char *const *columns) {
+	sqlite3_stmt *all = NULL;
+	char *sql = lk_sqlite.mprintf("SELECT * FROM \"%w\" LIMIT 0", table);
+	int code = sql ? lk_sqlite.prepare_v2(database->db, sql, -1, &all, NULL) : SQLITE_NOMEM;
+	lk_sqlite.free(sql);
+	if (code != SQLITE_OK) return NULL;
+	sqlite3_str *text = lk_sqlite.str_new(database->db);
+	for (int i = 0; i < LK_DATABASE_COLUMNS && columns[i]; i++) {
+		bool there = false;
+		for (int c = 0; c < lk_sqlite.column_count(all); c++)
+			there |= lk_sqlite.stricmp(lk_sqlite.column_name(all, c), columns[i]) == 0;
+		lk_sqlite.str_appendf(text, there ? "%s\"%w\"" : "%sNULL", i ? ", " : "SELECT ",
+		                      columns[i]);
+	}
+	lk_sqlite.str_appendf(text, " FROM \"%w\"", table);
+	lk_sqlite.finalize(all);
+	return lk_sqlite.str_finish(text);
+}
+
+lk_status lk_database_scan(lk_database *database, const char *table, const char *const *columns,
+                           lk_database_row read, void *context) {
+	bool found;
+	LK_TRY(database_has_table(database, table, &found));
+	if (!found) return LK_OK;
+	sqlite3_stmt *row = NULL;
+	char *sql = database_select(database, table, columns);
+	int code = sql ? lk_sqlite.prepare_v2(database->db, sql, -1, &row, NULL) : SQLITE_ERROR;
+	lk_sqlite.free(sql);
+	lk_status status = code == SQLITE_OK ? LK_OK : database_refused(database);
+	while (status == LK_OK && (code = lk_sqlite.step(row)) == SQLITE_ROW)
+		status = read(context, row);
+	if (status == LK_OK && code != SQLITE_DONE) status = database_refused(database);
+	lk_sqlite.finalize(row);
+	return status;
+}
+
+lk_status lk_database_table(lk_database *database, const char *beginning, int which, char *out,
+                            size_t size, bool *found) {
+	sqlite3_stmt *row;
+	int code = SQLITE_DONE;
+	*found = false;
+	if (lk_sqlite.prepare_v2(database->db,
+	                         "SELECT name, sql FROM sqlite_master WHERE type = 'table'", -1, &row,
+	                         NULL) != SQLITE_OK)
+		return database_refused(database);
+	while (!*found && (code = lk_sqlite.step(row)) == SQLITE_ROW) {
+		const char *name = (const char *)lk_sqlite.column_text(row, 0);
+		const char *sql = (const char *)lk_sqlite.column_text(row, 1);
+		if (!name || !sql || strncasecmp(sql, "CREATE TABLE", 12) != 0 || strlen(name) >= size ||
+		    strncmp(name, beginning, strlen(beginning)) != 0 || which-- > 0)
+			continue;
+		lk_copy(out, size, name);
+		*found = true;
+	}
+	lk_sqlite.finalize(row);
+	return *found || code == SQLITE_DONE ? LK_OK : database_refused(database);
+}
+
+lk_status lk_database_open(lk_database *database, const char *path, lk_error *err) {
+	*database = (lk_database){.path = path, .err = err};
+	LK_TRY(lk_sqlite_load(err));
+	int code = lk_sqlite.open_v2(
+		path, &database->db, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE,
+		NULL);
+	if (code != SQLITE_OK) return database->db ? database_refused(database) : lk_oom(err);
+	database_harden(database);
+	return LK_OK;
+}
+
+void lk_database_close(lk_database *database) {
+	if (database->db) lk_sqlite.close(database->db);
+	database->db = NULL;
+}

@@ -1,0 +1,140 @@
+/* rocm.c: work and calls as AMD's profilers see them, put into a capture: of several devices the
+ * one with most kernels. */
+#include "trace/read/rocm_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define LAST_NS (INT64_C(1) << 61)
+
+lk_status lk_rocm_intern(lk_rocm *rocm, const char *text, uint32_t *out) {
+	uint64_t most = rocm->limits->names ? rocm->limits->names : 16u << 20;
+	*out = lk_intern_id(rocm->capture->names, text ? text : "");
+	if (*out == UINT32_MAX) return lk_oom(rocm->err);
+	if (*out < most) return LK_OK;
+	lk_fail(rocm->err, LK_ERR_INPUT, rocm->capture->path, "holds over %llu different names",
+	        (unsigned long long)most);
+	return lk_hint(rocm->err, "raise the limit of names");
+}
+
+static lk_status rocm_check_room(const lk_rocm *rocm) {
+	uint64_t most = rocm->limits->events ? rocm->limits->events : 1000000000;
+	if (rocm->capture->count + rocm->work.count < most) return LK_OK;
+	lk_fail(rocm->err, LK_ERR_INPUT, rocm->capture->path, "holds over %llu events",
+	        (unsigned long long)most);
+	return lk_hint(rocm->err, "raise the limit of events, or profile fewer steps");
+}
+
+bool lk_rocm_times(lk_rocm *rocm, lk_event *event, int64_t start_ns, int64_t end_ns) {
+	bool good = start_ns > 0 && end_ns >= start_ns && end_ns < LAST_NS;
+	rocm->strange += !good;
+	event->start_ns = start_ns;
+	event->dur_ns = good ? end_ns - start_ns : 0;
+	return good;
+}
+
+lk_status lk_rocm_add_work(lk_rocm *rocm, int64_t device, int64_t stream, const lk_event *event) {
+	LK_TRY(rocm_check_room(rocm));
+	if (!lk_push(&rocm->work)) return lk_oom(rocm->err);
+	*lk_last(&rocm->work) = (struct lk_rocm_work){*event, device, stream};
+	return LK_OK;
+}
+
+static lk_status rocm_add(lk_rocm *rocm, lk_event event, uint32_t lane) {
+	if (lane == LK_NONE) return lk_oom(rocm->err);
+	event.lane = lane;
+	return lk_capture_add(rocm->capture, &event) == LK_NONE ? lk_oom(rocm->err) : LK_OK;
+}
+
+lk_status lk_rocm_add_call(lk_rocm *rocm, int64_t process, int64_t thread, const lk_event *event) {
+	if (rocm->process >= 0 && process != rocm->process) return LK_OK;
+	LK_TRY(rocm_check_room(rocm));
+	return rocm_add(rocm, *event, lk_capture_lane(rocm->capture, false, process, thread));
+}
+
+bool lk_rocm_domain(const char *domain, lk_event_kind *kind) {
+	static const struct {
+		const char *begins;
+		lk_event_kind kind;
+	} domains[] = {
+		{"HIP_RUNTIME", LK_EVENT_RUNTIME}, {"MARKER_", LK_EVENT_NOTE}, {"RCCL_", LK_EVENT_NOTE}};
+	for (size_t i = 0; i < sizeof domains / sizeof *domains; i++)
+		if (strncmp(domain, domains[i].begins, strlen(domains[i].begins)) == 0) {
+			*kind = domains[i].kind;
+			return true;
+		}
+	return false; /* HSA lies within HIP, and the rest takes no time of interest */
+}
+
+const char *lk_rocm_copy_name(const char *operation) {
+	static const struct {
+		const char *part, *name;
+	} names[] = {{"HOST_TO_DEVICE", "Memcpy HtoD"},   {"DEVICE_TO_HOST", "Memcpy DtoH"},
+	             {"DEVICE_TO_DEVICE", "Memcpy DtoD"}, {"HOST_TO_HOST", "Memcpy HtoH"},
+	             {"HostToDevice", "Memcpy HtoD"},     {"DeviceToHost", "Memcpy DtoH"},
+	             {"DeviceToDevice", "Memcpy DtoD"}};
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		if (strstr(operation, names[i].part)) return names[i].name;
+	return "Memcpy (Unknown)";
+}
+
+uint32_t lk_rocm_volume(const int64_t size[3], const int64_t divisor[3]) {
+	double product = 1;
+	for (int i = 0; i < 3; i++) {
+		int64_t by = divisor && divisor[i] > 0 ? divisor[i] : 1;
+		product *= size[i] > 0 ? (double)((size[i] - 1) / by + 1) : 0;
+	}
+	return product < 4e9 ? (uint32_t)product : 4000000000u;
+}
+
+static int rocm_by_device(const void *a, const void *b) {
+	const struct lk_rocm_work *x = a, *y = b;
+	return x->device < y->device ? -1 : x->device > y->device;
+}
+
+/* The stretch of the work, sorted by device, of the one with most kernels. */
+static void rocm_choose(lk_rocm *rocm, size_t *begin, size_t *end) {
+	size_t most = 0;
+	int devices = 0;
+	*begin = *end = 0;
+	if (rocm->work.count > 1)
+		qsort(rocm->work.at, rocm->work.count, sizeof *rocm->work.at, rocm_by_device);
+	for (size_t i = 0, from = 0; i < rocm->work.count; from = i) {
+		size_t kernels = 0;
+		for (; i < rocm->work.count && rocm->work.at[i].device == rocm->work.at[from].device; i++)
+			kernels += rocm->work.at[i].event.kind == LK_EVENT_KERNEL;
+		devices += kernels > 0;
+		if (kernels < most || (kernels == most && from > 0)) continue;
+		most = kernels;
+		*begin = from;
+		*end = i;
+	}
+	if (devices > 1)
+		lk_capture_warn(
+			rocm->capture,
+			"the file holds the work of %d devices; read is device %lld, which has most "
+			"kernels",
+			devices, (long long)rocm->work.at[*begin].device);
+}
+
+lk_status lk_rocm_finish(lk_rocm *rocm) {
+	size_t begin, end;
+	rocm_choose(rocm, &begin, &end);
+	for (size_t i = begin; i < end; i++) {
+		const struct lk_rocm_work *work = &rocm->work.at[i];
+		LK_TRY(rocm_add(rocm, work->event,
+		                lk_capture_lane(rocm->capture, true, work->device, work->stream)));
+	}
+	if (rocm->strange)
+		lk_capture_warn(rocm->capture, "events whose start or end is no time, left out: %llu",
+		                (unsigned long long)rocm->strange);
+	if (rocm->capture->count) return LK_OK;
+	lk_fail(rocm->err, LK_ERR_INPUT, rocm->capture->path, "holds no kernels, calls or ranges");
+	return lk_hint(rocm->err,
+	               "profile with `rocprofv3 --hip-trace --kernel-trace --memory-copy-trace "
+	               "--marker-trace`");
+}
+
+void lk_rocm_free(lk_rocm *rocm) {
+	lk_vec_free(&rocm->work);
+}
