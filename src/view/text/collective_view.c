@@ -160,6 +160,7 @@ static lk_status collective_view_write_json(const void *what, bool colour, FILE 
 	(void)colour;
 	lk_json_begin(&w, out, false);
 	lk_json_object(&w, NULL);
+	lk_json_put_head(&w, "lockstep/collective/1");
 	lk_json_put_text(&w, "op", collective->op);
 	lk_json_put_text(&w, "library", collective->library);
 	lk_json_put_integer(&w, "gpus", collective->gpus);
@@ -176,7 +177,6 @@ static lk_status collective_view_write_json(const void *what, bool colour, FILE 
 	for (int i = 0; i < collective->row_count; i++)
 		put_json_row(&w, collective, &collective->rows[i]);
 	lk_json_array_end(&w);
-	lk_put_release(&w);
 	lk_json_object_end(&w);
 	return lk_json_finish(&w, err);
 }
