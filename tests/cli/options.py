@@ -409,7 +409,7 @@ COLLECTIVE = {
                refused(NCCL + " --library mpi", "--fabric NDv4")],
     "nccl": [acts(NCCL, "--nccl NCCL_PROTO=LL"), refused(NCCL, "--nccl NCCL_ALGO=Star")],
     "calibration": [acts(NCCL, "--calibration links.csv")],
-    "output": [output(NCCL, "-o csv")], "file": [writes(NCCL, "--file out.txt")],
+    "output": [output(NCCL, "-o csv"), output(NCCL, "-o nccl-tests"), refused(NCCL + " --library mpi", "-o nccl-tests")], "file": [writes(NCCL, "--file out.txt")],
 }
 TABLES = "tables.csv --gpu a100-sxm-80 --gpus 4"
 SHARD = {
