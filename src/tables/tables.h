@@ -81,8 +81,8 @@ typedef LK_VEC(lk_coll_row) lk_coll_rows;
 lk_status lk_coll_rows_read(lk_arena *arena, lk_stream *in, lk_coll_rows *out, lk_error *err);
 /* The runs of a log of nccl-tests as rows of the fabric "default", on the usual nodes of its GPU;
  * `source` is borrowed. A log that does not name its test, GPUs or ranks is an error. */
-lk_status lk_coll_rows_of_log(lk_arena *arena, lk_stream *in, const char *source,
-                              lk_coll_rows *out, lk_error *err);
+lk_status lk_coll_rows_of_log(lk_arena *arena, lk_stream *in, const char *source, lk_coll_rows *out,
+                              lk_error *err);
 /* Whether a text is a table: a header with commas comes before anything else. */
 bool lk_coll_is_table(const char *text);
 /* Reads a table or a log. */
