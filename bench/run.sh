@@ -87,10 +87,12 @@ whole() {
 	row "$1" "$2, by hyperfine -N" "$(span "$wall")" "< $(span "$3")" "$(below "$wall" "$3")" "$(span "$mean")"
 }
 
-# Best rate of the runs whose JSON lines a file holds, operations per second.
+# Best rate of three runs of words, operations per second: those of the JSON, in the time that -v says.
 rate_of() {
-	sed -n 's/.*"operations":\([0-9]*\).*"simulation_s":\([-+0-9.e]*\).*/\1 \2/p' "$1" |
-		awk '$2 > 0 && $1 / $2 > best { best = $1 / $2 } END { printf "%.0f\n", best }'
+	for _ in 1 2 3; do
+		$program "${words[@]}" -o jsonl -v 2>&1 | sed -n 's/.*"operations":\([0-9]*\).*/\1/p; s/^lockstep: simulated in \([0-9.]*\) s$/\1/p' |
+			sort -rn | paste -s
+	done | awk '$2 > 0 && $1 / $2 > best { best = $1 / $2 } END { printf "%.0f\n", best }'
 }
 
 # large FIGURE WHAT BAR BAR_BYTES BAR_RATE: time and memory of words, and for figure 5 the operations that they account for a
@@ -101,7 +103,7 @@ large() {
 	row "$1" "$2" "$(span "$wall")" "< $(span "$3")" "$(below "$wall" "$3")" "$(span "$mean")" "$(span "$cpu")"
 	row "$1" "$2, peak memory" "$(mebi "$peak")" "< $(mebi "$4")" "$(below "$peak" "$4")"
 	command_of "$1" "lockstep ${words[*]} -o jsonl"
-	rate=$(rate_of $work/large.jsonl)
+	rate=$(rate_of)
 	printf '%s\n' "$2, operations accounted for	$(millions "$rate")	> $(millions "$5")	$(above "$rate" "$5")" >> $work/speeds
 }
 
@@ -136,7 +138,7 @@ figure_5() {
 	local what rate bar holds
 	[ -s $work/speeds ] || row 5 "operations per second: ask for figure 2 or 3" skipped - -
 	while IFS=$'\t' read -r what rate bar holds; do row 5 "$what" "$rate" "$bar" "$holds"; done < $work/speeds
-	command_of 5 "operations / simulation_s in the output of 2 and 3"
+	command_of 5 "operations in the output of 2 and 3, in the time that -v says"
 }
 
 # The first number of a key in the validation is that of the sum over all rows.

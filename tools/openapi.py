@@ -14,6 +14,8 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PLACE = os.path.join(ROOT, "data/web/openapi.json")
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(ROOT, "tests/serve"))
+sys.path.insert(0, os.path.join(ROOT, "tools"))
+import schemas
 
 NUMBER, TEXT, BOOL = {"type": "number"}, {"type": "string"}, {"type": "boolean"}
 MAYBE_NUMBER, MAYBE_TEXT = {"type": ["number", "null"]}, {"type": ["string", "null"]}
@@ -73,49 +75,6 @@ def request(table, launch):
     return {"type": "object", "properties": properties, "additionalProperties": False}
 
 
-PART = record({"label": TEXT, "exposed_s": NUMBER, "hidden_s": NUMBER})
-QUANTILES = record({"label": TEXT, "p50": NUMBER, "p95": NUMBER, "p99": NUMBER})
-STAGE = record({key: NUMBER for key in (
-    "stage weights_bytes gradients_bytes optimizer_bytes activations_bytes logits_bytes workspace_bytes buffers_bytes "
-    "allocated_bytes reserved_bytes context_bytes nccl_bytes total_bytes").split()},
-    {"allocated_low_bytes": MAYBE_NUMBER, "allocated_high_bytes": MAYBE_NUMBER, "moment": TEXT})
-LAYOUT = record({**{key: NUMBER for key in "gpus tp pp vp cp ep dp mbs gbs seq microbatches".split()},
-                 **{key: TEXT for key in "text recompute dtype schedule".split()}})
-GENERATION = record({
-    **{name: NUMBER for name in (
-        "sequences", "engines", "engine_gpus", "tokens", "tokens_per_s", "token_time_s", "longest_tokens", "cache_bytes",
-        "token_bytes", "cache_tokens", "batch_room", "batch_most", "tail_s", "preempted")},
-    "fixed_s": MAYBE_NUMBER, "exponential_s": MAYBE_NUMBER,
-}, description="Of --task generate; null for a training step. Without --lengths: the phase with equal and with exponential lengths.")
-PREDICTION = record({
-    "fits": BOOL, "peak_bytes": NUMBER, "usable_bytes": NUMBER, "fullest_stage": NUMBER, "step_time_s": NUMBER,
-    "step_time_low_s": MAYBE_NUMBER, "step_time_high_s": MAYBE_NUMBER, "basis": TEXT, "tokens_per_s_per_gpu": NUMBER,
-    "samples_per_s": NUMBER, "unit": TEXT, "model_tflops_per_gpu": NUMBER, "mfu": MAYBE_NUMBER, "hfu": MAYBE_NUMBER,
-    "peak_flops": MAYBE_NUMBER, "peak": MAYBE_TEXT, "days": MAYBE_NUMBER, "gpu_hours": MAYBE_NUMBER,
-    "goodput": MAYBE_NUMBER,
-    "breakdown": {"type": "object", "additionalProperties": PART},
-    "seeds": {"oneOf": [record({"count": NUMBER, "quantiles": {"type": "object", "additionalProperties": QUANTILES}}),
-                        {"type": "null"}]},
-    "generation": {"anyOf": [GENERATION, {"type": "null"}]},
-    "memory": listed(STAGE), "layout": LAYOUT,
-    "assumptions": listed(TEXT), "understood": listed(TEXT), "ignored": listed(TEXT),
-    "fixes": listed(record({"change": TEXT, "peak_bytes": NUMBER, "step_time_s": NUMBER, "time_ratio": NUMBER})),
-    "operations": NUMBER, "layer_operations": NUMBER, "ranks_simulated": NUMBER, "ranks": NUMBER,
-    "simulation_s": NUMBER, "searched": MAYBE_TEXT, "warning": MAYBE_TEXT, "reproduce": TEXT, "model": TEXT, "cluster": TEXT,
-    "version": TEXT, "data_date": TEXT,
-}, description="What `lockstep predict -o json` prints. Numbers have SI units; null: not asked, or not known.")
-CHOICE = record({"layout": TEXT, "gpus": NUMBER, "tp": NUMBER, "pp": NUMBER, "vp": NUMBER, "cp": NUMBER, "ep": NUMBER,
-                 "dp": NUMBER, "mbs": NUMBER, "zero": NUMBER, "schedule": TEXT, "recompute": TEXT,
-                 "step_time_s": NUMBER, "exact_s": MAYBE_NUMBER,
-                 "peak_bytes": NUMBER, "reproduce": TEXT, "why_not": MAYBE_TEXT, "pareto": BOOL}, more=True)
-COUNT = record({"gpus": NUMBER, "layouts": NUMBER, "nothing": MAYBE_TEXT, "choices": listed(CHOICE),
-    "sensitivity": listed(OBJECT)}, more=True)
-PLAN = record({"model": TEXT, "cluster": TEXT, "gbs": NUMBER, "unit": TEXT, "seq": MAYBE_NUMBER, "tokens": MAYBE_NUMBER,
-    "not_searched": listed(TEXT), "counts": listed(COUNT)}, more=True,
-              description="What `lockstep plan -o json` prints.")
-EXPLANATION = record({"step_s": MAYBE_NUMBER, "stalls": listed(OBJECT), "breakdown": listed(OBJECT),
-    "warnings": listed(TEXT), "reproduce": TEXT},
-                     more=True, description="What `lockstep explain -o json` prints.")
 REPORT = record({"lockstep": TEXT, "verb": TEXT, "title": TEXT, "panels": listed(record({"kind": TEXT}, more=True)),
     "assumptions": listed(TEXT),
                  "warnings": listed(TEXT), "result": OBJECT}, more=True,
@@ -136,8 +95,6 @@ OPTION = record({"name": TEXT, "type": {"enum": ["refused", "boolean", "number",
                 {"low": NUMBER, "high": NUMBER, "choices": listed(TEXT)})
 HEALTH = record({"status": {"enum": ["ok"]}, "version": TEXT, "data_date": TEXT, "running": NUMBER, "waiting": NUMBER,
     "upload_bytes": NUMBER})
-MODEL = record({"name": TEXT, "family": TEXT, "params": NUMBER}, more=True)
-GPU = record({"name": TEXT, "label": TEXT, "arch": TEXT, "memory_bytes": NUMBER}, more=True)
 
 FORM = {"name": "form", "in": "query", "required": False, "schema": {"enum": ["result", "report", "picture"]},
         "description": "result (the default): what -o json prints; report: the document that the page shows; "
@@ -153,6 +110,17 @@ STATED = record({"line": OBJECT, "network": BOOL,
                 description="`line`: the options that the line states; `network`: it states the network, in place of "
                 "`model`; `command`: where a `lockstep predict` command was sent, its options and its launch line.")
 JOB_EXAMPLE = {"model": "llama3.1-8b", "gpu": "h100-sxm", "gpus": 8, "gbs": 64, "seq": 4096}
+
+
+def components(**documents):
+    """Documents of tools/schemas.py under the names of components, with the types that they use."""
+    out = {}
+    for component, name in documents.items():
+        schema = schemas.document(name)
+        out.update({key: value for key, value in schema.pop("$defs", {}).items()})
+        if "anyOf" not in schema:
+            out[component] = {key: value for key, value in schema.items() if key not in ("$schema", "title")}
+    return json.loads(json.dumps(out).replace("#/$defs/", "#/components/schemas/"))
 
 
 def answers(good, *bad, schema=None):
@@ -222,8 +190,8 @@ def document(options, version):
                         "responses": answers({200: "the job"}, 401, 403, 404, 421, schema=ref("Job"))},
                 "delete": {"summary": "Ends a job, or forgets it",
                     "responses": answers({204: "it is gone"}, 401, 403, 404, 421)}},
-            "/models": listing("Models by name", listed(ref("Model"))),
-            "/gpus": listing("GPUs by name", listed(ref("Gpu"))),
+            "/models": listing("Models by name", ref("Table")),
+            "/gpus": listing("GPUs by name", ref("Table")),
             "/options": listing("The fields of each question",
                 {"type": "object", "additionalProperties": listed(ref("Option"))}),
             "/health": {"get": {"summary": "Whether the server is there, and how busy", **public,
@@ -238,9 +206,9 @@ def document(options, version):
                 "PredictRequest": request(options["predict"], True),
                 "PlanRequest": request(options["plan"], True),
                 "ExplainOptions": request(options["explain"], False),
-                "Prediction": PREDICTION, "Plan": PLAN, "Explanation": EXPLANATION, "Report": REPORT, "Job": JOB,
+                **components(Prediction="predict", Plan="plan", Explanation="explain", Table="table"), "Report": REPORT, "Job": JOB,
                 "Error": record({"error": ref("ErrorText")}), "ErrorText": ERROR_TEXT, "Option": OPTION,
-                "Health": HEALTH, "Stated": STATED, "Model": MODEL, "Gpu": GPU,
+                "Health": HEALTH, "Stated": STATED,
             },
         },
     }

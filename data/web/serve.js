@@ -250,7 +250,7 @@ function makeDrop() {
 async function begin() {
 	const [model, gpu, options] = await Promise.all([get("models"), get("gpus"), get("options")]);
 	at("main-fields").replaceChildren(), at("more-fields").replaceChildren();
-	fields = new Fields(options.predict, {model, gpu}, at("main-fields"), at("more-fields"), changed);
+	fields = new Fields(options.predict, {model: model.rows, gpu: gpu.rows}, at("main-fields"), at("more-fields"), changed);
 	explain = makeExplain(say);
 	makePlan(fields, options.plan, say, takeLayout);
 	showState();

@@ -62,6 +62,7 @@ typedef struct lk_collective_row {
 /* All sizes of one collective on one cluster. */
 typedef struct lk_collective {
 	const char *op, *library, *cluster, *fabric, *log;
+	const char *gpu; /* of its nodes, as data sheets name it */
 	int gpus, nodes;
 	const lk_collective_row *rows;
 	int row_count;
@@ -84,8 +85,15 @@ lk_status lk_collective_ask(const lk_collective_request *request, lk_collective 
 /* Frees an answer with all that it points to; accepts NULL. */
 void lk_collective_free(lk_collective *collective);
 
-/* To `path` where it is not NULL, else to `out`; `format` is an lk_output (view.h). Text looks like
- * nccl-tests' own. LK_ERR_INPUT for a format without its path; LK_ERR_IO; LK_ERR_MEMORY. */
+/* The formats of lk_collective_print: those of lk_output (view.h), then the output of nccl-tests. */
+enum {
+	LK_COLLECTIVE_NCCL_TESTS = 6
+};
+extern const char *const lk_collective_formats[];
+
+/* To `path` where it is not NULL, else to `out`. Text looks like nccl-tests' own, with what NCCL
+ * chooses; NCCL_TESTS are their lines and columns exactly, which they and programs for their logs
+ * print and read. LK_ERR_INPUT for a format without its path; LK_ERR_IO; LK_ERR_MEMORY. */
 lk_status lk_collective_print(const lk_collective *collective, int format, bool colour,
                               const char *path, FILE *out, lk_error *err);
 

@@ -64,9 +64,9 @@ typedef enum lk_output {
  *                           recompute, dtype, schedule}
  *   assumptions, ignored    [text]
  *   fixes                   [{change, peak_bytes, step_time_s, time_ratio}]
- *   operations, layer_operations, ranks_simulated, ranks, simulation_s
+ *   operations, layer_operations, ranks_simulated, ranks
  *                           how it was simulated
- *   warning, reproduce, model, cluster, version, data_date
+ *   warning, reproduce, model, cluster
  *   asked                   {option: value} of the options whose values differ between the objects
  *                           of an array
  */

@@ -161,7 +161,6 @@ class Prediction:
     layer_operations: int
     ranks_simulated: int
     ranks: int
-    simulation_s: float
     searched: Optional[str]
     warning: Optional[str]
     reproduce: str

@@ -239,46 +239,8 @@ static lk_status collectives_put_ranges(struct task *task, lk_error *err) {
 
 /* ---- logs ---- */
 
-/* A log's sizes as rows of one fabric, on the usual nodes of its GPU. */
-static lk_status collectives_rows_of_log(struct task *task, const lk_nccl_run *run, lk_error *err) {
-	const lk_device *device = lk_coll_device(run->device);
-	if (!run->kind_known || !device || run->gpus < 2) {
-		lk_fail(err, LK_ERR_INPUT, run->where, "the log does not say %s",
-		        !run->kind_known ? "which collective it is"
-		        : run->gpus < 2  ? "on how many GPUs it ran"
-		                         : "on which GPUs of the catalogue it ran");
-		return lk_hint(err, "paste it with its lines \"# Rank ...\", or give a table with the "
-		                    "columns of collectives.csv");
-	}
-	for (int p = 0; p < run->count; p++) {
-		if (!lk_push(&task->rows)) return lk_oom(err);
-		lk_coll_row *row = lk_last(&task->rows);
-		*row = (lk_coll_row){
-			.kind = run->kind,
-			.gpus = run->gpus,
-			.nodes = run->nodes > 0 ? run->nodes : 1, /* hosts, which wiring counts as domains */
-			.bytes = run->points[p].bytes,
-			.us = lk_nccl_point_us(&run->points[p]),
-			.gpu = run->device,
-			.fabric = "default",
-			.text = "",
-			.source = task->source,
-			.where = run->where,
-			.slow = "",
-			.refused = "",
-		};
-		lk_coll_row_wire(row, device);
-	}
-	return LK_OK;
-}
-
 static lk_status calibrate_log(struct task *task, lk_stream *in, lk_error *err) {
-	lk_nccl_runs runs = {0};
-	lk_status status = lk_nccl_log_read(&task->arena, in, &runs, err);
-	for (size_t i = 0; i < runs.count && status == LK_OK; i++)
-		status = collectives_rows_of_log(task, &runs.at[i], err);
-	lk_vec_free(&runs);
-	LK_TRY(status);
+	LK_TRY(lk_coll_rows_of_log(&task->arena, in, task->source, &task->rows, err));
 	lk_coll_pick *picked = LK_ARRAY(&task->arena, lk_coll_pick, task->rows.count);
 	if (!picked) return lk_oom(err);
 	task->picked = picked;
@@ -304,16 +266,6 @@ static lk_status calibrate_table(struct task *task, lk_stream *in, lk_error *err
 	return collectives_put_ranges(task, err);
 }
 
-/* A table has a header with commas before anything else. */
-static bool is_table(const char *text) {
-	while (*text == '#' || *text == '\n' || *text == '\r') {
-		text += strcspn(text, "\n");
-		text += *text == '\n';
-	}
-	const char *end = text + strcspn(text, "\n"), *size = strstr(text, "size_bytes");
-	return size && size < end;
-}
-
 lk_status lk_calibrate_collectives(lk_stream *in, const char *source, const char *date,
                                    lk_calibration *out, lk_error *err) {
 	struct task t = {.source = source, .date = date, .out = out, .shared = *lk_fabric_default()};
@@ -324,7 +276,7 @@ lk_status lk_calibrate_collectives(lk_stream *in, const char *source, const char
 	lk_status status = lk_nccl_log_text(&t.arena, in, &text, &size, err);
 	if (status == LK_OK) status = lk_stream_memory(text, size, lk_stream_name(in), &copy, err);
 	if (status == LK_OK)
-		status = is_table(text) ? calibrate_table(&t, copy, err) : calibrate_log(&t, copy, err);
+		status = lk_coll_is_table(text) ? calibrate_table(&t, copy, err) : calibrate_log(&t, copy, err);
 	lk_stream_close(copy);
 	lk_vec_free(&t.rows);
 	lk_vec_free(&t.fabrics);

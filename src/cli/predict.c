@@ -213,6 +213,14 @@ static lk_status predict_ask_all(struct sweep *sweep, lk_args *args, const lk_pl
 
 /* ---- answering ---- */
 
+/* Reports say it themselves; answers for programs are the same from run to run. */
+static void show_simulation_time(const struct sweep *sweep) {
+	double seconds = 0;
+	for (size_t i = 0; i < sweep->count; i++)
+		if (sweep->predictions[i]) seconds += sweep->predictions[i]->simulation_s;
+	fprintf(stderr, "lockstep: simulated in %.6f s\n", seconds);
+}
+
 /* Every combination was refused: the reasons, each once, as far as a screen takes them. */
 static int all_refused(const struct sweep *sweep) {
 	enum {
@@ -262,6 +270,7 @@ static int predict_answer(const struct sweep *sweep, lk_error *err) {
 	lk_status status = lk_sweep_print(sweep->rows, sweep->count, outputs->format, outputs->verbose,
 	                                  cli_colour(), outputs->path, stdout, err);
 	if (status != LK_OK) return cli_fail(err);
+	if (outputs->verbose && outputs->format != LK_OUTPUT_TEXT) show_simulation_time(sweep);
 	return fit ? CLI_OK : CLI_NO;
 }
 

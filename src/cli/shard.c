@@ -12,6 +12,12 @@ static int shard_files(const void *request, const char **paths) {
 	return 2;
 }
 
+/* Times differ from run to run: they stand on standard error. */
+static void show_sharders(const lk_shard_answer *answer) {
+	for (int i = 0; i < answer->tried_count; i++)
+		fprintf(stderr, "lockstep: %s: %.3f s\n", answer->tried[i].name, answer->tried[i].seconds);
+}
+
 static int shard_run(lk_args *args) {
 	lk_shard_request request;
 	lk_shard_answer *answer = NULL;
@@ -28,6 +34,7 @@ static int shard_run(lk_args *args) {
 	if (status == LK_OK)
 		status = lk_shard_print(answer, outputs.table, outputs.format, cli_colour(), outputs.path,
 		                        stdout, &err);
+	if (status == LK_OK && outputs.verbose) show_sharders(answer);
 	int result;
 	if (status != LK_OK) result = cli_fail(&err);
 	else if (answer->fits) result = CLI_OK;

@@ -285,10 +285,7 @@ static lk_status collective_ask_find_kind(struct work *work, lk_error *err) {
 	if (work->request->op > 0) work->kind = (lk_coll_kind)(work->request->op - 1);
 	else if (!run) work->kind = LK_COLL_ALLREDUCE;
 	else if (run->kind_known) work->kind = run->kind;
-	else {
-		lk_fail(err, LK_ERR_INPUT, run->where, "the log does not say which collective it is");
-		return lk_hint(err, "give --op, as in --op all_reduce");
-	}
+	else return lk_nccl_ask_kind(run, "give --op, as in --op all_reduce", err);
 	return LK_OK;
 }
 
@@ -336,6 +333,7 @@ static lk_status collective_ask_answer(struct work *work, lk_error *err) {
 	out->library = library_names[work->request->library];
 	out->log = work->request->log;
 	out->cluster = work->cluster.text;
+	out->gpu = work->group.node->device ? work->group.node->device->label : "CPU";
 	out->gpus = work->group.ranks;
 	out->nodes = work->group.nodes;
 	return collective_ask_fill(work, err);

@@ -8,6 +8,9 @@ static const char *const ops[] = {
 	"reduce", "send_recv",  NULL,
 };
 
+const char *const lk_collective_formats[] = {"text",  "md",     "csv",        "json",
+                                              "jsonl", "sqlite", "nccl-tests", NULL};
+
 /* clang-format off */
 #define REQUEST lk_collective_request
 static const lk_option options[] = {
@@ -39,7 +42,7 @@ static const lk_option options[] = {
 	 "numbers that `lockstep calibrate` wrote, on top of the built-in ones")},
 
 	{GROUP("Output")
-	 OUT_FORMAT(lk_output_formats, "text, md, csv, json, jsonl or sqlite")},
+	 OUT_FORMAT(lk_collective_formats, "text, md, csv, json, jsonl, sqlite or nccl-tests (the lines and columns that they print)")},
 	{OUT_FILE("where the output goes; sqlite needs one")},
 	{0},
 };
@@ -56,6 +59,8 @@ static const char *const examples[] = {
 	"what these settings of NCCL would give",
 	"lockstep collective --library mpi --gpu h100-sxm --gpus 64 -o csv",
 	"the same message sizes through MPI on the hosts",
+	"lockstep collective --gpu h100-sxm --gpus 64 -o nccl-tests --file predicted.log",
+	"predictions as a log of nccl-tests, for programs that read those",
 	NULL,
 };
 

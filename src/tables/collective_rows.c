@@ -278,17 +278,6 @@ lk_status lk_coll_rows_read(lk_arena *arena, lk_stream *in, lk_coll_rows *out, l
 	return lk_csv_read(in, &table, &(struct reader){.arena = arena, .out = out}, err);
 }
 
-lk_status lk_coll_rows_read_files(lk_arena *arena, const char *const *paths, int count,
-                                  lk_coll_rows *out, lk_error *err) {
-	for (int i = 0; i < count; i++) {
-		lk_stream *in = NULL;
-		LK_TRY(lk_stream_open(paths[i], &in, err));
-		lk_status status = lk_coll_rows_read(arena, in, out, err);
-		lk_stream_close(in);
-		LK_TRY(status);
-	}
-	return LK_OK;
-}
 
 lk_group_shape lk_coll_row_group(const lk_coll_row *row, const lk_fabric *fabric) {
 	return (lk_group_shape){

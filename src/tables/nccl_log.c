@@ -62,27 +62,47 @@ lk_status lk_nccl_log_text(lk_arena *arena, lk_stream *in, char **text, size_t *
 
 /* ---- which collective ---- */
 
-/* "all_reduce_perf" and "alltoall_perf" somewhere in a text. */
-static bool log_find_kind(const char *text, lk_coll_kind *out) {
-	static const struct {
-		const char *name;
-		lk_coll_kind kind;
-	} names[] = {
-		{"all_reduce_perf", LK_COLL_ALLREDUCE},
-		{"all_gather_perf", LK_COLL_ALLGATHER},
-		{"reduce_scatter_perf", LK_COLL_REDUCESCATTER},
-		{"alltoall_perf", LK_COLL_ALLTOALL},
-		{"alltoallv_perf", LK_COLL_ALLTOALL},
-		{"broadcast_perf", LK_COLL_BROADCAST},
-		{"sendrecv_perf", LK_COLL_SENDRECV},
-		{"reduce_perf", LK_COLL_REDUCE},
-	};
-	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-		if (!strstr(text, names[i].name)) continue;
-		*out = names[i].kind;
+/* The tests, by the names of their programs without "_perf". */
+static const struct {
+	const char *name;
+	lk_coll_kind kind;
+} tests[] = {
+	{"all_reduce", LK_COLL_ALLREDUCE},
+	{"all_gather", LK_COLL_ALLGATHER},
+	{"reduce_scatter", LK_COLL_REDUCESCATTER},
+	{"alltoallv", LK_COLL_ALLTOALL},
+	{"alltoall", LK_COLL_ALLTOALL},
+	{"broadcast", LK_COLL_BROADCAST},
+	{"sendrecv", LK_COLL_SENDRECV},
+	{"reduce", LK_COLL_REDUCE},
+};
+
+/* "all_reduce_perf" and "alltoall_perf" somewhere in a text; without `perf` the name alone. */
+static bool log_find_kind(const char *text, const char *perf, lk_coll_kind *out) {
+	for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
+		char name[32];
+		snprintf(name, sizeof name, "%s%s", tests[i].name, perf);
+		if (!strstr(text, name)) continue;
+		*out = tests[i].kind;
 		return true;
 	}
 	return false;
+}
+
+/* What a file is called may say what is in it: "all_gather_8gpus.txt". */
+static void log_find_kind_of_file(lk_nccl_run *run, const char *path) {
+	const char *slash = strrchr(path, '/');
+	run->kind_known = log_find_kind(slash ? slash + 1 : path, "", &run->kind);
+}
+
+lk_status lk_nccl_ask_kind(const lk_nccl_run *run, const char *option, lk_error *err) {
+	lk_fail(err, LK_ERR_INPUT, run->where,
+	        "neither the log nor its name says which collective it is");
+	return lk_hint(err,
+	               "%s%skeep its line \"# Collective test starting\", or name the file after the "
+	               "test: all_reduce, all_gather, reduce_scatter, alltoall, broadcast, reduce or "
+	               "sendrecv",
+	               option ? option : "", option ? ", " : "");
 }
 
 /* A log that does not name the test: an all-reduce's bus bandwidth is 2(n-1)/n of the other one. */
@@ -290,7 +310,7 @@ static lk_status log_read_text(struct reader *reader, char *text, lk_error *err)
 		reader->line++;
 		line = behind_rank(line);
 		lk_coll_kind kind;
-		if (log_find_kind(line, &kind)) {
+		if (log_find_kind(line, "_perf", &kind)) {
 			if (reader->points.count) LK_TRY(end_run(reader, err));
 			reader->run.kind = kind;
 			reader->run.kind_known = true;
@@ -354,7 +374,7 @@ static lk_status log_read_json(struct reader *reader, const char *text, size_t s
 	const lk_value *args = lk_json_get(top, "args");
 	for (size_t i = 0; args && args->kind == LK_JSON_ARRAY && i < args->count; i++)
 		if (args->items[i].kind == LK_JSON_STRING &&
-		    log_find_kind(args->items[i].text, &reader->run.kind))
+		    log_find_kind(args->items[i].text, "_perf", &reader->run.kind))
 			reader->run.kind_known = true;
 	LK_TRY(log_read_devices(reader, lk_json_get(top, "devices"), err));
 	LK_TRY(read_results(reader, lk_json_get(top, "results"), err));
@@ -374,6 +394,7 @@ lk_status lk_nccl_log_read(lk_arena *arena, lk_stream *in, lk_nccl_runs *out, lk
 		.times = {-1, -1},
 		.run = {.device = "", .where = ""},
 	};
+	log_find_kind_of_file(&r.run, r.name);
 	bool json = text[strspn(text, " \t\r\n")] == '{';
 	lk_status status = json ? log_read_json(&r, text, size, err) : log_read_text(&r, text, err);
 	lk_vec_free(&r.points);

@@ -79,7 +79,15 @@ typedef LK_VEC(lk_coll_row) lk_coll_rows;
 /* Reads all rows; texts are owned by the arena, the vector is to be freed with lk_vec_free in every
  * case. */
 lk_status lk_coll_rows_read(lk_arena *arena, lk_stream *in, lk_coll_rows *out, lk_error *err);
-/* Appends those of further tables. */
+/* The runs of a log of nccl-tests as rows of the fabric "default", on the usual nodes of its GPU;
+ * `source` is borrowed. A log that does not name its test, GPUs or ranks is an error. */
+lk_status lk_coll_rows_of_log(lk_arena *arena, lk_stream *in, const char *source, lk_coll_rows *out,
+                              lk_error *err);
+/* Whether a text is a table: a header with commas comes before anything else. */
+bool lk_coll_is_table(const char *text);
+/* Reads a table or a log. */
+lk_status lk_coll_rows_read_any(lk_arena *arena, lk_stream *in, lk_coll_rows *out, lk_error *err);
+/* Appends those of further tables and logs. */
 lk_status lk_coll_rows_read_files(lk_arena *arena, const char *const *paths, int count,
                                   lk_coll_rows *out, lk_error *err);
 
@@ -201,7 +209,7 @@ typedef struct lk_nccl_point {
 /* One run of one test. */
 typedef struct lk_nccl_run {
 	lk_coll_kind kind;
-	bool kind_known;       /* the log names the test, or its rates tell it */
+	bool kind_known;       /* the log, its name or its rates tell the test */
 	int gpus, nodes;       /* 0: not stated */
 	const char *device;    /* "NVIDIA A100-SXM4-40GB"; "" not stated */
 	const char *where;     /* "file:line" of its first row */
@@ -215,6 +223,10 @@ typedef LK_VEC(lk_nccl_run) lk_nccl_runs;
  * lk_vec_free in every case. Lines that are no rows of a table are passed over; a text without any
  * row is an error. */
 lk_status lk_nccl_log_read(lk_arena *arena, lk_stream *in, lk_nccl_runs *out, lk_error *err);
+
+/* The error of a run whose test nothing tells: `option` ("--op") may name it where it is not NULL.
+ */
+lk_status lk_nccl_ask_kind(const lk_nccl_run *run, const char *option, lk_error *err);
 
 /* The time that counts: out of place where there is one. */
 double lk_nccl_point_us(const lk_nccl_point *point);

@@ -181,7 +181,7 @@ lk_status lk_score_collectives(lk_arena *arena, const lk_validate_request *reque
 	struct task t = {.arena = arena, .rows = &rows, .cross = request->cross, .out = out};
 	if (request->folds == LK_FOLDS_GPUS) t.folds = LK_COLL_FOLDS_GPUS;
 	if (request->folds == LK_FOLDS_FABRIC) t.folds = LK_COLL_FOLDS_FABRIC;
-	lk_status status = lk_coll_rows_read(arena, in, &rows, err);
+	lk_status status = lk_coll_rows_read_any(arena, in, &rows, err);
 	if (status == LK_OK)
 		status = lk_coll_rows_read_files(arena, request->more, request->more_count, &rows, err);
 	if (status == LK_OK) status = collectives_score(&t, err);

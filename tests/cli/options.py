@@ -18,7 +18,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 PROGRAM = os.path.realpath(sys.argv[1]) if len(sys.argv) > 1 else None
 
 # What an answer says of the question or of the work of answering.
-ECHO = {"reproduce", "assumptions", "inputs", "notes", "simulation_s", "search_s", "seconds", "operations_per_s", "version",
+ECHO = {"reproduce", "assumptions", "inputs", "notes", "search_s", "seconds", "operations_per_s", "version",
         "source", "command", "title", "description"}
 
 
@@ -411,7 +411,7 @@ COLLECTIVE = {
                refused(NCCL + " --library mpi", "--fabric NDv4")],
     "nccl": [acts(NCCL, "--nccl NCCL_PROTO=LL"), refused(NCCL, "--nccl NCCL_ALGO=Star")],
     "calibration": [acts(NCCL, "--calibration links.csv")],
-    "output": [output(NCCL, "-o csv")], "file": [writes(NCCL, "--file out.txt")],
+    "output": [output(NCCL, "-o csv"), output(NCCL, "-o nccl-tests"), refused(NCCL + " --library mpi", "-o nccl-tests")], "file": [writes(NCCL, "--file out.txt")],
 }
 TABLES = "tables.csv --gpu a100-sxm-80 --gpus 4"
 SHARD = {
@@ -428,7 +428,7 @@ SHARD = {
     "dense-ms": [acts(TABLES, "--dense-ms 5")], "kinds": [acts(TABLES, "--kinds table")], "sharder": [acts(TABLES, "--sharder naive")],
     "seed": [acts(TABLES + " --sharder random", "--seed 9")],
     "plan": [writes(TABLES, "--plan p.json")], "graph": [writes(TABLES, "--graph g.json")], "table": [output(TABLES, "--table ranks")],
-    "output": [output(TABLES, "-o csv")], "file": [writes(TABLES, "-f out.txt")], "html": [writes(TABLES, "--html r.html")],
+    "output": [output(TABLES, "-o csv")], "file": [writes(TABLES, "-f out.txt")], "html": [writes(TABLES, "--html r.html")], "verbose": [same(TABLES, "-v")],
 }
 HIRE = "--model bert-large --seq 128 --gbs 32 --samples 1M --dtype fp16 --machine p3 --most-gpus 8"
 SPOT = HIRE + " --spot"

@@ -30,7 +30,7 @@ def differs(choice):
         said.get("failed") or f"{said.get('step_time_s')} s, {said.get('peak_bytes')} bytes")
 
 
-models = [m for m in ask(["models", "-o", "json"]) if "dlrm" not in m["name"]]
+models = [m for m in ask(["models", "-o", "json"])["rows"] if "dlrm" not in m["name"]]
 asked, wrong = 0, []
 with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
     cases = ((model, GPUS[(i + k) % len(GPUS)], COUNTS[(i + k) % len(COUNTS)], STACKS[(i + k) % len(STACKS)])

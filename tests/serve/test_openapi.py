@@ -32,6 +32,8 @@ def validate(value, schema, root, place="answer"):
                 raise AssertionError("%s: none of %s: %s" % (place, way, why if not found else "several"))
     if "enum" in schema and value not in schema["enum"]:
         raise AssertionError("%s: %r is none of %r" % (place, value, schema["enum"]))
+    if "const" in schema and value != schema["const"]:
+        raise AssertionError("%s: %r is not %r" % (place, value, schema["const"]))
     if "type" in schema:
         kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
         is_a = {"string": isinstance(value, str), "boolean": isinstance(value, bool), "null": value is None,

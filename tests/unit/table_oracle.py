@@ -96,7 +96,7 @@ def main(folder, count):
         (name, *keys), rows = truth(base + ".truth")
         check_csv(base + ".csv", keys, rows)
         with open(base + ".json", encoding="utf-8") as file:
-            check_json(base + ".json", json.load(file, object_pairs_hook=list), keys, rows)
+            check_json(base + ".json", dict(json.load(file, object_pairs_hook=list))["rows"], keys, rows)
         with open(base + ".jsonl", encoding="utf-8") as file:
             lines = file.read().split("\n")
         expect(base + ".jsonl last line", lines.pop(), "")

@@ -213,9 +213,9 @@ static void sweeps_have_columns(void **state) {
 	assert_null(lk_reply_row(reply, 4, &size));
 	alone = lk_reply_ask("predict", 6, words + 6, NULL, 0, NULL);
 	assert_int_equal(lk_reply_status(alone), LK_OK);
-	/* alike up to the time that the simulation took */
+	/* alike up to the command that repeats it */
 	const char *one = lk_reply_row(reply, 3, NULL), *other = lk_reply_json(alone, NULL);
-	const char *same = strstr(one, "\"simulation_s\"");
+	const char *same = strstr(one, "\"reproduce\"");
 	assert_memory_equal(one, other, (size_t)(same - one));
 	assert_null(lk_reply_column(reply, -1, &numbers, &texts));
 	assert_null(lk_reply_column(reply, 9999, &numbers, &texts));

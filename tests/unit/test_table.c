@@ -16,6 +16,7 @@
 #include "base/arena.h"
 #include "io/csv.h"
 #include "io/json.h"
+#include "lockstep/catalogue.h"
 #include "base/stats.h"
 #include "view/table/table.h"
 #include "scratch.h"
@@ -109,7 +110,12 @@ static void test_no_rows_no_columns(void **state) {
 	expect_written(table, LK_FORMAT_TEXT, false, "a\n-\n");
 	expect_written(table, LK_FORMAT_MD, false, "| a |\n|---|\n");
 	expect_written(table, LK_FORMAT_CSV, false, "a_s\n");
-	expect_written(table, LK_FORMAT_JSON, false, "[]\n");
+	char empty[256];
+	snprintf(empty, sizeof empty,
+	         "{\n  \"schema\": \"lockstep/table/1\",\n  \"version\": \"%s\",\n  \"data_date\": "
+	         "\"%s\",\n  \"table\": \"none\",\n  \"rows\": []\n}\n",
+	         lk_version(), lk_data_date());
+	expect_written(table, LK_FORMAT_JSON, false, empty);
 	expect_written(table, LK_FORMAT_JSONL, false, "");
 	lk_table_free(table);
 	table = lk_table_new("nothing", NULL, 0);
@@ -471,8 +477,11 @@ static void check_json_again(const lk_table *table, int columns) {
 	char *text = written(table, LK_FORMAT_JSON, false);
 	assert_int_equal(lk_stream_memory(text, strlen(text), "table", &in, &err), LK_OK);
 	if (lk_json_document(&arena, in, &value, &err) != LK_OK) fail_msg("%s: %s", err.what, text);
-	assert_int_equal(value->count, lk_table_rows(table));
-	for (size_t i = 0; i < value->count; i++) assert_int_equal(value->items[i].count, columns);
+	assert_string_equal(value->keys[0], "schema");
+	assert_string_equal(value->keys[1], "version");
+	const lk_value *rows = lk_json_get(value, "rows");
+	assert_int_equal(rows->count, lk_table_rows(table));
+	for (size_t i = 0; i < rows->count; i++) assert_int_equal(rows->items[i].count, columns);
 	lk_stream_close(in);
 	lk_arena_free(&arena);
 	free(text);

@@ -151,6 +151,7 @@ static lk_status compare_put_json(const struct comparison *comparison, FILE *out
 	char name[80];
 	lk_json_begin(&w, out, false);
 	lk_json_object(&w, NULL);
+	lk_json_put_head(&w, "lockstep/compile-compare/1");
 	lk_json_put_text(&w, "program", comparison->run->p->name);
 	lk_json_put_text(&w, "schedule", comparison->schedule);
 	lk_json_array(&w, "results");

@@ -188,6 +188,7 @@ static lk_status compile_run_put_json(const struct report *report, FILE *out, lk
 	if (!sizes) return lk_oom(err);
 	lk_json_begin(&w, out, false);
 	lk_json_object(&w, NULL);
+	lk_json_put_head(&w, "lockstep/compile-run/1");
 	lk_json_put_text(&w, "program", report->p->name);
 	lk_json_put_text(&w, "schedule",
 	                 report->request->schedule ? report->request->schedule : LC_PLAIN);

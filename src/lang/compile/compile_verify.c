@@ -128,6 +128,7 @@ static lk_status verify_put_json(const struct check *check, FILE *out, lk_error 
 	lk_json_writer w;
 	lk_json_begin(&w, out, false);
 	lk_json_object(&w, NULL);
+	lk_json_put_head(&w, "lockstep/compile-verify/1");
 	lk_json_put_text(&w, "program", check->p->name);
 	lk_json_array(&w, "schedules");
 	for (size_t i = 0; i < check->done.count; i++) json_one(&w, &check->done.at[i]);

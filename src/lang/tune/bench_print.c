@@ -132,6 +132,7 @@ static lk_status bench_print_put_json(const lc_program *program, const lc_bench_
 	lk_json_writer w;
 	lk_json_begin(&w, out, false);
 	lk_json_object(&w, NULL);
+	lk_json_put_head(&w, "lockstep/compile-bench/1");
 	lk_json_put_text(&w, "program", program->name);
 	lk_json_put_integer(&w, "ranks", result->ranks);
 	lk_json_put_integer(&w, "rounds", result->rounds);

@@ -149,6 +149,7 @@ lk_status lk_tuned_json(const lk_tuned *tuned, FILE *out, lk_error *err) {
 	const lk_search *search = tuned->search;
 	lk_json_begin(&w, out, false);
 	lk_json_object(&w, NULL);
+	lk_json_put_head(&w, "lockstep/compile-tune/1");
 	lk_json_put_text(&w, "program", tuned->p->name);
 	lk_json_put_text(&w, "cluster", tuned->cluster->text);
 	lk_json_array(&w, "warnings");
@@ -161,7 +162,6 @@ lk_status lk_tuned_json(const lk_tuned *tuned, FILE *out, lk_error *err) {
 	lk_json_put_integer(&w, "again", search->known);
 	lk_json_put_integer(&w, "refused", search->refused);
 	lk_json_put_bool(&w, "complete", !search->capped);
-	lk_json_put_number(&w, "seconds", search->seconds);
 	lk_json_object_end(&w);
 	json_found(&w, tuned, "plain", NULL, &search->plain, &arena);
 	lk_json_array(&w, "schedules");

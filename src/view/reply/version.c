@@ -1,12 +1,6 @@
-/* version.c: which lockstep this is: version, day of the data, and what was left out when it was
- * built. */
+/* version.c: which lockstep this is, and what was left out when it was built. */
 #include "io/json.h"
-#include "io/embedded.h"
 #include "lockstep/catalogue.h"
-
-#ifndef LOCKSTEP_VERSION
-#define LOCKSTEP_VERSION "unknown"
-#endif
 
 /* A row for each flag of the Makefile that leaves something out. */
 #ifdef LK_ISAL
@@ -28,16 +22,6 @@ enum {
 	FEATURES = sizeof features / sizeof *features
 };
 
-const char *lk_version(void) {
-	return LOCKSTEP_VERSION;
-}
-
-const char *lk_data_date(void) {
-	/* The file holds the ten characters and no line end. */
-	const char *date = lk_data_file("DATE", NULL);
-	return date ? date : "undated";
-}
-
 const lk_feature *lk_feature_at(int index) {
 	return index >= 0 && index < FEATURES ? &features[index] : NULL;
 }
@@ -58,9 +42,8 @@ lk_status lk_version_print(const char *commit, bool json, FILE *out, lk_error *e
 	lk_json_writer w;
 	lk_json_begin(&w, out, false);
 	lk_json_object(&w, NULL);
-	lk_json_put_text(&w, "version", lk_version());
+	lk_json_put_head(&w, "lockstep/version/1");
 	lk_json_put_text(&w, "commit", commit);
-	lk_json_put_text(&w, "data_date", lk_data_date());
 	lk_json_object(&w, "features");
 	for (int i = 0; i < FEATURES; i++) lk_json_put_bool(&w, features[i].name, features[i].here);
 	lk_json_object_end(&w);

@@ -65,9 +65,9 @@ void lk_table_hide_empty(lk_table *table);
 
 /* Writes in a format. TEXT: aligned columns, control characters escaped, a rule below the titles,
  * colour only if `colour`. MD and CSV: cells that a spreadsheet would run as formulas (= + - @ in
- * text) are prefixed with a quote in CSV, and '|' is escaped in MD. JSON: an array of objects;
- * JSONL: one object a line; empty cells are null. SQLITE needs a path, not a stream: use
- * lk_table_sqlite. */
+ * text) are prefixed with a quote in CSV, and '|' is escaped in MD. JSON: an object whose `rows`
+ * are objects; JSONL: one object a line; empty cells are null. SQLITE needs a path, not a stream:
+ * use lk_table_sqlite. */
 lk_status lk_table_write(const lk_table *table, lk_format format, bool colour, FILE *out,
                          lk_error *err);
 /* Creates or replaces the table in the database at `path`. */

@@ -6,7 +6,9 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "io/json.h"
+#include "lockstep/catalogue.h"
 #include "base/text.h"
 #include "view/table/output.h"
 #include "view/text/views.h"
@@ -74,6 +76,101 @@ static lk_status collective_view_write_text(const void *what, bool colour, FILE 
 		LK_TRY(lk_put_safe(collective->notes[i], out, err));
 		fputc('\n', out);
 	}
+	return ferror(out) ? lk_fail(err, LK_ERR_IO, "output", "cannot write") : LK_OK;
+}
+
+/* ---- the log of nccl-tests (NVIDIA/nccl-tests@0fdb00a, src/util.cu) ---- */
+
+/* A number in a column: two decimals while they fit, then one, none, an exponent. */
+static void tests_put_real(double value, int width, FILE *out) {
+	int power = 0, places;
+	for (double bound = 1; value >= bound && power < 40; bound *= 10) power++;
+	if (power < width - 2) places = 2;
+	else if (power < width - 1) places = 1;
+	else places = 0;
+	if (power < width + 1) fprintf(out, "  %*.*f", width, places, value);
+	else fprintf(out, "  %*.*e", width, width >= 7, value);
+}
+
+/* What a test prints of a collective: its program, the operation, the root, and whether a count is
+ * a rank's share of the size. */
+static const struct test {
+	const char *op, *program, *redop, *root;
+	bool shares;
+} tests[] = {
+	{"all_reduce", "all_reduce_perf", "sum", "-1", false},
+	{"all_gather", "all_gather_perf", "none", "-1", true},
+	{"reduce_scatter", "reduce_scatter_perf", "sum", "-1", true},
+	{"all_to_all", "alltoall_perf", "none", "-1", true},
+	{"broadcast", "broadcast_perf", "none", "0", false},
+	{"reduce", "reduce_perf", "sum", "0", false},
+	{"send_recv", "sendrecv_perf", "sum", "-1", false},
+};
+
+static const struct test *test_of(const char *op) {
+	for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
+		if (strcmp(tests[i].op, op) == 0) return &tests[i];
+	return NULL;
+}
+
+static void tests_put_head(const lk_collective *collective, const struct test *test, FILE *out) {
+	int per_node = (collective->gpus + collective->nodes - 1) / collective->nodes;
+	const lk_collective_row *rows = collective->rows;
+	int last = collective->row_count - 1;
+	fprintf(out,
+	        "# lockstep %s: predicted, nothing was run\n"
+	        "# Collective test starting: %s\n"
+	        "# nThread 1 nGpus 1 minBytes %.0f maxBytes %.0f warmup iters: 0 iters: 0 agg iters: 1 "
+	        "validation: 0 graph: 0\n#\n# Using devices\n",
+	        lk_version(), test->program, last < 0 ? 0 : rows[0].bytes,
+	        last < 0 ? 0 : rows[last].bytes);
+	for (int rank = 0; rank < collective->gpus; rank++)
+		fprintf(out, "#  Rank %2d Group %2d Pid %6d on %6s%04d device %2d [0000:00:00] %s\n", rank,
+		        0, 0, "node", rank / per_node, rank % per_node, collective->gpu);
+	fprintf(out,
+	        "#\n# %10s  %12s  %8s  %6s  %6s           out-of-place                       "
+	        "in-place          \n",
+	        "", "", "", "", "");
+	static const char *const heads[][7] = {
+		{"size", "count", "type", "redop", "root", "time", "algbw"},
+		{"(B)", "(elements)", "", "", "", "(us)", "(GB/s)"},
+	};
+	for (int i = 0; i < 2; i++) {
+		const char *busbw = i ? "(GB/s)" : "busbw", *wrong = i ? "" : "#wrong";
+		fprintf(out, "# %10s  %12s  %8s  %6s  %6s", heads[i][0], heads[i][1], heads[i][2],
+		        heads[i][3], heads[i][4]);
+		for (int place = 0; place < 2; place++)
+			fprintf(out, "  %7s  %6s  %6s  %6s", heads[i][5], heads[i][6], busbw, wrong);
+		fputs(" \n", out); /* theirs has room for a time of day there */
+	}
+}
+
+/* Both places take the predicted time; nothing was checked. */
+static lk_status collective_view_write_tests(const void *what, bool colour, FILE *out,
+                                             lk_error *err) {
+	const lk_collective *collective = what;
+	const struct test *test = test_of(collective->op);
+	double sum = 0;
+	(void)colour;
+	LK_CHECK(test, err);
+	tests_put_head(collective, test, out);
+	for (int i = 0; i < collective->row_count; i++) {
+		const lk_collective_row *row = &collective->rows[i];
+		double bytes = row->count * 4 * (test->shares ? collective->gpus : 1);
+		fprintf(out, "%12.0f  %12.0f  %8s  %6s  %6s", bytes, row->count, "float", test->redop,
+		        test->root);
+		for (int place = 0; place < 2; place++) {
+			tests_put_real(row->us, 7, out);
+			tests_put_real(row->algbw, 6, out);
+			tests_put_real(row->busbw, 6, out);
+			fputs("    N/A", out);
+		}
+		fputc('\n', out);
+		sum += row->busbw;
+	}
+	fprintf(out, "# %-20s : %d %s\n# %-20s : %g \n#\n# Collective test concluded: %s\n",
+	        "Out of bounds values", 0, "OK", "Avg bus bandwidth",
+	        collective->row_count ? sum / collective->row_count : 0, test->program);
 	return ferror(out) ? lk_fail(err, LK_ERR_IO, "output", "cannot write") : LK_OK;
 }
 
@@ -160,6 +257,7 @@ static lk_status collective_view_write_json(const void *what, bool colour, FILE 
 	(void)colour;
 	lk_json_begin(&w, out, false);
 	lk_json_object(&w, NULL);
+	lk_json_put_head(&w, "lockstep/collective/1");
 	lk_json_put_text(&w, "op", collective->op);
 	lk_json_put_text(&w, "library", collective->library);
 	lk_json_put_integer(&w, "gpus", collective->gpus);
@@ -176,7 +274,6 @@ static lk_status collective_view_write_json(const void *what, bool colour, FILE 
 	for (int i = 0; i < collective->row_count; i++)
 		put_json_row(&w, collective, &collective->rows[i]);
 	lk_json_array_end(&w);
-	lk_put_release(&w);
 	lk_json_object_end(&w);
 	return lk_json_finish(&w, err);
 }
@@ -184,6 +281,12 @@ static lk_status collective_view_write_json(const void *what, bool colour, FILE 
 lk_status lk_collective_print(const lk_collective *collective, int format, bool colour,
                               const char *path, FILE *out, lk_error *err) {
 	lk_writing w = {format, false, colour, path, out};
+	if (format == LK_COLLECTIVE_NCCL_TESTS && strcmp(collective->library, "NCCL") != 0) {
+		lk_fail(err, LK_ERR_INPUT, "--output", "nccl-tests run NCCL, not %s", collective->library);
+		return lk_hint(err, "use --library nccl, or another format");
+	}
+	if (format == LK_COLLECTIVE_NCCL_TESTS)
+		return lk_write_through(&w, collective_view_write_tests, collective, err);
 	LK_TRY(lk_writing_check(&w, err));
 	if (format == LK_FORMAT_TEXT)
 		return lk_write_through(&w, collective_view_write_text, collective, err);

@@ -140,6 +140,7 @@ static lk_status compose_view_write_json(const void *what, bool colour, FILE *ou
 	(void)colour;
 	lk_json_begin(&w, out, false);
 	lk_json_object(&w, NULL);
+	lk_json_put_head(&w, "lockstep/compose/1");
 	lk_json_put_text(&w, "program", composed->program);
 	lk_json_put_text(&w, "cluster", composed->cluster);
 	lk_json_put_integer(&w, "world", composed->world);
@@ -158,7 +159,6 @@ static lk_status compose_view_write_json(const void *what, bool colour, FILE *ou
 	lk_json_array(&w, "notes");
 	for (int i = 0; i < composed->note_count; i++) lk_json_put_text(&w, NULL, composed->notes[i]);
 	lk_json_array_end(&w);
-	lk_put_release(&w);
 	lk_json_object_end(&w);
 	return lk_json_finish(&w, err);
 }

@@ -175,6 +175,7 @@ static lk_status diff_view_write_json(const void *what, bool colour, FILE *out, 
 	(void)colour;
 	lk_json_begin(&w, out, false);
 	lk_json_object(&w, NULL);
+	lk_json_put_head(&w, "lockstep/diff/1");
 	put_json_run(&w, "before", asked->d->before);
 	put_json_run(&w, "after", asked->d->after);
 	lk_json_put_number(&w, "ratio", asked->d->ratio);
@@ -189,7 +190,6 @@ static lk_status diff_view_write_json(const void *what, bool colour, FILE *out, 
 		lk_table_free(table);
 	}
 	lk_json_put_text(&w, "reproduce", asked->d->reproduce);
-	lk_put_release(&w);
 	lk_json_object_end(&w);
 	return lk_json_finish(&w, err);
 }

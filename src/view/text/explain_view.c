@@ -58,6 +58,7 @@ static lk_status explain_view_write_json(const void *what, bool colour, FILE *ou
 	(void)colour;
 	lk_json_begin(&w, out, false);
 	lk_json_object(&w, NULL);
+	lk_json_put_head(&w, "lockstep/explain/1");
 	explain_view_put_head(&w, asked->x);
 	LK_TRY(put_tables(&w, asked, err));
 	explain_view_put_critical(&w, &asked->x->critical);
@@ -66,7 +67,6 @@ static lk_status explain_view_write_json(const void *what, bool colour, FILE *ou
 		lk_json_put_text(&w, NULL, asked->x->warnings[i]);
 	lk_json_array_end(&w);
 	lk_json_put_text(&w, "reproduce", asked->x->reproduce);
-	lk_put_release(&w);
 	lk_json_object_end(&w);
 	return lk_json_finish(&w, err);
 }

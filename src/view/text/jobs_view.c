@@ -270,6 +270,7 @@ static lk_status jobs_view_write_json(const void *what, bool colour, FILE *out, 
 	(void)colour;
 	lk_json_begin(&w, out, false);
 	lk_json_object(&w, NULL);
+	lk_json_put_head(&w, "lockstep/jobs/1");
 	lk_json_put_integer(&w, "gpus", answer->gpus);
 	lk_json_put_text(&w, "gpu", *answer->gpu ? answer->gpu : NULL);
 	lk_json_put_number(&w, "load", answer->load);
@@ -284,7 +285,6 @@ static lk_status jobs_view_write_json(const void *what, bool colour, FILE *out, 
 	lk_json_array(&w, "notes");
 	for (int i = 0; i < answer->note_count; i++) lk_json_put_text(&w, NULL, answer->notes[i]);
 	lk_json_array_end(&w);
-	lk_put_release(&w);
 	lk_json_object_end(&w);
 	return lk_json_finish(&w, err);
 }

@@ -327,6 +327,7 @@ static lk_status plan_view_write_json(const void *what, bool colour, FILE *out, 
 	(void)colour;
 	lk_json_begin(&w, out, text->format == LK_FORMAT_JSONL);
 	lk_json_object(&w, NULL);
+	lk_json_put_head(&w, "lockstep/plan/1");
 	lk_json_put_text(&w, "model", text->plan->model);
 	lk_json_put_text(&w, "cluster", text->plan->cluster);
 	lk_json_put_integer(&w, "gbs", text->plan->gbs);
@@ -360,7 +361,6 @@ static lk_status plan_view_write_json(const void *what, bool colour, FILE *out, 
 	lk_json_array(&w, "counts");
 	for (int i = 0; i < text->plan->count; i++) json_count(&w, &text->plan->counts[i]);
 	lk_json_array_end(&w);
-	lk_put_release(&w);
 	lk_json_object_end(&w);
 	return lk_json_finish(&w, err);
 }

@@ -152,7 +152,6 @@ static void put_simulation(lk_json_writer *writer, const lk_prediction *predicti
 	lk_json_put_integer(writer, "layer_operations", prediction->layer_operations);
 	lk_json_put_integer(writer, "ranks_simulated", prediction->ranks_simulated);
 	lk_json_put_integer(writer, "ranks", prediction->ranks);
-	lk_json_put_number(writer, "simulation_s", prediction->simulation_s);
 }
 
 /* null where nothing is generated. */
@@ -226,6 +225,7 @@ static void json_put_asked(lk_json_writer *writer, const lk_sweep *sweep,
 static void json_put_row(lk_json_writer *writer, const lk_sweep *sweep, const lk_sweep_row *row) {
 	char text[1024];
 	lk_json_object(writer, NULL);
+	lk_json_put_head(writer, "lockstep/predict/1");
 	if (row->prediction) {
 		put_prediction(writer, row->prediction);
 	} else {
@@ -234,7 +234,6 @@ static void json_put_row(lk_json_writer *writer, const lk_sweep *sweep, const lk
 		                 row->refusal ? lk_error_text(row->refusal, text, sizeof text) : NULL);
 	}
 	if (row->request && sweep->count > 1) json_put_asked(writer, sweep, row->request);
-	lk_put_release(writer);
 	lk_json_object_end(writer);
 }
 

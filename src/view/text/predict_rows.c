@@ -177,7 +177,6 @@ static const struct spec closing[] = {
 	{.key = "layer_operations", .kind = NARROW, .offset = AT(layer_operations), .show = NEVER},
 	{.key = "ranks_simulated", .kind = NARROW, .offset = AT(ranks_simulated), .show = NEVER},
 	{.key = "ranks", .kind = NARROW, .offset = AT(ranks), .show = NEVER},
-	{.key = "simulation_s", .kind = REAL, .offset = AT(simulation_s), .show = NEVER},
 	{.key = "ignored",
      .kind = LIST,
      .offset = AT(ignored),

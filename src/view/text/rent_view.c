@@ -454,6 +454,7 @@ static lk_status rent_view_write_json(const void *what, bool colour, FILE *out, 
 	(void)colour;
 	lk_json_begin(&w, out, false);
 	lk_json_object(&w, NULL);
+	lk_json_put_head(&w, "lockstep/rent/1");
 	lk_json_put_text(&w, "model", rent->model);
 	lk_json_put_text(&w, "warning", rent->warning);
 	lk_json_put_number(&w, "samples", rent->samples);
@@ -479,7 +480,6 @@ static lk_status rent_view_write_json(const void *what, bool colour, FILE *out, 
 	lk_json_array(&w, "notes");
 	for (int i = 0; i < rent->note_count; i++) lk_json_put_text(&w, NULL, rent->notes[i]);
 	lk_json_array_end(&w);
-	lk_put_release(&w);
 	lk_json_object_end(&w);
 	return lk_json_finish(&w, err);
 }

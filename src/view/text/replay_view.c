@@ -235,6 +235,7 @@ static lk_status replay_view_write_json(const void *what, bool colour, FILE *out
 	(void)colour;
 	lk_json_begin(&w, out, false);
 	lk_json_object(&w, NULL);
+	lk_json_put_head(&w, "lockstep/replay/1");
 	put_json_summary(&w, replay);
 	put_json_works(&w, replay->works);
 	lk_json_array(&w, "ranks");
@@ -252,7 +253,6 @@ static lk_status replay_view_write_json(const void *what, bool colour, FILE *out
 	put_json_texts(&w, "uncovered", replay->uncovered, replay->uncovered_count);
 	put_json_texts(&w, "notes", replay->notes, replay->note_count);
 	put_json_texts(&w, "warnings", replay->warnings, replay->warning_count);
-	lk_put_release(&w);
 	lk_json_object_end(&w);
 	return lk_json_finish(&w, err);
 }

@@ -89,9 +89,11 @@ static lk_table *shard_view_pieces(const lk_shard_answer *answer) {
 
 static lk_table *sharders(const lk_shard_answer *answer) {
 	static const lk_column columns[] = {
-		{"sharder", "sharder", false, false},    {"step_s", "step", true, false},
-		{"over_best", "over best", true, false}, {"imbalance", "imbalance", true, false},
-		{"seconds", "found in", true, false},    {"reason", "", false, false},
+		{"sharder", "sharder", false, false},
+		{"step_s", "step", true, false},
+		{"over_best", "over best", true, false},
+		{"imbalance", "imbalance", true, false},
+		{"reason", "", false, false},
 	};
 	lk_table *table = lk_table_new("sharders", columns, (int)(sizeof columns / sizeof *columns));
 	double best = INFINITY;
@@ -106,7 +108,6 @@ static lk_table *sharders(const lk_shard_answer *answer) {
 		double ratio = tried->step_s / best - 1;
 		lk_table_number(table, ratio, isnan(ratio) ? NULL : lk_percent(ratio, over, sizeof over));
 		shard_view_put_fixed(table, tried->imbalance, 3);
-		lk_put_seconds(table, tried->seconds);
 		lk_table_text(table, tried->reason);
 	}
 	return table;
@@ -266,6 +267,7 @@ static lk_status shard_view_write_json(const void *what, bool colour, FILE *out,
 	(void)colour;
 	lk_json_begin(&w, out, false);
 	lk_json_object(&w, NULL);
+	lk_json_put_head(&w, "lockstep/shard/1");
 	lk_json_put_bool(&w, "fits", answer->fits);
 	lk_json_put_text(&w, "reason", answer->reason);
 	lk_json_put_text(&w, "sharder", answer->sharder);
@@ -280,7 +282,6 @@ static lk_status shard_view_write_json(const void *what, bool colour, FILE *out,
 	lk_json_put_text(&w, "cluster", answer->cluster);
 	lk_json_put_text(&w, "basis", answer->basis);
 	lk_json_put_text(&w, "reproduce", answer->reproduce);
-	lk_put_release(&w);
 	lk_json_object_end(&w);
 	return lk_json_finish(&w, err);
 }

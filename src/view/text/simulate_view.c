@@ -20,6 +20,7 @@ lk_status lk_simulate_print(const lk_simulation *simulation, FILE *out, lk_error
 	lk_json_writer w;
 	lk_json_begin(&w, out, false);
 	lk_json_object(&w, NULL);
+	lk_json_put_head(&w, "lockstep/simulate/1");
 	lk_json_put_number(&w, "step_time_s", simulation->step_s);
 	lk_json_put_integer(&w, "ranks", simulation->ranks);
 	lk_json_put_integer(&w, "ranks_simulated", simulation->ranks_simulated);
@@ -29,7 +30,6 @@ lk_status lk_simulate_print(const lk_simulation *simulation, FILE *out, lk_error
 	for (int i = 0; i < simulation->program_count; i++)
 		simulate_view_put_program(&w, &simulation->programs[i]);
 	lk_json_array_end(&w);
-	lk_put_release(&w);
 	lk_json_object_end(&w);
 	return lk_json_finish(&w, err);
 }

@@ -446,6 +446,7 @@ static lk_status stalls_view_write_json(const void *what, bool colour, FILE *out
 	(void)colour;
 	lk_json_begin(&w, out, false);
 	lk_json_object(&w, NULL);
+	lk_json_put_head(&w, "lockstep/stalls/1");
 	put_json_head(&w, asked->x);
 	LK_TRY(put_json_tables(&w, asked, err));
 	put_json_communication(&w, &asked->x->buckets);
@@ -455,7 +456,6 @@ static lk_status stalls_view_write_json(const void *what, bool colour, FILE *out
 	lk_json_array_end(&w);
 	lk_json_put_text(&w, "reason", *asked->x->reason ? asked->x->reason : NULL);
 	lk_json_put_text(&w, "reproduce", asked->x->reproduce);
-	lk_put_release(&w);
 	lk_json_object_end(&w);
 	return lk_json_finish(&w, err);
 }

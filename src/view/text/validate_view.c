@@ -305,6 +305,7 @@ static lk_status validate_view_print_json(const lk_validation *validation, FILE 
 	lk_json_writer w;
 	lk_json_begin(&w, out, false);
 	lk_json_object(&w, NULL);
+	lk_json_put_head(&w, "lockstep/validate/1");
 	json_accuracy(&w, "summary", &validation->summary, false);
 	lk_json_array(&w, "groups");
 	for (int i = 0; i < validation->group_count; i++)
@@ -319,7 +320,6 @@ static lk_status validate_view_print_json(const lk_validation *validation, FILE 
 	for (int i = 0; i < validation->row_count; i++) json_row(&w, &validation->rows[i]);
 	lk_json_array_end(&w);
 	lk_json_put_text(&w, "command", validation->reproduce);
-	lk_put_release(&w);
 	lk_json_object_end(&w);
 	return lk_json_finish(&w, err);
 }

@@ -3,7 +3,6 @@
 #define LK_VIEW_TEXT_VIEWS_H
 
 #include "io/json.h"
-#include "lockstep/catalogue.h"
 #include "lockstep/explain.h"
 #include "lockstep/view.h"
 #include "view/table/output.h"
@@ -22,13 +21,6 @@ void lk_put_pctg(lk_table *table, double part, double whole);
 void lk_put_count(lk_table *table, double count);
 /* The name of a kernel; people get the begin of long ones. */
 void lk_put_name(lk_table *table, const char *name, bool people);
-
-/* The members with which the object of every verb ends: the version of lockstep and the day of its
- * data. */
-static inline void lk_put_release(lk_json_writer *writer) {
-	lk_json_put_text(writer, "version", lk_version());
-	lk_json_put_text(writer, "data_date", lk_data_date());
-}
 
 /* The rows as an array of objects inside a document. */
 void lk_json_put_table(lk_json_writer *writer, const char *key, const lk_table *table);

@@ -265,6 +265,7 @@ static lk_status whatif_view_write_json(const void *what, bool colour, FILE *out
 	(void)colour;
 	lk_json_begin(&w, out, false);
 	lk_json_object(&w, NULL);
+	lk_json_put_head(&w, "lockstep/whatif/1");
 	lk_json_put_text(&w, "source", answer->source);
 	lk_json_put_bool(&w, "traced", answer->traced);
 	lk_json_array(&w, "changes");
@@ -272,7 +273,6 @@ static lk_status whatif_view_write_json(const void *what, bool colour, FILE *out
 	lk_json_array_end(&w);
 	whatif_view_put_texts(&w, "notes", answer->notes, answer->note_count);
 	lk_json_put_text(&w, "reproduce", answer->reproduce);
-	lk_put_release(&w);
 	lk_json_object_end(&w);
 	return lk_json_finish(&w, err);
 }

@@ -1,0 +1,25 @@
+/* release.c: the version of lockstep and the day of its data, and the members with which a JSON
+ * answer states them. */
+#include "io/embedded.h"
+#include "io/json.h"
+#include "lockstep/catalogue.h"
+
+#ifndef LOCKSTEP_VERSION
+#define LOCKSTEP_VERSION "unknown"
+#endif
+
+const char *lk_version(void) {
+	return LOCKSTEP_VERSION;
+}
+
+const char *lk_data_date(void) {
+	/* The file holds the ten characters and no line end. */
+	const char *date = lk_data_file("DATE", NULL);
+	return date ? date : "undated";
+}
+
+void lk_json_put_head(lk_json_writer *writer, const char *schema) {
+	lk_json_put_text(writer, "schema", schema);
+	lk_json_put_text(writer, "version", lk_version());
+	lk_json_put_text(writer, "data_date", lk_data_date());
+}
