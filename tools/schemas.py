@@ -30,7 +30,8 @@ TYPES = {
     "Fix": "{change:text peak_bytes:num step_time_s:num time_ratio:num}",
     "Prediction": """{fits:bool peak_bytes:num usable_bytes:num fullest_stage:int step_time_s:num step_time_low_s:num?
         step_time_high_s:num? basis:text? tokens_per_s_per_gpu:num? samples_per_s:num unit:text model_tflops_per_gpu:num mfu:num?
-        hfu:num? peak_flops:num? peak:text? days:num? gpu_hours:num? goodput:num? breakdown:{*:Part}
+        hfu:num? peak_flops:num? peak:text? days:num? gpu_hours:num? goodput:num? gpu_watts:num? site_watts:num?
+        pue:num? step_kwh:num? training_kwh:num? carbon_kg:num? breakdown:{*:Part}
         seeds:{count:int quantiles:{*:Quantiles}}? generation:Generation? memory:[Stage] layout:Layout assumptions:[text]
         understood:[text] ignored:[text] fixes:[Fix] operations:int layer_operations:int ranks_simulated:int ranks:int
         searched:text? warning:text? reproduce:text model:text cluster:text asked?:{*:any}}""",
@@ -39,7 +40,7 @@ TYPES = {
         schedule:text recompute:text stack:text sequence_parallel:bool tp_overlap:bool overlap_grad_reduce:bool
         overlap_param_gather:bool offload:bool bucket_bytes:num step_time_s:num step_time_low_s:num? step_time_high_s:num?
         exact_s:num? peak_bytes:num usable_bytes:num tokens_per_s_per_gpu:num? mfu:num? days:num? gpu_hours:num?
-        breakdown:{*:num} tight:bool why_not:text? reproduce:text pareto:bool}""",
+        gpu_watts:num? site_watts:num? training_kwh:num? breakdown:{*:num} tight:bool why_not:text? reproduce:text pareto:bool}""",
     "Sync": "{bits:int every:int bytes:num sync_s:num stall_s:num utilisation:num tokens_per_s:num?}",
     "Count": """{gpus:int layouts:int bounded:int too_large:int too_slow:int schedules_walked:int simulated:int cut_short:int
         found_too_large:int nothing:text? choices:[Choice]
@@ -61,7 +62,7 @@ TYPES = {
     "Rent": """{provider:text instance:text region:text? gpu:text machines:int gpus:int batch:int layout:text? step_time_s:num?
         samples:num? samples_low:num? samples_high:num? tokens:num? hours:num hours_low:num? hours_high:num? price_usd_h:num
         cost_usd:num cost_low_usd:num? cost_high_usd:num? price_date:text? price_source:text? stall:text? stall_share:num?
-        goodput:num? pareto:bool in_time:bool in_budget:bool chance:num? gpus_searched:int search_end:text? reproduce:text?}""",
+        goodput:num? kwh:num? pareto:bool in_time:bool in_budget:bool chance:num? gpus_searched:int search_end:text? reproduce:text?}""",
 }
 
 # Every document: what prints it, and its keys; `schema`, `version` and `data_date` come first in all of them.
