@@ -3,10 +3,15 @@
  * around it:
  *
  *     #  Rank  0 Group  0 Pid 12 on host device  0 [0x18] NVIDIA H100 80GB HBM3
- *     host:12:34 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/IB [RO]; OOB
- * eth0:10.0.0.1<0> host:12:34 [0] NCCL INFO comm 0x55 rank 0 nRanks 16 nNodes 2 localRanks 8
- * localRank 0 MNNVL 0 host:12:34 [0] NCCL INFO               + NET[50.0] - NET/0 (...)      GRAPH:
- * GB/s of a NIC host:12:34 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM
+ *
+ * and, each behind "host:12:34 [0] NCCL INFO":
+ *
+ *     NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/IB [RO]; OOB eth0:10.0.0.1<0>
+ *     comm 0x55 rank 0 nRanks 16 nNodes 2 localRanks 8 localRank 0 MNNVL 0
+ *     + NET[50.0] - NET/0 (...)
+ *     Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM
+ *
+ * where NET[50.0] is GB/s of a NIC.
  *
  * Of several communicators the largest counts. Before release 2.20 NCCL does not say how many ranks
  * a node has: then it is the most that are seen on a host, or, where those of one host alone are
