@@ -223,6 +223,7 @@ static lk_status collectives_put_unseen(struct task *task, lk_error *err) {
 			if (!row) return lk_oom(err);
 			lk_calibration_put(row, "share", range.share);
 			lk_calibration_put(row, "us", range.us);
+			lk_calibration_put(row, "nodes", range.nodes);
 			row->points = points;
 		}
 	return LK_OK;

@@ -23,6 +23,7 @@ static double range_ratio(int step) {
 struct misses {
 	double *by, *us, *scaled; /* |ln(predicted / measured)|, predicted time */
 	size_t count;
+	int nodes; /* the most of a row */
 };
 
 static void range_narrowest(const struct misses *misses, lk_coll_range *out) {
@@ -38,7 +39,7 @@ static void range_narrowest(const struct misses *misses, lk_coll_range *out) {
 			   width = log(fmax(share, 1e-6)) + spread / (double)misses->count;
 		if (!(width < least)) continue;
 		least = width;
-		*out = (lk_coll_range){.share = share, .us = share * ratio};
+		*out = (lk_coll_range){.share = share, .us = share * ratio, .nodes = misses->nodes};
 	}
 }
 
@@ -68,6 +69,7 @@ lk_status lk_coll_range_fit(const lk_coll_rows *rows, const double *us, lk_coll_
 	lk_status status = misses.by && misses.us && misses.scaled ? LK_OK : lk_oom(err);
 	for (int widely = 0; status == LK_OK && widely < 2 && misses.count < FEWEST; widely++) {
 		misses.count = 0;
+		misses.nodes = 0;
 		for (size_t i = 0; i < rows->count; i++) {
 			const lk_coll_row *row = &rows->at[i];
 			if (!range_counts(rows, row, us[i], without) ||
@@ -75,6 +77,7 @@ lk_status lk_coll_range_fit(const lk_coll_rows *rows, const double *us, lk_coll_
 				continue;
 			misses.by[misses.count] = fabs(log(us[i] / row->us));
 			misses.us[misses.count++] = us[i];
+			if (row->nodes > misses.nodes) misses.nodes = row->nodes;
 		}
 	}
 	*points = (int)misses.count;

@@ -101,7 +101,7 @@ static void set_range(const struct task *task, size_t i, bool own, lk_validated 
 	const lk_coll_row *row = &task->rows->at[i];
 	if (*row->refused) return;
 	lk_group_shape group = lk_coll_row_group(row, NULL);
-	double width = task->apart ? lk_coll_range_width(&task->apart[i], out->predicted)
+	double width = task->apart ? lk_coll_range_width(&task->apart[i], row->nodes, out->predicted)
 	                           : lk_coll_width(lk_calibration_current(), own ? row->fabric : NULL,
 	                                           row->kind, &group, row->bytes, out->predicted,
 	                                           task->cross && task->folds == LK_COLL_FOLDS_GPUS);

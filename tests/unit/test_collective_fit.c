@@ -262,7 +262,7 @@ static void test_ranges_of_unseen_fabrics(void **state) {
 	static lk_coll_row rows[ROWS];
 	static double us[ROWS];
 	lk_coll_rows all = {.at = rows, .count = ROWS};
-	lk_coll_range range = {9, 9}, without, messages, untold = {9, 9};
+	lk_coll_range range = {9, 9, 0}, without, messages, untold = {9, 9, 0};
 	lk_error err;
 	int points, inside = 0;
 	for (int i = 0; i < ROWS; i++) {
@@ -287,7 +287,7 @@ static void test_ranges_of_unseen_fabrics(void **state) {
 		lk_coll_range_fit(&all, us, LK_COLL_LINKS, false, "odd", &without, &points, &err), LK_OK);
 	assert_int_equal(points, ODD);
 	for (int i = 0; i < ODD; i++)
-		inside += fabs(log(us[i] / rows[i].us)) <= lk_coll_range_width(&without, us[i]);
+		inside += fabs(log(us[i] / rows[i].us)) <= lk_coll_range_width(&without, 1, us[i]);
 	assert_true(abs(inside - ODD * 8 / 10) <= 1);
 	if (!(fabs(without.share / (.05 * log(5)) - 1) < .3 &&
 	      fabs(without.us / (10 * log(5)) - 1) < .3))
@@ -295,7 +295,10 @@ static void test_ranges_of_unseen_fabrics(void **state) {
 	assert_int_equal(lk_coll_range_fit(&all, us, LK_COLL_LINKS, false, NULL, &range, &points, &err),
 	                 LK_OK);
 	assert_int_equal(points, ROWS);
-	assert_true(lk_coll_range_width(&range, 1e6) > 2 * lk_coll_range_width(&without, 1e6));
+	assert_int_equal(without.nodes, 1); /* on 2, 8 nodes: one, three octaves beyond */
+	assert_true(fabs(lk_coll_range_width(&without, 2, 1e9) / without.share - sqrt(2)) < 1e-6);
+	assert_true(fabs(lk_coll_range_width(&without, 8, 1e9) / without.share - 2) < 1e-6);
+	assert_true(lk_coll_range_width(&range, 1, 1e6) > 2 * lk_coll_range_width(&without, 1, 1e6));
 	assert_int_equal(
 		lk_coll_range_fit(&all, us, LK_COLL_PCIE, true, "odd", &messages, &points, &err), LK_OK);
 	assert_true(messages.share == without.share && messages.us == without.us);

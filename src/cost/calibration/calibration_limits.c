@@ -217,6 +217,7 @@ static const struct limit {
 	{"range", NULL, "unseen_width", 0, 1e18},
 	{"range", "collective", "share", 0, 1e18},
 	{"range", "collective", "us", 0, 1e18},
+	{"range", "collective", "nodes", 0, 1e6},
 };
 
 enum {

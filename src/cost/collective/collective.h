@@ -271,11 +271,12 @@ void lk_coll_range_unseen(lk_coll_place place, bool messages, char *out, size_t 
 typedef struct lk_coll_range {
 	double share; /* of the time, as ln */
 	double us;
+	int nodes; /* the most of a group that was measured; 0: not known */
 } lk_coll_range;
 lk_coll_range lk_coll_range_of(const lk_calibration *calibration, lk_coll_place place,
                                bool messages);
-/* Half the range of a predicted time in us, as ln. */
-double lk_coll_range_width(const lk_coll_range *range, double us);
+/* Half the range of a predicted time in us of a group on so many nodes, as ln. */
+double lk_coll_range_width(const lk_coll_range *range, int nodes, double us);
 
 /* The same of a collective on a fabric of the calibration (NULL: one that nobody measured);
  * `unseen`: not on this number of GPUs. The range is us exp(-width) to us exp(width). */

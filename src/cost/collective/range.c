@@ -3,8 +3,10 @@
  * fabrics that no fit had seen are made of: a share of the time, as of rates that differ, and a
  * time, as of launches and ranks that wait for one another:
  *
- *     half the range, as ln = hypot(share, us / predicted time)
+ *     half the range, as ln = hypot(share sqrt(1 + octaves), us / predicted time)
  *
+ * with the octaves by which a group has more nodes than any that was measured: each adds a share
+ * that the others say nothing of.
  * Rows of the family "range", subject "collective" (calibrate/calibrate_collectives.c). */
 #include "cost/collective/collective.h"
 
@@ -42,8 +44,9 @@ void lk_coll_range_unseen(lk_coll_place place, bool messages, char *out, size_t 
 	snprintf(out, room, "unmeasured %s %s", places[place], range_what(messages));
 }
 
-double lk_coll_range_width(const lk_coll_range *range, double us) {
-	return hypot(range->share, us > 0 ? range->us / us : 0);
+double lk_coll_range_width(const lk_coll_range *range, int nodes, double us) {
+	double beyond = range->nodes > 0 ? fmax(0, log2((double)nodes / range->nodes)) : 0;
+	return hypot(range->share * sqrt(1 + beyond), us > 0 ? range->us / us : 0);
 }
 
 lk_coll_range lk_coll_range_of(const lk_calibration *calibration, lk_coll_place place,
@@ -52,7 +55,8 @@ lk_coll_range lk_coll_range_of(const lk_calibration *calibration, lk_coll_place 
 	lk_coll_range_unseen(place, messages, class, sizeof class);
 	const lk_calibration_row *row = lk_calibration_find(calibration, "range", "collective", class);
 	return (lk_coll_range){.share = lk_calibration_value(row, "share", usual_width),
-	                       .us = lk_calibration_value(row, "us", 0)};
+	                       .us = lk_calibration_value(row, "us", 0),
+	                       .nodes = (int)lk_calibration_value(row, "nodes", 0)};
 }
 
 double lk_coll_width(const lk_calibration *calibration, const char *fabric, lk_coll_kind kind,
@@ -67,5 +71,5 @@ double lk_coll_width(const lk_calibration *calibration, const char *fabric, lk_c
 		if (own) return lk_calibration_value(own, unseen ? "unseen_width" : "width", usual_width);
 	}
 	lk_coll_range range = lk_coll_range_of(calibration, lk_coll_place_of(group), messages);
-	return lk_coll_range_width(&range, us);
+	return lk_coll_range_width(&range, group->nodes, us);
 }
