@@ -50,6 +50,7 @@ typedef struct lk_collective_request {
 typedef struct lk_collective_row {
 	double bytes, count;      /* as nccl-tests have them: elements of 4 bytes */
 	double us, algbw, busbw;  /* predicted; GB/s */
+	double low_us, high_us;   /* 80 % range of the time; NAN for mpi and gloo, which have none */
 	const char *algo, *proto; /* "Ring", "LL128"; "" where there is no protocol */
 	int channels;
 	const char *limit; /* what bounds it: "latency", "links", "NICs", "network" */
@@ -66,7 +67,8 @@ typedef struct lk_collective {
 	int gpus, nodes;
 	const lk_collective_row *rows;
 	int row_count;
-	const char *const *notes; /* what is remarkable, in sentences; first what the numbers rest on */
+	const char *const *
+		notes; /* what is remarkable, in sentences; first what the numbers and the ranges rest on */
 	int note_count;
 	double mean_busbw; /* GB/s, predicted */
 	double error;      /* exp(mean |ln ratio|) - 1; NAN without a log */

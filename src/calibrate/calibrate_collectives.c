@@ -1,8 +1,8 @@
 /* calibrate_collectives.c: measured collectives to what all fabrics have in common, the numbers and
- * curves of fabrics, and the widths of their ranges: the 80 % quantile of |ln(predicted /
- * measured)| among cross-validated rows, by size class, whether a network is crossed and whether it
- * is a message between two ranks: of a fabric without the sizes or the number of GPUs, of fabrics
- * that nobody measured without the fabric. */
+ * curves of fabrics, and the widths of their ranges, from |ln(predicted / measured)| of
+ * cross-validated rows: of a fabric without the sizes or the number of GPUs the 80 % quantile, by
+ * size class, whether a network is crossed and whether it is a message between two ranks; of
+ * fabrics that nobody measured without the fabric (fit/collective_range.c). */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -152,10 +152,10 @@ static lk_status put_fabrics(struct task *task, lk_error *err) {
 
 /* Which rows a width is of. */
 struct wide {
-	const char *fabric; /* NULL: of those that nobody measured */
-	bool network;       /* over a network, else inside a node */
-	bool messages;      /* between two ranks, else collectives */
-	int size;           /* class */
+	const char *fabric;
+	bool network;  /* over a network, else inside a node */
+	bool messages; /* between two ranks, else collectives */
+	int size;      /* class */
 };
 
 static bool collectives_counts(const struct task *task, const struct wide *wide,
@@ -164,7 +164,6 @@ static bool collectives_counts(const struct task *task, const struct wide *wide,
 	    wide->messages != lk_coll_is_message(row))
 		return false;
 	if (lk_coll_no_relatives(&task->rows, row, folds)) return false;
-	if (!wide->fabric) return lk_coll_teaches_laws(row);
 	return lk_coll_fitted(&task->fabrics, row) && strcmp(wide->fabric, row->fabric) == 0;
 }
 
@@ -185,18 +184,12 @@ static double collectives_width(const struct task *task, const struct wide *wide
 static lk_status collectives_put_width(struct task *task, const struct wide *wide, lk_error *err) {
 	char variant[160];
 	int points, unused;
-	double seen, unseen;
-	if (wide->fabric) {
-		seen = collectives_width(task, wide, LK_COLL_FOLDS_SIZE, task->size_us, &points);
-		unseen = collectives_width(task, wide, LK_COLL_FOLDS_GPUS, task->gpus_us, &unused);
-		if (!isfinite(unseen)) unseen = 2 * seen;
-	} else {
-		seen = collectives_width(task, wide, LK_COLL_FOLDS_FABRIC, task->fabric_us, &points);
-		unseen = seen;
-	}
+	double seen = collectives_width(task, wide, LK_COLL_FOLDS_SIZE, task->size_us, &points),
+		   unseen = collectives_width(task, wide, LK_COLL_FOLDS_GPUS, task->gpus_us, &unused);
 	if (!isfinite(seen)) return LK_OK;
-	lk_coll_range_class(wide->fabric, wide->network, wide->messages, wide->size, variant,
-	                    sizeof variant);
+	if (!isfinite(unseen)) unseen = 2 * seen;
+	lk_coll_range_own(wide->fabric, wide->network, wide->messages, wide->size, variant,
+	                  sizeof variant);
 	lk_calibration_row *row = collectives_add_row(task, "range", "collective", variant);
 	if (!row) return lk_oom(err);
 	lk_calibration_put(row, "width", seen);
@@ -212,6 +205,27 @@ static lk_status collectives_put_widths(struct task *task, const char *fabric, l
 				struct wide wide = {fabric, network != 0, messages != 0, size};
 				LK_TRY(collectives_put_width(task, &wide, err));
 			}
+	return LK_OK;
+}
+
+/* Of fabrics that nobody measured. */
+static lk_status collectives_put_unseen(struct task *task, lk_error *err) {
+	for (int place = 0; place < LK_COLL_PLACES; place++)
+		for (int messages = 0; messages < 2; messages++) {
+			char variant[80];
+			int points;
+			lk_coll_range range = {0};
+			LK_TRY(lk_coll_range_fit(&task->rows, task->fabric_us, (lk_coll_place)place,
+			                         messages != 0, NULL, &range, &points, err));
+			if (!(range.share > 0)) continue;
+			lk_coll_range_unseen((lk_coll_place)place, messages != 0, variant, sizeof variant);
+			lk_calibration_row *row = collectives_add_row(task, "range", "collective", variant);
+			if (!row) return lk_oom(err);
+			lk_calibration_put(row, "share", range.share);
+			lk_calibration_put(row, "us", range.us);
+			lk_calibration_put(row, "nodes", range.nodes);
+			row->points = points;
+		}
 	return LK_OK;
 }
 
@@ -234,7 +248,7 @@ static lk_status collectives_put_ranges(struct task *task, lk_error *err) {
 	}
 	for (size_t f = 0; f < task->fabrics.count; f++)
 		LK_TRY(collectives_put_widths(task, task->fabrics.at[f], err));
-	return task->fabric_us ? collectives_put_widths(task, NULL, err) : LK_OK;
+	return task->fabric_us ? collectives_put_unseen(task, err) : LK_OK;
 }
 
 /* ---- logs ---- */

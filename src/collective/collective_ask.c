@@ -233,6 +233,27 @@ static double collective_ask_elements(const struct work *work, double bytes) {
 	return floor(bytes / ELEMENT / (parts ? work->group.ranks : 1));
 }
 
+/* The range of a time that NCCL takes: of a fabric that was asked for by its own errors, wider
+ * where this group was not measured there. */
+static void collective_ask_range(const struct work *work, lk_collective_row *row) {
+	bool measured = lk_curves_have(&work->curves, work->kind, &work->group);
+	double width = lk_coll_width(lk_calibration_current(), work->request->fabric, work->kind,
+	                             &work->group, row->bytes, row->us, !measured);
+	row->low_us = row->us * exp(-width);
+	row->high_us = row->us * exp(width);
+}
+
+static lk_status collective_ask_note_range(struct work *work, lk_error *err) {
+	const char *of = "on fabrics that no fit had seen";
+	if (work->request->library != LK_LIBRARY_NCCL) return LK_OK;
+	if (work->request->fabric)
+		of = lk_curves_have(&work->curves, work->kind, &work->group)
+		         ? "of this fabric, at sizes that no fit had seen"
+		         : "of this fabric, on numbers of GPUs that no fit had seen";
+	return add_note(
+		work, lk_arena_printf(&work->arena, "low to high: 80 %% range, from errors %s", of), err);
+}
+
 static void collective_ask_predict(const struct work *work, lk_collective_row *row) {
 	lk_coll_cost cost = {0};
 	if (work->request->library == LK_LIBRARY_NCCL) {
@@ -253,6 +274,8 @@ static void collective_ask_predict(const struct work *work, lk_collective_row *r
 		                                                        : LK_LIMIT_LINKS);
 	}
 	row->us = cost.seconds * 1e6;
+	row->low_us = row->high_us = NAN;
+	if (work->request->library == LK_LIBRARY_NCCL) collective_ask_range(work, row);
 	row->count = collective_ask_elements(work, row->bytes);
 	row->algbw = row->us > 0 ? row->bytes / row->us / 1e3 : 0;
 	row->busbw = row->algbw * lk_coll_busbw_factor(work->kind, work->group.ranks);
@@ -262,6 +285,7 @@ static void collective_ask_predict(const struct work *work, lk_collective_row *r
 static lk_status collective_ask_fill(struct work *work, lk_error *err) {
 	lk_collective *out = &work->result;
 	double busbw = 0, off = 0;
+	LK_TRY(collective_ask_note_range(work, err));
 	for (size_t i = 0; i < work->rows.count; i++) {
 		lk_collective_row *row = &work->rows.at[i];
 		collective_ask_predict(work, row);

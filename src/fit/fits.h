@@ -80,20 +80,19 @@ lk_status lk_coll_cross(const lk_coll_rows *rows, const lk_coll_fabrics *fabrics
 const char *lk_coll_no_relatives(const lk_coll_rows *rows, const lk_coll_row *row,
                                  lk_coll_folds folds);
 
-/* Classes of sizes: "<1 MiB" to ">64 MiB". */
-enum {
-	LK_COLL_SIZE_CLASSES = 5
-};
-extern const char *const lk_coll_size_classes[LK_COLL_SIZE_CLASSES];
-int lk_coll_size_class(double bytes);
-/* What a range is of: "NDv4 node collectives 1-4 MiB", "unmeasured network messages <1 MiB". Errors
- * of a fabric whose collectives were fitted go by itself, those of one that was never measured by
- * what the others' were when they were left out; `fabric` NULL is such a one. */
-void lk_coll_range_class(const char *fabric, bool network, bool messages, int size, char *out,
-                         size_t room);
 static inline bool lk_coll_is_message(const lk_coll_row *row) {
 	return row->kind == LK_COLL_SENDRECV;
 }
+
+/* ---- collective_range: the range of collectives on fabrics that no fit had seen, from rows that
+ * were predicted so: us[i] of rows->at[i], NAN where it was not. */
+
+/* From the rows of this class but those of the fabric `without` (NULL: all); where fewer than ten
+ * are left, from all over a network, or inside of nodes. `out` stays as it is where these are too
+ * few. *points: rows that it is from. */
+lk_status lk_coll_range_fit(const lk_coll_rows *rows, const double *us, lk_coll_place place,
+                            bool messages, const char *without, lk_coll_range *out, int *points,
+                            lk_error *err);
 
 /* ---- fit_runs: base constants and stack profiles from measured training runs. */
 

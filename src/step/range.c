@@ -92,11 +92,10 @@ static double network_distance(const lk_cluster *cluster) {
 	return fmin(far, 2);
 }
 
-/* The error of collectives on fabrics that no fit had seen, of messages as steps have them. */
+/* The error of collectives on fabrics that no fit had seen, of messages as steps have them: long
+ * ones. */
 static double network_error(const lk_calibration *calibration) {
-	return lk_calibration_value(lk_calibration_find(calibration, "range", "collective",
-	                                                "unmeasured network collectives 4-16 MiB"),
-	                            "unseen_width", .25);
+	return lk_coll_range_of(calibration, LK_COLL_NETWORK, false).share;
 }
 
 void lk_range_recommender(double *low, double *high) {

@@ -15,22 +15,6 @@ enum {
 	FOLDS = 64
 };
 
-const char *const lk_coll_size_classes[LK_COLL_SIZE_CLASSES] = {"<1 MiB", "1-4 MiB", "4-16 MiB",
-                                                                "16-64 MiB", ">64 MiB"};
-
-int lk_coll_size_class(double bytes) {
-	int size = 0;
-	for (double most = 1 << 20; size < LK_COLL_SIZE_CLASSES - 1 && bytes >= most; most *= 4) size++;
-	return size;
-}
-
-void lk_coll_range_class(const char *fabric, bool network, bool messages, int size, char *out,
-                         size_t room) {
-	snprintf(out, room, "%.80s %s %s %s", fabric ? fabric : "unmeasured",
-	         network ? "network" : "node", messages ? "messages" : "collectives",
-	         lk_coll_size_classes[size]);
-}
-
 static bool folds_usable(const lk_coll_row *row) {
 	return !*row->refused && !*row->slow && row->us > 0;
 }

@@ -1,8 +1,8 @@
 /* score_collectives.c: measured collectives, size by size. Fabrics with rows enough are fitted
  * (cross-validated: without the row's fold), the others are predicted from the catalogue and the
- * default numbers. Fabrics whose source calls them slow are predicted and not scored. Ranges: the
- * class widths of the calibration (family "range", subject "collective", variant fabric and size
- * class). */
+ * default numbers. Fabrics whose source calls them slow are predicted and not scored. Ranges are
+ * those of the calibration (cost/collective/range.c); where fabrics are left out, each from the
+ * errors of the others. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,8 +11,6 @@
 #include "fit/fits.h"
 #include "validate/validate.h"
 #include "base/text.h"
-
-static const double usual_width = .35; /* ln of the half range where no class has rows */
 
 static const lk_calibration_row *own_row(const char *fabric) {
 	return lk_calibration_find(lk_calibration_current(), "collective", fabric, "");
@@ -45,19 +43,6 @@ static int collectives_numbers_of(const lk_coll_fabrics *fabrics) {
 	return numbers;
 }
 
-static void set_range(const lk_coll_row *row, bool fitted, bool unseen, lk_validated *out) {
-	const lk_calibration_row *range = NULL;
-	for (int own = fitted; own >= 0 && !range; own--) {
-		char class[160];
-		lk_coll_range_class(own ? row->fabric : NULL, row->nodes > 1, lk_coll_is_message(row),
-		                    lk_coll_size_class(row->bytes), class, sizeof class);
-		range = lk_calibration_find(lk_calibration_current(), "range", "collective", class);
-	}
-	double width = lk_calibration_value(range, unseen ? "unseen_width" : "width", usual_width);
-	out->low = out->predicted * exp(-width);
-	out->high = out->predicted * exp(width);
-}
-
 /* ---- rows ---- */
 
 struct task {
@@ -67,7 +52,62 @@ struct task {
 	lk_coll_folds folds;
 	bool cross;
 	lk_scoring *out;
+	lk_coll_range *apart; /* [rows] where fabrics are left out: from the errors of the others */
 };
+
+static bool collectives_apart(const struct task *task) {
+	return task->cross && task->folds == LK_COLL_FOLDS_FABRIC;
+}
+
+static lk_coll_place collectives_place(const lk_coll_row *row) {
+	lk_group_shape group = lk_coll_row_group(row, NULL);
+	return lk_coll_place_of(&group);
+}
+
+/* The first row of the table with the same fabric, place and kind of traffic has the same range. */
+static size_t collectives_first_alike(const lk_coll_rows *rows, size_t row) {
+	const lk_coll_row *one = &rows->at[row];
+	size_t first = 0;
+	while (first < row && (*rows->at[first].refused ||
+	                       collectives_place(&rows->at[first]) != collectives_place(one) ||
+	                       lk_coll_is_message(&rows->at[first]) != lk_coll_is_message(one) ||
+	                       strcmp(rows->at[first].fabric, one->fabric) != 0))
+		first++;
+	return first;
+}
+
+static lk_status collectives_ranges_apart(struct task *task, const double *us, lk_error *err) {
+	task->apart = LK_ARRAY(task->arena, lk_coll_range, task->rows->count);
+	if (!task->apart) return lk_oom(err);
+	for (size_t i = 0; i < task->rows->count; i++) {
+		const lk_coll_row *row = &task->rows->at[i];
+		if (*row->refused) continue;
+		size_t first = collectives_first_alike(task->rows, i);
+		int points;
+		if (first < i) {
+			task->apart[i] = task->apart[first];
+			continue;
+		}
+		lk_coll_place place = collectives_place(row);
+		bool messages = lk_coll_is_message(row);
+		task->apart[i] = lk_coll_range_of(lk_calibration_current(), place, messages);
+		LK_TRY(lk_coll_range_fit(task->rows, us, place, messages, row->fabric, &task->apart[i],
+		                         &points, err));
+	}
+	return LK_OK;
+}
+
+static void set_range(const struct task *task, size_t i, bool own, lk_validated *out) {
+	const lk_coll_row *row = &task->rows->at[i];
+	if (*row->refused) return;
+	lk_group_shape group = lk_coll_row_group(row, NULL);
+	double width = task->apart ? lk_coll_range_width(&task->apart[i], row->nodes, out->predicted)
+	                           : lk_coll_width(lk_calibration_current(), own ? row->fabric : NULL,
+	                                           row->kind, &group, row->bytes, out->predicted,
+	                                           task->cross && task->folds == LK_COLL_FOLDS_GPUS);
+	out->low = out->predicted * exp(-width);
+	out->high = out->predicted * exp(width);
+}
 
 static const char *collectives_reason_of(const struct task *task, const lk_coll_row *row) {
 	if (*row->refused) return row->refused;
@@ -100,9 +140,7 @@ static lk_status collectives_fill_row(const struct task *task, size_t i, double 
 		                              lk_algo_name(cost.algo), lk_proto_name(cost.proto));
 		if (!out->layout) return lk_oom(err);
 	}
-	bool apart = task->cross && task->folds == LK_COLL_FOLDS_FABRIC;
-	set_range(row, (fitted || own) && !apart, task->cross && task->folds == LK_COLL_FOLDS_GPUS,
-	          out);
+	set_range(task, i, fitted || own, out);
 	task->out->scores[i].suspect =
 		*row->slow || (out->reason && strncmp(out->reason, "not scored", 10) == 0);
 	task->out->divisions[0].keys[i] =
@@ -159,9 +197,9 @@ static lk_status collectives_score(struct task *task, lk_error *err) {
 	predict_in_use(task->rows, us);
 	if (task->cross)
 		LK_TRY(lk_coll_cross(task->rows, &task->fabrics, task->folds,
-		                     task->folds == LK_COLL_FOLDS_FABRIC ? lk_coll_predict_laws
-		                                                         : lk_coll_predict_model,
+		                     collectives_apart(task) ? lk_coll_predict_laws : lk_coll_predict_model,
 		                     lk_fabric_default(), us, err));
+	if (collectives_apart(task)) LK_TRY(collectives_ranges_apart(task, us, err));
 	for (size_t d = 0; d < sizeof by / sizeof *by; d++)
 		if (!lk_scoring_divide(task->arena, task->out, by[d])) return lk_oom(err);
 	for (size_t i = 0; i < task->rows->count; i++)

@@ -250,6 +250,63 @@ static void test_what_cannot_be_fitted(void **state) {
 	}
 }
 
+/* Rows whose misses are exponential, of a share and of a time: the range has both parts, holds 80 %
+ * of them, takes nothing of a fabric that is left out, and is that of the other rows of the network
+ * where none of its class is left. */
+static void test_ranges_of_unseen_fabrics(void **state) {
+	(void)state;
+	enum {
+		ROWS = 2000,
+		ODD = 1500
+	};
+	static lk_coll_row rows[ROWS];
+	static double us[ROWS];
+	lk_coll_rows all = {.at = rows, .count = ROWS};
+	lk_coll_range range = {9, 9, 0}, without, messages, untold = {9, 9, 0};
+	lk_error err;
+	int points, inside = 0;
+	for (int i = 0; i < ROWS; i++) {
+		bool odd = i >= ODD; /* a fabric that misses everything by a factor of 5 */
+		us[i] = 8 * pow(2, i % 100 / 8.);
+		double drawn = ((unsigned)i * 2654435761U >> 8) % 1000 / 1000. + .0005,
+			   miss = -log(drawn) * hypot(.05, 10 / us[i]);
+		rows[i] = (lk_coll_row){
+			.kind = LK_COLL_ALLREDUCE,
+			.gpus = 8,
+			.nodes = 1,
+			.bytes = 1e6,
+			.us = us[i] * (odd ? 5 : exp(i % 2 ? miss : -miss)),
+			.text = "",
+			.fabric = odd ? "odd" : "even",
+			.slow = "",
+			.refused = "",
+		};
+		lk_coll_row_wire(&rows[i], lk_device_find("a100-sxm-80"));
+	}
+	assert_int_equal(
+		lk_coll_range_fit(&all, us, LK_COLL_LINKS, false, "odd", &without, &points, &err), LK_OK);
+	assert_int_equal(points, ODD);
+	for (int i = 0; i < ODD; i++)
+		inside += fabs(log(us[i] / rows[i].us)) <= lk_coll_range_width(&without, 1, us[i]);
+	assert_true(abs(inside - ODD * 8 / 10) <= 1);
+	if (!(fabs(without.share / (.05 * log(5)) - 1) < .3 &&
+	      fabs(without.us / (10 * log(5)) - 1) < .3))
+		fail_msg("share %g, %g us", without.share, without.us);
+	assert_int_equal(lk_coll_range_fit(&all, us, LK_COLL_LINKS, false, NULL, &range, &points, &err),
+	                 LK_OK);
+	assert_int_equal(points, ROWS);
+	assert_int_equal(without.nodes, 1); /* on 2, 8 nodes: one, three octaves beyond */
+	assert_true(fabs(lk_coll_range_width(&without, 2, 1e9) / without.share - sqrt(2)) < 1e-6);
+	assert_true(fabs(lk_coll_range_width(&without, 8, 1e9) / without.share - 2) < 1e-6);
+	assert_true(lk_coll_range_width(&range, 1, 1e6) > 2 * lk_coll_range_width(&without, 1, 1e6));
+	assert_int_equal(
+		lk_coll_range_fit(&all, us, LK_COLL_PCIE, true, "odd", &messages, &points, &err), LK_OK);
+	assert_true(messages.share == without.share && messages.us == without.us);
+	assert_int_equal(
+		lk_coll_range_fit(&all, us, LK_COLL_NETWORK, false, NULL, &untold, &points, &err), LK_OK);
+	assert_true(points == 0 && untold.share == 9);
+}
+
 static void test_words_of_fabrics(void **state) {
 	(void)state;
 	static const char rows[] =
@@ -349,6 +406,7 @@ int main(void) {
 		cmocka_unit_test(test_curves_of_a_calibration),
 		cmocka_unit_test(test_a_log_gives_the_default),
 		cmocka_unit_test(test_what_cannot_be_fitted),
+		cmocka_unit_test(test_ranges_of_unseen_fabrics),
 		cmocka_unit_test(test_words_of_fabrics),
 		cmocka_unit_test(test_committed_calibration),
 	};

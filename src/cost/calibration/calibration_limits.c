@@ -215,6 +215,9 @@ static const struct limit {
 	{"range", NULL, "times", 0, 1e6},
 	{"range", NULL, "width", 0, 1e18},
 	{"range", NULL, "unseen_width", 0, 1e18},
+	{"range", "collective", "share", 0, 1e18},
+	{"range", "collective", "us", 0, 1e18},
+	{"range", "collective", "nodes", 0, 1e6},
 };
 
 enum {

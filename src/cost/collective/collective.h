@@ -234,10 +234,54 @@ void lk_curve_fill(lk_curve *curve);
 void lk_curves_of(const lk_calibration *calibration, const lk_calibration_row *fabric,
                   lk_curves *out);
 
+/* Whether one of them is of this collective and group. */
+bool lk_curves_have(const lk_curves *curves, lk_coll_kind kind, const lk_group_shape *group);
+
 /* What the model's time is to be multiplied with; 1 where no curve is of this collective and group.
  */
 double lk_curves_factor(const lk_curves *curves, lk_coll_kind kind, const lk_group_shape *group,
                         double bytes);
+
+/* ---- range: how far measured collectives lie from predicted ones (80 %), by what was measured of
+ * the fabric. */
+
+/* Classes of sizes: "<1 MiB" to ">64 MiB". */
+enum {
+	LK_COLL_SIZE_CLASSES = 5
+};
+extern const char *const lk_coll_size_classes[LK_COLL_SIZE_CLASSES];
+int lk_coll_size_class(double bytes);
+
+/* What carries a group's bytes. */
+typedef enum lk_coll_place {
+	LK_COLL_LINKS, /* NVLink or xGMI inside a node */
+	LK_COLL_PCIE,
+	LK_COLL_NETWORK,
+	LK_COLL_PLACES,
+} lk_coll_place;
+lk_coll_place lk_coll_place_of(const lk_group_shape *group);
+
+/* The variants of such rows of a calibration: of a fabric that was fitted, "NDv4 node collectives
+ * 1-4 MiB"; of one that nobody measured, "unmeasured links messages". */
+void lk_coll_range_own(const char *fabric, bool network, bool messages, int size, char *out,
+                       size_t room);
+void lk_coll_range_unseen(lk_coll_place place, bool messages, char *out, size_t room);
+
+/* Half the range of a fabric that nobody measured, in two parts. */
+typedef struct lk_coll_range {
+	double share; /* of the time, as ln */
+	double us;
+	int nodes; /* the most of a group that was measured; 0: not known */
+} lk_coll_range;
+lk_coll_range lk_coll_range_of(const lk_calibration *calibration, lk_coll_place place,
+                               bool messages);
+/* Half the range of a predicted time in us of a group on so many nodes, as ln. */
+double lk_coll_range_width(const lk_coll_range *range, int nodes, double us);
+
+/* The same of a collective on a fabric of the calibration (NULL: one that nobody measured);
+ * `unseen`: not on this number of GPUs. The range is us exp(-width) to us exp(width). */
+double lk_coll_width(const lk_calibration *calibration, const char *fabric, lk_coll_kind kind,
+                     const lk_group_shape *group, double bytes, double us, bool unseen);
 
 /* ---- host_messages: how long messages and collectives of MPI take by their size, as `lockstep
  * calibrate host --mpi` measured them. */

@@ -115,15 +115,24 @@ static bool curve_is_of(const lk_curve *curve, lk_coll_kind kind, const lk_group
 	return alone && curve->kind == kind && curve->gpus == group->ranks && curve->nodes == nodes;
 }
 
+/* The last one counts; NULL: none. */
+static const lk_curve *curve_find(const lk_curves *curves, lk_coll_kind kind,
+                                  const lk_group_shape *group) {
+	for (int i = curves ? curves->count : 0; i-- > 0;)
+		if (curve_is_of(&curves->at[i], kind, group)) return &curves->at[i];
+	return NULL;
+}
+
+bool lk_curves_have(const lk_curves *curves, lk_coll_kind kind, const lk_group_shape *group) {
+	return curve_find(curves, kind, group) != NULL;
+}
+
 double lk_curves_factor(const lk_curves *curves, lk_coll_kind kind, const lk_group_shape *group,
                         double bytes) {
-	for (int i = curves ? curves->count : 0; i-- > 0;) {
-		const lk_curve *curve = &curves->at[i];
-		if (!curve_is_of(curve, kind, group)) continue;
-		double place = lk_curve_place(bytes), below = fmin(floor(place), LK_CURVE_KNOTS - 2),
-			   share = place - below;
-		const double *at = &curve->correction[(int)below];
-		return exp(at[0] * (1 - share) + at[1] * share);
-	}
-	return 1;
+	const lk_curve *curve = curve_find(curves, kind, group);
+	if (!curve) return 1;
+	double place = lk_curve_place(bytes), below = fmin(floor(place), LK_CURVE_KNOTS - 2),
+		   share = place - below;
+	const double *at = &curve->correction[(int)below];
+	return exp(at[0] * (1 - share) + at[1] * share);
 }

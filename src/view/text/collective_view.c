@@ -21,11 +21,12 @@ static void collective_view_put_real(double value, int width, FILE *out) {
 }
 
 static void collective_view_put_heading(const lk_collective *collective, FILE *out) {
-	fprintf(out, "\n#\n# %12s %13s %8s %6s | %10s %8s %8s  %-9s %-6s %3s %-8s", "size", "count",
-	        "type", "redop", "time", "algbw", "busbw", "algo", "proto", "ch", "limit");
+	fprintf(out, "\n#\n# %12s %13s %8s %6s | %10s %8s %8s  %-9s %-6s %3s %-8s %10s %10s", "size",
+	        "count", "type", "redop", "time", "algbw", "busbw", "algo", "proto", "ch", "limit",
+	        "low", "high");
 	if (collective->log) fprintf(out, " | %10s %8s %7s flag", "measured", "busbw", "ratio");
-	fprintf(out, "\n# %12s %13s %8s %6s | %10s %8s %8s  %-9s %-6s %3s %-8s", "(B)", "(elements)",
-	        "", "", "(us)", "(GB/s)", "(GB/s)", "", "", "", "");
+	fprintf(out, "\n# %12s %13s %8s %6s | %10s %8s %8s  %-9s %-6s %3s %-8s %10s %10s", "(B)",
+	        "(elements)", "", "", "(us)", "(GB/s)", "(GB/s)", "", "", "", "", "(us)", "(us)");
 	if (collective->log) fprintf(out, " | %10s %8s %7s", "(us)", "(GB/s)", "");
 	fputc('\n', out);
 }
@@ -45,6 +46,8 @@ static void collective_view_put_row(const lk_collective *collective, const lk_co
 	if (row->channels) fprintf(out, " %3d", row->channels);
 	else fprintf(out, " %3s", "");
 	fprintf(out, " %-8s", row->limit);
+	collective_view_put_real(row->low_us, 10, out);
+	collective_view_put_real(row->high_us, 10, out);
 	if (collective->log) {
 		fputs(" |", out);
 		collective_view_put_real(row->measured_us, 10, out);
@@ -186,6 +189,8 @@ static const lk_column columns[] = {
 	{"proto", "proto", false, false},
 	{"channels", "channels", true, false},
 	{"limit", "limit", false, false},
+	{"time_low_us", "low us", true, false},
+	{"time_high_us", "high us", true, false},
 	{"measured_us", "measured us", true, false},
 	{"measured_busbw_GBps", "busbw", true, false},
 	{"ratio", "ratio", true, false},
@@ -217,6 +222,8 @@ static lk_table *collective_view_table_of(const lk_collective *collective) {
 		lk_table_text(table, *row->proto ? row->proto : NULL);
 		lk_table_number(table, row->channels ? row->channels : NAN, NULL);
 		lk_table_text(table, row->limit);
+		collective_view_put_fixed(table, row->low_us);
+		collective_view_put_fixed(table, row->high_us);
 		if (!collective->log) continue;
 		collective_view_put_fixed(table, row->measured_us);
 		collective_view_put_fixed(table, row->measured_busbw);
@@ -241,6 +248,8 @@ static void put_json_row(lk_json_writer *writer, const lk_collective *collective
 	if (row->channels) lk_json_put_integer(writer, "channels", row->channels);
 	else lk_json_put_null(writer, "channels");
 	lk_json_put_text(writer, "limit", row->limit);
+	lk_json_put_number(writer, "time_low_us", row->low_us);
+	lk_json_put_number(writer, "time_high_us", row->high_us);
 	if (collective->log) {
 		lk_json_put_number(writer, "measured_us", row->measured_us);
 		lk_json_put_number(writer, "measured_busbw_GBps", row->measured_busbw);
