@@ -16,12 +16,47 @@
 
 /* ---- one choice ---- */
 
-static lk_status answer_fill_breakdown(lk_plan_choice *out, const lk_step *step, lk_arena *arena,
-                                       lk_error *err) {
+/* What a choice's step gives, in full. */
+struct timing {
+	double step_s, network_share, peak, usable, samples, tokens, model_flops;
+	lk_breakdown breakdown;
+	bool unfolded; /* simulated operation by operation */
+};
+
+struct timed {
+	const lk_space *space;
+	const lk_plan_choice *choices;
+};
+
+static lk_status time_choice(void *context, size_t i, void *result, lk_error *err) {
+	const struct timed *timed = context;
+	struct timing *out = result;
+	lk_step step;
+	lk_step_options options = {0};
+	lk_status status =
+		lk_step_ask(timed->choices[i].job, timed->space->cluster, &options, &step, err);
+	if (status == LK_OK)
+		*out = (struct timing){
+			.step_s = step.step_s,
+			.network_share = lk_step_network_share(&step),
+			.peak = step.memory[step.fullest].total,
+			.usable = step.usable,
+			.samples = step.graph->samples,
+			.tokens = step.graph->tokens,
+			.model_flops = step.graph->model_flops,
+			.breakdown = step.breakdown,
+			.unfolded = !step.fold,
+		};
+	lk_step_free(&step);
+	return status;
+}
+
+static lk_status answer_fill_breakdown(lk_plan_choice *out, const lk_breakdown *breakdown,
+                                       lk_arena *arena, lk_error *err) {
 	lk_time_part *parts = LK_ARRAY(arena, lk_time_part, LK_PART_COUNT);
 	if (!parts) return lk_oom(err);
 	for (int i = 0; i < LK_PART_COUNT; i++) {
-		double exposed = step->breakdown.exposed_s[i], hidden = step->breakdown.hidden_s[i];
+		double exposed = breakdown->exposed_s[i], hidden = breakdown->hidden_s[i];
 		if (exposed <= 0 && hidden <= 0) continue;
 		parts[out->breakdown_count++] =
 			(lk_time_part){lk_part_key((lk_part)i), lk_part_label((lk_part)i), exposed, hidden};
@@ -53,24 +88,24 @@ static void fill_degrees(lk_plan_choice *out, const lk_job *job) {
 }
 
 static void answer_fill_speed(const lk_plan_request *request, lk_plan_choice *out,
-                              const lk_job *job, const lk_cluster *cluster, const lk_step *step,
-                              lk_arena *arena) {
+                              const lk_job *job, const lk_cluster *cluster,
+                              const struct timing *timing, lk_arena *arena) {
 	const lk_device *device = cluster->node[0].device;
-	double seconds = step->step_s,
-		   per_step = lk_model_in_tokens(&job->model) ? step->graph->tokens : step->graph->samples;
+	double seconds = timing->step_s,
+		   per_step = lk_model_in_tokens(&job->model) ? timing->tokens : timing->samples;
 	out->step_time_s = seconds;
-	lk_range_of(arena, job, cluster, lk_step_network_share(step), seconds, &out->step_time_low_s,
+	lk_range_of(arena, job, cluster, timing->network_share, seconds, &out->step_time_low_s,
 	            &out->step_time_high_s, NULL);
-	out->peak_bytes = step->memory[step->fullest].total;
-	out->usable_bytes = step->usable;
+	out->peak_bytes = timing->peak;
+	out->usable_bytes = timing->usable;
 	out->tokens_per_s_per_gpu =
-		lk_model_in_tokens(&job->model) ? step->graph->tokens / seconds / job->gpus : 0;
-	lk_energy energy = lk_energy_of(&step->breakdown, cluster, job->gpus, seconds, 0);
+		lk_model_in_tokens(&job->model) ? timing->tokens / seconds / job->gpus : 0;
+	lk_energy energy = lk_energy_of(&timing->breakdown, cluster, job->gpus, seconds, 0);
 	out->gpu_watts = energy.gpu_w;
 	out->site_watts = energy.site_w;
 	double peak = lk_device_peak(device, job->dtype);
 	if (peak > 0 && cluster->groups == 1)
-		out->mfu = step->graph->model_flops / seconds / job->gpus / peak;
+		out->mfu = timing->model_flops / seconds / job->gpus / peak;
 	if (request->tokens <= 0 || per_step <= 0) return;
 	out->days = request->tokens / per_step * seconds / 86400;
 	out->gpu_hours = out->days * 24 * job->gpus;
@@ -149,8 +184,6 @@ static const char *answer_reproduce(const lk_plan_request *request, const lk_spa
 static lk_status fill_choice(const lk_plan_request *request, const lk_space *space,
                              const lk_ranked *ranked, lk_arena *arena, lk_plan_choice *out,
                              lk_error *err) {
-	lk_step step;
-	lk_step_options options = {0};
 	lk_job *job = LK_NEW(arena, lk_job);
 	if (!job) return lk_oom(err);
 	LK_TRY(lk_layout_job(space, &ranked->core, &ranked->layout, job, err));
@@ -161,14 +194,24 @@ static lk_status fill_choice(const lk_plan_request *request, const lk_space *spa
 	out->layout = lk_layout_text(arena, job);
 	out->recompute = lk_recompute_text(arena, job);
 	out->reproduce = answer_reproduce(request, space, &ranked->layout, job, arena);
-	if (!out->layout || !out->recompute || !out->reproduce) return lk_oom(err);
-	lk_status status = lk_step_ask(job, space->cluster, &options, &step, err);
-	if (status == LK_OK) {
-		answer_fill_speed(request, out, job, space->cluster, &step, arena);
-		status = answer_fill_breakdown(out, &step, arena, err);
+	return out->layout && out->recompute && out->reproduce ? LK_OK : lk_oom(err);
+}
+
+/* Steps of all choices, and what they say. One that was simulated operation by operation is what
+ * the exact check asks for. */
+static lk_status fill_times(const lk_plan_request *request, const lk_space *space,
+                            lk_plan_choice *choices, int count, lk_arena *arena, lk_error *err) {
+	struct timing *timings = LK_ARRAY(arena, struct timing, count);
+	struct timed timed = {space, choices};
+	if (!timings) return lk_oom(err);
+	LK_TRY(
+		lk_plan_share(request, (size_t)count, sizeof *timings, time_choice, &timed, timings, err));
+	for (int i = 0; i < count; i++) {
+		answer_fill_speed(request, &choices[i], choices[i].job, space->cluster, &timings[i], arena);
+		if (timings[i].unfolded && !request->no_exact) choices[i].exact_s = timings[i].step_s;
+		LK_TRY(answer_fill_breakdown(&choices[i], &timings[i].breakdown, arena, err));
 	}
-	lk_step_free(&step);
-	return status;
+	return LK_OK;
 }
 
 /* ---- why not ---- */
@@ -254,6 +297,8 @@ static lk_status try_exactly(void *context, size_t i, void *result, lk_error *er
 	const struct retrial *retrial = context;
 	lk_step step;
 	lk_step_options options = {.bare = true, .exact = true};
+	*(double *)result = retrial->choices[i].exact_s;
+	if (!isnan(retrial->choices[i].exact_s)) return LK_OK;
 	lk_status status =
 		lk_step_ask(retrial->choices[i].job, retrial->space->cluster, &options, &step, err);
 	*(double *)result = status == LK_OK ? step.step_s : NAN;
@@ -398,6 +443,7 @@ lk_status lk_answer_count(const lk_plan_request *request, const lk_asked *asked,
 	if (!choices) return lk_oom(err);
 	for (int i = 0; i < hunt->best_count; i++)
 		LK_TRY(fill_choice(request, space, &hunt->best[i], arena, &choices[i], err));
+	LK_TRY(fill_times(request, space, choices, hunt->best_count, arena, err));
 	for (int i = 1; i < hunt->best_count; i++)
 		if (!(choices[i].why_not = answer_why_not(arena, &choices[i], &choices[0])))
 			return lk_oom(err);
