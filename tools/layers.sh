@@ -45,7 +45,7 @@ rendezvous:       base
 record:           base io trace/read rendezvous
 compose:          base hw graph trace/read cost/collective step
 stalls:           base io options trace/read step explain record
-plan:             base options hw cost/topology cost/calibration model/layout model/build launch cost sim step
+plan:             base io options hw cost/topology cost/calibration model/layout model/build launch cost sim step
 shard:            base io options model/network cost/calibration cost/kernel cost sim step
 predict:          base options cost/calibration model/layout launch sim rollout step whatif plan shard
 rent:             base io options hw predict

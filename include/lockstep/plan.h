@@ -49,7 +49,8 @@ typedef struct lk_plan_request {
 	double hours;          /* plans that take longer are left out; 0 any */
 	double gpu_hours;      /* plans that need more are left out; 0 any */
 	const char *aggregate; /* sites that each train so and synchronise now and then: "sites=4
-	                        * wan=10g latency=50ms"; NULL: one site */
+	                        * wan=10g latency=50ms"; with tree its words; NULL: one site */
+	const char *tree;      /* CSV of the nodes of a tree over which clients aggregate; NULL: none */
 	int top;               /* layouts shown for each number of GPUs; 0: 5 */
 	bool
 		exhaustive; /* simulate everything: what bounds spare is not spared. For tests and doubts */
@@ -119,6 +120,33 @@ typedef struct lk_plan_sync {
 	double tokens_per_s; /* of all sites; samples where there are no tokens */
 } lk_plan_sync;
 
+/* Nodes of a tree that are equally far from its root and aggregate. */
+typedef struct lk_plan_tree_level {
+	int nodes, children; /* that take part: nodes that aggregate, and what is below them */
+	int every;           /* steps between aggregations */
+	int rounds;          /* of gossip among children with links between them; 0: they send up */
+	double bytes;        /* on the links below and between, a step */
+} lk_plan_tree_level;
+
+/* How to aggregate over a tree: the way with the least drift that keeps to what is asked. */
+typedef struct lk_plan_tree {
+	bool keeps;         /* to deadline, bytes and the share that computes; else the fastest way */
+	const char *misses; /* where not: to what */
+	const lk_plan_tree_level *levels; /* the root first */
+	int level_count;
+	int clients;                 /* that take part */
+	const char *const *left_out; /* names of the others */
+	int left_out_count;
+	double bits;
+	double step_s;             /* mean time of a step, aggregations included */
+	double utilisation;        /* share of it in which the slowest client computes */
+	double bytes;              /* on all links, a step */
+	double drift;              /* mean square distance of clients' weights from their mean, over the
+	                            * variance of a client's step */
+	double tokens_per_s;       /* samples where there are no tokens */
+	double hours, total_bytes; /* of the training; 0 without tokens */
+} lk_plan_tree;
+
 /* Of one number of GPUs. */
 typedef struct lk_plan_count {
 	int gpus;
@@ -153,6 +181,7 @@ typedef struct lk_plan {
 	int best;                  /* the count with the fastest first choice; -1: nothing fits */
 	const lk_plan_sync *syncs; /* with aggregate, finest first */
 	int sync_count;
+	const lk_plan_tree *tree; /* with tree; NULL: not asked, or no layout fits */
 	double seconds;
 	int threads;
 	const char *const *notes; /* what was assumed for the first choice */
@@ -184,7 +213,9 @@ lk_status lk_plan_launch(const lk_plan *plan, const lk_plan_choice *choice, cons
 /* Text for people or data for programs, as lk_predict_print, with its errors (LK_ERR_...). Keys of
  * the JSON object: model, cluster, gbs, unit, seq, tokens, reproduce, warning,
  * assumptions, not_searched, syncs: [{bits, every, bytes, sync_s, stall_s, utilisation,
- * tokens_per_s}], counts:
+ * tokens_per_s}], tree: null or {keeps, misses, bits, step_s, utilisation, tokens_per_s, bytes,
+ * drift, hours, total_bytes, clients, left_out, levels: [{nodes, children, every, rounds, bytes}]},
+ * counts:
  * [{gpus, layouts, bounded, too_large, too_slow, schedules_walked, simulated, cut_short,
  * found_too_large, nothing, choices: [{layout, gpus, tp, ..., step_time_s, exact_s, peak_bytes,
  * days, gpu_hours, gpu_watts, site_watts, training_kwh, tight, why_not, reproduce, pareto}],

@@ -321,6 +321,36 @@ class PlanSync:
 
 
 @dataclass(frozen=True)
+class PlanTreeLevel:
+    """Nodes of a tree that are equally far from its root and aggregate."""
+
+    nodes: int
+    children: int
+    every: int
+    rounds: int
+    bytes: float
+
+
+@dataclass(frozen=True)
+class PlanTree:
+    """How to aggregate over a tree: the way with the least drift that keeps to what is asked."""
+
+    keeps: bool
+    misses: Optional[str]
+    bits: float
+    step_s: float
+    utilisation: float
+    tokens_per_s: float
+    bytes: float
+    drift: float
+    hours: Optional[float]
+    total_bytes: Optional[float]
+    clients: int
+    left_out: List[str]
+    levels: List[PlanTreeLevel]
+
+
+@dataclass(frozen=True)
 class Plan:
     """The fastest layouts that fit. launch: with emit=..., the launch line of the best."""
 
@@ -335,6 +365,7 @@ class Plan:
     assumptions: List[str]
     not_searched: List[str]
     syncs: List[PlanSync]
+    tree: Optional[PlanTree]
     counts: List[PlanCount]
     version: str
     launch: Optional[str] = field(default=None, metadata={"json": False})
@@ -659,6 +690,6 @@ def spans_of(reply: Any) -> Table:
     return Table(_makers_of(reply), reply.rows(), "spans")
 
 
-__all__ = ["Accuracy", "Change", "CriticalPart", "Explanation", "Fix", "Layout", "Plan", "PlanChoice", "PlanCount", "PlanSync", "Prediction",
+__all__ = ["Accuracy", "Change", "CriticalPart", "Explanation", "Fix", "Layout", "Plan", "PlanChoice", "PlanCount", "PlanSync", "PlanTree", "PlanTreeLevel", "Prediction",
            "ProgramTimes", "Rent", "RentChoice", "Sensitivity", "Sharding", "Simulation", "StageMemory", "Stall", "Sweep", "Table",
            "TimePart", "Validation", "WhatIf"]

@@ -91,7 +91,7 @@ static int plan_answer(const lk_plan *plan, const lk_plan_request *request,
 	                  &err) != LK_OK)
 		return cli_fail(&err);
 	if (outputs->verbose) show_speed(plan);
-	return plan->best >= 0 ? CLI_OK : CLI_NO;
+	return plan->best >= 0 && (!plan->tree || plan->tree->keeps) ? CLI_OK : CLI_NO;
 }
 
 /* A search asks for the same few megabytes for each layout: they are not given back to the system
@@ -115,10 +115,11 @@ int cli_plan_with(lk_args *args, const lk_plan_team *team, bool speaks) {
 	    cli_take_file(args, &r.job.config, &err) != LK_OK ||
 	    cli_check_emit(r.job.emit, &outputs, &err) != LK_OK)
 		return speaks ? cli_fail(&err) : CLI_WRONG;
-	if (r.aggregate &&
+	if ((r.aggregate || r.tree) &&
 	    (outputs.html || (outputs.format != LK_OUTPUT_TEXT && outputs.format != LK_OUTPUT_JSON &&
 	                      outputs.format != LK_OUTPUT_JSONL))) {
-		lk_fail(&err, LK_ERR_INPUT, "--aggregate", "sites are shown as text, json or jsonl");
+		lk_fail(&err, LK_ERR_INPUT, r.tree ? "--tree" : "--aggregate",
+		        "sites are shown as text, json or jsonl");
 		return speaks ? cli_fail(&err) : CLI_WRONG;
 	}
 	r.job.launch = args->rest;

@@ -82,6 +82,10 @@ static const lk_option options[] = {
 	 "several sites that each train so and synchronise now and then (DiLoCo): sites=4 wan=10g "
 	 "latency=50ms, every=STEPS or busy=95%, bits=32, 16, 8 or 4, fragments=N, overlap=STEPS; uneven links: "
 	 "over tree 2 leaf 1g 80ms, a network as --cluster states it, at the end")},
+	{TEXT("tree", tree, "FILE",
+	 "a tree of clients, its nodes as CSV (name, parent, gbps, ...): how often each level aggregates, "
+	 "who takes part; then --aggregate is deadline=72h, traffic=500GB or busy=95%, bits=16, take=80%, "
+	 "spread=10%, drop=5%, skew=0.01, most=STEPS")},
 
 	{GROUP("What is searched (comma lists; by default the common values)")
 	 TEXT("tp", tp, "N,...", "tensor parallelism")},

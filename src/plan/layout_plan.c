@@ -26,6 +26,7 @@ struct work {
 	int gpus[MOST_COUNTS], count, most_gpus;
 	lk_sites sites;
 	lk_plan_sync syncs[4];
+	struct lk_hierarchy_asked *tree; /* NULL: none */
 };
 
 static double plan_now_s(void) {
@@ -195,27 +196,35 @@ static lk_status plan_note(const lk_plan_request *request, struct work *work, lk
 
 static lk_status plan_check_sites(const lk_plan_request *request, struct work *work,
                                   lk_error *err) {
-	if (!request->aggregate) return LK_OK;
+	const char *option = request->tree ? "--tree" : "--aggregate";
+	if (!request->aggregate && !request->tree) return LK_OK;
 	if (request->job.task) {
-		lk_fail(err, LK_ERR_INPUT, "--task", "with --aggregate sites exchange whole weights");
-		return lk_hint(err, "leave --task or --aggregate out");
+		lk_fail(err, LK_ERR_INPUT, "--task", "with %s sites exchange whole weights", option);
+		return lk_hint(err, "leave --task or %s out", option);
 	}
 	if (request->job.emit) {
 		lk_fail(err, LK_ERR_INPUT, "--emit", "no target launches several sites");
-		return lk_hint(err, "leave --emit or --aggregate out");
+		return lk_hint(err, "leave --emit or %s out", option);
 	}
+	if (request->tree) return lk_hierarchy_take(request, &work->arena, &work->tree, err);
 	return lk_sites_read(request->aggregate, &work->sites, err);
 }
 
 /* Sites that each train with the best choice. */
-static void plan_join_sites(const lk_plan_request *request, struct work *work) {
+static lk_status plan_join_sites(const lk_plan_request *request, struct work *work, lk_error *err) {
 	static const int precisions[] = {32, 16, 8, 4};
 	lk_plan *plan = &work->plan;
-	if (!request->aggregate || plan->best < 0) return;
+	if ((!request->aggregate && !request->tree) || plan->best < 0) return LK_OK;
 	const lk_plan_choice *best = plan->counts[plan->best].choices;
 	const lk_sites *sites = &work->sites;
 	double parameters = lk_model_params(&((const lk_job *)best->job)->model);
-	double batch = plan->gbs * (plan->seq ? (double)plan->seq : 1);
+	double tokens_of_sample = plan->seq ? (double)plan->seq : 1;
+	double batch = plan->gbs * tokens_of_sample;
+	if (work->tree) {
+		const lk_hierarchy_training training = {parameters, best->step_time_s, plan->gbs,
+		                                        tokens_of_sample, request->tokens};
+		return lk_hierarchy_answer(work->tree, &training, &work->arena, &plan->tree, err);
+	}
 	for (int i = 0; i < 4; i++) {
 		if (sites->bits > 0 && sites->bits != precisions[i]) continue;
 		lk_plan_sync *sync = &work->syncs[plan->sync_count++];
@@ -223,6 +232,7 @@ static void plan_join_sites(const lk_plan_request *request, struct work *work) {
 		sync->tokens_per_s = sites->sites * batch / best->step_time_s * sync->utilisation;
 	}
 	plan->syncs = work->syncs;
+	return LK_OK;
 }
 
 static lk_status layout_plan_answer(const lk_plan_request *request, struct work *work,
@@ -240,7 +250,7 @@ static lk_status layout_plan_answer(const lk_plan_request *request, struct work 
 	LK_TRY(plan_describe(request, work, err));
 	for (int i = 0; i < work->count; i++) LK_TRY(plan_search(request, work, i, err));
 	plan_choose(work);
-	plan_join_sites(request, work);
+	LK_TRY(plan_join_sites(request, work, err));
 	LK_TRY(plan_note(request, work, err));
 	work->plan.seconds = plan_now_s() - start;
 	return LK_OK;

@@ -7,6 +7,9 @@
  *   layout_search.c   bounds for all, simulation for those that could still be among the best
  *   layout_answer.c   the best ones in full: why not the others, sensitivity, Pareto front
  *   sites.c           several sites that synchronise now and then (DiLoCo)
+ *   number_words.c    the words of --aggregate
+ *   hierarchy_plan.c  a tree of clients that aggregate over levels: the answer (hierarchy.h: the
+ * rest)
  *
  * Time and memory of an answer are those of lk_step_ask and of nothing else. */
 #ifndef LK_PLAN_PLAN_H
@@ -266,7 +269,26 @@ void lk_answer_pareto(lk_plan_count *counts, int count);
 
 /* ---- sites ---- */
 
-/* The words of --aggregate. */
+/* Words as NAME=NUMBER, each the double at `offset`, times `scale`. */
+typedef struct lk_number_word {
+	const char *name, *unit;
+	size_t offset;
+	double low, high, scale;
+	bool whole;
+} lk_number_word;
+typedef struct lk_word_list {
+	const lk_number_word *words;
+	int count;
+	const char *form; /* the hint of every refusal */
+} lk_word_list;
+/* Reads the words of --aggregate into *out; *over is what follows the word "over", NULL without it.
+ * LK_ERR_INPUT: a word is not known or not within its limits. */
+lk_status lk_words_read(const lk_word_list *list, const char *text, void *out, const char **over,
+                        lk_error *err);
+lk_status lk_words_refuse(const lk_word_list *list, const char *word, const char *what,
+                          lk_error *err);
+
+/* The words of --aggregate without --tree. */
 typedef struct lk_sites {
 	double sites, bytes_per_s, latency_s; /* what a message of the ring gets, each way: of the
 	                                         sites' own links, and of a network that joins them */
@@ -282,5 +304,25 @@ lk_status lk_sites_read(const char *text, lk_sites *out, lk_error *err);
 /* What a synchronisation of so many parameters costs sites whose own step takes step_s seconds;
  * tokens_per_s is left to the caller. */
 lk_plan_sync lk_sites_sync(const lk_sites *sites, double bits, double parameters, double step_s);
+
+/* ---- trees ---- */
+
+struct lk_hierarchy_asked;
+
+/* What trains on the tree, and what is predicted for clients that state nothing of their own. */
+typedef struct lk_hierarchy_training {
+	double parameters, step_s, batch; /* batch: samples of a step */
+	double tokens_of_sample;          /* 1 where there are none */
+	double tokens;                    /* of the training; 0: not said */
+} lk_hierarchy_training;
+
+/* Reads --tree, and --aggregate as its words; *out is NULL without --tree. LK_ERR_INPUT, LK_ERR_IO,
+ * LK_ERR_MEMORY. */
+lk_status lk_hierarchy_take(const lk_plan_request *request, lk_arena *arena,
+                            struct lk_hierarchy_asked **out, lk_error *err);
+/* The way of aggregating. LK_ERR_MEMORY. */
+lk_status lk_hierarchy_answer(struct lk_hierarchy_asked *asked,
+                              const lk_hierarchy_training *training, lk_arena *arena,
+                              const lk_plan_tree **out, lk_error *err);
 
 #endif

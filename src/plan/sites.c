@@ -13,14 +13,8 @@
 
 #include "plan/plan.h"
 #include "cost/topology/topology.h"
-#include "base/text.h"
 
-static const struct word {
-	const char *name, *unit;
-	size_t offset;
-	double low, high, scale;
-	bool whole;
-} words[] = {
+static const lk_number_word words[] = {
 	{"sites", "", offsetof(lk_sites, sites), 2, 1e6, 1, true},
 	{"wan", "g", offsetof(lk_sites, bytes_per_s), 1e-6, 1e6, 1e9 / 8, false},
 	{"latency", "ms", offsetof(lk_sites, latency_s), 0, 1e6, 1e-3, false},
@@ -30,32 +24,13 @@ static const struct word {
 	{"overlap", "", offsetof(lk_sites, overlap), 0, 1e9, 1, true},
 	{"busy", "%", offsetof(lk_sites, busy), 1, 99.99, 0.01, false},
 };
+static const lk_word_list site_words = {
+	words, sizeof words / sizeof *words,
+	"give words as sites=4 wan=10g latency=50ms every=100 bits=16 fragments=8 overlap=5, or "
+	"busy=95% instead of every; at the end a network, as in over tree 2 leaf 1g 80ms"};
 
 static lk_status refuse(const char *word, const char *what, lk_error *err) {
-	char shown[64];
-	lk_fail(err, LK_ERR_INPUT, "--aggregate", "'%s' %s", lk_escape(word, shown, sizeof shown),
-	        what);
-	return lk_hint(err, "give words as sites=4 wan=10g latency=50ms every=100 bits=16 fragments=8 "
-	                    "overlap=5, or busy=95%% instead of every; at the end a network, as in "
-	                    "over tree 2 leaf 1g 80ms");
-}
-
-static lk_status read_word(const char *said, lk_sites *out, lk_error *err) {
-	const char *value = strchr(said, '='), *end;
-	for (size_t i = 0; value && i < sizeof words / sizeof *words; i++) {
-		const struct word *word = &words[i];
-		size_t length = (size_t)(value - said);
-		if (strlen(word->name) != length || strncmp(said, word->name, length) != 0) continue;
-		double number = lk_read_real(value + 1, &end);
-		if (end == value + 1 || strcmp(end, word->unit) != 0)
-			return refuse(said, "is not understood", err);
-		if (number < word->low || number > word->high || (word->whole && number != floor(number)))
-			return refuse(said, "is outside of its limits", err);
-		number *= word->scale;
-		memcpy((char *)out + word->offset, &number, sizeof number);
-		return LK_OK;
-	}
-	return refuse(said, "is not understood", err);
+	return lk_words_refuse(&site_words, word, what, err);
 }
 
 /* A ring of the sites in order, over the network that joins their links. */
@@ -82,19 +57,8 @@ static lk_status sites_join(const char *network, lk_sites *out, lk_error *err) {
 
 lk_status lk_sites_read(const char *text, lk_sites *out, lk_error *err) {
 	*out = (lk_sites){.fragments = 1};
-	char word[64];
-	const char *network = NULL;
-	while (*(text += strspn(text, " ,"))) {
-		size_t length = strcspn(text, " ,");
-		if (length == 4 && strncmp(text, "over", 4) == 0) {
-			network = text + length;
-			break;
-		}
-		if (length >= sizeof word) return refuse(text, "is not understood", err);
-		lk_copy(word, length + 1, text);
-		text += length;
-		LK_TRY(read_word(word, out, err));
-	}
+	const char *network;
+	LK_TRY(lk_words_read(&site_words, text, out, &network, err));
 	if (out->sites == 0) return refuse("sites", "is missing", err);
 	if (out->bytes_per_s == 0) return refuse("wan", "is missing", err);
 	if (out->every > 0 && out->busy > 0) return refuse("busy", "is what `every` decides", err);

@@ -250,6 +250,7 @@ def make_files(folder):
     with open(os.path.join(ROOT, "data", "instances.csv"), encoding="utf-8") as prices:
         rows = [line for line in prices if not line.startswith("#")]
     put("dear.csv", rows[0] + "".join(line for line in rows[1:] if "p3." in line and "us-" in line))
+    put("fog.csv", "name,parent,gbps,copies\ncloud,,,\nsite,cloud,10,\nclient,site,1,3\n")
     put("numbers.csv", head + re.sub(r"gemm_share=\S+", "gemm_share=0.5", row))
 
 
@@ -269,7 +270,9 @@ PLAN = {
     "cluster": [acts("--model gpt2-xl --gbs 64 --cluster '8 h100-sxm'", "--cluster '8 a100-sxm-80'")],
     "script": [acts("--gpu h100-sxm --gpus 64 --script $ROOT/tests/data/launch/llama3_8b_fp8.sh --tp 1,2 --no-sensitivity",
                     "--script $ROOT/tests/data/launch/mixtral_8x7b.sh")],
-    "aggregate": [acts(PLANNED, "--aggregate 'sites=4 wan=10g'"), acts(PLANNED, "--aggregate 'sites=4 wan=10g over tree 2 leaf 1g 80ms'"), refused(PLANNED, "--aggregate sites=4")],
+    "aggregate": [acts(PLANNED, "--aggregate 'sites=4 wan=10g'"), acts(PLANNED, "--aggregate 'sites=4 wan=10g over tree 2 leaf 1g 80ms'"), refused(PLANNED, "--aggregate sites=4"),
+                  changes(PLANNED + " --tree fog.csv", "--aggregate busy=50%"), refused(PLANNED + " --tree fog.csv", "--aggregate deadline=3h")],
+    "tree": [acts(PLANNED, "--tree fog.csv"), refused(PLANNED, "--tree numbers.csv")],
     "gbs": [acts(PLANNED, "--gbs 128")],
     "seq": [acts(PLANNED, "--seq 2048"), refused("--model resnet50 --gpu h100-sxm --gpus 8 --gbs 2048", "--seq 512")],
     "dtype": [acts(PLANNED, "--dtype fp8")],

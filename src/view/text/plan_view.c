@@ -184,6 +184,59 @@ static lk_status plan_view_put_syncs(const lk_plan *plan, bool colour, FILE *out
 	return status;
 }
 
+/* Which levels of a tree aggregate how often, and what that costs. */
+static lk_status plan_view_put_levels(const lk_plan_tree *tree, bool colour, FILE *out,
+                                      lk_error *err) {
+	static const lk_column columns[] = {
+		{"level", "level", true, false},       {"nodes", "nodes", true, false},
+		{"children", "children", true, false}, {"every", "every (steps)", true, false},
+		{"rounds", "gossip", true, false},     {"bytes", "bytes a step", true, false},
+	};
+	lk_table *table = lk_table_new("tree", columns, 6);
+	for (int l = 0; table && l < tree->level_count; l++) {
+		const lk_plan_tree_level *level = &tree->levels[l];
+		char bytes[32];
+		lk_table_row(table);
+		lk_table_number(table, l, NULL);
+		lk_table_number(table, level->nodes, NULL);
+		lk_table_number(table, level->children, NULL);
+		lk_table_number(table, level->every, NULL);
+		lk_table_number(table, level->rounds, NULL);
+		lk_table_number(table, level->bytes, lk_format_bytes(level->bytes, bytes, sizeof bytes));
+	}
+	lk_status status =
+		table ? lk_table_write(table, LK_FORMAT_TEXT, colour, out, err) : lk_oom(err);
+	lk_table_free(table);
+	return status;
+}
+
+static lk_status plan_view_put_tree(const lk_plan *plan, bool colour, FILE *out, lk_error *err) {
+	enum {
+		NAMES = 12
+	};
+	const lk_plan_tree *tree = plan->tree;
+	char a[32], b[32], c[32];
+	if (!tree) return LK_OK;
+	if (tree->keeps) fputs("\nAggregation over the tree with the least drift\n", out);
+	else fprintf(out, "\nNo aggregation over the tree keeps to the %s; the fastest\n", tree->misses);
+	LK_TRY(plan_view_put_levels(tree, colour, out, err));
+	fprintf(out, "  step %s, computing %.1f %%; %s %s; %s sent a step; drift %.3g\n",
+	        lk_format_seconds(tree->step_s, a, sizeof a), 100 * tree->utilisation,
+	        lk_format_count(tree->tokens_per_s, b, sizeof b), plan->seq ? "tokens/s" : "samples/s",
+	        lk_format_bytes(tree->bytes, c, sizeof c), tree->drift);
+	if (tree->hours > 0)
+		fprintf(out, "  %.4g hours; %s sent in all\n", tree->hours,
+		        lk_format_bytes(tree->total_bytes, a, sizeof a));
+	fprintf(out, "  %d clients take part", tree->clients);
+	for (int i = 0; i < tree->left_out_count && i < NAMES; i++) {
+		fputs(i == 0 ? "; left out: " : ", ", out);
+		LK_TRY(lk_put_safe(tree->left_out[i], out, err));
+	}
+	if (tree->left_out_count > NAMES) fprintf(out, " and %d more", tree->left_out_count - NAMES);
+	fputc('\n', out);
+	return LK_OK;
+}
+
 struct text {
 	const lk_plan *plan;
 	bool verbose;
@@ -231,6 +284,7 @@ static lk_status plan_view_write_text(const void *what, bool colour, FILE *out, 
 		LK_TRY(plan_view_put_count(plan, &plan->counts[i], text->verbose, colour, out, err));
 	LK_TRY(plan_view_put_front(plan, colour, out, err));
 	LK_TRY(plan_view_put_syncs(plan, colour, out, err));
+	LK_TRY(plan_view_put_tree(plan, colour, out, err));
 	return plan_view_put_notes(plan, text->verbose, out, err);
 }
 
@@ -321,6 +375,42 @@ static void json_count(lk_json_writer *writer, const lk_plan_count *count) {
 	lk_json_object_end(writer);
 }
 
+static void json_tree(lk_json_writer *writer, const lk_plan_tree *tree) {
+	if (!tree) {
+		lk_json_put_null(writer, "tree");
+		return;
+	}
+	lk_json_object(writer, "tree");
+	lk_json_put_bool(writer, "keeps", tree->keeps);
+	lk_json_put_text(writer, "misses", tree->misses);
+	lk_json_put_number(writer, "bits", tree->bits);
+	lk_json_put_number(writer, "step_s", tree->step_s);
+	lk_json_put_number(writer, "utilisation", tree->utilisation);
+	lk_json_put_number(writer, "tokens_per_s", tree->tokens_per_s);
+	lk_json_put_number(writer, "bytes", tree->bytes);
+	lk_json_put_number(writer, "drift", tree->drift);
+	json_known(writer, "hours", tree->hours);
+	json_known(writer, "total_bytes", tree->total_bytes);
+	lk_json_put_integer(writer, "clients", tree->clients);
+	lk_json_array(writer, "left_out");
+	for (int i = 0; i < tree->left_out_count; i++)
+		lk_json_put_text(writer, NULL, tree->left_out[i]);
+	lk_json_array_end(writer);
+	lk_json_array(writer, "levels");
+	for (int l = 0; l < tree->level_count; l++) {
+		const lk_plan_tree_level *level = &tree->levels[l];
+		lk_json_object(writer, NULL);
+		lk_json_put_integer(writer, "nodes", level->nodes);
+		lk_json_put_integer(writer, "children", level->children);
+		lk_json_put_integer(writer, "every", level->every);
+		lk_json_put_integer(writer, "rounds", level->rounds);
+		lk_json_put_number(writer, "bytes", level->bytes);
+		lk_json_object_end(writer);
+	}
+	lk_json_array_end(writer);
+	lk_json_object_end(writer);
+}
+
 static lk_status plan_view_write_json(const void *what, bool colour, FILE *out, lk_error *err) {
 	const struct text *text = what;
 	lk_json_writer w;
@@ -358,6 +448,7 @@ static lk_status plan_view_write_json(const void *what, bool colour, FILE *out, 
 		lk_json_object_end(&w);
 	}
 	lk_json_array_end(&w);
+	json_tree(&w, text->plan->tree);
 	lk_json_array(&w, "counts");
 	for (int i = 0; i < text->plan->count; i++) json_count(&w, &text->plan->counts[i]);
 	lk_json_array_end(&w);
