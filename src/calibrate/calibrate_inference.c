@@ -12,14 +12,15 @@
 #include "tables/tables.h"
 
 /* Rows that can be predicted and are not suspect; the others teach nothing. */
-static lk_status inference_terms(const lk_inference_runs *runs, lk_engine_terms *terms,
-                                 double *measured, bool *use, lk_error *err) {
+static lk_status inference_terms(lk_arena *arena, const lk_inference_runs *runs,
+                                 lk_engine_terms *terms, double *measured, bool *use,
+                                 lk_error *err) {
 	for (size_t i = 0; i < runs->count; i++) {
 		const lk_inference_run *run = &runs->at[i];
 		lk_error unknown;
 		measured[i] = run->seconds;
 		if (run->why_not || run->suspect) continue;
-		lk_status status = lk_engine_terms_of(&run->engine, run->prompt, run->response,
+		lk_status status = lk_engine_terms_of(arena, &run->engine, run->prompt, run->response,
 		                                      run->sequences, &terms[i], &unknown);
 		if (status == LK_ERR_MEMORY) return lk_oom(err);
 		use[i] = status == LK_OK;
@@ -80,7 +81,7 @@ static lk_status inference_calibrate(lk_arena *arena, const lk_inference_runs *r
 	                              .use = LK_ARRAY(arena, bool, runs->count)};
 	if (!rows.terms || !rows.measured || !rows.misses || !rows.known || !rows.use)
 		return lk_oom(err);
-	LK_TRY(inference_terms(runs, rows.terms, rows.measured, rows.known, err));
+	LK_TRY(inference_terms(arena, runs, rows.terms, rows.measured, rows.known, err));
 	LK_TRY(inference_add(&rows, NULL, source, date, out, err));
 	for (int i = 0; lk_engine_software_at(i); i++)
 		LK_TRY(inference_add(&rows, lk_engine_software_at(i), source, date, out, err));

@@ -1,62 +1,162 @@
 /* engine_fit.c: the numbers of inference engines (family "generation") from measured generation.
  *
- *     time = products / p + attention / a + exchange + kernels f + iterations s + running q +
- *            launches l
+ *     device = products(e) / p + attention / a + exchange + kernels f
+ *     host   = s + sequences q, and launches l where no CUDA graph is replayed
+ *     time   = sum over iterations of sqrt(device^2 + host^2) where the software overlaps them,
+ *              else of s + sequences q + max(device, launches l)
  *
- * with the numbers p, a, f, s, q, l of lk_engine_numbers. The other factors come from three runs of
- * the simulation (rollout/batching.c): the order of events does not depend on any price. */
+ * with the numbers e, p, a, f, s, q, l of lk_engine_numbers. The other factors come from one run of
+ * the simulation (rollout/batching.c), whose order of events does not depend on any price, and
+ * prices at numbers of 1; products(e) from prices at a few values of e, between them linear in 1/e
+ * as products are that arithmetic bounds. Iterations that are nearly alike are added up. */
 #include <math.h>
 
+#include "base/arena.h"
 #include "base/check.h"
 #include "fit/fits.h"
 
-static lk_status terms_run(lk_engine *engine, double prompt, double response, size_t sequences,
-                           lk_batching *out, lk_error *err) {
-	lk_arena arena = LK_ARENA_INIT;
-	lk_prices prices;
-	lk_sequence *all = LK_ARRAY(&arena, lk_sequence, sequences);
-	lk_status status = all ? lk_engine_prices(engine, &prices, err) : lk_oom(err);
-	for (size_t i = 0; status == LK_OK && i < sequences; i++)
-		all[i] = (lk_sequence){prompt, response, (uint32_t)i};
-	if (status == LK_OK)
-		status =
-			lk_batching_run(engine, &prices, lk_engine_memory_of(engine, prompt + response).tokens,
-		                    all, sequences, sequences, out, err);
-	lk_arena_free(&arena);
-	return status;
+/* Values of the number `experts`, from its upper limit to its lower one, evenly in ln e. */
+static double expert_place(int place) {
+	const lk_fit_number *limit = &lk_engine_number_limits[LK_ENGINE_EXPERTS];
+	double first = 1 / limit->high, last = 1 / limit->low;
+	return 1 / (first * pow(last / first, (double)place / (LK_EXPERT_PLACES - 1)));
 }
 
-lk_status lk_engine_terms_of(const lk_engine *engine, double prompt, double response,
-                             size_t sequences, lk_engine_terms *out, lk_error *err) {
+/* Prices of what runs on the device: at numbers of 1 for each value of `experts`, and with a
+ * shortest kernel of 1 us. */
+struct unit_prices {
+	lk_prices bare[LK_EXPERT_PLACES], floored;
+	double launches;
+};
+
+static lk_status unit_prices_of(const lk_engine *engine, struct unit_prices *out, lk_error *err) {
 	lk_engine alone = *engine;
-	lk_batching bare, floored, issued;
 	alone.numbers = (lk_engine_numbers){.attention = 1, .products = 1};
-	LK_TRY(terms_run(&alone, prompt, response, sequences, &bare, err));
+	for (int i = LK_EXPERT_PLACES - 1; i >= 0; i--) {
+		alone.numbers.experts = expert_place(i);
+		LK_TRY(lk_engine_prices(&alone, &out->bare[i], err));
+	}
 	alone.numbers.floor_us = 1;
-	alone.numbers.sequence_us = 1;
-	LK_TRY(terms_run(&alone, prompt, response, sequences, &floored, err));
-	alone.numbers = (lk_engine_numbers){.attention = 1, .products = 1, .launch_us = 1};
-	LK_TRY(terms_run(&alone, prompt, response, sequences, &issued, err));
-	const double *parts = bare.parts;
-	double host = floored.parts[LK_GENERATION_HOST];
-	*out = (lk_engine_terms){
-		.products_s = parts[LK_GENERATION_PREFILL] + parts[LK_GENERATION_PRODUCTS] +
-	                  parts[LK_GENERATION_HEAD],
-		.attention_s = parts[LK_GENERATION_ATTENTION],
-		.exchange_s = parts[LK_GENERATION_EXCHANGE],
-		.kernels = (floored.seconds - host - bare.seconds) * 1e6,
-		.iterations = bare.iterations,
-		.running = host * 1e6,
-		.launches = issued.parts[LK_GENERATION_HOST] * 1e6,
-	};
+	alone.numbers.launch_us = 1;
+	LK_TRY(lk_engine_prices(&alone, &out->floored, err));
+	out->launches = out->floored.issue_s * 1e6;
+	out->floored.issue_s = 0;
 	return LK_OK;
 }
 
+static lk_engine_iterations span_terms(const struct unit_prices *unit,
+                                       const lk_iteration_span *span) {
+	lk_engine_iterations terms = {
+		.count = span->count,
+		.sequences = span->sequences,
+		.launches = unit->bare[0].eager || span->prompt > 0 ? unit->launches : 0,
+	};
+	lk_iteration_span one = *span;
+	one.count = 1;
+	double least = 0, floored[LK_GENERATION_PARTS] = {0};
+	for (int i = LK_EXPERT_PLACES - 1; i >= 0; i--) {
+		double parts[LK_GENERATION_PARTS] = {0};
+		least = lk_iterations(&unit->bare[i], &one, parts);
+		terms.products_s[i] = parts[LK_GENERATION_PREFILL] + parts[LK_GENERATION_PRODUCTS] +
+		                      parts[LK_GENERATION_HEAD];
+		terms.attention_s = parts[LK_GENERATION_ATTENTION];
+		terms.exchange_s = parts[LK_GENERATION_EXCHANGE];
+	}
+	terms.kernels = (lk_iterations(&unit->floored, &one, floored) - least) * 1e6;
+	return terms;
+}
+
+static double *iterations_value(lk_engine_iterations *iterations, int index) {
+	double *const at[] = {&iterations->attention_s, &iterations->exchange_s, &iterations->kernels,
+	                      &iterations->sequences, &iterations->launches};
+	return index < LK_EXPERT_PLACES ? &iterations->products_s[index] : at[index - LK_EXPERT_PLACES];
+}
+
+enum {
+	ITERATION_VALUES = LK_EXPERT_PLACES + 5
+};
+
+/* Alike enough that host and device weigh the same in both, nearly. */
+static bool iterations_alike(const lk_engine_iterations *a, const lk_engine_iterations *b) {
+	const double apart = 0.1;
+	double device_a = a->products_s[0] + a->attention_s,
+		   device_b = b->products_s[0] + b->attention_s;
+	return (a->launches > 0) == (b->launches > 0) &&
+	       fabs(device_a - device_b) <= apart * fmax(device_a, device_b) &&
+	       fabs(a->sequences - b->sequences) <= apart * fmax(a->sequences, b->sequences);
+}
+
+static void iterations_add(lk_engine_iterations *to, lk_engine_iterations from) {
+	double count = to->count + from.count;
+	for (int i = 0; i < ITERATION_VALUES; i++) {
+		double *value = iterations_value(to, i);
+		*value = (*value * to->count + *iterations_value(&from, i) * from.count) / count;
+	}
+	to->count = count;
+}
+
+static lk_status collect_terms(lk_arena *arena, const struct unit_prices *unit,
+                               const lk_iteration_spans *spans, lk_engine_terms *out,
+                               lk_error *err) {
+	lk_engine_iterations *found = LK_ARRAY(arena, lk_engine_iterations, spans->count);
+	if (!found) return lk_oom(err);
+	*out = (lk_engine_terms){.spans = found, .overlaps = unit->bare[0].overlaps};
+	for (size_t i = 0; i < spans->count; i++) {
+		lk_engine_iterations terms = span_terms(unit, &spans->at[i]);
+		size_t at = 0;
+		while (at < out->count && !iterations_alike(&found[at], &terms)) at++;
+		if (at < out->count) iterations_add(&found[at], terms);
+		else found[out->count++] = terms;
+	}
+	return LK_OK;
+}
+
+lk_status lk_engine_terms_of(lk_arena *arena, const lk_engine *engine, double prompt,
+                             double response, size_t sequences, lk_engine_terms *out,
+                             lk_error *err) {
+	struct unit_prices unit;
+	lk_arena scratch = LK_ARENA_INIT;
+	lk_iteration_spans spans = {0};
+	lk_batching run;
+	lk_sequence *all = LK_ARRAY(&scratch, lk_sequence, sequences);
+	lk_status status = all ? unit_prices_of(engine, &unit, err) : lk_oom(err);
+	for (size_t i = 0; status == LK_OK && i < sequences; i++)
+		all[i] = (lk_sequence){prompt, response, (uint32_t)i};
+	if (status == LK_OK)
+		status = lk_batching_run(engine, &unit.bare[0],
+		                         lk_engine_memory_of(engine, prompt + response).tokens, all,
+		                         sequences, sequences, &spans, &run, err);
+	if (status == LK_OK) status = collect_terms(arena, &unit, &spans, out, err);
+	lk_vec_free(&spans);
+	lk_arena_free(&scratch);
+	return status;
+}
+
+/* Where a value of `experts` lies among the places: the lower of two, and the share of the other.
+ */
+static int find_expert_place(double experts, double *share) {
+	int place = 0;
+	while (place < LK_EXPERT_PLACES - 2 && experts < expert_place(place + 1)) place++;
+	double low = 1 / expert_place(place), high = 1 / expert_place(place + 1);
+	*share = (1 / experts - low) / (high - low);
+	return place;
+}
+
 double lk_engine_seconds(const lk_engine_numbers *numbers, const lk_engine_terms *terms) {
-	return terms->products_s / numbers->products + terms->attention_s / numbers->attention +
-	       terms->exchange_s +
-	       1e-6 * (terms->kernels * numbers->floor_us + terms->iterations * numbers->step_us +
-	               terms->running * numbers->sequence_us + terms->launches * numbers->launch_us);
+	double seconds = 0, share;
+	int place = find_expert_place(numbers->experts, &share);
+	for (size_t i = 0; i < terms->count; i++) {
+		const lk_engine_iterations *each = &terms->spans[i];
+		double products = each->products_s[place] +
+		                  share * (each->products_s[place + 1] - each->products_s[place]);
+		double device = products / numbers->products + each->attention_s / numbers->attention +
+		                each->exchange_s + 1e-6 * each->kernels * numbers->floor_us;
+		double serial = 1e-6 * (numbers->step_us + each->sequences * numbers->sequence_us),
+			   issue = 1e-6 * each->launches * numbers->launch_us;
+		seconds += each->count *
+		           (terms->overlaps ? hypot(device, serial + issue) : serial + fmax(device, issue));
+	}
+	return seconds;
 }
 
 struct engine_rows {
@@ -84,10 +184,24 @@ static double engine_miss(const double *x, void *context) {
 	return used > 0 ? sum / used : 0;
 }
 
+/* Dense networks say nothing of experts: that number stays where its search begins. */
+static bool experts_matter(const struct engine_rows *rows) {
+	for (size_t i = 0; i < rows->count; i++)
+		if (rows->use[i] && rows->terms[i].count > 0 &&
+		    rows->terms[i].spans[0].products_s[LK_EXPERT_PLACES - 1] >
+		        rows->terms[i].spans[0].products_s[0])
+			return true;
+	return false;
+}
+
 void lk_engine_fit(const lk_engine_terms *terms, const double *measured, const bool *use,
                    size_t count, lk_engine_numbers *out) {
 	struct engine_rows rows = {terms, measured, use, count};
+	lk_fit_number limits[LK_ENGINE_NUMBERS];
 	double x[LK_ENGINE_NUMBERS];
-	lk_fit_simplex(lk_engine_number_limits, LK_ENGINE_NUMBERS, 4000, engine_miss, &rows, x, NULL);
+	for (int i = 0; i < LK_ENGINE_NUMBERS; i++) limits[i] = lk_engine_number_limits[i];
+	lk_fit_number *experts = &limits[LK_ENGINE_EXPERTS];
+	if (!experts_matter(&rows)) experts->low = experts->high = experts->start;
+	lk_fit_simplex(limits, LK_ENGINE_NUMBERS, 4000, engine_miss, &rows, x, NULL);
 	*out = numbers_of(x);
 }

@@ -324,20 +324,35 @@ bool lk_slowdown_spreads(lk_arena *arena, const lk_slowdown_table *table, const 
 double lk_slowdown_median(lk_arena *arena, const lk_slowdown_table *table, const double *strength);
 
 /* ---- engine_fit: the numbers of inference engines from measured generation. What an engine does
- * one after another does not depend on how long it takes, so that the time of given sequences is
- * linear in the inverse or the value of each number. */
+ * one after another does not depend on how long it takes, so that device and host time of each
+ * iteration are linear in the inverse or the value of each number but that of experts, whose
+ * products are bound by memory or by arithmetic. */
+
+enum {
+	LK_EXPERT_PLACES = 6
+};
+
+/* Iterations that are nearly alike, per iteration. */
+typedef struct lk_engine_iterations {
+	double count;
+	double products_s[LK_EXPERT_PLACES]; /* by the share that experts reach (engine_fit.c) */
+	double attention_s;                  /* at a number of 1 */
+	double exchange_s;
+	double kernels;   /* that take the floor */
+	double sequences; /* that decode */
+	double launches;  /* that no CUDA graph holds */
+} lk_engine_iterations;
 
 typedef struct lk_engine_terms {
-	double products_s, attention_s; /* at numbers of 1 */
-	double exchange_s;
-	double kernels;             /* that take the floor */
-	double iterations, running; /* of the engine; of its sequences, added up */
-	double launches;            /* that no CUDA graph holds */
+	const lk_engine_iterations *spans;
+	size_t count;
+	bool overlaps; /* the software's */
 } lk_engine_terms;
 
 /* Of `sequences` equal ones on the engine, whose own numbers are not looked at. */
-lk_status lk_engine_terms_of(const lk_engine *engine, double prompt, double response,
-                             size_t sequences, lk_engine_terms *out, lk_error *err);
+lk_status lk_engine_terms_of(lk_arena *arena, const lk_engine *engine, double prompt,
+                             double response, size_t sequences, lk_engine_terms *out,
+                             lk_error *err);
 double lk_engine_seconds(const lk_engine_numbers *numbers, const lk_engine_terms *terms);
 
 /* The numbers that make the mean of |ln(predicted / measured)| least over the rows with use[i]. */

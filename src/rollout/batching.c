@@ -51,6 +51,7 @@ struct batch {
 	LK_VEC(uint32_t) waiting; /* that made room; the last goes first */
 	LK_VEC(uint32_t) order;   /* admitted, in order; some have ended since */
 	LK_VEC(uint32_t) joining; /* whose prompt is computed in this iteration */
+	lk_iteration_spans *spans;
 	lk_batching *out;
 };
 
@@ -201,12 +202,17 @@ static lk_status join_prompts(struct batch *batch, lk_error *err) {
 	return LK_OK;
 }
 
-static void batch_run(struct batch *batch, double prompt, double pairs, double count) {
+static lk_status batch_run(struct batch *batch, double prompt, double pairs, double count,
+                           lk_error *err) {
 	lk_batching *out = batch->out;
 	double step = batch->running * batch->prices->taken;
-	double seconds =
-		lk_iterations(batch->prices, batch->running, batch->context + step * (count - 1) / 2,
-	                  prompt, pairs, count, out->parts);
+	const lk_iteration_span span = {batch->running, batch->context + step * (count - 1) / 2, prompt,
+	                                pairs, count};
+	double seconds = lk_iterations(batch->prices, &span, out->parts);
+	if (batch->spans) {
+		if (!lk_push(batch->spans)) return lk_oom(err);
+		*lk_last(batch->spans) = span;
+	}
 	batch->clock += count * batch->prices->taken;
 	batch->context += count * step;
 	batch->used += count * batch_growth(batch);
@@ -217,6 +223,7 @@ static void batch_run(struct batch *batch, double prompt, double pairs, double c
 	out->most_tokens = fmax(out->most_tokens, batch->used);
 	if (2 * batch->running >= out->most) batch->last_half = out->seconds;
 	out->events++;
+	return LK_OK;
 }
 
 static void end_sequences(struct batch *batch) {
@@ -269,11 +276,11 @@ static lk_status batch_step(struct batch *batch, lk_error *err) {
 	if (batch->used + batch_growth(batch) > batch->cache) return make_room(batch, err);
 	LK_TRY(gather_prompts(batch, &prompt, &pairs, err));
 	if (prompt > 0) {
-		batch_run(batch, prompt, pairs, 1);
+		LK_TRY(batch_run(batch, prompt, pairs, 1, err));
 		LK_TRY(join_prompts(batch, err));
 	} else {
 		if (batch->running == 0) return fail_of_room(batch, batch_front(batch), err);
-		batch_run(batch, 0, 0, iterations_ahead(batch));
+		LK_TRY(batch_run(batch, 0, 0, iterations_ahead(batch), err));
 	}
 	end_sequences(batch);
 	return LK_OK;
@@ -295,7 +302,7 @@ static bool batch_make(struct batch *batch, size_t groups, lk_arena *arena) {
 
 lk_status lk_batching_run(const lk_engine *engine, const lk_prices *prices, double cache_tokens,
                           const lk_sequence *sequences, size_t count, size_t groups,
-                          lk_batching *out, lk_error *err) {
+                          lk_iteration_spans *spans, lk_batching *out, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	struct batch batch = {.engine = engine,
 	                      .prices = prices,
@@ -303,6 +310,7 @@ lk_status lk_batching_run(const lk_engine *engine, const lk_prices *prices, doub
 	                      .count = count,
 	                      .partial = -1,
 	                      .cache = cache_tokens,
+	                      .spans = spans,
 	                      .out = out};
 	*out = (lk_batching){0};
 	lk_status status = batch_make(&batch, groups, &arena) ? LK_OK : lk_oom(err);

@@ -22,10 +22,10 @@
  * "tensorrt-engine" is TensorRT-LLM before 1.0, which ran compiled engines from C++. vLLM and
  * SGLang run PyTorch modules from a scheduler in Python, as TensorRT-LLM does since 1.0. */
 static const lk_engine_software software[] = {
-	{"vllm", "tensorrt-llm", false, 1024, 8192, 0.9},
-	{"sglang", "tensorrt-llm", false, 1024, 8192, 0.88},
-	{"tensorrt-llm", "", true, 2048, 8192, 0.9},
-	{"tensorrt-engine", "", true, 2048, 8192, 0.9},
+	{"vllm", "tensorrt-llm", false, false, 1024, 8192, 0.9, false},
+	{"sglang", "tensorrt-llm", false, true, 1024, 8192, 0.88, false},
+	{"tensorrt-llm", "", true, true, 2048, 8192, 0.9, true},
+	{"tensorrt-engine", "", true, false, 2048, 8192, 0.9, true},
 };
 enum {
 	SOFTWARE = sizeof software / sizeof *software
@@ -43,14 +43,15 @@ const lk_engine_software *lk_engine_software_find(const char *name) {
 
 const lk_fit_number lk_engine_number_limits[LK_ENGINE_NUMBERS] = {
 	{"attention", 0.7, 0.1, 1, true},   {"products", 0.9, 0.1, 1.2, true},
-	{"floor_us", 2.5, 0.5, 20, true},   {"step_us", 1000, 50, 30000, true},
-	{"sequence_us", 5, 0.1, 200, true}, {"launch_us", 2, 0.01, 60, true},
+	{"experts", 0.35, 0.1, 1.2, true},  {"floor_us", 2.5, 0.5, 20, true},
+	{"step_us", 1000, 50, 30000, true}, {"sequence_us", 5, 0.1, 200, true},
+	{"launch_us", 10, 0.1, 150, true},
 };
 
 double *lk_engine_number(lk_engine_numbers *numbers, int index) {
-	double *const at[LK_ENGINE_NUMBERS] = {&numbers->attention,   &numbers->products,
-	                                       &numbers->floor_us,    &numbers->step_us,
-	                                       &numbers->sequence_us, &numbers->launch_us};
+	double *const at[LK_ENGINE_NUMBERS] = {
+		&numbers->attention, &numbers->products,    &numbers->experts,  &numbers->floor_us,
+		&numbers->step_us,   &numbers->sequence_us, &numbers->launch_us};
 	return at[index];
 }
 
@@ -72,6 +73,9 @@ lk_engine_numbers lk_engine_numbers_of(const lk_engine_software *of) {
 
 /* CUDA context and libraries 0.8 GiB as in memory_use.c; CUDA graphs 0.5 GiB, assumed. */
 static const double context_bytes = 1.3 * 0x1p30;
+
+/* 4 bits and a scale of 8 bits for 32 numbers (OCP Microscaling Formats 1.0). */
+const double lk_engine_mxfp4_bytes = 0.5 + 1 / 32.0;
 
 double lk_engine_kv_heads(const lk_engine *engine) {
 	if (engine->attention_dp) return engine->model->kv_heads;
@@ -112,8 +116,10 @@ static double engine_weights(const lk_engine *engine) {
 	}
 	double ends = lk_model_embedding_params(model) +
 	              fmax(lk_model_head_params(model), (double)model->vocab * model->hidden);
-	return (attention / (engine->attention_dp ? 1 : engine->tp) + (rest + experts) / engine->tp) *
-	           width / engine->pp +
+	double kept = engine->mxfp4_experts ? lk_engine_mxfp4_bytes : width;
+	return ((attention / (engine->attention_dp ? 1 : engine->tp) + rest / engine->tp) * width +
+	        experts / engine->tp * kept) /
+	           engine->pp +
 	       ends * 2 / engine->tp;
 }
 
@@ -123,13 +129,17 @@ lk_engine_memory lk_engine_memory_of(const lk_engine *engine, double length) {
 	lk_engine_memory memory = {.weights = engine_weights(engine),
 	                           .workspace = engine_workspace(engine),
 	                           .context = context_bytes,
-	                           .usable = device->memory_bytes * engine->memory_share};
+	                           .usable = device->memory_bytes};
+	double held = memory.weights + memory.workspace + memory.context;
+	memory.usable = engine->software->share_of_free
+	                    ? held + fmax(0, device->memory_bytes - held) * engine->memory_share
+	                    : device->memory_bytes * engine->memory_share;
 	for (int i = 0; i < model->layers; i++) {
 		double window = lk_model_window(model, i);
 		memory.token += lk_engine_token_bytes(engine) / engine->pp *
 		                (window > 0 && window < length ? window / length : 1);
 	}
-	memory.cache = memory.usable - memory.weights - memory.workspace - memory.context;
+	memory.cache = memory.usable - held;
 	memory.tokens = fmax(0, memory.cache / memory.token) * (engine->attention_dp ? engine->tp : 1);
 	return memory;
 }

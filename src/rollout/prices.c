@@ -36,31 +36,41 @@ struct pricing {
 	const lk_engine *engine;
 	const lk_device *device;
 	lk_gemm_numbers gemm, wide; /* of the layers' format; of 16 bits */
-	double stream;              /* bytes/s of passes over activations */
+	lk_gemm_numbers expert;     /* of what experts are multiplied in */
+	lk_dtype expert_dtype;
+	double stream; /* bytes/s of passes over activations */
 	double floor_s;
 	lk_group_shape group; /* GPUs that split a layer */
 	double launches;      /* of an iteration, counted while it is priced */
 };
 
+/* `share`: of the tensor cores' rate; bytes move as in other products. */
 static lk_gemm_numbers gemm_numbers(const lk_engine *engine, const lk_device *device,
-                                    lk_dtype dtype) {
+                                    lk_dtype dtype, double share) {
 	lk_gemm_numbers numbers;
 	double sustained = lk_sustained_flops(device, dtype) / lk_peak_flops(device, dtype);
 	lk_gemm_numbers_of(device, dtype, &numbers);
-	numbers.efficiency = fmin(numbers.efficiency, sustained) * engine->numbers.products;
+	numbers.efficiency = fmin(numbers.efficiency, sustained) * engine->numbers.products * share;
 	numbers.memory = fmin(numbers.memory, 0.95) * engine->numbers.products;
 	numbers.floor_s = engine->numbers.floor_us * 1e-6;
 	return numbers;
 }
 
-static double price_product(struct pricing *pricing, const lk_gemm_numbers *numbers, lk_dtype dtype,
-                            double batch, double m, double n, double k) {
+/* `weight`: bytes of a number of the n x k matrix, which may be kept narrower than it is
+ * multiplied. */
+static double price_kept_product(struct pricing *pricing, const lk_gemm_numbers *numbers,
+                                 lk_dtype dtype, double weight, double batch, double m, double n,
+                                 double k) {
 	if (!(m > 0 && n > 0 && k > 0)) return 0;
 	const lk_gemm_shape shape = {dtype, batch, fmax(1, m), n, k};
-	double width = lk_dtype_bytes(dtype),
-		   bytes = batch * (n * k * width + m * k * width + m * n * 2);
+	double bytes = batch * (n * k * weight + m * k * lk_dtype_bytes(dtype) + m * n * 2);
 	pricing->launches++;
 	return lk_gemm_formula(numbers, pricing->device, &shape, bytes, NULL);
+}
+
+static double price_product(struct pricing *pricing, const lk_gemm_numbers *numbers, lk_dtype dtype,
+                            double batch, double m, double n, double k) {
+	return price_kept_product(pricing, numbers, dtype, lk_dtype_bytes(dtype), batch, m, n, k);
 }
 
 /* A product inside of a layer. */
@@ -124,13 +134,15 @@ static double price_experts(struct pricing *pricing, double rows) {
 	if (model->topk >= model->experts) touched = local;
 	touched = fmin(local, fmax(touched, fmin(1, local)));
 	double routed = rows * model->topk / engine->ep, each = routed / touched;
+	double kept = engine->mxfp4_experts ? lk_engine_mxfp4_bytes : lk_dtype_bytes(engine->dtype);
 	double seconds = price_product(pricing, &pricing->wide, LK_BF16, 1, rows, model->experts, h);
 	seconds += price_pass(pricing, rows * model->experts * 6); /* choice of experts */
 	seconds += price_pass(pricing, routed * h * 4);            /* to their experts */
-	seconds += price_product(pricing, &pricing->gemm, engine->dtype, touched, each,
-	                         inner * (model->gated ? 2 : 1), h);
+	seconds += price_kept_product(pricing, &pricing->expert, pricing->expert_dtype, kept, touched,
+	                              each, inner * (model->gated ? 2 : 1), h);
 	seconds += price_pass(pricing, routed * inner * 6);
-	seconds += price_product(pricing, &pricing->gemm, engine->dtype, touched, each, h, inner);
+	seconds += price_kept_product(pricing, &pricing->expert, pricing->expert_dtype, kept, touched,
+	                              each, h, inner);
 	seconds += price_pass(pricing, routed * h * 2 + rows * h * 4); /* and back */
 	if (model->shared_ffn > 0)
 		seconds += price_gated(pricing, rows, (double)model->shared_ffn / engine->tp);
@@ -206,9 +218,16 @@ static void price_layers(struct pricing *pricing, double rows, double *products,
 		                                             .seconds;
 }
 
+/* GPUs that attend to sequences of their own keep the whole head and sample for themselves. */
 static double price_head(struct pricing *pricing, double rows) {
 	const lk_engine *engine = pricing->engine;
 	double vocab = engine->model->vocab;
+	if (engine->attention_dp) {
+		rows = fmax(1, rows / engine->tp);
+		return price_product(pricing, &pricing->wide, LK_BF16, 1, rows, vocab,
+		                     engine->model->hidden) +
+		       3 * price_pass(pricing, rows * vocab * 4);
+	}
 	double seconds = price_product(pricing, &pricing->wide, LK_BF16, 1, rows, vocab / engine->tp,
 	                               engine->model->hidden);
 	if (engine->tp > 1) seconds += price_collective(pricing, LK_COLL_ALLGATHER, rows * vocab * 2);
@@ -249,17 +268,22 @@ static double price_cached(const struct pricing *pricing) {
 static double price_pair(const struct pricing *pricing) {
 	const lk_engine *engine = pricing->engine;
 	const lk_model *model = engine->model;
-	double width = model->attention == LK_ATTN_MLA
-	                   ? (double)model->qk_nope + model->qk_rope + model->v_dim
-	                   : 2.0 * model->head_dim;
-	double rate = 0;
+	const lk_device *device = pricing->device;
+	double head = model->attention == LK_ATTN_MLA
+	                  ? ((double)model->qk_nope + model->qk_rope + model->v_dim) / 2
+	                  : model->head_dim;
+	lk_attention_kernel best = LK_ATTENTION_FA2;
 	for (int kernel = 0; kernel < LK_ATTENTIONS; kernel++)
-		rate =
-			fmax(rate,
-		         lk_published_attention(pricing->device, (lk_attention_kernel)kernel, false).flops);
+		if (lk_published_attention(device, (lk_attention_kernel)kernel, false).flops >
+		    lk_published_attention(device, best, false).flops)
+			best = (lk_attention_kernel)kernel;
+	double rate = lk_published_attention(device, best, false).flops, wider = 1;
 	if (engine->kv_dtype >= LK_FP8) /* queries, keys and values are multiplied in 8 bits too */
-		rate *= lk_peak_flops(pricing->device, LK_FP8) / lk_peak_flops(pricing->device, LK_BF16);
-	return 2 * width * model->heads / engine->tp / (rate * engine->numbers.products) / engine->pp;
+		wider = lk_peak_flops(device, LK_FP8) / lk_peak_flops(device, LK_BF16);
+	/* the published rate is of heads of 128; a pair's exponential takes as long as `c` of them */
+	double c = lk_attention_exponential(device, best);
+	double seconds = 4 * 128 / rate * (head / wider + c) / (128 + c);
+	return seconds * model->heads / engine->tp / engine->numbers.products / engine->pp;
 }
 
 static void fill_attention(const struct pricing *pricing, lk_prices *out) {
@@ -311,15 +335,25 @@ static lk_status check_engine(const lk_engine *engine, lk_error *err) {
 	return LK_OK;
 }
 
+/* Where tensor cores multiply 4 bits, MXFP4 experts meet rows in MXFP8; elsewhere a kernel widens
+ * them to the format of the rest (TensorRT-LLM's CUTLASS and TRITON backends of experts). */
+static lk_dtype experts_multiplied_in(const lk_engine *engine, const lk_device *device) {
+	if (!engine->mxfp4_experts) return engine->dtype;
+	return device->peak_flops[LK_NVFP4] > 0 ? LK_MXFP8 : engine->dtype;
+}
+
 lk_status lk_engine_prices(const lk_engine *engine, lk_prices *out, lk_error *err) {
 	LK_TRY(check_engine(engine, err));
 	const lk_node *node = &engine->cluster->node[0];
 	int in_node = engine->tp < node->gpus ? engine->tp : node->gpus;
+	lk_dtype expert = experts_multiplied_in(engine, node->device);
 	struct pricing pricing = {
 		.engine = engine,
 		.device = node->device,
-		.gemm = gemm_numbers(engine, node->device, engine->dtype),
-		.wide = gemm_numbers(engine, node->device, LK_BF16),
+		.gemm = gemm_numbers(engine, node->device, engine->dtype, 1),
+		.wide = gemm_numbers(engine, node->device, LK_BF16, 1),
+		.expert = gemm_numbers(engine, node->device, expert, engine->numbers.experts),
+		.expert_dtype = expert,
 		.stream = node->device->memory_rate * 0.7 * engine->numbers.products,
 		.floor_s = engine->numbers.floor_us * 1e-6,
 		.group = {.node = node,
@@ -340,12 +374,15 @@ lk_status lk_engine_prices(const lk_engine *engine, lk_prices *out, lk_error *er
 	fill_tables(&pricing, out);
 	out->issue_s = pricing.launches * engine->numbers.launch_us * 1e-6;
 	out->eager = engine->eager;
+	out->overlaps = engine->software->overlaps;
 	fill_attention(&pricing, out);
 	return LK_OK;
 }
 
-double lk_iterations(const lk_prices *prices, double sequences, double context, double prompt,
-                     double pairs, double count, double parts[LK_GENERATION_PARTS]) {
+double lk_iterations(const lk_prices *prices, const lk_iteration_span *span,
+                     double parts[LK_GENERATION_PARTS]) {
+	double sequences = span->sequences, context = span->context, prompt = span->prompt,
+		   count = span->count;
 	LK_ASSERT(sequences >= 0 && prompt >= 0 && count >= 0);
 	double rows = sequences * prices->rows, mean = sequences > 0 ? context / sequences : 0;
 	double draft = 1 + prices->draft_s; /* a guess is a layer and the head, once for each token */
@@ -362,11 +399,15 @@ double lk_iterations(const lk_prices *prices, double sequences, double context, 
 		          table_at(prices->exchange_s, rows) + prices->attention_floor_s +
 		          table_at(prices->head_s, 1);
 		for (int i = 0; i < prices->windows; i++)
-			prefill += prices->pair_s[i] * fmin(pairs, prompt * prices->window[i]);
+			prefill += prices->pair_s[i] * fmin(span->pairs, prompt * prices->window[i]);
 	}
 	double device = products + exchange + head + attention + prefill;
-	double host = prices->step_s + prices->sequence_s * sequences +
-	              (prices->eager || prompt > 0 ? prices->issue_s : 0);
+	/* launches run ahead of the device. Where all of the host does, the two hide each other in
+	 * part: sqrt(device^2 + host^2), the longer one when they differ much. */
+	double issue = prices->eager || prompt > 0 ? prices->issue_s : 0,
+		   serial = prices->step_s + prices->sequence_s * sequences;
+	double host = prices->overlaps ? hypot(device, serial + issue) - device
+	                               : serial + fmax(0, issue - device);
 	const double each[LK_GENERATION_PARTS] = {prefill, products, attention, exchange, head, host};
 	for (int i = 0; i < LK_GENERATION_PARTS; i++) parts[i] += each[i] * count;
 	return (device + host) * count;

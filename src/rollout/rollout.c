@@ -37,7 +37,8 @@ lk_status lk_rollout_run(const lk_engine *engine, int engines, double cache_toke
 		lk_batching own;
 		size_t groups, held = deal(sequences, count, engines, i, dealt, &groups);
 		if (held == 0) break;
-		status = lk_batching_run(engine, &prices, cache_tokens, dealt, held, groups, &own, err);
+		status =
+			lk_batching_run(engine, &prices, cache_tokens, dealt, held, groups, NULL, &own, err);
 		sum += own.seconds;
 		out->preempted += own.preempted;
 		out->events += own.events;

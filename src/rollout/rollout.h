@@ -7,6 +7,7 @@
 #define LK_ROLLOUT_ROLLOUT_H
 
 #include "base/arena.h"
+#include "base/vec.h"
 #include "cost/collective/collective.h"
 #include "hw/hw.h"
 #include "model/network/model.h"
@@ -43,6 +44,7 @@ lk_status lk_lengths_read(const char *path, size_t count, double *out, lk_error 
 typedef struct lk_engine_numbers {
 	double attention;   /* share of memory bandwidth that attention over the cache reaches */
 	double products;    /* factor on the rates of products and of other kernels */
+	double experts;     /* more of it for experts, many small products in a kernel */
 	double floor_us;    /* shortest kernel inside a CUDA graph */
 	double step_us;     /* host time of an iteration that no kernel overlaps */
 	double sequence_us; /* more of it for each running sequence */
@@ -50,7 +52,8 @@ typedef struct lk_engine_numbers {
 } lk_engine_numbers;
 
 enum {
-	LK_ENGINE_NUMBERS = 6
+	LK_ENGINE_EXPERTS = 2, /* among them */
+	LK_ENGINE_NUMBERS = 7
 };
 /* Names, start and limits of the numbers, in the order of the struct. */
 extern const lk_fit_number lk_engine_number_limits[LK_ENGINE_NUMBERS];
@@ -61,9 +64,11 @@ typedef struct lk_engine_software {
 	const char *name;    /* "vllm" */
 	const char *alike;   /* whose numbers hold where it was not measured; "" none */
 	bool reserves;       /* a sequence starts when its longest possible end has room */
+	bool overlaps;       /* the host prepares the next iteration while the device computes */
 	int sequences;       /* most sequences of a batch where nothing is said */
 	int tokens;          /* tokens of an iteration where nothing is said */
 	double memory_share; /* of the device's memory */
+	bool share_of_free;  /* the share is of what weights and workspace leave */
 } lk_engine_software;
 
 /* Known software by name; NULL: unknown. The i-th; NULL after the last. */
@@ -82,6 +87,7 @@ typedef struct lk_engine {
 	bool attention_dp; /* the tp GPUs attend to sequences of their own; else to heads */
 	lk_dtype dtype;    /* of weights and products inside of layers; embedding and head: 16 bits */
 	lk_dtype kv_dtype;
+	bool mxfp4_experts;  /* experts are kept in 4 bits, whatever `dtype` the rest is in */
 	bool eager;          /* kernels are issued one by one, not replayed from CUDA graphs */
 	double memory_share; /* of the device's memory that the engine may use */
 	/* with attention_dp of each of its GPUs, else of the engine: */
@@ -120,6 +126,7 @@ typedef struct lk_prices {
 	double step_s, sequence_s;          /* host */
 	double issue_s;                     /* host: launches of an iteration that is not replayed */
 	bool eager;                         /* none is */
+	bool overlaps;                      /* host and device hide each other in part */
 	double taken;                       /* tokens that a sequence gains in an iteration */
 	double rows;                        /* rows of a sequence in an iteration */
 	double draft_s;                     /* share of an iteration's layers that guessing adds */
@@ -141,13 +148,18 @@ typedef enum lk_generation_part {
 extern const char *const lk_generation_part_keys[LK_GENERATION_PARTS];
 extern const char *const lk_generation_part_labels[LK_GENERATION_PARTS];
 
-/* Adds `count` equal iterations to `parts`: `sequences` of them decode, with `context` cached
- * tokens in all, while a chunk of `prompt` tokens with `pairs` pairs is computed. Returns the
- * seconds. */
-double lk_iterations(const lk_prices *prices, double sequences, double context, double prompt,
-                     double pairs, double count, double parts[LK_GENERATION_PARTS]);
-
 /* ---- batching: one engine works off its sequences. */
+
+/* Equal iterations one after another: `sequences` decode with `context` cached tokens in all, while
+ * a chunk of `prompt` tokens with `pairs` pairs of query and key is computed. */
+typedef struct lk_iteration_span {
+	double sequences, context, prompt, pairs, count;
+} lk_iteration_span;
+typedef LK_VEC(lk_iteration_span) lk_iteration_spans;
+
+/* Adds the iterations to `parts`. Returns their seconds. */
+double lk_iterations(const lk_prices *prices, const lk_iteration_span *span,
+                     double parts[LK_GENERATION_PARTS]);
 
 typedef struct lk_sequence {
 	double prompt, response; /* tokens */
@@ -167,10 +179,11 @@ typedef struct lk_batching {
 } lk_batching;
 
 /* All sequences wait at the start, in this order; groups count from 0 to `groups` - 1.
- * LK_ERR_INPUT: a sequence that does not fit into the cache alone; LK_ERR_MEMORY. */
+ * `spans` gets what ran, in order; NULL: not wanted. LK_ERR_INPUT: a sequence that does not fit
+ * into the cache alone; LK_ERR_MEMORY. */
 lk_status lk_batching_run(const lk_engine *engine, const lk_prices *prices, double cache_tokens,
                           const lk_sequence *sequences, size_t count, size_t groups,
-                          lk_batching *out, lk_error *err);
+                          lk_iteration_spans *spans, lk_batching *out, lk_error *err);
 
 /* ---- rollout: all engines. */
 

@@ -8,4 +8,7 @@
 double lk_engine_kv_heads(const lk_engine *engine);
 double lk_engine_token_bytes(const lk_engine *engine);
 
+/* Bytes of a number in MXFP4. */
+extern const double lk_engine_mxfp4_bytes;
+
 #endif

@@ -80,6 +80,23 @@ static void inference_take_software(const char *text, lk_inference_run *run) {
 	run->engine.memory_share = run->engine.software->memory_share;
 }
 
+/* What TensorRT-LLM's benchmark chooses for the lengths of its requests: sequences of a batch that
+ * the cache has room for, and tokens of an iteration so that prompts keep pace with what is
+ * generated (tensorrt_llm/bench/build/tuning.py; with the room that is found here). The tables give
+ * 0.95 of the free memory to the cache. */
+static void inference_take_tuning(lk_inference_run *run) {
+	lk_engine *engine = &run->engine;
+	double length = run->prompt + run->response;
+	engine->memory_share = 0.95;
+	double room = lk_engine_memory_of(engine, length).tokens / length;
+	double sequences = fmin(4096, room) / engine->pp,
+		   tokens = fmin(32768, sequences * (1 + run->prompt / run->response));
+	double step = sequences < 256 ? 32 : sequences < 1024 ? 128 : 256;
+	engine->sequences = (int)fmax(64, step * ceil(sequences / step));
+	step = tokens < 4096 ? 256 : tokens < 8192 ? 512 : 1024;
+	engine->tokens = (int)fmax(fmax(2048, run->prompt), step * ceil(tokens / step));
+}
+
 /* Networks without a preset: dense decoders, from their shape. */
 static lk_status inference_take_model(const lk_csv *csv, const int *at, lk_model *model,
                                       lk_inference_run *run) {
@@ -133,7 +150,9 @@ static void inference_take_layout(const lk_csv *csv, const int *at, int gpus,
 	engine->tp = gpus / engine->pp > 0 ? gpus / engine->pp : 1;
 	engine->attention_dp =
 		engine->tp > 1 && (strncmp(dp, "on", 2) == 0 || number_or(csv, at[ATTENTION_DP], 1) > 1);
-	engine->ep = (int)fmax(1, number_or(csv, at[EP], 1));
+	engine->ep = (int)number_or(csv, at[EP], 0);
+	if (engine->ep < 1)
+		engine->ep = engine->attention_dp && run->engine.model->experts > 0 ? engine->tp : 1;
 	if (gpus % engine->pp != 0 || engine->tp % engine->ep != 0)
 		run->why_not = "the layout does not divide its GPUs";
 }
@@ -148,6 +167,18 @@ static void inference_take_time(const lk_csv *csv, const int *at, lk_inference_r
 	if (!(run->seconds > 0) || requests < 1 || run->prompt < 1 || run->response < 1 ||
 	    requests > 1e6)
 		run->why_not = "neither a rate nor a first token is stated";
+}
+
+/* Networks whose experts are published in MXFP4 keep all else in 16 bits, whatever a table says of
+ * them (openai/gpt-oss, README); the cache is in 8 bits on devices that multiply 4 bits, else in 16
+ * (TensorRT-LLM, docs/source/developer-guide/perf-overview.md, options of GPT-OSS). */
+static void inference_take_mxfp4(lk_inference_run *run) {
+	lk_engine *engine = &run->engine;
+	bool multiplies = engine->cluster->node[0].device->peak_flops[LK_NVFP4] > 0;
+	if (strcmp(engine->model->family, "gpt_oss") != 0) return;
+	engine->mxfp4_experts = true;
+	engine->dtype = LK_BF16;
+	engine->kv_dtype = multiplies ? LK_FP8 : LK_BF16;
 }
 
 static lk_status inference_read_row(void *context, const lk_csv *csv, const int *at,
@@ -172,15 +203,20 @@ static lk_status inference_read_row(void *context, const lk_csv *csv, const int 
 	run->suspect = *lk_csv_field(csv, at[SUSPECT]) != '\0';
 	run->prompt = number_or(csv, at[PROMPT], 0);
 	run->response = number_or(csv, at[RESPONSE], 0);
-	inference_take_layout(csv, at, (int)gpus, run);
 	LK_TRY(inference_take_cluster(arena, run->gpu, (int)gpus, cluster, run, err));
 	LK_TRY(inference_take_model(csv, at, model, run));
+	inference_take_layout(csv, at, (int)gpus, run);
 	inference_take_software(run->software, run);
 	inference_take_time(csv, at, run);
 	if (!inference_dtype(run->precision, &run->engine.dtype))
 		run->why_not = "the precision is not stated";
 	run->engine.kv_dtype = run->engine.dtype >= LK_FP8 ? LK_FP8 : LK_BF16;
 	inference_dtype(lk_csv_field(csv, at[KV_PRECISION]), &run->engine.kv_dtype);
+	if (run->why_not) return LK_OK;
+	inference_take_mxfp4(run);
+	if (!(number_or(csv, at[BATCH], 0) > 0) &&
+	    strcmp(run->engine.software->name, "tensorrt-llm") == 0)
+		inference_take_tuning(run);
 	return LK_OK;
 }
 

@@ -35,8 +35,9 @@ static lk_status inference_fill_row(struct inference *inference, size_t i, lk_er
 	row->reason = run->why_not;
 	inference->out->scores[i].suspect = run->suspect;
 	if (row->reason) return LK_OK;
-	lk_status status = lk_engine_terms_of(&run->engine, run->prompt, run->response, run->sequences,
-	                                      &inference->terms[i], &why);
+	lk_status status =
+		lk_engine_terms_of(inference->arena, &run->engine, run->prompt, run->response,
+	                       run->sequences, &inference->terms[i], &why);
 	if (status == LK_OK) return LK_OK;
 	if (status == LK_ERR_MEMORY) return lk_oom(err);
 	row->reason = lk_arena_printf(inference->arena, "%s: %s", why.where, why.what);

@@ -68,7 +68,7 @@ static lk_batching run_one(struct bench *bench, double cache, size_t count) {
 	lk_batching out;
 	lk_error err;
 	if (lk_batching_run(&bench->engine, &bench->prices, cache, bench->sequences, count, SEQUENCES,
-	                    &out, &err) != LK_OK)
+	                    NULL, &out, &err) != LK_OK)
 		fail_msg("%s: %s", err.where, err.what);
 	return out;
 }
@@ -173,7 +173,7 @@ static double count_tokens(struct bench *bench, size_t count) {
 		prompts += bench->sequences[i].prompt;
 		pairs += bench->sequences[i].prompt * bench->sequences[i].prompt / 2;
 	}
-	seconds = lk_iterations(&bench->prices, 0, 0, prompts, pairs, 1, parts);
+	seconds = lk_iterations(&bench->prices, &(lk_iteration_span){0, 0, prompts, pairs, 1}, parts);
 	for (double token = 1;; token++) {
 		double running = 0, context = 0;
 		for (size_t i = 0; i < count; i++)
@@ -182,7 +182,8 @@ static double count_tokens(struct bench *bench, size_t count) {
 				context += bench->sequences[i].prompt + token;
 			}
 		if (running == 0) return seconds;
-		seconds += lk_iterations(&bench->prices, running, context, 0, 0, 1, parts);
+		seconds +=
+			lk_iterations(&bench->prices, &(lk_iteration_span){running, context, 0, 0, 1}, parts);
 	}
 }
 
@@ -219,7 +220,7 @@ static void the_longest_sequence_bounds(void **state) {
 			lk_batching alone;
 			lk_error err;
 			assert_int_equal(
-				lk_batching_run(&bench.engine, &bench.prices, 1e9, &one, 1, 1, &alone, &err),
+				lk_batching_run(&bench.engine, &bench.prices, 1e9, &one, 1, 1, NULL, &alone, &err),
 				LK_OK);
 			sum += alone.seconds;
 			longest = fmax(longest, alone.seconds);
@@ -253,7 +254,7 @@ static void little_room(void **state) {
 	lk_batching out;
 	lk_error err;
 	assert_int_equal(lk_batching_run(&bench.engine, &bench.prices, 300, bench.sequences, SEQUENCES,
-	                                 SEQUENCES, &out, &err),
+	                                 SEQUENCES, NULL, &out, &err),
 	                 LK_ERR_INPUT);
 	lk_arena_free(&bench.arena);
 }
@@ -293,7 +294,8 @@ static void prices_never_fall(void **state) {
 		double before = 0;
 		for (double rows = 1; rows < 8000; rows *= 1.1) {
 			double parts[LK_GENERATION_PARTS] = {0};
-			double seconds = lk_iterations(&bench.prices, rows, rows * 1000, 0, 0, 1, parts);
+			double seconds = lk_iterations(&bench.prices,
+			                               &(lk_iteration_span){rows, rows * 1000, 0, 0, 1}, parts);
 			assert_true(seconds >= before && isfinite(seconds));
 			before = seconds;
 		}
@@ -309,7 +311,7 @@ static void bounds_of_an_iteration(void **state) {
 	bench = bench_of("llama3.1-8b", "h100-sxm", 1);
 	bench_ready(&bench);
 	double parts[LK_GENERATION_PARTS] = {0};
-	double plain = lk_iterations(&bench.prices, 1, 1000, 0, 0, 1, parts);
+	double plain = lk_iterations(&bench.prices, &(lk_iteration_span){1, 1000, 0, 0, 1}, parts);
 	assert_true(plain > 7.5e9 * 2 / bench.cluster.node[0].device->memory_rate && plain < 0.02);
 	bench_draw(&bench, LK_LENGTHS_FIXED, 500, 100, 1);
 	double without = run_one(&bench, 1e9, 16).seconds;

@@ -119,6 +119,7 @@ static const struct limit {
 	{"rates", NULL, "clock_mhz", 1, 1e5},
 	{"generation", NULL, "attention", 1e-2, 2},
 	{"generation", NULL, "products", 1e-2, 2},
+	{"generation", NULL, "experts", 1e-3, 2},
 	{"generation", NULL, "floor_us", 0, 1e3},
 	{"generation", NULL, "step_us", 0, 1e7},
 	{"generation", NULL, "sequence_us", 0, 1e5},

@@ -26,7 +26,7 @@ static double ramp(double causal, bool masked) {
 	return masked ? causal : fmax(0, causal - tile) / 2;
 }
 
-static double small_head(const lk_device *device, lk_attention_kernel kernel) {
+double lk_attention_exponential(const lk_device *device, lk_attention_kernel kernel) {
 	if (kernel == LK_ATTENTION_FA2) return 29; /* never near the tensor cores' rate */
 	/* Blackwell Ultra, which the catalogue tells apart by its products in fp4 */
 	bool ultra = lk_peak_flops(device, LK_NVFP4) > 2.5 * lk_peak_flops(device, LK_FP8);
@@ -35,7 +35,7 @@ static double small_head(const lk_device *device, lk_attention_kernel kernel) {
 }
 
 static double head_efficiency(const lk_device *device, lk_attention_kernel kernel, double head) {
-	double c = head < 128 ? small_head(device, kernel) : 32;
+	double c = head < 128 ? lk_attention_exponential(device, kernel) : 32;
 	return head / (head + c) * (128 + c) / 128;
 }
 

@@ -205,6 +205,9 @@ typedef struct lk_attention_rate {
 } lk_attention_rate;
 lk_attention_rate lk_published_attention(const lk_device *device, lk_attention_kernel kernel,
                                          bool backward);
+/* How many numbers of a head's size take as long, in 16 bits, as the exponential of a pair of query
+ * and key (attention.c). */
+double lk_attention_exponential(const lk_device *device, lk_attention_kernel kernel);
 /* The same as steps reach them, with all that was found on measured steps. */
 double lk_step_gemm_flops(const lk_constants *constants, const lk_device *device, lk_dtype dtype);
 lk_attention_rate lk_step_attention(const lk_constants *constants, const lk_device *device,
