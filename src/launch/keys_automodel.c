@@ -10,6 +10,7 @@
 
 #include "base/text.h"
 #include "launch/config.h"
+#include "model/network/model.h"
 
 static const lk_pair dispatchers[] = {{"deepep", "node"},    {"hybridep", "node"},
                                       {"torch", "alltoall"}, {"alltoall", "alltoall"},
@@ -220,6 +221,24 @@ static lk_status automodel_sequence(const lk_config *config, lk_draft *draft) {
 	                        "the longest of a batch (--seq)");
 }
 
+/* A network that the file itself describes, as config.json would: its type is that of the class,
+ * "transformers.models.qwen3_moe.configuration_qwen3_moe.Qwen3MoeConfig". */
+static lk_status automodel_network(const lk_config *config, lk_model *model) {
+	static const char package[] = "transformers.models.";
+	const lk_value *shape = lk_config_at(config->root, "model.config");
+	const char *class = lk_config_text(lk_config_at(shape, "_target_"));
+	char type[64];
+	if (!shape || shape->kind != LK_JSON_OBJECT || !lk_config_at(shape, "num_hidden_layers"))
+		return LK_OK;
+	bool known = class && strncmp(class, package, strlen(package)) == 0;
+	if (known) {
+		lk_copy(type, sizeof type, class + strlen(package));
+		type[strcspn(type, ".")] = '\0';
+	}
+	return lk_model_from_hf(shape, config->reading->where, known ? type : NULL, model, NULL,
+	                        config->reading->err);
+}
+
 static lk_status automodel_translate(const lk_config *config, lk_words *words) {
 	static const lk_key *const tables[] = {keys, NULL};
 	lk_draft draft = {0};
@@ -228,6 +247,7 @@ static lk_status automodel_translate(const lk_config *config, lk_words *words) {
 	LK_TRY(lk_draft_read(config, tables, &draft));
 	automodel_gpus(config, &draft);
 	LK_TRY(automodel_sequence(config, &draft));
+	LK_TRY(automodel_network(config, &draft.job.model));
 	lk_job *job = &draft.job;
 	if (draft.job.pp > 1) { /* the local batch passes the stages in micro-batches */
 		job->mbs = draft.multiple > 0 ? draft.multiple : 1;

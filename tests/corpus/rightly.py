@@ -32,9 +32,10 @@ PUBLISHED = {
     "NousResearch/Meta-Llama-3-8B": 8.03, "nvidia/NVIDIA-Nemotron-Nano-9B-v2": 8.89,
 }
 
+# The last one: frameworks refuse such a batch too (AutoModel's StepScheduler).
 NO_JOB = re.compile("preset of Primus|no framework|trains nothing|no model was given|expected a value|diffusion|retrieval|"
-                    "drafters|flow_matching|more than training|classifier|is not modelled:|are not modelled|the preset is not "
-                    "found|the file .* is not found|wan2")
+                    "drafters|flow_matching|more than training|classifier|(is|are) not modelled|no preset has them|the preset is not "
+                    "found|the file .* is not found|wan2|a global batch of .* does not divide by mbs")
 
 
 def number(value):
