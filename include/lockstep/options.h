@@ -113,6 +113,36 @@ lk_status lk_args_parse(const lk_verb *verb, int argc, const char *const *argv, 
 /* Frees what lk_args_parse allocated; also after it has failed, and twice. */
 void lk_args_free(lk_args *args);
 
+/* Defaults of a project or a person: files like lockstep.toml, whose keys are options (gpu, stack,
+ * calibration, prices) and currency, which is USD. */
+typedef struct lk_defaults lk_defaults;
+
+/* Reads the files that exist; what an earlier one states holds. LK_ERR_INPUT: a key that is not
+ * known, a value that is not a text; LK_ERR_IO; LK_ERR_MEMORY. */
+lk_status lk_defaults_open(const char *const *paths, int count, lk_defaults **out, lk_error *err);
+/* Accepts NULL. */
+void lk_defaults_free(lk_defaults *defaults);
+/* As lk_args_parse, with the defaults that act for these words and that they do not give. Texts are
+ * borrowed from `defaults` as well. LK_ERR_INPUT: words that the table does not take;
+ * LK_ERR_MEMORY.
+ */
+lk_status lk_args_parse_defaults(const lk_verb *verb, int argc, const char *const *argv,
+                                 lk_defaults *defaults, lk_args *out, lk_error *err);
+/* Default number `index` that was used by the words parsed last: its key, value and file; false
+ * past the last. */
+bool lk_defaults_used(const lk_defaults *defaults, int index, const char **name, const char **text,
+                      const char **file);
+
+/* `lockstep init`: values of keys, NULL not given. */
+typedef struct lk_init_request {
+	const char *gpu, *stack, *calibration, *prices;
+	bool home; /* the file of the home folder */
+} lk_init_request;
+/* Writes a file of defaults with comments; keys without a value are commented out. Errors of the
+ * stream are for the caller to look for. */
+void lk_defaults_write(const lk_init_request *request, FILE *out);
+extern const lk_verb lk_init_verb;
+
 /* How many requests the comma lists make: the product of their lengths (1 without lists), at most
  * 100,000; LK_ERR_INPUT above. */
 lk_status lk_args_combinations(const lk_args *args, size_t *count, lk_error *err);

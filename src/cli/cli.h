@@ -23,13 +23,18 @@ typedef struct cli_command {
 
 extern const cli_command cli_predict, cli_plan, cli_explain, cli_replay, cli_whatif, cli_diff,
 	cli_validate, cli_calibrate, cli_collective, cli_compile, cli_record, cli_stalls, cli_compose,
-	cli_shard, cli_rent, cli_machines, cli_jobs, cli_serve, cli_devices, cli_models;
+	cli_shard, cli_rent, cli_machines, cli_jobs, cli_serve, cli_devices, cli_models, cli_init;
 
 /* `plan` by this process, or by one of a team of which one speaks. */
 int cli_plan_with(lk_args *args, const lk_plan_team *team, bool speaks);
 /* A sweep of `predict`, and `validate`, likewise. */
 int cli_predict_with(lk_args *args, const lk_plan_team *team, bool speaks);
 int cli_validate_with(lk_args *args, const lk_plan_team *team, bool speaks);
+
+/* lockstep.toml of this folder, then of the home folder; the caller frees them. */
+lk_status cli_defaults_open(lk_defaults **out, lk_error *err);
+/* Names on standard error the defaults that the parsed words used. */
+void cli_defaults_say(const lk_defaults *defaults);
 
 /* Prints "lockstep: where: what; hint" on standard error; returns CLI_WRONG. */
 int cli_fail(const lk_error *err);

@@ -9,10 +9,10 @@
 #include "options/rows.h"
 
 static const cli_command *const commands[] = {
-	&cli_predict,  &cli_plan,     &cli_explain,   &cli_replay,     &cli_whatif,
-	&cli_diff,     &cli_validate, &cli_calibrate, &cli_collective, &cli_compile,
-	&cli_record,   &cli_stalls,   &cli_compose,   &cli_shard,      &cli_rent,
-	&cli_machines, &cli_jobs,     &cli_serve,     &cli_devices,    &cli_models,
+	&cli_predict,  &cli_plan,      &cli_explain,    &cli_replay,   &cli_whatif, &cli_diff,
+	&cli_validate, &cli_calibrate, &cli_collective, &cli_compile,  &cli_record, &cli_stalls,
+	&cli_compose,  &cli_shard,     &cli_rent,       &cli_machines, &cli_jobs,   &cli_serve,
+	&cli_devices,  &cli_models,    &cli_init,
 };
 enum {
 	COMMANDS = sizeof commands / sizeof *commands
@@ -23,6 +23,7 @@ static const cli_global globals[] = {
 	{"-h, --help", "", "this list; `lockstep help VERB` shows the options of a verb"},
 	{"-V, --version", "", "version, commit, day of the data, features; -o json as data"},
 	{"--data", " DIR", "devices from DIR/devices.csv instead of the built-in ones"},
+	{"--no-config", "", "without the defaults of lockstep.toml; see lockstep help init"},
 	{"--man", " [VERB]", "manual page, in troff; of lockstep-mpi too"},
 	{"--completion", " SHELL", "completion script for bash, zsh or fish"},
 	{"--verbs", "", "names of the verbs, one a line"},
@@ -84,7 +85,8 @@ static const cli_command *main_find(const char *name, lk_error *err) {
 
 /* An option before the verb that is not one of `globals`. */
 static int unknown_option(const char *word) {
-	static const char *const names[] = {"version", "verbs", "man", "completion", "data", "help"};
+	static const char *const names[] = {"version", "verbs", "man",      "completion",
+	                                    "data",    "help",  "no-config"};
 	enum {
 		NAMES = sizeof names / sizeof *names
 	};
@@ -135,23 +137,33 @@ static int list_verbs(void) {
 	return CLI_OK;
 }
 
-static int main_run_verb(int argc, const char *const *argv) {
+static int main_run_parsed(const cli_command *command, lk_args *args) {
+	lk_error err = {0};
+	if (lk_args_check_empty(args, &err) != LK_OK) return cli_fail(&err);
+	if (!args->help) return command->run(args);
+	lk_verb_help(command->verb, cli_colour(), stdout);
+	return CLI_OK;
+}
+
+static int main_run_verb(int argc, const char *const *argv, bool config) {
 	lk_error err = {0};
 	lk_args args;
+	lk_defaults *defaults = NULL;
 	const cli_command *command = main_find(argv[0], &err);
-	if (!command) return cli_fail(&err);
-	if (lk_args_parse(command->verb, argc - 1, argv + 1, &args, &err) != LK_OK)
-		return cli_fail(&err);
-	int result = CLI_OK;
-	if (lk_args_check_empty(&args, &err) != LK_OK) result = cli_fail(&err);
-	else if (args.help) lk_verb_help(command->verb, cli_colour(), stdout);
-	else result = command->run(&args);
-	lk_args_free(&args);
+	config &= command != &cli_init;
+	if (!command || (config && cli_defaults_open(&defaults, &err) != LK_OK)) return cli_fail(&err);
+	lk_status status =
+		defaults ? lk_args_parse_defaults(command->verb, argc - 1, argv + 1, defaults, &args, &err)
+				 : lk_args_parse(command->verb, argc - 1, argv + 1, &args, &err);
+	if (status == LK_OK && defaults) cli_defaults_say(defaults);
+	int result = status == LK_OK ? main_run_parsed(command, &args) : cli_fail(&err);
+	if (status == LK_OK) lk_args_free(&args);
+	lk_defaults_free(defaults);
 	return result;
 }
 
 /* The words after the program's name. */
-static int main_run(int argc, const char *const *argv) {
+static int main_run(int argc, const char *const *argv, bool config) {
 	const char *word = argc ? argv[0] : NULL, *next = argc > 1 ? argv[1] : NULL;
 	lk_error err = {0};
 	if (!word) return overview(stderr);
@@ -163,8 +175,9 @@ static int main_run(int argc, const char *const *argv) {
 			return cli_fail(&err);
 		}
 		if (lk_catalogue_open(dir, &err) != LK_OK) return cli_fail(&err);
-		return main_run(argc - taken, argv + taken);
+		return main_run(argc - taken, argv + taken, config);
 	}
+	if (strcmp(word, "--no-config") == 0) return main_run(argc - 1, argv + 1, false);
 	if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) return main_help(NULL);
 	if (strcmp(word, "help") == 0) return main_help(next);
 	if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0)
@@ -173,7 +186,7 @@ static int main_run(int argc, const char *const *argv) {
 	if (strcmp(word, "--man") == 0) return man(next);
 	if (strcmp(word, "--completion") == 0) return completion(next);
 	if (word[0] == '-') return unknown_option(word);
-	return main_run_verb(argc, argv);
+	return main_run_verb(argc, argv, config);
 }
 
 int main(int argc, char **argv) {
@@ -181,7 +194,7 @@ int main(int argc, char **argv) {
 	 * came in ignored. */
 	signal(SIGPIPE, SIG_DFL);
 	errno = 0;
-	int result = main_run(argc > 0 ? argc - 1 : 0, (const char *const *)argv + (argc > 0));
+	int result = main_run(argc > 0 ? argc - 1 : 0, (const char *const *)argv + (argc > 0), true);
 	bool lost = ferror(stdout) != 0;
 	int code = lost ? errno : 0; /* of the write that failed on the way, if nothing failed since */
 	if (fclose(stdout) != 0) {

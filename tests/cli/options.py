@@ -549,9 +549,10 @@ COMPOSE = {
 SERVE = {name: [tested("serve.test", "../serve/*.py")]
          for name in ("listen", "port", "name", "open", "workers", "memory", "seconds", "long-seconds", "upload")}
 LISTS = {"output": [output("", "-o csv")], "file": [writes("", "-f out.txt")], "verbose": [output("", "-v")]}
+INIT = {name: [tested("init.test")] for name in ("gpu", "stack", "calibration", "prices", "home")}
 TABLE = {"predict": PREDICT, "plan": PLAN, "explain": EXPLAIN, "replay": REPLAY, "whatif": WHATIF, "diff": DIFF, "validate": VALIDATE,
          "calibrate": CALIBRATE, "collective": COLLECTIVE, "compile": COMPILE, "record": RECORD, "stalls": STALLS, "compose": COMPOSE,
-         "shard": SHARD, "rent": RENT, "machines": MACHINES, "jobs": JOBS, "serve": SERVE, "devices": LISTS, "models": LISTS}
+         "shard": SHARD, "rent": RENT, "machines": MACHINES, "jobs": JOBS, "serve": SERVE, "devices": LISTS, "models": LISTS, "init": INIT}
 
 # Flags of launch lines that cannot act on this line, and what they would act with.
 LINE = ("--gpu h100-sxm -- torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 12 --hidden-size 1024 --num-attention-heads 16 "
