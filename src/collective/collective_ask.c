@@ -246,7 +246,9 @@ static void collective_ask_range(const struct work *work, lk_collective_row *row
 static lk_status collective_ask_note_range(struct work *work, lk_error *err) {
 	const char *of = "on fabrics that no fit had seen";
 	if (work->request->library != LK_LIBRARY_NCCL) return LK_OK;
-	if (work->request->fabric)
+	if (work->request->fabric &&
+	    lk_coll_range_known(lk_calibration_current(), work->request->fabric, work->kind,
+	                        &work->group))
 		of = lk_curves_have(&work->curves, work->kind, &work->group)
 		         ? "of this fabric, at sizes that no fit had seen"
 		         : "of this fabric, on numbers of GPUs that no fit had seen";

@@ -278,6 +278,10 @@ lk_coll_range lk_coll_range_of(const lk_calibration *calibration, lk_coll_place 
 /* Half the range of a predicted time in us of a group on so many nodes, as ln. */
 double lk_coll_range_width(const lk_coll_range *range, int nodes, double us);
 
+/* Whether rows of a fabric's own are there, for some size. */
+bool lk_coll_range_known(const lk_calibration *calibration, const char *fabric, lk_coll_kind kind,
+                         const lk_group_shape *group);
+
 /* The same of a collective on a fabric of the calibration (NULL: one that nobody measured);
  * `unseen`: not on this number of GPUs. The range is us exp(-width) to us exp(width). */
 double lk_coll_width(const lk_calibration *calibration, const char *fabric, lk_coll_kind kind,

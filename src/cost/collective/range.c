@@ -59,17 +59,28 @@ lk_coll_range lk_coll_range_of(const lk_calibration *calibration, lk_coll_place 
 	                       .nodes = (int)lk_calibration_value(row, "nodes", 0)};
 }
 
+static const lk_calibration_row *range_find_own(const lk_calibration *calibration,
+                                                const char *fabric, lk_coll_kind kind,
+                                                const lk_group_shape *group, int size) {
+	char class[160];
+	lk_coll_range_own(fabric, group->nodes > 1, kind == LK_COLL_SENDRECV, size, class,
+	                  sizeof class);
+	return lk_calibration_find(calibration, "range", "collective", class);
+}
+
+bool lk_coll_range_known(const lk_calibration *calibration, const char *fabric, lk_coll_kind kind,
+                         const lk_group_shape *group) {
+	for (int size = 0; size < LK_COLL_SIZE_CLASSES; size++)
+		if (range_find_own(calibration, fabric, kind, group, size)) return true;
+	return false;
+}
+
 double lk_coll_width(const lk_calibration *calibration, const char *fabric, lk_coll_kind kind,
                      const lk_group_shape *group, double bytes, double us, bool unseen) {
-	bool messages = kind == LK_COLL_SENDRECV;
-	if (fabric) {
-		char class[160];
-		lk_coll_range_own(fabric, group->nodes > 1, messages, lk_coll_size_class(bytes), class,
-		                  sizeof class);
-		const lk_calibration_row *own =
-			lk_calibration_find(calibration, "range", "collective", class);
-		if (own) return lk_calibration_value(own, unseen ? "unseen_width" : "width", usual_width);
-	}
-	lk_coll_range range = lk_coll_range_of(calibration, lk_coll_place_of(group), messages);
+	const lk_calibration_row *own =
+		fabric ? range_find_own(calibration, fabric, kind, group, lk_coll_size_class(bytes)) : NULL;
+	if (own) return lk_calibration_value(own, unseen ? "unseen_width" : "width", usual_width);
+	lk_coll_range range =
+		lk_coll_range_of(calibration, lk_coll_place_of(group), kind == LK_COLL_SENDRECV);
 	return lk_coll_range_width(&range, group->nodes, us);
 }
