@@ -213,6 +213,26 @@ static lk_status result_relabel(const lk_sim *sim, lk_sim_result *out, lk_error 
 	return LK_OK;
 }
 
+/* Runs a step of many periods with few of them, which are too few to be shortened again. *done
+ * false: it has to be run as it is. */
+static lk_status sim_run_steady(lk_sim *sim, lk_sim_result *out, bool *done, lk_error *err) {
+	lk_steady steady;
+	lk_sim_result brief;
+	LK_TRY(lk_steady_find(sim, &steady, done, err));
+	if (!*done) return LK_OK;
+	lk_status status = lk_sim_run(&steady.graph, sim->costs, &steady.options, &brief, err);
+	*done = status == LK_OK && lk_steady_extend(sim, &steady, &brief, out);
+	lk_sim_result_free(&brief);
+	return status;
+}
+
+static lk_status sim_run_engine(lk_sim *sim, lk_sim_result *out, lk_error *err) {
+	bool done;
+	LK_TRY(sim_run_steady(sim, out, &done, err));
+	if (done) return LK_OK;
+	return sim->options->contention ? lk_run_engine(sim, out, err) : lk_run_sweep(sim, out, err);
+}
+
 lk_status lk_sim_run(const lk_graph *graph, const lk_costs *costs, const lk_sim_options *options,
                      lk_sim_result *out, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
@@ -220,8 +240,7 @@ lk_status lk_sim_run(const lk_graph *graph, const lk_costs *costs, const lk_sim_
 	memset(out, 0, sizeof *out);
 	lk_status status = sim_set_up(&sim, err);
 	if (status == LK_OK) status = result_set_up(&sim, out, err);
-	if (status == LK_OK)
-		status = options->contention ? lk_run_engine(&sim, out, err) : lk_run_sweep(&sim, out, err);
+	if (status == LK_OK) status = sim_run_engine(&sim, out, err);
 	if (status == LK_OK) status = result_check(&sim, out, err);
 	if (status == LK_OK && options->all_ranks) status = result_relabel(&sim, out, err);
 	if (status != LK_OK) lk_sim_result_free(out);
