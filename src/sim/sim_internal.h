@@ -196,8 +196,9 @@ typedef struct lk_steady {
 	int64_t shift;            /* from one to the next */
 } lk_steady;
 
-/* The step with most of its periods left out. *found: it has so many that this is worth it. */
-lk_status lk_steady_find(lk_sim *sim, lk_steady *steady, bool *found, lk_error *err);
+/* The step with most of its periods left out, `more` times as many kept as mostly settle. *found:
+ * it has so many that this is worth it. */
+lk_status lk_steady_find(lk_sim *sim, size_t more, lk_steady *steady, bool *found, lk_error *err);
 /* From the short step's result to the whole one's; false: it does not come to a steady state (or
  * memory is out), and `out` is as it was. */
 bool lk_steady_extend(const lk_sim *sim, lk_steady *steady, const lk_sim_result *brief,

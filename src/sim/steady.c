@@ -22,12 +22,13 @@
 #include <stdlib.h>
 
 enum {
-	/* Periods that are simulated: the pipeline fills and settles within two for every stage. */
+	/* Periods that are simulated: of two micro-batches a stage, in which the pipeline fills and
+	 * settles, and some more. */
 	KEPT_A_STAGE = 2,
-	KEPT_MORE = 16,
-	WORTH = 6,             /* times as many there have to be */
-	EVENTS_MOST = 1 << 20, /* that are recorded */
-	SHORTEST_CALLS = 1024, /* programs of fewer calls are simulated as they are */
+	KEPT_MORE = 8,
+	WORTH = 4,             /* times as many there have to be */
+	EVENTS_MOST = 1 << 21, /* that are recorded */
+	SHORTEST_CALLS = 256,  /* programs of fewer calls are simulated as they are */
 };
 
 /* ---- periods ---- */
@@ -37,7 +38,7 @@ static bool calls_alike(const lk_call *a, const lk_call *b) {
 	       a->arg[1] == b->arg[1];
 }
 
-/* The period that the middle of a program lies in; false: there is none. */
+/* The period that most of a program repeats; false: there is none. */
 static bool steady_find_part(const lk_program *program, lk_steady_part *part) {
 	const lk_call *calls = program->calls.at;
 	size_t count = program->calls.count, middle = count / 2;
@@ -50,6 +51,7 @@ static bool steady_find_part(const lk_program *program, lk_steady_part *part) {
 		size_t begin = middle, end = middle + 3 * length;
 		while (begin > 0 && calls_alike(&calls[begin - 1], &calls[begin - 1 + length])) begin--;
 		while (end < count && calls_alike(&calls[end], &calls[end - length])) end++;
+		if (end - begin < count / 2) continue;
 		*part = (lk_steady_part){.begin = begin, .length = length, .count = (end - begin) / length};
 		return true;
 	}
@@ -65,24 +67,25 @@ static int64_t part_advance(const lk_program *program, const lk_steady_part *par
 	return 0;
 }
 
-/* Periods of all stages go on by the same number of micro-batches. */
-static bool steady_align(const lk_sim *sim, lk_steady *steady) {
+/* Makes periods of all stages go on by the same number of micro-batches, and returns it; 0: they do
+ * not. */
+static int64_t steady_align(const lk_sim *sim, lk_steady *steady) {
 	int64_t most = 0, advance;
 	for (uint32_t s = 0; s < sim->stages; s++) {
 		advance = part_advance(&sim->graph->programs.at[s], &steady->part[s]);
-		if (advance <= 0) return false;
+		if (advance <= 0) return 0;
 		if (advance > most) most = advance;
 	}
 	steady->periods = SIZE_MAX;
 	for (uint32_t s = 0; s < sim->stages; s++) {
 		lk_steady_part *part = &steady->part[s];
 		advance = part_advance(&sim->graph->programs.at[s], part);
-		if (most % advance) return false;
+		if (most % advance) return 0;
 		part->length *= (size_t)(most / advance);
 		part->count /= (size_t)(most / advance);
 		if (part->count < steady->periods) steady->periods = part->count;
 	}
-	return true;
+	return most;
 }
 
 /* What a period runs: messages[channel], operations, the first one of the compute stream. False:
@@ -168,8 +171,7 @@ static lk_status steady_shorten(lk_sim *sim, lk_steady *steady, lk_error *err) {
 	return LK_OK;
 }
 
-lk_status lk_steady_find(lk_sim *sim, lk_steady *steady, bool *found, lk_error *err) {
-	size_t kept = KEPT_A_STAGE * (size_t)sim->stages + KEPT_MORE;
+lk_status lk_steady_find(lk_sim *sim, size_t more, lk_steady *steady, bool *found, lk_error *err) {
 	uint64_t events = 0;
 	memset(steady, 0, sizeof *steady);
 	*found = false;
@@ -180,7 +182,10 @@ lk_status lk_steady_find(lk_sim *sim, lk_steady *steady, bool *found, lk_error *
 	if (!steady->part) return lk_oom(err);
 	for (uint32_t s = 0; s < sim->stages; s++)
 		if (!steady_find_part(&sim->graph->programs.at[s], &steady->part[s])) return LK_OK;
-	if (!steady_align(sim, steady) || steady->periods < WORTH * kept) return LK_OK;
+	size_t advance = (size_t)steady_align(sim, steady);
+	if (!advance) return LK_OK;
+	size_t kept = more * (KEPT_A_STAGE * (size_t)sim->stages / advance + KEPT_MORE);
+	if (steady->periods < WORTH * kept) return LK_OK;
 	LK_TRY(steady_count(sim, steady, found, err));
 	if (!*found) return LK_OK;
 	steady->left_out = steady->periods - kept;
