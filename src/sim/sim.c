@@ -213,20 +213,57 @@ static lk_status result_relabel(const lk_sim *sim, lk_sim_result *out, lk_error 
 	return LK_OK;
 }
 
-lk_status lk_sim_run(const lk_graph *graph, const lk_costs *costs, const lk_sim_options *options,
-                     lk_sim_result *out, lk_error *err) {
+/* What runs a simulation that is set up. */
+typedef lk_status sim_way(lk_sim *sim, lk_sim_result *out, lk_error *err);
+
+static lk_status sim_run(const lk_graph *graph, const lk_costs *costs,
+                         const lk_sim_options *options, sim_way *way, lk_sim_result *out,
+                         lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_sim sim = {.graph = graph, .costs = costs, .options = options, .arena = &arena};
 	memset(out, 0, sizeof *out);
 	lk_status status = sim_set_up(&sim, err);
 	if (status == LK_OK) status = result_set_up(&sim, out, err);
-	if (status == LK_OK)
-		status = options->contention ? lk_run_engine(&sim, out, err) : lk_run_sweep(&sim, out, err);
+	if (status == LK_OK) status = way(&sim, out, err);
 	if (status == LK_OK) status = result_check(&sim, out, err);
 	if (status == LK_OK && options->all_ranks) status = result_relabel(&sim, out, err);
 	if (status != LK_OK) lk_sim_result_free(out);
 	lk_arena_free(&arena);
 	return status;
+}
+
+static lk_status sim_run_whole(lk_sim *sim, lk_sim_result *out, lk_error *err) {
+	return sim->options->contention ? lk_run_engine(sim, out, err) : lk_run_sweep(sim, out, err);
+}
+
+/* Runs a step of many periods with so many times the few that mostly settle. *done false: it has to
+ * be run with more of them, or as it is. */
+static lk_status sim_run_steady(lk_sim *sim, size_t more, lk_sim_result *out, bool *done,
+                                lk_error *err) {
+	lk_steady steady;
+	lk_sim_result brief;
+	LK_TRY(lk_steady_find(sim, more, &steady, done, err));
+	if (!*done) return LK_OK;
+	lk_status status =
+		sim_run(&steady.graph, sim->costs, &steady.options, sim_run_whole, &brief, err);
+	*done = status == LK_OK && lk_steady_extend(sim, &steady, &brief, out);
+	lk_sim_result_free(&brief);
+	return status;
+}
+
+static lk_status sim_run_least(lk_sim *sim, lk_sim_result *out, lk_error *err) {
+	enum {
+		LATER = 3 /* some steps settle only after so many times as long */
+	};
+	bool done = false;
+	LK_TRY(sim_run_steady(sim, 1, out, &done, err));
+	if (!done) LK_TRY(sim_run_steady(sim, LATER, out, &done, err));
+	return done ? LK_OK : sim_run_whole(sim, out, err);
+}
+
+lk_status lk_sim_run(const lk_graph *graph, const lk_costs *costs, const lk_sim_options *options,
+                     lk_sim_result *out, lk_error *err) {
+	return sim_run(graph, costs, options, sim_run_least, out, err);
 }
 
 void lk_sim_result_free(lk_sim_result *result) {

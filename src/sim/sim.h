@@ -28,8 +28,9 @@ typedef struct lk_straggler {
 typedef struct lk_sim_options {
 	bool contention;
 	bool all_ranks; /* the result has every rank, those of a class with the times of one of them */
-	bool apart;    /* simulate every rank, even those that cannot differ: what tests compare with */
-	double jitter; /* relative deviation of every compute duration; 0 none */
+	bool apart; /* simulate every rank, even those that cannot differ, and every period of a steady
+	               state: what tests compare with */
+	double jitter;     /* relative deviation of every compute duration; 0 none */
 	double gpu_spread; /* of ranks: each one's compute has a factor for the whole step; 0 none */
 	uint64_t seed;
 	const lk_straggler *stragglers;
@@ -54,12 +55,13 @@ typedef struct lk_sim_event {
 typedef LK_VEC(lk_sim_event) lk_sim_events;
 
 typedef struct lk_sim_result {
-	int64_t step_ps;      /* when the last operation of the last rank ended */
-	int64_t *finish_ps;   /* [stages * classes per stage]: end of each simulated rank's program */
-	uint32_t lanes;       /* ranks per stage that have times here: chains, or their classes */
-	uint32_t *lane_of;    /* [chains] -> lane */
-	uint32_t *lane_ranks; /* [lanes] how many chains a lane represents */
-	uint64_t operations;  /* operations run, over all of these ranks, repetitions counted */
+	int64_t step_ps;       /* when the last operation of the last rank ended */
+	int64_t *finish_ps;    /* [stages * classes per stage]: end of each simulated rank's program */
+	uint32_t lanes;        /* ranks per stage that have times here: chains, or their classes */
+	uint32_t *lane_of;     /* [chains] -> lane */
+	uint32_t *lane_ranks;  /* [lanes] how many chains a lane represents */
+	uint64_t operations;   /* operations run, over all of these ranks, repetitions counted */
+	size_t periods_put_in; /* of a steady state, and not simulated: see steady.c */
 	/* The step takes longer than give_up_ps: step_ps is a time that it does not fall below, and
 	 * there are no ends and no count of operations. */
 	bool gave_up;

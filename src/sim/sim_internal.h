@@ -5,6 +5,7 @@
  * groups sweep*.c, lanes.c      the engine without contention: max-plus algebra on vectors of ranks
  *   engine*.c              the engine with contention: acts in the order of time
  *   fold*.c                repetition as macro operations, a function from graph to graph
+ *   steady.c               steps whose programs repeat a period: few periods stand for all
  *   sim.c                  sets a simulation up, runs the engine that is requested, checks what
  * comes of it
  *
@@ -175,6 +176,33 @@ static inline double lk_sim_rank_factor(const lk_sim_options *options, uint64_t 
 	           ? lk_sim_jitter(options->seed, rank, UINT64_MAX, options->gpu_spread)
 	           : 1;
 }
+
+/* ==== steps in their steady state: steady.c ==== */
+
+/* The middle of a stage's program, which repeats a period. */
+typedef struct lk_steady_part {
+	size_t begin, length, count; /* its first call; calls of a period; periods */
+	uint64_t before, ops;        /* operations before it; of a period */
+	uint64_t compute;            /* the period's first one on the compute stream */
+	bool synchronised;           /* the host waits for the device in it */
+} lk_steady_part;
+
+typedef struct lk_steady {
+	lk_graph graph; /* the step with fewer periods; owned by the simulation's arena */
+	lk_sim_options options;
+	lk_steady_part *part;     /* [stages] */
+	size_t periods, left_out; /* that it has; fewer than the whole step */
+	size_t last;              /* of the steady ones */
+	int64_t shift;            /* from one to the next */
+} lk_steady;
+
+/* The step with most of its periods left out, `more` times as many kept as mostly settle. *found:
+ * it has so many that this is worth it. */
+lk_status lk_steady_find(lk_sim *sim, size_t more, lk_steady *steady, bool *found, lk_error *err);
+/* From the short step's result to the whole one's; false: it does not come to a steady state (or
+ * memory is out), and `out` is as it was. */
+bool lk_steady_extend(const lk_sim *sim, lk_steady *steady, const lk_sim_result *brief,
+                      lk_sim_result *out);
 
 /* ==== vectors of lanes: lanes.c ====
  *

@@ -1,0 +1,360 @@
+/* steady.c: a step of many micro-batches in its steady state.
+ *
+ * In the middle of its program every stage does the same again and again: so many calls are a
+ * *period*. Times are translation-invariant, so that once all that a period does on all ranks
+ * happens a constant time after the same of the period before, it does so until a program leaves
+ * its periods. The step is simulated with a few periods, of which every operation of every rank is
+ * recorded. If they have come into their steady state, those left out are put in: they are the last
+ * steady one, shifted by whole picoseconds, and what follows is shifted by all of them. If not, the
+ * step is simulated as it is. So the answer is the same to the picosecond.
+ *
+ * The steady state is read off the recorded times. Periods [first, last] of all ranks shift by one
+ * constant; at some moment all before them is over on all ranks, and one shift later none has come
+ * to the end of them. What ranks do from that moment on follows from these periods alone:
+ * - what an operation waits for is set anew in each period, or was set before all of them and is
+ *   over; that it does not hold anything up any more shows in the times themselves, which move on;
+ * - the host thread's clock may not be recorded. Where nothing sets it by the device it moves on by
+ *   what the period's launches take, and no faster than the period: then it holds up the same as
+ *   before, or less and less, and the times show that it did not hold up what they say. */
+#include "base/arena.h"
+#include "sim/sim_internal.h"
+
+#include <stdlib.h>
+
+enum {
+	/* Periods that are simulated: of two micro-batches a stage, in which the pipeline fills and
+	 * settles, and some more. */
+	KEPT_A_STAGE = 2,
+	KEPT_MORE = 8,
+	WORTH = 4,             /* times as many there have to be */
+	EVENTS_MOST = 1 << 21, /* that are recorded */
+	SHORTEST_CALLS = 256,  /* programs of fewer calls are simulated as they are */
+};
+
+/* ---- periods ---- */
+
+static bool calls_alike(const lk_call *a, const lk_call *b) {
+	return a->block == b->block && a->repeat == b->repeat && a->arg[0] == b->arg[0] &&
+	       a->arg[1] == b->arg[1];
+}
+
+/* The period that most of a program repeats; false: there is none. */
+static bool steady_find_part(const lk_program *program, lk_steady_part *part) {
+	const lk_call *calls = program->calls.at;
+	size_t count = program->calls.count, middle = count / 2;
+	for (size_t length = 1; length <= count / (2 * WORTH); length++) {
+		size_t alike = 0;
+		while (alike < 2 * length &&
+		       calls_alike(&calls[middle + alike], &calls[middle + alike + length]))
+			alike++;
+		if (alike < 2 * length) continue;
+		size_t begin = middle, end = middle + 3 * length;
+		while (begin > 0 && calls_alike(&calls[begin - 1], &calls[begin - 1 + length])) begin--;
+		while (end < count && calls_alike(&calls[end], &calls[end - length])) end++;
+		if (end - begin < count / 2) continue;
+		*part = (lk_steady_part){.begin = begin, .length = length, .count = (end - begin) / length};
+		return true;
+	}
+	return false;
+}
+
+/* Micro-batches that a period goes on by; 0: it does not say. */
+static int64_t part_advance(const lk_program *program, const lk_steady_part *part) {
+	const lk_call *calls = program->calls.at + part->begin;
+	for (size_t i = 0; i < part->length; i++)
+		if (calls[i].microbatch >= 0)
+			return (int64_t)calls[i + part->length].microbatch - calls[i].microbatch;
+	return 0;
+}
+
+/* Makes periods of all stages go on by the same number of micro-batches, and returns it; 0: they do
+ * not. */
+static int64_t steady_align(const lk_sim *sim, lk_steady *steady) {
+	int64_t most = 0, advance;
+	for (uint32_t s = 0; s < sim->stages; s++) {
+		advance = part_advance(&sim->graph->programs.at[s], &steady->part[s]);
+		if (advance <= 0) return 0;
+		if (advance > most) most = advance;
+	}
+	steady->periods = SIZE_MAX;
+	for (uint32_t s = 0; s < sim->stages; s++) {
+		lk_steady_part *part = &steady->part[s];
+		advance = part_advance(&sim->graph->programs.at[s], part);
+		if (most % advance) return 0;
+		part->length *= (size_t)(most / advance);
+		part->count /= (size_t)(most / advance);
+		if (part->count < steady->periods) steady->periods = part->count;
+	}
+	return most;
+}
+
+/* What a period runs: messages[channel], operations, the first one of the compute stream. False:
+ * something in it is not of its stage and its neighbours alone, or it computes nothing. */
+static bool part_count(const lk_sim *sim, uint32_t s, lk_steady_part *part, uint64_t *messages) {
+	const lk_program *program = &sim->graph->programs.at[s];
+	bool computes = false;
+	for (size_t c = 0; c < part->begin + part->length; c++) {
+		const lk_call *call = &program->calls.at[c];
+		const lk_block *block = &sim->graph->blocks.at[call->block];
+		if (c < part->begin) {
+			part->before += (uint64_t)call->repeat * (block->end - block->begin);
+			continue;
+		}
+		for (uint32_t op = block->begin; op < block->end && call->repeat; op++) {
+			const lk_insn *insn = &sim->insn[op];
+			if (insn->what == LK_INSN_CROSS || insn->what == LK_INSN_TEAM) return false;
+			if (insn->what == LK_INSN_P2P) messages[insn->channel] += call->repeat;
+			part->synchronised |= insn->what == LK_INSN_HOST;
+			if (!computes && (insn->flags & LK_INSN_MAIN)) {
+				part->compute = part->ops + (op - block->begin);
+				computes = true;
+			}
+		}
+		part->ops += (uint64_t)call->repeat * (block->end - block->begin);
+	}
+	return computes;
+}
+
+/* As many messages are sent in a period as the other end receives. */
+static bool steady_pairs(const lk_sim *sim, const uint64_t *messages) {
+	const lk_graph *graph = sim->graph;
+	for (size_t port = 0; port < (size_t)sim->stages * graph->channels; port++) {
+		lk_wire to = graph->wires.at[port];
+		if (!messages[port]) continue;
+		if (to.stage >= sim->stages || to.channel >= graph->channels ||
+		    messages[(size_t)to.stage * graph->channels + to.channel] != messages[port])
+			return false;
+	}
+	return true;
+}
+
+static lk_status steady_count(lk_sim *sim, lk_steady *steady, bool *found, lk_error *err) {
+	uint32_t channels = sim->graph->channels;
+	uint64_t *messages = LK_ARRAY(sim->arena, uint64_t, (size_t)sim->stages * channels + 1);
+	if (!messages) return lk_oom(err);
+	*found = true;
+	for (uint32_t s = 0; s < sim->stages && *found; s++)
+		*found = part_count(sim, s, &steady->part[s], messages + (size_t)s * channels);
+	*found = *found && steady_pairs(sim, messages);
+	return LK_OK;
+}
+
+/* ---- the short step ---- */
+
+/* The step with so many periods fewer, all ranks recorded. */
+static lk_status steady_shorten(lk_sim *sim, lk_steady *steady, lk_error *err) {
+	const lk_graph *graph = sim->graph;
+	uint32_t *record = LK_ARRAY(sim->arena, uint32_t, (size_t)sim->stages * sim->lanes);
+	steady->graph = *graph;
+	steady->graph.programs.at = LK_ARRAY(sim->arena, lk_program, sim->stages);
+	if (!record || !steady->graph.programs.at) return lk_oom(err);
+	for (uint32_t s = 0; s < sim->stages; s++) {
+		const lk_program *whole = &graph->programs.at[s];
+		const lk_steady_part *part = &steady->part[s];
+		lk_program *brief = &steady->graph.programs.at[s];
+		size_t out = part->length * steady->left_out, count = whole->calls.count - out;
+		*brief = *whole;
+		brief->calls.count = count;
+		brief->calls.at = LK_ARRAY(sim->arena, lk_call, count);
+		if (!brief->calls.at) return lk_oom(err);
+		memcpy(brief->calls.at, whole->calls.at, part->begin * sizeof(lk_call));
+		memcpy(brief->calls.at + part->begin, whole->calls.at + part->begin + out,
+		       (count - part->begin) * sizeof(lk_call));
+		for (uint32_t lane = 0; lane < sim->lanes; lane++)
+			record[s * sim->lanes + lane] = lk_rank_of(graph, s, sim->lane_chain[lane]);
+	}
+	steady->options = *sim->options;
+	steady->options.all_ranks = false;
+	steady->options.give_up_ps = 0;
+	steady->options.record = record;
+	steady->options.record_count = sim->stages * sim->lanes;
+	return LK_OK;
+}
+
+lk_status lk_steady_find(lk_sim *sim, size_t more, lk_steady *steady, bool *found, lk_error *err) {
+	uint64_t events = 0;
+	memset(steady, 0, sizeof *steady);
+	*found = false;
+	if (sim->graph->traced || sim->options->apart || lk_sim_jittered(sim)) return LK_OK;
+	for (uint32_t s = 0; s < sim->stages; s++)
+		if (sim->graph->programs.at[s].calls.count < SHORTEST_CALLS) return LK_OK;
+	steady->part = LK_ARRAY(sim->arena, lk_steady_part, sim->stages);
+	if (!steady->part) return lk_oom(err);
+	for (uint32_t s = 0; s < sim->stages; s++)
+		if (!steady_find_part(&sim->graph->programs.at[s], &steady->part[s])) return LK_OK;
+	size_t advance = (size_t)steady_align(sim, steady);
+	if (!advance) return LK_OK;
+	size_t kept = more * (KEPT_A_STAGE * (size_t)sim->stages / advance + KEPT_MORE);
+	if (steady->periods < WORTH * kept) return LK_OK;
+	LK_TRY(steady_count(sim, steady, found, err));
+	if (!*found) return LK_OK;
+	steady->left_out = steady->periods - kept;
+	steady->periods = kept;
+	for (uint32_t s = 0; s < sim->stages; s++)
+		events += (sim->stage[s].ops - steady->part[s].ops * steady->left_out) * sim->lanes;
+	*found = events <= EVENTS_MOST;
+	return *found ? steady_shorten(sim, steady, err) : LK_OK;
+}
+
+/* ---- whether it is steady ---- */
+
+/* The recorded operations of a rank in the short step. */
+typedef struct steady_rank {
+	const lk_steady_part *part;
+	const lk_sim_event *events;
+	uint64_t ops;
+} steady_rank;
+
+static const lk_sim_event *rank_period(const steady_rank *rank, size_t period) {
+	return rank->events + rank->part->before + period * rank->part->ops;
+}
+
+/* Whether all that a period does comes so much after the same of the one before. */
+static bool period_shifts(const steady_rank *rank, size_t period, int64_t shift) {
+	const lk_sim_event *event = rank_period(rank, period), *before = event - rank->part->ops;
+	for (uint64_t i = 0; i < rank->part->ops; i++)
+		if (event[i].ready_ps - before[i].ready_ps != shift ||
+		    event[i].start_ps - before[i].start_ps != shift ||
+		    event[i].end_ps - before[i].end_ps != shift)
+			return false;
+	return true;
+}
+
+static int64_t rank_latest_end(const steady_rank *rank, uint64_t from, uint64_t to) {
+	int64_t latest = 0;
+	for (uint64_t i = from; i < to; i++)
+		if (rank->events[i].end_ps > latest) latest = rank->events[i].end_ps;
+	return latest;
+}
+
+/* Launches of a period take no longer than the period, or wait for the device. */
+static bool host_keeps_up(const lk_sim *sim, uint32_t s, const lk_steady_part *part,
+                          uint32_t variant, int64_t shift) {
+	const lk_call *calls = sim->graph->programs.at[s].calls.at + part->begin;
+	int64_t host = 0;
+	if (part->synchronised) return true;
+	for (size_t c = 0; c < part->length; c++) {
+		const lk_block *block = &sim->graph->blocks.at[calls[c].block];
+		for (uint32_t op = block->begin; op < block->end; op++)
+			host += lk_costs_get(sim->costs, variant, op)->host_ps * calls[c].repeat;
+	}
+	return host <= shift;
+}
+
+static void steady_ranks(const lk_sim *sim, const lk_steady *steady, const lk_sim_result *brief,
+                         steady_rank *rank) {
+	const lk_sim_event *events = brief->events.at;
+	for (uint32_t i = 0; i < sim->stages * sim->lanes; i++) {
+		const lk_steady_part *part = &steady->part[i / sim->lanes];
+		uint64_t ops = sim->stage[i / sim->lanes].ops - part->ops * steady->left_out;
+		rank[i] = (steady_rank){part, events, ops};
+		events += ops;
+	}
+}
+
+/* The steady periods, and by how much they shift. */
+static bool steady_settle(const lk_sim *sim, lk_steady *steady, const steady_rank *rank) {
+	uint32_t ranks = sim->stages * sim->lanes;
+	size_t middle = steady->periods / 2, first = 0;
+	int64_t shift = rank_period(rank, middle)->start_ps - rank_period(rank, middle - 1)->start_ps;
+	int64_t over = 0, ahead = INT64_MAX;
+	if (shift <= 0) return false;
+	steady->shift = shift;
+	steady->last = steady->periods - 1;
+	for (uint32_t i = 0; i < ranks; i++) {
+		size_t one = middle, end = middle;
+		while (one > first && period_shifts(&rank[i], one, shift)) one--;
+		while (end < steady->last && period_shifts(&rank[i], end + 1, shift)) end++;
+		first = one;
+		steady->last = end;
+	}
+	if (steady->last < first + 2) return false;
+	for (uint32_t i = 0; i < ranks; i++) {
+		const lk_sim_stage *stage = &sim->stage[i / sim->lanes];
+		uint32_t lane = i % sim->lanes;
+		uint32_t variant = stage->variant == LK_MIXED ? stage->variants[lane] : stage->variant;
+		const lk_steady_part *part = rank[i].part;
+		if (!host_keeps_up(sim, i / sim->lanes, part, variant, shift)) return false;
+		over = lk_later(over, rank_latest_end(&rank[i], 0, part->before + (first + 1) * part->ops));
+		int64_t start = rank_period(&rank[i], steady->last)[part->compute].start_ps;
+		if (start < ahead) ahead = start;
+	}
+	return over + shift < ahead;
+}
+
+/* ---- the whole step ---- */
+
+/* Appends events of a rank, so many calls and so much time later. */
+static lk_sim_event *steady_put(lk_sim_event *to, const lk_sim_event *from, uint64_t count,
+                                uint32_t record, size_t calls, int64_t shift) {
+	for (uint64_t i = 0; i < count; i++) {
+		to[i] = from[i];
+		to[i].record = record;
+		to[i].call += (uint32_t)calls;
+		to[i].ready_ps += shift;
+		to[i].start_ps += shift;
+		to[i].end_ps += shift;
+	}
+	return to + count;
+}
+
+/* A recorded rank's events. */
+static void steady_put_rank(const lk_steady *steady, const steady_rank *rank, uint32_t record,
+                            lk_sim_event *out) {
+	const lk_steady_part *part = rank->part;
+	uint64_t until = part->before + (steady->last + 1) * part->ops;
+	out = steady_put(out, rank->events, until, record, 0, 0);
+	for (size_t more = 1; more <= steady->left_out; more++)
+		out = steady_put(out, rank_period(rank, steady->last), part->ops, record,
+		                 more * part->length, (int64_t)more * steady->shift);
+	steady_put(out, rank->events + until, rank->ops - until, record,
+	           steady->left_out * part->length, (int64_t)steady->left_out * steady->shift);
+}
+
+/* Which folded runs shared the device: those of periods that were left out as those of the last
+ * two steady ones. NULL: memory is out. */
+static bool *steady_shared(const lk_sim *sim, const lk_steady *steady, const bool *brief) {
+	size_t calls = 0;
+	for (uint32_t s = 0; s < sim->stages; s++) calls += sim->graph->programs.at[s].calls.count;
+	bool *shared = calloc(calls + 1, sizeof *shared), *to = shared;
+	for (uint32_t s = 0; s < sim->stages && shared; s++) {
+		const lk_steady_part *part = &steady->part[s];
+		size_t length = part->length, until = part->begin + (steady->last + 1) * length;
+		size_t count = steady->graph.programs.at[s].calls.count;
+		const bool *last = brief + until - length;
+		memcpy(to, brief, until);
+		to += until;
+		for (size_t more = 0; more < steady->left_out; more++)
+			for (size_t c = 0; c < length; c++) *to++ = last[c] || *(last + c - length);
+		memcpy(to, brief + until, count - until);
+		to += count - until;
+		brief += count;
+	}
+	return shared;
+}
+
+bool lk_steady_extend(const lk_sim *sim, lk_steady *steady, const lk_sim_result *brief,
+                      lk_sim_result *out) {
+	uint32_t ranks = sim->stages * sim->lanes;
+	steady_rank *rank = LK_ARRAY(sim->arena, steady_rank, ranks);
+	LK_ASSERT(brief->lanes == sim->lanes);
+	if (!rank || brief->gave_up) return false;
+	steady_ranks(sim, steady, brief, rank);
+	if (!steady_settle(sim, steady, rank)) return false;
+	for (uint32_t i = 0; i < ranks; i++) {
+		uint64_t last = rank[i].part->before + steady->last * rank[i].part->ops;
+		if (brief->finish_ps[i] != rank_latest_end(&rank[i], last, rank[i].ops)) return false;
+	}
+	if (brief->shared && !(out->shared = steady_shared(sim, steady, brief->shared))) return false;
+	out->periods_put_in = steady->left_out;
+	for (uint32_t i = 0; i < ranks; i++)
+		out->finish_ps[i] = brief->finish_ps[i] + (int64_t)steady->left_out * steady->shift;
+	for (uint32_t s = 0; s < sim->stages; s++) {
+		const lk_sim_stage *stage = &sim->stage[s];
+		out->operations += stage->ops * sim->lanes;
+		for (uint32_t r = 0; r < stage->record_count; r++)
+			steady_put_rank(steady, &rank[s * sim->lanes + stage->record_lane[r]],
+			                stage->records[r], sim->events + stage->record_base[r]);
+	}
+	return true;
+}
