@@ -7,6 +7,7 @@
  *
  *     base             all runs
  *     architecture     runs on it: matrix products, attention
+ *     early attention  runs on it with the first kernels for it
  *     format           runs on it in fp8 or fp4: matrix products
  *     stack            runs of a software stack
  *     release          runs of a stack from a release on: its change against the one before, of
@@ -55,6 +56,7 @@ typedef enum direction {
 typedef enum level {
 	BASE,
 	ARCHITECTURE,
+	EARLY_ATTENTION,
 	FORMAT,
 	STACK,
 	RELEASE
@@ -90,6 +92,9 @@ static bool concerns(const struct column *c, const lk_run *run) {
 	switch (c->level) {
 	case BASE: return true;
 	case ARCHITECTURE: return lk_run_arch(run) == c->arch;
+	case EARLY_ATTENTION:
+		return lk_run_arch(run) == c->arch &&
+		       lk_profile_attention(&run->job) == LK_ATTENTION_CUDNN_EARLY;
 	case FORMAT:
 		return lk_run_arch(run) == c->arch &&
 		       strcmp(lk_precision_class(run->job.dtype), c->precision) == 0;
@@ -173,6 +178,11 @@ static void list_columns(lk_runs_fit *fit) {
 		     along++)
 			add_column(fit, (struct column){
 								.level = ARCHITECTURE, .along = along, .arch = arch, .prior = .12});
+		if (arch == LK_ARCH_BLACKWELL)
+			add_column(fit, (struct column){.level = EARLY_ATTENTION,
+			                                .along = LK_KNOB_ATTENTION,
+			                                .arch = arch,
+			                                .prior = .3});
 		if (strcmp(class, "16-bit") != 0)
 			add_column(fit, (struct column){.level = FORMAT,
 			                                .along = LK_KNOB_GEMM,
@@ -427,6 +437,13 @@ static double number_of(const lk_runs_fit *fit, level of, int along, const lk_ru
 	return 1;
 }
 
+static double early_attention(const lk_runs_fit *fit, lk_arch arch) {
+	for (int i = 0; i < fit->count; i++)
+		if (fit->columns[i].level == EARLY_ATTENTION && fit->columns[i].arch == arch)
+			return exp(fit->x[i]);
+	return 1;
+}
+
 static lk_status put_architecture(const lk_runs_fit *fit, const lk_run *run,
                                   const lk_calibration_row *like, lk_calibration *out,
                                   lk_error *err) {
@@ -436,6 +453,8 @@ static lk_status put_architecture(const lk_runs_fit *fit, const lk_run *run,
 	weigh(fit, same_arch, run, row);
 	lk_calibration_put(row, "gemm", number_of(fit, ARCHITECTURE, LK_KNOB_GEMM, run));
 	lk_calibration_put(row, "attention", number_of(fit, ARCHITECTURE, LK_KNOB_ATTENTION, run));
+	if (lk_run_arch(run) == LK_ARCH_BLACKWELL)
+		lk_calibration_put(row, "early_attention", early_attention(fit, LK_ARCH_BLACKWELL));
 	return LK_OK;
 }
 

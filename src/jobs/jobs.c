@@ -128,8 +128,8 @@ static lk_status choose_policies(const lk_jobs_request *request, const lk_job_li
 
 /* ---- what policies come to ---- */
 
-static void jobs_sum_up(const lk_jobs_request *request, const lk_job_list *list, double *times,
-                        lk_jobs_policy *policy) {
+static lk_status jobs_sum_up(const lk_jobs_request *request, const lk_job_list *list, double *times,
+                             lk_jobs_policy *policy, lk_error *err) {
 	double waited = 0, held = 0, last_arrival_s = lk_last(list)->job.submit_s,
 		   first_s = list->at[0].job.submit_s;
 	for (size_t i = 0; i < list->count; i++) {
@@ -146,6 +146,7 @@ static void jobs_sum_up(const lk_jobs_request *request, const lk_job_list *list,
 	policy->late_s = lk_quantile(times, list->count, 0.95);
 	policy->wait_s = waited / (double)list->count;
 	policy->used = held / (policy->makespan_s * request->gpus);
+	return isnan(policy->median_s) || isnan(policy->late_s) ? lk_oom(err) : LK_OK;
 }
 
 static lk_status run_policies(const lk_jobs_request *request, const lk_places *places,
@@ -160,7 +161,7 @@ static lk_status run_policies(const lk_jobs_request *request, const lk_places *p
 		LK_TRY(lk_jobs_simulate(request, places, list, policies[i], courses, err));
 		results[i] = (lk_jobs_policy){
 			.name = policies[i]->name, .what = policies[i]->what, .courses = courses};
-		jobs_sum_up(request, list, times, &results[i]);
+		LK_TRY(jobs_sum_up(request, list, times, &results[i], err));
 		results[i].ratio = results[0].mean_s / results[i].mean_s;
 	}
 	out->policies = results;

@@ -154,9 +154,10 @@ static lk_status line(lk_arena *arena, lk_lines *lines, const char *text, lk_err
 static const char *attention_kernel_name(lk_attention_kernel kernel, const lk_device *device) {
 	bool amd = device->arch >= LK_ARCH_CDNA1 && device->arch <= LK_ARCH_RDNA3;
 	if (amd) return "AITER";
-	return kernel == LK_ATTENTION_CUDNN ? "cuDNN"
-	       : kernel == LK_ATTENTION_FA2 ? "FlashAttention-2"
-	                                    : "FlashAttention-3";
+	return kernel == LK_ATTENTION_CUDNN         ? "cuDNN"
+	       : kernel == LK_ATTENTION_CUDNN_EARLY ? "cuDNN before 9.13"
+	       : kernel == LK_ATTENTION_FA2         ? "FlashAttention-2"
+	                                            : "FlashAttention-3";
 }
 
 /* What a stack's recipes turned on in a job; "" nothing; NULL: memory is out. */

@@ -114,7 +114,10 @@ lk_attention_kernel lk_profile_attention(const lk_job *job) {
 	                                         [LK_ATTN_LIBRARY_CUDNN] = LK_ATTENTION_CUDNN,
 	                                         [LK_ATTN_LIBRARY_FLASH] = LK_ATTENTION_FA2,
 	                                         [LK_ATTN_LIBRARY_FLASH3] = LK_ATTENTION_FA3};
-	return of[job->attn_library];
+	lk_attention_kernel kernel = of[job->attn_library];
+	bool early = lk_stack_features_of(*job->profile ? job->profile : job->stack, job->release)
+	                 ->early_attention;
+	return kernel == LK_ATTENTION_CUDNN && early ? LK_ATTENTION_CUDNN_EARLY : kernel;
 }
 
 void lk_profile_base(const lk_calibration *calibration, lk_constants *out) {
@@ -142,6 +145,7 @@ void lk_profile_base(const lk_calibration *calibration, lk_constants *out) {
 		out->fp8_of[arch] = arch_factor(calibration, arch, "fp8", "gemm");
 		out->fp4_of[arch] = arch_factor(calibration, arch, "fp4", "gemm");
 		out->attention_of[arch] = arch_factor(calibration, arch, "", "attention");
+		out->early_attention_of[arch] = arch_factor(calibration, arch, "", "early_attention");
 	}
 }
 

@@ -69,9 +69,11 @@ static const lk_stack_defaults table[] = {
 		.stack = "torchtitan",
 		.job_stack = "torchtitan",
 		.sharding = LK_SHARD_ZERO3,
-		.recompute = LK_RECOMPUTE_SELECTIVE,
+		.recompute = LK_RECOMPUTE_FULL,
 		.dtype = LK_BF16,
-		.source = "pytorch/torchtitan benchmarks and training configurations: FSDP2",
+		.source = "pytorch/torchtitan benchmarks and training configurations: FSDP2, which state "
+				  "what they recompute; NVIDIA-NeMo/Automodel examples/llm_benchmark, which "
+				  "checkpoint every layer (activation_checkpointing: true)",
 	},
 };
 

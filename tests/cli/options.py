@@ -235,7 +235,7 @@ def make_files(folder):
         text = program.read()
     put("two.lk", text + "\n" + re.sub(r"program \w+", "program second", text))
     for name, words in {"step.json": "predict --model llama3.1-8b --gpu h100-sxm --gpus 16 --tp 2 --gbs 32 --seq 4096 --graph step.json",
-                        "small.json": "predict --model gpt2 --gpu h100-sxm --gpus 8 --gbs 8 --seq 256 --graph small.json",
+                        "small.json": "predict --model gpt2 --gpu h100-sxm --gpus 8 --tp 1 --gbs 8 --seq 256 --graph small.json",
                         "overheads.csv": "replay $ROOT/tests/data/trace_before.json --overheads-out overheads.csv"}.items():
         status, _, err = run(folder, words.split()[0], words.split(" ", 1)[1])
         if status not in (0, 1) or not os.path.exists(os.path.join(folder, name)):

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,6 +16,7 @@
 #include "cost/cost.h"
 #include "cost/kernel/kernel.h"
 #include "model/build/build.h"
+#include "step/step.h"
 
 static const lk_cost_options eager = {.constants = &lk_default_constants};
 
@@ -243,6 +245,73 @@ static void large_gemm_reaches_its_efficiency(void **state) {
 		double time = seconds_on(device, &op);
 		if (time < wanted || time > wanted * 1.02)
 			fail_msg("%s: %g s, not %g s", device->name, time, wanted);
+	}
+}
+
+/* Published rates at the power that they were measured at; in between, and beyond, more power is
+ * never slower. */
+static void power_sets_the_rate_of_products(void **state) {
+	(void)state;
+	static const struct {
+		const char *name;
+		double bf16, fp8;
+	} published[] = {{"h100-sxm", 782, 1385},
+	                 {"b200", 1404, 2759},
+	                 {"gb200", 1465, 2905},
+	                 {"b300", 1503, 2817},
+	                 {"mi325x", 843, 1517}};
+	for (size_t i = 0; i < sizeof published / sizeof *published; i++) {
+		const lk_device *device = lk_device_find(published[i].name);
+		assert_non_null(device);
+		assert_float_equal(lk_sustained_flops(device, LK_BF16) / 1e12, published[i].bf16, 1);
+		assert_float_equal(lk_sustained_flops(device, LK_FP8) / 1e12, published[i].fp8, 1);
+	}
+	for (int d = 0; d < lk_device_count(); d++) {
+		lk_device device = *lk_device_at(d);
+		double rated = device.power_w, last[2] = {0};
+		for (int percent = 20; rated > 0 && percent <= 200; percent++) {
+			device.power_w = rated * percent / 100;
+			double rate[] = {
+				lk_sustained_flops(&device, LK_FP8),
+				lk_published_attention(&device, LK_ATTENTION_CUDNN, false).flops,
+			};
+			for (int k = 0; k < 2; k++) {
+				assert_true(rate[k] >= last[k] * (1 - 1e-9));
+				last[k] = rate[k];
+			}
+		}
+	}
+	/* half as many more units for fp4 at the same power are less than half as much more */
+	double gain = lk_sustained_flops(lk_device_find("b300"), LK_NVFP4) /
+	              lk_sustained_flops(lk_device_find("b200"), LK_NVFP4);
+	assert_true(gain > 1.1 && gain < 1.5);
+}
+
+/* cuDNN before 9.13 was slower on Blackwell, and nowhere else. */
+static void early_attention_is_slower_on_blackwell(void **state) {
+	(void)state;
+	for (int d = 0; d < lk_device_count(); d++) {
+		const lk_device *device = lk_device_at(d);
+		lk_constants now = lk_default_constants, before = now;
+		now.attention = LK_ATTENTION_CUDNN;
+		before.attention = LK_ATTENTION_CUDNN_EARLY;
+		for (int backward = 0; backward < 2; backward++) {
+			double ratio = lk_step_attention(&now, device, backward).flops /
+			               lk_step_attention(&before, device, backward).flops;
+			assert_float_equal(ratio, device->arch == LK_ARCH_BLACKWELL ? 1.3 : 1, .01);
+		}
+	}
+	lk_job job = {.attn_library = LK_ATTN_LIBRARY_CUDNN};
+	static const struct {
+		const char *stack, *release;
+		bool early;
+	} of[] = {{"nemo", "25.04", true},  {"nemo", "26.02", false},  {"nemo", "", false},
+	          {"mlperf", "v5.0", true}, {"mlperf", "v5.1", false}, {"mlperf-lora", "v4.1", true},
+	          {"megatron", "", false}};
+	for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+		snprintf(job.profile, sizeof job.profile, "%s", of[i].stack);
+		snprintf(job.release, sizeof job.release, "%s", of[i].release);
+		assert_int_equal(lk_profile_attention(&job) == LK_ATTENTION_CUDNN_EARLY, of[i].early);
 	}
 }
 
@@ -1132,6 +1201,8 @@ int main(void) {
 		cmocka_unit_test(odd_rows_are_slower),
 		cmocka_unit_test(gemm_stays_under_its_roofs),
 		cmocka_unit_test(large_gemm_reaches_its_efficiency),
+		cmocka_unit_test(power_sets_the_rate_of_products),
+		cmocka_unit_test(early_attention_is_slower_on_blackwell),
 		cmocka_unit_test(formats_fall_back_to_wider_ones),
 		cmocka_unit_test(masks_save_attention),
 		cmocka_unit_test(attention_follows_its_flops),

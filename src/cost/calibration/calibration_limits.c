@@ -28,6 +28,7 @@ static const struct limit {
 	{"step", NULL, "network_efficiency", 1e-3, 10},
 	{"architecture", NULL, "gemm", 1e-3, 10},
 	{"architecture", NULL, "attention", 1e-3, 10},
+	{"architecture", NULL, "early_attention", 1e-3, 10},
 	{"stack", NULL, "gemm", 1e-2, 100},
 	{"stack", NULL, "attention", 1e-2, 100},
 	{"stack", NULL, "memory", 1e-2, 100},

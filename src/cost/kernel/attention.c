@@ -28,10 +28,8 @@ static double ramp(double causal, bool masked) {
 
 double lk_attention_exponential(const lk_device *device, lk_attention_kernel kernel) {
 	if (kernel == LK_ATTENTION_FA2) return 29; /* never near the tensor cores' rate */
-	/* Blackwell Ultra, which the catalogue tells apart by its products in fp4 */
-	bool ultra = lk_peak_flops(device, LK_NVFP4) > 2.5 * lk_peak_flops(device, LK_FP8);
-	if (device->arch == LK_ARCH_HOPPER) return 59;
-	return device->arch == LK_ARCH_BLACKWELL ? (ultra ? 59 : 118) : 32;
+	if (device->arch == LK_ARCH_HOPPER || lk_blackwell_ultra(device)) return 59;
+	return device->arch == LK_ARCH_BLACKWELL ? 118 : 32;
 }
 
 static double head_efficiency(const lk_device *device, lk_attention_kernel kernel, double head) {
@@ -42,7 +40,10 @@ static double head_efficiency(const lk_device *device, lk_attention_kernel kerne
 lk_attention_rate lk_step_attention(const lk_constants *constants, const lk_device *device,
                                     bool backward) {
 	lk_attention_rate rate = lk_published_attention(device, constants->attention, backward);
-	double factor = constants->attention_of[device->arch];
+	double factor = constants->attention_of[device->arch],
+		   early = constants->early_attention_of[device->arch];
+	if (constants->attention == LK_ATTENTION_CUDNN_EARLY && early > 0)
+		factor = (factor > 0 ? factor : 1) * early;
 	rate.flops *= fmin(1, constants->attention_share * (factor > 0 ? factor : 1));
 	rate.start *= constants->attention_start;
 	return rate;

@@ -33,10 +33,11 @@ typedef struct lk_cost {
 	               */
 } lk_cost;
 
-/* Kernels of fused attention that differ in speed: cuDNN's (AITER on AMD's), FlashAttention 2, 3.
- */
+/* Kernels of fused attention that differ in speed: cuDNN's (AITER on AMD's), the same before cuDNN
+ * 9.13, which differ on Blackwell alone, FlashAttention 2, 3. */
 typedef enum lk_attention_kernel {
 	LK_ATTENTION_CUDNN,
+	LK_ATTENTION_CUDNN_EARLY,
 	LK_ATTENTION_FA2,
 	LK_ATTENTION_FA3,
 	LK_ATTENTIONS,
@@ -67,8 +68,9 @@ typedef struct lk_constants {
 	double network_efficiency;      /* factor on the rates of communication */
 	/* factors on both by architecture, and on products in fp8 and fp4; 0 as 1 */
 	double gemm_of[LK_ARCHES], attention_of[LK_ARCHES], fp8_of[LK_ARCHES], fp4_of[LK_ARCHES];
-	lk_attention_kernel attention; /* whose kernel */
-	lk_nccl_settings nccl;         /* not fitted: what the job sets of NCCL */
+	double early_attention_of[LK_ARCHES]; /* a further factor on LK_ATTENTION_CUDNN_EARLY; 0 as 1 */
+	lk_attention_kernel attention;        /* whose kernel */
+	lk_nccl_settings nccl;                /* not fitted: what the job sets of NCCL */
 } lk_constants;
 extern const lk_constants lk_default_constants;
 
@@ -196,6 +198,9 @@ void lk_cost_set(lk_cost *cost, double seconds);
 
 /* Dense peak of a format, or of the nearest wider one that the device has. Never 0. */
 double lk_peak_flops(const lk_device *device, lk_dtype dtype);
+/* The second die of Blackwell (B300, GB300), which the catalogue tells apart by its products in
+ * fp4. */
+bool lk_blackwell_ultra(const lk_device *device);
 
 /* What large products sustain of it, flop/s, and fused attention of long causal sequences at head
  * size 128, with the keys at which half of that is reached: as published (sustained.c). */

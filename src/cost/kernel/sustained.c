@@ -4,8 +4,8 @@
  * steps stay behind that, so that a GPU or a number format without a measured step begins at its
  * own rates.
  *
- * A row is of one device of its architecture. Relatives run at about its clock, so rates go with
- * the number of SMs (a higher peak is of a boost clock that is never seen under load) and with the
+ * A row is of one device. Relatives on the same die run at about its clock, so rates go with the
+ * number of SMs (a higher peak is of a boost clock that is never seen under load) and with the
  * power for each of them:
  *
  *     rate = SMs * rate of an SM * ((p - 1/4) / (1 - 1/4))^0.46,   p = power per SM / that of the
@@ -13,7 +13,9 @@
  *
  * a quarter of the power being spent at any clock; 0.46 is what MI300X (750 W) and MI325X (1000 W),
  * the same die, differ by in products (rocm-blogs, Max-Achievable FLOPS, part 2: 708 against 843
- * TFLOP/s). */
+ * TFLOP/s). Between two rows of a die the rate of an SM is a power of its power, the one that goes
+ * through both. Blackwell Ultra is a die of its own: twice the exponentials and half as many more
+ * tensor cores for fp4, at the expense of other formats. */
 #include <math.h>
 
 #include "cost/kernel/kernel.h"
@@ -30,22 +32,42 @@ static int format_of(lk_dtype dtype) {
 	return dtype == LK_FP8 || dtype == LK_MXFP8;
 }
 
+/* Dies: architectures, and Blackwell Ultra. */
+enum {
+	BLACKWELL_ULTRA = LK_ARCHES,
+	DIES
+};
+
+static int die_of(const lk_device *device) {
+	return lk_blackwell_ultra(device) ? BLACKWELL_ULTRA : (int)device->arch;
+}
+
 /* Random data, long runs: cuBLASLt and hipBLASLt at 8192 to 16384 cubed. A100, H100 and GB200 from
- * Azure/AI-benchmarking-guide (A100 257 TFLOP/s, H100 fp8 1377, GB200 fp8 2907, fp4 7628); 16-bit
- * H100 794.5 of a short run (stas00/ml-engineering) times 0.985, what long runs keep; B200 as the
- * layer of Transformer Engine's gemm_profiling on B300 (1503, at 1100 W); MI325X from rocm-blogs
- * (843, 1519); MI355X 1565 and 3293 of a short run (HipKittens) times 0.9. Ada: cards, whose power
- * limit is half of what the peak's clock needs; assumed. */
+ * Azure/AI-benchmarking-guide (A100 257 TFLOP/s, H100 fp8 1377, GB200 fp8 2907, fp4 7628). Short
+ * runs times what long runs keep (stas00/ml-engineering): 16-bit H100 794.5, of which 0.985; 16-bit
+ * GB200 1822, of which 0.804 as in fp8; B200 1745 and 3432.5, of which as much. B300 as the layer
+ * of Transformer Engine's gemm_profiling (1503, fp8 2815); its fp4 that of B200 times what as much
+ * more power gives products in fp8, and 1.5^(1 - 0.46) for half as many more units, each with less
+ * of it. MI325X from rocm-blogs (843, 1519); MI355X 1565 and 3293 of a short run (HipKittens) times
+ * 0.9. Ada: cards, whose power limit is half of what the peak's clock needs; assumed. */
 static const struct sustained {
+	int die;
 	double watts, tflops, sms; /* board power, dense 16-bit peak */
 	double share[FORMATS];     /* of the format's dense peak */
-} products[LK_ARCHES] = {
-	[LK_ARCH_AMPERE] = {400, 312, 108, {.82, .82, .82}},
-	[LK_ARCH_ADA] = {350, 362, 142, {.50, .50, .50}},
-	[LK_ARCH_HOPPER] = {700, 989.4, 132, {.79, .70, .70}},
-	[LK_ARCH_BLACKWELL] = {1000, 2250, 148, {.66, .61, .70}},
-	[LK_ARCH_CDNA3] = {1000, 1307.4, 304, {.645, .58, .58}},
-	[LK_ARCH_CDNA4] = {1400, 2516.6, 256, {.56, .59, .55}},
+} products[] = {
+	/* of a die by power per SM */
+	{LK_ARCH_AMPERE, 400, 312, 108, {.82, .82, .82}},
+	{LK_ARCH_ADA, 350, 362, 142, {.50, .50, .50}},
+	{LK_ARCH_HOPPER, 700, 989.4, 132, {.79, .70, .70}},
+	{LK_ARCH_BLACKWELL, 1000, 2250, 148, {.624, .613, .80}},
+	{LK_ARCH_BLACKWELL, 1200, 2500, 152, {.586, .581, .763}},
+	{BLACKWELL_ULTRA, 1100, 2250, 148, {.668, .626, .68}},
+	{LK_ARCH_CDNA3, 1000, 1307.4, 304, {.645, .58, .58}},
+	{LK_ARCH_CDNA4, 1400, 2516.6, 256, {.56, .59, .55}},
+};
+
+enum {
+	PRODUCTS = sizeof products / sizeof *products
 };
 
 double lk_peak_flops(const lk_device *device, lk_dtype dtype) {
@@ -58,6 +80,11 @@ double lk_peak_flops(const lk_device *device, lk_dtype dtype) {
 	return device->vector_flops > 0 ? device->vector_flops : 1e12;
 }
 
+bool lk_blackwell_ultra(const lk_device *device) {
+	return device->arch == LK_ARCH_BLACKWELL &&
+	       lk_peak_flops(device, LK_NVFP4) > 2.5 * lk_peak_flops(device, LK_FP8);
+}
+
 /* Below half of the row's power the law would say that an SM more makes a device slower: from there
  * on the rate goes with the power. */
 static double power_factor(double power) {
@@ -66,14 +93,29 @@ static double power_factor(double power) {
 	return pow((p - idle) / (1 - idle), exponent) * fmin(1, power / lowest);
 }
 
-/* The device's rates over those of its architecture's row, both over their peaks. */
-static double relative_share(const lk_device *device) {
-	const struct sustained *row = &products[device->arch];
+/* Where a rate was measured. */
+struct measured_on {
+	double watts, tflops, sms;
+};
+
+static bool knows_power(const lk_device *device) {
+	return device->peak_flops[LK_BF16] > 0 && device->power_w > 0 && device->sms > 0;
+}
+
+/* The device's share of its peak over that of the device measured, where SMs have equal power. */
+static double relative_units(const lk_device *device, struct measured_on on) {
 	double peak = device->peak_flops[LK_BF16] / 1e12;
-	if (!(peak > 0) || !(device->power_w > 0) || device->sms <= 0 || row->watts <= 0) return 1;
-	double sms = device->sms / row->sms, power = device->power_w / row->watts / sms;
-	return fmin(fmax(sms * row->tflops / peak, .5), 1.25) *
-	       fmin(fmax(power_factor(power), .3), 1.5);
+	return fmin(fmax(device->sms / on.sms * on.tflops / peak, .5), 1.25);
+}
+
+static double relative_power(const lk_device *device, struct measured_on on) {
+	return device->power_w / on.watts / (device->sms / on.sms);
+}
+
+static double relative_share(const lk_device *device, struct measured_on on) {
+	if (!knows_power(device)) return 1;
+	return relative_units(device, on) *
+	       fmin(fmax(power_factor(relative_power(device, on)), .3), 1.5);
 }
 
 /* No kernel reaches more of a peak than this: data must come and go. */
@@ -81,11 +123,36 @@ static double at_most(double share) {
 	return fmin(share, .95);
 }
 
+static struct measured_on row_device(const struct sustained *row) {
+	return (struct measured_on){row->watts, row->tflops, row->sms};
+}
+
+/* The share between two rows of a die, of which the first has less power per SM. */
+static double share_between(const lk_device *device, const struct sustained *low,
+                            const struct sustained *high, int format) {
+	double above = log(relative_power(device, row_device(low))),
+		   below = -log(relative_power(device, row_device(high)));
+	double at_low = low->share[format] * relative_units(device, row_device(low)),
+		   at_high = high->share[format] * relative_units(device, row_device(high));
+	return at_low * pow(at_high / at_low, above / (above + below));
+}
+
+static double products_share(const lk_device *device, int format) {
+	const struct sustained *low = NULL, *high = NULL; /* the nearest rows on both sides */
+	for (int i = 0; i < PRODUCTS; i++) {
+		const struct sustained *row = &products[i];
+		if (row->die != die_of(device)) continue;
+		if (!knows_power(device) || relative_power(device, row_device(row)) >= 1) low = row;
+		else if (!high) high = row;
+	}
+	if (!low && !high) return products[0].share[0];
+	if (low && high) return share_between(device, low, high, format);
+	const struct sustained *row = low ? low : high;
+	return row->share[format] * relative_share(device, row_device(row));
+}
+
 double lk_sustained_flops(const lk_device *device, lk_dtype dtype) {
-	const struct sustained *row = &products[device->arch];
-	double share =
-		row->watts > 0 ? row->share[format_of(dtype)] : products[LK_ARCH_AMPERE].share[0];
-	return lk_peak_flops(device, dtype) * at_most(share * relative_share(device));
+	return lk_peak_flops(device, dtype) * at_most(products_share(device, format_of(dtype)));
 }
 
 /* ---- attention ---- */
@@ -94,38 +161,48 @@ double lk_sustained_flops(const lk_device *device, lk_dtype dtype) {
  * were measured on, and the keys at which half of that is lost: rate(s) = R s / (s + S), fitted to
  * the published points. FlashAttention-2: A100 from its repository, H100 and what later devices
  * gain from it (nothing) from the FlashAttention-3 paper (arXiv 2407.08608, figures 5 and 6) and
- * Azure/AI-benchmarking-guide. cuDNN: H100 ibid., GB200 from NVIDIA/cudnn-frontend
- * (benchmark/sdpa_benchmark_training, 9.22). AMD: AITER on MI355X, from HazyResearch/HipKittens. */
+ * Azure/AI-benchmarking-guide. cuDNN: H100 ibid., GB200 and GB300 from NVIDIA/cudnn-frontend
+ * (benchmark/sdpa_benchmark_training, 9.22); before 9.13 at most 1 / 1.3 of that on Blackwell
+ * (arXiv 2603.05451). AMD: AITER on MI355X, from HazyResearch/HipKittens. */
 struct attention {
 	double forward, backward, start, start_backward;
 };
 
-static const struct attention kernels[LK_ATTENTIONS][LK_ARCHES] = {
-	[LK_ATTENTION_CUDNN] = {[LK_ARCH_AMPERE] = {.65, .60, 484, 484},
-                            [LK_ARCH_HOPPER] = {.567, .548, 387, 880},
-                            [LK_ARCH_BLACKWELL] = {.71, .56, 1196, 1043},
-                            [LK_ARCH_CDNA3] = {.555, .52, 1416, 2200},
-                            [LK_ARCH_CDNA4] = {.555, .52, 1416, 2200}},
-	[LK_ATTENTION_FA2] = {[LK_ARCH_AMPERE] = {.65, .60, 484, 484},
-                          [LK_ARCH_HOPPER] = {.355, .331, 402, 590},
-                          [LK_ARCH_BLACKWELL] = {.156, .146, 402, 590},
-                          [LK_ARCH_CDNA3] = {.555, .52, 1416, 2200},
-                          [LK_ARCH_CDNA4] = {.555, .52, 1416, 2200}},
-	[LK_ATTENTION_FA3] = {[LK_ARCH_AMPERE] = {.65, .60, 484, 484},
-                          [LK_ARCH_HOPPER] = {.662, .598, 602, 982},
-                          [LK_ARCH_BLACKWELL] = {.156, .146, 402, 590},
-                          [LK_ARCH_CDNA3] = {.555, .52, 1416, 2200},
-                          [LK_ARCH_CDNA4] = {.555, .52, 1416, 2200}},
+static const double CUDNN_BEFORE_9_13 = 1 / 1.3;
+
+static const struct measured_on attention_on[DIES] = {
+	[LK_ARCH_AMPERE] = {400, 312, 108},    [LK_ARCH_ADA] = {350, 362, 142},
+	[LK_ARCH_HOPPER] = {700, 989.4, 132},  [LK_ARCH_BLACKWELL] = {1200, 2500, 152},
+	[BLACKWELL_ULTRA] = {1400, 2500, 152}, [LK_ARCH_CDNA3] = {1000, 1307.4, 304},
+	[LK_ARCH_CDNA4] = {1400, 2516.6, 256},
+};
+
+#define ANY_KERNEL                                                                      \
+	[LK_ARCH_AMPERE] = {.65, .60, 484, 484}, [LK_ARCH_CDNA3] = {.555, .52, 1416, 2200}, \
+	[LK_ARCH_CDNA4] = {.555, .52, 1416, 2200}
+#define FA2_ON_BLACKWELL \
+	[LK_ARCH_BLACKWELL] = {.156, .146, 402, 590}, [BLACKWELL_ULTRA] = {.156, .146, 402, 590}
+
+static const struct attention kernels[LK_ATTENTIONS][DIES] = {
+	[LK_ATTENTION_CUDNN] =
+		{ANY_KERNEL, [LK_ARCH_HOPPER] = {.567, .548, 387, 880},
+         [LK_ARCH_BLACKWELL] = {.71, .56, 1196, 1043}, [BLACKWELL_ULTRA] = {.816, .645, 941, 1296}},
+	[LK_ATTENTION_FA2] = {ANY_KERNEL, FA2_ON_BLACKWELL, [LK_ARCH_HOPPER] = {.355, .331, 402, 590}},
+	[LK_ATTENTION_FA3] = {ANY_KERNEL, FA2_ON_BLACKWELL, [LK_ARCH_HOPPER] = {.662, .598, 602, 982}},
 };
 
 lk_attention_rate lk_published_attention(const lk_device *device, lk_attention_kernel kernel,
                                          bool backward) {
 	LK_ASSERT(kernel < LK_ATTENTIONS);
-	const struct attention *row = &kernels[kernel][device->arch];
+	bool early = kernel == LK_ATTENTION_CUDNN_EARLY;
+	int die = die_of(device);
+	const struct attention *row = &kernels[early ? LK_ATTENTION_CUDNN : kernel][die];
 	if (!(row->forward > 0)) row = &kernels[LK_ATTENTION_FA2][LK_ARCH_AMPERE];
 	double share = backward ? row->backward : row->forward;
+	if (attention_on[die].watts > 0) share *= relative_share(device, attention_on[die]);
+	if (early && device->arch == LK_ARCH_BLACKWELL) share *= CUDNN_BEFORE_9_13;
 	return (lk_attention_rate){
-		.flops = lk_peak_flops(device, LK_BF16) * at_most(share * relative_share(device)),
+		.flops = lk_peak_flops(device, LK_BF16) * at_most(share),
 		.start = backward ? row->start_backward : row->start,
 	};
 }

@@ -252,15 +252,16 @@ int lk_release_compare(const char *a, const char *b);
 typedef struct lk_stack_features {
 	const char *stack, *since; /* since: "" all releases */
 	bool tp_overlap, fused_loss, cuda_graphs, graph_experts, expert_overlap;
-	bool by_node;        /* MoE: one copy per node, LK_DISPATCH_NODE */
-	bool wide_grads;     /* gradients are kept and reduced in fp32 */
-	bool late_reduce;    /* below ZeRO 2: gradients are reduced after the last backward pass */
-	bool cp_contiguous;  /* context parallelism does not balance */
-	bool on_blackwell;   /* graphs on Blackwell alone */
-	bool overlap_across; /* expert traffic overlapped where it leaves the node */
-	bool in_mxfp8;       /* graphs of experts, and their overlap, in MXFP8 alone */
-	int etp;             /* 0: as tp */
-	const char *source;  /* where this is stated, or why it is assumed */
+	bool early_attention; /* with cuDNN before 9.13, whose attention on Blackwell was its first */
+	bool by_node;         /* MoE: one copy per node, LK_DISPATCH_NODE */
+	bool wide_grads;      /* gradients are kept and reduced in fp32 */
+	bool late_reduce;     /* below ZeRO 2: gradients are reduced after the last backward pass */
+	bool cp_contiguous;   /* context parallelism does not balance */
+	bool on_blackwell;    /* graphs on Blackwell alone */
+	bool overlap_across;  /* expert traffic overlapped where it leaves the node */
+	bool in_mxfp8;        /* graphs of experts, and their overlap, in MXFP8 alone */
+	int etp;              /* 0: as tp */
+	const char *source;   /* where this is stated, or why it is assumed */
 } lk_stack_features;
 
 /* The entry of the stack with the latest `since` that is not after the release; an empty release is

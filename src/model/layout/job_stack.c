@@ -40,6 +40,7 @@ int lk_release_compare(const char *a, const char *b) {
 #define NEMO        .stack = "nemo", .tp_overlap = true, .fused_loss = true, .etp = 1
 #define MLPERF      .stack = "mlperf", .tp_overlap = true, .fused_loss = true
 #define MLPERF_LORA .stack = "mlperf-lora", .tp_overlap = true, .fused_loss = true
+#define EARLY_CUDNN .early_attention = true /* before cuDNN 9.13 of September 2025 */
 #define WHOLE_GRAPHS \
 	.cuda_graphs = true, .graph_experts = true, .by_node = true, .expert_overlap = true
 #define BLACKWELL_GRAPHS .cuda_graphs = true, .on_blackwell = true
@@ -66,6 +67,7 @@ static const lk_stack_features features[] = {
 	},
 	{
 		NEMO,
+		EARLY_CUDNN,
 		.since = "",
 		.source =
 			"NVIDIA-NeMo/NeMo 24.12 performance recipes: bf16 gradients on the wire, fused loss, "
@@ -103,14 +105,22 @@ static const lk_stack_features features[] = {
 	},
 	{
 		MLPERF,
+		EARLY_CUDNN,
 		.since = "",
 		.source = "mlcommons training results, NVIDIA's configurations",
 	},
 	{
 		MLPERF,
+		EARLY_CUDNN,
 		.since = "v5.0",
 		.cuda_graphs = true,
 		.source = "mlcommons training results v5.0 and later: as before, with CUDA graphs",
+	},
+	{
+		MLPERF,
+		.since = "v5.1",
+		.cuda_graphs = true,
+		.source = "as before, with cuDNN of autumn 2025",
 	},
 	{
 		MLPERF,
@@ -123,14 +133,22 @@ static const lk_stack_features features[] = {
 	},
 	{
 		MLPERF_LORA,
+		EARLY_CUDNN,
 		.since = "",
 		.source = "mlcommons training results, llama2_70b_lora",
 	},
 	{
 		MLPERF_LORA,
+		EARLY_CUDNN,
 		.since = "v4.1",
 		.cuda_graphs = true,
 		.source = "mlcommons training results v4.1 and later: as before, with CUDA graphs",
+	},
+	{
+		MLPERF_LORA,
+		.since = "v5.1",
+		.cuda_graphs = true,
+		.source = "as before, with cuDNN of autumn 2025",
 	},
 	{
 		.stack = "torchtitan",
