@@ -63,6 +63,7 @@ typedef struct lk_validate_request {
 	bool mlperf;  /* MLPerf steps of recommendation models, BERT, ResNet: mlperf_other_runs.csv */
 	bool inference;        /* what inference engines generate: inference_throughput.csv */
 	bool rl;               /* steps of reinforcement learning: rl_runs.csv */
+	bool refit;            /* new weights on their way to the engines: weight_update.csv */
 	const char *overheads; /* with `dlrm`: what the host spends by operation, T1 to T5; NULL: the
 	                          tables alongside `table` */
 	bool cross; /* every row from a fit of the rows of other folds, instead of the calibration in

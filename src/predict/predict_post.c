@@ -360,7 +360,14 @@ static void run_refit(struct post *post) {
 	int gathered =
 		job->tp * job->pp * job->ep < job->gpus ? job->tp * job->pp * job->ep : job->gpus;
 	int engines = post->apart ? (int)post->said.gpus : job->gpus;
-	post->refit = lk_refit_of(&job->model, cluster, gathered, engines, post->apart);
+	post->refit =
+		lk_refit_of(&(lk_refit_job){.model = &job->model,
+	                                .cluster = cluster,
+	                                .width = 2,
+	                                .gathered_over = gathered,
+	                                .engine_gpus = engines,
+	                                .engine_shards = (int)(post->said.tp * post->said.pp),
+	                                .transport = post->apart ? LK_REFIT_PACKED : LK_REFIT_IPC});
 	if (!post->apart)
 		post->offload = 2 * (held->weights + held->optimizer) /
 		                fmin(HOST_COPY_RATE, cluster->node[0].device->pcie_rate);

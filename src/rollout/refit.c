@@ -1,20 +1,49 @@
 /* refit.c: new weights on their way from the training layout to the engines.
  *
+ *     refit = max(gather, move) + tensors * host time of one
+ *
  * Every training rank gathers the whole network over its model-parallel group (tensor, pipeline and
- * expert ranks) and writes it tensor by tensor in the engine's names, as Megatron's exporters do.
- * Engines on the same GPUs read it there (CUDA IPC); engines on other GPUs get it by a broadcast.
- * The host spends a time on each tensor, whatever its size: it is named, handed over and copied to
- * its place by the engine's loader. */
+ * expert ranks) bucket by bucket and writes it tensor by tensor in the engine's names, as
+ * Megatron's exporters do; a bucket moves while the next is gathered. The host spends a time on
+ * each tensor, whatever its size: it is named, handed over and copied to its place by the engine's
+ * loader. How bytes move:
+ *
+ *     broadcast     all of them to all engine GPUs (the collective model)
+ *     memory        read and written where they are: engines on the same GPUs
+ *     shards        bytes / GPUs of an engine, over the network card of each
+ *     whole         all of them, over the network card of each
+ *     from hosts    bytes / GPUs from pinned memory, then broadcast; in pairs between two nodes
+ * over one network card before that */
 #include <math.h>
 
 #include "rollout/rollout.h"
 
-/* Host time of a tensor, from published updates of a network of 18,867 tensors and 61 GB, less the
- * time of its bytes. Packed into large messages it takes 4.38 s (verl, docs/advance/fully_async.md
- * at b178a3cd, checkpoint engine): 0.2 ms a tensor. Through CUDA IPC, where the engine's loader
- * takes each tensor apart, 9.67 s (NVIDIA-NeMo/RL, pull request 3294, quantised on the way) and
- * 2.98 s (prepared before): their geometric mean is 0.28 ms a tensor. */
-static const double TENSOR_PACKED_S = 0.20e-3, TENSOR_SHARED_S = 0.28e-3;
+/* Host time of a tensor, from published updates (weight_update tables): packed 0.20 ms, tensor by
+ * tensor 0.80 ms (verl, docs/advance/fully_async.md at b178a3cd, 18,867 tensors in 4.38 and
+ * 15.76 s); through CUDA IPC 0.28 ms, the geometric mean of 9.67 s (quantised on the way) and
+ * 2.98 s (prepared before) for as many (NVIDIA-NeMo/RL, pull request 3294); planned resharding
+ * 0.04 ms (NVIDIA-NeMo/RL, docs/design-docs/nccl-reshard-refit.md, 0.87 s for as many, 2.61 s for
+ * 46,000); checkpoint-engine 0.10 ms (MoonshotAI/checkpoint-engine, README, 3.5 to 3.9 s for 18,000
+ * and 10.2 to 13.9 s for 92,000, less the time of their bytes). */
+static const struct transport {
+	enum {
+		BY_BROADCAST,
+		BY_MEMORY,
+		BY_SHARDS,
+		BY_CARD
+	} move;
+	double tensor_s;
+	bool from_host, in_pairs;
+} transports[LK_REFIT_TRANSPORTS] = {
+	[LK_REFIT_PACKED] = {BY_BROADCAST, 0.20e-3, false, false},
+	[LK_REFIT_TENSORS] = {BY_BROADCAST, 0.80e-3, false, false},
+	[LK_REFIT_IPC] = {BY_MEMORY, 0.28e-3, false, false},
+	[LK_REFIT_SHARDS] = {BY_SHARDS, 0.20e-3, false, false},
+	[LK_REFIT_RESHARD] = {BY_SHARDS, 0.04e-3, false, false},
+	[LK_REFIT_WHOLE] = {BY_CARD, 0.20e-3, false, false},
+	[LK_REFIT_HOST] = {BY_BROADCAST, 0.10e-3, true, false},
+	[LK_REFIT_HOST_PAIRS] = {BY_BROADCAST, 0.10e-3, true, true},
+};
 
 /* As a checkpoint counts them: each expert's matrices apart. */
 double lk_refit_tensors(const lk_model *model) {
@@ -43,18 +72,34 @@ static double refit_collective(const lk_cluster *cluster, lk_coll_kind kind, int
 	return lk_collective_cost(kind, &group, bytes).seconds;
 }
 
-lk_refit lk_refit_of(const lk_model *model, const lk_cluster *cluster, int gathered_over,
-                     int engine_gpus, bool apart) {
-	double bytes = 2 * lk_model_params(model), tensors = lk_refit_tensors(model);
-	lk_refit refit = {.bytes = bytes, .tensors = tensors};
-	refit.gather_s = refit_collective(cluster, LK_COLL_ALLGATHER, gathered_over, bytes);
-	if (apart) {
-		refit.move_s = refit_collective(cluster, LK_COLL_BROADCAST, engine_gpus + 1, bytes);
-		refit.host_s = tensors * TENSOR_PACKED_S;
-	} else {
-		refit.move_s = 2 * bytes / cluster->node[0].device->memory_rate; /* read, written */
-		refit.host_s = tensors * TENSOR_SHARED_S;
+static double refit_move(const lk_refit_job *job, const struct transport *transport, double bytes) {
+	const lk_node *node = &job->cluster->node[0];
+	double card = node->device->nic_rate;
+	double seconds = 0;
+	if (transport->from_host)
+		seconds += bytes / job->engine_gpus / node->device->pcie_rate +
+		           (transport->in_pairs ? bytes / card : 0);
+	switch (transport->move) {
+	case BY_BROADCAST: {
+		int senders = transport->from_host ? 0 : 1;
+		return seconds +
+		       refit_collective(job->cluster, LK_COLL_BROADCAST, job->engine_gpus + senders, bytes);
 	}
-	refit.seconds = refit.gather_s + refit.move_s + refit.host_s;
+	case BY_MEMORY: return seconds + 2 * bytes / node->device->memory_rate; /* read, written */
+	case BY_SHARDS: return seconds + bytes / job->engine_shards / card;
+	case BY_CARD: return seconds + bytes / card;
+	}
+	return seconds;
+}
+
+lk_refit lk_refit_of(const lk_refit_job *job) {
+	const struct transport *transport = &transports[job->transport];
+	double bytes = job->width * lk_model_params(job->model),
+		   tensors = lk_refit_tensors(job->model) * (job->width < 2 ? 2 : 1);
+	lk_refit refit = {.bytes = bytes, .tensors = tensors};
+	refit.gather_s = refit_collective(job->cluster, LK_COLL_ALLGATHER, job->gathered_over, bytes);
+	refit.move_s = refit_move(job, transport, bytes);
+	refit.host_s = tensors * transport->tensor_s;
+	refit.seconds = fmax(refit.gather_s, refit.move_s) + refit.host_s;
 	return refit;
 }

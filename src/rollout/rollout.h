@@ -204,16 +204,36 @@ lk_status lk_rollout_run(const lk_engine *engine, int engines, double cache_toke
 
 /* ---- refit: new weights on their way from training to the engines. */
 
+/* How they travel (refit.c). */
+typedef enum lk_refit_transport {
+	LK_REFIT_PACKED,     /* large messages, broadcast to engines on GPUs of their own */
+	LK_REFIT_TENSORS,    /* the same tensor by tensor */
+	LK_REFIT_IPC,        /* to engines on the same GPUs, which read them there */
+	LK_REFIT_SHARDS,     /* each engine GPU gets its own part over its network card */
+	LK_REFIT_RESHARD,    /* the same between layouts that are planned ahead */
+	LK_REFIT_WHOLE,      /* each engine GPU gets the whole network over its network card */
+	LK_REFIT_HOST,       /* from pinned memory of the hosts, then broadcast */
+	LK_REFIT_HOST_PAIRS, /* the same, and between nodes over one network card of a node */
+	LK_REFIT_TRANSPORTS,
+} lk_refit_transport;
+
+typedef struct lk_refit_job {
+	const lk_model *model;
+	const lk_cluster *cluster;
+	double width;      /* bytes of a number; below 2 each matrix has a tensor of scales */
+	int gathered_over; /* training GPUs that hold the network together; 1: nothing is gathered */
+	int engine_gpus;   /* of all engines */
+	int engine_shards; /* GPUs that split an engine's weights */
+	lk_refit_transport transport;
+} lk_refit_job;
+
 typedef struct lk_refit {
-	double bytes, tensors;           /* of the network in 16 bits; as a checkpoint counts them */
-	double gather_s, move_s, host_s; /* over the training layout; to the engines; for the tensors */
-	double seconds;                  /* all three */
+	double bytes, tensors; /* of the network; as a checkpoint counts them */
+	double gather_s, move_s, host_s;
+	double seconds; /* gathering and moving overlap: the longer of them, and the host */
 } lk_refit;
 
 double lk_refit_tensors(const lk_model *model);
-/* `gathered_over`: training GPUs that hold the network together; `engine_gpus`: of all engines,
- * which are on GPUs of their own (`apart`) or on those that train. */
-lk_refit lk_refit_of(const lk_model *model, const lk_cluster *cluster, int gathered_over,
-                     int engine_gpus, bool apart);
+lk_refit lk_refit_of(const lk_refit_job *job);
 
 #endif

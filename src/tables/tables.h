@@ -362,6 +362,21 @@ typedef LK_VEC(lk_post_run) lk_post_runs;
  * layout, gen_tp, gen_pp, lengths, batches, step_s, suspect. */
 lk_status lk_post_read(lk_arena *arena, lk_stream *in, lk_post_runs *out, lk_error *err);
 
+/* ---- refit: tables of times that new weights take to the engines (weight_update.csv). */
+
+typedef struct lk_refit_run {
+	const char *id, *where, *software, *model, *gpu, *precision, *transport; /* texts */
+	lk_refit_job job;
+	int gpus;
+	double seconds;
+	const char *why_not; /* cannot be predicted, because; NULL */
+} lk_refit_run;
+typedef LK_VEC(lk_refit_run) lk_refit_runs;
+
+/* Columns: id, framework, model, gpu, n_gpu, gen_gpus, train_layout, gen_layout, precision,
+ * transport, time_s, what, status. */
+lk_status lk_refit_read(lk_arena *arena, lk_stream *in, lk_refit_runs *out, lk_error *err);
+
 /* ---- slowdown: tables of kernels measured concurrently with communication and alone. */
 
 typedef struct lk_slowdown_row {

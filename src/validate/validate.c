@@ -136,7 +136,7 @@ static lk_scoring_fn *validate_kind_of(const lk_validate_request *request, lk_er
 		{request->models, lk_score_models},   {request->dlrm, lk_score_dlrm},
 		{request->scaling, lk_score_scaling}, {request->plan, lk_score_plans},
 		{request->mlperf, lk_score_mlperf},   {request->inference, lk_score_inference},
-		{request->rl, lk_score_post},
+		{request->rl, lk_score_post},         {request->refit, lk_score_refit},
 	};
 	lk_scoring_fn *found = lk_score_runs;
 	int asked = 0;
@@ -148,7 +148,7 @@ static lk_scoring_fn *validate_kind_of(const lk_validate_request *request, lk_er
 	if (asked <= 1) return found;
 	lk_fail(err, LK_ERR_INPUT, "validate", "more than one kind of table is named");
 	lk_hint(err, "give one of --ops, --collectives, --memory, --slowdown, --models, --scaling, "
-	             "--mlperf, --inference, --rl, --plan and --dlrm, or none for "
+	             "--mlperf, --inference, --rl, --refit, --plan and --dlrm, or none for "
 	             "training runs");
 	return NULL;
 }
@@ -156,7 +156,7 @@ static lk_scoring_fn *validate_kind_of(const lk_validate_request *request, lk_er
 static lk_status check_stack(const lk_validate_request *request, lk_error *err) {
 	bool other = request->ops || request->collectives || request->memory || request->slowdown ||
 	             request->models || request->dlrm || request->scaling || request->mlperf ||
-	             request->inference || request->rl || request->plan;
+	             request->inference || request->rl || request->refit || request->plan;
 	if (!request->stack || !other) return LK_OK;
 	return lk_fail(err, LK_ERR_INPUT, "--stack", "only tables of training runs have stacks");
 }
@@ -176,7 +176,7 @@ static lk_status check_folds(const lk_validate_request *request, lk_error *err) 
 	                      request->folds == LK_FOLDS_FABRIC;
 	bool runs = !kernels && !request->collectives && !request->memory && !request->slowdown &&
 	            !request->plan && !request->dlrm && !request->scaling && !request->mlperf &&
-	            !request->inference && !request->rl;
+	            !request->inference && !request->rl && !request->refit;
 	bool of_runs = request->folds == LK_FOLDS_GPU || request->folds >= LK_FOLDS_NETWORK;
 	if (request->folds != 0 && !request->cross) {
 		lk_fail(err, LK_ERR_INPUT, "--folds",

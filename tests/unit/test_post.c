@@ -204,18 +204,38 @@ static void refits_in_closed_form(void **state) {
 		lk_cluster_simple(&arena, lk_device_find("h100-sxm"), 64, 0, 0, &cluster, &err), LK_OK);
 	near(lk_refit_tensors(&dense), 32 * 9 + 3, 1e-12);
 	near(lk_refit_tensors(&experts), 48 * (2 + 4 + 2 + 1 + 3 * 128) + 3, 1e-12);
-	lk_refit whole = lk_refit_of(&dense, &cluster, 1, 16, false);
+	lk_refit_job job = {&dense, &cluster, 2, 1, 16, 1, LK_REFIT_IPC};
+	lk_refit whole = lk_refit_of(&job);
 	assert_true(whole.gather_s == 0);
 	near(whole.bytes, 2 * 8.03e9, 0.01);
-	near(whole.seconds, whole.gather_s + whole.move_s + whole.host_s, 1e-12);
+	near(whole.seconds, fmax(whole.gather_s, whole.move_s) + whole.host_s, 1e-12);
+	job.model = &experts;
+	job.transport = LK_REFIT_PACKED;
 	double before = 0;
 	for (int gathered = 1; gathered <= 64; gathered *= 2) {
-		lk_refit refit = lk_refit_of(&experts, &cluster, gathered, 16, true);
+		job.gathered_over = gathered;
+		lk_refit refit = lk_refit_of(&job);
 		assert_true(refit.gather_s >= before);
 		/* no faster than the network's bytes over the links of a GPU */
 		assert_true(refit.move_s >= refit.bytes / cluster.node[0].intra_rate);
 		before = refit.gather_s;
 	}
+	/* a part takes its share of the time of the whole */
+	job.gathered_over = 1;
+	job.engine_shards = 8;
+	for (int transport = 0; transport < LK_REFIT_TRANSPORTS; transport++) {
+		job.transport = (lk_refit_transport)transport;
+		lk_refit refit = lk_refit_of(&job);
+		assert_true(refit.move_s > 0 && refit.host_s > 0);
+		near(refit.seconds, refit.move_s + refit.host_s, 1e-12);
+	}
+	job.transport = LK_REFIT_SHARDS;
+	double part = lk_refit_of(&job).move_s;
+	job.transport = LK_REFIT_WHOLE;
+	near(lk_refit_of(&job).move_s, 8 * part, 1e-12);
+	job.width = 1; /* half of the bytes, a tensor of scales for each matrix */
+	near(lk_refit_of(&job).move_s, 4 * part, 1e-12);
+	near(lk_refit_of(&job).tensors, 2 * lk_refit_tensors(&experts), 1e-12);
 	lk_arena_free(&arena);
 }
 

@@ -10,6 +10,7 @@
 #include "base/arena.h"
 #include "base/stats.h"
 #include "cost/calibration/calibration.h"
+#include "fit/fits.h"
 #include "rollout/rollout.h"
 
 enum {
@@ -341,6 +342,96 @@ static void memory_of_an_engine(void **state) {
 	lk_arena_free(&bench.arena);
 }
 
+/* Host and device hide each other: never below the longer of them, never above their sum; software
+ * that does not overlap adds its host time. */
+static void host_and_device_overlap(void **state) {
+	(void)state;
+	static struct bench bench;
+	bench = bench_of("qwen3-30b-a3b", "b200", 1);
+	for (double sequence_us = 0.1; sequence_us < 1e3; sequence_us *= 4) {
+		bench.engine.numbers.sequence_us = sequence_us;
+		for (double rows = 1; rows <= 256; rows *= 4) {
+			const lk_iteration_span span = {rows, rows * 2000, 0, 0, 1};
+			double apart[LK_GENERATION_PARTS] = {0}, hidden[LK_GENERATION_PARTS] = {0};
+			bench.engine.software = lk_engine_software_find("vllm");
+			bench_ready(&bench);
+			double sum = lk_iterations(&bench.prices, &span, apart),
+				   host = apart[LK_GENERATION_HOST];
+			bench.engine.software = lk_engine_software_find("sglang");
+			bench_ready(&bench);
+			double both = lk_iterations(&bench.prices, &span, hidden);
+			near(host, 1e-6 * (bench.engine.numbers.step_us + rows * sequence_us), 1e-9);
+			assert_true(both >= fmax(host, sum - host) * (1 - 1e-12) && both <= sum);
+		}
+	}
+	lk_arena_free(&bench.arena);
+}
+
+/* GPUs that attend to sequences of their own do not gather logits: their head costs what one GPU
+ * pays for its part of the rows. */
+static void heads_of_attention_apart(void **state) {
+	(void)state;
+	static struct bench bench;
+	double alone[LK_GENERATION_PARTS] = {0}, apart[LK_GENERATION_PARTS] = {0};
+	bench = bench_of("qwen3-30b-a3b", "rtx-6000-pro", 1);
+	bench_ready(&bench);
+	lk_iterations(&bench.prices, &(lk_iteration_span){64, 64000, 0, 0, 1}, alone);
+	bench.engine.tp = bench.engine.ep = 8;
+	bench.engine.attention_dp = true;
+	bench_ready(&bench);
+	lk_iterations(&bench.prices, &(lk_iteration_span){512, 512000, 0, 0, 1}, apart);
+	near(apart[LK_GENERATION_HEAD], alone[LK_GENERATION_HEAD], 1e-9);
+	lk_arena_free(&bench.arena);
+}
+
+/* Experts in 4 bits take less memory and no more time, where 4 bits are multiplied and where not.
+ */
+static void experts_in_four_bits(void **state) {
+	(void)state;
+	static struct bench bench;
+	const char *const gpus[] = {"h100-sxm", "b200"};
+	for (int i = 0; i < 2; i++) {
+		double parts[LK_GENERATION_PARTS] = {0};
+		bench = bench_of("gpt-oss-20b", gpus[i], 1);
+		bench_ready(&bench);
+		const lk_iteration_span span = {32, 32000, 0, 0, 1};
+		double wide = lk_iterations(&bench.prices, &span, parts);
+		double held = lk_engine_memory_of(&bench.engine, 1000).weights;
+		bench.engine.mxfp4_experts = true;
+		bench_ready(&bench);
+		assert_true(lk_iterations(&bench.prices, &span, parts) < wide);
+		/* 19.1 of 20.9 G parameters are experts': 4.25 bits of them, 16 of the rest */
+		near(lk_engine_memory_of(&bench.engine, 1000).weights, 19.1e9 * 4.25 / 8 + 1.8e9 * 2, 0.05);
+		assert_true(held > 2.5 * lk_engine_memory_of(&bench.engine, 1000).weights);
+		lk_arena_free(&bench.arena);
+	}
+}
+
+/* The terms of a fit, put together with an engine's numbers, are the time of the simulation. */
+static void terms_are_the_simulation(void **state) {
+	(void)state;
+	static struct bench bench;
+	const char *const softwares[] = {"vllm", "sglang", "tensorrt-engine"}, *const models[] = {
+																			   "llama3.1-8b",
+																			   "qwen3-30b-a3b"};
+	for (int i = 0; i < 6; i++) {
+		lk_engine_terms terms;
+		lk_error err;
+		bench = bench_of(models[i % 2], "h100-sxm", 2);
+		bench.engine.software = lk_engine_software_find(softwares[i / 2]);
+		bench.engine.tokens = 2048;
+		bench_ready(&bench);
+		for (uint32_t k = 0; k < SEQUENCES; k++) bench.sequences[k] = (lk_sequence){500, 300, k};
+		double room = lk_engine_memory_of(&bench.engine, 800).tokens;
+		assert_int_equal(
+			lk_engine_terms_of(&bench.arena, &bench.engine, 500, 300, SEQUENCES, &terms, &err),
+			LK_OK);
+		near(lk_engine_seconds(&bench.engine.numbers, &terms),
+		     run_one(&bench, room, SEQUENCES).seconds, 0.03);
+		lk_arena_free(&bench.arena);
+	}
+}
+
 /* ---- all engines ---- */
 
 static void more_engines_are_never_slower(void **state) {
@@ -395,6 +486,10 @@ int main(void) {
 		cmocka_unit_test(prices_never_fall),
 		cmocka_unit_test(bounds_of_an_iteration),
 		cmocka_unit_test(memory_of_an_engine),
+		cmocka_unit_test(host_and_device_overlap),
+		cmocka_unit_test(heads_of_attention_apart),
+		cmocka_unit_test(experts_in_four_bits),
+		cmocka_unit_test(terms_are_the_simulation),
 		cmocka_unit_test(more_engines_are_never_slower),
 		cmocka_unit_test(ten_thousand_in_a_second),
 	};
