@@ -208,7 +208,8 @@ static lk_status plan_view_put_tree(const lk_plan *plan, bool colour, FILE *out,
 	char a[32], b[32], c[32];
 	if (!tree) return LK_OK;
 	if (tree->keeps) fputs("\nAggregation over the tree with the least drift\n", out);
-	else fprintf(out, "\nNo aggregation over the tree keeps to the %s; the fastest\n", tree->misses);
+	else
+		fprintf(out, "\nNo aggregation over the tree keeps to the %s; the fastest\n", tree->misses);
 	LK_TRY(plan_view_put_levels(tree, colour, out, err));
 	fprintf(out, "  step %s, computing %.1f %%; %s %s; %s sent a step; drift %.3g\n",
 	        lk_format_seconds(tree->step_s, a, sizeof a), 100 * tree->utilisation,
