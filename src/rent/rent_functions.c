@@ -173,7 +173,7 @@ lk_status lk_rent_map(const lk_rent_request *request, lk_arena *arena, lk_rent *
 		"list prices of 2022 in US dollars; the first 400,000 GB-seconds and 1,000,000 calls of a "
 		"month are free and counted all the same; Arm processors are taken to be as fast",
 		"all calls are made at once; an instance that has started takes calls one after another, "
-	    "and "
+		"and "
 		"its start is billed",
 	};
 	struct map_job job;
