@@ -53,6 +53,8 @@ typedef struct lk_rent_request {
 	const char *stalls;      /* instead: what `lockstep stalls -o json` wrote of the job */
 	int stalls_batch;        /* then: samples of a step of the measured job, over all ranks */
 	int top;                 /* choices shown */
+	const char *map; /* in place of all but deadline and budget: calls of functions, as "folds=5
+	                  * repeats=100 learners=2 work=12s" (docs/guide/rent.md) */
 
 	void (*progress)(void *context, int done, int all);
 	void *progress_context;
@@ -86,11 +88,24 @@ typedef struct lk_rent_choice {
 	                           "buys less", "beaten": half the hours would not do */
 } lk_rent_choice;
 
+/* Functions of one size that a cloud runs on demand, at one level of scaling. */
+typedef struct lk_rent_function {
+	const char *platform, *level; /* "fit", "repetition": what a call does */
+	int memory_mib;
+	double calls, call_s;        /* of an instance that has started */
+	double instances;            /* that start */
+	double seconds, gib_s, cost; /* of the whole */
+	bool pareto, in_time, in_budget;
+} lk_rent_function;
+
 /* The answer. Hours, US dollars. */
 typedef struct lk_rent {
 	const lk_rent_choice *choices; /* the best of each kind of machine and those of the front, by
 	                                  cost; at most `top` + the front */
 	int count;
+	const lk_rent_function *functions; /* with map, fastest first: cheapest and fastest are of
+	                                    * these then, and choices none */
+	int function_count;
 	int considered; /* choices that fit in memory */
 	int cheapest;   /* in time (and budget); -1 none */
 	int fastest;    /* in budget (and time); -1 none */
@@ -137,7 +152,9 @@ void lk_rent_free(lk_rent *rent);
  * [{provider, instance, region, gpu, machines, gpus, batch, layout, step_time_s, samples,
  * samples_low, samples_high, tokens, hours, hours_low, hours_high, price_usd_h, cost_usd,
  * cost_low_usd, cost_high_usd, price_date, price_source, stall, stall_share, goodput, kwh, pareto,
- * in_time, in_budget, chance, gpus_searched, search_end, reproduce}], cheapest, fastest, most,
+ * in_time, in_budget, chance, gpus_searched, search_end, reproduce}], functions: [{platform, level,
+ * memory_mib, calls, call_s, instances, seconds, gib_s, cost_usd, pareto, in_time, in_budget}],
+ * cheapest, fastest, most,
  * ties, settle, nothing, reproduce, notes}. */
 lk_status lk_rent_print(const lk_rent *rent, int format, bool verbose, bool colour,
                         const char *path, FILE *out, lk_error *err);

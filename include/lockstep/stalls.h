@@ -60,7 +60,8 @@ typedef struct lk_stalls_plan {
 typedef struct lk_stalls_request {
 	const char *const *command;
 	int words;
-	const char *recording;      /* folder of `lockstep record`: nothing is run, all is estimated */
+	const char *recording; /* folder of `lockstep record`, or text of darshan-parser: nothing is
+	                        * run, all is estimated */
 	const char *configurations; /* "null,hot,cold"; NULL: all that can be run; "first": none but the
 	                               first run */
 	const char *one;            /* the command for one process, words separated by blanks */
@@ -73,6 +74,7 @@ typedef struct lk_stalls_request {
 	const char *step_marker, *program; /* as lk_record_request has them */
 	int mpi, max_mb;
 	int batches;          /* of the loader that are repeated where data is to be ready */
+	const char *staging;  /* a fast tier: "size=4GB rate=2GB/s latency=100us"; NULL: none */
 	const char *what_ifs; /* lines "disk=2", "disk=2,cores=4"; NULL: the usual ones */
 	const char *out;      /* folder that keeps the recordings; NULL: they are removed */
 	bool yes;             /* the caller's own use: agree to the plan */
@@ -179,6 +181,30 @@ typedef struct lk_stalls_rank {
 	double step, own; /* own: outside of calls of communication */
 } lk_stalls_rank;
 
+/* A file that the first run reads, over all processes. */
+enum {
+	LK_STALLS_CLASSES = 10 /* of sizes of reads, as Darshan has them: up to 100 bytes, 1 KiB, 10
+	                          KiB, 100 KiB, 1 MiB, 4 MiB, 10 MiB, 100 MiB, 1 GiB, above */
+};
+typedef struct lk_stalls_file {
+	const char *path;
+	double opens, reads, sequential; /* sequential: that go on where the one before ended; of
+	                                    Darshan that begin after it */
+	double read_bytes, size;         /* size: 0 not known */
+	double read_s;                   /* in calls that open and read it */
+	double sizes[LK_STALLS_CLASSES]; /* reads of each class */
+	double gain_s;                   /* on the fast tier; of read_s */
+	bool staged;                     /* is to lie there */
+} lk_stalls_file;
+
+/* Which files are to lie on the fast tier. */
+typedef struct lk_stalls_staging {
+	double size, used; /* bytes */
+	int files;
+	double read_s, gain_s; /* in calls that read, of all files; of it saved */
+	double bound_s;        /* the best choice of all saves at the most so much more */
+} lk_stalls_staging;
+
 /* The answer. Times in seconds a step, mean over ranks. */
 typedef struct lk_stalls_answer {
 	int status; /* exit status of the first run; 124 time limit; 128 + N signal N */
@@ -201,7 +227,10 @@ typedef struct lk_stalls_answer {
 	lk_stalls_rates rates;
 	const lk_stalls_change *changes;
 	int change_count;
-	const char *const *notes; /* sentences */
+	const lk_stalls_file *files; /* by time, the longest first */
+	int file_count;
+	lk_stalls_staging staging; /* size 0: not asked */
+	const char *const *notes;  /* sentences */
 	int note_count;
 	const char *reason; /* why there is no answer: then only `status` counts; "" */
 	const char *kept;   /* folder with the recordings; "" */
@@ -219,6 +248,7 @@ enum {
 	LK_STALLS_RANKS,
 	LK_STALLS_BUCKETS,
 	LK_STALLS_WHAT_IF,
+	LK_STALLS_FILES,
 	LK_STALLS_TABLES
 };
 extern const char *const lk_stalls_tables[LK_STALLS_TABLES + 1];
@@ -240,9 +270,9 @@ void lk_stalls_print_plan(const lk_stalls_plan *plan, FILE *out);
  *
  * Keys of the JSON document: status, ranks, hosts, steps, first_step_s, step_s, step_low_s,
  * step_high_s, base, rounds, rounds_left_out, drift {low, high, trend}, lead {first, second, low_s,
- * high_s, rounds_needed, apart}, parts, runs, by_rank, buckets, what_if (arrays of objects with the
- * columns of csv), communication {group, calls, bytes, per_call_s, per_byte_s, rest_s, error,
- * sizes}, rates
+ * high_s, rounds_needed, apart}, staging {size, used, files, read_s, gain_s, bound_s} or null,
+ * parts, runs, by_rank, buckets, what_if, files (arrays of objects with the columns of csv),
+ * communication {group, calls, bytes, per_call_s, per_byte_s, rest_s, error, sizes}, rates
  * {pipelined, ingestion, preparation, fetch, bytes, disk_bytes_per_s, memory_bytes_per_s, device_s,
  * hidden_s, hit, workers, cores, busy, cores_to_hide, cache_to_hide, from}, notes, reason,
  * reproduce. What is not known is null. */

@@ -12,7 +12,7 @@ from ._errors import FileError, InputError, InternalError, LockstepError, OutOfM
 from ._library import data_date, version
 from ._verbs import PredictRequest, devices, explain, models, plan, predict, rent, shard, simulate, sweep, validate, whatif
 from .answers import (Accuracy, Change, CriticalPart, Explanation, Fix, Layout, Plan, PlanChoice, PlanCount, PlanSync, PlanTree, PlanTreeLevel, Prediction,
-                      ProgramTimes, Rent, RentChoice, Sensitivity, Sharding, Simulation, StageMemory, Stall, Sweep, Table, TimePart,
+                      ProgramTimes, Rent, RentChoice, RentFunction, Sensitivity, Sharding, Simulation, StageMemory, Stall, Sweep, Table, TimePart,
                       Validation, WhatIf)
 from .graph import Block, Call, Graph, Operation, Program, Team
 

@@ -578,6 +578,24 @@ class RentChoice:
 
 
 @dataclass(frozen=True)
+class RentFunction:
+    """Functions of one size that a cloud runs on demand, at one level of scaling."""
+
+    platform: str
+    level: str
+    memory_mib: int
+    calls: float
+    call_s: float
+    instances: float
+    seconds: float
+    gib_s: float
+    cost_usd: float
+    pareto: bool
+    in_time: bool
+    in_budget: bool
+
+
+@dataclass(frozen=True)
 class Rent:
     """Which machines to rent; cheapest, fastest, most and ties are places in choices. A training without a length (samples
     is None then) goes on as long as deadline and budget allow: most is the choice that trains most."""
@@ -593,6 +611,7 @@ class Rent:
     search_complete: bool
     searched: str
     choices: List[RentChoice]
+    functions: List[RentFunction]
     cheapest: Optional[int]
     fastest: Optional[int]
     most: Optional[int]
@@ -691,5 +710,5 @@ def spans_of(reply: Any) -> Table:
 
 
 __all__ = ["Accuracy", "Change", "CriticalPart", "Explanation", "Fix", "Layout", "Plan", "PlanChoice", "PlanCount", "PlanSync", "PlanTree", "PlanTreeLevel", "Prediction",
-           "ProgramTimes", "Rent", "RentChoice", "Sensitivity", "Sharding", "Simulation", "StageMemory", "Stall", "Sweep", "Table",
+           "ProgramTimes", "Rent", "RentChoice", "RentFunction", "Sensitivity", "Sharding", "Simulation", "StageMemory", "Stall", "Sweep", "Table",
            "TimePart", "Validation", "WhatIf"]

@@ -35,6 +35,10 @@ static int run_rent(lk_args *args) {
 	clock_gettime(CLOCK_MONOTONIC, &w.start);
 	lk_rent_defaults(&request);
 	if (cli_read(args, &request, &outputs, NULL, NULL, &err) != LK_OK) return cli_fail(&err);
+	if (request.map && outputs.html) {
+		lk_fail(&err, LK_ERR_INPUT, "--html", "functions have no page; leave --html or --map out");
+		return cli_fail(&err);
+	}
 	request.progress = rent_show;
 	request.progress_context = &w;
 	lk_status status = lk_rent_find(&request, &rent, &err);

@@ -84,6 +84,12 @@ static const lk_option rent_options[] = {
 	{TEXT("calibration", job.calibration, "FILE",
 	 "numbers that `lockstep calibrate` wrote, on top of the built-in ones")},
 
+	{GROUP("Functions instead of machines")
+	 TEXT("map", map, "WORDS",
+	 "cross-fitting as calls of serverless functions: folds=5 repeats=100 learners=2 work=12s (of a "
+	 "fit on one processor), load=1s, cold=2s, threads=1, memory=400MB, payload=1MB, "
+	 "concurrency=1000, spread=10%")},
+
 	{GROUP("What may be spent")
 	 DURATION("deadline", deadline_h, HOURS, 1e-6, 1e9,
 	 "the most time that the training may take (240, 14d, '2 weeks')")},

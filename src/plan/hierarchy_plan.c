@@ -24,7 +24,7 @@ static const lk_number_word words[] = {
 	{"most", "", offsetof(struct lk_hierarchy_asked, most), 1, 1e6, 1, true},
 };
 static const lk_word_list tree_words = {
-	words, sizeof words / sizeof *words,
+	"--aggregate", words, sizeof words / sizeof *words,
 	"with --tree give words as deadline=72h traffic=500GB bits=16 take=80% spread=10% drop=5% "
 	"skew=0.01 most=500, or busy=95% instead of deadline"};
 
@@ -35,17 +35,18 @@ lk_status lk_hierarchy_take(const lk_plan_request *request, lk_arena *arena,
 	if (!asked) return lk_oom(err);
 	LK_TRY(lk_hierarchy_read(request->tree, arena, &asked->tree, err));
 	if (request->aggregate) {
-		LK_TRY(lk_words_read(&tree_words, request->aggregate, asked, &over, err));
-		if (over) return lk_words_refuse(&tree_words, "over", "joins sites, not a tree", err);
+		LK_TRY(lk_number_words_read(&tree_words, request->aggregate, asked, &over, err));
+		if (over)
+			return lk_number_words_refuse(&tree_words, "over", "joins sites, not a tree", err);
 	}
 	if (asked->busy > 0 && asked->deadline_s > 0)
-		return lk_words_refuse(&tree_words, "busy", "is what the deadline decides", err);
+		return lk_number_words_refuse(&tree_words, "busy", "is what the deadline decides", err);
 	if ((asked->deadline_s > 0 || asked->traffic > 0) && !(request->tokens > 0))
-		return lk_words_refuse(&tree_words, asked->deadline_s > 0 ? "deadline" : "traffic",
-		                       "is of a training: say --tokens", err);
+		return lk_number_words_refuse(&tree_words, asked->deadline_s > 0 ? "deadline" : "traffic",
+		                              "is of a training: say --tokens", err);
 	if (asked->bits != 0 && asked->bits != 4 && asked->bits != 8 && asked->bits != 16 &&
 	    asked->bits != 32)
-		return lk_words_refuse(&tree_words, "bits", "is not 32, 16, 8 or 4", err);
+		return lk_number_words_refuse(&tree_words, "bits", "is not 32, 16, 8 or 4", err);
 	if (asked->busy == 0 && asked->deadline_s == 0) asked->busy = 0.95;
 	if (asked->bits == 0) asked->bits = 16;
 	if (asked->take == 0) asked->take = 1;

@@ -7,7 +7,6 @@
  *   layout_search.c   bounds for all, simulation for those that could still be among the best
  *   layout_answer.c   the best ones in full: why not the others, sensitivity, Pareto front
  *   sites.c           several sites that synchronise now and then (DiLoCo)
- *   number_words.c    the words of --aggregate
  *   hierarchy_plan.c  a tree of clients that aggregate over levels: the answer (hierarchy.h: the
  * rest)
  *
@@ -17,6 +16,7 @@
 
 #include "base/vec.h"
 #include "lockstep/plan.h"
+#include "options/number_words.h"
 #include "step/step.h"
 
 enum {
@@ -268,25 +268,6 @@ lk_status lk_plan_best(lk_arena *arena, const lk_predict_request *request, const
 void lk_answer_pareto(lk_plan_count *counts, int count);
 
 /* ---- sites ---- */
-
-/* Words as NAME=NUMBER, each the double at `offset`, times `scale`. */
-typedef struct lk_number_word {
-	const char *name, *unit;
-	size_t offset;
-	double low, high, scale;
-	bool whole;
-} lk_number_word;
-typedef struct lk_word_list {
-	const lk_number_word *words;
-	int count;
-	const char *form; /* the hint of every refusal */
-} lk_word_list;
-/* Reads the words of --aggregate into *out; *over is what follows the word "over", NULL without it.
- * LK_ERR_INPUT: a word is not known or not within its limits. */
-lk_status lk_words_read(const lk_word_list *list, const char *text, void *out, const char **over,
-                        lk_error *err);
-lk_status lk_words_refuse(const lk_word_list *list, const char *word, const char *what,
-                          lk_error *err);
 
 /* The words of --aggregate without --tree. */
 typedef struct lk_sites {

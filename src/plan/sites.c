@@ -25,12 +25,12 @@ static const lk_number_word words[] = {
 	{"busy", "%", offsetof(lk_sites, busy), 1, 99.99, 0.01, false},
 };
 static const lk_word_list site_words = {
-	words, sizeof words / sizeof *words,
+	"--aggregate", words, sizeof words / sizeof *words,
 	"give words as sites=4 wan=10g latency=50ms every=100 bits=16 fragments=8 overlap=5, or "
 	"busy=95% instead of every; at the end a network, as in over tree 2 leaf 1g 80ms"};
 
 static lk_status refuse(const char *word, const char *what, lk_error *err) {
-	return lk_words_refuse(&site_words, word, what, err);
+	return lk_number_words_refuse(&site_words, word, what, err);
 }
 
 /* A ring of the sites in order, over the network that joins their links. */
@@ -58,7 +58,7 @@ static lk_status sites_join(const char *network, lk_sites *out, lk_error *err) {
 lk_status lk_sites_read(const char *text, lk_sites *out, lk_error *err) {
 	*out = (lk_sites){.fragments = 1};
 	const char *network;
-	LK_TRY(lk_words_read(&site_words, text, out, &network, err));
+	LK_TRY(lk_number_words_read(&site_words, text, out, &network, err));
 	if (out->sites == 0) return refuse("sites", "is missing", err);
 	if (out->bytes_per_s == 0) return refuse("wan", "is missing", err);
 	if (out->every > 0 && out->busy > 0) return refuse("busy", "is what `every` decides", err);

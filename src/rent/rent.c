@@ -143,6 +143,7 @@ static lk_status rent_make(const lk_rent_request *request, lk_arena *arena, lk_o
                            lk_offer_faults *faults, lk_rent_rates *rates, lk_rent *out,
                            lk_error *err) {
 	const char *useless;
+	if (request->map) return lk_rent_map(request, arena, out, err);
 	LK_TRY(rent_check(request, err));
 	LK_TRY(lk_rent_offers(&request->machines, arena, offers, faults, err));
 	LK_TRY(lk_rent_search(request, offers, arena, rates, err));

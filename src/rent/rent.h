@@ -149,4 +149,13 @@ lk_status lk_rent_search(const lk_rent_request *request, lk_offers *offers, lk_a
 lk_status lk_rent_search_describe(const lk_rent_request *request, const lk_offers *offers,
                                   lk_arena *arena, lk_rent *out, lk_error *err);
 
+/* ---- functions ---- */
+
+/* rent_functions.c: the answer to request->map. LK_ERR_INPUT: its words, or options that it does
+ * not go with; LK_ERR_MEMORY. */
+lk_status lk_rent_map(const lk_rent_request *request, lk_arena *arena, lk_rent *out, lk_error *err);
+/* When so many calls have ended that are all made at once; *instances: that have started. */
+double lk_rent_calls_s(double calls, double call_s, double cold_s, double concurrency,
+                       double *instances);
+
 #endif

@@ -381,15 +381,32 @@ static lk_status make_stalls_command(lk_stalls_work *work) {
 
 /* ---- the question ---- */
 
+/* What the run reads, and what of it is to lie on a fast tier. */
+static lk_status see_files(lk_stalls_work *work, const char *folder, bool darshan) {
+	lk_stalls_answer *answer = &work->result;
+	LK_TRY(darshan ? lk_stalls_darshan_read(folder, &work->arena, &work->profile, work->err)
+	               : lk_stalls_profile_of(folder, &work->arena, &work->profile, work->err));
+	LK_TRY(lk_stalls_stage(&work->profile, work->request->staging, &work->arena, &answer->staging,
+	                       work->err));
+	answer->files = work->profile.files.at;
+	answer->file_count = (int)work->profile.files.count;
+	return LK_OK;
+}
+
 static lk_status look_at_first_run(lk_stalls_work *work, const char *folder) {
 	work->result.steps = work->first.seen.steps;
 	work->result.shown = folder;
+	LK_TRY(see_files(work, folder, false));
 	LK_TRY(see_rank_comm(work, folder, &work->first.seen.times, &work->first_comm));
 	return make_stalls_command(work);
 }
 
 static lk_status analyse_recording(lk_stalls_work *work) {
 	const lk_stalls_request *request = work->request;
+	if (lk_stalls_is_darshan(request->recording)) {
+		LK_TRY(see_files(work, request->recording, true));
+		return make_stalls_command(work);
+	}
 	for (int c = 0; c < LK_STALLS_CONFIGURATIONS; c++)
 		leave_out_configuration(work, c, "nothing is run: a recording was given");
 	LK_TRY(lk_stalls_see(request->recording, request->warmup, request->steps, &work->arena,
@@ -452,6 +469,7 @@ static lk_status check_stalls_request(const lk_stalls_request *request, lk_error
 	if (request->recording && request->words)
 		return lk_fail(err, LK_ERR_INPUT, "--recording",
 		               "replaces the command; give one of the two");
+	if (request->staging) LK_TRY(lk_stalls_staging_check(request->staging, err));
 	if (request->recording || request->words) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, "stalls", "no command is given");
 	return lk_hint(err, "give it after --, as in lockstep stalls -- mpirun -n 2 ./train");
@@ -491,6 +509,7 @@ void lk_stalls_free(lk_stalls_answer *answer) {
 	lk_vec_free(&work->first_comm.sizes);
 	lk_vec_free(&work->notes);
 	lk_vec_free(&work->changes);
+	lk_stalls_profile_free(&work->profile);
 	lk_arena_free(&work->arena);
 	free(work);
 }

@@ -265,6 +265,34 @@ typedef LK_VEC(const char *) lk_stalls_files;
 lk_status lk_stalls_files_of(const char *folder, bool written, lk_arena *arena,
                              lk_stalls_files *out, double *bytes, lk_error *err);
 
+/* ---- what is read (stalls_files.c) ---- */
+
+typedef struct lk_stalls_profile {
+	LK_VEC(lk_stalls_file) files;
+	lk_intern *paths; /* a path's place among the files is its number - 1, until they are sorted */
+} lk_stalls_profile;
+/* The file of a path, made where it is not there. LK_ERR_MEMORY. */
+lk_status lk_stalls_file_of(lk_stalls_profile *profile, const char *path, lk_arena *arena,
+                            lk_stalls_file **out, lk_error *err);
+/* The class of a read of so many bytes. */
+int lk_stalls_read_class(double bytes);
+/* Files that are read from the first step on, of a folder of recordings; from its beginning where
+ * there are no steps. */
+lk_status lk_stalls_profile_of(const char *folder, lk_arena *arena, lk_stalls_profile *out,
+                               lk_error *err);
+/* Sorts the files by time, and chooses those for the fast tier; NULL: none. LK_ERR_MEMORY. */
+lk_status lk_stalls_stage(lk_stalls_profile *profile, const char *said, lk_arena *arena,
+                          lk_stalls_staging *out, lk_error *err);
+/* The words of --staging. LK_ERR_INPUT. */
+lk_status lk_stalls_staging_check(const char *staging, lk_error *err);
+void lk_stalls_profile_free(lk_stalls_profile *profile);
+
+/* stalls_darshan.c: whether a file is what darshan-parser writes; its files that were read.
+ * LK_ERR_INPUT, LK_ERR_IO, LK_ERR_MEMORY. */
+bool lk_stalls_is_darshan(const char *path);
+lk_status lk_stalls_darshan_read(const char *path, lk_arena *arena, lk_stalls_profile *out,
+                                 lk_error *err);
+
 /* ---- the page cache (stalls_cache.c) ---- */
 
 typedef struct lk_cache_state {
@@ -329,6 +357,7 @@ typedef struct lk_stalls_work {
 	lk_stalls_runner runner;
 	lk_stalls_run first;
 	lk_stalls_comm first_comm;
+	lk_stalls_profile profile; /* of the first run */
 	bool wanted[LK_STALLS_CONFIGURATIONS];
 	lk_stalls_rounds rounds;
 	lk_stalls_run last[LK_STALLS_CONFIGURATIONS]; /* of the last good round */

@@ -29,6 +29,7 @@ struct viewer {
 	lk_stalls_files *files;
 	lk_intern *paths;
 	LK_VEC(double) bytes; /* by path */
+	lk_stalls_profile *profile;
 };
 
 typedef lk_status look(struct viewer *v, const char *path, const lk_recorded_run *run,
@@ -366,4 +367,58 @@ lk_status lk_stalls_files_of(const char *folder, bool written, lk_arena *arena,
 	lk_vec_free(&v.bytes);
 	lk_intern_free(v.paths);
 	return status;
+}
+
+static lk_status add_seen_read(struct viewer *viewer, const lk_recorded_run *run,
+                               const lk_recorded_call *call, lk_error *err) {
+	const lk_record_entry *entry = &call->record;
+	const lk_recorded_name *name = lk_recorded_find(&run->files, call->process, entry->object);
+	const char *path = name ? lk_intern_text(run->texts, name->name) : "";
+	lk_stalls_file *file;
+	if (*path != '/' || strncmp(path, "/dev/", 5) == 0) return LK_OK;
+	LK_TRY(lk_stalls_file_of(viewer->profile, path, viewer->arena, &file, err));
+	if (entry->kind == LK_RECORD_OPEN) {
+		file->opens++;
+		file->read_s += 1e-9 * (double)(entry->end_ns - entry->start_ns);
+		return LK_OK;
+	}
+	file->reads += entry->io.count;
+	file->sequential += entry->io.sequential;
+	file->read_bytes += (double)entry->bytes;
+	file->read_s += 1e-9 * (double)entry->io.busy_ns;
+	if (entry->io.count)
+		file->sizes[lk_stalls_read_class((double)entry->bytes / entry->io.count)] +=
+			entry->io.count;
+	return LK_OK;
+}
+
+static lk_status see_recording_reads(struct viewer *viewer, const char *path,
+                                     const lk_recorded_run *run, const lk_recorded_steps *steps,
+                                     lk_error *err) {
+	int64_t from = steps->begin.count ? steps->begin.at[0] : 0;
+	(void)path;
+	for (size_t i = 0; i < run->calls.count; i++) {
+		const lk_record_entry *entry = &run->calls.at[i].record;
+		if ((entry->kind != LK_RECORD_READ && entry->kind != LK_RECORD_OPEN) ||
+		    entry->start_ns < from)
+			continue;
+		LK_TRY(add_seen_read(viewer, run, &run->calls.at[i], err));
+	}
+	return LK_OK;
+}
+
+lk_status lk_stalls_profile_of(const char *folder, lk_arena *arena, lk_stalls_profile *out,
+                               lk_error *err) {
+	struct viewer viewer = {.arena = arena, .profile = out};
+	struct stat entry;
+	size_t read = 0; /* files that were, and not only opened */
+	LK_TRY(look_at_all_recordings(&viewer, folder, see_recording_reads, err));
+	for (size_t i = 0; i < out->files.count; i++) {
+		lk_stalls_file *file = &out->files.at[i];
+		if (!(file->reads > 0)) continue;
+		file->size = stat(file->path, &entry) == 0 ? (double)entry.st_size : 0;
+		out->files.at[read++] = *file;
+	}
+	out->files.count = read;
+	return LK_OK;
 }

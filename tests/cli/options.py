@@ -444,7 +444,10 @@ MACHINES = {
     "output": [output("", "-o csv")], "file": [writes("", "-f out.txt")], "verbose": [output("--catalog vms.csv --catalog-provider aws", "-v")],
 }
 OPEN = "--model bert-large --seq 128 --gbs 256 --machine p3.2x --most-gpus 1 --budget 9 --deadline 5"
+MAP = "--map 'folds=5 repeats=100 learners=2 work=12s load=1s'"
+
 RENT = {
+    "map": [changes("--deadline 1", "--map 'folds=5 repeats=10 work=9s'"), refused(HIRE, "--map 'folds=5 repeats=10 work=9s'"), refused("", "--map folds=5")],
     "as": [acts("--model $ROOT/tests/data/hf/qwen3-8b.json --seq 4096 --gbs 64 --tokens 1G --machine p5.48 --most-gpus 8", "--as llama"), refused(HIRE, "--as llama")],
     "model": [acts(HIRE, "--model bert-base")], "gbs": [acts(HIRE, "--gbs 16")], "seq": [acts(HIRE, "--seq 256")],
     "tokens": [acts("--model bert-large --seq 128 --gbs 32 --tokens 1G --machine p3 --most-gpus 8", "--tokens 2G")],
@@ -452,7 +455,7 @@ RENT = {
     "epochs": [acts(HIRE, "--epochs 2"), refused("--model bert-large --seq 128 --gbs 256 --tokens 1G --machine p3", "--epochs 2")],
     "dtype": [acts(HIRE, "--dtype fp32")], "task": [acts(HIRE, "--task lora")], "optimizer": [acts(HIRE, "--optimizer sgd")],
     "calibration": [acts(HIRE, "--calibration numbers.csv")],
-    "deadline": [acts(HIRE, "--deadline 1"), acts(OPEN, "--deadline 2")], "budget": [acts(HIRE, "--budget 3"), acts(OPEN, "--budget 2")], "most-gpus": [acts(HIRE, "--most-gpus 4")],
+    "deadline": [acts(HIRE, "--deadline 1"), acts(OPEN, "--deadline 2"), acts(MAP, "--deadline 0.01")], "budget": [acts(MAP, "--budget 0.3"), acts(HIRE, "--budget 3"), acts(OPEN, "--budget 2")], "most-gpus": [acts(HIRE, "--most-gpus 4")],
     "spot": [acts(HIRE, "--spot")],
     "interruptions": [acts(SPOT, "--interruptions 0.5"), refused(HIRE, "--interruptions 0.5")],
     "checkpoint": [acts(SPOT, "--checkpoint 5"), refused(HIRE, "--checkpoint 5")],
@@ -533,7 +536,7 @@ RECORD = {
 }
 STALLS = {
     **{name: [tested("stalls.test")] for name in ("steps", "warmup", "repeats", "configurations", "recording", "time-limit", "yes", "what-if", "out",
-                                                  "table", "timeline", "folded")},
+                                                  "table", "timeline", "folded", "staging")},
     "output": [refused("-- true", "-o some")], "file": [refused("-- true", "-f no/such/folder")], "html": [tested("html.test", "stalls.test")],
     "one": [refused("-- true", "--one ''")], "step-marker": [tested("record.test")],
     "budget": [tested("stalls.test"), refused("-- true", "--budget 0")], "program": [tested("record.test")], "mpi": [refused("-- true", "--mpi some")],

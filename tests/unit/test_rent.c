@@ -300,6 +300,98 @@ static void preparation_and_interruptions(void **state) {
 	lk_arena_free(&m.arena);
 }
 
+/* ---- functions ---- */
+
+/* Calls one after another, each to the instance that ends it first. */
+static double called_one_by_one(int calls, double call_s, double cold_s, int concurrency) {
+	static double free_s[8192];
+	double last_s = 0;
+	int started = 0;
+	for (int i = 0; i < concurrency; i++) free_s[i] = i / 1000 * 10 + cold_s;
+	for (int n = 0; n < calls; n++) {
+		int first = 0;
+		for (int i = 1; i <= started && i < concurrency; i++)
+			if (free_s[i] < free_s[first]) first = i;
+		if (first == started) started++;
+		last_s = free_s[first] += call_s;
+	}
+	return last_s;
+}
+
+static void calls_end_as_one_by_one(void **state) {
+	(void)state;
+	static const struct {
+		int calls, concurrency;
+		double call_s, cold_s;
+	} cases[] = {{1, 1000, 3, 1},     {1000, 1000, 3, 1}, {1001, 1000, 3, 1}, {2500, 3000, 7, 2},
+	             {2500, 3000, 40, 0}, {7, 3, 2.5, 0.3},   {5000, 4000, 3, 1}};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		double instances,
+			seconds = lk_rent_calls_s(cases[i].calls, cases[i].call_s, cases[i].cold_s,
+		                              cases[i].concurrency, &instances);
+		double expected = called_one_by_one(cases[i].calls, cases[i].call_s, cases[i].cold_s,
+		                                    cases[i].concurrency);
+		if (fabs(seconds - expected) > 1e-6 * expected)
+			fail_msg("case %zu: %.9g s, expected %.9g s", i, seconds, expected);
+		assert_true(instances <= fmin(cases[i].calls, cases[i].concurrency));
+	}
+}
+
+static lk_rent *map_of(const char *words) {
+	lk_rent_request request;
+	lk_rent *rent;
+	lk_error err;
+	lk_rent_defaults(&request);
+	request.map = words;
+	if (lk_rent_find(&request, &rent, &err) != LK_OK) fail_msg("%s", err.what);
+	return rent;
+}
+
+static const lk_rent_function *function_of(const lk_rent *rent, const char *level, int mib) {
+	for (int i = 0; i < rent->function_count; i++) {
+		const lk_rent_function *function = &rent->functions[i];
+		if (function->memory_mib == mib && strcmp(function->level, level) == 0 &&
+		    strcmp(function->platform, "aws-lambda") == 0)
+			return function;
+	}
+	fail_msg("no %s with %d MiB", level, mib);
+	return NULL;
+}
+
+/* The grid of DoubleML-Serverless' case study: 5 folds, 100 repetitions, 2 learners. What is
+ * computed costs the same with any memory up to that of a processor, in a time that falls with it;
+ * beyond it a fit of one thread costs more and is no faster. */
+static void memory_buys_time_and_costs_little(void **state) {
+	(void)state;
+	lk_rent *rent = map_of("folds=5 repeats=100 learners=2 work=12s cold=0s");
+	const lk_rent_function *small = function_of(rent, "fit", 256),
+						   *one = function_of(rent, "fit", 1769),
+						   *wide = function_of(rent, "fit", 3072);
+	assert_true(small->calls == 1000 && function_of(rent, "repetition", 512)->calls == 200);
+	assert_true(fabs(small->cost / one->cost - 1) < 1e-3);
+	assert_true(fabs(small->seconds / one->seconds / (1769.0 / 256) - 1) < 1e-6);
+	assert_true(wide->seconds == one->seconds && wide->cost > 1.7 * one->cost);
+	assert_true(fabs(one->cost - (1000 * 12 * 1769.0 / 1024 * 1.66667e-5 + 1000 * 0.2e-6)) < 1e-9);
+	/* What does not go with memory costs more with it; so do starts. Threads use more of it. */
+	lk_rent *loads = map_of("folds=5 repeats=100 learners=2 work=12s load=2s cold=3s");
+	assert_true(function_of(loads, "fit", 1769)->cost > 1.2 * function_of(loads, "fit", 256)->cost);
+	assert_true(function_of(loads, "fit", 1769)->cost >
+	            function_of(loads, "repetition", 1769)->cost);
+	lk_rent *threads = map_of("folds=5 repeats=100 learners=2 work=12s cold=0s threads=2");
+	assert_true(function_of(threads, "fit", 3072)->seconds < 0.6 * one->seconds);
+	/* The front is ordered, and no size ends what takes over 900 s. */
+	lk_rent *longer = map_of("folds=5 repeats=100 learners=2 work=150s cold=0s");
+	for (int i = 0; i < longer->function_count; i++)
+		assert_true(longer->functions[i].call_s <= 900);
+	for (int i = 1; i < rent->function_count; i++)
+		assert_true(rent->functions[i].seconds >= rent->functions[i - 1].seconds);
+	assert_true(rent->functions[rent->fastest].pareto && rent->functions[rent->cheapest].pareto);
+	lk_rent_free(rent);
+	lk_rent_free(loads);
+	lk_rent_free(threads);
+	lk_rent_free(longer);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(own_list_is_sound),
@@ -311,6 +403,8 @@ int main(void) {
 		cmocka_unit_test(near_ones_are_ties),
 		cmocka_unit_test(chances_of_keeping),
 		cmocka_unit_test(preparation_and_interruptions),
+		cmocka_unit_test(calls_end_as_one_by_one),
+		cmocka_unit_test(memory_buys_time_and_costs_little),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -500,21 +500,111 @@ static void test_machine_texts(void **state) {
 	assert_non_null(strstr(err.hint, "disk"));
 }
 
+/* ---- files ---- */
+
+/* What is staged fits, and the best choice of all is worth at the most the stated bound more. */
+static void test_staging(void **state) {
+	(void)state;
+	enum {
+		FILES = 10
+	};
+	for (uint64_t seed = 0; seed < 200; seed++) {
+		lk_arena arena = LK_ARENA_INIT;
+		lk_stalls_profile profile = {0};
+		lk_stalls_staging staging;
+		lk_stalls_file *file;
+		lk_error err;
+		char name[16];
+		for (int f = 0; f < FILES; f++) {
+			snprintf(name, sizeof name, "/data/%d", f);
+			assert_int_equal(lk_stalls_file_of(&profile, name, &arena, &file, &err), LK_OK);
+			file->size = 1e6 * floor(draw(seed, 3 * (uint64_t)f, 1, 50));
+			file->reads = 10, file->read_bytes = 4 * file->size;
+			file->read_s = draw(seed, 3 * (uint64_t)f + 1, 0.001, 5);
+		}
+		assert_int_equal(lk_stalls_stage(&profile, "size=0.1GB rate=1GB/s latency=1000us", &arena,
+		                                 &staging, &err),
+		                 LK_OK);
+		double best = 0, used = 0, gain = 0, all = 0;
+		for (int f = 0; f < FILES; f++) {
+			const lk_stalls_file *at = &profile.files.at[f];
+			all += at->read_s;
+			assert_near(at->gain_s, fmax(0, at->read_s - 0.01 - at->read_bytes / 1e9), 1e-12);
+			if (at->staged) used += at->size, gain += at->gain_s;
+		}
+		for (unsigned set = 0; set < 1u << FILES; set++) {
+			double size = 0, worth = 0;
+			for (int f = 0; f < FILES; f++)
+				if (set >> f & 1)
+					size += profile.files.at[f].size, worth += profile.files.at[f].gain_s;
+			if (size <= 0.1e9) best = fmax(best, worth);
+		}
+		assert_near(staging.read_s, all, 1e-12);
+		assert_near(staging.used, used, 1e-12);
+		assert_near(staging.gain_s, gain, 1e-12);
+		assert_true(used <= 0.1e9 && gain <= best * (1 + 1e-12) && best <= gain + staging.bound_s);
+		lk_stalls_profile_free(&profile);
+		lk_arena_free(&arena);
+	}
+}
+
+static void test_read_classes(void **state) {
+	(void)state;
+	static const double sizes[] = {100, 101, 1024, 10240, 1048576, 1048577, 104857600, 2e9};
+	static const int classes[] = {0, 1, 1, 2, 4, 5, 7, 9};
+	for (int i = 0; i < 8; i++) assert_int_equal(lk_stalls_read_class(sizes[i]), classes[i]);
+}
+
+static const char darshan[] = "# darshan log version: 3.41\n# exe: ./train\n# nprocs: 2\n\n"
+							  "POSIX\t0\t7\tPOSIX_OPENS\t2\t/data/a\t/\text4\n"
+							  "POSIX\t0\t7\tPOSIX_READS\t20\t/data/a\t/\text4\n"
+							  "POSIX\t0\t7\tPOSIX_SEQ_READS\t15\t/data/a\t/\text4\n"
+							  "POSIX\t0\t7\tPOSIX_BYTES_READ\t2000000\t/data/a\t/\text4\n"
+							  "POSIX\t0\t7\tPOSIX_MAX_BYTE_READ\t999999\t/data/a\t/\text4\n"
+							  "POSIX\t0\t7\tPOSIX_SIZE_READ_10K_100K\t20\t/data/a\t/\text4\n"
+							  "POSIX\t0\t7\tPOSIX_F_READ_TIME\t1.5\t/data/a\t/\text4\n"
+							  "POSIX\t0\t7\tPOSIX_F_META_TIME\t0.25\t/data/a\t/\text4\n"
+							  "POSIX\t1\t7\tPOSIX_READS\t5\t/data/a\t/\text4\n"
+							  "POSIX\t0\t8\tPOSIX_READS\t0\t/data/written\t/\text4\n"
+							  "STDIO\t0\t9\tSTDIO_READS\t3\t/data/b\t/\text4\n"
+							  "STDIO\t0\t9\tSTDIO_F_READ_TIME\t-1\t/data/b\t/\text4\n"
+							  "LUSTRE\t0\t9\tLUSTRE_OSTS\t3\t/data/b\t/\tlustre\n";
+
+static void test_darshan(void **state) {
+	(void)state;
+	lk_arena arena = LK_ARENA_INIT;
+	lk_stalls_profile profile = {0};
+	lk_error err;
+	char path[64], wrong[64];
+	write_text(new_file(path, ".txt"), darshan);
+	assert_true(lk_stalls_is_darshan(path));
+	assert_int_equal(lk_stalls_darshan_read(path, &arena, &profile, &err), LK_OK);
+	assert_int_equal(profile.files.count, 2);
+	const lk_stalls_file *a = &profile.files.at[0], *b = &profile.files.at[1];
+	assert_string_equal(a->path, "/data/a");
+	assert_true(a->opens == 2 && a->reads == 25 && a->sequential == 15 && a->read_bytes == 2e6);
+	assert_true(a->size == 1e6 && a->sizes[3] == 20 && a->read_s == 1.75);
+	assert_string_equal(b->path, "/data/b");
+	assert_true(b->reads == 3 && b->read_s == 0 && b->size == 0);
+	write_text(new_file(wrong, ".txt"), "# darshan log version: 3.41\nPOSIX\t0\tx\n");
+	assert_int_equal(lk_stalls_darshan_read(wrong, &arena, &profile, &err), LK_ERR_INPUT);
+	assert_non_null(strstr(err.where, ":2"));
+	unlink(path);
+	unlink(wrong);
+	lk_stalls_profile_free(&profile);
+	lk_arena_free(&arena);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_interval),
-		cmocka_unit_test(test_interval_holds),
-		cmocka_unit_test(test_parts),
-		cmocka_unit_test(test_stash),
-		cmocka_unit_test(test_noise),
-		cmocka_unit_test(test_missing),
-		cmocka_unit_test(test_left_in_null),
-		cmocka_unit_test(test_buckets),
-		cmocka_unit_test(test_intervals_hold),
-		cmocka_unit_test(test_buckets_odd),
-		cmocka_unit_test(test_closed_and_simulated),
-		cmocka_unit_test(test_thresholds),
-		cmocka_unit_test(test_machines),
+		cmocka_unit_test(test_staging),        cmocka_unit_test(test_read_classes),
+		cmocka_unit_test(test_darshan),        cmocka_unit_test(test_interval),
+		cmocka_unit_test(test_interval_holds), cmocka_unit_test(test_parts),
+		cmocka_unit_test(test_stash),          cmocka_unit_test(test_noise),
+		cmocka_unit_test(test_missing),        cmocka_unit_test(test_left_in_null),
+		cmocka_unit_test(test_buckets),        cmocka_unit_test(test_intervals_hold),
+		cmocka_unit_test(test_buckets_odd),    cmocka_unit_test(test_closed_and_simulated),
+		cmocka_unit_test(test_thresholds),     cmocka_unit_test(test_machines),
 		cmocka_unit_test(test_machine_texts),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -298,12 +298,58 @@ lk_table *lk_rent_table(const lk_rent *rent, bool verbose) {
 	return rent_view_table(rent, verbose, false);
 }
 
+/* Functions: the front, or all. */
+static lk_table *rent_view_functions(const lk_rent *rent, bool all) {
+	static const lk_column columns[] = {
+		{"platform", "platform", false, false}, {"level", "a call is a", false, false},
+		{"memory_mib", "MiB", true, false},     {"calls", "calls", true, false},
+		{"call_s", "call", true, false},        {"instances", "instances", true, false},
+		{"seconds", "time", true, false},       {"gib_s", "GiB-s", true, false},
+		{"cost_usd", "cost", true, false},      {"note", "", false, false},
+	};
+	lk_table *table = lk_table_new("functions", columns, 10);
+	for (int i = 0; table && i < rent->function_count; i++) {
+		const lk_rent_function *function = &rent->functions[i];
+		char text[32];
+		if (!all && !function->pareto && i != rent->cheapest && i != rent->fastest) continue;
+		lk_table_row(table);
+		lk_table_text(table, function->platform);
+		lk_table_text(table, function->level);
+		lk_table_number(table, function->memory_mib, NULL);
+		lk_table_number(table, function->calls, NULL);
+		lk_table_number(table, function->call_s,
+		                lk_format_seconds(function->call_s, text, sizeof text));
+		lk_table_number(table, function->instances, NULL);
+		lk_table_number(table, function->seconds,
+		                lk_format_seconds(function->seconds, text, sizeof text));
+		rent_view_put_whole(table, function->gib_s);
+		put_dollars(table, function->cost);
+		lk_table_text(table, i == rent->cheapest  ? "cheapest"
+		                     : i == rent->fastest ? "fastest"
+		                                          : "");
+	}
+	return table;
+}
+
 /* ---- text ---- */
 
 struct text {
 	const lk_rent *rent;
 	bool verbose;
 };
+
+static lk_status rent_view_write_map(const struct text *text, bool colour, FILE *out,
+                                     lk_error *err) {
+	const lk_rent *rent = text->rent;
+	fprintf(out, "%s\n", rent->model);
+	if (rent->nothing) fprintf(out, "%s\n", rent->nothing);
+	lk_table *table = rent_view_functions(rent, text->verbose);
+	lk_status status =
+		table ? lk_table_write(table, LK_FORMAT_TEXT, colour, out, err) : lk_oom(err);
+	lk_table_free(table);
+	for (int i = 0; i < rent->note_count; i++) fprintf(out, "%s\n", rent->notes[i]);
+	return status;
+}
 
 /* "; keeps to the budget with 61 % ($94 312 to $127 044)": the range where the limit lies. */
 static void put_keeping(const lk_rent *rent, const lk_rent_choice *choice, FILE *out) {
@@ -370,6 +416,7 @@ static lk_status rent_view_write_text(const void *what, bool colour, FILE *out, 
 	const struct text *text = what;
 	const lk_rent *rent = text->rent;
 	char count[32];
+	if (rent->functions) return rent_view_write_map(text, colour, out, err);
 	put_decisions(rent, out);
 	fputs("\nmodel    ", out);
 	LK_TRY(lk_put_safe(rent->model ? rent->model : "", out, err));
@@ -443,6 +490,23 @@ static void put_json_choice(lk_json_writer *writer, const lk_rent *rent,
 	lk_json_object_end(writer);
 }
 
+static void put_json_function(lk_json_writer *writer, const lk_rent_function *function) {
+	lk_json_object(writer, NULL);
+	lk_json_put_text(writer, "platform", function->platform);
+	lk_json_put_text(writer, "level", function->level);
+	lk_json_put_integer(writer, "memory_mib", function->memory_mib);
+	lk_json_put_number(writer, "calls", function->calls);
+	lk_json_put_number(writer, "call_s", function->call_s);
+	lk_json_put_number(writer, "instances", function->instances);
+	lk_json_put_number(writer, "seconds", function->seconds);
+	lk_json_put_number(writer, "gib_s", function->gib_s);
+	lk_json_put_number(writer, "cost_usd", function->cost);
+	lk_json_put_bool(writer, "pareto", function->pareto);
+	lk_json_put_bool(writer, "in_time", function->in_time);
+	lk_json_put_bool(writer, "in_budget", function->in_budget);
+	lk_json_object_end(writer);
+}
+
 static void rent_view_put_place(lk_json_writer *writer, const char *key, int at) {
 	if (at < 0) lk_json_put_null(writer, key);
 	else lk_json_put_integer(writer, key, at);
@@ -468,6 +532,9 @@ static lk_status rent_view_write_json(const void *what, bool colour, FILE *out, 
 	lk_json_array(&w, "choices");
 	for (int i = 0; i < rent->count; i++) put_json_choice(&w, rent, &rent->choices[i]);
 	lk_json_array_end(&w);
+	lk_json_array(&w, "functions");
+	for (int i = 0; i < rent->function_count; i++) put_json_function(&w, &rent->functions[i]);
+	lk_json_array_end(&w);
 	rent_view_put_place(&w, "cheapest", rent->cheapest);
 	rent_view_put_place(&w, "fastest", rent->fastest);
 	rent_view_put_place(&w, "most", rent->most);
@@ -491,5 +558,6 @@ lk_status lk_rent_print(const lk_rent *rent, int format, bool verbose, bool colo
 	LK_TRY(lk_writing_check(&w, err));
 	if (format == LK_FORMAT_TEXT) return lk_write_through(&w, rent_view_write_text, &x, err);
 	if (format == LK_FORMAT_JSON) return lk_write_through(&w, rent_view_write_json, &x, err);
+	if (rent->functions) return lk_write_table(&w, rent_view_functions(rent, true), err);
 	return lk_write_table(&w, rent_view_table(rent, verbose, rent->warning != NULL), err);
 }

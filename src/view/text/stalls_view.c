@@ -157,8 +157,47 @@ static lk_table *what_ifs(const lk_stalls_answer *answer) {
 	return table;
 }
 
+/* Files that were read; at most so many. */
+static lk_table *stalls_view_files(const lk_stalls_answer *answer, int most) {
+	const lk_column columns[] = {
+		{"file", "file", false, false},
+		{"opens", "opens", true, false},
+		{"reads", "reads", true, false},
+		{"read_bytes", "read", true, false},
+		{"size_bytes", "size", true, false},
+		{"sequential", "sequential", true, false},
+		{"read_s", "time", true, false},
+		{"bytes_per_s", "rate", true, false},
+		{"gain_s", "gain", true, answer->staging.size == 0},
+		{"staged", "staged", false, answer->staging.size == 0},
+	};
+	lk_table *table = lk_table_new("files", columns, 10);
+	for (int i = 0; table && i < answer->file_count && i < most; i++) {
+		const lk_stalls_file *file = &answer->files[i];
+		double rate = file->read_s > 0 ? file->read_bytes / file->read_s : NAN;
+		char text[64];
+		lk_table_row(table);
+		lk_table_text(table, file->path);
+		lk_table_number(table, file->opens, NULL);
+		lk_table_number(table, file->reads, NULL);
+		lk_table_number(table, file->read_bytes,
+		                lk_format_bytes(file->read_bytes, text, sizeof text));
+		lk_table_number(table, file->size > 0 ? file->size : NAN,
+		                file->size > 0 ? lk_format_bytes(file->size, text, sizeof text) : NULL);
+		double share = file->reads > 0 ? fmin(1, file->sequential / file->reads) : 0;
+		snprintf(text, sizeof text, "%.0f %%", 100 * share);
+		lk_table_number(table, share, text);
+		lk_table_number(table, file->read_s, lk_format_seconds(file->read_s, text, sizeof text));
+		lk_table_number(table, rate, isnan(rate) ? NULL : lk_format_rate(rate, text, sizeof text));
+		lk_table_number(table, file->gain_s, lk_format_seconds(file->gain_s, text, sizeof text));
+		lk_table_text(table, file->staged ? "yes" : "");
+	}
+	return table;
+}
+
 lk_table *lk_stalls_table(const lk_stalls_answer *answer, int which) {
 	switch (which) {
+	case LK_STALLS_FILES: return stalls_view_files(answer, answer->file_count);
 	case LK_STALLS_RUNS: return stalls_view_runs(answer);
 	case LK_STALLS_RANKS: return stalls_view_ranks(answer);
 	case LK_STALLS_BUCKETS: return buckets(answer);
@@ -331,8 +370,53 @@ static lk_status put_end(const lk_stalls_answer *answer, FILE *out, lk_error *er
 	return ferror(out) ? lk_fail(err, LK_ERR_IO, "output", "cannot write") : LK_OK;
 }
 
+/* Reads of all files by their sizes. */
+static void stalls_view_put_sizes(const lk_stalls_answer *answer, FILE *out) {
+	static const char *const ends[LK_STALLS_CLASSES] = {"<= 100 B", "1 KiB", "10 KiB", "100 KiB",
+	                                                    "1 MiB",    "4 MiB", "10 MiB", "100 MiB",
+	                                                    "1 GiB",    "above"};
+	const char *between = "  reads by size:";
+	for (int c = 0; c < LK_STALLS_CLASSES; c++) {
+		double reads = 0;
+		for (int i = 0; i < answer->file_count; i++) reads += answer->files[i].sizes[c];
+		if (!(reads > 0)) continue;
+		fprintf(out, "%s %s %.0f", between, ends[c], reads);
+		between = ",";
+	}
+	if (*between == ',') fputc('\n', out);
+}
+
+static lk_status stalls_view_put_files(const lk_stalls_answer *answer, bool colour, FILE *out,
+                                       lk_error *err) {
+	enum {
+		SHOWN = 12
+	};
+	const lk_stalls_staging *staging = &answer->staging;
+	char a[32], b[32], c[32], d[32];
+	if (!answer->file_count) return LK_OK;
+	stalls_view_put_heading("files read, by time in calls", colour, out);
+	LK_TRY(
+		stalls_view_put_table(stalls_view_files(answer, SHOWN), LK_FORMAT_TEXT, colour, out, err));
+	if (answer->file_count > SHOWN)
+		fprintf(out, "  and %d more (--table files)\n", answer->file_count - SHOWN);
+	stalls_view_put_sizes(answer, out);
+	if (staging->size > 0)
+		fprintf(out,
+		        "  %d files, %s, on the fast tier: %s of the %s in calls saved; no choice saves "
+		        "over %s more\n",
+		        staging->files, lk_format_bytes(staging->used, a, sizeof a),
+		        lk_format_seconds(staging->gain_s, b, sizeof b),
+		        lk_format_seconds(staging->read_s, c, sizeof c),
+		        lk_format_seconds(staging->bound_s, d, sizeof d));
+	return LK_OK;
+}
+
 static lk_status stalls_view_write_report(const void *what, bool colour, FILE *out, lk_error *err) {
 	const lk_stalls_answer *answer = ((const struct asked *)what)->x;
+	if (!answer->steps) { /* a log of files alone */
+		LK_TRY(stalls_view_put_files(answer, colour, out, err));
+		return put_end(answer, out, err);
+	}
 	stalls_view_put_step(answer, out);
 	stalls_view_put_verdict(answer, out);
 	stalls_view_put_heading("where a step's time goes", colour, out);
@@ -350,6 +434,7 @@ static lk_status stalls_view_write_report(const void *what, bool colour, FILE *o
 	LK_TRY(stalls_view_put_table(buckets(answer), LK_FORMAT_TEXT, colour, out, err));
 	put_rates(answer, colour, out);
 	LK_TRY(stalls_view_put_table(what_ifs(answer), LK_FORMAT_TEXT, colour, out, err));
+	LK_TRY(stalls_view_put_files(answer, colour, out, err));
 	return put_end(answer, out, err);
 }
 
@@ -383,6 +468,16 @@ static void put_json_head(lk_json_writer *writer, const lk_stalls_answer *answer
 	lk_json_put_number(writer, "high", answer->drift_high);
 	lk_json_put_number(writer, "trend", answer->drift_trend);
 	lk_json_object_end(writer);
+	if (answer->staging.size > 0) {
+		lk_json_object(writer, "staging");
+		lk_json_put_number(writer, "size", answer->staging.size);
+		lk_json_put_number(writer, "used", answer->staging.used);
+		lk_json_put_integer(writer, "files", answer->staging.files);
+		lk_json_put_number(writer, "read_s", answer->staging.read_s);
+		lk_json_put_number(writer, "gain_s", answer->staging.gain_s);
+		lk_json_put_number(writer, "bound_s", answer->staging.bound_s);
+		lk_json_object_end(writer);
+	} else lk_json_put_null(writer, "staging");
 	lk_json_object(writer, "lead");
 	lk_json_put_text(writer, "first", lk_stalls_kinds[answer->lead.first]);
 	lk_json_put_text(writer, "second", lk_stalls_kinds[answer->lead.second]);
@@ -428,8 +523,8 @@ static void put_json_rates(lk_json_writer *writer, const lk_stalls_rates *rates)
 }
 
 static lk_status put_json_tables(lk_json_writer *writer, const struct asked *asked, lk_error *err) {
-	static const char *const keys[LK_STALLS_TABLES] = {"",        "parts",   "runs",
-	                                                   "by_rank", "buckets", "what_if"};
+	static const char *const keys[LK_STALLS_TABLES] = {"",        "parts",   "runs", "by_rank",
+	                                                   "buckets", "what_if", "files"};
 	for (int i = LK_STALLS_ALL + 1; i < LK_STALLS_TABLES; i++) {
 		if (asked->table != LK_STALLS_ALL && asked->table != i) continue;
 		lk_table *table = lk_stalls_table(asked->x, i);

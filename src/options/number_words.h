@@ -1,0 +1,31 @@
+/* number_words.h: options whose value is words, NAME=NUMBER with a unit: "sites=4 wan=10g". */
+#ifndef LK_OPTIONS_NUMBER_WORDS_H
+#define LK_OPTIONS_NUMBER_WORDS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include "lockstep/error.h"
+
+/* A word: the double at `offset`, times `scale`. */
+typedef struct lk_number_word {
+	const char *name, *unit;
+	size_t offset;
+	double low, high, scale; /* limits before the scale */
+	bool whole;
+} lk_number_word;
+typedef struct lk_word_list {
+	const char *option; /* "--aggregate" */
+	const lk_number_word *words;
+	int count;
+	const char *form; /* the hint of every refusal */
+} lk_word_list;
+
+/* Reads words, with blanks or commas between them, into *out; *over is what follows the word
+ * "over", NULL without it. LK_ERR_INPUT: a word is not known or not within its limits. */
+lk_status lk_number_words_read(const lk_word_list *list, const char *text, void *out,
+                               const char **over, lk_error *err);
+/* '`word`' `what`, with the list's hint. */
+lk_status lk_number_words_refuse(const lk_word_list *list, const char *word, const char *what,
+                                 lk_error *err);
+
+#endif
