@@ -1,5 +1,5 @@
-/* fuzz_nccl_info.c: any text is what NCCL prints of a cluster, or an error; nodes have what the costs
- * need. */
+/* fuzz_nccl_info.c: any text is what NCCL prints of a cluster, or an error; nodes have what the
+ * costs need. */
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
