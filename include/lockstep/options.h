@@ -70,6 +70,8 @@ typedef struct lk_outputs {
 	const char *graph;  /* file of the step graph */
 	const char *chakra; /* folder of Chakra execution traces */
 	const char *resume; /* lockstep-mpi: file of finished parts */
+	bool chakra_times;  /* with modelled durations */
+	bool chakra_host;   /* with nodes of the host */
 	bool verbose;
 } lk_outputs;
 

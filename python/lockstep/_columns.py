@@ -8,6 +8,7 @@ import math
 import operator
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Sequence
 
+from ._frame import Framed
 from ._html import page, table
 
 _SHOWN = 20
@@ -52,7 +53,7 @@ def texts(values: Any) -> List[str | None]:
     return out
 
 
-class Table:
+class Table(Framed):
     """Rows and columns. `table["dur_ns"]` is a column: an array of doubles (NaN where there is no number) or a list of texts.
     `table[3]` is a row as a dict, and so is each of `for row in table`. `len(table)` counts rows, `table.keys()` names the columns,
     `dict(table)` is what pandas.DataFrame takes. Columns are made when they are looked at."""
@@ -74,6 +75,9 @@ class Table:
             return make
 
         return cls({key: maker(key) for key in keys}, len(rows), title)
+
+    def _frame(self) -> "Table":
+        return self
 
     def keys(self) -> List[str]:
         return list(self._makers)

@@ -10,6 +10,7 @@ from typing import Any, Dict, List, Optional
 
 from ._build import build
 from ._columns import Table, numbers, texts, truths
+from ._frame import Framed
 from ._html import bars, escape, gib, page, percent, seconds, table
 
 
@@ -120,7 +121,7 @@ class Generation:
 
 
 @dataclass(frozen=True)
-class Prediction:
+class Prediction(Framed):
     """One training step: does it fit, how long is it, where does the time go."""
 
     fits: bool
@@ -351,8 +352,10 @@ class PlanTree:
 
 
 @dataclass(frozen=True)
-class Plan:
+class Plan(Framed):
     """The fastest layouts that fit. launch: with emit=..., the launch line of the best."""
+
+    _rows_of = "_choices"
 
     model: str
     cluster: str
@@ -369,6 +372,10 @@ class Plan:
     counts: List[PlanCount]
     version: str
     launch: Optional[str] = field(default=None, metadata={"json": False})
+
+    @property
+    def _choices(self) -> List[PlanChoice]:
+        return [choice for count in self.counts for choice in count.choices]
 
     @property
     def best(self) -> Optional[PlanChoice]:
@@ -418,8 +425,10 @@ class Accuracy:
 
 
 @dataclass(frozen=True)
-class Validation:
+class Validation(Framed):
     """Predictions against measurements."""
+
+    _rows_of = "rows"
 
     summary: Accuracy
     groups: List[Accuracy]
@@ -461,8 +470,10 @@ class CriticalPart:
 
 
 @dataclass(frozen=True)
-class Explanation:
+class Explanation(Framed):
     """Why a run is as slow as it is. The tables have the columns of `lockstep explain -o csv`."""
+
+    _rows_of = "stalls"
 
     ranks: int
     world_size: Optional[int]
@@ -499,8 +510,10 @@ class Explanation:
 
 
 @dataclass(frozen=True)
-class Sharding:
+class Sharding(Framed):
     """Which embedding table goes on which GPU. Tables: ranks, pieces, sharders."""
+
+    _rows_of = "pieces"
 
     fits: bool
     reason: Optional[str]
@@ -596,9 +609,11 @@ class RentFunction:
 
 
 @dataclass(frozen=True)
-class Rent:
+class Rent(Framed):
     """Which machines to rent; cheapest, fastest, most and ties are places in choices. A training without a length (samples
     is None then) goes on as long as deadline and budget allow: most is the choice that trains most."""
+
+    _rows_of = "choices"
 
     model: str
     warning: Optional[str]
@@ -654,8 +669,10 @@ class Change:
 
 
 @dataclass(frozen=True)
-class WhatIf:
+class WhatIf(Framed):
     """What a step would take with changes; changes[0] is the base."""
+
+    _rows_of = "changes"
 
     source: str
     traced: bool
@@ -685,9 +702,11 @@ class ProgramTimes:
 
 
 @dataclass(frozen=True)
-class Simulation:
+class Simulation(Framed):
     """A step graph, simulated. spans: a row for each operation that ran on the first rank of each program, and on ranks that
     were named: rank, call, repetition, ready_s, start_s, end_s, block, name, kind, stream."""
+
+    _rows_of = "programs"
 
     step_time_s: float
     ranks: int

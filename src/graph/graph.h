@@ -362,9 +362,20 @@ lk_status lk_graph_write(const lk_graph *graph, const char *path, lk_error *err)
 lk_status lk_graph_read(const char *path, lk_graph **out, lk_error *err);
 lk_status lk_graph_read_stream(lk_stream *in, lk_graph **out, lk_error *err);
 
+/* The modelled time of operation `op` of the graph on rank (stage, chain), ps. */
+typedef double lk_chakra_time(const void *context, uint32_t stage, uint32_t chain, uint32_t op);
+/* What Chakra's traces hold beyond work, messages and their order. */
+typedef struct lk_chakra_options {
+	bool host; /* nodes of the host too; else what waits for them waits for what they wait for */
+	lk_chakra_time
+		*time; /* durations of all nodes but messages; NULL: those that the graph states */
+	const void *context; /* of `time` */
+} lk_chakra_options;
+
 /* DIR/lockstep.RANK.et for every rank: Chakra's execution traces, for simulators. Makes the folder.
  */
-lk_status lk_graph_chakra_write(const lk_graph *graph, const char *dir, lk_error *err);
+lk_status lk_graph_chakra_write(const lk_graph *graph, const lk_chakra_options *options,
+                                const char *dir, lk_error *err);
 
 /* A listing for people: blocks with their operations, programs with their calls. */
 void lk_graph_print(const lk_graph *graph, FILE *out);

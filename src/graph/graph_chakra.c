@@ -9,9 +9,11 @@
  *
  * Other dependencies are data dependencies, and lead to nodes with smaller ids: the operation
  * before on the stream, those that the operation waits for, and of graphs that were not traced the
- * host's last operation before its launch. Durations are those that the graph states (measured, or
- * host work) in whole microseconds; num_ops and tensor_size are what a simulator needs for the
- * rest. */
+ * host's last operation before its launch. Operations of the host that are left out hand on what
+ * they wait for: of each stream the last node. Durations are those that the graph states (measured,
+ * or host work), or the modelled ones, in whole microseconds: what rounding leaves over goes to the
+ * next node of the stream, so that sums are right. num_ops and tensor_size are what a simulator
+ * needs for the rest. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -56,11 +58,20 @@ static const char version[] = "0.0.4";
 enum {
 	FLUSH = 1 << 16
 };
+/* A value of `last`, `events` and `placed` with this bit is the place of a list in `fronts`. */
+#define LEFT_OUT (UINT64_C(1) << 63)
+
+/* What an operation that was left out waits for: nodes in `handed`. */
+struct front {
+	size_t begin, count;
+};
+
 /* Nodes of all files together: beyond it a disk is full before it is of use to anyone. */
 #define MOST_NODES 2e9
 
 struct writer {
 	const lk_graph *graph;
+	const lk_chakra_options *options;
 	lk_sink *sink;
 	lk_proto_out out;
 	uint32_t stage, chain;
@@ -69,7 +80,11 @@ struct writer {
 	uint64_t *events;          /* [program's events] node that set it */
 	uint64_t *placed;          /* [largest block] nodes of the call's operations */
 	LK_VEC(uint64_t) deps;
-	uint64_t collective; /* node of the last one; 0 none */
+	LK_VEC(uint8_t) streams; /* of the node of each id, from 1 */
+	LK_VEC(struct front) fronts;
+	LK_VEC(uint64_t) handed;
+	double carried[LK_STREAMS]; /* of durations, what rounding left over, us */
+	uint64_t collective;        /* node of the last one; 0 none */
 	lk_chakra_groups groups;
 	lk_error *err;
 };
@@ -182,6 +197,12 @@ static void put_message(struct writer *writer, const lk_op *op) {
 
 static bool chakra_depend(struct writer *writer, uint64_t node) {
 	if (!node) return true;
+	if (node & LEFT_OUT) {
+		struct front front = writer->fronts.at[node & ~LEFT_OUT];
+		for (size_t i = 0; i < front.count; i++)
+			if (!chakra_depend(writer, writer->handed.at[front.begin + i])) return false;
+		return true;
+	}
 	if (!lk_push(&writer->deps)) return false;
 	*lk_last(&writer->deps) = node;
 	return true;
@@ -215,6 +236,26 @@ static void chakra_put_deps(struct writer *writer) {
 	lk_proto_end(&writer->out, list);
 }
 
+/* An operation that is left out: of what it waits for, the last node of each stream. */
+static lk_status leave_out(struct writer *writer, uint64_t *id) {
+	uint64_t latest[LK_STREAMS] = {0};
+	struct front front = {.begin = writer->handed.count};
+	for (size_t i = 0; i < writer->deps.count; i++) {
+		uint8_t stream = writer->streams.at[writer->deps.at[i] - 1];
+		latest[stream] = writer->deps.at[i]; /* they ascend */
+	}
+	for (int s = 0; s < LK_STREAMS; s++) {
+		if (!latest[s]) continue;
+		if (!lk_push(&writer->handed)) return lk_oom(writer->err);
+		*lk_last(&writer->handed) = latest[s];
+		front.count++;
+	}
+	if (!lk_push(&writer->fronts)) return lk_oom(writer->err);
+	*lk_last(&writer->fronts) = front;
+	*id = LEFT_OUT | (writer->fronts.count - 1);
+	return LK_OK;
+}
+
 static void chakra_put_order(struct writer *writer, uint64_t id) {
 	if (writer->collective) {
 		size_t list = lk_proto_begin(&writer->out, NODE_CONTROL);
@@ -227,14 +268,27 @@ static void chakra_put_order(struct writer *writer, uint64_t id) {
 /* ---- nodes ---- */
 
 static bool on_host(const struct writer *writer, const lk_op *op) {
+	if (lk_op_is_collective(op->kind) || op->kind == LK_OP_SEND || op->kind == LK_OP_RECV)
+		return false;
 	return op->kind == LK_OP_HOST || op->kind == LK_OP_WAIT ||
 	       (writer->graph->programs.at[writer->stage].threads >> op->stream & 1) ||
 	       op->stream == LK_STREAM_HOST;
 }
 
-static double micros(const lk_op *op) {
+static double micros(const struct writer *writer, const lk_op *op, uint32_t at) {
+	const lk_chakra_options *options = writer->options;
 	if (op->measured_ps > 0) return (double)op->measured_ps * 1e-6;
-	return op->kind == LK_OP_HOST ? op->m * 1e6 : 0;
+	if (op->kind == LK_OP_HOST) return op->m * 1e6;
+	if (!options->time || op->kind == LK_OP_SEND || op->kind == LK_OP_RECV) return 0;
+	return options->time(options->context, writer->stage, writer->chain, at) * 1e-6;
+}
+
+/* Whole microseconds of a node. */
+static uint64_t put_duration(struct writer *writer, const lk_op *op, uint32_t at) {
+	double us = micros(writer, op, at) + (writer->options->time ? writer->carried[op->stream] : 0);
+	uint64_t whole = chakra_whole(us);
+	writer->carried[op->stream] = us - (double)whole;
+	return whole;
 }
 
 static lk_status flush(struct writer *writer, size_t above) {
@@ -252,20 +306,26 @@ static uint64_t node_type(unsigned kind) {
 	return TYPE_COMP;
 }
 
-static lk_status put_node(struct writer *writer, const lk_op *op, const lk_call *call,
+static lk_status put_node(struct writer *writer, const lk_op *op, uint32_t at, const lk_call *call,
                           uint64_t *id) {
 	bool host = on_host(writer, op), collective = lk_op_is_collective(op->kind);
 	bool message = op->kind == LK_OP_SEND || op->kind == LK_OP_RECV;
-	*id = writer->next++;
 	if (!find_deps(writer, op, call)) return lk_oom(writer->err);
+	/* A collective of one rank moves nothing, and a simulator refuses such groups; what a trace of
+	 * one rank holds is of more. */
+	bool alone = collective && !writer->graph->traced && chakra_group_size(writer->graph, op) < 2;
+	if (alone || (host && !writer->options->host)) return leave_out(writer, id);
+	*id = writer->next++;
+	if (!lk_push(&writer->streams)) return lk_oom(writer->err);
+	*lk_last(&writer->streams) = op->stream;
 	size_t record = lk_proto_begin(&writer->out, 0);
 	lk_proto_put_integer(&writer->out, NODE_ID, *id);
 	lk_proto_put_text(&writer->out, NODE_NAME, op->name);
 	lk_proto_put_integer(&writer->out, NODE_TYPE, node_type(op->kind));
 	if (collective) chakra_put_order(writer, *id);
 	chakra_put_deps(writer);
-	if (chakra_whole(micros(op)))
-		lk_proto_put_integer(&writer->out, NODE_DURATION, chakra_whole(micros(op)));
+	uint64_t duration = put_duration(writer, op, at);
+	if (duration) lk_proto_put_integer(&writer->out, NODE_DURATION, duration);
 	chakra_put_whole(writer, ATTRIBUTE_BOOL, "is_cpu_op", host);
 	chakra_put_whole(writer, ATTRIBUTE_INT64, host ? "tid" : "stream", op->stream);
 	if (collective) chakra_put_collective(writer, op);
@@ -284,8 +344,8 @@ static lk_status chakra_put_call(struct writer *writer, const lk_call *call) {
 	const lk_block *block = &writer->graph->blocks.at[call->block];
 	for (uint32_t at = block->begin; at < block->end; at++) {
 		lk_op op = lk_graph_op(writer->graph, at);
-		uint64_t id;
-		LK_TRY(put_node(writer, &op, call, &id));
+		uint64_t id = 0;
+		LK_TRY(put_node(writer, &op, at, call, &id));
 		writer->last[op.stream] = id;
 		writer->placed[at - block->begin] = id;
 		if (op.signal) writer->events[call->arg[op.signal - 1]] = id;
@@ -322,7 +382,9 @@ static lk_status write_rank(struct writer *writer, const char *dir) {
 	LK_TRY(name_rank(writer, dir, path));
 	writer->next = 1;
 	writer->collective = 0;
-	writer->out.bytes.count = 0;
+	writer->out.bytes.count = writer->streams.count = writer->fronts.count = writer->handed.count =
+		0;
+	memset(writer->carried, 0, sizeof writer->carried);
 	memset(writer->last, 0, sizeof writer->last);
 	LK_TRY(lk_sink_open(path, &writer->sink, writer->err));
 	lk_status status = chakra_put_program(writer);
@@ -371,13 +433,15 @@ static lk_status write_ranks(struct writer *writer, const char *dir) {
 		remove_files(writer, dir, i);
 		return status;
 	}
-	lk_status status = lk_chakra_write_machine(writer->graph, &writer->groups, dir, writer->err);
+	lk_status status = lk_chakra_write_machine(writer->graph, &writer->groups,
+	                                           !writer->options->time, dir, writer->err);
 	if (status != LK_OK) remove_files(writer, dir, count);
 	return status;
 }
 
-lk_status lk_graph_chakra_write(const lk_graph *graph, const char *dir, lk_error *err) {
-	struct writer w = {.graph = graph, .err = err};
+lk_status lk_graph_chakra_write(const lk_graph *graph, const lk_chakra_options *options,
+                                const char *dir, lk_error *err) {
+	struct writer w = {.graph = graph, .options = options, .err = err};
 	size_t longest;
 	uint32_t events;
 	LK_TRY(lk_graph_check(graph, err));
@@ -396,6 +460,9 @@ lk_status lk_graph_chakra_write(const lk_graph *graph, const char *dir, lk_error
 	free(w.placed);
 	lk_chakra_groups_free(&w.groups);
 	lk_vec_free(&w.deps);
+	lk_vec_free(&w.streams);
+	lk_vec_free(&w.fronts);
+	lk_vec_free(&w.handed);
 	lk_vec_free(&w.out.bytes);
 	return status;
 }

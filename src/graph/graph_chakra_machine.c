@@ -116,8 +116,8 @@ static lk_status machine_write_network(const lk_cluster *cluster, uint64_t ranks
 	return lk_sink_commit(out, err);
 }
 
-static lk_status machine_write_system(const lk_cluster *cluster, int dimensions, const char *dir,
-                                      lk_error *err) {
+static lk_status machine_write_system(const lk_cluster *cluster, int dimensions, bool roofline,
+                                      const char *dir, lk_error *err) {
 	static const char *const collectives[] = {"all-reduce", "all-gather", "reduce-scatter",
 	                                          "all-to-all"};
 	const lk_device *device = cluster->node[0].device;
@@ -138,15 +138,15 @@ static lk_status machine_write_system(const lk_cluster *cluster, int dimensions,
 	               "  \"collective-optimization\": \"localBWAware\",\n"
 	               "  \"local-mem-bw\": %.1f,\n"
 	               "  \"peak-perf\": %.1f,\n"
-	               "  \"roofline-enabled\": 1,\n"
+	               "  \"roofline-enabled\": %d,\n"
 	               "  \"replay-only\": 0\n"
 	               "}\n",
-	               device->memory_rate / 1e9, peak / 1e12);
+	               device->memory_rate / 1e9, peak / 1e12, roofline);
 	return lk_sink_commit(out, err);
 }
 
 lk_status lk_chakra_write_machine(const lk_graph *graph, const lk_chakra_groups *groups,
-                                  const char *dir, lk_error *err) {
+                                  bool roofline, const char *dir, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_cluster cluster;
 	lk_sink *memory = NULL;
@@ -157,7 +157,8 @@ lk_status lk_chakra_write_machine(const lk_graph *graph, const lk_chakra_groups 
 	                                   &cluster, NULL) == LK_OK;
 	lk_status status = LK_OK;
 	if (known) status = machine_write_network(&cluster, groups->world, dir, &dimensions, err);
-	if (known && status == LK_OK) status = machine_write_system(&cluster, dimensions, dir, err);
+	if (known && status == LK_OK)
+		status = machine_write_system(&cluster, dimensions, roofline, dir, err);
 	if (known && status == LK_OK) status = machine_open(dir, "memory.json", &memory, err);
 	if (memory) {
 		lk_sink_printf(memory, "{\"memory-type\": \"NO_MEMORY_EXPANSION\"}\n");

@@ -96,7 +96,8 @@ typedef struct lk_chakra_groups {
  * turn. */
 uint32_t lk_chakra_group(lk_chakra_groups *groups, const char *name, uint32_t rank, uint64_t size);
 void lk_chakra_groups_free(lk_chakra_groups *groups);
+/* `roofline`: nodes have no durations, and a simulator makes them from num_ops and tensor_size. */
 lk_status lk_chakra_write_machine(const lk_graph *graph, const lk_chakra_groups *groups,
-                                  const char *dir, lk_error *err);
+                                  bool roofline, const char *dir, lk_error *err);
 
 #endif

@@ -220,7 +220,11 @@ static const lk_option options[] = {
 	{OUT_FILE_OF("graph", graph, "FILE", "write the step graph (.json or .json.gz)")},
 	{OUT_FILE_OF("chakra", chakra, "DIR",
 	 "write the step as Chakra execution traces, a file for each rank: work and messages by "
-	 "size, without times of kernels")},
+	 "size, with the machine for ASTRA-sim")},
+	{LK_OUT_ROW("chakra-times", FLAG, chakra_times,
+	 "with --chakra: modelled durations, in place of the simulator's roofline"), WITH("chakra")},
+	{LK_OUT_ROW("chakra-host", FLAG, chakra_host, "with --chakra: nodes of the host too"),
+	 WITH("chakra")},
 	{TEXT("emit", emit, "TARGET",
 	 "write the job, in place of the answer, as a launch line of megatron, bridge, nemo, deepspeed "
 	 "or torchtitan, a configuration of axolotl, llama-factory, nanotron or accelerate, or a job "

@@ -264,9 +264,10 @@ static lk_status write_graphs(lk_replaying *replaying, lk_error *err) {
 	lk_lift_retime(replaying->base[s], NULL, NULL);
 	if (replaying->request->graph)
 		LK_TRY(lk_graph_write(replaying->base[s]->graph, replaying->request->graph, err));
-	return replaying->request->chakra
-	           ? lk_graph_chakra_write(replaying->base[s]->graph, replaying->request->chakra, err)
-	           : LK_OK;
+	return replaying->request->chakra ? lk_graph_chakra_write(replaying->base[s]->graph,
+	                                                          &(lk_chakra_options){.host = true},
+	                                                          replaying->request->chakra, err)
+	                                  : LK_OK;
 }
 
 static int replay_choose(const lk_replaying *replaying) {

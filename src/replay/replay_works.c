@@ -383,7 +383,7 @@ static lk_status write_files(struct asked *asked, lk_error *err) {
 			if (graph->ops.measured_ps[i] <= 0)
 				graph->ops.measured_ps[i] = lk_costs_get(costs, variant, i)->duration_ps;
 	}
-	return lk_graph_chakra_write(graph, request->chakra, err);
+	return lk_graph_chakra_write(graph, &(lk_chakra_options){.host = true}, request->chakra, err);
 }
 
 /* ---- all together ---- */

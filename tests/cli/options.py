@@ -193,6 +193,7 @@ PREDICT = {
     "trace-ranks": [writes(DENSE, "--trace-ranks 0,3 --trace step.json"), refused(DENSE, "--trace-ranks 3")],
     "graph": [writes(DENSE, "--graph g.json")],
     "chakra": [writes(DENSE, "--chakra dir")],
+    "chakra-times": [tested("chakra.test")], "chakra-host": [tested("chakra.test")],
     "emit": [output(DENSE, "--emit megatron"), refused(DENSE, "--emit sbatch:word")],
     "html": [writes(DENSE, "--html r.html")],
     "no-fixes": [acts("--model llama3.1-70b --gpu h100-sxm --gpus 8 --gbs 8", "--no-fixes")],

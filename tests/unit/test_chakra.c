@@ -332,7 +332,7 @@ static void test_written(void **state) {
 	bool python = system("python3 -c '' 2>/dev/null") == 0;
 	lk_graph *graph = made_graph();
 	lk_error err = {0};
-	if (lk_graph_chakra_write(graph, scratch, &err) != LK_OK)
+	if (lk_graph_chakra_write(graph, &(lk_chakra_options){.host = true}, scratch, &err) != LK_OK)
 		fail_msg("%s: %s", err.where, err.what);
 	for (uint32_t rank = 0; rank < STAGES * CHAINS; rank++) {
 		char path[200];
@@ -350,7 +350,9 @@ static void test_written(void **state) {
 	                          "  \"4\": [2, 3],\n  \"5\": [4, 5],\n  \"6\": [4, 6],\n"
 	                          "  \"7\": [5, 7],\n  \"8\": [6, 7]\n}\n");
 	free(text);
-	assert_int_equal(lk_graph_chakra_write(graph, "/nowhere/at/all", &err), LK_ERR_IO);
+	assert_int_equal(
+		lk_graph_chakra_write(graph, &(lk_chakra_options){.host = true}, "/nowhere/at/all", &err),
+		LK_ERR_IO);
 	lk_graph_free(graph);
 }
 
@@ -373,7 +375,8 @@ static void test_there_and_back(void **state) {
 		sum += works->duration_ns[i] > 0 ? works->duration_ns[i] : 0;
 	for (uint32_t i = 0; i < graph->ops.count; i++) lifted += graph->ops.measured_ps[i] / 1000;
 	assert_int_equal(lifted, sum);
-	assert_int_equal(lk_graph_chakra_write(graph, scratch, &err), LK_OK);
+	assert_int_equal(
+		lk_graph_chakra_write(graph, &(lk_chakra_options){.host = true}, scratch, &err), LK_OK);
 	rank_path(0, path);
 	again = read_works(path);
 	check_order(again);
@@ -396,7 +399,8 @@ static void test_ranks_again(void **state) {
 	lk_works *w[STAGES * CHAINS];
 	lk_works_lifted report;
 	lk_error err = {0};
-	assert_int_equal(lk_graph_chakra_write(graph, scratch, &err), LK_OK);
+	assert_int_equal(
+		lk_graph_chakra_write(graph, &(lk_chakra_options){.host = true}, scratch, &err), LK_OK);
 	for (uint32_t rank = 0; rank < STAGES * CHAINS; rank++) {
 		char path[200];
 		rank_path(rank, path);
@@ -432,7 +436,8 @@ static void test_damage(void **state) {
 	size_t size;
 	lk_graph *graph = made_graph();
 	lk_error err = {0};
-	assert_int_equal(lk_graph_chakra_write(graph, scratch, &err), LK_OK);
+	assert_int_equal(
+		lk_graph_chakra_write(graph, &(lk_chakra_options){.host = true}, scratch, &err), LK_OK);
 	rank_path(3, path);
 	assert_int_equal(lk_stream_slurp(path, 1 << 20, &bytes, &size, &err), LK_OK);
 	uint32_t most = 0;

@@ -4,6 +4,21 @@
 #include "lockstep/report.h"
 #include "view/timeline/trace.h"
 
+/* A modelled time alone on the device, of an operation of a step. */
+static double chakra_time(const void *context, uint32_t stage, uint32_t chain, uint32_t op) {
+	const lk_step *step = context;
+	const lk_costs *costs = &step->costs;
+	uint32_t rank = lk_rank_of(step->graph, stage, chain);
+	return (double)lk_costs_get(costs, costs->variant_of ? costs->variant_of[rank] : 0, op)
+	    ->duration_ps;
+}
+
+static lk_status write_chakra(const lk_step *step, const lk_outputs *outputs, lk_error *err) {
+	lk_chakra_options options = {outputs->chakra_host, outputs->chakra_times ? chakra_time : NULL,
+	                             step};
+	return lk_graph_chakra_write(step->graph, &options, outputs->chakra, err);
+}
+
 /* The trace first: a name without a known ending is refused, and then nothing should have been
  * written. */
 lk_status lk_predict_write_files(const lk_prediction *prediction, const lk_outputs *outputs,
@@ -13,5 +28,5 @@ lk_status lk_predict_write_files(const lk_prediction *prediction, const lk_outpu
 	if (outputs->graph) LK_TRY(lk_graph_write(step->graph, outputs->graph, err));
 	if (outputs->html)
 		LK_TRY(lk_report_predict(prediction, LK_REPORT_HTML, outputs->html, NULL, err));
-	return outputs->chakra ? lk_graph_chakra_write(step->graph, outputs->chakra, err) : LK_OK;
+	return outputs->chakra ? write_chakra(step, outputs, err) : LK_OK;
 }

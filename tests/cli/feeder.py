@@ -1,0 +1,231 @@
+#!/usr/bin/env python3
+"""feeder.py FOLDER: reads Chakra traces as ASTRA-sim's feeder and its workload layer do, and issues them: every dependency is
+there, attributes have the types that are asked for, groups are the same on all ranks, and everything starts.
+
+A rank has one computation and one communication under way (receives apart), the lowest id that is ready first; a collective starts
+when all its members have reached it, a receive ends with the send of its tag. Prints a line of what was read, or what is wrong.
+"""
+import collections
+import glob
+import heapq
+import json
+import os
+import re
+import sys
+
+COMP, SEND, RECV, COLLECTIVE = 4, 5, 6, 7
+INTEGERS = {5: "int32", 7: "int32", 9: "int64", 11: "uint32", 13: "uint64", 27: "bool"}
+KNOWN = {0: "all_reduce", 2: "all_gather", 5: "broadcast", 6: "all_to_all", 7: "reduce_scatter"}
+NEEDED = {COLLECTIVE: ("comm_type", "comm_size"), SEND: ("comm_src", "comm_dst", "comm_size", "comm_tag"),
+          RECV: ("comm_src", "comm_size", "comm_tag"), COMP: ("num_ops", "tensor_size")}
+
+
+def varint(data, at):
+    value = shift = 0
+    while True:
+        byte = data[at]
+        value, shift, at = value | (byte & 127) << shift, shift + 7, at + 1
+        if byte < 128:
+            return value, at
+
+
+def fields(data):
+    at = 0
+    while at < len(data):
+        key, at = varint(data, at)
+        if key & 7 == 0:
+            value, at = varint(data, at)
+        elif key & 7 == 2:
+            size, at = varint(data, at)
+            value, at = data[at:at + size], at + size
+        else:
+            raise ValueError(f"wire type {key & 7}")
+        yield key >> 3, value
+
+
+def packed(data):
+    at = 0
+    while at < len(data):
+        value, at = varint(data, at)
+        yield value
+
+
+class Node:
+    def __init__(self, data):
+        self.id, self.name, self.type, self.deps, self.us, self.attributes = 0, "", 0, set(), 0, {}
+        for number, value in fields(data):
+            if number == 1:
+                self.id = value
+            elif number == 2:
+                self.name = value.decode()
+            elif number == 3:
+                self.type = value
+            elif number in (4, 5):
+                self.deps |= set(packed(value)) if isinstance(value, bytes) else {value}
+            elif number == 7:
+                self.us = value
+            elif number == 10:
+                self.attribute(value)
+
+    def attribute(self, data):
+        name = kind = value = None
+        for number, item in fields(data):
+            if number == 1:
+                name = item.decode()
+            else:
+                kind, value = number, item.decode() if number == 29 else item
+        if name != "pg_name" and kind not in INTEGERS:
+            raise ValueError(f"node {self.id}: {name} is not an integer")
+        self.attributes[name] = value
+
+
+def read(path):
+    data, at, records = open(path, "rb").read(), 0, []
+    while at < len(data):
+        size, at = varint(data, at)
+        records.append(data[at:at + size])
+        at += size
+    if not any(number == 1 and isinstance(value, bytes) for number, value in fields(records[0])):
+        raise ValueError("the first record is not GlobalMetadata")
+    return [Node(record) for record in records[1:]]
+
+
+def check_rank(rank, nodes, groups, world):
+    ids = {node.id for node in nodes}
+    for node in nodes:
+        for name in NEEDED.get(node.type, ()):
+            if name not in node.attributes:
+                raise ValueError(f"rank {rank}, node {node.id}: no {name}")
+        if node.deps - ids:
+            raise ValueError(f"rank {rank}, node {node.id}: waits for {sorted(node.deps - ids)}, which are not there")
+        if node.type == COMP and node.attributes["num_ops"] < 1:
+            raise ValueError(f"rank {rank}, node {node.id}: num_ops 0")
+        if node.type != COMP and node.attributes["is_cpu_op"]:
+            raise ValueError(f"rank {rank}, node {node.id}: communication of the host")
+        if node.type == SEND and node.attributes["comm_src"] != rank:
+            raise ValueError(f"rank {rank}, node {node.id}: sends for rank {node.attributes['comm_src']}")
+        if node.type == COLLECTIVE:
+            group = node.attributes["pg_name"]
+            if node.attributes["comm_type"] not in KNOWN:
+                raise ValueError(f"rank {rank}, node {node.id}: collective {node.attributes['comm_type']}")
+            if group != "0" and (group not in groups or rank not in groups[group]):
+                raise ValueError(f"rank {rank}, node {node.id}: not in group {group}")
+            if node.attributes["pg_size"] != (world if group == "0" else len(groups[group])):
+                raise ValueError(f"rank {rank}, node {node.id}: group {group} has another size")
+
+
+class Rank:
+    def __init__(self, nodes):
+        self.nodes = {node.id: node for node in nodes}
+        self.waits = {node.id: len(node.deps) for node in nodes}
+        self.next = collections.defaultdict(list)
+        for node in nodes:
+            for dep in node.deps:
+                self.next[dep].append(node.id)
+        self.ready = [node.id for node in nodes if not node.deps]
+        heapq.heapify(self.ready)
+        self.busy = {}  # "comp" and "comm": what is under way
+
+    def start(self):
+        """What starts now, lowest id first."""
+        held, begun = [], []
+        while self.ready:
+            node = self.nodes[heapq.heappop(self.ready)]
+            unit = None if node.type == RECV else "comp" if node.type == COMP else "comm"
+            if unit in self.busy:
+                held.append(node.id)
+                continue
+            if unit:
+                self.busy[unit] = node.id
+            begun.append(node)
+        self.ready = held
+        heapq.heapify(self.ready)
+        return begun
+
+    def end(self, node):
+        for unit, under_way in list(self.busy.items()):
+            if under_way == node.id:
+                del self.busy[unit]
+        for after in self.next[node.id]:
+            self.waits[after] -= 1
+            if not self.waits[after]:
+                heapq.heappush(self.ready, after)
+
+
+def issue(ranks, groups):
+    """Runs everything; a list of what could not start."""
+    meeting, sends, receives, done = collections.defaultdict(dict), collections.Counter(), {}, 0
+    everyone = range(len(ranks))
+    moved = True
+    while moved:
+        moved = False
+        for number, rank in enumerate(ranks):
+            for node in rank.start():
+                moved = True
+                if node.type == COMP:
+                    rank.end(node)
+                    done += 1
+                elif node.type == SEND:
+                    sends[number, node.attributes["comm_dst"], node.attributes["comm_tag"]] += 1
+                    rank.end(node)
+                    done += 1
+                elif node.type == RECV:
+                    receives.setdefault((node.attributes["comm_src"], number, node.attributes["comm_tag"]), []).append(node)
+                else:
+                    group = node.attributes["pg_name"]
+                    meeting[group][number] = node
+                    members = everyone if group == "0" else groups[group]
+                    if len(meeting[group]) < len(members):
+                        continue
+                    kinds = {(n.attributes["comm_type"], n.attributes["comm_size"]) for n in meeting[group].values()}
+                    if len(kinds) > 1:
+                        raise ValueError(f"group {group}: its ranks call different collectives: {sorted(kinds)}")
+                    for member, one in meeting.pop(group).items():
+                        ranks[member].end(one)
+                        done += 1
+        for key in list(receives):
+            while receives[key] and sends[key]:
+                sends[key] -= 1
+                ranks[key[1]].end(receives[key].pop(0))
+                done += 1
+                moved = True
+    return done, sum(sends.values())
+
+
+def network_ranks(folder):
+    text = open(os.path.join(folder, "network.yml"), encoding="utf-8").read()
+    found = {key: re.findall(r"[\w.]+", value) for key, value in re.findall(r"(\w+): \[(.*)\]", text)}
+    if len({len(value) for value in found.values()}) != 1:
+        raise ValueError("network.yml: dimensions differ")
+    ranks = 1
+    for count in found["npus_count"]:
+        ranks *= int(count)
+    return ranks
+
+
+def main(folder):
+    paths = glob.glob(os.path.join(folder, "lockstep.*.et"))
+    traces = [read(os.path.join(folder, f"lockstep.{rank}.et")) for rank in range(len(paths))]
+    groups = {key: set(value) for key, value in json.load(open(os.path.join(folder, "comm_group.json"), encoding="utf-8")).items()}
+    if any(int(key) < 1 or len(value) < 2 for key, value in groups.items()):
+        raise ValueError("comm_group.json: a group without a number, or of one rank")
+    if network_ranks(folder) != len(traces):
+        raise ValueError("network.yml: another number of ranks")
+    for rank, nodes in enumerate(traces):
+        check_rank(rank, nodes, groups, len(traces))
+    nodes = sum(map(len, traces))
+    done, unread = issue([Rank(trace) for trace in traces], groups)
+    host = sum(node.attributes["is_cpu_op"] for trace in traces for node in trace)
+    longest = max(sum(node.us for node in trace if node.type == COMP) for trace in traces)
+    print(f"{len(traces)} ranks, {nodes} nodes, {host} of hosts, {len(groups)} groups: "
+          + ("all done" if done == nodes and not unread else f"{nodes - done} hang, {unread} messages unread"))
+    return longest
+
+
+if __name__ == "__main__":
+    try:
+        longest = main(sys.argv[1])
+        if "--us" in sys.argv:
+            print(longest)
+    except ValueError as error:
+        print(error)
