@@ -11,6 +11,7 @@ ROOT=$(cd "$(dirname "$0")/../.." && pwd)
 program=$(realpath "$1")
 shift
 [ $# -gt 0 ] || set -- "$ROOT"/tests/cli/*.test
+for file; do [ -r "$file" ] || { echo "tests/cli/run.sh: $file cannot be read" >&2; exit 2; }; done
 [ -x "$program" ] || { echo "tests/cli/run.sh: $program is not there; run make first" >&2; exit 2; }
 
 work=$(mktemp -d)
