@@ -108,7 +108,7 @@ CHOICE = record({"layout": TEXT, "gpus": NUMBER, "tp": NUMBER, "pp": NUMBER, "vp
                  "dp": NUMBER, "mbs": NUMBER, "zero": NUMBER, "schedule": TEXT, "recompute": TEXT,
                  "step_time_s": NUMBER, "exact_s": MAYBE_NUMBER,
                  "peak_bytes": NUMBER, "reproduce": TEXT, "why_not": MAYBE_TEXT, "pareto": BOOL}, more=True)
-COUNT = record({"gpus": NUMBER, "layouts": NUMBER, "nothing": MAYBE_TEXT, "choices": listed(CHOICE),
+COUNT = record({"gpus": NUMBER, "layouts": NUMBER, "nothing": MAYBE_TEXT, "in_fp8": MAYBE_TEXT, "choices": listed(CHOICE),
     "sensitivity": listed(OBJECT)}, more=True)
 PLAN = record({"model": TEXT, "cluster": TEXT, "gbs": NUMBER, "unit": TEXT, "seq": MAYBE_NUMBER, "tokens": MAYBE_NUMBER,
     "not_searched": listed(TEXT), "counts": listed(COUNT)}, more=True,

@@ -295,6 +295,7 @@ class PlanCount:
     cut_short: int
     found_too_large: int
     nothing: Optional[str]
+    in_fp8: Optional[str]
     choices: List[PlanChoice]
     sensitivity: List[Sensitivity]
 
