@@ -43,7 +43,7 @@ TYPES = {
         gpu_watts:num? site_watts:num? training_kwh:num? breakdown:{*:num} tight:bool why_not:text? reproduce:text pareto:bool}""",
     "Sync": "{bits:int every:int bytes:num sync_s:num stall_s:num utilisation:num tokens_per_s:num?}",
     "Count": """{gpus:int layouts:int bounded:int too_large:int too_slow:int schedules_walked:int simulated:int cut_short:int
-        found_too_large:int nothing:text? choices:[Choice]
+        found_too_large:int nothing:text? in_fp8:text? choices:[Choice]
         sensitivity:[{cost:text factor:num step_time_s:num best:int}]}""",
     "Schedule": "{name:text directives:[text]}",
     "Value": """{id:int op:text name:text? dtype:text? operands:[int] shape:[text] layout:[text]? line:int column:int

@@ -155,6 +155,9 @@ typedef struct lk_plan_count {
 	const lk_plan_sensitivity *sensitivity; /* of the first choice */
 	int sensitivity_count;
 	const char *nothing; /* with no choice: what is nearest; else NULL */
+	const char *in_fp8;  /* the best layout with the numbers that DeepSeek-V3 was trained in, where
+	                        experts are of more GPUs than a node and nothing is said of the numbers;
+	                        else NULL */
 	/* how it was found */
 	uint64_t layouts;   /* in the space */
 	uint64_t bounded;   /* of them, those whose bounds were computed: all, but for --exhaustive */

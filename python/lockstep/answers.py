@@ -304,6 +304,7 @@ class PlanCount:
     cut_short: int
     found_too_large: int
     nothing: Optional[str]
+    in_fp8: Optional[str]
     choices: List[PlanChoice]
     sensitivity: List[Sensitivity]
 

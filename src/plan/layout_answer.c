@@ -352,6 +352,56 @@ static lk_status ask_sensitivity(const lk_plan_request *request, const lk_space 
 	return LK_OK;
 }
 
+/* ---- other numbers ---- */
+
+/* What a job computes is the user's to say, so that fewer bits are not compared with it: what the
+ * recipe of DeepSeek-V3 (arXiv 2412.19437, 3.3) would give is found by a search of its own. */
+static bool may_narrow(const lk_space *space, const lk_job *job) {
+	const lk_device *device = space->cluster->node[0].device;
+	return !space->base.dtype_said && job->dtype == LK_BF16 && job->state_dtype == LK_FP32 &&
+	       lk_space_wide_experts(space, job->ep, job->etp) && lk_job_like_megatron(job) &&
+	       lk_device_peak(device, LK_FP8) > lk_device_peak(device, LK_BF16);
+}
+
+static const char *narrow_text(lk_arena *arena, const lk_job *job, const lk_trial *trial) {
+	char seconds[32], need[32];
+	const char *layout = lk_layout_text(arena, job);
+	return layout
+	           ? lk_arena_printf(
+					 arena,
+					 "with --dtype fp8 --fp8-recipe blockwise --fp8-params --fp8-activations "
+					 "--fp8-dispatch --state-dtype bf16, which change what is computed: %s in %s, "
+					 "%s",
+					 lk_format_seconds((double)trial->step_ps / LK_PS_PER_S, seconds,
+	                                   sizeof seconds),
+					 lk_format_bytes(trial->peak, need, sizeof need), layout)
+	           : NULL;
+}
+
+static lk_status answer_in_fp8(const lk_plan_request *request, const lk_space *space,
+                               const lk_plan_choice *choice, lk_arena *arena, const char **out,
+                               lk_error *err) {
+	lk_plan_request one = *request;
+	lk_space narrow = *space;
+	lk_hunt hunt;
+	lk_job job;
+	if (!may_narrow(space, choice->job)) return LK_OK;
+	one.top = 1;
+	one.exhaustive = false;
+	one.progress = NULL;
+	narrow.base.dtype = LK_FP8;
+	narrow.base.dtype_said = true;
+	narrow.base.fp8_recipe = LK_FP8_BLOCKWISE;
+	narrow.base.narrow_weights = narrow.base.narrow_activations = true;
+	narrow.base.fp8_dispatch = LK_ON;
+	narrow.base.state_dtype = LK_BF16;
+	LK_TRY(lk_hunt_run(&one, &narrow, arena, &hunt, err));
+	if (!hunt.best_count) return LK_OK;
+	LK_TRY(lk_layout_job(&narrow, &hunt.best[0].core, &hunt.best[0].layout, &job, err));
+	*out = narrow_text(arena, &job, &hunt.best[0].trial);
+	return *out ? LK_OK : lk_oom(err);
+}
+
 /* ---- nothing fits ---- */
 
 /* Moments in bf16 change what a training computes, so they are offered and not searched; "" where
@@ -451,6 +501,8 @@ lk_status lk_answer_count(const lk_plan_request *request, const lk_asked *asked,
 	out->choice_count = hunt->best_count;
 	if (hunt->best_count == 0) return answer_nearest(space, hunt, arena, &out->nothing, err);
 	LK_TRY(over_budget(request, out, arena, err));
+	if (out->choice_count)
+		LK_TRY(answer_in_fp8(request, space, &choices[0], arena, &out->in_fp8, err));
 	if (!request->no_exact)
 		LK_TRY(ask_exact(request, space, choices, out->choice_count, arena, err));
 	return request->no_sensitivity || !out->choice_count

@@ -9,8 +9,7 @@
  * same way back step  >= max_s body_s  +  end of the step
  *
  * and no stage is done before its launches, or before its traffic of sharded parameters. Of memory:
- * what a stage holds throughout, and what the forward passes before its first backward pass leave.
- */
+ * what a stage holds throughout, and what micro-batches leave on it when most are in flight. */
 #include <math.h>
 #include <string.h>
 
@@ -35,7 +34,8 @@ struct lie {
 	int *first, *count; /* [places] layers */
 	int *place;         /* [stages * chunks] */
 	int stage[SEEN];
-	int *ahead[SEEN]; /* [chunks] forward passes before any backward pass begins */
+	int *held[SEEN]; /* [chunks] micro-batches in flight when most are */
+	int pairs;       /* of passes that a stage runs side by side, at least */
 };
 
 struct body {
@@ -81,7 +81,7 @@ struct alike {
 	bool known;
 };
 struct family {
-	struct alike at[2][3][2][2][3]; /* split backward, recompute, sp, overlap, sharding */
+	struct alike at[3][3][2][2][3]; /* passes, recompute, sp, overlap, sharding */
 };
 
 static int sharding_class(int sharding) {
@@ -90,19 +90,43 @@ static int sharding_class(int sharding) {
 
 /* ---- where layers lie ---- */
 
-static lk_status count_ahead(struct lie *lie, int which, lk_arena *arena, lk_error *err) {
+/* A micro-batch is counted from the end of its forward pass to the beginning of its backward pass;
+ * where the two of a pair run together, the one that ends leaves first. Returns the pairs. */
+static int count_held(const lk_slots *slots, int chunks, int *now, int *most) {
+	int total = 0, highest = 0, pairs = 0;
+	for (size_t i = 0; i < slots->count; i++) {
+		const lk_slot *slot = &slots->at[i], *pair[2] = {slot, NULL};
+		if (slot->pair && i + 1 < slots->count) {
+			pair[0] = &slots->at[++i];
+			pair[1] = slot;
+			pairs++;
+		}
+		for (int k = 0; k < 2 && pair[k]; k++) {
+			int change = pair[k]->pass == LK_PASS_F ? 1 : pair[k]->pass == LK_PASS_W ? 0 : -1;
+			now[pair[k]->chunk] += change;
+			total += change;
+		}
+		if (total <= highest) continue;
+		highest = total;
+		memcpy(most, now, (size_t)chunks * sizeof *most);
+	}
+	return pairs;
+}
+
+static lk_status find_held(struct lie *lie, int which, lk_arena *arena, lk_error *err) {
 	const lk_job *job = &lie->job;
 	lk_schedule_shape shape = {job->pp, job->vp, job->microbatches, job->microbatch_group,
 	                           lk_job_pairs(job)};
 	lk_slots slots = {0};
-	lie->ahead[which] = LK_ARRAY(arena, int, job->vp);
-	if (!lie->ahead[which]) return lk_oom(err);
+	int *now = LK_ARRAY(arena, int, job->vp);
+	lie->held[which] = LK_ARRAY(arena, int, job->vp);
+	if (!now || !lie->held[which]) return lk_oom(err);
 	lk_status status =
 		lk_schedule_get(job->schedule)->order(&shape, lie->stage[which], &slots, err);
-	for (size_t i = 0;
-	     status == LK_OK && i < slots.count && slots.at[i].pass == LK_PASS_F && !slots.at[i].pair;
-	     i++)
-		lie->ahead[which][slots.at[i].chunk]++;
+	if (status == LK_OK) {
+		int pairs = count_held(&slots, job->vp, now, lie->held[which]);
+		if (which == 0 || pairs < lie->pairs) lie->pairs = pairs; /* the first stage has fewest */
+	}
 	lk_vec_free(&slots);
 	return status;
 }
@@ -132,7 +156,7 @@ static lk_status find_lie(const lk_job *job, lk_arena *arena, struct lie *out, l
 	LK_TRY(bound_find_places(job, arena, out, err));
 	for (int i = 0; i < SEEN; i++) {
 		out->stage[i] = stages[i];
-		LK_TRY(count_ahead(out, i, arena, err));
+		LK_TRY(find_held(out, i, arena, err));
 	}
 	return LK_OK;
 }
@@ -144,6 +168,7 @@ static void add_layers(lk_layer_part *sum, const lk_layer_part *prefix, int from
 	sum->forward_s += b->forward_s - a->forward_s;
 	sum->backward_s += b->backward_s - a->backward_s;
 	sum->weight_s += b->weight_s - a->weight_s;
+	sum->input_s += b->input_s - a->input_s;
 	sum->compute_forward_s += b->compute_forward_s - a->compute_forward_s;
 	sum->compute_backward_s += b->compute_backward_s - a->compute_backward_s;
 	sum->host_s += b->host_s - a->host_s;
@@ -155,6 +180,7 @@ static void bound_add_end(lk_layer_part *sum, const lk_layer_part *end, double t
 	sum->forward_s += times * end->forward_s;
 	sum->backward_s += times * end->backward_s;
 	sum->weight_s += times * end->weight_s;
+	sum->input_s += times * end->input_s;
 	sum->compute_forward_s += times * end->compute_forward_s;
 	sum->compute_backward_s += times * end->compute_backward_s;
 	sum->host_s += times * end->host_s;
@@ -216,6 +242,17 @@ static double waits_s(const struct lie *lie, const lk_job *job, int place, doubl
 	return turn ? 0 : ((place > 0) + (place < lie->places - 1)) * message_s;
 }
 
+/* What a pair with a pass of the place takes beyond the two at least. Layers of a place pair with
+ * those of another one by one: it is known where all of them are of the kind that most are of. */
+static double paired_at(const struct lie *lie, const lk_parts *parts, int place) {
+	int first = lie->first[place], count = lie->count[place];
+	double least = count ? INFINITY : 0;
+	for (int i = first; i < first + count; i++) {
+		least = fmin(least, parts->paired[i]);
+	}
+	return count * least;
+}
+
 static lk_status find_body(const struct lie *lie, const lk_parts *parts, const lk_job *job,
                            lk_arena *arena, struct body *out, lk_error *err) {
 	lk_layer_part *at = LK_ARRAY(arena, lk_layer_part, lie->places);
@@ -227,7 +264,7 @@ static lk_status find_body(const struct lie *lie, const lk_parts *parts, const l
 	for (int k = 0; k < lie->places; k++) at[k] = bound_at_place(lie, parts, job, k);
 	bound_find_ways(lie, job, at, parts->message_s, way_in, way_back);
 	for (int s = 0; s < job->pp; s++) {
-		double work = 0, host = 0, traffic = 0;
+		double work = 0, host = 0, traffic = 0, more = INFINITY;
 		int lowest = lie->places;
 		for (int c = 0; c < lie->chunks; c++) {
 			int k = lie->place[s * lie->chunks + c];
@@ -236,8 +273,9 @@ static lk_status find_body(const struct lie *lie, const lk_parts *parts, const l
 			        waits_s(lie, job, k, parts->message_s);
 			host += at[k].host_s;
 			traffic += at[k].traffic_s;
+			if (lie->pairs) more = fmin(more, paired_at(lie, parts, k));
 		}
-		double s_body = times * work;
+		double s_body = times * work + (lie->pairs ? lie->pairs * more : 0);
 		if (!dual) s_body += way_in[lowest];
 		if (lowest > 0 && waits_s(lie, job, lowest, parts->message_s) > 0)
 			s_body -= parts->message_s; /* is in way_in */
@@ -247,9 +285,8 @@ static lk_status find_body(const struct lie *lie, const lk_parts *parts, const l
 		out->floor_s = fmax(out->floor_s, times * fmax(host, traffic));
 	}
 	for (int i = 0; i < SEEN; i++)
-		for (int c = 0; lie->ahead[i] && c < lie->chunks; c++)
-			out->held[i] +=
-				lie->ahead[i][c] * at[lie->place[lie->stage[i] * lie->chunks + c]].saved;
+		for (int c = 0; lie->held[i] && c < lie->chunks; c++)
+			out->held[i] += lie->held[i][c] * at[lie->place[lie->stage[i] * lie->chunks + c]].saved;
 	if (drains(job)) out->end_s[0] = out->s; /* what goes back ends there */
 	out->known = true;
 	return LK_OK;
@@ -336,17 +373,20 @@ static lk_status walk_body(const struct lie *lie, const lk_parts *parts, const l
 	lk_schedule_shape shape = {job->pp, job->vp, job->microbatches, job->microbatch_group,
 	                           lk_job_pairs(job)};
 	lk_pass_times times = {.message = parts->message_s, .waits = waits_s(lie, job, 1, 1) > 0};
-	double *pass[4], *ends = LK_ARRAY(arena, double, job->pp);
+	double *pass[4], *ends = LK_ARRAY(arena, double, job->pp),
+					 *more = LK_ARRAY(arena, double, lie->places);
 	for (int i = 0; i < 4; i++)
 		if (!(times.pass[i] = pass[i] = LK_ARRAY(arena, double, lie->places))) return lk_oom(err);
-	if (!ends) return lk_oom(err);
+	if (!ends || !more) return lk_oom(err);
 	for (int k = 0; k < lie->places; k++) {
 		lk_layer_part at = bound_at_place(lie, parts, job, k);
 		pass[LK_PASS_F][k] = forward_s(job, &at);
 		pass[LK_PASS_B][k] = backward_s(job, &at);
-		pass[LK_PASS_BI][k] = at.backward_s - at.weight_s;
+		pass[LK_PASS_BI][k] = at.input_s;
 		pass[LK_PASS_W][k] = at.weight_s;
+		more[k] = paired(job) ? paired_at(lie, parts, k) : 0;
 	}
+	if (paired(job)) times.paired = more;
 	LK_TRY(lk_schedule_walk(lk_schedule_get(job->schedule), &shape, &times, ends, err));
 	for (int s = 0; s < job->pp; s++) out->s = fmax(out->s, ends[s]);
 	out->end_s[0] = fmax(out->end_s[0], ends[0]);
@@ -360,12 +400,11 @@ static lk_status walk_job(lk_bounder *bounder, int stack, const lk_job *job, lk_
 	lk_parts parts;
 	lk_tail tail;
 	struct body one = {0};
-	LK_TRY(bound_find_places(job, arena, &l, err));
+	LK_TRY(paired(job) ? find_lie(job, arena, &l, err) : bound_find_places(job, arena, &l, err));
 	LK_TRY(lk_parts_find(bounder, stack, job, true, arena, &parts, err));
 	LK_TRY(lk_tail_find(bounder, stack, job, &tail, err));
 	LK_TRY(find_body(&l, &parts, job, arena, &one, err));
-	/* DualPipe's passes are split here and there, so that the time of one alone is not known */
-	if (!lk_job_dualpipe(job)) LK_TRY(walk_body(&l, &parts, job, arena, &one, err));
+	LK_TRY(walk_body(&l, &parts, job, arena, &one, err));
 	*least_s = layout_bound_combine(&one, &tail);
 	return LK_OK;
 }
@@ -419,7 +458,7 @@ static lk_status body_of(struct core_work *work, struct family *family, const lk
                          const struct body **out, lk_error *err) {
 	int class = sharding_class(layout->sharding),
 		modules = work->lie.job.model.mtp_layers > 0 && layout->recompute == LK_RECOMPUTE_FULL;
-	bool split = lk_job_splits_backward(&work->lie.job);
+	int passes = paired(&work->lie.job) ? 2 : lk_job_splits_backward(&work->lie.job);
 	struct body *known =
 		&work->bodies[recompute_index(work, layout)][layout->sp][layout->tp_overlap][class];
 	*out = known;
@@ -430,7 +469,7 @@ static lk_status body_of(struct core_work *work, struct family *family, const lk
 		return LK_OK;
 	}
 	struct alike *alike =
-		&family->at[split][layout->recompute == LK_RECOMPUTE_SELECTIVE ? 1 : 2 * modules]
+		&family->at[passes][layout->recompute == LK_RECOMPUTE_SELECTIVE ? 1 : 2 * modules]
 				   [layout->sp][layout->tp_overlap][class];
 	if (!alike->known)
 		LK_TRY(

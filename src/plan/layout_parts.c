@@ -228,6 +228,19 @@ static lk_status layer_block(struct pricer *pricer, int layer, lk_block_pass pas
 	return LK_OK;
 }
 
+/* Of passes that the schedule splits here and there. */
+static lk_status split_compute(struct pricer *pricer, int layer, bool again, lk_layer_part *out) {
+	lk_builder *builder = &pricer->builder;
+	uint32_t input, weight;
+	LK_TRY(lk_build_layer(builder, layer,
+	                      again ? LK_BLOCK_INPUT_GRADIENT_CHECKPOINT : LK_BLOCK_INPUT_GRADIENT,
+	                      &input));
+	LK_TRY(lk_build_layer(builder, layer, LK_BLOCK_WEIGHT_GRADIENT, &weight));
+	out->input_s = block_span(pricer, input).compute_s;
+	out->weight_s = block_span(pricer, weight).compute_s;
+	return LK_OK;
+}
+
 static lk_status layer_part(struct pricer *pricer, int layer, bool again, lk_layer_part *out,
                             lk_error *err) {
 	static const lk_block_pass passes[2][4] = {
@@ -245,12 +258,13 @@ static lk_status layer_part(struct pricer *pricer, int layer, bool again, lk_lay
 	LK_TRY(layer_block(pricer, layer, passes[again][split ? 2 : 1], &block, &more_s, err));
 	take_backward(pricer, block, out);
 	out->backward_s += more_s;
+	if (lk_job_dualpipe(pricer->builder.job)) return split_compute(pricer, layer, again, out);
 	if (!split) return LK_OK;
-	double input_s = out->backward_s;
+	out->input_s = out->backward_s;
 	LK_TRY(layer_block(pricer, layer, passes[again][3], &block, &more_s, err));
 	take_backward(pricer, block, out);
 	out->backward_s += more_s;
-	out->weight_s = out->backward_s - input_s;
+	out->weight_s = out->backward_s - out->input_s;
 	return LK_OK;
 }
 
@@ -264,6 +278,7 @@ static lk_status end_part(struct pricer *pricer, bool head, lk_layer_part *out) 
 	LK_TRY(head ? lk_build_head(builder, LK_BLOCK_BACKWARD, &block)
 	            : lk_build_embedding(builder, LK_BLOCK_BACKWARD, &block));
 	take_backward(pricer, block, out);
+	if (lk_job_splits_backward(builder->job)) out->input_s = out->backward_s;
 	return LK_OK;
 }
 
@@ -271,6 +286,7 @@ static void layout_parts_add_part(lk_layer_part *sum, const lk_layer_part *part)
 	sum->forward_s += part->forward_s;
 	sum->backward_s += part->backward_s;
 	sum->weight_s += part->weight_s;
+	sum->input_s += part->input_s;
 	sum->compute_forward_s += part->compute_forward_s;
 	sum->compute_backward_s += part->compute_backward_s;
 	sum->host_s += part->host_s;
@@ -309,6 +325,52 @@ static lk_status sum_layers(struct pricer *pricer, lk_parts *out, lk_arena *aren
 	return LK_OK;
 }
 
+/* ---- pairs ---- */
+
+/* The longest run of layers that are alike: [*first, *end). */
+static void longest_run(const lk_job *job, int layers, int *first, int *end) {
+	*first = *end = 0;
+	for (int i = 0, begin = 0; i < layers; i++) {
+		if (!layout_parts_repeats(job, i)) begin = i;
+		if (i + 1 - begin <= *end - *first) continue;
+		*first = begin;
+		*end = i + 1;
+	}
+}
+
+/* What a forward and a backward pass of the layer take side by side beyond their own compute
+ * operations: messages that the other's computation is too short for, and what it slows. */
+static lk_status beyond_compute(struct pricer *pricer, int layer, bool again, double *out,
+                                lk_error *err) {
+	lk_builder *builder = &pricer->builder;
+	uint32_t forward, backward, pair;
+	double together_s;
+	*out = 0;
+	LK_TRY(lk_build_layer(builder, layer, again ? LK_BLOCK_FORWARD_CHECKPOINT : LK_BLOCK_FORWARD,
+	                      &forward));
+	LK_TRY(lk_build_layer(builder, layer, again ? LK_BLOCK_BACKWARD_CHECKPOINT : LK_BLOCK_BACKWARD,
+	                      &backward));
+	LK_TRY(lk_build_pair(builder, forward, backward, &pair));
+	if (!stands_alone(pricer, pair)) return LK_OK;
+	LK_TRY(repeated_s(pricer, pair, &together_s, err));
+	*out = fmax(together_s - block_span(pricer, pair).compute_s, 0);
+	return LK_OK;
+}
+
+static lk_status find_pairs(struct pricer *pricer, lk_parts *out, lk_arena *arena, lk_error *err) {
+	const lk_job *job = pricer->builder.job;
+	int first, end;
+	double more_s;
+	out->paired = LK_ARRAY(arena, double, out->layers);
+	if (!out->paired) return lk_oom(err);
+	if (job->recompute == LK_RECOMPUTE_FULL && job->recompute_layers > 0) return LK_OK;
+	longest_run(job, out->layers, &first, &end);
+	if (first == end) return LK_OK;
+	LK_TRY(beyond_compute(pricer, first, job->recompute == LK_RECOMPUTE_FULL, &more_s, err));
+	for (int i = first; i < end; i++) out->paired[i] = more_s;
+	return LK_OK;
+}
+
 /* A message between stages, on the cheaper of its two ways. */
 static double message_s(struct pricer *pricer, const lk_job *job, lk_error *err,
                         lk_status *status) {
@@ -337,6 +399,7 @@ static double message_s(struct pricer *pricer, const lk_job *job, lk_error *err,
 static lk_status layout_parts_find(struct pricer *pricer, const lk_job *job, lk_arena *arena,
                                    lk_parts *out, lk_error *err) {
 	LK_TRY(sum_layers(pricer, out, arena, err));
+	if (lk_job_dualpipe(job) || lk_job_pairs(job)) LK_TRY(find_pairs(pricer, out, arena, err));
 	LK_TRY(end_part(pricer, false, &out->embedding));
 	LK_TRY(end_part(pricer, true, &out->head));
 	if (job->model.mtp_layers > 0) {

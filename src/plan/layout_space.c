@@ -4,21 +4,19 @@
  *     tp        divisors of the number of GPUs that fit into a node, or NVLink domain
  *     cp        powers of two that leave a rank 4096 tokens of a sequence or more
  *     pp        divisors of what is left, up to the number of layers; 1 for FSDP
- *     schedule  1f1b, and what the software has besides (lk_space_runs)
- *     vp        1, and all that divide the layers of a stage; with embedding and loss counted as
- *               layers where those make the split even (Megatron-LM, as Llama 3's 126 layers are
- *               split); powers of two where none does
- *     split     Megatron-LM: even, or less on the last stage, or on the first and the last
- *     ep, etp   divisors of the experts; 1 and tp
- *     mbs       powers of two up to 64 sequences and 128 Ki tokens
- *     zero      2 and 3 for FSDP, else 0 and 1, and without a pipeline 2 and 3 for Megatron-LM (its
- *               own FSDP) and DeepSpeed
- *     recompute none, selective, full, and full for quarters of a stage's layers (Megatron-LM,
- *               one chunk per stage)
- *     switches  sequence parallelism, overlap of tensor parallelism, of gradients and of
- *               parameters on and off, buckets of the usual size and four times as large where
- *               that puts more than a layer into one; tokens are sent to
- *               their experts as the software does, in Megatron-LM by node where the hardware can
+ *     schedule  1f1b, and what the software has besides (lk_space_runs); where no software is
+ * named, experts of more than a node in DualPipeV too, which is DeepSeek-V3's DualPipe folded onto
+ * half of the stages: as fast, with each parameter on one rank vp        1, and all that divide the
+ * layers of a stage; with embedding and loss counted as layers where those make the split even
+ * (Megatron-LM, as Llama 3's 126 layers are split); powers of two where none does split
+ * Megatron-LM: even, or less on the last stage, or on the first and the last ep, etp   divisors of
+ * the experts; 1 and tp mbs       powers of two up to 64 sequences and 128 Ki tokens zero      2
+ * and 3 for FSDP, else 0 and 1, and without a pipeline 2 and 3 for Megatron-LM (its own FSDP) and
+ * DeepSpeed recompute none, selective (Megatron-LM: lk_modules_light), full, and full for quarters
+ * of a stage's layers (Megatron-LM, one chunk per stage) switches  sequence parallelism, overlap of
+ * tensor parallelism, of gradients and of parameters on and off, buckets of the usual size and four
+ * times as large where that puts more than a layer into one; tokens are sent to their experts as
+ * the software does, in Megatron-LM by node where the hardware can
  */
 #include <math.h>
 #include <stdio.h>
@@ -286,6 +284,8 @@ lk_status lk_space_read(const lk_plan_request *request, const lk_asked *asked, l
 	out->dispatcher_said = launched || request->job.dispatcher || out->base.dispatcher;
 	out->loss_layers = layers_of_loss(&out->base);
 	const lk_job *base = &out->base;
+	out->any_software = !request->stack && !base->stack[0] && !request->job.emit && !launched &&
+	                    !request->fixed_switches;
 	LK_TRY(read_stacks(request, base, out, err));
 	LK_TRY(read_ints(request->tp, base->tp, 1, 1024, "--tp", &out->tp, err));
 	LK_TRY(read_ints(request->pp, base->pp, 1, 1024, "--pp", &out->pp, err));
@@ -328,6 +328,15 @@ bool lk_space_runs(const char *stack, lk_schedule_kind kind) {
 	if (kind == LK_SCHED_1F1B) return true;
 	if (kind == LK_SCHED_INTERLEAVED) return strstr(stack, "deepspeed") == NULL;
 	return kind == LK_SCHED_ZB_V && is_fsdp(stack);
+}
+
+bool lk_space_wide_experts(const lk_space *space, int ep, int etp) {
+	return space->base.model.experts > 0 && (int64_t)ep * etp > domain(space->cluster);
+}
+
+bool lk_space_teaches(const lk_space *space, lk_schedule_kind kind) {
+	return space->any_software && space->base.model.experts > 0 &&
+	       is_megatron_core(space->stacks[0]) && kind == LK_SCHED_DUALPIPE_V;
 }
 
 /* What a stack does where nothing says otherwise. */
@@ -442,9 +451,10 @@ static lk_status push_splits(uint8_t splits, lk_core core, lk_cores_list *out, l
 	return LK_OK;
 }
 
-static bool space_has_schedule(const lk_space *space, int stack, lk_schedule_kind kind) {
-	return space->schedule.count ? space_holds(&space->schedule, (int)kind)
-	                             : lk_space_runs(space->stacks[stack], kind);
+static bool space_has_schedule(const lk_space *space, const lk_core *core, lk_schedule_kind kind) {
+	if (space->schedule.count) return space_holds(&space->schedule, (int)kind);
+	return lk_space_runs(space->stacks[core->stack], kind) ||
+	       (lk_space_teaches(space, kind) && lk_space_wide_experts(space, core->ep, core->etp));
 }
 
 /* `splits` [vp + 1] of the number of stages. */
@@ -453,7 +463,7 @@ static lk_status add_schedules(const lk_space *space, const uint8_t *splits, lk_
 	bool one_chunk = !space->vp.said || space_holds(&space->vp, 1);
 	core.schedule = LK_SCHED_1F1B;
 	core.vp = 1;
-	if (one_chunk && (core.pp == 1 || space_has_schedule(space, core.stack, LK_SCHED_1F1B)))
+	if (one_chunk && (core.pp == 1 || space_has_schedule(space, &core, LK_SCHED_1F1B)))
 		LK_TRY(push_splits(splits[1], core, out, err));
 	if (core.pp == 1) return LK_OK;
 	for (int kind = 0; kind < LK_SCHEDULES; kind++) {
@@ -463,13 +473,13 @@ static lk_status add_schedules(const lk_space *space, const uint8_t *splits, lk_
 		core.split = LK_SPLIT_USUAL;
 		core.first = (uint32_t)out->count;
 		if (kind == LK_SCHED_1F1B || kind == LK_SCHED_INTERLEAVED ||
-		    !space_has_schedule(space, core.stack, (lk_schedule_kind)kind) ||
+		    !space_has_schedule(space, &core, (lk_schedule_kind)kind) ||
 		    (space->vp.said && !space_holds(&space->vp, core.vp)))
 			continue;
 		LK_TRY(space_push(out, &core, err));
 	}
 	core.schedule = LK_SCHED_INTERLEAVED;
-	if (!space_has_schedule(space, core.stack, LK_SCHED_INTERLEAVED)) return LK_OK;
+	if (!space_has_schedule(space, &core, LK_SCHED_INTERLEAVED)) return LK_OK;
 	for (core.vp = 2; core.vp <= MOST_CHUNKS; core.vp++)
 		if (!space->vp.said || space_holds(&space->vp, core.vp))
 			LK_TRY(push_splits(splits[core.vp], core, out, err));
@@ -567,6 +577,9 @@ static void set_core(const lk_space *space, const lk_core *core, lk_job *job) {
 	LK_ASSERT(split);
 	(void)split;
 	lk_copy(job->stack, sizeof job->stack, space->stacks[core->stack]);
+	if (!space->recompute.said && !space->fixed_switches && is_megatron_core(job->stack) &&
+	    job->attn_kernel == LK_KERNEL_FLASH)
+		job->recompute_modules = lk_modules_light(job);
 }
 
 /* What the stack shards where nothing else is said, and all that it can. */
@@ -694,7 +707,7 @@ static int most_layers(const lk_job *job) {
 	return first > second ? first : second;
 }
 
-/* Megatron-LM's selective recomputation is that of the core of attention unless modules are named:
+/* Megatron-LM's selective recomputation is that of the core of attention unless there are modules:
  * of fused kernels it frees the softmax statistics alone, and Megatron-LM itself warns of it. */
 static bool selects_little(const lk_job *job) {
 	return lk_job_like_megatron(job) && job->attn_kernel == LK_KERNEL_FLASH &&

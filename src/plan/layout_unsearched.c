@@ -37,7 +37,8 @@ static void list_schedules(const lk_space *space, struct unsearched *out) {
 	for (int kind = 0; kind < LK_SCHEDULES && names; kind++) {
 		bool runs = false;
 		for (int i = 0; i < space->stack_count; i++)
-			runs |= lk_space_runs(space->stacks[i], (lk_schedule_kind)kind);
+			runs |= lk_space_runs(space->stacks[i], (lk_schedule_kind)kind) ||
+			        lk_space_teaches(space, (lk_schedule_kind)kind);
 		if (!runs)
 			names = lk_arena_printf(out->arena, "%s%s%s", names, count++ ? ", " : "",
 			                        lk_schedule_get((lk_schedule_kind)kind)->name);
@@ -85,7 +86,7 @@ static void list_memory(const lk_space *space, struct unsearched *out) {
 	const lk_job *base = &space->base;
 	bool images = base->model.network == LK_NET_CONV;
 	if (!space->recompute.said && !images)
-		unsearched_add(out, "recomputation of single modules (--recompute core_attn+mlp)");
+		unsearched_add(out, "other sets of recomputed modules (--recompute core_attn+mlp)");
 	if (space->gpus > 1 && !base->shard_group)
 		unsearched_add(out, "hybrid sharding (--shard-group of predict)");
 	if (!space->offload && !base->offload_optimizer)

@@ -63,8 +63,10 @@ typedef struct lk_space {
 	lk_recomputes recompute;
 	lk_axis bucket; /* MiB, LK_BUCKET_USUAL or LK_BUCKET_LARGE */
 	bool offload, fixed_switches, dispatcher_said;
-	int loss_layers;         /* of multi-token prediction and the loss, as long as so many layers */
-	double headroom;         /* share of the memory that should stay free; negative: as measured */
+	bool any_software; /* nothing names it: schedules that it would need to be taught are searched
+	                      too, where they are published for such a job */
+	int loss_layers;   /* of multi-token prediction and the loss, as long as so many layers */
+	double headroom;   /* share of the memory that should stay free; negative: as measured */
 	bool recompute_quarters; /* full/N for quarters of a stage too */
 } lk_space;
 
@@ -119,6 +121,11 @@ bool lk_space_holds(const lk_space *space, const lk_job *job, const char **why);
 bool lk_layout_searched(const lk_job *job, const lk_cluster *cluster, const char **why);
 /* Whether a stack runs a schedule by itself, so that it is searched without being named. */
 bool lk_space_runs(const char *stack, lk_schedule_kind kind);
+/* Whether groups of experts have more GPUs than a node. */
+bool lk_space_wide_experts(const lk_space *space, int ep, int etp);
+/* Whether a schedule is searched because it was published for mixtures of experts that send tokens
+ * between nodes: of cores whose groups of experts are so wide. */
+bool lk_space_teaches(const lk_space *space, lk_schedule_kind kind);
 /* Whether a stack has pipelines by itself. */
 bool lk_space_pipelines(const char *stack);
 /* Whether uneven stages are searched with a stack. */
@@ -142,6 +149,8 @@ typedef struct lk_layer_part {
 	double compute_forward_s,
 		compute_backward_s; /* compute operations alone: all that is left alongside another pass */
 	double weight_s;  /* of the backward: weight gradients, where they are a pass of their own */
+	double input_s;   /* of the backward without them; schedules that split only some passes have
+	                     compute operations alone in both */
 	double host_s;    /* launches of both */
 	double traffic_s; /* of both, on the stream of data parallelism */
 	double saved;     /* bytes that the forward leaves to the backward */
@@ -150,6 +159,9 @@ typedef struct lk_layer_part {
 typedef struct lk_parts {
 	int layers;
 	lk_layer_part *sum[2]; /* [layers + 1] of the first i layers: as they are; checkpointed */
+	double *paired;        /* [layers] of schedules with pairs: what forward and backward
+	                          side by side take beyond their compute operations; layers unlike most
+	                          have 0 */
 	lk_layer_part embedding, head,
 		prediction;   /* one module of multi-token prediction with its head */
 	double message_s; /* between stages */

@@ -508,6 +508,10 @@ bool lk_job_recomputes(const lk_job *job, lk_module module);
 bool lk_job_norm_apart(const lk_job *job, bool attention, bool moe);
 /* Why a module that may be named changes nothing of the job; NULL: it does. */
 const char *lk_job_module_idle(const lk_job *job, lk_module module);
+/* The modules of a layer that cost little to run again: norms that are kernels of their own, the
+ * up-projections of latent attention, the activation between the experts' products. Without what
+ * Megatron-LM refuses; 0: there are none. */
+int lk_modules_light(const lk_job *job);
 /* The names in the order of lk_module, ended by NULL. */
 extern const char *const lk_module_name[];
 /* The set of names between characters of `apart`; 0 where one is unknown. */

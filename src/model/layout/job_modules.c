@@ -91,6 +91,17 @@ const char *lk_job_module_idle(const lk_job *job, lk_module module) {
 	return NULL;
 }
 
+/* Delayed scaling knows no factor of what is made again (transformer_config.py). */
+int lk_modules_light(const lk_job *job) {
+	const lk_model *model = &job->model;
+	int modules = 0;
+	if (model->attention == LK_ATTN_MLA) modules |= LK_MODULE_MLA_UP_PROJ;
+	if (job->dtype == LK_FP8 && job->fp8_recipe == LK_FP8_DELAYED) return modules;
+	if (model->experts > 0) modules |= LK_MODULE_MOE_ACT;
+	if (!lk_job_module_idle(job, LK_MODULE_LAYERNORM)) modules |= LK_MODULE_LAYERNORM;
+	return modules;
+}
+
 /* What the network lacks for a module that Megatron-LM refuses or does not have then; NULL:
  * nothing.
  */

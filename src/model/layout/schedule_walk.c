@@ -113,6 +113,9 @@ static bool walk_advance(struct walk *walk, int rank) {
 		if (walk->times->waits) start += waited_for(walk, chunk, rank, &slot[i]);
 		spent += walk->times->pass[slot[i].pass][chunk->place];
 	}
+	if (count == 2 && walk->times->paired)
+		spent += fmin(walk->times->paired[of[slot[0].chunk].place],
+		              walk->times->paired[of[slot[1].chunk].place]);
 	if (count == 2 && walk->times->pair > 0) spent = walk->times->pair;
 	lane->free_at = start + spent;
 	for (int i = 0; i < count; i++)

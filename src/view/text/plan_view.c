@@ -107,6 +107,11 @@ static lk_status plan_view_put_count(const lk_plan *plan, const lk_plan_count *c
 		lk_table_free(table);
 		LK_TRY(status);
 		LK_TRY(put_why_not(count, out, err));
+		if (count->in_fp8) {
+			fputs("\nOther numbers\n  ", out);
+			LK_TRY(lk_put_safe(count->in_fp8, out, err));
+			fputc('\n', out);
+		}
 		put_sensitivity(count, out);
 	}
 	if (count->layouts) plan_view_put_search(count, out);
@@ -359,6 +364,7 @@ static void json_count(lk_json_writer *writer, const lk_plan_count *count) {
 	lk_json_put_integer(writer, "cut_short", (long long)count->cut_short);
 	lk_json_put_integer(writer, "found_too_large", (long long)count->found_too_large);
 	lk_json_put_text(writer, "nothing", count->nothing);
+	lk_json_put_text(writer, "in_fp8", count->in_fp8);
 	lk_json_array(writer, "choices");
 	for (int i = 0; i < count->choice_count; i++) json_choice(writer, &count->choices[i]);
 	lk_json_array_end(writer);
