@@ -85,7 +85,8 @@ lk_status lk_collective_ask(const lk_collective_request *request, lk_collective 
 /* Frees an answer with all that it points to; accepts NULL. */
 void lk_collective_free(lk_collective *collective);
 
-/* The formats of lk_collective_print: those of lk_output (view.h), then the output of nccl-tests. */
+/* The formats of lk_collective_print: those of lk_output (view.h), then the output of nccl-tests.
+ */
 enum {
 	LK_COLLECTIVE_NCCL_TESTS = 6
 };

@@ -276,7 +276,8 @@ lk_status lk_calibrate_collectives(lk_stream *in, const char *source, const char
 	lk_status status = lk_nccl_log_text(&t.arena, in, &text, &size, err);
 	if (status == LK_OK) status = lk_stream_memory(text, size, lk_stream_name(in), &copy, err);
 	if (status == LK_OK)
-		status = lk_coll_is_table(text) ? calibrate_table(&t, copy, err) : calibrate_log(&t, copy, err);
+		status =
+			lk_coll_is_table(text) ? calibrate_table(&t, copy, err) : calibrate_log(&t, copy, err);
 	lk_stream_close(copy);
 	lk_vec_free(&t.rows);
 	lk_vec_free(&t.fabrics);

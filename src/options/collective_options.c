@@ -9,7 +9,7 @@ static const char *const ops[] = {
 };
 
 const char *const lk_collective_formats[] = {"text",  "md",     "csv",        "json",
-                                              "jsonl", "sqlite", "nccl-tests", NULL};
+                                             "jsonl", "sqlite", "nccl-tests", NULL};
 
 /* clang-format off */
 #define REQUEST lk_collective_request

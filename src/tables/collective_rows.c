@@ -278,7 +278,6 @@ lk_status lk_coll_rows_read(lk_arena *arena, lk_stream *in, lk_coll_rows *out, l
 	return lk_csv_read(in, &table, &(struct reader){.arena = arena, .out = out}, err);
 }
 
-
 lk_group_shape lk_coll_row_group(const lk_coll_row *row, const lk_fabric *fabric) {
 	return (lk_group_shape){
 		.node = &row->node,
