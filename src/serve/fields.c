@@ -23,8 +23,8 @@ enum {
 	CONTENTS = sizeof contents / sizeof *contents
 };
 
-/* What the server decides. */
-static const char *const decided[] = {"output", "verbose", "table", "threads", "emit"};
+/* What the server decides beside what becomes of an answer. */
+static const char *const decided[] = {"threads", "emit"};
 
 static int find_content_option(const lk_option *option) {
 	for (int i = 0; i < CONTENTS; i++)
@@ -33,6 +33,7 @@ static int find_content_option(const lk_option *option) {
 }
 
 lk_serve_form lk_serve_form_of(const lk_option *option) {
+	if (option->output) return LK_FIELD_REFUSED;
 	for (size_t i = 0; i < sizeof decided / sizeof *decided; i++)
 		if (strcmp(decided[i], option->name) == 0) return LK_FIELD_REFUSED;
 	if (find_content_option(option) >= 0) return contents[find_content_option(option)].form;
