@@ -103,6 +103,15 @@ static inline void lk_slot_put(lk_slots *out, lk_pass pass, int chunk, int micro
 		(lk_slot){.pass = (uint8_t)pass, .chunk = (uint8_t)chunk, .microbatch = microbatch};
 }
 
+/* The weight gradient that waits longest: of the first input gradient from slot *oldest on, which
+ * moves past it. Weight gradients leave in the order of the input gradients already written, so
+ * that a queue of them is its two ends. There is one that waits. */
+static inline void lk_slot_put_oldest_weight(lk_slots *out, size_t *oldest) {
+	while (out->at[*oldest].pass != LK_PASS_BI) ++*oldest;
+	const lk_slot of = out->at[(*oldest)++];
+	lk_slot_put(out, LK_PASS_W, of.chunk, of.microbatch);
+}
+
 /* place() of a schedule whose chunk c on stage s is virtual stage c*p + s; with one chunk the stage
  * itself. */
 int lk_schedule_place_round(const lk_schedule_shape *shape, int stage, int chunk);

@@ -52,9 +52,7 @@ static lk_status dualpipe_check(const lk_schedule_shape *shape, lk_error *err) {
 	return LK_OK;
 }
 
-/* A rank at work: next micro-batch by phase, and the queue of waiting weight gradients. Of the
- * queue only its ends are kept: weight gradients leave in the order of the Bz slots already
- * written, so the next one is found by reading on. */
+/* A rank at work: next micro-batch by phase, and the queue of waiting weight gradients. */
 struct desk {
 	lk_slots *out;
 	int turn; /* direction of phase 0 */
@@ -77,9 +75,7 @@ static void overlapped(struct desk *desk, int forward_phase) {
 }
 
 static void dualpipe_weights(struct desk *desk) {
-	while (desk->out->at[desk->oldest].pass != LK_PASS_BI) desk->oldest++;
-	lk_slot slot = desk->out->at[desk->oldest++];
-	lk_slot_put(desk->out, LK_PASS_W, slot.chunk, slot.microbatch);
+	lk_slot_put_oldest_weight(desk->out, &desk->oldest);
 }
 
 static void dualpipe_warm_up(struct desk *desk, int h, int rest) {
@@ -157,10 +153,6 @@ static lk_status dualpipe_v_order(const lk_schedule_shape *shape, int stage, lk_
 	return LK_OK;
 }
 
-static int dualpipe_v_place(const lk_schedule_shape *shape, int stage, int chunk) {
-	return chunk == 0 ? stage : 2 * shape->stages - 1 - stage;
-}
-
 static int dualpipe_place(const lk_schedule_shape *shape, int stage, int chunk) {
 	return chunk == 0 ? stage : shape->stages - 1 - stage;
 }
@@ -182,5 +174,5 @@ const lk_schedule lk_schedule_dualpipe_v = {
 	.fixed_chunks = 2,
 	.check = dualpipe_v_check,
 	.order = dualpipe_v_order,
-	.place = dualpipe_v_place,
+	.place = lk_schedule_place_folded,
 };

@@ -53,10 +53,8 @@ struct waiting {
 };
 
 static void put_weights(lk_slots *out, struct waiting *waiting) {
-	while (out->at[waiting->at].pass != LK_PASS_BI) waiting->at++;
-	LK_ASSERT(waiting->count > 0 && waiting->at < out->count);
-	const lk_slot of = out->at[waiting->at++];
-	lk_slot_put(out, LK_PASS_W, of.chunk, of.microbatch);
+	LK_ASSERT(waiting->count > 0);
+	lk_slot_put_oldest_weight(out, &waiting->at);
 	waiting->count--;
 }
 
