@@ -376,9 +376,6 @@ static void check_bound(struct dice *dice, struct tally *tally) {
 			bool broken = fmax(least_s, walked_s) * (1 - 1e-7) > step.step_s ||
 			              least_bytes - usable > excess + 1;
 			if (broken) {
-				setenv("LK_DBG", "1", 1);
-				lk_walk_job(&b, core.stack, &job, &walked_s, NULL);
-				unsetenv("LK_DBG");
 				say(&job, "bound above prediction");
 				print_message("  %.9f s, walked %.9f s, against %.9f s, %.0f bytes against %.0f\n",
 				              least_s, walked_s, step.step_s, least_bytes - usable, excess);
