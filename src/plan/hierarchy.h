@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include "base/arena.h"
+#include "io/stream.h"
 #include "lockstep/error.h"
 #include "lockstep/plan.h"
 
@@ -85,7 +86,7 @@ typedef struct lk_hierarchy_cost {
 
 /* hierarchy_read.c: reads the list of nodes; what clients do not state stays 0. LK_ERR_INPUT: its
  * form, or what is no tree; LK_ERR_IO; LK_ERR_MEMORY. */
-lk_status lk_hierarchy_read(const char *path, lk_arena *arena, lk_hierarchy *out, lk_error *err);
+lk_status lk_hierarchy_read(lk_stream *in, lk_arena *arena, lk_hierarchy *out, lk_error *err);
 
 /* `walk` borrows the tree; everybody takes part. LK_ERR_MEMORY. */
 lk_status lk_hierarchy_walk_make(const lk_hierarchy *tree, lk_arena *arena, lk_hierarchy_walk *walk,

@@ -33,7 +33,11 @@ lk_status lk_hierarchy_take(const lk_plan_request *request, lk_arena *arena,
 	struct lk_hierarchy_asked *asked = *out = LK_NEW(arena, struct lk_hierarchy_asked);
 	const char *over;
 	if (!asked) return lk_oom(err);
-	LK_TRY(lk_hierarchy_read(request->tree, arena, &asked->tree, err));
+	lk_stream *in;
+	LK_TRY(lk_stream_open(request->tree, &in, err));
+	lk_status status = lk_hierarchy_read(in, arena, &asked->tree, err);
+	lk_stream_close(in);
+	LK_TRY(status);
 	if (request->aggregate) {
 		LK_TRY(lk_number_words_read(&tree_words, request->aggregate, asked, &over, err));
 		if (over)

@@ -41,7 +41,6 @@ struct reading {
 	lk_arena *arena;
 	LK_VEC(struct row) rows;
 	lk_intern *names;
-	int clients;
 };
 
 /* A number of a row; empty: none, 0. */
@@ -200,19 +199,15 @@ static lk_status tree_order(struct reading *reading, const char *path, int root,
 	return LK_OK;
 }
 
-lk_status lk_hierarchy_read(const char *path, lk_arena *arena, lk_hierarchy *out, lk_error *err) {
+lk_status lk_hierarchy_read(lk_stream *in, lk_arena *arena, lk_hierarchy *out, lk_error *err) {
 	const lk_csv_table table = {
 		columns,       COLUMNS,       NEEDED, "list of a tree's nodes", LK_HIERARCHY_NODES,
 		tree_read_row, tree_read_head};
 	struct reading reading = {.arena = arena, .names = lk_intern_new()};
-	lk_stream *in;
+	const char *path = lk_stream_name(in);
 	int root;
 	*out = (lk_hierarchy){0};
-	lk_status status = reading.names ? lk_stream_open(path, &in, err) : lk_oom(err);
-	if (status == LK_OK) {
-		status = lk_csv_read(in, &table, &reading, err);
-		lk_stream_close(in);
-	}
+	lk_status status = reading.names ? lk_csv_read(in, &table, &reading, err) : lk_oom(err);
 	if (status == LK_OK) status = tree_link_rows(&reading, path, &root, err);
 	if (status == LK_OK) status = tree_order(&reading, path, root, out, err);
 	lk_intern_free(reading.names);

@@ -384,8 +384,13 @@ static lk_status make_stalls_command(lk_stalls_work *work) {
 /* What the run reads, and what of it is to lie on a fast tier. */
 static lk_status see_files(lk_stalls_work *work, const char *folder, bool darshan) {
 	lk_stalls_answer *answer = &work->result;
-	LK_TRY(darshan ? lk_stalls_darshan_read(folder, &work->arena, &work->profile, work->err)
-	               : lk_stalls_profile_of(folder, &work->arena, &work->profile, work->err));
+	if (darshan) {
+		lk_stream *in;
+		LK_TRY(lk_stream_open(folder, &in, work->err));
+		lk_status status = lk_stalls_darshan_read(in, &work->arena, &work->profile, work->err);
+		lk_stream_close(in);
+		LK_TRY(status);
+	} else LK_TRY(lk_stalls_profile_of(folder, &work->arena, &work->profile, work->err));
 	LK_TRY(lk_stalls_stage(&work->profile, work->request->staging, &work->arena, &answer->staging,
 	                       work->err));
 	answer->files = work->profile.files.at;

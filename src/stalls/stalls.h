@@ -22,6 +22,7 @@
 #include "base/arena.h"
 #include "base/intervals.h"
 #include "base/vec.h"
+#include "io/stream.h"
 #include "lockstep/stalls.h"
 #include "trace/read/read.h"
 
@@ -290,7 +291,7 @@ void lk_stalls_profile_free(lk_stalls_profile *profile);
 /* stalls_darshan.c: whether a file is what darshan-parser writes; its files that were read.
  * LK_ERR_INPUT, LK_ERR_IO, LK_ERR_MEMORY. */
 bool lk_stalls_is_darshan(const char *path);
-lk_status lk_stalls_darshan_read(const char *path, lk_arena *arena, lk_stalls_profile *out,
+lk_status lk_stalls_darshan_read(lk_stream *in, lk_arena *arena, lk_stalls_profile *out,
                                  lk_error *err);
 
 /* ---- the page cache (stalls_cache.c) ---- */

@@ -72,20 +72,18 @@ static lk_status darshan_read_line(char *line, const char *where, lk_arena *aren
 	return LK_OK;
 }
 
-lk_status lk_stalls_darshan_read(const char *path, lk_arena *arena, lk_stalls_profile *out,
+lk_status lk_stalls_darshan_read(lk_stream *in, lk_arena *arena, lk_stalls_profile *out,
                                  lk_error *err) {
 	char line[LINE], where[300], buffer[65536];
 	size_t used = 0, got = 1;
 	long number = 1;
-	lk_stream *in;
-	LK_TRY(lk_stream_open(path, &in, err));
 	lk_status status = LK_OK;
 	while (status == LK_OK && got) {
 		status = lk_stream_read(in, buffer, sizeof buffer, &got, err);
 		for (size_t i = 0; status == LK_OK && i < got + !got; i++) {
 			bool end = !got || buffer[i] == '\n';
 			if (end || used + 1 == sizeof line)
-				snprintf(where, sizeof where, "%.250s:%ld", path, number);
+				snprintf(where, sizeof where, "%.250s:%ld", lk_stream_name(in), number);
 			if (!end && used + 1 == sizeof line)
 				status = lk_fail(err, LK_ERR_INPUT, where, "is longer than %d bytes", LINE - 1);
 			else if (!end) line[used++] = buffer[i];
@@ -96,7 +94,6 @@ lk_status lk_stalls_darshan_read(const char *path, lk_arena *arena, lk_stalls_pr
 			number++;
 		}
 	}
-	lk_stream_close(in);
 	size_t read = 0; /* files that were */
 	for (size_t i = 0; i < out->files.count; i++)
 		if (out->files.at[i].reads > 0) out->files.at[read++] = out->files.at[i];

@@ -7,14 +7,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "base/stats.h"
 #include "plan/hierarchy.h"
 #include "rounds.h"
-#include "scratch.h"
 
 enum {
 	CLIENTS = 8
@@ -28,10 +26,10 @@ static void near_to(double seen, double expected, double share) {
 static lk_hierarchy read_tree(const char *text, lk_arena *arena) {
 	lk_hierarchy tree;
 	lk_error err;
-	char path[64];
-	write_text(new_file(path, ".csv"), text);
-	assert_int_equal(lk_hierarchy_read(path, arena, &tree, &err), LK_OK);
-	unlink(path);
+	lk_stream *in;
+	assert_int_equal(lk_stream_memory(text, strlen(text), "tree.csv", &in, &err), LK_OK);
+	assert_int_equal(lk_hierarchy_read(in, arena, &tree, &err), LK_OK);
+	lk_stream_close(in);
 	return tree;
 }
 
@@ -374,12 +372,13 @@ static void refuses_what_is_no_tree(void **state) {
 		lk_arena arena = LK_ARENA_INIT;
 		lk_hierarchy tree;
 		lk_error err;
-		char text[512], path[64];
+		lk_stream *in;
+		char text[512];
 		snprintf(text, sizeof text, HEAD "%s", bad[i].rows);
-		write_text(new_file(path, ".csv"), text);
-		assert_int_equal(lk_hierarchy_read(path, &arena, &tree, &err), LK_ERR_INPUT);
+		assert_int_equal(lk_stream_memory(text, strlen(text), "tree.csv", &in, &err), LK_OK);
+		assert_int_equal(lk_hierarchy_read(in, &arena, &tree, &err), LK_ERR_INPUT);
 		if (!strstr(err.what, bad[i].says)) fail_msg("%s, expected %s", err.what, bad[i].says);
-		unlink(path);
+		lk_stream_close(in);
 		lk_arena_free(&arena);
 	}
 }
