@@ -230,7 +230,7 @@ static void test_what_cannot_be_fitted(void **state) {
 		const char *text, *what;
 	} wrong[] = {
 		{"", "no rows"},
-		{"1024 256 float sum -1 9 1 1 0 9 1 1 0\n", "does not say"},
+		{"1024 256 float sum -1 9 1 1 0 9 1 1 0\n", "neither the log nor its name says"},
 		{"collective,gpu,n_gpu,nodes,fabric,size_bytes,time_us,source\nall_reduce,A100,8,1,X,8,9,"
 	     "s\n",
 	     "no fabric has"},
