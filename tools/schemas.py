@@ -41,6 +41,10 @@ TYPES = {
         overlap_param_gather:bool offload:bool bucket_bytes:num step_time_s:num step_time_low_s:num? step_time_high_s:num?
         exact_s:num? peak_bytes:num usable_bytes:num tokens_per_s_per_gpu:num? mfu:num? days:num? gpu_hours:num?
         gpu_watts:num? site_watts:num? training_kwh:num? breakdown:{*:num} tight:bool why_not:text? reproduce:text pareto:bool}""",
+    "Tree": """{keeps:bool misses:text? bits:num step_s:num utilisation:num tokens_per_s:num bytes:num drift:num hours:num?
+        total_bytes:num? clients:int left_out:[text] levels:[{nodes:int children:int every:int rounds:int bytes:num}]}""",
+    "Function": """{platform:text level:text memory_mib:int calls:num call_s:num instances:num seconds:num gib_s:num cost_usd:num
+        pareto:bool in_time:bool in_budget:bool}""",
     "Sync": "{bits:int every:int bytes:num sync_s:num stall_s:num utilisation:num tokens_per_s:num?}",
     "Count": """{gpus:int layouts:int bounded:int too_large:int too_slow:int schedules_walked:int simulated:int cut_short:int
         found_too_large:int nothing:text? in_fp8:text? choices:[Choice]
@@ -69,7 +73,7 @@ TYPES = {
 DOCUMENTS = {
     "predict": ("`predict -o json`; a sweep is an array of them, JSON lines have one a line", "Prediction | Refused"),
     "plan": ("`plan -o json`", """{model:text cluster:text gbs:int unit:text seq:int? tokens:num? reproduce:text warning:text?
-        assumptions:[text] not_searched:[text] syncs:[Sync] counts:[Count]}"""),
+        assumptions:[text] not_searched:[text] syncs:[Sync] tree:Tree? counts:[Count]}"""),
     "explain": ("`explain -o json`; times of tables in nanoseconds", """{ranks:int world_size:int? step_count:int
         steps_annotated:bool step_s:num? step_deviation_s:num? kernel_count:num clock_anchors:int clock_residual_max_s:num?
         stalls:[Row] breakdown:[Row] steps:[Row] overlap:[Row] communication:[Row] stragglers:[Row] stretches:[Row] idle:[Row]
@@ -92,11 +96,13 @@ DOCUMENTS = {
         error:num? date:text source:text?}] command:text}"""),
     "collective": ("`collective -o json`", """{op:text library:text gpus:int nodes:int cluster:text fabric:text?
         mean_busbw_GBps:num? error:num? notes:[text] rows:[{size_bytes:num count:num time_us:num algbw_GBps:num busbw_GBps:num
-        algo:text? proto:text? channels:int limit:text? measured_us?:num measured_busbw_GBps?:num? ratio?:num? flag?:text?}]}"""),
+        algo:text? proto:text? channels:int? limit:text? time_low_us:num? time_high_us:num? measured_us?:num measured_busbw_GBps?:num? ratio?:num? flag?:text?}]}"""),
     "stalls": ("`stalls -o json`", """{status:int ranks:int hosts:int steps:int first_step_s:num? step_s:num? step_low_s:num?
         step_high_s:num? base:text? rounds:int rounds_left_out:int drift:{low:num? high:num? trend:num?}
+        staging:{size:num used:num files:int read_s:num gain_s:num bound_s:num}?
         lead:{first:text second:text low_s:num? high_s:num? rounds_needed:num? apart:bool} parts?:[Row] runs?:[Row]
-        by_rank?:[Row] buckets?:[Row] what_if?:[Row] communication:Buckets rates:Rates notes:[text] reason:text?
+        by_rank?:[Row] buckets?:[Row] what_if?:[Row] files?:[Row]
+        communication:Buckets rates:Rates notes:[text] reason:text?
         reproduce:text}"""),
     "compose": ("`compose -o json`", """{program:text? cluster:text world:int nodes:int ranks_per_node:int step_s:num step_low_s:num
         step_high_s:num first_step_s:num? parts:Parts operations:int messages_measured:int notes:[text] classes:[{rank:int
@@ -107,7 +113,7 @@ DOCUMENTS = {
         table_bytes:num capacity_bytes:num host_capacity_bytes:num ranks:[Row] pieces:[Row] sharders:[Row] model:text?
         cluster:text basis:text? reproduce:text}"""),
     "rent": ("`rent -o json`", """{model:text warning:text? samples:num? unit:text? deadline_h:num? budget_usd:num? considered:int
-        gpus_searched:int search_complete:bool searched:text? choices:[Rent] cheapest:int? fastest:int? most:int? ties:[int]
+        gpus_searched:int search_complete:bool searched:text? choices:[Rent] functions:[Function] cheapest:int? fastest:int? most:int? ties:[int]
         settle:text? nothing:text? reproduce:text notes:[text]}"""),
     "jobs": ("`jobs -o json`", """{gpus:int gpu:text? load:num? predictions:int policies:[{policy:text mean_s:num? median_s:num?
         p95_s:num? wait_s:num? makespan_s:num? used:num? restarts:int done:int ratio:num?}] jobs:[{job:text model:text? user:text?

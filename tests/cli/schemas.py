@@ -25,6 +25,7 @@ predict --model dlrm-dcnv2 --gpu h100-sxm --gpus 8 --gbs 65536
 plan --model llama3.1-8b --gpu h100-sxm --gpus 8,16 --gbs 64 --seq 4096 --top 2 --tokens 1T
 plan --model llama3.1-405b --gpu a100-sxm-40 --gpus 8 --gbs 16 --seq 4096 --no-exact
 plan --model llama3.1-8b --gpu h100-sxm --gpus 16 --gbs 64 --seq 4096 --top 2 --aggregate "sites=2 wan=10g latency=50ms"
+plan --model gpt2 --gpu a100-sxm-80 --gpus 1 --gbs 8 --seq 1024 --no-exact --no-sensitivity --tokens 1B --tree fog.csv
 explain {TRACES}before.json
 explain {TRACES}small.json --gpu h100-sxm
 explain {TRACES}small.json --table kernels -o jsonl
@@ -42,6 +43,7 @@ shard tables.csv --gpu a100-sxm-80 --gpus 4 -v
 shard --model dlrm-ddp --gpu v100-sxm-32 --gpus 4
 rent --model bert-large --seq 128 --gbs 256 --samples 1M --dtype fp16 --machine p3.2x
 rent --model bert-large --seq 128 --gbs 256 --dtype fp16 --machine p3.2x --budget 100 --deadline 14d
+rent --map "folds=5 repeats=100 learners=2 work=12s load=1s cold=2s memory=400MB" --budget 0.3
 jobs jobs.csv --gpus 4 --rates rates.csv
 jobs jobs.csv --gpus 16 --rates rates.csv --policy fifo,qssf --save-energy
 machines h100
