@@ -15,11 +15,11 @@
 
 #if defined __SANITIZE_THREAD__ || LK_TEST_FEATURE(thread_sanitizer)
 enum {
-	FEWER = 10
+	FEWER = 20
 };
 #elif defined __SANITIZE_ADDRESS__ || LK_TEST_FEATURE(address_sanitizer)
 enum {
-	FEWER = 4
+	FEWER = 8
 };
 #else
 enum {
@@ -49,7 +49,7 @@ static inline int trials(int usual) {
 /* Whether a test of a large file is left to other runs: the thread sanitizer takes ten times as
  * long, and smaller tests start the same threads. */
 static inline bool only_elsewhere(void) {
-	return FEWER == 10 && !takes_long();
+	return FEWER == 20 && !takes_long();
 }
 
 /* Whether answers are compared with another program's, or large fits are made, by other builds
