@@ -42,7 +42,7 @@ class Framed:
         return Table.of_rows([{key: row.get(key) for key in keys} for row in found])
 
     def to_pandas(self) -> Any:
-        """A pandas.DataFrame: numbers as float64 (NaN where there is none), texts and truth values as they are."""
+        """A pandas.DataFrame: numbers as float64 (NaN where there is none), text and booleans unchanged."""
         try:
             import pandas
         except ImportError:

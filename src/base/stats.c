@@ -97,6 +97,10 @@ double lk_normal_quantile(double probability) {
 	return probability < 0.5 ? -normal_exceeded(probability) : normal_exceeded(1 - probability);
 }
 
+double lk_normal_largest(double count) {
+	return count > 1 ? lk_normal_quantile((count - 0.375) / (count + 0.25)) : 0;
+}
+
 double lk_normal(uint64_t seed, uint64_t counter) {
 	/* Two draws of streams that lk_uniform does not give for the same seed. */
 	double radius = sqrt(-2 * log(lk_uniform(seed ^ 0x6e6f726d616c0001u, counter)));

@@ -15,6 +15,9 @@ double lk_quantile(const double *x, size_t n, double q);
 double lk_median(const double *x, size_t n);
 /* What a normal variable of mean 0 and deviation 1 stays below with this probability. */
 double lk_normal_quantile(double probability);
+/* The expected largest of so many normal deviates (Blom, Statistical Estimates and Transformed
+ * Beta-Variables, 1958, section 6.9); 0 for one. */
+double lk_normal_largest(double count);
 /* The shortest interval that holds `held` (1 to n) of n ascending numbers. */
 void lk_shortest(const double *sorted, size_t n, size_t held, double *low, double *high);
 /* Kendall's tau-b of two rankings; NAN for n < 2 or when all are tied. O(n^2): groups are small. */

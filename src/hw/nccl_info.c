@@ -4,7 +4,7 @@
  *
  *     #  Rank  0 Group  0 Pid 12 on host device  0 [0x18] NVIDIA H100 80GB HBM3
  *
- * and, each behind "host:12:34 [0] NCCL INFO":
+ * and, each after "host:12:34 [0] NCCL INFO":
  *
  *     NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/IB [RO]; OOB eth0:10.0.0.1<0>
  *     comm 0x55 rank 0 nRanks 16 nNodes 2 localRanks 8 localRank 0 MNNVL 0

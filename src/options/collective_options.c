@@ -42,7 +42,8 @@ static const lk_option options[] = {
 	 "numbers that `lockstep calibrate` wrote, on top of the built-in ones")},
 
 	{GROUP("Output")
-	 OUT_FORMAT(lk_collective_formats, "text, md, csv, json, jsonl, sqlite or nccl-tests (the lines and columns that they print)")},
+	 OUT_FORMAT(lk_collective_formats,
+	 "text, md, csv, json, jsonl, sqlite or nccl-tests (the lines and columns that they print)")},
 	{OUT_FILE("where the output goes; sqlite needs one")},
 	{0},
 };

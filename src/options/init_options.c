@@ -7,7 +7,8 @@
 static const lk_option options[] = {
 	{GROUP("Defaults")
 	 TEXT("gpu", gpu, "NAME", "the GPU, by a name of `lockstep devices`")},
-	{TEXT("stack", stack, "NAME", "the training framework, as `lockstep predict --stack` takes it")},
+	{TEXT("stack", stack, "NAME",
+	 "the training framework, as `lockstep predict --stack` takes it")},
 	{TEXT("calibration", calibration, "FILE", "numbers that `lockstep calibrate` wrote")},
 	{TEXT("prices", prices, "FILE", "a price list, as `lockstep rent --prices` takes it")},
 

@@ -62,7 +62,8 @@ static const lk_option options[] = {
 	{FLAG("fp8-activations", job.fp8_activations,
 	 "fp8: inputs of the MLP's activation are kept in 8 bits (--activation-func-fp8-input-store)")},
 	{TEXT("ema", job.ema, "PLACE",
-	 "a running average of the parameters: none, device, or host, updated while the next step runs")},
+	 "a running average of the parameters: none, device, or host, updated while the next step "
+	 "runs")},
 	{FLAG("offload-activations", job.offload_activations,
 	 "what layers keep for the backward pass waits in the host's memory")},
 	{TEXT("calibration", job.calibration, "FILE",
@@ -80,11 +81,14 @@ static const lk_option options[] = {
 	{GROUP("Sites")
 	 TEXT("aggregate", aggregate, "WORDS",
 	 "several sites that each train so and synchronise now and then (DiLoCo): sites=4 wan=10g "
-	 "latency=50ms, every=STEPS or busy=95%, bits=32, 16, 8 or 4, fragments=N, overlap=STEPS; uneven links: "
+	 "latency=50ms, every=STEPS or busy=95%, bits=32, 16, 8 or 4, "
+	 "fragments=N, overlap=STEPS; uneven links: "
 	 "over tree 2 leaf 1g 80ms, a network as --cluster states it, at the end")},
 	{TEXT("tree", tree, "FILE",
-	 "a tree of clients, its nodes as CSV (name, parent, gbps, ...): how often each level aggregates, "
-	 "who takes part; then --aggregate is deadline=72h, traffic=500GB or busy=95%, bits=16, take=80%, "
+	 "a tree of clients, its nodes as CSV (name, parent, gbps, ...): how "
+	 "often each level aggregates, "
+	 "who takes part; then --aggregate is deadline=72h, traffic=500GB or "
+	 "busy=95%, bits=16, take=80%, "
 	 "spread=10%, drop=5%, skew=0.01, most=STEPS")},
 
 	{GROUP("What is searched (comma lists; by default the common values)")

@@ -95,7 +95,8 @@ static const lk_option options[] = {
 	{FLAG("offload-params", offload_params,
 	 "ZeRO-3: pieces of the weights are in the host's memory too (ZeRO-Infinity, FSDP's offload)")},
 	{TEXT("ema", ema, "PLACE",
-	 "a running average of the parameters: none, device, or host, updated while the next step runs"), SWEPT},
+	 "a running average of the parameters: none, device, or host, updated while the next step "
+	 "runs"), SWEPT},
 	{FLAG("offload-activations", offload_activations,
 	 "what layers keep for the backward pass waits in the host's memory")},
 	{TEXT("task", task, "TASK", "pretrain, sft, lora, dpo (sft --dpo); generate: sequences that inference engines write; grpo, dapo or ppo: a step "

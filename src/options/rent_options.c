@@ -86,7 +86,8 @@ static const lk_option rent_options[] = {
 
 	{GROUP("Functions instead of machines")
 	 TEXT("map", map, "WORDS",
-	 "cross-fitting as calls of serverless functions: folds=5 repeats=100 learners=2 work=12s (of a "
+	 "cross-fitting as calls of serverless functions: folds=5 repeats=100 "
+	 "learners=2 work=12s (of a "
 	 "fit on one processor), load=1s, cold=2s, threads=1, memory=400MB, payload=1MB, "
 	 "concurrency=1000, spread=10%")},
 

@@ -48,7 +48,8 @@ static const lk_option options[] = {
 	{GROUP("Output")
 	 TEXT("out", out, "DIR", "folder, not there yet, that keeps all recordings")},
 	{OUT_FORMAT(lk_output_formats, "text, md, csv, json, jsonl or sqlite")},
-	{OUT_TABLE(lk_stalls_tables, "NAME", "one table: parts, runs, ranks, buckets, what-if or files")},
+	{OUT_TABLE(lk_stalls_tables, "NAME",
+	 "one table: parts, runs, ranks, buckets, what-if or files")},
 	{OUT_FILE("where the output goes; sqlite needs one"), LETTER('f')},
 	{OUT_FILE_OF("timeline", trace, "FILE",
 	 "all ranks of a run for a trace viewer: .json, .json.gz or .pftrace")},

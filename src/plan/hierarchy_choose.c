@@ -133,8 +133,8 @@ static void tree_try_level(struct tree_search *search, int level, double below) 
 	walk->way.rounds[level] = 0;
 }
 
-/* Levels [0, level] with every number of rounds, and all levels with one period: a first way, and
- * where there is none, there is none at all, since no other is faster or sends less. */
+/* Levels [0, level] with every number of rounds, and all levels with one period: a first way. If
+ * none of these keeps to the wish, no way does: no other is faster or sends less. */
 static void tree_try_equal(struct tree_search *search, int level) {
 	const lk_hierarchy *tree = search->walk->tree;
 	if (level < 0) {

@@ -102,7 +102,8 @@ static int count_held(const lk_slots *slots, int chunks, int *now, int *most) {
 			pairs++;
 		}
 		for (int k = 0; k < 2 && pair[k]; k++) {
-			int change = pair[k]->pass == LK_PASS_F ? 1 : pair[k]->pass == LK_PASS_W ? 0 : -1;
+			int change = pair[k]->pass == LK_PASS_F ? 1 : -1;
+			if (pair[k]->pass == LK_PASS_W) change = 0;
 			now[pair[k]->chunk] += change;
 			total += change;
 		}

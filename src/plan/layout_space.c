@@ -5,18 +5,22 @@
  *     cp        powers of two that leave a rank 4096 tokens of a sequence or more
  *     pp        divisors of what is left, up to the number of layers; 1 for FSDP
  *     schedule  1f1b, and what the software has besides (lk_space_runs); where no software is
- * named, experts of more than a node in DualPipeV too, which is DeepSeek-V3's DualPipe folded onto
- * half of the stages: as fast, with each parameter on one rank vp        1, and all that divide the
- * layers of a stage; with embedding and loss counted as layers where those make the split even
- * (Megatron-LM, as Llama 3's 126 layers are split); powers of two where none does split
- * Megatron-LM: even, or less on the last stage, or on the first and the last ep, etp   divisors of
- * the experts; 1 and tp mbs       powers of two up to 64 sequences and 128 Ki tokens zero      2
- * and 3 for FSDP, else 0 and 1, and without a pipeline 2 and 3 for Megatron-LM (its own FSDP) and
- * DeepSpeed recompute none, selective (Megatron-LM: lk_modules_light), full, and full for quarters
- * of a stage's layers (Megatron-LM, one chunk per stage) switches  sequence parallelism, overlap of
- * tensor parallelism, of gradients and of parameters on and off, buckets of the usual size and four
- * times as large where that puts more than a layer into one; tokens are sent to their experts as
- * the software does, in Megatron-LM by node where the hardware can
+ *               named, experts of more than a node in DualPipeV too, which is DeepSeek-V3's
+ *               DualPipe folded onto half of the stages: as fast, with each parameter on one rank
+ *     vp        1, and all that divide the layers of a stage; with embedding and loss counted as
+ *               layers where those make the split even (Megatron-LM, as Llama 3's 126 layers are
+ *               split); powers of two where none does
+ *     split     Megatron-LM: even, or less on the last stage, or on the first and the last
+ *     ep, etp   divisors of the experts; 1 and tp
+ *     mbs       powers of two up to 64 sequences and 128 Ki tokens
+ *     zero      2 and 3 for FSDP, else 0 and 1, and without a pipeline 2 and 3 for Megatron-LM (its
+ *               own FSDP) and DeepSpeed
+ *     recompute none, selective (Megatron-LM: lk_modules_light), full, and full for quarters of a
+ *               stage's layers (Megatron-LM, one chunk per stage)
+ *     switches  sequence parallelism, overlap of tensor parallelism, of gradients and of
+ *               parameters on and off, buckets of the usual size and four times as large where
+ *               that puts more than a layer into one; tokens are sent to
+ *               their experts as the software does, in Megatron-LM by node where the hardware can
  */
 #include <math.h>
 #include <stdio.h>
@@ -334,7 +338,7 @@ bool lk_space_wide_experts(const lk_space *space, int ep, int etp) {
 	return space->base.model.experts > 0 && (int64_t)ep * etp > domain(space->cluster);
 }
 
-bool lk_space_teaches(const lk_space *space, lk_schedule_kind kind) {
+bool lk_space_adds(const lk_space *space, lk_schedule_kind kind) {
 	return space->any_software && space->base.model.experts > 0 &&
 	       is_megatron_core(space->stacks[0]) && kind == LK_SCHED_DUALPIPE_V;
 }
@@ -454,7 +458,7 @@ static lk_status push_splits(uint8_t splits, lk_core core, lk_cores_list *out, l
 static bool space_has_schedule(const lk_space *space, const lk_core *core, lk_schedule_kind kind) {
 	if (space->schedule.count) return space_holds(&space->schedule, (int)kind);
 	return lk_space_runs(space->stacks[core->stack], kind) ||
-	       (lk_space_teaches(space, kind) && lk_space_wide_experts(space, core->ep, core->etp));
+	       (lk_space_adds(space, kind) && lk_space_wide_experts(space, core->ep, core->etp));
 }
 
 /* `splits` [vp + 1] of the number of stages. */

@@ -38,7 +38,7 @@ static void list_schedules(const lk_space *space, struct unsearched *out) {
 		bool runs = false;
 		for (int i = 0; i < space->stack_count; i++)
 			runs |= lk_space_runs(space->stacks[i], (lk_schedule_kind)kind) ||
-			        lk_space_teaches(space, (lk_schedule_kind)kind);
+			        lk_space_adds(space, (lk_schedule_kind)kind);
 		if (!runs)
 			names = lk_arena_printf(out->arena, "%s%s%s", names, count++ ? ", " : "",
 			                        lk_schedule_get((lk_schedule_kind)kind)->name);

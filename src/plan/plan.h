@@ -7,8 +7,7 @@
  *   layout_search.c   bounds for all, simulation for those that could still be among the best
  *   layout_answer.c   the best ones in full: why not the others, sensitivity, Pareto front
  *   sites.c           several sites that synchronise now and then (DiLoCo)
- *   hierarchy_plan.c  a tree of clients that aggregate over levels: the answer (hierarchy.h: the
- * rest)
+ *   hierarchy_plan.c  a tree of clients that aggregate over levels: its answer (hierarchy.h)
  *
  * Time and memory of an answer are those of lk_step_ask and of nothing else. */
 #ifndef LK_PLAN_PLAN_H
@@ -63,10 +62,9 @@ typedef struct lk_space {
 	lk_recomputes recompute;
 	lk_axis bucket; /* MiB, LK_BUCKET_USUAL or LK_BUCKET_LARGE */
 	bool offload, fixed_switches, dispatcher_said;
-	bool any_software; /* nothing names it: schedules that it would need to be taught are searched
-	                      too, where they are published for such a job */
-	int loss_layers;   /* of multi-token prediction and the loss, as long as so many layers */
-	double headroom;   /* share of the memory that should stay free; negative: as measured */
+	bool any_software;       /* nothing names it: lk_space_adds */
+	int loss_layers;         /* of multi-token prediction and the loss, as long as so many layers */
+	double headroom;         /* share of the memory that should stay free; negative: as measured */
 	bool recompute_quarters; /* full/N for quarters of a stage too */
 } lk_space;
 
@@ -123,9 +121,9 @@ bool lk_layout_searched(const lk_job *job, const lk_cluster *cluster, const char
 bool lk_space_runs(const char *stack, lk_schedule_kind kind);
 /* Whether groups of experts have more GPUs than a node. */
 bool lk_space_wide_experts(const lk_space *space, int ep, int etp);
-/* Whether a schedule is searched because it was published for mixtures of experts that send tokens
- * between nodes: of cores whose groups of experts are so wide. */
-bool lk_space_teaches(const lk_space *space, lk_schedule_kind kind);
+/* Whether a schedule that the software lacks is searched all the same, because it was published for
+ * mixtures of experts that send tokens between nodes: where the groups of experts are so wide. */
+bool lk_space_adds(const lk_space *space, lk_schedule_kind kind);
 /* Whether a stack has pipelines by itself. */
 bool lk_space_pipelines(const char *stack);
 /* Whether uneven stages are searched with a stack. */

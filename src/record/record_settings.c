@@ -67,8 +67,8 @@ lk_status lk_record_set(lk_record_settings *out, const char *name, const char *v
 	return LK_OK;
 }
 
-/* Open MPI starts a daemon beside a process without mpirun. That of one rank would still remove the
- * folder of the session while the next rank makes its own. */
+/* Open MPI starts a daemon for a process that runs without mpirun. When one rank has ended, its
+ * daemon may remove the session's folder while the next rank is creating its own there. */
 static lk_status be_alone_in_open_mpi(lk_record_settings *out, lk_error *err) {
 	return lk_record_set(out, "OMPI_MCA_ess_singleton_isolated", "1", err);
 }

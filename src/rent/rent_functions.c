@@ -132,13 +132,13 @@ static bool map_try(const struct map_job *job, const struct platform *platform, 
 	if (call_s + job->cold_s > MOST_CALL_S || mib < job->memory_mb) return false;
 	double seconds = lk_rent_calls_s(calls, call_s, job->cold_s, job->concurrency, &out->instances);
 	double in_turn = calls / out->instances;
-	double largest = lk_normal_quantile((out->instances - 0.375) / (out->instances + 0.25));
 	out->platform = platform->name;
 	out->level = fits > 1 ? "repetition" : "fit";
 	out->memory_mib = mib;
 	out->calls = calls;
 	out->call_s = call_s;
-	out->seconds = seconds + job->spread * call_s * sqrt(in_turn) * fmax(0, largest);
+	out->seconds =
+		seconds + job->spread * call_s * sqrt(in_turn) * lk_normal_largest(out->instances);
 	out->gib_s =
 		(calls * ceil(call_s * 1e3 - 1e-6) / 1e3 + out->instances * job->cold_s) * mib / 1024;
 	out->cost = out->gib_s * platform->gib_s + calls * platform->call;
@@ -173,8 +173,7 @@ lk_status lk_rent_map(const lk_rent_request *request, lk_arena *arena, lk_rent *
 		"list prices of 2022 in US dollars; the first 400,000 GB-seconds and 1,000,000 calls of a "
 		"month are free and counted all the same; Arm processors are taken to be as fast",
 		"all calls are made at once; an instance that has started takes calls one after another, "
-		"and "
-		"its start is billed",
+		"and its start is billed",
 	};
 	struct map_job job;
 	LK_TRY(map_read(request, arena, &job, err));

@@ -12,8 +12,8 @@
  *     memory        read and written where they are: engines on the same GPUs
  *     shards        bytes / GPUs of an engine, over the network card of each
  *     whole         all of them, over the network card of each
- *     from hosts    bytes / GPUs from pinned memory, then broadcast; in pairs between two nodes
- * over one network card before that */
+ *     from hosts    bytes / GPUs from pinned memory, then broadcast
+ *     in pairs      the same, between two nodes over one network card before that */
 #include <math.h>
 
 #include "rollout/rollout.h"

@@ -23,7 +23,7 @@ enum {
 	CONTENTS = sizeof contents / sizeof *contents
 };
 
-/* What the server decides beside what becomes of an answer. */
+/* Options that the server sets itself, in addition to all output options. */
 static const char *const decided[] = {"threads", "emit"};
 
 static int find_content_option(const lk_option *option) {

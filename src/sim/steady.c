@@ -250,6 +250,7 @@ static void steady_ranks(const lk_sim *sim, const lk_steady *steady, const lk_si
 		rank[i] = (steady_rank){part, events, ops};
 		events += ops;
 	}
+	LK_ASSERT(events == brief->events.at + brief->events.count); /* every operation is recorded */
 }
 
 /* The steady periods, and by how much they shift. */

@@ -80,21 +80,26 @@ static void inference_take_software(const char *text, lk_inference_run *run) {
 	run->engine.memory_share = run->engine.software->memory_share;
 }
 
+/* Up to a multiple of the first step below `low`, of the second below `high`, else of the third. */
+static double round_up(double number, double low, double high, const double steps[3]) {
+	double step = steps[(number >= low) + (number >= high)];
+	return step * ceil(number / step);
+}
+
 /* What TensorRT-LLM's benchmark chooses for the lengths of its requests: sequences of a batch that
  * the cache has room for, and tokens of an iteration so that prompts keep pace with what is
  * generated (tensorrt_llm/bench/build/tuning.py; with the room that is found here). The tables give
  * 0.95 of the free memory to the cache. */
 static void inference_take_tuning(lk_inference_run *run) {
+	static const double sequence_steps[3] = {32, 128, 256}, token_steps[3] = {256, 512, 1024};
 	lk_engine *engine = &run->engine;
 	double length = run->prompt + run->response;
 	engine->memory_share = 0.95;
 	double room = lk_engine_memory_of(engine, length).tokens / length;
 	double sequences = fmin(4096, room) / engine->pp,
 		   tokens = fmin(32768, sequences * (1 + run->prompt / run->response));
-	double step = sequences < 256 ? 32 : sequences < 1024 ? 128 : 256;
-	engine->sequences = (int)fmax(64, step * ceil(sequences / step));
-	step = tokens < 4096 ? 256 : tokens < 8192 ? 512 : 1024;
-	engine->tokens = (int)fmax(fmax(2048, run->prompt), step * ceil(tokens / step));
+	engine->sequences = (int)fmax(64, round_up(sequences, 256, 1024, sequence_steps));
+	engine->tokens = (int)fmax(fmax(2048, run->prompt), round_up(tokens, 4096, 8192, token_steps));
 }
 
 /* Networks without a preset: dense decoders, from their shape. */

@@ -269,13 +269,13 @@ static void test_ranges_of_unseen_fabrics(void **state) {
 		bool odd = i >= ODD; /* a fabric that misses everything by a factor of 5 */
 		us[i] = 8 * pow(2, i % 100 / 8.);
 		double drawn = ((unsigned)i * 2654435761U >> 8) % 1000 / 1000. + .0005,
-			   miss = -log(drawn) * hypot(.05, 10 / us[i]);
+			   miss = -log(drawn) * hypot(.05, 10 / us[i]), sign = i % 2 ? 1 : -1;
 		rows[i] = (lk_coll_row){
 			.kind = LK_COLL_ALLREDUCE,
 			.gpus = 8,
 			.nodes = 1,
 			.bytes = 1e6,
-			.us = us[i] * (odd ? 5 : exp(i % 2 ? miss : -miss)),
+			.us = us[i] * (odd ? 5 : exp(sign * miss)),
 			.text = "",
 			.fabric = odd ? "odd" : "even",
 			.slow = "",

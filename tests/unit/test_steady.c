@@ -52,7 +52,8 @@ static void posed_free(lk_posed *posed) {
 	lk_arena_free(&posed->arena);
 }
 
-static lk_sim_result run(const lk_graph *graph, const lk_costs *costs, lk_sim_options options) {
+static lk_sim_result simulate(const lk_graph *graph, const lk_costs *costs,
+                              lk_sim_options options) {
 	lk_sim_result result;
 	lk_error err = {0};
 	lk_status status = lk_sim_run(graph, costs, &options, &result, &err);
@@ -67,9 +68,9 @@ static bool is_steady(const lk_graph *graph, const lk_costs *costs, lk_sim_optio
 	options.record = record;
 	options.record_count = 2;
 	options.all_ranks = true;
-	lk_sim_result fast = run(graph, costs, options);
+	lk_sim_result fast = simulate(graph, costs, options);
 	options.apart = true;
-	lk_sim_result whole = run(graph, costs, options);
+	lk_sim_result whole = simulate(graph, costs, options);
 	assert_int_equal(whole.periods_put_in, 0);
 	assert_true(fast.step_ps == whole.step_ps && fast.operations == whole.operations);
 	assert_int_equal(fast.lanes, whole.lanes);

@@ -6,16 +6,10 @@
 #include "base/stats.h"
 #include "model/layout/job.h"
 
-/* Expected largest of so many normal deviates (Blom, Statistical Estimates and Transformed
- * Beta-Variables, 1958, section 6.9). */
-static double largest_deviate(double count) {
-	return count > 1 ? lk_normal_quantile((count - 0.375) / (count + 0.25)) : 0;
-}
-
 double lk_job_pack_busiest(const lk_job *job) {
 	if (!(job->pack_share > 0)) return 1;
 	double sequences = (double)job->microbatches * job->mbs,
-		   more = largest_deviate(job->dp) * job->pack_spread / sqrt(fmax(1, sequences));
+		   more = lk_normal_largest(job->dp) * job->pack_spread / sqrt(fmax(1, sequences));
 	return fmin(1, job->pack_share + more) / job->pack_share;
 }
 

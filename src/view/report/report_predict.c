@@ -69,6 +69,11 @@ static void predict_put_verdict(lk_report *writer, const lk_prediction *predicti
 		figure(writer, prediction, "days of training", prediction->days, 1, predict_plain, "");
 	if (prediction->gpu_hours > 0)
 		figure(writer, prediction, "GPU-hours", prediction->gpu_hours, 1, lk_format_thousands, "");
+	if (prediction->training_kwh > 0)
+		figure(writer, prediction, "energy", prediction->training_kwh, 1, lk_format_energy,
+		       "at the mains, hosts and cooling included");
+	if (prediction->carbon_kg > 0)
+		figure(writer, prediction, "CO2e", prediction->carbon_kg, 1, lk_format_mass, "");
 	if (prediction->goodput > 0)
 		figure(writer, prediction, "goodput", prediction->goodput, 0, lk_percent,
 		       "time without failures, restarts, checkpoints");

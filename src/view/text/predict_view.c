@@ -131,6 +131,11 @@ static void predict_view_put_speed(lk_table *table, const struct report *report,
 	lk_table_text(table, basis ? basis : "");
 }
 
+static char *predict_view_kw(double watts, char *out, size_t size) {
+	snprintf(out, size, "%.3g kW", watts / 1000);
+	return out;
+}
+
 static const char *energy_basis(const struct report *report, char *out, size_t size) {
 	const lk_prediction *prediction = report->p;
 	snprintf(out, size, "%.0f W a GPU, with hosts and networks, PUE %.3g", prediction->gpu_watts,
@@ -151,6 +156,10 @@ static void put_training(lk_table *table, const struct report *report) {
 	if (prediction->gpu_hours > 0)
 		predict_view_put_speed(table, report, "GPU-hours", prediction->gpu_hours, 1,
 		                       lk_format_thousands, "");
+	if (prediction->site_watts > 0 && !(prediction->training_kwh > 0) && report->request &&
+	    report->request->pue > 0)
+		predict_view_put_speed(table, report, "power", prediction->site_watts, 0, predict_view_kw,
+		                       energy_basis(report, text, sizeof text));
 	if (prediction->training_kwh > 0)
 		predict_view_put_speed(table, report, "energy", prediction->training_kwh, 1,
 		                       lk_format_energy, energy_basis(report, text, sizeof text));
