@@ -611,17 +611,8 @@ def answer(folder, verb, words):
     return strip(json.loads(out)), None
 
 
-BEFORE = {}  # what jobs answer without the option: many rows share one; each runs in a folder with the same files
-
-
-def before(folder, verb, job):
-    if (verb, job) not in BEFORE:
-        BEFORE[verb, job] = answer(folder, verb, job)
-    return BEFORE[verb, job]
-
-
 def check_answers(folder, verb, job, words, differ):
-    one, wrong = before(folder, verb, job)
+    one, wrong = answer(folder, verb, job)
     two, wrong = (None, wrong) if wrong else answer(folder, verb, replaced(job, words))
     if wrong:
         return wrong
