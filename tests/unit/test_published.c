@@ -101,6 +101,54 @@ static void narrowed_layers_are_counted(void **state) {
 	}
 }
 
+/* Layers that take turns with sets of weights: parameters once, operations of every use, by hand; a
+ * step that keeps nothing; what stages would share is refused. */
+static void sets_of_weights_are_shared(void **state) {
+	(void)state;
+	static const char text[] =
+		"{\"model_type\": \"zamba2\", \"num_hidden_layers\": 6, \"hidden_size\": 512, "
+		"\"num_attention_heads\": 8, \"intermediate_size\": 1024, \"vocab_size\": 1000, "
+		"\"max_position_embeddings\": 1024, \"num_mem_blocks\": 2, \"adapter_rank\": 16, "
+		"\"use_shared_attention_adapter\": true, \"n_mamba_heads\": 16, \"mamba_headdim\": 64, "
+		"\"layers_block_type\": [\"mamba\", \"hybrid\", \"mamba\", \"hybrid\", \"mamba\", "
+		"\"hybrid\"]}";
+	lk_model model = model_of(text);
+	double h = 512, f = 1024, s = 1024, block = 14 * h * h + 3 * h * f,
+		   use = h * h + 16 * (h + 2 * f) + 16 * 12 * h, d = 1024, n = 64, wide = d + 2 * n,
+		   in = d + wide + 16, scan = in * h + d * h, mamba = scan + wide * 5 + 3 * 16 + d + h;
+	assert_string_equal(model.order, "M *- M");
+	assert_int_equal(model.layers, 9);
+	assert_true(lk_model_params(&model) ==
+	            2 * (block + 3 * h) + 3 * use + 6 * mamba + 1000 * h + h);
+	double forward = s * (3 * (block + use) + 6 * (scan + 3.5 * d * n) + 1000 * h),
+		   pairs = 3 * 2 * 1024 * s * s / 2;
+	assert_true(fabs(lk_model_flops(&model, 1024) / (6 * (forward + pairs)) - 1) < 1e-12);
+	static const char bert[] = "{\"model_type\": \"albert\", \"num_hidden_layers\": 4, "
+							   "\"hidden_size\": 512, \"num_attention_heads\": 8, "
+							   "\"intermediate_size\": 2048, \"vocab_size\": 1000}";
+	lk_model all = model_of(bert), *both[] = {&model, &all};
+	for (int i = 0; i < 2; i++) {
+		lk_arena arena = LK_ARENA_INIT;
+		lk_job job = {.gpus = 1, .mbs = 2, .gbs = 4, .seq = 512};
+		lk_step step = ask(both[i], job, &arena);
+		double made;
+		assert_true(fabs(left_over(step.graph, &made)) <= 1e-9 * made);
+		/* Mamba-2's chunks take more operations than the recurrence counts */
+		double counted = 4 * lk_model_flops(both[i], 512);
+		assert_true(step.executed_flops > counted * .999 && step.executed_flops < counted * 1.5);
+		lk_step_free(&step);
+		lk_cluster cluster;
+		lk_error err;
+		assert_int_equal(
+			lk_cluster_parse(&arena, "1 node * 8 h100-sxm nvlink4, nic 8*400g", &cluster, &err),
+			LK_OK);
+		job = (lk_job){.model = *both[i], .gpus = 2, .pp = 2, .mbs = 1, .gbs = 4, .seq = 512};
+		assert_int_equal(lk_job_complete(&job, &cluster, &err), LK_ERR_INPUT);
+		assert_string_equal(err.where, "--pp");
+		lk_arena_free(&arena);
+	}
+}
+
 /* umt5 is mt5 with a table of distances in every layer. */
 static void tables_of_distances(void **state) {
 	(void)state;
@@ -153,7 +201,7 @@ static void adapters_of_hybrids(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(published_configs_are_read), cmocka_unit_test(narrowed_layers_are_counted),
-		cmocka_unit_test(tables_of_distances), cmocka_unit_test(classifiers_are_counted),
-		cmocka_unit_test(adapters_of_hybrids)};
+		cmocka_unit_test(sets_of_weights_are_shared), cmocka_unit_test(tables_of_distances),
+		cmocka_unit_test(classifiers_are_counted),    cmocka_unit_test(adapters_of_hybrids)};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -196,6 +196,10 @@ void lk_build_index_backward(lk_builder *builder, const lk_layer_shape *shape, b
                              bool weight);
 /* Pairs of a query and a chosen key, of one sequence. */
 double lk_build_sparse_pairs(const lk_model *model, const lk_layer_shape *shape);
+/* build_use.c: what each use of a shared set of weights has of its own, after the block. */
+void lk_build_use_forward(lk_builder *builder, const lk_layer_shape *shape);
+void lk_build_use_backward(lk_builder *builder, const lk_layer_shape *shape, bool input,
+                           bool weight);
 void lk_build_ssm_forward(lk_builder *builder, const lk_layer_shape *shape);
 void lk_build_ssm_backward(lk_builder *builder, const lk_layer_shape *shape, bool input,
                            bool weight);

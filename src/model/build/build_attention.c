@@ -371,7 +371,8 @@ static void projections_forward(lk_builder *builder, struct lk_widths w, bool cr
 		return;
 	}
 	if (model->attention != LK_ATTN_MLA) {
-		lk_build_gemm(builder, "qkv_proj", builder->tokens, w.q + w.gate + w.kv, model->hidden);
+		lk_build_gemm(builder, "qkv_proj", builder->tokens, w.q + w.gate + w.kv,
+		              lk_model_attention_inputs(model));
 		if (model->qkv_bias && !builder->job->fused_kernels)
 			lk_build_memory(builder, LK_OP_ELEMENTWISE, "qkv_bias",
 			                2 * builder->bytes * builder->tokens * (w.q + w.kv));
@@ -416,8 +417,8 @@ static void projections_backward(lk_builder *builder, struct lk_widths w, bool c
 		return;
 	}
 	if (model->attention != LK_ATTN_MLA) {
-		lk_build_column_backward(builder, "qkv_proj_grad", w.q + w.gate + w.kv, model->hidden,
-		                         input, weight);
+		lk_build_column_backward(builder, "qkv_proj_grad", w.q + w.gate + w.kv,
+		                         lk_model_attention_inputs(model), input, weight);
 		return;
 	}
 	lk_build_row_backward(builder, "kv_up_grad", w.kv, model->kv_lora, input, weight);
@@ -455,7 +456,7 @@ void lk_build_attention_forward(lk_builder *builder, const lk_layer_shape *shape
 	projections_forward(builder, w, shape->across);
 	if (builder->model->attention == LK_ATTN_MLA) raise_latent(builder, w);
 	lk_build_save(builder, qkv_saved(builder, w, shape->across), LK_OWN_ACTIVATIONS);
-	adapter(builder, w.q + w.kv, builder->model->hidden, false);
+	adapter(builder, w.q + w.kv, lk_model_attention_inputs(builder->model), false);
 	place_heads(builder, shape, w);
 	double before = builder->saved;
 	core(builder, shape, w, false);
@@ -509,7 +510,7 @@ void lk_build_attention_backward(lk_builder *builder, const lk_layer_shape *shap
 			lk_build_memory(builder, LK_OP_ELEMENTWISE, "merge_heads_grad",
 			                2 * builder->bytes * builder->tokens * (w.q + w.kv) / 2);
 		if (!shape->across) positions(builder, shape, w, true);
-		adapter(builder, w.q + w.kv, builder->model->hidden, true);
+		adapter(builder, w.q + w.kv, lk_model_attention_inputs(builder->model), true);
 	}
 	if (weight && builder->model->qkv_bias)
 		lk_build_bias_grad(builder, "qkv_bias_grad", builder->tokens, w.q + w.kv);

@@ -72,6 +72,7 @@ static void layer_forward(lk_builder *builder, const lk_layer_shape *shape) {
 	if (shape->cross) lk_build_mixers_forward(builder, &cross);
 	if (shape->layer.ffn == LK_FFN_EXPERTS) lk_build_moe_forward(builder, shape);
 	else if (shape->layer.ffn == LK_FFN_DENSE) lk_build_mlp_forward(builder, shape);
+	lk_build_use_forward(builder, shape);
 }
 
 /* Selective recomputation outside Megatron-LM (torchtitan's per-operation policy): the cores of
@@ -106,6 +107,7 @@ static void layer_backward(lk_builder *builder, const lk_layer_shape *shape, boo
 		return;
 	}
 	if (input && builder->replays) replay_selected(builder, shape);
+	lk_build_use_backward(builder, shape, input, weight);
 	if (shape->layer.ffn == LK_FFN_EXPERTS) lk_build_moe_backward(builder, input, weight);
 	else if (shape->layer.ffn == LK_FFN_DENSE) lk_build_mlp_backward(builder, input, weight);
 	lk_layer_shape cross = layer_across(builder, shape);

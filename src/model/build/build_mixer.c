@@ -14,9 +14,17 @@ const lk_mixer_build lk_mixer_builds[LK_MIXER_BUILDS] = {
 	{LK_MIXER_RWKV, "rwkv ", lk_build_rwkv_forward, lk_build_rwkv_backward, lk_build_rwkv_between},
 };
 
-static double mixer_norm_out(const lk_builder *builder) {
-	return builder->replays ? 0
-	                        : lk_build_kept_bytes(builder, builder->rows * builder->model->hidden);
+/* What the mixers read, in hidden sizes: more where attention also reads the embedded token. */
+static double mixer_inputs(const lk_builder *builder, const lk_layer_shape *shape) {
+	bool attends = shape->layer.mixers & LK_MIXER_ATTENTION;
+	return attends ? lk_model_attention_inputs(builder->model) / (double)builder->model->hidden : 1;
+}
+
+static double mixer_norm_out(const lk_builder *builder, const lk_layer_shape *shape) {
+	return builder->replays
+	           ? 0
+	           : mixer_inputs(builder, shape) *
+	                 lk_build_kept_bytes(builder, builder->rows * builder->model->hidden);
 }
 
 /* The output of the norm is discarded and made again; that before cross-attention is kept. */
@@ -30,11 +38,12 @@ static const char *norm_name(const lk_layer_shape *shape) {
 }
 
 void lk_build_mixers_forward(lk_builder *builder, const lk_layer_shape *shape) {
-	double row = lk_build_row_bytes(builder);
-	lk_build_memory(builder, LK_OP_NORM, norm_name(shape), 2 * row);
+	double row = lk_build_row_bytes(builder), inputs = mixer_inputs(builder, shape) * row;
+	if (inputs > row) lk_build_memory(builder, LK_OP_ELEMENTWISE, "join_embedding", 2 * inputs);
+	lk_build_memory(builder, LK_OP_NORM, norm_name(shape), 2 * inputs);
 	if (builder->phase != LK_PHASE_RECOMPUTE || (shape->across && shape->cross))
-		lk_build_save(builder, row, LK_OWN_ACTIVATIONS); /* a replay has its input */
-	lk_build_save(builder, mixer_norm_out(builder), LK_OWN_ACTIVATIONS);
+		lk_build_save(builder, inputs, LK_OWN_ACTIVATIONS); /* a replay has its input */
+	lk_build_save(builder, mixer_norm_out(builder, shape), LK_OWN_ACTIVATIONS);
 	lk_build_quantize_normed(builder);
 	lk_build_tp_enter(builder, "gather_attention_input");
 	for (int i = 0; i < LK_MIXER_BUILDS; i++)
@@ -47,13 +56,14 @@ void lk_build_mixers_forward(lk_builder *builder, const lk_layer_shape *shape) {
 	                lk_build_residual_bytes(builder));
 	lk_build_save(builder, lk_build_mask_bytes(builder), LK_OWN_ACTIVATIONS);
 	if (makes_norm_again(builder, shape))
-		lk_build_release(builder, mixer_norm_out(builder), LK_OWN_ACTIVATIONS);
+		lk_build_release(builder, mixer_norm_out(builder, shape), LK_OWN_ACTIVATIONS);
 }
 
-static void norm_again(lk_builder *builder) {
+static void norm_again(lk_builder *builder, const lk_layer_shape *shape) {
 	lk_build_begin_again(builder);
-	lk_build_memory(builder, LK_OP_NORM, "input_norm", 2 * lk_build_row_bytes(builder));
-	lk_build_save(builder, mixer_norm_out(builder), LK_OWN_ACTIVATIONS);
+	lk_build_memory(builder, LK_OP_NORM, "input_norm",
+	                2 * mixer_inputs(builder, shape) * lk_build_row_bytes(builder));
+	lk_build_save(builder, mixer_norm_out(builder, shape), LK_OWN_ACTIVATIONS);
 	lk_build_end_again(builder);
 }
 
@@ -69,10 +79,10 @@ static double kept_for_weights(const lk_builder *builder, const lk_layer_shape *
 
 void lk_build_mixers_backward(lk_builder *builder, const lk_layer_shape *shape, bool input,
                               bool weight) {
-	double row = lk_build_row_bytes(builder);
+	double row = lk_build_row_bytes(builder), inputs = mixer_inputs(builder, shape) * row;
 	bool last = weight ||
 	            !builder->train_base; /* this block is the last that needs the inputs of products */
-	if (input && makes_norm_again(builder, shape)) norm_again(builder);
+	if (input && makes_norm_again(builder, shape)) norm_again(builder, shape);
 	if (input) {
 		lk_build_memory(builder, LK_OP_ELEMENTWISE, "attention_residual_grad",
 		                lk_build_residual_bytes(builder));
@@ -84,14 +94,16 @@ void lk_build_mixers_backward(lk_builder *builder, const lk_layer_shape *shape, 
 	for (int i = 0; i < LK_MIXER_BUILDS; i++)
 		if (shape->layer.mixers & lk_mixer_builds[i].mixer)
 			lk_mixer_builds[i].backward(builder, shape, input, weight);
-	if (last) lk_build_release(builder, mixer_norm_out(builder), LK_OWN_ACTIVATIONS);
+	if (last) lk_build_release(builder, mixer_norm_out(builder, shape), LK_OWN_ACTIVATIONS);
 	if (input && !last)
 		lk_build_save(builder, kept_for_weights(builder, shape), LK_OWN_ACTIVATIONS);
 	if (!input && weight)
 		lk_build_release(builder, kept_for_weights(builder, shape), LK_OWN_ACTIVATIONS);
 	if (!input) return;
 	lk_build_memory(builder, LK_OP_NORM, shape->across ? "cross_norm_grad" : "input_norm_grad",
-	                3 * row);
-	lk_build_release(builder, row, LK_OWN_ACTIVATIONS);
-	if (builder->train_base) lk_build_norm_weight_grad(builder, 2 * row);
+	                3 * inputs);
+	lk_build_release(builder, inputs, LK_OWN_ACTIVATIONS);
+	if (builder->train_base) lk_build_norm_weight_grad(builder, 2 * inputs);
+	if (inputs > row)
+		lk_build_memory(builder, LK_OP_ELEMENTWISE, "join_embedding_grad", 3 * inputs);
 }

@@ -140,12 +140,25 @@ static lk_status check_head_ranks(const lk_job *job, lk_error *err) {
 	                         err);
 }
 
+/* Stages that use the same set of weights would each hold it and sum their gradients; the low ranks
+ * of uses are not split. */
+static lk_status check_shared_sets(const lk_job *job, lk_error *err) {
+	const lk_model *model = &job->model;
+	if (model->shared_sets == 0 || (job->pp <= 1 && (job->tp <= 1 || !model->use_product)))
+		return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, job->pp > 1 ? "--pp" : "--tp",
+	        job->pp > 1 ? "stages that use the same layers' weights are not modelled"
+	                    : "splitting blocks that layers take turns with is not modelled");
+	return lk_hint(err, "leave it out; use --dp and --zero");
+}
+
 static lk_status check_tp(const lk_job *job, lk_error *err) {
 	const lk_model *model = &job->model;
 	int mixers = lk_model_mixers(model);
 	bool heads = (mixers & (LK_MIXER_ATTENTION | LK_MIXER_LIGHTNING)) || !mixers;
 	if (heads) LK_TRY(job_check_divides("--tp", "heads", model->heads, job->tp, err));
 	LK_TRY(job_check_divides("--tp", "units of the hidden size", model->hidden, job->tp, err));
+	LK_TRY(check_shared_sets(job, err));
 	LK_TRY(check_recurrent(job, mixers, err));
 	LK_TRY(check_mlps(job, err));
 	if (model->shared_ffn > 0)

@@ -17,12 +17,13 @@ static bool lora(const lk_job *job) {
  * TP-th on each rank. */
 static double lora_params(const lk_job *job, int layer) {
 	const lk_model *model = &job->model;
-	if (!(lk_model_layer(model, layer).mixers & LK_MIXER_ATTENTION)) return 0;
-	double q = (double)model->heads * model->head_dim,
+	if (!(lk_model_layer(model, layer).mixers & LK_MIXER_ATTENTION) ||
+	    lk_model_reuses(model, layer))
+		return 0;
+	double in = lk_model_attention_inputs(model), q = (double)model->heads * model->head_dim,
 		   kv = (double)model->kv_heads * model->head_dim;
 	double magnitudes = job->dora ? q + 2 * kv + model->hidden : 0; /* one for each output */
-	return (job->lora_rank * ((model->hidden + q + 2 * kv) + (q + model->hidden)) + magnitudes) /
-	       job->tp;
+	return (job->lora_rank * ((in + q + 2 * kv) + (q + model->hidden)) + magnitudes) / job->tp;
 }
 
 lk_rank_params lk_sizes_layer(const lk_job *job, int layer) {

@@ -127,8 +127,10 @@ static void add_classifier(const lk_hf_config *config, lk_model *model) {
 	                  list->items[0].kind == LK_JSON_STRING &&
 	                  strstr(list->items[0].text, "ForImageClassification");
 	if (!classifies || !labels || labels->kind != LK_JSON_OBJECT || labels->count > 1 << 16) return;
-	bool patches = strcmp(model->family, "dinov2") == 0; /* their mean, too */
-	double head = ((patches ? 2.0 : 1.0) * model->hidden + 1) * (double)labels->count;
+	bool patches = strcmp(model->family, "dinov2") == 0;              /* their mean, too */
+	bool taught = strstr(list->items[0].text, "WithTeacher") != NULL; /* a second one */
+	double head =
+		((patches ? 2.0 : 1.0) * model->hidden + 1) * (double)labels->count * (taught ? 2 : 1);
 	if (head < 1 << 27) model->loose += (int)head;
 }
 
@@ -140,8 +142,27 @@ static lk_status finish_vit(const lk_hf_config *config, lk_model *model, lk_erro
 		           model->patch);
 		return lk_hint(err, "image_size must be from patch_size to 32768 times patch_size");
 	}
-	model->context = model->position_rows = side * side + 1;
+	model->context = model->position_rows = side * side + 1 + model->distills;
 	add_classifier(config, model);
+	return lk_hf_heads(config, model, err);
+}
+
+/* albert: all layers are one; each group of them, where there are several, has weights of its own.
+ * The embedding is narrower than the layers. */
+static lk_status finish_albert(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	int inner = 1;
+	model->embed_dim = 128;
+	LK_TRY(lk_hf_int(config, "embedding_size", &model->embed_dim, err));
+	LK_TRY(lk_hf_int(config, "num_hidden_groups", &model->shared_sets, err));
+	LK_TRY(lk_hf_int(config, "inner_group_num", &inner, err));
+	lk_hf_pass(config, "down_scale_factor|gap_size|net_structure_type|layers_to_keep");
+	if (inner != 1 || model->shared_sets < 1 || model->shared_sets > model->layers) {
+		lk_hf_fail(config, NULL, err, "%d groups of %d layers", model->shared_sets, inner);
+		return lk_hint(err, "inner_group_num 1 is modelled, with groups of all %d layers",
+		               model->layers);
+	}
+	if (model->embed_dim == model->hidden) model->embed_dim = 0;
+	model->context = model->position_rows;
 	return lk_hf_heads(config, model, err);
 }
 
@@ -271,6 +292,7 @@ static const lk_model umt5_start = {T5, .gated = true, .relative_all = true};
 	.dropout = 0.1
 static const lk_model bert_start = {BERT, .pooler = true};
 static const lk_model electra_start = {BERT};
+static const lk_model albert_start = {BERT, .pooler = true, .shared_sets = 1};
 static const lk_model deberta_start = {.network = LK_NET_ENCODER,
                                        .norm = LK_NORM_LAYER,
                                        .norms_per_layer = 2,
@@ -299,6 +321,7 @@ static const lk_model pegasus_start = {BART, .final_norm = true};
 	.network = LK_NET_ENCODER, .norm = LK_NORM_LAYER, .norms_per_layer = 2, .norm_bias = true, \
 	.final_norm = true, BIASES, .image = 224, .channels = 3
 static const lk_model vit_start = {VIT, .patch = 16};
+static const lk_model deit_start = {VIT, .patch = 16, .distills = true};
 static const lk_model dinov2_start = {VIT, .patch = 14, .layer_scale = true};
 
 /* ---- the table ---- */
@@ -312,6 +335,7 @@ const lk_hf_family lk_hf_encoders[] = {
 	{"roberta", bert_keys, &bert_start, finish_bert},
 	{"xlm-roberta", bert_keys, &bert_start, finish_bert},
 	{"distilbert", distilbert_keys, &electra_start, finish_distilbert},
+	{"albert", bert_keys, &albert_start, finish_albert},
 	{"electra", bert_keys, &electra_start, finish_electra},
 	{"deberta-v2", bert_keys, &deberta_start, finish_deberta},
 	{"clip_text_model", pair_text_keys, &clip_text_start, finish_pair_text},
@@ -321,6 +345,7 @@ const lk_hf_family lk_hf_encoders[] = {
 	{"pegasus", bart_keys, &pegasus_start, finish_bart},
 	{"m2m_100", bart_keys, &pegasus_start, finish_bart},
 	{"vit", vit_keys, &vit_start, finish_vit},
+	{"deit", vit_keys, &deit_start, finish_vit},
 	{"dinov2", dinov2_keys, &dinov2_start, finish_dinov2},
 	{NULL, NULL, NULL, NULL},
 };

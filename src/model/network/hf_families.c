@@ -154,6 +154,21 @@ static const lk_hf_key mamba_keys[] = {
 	END,
 };
 
+/* Its MLP is four times as wide as the hidden size if the config does not say else. */
+static const lk_hf_key zamba2_keys[] = {
+	NEED("num_hidden_layers", layers),
+	NEED("hidden_size", hidden),
+	NEED("num_attention_heads", heads),
+	CLEAR("num_key_value_heads", kv_heads),
+	INT("attention_head_dim", head_dim),
+	CLEAR("intermediate_size", ffn),
+	NEED("vocab_size", vocab),
+	INT("max_position_embeddings", context),
+	REAL("rope_theta", rotary_base),
+	FLAG("tie_word_embeddings", tied),
+	END,
+};
+
 static const lk_hf_key rwkv_keys[] = {
 	NEED("num_hidden_layers", layers),
 	NEED("hidden_size", hidden),
@@ -666,6 +681,9 @@ static const lk_model jamba_start = {LLAMA(2, 0), MAMBA1(true), .experts = 16, .
 static const lk_model bamba_start = {LLAMA(2, 1e4), MAMBA2(256, 1, 256, true)};
 static const lk_model falcon_h1_start = {LLAMA(2, 1e5), MAMBA2(256, 1, 256, false)};
 static const lk_model granite_hybrid_start = {LLAMA(2, 1e4), MAMBA2(256, 1, 256, true)};
+static const lk_model zamba2_start = {
+	LLAMA(2, 1e4),  MAMBA2(64, 1, 256, true), .tied = true,        .heads = 32,
+	.ssm_heads = 8, .shared_sets = 1,         .use_product = true, .context = 4096};
 static const lk_model mamba_start = {PLAIN(2, 0), MAMBA1(false), .tied = true, .ffn = 1};
 static const lk_model falcon_mamba_start = {PLAIN(2, 0), MAMBA1(false), .ffn = 1};
 static const lk_model mamba2_start = {PLAIN(2, 0), MAMBA2(128, 8, 256, true), .tied = true,
@@ -762,6 +780,7 @@ const lk_hf_family lk_hf_decoders[] = {
 	{"jamba", llama_keys, &jamba_start, lk_hf_jamba},
 	{"bamba", llama_keys, &bamba_start, lk_hf_bamba},
 	{"falcon_h1", llama_keys, &falcon_h1_start, lk_hf_falcon_h1},
+	{"zamba2", zamba2_keys, &zamba2_start, lk_hf_zamba2},
 	{"granitemoehybrid", llama_keys, &granite_hybrid_start, lk_hf_granite_hybrid},
 	{"mamba", mamba_keys, &mamba_start, lk_hf_mamba},
 	{"falcon_mamba", mamba_keys, &falcon_mamba_start, lk_hf_mamba},

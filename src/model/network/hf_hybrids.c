@@ -134,6 +134,73 @@ lk_status lk_hf_granite_hybrid(const lk_hf_config *config, lk_model *model, lk_e
 	return hybrid_order(config, model, listed_attention, NULL, err);
 }
 
+/* The layers of Zamba2: Mamba-2, and before those that are "hybrid" one of the shared blocks. */
+static lk_status zamba2_order(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	const lk_value *types = lk_hf_find(config, "layers_block_type|layer_types");
+	int count = 0;
+	lk_hf_find(config, "hybrid_layer_ids"); /* the same as numbers */
+	if (!types || types->kind != LK_JSON_ARRAY || types->count != (size_t)model->layers) {
+		lk_hf_fail(config, types, err, "layers_block_type does not name %d layers", model->layers);
+		return lk_hint(err, "give \"mamba\" or \"hybrid\" for each");
+	}
+	lk_layer *layers = calloc(2 * types->count, sizeof *layers);
+	lk_status status = layers ? LK_OK : lk_oom(err);
+	for (size_t i = 0; status == LK_OK && i < types->count; i++) {
+		const lk_value *item = &types->items[i];
+		const char *text = item->kind == LK_JSON_STRING ? item->text : "";
+		bool hybrid = strcmp(text, "hybrid") == 0;
+		if (hybrid)
+			layers[count++] =
+				(lk_layer){.mixers = LK_MIXER_ATTENTION, .ffn = LK_FFN_DENSE, .causal = true};
+		layers[count++] = (lk_layer){.mixers = LK_MIXER_SSM, .causal = true};
+		if (hybrid || strcmp(text, "mamba") == 0) continue;
+		status = lk_hf_fail(config, item, err, "layers_block_type is not mamba or hybrid");
+	}
+	if (status == LK_OK) status = lk_hf_order(config, layers, count, model, err);
+	if (status == LK_OK) model->layers = count;
+	free(layers);
+	return status;
+}
+
+/* zamba2: attention reads twice the hidden size, and has heads of that size. The low ranks beside
+ * the MLP's products are always there (Zamba2MLP). */
+lk_status lk_hf_zamba2(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	int rank = 128, inputs = 0, head = 0;
+	bool rotary = false, attends = false, biases = false;
+	lk_hf_pass(config, "kv_channels|num_query_groups|use_long_context|use_shared_mlp_adapter|"
+	                   "ffn_hidden_size|state_size|num_layers");
+	if (model->hidden > INT_MAX / 4 || model->layers > 10000)
+		return lk_hf_fail(config, NULL, err, "hidden size %d of %d layers is too large",
+		                  model->hidden, model->layers);
+	if (model->ffn == 0) model->ffn = 4 * model->hidden;
+	inputs = model->attention_inputs = 2 * model->hidden;
+	LK_TRY(lk_hf_int(config, "attention_hidden_size", &inputs, err));
+	LK_TRY(lk_hf_int(config, "n_mamba_heads", &model->ssm_heads, err));
+	LK_TRY(lk_hf_int(config, "mamba_headdim", &head, err));
+	LK_TRY(lk_hf_int(config, "mamba_ngroups", &model->ssm_groups, err));
+	LK_TRY(lk_hf_int(config, "mamba_d_state", &model->ssm_state, err));
+	LK_TRY(lk_hf_int(config, "mamba_d_conv", &model->ssm_conv, err));
+	LK_TRY(lk_hf_int(config, "chunk_size", &model->ssm_chunk, err));
+	LK_TRY(lk_hf_flag(config, "use_conv_bias", &model->ssm_conv_bias, err));
+	LK_TRY(inner_width(config, model, head, 2, err));
+	LK_TRY(lk_hf_int(config, "num_mem_blocks", &model->shared_sets, err));
+	LK_TRY(lk_hf_int(config, "adapter_rank", &rank, err));
+	LK_TRY(lk_hf_flag(config, "use_shared_attention_adapter", &attends, err));
+	LK_TRY(lk_hf_flag(config, "use_mem_rope", &rotary, err));
+	LK_TRY(lk_hf_flag(config, "add_bias_linear", &biases, err));
+	if (biases || inputs != model->attention_inputs)
+		return lk_hf_fail(config, NULL, err,
+		                  "add_bias_linear, or an attention_hidden_size that is not twice the "
+		                  "hidden_size, is not modelled");
+	model->use_mlp_rank = rank;
+	model->use_qkv_rank = attends ? rank : 0;
+	model->no_positions = !rotary;
+	if (!rotary) model->rotary_base = 0;
+	if (model->kv_heads == 0) model->kv_heads = model->heads;
+	if (model->head_dim == 0) model->head_dim = model->attention_inputs / model->heads;
+	return zamba2_order(config, model, err);
+}
+
 /* Mamba-1 with norms of its small products; attention without positions. */
 lk_status lk_hf_jamba(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	struct hybrid_period full = {8, 4, LK_MIXER_ATTENTION, LK_MIXER_SSM};

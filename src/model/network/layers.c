@@ -98,6 +98,15 @@ bool lk_layer_same(const lk_layer *a, const lk_layer *b) {
 	       a->width == b->width && a->across == b->across;
 }
 
+bool lk_model_reuses(const lk_model *model, int layer) {
+	int before = 0;
+	if (model->shared_sets <= 0 || !(lk_model_layer(model, layer).mixers & LK_MIXER_ATTENTION))
+		return false;
+	for (int i = 0; i < layer && before < model->shared_sets; i++)
+		before += (lk_model_layer(model, i).mixers & LK_MIXER_ATTENTION) != 0;
+	return before >= model->shared_sets;
+}
+
 bool lk_layer_repeats(const lk_model *model, int layer) {
 	/* the first layer of a stack holds the table of relative positions */
 	bool first = layer == 0 || (model->network == LK_NET_ENCDEC && layer == model->layers);
@@ -106,6 +115,7 @@ bool lk_layer_repeats(const lk_model *model, int layer) {
 		return false;
 	if (model->network == LK_NET_DIFFUSION)
 		return lk_dit_block_at(model, layer) == lk_dit_block_at(model, layer - 1);
+	if (lk_model_reuses(model, layer) != lk_model_reuses(model, layer - 1)) return false;
 	/* of periods, what may differ inside a stack of layers: searches ask this for each layer of
 	 * each layout */
 	if (!model->order[0])

@@ -27,6 +27,18 @@ static void add_expert_matrices(const lk_model *model, bool joined, lk_matrices 
 	add_mlp(model, hidden, model->shared_ffn, 1, joined, list);
 }
 
+/* Zamba2: those of each use of a shared set. */
+static void add_use_matrices(const lk_model *model, lk_matrices *list) {
+	double h = model->hidden, in = lk_model_attention_inputs(model), d = model->head_dim,
+		   mlp = model->use_mlp_rank, qkv = model->use_qkv_rank;
+	lk_matrices_add(list, h, h, 1, LK_CUT_NONE);
+	lk_matrices_add(list, mlp, h, 1, LK_CUT_NONE);
+	lk_matrices_add(list, 2.0 * model->ffn, mlp, 1, LK_CUT_NONE);
+	lk_matrices_add(list, qkv, in, 3, LK_CUT_NONE);
+	lk_matrices_add(list, model->heads * d, qkv, 1, LK_CUT_NONE);
+	lk_matrices_add(list, model->kv_heads * d, qkv, 2, LK_CUT_NONE);
+}
+
 void lk_model_matrices(const lk_model *model, int layer, bool joined, lk_matrices *out) {
 	*out = (lk_matrices){0};
 	if (model->network == LK_NET_CONV) return;
@@ -35,6 +47,8 @@ void lk_model_matrices(const lk_model *model, int layer, bool joined, lk_matrice
 		return;
 	}
 	lk_layer made = lk_model_layer(model, layer);
+	if (model->use_product && (made.mixers & LK_MIXER_ATTENTION)) add_use_matrices(model, out);
+	if (lk_model_reuses(model, layer)) return;
 	for (int i = 0; i < LK_MIXER_KINDS; i++)
 		if (made.mixers & lk_mixer_kinds[i].mixer) lk_mixer_kinds[i].matrices(model, out);
 	if (model->network == LK_NET_ENCDEC && layer >= model->layers) /* and cross-attention */

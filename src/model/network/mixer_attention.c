@@ -10,11 +10,12 @@
 #include "model/network/parts.h"
 
 static lk_weights head_attention(const lk_model *model) {
-	double h = model->hidden, q = (double)model->heads * model->head_dim,
+	double h = model->hidden, in = lk_model_attention_inputs(model),
+		   q = (double)model->heads * model->head_dim,
 		   kv = (double)model->kv_heads * model->head_dim;
-	lk_weights sum = lk_weights_linear(h, q, model->qkv_bias);
-	lk_weights_add(&sum, lk_weights_linear(h, kv, model->qkv_bias && !model->key_plain));
-	lk_weights_add(&sum, lk_weights_linear(h, kv, model->qkv_bias));
+	lk_weights sum = lk_weights_linear(in, q, model->qkv_bias);
+	lk_weights_add(&sum, lk_weights_linear(in, kv, model->qkv_bias && !model->key_plain));
+	lk_weights_add(&sum, lk_weights_linear(in, kv, model->qkv_bias));
 	lk_weights_add(&sum, lk_weights_linear(q, h, model->out_bias));
 	if (model->output_gate) lk_weights_add(&sum, lk_weights_linear(h, q, model->qkv_bias));
 	if (model->qk_norm && model->qk_norm_wide) sum.others += model->norm_plain ? 0 : q + kv;
@@ -56,10 +57,11 @@ lk_weights lk_attention_weights(const lk_model *model) {
 }
 
 static void head_matrices(const lk_model *model, lk_matrices *list) {
-	double h = model->hidden, q = (double)model->heads * model->head_dim,
+	double h = model->hidden, in = lk_model_attention_inputs(model),
+		   q = (double)model->heads * model->head_dim,
 		   kv = (double)model->kv_heads * model->head_dim;
-	lk_matrices_add(list, q, h, model->output_gate ? 2 : 1, LK_CUT_OUT);
-	lk_matrices_add(list, kv, h, 2, LK_CUT_OUT);
+	lk_matrices_add(list, q, in, model->output_gate ? 2 : 1, LK_CUT_OUT);
+	lk_matrices_add(list, kv, in, 2, LK_CUT_OUT);
 	lk_matrices_add(list, h, q, 1, LK_CUT_IN);
 }
 

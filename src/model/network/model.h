@@ -327,6 +327,14 @@ typedef struct lk_model {
 	bool ssm_norm; /* 2: the gated norm of the output; 1: norms of step size and states (Jamba) */
 	/* Gated delta net: heads of keys and of values, their sizes, width of the convolution. */
 	int delta_key_heads, delta_value_heads, delta_key_dim, delta_value_dim, delta_conv;
+	/* Layers of attention that take turns with so many sets of weights, of which the first so many
+	 * layers hold one each (ALBERT, Zamba2); 0: each has its own. */
+	int shared_sets;
+	/* Zamba2 (arXiv 2411.15242): what attention reads, the hidden state beside the embedded token;
+	 * 0: the hidden state. Of each use of a set its own: a product of its output, and low ranks
+	 * beside the products into the MLP and into attention. */
+	int attention_inputs, use_mlp_rank, use_qkv_rank;
+	bool use_product;
 	/* RWKV-4: width of the time mix; its MLPs are channel mixes. 0: none. */
 	int rwkv_inner;
 
@@ -354,6 +362,7 @@ typedef struct lk_model {
 	int patch_frames;           /* frames of a video that a patch spans; 0: 1 */
 	bool patch_plain;           /* patches without a bias */
 	bool no_class;              /* no class token: tokens = (image/patch)^2 */
+	bool distills;              /* DeiT: a second token beside that of the class */
 	int tiles;                  /* that an image is cut into, with as many tokens each; 0: 1 */
 	bool layer_scale;           /* a factor for every number that a half of a layer adds */
 	int loose;                  /* parameters that no operation of a step reads: mask tokens */
@@ -427,6 +436,12 @@ lk_status lk_model_check(const lk_model *model, const char *where, lk_error *err
 /* What a layer is made of. `layer` counts from 0 over encoder then decoder layers; all zero where
  * there is none. */
 lk_layer lk_model_layer(const lk_model *model, int layer);
+/* Whether a layer's weights are those of one before it. */
+bool lk_model_reuses(const lk_model *model, int layer);
+/* What attention reads of a token. */
+static inline int lk_model_attention_inputs(const lk_model *model) {
+	return model->attention_inputs > 0 ? model->attention_inputs : model->hidden;
+}
 bool lk_layer_same(const lk_layer *a, const lk_layer *b);
 /* Whether the order states widths of feed-forwards. */
 bool lk_model_has_widths(const lk_model *model);

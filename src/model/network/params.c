@@ -56,6 +56,15 @@ static double layer_norms(const lk_model *model, const lk_layer *layer) {
 	return half ? (model->norms_per_layer + 1) / 2 : model->norms_per_layer;
 }
 
+/* Zamba2: what each use of a shared set has of its own (Zamba2HybridLayer and its adapters). */
+static lk_weights use_weights(const lk_model *model, const lk_layer *layer) {
+	double h = model->hidden, in = lk_model_attention_inputs(model), f = model->ffn,
+		   out = ((double)model->heads + 2 * model->kv_heads) * model->head_dim;
+	if (!model->use_product || !(layer->mixers & LK_MIXER_ATTENTION)) return (lk_weights){0};
+	return (lk_weights){
+		h * h + model->use_mlp_rank * (h + 2 * f) + model->use_qkv_rank * (3 * in + out), 0};
+}
+
 lk_layer_weights lk_layer_weights_of(const lk_model *model, int layer) {
 	if (model->network == LK_NET_CONV) return conv_weights(model, layer);
 	if (model->network == LK_NET_DIFFUSION) return lk_dit_weights(model, layer);
@@ -67,6 +76,7 @@ lk_layer_weights lk_layer_weights_of(const lk_model *model, int layer) {
 			lk_weights_add(&sum.mixers, lk_mixer_kinds[i].weights(model));
 	if (decoder) lk_weights_add(&sum.mixers, sum.mixers); /* self- and cross-attention */
 	if (attends) sum.mixers.others += model->attention_sinks;
+	lk_weights_add(&sum.mixers, use_weights(model, &made));
 	/* norms of queries and keys, two gates (Llama 3.2: MllamaCrossAttentionDecoderLayer) */
 	if (made.across) sum.mixers.others += 2.0 * model->head_dim + 2;
 	if (model->relative_all || layer == 0 || (decoder && layer == model->layers))
@@ -77,6 +87,9 @@ lk_layer_weights lk_layer_weights_of(const lk_model *model, int layer) {
 	if (made.ffn == LK_FFN_DENSE) lk_weights_add(&sum.mlp, lk_rwkv_channel_weights(model));
 	sum.norms.others =
 		(layer_norms(model, &made) + decoder) * lk_weights_norm(model, model->hidden);
+	if (attends) /* the norm of what attention reads */
+		sum.norms.others += lk_weights_norm(model, lk_model_attention_inputs(model)) -
+		                    lk_weights_norm(model, model->hidden);
 	if (model->layer_scale) sum.norms.others += 2.0 * model->hidden;
 	return sum;
 }
@@ -86,6 +99,9 @@ static double params_all(lk_weights part) {
 }
 
 lk_layer_params lk_model_layer_params(const lk_model *model, int layer) {
+	lk_layer made = lk_model_layer(model, layer);
+	if (lk_model_reuses(model, layer))
+		return (lk_layer_params){.attention = params_all(use_weights(model, &made))};
 	lk_layer_weights sum = lk_layer_weights_of(model, layer);
 	return (lk_layer_params){.attention = params_all(sum.mixers),
 	                         .mlp = params_all(sum.mlp),
@@ -110,7 +126,7 @@ double lk_model_embedding_params(const lk_model *model) {
 	if (model->relative_rows > 0) sum += model->relative_rows * h + lk_weights_norm(model, h);
 	if (model->image > 0)
 		sum += params_linear(lk_model_patch_inputs(model), h, !model->patch_plain) +
-		       (model->no_class ? 0 : h); /* patches, class token */
+		       (!model->no_class + model->distills) * h; /* patches, class token */
 	return sum + model->loose + lk_audio_params(model) + lk_model_tower_params(model);
 }
 

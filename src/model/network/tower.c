@@ -53,7 +53,8 @@ bool lk_model_tower(const lk_model *model, lk_model *out) {
 double lk_model_image_tokens(const lk_model *model) {
 	if (model->image <= 0 || model->patch <= 0) return 0;
 	int side = model->image / model->patch;
-	return ((double)side * side + !model->no_class) * (model->tiles > 1 ? model->tiles : 1);
+	return ((double)side * side + !model->no_class + model->distills) *
+	       (model->tiles > 1 ? model->tiles : 1);
 }
 
 static double projected_tokens(int image, int patch, const lk_projector *project) {
