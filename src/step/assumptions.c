@@ -92,6 +92,11 @@ static const char *model_line(lk_arena *arena, const lk_model *model) {
 	                                           encoder, tower->layers, tower->hidden, tower->patch)
 	                         : "";
 	if (!images) return NULL;
+	char beside[32];
+	if (model->beside > 0)
+		images = lk_arena_printf(arena, "%s, %s parameters of other parts are in no step", images,
+		                         lk_format_count(model->beside, beside, sizeof beside));
+	if (!images) return NULL;
 	return lk_arena_printf(arena,
 	                       "%s%s%s: %s parameters%s, %d layers%s, hidden %d%s%s%s, vocabulary %d%s",
 	                       model->name, model->family[0] ? ", " : "", model->family, params, active,

@@ -17,7 +17,7 @@ static double number_of(const lk_value *row, const char *name) {
 }
 
 static double sum_of_parts(const lk_model *model) {
-	double sum = lk_model_embedding_params(model) + lk_model_head_params(model);
+	double sum = lk_model_embedding_params(model) + lk_model_head_params(model) + model->beside;
 	for (int i = 0; i < model->layers + model->decoder_layers; i++) {
 		lk_layer_params layer = lk_model_layer_params(model, i);
 		sum += layer.attention + layer.mlp + layer.router + layer.experts + layer.norms;
@@ -149,6 +149,36 @@ static void sets_of_weights_are_shared(void **state) {
 	}
 }
 
+/* Gemma 3n: streams beside the residual one; operations by hand, a step that keeps nothing. */
+static void streams_are_counted(void **state) {
+	(void)state;
+	static const char text[] =
+		"{\"model_type\": \"gemma3n_text\", \"num_hidden_layers\": 5, \"hidden_size\": 512, "
+		"\"num_attention_heads\": 4, \"num_key_value_heads\": 2, \"head_dim\": 128, "
+		"\"intermediate_size\": 1024, \"vocab_size\": 1000, \"vocab_size_per_layer_input\": 900, "
+		"\"hidden_size_per_layer_input\": 64, \"laurel_rank\": 16, \"sliding_window\": 128}";
+	lk_model model = model_of(text);
+	double h = 512, s = 512, p = 64, n = 4, w = 128,
+		   streams = n * h + n * n * n + n * n + 2 * h * 16 + 2 * h * p,
+		   layer = 2 * h * 512 + 2 * h * 256 + 3 * h * 1024 + streams,
+		   edges = 6 * h * h + h * p * 5;
+	assert_true(lk_model_params(&model) ==
+	            5 * (layer + 8 * h + 2 * 128) + edges + 900 * p * 5 + p + h + 1000 * h);
+	double products = s * (5 * layer + edges + 1000 * h),
+		   pairs = 2 * 512 * (4 * (s * w - w * w / 2) + s * s / 2);
+	assert_true(fabs(lk_model_flops(&model, 512) / (6 * (products + pairs)) - 1) < 1e-12);
+	lk_arena arena = LK_ARENA_INIT;
+	lk_job job = {.gpus = 1, .mbs = 2, .gbs = 4, .seq = 512};
+	lk_step step = ask(&model, job, &arena);
+	/* flash attention's backward; streams are scored twice */
+	double made, want = 4 * (6 * (products + pairs) + pairs + 6 * s * 5 * n * h);
+	assert_true(fabs(left_over(step.graph, &made)) <= 1e-9 * made);
+	if (fabs(step.executed_flops / want - 1) > 1e-3)
+		fail_msg("%.9g operations, not %.9g", step.executed_flops, want);
+	lk_step_free(&step);
+	lk_arena_free(&arena);
+}
+
 /* umt5 is mt5 with a table of distances in every layer. */
 static void tables_of_distances(void **state) {
 	(void)state;
@@ -201,7 +231,8 @@ static void adapters_of_hybrids(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(published_configs_are_read), cmocka_unit_test(narrowed_layers_are_counted),
-		cmocka_unit_test(sets_of_weights_are_shared), cmocka_unit_test(tables_of_distances),
-		cmocka_unit_test(classifiers_are_counted),    cmocka_unit_test(adapters_of_hybrids)};
+		cmocka_unit_test(sets_of_weights_are_shared), cmocka_unit_test(streams_are_counted),
+		cmocka_unit_test(tables_of_distances),        cmocka_unit_test(classifiers_are_counted),
+		cmocka_unit_test(adapters_of_hybrids)};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

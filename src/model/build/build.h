@@ -196,6 +196,14 @@ void lk_build_index_backward(lk_builder *builder, const lk_layer_shape *shape, b
                              bool weight);
 /* Pairs of a query and a chosen key, of one sequence. */
 double lk_build_sparse_pairs(const lk_model *model, const lk_layer_shape *shape);
+/* build_streams.c: of a network with several streams, around a layer, before the first and after
+ * the last; nothing in others. */
+void lk_build_streams_enter(lk_builder *builder);
+void lk_build_streams_leave(lk_builder *builder);
+void lk_build_streams_leave_backward(lk_builder *builder, bool input, bool weight);
+void lk_build_streams_enter_backward(lk_builder *builder, bool input, bool weight);
+void lk_build_streams_embed(lk_builder *builder, bool forward);
+void lk_build_streams_join(lk_builder *builder, bool forward);
 /* build_use.c: what each use of a shared set of weights has of its own, after the block. */
 void lk_build_use_forward(lk_builder *builder, const lk_layer_shape *shape);
 void lk_build_use_backward(lk_builder *builder, const lk_layer_shape *shape, bool input,

@@ -69,6 +69,7 @@ static void embedding_forward(lk_builder *builder) {
 		lk_build_memory(builder, LK_OP_NORM, "embedding_norm", 2 * lk_build_row_bytes(builder));
 	if (builder->train_base)
 		lk_build_save(builder, lk_build_mask_bytes(builder), LK_OWN_ACTIVATIONS);
+	lk_build_streams_embed(builder, true);
 }
 
 static void ends_embedding_backward(lk_builder *builder) {
@@ -84,6 +85,7 @@ static void ends_embedding_backward(lk_builder *builder) {
 		scatter_end(builder, lk_sizes_embedding(builder->job));
 		return;
 	}
+	lk_build_streams_embed(builder, false);
 	if (builder->model->embed_norm)
 		lk_build_memory(builder, LK_OP_NORM, "embedding_norm_grad",
 		                3 * lk_build_row_bytes(builder));
@@ -200,6 +202,7 @@ static void head_forward(lk_builder *builder) {
 	}
 	if (predicts_words(model) && gathered_head(builder) > 0)
 		lk_build_save(builder, gathered_head(builder), LK_OWN_BUFFERS);
+	lk_build_streams_join(builder, true);
 	if (model->final_norm)
 		lk_build_memory(builder, LK_OP_NORM, "final_norm", 2 * lk_build_row_bytes(builder));
 	if (model->pooler)
@@ -245,6 +248,7 @@ static void head_backward(lk_builder *builder) {
 	if (model->final_norm && !builder->frozen)
 		lk_build_memory(builder, LK_OP_NORM, "final_norm_grad", 3 * lk_build_row_bytes(builder));
 	if (predicts_words(model)) lk_build_release(builder, head_saved(builder), LK_OWN_ACTIVATIONS);
+	lk_build_streams_join(builder, false);
 	if (builder->train_base) scatter_end(builder, lk_sizes_head(builder->job));
 	if (predicts_words(model) && gathered_head(builder) > 0)
 		lk_build_release(builder, gathered_head(builder), LK_OWN_BUFFERS);

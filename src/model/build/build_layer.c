@@ -68,11 +68,13 @@ static void layer_forward(lk_builder *builder, const lk_layer_shape *shape) {
 		lk_build_dit_block(builder, shape->layer.dit, true);
 		return;
 	}
+	lk_build_streams_enter(builder);
 	if (shape->layer.mixers) lk_build_mixers_forward(builder, shape);
 	if (shape->cross) lk_build_mixers_forward(builder, &cross);
 	if (shape->layer.ffn == LK_FFN_EXPERTS) lk_build_moe_forward(builder, shape);
 	else if (shape->layer.ffn == LK_FFN_DENSE) lk_build_mlp_forward(builder, shape);
 	lk_build_use_forward(builder, shape);
+	lk_build_streams_leave(builder);
 }
 
 /* Selective recomputation outside Megatron-LM (torchtitan's per-operation policy): the cores of
@@ -107,12 +109,14 @@ static void layer_backward(lk_builder *builder, const lk_layer_shape *shape, boo
 		return;
 	}
 	if (input && builder->replays) replay_selected(builder, shape);
+	lk_build_streams_leave_backward(builder, input, weight);
 	lk_build_use_backward(builder, shape, input, weight);
 	if (shape->layer.ffn == LK_FFN_EXPERTS) lk_build_moe_backward(builder, input, weight);
 	else if (shape->layer.ffn == LK_FFN_DENSE) lk_build_mlp_backward(builder, input, weight);
 	lk_layer_shape cross = layer_across(builder, shape);
 	if (shape->cross) lk_build_mixers_backward(builder, &cross, input, weight);
 	if (shape->layer.mixers) lk_build_mixers_backward(builder, shape, input, weight);
+	lk_build_streams_enter_backward(builder, input, weight);
 }
 
 /* Keeps only the layer's input of what the forward saved: the rest goes when the block ends. */

@@ -152,6 +152,14 @@ static lk_status check_shared_sets(const lk_job *job, lk_error *err) {
 	return lk_hint(err, "leave it out; use --dp and --zero");
 }
 
+/* What stages and tensor-parallel ranks would send of streams is not modelled. */
+static lk_status check_streams(const lk_job *job, lk_error *err) {
+	if (job->model.streams.count == 0 || (job->pp <= 1 && job->tp <= 1)) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, job->pp > 1 ? "--pp" : "--tp",
+	        "splitting a network of %d streams is not modelled", job->model.streams.count);
+	return lk_hint(err, "leave it out; use --dp and --zero");
+}
+
 static lk_status check_tp(const lk_job *job, lk_error *err) {
 	const lk_model *model = &job->model;
 	int mixers = lk_model_mixers(model);
@@ -159,6 +167,7 @@ static lk_status check_tp(const lk_job *job, lk_error *err) {
 	if (heads) LK_TRY(job_check_divides("--tp", "heads", model->heads, job->tp, err));
 	LK_TRY(job_check_divides("--tp", "units of the hidden size", model->hidden, job->tp, err));
 	LK_TRY(check_shared_sets(job, err));
+	LK_TRY(check_streams(job, err));
 	LK_TRY(check_recurrent(job, mixers, err));
 	LK_TRY(check_mlps(job, err));
 	if (model->shared_ffn > 0)

@@ -77,7 +77,7 @@ static double edge_flops(const lk_model *model, double s) {
 	if (model->image > 0) sum += (s - classes) * lk_model_patch_inputs(model) * h;
 	if (model->pooler) sum += h * h;
 	if (model->embed_dim > 0) sum += s * model->embed_dim * h;
-	return 6 * (sum + lk_audio_macs(model, s));
+	return 6 * (sum + lk_audio_macs(model, s) + s * lk_streams_edges(model));
 }
 
 double lk_model_projector_flops(const lk_model *model) {

@@ -429,6 +429,19 @@ static lk_status finish_qwen(const lk_hf_config *config, lk_model *model, lk_err
 	return LK_OK;
 }
 
+/* gemma3n: streams beside the residual one. Keys and values that the last layers take from earlier
+ * ones are counted as if each made its own, as its weights are there; gates of which the smallest
+ * become zero are dense products all the same. */
+static lk_status finish_gemma3n(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	lk_hf_pass(config, "activation_sparsity_pattern|altup_active_idx|altup_coef_clip|"
+	                   "altup_correct_scale|altup_lr_multiplier|num_kv_shared_layers");
+	LK_TRY(lk_hf_int(config, "altup_num_inputs", &model->streams.count, err));
+	LK_TRY(lk_hf_int(config, "laurel_rank", &model->streams.low_rank, err));
+	LK_TRY(lk_hf_int(config, "hidden_size_per_layer_input", &model->streams.inputs, err));
+	LK_TRY(lk_hf_int(config, "vocab_size_per_layer_input", &model->streams.input_rows, err));
+	return finish_windowed(config, model, err);
+}
+
 static lk_status finish_gpt_oss(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	LK_TRY(finish_windowed(config, model, err));
 	model->qkv_bias = model->out_bias = true;
@@ -636,6 +649,7 @@ static const lk_model qwen2_start = {LLAMA(2, 1e4), .qkv_bias = true};
 static const lk_model qwen2_moe_start = {LLAMA(2, 1e4), .qkv_bias = true, .shared_gate = true};
 static const lk_model qwen3_start = {LLAMA(2, 1e4), .qk_norm = true, .head_dim = 128};
 static const lk_model qwen3_moe_start = {LLAMA(2, 1e4), .qk_norm = true};
+static const lk_model omni_talker_start = {LLAMA(2, 1e6), .qk_norm = true, .shared_gate = true};
 static const lk_model mistral_start = {LLAMA(2, 1e4), .kv_heads = 8};
 static const lk_model mixtral_start = {LLAMA(2, 1e6), .experts = 8, .topk = 2, .kv_heads = 8};
 static const lk_model deepseek_v3_start = {LLAMA(2, 1e4), .router_bias = true, .dense_layers = 3};
@@ -650,6 +664,10 @@ static const lk_model gemma2_start = {GEMMA(4, 1e4),   .window = 4096, .full_eve
 static const lk_model gemma3_start = {GEMMA(4, 1e6),   .qk_norm = true,  .window = 4096,
                                       .full_every = 6, .vocab = 262208,  .heads = 8,
                                       .kv_heads = 4,   .context = 131072};
+static const lk_model gemma3n_start = {
+	GEMMA(4, 1e6), .qk_norm = true, .window = 512,    .full_every = 5,
+	.layers = 35,  .hidden = 2048,  .heads = 8,       .kv_heads = 2,
+	.ffn = 16384,  .vocab = 262400, .context = 32768, .streams = {4, 64, 256, 262144}};
 static const lk_model mixed_deepseek_start = {LLAMA(2, 1e4), .qk_norm = true, .router_bias = true};
 static const lk_model tied_llama_start = {LLAMA(2, 1e4), .tied = true};
 static const lk_model arcee_start = {PLAIN(2, 1e4)};
@@ -759,6 +777,8 @@ const lk_hf_family lk_hf_decoders[] = {
 	{"qwen2_5_vl_text", llama_keys, &qwen2_start, finish_qwen},
 	{"qwen3_vl_text", llama_keys, &qwen3_start, finish_qwen},
 	{"qwen3_vl_moe_text", llama_keys, &qwen3_moe_start, finish_qwen},
+	{"qwen3_omni_moe_text", llama_keys, &qwen3_moe_start, finish_qwen},
+	{"qwen3_omni_moe_talker_text", llama_keys, &omni_talker_start, finish_qwen},
 	{"mistral", llama_keys, &mistral_start, finish_windowed},
 	{"mixtral", llama_keys, &mixtral_start, finish_windowed},
 	{"deepseek_v2", llama_keys, &llama_start, finish_windowless},
@@ -840,6 +860,8 @@ const lk_hf_family lk_hf_decoders[] = {
 	{"phi3", llama_keys, &llama_start, finish_windowed},
 	{"gemma", llama_keys, &gemma_start, finish_windowless},
 	{"gemma2", llama_keys, &gemma2_start, finish_windowed},
+	{"gemma3n_text", llama_keys, &gemma3n_start, finish_gemma3n},
+	{"gemma3n", llama_keys, &gemma3n_start, finish_gemma3n},
 	{"gemma3_text", llama_keys, &gemma3_start, finish_windowed},
 	{"gemma3", llama_keys, &gemma3_start, finish_windowed},
 	{"gpt2", gpt2_keys, &gpt2_start, finish_gpt2},

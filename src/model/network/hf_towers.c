@@ -143,10 +143,12 @@ static const lk_hf_encoder encoders[] = {
      QWEN_KNOWN "window_size|fullatt_block_indexes",
      {ANY, .layers = 32, .hidden = 3584, .heads = 16, .ffn = 3420, .patch = 14, .channels = 3,
       .frames = 2, .biases = 1, .gated = 1, .rms = 1, .project = {.merge = 2}}},
-	{"qwen3_vl|qwen3_vl_vision|qwen3_vl_moe|qwen3_vl_moe_vision|qwen3_5|qwen3_5_vision|"
+	{"qwen3_vl|qwen3_vl_vision|qwen3_vl_moe|qwen3_vl_moe_vision|qwen3_omni_moe_vision_encoder|"
+     "qwen3_5|qwen3_5_vision|"
      "qwen3_5_moe|qwen3_5_moe_vision",
      qwen_keys,
-     QWEN_KNOWN "deepstack_visual_indexes|num_position_embeddings",
+     QWEN_KNOWN
+     "deepstack_visual_indexes|num_position_embeddings|image_size|apply_vit_abs_pos_embed",
      {ANY, .layers = 27, .hidden = 1152, .heads = 16, .ffn = 4304, .patch = 16, .channels = 3,
       .frames = 2, .position_rows = 2304, .patch_bias = 1, .biases = 1, .project = {.merge = 2}}},
 };
@@ -412,6 +414,156 @@ static lk_status join_qwen3_5(const lk_hf_config *config, const lk_hf_config *vi
 	return LK_OK;
 }
 
+/* Parameters of gemma3n's encoder of sound, a conformer of width D on frames of 128 numbers: two
+ * MLPs of 4D, attention with relative positions, a convolution of K; of its table of 128 and
+ * projection. */
+static lk_status conformer_params(const lk_hf_config *config, double out, double *sum,
+                                  lk_error *err) {
+	lk_hf_config sound;
+	int layers = 12, width = 1536, kernel = 5, heads = 8, frame = 128;
+	LK_TRY(lk_hf_part(config, "audio_config",
+	                  "conf_attention_chunk_size|conf_attention_context_left|"
+	                  "conf_attention_context_right|conf_attention_logit_cap|"
+	                  "conf_num_attention_heads|conf_num_hidden_layers|conf_conv_kernel_size|"
+	                  "conf_positional_bias_size|conf_reduction_factor|conf_residual_weight|"
+	                  "gradient_clipping|hidden_size|input_feat_size|sscp_conv_channel_size|"
+	                  "sscp_conv_group_norm_eps|sscp_conv_kernel_size|sscp_conv_stride_size|"
+	                  "sscp_conv_eps|vocab_offset|vocab_size",
+	                  &sound, err));
+	*sum = 0;
+	if (!sound.object) return LK_OK;
+	LK_TRY(lk_hf_int(&sound, "conf_num_hidden_layers", &layers, err));
+	LK_TRY(lk_hf_int(&sound, "hidden_size", &width, err));
+	LK_TRY(lk_hf_int(&sound, "conf_conv_kernel_size", &kernel, err));
+	LK_TRY(lk_hf_int(&sound, "conf_num_attention_heads", &heads, err));
+	LK_TRY(lk_hf_int(&sound, "input_feat_size", &frame, err));
+	double d = width, mlp = 8 * d * d + 2 * d, attention = 5 * d * d + d / fmax(heads, 1) + 2 * d,
+		   convolution = 3 * d * d + kernel * d + 2 * d,
+		   frames = 9 * 128 + 9 * 128 * 32 + 128 + 32 + 32 * frame / 4. * d;
+	*sum = layers * (2 * mlp + attention + convolution + d) + frames + 130 * d + d * out;
+	return LK_OK;
+}
+
+/* gemma3n: a convolution net for images (timm's mobilenetv5_300m_enc: 294,126,912 parameters, which
+ * gives 2,048 numbers) and a conformer for sound. Sequences are of text alone: a step has neither.
+ */
+static lk_status join_gemma3n(const lk_hf_config *config, const lk_hf_config *unused,
+                              lk_model *model, lk_error *err) {
+	lk_hf_config vision;
+	double sound, width = 2048;
+	(void)unused;
+	LK_TRY(lk_hf_part(config, "vision_config",
+	                  "architecture|do_pooling|model_args|num_classes|hidden_size|vocab_offset|"
+	                  "vocab_size|label_names",
+	                  &vision, err));
+	if (vision.object && lk_hf_find(&vision, "architecture") &&
+	    !lk_hf_says(&vision, "architecture", "mobilenetv5_300m_enc")) {
+		lk_hf_fail(&vision, lk_hf_find(&vision, "architecture"), err,
+		           "only the architecture mobilenetv5_300m_enc is known");
+		return lk_hint(err, "--as gemma3n_text reads the language model alone");
+	}
+	LK_TRY(conformer_params(config, model->hidden, &sound, err));
+	double all = 294126912 + 130 * width + width * model->hidden + sound;
+	model->beside = all;
+	return LK_OK;
+}
+
+/* Parameters of qwen3_omni's encoder of sound: convolutions of w channels that halve frames of
+ * `bins` numbers and their number three times, an encoder of width d, two products to `out`
+ * numbers. */
+static lk_status omni_sound(const lk_hf_config *config, double out, double *sum, lk_error *err) {
+	lk_hf_config sound;
+	int layers = 32, width = 1280, ffn = 5120, bins = 128, channels = 480, given = (int)out;
+	LK_TRY(lk_hf_part(config, "audio_config",
+	                  "num_mel_bins|encoder_layers|encoder_attention_heads|encoder_ffn_dim|d_model|"
+	                  "max_source_positions|n_window|n_window_infer|output_dim|conv_chunksize|"
+	                  "downsample_hidden_size|num_hidden_layers|encoder_layerdrop",
+	                  &sound, err));
+	*sum = 0;
+	if (!sound.object) return LK_OK;
+	LK_TRY(lk_hf_int(&sound, "encoder_layers", &layers, err));
+	LK_TRY(lk_hf_int(&sound, "d_model", &width, err));
+	LK_TRY(lk_hf_int(&sound, "encoder_ffn_dim", &ffn, err));
+	LK_TRY(lk_hf_int(&sound, "num_mel_bins", &bins, err));
+	LK_TRY(lk_hf_int(&sound, "downsample_hidden_size", &channels, err));
+	LK_TRY(lk_hf_int(&sound, "output_dim", &given, err));
+	double d = width, f = ffn, w = channels, high = ceil(bins / 8.),
+		   layer = 4 * (d * d + d) + 2 * d * f + d + f + 4 * d,
+		   before = 10 * w + 2 * (9 * w * w + w) + w * high * d;
+	*sum = layers * layer + before + 2 * d + d * d + d + (d + 1) * given;
+	return LK_OK;
+}
+
+/* Parameters of qwen3_omni's vocoder: embedded codes, a transformer with scaled halves, then
+ * convolutions that lengthen what they read (Qwen3OmniMoeCode2Wav). */
+static lk_status vocoder_params(const lk_hf_config *config, double *sum, lk_error *err) {
+	lk_hf_config wave;
+	int layers = 8, width = 1024, ffn = 3072, heads = 16, kv = 16, codes = 2048, sets = 16,
+		last = 1536;
+	static const double longer[] = {2, 2}, faster[] = {8, 5, 4, 3}; /* all published ones */
+	LK_TRY(lk_hf_part(
+		config, "code2wav_config",
+		"codebook_size|codebook_dim|hidden_size|max_position_embeddings|num_attention_heads|"
+		"num_key_value_heads|attention_bias|sliding_window|intermediate_size|"
+		"layer_scale_initial_scale|num_hidden_layers|num_quantizers|upsample_rates|"
+		"upsampling_ratios|decoder_dim|num_semantic_quantizers|"
+		"semantic_codebook_size|vector_quantization_hidden_dimension",
+		&wave, err));
+	if (!wave.object) return LK_OK;
+	LK_TRY(lk_hf_int(&wave, "num_hidden_layers", &layers, err));
+	LK_TRY(lk_hf_int(&wave, "hidden_size", &width, err));
+	LK_TRY(lk_hf_int(&wave, "intermediate_size", &ffn, err));
+	LK_TRY(lk_hf_int(&wave, "num_attention_heads", &heads, err));
+	LK_TRY(lk_hf_int(&wave, "num_key_value_heads", &kv, err));
+	LK_TRY(lk_hf_int(&wave, "codebook_size", &codes, err));
+	LK_TRY(lk_hf_int(&wave, "num_quantizers", &sets, err));
+	LK_TRY(lk_hf_int(&wave, "decoder_dim", &last, err));
+	double h = width, d = last, layer = 2 * h * h * (1 + kv / fmax(heads, 1)) + 3 * h * ffn + 4 * h;
+	*sum += layers * layer + h + (double)codes * sets * h + 7 * h * d + d;
+	for (int i = 0; i < 2; i++) *sum += h * h * longer[i] + h + 8 * h * h + 16 * h;
+	for (int i = 0; i < 4; i++, d /= 2) {
+		double half = d / 2, unit = 4 * half + 7 * half * half + half + half * half + half;
+		*sum += 2 * d + 2 * faster[i] * d * half + half + 3 * unit;
+	}
+	*sum += 2 * d + 7 * d + 1;
+	return LK_OK;
+}
+
+/* Parameters of what speaks beside qwen3_omni's thinker: a language model of codes, projections of
+ * the thinker's states to it, and a small one that predicts the other codes of a moment, with a
+ * table and a head for each. */
+static lk_status talker_params(const lk_hf_config *config, double *sum, lk_error *err) {
+	const lk_value *talker = lk_hf_find(config, "talker_config");
+	lk_hf_config part = *config;
+	lk_model speaks, predicts;
+	int groups = 16, thought = 2048;
+	if (!talker || talker->kind != LK_JSON_OBJECT) return LK_OK;
+	part.object = part.root = talker;
+	LK_TRY(lk_hf_int(&part, "num_code_groups", &groups, err));
+	LK_TRY(lk_hf_int(&part, "thinker_hidden_size", &thought, err));
+	LK_TRY(lk_hf_network(&part, "text_config", "qwen3_omni_moe_talker_text", &speaks, err));
+	LK_TRY(lk_hf_network(&part, "code_predictor_config", "qwen3", &predicts, err));
+	double h = speaks.hidden, f = speaks.ffn;
+	*sum += lk_model_params(&speaks) + lk_model_params(&predicts) +
+	        2 * ((thought + 1) * f + (f + 1) * h) +
+	        (groups - 2.) * 2 * predicts.vocab * predicts.hidden;
+	return LK_OK;
+}
+
+/* qwen3_omni: the thinker sees as qwen3_vl does. What hears and what speaks is in no step. */
+static lk_status join_omni(const lk_hf_config *config, const lk_hf_config *vision, lk_model *model,
+                           lk_error *err) {
+	lk_hf_config whole = *config;
+	bool speaks = true;
+	whole.object = config->root;
+	LK_TRY(join_qwen3_vl(config, vision, model, err));
+	LK_TRY(omni_sound(config, model->hidden, &model->beside, err));
+	LK_TRY(lk_hf_flag(&whole, "enable_audio_output", &speaks, err));
+	if (!speaks) return LK_OK;
+	LK_TRY(talker_params(&whole, &model->beside, err));
+	return vocoder_params(&whole, &model->beside, err);
+}
+
 /* One token of an image is compared with one of a text. */
 static lk_status join_pair(const char *name, const lk_hf_config *vision, lk_model *model,
                            double loose, lk_error *err) {
@@ -457,7 +609,7 @@ static lk_status join_siglip(const lk_hf_config *config, const lk_hf_config *vis
 typedef struct lk_hf_joint {
 	const char *type;    /* model_type of the whole config */
 	const char *text;    /* where the language model's part states none */
-	const char *encoder; /* where vision_config states no model_type */
+	const char *encoder; /* where vision_config states no model_type; NULL: no step has it */
 	joint_fn join;
 	const char *known; /* members of the whole config that are read or shape nothing */
 } lk_hf_joint;
@@ -475,6 +627,8 @@ static const lk_hf_joint joints[] = {
 	{"paligemma", "gemma", "siglip_vision_model", join_paligemma,
      "ignore_index|projection_dim|hidden_size|num_hidden_layers"},
 	{"gemma3", "gemma3_text", "siglip_vision_model", join_gemma3, "mm_tokens_per_image"},
+	{"gemma3n", "gemma3n_text", NULL, join_gemma3n,
+     "audio_config|audio_soft_tokens_per_image|vision_soft_tokens_per_image"},
 	{"idefics3", "llama", "idefics3", join_idefics3, "scale_factor|image_seq_len"},
 	{"smolvlm", "llama", "smolvlm_vision", join_idefics3, "scale_factor|image_seq_len"},
 	{"mistral3", "mistral", "pixtral", join_mistral3, LLAVA_KNOWN "spatial_merge_size"},
@@ -492,6 +646,9 @@ static const lk_hf_joint joints[] = {
 	{"qwen2_5_vl", "qwen2_5_vl_text", "qwen2_5_vl", join_qwen2_5_vl, QWEN_JOINT_KNOWN},
 	{"qwen3_vl", "qwen3_vl_text", "qwen3_vl", join_qwen3_vl, QWEN_JOINT_KNOWN},
 	{"qwen3_vl_moe", "qwen3_vl_moe_text", "qwen3_vl_moe", join_qwen3_vl, QWEN_JOINT_KNOWN},
+	{"qwen3_omni_moe", "qwen3_omni_moe_text", "qwen3_vl_moe", join_omni,
+     QWEN_JOINT_KNOWN "audio_config|talker_config|code2wav_config|enable_audio_output|"
+                      "position_id_per_seconds|seconds_per_chunk"},
 	{"qwen3_5", "qwen3_5_text", "qwen3_5", join_qwen3_5, QWEN_JOINT_KNOWN},
 	{"qwen3_5_moe", "qwen3_5_moe_text", "qwen3_5_moe", join_qwen3_5, QWEN_JOINT_KNOWN},
 };
@@ -534,9 +691,12 @@ static lk_status tower_positions(const lk_hf_config *vision, lk_tower *tower, lk
 
 lk_status lk_hf_tower(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	const lk_hf_joint *joint = joint_of(lk_json_get(config->root, "model_type"));
-	if (!joint || config->as || !lk_json_get(config->root, "vision_config")) return LK_OK;
+	if (!joint || config->as) return LK_OK;
 	lk_hf_config whole = *config, vision = *config;
-	whole.object = config->root;
+	const lk_value *thinker = lk_json_get(config->root, "thinker_config");
+	whole.object = thinker && thinker->kind == LK_JSON_OBJECT ? thinker : config->root;
+	if (!lk_json_get(whole.object, "vision_config")) return LK_OK;
+	if (!joint->encoder) return joint->join(&whole, NULL, model, err);
 	const lk_value *object = lk_hf_find(&whole, "vision_config");
 	if (!object) return LK_OK;
 	if (object->kind != LK_JSON_OBJECT)

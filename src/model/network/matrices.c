@@ -53,6 +53,7 @@ void lk_model_matrices(const lk_model *model, int layer, bool joined, lk_matrice
 		if (made.mixers & lk_mixer_kinds[i].mixer) lk_mixer_kinds[i].matrices(model, out);
 	if (model->network == LK_NET_ENCDEC && layer >= model->layers) /* and cross-attention */
 		for (int i = 0; i < out->count; i++) out->at[i].count *= 2;
+	lk_streams_matrices(model, out);
 	if (made.ffn == LK_FFN_EXPERTS) add_expert_matrices(model, joined, out);
 	else if (made.ffn == LK_FFN_DENSE)
 		add_mlp(model, model->hidden, lk_layer_ffn(model, &made), 1, joined, out);

@@ -263,6 +263,15 @@ typedef struct lk_audio {
 	int position_kernel, position_groups; /* a convolution gives tokens their positions; 0: none */
 } lk_audio;
 
+/* ---- streams: Gemma 3n (arXiv 2301.13310, 2411.07501): the residual stream and others beside it,
+ * which each layer predicts from one another and corrects. */
+typedef struct lk_streams {
+	int count;      /* 0: one, as everywhere else */
+	int low_rank;   /* of a product beside attention */
+	int inputs;     /* numbers that each layer reads of a table of its own, for each token */
+	int input_rows; /* of those tables */
+} lk_streams;
+
 typedef struct lk_model {
 	char name[64];   /* preset name, or model_type of the config */
 	char family[32]; /* HF model_type: "llama", "qwen3_moe", ... */
@@ -371,6 +380,9 @@ typedef struct lk_model {
 	lk_diffusion dit;           /* DIFFUSION only */
 	lk_audio audio;
 	lk_tower tower;
+	lk_streams streams;
+	double beside; /* parameters of parts of the published network that a step does not hold:
+	                  encoders of sound, what speaks. In the total alone */
 } lk_model;
 
 /* Numbers that a convolution reads for a frame; frames that it gives where `tokens` come out of the

@@ -77,6 +77,7 @@ lk_layer_weights lk_layer_weights_of(const lk_model *model, int layer) {
 	if (decoder) lk_weights_add(&sum.mixers, sum.mixers); /* self- and cross-attention */
 	if (attends) sum.mixers.others += model->attention_sinks;
 	lk_weights_add(&sum.mixers, use_weights(model, &made));
+	lk_weights_add(&sum.mixers, lk_streams_layer(model));
 	/* norms of queries and keys, two gates (Llama 3.2: MllamaCrossAttentionDecoderLayer) */
 	if (made.across) sum.mixers.others += 2.0 * model->head_dim + 2;
 	if (model->relative_all || layer == 0 || (decoder && layer == model->layers))
@@ -127,7 +128,8 @@ double lk_model_embedding_params(const lk_model *model) {
 	if (model->image > 0)
 		sum += params_linear(lk_model_patch_inputs(model), h, !model->patch_plain) +
 		       (!model->no_class + model->distills) * h; /* patches, class token */
-	return sum + model->loose + lk_audio_params(model) + lk_model_tower_params(model);
+	return sum + model->loose + lk_audio_params(model) + lk_model_tower_params(model) +
+	       lk_streams_embedding(model);
 }
 
 double lk_model_tower_params(const lk_model *model) {
@@ -159,11 +161,11 @@ double lk_model_head_params(const lk_model *model) {
 	if (model->lm_head && model->embed_dim > 0) sum += model->embed_dim * h;
 	if (model->lm_head && !model->tied) sum += model->vocab * embed_width(model);
 	if (model->lm_head && model->head_bias) sum += model->vocab;
-	return sum + projector_params(model);
+	return sum + projector_params(model) + lk_streams_head(model);
 }
 
 double lk_model_params(const lk_model *model) {
-	double sum = lk_model_embedding_params(model) + lk_model_head_params(model);
+	double sum = lk_model_embedding_params(model) + lk_model_head_params(model) + model->beside;
 	lk_layer_params p = {0};
 	for (int i = 0; i < model->layers + model->decoder_layers; i++) {
 		if (!lk_layer_repeats(model, i)) p = lk_model_layer_params(model, i);
@@ -176,7 +178,7 @@ double lk_model_active_params(const lk_model *model) {
 	double idle = 0;
 	if (model->experts > 0)
 		idle = (model->experts - model->topk) * params_all(expert_weights(model));
-	double sum = lk_model_params(model);
+	double sum = lk_model_params(model) - model->beside;
 	for (int i = 0; i < model->layers; i++)
 		if (lk_model_is_moe(model, i)) sum -= idle;
 	return sum;

@@ -55,6 +55,15 @@ void lk_weights_add(lk_weights *sum, lk_weights part);
 /* Adds to the list; nothing where a side is 0. */
 void lk_matrices_add(lk_matrices *list, double out, double in, double count, lk_cut cut);
 
+/* streams.c: what a layer, the embedding and the head have beside those of one stream; nothing in
+ * networks of one. */
+lk_weights lk_streams_layer(const lk_model *model);
+double lk_streams_embedding(const lk_model *model);
+double lk_streams_head(const lk_model *model);
+/* Matrices that every token meets before the first layer and after the last. */
+double lk_streams_edges(const lk_model *model);
+void lk_streams_matrices(const lk_model *model, lk_matrices *list);
+
 typedef struct lk_layer_weights {
 	lk_weights mixers, mlp, router, experts, norms;
 } lk_layer_weights;
