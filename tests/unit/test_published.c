@@ -179,6 +179,32 @@ static void streams_are_counted(void **state) {
 	lk_arena_free(&arena);
 }
 
+/* Swin: windows of a stage's images, and the products over their pixels, by hand. */
+static void windows_of_images_are_counted(void **state) {
+	(void)state;
+	static const char text[] =
+		"{\"model_type\": \"swin\", \"image_size\": 56, \"embed_dim\": 32, \"depths\": [2, 1], "
+		"\"num_heads\": [2, 4], \"window_size\": 7, \"num_labels\": 10}";
+	lk_model model = model_of(text);
+	double d = 32, first = 12 * d * d + 13 * d + 169 * 2, e = 64,
+		   second = 12 * e * e + 13 * e + 169 * 4 + 8 * d * d + 8 * d;
+	assert_true(lk_model_params(&model) ==
+	            48 * d + d + 2 * d + 2 * first + second + 2 * e + (e + 1) * 10);
+	/* 14 x 14 pixels in four windows, then 7 x 7 in one */
+	double macs = 196 * (48 * d + 2 * (12 * d * d + 2 * 49 * d)) +
+	              49 * (8 * d * d + 12 * e * e + 2 * 49 * e) + e * 10;
+	assert_true(fabs(lk_model_flops(&model, 1) / (6 * macs) - 1) < 1e-12);
+	lk_arena arena = LK_ARENA_INIT;
+	lk_job job = {.gpus = 1, .mbs = 8, .gbs = 16};
+	lk_step step = ask(&model, job, &arena);
+	double made, want = 16 * (6 * macs - 2 * 196 * 48 * d); /* pixels need no gradient */
+	assert_true(fabs(left_over(step.graph, &made)) <= 1e-9 * made);
+	if (fabs(step.executed_flops / want - 1) > 2e-2)
+		fail_msg("%.9g operations, not %.9g", step.executed_flops, want);
+	lk_step_free(&step);
+	lk_arena_free(&arena);
+}
+
 /* umt5 is mt5 with a table of distances in every layer. */
 static void tables_of_distances(void **state) {
 	(void)state;
@@ -229,10 +255,13 @@ static void adapters_of_hybrids(void **state) {
 }
 
 int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(published_configs_are_read), cmocka_unit_test(narrowed_layers_are_counted),
-		cmocka_unit_test(sets_of_weights_are_shared), cmocka_unit_test(streams_are_counted),
-		cmocka_unit_test(tables_of_distances),        cmocka_unit_test(classifiers_are_counted),
-		cmocka_unit_test(adapters_of_hybrids)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(published_configs_are_read),
+	                                   cmocka_unit_test(narrowed_layers_are_counted),
+	                                   cmocka_unit_test(sets_of_weights_are_shared),
+	                                   cmocka_unit_test(streams_are_counted),
+	                                   cmocka_unit_test(windows_of_images_are_counted),
+	                                   cmocka_unit_test(tables_of_distances),
+	                                   cmocka_unit_test(classifiers_are_counted),
+	                                   cmocka_unit_test(adapters_of_hybrids)};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -204,6 +204,7 @@ void lk_build_streams_leave_backward(lk_builder *builder, bool input, bool weigh
 void lk_build_streams_enter_backward(lk_builder *builder, bool input, bool weight);
 void lk_build_streams_embed(lk_builder *builder, bool forward);
 void lk_build_streams_join(lk_builder *builder, bool forward);
+double lk_build_streams_kept(const lk_builder *builder, bool head);
 /* build_use.c: what each use of a shared set of weights has of its own, after the block. */
 void lk_build_use_forward(lk_builder *builder, const lk_layer_shape *shape);
 void lk_build_use_backward(lk_builder *builder, const lk_layer_shape *shape, bool input,
@@ -244,6 +245,9 @@ void lk_build_dit_block(lk_builder *builder, lk_dit_block block, bool forward);
 void lk_build_dit_stem(lk_builder *builder, bool forward);
 void lk_build_dit_head(lk_builder *builder, bool forward);
 
+/* build_window.c: a block of attention within windows. */
+void lk_build_window_forward(lk_builder *builder, const lk_conv_unit *unit);
+void lk_build_window_backward(lk_builder *builder, const lk_conv_unit *unit);
 /* build_conv.c: a block, the stem and the classifier of a convolution net. */
 void lk_build_conv_layer(lk_builder *builder, int layer, lk_block_pass pass);
 void lk_build_conv_stem(lk_builder *builder, bool forward);

@@ -158,6 +158,10 @@ static void squeeze_backward(lk_builder *builder, const lk_conv_unit *unit) {
 }
 
 static void unit_forward(lk_builder *builder, const lk_conv_unit *unit) {
+	if (unit->heads > 0) {
+		lk_build_window_forward(builder, unit);
+		return;
+	}
 	for (int i = 0; i < unit->count; i++) conv_forward(builder, &unit->conv[i]);
 	squeeze_forward(builder, unit);
 	if (unit->residual)
@@ -170,6 +174,10 @@ static void unit_forward(lk_builder *builder, const lk_conv_unit *unit) {
 }
 
 static void unit_backward(lk_builder *builder, const lk_conv_unit *unit) {
+	if (unit->heads > 0) {
+		lk_build_window_backward(builder, unit);
+		return;
+	}
 	if (unit->pool)
 		conv_stream(builder, LK_OP_ELEMENTWISE, "pool_grad", width_elements(builder, unit), 2.25);
 	if (unit->residual)

@@ -122,7 +122,10 @@ lk_status lk_build_embedding(lk_builder *builder, lk_block_pass pass, uint32_t *
 		begin_end(builder, "embedding", pass);
 		if (forward) embedding_forward(builder);
 		else ends_embedding_backward(builder);
-		if (alone) lk_build_release(builder, lk_build_mask_bytes(builder), LK_OWN_ACTIVATIONS);
+		if (alone)
+			lk_build_release(builder,
+			                 lk_build_mask_bytes(builder) + lk_build_streams_kept(builder, false),
+			                 LK_OWN_ACTIVATIONS);
 		LK_TRY(lk_graph_end_block(builder->graph, block, builder->err));
 		builder->embed_block[pass] = *block + 1;
 	}
@@ -259,7 +262,8 @@ static void head_alone(lk_builder *builder) {
 	head_forward(builder);
 	lk_build_release(builder, builder->tokens * vocabulary(builder) * logit_bytes(builder).kept,
 	                 LK_OWN_LOGITS);
-	lk_build_release(builder, head_saved(builder), LK_OWN_ACTIVATIONS);
+	lk_build_release(builder, head_saved(builder) + lk_build_streams_kept(builder, true),
+	                 LK_OWN_ACTIVATIONS);
 	if (gathered_head(builder) > 0)
 		lk_build_release(builder, gathered_head(builder), LK_OWN_BUFFERS);
 }

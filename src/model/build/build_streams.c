@@ -105,6 +105,16 @@ void lk_build_streams_enter_backward(lk_builder *builder, bool input, bool weigh
 
 /* ---- before the first layer, after the last ---- */
 
+/* What the ends keep: what each layer reads, before and after its norm, and the embedding, where
+ * weights train; the streams that are projected back. */
+double lk_build_streams_kept(const lk_builder *builder, bool head) {
+	const lk_model *model = builder->model;
+	const lk_streams *net = &model->streams;
+	double h = model->hidden, all = (double)net->inputs * model->layers;
+	if (net->count == 0 || !builder->train_base) return 0;
+	return builder->bytes * builder->tokens * (head ? (net->count - 1) * h : 2 * all + h);
+}
+
 void lk_build_streams_embed(lk_builder *builder, bool forward) {
 	const lk_model *model = builder->model;
 	const lk_streams *net = &model->streams;
@@ -117,8 +127,7 @@ void lk_build_streams_embed(lk_builder *builder, bool forward) {
 		for (int i = 1; i < net->count; i++)
 			lk_build_gemm(builder, "stream_proj", builder->tokens, h, h);
 		streams_memory(builder, LK_OP_ELEMENTWISE, "scale_streams", 2 * (n - 1) * h);
-		lk_build_save(builder, builder->bytes * builder->tokens * (2 * all + h),
-		              LK_OWN_ACTIVATIONS);
+		lk_build_save(builder, lk_build_streams_kept(builder, false), LK_OWN_ACTIVATIONS);
 		return;
 	}
 	streams_memory(builder, LK_OP_ELEMENTWISE, "scale_streams_grad", 3 * (n - 1) * h);
@@ -127,19 +136,18 @@ void lk_build_streams_embed(lk_builder *builder, bool forward) {
 	streams_memory(builder, LK_OP_NORM, "layer_inputs_norm_grad", 5 * all);
 	lk_build_row_backward(builder, "layer_inputs_grad", all, h, true, true);
 	streams_memory(builder, LK_OP_EMBEDDING, "layer_embedding_grad", 3 * all);
-	lk_build_release(builder, builder->bytes * builder->tokens * (2 * all + h), LK_OWN_ACTIVATIONS);
+	lk_build_release(builder, lk_build_streams_kept(builder, false), LK_OWN_ACTIVATIONS);
 }
 
 void lk_build_streams_join(lk_builder *builder, bool forward) {
 	const lk_model *model = builder->model;
-	double n = model->streams.count, h = model->hidden,
-		   kept = builder->bytes * builder->tokens * (n - 1) * h;
+	double n = model->streams.count, h = model->hidden;
 	if (n == 0) return;
 	for (int i = 1; i < model->streams.count; i++)
 		if (forward) lk_build_gemm(builder, "stream_unproj", builder->tokens, h, h);
 		else lk_build_row_backward(builder, "stream_unproj_grad", h, h, true, builder->train_base);
 	streams_memory(builder, LK_OP_ELEMENTWISE, forward ? "join_streams" : "join_streams_grad",
 	               (n + 1) * h);
-	if (forward) lk_build_save(builder, kept, LK_OWN_ACTIVATIONS);
-	else lk_build_release(builder, kept, LK_OWN_ACTIVATIONS);
+	if (forward) lk_build_save(builder, lk_build_streams_kept(builder, true), LK_OWN_ACTIVATIONS);
+	else lk_build_release(builder, lk_build_streams_kept(builder, true), LK_OWN_ACTIVATIONS);
 }

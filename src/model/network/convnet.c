@@ -12,7 +12,13 @@ static double convnet_strided(double side, double stride) {
 
 static lk_conv conv(double in, double out, double kernel, double groups, double side, double stride,
                     bool active) {
-	return (lk_conv){in, out, kernel, groups, side, convnet_strided(side, stride), active};
+	return (lk_conv){.in = in,
+	                 .out = out,
+	                 .kernel = kernel,
+	                 .groups = groups,
+	                 .side_in = side,
+	                 .side_out = convnet_strided(side, stride),
+	                 .active = active};
 }
 
 lk_conv lk_convnet_stem(const lk_model *model) {
@@ -105,6 +111,22 @@ static void convnet_fire(const lk_conv_stage *stage, double in, double side, lk_
 	unit->copies = 2;
 }
 
+/* Attention and MLP as products over pixels, after the one that joins 2 x 2 of them. */
+static void convnet_window(const lk_conv_stage *stage, double in, double side, double stride,
+                           lk_conv_unit *unit) {
+	double width = stage->width, here = unit->side;
+	if (stride > 1) {
+		unit->conv[unit->count] = conv(in, width, 2, 1, side, stride, false);
+		unit->conv[unit->count++].plain = true;
+	}
+	unit->conv[unit->count++] = conv(width, 3 * width, 1, 1, here, 1, false);
+	unit->conv[unit->count++] = conv(width, width, 1, 1, here, 1, false);
+	unit->conv[unit->count++] = conv(width, stage->inner, 1, 1, here, 1, true);
+	unit->conv[unit->count++] = conv(stage->inner, width, 1, 1, here, 1, false);
+	unit->heads = stage->heads;
+	unit->window = fmin(stage->window, here);
+}
+
 lk_conv_unit lk_convnet_unit(const lk_model *model, int layer) {
 	int stage = 0, index = layer;
 	while (stage + 1 < model->conv.stages && index >= model->conv.stage[stage].repeat)
@@ -122,6 +144,7 @@ lk_conv_unit lk_convnet_unit(const lk_model *model, int layer) {
 	case LK_CONV_BASIC: basic(conv_stage, in, side, stride, &u); break;
 	case LK_CONV_BOTTLENECK: bottleneck(conv_stage, in, side, stride, &u); break;
 	case LK_CONV_SHUFFLE: convnet_shuffle(conv_stage, in, side, stride, &u); break;
+	case LK_CONV_WINDOW: convnet_window(conv_stage, in, side, stride, &u); break;
 	case LK_CONV_FIRE: convnet_fire(conv_stage, in, side, &u); break;
 	default: inverted(conv_stage, in, side, stride, &u);
 	}
@@ -147,9 +170,14 @@ double lk_convnet_features(const lk_model *model) {
 
 /* ---- parameters ---- */
 
+/* Norms with scale and bias of a network of windows: after the stem and before the classifier. */
+static double end_norm(const lk_model *model, double width) {
+	return model->conv.stage[0].block == LK_CONV_WINDOW ? 2 * width : 0;
+}
+
 double lk_convnet_conv_params(const lk_model *model, const lk_conv *conv) {
 	return conv->out * conv->in / conv->groups * conv->kernel * conv->kernel +
-	       (model->conv.norm ? 0 : conv->out);
+	       (model->conv.norm || conv->plain ? 0 : conv->out);
 }
 
 double lk_convnet_norm_params(const lk_model *model, const lk_conv *conv) {
@@ -161,18 +189,23 @@ double lk_convnet_unit_matrices(const lk_model *model, const lk_conv_unit *unit)
 	                 ? 2 * unit->squeeze_in * unit->squeeze + unit->squeeze + unit->squeeze_in
 	                 : 0;
 	for (int i = 0; i < unit->count; i++) sum += lk_convnet_conv_params(model, &unit->conv[i]);
+	double distances = 2 * unit->window - 1; /* a bias for each and head */
+	if (unit->heads > 0) sum += distances * distances * unit->heads;
 	return sum;
 }
 
 double lk_convnet_unit_norms(const lk_model *model, const lk_conv_unit *unit) {
 	double sum = 0;
+	if (unit->heads > 0) /* before both halves, and of the pixels that are joined */
+		return 4 * unit->width + (unit->count > 4 ? 2 * 4 * unit->conv[0].in : 0);
 	for (int i = 0; i < unit->count; i++) sum += lk_convnet_norm_params(model, &unit->conv[i]);
 	return sum;
 }
 
 double lk_convnet_stem_params(const lk_model *model) {
 	lk_conv stem = lk_convnet_stem(model);
-	return lk_convnet_conv_params(model, &stem) + lk_convnet_norm_params(model, &stem);
+	return lk_convnet_conv_params(model, &stem) + lk_convnet_norm_params(model, &stem) +
+	       end_norm(model, stem.out);
 }
 
 static double dense_params(const lk_model *model, bool biases) {
@@ -186,7 +219,7 @@ static double dense_params(const lk_model *model, bool biases) {
 
 double lk_convnet_head_params(const lk_model *model) {
 	lk_conv top = lk_convnet_top(model);
-	double sum = dense_params(model, true);
+	double sum = dense_params(model, true) + end_norm(model, last_width(model));
 	return model->conv.top
 	           ? sum + lk_convnet_conv_params(model, &top) + lk_convnet_norm_params(model, &top)
 	           : sum;
@@ -198,6 +231,7 @@ static double conv_tensors(const lk_model *model) {
 }
 
 double lk_convnet_unit_tensors(const lk_model *model, const lk_conv_unit *unit) {
+	if (unit->heads > 0) return 13 + (unit->count > 4 ? 3 : 0);
 	return unit->count * conv_tensors(model) + (unit->squeeze > 0 ? 4 : 0);
 }
 
@@ -225,6 +259,8 @@ double lk_convnet_macs(const lk_model *model) {
 		lk_conv_unit u = lk_convnet_unit(model, layer);
 		for (int i = 0; i < u.count; i++) sum += conv_macs(&u.conv[i]);
 		sum += 2 * u.squeeze_in * u.squeeze;
+		if (u.heads > 0) /* scores and weighted values */
+			sum += 2 * u.window * u.window * u.width * u.side * u.side;
 	}
 	return sum;
 }

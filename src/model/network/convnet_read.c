@@ -1,4 +1,5 @@
-/* convnet_read.c: convolution nets from JSON (model.h has the form), and Hugging Face's resnet. */
+/* convnet_read.c: convolution nets from JSON (model.h has the form), and Hugging Face's resnet and
+ * swin. */
 #include <string.h>
 
 #include "model/network/hf.h"
@@ -230,9 +231,17 @@ static lk_status resnet_stages(const lk_hf_config *config, lk_model *model, lk_e
 	return LK_OK;
 }
 
+/* Classes that a config names; 1,000 where it names none. */
+static lk_status read_classes(const lk_hf_config *config, int *classes, lk_error *err) {
+	const lk_value *labels = lk_hf_get(config, config->object, "id2label");
+	if (labels && labels->kind == LK_JSON_OBJECT && labels->count)
+		return *classes = (int)labels->count, LK_OK;
+	return convnet_read_take(config, config->object, "num_labels", 1, CHANNELS, false, classes,
+	                         err);
+}
+
 lk_status lk_hf_resnet(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	lk_convnet *net = &model->conv;
-	const lk_value *labels = lk_hf_get(config, config->object, "id2label");
 	bool early = false;
 	*net = (lk_convnet){.stem_kernel = 7,
 	                    .stem_stride = 2,
@@ -254,10 +263,73 @@ lk_status lk_hf_resnet(const lk_hf_config *config, lk_model *model, lk_error *er
 	                         &model->channels, err));
 	LK_TRY(convnet_read_take(config, config->object, "embedding_size", 1, CHANNELS, false,
 	                         &net->stem_width, err));
-	if (labels && labels->kind == LK_JSON_OBJECT && labels->count)
-		net->classes = (int)labels->count;
-	else
-		LK_TRY(convnet_read_take(config, config->object, "num_labels", 1, CHANNELS, false,
-		                         &net->classes, err));
+	LK_TRY(read_classes(config, &net->classes, err));
 	return resnet_stages(config, model, err);
+}
+
+/* ---- Hugging Face's swin (transformers, models/swin/modeling_swin.py) ---- */
+
+/* Each stage is twice as wide as the one before and has a quarter of its pixels. */
+static lk_status swin_stages(const lk_hf_config *config, lk_model *model, int window, double ratio,
+                             lk_error *err) {
+	const lk_value *depths = lk_hf_get(config, config->object, "depths"),
+				   *heads = lk_hf_get(config, config->object, "num_heads");
+	int width = model->conv.stem_width;
+	if (!depths || !heads || depths->kind != LK_JSON_ARRAY || heads->kind != LK_JSON_ARRAY ||
+	    !depths->count || depths->count != heads->count || depths->count > 8) {
+		lk_hf_fail(config, depths, err, "depths and num_heads do not describe the same stages");
+		return lk_hint(err, "two lists of the same 1 to 8 numbers of stages");
+	}
+	for (size_t i = 0; i < depths->count; i++, width *= 2) {
+		double depth = depths->items[i].number, count = heads->items[i].number;
+		lk_conv_stage *stage = &model->conv.stage[model->conv.stages++];
+		bool wide = width <= 1 << 16 && width * ratio >= 1 && width * ratio <= CHANNELS;
+		if (depths->items[i].kind != LK_JSON_NUMBER || !(depth >= 1 && depth <= REPEAT) ||
+		    heads->items[i].kind != LK_JSON_NUMBER || !(count >= 1 && count <= width) || !wide ||
+		    width % (int)count != 0)
+			return lk_hf_fail(
+				config, &depths->items[i], err,
+				"stage %zu has no whole numbers of layers and of heads that divide %d", i, width);
+		*stage = (lk_conv_stage){.block = LK_CONV_WINDOW,
+		                         .repeat = (int)depth,
+		                         .width = width,
+		                         .inner = (int)(width * ratio),
+		                         .heads = (int)count,
+		                         .window = window,
+		                         .kernel = 1,
+		                         .stride = i > 0 ? 2 : 1,
+		                         .groups = 1,
+		                         .expand = 1};
+		model->layers += stage->repeat;
+		model->hidden = width;
+	}
+	return LK_OK;
+}
+
+lk_status lk_hf_swin(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	lk_convnet *net = &model->conv;
+	int window = 7, patch = 4;
+	double ratio = 4;
+	bool places = false, biases = true;
+	model->image = 224;
+	*net = (lk_convnet){.stem_width = 96, .pool_side = 1, .classes = net->classes};
+	lk_hf_pass(config, "path_norm|hidden_size|num_layers|out_features|out_indices|encoder_stride");
+	LK_TRY(convnet_read_take(config, config->object, "image_size", 1, SIDE, false, &model->image,
+	                         err));
+	LK_TRY(convnet_read_take(config, config->object, "num_channels", 1, 4096, false,
+	                         &model->channels, err));
+	LK_TRY(convnet_read_take(config, config->object, "patch_size", 1, KERNEL, false, &patch, err));
+	LK_TRY(convnet_read_take(config, config->object, "embed_dim", 1, 1 << 14, false,
+	                         &net->stem_width, err));
+	LK_TRY(
+		convnet_read_take(config, config->object, "window_size", 1, KERNEL, false, &window, err));
+	LK_TRY(lk_hf_real(config, "mlp_ratio", &ratio, err));
+	LK_TRY(lk_hf_flag(config, "use_absolute_embeddings", &places, err));
+	LK_TRY(lk_hf_flag(config, "qkv_bias", &biases, err));
+	if (places || !biases)
+		return lk_hf_fail(config, NULL, err,
+		                  "use_absolute_embeddings, or qkv_bias false, is not modelled");
+	net->stem_kernel = net->stem_stride = patch;
+	LK_TRY(read_classes(config, &net->classes, err));
+	return swin_stages(config, model, window, ratio, err);
 }

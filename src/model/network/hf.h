@@ -115,6 +115,9 @@ lk_status lk_hf_convnet(const lk_hf_config *config, lk_model *model, lk_error *e
  * config does not state them. */
 lk_status lk_hf_resnet(const lk_hf_config *config, lk_model *model, lk_error *err);
 
+/* The same of swin. */
+lk_status lk_hf_swin(const lk_hf_config *config, lk_model *model, lk_error *err);
+
 /* hf_unread.c: whether a member shapes no network: bookkeeping, or switched off. */
 bool lk_hf_neutral(const char *name, const lk_value *value);
 /* The members of the language model's part that no reader requested and that could shape a network:

@@ -874,6 +874,7 @@ const lk_hf_family lk_hf_decoders[] = {
 	{"RefinedWebModel", falcon_keys, &falcon_start, finish_falcon},
 	{"RefinedWeb", falcon_keys, &falcon_start, finish_falcon},
 	{"convnet", no_keys, &convnet_start, lk_hf_convnet},
+	{"swin", no_keys, &convnet_start, lk_hf_swin},
 	{"resnet", no_keys, &convnet_start, lk_hf_resnet},
 	{NULL, NULL, NULL, NULL},
 };

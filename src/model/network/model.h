@@ -36,12 +36,16 @@ typedef enum lk_conv_block {
 	                       ShuffleNetV2 (arXiv 1807.11164) */
 	LK_CONV_FIRE,       /* 1 x 1 narrower, then 1 x 1 and 3 x 3 side by side: SqueezeNet (arXiv
 	                       1602.07360) */
+	LK_CONV_WINDOW,     /* attention within windows, an MLP of `inner` channels; before the first of
+	                       a stage 2 x 2 pixels become one: Swin (arXiv 2103.14030). Of Hugging
+	                       Face's configs alone */
 } lk_conv_block;
 
 typedef struct lk_conv_stage {
 	int block;         /* lk_conv_block */
 	int repeat, width; /* blocks; channels that come out */
-	int inner;         /* BOTTLENECK, FIRE: channels within */
+	int inner;         /* BOTTLENECK, FIRE, WINDOW: channels within */
+	int heads, window; /* WINDOW: of attention; pixels of a side that see one another */
 	int expand;        /* INVERTED: channels within over those that come in */
 	int kernel, stride, groups;
 	int squeeze; /* squeeze-and-excitation: the block's channels over those of its waist; 0: none
@@ -69,6 +73,7 @@ typedef struct lk_conv {
 	double in, out, kernel, groups; /* channels, window */
 	double side_in, side_out;       /* pixels */
 	bool active;                    /* an activation after it */
+	bool plain;                     /* without a bias */
 } lk_conv;
 
 /* A layer as it is computed. */
@@ -78,6 +83,8 @@ typedef struct lk_conv_unit {
 	bool shortcut; /* the last of them is the residual's own */
 	bool residual;
 	double squeeze_in, squeeze; /* channels of squeeze-and-excitation and of its waist; 0: none */
+	double heads, window; /* attention in windows of so many pixels a side, after the second to last
+	                         four: queries, keys and values; output; MLP. 0: none */
 	bool pool;
 	double copies;      /* passes over what comes out that join branches and shuffle channels */
 	double width, side; /* of what comes out */
