@@ -93,6 +93,8 @@ typedef struct lk_predict_request {
 	bool fp8_params; /* no 16-bit copy of the weights is kept, only 8 bits and the master weights */
 	int bf16_layers; /* so many first and last layers compute in bf16, others in 8 or 4 bits */
 	bool fp8_activations; /* what gated activations take is kept in 8 bits */
+	bool delay_wgrad;     /* weight gradients of experts while gradients travel back, beside
+	                         expert_overlap */
 	const char *stack;
 	const char *release; /* of the stack: "26.04"; NULL the newest that runs were measured of */
 

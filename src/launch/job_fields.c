@@ -251,6 +251,7 @@ const lk_field lk_job_fields[] = {
 	{BOOL(narrow_weights), JOB},
 	{CHOICE(fp8_recipe, recipes), JOB},
 	{BOOL(narrow_activations), JOB},
+	{BOOL(delay_weights), JOB},
 	{INT(wide_first), JOB},
 	{INT(wide_last), JOB},
 	{SAID(dispatcher, dispatchers), JOB},

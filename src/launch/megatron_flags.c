@@ -291,7 +291,7 @@ const lk_flag lk_megatron_flags[] = {
 	LEAVE("moe-shared-expert-overlap",
           "overlap of shared experts with the dispatch is not modelled"),
 	SET("overlap-moe-expert-parallel-comm", expert_overlap),
-	LEAVE("delay-wgrad-compute", "delayed weight gradients are not modelled"),
+	SET("delay-wgrad-compute", job.delay_weights),
 	LEAVE("moe-extended-tp", "replaced by --expert-tensor-parallel-size"),
 	LEAVE("moe-expert-capacity-factor",
           "dropped or padded tokens are not modelled; see the imbalance of experts"),

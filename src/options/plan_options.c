@@ -64,6 +64,8 @@ static const lk_option options[] = {
 	{TEXT("ema", job.ema, "PLACE",
 	 "a running average of the parameters: none, device, or host, updated while the next step "
 	 "runs")},
+	{FLAG("offload-params", job.offload_params,
+	 "with ZeRO-3 and the optimizer on the host: pieces of the weights are there too")},
 	{FLAG("offload-activations", job.offload_activations,
 	 "what layers keep for the backward pass waits in the host's memory")},
 	{TEXT("calibration", job.calibration, "FILE",

@@ -142,6 +142,8 @@ static const lk_option options[] = {
 	 "MoE: alltoall, allgather, or node (one copy per node, as DeepEP)"), SWEPT},
 	{SWITCH("expert-overlap", expert_overlap,
 	 "MoE: expert traffic during another micro-batch's computation, in an interleaved pipeline")},
+	{FLAG("delay-wgrad", delay_wgrad,
+	 "beside --expert-overlap: weight gradients of experts while their gradients travel back")},
 	{SWITCH("fp8-dispatch", fp8_dispatch,
 	 "MoE: rows travel to their experts in 8 bits; what comes back does not")},
 	{INT("dispatch-sms", dispatch_sms, "N", 1, 1024,

@@ -209,6 +209,7 @@ static void add_powers(lk_axis *axis, int64_t most) {
 static int sequence_of(const lk_job *base) {
 	lk_job job = *base;
 	job.gpus = job.tp = job.pp = job.cp = job.dp = job.mbs = 1;
+	job.offload_params = false;
 	job.ep = job.etp = 0;
 	job.gbs = 1;
 	if (lk_job_complete(&job, NULL, NULL) == LK_OK) return job.seq;
@@ -274,6 +275,10 @@ lk_status lk_space_read(const lk_plan_request *request, const lk_asked *asked, l
 	out->cluster = &asked->cluster;
 	out->gpus = asked->job.gpus;
 	out->offload = request->offload;
+	if (out->base.offload_params) { /* with the master copy, and sharded */
+		out->base.offload_optimizer = out->base.sharding_said = true;
+		out->base.sharding = LK_SHARD_ZERO3;
+	}
 	out->headroom = -1;
 	if (request->headroom) {
 		LK_TRY(lk_parse_real(request->headroom, 0, 99, &out->headroom, "--headroom", err));

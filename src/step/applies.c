@@ -19,6 +19,9 @@ static bool lacks_divided_experts(const lk_job *job) {
 static bool lacks_pairs(const lk_job *job) {
 	return job->model.experts > 0 && job->expert_overlap == LK_ON && !lk_job_pairs(job);
 }
+static bool lacks_paired_weights(const lk_job *job) {
+	return job->delay_weights && !lk_job_pairs(job);
+}
 static bool lacks_tensor_ranks(const lk_job *job) {
 	return job->tp == 1;
 }
@@ -163,6 +166,8 @@ static const struct rule {
 	{"expert-overlap", "overlap-moe-expert-parallel-comm", lacks_pairs, false,
      "only an interleaved pipeline with divided experts has two micro-batches at once",
      "use --pp 2 --vp 2 and --ep 2 or more, or leave it out"},
+	{"delay-wgrad", "delay-wgrad-compute", lacks_paired_weights, false,
+     "no backward pass runs beside a forward pass", "use --expert-overlap, or leave it out"},
 	{"rollout response response-max lengths prompt samples engine gpu-mem-util max-sequences "
      "max-tokens "
      "prefix-caching attention-dp kv-dtype speculative",

@@ -344,6 +344,7 @@ static lk_status take_numbers(const lk_predict_request *request, lk_job *job, lk
 	job->fp8_recipe = (lk_fp8_recipe)recipe;
 	job->narrow_weights |= request->fp8_params;
 	job->narrow_activations |= request->fp8_activations;
+	job->delay_weights |= request->delay_wgrad;
 	request_take_int(&job->wide_first, request->bf16_layers);
 	request_take_int(&job->wide_last, request->bf16_layers);
 	if (request->zero) LK_TRY(lk_parse_int(request->zero, 0, 3, &zero, "--zero", err));
@@ -600,6 +601,7 @@ static void state_software(const lk_job *job, lk_predict_request *out) {
 	out->fp8_recipe = stated_name(fp8_recipes, job->fp8_recipe);
 	out->fp8_params = job->narrow_weights;
 	out->fp8_activations = job->narrow_activations;
+	out->delay_wgrad = job->delay_weights;
 	if (job->wide_first == job->wide_last) out->bf16_layers = job->wide_first;
 	out->nccl = stated_text(job->nccl);
 	out->stack = stated_text(job->stack);

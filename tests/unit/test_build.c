@@ -57,6 +57,8 @@ static void random_layout(lk_job *job, struct dice *dice) {
 	job->moe_imbalance = PICK(dice, 0, 1, 2);
 	job->fp8_dispatch = either(dice);
 	job->narrow_activations = roll(dice, 2);
+	job->delay_weights = roll(dice, 2);
+	if (roll(dice, 2)) job->expert_overlap = LK_ON;
 }
 
 static void random_sharding(lk_job *job, struct dice *dice) {

@@ -583,7 +583,7 @@ static bool buckets_overlap(const lk_job *job) {
  * passes. */
 static lk_status gather_parameters(struct lk_stage_builder *builder) {
 	const lk_job *job = builder->b->job;
-	lk_rank_params p = lk_sizes_stage(job, builder->stage);
+	double dense, experts;
 	lk_call c = {.repeat = 1,
 	             .microbatch = -1,
 	             .layer = -1,
@@ -593,7 +593,6 @@ static lk_status gather_parameters(struct lk_stage_builder *builder) {
 			job)) { /* the first layer's weights; every layer asks for the next one's */
 		int first;
 		lk_job_chunk_layers(job, builder->stage, 0, &first);
-		double dense, experts;
 		lk_sizes_layer_bytes(job, first, builder->b->bytes, &dense, &experts);
 		LK_TRY(lk_build_traffic_block(builder->b, "gather first weights", LK_OP_ALLGATHER, dense,
 		                              experts, &c.block));
@@ -601,9 +600,9 @@ static lk_status gather_parameters(struct lk_stage_builder *builder) {
 	}
 	if (job->sharding != LK_SHARD_ZERO1 || job->overlap_param_gather != LK_ON || job->forward_only)
 		return LK_OK;
-	LK_TRY(lk_build_traffic_block(builder->b, "gather parameters", LK_OP_ALLGATHER,
-	                              builder->b->bytes * p.trained_dense,
-	                              builder->b->bytes * p.trained_experts, &c.block));
+	lk_sizes_gathered(job, builder->stage, builder->b->bytes, &dense, &experts);
+	LK_TRY(lk_build_traffic_block(builder->b, "gather parameters", LK_OP_ALLGATHER, dense, experts,
+	                              &c.block));
 	return call(builder, &c);
 }
 

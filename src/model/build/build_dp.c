@@ -244,13 +244,14 @@ static void exchange_updates(lk_builder *builder, int stage, bool back) {
 
 /* Parameters gathered again, and what the host does once a step; that of image classifiers runs
  * ahead of the device. */
-static void end_step(lk_builder *builder, lk_rank_params p) {
+static void end_step(lk_builder *builder, int stage) {
 	const lk_job *job = builder->job;
 	bool ahead = job->model.network == LK_NET_CONV || job->host_ahead;
 	if (job->sharding == LK_SHARD_ZERO1 && job->overlap_param_gather != LK_ON) {
-		lk_build_traffic(builder, "gather_parameters", LK_OP_ALLGATHER,
-		                 builder->bytes * p.trained_dense, builder->bytes * p.trained_experts,
-		                 false, false);
+		double dense, experts;
+		lk_sizes_gathered(job, stage, builder->bytes, &dense, &experts);
+		lk_build_traffic(builder, "gather_parameters", LK_OP_ALLGATHER, dense, experts, false,
+		                 false);
 		lk_build_wait(builder, LK_STREAM_DP);
 	}
 	lk_op last = {.kind = LK_OP_WAIT,
@@ -300,7 +301,7 @@ lk_status lk_build_tail(lk_builder *builder, int stage, lk_tail_part out[LK_TAIL
 		out[0].repeat = 1;
 		shapes++;
 	}
-	end_step(builder, p);
+	end_step(builder, stage);
 	out[shapes].repeat = 1;
 	*count = shapes + 1;
 	return lk_graph_end_block(builder->graph, &out[shapes].block, builder->err);

@@ -498,9 +498,19 @@ static void latent_experts_backward(lk_builder *builder, bool widen, bool input,
 		lk_build_release(builder, latent_experts_saved(builder), LK_OWN_ACTIVATIONS);
 }
 
+/* Weight gradients of the experts while the gradients of their inputs travel back (Megatron-LM's
+ * --delay-wgrad-compute; DualPipe's "MLP W"). */
+static void delayed_weights(lk_builder *builder, struct lk_moe_size z) {
+	uint32_t under_way = builder->pending;
+	builder->pending = 0;
+	experts_backward(builder, z, false, true);
+	builder->pending |= under_way;
+}
+
 void lk_build_moe_backward(lk_builder *builder, bool input, bool weight) {
 	const lk_model *model = builder->model;
 	struct lk_moe_size z = moe_size(builder);
+	bool later = input && weight && builder->job->delay_weights && lk_job_pairs(builder->job);
 	if (input) {
 		residual_backward(builder);
 		mixture_again(builder, z);
@@ -513,11 +523,12 @@ void lk_build_moe_backward(lk_builder *builder, bool input, bool weight) {
 		mlp_expert_shards(builder, LK_OP_ALLGATHER, "gather_experts_grad", z);
 		sort_rows(builder, "unsort_grad", z, LK_WAY_OUT);
 	}
-	experts_backward(builder, z, input, weight);
+	experts_backward(builder, z, input, weight && !later);
 	if (input) {
 		sort_rows(builder, "sort_by_expert_grad", z, LK_WAY_BACK);
 		mlp_expert_shards(builder, LK_OP_REDUCESCATTER, "reduce_experts_grad", z);
 		mlp_exchange(builder, "dispatch_grad", z, LK_WAY_BACK);
+		if (later) delayed_weights(builder, z);
 		permute(builder, "permute_tokens_grad", z);
 	}
 	latent_experts_backward(builder, false, input, weight);

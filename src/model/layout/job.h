@@ -214,8 +214,10 @@ typedef struct lk_job {
 	                                  --fp8-param-gather) */
 	int wide_first, wide_last;     /* so many layers compute in bf16, others in 8 or 4 bits */
 	lk_fp8_recipe fp8_recipe;      /* of fp8 */
-	bool narrow_activations;       /* fp8: what gated activations take is kept in 8 bits (Megatron's
-	                                  --activation-func-fp8-input-store) */
+	bool delay_weights; /* paired passes: weight gradients of experts are made while the gradients
+	                       of their inputs travel back (Megatron's --delay-wgrad-compute) */
+	bool narrow_activations;  /* fp8: what gated activations take is kept in 8 bits (Megatron's
+	                             --activation-func-fp8-input-store) */
 	lk_switch grouped_gemm;   /* experts as grouped products of Transformer Engine, on streams of
 	                           * their own; default: on for the experts of Megatron-like stacks, whose
 	                           * products are priced so */
@@ -644,6 +646,9 @@ typedef struct lk_matrix_state {
 } lk_matrix_state;
 lk_matrix_state lk_optimizer_state(const lk_job *job, int stage);
 
+/* Bytes of a stage's parameters that ZeRO-1 gathers after the optimizer, `each` a parameter but of
+ * weights that are kept in 8 bits. */
+void lk_sizes_gathered(const lk_job *job, int stage, double each, double *dense, double *experts);
 /* A checkpoint of the whole job, bytes: what is trained, once, with its optimizer state as the job
  * keeps it. */
 double lk_sizes_checkpoint(const lk_job *job);

@@ -75,6 +75,26 @@ static double narrow_copies(const lk_job *job, int stage, lk_rank_params p) {
 	return (2 * lk_job_operand_bytes(job) - instead) * layers;
 }
 
+/* Weights that are kept in 8 bits alone are gathered so; those of MXFP8, whose factors run along
+ * either axis, in 16 bits and cast then (Megatron-LM's --reuse-grad-buf-for-mxfp8-param-ag). */
+void lk_sizes_gathered(const lk_job *job, int stage, double each, double *dense, double *experts) {
+	LK_ASSERT(stage >= 0 && stage < job->pp);
+	lk_rank_params p = lk_sizes_stage(job, stage);
+	*dense = each * p.trained_dense;
+	*experts = each * p.trained_experts;
+	double saved = each - lk_job_operand_bytes(job);
+	if (!job->narrow_weights || job->dtype != LK_FP8 || !lk_job_like_megatron(job)) return;
+	for (int chunk = 0, first; chunk < job->vp; chunk++) {
+		int count = lk_job_chunk_layers(job, stage, chunk, &first);
+		for (int i = 0; i < count; i++) {
+			if (lk_job_is_wide(job, first + i)) continue;
+			lk_rank_params layer = lk_sizes_layer(job, first + i);
+			*dense -= saved * layer.trained_dense;
+			*experts -= saved * layer.trained_experts;
+		}
+	}
+}
+
 double lk_sizes_checkpoint(const lk_job *job) {
 	double dense = 0, experts = 0, more = 0;
 	int ep = job->ep > 0 ? job->ep : 1, etp = job->etp > 0 ? job->etp : 1;
