@@ -134,7 +134,7 @@ def write(verbs):
     head = {verb: table["summary"][0].upper() + table["summary"][1:] for verb, table in verbs.items()}
     out = HEAD + "".join(option_table(verb, options) for verb, options in use.items())
     predict = use["predict"]
-    files = {"trace", "trace-ranks", "graph", "chakra"}
+    files = {"trace", "trace-ranks", "graph", "chakra", "goal"}
     sweep = [o for o in predict if o["name"] not in files]
     out += request_class(predict)
     out += function("predict", "    request: Optional[PredictRequest] = None,\n    /,\n    *,\n", predict,

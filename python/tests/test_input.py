@@ -76,7 +76,7 @@ class Values(unittest.TestCase):
         return getattr(_verbs, "_" + verb.upper())
 
     def test_predict(self):
-        names = set(self.options("predict")) - {"trace", "graph", "chakra", "output", "file"}
+        names = set(self.options("predict")) - {"trace", "graph", "chakra", "goal", "output", "file"}
         self.fed(lambda **wrong: lockstep.predict(**{**JOB, "no_fixes": True, **wrong}), names | {"launch"})
 
     def test_others(self):

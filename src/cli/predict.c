@@ -69,7 +69,8 @@ static void free_sweep(struct sweep *sweep) {
 static const char *writes_step(const lk_outputs *outputs) {
 	if (outputs->trace) return "--trace";
 	if (outputs->graph) return "--graph";
-	return outputs->chakra ? "--chakra" : NULL;
+	if (outputs->chakra) return "--chakra";
+	return outputs->goal ? "--goal" : NULL;
 }
 
 static lk_status fill_requests(struct sweep *sweep, lk_args *args, lk_error *err) {

@@ -377,6 +377,11 @@ typedef struct lk_chakra_options {
 lk_status lk_graph_chakra_write(const lk_graph *graph, const lk_chakra_options *options,
                                 const char *dir, lk_error *err);
 
+/* A GOAL schedule of all ranks, for LogGOPSim: kernels with the durations of `times` (its `host` is
+ * not read), collectives as the messages that they consist of; picoseconds. */
+lk_status lk_graph_goal_write(const lk_graph *graph, const lk_chakra_options *times,
+                              const char *path, lk_error *err);
+
 /* A listing for people: blocks with their operations, programs with their calls. */
 void lk_graph_print(const lk_graph *graph, FILE *out);
 

@@ -10,48 +10,12 @@
  * (astra-sim/astra-sim, extern/network_backend/analytical and astra-sim/system/Sys.cc). Latencies
  * are NCCL's of a hop with its LL protocol (nccl, src/graph/tuning.cc, hwLat). */
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/arena.h"
 #include "graph/graph_internal.h"
 #include "hw/hw.h"
 
 static const double link_ns = 600, fabric_ns = 2700;
-
-/* ---- groups ---- */
-
-uint32_t lk_chakra_group(lk_chakra_groups *groups, const char *name, uint32_t rank, uint64_t size) {
-	size_t i = 0;
-	if (size == groups->world) return 0;
-	while (i < groups->all.count && strcmp(groups->all.at[i].name, name) != 0) i++;
-	if (i == groups->all.count) {
-		char *copy = strdup(name);
-		if (!copy || !lk_push(&groups->all)) {
-			free(copy);
-			groups->lost = true;
-			return 0;
-		}
-		memset(lk_last(&groups->all), 0, sizeof *lk_last(&groups->all));
-		lk_last(&groups->all)->name = copy;
-	}
-	/* ranks are written one after the other: a member is the last one, or new */
-	lk_chakra_members *members = &groups->all.at[i].members;
-	if (members->count > 0 && *lk_last(members) == rank) return (uint32_t)i + 1;
-	if (!lk_push(members)) groups->lost = true;
-	else *lk_last(members) = rank;
-	return (uint32_t)i + 1;
-}
-
-void lk_chakra_groups_free(lk_chakra_groups *groups) {
-	for (size_t i = 0; i < groups->all.count; i++) {
-		free(groups->all.at[i].name);
-		lk_vec_free(&groups->all.at[i].members);
-	}
-	lk_vec_free(&groups->all);
-}
-
-/* ---- files ---- */
 
 static lk_status machine_open(const char *dir, const char *name, lk_sink **out, lk_error *err) {
 	char path[4096];
@@ -61,13 +25,13 @@ static lk_status machine_open(const char *dir, const char *name, lk_sink **out, 
 	return lk_sink_open(path, out, err);
 }
 
-static lk_status machine_write_groups(const lk_chakra_groups *groups, const char *dir,
+static lk_status machine_write_groups(const lk_export_groups *groups, const char *dir,
                                       lk_error *err) {
 	lk_sink *out;
 	LK_TRY(machine_open(dir, "comm_group.json", &out, err));
 	lk_sink_printf(out, "{");
 	for (size_t i = 0; i < groups->all.count; i++) {
-		const lk_chakra_members *members = &groups->all.at[i].members;
+		const lk_export_members *members = &groups->all.at[i].members;
 		lk_sink_printf(out, "%s\n  \"%zu\": [", i ? "," : "", i + 1);
 		for (size_t k = 0; k < members->count; k++)
 			lk_sink_printf(out, "%s%u", k ? ", " : "", members->at[k]);
@@ -77,41 +41,42 @@ static lk_status machine_write_groups(const lk_chakra_groups *groups, const char
 	return lk_sink_commit(out, err);
 }
 
-/* Two levels, of which one with a single place is left out. A node's NICs are shared by its GPUs.
- * The fabric is one switch even where the cluster describes its network. */
-static lk_status machine_write_network(const lk_cluster *cluster, uint64_t ranks, const char *dir,
-                                       int *dimensions, lk_error *err) {
+/* A node's NICs are shared by its GPUs. The fabric is one switch even where the cluster describes
+ * its network. */
+int lk_export_levels(const lk_cluster *cluster, uint64_t ranks, lk_export_level levels[2]) {
 	const lk_node *node = &cluster->node[0];
 	uint64_t inside = (uint64_t)node->gpus < ranks ? (uint64_t)node->gpus : ranks;
 	uint64_t nodes = (ranks + inside - 1) / inside;
-	const struct {
-		const char *shape;
-		uint64_t count;
-		double rate, latency;
-	} levels[] = {
-		{node->intra == LK_INTRA_MESH ? "FullyConnected" : "Switch", inside, node->intra_rate,
-	     link_ns},
-		{"Switch", nodes, node->nics * node->nic_rate / node->gpus / cluster->oversubscription,
-	     fabric_ns + node->nic_latency_s * 1e9},
-	};
+	int count = 0;
+	/* one rank alone is still a place of one level */
+	if (inside > 1 || ranks == 1)
+		levels[count++] =
+			(lk_export_level){node->intra == LK_INTRA_MESH ? "FullyConnected" : "Switch", inside,
+		                      node->intra_rate, link_ns};
+	if (nodes > 1)
+		levels[count++] = (lk_export_level){
+			"Switch", nodes, node->nics * node->nic_rate / node->gpus / cluster->oversubscription,
+			fabric_ns + node->nic_latency_s * 1e9};
+	return count;
+}
+
+static lk_status machine_write_network(const lk_cluster *cluster, uint64_t ranks, const char *dir,
+                                       int *dimensions, lk_error *err) {
+	lk_export_level levels[2];
 	static const char *const keys[] = {"topology", "npus_count", "bandwidth", "latency"};
 	lk_sink *out;
-	*dimensions = 0;
+	*dimensions = lk_export_levels(cluster, ranks, levels);
 	LK_TRY(machine_open(dir, "network.yml", &out, err));
 	for (int key = 0; key < 4; key++) {
 		lk_sink_printf(out, "%s: [ ", keys[key]);
-		int shown = 0;
-		for (int i = 0; i < 2; i++) {
-			/* one rank alone is still a place of one level */
-			if (levels[i].count < 2 && !(i == 0 && ranks == 1)) continue;
-			if (shown++) lk_sink_printf(out, ", ");
+		for (int i = 0; i < *dimensions; i++) {
+			if (i) lk_sink_printf(out, ", ");
 			if (key == 0) lk_sink_printf(out, "%s", levels[i].shape);
 			else if (key == 1) lk_sink_printf(out, "%llu", (unsigned long long)levels[i].count);
 			else if (key == 2) lk_sink_printf(out, "%.3f", levels[i].rate / 0x1p30);
-			else lk_sink_printf(out, "%.1f", levels[i].latency);
+			else lk_sink_printf(out, "%.1f", levels[i].latency_ns);
 		}
 		lk_sink_printf(out, " ]\n");
-		*dimensions = shown;
 	}
 	return lk_sink_commit(out, err);
 }
@@ -145,7 +110,7 @@ static lk_status machine_write_system(const lk_cluster *cluster, int dimensions,
 	return lk_sink_commit(out, err);
 }
 
-lk_status lk_chakra_write_machine(const lk_graph *graph, const lk_chakra_groups *groups,
+lk_status lk_chakra_write_machine(const lk_graph *graph, const lk_export_groups *groups,
                                   bool roofline, const char *dir, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_cluster cluster;

@@ -79,25 +79,92 @@ extern const lk_graph_field lk_graph_fields[LK_GRAPH_FIELDS];
  * all its members. Blocks, operations and calls have been checked. */
 lk_status lk_graph_check_teams(const lk_graph *graph, lk_error *err);
 
-/* ---- graph_chakra_machine.c: the files that ASTRA-sim reads with Chakra's traces */
+/* ---- graph_export.c: a graph rank by rank, as nodes that wait for one another */
 
-typedef LK_VEC(uint32_t) lk_chakra_members;
+typedef LK_VEC(uint32_t) lk_export_members;
 /* Process groups, numbered from 1 in the order in which they are first seen. */
-typedef struct lk_chakra_groups {
+typedef struct lk_export_groups {
 	LK_VEC(struct {
 		char *name;
-		lk_chakra_members members;
+		lk_export_members members;
 	})
 	all;
 	uint64_t world; /* all ranks */
+	bool settled;   /* all members are known: none is added */
 	bool lost;      /* memory was out */
-} lk_chakra_groups;
-/* The number of a group, with the rank that uses it as a member; 0: of all ranks. Ranks come in
+} lk_export_groups;
+
+/* What an operation that was left out waits for: nodes in `handed`. */
+typedef struct lk_export_front {
+	size_t begin, count;
+} lk_export_front;
+
+typedef struct lk_export_node {
+	const lk_op *op;
+	uint32_t at; /* the operation's place in the graph */
+	uint64_t id; /* from 1 on each rank */
+	bool host;   /* work of the host */
+	const uint64_t *deps;
+	size_t dep_count; /* ids in ascending order, each once */
+} lk_export_node;
+
+typedef struct lk_export {
+	const lk_graph *graph;
+	const char *what; /* "Chakra traces": where an error says it happened */
+	bool host;        /* nodes of the host too */
+	lk_status (*put)(struct lk_export *export, const lk_export_node *node);
+	void *context; /* of `put` */
+	lk_error *err;
+	uint32_t stage, chain, rank; /* whose turn it is */
+	lk_export_groups groups;
+	/* of the rank whose turn it is */
+	uint64_t next;             /* id of the next node */
+	uint64_t last[LK_STREAMS]; /* node that is last on the stream; 0 none */
+	uint64_t *events;          /* [program's events] node that set it */
+	uint64_t *placed;          /* [largest block] nodes of the call's operations */
+	LK_VEC(uint64_t) deps;
+	LK_VEC(uint8_t) streams; /* of the node of each id, from 1 */
+	LK_VEC(lk_export_front) fronts;
+	LK_VEC(uint64_t) handed;
+} lk_export;
+
+/* Checks the graph and its size; lk_export_end in every case. */
+lk_status lk_export_begin(lk_export *export);
+void lk_export_end(lk_export *export);
+/* Whose turn it is: the index-th rank, stage by stage. */
+void lk_export_turn(lk_export *export, uint64_t index);
+/* Calls `put` for every node of that rank, in the order of issue. */
+lk_status lk_export_rank(lk_export *export);
+/* The number of a collective's group, with this rank as a member; 0: of all ranks. Ranks come in
  * turn. */
-uint32_t lk_chakra_group(lk_chakra_groups *groups, const char *name, uint32_t rank, uint64_t size);
-void lk_chakra_groups_free(lk_chakra_groups *groups);
+uint32_t lk_export_group(lk_export *export, const lk_op *op);
+uint64_t lk_export_group_size(const lk_graph *graph, const lk_op *op);
+/* The other end of a message, and its tag: both ends of a wire have its smaller number. The k-th
+ * send with a tag meets the k-th receive. */
+typedef struct lk_export_message {
+	uint32_t peer, tag;
+} lk_export_message;
+lk_export_message lk_export_peer(const lk_export *export, const lk_op *op);
+/* Rounded; 0 below it. */
+uint64_t lk_export_whole(double real);
+/* Makes a folder unless it is there. */
+lk_status lk_export_folder(const char *dir, bool *made, lk_error *err);
+
+/* ---- graph_chakra_machine.c: the machine, and the files that ASTRA-sim reads with Chakra's traces
+ */
+
+/* A level of the network as ranks see it. */
+typedef struct lk_export_level {
+	const char *shape; /* ASTRA-sim's: "Switch", "FullyConnected" */
+	uint64_t count;    /* places */
+	double rate;       /* bytes/s of a rank */
+	double latency_ns;
+} lk_export_level;
+/* The node's links, then the fabric; a level with a single place is left out. Returns how many. */
+int lk_export_levels(const lk_cluster *cluster, uint64_t ranks, lk_export_level levels[2]);
+
 /* `roofline`: nodes have no durations, and a simulator makes them from num_ops and tensor_size. */
-lk_status lk_chakra_write_machine(const lk_graph *graph, const lk_chakra_groups *groups,
+lk_status lk_chakra_write_machine(const lk_graph *graph, const lk_export_groups *groups,
                                   bool roofline, const char *dir, lk_error *err);
 
 #endif

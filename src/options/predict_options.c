@@ -228,6 +228,9 @@ static const lk_option options[] = {
 	 "with --chakra: modelled durations, in place of the simulator's roofline"), WITH("chakra")},
 	{LK_OUT_ROW("chakra-host", FLAG, chakra_host, "with --chakra: nodes of the host too"),
 	 WITH("chakra")},
+	{OUT_FILE_OF("goal", goal, "FILE",
+	 "write the step as a GOAL schedule for LogGOPSim: kernels with their modelled times, "
+	 "collectives as messages")},
 	{TEXT("emit", emit, "TARGET",
 	 "write the job, in place of the answer, as a launch line of megatron, bridge, nemo, deepspeed "
 	 "or torchtitan, a configuration of axolotl, llama-factory, nanotron or accelerate, or a job "

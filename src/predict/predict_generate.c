@@ -62,7 +62,7 @@ static lk_status generate_check_options(const lk_predict_request *request, lk_er
 		return lk_hint(err, "give --model, --gpu and the options of generation");
 	}
 	if (!request->detail && !request->step) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, request->detail ? "--html" : "--trace, --graph or --chakra",
+	lk_fail(err, LK_ERR_INPUT, request->detail ? "--html" : "--trace, --graph, --chakra or --goal",
 	        "generation has no step graph to write");
 	return lk_hint(err, "leave it out; -o json holds every figure");
 }

@@ -133,7 +133,7 @@ static lk_status check_post(const lk_predict_request *request, lk_error *err) {
 	if (lk_request_launched(request) || request->deepspeed) where = "launch line";
 	if (request->dpo) where = "--dpo";
 	if (request->detail) where = "--html";
-	if (request->step) where = "--trace, --graph or --chakra";
+	if (request->step) where = "--trace, --graph, --chakra or --goal";
 	if (request->seeds) where = "--seeds";
 	if (request->tokens > 0) where = "--tokens";
 	if (request->mtbf_hours > 0) where = "--mtbf";

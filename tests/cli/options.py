@@ -192,7 +192,7 @@ PREDICT = {
     "trace": [writes(DENSE, "--trace step.json")],
     "trace-ranks": [writes(DENSE, "--trace-ranks 0,3 --trace step.json"), refused(DENSE, "--trace-ranks 3")],
     "graph": [writes(DENSE, "--graph g.json")],
-    "chakra": [writes(DENSE, "--chakra dir")],
+    "chakra": [writes(DENSE, "--chakra dir")], "goal": [writes(DENSE, "--goal file.goal")],
     "chakra-times": [tested("chakra.test")], "chakra-host": [tested("chakra.test")],
     "emit": [output(DENSE, "--emit megatron"), refused(DENSE, "--emit sbatch:word")],
     "html": [writes(DENSE, "--html r.html")],

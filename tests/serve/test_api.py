@@ -129,7 +129,7 @@ class Api(unittest.TestCase):
     def test_files_are_not_read(self):
         for field, value in (("model", "/etc/passwd"), ("model", "../x"), ("cluster", "/etc/passwd"), ("calibration", "x.json")):
             self.assertIn("files by name", self.refused("/api/v1/predict", {**JOB, field: value})["what"])
-        for field in ("trace", "graph", "chakra", "file", "resume", "output", "verbose"):
+        for field in ("trace", "graph", "chakra", "goal", "file", "resume", "output", "verbose"):
             self.refused("/api/v1/predict", {**JOB, field: "json"})
 
     def test_files_named_in_launch_lines_are_not_read(self):

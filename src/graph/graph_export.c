@@ -1,0 +1,270 @@
+/* graph_export.c: a step graph rank by rank, as nodes that wait for one another: the form that
+ * other simulators take (Chakra's traces, GOAL's schedules). Calls and repetitions are written out.
+ *
+ * A node waits for nodes with smaller ids: the operation before on the stream, those that the
+ * operation waits for, and of graphs that were not traced the host's last operation before its
+ * launch. Operations of the host that are left out hand on what they wait for: of each stream the
+ * last node. A collective of one rank moves nothing and is left out too; what a trace of one rank
+ * holds is of more. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "graph/graph_internal.h"
+
+/* A value of `last`, `events` and `placed` with this bit is the place of a list in `fronts`. */
+#define LEFT_OUT (UINT64_C(1) << 63)
+
+/* Nodes of all files together: beyond it a disk is full before it is of use to anyone. */
+#define MOST_NODES 2e9
+
+/* ---- process groups ---- */
+
+static bool export_across_stages(unsigned group) {
+	return group == LK_GROUP_PP || group == LK_GROUP_EMBEDDING || group == LK_GROUP_MODEL;
+}
+
+/* A name that the members of a group share and nobody else has: its kind, its stage unless it leads
+ * across them, and which one it is among the chains. */
+static void group_name(const lk_export *export, const lk_op *op, char *out, size_t size) {
+	const lk_ranks *ranks = &export->graph->ranks;
+	if (op->group == LK_GROUP_TEAM && op->channel >= 0 &&
+	    (size_t)op->channel < export->graph->teams.count) {
+		const lk_team *team = &export->graph->teams.at[op->channel];
+		const char *name = lk_intern_text(export->graph->names, team->name);
+		snprintf(out, size, team->across ? "%.200s" : "%.200s/%u", name, export->chain);
+		return;
+	}
+	/* pipelines and their ends are one for each chain */
+	bool chain =
+		op->group == LK_GROUP_PP || op->group == LK_GROUP_EMBEDDING || op->group == LK_GROUP_NONE;
+	uint64_t members = chain ? 1 : ranks->group[op->group].size,
+			 stride = chain ? 1 : ranks->group[op->group].stride;
+	uint64_t index = export->chain / (members * stride) * stride + export->chain % stride;
+	if (export_across_stages(op->group))
+		snprintf(out, size, "%s.%llu", lk_group_label(op->group), (unsigned long long)index);
+	else
+		snprintf(out, size, "%s.%u.%llu", lk_group_label(op->group), export->stage,
+		         (unsigned long long)index);
+}
+
+uint64_t lk_export_group_size(const lk_graph *graph, const lk_op *op) {
+	uint64_t size = graph->ranks.group[op->group].size;
+	if (op->group == LK_GROUP_TEAM && op->channel >= 0 && (size_t)op->channel < graph->teams.count)
+		return graph->teams.at[op->channel].ranks;
+	return op->group == LK_GROUP_MODEL ? size * graph->ranks.stages : size;
+}
+
+uint32_t lk_export_group(lk_export *export, const lk_op *op) {
+	lk_export_groups *groups = &export->groups;
+	char name[256];
+	size_t i = 0;
+	if (lk_export_group_size(export->graph, op) == groups->world) return 0;
+	group_name(export, op, name, sizeof name);
+	while (i < groups->all.count && strcmp(groups->all.at[i].name, name) != 0) i++;
+	if (i == groups->all.count) {
+		char *copy = strdup(name);
+		if (!copy || !lk_push(&groups->all)) {
+			free(copy);
+			groups->lost = true;
+			return 0;
+		}
+		memset(lk_last(&groups->all), 0, sizeof *lk_last(&groups->all));
+		lk_last(&groups->all)->name = copy;
+	}
+	/* ranks come one after the other: a member is the last one, or new */
+	lk_export_members *members = &groups->all.at[i].members;
+	if (groups->settled || (members->count > 0 && *lk_last(members) == export->rank))
+		return (uint32_t)i + 1;
+	if (!lk_push(members)) groups->lost = true;
+	else *lk_last(members) = export->rank;
+	return (uint32_t)i + 1;
+}
+
+lk_export_message lk_export_peer(const lk_export *export, const lk_op *op) {
+	const lk_graph *graph = export->graph;
+	size_t here = (size_t) export->stage * graph->channels + (size_t)op->channel;
+	lk_wire to = graph->wires.at[here];
+	size_t there = (size_t)to.stage * graph->channels + to.channel;
+	return (lk_export_message){lk_rank_of(graph, to.stage, export->chain),
+	                           (uint32_t)((here < there ? here : there) & INT32_MAX)};
+}
+
+uint64_t lk_export_whole(double real) {
+	if (real > 0) {
+		if (real < 9e18) return (uint64_t)(real + .5);
+		return (uint64_t)9e18;
+	}
+	return 0;
+}
+
+/* ---- dependencies ---- */
+
+static bool export_depend(lk_export *export, uint64_t node) {
+	if (!node) return true;
+	if (node & LEFT_OUT) {
+		lk_export_front front = export->fronts.at[node & ~LEFT_OUT];
+		for (size_t i = 0; i < front.count; i++)
+			if (!export_depend(export, export->handed.at[front.begin + i])) return false;
+		return true;
+	}
+	if (!lk_push(&export->deps)) return false;
+	*lk_last(&export->deps) = node;
+	return true;
+}
+
+static int export_ascending(const void *a, const void *b) {
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+	return x < y ? -1 : x > y;
+}
+
+/* What the operation waits for: ids in ascending order, each once. */
+static bool export_find_deps(lk_export *export, const lk_op *op, const lk_call *call) {
+	export->deps.count = 0;
+	bool good = export_depend(export, export->last[op->stream]);
+	for (unsigned s = 0; s < LK_STREAMS && good; s++)
+		if (op->join & LK_JOIN(s)) good = export_depend(export, export->last[s]);
+	for (uint32_t i = 0; i < op->dep_count && good; i++)
+		good = export_depend(export, export->placed[op->deps[i]]);
+	if (op->wait && good) good = export_depend(export, export->events[call->arg[op->wait - 1]]);
+	if (!export->graph->traced && good) good = export_depend(export, export->last[LK_STREAM_HOST]);
+	if (!export->deps.count) return good;
+	qsort(export->deps.at, export->deps.count, sizeof *export->deps.at, export_ascending);
+	size_t kept = 1;
+	for (size_t i = 1; i < export->deps.count; i++)
+		if (export->deps.at[i] != export->deps.at[kept - 1])
+			export->deps.at[kept++] = export->deps.at[i];
+	export->deps.count = kept;
+	return good;
+}
+
+/* An operation that is left out: of what it waits for, the last node of each stream. */
+static lk_status leave_out(lk_export *export, uint64_t *id) {
+	uint64_t latest[LK_STREAMS] = {0};
+	lk_export_front front = {.begin = export->handed.count};
+	for (size_t i = 0; i < export->deps.count; i++) {
+		uint8_t stream = export->streams.at[export->deps.at[i] - 1];
+		latest[stream] = export->deps.at[i]; /* they ascend */
+	}
+	for (int s = 0; s < LK_STREAMS; s++) {
+		if (!latest[s]) continue;
+		if (!lk_push(&export->handed)) return lk_oom(export->err);
+		*lk_last(&export->handed) = latest[s];
+		front.count++;
+	}
+	if (!lk_push(&export->fronts)) return lk_oom(export->err);
+	*lk_last(&export->fronts) = front;
+	*id = LEFT_OUT | (export->fronts.count - 1);
+	return LK_OK;
+}
+
+/* ---- ranks ---- */
+
+static bool on_host(const lk_export *export, const lk_op *op) {
+	if (lk_op_is_comm(op->kind)) return false;
+	return op->kind == LK_OP_HOST || op->kind == LK_OP_WAIT ||
+	       (export->graph->programs.at[export->stage].threads >> op->stream & 1) ||
+	       op->stream == LK_STREAM_HOST;
+}
+
+static lk_status export_op(lk_export *export, const lk_op *op, uint32_t at, const lk_call *call,
+                           uint64_t *id) {
+	bool host = on_host(export, op), collective = lk_op_is_collective(op->kind);
+	if (!export_find_deps(export, op, call)) return lk_oom(export->err);
+	bool alone =
+		collective && !export->graph->traced && lk_export_group_size(export->graph, op) < 2;
+	if (alone || (host && !export->host)) return leave_out(export, id);
+	*id = export->next++;
+	if (!lk_push(&export->streams)) return lk_oom(export->err);
+	*lk_last(&export->streams) = op->stream;
+	LK_TRY(export->put(export,
+	                   &(lk_export_node){op, at, *id, host, export->deps.at, export->deps.count}));
+	return export->groups.lost ? lk_oom(export->err) : LK_OK;
+}
+
+static lk_status export_call(lk_export *export, const lk_call *call) {
+	const lk_block *block = &export->graph->blocks.at[call->block];
+	for (uint32_t at = block->begin; at < block->end; at++) {
+		lk_op op = lk_graph_op(export->graph, at);
+		uint64_t id = 0;
+		LK_TRY(export_op(export, &op, at, call, &id));
+		export->last[op.stream] = id;
+		export->placed[at - block->begin] = id;
+		if (op.signal) export->events[call->arg[op.signal - 1]] = id;
+	}
+	return LK_OK;
+}
+
+void lk_export_turn(lk_export *export, uint64_t index) {
+	export->stage = (uint32_t)(index / export->graph->ranks.chains);
+	export->chain = (uint32_t)(index % export->graph->ranks.chains);
+	export->rank = lk_rank_of(export->graph, export->stage, export->chain);
+}
+
+lk_status lk_export_rank(lk_export *export) {
+	const lk_program *program = &export->graph->programs.at[export->stage];
+	export->next = 1;
+	export->streams.count = export->fronts.count = export->handed.count = 0;
+	memset(export->last, 0, sizeof export->last);
+	for (size_t c = 0; c < program->calls.count; c++)
+		for (uint32_t r = 0; r < program->calls.at[c].repeat; r++)
+			LK_TRY(export_call(export, &program->calls.at[c]));
+	return LK_OK;
+}
+
+/* ---- beginning and end ---- */
+
+static lk_status export_check_size(const lk_export *export, size_t *longest, uint32_t *events) {
+	const lk_graph *graph = export->graph;
+	double nodes = 0;
+	*longest = *events = 0;
+	for (uint32_t s = 0; s < graph->ranks.stages; s++) {
+		const lk_program *program = &graph->programs.at[s];
+		if (program->events > *events) *events = program->events;
+		for (size_t c = 0; c < program->calls.count; c++) {
+			const lk_block *block = &graph->blocks.at[program->calls.at[c].block];
+			if (block->end - block->begin > *longest) *longest = block->end - block->begin;
+			nodes += (double)program->calls.at[c].repeat * (block->end - block->begin) *
+			         graph->ranks.chains;
+		}
+	}
+	if (nodes <= MOST_NODES) return LK_OK;
+	lk_fail(export->err, LK_ERR_INPUT, export->what,
+	        "the step has %.3g operations on all ranks together, too many to write out", nodes);
+	return lk_hint(export->err, "give fewer ranks or micro-batches");
+}
+
+lk_status lk_export_begin(lk_export *export) {
+	const lk_graph *graph = export->graph;
+	size_t longest;
+	uint32_t events;
+	LK_TRY(lk_graph_check(graph, export->err));
+	LK_TRY(export_check_size(export, &longest, &events));
+	export->events = calloc((size_t)events + 1, sizeof *export->events);
+	export->placed = calloc(longest + 1, sizeof *export->placed);
+	export->groups.world = (uint64_t)graph->ranks.stages * graph->ranks.chains;
+	return export->events && export->placed ? LK_OK : lk_oom(export->err);
+}
+
+void lk_export_end(lk_export *export) {
+	lk_export_groups *groups = &export->groups;
+	for (size_t i = 0; i < groups->all.count; i++) {
+		free(groups->all.at[i].name);
+		lk_vec_free(&groups->all.at[i].members);
+	}
+	lk_vec_free(&groups->all);
+	free(export->events);
+	free(export->placed);
+	lk_vec_free(&export->deps);
+	lk_vec_free(&export->streams);
+	lk_vec_free(&export->fronts);
+	lk_vec_free(&export->handed);
+}
+
+lk_status lk_export_folder(const char *dir, bool *made, lk_error *err) {
+	*made = mkdir(dir, 0777) == 0;
+	if (*made || errno == EEXIST) return LK_OK;
+	lk_fail(err, LK_ERR_IO, dir, "cannot make the folder: %s", strerror(errno));
+	return lk_hint(err, "does the folder above it exist, and may you write there?");
+}
