@@ -179,6 +179,10 @@ typedef struct lk_stalls_lead {
 typedef struct lk_stalls_rank {
 	int rank;         /* of the world; -1: not known */
 	double step, own; /* own: outside of calls of communication */
+	/* Of it: on a processor; asleep, or blocked by something unknown; waiting for storage, mapped
+	   files included; for data of loader threads and processes; for a processor that others use.
+	   NAN: the recording does not tell. */
+	double computing, sleeping, storage, data, preempted;
 } lk_stalls_rank;
 
 /* A file that the first run reads, over all processes. */

@@ -27,9 +27,11 @@
 #define LK_GROUP_ENDING     ".lkgroup"
 #define LK_RECORDING_FORKED ".of-" /* in names of recordings of forked processes */
 enum {
-	/* 2: records of devices; 3: of what came from storage; 4: of processor time */
-	LK_RECORDING_VERSION = 4,
-	LK_RECORDING_OLDEST = 1, /* that is read */
+	/* 2: records of devices; 3: of what came from storage; 4: of processor time; 5: of the thread's
+	 * own, its faults and switches */
+	LK_RECORDING_VERSION = 5,
+	LK_RECORDING_THREAD_USE = 5, /* the first with lk_record_entry.use */
+	LK_RECORDING_OLDEST = 1,     /* that is read */
 	LK_HEADER_BYTES = 4096,
 	LK_BLOCK_BYTES = 1 << 16,
 	LK_RECORD_BYTES = 64,
@@ -65,16 +67,24 @@ typedef enum lk_record_kind {
 	LK_RECORD_SENT,
 	LK_RECORD_RECEIVED,    /* by a connection; io.most: what was requested, io.sequential: part of a
 	                          message */
-	LK_RECORD_WAIT,        /* a thread waited for something */
+	LK_RECORD_WAIT,        /* a thread waited; object: lk_wait_for */
 	LK_RECORD_DEVICE_CALL, /* a call of a device's runtime on the host */
 	LK_RECORD_DEVICE_WORK, /* work on a stream of a device, whose times are known */
 	LK_RECORD_PROXY, /* a network transfer of a communication, by one channel; object: device.serial
 	                    of its work, cut */
 	LK_RECORD_STORAGE,   /* bytes: read from storage for this thread so far, reading ahead included,
 	                        as the kernel counts it */
-	LK_RECORD_PROCESSOR, /* bytes: nanoseconds that the process's threads have computed so far */
+	LK_RECORD_PROCESSOR, /* bytes: nanoseconds that the process's threads have computed so far; use:
+	                        of the thread */
 	LK_RECORD_KINDS,
 } lk_record_kind;
+
+/* What a thread waited for. */
+typedef enum lk_wait_for {
+	LK_WAIT_PEERS,  /* connections or pipes */
+	LK_WAIT_THREAD, /* a condition, which another thread fulfils */
+	LK_WAIT_SLEEP,  /* time to pass */
+} lk_wait_for;
 
 /* How a call takes part in a communication. */
 typedef enum lk_comm_part {
@@ -170,6 +180,12 @@ typedef struct lk_record_entry {
 			uint16_t steps;
 			uint8_t channel, sends;
 		} proxy;
+		/* PROCESSOR: of its thread so far, as the kernel counts. */
+		struct {
+			int64_t computed_ns, queued_ns; /* on a processor; waiting for one, -1: not asked */
+			uint32_t major_faults;          /* pages that were read from storage */
+			uint32_t gave_up, preempted;    /* switches: it had to wait; another took its place */
+		} use;
 	};
 } lk_record_entry;
 _Static_assert(sizeof(lk_record_entry) == LK_RECORD_BYTES, "a record is 64 bytes");

@@ -1,24 +1,67 @@
-/* processor.c: how long the process has computed, recorded where calls of communication begin and
- * end: of the time between two calls, what it slept, waited for a disk, or was not on a processor.
+/* processor.c: how long the process and the calling thread have computed, and what kept the thread
+ * from it, recorded where calls of communication begin and end: of the time between two calls, what
+ * it slept, waited for a disk, or waited for a processor.
+ *
+ *     process   clock_gettime(CLOCK_PROCESS_CPUTIME_ID)
+ *     thread    getrusage(RUSAGE_THREAD): time, major faults, switches
+ *     queue     /proc/self/task/TID/schedstat: nanoseconds on a processor, waiting for one, turns
  */
 #include "recorder/recorder.h"
 
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
-/* Asking the kernel takes some 0.2 us: calls in a close sequence share an answer. */
+/* Asking the kernel takes some 0.6 us, of the queue, whose file is opened anew, 8 us: calls in a
+ * close sequence share an answer. */
 enum {
-	PROCESSOR_NS = 50000
+	PROCESSOR_NS = 50000,
+	QUEUE_NS = 5000000
 };
 
+/* -1 where it was asked a moment ago or is not to be had. */
+static int64_t ask_queued_ns(int64_t now) {
+	char path[64], text[96];
+	long long computed, queued;
+	int64_t since = now - lp_thread.queued_ns;
+	if (lp_thread.queued_ns && since >= 0 && since < QUEUE_NS) return -1;
+	lp_thread.queued_ns = now;
+	snprintf(path, sizeof path, "/proc/self/task/%ld/schedstat", syscall(SYS_gettid));
+	int fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0) return -1;
+	long size = syscall(SYS_read, fd, text, sizeof text - 1);
+	syscall(SYS_close, fd);
+	text[size > 0 ? size : 0] = '\0';
+	return sscanf(text, "%lld %lld", &computed, &queued) == 2 ? queued : -1;
+}
+
+static int64_t timeval_ns(struct timeval time) {
+	return (int64_t)time.tv_sec * 1000000000 + (int64_t)time.tv_usec * 1000;
+}
+
 void lp_record_processor(int64_t now) {
-	struct timespec spent;
+	struct timespec process;
+	struct rusage thread;
 	int64_t since = now - lp_thread.processor_ns;
 	if (LP_HOT(lp_thread.processor_ns && since >= 0 && since < PROCESSOR_NS)) return;
-	if (clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &spent) != 0) return;
+	if (clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &process) != 0 ||
+	    getrusage(RUSAGE_THREAD, &thread) != 0)
+		return;
+	int code = errno;
+	int64_t queued = ask_queued_ns(now);
+	errno = code;
 	lk_record_entry *record = lp_next();
 	if (!record) return;
 	lp_thread.processor_ns = now;
 	record->start_ns = record->end_ns = now;
-	record->bytes = (int64_t)spent.tv_sec * 1000000000 + spent.tv_nsec;
+	record->bytes = (int64_t)process.tv_sec * 1000000000 + process.tv_nsec;
+	record->use.computed_ns = timeval_ns(thread.ru_utime) + timeval_ns(thread.ru_stime);
+	record->use.queued_ns = queued;
+	record->use.major_faults = (uint32_t)thread.ru_majflt;
+	record->use.gave_up = (uint32_t)thread.ru_nvcsw;
+	record->use.preempted = (uint32_t)thread.ru_nivcsw;
 	lp_publish(record, LK_RECORD_PROCESSOR);
 }

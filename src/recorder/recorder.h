@@ -85,7 +85,8 @@ typedef struct lp_thread_state {
 	lk_record_entry *last;   /* the record that a call like it may be merged into; NULL none */
 	int64_t storage_ns;      /* when the kernel's counter of this thread's reads was last read */
 	uint64_t storage_blocks; /* its answer, in blocks of 512 bytes */
-	int64_t processor_ns;    /* when the process's time on processors was last recorded */
+	int64_t processor_ns;    /* when times on processors were last recorded */
+	int64_t queued_ns;       /* when the kernel was last asked how long the thread was queued */
 } lp_thread_state;
 extern __thread lp_thread_state lp_thread __attribute__((tls_model("initial-exec")));
 
@@ -130,8 +131,8 @@ static inline int64_t lp_now(void) {
 	return lk_monotonic_ns() - lp_state.origin_ns;
 }
 
-/* Records how long the process has computed, unless that was recorded a moment ago (processor.c).
- */
+/* Records how long the process and this thread have computed, and what kept the thread from it,
+ * unless that was recorded a moment ago (processor.c). */
 void lp_record_processor(int64_t now);
 
 /* ---- tables of a recording (recorder.c) ----

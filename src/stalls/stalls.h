@@ -4,6 +4,7 @@
  *     stalls_seen.c      a recording as times of a step
  *     stalls_comm.c      waiting and transfer of the ranks, by who shares a host
  *     stalls_loader.c    preparation, from reads and the own code between them
+ *     stalls_own.c       a thread's own time: computing, asleep, waiting for data or a processor
  *     stalls_cache.c     the page cache: evicting, reading ahead, looking
  *     stalls_disk.c      how long storage works for a step, and what of that the step does not see
  *     stalls_fit.c       what was measured as sums of parts, fitted together, with intervals
@@ -222,10 +223,26 @@ typedef struct lk_stalls_loader {
 	double own;          /* seconds of own code between reads: preparation; NAN: not known */
 	bool apart;          /* not the main thread's */
 	double threads;      /* that read */
+	double handed;       /* seconds in which the main thread waits for data of others */
 } lk_stalls_loader;
 /* Of the steps that begin at begin[0], ...; begin[steps] is the last one's end. */
 lk_status lk_stalls_see_loader(const lk_recorded_run *run, const int64_t *begin, int steps,
                                lk_stalls_loader *out, lk_error *err);
+
+/* ---- a thread's own time (stalls_own.c) ---- */
+
+/* What the main thread does in a step outside of communication. */
+typedef struct lk_stalls_own {
+	double computing, sleeping, storage, data, preempted; /* seconds; NAN: not known */
+	double seconds;                                       /* of the run that were looked at */
+} lk_stalls_own;
+/* Of the steps that begin at begin[0], ...; begin[steps] is the last one's end. */
+void lk_stalls_see_own(const lk_recorded_run *run, const int64_t *begin, int steps,
+                       lk_stalls_own *out);
+/* Whether the main thread waits in the call for data of other threads or processes. */
+bool lk_stalls_is_hand_over(const lk_recorded_run *run, const lk_recorded_call *call);
+/* Seconds a step in such calls. */
+double lk_stalls_handed_over(const lk_recorded_run *run, const int64_t *begin, int steps);
 
 /* ---- communication of a recording (stalls_comm.c) ---- */
 

@@ -125,8 +125,8 @@ static lk_status quick_step_s(const lk_recorded_steps *steps, int first, int cou
  * connections. */
 static bool waits_for_ranks(const lk_record_entry *entry, bool library) {
 	if (library) return entry->kind == LK_RECORD_COMM;
-	return entry->kind == LK_RECORD_WAIT || entry->kind == LK_RECORD_SENT ||
-	       entry->kind == LK_RECORD_RECEIVED;
+	return (entry->kind == LK_RECORD_WAIT && entry->object != LK_WAIT_SLEEP) ||
+	       entry->kind == LK_RECORD_SENT || entry->kind == LK_RECORD_RECEIVED;
 }
 
 /* Time of the main thread outside of communication, in each step. Calls may overlap. */
@@ -156,6 +156,7 @@ static void find_own_times(const lk_recorded_run *run, const int64_t *begin, int
 
 static lk_status add_rank_times(struct viewer *viewer, const lk_recorded_run *run,
                                 const int64_t *begin, int count, double comms, lk_error *err) {
+	lk_stalls_own split;
 	double *own = malloc(((size_t)count + 1) * sizeof *own), sum = 0;
 	bool good = own && lk_push(&viewer->by_rank);
 	if (good) find_own_times(run, begin, count, comms > 0, own);
@@ -175,10 +176,16 @@ static lk_status add_rank_times(struct viewer *viewer, const lk_recorded_run *ru
 	}
 	free(own);
 	if (!good) return lk_oom(err);
+	lk_stalls_see_own(run, begin, count, &split);
 	*lk_last(&viewer->by_rank) =
 		(lk_stalls_rank){.rank = run->head.rank,
 	                     .step = 1e-9 * (double)(begin[count] - begin[0]) / count,
-	                     .own = sum / count};
+	                     .own = sum / count,
+	                     .computing = split.computing,
+	                     .sleeping = split.sleeping,
+	                     .storage = split.storage,
+	                     .data = split.data,
+	                     .preempted = split.preempted};
 	return LK_OK;
 }
 
@@ -232,6 +239,7 @@ static lk_status see_rank_recording(struct viewer *viewer, const char *path,
 	int64_t from = steps->begin.at[first], to = steps->begin.at[first + count];
 	add_main_thread_times(run, from, to, &reading, &writing, &comms);
 	LK_TRY(lk_stalls_see_loader(run, steps->begin.at + first, count, &l, err));
+	l.handed = lk_stalls_handed_over(run, steps->begin.at + first, count);
 	LK_TRY(quick_step_s(steps, first, count, &quick, err));
 	LK_TRY(add_rank_times(viewer, run, steps->begin.at + first, count, comms, err));
 	LK_TRY(lk_disk_see(&viewer->disks, run, steps->begin.at + first, count, err));
@@ -251,19 +259,24 @@ static lk_status see_rank_recording(struct viewer *viewer, const char *path,
 	seen->loader.own += l.own;
 	seen->loader.threads += l.threads;
 	seen->loader.apart |= l.apart;
+	seen->loader.handed += l.handed;
 	return LK_OK;
 }
 
-/* Preparation that shows: all of it where the main thread loads; else, where the loader has no
- * rest, what the step takes longer than one whose data was there. */
+/* Preparation that shows: all of it where the main thread loads; of other threads and processes
+ * what the main thread waits for them; where that is not recorded, what the step takes longer than
+ * one whose data was there, if the loader has no rest. */
 static void see_rank_preparation(lk_stalls_seen *seen) {
 	lk_stalls_times *times = &seen->times;
 	const lk_stalls_loader *loader = &seen->loader;
-	const double no_rest = 0.9;
-	if (loader->reads <= 0) {
+	const double no_rest = 0.9, least = 1e-3;
+	bool handed = loader->handed > least * times->step;
+	if (loader->reads <= 0 && !handed) {
 		times->preparation = NAN;
-	} else if (!loader->apart) {
+	} else if (loader->reads > 0 && !loader->apart && !handed) {
 		times->preparation = loader->own + times->reading;
+	} else if (handed || seen->mpi) {
+		times->preparation = loader->handed;
 	} else {
 		bool bound =
 			(loader->busy + loader->own) / fmax(1, loader->threads) > no_rest * times->step;
@@ -294,6 +307,7 @@ lk_status lk_stalls_see(const char *folder, int warmup, int steps, lk_arena *are
 	out->loader.busy /= n;
 	out->loader.own /= n;
 	out->loader.threads /= n;
+	out->loader.handed /= n;
 	out->loader_seen = out->loader.reads > 0;
 	see_rank_preparation(out);
 	return LK_OK;
@@ -319,7 +333,8 @@ static lk_status add_seen_file(struct viewer *viewer, const lk_recorded_run *run
 	return LK_OK;
 }
 
-/* What was read before the first step, as the interpreter's own files are, is no data. */
+/* What was read before the first step, as the interpreter's own files are, is no data; a file that
+ * was mapped then is read in the steps. */
 static lk_status see_recording_files(struct viewer *viewer, const char *path,
                                      const lk_recorded_run *run, const lk_recorded_steps *steps,
                                      lk_error *err) {
@@ -327,10 +342,10 @@ static lk_status see_recording_files(struct viewer *viewer, const char *path,
 	(void)path;
 	for (size_t i = 0; i < run->calls.count; i++) {
 		const lk_record_entry *entry = &run->calls.at[i].record;
-		if (entry->kind != (viewer->written ? LK_RECORD_WRITE : LK_RECORD_READ) ||
-		    entry->start_ns < from)
-			continue;
-		LK_TRY(add_seen_file(viewer, run, &run->calls.at[i], err));
+		bool moved = entry->kind == (viewer->written ? LK_RECORD_WRITE : LK_RECORD_READ) &&
+		             entry->start_ns >= from,
+			 mapped = entry->kind == LK_RECORD_MAP && !viewer->written;
+		if (moved || mapped) LK_TRY(add_seen_file(viewer, run, &run->calls.at[i], err));
 	}
 	return LK_OK;
 }

@@ -12,16 +12,25 @@
  *     write=         KiB written and synchronised a step (no time)
  *     cold=          MiB that a step reads from `data` (no time); mapped=1: through a mapping
  *     message=       KiB that are summed over ranks each step; 64 if not given
+ *     workers=       so many make the batches (reads and preparation) ahead of the step, of which
+ *                    `preparation` is then what the step waits for them:
+ *     loader=1       processes, which send them over pipes (PyTorch's DataLoader)
+ *     loader=2       threads, which hand them over under a lock (tf.data; DALI with mapped=1)
  *
  * Work on the processor is counted in its own time (CLOCK_THREAD_CPUTIME_ID), so that it is the
  * same work whoever else runs; what it takes is read from the monotonic clock. */
+#define _GNU_SOURCE
 #include <fcntl.h>
+#include <limits.h>
 #include <mpi.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -29,7 +38,14 @@ enum {
 	WARMUP = 5,
 	PIECE = 1 << 20,
 	SAMPLES = 8, /* of a step: each is read, then decoded */
-	LOADER_BYTES = 4096
+	LOADER_BYTES = 4096,
+	MOST_WORKERS = 16,
+	AHEAD = 2 /* batches of a worker that wait for the step */
+};
+enum {
+	IN_STEP,
+	PROCESSES,
+	THREADS
 };
 enum {
 	PREPARATION,
@@ -77,9 +93,9 @@ static double since(double *then, int part, int counts) {
 	return took;
 }
 
-/* Reads the step's piece of the file; 0 where there is none. */
-static long read_piece(int file, char *room, int rank, int step, int mib, int mapped) {
-	long sum = 0, at = ((long)rank * 1000 + step) * mib;
+/* Reads a piece of `mib` MiB of the file, whatever it maps; 0 where there is no file. */
+static long read_piece(int file, char *room, long piece, int mib, int mapped) {
+	long sum = 0, at = piece * mib;
 	struct stat info;
 	if (!mib || fstat(file, &info) != 0 || info.st_size < PIECE) return 0;
 	for (int i = 0; i < mib; i++) {
@@ -94,36 +110,147 @@ static long read_piece(int file, char *room, int rank, int step, int mib, int ma
 	return sum;
 }
 
+/* ---- the loader ---- */
+
+static struct loader {
+	int file, data; /* descriptors */
+	double prep, sleep;
+	int mib, mapped, rank, ranks;
+	int kind, workers;
+	int from[MOST_WORKERS]; /* pipes */
+	pid_t process[MOST_WORKERS];
+	pthread_mutex_t lock;
+	pthread_cond_t made, taken;
+	long ready[MOST_WORKERS]; /* batches that a thread has made */
+	long used[MOST_WORKERS];
+} loader = {.lock = PTHREAD_MUTEX_INITIALIZER,
+            .made = PTHREAD_COND_INITIALIZER,
+            .taken = PTHREAD_COND_INITIALIZER};
+
+static long prepare(char *room) {
+	long sum = 0;
+	for (int i = 0; i < SAMPLES; i++) {
+		sum += pread(loader.file, room, LOADER_BYTES, (off_t)i * LOADER_BYTES);
+		work(loader.prep / SAMPLES);
+		rest(loader.sleep / SAMPLES);
+	}
+	return sum;
+}
+
+/* Each rank has pieces of its own in each step. */
+static long fetch(char *room, int step) {
+	return read_piece(loader.data, room, (long)step * loader.ranks + loader.rank, loader.mib,
+	                  loader.mapped);
+}
+
+static long make_batch(char *room, int step) {
+	return prepare(room) + fetch(room, step);
+}
+
+static void *run_thread(void *which) {
+	int worker = (int)(long)which;
+	char *room = malloc(PIECE);
+	for (int step = worker; room; step += loader.workers) {
+		make_batch(room, step);
+		pthread_mutex_lock(&loader.lock);
+		loader.ready[worker]++;
+		pthread_cond_broadcast(&loader.made);
+		while (loader.ready[worker] - loader.used[worker] > AHEAD)
+			pthread_cond_wait(&loader.taken, &loader.lock);
+		pthread_mutex_unlock(&loader.lock);
+	}
+	return NULL;
+}
+
+/* Sending blocks where AHEAD batches wait in the pipe. */
+static void run_process(int worker, int to) {
+	char *room = malloc(PIECE);
+	for (int step = worker; room; step += loader.workers) {
+		make_batch(room, step);
+		if (write(to, room, PIPE_BUF) != PIPE_BUF) break;
+	}
+	_exit(0);
+}
+
+static void start_loader(void) {
+	for (int w = 0; w < loader.workers; w++) {
+		int ends[2];
+		pthread_t thread;
+		if (loader.kind == THREADS) {
+			pthread_create(&thread, NULL, run_thread, (void *)(long)w);
+			continue;
+		}
+		if (pipe(ends) != 0) exit(1);
+		fcntl(ends[1], F_SETPIPE_SZ, AHEAD * PIPE_BUF);
+		loader.process[w] = fork();
+		if (loader.process[w] == 0) {
+			close(ends[0]);
+			run_process(w, ends[1]);
+		}
+		close(ends[1]);
+		loader.from[w] = ends[0];
+	}
+}
+
+static void take_batch(char *room, int step) {
+	int w = step % loader.workers;
+	if (loader.kind == PROCESSES) {
+		if (read(loader.from[w], room, PIPE_BUF) != PIPE_BUF) exit(1);
+		return;
+	}
+	pthread_mutex_lock(&loader.lock);
+	while (loader.ready[w] == loader.used[w]) pthread_cond_wait(&loader.made, &loader.lock);
+	loader.used[w]++;
+	pthread_cond_broadcast(&loader.taken);
+	pthread_mutex_unlock(&loader.lock);
+}
+
+static void end_loader(void) {
+	for (int w = 0; w < loader.workers && loader.kind == PROCESSES; w++) {
+		close(loader.from[w]);
+		kill(loader.process[w], SIGKILL);
+		waitpid(loader.process[w], NULL, 0);
+	}
+}
+
 int main(int argc, char **argv) {
 	int rank, ranks;
 	MPI_Init(&argc, &argv);
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-	int steps = (int)setting(argc, argv, "steps", 40), mib = (int)setting(argc, argv, "cold", 0),
-		mapped = setting(argc, argv, "mapped", 0) > 0, last = rank == ranks - 1,
+	int steps = (int)setting(argc, argv, "steps", 40), last = rank == ranks - 1,
 		kib = (int)setting(argc, argv, "write", 0),
 		count = (int)setting(argc, argv, "message", 64) * 256;
-	double prep = setting(argc, argv, "prep", 0), load_sleep = setting(argc, argv, "load_sleep", 0),
-		   compute = setting(argc, argv, "compute", 50), skew = setting(argc, argv, "skew", 0),
+	double compute = setting(argc, argv, "compute", 50), skew = setting(argc, argv, "skew", 0),
 		   compute_sleep = setting(argc, argv, "compute_sleep", 0),
 		   skew_sleep = setting(argc, argv, "skew_sleep", 0);
 	float *sent = calloc((size_t)count + 1, sizeof *sent),
 		  *got = calloc((size_t)count + 1, sizeof *got);
 	char *room = malloc(PIECE), path[64];
-	int loader = open("/proc/self/exe", O_RDONLY), data = open("data", O_RDONLY), out = -1;
+	int out = -1;
+	loader.file = open("/proc/self/exe", O_RDONLY);
+	loader.data = open("data", O_RDONLY);
+	loader.prep = setting(argc, argv, "prep", 0);
+	loader.sleep = setting(argc, argv, "load_sleep", 0);
+	loader.mib = (int)setting(argc, argv, "cold", 0);
+	loader.mapped = setting(argc, argv, "mapped", 0) > 0;
+	loader.rank = rank;
+	loader.ranks = ranks;
+	loader.kind = (int)setting(argc, argv, "loader", IN_STEP);
+	loader.workers = loader.kind == IN_STEP ? 0 : (int)setting(argc, argv, "workers", 1);
 	long sum = 0;
 	snprintf(path, sizeof path, "written-%d", rank);
 	if (kib) out = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-	if (!sent || !got || !room || loader < 0) MPI_Abort(MPI_COMM_WORLD, 1);
+	if (!sent || !got || !room || loader.file < 0 || loader.workers > MOST_WORKERS)
+		MPI_Abort(MPI_COMM_WORLD, 1);
+	start_loader();
 	for (int step = 0; step < steps + WARMUP; step++) {
 		int counts = step >= WARMUP;
 		double then = seconds_by(CLOCK_MONOTONIC), begin = then;
-		for (int i = 0; i < SAMPLES; i++) {
-			sum += pread(loader, room, LOADER_BYTES, (off_t)i * LOADER_BYTES);
-			work(prep / SAMPLES), rest(load_sleep / SAMPLES);
-		}
+		if (loader.kind != IN_STEP) take_batch(room, step);
+		else sum += prepare(room);
 		since(&then, PREPARATION, counts);
-		sum += read_piece(data, room, rank, step, mib, mapped);
+		if (loader.kind == IN_STEP) sum += fetch(room, step);
 		since(&then, FETCH, counts);
 		work(compute), rest(compute_sleep);
 		since(&then, COMPUTE, counts);
@@ -136,6 +263,7 @@ int main(int argc, char **argv) {
 		since(&then, COMMUNICATION, counts);
 		since(&begin, STEP, counts);
 	}
+	end_loader();
 	double all[PARTS];
 	MPI_Reduce(spent, all, PARTS, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
 	if (rank == 0)

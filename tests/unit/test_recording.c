@@ -301,7 +301,7 @@ static void test_damage(void **state) {
 	/* another version, no recording, nothing */
 	bytes[8]++;
 	assert_int_equal(lk_recording_of("new", bytes, size, &r, &err), LK_ERR_INPUT);
-	assert_non_null(strstr(err.what, "version 5"));
+	assert_non_null(strstr(err.what, "version 6"));
 	bytes[0]++;
 	assert_int_equal(lk_recording_of("other", bytes, size, &r, &err), LK_ERR_INPUT);
 	assert_int_equal(lk_recording_of("short", bytes, 10, &r, &err), LK_ERR_INPUT);

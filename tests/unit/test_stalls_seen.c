@@ -86,6 +86,22 @@ static void stored(struct writer *writer, lk_record_place *place, int64_t bytes)
 	lk_recorder_publish(&writer->r, place, entry, LK_RECORD_STORAGE);
 }
 
+/* What the kernel says of the thread so far. */
+static void used(struct writer *writer, int64_t computed, int64_t queued, uint32_t faults) {
+	lk_record_entry *entry = next(writer, &writer->place, 0);
+	entry->bytes = computed;
+	entry->use.computed_ns = computed;
+	entry->use.queued_ns = queued;
+	entry->use.major_faults = faults;
+	lk_recorder_publish(&writer->r, &writer->place, entry, LK_RECORD_PROCESSOR);
+}
+
+static void waited(struct writer *writer, lk_wait_for what, int64_t takes) {
+	lk_record_entry *entry = next(writer, &writer->place, takes);
+	entry->object = what;
+	lk_recorder_publish(&writer->r, &writer->place, entry, LK_RECORD_WAIT);
+}
+
 static int64_t moment_ahead(void) {
 	return lk_monotonic_ns() + 100 * MS;
 }
@@ -176,6 +192,45 @@ static void test_times(void **state) {
 	assert_string_equal(files.at[0], "/some/where/data.bin");
 	lk_vec_free(&files);
 	remove_folder(folder);
+}
+
+/* A step of 10 ms of own time, by what the kernel and calls say of it, and an all-reduce in which
+ * the thread computes all the time: 4 ms computing, 1 ms queued, 2 ms waiting for another
+ * thread, 1.5 ms asleep; of what is left the kernel says that pages were read, or nobody knows. */
+static void test_own_time(void **state) {
+	(void)state;
+	for (int faults = 0; faults < 2; faults++) {
+		char folder[64];
+		struct writer w;
+		lk_stalls_seen s;
+		lk_error err = {0};
+		int64_t computed = 0, queued = 0;
+		new_folder(folder);
+		begin(&w, folder, 0, 2, "a", moment_ahead());
+		w.r.head->seen |= LK_RECORDED_MPI;
+		for (int i = 0; i < 30; i++) {
+			w.now += 5 * MS;
+			waited(&w, LK_WAIT_THREAD, 2 * MS);
+			waited(&w, LK_WAIT_SLEEP, 1500 * US);
+			w.now += 1500 * US;
+			used(&w, computed += 4 * MS, queued += 1 * MS, (uint32_t)(faults * (i + 1)));
+			allreduce(&w, 1 << 16, 3 * MS);
+			used(&w, computed += 3 * MS, -1, (uint32_t)(faults * (i + 1)));
+		}
+		finish(&w);
+		if (lk_stalls_see(folder, 3, 20, &arena, &s, NULL, &err) != LK_OK) fail_msg("%s", err.what);
+		assert_int_equal(s.ranks, 1);
+		const lk_stalls_rank *rank = &s.by_rank[0];
+		assert_near(rank->own, 10e-3, 1e-6);
+		assert_near(rank->computing, 4e-3, 2e-5);
+		assert_near(rank->preempted, 1e-3, 2e-5);
+		assert_near(rank->data, 2e-3, 2e-5);
+		assert_near(rank->sleeping, faults ? 1.5e-3 : 3e-3, 2e-5);
+		assert_near(rank->storage, faults ? 1.5e-3 : 0, 2e-5);
+		/* what other threads hand over is preparation */
+		assert_near(s.times.preparation, 2e-3, 1e-6);
+		remove_folder(folder);
+	}
 }
 
 static void test_no_steps(void **state) {
@@ -427,11 +482,12 @@ static void test_cache(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_times),   cmocka_unit_test(test_no_steps),
-		cmocka_unit_test(test_comm),    cmocka_unit_test(test_uneven),
-		cmocka_unit_test(test_bursts),  cmocka_unit_test(test_threads),
-		cmocka_unit_test(test_answer),  cmocka_unit_test(test_storage),
-		cmocka_unit_test(test_refused), cmocka_unit_test(test_cache),
+		cmocka_unit_test(test_times),    cmocka_unit_test(test_own_time),
+		cmocka_unit_test(test_no_steps), cmocka_unit_test(test_comm),
+		cmocka_unit_test(test_uneven),   cmocka_unit_test(test_bursts),
+		cmocka_unit_test(test_threads),  cmocka_unit_test(test_answer),
+		cmocka_unit_test(test_storage),  cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_cache),
 	};
 	int failed = cmocka_run_group_tests(tests, make_scratch, remove_scratch);
 	lk_arena_free(&arena);

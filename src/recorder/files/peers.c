@@ -1,6 +1,6 @@
-/* peers.c: communication of programs that have no MPI: TCP connections and pipes by peer (gloo,
- * parameter servers, rendezvous, loader processes). In a process that has called MPI_Init nothing
- * of it is recorded: what the library sends is MPI's affair.
+/* peers.c: TCP connections and pipes by peer (gloo, parameter servers, rendezvous, loader
+ * processes). In a process that has called MPI_Init connections are not recorded: what the library
+ * sends is MPI's affair.
  *
  * A message that a non-blocking socket takes in pieces is one message: the pieces after the first
  * are marked (io.sequential), and io.most of the first is what was to be sent, so that messages can
@@ -57,13 +57,13 @@ static bool format_pipe(int fd, ino_t inode, char out[PEER_TEXT]) {
 
 uint32_t lp_new_peer(int fd, const struct stat *info) {
 	char text[PEER_TEXT];
-	if (lp_state.recorder.head->seen & LK_RECORDED_MPI) return 0;
 	if (lp_is_stale(&lp_peers.age)) {
 		memset(was_cut, 0, sizeof was_cut);
 		__atomic_store_n(&lp_peers.count, 0, __ATOMIC_RELAXED);
 		lp_renewed(&lp_peers.age);
 	}
 	bool socket = S_ISSOCK(info->st_mode);
+	if (socket && lp_state.recorder.head->seen & LK_RECORDED_MPI) return 0;
 	if (socket ? !format_connection(fd, text)
 	           : !S_ISFIFO(info->st_mode) || !format_pipe(fd, info->st_ino, text))
 		return 0;

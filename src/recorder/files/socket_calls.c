@@ -9,6 +9,8 @@
 #include <sys/select.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
 
 enum {
 	WAIT_NS = 10000 /* shorter waits are not recorded */
@@ -67,17 +69,21 @@ MOVES(recvmsg, LK_RECORD_READ, (int fd, struct msghdr *message, int flags), (fd,
 
 /* ---- waiting ---- */
 
-static bool is_watching_waits(void) {
-	return lp_state.on && lp_has_peers() && !lp_thread.busy && lp_state.gate->open &&
-	       !(lp_state.recorder.head->seen & LK_RECORDED_MPI);
+/* Of programs without MPI all threads' waits; with it those of threads that call MPI themselves, in
+ * their own code: what the library waits for is its affair. */
+static bool is_watching_waits(lk_wait_for what) {
+	if (!lp_state.on || lp_thread.busy || !lp_state.gate->open) return false;
+	if (lp_thread.processor_ns) return what != LK_WAIT_PEERS || lp_has_peers();
+	return lp_has_peers() && !(lp_state.recorder.head->seen & LK_RECORDED_MPI);
 }
 
-static void record_wait(int64_t start) {
+static void record_wait(lk_wait_for what, int64_t start) {
 	int code = errno;
 	int64_t end = lp_now();
 	if (end - start >= WAIT_NS && lp_enter()) {
 		lk_record_entry *record = lp_next();
 		if (record) {
+			record->object = what;
 			record->start_ns = start;
 			record->end_ns = end;
 			lp_publish(record, LK_RECORD_WAIT);
@@ -87,28 +93,35 @@ static void record_wait(int64_t start) {
 	errno = code;
 }
 
-#define WAITS(name, parameters, call)               \
-	LP_EXPORT int name parameters {                 \
-		LP_REAL(name)                               \
-		if (!is_watching_waits()) return real call; \
-		int64_t start = lp_now();                   \
-		int result = real call;                     \
-		record_wait(start);                         \
-		return result;                              \
+#define WAITS(what, name, parameters, call)             \
+	LP_EXPORT int name parameters {                     \
+		LP_REAL(name)                                   \
+		if (!is_watching_waits(what)) return real call; \
+		int64_t start = lp_now();                       \
+		int result = real call;                         \
+		record_wait(what, start);                       \
+		return result;                                  \
 	}
 
 int __poll_chk(struct pollfd *all, nfds_t count, int limit, size_t room);
 
-WAITS(poll, (struct pollfd * all, nfds_t count, int limit), (all, count, limit))
-WAITS(__poll_chk, (struct pollfd * all, nfds_t count, int limit, size_t room),
+WAITS(LK_WAIT_PEERS, poll, (struct pollfd * all, nfds_t count, int limit), (all, count, limit))
+WAITS(LK_WAIT_PEERS, __poll_chk, (struct pollfd * all, nfds_t count, int limit, size_t room),
       (all, count, limit, room))
-WAITS(select, (int most, fd_set *in, fd_set *out, fd_set *odd, struct timeval *limit),
+WAITS(LK_WAIT_PEERS, select,
+      (int most, fd_set *in, fd_set *out, fd_set *odd, struct timeval *limit),
       (most, in, out, odd, limit))
-WAITS(epoll_wait, (int fd, struct epoll_event *events, int most, int limit),
+WAITS(LK_WAIT_PEERS, epoll_wait, (int fd, struct epoll_event *events, int most, int limit),
       (fd, events, most, limit))
-WAITS(epoll_pwait,
+WAITS(LK_WAIT_PEERS, epoll_pwait,
       (int fd, struct epoll_event *events, int most, int limit, const sigset_t *signals),
       (fd, events, most, limit, signals))
+
+WAITS(LK_WAIT_SLEEP, nanosleep, (const struct timespec *time, struct timespec *left), (time, left))
+WAITS(LK_WAIT_SLEEP, clock_nanosleep,
+      (clockid_t clock, int flags, const struct timespec *time, struct timespec *left),
+      (clock, flags, time, left))
+WAITS(LK_WAIT_SLEEP, usleep, (useconds_t microseconds), (microseconds))
 
 /* Conditions have had another form; libc's symbol of today's is wanted for by its version. */
 #if defined __x86_64__
@@ -125,10 +138,10 @@ WAITS(epoll_pwait,
 			if (!real) real = (__typeof__(&name))(uintptr_t)lp_symbol(#name);                 \
 			__atomic_store_n(&real_, real, __ATOMIC_RELAXED);                                 \
 		}                                                                                     \
-		if (!is_watching_waits()) return real call;                                           \
+		if (!is_watching_waits(LK_WAIT_THREAD)) return real call;                             \
 		int64_t start = lp_now();                                                             \
 		int result = real call;                                                               \
-		record_wait(start);                                                                   \
+		record_wait(LK_WAIT_THREAD, start);                                                   \
 		return result;                                                                        \
 	}
 

@@ -178,9 +178,8 @@ static lk_status recording_read_add_call(lk_shower *shower, uint32_t lane, uint3
 	}
 }
 
-/* Calls of the main thread, and between them its own code; calls inside another one are not
- * reported.
- */
+/* Calls of the main thread, and between them its own code, which may sleep; calls inside another
+ * one are not reported. */
 static lk_status add_calls(lk_shower *shower) {
 	lk_recorded_run *run = shower->run;
 	int64_t cursor = 0;
@@ -194,7 +193,8 @@ static lk_status add_calls(lk_shower *shower) {
 				: lk_capture_lane(shower->capture, false, (int64_t)run->head.pid + call->process,
 		                          entry->thread);
 		if (entry->kind == LK_RECORD_PROXY && !call->process) LK_TRY(lk_show_proxy(shower, call));
-		if (entry->kind == LK_RECORD_DEVICE_WORK || entry->kind == LK_RECORD_PROXY ||
+		bool sleeps = entry->kind == LK_RECORD_WAIT && entry->object == LK_WAIT_SLEEP;
+		if (entry->kind == LK_RECORD_DEVICE_WORK || entry->kind == LK_RECORD_PROXY || sleeps ||
 		    (own && entry->start_ns < cursor))
 			continue;
 		if (lane == LK_NONE) {

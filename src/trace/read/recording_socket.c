@@ -53,7 +53,7 @@ static bool pipe_follows(const lk_shower *shower, uint32_t index) {
 
 static bool is_wait(const lk_shower *shower, const lk_recorded_call *call) {
 	return !call->process && call->record.kind == LK_RECORD_WAIT &&
-	       call->record.thread == shower->run->main_thread;
+	       call->record.object != LK_WAIT_SLEEP && call->record.thread == shower->run->main_thread;
 }
 
 static lk_status add_burst(lk_shower *shower, const lk_record_entry *entry, uint16_t thread) {

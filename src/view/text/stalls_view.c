@@ -102,9 +102,10 @@ static lk_table *stalls_view_runs(const lk_stalls_answer *answer) {
 
 static lk_table *stalls_view_ranks(const lk_stalls_answer *answer) {
 	static const lk_column columns[] = {
-		{"rank", "rank", true, false},
-		{"step_s", "step", true, false},
-		{"own_s", "own time", true, false},
+		{"rank", "rank", true, false},         {"step_s", "step", true, false},
+		{"own_s", "own time", true, false},    {"computing_s", "computing", true, false},
+		{"sleeping_s", "asleep", true, false}, {"storage_s", "storage", true, false},
+		{"data_s", "for data", true, false},   {"preempted_s", "preempted", true, false},
 	};
 	lk_table *table = lk_table_new("ranks", columns, (int)(sizeof columns / sizeof *columns));
 	for (int i = 0; table && i < answer->rank_count; i++) {
@@ -113,6 +114,11 @@ static lk_table *stalls_view_ranks(const lk_stalls_answer *answer) {
 		lk_put_count(table, rank->rank < 0 ? NAN : rank->rank);
 		lk_put_seconds(table, rank->step);
 		lk_put_seconds(table, rank->own);
+		lk_put_seconds(table, rank->computing);
+		lk_put_seconds(table, rank->sleeping);
+		lk_put_seconds(table, rank->storage);
+		lk_put_seconds(table, rank->data);
+		lk_put_seconds(table, rank->preempted);
 	}
 	return table;
 }
