@@ -269,6 +269,28 @@ static void rt_add_rows(rt_run *run, const rt_part *x, const rt_part *at, rt_par
 	if (to->here) RT_SWITCH(to->format, rt_add_rows_in, run, x, at, to)
 }
 
+/* Sums along a dim of all elements up to each, or from each on: a line to a thread, in the same order at every run. */
+template <int F>
+static __global__ void rt_cumsum_kernel(typename rt_of<F>::in_memory *to, const typename rt_of<F>::in_memory *x, int64_t lines,
+	int64_t along, int64_t inner, bool reverse) {
+	RT_FOR(line, lines) {
+		typename rt_of<F>::in_register sum = 0;
+		for (int64_t k = 0; k < along; k++) {
+			int64_t at = (line / inner * along + (reverse ? along - 1 - k : k)) * inner + line % inner;
+			sum += rt_of<F>::load(x[at]);
+			to[at] = rt_of<F>::store(sum);
+		}
+	}
+}
+template <int F> static void rt_cumsum_in(rt_run *run, const rt_part *x, rt_part *y, int d, bool reverse) {
+	typedef typename rt_of<F>::in_memory T;
+	int64_t inner = rt_product(y, d + 1, y->rank), lines = y->count / (y->extent[d] > 0 ? y->extent[d] : 1);
+	RT_RUN(rt_cumsum_kernel<F>, lines, (T *)y->data, (const T *)x->data, lines, y->extent[d], inner, reverse);
+}
+static void rt_cumsum(rt_run *run, const rt_part *x, rt_part *y, int d, bool reverse) {
+	if (y->here) RT_SWITCH(y->format, rt_cumsum_in, run, x, y, d, reverse)
+}
+
 /* ---- views --------------------------------------------------------------------------------------------------- */
 
 template <class T> static __global__ void rt_go_kernel(T *to, const T *from, rt_route route, int64_t n) {

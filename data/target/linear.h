@@ -324,6 +324,30 @@ RT_FUNCTION void rt_add_rows(rt_run *run, const rt_part *x, const rt_part *index
 		for (int64_t i = 0; i < y->count; i++) rt_put_whole(y->format, y->data, i, ((const int64_t *)sums)[i]);
 }
 
+/* Sums along dim d of all elements up to each, `reverse`: from each on. */
+RT_FUNCTION void rt_cumsum(rt_run *run, const rt_part *x, rt_part *y, int d, bool reverse) {
+	int64_t along = y->extent[d], inner = rt_product(y, d + 1, y->rank);
+	rt_format f = rt_arithmetic(y->format);
+	char *sums = rt_scratch(run, 0, (size_t)(inner * 8) + 1);
+	float *row = rt_scratch(run, 1, (size_t)inner * sizeof *row + 1);
+	for (int64_t k = 0; y->here && k * inner < y->count; k++) {
+		int64_t at = (reverse ? k - k % along + along - 1 - k % along : k) * inner;
+		if (k % along == 0) memset(sums, 0, (size_t)inner * 8);
+		if (f == RT_F32) {
+			rt_get_floats(x->format, x->data, at, inner, row);
+			for (int64_t i = 0; i < inner; i++) ((float *)sums)[i] += row[i];
+			rt_put_floats(y->format, y->data, at, inner, (const float *)sums);
+		} else if (f == RT_F64)
+			for (int64_t i = 0; i < inner; i++)
+				((double *)y->data)[at + i] = ((double *)sums)[i] += ((const double *)x->data)[at + i];
+		else
+			for (int64_t i = 0; i < inner; i++) {
+				((uint64_t *)sums)[i] += (uint64_t)rt_get_whole(x->format, x->data, at + i);
+				rt_put_whole(y->format, y->data, at + i, ((const int64_t *)sums)[i]);
+			}
+	}
+}
+
 /* Elements by a route; those that lie together are copied together. */
 RT_FUNCTION void rt_go(rt_run *run, const rt_part *x, rt_part *y, rt_route route) {
 	size_t size = (size_t)rt_bytes[y->format];

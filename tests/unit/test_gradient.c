@@ -99,6 +99,7 @@ static void test_products_and_views(void **state) {
 		"loss = sum(spread(w, 1, 3)^2) + sum(first(w, 1, M + 2)^2) + sum(last(first(w, 0, N + 3), "
 		"0, 4)^3)",
 		"loss = sum(concat(w, y, 1)^3 * concat(y, w, 1)) + sum(concat(w^2, w, 0))",
+		"loss = sum(cumsum(w, 0)^2*y) + sum(cumsum(w^2, 1, reverse)*y)",
 		"z = gather_rows(w, i)*2 loss = sum(z^2) + sum(add_rows(z, i, M)^3)",
 	};
 	for (size_t i = 0; i < sizeof losses / sizeof *losses; i++)

@@ -237,6 +237,7 @@ static lc_node random_draft(const lc_program *p, uint64_t *seed) {
 		n.dims = (uint8_t)draw(seed, 4);
 		n.keep = (uint8_t)draw(seed, 2);
 	}
+	if (takes_argument(op, LC_A_REVERSE)) n.reverse = (uint8_t)draw(seed, 2);
 	if (takes_argument(op, LC_A_TRANSPOSES)) {
 		n.ta = (uint8_t)draw(seed, 2);
 		n.tb = (uint8_t)draw(seed, 2);
@@ -452,6 +453,7 @@ static void test_rules_views(void **state) {
 		{LC_SPREAD, 2, 0, ";R=R;S0=S0;S1=S1;Psum=Psum;Pmax=Pmax;ROOT0=ROOT0;ROOT1=ROOT1;L=L;"},
 		{LC_FIRST_OF, 0, 0, ";R=R;S1=S1;Psum=Psum;ROOT0=ROOT0;ROOT1=ROOT1;L=L;"},
 		{LC_LAST_OF, 1, 0, ";R=R;S0=S0;Psum=Psum;ROOT0=ROOT0;ROOT1=ROOT1;L=L;"},
+		{LC_CUMSUM, 1, 0, ";R=R;S0=S0;Psum=Psum;ROOT0=ROOT0;ROOT1=ROOT1;L=L;"},
 	};
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
 		lc_node n = draft_of(rows[i].op);
@@ -602,6 +604,30 @@ static void test_wrong(void **state) {
 	     "pp=0"},
 		{"program p(mesh pp) { in x : f32 at pp=0 in y : f32 at pp=1 out x + y }",
 	     "f:1:66: y lives at pp=1, the other operand at pp=0; send one to the other's group"},
+		/* what is composed */
+		{IN_MESH("out argmax(s, 0)"), "f:5:5: s is sliced over tp along dim 0, and all elements "
+	                                  "along a dim are compared; add allgather(s, 0, tp)"},
+		{IN_MESH("out softmax(q, 0)"), "f:5:5: q is partial over tp, and all elements along a dim "
+	                                   "are compared; add allreduce(q, sum, tp)"},
+		{IN_MESH("out topk(r, 0, 99)"), "f:5:5: the number of the largest is not from 1 to 64; "},
+		{IN_MESH("out topk(r, 0, N)"), "f:5:5: the number of the largest is not from 1 to 64; "},
+		{IN_MESH("out argmax(r, 1)"), "f:5:5: r has no dim 1; its dims count from 0 to 0"},
+		{IN_MESH("out gather(r, r, 0)"),
+	     "f:5:5: r is f32, and indices are integers; add cast(i32, r)"},
+		{IN_MESH("out onehot(f32, r, 4)"),
+	     "f:5:5: r is f32, and indices are integers; add cast(i32, r)"},
+		{IN_MESH("out gather(reshape(r, N, 1), iota(i32, N), 0)"),
+	     "f:5:5: spread(r, 1, 1) and iota(i32, N) do not have the same dims, but for the one that "
+	     "is indexed; insert"},
+		{IN_MESH("out reshape(r, N, 2)"), "f:5:5: r does not have as many elements; "},
+		{IN_MESH("out narrow(iota(f32, 4), 0, 2, 3)"),
+	     "f:5:5: iota(f32, 4) has 4 elements along dim 0, not 5; "},
+		{IN_MESH("out alltoallv(r, iota(i32, N), tp)"),
+	     "f:5:5: r is the same on all ranks of tp, and what each rank sends is its own: local; "},
+		{IN_MESH("out pad(2, 0, 1, 1)"), "f:5:5: 2 has no number format; "},
+		{IN_MESH("out cumsum(s, 0)"), "f:5:5: s is sliced over tp along dim 0, along which the "
+	                                  "sums go on from rank to rank; add allgather(s, 0, tp)"},
+		{IN_MESH("out sofmax(r, 0)"), "f:5:5: unknown operation sofmax; do you mean softmax?"},
 		/* loops */
 		{IN_MESH("for i = 1 to 3 { y[i] = r*z[i] } out y3"),
 	     "f:5:27: z1 is not defined, where i is 1; "},

@@ -42,6 +42,7 @@ lk_status lk_compile_act(lk_compile *answer, const lk_compile_request *request, 
 	if ((unsigned)request->action >= LK_COMPILE_ACTIONS || !actions[request->action])
 		return lk_fail(err, LK_ERR_INTERNAL, "compile",
 		               "an action that is not of the language alone");
+	LK_TRY(lc_resize(answer, request, err));
 	LK_TRY(actions[request->action](answer, request, out, err));
 	return answer->file->lost ? lk_oom(err) : LK_OK;
 }
@@ -80,6 +81,22 @@ lk_status lk_compile_read(const char *path, lk_compile **out, lk_error *err) {
 	*out = NULL;
 	LK_TRY(lk_stream_slurp(path, LC_TEXT_LIMIT, &text, &size, err));
 	return compile_take(strcmp(path, "-") == 0 ? "standard input" : path, text, size, out, err);
+}
+
+static bool fixes_axes(const lc_file *file) {
+	for (size_t i = 0; i < file->programs.count; i++)
+		for (int a = 0; a < file->programs.at[i]->axis_count; a++)
+			if (file->programs.at[i]->axes[a].size) return true;
+	return false;
+}
+
+lk_status lc_resize(lk_compile *answer, const lk_compile_request *request, lk_error *err) {
+	lc_file *old = answer->file;
+	if (!request->sizes || !fixes_axes(old)) return LK_OK;
+	lk_status status =
+		lc_parse_sized(old->path, answer->text, answer->size, request->sizes, &answer->file, err);
+	lc_file_free(old);
+	return status;
 }
 
 void lk_compile_free(lk_compile *answer) {

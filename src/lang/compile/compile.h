@@ -23,6 +23,9 @@ typedef lk_status lc_action(lk_compile *answer, const lk_compile_request *reques
                             lk_error *err);
 lc_action lc_do_check, lc_do_print, lc_do_run, lc_do_rewrite, lc_do_verify, lc_do_emit;
 
+/* Reads the text again where --sizes gives an axis that the text fixes another number of ranks:
+ * loops turn as often as the mesh then says. */
+lk_status lc_resize(lk_compile *answer, const lk_compile_request *request, lk_error *err);
 /* The program that --program names, or the only one. */
 lk_status lc_pick_program(const lk_compile *answer, const lk_compile_request *request,
                           lc_program **out, lk_error *err);

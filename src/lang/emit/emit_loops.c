@@ -44,6 +44,8 @@ lc_place lc_place_of(const lc_program *program, int space, lc_place_kind kind, i
 	for (int k = 0; k < LC_RANK; k++) {
 		int d = k - (over->rank - value->rank);
 		bool there = k < over->rank && d >= 0 && (value->dim[d] != 0 || over->dim[k] == 0);
+		if (kind == LC_PLACE_RED && k < over->rank && over->dim[k] == 0)
+			there = false; /* one element moves nothing, where a loop goes over a summed dim, too */
 		place.dim[k] = (int8_t)(!there                 ? -1
 		                        : kind == LC_PLACE_RED ? loops_kept(loops_node(program, id), d)
 		                                               : d);

@@ -22,6 +22,9 @@ void lc_mpi_contraction(lc_mpi *mpi, int id, int depth) {
 		fprintf(mpi->out, "rt_conv2d(run, %s, %s, %s, %d, %d);\n", a, b, y, node->stride,
 		        node->pad);
 	else if (node->op == LC_IOTA) fprintf(mpi->out, "rt_iota(run, %s);\n", y);
+	else if (node->op == LC_CUMSUM)
+		fprintf(mpi->out, "rt_cumsum(run, %s, %s, %d, %s);\n", a, y, node->d,
+		        node->reverse ? "true" : "false");
 	else if (node->op == LC_CONCAT)
 		fprintf(mpi->out, "rt_concat(run, %s, %s, %s, %d);\n", a, b, y, node->d);
 	else if (node->op == LC_TRANSPOSE)

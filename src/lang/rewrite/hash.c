@@ -53,8 +53,8 @@ static uint64_t mix_attributes(uint64_t h, const lc_node *node) {
 	memcpy(&number, &node->number, sizeof number);
 	h = hash_mix(h, (uint64_t)(uint8_t)node->axis << 24 | (uint64_t)(uint8_t)node->d << 16 |
 	                    (uint64_t)(uint8_t)node->e << 8 | node->reduce);
-	h = hash_mix(h, (uint64_t)node->dims << 24 | (uint64_t)node->keep << 16 |
-	                    (uint64_t)node->ta << 8 | node->tb);
+	h = hash_mix(h, (uint64_t)node->reverse << 32 | (uint64_t)node->dims << 24 |
+	                    (uint64_t)node->keep << 16 | (uint64_t)node->ta << 8 | node->tb);
 	h = hash_mix(h, (uint64_t)(uint32_t)node->root << 32 | (uint32_t)node->shift);
 	h = hash_mix(h, (uint64_t)(uint32_t)node->stride << 32 | (uint32_t)node->pad);
 	return hash_mix(hash_mix(hash_mix(h, (uint64_t)node->symbol), (uint64_t)node->key), number);

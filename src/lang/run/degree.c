@@ -145,6 +145,7 @@ static lk_status terms(const struct counter *counter, const lc_node *node, doubl
 	case LC_TOTALS:
 	case LC_CONTRACT: return degree_elements(counter, &counter->p->nodes.at[node->in[0]], out, err);
 	case LC_COMM: *out = (double)counter->s->symbol[node->axis]; return LK_OK;
+	case LC_VIEW: return node->op == LC_CUMSUM ? degree_elements(counter, node, out, err) : LK_OK;
 	case LC_ROWS:
 		if (node->op == LC_ADD_ROWS)
 			LK_TRY(degree_elements(counter, &counter->p->nodes.at[node->in[1]], out, err));
@@ -167,6 +168,7 @@ static lk_status of_node(struct counter *counter, int id, lk_error *err) {
 	case LC_LEAF: *to = node->op == LC_CONST || node->op == LC_SIZE ? (lc_degree){0, 0} : a; break;
 	case LC_VIEW:
 		if (node->op == LC_IOTA) *to = (lc_degree){0, 0};
+		else if (node->op == LC_CUMSUM) *to = degree_sum(a, many);
 		else *to = larger(a, counter->of[node->in[node->inputs - 1]]);
 		break;
 	case LC_MAP: *to = of_map(counter, node, count); break;

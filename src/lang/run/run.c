@@ -21,7 +21,9 @@ static lc_operation *run_operation(const lc_node *node) {
 	case LC_DROP: return lc_run_dropout;
 	case LC_CONTRACT: return node->op == LC_MATMUL ? lc_run_matmul : lc_run_conv;
 	case LC_ROWS: return node->op == LC_GATHER_ROWS ? lc_run_rows : lc_run_add_rows;
-	case LC_VIEW: return node->op == LC_IOTA ? lc_run_iota : lc_run_view;
+	case LC_VIEW:
+		if (node->op == LC_CUMSUM) return lc_run_cumsum;
+		return node->op == LC_IOTA ? lc_run_iota : lc_run_view;
 	case LC_RED: return lc_run_red;
 	case LC_TOTALS: return lc_run_total;
 	default: return NULL;

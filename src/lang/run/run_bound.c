@@ -332,6 +332,7 @@ static lk_status summands(const struct bounds *bounds, const lc_at *at, double *
 	for (int d = 0; d < node->rank; d++) all *= (double)whole[d];
 	if (at->n->op == LC_TOTAL) all = (double)lc_items(bounds->run->p, bounds->run->s, node);
 	if (at->n->op == LC_MATMUL) all = (double)whole[node->rank - (at->n->ta ? 2 : 1)];
+	if (at->n->op == LC_CUMSUM) all = (double)whole[at->n->d];
 	if (at->n->op == LC_CONV2D) {
 		const lc_node *value = &bounds->run->p->nodes.at[at->n->in[1]];
 		LK_TRY(lc_whole_shape(bounds->run->p, value, bounds->run->s, value->list < 0 ? 0 : at->item,
@@ -359,6 +360,9 @@ static lk_status bound_sum(struct bounds *bounds, lc_at *at) {
 	case LC_TOTAL:
 		return bound_linear(bounds, at, &n,
 		                    &(struct linear){lc_run_total, bound_of, NULL, most_of, slack});
+	case LC_CUMSUM:
+		return bound_linear(bounds, at, &n,
+		                    &(struct linear){lc_run_cumsum, bound_of, NULL, most_of, slack});
 	case LC_RED_MAX:
 	case LC_RED_MIN:
 		n.op = LC_RED_MAX; /* no element's bound is larger */
@@ -503,7 +507,7 @@ static lk_status bound_operation(struct bounds *bounds, lc_at *at) {
 	case LC_DROP: return bound_dropout(bounds, at);
 	case LC_ROWS:
 		return at->n->op == LC_GATHER_ROWS ? bound_rows(bounds, at) : bound_add_rows(bounds, at);
-	case LC_VIEW: return bound_view(bounds, at);
+	case LC_VIEW: return at->n->op == LC_CUMSUM ? bound_sum(bounds, at) : bound_view(bounds, at);
 	case LC_RED: return at->n->op == LC_RED_NORM ? bound_norm(bounds, at) : bound_sum(bounds, at);
 	case LC_CONTRACT:
 	case LC_TOTALS: return bound_sum(bounds, at);

@@ -1,6 +1,6 @@
-/* run_contract.c: matmul, conv2d, gather_rows and add_rows on what a rank holds. A row of the
- * result is kept in double (integers: in 64 bits, which wrap) while the products are added in the
- * order of the summed dims, then rounded once. */
+/* run_contract.c: matmul, conv2d, gather_rows, add_rows and cumsum on what a rank holds. A row of
+ * the result is kept in double (integers: in 64 bits, which wrap) while the products are added in
+ * the order of the summed dims, then rounded once. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -255,4 +255,29 @@ lk_status lc_run_add_rows(lc_at *at) {
 	if (status == LK_OK) sums_store(&s, at->out, 0);
 	sums_free(&s);
 	return status;
+}
+
+/* ---- sums that go on ---- */
+
+lk_status lc_run_cumsum(lc_at *at) {
+	const lc_cells *cells;
+	lc_box box;
+	struct sums s;
+	int64_t inner = 1, along = at->box.extent[at->n->d];
+	for (int d = at->n->d + 1; d < at->box.rank; d++) inner *= at->box.extent[d];
+	LK_TRY(lc_operand(at, 0, &cells, &box));
+	LK_TRY(lc_cells_new(at->run, at->box.count, at->out, at->err));
+	LK_TRY(sums_new(at, inner, &s));
+	for (int64_t row = 0; row * inner < at->box.count; row++) {
+		int64_t k = row % along, from = (at->n->reverse ? row - k + along - 1 - k : row) * inner;
+		if (k == 0) sums_clear(&s);
+		for (int64_t i = 0; i < inner; i++) {
+			if (s.number) s.number[i] += cells->number[from + i];
+			else if (s.whole) s.element[i] += lc_bits(cells->number[from + i]);
+			else s.element[i] = lc_field_add(s.element[i], cells->element[from + i]);
+		}
+		sums_store(&s, at->out, from);
+	}
+	sums_free(&s);
+	return LK_OK;
 }

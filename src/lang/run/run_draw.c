@@ -31,7 +31,7 @@ uint32_t lc_draw_rank(const lc_program *program, const lc_node *node, const lc_s
 static bool draw_moves(const lc_node *node) {
 	if (node->op == LC_COPY || node->op == LC_OUT || node->op == LC_CAST) return true;
 	lc_family family = lc_ops[node->op].family;
-	return family == LC_COMM || family == LC_VIEW || node->op == LC_SEND;
+	return family == LC_COMM || (family == LC_VIEW && node->op != LC_CUMSUM) || node->op == LC_SEND;
 }
 
 int lc_index_rows(const lc_program *program, int id, lc_dim *out, int limit) {

@@ -51,6 +51,7 @@ typedef struct lc_parser {
 	int64_t work; /* values that schedules have gone over */
 	lc_loop loops[LC_LOOPS];
 	int loop_count, turns;
+	const char *sizes; /* what replaces the sizes of axes that the text fixes, or NULL */
 } lc_parser;
 
 /* ---- parse.c ---- */

@@ -1,5 +1,6 @@
 /* parse.c: recursive descent over programs and their statements. Values are typed as they are read,
  * so that the first error is the first in the text. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "lang/rewrite/rewrite.h"
@@ -271,6 +272,19 @@ static lk_status parse_statement(lc_parser *parser, void *context, lk_error *err
 
 /* ---- programs ---- */
 
+/* The number that "a=1,NAME=8" gives a name; 0: none. */
+static int64_t mesh_said(const char *sizes, const char *name) {
+	size_t length = strlen(name);
+	for (const char *at = sizes; at; at = strchr(at, ',')) {
+		at += *at == ',';
+		at += strspn(at, " ");
+		if (strncmp(at, name, length) != 0 || at[length] != '=') continue;
+		long long ranks = strtoll(at + length + 1, NULL, 10);
+		return ranks > 0 && ranks <= LC_RANKS_OF_AXIS ? ranks : 0;
+	}
+	return 0;
+}
+
 static lk_status mesh(lc_parser *parser, lk_error *err) {
 	const char *name;
 	LK_TRY(lc_expect(parser, '(', "the program's name", err));
@@ -279,7 +293,9 @@ static lk_status mesh(lc_parser *parser, lk_error *err) {
 		int64_t size = 0;
 		LK_TRY(new_name(parser, "the name of an axis", &name, err));
 		if (lc_take(parser, '='))
-			LK_TRY(lc_integer(parser, "a number of ranks", 1, 1 << 20, &size, err));
+			LK_TRY(lc_integer(parser, "a number of ranks", 1, LC_RANKS_OF_AXIS, &size, err));
+		int64_t said = size ? mesh_said(parser->sizes, name) : 0;
+		if (said) size = said;
 		LK_TRY(lc_axis_add(parser->p, name, size, err));
 	} while (lc_take(parser, ','));
 	return lc_expect(parser, ')', "the axes", err);
@@ -310,7 +326,7 @@ static lk_status parse_program(lc_parser *parser, lk_error *err) {
 	LK_TRY(mesh(parser, err));
 	LK_TRY(lc_expect(parser, '{', "the mesh", err));
 	while (!lc_take(parser, '}')) LK_TRY(parse_statement(parser, NULL, err));
-	if (parser->p->gradients.of != NULL) LK_TRY(lc_settle(parser->p, err));
+	if (parser->p->derived) LK_TRY(lc_settle(parser->p, err));
 	lc_name_parts(parser->p);
 	if (has_output(parser->p)) return LK_OK;
 	lc_at(parser, token, err, "the program %s has no effect", name);
@@ -329,7 +345,12 @@ static lk_status parse_file(lc_parser *parser, lk_error *err) {
 }
 
 lk_status lc_parse(const char *path, const char *text, size_t size, lc_file **out, lk_error *err) {
-	lc_parser s = {0};
+	return lc_parse_sized(path, text, size, NULL, out, err);
+}
+
+lk_status lc_parse_sized(const char *path, const char *text, size_t size, const char *sizes,
+                         lc_file **out, lk_error *err) {
+	lc_parser s = {.sizes = sizes};
 	*out = s.file = lc_file_new(path);
 	if (!s.file) return lk_oom(err);
 	if (size > LC_TEXT_LIMIT)

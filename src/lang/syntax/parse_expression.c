@@ -74,6 +74,9 @@ static lk_status optional(lc_parser *parser, unsigned kind, lc_node *node, lk_er
 			return integer32(parser, "stride", 1, &node->stride, err);
 		if (lc_sees_word(parser, "pad")) return integer32(parser, "pad", 0, &node->pad, err);
 		return lc_unexpected(parser, "stride=, pad= or ')'", err);
+	case LC_A_REVERSE:
+		if (lc_take_word(parser, "reverse")) return node->reverse = 1, LK_OK;
+		return lc_unexpected(parser, "reverse or ')'", err);
 	default:
 		if (lc_take_word(parser, "keep")) return node->keep = 1, LK_OK;
 		LK_TRY(dim(parser, &d, err));
@@ -107,6 +110,48 @@ static lk_status call_argument(lc_parser *parser, unsigned kind, lc_node *node, 
 	default: break;
 	}
 	return lk_fail(err, LK_ERR_INTERNAL, NULL, "an argument of no kind");
+}
+
+/* ---- calls of what is composed of operations ---- */
+
+static const lc_composed_row *expression_composed(const lc_token *token) {
+	for (int i = 0; i < LC_COMPOSED; i++)
+		if (lc_choice(token, &lc_composed[i].name, 1) == 0) return &lc_composed[i];
+	return NULL;
+}
+
+static lk_status composed_size(lc_parser *parser, lc_composed_call *call, lk_error *err) {
+	if (call->sizes == LC_RANK)
+		return lc_at(parser, lc_peek(parser), err, "a tensor has at most %d dims", LC_RANK);
+	return lc_size(parser, &call->size[call->sizes++], err);
+}
+
+static lk_status composed_next(lc_parser *parser, const lc_composed_row *row, int *id,
+                               lk_error *err) {
+	const lc_token *token = lc_peek(parser);
+	lc_composed_call call = {.node = lc_draft(LC_COPY, token->line, token->column)};
+	lc_asker ask = {.p = parser->p, .asked = &call.node, .err = err};
+	int operand = 0;
+	parser->at += 2; /* name and parenthesis */
+	for (const uint8_t *kind = row->arguments; *kind; kind++) {
+		if (kind != row->arguments) LK_TRY(lc_expect(parser, ',', "the argument", err));
+		if (*kind != LC_A_COUNT && *kind != LC_A_SIZES)
+			LK_TRY(call_argument(parser, *kind, &call.node, &operand, err));
+		else LK_TRY(composed_size(parser, &call, err));
+		while (*kind == LC_A_SIZES && lc_take(parser, ','))
+			LK_TRY(composed_size(parser, &call, err));
+	}
+	LK_TRY(lc_expect(parser, ')', "the arguments", err));
+	call.node.inputs = (uint8_t)operand;
+	for (int i = 0; i < operand; i++) {
+		char x[LC_SHOWN];
+		if (!lc_is_weak((lc_dtype)parser->p->nodes.at[call.node.in[i]].dtype)) continue;
+		lc_at(parser, token, err, "%s has no number format",
+		      lc_value_text(parser->p, call.node.in[i], x, sizeof x));
+		return lk_hint(err, "give it one: cast(f32, %s)", x);
+	}
+	parser->p->derived = true;
+	return row->make(&ask, &call, id);
 }
 
 /* send(x, AXIS: GROUP -> GROUP) */
@@ -205,6 +250,7 @@ static lk_status expression_unknown(lc_parser *parser, const lc_token *token, co
 		names[count++] = "send";
 		names[count++] = "size";
 		names[count++] = "grad";
+		for (int i = 0; i < LC_COMPOSED; i++) names[count++] = lc_composed[i].name;
 	}
 	for (size_t i = parser->p->nodes.count; !call && i-- > 0 && count < 512;)
 		if (parser->p->nodes.at[i].name) names[count++] = parser->p->nodes.at[i].name;
@@ -229,6 +275,8 @@ static lk_status primary(lc_parser *parser, int *id, lk_error *err) {
 	bool called = parser->tokens.at[parser->at + 1].kind == LC_SIGN &&
 	              parser->tokens.at[parser->at + 1].sign == '(';
 	if (called && lc_is_call(token)) return call_next(parser, id, err);
+	if (called && expression_composed(token))
+		return composed_next(parser, expression_composed(token), id, err);
 	LK_TRY(lc_indexed(parser, "a value", &name, err));
 	if (called && strcmp(name, "size") == 0) return expression_size_of(parser, token, id, err);
 	if (called && strcmp(name, "grad") == 0) return expression_gradient(parser, token, id, err);

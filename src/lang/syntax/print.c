@@ -155,6 +155,7 @@ static void print_put_argument(struct writer *writer, const lc_node *node, unsig
 static void put_options(struct writer *writer, const lc_node *node) {
 	if (node->ta) fputs(", ta", writer->out);
 	if (node->tb) fputs(", tb", writer->out);
+	if (node->reverse) fputs(", reverse", writer->out);
 	if (node->stride != 1) fprintf(writer->out, ", stride=%d", node->stride);
 	if (node->pad) fprintf(writer->out, ", pad=%d", node->pad);
 	if (lc_ops[node->op].family != LC_RED) return;

@@ -176,6 +176,7 @@ lk_status lk_compile_bench(lk_compile *answer, const lk_compile_request *request
 	lc_bench_result result = {0};
 	lk_arena arena = LK_ARENA_INIT;
 	lk_cluster cluster;
+	LK_TRY(lc_resize(answer, request, err));
 	LK_TRY(lc_pick_program(answer, request, &program, err));
 	lk_status status = make_variants(program, request->schedule, &variants, &count, err);
 	if (status == LK_OK && request->cluster)

@@ -237,6 +237,7 @@ static lk_status tune(struct tuning *tuning, FILE *out, lk_error *err) {
 lk_status lk_compile_tune(lk_compile *answer, const lk_compile_request *request, FILE *out,
                           lk_error *err) {
 	lc_program *program;
+	LK_TRY(lc_resize(answer, request, err));
 	LK_TRY(lc_pick_program(answer, request, &program, err));
 	struct tuning t = {.p = program, .request = request};
 	lk_status status = tune(&t, out, err);

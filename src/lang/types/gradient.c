@@ -22,111 +22,39 @@ enum {
 };
 
 struct gradient {
-	lc_program *p;
+	lc_asker ask;
 	int loss;
 	int *adjoint; /* [values up to the loss] */
-	const lc_node *asked;
-	lk_error *err;
 };
 
-/* ---- values by operation ---- */
-
 static const lc_node *grad_node(const struct gradient *g, int id) {
-	return &g->p->nodes.at[id];
+	return &g->ask.p->nodes.at[id];
 }
 
-static lc_node grad_draft(const struct gradient *g, lc_op op) {
-	lc_node draft = lc_draft(op, g->asked->line, g->asked->column);
-	draft.part_of = g->asked->part_of;
-	return draft;
-}
-
-static lk_status unary(const struct gradient *g, lc_op op, int a, int *out) {
-	lc_node draft = grad_draft(g, op);
-	draft.in[0] = a;
-	return lc_add(g->p, &draft, out, g->err);
-}
-
-static lk_status binary(const struct gradient *g, lc_op op, int a, int b, int *out) {
-	lc_node draft = grad_draft(g, op);
-	draft.in[0] = a;
-	draft.in[1] = b;
-	return lc_add(g->p, &draft, out, g->err);
-}
-
-static lk_status constant(const struct gradient *g, double number, int *out) {
-	lc_node draft = grad_draft(g, LC_CONST);
-	draft.number = number;
-	return lc_add(g->p, &draft, out, g->err);
-}
-
-/* a * number, a + number and the like; a factor may be negative. */
-static lk_status with_number(const struct gradient *g, lc_op op, int a, double number, int *out) {
-	int b;
-	LK_ASSERT(number >= 0 || op == LC_MUL || op == LC_DIV);
-	LK_TRY(constant(g, fabs(number), &b));
-	LK_TRY(binary(g, op, a, b, out));
-	return number < 0 ? unary(g, LC_NEG, *out, out) : LK_OK;
-}
-
-static lk_status cast_to(const struct gradient *g, lc_dtype dtype, int a, int *out) {
-	lc_node draft = grad_draft(g, LC_CAST);
-	*out = a;
-	if (grad_node(g, a)->dtype == dtype) return LK_OK;
-	draft.in[0] = a;
-	draft.dtype = (uint8_t)dtype;
-	return lc_add(g->p, &draft, out, g->err);
-}
-
-/* 1 where the comparison of a with b holds, else 0; a number of the format. */
-static lk_status truth(const struct gradient *g, lc_op compares, int a, int b, lc_dtype dtype,
-                       int *out) {
-	LK_TRY(binary(g, compares, a, b, out));
-	return cast_to(g, dtype, *out, out);
-}
-
-static lk_status view(const struct gradient *g, lc_op op, int a, int d, int e, lc_dim count,
-                      int *out) {
-	lc_node draft = grad_draft(g, op);
-	draft.in[0] = a;
-	draft.d = (int8_t)d;
-	draft.e = (int8_t)e;
-	draft.count = count;
-	return lc_add(g->p, &draft, out, g->err);
-}
-
-static lk_status reduced(const struct gradient *g, int a, unsigned dims, bool keep, int *out) {
-	lc_node draft = grad_draft(g, LC_RED_SUM);
-	*out = a;
-	if (dims == 0) return LK_OK;
-	draft.in[0] = a;
-	draft.dims = (uint8_t)dims;
-	draft.keep = keep;
-	return lc_add(g->p, &draft, out, g->err);
-}
+/* ---- sizes ---- */
 
 /* A number of elements as a number. */
 static lk_status extent(const struct gradient *g, lc_dim dim, int *out) {
 	int sum = -1;
-	for (int i = 0; i < g->p->dims.at[dim].count; i++) {
-		const lc_term term = g->p->dims.at[dim].terms[i];
+	for (int i = 0; i < g->ask.p->dims.at[dim].count; i++) {
+		const lc_term term = g->ask.p->dims.at[dim].terms[i];
 		int product;
-		LK_TRY(constant(g, (double)llabs(term.number), &product));
-		if (term.number < 0) LK_TRY(unary(g, LC_NEG, product, &product));
+		LK_TRY(lc_ask_number(&g->ask, (double)llabs(term.number), &product));
+		if (term.number < 0) LK_TRY(lc_ask_unary(&g->ask, LC_NEG, product, &product));
 		for (int s = 0; s < LC_SYMBOLS; s++) {
-			lc_node size = grad_draft(g, LC_SIZE);
+			lc_node size = lc_ask_draft(&g->ask, LC_SIZE);
 			int symbol = -1;
 			size.axis = (int8_t)(s < LC_AXES ? s : -1);
 			size.symbol = s < LC_AXES ? -1 : s - LC_AXES;
-			if (term.power[s]) LK_TRY(lc_add(g->p, &size, &symbol, g->err));
+			if (term.power[s]) LK_TRY(lc_add(g->ask.p, &size, &symbol, g->ask.err));
 			for (int k = 0; k < term.power[s]; k++)
-				LK_TRY(binary(g, LC_MUL, product, symbol, &product));
+				LK_TRY(lc_ask_binary(&g->ask, LC_MUL, product, symbol, &product));
 			for (int k = 0; k < -term.power[s]; k++)
-				LK_TRY(binary(g, LC_DIV, product, symbol, &product));
+				LK_TRY(lc_ask_binary(&g->ask, LC_DIV, product, symbol, &product));
 		}
 		if (term.divisor != 1)
-			LK_TRY(with_number(g, LC_DIV, product, (double)term.divisor, &product));
-		if (sum >= 0) LK_TRY(binary(g, LC_ADD, sum, product, &sum));
+			LK_TRY(lc_ask_with_number(&g->ask, LC_DIV, product, (double)term.divisor, &product));
+		if (sum >= 0) LK_TRY(lc_ask_binary(&g->ask, LC_ADD, sum, product, &sum));
 		else sum = product;
 	}
 	*out = sum;
@@ -137,18 +65,18 @@ static lk_status extent(const struct gradient *g, lc_dim dim, int *out) {
 
 static lk_status collect(const struct gradient *g, lc_op op, int axis, lc_reduce reduce, int d,
                          int e, int *id) {
-	lc_node draft = grad_draft(g, op);
+	lc_node draft = lc_ask_draft(&g->ask, op);
 	draft.in[0] = *id;
 	draft.axis = (int8_t)axis;
 	draft.reduce = (uint8_t)reduce;
 	draft.d = (int8_t)d;
 	draft.e = (int8_t)e;
-	return lc_add(g->p, &draft, id, g->err);
+	return lc_add(g->ask.p, &draft, id, g->ask.err);
 }
 
 /* Whole on every rank. */
 static lk_status whole(const struct gradient *g, int *id) {
-	for (int axis = 0; axis < g->p->axis_count; axis++) {
+	for (int axis = 0; axis < g->ask.p->axis_count; axis++) {
 		const lc_layout layout = grad_node(g, *id)->layout[axis];
 		if (layout.kind == LC_P)
 			LK_TRY(collect(g, LC_ALLREDUCE, axis, (lc_reduce)layout.reduce, 0, 0, id));
@@ -158,12 +86,12 @@ static lk_status whole(const struct gradient *g, int *id) {
 
 /* Slices handed round, so that they are those of the same ranks. */
 static lk_status turn_by(const struct gradient *g, int axis, int shift, int *id) {
-	lc_node draft = grad_draft(g, LC_PERMUTE);
+	lc_node draft = lc_ask_draft(&g->ask, LC_PERMUTE);
 	if (shift == 0) return LK_OK;
 	draft.in[0] = *id;
 	draft.axis = (int8_t)axis;
 	draft.shift = shift;
-	return lc_add(g->p, &draft, id, g->err);
+	return lc_add(g->ask.p, &draft, id, g->ask.err);
 }
 
 /* As the adjoint of such a value has to lie over an axis. */
@@ -187,7 +115,7 @@ static lk_status fit_axis(const struct gradient *g, const lc_node *value, int ax
 }
 
 static lk_status fit(const struct gradient *g, int value, int *id) {
-	for (int axis = 0; axis < g->p->axis_count; axis++) {
+	for (int axis = 0; axis < g->ask.p->axis_count; axis++) {
 		const lc_node node = *grad_node(g, value);
 		LK_TRY(fit_axis(g, &node, axis, id));
 	}
@@ -197,14 +125,14 @@ static lk_status fit(const struct gradient *g, int value, int *id) {
 /* a + b of one shape; what is partial is added up where the other is whole. */
 static lk_status add_up(const struct gradient *g, int a, int b, int *out) {
 	int id[2] = {a, b};
-	for (int axis = 0; axis < g->p->axis_count; axis++)
+	for (int axis = 0; axis < g->ask.p->axis_count; axis++)
 		for (int i = 0; i < 2; i++) {
 			int own = grad_node(g, id[i])->layout[axis].kind,
 				other = grad_node(g, id[1 - i])->layout[axis].kind;
 			if (own == LC_P && other != LC_P)
 				LK_TRY(collect(g, LC_ALLREDUCE, axis, LC_SUM, 0, 0, &id[i]));
 		}
-	return binary(g, LC_ADD, id[0], id[1], out);
+	return lc_ask_binary(&g->ask, LC_ADD, id[0], id[1], out);
 }
 
 /* ---- shapes ---- */
@@ -217,16 +145,18 @@ static lk_status unrepeated(const struct gradient *g, int like, int *id) {
 	for (int d = 0; d < more; d++) ahead |= 1u << d;
 	for (int d = 0; d < x->rank; d++)
 		if (x->dim[d] == 0 && y->dim[d + more] != 0) ones |= 1u << d;
-	LK_TRY(reduced(g, *id, ahead, false, id));
-	return reduced(g, *id, ones, true, id);
+	LK_TRY(lc_ask_reduced(&g->ask, LC_RED_SUM, *id, ahead, false, id));
+	return lc_ask_reduced(&g->ask, LC_RED_SUM, *id, ones, true, id);
 }
 
 /* What a reduction has made of x, repeated for each element of x. */
 static lk_status repeated(const struct gradient *g, const lc_node *reduction, int *id) {
-	const lc_node x = *lc_in(g->p, reduction, 0);
-	if (reduction->keep) LK_TRY(reduced(g, *id, reduction->dims, false, id));
+	const lc_node x = *lc_in(g->ask.p, reduction, 0);
+	if (reduction->keep)
+		LK_TRY(lc_ask_reduced(&g->ask, LC_RED_SUM, *id, reduction->dims, false, id));
 	for (int d = 0; d < x.rank; d++)
-		if (reduction->dims >> d & 1) LK_TRY(view(g, LC_SPREAD, *id, d, 0, x.dim[d], id));
+		if (reduction->dims >> d & 1)
+			LK_TRY(lc_ask_view(&g->ask, LC_SPREAD, *id, d, 0, x.dim[d], id));
 	return LK_OK;
 }
 
@@ -234,13 +164,14 @@ static lk_status repeated(const struct gradient *g, const lc_node *reduction, in
 
 static lk_status grad_refuse(const struct gradient *g, const lc_node *node) {
 	char x[LC_SHOWN];
-	lc_wrong(g->p, g->asked->line, g->asked->column, g->err, "%s has no gradient rule",
-	         lc_ops[node->op].name);
-	return lk_hint(g->err,
+	lc_wrong(g->ask.p, g->ask.asked->line, g->ask.asked->column, g->ask.err,
+	         "%s has no gradient rule", lc_ops[node->op].name);
+	return lk_hint(g->ask.err,
 	               "%s is between the loss and what it is derived by; write that part of "
 	               "the backward pass yourself",
-	               node->name ? node->name
-	                          : lc_value_text(g->p, (int)(node - g->p->nodes.at), x, sizeof x));
+	               node->name
+	                   ? node->name
+	                   : lc_value_text(g->ask.p, (int)(node - g->ask.p->nodes.at), x, sizeof x));
 }
 
 /* The slope of a function of one operand, at x with the result u. */
@@ -249,42 +180,48 @@ static lk_status slope(const struct gradient *g, const lc_node *node, int x, int
 	int zero, other;
 	switch (node->op) {
 	case LC_SQRT: /* 1/(2 u) */
-		LK_TRY(with_number(g, LC_MUL, u, 2, &other));
-		LK_TRY(constant(g, 1, out));
-		return binary(g, LC_DIV, *out, other, out);
+		LK_TRY(lc_ask_with_number(&g->ask, LC_MUL, u, 2, &other));
+		LK_TRY(lc_ask_number(&g->ask, 1, out));
+		return lc_ask_binary(&g->ask, LC_DIV, *out, other, out);
 	case LC_EXP: *out = u; return LK_OK;
-	case LC_EXP2: return with_number(g, LC_MUL, u, 0.69314718055994530942, out);
-	case LC_LOG: LK_TRY(constant(g, 1, out)); return binary(g, LC_DIV, *out, x, out);
+	case LC_EXP2: return lc_ask_with_number(&g->ask, LC_MUL, u, 0.69314718055994530942, out);
+	case LC_LOG:
+		LK_TRY(lc_ask_number(&g->ask, 1, out));
+		return lc_ask_binary(&g->ask, LC_DIV, *out, x, out);
 	case LC_TANH:    /* 1 - u^2 */
 	case LC_SIGMOID: /* u (1 - u) = u - u^2 */
-		LK_TRY(binary(g, LC_MUL, u, u, &other));
+		LK_TRY(lc_ask_binary(&g->ask, LC_MUL, u, u, &other));
 		if (node->op == LC_SIGMOID) *out = u;
-		else LK_TRY(constant(g, 1, out));
-		return binary(g, LC_SUB, *out, other, out);
+		else LK_TRY(lc_ask_number(&g->ask, 1, out));
+		return lc_ask_binary(&g->ask, LC_SUB, *out, other, out);
 	case LC_ERF: /* 2/sqrt(pi) exp(-x^2) */
-		LK_TRY(binary(g, LC_MUL, x, x, &other));
-		LK_TRY(unary(g, LC_NEG, other, &other));
-		LK_TRY(unary(g, LC_EXP, other, &other));
-		return with_number(g, LC_MUL, other, 1.12837916709551257390, out);
+		LK_TRY(lc_ask_binary(&g->ask, LC_MUL, x, x, &other));
+		LK_TRY(lc_ask_unary(&g->ask, LC_NEG, other, &other));
+		LK_TRY(lc_ask_unary(&g->ask, LC_EXP, other, &other));
+		return lc_ask_with_number(&g->ask, LC_MUL, other, 1.12837916709551257390, out);
 	case LC_GELU: /* Phi(x) + x phi(x) */
-		LK_TRY(binary(g, LC_MUL, x, x, &other));
-		LK_TRY(with_number(g, LC_MUL, other, -0.5, &other));
-		LK_TRY(unary(g, LC_EXP, other, &other));
-		LK_TRY(with_number(g, LC_MUL, other, 0.39894228040143267794, &other));
-		LK_TRY(binary(g, LC_MUL, x, other, &other));
-		LK_TRY(with_number(g, LC_MUL, x, 0.70710678118654752440, out));
-		LK_TRY(unary(g, LC_ERF, *out, out));
-		LK_TRY(with_number(g, LC_ADD, *out, 1, out));
-		LK_TRY(with_number(g, LC_MUL, *out, 0.5, out));
-		return binary(g, LC_ADD, *out, other, out);
-	case LC_SIN: return unary(g, LC_COS, x, out);
-	case LC_COS: LK_TRY(unary(g, LC_SIN, x, out)); return unary(g, LC_NEG, *out, out);
-	case LC_RELU: LK_TRY(constant(g, 0, &zero)); return truth(g, LC_GT, x, zero, dtype, out);
+		LK_TRY(lc_ask_binary(&g->ask, LC_MUL, x, x, &other));
+		LK_TRY(lc_ask_with_number(&g->ask, LC_MUL, other, -0.5, &other));
+		LK_TRY(lc_ask_unary(&g->ask, LC_EXP, other, &other));
+		LK_TRY(lc_ask_with_number(&g->ask, LC_MUL, other, 0.39894228040143267794, &other));
+		LK_TRY(lc_ask_binary(&g->ask, LC_MUL, x, other, &other));
+		LK_TRY(lc_ask_with_number(&g->ask, LC_MUL, x, 0.70710678118654752440, out));
+		LK_TRY(lc_ask_unary(&g->ask, LC_ERF, *out, out));
+		LK_TRY(lc_ask_with_number(&g->ask, LC_ADD, *out, 1, out));
+		LK_TRY(lc_ask_with_number(&g->ask, LC_MUL, *out, 0.5, out));
+		return lc_ask_binary(&g->ask, LC_ADD, *out, other, out);
+	case LC_SIN: return lc_ask_unary(&g->ask, LC_COS, x, out);
+	case LC_COS:
+		LK_TRY(lc_ask_unary(&g->ask, LC_SIN, x, out));
+		return lc_ask_unary(&g->ask, LC_NEG, *out, out);
+	case LC_RELU:
+		LK_TRY(lc_ask_number(&g->ask, 0, &zero));
+		return lc_ask_truth(&g->ask, LC_GT, x, zero, dtype, out);
 	default: /* abs */
-		LK_TRY(constant(g, 0, &zero));
-		LK_TRY(truth(g, LC_GT, x, zero, dtype, out));
-		LK_TRY(truth(g, LC_LT, x, zero, dtype, &other));
-		return binary(g, LC_SUB, *out, other, out);
+		LK_TRY(lc_ask_number(&g->ask, 0, &zero));
+		LK_TRY(lc_ask_truth(&g->ask, LC_GT, x, zero, dtype, out));
+		LK_TRY(lc_ask_truth(&g->ask, LC_LT, x, zero, dtype, &other));
+		return lc_ask_binary(&g->ask, LC_SUB, *out, other, out);
 	}
 }
 
@@ -292,17 +229,17 @@ static lk_status of_power(const struct gradient *g, const lc_node *node, int u, 
                           int *out) {
 	int x = node->in[0], y = node->in[1], other;
 	if (k == 1) { /* u log x */
-		LK_TRY(unary(g, LC_LOG, x, &other));
-		LK_TRY(binary(g, LC_MUL, u, other, &other));
-		return binary(g, LC_MUL, a, other, out);
+		LK_TRY(lc_ask_unary(&g->ask, LC_LOG, x, &other));
+		LK_TRY(lc_ask_binary(&g->ask, LC_MUL, u, other, &other));
+		return lc_ask_binary(&g->ask, LC_MUL, a, other, out);
 	}
 	double number = grad_node(g, y)->op == LC_CONST ? grad_node(g, y)->number : 0;
 	other = x; /* y x^(y-1) */
-	if (number >= 1) LK_TRY(constant(g, number - 1, &other));
-	else LK_TRY(with_number(g, LC_SUB, y, 1, &other));
-	LK_TRY(binary(g, LC_POW, x, other, &other));
-	LK_TRY(binary(g, LC_MUL, y, other, &other));
-	return binary(g, LC_MUL, a, other, out);
+	if (number >= 1) LK_TRY(lc_ask_number(&g->ask, number - 1, &other));
+	else LK_TRY(lc_ask_with_number(&g->ask, LC_SUB, y, 1, &other));
+	LK_TRY(lc_ask_binary(&g->ask, LC_POW, x, other, &other));
+	LK_TRY(lc_ask_binary(&g->ask, LC_MUL, y, other, &other));
+	return lc_ask_binary(&g->ask, LC_MUL, a, other, out);
 }
 
 static lk_status of_map(const struct gradient *g, int u, int k, int a, int *out) {
@@ -313,37 +250,39 @@ static lk_status of_map(const struct gradient *g, int u, int k, int a, int *out)
 	switch (node.op) {
 	case LC_ADD:
 	case LC_COPY: return LK_OK;
-	case LC_SUB: return k ? unary(g, LC_NEG, a, out) : LK_OK;
-	case LC_NEG: return unary(g, LC_NEG, a, out);
-	case LC_MUL: return binary(g, LC_MUL, a, k ? x : y, out);
+	case LC_SUB: return k ? lc_ask_unary(&g->ask, LC_NEG, a, out) : LK_OK;
+	case LC_NEG: return lc_ask_unary(&g->ask, LC_NEG, a, out);
+	case LC_MUL: return lc_ask_binary(&g->ask, LC_MUL, a, k ? x : y, out);
 	case LC_DIV:
-		LK_TRY(binary(g, LC_DIV, a, y, out));
+		LK_TRY(lc_ask_binary(&g->ask, LC_DIV, a, y, out));
 		if (k == 0) return LK_OK;
-		LK_TRY(binary(g, LC_MUL, *out, u, out)); /* -a u/y */
-		return unary(g, LC_NEG, *out, out);
+		LK_TRY(lc_ask_binary(&g->ask, LC_MUL, *out, u, out)); /* -a u/y */
+		return lc_ask_unary(&g->ask, LC_NEG, *out, out);
 	case LC_POW: return of_power(g, &node, u, k, a, out);
-	case LC_CAST: return cast_to(g, (lc_dtype)grad_node(g, x)->dtype, a, out);
+	case LC_CAST: return lc_ask_cast(&g->ask, (lc_dtype)grad_node(g, x)->dtype, a, out);
 	case LC_MIN:
 	case LC_MAX: { /* to the first of two that are equal */
 		bool least = node.op == LC_MIN;
 		lc_op first = least ? LC_LE : LC_GE, second = least ? LC_GT : LC_LT;
-		LK_TRY(truth(g, k == 0 ? first : second, x, y, dtype, &other));
-		return binary(g, LC_MUL, a, other, out);
+		LK_TRY(lc_ask_truth(&g->ask, k == 0 ? first : second, x, y, dtype, &other));
+		return lc_ask_binary(&g->ask, LC_MUL, a, other, out);
 	}
 	case LC_SELECT:
-		LK_TRY(cast_to(g, dtype, x, &other));
+		LK_TRY(lc_ask_cast(&g->ask, dtype, x, &other));
 		if (k == 2) {
 			int one;
-			LK_TRY(constant(g, 1, &one));
-			LK_TRY(binary(g, LC_SUB, one, other, &other));
+			LK_TRY(lc_ask_number(&g->ask, 1, &one));
+			LK_TRY(lc_ask_binary(&g->ask, LC_SUB, one, other, &other));
 		}
-		return binary(g, LC_MUL, a, other, out);
-	default: LK_TRY(slope(g, &node, x, u, &other)); return binary(g, LC_MUL, a, other, out);
+		return lc_ask_binary(&g->ask, LC_MUL, a, other, out);
+	default:
+		LK_TRY(slope(g, &node, x, u, &other));
+		return lc_ask_binary(&g->ask, LC_MUL, a, other, out);
 	}
 }
 
 static lk_status of_matmul(const struct gradient *g, const lc_node *node, int k, int a, int *out) {
-	lc_node draft = grad_draft(g, LC_MATMUL);
+	lc_node draft = lc_ask_draft(&g->ask, LC_MATMUL);
 	bool own = k ? node->tb : node->ta, others = k ? node->ta : node->tb;
 	bool first = (k == 0) != own; /* the adjoint is the left factor */
 	draft.in[first ? 0 : 1] = a;
@@ -356,7 +295,7 @@ static lk_status of_matmul(const struct gradient *g, const lc_node *node, int k,
 		draft.ta = own || !others;
 		draft.tb = own && others;
 	}
-	return lc_add(g->p, &draft, out, g->err);
+	return lc_add(g->ask.p, &draft, out, g->ask.err);
 }
 
 static lk_status of_reduction(const struct gradient *g, int u, int a, int *out) {
@@ -367,44 +306,54 @@ static lk_status of_reduction(const struct gradient *g, int u, int a, int *out) 
 		for (int d = 0; d < grad_node(g, x)->rank; d++) {
 			if (!(node.dims >> d & 1)) continue;
 			LK_TRY(extent(g, grad_node(g, x)->dim[d], &other));
-			LK_TRY(binary(g, LC_DIV, *out, other, out));
+			LK_TRY(lc_ask_binary(&g->ask, LC_DIV, *out, other, out));
 		}
-	if (node.op == LC_RED_NORM) LK_TRY(binary(g, LC_DIV, *out, u, out));
+	if (node.op == LC_RED_NORM) LK_TRY(lc_ask_binary(&g->ask, LC_DIV, *out, u, out));
 	LK_TRY(repeated(g, &node, out));
 	if (node.op == LC_RED_SUM || node.op == LC_RED_MEAN) return LK_OK;
-	if (node.op == LC_RED_NORM) return binary(g, LC_MUL, *out, x, out);
+	if (node.op == LC_RED_NORM) return lc_ask_binary(&g->ask, LC_MUL, *out, x, out);
 	LK_TRY(whole(g, &other)); /* all that reach the maximum */
 	LK_TRY(repeated(g, &node, &other));
 	LK_TRY(fit(g, x, out));
-	LK_TRY(truth(g, LC_EQ, x, other, (lc_dtype)node.dtype, &other));
-	return binary(g, LC_MUL, *out, other, out);
+	LK_TRY(lc_ask_truth(&g->ask, LC_EQ, x, other, (lc_dtype)node.dtype, &other));
+	return lc_ask_binary(&g->ask, LC_MUL, *out, other, out);
 }
 
 static lk_status of_view(const struct gradient *g, const lc_node *node, int k, int a, int *out) {
-	const lc_dim had = lc_in(g->p, node, k)->dim[node->op == LC_SPREAD ? 0 : node->d];
+	const lc_dim had = lc_in(g->ask.p, node, k)->dim[node->op == LC_SPREAD ? 0 : node->d];
 	switch (node->op) {
-	case LC_TRANSPOSE: return view(g, LC_TRANSPOSE, a, node->d, node->e, 0, out);
-	case LC_PARTS: return view(g, LC_JOIN, a, node->d, 0, 0, out);
-	case LC_JOIN: return view(g, LC_PARTS, a, node->d, 0, had, out);
-	case LC_SPREAD: return reduced(g, a, 1u << node->d, false, out);
-	case LC_FIRST_OF: return view(g, LC_FIRST_OF, a, node->d, 0, had, out);
-	case LC_LAST_OF: return view(g, LC_LAST_OF, a, node->d, 0, had, out);
-	default: return view(g, k ? LC_LAST_OF : LC_FIRST_OF, a, node->d, 0, had, out); /* concat */
+	case LC_TRANSPOSE: return lc_ask_view(&g->ask, LC_TRANSPOSE, a, node->d, node->e, 0, out);
+	case LC_PARTS: return lc_ask_view(&g->ask, LC_JOIN, a, node->d, 0, 0, out);
+	case LC_JOIN: return lc_ask_view(&g->ask, LC_PARTS, a, node->d, 0, had, out);
+	case LC_SPREAD: return lc_ask_reduced(&g->ask, LC_RED_SUM, a, 1u << node->d, false, out);
+	case LC_CUMSUM: {
+		lc_node draft = lc_ask_draft(&g->ask, LC_CUMSUM);
+		draft.in[0] = a;
+		draft.d = node->d;
+		draft.reverse = !node->reverse;
+		return lc_add(g->ask.p, &draft, out, g->ask.err);
+	}
+	case LC_FIRST_OF: return lc_ask_view(&g->ask, LC_FIRST_OF, a, node->d, 0, had, out);
+	case LC_LAST_OF: return lc_ask_view(&g->ask, LC_LAST_OF, a, node->d, 0, had, out);
+	default:
+		return lc_ask_view(&g->ask, k ? LC_LAST_OF : LC_FIRST_OF, a, node->d, 0, had,
+		                   out); /* concat */
 	}
 }
 
 static lk_status of_rows(const struct gradient *g, const lc_node *node, int a, int *out) {
-	lc_node draft = grad_draft(g, node->op == LC_GATHER_ROWS ? LC_ADD_ROWS : LC_GATHER_ROWS);
+	lc_node draft =
+		lc_ask_draft(&g->ask, node->op == LC_GATHER_ROWS ? LC_ADD_ROWS : LC_GATHER_ROWS);
 	draft.in[0] = a;
 	draft.in[1] = node->in[1];
-	draft.count = lc_in(g->p, node, 0)->dim[0];
-	return lc_add(g->p, &draft, out, g->err);
+	draft.count = lc_in(g->ask.p, node, 0)->dim[0];
+	return lc_add(g->ask.p, &draft, out, g->ask.err);
 }
 
 /* Collectives: what fit() makes of the adjoint is their gradient. */
 static lk_status of_collective(const struct gradient *g, const lc_node *node, int a, int *out) {
-	lc_node draft = grad_draft(g, LC_PERMUTE);
-	const lc_layout from = lc_in(g->p, node, 0)->layout[node->axis];
+	lc_node draft = lc_ask_draft(&g->ask, LC_PERMUTE);
+	const lc_layout from = lc_in(g->ask.p, node, 0)->layout[node->axis];
 	*out = a;
 	draft.in[0] = a;
 	draft.axis = node->axis;
@@ -416,7 +365,7 @@ static lk_status of_collective(const struct gradient *g, const lc_node *node, in
 		draft.d = from.dim;
 	} else if (node->op == LC_SLICED) draft.op = LC_LOCAL;
 	else return LK_OK;
-	return lc_add(g->p, &draft, out, g->err);
+	return lc_add(g->ask.p, &draft, out, g->ask.err);
 }
 
 static lk_status contribution(const struct gradient *g, int u, int k, int a, int *out) {
@@ -424,12 +373,12 @@ static lk_status contribution(const struct gradient *g, int u, int k, int a, int
 	switch (lc_ops[node.op].family) {
 	case LC_MAP: LK_TRY(of_map(g, u, k, a, out)); return unrepeated(g, node.in[k], out);
 	case LC_DROP: {
-		lc_node draft = grad_draft(g, LC_DROPOUT);
+		lc_node draft = lc_ask_draft(&g->ask, LC_DROPOUT);
 		LK_TRY(whole(g, &a));
 		draft.in[0] = a;
 		draft.key = node.key;
 		draft.number = node.number;
-		return lc_add(g->p, &draft, out, g->err);
+		return lc_add(g->ask.p, &draft, out, g->ask.err);
 	}
 	case LC_CONTRACT:
 		if (node.op != LC_MATMUL) break;
@@ -458,7 +407,7 @@ static void find_between(const struct gradient *g, int by, bool *between) {
 	for (int u = by + 1; u <= g->loss; u++)
 		for (int k = 0; k < grad_node(g, u)->inputs; k++) {
 			int x = grad_node(g, u)->in[k];
-			between[u] |= (x == by || between[x]) && passes(g->p, u, k);
+			between[u] |= (x == by || between[x]) && passes(g->ask.p, u, k);
 		}
 	between[by] = true;
 	/* of these, what the loss depends on */
@@ -466,7 +415,7 @@ static void find_between(const struct gradient *g, int by, bool *between) {
 	reached[g->loss] = true;
 	for (int u = g->loss; u > by; u--)
 		for (int k = 0; k < grad_node(g, u)->inputs && reached[u]; k++)
-			if (passes(g->p, u, k)) reached[grad_node(g, u)->in[k]] = true;
+			if (passes(g->ask.p, u, k)) reached[grad_node(g, u)->in[k]] = true;
 	for (int u = by; u <= g->loss; u++) between[u] &= reached[u];
 }
 
@@ -475,10 +424,10 @@ static lk_status adjoint_of(const struct gradient *g, int id, const bool *betwee
 	for (int u = id + 1; u <= g->loss; u++)
 		for (int k = 0; k < grad_node(g, u)->inputs; k++) {
 			int one;
-			if (!between[u] || grad_node(g, u)->in[k] != id || !passes(g->p, u, k)) continue;
+			if (!between[u] || grad_node(g, u)->in[k] != id || !passes(g->ask.p, u, k)) continue;
 			LK_ASSERT(g->adjoint[u] != NO_ADJOINT);
 			LK_TRY(contribution(g, u, k, g->adjoint[u], &one));
-			LK_TRY(cast_to(g, (lc_dtype)grad_node(g, id)->dtype, one, &one));
+			LK_TRY(lc_ask_cast(&g->ask, (lc_dtype)grad_node(g, id)->dtype, one, &one));
 			LK_TRY(fit(g, id, &one));
 			if (sum == NO_ADJOINT) sum = one;
 			else LK_TRY(add_up(g, sum, one, &sum));
@@ -490,29 +439,30 @@ static lk_status adjoint_of(const struct gradient *g, int id, const bool *betwee
 static lk_status check_loss(const struct gradient *g) {
 	const lc_node *loss = grad_node(g, g->loss);
 	char x[LC_SHOWN];
-	lc_value_text(g->p, g->loss, x, sizeof x);
-	for (int axis = 0; axis < g->p->axis_count; axis++) {
+	lc_value_text(g->ask.p, g->loss, x, sizeof x);
+	for (int axis = 0; axis < g->ask.p->axis_count; axis++) {
 		const lc_layout *layout = &loss->layout[axis];
 		if (layout->kind == LC_R || (layout->kind == LC_P && layout->reduce == LC_SUM)) continue;
-		lc_wrong(g->p, g->asked->line, g->asked->column, g->err,
-		         "the loss %s is neither whole nor a sum over %s", x, g->p->axes[axis].name);
-		return lk_hint(g->err, "add up what the ranks have");
+		lc_wrong(g->ask.p, g->ask.asked->line, g->ask.asked->column, g->ask.err,
+		         "the loss %s is neither whole nor a sum over %s", x, g->ask.p->axes[axis].name);
+		return lk_hint(g->ask.err, "add up what the ranks have");
 	}
 	if (loss->rank == 0 && lc_is_real((lc_dtype)loss->dtype) &&
 	    !lc_is_weak((lc_dtype)loss->dtype) && loss->list < 0)
 		return LK_OK;
-	lc_wrong(g->p, g->asked->line, g->asked->column, g->err, "the loss %s is not one real number",
-	         x);
-	return lk_hint(g->err, "reduce it: sum(%s) or mean(%s)", x, x);
+	lc_wrong(g->ask.p, g->ask.asked->line, g->ask.asked->column, g->ask.err,
+	         "the loss %s is not one real number", x);
+	return lk_hint(g->ask.err, "reduce it: sum(%s) or mean(%s)", x, x);
 }
 
 lk_status lc_gradient(lc_program *program, int loss, int by, const lc_node *asked, int *out,
                       lk_error *err) {
 	LK_ASSERT(loss >= 0 && (size_t)loss < program->nodes.count);
 	LK_ASSERT(by >= 0 && (size_t)by < program->nodes.count);
-	struct gradient g = {.p = program, .loss = loss, .asked = asked, .err = err};
+	struct gradient g = {.ask = {.p = program, .asked = asked, .err = err}, .loss = loss};
 	bool between[LC_VALUES] = {false};
 	char x[LC_SHOWN], y[LC_SHOWN];
+	program->derived = true;
 	LK_TRY(check_loss(&g));
 	if (by < loss) find_between(&g, by, between);
 	if (!between[loss] || by >= loss) {
@@ -530,8 +480,8 @@ lk_status lc_gradient(lc_program *program, int loss, int by, const lc_node *aske
 	g.adjoint = program->gradients.of;
 	if (g.adjoint[loss] == NO_ADJOINT) {
 		int one;
-		LK_TRY(constant(&g, 1, &one));
-		LK_TRY(cast_to(&g, (lc_dtype)grad_node(&g, loss)->dtype, one, &g.adjoint[loss]));
+		LK_TRY(lc_ask_number(&g.ask, 1, &one));
+		LK_TRY(lc_ask_cast(&g.ask, (lc_dtype)grad_node(&g, loss)->dtype, one, &g.adjoint[loss]));
 	}
 	for (int id = loss - 1; id >= by; id--)
 		if (between[id] && g.adjoint[id] == NO_ADJOINT) LK_TRY(adjoint_of(&g, id, between));

@@ -33,6 +33,7 @@ enum {
 	LC_VALUES = 4096, /* values of a program */
 	LC_NAME = 64,     /* bytes of a name, its end included */
 	LC_PROGRAMS = 64, /* programs of a file */
+	LC_RANKS_OF_AXIS = 1 << 20,
 };
 
 /* X(symbol, name, bits). The last two are literals and size(): they take the format of what they
@@ -57,7 +58,7 @@ typedef enum lc_family {
 	LC_DROP,     /* dropout */
 	LC_CONTRACT, /* matmul, conv2d */
 	LC_ROWS,     /* gather_rows, add_rows */
-	LC_VIEW,     /* elements at other places: transpose, parts, join, ...; iota */
+	LC_VIEW,     /* elements at other places: transpose, parts, join, ...; iota, cumsum */
 	LC_RED,      /* reductions over dims */
 	LC_TOTALS,   /* the sum over a list */
 	LC_COMM,     /* collectives, and changes of layout that move nothing */
@@ -81,10 +82,12 @@ typedef enum lc_argument {
 	LC_A_ROOT,  /* root=INTEGER */
 	LC_A_SHIFT, /* shift=INTEGER */
 	LC_A_COUNT, /* a size */
+	LC_A_SIZES, /* sizes up to the end; of operations of composed.c */
 	LC_A_OPTIONAL,
 	LC_A_TRANSPOSES = LC_A_OPTIONAL, /* ta, tb */
 	LC_A_WINDOW,                     /* stride=INTEGER, pad=INTEGER */
 	LC_A_DIMS,                       /* dims, and keep */
+	LC_A_REVERSE,                    /* reverse */
 } lc_argument;
 
 enum {
@@ -141,6 +144,7 @@ enum {
 	X(FIRST_OF,        "first",         VIEW,     1, LC_A_OPERAND, LC_A_DIM, LC_A_COUNT) \
 	X(LAST_OF,         "last",          VIEW,     1, LC_A_OPERAND, LC_A_DIM, LC_A_COUNT) \
 	X(CONCAT,       "concat",        VIEW,     2, LC_A_OPERAND, LC_A_OPERAND, LC_A_DIM) \
+	X(CUMSUM,       "cumsum",        VIEW,     1, LC_A_OPERAND, LC_A_DIM, LC_A_REVERSE) \
 	X(IOTA,         "iota",          VIEW,     0, LC_A_DTYPE, LC_A_COUNT) \
 	X(RED_SUM,      "sum",           RED,      1, LC_A_OPERAND, LC_A_DIMS) \
 	X(RED_MAX,      "max",           RED,      1, LC_A_OPERAND, LC_A_DIMS) \
@@ -236,6 +240,7 @@ typedef struct lc_node {
 	uint8_t reduce;     /* lc_reduce */
 	uint8_t dims, keep; /* RED: set of dims; whether they stay as 1 */
 	uint8_t ta, tb;     /* MATMUL: operand transposed */
+	uint8_t reverse;    /* CUMSUM: from the last element on */
 	lc_dim count;       /* elements along the new dim, or along d: of views, ADD_ROWS */
 	int32_t root, shift, stride, pad, symbol;
 	int64_t key;
@@ -329,6 +334,7 @@ typedef struct lc_program {
 	LK_VEC(lc_condition) conditions;
 	LK_VEC(lc_schedule) schedules;
 	LK_VEC(lc_bundle) bundles; /* of a program that was rewritten by a schedule */
+	bool derived;              /* it holds values that no word of the text stands for alone */
 	struct {
 		int loss, *of; /* [values] adjoints that lc_gradient has made, for the loss; -1: none yet */
 	} gradients;
@@ -423,6 +429,43 @@ lk_status lc_divides(lc_program *program, lc_dim value, lc_dim divisor, int line
 lc_node lc_draft(lc_op op, int line, int column); /* with axis, list and groups set to none */
 lk_status lc_add(lc_program *program, const lc_node *draft, int *id, lk_error *err);
 
+/* ---- asked.c: values made for a word of the text, at the place of the draft that asks */
+typedef struct lc_asker {
+	lc_program *p;
+	const lc_node *asked;
+	lk_error *err;
+} lc_asker;
+lc_node lc_ask_draft(const lc_asker *ask, lc_op op);
+lk_status lc_ask_unary(const lc_asker *ask, lc_op op, int a, int *out);
+lk_status lc_ask_binary(const lc_asker *ask, lc_op op, int a, int b, int *out);
+lk_status lc_ask_number(const lc_asker *ask, double number, int *out);
+/* a * number, a + number and the like; a factor may be negative. */
+lk_status lc_ask_with_number(const lc_asker *ask, lc_op op, int a, double number, int *out);
+lk_status lc_ask_cast(const lc_asker *ask, lc_dtype dtype, int a, int *out);
+/* 1 where the comparison of a with b holds, else 0; a number of the format. */
+lk_status lc_ask_truth(const lc_asker *ask, lc_op compares, int a, int b, lc_dtype dtype, int *out);
+lk_status lc_ask_view(const lc_asker *ask, lc_op op, int a, int d, int e, lc_dim count, int *out);
+/* A reduction (LC_RED_SUM, ...) over a set of dims; of none: `a` itself. */
+lk_status lc_ask_reduced(const lc_asker *ask, lc_op op, int a, unsigned dims, bool keep, int *out);
+
+/* ---- composed.c: operations that are written as others. A call has what their arguments say:
+ * operands, d, dtype and axis in `node`, sizes in the order in which they are written. */
+typedef struct lc_composed_call {
+	lc_node node;
+	lc_dim size[LC_RANK];
+	int sizes;
+} lc_composed_call;
+typedef lk_status lc_composer(const lc_asker *ask, const lc_composed_call *call, int *out);
+typedef struct lc_composed_row {
+	const char *name;
+	lc_composer *make;
+	uint8_t arguments[LC_ARGUMENTS + 1]; /* lc_argument; LC_A_SIZES stands last */
+} lc_composed_row;
+enum {
+	LC_COMPOSED = 12
+};
+extern const lc_composed_row lc_composed[LC_COMPOSED];
+
 /* ---- gradient.c: the gradient of `loss`, one real number, by value `by`: of its shape and format,
  * sliced as that is where it is sliced, else whole or partial (to be reduced). `asked` is a draft
  * at the place that asks. Refused: what has no rule, what the loss does not depend on. */
@@ -436,6 +479,9 @@ enum {
 	LC_TEXT_LIMIT = 1 << 18
 };
 lk_status lc_parse(const char *path, const char *text, size_t size, lc_file **out, lk_error *err);
+/* The same, where `sizes`, "cp=8,...", says how many ranks an axis has that the text fixes. */
+lk_status lc_parse_sized(const char *path, const char *text, size_t size, const char *sizes,
+                         lc_file **out, lk_error *err);
 
 /* ---- parse_schedule.c, rewrite/rewrite.c ---- */
 extern const char *const lc_directive_names[LC_DIRECTIVES];
@@ -489,6 +535,8 @@ lk_status lc_slice_operand(lc_program *program, lc_node *node, int i, int d, int
  */
 lk_status lc_refuse_layout(const lc_program *program, const lc_node *node, int i, int axis,
                            const char *why, lk_error *err);
+/* The error where operand i is no integer. */
+lk_status lc_check_index(const lc_program *program, const lc_node *node, int i, lk_error *err);
 /* Joins the formats of operands first .. last; the error names a cast. */
 lk_status lc_join_dtypes(const lc_program *program, const lc_node *node, int first, int last,
                          lc_dtype *out, lk_error *err);

@@ -79,6 +79,15 @@ lk_status lc_join_dtypes(const lc_program *program, const lc_node *node, int fir
 	return lk_hint(err, "cast it first: cast(f32, %s)", x);
 }
 
+lk_status lc_check_index(const lc_program *program, const lc_node *node, int i, lk_error *err) {
+	const lc_node *index = lc_in(program, node, i);
+	char x[LC_SHOWN];
+	if (lc_is_integer(index->dtype)) return LK_OK;
+	lc_refuse(program, node, err, "%s is %s, and indices are integers",
+	          lc_shown(program, node->in[i], x), lc_dtype_name(index->dtype));
+	return lk_hint(err, "add cast(i32, %s)", x);
+}
+
 /* ---- slices that the rules insert ---- */
 
 lk_status lc_slice_operand(lc_program *program, lc_node *node, int i, int d, int axis,

@@ -143,8 +143,13 @@ static lk_status types_map_partial(const lc_program *program, lc_node *node, int
 		why = which == 0 ? "" : ", and so cannot be divided by";
 		break;
 	case LC_SELECT:
-		fine = sum && parts == 2 && lc_in(program, node, 0)->layout[axis].kind == LC_R &&
-		       lc_in(program, node, 1)->layout[axis].reduce == LC_SUM;
+		fine = sum && lc_in(program, node, 0)->layout[axis].kind == LC_R;
+		for (int i = 1; i <= 2 && fine; i++) { /* 0 on every rank is part of a sum, too */
+			const lc_node *value = lc_in(program, node, i);
+			const lc_layout *l = &value->layout[axis];
+			fine = (l->kind == LC_P && l->reduce == LC_SUM) ||
+			       (value->op == LC_CONST && value->number == 0);
+		}
 		break;
 	default: break;
 	}

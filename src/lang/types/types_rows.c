@@ -6,15 +6,6 @@
 #include "base/check.h"
 #include "lang/types/program.h"
 
-static lk_status check_index(const lc_program *program, const lc_node *node, lk_error *err) {
-	const lc_node *index = lc_in(program, node, 1);
-	char x[LC_SHOWN];
-	if (lc_is_integer(index->dtype)) return LK_OK;
-	lc_refuse(program, node, err, "%s is %s, and indices are integers",
-	          lc_shown(program, node->in[1], x), lc_dtype_name(index->dtype));
-	return lk_hint(err, "add cast(i32, %s)", x);
-}
-
 /* ---- gather_rows ---- */
 
 static lk_status gather_layout(lc_program *program, lc_node *node, int axis, lk_error *err) {
@@ -66,7 +57,7 @@ static lk_status type_gather(lc_program *program, lc_node *node, lk_error *err) 
 		          lc_shown(program, node->in[0], x), table->rank);
 		return lk_hint(err, "the first operand is the table, the second the indices");
 	}
-	LK_TRY(check_index(program, node, err));
+	LK_TRY(lc_check_index(program, node, 1, err));
 	if (index->rank == LC_RANK)
 		return lc_refuse(program, node, err, "a tensor has at most %d dims", LC_RANK);
 	node->dtype = table->dtype;
@@ -118,7 +109,7 @@ static lk_status add_layout(lc_program *program, lc_node *node, int axis, lc_add
 static lk_status type_add(lc_program *program, lc_node *node, lc_adder *add, lk_error *err) {
 	const lc_node *rows = lc_in(program, node, 0), *index = lc_in(program, node, 1);
 	char x[LC_SHOWN], y[LC_SHOWN];
-	LK_TRY(check_index(program, node, err));
+	LK_TRY(lc_check_index(program, node, 1, err));
 	if (rows->rank != index->rank + 1 ||
 	    memcmp(rows->dim, index->dim, sizeof *rows->dim * index->rank) != 0) {
 		lc_refuse(program, node, err, "%s does not have a row for each index of %s",

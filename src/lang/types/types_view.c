@@ -1,7 +1,8 @@
 /* types_view.c: operations that put elements elsewhere. Each element of the result is one of the
  * operand's, or 0 outside of it: dims change places, become two or one, are repeated, cut and
  * lengthened. A dim that is sliced stays sliced where every slice of the one is a slice of the
- * other. iota has no operand: its elements are their own places. */
+ * other. iota has no operand: its elements are their own places. cumsum is one of them for its
+ * shapes and layouts alone: it adds up what it goes over. */
 #include <string.h>
 
 #include "base/check.h"
@@ -55,6 +56,7 @@ static lk_status view_shape(lc_program *program, lc_node *node, lk_error *err) {
 		close_dim(node, node->d);
 		return LK_OK;
 	case LC_SPREAD: open_dim(node, node->d); break;
+	case LC_CUMSUM: return LK_OK;
 	default: break; /* first, last */
 	}
 	node->dim[node->d] = node->count;
@@ -100,6 +102,11 @@ static lk_status view_sliced(lc_program *program, lc_node *node, int axis, lk_er
 		if (d > node->d) to = d - 1;
 		break;
 	case LC_SPREAD: to = d >= node->d ? d + 1 : d; break;
+	case LC_CUMSUM:
+		if (here)
+			return lc_refuse_layout(program, node, 0, axis,
+			                        ", along which the sums go on from rank to rank", err);
+		break;
 	default:
 		if (here) return lc_refuse_layout(program, node, 0, axis, ", which is to be cut", err);
 		break;
@@ -115,6 +122,9 @@ static lk_status view_layout(lc_program *program, lc_node *node, int axis, lk_er
 	if (l.kind == LC_S) return view_sliced(program, node, axis, err);
 	if (l.kind == LC_P && l.reduce != LC_SUM && (node->op == LC_FIRST_OF || node->op == LC_LAST_OF))
 		return lc_refuse_layout(program, node, 0, axis, ", and zeros would count in it", err);
+	if (l.kind == LC_P && l.reduce != LC_SUM && node->op == LC_CUMSUM)
+		return lc_refuse_layout(program, node, 0, axis, ", and sums of it are not sums of parts",
+		                        err);
 	return LK_OK;
 }
 
@@ -171,6 +181,11 @@ lk_status lc_type_view(lc_program *program, lc_node *node, lc_adder *add, lk_err
 	if (node->op == LC_CONCAT) return type_concat(program, node, add, err);
 	const lc_node *value = lc_in(program, node, 0);
 	LK_TRY(view_dims(program, node, err));
+	if (node->op == LC_CUMSUM && value->dtype == LC_BOOL) {
+		lc_refuse(program, node, err, "%s is bool, which cumsum does not add",
+		          lc_shown(program, node->in[0], x));
+		return lk_hint(err, "cast it: cast(i32, %s)", x);
+	}
 	node->dtype = value->dtype;
 	node->rank = value->rank;
 	memcpy(node->dim, value->dim, sizeof node->dim);

@@ -1,0 +1,360 @@
+/* composed.c: operations that are written as others, value by value: the printed program shows
+ * what they are. Layouts, gradients, schedules and code follow from those that they are made of.
+ *
+ * An element is found by its index as the sum over all places of the element where the place is the
+ * index, 0 elsewhere: this works on slices, and a product of both extents is its cost. */
+#include <string.h>
+
+#include "base/check.h"
+#include "lang/types/program.h"
+
+/* ---- what they share ---- */
+
+static const lc_node *composed_node(const lc_asker *ask, int id) {
+	return &ask->p->nodes.at[id];
+}
+
+static lk_status need_dim_of(const lc_asker *ask, const lc_composed_call *call, int d) {
+	const lc_node *x = lc_in(ask->p, &call->node, 0);
+	char text[LC_SHOWN];
+	if (d < x->rank) return LK_OK;
+	lc_refuse(ask->p, &call->node, ask->err, "%s has no dim %d",
+	          lc_shown(ask->p, call->node.in[0], text), d);
+	return x->rank ? lk_hint(ask->err, "its dims count from 0 to %d", x->rank - 1)
+	               : lk_hint(ask->err, "it is one number");
+}
+
+/* What chooses among the elements along a dim needs all of them, and their sums. */
+static lk_status need_whole(const lc_asker *ask, const lc_composed_call *call) {
+	LK_TRY(need_dim_of(ask, call, call->node.d));
+	for (int a = 0; a < ask->p->axis_count; a++) {
+		const lc_layout layout = lc_in(ask->p, &call->node, 0)->layout[a];
+		if (layout.kind == LC_P || (layout.kind == LC_S && layout.dim == call->node.d))
+			return lc_refuse_layout(ask->p, &call->node, 0, a,
+			                        ", and all elements along a dim are compared", ask->err);
+	}
+	return LK_OK;
+}
+
+/* Whether x and an index have the same dims, but for dim d of as many. */
+static lk_status need_alike(const lc_asker *ask, const lc_composed_call *call, bool but_for_d) {
+	const lc_node *x = lc_in(ask->p, &call->node, 0), *index = lc_in(ask->p, &call->node, 1);
+	char a[LC_SHOWN], b[LC_SHOWN];
+	bool alike = x->rank == index->rank;
+	LK_TRY(lc_check_index(ask->p, &call->node, 1, ask->err));
+	LK_TRY(need_dim_of(ask, call, call->node.d));
+	for (int d = 0; d < x->rank && alike; d++)
+		alike = x->dim[d] == index->dim[d] || (but_for_d && d == call->node.d);
+	if (alike && x->rank < LC_RANK) return LK_OK;
+	if (alike)
+		return lc_refuse(ask->p, &call->node, ask->err,
+		                 "%s has %d dims, and an index takes one more",
+		                 lc_shown(ask->p, call->node.in[0], a), x->rank);
+	lc_refuse(ask->p, &call->node, ask->err, "%s and %s do not have the same dims%s",
+	          lc_shown(ask->p, call->node.in[0], a), lc_shown(ask->p, call->node.in[1], b),
+	          but_for_d ? ", but for the one that is indexed" : "");
+	return lk_hint(ask->err, "insert dims of 1 with spread(x, d, 1), repeat with spread(x, d, n)");
+}
+
+/* The numbers 0, 1, ... along dim d of tensors of a rank: [n,1,...]. */
+static lk_status places(const lc_asker *ask, lc_dtype dtype, lc_dim n, int d, int rank, int *out) {
+	lc_node iota = lc_ask_draft(ask, LC_IOTA);
+	iota.dtype = (uint8_t)dtype;
+	iota.count = n;
+	LK_TRY(lc_add(ask->p, &iota, out, ask->err));
+	for (int k = 0; k < rank - 1 - d; k++)
+		LK_TRY(lc_ask_view(ask, LC_SPREAD, *out, k + 1, 0, 0, out)); /* one copy: a dim of 1 */
+	return LK_OK;
+}
+
+static lk_status choose(const lc_asker *ask, int condition, int a, int b, int *out) {
+	lc_node draft = lc_ask_draft(ask, LC_SELECT);
+	draft.in[0] = condition;
+	draft.in[1] = a;
+	draft.in[2] = b;
+	return lc_add(ask->p, &draft, out, ask->err);
+}
+
+/* x where the place along dim d is the index, and else 0. */
+static lk_status placed(const lc_asker *ask, int x, int index, lc_dim n, int d, int *out) {
+	lc_dtype dtype = (lc_dtype)composed_node(ask, index)->dtype;
+	int at, zero;
+	LK_TRY(places(ask, dtype, n, d, composed_node(ask, index)->rank, &at));
+	LK_TRY(lc_ask_binary(ask, LC_EQ, index, at, &at));
+	LK_TRY(lc_ask_number(ask, 0, &zero));
+	return choose(ask, at, x, zero, out);
+}
+
+/* ---- the largest and the least ---- */
+
+/* The first place along a dim that holds the most, or the least; places that are not `alive` do
+ * not count (-1: all do). */
+static lk_status first_best(const lc_asker *ask, int x, int d, bool least, int alive, bool keep,
+                            int *out) {
+	int best, at, end, lowest, rank = composed_node(ask, x)->rank;
+	lc_op most = least ? LC_RED_MIN : LC_RED_MAX, other = least ? LC_RED_MAX : LC_RED_MIN;
+	lc_dim n = composed_node(ask, x)->dim[d];
+	int among = x;
+	if (alive >= 0) {
+		LK_TRY(lc_ask_reduced(ask, other, x, 1u << d, true, &lowest));
+		LK_TRY(choose(ask, alive, x, lowest, &among));
+	}
+	LK_TRY(lc_ask_reduced(ask, most, among, 1u << d, true, &best));
+	LK_TRY(lc_ask_binary(ask, least ? LC_LE : LC_GE, x, best, &best));
+	if (alive >= 0) LK_TRY(choose(ask, alive, best, alive, &best)); /* both hold */
+	LK_TRY(places(ask, LC_I32, n, d, rank, &at));
+	LK_TRY(lc_ask_reduced(ask, LC_RED_MAX, at, 1, true, &end));
+	LK_TRY(choose(ask, best, at, end, &at));
+	return lc_ask_reduced(ask, LC_RED_MIN, at, 1u << d, keep, out);
+}
+
+static lk_status compose_argmax(const lc_asker *ask, const lc_composed_call *call, int *out) {
+	LK_TRY(need_whole(ask, call));
+	return first_best(ask, call->node.in[0], call->node.d, false, -1, false, out);
+}
+
+static lk_status compose_argmin(const lc_asker *ask, const lc_composed_call *call, int *out) {
+	LK_TRY(need_whole(ask, call));
+	return first_best(ask, call->node.in[0], call->node.d, true, -1, false, out);
+}
+
+enum {
+	TOP = 64 /* so many are found one after the other */
+};
+
+static lk_status compose_topk_index(const lc_asker *ask, const lc_composed_call *call, int *out) {
+	int x = call->node.in[0], d = call->node.d, alive = -1, one, at;
+	int64_t count, n;
+	char text[LC_SHOWN];
+	LK_TRY(need_whole(ask, call));
+	const lc_dim along = composed_node(ask, x)->dim[d];
+	if (!lc_dim_known(ask->p, call->size[0], &count) || count < 1 || count > TOP) {
+		lc_refuse(ask->p, &call->node, ask->err, "the number of the largest is not from 1 to %d",
+		          TOP);
+		return lk_hint(ask->err, "give a number, as the last argument");
+	}
+	if (lc_dim_known(ask->p, along, &n) && n < count) {
+		lc_refuse(ask->p, &call->node, ask->err, "%s has %lld elements along dim %d, not %lld",
+		          lc_shown(ask->p, x, text), (long long)n, d, (long long)count);
+		return lk_hint(ask->err, "ask for so many at most");
+	}
+	LK_TRY(places(ask, LC_I32, along, d, composed_node(ask, x)->rank, &at));
+	for (int64_t k = 0; k < count; k++) {
+		LK_TRY(first_best(ask, x, d, false, alive, true, &one));
+		if (k == 0) *out = one;
+		else {
+			lc_node joined = lc_ask_draft(ask, LC_CONCAT);
+			joined.in[0] = *out;
+			joined.in[1] = one;
+			joined.d = (int8_t)d;
+			LK_TRY(lc_add(ask->p, &joined, out, ask->err));
+		}
+		if (k == count - 1) break;
+		LK_TRY(lc_ask_binary(ask, LC_NE, at, one, &one));
+		if (alive >= 0) LK_TRY(choose(ask, alive, one, alive, &alive));
+		else alive = one;
+	}
+	return LK_OK;
+}
+
+/* ---- by index ---- */
+
+/* x[.., N, ..] and index[.., K, ..]: [.., K, N, ..], summed over the N. */
+static lk_status take(const lc_asker *ask, int x, int index, int d, int *out) {
+	const lc_dim n = composed_node(ask, x)->dim[d];
+	LK_TRY(lc_ask_view(ask, LC_SPREAD, x, d, 0, 0, &x));
+	LK_TRY(lc_ask_view(ask, LC_SPREAD, index, d + 1, 0, 0, &index));
+	LK_TRY(placed(ask, x, index, n, d + 1, out));
+	return lc_ask_reduced(ask, LC_RED_SUM, *out, 1u << (d + 1), false, out);
+}
+
+static lk_status compose_gather(const lc_asker *ask, const lc_composed_call *call, int *out) {
+	LK_TRY(need_alike(ask, call, true));
+	return take(ask, call->node.in[0], call->node.in[1], call->node.d, out);
+}
+
+static lk_status compose_topk(const lc_asker *ask, const lc_composed_call *call, int *out) {
+	int index;
+	LK_TRY(compose_topk_index(ask, call, &index));
+	return take(ask, call->node.in[0], index, call->node.d, out);
+}
+
+/* x[.., K, ..] and its index: [.., n, K, ..], summed over the K. */
+static lk_status compose_scatter_add(const lc_asker *ask, const lc_composed_call *call, int *out) {
+	int x = call->node.in[0], index = call->node.in[1], d = call->node.d;
+	LK_TRY(need_alike(ask, call, false));
+	LK_TRY(lc_ask_view(ask, LC_SPREAD, x, d, 0, 0, &x));
+	LK_TRY(lc_ask_view(ask, LC_SPREAD, index, d, 0, 0, &index));
+	LK_TRY(placed(ask, x, index, call->size[0], d, out));
+	return lc_ask_reduced(ask, LC_RED_SUM, *out, 1u << (d + 1), false, out);
+}
+
+static lk_status compose_onehot(const lc_asker *ask, const lc_composed_call *call, int *out) {
+	int index = call->node.in[0], at;
+	const lc_node *node = composed_node(ask, index);
+	char text[LC_SHOWN];
+	LK_TRY(lc_check_index(ask->p, &call->node, 0, ask->err));
+	if (node->rank == LC_RANK)
+		return lc_refuse(ask->p, &call->node, ask->err, "%s has %d dims, and onehot adds one",
+		                 lc_shown(ask->p, index, text), node->rank);
+	lc_dtype dtype = (lc_dtype)node->dtype;
+	LK_TRY(lc_ask_view(ask, LC_SPREAD, index, node->rank, 0, 0, &index));
+	LK_TRY(places(ask, dtype, call->size[0], 0, 1, &at));
+	return lc_ask_truth(ask, LC_EQ, index, at, (lc_dtype)call->node.dtype, out);
+}
+
+/* ---- shapes ---- */
+
+/* The first or last n elements along d, where that are not all. */
+static lk_status cut(const lc_asker *ask, lc_op op, int d, lc_dim n, int *x) {
+	if (composed_node(ask, *x)->dim[d] == n) return LK_OK;
+	return lc_ask_view(ask, op, *x, d, 0, n, x);
+}
+
+/* What would be its operand itself becomes a value of its own. */
+static lk_status own(const lc_asker *ask, const lc_composed_call *call, int *out) {
+	return *out == call->node.in[0] ? lc_ask_unary(ask, LC_COPY, *out, out) : LK_OK;
+}
+
+static lk_status compose_pad(const lc_asker *ask, const lc_composed_call *call, int *out) {
+	int d = call->node.d;
+	LK_TRY(need_dim_of(ask, call, d));
+	*out = call->node.in[0];
+	lc_dim n = composed_node(ask, *out)->dim[d];
+	LK_TRY(lc_dim_plus(ask->p, n, call->size[1], 1, &n, ask->err));
+	LK_TRY(cut(ask, LC_FIRST_OF, d, n, out));
+	LK_TRY(lc_dim_plus(ask->p, n, call->size[0], 1, &n, ask->err));
+	LK_TRY(cut(ask, LC_LAST_OF, d, n, out));
+	return own(ask, call, out);
+}
+
+static lk_status compose_narrow(const lc_asker *ask, const lc_composed_call *call, int *out) {
+	int x = call->node.in[0], d = call->node.d;
+	lc_dim end;
+	int64_t last, n;
+	char text[LC_SHOWN];
+	LK_TRY(need_dim_of(ask, call, d));
+	LK_TRY(lc_dim_plus(ask->p, call->size[0], call->size[1], 1, &end, ask->err));
+	if (lc_dim_known(ask->p, end, &last) &&
+	    lc_dim_known(ask->p, composed_node(ask, x)->dim[d], &n) && last > n) {
+		lc_refuse(ask->p, &call->node, ask->err, "%s has %lld elements along dim %d, not %lld",
+		          lc_shown(ask->p, x, text), (long long)n, d, (long long)last);
+		return lk_hint(ask->err, "narrow(x, d, begin, n) takes n elements from place begin on");
+	}
+	*out = x;
+	LK_TRY(cut(ask, LC_FIRST_OF, d, end, out));
+	LK_TRY(cut(ask, LC_LAST_OF, d, call->size[1], out));
+	return own(ask, call, out);
+}
+
+/* Dim d of 1 goes: it is joined with a neighbour. */
+static lk_status without(const lc_asker *ask, int d, int *x) {
+	bool last = d + 1 == composed_node(ask, *x)->rank;
+	if (composed_node(ask, *x)->rank == 1) return lc_ask_reduced(ask, LC_RED_SUM, *x, 1, false, x);
+	return lc_ask_view(ask, LC_JOIN, *x, last ? d - 1 : d, 0, 0, x);
+}
+
+/* The dims that both have in front and at the end stay; those between become one, then others. */
+static lk_status compose_reshape(const lc_asker *ask, const lc_composed_call *call, int *out) {
+	const lc_dim *to = call->size;
+	const lc_node *x = lc_in(ask->p, &call->node, 0);
+	int front = 0, end = 0, from = x->rank, count = call->sizes;
+	char text[LC_SHOWN];
+	while (front < from && front < count && x->dim[front] == to[front]) front++;
+	while (end < from - front && end < count - front &&
+	       x->dim[from - 1 - end] == to[count - 1 - end])
+		end++;
+	int had = from - front - end, has = count - front - end;
+	*out = call->node.in[0];
+	for (int k = 1; k < had; k++) LK_TRY(lc_ask_view(ask, LC_JOIN, *out, front, 0, 0, out));
+	if (had > 0 && has == 0 && composed_node(ask, *out)->dim[front] == 0)
+		LK_TRY(without(ask, front, out));
+	for (int k = 0; had == 0 && k < has; k++)
+		LK_TRY(lc_ask_view(ask, LC_SPREAD, *out, front + k, 0, 0, out));
+	for (int k = 0; had > 0 && k + 1 < has; k++)
+		LK_TRY(lc_ask_view(ask, LC_PARTS, *out, front + k, 0, to[front + k], out));
+	x = composed_node(ask, *out);
+	if (x->rank == count && memcmp(x->dim, to, sizeof *to * (size_t)count) == 0)
+		return own(ask, call, out);
+	lc_refuse(ask->p, &call->node, ask->err, "%s does not have as many elements",
+	          lc_shown(ask->p, call->node.in[0], text));
+	return lk_hint(ask->err, "the products of the sizes before and after must be the same");
+}
+
+static lk_status compose_softmax(const lc_asker *ask, const lc_composed_call *call, int *out) {
+	int x = call->node.in[0], sum;
+	unsigned along = 1u << call->node.d;
+	LK_TRY(need_whole(ask, call));
+	LK_TRY(lc_ask_reduced(ask, LC_RED_MAX, x, along, true, &sum));
+	LK_TRY(lc_ask_binary(ask, LC_SUB, x, sum, out));
+	LK_TRY(lc_ask_unary(ask, LC_EXP, *out, out));
+	LK_TRY(lc_ask_reduced(ask, LC_RED_SUM, *out, along, true, &sum));
+	return lc_ask_binary(ask, LC_DIV, *out, sum, out);
+}
+
+/* ---- as many rows for each rank as it is to get ---- */
+
+static lk_status need_rows_of_ranks(const lc_asker *ask, const lc_composed_call *call) {
+	const lc_node *x = lc_in(ask->p, &call->node, 0), *counts = lc_in(ask->p, &call->node, 1);
+	int axis = call->node.axis;
+	lc_dim ranks;
+	char text[LC_SHOWN];
+	LK_TRY(lc_check_index(ask->p, &call->node, 1, ask->err));
+	LK_TRY(lc_dim_axis(ask->p, axis, &ranks, ask->err));
+	for (int i = 0; i < 2; i++)
+		if (lc_in(ask->p, &call->node, i)->layout[axis].kind != LC_L)
+			return lc_refuse_layout(ask->p, &call->node, i, axis,
+			                        ", and what each rank sends is its own: local", ask->err);
+	bool rows = x->rank >= 2 && x->rank < LC_RANK && x->dim[0] == ranks;
+	if (rows && counts->rank == 1 && counts->dim[0] == ranks) return LK_OK;
+	lc_refuse(ask->p, &call->node, ask->err, "%s does not have %s for each rank of %s",
+	          lc_shown(ask->p, call->node.in[rows ? 1 : 0], text), rows ? "a number" : "rows",
+	          ask->p->axes[axis].name);
+	return lk_hint(ask->err, "alltoallv(x[size(%s),C,..], counts[size(%s)], %s)",
+	               ask->p->axes[axis].name, ask->p->axes[axis].name, ask->p->axes[axis].name);
+}
+
+/* Rows beyond a count are 0, those beyond the bound, dim 1, have no place; then the bound goes to
+ * every rank. */
+static lk_status compose_alltoallv(const lc_asker *ask, const lc_composed_call *call, int *out) {
+	int x = call->node.in[0], counts = call->node.in[1], row, zero;
+	LK_TRY(need_rows_of_ranks(ask, call));
+	lc_dim ranks = composed_node(ask, x)->dim[0], bound = composed_node(ask, x)->dim[1];
+	int rank = composed_node(ask, x)->rank;
+	LK_TRY(places(ask, (lc_dtype)composed_node(ask, counts)->dtype, bound, 1, rank, &row));
+	for (int d = 1; d < rank; d++) LK_TRY(lc_ask_view(ask, LC_SPREAD, counts, d, 0, 0, &counts));
+	LK_TRY(lc_ask_binary(ask, LC_LT, row, counts, &row));
+	LK_TRY(lc_ask_number(ask, 0, &zero));
+	LK_TRY(choose(ask, row, x, zero, out));
+	lc_node move = lc_ask_draft(ask, LC_SLICED);
+	move.axis = call->node.axis;
+	move.d = 1;
+	move.in[0] = *out;
+	LK_TRY(lc_add(ask->p, &move, out, ask->err));
+	move = lc_ask_draft(ask, LC_ALLTOALL);
+	move.axis = call->node.axis;
+	move.d = 1;
+	move.in[0] = *out;
+	LK_TRY(lc_add(ask->p, &move, out, ask->err)); /* sliced along dim 0 */
+	move = lc_ask_draft(ask, LC_LOCAL);
+	move.axis = call->node.axis;
+	move.in[0] = *out;
+	LK_TRY(lc_add(ask->p, &move, out, ask->err));
+	LK_TRY(lc_ask_view(ask, LC_JOIN, *out, 0, 0, 0, out));
+	return lc_ask_view(ask, LC_PARTS, *out, 0, 0, ranks, out);
+}
+
+const lc_composed_row lc_composed[LC_COMPOSED] = {
+	{"argmax", compose_argmax, {LC_A_OPERAND, LC_A_DIM}},
+	{"argmin", compose_argmin, {LC_A_OPERAND, LC_A_DIM}},
+	{"topk", compose_topk, {LC_A_OPERAND, LC_A_DIM, LC_A_COUNT}},
+	{"topk_index", compose_topk_index, {LC_A_OPERAND, LC_A_DIM, LC_A_COUNT}},
+	{"gather", compose_gather, {LC_A_OPERAND, LC_A_OPERAND, LC_A_DIM}},
+	{"scatter_add", compose_scatter_add, {LC_A_OPERAND, LC_A_OPERAND, LC_A_DIM, LC_A_COUNT}},
+	{"onehot", compose_onehot, {LC_A_DTYPE, LC_A_OPERAND, LC_A_COUNT}},
+	{"pad", compose_pad, {LC_A_OPERAND, LC_A_DIM, LC_A_COUNT, LC_A_COUNT}},
+	{"narrow", compose_narrow, {LC_A_OPERAND, LC_A_DIM, LC_A_COUNT, LC_A_COUNT}},
+	{"reshape", compose_reshape, {LC_A_OPERAND, LC_A_SIZES}},
+	{"softmax", compose_softmax, {LC_A_OPERAND, LC_A_DIM}},
+	{"alltoallv", compose_alltoallv, {LC_A_OPERAND, LC_A_OPERAND, LC_A_AXIS}},
+};
