@@ -4,6 +4,7 @@
  *   layout_unsearched.c  what is left out of them
  *   layout_parts.c    the blocks of a core's layers, built and priced once, for bounds
  *   layout_bound.c    the least time and memory that a layout can have
+ *   layout_least.c    the least work of a sample on a device, whatever the layout
  *   layout_search.c   bounds for all, simulation for those that could still be among the best
  *   layout_answer.c   the best ones in full: why not the others, sensitivity, Pareto front
  *   sites.c           several sites that synchronise now and then (DiLoCo)

@@ -93,8 +93,6 @@ typedef struct lk_rent_rate {
 	/* answer */
 	bool fits;
 	double step_s, low_s, high_s; /* without preparation */
-	double flops;                 /* of a step, as MFU counts them; 0: not known */
-	lk_dtype dtype;               /* in which */
 	const char *layout, *reproduce;
 	const char *stall;
 	double stall_s;
@@ -121,6 +119,14 @@ lk_status lk_rent_rates_add(const lk_offer *offer, int machines, const lk_rent_b
 /* Answers the rates from number `from` on, on all cores. */
 lk_status lk_rent_rates_answer(const lk_rent_request *request, size_t from, lk_arena *arena,
                                lk_rent_rates *rates, lk_error *err);
+/* What a sample takes at least on a device, whatever the layout and the number of GPUs. */
+typedef struct lk_rent_least {
+	const lk_device *device;
+	lk_plan_work work; /* infinite: not known */
+} lk_rent_least;
+/* Finds it for all devices, on all cores; `batch`: the largest that is acceptable. */
+lk_status lk_rent_least_find(const lk_rent_request *request, int batch, lk_rent_least *least,
+                             size_t count, lk_error *err);
 /* The next rate of a cluster from number *from on, which becomes the number after it; or NULL. */
 const lk_rent_rate *lk_rent_rates_next(const lk_rent_rates *rates, const char *cluster,
                                        size_t *from);

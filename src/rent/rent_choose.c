@@ -211,16 +211,17 @@ static int choose_by_worth(const void *a, const void *b) {
 	return (x->offer > y->offer) - (x->offer < y->offer);
 }
 
-/* On the front is what no better one equals in dollars and hours. One that is not on it has one
- * there which is as good, so that only those are looked at. */
+/* On the front is what no better one equals in dollars and hours; nor trains twice as much for no
+ * more dollars. One that is not on it has one there which is as good, so that only those are looked
+ * at. */
 static void mark_front(wares *all) {
 	for (size_t i = 0; i < all->count; i++) {
 		lk_rent_choice *choice = &all->at[i].choice;
 		choice->pareto = choice->samples > 0;
 		for (size_t k = 0; k < i && choice->pareto; k++) {
 			const lk_rent_choice *better = &all->at[k].choice;
-			choice->pareto =
-				!better->pareto || better->cost > choice->cost || better->hours > choice->hours;
+			bool slower = better->hours > choice->hours && better->samples < 2 * choice->samples;
+			choice->pareto = !better->pareto || better->cost > choice->cost || slower;
 		}
 	}
 }

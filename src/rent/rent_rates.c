@@ -120,9 +120,6 @@ static lk_status rates_keep(lk_arena *arena, const lk_plan *plan, lk_rent_rate *
 	rate->step_s = choice->step_time_s;
 	rate->low_s = choice->step_time_low_s;
 	rate->high_s = choice->step_time_high_s;
-	rate->dtype = job->dtype;
-	rate->flops =
-		choice->mfu * choice->step_time_s * rate->gpus * lk_device_peak(rate->device, job->dtype);
 	rate->seq = plan->seq ? plan->seq : 1; /* an image counts as one token */
 	rate->unit = lk_model_unit(&job->model);
 	rate->checkpoint_bytes = lk_checkpoint_bytes(choice->job);
@@ -136,26 +133,31 @@ static lk_status rates_keep(lk_arena *arena, const lk_plan *plan, lk_rent_rate *
 	return rate->layout && rate->reproduce && rate->model ? LK_OK : lk_oom(err);
 }
 
+/* The layout that `predict` takes where none is said. */
+static lk_plan_request rates_plan_of(const lk_rent_request *rent, const char *cluster, int batch) {
+	lk_plan_request request;
+	lk_plan_defaults(&request);
+	request.job = rent->job;
+	request.job.cluster = cluster;
+	request.job.gpu = NULL;
+	request.job.gpus = 0;
+	request.job.gbs = batch;
+	/* goodput is rent's own matter: the command that predicts a choice does without */
+	request.job.checkpoint_minutes = request.job.checkpoint_write_gbps = 0;
+	request.fixed_switches = request.no_exact = request.no_sensitivity = true;
+	request.top = 1;
+	request.threads = 1;
+	return request;
+}
+
 static lk_status rent_rates_ask(void *context, size_t job, lk_error *err) {
 	const struct asking *asking = context;
 	size_t at = asking->order[job];
 	lk_rent_rate *rate = &asking->rates->at[at];
-	lk_plan_request request;
+	lk_plan_request request = rates_plan_of(asking->request, rate->cluster, rate->batch);
 	lk_plan *plan = NULL;
 	lk_error why = {0};
 	char text[400];
-	lk_plan_defaults(&request);
-	request.job = asking->request->job;
-	request.job.cluster = rate->cluster;
-	request.job.gpu = NULL;
-	request.job.gpus = 0;
-	request.job.gbs = rate->batch;
-	/* goodput is rent's own matter: the command that predicts a choice does without */
-	request.job.checkpoint_minutes = request.job.checkpoint_write_gbps = 0;
-	/* the layout that `predict` takes where none is said */
-	request.fixed_switches = request.no_exact = request.no_sensitivity = true;
-	request.top = 1;
-	request.threads = 1;
 	lk_status status = lk_plan_find(&request, &plan, &why), kept = LK_OK;
 	if (status == LK_ERR_MEMORY) kept = lk_oom(err);
 	else if (status != LK_OK)
@@ -229,4 +231,37 @@ lk_status lk_rent_rates_answer(const lk_rent_request *request, size_t from, lk_a
 	for (size_t i = 0; i < rates->count; i++) lk_arena_free(&arenas[i]);
 	free(arenas);
 	return status;
+}
+
+/* ---- bounds ---- */
+
+struct bounding {
+	const lk_rent_request *request;
+	int batch;
+	lk_rent_least *least;
+};
+
+/* On one GPU micro-batches may be as large as the batch; on eight, experts may lie on several. */
+static lk_status rates_bound(void *context, size_t at, lk_error *err) {
+	static const int gpus[] = {1, 8};
+	const struct bounding *bounding = context;
+	lk_rent_least *least = &bounding->least[at];
+	least->work = (lk_plan_work){.gpu_s = INFINITY, .seq = 1};
+	for (int i = 0; i < 2; i++) {
+		char cluster[100];
+		snprintf(cluster, sizeof cluster, "1 node * %d %s", gpus[i], least->device->name);
+		lk_plan_request request = rates_plan_of(bounding->request, cluster, bounding->batch);
+		lk_plan_work work;
+		lk_error why = {0};
+		lk_status status = lk_plan_least(&request, &work, &why);
+		if (status == LK_ERR_MEMORY) return lk_oom(err);
+		if (status == LK_OK && work.gpu_s < least->work.gpu_s) least->work = work;
+	}
+	return LK_OK;
+}
+
+lk_status lk_rent_least_find(const lk_rent_request *request, int batch, lk_rent_least *least,
+                             size_t count, lk_error *err) {
+	struct bounding bounding = {request, batch, least};
+	return lk_parallel(count, 0, rates_bound, &bounding, err);
 }

@@ -1,11 +1,18 @@
 /* rent_search.c: how many machines are tried. Of every offer 1, 2, 4, ... machines, while the next
  * can change the answer, up to --most-gpus GPUs.
  *
- * The next cannot where a choice that is known beats the best that it can be: half the hours at the
- * same dollars, both a quarter better still. A job that is tight in memory gets cheaper on more
- * machines: as long as it does, or but one number is known, they may be three times as good.
- * Neither the cheapest nor the fastest is beaten by another, whatever the limits. Nor can the next
- * of an offer that another one beats everywhere: the same machine, a network as fast, for less.
+ * A number cannot where a choice that is known beats the best that it can be. That best has two
+ * bounds. A sample takes at least so many GPU-seconds on a device, whatever the layout
+ * (plan/layout_least.c). And twice as many machines are at most twice as fast and a quarter more; a
+ * job that is tight in memory gets cheaper on more machines: as long as it does, or but one number
+ * is known, they may be six times as fast. Where what beats it can be had in any number, larger
+ * numbers are beaten by more of the same, and the offer's search is over; where it is of a network
+ * that is not stated, the number alone is passed over. Neither the cheapest nor the fastest is
+ * beaten by another, whatever the limits. Nor can the next of an offer that another one beats
+ * everywhere: the same machine, a network as fast, for less.
+ *
+ * Of what is left, those are tried first that no other could beat if each were as good as its
+ * bound: what they turn out to be spares most of the rest.
  *
  * The fastest within the budget: while the next may cost no more than the budget and the most
  * machines are faster than half as many.
@@ -35,6 +42,7 @@ static const double STEADY = 1.25, FALLING = 3;
 /* What is known to be had; on the front of those known. */
 struct had {
 	double samples, hours, cost;
+	bool joins; /* more of these machines can be had */
 };
 
 struct search {
@@ -46,68 +54,130 @@ struct search {
 	lk_arena *arena;
 	double cheapest_in_time; /* dollars; infinite: none yet */
 	LK_VEC(struct had) had;
+	LK_VEC(lk_rent_least) least; /* of every device */
 };
 
 /* What is known of an offer. Infinite: nothing fits. */
 struct known {
-	double last_cost, last_hours;   /* of the most machines that were tried, the best batch */
-	double fewer_cost, fewer_hours; /* the cheapest and the fastest of fewer machines */
-	double cheapest_in_time, least; /* of all numbers of machines: dollars, hours */
+	double last_hours, fewer_hours; /* the fastest of the most machines tried, and of fewer */
+	double last_gpu_s, fewer_gpu_s; /* the least of a sample */
 	double last_samples, fewer_samples;
-	bool useless; /* on the most machines it fits, and interruptions leave no time */
+	double cheapest_in_time; /* of all numbers of machines: dollars */
+	bool useless;            /* on the most machines it fits, and interruptions leave no time */
+	bool open;               /* more machines may change the answer */
+	int next;                /* GPUs: the next number that is worth a look */
+	struct had best;         /* the best that it can be */
 };
 
 static double search_price(const struct search *search, const lk_offer *offer) {
 	return search->request->spot ? offer->spot : offer->on_demand;
 }
 
-/* Whether one is no worse than the other in anything. */
+/* Whether one is no worse than the other in anything. Of trainings without a length one that trains
+ * twice as much for no more dollars is better however long it takes: it keeps to the deadline. */
 static bool beats(const struct had *one, const struct had *other) {
-	return one->samples >= other->samples && one->hours <= other->hours && one->cost <= other->cost;
+	if (one->cost > other->cost) return false;
+	return one->samples >= 2 * other->samples ||
+	       (one->samples >= other->samples && one->hours <= other->hours);
 }
 
-/* Whether something known is no worse. */
-static bool is_had(const struct search *search, const struct had *wanted) {
+/* Whether something known is no worse; of `joins`, something that more can be had of. */
+static bool is_had(const struct search *search, const struct had *wanted, bool joins) {
 	for (size_t i = 0; i < search->had.count; i++)
-		if (beats(&search->had.at[i], wanted)) return true;
+		if (search->had.at[i].joins >= joins && beats(&search->had.at[i], wanted)) return true;
 	return false;
 }
 
-static lk_status search_keep(struct search *search, const lk_rent_choice *choice, lk_error *err) {
-	struct had new = {choice->samples, choice->hours, choice->cost};
+static lk_status search_keep(struct search *search, const lk_offer *offer,
+                             const lk_rent_choice *choice, lk_error *err) {
+	struct had new = {choice->samples, choice->hours, choice->cost, !isnan(offer->network_gbps)};
 	size_t kept = 0;
-	if (is_had(search, &new)) return LK_OK;
+	if (is_had(search, &new, new.joins)) return LK_OK;
 	for (size_t i = 0; i < search->had.count; i++)
-		if (!beats(&new, &search->had.at[i])) search->had.at[kept++] = search->had.at[i];
+		if (new.joins < search->had.at[i].joins || !beats(&new, &search->had.at[i]))
+			search->had.at[kept++] = search->had.at[i];
 	search->had.count = kept;
 	if (!lk_push(&search->had)) return lk_oom(err);
 	*lk_last(&search->had) = new;
 	return LK_OK;
 }
 
-/* How much cheaper twice as many machines may be. */
-static double gain_of(const struct known *known) {
-	return known->last_cost < known->fewer_cost ? FALLING : STEADY;
+/* Every device of an offer has one. */
+static const lk_rent_least *search_least_of(const struct search *search, const lk_offer *offer) {
+	size_t at = 0;
+	while (search->least.at[at].device != offer->device) at++;
+	LK_ASSERT(at < search->least.count);
+	return &search->least.at[at];
 }
 
-/* Whether twice as many machines are beaten by what is known, where they are `gain` times as cheap.
- */
-static bool is_beaten(const struct search *search, const struct known *known, double gain) {
-	bool ends = lk_rent_has_length(search->request);
-	struct had next = {ends ? 0 : 2 * gain * known->last_samples, known->last_hours / (2 * gain),
-	                   ends ? known->last_cost / gain : known->last_cost};
-	return is_had(search, &next);
+/* The GPU-seconds that a sample takes at least on so many GPUs of an offer. */
+static double least_gpu_s(const struct search *search, const lk_offer *offer,
+                          const struct known *known, int gpus) {
+	double least = search_least_of(search, offer)->work.gpu_s;
+	if (isinf(least)) least = 0; /* no layout of one GPU is legal: nothing is known */
+	if (isinf(known->last_gpu_s)) return least;
+	double gain = known->last_gpu_s < known->fewer_gpu_s ? FALLING : STEADY;
+	double doublings = log2((double)gpus / offer->gpus_searched);
+	return fmax(least, known->last_gpu_s / pow(gain, doublings));
+}
+
+/* The best that so many GPUs of an offer can be. */
+static struct had best_of(const struct search *search, const lk_offer *offer,
+                          const struct known *known, int gpus) {
+	int batch = search->batches.at[0];
+	double step_s = least_gpu_s(search, offer, known, gpus) * batch / gpus;
+	lk_rent_rate rate = {.fits = true,
+	                     .gpus = gpus,
+	                     .machines = gpus / offer->gpus,
+	                     .batch = batch,
+	                     .seq = search_least_of(search, offer)->work.seq,
+	                     .step_s = step_s,
+	                     .low_s = step_s,
+	                     .high_s = step_s,
+	                     .stall = "none"};
+	lk_rent_choice choice;
+	if (!lk_rent_choice_of(search->request, &search->loader, offer, &rate, &choice))
+		return (struct had){0, INFINITY, INFINITY, false};
+	return (struct had){choice.samples, choice.hours, choice.cost, false};
+}
+
+static int search_limit(const lk_rent_request *request) {
+	if (request->most_gpus > 0) return request->most_gpus;
+	bool ends = request->budget > 0 || (request->deadline_h > 0 && lk_rent_has_length(request));
+	return ends ? LK_RENT_GPUS : FIRST_GPUS;
+}
+
+/* The next number of machines, without those that only what cannot be joined beats; else the first
+ * beyond the limit. */
+static void find_next(const struct search *search, const lk_offer *offer, struct known *known) {
+	int limit = search_limit(search->request);
+	known->next = offer->gpus_searched ? 2 * offer->gpus_searched : offer->gpus;
+	known->best = best_of(search, offer, known, known->next);
+	while (known->next <= limit && is_had(search, &known->best, false) &&
+	       !is_had(search, &known->best, true)) {
+		known->next *= 2;
+		known->best = best_of(search, offer, known, known->next);
+	}
+}
+
+static void note_rate(const lk_rent_choice *choice, bool last, struct known *out) {
+	double *hours = last ? &out->last_hours : &out->fewer_hours;
+	double *gpu_s = last ? &out->last_gpu_s : &out->fewer_gpu_s;
+	double *samples = last ? &out->last_samples : &out->fewer_samples;
+	*hours = fmin(*hours, choice->hours);
+	*gpu_s = fmin(*gpu_s, choice->step_s * choice->gpus / choice->batch);
+	*samples = fmax(*samples, choice->samples);
+	if (choice->in_time) out->cheapest_in_time = fmin(out->cheapest_in_time, choice->cost);
 }
 
 static lk_status search_look(struct search *search, const lk_offer *offer, struct known *out,
                              lk_error *err) {
 	LK_ASSERT(offer->gpus > 0 && offer->gpus_searched % offer->gpus == 0);
-	*out = (struct known){.last_cost = INFINITY,
-	                      .last_hours = INFINITY,
-	                      .fewer_cost = INFINITY,
+	*out = (struct known){.last_hours = INFINITY,
 	                      .fewer_hours = INFINITY,
-	                      .cheapest_in_time = INFINITY,
-	                      .least = INFINITY};
+	                      .last_gpu_s = INFINITY,
+	                      .fewer_gpu_s = INFINITY,
+	                      .cheapest_in_time = INFINITY};
 	for (int machines = 1; machines * offer->gpus <= offer->gpus_searched; machines *= 2) {
 		const char *cluster = lk_offer_cluster(offer, machines, search->arena);
 		bool last = 2 * machines * offer->gpus > offer->gpus_searched;
@@ -118,43 +188,11 @@ static lk_status search_look(struct search *search, const lk_offer *offer, struc
 			if (last) out->useless |= rate->fits && lk_rent_goodput(search->request, rate) <= 0;
 			if (!lk_rent_choice_of(search->request, &search->loader, offer, rate, &choice))
 				continue;
-			LK_TRY(search_keep(search, &choice, err));
-			out->least = fmin(out->least, choice.hours);
-			if (choice.in_time) out->cheapest_in_time = fmin(out->cheapest_in_time, choice.cost);
-			if (last) out->last_cost = fmin(out->last_cost, choice.cost);
-			if (last) out->last_hours = fmin(out->last_hours, choice.hours);
-			else {
-				out->fewer_cost = fmin(out->fewer_cost, choice.cost);
-				out->fewer_hours = fmin(out->fewer_hours, choice.hours);
-			}
-			double *samples = last ? &out->last_samples : &out->fewer_samples;
-			*samples = fmax(*samples, choice.samples);
+			LK_TRY(search_keep(search, offer, &choice, err));
+			note_rate(&choice, last, out);
 		}
 	}
 	return LK_OK;
-}
-
-/* Whether so many GPUs of a machine on which nothing fits yet are beaten, even if the step took
- * half of what the arithmetic takes at the peak. */
-static bool is_hopeless(const struct search *search, const lk_offer *offer, int gpus) {
-	const lk_rent_rate *like = NULL;
-	lk_rent_choice choice;
-	double peak = 0;
-	for (size_t i = 0; i < search->rates->count && !like; i++)
-		if (search->rates->at[i].fits && search->rates->at[i].flops > 0)
-			like = &search->rates->at[i];
-	if (!like) return false;
-	/* what has no bf16 calculates in fp16 or fp32 */
-	int last = like->dtype > LK_BF16 ? (int)like->dtype : LK_BF16;
-	for (int dtype = LK_FP32; dtype <= last; dtype++)
-		peak = fmax(peak, lk_device_peak(offer->device, (lk_dtype)dtype));
-	if (!(peak > 0)) return false;
-	lk_rent_rate best = *like;
-	best.gpus = gpus;
-	best.machines = gpus / offer->gpus;
-	best.step_s = best.low_s = best.high_s = 0.5 * like->flops / (gpus * peak);
-	if (!lk_rent_choice_of(search->request, &search->loader, offer, &best, &choice)) return false;
-	return is_had(search, &(struct had){choice.samples, choice.hours, choice.cost});
 }
 
 /* The same machine, but a network that is as fast or faster, for less. */
@@ -177,50 +215,42 @@ static bool has_better_twin(const struct search *search, const lk_offer *offer) 
 static const char *search_end(const struct search *search, const lk_offer *offer,
                               const struct known *known) {
 	const lk_rent_request *request = search->request;
+	bool none_fits = isinf(known->last_hours) && isinf(known->fewer_hours);
 	if (isnan(search_price(search, offer))) return "no price";
-	if (!offer->gpus_searched) return NULL;
-	if (isnan(offer->network_gbps)) return "network not stated";
+	if (isnan(offer->network_gbps) && known->next > offer->gpus)
+		return offer->gpus_searched ? "network not stated" : "beaten";
 	if (known->useless) return "interruptions"; /* of more machines there are more */
-	if (isinf(known->least) && offer->gpus_searched >= MEMORY_GPUS) return "never fits";
-	if (isinf(known->least))
-		return is_hopeless(search, offer, 2 * offer->gpus_searched) ? "beaten" : NULL;
-	if (isinf(known->last_hours)) return "does not fit";
-	if (is_beaten(search, known, gain_of(known))) return "beaten";
-	if (has_better_twin(search, offer)) return "beaten";
+	if (is_had(search, &known->best, true)) return "beaten";
+	if (none_fits && offer->gpus_searched >= MEMORY_GPUS) return "never fits";
+	if (!none_fits && isinf(known->last_hours)) return "does not fit";
+	if (!lk_rent_has_length(request) && !(known->best.samples > 0)) return "budget";
+	if (none_fits && known->next == offer->gpus) return NULL;
+	if (!none_fits && has_better_twin(search, offer)) return "beaten";
 	if (!lk_rent_has_length(request))
-		return known->last_samples > known->fewer_samples ? NULL : "buys less";
-	if (known->last_hours >= known->fewer_hours) return "slower";
-	double next_cost = known->last_cost / gain_of(known);
-	if (request->budget > 0 && next_cost <= request->budget) return NULL;
+		return none_fits || known->last_samples > known->fewer_samples ? NULL : "buys less";
+	if (!none_fits && known->last_hours >= known->fewer_hours) return "slower";
+	if (request->budget > 0 && known->best.cost <= request->budget) return NULL;
 	if (request->deadline_h > 0 && isinf(known->cheapest_in_time) &&
-	    next_cost < search->cheapest_in_time)
+	    known->best.cost < search->cheapest_in_time)
 		return NULL;
 	if (request->budget > 0) return "budget";
 	return request->deadline_h > 0 ? "deadline" : NULL;
 }
 
-static int search_limit(const lk_rent_request *request) {
-	if (request->most_gpus > 0) return request->most_gpus;
-	bool ends = request->budget > 0 || (request->deadline_h > 0 && lk_rent_has_length(request));
-	return ends ? LK_RENT_GPUS : FIRST_GPUS;
-}
-
-/* Whether twice as many machines would be worth knowing if they cost the same: those come first,
- * for they may beat others. */
-static bool is_promising(const struct search *search, const lk_offer *offer,
-                         const struct known *known) {
-	return !offer->gpus_searched || isinf(known->last_hours) || !is_beaten(search, known, 1);
-}
-
-static int next_gpus(const lk_offer *offer) {
-	return offer->gpus_searched ? 2 * offer->gpus_searched : offer->gpus;
+/* Whether another offer's next number of machines would beat this one's, each at its best: of equal
+ * ones the first. */
+static bool search_waits(const struct search *search, const struct known *known, size_t at) {
+	for (size_t i = 0; i < search->offers->count; i++)
+		if (i != at && known[i].open && beats(&known[i].best, &known[at].best) &&
+		    (i < at || !beats(&known[at].best, &known[i].best)))
+			return true;
+	return false;
 }
 
 /* A machine of every offer, and then twice as many while that can change the answer. */
 static lk_status add_more(struct search *search, lk_error *err) {
 	size_t count = search->offers->count;
 	struct known *known = LK_ARRAY(search->arena, struct known, count + 1);
-	bool promising = false;
 	if (!known) return lk_oom(err);
 	search->cheapest_in_time = INFINITY;
 	for (size_t i = 0; i < count; i++) {
@@ -232,21 +262,40 @@ static lk_status add_more(struct search *search, lk_error *err) {
 	for (size_t i = 0; i < count; i++) {
 		lk_offer *offer = &search->offers->at[i];
 		if (!offer->device || offer->search_end) continue;
+		find_next(search, offer, &known[i]);
 		offer->search_end = search_end(search, offer, &known[i]);
-		offer->unfinished = !offer->search_end && next_gpus(offer) > search_limit(search->request);
+		offer->unfinished = !offer->search_end && known[i].next > search_limit(search->request);
 		if (offer->unfinished) offer->search_end = "limit";
-		promising |= !offer->search_end && is_promising(search, offer, &known[i]);
+		known[i].open = !offer->search_end;
 	}
 	for (size_t i = 0; i < count; i++) {
 		lk_offer *offer = &search->offers->at[i];
-		if (!offer->device || offer->search_end) continue;
-		if (promising && !is_promising(search, offer, &known[i])) continue;
-		int gpus = next_gpus(offer);
-		LK_TRY(lk_rent_rates_add(offer, gpus / offer->gpus, &search->batches, search->arena,
-		                         search->rates, err));
-		offer->gpus_searched = gpus;
+		if (!known[i].open || search_waits(search, known, i)) continue;
+		LK_TRY(lk_rent_rates_add(offer, known[i].next / offer->gpus, &search->batches,
+		                         search->arena, search->rates, err));
+		offer->gpus_searched = known[i].next;
 	}
 	return LK_OK;
+}
+
+/* ---- the least work ---- */
+
+static lk_status search_add_device(struct search *search, const lk_device *device, lk_error *err) {
+	for (size_t i = 0; i < search->least.count; i++)
+		if (search->least.at[i].device == device) return LK_OK;
+	if (!lk_push(&search->least)) return lk_oom(err);
+	*lk_last(&search->least) = (lk_rent_least){.device = device};
+	return LK_OK;
+}
+
+static lk_status search_find_least(struct search *search, lk_error *err) {
+	for (size_t i = 0; i < search->offers->count; i++)
+		if (search->offers->at[i].device)
+			LK_TRY(search_add_device(search, search->offers->at[i].device, err));
+	int batch = 0;
+	for (int i = 0; i < search->batches.count; i++)
+		batch = search->batches.at[i] > batch ? search->batches.at[i] : batch;
+	return lk_rent_least_find(search->request, batch, search->least.at, search->least.count, err);
 }
 
 lk_status lk_rent_search(const lk_rent_request *request, lk_offers *offers, lk_arena *arena,
@@ -254,13 +303,15 @@ lk_status lk_rent_search(const lk_rent_request *request, lk_offers *offers, lk_a
 	struct search search = {.request = request, .offers = offers, .rates = rates, .arena = arena};
 	LK_TRY(lk_rent_loader_of(request, &search.loader, err));
 	LK_TRY(lk_rent_batches_read(request->batches, &search.batches, err));
-	lk_status status = add_more(&search, err);
+	lk_status status = search_find_least(&search, err);
+	if (status == LK_OK) status = add_more(&search, err);
 	for (size_t answered = 0; status == LK_OK && answered < rates->count;) {
 		status = lk_rent_rates_answer(request, answered, arena, rates, err);
 		answered = rates->count;
 		if (status == LK_OK) status = add_more(&search, err);
 	}
 	lk_vec_free(&search.had);
+	lk_vec_free(&search.least);
 	return status;
 }
 
