@@ -972,7 +972,8 @@ const char *lk_layout_text(lk_arena *arena, const lk_job *job) {
 		lk_text_add(&text, ", no gradient overlap");
 	if (job->sharding == LK_SHARD_ZERO1 && job->overlap_param_gather != LK_ON)
 		lk_text_add(&text, ", no parameter overlap");
-	if (job->offload_optimizer) lk_text_add(&text, ", optimizer on the host");
+	if (job->offload_optimizer)
+		lk_text_add(&text, ", optimizer%s on the host", job->offload_params ? " and weights" : "");
 	if (!lk_job_like_megatron(job)) lk_text_add(&text, ", %s", job->stack);
 	return lk_arena_strdup(arena, words);
 }
