@@ -750,10 +750,13 @@ static lk_status flags_read_value(lk_reading *reading, const lk_flag *flag, cons
 	}
 }
 
-/* --spec of the modules that --hybrid-layer-pattern has anyway, as one word or two. */
+/* --spec of the modules that --hybrid-layer-pattern has anyway, as one word or two; not that in
+ * which M is a gated delta product. */
 static bool flags_own_spec(const char *name, const lk_word *words, size_t values) {
 	static const char *const specs[] = {"megatron.core.models.hybrid.hybrid_layer_specs",
 	                                    "megatron.core.models.mamba.mamba_layer_specs"};
+	for (size_t i = 0; i < values && strcmp(name, "spec") == 0; i++)
+		if (strstr(words[i].text, "gdp_stack_spec")) return false;
 	for (size_t i = 0; i < 2 && values > 0 && strcmp(name, "spec") == 0; i++)
 		if (strncmp(words[0].text, specs[i], strlen(specs[i])) == 0) return true;
 	return false;

@@ -275,6 +275,11 @@ lk_status lk_space_read(const lk_plan_request *request, const lk_asked *asked, l
 	out->cluster = &asked->cluster;
 	out->gpus = asked->job.gpus;
 	out->offload = request->offload;
+	if (out->base.offload_params && out->base.task == LK_TASK_LORA) {
+		lk_fail(err, LK_ERR_INPUT, "--offload-params",
+		        "frozen weights on the host are not modelled");
+		return lk_hint(err, "leave it out");
+	}
 	if (out->base.offload_params) { /* with the master copy, and sharded */
 		out->base.offload_optimizer = out->base.sharding_said = true;
 		out->base.sharding = LK_SHARD_ZERO3;
@@ -972,7 +977,8 @@ const char *lk_layout_text(lk_arena *arena, const lk_job *job) {
 		lk_text_add(&text, ", no gradient overlap");
 	if (job->sharding == LK_SHARD_ZERO1 && job->overlap_param_gather != LK_ON)
 		lk_text_add(&text, ", no parameter overlap");
-	if (job->offload_optimizer) lk_text_add(&text, ", optimizer on the host");
+	if (job->offload_optimizer)
+		lk_text_add(&text, ", optimizer%s on the host", job->offload_params ? " and weights" : "");
 	if (!lk_job_like_megatron(job)) lk_text_add(&text, ", %s", job->stack);
 	return lk_arena_strdup(arena, words);
 }

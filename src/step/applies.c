@@ -152,7 +152,7 @@ static const struct rule {
 	bool network; /* the network alone decides, whatever the layout: searches refuse it too */
 	const char *reason, *remedy;
 } rules[] = {
-	{"etp dispatcher moe-imbalance expert-overlap fp8-dispatch dispatch-sms",
+	{"etp dispatcher moe-imbalance expert-overlap delay-wgrad fp8-dispatch dispatch-sms",
      "moe-router-topk moe-ffn-hidden-size moe-shared-expert-intermediate-size moe-layer-freq "
      "moe-shared-expert-gate moe-router-enable-expert-bias moe-router-score-function "
      "moe-token-dispatcher-type moe-enable-deepep moe-flex-dispatcher-backend "

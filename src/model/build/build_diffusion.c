@@ -426,8 +426,9 @@ void lk_build_dit_stem(lk_builder *builder, bool forward) {
 /* The last norm, the noise of every patch, the squared error against the one that was added. */
 void lk_build_dit_head(lk_builder *builder, bool forward) {
 	const lk_model *model = builder->model;
-	double image = dit_tokens_of(builder).image, d = model->hidden, out = model->dit.patch_inputs,
-		   saved = 2 * builder->bytes * image * d, noise = image * out * builder->bytes;
+	double image = dit_tokens_of(builder).image, d = model->hidden,
+		   out = lk_dit_outputs(&model->dit), saved = 2 * builder->bytes * image * d,
+		   noise = image * out * builder->bytes;
 	lk_dit_stream last = {.modulation = model->dit.repeat[LK_DIT_CROSS] > 0 ? 0 : 2};
 	dit_take(builder, image);
 	if (forward) {

@@ -9,12 +9,13 @@
  * so that 2 x parameters x tokens is wrong: in Flux.1 adaLN has 3.2 of 11.9 billion. Multiply-adds
  * of attention beyond its products are 2 d for each pair of query and key, of which none is masked.
  * Latents are 1/8 of a side in pixels, a video's (n - 1) / 4 + 1 frames; a patch is 2 x 2 of them.
- * Source: huggingface/diffusers, models/transformers/transformer_{flux,sd3,wan,hunyuan_video}.py.
+ * Source: huggingface/diffusers, models/transformers/transformer_{flux,sd3,wan,hunyuan_video,
+ * qwenimage,ltx}.py, pixart_transformer_2d.py.
  */
 #include "model/network/parts.h"
 
 enum {
-	SCALE_FRAMES = 4, /* of the VAEs of videos */
+	SCALE_FRAMES = 4, /* of most VAEs of videos */
 };
 
 lk_dit_unit lk_dit_unit_of(lk_dit_block block) {
@@ -47,7 +48,8 @@ lk_dit_block lk_dit_block_at(const lk_model *model, int layer) {
 }
 
 double lk_dit_latent_tokens(const lk_diffusion *net) {
-	int frames = net->video && net->frames > 0 ? (net->frames - 1) / SCALE_FRAMES + 1 : 1;
+	int scale = net->frame_scale > 0 ? net->frame_scale : SCALE_FRAMES,
+		frames = net->video && net->frames > 0 ? (net->frames - 1) / scale + 1 : 1;
 	if (net->scale <= 0) return 0;
 	return (double)(net->height / net->scale) * (net->width / net->scale) * frames;
 }
@@ -104,7 +106,7 @@ lk_layer_weights lk_dit_weights(const lk_model *model, int layer) {
 	case LK_DIT_CROSS: /* attention to the text, its norm, the block's table for adaLN */
 		add_times(&sum.mixers, 4, dit_linear(d, d));
 		sum.mixers.others += query_norms(model);
-		sum.norms.others += 2 * d + 6 * d;
+		sum.norms.others += (model->dit.cross_plain ? 0 : 2 * d) + 6 * d;
 		break;
 	default: break;
 	}
@@ -142,7 +144,7 @@ double lk_dit_stem_params(const lk_model *model) {
 	if (net->pooled_width > 0) sum += embedder(model, net->pooled_width);
 	if (net->repeat[LK_DIT_CROSS] > 0) /* the text passes two products, adaLN's is shared */
 		return sum + embedder(model, net->text_width) + 6 * d * d + 6 * d;
-	sum += (net->text_width + 1) * d;
+	sum += (net->text_width + 1) * d + net->text_norm;
 	if (net->repeat[LK_DIT_REFINE] > 0) /* the refiner's own time step and pooled text */
 		sum += embedder(model, LK_DIT_STEP_WIDTH) + embedder(model, net->text_width);
 	return sum;
@@ -152,7 +154,7 @@ double lk_dit_stem_params(const lk_model *model) {
 double lk_dit_head_params(const lk_model *model) {
 	double d = model->hidden, last = 2 * d * d + 2 * d;
 	if (model->dit.repeat[LK_DIT_CROSS] > 0) last = 2 * d;
-	return last + (d + 1) * model->dit.patch_inputs;
+	return last + (d + 1) * lk_dit_outputs(&model->dit);
 }
 
 /* ---- multiply-adds ---- */
@@ -184,7 +186,8 @@ static double block_macs(const lk_model *model, lk_dit_block block, double image
 static double ends_macs(const lk_model *model, double image, double text) {
 	const lk_diffusion *net = &model->dit;
 	double d = model->hidden, once = LK_DIT_STEP_WIDTH * d + d * d,
-		   sum = 2 * image * net->patch_inputs * d + once * (net->guidance ? 2 : 1);
+		   sum = image * (net->patch_inputs + lk_dit_outputs(net)) * d +
+	             once * (net->guidance ? 2 : 1);
 	if (net->pooled_width > 0) sum += net->pooled_width * d + d * d;
 	if (net->repeat[LK_DIT_CROSS] > 0)
 		return sum + text * (net->text_width * d + d * d) + 6 * d * d;

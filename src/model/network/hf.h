@@ -58,9 +58,10 @@ typedef struct lk_hf_family {
 	                    lk_error *err); /* derives what no key states */
 } lk_hf_family;
 
-/* The tables of families, each ends with a type NULL: hf_families.c, hf_encoders.c (encoders, with
- * and without a decoder), hf_audio.c, hf_diffusion.c. */
-extern const lk_hf_family lk_hf_decoders[], lk_hf_encoders[], lk_hf_audio[], lk_hf_diffusers[];
+/* The tables of families, each ends with a type NULL: hf_families.c, hf_gpt.c, hf_encoders.c
+ * (encoders, with and without a decoder), hf_audio.c, hf_diffusion.c. */
+extern const lk_hf_family lk_hf_decoders[], lk_hf_gpts[], lk_hf_encoders[], lk_hf_audio[],
+	lk_hf_diffusers[];
 
 /* The row of a model_type, or NULL. */
 const lk_hf_family *lk_hf_family_of(const char *type);
@@ -131,6 +132,10 @@ bool lk_hf_says(const lk_hf_config *config, const char *name, const char *text);
 lk_status lk_hf_heads(const lk_hf_config *config, lk_model *model, lk_error *err);
 lk_status lk_hf_sizes(const lk_hf_config *config, lk_model *model, lk_error *err);
 lk_status lk_hf_shapes(const lk_hf_config *config, lk_model *model, lk_error *err);
+/* Biases that one switch rules: all linear layers alike. A width of the MLP that is not stated:
+ * four times the hidden size. */
+void lk_hf_all_biases(lk_model *model, bool on);
+lk_status lk_hf_four_times(const lk_hf_config *config, lk_model *model, lk_error *err);
 
 /* hf_hybrids.c: networks whose layers differ in their mixers. */
 lk_status lk_hf_qwen3_next(const lk_hf_config *config, lk_model *model, lk_error *err);

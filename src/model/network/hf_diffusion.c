@@ -1,6 +1,7 @@
 /* hf_diffusion.c: families of configs of diffusion transformers, as the diffusers library writes
  * them: the class is in _class_name. Keys and defaults are those of its classes
- * (models/transformers/transformer_{flux,sd3,wan,hunyuan_video}.py), lengths of texts those of its
+ * (models/transformers/transformer_{flux,sd3,wan,hunyuan_video,qwenimage,ltx}.py,
+ * pixart_transformer_2d.py), lengths of texts those of its
  * pipelines. Text encoders and the VAE are networks of their own, which are not trained. */
 #include "model/network/hf.h"
 
@@ -45,6 +46,23 @@ static const lk_hf_key wan_keys[] = {
 	LK_HF_END,
 };
 
+static const lk_hf_key qwen_image_keys[] = {
+	BLOCKS("num_layers", LK_DIT_DOUBLE),        INT("num_attention_heads", heads),
+	INT("attention_head_dim", head_dim),        INT("in_channels", dit.patch_inputs),
+	INT("joint_attention_dim", dit.text_width), LK_HF_END,
+};
+
+/* ltx, pixart: keys and values of the text are as wide as the network; it is projected before. */
+static const lk_hf_key crossed_keys[] = {
+	BLOCKS("num_layers", LK_DIT_CROSS),
+	INT("num_attention_heads", heads),
+	INT("attention_head_dim", head_dim),
+	INT("in_channels", channels),
+	INT("patch_size", patch),
+	INT("caption_channels", dit.text_width),
+	LK_HF_END,
+};
+
 static const lk_hf_key hunyuan_keys[] = {
 	BLOCKS("num_refiner_layers", LK_DIT_REFINE),
 	BLOCKS("num_layers", LK_DIT_DOUBLE),
@@ -81,6 +99,16 @@ static lk_status dit_norms(const lk_hf_config *config, const char *wanted, bool 
 	return lk_hint(err, "give \"%s\", or null", wanted);
 }
 
+/* Numbers that come out of a patch, of `each` numbers for every channel. */
+static lk_status dit_outputs(const lk_hf_config *config, int each, lk_model *model, lk_error *err) {
+	int channels = 0;
+	LK_TRY(lk_hf_int(config, "out_channels", &channels, err));
+	if (channels > 1 << 16 || each < 1 || each > 1 << 12)
+		return lk_hf_fail(config, NULL, err, "out_channels is %d", channels);
+	model->dit.patch_outputs = channels * each;
+	return LK_OK;
+}
+
 /* Sizes that follow from heads and blocks; what comes in and out are patches of latents. */
 static lk_status dit_sizes(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	double hidden = (double)model->heads * model->head_dim, layers = 0;
@@ -106,7 +134,7 @@ static lk_status dit_sizes(const lk_hf_config *config, lk_model *model, lk_error
 static lk_status finish_flux(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	lk_hf_find(config, "axes_dims_rope");
 	LK_TRY(dit_only(config, "patch_size", 1, err)); /* latents come packed, 2 x 2 of 16 channels */
-	LK_TRY(dit_only(config, "out_channels", model->dit.patch_inputs, err));
+	LK_TRY(dit_outputs(config, 1, model, err));
 	model->dit.text_tokens = model->dit.guidance ? 512 : 256;
 	return dit_sizes(config, model, err);
 }
@@ -165,7 +193,7 @@ static lk_status finish_wan(const lk_hf_config *config, lk_model *model, lk_erro
 		    patch->items[i].kind != LK_JSON_NUMBER || patch->items[i].number != sides[i])
 			return lk_hf_wrong_kind(config, patch, "patch_size", "[1, 2, 2]", err);
 	LK_TRY(dit_only(config, "freq_dim", 256, err));
-	LK_TRY(dit_only(config, "out_channels", model->channels, err));
+	LK_TRY(dit_outputs(config, 4, model, err));
 	LK_TRY(dit_norms(config, "rms_norm_across_heads", &model->qk_norm, err));
 	if (norm && norm->kind != LK_JSON_TRUE)
 		return lk_hf_fail(config, norm, err,
@@ -183,6 +211,67 @@ static lk_status finish_hunyuan_video(const lk_hf_config *config, lk_model *mode
 	LK_TRY(dit_only(config, "out_channels", model->channels, err));
 	LK_TRY(dit_norms(config, "rms_norm", &model->qk_norm, err));
 	return dit_sizes(config, model, err);
+}
+
+/* Latents come packed, 2 x 2 of 16 channels, and go out as they are. A norm of the text. */
+static lk_status finish_qwen_image(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	lk_hf_find(config, "axes_dims_rope");
+	lk_hf_find(config, "pooled_projection_dim"); /* of no use: there is none */
+	LK_TRY(dit_only(config, "patch_size", 2, err));
+	LK_TRY(dit_outputs(config, 4, model, err));
+	model->dit.text_norm = model->dit.text_width;
+	return dit_sizes(config, model, err);
+}
+
+/* What attention to the text reads is as wide as the network. */
+static lk_status crossed_sizes(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	double width = (double)model->heads * model->head_dim;
+	const lk_value *activation = lk_hf_find(config, "activation_fn"),
+				   *norm = lk_hf_find(config, "norm_type");
+	if (activation && !lk_hf_says(config, "activation_fn", "gelu-approximate"))
+		return lk_hf_wrong_kind(config, activation, "activation_fn", "gelu-approximate", err);
+	if (norm && !lk_hf_says(config, "norm_type", "ada_norm_single"))
+		return lk_hf_wrong_kind(config, norm, "norm_type", "ada_norm_single", err);
+	if (model->patch < 1 || model->patch > 64)
+		return lk_hf_fail(config, NULL, err, "patches of %d", model->patch);
+	LK_TRY(dit_only(config, "cross_attention_dim", width, err));
+	LK_TRY(dit_outputs(config, model->patch * model->patch, model, err));
+	return dit_sizes(config, model, err);
+}
+
+/* A VAE of 32 x 32 pixels and 8 frames, patches of one. */
+static lk_status finish_ltx(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	bool biases = true, affine = false;
+	LK_TRY(dit_only(config, "patch_size", 1, err));
+	LK_TRY(dit_only(config, "patch_size_t", 1, err));
+	LK_TRY(lk_hf_flag(config, "attention_bias", &biases, err));
+	LK_TRY(lk_hf_flag(config, "norm_elementwise_affine", &affine, err));
+	lk_hf_find(config, "attention_out_bias");
+	if (!biases || affine)
+		return lk_hf_fail(config, NULL, err,
+		                  "attention_bias false, or norm_elementwise_affine, is not modelled");
+	LK_TRY(dit_norms(config, "rms_norm_across_heads", &model->qk_norm, err));
+	return crossed_sizes(config, model, err);
+}
+
+/* Sizes of images as further conditions are PixArt-alpha's alone. */
+static lk_status finish_pixart(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	int side = 128;
+	bool more = false, affine = false, biases = true;
+	LK_TRY(lk_hf_int(config, "sample_size", &side, err));
+	LK_TRY(lk_hf_flag(config, "use_additional_conditions", &more, err));
+	LK_TRY(lk_hf_flag(config, "norm_elementwise_affine", &affine, err));
+	LK_TRY(lk_hf_flag(config, "attention_bias", &biases, err));
+	lk_hf_pass(config, "interpolation_scale|num_embeds_ada_norm|norm_num_groups|upcast_attention|"
+	                   "attention_type");
+	if (!lk_hf_find(config, "use_additional_conditions") && side == 128) more = true;
+	if (more || affine || !biases || side < 1 || side > 8192)
+		return lk_hf_fail(config, NULL, err,
+		                  "use_additional_conditions, norm_elementwise_affine, or attention_bias "
+		                  "false, is not modelled");
+	model->dit.height = model->dit.width = 8 * side;
+	model->dit.scale = 8 * model->patch;
+	return crossed_sizes(config, model, err);
 }
 
 /* ---- start values ---- */
@@ -239,12 +328,51 @@ static const lk_model hunyuan_video_start = {
             .guidance = true,
             .scale = 16}};
 
+static const lk_model qwen_image_start = {DIFFUSION, .qk_norm = true, .heads = 24, .head_dim = 128,
+                                          .dit = {.repeat = {[LK_DIT_DOUBLE] = 60},
+                                                  .text_tokens = 512,
+                                                  .text_width = 3584,
+                                                  .patch_inputs = 64,
+                                                  .patch_outputs = 64,
+                                                  .height = 1328,
+                                                  .width = 1328,
+                                                  .scale = 16}};
+static const lk_model ltx_start = {DIFFUSION,
+                                   .qk_norm = true,
+                                   .qk_norm_wide = true,
+                                   .heads = 32,
+                                   .head_dim = 64,
+                                   .channels = 128,
+                                   .patch = 1,
+                                   .dit = {.repeat = {[LK_DIT_CROSS] = 28},
+                                           .text_tokens = 128,
+                                           .text_width = 4096,
+                                           .cross_plain = true,
+                                           .height = 512,
+                                           .width = 704,
+                                           .frames = 161,
+                                           .frame_scale = 8,
+                                           .video = true,
+                                           .scale = 32}};
+static const lk_model pixart_start = {DIFFUSION,
+                                      .heads = 16,
+                                      .head_dim = 72,
+                                      .channels = 4,
+                                      .patch = 2,
+                                      .dit = {.repeat = {[LK_DIT_CROSS] = 28},
+                                              .text_tokens = 300,
+                                              .text_width = 4096,
+                                              .cross_plain = true}};
+
 /* ---- the table ---- */
 
 const lk_hf_family lk_hf_diffusers[] = {
 	{"FluxTransformer2DModel", flux_keys, &flux_start, finish_flux},
 	{"SD3Transformer2DModel", sd3_keys, &sd3_start, finish_sd3},
 	{"WanTransformer3DModel", wan_keys, &wan_start, finish_wan},
+	{"QwenImageTransformer2DModel", qwen_image_keys, &qwen_image_start, finish_qwen_image},
+	{"LTXVideoTransformer3DModel", crossed_keys, &ltx_start, finish_ltx},
+	{"PixArtTransformer2DModel", crossed_keys, &pixart_start, finish_pixart},
 	{"HunyuanVideoTransformer3DModel", hunyuan_keys, &hunyuan_video_start, finish_hunyuan_video},
 	{NULL, NULL, NULL, NULL},
 };

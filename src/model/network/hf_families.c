@@ -47,95 +47,6 @@ static const lk_hf_key llama_keys[] = {
 	END,
 };
 
-static const lk_hf_key gpt2_keys[] = {
-	NEED("n_layer|num_hidden_layers", layers),
-	NEED("n_embd|hidden_size", hidden),
-	NEED("n_head|num_attention_heads", heads),
-	INT("n_inner|intermediate_size", ffn),
-	NEED("vocab_size", vocab),
-	INT("n_positions|max_position_embeddings|n_ctx", context),
-	FLAG("tie_word_embeddings", tied),
-	REAL("resid_pdrop", dropout),
-	END,
-};
-
-static const lk_hf_key gpt_neox_keys[] = {
-	NEED("num_hidden_layers", layers),
-	NEED("hidden_size", hidden),
-	NEED("num_attention_heads", heads),
-	NEED("intermediate_size", ffn),
-	NEED("vocab_size", vocab),
-	INT("max_position_embeddings", context),
-	FLAG("tie_word_embeddings", tied),
-	FLAG("use_parallel_residual", parallel_residual),
-	REAL("rotary_emb_base|rope_theta", rotary_base),
-	FLAG("attention_bias", qkv_bias),
-	REAL("hidden_dropout", dropout),
-	END,
-};
-
-static const lk_hf_key mpt_keys[] = {
-	NEED("n_layers", layers),     NEED("d_model", hidden),
-	NEED("n_heads", heads),       NEED("vocab_size", vocab),
-	INT("max_seq_len", context),  FLAG("tie_word_embeddings", tied),
-	REAL("resid_pdrop", dropout), END,
-};
-
-static const lk_hf_key opt_keys[] = {
-	NEED("num_hidden_layers", layers),
-	NEED("hidden_size|d_model", hidden),
-	NEED("num_attention_heads", heads),
-	NEED("ffn_dim", ffn),
-	NEED("vocab_size", vocab),
-	INT("max_position_embeddings", context),
-	INT("word_embed_proj_dim", embed_dim),
-	FLAG("do_layer_norm_before", final_norm),
-	FLAG("enable_bias", qkv_bias),
-	FLAG("tie_word_embeddings", tied),
-	REAL("dropout", dropout),
-	END,
-};
-
-static const lk_hf_key bloom_keys[] = {
-	NEED("n_layer|num_hidden_layers", layers),
-	NEED("hidden_size|n_embed|n_embd", hidden),
-	NEED("n_head|num_attention_heads", heads),
-	NEED("vocab_size", vocab),
-	INT("seq_length", context),
-	FLAG("tie_word_embeddings", tied),
-	REAL("hidden_dropout", dropout),
-	END,
-};
-
-static const lk_hf_key falcon_keys[] = {
-	NEED("num_hidden_layers|n_layer", layers),
-	NEED("hidden_size", hidden),
-	NEED("num_attention_heads|n_head", heads),
-	INT("num_kv_heads|n_head_kv", kv_heads),
-	INT("ffn_hidden_size", ffn),
-	NEED("vocab_size", vocab),
-	INT("max_position_embeddings", context),
-	FLAG("tie_word_embeddings", tied),
-	FLAG("bias", qkv_bias),
-	FLAG("parallel_attn", parallel_residual),
-	REAL("rope_theta", rotary_base),
-	REAL("hidden_dropout", dropout),
-	END,
-};
-
-static const lk_hf_key gpt_neo_keys[] = {
-	NEED("num_layers|num_hidden_layers", layers),
-	NEED("hidden_size", hidden),
-	NEED("num_heads|num_attention_heads", heads),
-	INT("intermediate_size", ffn),
-	NEED("vocab_size", vocab),
-	INT("max_position_embeddings", context),
-	INT("window_size", window),
-	FLAG("tie_word_embeddings", tied),
-	REAL("resid_dropout", dropout),
-	END,
-};
-
 static const lk_hf_key chatglm_keys[] = {
 	NEED("num_layers", layers),          NEED("hidden_size", hidden),
 	NEED("num_attention_heads", heads),  INT("kv_channels", head_dim),
@@ -196,19 +107,6 @@ static const lk_hf_key no_keys[] = {END};
 
 /* ---- what must be derived ---- */
 
-/* Biases that one switch rules: all linear layers alike. */
-static void all_biases(lk_model *model, bool on) {
-	model->qkv_bias = model->out_bias = model->mlp_bias = on;
-}
-
-static lk_status four_times_hidden(const lk_hf_config *config, lk_model *model, lk_error *err) {
-	if (model->ffn != 0) return LK_OK;
-	if (model->hidden > INT_MAX / 4)
-		return lk_hf_fail(config, NULL, err, "hidden size %d is too large", model->hidden);
-	model->ffn = 4 * model->hidden;
-	return LK_OK;
-}
-
 /* The window of qwen counts only after use_sliding_window, and only from layer max_window_layers
  * on. */
 static lk_status finish_switched_window(const lk_hf_config *config, lk_model *model,
@@ -232,7 +130,7 @@ static lk_status finish_apertus(const lk_hf_config *config, lk_model *model, lk_
 	return lk_hf_shapes(config, model, err);
 }
 
-/* llama, gemma, deepseek: no windows, whatever the config lk_hf_says. */
+/* llama, gemma, deepseek: no windows, whatever the config says. */
 static lk_status finish_windowless(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	model->window = 0;
 	return lk_hf_shapes(config, model, err);
@@ -253,7 +151,7 @@ static lk_status window_pattern(const lk_hf_config *config, lk_model *model, lk_
 	return lk_hint(err, "give L for each layer with a window and one G at the end: LLLG");
 }
 
-/* The window is that of all layers unless layer_types or a pattern lk_hf_says else; a switch, if
+/* The window is that of all layers unless layer_types or a pattern says else; a switch, if
  * there is one, rules it. */
 static lk_status finish_windows(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	LK_TRY(window_pattern(config, model, err));
@@ -292,13 +190,13 @@ static lk_status finish_internlm(const lk_hf_config *config, lk_model *model, lk
 /* starcoder2, ernie4_5: one switch for all biases. */
 static lk_status finish_all_biased(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	LK_TRY(lk_hf_flag(config, "use_bias", &model->mlp_bias, err));
-	all_biases(model, model->mlp_bias);
+	lk_hf_all_biases(model, model->mlp_bias);
 	LK_TRY(lk_hf_sizes(config, model, err));
 	return finish_windows(config, model, err);
 }
 
 /* Experts from moe_layer_start_index to moe_layer_end_index (-1: the last layer), as often as
- * moe_layer_interval lk_hf_says; a bias balances their load unless moe_use_aux_free is off. */
+ * moe_layer_interval says; a bias balances their load unless moe_use_aux_free is off. */
 static lk_status finish_ernie_moe(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	const lk_value *end = lk_hf_find(config, "moe_layer_end_index");
 	LK_TRY(lk_hf_flag(config, "moe_use_aux_free", &model->router_bias, err));
@@ -338,7 +236,7 @@ static lk_status finish_minicpm3(const lk_hf_config *config, lk_model *model, lk
 }
 
 /* hunyuan: keys and values that layers share (use_cla) are not modelled; without them their number
- * lk_hf_says nothing. */
+ * says nothing. */
 static lk_status finish_hunyuan(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	const lk_value *shared = lk_json_get(config->object, "use_cla");
 	if (!shared || shared->kind == LK_JSON_FALSE) lk_hf_find(config, "cla_share_factor");
@@ -450,55 +348,6 @@ static lk_status finish_gpt_oss(const lk_hf_config *config, lk_model *model, lk_
 	return LK_OK;
 }
 
-static lk_status finish_gpt2(const lk_hf_config *config, lk_model *model, lk_error *err) {
-	bool multi_query = false;
-	if (strcmp(model->family, "gpt_bigcode") == 0) {
-		multi_query = true;
-		LK_TRY(lk_hf_flag(config, "multi_query", &multi_query, err));
-	}
-	if (multi_query) model->kv_heads = 1;
-	model->position_rows = model->context;
-	LK_TRY(four_times_hidden(config, model, err));
-	return lk_hf_heads(config, model, err);
-}
-
-/* gptj, codegen: rotary positions, one norm before attention and MLP. */
-static lk_status finish_gptj(const lk_hf_config *config, lk_model *model, lk_error *err) {
-	LK_TRY(four_times_hidden(config, model, err));
-	return lk_hf_heads(config, model, err);
-}
-
-/* attention_types: [[["global", "local"], 12]], kinds of layers and how often they come again. */
-static lk_status neo_windows(const lk_hf_config *config, lk_model *model, lk_error *err) {
-	const lk_value *types = lk_hf_find(config, "attention_types");
-	double full = 0, all = 0;
-	lk_hf_find(config, "attention_layers"); /* the same, written out */
-	for (size_t i = 0; types && types->kind == LK_JSON_ARRAY && i < types->count; i++) {
-		const lk_value *group = &types->items[i];
-		if (group->kind != LK_JSON_ARRAY || group->count != 2 ||
-		    group->items[0].kind != LK_JSON_ARRAY || group->items[1].kind != LK_JSON_NUMBER)
-			return lk_hf_wrong_kind(config, group, "attention_types",
-			                        "lists of kinds, each with a number", err);
-		for (size_t j = 0; j < group->items[0].count; j++) {
-			const lk_value *kind = &group->items[0].items[j];
-			all += group->items[1].number;
-			if (kind->kind == LK_JSON_STRING && strcmp(kind->text, "global") == 0)
-				full += group->items[1].number;
-		}
-	}
-	if (all > 0 && full == all) model->window = 0;
-	if (all > 0 && full > 0 && all / full <= model->layers) model->full_every = (int)(all / full);
-	if (all > 0 && full == 0) model->full_every = 0;
-	return LK_OK;
-}
-
-static lk_status finish_gpt_neo(const lk_hf_config *config, lk_model *model, lk_error *err) {
-	model->position_rows = model->context;
-	LK_TRY(four_times_hidden(config, model, err));
-	LK_TRY(neo_windows(config, model, err));
-	return lk_hf_heads(config, model, err);
-}
-
 static lk_status finish_chatglm(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	bool grouped = false, biases = false;
 	LK_TRY(lk_hf_flag(config, "multi_query_attention", &grouped, err));
@@ -506,127 +355,6 @@ static lk_status finish_chatglm(const lk_hf_config *config, lk_model *model, lk_
 	if (grouped) LK_TRY(lk_hf_int(config, "multi_query_group_num", &model->kv_heads, err));
 	model->out_bias = model->mlp_bias = biases;
 	model->qkv_bias = model->qkv_bias || biases;
-	return lk_hf_heads(config, model, err);
-}
-
-static lk_status finish_gpt_neox(const lk_hf_config *config, lk_model *model, lk_error *err) {
-	model->out_bias = model->qkv_bias;
-	return lk_hf_heads(config, model, err);
-}
-
-/* MPT's nested attn_config: positions that are not learned, key/value heads, the window (-1: none).
- */
-static lk_status mpt_attention(const lk_hf_config *config, lk_model *model, bool *positions,
-                               lk_error *err) {
-	lk_hf_config attn;
-	LK_TRY(lk_hf_part(config, "attn_config",
-	                  "alibi|alibi_bias_max|attn_impl|attn_type|attn_uses_sequence_id|fused_qkv|"
-	                  "kv_n_heads|qk_ln|rope|rope_dail_config|rope_hf_config|rope_impl|"
-	                  "sliding_window_size",
-	                  &attn, err));
-	if (!attn.object) return LK_OK;
-	bool alibi = false, rope = false, norms = false;
-	LK_TRY(lk_hf_flag(&attn, "alibi", &alibi, err));
-	LK_TRY(lk_hf_flag(&attn, "rope", &rope, err));
-	LK_TRY(lk_hf_flag(&attn, "qk_ln", &norms, err));
-	LK_TRY(lk_hf_int(&attn, "kv_n_heads", &model->kv_heads, err));
-	if (lk_hf_says(&attn, "attn_type", "multiquery_attention")) model->kv_heads = 1;
-	if (alibi || rope) *positions = false;
-	if (rope) model->rotary_base = 1e4; /* llm-foundry's default of rope_theta */
-	if (rope) LK_TRY(lk_hf_real(&attn, "rope_theta", &model->rotary_base, err));
-	model->qk_norm = model->qk_norm_wide = norms;
-	const lk_value *window = lk_hf_find(&attn, "sliding_window_size");
-	if (window && window->kind == LK_JSON_NUMBER && window->number < 0) return LK_OK;
-	return lk_hf_int(&attn, "sliding_window_size", &model->window, err);
-}
-
-static lk_status mpt_mlp(const lk_hf_config *config, lk_model *model, lk_error *err) {
-	lk_hf_config ffn;
-	double ratio = 4;
-	LK_TRY(lk_hf_real(config, "expansion_ratio", &ratio, err));
-	LK_TRY(
-		lk_hf_part(config, "ffn_config", "ffn_act_fn|ffn_hidden_size|ffn_type|fc_type", &ffn, err));
-	if (ffn.object) {
-		LK_TRY(lk_hf_int(&ffn, "ffn_hidden_size", &model->ffn, err));
-		model->gated = lk_hf_says(&ffn, "ffn_type", "mptglu");
-	}
-	if (model->ffn != 0) return LK_OK;
-	if (ratio * model->hidden > INT_MAX)
-		return lk_hf_fail(config, NULL, err, "expansion_ratio is too large");
-	model->ffn = (int)(ratio * model->hidden);
-	return LK_OK;
-}
-
-static lk_status finish_mpt(const lk_hf_config *config, lk_model *model, lk_error *err) {
-	bool no_bias = true, positions = true;
-	LK_TRY(lk_hf_flag(config, "no_bias", &no_bias, err));
-	LK_TRY(lk_hf_flag(config, "learned_pos_emb", &positions, err));
-	LK_TRY(mpt_attention(config, model, &positions, err));
-	LK_TRY(mpt_mlp(config, model, err));
-	all_biases(model, !no_bias);
-	model->norm_bias = !no_bias;
-	model->position_rows = positions ? model->context : 0;
-	return lk_hf_heads(config, model, err);
-}
-
-/* dbrx: the nested attn_config and ffn_config of mpt, with experts. */
-static lk_status finish_dbrx(const lk_hf_config *config, lk_model *model, lk_error *err) {
-	lk_hf_config part;
-	LK_TRY(lk_hf_part(config, "attn_config", "kv_n_heads", &part, err));
-	if (part.object) {
-		LK_TRY(lk_hf_int(&part, "kv_n_heads", &model->kv_heads, err));
-		LK_TRY(lk_hf_real(&part, "rope_theta", &model->rotary_base, err));
-	}
-	LK_TRY(lk_hf_part(config, "ffn_config",
-	                  "ffn_act_fn|ffn_hidden_size|moe_num_experts|moe_top_k|"
-	                  "moe_normalize_expert_weights",
-	                  &part, err));
-	if (part.object) {
-		LK_TRY(lk_hf_int(&part, "ffn_hidden_size", &model->ffn, err));
-		LK_TRY(lk_hf_int(&part, "moe_num_experts", &model->experts, err));
-		LK_TRY(lk_hf_int(&part, "moe_top_k", &model->topk, err));
-	}
-	return lk_hf_sizes(config, model, err);
-}
-
-static lk_status finish_opt(const lk_hf_config *config, lk_model *model, lk_error *err) {
-	bool affine = true;
-	LK_TRY(lk_hf_flag(config, "layer_norm_elementwise_affine", &affine, err));
-	lk_hf_pass(config, "learn_embeddings");
-	model->norm_plain = !affine;
-	all_biases(model, model->qkv_bias);
-	if (model->embed_dim == model->hidden) model->embed_dim = 0;
-	/* The position table keeps two rows for padding: HF's OPTLearnedPositionalEmbedding, offset 2.
-	 */
-	if (model->context > INT_MAX - 2)
-		return lk_hf_fail(config, NULL, err, "max_position_embeddings is too large");
-	model->position_rows = model->context + 2;
-	return lk_hf_heads(config, model, err);
-}
-
-static lk_status finish_bloom(const lk_hf_config *config, lk_model *model, lk_error *err) {
-	LK_TRY(four_times_hidden(config, model, err));
-	return lk_hf_heads(config, model, err);
-}
-
-/* Which norms and key/value heads a Falcon has depends on its architecture. "RefinedWebModel" and
- * "RefinedWeb" are the first names of falcon-7b's and falcon-40b's. */
-static lk_status finish_falcon(const lk_hf_config *config, lk_model *model, lk_error *err) {
-	bool multi_query = strcmp(model->family, "RefinedWeb") != 0,
-		 second = strcmp(model->family, "RefinedWeb") == 0, alibi = false;
-	int parallel_norms = 2;
-	LK_TRY(lk_hf_flag(config, "new_decoder_architecture", &second, err));
-	LK_TRY(lk_hf_flag(config, "multi_query", &multi_query, err));
-	LK_TRY(lk_hf_int(config, "num_ln_in_parallel_attn", &parallel_norms, err));
-	LK_TRY(lk_hf_flag(config, "alibi", &alibi, err));
-	if (alibi) model->rotary_base = 0;
-	if (second) model->parallel_residual = true;
-	else model->kv_heads = multi_query ? 1 : model->heads;
-	if (second) model->norms_per_layer = parallel_norms;
-	else if (model->parallel_residual) model->norms_per_layer = 1;
-	else model->norms_per_layer = 2;
-	all_biases(model, model->qkv_bias);
-	LK_TRY(four_times_hidden(config, model, err));
 	return lk_hf_heads(config, model, err);
 }
 
@@ -724,19 +452,10 @@ static const lk_model stablelm_start = {LAYER(2, 1e4), .gated = true, .norm_bias
                                         .qk_norm_wide = true};
 static const lk_model phimoe_start = {LAYER(2, 1e6), .gated = true, .norm_bias = true,
                                       .experts = 16, .topk = 2};
-static const lk_model dbrx_start = {LAYER(2, 1e4), .gated = true, .context = 2048};
 static const lk_model nemotron_start = {GPT, .rotary_base = 1e4};
 static const lk_model persimmon_start = {GPT, BIASES, .qk_norm = true, .rotary_base = 25e3};
 static const lk_model starcoder2_start = {GPT, BIASES, .tied = true, .rotary_base = 1e4};
-static const lk_model gptj_start = {LAYER(1, 1e4),     .norm_bias = true,         .mlp_bias = true,
-                                    .head_bias = true, .parallel_residual = true, .context = 2048};
-static const lk_model gpt_neo_start = {
-	GPT,           .out_bias = true, .mlp_bias = true, .tied = true,
-	.window = 256, .full_every = 2,  .context = 2048};
 static const lk_model chatglm_start = {LLAMA(2, 1e4), .context = 2048};
-static const lk_model gpt2_start = {GPT, BIASES, .tied = true, .context = 1024, .dropout = 0.1};
-static const lk_model gpt_neox_start = {GPT, BIASES, .parallel_residual = true, .context = 2048,
-                                        .rotary_base = 1e4};
 /* One norm feeds attention and MLP. */
 static const lk_model phi_start = {.network = LK_NET_DECODER,
                                    .norm = LK_NORM_LAYER,
@@ -749,12 +468,6 @@ static const lk_model phi_start = {.network = LK_NET_DECODER,
                                    .parallel_residual = true,
                                    .context = 2048,
                                    .rotary_base = 1e4};
-static const lk_model mpt_start = {GPT, .tied = true, .context = 2048};
-static const lk_model opt_start = {GPT, BIASES, .tied = true, .context = 2048, .dropout = 0.1};
-static const lk_model bloom_start = {GPT, BIASES, .tied = true, .embed_norm = true,
-                                     .context = 2048};
-static const lk_model falcon_start = {GPT, .tied = true, .parallel_residual = true, .context = 2048,
-                                      .rotary_base = 1e4};
 static const lk_model convnet_start = {.network = LK_NET_CONV,
                                        .heads = 1,
                                        .kv_heads = 1,
@@ -852,10 +565,6 @@ const lk_hf_family lk_hf_decoders[] = {
 	{"nemotron", llama_keys, &nemotron_start, finish_windowless},
 	{"persimmon", llama_keys, &persimmon_start, finish_windowless},
 	{"phimoe", llama_keys, &phimoe_start, finish_windowed},
-	{"dbrx", mpt_keys, &dbrx_start, finish_dbrx},
-	{"gptj", gpt2_keys, &gptj_start, finish_gptj},
-	{"codegen", gpt2_keys, &gptj_start, finish_gptj},
-	{"gpt_neo", gpt_neo_keys, &gpt_neo_start, finish_gpt_neo},
 	{"phi", llama_keys, &phi_start, finish_windowless},
 	{"phi3", llama_keys, &llama_start, finish_windowed},
 	{"gemma", llama_keys, &gemma_start, finish_windowless},
@@ -864,15 +573,6 @@ const lk_hf_family lk_hf_decoders[] = {
 	{"gemma3n", llama_keys, &gemma3n_start, finish_gemma3n},
 	{"gemma3_text", llama_keys, &gemma3_start, finish_windowed},
 	{"gemma3", llama_keys, &gemma3_start, finish_windowed},
-	{"gpt2", gpt2_keys, &gpt2_start, finish_gpt2},
-	{"gpt_bigcode", gpt2_keys, &gpt2_start, finish_gpt2},
-	{"gpt_neox", gpt_neox_keys, &gpt_neox_start, finish_gpt_neox},
-	{"mpt", mpt_keys, &mpt_start, finish_mpt},
-	{"opt", opt_keys, &opt_start, finish_opt},
-	{"bloom", bloom_keys, &bloom_start, finish_bloom},
-	{"falcon", falcon_keys, &falcon_start, finish_falcon},
-	{"RefinedWebModel", falcon_keys, &falcon_start, finish_falcon},
-	{"RefinedWeb", falcon_keys, &falcon_start, finish_falcon},
 	{"convnet", no_keys, &convnet_start, lk_hf_convnet},
 	{"swin", no_keys, &convnet_start, lk_hf_swin},
 	{"resnet", no_keys, &convnet_start, lk_hf_resnet},
@@ -881,8 +581,8 @@ const lk_hf_family lk_hf_decoders[] = {
 
 /* ---- all tables ---- */
 
-static const lk_hf_family *const tables[] = {lk_hf_decoders, lk_hf_encoders, lk_hf_audio,
-                                             lk_hf_diffusers};
+static const lk_hf_family *const tables[] = {lk_hf_decoders, lk_hf_gpts, lk_hf_encoders,
+                                             lk_hf_audio, lk_hf_diffusers};
 
 const lk_hf_family *lk_hf_family_of(const char *type) {
 	for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)

@@ -279,9 +279,7 @@ lk_status lk_hf_mamba2(const lk_hf_config *config, lk_model *model, lk_error *er
 /* rwkv: RWKV-4. A width that the config leaves out follows from the hidden size. */
 lk_status lk_hf_rwkv(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	if (model->rwkv_inner == 0) model->rwkv_inner = model->hidden;
-	if (model->ffn == 0 && model->hidden > INT_MAX / 4)
-		return lk_hf_fail(config, NULL, err, "hidden size %d is too large", model->hidden);
-	if (model->ffn == 0) model->ffn = 4 * model->hidden;
+	LK_TRY(lk_hf_four_times(config, model, err));
 	no_heads(model);
 	snprintf(model->order, sizeof model->order, "R-");
 	return LK_OK;

@@ -118,3 +118,15 @@ lk_status lk_hf_shapes(const lk_hf_config *config, lk_model *model, lk_error *er
 	if (bias) model->qkv_bias = model->out_bias = true;
 	return lk_hf_sizes(config, model, err);
 }
+
+void lk_hf_all_biases(lk_model *model, bool on) {
+	model->qkv_bias = model->out_bias = model->mlp_bias = on;
+}
+
+lk_status lk_hf_four_times(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	if (model->ffn != 0) return LK_OK;
+	if (model->hidden > INT_MAX / 4)
+		return lk_hf_fail(config, NULL, err, "hidden size %d is too large", model->hidden);
+	model->ffn = 4 * model->hidden;
+	return LK_OK;
+}

@@ -13,7 +13,8 @@
  * alone. A member that is not here, that no reader requested and that is switched on is refused, so
  * that nothing which shapes a network passes in silence. */
 static const char harmless[] =
-	"_* drop_path_rate *_version *token_id *token_ids *token_index *dropout* *_drop *pdrop *_eps *_epsilon "
+	"_* drop_path_rate *_version *token_id *token_ids *token_index *dropout* *_drop *pdrop *_eps "
+    "*_epsilon "
 	"initializer_* init_* *_init_value *_std attn_implementation* *_aux_loss_* aux_loss_alpha "
 	"*_coef *_loss_weight architectures auto_map torch_dtype dtype model_type name use_cache "
 	"hidden_act hidden_activation hidden_activations activation activation_function act_fn "

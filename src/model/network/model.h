@@ -134,9 +134,13 @@ enum {
 typedef struct lk_diffusion {
 	int repeat[LK_DIT_BLOCKS]; /* blocks of each kind, one kind after the other; 0: none */
 	int text_tokens, text_width, pooled_width; /* of the encoders of text; no pooled text: 0 */
-	int patch_inputs; /* numbers of a patch of latents, which is a token; as many come out */
+	int patch_inputs;                          /* numbers of a patch of latents, which is a token */
+	int patch_outputs;                         /* that come out of one; 0: as many */
+	int text_norm;             /* parameters of a norm of the text before its first product */
+	bool cross_plain;          /* CROSS: the norm before attention to the text has no parameters */
 	int height, width, frames; /* pixels and frames of a sample, where --seq does not say else */
 	int scale;                 /* pixels of a side for a token: the VAE's factor times the patch */
+	int frame_scale;           /* frames of a video for one of latents; 0: 4 */
 	bool video, guidance;      /* the strength of the guidance is embedded, too */
 } lk_diffusion;
 
@@ -157,6 +161,9 @@ typedef struct lk_dit_unit {
 lk_dit_unit lk_dit_unit_of(lk_dit_block block);
 lk_dit_block lk_dit_block_at(const struct lk_model *model, int layer);
 const char *lk_dit_block_name(lk_dit_block block);
+static inline int lk_dit_outputs(const lk_diffusion *net) {
+	return net->patch_outputs > 0 ? net->patch_outputs : net->patch_inputs;
+}
 /* Tokens of latents of a sample of the network's own size, those of the text not counted. */
 double lk_dit_latent_tokens(const lk_diffusion *net);
 /* Parameters of what comes before the blocks and after them. */
