@@ -65,6 +65,7 @@ typedef struct lk_outputs {
 	int table;          /* one table alone, of the choices of --table; 0 all */
 	const char *path;   /* file of the answer; NULL standard output */
 	const char *html;   /* file of a report with pictures */
+	const char *charts; /* file of its charts alone */
 	const char *trace;  /* file of a timeline */
 	const char *folded; /* file of folded stacks */
 	const char *graph;  /* file of the step graph */

@@ -28,8 +28,10 @@ extern "C" {
 
 /* In which form a report is written. */
 typedef enum lk_report_form {
-	LK_REPORT_JSON, /* the document */
-	LK_REPORT_HTML, /* a page that shows it: no network, nothing alongside it */
+	LK_REPORT_JSON,   /* the document */
+	LK_REPORT_HTML,   /* a page that shows it: no network, nothing alongside it */
+	LK_REPORT_CHARTS, /* its charts alone as a picture, by the ending of `path`: .svg, or .png where
+	                   * librsvg is installed; LK_ERR_INPUT: another ending, no librsvg, no chart */
 } lk_report_form;
 
 /* The pipeline, kernels and sensitivities are in it where the prediction was asked with `detail`.

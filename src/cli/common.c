@@ -69,6 +69,11 @@ lk_status cli_take_file(const lk_args *args, const char **config, lk_error *err)
 	return LK_OK;
 }
 
+static bool cli_ends_in(const char *path, const char *ending) {
+	size_t length = strlen(path), tail = strlen(ending);
+	return length > tail && strcmp(path + length - tail, ending) == 0;
+}
+
 lk_status cli_read(lk_args *args, void *request, lk_outputs *outputs, cli_files *more,
                    const lk_plan_team *team, lk_error *err) {
 	LK_TRY(lk_args_fill(args, 0, request, err));
@@ -78,13 +83,18 @@ lk_status cli_read(lk_args *args, void *request, lk_outputs *outputs, cli_files 
 		return lk_hint(err, "run mpirun -n K lockstep-mpi %s ..., or leave it out",
 		               args->verb->name);
 	}
+	if (outputs->charts && !cli_ends_in(outputs->charts, ".svg") &&
+	    !cli_ends_in(outputs->charts, ".svg.gz") && !cli_ends_in(outputs->charts, ".png")) {
+		lk_fail(err, LK_ERR_INPUT, outputs->charts, "charts have the forms .svg and .png");
+		return lk_hint(err, "name a file with one of these endings");
+	}
 	if (outputs->format == LK_OUTPUT_SQLITE && !outputs->path) {
 		lk_fail(err, LK_ERR_INPUT, "--output", "the format sqlite needs a file");
 		return lk_hint(err, "add --file NAME.sqlite");
 	}
-	const char *paths[FILES] = {outputs->path, outputs->html, outputs->trace, outputs->folded,
-	                            outputs->graph};
-	int count = 5;
+	const char *paths[FILES] = {outputs->path,  outputs->html,   outputs->charts,
+	                            outputs->trace, outputs->folded, outputs->graph};
+	int count = 6;
 	if (more) count += more(request, paths + count);
 	return check_files(paths, count, err);
 }

@@ -9,6 +9,8 @@ static lk_status print(const lk_outputs *outputs, const lk_explanation *answer, 
 	LK_TRY(lk_explain_print(answer, outputs->format, outputs->table, cli_colour(), outputs->path,
 	                        stdout, err));
 	if (outputs->trace) LK_TRY(lk_explain_trace(answer, outputs->trace, err));
+	if (outputs->charts)
+		LK_TRY(lk_report_explain(answer, LK_REPORT_CHARTS, outputs->charts, NULL, err));
 	return outputs->html ? lk_report_explain(answer, LK_REPORT_HTML, outputs->html, NULL, err)
 	                     : LK_OK;
 }
@@ -20,7 +22,7 @@ static int explain_run(lk_args *args) {
 	lk_error err = {0};
 	lk_explain_defaults(&request);
 	if (cli_read(args, &request, &outputs, NULL, NULL, &err) != LK_OK) return cli_fail(&err);
-	request.roofline = outputs.html != NULL;
+	request.roofline = outputs.html || outputs.charts;
 	request.roofline_needed = outputs.table == LK_EXPLAIN_ROOFLINE;
 	request.traces = args->operands;
 	request.trace_count = args->operand_count;

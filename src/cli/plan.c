@@ -86,6 +86,9 @@ static int plan_answer(const lk_plan *plan, const lk_plan_request *request,
 	lk_error err = {0};
 	if (outputs->html && lk_report_plan(plan, LK_REPORT_HTML, outputs->html, NULL, &err) != LK_OK)
 		return cli_fail(&err);
+	if (outputs->charts &&
+	    lk_report_plan(plan, LK_REPORT_CHARTS, outputs->charts, NULL, &err) != LK_OK)
+		return cli_fail(&err);
 	if (request->job.emit) return plan_emit(plan, request, outputs->path);
 	if (lk_plan_print(plan, outputs->format, outputs->verbose, cli_colour(), outputs->path, stdout,
 	                  &err) != LK_OK)
@@ -116,8 +119,9 @@ int cli_plan_with(lk_args *args, const lk_plan_team *team, bool speaks) {
 	    cli_check_emit(r.job.emit, &outputs, &err) != LK_OK)
 		return speaks ? cli_fail(&err) : CLI_WRONG;
 	if ((r.aggregate || r.tree) &&
-	    (outputs.html || (outputs.format != LK_OUTPUT_TEXT && outputs.format != LK_OUTPUT_JSON &&
-	                      outputs.format != LK_OUTPUT_JSONL))) {
+	    (outputs.html || outputs.charts ||
+	     (outputs.format != LK_OUTPUT_TEXT && outputs.format != LK_OUTPUT_JSON &&
+	      outputs.format != LK_OUTPUT_JSONL))) {
 		lk_fail(&err, LK_ERR_INPUT, r.tree ? "--tree" : "--aggregate",
 		        "sites are shown as text, json or jsonl");
 		return speaks ? cli_fail(&err) : CLI_WRONG;

@@ -81,7 +81,8 @@ static lk_status fill_requests(struct sweep *sweep, lk_args *args, lk_error *err
 		sweep->requests[i].launch = args->rest;
 		sweep->requests[i].launch_count = args->rest_count;
 		sweep->requests[i].step = writes_step(&sweep->outputs) != NULL;
-		sweep->requests[i].detail = sweep->outputs.html && sweep->count == 1;
+		sweep->requests[i].detail =
+			(sweep->outputs.html || sweep->outputs.charts) && sweep->count == 1;
 	}
 	return LK_OK;
 }
@@ -253,6 +254,10 @@ static int predict_answer(const struct sweep *sweep, lk_error *err) {
 		return cli_fail(err);
 	if (outputs->html && sweep->count > 1 &&
 	    lk_report_sweep(sweep->rows, sweep->count, LK_REPORT_HTML, outputs->html, NULL, err) !=
+	        LK_OK)
+		return cli_fail(err);
+	if (outputs->charts && sweep->count > 1 &&
+	    lk_report_sweep(sweep->rows, sweep->count, LK_REPORT_CHARTS, outputs->charts, NULL, err) !=
 	        LK_OK)
 		return cli_fail(err);
 	const char *emit = sweep->count == 1 ? sweep->requests[0].emit : NULL;

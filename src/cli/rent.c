@@ -35,8 +35,9 @@ static int run_rent(lk_args *args) {
 	clock_gettime(CLOCK_MONOTONIC, &w.start);
 	lk_rent_defaults(&request);
 	if (cli_read(args, &request, &outputs, NULL, NULL, &err) != LK_OK) return cli_fail(&err);
-	if (request.map && outputs.html) {
-		lk_fail(&err, LK_ERR_INPUT, "--html", "functions have no page; leave --html or --map out");
+	if (request.map && (outputs.html || outputs.charts)) {
+		lk_fail(&err, LK_ERR_INPUT, outputs.html ? "--html" : "--charts",
+		        "functions have no page; leave it or --map out");
 		return cli_fail(&err);
 	}
 	request.progress = rent_show;
@@ -48,6 +49,8 @@ static int run_rent(lk_args *args) {
 	                       stdout, &err);
 	if (status == LK_OK && outputs.html)
 		status = lk_report_rent(rent, LK_REPORT_HTML, outputs.html, NULL, &err);
+	if (status == LK_OK && outputs.charts)
+		status = lk_report_rent(rent, LK_REPORT_CHARTS, outputs.charts, NULL, &err);
 	int code = rent->nothing ? CLI_NO : CLI_OK;
 	lk_rent_free(rent);
 	return status == LK_OK ? code : cli_fail(&err);

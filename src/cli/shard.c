@@ -31,6 +31,8 @@ static int shard_run(lk_args *args) {
 		status = lk_shard_write_plan(answer, request.plan, &err);
 	if (status == LK_OK && outputs.html)
 		status = lk_report_shard(answer, LK_REPORT_HTML, outputs.html, NULL, &err);
+	if (status == LK_OK && outputs.charts)
+		status = lk_report_shard(answer, LK_REPORT_CHARTS, outputs.charts, NULL, &err);
 	if (status == LK_OK)
 		status = lk_shard_print(answer, outputs.table, outputs.format, cli_colour(), outputs.path,
 		                        stdout, &err);

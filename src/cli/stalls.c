@@ -33,6 +33,8 @@ static lk_status write_answer(const lk_outputs *outputs, const lk_stalls_answer 
 	                       stdout, err));
 	if (outputs->trace) LK_TRY(lk_stalls_timeline(answer, outputs->trace, err));
 	if (outputs->folded) LK_TRY(lk_stalls_folded(answer, outputs->folded, err));
+	if (outputs->charts)
+		LK_TRY(lk_report_stalls(answer, LK_REPORT_CHARTS, outputs->charts, NULL, err));
 	return outputs->html ? lk_report_stalls(answer, LK_REPORT_HTML, outputs->html, NULL, err)
 	                     : LK_OK;
 }

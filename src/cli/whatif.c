@@ -32,6 +32,8 @@ static int whatif_run(lk_args *args) {
 		                         outputs.path, stdout, &err);
 	if (status == LK_OK && result == CLI_OK && outputs.html)
 		status = lk_report_whatif(answer, LK_REPORT_HTML, outputs.html, NULL, &err);
+	if (status == LK_OK && result == CLI_OK && outputs.charts)
+		status = lk_report_whatif(answer, LK_REPORT_CHARTS, outputs.charts, NULL, &err);
 	lk_whatif_free(answer);
 	return status == LK_OK ? result : cli_fail(&err);
 }

@@ -351,6 +351,8 @@ static lk_status collective_ask_answer(struct work *work, lk_error *err) {
 	LK_TRY(find_fabric(work, err));
 	if (work->request->nccl)
 		LK_TRY(lk_nccl_settings_read(work->request->nccl, "--nccl", &work->settings, err));
+	else if (work->request->library == LK_LIBRARY_NCCL)
+		LK_TRY(lk_nccl_settings_read(work->cluster.nccl, "cluster", &work->settings, err));
 	LK_TRY(collective_ask_find_group(work, err));
 	LK_TRY(check_idle(work, err));
 	LK_TRY(work->runs.count ? collective_ask_rows_of_log(work, err) : rows_of_request(work, err));

@@ -115,6 +115,7 @@ lk_status lk_cluster_seal(lk_arena *arena, const lk_cluster_draft *draft, lk_clu
 		.net = draft->net,
 	};
 	if (!cluster.node || !cluster.nodes) return lk_oom(err);
+	memcpy(cluster.nccl, draft->nccl, sizeof cluster.nccl);
 	for (size_t g = 0; g < groups; g++) {
 		cluster.node[g] = draft->runs.at[g].node;
 		cluster.nodes[g] = draft->runs.at[g].nodes;

@@ -180,7 +180,13 @@ typedef struct lk_cluster {
 	bool rail_optimised;
 	lk_interconnect net; /* above the node, in more detail than one number */
 	char text[256];      /* the synthetic form, for reports */
+	char nccl[256];      /* what a log says of NCCL's release and settings, as --nccl takes them */
 } lk_cluster;
+
+/* NCCL's variables whose effect is modelled (cost/collective, nccl_settings), ended by NULL. */
+extern const char *const lk_nccl_variables[];
+/* Whether NAME (of `length` bytes) is one of them. */
+bool lk_nccl_variable(const char *name, size_t length);
 
 /* "--gpu NAME --gpus N": usual nodes of that device, the last one filled as far as N needs.
  * `domain` (0: usual) and `nic_bytes_per_gpu` (0: usual) override. */

@@ -26,14 +26,11 @@ typedef struct lk_cluster_draft {
 	double oversubscription;
 	bool rail_optimised;
 	lk_interconnect net;
+	char nccl[256];
 } lk_cluster_draft;
 
 #define LK_CLUSTER_DRAFT_INIT \
-	{                         \
-		{0}, 1, true, {       \
-			0                 \
-		}                     \
-	}
+	{ .oversubscription = 1, .rail_optimised = true }
 
 /* A node of `gpus` devices wired and networked as usual. */
 lk_node lk_node_usual(const lk_device *device, int gpus);

@@ -11,7 +11,16 @@
  *     + NET[50.0] - NET/0 (...)
  *     Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM
  *
- * where NET[50.0] is GB/s of a NIC.
+ * where NET[50.0] is GB/s of a NIC. What a job sets, and what NCCL chooses:
+ *
+ *     NCCL version 2.21.5+cuda12.4
+ *     NCCL_ALGO set by environment to Ring
+ *     AllReduce: 8388608 Bytes -> Algo RING proto SIMPLE channel{Lo..Hi}={0..15}
+ *     8388608 Bytes -> Algo 1 proto 2 time 34.69
+ *
+ * (the last two with NCCL_DEBUG_SUBSYS=TUNING, of releases from 2.23 on and before). A choice
+ * depends on the size: it counts as a setting where it is the same for sizes that differ at least
+ * CHOSEN_SPAN times, and the environment does not say it.
  *
  * Of several communicators the largest counts. Before release 2.20 NCCL does not say how many ranks
  * a node has: then it is the most that are seen on a host, or, where those of one host alone are
@@ -22,6 +31,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/text.h"
 
@@ -31,7 +41,34 @@ enum {
 	NAME = 128
 };
 
-#define INFO_BYTES ((size_t)1 << 30)
+#define INFO_BYTES  ((size_t)1 << 30)
+#define CHOSEN_SPAN 64
+
+const char *const lk_nccl_variables[] = {
+	"NCCL_ALGO",          "NCCL_PROTO",    "NCCL_MIN_NCHANNELS",
+	"NCCL_MAX_NCHANNELS", "NCCL_MIN_CTAS", "NCCL_MAX_CTAS",
+	"NCCL_NVLS_ENABLE",   "NCCL_BUFFSIZE", NULL,
+};
+
+bool lk_nccl_variable(const char *name, size_t length) {
+	for (int i = 0; lk_nccl_variables[i]; i++)
+		if (strlen(lk_nccl_variables[i]) == length &&
+		    strncmp(lk_nccl_variables[i], name, length) == 0)
+			return true;
+	return false;
+}
+
+/* Collectives whose choices are read; the first stands for lines that do not name theirs. */
+static const char *const info_functions[] = {"",          "AllReduce", "AllGather", "ReduceScatter",
+                                             "Broadcast", "Reduce"};
+/* By NCCL's numbers (nccl_common.h). */
+static const char *const info_algos[] = {"Tree", "Ring",     "CollNetDirect", "CollNetChain",
+                                         "NVLS", "NVLSTree", "PAT",           NULL};
+static const char *const info_protos[] = {"LL", "LL128", "Simple", NULL};
+
+enum {
+	FUNCTIONS = sizeof info_functions / sizeof *info_functions
+};
 
 struct info_host {
 	char name[64];
@@ -47,6 +84,12 @@ struct info {
 	bool sockets, efa, said; /* `said`: there is a line of NCCL's */
 	bool peer, shared;       /* ways inside of a node: GPU to GPU, through the host's memory */
 	bool system, links;      /* the topology was printed; it has NVLinks */
+	char release[16];        /* of NCCL; "" not said */
+	char settings[200];      /* NAME=VALUE of the environment, with blanks between */
+	struct {
+		unsigned algos, protos; /* bits of those that were chosen */
+		double least, most;     /* bytes */
+	} chosen[FUNCTIONS];
 };
 
 /* The whole number after `key`, from 0 on; -1. */
@@ -134,10 +177,100 @@ static void info_read_rate(struct info *info, const char *line) {
 	}
 }
 
+/* "NCCL_ALGO set by environment to Ring", "... to 16." (numbers end with a point). */
+static void info_read_setting(struct info *info, const char *line) {
+	static const char words[] = " set by environment to ";
+	const char *at = strstr(line, words), *name = at;
+	if (!at) return;
+	while (name > line && name[-1] != ' ') name--;
+	const char *value = at + strlen(words);
+	size_t length = strcspn(value, " \t"), used = strlen(info->settings);
+	while (length && value[length - 1] == '.') length--;
+	if (!lk_nccl_variable(name, (size_t)(at - name)) || !length) return;
+	char word[96];
+	int size = snprintf(word, sizeof word, "%s%.*s=", used ? " " : "", (int)(at - name), name);
+	if (strstr(info->settings, word + (used > 0))) return; /* another rank said it */
+	if (used + (size_t)size + length < sizeof info->settings)
+		snprintf(info->settings + used, sizeof info->settings - used, "%s%.*s", word, (int)length,
+		         value);
+}
+
+/* The bit of a name, or of a number, after `key`; 0 none. */
+static unsigned info_bit(const char *line, const char *key, const char *const names[]) {
+	const char *at = strstr(line, key);
+	if (!at) return 0;
+	at += strlen(key);
+	size_t length = strcspn(at, " \t");
+	for (unsigned i = 0; names[i]; i++)
+		if ((length == 1 && *at == (char)('0' + i)) ||
+		    (length == strlen(names[i]) && strncasecmp(at, names[i], length) == 0))
+			return 1u << i;
+	return 0;
+}
+
+static void info_read_choice(struct info *info, const char *line) {
+	const char *end, *words = strstr(line, " Bytes -> Algo "), *bytes = words;
+	if (!words) return;
+	while (bytes > line && bytes[-1] >= '0' && bytes[-1] <= '9') bytes--;
+	int function = 0;
+	for (int f = 1; f < FUNCTIONS; f++) {
+		size_t length = strlen(info_functions[f]);
+		const char *at = strstr(line, info_functions[f]);
+		if (at && at[length] == ':' && at < bytes && (at == line || at[-1] == ' ')) function = f;
+	}
+	double size = lk_read_real(bytes, &end);
+	unsigned algo = info_bit(line, " Algo ", info_algos),
+			 proto = info_bit(line, " proto ", info_protos);
+	if (!algo || !proto || !(size > 0)) return;
+	bool first = !info->chosen[function].algos;
+	info->chosen[function].algos |= algo;
+	info->chosen[function].protos |= proto;
+	if (first || size < info->chosen[function].least) info->chosen[function].least = size;
+	if (first || size > info->chosen[function].most) info->chosen[function].most = size;
+}
+
+/* "NCCL_ALGO=allreduce:Ring;allgather:Ring" of choices that never changed; "" of none. */
+static void info_chosen(const struct info *info, const char *variable, const char *const names[],
+                        bool protos, char *out, size_t size) {
+	lk_text text = lk_text_begin(out, size);
+	if (strstr(info->settings, variable)) return;
+	for (int f = 0; f < FUNCTIONS; f++) {
+		unsigned bits = protos ? info->chosen[f].protos : info->chosen[f].algos;
+		if (__builtin_popcount(bits) != 1 ||
+		    info->chosen[f].most < CHOSEN_SPAN * info->chosen[f].least)
+			continue;
+		lk_text_add(&text, "%s", *out ? ";" : variable);
+		if (f) lk_text_add(&text, "%s:", info_functions[f]);
+		lk_text_add(&text, "%s", names[__builtin_ctz(bits)]);
+	}
+}
+
+/* What --nccl would say. */
+static void info_settings(const struct info *info, char *out, size_t size) {
+	char algos[160], protos[160];
+	info_chosen(info, "NCCL_ALGO=", info_algos, false, algos, sizeof algos);
+	info_chosen(info, "NCCL_PROTO=", info_protos, true, protos, sizeof protos);
+	const char *const words[] = {info->release, info->settings, algos, protos};
+	lk_text text = lk_text_begin(out, size);
+	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+		if (*words[i] && strlen(out) + strlen(words[i]) + 2 < size)
+			lk_text_add(&text, "%s%s", *out ? " " : "", words[i]);
+}
+
+static void info_read_release(struct info *info, const char *line) {
+	const char *at = strstr(line, "NCCL version 2.");
+	if (!at || *info->release) return;
+	at += strlen("NCCL version ");
+	size_t length = strspn(at, "0123456789.");
+	if (length < sizeof info->release)
+		snprintf(info->release, sizeof info->release, "%.*s", (int)length, at);
+}
+
 static lk_status info_read_line(struct info *info, const char *line, lk_error *err) {
 	static const char marker[] = " NCCL INFO ";
 	const char *at = strstr(line, marker);
 	char host[64];
+	info_read_release(info, line);
 	if (!at) {
 		const char *device = strchr(line, ']');
 		if (strstr(line, "# ") && strstr(line, " Rank ") && strstr(line, " device ") && device)
@@ -153,6 +286,8 @@ static lk_status info_read_line(struct info *info, const char *line, lk_error *e
 	info->links |= strstr(line, "NVL[") != NULL || strstr(line, "XGMI[") != NULL;
 	if (strstr(line, "NET/")) info_read_net(info, line);
 	info_read_rate(info, line);
+	info_read_setting(info, line);
+	info_read_choice(info, line);
 	return strstr(line, " rank ") ? info_read_comm(info, host, line, err) : LK_OK;
 }
 
@@ -224,6 +359,7 @@ lk_status lk_nccl_info_read(lk_stream *in, const char *device_name, lk_cluster_d
 	if (status == LK_OK) status = info_device(&info, device_name, &device, lk_stream_name(in), err);
 	if (status == LK_OK) {
 		lk_node node = info_node(&info, device);
+		info_settings(&info, draft->nccl, sizeof draft->nccl);
 		status = lk_cluster_fill(draft, &node, info.ranks, err);
 	}
 	lk_vec_free(&info.hosts);

@@ -35,6 +35,7 @@ static const lk_option options[] = {
 	{OUT_FILE_OF("trace", trace, "FILE",
 	 "all ranks on one clock for a trace viewer: .json, .json.gz or .pftrace")},
 	{OUT_HTML},
+	{OUT_CHARTS},
 	{0},
 };
 /* clang-format on */

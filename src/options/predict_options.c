@@ -236,6 +236,7 @@ static const lk_option options[] = {
 	 "or torchtitan, a configuration of axolotl, llama-factory, nanotron or accelerate, or a job "
 	 "around either: sbatch:megatron, skypilot:axolotl, kubernetes:nanotron")},
 	{OUT_HTML},
+	{OUT_CHARTS},
 	{FLAG("no-fixes", no_fixes, "when the job does not fit, do not search for changes that make it "
 	 "fit")},
 	{OUT_RESUME("lockstep-mpi: finished parts of a sweep are kept in it and reused")},

@@ -122,6 +122,7 @@ static const lk_option rent_options[] = {
 	{OUT_FORMAT(lk_output_formats, "how it is written")},
 	{OUT_FILE("where the output goes; sqlite needs one"), LETTER('f')},
 	{OUT_HTML},
+	{OUT_CHARTS},
 	{OUT_VERBOSE("also layouts, and the command that predicts each")},
 	{0},
 };

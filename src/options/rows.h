@@ -64,6 +64,8 @@
 #define OUT_FILE_OF(name, field, value_, help) LK_OUT_ROW(name, TEXT, field, help), .value = value_
 #define OUT_HTML \
 	OUT_FILE_OF("html", html, "FILE", "a report with pictures: one page that needs no network")
+#define OUT_CHARTS \
+	OUT_FILE_OF("charts", charts, "FILE", "the charts of that report alone: FILE.svg or FILE.png")
 #define OUT_RESUME(help)  OUT_FILE_OF("resume", resume, "FILE", help)
 #define OUT_VERBOSE(help) LK_OUT_ROW("verbose", FLAG, verbose, help), LETTER('v')
 

@@ -54,6 +54,7 @@ static const lk_option options[] = {
 	{OUT_FORMAT(lk_output_formats, "text, md, csv, json, jsonl or sqlite")},
 	{OUT_FILE("where the output goes; sqlite needs one"), LETTER('f')},
 	{OUT_HTML},
+	{OUT_CHARTS},
 	{OUT_VERBOSE("also how long each sharder took, on standard error")},
 	{0},
 };

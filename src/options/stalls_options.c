@@ -55,6 +55,7 @@ static const lk_option options[] = {
 	 "all ranks of a run for a trace viewer: .json, .json.gz or .pftrace")},
 	{OUT_FILE_OF("folded", folded, "FILE", "the same as folded stacks, for flame graphs")},
 	{OUT_HTML},
+	{OUT_CHARTS},
 	{0},
 };
 /* clang-format on */

@@ -49,7 +49,7 @@ static const lk_option options[] = {
 	{OUT_RESUME("lockstep-mpi: finished parts are kept in it and reused")},
 	{OUT_FORMAT(lk_output_formats, "text, md, csv, json, jsonl or sqlite")},
 	{OUT_FILE("where the output goes; sqlite needs one"), LETTER('f')},
-	{TEXT("plot", plot, "FILE.svg", "predicted over measured, as a picture")},
+	{TEXT("plot", plot, "FILE", "predicted over measured, as a picture: FILE.svg or FILE.png")},
 	{0},
 };
 /* clang-format on */

@@ -32,6 +32,7 @@ static const lk_option options[] = {
 	 OUT_FILE_OF("graph", graph, "FILE", "write the graph with all changes (.json or .json.gz)")},
 	{OUT_FILE_OF("trace", trace, "FILE", "its timeline for Perfetto: .pftrace, .json or .json.gz")},
 	{OUT_HTML},
+	{OUT_CHARTS},
 	{OUT_FORMAT(lk_output_formats, "text, md, csv, json, jsonl or sqlite")},
 	{OUT_FILE("where the output goes; sqlite needs one"), LETTER('f')},
 	{OUT_VERBOSE("what the numbers are based on")},

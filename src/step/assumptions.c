@@ -213,6 +213,8 @@ static lk_status list_assumptions(lk_arena *arena, const lk_predict_request *req
 	for (int i = 0; i < asked->launch.assumed_count; i++) SAY(true, "%s", asked->launch.assumed[i]);
 	SAY(!request->cluster, "nodes are the device's default nodes: %s (change with --cluster)",
 	    asked->cluster.text);
+	SAY(*asked->cluster.nccl && strcmp(job->nccl, asked->cluster.nccl) == 0,
+	    "NCCL as the cluster's log says it: %s (--nccl)", job->nccl);
 	SAY(!request->dtype && !launched, "number format %s (--dtype)", lk_dtype_name(job->dtype));
 	bool images = job->model.network == LK_NET_CONV;
 	const lk_tower *tower = &job->model.tower;

@@ -228,7 +228,13 @@ static lk_status request_read_cluster(lk_arena *arena, const lk_predict_request 
 	                              ? request->gpus
 	                              : gpus_of_degrees(request, &out->job),
 	                  .ranks = launched > 0 ? (uint32_t)launched : 0};
-	return lk_where_read(arena, &where, &out->cluster, &out->job.gpus, err);
+	LK_TRY(lk_where_read(arena, &where, &out->cluster, &out->job.gpus, err));
+	/* what a log of NCCL says of its settings, unless option or launch line do */
+	if (*out->job.nccl || !*out->cluster.nccl || out->cluster.gpus == 1) return LK_OK;
+	lk_nccl_settings settings;
+	lk_copy(out->job.nccl, sizeof out->job.nccl, out->cluster.nccl);
+	return lk_nccl_settings_read(out->job.nccl, request->cluster ? request->cluster : "cluster",
+	                             &settings, err);
 }
 
 /* ---- options on top ---- */

@@ -236,9 +236,10 @@ static lk_status validate_answer(const lk_validate_request *request, lk_stream *
 
 /* Before the work, not after it. */
 static lk_status check_plot(const char *path, lk_error *err) {
-	if (lk_ends_in(path, ".svg") || lk_ends_in(path, ".svg.gz")) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, "--plot", "\"%.200s\" does not end in .svg", path);
-	return lk_hint(err, "pictures are written as SVG: name a file that ends in .svg or .svg.gz");
+	if (lk_ends_in(path, ".svg") || lk_ends_in(path, ".svg.gz") || lk_ends_in(path, ".png"))
+		return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, "--plot", "\"%.200s\" does not end in .svg or .png", path);
+	return lk_hint(err, "name a file that ends in .svg, .svg.gz or .png");
 }
 
 lk_status lk_validate(const lk_validate_request *request, lk_validation **out, lk_error *err) {

@@ -196,7 +196,7 @@ PREDICT = {
     "chakra": [writes(DENSE, "--chakra dir")], "goal": [writes(DENSE, "--goal file.goal")],
     "chakra-times": [tested("chakra.test")], "chakra-host": [tested("chakra.test")],
     "emit": [output(DENSE, "--emit megatron"), refused(DENSE, "--emit sbatch:word")],
-    "html": [writes(DENSE, "--html r.html")],
+    "html": [writes(DENSE, "--html r.html")], "charts": [writes(DENSE, "--charts c.svg")],
     "no-fixes": [acts("--model llama3.1-70b --gpu h100-sxm --gpus 8 --gbs 8", "--no-fixes")],
     "resume": [refused(DENSE, "--resume r")],
     "output": [output(DENSE, "-o csv")],
@@ -343,7 +343,7 @@ PLAN = {
     "threads": [same(PLANNED, "--threads 1")],
     "resume": [refused(PLANNED, "--resume r")],
     "emit": [output(PLANNED, "--emit megatron"), refused(PLANNED, "--emit word")],
-    "output": [output(PLANNED, "-o csv")], "file": [writes(PLANNED, "-f out.txt")], "html": [writes(PLANNED, "--html r.html")],
+    "output": [output(PLANNED, "-o csv")], "file": [writes(PLANNED, "-f out.txt")], "html": [writes(PLANNED, "--html r.html")], "charts": [writes(PLANNED, "--charts c.svg")],
     "verbose": [output(PLANNED, "-v")],
 }
 
@@ -355,7 +355,7 @@ EXPLAIN = {
     "cluster": [acts(SMALLTRACE, "--cluster '8 a100-sxm-80'")],
     "threads": [same(BEFORE, "--threads 1")],
     "output": [output(BEFORE, "-o csv")], "table": [output(BEFORE, "--table kernels")], "top": [output(BEFORE, "--top 1")],
-    "file": [writes(BEFORE, "-f out.txt")], "trace": [writes(BEFORE, "--trace t.json")], "html": [writes(BEFORE, "--html r.html")],
+    "file": [writes(BEFORE, "-f out.txt")], "trace": [writes(BEFORE, "--trace t.json")], "html": [writes(BEFORE, "--html r.html")], "charts": [writes(BEFORE, "--charts c.svg")],
 }
 DIFF = {
     "steps": [acts(f"{BEFORE} {AFTER}", "--steps 5")],
@@ -388,7 +388,7 @@ WHATIF = {
     "no-contention": [acts(GRAPH, "--no-contention")],
     "data-parallel": [refused(GRAPH, "--data-parallel dp"), tested("../unit/*.c")],
     "calibration": [acts(GRAPH, "--calibration numbers.csv")],
-    "graph": [writes(GRAPH, "--graph out.json")], "trace": [writes(GRAPH, "--trace t.json")], "html": [writes(GRAPH, "--html r.html")],
+    "graph": [writes(GRAPH, "--graph out.json")], "trace": [writes(GRAPH, "--trace t.json")], "html": [writes(GRAPH, "--html r.html")], "charts": [writes(GRAPH, "--charts c.svg")],
     "output": [output(GRAPH, "-o csv")], "file": [writes(GRAPH, "-f out.txt")], "verbose": [output(GRAPH, "-v")],
 }
 RUNS = "$ROOT/tests/data/runs_small.csv"
@@ -434,7 +434,7 @@ SHARD = {
     "dense-ms": [acts(TABLES, "--dense-ms 5")], "kinds": [acts(TABLES, "--kinds table")], "sharder": [acts(TABLES, "--sharder naive")],
     "seed": [acts(TABLES + " --sharder random", "--seed 9")],
     "plan": [writes(TABLES, "--plan p.json")], "graph": [writes(TABLES, "--graph g.json")], "table": [output(TABLES, "--table ranks")],
-    "output": [output(TABLES, "-o csv")], "file": [writes(TABLES, "-f out.txt")], "html": [writes(TABLES, "--html r.html")], "verbose": [same(TABLES, "-v")],
+    "output": [output(TABLES, "-o csv")], "file": [writes(TABLES, "-f out.txt")], "html": [writes(TABLES, "--html r.html")], "charts": [writes(TABLES, "--charts c.svg")], "verbose": [same(TABLES, "-v")],
 }
 HIRE = "--model bert-large --seq 128 --gbs 32 --samples 1M --dtype fp16 --machine p3 --most-gpus 8"
 SPOT = HIRE + " --spot"
@@ -472,7 +472,7 @@ RENT = {
     "catalog": [acts(HIRE, "--catalog vms.csv --catalog-provider aws")], "catalog-provider": [refused(HIRE, "--catalog-provider aws")],
     "catalog-date": [refused(HIRE, "--catalog-date 2026-01-02")],
     "top": [output("--model resnet18 --gbs 256 --samples 1M --most-gpus 4", "--top 1")],
-    "output": [output(HIRE, "-o csv")], "file": [writes(HIRE, "-f out.txt")], "html": [writes(HIRE, "--html r.html")], "verbose": [output(HIRE, "-v")],
+    "output": [output(HIRE, "-o csv")], "file": [writes(HIRE, "-f out.txt")], "html": [writes(HIRE, "--html r.html")], "charts": [writes(HIRE, "--charts c.svg")], "verbose": [output(HIRE, "-v")],
 }
 LIST = "jobs.csv --gpus 4 --rates rates.csv"
 DAYS = "days.csv --gpus 16"
@@ -540,7 +540,7 @@ RECORD = {
 STALLS = {
     **{name: [tested("stalls.test")] for name in ("steps", "warmup", "repeats", "configurations", "recording", "time-limit", "yes", "what-if", "out",
                                                   "table", "timeline", "folded", "staging")},
-    "output": [refused("-- true", "-o some")], "file": [refused("-- true", "-f no/such/folder")], "html": [tested("html.test", "stalls.test")],
+    "output": [refused("-- true", "-o some")], "file": [refused("-- true", "-f no/such/folder")], "html": [tested("html.test", "stalls.test")], "charts": [tested("charts.test")],
     "one": [refused("-- true", "--one ''")], "step-marker": [tested("record.test")],
     "budget": [tested("stalls.test"), refused("-- true", "--budget 0")], "program": [tested("record.test")], "mpi": [refused("-- true", "--mpi some")],
     "max-mb": [refused("-- true", "--max-mb 0")], "batches": [refused("-- true", "--batches 0")],

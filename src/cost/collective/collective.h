@@ -110,11 +110,6 @@ typedef struct lk_nccl_settings {
 	int release;                           /* 21805 of 2.18.5; 0: the newest that is modelled */
 } lk_nccl_settings;
 
-/* The variables that are read, ended by NULL. */
-extern const char *const lk_nccl_variables[];
-/* Whether NAME (of `length` bytes) is one of them. */
-bool lk_nccl_variable(const char *name, size_t length);
-
 /* Reads such a text; "" states nothing. LK_ERR_INPUT, with `where`: an unknown variable or value,
  * what contradicts itself, what leaves an all-reduce nothing to run. */
 lk_status lk_nccl_settings_read(const char *text, const char *where, lk_nccl_settings *out,

@@ -21,20 +21,6 @@ enum {
 	WORD = 160
 };
 
-const char *const lk_nccl_variables[] = {
-	"NCCL_ALGO",          "NCCL_PROTO",    "NCCL_MIN_NCHANNELS",
-	"NCCL_MAX_NCHANNELS", "NCCL_MIN_CTAS", "NCCL_MAX_CTAS",
-	"NCCL_NVLS_ENABLE",   "NCCL_BUFFSIZE", NULL,
-};
-
-bool lk_nccl_variable(const char *name, size_t length) {
-	for (int i = 0; lk_nccl_variables[i]; i++)
-		if (strlen(lk_nccl_variables[i]) == length &&
-		    strncmp(lk_nccl_variables[i], name, length) == 0)
-			return true;
-	return false;
-}
-
 /* ---- lists of algorithms and protocols ---- */
 
 static const struct {

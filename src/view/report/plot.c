@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/stats.h"
-#include "io/stream.h"
 #include "base/text.h"
 #include "view/table/output.h"
 
@@ -75,9 +75,7 @@ struct picture {
 
 /* ---- text ---- */
 
-/* For XML: control characters and wrong UTF-8 as \xNN, then the signs of markup; at most `most`
- * characters. */
-static void plot_put_text(FILE *out, const char *text, int most) {
+void lk_plot_put_text(FILE *out, const char *text, int most) {
 	char safe[512];
 	lk_escape(text, safe, sizeof safe);
 	for (const char *at = safe; *at; most--) {
@@ -111,7 +109,7 @@ static void put_mark(const struct picture *picture, double value) {
 		         value, picture->unit);
 	char *comma = strchr(text, ',');
 	if (comma) *comma = '.';
-	plot_put_text(picture->out, text, NAME);
+	lk_plot_put_text(picture->out, text, NAME);
 }
 
 static const char *plot_file_of(const char *path) {
@@ -233,21 +231,21 @@ static void plot_put_sum(const struct picture *picture) {
 	plot_put_percent(picture->out, picture->v->summary.geomean_error);
 	fputs(*picture->v->folds ? ", cross-validated: " : ", with the calibration in use",
 	      picture->out);
-	plot_put_text(picture->out, picture->v->folds, 48);
+	lk_plot_put_text(picture->out, picture->v->folds, 48);
 }
 
 static void plot_put_name(const struct picture *picture, const struct part *part, int most) {
 	bool only = picture->part_count == 1;
-	plot_put_text(picture->out,
-	              part->name ? *part->name ? part->name : "(none)"
-	              : only     ? "all rows"
-	                         : "others",
-	              most);
+	lk_plot_put_text(picture->out,
+	                 part->name ? *part->name ? part->name : "(none)"
+	                 : only     ? "all rows"
+	                            : "others",
+	                 most);
 }
 
 static void plot_put_words(const struct picture *picture) {
 	fputs("<title id=\"t\">Predicted over measured: ", picture->out);
-	plot_put_text(picture->out, plot_file_of(picture->v->source), 80);
+	lk_plot_put_text(picture->out, plot_file_of(picture->v->source), 80);
 	fputs("</title>\n<desc id=\"d\">", picture->out);
 	plot_put_sum(picture);
 	fputs(". Points near the diagonal are predicted well; the band is 20 % around it.",
@@ -265,7 +263,7 @@ static void plot_put_words(const struct picture *picture) {
 
 static void plot_put_head(const struct picture *picture) {
 	fprintf(picture->out, "<text class=\"h\" x=\"%d\" y=\"300\">", LEFT);
-	plot_put_text(picture->out, plot_file_of(picture->v->source), 60);
+	lk_plot_put_text(picture->out, plot_file_of(picture->v->source), 60);
 	fprintf(picture->out, "</text>\n<text class=\"k\" x=\"%d\" y=\"540\">", LEFT);
 	plot_put_sum(picture);
 	fputs("</text>\n", picture->out);
@@ -379,16 +377,30 @@ static void plot_draw(const struct picture *picture) {
 	fputs("</svg>\n", picture->out);
 }
 
-lk_status lk_validate_plot(const lk_validation *validation, const char *path, lk_error *err) {
-	struct picture p = {.v = validation};
-	lk_sink *sink;
+static lk_status plot_write(const void *what, bool colour, FILE *out, lk_error *err) {
+	struct picture p = {.v = what, .out = out};
+	(void)colour;
+	(void)err;
 	survey(&p);
-	LK_TRY(lk_sink_open(path, &sink, err));
-	p.out = lk_sink_file(sink);
-	if (!p.out) {
-		lk_sink_abandon(sink);
-		return lk_oom(err);
-	}
 	plot_draw(&p);
-	return lk_sink_commit(sink, err);
+	return LK_OK;
+}
+
+/* The SVG in memory, then drawn. */
+static lk_status plot_write_png(const void *what, bool colour, FILE *out, lk_error *err) {
+	char *svg = NULL;
+	size_t size = 0;
+	FILE *file = lk_memory_open(&svg, &size);
+	if (!file) return lk_oom(err);
+	lk_status status = plot_write(what, colour, file, err);
+	if (!lk_memory_close(file)) status = lk_oom(err);
+	if (status == LK_OK) status = lk_picture_png(svg, size, out, err);
+	free(svg);
+	return status;
+}
+
+lk_status lk_validate_plot(const lk_validation *validation, const char *path, lk_error *err) {
+	lk_writing w = {LK_FORMAT_JSON, false, false, path, NULL};
+	return lk_write_through(&w, lk_ends_in(path, ".png") ? plot_write_png : plot_write, validation,
+	                        err);
 }

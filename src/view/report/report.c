@@ -65,24 +65,47 @@ static lk_status write_document(const void *what, bool colour, FILE *out, lk_err
 	return lk_json_finish(&r, err);
 }
 
-/* The document in memory, then the page around it. */
-static lk_status write_html(const void *what, bool colour, FILE *out, lk_error *err) {
-	const lk_report_job *job = what;
+/* The document in memory, then the page or the picture of it. */
+static lk_status report_around(const lk_report_job *job, lk_report_form form, bool png, FILE *out,
+                               lk_error *err) {
 	char *text = NULL;
 	size_t size = 0;
 	FILE *file = lk_memory_open(&text, &size);
 	if (!file) return lk_oom(err);
-	lk_status status = write_document(job, colour, file, err);
+	lk_status status = write_document(job, false, file, err);
 	if (!lk_memory_close(file) && status == LK_OK) status = lk_oom(err);
-	if (status == LK_OK) status = lk_report_page(job->title, text, size, out, err);
+	if (status == LK_OK && form == LK_REPORT_HTML)
+		status = lk_report_page(job->title, text, size, out, err);
+	else if (status == LK_OK) status = lk_picture_write(text, size, png, out, err);
 	free(text);
 	return status;
+}
+
+static lk_status write_html(const void *what, bool colour, FILE *out, lk_error *err) {
+	(void)colour;
+	return report_around(what, LK_REPORT_HTML, false, out, err);
+}
+
+static lk_status write_svg(const void *what, bool colour, FILE *out, lk_error *err) {
+	(void)colour;
+	return report_around(what, LK_REPORT_CHARTS, false, out, err);
+}
+
+static lk_status write_png(const void *what, bool colour, FILE *out, lk_error *err) {
+	(void)colour;
+	return report_around(what, LK_REPORT_CHARTS, true, out, err);
 }
 
 lk_status lk_report_save(const lk_report_job *job, lk_report_form form, const char *path, FILE *out,
                          lk_error *err) {
 	lk_writing w = {LK_FORMAT_JSON, false, false, path, out};
-	return lk_write_through(&w, form == LK_REPORT_HTML ? write_html : write_document, job, err);
+	if (form == LK_REPORT_JSON) return lk_write_through(&w, write_document, job, err);
+	if (form == LK_REPORT_HTML) return lk_write_through(&w, write_html, job, err);
+	if (path && lk_ends_in(path, ".png")) return lk_write_through(&w, write_png, job, err);
+	if (!path || lk_ends_in(path, ".svg") || lk_ends_in(path, ".svg.gz"))
+		return lk_write_through(&w, write_svg, job, err);
+	lk_fail(err, LK_ERR_INPUT, path, "charts have the forms .svg and .png");
+	return lk_hint(err, "name a file with one of these endings");
 }
 
 /* ---- panels ---- */

@@ -119,6 +119,12 @@ lk_status lk_report_page(const char *title, const char *document, size_t size, F
 
 lk_status lk_report_pipeline(lk_report *writer, const lk_prediction *prediction, lk_error *err);
 
+/* ---- picture: the charts of a report's document as one picture. */
+
+lk_status lk_picture_write(const char *document, size_t size, bool png, FILE *out, lk_error *err);
+/* An SVG drawn as PNG; LK_ERR_INPUT names the package that is not there. */
+lk_status lk_picture_png(const char *svg, size_t size, FILE *out, lk_error *err);
+
 /* ---- plot: predicted over measured as a picture. The public function is lk_validate_plot
  * (lockstep/validate.h). */
 
@@ -126,6 +132,9 @@ enum {
 	LK_PLOT_POINTS = 3000
 }; /* of more rows, about so many are drawn */
 
+/* For XML: control characters and wrong UTF-8 as \xNN, then the signs of markup; at most `most`
+ * characters. */
+void lk_plot_put_text(FILE *out, const char *text, int most);
 /* Marks on a logarithmic axis from 10^low to 10^high. Times and counts have marks at decades, or at
  * 1, 2, 5 and between where the axis is short; bytes at powers of two. */
 enum {

@@ -33,6 +33,8 @@ lk_status lk_predict_write_files(const lk_prediction *prediction, const lk_outpu
 	if (outputs->graph) LK_TRY(lk_graph_write(step->graph, outputs->graph, err));
 	if (outputs->html)
 		LK_TRY(lk_report_predict(prediction, LK_REPORT_HTML, outputs->html, NULL, err));
+	if (outputs->charts)
+		LK_TRY(lk_report_predict(prediction, LK_REPORT_CHARTS, outputs->charts, NULL, err));
 	if (outputs->chakra) LK_TRY(write_chakra(step, outputs, err));
 	return outputs->goal ? write_goal(step, outputs->goal, err) : LK_OK;
 }
