@@ -42,7 +42,7 @@ whatif:           base options hw graph/edit cost/calibration step replay
 explain:          base options hw trace/capture trace/align trace/lift cost/collective cost/kernel step whatif
 diff:             base options explain
 rendezvous:       base
-record:           base io trace/read rendezvous
+record:           base io options trace/read rendezvous
 compose:          base hw graph trace/read cost/collective step
 stalls:           base io options trace/read step explain record
 plan:             base io options hw cost/topology cost/calibration model/layout model/build launch cost sim step

@@ -66,6 +66,8 @@ typedef struct lk_record_request {
 	const char *program; /* names, with commas, of programs that are recorded from their start */
 	int mpi;             /* lk_record_mpi */
 	int delay_us;        /* communication takes so much longer: a known stall, for tests */
+	const char *slow;    /* reads of a folder's files take longer: "latency=4000us rate=50MB/s over
+	                      * DIR";    NULL: none do */
 	int mode;            /* lk_record_mode */
 	bool guarded; /* what is written goes to a scratch folder though the mode is record: for runs
 	                 that are repeated */
@@ -101,6 +103,7 @@ typedef struct lk_record_process {
 	int growth_errno;   /* why the file could not grow: ENOSPC, EDQUOT, ...; 0: it could, up to its
 	                       limit */
 	int mode, delay_us; /* lk_record_mode; how much longer communication was made to take */
+	bool slowed;        /* so were reads of some files */
 	uint64_t left_out;  /* null: calls that returned at once */
 	double comm_bytes, read_bytes, write_bytes;
 	double socket_bytes;   /* by connections of programs without MPI, sent and received */

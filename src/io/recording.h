@@ -215,6 +215,7 @@ enum { /* bits of lk_recording_head.seen */
 	LK_RECORDED_DEVICE = 8,
 	LK_RECORDED_TORCH =
 		16, /* Python's torch.distributed among several ranks, as its module of lockstep's told */
+	LK_RECORDED_SLOWED = 32, /* reads of some files were made to take longer */
 };
 
 typedef struct lk_recording_head {

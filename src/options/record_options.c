@@ -56,6 +56,9 @@ static const lk_option options[] = {
 	 "random (other types too), zeros, or a file's bytes"), WITH("as-rank ranks")},
 	{GROUP("For tests")
 	 INT("delay", delay_us, "US", 0, 10000000, "extra microseconds for each communication call")},
+	{TEXT("slow", slow, "WORDS",
+	 "a slow tier: reads of the files below a folder take latency=4000us and rate=50MB/s over DIR, at "
+	 "least")},
 	{0},
 };
 /* clang-format on */

@@ -9,6 +9,9 @@
  *
  * By default the shim where a program of the command has the library's name in it without being
  * linked with it, else the wrappers. */
+#include <limits.h>
+#include <math.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -17,6 +20,7 @@
 #include "record/record.h"
 #include "base/check.h"
 #include "base/text.h"
+#include "options/number_words.h"
 
 /* ---- lockstep's libraries ---- */
 
@@ -147,6 +151,34 @@ static lk_status add_device_settings(const lk_record_request *request, lk_arena 
 	                                               : LK_OK;
 }
 
+/* ---- a slow tier ---- */
+
+struct slow_tier {
+	double latency_s, rate;
+};
+
+static lk_status add_slow_setting(const lk_record_request *request, lk_arena *arena,
+                                  lk_record_settings *out, lk_error *err) {
+	static const lk_number_word words[] = {
+		{"latency", "us", offsetof(struct slow_tier, latency_s), 0, 1e7, 1e-6, false},
+		{"rate", "MB/s", offsetof(struct slow_tier, rate), 1e-3, 1e9, 1e6, false}};
+	static const lk_word_list list = {"--slow", words, 2,
+	                                  "give words as latency=4000us rate=50MB/s over DIR"};
+	struct slow_tier tier = {0, INFINITY};
+	const char *folder;
+	char real[PATH_MAX];
+	LK_TRY(lk_number_words_read(&list, request->slow, &tier, &folder, err));
+	if (!folder) return lk_number_words_refuse(&list, "over", "is missing", err);
+	folder += strspn(folder, " ");
+	if (!realpath(folder, real)) {
+		lk_fail(err, LK_ERR_INPUT, "--slow", "%s: cannot be found", folder);
+		return lk_hint(err, "%s", list.form);
+	}
+	return lk_record_set(
+		out, "LOCKSTEP_RECORD_SLOW",
+		lk_arena_printf(arena, "%.0f %.0f %s", 1e9 * tier.latency_s, 1e12 / tier.rate, real), err);
+}
+
 /* ---- all of them ---- */
 
 lk_status lk_record_settings_of(const lk_record_request *request, const char *folder,
@@ -172,5 +204,6 @@ lk_status lk_record_settings_of(const lk_record_request *request, const char *fo
 	if (request->delay_us)
 		LK_TRY(lk_record_set(out, "LOCKSTEP_RECORD_DELAY",
 		                     lk_arena_printf(arena, "%d", request->delay_us), err));
+	if (request->slow) LK_TRY(add_slow_setting(request, arena, out, err));
 	return add_device_settings(request, arena, out, err);
 }

@@ -26,6 +26,7 @@
  *     LOCKSTEP_RECORD_PROGRAM=A,B  names of programs that are armed when they start
  *     LOCKSTEP_RECORD_MARKER=TEXT  what begins a step, for the reader
  *     LOCKSTEP_RECORD_DELAY=US     communication takes so much longer: known stalls for tests
+ *     LOCKSTEP_RECORD_SLOW=NS PS DIR  reads below DIR take NS and PS a byte, the same for files
  *     LOCKSTEP_RECORD_MODE=record|null|as-rank
  *     LOCKSTEP_RECORD_SCRATCH=DIR  where writing goes (overlay/overlay.h); without it writing is
  * the program's own LOCKSTEP_RECORD_RANK=N, LOCKSTEP_RECORD_WORLD=N,
@@ -68,7 +69,11 @@ typedef struct lp_process {
 	lk_recorder recorder;
 	int64_t origin_ns; /* of the recording's times, by the monotonic clock */
 	uint32_t threads;
-	int64_t delay_ns;      /* added to communication; 0 none */
+	int64_t delay_ns; /* added to communication; 0 none */
+	struct lp_slow {
+		int64_t read_ns, byte_ps;
+		char folder[PATH_MAX]; /* with "/" at its end; "": no file is slowed */
+	} slow;
 	char folder[PATH_MAX]; /* absolute; "" nothing is to be recorded */
 	uint64_t limit;        /* bytes of a recording */
 	/* Process with which the recording of this one and its children began; 0 none yet. */

@@ -295,7 +295,7 @@ lk_status lk_stalls_file_of(lk_stalls_profile *profile, const char *path, lk_are
 /* The class of a read of so many bytes. */
 int lk_stalls_read_class(double bytes);
 /* Files that are read from the first step on, of a folder of recordings; from its beginning where
- * there are no steps. */
+ * there are no steps, or they were found by what is read. Programs and libraries are left out. */
 lk_status lk_stalls_profile_of(const char *folder, lk_arena *arena, lk_stalls_profile *out,
                                lk_error *err);
 /* Sorts the files by time, and chooses those for the fast tier; NULL: none. LK_ERR_MEMORY. */

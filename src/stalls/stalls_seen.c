@@ -390,7 +390,8 @@ static lk_status add_seen_read(struct viewer *viewer, const lk_recorded_run *run
 	const lk_recorded_name *name = lk_recorded_find(&run->files, call->process, entry->object);
 	const char *path = name ? lk_intern_text(run->texts, name->name) : "";
 	lk_stalls_file *file;
-	if (*path != '/' || strncmp(path, "/dev/", 5) == 0) return LK_OK;
+	if (*path != '/' || strncmp(path, "/dev/", 5) == 0 || lk_recorded_is_program(path))
+		return LK_OK;
 	LK_TRY(lk_stalls_file_of(viewer->profile, path, viewer->arena, &file, err));
 	if (entry->kind == LK_RECORD_OPEN) {
 		file->opens++;
@@ -410,7 +411,7 @@ static lk_status add_seen_read(struct viewer *viewer, const lk_recorded_run *run
 static lk_status see_recording_reads(struct viewer *viewer, const char *path,
                                      const lk_recorded_run *run, const lk_recorded_steps *steps,
                                      lk_error *err) {
-	int64_t from = steps->begin.count ? steps->begin.at[0] : 0;
+	int64_t from = steps->begin.count && !steps->by_files ? steps->begin.at[0] : 0;
 	(void)path;
 	for (size_t i = 0; i < run->calls.count; i++) {
 		const lk_record_entry *entry = &run->calls.at[i].record;

@@ -536,6 +536,7 @@ RECORD = {
     "ranks": [tested("compose.test"), refused("-- true", "--ranks 1")], "ranks-per-node": [refused("-- true", "--ranks-per-node 4")],
     "splits": [tested("record_gpu.test"), refused("-- true", "--splits 2")], "fill": [refused("-- true", "--fill random"), refused("-- true", "--fill some")],
     "delay": [tested("record_modes.test")],
+    "slow": [tested("stalls.test")],
 }
 STALLS = {
     **{name: [tested("stalls.test")] for name in ("steps", "warmup", "repeats", "configurations", "recording", "time-limit", "yes", "what-if", "out",

@@ -1,5 +1,7 @@
 /* inject.c: a data-parallel step with delays of known length, for tests of record and stalls: each
- * is timed by the program itself, and rank 0 prints means of the steps after the first five.
+ * is timed by the program itself, and rank 0 prints means of the steps after the first five; of
+ * each rank's own time, all but communication, that of the rank which had least (`usual`, as of two
+ * ranks) and what the longest of each step is above it (`imbalance`).
  *
  *     mpirun -n 2 ./inject KEY=MILLISECONDS...
  *
@@ -205,6 +207,18 @@ static void take_batch(char *room, int step) {
 	pthread_mutex_unlock(&loader.lock);
 }
 
+/* Own times of the steps that count: what the longest of each has above the rank that has least. */
+static void print_own_times(const double *own, int steps, int rank) {
+	double *longest = calloc((size_t)steps + 1, sizeof *longest), mean = 0, usual = 0, most = 0;
+	if (!longest) MPI_Abort(MPI_COMM_WORLD, 1);
+	for (int i = 0; i < steps; i++) mean += own[i] / steps;
+	MPI_Reduce(own, longest, steps, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
+	MPI_Reduce(&mean, &usual, 1, MPI_DOUBLE, MPI_MIN, 0, MPI_COMM_WORLD);
+	for (int i = 0; i < steps; i++) most += longest[i] / steps;
+	if (rank == 0) printf("usual %.6f\nimbalance %.6f\n", usual, most - usual);
+	free(longest);
+}
+
 static void end_loader(void) {
 	for (int w = 0; w < loader.workers && loader.kind == PROCESSES; w++) {
 		close(loader.from[w]);
@@ -226,6 +240,7 @@ int main(int argc, char **argv) {
 		   skew_sleep = setting(argc, argv, "skew_sleep", 0);
 	float *sent = calloc((size_t)count + 1, sizeof *sent),
 		  *got = calloc((size_t)count + 1, sizeof *got);
+	double *own = calloc((size_t)steps + 1, sizeof *own);
 	char *room = malloc(PIECE), path[64];
 	int out = -1;
 	loader.file = open("/proc/self/exe", O_RDONLY);
@@ -241,7 +256,7 @@ int main(int argc, char **argv) {
 	long sum = 0;
 	snprintf(path, sizeof path, "written-%d", rank);
 	if (kib) out = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-	if (!sent || !got || !room || loader.file < 0 || loader.workers > MOST_WORKERS)
+	if (!sent || !got || !room || !own || loader.file < 0 || loader.workers > MOST_WORKERS)
 		MPI_Abort(MPI_COMM_WORLD, 1);
 	start_loader();
 	for (int step = 0; step < steps + WARMUP; step++) {
@@ -259,6 +274,7 @@ int main(int argc, char **argv) {
 		for (int i = 0; i < kib; i++) sum += write(out, room, 1024);
 		if (kib) fdatasync(out);
 		since(&then, WRITING, counts);
+		if (counts) own[step - WARMUP] = then - begin;
 		MPI_Allreduce(sent, got, count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
 		since(&then, COMMUNICATION, counts);
 		since(&begin, STEP, counts);
@@ -269,6 +285,7 @@ int main(int argc, char **argv) {
 	if (rank == 0)
 		for (int i = 0; i < PARTS; i++)
 			printf("%s %.6f\n", part_names[i], all[i] / steps / (i == SKEW ? 1 : ranks));
+	print_own_times(own, steps, rank);
 	if (rank == 0 && sum == 42) printf("\n");
 	MPI_Finalize();
 	return 0;

@@ -56,6 +56,7 @@ static void record_file_name(int fd, uint32_t number, const struct stat *info) {
 	ssize_t length = readlink(link, path, sizeof path - 1);
 	path[length > 0 ? length : 0] = '\0';
 	lp_overlay_show_path(path);
+	lp_slow_see(number, path);
 	lk_record_entry record = {
 		.object = number, .start_ns = lp_now(), .bytes = (int64_t)info->st_size};
 	lp_text(&record, LK_RECORD_FILE, path);

@@ -3,6 +3,7 @@
  *
  *     peers.c           connections and pipes as numbered peers; records of messages
  *     descriptors.c     which file or peer a descriptor is
+ *     throttle.c        files of a slow tier, for tests
  *     posix_calls.c     read, write, open, close, lseek, mmap and their relatives
  *     stdio_calls.c     streams, whose own system calls are inside libc
  *     socket_calls.c    send, recv, poll, select, epoll, conditions
@@ -36,6 +37,14 @@ void lp_file_moved(int fd);
 /* The descriptor may be another file's from now on. */
 void lp_file_forget(int fd);
 void lp_file_forget_range(unsigned first, unsigned last);
+
+/* ---- throttle.c ---- */
+
+/* The name of a file that got its number. */
+void lp_slow_see(uint32_t file, const char *path);
+/* After a read of a file that began at `start`: where it is a slow one, waits
+ * until the read has taken as long as there. Keeps errno. */
+void lp_slow_read(uint32_t file, int64_t start, int64_t bytes);
 
 /* ---- peers.c ---- */
 

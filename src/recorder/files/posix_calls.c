@@ -21,6 +21,7 @@
 	int64_t start = file ? lp_now() : 0;                                             \
 	lp_leave();                                                                      \
 	type result = call;                                                              \
+	if (kind == LK_RECORD_READ) lp_slow_read(file, start, (int64_t)result);          \
 	if (file && lp_enter()) {                                                        \
 		int code = errno;                                                            \
 		if (LP_HOT(!(file & LP_SOCKET)))                                             \

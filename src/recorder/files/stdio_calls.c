@@ -17,6 +17,7 @@ static void record_stream_call(FILE *stream, lk_record_kind kind, int64_t start,
 	int code = errno;
 	if (!lp_enter()) return;
 	uint32_t file = stream ? lp_file(fileno(stream), &moved) : 0;
+	if (kind == LK_RECORD_READ) lp_slow_read(file, start, bytes);
 	if (file && (kind == LK_RECORD_READ || kind == LK_RECORD_WRITE))
 		lp_io(kind, file, start, lp_now(), bytes, -1, moved);
 	else if (file) lp_file_event(kind, file, start, lp_now(), 0);

@@ -152,8 +152,11 @@ const lk_recorded_name *lk_recorded_find(const lk_recorded_names *names, uint32_
 /* The steps: moments at which one begins, and the last one's end. */
 typedef struct lk_recorded_steps {
 	LK_VEC(int64_t) begin; /* steps + 1; empty: none were found */
-	uint32_t calls;        /* of communication in a step; 0: found by the marker */
+	uint32_t calls;        /* of communication in a step; 0: found otherwise */
+	bool by_files;         /* found by what is read and written: the first one may begin anywhere */
 } lk_recorded_steps;
+/* Programs and libraries, which are read where they begin: no data. */
+bool lk_recorded_is_program(const char *path);
 lk_status lk_recorded_find_steps(const lk_recorded_run *run, lk_recorded_steps *out, lk_error *err);
 
 /* Fills a new capture, which the caller finishes. */

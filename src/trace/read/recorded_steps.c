@@ -87,8 +87,7 @@ static bool from_pipe(const struct collector *collector, const lk_recorded_call 
 	return true;
 }
 
-/* Programs and libraries, which are read where they begin. */
-static bool is_program_text(const char *path) {
+bool lk_recorded_is_program(const char *path) {
 	static const char *const endings[] = {".py", ".pyc", ".so", ".pth", ".pyi"};
 	for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
 		if (lk_ends_in(path, endings[i])) return true;
@@ -107,7 +106,7 @@ static bool file_call(const struct collector *collector, const lk_recorded_call 
 	const char *path = file ? lk_intern_text(collector->run->texts, file->name) : "",
 			   *slash = strrchr(path, '/');
 	uint64_t folder = 0;
-	if (is_program_text(path)) return false;
+	if (lk_recorded_is_program(path)) return false;
 	for (; slash && path < slash; path++)
 		folder = lk_hash64(folder ^ (uint64_t)(unsigned char)*path);
 	*token = lk_hash64(folder ^ entry->kind);
@@ -420,6 +419,7 @@ static lk_status try_tokens(struct collector *collector, tokenizer tokenize, boo
 	struct tokens *tokens = collector->tokens;
 	struct repetition found = {0, 0, 0};
 	out->begin.count = 0;
+	out->by_files = files;
 	LK_TRY(steps_collect(collector, tokenize, err));
 	size_t looked = tokens->token.count < LOOKED_AT ? tokens->token.count : LOOKED_AT;
 	uint64_t *sum =

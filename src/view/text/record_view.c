@@ -85,9 +85,10 @@ static void print_files(const lk_record_answer *answer, FILE *out) {
 static void print_modes(const lk_record_answer *answer, FILE *out) {
 	uint64_t left_out = 0;
 	int delay = 0;
-	bool null = false;
+	bool null = false, slowed = false;
 	for (int i = 0; i < answer->count; i++) {
 		null |= answer->processes[i].mode == LK_RECORD_MODE_NULL;
+		slowed |= answer->processes[i].slowed;
 		left_out += answer->processes[i].left_out;
 		if (answer->processes[i].delay_us > delay) delay = answer->processes[i].delay_us;
 	}
@@ -95,6 +96,7 @@ static void print_modes(const lk_record_answer *answer, FILE *out) {
 		fprintf(out, "null: %llu calls of communication returned at once\n",
 		        (unsigned long long)left_out);
 	if (delay) fprintf(out, "delay: communication took %d us longer\n", delay);
+	if (slowed) fprintf(out, "slow: reads of some files were made to take longer\n");
 }
 
 static void print_guard(const lk_record_answer *answer, FILE *out) {
