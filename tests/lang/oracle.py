@@ -402,6 +402,135 @@ def vocab_parallel(d, n):
     return [("f32", [-sum(math.log(c) for c in chance) / T])]
 
 
+def softmax(row):
+    weights = [math.exp(x - max(row)) for x in row]
+    return [x / sum(weights) for x in weights]
+
+
+@program("examples/lang/ulysses.lk", slack=8, sizes=["sp=1,B=2,S=3,A=2,D=2", "sp=2,B=1,S=5,A=3,D=2", "sp=3,B=2,S=4,A=2,D=1"])
+def ulysses(d, n):
+    B, S, A, D = (n[x] for x in "BSAD")
+    H = A * D
+    x, out = d.input("x", "f32", B * S * H), []
+    q, k, v = (matmul(x, d.input(name, "f32", H * H), B * S, H, H) for name in ("wq", "wk", "wv"))
+    for b in range(B):
+        for t in range(S):
+            row = []
+            for a in range(A):
+                at = [(b * S + s) * H + a * D for s in range(S)]
+                p = softmax([sum(q[at[t] + i] * k[at[s] + i] for i in range(D)) / math.sqrt(D) for s in range(t + 1)])
+                row += [sum(p[s] * v[at[s] + i] for s in range(t + 1)) for i in range(D)]
+            out += add(x[(b * S + t) * H:(b * S + t + 1) * H], matmul(row, d.input("wo", "f32", H * H), 1, H, H))
+    return [("f32", out)]
+
+
+def scaled(a, factor):
+    return [factor * x for x in a]
+
+
+@program("examples/lang/muon.lk", slack=60, sizes=["dp=1,M=2,N=3", "dp=2,M=3,N=5", "dp=3,M=2,N=7"])
+def muon(d, n):
+    M, N = n["M"], n["N"]
+    g = [x / n["dp"] for x in summed(d.parts("g", "f32", M * N, n["dp"]), "f32")]
+    mu, w = d.scalar("mu"), d.state("w", "f32", M * N)
+    b = add(scaled(d.state("b", "f32", M * N), mu), g)
+    u = add(g, scaled(b, mu))
+    x = scaled(u, 1 / (norm(u) + 1e-7))
+    for _ in range(5):
+        a = matmul(x, transposed(x, M, N), M, N, M)
+        p = add(scaled(matmul(a, a, M, M, M), 2.0315), scaled(a, -4.775))
+        x = add(scaled(x, 3.4445), matmul(p, x, M, M, N))
+    new = add(w, scaled(x, -d.scalar("lr")))
+    return [("f32", new), ("f32", new), ("f32", b)]
+
+
+def fourth_root_inverse(a, damp, size):
+    """(a + damp |a| I)^(-1/4) but for a factor, and that factor."""
+    one = [float(i == j) for i in range(size) for j in range(size)]
+    z = (1 + damp) * norm(a)
+    a, x = scaled(add(a, scaled(one, damp * norm(a))), 1 / z), one
+    for _ in range(10):
+        t = add(scaled(one, 1.25), scaled(a, -0.25))
+        x, t2 = matmul(x, t, size, size, size), matmul(t, t, size, size, size)
+        a = matmul(matmul(t2, t2, size, size, size), a, size, size, size)
+    return x, z
+
+
+@program("examples/lang/shampoo.lk", slack=40, sizes=["dp=1,M=2,N=3", "dp=2,M=3,N=2", "dp=3,M=4,N=3"])
+def shampoo(d, n):
+    M, N = n["M"], n["N"]
+    g = [x / n["dp"] for x in summed(d.parts("g", "f32", M * N, n["dp"]), "f32")]
+    l = add(d.state("l", "f32", M * M), matmul(g, transposed(g, M, N), M, N, M))
+    r = add(d.state("r", "f32", N * N), matmul(transposed(g, M, N), g, N, M, N))
+    (xl, zl), (xr, zr) = fourth_root_inverse(l, d.scalar("damp"), M), fourth_root_inverse(r, d.scalar("damp"), N)
+    u = scaled(matmul(matmul(xl, g, M, M, N), xr, M, N, N), (zl * zr) ** -0.25)
+    return [("f32", [norm(xl)]), ("f32", add(d.state("w", "f32", M * N), scaled(u, -d.scalar("lr")))), ("f32", l), ("f32", r)]
+
+
+@program("examples/lang/interleaved.lk", slack=8, sizes=["pp=2,tp=1,B=2,H=3,F=4", "pp=2,tp=2,B=3,H=2,F=5"])
+def interleaved(d, n):
+    B, H, F, out = n["B"], n["H"], n["F"], []
+    for name in ("x0", "x1"):
+        x = d.input(name, "f32", B * H)
+        for layer in "0123":
+            inner = [max(0.0, z) for z in matmul(x, d.input("u" + layer, "f32", H * F), B, H, F)]
+            x = matmul(inner, d.input("d" + layer, "f32", F * H), B, F, H)
+        out.append(("f32", x))
+    return out
+
+
+@program("examples/lang/hsdp.lk", slack=40, sizes=["shard=1,rep=1,B=2,I=3,O=2", "shard=2,rep=2,B=5,I=3,O=4", "shard=1,rep=3,B=4,I=5,O=3"])
+def hsdp(d, n):
+    B, I, O = n["B"], n["I"], n["O"]
+    x, dy, w = d.input("x", "bf16", B * I), d.input("dy", "bf16", B * O), d.state("w", "bf16", I * O)
+    ranks, total = n["shard"] * n["rep"], None
+    # Each rank's product is rounded to bf16, and so is each sum: first in the group, then between groups.
+    def rows(rank):
+        base, more = B // n["shard"], B % n["shard"]
+        s, r = rank // n["rep"], rank % n["rep"]
+        begin, count = s * base + min(s, more), base + (s < more)
+        inner, rest = count // n["rep"], count % n["rep"]
+        return range(begin + r * inner + min(r, rest), begin + (r + 1) * inner + min(r + 1, rest))
+    part = [[rounded("bf16", sum(x[e * I + i] * dy[e * O + o] for e in rows(rank))) for i in range(I) for o in range(O)]
+            for rank in range(ranks)]
+    groups = [summed([part[s * n["rep"] + r] for s in range(n["shard"])], "bf16") for r in range(n["rep"])]
+    total = summed(groups, "bf16")
+    g = [s / B for s in total]
+    m, v = moments(d, n, g, 0, I * O)
+    master = [a - d.scalar("lr") * s for a, s in zip(d.state("master", "f32", I * O), direction(d, m, v))]
+    return [("bf16", matmul(x, w, B, I, O)), ("bf16", [rounded("bf16", a) for a in master]), ("f32", master), ("f32", m), ("f32", v)]
+
+
+@program("examples/lang/allreduce_int8.lk", slack=8, sizes=["node=1,gpu=1,K=2,C=3", "node=2,gpu=2,K=3,C=4", "node=3,gpu=2,K=2,C=6"])
+def allreduce_int8(d, n):
+    K, C, nodes, gpus = n["K"], n["C"], n["node"], n["gpu"]
+    held = d.parts("g", "f32", K * C, nodes * gpus)
+    own = [summed(held[node * gpus:(node + 1) * gpus], "f32") for node in range(nodes)]
+    size, out = C // nodes, []
+
+    def coded(piece):
+        step = max(max(abs(x) for x in piece) / 127, 1e-12)
+        return [round(x / step) * step for x in piece]
+    for at in range(0, K * C, size):
+        out += coded([sum(x) for x in zip(*[coded(own[node][at:at + size]) for node in range(nodes)])])
+    return [("f32", out)]
+
+
+@program("examples/lang/moe_dropless.lk", slack=8, sizes=["ep=1,T=4,H=3,E=3,F=2", "ep=2,T=3,H=2,E=2,F=3", "ep=3,T=2,H=3,E=1,F=2"])
+def moe_dropless(d, n):
+    T, H, E, F = n["T"] * n["ep"], n["H"], n["E"] * n["ep"], n["F"]
+    x, router, out = d.input("x", "f32", T * H), d.input("router", "f32", H * E), []
+    w1, w2 = d.input("w1", "f32", E * H * F), d.input("w2", "f32", E * F * H)
+    for t in range(T):
+        token = x[t * H:(t + 1) * H]
+        p, row = softmax(matmul(token, router, 1, H, E)), [0.0] * H
+        for e in sorted(range(E), key=lambda e: (-p[e], e))[:2]:
+            inner = [max(0.0, z) for z in matmul(token, w1[e * H * F:(e + 1) * H * F], 1, H, F)]
+            row = add(row, scaled(matmul(inner, w2[e * F * H:(e + 1) * F * H], 1, F, H), p[e]))
+        out += row
+    return [("f32", out)]
+
+
 # The artifact's Adam, to the letter, and its LAMB.
 
 def artifact_moments(d, n):

@@ -551,8 +551,9 @@ static void test_wrong(void **state) {
 	             "slice w"),
 	     "f:6:42: w is read in full by w, in line 5; move a gather past it first: reorder ag past "
 	     "{w}"},
-		{IN_MESH("a = allreduce(q, sum, tp) w <- w + a out w\n} schedule s { split a -> (rs,ag) "
-	             "reorder ag past {w} slice w"),
+		{IN_MESH(
+			 "a = allreduce(q, sum, tp) w <- w + a out sum(w)\n} schedule s { split a -> (rs,ag) "
+			 "reorder ag past {w} slice w"),
 	     "f:6:61: w is read in full by an output, in line 5; leave it out of \"slice\", or put out "
 	     "a value made from it"},
 		/* others */
@@ -623,7 +624,8 @@ static void test_wrong(void **state) {
 		{IN_MESH("out narrow(iota(f32, 4), 0, 2, 3)"),
 	     "f:5:5: iota(f32, 4) has 4 elements along dim 0, not 5; "},
 		{IN_MESH("out alltoallv(r, iota(i32, N), tp)"),
-	     "f:5:5: r is the same on all ranks of tp, and what each rank sends is its own: local; "},
+	     "f:5:5: r is not local to each rank of tp; declare it @ L(tp), or make it of slices: "
+	     "local(x, tp)"},
 		{IN_MESH("out pad(2, 0, 1, 1)"), "f:5:5: 2 has no number format; "},
 		{IN_MESH("out cumsum(s, 0)"), "f:5:5: s is sliced over tp along dim 0, along which the "
 	                                  "sums go on from rank to rank; add allgather(s, 0, tp)"},

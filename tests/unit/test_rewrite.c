@@ -329,7 +329,7 @@ static const struct {
 	{IN_MESH(SPLIT
              "out b\n} schedule s { split a -> (rs,ag); reorder ag past {w}; slice w; slice w"),
      "f:6:72: w is kept in slices already; leave it out"},
-	{IN_MESH(SPLIT "out w\n} schedule s { split a -> (rs,ag); reorder ag past {w}; slice w"),
+	{IN_MESH(SPLIT "out sum(w)\n} schedule s { split a -> (rs,ag); reorder ag past {w}; slice w"),
      "f:6:63: w is read in full by an output, in line 5; leave it out of \"slice\", or put out a "
      "value made from it"},
 	{IN_MESH("a = allreduce(q, sum, tp) w <- w + a n = norm(w) out n\n} schedule s { split a -> "

@@ -10,6 +10,21 @@ static bool bucket_joins(const lc_node *node) {
 	       node->op == LC_REDUCE || node->op == LC_BROADCAST;
 }
 
+/* Why there is nothing to join: another kind of collective, or none. */
+static lk_status bucket_refuse(const lc_program *program, const lc_word *word, const uint8_t *one,
+                               lk_error *err) {
+	for (size_t i = 0; i < program->nodes.count; i++) {
+		const lc_node *node = &program->nodes.at[i];
+		bool alone = node->op == LC_ALLTOALL || node->op == LC_PERMUTE || node->op == LC_SEND;
+		if (!one[i] || !alone) continue;
+		lc_word_wrong(program, word, err, "%s goes by %s, whose messages are not joined",
+		              word->text, lc_ops[node->op].name);
+		return lk_hint(err, "buckets join allreduce, reducescatter, allgather, reduce, broadcast");
+	}
+	lc_word_wrong(program, word, err, "%s holds no collective", word->text);
+	return lk_hint(err, "bucket the collectives of a list, or several collectives");
+}
+
 static lk_status bucket_mark(const lc_program *program, const lc_word *word, uint8_t *one,
                              uint8_t *set, lk_error *err) {
 	bool found = false;
@@ -25,9 +40,7 @@ static lk_status bucket_mark(const lc_program *program, const lc_word *word, uin
 		set[i] = 1;
 		found = true;
 	}
-	if (found) return LK_OK;
-	lc_word_wrong(program, word, err, "%s holds no collective", word->text);
-	return lk_hint(err, "bucket the collectives of a list, or several collectives");
+	return found ? LK_OK : bucket_refuse(program, word, one, err);
 }
 
 /* Two names may stand for one collective. */

@@ -92,6 +92,7 @@ static lk_status check_reader(struct slicer *slicer, int id, int k, lk_error *er
 	const lc_node *value = slice_node(slicer, id);
 	int word = slicer->of[value->in[k]];
 	if (word < 0 || is_cut(slicer, value, LC_SLICE, word)) return LK_OK;
+	if (value->op == LC_OUT) return LK_OK; /* puts out what is gathered */
 	if (!in_output(value)) return read_in_full(slicer, word, value, err);
 	slicer->outputs = true;
 	return LK_OK;

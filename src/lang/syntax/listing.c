@@ -84,6 +84,40 @@ lk_status lc_settle(lc_program *program, lk_error *err) {
 	return status;
 }
 
+/* ---- the order of the text ---- */
+
+/* Operands first, in the order in which an expression writes them. */
+static void order_visit(const lc_program *program, int id, int *place, int *next) {
+	const lc_node *node = &program->nodes.at[id];
+	if (place[id] >= 0) return;
+	for (int k = 0; k < node->inputs; k++) order_visit(program, node->in[k], place, next);
+	place[id] = (*next)++;
+}
+
+lk_status lc_arrange(lc_program *program, lk_error *err) {
+	int count = (int)program->nodes.count, next = 0;
+	LK_TRY(lc_settle(program, err));
+	int *place = malloc((size_t)count * sizeof *place + 1);
+	lc_node *old = malloc((size_t)count * sizeof *old + 1);
+	if (place && old) {
+		memset(place, 0xff, (size_t)count * sizeof *place);
+		memcpy(old, program->nodes.at, (size_t)count * sizeof *old);
+		for (int i = 0; i < count; i++)
+			if (old[i].name || old[i].op == LC_OUT) order_visit(program, i, place, &next);
+		for (int i = 0; i < count; i++) order_visit(program, i, place, &next);
+		for (int i = 0; i < count; i++) {
+			lc_node *node = &program->nodes.at[place[i]];
+			*node = old[i];
+			for (int k = 0; k < node->inputs; k++) node->in[k] = place[node->in[k]];
+		}
+		program->gradients.of = NULL; /* of values that had other ids */
+	}
+	lk_status status = place && old ? LK_OK : lk_oom(err);
+	free(place);
+	free(old);
+	return status;
+}
+
 /* ---- listing ---- */
 
 static void listing_put_row(const lc_program *program, int id, FILE *out) {

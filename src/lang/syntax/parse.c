@@ -326,7 +326,7 @@ static lk_status parse_program(lc_parser *parser, lk_error *err) {
 	LK_TRY(mesh(parser, err));
 	LK_TRY(lc_expect(parser, '{', "the mesh", err));
 	while (!lc_take(parser, '}')) LK_TRY(parse_statement(parser, NULL, err));
-	if (parser->p->derived) LK_TRY(lc_settle(parser->p, err));
+	if (parser->p->derived) LK_TRY(lc_arrange(parser->p, err));
 	lc_name_parts(parser->p);
 	if (has_output(parser->p)) return LK_OK;
 	lc_at(parser, token, err, "the program %s has no effect", name);

@@ -301,10 +301,13 @@ static lk_status need_rows_of_ranks(const lc_asker *ask, const lc_composed_call 
 	char text[LC_SHOWN];
 	LK_TRY(lc_check_index(ask->p, &call->node, 1, ask->err));
 	LK_TRY(lc_dim_axis(ask->p, axis, &ranks, ask->err));
-	for (int i = 0; i < 2; i++)
-		if (lc_in(ask->p, &call->node, i)->layout[axis].kind != LC_L)
-			return lc_refuse_layout(ask->p, &call->node, i, axis,
-			                        ", and what each rank sends is its own: local", ask->err);
+	for (int i = 0; i < 2; i++) {
+		if (lc_in(ask->p, &call->node, i)->layout[axis].kind == LC_L) continue;
+		lc_refuse(ask->p, &call->node, ask->err, "%s is not local to each rank of %s",
+		          lc_shown(ask->p, call->node.in[i], text), ask->p->axes[axis].name);
+		return lk_hint(ask->err, "declare it @ L(%s), or make it of slices: local(x, %s)",
+		               ask->p->axes[axis].name, ask->p->axes[axis].name);
+	}
 	bool rows = x->rank >= 2 && x->rank < LC_RANK && x->dim[0] == ranks;
 	if (rows && counts->rank == 1 && counts->dim[0] == ranks) return LK_OK;
 	lc_refuse(ask->p, &call->node, ask->err, "%s does not have %s for each rank of %s",

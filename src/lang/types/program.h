@@ -492,6 +492,8 @@ lk_status lc_schedule_check(const lc_program *program, const lc_schedule *schedu
 /* Gives names to values without one that have several uses or none, so that each can be written as
  * a statement. Parsed programs need it where backward passes were derived. */
 lk_status lc_settle(lc_program *program, lk_error *err);
+/* Settles, and puts values into the order in which the text that is printed has them. */
+lk_status lc_arrange(lc_program *program, lk_error *err);
 void lc_print_program(const lc_program *program, FILE *out);
 void lc_print_schedule(const lc_program *program, const lc_schedule *schedule, FILE *out);
 /* What a call has alongside its operands: "sum, tp, dim=0"; a directive without line end. */
