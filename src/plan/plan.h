@@ -165,6 +165,10 @@ typedef struct lk_parts {
 	double message_s; /* between stages */
 } lk_parts;
 
+enum {
+	LK_HABITS_KNOWN = 64
+};
+
 /* What a thread of the search keeps between layouts. */
 typedef struct lk_bounder {
 	struct lk_bounder *next; /* idle ones of a search */
@@ -173,6 +177,10 @@ typedef struct lk_bounder {
 	lk_constants constants[LK_STACKS];
 	bool known[LK_STACKS];
 	uint64_t tried;
+	struct lk_known_habits {
+		uint32_t key;
+		lk_step_habits habits;
+	} habits[LK_HABITS_KNOWN];
 	double bound_s, walk_s, try_s; /* processor time */
 } lk_bounder;
 void lk_bounder_begin(lk_bounder *bounder, const lk_space *space, lk_cost_cache *cache);
@@ -230,6 +238,7 @@ typedef struct lk_trial {
 	double peak, usable;
 	int32_t outcome;
 	int32_t tight; /* so little memory stays free that it may run out */
+	lk_step_habits habits;
 } lk_trial;
 /* Layouts are ranked by their step times this: of tight ones a little more. */
 double lk_tight_factor(bool tight);
