@@ -15,6 +15,7 @@
 
 #include "base/vec.h"
 #include "lockstep/plan.h"
+#include "model/layout/schedule.h"
 #include "options/number_words.h"
 #include "step/step.h"
 
@@ -166,8 +167,18 @@ typedef struct lk_parts {
 } lk_parts;
 
 enum {
-	LK_HABITS_KNOWN = 64
+	LK_HABITS_KNOWN = 64,
+	LK_HELD_KNOWN = 64,
+	LK_HELD_CHUNKS = 16 /* stages of more chunks are not remembered */
 };
+
+/* What a stage holds: micro-batches in flight of each chunk when most are, and pairs of passes side
+ * by side. */
+typedef struct lk_held {
+	lk_schedule_shape shape; /* no stages: nothing is known */
+	int schedule, stage, pairs;
+	int chunk[LK_HELD_CHUNKS];
+} lk_held;
 
 /* What a thread of the search keeps between layouts. */
 typedef struct lk_bounder {
@@ -181,6 +192,7 @@ typedef struct lk_bounder {
 		uint32_t key;
 		lk_step_habits habits;
 	} habits[LK_HABITS_KNOWN];
+	lk_held held[LK_HELD_KNOWN];
 	double bound_s, walk_s, try_s; /* processor time */
 } lk_bounder;
 void lk_bounder_begin(lk_bounder *bounder, const lk_space *space, lk_cost_cache *cache);
