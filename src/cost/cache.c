@@ -74,16 +74,34 @@ void lk_cost_cache_free(lk_cost_cache *cache) {
 
 /* ---- operations ---- */
 
-/* Word by word, without lk_hash64's rounds for each: the fields differ in many bits. */
+static inline uint64_t cache_mix(uint64_t h, uint64_t word) {
+	h = (h ^ word) * 0x9e3779b97f4a7c15u;
+	return h ^ h >> 29;
+}
+
+static inline uint64_t key_word(const struct op_key *key, size_t i) {
+	uint64_t word;
+	memcpy(&word, (const char *)key + i * sizeof word, sizeof word);
+	return word;
+}
+
+/* Word by word, without lk_hash64's rounds for each: the fields differ in many bits. Four chains
+ * of rounds are in flight together. */
 static uint64_t cache_hash_of(const struct op_key *key) {
-	uint64_t words[sizeof *key / sizeof(uint64_t)], h = 0;
+	enum {
+		WORDS = sizeof *key / sizeof(uint64_t)
+	};
 	_Static_assert(sizeof *key % sizeof(uint64_t) == 0, "keys are whole words");
-	memcpy(words, key, sizeof words);
-	for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-		h = (h ^ words[i]) * 0x9e3779b97f4a7c15u;
-		h ^= h >> 29;
+	uint64_t a = 1, b = 2, c = 3, d = 4;
+	size_t i = 0;
+	for (; i + 4 <= WORDS; i += 4) {
+		a = cache_mix(a, key_word(key, i));
+		b = cache_mix(b, key_word(key, i + 1));
+		c = cache_mix(c, key_word(key, i + 2));
+		d = cache_mix(d, key_word(key, i + 3));
 	}
-	return h;
+	for (; i < WORDS; i++) a = cache_mix(a, key_word(key, i));
+	return cache_mix(cache_mix(cache_mix(a, b), c), d);
 }
 
 static void fill_key(struct op_key *key, const lk_graph *graph, uint32_t op,

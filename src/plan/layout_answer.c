@@ -26,13 +26,14 @@ struct timing {
 struct timed {
 	const lk_space *space;
 	const lk_plan_choice *choices;
+	const lk_ranked *ranked;
 };
 
 static lk_status time_choice(void *context, size_t i, void *result, lk_error *err) {
 	const struct timed *timed = context;
 	struct timing *out = result;
 	lk_step step;
-	lk_step_options options = {0};
+	lk_step_options options = {.habits = timed->ranked[i].trial.habits};
 	lk_status status =
 		lk_step_ask(timed->choices[i].job, timed->space->cluster, &options, &step, err);
 	if (status == LK_OK)
@@ -200,9 +201,10 @@ static lk_status fill_choice(const lk_plan_request *request, const lk_space *spa
 /* Steps of all choices, and what they say. One that was simulated operation by operation is what
  * the exact check asks for. */
 static lk_status fill_times(const lk_plan_request *request, const lk_space *space,
-                            lk_plan_choice *choices, int count, lk_arena *arena, lk_error *err) {
+                            const lk_ranked *ranked, lk_plan_choice *choices, int count,
+                            lk_arena *arena, lk_error *err) {
 	struct timing *timings = LK_ARRAY(arena, struct timing, count);
-	struct timed timed = {space, choices};
+	struct timed timed = {space, choices, ranked};
 	if (!timings) return lk_oom(err);
 	LK_TRY(
 		lk_plan_share(request, (size_t)count, sizeof *timings, time_choice, &timed, timings, err));
@@ -290,13 +292,15 @@ enum {
 struct retrial {
 	const lk_space *space;
 	const lk_plan_choice *choices;
-	const double *limit_s; /* [changes] 0: none */
+	const lk_ranked *ranked; /* of the choices */
+	const double *limit_s;   /* [changes] 0: none */
 };
 
 static lk_status try_exactly(void *context, size_t i, void *result, lk_error *err) {
 	const struct retrial *retrial = context;
 	lk_step step;
-	lk_step_options options = {.bare = true, .exact = true};
+	lk_step_options options = {
+		.bare = true, .exact = true, .habits = retrial->ranked[i].trial.habits};
 	*(double *)result = retrial->choices[i].exact_s;
 	if (!isnan(retrial->choices[i].exact_s)) return LK_OK;
 	lk_status status =
@@ -311,14 +315,18 @@ static lk_status try_changed(void *context, size_t i, void *result, lk_error *er
 	const struct retrial *retrial = context;
 	int cost = (int)(i / WAYS % COSTS), way = (int)(i % WAYS);
 	double limit_s = retrial->limit_s ? retrial->limit_s[i % (COSTS * WAYS)] : 0;
-	return lk_sensitivity_ask(retrial->choices[i / (COSTS * WAYS)].job, retrial->space->cluster,
-	                          cost, way, limit_s, result, err);
+	size_t choice = i / (COSTS * WAYS);
+	lk_step_habits habits = retrial->ranked[choice].trial.habits;
+	habits.crowded = habits.crowded && !limit_s; /* folded, its bound passes the limit sooner */
+	return lk_sensitivity_ask(retrial->choices[choice].job, retrial->space->cluster, habits, cost,
+	                          way, limit_s, result, err);
 }
 
 static lk_status ask_exact(const lk_plan_request *request, const lk_space *space,
-                           lk_plan_choice *choices, int count, lk_arena *arena, lk_error *err) {
+                           const lk_ranked *ranked, lk_plan_choice *choices, int count,
+                           lk_arena *arena, lk_error *err) {
 	double *seconds = LK_ARRAY(arena, double, count);
-	struct retrial r = {space, choices, NULL};
+	struct retrial r = {space, choices, ranked, NULL};
 	if (!seconds) return lk_oom(err);
 	LK_TRY(lk_plan_share(request, (size_t)count, sizeof *seconds, try_exactly, &r, seconds, err));
 	for (int i = 0; i < count; i++) choices[i].exact_s = seconds[i];
@@ -328,12 +336,14 @@ static lk_status ask_exact(const lk_plan_request *request, const lk_space *space
 /* The first choice with each change; the others only until it is clear that they are slower with
  * it. */
 static lk_status ask_sensitivity(const lk_plan_request *request, const lk_space *space,
-                                 lk_plan_count *out, lk_arena *arena, lk_error *err) {
+                                 const lk_ranked *ranked, lk_plan_count *out, lk_arena *arena,
+                                 lk_error *err) {
 	size_t each = COSTS * WAYS, tasks = (size_t)out->choice_count * each;
 	double *seconds = LK_ARRAY(arena, double, tasks);
 	lk_plan_sensitivity *rows = LK_ARRAY(arena, lk_plan_sensitivity, each);
 	if (!seconds || !rows) return lk_oom(err);
-	struct retrial first = {space, out->choices, NULL}, others = {space, out->choices + 1, seconds};
+	struct retrial first = {space, out->choices, ranked, NULL};
+	struct retrial others = {space, out->choices + 1, ranked + 1, seconds};
 	LK_TRY(lk_plan_share(request, each, sizeof *seconds, try_changed, &first, seconds, err));
 	LK_TRY(lk_plan_share(request, tasks - each, sizeof *seconds, try_changed, &others,
 	                     seconds + each, err));
@@ -493,7 +503,7 @@ lk_status lk_answer_count(const lk_plan_request *request, const lk_asked *asked,
 	if (!choices) return lk_oom(err);
 	for (int i = 0; i < hunt->best_count; i++)
 		LK_TRY(fill_choice(request, space, &hunt->best[i], arena, &choices[i], err));
-	LK_TRY(fill_times(request, space, choices, hunt->best_count, arena, err));
+	LK_TRY(fill_times(request, space, hunt->best, choices, hunt->best_count, arena, err));
 	for (int i = 1; i < hunt->best_count; i++)
 		if (!(choices[i].why_not = answer_why_not(arena, &choices[i], &choices[0])))
 			return lk_oom(err);
@@ -504,10 +514,10 @@ lk_status lk_answer_count(const lk_plan_request *request, const lk_asked *asked,
 	if (out->choice_count)
 		LK_TRY(answer_in_fp8(request, space, &choices[0], arena, &out->in_fp8, err));
 	if (!request->no_exact)
-		LK_TRY(ask_exact(request, space, choices, out->choice_count, arena, err));
+		LK_TRY(ask_exact(request, space, hunt->best, choices, out->choice_count, arena, err));
 	return request->no_sensitivity || !out->choice_count
 	           ? LK_OK
-	           : ask_sensitivity(request, space, out, arena, err);
+	           : ask_sensitivity(request, space, hunt->best, out, arena, err);
 }
 
 void lk_answer_pareto(lk_plan_count *counts, int count) {

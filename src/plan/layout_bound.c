@@ -114,22 +114,51 @@ static int count_held(const lk_slots *slots, int chunks, int *now, int *most) {
 	return pairs;
 }
 
-static lk_status find_held(struct lie *lie, int which, lk_arena *arena, lk_error *err) {
-	const lk_job *job = &lie->job;
-	lk_schedule_shape shape = {job->pp, job->vp, job->microbatches, job->microbatch_group,
-	                           lk_job_pairs(job)};
+static lk_status ask_held(const lk_schedule_shape *shape, int schedule, int stage, int *held,
+                          int *pairs, lk_arena *arena, lk_error *err) {
 	lk_slots slots = {0};
-	int *now = LK_ARRAY(arena, int, job->vp);
-	lie->held[which] = LK_ARRAY(arena, int, job->vp);
-	if (!now || !lie->held[which]) return lk_oom(err);
-	lk_status status =
-		lk_schedule_get(job->schedule)->order(&shape, lie->stage[which], &slots, err);
-	if (status == LK_OK) {
-		int pairs = count_held(&slots, job->vp, now, lie->held[which]);
-		if (which == 0 || pairs < lie->pairs) lie->pairs = pairs; /* the first stage has fewest */
-	}
+	int *now = LK_ARRAY(arena, int, shape->chunks);
+	if (!now) return lk_oom(err);
+	lk_status status = lk_schedule_get(schedule)->order(shape, stage, &slots, err);
+	if (status == LK_OK) *pairs = count_held(&slots, shape->chunks, now, held);
 	lk_vec_free(&slots);
 	return status;
+}
+
+static bool held_is_of(const lk_held *held, const lk_schedule_shape *shape, int schedule,
+                       int stage) {
+	const lk_schedule_shape *known = &held->shape;
+	return known->stages == shape->stages && known->chunks == shape->chunks &&
+	       known->microbatches == shape->microbatches && known->group == shape->group &&
+	       known->paired == shape->paired && held->schedule == schedule && held->stage == stage;
+}
+
+/* Layouts that differ in other degrees than the pipeline's share schedules: what their stages hold
+ * is remembered. */
+static lk_status find_held(struct lie *lie, int which, lk_bounder *bounder, lk_arena *arena,
+                           lk_error *err) {
+	const lk_job *job = &lie->job;
+	const lk_schedule_shape shape = {job->pp, job->vp, job->microbatches, job->microbatch_group,
+	                                 lk_job_pairs(job)};
+	int schedule = (int)job->schedule, stage = lie->stage[which], pairs = 0;
+	uint32_t hash = (uint32_t)shape.stages * 31 + (uint32_t)shape.chunks;
+	hash = (hash * 31 + (uint32_t)shape.microbatches) * 31 + (uint32_t)stage;
+	lk_held *known = &bounder->held[hash * UINT32_C(0x9e3779b1) >> 26];
+	size_t bytes = (size_t)shape.chunks * sizeof(int);
+	lie->held[which] = LK_ARRAY(arena, int, shape.chunks);
+	if (!lie->held[which]) return lk_oom(err);
+	if (held_is_of(known, &shape, schedule, stage)) {
+		memcpy(lie->held[which], known->chunk, bytes);
+		pairs = known->pairs;
+	} else {
+		LK_TRY(ask_held(&shape, schedule, stage, lie->held[which], &pairs, arena, err));
+		if (shape.chunks <= LK_HELD_CHUNKS) {
+			*known = (lk_held){shape, schedule, stage, pairs, {0}};
+			memcpy(known->chunk, lie->held[which], bytes);
+		}
+	}
+	if (which == 0 || pairs < lie->pairs) lie->pairs = pairs; /* the first stage has fewest */
+	return LK_OK;
 }
 
 static lk_status bound_find_places(const lk_job *job, lk_arena *arena, struct lie *out,
@@ -152,12 +181,13 @@ static lk_status bound_find_places(const lk_job *job, lk_arena *arena, struct li
 }
 
 /* With what bounds of memory need besides. */
-static lk_status find_lie(const lk_job *job, lk_arena *arena, struct lie *out, lk_error *err) {
+static lk_status find_lie(lk_bounder *bounder, const lk_job *job, lk_arena *arena, struct lie *out,
+                          lk_error *err) {
 	const int stages[SEEN] = {0, job->pp > 1 ? 1 : 0, job->pp - 1};
 	LK_TRY(bound_find_places(job, arena, out, err));
 	for (int i = 0; i < SEEN; i++) {
 		out->stage[i] = stages[i];
-		LK_TRY(find_held(out, i, arena, err));
+		LK_TRY(find_held(out, i, bounder, arena, err));
 	}
 	return LK_OK;
 }
@@ -337,7 +367,7 @@ static lk_status bound_job(lk_bounder *bounder, int stack, const lk_job *job, lk
 	lk_tail tail;
 	struct body one = {0};
 	double resident[SEEN], excess = -INFINITY;
-	LK_TRY(find_lie(job, arena, &l, err));
+	LK_TRY(find_lie(bounder, job, arena, &l, err));
 	LK_TRY(lk_parts_find(bounder, stack, job, false, arena, &parts, err));
 	LK_TRY(lk_tail_find(bounder, stack, job, &tail, err));
 	LK_TRY(find_body(&l, &parts, job, arena, &one, err));
@@ -401,7 +431,8 @@ static lk_status walk_job(lk_bounder *bounder, int stack, const lk_job *job, lk_
 	lk_parts parts;
 	lk_tail tail;
 	struct body one = {0};
-	LK_TRY(paired(job) ? find_lie(job, arena, &l, err) : bound_find_places(job, arena, &l, err));
+	LK_TRY(paired(job) ? find_lie(bounder, job, arena, &l, err)
+	                   : bound_find_places(job, arena, &l, err));
 	LK_TRY(lk_parts_find(bounder, stack, job, true, arena, &parts, err));
 	LK_TRY(lk_tail_find(bounder, stack, job, &tail, err));
 	LK_TRY(find_body(&l, &parts, job, arena, &one, err));
@@ -558,7 +589,7 @@ static lk_status bound_core(struct core_work *work, struct family *family, uint3
                             lk_layouts *layouts, lk_bounded *out, lk_error *err) {
 	lk_job job;
 	if (lk_space_job(work->b->space, work->core, &job, NULL) != LK_OK) return LK_OK;
-	LK_TRY(find_lie(&job, work->arena, &work->lie, err));
+	LK_TRY(find_lie(work->b, &job, work->arena, &work->lie, err));
 	layouts->count = 0;
 	LK_TRY(lk_space_switches(work->b->space, work->core, number, &job, layouts, err));
 	lk_ranks ranks = bound_ranks_of(&job);

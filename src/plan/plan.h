@@ -16,6 +16,7 @@
 
 #include "base/vec.h"
 #include "lockstep/plan.h"
+#include "model/layout/schedule.h"
 #include "options/number_words.h"
 #include "step/step.h"
 
@@ -166,6 +167,20 @@ typedef struct lk_parts {
 	double message_s; /* between stages */
 } lk_parts;
 
+enum {
+	LK_HABITS_KNOWN = 64,
+	LK_HELD_KNOWN = 64,
+	LK_HELD_CHUNKS = 16 /* stages of more chunks are not remembered */
+};
+
+/* What a stage holds: micro-batches in flight of each chunk when most are, and pairs of passes side
+ * by side. */
+typedef struct lk_held {
+	lk_schedule_shape shape; /* no stages: nothing is known */
+	int schedule, stage, pairs;
+	int chunk[LK_HELD_CHUNKS];
+} lk_held;
+
 /* What a thread of the search keeps between layouts. */
 typedef struct lk_bounder {
 	struct lk_bounder *next; /* idle ones of a search */
@@ -174,6 +189,11 @@ typedef struct lk_bounder {
 	lk_constants constants[LK_STACKS];
 	bool known[LK_STACKS];
 	uint64_t tried;
+	struct lk_known_habits {
+		uint32_t key;
+		lk_step_habits habits;
+	} habits[LK_HABITS_KNOWN];
+	lk_held held[LK_HELD_KNOWN];
 	double bound_s, walk_s, try_s; /* processor time */
 } lk_bounder;
 void lk_bounder_begin(lk_bounder *bounder, const lk_space *space, lk_cost_cache *cache);
@@ -231,6 +251,7 @@ typedef struct lk_trial {
 	double peak, usable;
 	int32_t outcome;
 	int32_t tight; /* so little memory stays free that it may run out */
+	lk_step_habits habits;
 } lk_trial;
 /* Layouts are ranked by their step times this: of tight ones a little more. */
 double lk_tight_factor(bool tight);

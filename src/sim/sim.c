@@ -237,7 +237,7 @@ static lk_status sim_run_whole(lk_sim *sim, lk_sim_result *out, lk_error *err) {
 }
 
 /* Runs a step of many periods with so many times the few that mostly settle. *done false: it has to
- * be run with more of them, or as it is. */
+ * be run with more of them, or as it is; where it has enough of them it is `unsettled`. */
 static lk_status sim_run_steady(lk_sim *sim, size_t more, lk_sim_result *out, bool *done,
                                 lk_error *err) {
 	lk_steady steady;
@@ -247,6 +247,7 @@ static lk_status sim_run_steady(lk_sim *sim, size_t more, lk_sim_result *out, bo
 	lk_status status =
 		sim_run(&steady.graph, sim->costs, &steady.options, sim_run_whole, &brief, err);
 	*done = status == LK_OK && lk_steady_extend(sim, &steady, &brief, out);
+	out->unsettled = !*done;
 	lk_sim_result_free(&brief);
 	return status;
 }
@@ -256,6 +257,7 @@ static lk_status sim_run_least(lk_sim *sim, lk_sim_result *out, lk_error *err) {
 		LATER = 3 /* some steps settle only after so many times as long */
 	};
 	bool done = false;
+	if (sim->options->unsettled) return sim_run_whole(sim, out, err);
 	LK_TRY(sim_run_steady(sim, 1, out, &done, err));
 	if (!done) LK_TRY(sim_run_steady(sim, LATER, out, &done, err));
 	return done ? LK_OK : sim_run_whole(sim, out, err);

@@ -38,6 +38,7 @@ typedef struct lk_sim_options {
 	const uint32_t *record; /* ranks whose operations are recorded; or one of their class */
 	uint32_t record_count;
 	int64_t give_up_ps; /* > 0: a step that takes longer need not be simulated to its end */
+	bool unsettled; /* periods of steps like this one did not settle: all are simulated at once */
 	double leave_lanes; /* of a folded graph: with no more lanes than this, it is left when most
 	                       folded runs share the device, see lk_sim_result.left */
 } lk_sim_options;
@@ -62,6 +63,7 @@ typedef struct lk_sim_result {
 	uint32_t *lane_ranks;  /* [lanes] how many chains a lane represents */
 	uint64_t operations;   /* operations run, over all of these ranks, repetitions counted */
 	size_t periods_put_in; /* of a steady state, and not simulated: see steady.c */
+	bool unsettled;        /* it was simulated with few periods first, and they did not settle */
 	/* The step takes longer than give_up_ps: step_ps is a time that it does not fall below, and
 	 * there are no ends and no count of operations. */
 	bool gave_up;

@@ -43,13 +43,15 @@ static lk_status changed_cluster(lk_arena *arena, const lk_cluster *from, int co
 
 /* `cost` LK_SENSITIVE_COSTS: nothing is changed. */
 /* NAN where the changed job cannot be asked; memory that is out is an error. */
-static lk_status ask_changed(const lk_job *job, const lk_cluster *cluster, int cost, double factor,
-                             double limit_s, double *seconds, lk_error *err) {
+static lk_status ask_changed(const lk_job *job, const lk_cluster *cluster, lk_step_habits habits,
+                             int cost, double factor, double limit_s, double *seconds,
+                             lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_cluster changed;
 	lk_step step = {0};
 	lk_constants constants;
 	lk_step_options options = {.bare = true,
+	                           .habits = habits,
 	                           .constants = &constants,
 	                           .give_up_ps =
 	                               limit_s > 0 ? (int64_t)ceil(limit_s * LK_PS_PER_S) : 0};
@@ -70,9 +72,10 @@ static lk_status ask_changed(const lk_job *job, const lk_cluster *cluster, int c
 	return status == LK_ERR_MEMORY ? lk_oom(err) : LK_OK;
 }
 
-lk_status lk_sensitivity_ask(const lk_job *job, const lk_cluster *cluster, int cost, int way,
-                             double limit_s, double *seconds, lk_error *err) {
-	return ask_changed(job, cluster, cost, lk_sensitive_factors[way], limit_s, seconds, err);
+lk_status lk_sensitivity_ask(const lk_job *job, const lk_cluster *cluster, lk_step_habits habits,
+                             int cost, int way, double limit_s, double *seconds, lk_error *err) {
+	return ask_changed(job, cluster, habits, cost, lk_sensitive_factors[way], limit_s, seconds,
+	                   err);
 }
 
 /* ---- all at once ---- */
@@ -94,12 +97,13 @@ static lk_status sensitivity_try_change(void *context, size_t i, lk_error *err) 
 	size_t change = i / 2;
 	int cost = (int)change / LK_SENSITIVE_WAYS;
 	double factor = change < CHANGES ? lk_sensitive_factors[change % LK_SENSITIVE_WAYS] : 1;
+	const lk_step_habits habits = {0};
 	if (i % 2 == 0)
-		return ask_changed(&trial->few, trial->cluster, cost, factor, 0, &trial->few_s[change],
-		                   err);
+		return ask_changed(&trial->few, trial->cluster, habits, cost, factor, 0,
+		                   &trial->few_s[change], err);
 	if (!trial->shortened) return LK_OK;
-	return ask_changed(&trial->twice, trial->cluster, cost, factor, 0, &trial->twice_s[change],
-	                   err);
+	return ask_changed(&trial->twice, trial->cluster, habits, cost, factor, 0,
+	                   &trial->twice_s[change], err);
 }
 
 /* The job with `count` micro-batches. */

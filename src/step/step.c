@@ -118,10 +118,13 @@ static lk_status run_graph(const lk_step_options *options, double leave_lanes, l
 		.record = out->record,
 		.record_count = out->record_count,
 		.give_up_ps = options->bare ? options->give_up_ps : 0,
+		.unsettled = options->habits.unsettled || out->habits.unsettled,
 		.leave_lanes = leave_lanes,
 	};
-	return lk_sim_run(lk_step_simulated(out), out->fold ? &out->fold->costs : &out->costs, &run,
-	                  &out->sim, err);
+	LK_TRY(lk_sim_run(lk_step_simulated(out), out->fold ? &out->fold->costs : &out->costs, &run,
+	                  &out->sim, err));
+	out->habits.unsettled = run.unsettled || out->sim.unsettled;
+	return LK_OK;
 }
 
 /* Adds to `keep` the calls of the graph whose folded runs shared the device. */
@@ -148,6 +151,10 @@ static void keep_shared(const lk_step *step, bool *keep) {
 static lk_status run_folded(const lk_step_options *options, lk_step *out, lk_error *err) {
 	double all = graph_count_operations(out->graph, NULL);
 	size_t calls = 0;
+	/* of equal ranks, so of one lane: however it is folded, it comes to be simulated as it is */
+	out->habits.crowded =
+		options->habits.crowded && out->costs.variants == 1 && all <= LK_STEP_SIMULATED;
+	if (out->habits.crowded) return run_graph(options, 0, out, err);
 	for (size_t s = 0; s < out->graph->programs.count; s++)
 		calls += out->graph->programs.at[s].calls.count;
 	bool *keep = LK_ARRAY(&out->arena, bool, calls + 1);
@@ -165,8 +172,9 @@ static lk_status run_folded(const lk_step_options *options, lk_step *out, lk_err
 		lk_fold_free(out->fold);
 		out->fold = NULL;
 		if (left) break;
-		if (kept > all / 2 && all * lanes <= LK_STEP_SIMULATED) break;
+		if (kept > all / 2 && all * lanes <= 2.0 * LK_STEP_SIMULATED) break;
 	}
+	out->habits.crowded = true;
 	return run_graph(options, 0, out, err);
 }
 

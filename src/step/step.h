@@ -23,6 +23,13 @@ enum {
 	LK_STEP_ROUNDS = 4,   /* so often a step is folded anew; then it is simulated as it is */
 };
 
+/* What a step showed that those of jobs like it will show too. To know it saves simulations, and
+ * changes no time. */
+typedef struct lk_step_habits {
+	bool crowded;   /* folded runs shared the device, so that it was simulated as it is */
+	bool unsettled; /* simulated with few of its periods it did not come to a steady state */
+} lk_step_habits;
+
 /* How to simulate. Zero is the default: with contention, folded where that changes no time or saves
  * much. */
 typedef struct lk_step_options {
@@ -37,6 +44,7 @@ typedef struct lk_step_options {
 	int64_t give_up_ps; /* bare: a step that takes longer need not be simulated to its end;
 	                       sim.gave_up says so. 0 none */
 	bool bare;          /* for searches: no times where it does not fit; no events, no breakdown */
+	lk_step_habits habits;         /* of jobs like this one */
 	lk_cost_cache *cache;          /* NULL: none */
 	const lk_constants *constants; /* NULL: the defaults */
 } lk_step_options;
@@ -57,6 +65,7 @@ typedef struct lk_step {
 	lk_sim_result sim;
 	uint32_t *record; /* [record_count] ranks in sim.events */
 	uint32_t record_count;
+	lk_step_habits habits;
 	double step_s, simulation_s;
 	lk_breakdown breakdown;   /* mean over stages */
 	lk_breakdown *stage_time; /* [stages] */
@@ -277,9 +286,9 @@ extern const double lk_sensitive_factors[LK_SENSITIVE_WAYS]; /* 0.9, 1.1 */
 
 /* The step of a completed job with rate `cost` times factor `way`, predicted as lk_step_ask does;
  * NAN where it is refused, INFINITY where it takes longer than `limit_s` and was not simulated to
- * its end (0: no limit). */
-lk_status lk_sensitivity_ask(const lk_job *job, const lk_cluster *cluster, int cost, int way,
-                             double limit_s, double *seconds, lk_error *err);
+ * its end (0: no limit). `habits` of the step as it is. */
+lk_status lk_sensitivity_ask(const lk_job *job, const lk_cluster *cluster, lk_step_habits habits,
+                             int cost, int way, double limit_s, double *seconds, lk_error *err);
 
 /* The same for all rates, for pictures: seconds[cost * LK_SENSITIVE_WAYS + way], where the step
  * itself takes `step_s`. A long pipeline grows evenly with its micro-batches, so it is simulated
