@@ -65,7 +65,7 @@ static const struct rollout_word {
 	{"sequences", offsetof(struct rollout_words, sequences), 1, 1e7, true},
 	{"oversample", offsetof(struct rollout_words, oversample), 1, 100, false},
 	{"epochs", offsetof(struct rollout_words, epochs), 1, 1000, true},
-	{"gpus", offsetof(struct rollout_words, gpus), 1, 1 << 20, true},
+	{"gpus", offsetof(struct rollout_words, gpus), 0, 1 << 20, true},
 	{"tp", offsetof(struct rollout_words, tp), 1, 4096, true},
 	{"pp", offsetof(struct rollout_words, pp), 1, 4096, true},
 	{"ep", offsetof(struct rollout_words, ep), 1, 4096, true},
