@@ -56,7 +56,8 @@ typedef struct lk_plan_request {
 		exhaustive; /* simulate everything: what bounds spare is not spared. For tests and doubts */
 	bool no_exact;  /* do not simulate the best ones again in full */
 	bool no_sensitivity;
-	int threads; /* 0 one for each core */
+	double search_s; /* of lk_post_plan_find: the most seconds; 0: 60 */
+	int threads;     /* 0 one for each core */
 
 	/* Work that several processes share (lockstep-mpi): see lk_plan_team. NULL: this process alone.
 	 */

@@ -8,6 +8,7 @@
 
 #include "cli/cli.h"
 #include "lockstep/plan.h"
+#include "lockstep/post_plan.h"
 #include "lockstep/report.h"
 #include "lockstep/view.h"
 
@@ -106,6 +107,25 @@ static void keep_memory(void) {
 #endif
 }
 
+/* A step of reinforcement learning: its GPUs are divided. */
+static int plan_post(const lk_plan_request *request, const lk_outputs *outputs, bool speaks) {
+	lk_error err = {0};
+	lk_post_plan *plan = NULL;
+	if (outputs->html) {
+		lk_fail(&err, LK_ERR_INPUT, "--html", "it has no effect on --task %s", request->job.task);
+		return speaks ? cli_fail(&err) : CLI_WRONG;
+	}
+	if (lk_post_plan_find(request, &plan, &err) != LK_OK)
+		return speaks ? cli_fail(&err) : CLI_WRONG;
+	lk_status status = lk_post_plan_print(plan, outputs->format, outputs->verbose, cli_colour(),
+	                                      outputs->path, stdout, &err);
+	bool fits = plan->count > 0 && plan->choices[0].fits;
+	if (outputs->verbose) fprintf(stderr, "lockstep: %.2f s\n", plan->seconds);
+	lk_post_plan_free(plan);
+	if (status != LK_OK) return cli_fail(&err);
+	return fits ? CLI_OK : CLI_NO;
+}
+
 int cli_plan_with(lk_args *args, const lk_plan_team *team, bool speaks) {
 	lk_plan_request r;
 	lk_plan *plan = NULL;
@@ -129,6 +149,7 @@ int cli_plan_with(lk_args *args, const lk_plan_team *team, bool speaks) {
 	r.job.launch = args->rest;
 	r.job.launch_count = args->rest_count;
 	r.team = team;
+	if (lk_post_plan_asked(&r)) return plan_post(&r, &outputs, speaks);
 	if (team && r.threads == 0) r.threads = team->threads;
 	if (speaks) {
 		r.progress = plan_show;

@@ -3,6 +3,7 @@
  *
  *   config_load.c    file to tree: YAML, JSON, TOML, inheritance, interpolation, settings
  *   config_draft.c   one setting to one fact of the job, by a table; facts to the job
+ *   config_rollout.c facts of a step of reinforcement learning besides its training
  *   keys_*.c         a framework each: how it is recognised, its keys, what they mean together
  *   config.c         which framework a file is of
  *
@@ -85,6 +86,7 @@ typedef struct lk_draft {
 	double expansion;
 	int multiple; /* of an inner width */
 	bool no_tying;
+	lk_launch_rollout rollout; /* phases besides training, if it has a task */
 } lk_draft;
 
 typedef struct lk_pair {
@@ -136,6 +138,9 @@ lk_status lk_draft_set(const lk_config *config, const char *key, const char *fac
 /* What all frameworks mean by the facts: numbers, sharding, recomputation, GPUs, batch. The job is
  * then that of the reading. */
 lk_status lk_draft_finish(const lk_config *config, lk_draft *draft);
+/* config_rollout.c: what a draft's facts of the rollout mean together, after it was finished: the
+ * reading then has its rollout. Nothing where the draft states no task. */
+lk_status lk_draft_rollout(const lk_config *config, const lk_draft *draft);
 /* keys_accelerate.c: what the file that accelerate is launched with states. */
 lk_status lk_accelerate_read(const lk_config *line, const char *name, lk_draft *draft);
 lk_status lk_launch_understood(lk_reading *reading, const char *key, const char *value);
@@ -177,7 +182,15 @@ extern const lk_framework lk_framework_megatron_test, lk_framework_megatron_yaml
 	lk_framework_nemo, lk_framework_bridge, lk_framework_nanotron, lk_framework_neox,
 	lk_framework_axolotl, lk_framework_llama_factory, lk_framework_llama_factory_v1,
 	lk_framework_trainer, lk_framework_accelerate, lk_framework_deepspeed, lk_framework_mosaic,
-	lk_framework_maxtext, lk_framework_titan;
+	lk_framework_maxtext, lk_framework_titan, lk_framework_verl;
+
+/* keys_verl.c: whether a program is verl's, whose settings follow it as words; whether one of them
+ * says something of the job. */
+bool lk_verl_is(const char *program);
+bool lk_verl_states(const char *key);
+/* keys_openrlhf.c: whether a program is OpenRLHF's; its flags to the job of the reading. */
+bool lk_openrlhf_is(const char *program);
+lk_status lk_openrlhf_line(lk_reading *reading, lk_members *settings, const char *program);
 
 /* ---- config.c */
 /* Translates a file. `words` gets the words of a launch line where the framework is one of

@@ -1,7 +1,9 @@
-/* keys_nemo_rl.c: NeMo RL: the training part of its policies (examples/configs).
+/* keys_nemo_rl.c: NeMo RL: its policies and what they generate (examples/configs).
  *
  *     gpus = cluster.num_nodes * cluster.gpus_per_node, less those that generate where they are
- *         not the same;  one of dtensor_cfg and megatron_cfg is enabled */
+ *         not the same;  one of dtensor_cfg and megatron_cfg is enabled
+ *     sequences of a step = num_prompts_per_step * num_generations_per_prompt
+ *     lag = max_trajectory_age_steps, where asynchronous steps are enabled */
 #include <string.h>
 
 #include "base/text.h"
@@ -20,10 +22,76 @@ static const lk_key common[] = {
 	LK_FACT("cluster.num_nodes", "nodes"),
 	LK_FACT("cluster.gpus_per_node", "per_node"),
 	LK_FACT("policy.optimizer.name", "optimizer_name"),
-	LK_SKIP("policy.generation*", "generation: not part of the training step"),
-	LK_SKIP("policy*", "not part of the training step"),
-	LK_SKIP("*", "not part of the training step"),
+	LK_SKIP("policy.generation*", "how engines are started and sampled from changes no phase"),
+	LK_SKIP("policy*", "not part of a step"),
+	LK_SKIP("*", "not part of a step"),
 	LK_KEYS_END};
+
+/* ---- the rollout ---- */
+
+static const char unfilled[] = "tokens that are guessed are accepted at an unknown rate "
+							   "(--speculative)";
+
+static const lk_key rollout[] = {
+	LK_FACT("grpo.num_prompts_per_step", "rollout_prompts"),
+	LK_FACT("grpo.num_generations_per_prompt", "rollout_samples"),
+	LK_FACT("grpo.skip_reference_policy_logprobs_calculation", "rollout_no_reference"),
+	LK_FACT("ppo.num_prompts_per_step", "rollout_prompts"),
+	LK_FACT("ppo.num_generations_per_prompt", "rollout_samples"),
+	LK_FACT("ppo.skip_reference_policy_logprobs_calculation", "rollout_no_reference"),
+	LK_FACT("ppo.ppo_epochs", "rollout_epochs"),
+	LK_FACT("loss_fn.force_on_policy_ratio", "rollout_no_policy"),
+	LK_FACT("policy.generation.backend", "rollout_engine"),
+	LK_FACT("policy.generation.max_new_tokens", "rollout_response"),
+	LK_NOTE("grpo.max_rollout_turns", "turns of a conversation are one sequence"),
+	LK_NOTE("value.megatron_cfg.enabled", "the critic is laid out and as large as the policy"),
+	LK_NOTE("value.dtensor_cfg.enabled", "the critic is laid out and as large as the policy"),
+	LK_KEYS_END};
+
+/* Options of each engine, whose table is read where it generates. */
+static const lk_key rollout_vllm[] = {
+	LK_FACT("policy.generation.vllm_cfg.tensor_parallel_size", "rollout_tp"),
+	LK_FACT("policy.generation.vllm_cfg.pipeline_parallel_size", "rollout_pp"),
+	LK_FACT("policy.generation.vllm_cfg.expert_parallel_size", "rollout_ep"),
+	LK_FACT("policy.generation.vllm_cfg.gpu_memory_utilization", "rollout_memory"),
+	LK_FACT("policy.generation.vllm_cfg.precision", "rollout_format"),
+	LK_FACT("policy.generation.vllm_cfg.kv_cache_dtype", "rollout_kv_format"),
+	LK_FACT("policy.generation.vllm_cfg.enforce_eager", "rollout_eager"),
+	LK_FACT("policy.generation.vllm_cfg.max_num_seqs", "rollout_batch"),
+	LK_FACT("policy.generation.vllm_kwargs.max_num_seqs", "rollout_batch"),
+	LK_FACT("policy.generation.vllm_kwargs.max_num_batched_tokens", "rollout_tokens"),
+	LK_NOTE("policy.generation.vllm_kwargs.speculative_config*", unfilled),
+	LK_KEYS_END};
+static const lk_key rollout_sglang[] = {
+	LK_FACT("policy.generation.sglang_cfg.tp_size", "rollout_tp"),
+	LK_FACT("policy.generation.sglang_cfg.pp_size", "rollout_pp"),
+	LK_FACT("policy.generation.sglang_cfg.ep_size", "rollout_ep"),
+	LK_FACT("policy.generation.sglang_cfg.mem_fraction_static", "rollout_memory"),
+	LK_FACT("policy.generation.sglang_cfg.dtype", "rollout_format"),
+	LK_FACT("policy.generation.sglang_cfg.max_running_requests", "rollout_batch"),
+	LK_FACT("policy.generation.sglang_cfg.disable_cuda_graph", "rollout_eager"),
+	LK_KEYS_END};
+static const lk_key rollout_tensorrt[] = {
+	LK_FACT("policy.generation.trtllm_cfg.tensor_parallel_size", "rollout_tp"),
+	LK_FACT("policy.generation.trtllm_cfg.moe_expert_parallel_size", "rollout_ep"),
+	LK_FACT("policy.generation.trtllm_cfg.gpu_memory_utilization", "rollout_memory"),
+	LK_FACT("policy.generation.trtllm_cfg.precision", "rollout_format"),
+	LK_FACT("policy.generation.trtllm_cfg.max_batch_size", "rollout_batch"),
+	LK_FACT("policy.generation.trtllm_cfg.max_num_tokens", "rollout_tokens"),
+	LK_KEYS_END};
+static const lk_key rollout_megatron[] = {
+	LK_FACT("policy.generation.mcore_generation_config.tensor_model_parallel_size", "rollout_tp"),
+	LK_FACT("policy.generation.mcore_generation_config.pipeline_model_parallel_size", "rollout_pp"),
+	LK_FACT("policy.generation.mcore_generation_config.expert_model_parallel_size", "rollout_ep"),
+	LK_FACT("policy.generation.mcore_generation_config.max_tokens", "rollout_tokens"), LK_KEYS_END};
+
+static const lk_key *nemo_rl_engine(const lk_config *config) {
+	const char *name = lk_config_text(lk_config_at(config->root, "policy.generation.backend"));
+	if (name && strcmp(name, "sglang") == 0) return rollout_sglang;
+	if (name && strcmp(name, "trtllm") == 0) return rollout_tensorrt;
+	if (name && strcmp(name, "megatron") == 0) return rollout_megatron;
+	return rollout_vllm;
+}
 
 static const lk_key tensor[] = {
 	LK_FACT("policy.dtensor_cfg.tensor_parallel_size", "tp"),
@@ -97,16 +165,46 @@ static lk_status nemo_rl_gpus(const lk_config *config, lk_draft *draft) {
 	int64_t left = nodes * per_node - away;
 	if (left <= 0 || left > LK_JOB_GPUS) return LK_OK;
 	draft->all_gpus = (int)left;
+	draft->rollout.gpus = (int)away;
 	return lk_launch_assume(config->reading, "%lld of %lld GPUs train, the others generate",
 	                        (long long)left, (long long)(nodes * per_node));
 }
 
+/* What the section of the algorithm says; the reading gets its rollout when the job is done. */
+static void nemo_rl_rollout(const lk_config *config, bool core, lk_draft *draft) {
+	lk_launch_rollout *out = &draft->rollout;
+	const lk_value *section = lk_config_at(config->root, "grpo");
+	const char *task = "grpo", *age = "grpo.async_grpo.max_trajectory_age_steps";
+	bool ahead = nemo_rl_on(config, "grpo.async_grpo.enabled");
+	if (!section) {
+		section = lk_config_at(config->root, "ppo"), task = "ppo";
+		age = "ppo.async_ppo.max_trajectory_age_steps";
+		ahead = nemo_rl_on(config, "ppo.async_ppo.enabled");
+	}
+	if (!section || !lk_config_at(config->root, "policy.generation")) return;
+	out->padded = !draft->packing && !nemo_rl_on(config, "policy.dynamic_batching.enabled");
+	lk_copy(out->task, sizeof out->task, task);
+	if (ahead) out->lag = nemo_rl_whole(config, age) > 1 ? nemo_rl_whole(config, age) : 1;
+	/* more prompts are written than are kept, where those without a signal are thrown away */
+	const lk_value *more = lk_config_at(config->root, "grpo.batch_multiplier");
+	if (nemo_rl_on(config, "grpo.use_dynamic_sampling") && more && more->kind == LK_JSON_NUMBER)
+		out->oversample = more->number;
+	if (nemo_rl_on(config, "policy.generation.vllm_cfg.is_mx") && *out->format)
+		lk_copy(out->format, sizeof out->format, "mxfp8");
+	/* Megatron's engine has the layout of the training where nothing else is said */
+	if (core && nemo_rl_engine(config) == rollout_megatron && out->tp == 0)
+		out->tp = draft->job.tp, out->ep = draft->job.ep;
+}
+
 static lk_status nemo_rl_translate(const lk_config *config, lk_words *words) {
 	bool core = nemo_rl_on(config, "policy.megatron_cfg.enabled");
-	const lk_key *const tables[] = {core ? megatron : tensor, common, NULL};
+	bool rolls = !lk_config_at(config->root, "dpo");
+	const lk_key *const phases[] = {core ? megatron : tensor, rollout, nemo_rl_engine(config),
+	                                common, NULL};
+	const lk_key *const alone[] = {core ? megatron : tensor, common, NULL};
 	lk_draft draft = {0};
 	(void)words;
-	LK_TRY(lk_draft_read(config, tables, &draft));
+	LK_TRY(lk_draft_read(config, rolls ? phases : alone, &draft));
 	LK_TRY(nemo_rl_gpus(config, &draft));
 	lk_job *job = &draft.job;
 	if (!draft.adapter) job->lora_rank = 0;
@@ -125,10 +223,12 @@ static lk_status nemo_rl_translate(const lk_config *config, lk_words *words) {
 	if (!*draft.format) draft.bf16 = true;
 	config->reading->out->samples =
 		strstr(config->file, "vlm") ? LK_SAMPLES_IMAGES : LK_SAMPLES_TEXTS;
-	LK_TRY(lk_launch_assume(config->reading,
-	                        "the training part of a step alone: generation and scoring are not "
-	                        "priced"));
-	return lk_draft_finish(config, &draft);
+	nemo_rl_rollout(config, core, &draft);
+	if (!*draft.rollout.task && lk_config_at(config->root, "policy.generation"))
+		LK_TRY(lk_launch_assume(config->reading, "the training part of a step alone: generation "
+		                                         "and the teacher's scores are not priced"));
+	LK_TRY(lk_draft_finish(config, &draft));
+	return lk_draft_rollout(config, &draft);
 }
 
 const lk_framework lk_framework_nemo_rl = {"nemo-rl", nemo_rl_is, NULL, nemo_rl_translate};

@@ -4,6 +4,7 @@
  *     global batch = per_device_train_batch_size * gradient_accumulation_steps * dp
  * LLaMA-Factory checkpoints activations unless told otherwise, and trains LoRA of rank 8; its keys
  * of Megatron-Core (USE_MCA) lay the job out as Megatron-LM does. */
+#include <math.h>
 #include <string.h>
 #include <strings.h>
 
@@ -65,6 +66,22 @@ static const lk_key trainer_keys[] = {
 	LK_FACT("finetuning_type", "method"),
 	LK_FACT("stage", "stage"),
 	LK_FACT("ray_num_workers", "gpus"),
+	LK_FACT("num_generations", "rollout_samples"),
+	LK_FACT("generation_batch_size", "rollout_sequences"),
+	LK_FACT("max_prompt_length", "rollout_prompt"),
+	LK_FACT("max_completion_length", "rollout_response"),
+	LK_FACT("num_iterations", "rollout_epochs"),
+	LK_FACT("vllm_gpu_memory_utilization", "rollout_memory"),
+	LK_FACT("vllm_tensor_parallel_size", "rollout_tp"),
+	LK_SKIP("vllm_*", "how the engine is reached changes no phase"),
+	LK_SKIP("use_vllm", "see vllm_mode"),
+	LK_SKIP("steps_per_generation", "see generation_batch_size"),
+	LK_SKIP("temperature", LK_WHY_NUMBERS),
+	LK_SKIP("top_*", LK_WHY_NUMBERS),
+	LK_SKIP("reward_*", LK_WHY_NUMBERS),
+	LK_SKIP("scale_rewards", LK_WHY_NUMBERS),
+	LK_SKIP("epsilon*", LK_WHY_RATE),
+	LK_SKIP("log_completions", LK_WHY_LOGGING),
 	LK_REFUSE("do_predict", "it generates, and trains nothing"),
 	LK_REFUSE("export_*", "it converts a checkpoint, and trains nothing"),
 	LK_WORDS("use_muon", "optimizer_name", muon),
@@ -247,9 +264,55 @@ static lk_status factory_translate(const lk_config *config, lk_words *words) {
 	return factory_finish(config, &draft);
 }
 
+/* TRL's GRPO (trl/trainer/grpo_config.py): a step has generation_batch_size sequences, else
+ * steps_per_generation, else gradient_accumulation_steps, micro-batches of each rank; without a
+ * beta there is no reference. A server's GPUs are those of one engine, as no flag says. */
+static lk_status trainer_rollout(const lk_config *config, lk_draft *draft) {
+	lk_launch_rollout *rollout = &draft->rollout;
+	const char *mode = lk_config_text(lk_config_at(config->root, "vllm_mode")),
+			   *used = lk_config_text(lk_config_at(config->root, "use_vllm"));
+	const lk_value *beta = lk_config_at(config->root, "beta");
+	lk_copy(rollout->task, sizeof rollout->task, "grpo");
+	rollout->padded = true;
+	rollout->no_reference = !(beta && beta->kind == LK_JSON_NUMBER && beta->number > 0);
+	if (rollout->samples == 0) rollout->samples = 8;
+	if (!(rollout->response_most > 0)) rollout->response_most = 256;
+	if (!(rollout->memory_share > 0)) rollout->memory_share = 0.3;
+	double prompt = rollout->prompt_most > 0 ? rollout->prompt_most : 512;
+	if (draft->job.seq == 0) draft->job.seq = (int)fmin(1e7, prompt + rollout->response_most);
+	if (!used || strcasecmp(used, "true") != 0)
+		return lk_launch_note(config->reading, "use_vllm",
+		                      "transformers generate as an engine does, which is faster");
+	if (mode && strcmp(mode, "colocate") == 0) return LK_OK;
+	rollout->engines = 1;
+	rollout->memory_share = 0.9;
+	return lk_launch_assume(config->reading, "the server that generates has one engine (--rollout "
+	                                         "gpus=)");
+}
+
+/* The batches of a step, once the GPUs are known. */
+static lk_status trainer_batches(const lk_config *config, lk_draft *draft) {
+	lk_job *job = config->reading->out->job;
+	int gpus = config->reading->out->gpus > 0 ? config->reading->out->gpus
+	                                          : config->reading->out->gpus_assumed;
+	const lk_value *steps = lk_config_at(config->root, "steps_per_generation");
+	double each = (double)job->mbs * (gpus > 0 ? gpus : 1);
+	double written = draft->accumulation;
+	if (steps && steps->kind == LK_JSON_NUMBER && steps->number >= 1) written = steps->number;
+	job->gbs = (int)fmin(1e7, each * draft->accumulation);
+	job->microbatches = 0;
+	if (draft->rollout.sequences == 0)
+		draft->rollout.sequences = (int)fmin(1e7, each * fmax(1, written));
+	if (job->gbs > draft->rollout.sequences) job->gbs = draft->rollout.sequences;
+	return lk_draft_rollout(config, draft);
+}
+
 static lk_status trainer_finish(const lk_config *config, lk_draft *given, bool trl) {
 	lk_draft draft = *given;
 	LK_TRY(trainer_common(config, &draft));
+	bool rolls = *draft.rollout.task || lk_config_at(config->root, "num_generations") ||
+	             lk_config_at(config->root, "max_completion_length");
+	if (rolls) LK_TRY(trainer_rollout(config, &draft));
 	if (trl) { /* TRL's defaults differ from the Trainer's */
 		if (!lk_config_at(config->root, "bf16") && !draft.fp16) draft.bf16 = true;
 		if (!*draft.recompute_text)
@@ -261,14 +324,16 @@ static lk_status trainer_finish(const lk_config *config, lk_draft *given, bool t
 		                        "TRL's defaults where nothing is stated: bf16, activations "
 		                        "recomputed, 1024 tokens"));
 	}
-	return lk_draft_finish(config, &draft);
+	LK_TRY(lk_draft_finish(config, &draft));
+	return rolls ? trainer_batches(config, &draft) : LK_OK;
 }
 
 static lk_status trainer_translate(const lk_config *config, lk_words *words) {
 	lk_draft draft = {0};
 	(void)words;
 	bool trl = lk_config_at(config->root, "max_length") || lk_config_at(config->root, "use_peft") ||
-	           lk_config_at(config->root, "dataset_name");
+	           lk_config_at(config->root, "dataset_name") ||
+	           lk_config_at(config->root, "num_generations");
 	return trainer_finish(config, &draft, trl);
 }
 
@@ -288,13 +353,19 @@ bool lk_trainer_states(const char *key) {
 static lk_status trainer_program(const lk_config *config, const char *program, lk_draft *draft,
                                  bool *trl) {
 	static const char *const pairs[] = {"dpo.py", "cpo.py", "orpo.py"};
-	static const char *const others[] = {"kto.py", "bco.py",    "grpo.py", "rloo.py",
-	                                     "ppo.py", "reward.py", "gkd.py",  "online_dpo.py"};
+	static const char *const others[] = {"kto.py",    "bco.py", "ppo.py",
+	                                     "reward.py", "gkd.py", "online_dpo.py"};
+	static const char *const rolls[] = {"grpo.py", "rloo.py"};
 	*trl = strcmp(program, "trl") == 0 || strcmp(program, "sft.py") == 0;
 	for (size_t i = 0; i < sizeof others / sizeof *others; i++)
 		if (strcmp(program, others[i]) == 0)
 			return lk_config_fail(config, program, "this method's step is more than training",
-			                      "sft and dpo can be predicted");
+			                      "sft, dpo and grpo can be predicted");
+	for (size_t i = 0; i < sizeof rolls / sizeof *rolls; i++) {
+		if (strcmp(program, rolls[i]) != 0) continue;
+		*trl = true;
+		lk_copy(draft->rollout.task, sizeof draft->rollout.task, "grpo");
+	}
 	for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
 		if (strcmp(program, pairs[i]) != 0) continue;
 		*trl = draft->pairs = true;

@@ -27,6 +27,7 @@ struct line {
 	const char *folder, *stem; /* Hydra's --config-path and --config-name; NULL: not given */
 	const char *name;          /* of the program, without folders; NULL: not known */
 	bool program, any_flag, megatron;
+	bool hydra;             /* verl's settings follow it as words, key=value */
 	bool configured;        /* the program takes all that it does from its configuration */
 	bool starter;           /* its first word is the program that it starts */
 	lk_dotted dotted;       /* what NeMo's or torchtitan's settings say */
@@ -142,7 +143,9 @@ static lk_status read_program(struct line *line, const lk_word *word) {
 		line->dotted.dialect = LK_DIALECT_TORCHTITAN;
 	if (strcmp(name, "run_recipe.py") == 0 || strcmp(name, "setup_experiment.py") == 0)
 		line->dotted.dialect = LK_DIALECT_BRIDGE;
-	line->configured = strncmp(name, "axolotl.", 8) == 0 || strncmp(name, "llamafactory.", 13) == 0;
+	line->hydra = lk_verl_is(name);
+	line->configured =
+		line->hydra || strncmp(name, "axolotl.", 8) == 0 || strncmp(name, "llamafactory.", 13) == 0;
 	if (work != NULL) {
 		lk_fail(line->r->err, LK_ERR_INPUT, line->r->where, "%.80s %s, and trains nothing", name,
 		        work);
@@ -214,7 +217,13 @@ static lk_status read_command(struct line *line, const lk_command_of *command,
 	snprintf(spaced, sizeof spaced, " %.40s ", word != NULL ? word->text : "");
 	line->program = line->configured = true;
 	line->name = command->name;
-	if (strcmp(command->name, "trl") == 0) line->configured = false;
+	if (strcmp(command->name, "trl") == 0) {
+		line->configured = false;
+		static const char *const scripts[] = {"sft.py", "dpo.py", "grpo.py", "rloo.py"};
+		for (size_t i = 0; word != NULL && i < sizeof scripts / sizeof *scripts; i++)
+			if (strncmp(scripts[i], word->text, strcspn(scripts[i], ".")) == 0)
+				line->name = scripts[i]; /* which it runs */
+	}
 	if (strcmp(command->name, "llamafactory-cli") == 0) LK_TRY(launch_own_ranks(line));
 	if (word != NULL && strstr(command->trains, spaced) != NULL) return LK_OK;
 	lk_fail(line->r->err, LK_ERR_INPUT, line->r->where, "%s%sdoes not train one network",
@@ -428,6 +437,8 @@ static lk_status launch_keep_flag(struct line *line, const char *name, const lk_
 		return lk_launch_skip(line->r, name, "its words follow after --");
 	for (char *c = key; *c; c++)
 		if (*c == '-') *c = '_';
+	if (*used > 0 && words[0].unknown != NULL && line->hydra && lk_verl_states(key))
+		return lk_launch_unknown_value(line->r, name, &words[0]);
 	if (*used > 0 && words[0].unknown != NULL) {
 		if (!lk_trainer_states(key) || strcmp(key, "model_name_or_path") == 0)
 			return lk_launch_note(line->r, name, "its value is not known");
@@ -484,10 +495,10 @@ static lk_status read_flag(struct line *line, const lk_word *words, size_t count
 	return read_named(line, alone, &value, 1, &values);
 }
 
-/* key=value after a configuration */
+/* key=value after a configuration; Hydra's +key=value and ++key=value add what its files lack. */
 static lk_status read_override(struct line *line, const lk_word *word) {
-	size_t length = strcspn(word->text, "="), used;
-	char *name = lk_arena_strndup(line->r->arena, word->text, length);
+	size_t length = strcspn(word->text, "="), plus = strspn(word->text, "+"), used;
+	char *name = lk_arena_strndup(line->r->arena, word->text + plus, length - plus);
 	lk_word value = *word;
 	value.text += length + 1;
 	return name ? launch_keep_flag(line, name, &value, 1, &used) : lk_oom(line->r->err);
@@ -527,6 +538,8 @@ static lk_status read_flags(struct line *line, const lk_word *words, size_t coun
 		} else if (line->dotted.dialect == LK_DIALECT_NEMO ||
 		           line->dotted.dialect == LK_DIALECT_BRIDGE) {
 			LK_TRY(read_nemo(line, word, count - i, &used));
+		} else if (line->hydra && word->text[0] != '-' && strchr(word->text, '=') != NULL) {
+			LK_TRY(read_override(line, word));
 		} else if (word->unknown != NULL && word->text[0] != '-') {
 			if (!word->empty_if_unset) {
 				lk_fail(line->r->err, LK_ERR_INPUT, line->r->where, "%s, and flags may be in it",
@@ -552,6 +565,15 @@ static lk_status read_flags(struct line *line, const lk_word *words, size_t coun
 		}
 	}
 	return LK_OK;
+}
+
+/* Words of "ray job submit ... --", which starts what follows; 0: they are none. */
+static size_t launch_ray(const lk_word *words, size_t count) {
+	size_t i = 0;
+	if (count < 3 || strcmp(words[0].text, "ray") != 0 || strcmp(words[1].text, "job") != 0)
+		return 0;
+	while (i < count && strcmp(words[i].text, "--") != 0) i++;
+	return i < count ? i + 1 : 0;
 }
 
 static lk_status launch_read_words(struct line *line, const lk_word *words, size_t count);
@@ -580,7 +602,9 @@ static lk_status launch_read_words(struct line *line, const lk_word *words, size
 			LK_TRY(launch_read_setting(line, &words[i++]));
 			continue;
 		}
-		size_t own;
+		size_t own = launch_ray(words + i, count - i);
+		i += own;
+		if (own > 0) continue;
 		if (launch_primus(line, words + i, count - i, &own)) {
 			i += own;
 			break;
@@ -678,6 +702,10 @@ static lk_status read_configured(struct line *line, bool *found) {
 		                        "tokens and full recomputation: %.100s is not here",
 		                        name));
 	}
+	if (path == NULL && inner == NULL && line->hydra) {
+		static const lk_inner_file none = {"ppo_trainer.yaml", "actor_rollout_ref: {}\n", 22, NULL};
+		inner = &none;
+	}
 	if (path == NULL && inner == NULL) {
 		if (!line->configured) return lk_launch_note(reading, name, "the file is not here");
 		if (name == NULL && line->settings.count > 0) return LK_OK; /* flags in its place */
@@ -687,10 +715,10 @@ static lk_status read_configured(struct line *line, bool *found) {
 	}
 	if (++reading->depth > CONFIGS)
 		return lk_fail(reading->err, LK_ERR_INPUT, where, "configurations launch one another");
-	reading->where = path != NULL ? path : name;
-	lk_status status =
-		path != NULL ? lk_config_read(reading, path, &given, &words)
-					 : lk_config_read_text(reading, inner->text, inner->size, name, &given, &words);
+	reading->where = path != NULL ? path : inner->name;
+	lk_status status = path != NULL ? lk_config_read(reading, path, &given, &words)
+	                                : lk_config_read_text(reading, inner->text, inner->size,
+	                                                      inner->name, &given, &words);
 	if (status == LK_OK && words.count > 0)
 		status = launch_read_line(reading, words.at, words.count, &line->ranks);
 	if (status == LK_OK) reading->where = where;
@@ -711,6 +739,8 @@ static lk_status finish_flags(struct line *line) {
 		return LK_OK;
 	}
 	if (line->megatron) return lk_megatron_finish(reading, &line->flags, reading->out->gpus);
+	if (line->name != NULL && lk_openrlhf_is(line->name))
+		return lk_openrlhf_line(reading, &line->settings, line->name);
 	return lk_trainer_line(reading, &line->settings, line->name, line->ranks.accelerate);
 }
 

@@ -381,7 +381,7 @@ const lk_command_of *lk_launch_command(const char *word) {
 	static const lk_command_of commands[] = {{"axolotl", " train "},
 	                                         {"llamafactory-cli", " train "},
 	                                         {"lmf", " train "},
-	                                         {"trl", " sft dpo "},
+	                                         {"trl", " sft dpo grpo rloo "},
 	                                         {"automodel", " llm finetune pretrain "}};
 	for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
 		if (strcmp(launch_options_base_name(word), commands[i].name) == 0) return &commands[i];
@@ -390,7 +390,7 @@ const lk_command_of *lk_launch_command(const char *word) {
 
 bool lk_launch_starts(const char *word) {
 	int kind = launch_options_program(word);
-	return lk_launch_nemo(word) || lk_launch_command(word) != NULL ||
+	return lk_launch_nemo(word) || lk_launch_command(word) != NULL || strcmp(word, "ray") == 0 ||
 	       (kind != 0 && kind != WRAPPER && kind != SHELL) || ends_with(word, ".py");
 }
 

@@ -32,7 +32,8 @@ static const lk_option options[] = {
 	 "documents packed into each sequence, which attend within themselves: fixed, lognormal or "
 	 "exponential with their mean length, or a file with one length a line")},
 	{TEXT("dtype", job.dtype, "TYPE", "fp32, tf32, fp16, bf16, fp8, mxfp8 or nvfp4"), LETTER('d')},
-	{TEXT("task", job.task, "TASK", "pretrain, sft or lora")},
+	{TEXT("task", job.task, "TASK", "pretrain, sft or lora; grpo, dapo or ppo: a step of "
+	 "reinforcement learning, whose GPUs are divided between engines and training")},
 	{FLAG("dpo", job.dpo,
 	 "samples are pairs, which a frozen reference reads too; --mbs and --gbs count both sequences "
 	 "of a pair")},
@@ -79,6 +80,23 @@ static const lk_option options[] = {
 	 "come last; default: twice what measured peaks exceed predicted ones by")},
 	{REAL("hours", hours, "H", 1e-3, 1e9, "the most hours that the training may take")},
 	{COUNT("gpu-hours", gpu_hours, "N", 1e-3, 1e12, "the most GPU-hours that it may take")},
+
+	{GROUP("Generation, with --task grpo, dapo or ppo (as of predict)")
+	 COUNT("response", job.response, "TOKENS", 1, 1e7, "mean tokens that a sequence gets"), WITH("task")},
+	{COUNT("response-max", job.response_max, "TOKENS", 1, 1e7, "where a sequence is cut"), WITH("task")},
+	{TEXT("lengths", job.lengths, "KIND|FILE",
+	 "how responses spread: fixed, lognormal (default), exponential, or a file with one length a "
+	 "line"), WITH("task")},
+	{COUNT("prompt", job.prompt, "TOKENS", 1, 1e7, "tokens of a prompt; default 128"), WITH("task")},
+	{INT("samples", job.samples, "N", 1, 65536, "sequences of one prompt; default 1"), WITH("task")},
+	{TEXT("engine", job.engine, "NAME", "vllm (default), sglang, tensorrt-llm or tensorrt-engine"), WITH("task")},
+	{REAL("gpu-mem-util", job.gpu_mem_util, "SHARE", 0.01, 1,
+	 "of a GPU's memory that an engine may use; default: the engine's"), WITH("task")},
+	{TEXT("rollout", job.rollout, "WORDS",
+	 "sequences=N of a step, reward=SECONDS and the other words of predict; gpus, tp and ep, where "
+	 "they are given, are not searched, and lag is tried besides 0 and 1"), WITH("task")},
+	{REAL("search-time", search_s, "SECONDS", 0.1, 1e6,
+	 "with these tasks: no split is begun after so long; default 60"), WITH("task")},
 
 	{GROUP("Sites")
 	 TEXT("aggregate", aggregate, "WORDS",
@@ -177,6 +195,9 @@ static const char *const examples[] = {
 	"lockstep plan --model mixtral-8x7b --gpu h100-sxm --gpus 64 --gbs 256 --seq 4096 --tp 1,2 "
 	"--zero 1 --recompute none",
 	"with some degrees fixed",
+	"lockstep plan --task grpo --model qwen3-8b --gpu h100-sxm --gpus 32 --gbs 512 --seq 8192 "
+	"--response 2000 --response-max 8000 --samples 16 --rollout sequences=1024",
+	"how many of the GPUs generate, in which engines, how far ahead, and how the others train",
 	"mpirun -n 16 lockstep-mpi plan --model llama3.1-405b --gpu h100-sxm --gpus 4096,8192,16384 "
 	"--gbs 2048 --seq 8192",
 	"the same search divided over processes",

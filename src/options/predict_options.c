@@ -156,38 +156,35 @@ static const lk_option options[] = {
 	{TEXT("release", release, "NUMBER",
 	 "of that software, as 26.04; default: the newest with measured runs"), SWEPT},
 
-	{GROUP("Generation, with --task generate: --gbs sequences on engines of --tp x --pp GPUs")
-	 COUNT("response", response, "TOKENS", 1, 1e7, "mean tokens that a sequence gets"), SWEPT,
-	 WITH("task")},
-	{COUNT("response-max", response_max, "TOKENS", 1, 1e7, "where a sequence is cut"), SWEPT,
-	 WITH("task")},
+	{GROUP("Generation, with --task generate (--gbs sequences on engines of --tp x --pp GPUs) or a step of reinforcement learning")
+	 COUNT("response", response, "TOKENS", 1, 1e7, "mean tokens that a sequence gets"), SWEPT},
+	{COUNT("response-max", response_max, "TOKENS", 1, 1e7, "where a sequence is cut"), SWEPT},
 	{TEXT("lengths", lengths, "KIND|FILE",
 	 "how responses spread: fixed, lognormal (default), exponential, or a file with one length a "
-	 "line"), SWEPT, WITH("task")},
-	{COUNT("prompt", prompt, "TOKENS", 1, 1e7, "tokens of a prompt; default 128"), SWEPT,
-	 WITH("task")},
-	{INT("samples", samples, "N", 1, 65536, "sequences of one prompt; default 1"), SWEPT,
-	 WITH("task")},
-	{TEXT("engine", engine, "NAME", "vllm (default), sglang, tensorrt-llm, or tensorrt-engine, its compiled engines before 1.0"), SWEPT, WITH("task")},
+	 "line"), SWEPT},
+	{COUNT("prompt", prompt, "TOKENS", 1, 1e7, "tokens of a prompt; default 128"), SWEPT},
+	{INT("samples", samples, "N", 1, 65536, "sequences of one prompt; default 1"), SWEPT},
+	{TEXT("engine", engine, "NAME", "vllm (default), sglang, tensorrt-llm, or tensorrt-engine, its compiled engines before 1.0"), SWEPT},
 	{REAL("gpu-mem-util", gpu_mem_util, "SHARE", 0.01, 1,
-	 "of a GPU's memory that an engine may use; default: the engine's"), SWEPT, WITH("task")},
+	 "of a GPU's memory that an engine may use; default: the engine's"), SWEPT},
 	{INT("max-sequences", max_sequences, "N", 1, 65536,
-	 "most sequences of an engine's batch, with --attention-dp of each GPU; default: the engine's"), SWEPT, WITH("task")},
+	 "most sequences of an engine's batch, with --attention-dp of each GPU; default: the engine's"), SWEPT},
 	{INT("max-tokens", max_tokens, "N", 1, 1048576,
 	 "most tokens of an iteration: longer prompts are computed in chunks; default: the engine's"),
-	 SWEPT, WITH("task")},
+	 SWEPT},
 	{SWITCH("prefix-caching", prefix_caching,
-	 "a prompt in the cache is not computed again (default)"), WITH("task")},
+	 "a prompt in the cache is not computed again (default)")},
 	{FLAG("attention-dp", attention_dp,
-	 "the GPUs of an engine attend to sequences of their own, not to heads"), WITH("task")},
+	 "the GPUs of an engine attend to sequences of their own, not to heads")},
 	{TEXT("kv-dtype", kv_dtype, "TYPE", "of cached keys and values; default bf16, with fp8 and fp4 "
-	 "weights fp8"), SWEPT, WITH("task")},
+	 "weights fp8"), SWEPT},
 	{TEXT("speculative", speculative, "TOKENS:RATE",
-	 "tokens guessed in an iteration, and how often one is accepted: 3:0.7"), SWEPT, WITH("task")},
+	 "tokens guessed in an iteration, and how often one is accepted: 3:0.7"), SWEPT},
 	{TEXT("rollout", rollout, "WORDS",
 	 "engines of --task grpo, dapo, ppo: sequences=N of a step (default --gbs, those of an update), "
-	 "gpus=N of their own (default those that train), tp, pp, ep, lag=N batches ahead, "
-	 "reward=SECONDS, reference=0|1"), WITH("task")},
+	 "oversample=N written for one that is kept, epochs=N passes over them, gpus=N of their own "
+	 "(default those that train), tp, pp, ep, dtype, lag=N batches ahead, reward=SECONDS, and "
+	 "policy, reference, eager, padded=0|1")},
 
 	{GROUP("Simulation")
 	 TEXT("ranks", ranks, "all", "times of every rank, not of one of each class")},
@@ -275,8 +272,8 @@ const lk_verb lk_predict_verb = {
 		"The job is simulated operation by operation on every class of ranks.\n\n"
 		"Options with comma lists make a table with one row for each combination. Words after -- "
 		"are a launch line as it is typed; FILE is a launch script or the configuration of "
-		"Megatron-LM, Megatron-Bridge, NeMo, AutoModel, NeMo RL, Primus, torchtitan, nanotron, "
-		"gpt-neox, axolotl, LLaMA-Factory, the Trainer, accelerate, DeepSpeed, llm-foundry or "
+		"Megatron-LM, Megatron-Bridge, NeMo, AutoModel, NeMo RL, verl, OpenRLHF, Primus, "
+		"torchtitan, nanotron, gpt-neox, axolotl, LLaMA-Factory, the Trainer, accelerate, DeepSpeed, llm-foundry or "
 		"MaxText. Options given as well take precedence.\n\n"
 		"Exit status: 0 it fits (of a sweep: a row fits), 1 it does not fit, 2 the input is wrong.",
 	.options = options,

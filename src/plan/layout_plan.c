@@ -59,6 +59,20 @@ static lk_status read_counts(const lk_plan_request *request, struct work *work, 
 	return LK_OK;
 }
 
+/* Options of generation, which lk_post_plan_find takes. */
+static const char *option_of_generation(const lk_plan_request *request) {
+	const lk_predict_request *job = &request->job;
+	if (job->response > 0) return "--response";
+	if (job->response_max > 0) return "--response-max";
+	if (job->prompt > 0) return "--prompt";
+	if (job->lengths) return "--lengths";
+	if (job->engine) return "--engine";
+	if (job->rollout) return "--rollout";
+	if (job->samples > 0) return "--samples";
+	if (job->gpu_mem_util > 0) return "--gpu-mem-util";
+	return request->search_s > 0 ? "--search-time" : NULL;
+}
+
 static lk_status plan_check_request(const lk_plan_request *request, const lk_asked *asked,
                                     lk_error *err) {
 	if (asked->job.gbs <= 0) {
@@ -70,7 +84,11 @@ static lk_status plan_check_request(const lk_plan_request *request, const lk_ask
 		        "a budget needs the length of the training");
 		return lk_hint(err, "add --tokens N");
 	}
-	const char *idle = NULL;
+	const char *idle = option_of_generation(request);
+	if (idle) {
+		lk_fail(err, LK_ERR_INPUT, idle, "it has no effect: nothing is generated");
+		return lk_hint(err, "use --task grpo, dapo or ppo, or leave it out");
+	}
 	if (request->etp) idle = "--etp";
 	else if (request->ep && strcmp(request->ep, "1") != 0) idle = "--ep";
 	if (asked->job.model.experts == 0 && idle) {

@@ -24,6 +24,13 @@ static lk_status predict_check_task(const lk_predict_request *request, lk_error 
 	return lk_hint(err, "give one of pretrain, sft, lora, dpo, generate, grpo, dapo, ppo");
 }
 
+/* A training whose other phases are stated, and cannot be answered. */
+static lk_status warn_alone(struct lk_answer *a, const char *alone, lk_error *err) {
+	const char *before = a->p.warning ? a->p.warning : "";
+	a->p.warning = lk_arena_printf(&a->arena, "%s%s%s", before, *before ? "; " : "", alone);
+	return a->p.warning ? LK_OK : lk_oom(err);
+}
+
 static lk_status predict_answer_any(const lk_predict_request *request, struct lk_answer *a,
                                     lk_error *err) {
 	LK_TRY(predict_check_task(request, err));
@@ -37,9 +44,16 @@ static lk_status predict_answer_any(const lk_predict_request *request, struct lk
 		lk_fail(err, LK_ERR_INPUT, "--emit", "nothing is written for --task generate");
 		return lk_hint(err, "leave it out");
 	}
-	if (lk_predict_generates(request)) return lk_predict_generate(&a->arena, request, &a->p, err);
-	if (lk_predict_posts(request)) return lk_predict_post(&a->arena, request, &a->p, err);
-	if (!lk_predict_leaves_layout(request)) return lk_answer_job(request, request->emit, a, err);
+	if (lk_predict_generates(request))
+		return lk_predict_generate(&a->arena, request, NULL, &a->p, err);
+	bool posts = lk_predict_posts(request);
+	const char *alone = NULL;
+	if (!posts) LK_TRY(lk_rollout_stated(&a->arena, request, &posts, &alone, err));
+	if (posts) return lk_predict_post(&a->arena, request, &a->p, err);
+	if (!lk_predict_leaves_layout(request)) {
+		LK_TRY(lk_answer_job(request, request->emit, a, err));
+		return alone ? warn_alone(a, alone, err) : LK_OK;
+	}
 	lk_predict_request found;
 	lk_asked *taken = LK_NEW(&a->arena, lk_asked);
 	if (!taken) return lk_oom(err);

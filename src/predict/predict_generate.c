@@ -11,6 +11,7 @@
 
 #include "base/arena.h"
 #include "base/text.h"
+#include "cost/calibration/calibration.h"
 #include "options/command.h"
 #include "rollout/rollout.h"
 
@@ -406,8 +407,26 @@ static lk_status generate_note(const struct generation *generation, lk_predictio
 	return generate_assume(generation, prediction, err);
 }
 
+/* Network and cluster; the latter alone where the network is given. */
+static lk_status take_job(struct generation *generation, const lk_model *model, lk_error *err) {
+	const lk_predict_request *request = generation->request;
+	if (!model) {
+		lk_predict_request network = *request;
+		network.task = NULL; /* what is read of it is the network and the cluster */
+		return lk_request_take(generation->arena, &network, &generation->asked, err);
+	}
+	lk_where where = {.cluster = request->cluster,
+	                  .gpu = request->gpu,
+	                  .gpus = request->gpus,
+	                  .power_w = request->power};
+	LK_TRY(lk_calibration_ready(err));
+	generation->asked.job.model = *model;
+	return lk_where_read(generation->arena, &where, &generation->asked.cluster,
+	                     &generation->asked.job.gpus, err);
+}
+
 lk_status lk_predict_generate(lk_arena *arena, const lk_predict_request *request,
-                              lk_prediction *prediction, lk_error *err) {
+                              const lk_model *model, lk_prediction *prediction, lk_error *err) {
 	struct generation *generation = LK_NEW(arena, struct generation);
 	lk_stage_memory *memory = LK_NEW(arena, lk_stage_memory);
 	lk_rollout rollout;
@@ -415,9 +434,7 @@ lk_status lk_predict_generate(lk_arena *arena, const lk_predict_request *request
 	if (!generation || !memory) return lk_oom(err);
 	*generation = (struct generation){.arena = arena, .request = request};
 	LK_TRY(generate_check_options(request, err));
-	lk_predict_request network = *request;
-	network.task = NULL; /* what is read of it is the network and the cluster */
-	LK_TRY(lk_request_take(arena, &network, &generation->asked, err));
+	LK_TRY(take_job(generation, model, err));
 	LK_TRY(read_engine(generation, err));
 	LK_TRY(read_sequences(generation, err));
 	clock_gettime(CLOCK_MONOTONIC, &begin);

@@ -67,9 +67,22 @@ lk_status lk_predict_dlrm(lk_arena *arena, const lk_predict_request *request,
 
 /* Whether the request's task is generation. */
 bool lk_predict_generates(const lk_predict_request *request);
-/* Answers; texts are owned by the arena. */
+/* Answers; texts are owned by the arena. `model`: the network where the request names none, as a
+ * file of a job states it; else NULL. */
 lk_status lk_predict_generate(lk_arena *arena, const lk_predict_request *request,
-                              lk_prediction *out, lk_error *err);
+                              const lk_model *model, lk_prediction *out, lk_error *err);
+
+/* ---- predict_rollout: phases that the file of a job states. */
+
+/* Whether the request's launch line or file states a step of reinforcement learning and the request
+ * leaves the task to it. *alone (may be NULL): why its training alone is answered; NULL where that
+ * is not so. */
+lk_status lk_rollout_stated(lk_arena *arena, const lk_predict_request *request, bool *stated,
+                            const char **alone, lk_error *err);
+/* The request with what its launch line or file states of generation as the options that state it
+ * too; options that are given hold. *mean_open: nobody says how long responses are. */
+lk_status lk_rollout_fill(lk_arena *arena, const lk_predict_request *request, const lk_asked *asked,
+                          lk_predict_request *out, bool *mean_open, lk_error *err);
 
 /* ---- predict_post: a step of reinforcement learning. */
 

@@ -52,7 +52,9 @@ bool lk_predict_posts(const lk_predict_request *request) {
 
 /* The words of --rollout. */
 struct rollout_words {
-	double sequences, gpus, tp, pp, ep, lag, reward, reference;
+	double sequences, oversample, epochs, gpus, tp, pp, ep, lag, reward, policy, reference, eager,
+		padded;
+	const char *dtype; /* of the engines; NULL: that of the training */
 };
 static const struct rollout_word {
 	const char *name;
@@ -61,13 +63,18 @@ static const struct rollout_word {
 	bool whole;
 } rollout_words[] = {
 	{"sequences", offsetof(struct rollout_words, sequences), 1, 1e7, true},
-	{"gpus", offsetof(struct rollout_words, gpus), 1, 1 << 20, true},
+	{"oversample", offsetof(struct rollout_words, oversample), 1, 100, false},
+	{"epochs", offsetof(struct rollout_words, epochs), 1, 1000, true},
+	{"gpus", offsetof(struct rollout_words, gpus), 0, 1 << 20, true},
 	{"tp", offsetof(struct rollout_words, tp), 1, 4096, true},
 	{"pp", offsetof(struct rollout_words, pp), 1, 4096, true},
 	{"ep", offsetof(struct rollout_words, ep), 1, 4096, true},
 	{"lag", offsetof(struct rollout_words, lag), 0, 64, true},
 	{"reward", offsetof(struct rollout_words, reward), 0, 1e6, false},
+	{"policy", offsetof(struct rollout_words, policy), 0, 1, true},
 	{"reference", offsetof(struct rollout_words, reference), 0, 1, true},
+	{"eager", offsetof(struct rollout_words, eager), 0, 1, true},
+	{"padded", offsetof(struct rollout_words, padded), 0, 1, true},
 };
 enum {
 	ROLLOUT_WORDS = sizeof rollout_words / sizeof *rollout_words
@@ -75,16 +82,20 @@ enum {
 
 struct post {
 	lk_arena *arena;
-	const lk_predict_request *request;
+	const lk_predict_request *request; /* what its launch line or file states is filled in */
+	const lk_predict_request *given;   /* as it came */
+	bool launched, mean_open;
 	const struct algorithm *algorithm;
 	struct rollout_words said;
-	bool apart;          /* engines have GPUs of their own */
-	lk_asked asked;      /* the training */
-	const char *cluster; /* all GPUs */
-	double *lengths;     /* [sequences], prompt and response */
-	int sequences, gpus, updates;
+	bool apart;                   /* engines have GPUs of their own */
+	lk_asked asked;               /* the training */
+	const char *cluster;          /* all GPUs */
+	double *lengths;              /* [sequences], prompt and response */
+	int sequences, gpus, updates; /* updates: of one pass over the sequences */
 	/* seconds */
-	double generation, generation_low, generation_high, scoring, update, offload;
+	double generation, generation_low, generation_high;
+	double pass, scoring; /* a forward pass over all sequences; those of log-probabilities */
+	double update, offload;
 	lk_refit refit;
 	const lk_prediction *written, *trained;
 };
@@ -92,12 +103,17 @@ struct post {
 static lk_status refuse_rollout_word(const char *word, const char *what, lk_error *err) {
 	char shown[64];
 	lk_fail(err, LK_ERR_INPUT, "--rollout", "'%s' %s", lk_escape(word, shown, sizeof shown), what);
-	return lk_hint(err, "give words as tp=2: sequences, gpus, tp, pp, ep, lag, reward (seconds), "
-	                    "reference (0 or 1)");
+	return lk_hint(err,
+	               "give words as tp=2: sequences, oversample, epochs, gpus, tp, pp, ep, "
+	               "dtype, lag, reward (seconds), and policy, reference, eager, padded (0 or 1)");
 }
 
 static lk_status read_rollout_word(const char *word, struct rollout_words *out, lk_error *err) {
 	const char *value = strchr(word, '='), *end;
+	if (strncmp(word, "dtype=", 6) == 0) {
+		out->dtype = value + 1;
+		return LK_OK;
+	}
 	for (int i = 0; value && i < ROLLOUT_WORDS; i++) {
 		const struct rollout_word *known = &rollout_words[i];
 		size_t length = (size_t)(value - word);
@@ -113,8 +129,13 @@ static lk_status read_rollout_word(const char *word, struct rollout_words *out, 
 }
 
 static lk_status read_rollout(struct post *post, lk_error *err) {
-	post->said = (struct rollout_words){
-		.tp = 1, .pp = 1, .ep = 1, .reference = post->algorithm->reference ? 1 : 0};
+	post->said = (struct rollout_words){.oversample = 1,
+	                                    .epochs = 1,
+	                                    .tp = 1,
+	                                    .pp = 1,
+	                                    .ep = 1,
+	                                    .policy = 1,
+	                                    .reference = post->algorithm->reference ? 1 : 0};
 	char *text =
 		post->request->rollout ? lk_arena_strdup(post->arena, post->request->rollout) : NULL;
 	if (post->request->rollout && !text) return lk_oom(err);
@@ -130,7 +151,6 @@ static lk_status read_rollout(struct post *post, lk_error *err) {
 /* What a step of several phases does not answer. */
 static lk_status check_post(const lk_predict_request *request, lk_error *err) {
 	const char *where = NULL;
-	if (lk_request_launched(request) || request->deepspeed) where = "launch line";
 	if (request->dpo) where = "--dpo";
 	if (request->detail) where = "--html";
 	if (request->step) where = "--trace, --graph, --chakra or --goal";
@@ -145,14 +165,33 @@ static lk_status check_post(const lk_predict_request *request, lk_error *err) {
 	return lk_hint(err, "leave it out; the options of training and of generation act");
 }
 
+/* The cluster of all GPUs, where its file states those that train. */
+static lk_status name_all_gpus(struct post *post, lk_error *err) {
+	lk_cluster *all = LK_NEW(post->arena, lk_cluster);
+	lk_where where = {
+		.gpu = post->request->gpu, .gpus = post->gpus, .power_w = post->request->power};
+	if (!all) return lk_oom(err);
+	LK_TRY(lk_where_read(post->arena, &where, all, NULL, err));
+	post->cluster = all->text;
+	return LK_OK;
+}
+
 static lk_status count_gpus(struct post *post, lk_predict_request *training,
                             lk_predict_request *writing, lk_error *err) {
 	const lk_predict_request *request = post->request;
 	lk_asked *whole = LK_NEW(post->arena, lk_asked);
 	if (!whole) return lk_oom(err);
 	LK_TRY(lk_request_take(post->arena, training, whole, err));
+	int own = post->apart ? (int)post->said.gpus : 0;
 	post->gpus = whole->job.gpus;
 	post->cluster = whole->cluster.text;
+	if (post->launched && !request->gpus && !request->cluster) {
+		/* a file states the GPUs that train */
+		writing->gpus = post->apart ? own : post->gpus;
+		post->gpus += own;
+		if (post->apart) LK_TRY(name_all_gpus(post, err));
+		return LK_OK;
+	}
 	if (!post->apart) return LK_OK;
 	if (request->cluster) {
 		lk_fail(err, LK_ERR_INPUT, "--cluster", "GPUs of a cluster cannot be divided yet");
@@ -231,9 +270,10 @@ static int rows_dealt(double rows, int ranks) {
 
 /* ---- the phases ---- */
 
-static lk_predict_request training_request(const lk_predict_request *request) {
+/* A launch line or file says itself what it trains. */
+static lk_predict_request training_request(const lk_predict_request *request, bool launched) {
 	lk_predict_request training = *request;
-	training.task = "sft";
+	training.task = launched ? NULL : "sft";
 	training.rollout = training.lengths = training.engine = NULL;
 	training.kv_dtype = training.speculative = NULL;
 	training.prompt = training.response = training.response_max = training.gpu_mem_util = 0;
@@ -255,7 +295,8 @@ static lk_predict_request writing_request(const struct post *post) {
 	writing.calibration = request->calibration;
 	writing.tp = (int)post->said.tp, writing.pp = (int)post->said.pp;
 	writing.ep = (int)post->said.ep;
-	writing.dtype = request->dtype;
+	writing.dtype = post->said.dtype ? post->said.dtype : request->dtype;
+	writing.cuda_graphs = post->said.eager > 0 ? -1 : 0;
 	writing.prompt = request->prompt, writing.response = request->response;
 	writing.response_max = request->response_max, writing.lengths = request->lengths;
 	writing.samples = request->samples, writing.engine = request->engine;
@@ -297,7 +338,7 @@ static lk_status ask_training(struct post *post, const lk_predict_request *train
  * one queue each takes its part. */
 static lk_status run_writing(struct post *post, lk_predict_request *writing, lk_error *err) {
 	double batches = fmax(1, post->said.lag);
-	double all = post->sequences * batches;
+	double all = ceil(post->sequences * post->said.oversample) * batches;
 	if (all > 1e7) {
 		lk_fail(err, LK_ERR_INPUT, "--rollout", "%.0f sequences in %.0f batches are too many", all,
 		        batches);
@@ -306,11 +347,23 @@ static lk_status run_writing(struct post *post, lk_predict_request *writing, lk_
 	writing->gbs = (int)all;
 	lk_prediction *written = LK_NEW(post->arena, lk_prediction);
 	if (!written) return lk_oom(err);
-	LK_TRY(lk_predict_generate(post->arena, writing, written, err));
+	const lk_model *model = post->launched ? &post->asked.job.model : NULL;
+	LK_TRY(lk_predict_generate(post->arena, writing, model, written, err));
 	post->written = written;
 	post->generation = post->written->step_time_s / batches;
 	post->generation_low = post->written->step_time_low_s / batches;
 	post->generation_high = post->written->step_time_high_s / batches;
+	if (!post->mean_open) return LK_OK;
+	/* from a quarter of the limit in the mean to the limit for all */
+	lk_prediction end = {0};
+	double most = writing->response_max;
+	writing->response = fmax(1, most / 4);
+	LK_TRY(lk_predict_generate(post->arena, writing, model, &end, err));
+	post->generation_low = fmin(post->generation_low, end.step_time_low_s / batches);
+	end = (lk_prediction){0};
+	writing->response = most, writing->lengths = "fixed";
+	LK_TRY(lk_predict_generate(post->arena, writing, model, &end, err));
+	post->generation_high = fmax(post->generation_high, end.step_time_high_s / batches);
 	return LK_OK;
 }
 
@@ -321,7 +374,7 @@ static lk_status run_scoring(struct post *post, int rows, double *seconds, lk_er
 	job.forward_only = true;
 	job.gbs = rows_dealt(rows, job.mbs * job.dp);
 	job.microbatches = job.gbs / (job.mbs * job.dp);
-	lk_step_options options = {.bare = true};
+	lk_step_options options = {0}; /* a bare step has no time where it does not fit */
 	lk_status status = lk_step_ask(&job, &post->asked.cluster, &options, &step, err);
 	*seconds = step.step_s;
 	lk_step_free(&step);
@@ -329,20 +382,23 @@ static lk_status run_scoring(struct post *post, int rows, double *seconds, lk_er
 }
 
 static lk_status run_training(struct post *post, lk_predict_request *training, lk_error *err) {
-	int each = post->sequences / post->updates;
-	double passes = 1 + post->said.reference, longest = 0;
+	int each = post->sequences / post->updates, rows = post->sequences;
+	double longest = 0;
 	for (int i = 0; i < post->sequences; i++) longest = fmax(longest, post->lengths[i]);
-	if (training->seq == 0) training->seq = (int)ceil(longest);
+	int row = training->seq > 0 ? training->seq : post->asked.job.seq;
+	if (row == 0 || (post->said.padded > 0 && longest < row)) row = (int)ceil(longest);
+	training->seq = row;
 	LK_TRY(lk_request_read(post->arena, training, &post->asked, err));
 	const lk_job *job = &post->asked.job;
 	size_t *next = LK_ARRAY(post->arena, size_t, (size_t)post->sequences + 1);
 	if (!next) return lk_oom(err);
-	int rows = rows_filled(post->lengths, next, (size_t)post->sequences, job->seq);
-	LK_TRY(run_scoring(post, rows, &post->scoring, err));
-	post->scoring *= passes;
+	if (!(post->said.padded > 0))
+		rows = rows_filled(post->lengths, next, (size_t)post->sequences, job->seq);
+	LK_TRY(run_scoring(post, rows, &post->pass, err));
+	post->scoring = post->pass * (post->said.policy + post->said.reference);
 	training->gbs = rows_dealt((double)rows * each / post->sequences, job->mbs * job->dp);
 	LK_TRY(ask_training(post, training, err));
-	post->update = post->trained->step_time_s * post->updates;
+	post->update = post->trained->step_time_s * post->updates * post->said.epochs;
 	return LK_OK;
 }
 
@@ -411,7 +467,7 @@ static double fill_phases(const struct post *post, double generation, lk_time_pa
 		[POST_REFIT] = post->refit.seconds, [POST_OFFLOAD] = post->offload,
 	};
 	if (post->algorithm->critic) {
-		at[POST_VALUES] = post->scoring / (1 + post->said.reference);
+		at[POST_VALUES] = post->pass;
 		at[POST_CRITIC] = post->update;
 	}
 	bool ahead = post->said.lag > 0;
@@ -458,8 +514,8 @@ static void fill_post_speed(const struct post *post, lk_prediction *prediction) 
 	const lk_prediction *trained = post->trained;
 	double tokens = 0, seconds = prediction->step_time_s;
 	for (int i = 0; i < post->sequences; i++) tokens += post->lengths[i];
-	double learned = post->algorithm->critic ? 2 : 1;
-	double passes = 1 + 1 + post->said.reference + 3 * learned + (learned - 1); /* forward units */
+	double critic = post->algorithm->critic, learned = (1 + critic) * post->said.epochs;
+	double passes = 1 + post->said.policy + post->said.reference + critic + 3 * learned;
 	prediction->samples_per_s = post->sequences / seconds;
 	prediction->unit = "sequence";
 	prediction->phases = true;
@@ -496,24 +552,39 @@ static void fill_post_layout(const struct post *post, lk_prediction *prediction)
 	prediction->simulation_s = trained->simulation_s + written->simulation_s;
 }
 
+/* Of the training, what its launch line or file says and leaves open comes first. */
 static lk_status post_assume(const struct post *post, lk_prediction *prediction, lk_error *err) {
 	const lk_predict_request *request = post->request;
 	lk_arena *arena = post->arena;
-	const char **assumed = LK_ARRAY(arena, const char *, POST_ASSUMPTIONS);
-	int count = 0;
+	int before = prediction->assumption_count, count = before;
+	const char **assumed = LK_ARRAY(arena, const char *, before + POST_ASSUMPTIONS);
 	if (!assumed) return lk_oom(err);
+	for (int i = 0; i < before; i++) assumed[i] = prediction->assumptions[i];
+	if (post->mean_open)
+		assumed[count++] = lk_arena_printf(
+			arena,
+			"responses of %.0f tokens in the mean: half of the limit, as nothing states it; the "
+			"range is that of a quarter to all of it (--response)",
+			request->response);
 	if (!request->lengths)
 		assumed[count++] =
 			lk_arena_printf(arena, "lengths spread lognormally, deviation of ln %.1f (--lengths)",
 		                    lk_lengths_sigma);
 	if (!request->prompt) assumed[count++] = "prompts of 128 tokens (--prompt)";
+	const char *scored =
+		post->said.policy > 0
+			? post->said.reference > 0 ? "of the policy and of the reference" : "of the policy"
+		: post->said.reference > 0 ? "of the reference"
+								   : "are not computed";
 	assumed[count++] = lk_arena_printf(
-		arena, "rows of %d tokens (--seq) are filled with sequences; attention spans the row",
+		arena,
+		post->said.padded > 0
+			? "each sequence is a row that is padded to %d tokens, the longest"
+			: "rows of %d tokens (--seq) are filled with sequences; attention spans the row",
 		post->trained->seq);
-	assumed[count++] =
-		lk_arena_printf(arena, "%d sequences, %d update%s; log-probabilities of the policy%s",
-	                    post->sequences, post->updates, post->updates > 1 ? "s" : "",
-	                    post->said.reference > 0 ? " and of the reference" : "");
+	assumed[count++] = lk_arena_printf(arena, "%d sequences, %.0f update%s; log-probabilities %s",
+	                                   post->sequences, post->updates * post->said.epochs,
+	                                   post->updates * post->said.epochs > 1 ? "s" : "", scored);
 	if (post->algorithm->critic) assumed[count++] = "the critic is as large as the policy";
 	if (post->said.reward <= 0) assumed[count++] = "rewards take no time (--rollout reward=)";
 	assumed[count++] = lk_arena_printf(arena, "a refit moves %.1f GiB in %.0f tensors",
@@ -527,13 +598,14 @@ static lk_status post_assume(const struct post *post, lk_prediction *prediction,
 
 static lk_status post_note(const struct post *post, lk_prediction *prediction, lk_error *err) {
 	lk_arena *arena = post->arena;
+	if (post->launched) LK_TRY(lk_note_job(arena, post->given, &post->asked, prediction, err));
 	prediction->model = post->trained->model;
 	prediction->cluster = post->cluster;
 	prediction->layout = lk_arena_printf(arena, "%s; %s GPUs: %s, lag %.0f", post->trained->layout,
 	                                     post->apart ? "other" : "on the same",
 	                                     post->written->layout, post->said.lag);
 	prediction->reproduce =
-		lk_command(arena, &(lk_question){.verb = &lk_predict_verb, .request = post->request});
+		lk_command(arena, &(lk_question){.verb = &lk_predict_verb, .request = post->given});
 	if (!prediction->layout || !prediction->reproduce) return lk_oom(err);
 	return post_assume(post, prediction, err);
 }
@@ -548,15 +620,32 @@ static lk_status count_sequences(struct post *post, lk_error *err) {
 	return lk_hint(err, "give a divisor of the sequences (--rollout sequences=)");
 }
 
+/* Network, batch and rollout of a launch line or file, filled into the request. */
+static lk_status take_launch(struct post *post, lk_error *err) {
+	post->launched = lk_request_launched(post->given);
+	if (!post->launched) return LK_OK;
+	lk_predict_request training = training_request(post->given, true);
+	lk_predict_request *filled = LK_NEW(post->arena, lk_predict_request);
+	if (!filled) return lk_oom(err);
+	training.gpus = 0;
+	LK_TRY(lk_request_take(post->arena, &training, &post->asked, err));
+	LK_TRY(lk_rollout_fill(post->arena, post->given, &post->asked, filled, &post->mean_open, err));
+	post->request = filled;
+	return LK_OK;
+}
+
 lk_status lk_predict_post(lk_arena *arena, const lk_predict_request *request,
                           lk_prediction *prediction, lk_error *err) {
 	struct post *post = LK_NEW(arena, struct post);
 	if (!post) return lk_oom(err);
-	*post = (struct post){.arena = arena, .request = request, .algorithm = algorithm_of(request)};
+	*post = (struct post){.arena = arena, .request = request, .given = request};
+	LK_TRY(take_launch(post, err));
+	post->algorithm = algorithm_of(post->request);
 	LK_TRY(check_post(request, err));
 	LK_TRY(read_rollout(post, err));
 	LK_TRY(count_sequences(post, err));
-	lk_predict_request training = training_request(request), writing = writing_request(post);
+	lk_predict_request training = training_request(post->request, post->launched),
+					   writing = writing_request(post);
 	training.gbs = 0;
 	LK_TRY(count_gpus(post, &training, &writing, err));
 	LK_TRY(run_writing(post, &writing, err));

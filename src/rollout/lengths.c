@@ -23,6 +23,12 @@ enum {
 
 const char *const lk_length_kind_names[] = {"fixed", "lognormal", "exponential", NULL};
 
+bool lk_lengths_named(const char *text) {
+	for (int i = 0; lk_length_kind_names[i]; i++)
+		if (lk_same_name(text, lk_length_kind_names[i])) return true;
+	return false;
+}
+
 /* Published runs state means alone. Answers of one batch spread by about a factor of two either
  * way: an assumption, which the range of a prediction covers from none (fixed) to exponential. */
 const double lk_lengths_sigma = 0.7;

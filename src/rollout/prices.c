@@ -304,18 +304,21 @@ static void fill_attention(const struct pricing *pricing, lk_prices *out) {
 
 /* ---- the whole ---- */
 
+const char *lk_engine_lacks(const lk_model *model) {
+	if (model->network != LK_NET_DECODER || !model->lm_head || model->vocab <= 0)
+		return "it does not generate text";
+	if (lk_model_mixers(model) != LK_MIXER_ATTENTION || model->index_topk > 0)
+		return "its layers do more than full or windowed attention";
+	return NULL;
+}
+
 static lk_status check_engine(const lk_engine *engine, lk_error *err) {
 	const lk_model *model = engine->model;
-	if (model->network != LK_NET_DECODER || !model->lm_head || model->vocab <= 0) {
-		lk_fail(err, LK_ERR_INPUT, "--model", "%s does not generate text", model->name);
-		return lk_hint(err, "give a causal language model");
-	}
-	if (lk_model_mixers(model) != LK_MIXER_ATTENTION || model->index_topk > 0) {
-		lk_fail(err, LK_ERR_INPUT, "--model",
-		        "generation of %s is not modelled: its layers do more than full or windowed "
-		        "attention",
-		        model->name);
-		return lk_hint(err, "give a network whose layers are attention and feed-forward");
+	const char *lacks = lk_engine_lacks(model);
+	if (lacks) {
+		lk_fail(err, LK_ERR_INPUT, "--model", "generation of %s is not modelled: %s", model->name,
+		        lacks);
+		return lk_hint(err, "give a language model whose layers are attention and feed-forward");
 	}
 	if (model->heads % engine->tp != 0 && !engine->attention_dp) {
 		lk_fail(err, LK_ERR_INPUT, "--tp", "%d heads do not divide by %d", model->heads,

@@ -23,6 +23,9 @@ typedef enum lk_length_kind {
 
 extern const char *const lk_length_kind_names[]; /* ends with NULL */
 
+/* Whether the text is one of them. */
+bool lk_lengths_named(const char *text);
+
 /* The deviation of ln(length) that a lognormal distribution gets. */
 extern const double lk_lengths_sigma;
 
@@ -131,6 +134,9 @@ typedef struct lk_prices {
 	double rows;                        /* rows of a sequence in an iteration */
 	double draft_s;                     /* share of an iteration's layers that guessing adds */
 } lk_prices;
+
+/* Why generation of a network is not modelled; NULL: it is. */
+const char *lk_engine_lacks(const lk_model *model);
 
 /* LK_ERR_INPUT: a network that does not generate as modelled, a layout that does not divide it. */
 lk_status lk_engine_prices(const lk_engine *engine, lk_prices *out, lk_error *err);

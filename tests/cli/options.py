@@ -263,7 +263,18 @@ SEARCHED = "--model $ROOT/tests/data/hf/qwen2.5-vl-3b.json --gpu h100-sxm --gpus
 WIDE = "--model llama3.1-70b --gpu h100-sxm --gpus 64 --gbs 64 --seq 8192 --no-sensitivity --no-exact"
 MIXED = "--model mixtral-8x7b --gpu h100-sxm --gpus 16 --gbs 64 --seq 4096 --no-sensitivity --no-exact"
 
+DIVIDED = "--task grpo --model llama3.2-1b --gpu h100-sxm --gpus 4 --gbs 64 --seq 2048 --response 500"
+
 PLAN = {
+    "response": [acts(DIVIDED, "--response 900"), refused(PLANNED + " --task sft", "--response 100")],
+    "response-max": [acts(DIVIDED, "--response-max 600"), refused(PLANNED + " --task sft", "--response-max 100")],
+    "lengths": [acts(DIVIDED, "--lengths fixed"), refused(PLANNED + " --task sft", "--lengths fixed")],
+    "prompt": [acts(DIVIDED, "--prompt 900"), refused(PLANNED + " --task sft", "--prompt 900")],
+    "samples": [acts(DIVIDED + " --prompt 1000", "--samples 16"), refused(PLANNED + " --task sft", "--samples 16")],
+    "engine": [acts(DIVIDED, "--engine tensorrt-llm"), refused(PLANNED + " --task sft", "--engine vllm")],
+    "gpu-mem-util": [acts(DIVIDED + " --gbs 4096", "--gpu-mem-util 0.1"), refused(PLANNED + " --task sft", "--gpu-mem-util 0.2")],
+    "rollout": [acts(DIVIDED, "--rollout reward=3"), refused(PLANNED + " --task sft", "--rollout lag=1")],
+    "search-time": [acts(DIVIDED, "--search-time 0.1"), refused(PLANNED + " --task sft", "--search-time 3")],
     "model": [acts(PLANNED, "--model qwen3-8b")],
     "as": [acts("--model $ROOT/tests/data/hf/qwen3-8b.json --gpu h100-sxm --gpus 16 --gbs 64 --no-sensitivity", "--as llama"), refused(PLANNED, "--as llama")],
     "headroom": [acts(PLANNED, "--headroom 50"), refused(PLANNED, "--headroom x")],

@@ -2,6 +2,9 @@
  * would, up to the completed job, and prints for each set (a folder of it) which share is answered,
  * and the reasons of refusals, with their numbers.
  *
+ * Of files that state a step of reinforcement learning, those whose whole step is answered, from
+ * generation to refit, are counted too; -v shows its phases.
+ *
  * A file that asks for what is not modelled, or that is no job, is refused in one line: that is an
  * answer too, and is counted apart. -v names the files; -m NAME gives a network to all that state
  * none. Exit status 1: a file ended neither way. */
@@ -13,6 +16,7 @@
 
 #include "base/arena.h"
 #include "base/text.h"
+#include "lockstep/predict.h"
 #include "step/step.h"
 
 enum {
@@ -27,6 +31,7 @@ static struct {
 static int reason_count;
 static char *files[FILES];
 static int file_count;
+static int rollouts, rollouts_whole; /* files of the set */
 static bool verbose;
 static const char *network;
 
@@ -87,6 +92,23 @@ static void plain_reason(const lk_error *err, char *out, size_t size) {
 	out[used] = '\0';
 }
 
+/* The whole step of a file that states a rollout. */
+static void ask_rollout(const lk_predict_request *request) {
+	lk_prediction *step;
+	lk_error err = {0};
+	rollouts++;
+	if (lk_predict(request, &step, &err) != LK_OK) {
+		if (verbose) printf("%s\tROLLOUT\t%s: %s\n", request->config, err.where, err.what);
+		return;
+	}
+	rollouts_whole += step->phases;
+	for (int i = 0; verbose && step->phases && i < step->breakdown_count; i++)
+		printf("%s\tPHASE\t%s\t%.4g s\n", request->config, step->breakdown[i].key,
+		       step->breakdown[i].exposed_s + step->breakdown[i].hidden_s);
+	if (verbose && !step->phases) printf("%s\tROLLOUT\t%s\n", request->config, step->warning);
+	lk_predict_free(step);
+}
+
 static bool read_one(const char *path) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_asked *asked = LK_NEW(&arena, lk_asked);
@@ -98,6 +120,8 @@ static bool read_one(const char *path) {
 	request.model = network;
 	lk_status status = lk_request_read(&arena, &request, asked, &err);
 	if (status == LK_OK && verbose) show_job(path, &asked->job);
+	request.no_fixes = true;
+	if (status == LK_OK && asked->launch.rollout) ask_rollout(&request);
 	if (status != LK_OK) {
 		char text[160];
 		plain_reason(&err, text, sizeof text);
@@ -110,13 +134,16 @@ static bool read_one(const char *path) {
 
 static void read_set(const char *folder, const char *name) {
 	int answered = 0;
-	file_count = reason_count = 0;
+	file_count = reason_count = rollouts = rollouts_whole = 0;
 	memset(reasons, 0, sizeof reasons);
 	find_files(folder);
 	qsort(files, (size_t)file_count, sizeof *files, by_name);
 	for (int i = 0; i < file_count; i++) answered += read_one(files[i]);
 	printf("%-18s %4d files, %4d answered (%.1f %%)\n", name, file_count, answered,
 	       file_count ? 100.0 * answered / file_count : 0.0);
+	if (rollouts)
+		printf("    %4d state a step of reinforcement learning: %d answered as a whole (%.1f %%)\n",
+		       rollouts, rollouts_whole, 100.0 * rollouts_whole / rollouts);
 	qsort(reasons, (size_t)reason_count, sizeof reasons[0], by_count);
 	for (int i = 0; i < reason_count; i++)
 		printf("    %4d  %s\n", reasons[i].count, reasons[i].text);

@@ -270,7 +270,7 @@ def answers(program, folder, name, model):
     command = [program, "-v"] + (["-m", model] if model else []) + [folder, name]
     for line in subprocess.run(command, capture_output=True, text=True, check=False).stdout.splitlines():
         fields = line.split("\t")
-        if len(fields) >= 3:
+        if len(fields) >= 3 and fields[1] not in ("PHASE", "ROLLOUT"):
             yield fields
 
 

@@ -368,6 +368,27 @@ typedef enum lk_launch_samples {
 	LK_SAMPLES_TEXTS,
 	LK_SAMPLES_IMAGES
 } lk_launch_samples;
+/* What a file or command line of a post-training framework states of the phases besides training
+ * (launch/config_rollout.c). Zero: not stated. */
+typedef struct lk_launch_rollout {
+	char task[8];                 /* "grpo", "dapo" or "ppo"; empty: a training alone */
+	int prompts, samples;         /* of a step; responses to each prompt */
+	int sequences;                /* of a step; 0: prompts times samples */
+	double oversample;            /* sequences that are written for one that is kept */
+	int epochs;                   /* passes over the sequences of a step */
+	int gpus;                     /* engines' own; 0: they run on the GPUs that train */
+	int engines;                  /* with GPUs of their own, where their number is stated */
+	int tp, pp, ep;               /* of an engine; ep beyond tp: GPUs attend apart */
+	int lag;                      /* batches that the engines may be ahead */
+	bool no_policy, no_reference; /* passes of log-probabilities that are left out */
+	bool attention_dp, eager, no_prefix_caching;
+	bool padded;      /* sequences are padded to the longest of a step, not packed into rows */
+	bool by_sequence; /* a micro-batch is so many sequences, however long; else so many rows */
+	double prompt_most, response_most, memory_share;
+	int max_sequences, max_tokens; /* of a batch, of an iteration */
+	char engine[24], format[24], kv_format[24];
+} lk_launch_rollout;
+
 typedef struct lk_launch {
 	lk_job *job;         /* fields that the flags state are set */
 	int gpus;            /* from the launcher; 0 not stated */
@@ -389,6 +410,7 @@ typedef struct lk_launch {
 	int assumed_count;
 	const char **understood; /* "key value" of all that was translated; owned by the arena */
 	int understood_count;
+	const lk_launch_rollout *rollout; /* of a step of reinforcement learning; NULL: a training */
 } lk_launch;
 /* What overrides a file and fills what it leaves open. */
 typedef struct lk_launch_given {

@@ -1,0 +1,118 @@
+/* keys_openrlhf.c: OpenRLHF: flags of its programs (openrlhf/cli): train_ppo_ray, train_dpo,
+ * train_sft.
+ *
+ *     sequences of a step = rollout_batch_size * n_samples_per_prompt
+ *     GPUs that train     = actor_num_nodes * actor_num_gpus_per_node
+ *     engines have GPUs of their own, vllm_num_engines * vllm_tensor_parallel_size, unless all
+ *         models are colocated; with async_train they always have
+ *     advantage_estimator gae learns a critic; all others do without */
+#include <math.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/text.h"
+#include "launch/config.h"
+
+static const lk_pair packed[] = {{"true", "false"}, {"false", "true"}, {NULL, NULL}};
+
+static const lk_key keys[] = {
+	LK_FACT("pretrain", "network_name"),
+	LK_FACT("micro_train_batch_size", "mbs"),
+	LK_FACT("train_batch_size", "gbs"),
+	LK_FACT("max_len", "seq"),
+	LK_FACT("bf16", "bf16"),
+	LK_FACT("param_dtype", "format"),
+	LK_FACT("zero_stage", "zero"),
+	LK_FACT("adam_offload", "offload_optimizer"),
+	LK_FACT("gradient_checkpointing", "recompute_text"),
+	LK_FACT("attn_implementation", "attention_name"),
+	LK_FACT("ring_attn_size", "cp"),
+	LK_FACT("ds_tensor_parallel_size", "tp"),
+	LK_FACT("lora_rank", "lora_rank"),
+	LK_FACT("load_in_4bit", "narrow_base"),
+	LK_FACT("use_liger_kernel", "fused_cross_entropy"),
+	LK_WORDS("packing_samples", "rollout_padded", packed),
+	LK_FACT("actor_num_nodes", "nodes"),
+	LK_FACT("actor_num_gpus_per_node", "per_node"),
+	LK_FACT("rollout_batch_size", "rollout_prompts"),
+	LK_FACT("n_samples_per_prompt", "rollout_samples"),
+	LK_FACT("max_epochs", "rollout_epochs"),
+	LK_FACT("prompt_max_len", "rollout_prompt"),
+	LK_FACT("generate_max_len", "rollout_response"),
+	LK_FACT("vllm_tensor_parallel_size", "rollout_tp"),
+	LK_FACT("vllm_gpu_memory_utilization", "rollout_memory"),
+	LK_FACT("enforce_eager", "rollout_eager"),
+	LK_SKIP("vllm*", "how engines are started changes no phase"),
+	LK_SKIP("ref_num*", "the reference is asked on the GPUs that train"),
+	LK_SKIP("critic_num*", "the critic is learned on the GPUs that train"),
+	LK_SKIP("reward_num*", "rewards take no time (--rollout reward=)"),
+	LK_NOTE("reward_pretrain", "rewards take no time (--rollout reward=)"),
+	LK_NOTE("critic_pretrain", "the critic is laid out and as large as the policy"),
+	LK_NOTE("dynamic_filtering", "no written sequence is thrown away (--rollout oversample=)"),
+	LK_NOTE("use_dynamic_batch", "micro-batches have the stated number of sequences"),
+	LK_SKIP("*", "no part of a step's work"),
+	LK_KEYS_END};
+
+bool lk_openrlhf_is(const char *program) {
+	return strncmp(program, "openrlhf.", 9) == 0;
+}
+
+static bool openrlhf_on(const lk_config *config, const char *name) {
+	const char *text = lk_config_text(lk_config_at(config->root, name));
+	return text && strcasecmp(text, "true") == 0;
+}
+
+static double openrlhf_number(const lk_config *config, const char *name, double otherwise) {
+	const lk_value *value = lk_config_at(config->root, name);
+	return value && value->kind == LK_JSON_NUMBER ? value->number : otherwise;
+}
+
+static void openrlhf_rollout(const lk_config *config, lk_draft *draft) {
+	lk_launch_rollout *rollout = &draft->rollout;
+	lk_job *job = &draft->job;
+	const char *estimator = lk_config_text(lk_config_at(config->root, "advantage_estimator"));
+	bool ahead = openrlhf_on(config, "async_train"),
+		 shared = openrlhf_on(config, "colocate_all_models") && !ahead;
+	lk_copy(rollout->task, sizeof rollout->task,
+	        !estimator || strcmp(estimator, "gae") == 0 ? "ppo" : "grpo");
+	rollout->no_reference = !(openrlhf_number(config, "init_kl_coef", 0.01) > 0);
+	if (!lk_config_at(config->root, "packing_samples")) rollout->padded = true;
+	if (rollout->prompts == 0) rollout->prompts = 1024;
+	if (!(rollout->prompt_most > 0)) rollout->prompt_most = 1024;
+	if (!(rollout->response_most > 0)) rollout->response_most = 1024;
+	if (job->gbs == 0) job->gbs = 128;
+	if (job->mbs == 0) job->mbs = 4;
+	job->seq = (int)fmin(1e7, rollout->prompt_most + rollout->response_most);
+	rollout->lag = ahead;
+	rollout->by_sequence = true;
+	double engines = openrlhf_number(config, "vllm_num_engines", 0);
+	if (!shared && engines >= 1 && engines <= LK_JOB_GPUS) rollout->engines = (int)engines;
+	if (draft->nodes == 0) draft->nodes = 1;
+	if (draft->per_node == 0) draft->per_node = 8;
+	draft->all_gpus = draft->nodes * draft->per_node;
+}
+
+lk_status lk_openrlhf_line(lk_reading *reading, lk_members *settings, const char *program) {
+	static const lk_key *const tables[] = {keys, NULL};
+	lk_value root = {.kind = LK_JSON_OBJECT};
+	lk_draft draft = {0};
+	const char *name = strrchr(program, '.') + 1;
+	if (!lk_members_end(settings, reading->arena, &root)) return lk_oom(reading->err);
+	lk_config config = {.reading = reading, .file = reading->where, .text = "", .root = &root};
+	bool rolls = strncmp(name, "train_ppo", 9) == 0, pairs = strcmp(name, "train_dpo") == 0;
+	if (!rolls && !pairs && strcmp(name, "train_sft") != 0)
+		return lk_config_fail(&config, program, "this method's step is not modelled",
+		                      "train_ppo_ray, train_dpo and train_sft can be predicted");
+	reading->out->framework = "openrlhf";
+	LK_TRY(lk_config_settle(&config));
+	LK_TRY(lk_draft_read(&config, tables, &draft));
+	if (!*draft.format) draft.bf16 = true;
+	draft.zero = lk_config_at(&root, "zero_stage") ? draft.zero + 1 : 3; /* its default is 2 */
+	draft.pairs = draft.job.dpo = pairs;
+	if (draft.job.lora_rank > 0) draft.adapter = true;
+	lk_copy(draft.job.stack, sizeof draft.job.stack, "deepspeed");
+	if (rolls) openrlhf_rollout(&config, &draft);
+	else if (draft.job.seq == 0) draft.job.seq = pairs ? 512 : 2048;
+	LK_TRY(lk_draft_finish(&config, &draft));
+	return rolls ? lk_draft_rollout(&config, &draft) : LK_OK;
+}

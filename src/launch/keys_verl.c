@@ -1,0 +1,168 @@
+/* keys_verl.c: verl: settings of its trainers (verl/trainer/config), in a file or as words after
+ * the program, which Hydra lays over its own files.
+ *
+ *     sequences of a step = data.train_batch_size * rollout.n
+ *     of an update        = actor.ppo_mini_batch_size * rollout.n
+ *     a micro-batch has ppo_micro_batch_size_per_gpu sequences, or with use_dynamic_bsz as many
+ *         tokens as ppo_max_token_len_per_gpu says
+ *     the reference is asked where its divergence is in the loss or in the reward
+ *     adv_estimator gae learns a critic; all others do without */
+#include <math.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/text.h"
+#include "launch/config.h"
+
+/* What its files say where nobody says it otherwise; "ulysses" splits sequences over GPUs. */
+static const char verl_defaults[] =
+	"data: {train_batch_size: 1024, max_prompt_length: 512, max_response_length: 512}\n"
+	"actor_rollout_ref:\n"
+	"  model: {enable_gradient_checkpointing: true}\n"
+	"  actor: {strategy: fsdp, ppo_mini_batch_size: 256, ppo_max_token_len_per_gpu: 16384}\n"
+	"  rollout: {name: vllm, n: 1, tensor_model_parallel_size: 2, gpu_memory_utilization: 0.5,\n"
+	"            max_num_batched_tokens: 8192, max_num_seqs: 1024}\n"
+	"algorithm: {adv_estimator: gae}\n"
+	"trainer: {nnodes: 1, n_gpus_per_node: 8}\n";
+
+#define ACTOR   "actor_rollout_ref.actor."
+#define ROLLOUT "actor_rollout_ref.rollout."
+
+static const lk_pair hidden[] = {{"true", "false"}, {"false", "true"}, {NULL, NULL}};
+
+static const lk_key keys[] = {
+	LK_FACT("actor_rollout_ref.model.path", "network_name"),
+	LK_FACT("actor_rollout_ref.model.enable_gradient_checkpointing", "recompute_text"),
+	LK_FACT("actor_rollout_ref.model.lora_rank", "lora_rank"),
+	LK_FACT("actor_rollout_ref.model.enable_activation_offload", "offload_activations"),
+	LK_WORDS("actor_rollout_ref.model.use_remove_padding", "rollout_padded", hidden),
+	LK_FACT("data.train_batch_size", "rollout_prompts"),
+	LK_FACT("data.max_prompt_length", "rollout_prompt"),
+	LK_FACT("data.max_response_length", "rollout_response"),
+	LK_FACT(ACTOR "strategy", "strategy"),
+	LK_FACT(ACTOR "ppo_micro_batch_size_per_gpu", "mbs"),
+	LK_FACT(ACTOR "ppo_epochs", "rollout_epochs"),
+	LK_FACT(ACTOR "ulysses_sequence_parallel_size", "cp"),
+	LK_FACT(ACTOR "fsdp_config.optimizer_offload", "offload_optimizer"),
+	LK_FACT(ACTOR "fsdp_config.offload_policy", "offload_params"),
+	LK_FACT(ACTOR "fsdp_config.fsdp_size", "dp_shard"),
+	LK_FACT(ACTOR "megatron.tensor_model_parallel_size", "tp"),
+	LK_FACT(ACTOR "megatron.pipeline_model_parallel_size", "pp"),
+	LK_FACT(ACTOR "megatron.virtual_pipeline_model_parallel_size", "vp"),
+	LK_FACT(ACTOR "megatron.context_parallel_size", "cp"),
+	LK_FACT(ACTOR "megatron.expert_model_parallel_size", "ep"),
+	LK_FACT(ACTOR "megatron.expert_tensor_parallel_size", "etp"),
+	LK_FACT(ACTOR "megatron.optimizer_offload", "offload_optimizer"),
+	LK_FACT(ACTOR "megatron.override_transformer_config.recompute_granularity", "recompute_text"),
+	LK_FACT(ACTOR "megatron.override_transformer_config.num_layers_in_first_pipeline_stage",
+            "first_stage_layers"),
+	LK_FACT(ACTOR "megatron.override_transformer_config.num_layers_in_last_pipeline_stage",
+            "last_stage_layers"),
+	LK_FACT(ROLLOUT "name", "rollout_engine"),
+	LK_FACT(ROLLOUT "n", "rollout_samples"),
+	LK_FACT(ROLLOUT "tensor_model_parallel_size", "rollout_tp"),
+	LK_FACT(ROLLOUT "pipeline_model_parallel_size", "rollout_pp"),
+	LK_FACT(ROLLOUT "expert_parallel_size", "rollout_ep"),
+	LK_FACT(ROLLOUT "gpu_memory_utilization", "rollout_memory"),
+	LK_FACT(ROLLOUT "max_num_seqs", "rollout_batch"),
+	LK_FACT(ROLLOUT "max_num_batched_tokens", "rollout_tokens"),
+	LK_FACT(ROLLOUT "enforce_eager", "rollout_eager"),
+	LK_FACT(ROLLOUT "quantization", "rollout_format"),
+	LK_WORDS(ROLLOUT "enable_prefix_caching", "rollout_no_prefix_caching", hidden),
+	LK_NOTE(ROLLOUT "multi_turn.enable", "turns of a conversation are one sequence"),
+	LK_FACT("trainer.nnodes", "nodes"),
+	LK_FACT("trainer.n_gpus_per_node", "per_node"),
+	LK_FACT("algorithm.rollout_correction.bypass_mode", "rollout_no_policy"),
+	LK_NOTE("algorithm.filter_groups.enable", "no written sequence is thrown away (--rollout "
+                                              "oversample=)"),
+	LK_NOTE("reward_model.enable", "rewards take no time (--rollout reward=)"),
+	LK_NOTE("critic.model.path", "the critic is laid out and as large as the policy"),
+	LK_SKIP("critic*", "the critic is laid out as the policy"),
+	LK_SKIP("actor_rollout_ref*", "no part of a step's work"),
+	LK_SKIP("*", "no part of a step's work"),
+	LK_KEYS_END};
+
+bool lk_verl_states(const char *key) {
+	for (const lk_key *row = keys; row->path; row++)
+		if (strcmp(row->path, key) == 0) return row->kind == LK_KEY_FACT;
+	return strcmp(key, ACTOR "ppo_mini_batch_size") == 0;
+}
+
+static bool verl_is(const lk_value *root) {
+	return lk_config_at(root, "actor_rollout_ref") != NULL;
+}
+
+static double verl_number(const lk_config *config, const char *path) {
+	const lk_value *value = lk_config_at(config->root, path);
+	return value && value->kind == LK_JSON_NUMBER && value->number > 0 ? value->number : 0;
+}
+
+static bool verl_on(const lk_config *config, const char *path) {
+	const char *text = lk_config_text(lk_config_at(config->root, path));
+	return text && strcasecmp(text, "true") == 0;
+}
+
+/* Batches; engines with GPUs of their own are a step ahead (recipe/one_step_off_policy). */
+static void verl_rollout(const lk_config *config, lk_draft *draft) {
+	lk_launch_rollout *rollout = &draft->rollout;
+	lk_job *job = &draft->job;
+	const char *estimator = lk_config_text(lk_config_at(config->root, "algorithm.adv_estimator"));
+	double each = fmax(1, rollout->samples), length = rollout->prompt_most + rollout->response_most;
+	double tokens = verl_number(config, ACTOR "ppo_max_token_len_per_gpu") * fmax(1, job->cp);
+	lk_copy(rollout->task, sizeof rollout->task,
+	        !estimator || strcmp(estimator, "gae") == 0 ? "ppo" : "grpo");
+	rollout->no_reference =
+		!verl_on(config, ACTOR "use_kl_loss") && !verl_on(config, "algorithm.use_kl_in_reward");
+	job->gbs = (int)fmin(1e7, verl_number(config, ACTOR "ppo_mini_batch_size") * each);
+	job->seq = (int)fmin(1e7, length);
+	bool budget = verl_on(config, ACTOR "use_dynamic_bsz") && length > 0 && tokens > 0;
+	if (budget) job->mbs = (int)fmax(1, floor(tokens / length));
+	rollout->by_sequence = !budget;
+	if (budget || !lk_config_at(config->root, "actor_rollout_ref.model.use_remove_padding"))
+		rollout->padded = false;
+	if (job->mbs == 0) job->mbs = 1;
+	double own = verl_number(config, "rollout.n_gpus_per_node"),
+		   nodes = verl_number(config, "rollout.nnodes");
+	if (own > 0 && nodes > 0 && own * nodes <= LK_JOB_GPUS) {
+		rollout->gpus = (int)(own * nodes);
+		rollout->lag = 1;
+	}
+}
+
+static lk_status verl_translate(const lk_config *config, lk_words *words) {
+	static const lk_key *const tables[] = {keys, NULL};
+	lk_draft draft = {.bf16 = true};
+	(void)words;
+	LK_TRY(lk_draft_read(config, tables, &draft));
+	verl_rollout(config, &draft);
+	if (strcmp(draft.strategy, "megatron") == 0) {
+		draft.zero = 2;
+		draft.dp_shard = 0;
+		lk_copy(draft.job.stack, sizeof draft.job.stack, "megatron");
+	} else {
+		lk_copy(draft.fsdp, sizeof draft.fsdp, "full_shard");
+		if (draft.job.cp > 1) draft.job.cp_kind = LK_CP_ULYSSES;
+	}
+	draft.all_gpus = draft.nodes * draft.per_node;
+	if (draft.job.lora_rank > 0) draft.adapter = true;
+	config->reading->out->samples = LK_SAMPLES_TEXTS;
+	LK_TRY(lk_draft_finish(config, &draft));
+	return lk_draft_rollout(config, &draft);
+}
+
+/* Hydra lays a file over verl's own, which are not here. */
+static lk_status verl_gather(lk_config *config) {
+	lk_arena *arena = config->reading->arena;
+	lk_value *defaults;
+	LK_TRY(lk_config_parse(arena, verl_defaults, sizeof verl_defaults - 1, "ppo_trainer.yaml",
+	                       &defaults, config->reading->err));
+	config->root = lk_config_merge(arena, defaults, config->root);
+	if (!config->root) return lk_oom(config->reading->err);
+	return lk_launch_assume(config->reading, "verl's defaults where nothing is stated");
+}
+
+bool lk_verl_is(const char *program) {
+	return strstr(program, "main_ppo") != NULL || strstr(program, "main_dapo") != NULL;
+}
+
+const lk_framework lk_framework_verl = {"verl", verl_is, verl_gather, verl_translate};

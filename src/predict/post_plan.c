@@ -1,0 +1,452 @@
+/* post_plan.c: `lockstep plan --task grpo`: the split of the GPUs between engines and training, the
+ * engines' layout, the training's, and how far the engines run ahead. Every step is predicted as
+ * `predict` does; what is searched is which.
+ *
+ *   - splits: none (all GPUs do both), and eighths of the GPUs in whole nodes for the engines
+ *   - training: the fastest layouts of `plan` for the GPUs that train, on as many rows as the
+ *     sequences of an update fill
+ *   - engines: powers of two of GPUs each, experts split over them or not, with the fastest of
+ * these layouts; a step takes longer with any of them where generation does
+ *   - lag: 0 and 1, and what --rollout says
+ * With --exhaustive all splits in whole nodes, all layouts and all engines are combined. */
+#include "lockstep/post_plan.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/arena.h"
+#include "base/text.h"
+#include "base/vec.h"
+#include "options/command.h"
+#include "predict/predict_internal.h"
+
+enum {
+	SPLITS = 64,
+	ENGINES = 16,
+	LAGS = 3,
+	LAYOUTS = 3,      /* of the training, kept for a split */
+	EVERY_LAYOUT = 64 /* with --exhaustive */
+};
+static const double SEARCH_SECONDS = 60;
+
+typedef LK_VEC(lk_post_choice) choices;
+
+/* What is searched, and what was found. */
+struct post_search {
+	lk_post_plan plan;
+	lk_arena arena;
+	const lk_plan_request *request;
+	const char *words; /* of --rollout, as they came */
+	int gpus, rows, seq, node;
+	bool experts, launched;
+	int lags[LAGS], lag_count;
+	int fixed_gpus, fixed_tp, fixed_ep; /* by --rollout; -1: searched */
+	double start, limit;
+	choices found;
+};
+
+/* An engine: GPUs of a layer, and over how many of them experts are split. */
+struct engine_layout {
+	int tp, ep;
+};
+
+static double post_now_s(void) {
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static bool out_of_time(const struct post_search *search) {
+	return post_now_s() - search->start > search->limit;
+}
+
+bool lk_post_plan_asked(const lk_plan_request *request) {
+	return lk_predict_posts(&request->job);
+}
+
+/* ---- what is asked ---- */
+
+static lk_status refuse_idle_options(const lk_plan_request *request, lk_error *err) {
+	const char *idle = NULL;
+	if (request->aggregate) idle = "--aggregate";
+	if (request->tree) idle = "--tree";
+	if (request->tokens > 0) idle = "--tokens";
+	if (request->hours > 0) idle = "--hours";
+	if (request->gpu_hours > 0) idle = "--gpu-hours";
+	if (request->job.emit) idle = "--emit";
+	if (request->job.cluster) idle = "--cluster";
+	if (request->team) idle = "lockstep-mpi";
+	if (!idle && !(request->gpus && strchr(request->gpus, ','))) return LK_OK;
+	if (!idle) {
+		lk_fail(err, LK_ERR_INPUT, "--gpus", "several numbers with --task %s", request->job.task);
+		return lk_hint(err, "give one number of GPUs; the search divides it");
+	}
+	lk_fail(err, LK_ERR_INPUT, idle, "it has no effect on --task %s", request->job.task);
+	return lk_hint(err, "leave it out");
+}
+
+/* The value of a word of --rollout; -1: it is not given. What the words may say is checked where
+ * the first step is predicted. */
+static int word_value(const char *words, const char *name) {
+	size_t length = strlen(name);
+	int value = -1;
+	for (const char *at = words; at && *at;) {
+		at += strspn(at, " ,");
+		if (strncmp(at, name, length) == 0 && at[length] == '=') value = atoi(at + length + 1);
+		at += strcspn(at, " ,");
+	}
+	return value;
+}
+
+static lk_status read_search(struct post_search *search, lk_error *err) {
+	const lk_plan_request *request = search->request;
+	long long gpus = request->job.gpus;
+	LK_TRY(refuse_idle_options(request, err));
+	if (request->gpus) LK_TRY(lk_parse_int(request->gpus, 1, LK_JOB_GPUS, &gpus, "--gpus", err));
+	search->gpus = (int)gpus;
+	search->words = request->job.rollout ? request->job.rollout : "";
+	search->fixed_gpus = word_value(search->words, "gpus");
+	search->fixed_tp = word_value(search->words, "tp");
+	search->fixed_ep = word_value(search->words, "ep");
+	search->launched = lk_request_launched(&request->job);
+	search->limit = request->search_s > 0 ? request->search_s : SEARCH_SECONDS;
+	int lag = word_value(search->words, "lag");
+	for (int i = 0; i < 2; i++) search->lags[search->lag_count++] = i;
+	if (lag > 1) search->lags[search->lag_count++] = lag;
+	return LK_OK;
+}
+
+/* ---- requests of predict ---- */
+
+/* The step with a split, engines and a lag. The layout of the training is left to the caller. */
+static lk_status step_request(struct post_search *search, int engine_gpus,
+                              struct engine_layout engine, int lag, lk_predict_request *out,
+                              lk_error *err) {
+	*out = search->request->job;
+	out->gpus = search->gpus;
+	out->no_fixes = true;
+	if (!search->launched) out->task = search->request->job.task;
+	out->rollout =
+		lk_arena_printf(&search->arena, "%s%sgpus=%d tp=%d ep=%d lag=%d", search->words,
+	                    *search->words ? " " : "", engine_gpus, engine.tp, engine.ep, lag);
+	return out->rollout ? LK_OK : lk_oom(err);
+}
+
+static void take_training(const lk_plan_choice *choice, lk_predict_request *out) {
+	static const char *const stages[] = {"0", "1", "2", "3"};
+	out->tp = choice->tp, out->pp = choice->pp, out->cp = choice->cp;
+	out->vp = choice->vp > 1 ? choice->vp : 0;
+	out->ep = choice->ep > 1 ? choice->ep : 0, out->etp = choice->ep > 1 ? choice->etp : 0;
+	out->mbs = choice->mbs;
+	out->zero = choice->zero >= 0 && choice->zero < 4 ? stages[choice->zero] : NULL;
+	out->recompute = choice->recompute;
+	out->schedule = choice->pp > 1 ? choice->schedule : NULL;
+	out->stack = choice->stack;
+	out->offload_optimizer |= choice->offload;
+}
+
+/* Rows and their length, by a step on all GPUs that does both. */
+static lk_status measure_rows(struct post_search *search, lk_error *err) {
+	lk_predict_request request = search->request->job;
+	lk_prediction *step;
+	lk_asked *asked = LK_NEW(&search->arena, lk_asked);
+	if (!asked) return lk_oom(err);
+	if (search->gpus > 0) request.gpus = search->gpus;
+	request.no_fixes = true;
+	LK_TRY(lk_predict(&request, &step, err));
+	search->gpus = step->gpus;
+	search->rows = step->gbs, search->seq = step->seq;
+	search->plan.model = lk_arena_strdup(&search->arena, step->model);
+	search->plan.cluster = lk_arena_strdup(&search->arena, step->cluster);
+	lk_predict_free(step);
+	if (!search->plan.model || !search->plan.cluster) return lk_oom(err);
+	request.task = search->launched ? NULL : "sft", request.rollout = NULL;
+	request.gpus = search->gpus;
+	LK_TRY(lk_request_take(&search->arena, &request, asked, err));
+	search->experts = asked->job.model.experts > 0;
+	search->node = asked->cluster.node[0].gpus;
+	return LK_OK;
+}
+
+/* ---- the space ---- */
+
+static void add_split(struct post_search *search, int *splits, int gpus) {
+	bool legal = gpus >= 0 && gpus < search->gpus && search->plan.splits_all < SPLITS;
+	for (int i = 0; i < search->plan.splits_all; i++) legal &= splits[i] != gpus;
+	if (legal) splits[search->plan.splits_all++] = gpus;
+}
+
+/* GPUs of the engines; 0: those that train. The even split comes first of those that divide. */
+static void list_splits(struct post_search *search, int *splits) {
+	static const int eighths[] = {4, 2, 6, 1, 3, 5, 7};
+	int unit = search->gpus > search->node ? search->node : 1;
+	if (search->fixed_gpus >= 0) {
+		add_split(search, splits, search->fixed_gpus);
+		return;
+	}
+	add_split(search, splits, 0);
+	for (size_t i = 0; i < sizeof eighths / sizeof *eighths; i++) {
+		int gpus = search->gpus * eighths[i] / 8 / unit * unit;
+		if (gpus > 0) add_split(search, splits, gpus);
+	}
+	for (int gpus = unit; search->request->exhaustive && gpus < search->gpus; gpus += unit)
+		add_split(search, splits, gpus);
+}
+
+static int list_engines(const struct post_search *search, int gpus, struct engine_layout *out) {
+	int count = 0;
+	for (int tp = 1; tp <= gpus && tp <= 4 * search->node; tp *= 2) {
+		int split = search->experts && tp > 1 ? 2 : 1;
+		if (gpus % tp != 0 || (search->fixed_tp > 0 && tp != search->fixed_tp)) continue;
+		for (int i = 0; i < split && count < ENGINES; i++) {
+			int ep = i == 0 ? 1 : tp;
+			if (search->fixed_ep < 0 || ep == search->fixed_ep)
+				out[count++] = (struct engine_layout){tp, ep};
+		}
+	}
+	if (count == 0)
+		out[count++] = (struct engine_layout){search->fixed_tp > 0 ? search->fixed_tp : 1,
+		                                      search->fixed_ep > 0 ? search->fixed_ep : 1};
+	return count;
+}
+
+/* A batch that divides among many replicas, as near to the rows as may be. */
+static int batch_of(int rows, int gpus) {
+	int power = 1;
+	if (rows >= gpus) return rows / gpus * gpus;
+	while (power * 2 <= rows) power *= 2;
+	return power;
+}
+
+/* The fastest layouts of the GPUs that train; *plan is freed by the caller, NULL where none is
+ * legal. */
+static lk_status plan_training(const struct post_search *search, int gpus, lk_plan **plan,
+                               lk_error *err) {
+	lk_plan_request training = *search->request;
+	char count[16];
+	lk_error none = {0};
+	snprintf(count, sizeof count, "%d", gpus);
+	training.gpus = count;
+	training.job.task = search->launched ? NULL : "sft";
+	training.job.rollout = training.job.lengths = training.job.engine = NULL;
+	training.job.kv_dtype = training.job.speculative = NULL;
+	training.job.prompt = training.job.response = training.job.response_max = 0;
+	training.job.gpu_mem_util = 0;
+	training.job.samples = training.job.max_sequences = training.job.max_tokens = 0;
+	training.job.prefix_caching = 0;
+	training.job.attention_dp = false;
+	training.job.gbs = batch_of(search->rows, gpus);
+	training.job.seq = search->seq;
+	training.fixed_switches = training.no_exact = training.no_sensitivity = true;
+	training.top = search->request->exhaustive ? EVERY_LAYOUT : LAYOUTS;
+	training.progress = NULL;
+	training.search_s = 0;
+	lk_status status = lk_plan_find(&training, plan, &none);
+	if (status == LK_ERR_INPUT) *plan = NULL;
+	else if (status != LK_OK) *err = none;
+	return status == LK_ERR_INPUT ? LK_OK : status;
+}
+
+/* ---- what is found ---- */
+
+static double part_of(const lk_prediction *step, const char *keys) {
+	double sum = 0;
+	for (int i = 0; i < step->breakdown_count; i++)
+		if (lk_name_among(keys, step->breakdown[i].key))
+			sum += step->breakdown[i].exposed_s + step->breakdown[i].hidden_s;
+	return sum;
+}
+
+static lk_status keep_choice(struct post_search *search, int engine_gpus,
+                             struct engine_layout engine, int lag, const lk_prediction *step,
+                             lk_error *err) {
+	if (!lk_push(&search->found)) return lk_oom(err);
+	lk_post_choice *choice = lk_last(&search->found);
+	*choice = (lk_post_choice){
+		.gpus = search->gpus,
+		.train_gpus = search->gpus - engine_gpus,
+		.engine_gpus = engine_gpus,
+		.engine_tp = engine.tp,
+		.engine_ep = engine.ep,
+		.lag = lag,
+		.tp = step->tp,
+		.pp = step->pp,
+		.cp = step->cp,
+		.ep = step->ep,
+		.dp = step->dp,
+		.mbs = step->mbs,
+		.layout = lk_arena_strdup(&search->arena, step->layout),
+		.step_time_s = step->step_time_s,
+		.step_time_low_s = step->step_time_low_s,
+		.step_time_high_s = step->step_time_high_s,
+		.generation_s = part_of(step, "generation"),
+		.learning_s = part_of(step, "reward values log_probabilities training critic"),
+		.moving_s = part_of(step, "refit offload"),
+		.train_idle_s = part_of(step, "idle"),
+		.peak_bytes = step->peak_bytes,
+		.usable_bytes = step->usable_bytes,
+		.fits = step->fits,
+		.reproduce = lk_arena_strdup(&search->arena, step->reproduce),
+	};
+	if (engine_gpus > 0) choice->engine_idle_s = fmax(0, step->step_time_s - choice->generation_s);
+	if (engine_gpus > 0 && lag == 0) choice->train_idle_s += choice->generation_s;
+	return choice->layout && choice->reproduce ? LK_OK : lk_oom(err);
+}
+
+/* One candidate of a batch that is predicted on all cores. */
+struct candidate {
+	struct engine_layout engine;
+	int lag;
+};
+
+/* Predicts and keeps those that are legal. */
+static lk_status predict_candidates(struct post_search *search, int engine_gpus,
+                                    const struct candidate *candidates,
+                                    const lk_plan_choice *const *trainings, size_t count,
+                                    lk_error *err) {
+	lk_predict_request *requests = LK_ARRAY(&search->arena, lk_predict_request, count);
+	lk_prediction **steps = LK_ARRAY(&search->arena, lk_prediction *, count);
+	lk_error *refusals = LK_ARRAY(&search->arena, lk_error, count);
+	if (!requests || !steps || !refusals) return lk_oom(err);
+	for (size_t i = 0; i < count; i++) {
+		LK_TRY(step_request(search, engine_gpus, candidates[i].engine, candidates[i].lag,
+		                    &requests[i], err));
+		take_training(trainings[i], &requests[i]);
+	}
+	lk_status status = lk_predict_many(requests, count, search->request->threads, steps, refusals,
+	                                   NULL, NULL, err);
+	search->plan.asked += (int)count;
+	for (size_t i = 0; i < count; i++) {
+		if (status == LK_OK && steps[i])
+			status = keep_choice(search, engine_gpus, candidates[i].engine, candidates[i].lag,
+			                     steps[i], err);
+		lk_predict_free(steps[i]);
+	}
+	return status;
+}
+
+/* The fastest of what was kept from `from` on, with this lag; NULL: none. */
+static const lk_post_choice *fastest_of(const struct post_search *search, size_t from, int lag) {
+	const lk_post_choice *best = NULL;
+	for (size_t i = from; i < search->found.count; i++) {
+		const lk_post_choice *choice = &search->found.at[i];
+		if (choice->lag != lag) continue;
+		bool better = !best || choice->fits > best->fits ||
+		              (choice->fits == best->fits && choice->step_time_s < best->step_time_s);
+		if (better) best = choice;
+	}
+	return best;
+}
+
+/* Engines with the fastest training, then the other trainings with the engines that did best. */
+static lk_status search_layouts(struct post_search *search, int engine_gpus,
+                                const lk_plan_count *trainings, lk_error *err) {
+	struct engine_layout engines[ENGINES];
+	int generating = engine_gpus > 0 ? engine_gpus : search->gpus;
+	int engine_count = list_engines(search, generating, engines);
+	int lags = engine_gpus > 0 ? search->lag_count : 1;
+	int first = search->request->exhaustive ? trainings->choice_count : 1;
+	size_t most = (size_t)(engine_count * lags * first + lags * trainings->choice_count), count = 0,
+		   from = search->found.count;
+	struct candidate *candidates = LK_ARRAY(&search->arena, struct candidate, most);
+	const lk_plan_choice **chosen = LK_ARRAY(&search->arena, const lk_plan_choice *, most);
+	if (!candidates || !chosen) return lk_oom(err);
+	for (int e = 0; e < engine_count; e++)
+		for (int l = 0; l < lags; l++)
+			for (int t = 0; t < first; t++) {
+				candidates[count] = (struct candidate){engines[e], search->lags[l]};
+				chosen[count++] = &trainings->choices[t];
+			}
+	LK_TRY(predict_candidates(search, engine_gpus, candidates, chosen, count, err));
+	count = 0;
+	for (int l = 0; l < lags && !search->request->exhaustive; l++) {
+		const lk_post_choice *best = fastest_of(search, from, search->lags[l]);
+		for (int t = 1; best && t < trainings->choice_count; t++) {
+			candidates[count] = (struct candidate){{best->engine_tp, best->engine_ep}, best->lag};
+			chosen[count++] = &trainings->choices[t];
+		}
+	}
+	return predict_candidates(search, engine_gpus, candidates, chosen, count, err);
+}
+
+static lk_status search_split(struct post_search *search, int engine_gpus, lk_error *err) {
+	lk_plan *plan = NULL;
+	LK_TRY(plan_training(search, search->gpus - engine_gpus, &plan, err));
+	lk_status status = LK_OK;
+	if (plan && plan->count > 0 && plan->counts[0].choice_count > 0)
+		status = search_layouts(search, engine_gpus, &plan->counts[0], err);
+	lk_plan_free(plan);
+	return status;
+}
+
+static int faster_first(const void *a, const void *b) {
+	const lk_post_choice *x = a, *y = b;
+	if (x->fits != y->fits) return y->fits - x->fits;
+	double left = x->fits ? x->step_time_s : x->peak_bytes,
+		   right = y->fits ? y->step_time_s : y->peak_bytes;
+	return (left > right) - (left < right);
+}
+
+/* Of each split and lag the fastest stays. */
+static void keep_some(struct post_search *search) {
+	enum {
+		ALIKE = 1
+	};
+	int top = search->request->top > 0 ? search->request->top : 10;
+	size_t kept = 0;
+	choices *found = &search->found;
+	if (found->count > 1) qsort(found->at, found->count, sizeof *found->at, faster_first);
+	for (size_t i = 0; i < found->count && kept < (size_t)top; i++) {
+		int alike = 0;
+		for (size_t k = 0; k < kept; k++)
+			alike += found->at[k].engine_gpus == found->at[i].engine_gpus &&
+			         found->at[k].lag == found->at[i].lag;
+		if (alike >= ALIKE && !search->request->exhaustive) continue;
+		found->at[kept++] = found->at[i];
+	}
+	search->plan.choices = found->at;
+	search->plan.count = (int)kept;
+}
+
+static lk_status post_plan_answer(struct post_search *search, lk_error *err) {
+	int splits[SPLITS] = {0};
+	LK_TRY(read_search(search, err));
+	LK_TRY(measure_rows(search, err));
+	list_splits(search, splits);
+	for (int i = 0; i < search->plan.splits_all && !(i > 0 && out_of_time(search)); i++) {
+		LK_TRY(search_split(search, splits[i], err));
+		search->plan.splits++;
+	}
+	keep_some(search);
+	search->plan.reproduce =
+		lk_command(&search->arena, &(lk_question){.verb = &lk_plan_verb,
+	                                              .request = search->request,
+	                                              .rest = search->request->job.launch,
+	                                              .rest_count = search->request->job.launch_count});
+	search->plan.seconds = post_now_s() - search->start;
+	return search->plan.reproduce ? LK_OK : lk_oom(err);
+}
+
+lk_status lk_post_plan_find(const lk_plan_request *request, lk_post_plan **out, lk_error *err) {
+	*out = NULL;
+	struct post_search *search = calloc(1, sizeof *search);
+	if (!search) return lk_oom(err);
+	search->request = request;
+	search->start = post_now_s();
+	search->plan.memory_owner = search;
+	lk_status status = post_plan_answer(search, err);
+	if (status == LK_OK) *out = &search->plan;
+	else lk_post_plan_free(&search->plan);
+	return status;
+}
+
+void lk_post_plan_free(lk_post_plan *plan) {
+	if (!plan) return;
+	struct post_search *search = plan->memory_owner;
+	lk_vec_free(&search->found);
+	lk_arena_free(&search->arena);
+	free(search);
+}
