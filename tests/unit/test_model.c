@@ -439,7 +439,7 @@ static void test_wrong_configs(void **state) {
 		{"[1]", "c.json:1:1", "a list", "a JSON object"},
 		{"{}", "c.json:1:1", "no model_type", "\"model_type\": TYPE"},
 		{"{\"model_type\": 7}", "c.json:1:16", "a number", "a text"},
-		{"{\"model_type\": \"rwkv7\"}", "c.json:1:16", "\"rwkv7\"", "a preset"},
+		{"{\"model_type\": \"xlstm\"}", "c.json:1:16", "\"xlstm\"", "a preset"},
 		{"{\"model_type\": \"llama\"}", "c.json:1:1", "num_hidden_layers", "NUMBER"},
 		{"{\"model_type\": \"llama\", " SMALL ",\n \"vocab_size\": 100}", "c.json:1:1",
 	     "intermediate_size", "NUMBER"},
@@ -547,7 +547,7 @@ static void test_unknown_networks(void **state) {
 	assert_int_equal(
 		from_text(LLAMA ", \"mamba_d_state\": 0, \"use_cache\": true}", &model, NULL, &err), LK_OK);
 	/* Where reading it as another type would fail, that is no remedy. */
-	assert_int_equal(from_text("{\"model_type\": \"rwkv6\", \"hidden_size\": 64, "
+	assert_int_equal(from_text("{\"model_type\": \"xlstm\", \"hidden_size\": 64, "
 	                           "\"num_hidden_layers\": 2, \"state_size\": 16}",
 	                           &model, NULL, &err),
 	                 LK_ERR_INPUT);

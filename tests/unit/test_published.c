@@ -205,6 +205,42 @@ static void windows_of_images_are_counted(void **state) {
 	lk_arena_free(&arena);
 }
 
+/* RWKV-5 to 7: products by hand, steps that keep nothing, whole and with split backward passes. */
+static void rwkv_versions(void **state) {
+	(void)state;
+	static const char *const rest[] = {
+		"\"rwkv5\", \"head_size\": 64", "\"rwkv6\", \"head_size\": 64",
+		"\"rwkv7\", \"head_dim\": 64, \"decay_low_rank_dim\": 32, \"a_low_rank_dim\": 16, "
+		"\"v_low_rank_dim\": 24, \"gate_low_rank_dim\": 48"};
+	double h = 512, s = 512, f[] = {1792, 1792, 2048},
+		   time[] = {5 * h * h, 5 * h * h + 320 * h + 2 * 64 * h, 4 * h * h + 2 * 120 * h},
+		   channel[] = {h * h, h * h, 0}, core[] = {3, 3, 5};
+	for (int i = 0; i < 3; i++) {
+		char text[512];
+		snprintf(text, sizeof text,
+		         "{\"hidden_size\": 512, \"num_hidden_layers\": 4, \"vocab_size\": 1000, "
+		         "\"model_type\": %s}",
+		         rest[i]);
+		lk_model model = model_of(text);
+		double products = 4 * (time[i] + channel[i] + 2 * h * f[i]) + 1000 * h,
+			   want = 6 * s * (products + 4 * core[i] * 64 * h);
+		assert_true(fabs(lk_model_flops(&model, 512) / want - 1) < 1e-12);
+		assert_true(sum_of_parts(&model) == lk_model_params(&model));
+		for (int pp = 1; pp <= 2; pp++) {
+			lk_arena arena = LK_ARENA_INIT;
+			lk_job job = {.gpus = pp, .pp = pp, .mbs = 2, .gbs = 8, .seq = 512};
+			if (pp > 1) job.schedule = LK_SCHED_ZB_H1;
+			lk_step step = ask(&model, job, &arena);
+			double made;
+			assert_true(fabs(left_over(step.graph, &made)) <= 1e-9 * made);
+			assert_true(step.executed_flops > 8 * want * .95 &&
+			            step.executed_flops < 8 * want * 1.2);
+			lk_step_free(&step);
+			lk_arena_free(&arena);
+		}
+	}
+}
+
 /* umt5 is mt5 with a table of distances in every layer. */
 static void tables_of_distances(void **state) {
 	(void)state;
@@ -259,6 +295,7 @@ int main(void) {
 	                                   cmocka_unit_test(narrowed_layers_are_counted),
 	                                   cmocka_unit_test(sets_of_weights_are_shared),
 	                                   cmocka_unit_test(streams_are_counted),
+	                                   cmocka_unit_test(rwkv_versions),
 	                                   cmocka_unit_test(windows_of_images_are_counted),
 	                                   cmocka_unit_test(tables_of_distances),
 	                                   cmocka_unit_test(classifiers_are_counted),

@@ -1,5 +1,6 @@
-/* build_rwkv.c: RWKV-4 (arXiv 2305.13048), both halves of a layer as the transformers library and
- * the authors' CUDA kernel run them. Hidden size h, time mix of width A:
+/* build_rwkv.c: RWKV (model/network/mixer_rwkv.c states the versions), both halves of a layer;
+ * version 4 (arXiv 2305.13048) as the transformers library and the authors' CUDA kernel run it.
+ * Hidden size h, time mix of width A:
  *
  *     time mix     three mixes of each token with the one before; keys, values, receptance; the
  *                  recurrence, 10 A operations a token; backward 30 A, an assumption: its states
@@ -32,61 +33,139 @@ static void mix_backward(lk_builder *builder, double inputs) {
 
 /* ---- time mix ---- */
 
-static void wkv(lk_builder *builder, bool backward) {
+/* From version 5 on in chunks, as linear attention: within a chunk all pairs, between chunks states
+ * of S x S for each head; version 7 twice, for what is taken out (fla's chunk kernels). */
+static void chunked_wkv(lk_builder *builder, const lk_layer_shape *shape, bool backward) {
+	enum {
+		CHUNK = 64
+	};
+	const lk_model *model = builder->model;
+	double s = model->rwkv_head, heads = model->rwkv_inner / s,
+		   chunk = shape->keys < CHUNK ? shape->keys : CHUNK,
+		   blocks = builder->tokens / chunk * heads,
+		   times = (model->rwkv == 7 ? 2 : 1) * (backward ? 2.5 : 1);
+	lk_build_core_gemm(builder, backward ? "wkv_chunk_grad" : "wkv_chunk", chunk, chunk / 2,
+	                   2 * s * times, blocks);
+	lk_build_core_gemm(builder, backward ? "wkv_states_grad" : "wkv_states", chunk, s,
+	                   2 * s * times, blocks);
+	rwkv_memory(builder, backward ? "wkv_norm_grad" : "wkv_norm",
+	            (backward ? 5 : 3) * model->rwkv_inner);
+}
+
+static void wkv(lk_builder *builder, const lk_layer_shape *shape, bool backward) {
 	double a = builder->model->rwkv_inner;
+	if (builder->model->rwkv >= 5) {
+		chunked_wkv(builder, shape, backward);
+		return;
+	}
 	rwkv_memory(builder, backward ? "wkv_grad" : "wkv", (backward ? 6 : 3) * a);
 	lk_ops *ops = &builder->graph->ops;
 	if (ops->count) ops->flops[ops->count - 1] = builder->tokens * (backward ? 30 : 10) * a;
 }
 
-/* The tokens before; the inputs of the products; keys, values, receptance, the recurrence. */
-static double time_saved(const lk_builder *builder) {
-	double h = builder->model->hidden, a = builder->model->rwkv_inner, t = builder->tokens;
-	return builder->bytes * t * (h + 4 * a) + lk_build_kept_bytes(builder, t * (3 * h + a));
+/* Low ranks beside the products: into each mix, into decay and others. */
+static void low_ranks(lk_builder *builder) {
+	const lk_model *model = builder->model;
+	double h = model->hidden, a = model->rwkv_inner, t = builder->tokens;
+	if (model->rwkv == 6) {
+		lk_build_gemm(builder, "mix_down", t, 5.0 * model->rwkv_ranks[0], h);
+		lk_build_gemm_batch(builder, "mix_up", t, h, model->rwkv_ranks[0], 5);
+	}
+	for (int i = model->rwkv == 6; i < 4 && model->rwkv >= 6; i++) {
+		if (model->rwkv_ranks[i] == 0) continue;
+		lk_build_gemm(builder, "rank_down", t, model->rwkv_ranks[i], h);
+		lk_build_gemm(builder, "rank_up", t, a, model->rwkv_ranks[i]);
+		rwkv_memory(builder, "rank_activation", 3 * a);
+	}
 }
 
+static void low_ranks_backward(lk_builder *builder, bool input, bool weight) {
+	const lk_model *model = builder->model;
+	double h = model->hidden, a = model->rwkv_inner, t = builder->tokens;
+	for (int i = model->rwkv == 6; i < 4 && model->rwkv >= 6; i++) {
+		if (model->rwkv_ranks[i] == 0) continue;
+		if (input) rwkv_memory(builder, "rank_activation_grad", 3 * a);
+		lk_build_row_backward(builder, "rank_up_grad", a, model->rwkv_ranks[i], input, weight);
+		lk_build_row_backward(builder, "rank_down_grad", model->rwkv_ranks[i], h, input, weight);
+	}
+	if (model->rwkv != 6) return;
+	if (input) lk_build_gemm_batch(builder, "mix_up_grad", t, model->rwkv_ranks[0], h, 5);
+	if (weight) lk_build_gemm_batch(builder, "weight_grad", h, model->rwkv_ranks[0], t, 5);
+	lk_build_row_backward(builder, "mix_down_grad", 5.0 * model->rwkv_ranks[0], h, input, weight);
+}
+
+static double rank_columns(const lk_model *model) {
+	double sum = model->rwkv == 6 ? 5.0 * model->rwkv_ranks[0] : 0;
+	for (int i = model->rwkv == 6; i < 4 && model->rwkv >= 6; i++)
+		sum += model->rwkv_ranks[i] + (model->rwkv_ranks[i] > 0 ? model->rwkv_inner : 0);
+	return sum;
+}
+
+/* The tokens before; the inputs of the products; what they give, low ranks with theirs, the
+ * recurrence. */
+static double time_saved(const lk_builder *builder) {
+	const lk_model *model = builder->model;
+	double h = model->hidden, a = model->rwkv_inner, t = builder->tokens;
+	return builder->bytes * t * (h + (lk_rwkv_inputs(model) + 1) * a + rank_columns(model)) +
+	       lk_build_kept_bytes(builder, t * (lk_rwkv_mixes(model) * h + a));
+}
+
+static const char *const time_products[] = {"key_proj", "value_proj", "receptance_proj",
+                                            "gate_proj"};
+static const char *const time_gradients[] = {"key_proj_grad", "value_proj_grad",
+                                             "receptance_proj_grad", "gate_proj_grad"};
+
 void lk_build_rwkv_forward(lk_builder *builder, const lk_layer_shape *shape) {
-	(void)shape;
-	double h = builder->model->hidden, a = builder->model->rwkv_inner, t = builder->tokens;
-	mix(builder, 3);
-	lk_build_gemm(builder, "key_proj", t, a, h);
-	lk_build_gemm(builder, "value_proj", t, a, h);
-	lk_build_gemm(builder, "receptance_proj", t, a, h);
-	wkv(builder, false);
+	const lk_model *model = builder->model;
+	double h = model->hidden, a = model->rwkv_inner, t = builder->tokens;
+	mix(builder, lk_rwkv_mixes(model));
+	low_ranks(builder);
+	for (int i = 0; i < lk_rwkv_inputs(model); i++)
+		lk_build_gemm(builder, time_products[i], t, a, h);
+	wkv(builder, shape, false);
 	rwkv_memory(builder, "receptance_gate", 5 * a);
 	lk_build_save(builder, time_saved(builder), LK_OWN_ACTIVATIONS);
 	lk_build_quantize(builder, t * a);
 	lk_build_gemm(builder, "rwkv_out_proj", t, h, a);
 }
 
-/* The inputs of all products and the gradients after the first three. */
+/* The inputs of all products and the gradients after the first ones. */
 double lk_build_rwkv_between(const lk_builder *builder) {
-	double h = builder->model->hidden, a = builder->model->rwkv_inner;
-	return lk_build_kept_bytes(builder, builder->tokens * (3 * h + a + 3 * a));
+	const lk_model *model = builder->model;
+	double h = model->hidden, a = model->rwkv_inner;
+	return lk_build_kept_bytes(builder, builder->tokens *
+	                                        (lk_rwkv_mixes(model) * h + a +
+	                                         lk_rwkv_inputs(model) * a + 2 * rank_columns(model)));
 }
 
 void lk_build_rwkv_backward(lk_builder *builder, const lk_layer_shape *shape, bool input,
                             bool weight) {
-	(void)shape;
-	double h = builder->model->hidden, a = builder->model->rwkv_inner;
+	const lk_model *model = builder->model;
+	double h = model->hidden, a = model->rwkv_inner;
 	lk_build_row_backward(builder, "rwkv_out_proj_grad", h, a, input, weight);
 	if (input) {
 		rwkv_memory(builder, "receptance_gate_grad", 5 * a);
-		wkv(builder, true);
+		wkv(builder, shape, true);
 	}
-	lk_build_column_backward(builder, "receptance_proj_grad", a, h, input, weight);
-	lk_build_column_backward(builder, "value_proj_grad", a, h, input, weight);
-	lk_build_column_backward(builder, "key_proj_grad", a, h, input, weight);
+	for (int i = lk_rwkv_inputs(model); i-- > 0;)
+		lk_build_column_backward(builder, time_gradients[i], a, h, input, weight);
+	low_ranks_backward(builder, input, weight);
 	if (!input) return;
-	mix_backward(builder, 3);
+	mix_backward(builder, lk_rwkv_mixes(model));
 	lk_build_release(builder, time_saved(builder), LK_OWN_ACTIVATIONS);
 }
 
 /* ---- channel mix ---- */
 
+/* Version 7 has no receptance. */
+static bool has_receptance(const lk_builder *builder) {
+	return builder->model->rwkv != 7;
+}
+
 /* The tokens before, the receptance and what it multiplies. */
 static double channel_saved(const lk_builder *builder) {
-	return 3 * builder->bytes * builder->tokens * builder->model->hidden;
+	return (has_receptance(builder) ? 3 : 1) * builder->bytes * builder->tokens *
+	       builder->model->hidden;
 }
 
 /* `count` mixes, or gradients, that products of weight gradients read. */
@@ -97,27 +176,32 @@ static double channel_operands(const lk_builder *builder, double count) {
 }
 
 void lk_build_channel_mix(lk_builder *builder) {
-	double h = builder->model->hidden;
-	mix(builder, 2);
-	lk_build_gemm(builder, "channel_receptance", builder->tokens, h, h);
-	lk_build_save(builder, channel_saved(builder) + channel_operands(builder, 2),
+	double h = builder->model->hidden, mixes = has_receptance(builder) ? 2 : 1;
+	mix(builder, mixes);
+	if (has_receptance(builder))
+		lk_build_gemm(builder, "channel_receptance", builder->tokens, h, h);
+	lk_build_save(builder, channel_saved(builder) + channel_operands(builder, mixes),
 	              LK_OWN_ACTIVATIONS);
 }
 
 void lk_build_channel_gate(lk_builder *builder, bool forward) {
-	rwkv_memory(builder, forward ? "channel_gate" : "channel_gate_grad",
-	            5.0 * builder->model->hidden);
+	if (has_receptance(builder))
+		rwkv_memory(builder, forward ? "channel_gate" : "channel_gate_grad",
+		            5.0 * builder->model->hidden);
 }
 
 void lk_build_channel_mix_backward(lk_builder *builder, bool input, bool weight) {
-	double h = builder->model->hidden;
-	lk_build_column_backward(builder, "channel_receptance_grad", h, h, input, weight);
+	double h = builder->model->hidden, gradients = has_receptance(builder), mixes = 1 + gradients;
+	if (has_receptance(builder))
+		lk_build_column_backward(builder, "channel_receptance_grad", h, h, input, weight);
 	if (input) {
-		mix_backward(builder, 2);
+		mix_backward(builder, mixes);
 		lk_build_release(builder, channel_saved(builder), LK_OWN_ACTIVATIONS);
 	}
 	/* a split backward keeps the mixes and the receptance's gradient for its second pass */
-	if (input && !weight) lk_build_save(builder, channel_operands(builder, 1), LK_OWN_ACTIVATIONS);
+	if (input && !weight)
+		lk_build_save(builder, channel_operands(builder, gradients), LK_OWN_ACTIVATIONS);
 	if (weight)
-		lk_build_release(builder, channel_operands(builder, input ? 2 : 3), LK_OWN_ACTIVATIONS);
+		lk_build_release(builder, channel_operands(builder, input ? mixes : mixes + gradients),
+		                 LK_OWN_ACTIVATIONS);
 }

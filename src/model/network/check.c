@@ -79,6 +79,12 @@ static const struct range ranges[] = {
 	RANGE(delta_value_dim, 0, WIDTH),
 	RANGE(delta_conv, 0, 1024),
 	RANGE(rwkv_inner, 0, WIDTH),
+	RANGE(rwkv, 0, 7),
+	RANGE(rwkv_head, 0, WIDTH),
+	RANGE(rwkv_ranks[0], 0, WIDTH),
+	RANGE(rwkv_ranks[1], 0, WIDTH),
+	RANGE(rwkv_ranks[2], 0, WIDTH),
+	RANGE(rwkv_ranks[3], 0, WIDTH),
 	RANGE(shared_sets, 0, LAYERS),
 	RANGE(attention_inputs, 0, WIDTH),
 	RANGE(use_mlp_rank, 0, WIDTH),
@@ -199,7 +205,9 @@ static lk_status check_delta(const lk_model *model, const char *where, lk_error 
 }
 
 static lk_status check_rwkv(const lk_model *model, const char *where, lk_error *err) {
-	if (model->rwkv_inner > 0 && !model->gated) return LK_OK;
+	bool heads =
+		model->rwkv < 5 || (model->rwkv_head > 0 && model->rwkv_inner % model->rwkv_head == 0);
+	if (model->rwkv_inner > 0 && !model->gated && heads) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, where,
 	        model->gated ? "RWKV with a gated MLP is not modelled"
 	                     : "an RWKV layer lacks the width of its time mix");

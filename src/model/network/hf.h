@@ -149,6 +149,8 @@ lk_status lk_hf_mamba2(const lk_hf_config *config, lk_model *model, lk_error *er
 lk_status lk_hf_mllama(const lk_hf_config *config, lk_model *model, lk_error *err);
 lk_status lk_hf_zamba2(const lk_hf_config *config, lk_model *model, lk_error *err);
 lk_status lk_hf_rwkv(const lk_hf_config *config, lk_model *model, lk_error *err);
+lk_status lk_hf_rwkv5(const lk_hf_config *config, lk_model *model, lk_error *err);
+lk_status lk_hf_rwkv7(const lk_hf_config *config, lk_model *model, lk_error *err);
 lk_status lk_hf_minimax(const lk_hf_config *config, lk_model *model, lk_error *err);
 lk_status lk_hf_llama4(const lk_hf_config *config, lk_model *model, lk_error *err);
 lk_status lk_hf_modernbert(const lk_hf_config *config, lk_model *model, lk_error *err);

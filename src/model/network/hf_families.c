@@ -435,6 +435,10 @@ static const lk_model falcon_mamba_start = {PLAIN(2, 0), MAMBA1(false), .ffn = 1
 static const lk_model mamba2_start = {PLAIN(2, 0), MAMBA2(128, 8, 256, true), .tied = true,
                                       .ffn = 1};
 static const lk_model rwkv_start = {GPT, .embed_norm = true, .context = 1024};
+#define RWKV(version) GPT, .embed_norm = true, .context = 4096, .rwkv = version, .rwkv_head = 64
+static const lk_model rwkv5_start = {RWKV(5)};
+static const lk_model rwkv6_start = {RWKV(6)};
+static const lk_model rwkv7_start = {RWKV(7)};
 static const lk_model minimax_start = {LLAMA(2, 1e6), .experts = 8, .topk = 2};
 static const lk_model minimax_m2_start = {LLAMA(2, 5e6), .qk_norm = true, .qk_norm_wide = true,
                                           .router_bias = true};
@@ -519,6 +523,9 @@ const lk_hf_family lk_hf_decoders[] = {
 	{"falcon_mamba", mamba_keys, &falcon_mamba_start, lk_hf_mamba},
 	{"mamba2", mamba_keys, &mamba2_start, lk_hf_mamba2},
 	{"rwkv", rwkv_keys, &rwkv_start, lk_hf_rwkv},
+	{"rwkv5", rwkv_keys, &rwkv5_start, lk_hf_rwkv5},
+	{"rwkv6", rwkv_keys, &rwkv6_start, lk_hf_rwkv5},
+	{"rwkv7", rwkv_keys, &rwkv7_start, lk_hf_rwkv7},
 	{"minimax", llama_keys, &minimax_start, lk_hf_minimax},
 	{"minimax_text_01", llama_keys, &minimax_start, lk_hf_minimax},
 	{"minimax_m2", llama_keys, &minimax_m2_start, finish_minimax_m2},

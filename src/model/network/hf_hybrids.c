@@ -285,6 +285,50 @@ lk_status lk_hf_rwkv(const lk_hf_config *config, lk_model *model, lk_error *err)
 	return LK_OK;
 }
 
+/* rwkv5, rwkv6: an MLP 3.5 times as wide, down to a multiple of 32; low ranks of version 6 twice as
+ * wide at the largest size (modeling_rwkv6.py). */
+lk_status lk_hf_rwkv5(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	bool large = model->hidden == 4096;
+	lk_hf_pass(config, "head_size_divisor|model_version|num_attention_heads|max_context_length");
+	LK_TRY(lk_hf_int(config, "head_size", &model->rwkv_head, err));
+	if (model->hidden > INT_MAX / 4)
+		return lk_hf_fail(config, NULL, err, "hidden size %d is too large", model->hidden);
+	if (model->ffn == 0) model->ffn = (int)(3.5 * model->hidden) / 32 * 32;
+	model->rwkv_ranks[0] = model->rwkv == 6 ? (large ? 64 : 32) : 0;
+	model->rwkv_ranks[1] = model->rwkv == 6 ? (large ? 128 : 64) : 0;
+	return lk_hf_rwkv(config, model, err);
+}
+
+/* rwkv7 of flash-linear-attention; low ranks that the config leaves out are refused. */
+lk_status lk_hf_rwkv7(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	static const char *const names[] = {"decay_low_rank_dim", "a_low_rank_dim", "v_low_rank_dim",
+	                                    "gate_low_rank_dim"};
+	const lk_value *attention = lk_hf_find(config, "attn"), *wide = lk_hf_find(config, "value_dim");
+	double ratio = 4;
+	int width = model->hidden;
+	bool biases = true;
+	lk_hf_pass(config, "attn_mode|num_heads|hidden_ratio|norm_first|norm_eps|fuse_norm|use_l2warp|"
+	                   "fuse_cross_entropy|fuse_linear_cross_entropy");
+	for (int i = 0; i < 4; i++) {
+		LK_TRY(lk_hf_int(config, names[i], &model->rwkv_ranks[i], err));
+		if (model->rwkv_ranks[i] > 0) continue;
+		lk_hf_fail(config, NULL, err, "the rwkv7 config does not state %s", names[i]);
+		return lk_hint(err, "add \"%s\": NUMBER", names[i]);
+	}
+	LK_TRY(lk_hf_int(config, "head_dim", &model->rwkv_head, err));
+	LK_TRY(lk_hf_real(config, "hidden_ratio", &ratio, err));
+	LK_TRY(lk_hf_flag(config, "norm_bias", &biases, err));
+	if (wide) LK_TRY(lk_hf_int(config, "value_dim", &width, err));
+	if (attention || width != model->hidden || !biases)
+		return lk_hf_fail(config, attention, err,
+		                  "layers of attention, values of another width, or norms without biases "
+		                  "are not modelled");
+	if (!(ratio * model->hidden <= 1 << 24))
+		return lk_hf_fail(config, NULL, err, "hidden_ratio is %g", ratio);
+	if (model->ffn == 0) model->ffn = ((int)(ratio * model->hidden) + 31) / 32 * 32;
+	return lk_hf_rwkv(config, model, err);
+}
+
 /* The letter of a kind of layers by name; '?': not known. */
 static char nemotron_letter(const lk_value *kind) {
 	static const char *const names[] = {"mamba", "attention", "mlp", "moe"};

@@ -57,6 +57,7 @@ void lk_model_matrices(const lk_model *model, int layer, bool joined, lk_matrice
 	if (made.ffn == LK_FFN_EXPERTS) add_expert_matrices(model, joined, out);
 	else if (made.ffn == LK_FFN_DENSE)
 		add_mlp(model, model->hidden, lk_layer_ffn(model, &made), 1, joined, out);
-	if (made.ffn == LK_FFN_DENSE && model->rwkv_inner > 0) /* the channel mix's receptance */
+	if (made.ffn == LK_FFN_DENSE && model->rwkv_inner > 0 &&
+	    model->rwkv != 7) /* the channel mix's receptance */
 		lk_matrices_add(out, model->hidden, model->hidden, 1, LK_CUT_NONE);
 }

@@ -1,29 +1,65 @@
-/* mixer_rwkv.c: RWKV-4 (arXiv 2305.13048) as the transformers library has it, hidden size h, time
- * mix of width A, MLP of width f:
+/* mixer_rwkv.c: RWKV, hidden size h, time mix of width A in heads of S, MLP of width f. Version 4
+ * (arXiv 2305.13048) as the transformers library has it, 5 and 6 (2404.05892) as the authors' code
+ * for it, 7 (2503.14456) as fla-org/flash-linear-attention has it:
  *
- *     time mix     keys, values, receptance and output 4 h A; how much of the token before goes
- *                  into each of three inputs 3 h; decay and bonus of a channel 2 A
- *     channel mix  2 h f as every MLP, receptance h h, how much of the token before 2 h
+ *     time mix     matrices                                 others
+ *     4            k, v, receptance, output    4 h A        3 mixes h, decay and bonus A
+ *     5            and a gate                  5 h A        4 mixes, decay, bonus, a norm of each
+ * head 6            and low ranks m, w of mixes and decay:   6 mixes, decay, bonus, norm 10 h m +
+ * (h + A) w 7            as 4, and low ranks of decay, rate,      6 mixes, biases of the first
+ * three, three value and gate, (h + A) each             factors A, norm
  *
- * The recurrence takes about 10 operations for a channel and token. */
+ *     channel mix  2 h f as every MLP; receptance h h and 2 mixes, of version 7 one mix alone
+ *
+ * The first layer of version 7 has no low rank of values, which is counted all the same (0.02 % of
+ * 1.5 billion). The recurrence takes about 10 operations for a channel and token in version 4,
+ * whose states are of one number a channel; with states of S x S for each head 6 S, in version 7,
+ * which also takes out what a key held, 10 S. */
 #include "model/network/parts.h"
 
+/* Low ranks beside the products of the time mix, of which each has h numbers in and A out. */
+static double low_ranks(const lk_model *model) {
+	const int *rank = model->rwkv_ranks;
+	if (model->rwkv == 6) return rank[1];
+	return model->rwkv == 7 ? (double)rank[0] + rank[1] + rank[2] + rank[3] : 0;
+}
+
 lk_weights lk_rwkv_weights(const lk_model *model) {
-	double h = model->hidden, a = model->rwkv_inner;
-	return (lk_weights){4 * h * a, 3 * h + 2 * a};
+	double h = model->hidden, a = model->rwkv_inner, mixes = lk_rwkv_mixes(model);
+	lk_weights sum = {(lk_rwkv_inputs(model) + 1) * h * a + (h + a) * low_ranks(model),
+	                  mixes * h + 2 * a};
+	if (model->rwkv >= 5) sum.others += 2 * a;
+	if (model->rwkv == 6) {
+		sum.matrices += 2 * 5 * h * model->rwkv_ranks[0];
+		sum.others += h; /* of the mix that the low ranks read */
+	}
+	if (model->rwkv == 7) sum.others += 4 * a;
+	return sum;
 }
 
 void lk_rwkv_matrices(const lk_model *model, lk_matrices *list) {
-	lk_matrices_add(list, model->rwkv_inner, model->hidden, 3, LK_CUT_OUT);
-	lk_matrices_add(list, model->hidden, model->rwkv_inner, 1, LK_CUT_IN);
+	double h = model->hidden, a = model->rwkv_inner;
+	const int *rank = model->rwkv_ranks;
+	lk_matrices_add(list, a, h, lk_rwkv_inputs(model), LK_CUT_OUT);
+	lk_matrices_add(list, h, a, 1, LK_CUT_IN);
+	if (model->rwkv == 6) {
+		lk_matrices_add(list, 5.0 * rank[0], h, 1, LK_CUT_NONE);
+		lk_matrices_add(list, h, rank[0], 5, LK_CUT_NONE);
+	}
+	for (int i = model->rwkv == 6; i < 4 && model->rwkv >= 6; i++) {
+		lk_matrices_add(list, rank[i], h, 1, LK_CUT_NONE);
+		lk_matrices_add(list, a, rank[i], 1, LK_CUT_NONE);
+	}
 }
 
 double lk_rwkv_core(const lk_model *model, const lk_layer *layer, double s) {
 	(void)layer;
-	return s * 5 * model->rwkv_inner;
+	double each = model->rwkv < 5 ? 5 : (model->rwkv == 7 ? 5.0 : 3.0) * model->rwkv_head;
+	return s * each * model->rwkv_inner;
 }
 
 lk_weights lk_rwkv_channel_weights(const lk_model *model) {
 	double h = model->rwkv_inner > 0 ? model->hidden : 0;
+	if (model->rwkv == 7) return (lk_weights){0, h};
 	return (lk_weights){h * h, 2 * h};
 }

@@ -358,8 +358,10 @@ typedef struct lk_model {
 	 * beside the products into the MLP and into attention. */
 	int attention_inputs, use_mlp_rank, use_qkv_rank;
 	bool use_product;
-	/* RWKV-4: width of the time mix; its MLPs are channel mixes. 0: none. */
-	int rwkv_inner;
+	/* RWKV: width of the time mix, 0: none; its MLPs are channel mixes. Version, 0: 4; from 5 on
+	 * the size of a head; low ranks: of 6 of mixes and of decay, of 7 of decay, rate, value and
+	 * gate. */
+	int rwkv_inner, rwkv, rwkv_head, rwkv_ranks[4];
 
 	int experts, topk, expert_ffn; /* 0: dense */
 	int shared_ffn;                /* total width of the shared experts, 0: none */
@@ -464,6 +466,14 @@ lk_status lk_model_check(const lk_model *model, const char *where, lk_error *err
 lk_layer lk_model_layer(const lk_model *model, int layer);
 /* Whether a layer's weights are those of one before it. */
 bool lk_model_reuses(const lk_model *model, int layer);
+/* RWKV: mixes of a token with the one before in the time mix; products of them. */
+static inline int lk_rwkv_mixes(const lk_model *model) {
+	static const int mixes[] = {[5] = 4, [6] = 5, [7] = 6};
+	return model->rwkv < 5 ? 3 : mixes[model->rwkv];
+}
+static inline int lk_rwkv_inputs(const lk_model *model) {
+	return model->rwkv == 5 || model->rwkv == 6 ? 4 : 3;
+}
 /* What attention reads of a token. */
 static inline int lk_model_attention_inputs(const lk_model *model) {
 	return model->attention_inputs > 0 ? model->attention_inputs : model->hidden;
