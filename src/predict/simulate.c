@@ -188,15 +188,14 @@ static lk_status list_spans(simulated *a, lk_error *err) {
 static lk_status list_programs(simulated *a, lk_error *err) {
 	const lk_graph *graph = a->step.graph;
 	const lk_sim_result *sim = &a->step.sim;
-	const lk_sim_event *at = sim->events.at, *end = at + sim->events.count;
 	lk_simulated_program *programs =
 		LK_ARRAY(&a->arena, lk_simulated_program, graph->programs.count);
 	if (!programs) return lk_oom(err);
 	for (uint32_t p = 0; p < graph->programs.count; p++) {
-		const lk_sim_event *first = at;
+		size_t count; /* the first of each program are recorded first */
+		const lk_sim_event *first = lk_sim_events_of(&sim->events, p, &count);
 		double split[3] = {0};
-		while (at < end && at->record == p) at++; /* the first of each program are recorded first */
-		LK_TRY(lk_whatif_split(graph, first, (size_t)(at - first), split, err));
+		LK_TRY(lk_whatif_split(graph, first, count, split, err));
 		programs[p] = (lk_simulated_program){
 			.name = lk_intern_text(graph->names, graph->programs.at[p].name),
 			.rank = (int)lk_rank_of(graph, p, 0),

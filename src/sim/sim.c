@@ -278,6 +278,23 @@ void lk_sim_result_free(lk_sim_result *result) {
 	memset(result, 0, sizeof *result);
 }
 
+/* The first event of a record or a later one. */
+static size_t events_find_record(const lk_sim_events *events, uint32_t record) {
+	size_t low = 0, high = events->count;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (events->at[middle].record < record) low = middle + 1;
+		else high = middle;
+	}
+	return low;
+}
+
+const lk_sim_event *lk_sim_events_of(const lk_sim_events *events, uint32_t record, size_t *count) {
+	size_t begin = events_find_record(events, record);
+	*count = events_find_record(events, record + 1) - begin;
+	return events->at + begin;
+}
+
 /* ---- timelines ---- */
 
 lk_timeline *lk_timeline_new(void) {

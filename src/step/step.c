@@ -40,23 +40,18 @@ static lk_status choose_records(const lk_step_options *options, lk_step *out, lk
 static lk_status split_time(lk_step *out, lk_error *err) {
 	const lk_sim_events *events = &out->sim.events;
 	uint32_t stages = out->graph->ranks.stages;
-	size_t begin = 0;
 	out->stage_time = LK_ARRAY(&out->arena, lk_breakdown, stages);
 	if (!out->stage_time) return lk_oom(err);
-	for (uint32_t r = 0; r < out->record_count; r++) {
-		size_t end = begin;
-		while (end < events->count && events->at[end].record == r) end++;
-		if (r < stages) {
-			lk_breakdown *one = &out->stage_time[r];
-			LK_TRY(lk_breakdown_of(lk_step_simulated(out), out->fold, out->graph,
-			                       events->at + begin, end - begin, out->sim.step_ps, stages > 1,
-			                       one, err));
-			for (int p = 0; p < LK_PART_COUNT; p++) {
-				out->breakdown.exposed_s[p] += one->exposed_s[p] / stages;
-				out->breakdown.hidden_s[p] += one->hidden_s[p] / stages;
-			}
+	for (uint32_t r = 0; r < stages; r++) {
+		lk_breakdown *one = &out->stage_time[r];
+		size_t count;
+		const lk_sim_event *first = lk_sim_events_of(events, r, &count);
+		LK_TRY(lk_breakdown_of(lk_step_simulated(out), out->fold, out->graph, first, count,
+		                       out->sim.step_ps, stages > 1, one, err));
+		for (int p = 0; p < LK_PART_COUNT; p++) {
+			out->breakdown.exposed_s[p] += one->exposed_s[p] / stages;
+			out->breakdown.hidden_s[p] += one->hidden_s[p] / stages;
 		}
-		begin = end;
 	}
 	return LK_OK;
 }

@@ -23,8 +23,8 @@ enum {
 	LK_STEP_ROUNDS = 4,   /* so often a step is folded anew; then it is simulated as it is */
 };
 
-/* What a step showed that those of jobs like it will show too. To know it saves simulations, and
- * changes no time. */
+/* What a step showed. To know it saves simulations of the same job, and changes no time; with
+ * `unsettled` of jobs like it too. */
 typedef struct lk_step_habits {
 	bool crowded;   /* folded runs shared the device, so that it was simulated as it is */
 	bool unsettled; /* simulated with few of its periods it did not come to a steady state */
@@ -44,7 +44,7 @@ typedef struct lk_step_options {
 	int64_t give_up_ps; /* bare: a step that takes longer need not be simulated to its end;
 	                       sim.gave_up says so. 0 none */
 	bool bare;          /* for searches: no times where it does not fit; no events, no breakdown */
-	lk_step_habits habits;         /* of jobs like this one */
+	lk_step_habits habits;         /* what is known of the step */
 	lk_cost_cache *cache;          /* NULL: none */
 	const lk_constants *constants; /* NULL: the defaults */
 } lk_step_options;

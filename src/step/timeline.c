@@ -259,12 +259,10 @@ static lk_status timeline_draw(struct lk_drawing *drawing) {
 	const lk_sim_events *events = &drawing->step->sim.events;
 	for (size_t i = 0; i < events->count; i++) LK_TRY(timeline_draw_event(drawing, &events->at[i]));
 	LK_TRY(draw_arrows(drawing));
-	size_t begin = 0;
 	for (uint32_t r = 0; r < drawing->step->record_count; r++) {
-		size_t end = begin;
-		while (end < events->count && events->at[end].record == r) end++;
-		LK_TRY(draw_memory(drawing, r, events->at + begin, end - begin));
-		begin = end;
+		size_t count;
+		const lk_sim_event *first = lk_sim_events_of(events, r, &count);
+		LK_TRY(draw_memory(drawing, r, first, count));
 	}
 	return LK_OK;
 }

@@ -335,11 +335,14 @@ struct tally {
 };
 
 /* A simulation that may be given up close to its end: only where the step takes longer, and with a
- * bound that holds. */
+ * bound that holds. What the whole simulation showed, or that periods do not settle, changes no
+ * time. */
 static void check_give_up(const lk_job *job, const lk_cluster *cluster, const lk_step *full,
                           struct tally *tally) {
 	int64_t ps = full->sim.step_ps;
-	lk_step_options options = {.bare = true, .give_up_ps = ps - (ps >> (1 + ps % 16))};
+	lk_step_options options = {.bare = true,
+	                           .habits = {.crowded = full->habits.crowded, .unsettled = ps % 2},
+	                           .give_up_ps = ps - (ps >> (1 + ps % 16))};
 	lk_step step;
 	if (!lk_step_fits(full)) return;
 	assert_int_equal(lk_step_ask(job, cluster, &options, &step, NULL), LK_OK);
