@@ -38,10 +38,12 @@ enum {
 	LK_FOLDS_SIZE,   /* collectives, and usual there: a share of a fabric's sizes */
 	LK_FOLDS_GPUS,   /* collectives: all rows of a number of GPUs of a fabric */
 	LK_FOLDS_FABRIC, /* collectives: all rows of a fabric */
-	/* training runs: all rows of a network, of an architecture of GPUs, of a software stack */
+	/* training runs: all rows of a network, of an architecture of GPUs, of a software stack, of one
+	   publication (what the column `source` begins with: owner/repository, or a site) */
 	LK_FOLDS_NETWORK,
 	LK_FOLDS_ARCHITECTURE,
 	LK_FOLDS_STACK,
+	LK_FOLDS_SOURCE,
 };
 
 /* The request. Texts are borrowed. */

@@ -2,10 +2,12 @@
  *
  * A run is predicted from a fit that has not seen its fold. The range of a prediction comes from
  * the errors of such predictions of runs in other folds that are alike: of the same software stack
- * and kind of network (experts or not), of all stacks where that are fewer than FEWEST. It is the
- * shortest interval of ln(measured / predicted) that holds 0.8 + 0.2 / G of them, G the number of
- * their folds: runs of a fold err alike, and with few folds the next one lies outside more often.
- * It is not centred on 0 where predictions lean to one side.
+ * and kind of network (experts or not); of the kind with whole stacks left out where that are fewer
+ * than FEWEST. Where the other folds leave too few on the run's GPU or architecture, it is as wide
+ * as runs whose GPU or architecture was left out say. It is the shortest interval of ln(measured /
+ * predicted) that holds 0.8 + 0.2 / G of them, G the number of their folds: runs of a fold err
+ * alike, and with few folds the next one lies outside more often. It is not centred on 0 where
+ * predictions lean to one side.
  *
  * Where all runs on an architecture or of a stack were left out, the runs of each fold lean
  * together, and the folds that were seen do not say to which side the next one leans: they lie on
@@ -25,16 +27,33 @@
 #include "base/stats.h"
 
 enum {
-	FEWEST = 10
+	FEWEST = 10,      /* runs that speak for a class or an architecture */
+	FEWEST_ON_GPU = 3 /* and for a GPU */
 };
 static const double share = .80;
 
 /* ---- folds ---- */
 
 const char *lk_runs_alike_name(lk_runs_alike alike) {
-	static const char *const names[] = {"(stack, network, GPU)", "network", "GPU", "architecture",
-	                                    "stack"};
+	static const char *const names[] = {"(stack, network, GPU)", "network", "GPU",
+	                                    "architecture",          "stack",   "publication"};
 	return names[alike];
+}
+
+/* How far a source names whose measurements they are: "owner/repository" of a file in one, else the
+ * first word's site or name. */
+static int publication(const char *source) {
+	int at = 0, parts = 0;
+	while (source[at] && source[at] != ' ' && source[at] != '@') {
+		if (source[at] == '/' && ++parts == 2) break;
+		at++;
+	}
+	return at;
+}
+
+static bool same_publication(const char *a, const char *b) {
+	int length = publication(a);
+	return length == publication(b) && strncmp(a, b, (size_t)length) == 0;
 }
 
 static bool same_fold(const lk_run *a, const lk_run *b, lk_runs_alike alike) {
@@ -46,6 +65,7 @@ static bool same_fold(const lk_run *a, const lk_run *b, lk_runs_alike alike) {
 	case LK_RUNS_ARCHITECTURE:
 		return *a->refused || *b->refused ? gpu : lk_run_arch(a) == lk_run_arch(b);
 	case LK_RUNS_STACK: return stack;
+	case LK_RUNS_SOURCE: return same_publication(a->source, b->source);
 	default: return network && stack && gpu;
 	}
 }
@@ -145,7 +165,7 @@ struct errors {
 };
 
 static bool folds_lean(lk_runs_alike alike) {
-	return alike == LK_RUNS_ARCHITECTURE || alike == LK_RUNS_STACK;
+	return alike == LK_RUNS_ARCHITECTURE || alike == LK_RUNS_STACK || alike == LK_RUNS_SOURCE;
 }
 
 /* The shortest interval that holds `share` of the offsets and more with few groups of them. */
@@ -196,34 +216,89 @@ static lk_status make_errors(lk_arena *arena, const lk_runs *runs, const lk_cros
 	return out->x && out->seen ? LK_OK : lk_oom(err);
 }
 
-/* Ranges of runs, each from the errors in other folds: of the run's stack and kind; where the folds
- * lean or there are too few, of its kind; of all runs, where no other fold has enough of its kind.
+/* Of the kind, outside of the run's fold; of all runs, where no other fold has enough of the kind.
  */
-static void range_runs(const struct errors *errors, lk_cross_run *cross) {
+static struct interval interval_of_kind(const struct errors *errors, size_t run) {
+	bool experts = errors->runs->at[run].job.model.experts > 0;
+	struct errors_of of = {experts ? EXPERTS : DENSE, NULL, NULL, errors->fold[run]};
+	struct interval found = interval_of(errors, &of, FEWEST);
+	of.kind = ANY;
+	return found.runs ? found : interval_of(errors, &of, FEWEST);
+}
+
+/* What speaks of runs that lie far from all others: errors of whole stacks, GPUs and architectures
+ * left out. */
+struct far {
+	struct errors stack, gpu, architecture;
+};
+
+/* Runs outside of a run's fold on its GPU, or on its architecture. */
+static size_t runs_beside(const struct errors *errors, size_t run, lk_runs_alike alike) {
+	size_t count = 0;
+	for (size_t i = 0; i < errors->runs->count; i++)
+		count += errors->fold[i] != errors->fold[run] &&
+		         isfinite(runs_offset(&errors->runs->at[i], &errors->cross[i])) &&
+		         same_fold(&errors->runs->at[i], &errors->runs->at[run], alike);
+	return count;
+}
+
+/* A GPU, or an architecture, of which the other folds hold too little counts as unseen. */
+static void widen_for_device(const struct errors *errors, const struct far *far, size_t run,
+                             struct interval *range) {
+	const struct errors *unseen = NULL;
+	if (runs_beside(errors, run, LK_RUNS_ARCHITECTURE) < FEWEST) unseen = &far->architecture;
+	else if (runs_beside(errors, run, LK_RUNS_GPU) < FEWEST_ON_GPU) unseen = &far->gpu;
+	if (!unseen) return;
+	struct interval more = interval_of_kind(unseen, run), usual = interval_of_kind(errors, run);
+	if (!more.runs) return;
+	range->low = -lk_range_wider(range->low, fmin(more.low, 0), fmin(usual.low, 0));
+	range->high = lk_range_wider(range->high, fmax(more.high, 0), fmax(usual.high, 0));
+}
+
+/* Ranges of runs, each from the errors in other folds: of the run's stack and kind; where the other
+ * folds have too few of these, of its kind when whole stacks were left out; where the folds lean
+ * (`far` NULL) or there are no other stacks, of its kind. */
+static void range_runs(const struct errors *errors, const struct far *far, lk_cross_run *cross) {
 	for (size_t i = 0; i < errors->runs->count; i++) {
 		const lk_run *run = &errors->runs->at[i];
 		if (!(cross[i].predicted > 0)) continue;
 		struct errors_of of = {run->job.model.experts > 0 ? EXPERTS : DENSE, run->stack, NULL,
 		                       errors->fold[i]};
 		struct interval found = {0};
-		if (!errors->even) found = interval_of(errors, &of, FEWEST);
-		of.stack = NULL;
-		if (!found.runs) found = interval_of(errors, &of, FEWEST);
-		of.kind = ANY;
-		if (!found.runs) found = interval_of(errors, &of, FEWEST);
+		if (far) found = interval_of(errors, &of, FEWEST);
+		if (far && !found.runs) found = interval_of_kind(&far->stack, i);
+		if (!found.runs) found = interval_of_kind(errors, i);
 		if (!found.runs) continue;
-		cross[i].low = cross[i].predicted * exp(found.low);
-		cross[i].high = cross[i].predicted * exp(found.high);
+		if (far) widen_for_device(errors, far, i, &found);
+		cross[i].low = cross[i].predicted * exp(fmin(found.low, 0));
+		cross[i].high = cross[i].predicted * exp(fmax(found.high, 0));
 	}
+}
+
+/* The errors of predictions with all runs alike left out. */
+static lk_status errors_without(lk_arena *arena, const lk_runs *runs, const lk_runs_fit *fit,
+                                lk_runs_alike alike, struct errors *out, lk_error *err) {
+	int *fold = LK_ARRAY(arena, int, runs->count), folds;
+	lk_cross_run *cross = LK_ARRAY(arena, lk_cross_run, runs->count);
+	if (!fold || !cross) return lk_oom(err);
+	LK_TRY(lk_runs_folds(runs, alike, fold, &folds, err));
+	LK_TRY(predict_folds(arena, runs, fit, fold, folds, cross, err));
+	return make_errors(arena, runs, cross, alike, fold, folds, out, err);
 }
 
 lk_status lk_runs_cross(lk_arena *arena, const lk_runs *runs, const lk_runs_fit *fit,
                         lk_runs_alike alike, const int *fold, int folds, lk_cross_run *out,
                         lk_error *err) {
 	struct errors errors;
+	struct far far;
 	LK_TRY(predict_folds(arena, runs, fit, fold, folds, out, err));
 	LK_TRY(make_errors(arena, runs, out, alike, fold, folds, &errors, err));
-	range_runs(&errors, out);
+	if (!errors.even) {
+		LK_TRY(errors_without(arena, runs, fit, LK_RUNS_STACK, &far.stack, err));
+		LK_TRY(errors_without(arena, runs, fit, LK_RUNS_GPU, &far.gpu, err));
+		LK_TRY(errors_without(arena, runs, fit, LK_RUNS_ARCHITECTURE, &far.architecture, err));
+	}
+	range_runs(&errors, errors.even ? NULL : &far, out);
 	return LK_OK;
 }
 
@@ -270,7 +345,7 @@ static lk_status put_classes(const struct range_rows *rows, const struct errors 
 			const struct errors_of of = {experts ? EXPERTS : DENSE, class == 1 ? run->stack : NULL,
 			                             class == 2 ? gpu : NULL, -1};
 			if (!first_of(errors->runs, i, &of)) continue;
-			struct interval found = interval_of(errors, &of, class == 2 ? 3 : FEWEST);
+			struct interval found = interval_of(errors, &of, class == 2 ? FEWEST_ON_GPU : FEWEST);
 			LK_TRY(put_interval(rows,
 			                    lk_range_class(arena,
 			                                   class == 1   ? run->stack
@@ -294,14 +369,10 @@ lk_status lk_runs_range_rows(lk_arena *arena, const lk_runs *runs, const lk_runs
 	              {LK_RUNS_STACK, "unseen stack"}};
 	const struct range_rows rows = {lk_arena_strdup(&out->arena, source),
 	                                lk_arena_strdup(&out->arena, date), out};
-	int *fold = LK_ARRAY(arena, int, runs->count), folds;
-	lk_cross_run *cross = LK_ARRAY(arena, lk_cross_run, runs->count);
-	if (!rows.source || !rows.date || !fold || !cross) return lk_oom(err);
+	if (!rows.source || !rows.date) return lk_oom(err);
 	for (size_t u = 0; u < sizeof unseen / sizeof *unseen; u++) {
 		struct errors errors;
-		LK_TRY(lk_runs_folds(runs, unseen[u].alike, fold, &folds, err));
-		LK_TRY(predict_folds(arena, runs, fit, fold, folds, cross, err));
-		LK_TRY(make_errors(arena, runs, cross, unseen[u].alike, fold, folds, &errors, err));
+		LK_TRY(errors_without(arena, runs, fit, unseen[u].alike, &errors, err));
 		if (!unseen[u].name) LK_TRY(put_classes(&rows, &errors, err));
 		for (int experts = 0; unseen[u].name && experts < 2; experts++) {
 			struct interval found = interval_of(

@@ -127,6 +127,7 @@ typedef enum lk_runs_alike {
 	LK_RUNS_GPU,
 	LK_RUNS_ARCHITECTURE,
 	LK_RUNS_STACK,
+	LK_RUNS_SOURCE, /* one publication: a repository or site */
 } lk_runs_alike;
 /* "(stack, network, GPU)", "network", ... */
 const char *lk_runs_alike_name(lk_runs_alike alike);

@@ -5,8 +5,8 @@
 #include "options/rows.h"
 
 static const char *const orders[] = {"file", "error", NULL};
-static const char *const folds[] = {"shape",   "gpu",          "size",  "gpus", "fabric",
-                                    "network", "architecture", "stack", NULL};
+static const char *const folds[] = {"shape",   "gpu",          "size",  "gpus",   "fabric",
+                                    "network", "architecture", "stack", "source", NULL};
 
 /* clang-format off */
 #define REQUEST lk_validate_request
@@ -35,7 +35,7 @@ static const lk_option options[] = {
 	{CHOICE("folds", folds, folds, "NAME",
 	 "with --cross-validate, what is left out together; kernels: shape or gpu (all of a "
 	 "device); collectives: size, gpus (a number of GPUs) or fabric (all rows of one); training "
-	 "runs: network, gpu, architecture or stack"), WITH("cross-validate")},
+	 "runs: network, gpu, architecture, stack or source (one publication)"), WITH("cross-validate")},
 	{TEXT("calibration", calibration, "FILE",
 	 "numbers that `lockstep calibrate` wrote, on top of the built-in ones")},
 	{TEXT("overheads", overheads, "FILE",

@@ -12,6 +12,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 #include "cost/calibration/calibration.h"
 
 char *lk_range_class(lk_arena *arena, const char *of, bool experts) {
@@ -24,11 +25,16 @@ static const lk_calibration_row *range_class_of(lk_arena *arena, const char *of,
 	return variant ? lk_calibration_find(lk_calibration_current(), "range", "step", variant) : NULL;
 }
 
+/* Runs whose whole stack was left out: they speak of software that has few runs of a kind, or none.
+ */
+static const char unseen_stack[] = "unseen stack";
+
 const lk_calibration_row *lk_range_row(lk_arena *arena, const lk_job *job) {
 	const lk_calibration_row *profile = lk_profile_find(lk_calibration_current(), job);
 	bool experts = job->model.experts > 0;
 	const lk_calibration_row *row =
-		range_class_of(arena, profile ? profile->subject : "unseen stack", experts);
+		profile ? range_class_of(arena, profile->subject, experts) : NULL;
+	if (!row) row = range_class_of(arena, unseen_stack, experts);
 	return row ? row : range_class_of(arena, NULL, experts);
 }
 
@@ -42,9 +48,7 @@ static struct sides sides_of(const lk_calibration_row *row, bool experts) {
 	                      log(lk_calibration_value(row, "high", experts ? 1.5 : 1.25))};
 }
 
-/* How far a side reaches with what the unseen adds to it, errors that have nothing to do with one
- * another; at least as far as those of all runs that were left out that way. */
-static double wider(double side, double unseen, double usual) {
+double lk_range_wider(double side, double unseen, double usual) {
 	return fmax(fabs(unseen), hypot(side, sqrt(fmax(0, unseen * unseen - usual * usual))));
 }
 
@@ -67,8 +71,8 @@ static struct sides range_sides(lk_arena *arena, const lk_job *job, const lk_dev
 		range_class_of(arena, known ? "unseen GPU" : "unseen architecture", experts);
 	struct sides usual = sides_of(range_class_of(arena, NULL, experts), experts),
 				 more = sides_of(row, experts);
-	return (struct sides){-wider(out.below, fmin(more.below, 0), fmin(usual.below, 0)),
-	                      wider(out.above, fmax(more.above, 0), fmax(usual.above, 0))};
+	return (struct sides){-lk_range_wider(out.below, fmin(more.below, 0), fmin(usual.below, 0)),
+	                      lk_range_wider(out.above, fmax(more.above, 0), fmax(usual.above, 0))};
 }
 
 /* Octaves by which a rate lies outside an interval. */
@@ -120,9 +124,10 @@ void lk_range_of(lk_arena *arena, const lk_job *job, const lk_cluster *cluster,
 	*high = seconds * exp(hypot(fmax(sides.above, 0), more));
 	if (!basis) return;
 	const char *network = job->model.experts > 0 ? "experts" : "dense";
+	bool own = row && profile && strncmp(row->variant, unseen_stack, sizeof unseen_stack - 1) != 0;
 	*basis = lk_arena_printf(
 		arena, "errors of %d %s runs %s the fit had not seen%s%s%s", row ? row->points : 0,
-		row && profile ? row->variant : network, profile ? "that" : "of software that",
+		own ? row->variant : network, own ? "that" : "of software that",
 		unseen ? ", wider: no run on this " : "", unseen ? unseen : "",
 		far > 0 && network_share > 0 ? ", wider: no run on such a network" : "");
 }

@@ -178,6 +178,11 @@ void lk_range_recommender(double *low, double *high);
  */
 const lk_calibration_row *lk_range_row(lk_arena *arena, const lk_job *job);
 
+/* How far a side of a range reaches (ln) with what the unseen adds to it, errors that have nothing
+ * to do with one another; at least as far as those of all runs that were left out that way.
+ * `unseen`, `usual`: that side where such runs were left out, and where a network was. */
+double lk_range_wider(double side, double unseen, double usual);
+
 /* The variant of a class's row: "nemo experts", "b200 dense", "unseen stack dense"; of all runs
  * (NULL) "experts" or "dense". NULL when memory is out. */
 char *lk_range_class(lk_arena *arena, const char *of, bool experts);

@@ -199,8 +199,9 @@ static lk_status read_texts(const struct reader *reader, lk_run *run, lk_error *
 		const char **to;
 		const char *column;
 	} texts[] = {
-		{&run->id, "id"},       {&run->model, "model"},     {&run->gpu, "gpu"},
-		{&run->stack, "stack"}, {&run->release, "release"}, {&run->suspect, "suspect"},
+		{&run->id, "id"},         {&run->model, "model"},     {&run->gpu, "gpu"},
+		{&run->stack, "stack"},   {&run->release, "release"}, {&run->suspect, "suspect"},
+		{&run->source, "source"},
 	};
 	run->where = lk_arena_strdup(reader->arena, lk_csv_where(reader->csv));
 	if (!run->where) return lk_oom(err);

@@ -22,6 +22,7 @@ typedef struct lk_arena lk_arena; /* base/arena.h */
 typedef struct lk_run {
 	const char *id, *where;                    /* as in the table, or its line; "file:line" */
 	const char *model, *gpu, *stack, *release; /* as in the table */
+	const char *source;                        /* where it was published; "" */
 	const char *suspect;                       /* why it is not to be scored; "" */
 	const char *note;                          /* what of the row was not used; "" */
 	const char *refused;                       /* why it cannot be predicted; "" */

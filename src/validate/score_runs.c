@@ -123,10 +123,12 @@ static lk_status runs_fill_row(lk_arena *arena, const lk_run *run, const lk_cros
 	out->divisions[0].keys[i] = (lk_score_key){run->stack, 0};
 	out->divisions[1].keys[i] = (lk_score_key){run->gpu, 0};
 	out->divisions[2].keys[i] = lk_scale_key(run->job.gpus);
-	out->divisions[3].keys[i] = (lk_score_key){*run->refused                ? NULL
-	                                           : run->job.model.experts > 0 ? "experts"
-	                                                                        : "dense",
+	bool experts = !*run->refused && run->job.model.experts > 0;
+	out->divisions[3].keys[i] = (lk_score_key){*run->refused ? NULL
+	                                           : experts     ? "experts"
+	                                                         : "dense",
 	                                           0};
+	out->divisions[4].keys[i] = (lk_score_key){experts ? run->stack : NULL, 0};
 	return LK_OK;
 }
 
@@ -164,6 +166,7 @@ static lk_runs_alike runs_alike_of(int folds) {
 	case LK_FOLDS_NETWORK: return LK_RUNS_NETWORK;
 	case LK_FOLDS_ARCHITECTURE: return LK_RUNS_ARCHITECTURE;
 	case LK_FOLDS_STACK: return LK_RUNS_STACK;
+	case LK_FOLDS_SOURCE: return LK_RUNS_SOURCE;
 	default: return LK_RUNS_GROUP;
 	}
 }
@@ -174,8 +177,8 @@ static lk_status runs_score(lk_arena *arena, const lk_validate_request *request,
 	LK_TRY(lk_runs_read_files(arena, request->more, request->more_count, runs, err));
 	LK_TRY(runs_choose(request, runs, err));
 	LK_TRY(lk_scoring_rows(arena, runs->count, out, err));
-	static const char *const by[] = {"stack", "gpu", "gpus", "network"};
-	for (int d = 0; d < 4; d++)
+	static const char *const by[] = {"stack", "gpu", "gpus", "network", "experts"};
+	for (int d = 0; d < LK_DIVISIONS; d++)
 		if (!lk_scoring_divide(arena, out, by[d])) return lk_oom(err);
 	lk_cross_run *cross = NULL;
 	int *fold = LK_ARRAY(arena, int, runs->count), folds;

@@ -188,7 +188,7 @@ static lk_status check_folds(const lk_validate_request *request, lk_error *err) 
 		return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, "--folds", "tables of this kind are not divided so");
 	if (kernels) return lk_hint(err, "give shape or gpu");
-	if (runs) return lk_hint(err, "give network, gpu, architecture or stack");
+	if (runs) return lk_hint(err, "give network, gpu, architecture, stack or source");
 	return request->collectives ? lk_hint(err, "give size, gpus or fabric")
 	                            : lk_hint(err, "leave it out: they have one kind of folds");
 }

@@ -326,6 +326,20 @@ static void test_range(void **state) {
 	lk_range_of(&arena, &strange, &known, .1, 2, &wide_low, &wide_high, &basis);
 	assert_true(wide_high / wide_low > high / low);
 	assert_non_null(strstr(basis, "of software that"));
+	/* Software that was measured, but with too few runs of the kind. */
+	lk_job few = {.profile = "mlperf", .model.experts = 8};
+	assert_null(lk_calibration_find(lk_calibration_current(), "range", "step", "mlperf experts"));
+	row = lk_calibration_find(lk_calibration_current(), "range", "step", "unseen stack experts");
+	assert_non_null(row);
+	lk_range_of(&arena, &few, &known, 0, 2, &wide_low, &wide_high, &basis);
+	assert_true(wide_low <= 2 * lk_calibration_value(row, "low", 0) * (1 + 1e-9));
+	assert_true(wide_high >= 2 * lk_calibration_value(row, "high", 9) * (1 - 1e-9));
+	assert_non_null(strstr(basis, "of software that"));
+	/* What the unseen adds, adds by squares; never less than what it was itself. */
+	near(lk_range_wider(.1, .2, .2), .2);
+	near(lk_range_wider(.3, .2, .2), .3);
+	near(lk_range_wider(.3, -.5, -.3), .5);
+	near(lk_range_wider(-.4, -.5, -.4), .5);
 	/* A network unlike those of the runs, as far as the step waits for it. */
 	double last = high / low;
 	const struct {
@@ -784,9 +798,18 @@ static void test_measured(void **state) {
 		assert_true(row->predicted > 0 || (row->reason && *row->reason));
 		assert_true(row->scored || row->reason);
 	}
-	int rows = 0;
-	for (int i = 0; i < validation->group_count; i++) rows += validation->groups[i].rows;
+	/* Each row is in a part of every division; those that are skipped have no kind of network, and
+	 * mixtures of experts alone are divided once more. */
+	int rows = 0, experts = 0, experts_by_stack = 0;
+	for (int i = 0; i < validation->group_count; i++) {
+		const lk_accuracy *group = &validation->groups[i];
+		if (strcmp(group->by, "experts") == 0) experts_by_stack += group->rows;
+		else rows += group->rows;
+		if (strcmp(group->name, "experts") == 0) experts += group->rows;
+	}
 	assert_int_equal(rows, 4 * accuracy->rows - accuracy->skipped);
+	assert_true(experts > 0);
+	assert_int_equal(experts_by_stack, experts);
 	lk_validate_free(validation);
 }
 

@@ -281,12 +281,78 @@ static void test_even_ranges(void **state) {
 	drop(&w);
 }
 
+/* An architecture of which the other folds hold too few runs counts as unseen: the range reaches at
+ * least as far as where it was left out. */
+static void test_scarce_device(void **state) {
+	(void)state;
+	if (only_elsewhere()) skip();
+	struct world w;
+	lk_runs_fit *fit;
+	lk_error err = {0};
+	lk_cross_run cross[ROWS], far[ROWS];
+	const size_t kept = 6; /* and the next: the one fold of the second GPU that is scored */
+	invent(&w, true);
+	for (size_t i = 0; i < ROWS; i++) {
+		if (i / 6 % 2 == 1 && i / 2 != kept / 2) w.runs.at[i].suspect = "left out";
+		w.runs.at[i].measured_s *= i / 6 % 2 == 1 ? 1.3 : 1;
+	}
+	assert_int_equal(lk_runs_fit_all(&w.arena, &w.runs, &fit, &err), LK_OK);
+	assert_int_equal(lk_runs_folds(&w.runs, LK_RUNS_ARCHITECTURE, w.fold, &w.folds, &err), LK_OK);
+	assert_int_equal(
+		lk_runs_cross(&w.arena, &w.runs, fit, LK_RUNS_ARCHITECTURE, w.fold, w.folds, far, &err),
+		LK_OK);
+	assert_int_equal(lk_runs_folds(&w.runs, LK_RUNS_GROUP, w.fold, &w.folds, &err), LK_OK);
+	assert_int_equal(
+		lk_runs_cross(&w.arena, &w.runs, fit, LK_RUNS_GROUP, w.fold, w.folds, cross, &err), LK_OK);
+	for (size_t i = kept; i < kept + 2; i++) {
+		assert_true(cross[i].low < cross[i].predicted && cross[i].predicted < cross[i].high);
+		assert_true(cross[i].high / cross[i].predicted >=
+		            far[i].high / far[i].predicted * (1 - 1e-9));
+		assert_true(cross[i].low / cross[i].predicted <=
+		            far[i].low / far[i].predicted * (1 + 1e-9));
+		assert_true(cross[i].high / cross[i].low > 1.5 * cross[0].high / cross[0].low);
+	}
+	drop(&w);
+}
+
+/* Rows of one publication are one fold: the repository that their source begins with, or the site.
+ */
+static void test_publications(void **state) {
+	(void)state;
+	static const struct {
+		const char *source;
+		int fold;
+	} rows[] = {
+		{"own/rep/docs/a.md@1a2b one row", 0},
+		{"own/rep/b.md@3c", 0},
+		{"own/rep", 0},
+		{"own/rep2/a.md", 1},
+		{"example.org", 2},
+		{"example.org page 3", 2},
+		{"example.org/tables/x", 3},
+		{"", 4},
+	};
+	enum {
+		COUNT = sizeof rows / sizeof *rows
+	};
+	lk_run run[COUNT] = {{0}};
+	int fold[COUNT], folds;
+	lk_error err = {0};
+	for (size_t i = 0; i < COUNT; i++)
+		run[i] = (lk_run){.source = rows[i].source, .model = "m", .stack = "s", .gpu = "g"};
+	lk_runs runs = {.at = run, .count = COUNT};
+	assert_int_equal(lk_runs_folds(&runs, LK_RUNS_SOURCE, fold, &folds, &err), LK_OK);
+	assert_int_equal(folds, 5);
+	for (size_t i = 0; i < COUNT; i++) assert_int_equal(fold[i], rows[i].fold);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_scaling), cmocka_unit_test(test_folds),
-		cmocka_unit_test(test_found),   cmocka_unit_test(test_even_ranges),
-		cmocka_unit_test(test_unseen),  cmocka_unit_test(test_alone),
-		cmocka_unit_test(test_series),
+		cmocka_unit_test(test_scaling),      cmocka_unit_test(test_folds),
+		cmocka_unit_test(test_found),        cmocka_unit_test(test_even_ranges),
+		cmocka_unit_test(test_unseen),       cmocka_unit_test(test_alone),
+		cmocka_unit_test(test_series),       cmocka_unit_test(test_scarce_device),
+		cmocka_unit_test(test_publications),
 	};
 	return cmocka_run_group_tests_name("baselines", tests, NULL, NULL);
 }
