@@ -32,7 +32,8 @@ TYPES = {
         step_time_high_s:num? basis:text? tokens_per_s_per_gpu:num? samples_per_s:num unit:text model_tflops_per_gpu:num mfu:num?
         hfu:num? peak_flops:num? peak:text? days:num? gpu_hours:num? goodput:num? gpu_watts:num? site_watts:num?
         pue:num? step_kwh:num? training_kwh:num? carbon_kg:num? breakdown:{*:Part}
-        seeds:{count:int quantiles:{*:Quantiles}}? generation:Generation? memory:[Stage] layout:Layout assumptions:[text]
+        seeds:{count:int quantiles:{*:Quantiles}}? generation:Generation?
+        phases:[{gpus:text phase:text start_s:num end_s:num}]? memory:[Stage] layout:Layout assumptions:[text]
         understood:[text] ignored:[text] fixes:[Fix] operations:int layer_operations:int ranks_simulated:int ranks:int
         searched:text? warning:text? reproduce:text model:text cluster:text asked?:{*:any}}""",
     "Refused": "{fits:any refused:text asked?:{*:any}}",

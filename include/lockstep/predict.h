@@ -150,6 +150,17 @@ typedef struct lk_time_part {
 	double exposed_s, hidden_s;
 } lk_time_part;
 
+/* A phase of a step of reinforcement learning, on the GPUs that train or on engines with GPUs of
+ * their own. */
+typedef struct lk_phase_span {
+	int part; /* of the breakdown, by its index; -1: the GPUs wait */
+	bool engines;
+	double start_s, end_s;
+} lk_phase_span;
+enum {
+	LK_PHASE_SPANS = 16
+};
+
 /* Quantiles over steps that differ in the seed of their jitter and spread of GPUs. */
 typedef struct lk_seed_spread {
 	const char *key, *label; /* "step", a part of the breakdown (exposed), "straggler_share" */
@@ -220,6 +231,8 @@ typedef struct lk_prediction {
 	const lk_time_part *breakdown;
 	int breakdown_count;
 	bool phases; /* the parts are phases, one after another: a step of reinforcement learning */
+	lk_phase_span spans[LK_PHASE_SPANS]; /* when they run, in order, a side after the other */
+	int phase_span_count;
 	/* with `seeds`, else none: how far the step and its parts spread */
 	const lk_seed_spread *spread;
 	int spread_count, seeds;
@@ -246,7 +259,7 @@ typedef struct lk_prediction {
 	uint32_t layer_operations; /* of a transformer layer, forward and backward */
 	uint32_t ranks_simulated, ranks;
 	double simulation_s;      /* time in the engine */
-	lk_generation generation; /* with task "generate" */
+	lk_generation generation; /* with task "generate", and of steps that generate */
 	/* the layout in numbers, for tables */
 	int gpus, tp, pp, vp, cp, ep, dp, mbs, gbs, seq, microbatches;
 	const char *recompute, *dtype, *schedule;

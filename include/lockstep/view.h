@@ -52,10 +52,12 @@ typedef enum lk_output {
  *   breakdown               {part: {label, exposed_s, hidden_s}}, mean over the stages
  *   seeds                   {count, quantiles: {key: {label, p50, p95, p99}}} of the step and its
  *                           exposed parts, in seconds, and of straggler_share
- *   generation              of --task generate: {sequences, engines, engine_gpus, tokens,
+ *   generation              of jobs that generate: {sequences, engines, engine_gpus, tokens,
  *                           tokens_per_s, token_time_s, longest_tokens, cache_bytes, token_bytes,
  *                           cache_tokens, batch_room, batch_most, tail_s, preempted, fixed_s,
  *                           exponential_s} as in lk_generation
+ *   phases                  of a step of reinforcement learning: [{gpus ("training" or "engines"),
+ *                           phase (a key of breakdown, or "wait"), start_s, end_s}]; else null
  *   memory                  [{stage, weights_bytes, gradients_bytes, optimizer_bytes,
  *                           activations_bytes, logits_bytes, workspace_bytes, buffers_bytes,
  *                           allocated_bytes, reserved_bytes, context_bytes, nccl_bytes,

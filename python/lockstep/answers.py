@@ -121,6 +121,16 @@ class Generation:
 
 
 @dataclass(frozen=True)
+class PhaseSpan:
+    """When a phase of a step of reinforcement learning runs, on the GPUs that train ("training") or on engines of their own."""
+
+    gpus: str
+    phase: str
+    start_s: float
+    end_s: float
+
+
+@dataclass(frozen=True)
 class Prediction(Framed):
     """One training step: does it fit, how long is it, where does the time go."""
 
@@ -152,6 +162,7 @@ class Prediction(Framed):
     breakdown: Dict[str, TimePart]
     seeds: Optional[Seeds]
     generation: Optional[Generation]
+    phases: Optional[List[PhaseSpan]]
     memory: List[StageMemory]
     layout: Layout
     assumptions: List[str]

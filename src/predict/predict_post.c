@@ -152,7 +152,6 @@ static lk_status read_rollout(struct post *post, lk_error *err) {
 static lk_status check_post(const lk_predict_request *request, lk_error *err) {
 	const char *where = NULL;
 	if (request->dpo) where = "--dpo";
-	if (request->detail) where = "--html";
 	if (request->step) where = "--trace, --graph, --chakra or --goal";
 	if (request->seeds) where = "--seeds";
 	if (request->tokens > 0) where = "--tokens";
@@ -486,6 +485,40 @@ static double fill_phases(const struct post *post, double generation, lk_time_pa
 	return step;
 }
 
+static double add_span(lk_prediction *prediction, int part, bool engines, double start,
+                       double seconds) {
+	if (seconds > 0 && prediction->phase_span_count < LK_PHASE_SPANS)
+		prediction->spans[prediction->phase_span_count++] =
+			(lk_phase_span){part, engines, start, start + seconds};
+	return start + fmax(0, seconds);
+}
+
+/* When each side does what: on GPUs of their own engines write at the start of a step, whether the
+ * others wait for it or learn what was written before; both stop for the refit. */
+static void fill_post_spans(const struct post *post, lk_prediction *prediction) {
+	const lk_time_part *parts = prediction->breakdown;
+	double at = 0, refit = prediction->step_time_s - post->refit.seconds;
+	for (int i = 0; i < prediction->breakdown_count; i++) {
+		const char *key = parts[i].key;
+		bool waits = strcmp(key, phase_keys[POST_WAIT]) == 0,
+			 moves = strcmp(key, phase_keys[POST_REFIT]) == 0,
+			 writes = strcmp(key, phase_keys[POST_GENERATION]) == 0;
+		if (post->apart && (waits || moves)) continue;
+		at = add_span(prediction, post->apart && writes ? -1 : i, false, at, parts[i].exposed_s);
+	}
+	if (!post->apart) return;
+	at = add_span(prediction, -1, false, at, refit - at);
+	for (int side = 0; side < 2; side++)
+		for (int i = 0; i < prediction->breakdown_count; i++) {
+			double whole = parts[i].exposed_s + parts[i].hidden_s;
+			bool moves = strcmp(parts[i].key, phase_keys[POST_REFIT]) == 0;
+			if (side && strcmp(parts[i].key, phase_keys[POST_GENERATION]) == 0) {
+				double end = add_span(prediction, i, true, 0, whole);
+				add_span(prediction, -1, true, end, refit - end);
+			} else if (moves) add_span(prediction, i, side, refit, post->refit.seconds);
+		}
+}
+
 static lk_status fill_post_times(const struct post *post, lk_prediction *prediction,
                                  lk_error *err) {
 	lk_time_part *parts = LK_ARRAY(post->arena, lk_time_part, POST_PHASES);
@@ -506,6 +539,8 @@ static lk_status fill_post_times(const struct post *post, lk_prediction *predict
 		if (parts[i].exposed_s > 0 || parts[i].hidden_s > 0) parts[kept++] = parts[i];
 	prediction->breakdown = parts;
 	prediction->breakdown_count = kept;
+	fill_post_spans(post, prediction);
+	prediction->generation = post->written->generation;
 	return LK_OK;
 }
 

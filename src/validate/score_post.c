@@ -9,6 +9,17 @@
 #include "tables/tables.h"
 #include "validate/validate.h"
 
+/* What a recipe states: rows with equal texts are one recipe that ran several times. Lengths of
+ * responses differ from run to run. */
+static const char *recipe_of(lk_arena *arena, const lk_post_run *run) {
+	const lk_predict_request *request = &run->request;
+	return lk_arena_printf(
+		arena, "%s, %d GPUs, tp %d pp %d vp %d cp %d ep %d, %d x %d of %d, %s %s; %s, %.3g",
+		request->stack ? request->stack : "", request->gpus, request->tp, request->pp, request->vp,
+		request->cp, request->ep, request->mbs, request->seq, request->gbs, run->precision,
+		request->recompute ? request->recompute : "", request->rollout, request->gpu_mem_util);
+}
+
 static lk_status post_fill_row(lk_arena *arena, const lk_post_run *run, lk_validated *row,
                                lk_score *score, lk_error *err) {
 	lk_prediction *prediction = NULL;
@@ -36,8 +47,8 @@ static lk_status post_fill_row(lk_arena *arena, const lk_post_run *run, lk_valid
 	lk_predict_free(prediction);
 	/* Recipes of one network on one kind of GPU are ranked, by the time of a sequence. */
 	score->group = lk_arena_printf(arena, "%s %s %s", run->software, run->model, run->gpu);
-	score->layout = row->layout;
-	return row->layout && score->group ? LK_OK : lk_oom(err);
+	score->layout = recipe_of(arena, run);
+	return row->layout && score->group && score->layout ? LK_OK : lk_oom(err);
 }
 
 static lk_status post_divide(lk_arena *arena, const lk_post_runs *runs, lk_scoring *out,

@@ -471,6 +471,7 @@ static void test_json(void **state) {
 	                                   "breakdown",
 	                                   "seeds",
 	                                   "generation",
+	                                   "phases",
 	                                   "memory",
 	                                   "layout",
 	                                   "assumptions",

@@ -277,13 +277,108 @@ static void predict_put_accuracy(lk_report *writer, const lk_prediction *predict
 	lk_report_panel_end(writer);
 }
 
+/* ---- phases of a step of reinforcement learning ---- */
+
+enum {
+	PHASE_TICKS = 100000
+};
+
+/* A lane of what one side does: gaps before its spans, and their lengths, in ticks. */
+static void put_phase_lane(lk_report *writer, const lk_prediction *prediction, bool engines) {
+	char kinds[LK_PHASE_SPANS + 1];
+	int used = 0;
+	double ticks = PHASE_TICKS / prediction->step_time_s;
+	for (int i = 0; i < prediction->phase_span_count; i++) {
+		const lk_phase_span *span = &prediction->spans[i];
+		if (span->engines == engines && span->part >= 0) kinds[used++] = (char)('0' + span->part);
+	}
+	kinds[used] = '\0';
+	if (used == 0) return;
+	lk_json_object(writer, NULL);
+	lk_json_put_text(writer, "name", engines ? "engines" : "GPUs that train");
+	lk_json_put_text(writer, "kinds", kinds);
+	for (int column = 0; column < 2; column++) {
+		long long before = 0;
+		lk_json_array(writer, column ? "length" : "gap");
+		for (int i = 0; i < prediction->phase_span_count; i++) {
+			const lk_phase_span *span = &prediction->spans[i];
+			if (span->engines != engines || span->part < 0) continue;
+			long long start = llround(span->start_s * ticks), end = llround(span->end_s * ticks);
+			lk_json_put_integer(writer, NULL, column ? end - start : start - before);
+			before = end;
+		}
+		lk_json_array_end(writer);
+	}
+	lk_json_object_end(writer);
+}
+
+/* The colour of a phase. */
+static const char *phase_colour(const char *key) {
+	static const struct {
+		const char *key, *colour;
+	} colours[] = {{"generation", "forward"}, {"log_probabilities", "weight"},
+	               {"training", "backward"},  {"critic", "recompute"},
+	               {"values", "weight"},      {"refit", "comm"},
+	               {"offload", "optimizer"}};
+	for (size_t i = 0; i < sizeof colours / sizeof *colours; i++)
+		if (strcmp(colours[i].key, key) == 0) return colours[i].colour;
+	return "other";
+}
+
+static void put_phases(lk_report *writer, const lk_prediction *prediction) {
+	char note[LINE], tail[TEXT], longest[TEXT];
+	const lk_generation *generation = &prediction->generation;
+	snprintf(note, sizeof note,
+	         "gaps are idle; for %s at its end the generation runs with less than half of its "
+	         "largest batch: the longest response has %s tokens",
+	         lk_format_seconds(generation->tail_s, tail, sizeof tail),
+	         lk_format_thousands(generation->longest_tokens, longest, sizeof longest));
+	lk_report_panel(writer, "gantt", "The phases of a step", note, true);
+	lk_json_put_number(writer, "end", prediction->step_time_s);
+	lk_json_put_integer(writer, "ticks", PHASE_TICKS);
+	lk_json_array(writer, "kinds");
+	for (int i = 0; i < prediction->breakdown_count; i++)
+		lk_report_part(writer, phase_colour(prediction->breakdown[i].key),
+		               prediction->breakdown[i].label);
+	lk_json_array_end(writer);
+	lk_json_array(writer, "lanes");
+	put_phase_lane(writer, prediction, false);
+	put_phase_lane(writer, prediction, true);
+	lk_json_array_end(writer);
+	lk_report_panel_end(writer);
+}
+
+static lk_status put_phase_table(lk_report *writer, const lk_prediction *prediction,
+                                 lk_error *err) {
+	static const lk_column columns[] = {
+		{"gpus", "GPUs", false, false},    {"phase", "phase", false, false},
+		{"start_s", "from", true, false},  {"end_s", "to", true, false},
+		{"seconds", "takes", true, false},
+	};
+	lk_table *table = lk_table_new("phases", columns, 5);
+	for (int i = 0; table && i < prediction->phase_span_count; i++) {
+		const lk_phase_span *span = &prediction->spans[i];
+		const double times[] = {span->start_s, span->end_s, span->end_s - span->start_s};
+		char text[TEXT];
+		lk_table_row(table);
+		lk_table_text(table, span->engines ? "engines" : "that train");
+		lk_table_text(table, span->part < 0 ? "idle" : prediction->breakdown[span->part].label);
+		for (int k = 0; k < 3; k++)
+			lk_table_number(table, times[k], lk_format_seconds(times[k], text, sizeof text));
+	}
+	return lk_report_table(writer, "Phases and what each side waits", NULL, true, table, 0, err);
+}
+
 /* ---- the whole ---- */
 
 static lk_status predict_put_panels(const void *answer, lk_report *writer, lk_error *err) {
 	const lk_prediction *prediction = answer;
 	predict_put_verdict(writer, prediction);
 	LK_TRY(predict_put_fixes(writer, prediction, err));
-	predict_put_waterfall(writer, prediction);
+	if (prediction->phases) {
+		put_phases(writer, prediction);
+		LK_TRY(put_phase_table(writer, prediction, err));
+	} else predict_put_waterfall(writer, prediction);
 	LK_TRY(predict_put_spread(writer, prediction, err));
 	predict_put_memory(writer, prediction);
 	if (prediction->detail) LK_TRY(lk_report_pipeline(writer, prediction, err));

@@ -181,12 +181,33 @@ static void json_put_generation(lk_json_writer *writer, const lk_prediction *pre
 	lk_json_object_end(writer);
 }
 
+/* When the phases of a step of reinforcement learning run; null of other steps. */
+static void json_put_spans(lk_json_writer *writer, const lk_prediction *prediction) {
+	if (!prediction->phases) {
+		lk_json_put_null(writer, "phases");
+		return;
+	}
+	lk_json_array(writer, "phases");
+	for (int i = 0; i < prediction->phase_span_count; i++) {
+		const lk_phase_span *span = &prediction->spans[i];
+		lk_json_object(writer, NULL);
+		lk_json_put_text(writer, "gpus", span->engines ? "engines" : "training");
+		lk_json_put_text(writer, "phase",
+		                 span->part < 0 ? "wait" : prediction->breakdown[span->part].key);
+		lk_json_put_number(writer, "start_s", span->start_s);
+		lk_json_put_number(writer, "end_s", span->end_s);
+		lk_json_object_end(writer);
+	}
+	lk_json_array_end(writer);
+}
+
 static void put_prediction(lk_json_writer *writer, const lk_prediction *prediction) {
 	json_put_verdict(writer, prediction);
 	json_put_speed(writer, prediction);
 	json_put_breakdown(writer, prediction);
 	json_put_seeds(writer, prediction);
 	json_put_generation(writer, prediction);
+	json_put_spans(writer, prediction);
 	lk_json_array(writer, "memory");
 	for (int i = 0; i < prediction->memory_count; i++)
 		json_put_stage(writer, &prediction->memory[i]);

@@ -279,6 +279,44 @@ static lk_status predict_view_put_breakdown(const struct report *report) {
 	return LK_OK;
 }
 
+/* What the GPUs of each side do and wait, and the end of the generation. */
+static lk_status put_sides(const struct report *report) {
+	static const lk_column columns[] = {
+		{"side", "GPUs", false, false},
+		{"busy_s", "busy", true, false},
+		{"idle_s", "idle", true, false},
+		{"share", "idle share", true, false},
+	};
+	const lk_prediction *prediction = report->p;
+	const lk_generation *generation = &prediction->generation;
+	char text[TEXT], longest[TEXT], most[TEXT], tail[TEXT];
+	double busy[2] = {0}, idle[2] = {0};
+	for (int i = 0; i < prediction->phase_span_count; i++) {
+		const lk_phase_span *span = &prediction->spans[i];
+		(span->part < 0 ? idle : busy)[span->engines] += span->end_s - span->start_s;
+	}
+	lk_table *table = busy[1] > 0 ? lk_table_new("sides", columns, 4) : NULL;
+	for (int side = 0; table && side < 2; side++) {
+		lk_table_row(table);
+		lk_table_text(table, side ? "engines" : "that train");
+		lk_table_text(table, lk_format_seconds(busy[side], text, sizeof text));
+		lk_table_text(table, lk_format_seconds(idle[side], text, sizeof text));
+		lk_table_text(table, lk_percent(idle[side] / prediction->step_time_s, text, sizeof text));
+	}
+	if (busy[1] > 0) {
+		putc('\n', report->out);
+		LK_TRY(write_table(report, table));
+	}
+	if (generation->tail_s > 0)
+		fprintf(report->out,
+		        "tail of the generation: %s with less than half of the largest batch (%s of an "
+		        "engine); longest response %s tokens\n",
+		        lk_format_seconds(generation->tail_s, tail, sizeof tail),
+		        lk_format_thousands(generation->batch_most, most, sizeof most),
+		        lk_format_thousands(generation->longest_tokens, longest, sizeof longest));
+	return LK_OK;
+}
+
 static void spread_put_cell(lk_table *table, const lk_seed_spread *row, double number) {
 	char text[TEXT];
 	bool share = strcmp(row->key, "straggler_share") == 0;
@@ -471,8 +509,10 @@ lk_status lk_write_report(const lk_sweep_row *row, bool verbose, bool colour, FI
 	LK_TRY(predict_view_put_asked(&r));
 	LK_TRY(put_notable(&r));
 	putc('\n', out);
-	LK_TRY(r.p->generation.sequences ? put_generation(&r) : put_speeds(&r));
+	bool generates = r.p->generation.sequences && !r.p->phases;
+	LK_TRY(generates ? put_generation(&r) : put_speeds(&r));
 	LK_TRY(predict_view_put_breakdown(&r));
+	if (r.p->phases) LK_TRY(put_sides(&r));
 	LK_TRY(put_spread(&r));
 	LK_TRY(predict_view_put_memory(&r));
 	put_simulated(&r);
