@@ -210,7 +210,8 @@ lk_status lk_plan_find(const lk_plan_request *request, lk_plan **out, lk_error *
  * Infinite: no layout is legal. */
 typedef struct lk_plan_work {
 	double gpu_s;
-	int seq; /* tokens of a sample; 1: it is not counted in tokens */
+	double bytes; /* that all GPUs together hold at least: weights and states of the optimizer */
+	int seq;      /* tokens of a sample; 1: it is not counted in tokens */
 } lk_plan_work;
 /* A bound without a search, for deciding what is worth searching. LK_ERR_INPUT, LK_ERR_IO,
  * LK_ERR_MEMORY, as lk_plan_find. */

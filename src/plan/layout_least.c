@@ -1,10 +1,11 @@
 /* layout_least.c: the least work of a sample on a device, in GPU-seconds: compute operations alone,
  * nothing recomputed, memory without end, of the micro-batch for which that is least. Messages,
  * bubbles, launches, recomputation and the optimizer only add to it, and more GPUs only make the
- * operations of each smaller. */
+ * operations of each smaller. What a checkpoint holds lies in some GPU's memory during the step. */
 #include <math.h>
 
 #include "base/arena.h"
+#include "model/layout/job.h"
 #include "plan/plan.h"
 
 /* Tensor parallelism may happen to fill the device a little better than whole products do, and so
@@ -30,6 +31,7 @@ static lk_status least_of_core(lk_bounder *bounder, const lk_core *core, lk_aren
 	               compute_s(&parts.head) + job.model.mtp_layers * compute_s(&parts.prediction);
 	least->gpu_s = fmin(least->gpu_s, ALLOWANCE * all_s / core->mbs);
 	least->seq = lk_job_tokens(&job) ? lk_job_tokens(&job) : 1;
+	least->bytes = bounder->space->offload ? 0 : lk_sizes_checkpoint(&job);
 	return LK_OK;
 }
 

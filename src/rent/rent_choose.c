@@ -393,7 +393,8 @@ static lk_status explain_nothing(const lk_rent_request *request, const wares *al
 
 /* ---- the whole ---- */
 
-static lk_status nothing_fits(const lk_rent_rates *rates, const char *useless, lk_error *err) {
+static lk_status nothing_fits(const lk_offers *offers, const lk_rent_rates *rates,
+                              const char *useless, lk_error *err) {
 	if (useless) {
 		lk_fail(err, LK_ERR_INPUT, "--interruptions", "no choice gets any work done");
 		return lk_hint(err, "%.250s", useless);
@@ -402,6 +403,11 @@ static lk_status nothing_fits(const lk_rent_rates *rates, const char *useless, l
 	for (size_t i = rates->count; i-- > 0;)
 		if (*rates->at[i].why)
 			return lk_hint(err, "on %s: %.160s", rates->at[i].cluster, rates->at[i].why);
+	for (size_t i = 0; i < offers->count; i++)
+		if (offers->at[i].device && offers->at[i].search_end)
+			return lk_hint(err, "weights and optimizer state alone are larger than the memory of "
+			                    "as many machines as may be joined; raise --most-gpus, or select "
+			                    "larger machines");
 	return lk_hint(err, "none of them has both a price and a known GPU");
 }
 
@@ -417,7 +423,7 @@ static lk_status choose_offers(const lk_rent_request *request, const lk_offers *
 				add_choices(request, &loader, &offers->at[i], rates, arena, all, &left_out, err));
 	if (left_out.count && !(*useless = choose_name_useless(request, &left_out, arena)))
 		return lk_oom(err);
-	if (!all->count) return nothing_fits(rates, *useless, err);
+	if (!all->count) return nothing_fits(offers, rates, *useless, err);
 	qsort(all->at, all->count, sizeof *all->at, choose_by_worth);
 	mark_front(all);
 	out->considered = (int)all->count;

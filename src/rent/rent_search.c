@@ -5,9 +5,9 @@
  * bounds. A sample takes at least so many GPU-seconds on a device, whatever the layout
  * (plan/layout_least.c). And twice as many machines are at most twice as fast and a quarter more; a
  * job that is tight in memory gets cheaper on more machines: as long as it does, or but one number
- * is known, they may be six times as fast. Where what beats it can be had in any number, larger
- * numbers are beaten by more of the same, and the offer's search is over; where it is of a network
- * that is not stated, the number alone is passed over. Neither the cheapest nor the fastest is
+ * is known, they may be six times as fast. Where what beats it can be had in any number and is
+ * joined as well, larger numbers are beaten by more of the same, and the offer's search is over;
+ * else the number alone is passed over. Neither the cheapest nor the fastest is
  * beaten by another, whatever the limits. Nor can the next of an offer that another one beats
  * everywhere: the same machine, a network as fast, for less.
  *
@@ -17,8 +17,8 @@
  * The fastest within the budget: while the next may cost no more than the budget and the most
  * machines are faster than half as many.
  *
- * The cheapest before the deadline: while none of the offer's choices is in time, and the next may
- * cost less than the cheapest of all that is.
+ * The cheapest before the deadline: while the next may cost less than the cheapest of all that is
+ * in time.
  *
  * Without budget and deadline nothing says how many are wanted: 64, and the answer says so.
  *
@@ -42,7 +42,7 @@ static const double STEADY = 1.25, FALLING = 3;
 /* What is known to be had; on the front of those known. */
 struct had {
 	double samples, hours, cost;
-	bool joins; /* more of these machines can be had */
+	double network; /* of each GPU, gigabits a second; 0: the machine is not joined with others */
 };
 
 struct search {
@@ -81,20 +81,31 @@ static bool beats(const struct had *one, const struct had *other) {
 	       (one->samples >= other->samples && one->hours <= other->hours);
 }
 
-/* Whether something known is no worse; of `joins`, something that more can be had of. */
-static bool is_had(const struct search *search, const struct had *wanted, bool joins) {
+static double network_of(const lk_offer *offer) {
+	return offer->network_gbps > 0 ? offer->network_gbps / offer->gpus : 0;
+}
+
+/* Whether something known is no worse, with a network that is at least so fast. */
+static bool is_had(const struct search *search, const struct had *wanted, double network) {
 	for (size_t i = 0; i < search->had.count; i++)
-		if (search->had.at[i].joins >= joins && beats(&search->had.at[i], wanted)) return true;
+		if (search->had.at[i].network >= network && beats(&search->had.at[i], wanted)) return true;
 	return false;
+}
+
+/* Whether the best that a number of machines can be is beaten, and by something of which more can
+ * be had that are as well joined: then larger numbers are, too. */
+static bool is_beaten(const struct search *search, const lk_offer *offer, const struct had *best) {
+	double network = network_of(offer);
+	return is_had(search, best, network > 0 ? network : 1e-9);
 }
 
 static lk_status search_keep(struct search *search, const lk_offer *offer,
                              const lk_rent_choice *choice, lk_error *err) {
-	struct had new = {choice->samples, choice->hours, choice->cost, !isnan(offer->network_gbps)};
+	struct had new = {choice->samples, choice->hours, choice->cost, network_of(offer)};
 	size_t kept = 0;
-	if (is_had(search, &new, new.joins)) return LK_OK;
+	if (is_had(search, &new, new.network)) return LK_OK;
 	for (size_t i = 0; i < search->had.count; i++)
-		if (new.joins < search->had.at[i].joins || !beats(&new, &search->had.at[i]))
+		if (new.network < search->had.at[i].network || !beats(&new, &search->had.at[i]))
 			search->had.at[kept++] = search->had.at[i];
 	search->had.count = kept;
 	if (!lk_push(&search->had)) return lk_oom(err);
@@ -137,8 +148,8 @@ static struct had best_of(const struct search *search, const lk_offer *offer,
 	                     .stall = "none"};
 	lk_rent_choice choice;
 	if (!lk_rent_choice_of(search->request, &search->loader, offer, &rate, &choice))
-		return (struct had){0, INFINITY, INFINITY, false};
-	return (struct had){choice.samples, choice.hours, choice.cost, false};
+		return (struct had){0, INFINITY, INFINITY, 0};
+	return (struct had){choice.samples, choice.hours, choice.cost, 0};
 }
 
 static int search_limit(const lk_rent_request *request) {
@@ -147,14 +158,19 @@ static int search_limit(const lk_rent_request *request) {
 	return ends ? LK_RENT_GPUS : FIRST_GPUS;
 }
 
-/* The next number of machines, without those that only what cannot be joined beats; else the first
- * beyond the limit. */
+/* Whether the job does not fit on so many GPUs, however it is laid out. */
+static bool is_too_small(const struct search *search, const lk_offer *offer, int gpus) {
+	return search_least_of(search, offer)->work.bytes > gpus * offer->device->memory_bytes;
+}
+
+/* The next number of machines, without those that are too small, or that only what is joined less
+ * well beats; else the first beyond the limit. */
 static void find_next(const struct search *search, const lk_offer *offer, struct known *known) {
 	int limit = search_limit(search->request);
 	known->next = offer->gpus_searched ? 2 * offer->gpus_searched : offer->gpus;
 	known->best = best_of(search, offer, known, known->next);
-	while (known->next <= limit && is_had(search, &known->best, false) &&
-	       !is_had(search, &known->best, true)) {
+	while (known->next <= limit && !is_beaten(search, offer, &known->best) &&
+	       (is_had(search, &known->best, 0) || is_too_small(search, offer, known->next))) {
 		known->next *= 2;
 		known->best = best_of(search, offer, known, known->next);
 	}
@@ -217,22 +233,23 @@ static const char *search_end(const struct search *search, const lk_offer *offer
 	const lk_rent_request *request = search->request;
 	bool none_fits = isinf(known->last_hours) && isinf(known->fewer_hours);
 	if (isnan(search_price(search, offer))) return "no price";
-	if (isnan(offer->network_gbps) && known->next > offer->gpus)
-		return offer->gpus_searched ? "network not stated" : "beaten";
+	if (isnan(offer->network_gbps) && known->next > offer->gpus) {
+		if (offer->gpus_searched) return "network not stated";
+		return is_too_small(search, offer, offer->gpus) ? "does not fit" : "beaten";
+	}
 	if (known->useless) return "interruptions"; /* of more machines there are more */
-	if (is_had(search, &known->best, true)) return "beaten";
+	if (is_beaten(search, offer, &known->best)) return "beaten";
 	if (none_fits && offer->gpus_searched >= MEMORY_GPUS) return "never fits";
 	if (!none_fits && isinf(known->last_hours)) return "does not fit";
-	if (!lk_rent_has_length(request) && !(known->best.samples > 0)) return "budget";
+	if (!lk_rent_has_length(request) && offer->gpus_searched && !(known->best.samples > 0))
+		return "budget";
 	if (none_fits && known->next == offer->gpus) return NULL;
 	if (!none_fits && has_better_twin(search, offer)) return "beaten";
 	if (!lk_rent_has_length(request))
 		return none_fits || known->last_samples > known->fewer_samples ? NULL : "buys less";
 	if (!none_fits && known->last_hours >= known->fewer_hours) return "slower";
 	if (request->budget > 0 && known->best.cost <= request->budget) return NULL;
-	if (request->deadline_h > 0 && isinf(known->cheapest_in_time) &&
-	    known->best.cost < search->cheapest_in_time)
-		return NULL;
+	if (request->deadline_h > 0 && known->best.cost < search->cheapest_in_time) return NULL;
 	if (request->budget > 0) return "budget";
 	return request->deadline_h > 0 ? "deadline" : NULL;
 }
@@ -247,10 +264,12 @@ static bool search_waits(const struct search *search, const struct known *known,
 	return false;
 }
 
-/* A machine of every offer, and then twice as many while that can change the answer. */
-static lk_status add_more(struct search *search, lk_error *err) {
+/* A machine of every offer, and then twice as many while that can change the answer. *more: some
+ * were added, though perhaps none whose rate is not known. */
+static lk_status add_more(struct search *search, bool *more, lk_error *err) {
 	size_t count = search->offers->count;
 	struct known *known = LK_ARRAY(search->arena, struct known, count + 1);
+	*more = false;
 	if (!known) return lk_oom(err);
 	search->cheapest_in_time = INFINITY;
 	for (size_t i = 0; i < count; i++) {
@@ -274,6 +293,7 @@ static lk_status add_more(struct search *search, lk_error *err) {
 		LK_TRY(lk_rent_rates_add(offer, known[i].next / offer->gpus, &search->batches,
 		                         search->arena, search->rates, err));
 		offer->gpus_searched = known[i].next;
+		*more = true;
 	}
 	return LK_OK;
 }
@@ -304,11 +324,12 @@ lk_status lk_rent_search(const lk_rent_request *request, lk_offers *offers, lk_a
 	LK_TRY(lk_rent_loader_of(request, &search.loader, err));
 	LK_TRY(lk_rent_batches_read(request->batches, &search.batches, err));
 	lk_status status = search_find_least(&search, err);
-	if (status == LK_OK) status = add_more(&search, err);
-	for (size_t answered = 0; status == LK_OK && answered < rates->count;) {
-		status = lk_rent_rates_answer(request, answered, arena, rates, err);
+	size_t answered = 0;
+	for (bool more = true; status == LK_OK && more;) {
+		status = add_more(&search, &more, err);
+		if (status == LK_OK && answered < rates->count)
+			status = lk_rent_rates_answer(request, answered, arena, rates, err);
 		answered = rates->count;
-		if (status == LK_OK) status = add_more(&search, err);
 	}
 	lk_vec_free(&search.had);
 	lk_vec_free(&search.least);
