@@ -238,6 +238,8 @@ const lk_field lk_job_fields[] = {
 	{CHOICE(attn_kernel, kernels), JOB},
 	{SWITCH(fused_cross_entropy), JOB},
 	{REAL(logit_share), JOB},
+	{REAL(pack_share), JOB},
+	{REAL(pack_spread), JOB},
 	{BOOL(fused_kernels), JOB},
 	{BOOL(host_ahead), JOB},
 	{CHOICE(attn_library, libraries), JOB},

@@ -96,6 +96,17 @@ static bool maxtext_is(const lk_value *root) {
 	        lk_config_at(root, "model_name"));
 }
 
+/* MaxText's remat_policy: nothing but the layers' inputs (full), all that products make (minimal,
+ * minimal_with_context), or some of it. */
+static lk_status maxtext_policy(const lk_config *config, lk_draft *draft) {
+	char *policy = draft->recompute_text;
+	if (!*policy || strcmp(policy, "full") == 0)
+		return lk_copy(policy, sizeof draft->recompute_text, "full"), LK_OK;
+	LK_TRY(lk_launch_assume(config->reading,
+	                        "remat_policy %.40s is priced as selective recomputation", policy));
+	return lk_copy(policy, sizeof draft->recompute_text, "selective"), LK_OK;
+}
+
 static lk_status maxtext_translate(const lk_config *config, lk_words *words) {
 	static const lk_key *const tables[] = {maxtext_keys, NULL};
 	lk_draft draft = {0};
@@ -105,7 +116,7 @@ static lk_status maxtext_translate(const lk_config *config, lk_words *words) {
 		return lk_config_fail(config, "hardware", "TPUs, MaxText's default, are not modelled",
 		                      "give --set hardware=gpu for a run on GPUs");
 	LK_TRY(lk_draft_read(config, tables, &draft));
-	if (!*draft.recompute_text) lk_copy(draft.recompute_text, sizeof draft.recompute_text, "full");
+	LK_TRY(maxtext_policy(config, &draft));
 	if (strcmp(draft.network, "default") == 0) *draft.network = '\0';
 	if (draft.job.seq == 0) draft.job.seq = 2048;
 	if (!*draft.format) draft.bf16 = true;

@@ -46,6 +46,8 @@ static const lk_key keys[] = {
 	LK_FACT("moe_top_k", "topk"),
 	LK_FACT("moe_expert_interval", "moe_every"),
 	LK_FACT("sequence_parallel", "sequence_parallel"),
+	LK_FACT("num_nodes", "nodes"),
+	LK_FACT("num_gpus", "per_node"),
 	LK_FACT("train_batch_size", "gbs"),
 	LK_FACT("train_micro_batch_size_per_gpu", "mbs"),
 	LK_FACT("gradient_accumulation_steps", "accumulation"),

@@ -194,19 +194,42 @@ static lk_status launch_own_ranks(struct line *line) {
 }
 
 /* EXP=job.yaml bash ./examples/run_pretrain.sh: Primus's script reads the job that EXP names. */
-static bool launch_primus(struct line *line, const lk_word *words, size_t count, size_t *used) {
-	static const char *const scripts[] = {"run_pretrain.sh", "run_local_pretrain.sh",
-	                                      "run_slurm_pretrain.sh"};
-	const char *job = launch_environment(line, "EXP");
-	for (size_t i = 0; job != NULL && i < count && i < 2; i++)
-		for (size_t k = 0; k < 3; k++) {
-			if (words[i].unknown != NULL || !lk_ends_in(words[i].text, scripts[k])) continue;
-			line->config = job;
-			line->name = "Primus";
-			line->program = line->configured = true;
-			*used = i + 1;
-			return true;
-		}
+static bool launch_primus(struct line *line) {
+	line->config = launch_environment(line, "EXP");
+	line->name = "Primus";
+	line->configured = true;
+	return line->config != NULL;
+}
+
+/* NGPU=8 MODULE=llama3 CONFIG=llama3_8b ./run_train.sh: torchtitan's script; before 2026
+ * CONFIG_FILE=job.toml. Without one it takes the debug model. */
+static bool launch_titan(struct line *line) {
+	const char *gpus = launch_environment(line, "NGPU"),
+			   *file = launch_environment(line, "CONFIG_FILE"),
+			   *recipe = launch_environment(line, "CONFIG");
+	long long count = 8;
+	if (file == NULL && recipe == NULL) return false;
+	if (gpus != NULL && lk_parse_int(gpus, 1, LK_JOB_GPUS, &count, "NGPU", NULL) != LK_OK)
+		return false;
+	if (line->ranks.per_node == 0) line->ranks.per_node = (int)count;
+	line->name = "torchtitan.train";
+	line->dotted.dialect = LK_DIALECT_TORCHTITAN;
+	line->dotted.recipe = file == NULL ? recipe : line->dotted.recipe;
+	line->config = file;
+	line->configured = file != NULL;
+	return true;
+}
+
+/* A framework's own script, which is not read: what it does with the environment is known. */
+static bool launch_own_script(struct line *line, const lk_word *words, size_t count, size_t *used) {
+	for (size_t i = 0; i < count && i < 2; i++) {
+		if (words[i].unknown != NULL) continue;
+		lk_launch_own own = lk_launch_own_script(words[i].text);
+		line->program = (own == LK_OWN_PRIMUS && launch_primus(line)) ||
+		                (own == LK_OWN_TITAN && launch_titan(line));
+		*used = i + 1;
+		if (line->program) return true;
+	}
 	return false;
 }
 
@@ -605,7 +628,7 @@ static lk_status launch_read_words(struct line *line, const lk_word *words, size
 		size_t own = launch_ray(words + i, count - i);
 		i += own;
 		if (own > 0) continue;
-		if (launch_primus(line, words + i, count - i, &own)) {
+		if (launch_own_script(line, words + i, count - i, &own)) {
 			i += own;
 			break;
 		}

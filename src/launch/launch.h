@@ -59,6 +59,14 @@ lk_status lk_launch_keep_line(lk_reading *reading, const char *text, lk_line_kin
 lk_status lk_launch_seen(lk_reading *reading, const char *flag);
 /* network_flags.c: a flag names the network in place of stating its shape; the last one counts. */
 lk_status lk_launch_network(lk_reading *reading, const char *flag, const char *name);
+/* Scripts of a framework's own that start a training by variables of the environment: Primus's by
+ * EXP, torchtitan's by NGPU and MODULE, CONFIG or CONFIG_FILE. */
+typedef enum lk_launch_own {
+	LK_OWN_NONE,
+	LK_OWN_PRIMUS,
+	LK_OWN_TITAN,
+} lk_launch_own;
+lk_launch_own lk_launch_own_script(const char *word);
 /* Whether a word starts a launcher or a python script; NULL-safe. */
 bool lk_launch_starts(const char *word);
 bool lk_launch_nemo(const char *word); /* the command of NeMo 2.0: nemo llm pretrain ... */

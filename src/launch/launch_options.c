@@ -388,6 +388,19 @@ const lk_command_of *lk_launch_command(const char *word) {
 	return NULL;
 }
 
+lk_launch_own lk_launch_own_script(const char *word) {
+	static const struct {
+		const char *name;
+		lk_launch_own own;
+	} scripts[] = {{"run_pretrain.sh", LK_OWN_PRIMUS},
+	               {"run_local_pretrain.sh", LK_OWN_PRIMUS},
+	               {"run_slurm_pretrain.sh", LK_OWN_PRIMUS},
+	               {"run_train.sh", LK_OWN_TITAN}};
+	for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++)
+		if (strcmp(launch_options_base_name(word), scripts[i].name) == 0) return scripts[i].own;
+	return LK_OWN_NONE;
+}
+
 bool lk_launch_starts(const char *word) {
 	int kind = launch_options_program(word);
 	return lk_launch_nemo(word) || lk_launch_command(word) != NULL || strcmp(word, "ray") == 0 ||
@@ -520,8 +533,8 @@ static struct option split_option(int kind, const lk_word *word) {
 static bool is_target(int kind, const lk_word *word) {
 	if ((kind & (TORCHRUN | COMPOSER | DEEPSPEED | PYTHON | SHELL)) != 0 || word->unknown != NULL)
 		return true;
-	return launch_options_program(word->text) != 0 || ends_with(word->text, ".py") ||
-	       lk_launch_setting(word);
+	return launch_options_program(word->text) != 0 || lk_launch_command(word->text) != NULL ||
+	       ends_with(word->text, ".py") || lk_launch_setting(word);
 }
 
 /* The options of one launcher; *used counts words. *argument: what python -m or bash -c starts. */

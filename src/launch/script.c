@@ -239,7 +239,7 @@ static bool script_is_launch(const lk_words *words) {
 	bool text = false;
 	for (size_t i = 0; i < words->count; i++) {
 		const char *word = words->at[i].text;
-		if (lk_launch_starts(word)) return true;
+		if (lk_launch_starts(word) || lk_launch_own_script(word) != LK_OWN_NONE) return true;
 		for (size_t k = 0; text && k < sizeof names / sizeof *names; k++)
 			if (strstr(word, names[k]) != NULL) return true;
 		text = word[0] == '-' && word[1] != '\0' && word[strlen(word) - 1] == 'c';
