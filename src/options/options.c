@@ -217,34 +217,10 @@ static lk_status options_set_value(struct parser *parser, const lk_option *optio
 	return text ? LK_OK : lk_oom(parser->err);
 }
 
-/* What training programs can do and no model here has: by name, with what to do instead. */
-static const struct unmodelled {
-	const char *name, *what, *hint;
-} unmodelled[] = {
-	{"offload-params", "parameters in host memory, in a search",
-     "give --zero 3 --offload, and look at one layout with predict --offload-params"},
-};
-
-/* Of verbs that predict the training of a network: what they recompute is a row of theirs. */
-static const struct unmodelled *find_unmodelled(const struct parser *parser, const char *word,
-                                                size_t length) {
-	size_t dashes = strspn(word, "-");
-	if (dashes != 2 || !find_name(parser, "recompute", strlen("recompute"))) return NULL;
-	for (size_t i = 0; i < sizeof unmodelled / sizeof *unmodelled; i++)
-		if (options_is_name(word + dashes, length - dashes, unmodelled[i].name))
-			return &unmodelled[i];
-	return NULL;
-}
-
 static lk_status options_unknown(struct parser *parser, const char *word, size_t length) {
 	char shown[WHERE_SIZE], name[WHERE_SIZE];
-	const struct unmodelled *known = find_unmodelled(parser, word, length);
 	snprintf(shown, sizeof shown, "%.*s", (int)(length < sizeof shown ? length : sizeof shown - 1),
 	         word);
-	if (known) {
-		lk_fail(parser->err, LK_ERR_INPUT, shown, "not modelled: %s", known->what);
-		return lk_hint(parser->err, "%s", known->hint);
-	}
 	lk_fail(parser->err, LK_ERR_INPUT, shown, "unknown option");
 	lk_copy(name, sizeof name, shown + strspn(shown, "-"));
 	const char **names =

@@ -11,11 +11,11 @@
  */
 static bool names_layout(const lk_predict_request *request) {
 	static const char layout[] =
-		"config set var script deepspeed_config tp pp vp cp ep etp dp mbs zero shard-group "
-		"schedule recompute "
-		"first-stage-layers last-stage-layers pipeline-layout sequence-parallel cp-kind dispatcher "
-		"expert-overlap delay-wgrad overlap-grad-reduce overlap-param-gather overlap-p2p "
-	    "tp-overlap bucket "
+		"config set var script deepspeed_config tp pp vp cp ep etp dp mbs zero "
+		"shard-group schedule recompute first-stage-layers last-stage-layers "
+		"pipeline-layout sequence-parallel cp-kind dispatcher expert-overlap "
+		"delay-wgrad overlap-grad-reduce overlap-param-gather overlap-p2p tp-overlap "
+		"bucket "
 		"max-connections offload-optimizer";
 	for (const lk_option *option = lk_predict_verb.options; option->name; option++)
 		if (!option->output && lk_name_among(layout, option->name) &&

@@ -58,25 +58,6 @@ static const char *family_forebear(const char *type) {
 	return longest;
 }
 
-lk_status lk_hf_network(const lk_hf_config *config, const char *name, const char *type,
-                        lk_model *out, lk_error *err) {
-	const lk_hf_family *family = lk_hf_family_of(type);
-	const lk_value *object = lk_hf_find(config, name);
-	lk_hf_config part = *config;
-	if (!object || object->kind != LK_JSON_OBJECT)
-		return lk_hf_fail(config, object, err, "%s states no network", name);
-	part.object = part.root = object;
-	part.warning = NULL;
-	part.as = true;
-	*out = *family->start;
-	for (const lk_hf_key *key = family->keys; key->names; key++)
-		LK_TRY(lk_hf_read_key(&part, key, out, err));
-	LK_TRY(family->finish(&part, out, err));
-	char where[256];
-	lk_hf_place(&part, NULL, where, sizeof where);
-	return lk_model_check(out, where, err);
-}
-
 /* Whether a config can be read as another type. Members that this type has are marked as read,
  * those that follow a missing one too. */
 static bool reads_as(const lk_hf_config *config, const char *type) {

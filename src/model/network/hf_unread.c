@@ -13,8 +13,7 @@
  * alone. A member that is not here, that no reader requested and that is switched on is refused, so
  * that nothing which shapes a network passes in silence. */
 static const char harmless[] =
-	"_* drop_path_rate *_version *token_id *token_ids *token_index *dropout* *_drop *pdrop *_eps "
-    "*_epsilon "
+	"_* *_version *token_id *token_ids *token_index *dropout* *_drop *pdrop *_eps *_epsilon "
 	"initializer_* init_* *_init_value *_std attn_implementation* *_aux_loss_* aux_loss_alpha "
 	"*_coef *_loss_weight architectures auto_map torch_dtype dtype model_type name use_cache "
 	"hidden_act hidden_activation hidden_activations activation activation_function act_fn "
@@ -59,7 +58,7 @@ static const char harmless[] =
 	"pixel_shuffle_factor moe_shared_expert_overlap attn_temperature_len stage_names "
 	"use_weighted_layer_sum suppress_tokens bad_words_ids scale_qk_attn* rope_interleave "
 	"moe_norm_min score_function norm_head fuse_* "
-	"dual_chunk_attention_config router_dtype";
+	"dual_chunk_attention_config router_dtype drop_path_rate";
 
 /* Whether the value is the one that a pattern ends with, "name=value". */
 static bool value_is(const lk_value *value, const char *text) {
