@@ -37,7 +37,11 @@ static lk_status titan_translate(const lk_config *config, lk_words *words) {
 		LK_TRY(lk_config_word(
 			config, lk_arena_printf(config->reading->arena, "--%s=%s", path, text), words));
 	}
-	return LK_OK;
+	/* its default (torchtitan/config/job_config.py, ActivationCheckpoint) */
+	if (lk_config_at(config->root, "activation_checkpoint.mode")) return LK_OK;
+	LK_TRY(lk_launch_assume(config->reading, "selective recomputation, torchtitan's default "
+	                                         "(activation_checkpoint.mode)"));
+	return lk_config_word(config, "--activation_checkpoint.mode=selective", words);
 }
 
 const lk_framework lk_framework_titan = {"torchtitan", titan_is, NULL, titan_translate};
