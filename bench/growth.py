@@ -58,7 +58,7 @@ AXES = [("GPUs", gpus, [256, 1024, 4096, 16384, 65536, 131072]),
 
 def instructions(program, words):
     """Millions."""
-    command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", program, "predict", *words]
+    command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", program, "predict", *words, "--no-fixes"]
     ran = subprocess.run(command, capture_output=True, text=True)
     found = re.search(r"Collected : (\d+)", ran.stderr)
     if ran.returncode > 1 or not found:

@@ -87,6 +87,7 @@ static void rank_issue_act(lk_engine *engine, lk_rank *rank) {
 		act->arrival = rank->host;
 		if (rank->tape.open) lk_stride_note(engine, rank, insn);
 		act_gather(engine, rank, insn, act);
+		lk_rank_pass(engine, rank, 0);
 		lk_rank_step(engine, rank);
 		insn = &engine->insn[rank->op];
 	}
@@ -119,7 +120,7 @@ static void rank_issue_act(lk_engine *engine, lk_rank *rank) {
 	if (main) {
 		LK_ASSERT(!rank->unstarted);
 		rank->unstarted = act;
-		rank->ahead -= lk_least_time(act->duration);
+		lk_rank_pass(engine, rank, act->duration);
 	}
 	rank->others += !kernel;
 	lk_rank_promise(rank, act);

@@ -117,7 +117,7 @@ static void rank_run_kernel(lk_engine *engine, lk_rank *rank, const lk_insn *ins
 	end = lk_later(end, floor);
 	LK_ASSERT(ready >= rank->start && end >= ready);
 	rank->start = ready;
-	rank->ahead -= lk_least_time(duration);
+	lk_rank_pass(engine, rank, duration);
 	lk_rank_keep_end(rank, insn, event, end);
 	rank->kernel = (lk_kernel){
 		.op = rank->op,
@@ -152,7 +152,7 @@ static void rank_park(lk_engine *engine, lk_rank *rank, const lk_insn *insn) {
 	rank->parked_call = rank->call;
 	rank->parked_duration = cost->duration_ps;
 	rank->parked_record = lk_rank_record(rank, arrival, arrival, arrival);
-	if (insn->flags & LK_INSN_MAIN) rank->ahead -= lk_least_time(cost->duration_ps);
+	if (insn->flags & LK_INSN_MAIN) lk_rank_pass(engine, rank, cost->duration_ps);
 	uint32_t operation;
 	lk_venue *venue = lk_venue_find(engine, rank, insn, &operation);
 	lk_rank_step(engine, rank);

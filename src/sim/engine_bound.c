@@ -5,7 +5,10 @@
  * last of them has ended `tail` more: through what the last call of its program, the end of the
  * step, makes of it; or, where it sends something on first, as the gradients of the last backward
  * pass are, through what its receiver computes then, and on from there. Whatever runs at the same
- * time as an operation makes it longer; waiting, and sharing the device, are left out. */
+ * time as an operation makes it longer; waiting, and sharing the device, are left out.
+ *
+ * Compute operations count with their *lead-in*: what they wait for that itself waits for the
+ * compute operation before, as a layer waits for the all-reduce of the one before. */
 #include "base/arena.h"
 #include "sim/sim_internal.h"
 
@@ -149,12 +152,68 @@ static void lengthen_tails(lk_engine *engine, const lk_last_message *messages) {
 	}
 }
 
+/* ---- lead-ins ---- */
+
+/* Of the compute operations of a block but the first: the longest way from the end of the one
+ * before through the operations between. Between them a host that waits may keep the later one from
+ * being issued while the way is gone: then it counts nothing. */
+static void block_set_lead_ins(lk_engine *engine, const lk_rank *rank, const lk_block *block,
+                               int64_t *slot, int64_t *lead_in) {
+	const int64_t any = INT64_MIN / 4;
+	int64_t end[LK_STREAMS];
+	bool counts = false; /* there is a compute operation before, and no host between */
+	for (uint32_t op = block->begin; op < block->end; op++) {
+		const lk_insn *insn = &engine->insn[op];
+		int64_t ready = any;
+		for (uint32_t streams = insn->join; counts && streams; streams &= streams - 1)
+			ready = lk_later(ready, end[__builtin_ctz(streams)]);
+		for (uint32_t d = insn->dep_begin; counts && d < insn->dep_begin + insn->dep_count; d++)
+			ready = lk_later(ready, slot[engine->sim->deps[d]]);
+		if (insn->flags & LK_INSN_MAIN) {
+			lead_in[op] = ready > 0 ? ready : 0;
+			counts = true;
+			for (int i = 0; i < LK_STREAMS; i++) end[i] = i == LK_STREAM_COMPUTE ? 0 : any;
+			for (uint32_t i = 0; i < engine->sim->slots; i++) slot[i] = any;
+			if (insn->slot != LK_NO_SLOT) slot[insn->slot] = 0;
+			continue;
+		}
+		if (insn->what == LK_INSN_HOST) counts = false;
+		if (!counts) continue;
+		/* ranks of a kind of place share lead-ins, and may differ in how fast they compute */
+		int64_t least = insn->flags & LK_INSN_SCALED ? 0 : rank_least_time(engine, rank, op);
+		end[insn->stream] = ready >= 0 ? ready + least : any;
+		if (insn->slot != LK_NO_SLOT) slot[insn->slot] = end[insn->stream];
+	}
+}
+
+/* Once for each kind of place among the ranks. */
+static lk_status lead_ins_set_up(lk_engine *engine, lk_arena *arena, lk_error *err) {
+	const lk_graph *graph = engine->sim->graph;
+	uint32_t variants = engine->sim->costs->variants;
+	int64_t *slot = LK_ARRAY(arena, int64_t, engine->sim->slots + 1);
+	bool *known = LK_ARRAY(arena, bool, variants);
+	engine->lead_in = LK_ARRAY(&engine->arena, int64_t, (size_t)variants * graph->ops.count + 1);
+	if (!slot || !known || !engine->lead_in) return lk_oom(err);
+	for (uint32_t i = 0; i < engine->ranks; i++) {
+		const lk_rank *rank = &engine->rank[i];
+		if (known[rank->variant]) continue;
+		known[rank->variant] = true;
+		for (size_t b = 0; b < graph->blocks.count; b++)
+			block_set_lead_ins(engine, rank, &graph->blocks.at[b], slot,
+			                   engine->lead_in + (size_t)rank->variant * graph->ops.count);
+	}
+	return LK_OK;
+}
+
 /* ---- all of it ---- */
 
 static int64_t block_computes(const lk_engine *engine, const lk_rank *rank, const lk_block *block) {
+	const int64_t *lead_in =
+		engine->lead_in + (size_t)rank->variant * engine->sim->graph->ops.count;
 	int64_t sum = 0;
 	for (uint32_t op = block->begin; op < block->end; op++)
-		if (engine->insn[op].flags & LK_INSN_MAIN) sum += rank_least_time(engine, rank, op);
+		if (engine->insn[op].flags & LK_INSN_MAIN)
+			sum += rank_least_time(engine, rank, op) + lead_in[op];
 	return sum;
 }
 
@@ -178,7 +237,7 @@ static lk_status rank_look_ahead(lk_engine *engine, lk_rank *rank, lk_arena *are
 lk_status lk_bound_set_up(lk_engine *engine, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_last_message *messages = LK_ARRAY(&arena, lk_last_message, engine->ranks);
-	lk_status status = messages ? LK_OK : lk_oom(err);
+	lk_status status = messages ? lead_ins_set_up(engine, &arena, err) : lk_oom(err);
 	for (uint32_t i = 0; status == LK_OK && i < engine->ranks; i++)
 		status = rank_look_ahead(engine, &engine->rank[i], &arena, &messages[i], err);
 	if (status == LK_OK) lengthen_tails(engine, messages);
@@ -197,8 +256,9 @@ bool lk_bound_too_late(lk_engine *engine) {
 			continue;
 		}
 		/* What is not issued starts after the end of what is; of a kernel that runs alone that is
-		 * known. */
-		int64_t now = lk_later(engine->now, rank->stream[LK_STREAM_COMPUTE].end - 1);
+		 * known. What a parked rank waits for may be a part of the next lead-in, and under way. */
+		int64_t now = rank->stream[LK_STREAM_COMPUTE].end - 1;
+		if (!rank->parked) now = lk_later(engine->now, now);
 		if (rank->ahead > 0)
 			engine->least_end = lk_later(engine->least_end, now + rank->ahead + rank->tail);
 	}

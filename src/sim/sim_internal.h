@@ -697,6 +697,8 @@ typedef struct lk_engine {
 	lk_rendezvous *spare_rendezvous[33]; /* by log2 of members */
 	const lk_stop *stop;                 /* watched by this thread; may be NULL */
 	bool bounded;                        /* it may be given up */
+	int64_t *
+		lead_in; /* [variants * ops] of compute operations, see engine_bound.c; NULL: not bounded */
 	bool *shared;         /* see lk_sim_result; NULL where the graph has no folded runs */
 	uint32_t *first_call; /* [stages] of a program among those of all */
 	bool some_shared;
@@ -795,6 +797,14 @@ static inline void lk_rank_keep_end(lk_rank *rank, const lk_insn *insn, lk_regis
  * alone. */
 static inline int64_t lk_least_time(int64_t duration) {
 	return duration > 0 ? duration - 1 : 0;
+}
+
+/* The compute operation at the program counter is issued: it is not ahead any more. */
+static inline void lk_rank_pass(const lk_engine *engine, lk_rank *rank, int64_t duration) {
+	rank->ahead -= lk_least_time(duration);
+	if (engine->lead_in)
+		rank->ahead -=
+			engine->lead_in[(size_t)rank->variant * engine->sim->graph->ops.count + rank->op];
 }
 
 /* Something overlaps with the kernel that the rank ran last, if it is not over: it becomes an
