@@ -150,12 +150,13 @@ typedef struct lk_record_entry {
 		} io;
 		struct {
 			uint64_t request;
-			int32_t peer; /* rank in the group; root of a collective; -1 none */
-			int32_t tag;
+			int32_t peer;       /* rank in the group; root of a collective; -1 none */
+			int32_t tag;        /* of DONE, as the peer, what the receive got */
 			uint8_t part, what; /* lk_comm_part, lk_comm_what */
 			uint16_t element_bytes;
 			uint32_t call; /* number of its name */
-			int64_t from;  /* SENDRECV: the rank received from */
+			int64_t from;  /* SENDRECV: the rank received from; RECV and DONE: bytes that came, -1
+			                  not known */
 		} comm;
 		/* DEVICE_CALL: launches that followed one another closely are one record. DEVICE_WORK:
 		 * pieces of work on one stream between two marks are one record; the clock is the host's.

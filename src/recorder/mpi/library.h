@@ -26,6 +26,11 @@ enum {
 enum {
 	LP_STATUS_BYTES = 20
 };
+/* count_lo, count_hi_and_cancelled */
+static inline int64_t lp_mpi_status_bytes(const void *status) {
+	const uint32_t *words = status;
+	return (int64_t)words[0] | (int64_t)(words[1] >> 1) << 32;
+}
 #else
 enum {
 	LP_ANY_SOURCE = -1,
@@ -40,6 +45,10 @@ enum {
 enum {
 	LP_STATUS_BYTES = 24
 };
+/* _ucount */
+static inline int64_t lp_mpi_status_bytes(const void *status) {
+	return (int64_t)((const uint64_t *)status)[2];
+}
 #endif
 
 typedef struct lp_mpi_functions {

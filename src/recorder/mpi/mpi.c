@@ -171,6 +171,20 @@ static int32_t resolve_peer(const lp_mpi_call *call, int32_t peer) {
 	return call->status ? ((const int *)call->status)[LP_SOURCE_WORD] : -1;
 }
 
+/* What a receive got; a mode's own statuses say what it made up. */
+struct arrival {
+	int32_t peer, tag;
+	int64_t bytes;
+};
+
+static struct arrival arrival_of(const void *status) {
+	const int *words = status;
+	if (!status || lp_mpi_mode_now || words[LP_SOURCE_WORD] < 0)
+		return (struct arrival){-1, -1, -1};
+	return (struct arrival){words[LP_SOURCE_WORD], words[LP_SOURCE_WORD + 1],
+	                        lp_mpi_status_bytes(status)};
+}
+
 static int64_t mpi_call_bytes(const lp_mpi_call *call, int *element) {
 	int64_t bytes;
 	*element = 0;
@@ -197,6 +211,11 @@ static void record_mpi_call(const lp_mpi_call *call, const lp_handle *request, i
 	record->comm.peer = resolve_peer(call, call->peer);
 	record->comm.from = resolve_peer(call, call->from);
 	record->comm.tag = call->tag;
+	if (call->what == LK_WHAT_RECV && call->part == LK_PART_WHOLE) {
+		struct arrival got = arrival_of(call->status);
+		record->comm.from = got.bytes;
+		if (got.tag >= 0) record->comm.tag = got.tag;
+	}
 	record->comm.part = call->part;
 	record->comm.what = call->what;
 	record->comm.element_bytes = (uint16_t)(element < UINT16_MAX ? element : 0);
@@ -223,7 +242,19 @@ struct lp_waits {
 	int count;
 	int64_t start;
 	bool on;
+	const char *statuses; /* of what is done, in order; NULL: not known */
+	char room[MOST_REQUESTS * LP_STATUS_BYTES];
 };
+
+/* Where the library puts `count` statuses: where the program wants them, else where they can be
+ * looked at. */
+static void *take_statuses(struct lp_waits *waits, void *statuses, int count) {
+	waits->statuses = NULL;
+	if (!waits->on) return statuses;
+	if (!lp_mpi_ignores(statuses)) waits->statuses = statuses;
+	else if (count >= 0 && count <= MOST_REQUESTS) waits->statuses = statuses = waits->room;
+	return statuses;
+}
 
 static void begin_waiting(struct lp_waits *waits, const lp_handle *requests, int count,
                           lk_comm_part part) {
@@ -242,16 +273,20 @@ static void begin_waiting(struct lp_waits *waits, const lp_handle *requests, int
 	lp_record_processor(waits->start);
 }
 
-static void record_done_request(const struct lp_waits *waits, int at, lk_comm_part part,
+/* The request `at`, which is the `place`-th that is done. */
+static void record_done_request(const struct lp_waits *waits, int at, int place, lk_comm_part part,
                                 int64_t end) {
+	struct arrival got =
+		arrival_of(waits->statuses ? waits->statuses + (size_t)place * LP_STATUS_BYTES : NULL);
 	lk_record_entry *record = at >= 0 && at < waits->count ? lp_next() : NULL;
 	if (!record) return;
 	record->start_ns = waits->start;
 	record->end_ns = end;
 	record->comm.request = waits->key[at];
 	record->comm.part = (uint8_t)part;
-	record->comm.peer = -1;
-	record->comm.from = -1;
+	record->comm.peer = got.peer;
+	record->comm.tag = got.tag;
+	record->comm.from = got.bytes;
 	lp_publish(record, LK_RECORD_COMM);
 }
 
@@ -272,20 +307,23 @@ static void end_waiting(struct lp_waits *waits, const int *which, int count, lk_
 	if (!waits->on) return;
 	if (lp_state.delay_ns && part != LK_PART_FREE) delay_requests(waits, which, count, part);
 	int64_t end = lp_now();
-	for (int i = 0; i < count; i++) record_done_request(waits, which ? which[i] : i, part, end);
+	for (int i = 0; i < count; i++) record_done_request(waits, which ? which[i] : i, i, part, end);
 	lp_leave();
 }
 
 /* `late` instead of the library's call where delays are wanted. */
 #define WAITS(name, parameters, call, requests, length, which, done, how, late) \
-	int name parameters;                                                        \
-	LP_EXPORT int name parameters {                                             \
-		LP_REAL(name)                                                           \
-		struct lp_waits w;                                                      \
-		begin_waiting(&w, requests, length, how);                               \
-		int result = wants_delay(&w, length) ? late : real call;                \
-		end_waiting(&w, which, result == 0 ? done : 0, how);                    \
-		return result;                                                          \
+	WAITS_FOR(name, parameters, call, requests, length, which, done, how, late, (w.statuses = NULL))
+#define WAITS_FOR(name, parameters, call, requests, length, which, done, how, late, status) \
+	int name parameters;                                                                    \
+	LP_EXPORT int name parameters {                                                         \
+		LP_REAL(name)                                                                       \
+		struct lp_waits w;                                                                  \
+		begin_waiting(&w, requests, length, how);                                           \
+		status;                                                                             \
+		int result = wants_delay(&w, length) ? late : real call;                            \
+		end_waiting(&w, which, result == 0 ? done : 0, how);                                \
+		return result;                                                                      \
 	}
 
 static bool wants_delay(const struct lp_waits *waits, int count) {
@@ -294,26 +332,32 @@ static bool wants_delay(const struct lp_waits *waits, int count) {
 
 #define ALL_LATE(real, flag, all, n) (lp_delay_any_late(all, n) ? (*(flag) = 0) : (real))
 
-WAITS(MPI_Wait, (lp_handle * request, void *status), (request, status), request, 1, NULL, 1,
-      LK_PART_DONE, real(request, status))
-WAITS(MPI_Test, (lp_handle * request, int *flag, void *status), (request, flag, status), request, 1,
-      NULL, *flag ? 1 : 0, LK_PART_DONE, ALL_LATE(real(request, flag, status), flag, request, 1))
-WAITS(MPI_Waitall, (int n, lp_handle *all, void *statuses), (n, all, statuses), all, n, NULL, n,
-      LK_PART_DONE, real(n, all, statuses))
-WAITS(MPI_Testall, (int n, lp_handle *all, int *flag, void *statuses), (n, all, flag, statuses),
-      all, n, NULL, *flag ? n : 0, LK_PART_DONE,
-      ALL_LATE(real(n, all, flag, statuses), flag, all, n))
-WAITS(MPI_Waitany, (int n, lp_handle *all, int *which, void *status), (n, all, which, status), all,
-      n, which, 1, LK_PART_DONE, lp_delay_any(n, all, which, &(int){0}, status, true))
-WAITS(MPI_Testany, (int n, lp_handle *all, int *which, int *flag, void *status),
-      (n, all, which, flag, status), all, n, which, *flag ? 1 : 0, LK_PART_DONE,
-      lp_delay_any(n, all, which, flag, status, false))
-WAITS(MPI_Waitsome, (int n, lp_handle *all, int *count, int *which, void *statuses),
-      (n, all, count, which, statuses), all, n, which, *count, LK_PART_DONE,
-      lp_delay_some(n, all, count, which, statuses, true))
-WAITS(MPI_Testsome, (int n, lp_handle *all, int *count, int *which, void *statuses),
-      (n, all, count, which, statuses), all, n, which, *count, LK_PART_DONE,
-      lp_delay_some(n, all, count, which, statuses, false))
+WAITS_FOR(MPI_Wait, (lp_handle * request, void *status), (request, status), request, 1, NULL, 1,
+          LK_PART_DONE, real(request, status), status = take_statuses(&w, status, 1))
+WAITS_FOR(MPI_Test, (lp_handle * request, int *flag, void *status), (request, flag, status),
+          request, 1, NULL, *flag ? 1 : 0, LK_PART_DONE,
+          ALL_LATE(real(request, flag, status), flag, request, 1),
+          status = take_statuses(&w, status, 1))
+WAITS_FOR(MPI_Waitall, (int n, lp_handle *all, void *statuses), (n, all, statuses), all, n, NULL, n,
+          LK_PART_DONE, real(n, all, statuses), statuses = take_statuses(&w, statuses, n))
+WAITS_FOR(MPI_Testall, (int n, lp_handle *all, int *flag, void *statuses), (n, all, flag, statuses),
+          all, n, NULL, *flag ? n : 0, LK_PART_DONE,
+          ALL_LATE(real(n, all, flag, statuses), flag, all, n),
+          statuses = take_statuses(&w, statuses, n))
+WAITS_FOR(MPI_Waitany, (int n, lp_handle *all, int *which, void *status), (n, all, which, status),
+          all, n, which, 1, LK_PART_DONE, lp_delay_any(n, all, which, &(int){0}, status, true),
+          status = take_statuses(&w, status, 1))
+WAITS_FOR(MPI_Testany, (int n, lp_handle *all, int *which, int *flag, void *status),
+          (n, all, which, flag, status), all, n, which, *flag ? 1 : 0, LK_PART_DONE,
+          lp_delay_any(n, all, which, flag, status, false), status = take_statuses(&w, status, 1))
+WAITS_FOR(MPI_Waitsome, (int n, lp_handle *all, int *count, int *which, void *statuses),
+          (n, all, count, which, statuses), all, n, which, *count, LK_PART_DONE,
+          lp_delay_some(n, all, count, which, statuses, true),
+          statuses = take_statuses(&w, statuses, n))
+WAITS_FOR(MPI_Testsome, (int n, lp_handle *all, int *count, int *which, void *statuses),
+          (n, all, count, which, statuses), all, n, which, *count, LK_PART_DONE,
+          lp_delay_some(n, all, count, which, statuses, false),
+          statuses = take_statuses(&w, statuses, n))
 WAITS(MPI_Start, (lp_handle * request), (request), request, 1, NULL, 1, LK_PART_START,
       real(request))
 WAITS(MPI_Startall, (int n, lp_handle *all), (n, all), all, n, NULL, n, LK_PART_START, real(n, all))
@@ -335,6 +379,7 @@ static void begin_waiting_fortran(struct lp_waits *waits, const lp_fint *request
 		LP_REAL(name)                                                \
 		struct lp_waits w;                                           \
 		begin_waiting_fortran(&w, requests, length, how);            \
+		w.statuses = NULL;                                           \
 		real call;                                                   \
 		end_waiting(&w, NULL, *error == 0 ? (done) : 0, how);        \
 	}
@@ -357,6 +402,7 @@ LP_EXPORT void mpi_waitany_(lp_fint *n, lp_fint *all, lp_fint *index, lp_fint *s
 	LP_REAL(mpi_waitany_)
 	struct lp_waits w;
 	begin_waiting_fortran(&w, all, *n, LK_PART_DONE);
+	w.statuses = NULL;
 	real(n, all, index, status, error);
 	int which = *index - 1;
 	end_waiting(&w, &which, *error == 0 ? 1 : 0, LK_PART_DONE);

@@ -319,6 +319,7 @@ static lk_status begin_capture(struct finder *finder, uint32_t capture) {
 static int calls_by_group(const void *a, const void *b) {
 	const lk_comm_call *x = a, *y = b;
 	if (x->group != y->group) return x->group < y->group ? -1 : 1;
+	if (x->tag != y->tag) return x->tag < y->tag ? -1 : 1;
 	if (x->issued != y->issued) return x->issued < y->issued ? -1 : 1;
 	if (x->end != y->end) return x->end < y->end ? -1 : 1;
 	return x->event < y->event ? -1 : x->event > y->event;
@@ -345,6 +346,7 @@ static lk_status calls_find_calls(struct finder *finder) {
 		                                .group = group,
 		                                .kind = (uint8_t)s.kind,
 		                                .bytes = s.bytes,
+		                                .tag = calls_message(&s) ? s.note.tag : 0,
 		                                .issued = device && finder->launched
 		                                              ? capture->start_ns[capture->launch[i]]
 		                                              : capture->start_ns[i],

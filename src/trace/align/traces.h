@@ -89,6 +89,7 @@ typedef struct lk_comm_call {
 	uint32_t group; /* index in lk_traces.groups */
 	uint8_t kind;   /* lk_op_kind; LK_OP_COUNT not given */
 	int64_t bytes;  /* as in lk_match */
+	int32_t tag;    /* of messages, which arrive in order where it is the same; else 0 */
 	int64_t issued; /* own time; orders the calls of a rank */
 	int64_t end;    /* clock of its file, from the first capture's origin: base + own time */
 } lk_comm_call;

@@ -79,7 +79,8 @@ typedef struct lk_comm_note {
 	uint32_t group_text;   /* interned description */
 	uint32_t ranks;        /* interned text of its ranks, "[0, 1]" */
 	int32_t group_size;
-	int32_t peer;                      /* of send and receive; -1 none */
+	int32_t peer; /* of send and receive; -1 none */
+	int32_t tag;  /* of them: each tag's messages arrive in order; 0 not given */
 	int64_t in_elements, out_elements; /* -1 not given */
 } lk_comm_note;
 

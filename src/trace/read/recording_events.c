@@ -93,7 +93,11 @@ lk_status lk_show_note(lk_shower *shower, uint32_t event, const lk_record_entry 
 	note->group = note->group_text = group->shown;
 	if (*lk_capture_text(shower->capture, group->name) == '[') note->ranks = group->name;
 	note->group_size = group->size > 0 ? group->size : 0;
-	if (kind == LK_OP_SEND || kind == LK_OP_RECV)
-		note->peer = world_rank(lk_capture_text(shower->capture, group->name), peer);
+	if (kind != LK_OP_SEND && kind != LK_OP_RECV) return LK_OK;
+	note->peer = world_rank(lk_capture_text(shower->capture, group->name), peer);
+	if (entry->comm.part != LK_PART_ENQUEUE) note->tag = entry->comm.tag;
+	if (entry->comm.what == LK_WHAT_RECV && entry->comm.part == LK_PART_WHOLE &&
+	    entry->comm.from >= 0)
+		note->in_elements = note->out_elements = entry->comm.from;
 	return LK_OK;
 }

@@ -85,8 +85,21 @@ static uint32_t recording_read_free_stream(const lk_shower *shower, int64_t star
 	return stream;
 }
 
+/* A receive from anybody, or of any tag, or of less than there is room for: as what it waited for
+ * says. */
+static lk_recorded_call call_as_done(const lk_recorded_run *run, uint32_t index) {
+	lk_recorded_call call = run->calls.at[index];
+	if (call.done == LK_NONE || call.record.comm.what != LK_WHAT_RECV) return call;
+	const lk_record_entry *done = &run->calls.at[call.done].record;
+	if (run->head.version < LK_RECORDING_THREAD_USE || done->comm.from < 0) return call;
+	call.record.comm.peer = done->comm.peer;
+	call.record.comm.tag = done->comm.tag;
+	call.record.bytes = done->comm.from;
+	return call;
+}
+
 static lk_status add_begin(lk_shower *shower, uint32_t lane, uint32_t index) {
-	const lk_recorded_call *call = &shower->run->calls.at[index];
+	lk_recorded_call as_done = call_as_done(shower->run, index), *call = &as_done;
 	const lk_record_entry *entry = &call->record;
 	int64_t launched = entry->end_ns > entry->start_ns ? entry->end_ns : entry->start_ns + 1;
 	int64_t end =
