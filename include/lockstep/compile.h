@@ -38,10 +38,11 @@ typedef enum lk_compile_format {
 	LK_COMPILE_JSON
 } lk_compile_format;
 
-/* What EMIT writes: C for MPI, CUDA. */
+/* What EMIT writes: C for MPI, CUDA, a Python module for PyTorch. */
 typedef enum lk_compile_target {
 	LK_COMPILE_MPI,
-	LK_COMPILE_CUDA
+	LK_COMPILE_CUDA,
+	LK_COMPILE_TORCH
 } lk_compile_target;
 
 /* What is asked of an action. Texts are borrowed; NULL and 0 mean "not given". */

@@ -3,7 +3,7 @@
 #include "options/rows.h"
 
 static const char *const formats[] = {"text", "json", NULL};
-static const char *const targets[] = {"mpi", "cuda", NULL};
+static const char *const targets[] = {"mpi", "cuda", "torch", NULL};
 
 /* clang-format off */
 #define REQUEST lk_compile_request
@@ -50,7 +50,7 @@ static const lk_option options[] = {
 	{INT("repeat", repeat, "N", 6, 100000,
 	 "with bench: rounds of all schedules in turn; default 21"), WHERE("bench")},
 	{GROUP("Output")
-	 CHOICE("target", target, targets, "TARGET", "with emit: C and MPI, or CUDA"), WHERE("emit")},
+	 CHOICE("target", target, targets, "TARGET", "with emit: C and MPI, CUDA, or a Python module for PyTorch"), WHERE("emit")},
 	{FLAG("header", header, "with emit: declarations for a program that calls the emitted code"),
 	 WHERE("emit")},
 	{OUT_FILE_OF("out", path, "FILE",

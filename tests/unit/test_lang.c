@@ -623,6 +623,7 @@ static void test_wrong(void **state) {
 		{IN_MESH("out reshape(r, N, 2)"), "f:5:5: r does not have as many elements; "},
 		{IN_MESH("out narrow(iota(f32, 4), 0, 2, 3)"),
 	     "f:5:5: iota(f32, 4) has 4 elements along dim 0, not 5; "},
+		{IN_MESH("out narrow(r, 0, 0-1, 2)"), "f:5:5: narrow begins at place -1, before the first"},
 		{IN_MESH("out alltoallv(r, iota(i32, N), tp)"),
 	     "f:5:5: r is not local to each rank of tp; declare it @ L(tp), or make it of slices: "
 	     "local(x, tp)"},

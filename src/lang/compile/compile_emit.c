@@ -62,8 +62,9 @@ static void drop_variants(struct emission *emission) {
 
 /* ---- writing ---- */
 
-static lc_emit *const targets[] = {
-	[LK_COMPILE_MPI] = lc_emit_mpi, [LK_COMPILE_CUDA] = lc_emit_cuda};
+static lc_emit *const targets[] = {[LK_COMPILE_MPI] = lc_emit_mpi,
+                                   [LK_COMPILE_CUDA] = lc_emit_cuda,
+                                   [LK_COMPILE_TORCH] = lc_emit_torch};
 enum {
 	TARGETS = sizeof targets / sizeof *targets
 };

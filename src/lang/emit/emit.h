@@ -5,6 +5,7 @@
  *   emit_text.c         identifiers, indices, expressions in C: what C and CUDA share
  *   emit_mpi*.c          C and MPI (any MPI-3), BLAS for matmul
  *   emit_cuda*.c        CUDA and NCCL
+ *   emit_torch.c        a Python module for PyTorch: the C of emit_mpi.c, and torch's operations
  *   emit_header.c       the function that a user's program calls
  *
  * Nothing of the input gets into the text but through emit_text.c: names become identifiers with
@@ -31,7 +32,7 @@ typedef struct lc_variant {
 
 typedef lk_status lc_emit(const lc_program *original, const lc_variant *variants, int count,
                           FILE *out, lk_error *err);
-lc_emit lc_emit_mpi, lc_emit_cuda;
+lc_emit lc_emit_mpi, lc_emit_cuda, lc_emit_torch;
 /* Declarations for a user's program; `cuda`: with ncclComm_t and stream. */
 lk_status lc_emit_header(const lc_program *original, const lc_variant *variants, int count,
                          bool cuda, FILE *out, lk_error *err);
