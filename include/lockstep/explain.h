@@ -268,6 +268,10 @@ typedef struct lk_explanation {
 	const lk_explain_stall *stalls; /* the worst first */
 	int stall_count;
 	lk_critical_path critical;
+	const char *diagnosis; /* two sentences: what costs most, and what the critical path and the
+	                        * simulation of remedies say; a third where ranks are missing */
+	const int *actions;    /* stalls whose remedies gain most, three at most, the best first */
+	int action_count;
 	const char *const *warnings; /* numbered sentences */
 	int warning_count;
 	int top;               /* of the request */
@@ -312,7 +316,8 @@ void lk_explain_free(lk_explanation *explanation);
  *
  * Keys of the JSON document: ranks, world_size, step_count, steps_annotated, step_s,
  * step_deviation_s, kernel_count, clock_anchors, clock_residual_max_s; each table by its name, an
- * array of objects with the columns of csv; critical_path [{kind, seconds}], warnings, reproduce.
+ * array of objects with the columns of csv; critical_path [{kind, seconds}], diagnosis, actions
+ * [{stall, what, lost_s, gain_s, how}], warnings, reproduce.
  * What is not known is null. */
 lk_status lk_explain_print(const lk_explanation *explanation, int format, int table, bool colour,
                            const char *path, FILE *out, lk_error *err);

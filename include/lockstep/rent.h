@@ -48,6 +48,7 @@ typedef struct lk_rent_request {
 	                            * without them */
 	bool spot;                 /* rent at spot prices */
 	double interruptions;      /* of a spot machine per hour */
+	double mtbf_h;             /* hours between failures of a machine; 0: none fails */
 	double setup_min;          /* paid for before the first step: start, download, compilation */
 	double prepare_per_core; /* samples per second that one vCPU prepares; 0: preparation is free */
 	const char *stalls;      /* instead: what `lockstep stalls -o json` wrote of the job */
@@ -76,12 +77,12 @@ typedef struct lk_rent_choice {
 	const char *stall;  /* what costs most besides computing: "network", "interconnect", "pipeline",
 	                       "preparation", ... */
 	double stall_share; /* of the step */
-	double goodput;     /* 1 on demand */
+	double goodput;     /* 1 where nothing fails or is taken away */
 	double kwh;  /* at the mains in these hours, PUE 1.2; NaN where a board's power is not known */
 	bool pareto; /* nobody is both cheaper and faster */
 	bool in_time, in_budget;
-	double chance; /* of keeping to deadline and budget, as far as the range of the step tells: 0 to
-	                  1; NaN without either, or without a range */
+	double chance; /* of keeping to deadline and budget, as far as the range of the step and the
+	                  number of failures tell: 0 to 1; NaN without either, or without a range */
 	int gpus_searched;      /* the most GPUs of this machine that were tried */
 	const char *search_end; /* why no more: "limit", "budget", "deadline", "slower", "does not fit",
 	                           "never fits", "interruptions", "network not stated", "no price",

@@ -482,6 +482,17 @@ class CriticalPart:
 
 
 @dataclass(frozen=True)
+class Action:
+    """Something to do about a stall: what it gains a step in the simulation (None: that cannot be simulated), and how."""
+
+    stall: str
+    what: str
+    lost_s: float
+    gain_s: Optional[float]
+    how: str
+
+
+@dataclass(frozen=True)
 class Explanation(Framed):
     """Why a run is as slow as it is. The tables have the columns of `lockstep explain -o csv`."""
 
@@ -509,6 +520,8 @@ class Explanation(Framed):
     launches: Table
     roofline: Table
     critical_path: List[CriticalPart]
+    diagnosis: str
+    actions: List[Action]
     warnings: List[str]
     reproduce: str
 
@@ -740,6 +753,6 @@ def spans_of(reply: Any) -> Table:
     return Table(_makers_of(reply), reply.rows(), "spans")
 
 
-__all__ = ["Accuracy", "Change", "CriticalPart", "Explanation", "Fix", "Layout", "Plan", "PlanChoice", "PlanCount", "PlanSync", "PlanTree", "PlanTreeLevel", "Prediction",
+__all__ = ["Accuracy", "Action", "Change", "CriticalPart", "Explanation", "Fix", "Layout", "Plan", "PlanChoice", "PlanCount", "PlanSync", "PlanTree", "PlanTreeLevel", "Prediction",
            "ProgramTimes", "Rent", "RentChoice", "RentFunction", "Sensitivity", "Sharding", "Simulation", "StageMemory", "Stall", "Sweep", "Table",
            "TimePart", "Validation", "WhatIf"]

@@ -283,6 +283,7 @@ lk_status lk_explain(const lk_explain_request *request, lk_explanation **out, lk
 	                      request->threads, &traces, err));
 	LK_TRY(lk_explain_make(traces, request, out, err));
 	lk_status status = lk_explain_simulate(*out, err);
+	if (status == LK_OK) status = lk_explain_diagnose((*out)->memory_owner, err);
 	if (status != LK_OK) lk_explain_free(*out);
 	return status;
 }

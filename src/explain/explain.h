@@ -198,6 +198,8 @@ typedef struct lk_explain_work {
 lk_status lk_explain_kernels(lk_explain_work *work, lk_error *err);
 lk_status lk_explain_comms(lk_explain_work *work, lk_error *err);
 lk_status lk_explain_stalls(lk_explain_work *work, lk_error *err);
+/* explain_diagnose.c: diagnosis and actions, from stalls, critical path and gains as they are. */
+lk_status lk_explain_diagnose(lk_explain_work *work, lk_error *err);
 /* What the hardware allows, compared with what was measured: explain_roofline.c, explain_curves.c.
  */
 lk_status lk_explain_hold_against(lk_explain_work *work, const lk_explain_request *request,

@@ -131,12 +131,23 @@ static void predict_fill_speed(lk_prediction *prediction, const lk_job *job,
 		lk_dtype_name(job->dtype), mixed ? "mean of the GPUs" : cluster->node[0].device->label);
 }
 
+/* As stated, or the best one. */
+static double checkpoint_interval_s(double mtbf_hours, double checkpoint_minutes, double write_s) {
+	return checkpoint_minutes > 0 ? checkpoint_minutes * 60 : sqrt(2 * write_s * mtbf_hours * 3600);
+}
+
 double lk_goodput(double mtbf_hours, double checkpoint_minutes, double write_s) {
-	double interval =
-		checkpoint_minutes > 0 ? checkpoint_minutes * 60 : sqrt(2 * write_s * mtbf_hours * 3600);
+	double interval = checkpoint_interval_s(mtbf_hours, checkpoint_minutes, write_s);
 	double lost = (interval > 0 ? write_s / interval : 0) +
 	              (interval / 2 + LK_RESTART_S) / (mtbf_hours * 3600);
 	return lost < 1 ? 1 - lost : 0;
+}
+
+double lk_failure_variance(double mtbf_hours, double checkpoint_minutes, double write_s) {
+	double interval = checkpoint_interval_s(mtbf_hours, checkpoint_minutes, write_s),
+		   restart = LK_RESTART_S;
+	double squared_s2 = restart * restart + restart * interval + interval * interval / 3;
+	return squared_s2 / (3600.0 * 3600) / mtbf_hours;
 }
 
 double lk_checkpoint_seconds(double bytes, double nodes, double gb_per_s) {

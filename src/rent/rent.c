@@ -26,6 +26,13 @@ static lk_status rent_check(const lk_rent_request *request, lk_error *err) {
 	if (request->epochs > 0 && !(request->samples > 0))
 		return lk_fail(err, LK_ERR_INPUT, "--epochs",
 		               "are passes over --samples, which are not given");
+	bool checkpoints = request->job.checkpoint_minutes > 0,
+		 writes = request->job.checkpoint_write_gbps > 0;
+	if ((checkpoints || writes) && !request->spot && !(request->mtbf_h > 0)) {
+		lk_fail(err, LK_ERR_INPUT, checkpoints ? "--checkpoint" : "--checkpoint-write",
+		        "nothing fails or is taken away, so that no checkpoint is counted");
+		return lk_hint(err, "add --mtbf or --spot");
+	}
 	if (request->spot && request->interruptions < 0)
 		return lk_fail(err, LK_ERR_INPUT, "--interruptions", "is below zero");
 	if (lk_predict_is_dlrm(&request->job)) {
@@ -63,6 +70,15 @@ static lk_status note_prices(const lk_rent_request *request, const lk_offer_faul
 				arena,
 				"%zu offers were left out whose prices cannot be (lockstep machines -v): %s: %s",
 				faults->count, faults->at[0].where, faults->at[0].why),
+			err));
+	if (request->mtbf_h > 0)
+		LK_TRY(rent_add(
+			n,
+			lk_arena_printf(arena,
+		                    "a machine fails every %g hours (--mtbf): what is expected of failures "
+		                    "is in hours and dollars, their scatter in ranges and chances; another "
+		                    "machine is taken to be ready",
+		                    request->mtbf_h),
 			err));
 	if (!request->spot) return LK_OK;
 	return rent_add(

@@ -133,7 +133,8 @@ const lk_rent_rate *lk_rent_rates_next(const lk_rent_rates *rates, const char *c
 
 /* ---- rent_choose.c ---- */
 
-/* The share of time on rented machines that is not lost to interruptions; 0: all of it is. */
+/* The share of time on rented machines that is not lost to interruptions and failures; 0: all of it
+ * is. */
 double lk_rent_goodput(const lk_rent_request *request, const lk_rent_rate *rate);
 /* An offer at a rate: hours, dollars and what is trained. False where it does not fit, has no
  * price or no goodput. */

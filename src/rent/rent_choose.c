@@ -62,12 +62,22 @@ static double choose_room(const lk_rent_request *request, double usd_per_hour) {
 	return request->budget > 0 ? fmin(hours, request->budget / usd_per_hour) : hours;
 }
 
+/* How often an hour one of so many machines fails or is taken away. */
+static double choose_failures(const lk_rent_request *request, int machines) {
+	double each = request->spot ? request->interruptions : 0;
+	if (request->mtbf_h > 0) each += 1 / request->mtbf_h;
+	return each > 0 ? each * machines : 0;
+}
+
+static double choose_write_s(const lk_rent_request *request, const lk_rent_rate *rate) {
+	return lk_checkpoint_seconds(rate->checkpoint_bytes, rate->machines,
+	                             request->job.checkpoint_write_gbps);
+}
+
 double lk_rent_goodput(const lk_rent_request *request, const lk_rent_rate *rate) {
-	if (!request->spot || request->interruptions <= 0) return 1;
-	return lk_goodput(1 / (request->interruptions * rate->machines),
-	                  request->job.checkpoint_minutes,
-	                  lk_checkpoint_seconds(rate->checkpoint_bytes, rate->machines,
-	                                        request->job.checkpoint_write_gbps));
+	double failures = choose_failures(request, rate->machines);
+	if (failures <= 0) return 1;
+	return lk_goodput(1 / failures, request->job.checkpoint_minutes, choose_write_s(request, rate));
 }
 
 /* The standard normal deviate that nine in ten lie below: an 80 % range ends there on both sides.
@@ -86,6 +96,22 @@ static double choose_chance(const lk_rent_request *request, const lk_rent_choice
 	return 0.5 * erfc(-room / width * NINE_IN_TEN / sqrt(2));
 }
 
+/* The ends of an 80 % range of hours with what their number of failures scatters by: both are
+ * independent, and their logarithms normal. */
+static void widen_hours(const lk_rent_request *request, const lk_rent_rate *rate,
+                        lk_rent_choice *choice) {
+	double failures = choose_failures(request, rate->machines);
+	if (failures <= 0 || !(choice->hours > 0)) return;
+	double variance =
+		choice->hours * lk_failure_variance(1 / failures, request->job.checkpoint_minutes,
+	                                        choose_write_s(request, rate));
+	double scatter = NINE_IN_TEN * sqrt(variance) / choice->hours;
+	choice->hours_low =
+		choice->hours * exp(-hypot(log(choice->hours / choice->hours_low), scatter));
+	choice->hours_high =
+		choice->hours * exp(hypot(log(choice->hours_high / choice->hours), scatter));
+}
+
 /* A training of a length: the hours that it takes. */
 static void set_hours(const lk_rent_request *request, const lk_rent_rate *rate,
                       lk_rent_choice *choice) {
@@ -94,6 +120,7 @@ static void set_hours(const lk_rent_request *request, const lk_rent_rate *rate,
 	choice->hours = choose_hours_of(request, steps, choice->step_s, choice->goodput);
 	choice->hours_low = choose_hours_of(request, steps, choice->step_low_s, choice->goodput);
 	choice->hours_high = choose_hours_of(request, steps, choice->step_high_s, choice->goodput);
+	widen_hours(request, rate, choice);
 	double rate_usd = choice->price * choice->machines;
 	choice->cost = choice->hours * rate_usd;
 	choice->cost_low = choice->hours_low * rate_usd;
@@ -167,11 +194,12 @@ static const char *choose_name_useless(const lk_rent_request *request,
                                        const struct useless *left_out, lk_arena *arena) {
 	return lk_arena_printf(
 		arena,
-		"%d %s left out, from %d x %s on: with %g interruptions an hour and machine no useful "
-		"work is left; %srent on demand (without --spot), or give a faster --checkpoint-write%s",
+		"%d %s left out, from %d x %s on: with %g interruptions and failures an hour and machine "
+		"no useful work is left; %s%sgive a faster --checkpoint-write%s",
 		left_out->count, left_out->count == 1 ? "choice is" : "choices are", left_out->machines,
-		left_out->first->instance, request->interruptions,
+		left_out->first->instance, choose_failures(request, 1),
 		left_out->machines > 1 ? "use fewer machines, " : "",
+		request->spot ? "rent on demand (without --spot), or " : "",
 		request->job.checkpoint_minutes > 0 ? ", or leave --checkpoint out" : "");
 }
 

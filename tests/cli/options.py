@@ -472,6 +472,7 @@ RENT = {
     "deadline": [acts(HIRE, "--deadline 1"), acts(OPEN, "--deadline 2"), acts(MAP, "--deadline 0.01")], "budget": [acts(MAP, "--budget 0.3"), acts(HIRE, "--budget 3"), acts(OPEN, "--budget 2")], "most-gpus": [acts(HIRE, "--most-gpus 4")],
     "spot": [acts(HIRE, "--spot")],
     "interruptions": [acts(SPOT, "--interruptions 0.5"), refused(HIRE, "--interruptions 0.5")],
+    "mtbf": [acts(HIRE, "--mtbf 100")],
     "checkpoint": [acts(SPOT, "--checkpoint 5"), refused(HIRE, "--checkpoint 5")],
     "checkpoint-write": [acts(SPOT, "--checkpoint-write 0.1"), refused(HIRE, "--checkpoint-write 0.1")],
     "setup": [acts(HIRE, "--setup 60")], "prepare-per-core": [acts(HIRE, "--prepare-per-core 1")],

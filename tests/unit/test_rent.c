@@ -269,6 +269,42 @@ static void chances_of_keeping(void **state) {
 	lk_arena_free(&m.arena);
 }
 
+/* Failures cost what is expected of them, and their number widens the range of hours: as a walk
+ * through many trainings finds. */
+static void failures_scatter(void **state) {
+	(void)state;
+	enum {
+		WALKS = 20000
+	};
+	struct market m;
+	open_market(&m, (const double[]){10, 4, 1}, 0);
+	m.request.samples = 36000 * 50; /* 200 h on the slow machine */
+	m.request.mtbf_h = 20;
+	m.request.job.checkpoint_minutes = 60;
+	m.request.job.checkpoint_write_gbps = 1;
+	for (int i = 0; i < 3; i++) m.rates[i].checkpoint_bytes = 60e9; /* a minute an hour */
+	decide(&m);
+	const lk_rent_choice *slow = &m.rent.choices[m.rent.cheapest];
+	assert_string_equal(slow->instance, "slow");
+	assert_true(fabs(slow->goodput - (1 - (1.0 / 60 + 40.0 / 60 / 20))) < 1e-9);
+	double sum = 0, squares = 0;
+	srand(5);
+	for (int w = 0; w < WALKS; w++) {
+		double lost = 0;
+		for (double at = 0; (at -= 20 * log(1 - rand() / (RAND_MAX + 1.0))) < slow->hours;)
+			lost += 1.0 / 6 + rand() / (RAND_MAX + 1.0);
+		sum += lost;
+		squares += lost * lost;
+	}
+	double deviation = sqrt(squares / WALKS - sum / WALKS * (sum / WALKS));
+	double ninth = 1.2815515655446004 * deviation; /* nine in ten lie below */
+	assert_true(fabs(slow->hours_high - slow->hours - ninth) < 0.05 * ninth);
+	m.request.deadline_h = slow->hours_high;
+	decide(&m);
+	assert_true(fabs(m.rent.choices[m.rent.cheapest].chance - 0.9) < 1e-9);
+	lk_arena_free(&m.arena);
+}
+
 static void preparation_and_interruptions(void **state) {
 	(void)state;
 	struct market m;
@@ -402,6 +438,7 @@ int main(void) {
 		cmocka_unit_test(cheapest_and_fastest),
 		cmocka_unit_test(near_ones_are_ties),
 		cmocka_unit_test(chances_of_keeping),
+		cmocka_unit_test(failures_scatter),
 		cmocka_unit_test(preparation_and_interruptions),
 		cmocka_unit_test(calls_end_as_one_by_one),
 		cmocka_unit_test(memory_buys_time_and_costs_little),

@@ -87,12 +87,18 @@ static void explain_put_verdict(lk_report *writer, const lk_explanation *explana
 		                 detail);
 	}
 	lk_json_array_end(writer);
-	if (worst) {
-		lk_report_facts(writer);
-		lk_report_fact(writer, "evidence", worst->evidence);
-		if (*worst->remedy) lk_report_fact(writer, "remedy", worst->remedy);
-		lk_json_array_end(writer);
+	lk_report_facts(writer);
+	if (explanation->diagnosis) lk_report_fact(writer, "diagnosis", explanation->diagnosis);
+	if (worst) lk_report_fact(writer, "evidence", worst->evidence);
+	for (int i = 0; i < explanation->action_count; i++) {
+		const lk_explain_stall *stall = &explanation->stalls[explanation->actions[i]];
+		bool simulated = stall->gain_s > 0;
+		snprintf(headline, sizeof headline, "%s %s (%.40s): %.150s", simulated ? "gains" : "up to",
+		         lk_format_seconds(simulated ? stall->gain_s : stall->lost_s, text, sizeof text),
+		         stall->kind, stall->remedy);
+		lk_report_fact(writer, i ? "then" : "do first", headline);
 	}
+	lk_json_array_end(writer);
 	lk_report_panel_end(writer);
 }
 

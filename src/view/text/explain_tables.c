@@ -34,18 +34,18 @@ void lk_put_count(lk_table *table, double count) {
 
 void lk_put_name(lk_table *table, const char *name, bool people) {
 	enum {
-		WIDTH = 72
+		WIDTH = 48, /* so that tables of kernels fit into 100 columns */
+		DOTS = 3
 	};
-	char text[WIDTH + 8];
+	char text[WIDTH + 1];
 	if (!people || strlen(name) <= WIDTH) {
 		lk_table_text(table, name);
 		return;
 	}
 	size_t length = 0;
-	for (size_t step;
-	     length < WIDTH && (step = lk_utf8_length(name + length, strlen(name + length)));
-	     length += step)
-		if (length + step > WIDTH) break;
+	for (size_t step; (step = lk_utf8_length(name + length, strlen(name + length))) &&
+	                  length + step <= WIDTH - DOTS;)
+		length += step;
 	snprintf(text, sizeof text, "%.*s...", (int)length, name);
 	lk_table_text(table, text);
 }
@@ -346,11 +346,11 @@ static lk_table *tables_kernels(const lk_explanation *explanation, int top, bool
 		RIGHT("total_time_ns", "Total Time"),
 		RIGHT("instances", "Instances"),
 		RIGHT("avg_ns", "Avg"),
-		RIGHT("med_ns", "Med"),
-		RIGHT("min_ns", "Min"),
+		HIDDEN("med_ns"),
+		HIDDEN("min_ns"),
 		RIGHT("max_ns", "Max"),
-		RIGHT("stddev_ns", "StdDev"),
-		LEFT("type", "Type"),
+		HIDDEN("stddev_ns"),
+		HIDDEN("type"),
 		LEFT("name", "Name"),
 	};
 	lk_table *table = TABLE("kernels", columns);

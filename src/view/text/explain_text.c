@@ -92,23 +92,27 @@ static void put_shares(const lk_explanation *explanation, FILE *out) {
 
 /* ---- what costs time ---- */
 
-/* A sentence in lines of some 75 signs after the columns of figures. */
-static lk_status put_sentence(const char *sentence, const char *first, FILE *out, lk_error *err) {
-	enum {
-		WIDTH = 75
-	};
+enum {
+	FIGURES = 25, /* columns of figures */
+	WIDTH = 100
+};
+
+/* A sentence in lines, each after so many columns. */
+static lk_status put_sentence(const char *sentence, int indent, const char *first, FILE *out,
+                              lk_error *err) {
+	size_t width = (size_t)(WIDTH - indent);
 	const char *lead = first;
 	while (*sentence) {
 		size_t length = strlen(sentence), end = length;
-		if (length > WIDTH) {
+		if (length > width) {
 			/* a number and its per cent stay together */
-			for (end = WIDTH; end > 0 && (sentence[end] != ' ' || sentence[end + 1] == '%');) end--;
+			for (end = width; end > 0 && (sentence[end] != ' ' || sentence[end + 1] == '%');) end--;
 			if (!end) end = strcspn(sentence, " ");
 		}
 		char line[600];
 		snprintf(line, sizeof line, "%.*s", (int)(end < sizeof line ? end : sizeof line - 1),
 		         sentence);
-		fprintf(out, "\n%25s%s", "", lead);
+		fprintf(out, "\n%*s%s", indent, "", lead);
 		LK_TRY(lk_put_safe(line, out, err));
 		sentence += end;
 		while (*sentence == ' ') sentence++;
@@ -122,10 +126,10 @@ static lk_status put_stall(const lk_explain_stall *stall, int number, FILE *out,
 	fprintf(out, "%2d  %9s  %6s  %s: ", number, lk_format_seconds(stall->lost_s, lost, sizeof lost),
 	        lk_percent(stall->share, share_text, sizeof share_text), stall->kind);
 	LK_TRY(lk_put_safe(stall->what, out, err));
-	LK_TRY(put_sentence(stall->evidence, "", out, err));
+	LK_TRY(put_sentence(stall->evidence, FIGURES, "", out, err));
 	LK_TRY(put_sentence(*stall->remedy ? stall->remedy
 	                                   : "none: the usual remedy gains nothing when simulated",
-	                    "-> ", out, err));
+	                    FIGURES, "-> ", out, err));
 	if (stall->gain_s > 0)
 		fprintf(out, " (simulated: %s a step less)",
 		        lk_format_seconds(stall->gain_s, gain, sizeof gain));
@@ -166,6 +170,29 @@ static lk_status explain_text_put_critical(const lk_explanation *explanation, bo
 		fprintf(out, "    %9s  %6s  ", lk_format_seconds(part->seconds, text, sizeof text),
 		        lk_percent(part->seconds / all, share_text, sizeof share_text));
 		LK_TRY(lk_put_safe(part->kind, out, err));
+		fputc('\n', out);
+	}
+	return LK_OK;
+}
+
+/* ---- what it comes to ---- */
+
+/* The diagnosis, what to do, and what the readers should know of the traces. */
+static lk_status explain_text_put_diagnosis(const lk_explanation *explanation, bool colour,
+                                            FILE *out, lk_error *err) {
+	char gain[32], share[32];
+	fprintf(out, "\n%sdiagnosis%s", colour ? "\x1b[1m" : "", colour ? "\x1b[0m" : "");
+	LK_TRY(put_sentence(explanation->diagnosis, 4, "", out, err));
+	fputc('\n', out);
+	for (int i = 0; i < explanation->action_count; i++) {
+		const lk_explain_stall *stall = &explanation->stalls[explanation->actions[i]];
+		bool simulated = stall->gain_s > 0;
+		double worth = simulated ? stall->gain_s : stall->lost_s;
+		fprintf(out, " %d. %s %s (%s): ", i + 1, simulated ? "gains" : "up to",
+		        lk_format_seconds(worth, gain, sizeof gain),
+		        lk_percent(worth / explanation->step_s, share, sizeof share));
+		LK_TRY(lk_put_safe(stall->kind, out, err));
+		LK_TRY(put_sentence(stall->remedy, 4, "", out, err));
 		fputc('\n', out);
 	}
 	return LK_OK;
@@ -234,6 +261,8 @@ lk_status lk_explain_report(const lk_explanation *explanation, bool colour, FILE
 	LK_TRY(put_overview(explanation, out, err));
 	explain_text_put_step(explanation, out);
 	if (explanation->kernels) put_shares(explanation, out);
+	if (explanation->diagnosis) LK_TRY(explain_text_put_diagnosis(explanation, colour, out, err));
+	LK_TRY(explain_text_put_warnings(explanation, out, err));
 	LK_TRY(put_stalls(explanation, colour, out, err));
 	LK_TRY(explain_text_put_critical(explanation, colour, out, err));
 	if (explanation->kernels && explanation->rank_count > 1)
@@ -247,7 +276,6 @@ lk_status lk_explain_report(const lk_explanation *explanation, bool colour, FILE
 		                              out, err));
 	LK_TRY(explain_text_put_kernels(explanation, colour, out, err));
 	LK_TRY(explain_text_put_roofline(explanation, colour, out, err));
-	LK_TRY(explain_text_put_warnings(explanation, out, err));
 	fputs("\nreproduce: ", out);
 	LK_TRY(lk_put_safe(explanation->reproduce, out, err));
 	fputc('\n', out);

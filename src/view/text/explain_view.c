@@ -52,6 +52,22 @@ static lk_status put_tables(lk_json_writer *writer, const struct asked *asked, l
 	return LK_OK;
 }
 
+static void explain_view_put_diagnosis(lk_json_writer *writer, const lk_explanation *explanation) {
+	lk_json_put_text(writer, "diagnosis", explanation->diagnosis);
+	lk_json_array(writer, "actions");
+	for (int i = 0; i < explanation->action_count; i++) {
+		const lk_explain_stall *stall = &explanation->stalls[explanation->actions[i]];
+		lk_json_object(writer, NULL);
+		lk_json_put_text(writer, "stall", stall->kind);
+		lk_json_put_text(writer, "what", stall->what);
+		lk_json_put_number(writer, "lost_s", stall->lost_s);
+		lk_json_put_number(writer, "gain_s", stall->gain_s);
+		lk_json_put_text(writer, "how", stall->remedy);
+		lk_json_object_end(writer);
+	}
+	lk_json_array_end(writer);
+}
+
 static lk_status explain_view_write_json(const void *what, bool colour, FILE *out, lk_error *err) {
 	const struct asked *asked = what;
 	lk_json_writer w;
@@ -62,6 +78,7 @@ static lk_status explain_view_write_json(const void *what, bool colour, FILE *ou
 	explain_view_put_head(&w, asked->x);
 	LK_TRY(put_tables(&w, asked, err));
 	explain_view_put_critical(&w, &asked->x->critical);
+	explain_view_put_diagnosis(&w, asked->x);
 	lk_json_array(&w, "warnings");
 	for (int i = 0; i < asked->x->warning_count; i++)
 		lk_json_put_text(&w, NULL, asked->x->warnings[i]);

@@ -1,0 +1,111 @@
+/* explain_diagnose.c: what it comes to: two sentences, and at most three things to do.
+ *
+ * The first sentence is of the stall that costs most, the second of the critical path and of what
+ * the simulation says that remedies gain: where another stall's remedy gains more than that of the
+ * costliest, it is named, so that the sentences never send anybody after what gains nothing. */
+#include <math.h>
+
+#include "base/arena.h"
+#include "base/text.h"
+#include "explain/explain.h"
+
+enum {
+	ACTIONS = 3
+};
+
+/* What a stall's remedy is worth: as simulated; where that was not possible, nothing is known. */
+static double diagnose_gain(const lk_explain_stall *stall) {
+	return isnan(stall->gain_s) ? 0 : stall->gain_s;
+}
+
+/* The remedies that gain most, then those whose gain is not known, by what their stall costs. */
+static bool is_better_action(const lk_explain_stall *one, const lk_explain_stall *other) {
+	if (diagnose_gain(one) != diagnose_gain(other))
+		return diagnose_gain(one) > diagnose_gain(other);
+	return one->lost_s > other->lost_s;
+}
+
+static int find_actions(const lk_explanation *explanation, int *out) {
+	int count = 0;
+	for (int i = 0; i < explanation->stall_count; i++) {
+		const lk_explain_stall *stall = &explanation->stalls[i];
+		if (!*stall->remedy) continue;
+		int at = count;
+		while (at > 0 && is_better_action(stall, &explanation->stalls[out[at - 1]])) at--;
+		if (at == ACTIONS) continue;
+		if (count < ACTIONS) count++;
+		for (int k = count - 1; k > at; k--) out[k] = out[k - 1];
+		out[at] = i;
+	}
+	return count;
+}
+
+static const char *whole_of(const lk_explanation *explanation) {
+	return explanation->annotated ? "step" : "trace";
+}
+
+static void put_costliest(const lk_explanation *explanation, lk_text *text) {
+	char whole[32], lost[32];
+	lk_format_seconds(explanation->step_s, whole, sizeof whole);
+	if (!explanation->stall_count) {
+		lk_text_add(text, "No stall takes 0.5 %% of a %s of %s or more", whole_of(explanation),
+		            whole);
+		return;
+	}
+	const lk_explain_stall *worst = &explanation->stalls[0];
+	lk_text_add(text, "Of a %s of %s, %s (%.1f %%) is lost to %s: %s", whole_of(explanation), whole,
+	            lk_format_seconds(worst->lost_s, lost, sizeof lost), 100 * worst->share,
+	            worst->kind, worst->what);
+}
+
+static void put_path(const lk_explanation *explanation, lk_text *text) {
+	const lk_critical_path *path = &explanation->critical;
+	double all = 0;
+	for (int i = 0; i < path->part_count; i++) all += path->parts[i].seconds;
+	lk_text_add(text, " The critical path is %.1f %% %s", 100 * path->parts[0].seconds / all,
+	            path->parts[0].kind);
+}
+
+/* What the best remedy gains, of all that were simulated. */
+static void put_gain(const lk_explanation *explanation, const int *actions, int count,
+                     lk_text *text) {
+	char gain[32];
+	bool simulated = false;
+	for (int i = 0; i < explanation->stall_count; i++)
+		simulated |= !isnan(explanation->stalls[i].gain_s);
+	if (!simulated) return;
+	const lk_explain_stall *best = count ? &explanation->stalls[actions[0]] : NULL;
+	if (!best || !(best->gain_s > 0)) {
+		lk_text_add(text, ", and no remedy that can be simulated shortens the step");
+		return;
+	}
+	lk_text_add(text, ", and the simulated step is %s (%.1f %%) shorter without ",
+	            lk_format_seconds(best->gain_s, gain, sizeof gain),
+	            100 * best->gain_s / explanation->step_s);
+	if (actions[0] == 0) lk_text_add(text, "that stall");
+	else lk_text_add(text, "%s: %s", best->kind, best->what);
+}
+
+lk_status lk_explain_diagnose(lk_explain_work *work, lk_error *err) {
+	lk_explanation *explanation = &work->result;
+	int *actions = LK_ARRAY(&work->arena, int, ACTIONS);
+	char line[1200];
+	lk_text text = lk_text_begin(line, sizeof line);
+	if (!actions) return lk_oom(err);
+	explanation->actions = actions;
+	explanation->action_count = find_actions(explanation, actions);
+	put_costliest(explanation, &text);
+	lk_text_add(&text, ".");
+	if (explanation->critical.part_count) { /* only then remedies were simulated */
+		put_path(explanation, &text);
+		put_gain(explanation, actions, explanation->action_count, &text);
+		lk_text_add(&text, ".");
+	}
+	if (explanation->world > explanation->rank_count)
+		lk_text_add(&text,
+		            " Traces of %d of %d ranks are missing, and what they do is not known: record "
+		            "all ranks.",
+		            explanation->world - explanation->rank_count, explanation->world);
+	explanation->diagnosis = lk_arena_strdup(&work->arena, line);
+	return explanation->diagnosis ? LK_OK : lk_oom(err);
+}
