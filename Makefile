@@ -120,7 +120,7 @@ RECORDER_BASE_O := $(RECORDER_BASE_C:src/%.c=$(B)/%.o) $(addprefix $(B)/recorder
 RECORDER_MPI_O := $(RECORDER_MPI_C:src/recorder/%.c=%.o) mpi_wrappers.o
 
 LONG_PARTS := release asan ubsan tsan clang lang lint packages fresh fuzz
-.PHONY: all check check-long $(LONG_PARTS:%=check-long-%) unit cli-tests serve-tests browser-tests fuzz fuzz-programs fuzz-replay replay-programs unit-programs fresh-check bench bench-lookup accuracy layers docs-check lang-oracle lang-cuda charts \
+.PHONY: two-builds all check check-long $(LONG_PARTS:%=check-long-%) unit cli-tests serve-tests browser-tests fuzz fuzz-programs fuzz-replay replay-programs unit-programs fresh-check bench bench-lookup accuracy layers docs-check lang-oracle lang-cuda charts \
         mpi lang-mpi lang-ring lint syntax man api dist deb tutorials package-tests python python-tests bench-predict install uninstall clean help quick circles format format-check site
 .SECONDARY:
 MAKEFLAGS += --no-builtin-rules
@@ -386,6 +386,7 @@ check-long-release check-long-asan check-long-ubsan check-long-tsan: check-long-
 	@$(LONG) MODE=$* unit cli-tests serve-tests
 check-long-clang:
 	@$(LONG) MODE=debug CC=$(CLANG) all unit cli-tests
+	@$(MAKE) --no-print-directory two-builds
 check-long-lang:
 	@$(LONG) lang-oracle lang-cuda lang-mpi lang-ring
 check-long-lint:
@@ -396,6 +397,12 @@ check-long-fresh:
 	@if [ "$$(id -u)" -eq 0 ]; then tools/fresh_check.sh; else echo "skip fresh-check: it takes root"; fi
 check-long-fuzz:
 	@$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=600
+
+two-builds: $(PROGRAM) ## the same bytes from clang's build without optimization as from this one, on 200 questions
+	@$(MAKE) --no-print-directory MODE=debug CC=$(CLANG) build/debug/lockstep
+	@work=$$(mktemp -d); program=$$(realpath $(PROGRAM)) root=$$PWD; cd "$$work" && \
+		python3 "$$root/tests/cli/two_builds.py" "$$program" "$$root/build/debug/lockstep" $(if $(LOCKSTEP_LONG),2000); \
+		status=$$?; rm -rf "$$work"; exit $$status
 
 lang-oracle: $(PROGRAM) ## the shipped programs of compile, evaluated a second time in Python
 	python3 tests/lang/oracle.py $(PROGRAM)

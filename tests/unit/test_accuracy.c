@@ -786,7 +786,7 @@ static void test_wrong_questions(void **state) {
  */
 static void test_measured(void **state) {
 	(void)state;
-	if (only_elsewhere()) skip();
+	if (judged_elsewhere()) skip();
 	lk_validation *validation = validated(need_data("measured/llm_runs.csv"), NULL, 0);
 	const lk_accuracy *accuracy = &validation->summary;
 	assert_true(accuracy->skipped * 50 <= accuracy->rows);

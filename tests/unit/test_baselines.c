@@ -259,7 +259,7 @@ static double held_by_others(const struct world *world, const lk_cross_run *cros
 /* Where an architecture or a stack was left out, the range is as wide to both sides. */
 static void test_even_ranges(void **state) {
 	(void)state;
-	if (only_elsewhere()) skip();
+	if (judged_elsewhere()) skip();
 	static const lk_runs_alike leaning[] = {LK_RUNS_ARCHITECTURE, LK_RUNS_STACK};
 	struct world w;
 	lk_runs_fit *fit;

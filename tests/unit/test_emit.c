@@ -14,6 +14,7 @@
 #include "hw/hw.h"
 #include "launch/emit.h"
 #include "model/layout/job.h"
+#include "rounds.h"
 
 static const char *const frameworks[] = {"megatron",      "bridge",     "nemo",
                                          "deepspeed",     "torchtitan", "axolotl",
@@ -116,11 +117,12 @@ enum {
 
 static void everything_reads_back(void **state) {
 	(void)state;
-	bool all = getenv("LOCKSTEP_LONG") != NULL;
+	/* Of all presets and variants one in so many. */
+	int apart = takes_long() ? 1 : judged_elsewhere() ? 29 : 7;
 	int written[FRAMEWORKS] = {0}, tried = 0;
 	for (int preset = 0; preset < lk_model_preset_count(); preset++) {
 		for (int variant = 0; variant < VARIANTS; variant++) {
-			if (!all && (preset + variant) % 7 != 0) continue;
+			if ((preset + variant) % apart != 0) continue;
 			for (int i = 0; i < FRAMEWORKS; i++) {
 				lk_arena arena = LK_ARENA_INIT;
 				lk_cluster cluster = sixteen(&arena, preset % 2 ? "h100-sxm" : "a100-sxm-80");
@@ -153,9 +155,9 @@ static void everything_reads_back(void **state) {
 	}
 	for (int i = 0; i < FRAMEWORKS; i++) {
 		print_message("%s: %d read back\n", frameworks[i], written[i]);
-		assert_true(written[i] > 100);
+		assert_true(written[i] > 700 / apart);
 	}
-	assert_true(tried > 1000);
+	assert_true(tried > 7000 / apart);
 }
 
 int main(void) {
