@@ -256,8 +256,8 @@ static void widen_for_device(const struct errors *errors, const struct far *far,
 }
 
 /* Ranges of runs, each from the errors in other folds: of the run's stack and kind; where the other
- * folds have too few of these, of its kind when whole stacks were left out; where the folds lean
- * (`far` NULL) or there are no other stacks, of its kind. */
+ * folds have too few of these, of its kind when whole stacks were left out (`far` may be NULL);
+ * where the folds lean, or nothing else speaks, of its kind. */
 static void range_runs(const struct errors *errors, const struct far *far, lk_cross_run *cross) {
 	for (size_t i = 0; i < errors->runs->count; i++) {
 		const lk_run *run = &errors->runs->at[i];
@@ -265,7 +265,7 @@ static void range_runs(const struct errors *errors, const struct far *far, lk_cr
 		struct errors_of of = {run->job.model.experts > 0 ? EXPERTS : DENSE, run->stack, NULL,
 		                       errors->fold[i]};
 		struct interval found = {0};
-		if (far) found = interval_of(errors, &of, FEWEST);
+		if (!errors->even) found = interval_of(errors, &of, FEWEST);
 		if (far && !found.runs) found = interval_of_kind(&far->stack, i);
 		if (!found.runs) found = interval_of_kind(errors, i);
 		if (!found.runs) continue;
@@ -293,12 +293,14 @@ lk_status lk_runs_cross(lk_arena *arena, const lk_runs *runs, const lk_runs_fit 
 	struct far far;
 	LK_TRY(predict_folds(arena, runs, fit, fold, folds, out, err));
 	LK_TRY(make_errors(arena, runs, out, alike, fold, folds, &errors, err));
-	if (!errors.even) {
+	bool near =
+		alike == LK_RUNS_GROUP; /* other folds say themselves how far what they leave out is */
+	if (near) {
 		LK_TRY(errors_without(arena, runs, fit, LK_RUNS_STACK, &far.stack, err));
 		LK_TRY(errors_without(arena, runs, fit, LK_RUNS_GPU, &far.gpu, err));
 		LK_TRY(errors_without(arena, runs, fit, LK_RUNS_ARCHITECTURE, &far.architecture, err));
 	}
-	range_runs(&errors, errors.even ? NULL : &far, out);
+	range_runs(&errors, near ? &far : NULL, out);
 	return LK_OK;
 }
 
