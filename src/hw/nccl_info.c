@@ -61,7 +61,7 @@ bool lk_nccl_variable(const char *name, size_t length) {
 /* Collectives whose choices are read; the first stands for lines that do not name theirs. */
 static const char *const info_functions[] = {"",          "AllReduce", "AllGather", "ReduceScatter",
                                              "Broadcast", "Reduce"};
-/* By NCCL's numbers (nccl_common.h). */
+/* By NCCL's numbers (NVIDIA/nccl, src/include: ncclAlgoStr, ncclProtoStr). */
 static const char *const info_algos[] = {"Tree", "Ring",     "CollNetDirect", "CollNetChain",
                                          "NVLS", "NVLSTree", "PAT",           NULL};
 static const char *const info_protos[] = {"LL", "LL128", "Simple", NULL};

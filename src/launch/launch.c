@@ -30,6 +30,7 @@ struct line {
 	bool hydra;             /* verl's settings follow it as words, key=value */
 	bool configured;        /* the program takes all that it does from its configuration */
 	bool starter;           /* its first word is the program that it starts */
+	const char *configs;    /* folder of the configurations that a starter names; NULL: as named */
 	lk_dotted dotted;       /* what NeMo's or torchtitan's settings say */
 	const char *titan_sets; /* the latter as lines "key=value", for a configuration; NULL: none */
 	int max_connections;
@@ -270,6 +271,11 @@ static lk_status read_deepspeed_flag(struct line *line, const char *name, const 
 	lk_fail(line->r->err, LK_ERR_INPUT, line->r->where, "--%s: %s", name,
 	        file ? words[0].unknown : "the file is missing");
 	return lk_hint(line->r->err, "write the path of the DeepSpeed config");
+}
+
+/* deepy.py -d FOLDER job.yml; NULL: no memory. */
+static const char *launch_in_folder(const struct line *line, const char *name) {
+	return line->configs ? lk_arena_printf(line->r->arena, "%s/%s", line->configs, name) : name;
 }
 
 /* job.yaml, job.toml */
@@ -572,13 +578,19 @@ static lk_status read_flags(struct line *line, const lk_word *words, size_t coun
 			LK_TRY(lk_launch_note(
 				line->r, word->text,
 				lk_arena_printf(line->r->arena, "%s: taken as empty", word->unknown)));
+		} else if (line->starter && i + 1 < count &&
+		           (strcmp(word->text, "-d") == 0 || strcmp(word->text, "--conf_dir") == 0)) {
+			line->configs = words[++i].text;
 		} else if (word->text[0] == '-' && word->text[strspn(word->text, "-")] != '\0') {
 			LK_TRY(read_flag(line, word, count - i, &used));
 		} else if (line->config == NULL && launch_names_config(word)) {
-			line->config = word->text;
+			line->config = launch_in_folder(line, word->text);
+			if (line->config == NULL) return lk_oom(line->r->err);
 		} else if (line->config != NULL && line->starter && launch_names_config(word)) {
+			const char *name = launch_in_folder(line, word->text);
+			if (name == NULL) return lk_oom(line->r->err);
 			line->also = lk_arena_printf(line->r->arena, "%s%s\n",
-			                             line->also != NULL ? line->also : "", word->text);
+			                             line->also != NULL ? line->also : "", name);
 			if (line->also == NULL) return lk_oom(line->r->err);
 		} else if ((line->config != NULL || line->stem != NULL) &&
 		           strchr(word->text, '=') != NULL) {

@@ -437,6 +437,75 @@ static lk_status script_run_remote(lk_shell *shell, const lk_raws *words) {
 	return status;
 }
 
+/* let N=2*M "K += 1": each as N=$((...)). What else it does to a variable makes it unknown. */
+static lk_status run_let(lk_shell *shell, const lk_raws *words, size_t first, lk_truth certain) {
+	for (size_t i = first + 1; i < words->count; i++) {
+		lk_word one;
+		LK_TRY(lk_shell_expand_one(shell, &words->at[i], &one));
+		size_t length = lk_shell_name(one.text, one.text + strlen(one.text));
+		const char *at = one.text + length + strspn(one.text + length, " ");
+		const char *sign = strchr("+-*/%", *at);
+		if (one.unknown != NULL || length == 0 ||
+		    (*at != '=' && (*at == '\0' || sign == NULL || at[1] != '='))) {
+			lk_raw named[] = {words->at[first], words->at[i]};
+			lk_raws rest = {.at = named, .count = 2};
+			LK_TRY(lk_shell_set_by_command(shell, &rest));
+			continue;
+		}
+		const char *text =
+			*at == '='
+				? lk_arena_printf(shell->arena, "%.*s=$((%s))", (int)length, one.text, at + 1)
+				: lk_arena_printf(shell->arena, "%.*s=$((%.*s%c(%s)))", (int)length, one.text,
+		                          (int)length, one.text, *at, at + 2);
+		if (text == NULL) return lk_oom(shell->err);
+		lk_raw assignment = {text, text + strlen(text), words->at[i].line};
+		LK_TRY(lk_shell_assign(shell, &assignment, certain, false));
+	}
+	return LK_OK;
+}
+
+/* A format of %s and %d alone, used again as long as there are words; NULL: another one. */
+static const char *printf_text(lk_arena *arena, const lk_words *words) {
+	const char *out = "", *format = words->at[0].text;
+	size_t next = 1;
+	do {
+		size_t before = next;
+		for (const char *at = format; *at && out; at++) {
+			if (*at == '\\' || (*at == '%' && at[1] != 's' && at[1] != 'd')) return NULL;
+			if (*at != '%') {
+				out = lk_arena_printf(arena, "%s%c", out, *at);
+				continue;
+			}
+			out = lk_arena_printf(arena, "%s%s", out,
+			                      next < words->count ? words->at[next].text : "");
+			next++;
+			at++;
+		}
+		if (next == before || !out || strlen(out) > LK_LAUNCH_BYTES) break;
+	} while (next < words->count);
+	return out;
+}
+
+/* printf -v NAME FORMAT WORD...; without -v it prints. */
+static lk_status run_printf(lk_shell *shell, const lk_raws *words, size_t first, lk_truth certain) {
+	if (words->count < first + 4 || !lk_shell_raw_is(&words->at[first + 1], "-v")) return LK_OK;
+	lk_words expanded = {0};
+	lk_status status = expand_all(shell, words, first + 3, &expanded);
+	bool known = certain == LK_SHELL_TRUE && expanded.count > 0;
+	for (size_t i = 0; i < expanded.count; i++) known &= expanded.at[i].unknown == NULL;
+	const char *text = status == LK_OK && known ? printf_text(shell->arena, &expanded) : NULL;
+	const lk_raw *name = &words->at[first + 2];
+	lk_vec_free(&expanded);
+	LK_TRY(status);
+	if (text == NULL) {
+		lk_raw named[] = {words->at[first], *name};
+		lk_raws rest = {.at = named, .count = 2};
+		return lk_shell_set_by_command(shell, &rest);
+	}
+	text = lk_arena_printf(shell->arena, "%.*s=%s", (int)(name->end - name->at), name->at, text);
+	return text != NULL ? lk_shell_set(shell, text, strlen(text)) : lk_oom(shell->err);
+}
+
 static lk_status run_command(lk_shell *shell, lk_raws *words, lk_truth certain) {
 	static const char *const declaring[] = {"export",   "declare", "local",
 	                                        "readonly", "typeset", NULL};
@@ -478,10 +547,8 @@ static lk_status run_command(lk_shell *shell, lk_raws *words, lk_truth certain) 
 		return lk_shell_fail(shell, name->line, "eval where it is not certain that the line runs",
 		                     "write the command itself");
 	}
-	if (lk_shell_raw_is(name, "let")) { /* what it sets is not known */
-		lk_raws rest = {.at = words->at + first, .count = words->count - first};
-		return lk_shell_set_by_command(shell, &rest);
-	}
+	if (lk_shell_raw_is(name, "let")) return run_let(shell, words, first, certain);
+	if (lk_shell_raw_is(name, "printf")) return run_printf(shell, words, first, certain);
 	if (lk_shell_raw_is(name, ":")) { /* it may set variables: ": ${MBS:=2}" */
 		lk_words expanded = {0};
 		lk_status status = expand_all(shell, words, first + 1, &expanded);
