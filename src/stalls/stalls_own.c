@@ -66,7 +66,7 @@ static void add_interval(struct own_walk *walk, const lk_record_entry *before,
 	const lk_recorded_calls *calls = &walk->run->calls;
 	int64_t from = before->start_ns, to = after->start_ns;
 	double wall = 1e-9 * (double)(to - from), comm = 0;
-	double computed = 1e-9 * (double)(after->use.computed_ns - before->use.computed_ns);
+	double computed = 1e-9 * ((double)after->use.computed_ns - (double)before->use.computed_ns);
 	while (walk->call < calls->count && calls->at[walk->call].record.start_ns < to) {
 		const lk_recorded_call *call = &calls->at[walk->call++];
 		const lk_record_entry *entry = &call->record;
@@ -89,6 +89,7 @@ static void add_interval(struct own_walk *walk, const lk_record_entry *before,
 		lk_record_entry last = {.start_ns = from, .end_ns = walk->comm_until};
 		comm = seconds_within(&last, from, to);
 	}
+	computed = fmin(fmax(0, computed), wall); /* a damaged note says anything */
 	double share = wall > 0 ? fmin(1, comm / wall) : 1;
 	now->wall += wall;
 	now->comm += comm;
@@ -102,7 +103,7 @@ static void end_stretch(struct own_walk *walk, double queued) {
 	struct stretch_times *now = &walk->now;
 	lk_stalls_own *out = walk->out;
 	double share = now->away > 0 ? now->away / (now->away + now->comm_away) : 0;
-	double preempted = fmin(queued * share, now->away), left = now->away - preempted;
+	double preempted = fmin(fmax(0, queued) * share, now->away), left = now->away - preempted;
 	double handed = fmin(now->handed, left), slept = fmin(now->slept, left - handed);
 	double rest = left - handed - slept, files = now->faults ? rest : fmin(now->files, rest);
 	out->computing += now->computing;
@@ -128,7 +129,7 @@ void lk_stalls_see_own(const lk_recorded_run *run, const int64_t *begin, int ste
 		if (before && asked) add_interval(&walk, before, note);
 		bool tells = note->use.queued_ns >= 0;
 		if (tells && asked)
-			end_stretch(&walk, 1e-9 * (double)(note->use.queued_ns - asked->use.queued_ns));
+			end_stretch(&walk, 1e-9 * ((double)note->use.queued_ns - (double)asked->use.queued_ns));
 		if (tells) asked = note;
 		before = note;
 	}
