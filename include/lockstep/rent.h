@@ -81,9 +81,9 @@ typedef struct lk_rent_choice {
 	double kwh;  /* at the mains in these hours, PUE 1.2; NaN where a board's power is not known */
 	bool pareto; /* nobody is both cheaper and faster */
 	bool in_time, in_budget;
-	double chance; /* of keeping to deadline and budget, as far as the range of the step and the
-	                  number of failures tell: 0 to 1; NaN without either, or without a range */
-	int gpus_searched;      /* the most GPUs of this machine that were tried */
+	double chance;     /* of keeping to deadline and budget, as far as the range of the step and the
+	                      number of failures tell: 0 to 1; NaN without either, or without a range */
+	int gpus_searched; /* the most GPUs of this machine that were tried */
 	const char *search_end; /* why no more: "limit", "budget", "deadline", "slower", "does not fit",
 	                           "never fits", "interruptions", "network not stated", "no price",
 	                           "buys less", "beaten": half the hours would not do */
