@@ -34,7 +34,7 @@ def ask_of(draw, number):
 
 def answer(program, words):
     done = subprocess.run([program, *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    return done.returncode, done.stdout, done.stderr if done.returncode else b""
+    return done.returncode, done.stdout, done.stderr if done.returncode == 2 else b""
 
 
 answered = differ = 0
