@@ -5,13 +5,15 @@
 #include "model/network/parts.h"
 #include "small_llama.h"
 
-/* Of every preset, each layer's matrices are its weights that tokens are multiplied with. */
+/* Of every preset, each layer's matrices are its weights that tokens are multiplied with; layers
+ * that use an earlier one's have none of their own but those of the use. */
 static void matrices_sum_to_the_weights(void **state) {
 	(void)state;
 	for (int i = 0; i < lk_model_preset_count(); i++) {
 		const lk_model *model = lk_model_preset_at(i);
 		if (model->network == LK_NET_CONV) continue;
 		for (int layer = 0; layer < model->layers + model->decoder_layers; layer++) {
+			if (lk_model_reuses(model, layer)) continue;
 			lk_layer_weights of = lk_layer_weights_of(model, layer);
 			double wanted =
 				of.mixers.matrices + of.mlp.matrices + of.router.matrices + of.experts.matrices;

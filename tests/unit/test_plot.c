@@ -175,9 +175,9 @@ static void test_refused(void **state) {
 	lk_validation *v;
 	lk_validate_defaults(&request);
 	request.table = "tests/data/runs_small.csv";
-	request.plot = "picture.png";
+	request.plot = "picture.jpg";
 	assert_int_equal(lk_validate(&request, &v, &err), LK_ERR_INPUT);
-	assert_non_null(strstr(err.what, "picture.png"));
+	assert_non_null(strstr(err.what, "picture.jpg"));
 }
 
 int main(void) {

@@ -341,6 +341,7 @@ static void test_sensitivity(void **state) {
 	lk_asked asked;
 	lk_step step;
 	lk_step_options options = {.bare = true};
+	lk_step_habits none = {0};
 	lk_error err = {0};
 	r.gbs = 256;
 	for (int vp = 1; vp <= 2; vp++) {
@@ -352,16 +353,19 @@ static void test_sensitivity(void **state) {
 		                 LK_OK);
 		for (int i = 0; i < LK_SENSITIVE_COSTS * LK_SENSITIVE_WAYS; i++) {
 			double whole;
-			assert_int_equal(lk_sensitivity_ask(&asked.job, &asked.cluster, i / LK_SENSITIVE_WAYS,
-			                                    i % LK_SENSITIVE_WAYS, 0, &whole, &err),
+			assert_int_equal(lk_sensitivity_ask(&asked.job, &asked.cluster, none,
+			                                    i / LK_SENSITIVE_WAYS, i % LK_SENSITIVE_WAYS, 0,
+			                                    &whole, &err),
 			                 LK_OK);
 			double cut;
-			assert_int_equal(lk_sensitivity_ask(&asked.job, &asked.cluster, i / LK_SENSITIVE_WAYS,
-			                                    i % LK_SENSITIVE_WAYS, 0.5 * whole, &cut, &err),
+			assert_int_equal(lk_sensitivity_ask(&asked.job, &asked.cluster, none,
+			                                    i / LK_SENSITIVE_WAYS, i % LK_SENSITIVE_WAYS,
+			                                    0.5 * whole, &cut, &err),
 			                 LK_OK);
 			double longer;
-			assert_int_equal(lk_sensitivity_ask(&asked.job, &asked.cluster, i / LK_SENSITIVE_WAYS,
-			                                    i % LK_SENSITIVE_WAYS, whole, &longer, &err),
+			assert_int_equal(lk_sensitivity_ask(&asked.job, &asked.cluster, none,
+			                                    i / LK_SENSITIVE_WAYS, i % LK_SENSITIVE_WAYS, whole,
+			                                    &longer, &err),
 			                 LK_OK);
 			assert_true(longer == whole && (cut == whole || isinf(cut)));
 			assert_float_equal(seconds[i] / whole, 1, 1e-3);

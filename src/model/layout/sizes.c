@@ -5,9 +5,11 @@
  * weights too (arXiv 1910.02054); the group counts context-parallel ranks, and experts have their
  * own (Megatron-LM theoretical_memory_usage.py).
  */
+#include <math.h>
+
+#include "base/check.h"
 #include "model/layout/job.h"
 #include "model/layout/schedule.h"
-#include "base/check.h"
 
 static bool lora(const lk_job *job) {
 	return job->task == LK_TASK_LORA;
@@ -61,8 +63,10 @@ void lk_sizes_layer_bytes(const lk_job *job, int layer, double each, double *den
 	*dense = each * p.dense;
 	*experts = each * p.experts;
 	if (!job->narrow_base) return;
+	/* Of what a rank holds of a layer all is counted as divided by tensor parallelism, matrices
+	 * into latents (MLA) too, which the list of matrices has whole. */
 	lk_rank_params narrow = lk_sizes_layer_matrices(job, layer);
-	*dense -= (each - LK_NF4_BYTES) * narrow.dense;
+	*dense -= (each - LK_NF4_BYTES) * fmin(narrow.dense, p.dense);
 	*experts -= (each - LK_NF4_BYTES) * narrow.experts;
 }
 

@@ -109,6 +109,10 @@ int lk_table_rows(const lk_table *table) {
 	return table->rows;
 }
 
+bool lk_table_shows(const lk_table *table) {
+	return table->rows > 0 || table->status != LK_OK;
+}
+
 static bool says_nothing(const lk_cell *cell) {
 	if (cell->kind == LK_CELL_TEXT) return !*cell->text;
 	return cell->kind == LK_CELL_EMPTY ||

@@ -58,6 +58,8 @@ void lk_table_number(lk_table *table, double number,
                      const char *shown); /* shown NULL: %.6g; NAN: empty */
 void lk_table_bool(lk_table *table, bool value);
 int lk_table_rows(const lk_table *table);
+/* Whether there is something to write: rows, or the failure that lk_table_write tells. */
+bool lk_table_shows(const lk_table *table);
 /* The first failure while it was filled: LK_ERR_MEMORY, or cells that no column has. */
 lk_status lk_table_status(const lk_table *table);
 /* People are not shown columns that are empty, or a count of zero, in every row. */

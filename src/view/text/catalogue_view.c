@@ -152,7 +152,7 @@ lk_status lk_devices_print(const char *filter, int format, bool verbose, bool co
 	for (int i = 0; table && i < lk_device_count(); i++)
 		if (device_matches(lk_device_at(i), part))
 			catalogue_view_put_device(table, lk_device_at(i));
-	if (table && lk_table_rows(table) == 0 && lk_table_status(table) == LK_OK) {
+	if (table && !lk_table_shows(table)) {
 		lk_table_free(table);
 		return no_device(filter, err);
 	}
@@ -251,7 +251,7 @@ lk_status lk_models_print(const char *filter, int format, bool verbose, bool col
 		    catalogue_view_holds(model->family, part))
 			put_model(table, model);
 	}
-	if (table && lk_table_rows(table) == 0) {
+	if (table && !lk_table_shows(table)) {
 		lk_table_free(table);
 		return no_model(filter, err);
 	}

@@ -206,7 +206,7 @@ static lk_status explain_text_put_table(const lk_explanation *explanation, int w
 	lk_table *table = lk_explain_table(explanation, which, true);
 	if (!table) return lk_oom(err);
 	lk_status status = LK_OK;
-	if (lk_table_rows(table)) {
+	if (lk_table_shows(table)) {
 		explain_text_put_heading(heading, colour, out);
 		status = lk_table_write(table, LK_FORMAT_TEXT, colour, out, err);
 	}

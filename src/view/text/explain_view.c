@@ -97,7 +97,7 @@ static lk_status explain_view_write_markdown(const void *what, bool colour, FILE
 		lk_table *table = lk_explain_table(asked->x, i, true);
 		if (!table) return lk_oom(err);
 		lk_status status = LK_OK;
-		if (lk_table_rows(table)) {
+		if (lk_table_shows(table)) {
 			fprintf(out, "## %s\n\n", lk_explain_tables[i]);
 			status = lk_table_write(table, LK_FORMAT_MD, colour, out, err);
 			fputc('\n', out);

@@ -222,7 +222,7 @@ static lk_status stalls_view_put_table(lk_table *table, lk_format format, bool c
                                        lk_error *err) {
 	if (!table) return lk_oom(err);
 	lk_status status =
-		lk_table_rows(table) ? lk_table_write(table, format, colour, out, err) : LK_OK;
+		lk_table_shows(table) ? lk_table_write(table, format, colour, out, err) : LK_OK;
 	lk_table_free(table);
 	return status;
 }

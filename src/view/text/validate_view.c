@@ -199,7 +199,7 @@ static lk_status put_section(const char *heading, lk_table *table, lk_format for
 	if (!table) return lk_oom(err);
 	lk_status status = LK_OK;
 	lk_table_hide_empty(table);
-	if (lk_table_rows(table) > 0) {
+	if (lk_table_shows(table)) {
 		fprintf(out, "\n%s%s\n%s", format == LK_FORMAT_MD ? "## " : "", heading,
 		        format == LK_FORMAT_MD ? "\n" : "");
 		status = lk_table_write(table, format, colour, out, err);
