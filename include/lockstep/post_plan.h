@@ -33,7 +33,7 @@ typedef struct lk_post_choice {
 	double moving_s;                 /* refit, offload and reload */
 	double train_idle_s;             /* the GPUs that train wait for sequences */
 	double engine_idle_s;            /* engines with GPUs of their own wait for new weights */
-	double peak_bytes, usable_bytes; /* of the fuller side */
+	double peak_bytes, usable_bytes; /* of the side that needs more of its memory */
 	bool fits;
 	const char *reproduce; /* the command of `predict` */
 } lk_post_choice;
@@ -43,8 +43,8 @@ typedef struct lk_post_plan {
 	const lk_post_choice *choices; /* those that fit, fastest first; then nearest to fitting */
 	int count;
 	int asked;      /* steps that were predicted */
-	int splits;     /* divisions of the GPUs that were searched, */
-	int splits_all; /* and that there are: fewer where the time ran out */
+	int splits;     /* divisions of the GPUs that were searched: fewer where the time ran out, */
+	int splits_all; /* of all that there are */
 	const char *model, *cluster, *reproduce;
 	double seconds;
 	void *memory_owner;

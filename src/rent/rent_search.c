@@ -3,16 +3,16 @@
  *
  * A number cannot where a choice that is known beats the best that it can be. That best has two
  * bounds. A sample takes at least so many GPU-seconds on a device, whatever the layout
- * (plan/layout_least.c). And twice as many machines are at most twice as fast and a quarter more; a
- * job that is tight in memory gets cheaper on more machines: as long as it does, or but one number
- * is known, they may be six times as fast. Where what beats it can be had in any number and is
- * joined as well, larger numbers are beaten by more of the same, and the offer's search is over;
- * else the number alone is passed over. Neither the cheapest nor the fastest is
- * beaten by another, whatever the limits. Nor can the next of an offer that another one beats
- * everywhere: the same machine, a network as fast, for less.
+ * (plan/layout_least.c). And twice as many machines are at most 2 * STEADY times as fast. A job
+ * that is tight in memory gets cheaper on more machines: as long as it does, or while only one
+ * number is known, they may be 2 * FALLING times as fast. Where the better choice can be had in any
+ * number, with as fast a network, more of its machines beat larger numbers too, and the offer's
+ * search is over; else the number alone is passed over. The cheapest and the fastest are beaten by
+ * no other choice, whatever the limits. An offer is not searched either where the same machine with
+ * as fast a network is rented out for less.
  *
  * Of what is left, those are tried first that no other could beat if each were as good as its
- * bound: what they turn out to be spares most of the rest.
+ * bound: their results rule out most of the rest.
  *
  * The fastest within the budget: while the next may cost no more than the budget and the most
  * machines are faster than half as many.

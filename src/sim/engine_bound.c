@@ -7,8 +7,9 @@
  * pass are, through what its receiver computes then, and on from there. Whatever runs at the same
  * time as an operation makes it longer; waiting, and sharing the device, are left out.
  *
- * Compute operations count with their *lead-in*: what they wait for that itself waits for the
- * compute operation before, as a layer waits for the all-reduce of the one before. */
+ * Compute operations count with their *lead-in*: the operations between the compute operation
+ * before and this one, where they wait for the former and the latter waits for them, as an
+ * all-reduce between two layers. */
 #include "base/arena.h"
 #include "sim/sim_internal.h"
 
