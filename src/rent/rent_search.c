@@ -8,8 +8,8 @@
  * number is known, they may be 2 * FALLING times as fast. Where the better choice can be had in any
  * number, with as fast a network, more of its machines beat larger numbers too, and the offer's
  * search is over; else the number alone is passed over. The cheapest and the fastest are beaten by
- * no other choice, whatever the limits. An offer is not searched either where the same machine with
- * as fast a network is rented out for less.
+ * no other choice, whatever the limits. Nor can the next number of an offer change the answer where
+ * the same machine with as fast a network is rented out for less.
  *
  * Of what is left, those are tried first that no other could beat if each were as good as its
  * bound: their results rule out most of the rest.
