@@ -59,7 +59,7 @@ lk_status lk_post_plan_find(const lk_plan_request *request, lk_post_plan **out, 
 /* Frees a plan with all that it points to; accepts NULL. */
 void lk_post_plan_free(lk_post_plan *plan);
 /* Text for people or data for programs, as lk_plan_print, with its errors (LK_ERR_...). Keys of a
- * row: gpus, train_gpus, engine_gpus, engine_tp, engine_ep, lag, tp, pp, cp, ep, dp, mbs,
+ * row: rank, gpus, train_gpus, engine_gpus, engine_tp, engine_ep, lag, tp, pp, cp, ep, dp, mbs,
  * step_time_s, step_time_low_s, step_time_high_s, generation_s, learning_s, moving_s, train_idle_s,
  * engine_idle_s, peak_bytes, fits, layout, reproduce. */
 lk_status lk_post_plan_print(const lk_post_plan *plan, int format, bool verbose, bool colour,

@@ -85,15 +85,15 @@ static double network_of(const lk_offer *offer) {
 	return offer->network_gbps > 0 ? offer->network_gbps / offer->gpus : 0;
 }
 
-/* Whether something known is no worse, with a network that is at least so fast. */
+/* Whether something known is no worse, with a network of at least that rate. */
 static bool is_had(const struct search *search, const struct had *wanted, double network) {
 	for (size_t i = 0; i < search->had.count; i++)
 		if (search->had.at[i].network >= network && beats(&search->had.at[i], wanted)) return true;
 	return false;
 }
 
-/* Whether the best that a number of machines can be is beaten, and by something of which more can
- * be had that are as well joined: then larger numbers are, too. */
+/* Whether the best that a number of machines can be is beaten by something with as fast a network:
+ * then more of that beat larger numbers too. */
 static bool is_beaten(const struct search *search, const lk_offer *offer, const struct had *best) {
 	double network = network_of(offer);
 	return is_had(search, best, network > 0 ? network : 1e-9);
@@ -121,7 +121,7 @@ static const lk_rent_least *search_least_of(const struct search *search, const l
 	return &search->least.at[at];
 }
 
-/* The GPU-seconds that a sample takes at least on so many GPUs of an offer. */
+/* The least GPU-seconds of a sample on that many GPUs of an offer. */
 static double least_gpu_s(const struct search *search, const lk_offer *offer,
                           const struct known *known, int gpus) {
 	double least = search_least_of(search, offer)->work.gpu_s;
@@ -132,7 +132,7 @@ static double least_gpu_s(const struct search *search, const lk_offer *offer,
 	return fmax(least, known->last_gpu_s / pow(gain, doublings));
 }
 
-/* The best that so many GPUs of an offer can be. */
+/* The best that a number of GPUs of an offer can be. */
 static struct had best_of(const struct search *search, const lk_offer *offer,
                           const struct known *known, int gpus) {
 	int batch = search->batches.at[0];
@@ -163,8 +163,8 @@ static bool is_too_small(const struct search *search, const lk_offer *offer, int
 	return search_least_of(search, offer)->work.bytes > gpus * offer->device->memory_bytes;
 }
 
-/* The next number of machines, without those that are too small, or that only what is joined less
- * well beats; else the first beyond the limit. */
+/* The next number of machines, without those that are too small, or that are beaten by something
+ * with a slower network alone; else the first beyond the limit. */
 static void find_next(const struct search *search, const lk_offer *offer, struct known *known) {
 	int limit = search_limit(search->request);
 	known->next = offer->gpus_searched ? 2 * offer->gpus_searched : offer->gpus;

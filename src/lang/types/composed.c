@@ -1,8 +1,8 @@
-/* composed.c: operations that are written as others, value by value: the printed program shows
- * what they are. Layouts, gradients, schedules and code follow from those that they are made of.
+/* composed.c: operations that are composed of others; the printed program shows which. Layouts,
+ * gradients, schedules and code follow from these.
  *
- * An element is found by its index as the sum over all places of the element where the place is the
- * index, 0 elsewhere: this works on slices, and a product of both extents is its cost. */
+ * Indexing is a sum over all positions: of the element where the position is the index, of 0
+ * elsewhere. This works on slices, and costs as many operations as the product of both extents. */
 #include <string.h>
 
 #include "base/check.h"
@@ -24,7 +24,7 @@ static lk_status need_dim_of(const lc_asker *ask, const lc_composed_call *call, 
 	               : lk_hint(ask->err, "it is one number");
 }
 
-/* What chooses among the elements along a dim needs all of them, and their sums. */
+/* Refuses x where a rank lacks elements along dim d, or holds parts of sums: they are compared. */
 static lk_status need_whole(const lc_asker *ask, const lc_composed_call *call) {
 	LK_TRY(need_dim_of(ask, call, call->node.d));
 	for (int a = 0; a < ask->p->axis_count; a++) {
@@ -36,7 +36,7 @@ static lk_status need_whole(const lc_asker *ask, const lc_composed_call *call) {
 	return LK_OK;
 }
 
-/* Whether x and an index have the same dims, but for dim d of as many. */
+/* Refuses x and an index whose dims differ; with `but_for_d` dim d may differ. */
 static lk_status need_alike(const lc_asker *ask, const lc_composed_call *call, bool but_for_d) {
 	const lc_node *x = lc_in(ask->p, &call->node, 0), *index = lc_in(ask->p, &call->node, 1);
 	char a[LC_SHOWN], b[LC_SHOWN];
