@@ -155,9 +155,9 @@ static void lengthen_tails(lk_engine *engine, const lk_last_message *messages) {
 
 /* ---- lead-ins ---- */
 
-/* Of the compute operations of a block but the first: the longest way from the end of the one
- * before through the operations between. Between them a host that waits may keep the later one from
- * being issued while the way is gone: then it counts nothing. */
+/* For each compute operation of a block but the first: the longest way from the end of the one
+ * before through the operations between. Where the host waits between the two, the later one may be
+ * issued only after that way has passed: then its lead-in is 0. */
 static void block_set_lead_ins(lk_engine *engine, const lk_rank *rank, const lk_block *block,
                                int64_t *slot, int64_t *lead_in) {
 	const int64_t any = INT64_MIN / 4;

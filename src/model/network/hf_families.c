@@ -65,7 +65,7 @@ static const lk_hf_key mamba_keys[] = {
 	END,
 };
 
-/* Its MLP is four times as wide as the hidden size if the config does not say else. */
+/* Its MLP is four times as wide as the hidden size unless the config says otherwise. */
 static const lk_hf_key zamba2_keys[] = {
 	NEED("num_hidden_layers", layers),
 	NEED("hidden_size", hidden),

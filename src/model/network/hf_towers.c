@@ -609,7 +609,7 @@ static lk_status join_siglip(const lk_hf_config *config, const lk_hf_config *vis
 typedef struct lk_hf_joint {
 	const char *type;    /* model_type of the whole config */
 	const char *text;    /* where the language model's part states none */
-	const char *encoder; /* where vision_config states no model_type; NULL: no step has it */
+	const char *encoder; /* where vision_config states no model_type; NULL: in no step */
 	joint_fn join;
 	const char *known; /* members of the whole config that are read or shape nothing */
 } lk_hf_joint;

@@ -397,8 +397,8 @@ typedef struct lk_model {
 	lk_audio audio;
 	lk_tower tower;
 	lk_streams streams;
-	double beside; /* parameters of parts of the published network that a step does not hold:
-	                  encoders of sound, what speaks. In the total alone */
+	double beside; /* parameters of parts of the published network that no step holds (encoders of
+	                  sound, speech generators): they count in the total alone */
 } lk_model;
 
 /* Numbers that a convolution reads for a frame; frames that it gives where `tokens` come out of the
