@@ -22,7 +22,7 @@ enum {
 	QUEUE_NS = 5000000
 };
 
-/* -1 where it was asked a moment ago or is not available. */
+/* -1 where it was read a moment ago or is not available. */
 static int64_t ask_queued_ns(int64_t now) {
 	char path[64], text[96];
 	long long computed, queued;

@@ -158,7 +158,7 @@ static int search_limit(const lk_rent_request *request) {
 	return ends ? LK_RENT_GPUS : FIRST_GPUS;
 }
 
-/* Whether the job does not fit on so many GPUs, however it is laid out. */
+/* Whether no layout of the job fits on that many GPUs. */
 static bool is_too_small(const struct search *search, const lk_offer *offer, int gpus) {
 	return search_least_of(search, offer)->work.bytes > gpus * offer->device->memory_bytes;
 }

@@ -119,7 +119,7 @@ static lk_status compose_argmin(const lc_asker *ask, const lc_composed_call *cal
 }
 
 enum {
-	TOP = 64 /* so many are found one after the other */
+	TOP = 64 /* the most that are found, one after the other */
 };
 
 static lk_status compose_topk_index(const lc_asker *ask, const lc_composed_call *call, int *out) {

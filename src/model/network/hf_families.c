@@ -130,7 +130,7 @@ static lk_status finish_apertus(const lk_hf_config *config, lk_model *model, lk_
 	return lk_hf_shapes(config, model, err);
 }
 
-/* llama, gemma, deepseek: no windows, whatever the config says. */
+/* llama, gemma, deepseek: windows of the config are ignored. */
 static lk_status finish_windowless(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	model->window = 0;
 	return lk_hf_shapes(config, model, err);

@@ -529,7 +529,7 @@ static lk_status vocoder_params(const lk_hf_config *config, double *sum, lk_erro
 	return LK_OK;
 }
 
-/* Parameters of what speaks beside qwen3_omni's thinker: a language model of codes, projections of
+/* Parameters of qwen3_omni's speech generator: a language model of codes, projections of
  * the thinker's states to it, and a small one that predicts the other codes of a moment, with a
  * table and a head for each. */
 static lk_status talker_params(const lk_hf_config *config, double *sum, lk_error *err) {

@@ -22,7 +22,7 @@
  * which also removes what a key held, 10 S. */
 #include "model/network/parts.h"
 
-/* Low ranks beside the products of the time mix, of which each has h numbers in and A out. */
+/* Low ranks of the time mix: each is a pair of products from h numbers to A. */
 static double low_ranks(const lk_model *model) {
 	const int *rank = model->rwkv_ranks;
 	if (model->rwkv == 6) return rank[1];

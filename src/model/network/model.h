@@ -281,7 +281,7 @@ typedef struct lk_audio {
  * which each layer predicts from one another and corrects. */
 typedef struct lk_streams {
 	int count;      /* 0: one, as everywhere else */
-	int low_rank;   /* of a product beside attention */
+	int low_rank;   /* of a product added to attention */
 	int inputs;     /* numbers that each layer reads of a table of its own, for each token */
 	int input_rows; /* of those tables */
 } lk_streams;
@@ -387,7 +387,7 @@ typedef struct lk_model {
 	int patch_frames;           /* frames of a video that a patch spans; 0: 1 */
 	bool patch_plain;           /* patches without a bias */
 	bool no_class;              /* no class token: tokens = (image/patch)^2 */
-	bool distills;              /* DeiT: a second token beside that of the class */
+	bool distills;              /* DeiT: a second token in addition to that of the class */
 	int tiles;                  /* that an image is cut into, with as many tokens each; 0: 1 */
 	bool layer_scale;           /* a factor for every number that a half of a layer adds */
 	int loose;                  /* parameters that no operation of a step reads: mask tokens */
