@@ -89,7 +89,7 @@ static void add_interval(struct own_walk *walk, const lk_record_entry *before,
 		lk_record_entry last = {.start_ns = from, .end_ns = walk->comm_until};
 		comm = seconds_within(&last, from, to);
 	}
-	computed = fmin(fmax(0, computed), wall); /* a damaged note says anything */
+	computed = fmin(fmax(0, computed), wall); /* a damaged note may hold any number */
 	double share = wall > 0 ? fmin(1, comm / wall) : 1;
 	now->wall += wall;
 	now->comm += comm;
