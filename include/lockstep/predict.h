@@ -320,9 +320,9 @@ lk_status lk_predict_pack(const lk_prediction *prediction, void **bytes, size_t 
 lk_status lk_predict_unpack(const void *bytes, size_t size, lk_prediction **out, lk_error *err);
 
 /* Writes the timeline (outputs->trace), the step graph (graph), Chakra execution traces (chakra)
- * and a GOAL schedule (goal) of a prediction that kept its step, and the report (html) of one with
- * details; nothing without them. LK_ERR_INPUT: an ending of the file that is not known; LK_ERR_IO;
- * LK_ERR_MEMORY. */
+ * and a GOAL schedule (goal) of a prediction that kept its step, and the report (html) and its
+ * charts (charts) of one with details; nothing without them. LK_ERR_INPUT: an ending of the file
+ * that is not known; LK_ERR_IO; LK_ERR_MEMORY. */
 lk_status lk_predict_write_files(const lk_prediction *prediction, const lk_outputs *outputs,
                                  lk_error *err);
 
