@@ -75,7 +75,7 @@ static lk_status choose(const lc_asker *ask, int condition, int a, int b, int *o
 	return lc_add(ask->p, &draft, out, ask->err);
 }
 
-/* x where the place along dim d is the index, and else 0. */
+/* x where the position along dim d is the index, else 0. */
 static lk_status placed(const lc_asker *ask, int x, int index, lc_dim n, int d, int *out) {
 	lc_dtype dtype = (lc_dtype)composed_node(ask, index)->dtype;
 	int at, zero;
@@ -211,7 +211,7 @@ static lk_status cut(const lc_asker *ask, lc_op op, int d, lc_dim n, int *x) {
 	return lc_ask_view(ask, op, *x, d, 0, n, x);
 }
 
-/* What would be its operand itself becomes a value of its own. */
+/* A result that would be the operand itself becomes a value of its own. */
 static lk_status own(const lc_asker *ask, const lc_composed_call *call, int *out) {
 	return *out == call->node.in[0] ? lc_ask_unary(ask, LC_COPY, *out, out) : LK_OK;
 }
@@ -250,14 +250,14 @@ static lk_status compose_narrow(const lc_asker *ask, const lc_composed_call *cal
 	return own(ask, call, out);
 }
 
-/* Dim d of 1 goes: it is joined with a neighbour. */
+/* Removes dim d, whose extent is 1, by joining it with a neighbour. */
 static lk_status without(const lc_asker *ask, int d, int *x) {
 	bool last = d + 1 == composed_node(ask, *x)->rank;
 	if (composed_node(ask, *x)->rank == 1) return lc_ask_reduced(ask, LC_RED_SUM, *x, 1, false, x);
 	return lc_ask_view(ask, LC_JOIN, *x, last ? d - 1 : d, 0, 0, x);
 }
 
-/* The dims that both have in front and at the end stay; those between become one, then others. */
+/* Equal dims at the front and at the end stay; those between are joined into one, then divided. */
 static lk_status compose_reshape(const lc_asker *ask, const lc_composed_call *call, int *out) {
 	const lc_dim *to = call->size;
 	const lc_node *x = lc_in(ask->p, &call->node, 0);
@@ -295,7 +295,7 @@ static lk_status compose_softmax(const lc_asker *ask, const lc_composed_call *ca
 	return lc_ask_binary(ask, LC_DIV, *out, sum, out);
 }
 
-/* ---- as many rows for each rank as it is to get ---- */
+/* ---- alltoallv ---- */
 
 static lk_status need_rows_of_ranks(const lc_asker *ask, const lc_composed_call *call) {
 	const lc_node *x = lc_in(ask->p, &call->node, 0), *counts = lc_in(ask->p, &call->node, 1);

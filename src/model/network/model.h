@@ -186,7 +186,7 @@ typedef enum lk_mixer {
 	LK_MIXER_SSM = 1 << 1,       /* state space: Mamba of the network's version */
 	LK_MIXER_DELTA = 1 << 2,     /* gated delta net (arXiv 2412.06464) */
 	LK_MIXER_LIGHTNING = 1 << 3, /* linear attention with decay (arXiv 2501.08313) */
-	LK_MIXER_RWKV = 1 << 4,      /* RWKV-4's time mix (arXiv 2305.13048) */
+	LK_MIXER_RWKV = 1 << 4,      /* RWKV's time mix (mixer_rwkv.c) */
 	LK_MIXERS_END = 1 << 5,
 } lk_mixer;
 typedef enum lk_ffn {
