@@ -15,7 +15,7 @@ import torch.distributed as dist
 from torch import nn
 
 sys.path.insert(0, os.getcwd())
-import adam  # noqa: E402: it lies where it was emitted
+import adam  # noqa: E402: the emitted module is in this folder
 
 STEPS, WORDS, LENGTH, BATCH, WIDTH = 50, 29, 12, 8, 32
 LR, B1, B2, EPS = 1e-3, 0.9, 0.999, 1e-8
@@ -34,7 +34,7 @@ class Network(nn.Module):
 
 
 def batch(step, rank):
-    """Each word follows from the one before, and some from nothing."""
+    """Nine of ten words follow from the one before; the others are random."""
     source = torch.Generator().manual_seed(1000 * step + rank)
     text = torch.randint(WORDS, (BATCH, LENGTH + 1), generator=source)
     for t in range(1, LENGTH + 1):

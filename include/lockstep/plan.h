@@ -205,15 +205,14 @@ void lk_plan_defaults(lk_plan_request *request);
  * batch, values that are wrong, a model or a cluster that is not known; LK_ERR_IO; LK_ERR_MEMORY.
  */
 lk_status lk_plan_find(const lk_plan_request *request, lk_plan **out, lk_error *err);
-/* The least that a sample takes on the device of a request: GPU-seconds, of compute operations
- * alone, in memory without end. No layout of at least as many GPUs is predicted to take less.
- * Infinite: no layout is legal. */
+/* The least work of a sample on the device of a request. No layout of at least as many GPUs is
+ * predicted to take less. */
 typedef struct lk_plan_work {
-	double gpu_s;
+	double gpu_s; /* GPU-seconds of compute operations alone; infinite: no layout is legal */
 	double bytes; /* that all GPUs together hold at least: weights and states of the optimizer */
 	int seq;      /* tokens of a sample; 1: it is not counted in tokens */
 } lk_plan_work;
-/* A bound without a search, for deciding what is worth searching. LK_ERR_INPUT, LK_ERR_IO,
+/* Bounds the work without a search, to decide what is worth searching. LK_ERR_INPUT, LK_ERR_IO,
  * LK_ERR_MEMORY, as lk_plan_find. */
 lk_status lk_plan_least(const lk_plan_request *request, lk_plan_work *out, lk_error *err);
 /* Frees a plan with all that it points to; accepts NULL. */

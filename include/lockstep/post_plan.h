@@ -33,7 +33,7 @@ typedef struct lk_post_choice {
 	double moving_s;                 /* refit, offload and reload */
 	double train_idle_s;             /* the GPUs that train wait for sequences */
 	double engine_idle_s;            /* engines with GPUs of their own wait for new weights */
-	double peak_bytes, usable_bytes; /* of the fuller side */
+	double peak_bytes, usable_bytes; /* of the side that needs more of its memory */
 	bool fits;
 	const char *reproduce; /* the command of `predict` */
 } lk_post_choice;
@@ -43,8 +43,8 @@ typedef struct lk_post_plan {
 	const lk_post_choice *choices; /* those that fit, fastest first; then nearest to fitting */
 	int count;
 	int asked;      /* steps that were predicted */
-	int splits;     /* divisions of the GPUs that were searched, */
-	int splits_all; /* and that there are: fewer where the time ran out */
+	int splits;     /* divisions of the GPUs that were searched: fewer where the time ran out, */
+	int splits_all; /* of all that there are */
 	const char *model, *cluster, *reproduce;
 	double seconds;
 	void *memory_owner;
@@ -59,7 +59,7 @@ lk_status lk_post_plan_find(const lk_plan_request *request, lk_post_plan **out, 
 /* Frees a plan with all that it points to; accepts NULL. */
 void lk_post_plan_free(lk_post_plan *plan);
 /* Text for people or data for programs, as lk_plan_print, with its errors (LK_ERR_...). Keys of a
- * row: gpus, train_gpus, engine_gpus, engine_tp, engine_ep, lag, tp, pp, cp, ep, dp, mbs,
+ * row: rank, gpus, train_gpus, engine_gpus, engine_tp, engine_ep, lag, tp, pp, cp, ep, dp, mbs,
  * step_time_s, step_time_low_s, step_time_high_s, generation_s, learning_s, moving_s, train_idle_s,
  * engine_idle_s, peak_bytes, fits, layout, reproduce. */
 lk_status lk_post_plan_print(const lk_post_plan *plan, int format, bool verbose, bool colour,

@@ -93,8 +93,8 @@ typedef struct lk_predict_request {
 	bool fp8_params; /* no 16-bit copy of the weights is kept, only 8 bits and the master weights */
 	int bf16_layers; /* so many first and last layers compute in bf16, others in 8 or 4 bits */
 	bool fp8_activations; /* what gated activations take is kept in 8 bits */
-	bool delay_wgrad;     /* weight gradients of experts while gradients travel back, beside
-	                         expert_overlap */
+	bool delay_wgrad;     /* with expert_overlap: weight gradients of experts run while gradients of
+	                         their inputs travel back */
 	const char *stack;
 	const char *release; /* of the stack: "26.04"; NULL the newest that runs were measured of */
 
@@ -231,7 +231,7 @@ typedef struct lk_prediction {
 	const lk_time_part *breakdown;
 	int breakdown_count;
 	bool phases; /* the parts are phases, one after another: a step of reinforcement learning */
-	lk_phase_span spans[LK_PHASE_SPANS]; /* when they run, in order, a side after the other */
+	lk_phase_span spans[LK_PHASE_SPANS]; /* when they run, in order: of one side, then the other */
 	int phase_span_count;
 	/* with `seeds`, else none: how far the step and its parts spread */
 	const lk_seed_spread *spread;
@@ -320,9 +320,9 @@ lk_status lk_predict_pack(const lk_prediction *prediction, void **bytes, size_t 
 lk_status lk_predict_unpack(const void *bytes, size_t size, lk_prediction **out, lk_error *err);
 
 /* Writes the timeline (outputs->trace), the step graph (graph), Chakra execution traces (chakra)
- * and a GOAL schedule (goal) of a prediction that kept its step, and the report (html) of one with
- * details; nothing without them. LK_ERR_INPUT: an ending of the file that is not known; LK_ERR_IO;
- * LK_ERR_MEMORY. */
+ * and a GOAL schedule (goal) of a prediction that kept its step, and the report (html) and its
+ * charts (charts) of one with details; nothing without them. LK_ERR_INPUT: an ending of the file
+ * that is not known; LK_ERR_IO; LK_ERR_MEMORY. */
 lk_status lk_predict_write_files(const lk_prediction *prediction, const lk_outputs *outputs,
                                  lk_error *err);
 

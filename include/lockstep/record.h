@@ -66,8 +66,8 @@ typedef struct lk_record_request {
 	const char *program; /* names, with commas, of programs that are recorded from their start */
 	int mpi;             /* lk_record_mpi */
 	int delay_us;        /* communication takes so much longer: a known stall, for tests */
-	const char *slow;    /* reads of a folder's files take longer: "latency=4000us rate=50MB/s over
-	                      * DIR";    NULL: none do */
+	const char *slow;    /* "latency=4000us rate=50MB/s over DIR": reads of files below DIR take
+	                      * longer, for tests; NULL: none do */
 	int mode;            /* lk_record_mode */
 	bool guarded; /* what is written goes to a scratch folder though the mode is record: for runs
 	                 that are repeated */

@@ -79,7 +79,7 @@ typedef struct lk_rent_choice {
 	double stall_share; /* of the step */
 	double goodput;     /* 1 where nothing fails or is taken away */
 	double kwh;  /* at the mains in these hours, PUE 1.2; NaN where a board's power is not known */
-	bool pareto; /* nobody is both cheaper and faster */
+	bool pareto; /* no other choice is both cheaper and faster */
 	bool in_time, in_budget;
 	double chance;     /* of keeping to deadline and budget, as far as the range of the step and the
 	                      number of failures tell: 0 to 1; NaN without either, or without a range */

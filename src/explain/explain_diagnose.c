@@ -1,8 +1,8 @@
-/* explain_diagnose.c: what it comes to: two sentences, and at most three things to do.
+/* explain_diagnose.c: the diagnosis: two sentences, and at most three actions.
  *
- * The first sentence is of the stall that costs most, the second of the critical path and of what
- * the simulation says that remedies gain: where another stall's remedy gains more than that of the
- * costliest, it is named, so that the sentences never send anybody after what gains nothing. */
+ * The first sentence names the stall that costs most, the second the critical path and the gain of
+ * remedies in the simulation. Where another stall's remedy gains more than that of the costliest,
+ * it is named, so that nobody spends time on what gains nothing. */
 #include <math.h>
 
 #include "base/arena.h"
@@ -13,7 +13,7 @@ enum {
 	ACTIONS = 3
 };
 
-/* What a stall's remedy is worth: as simulated; where that was not possible, nothing is known. */
+/* What a stall's remedy gains in the simulation; 0 where it was not simulated. */
 static double diagnose_gain(const lk_explain_stall *stall) {
 	return isnan(stall->gain_s) ? 0 : stall->gain_s;
 }

@@ -2,12 +2,12 @@
  *
  * A run is predicted from a fit that has not seen its fold. The range of a prediction comes from
  * the errors of such predictions of runs in other folds that are alike: of the same software stack
- * and kind of network (experts or not); of the kind with whole stacks left out where that are fewer
- * than FEWEST. Where the other folds leave too few on the run's GPU or architecture, it is as wide
- * as runs whose GPU or architecture was left out say. It is the shortest interval of ln(measured /
- * predicted) that holds 0.8 + 0.2 / G of them, G the number of their folds: runs of a fold err
- * alike, and with few folds the next one lies outside more often. It is not centred on 0 where
- * predictions lean to one side.
+ * and kind of network (experts or not); where these are fewer than FEWEST, of the kind with whole
+ * stacks left out. Where the other folds have too few runs on the run's GPU or architecture, it is
+ * as wide as for runs whose GPU or architecture was left out. It is the shortest interval of
+ * ln(measured / predicted) that holds 0.8 + 0.2 / G of them, G the number of their folds: runs of a
+ * fold err alike, and with few folds the next one lies outside more often. It is not centred on 0
+ * where predictions lean to one side.
  *
  * Where all runs on an architecture or of a stack were left out, the runs of each fold lean
  * together, and the folds that were seen do not say to which side the next one leans: they lie on
@@ -27,8 +27,8 @@
 #include "base/stats.h"
 
 enum {
-	FEWEST = 10,      /* runs that speak for a class or an architecture */
-	FEWEST_ON_GPU = 3 /* and for a GPU */
+	FEWEST = 10,      /* runs from which a range of a class or an architecture is taken */
+	FEWEST_ON_GPU = 3 /* and of a GPU */
 };
 static const double share = .80;
 
@@ -40,8 +40,8 @@ const char *lk_runs_alike_name(lk_runs_alike alike) {
 	return names[alike];
 }
 
-/* How far a source names whose measurements they are: "owner/repository" of a file in one, else the
- * first word's site or name. */
+/* Length of the part of a source that names the publication: "owner/repository" of a file in one,
+ * else the first word's site or name. */
 static int publication(const char *source) {
 	int at = 0, parts = 0;
 	while (source[at] && source[at] != ' ' && source[at] != '@') {

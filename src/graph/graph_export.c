@@ -1,11 +1,11 @@
 /* graph_export.c: a step graph rank by rank, as nodes that wait for one another: the form that
  * other simulators take (Chakra's traces, GOAL's schedules). Calls and repetitions are written out.
  *
- * A node waits for nodes with smaller ids: the operation before on the stream, those that the
- * operation waits for, and of graphs that were not traced the host's last operation before its
- * launch. Operations of the host that are left out hand on what they wait for: of each stream the
- * last node. A collective of one rank moves nothing and is left out too; what a trace of one rank
- * holds is of more. */
+ * A node waits for nodes with smaller ids: the operation before it on the stream, those that the
+ * operation waits for, and in graphs that were not traced the host's last operation before the
+ * launch. Where operations of the host are left out, nodes that wait for them wait for what they
+ * waited for: the last node of each stream. A collective of one rank moves nothing and is left out
+ * too, but not in a graph from a trace, whose single rank stands for several. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@
 /* A value of `last`, `events` and `placed` with this bit is the place of a list in `fronts`. */
 #define LEFT_OUT (UINT64_C(1) << 63)
 
-/* Nodes of all files together: beyond it a disk is full before it is of use to anyone. */
+/* The most nodes of all files together. */
 #define MOST_NODES 2e9
 
 /* ---- process groups ---- */

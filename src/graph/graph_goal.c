@@ -16,8 +16,8 @@
  * the order of ranks, 2(n-1) or n-1 steps of one n-th of the bytes (Patarasuk, Yuan, "Bandwidth
  * optimal all-reduce algorithms", 2009); all-to-all as n-1 messages to each other rank; broadcast
  * from the group's first rank down a binomial tree. `bN` begins node N, `lN` ends it. Messages of a
- * pair of ranks with one tag meet in order: a group has a tag of its own, and its collectives wait
- * for one another on every rank. */
+ * pair of ranks with one tag are matched in order: a group has a tag of its own, and its
+ * collectives wait for one another on every rank. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,7 +27,7 @@
 enum {
 	GROUP_TAGS = LK_GRAPH_WIRES /* tags of groups lie above those of wires */
 };
-/* Lines of the file: beyond it no simulator holds the schedule. */
+/* The most lines of the file: no simulator holds a larger schedule. */
 #define MOST_LINES 5e8
 
 struct goal {

@@ -139,8 +139,8 @@ lk_status lk_export_rank(lk_export *export);
  * turn. */
 uint32_t lk_export_group(lk_export *export, const lk_op *op);
 uint64_t lk_export_group_size(const lk_graph *graph, const lk_op *op);
-/* The other end of a message, and its tag: both ends of a wire have its smaller number. The k-th
- * send with a tag meets the k-th receive. */
+/* The other end of a message, and its tag: both ends of a wire use its smaller number. The k-th
+ * send with a tag pairs with the k-th receive. */
 typedef struct lk_export_message {
 	uint32_t peer, tag;
 } lk_export_message;

@@ -19,8 +19,8 @@
  *     8388608 Bytes -> Algo 1 proto 2 time 34.69
  *
  * (the last two with NCCL_DEBUG_SUBSYS=TUNING, of releases from 2.23 on and before). A choice
- * depends on the size: it counts as a setting where it is the same for sizes that differ at least
- * CHOSEN_SPAN times, and the environment does not say it.
+ * depends on the size: it counts as a setting where it is the same for sizes that differ by a
+ * factor of at least CHOSEN_SPAN, and the environment does not state it.
  *
  * Of several communicators the largest counts. Before release 2.20 NCCL does not say how many ranks
  * a node has: then it is the most that are seen on a host, or, where those of one host alone are

@@ -183,7 +183,7 @@ typedef struct lk_record_entry {
 		} proxy;
 		/* PROCESSOR: of its thread so far, as the kernel counts. */
 		struct {
-			int64_t computed_ns, queued_ns; /* on a processor; waiting for one, -1: not asked */
+			int64_t computed_ns, queued_ns; /* on a processor; waiting for one, -1: not read */
 			uint32_t major_faults;          /* pages that were read from storage */
 			uint32_t gave_up, preempted;    /* switches: it had to wait; another took its place */
 		} use;

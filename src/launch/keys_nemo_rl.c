@@ -1,7 +1,7 @@
 /* keys_nemo_rl.c: NeMo RL: its policies and what they generate (examples/configs).
  *
- *     gpus = cluster.num_nodes * cluster.gpus_per_node, less those that generate where they are
- *         not the same;  one of dtensor_cfg and megatron_cfg is enabled
+ *     gpus = cluster.num_nodes * cluster.gpus_per_node, less those of the engines where these have
+ *         GPUs of their own; one of dtensor_cfg and megatron_cfg is enabled
  *     sequences of a step = num_prompts_per_step * num_generations_per_prompt
  *     lag = max_trajectory_age_steps, where asynchronous steps are enabled */
 #include <string.h>

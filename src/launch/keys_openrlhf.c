@@ -5,7 +5,7 @@
  *     GPUs that train     = actor_num_nodes * actor_num_gpus_per_node
  *     engines have GPUs of their own, vllm_num_engines * vllm_tensor_parallel_size, unless all
  *         models are colocated; with async_train they always have
- *     advantage_estimator gae learns a critic; all others do without */
+ *     advantage_estimator gae trains a critic; all others use none */
 #include <math.h>
 #include <string.h>
 #include <strings.h>
@@ -43,12 +43,12 @@ static const lk_key keys[] = {
 	LK_FACT("vllm_gpu_memory_utilization", "rollout_memory"),
 	LK_FACT("enforce_eager", "rollout_eager"),
 	LK_SKIP("vllm*", "how engines are started changes no phase"),
-	LK_SKIP("ref_num*", "the reference is asked on the GPUs that train"),
-	LK_SKIP("critic_num*", "the critic is learned on the GPUs that train"),
+	LK_SKIP("ref_num*", "the reference runs on the GPUs that train"),
+	LK_SKIP("critic_num*", "the critic trains on the GPUs of the policy"),
 	LK_SKIP("reward_num*", "rewards take no time (--rollout reward=)"),
 	LK_NOTE("reward_pretrain", "rewards take no time (--rollout reward=)"),
 	LK_NOTE("critic_pretrain", "the critic is laid out and as large as the policy"),
-	LK_NOTE("dynamic_filtering", "no written sequence is thrown away (--rollout oversample=)"),
+	LK_NOTE("dynamic_filtering", "no generated sequence is discarded (--rollout oversample=)"),
 	LK_NOTE("use_dynamic_batch", "micro-batches have the stated number of sequences"),
 	LK_SKIP("*", "no part of a step's work"),
 	LK_KEYS_END};

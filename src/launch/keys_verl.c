@@ -1,12 +1,12 @@
 /* keys_verl.c: verl: settings of its trainers (verl/trainer/config), in a file or as words after
- * the program, which Hydra lays over its own files.
+ * the program, which Hydra merges into its own files.
  *
  *     sequences of a step = data.train_batch_size * rollout.n
  *     of an update        = actor.ppo_mini_batch_size * rollout.n
  *     a micro-batch has ppo_micro_batch_size_per_gpu sequences, or with use_dynamic_bsz as many
  *         tokens as ppo_max_token_len_per_gpu says
- *     the reference is asked where its divergence is in the loss or in the reward
- *     adv_estimator gae learns a critic; all others do without */
+ *     the reference runs where its divergence is in the loss or in the reward
+ *     adv_estimator gae trains a critic; all others use none */
 #include <math.h>
 #include <string.h>
 #include <strings.h>
@@ -14,7 +14,7 @@
 #include "base/text.h"
 #include "launch/config.h"
 
-/* What its files say where nobody says it otherwise; "ulysses" splits sequences over GPUs. */
+/* Defaults of verl's own files; "ulysses" splits sequences over GPUs. */
 static const char verl_defaults[] =
 	"data: {train_batch_size: 1024, max_prompt_length: 512, max_response_length: 512}\n"
 	"actor_rollout_ref:\n"
@@ -73,7 +73,7 @@ static const lk_key keys[] = {
 	LK_FACT("trainer.nnodes", "nodes"),
 	LK_FACT("trainer.n_gpus_per_node", "per_node"),
 	LK_FACT("algorithm.rollout_correction.bypass_mode", "rollout_no_policy"),
-	LK_NOTE("algorithm.filter_groups.enable", "no written sequence is thrown away (--rollout "
+	LK_NOTE("algorithm.filter_groups.enable", "no generated sequence is discarded (--rollout "
                                               "oversample=)"),
 	LK_NOTE("reward_model.enable", "rewards take no time (--rollout reward=)"),
 	LK_NOTE("critic.model.path", "the critic is laid out and as large as the policy"),
@@ -150,7 +150,7 @@ static lk_status verl_translate(const lk_config *config, lk_words *words) {
 	return lk_draft_rollout(config, &draft);
 }
 
-/* Hydra lays a file over verl's own, which are not here. */
+/* Hydra merges a file into verl's own; their defaults above stand in for them. */
 static lk_status verl_gather(lk_config *config) {
 	lk_arena *arena = config->reading->arena;
 	lk_value *defaults;

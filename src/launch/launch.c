@@ -221,7 +221,7 @@ static bool launch_titan(struct line *line) {
 	return true;
 }
 
-/* A framework's own script, which is not read: what it does with the environment is known. */
+/* A framework's own script is not read: its use of the environment is known. */
 static bool launch_own_script(struct line *line, const lk_word *words, size_t count, size_t *used) {
 	for (size_t i = 0; i < count && i < 2; i++) {
 		if (words[i].unknown != NULL) continue;
@@ -602,7 +602,7 @@ static lk_status read_flags(struct line *line, const lk_word *words, size_t coun
 	return LK_OK;
 }
 
-/* Words of "ray job submit ... --", which starts what follows; 0: they are none. */
+/* Number of words of "ray job submit ... --", which starts what follows; 0: it is no such line. */
 static size_t launch_ray(const lk_word *words, size_t count) {
 	size_t i = 0;
 	if (count < 3 || strcmp(words[0].text, "ray") != 0 || strcmp(words[1].text, "job") != 0)

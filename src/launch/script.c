@@ -437,7 +437,7 @@ static lk_status script_run_remote(lk_shell *shell, const lk_raws *words) {
 	return status;
 }
 
-/* let N=2*M "K += 1": each as N=$((...)). What else it does to a variable makes it unknown. */
+/* let N=2*M "K += 1": each as N=$((...)). Any other change of a variable makes it unknown. */
 static lk_status run_let(lk_shell *shell, const lk_raws *words, size_t first, lk_truth certain) {
 	for (size_t i = first + 1; i < words->count; i++) {
 		lk_word one;
@@ -464,7 +464,7 @@ static lk_status run_let(lk_shell *shell, const lk_raws *words, size_t first, lk
 	return LK_OK;
 }
 
-/* A format of %s and %d alone, used again as long as there are words; NULL: another one. */
+/* Expands a format of %s and %d alone, repeated while there are words; NULL: any other format. */
 static const char *printf_text(lk_arena *arena, const lk_words *words) {
 	const char *out = "", *format = words->at[0].text;
 	size_t next = 1;

@@ -96,7 +96,7 @@ static const lk_option options[] = {
 	 "sequences=N of a step, reward=SECONDS and the other words of predict; gpus, tp and ep, where "
 	 "they are given, are not searched, and lag is tried besides 0 and 1"), WITH("task")},
 	{REAL("search-time", search_s, "SECONDS", 0.1, 1e6,
-	 "with these tasks: no split is begun after so long; default 60"), WITH("task")},
+	 "with these tasks: no further split begins after this time; default 60"), WITH("task")},
 
 	{GROUP("Sites")
 	 TEXT("aggregate", aggregate, "WORDS",

@@ -143,7 +143,7 @@ static const lk_option options[] = {
 	{SWITCH("expert-overlap", expert_overlap,
 	 "MoE: expert traffic during another micro-batch's computation, in an interleaved pipeline")},
 	{FLAG("delay-wgrad", delay_wgrad,
-	 "beside --expert-overlap: weight gradients of experts while their gradients travel back")},
+	 "with --expert-overlap: weight gradients of experts run while gradients of their inputs travel")},
 	{SWITCH("fp8-dispatch", fp8_dispatch,
 	 "MoE: rows travel to their experts in 8 bits; what comes back does not")},
 	{INT("dispatch-sms", dispatch_sms, "N", 1, 1024,

@@ -57,8 +57,8 @@ static const lk_option options[] = {
 	{GROUP("For tests")
 	 INT("delay", delay_us, "US", 0, 10000000, "extra microseconds for each communication call")},
 	{TEXT("slow", slow, "WORDS",
-	 "a slow tier: reads of the files below a folder take latency=4000us and rate=50MB/s over DIR, at "
-	 "least")},
+	 "for tests, a slow tier: latency=4000us rate=50MB/s over DIR; reads of files below DIR take at "
+	 "least as long")},
 	{0},
 };
 /* clang-format on */

@@ -133,8 +133,8 @@ static bool held_is_of(const lk_held *held, const lk_schedule_shape *shape, int 
 	       known->paired == shape->paired && held->schedule == schedule && held->stage == stage;
 }
 
-/* Layouts that differ in other degrees than the pipeline's share schedules: what their stages hold
- * is remembered. */
+/* Layouts that differ only in degrees other than the pipeline's share a schedule: what its stages
+ * hold is remembered. */
 static lk_status find_held(struct lie *lie, int which, lk_bounder *bounder, lk_arena *arena,
                            lk_error *err) {
 	const lk_job *job = &lie->job;

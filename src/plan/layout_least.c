@@ -1,22 +1,23 @@
 /* layout_least.c: the least work of a sample on a device, in GPU-seconds: compute operations alone,
- * nothing recomputed, memory without end, of the micro-batch for which that is least. Messages,
+ * nothing recomputed, with unlimited memory, at the micro-batch for which that is least. Messages,
  * bubbles, launches, recomputation and the optimizer only add to it, and more GPUs only make the
- * operations of each smaller. What a checkpoint holds lies in some GPU's memory during the step. */
+ * operations of each smaller. The bytes are those of a checkpoint, which the GPUs' memory holds
+ * during the step. */
 #include <math.h>
 
 #include "base/arena.h"
 #include "model/layout/job.h"
 #include "plan/plan.h"
 
-/* Tensor parallelism may happen to fill the device a little better than whole products do, and so
- * may experts on more GPUs than are looked at. */
+/* Tensor parallelism may fill the device a little better than whole products do, and so may experts
+ * on more GPUs than are considered here. */
 static const double ALLOWANCE = 0.9;
 
 static double compute_s(const lk_layer_part *part) {
 	return part->compute_forward_s + part->compute_backward_s;
 }
 
-/* Layouts without a pipeline in one part of the sequence: others have the same layers. */
+/* Layouts without tensor, pipeline and context parallelism: others only divide the same layers. */
 static bool least_is_plain(const lk_core *core) {
 	return core->tp == 1 && core->pp == 1 && core->cp == 1;
 }

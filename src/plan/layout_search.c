@@ -229,7 +229,7 @@ static bool is_tight(const lk_space *space, const lk_step *step) {
 }
 
 /* Whether periods of layouts with these stages and this schedule are known not to settle: then
- * those of the next are not tried. A wrong guess costs time alone. */
+ * those of the next are not tried. A wrong guess only costs time. */
 static bool *search_unsettled(lk_bounder *bounder, const lk_job *job) {
 	uint32_t key = (uint32_t)job->pp;
 	key = key * 1024 + (uint32_t)job->vp;

@@ -24,7 +24,7 @@ static lk_status predict_check_task(const lk_predict_request *request, lk_error 
 	return lk_hint(err, "give one of pretrain, sft, lora, dpo, generate, grpo, dapo, ppo");
 }
 
-/* A training whose other phases are stated, and cannot be answered. */
+/* A training whose other phases are stated but cannot be predicted. */
 static lk_status warn_alone(struct lk_answer *a, const char *alone, lk_error *err) {
 	const char *before = a->p.warning ? a->p.warning : "";
 	a->p.warning = lk_arena_printf(&a->arena, "%s%s%s", before, *before ? "; " : "", alone);

@@ -1,12 +1,12 @@
 /* post_plan.c: `lockstep plan --task grpo`: the split of the GPUs between engines and training, the
  * engines' layout, the training's, and how far the engines run ahead. Every step is predicted as
- * `predict` does; what is searched is which.
+ * `predict` does.
  *
  *   - splits: none (all GPUs do both), and eighths of the GPUs in whole nodes for the engines
  *   - training: the fastest layouts of `plan` for the GPUs that train, on as many rows as the
  *     sequences of an update fill
  *   - engines: powers of two of GPUs each, experts split over them or not, with the fastest of
- * these layouts; a step takes longer with any of them where generation does
+ *     these layouts: engines that are slower with it are slower with any other
  *   - lag: 0 and 1, and what --rollout says
  * With --exhaustive all splits in whole nodes, all layouts and all engines are combined. */
 #include "lockstep/post_plan.h"
@@ -88,8 +88,8 @@ static lk_status refuse_idle_options(const lk_plan_request *request, lk_error *e
 	return lk_hint(err, "leave it out");
 }
 
-/* The value of a word of --rollout; -1: it is not given. What the words may say is checked where
- * the first step is predicted. */
+/* The value of a word of --rollout; -1: it is not given. The prediction of the first step checks
+ * the words. */
 static int word_value(const char *words, const char *name) {
 	size_t length = strlen(name);
 	int value = -1;

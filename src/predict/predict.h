@@ -21,9 +21,9 @@ const lk_step *lk_prediction_step(const lk_prediction *prediction);
  * (Young 1974, first order). 0: none is left. Checkpoints are `checkpoint_minutes` apart; 0: as far
  * as is best. */
 double lk_goodput(double mtbf_hours, double checkpoint_minutes, double write_s);
-/* The variance of what failures cost: hours squared for each hour that the job runs. Their number
- * is Poisson's; each loses the restart and a time since the last checkpoint that is even from 0 to
- * the interval. */
+/* The variance of the time lost to failures: hours squared for each hour that the job runs. Their
+ * number is Poisson-distributed; each loses the restart and the time since the last checkpoint,
+ * uniform from 0 to the interval. */
 double lk_failure_variance(double mtbf_hours, double checkpoint_minutes, double write_s);
 /* Seconds that `nodes` nodes take to write a checkpoint of so many bytes, each `gb_per_s` (10^9
  * bytes); 0: LK_CHECKPOINT_WRITE. */

@@ -412,7 +412,7 @@ static lk_status take_job(struct generation *generation, const lk_model *model, 
 	const lk_predict_request *request = generation->request;
 	if (!model) {
 		lk_predict_request network = *request;
-		network.task = NULL; /* what is read of it is the network and the cluster */
+		network.task = NULL; /* only the network and the cluster are read from it */
 		return lk_request_take(generation->arena, &network, &generation->asked, err);
 	}
 	lk_where where = {.cluster = request->cluster,

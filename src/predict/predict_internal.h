@@ -74,13 +74,13 @@ lk_status lk_predict_generate(lk_arena *arena, const lk_predict_request *request
 
 /* ---- predict_rollout: phases that the file of a job states. */
 
-/* Whether the request's launch line or file states a step of reinforcement learning and the request
- * leaves the task to it. *alone (may be NULL): why its training alone is answered; NULL where that
- * is not so. */
+/* Whether the request's launch line or file states a step of reinforcement learning, and the
+ * request states no task of its own. *alone (may be NULL): why only the training is predicted; NULL
+ * where the whole step is. */
 lk_status lk_rollout_stated(lk_arena *arena, const lk_predict_request *request, bool *stated,
                             const char **alone, lk_error *err);
-/* The request with what its launch line or file states of generation as the options that state it
- * too; options that are given hold. *mean_open: nobody says how long responses are. */
+/* The request, with what its launch line or file states of generation filled into the fields of
+ * options that are not given. *mean_open: the mean length of responses is not stated. */
 lk_status lk_rollout_fill(lk_arena *arena, const lk_predict_request *request, const lk_asked *asked,
                           lk_predict_request *out, bool *mean_open, lk_error *err);
 

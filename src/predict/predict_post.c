@@ -164,7 +164,7 @@ static lk_status check_post(const lk_predict_request *request, lk_error *err) {
 	return lk_hint(err, "leave it out; the options of training and of generation act");
 }
 
-/* The cluster of all GPUs, where its file states those that train. */
+/* The cluster of all GPUs, where the file states only those that train. */
 static lk_status name_all_gpus(struct post *post, lk_error *err) {
 	lk_cluster *all = LK_NEW(post->arena, lk_cluster);
 	lk_where where = {
@@ -269,7 +269,7 @@ static int rows_dealt(double rows, int ranks) {
 
 /* ---- the phases ---- */
 
-/* A launch line or file says itself what it trains. */
+/* A launch line or file states the task itself. */
 static lk_predict_request training_request(const lk_predict_request *request, bool launched) {
 	lk_predict_request training = *request;
 	training.task = launched ? NULL : "sft";
@@ -587,7 +587,7 @@ static void fill_post_layout(const struct post *post, lk_prediction *prediction)
 	prediction->simulation_s = trained->simulation_s + written->simulation_s;
 }
 
-/* Of the training, what its launch line or file says and leaves open comes first. */
+/* What the launch line or file of the training states or leaves open comes first. */
 static lk_status post_assume(const struct post *post, lk_prediction *prediction, lk_error *err) {
 	const lk_predict_request *request = post->request;
 	lk_arena *arena = post->arena;

@@ -1,6 +1,6 @@
 /* processor.c: how long the process and the calling thread have computed, and what kept the thread
- * from it, recorded where calls of communication begin and end: of the time between two calls, what
- * it slept, waited for a disk, or waited for a processor.
+ * from it (sleep, a disk, another thread on its processor), recorded where calls of communication
+ * begin and end.
  *
  *     process   clock_gettime(CLOCK_PROCESS_CPUTIME_ID)
  *     thread    getrusage(RUSAGE_THREAD): time, major faults, switches
@@ -15,14 +15,14 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Asking the kernel takes some 0.6 us, of the queue, whose file is opened anew, 8 us: calls in a
- * close sequence share an answer. */
+/* Asking the kernel takes some 0.6 us, and 8 us for the queue, whose file is opened each time:
+ * calls in close sequence share an answer. */
 enum {
 	PROCESSOR_NS = 50000,
 	QUEUE_NS = 5000000
 };
 
-/* -1 where it was asked a moment ago or is not to be had. */
+/* -1 where it was read a moment ago or is not available. */
 static int64_t ask_queued_ns(int64_t now) {
 	char path[64], text[96];
 	long long computed, queued;

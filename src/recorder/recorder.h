@@ -91,7 +91,7 @@ typedef struct lp_thread_state {
 	int64_t storage_ns;      /* when the kernel's counter of this thread's reads was last read */
 	uint64_t storage_blocks; /* its answer, in blocks of 512 bytes */
 	int64_t processor_ns;    /* when times on processors were last recorded */
-	int64_t queued_ns;       /* when the kernel was last asked how long the thread was queued */
+	int64_t queued_ns;       /* when the thread's queued time was last read */
 } lp_thread_state;
 extern __thread lp_thread_state lp_thread __attribute__((tls_model("initial-exec")));
 

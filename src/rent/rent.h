@@ -119,7 +119,7 @@ lk_status lk_rent_rates_add(const lk_offer *offer, int machines, const lk_rent_b
 /* Answers the rates from number `from` on, on all cores. */
 lk_status lk_rent_rates_answer(const lk_rent_request *request, size_t from, lk_arena *arena,
                                lk_rent_rates *rates, lk_error *err);
-/* What a sample takes at least on a device, whatever the layout and the number of GPUs. */
+/* The least work of a sample on a device, for any layout and number of GPUs. */
 typedef struct lk_rent_least {
 	const lk_device *device;
 	lk_plan_work work; /* infinite: not known */

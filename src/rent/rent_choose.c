@@ -62,7 +62,7 @@ static double choose_room(const lk_rent_request *request, double usd_per_hour) {
 	return request->budget > 0 ? fmin(hours, request->budget / usd_per_hour) : hours;
 }
 
-/* How often an hour one of so many machines fails or is taken away. */
+/* Failures and interruptions an hour of that many machines together. */
 static double choose_failures(const lk_rent_request *request, int machines) {
 	double each = request->spot ? request->interruptions : 0;
 	if (request->mtbf_h > 0) each += 1 / request->mtbf_h;

@@ -3,16 +3,16 @@
  *
  * A number cannot where a choice that is known beats the best that it can be. That best has two
  * bounds. A sample takes at least so many GPU-seconds on a device, whatever the layout
- * (plan/layout_least.c). And twice as many machines are at most twice as fast and a quarter more; a
- * job that is tight in memory gets cheaper on more machines: as long as it does, or but one number
- * is known, they may be six times as fast. Where what beats it can be had in any number and is
- * joined as well, larger numbers are beaten by more of the same, and the offer's search is over;
- * else the number alone is passed over. Neither the cheapest nor the fastest is
- * beaten by another, whatever the limits. Nor can the next of an offer that another one beats
- * everywhere: the same machine, a network as fast, for less.
+ * (plan/layout_least.c). And twice as many machines are at most 2 * STEADY times as fast. A job
+ * that is tight in memory gets cheaper on more machines: as long as it does, or while only one
+ * number is known, they may be 2 * FALLING times as fast. Where the better choice can be had in any
+ * number, with as fast a network, more of its machines beat larger numbers too, and the offer's
+ * search is over; else the number alone is passed over. The cheapest and the fastest are beaten by
+ * no other choice, whatever the limits. Nor can the next number of an offer change the answer where
+ * the same machine with as fast a network is rented out for less.
  *
  * Of what is left, those are tried first that no other could beat if each were as good as its
- * bound: what they turn out to be spares most of the rest.
+ * bound: their results rule out most of the rest.
  *
  * The fastest within the budget: while the next may cost no more than the budget and the most
  * machines are faster than half as many.
@@ -85,15 +85,15 @@ static double network_of(const lk_offer *offer) {
 	return offer->network_gbps > 0 ? offer->network_gbps / offer->gpus : 0;
 }
 
-/* Whether something known is no worse, with a network that is at least so fast. */
+/* Whether something known is no worse, with a network of at least that rate. */
 static bool is_had(const struct search *search, const struct had *wanted, double network) {
 	for (size_t i = 0; i < search->had.count; i++)
 		if (search->had.at[i].network >= network && beats(&search->had.at[i], wanted)) return true;
 	return false;
 }
 
-/* Whether the best that a number of machines can be is beaten, and by something of which more can
- * be had that are as well joined: then larger numbers are, too. */
+/* Whether the best that a number of machines can be is beaten by something with as fast a network:
+ * then more of that beat larger numbers too. */
 static bool is_beaten(const struct search *search, const lk_offer *offer, const struct had *best) {
 	double network = network_of(offer);
 	return is_had(search, best, network > 0 ? network : 1e-9);
@@ -121,7 +121,7 @@ static const lk_rent_least *search_least_of(const struct search *search, const l
 	return &search->least.at[at];
 }
 
-/* The GPU-seconds that a sample takes at least on so many GPUs of an offer. */
+/* The least GPU-seconds of a sample on that many GPUs of an offer. */
 static double least_gpu_s(const struct search *search, const lk_offer *offer,
                           const struct known *known, int gpus) {
 	double least = search_least_of(search, offer)->work.gpu_s;
@@ -132,7 +132,7 @@ static double least_gpu_s(const struct search *search, const lk_offer *offer,
 	return fmax(least, known->last_gpu_s / pow(gain, doublings));
 }
 
-/* The best that so many GPUs of an offer can be. */
+/* The best that a number of GPUs of an offer can be. */
 static struct had best_of(const struct search *search, const lk_offer *offer,
                           const struct known *known, int gpus) {
 	int batch = search->batches.at[0];
@@ -158,13 +158,13 @@ static int search_limit(const lk_rent_request *request) {
 	return ends ? LK_RENT_GPUS : FIRST_GPUS;
 }
 
-/* Whether the job does not fit on so many GPUs, however it is laid out. */
+/* Whether no layout of the job fits on that many GPUs. */
 static bool is_too_small(const struct search *search, const lk_offer *offer, int gpus) {
 	return search_least_of(search, offer)->work.bytes > gpus * offer->device->memory_bytes;
 }
 
-/* The next number of machines, without those that are too small, or that only what is joined less
- * well beats; else the first beyond the limit. */
+/* The next number of machines, without those that are too small, or that are beaten by something
+ * with a slower network alone; else the first beyond the limit. */
 static void find_next(const struct search *search, const lk_offer *offer, struct known *known) {
 	int limit = search_limit(search->request);
 	known->next = offer->gpus_searched ? 2 * offer->gpus_searched : offer->gpus;

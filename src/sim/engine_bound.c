@@ -7,8 +7,9 @@
  * pass are, through what its receiver computes then, and on from there. Whatever runs at the same
  * time as an operation makes it longer; waiting, and sharing the device, are left out.
  *
- * Compute operations count with their *lead-in*: what they wait for that itself waits for the
- * compute operation before, as a layer waits for the all-reduce of the one before. */
+ * Compute operations count with their *lead-in*: the operations between the compute operation
+ * before and this one, where they wait for the former and the latter waits for them, as an
+ * all-reduce between two layers. */
 #include "base/arena.h"
 #include "sim/sim_internal.h"
 
@@ -154,9 +155,9 @@ static void lengthen_tails(lk_engine *engine, const lk_last_message *messages) {
 
 /* ---- lead-ins ---- */
 
-/* Of the compute operations of a block but the first: the longest way from the end of the one
- * before through the operations between. Between them a host that waits may keep the later one from
- * being issued while the way is gone: then it counts nothing. */
+/* For each compute operation of a block but the first: the longest way from the end of the one
+ * before through the operations between. Where the host waits between the two, the later one may be
+ * issued only after that way has passed: then its lead-in is 0. */
 static void block_set_lead_ins(lk_engine *engine, const lk_rank *rank, const lk_block *block,
                                int64_t *slot, int64_t *lead_in) {
 	const int64_t any = INT64_MIN / 4;

@@ -81,7 +81,7 @@ typedef struct lk_sim_result {
 lk_status lk_sim_run(const lk_graph *graph, const lk_costs *costs, const lk_sim_options *options,
                      lk_sim_result *out, lk_error *err);
 void lk_sim_result_free(lk_sim_result *result);
-/* The `count` events of a record, which follow one another. */
+/* The `count` events of a record; they are consecutive. */
 const lk_sim_event *lk_sim_events_of(const lk_sim_events *events, uint32_t record, size_t *count);
 
 /* Rank folding: classes of chains that cannot differ, by colour refinement from what distinguishes

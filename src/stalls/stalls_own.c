@@ -1,17 +1,17 @@
-/* stalls_own.c: what the main thread does outside of communication, by what the kernel says of it.
+/* stalls_own.c: what the main thread does outside of communication, by what the kernel counts.
  *
- * At the begin and the end of calls of communication the recorder notes how long the thread has
- * computed, at times also how long it was queued for a processor, its page faults that read from
- * storage, and its switches. Between two notes that tell the queue, a *stretch*:
+ * Where calls of communication begin and end the recorder notes how long the thread has computed,
+ * its page faults that read from storage and its switches, and less often how long it was queued
+ * for a processor. Between two notes that have the queue is a *stretch*:
  *
  *     own        = its length - calls of communication
  *     computing  = what the thread computed between these calls
- *     preempted  = what it was queued, by the share of own time among all that it did not compute
+ *     preempted  = time queued * own time's share of all time that the thread did not compute
  *     left       = own - computing - preempted
- *     for data   = of it, waits for what loaders in threads and processes hand over
+ *     for data   = of left, waits for what loaders in threads and processes hand over
  *     sleeping   = of the rest, calls that sleep
- *     storage    = of the rest, calls of files; all of it where pages were read: mapped files
- *     sleeping  += what is still left: the thread waits, nobody knows for what
+ *     storage    = of the rest, calls of files; all of it where pages were read (mapped files)
+ *     sleeping  += what is still left: waiting for something unknown
  */
 #include <math.h>
 
@@ -89,7 +89,7 @@ static void add_interval(struct own_walk *walk, const lk_record_entry *before,
 		lk_record_entry last = {.start_ns = from, .end_ns = walk->comm_until};
 		comm = seconds_within(&last, from, to);
 	}
-	computed = fmin(fmax(0, computed), wall); /* a damaged note says anything */
+	computed = fmin(fmax(0, computed), wall); /* a damaged note may hold any number */
 	double share = wall > 0 ? fmin(1, comm / wall) : 1;
 	now->wall += wall;
 	now->comm += comm;

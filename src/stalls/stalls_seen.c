@@ -263,9 +263,9 @@ static lk_status see_rank_recording(struct viewer *viewer, const char *path,
 	return LK_OK;
 }
 
-/* Preparation that shows: all of it where the main thread loads; of other threads and processes
- * what the main thread waits for them; where that is not recorded, what the step takes longer than
- * one whose data was there, if the loader has no rest. */
+/* Preparation that delays the step: all of it where the main thread loads; with loader threads or
+ * processes the time that the main thread waits for them; where that is not recorded, how much
+ * longer the step takes than one whose data was there, if the loader is always busy. */
 static void see_rank_preparation(lk_stalls_seen *seen) {
 	lk_stalls_times *times = &seen->times;
 	const lk_stalls_loader *loader = &seen->loader;
@@ -333,8 +333,8 @@ static lk_status add_seen_file(struct viewer *viewer, const lk_recorded_run *run
 	return LK_OK;
 }
 
-/* What was read before the first step, as the interpreter's own files are, is no data; a file that
- * was mapped then is read in the steps. */
+/* Files read before the first step, as those of the interpreter, are no data; a file that was
+ * mapped then is read in the steps. */
 static lk_status see_recording_files(struct viewer *viewer, const char *path,
                                      const lk_recorded_run *run, const lk_recorded_steps *steps,
                                      lk_error *err) {

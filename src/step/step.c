@@ -146,7 +146,7 @@ static void keep_shared(const lk_step *step, bool *keep) {
 static lk_status run_folded(const lk_step_options *options, lk_step *out, lk_error *err) {
 	double all = graph_count_operations(out->graph, NULL);
 	size_t calls = 0;
-	/* of equal ranks, so of one lane: however it is folded, it comes to be simulated as it is */
+	/* equal ranks have one lane: any folding ends in simulating the step unfolded */
 	out->habits.crowded =
 		options->habits.crowded && out->costs.variants == 1 && all <= LK_STEP_SIMULATED;
 	if (out->habits.crowded) return run_graph(options, 0, out, err);

@@ -23,8 +23,8 @@ enum {
 	LK_STEP_ROUNDS = 4,   /* so often a step is folded anew; then it is simulated as it is */
 };
 
-/* What a step showed. To know it saves simulations of the same job, and changes no time; with
- * `unsettled` of jobs like it too. */
+/* What the simulation of a step showed. Passed on, it saves simulations of the same job, and
+ * `unsettled` those of similar jobs; it changes no time. */
 typedef struct lk_step_habits {
 	bool crowded;   /* folded runs shared the device, so that it was simulated as it is */
 	bool unsettled; /* simulated with few of its periods it did not come to a steady state */

@@ -348,7 +348,7 @@ static void put_tables(const lc_program *program, const lc_variant *variants, in
 	fputs("]\n", out);
 }
 
-/* ---- C functions that know no types, for Python to call ---- */
+/* ---- C functions without types of the program, for Python to call ---- */
 
 static void put_glue_open(const lc_program *program, const lc_variant *variants, int count,
                           FILE *out) {

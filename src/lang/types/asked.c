@@ -1,5 +1,5 @@
-/* asked.c: values that stand for something that the text asks for in one word: the steps of which a
- * backward pass and the operations of composed.c are made. */
+/* asked.c: makes the values of which backward passes and the operations of composed.c consist; one
+ * word of the text stands for all of them. */
 #include <math.h>
 
 #include "base/check.h"

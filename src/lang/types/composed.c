@@ -1,8 +1,8 @@
-/* composed.c: operations that are written as others, value by value: the printed program shows
- * what they are. Layouts, gradients, schedules and code follow from those that they are made of.
+/* composed.c: operations that are composed of others; the printed program shows which. Layouts,
+ * gradients, schedules and code follow from these.
  *
- * An element is found by its index as the sum over all places of the element where the place is the
- * index, 0 elsewhere: this works on slices, and a product of both extents is its cost. */
+ * Indexing is a sum over all positions: of the element where the position is the index, of 0
+ * elsewhere. This works on slices, and costs as many operations as the product of both extents. */
 #include <string.h>
 
 #include "base/check.h"
@@ -24,7 +24,7 @@ static lk_status need_dim_of(const lc_asker *ask, const lc_composed_call *call, 
 	               : lk_hint(ask->err, "it is one number");
 }
 
-/* What chooses among the elements along a dim needs all of them, and their sums. */
+/* Refuses x where a rank lacks elements along dim d, or holds parts of sums: they are compared. */
 static lk_status need_whole(const lc_asker *ask, const lc_composed_call *call) {
 	LK_TRY(need_dim_of(ask, call, call->node.d));
 	for (int a = 0; a < ask->p->axis_count; a++) {
@@ -36,7 +36,7 @@ static lk_status need_whole(const lc_asker *ask, const lc_composed_call *call) {
 	return LK_OK;
 }
 
-/* Whether x and an index have the same dims, but for dim d of as many. */
+/* Refuses x and an index whose dims differ; with `but_for_d` dim d may differ. */
 static lk_status need_alike(const lc_asker *ask, const lc_composed_call *call, bool but_for_d) {
 	const lc_node *x = lc_in(ask->p, &call->node, 0), *index = lc_in(ask->p, &call->node, 1);
 	char a[LC_SHOWN], b[LC_SHOWN];
@@ -75,7 +75,7 @@ static lk_status choose(const lc_asker *ask, int condition, int a, int b, int *o
 	return lc_add(ask->p, &draft, out, ask->err);
 }
 
-/* x where the place along dim d is the index, and else 0. */
+/* x where the position along dim d is the index, else 0. */
 static lk_status placed(const lc_asker *ask, int x, int index, lc_dim n, int d, int *out) {
 	lc_dtype dtype = (lc_dtype)composed_node(ask, index)->dtype;
 	int at, zero;
@@ -119,7 +119,7 @@ static lk_status compose_argmin(const lc_asker *ask, const lc_composed_call *cal
 }
 
 enum {
-	TOP = 64 /* so many are found one after the other */
+	TOP = 64 /* the most that are found, one after the other */
 };
 
 static lk_status compose_topk_index(const lc_asker *ask, const lc_composed_call *call, int *out) {
@@ -211,7 +211,7 @@ static lk_status cut(const lc_asker *ask, lc_op op, int d, lc_dim n, int *x) {
 	return lc_ask_view(ask, op, *x, d, 0, n, x);
 }
 
-/* What would be its operand itself becomes a value of its own. */
+/* A result that would be the operand itself becomes a value of its own. */
 static lk_status own(const lc_asker *ask, const lc_composed_call *call, int *out) {
 	return *out == call->node.in[0] ? lc_ask_unary(ask, LC_COPY, *out, out) : LK_OK;
 }
@@ -250,14 +250,14 @@ static lk_status compose_narrow(const lc_asker *ask, const lc_composed_call *cal
 	return own(ask, call, out);
 }
 
-/* Dim d of 1 goes: it is joined with a neighbour. */
+/* Removes dim d, whose extent is 1, by joining it with a neighbour. */
 static lk_status without(const lc_asker *ask, int d, int *x) {
 	bool last = d + 1 == composed_node(ask, *x)->rank;
 	if (composed_node(ask, *x)->rank == 1) return lc_ask_reduced(ask, LC_RED_SUM, *x, 1, false, x);
 	return lc_ask_view(ask, LC_JOIN, *x, last ? d - 1 : d, 0, 0, x);
 }
 
-/* The dims that both have in front and at the end stay; those between become one, then others. */
+/* Equal dims at the front and at the end stay; those between are joined into one, then divided. */
 static lk_status compose_reshape(const lc_asker *ask, const lc_composed_call *call, int *out) {
 	const lc_dim *to = call->size;
 	const lc_node *x = lc_in(ask->p, &call->node, 0);
@@ -295,7 +295,7 @@ static lk_status compose_softmax(const lc_asker *ask, const lc_composed_call *ca
 	return lc_ask_binary(ask, LC_DIV, *out, sum, out);
 }
 
-/* ---- as many rows for each rank as it is to get ---- */
+/* ---- alltoallv ---- */
 
 static lk_status need_rows_of_ranks(const lc_asker *ask, const lc_composed_call *call) {
 	const lc_node *x = lc_in(ask->p, &call->node, 0), *counts = lc_in(ask->p, &call->node, 1);

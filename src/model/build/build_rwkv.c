@@ -63,7 +63,7 @@ static void wkv(lk_builder *builder, const lk_layer_shape *shape, bool backward)
 	if (ops->count) ops->flops[ops->count - 1] = builder->tokens * (backward ? 30 : 10) * a;
 }
 
-/* Low ranks beside the products: into each mix, into decay and others. */
+/* Low-rank products: into each mix, into decay and others. */
 static void low_ranks(lk_builder *builder) {
 	const lk_model *model = builder->model;
 	double h = model->hidden, a = model->rwkv_inner, t = builder->tokens;

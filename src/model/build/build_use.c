@@ -8,7 +8,7 @@ static bool uses(const lk_builder *builder, const lk_layer_shape *shape) {
 	return builder->model->use_product && (shape->layer.mixers & LK_MIXER_ATTENTION);
 }
 
-/* A pair of low rank beside a product of `in` numbers to `out`, of `count` such products. */
+/* A low-rank pair added to a product from `in` numbers to `out`, for `count` such products. */
 static void pair_forward(lk_builder *builder, double in, double rank, double out, double count) {
 	double t = builder->tokens;
 	if (rank <= 0) return;

@@ -78,7 +78,7 @@ void lk_hf_pass(const lk_hf_config *config, const char *names);
  * Members that are neither in `known` (names separated by '|') nor bookkeeping are errors. */
 lk_status lk_hf_part(const lk_hf_config *config, const char *name, const char *known,
                      lk_hf_config *part, lk_error *err);
-/* A network that a member states, read as a known type, whatever else it says. */
+/* A network that a member states, read as a known type; its own model_type is ignored. */
 lk_status lk_hf_network(const lk_hf_config *config, const char *name, const char *type,
                         lk_model *out, lk_error *err);
 /* Typed reads for finish functions; a missing key leaves *out as it is. */

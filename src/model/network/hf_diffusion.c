@@ -216,7 +216,7 @@ static lk_status finish_hunyuan_video(const lk_hf_config *config, lk_model *mode
 /* Latents come packed, 2 x 2 of 16 channels, and go out as they are. A norm of the text. */
 static lk_status finish_qwen_image(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	lk_hf_find(config, "axes_dims_rope");
-	lk_hf_find(config, "pooled_projection_dim"); /* of no use: there is none */
+	lk_hf_find(config, "pooled_projection_dim"); /* unused: there is no pooled projection */
 	LK_TRY(dit_only(config, "patch_size", 2, err));
 	LK_TRY(dit_outputs(config, 4, model, err));
 	model->dit.text_norm = model->dit.text_width;

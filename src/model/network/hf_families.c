@@ -65,7 +65,7 @@ static const lk_hf_key mamba_keys[] = {
 	END,
 };
 
-/* Its MLP is four times as wide as the hidden size if the config does not say else. */
+/* Its MLP is four times as wide as the hidden size unless the config says otherwise. */
 static const lk_hf_key zamba2_keys[] = {
 	NEED("num_hidden_layers", layers),
 	NEED("hidden_size", hidden),
@@ -130,7 +130,7 @@ static lk_status finish_apertus(const lk_hf_config *config, lk_model *model, lk_
 	return lk_hf_shapes(config, model, err);
 }
 
-/* llama, gemma, deepseek: no windows, whatever the config says. */
+/* llama, gemma, deepseek: windows of the config are ignored. */
 static lk_status finish_windowless(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	model->window = 0;
 	return lk_hf_shapes(config, model, err);

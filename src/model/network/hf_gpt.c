@@ -117,13 +117,13 @@ static lk_status finish_gpt2(const lk_hf_config *config, lk_model *model, lk_err
 	return lk_hf_heads(config, model, err);
 }
 
-/* gptj, codegen: rotary positions, one norm before attention and MLP. */
+/* gptj, codegen: rotary positions, one norm before both attention and MLP. */
 static lk_status finish_gptj(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	LK_TRY(lk_hf_four_times(config, model, err));
 	return lk_hf_heads(config, model, err);
 }
 
-/* attention_types: [[["global", "local"], 12]], kinds of layers and how often they come again. */
+/* attention_types: [[["global", "local"], 12]]: kinds of layers and how often they repeat. */
 static lk_status neo_windows(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	const lk_value *types = lk_hf_find(config, "attention_types");
 	double full = 0, all = 0;

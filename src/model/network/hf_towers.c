@@ -529,7 +529,7 @@ static lk_status vocoder_params(const lk_hf_config *config, double *sum, lk_erro
 	return LK_OK;
 }
 
-/* Parameters of what speaks beside qwen3_omni's thinker: a language model of codes, projections of
+/* Parameters of qwen3_omni's speech generator: a language model of codes, projections of
  * the thinker's states to it, and a small one that predicts the other codes of a moment, with a
  * table and a head for each. */
 static lk_status talker_params(const lk_hf_config *config, double *sum, lk_error *err) {
@@ -609,7 +609,7 @@ static lk_status join_siglip(const lk_hf_config *config, const lk_hf_config *vis
 typedef struct lk_hf_joint {
 	const char *type;    /* model_type of the whole config */
 	const char *text;    /* where the language model's part states none */
-	const char *encoder; /* where vision_config states no model_type; NULL: no step has it */
+	const char *encoder; /* where vision_config states no model_type; NULL: in no step */
 	joint_fn join;
 	const char *known; /* members of the whole config that are read or shape nothing */
 } lk_hf_joint;

@@ -2,22 +2,27 @@
  * (arXiv 2305.13048) as the transformers library has it, 5 and 6 (2404.05892) as the authors' code
  * for it, 7 (2503.14456) as fla-org/flash-linear-attention has it:
  *
- *     time mix     matrices                                 others
- *     4            k, v, receptance, output    4 h A        3 mixes h, decay and bonus A
- *     5            and a gate                  5 h A        4 mixes, decay, bonus, a norm of each
- * head 6            and low ranks m, w of mixes and decay:   6 mixes, decay, bonus, norm 10 h m +
- * (h + A) w 7            as 4, and low ranks of decay, rate,      6 mixes, biases of the first
- * three, three value and gate, (h + A) each             factors A, norm
+ *     time mix  matrices, parameters of them
+ *     4         keys, values, receptance, output: 4 h A
+ *     5         also a gate: 5 h A
+ *     6         as 5, and low ranks m of mixes, w of decay: 10 h m + (h + A) w
+ *     7         as 4, and low ranks of decay, rate, value and gate: (h + A) times each
  *
- *     channel mix  2 h f as every MLP; receptance h h and 2 mixes, of version 7 one mix alone
+ *     time mix  other parameters: a mix h, the norm 2 A, each of the others A
+ *     4         3 mixes, decay, bonus
+ *     5         4 mixes, decay, bonus, a norm of each head
+ *     6         6 mixes, decay, bonus, the norm
+ *     7         6 mixes, biases of three low ranks, three factors, the norm
  *
- * The first layer of version 7 has no low rank of values, which is counted all the same (0.02 % of
- * 1.5 billion). The recurrence takes about 10 operations for a channel and token in version 4,
- * whose states are of one number a channel; with states of S x S for each head 6 S, in version 7,
- * which also takes out what a key held, 10 S. */
+ * Channel mix: 2 h f as every MLP; the receptance, h h, and 2 mixes; in version 7 one mix alone.
+ *
+ * The first layer of version 7 has no low rank of values, but it is counted (0.02 % of 1.5
+ * billion). The recurrence takes about 10 operations for each channel and token in version 4, whose
+ * states are one number a channel. With states of S x S for each head it takes 6 S; in version 7,
+ * which also removes what a key held, 10 S. */
 #include "model/network/parts.h"
 
-/* Low ranks beside the products of the time mix, of which each has h numbers in and A out. */
+/* Low ranks of the time mix: each is a pair of products from h numbers to A. */
 static double low_ranks(const lk_model *model) {
 	const int *rank = model->rwkv_ranks;
 	if (model->rwkv == 6) return rank[1];

@@ -186,7 +186,7 @@ typedef enum lk_mixer {
 	LK_MIXER_SSM = 1 << 1,       /* state space: Mamba of the network's version */
 	LK_MIXER_DELTA = 1 << 2,     /* gated delta net (arXiv 2412.06464) */
 	LK_MIXER_LIGHTNING = 1 << 3, /* linear attention with decay (arXiv 2501.08313) */
-	LK_MIXER_RWKV = 1 << 4,      /* RWKV-4's time mix (arXiv 2305.13048) */
+	LK_MIXER_RWKV = 1 << 4,      /* RWKV's time mix (mixer_rwkv.c) */
 	LK_MIXERS_END = 1 << 5,
 } lk_mixer;
 typedef enum lk_ffn {
@@ -281,7 +281,7 @@ typedef struct lk_audio {
  * which each layer predicts from one another and corrects. */
 typedef struct lk_streams {
 	int count;      /* 0: one, as everywhere else */
-	int low_rank;   /* of a product beside attention */
+	int low_rank;   /* of a product added to attention */
 	int inputs;     /* numbers that each layer reads of a table of its own, for each token */
 	int input_rows; /* of those tables */
 } lk_streams;
@@ -387,7 +387,7 @@ typedef struct lk_model {
 	int patch_frames;           /* frames of a video that a patch spans; 0: 1 */
 	bool patch_plain;           /* patches without a bias */
 	bool no_class;              /* no class token: tokens = (image/patch)^2 */
-	bool distills;              /* DeiT: a second token beside that of the class */
+	bool distills;              /* DeiT: a second token in addition to that of the class */
 	int tiles;                  /* that an image is cut into, with as many tokens each; 0: 1 */
 	bool layer_scale;           /* a factor for every number that a half of a layer adds */
 	int loose;                  /* parameters that no operation of a step reads: mask tokens */
@@ -397,8 +397,8 @@ typedef struct lk_model {
 	lk_audio audio;
 	lk_tower tower;
 	lk_streams streams;
-	double beside; /* parameters of parts of the published network that a step does not hold:
-	                  encoders of sound, what speaks. In the total alone */
+	double beside; /* parameters of parts of the published network that no step holds (encoders of
+	                  sound, speech generators): they count in the total alone */
 } lk_model;
 
 /* Numbers that a convolution reads for a frame; frames that it gives where `tokens` come out of the

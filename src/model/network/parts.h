@@ -60,7 +60,7 @@ void lk_matrices_add(lk_matrices *list, double out, double in, double count, lk_
 lk_weights lk_streams_layer(const lk_model *model);
 double lk_streams_embedding(const lk_model *model);
 double lk_streams_head(const lk_model *model);
-/* Matrices that every token meets before the first layer and after the last. */
+/* Matrices that every token passes before the first layer and after the last. */
 double lk_streams_edges(const lk_model *model);
 void lk_streams_matrices(const lk_model *model, lk_matrices *list);
 

@@ -1,6 +1,6 @@
 /* peers.c: TCP connections and pipes by peer (gloo, parameter servers, rendezvous, loader
- * processes). In a process that has called MPI_Init connections are not recorded: what the library
- * sends is MPI's affair.
+ * processes). In a process that has called MPI_Init pipes alone are recorded: connections may be
+ * those of the MPI library.
  *
  * A message that a non-blocking socket takes in pieces is one message: the pieces after the first
  * are marked (io.sequential), and io.most of the first is what was to be sent, so that messages can

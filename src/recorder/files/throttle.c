@@ -1,6 +1,6 @@
-/* throttle.c: files of a tier that is slower than they are, the ground truth of tests: a read of
- * n bytes of a file below the folder takes a fixed time and n times a byte's, at least. Readers do
- * not share the rate. */
+/* throttle.c: emulates a slow tier, for tests that need a known truth: a read of n bytes of a file
+ * below the folder takes at least a fixed time plus n times the time of a byte. Concurrent readers
+ * do not share the rate. */
 #include "recorder/files/files.h"
 
 #include <stdio.h>

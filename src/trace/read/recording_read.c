@@ -85,8 +85,7 @@ static uint32_t recording_read_free_stream(const lk_shower *shower, int64_t star
 	return stream;
 }
 
-/* A receive from anybody, or of any tag, or of less than there is room for: as what it waited for
- * says. */
+/* A receive from any source, with any tag or of less than its room takes these from its status. */
 static lk_recorded_call call_as_done(const lk_recorded_run *run, uint32_t index) {
 	lk_recorded_call call = run->calls.at[index];
 	if (call.done == LK_NONE || call.record.comm.what != LK_WHAT_RECV) return call;

@@ -234,7 +234,7 @@ static bool range_own(const lk_value *class) {
 	return own && own->kind == LK_JSON_TRUE;
 }
 
-/* This prediction's own first, then those of most runs. */
+/* The prediction's own class first, then those with most runs. */
 static int range_before(const void *a, const void *b) {
 	const lk_value *one = *(const lk_value *const *)a, *other = *(const lk_value *const *)b;
 	if (range_own(one) != range_own(other)) return range_own(one) ? -1 : 1;
@@ -290,7 +290,7 @@ static void draw_range(lk_picture *picture, const lk_value *panel) {
 
 /* ---- gantt ---- */
 
-/* Spans of one kind on a lane, as one path; neighbours too close to be told apart become one. */
+/* Spans of one kind on a lane, as one path; neighbours too close to be distinguished become one. */
 static void gantt_spans(lk_picture *picture, const lk_picture_scale *x, const lk_value *lane,
                         char kind, int height, const char *colour) {
 	const char *kinds = lk_picture_words(lane, "kinds");

@@ -97,7 +97,7 @@ enum {
 	WIDTH = 100
 };
 
-/* A sentence in lines, each after so many columns. */
+/* A sentence in lines, each indented by `indent` columns. */
 static lk_status put_sentence(const char *sentence, int indent, const char *first, FILE *out,
                               lk_error *err) {
 	size_t width = (size_t)(WIDTH - indent);
@@ -175,7 +175,7 @@ static lk_status explain_text_put_critical(const lk_explanation *explanation, bo
 	return LK_OK;
 }
 
-/* ---- what it comes to ---- */
+/* ---- diagnosis ---- */
 
 /* The diagnosis, what to do, and what the readers should know of the traces. */
 static lk_status explain_text_put_diagnosis(const lk_explanation *explanation, bool colour,
