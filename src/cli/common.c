@@ -92,9 +92,9 @@ lk_status cli_read(lk_args *args, void *request, lk_outputs *outputs, cli_files 
 		lk_fail(err, LK_ERR_INPUT, "--output", "the format sqlite needs a file");
 		return lk_hint(err, "add --file NAME.sqlite");
 	}
-	const char *paths[FILES] = {outputs->path,  outputs->html,   outputs->charts,
-	                            outputs->trace, outputs->folded, outputs->graph};
-	int count = 6;
+	const char *paths[FILES] = {outputs->path,   outputs->html,  outputs->charts, outputs->trace,
+	                            outputs->folded, outputs->graph, outputs->goal};
+	int count = 7;
 	if (more) count += more(request, paths + count);
 	return check_files(paths, count, err);
 }

@@ -111,8 +111,9 @@ static void keep_memory(void) {
 static int plan_post(const lk_plan_request *request, const lk_outputs *outputs, bool speaks) {
 	lk_error err = {0};
 	lk_post_plan *plan = NULL;
-	if (outputs->html) {
-		lk_fail(&err, LK_ERR_INPUT, "--html", "it has no effect on --task %s", request->job.task);
+	const char *idle = outputs->html ? "--html" : outputs->charts ? "--charts" : NULL;
+	if (idle) {
+		lk_fail(&err, LK_ERR_INPUT, idle, "it has no effect on --task %s", request->job.task);
 		return speaks ? cli_fail(&err) : CLI_WRONG;
 	}
 	if (lk_post_plan_find(request, &plan, &err) != LK_OK)

@@ -392,19 +392,16 @@ static int faster_first(const void *a, const void *b) {
 
 /* Of each split and lag the fastest stays. */
 static void keep_some(struct post_search *search) {
-	enum {
-		ALIKE = 1
-	};
 	int top = search->request->top > 0 ? search->request->top : 10;
 	size_t kept = 0;
 	choices *found = &search->found;
 	if (found->count > 1) qsort(found->at, found->count, sizeof *found->at, faster_first);
 	for (size_t i = 0; i < found->count && kept < (size_t)top; i++) {
-		int alike = 0;
-		for (size_t k = 0; k < kept; k++)
-			alike += found->at[k].engine_gpus == found->at[i].engine_gpus &&
+		bool known = false;
+		for (size_t k = 0; k < kept && !search->request->exhaustive; k++)
+			known |= found->at[k].engine_gpus == found->at[i].engine_gpus &&
 			         found->at[k].lag == found->at[i].lag;
-		if (alike >= ALIKE && !search->request->exhaustive) continue;
+		if (known) continue;
 		found->at[kept++] = found->at[i];
 	}
 	search->plan.choices = found->at;

@@ -239,8 +239,6 @@ typedef struct lk_stalls_own {
 /* Of the steps that begin at begin[0], ...; begin[steps] is the last one's end. */
 void lk_stalls_see_own(const lk_recorded_run *run, const int64_t *begin, int steps,
                        lk_stalls_own *out);
-/* Whether the main thread waits in the call for data of other threads or processes. */
-bool lk_stalls_is_hand_over(const lk_recorded_run *run, const lk_recorded_call *call);
 /* Seconds a step in such calls. */
 double lk_stalls_handed_over(const lk_recorded_run *run, const int64_t *begin, int steps);
 

@@ -33,7 +33,8 @@ struct own_walk {
 	struct stretch_times now;
 };
 
-bool lk_stalls_is_hand_over(const lk_recorded_run *run, const lk_recorded_call *call) {
+/* Whether the main thread waits in the call for data of other threads or processes. */
+static bool is_hand_over(const lk_recorded_run *run, const lk_recorded_call *call) {
 	const lk_record_entry *entry = &call->record;
 	if (call->process || entry->thread != run->main_thread) return false;
 	if (entry->kind == LK_RECORD_RECEIVED) return lk_recorded_by_pipe(run, call);
@@ -80,7 +81,7 @@ static void add_interval(struct own_walk *walk, const lk_record_entry *before,
 			continue;
 		}
 		if (entry->start_ns < walk->comm_until) continue;
-		if (lk_stalls_is_hand_over(walk->run, call)) now->handed += seconds_within(entry, from, to);
+		if (is_hand_over(walk->run, call)) now->handed += seconds_within(entry, from, to);
 		else if (entry->kind == LK_RECORD_WAIT && entry->object == LK_WAIT_SLEEP)
 			now->slept += seconds_within(entry, from, to);
 		else now->files += file_seconds(entry);
@@ -148,7 +149,7 @@ void lk_stalls_see_own(const lk_recorded_run *run, const int64_t *begin, int ste
 double lk_stalls_handed_over(const lk_recorded_run *run, const int64_t *begin, int steps) {
 	double sum = 0;
 	for (size_t i = 0; i < run->calls.count; i++)
-		if (lk_stalls_is_hand_over(run, &run->calls.at[i]))
+		if (is_hand_over(run, &run->calls.at[i]))
 			sum += seconds_within(&run->calls.at[i].record, begin[0], begin[steps]);
 	return sum / steps;
 }
