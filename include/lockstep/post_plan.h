@@ -50,8 +50,9 @@ typedef struct lk_post_plan {
 	void *memory_owner;
 } lk_post_plan;
 
-/* Whether the request's task is a step of reinforcement learning. */
-bool lk_post_plan_asked(const lk_plan_request *request);
+/* Whether a step of reinforcement learning is asked for: by the task, or by a launch line or file
+ * that states its rollout. Fails where that line or file cannot be read. */
+lk_status lk_post_plan_asked(const lk_plan_request *request, bool *asked, lk_error *err);
 /* Searches; request->search_s bounds the time, and what was found until then is answered.
  * LK_ERR_INPUT: what predict refuses of the step as a whole, several numbers of GPUs, options that
  * do not act here; LK_ERR_MEMORY. */

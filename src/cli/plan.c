@@ -150,7 +150,9 @@ int cli_plan_with(lk_args *args, const lk_plan_team *team, bool speaks) {
 	r.job.launch = args->rest;
 	r.job.launch_count = args->rest_count;
 	r.team = team;
-	if (lk_post_plan_asked(&r)) return plan_post(&r, &outputs, speaks);
+	bool post;
+	if (lk_post_plan_asked(&r, &post, &err) != LK_OK) return speaks ? cli_fail(&err) : CLI_WRONG;
+	if (post) return plan_post(&r, &outputs, speaks);
 	if (team && r.threads == 0) r.threads = team->threads;
 	if (speaks) {
 		r.progress = plan_show;

@@ -63,8 +63,13 @@ static bool out_of_time(const struct post_search *search) {
 	return post_now_s() - search->start > search->limit;
 }
 
-bool lk_post_plan_asked(const lk_plan_request *request) {
-	return lk_predict_posts(&request->job);
+lk_status lk_post_plan_asked(const lk_plan_request *request, bool *asked, lk_error *err) {
+	lk_arena arena = LK_ARENA_INIT;
+	lk_status status = LK_OK;
+	*asked = lk_predict_posts(&request->job);
+	if (!*asked) status = lk_rollout_stated(&arena, &request->job, asked, NULL, err);
+	lk_arena_free(&arena);
+	return status;
 }
 
 /* ---- what is asked ---- */

@@ -262,9 +262,18 @@ static int rows_filled(double *lengths, size_t *next, size_t count, double room)
 	return rows;
 }
 
-/* Rows of a whole number for each rank. */
-static int rows_dealt(double rows, int ranks) {
-	return (int)ceil(fmax(1, rows) / ranks) * ranks;
+/* Rows of a whole number of micro-batches for each rank; of groups of them where chunks take turns. */
+static int rows_dealt(double rows, const lk_job *job) {
+	int group = job->vp <= 1 ? 1 : job->microbatch_group > 0 ? job->microbatch_group : job->pp;
+	int dealt = job->mbs * job->dp * group;
+	return (int)ceil(fmax(1, rows) / dealt) * dealt;
+}
+
+/* Rows that any layout divides: what a file states are sequences, and how many rows they fill is
+ * not known before the layout is. */
+static int rows_for_any(const struct post *post, const lk_predict_request *training) {
+	int mbs = training->mbs > 0 ? training->mbs : post->asked.job.mbs;
+	return (mbs > 0 ? mbs : 1) * (post->gpus - (post->apart ? (int)post->said.gpus : 0));
 }
 
 /* ---- the phases ---- */
@@ -371,7 +380,7 @@ static lk_status run_scoring(struct post *post, int rows, double *seconds, lk_er
 	lk_job job = post->asked.job;
 	lk_step step = {0};
 	job.forward_only = true;
-	job.gbs = rows_dealt(rows, job.mbs * job.dp);
+	job.gbs = rows_dealt(rows, &job);
 	job.microbatches = job.gbs / (job.mbs * job.dp);
 	lk_step_options options = {0}; /* a bare step has no time where it does not fit */
 	lk_status status = lk_step_ask(&job, &post->asked.cluster, &options, &step, err);
@@ -387,6 +396,7 @@ static lk_status run_training(struct post *post, lk_predict_request *training, l
 	int row = training->seq > 0 ? training->seq : post->asked.job.seq;
 	if (row == 0 || (post->said.padded > 0 && longest < row)) row = (int)ceil(longest);
 	training->seq = row;
+	if (post->launched) training->gbs = rows_for_any(post, training);
 	LK_TRY(lk_request_read(post->arena, training, &post->asked, err));
 	const lk_job *job = &post->asked.job;
 	size_t *next = LK_ARRAY(post->arena, size_t, (size_t)post->sequences + 1);
@@ -395,7 +405,7 @@ static lk_status run_training(struct post *post, lk_predict_request *training, l
 		rows = rows_filled(post->lengths, next, (size_t)post->sequences, job->seq);
 	LK_TRY(run_scoring(post, rows, &post->pass, err));
 	post->scoring = post->pass * (post->said.policy + post->said.reference);
-	training->gbs = rows_dealt((double)rows * each / post->sequences, job->mbs * job->dp);
+	training->gbs = rows_dealt((double)rows * each / post->sequences, job);
 	LK_TRY(ask_training(post, training, err));
 	post->update = post->trained->step_time_s * post->updates * post->said.epochs;
 	return LK_OK;

@@ -79,7 +79,9 @@ static lk_status predict_view_put_fixes(const struct report *report) {
 	char text[TEXT];
 	if (prediction->fits) return LK_OK;
 	if (!prediction->fix_count) {
-		if (report->request && !report->request->no_fixes)
+		if (prediction->phases)
+			fputs("lockstep plan with the same options searches layouts that fit\n", report->out);
+		else if (report->request && !report->request->no_fixes)
 			fputs("no single change was found that would make it fit\n", report->out);
 		return LK_OK;
 	}
