@@ -428,7 +428,6 @@ static int rt_main(int argc, char **argv, const rt_program *p) {
 	enum rt_backend backend = RT_HOST;
 	memset(&o, 0, sizeof o);
 	memset(&z, 0, sizeof z);
-	o.seed = 1;
 	int wrong = rt_read_backend(&argc, argv, &backend, error);
 	if (!wrong) wrong = rt_arguments(argc, argv, &o, error);
 	if (!wrong && o.help) rt_usage(p);

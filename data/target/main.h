@@ -149,7 +149,7 @@ RT_FUNCTION int rt_run_all(const rt_program *p, const rt_options *o, rt_sizes *z
 }
 
 RT_FUNCTION int rt_main(int argc, char **argv, const rt_program *p) {
-	rt_options o = {.seed = 1};
+	rt_options o = {.seed = 0};
 	rt_sizes z = {.scalar = NULL};
 	char error[RT_ERROR] = "";
 	int rank, wrong;

@@ -41,6 +41,8 @@ static const struct pair schedules[] = {{"1F1B", "1f1b"},
                                         {"Interleaved1F1B", "interleaved"},
                                         {"ZBVZeroBubble", "zb-v"},
                                         {NULL, NULL}};
+/* Weights, gradients and the optimizer's state in the training's format, without a copy in fp32. */
+static const struct pair masters[] = {{"bfloat16", "off"}, {"float32", "on"}, {NULL, NULL}};
 static const struct pair formats[] = {{"bfloat16", "bf16"}, {"float32", "fp32"}, {NULL, NULL}};
 
 struct path_row {
@@ -113,6 +115,7 @@ static const struct path_row rows[] = {
 	{TITAN, "training.seq_len", "seq", NULL, NULL, false, true, false},
 	{TITAN, "training.max_context_length", "seq", NULL, NULL, false, false, false},
 	{TITAN, "training.mixed_precision_param", "dtype", formats, NULL, false, false, false},
+	{TITAN, "training.dtype", "master_weights", masters, NULL, false, true, false},
 	{TITAN, "training.enable_cpu_offload", "offload_optimizer", bits, NULL, false, false, false},
 	{TITAN, "training.compile", "compile", bits, NULL, false, true, false},
 	{TITAN, "compile.enable", "compile", bits, NULL, false, false, false},
@@ -248,6 +251,8 @@ static lk_status flags_set_field(lk_reading *reading, lk_dotted *dotted, const s
 	LK_TRY(lk_field_set(&dotted->job, row->field, strlen(row->field), value, &known, reading->err));
 	if (strcmp(row->path, "parallelism.pipeline_parallel_microbatch_size") == 0)
 		dotted->micro = dotted->job.mbs;
+	if (strcmp(row->field, "master_weights") == 0 && dotted->job.master_weights == LK_OFF)
+		dotted->job.state_dtype = LK_BF16; /* moments have the weights' format */
 	return LK_OK;
 }
 

@@ -61,9 +61,11 @@ static lk_status accelerate_translate(const lk_config *config, lk_words *words) 
 const lk_framework lk_framework_accelerate = {"accelerate", accelerate_is, NULL,
                                               accelerate_translate};
 
-lk_status lk_accelerate_read(const lk_config *line, const char *name, lk_draft *draft) {
+lk_status lk_accelerate_read(const lk_config *line, lk_draft *draft) {
 	lk_reading *reading = line->reading;
+	const char *name = reading->accelerate;
 	const lk_inner_file *inner;
+	if (!name) return LK_OK;
 	const char *path = lk_launch_file_named(reading, name, &inner);
 	lk_config config = {.reading = reading, .file = name, .text = ""};
 	if (!path && !inner)

@@ -179,6 +179,7 @@ static lk_status axolotl_translate(const lk_config *config, lk_words *words) {
 	static const lk_key *const tables[] = {keys, NULL};
 	lk_draft draft = {0};
 	(void)words;
+	LK_TRY(lk_accelerate_read(config, &draft));
 	LK_TRY(axolotl_method(config, &draft));
 	LK_TRY(lk_draft_read(config, tables, &draft));
 	if (draft.job.mbs == 0) draft.job.mbs = 1;

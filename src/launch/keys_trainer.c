@@ -233,6 +233,11 @@ static lk_status factory_finish(const lk_config *config, lk_draft *given) {
 		LK_TRY(lk_launch_note(config->reading, "stage",
 		                      "kto is priced as sft, without the reference model"));
 	if (strcmp(draft.stage, "dpo") == 0) draft.pairs = true;
+	const char *pure = lk_config_text(lk_config_at(config->root, "pure_bf16"));
+	if (pure && strcasecmp(pure, "true") == 0) { /* nothing of what is trained is in fp32 */
+		draft.job.master_weights = LK_OFF;
+		draft.job.state_dtype = LK_BF16;
+	}
 	const char *loss = lk_config_text(lk_config_at(config->root, "pref_loss"));
 	bool alone = loss && (strcmp(loss, "orpo") == 0 || strcmp(loss, "simpo") == 0);
 	draft.job.dpo = draft.pairs && !alone;
@@ -261,6 +266,7 @@ static lk_status factory_finish(const lk_config *config, lk_draft *given) {
 static lk_status factory_translate(const lk_config *config, lk_words *words) {
 	lk_draft draft = {0};
 	(void)words;
+	LK_TRY(lk_accelerate_read(config, &draft));
 	return factory_finish(config, &draft);
 }
 
@@ -331,6 +337,7 @@ static lk_status trainer_finish(const lk_config *config, lk_draft *given, bool t
 static lk_status trainer_translate(const lk_config *config, lk_words *words) {
 	lk_draft draft = {0};
 	(void)words;
+	LK_TRY(lk_accelerate_read(config, &draft));
 	bool trl = lk_config_at(config->root, "max_length") || lk_config_at(config->root, "use_peft") ||
 	           lk_config_at(config->root, "dataset_name") ||
 	           lk_config_at(config->root, "num_generations");
@@ -374,15 +381,14 @@ static lk_status trainer_program(const lk_config *config, const char *program, l
 	return LK_OK;
 }
 
-lk_status lk_trainer_line(lk_reading *reading, lk_members *settings, const char *program,
-                          const char *accelerate) {
+lk_status lk_trainer_line(lk_reading *reading, lk_members *settings, const char *program) {
 	lk_value root = {.kind = LK_JSON_OBJECT};
 	lk_draft draft = {.format_open = true};
 	bool trl = false;
 	if (!lk_members_end(settings, reading->arena, &root)) return lk_oom(reading->err);
 	lk_config config = {.reading = reading, .file = reading->where, .text = "", .root = &root};
 	if (program) LK_TRY(trainer_program(&config, program, &draft, &trl));
-	if (accelerate) LK_TRY(lk_accelerate_read(&config, accelerate, &draft));
+	LK_TRY(lk_accelerate_read(&config, &draft));
 	LK_TRY(lk_config_settle(&config));
 	LK_TRY(factory_is(&root) && !trl ? factory_finish(&config, &draft)
 	                                 : trainer_finish(&config, &draft, trl));

@@ -776,7 +776,7 @@ static lk_status finish_flags(struct line *line) {
 	if (line->megatron) return lk_megatron_finish(reading, &line->flags, reading->out->gpus);
 	if (line->name != NULL && lk_openrlhf_is(line->name))
 		return lk_openrlhf_line(reading, &line->settings, line->name);
-	return lk_trainer_line(reading, &line->settings, line->name, line->ranks.accelerate);
+	return lk_trainer_line(reading, &line->settings, line->name);
 }
 
 /* A published script is written for one node, whatever its degrees need ("change for multinode"):
@@ -808,6 +808,7 @@ static lk_status finish_line(struct line *line) {
 	LK_TRY(launch_join_hydra(line));
 	LK_TRY(count_gpus(line));
 	bool configured = false;
+	reading->accelerate = line->ranks.accelerate;
 	if (line->config != NULL || line->configured) LK_TRY(read_configured(line, &configured));
 	if (!configured) LK_TRY(finish_flags(line));
 	LK_TRY(launch_spread(line));

@@ -35,8 +35,9 @@ typedef struct lk_reading {
 	int usual_gpus; /* on which jobs of the framework run, where a file does not say; 0: not known
 	                 */
 	bool script;    /* what is read is a script that somebody wrote */
-	lk_inner_file *files;  /* that the script writes itself, the last one first */
-	lk_launch_ranks batch; /* of the job of a cluster that a configuration describes */
+	lk_inner_file *files;   /* that the script writes itself, the last one first */
+	lk_launch_ranks batch;  /* of the job of a cluster that a configuration describes */
+	const char *accelerate; /* the file that accelerate is launched with; NULL: none */
 } lk_reading;
 
 /* launch.c */
@@ -181,9 +182,7 @@ lk_status lk_megatron_from_job(lk_arena *arena, const lk_job *job, lk_megatron *
 
 /* keys_trainer.c: flags outside Megatron-LM's are keys of a Trainer's configuration. */
 bool lk_trainer_states(const char *key); /* the key says something of the job */
-/* `accelerate` (may be NULL): the file that accelerate is launched with. */
-lk_status lk_trainer_line(lk_reading *reading, lk_members *settings, const char *program,
-                          const char *accelerate);
+lk_status lk_trainer_line(lk_reading *reading, lk_members *settings, const char *program);
 
 /* config_load.c: a file that a launch names: one that the script writes (*inner), else its path
  * in the script's folder. NULL and *inner NULL: not found. */
