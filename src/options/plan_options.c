@@ -81,22 +81,22 @@ static const lk_option options[] = {
 	{REAL("hours", hours, "H", 1e-3, 1e9, "the most hours that the training may take")},
 	{COUNT("gpu-hours", gpu_hours, "N", 1e-3, 1e12, "the most GPU-hours that it may take")},
 
-	{GROUP("Generation, with --task grpo, dapo or ppo (as of predict)")
-	 COUNT("response", job.response, "TOKENS", 1, 1e7, "mean tokens that a sequence gets"), WITH("task")},
-	{COUNT("response-max", job.response_max, "TOKENS", 1, 1e7, "where a sequence is cut"), WITH("task")},
+	{GROUP("Generation, with --task grpo, dapo or ppo, or a file of such a step (as of predict)")
+	 COUNT("response", job.response, "TOKENS", 1, 1e7, "mean tokens that a sequence gets")},
+	{COUNT("response-max", job.response_max, "TOKENS", 1, 1e7, "where a sequence is cut")},
 	{TEXT("lengths", job.lengths, "KIND|FILE",
 	 "how responses spread: fixed, lognormal (default), exponential, or a file with one length a "
-	 "line"), WITH("task")},
-	{COUNT("prompt", job.prompt, "TOKENS", 1, 1e7, "tokens of a prompt; default 128"), WITH("task")},
-	{INT("samples", job.samples, "N", 1, 65536, "sequences of one prompt; default 1"), WITH("task")},
-	{TEXT("engine", job.engine, "NAME", "vllm (default), sglang, tensorrt-llm or tensorrt-engine"), WITH("task")},
+	 "line")},
+	{COUNT("prompt", job.prompt, "TOKENS", 1, 1e7, "tokens of a prompt; default 128")},
+	{INT("samples", job.samples, "N", 1, 65536, "sequences of one prompt; default 1")},
+	{TEXT("engine", job.engine, "NAME", "vllm (default), sglang, tensorrt-llm or tensorrt-engine")},
 	{REAL("gpu-mem-util", job.gpu_mem_util, "SHARE", 0.01, 1,
-	 "of a GPU's memory that an engine may use; default: the engine's"), WITH("task")},
+	 "of a GPU's memory that an engine may use; default: the engine's")},
 	{TEXT("rollout", job.rollout, "WORDS",
 	 "sequences=N of a step, reward=SECONDS and the other words of predict; gpus, tp and ep, where "
-	 "they are given, are not searched, and lag is tried besides 0 and 1"), WITH("task")},
+	 "they are given, are not searched, and lag is tried besides 0 and 1")},
 	{REAL("search-time", search_s, "SECONDS", 0.1, 1e6,
-	 "with these tasks: no further split begins after this time; default 60"), WITH("task")},
+	 "no further split begins after this time; default 60")},
 
 	{GROUP("Sites")
 	 TEXT("aggregate", aggregate, "WORDS",

@@ -116,9 +116,8 @@ static const lk_option rent_options[] = {
 	{INT("stalls-batch", stalls_batch, "N", 1, 1 << 28,
 	 "samples of a step of that job, over all ranks"), WITH("stalls")},
 
-	{GROUP("Which machines")
-	 TEXT("machine", machines.filter, "TEXT", "a part of a GPU's or an instance's name")},
 	MACHINES(machines.),
+	{TEXT("machine", machines.filter, "TEXT", "a part of a GPU's or an instance's name")},
 	{GROUP("Output")
 	 INT("top", top, "N", 0, 1000, "machines shown in addition to those on the front; default 8")},
 	{OUT_FORMAT(lk_output_formats, "how it is written")},

@@ -262,7 +262,8 @@ static int rows_filled(double *lengths, size_t *next, size_t count, double room)
 	return rows;
 }
 
-/* Rows of a whole number of micro-batches for each rank; of groups of them where chunks take turns. */
+/* Rows of a whole number of micro-batches for each rank; of groups of them where chunks take turns.
+ */
 static int rows_dealt(double rows, const lk_job *job) {
 	int group = job->vp <= 1 ? 1 : job->microbatch_group > 0 ? job->microbatch_group : job->pp;
 	int dealt = job->mbs * job->dp * group;
@@ -630,7 +631,9 @@ static lk_status post_assume(const struct post *post, lk_prediction *prediction,
 	assumed[count++] = lk_arena_printf(arena, "%d sequences, %.0f update%s; log-probabilities %s",
 	                                   post->sequences, post->updates * post->said.epochs,
 	                                   post->updates * post->said.epochs > 1 ? "s" : "", scored);
-	if (post->algorithm->critic) assumed[count++] = "the critic is as large as the policy";
+	if (post->algorithm->critic)
+		assumed[count++] = "the critic is as large as the policy; its weights and state are not in "
+		                   "the memory shown";
 	if (post->said.reward <= 0) assumed[count++] = "rewards take no time (--rollout reward=)";
 	assumed[count++] = lk_arena_printf(arena, "a refit moves %.1f GiB in %.0f tensors",
 	                                   post->refit.bytes / LK_GIB, post->refit.tensors);

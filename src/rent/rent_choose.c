@@ -424,7 +424,8 @@ static lk_status explain_nothing(const lk_rent_request *request, const wares *al
 static lk_status nothing_fits(const lk_offers *offers, const lk_rent_rates *rates,
                               const char *useless, lk_error *err) {
 	if (useless) {
-		lk_fail(err, LK_ERR_INPUT, "--interruptions", "no choice gets any work done");
+		lk_fail(err, LK_ERR_INPUT, "rent",
+		        "no choice gets any work done between failures and interruptions");
 		return lk_hint(err, "%.250s", useless);
 	}
 	lk_fail(err, LK_ERR_INPUT, "rent", "the job runs on none of the selected machines");
