@@ -524,6 +524,11 @@ lk_status lk_dotted_finish(lk_reading *reading, lk_dotted *dotted, int *gpus) {
 		LK_TRY(dotted_fill_titan(reading, dotted));
 		LK_TRY(dotted_batch_titan(reading, dotted));
 		LK_TRY(dotted_schedule_titan(reading, job));
+		if (job->tp_overlap == LK_ON && job->tp <= 1) { /* nothing to overlap */
+			job->tp_overlap = LK_OFF;
+			LK_TRY(lk_launch_skip(reading, "parallelism.enable_async_tensor_parallel",
+			                      "without tensor parallelism there is nothing to overlap"));
+		}
 	}
 	if (dotted->local > 0 && job->pp <= 1) job->mbs = dotted->local;
 	LK_TRY(dotted_replicas(reading, dotted, gpus));
