@@ -26,7 +26,8 @@ def _maker(hint: Any) -> Maker | None:
         inner = _maker(arguments[1])
         return (lambda values: {key: inner(value) for key, value in values.items()}) if inner else None
     if origin is typing.Union:
-        return next((maker for maker in map(_maker, arguments) if maker), None)
+        some = next((maker for maker in map(_maker, arguments) if maker), None)
+        return (lambda value: None if value is None else some(value)) if some else None
     return None
 
 

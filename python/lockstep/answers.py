@@ -753,6 +753,6 @@ def spans_of(reply: Any) -> Table:
     return Table(_makers_of(reply), reply.rows(), "spans")
 
 
-__all__ = ["Accuracy", "Action", "Change", "CriticalPart", "Explanation", "Fix", "Layout", "Plan", "PlanChoice", "PlanCount", "PlanSync", "PlanTree", "PlanTreeLevel", "Prediction",
+__all__ = ["Accuracy", "Action", "Change", "CriticalPart", "Explanation", "Fix", "Layout", "Plan", "PlanChoice", "PlanCount", "PlanSync", "PlanTree", "PlanTreeLevel", "PhaseSpan", "Prediction",
            "ProgramTimes", "Rent", "RentChoice", "RentFunction", "Sensitivity", "Sharding", "Simulation", "StageMemory", "Stall", "Sweep", "Table",
            "TimePart", "Validation", "WhatIf"]

@@ -175,13 +175,13 @@ const lk_flag lk_megatron_flags[] = {
 	INT("decoder-seq-length", job.decoder_seq, 1, 1 << 27),
 	INT("vocab-extra-ids", extra_vocab, 0, 1 << 20),
 	INT("micro-batch-size", job.mbs, 1, 1 << 20),
-	INT("batch-size", job.mbs, 1, 1 << 20), /* before 2021 */
+	INT2("batch-size", job.mbs, 1, 1 << 20), /* before 2021 */
 	INT("global-batch-size", job.gbs, 1, 1 << 28),
 	{"step-batch-size-schedule", LK_FLAG_TEXT, AT(batch_steps), 0, 0, NULL, NULL, true},
 	{"rampup-batch-size", LK_FLAG_LIST, AT(rampup), 0, 0, NULL, NULL, true},
 	/* layout */
 	INT("tensor-model-parallel-size", job.tp, 1, RANKS),
-	INT("model-parallel-size", job.tp, 1, RANKS), /* before 2021 */
+	INT2("model-parallel-size", job.tp, 1, RANKS), /* before 2021 */
 	INT("pipeline-model-parallel-size", job.pp, 1, 4096),
 	INT("num-virtual-stages-per-pipeline-rank", job.vp, 1, 4096),
 	INT("microbatch-group-size-per-virtual-pipeline-stage", job.microbatch_group, 1, 1 << 20),
