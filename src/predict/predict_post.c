@@ -633,7 +633,7 @@ static lk_status post_assume(const struct post *post, lk_prediction *prediction,
 	                                   post->updates * post->said.epochs > 1 ? "s" : "", scored);
 	if (post->algorithm->critic)
 		assumed[count++] = "the critic is as large as the policy; its weights and state are not in "
-		                   "the memory shown";
+						   "the memory shown";
 	if (post->said.reward <= 0) assumed[count++] = "rewards take no time (--rollout reward=)";
 	assumed[count++] = lk_arena_printf(arena, "a refit moves %.1f GiB in %.0f tensors",
 	                                   post->refit.bytes / LK_GIB, post->refit.tensors);

@@ -189,7 +189,7 @@ static void draw_tornado(lk_picture *picture, const lk_value *panel) {
 	const char *unit = *lk_picture_words(panel, "unit") ? lk_picture_words(panel, "unit") : "s";
 	static const char *const ends[] = {"low", "high"};
 	double base = lk_picture_number(panel, "base"), least = base, most = base;
-	struct swing swings[MOST_ROWS];
+	struct swing swings[MOST_ROWS] = {{0}};
 	int shown = 0;
 	for (size_t i = 0; i < count && shown < MOST_ROWS; i++) {
 		double span = -1;
@@ -255,7 +255,7 @@ static void range_put_head(lk_picture *picture, const lk_value *panel) {
 
 /* Measured over predicted by class of runs. */
 static void draw_range(lk_picture *picture, const lk_value *panel) {
-	const lk_value *classes[MOST_ROWS];
+	const lk_value *classes[MOST_ROWS] = {0};
 	size_t count;
 	const lk_value *all = chart_items(panel, "classes", &count);
 	if (count > MOST_ROWS) count = MOST_ROWS;
