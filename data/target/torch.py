@@ -1,4 +1,4 @@
-# ---- the runtime: what this module needs beside the program -----------------------------------------------------------
+# ---- the runtime: what this module needs in addition to the program ---------------------------------------------------
 
 import ctypes
 import hashlib
@@ -142,7 +142,7 @@ _library = None
 
 
 def _build():
-    """Compiles the C source beside this module, once for each text of it, and loads it; $MPICC and $LOCKSTEP_CFLAGS are used."""
+    """Compiles the C source next to this module, once for each text of it, and loads it; $MPICC and $LOCKSTEP_CFLAGS are used."""
     global _library
     if _library is None:
         text = SOURCE + GLUE

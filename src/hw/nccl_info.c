@@ -58,7 +58,7 @@ bool lk_nccl_variable(const char *name, size_t length) {
 	return false;
 }
 
-/* Collectives whose choices are read; the first stands for lines that do not name theirs. */
+/* Collectives whose choices are read; lines that do not name theirs are taken for the first. */
 static const char *const info_functions[] = {"",          "AllReduce", "AllGather", "ReduceScatter",
                                              "Broadcast", "Reduce"};
 /* By NCCL's numbers (NVIDIA/nccl, src/include: ncclAlgoStr, ncclProtoStr). */

@@ -146,6 +146,8 @@ enum {
 /* "lk_PROGRAM", `what` ("_run_"), schedule or "". Returns `out`. */
 char *lc_api_name(const lc_program *original, const char *what, const char *schedule,
                   char out[LC_API]);
+/* Whether a value is an argument of a kind: inputs, states, outputs are 0, 1, 2. */
+bool lc_api_is_argument(const lc_program *program, int id, int kind);
 /* "in_g", "state_w", "out1", "out2_z" (`output` counts from 1). */
 char *lc_api_argument(const lc_program *program, int id, int output, char out[LC_IDENTIFIER]);
 /* Indices of groups in the order of their first use; how many. */

@@ -65,9 +65,9 @@ static void api_put_sizes(const lc_program *program, FILE *out) {
 	fputs("}\n\n", out);
 }
 
-/* Inputs, states, outputs. */
-static bool is_argument(const lc_program *program, int id, int kind) {
-	return program->nodes.at[id].op == (kind == 0 ? LC_INPUT : kind == 1 ? LC_STATE : LC_OUT);
+bool lc_api_is_argument(const lc_program *program, int id, int kind) {
+	static const lc_op ops[] = {LC_INPUT, LC_STATE, LC_OUT};
+	return program->nodes.at[id].op == ops[kind];
 }
 
 static void api_put_arguments(const lc_mpi *mpi) {
@@ -80,7 +80,7 @@ static void api_put_arguments(const lc_mpi *mpi) {
 		        mpi->number);
 		for (int kind = 0; kind < 3; kind++)
 			for (int id = 0; id < (int)mpi->p->nodes.count; id++) {
-				if (!is_argument(mpi->p, id, kind)) continue;
+				if (!lc_api_is_argument(mpi->p, id, kind)) continue;
 				if (kind == 2) output++;
 				if (table) fprintf(mpi->out, "%s, ", lc_mpi_number(mpi, id, name));
 				else {
@@ -145,7 +145,8 @@ static void api_put_step(const lc_mpi *mpi, const lc_variant *variant, bool cuda
 			fprintf(mpi->out, "\tif (wrong) return 1;\n\trt_share_parts(run);\n\trun%d(run);\n",
 			        mpi->number);
 		for (int id = 0; id < (int)mpi->p->nodes.count; id++)
-			if (is_argument(mpi->p, id, kind)) api_put_argument(mpi, id, kind == 2 ? ++output : 0);
+			if (lc_api_is_argument(mpi->p, id, kind))
+				api_put_argument(mpi, id, kind == 2 ? ++output : 0);
 	}
 	fputs(cuda ? "\treturn run->error[0] != 0;\n}\n\n" : "\treturn 0;\n}\n\n", mpi->out);
 }

@@ -300,9 +300,9 @@ static void put_names(const char *table, const char *const *names, int count, FI
 /* The name of argument `id` of a kind (inputs, states, outputs), "in_g"; NULL: it is of another. */
 static const char *torch_argument(const lc_program *program, int id, int kind, int *output,
                                   char name[LC_IDENTIFIER]) {
-	int op = program->nodes.at[id].op;
-	if (op != (kind == 0 ? LC_INPUT : kind == 1 ? LC_STATE : LC_OUT)) return NULL;
-	return lc_api_argument(program, id, op == LC_OUT ? ++*output : 0, name);
+	if (!lc_api_is_argument(program, id, kind)) return NULL;
+	bool is_output = program->nodes.at[id].op == LC_OUT;
+	return lc_api_argument(program, id, is_output ? ++*output : 0, name);
 }
 
 static void put_arguments(const lc_program *program, FILE *out) {

@@ -160,7 +160,7 @@ static lk_status compose_topk_index(const lc_asker *ask, const lc_composed_call 
 /* ---- by index ---- */
 
 /* x[.., N, ..] and index[.., K, ..]: [.., K, N, ..], summed over the N. */
-static lk_status take(const lc_asker *ask, int x, int index, int d, int *out) {
+static lk_status take_elements(const lc_asker *ask, int x, int index, int d, int *out) {
 	const lc_dim n = composed_node(ask, x)->dim[d];
 	LK_TRY(lc_ask_view(ask, LC_SPREAD, x, d, 0, 0, &x));
 	LK_TRY(lc_ask_view(ask, LC_SPREAD, index, d + 1, 0, 0, &index));
@@ -170,13 +170,13 @@ static lk_status take(const lc_asker *ask, int x, int index, int d, int *out) {
 
 static lk_status compose_gather(const lc_asker *ask, const lc_composed_call *call, int *out) {
 	LK_TRY(need_alike(ask, call, true));
-	return take(ask, call->node.in[0], call->node.in[1], call->node.d, out);
+	return take_elements(ask, call->node.in[0], call->node.in[1], call->node.d, out);
 }
 
 static lk_status compose_topk(const lc_asker *ask, const lc_composed_call *call, int *out) {
 	int index;
 	LK_TRY(compose_topk_index(ask, call, &index));
-	return take(ask, call->node.in[0], index, call->node.d, out);
+	return take_elements(ask, call->node.in[0], index, call->node.d, out);
 }
 
 /* x[.., K, ..] and its index: [.., n, K, ..], summed over the K. */

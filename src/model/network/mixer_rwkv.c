@@ -59,7 +59,9 @@ void lk_rwkv_matrices(const lk_model *model, lk_matrices *list) {
 
 double lk_rwkv_core(const lk_model *model, const lk_layer *layer, double s) {
 	(void)layer;
-	double each = model->rwkv < 5 ? 5 : (model->rwkv == 7 ? 5.0 : 3.0) * model->rwkv_head;
+	double each = 5; /* of the fourth: one state a channel */
+	if (model->rwkv == 7) each = 5.0 * model->rwkv_head;
+	else if (model->rwkv >= 5) each = 3.0 * model->rwkv_head;
 	return s * each * model->rwkv_inner;
 }
 
