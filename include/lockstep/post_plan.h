@@ -51,7 +51,7 @@ typedef struct lk_post_plan {
 } lk_post_plan;
 
 /* Whether a step of reinforcement learning is asked for: by the task, or by a launch line or file
- * that states its rollout. Fails where that line or file cannot be read. */
+ * that states its rollout. LK_ERR_INPUT: that line or file cannot be read; LK_ERR_MEMORY. */
 lk_status lk_post_plan_asked(const lk_plan_request *request, bool *asked, lk_error *err);
 /* Searches; request->search_s bounds the time, and what was found until then is answered.
  * LK_ERR_INPUT: what predict refuses of the step as a whole, several numbers of GPUs, options that
