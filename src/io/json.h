@@ -70,7 +70,7 @@ struct lk_value {
 	double number;
 };
 
-/* Texts with a NUL (\u0000) are errors here, for they could not be told apart as C strings. */
+/* A NUL in a text (\u0000), which a C string cannot hold, is read as U+FFFD. */
 lk_status lk_json_document(lk_arena *arena, lk_stream *in, lk_value **out, lk_error *err);
 /* Member of an object, or NULL (also when `value` is NULL or no object). */
 const lk_value *lk_json_get(const lk_value *value, const char *key);

@@ -36,15 +36,23 @@ static void locate(const lk_json *json, lk_value *value) {
 	value->column = clamp_int(column);
 }
 
+/* A copy of the token's text; where it holds a NUL, which would end a C string, U+FFFD stands. */
 static lk_status copy_text(struct builder *builder, const char **out, lk_error *err) {
-	size_t length;
+	static const char instead[] = "\xef\xbf\xbd";
+	const size_t width = sizeof instead - 1;
+	size_t length, nuls = 0;
 	const char *text = lk_json_text(builder->json, &length);
-	bool nul = strlen(text) != length;
-	if (nul)
-		return lk_fail(err, LK_ERR_INPUT, lk_json_where(builder->json),
-		               "a text with a NUL character");
-	*out = lk_arena_strndup(builder->arena, text, length);
-	return *out ? LK_OK : lk_oom(err);
+	for (size_t i = 0; i < length; i++) nuls += text[i] == '\0';
+	char *copy = lk_arena_alloc(builder->arena, length + nuls * (width - 1) + 1);
+	if (!copy) return lk_oom(err);
+	char *end = copy;
+	for (size_t i = 0; i < length; i++) {
+		if (text[i] == '\0') end = mempcpy(end, instead, width);
+		else *end++ = text[i];
+	}
+	*end = '\0';
+	*out = copy;
+	return LK_OK;
 }
 
 static int document_by_key(const void *a, const void *b) {
