@@ -179,8 +179,7 @@ static bool is_plain_word(const char *word) {
 	return is_number(first);
 }
 
-/* As strcmp() == 0 of `length` characters of `word` with `name`; '_' counts as '-'. */
-static bool options_is_name(const char *word, size_t length, const char *name) {
+bool lk_option_is_name(const char *word, size_t length, const char *name) {
 	for (size_t i = 0; i < length; i++) {
 		if (!name[i] || (word[i] == '_' ? '-' : word[i]) != (name[i] == '_' ? '-' : name[i]))
 			return false;
@@ -190,7 +189,7 @@ static bool options_is_name(const char *word, size_t length, const char *name) {
 
 static const lk_option *find_name(const struct parser *parser, const char *word, size_t length) {
 	for (size_t i = 0; i < parser->memory->option_count; i++) {
-		if (options_is_name(word, length, parser->verb->options[i].name))
+		if (lk_option_is_name(word, length, parser->verb->options[i].name))
 			return &parser->verb->options[i];
 	}
 	return NULL;
@@ -228,7 +227,8 @@ static lk_status options_unknown(struct parser *parser, const char *word, size_t
 	if (!names) return lk_oom(parser->err);
 	for (size_t i = 0; i < parser->memory->option_count; i++)
 		names[i] = parser->verb->options[i].name;
-	const char *near = lk_nearest(name, names, parser->memory->option_count);
+	const char *near = lk_option_words(parser->verb, name);
+	if (!near) near = lk_nearest(name, names, parser->memory->option_count);
 	if (near) lk_hint(parser->err, "did you mean --%s?", near);
 	else lk_hint(parser->err, "see lockstep %s --help", parser->verb->name);
 	return LK_ERR_INPUT;
@@ -254,7 +254,7 @@ static lk_status long_option(struct parser *parser, const char *word) {
 	const char *name = word + 2, *equals = strchr(name, '=');
 	size_t length = equals ? (size_t)(equals - name) : strlen(name);
 	const char *value = equals ? equals + 1 : NULL;
-	if (options_is_name(name, length, "help")) {
+	if (lk_option_is_name(name, length, "help")) {
 		parser->args->help = true;
 		return LK_OK;
 	}
@@ -264,7 +264,7 @@ static lk_status long_option(struct parser *parser, const char *word) {
 		options_set(parser, option, value ? value : "1");
 		return LK_OK;
 	}
-	bool no = length > 3 && options_is_name(name, 3, "no-");
+	bool no = length > 3 && lk_option_is_name(name, 3, "no-");
 	option = no && !value ? find_name(parser, name + 3, length - 3) : NULL;
 	if (!option || !lk_option_is_switch(option)) return options_unknown(parser, word, length + 2);
 	options_set(parser, option, "0");
