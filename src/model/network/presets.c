@@ -86,14 +86,27 @@ static bool presets_matches(const char *name, const char *wanted, bool words) {
 	return false;
 }
 
-/* Presets that match: the last one's name and bytes, and all their names. */
+/* Presets that match: the last one's name and bytes, and the names of as many as a line holds. */
 struct found {
 	char name[NAME];
 	char names[160];
 	const char *bytes;
 	size_t size;
-	int count;
+	int count, unnamed;
 };
+
+static void found_name(struct found *out, const char *name) {
+	size_t used = strlen(out->names);
+	if (out->unnamed || used + strlen(name) + 3 > sizeof out->names) out->unnamed++;
+	else snprintf(out->names + used, sizeof out->names - used, "%s%s", used ? ", " : "", name);
+}
+
+/* "a, b, c and 4 more". */
+static lk_status hint_of_names(const char *ask, const struct found *match, lk_error *err) {
+	if (!match->unnamed) return lk_hint(err, "%s: %s", ask, match->names);
+	return lk_hint(err, "%s: %s and %d more (see `lockstep models`)", ask, match->names,
+	               match->unnamed);
+}
 
 /* Where a preset states a text among the ids of its repositories ("_ids", near its beginning);
  * NULL: nowhere. */
@@ -140,8 +153,7 @@ static void presets_find(const char *text, bool words, struct found *out) {
 	canonical(text, wanted, sizeof wanted);
 	for (int i = 0; (bytes = next_preset(&i, name, &size)) != NULL;) {
 		if (!presets_matches(name, wanted, words)) continue;
-		size_t used = strlen(out->names);
-		snprintf(out->names + used, sizeof out->names - used, "%s%s", out->count ? ", " : "", name);
+		found_name(out, name);
 		lk_copy(out->name, sizeof out->name, name);
 		out->bytes = bytes;
 		out->size = size;
@@ -259,6 +271,22 @@ static bool names_recommender(const char *wanted) {
 	return is;
 }
 
+/* Presets with `wanted` as one of their words: "8b" is one of "llama3-8b". */
+static void presets_with_word(const char *wanted, struct found *out) {
+	char name[NAME];
+	size_t size, length = strlen(wanted);
+	for (int i = 0; length > 0 && next_preset(&i, name, &size);) {
+		for (const char *word = name; word; word = strchr(word, '-')) {
+			word += *word == '-';
+			if (strncasecmp(word, wanted, length) != 0 || (word[length] && word[length] != '-'))
+				continue;
+			found_name(out, name);
+			out->count++;
+			break;
+		}
+	}
+}
+
 static lk_status presets_unknown(const char *wanted, lk_error *err) {
 	if (names_recommender(wanted)) {
 		lk_fail(err, LK_ERR_INPUT, NULL,
@@ -266,20 +294,29 @@ static lk_status presets_unknown(const char *wanted, lk_error *err) {
 		return lk_hint(err, "see `lockstep shard --model %.60s`, and `lockstep predict`", wanted);
 	}
 	lk_arena arena = LK_ARENA_INIT;
-	int count = lk_model_preset_count(), used = 0;
+	int most = lk_model_preset_count(), count = 0;
 	size_t size;
 	char name[NAME];
-	const char **names = LK_ARRAY(&arena, const char *, (size_t)count + 1);
-	for (int i = 0; names && used < count && next_preset(&i, name, &size); used++) {
-		names[used] = lk_arena_strdup(&arena, name);
-		if (!names[used]) break;
+	const char **names = LK_ARRAY(&arena, const char *, (size_t)most + 1);
+	const char **families = LK_ARRAY(&arena, const char *, (size_t)most + 1);
+	for (int i = 0; names && families && count < most && next_preset(&i, name, &size); count++) {
+		names[count] = lk_arena_strdup(&arena, name);
+		families[count] = lk_arena_strndup(&arena, name, strcspn(name, "-"));
+		if (!names[count] || !families[count]) break;
 	}
-	const char *owner = strrchr(wanted, '/');
-	const char *nearest =
-		names ? lk_nearest(owner ? owner + 1 : wanted, names, (size_t)used) : NULL;
+	const char *owner = strrchr(wanted, '/'), *plain = owner ? owner + 1 : wanted;
+	struct found similar = {.count = 0};
+	presets_with_word(plain, &similar);
+	const char *nearest = names ? lk_nearest(plain, names, (size_t)count) : NULL;
+	const char *family = families ? lk_nearest(plain, families, (size_t)count) : NULL;
+	if (!similar.count && !nearest && family &&
+	    tolower((unsigned char)*family) == tolower((unsigned char)*plain))
+		presets_with_word(family, &similar);
 	lk_fail(err, LK_ERR_INPUT, NULL, "no model is named \"%.60s\"", wanted);
-	lk_hint(err, "%s %s, or give the path of a config.json",
-	        nearest ? "did you mean" : "name one such as", nearest ? nearest : "llama3.1-70b");
+	if (similar.count) hint_of_names("choose one", &similar, err);
+	else
+		lk_hint(err, "%s %s, or give the path of a config.json",
+		        nearest ? "did you mean" : "name one such as", nearest ? nearest : "llama3.1-70b");
 	lk_arena_free(&arena);
 	return LK_ERR_INPUT;
 }
@@ -308,7 +345,7 @@ lk_status lk_model_preset(const char *name, lk_model *out, lk_error *err) {
 	if (match.count == 0) return presets_unknown(name, err);
 	if (match.count == 1) return presets_parse(match.name, match.bytes, match.size, out, err);
 	lk_fail(err, LK_ERR_INPUT, NULL, "\"%.60s\" matches %d models", name, match.count);
-	return lk_hint(err, "choose one: %s", match.names);
+	return hint_of_names("choose one", &match, err);
 }
 
 int lk_model_preset_count(void) {
