@@ -329,7 +329,9 @@ static lk_status check_operands(struct parser *parser) {
 	char shown[64];
 	lk_copy(shown, sizeof shown, parser->args->operands[verb->max_operands]);
 	lk_fail(parser->err, LK_ERR_INPUT, verb->name, "\"%s\" is one word too many", shown);
-	if (verb->max_operands == 0) lk_hint(parser->err, "%s takes options only", verb->name);
+	if (verb->rest && verb->max_operands == 0)
+		lk_hint(parser->err, "the command goes after --: lockstep %s -- %s ...", verb->name, shown);
+	else if (verb->max_operands == 0) lk_hint(parser->err, "%s takes options only", verb->name);
 	else lk_hint(parser->err, "give at most %d; quote names that hold blanks", verb->max_operands);
 	return LK_ERR_INPUT;
 }
