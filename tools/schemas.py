@@ -139,7 +139,7 @@ DOCUMENTS = {
         first:[real] values?:[any]}]}"""),
     "compile-compare": ("`compile run --compare DIR -o json`", """{program:text schedule:text? near_ties:int decided_otherwise:int
         results:[{name:text agrees:bool absolute:real relative:real of_bound:real elements:int beyond_bound:int
-        not_comparable:int}]}"""),
+        by_measure:int not_comparable:int}]}"""),
     "compile-verify": ("`compile verify -o json`", """{program:text schedules:[{schedule:text equal:bool where?:text draws:int meshes:int
         tried:text? left_out:int degree:int chance:num? choices:int ulps:num?}]}"""),
     "compile-tune": ("`compile tune -o json`", """{program:text cluster:text warnings:[text] search:{remembered:bool programs:int

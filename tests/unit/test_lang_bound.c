@@ -379,6 +379,21 @@ static void test_thresholds(void **state) {
 	dump_close(&dump);
 }
 
+/* Bounds that grow through many products do not let through what is a thousandth off. */
+static void test_long(void **state) {
+	(void)state;
+	static const char text[] = "program p(mesh a) { dim N in x : f32[N,N] @ P(sum,a)\n"
+							   "y0 = allreduce(x, sum, a)\n"
+							   "for i = 0 to 7 { y[i+1] = matmul(y[i], y[i], tb)/norm(y[i]) }\n"
+							   "out y8 }";
+	struct dump dump;
+	dump_open(&dump, text, "a=2,N=9");
+	assert_string_equal(dump_compared(&dump), "");
+	dump.number[0][0][7] *= 1.001;
+	assert_non_null(strstr(dump_compared(&dump), "DIFFERS"));
+	dump_close(&dump);
+}
+
 /* A difference of equal numbers is nothing but rounding. */
 static void test_noise(void **state) {
 	(void)state;
@@ -399,6 +414,7 @@ int main(void) {
 		cmocka_unit_test_setup_teardown(test_chosen, make_scratch, remove_scratch),
 		cmocka_unit_test_setup_teardown(test_ties, make_scratch, remove_scratch),
 		cmocka_unit_test_setup_teardown(test_thresholds, make_scratch, remove_scratch),
+		cmocka_unit_test_setup_teardown(test_long, make_scratch, remove_scratch),
 		cmocka_unit_test_setup_teardown(test_noise, make_scratch, remove_scratch),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
