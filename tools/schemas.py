@@ -135,10 +135,11 @@ DOCUMENTS = {
     "compile-rewrite": ("`compile rewrite -o json`",
         "{file:text programs:[{name:text mesh:[text] conditions:[text] schedules:[Schedule] values:[Value]}]}"),
     "compile-run": ("`compile run -o json`", """{program:text schedule:text ranks:int sizes:text seed:int arithmetic:text
-        results:[{name:text type:text tensors:int elements:num extents:[int] digest:text least?:num? mean?:num? most?:num?
-        first:[num?] values?:[any]}]}"""),
-    "compile-compare": ("`compile run --compare DIR -o json`", """{program:text schedule:text? results:[{name:text agrees:bool
-        absolute:num? relative:num? of_bound:num? elements:int without_bound:int}]}"""),
+        results:[{name:text type:text tensors:int elements:num extents:[int] digest:text least?:real mean?:real most?:real
+        first:[real] values?:[any]}]}"""),
+    "compile-compare": ("`compile run --compare DIR -o json`", """{program:text schedule:text? near_ties:int decided_otherwise:int
+        results:[{name:text agrees:bool absolute:real relative:real of_bound:real elements:int beyond_bound:int
+        by_measure:int not_comparable:int}]}"""),
     "compile-verify": ("`compile verify -o json`", """{program:text schedules:[{schedule:text equal:bool where?:text draws:int meshes:int
         tried:text? left_out:int degree:int chance:num? choices:int ulps:num?}]}"""),
     "compile-tune": ("`compile tune -o json`", """{program:text cluster:text warnings:[text] search:{remembered:bool programs:int
@@ -149,7 +150,7 @@ DOCUMENTS = {
         sent_bytes:num between_groups_bytes:num touched_bytes:num agrees:bool? predicted:num? rounds:[num]}]}"""),
 }
 
-SIMPLE = {"bool": "boolean", "int": "integer", "num": "number", "text": "string"}
+SIMPLE = {"bool": "boolean", "int": "integer", "num": "number", "text": "string", "real": ["number", "string"]}
 ROW = {"type": "object", "additionalProperties": {"type": ["string", "number", "boolean", "null"]}}
 TOKEN = re.compile(r"\s*([A-Za-z_][\w-]*\??:|\*:|[A-Za-z]\w*|[\[\]{}?|])")
 

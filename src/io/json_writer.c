@@ -108,6 +108,11 @@ void lk_json_put_number(lk_json_writer *writer, const char *key, double number) 
 	      writer->file);
 }
 
+void lk_json_put_real(lk_json_writer *writer, const char *key, double number) {
+	if (isfinite(number)) lk_json_put_number(writer, key, number);
+	else lk_json_put_text(writer, key, isnan(number) ? "nan" : number > 0 ? "inf" : "-inf");
+}
+
 void lk_json_put_integer(lk_json_writer *writer, const char *key, long long number) {
 	writer_before(writer, key);
 	fprintf(writer->file, "%lld", number);

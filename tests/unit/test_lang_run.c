@@ -736,21 +736,25 @@ static lc_file *bounded_program(const char *format, const char *body) {
 	return file;
 }
 
-static void check_bound(const char *format, const char *body, uint64_t seed, double *worst) {
+/* Bounds hold where both make the same choices; *decided: draws that leave no choice. */
+static void check_bound(const char *format, const char *body, uint64_t seed, double *worst,
+                        int *decided) {
 	lc_file *file = bounded_program(format, body);
 	const lc_program *p = file->programs.at[0];
 	int64_t axes[LC_AXES] = {1 + (int64_t)seed % 5};
 	int ids[8], count;
 	lc_sizes s;
 	lc_run *run, *bounds;
+	lc_choices choices;
 	lk_error err = {0};
 	lc_run_options o = {.seed = seed};
 	if (lc_sizes_draw(p, NULL, axes, seed, &s, &err) != LK_OK) fail_msg("%s", err.what);
 	if (lc_run_program(p, &s, &o, &run, &err) != LK_OK ||
-	    lc_run_bounds(run, &bounds, &err) != LK_OK)
+	    lc_run_bounds(run, &bounds, &choices, &err) != LK_OK)
 		fail_msg("%s", err.what);
 	assert_int_equal(lc_results(p, ids, 8, &count, &err), LK_OK);
-	for (int64_t rank = 0; rank < run->ranks; rank++) {
+	*decided += choices.count == 0;
+	for (int64_t rank = 0; rank < run->ranks && choices.count == 0; rank++) {
 		const lc_cells *low = lc_run_local(run, ids[0], 0, rank),
 					   *high = lc_run_local(run, ids[1], 0, rank);
 		const lc_cells *low_bound = lc_run_local(bounds, ids[0], 0, rank),
@@ -767,6 +771,7 @@ static void check_bound(const char *format, const char *body, uint64_t seed, dou
 	}
 	lc_run_free(run);
 	lc_run_free(bounds);
+	lc_choices_free(&choices);
 	lc_sizes_free(&s);
 	lc_file_free(file);
 }
@@ -796,6 +801,9 @@ static void test_bounds(void **state) {
 		"minimum($z*$w, $w*$w)",
 		"maximum($z, $w*$w)",
 		"select($z < $w*$w, $w + 1, $z/3)",
+		"argmax($z*$w, 1)",
+		"argmin(allreduce($x, sum, a), 0)",
+		"round($z*$w*9)",
 		"sum($z*$w)",
 		"mean($z, 0)",
 		"norm($z + $w)",
@@ -812,10 +820,13 @@ static void test_bounds(void **state) {
 		"allgather(reducescatter($x*$w, sum, a, dim=0)/size(a), 0, a)",
 	};
 	double worst = 0;
-	for (size_t f = 0; f < sizeof formats / sizeof *formats; f++)
-		for (size_t b = 0; b < sizeof bodies / sizeof *bodies; b++)
+	for (size_t b = 0; b < sizeof bodies / sizeof *bodies; b++) {
+		int decided = 0;
+		for (size_t f = 0; f < sizeof formats / sizeof *formats; f++)
 			for (uint64_t seed = 1; seed <= 6; seed++)
-				check_bound(formats[f], bodies[b], seed, &worst);
+				check_bound(formats[f], bodies[b], seed, &worst, &decided);
+		if (decided < 6) fail_msg("%s: %d draws without a choice", bodies[b], decided);
+	}
 	assert_true(worst > 0.2 && worst <= 1); /* not far above what happens */
 }
 

@@ -40,8 +40,10 @@ void lc_json_program(lk_json_writer *writer, const lc_program *program, bool val
 
 /* Reads request->compare/SCHEDULE.RANK of every rank (emit.h has the form) and says how far each
  * result is from that of `run`, which has kept all its values; answer->no where it is further than
- * rounding explains (run_bound.c). */
-lk_status lc_compare(lk_compile *answer, const lc_run *run, const lk_compile_request *request,
-                     FILE *out, lk_error *err);
+ * rounding explains (run_bound.c), or where rounding alone could explain any difference. Frees
+ * `run`.
+ */
+lk_status lc_compare(lk_compile *answer, lc_run *run, const lk_compile_request *request, FILE *out,
+                     lk_error *err);
 
 #endif

@@ -1,5 +1,20 @@
 /* compile_compare.c: dumps of executions of an emitted program, compared with the interpreter
- * within a running bound on rounding. */
+ * within a running bound on rounding.
+ *
+ * Whole numbers, indices and truths must be equal. Where two numbers that are compared lie within
+ * their bounds of one another, an execution may choose either (run_bound.c). The run's own choices
+ * are tried first. While results differ from them, the run is repeated with one choice more made
+ * otherwise, and it stays so if fewer elements differ: a choice is accepted only with everything
+ * that follows from it.
+ *
+ * Bounds of long programs are wide, for they assume the worst of every rounding, and a bound as
+ * wide as the values lets anything through. Where one exceeds 1/256 of the values' range, zero
+ * being among them, a measured one takes its place if it is smaller: the run is repeated in
+ * doubles, from inputs that are not rounded either, and rounding explains 64 times the largest
+ * change of the result and a rounding of its range (sums of n numbers in the format itself are off
+ * by about sqrt(n) roundings, where the run's have one). Elements whose bound is as wide as the
+ * range even so are counted as not comparable; a result of which no element is comparable does not
+ * agree. */
 #include "lang/compile/compile.h"
 
 #include <errno.h>
@@ -11,21 +26,46 @@
 #include "lang/run/run_internal.h"
 #include "lang/run/run.h"
 
+enum {
+	COMPARE_LOOSE = 256,    /* bounds above 1/256 of the range are wide */
+	COMPARE_EXPLAINED = 64, /* changes by rounding that a measured bound is */
+	COMPARE_TRIES = 256,    /* runs with a choice made otherwise */
+	COMPARE_OTHERWISE = 64  /* choices that may be accepted */
+};
+
 struct difference {
 	int id;
-	double absolute, relative;   /* the largest */
+	double range;                /* from the least to the largest value of the run, and zero */
+	double measured;             /* what rounding explains */
+	double absolute, relative;   /* the largest of comparable elements */
 	double ratio;                /* of a difference and its bound, the largest */
 	int64_t rank, item, element; /* where the ratio is largest */
-	int64_t compared, unbounded; /* elements; those that have no bound */
+	int64_t compared;            /* elements, and of these: */
+	int64_t by_measure;          /* held to the measured bound */
+	int64_t incomparable;        /* whose bound is as wide as the range */
+	int64_t beyond;              /* further apart than their bound */
+};
+
+/* A run, how far others may be from it, and how far the dumps are. */
+struct judgement {
+	lc_run *run;
+	lc_run *bounds;
+	lc_choices choices;
+	struct difference *results; /* [count of the comparison] */
+	int64_t beyond;
 };
 
 struct comparison {
-	const lc_run *run;
-	lc_run *bounds;
+	const lc_program *p;
+	const lc_sizes *s;
 	const lk_compile_request *request;
 	const char *schedule;
-	struct difference results[LC_VALUES];
+	int64_t ranks;
+	int ids[LC_VALUES];
+	double measured[LC_VALUES]; /* for each result */
 	int count;
+	lc_nudge otherwise[COMPARE_OTHERWISE + 1]; /* choices made as the dumps have them */
+	int otherwise_count;
 	char path[4096];
 	lk_error *err;
 };
@@ -35,22 +75,84 @@ struct comparison {
 static void compare_element(struct difference *difference, double got, double wanted, double bound,
                             int64_t rank, int64_t item, int64_t element) {
 	difference->compared++;
+	if (bound > difference->range / COMPARE_LOOSE && difference->measured < bound) {
+		bound = difference->measured;
+		difference->by_measure++;
+	}
+	if (bound > 0 && !(bound < difference->range)) {
+		difference->incomparable++;
+		return;
+	}
 	if (got == wanted || (isnan(got) && isnan(wanted))) return;
 	double apart = fabs(got - wanted);
 	if (isnan(apart)) apart = INFINITY;
 	difference->absolute = fmax(difference->absolute, apart);
 	difference->relative =
 		fmax(difference->relative, wanted != 0 ? apart / fabs(wanted) : INFINITY);
-	if (!isfinite(bound)) {
-		difference->unbounded++;
-		return;
-	}
 	double ratio = bound > 0 ? apart / bound : INFINITY;
+	difference->beyond += ratio > 1;
 	if (ratio <= difference->ratio) return;
 	difference->ratio = ratio;
 	difference->rank = rank;
 	difference->item = item;
 	difference->element = element;
+}
+
+/* ---- what rounding does ---- */
+
+/* Of all that ranks hold of a result. */
+static double compare_range(const lc_run *run, int id) {
+	double least = 0, most = 0;
+	int64_t parts = lc_items(run->p, run->s, &run->p->nodes.at[id]) * run->ranks;
+	for (int64_t part = 0; part < parts; part++) {
+		const lc_cells *cells = &run->parts[id][part];
+		for (int64_t i = 0; i < cells->count; i++) {
+			if (!isfinite(cells->number[i])) continue;
+			least = fmin(least, cells->number[i]);
+			most = fmax(most, cells->number[i]);
+		}
+	}
+	return most - least;
+}
+
+/* The largest change of a result from one run to another. */
+static double compare_change(const lc_run *a, const lc_run *b, int id) {
+	double most = 0;
+	int64_t parts = lc_items(a->p, a->s, &a->p->nodes.at[id]) * a->ranks;
+	for (int64_t part = 0; part < parts; part++)
+		for (int64_t i = 0; i < a->parts[id][part].count; i++) {
+			double apart = fabs(a->parts[id][part].number[i] - b->parts[id][part].number[i]);
+			if (!isnan(apart)) most = fmax(most, apart);
+		}
+	return most;
+}
+
+/* The run once more in doubles; where an index leads out of its table then, nothing is measured. */
+static lk_status compare_measure(struct comparison *comparison, const lc_run *run) {
+	lc_program doubles = *run->p;
+	lc_run_options o = run->o;
+	lc_run *fine = NULL;
+	size_t size = run->p->nodes.count * sizeof *doubles.nodes.at;
+	for (int i = 0; i < comparison->count; i++) comparison->measured[i] = INFINITY;
+	doubles.nodes.at = malloc(size);
+	if (!doubles.nodes.at) return lk_oom(comparison->err);
+	memcpy(doubles.nodes.at, run->p->nodes.at, size);
+	for (size_t id = 0; id < doubles.nodes.count; id++)
+		if (lc_is_real((lc_dtype)doubles.nodes.at[id].dtype) &&
+		    !lc_is_weak((lc_dtype)doubles.nodes.at[id].dtype))
+			doubles.nodes.at[id].dtype = LC_F64;
+	o.only_results = true;
+	lk_status status = lc_run_program(&doubles, run->s, &o, &fine, comparison->err);
+	for (int i = 0; i < comparison->count && status == LK_OK; i++) {
+		int id = comparison->ids[i];
+		double rounding =
+			compare_range(run, id) * lc_roundoff((lc_dtype)run->p->nodes.at[id].dtype);
+		double change = compare_change(run, fine, id) + rounding;
+		if (change > 0) comparison->measured[i] = COMPARE_EXPLAINED * change;
+	}
+	lc_run_free(fine);
+	free(doubles.nodes.at);
+	return status == LK_ERR_INPUT ? LK_OK : status;
 }
 
 static lk_status compare_foreign(const struct comparison *comparison, const char *what) {
@@ -66,9 +168,10 @@ static lk_status compare_read_words(const struct comparison *comparison, FILE *f
 }
 
 static lk_status compare_tensor(struct comparison *comparison, FILE *file,
-                                struct difference *difference, int64_t rank, int64_t item) {
-	const lc_cells *wanted = lc_part_of(comparison->run, difference->id, item, rank),
-				   *bound = lc_part_of(comparison->bounds, difference->id, item, rank);
+                                const struct judgement *judgement, struct difference *difference,
+                                int64_t rank, int64_t item) {
+	const lc_cells *wanted = lc_part_of(judgement->run, difference->id, item, rank),
+				   *bound = lc_part_of(judgement->bounds, difference->id, item, rank);
 	double got[512];
 	int64_t count;
 	LK_TRY(compare_read_words(comparison, file, &count, 1));
@@ -87,19 +190,20 @@ static lk_status compare_tensor(struct comparison *comparison, FILE *file,
 
 /* ---- one rank's file ---- */
 
-static lk_status compare_file(struct comparison *comparison, FILE *file, int64_t rank) {
+static lk_status compare_file(struct comparison *comparison, FILE *file,
+                              const struct judgement *judgement, int64_t rank) {
 	for (int i = 0; i < comparison->count; i++) {
-		const lc_node *node = &comparison->run->p->nodes.at[comparison->results[i].id];
-		for (int64_t item = 0; item < lc_items(comparison->run->p, comparison->run->s, node);
-		     item++)
-			LK_TRY(compare_tensor(comparison, file, &comparison->results[i], rank, item));
+		const lc_node *node = &comparison->p->nodes.at[comparison->ids[i]];
+		for (int64_t item = 0; item < lc_items(comparison->p, comparison->s, node); item++)
+			LK_TRY(compare_tensor(comparison, file, judgement, &judgement->results[i], rank, item));
 	}
 	return fgetc(file) == EOF
 	           ? LK_OK
 	           : compare_foreign(comparison, "the file holds more than the program's results");
 }
 
-static lk_status run_compare_rank(struct comparison *comparison, int64_t rank) {
+static lk_status run_compare_rank(struct comparison *comparison, const struct judgement *judgement,
+                                  int64_t rank) {
 	int length = snprintf(comparison->path, sizeof comparison->path, "%s/%s.%lld",
 	                      comparison->request->compare, comparison->schedule, (long long)rank);
 	if (length >= (int)sizeof comparison->path)
@@ -111,61 +215,157 @@ static lk_status run_compare_rank(struct comparison *comparison, int64_t rank) {
 		return lk_hint(comparison->err, "the emitted program writes it with --dump %.100s",
 		               comparison->request->compare);
 	}
-	lk_status status = compare_file(comparison, file, rank);
+	lk_status status = compare_file(comparison, file, judgement, rank);
 	fclose(file);
 	return status;
 }
 
-/* ---- what is said ---- */
+/* ---- judgement ---- */
 
-static bool compare_within(const struct difference *difference) {
-	return difference->ratio <= 1;
+static void judgement_free(struct judgement *judgement) {
+	lc_run_free(judgement->run);
+	lc_run_free(judgement->bounds);
+	lc_choices_free(&judgement->choices);
+	free(judgement->results);
+	*judgement = (struct judgement){0};
 }
 
-static void compare_put_text(const struct comparison *comparison, FILE *out) {
+/* Owns `run` from here on. */
+static lk_status compare_judge(struct comparison *comparison, lc_run *run, struct judgement *out) {
+	*out = (struct judgement){.run = run};
+	out->results = calloc((size_t)comparison->count + 1, sizeof *out->results);
+	if (!out->results) return lk_oom(comparison->err);
+	LK_TRY(lc_run_bounds(run, &out->bounds, &out->choices, comparison->err));
+	for (int i = 0; i < comparison->count; i++)
+		out->results[i] = (struct difference){.id = comparison->ids[i],
+		                                      .range = compare_range(run, comparison->ids[i]),
+		                                      .measured = comparison->measured[i]};
+	for (int64_t rank = 0; rank < comparison->ranks; rank++)
+		LK_TRY(run_compare_rank(comparison, out, rank));
+	for (int i = 0; i < comparison->count; i++) out->beyond += out->results[i].beyond;
+	return LK_OK;
+}
+
+/* ---- choices made otherwise ---- */
+
+/* The run with one more nudge. No run, where an index leads out of its table then. */
+static lk_status compare_try(struct comparison *comparison, const lc_run_options *options,
+                             const lc_nudge *nudge, struct judgement *out) {
+	lc_run_options o = *options;
+	lc_run *run;
+	comparison->otherwise[comparison->otherwise_count] = *nudge;
+	o.nudges = comparison->otherwise;
+	o.nudge_count = comparison->otherwise_count + 1;
+	*out = (struct judgement){0};
+	lk_status status = lc_run_program(comparison->p, comparison->s, &o, &run, comparison->err);
+	if (status == LK_ERR_INPUT) return LK_OK;
+	LK_TRY(status);
+	return compare_judge(comparison, run, out);
+}
+
+/* One choice that leaves fewer elements beyond their bounds; *found: whether there is one. */
+static lk_status compare_improve(struct comparison *comparison, const lc_run_options *options,
+                                 struct judgement *judgement, int *tries, bool *found) {
+	*found = false;
+	for (size_t i = 0; i<judgement->choices.nudges.count && * tries> 0 && !*found; i++) {
+		struct judgement other;
+		--*tries;
+		lk_status status =
+			compare_try(comparison, options, &judgement->choices.nudges.at[i], &other);
+		*found = status == LK_OK && other.run && other.beyond < judgement->beyond;
+		if (*found) {
+			struct judgement worse = *judgement;
+			*judgement = other;
+			other = worse;
+			comparison->otherwise_count++;
+		}
+		judgement_free(&other);
+		LK_TRY(status);
+	}
+	return LK_OK;
+}
+
+static lk_status compare_follow(struct comparison *comparison, struct judgement *judgement) {
+	const lc_run_options options = judgement->run->o;
+	int tries = COMPARE_TRIES;
+	bool found = true;
+	while (judgement->beyond > 0 && found && comparison->otherwise_count < COMPARE_OTHERWISE)
+		LK_TRY(compare_improve(comparison, &options, judgement, &tries, &found));
+	return LK_OK;
+}
+
+/* ---- what is said ---- */
+
+static bool compare_agrees(const struct difference *difference) {
+	return difference->beyond == 0 &&
+	       (difference->compared == 0 || difference->incomparable < difference->compared);
+}
+
+static const char *compare_verdict(const struct difference *difference) {
+	if (difference->beyond > 0) return "DIFFERS";
+	return compare_agrees(difference) ? "agrees" : "not comparable";
+}
+
+static void compare_put_text(const struct comparison *comparison, const struct judgement *judgement,
+                             FILE *out) {
 	char name[80], type[256];
-	fprintf(out, "program %s, schedule %s, against %s\n", comparison->run->p->name,
-	        comparison->schedule, comparison->request->compare);
+	fprintf(out, "program %s, schedule %s, against %s\n", comparison->p->name, comparison->schedule,
+	        comparison->request->compare);
 	for (int i = 0; i < comparison->count; i++) {
-		const struct difference *difference = &comparison->results[i];
-		const lc_node *node = &comparison->run->p->nodes.at[difference->id];
+		const struct difference *difference = &judgement->results[i];
+		const lc_node *node = &comparison->p->nodes.at[difference->id];
 		fprintf(out,
 		        "%s : %s\n  %s; largest difference %.3g, relative %.3g, %.3g of the bound; %lld "
 		        "elements on all ranks\n",
-		        lc_result_name(comparison->run->p, difference->id, name, sizeof name),
-		        lc_type_text(comparison->run->p, node, type, sizeof type),
-		        compare_within(difference) ? "agrees" : "DIFFERS", difference->absolute,
-		        difference->relative, difference->ratio, (long long)difference->compared);
-		if (difference->unbounded)
-			fprintf(out, "  %lld differences where rounding has no bound\n",
-			        (long long)difference->unbounded);
-		if (!compare_within(difference))
-			fprintf(out, "  furthest at rank %lld, tensor %lld, element %lld of what it holds\n",
-			        (long long)difference->rank, (long long)difference->item,
-			        (long long)difference->element);
+		        lc_result_name(comparison->p, difference->id, name, sizeof name),
+		        lc_type_text(comparison->p, node, type, sizeof type), compare_verdict(difference),
+		        difference->absolute, difference->relative, difference->ratio,
+		        (long long)difference->compared);
+		if (difference->by_measure)
+			fprintf(
+				out,
+				"  %lld elements have wide bounds; held to %.3g, 64 times what rounding changes\n",
+				(long long)difference->by_measure, difference->measured);
+		if (difference->incomparable)
+			fprintf(out, "  not comparable: %lld elements, which rounding alone may move by %.3g\n",
+			        (long long)difference->incomparable, difference->range);
+		if (difference->beyond)
+			fprintf(out,
+			        "  %lld elements are beyond their bounds, furthest at rank %lld, tensor %lld, "
+			        "element %lld of what it holds\n",
+			        (long long)difference->beyond, (long long)difference->rank,
+			        (long long)difference->item, (long long)difference->element);
 	}
+	if (judgement->choices.count)
+		fprintf(out, "%lld comparisons are within rounding of a tie; %d were decided otherwise\n",
+		        (long long)judgement->choices.count, comparison->otherwise_count);
 }
 
-static lk_status compare_put_json(const struct comparison *comparison, FILE *out) {
+static lk_status compare_put_json(const struct comparison *comparison,
+                                  const struct judgement *judgement, FILE *out) {
 	lk_json_writer w;
 	char name[80];
 	lk_json_begin(&w, out, false);
 	lk_json_object(&w, NULL);
 	lk_json_put_head(&w, "lockstep/compile-compare/1");
-	lk_json_put_text(&w, "program", comparison->run->p->name);
+	lk_json_put_text(&w, "program", comparison->p->name);
 	lk_json_put_text(&w, "schedule", comparison->schedule);
+	lk_json_put_integer(&w, "near_ties", judgement->choices.count);
+	lk_json_put_integer(&w, "decided_otherwise", comparison->otherwise_count);
 	lk_json_array(&w, "results");
 	for (int i = 0; i < comparison->count; i++) {
-		const struct difference *difference = &comparison->results[i];
+		const struct difference *difference = &judgement->results[i];
 		lk_json_object(&w, NULL);
 		lk_json_put_text(&w, "name",
-		                 lc_result_name(comparison->run->p, difference->id, name, sizeof name));
-		lk_json_put_bool(&w, "agrees", compare_within(difference));
-		lk_json_put_number(&w, "absolute", difference->absolute);
-		lk_json_put_number(&w, "relative", difference->relative);
-		lk_json_put_number(&w, "of_bound", difference->ratio);
+		                 lc_result_name(comparison->p, difference->id, name, sizeof name));
+		lk_json_put_bool(&w, "agrees", compare_agrees(difference));
+		lk_json_put_real(&w, "absolute", difference->absolute);
+		lk_json_put_real(&w, "relative", difference->relative);
+		lk_json_put_real(&w, "of_bound", difference->ratio);
 		lk_json_put_integer(&w, "elements", difference->compared);
-		lk_json_put_integer(&w, "without_bound", difference->unbounded);
+		lk_json_put_integer(&w, "beyond_bound", difference->beyond);
+		lk_json_put_integer(&w, "by_measure", difference->by_measure);
+		lk_json_put_integer(&w, "not_comparable", difference->incomparable);
 		lk_json_object_end(&w);
 	}
 	lk_json_array_end(&w);
@@ -173,31 +373,33 @@ static lk_status compare_put_json(const struct comparison *comparison, FILE *out
 	return lk_json_finish(&w, comparison->err);
 }
 
-static lk_status compare_all(lk_compile *answer, struct comparison *comparison, FILE *out) {
-	int ids[LC_VALUES];
-	LK_TRY(lc_results(comparison->run->p, ids, LC_VALUES, &comparison->count, comparison->err));
+static lk_status compare_all(lk_compile *answer, struct comparison *comparison,
+                             struct judgement *judgement, FILE *out) {
+	LK_TRY(compare_follow(comparison, judgement));
 	for (int i = 0; i < comparison->count; i++)
-		comparison->results[i] = (struct difference){.id = ids[i]};
-	LK_TRY(lc_run_bounds(comparison->run, &comparison->bounds, comparison->err));
-	for (int64_t rank = 0; rank < comparison->run->ranks; rank++)
-		LK_TRY(run_compare_rank(comparison, rank));
-	for (int i = 0; i < comparison->count; i++)
-		answer->no |= !compare_within(&comparison->results[i]);
-	if (comparison->request->format == LK_COMPILE_JSON) return compare_put_json(comparison, out);
-	compare_put_text(comparison, out);
+		answer->no |= !compare_agrees(&judgement->results[i]);
+	if (comparison->request->format == LK_COMPILE_JSON)
+		return compare_put_json(comparison, judgement, out);
+	compare_put_text(comparison, judgement, out);
 	return LK_OK;
 }
 
-lk_status lc_compare(lk_compile *answer, const lc_run *run, const lk_compile_request *request,
-                     FILE *out, lk_error *err) {
+lk_status lc_compare(lk_compile *answer, lc_run *run, const lk_compile_request *request, FILE *out,
+                     lk_error *err) {
 	struct comparison *comparison = calloc(1, sizeof *comparison);
-	if (!comparison) return lk_oom(err);
-	comparison->run = run;
+	struct judgement judgement = {.run = run};
+	if (!comparison) return lc_run_free(run), lk_oom(err);
+	comparison->p = run->p;
+	comparison->s = run->s;
+	comparison->ranks = run->ranks;
 	comparison->request = request;
 	comparison->err = err;
 	comparison->schedule = request->schedule ? request->schedule : LC_PLAIN;
-	lk_status status = compare_all(answer, comparison, out);
-	lc_run_free(comparison->bounds);
+	lk_status status = lc_results(run->p, comparison->ids, LC_VALUES, &comparison->count, err);
+	if (status == LK_OK) status = compare_measure(comparison, run);
+	if (status == LK_OK) status = compare_judge(comparison, run, &judgement);
+	if (status == LK_OK) status = compare_all(answer, comparison, &judgement, out);
+	judgement_free(&judgement);
 	free(comparison);
 	return status;
 }

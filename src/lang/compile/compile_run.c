@@ -143,7 +143,7 @@ static lk_status json_elements(lk_json_writer *writer, const struct report *repo
 			lk_json_array(writer, NULL);
 			for (int64_t i = 0; i < whole->count; i++) {
 				if (whole->element) lk_json_put_integer(writer, NULL, (long long)whole->element[i]);
-				else lk_json_put_number(writer, NULL, whole->number[i]);
+				else lk_json_put_real(writer, NULL, whole->number[i]);
 			}
 			lk_json_array_end(writer);
 		}
@@ -167,14 +167,14 @@ static lk_status json_result(lk_json_writer *writer, const struct report *report
 	snprintf(text, sizeof text, "%016llx", (unsigned long long)one->digest);
 	lk_json_put_text(writer, "digest", text);
 	if (!report->request->field) {
-		lk_json_put_number(writer, "least", one->least);
-		lk_json_put_number(writer, "mean", one->mean);
-		lk_json_put_number(writer, "most", one->most);
+		lk_json_put_real(writer, "least", one->least);
+		lk_json_put_real(writer, "mean", one->mean);
+		lk_json_put_real(writer, "most", one->most);
 	}
 	lk_json_array(writer, "first");
 	for (int i = 0; i < one->firsts; i++) {
 		if (report->request->field) lk_json_put_integer(writer, NULL, (long long)one->element[i]);
-		else lk_json_put_number(writer, NULL, one->first[i]);
+		else lk_json_put_real(writer, NULL, one->first[i]);
 	}
 	lk_json_array_end(writer);
 	if (report->request->all) LK_TRY(json_elements(writer, report, one->id, err));
@@ -230,11 +230,7 @@ static lk_status run_with(lk_compile *answer, const lc_program *program, const l
 	o.arithmetic = request->field ? LC_FIELD : LC_NUMERIC;
 	LK_TRY(read_settings(request->set, arena, &o, err));
 	LK_TRY(lc_run_program(program, sizes, &o, &run, err));
-	if (request->compare) {
-		lk_status compared = lc_compare(answer, run, request, out, err);
-		lc_run_free(run);
-		return compared;
-	}
+	if (request->compare) return lc_compare(answer, run, request, out, err);
 	r.run = run;
 	lk_status status = summarize(run, &r, arena, err);
 	if (status == LK_OK)

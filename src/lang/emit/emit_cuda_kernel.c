@@ -51,7 +51,7 @@ void lc_kernel_index(const lc_kernel *kernel, const lc_place *at, FILE *out) {
 		return;
 	}
 	for (int l = 0; l < kernel->pass.loops.count; l++) {
-		if (!lc_place_moves(&kernel->pass.loops, at, l)) continue;
+		if (!lc_place_moves(kernel->pass.p, &kernel->pass.loops, at, l)) continue;
 		fprintf(out, begun ? " + %c" : "%c", kernel_variable(l));
 		begun = true;
 		if (!by_one(kernel, at, l))
@@ -217,7 +217,8 @@ static void declare_strides(lc_kernel *kernel, const lc_place *at) {
 	int from, rank;
 	if (!kernel->flat && lc_place_dense(kernel->pass.p, &kernel->pass.loops, at)) return;
 	for (int l = 0; l < kernel->pass.loops.count; l++) {
-		if (!lc_place_moves(&kernel->pass.loops, at, l) || by_one(kernel, at, l)) continue;
+		if (!lc_place_moves(kernel->pass.p, &kernel->pass.loops, at, l) || by_one(kernel, at, l))
+			continue;
 		lc_place_stride(kernel->pass.p, &kernel->pass.loops, at, l, &from, &rank);
 		lc_kernel_place_name(kernel, "", at, name);
 		fprintf(kernel->fields, "\tint64_t s_%s_%c;\n", name, kernel_variable(l));
@@ -293,8 +294,8 @@ static bool in_fours(const lc_kernel *kernel) {
 	if (!kernel->flat || kernel->pass.loops.count == 0 || kernel->pass.results.count) return false;
 	for (size_t i = 0; i < kernel->pass.places.count; i++) {
 		const lc_place *at = &kernel->pass.places.at[i];
-		if (at->kind != LC_PLACE_WHOLE && lc_place_moves(&kernel->pass.loops, at, 0) &&
-		    !by_one(kernel, at, 0))
+		if (at->kind != LC_PLACE_WHOLE &&
+		    lc_place_moves(kernel->pass.p, &kernel->pass.loops, at, 0) && !by_one(kernel, at, 0))
 			return false;
 	}
 	return true;
@@ -337,7 +338,7 @@ static bool kernel_used(const lc_kernel *kernel, int loop) {
 		bool written =
 			at->kind != LC_PLACE_RED && !lc_place_dense(kernel->pass.p, &kernel->pass.loops, at);
 		if (written && (reached(kernel, (int)i) || !lc_kernel_is_shared(kernel, at->id)) &&
-		    lc_place_moves(&kernel->pass.loops, at, loop))
+		    lc_place_moves(kernel->pass.p, &kernel->pass.loops, at, loop))
 			return true;
 	}
 	return false;

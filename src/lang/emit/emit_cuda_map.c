@@ -45,7 +45,7 @@ static void put_element(lc_kernel *kernel) {
 }
 
 static bool cuda_map_moves(const lc_kernel *kernel, const lc_place *at) {
-	return lc_place_moves(&kernel->pass.loops, at, 0);
+	return lc_place_moves(kernel->pass.p, &kernel->pass.loops, at, 0);
 }
 
 static const char *format_name(const lc_kernel *kernel, int id) {

@@ -123,7 +123,7 @@ lc_loops lc_loops_of(const lc_program *program, int space, const lc_place *place
 /* Whether the place's index is the space's own linear index. */
 bool lc_place_dense(const lc_program *program, const lc_loops *loops, const lc_place *place);
 /* Whether the place depends on loop l at all. */
-bool lc_place_moves(const lc_loops *loops, const lc_place *place, int l);
+bool lc_place_moves(const lc_program *program, const lc_loops *loops, const lc_place *place, int l);
 /* The dims of `id` whose extents, multiplied, are the place's stride along loop l: those from *from
  * up to its rank. */
 void lc_place_stride(const lc_program *program, const lc_loops *loops, const lc_place *place, int l,

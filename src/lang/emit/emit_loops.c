@@ -86,19 +86,24 @@ bool lc_place_dense(const lc_program *program, const lc_loops *loops, const lc_p
 	return true;
 }
 
-/* The last dim of loop l that the place has; -1: none. */
-static int last_dim(const lc_loops *loops, const lc_place *place, int l) {
+/* The last dim of loop l that the place has, of those with more than one element; -1: none. */
+static int last_dim(const lc_program *program, const lc_loops *loops, const lc_place *place,
+                    int l) {
 	for (int k = loops->first[l + 1]; k-- > loops->first[l];)
-		if (place->dim[k] >= 0) return place->dim[k];
+		if (loops_node(program, loops->space)->dim[k] != 0 && place->dim[k] >= 0)
+			return place->dim[k];
 	return -1;
 }
 
-bool lc_place_moves(const lc_loops *loops, const lc_place *place, int l) {
-	return last_dim(loops, place, l) >= 0;
+bool lc_place_moves(const lc_program *program, const lc_loops *loops, const lc_place *place,
+                    int l) {
+	return last_dim(program, loops, place, l) >= 0;
 }
 
 void lc_place_stride(const lc_program *program, const lc_loops *loops, const lc_place *place, int l,
                      int *from, int *rank) {
-	*from = last_dim(loops, place, l) + 1;
-	*rank = loops_node(program, place->id)->rank;
+	const lc_node *value = loops_node(program, place->id);
+	*from = last_dim(program, loops, place, l) + 1;
+	*rank = value->rank;
+	while (*from > 0 && *from < *rank && value->dim[*from] == 0) ++*from; /* dims of one element */
 }

@@ -126,7 +126,7 @@ static void put_strides(lc_pass *pass, const lc_place *at) {
 	char part[POINTER];
 	int from, rank;
 	for (int l = 0; l < pass->loops.count; l++) {
-		if (!lc_place_moves(&pass->loops, at, l) || lc_steps_by_one(pass, at, l) ||
+		if (!lc_place_moves(pass->p, &pass->loops, at, l) || lc_steps_by_one(pass, at, l) ||
 		    lc_place_dense(pass->p, &pass->loops, at))
 			continue;
 		lc_place_stride(pass->p, &pass->loops, at, l, &from, &rank);
@@ -247,7 +247,7 @@ static bool independent(const lc_pass *pass) {
 	for (size_t i = 0; i < pass->stores.count; i++) {
 		lc_place at = lc_place_of(pass->p, pass->step->space, LC_PLACE_PART,
 		                          lc_mpi_owner(pass->c, pass->stores.at[i]), -1);
-		if (!lc_place_moves(&pass->loops, &at, pass->loops.count - 1)) return false;
+		if (!lc_place_moves(pass->p, &pass->loops, &at, pass->loops.count - 1)) return false;
 	}
 	return true;
 }

@@ -53,7 +53,7 @@ bool lc_steps_by_one(const lc_pass *pass, const lc_place *at, int loop) {
 void lc_put_map_index(const lc_pass *pass, const lc_place *at, FILE *out) {
 	bool begun = false;
 	for (int l = 0; l < pass->loops.count; l++) {
-		if (!lc_place_moves(&pass->loops, at, l)) continue;
+		if (!lc_place_moves(pass->p, &pass->loops, at, l)) continue;
 		fprintf(out, begun ? " + %c" : "%c", lc_map_variable(l));
 		begun = true;
 		if (!lc_steps_by_one(pass, at, l)) put_stride(pass, at, l, out);

@@ -28,9 +28,9 @@ int lc_sum_loops(const lc_pass *pass, int id) {
 	const lc_place *at = &pass->places.at[pass->place[id]];
 	int outer = 0;
 	if (lc_pass_node(pass, id)->op == LC_TOTAL) return -1;
-	while (outer < pass->loops.count && lc_place_moves(&pass->loops, at, outer)) outer++;
+	while (outer < pass->loops.count && lc_place_moves(pass->p, &pass->loops, at, outer)) outer++;
 	for (int l = outer; l < pass->loops.count; l++)
-		if (lc_place_moves(&pass->loops, at, l)) return -1;
+		if (lc_place_moves(pass->p, &pass->loops, at, l)) return -1;
 	return outer;
 }
 

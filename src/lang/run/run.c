@@ -51,6 +51,16 @@ static lk_status on_rank(lc_run *run, int id, int64_t item, int64_t rank, lk_err
 	return LK_OK;
 }
 
+static lk_status run_nudge(lc_run *run, const lc_nudge *nudge, lk_error *err) {
+	int64_t element;
+	bool held;
+	for (int64_t rank = 0; rank < run->ranks; rank++) {
+		LK_TRY(lc_nudged_element(run, nudge, rank, &element, &held, err));
+		if (held) lc_part_of(run, nudge->id, nudge->item, rank)->number[element] = nudge->to;
+	}
+	return LK_OK;
+}
+
 static lk_status run_value(lc_run *run, int id, lk_error *err) {
 	LK_ASSERT(id >= 0 && (size_t)id < run->p->nodes.count);
 	const lc_node *node = &run->p->nodes.at[id];
@@ -64,6 +74,8 @@ static lk_status run_value(lc_run *run, int id, lk_error *err) {
 		for (int64_t rank = 0; rank < run->ranks && !together; rank++)
 			LK_TRY(on_rank(run, id, item, rank, err));
 	}
+	for (int i = 0; i < run->o.nudge_count; i++)
+		if (run->o.nudges[i].id == id) LK_TRY(run_nudge(run, &run->o.nudges[i], err));
 	return LK_OK;
 }
 

@@ -125,14 +125,25 @@ typedef struct lc_setting {
 	double value;
 } lc_setting;
 
+/* An element that is set to another number once it has been computed, on all ranks that hold it:
+ * how a run follows another choice than its own where two are within rounding (run_bound.c). */
+typedef struct lc_nudge {
+	int id;
+	int64_t item, rank, element; /* of what this rank holds */
+	double to;
+	double bound; /* how far another execution may be from that number */
+} lc_nudge;
+
 typedef struct lc_run_options {
 	lc_arithmetic arithmetic;
 	uint64_t seed;              /* of inputs, states and scalars */
 	uint64_t key;               /* FIELD: of the hashes */
 	const lc_setting *settings; /* scalars given by name; others are drawn */
 	int setting_count;
-	int64_t cells;     /* elements at a time, and */
-	double work;       /* products in all, that are not to be exceeded; 0: the limits above */
+	int64_t cells; /* elements at a time, and */
+	double work;   /* products in all, that are not to be exceeded; 0: the limits above */
+	const lc_nudge *nudges;
+	int nudge_count;
 	bool only_results; /* frees what nobody reads any more; else every value can be requested */
 } lc_run_options;
 

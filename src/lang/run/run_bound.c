@@ -22,9 +22,14 @@
  * does so in its own order. Both therefore count: u' = (1 + u)^(P-1) - 1 times the sum over P ranks
  * of |x|, and of |x| + e. Additions have no error of underflow.
  *
- * Where a bound crosses a step (a comparison, a truncation, a pole), it is the height of the step;
- * where numbers become infinite, or partial sums over ranks may overflow or saturate, there is
- * none. */
+ * Comparisons, roundings to whole numbers and truncations are steps. The other execution is taken
+ * to stand on the same side of each as the run, so that what is chosen, counted and indexed is the
+ * same in both; where the operands' bounds reach across the step, that is a choice, which is handed
+ * on with the number that makes a run take the other side. An element that is the extremum of its
+ * row is no choice, however it was rounded, unless another equals it: it is compared with itself.
+ *
+ * At a pole, where numbers become infinite, or where partial sums over ranks may overflow or
+ * saturate, there is no bound. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,6 +45,7 @@ struct bounds {
 	const lc_run *run; /* the values */
 	lc_run *out;       /* their bounds */
 	lc_run scratch;    /* operands in other form, for operations on them */
+	lc_choices *choices;
 	lk_error *err;
 };
 
@@ -71,14 +77,14 @@ static double bound_root(double x, double e) {
 	return x - e > 0 ? e / (sqrt(x) + sqrt(x - e)) : sqrt(fmax(x, 0) + e);
 }
 
-static double compared(const double x[], const double e[]) {
-	double far = e[0] + e[1];
-	return far > 0 && !(fabs(x[0] - x[1]) > far) ? 1 : 0;
+/* Of y = f(x) that does not fall, or for two operands neither: from f(x - e) to f(x + e). */
+static double bound_between(double least, double y, double most) {
+	return most == least ? 0 : fmax(most - y, y - least);
 }
 
-static double chosen(const double x[], const double e[]) {
-	if (e[0] > 0) return fabs(x[1] - x[2]) + fmax(e[1], e[2]);
-	return x[0] != 0 ? e[1] : e[2];
+/* Of a step whose operands have bounds, both executions being on one side. */
+static double same_side(double far) {
+	return isfinite(far) ? 0 : INFINITY;
 }
 
 /* What the operands' bounds make of the result's, before it is rounded itself. */
@@ -94,10 +100,14 @@ static double bound_carried(int op, const double x[], const double e[], double y
 	case LC_GT:
 	case LC_GE:
 	case LC_EQ:
-	case LC_NE: return compared(x, e);
+	case LC_NE: return same_side(e[0] + e[1]);
+	case LC_ROUND: return same_side(e[0]);
 	case LC_MIN:
-	case LC_MAX: return fmax(e[0], e[1]);
-	case LC_SELECT: return chosen(x, e);
+		return bound_between(fmin(x[0] - e[0], x[1] - e[1]), y, fmin(x[0] + e[0], x[1] + e[1]));
+	case LC_MAX:
+		return bound_between(fmax(x[0] - e[0], x[1] - e[1]), y, fmax(x[0] + e[0], x[1] + e[1]));
+	case LC_RELU: return bound_between(fmax(x[0] - e[0], 0), y, fmax(x[0] + e[0], 0));
+	case LC_SELECT: return same_side(e[0]) + (x[0] != 0 ? e[1] : e[2]);
 	case LC_SQRT: return bound_root(x[0], e[0]);
 	case LC_EXP: return fabs(y) * expm1(e[0]);
 	case LC_LOG: {
@@ -109,7 +119,6 @@ static double bound_carried(int op, const double x[], const double e[], double y
 	case LC_GELU: return 1.13 * e[0]; /* 2/sqrt(pi) = 1.1284; the steepest of gelu is 1.1290 */
 	case LC_SIGMOID: return e[0] / 4;
 	case LC_EXP2: return fabs(y) * expm1(e[0] * 0.69314718055994530942);
-	case LC_ROUND: return fmax(rint(x[0] + e[0]) - y, y - rint(x[0] - e[0]));
 	default: return e[0]; /* slopes of at most 1 */
 	}
 }
@@ -138,29 +147,149 @@ static double bound_rounded(const lc_node *node, const double x[], double y, dou
 }
 
 struct row_state {
+	struct bounds *bounds;
+	const lc_at *at;
 	const lc_node *n;
 	const double *x[LC_INPUTS], *e[LC_INPUTS], *y;
 	bool weak[LC_INPUTS];
+	int extremum;    /* the operand that is the other's maximum or minimum along dims, or -1 */
+	int64_t *equals; /* of each element of that operand: how many elements equal it */
 	double *out;
+	lk_status status;
 };
+
+/* ---- choices ---- */
+
+static bool compares(int op) {
+	return op >= LC_LT && op <= LC_NE;
+}
+
+/* A real number that becomes a whole one or a truth. */
+static bool truncates(const struct row_state *row_state) {
+	const lc_node *x = lc_in(row_state->bounds->run->p, row_state->n, 0);
+	return row_state->n->op == LC_CAST && lc_is_real((lc_dtype)x->dtype) &&
+	       !lc_is_real((lc_dtype)row_state->n->dtype);
+}
+
+/* What a value is before it is sliced or repeated. */
+static int choice_source(const lc_program *program, int id) {
+	for (const lc_node *node; (node = &program->nodes.at[id])->op == LC_SLICE ||
+	                          node->op == LC_COPY || node->op == LC_SPREAD || node->op == LC_PARTS;)
+		id = node->in[0];
+	return id;
+}
+
+/* Operand k is a maximum or minimum over what the other is, or over those of its elements that a
+ * select leaves. */
+static bool is_extremum(const lc_program *program, const lc_node *node, int k) {
+	const lc_node *best = &program->nodes.at[choice_source(program, node->in[k])];
+	if (best->op != LC_RED_MAX && best->op != LC_RED_MIN) return false;
+	int of = choice_source(program, best->in[0]), x = choice_source(program, node->in[1 - k]);
+	const lc_node *among = &program->nodes.at[of];
+	return of == x || (among->op == LC_SELECT && choice_source(program, among->in[1]) == x);
+}
+
+/* One of several ranks that hold the same element notes it. */
+static bool first_replica(const lc_run *run, const lc_node *node, int64_t rank) {
+	for (int a = 0; a < run->p->axis_count; a++)
+		if (node->layout[a].kind == LC_R && lc_coordinate(run->p, run->s, rank, a) != 0)
+			return false;
+	return true;
+}
+
+/* Operand k's element, being x with bound e, could be `to`. */
+static void note_choice(struct row_state *row_state, int k, int64_t element, double x, double e,
+                        double to) {
+	const lc_run *run = row_state->bounds->run;
+	lc_choices *choices = row_state->bounds->choices;
+	int id = row_state->n->in[k];
+	if (!first_replica(run, &run->p->nodes.at[id], row_state->at->rank)) return;
+	lc_nudge nudge = {.item = run->p->nodes.at[id].list < 0 ? 0 : row_state->at->item,
+	                  .rank = row_state->at->rank,
+	                  .element = element,
+	                  .to = to,
+	                  .bound = e + fabs(to - x)};
+	for (int same; (same = lc_same_cells(&run->p->nodes.at[id])) >= 0;)
+		id = run->p->nodes.at[id].in[same];
+	nudge.id = id;
+	choices->count++;
+	if (choices->nudges.count == LC_CHOICES || row_state->status != LK_OK) return;
+	if (!lk_push(&choices->nudges)) row_state->status = lk_oom(row_state->bounds->err);
+	else *lk_last(&choices->nudges) = nudge;
+}
+
+/* Which way an operand moves from the other, which it equals, to make `op` say the opposite. */
+static double away_from_equal(const struct row_state *row_state, int k) {
+	int op = row_state->n->op;
+	if (row_state->extremum >= 0) {
+		const lc_program *program = row_state->bounds->run->p;
+		int best = choice_source(program, row_state->n->in[row_state->extremum]);
+		return program->nodes.at[best].op == LC_RED_MAX ? 1 : -1;
+	}
+	return (op == LC_GE || op == LC_LT) == (k == 0) ? -1 : 1;
+}
+
+static void note_comparison(struct row_state *row_state, const double x[], const double e[],
+                            const int64_t element[]) {
+	double far = e[0] + e[1];
+	bool equal = x[0] == x[1];
+	int op = row_state->n->op, k = row_state->weak[0] || (e[0] == 0 && !row_state->weak[1]);
+	if (!(far > 0 && isfinite(far) && fabs(x[0] - x[1]) <= far)) return;
+	if (row_state->extremum >= 0) {
+		k = 1 - row_state->extremum;
+		if (equal && row_state->equals[element[1 - k]] < 2) return; /* compared with itself */
+	}
+	double way = equal ? away_from_equal(row_state, k) : x[k] < x[1 - k] ? 1 : -1;
+	bool meet = (op == LC_EQ || op == LC_NE) && !equal && row_state->extremum < 0;
+	note_choice(row_state, k, element[k], x[k], e[k], meet ? x[1 - k] : x[1 - k] + way * far);
+}
+
+/* A step on the way to x + e, and to x - e. */
+static void note_truncation(struct row_state *row_state, double x, double e, double y,
+                            int64_t element) {
+	const lc_node *node = row_state->n;
+	lc_dtype from = (lc_dtype)lc_in(row_state->bounds->run->p, node, 0)->dtype;
+	for (int way = 1; way >= -1 && e > 0 && isfinite(e); way -= 2) {
+		double to = x + way * e;
+		double there =
+			node->op == LC_ROUND ? rint(to) : lc_convert(from, (lc_dtype)node->dtype, to);
+		if (there != y) note_choice(row_state, 0, element, x, e, to);
+	}
+}
+
+static void count_equals(void *state, int64_t out, int64_t count, const int64_t in[LC_INPUTS],
+                         const int64_t stride[LC_INPUTS]) {
+	const struct row_state *row_state = state;
+	int k = row_state->extremum;
+	(void)out;
+	for (int64_t i = 0; i < count; i++) {
+		int64_t best = in[k] + i * stride[k], other = in[1 - k] + i * stride[1 - k];
+		row_state->equals[best] += row_state->x[k][best] == row_state->x[1 - k][other];
+	}
+}
+
+/* ---- rows ---- */
 
 static void bound_row(void *state, int64_t out, int64_t count, const int64_t in[LC_INPUTS],
                       const int64_t stride[LC_INPUTS]) {
-	const struct row_state *row_state = state;
-	lc_dtype t = (lc_dtype)row_state->n->dtype;
-	bool whole = lc_is_integer(t);
+	struct row_state *row_state = state;
+	const lc_node *node = row_state->n;
+	lc_dtype t = (lc_dtype)node->dtype;
+	bool truncated = truncates(row_state);
 	for (int64_t i = 0; i < count; i++) {
 		double x[LC_INPUTS] = {0}, e[LC_INPUTS] = {0}, y = row_state->y[out + i];
-		for (int k = 0; k < row_state->n->inputs; k++) {
-			x[k] = row_state->x[k][in[k] + i * stride[k]];
-			e[k] = row_state->e[k][in[k] + i * stride[k]];
+		int64_t element[LC_INPUTS] = {0};
+		for (int k = 0; k < node->inputs; k++) {
+			element[k] = in[k] + i * stride[k];
+			x[k] = row_state->x[k][element[k]];
+			e[k] = row_state->e[k][element[k]];
 			if (row_state->weak[k] && lc_round(t, x[k]) != x[k]) e[k] += lc_rounding(t, x[k]);
 		}
-		bool truth = t == LC_BOOL && row_state->n->op == LC_CAST; /* compares with 0 */
-		double carry = truth ? compared(x, e) : bound_carried(row_state->n->op, x, e, y);
-		double bound = carry + bound_rounded(row_state->n, x, y, carry);
-		row_state->out[out + i] =
-			whole && bound > 0 ? bound + 1 : bound; /* integers are truncated */
+		if (compares(node->op)) note_comparison(row_state, x, e, element);
+		if (node->op == LC_ROUND || truncated)
+			note_truncation(row_state, x[0], e[0], y, element[0]);
+		double carry = truncated ? same_side(e[0]) : bound_carried(node->op, x, e, y);
+		row_state->out[out + i] = carry + bound_rounded(node, x, y, carry);
 	}
 }
 
@@ -168,7 +297,8 @@ static lk_status bound_map(struct bounds *bounds, lc_at *at) {
 	const lc_cells *x[LC_INPUTS], *e[LC_INPUTS];
 	lc_walk w;
 	lc_at values = *at;
-	struct row_state s = {.n = at->n, .out = at->out->number};
+	struct row_state s = {
+		.bounds = bounds, .at = at, .n = at->n, .out = at->out->number, .extremum = -1};
 	values.run = (lc_run *)(uintptr_t)bounds->run; /* read only */
 	LK_TRY(lc_walk_operands(&values, &w, x));
 	LK_TRY(lc_walk_operands(at, &w, e));
@@ -179,8 +309,16 @@ static lk_status bound_map(struct bounds *bounds, lc_at *at) {
 		s.weak[i] = lc_is_weak((lc_dtype)bounds->run->p->nodes.at[at->n->in[i]].dtype) &&
 		            !lc_is_weak((lc_dtype)at->n->dtype);
 	}
+	for (int k = 0; k < 2 && compares(at->n->op) && s.extremum < 0; k++)
+		if (is_extremum(bounds->run->p, at->n, k)) s.extremum = k;
+	if (s.extremum >= 0) {
+		s.equals = calloc((size_t)x[s.extremum]->count + 1, sizeof *s.equals);
+		if (!s.equals) return lk_oom(bounds->err);
+		if (at->box.count) lc_each_row(&w, at->n->inputs, count_equals, &s);
+	}
 	if (at->box.count) lc_each_row(&w, at->n->inputs, bound_row, &s);
-	return LK_OK;
+	free(s.equals);
+	return s.status;
 }
 
 static lk_status bound_dropout(struct bounds *bounds, lc_at *at) {
@@ -209,6 +347,12 @@ static double bound_size_of(double x, double e) {
 }
 static double most_of(double x, double e) {
 	return fabs(x) + e;
+}
+static double least_of(double x, double e) {
+	return x - e;
+}
+static double highest_of(double x, double e) {
+	return x + e;
 }
 static double slack_of(double x, double e) {
 	return (2 * fabs(x) + e) * e;
@@ -363,15 +507,29 @@ static lk_status bound_sum(struct bounds *bounds, lc_at *at) {
 	case LC_CUMSUM:
 		return bound_linear(bounds, at, &n,
 		                    &(struct linear){lc_run_cumsum, bound_of, NULL, most_of, slack});
-	case LC_RED_MAX:
-	case LC_RED_MIN:
-		n.op = LC_RED_MAX; /* no element's bound is larger */
-		return bound_linear(bounds, at, &n,
-		                    &(struct linear){lc_run_red, bound_of, NULL, bound_of, 0});
 	default:
 		return bound_linear(bounds, at, &n,
 		                    &(struct linear){lc_run_red, bound_of, NULL, most_of, slack});
 	}
+}
+
+/* Between the extremum of x - e and that of x + e. */
+static lk_status bound_extremum(struct bounds *bounds, lc_at *at) {
+	static form *const forms[2] = {least_of, highest_of};
+	const lc_cells *cells = lc_part_of(bounds->run, at->id, at->item, at->rank);
+	lc_node n = *at->n;
+	lc_cells of[2] = {{0}};
+	lk_status status = LK_OK;
+	n.dtype = LC_F64;
+	for (int k = 0; k < 2 && status == LK_OK; k++) {
+		status = bound_take_form(bounds, n.in[0], at->rank, forms[k]);
+		if (status == LK_OK) status = bound_apply(bounds, at, &n, lc_run_red, &of[k]);
+	}
+	for (int64_t i = 0; i < cells->count && status == LK_OK; i++)
+		at->out->number[i] = bound_between(of[0].number[i], cells->number[i], of[1].number[i]);
+	for (int k = 0; k < 2; k++) lc_cells_drop(&bounds->scratch, &of[k]);
+	drop_form(bounds, n.in[0]);
+	return status;
 }
 
 /* The root of a sum of squares: first the bound of the sum, then that of its root. */
@@ -508,7 +666,9 @@ static lk_status bound_operation(struct bounds *bounds, lc_at *at) {
 	case LC_ROWS:
 		return at->n->op == LC_GATHER_ROWS ? bound_rows(bounds, at) : bound_add_rows(bounds, at);
 	case LC_VIEW: return at->n->op == LC_CUMSUM ? bound_sum(bounds, at) : bound_view(bounds, at);
-	case LC_RED: return at->n->op == LC_RED_NORM ? bound_norm(bounds, at) : bound_sum(bounds, at);
+	case LC_RED:
+		if (at->n->op == LC_RED_MAX || at->n->op == LC_RED_MIN) return bound_extremum(bounds, at);
+		return at->n->op == LC_RED_NORM ? bound_norm(bounds, at) : bound_sum(bounds, at);
 	case LC_CONTRACT:
 	case LC_TOTALS: return bound_sum(bounds, at);
 	default: return LK_OK;
@@ -541,6 +701,22 @@ static lk_status bound_part(struct bounds *bounds, lc_at *at) {
 	return LK_OK;
 }
 
+/* The run was led to a number there; another execution is as far as that from it besides. */
+static lk_status bound_nudged(struct bounds *bounds, int id) {
+	const lc_run_options *o = &bounds->run->o;
+	for (int i = 0; i < o->nudge_count; i++)
+		for (int64_t rank = 0; rank < bounds->run->ranks && o->nudges[i].id == id; rank++) {
+			int64_t element;
+			bool held;
+			LK_TRY(
+				lc_nudged_element(bounds->run, &o->nudges[i], rank, &element, &held, bounds->err));
+			if (!held) continue;
+			double *bound = &lc_part_of(bounds->out, id, o->nudges[i].item, rank)->number[element];
+			*bound = fmax(*bound, o->nudges[i].bound);
+		}
+	return LK_OK;
+}
+
 static lk_status bound_value(struct bounds *bounds, int id) {
 	const lc_node *node = &bounds->run->p->nodes.at[id];
 	int64_t items = lc_items(bounds->run->p, bounds->run->s, node);
@@ -564,7 +740,7 @@ static lk_status bound_value(struct bounds *bounds, int id) {
 			if (held) LK_TRY(bound_part(bounds, &at));
 		}
 	}
-	return LK_OK;
+	return bound_nudged(bounds, id);
 }
 
 static lk_status bound_begin(const lc_run *run, lc_run *out, lk_error *err) {
@@ -573,8 +749,13 @@ static lk_status bound_begin(const lc_run *run, lc_run *out, lk_error *err) {
 	return out->parts ? LK_OK : lk_oom(err);
 }
 
-lk_status lc_run_bounds(const lc_run *run, lc_run **out, lk_error *err) {
-	struct bounds b = {.run = run, .err = err};
+void lc_choices_free(lc_choices *choices) {
+	lk_vec_free(&choices->nudges);
+}
+
+lk_status lc_run_bounds(const lc_run *run, lc_run **out, lc_choices *choices, lk_error *err) {
+	struct bounds b = {.run = run, .choices = choices, .err = err};
+	*choices = (lc_choices){0};
 	b.out = *out = malloc(sizeof **out);
 	if (!b.out) return lk_oom(err);
 	lk_status status = bound_begin(run, b.out, err);

@@ -95,3 +95,32 @@ int lc_same_cells(const lc_node *node) {
 	if (node->op == LC_UPDATE) return 1;
 	return node->op == LC_OUT || node->op == LC_COPY || lc_relabels(node) ? 0 : -1;
 }
+
+/* Ranks that differ along an axis of parts or local tensors hold no element in common. */
+static bool same_tensor(const lc_run *run, const lc_node *node, int64_t a, int64_t b) {
+	for (int axis = 0; axis < run->p->axis_count; axis++) {
+		bool own = node->layout[axis].kind == LC_P || node->layout[axis].kind == LC_L;
+		if (own && lc_coordinate(run->p, run->s, a, axis) != lc_coordinate(run->p, run->s, b, axis))
+			return false;
+	}
+	return true;
+}
+
+lk_status lc_nudged_element(const lc_run *run, const lc_nudge *nudge, int64_t rank,
+                            int64_t *element, bool *held, lk_error *err) {
+	const lc_node *node = &run->p->nodes.at[nudge->id];
+	int64_t left = nudge->element, step = 1;
+	lc_box from, box;
+	LK_TRY(lc_box_of(run, node, nudge->item, nudge->rank, &from, held, err));
+	LK_TRY(lc_box_of(run, node, nudge->item, rank, &box, held, err));
+	*held &= same_tensor(run, node, nudge->rank, rank);
+	*element = 0;
+	for (int d = node->rank; d-- > 0 && *held;) {
+		int64_t place = from.begin[d] + left % from.extent[d] - box.begin[d];
+		left /= from.extent[d];
+		*held = place >= 0 && place < box.extent[d];
+		*element += place * step;
+		step *= box.extent[d];
+	}
+	return LK_OK;
+}

@@ -190,9 +190,24 @@ lc_operation lc_run_cumsum;                                            /* run_co
 lc_operation lc_run_view, lc_run_iota;                                 /* run_view.c */
 /* run_comm.c: of one tensor, on all ranks at once. `n`: the value's node, or one like it. */
 lk_status lc_run_comm(lc_run *run, const lc_node *node, int id, int64_t item, lk_error *err);
+/* run_cells.c: whether a rank holds the element that is nudged, and where. */
+lk_status lc_nudged_element(const lc_run *run, const lc_nudge *nudge, int64_t rank,
+                            int64_t *element, bool *held, lk_error *err);
+
+/* Choices that another execution may make otherwise: comparisons and roundings whose operands are
+ * within their bounds of the step. Each as the nudge that makes a run choose so. */
+typedef struct lc_choices {
+	LK_VEC(lc_nudge) nudges; /* the first LC_CHOICES */
+	int64_t count;           /* of all */
+} lc_choices;
+enum {
+	LC_CHOICES = 256
+};
 /* run_bound.c: a run in numbers that has kept all its values; each of *out's is a bound on how far
- * another execution of the same program, or exact arithmetic, may be from it there. */
-lk_status lc_run_bounds(const lc_run *run, lc_run **out, lk_error *err);
+ * another execution of the same program that makes the same choices, or exact arithmetic, may be
+ * from it there. *choices must be freed in every case. */
+lk_status lc_run_bounds(const lc_run *run, lc_run **out, lc_choices *choices, lk_error *err);
+void lc_choices_free(lc_choices *choices);
 
 /* ---- run_walk.c: the rows that a result and its operands share ---- */
 typedef struct lc_walk {

@@ -49,7 +49,6 @@ static lk_status compare_one(const lc_bench_job *job, int i, const lc_sizes *sma
 	if (status == LK_OK) status = lc_compare(&answer, run, &request, nowhere, err);
 	job->result->rows[i].checked = status == LK_OK;
 	job->result->rows[i].agrees = !answer.no;
-	lc_run_free(run);
 	lc_sizes_free(&refined);
 	fclose(nowhere);
 	return status;
