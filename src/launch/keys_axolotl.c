@@ -11,6 +11,8 @@
 static const lk_pair adapters[] = {{"lora", "1"}, {"qlora", "1"}, {"", "0"}, {NULL, NULL}};
 static const lk_pair truths[] = {{"true", "on"}, {"false", "off"}, {NULL, NULL}};
 static const lk_pair flash[] = {{"true", "flash"}, {"false", ""}, {NULL, NULL}};
+static const lk_pair offloads[] = {
+	{"legacy", "1"}, {"disk", "1"}, {"hidden_states", "1"}, {NULL, NULL}};
 static const lk_pair keeps[] = {{"false", "1"}, {"true", "0"}, {NULL, NULL}};
 
 static const lk_key keys[] = {
@@ -36,9 +38,11 @@ static const lk_key keys[] = {
 	LK_FACT("activation_checkpointing", "recompute_text"),
 	LK_FACT("attn_implementation", "attention_name"),
 	LK_WORDS("flash_attention", "attention_name", flash),
-	LK_WORDS("liger_fused_linear_cross_entropy", "fused_cross_entropy", truths),
+	LK_FACT("liger_fused_linear_cross_entropy", "linear_loss"),
 	LK_WORDS("liger_cross_entropy", "fused_cross_entropy", truths),
-	LK_WORDS("cut_cross_entropy", "fused_cross_entropy", truths),
+	LK_FACT("cut_cross_entropy", "linear_loss"),
+	LK_WORDS("chunked_cross_entropy", "fused_cross_entropy", truths),
+	LK_WORDS("unsloth_cross_entropy_loss", "fused_cross_entropy", truths),
 	LK_FACT("torch_compile", "compile"),
 	LK_FACT("sample_packing", "packing"),
 	LK_FACT("tensor_parallel_size", "tp"),
@@ -55,8 +59,8 @@ static const lk_key keys[] = {
 	LK_FACT("fsdp_config.fsdp_sharding_strategy", "sharding_name"),
 	LK_WORDS("fsdp_config.reshard_after_forward", "reshard_off", keeps),
 	LK_WORDS("fsdp_config.fsdp_reshard_after_forward", "reshard_off", keeps),
-	LK_FACT("fsdp_config.offload_params", "offload_optimizer"),
-	LK_FACT("fsdp_config.fsdp_offload_params", "offload_optimizer"),
+	LK_FACT("fsdp_config.offload_params", "host_shards"),
+	LK_FACT("fsdp_config.fsdp_offload_params", "host_shards"),
 	LK_FACT("fsdp_config.activation_checkpointing", "recompute_text"),
 	LK_FACT("fsdp_config.fsdp_activation_checkpointing", "recompute_text"),
 	LK_SKIP("fsdp_config*", "how layers are wrapped and saved: units of one layer are taken"),
@@ -75,7 +79,10 @@ static const lk_key keys[] = {
 	LK_SKIP("lora_target_linear", "adapters are priced on all linear layers"),
 	LK_NOTE("lora_modules_to_save",
             "whole modules in addition to the adapters are not priced as trained"),
-	LK_NOTE("activation_offloading", "add --offload-activations: here they stay on the device"),
+	LK_WORDS("activation_offloading", "host_activations", offloads),
+	LK_NOTE("tiled_mlp", "MLPs are priced over whole sequences: in tiles they keep less for the "
+                         "backward pass and are computed twice"),
+	LK_SKIP("tiled_mlp_*", "see tiled_mlp"),
 	LK_NOTE("quantize_moe_experts", "frozen weights are priced as 16-bit ones"),
 	LK_NOTE("pad_to_sequence_len", "sequences are taken at full length"),
 	LK_SKIP("lora_*", "how adapters are computed and scaled changes no shape"),
@@ -191,6 +198,7 @@ static lk_status axolotl_translate(const lk_config *config, lk_words *words) {
 		draft.job.seq = 512;
 		LK_TRY(lk_launch_assume(config->reading, "sequences of 512 tokens: axolotl's default"));
 	}
+	bool engine = *draft.deepspeed || lk_config_at(config->root, "deepspeed");
 	bool sharded = lk_config_at(config->root, "fsdp") || lk_config_at(config->root, "fsdp_config");
 	bool meshed = draft.dp_shard > 1 || draft.job.tp > 1 || draft.job.cp > 1 || draft.job.ep > 1;
 	if ((sharded || (meshed && !*draft.deepspeed)) && !*draft.sharding_name && !*draft.fsdp)
@@ -198,7 +206,13 @@ static lk_status axolotl_translate(const lk_config *config, lk_words *words) {
 	const lk_value *plugins = lk_config_at(config->root, "plugins");
 	for (size_t i = 0; plugins && plugins->kind == LK_JSON_ARRAY && i < plugins->count; i++) {
 		const char *name = lk_config_text(&plugins->items[i]);
-		if (name && strstr(name, "cut_cross_entropy")) draft.job.fused_cross_entropy = LK_ON;
+		draft.linear_loss |= name && strstr(name, "cut_cross_entropy");
+	}
+	/* weights are loaded in bf16, which accelerate widens for FSDP, and DeepSpeed for itself */
+	if (draft.bf16 && !draft.adapter && !engine && !sharded && !meshed && !*draft.sharding_name &&
+	    !*draft.fsdp) {
+		draft.job.master_weights = LK_OFF;
+		draft.job.state_dtype = LK_BF16;
 	}
 	if (!draft.packing)
 		LK_TRY(lk_launch_assume(config->reading,

@@ -11,7 +11,7 @@
 #include "base/text.h"
 #include "launch/config.h"
 
-static const lk_pair truths[] = {{"true", "on"}, {"false", "off"}, {NULL, NULL}};
+static const lk_pair keeps[] = {{"false", "1"}, {"true", "0"}, {NULL, NULL}};
 static const lk_pair flash[] = {
 	{"fa2", "flash"}, {"fa3", "flash3"}, {"disabled", "eager"}, {NULL, NULL}};
 static const lk_pair off[] = {{"true", "false"}, {"false", "true"}, {NULL, NULL}};
@@ -37,8 +37,11 @@ static const lk_key trainer_keys[] = {
 	LK_WORDS("disable_gradient_checkpointing", "recompute_text", off),
 	LK_FACT("attn_implementation", "attention_name"),
 	LK_WORDS("flash_attn", "attention_name", flash),
-	LK_WORDS("use_liger_kernel", "fused_cross_entropy", truths),
-	LK_WORDS("enable_liger_kernel", "fused_cross_entropy", truths),
+	LK_FACT("use_liger_kernel", "linear_loss"),
+	LK_FACT("use_liger", "linear_loss"),
+	LK_FACT("use_liger_loss", "linear_loss"),
+	LK_FACT("enable_liger_kernel", "linear_loss"),
+	LK_FACT("activation_offloading", "host_activations"),
 	LK_FACT("torch_compile", "compile"),
 	LK_FACT("packing", "packing"),
 	LK_FACT("deepspeed", "deepspeed"),
@@ -47,6 +50,12 @@ static const lk_key trainer_keys[] = {
 	LK_FACT("fsdp_config.sharding_strategy", "sharding_name"),
 	LK_FACT("fsdp_config.fsdp_sharding_strategy", "sharding_name"),
 	LK_FACT("fsdp_config.activation_checkpointing", "recompute_text"),
+	LK_FACT("fsdp_config.fsdp_activation_checkpointing", "recompute_text"),
+	LK_FACT("fsdp_config.offload_params", "host_shards"),
+	LK_FACT("fsdp_config.fsdp_offload_params", "host_shards"),
+	LK_FACT("fsdp_config.cpu_offload", "host_shards"),
+	LK_WORDS("fsdp_config.reshard_after_forward", "reshard_off", keeps),
+	LK_WORDS("fsdp_config.fsdp_reshard_after_forward", "reshard_off", keeps),
 	LK_SKIP("fsdp*", "how layers are wrapped and saved: units of one layer are taken"),
 	LK_FACT("use_peft", "adapter"),
 	LK_FACT("use_lora", "adapter"),
@@ -88,7 +97,8 @@ static const lk_key trainer_keys[] = {
 	LK_WORDS("use_adam_mini", "optimizer_name", mini),
 	LK_NOTE("use_galore", "the optimizer's projections are not modelled"),
 	LK_NOTE("use_apollo", "the optimizer's projections are not modelled"),
-	LK_NOTE("use_badam", "blocks of weights in turn are not modelled"),
+	LK_NOTE("use_badam", "BAdam trains one block of layers at a time: gradients and states of all "
+                         "are priced, which is more"),
 	LK_NOTE("mixture_of_depths", "every token passes every layer"),
 	LK_NOTE("use_llama_pro", "added layers are not modelled"),
 	LK_NOTE("freeze_trainable_layers", "all weights are priced as trained"),
@@ -233,6 +243,11 @@ static lk_status factory_finish(const lk_config *config, lk_draft *given) {
 		LK_TRY(lk_launch_note(config->reading, "stage",
 		                      "kto is priced as sft, without the reference model"));
 	if (strcmp(draft.stage, "dpo") == 0) draft.pairs = true;
+	bool logits = *draft.stage && strcmp(draft.stage, "pt") != 0 && strcmp(draft.stage, "sft") != 0;
+	if (logits && draft.linear_loss) { /* model_utils/liger_kernel.py, require_logits */
+		draft.linear_loss = false;
+		draft.job.fused_cross_entropy = LK_ON;
+	}
 	const char *pure = lk_config_text(lk_config_at(config->root, "pure_bf16"));
 	if (pure && strcasecmp(pure, "true") == 0) { /* nothing of what is trained is in fp32 */
 		draft.job.master_weights = LK_OFF;

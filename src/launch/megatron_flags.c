@@ -17,7 +17,7 @@ static const char *const softmaxes[] = {"vanilla", "learnable", "off-by-one", NU
 static const char *const backends[] = {"auto", "flash", "fused", "unfused", "local", NULL};
 static const char *const implementations[] = {"transformer_engine", "local", "inference_optimized",
                                               NULL};
-static const char *const loss_impls[] = {"native", "te", NULL};
+static const char *const loss_impls[] = {"native", "te", "linear", NULL};
 static const char *const strategies[] = {"no_shard", "optim", "optim_grads", "optim_grads_params",
                                          NULL};
 static const char *const optimizers[] = {"adam", "sgd", "muon", "dist_muon", "lion", NULL};
