@@ -84,7 +84,7 @@ typedef struct lk_draft {
 	char accelerate[LK_CONFIG_NAME]; /* a file */
 	char network[LK_CONFIG_NAME];    /* by name */
 	char network_key[64];
-	char optimizer_name[64], attention_name[48], dispatcher_name[32], strategy[96];
+	char optimizer_name[64], attention_name[48], strategy[96];
 	char schedule_name[48], recompute_text[48], tokenizer[LK_CONFIG_NAME], method[32], stage[32];
 	char activation[32], norm_name[32], positions_name[32];
 	double expansion;

@@ -69,7 +69,6 @@ static const lk_field draft_facts[] = {
 	FACT("network_name", TEXT, network),
 	FACT("optimizer_name", TEXT, optimizer_name),
 	FACT("attention_name", TEXT, attention_name),
-	FACT("dispatcher_name", TEXT, dispatcher_name),
 	FACT("schedule_name", TEXT, schedule_name),
 	FACT("recompute_text", TEXT, recompute_text),
 	FACT("tokenizer", TEXT, tokenizer),
@@ -299,7 +298,29 @@ static void draft_sharding(lk_draft *draft) {
 		job->shard_group = draft->dp_shard;
 }
 
-static void draft_optimizer(lk_draft *draft) {
+/* Optimizers that are priced as another one, which differs in what it keeps or computes. */
+static lk_status draft_note_optimizer(lk_reading *reading, const char *name) {
+	static const struct {
+		const char *part, *reason;
+	} others[] = {
+		{"galore", "GaLore's projections of gradients are not modelled: it is priced as Adam"},
+		{"apollo", "APOLLO's projections of gradients are not modelled: it is priced as Adam"},
+		{"lomo", "LOMO's fused step is not modelled: gradients and moments are priced as Adam's"},
+		{"ademamix", "AdEMAMix is priced as Adam, which keeps a moment less"},
+		{"schedule_free", "schedule-free Adam is priced as Adam, which keeps as much"},
+		{"prodigy", "Prodigy is priced as Adam, which keeps less"},
+		{"came", "CAME is priced as Adam, which keeps more"},
+		{"dion", "Dion is priced as Adam, which keeps more and multiplies no matrices"},
+		{"rmsprop", "RMSprop is priced as Adam, which keeps a moment more"},
+		{"adagrad", "Adagrad is priced as Adam, which keeps a moment more"},
+		{"4bit", "moments of 4 bits are priced as those of 8"},
+	};
+	for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+		if (draft_has(name, others[i].part)) return lk_launch_note(reading, name, others[i].reason);
+	return LK_OK;
+}
+
+static lk_status draft_optimizer(lk_reading *reading, lk_draft *draft) {
 	static const struct {
 		const char *part;
 		lk_optimizer optimizer;
@@ -319,9 +340,13 @@ static void draft_optimizer(lk_draft *draft) {
 			draft->job.optimizer = names[i].optimizer;
 			break;
 		}
-	if (!draft_has(draft->optimizer_name, "8bit")) return;
-	if (draft->job.optimizer == LK_OPT_ADAM) draft->job.optimizer = LK_OPT_ADAM_8BIT;
-	else draft->job.state_dtype = LK_FP8;
+	LK_TRY(draft_note_optimizer(reading, draft->optimizer_name));
+	static const char *const narrow[] = {"8bit", "4bit", "adamw_fp8"};
+	bool eight = false;
+	for (size_t i = 0; i < 3; i++) eight |= draft_has(draft->optimizer_name, narrow[i]);
+	if (eight && draft->job.optimizer == LK_OPT_ADAM) draft->job.optimizer = LK_OPT_ADAM_8BIT;
+	else if (eight) draft->job.state_dtype = LK_FP8;
+	return LK_OK;
 }
 
 static void draft_attention(lk_draft *draft) {
@@ -448,7 +473,7 @@ lk_status lk_draft_finish(const lk_config *config, lk_draft *draft) {
 	lk_reading *reading = config->reading;
 	lk_job *job = &draft->job;
 	draft_numbers(draft);
-	draft_optimizer(draft);
+	LK_TRY(draft_optimizer(reading, draft));
 	draft_attention(draft);
 	draft_pipeline(draft);
 	LK_TRY(draft_recompute(config, draft));

@@ -77,6 +77,7 @@ static const lk_key keys[] = {
 	LK_FACT("distributed.pipeline.pp_microbatch_size", "multiple"),
 	LK_FACT("distributed.pipeline.layers_per_stage", "stage_layers"),
 	LK_WORDS("distributed.pipeline.round_virtual_stages_to_pp_multiple", "stages_up", rounding),
+	LK_FACT("distributed.enable_compile", "compile"),
 	LK_WORDS("distributed.enable_async_tensor_parallel", "tp_overlap", truths),
 	LK_NOTE("distributed.moe.reshard_after_forward", "experts are sharded as the other weights"),
 	LK_WORDS("distributed.offload_policy._target_", "host_shards", policies),
