@@ -503,7 +503,9 @@ lk_status lk_draft_finish(const lk_config *config, lk_draft *draft) {
 	if (job->tp == 0) job->tp = 1;
 	if (job->pp == 0) job->pp = 1;
 	if (job->cp == 0) job->cp = 1;
-	if (*draft->network) LK_TRY(lk_launch_network(reading, draft->network_key, draft->network));
+	if (*draft->network)
+		LK_TRY(
+			lk_launch_network_of_file(reading, draft->network_key, draft->network, config->file));
 	*reading->out->job = *job;
 	const lk_value *inner = lk_config_at(config->root, "deepspeed");
 	if (inner && inner->kind == LK_JSON_OBJECT) return lk_deepspeed_tree(reading, inner);

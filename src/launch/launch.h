@@ -62,6 +62,10 @@ lk_status lk_launch_keep_line(lk_reading *reading, const char *text, lk_line_kin
 lk_status lk_launch_seen(lk_reading *reading, const char *flag);
 /* network_flags.c: a flag names the network in place of stating its shape; the last one counts. */
 lk_status lk_launch_network(lk_reading *reading, const char *flag, const char *name);
+/* The same for a configuration: where the name is a place for a path of one's own, "/path/to/model",
+ * the network is that which the names of the file and its folders hold, as an assumption. */
+lk_status lk_launch_network_of_file(lk_reading *reading, const char *flag, const char *name,
+                                    const char *file);
 /* Scripts of a framework's own that start a training by variables of the environment: Primus's by
  * EXP, torchtitan's by NGPU and MODULE, CONFIG or CONFIG_FILE. */
 typedef enum lk_launch_own {
