@@ -62,8 +62,9 @@ lk_status lk_launch_keep_line(lk_reading *reading, const char *text, lk_line_kin
 lk_status lk_launch_seen(lk_reading *reading, const char *flag);
 /* network_flags.c: a flag names the network in place of stating its shape; the last one counts. */
 lk_status lk_launch_network(lk_reading *reading, const char *flag, const char *name);
-/* The same for a configuration: where the name is a place for a path of one's own, "/path/to/model",
- * the network is that which the names of the file and its folders hold, as an assumption. */
+/* The same for a configuration: where the name is a place for a path of one's own,
+ * "/path/to/model", the network is that which the names of the file and its folders hold, as an
+ * assumption. */
 lk_status lk_launch_network_of_file(lk_reading *reading, const char *flag, const char *name,
                                     const char *file);
 /* Scripts of a framework's own that start a training by variables of the environment: Primus's by
@@ -186,7 +187,7 @@ lk_status lk_megatron_read(lk_reading *reading, lk_megatron *megatron, const cha
 lk_status lk_megatron_finish(lk_reading *reading, lk_megatron *megatron, int gpus);
 lk_status lk_megatron_from_job(lk_arena *arena, const lk_job *job, lk_megatron *out, lk_error *err);
 
-/* keys_accelerate.c: the key of a configuration that a flag of accelerate launch states, without
+/* accelerate_flags.c: the key of a configuration that a flag of accelerate launch states, without
  * dashes, and in *value what a flag without one means; NULL: it says nothing of the layout, or
  * memory is out. */
 const char *lk_accelerate_key(lk_arena *arena, const char *flag, const char **value);
