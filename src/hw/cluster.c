@@ -116,6 +116,7 @@ lk_status lk_cluster_seal(lk_arena *arena, const lk_cluster_draft *draft, lk_clu
 	};
 	if (!cluster.node || !cluster.nodes) return lk_oom(err);
 	memcpy(cluster.nccl, draft->nccl, sizeof cluster.nccl);
+	cluster.assumed = draft->assumed;
 	for (size_t g = 0; g < groups; g++) {
 		cluster.node[g] = draft->runs.at[g].node;
 		cluster.nodes[g] = draft->runs.at[g].nodes;

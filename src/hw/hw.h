@@ -181,6 +181,7 @@ typedef struct lk_cluster {
 	lk_interconnect net; /* above the node, in more detail than one number */
 	char text[256];      /* the synthetic form, for reports */
 	char nccl[256];      /* what a log says of NCCL's release and settings, as --nccl takes them */
+	const char *assumed; /* what a log does not state and was inferred, for reports; NULL nothing */
 } lk_cluster;
 
 /* NCCL's variables whose effect is modelled (cost/collective, nccl_settings), ended by NULL. */

@@ -27,6 +27,7 @@ typedef struct lk_cluster_draft {
 	bool rail_optimised;
 	lk_interconnect net;
 	char nccl[256];
+	const char *assumed; /* as in lk_cluster */
 } lk_cluster_draft;
 
 #define LK_CLUSTER_DRAFT_INIT \

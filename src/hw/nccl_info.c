@@ -329,11 +329,16 @@ static void info_net(const struct info *info, lk_node *node) {
 	node->sockets = info->sockets;
 }
 
+/* A log without the topology: what its channels run over tells links from PCIe. */
+static bool info_guesses_pcie(const struct info *info) {
+	return !info->system && info->shared && !info->peer;
+}
+
 static lk_node info_node(const struct info *info, const lk_device *device) {
 	int usual = device->node_gpus < info->ranks ? device->node_gpus : info->ranks;
 	int local = info->local ? info->local : info_ranks_of_host(info);
 	lk_node node = lk_node_usual(device, local ? local : usual);
-	if ((info->system && !info->links) || (!info->system && info->shared && !info->peer)) {
+	if ((info->system && !info->links) || info_guesses_pcie(info)) {
 		node.intra = LK_INTRA_PCIE;
 		node.intra_rate = device->pcie_rate;
 	}
@@ -359,6 +364,9 @@ lk_status lk_nccl_info_read(lk_stream *in, const char *device_name, lk_cluster_d
 	if (status == LK_OK) status = info_device(&info, device_name, &device, lk_stream_name(in), err);
 	if (status == LK_OK) {
 		lk_node node = info_node(&info, device);
+		if (info_guesses_pcie(&info) && lk_intra_rate(device, LK_INTRA_SWITCH) > 0)
+			draft->assumed = "GPUs of a node exchange data over PCIe: the log has no topology, and "
+							 "its channels use the host's memory (--cluster states links)";
 		info_settings(&info, draft->nccl, sizeof draft->nccl);
 		status = lk_cluster_fill(draft, &node, info.ranks, err);
 	}

@@ -68,11 +68,15 @@ typedef struct lk_draft {
 	int stage_layers;               /* of a virtual stage */
 	int zero;                       /* stage + 1 */
 	bool bf16, fp16, fp8, tf32, packing, adapter, quantized, fsdp2;
+	bool host_shards; /* FSDP's offload; see offload.c */
+	bool host_params, host_activations;
+	bool linear_loss;      /* the head's product is part of the loss: no logits are made */
 	bool stages_up;        /* stages are rounded up to a multiple of pp, else down */
 	bool pairs;            /* samples are pairs of sequences */
 	int quantization_bits; /* of frozen weights; 0: not stated */
 	bool reshard_off;
 	bool format_open;                /* the program decides where nothing is stated */
+	char storage[32];                /* of parameters as they are kept: "float32", "auto" */
 	char format[32];                 /* of numbers: "bf16", "bfloat16", "fp16-mixed" */
 	char fsdp[96];                   /* "full_shard auto_wrap offload" */
 	char sharding_name[48];          /* "FULL_SHARD", "1" */
@@ -80,7 +84,7 @@ typedef struct lk_draft {
 	char accelerate[LK_CONFIG_NAME]; /* a file */
 	char network[LK_CONFIG_NAME];    /* by name */
 	char network_key[64];
-	char optimizer_name[64], attention_name[48], dispatcher_name[32], strategy[96];
+	char optimizer_name[64], attention_name[48], strategy[96];
 	char schedule_name[48], recompute_text[48], tokenizer[LK_CONFIG_NAME], method[32], stage[32];
 	char activation[32], norm_name[32], positions_name[32];
 	double expansion;

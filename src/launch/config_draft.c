@@ -56,7 +56,12 @@ static const lk_field draft_facts[] = {
 	FACT("no_tying", BOOL, no_tying),
 	FACT("fsdp2", BOOL, fsdp2),
 	FACT("stages_up", BOOL, stages_up),
+	FACT("host_shards", BOOL, host_shards),
+	FACT("host_params", BOOL, host_params),
+	FACT("host_activations", BOOL, host_activations),
+	FACT("linear_loss", BOOL, linear_loss),
 	FACT("format", TEXT, format),
+	FACT("storage", TEXT, storage),
 	FACT("fsdp", TEXT, fsdp),
 	FACT("sharding_name", TEXT, sharding_name),
 	FACT("deepspeed", TEXT, deepspeed),
@@ -64,7 +69,6 @@ static const lk_field draft_facts[] = {
 	FACT("network_name", TEXT, network),
 	FACT("optimizer_name", TEXT, optimizer_name),
 	FACT("attention_name", TEXT, attention_name),
-	FACT("dispatcher_name", TEXT, dispatcher_name),
 	FACT("schedule_name", TEXT, schedule_name),
 	FACT("recompute_text", TEXT, recompute_text),
 	FACT("tokenizer", TEXT, tokenizer),
@@ -289,13 +293,34 @@ static void draft_sharding(lk_draft *draft) {
 		if (!job->stack[0] && !none) lk_copy(job->stack, sizeof job->stack, "fsdp");
 	}
 	if (job->sharding == LK_SHARD_ZERO3 && draft->reshard_off) job->sharding = LK_SHARD_ZERO2;
-	if (draft_has(draft->fsdp, "offload")) job->offload_optimizer = true;
 	if (draft->dp_replicate > 1 && draft->dp_shard > 0) job->shard_group = draft->dp_shard;
 	else if (*name && draft->dp_shard > 1 && draft->dp_replicate != 1)
 		job->shard_group = draft->dp_shard;
 }
 
-static void draft_optimizer(lk_draft *draft) {
+/* Optimizers that are priced as another one, which differs in what it keeps or computes. */
+static lk_status draft_note_optimizer(lk_reading *reading, const char *name) {
+	static const struct {
+		const char *part, *reason;
+	} others[] = {
+		{"galore", "GaLore's projections of gradients are not modelled: it is priced as Adam"},
+		{"apollo", "APOLLO's projections of gradients are not modelled: it is priced as Adam"},
+		{"lomo", "LOMO's fused step is not modelled: gradients and moments are priced as Adam's"},
+		{"ademamix", "AdEMAMix is priced as Adam, which keeps a moment less"},
+		{"schedule_free", "schedule-free Adam is priced as Adam, which keeps as much"},
+		{"prodigy", "Prodigy is priced as Adam, which keeps less"},
+		{"came", "CAME is priced as Adam, which keeps more"},
+		{"dion", "Dion is priced as Adam, which keeps more and multiplies no matrices"},
+		{"rmsprop", "RMSprop is priced as Adam, which keeps a moment more"},
+		{"adagrad", "Adagrad is priced as Adam, which keeps a moment more"},
+		{"4bit", "moments of 4 bits are priced as those of 8"},
+	};
+	for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+		if (draft_has(name, others[i].part)) return lk_launch_note(reading, name, others[i].reason);
+	return LK_OK;
+}
+
+static lk_status draft_optimizer(lk_reading *reading, lk_draft *draft) {
 	static const struct {
 		const char *part;
 		lk_optimizer optimizer;
@@ -315,9 +340,13 @@ static void draft_optimizer(lk_draft *draft) {
 			draft->job.optimizer = names[i].optimizer;
 			break;
 		}
-	if (!draft_has(draft->optimizer_name, "8bit")) return;
-	if (draft->job.optimizer == LK_OPT_ADAM) draft->job.optimizer = LK_OPT_ADAM_8BIT;
-	else draft->job.state_dtype = LK_FP8;
+	LK_TRY(draft_note_optimizer(reading, draft->optimizer_name));
+	static const char *const narrow[] = {"8bit", "4bit", "adamw_fp8"};
+	bool eight = false;
+	for (size_t i = 0; i < 3; i++) eight |= draft_has(draft->optimizer_name, narrow[i]);
+	if (eight && draft->job.optimizer == LK_OPT_ADAM) draft->job.optimizer = LK_OPT_ADAM_8BIT;
+	else if (eight) draft->job.state_dtype = LK_FP8;
+	return LK_OK;
 }
 
 static void draft_attention(lk_draft *draft) {
@@ -383,9 +412,7 @@ static lk_status draft_recompute(const lk_config *config, lk_draft *draft) {
 	lk_job *job = &draft->job;
 	const char *text = draft->recompute_text;
 	if (!*text) return LK_OK;
-	if (draft_has(text, "offload"))
-		LK_TRY(lk_launch_note(config->reading, "activation offloading",
-		                      "activations are priced as recomputed, not as copied to the host"));
+	draft->host_activations |= draft_has(text, "offload");
 	static const char *const words[] = {"false",  "true",    "0",  "1",       "none",  "full",
 	                                    "select", "offload", "on", "unsloth", "block", "uniform"};
 	bool known = false;
@@ -415,16 +442,45 @@ static lk_status draft_gpus(const lk_config *config, lk_draft *draft) {
 	return lk_launch_count_gpus(reading, &draft->job, replicas, (int)stated, exact);
 }
 
+/* Published configurations of DeepSpeed: zero3_bf16_cpuoffload_all and ds_z3_offload move
+ * parameters and the optimizer's states, zero3_bf16_cpuoffload_params the former alone, those of
+ * lower stages the latter. */
+static lk_status draft_named_offload(lk_reading *reading, lk_job *job, const char *name) {
+	bool moves = draft_has(name, "offload"), alone = draft_has(name, "offload_params");
+	job->offload_optimizer |= moves && !alone;
+	LK_TRY(lk_launch_assume(reading,
+	                        "ZeRO stage %d%s, by the name of %.80s, which is not here "
+	                        "(--deepspeed-config)",
+	                        (int)job->sharding,
+	                        job->offload_optimizer ? " with an offloaded optimizer" : "", name));
+	bool params = moves && job->sharding == LK_SHARD_ZERO3;
+	return params ? lk_launch_offload_params(reading, job, name) : LK_OK;
+}
+
+/* What of the job waits in the host's memory. */
+static lk_status draft_offload(const lk_config *config, lk_draft *draft) {
+	lk_reading *reading = config->reading;
+	if (draft->host_shards || draft_has(draft->fsdp, "offload"))
+		LK_TRY(lk_launch_offload_shards(reading, &draft->job, "offload of parameters"));
+	if (draft->host_params)
+		LK_TRY(lk_launch_offload_params(reading, &draft->job, "offload of parameters"));
+	if (!draft->host_activations) return LK_OK;
+	return lk_launch_offload_activations(reading, &draft->job, "offload of activations",
+	                                     draft->network);
+}
+
 lk_status lk_draft_finish(const lk_config *config, lk_draft *draft) {
 	lk_reading *reading = config->reading;
 	lk_job *job = &draft->job;
 	draft_numbers(draft);
-	draft_optimizer(draft);
+	LK_TRY(draft_optimizer(reading, draft));
 	draft_attention(draft);
 	draft_pipeline(draft);
 	LK_TRY(draft_recompute(config, draft));
 	LK_TRY(draft_gpus(config, draft));
 	draft_sharding(draft);
+	LK_TRY(draft_offload(config, draft));
+	if (draft->linear_loss) lk_launch_linear_loss(job);
 	if (draft->adapter || job->lora_rank > 0) job->task = LK_TASK_LORA;
 	job->narrow_base |= draft->quantization_bits == 4;
 	if (job->task != LK_TASK_LORA) job->narrow_base = job->dora = false;
@@ -447,7 +503,9 @@ lk_status lk_draft_finish(const lk_config *config, lk_draft *draft) {
 	if (job->tp == 0) job->tp = 1;
 	if (job->pp == 0) job->pp = 1;
 	if (job->cp == 0) job->cp = 1;
-	if (*draft->network) LK_TRY(lk_launch_network(reading, draft->network_key, draft->network));
+	if (*draft->network)
+		LK_TRY(
+			lk_launch_network_of_file(reading, draft->network_key, draft->network, config->file));
 	*reading->out->job = *job;
 	const lk_value *inner = lk_config_at(config->root, "deepspeed");
 	if (inner && inner->kind == LK_JSON_OBJECT) return lk_deepspeed_tree(reading, inner);
@@ -461,12 +519,7 @@ lk_status lk_draft_finish(const lk_config *config, lk_draft *draft) {
 		lk_copy(job->stack, sizeof job->stack, "deepspeed");
 		job->sharding = stage ? (lk_sharding)(*stage - '0') : LK_SHARD_NONE;
 		job->sharding_said = true;
-		job->offload_optimizer |= draft_has(name, "offload");
-		return lk_launch_assume(reading,
-		                        "ZeRO stage %d%s, by the name of %.80s, which is not here "
-		                        "(--deepspeed-config)",
-		                        (int)job->sharding,
-		                        job->offload_optimizer ? " with an offloaded optimizer" : "", name);
+		return draft_named_offload(reading, job, name);
 	}
 	return LK_OK;
 }

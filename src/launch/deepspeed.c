@@ -25,6 +25,7 @@ struct config {
 	lk_reading *r;
 	lk_job *job;
 	int batch, micro, steps, stage;
+	const char *host_params; /* the key that moves parameters to the host; NULL: none */
 	bool stage_open, bf16, fp16, dtype_open;
 	int overlap;   /* -1 not given */
 	double bucket; /* elements */
@@ -134,9 +135,8 @@ static lk_status read_offload(struct config *config, const lk_value *value, cons
 static lk_status read_offload_params(struct config *config, const lk_value *value,
                                      const char *path) {
 	bool none = value->kind != LK_JSON_STRING || strcmp(value->text, "none") == 0;
-	return none ? LK_OK
-	            : lk_launch_note(config->r, path,
-	                             "add --offload-params: here they stay on the device");
+	if (!none) config->host_params = path;
+	return LK_OK;
 }
 
 static lk_status deepspeed_read_group(struct config *config, const lk_value *value,
@@ -373,6 +373,7 @@ static lk_status deepspeed_finish(struct config *config) {
 	}
 	bool wide = job->grad_reduce_fp32 == LK_ON || (job->dtype_said && job->dtype == LK_FP32);
 	if (config->bucket > 0) job->bucket_bytes = config->bucket * (wide ? 4 : 2);
+	if (config->host_params) LK_TRY(lk_launch_offload_params(config->r, job, config->host_params));
 	lk_copy(job->stack, sizeof job->stack,
 	        strncmp(job->stack, "megatron", 8) == 0 ? "megatron-deepspeed" : "deepspeed");
 	return LK_OK;

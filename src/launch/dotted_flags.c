@@ -11,6 +11,7 @@
  * = T / length;  global batch = tokens of a step / length */
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/arena.h"
 #include "base/text.h"
@@ -43,6 +44,9 @@ static const struct pair schedules[] = {{"1F1B", "1f1b"},
                                         {NULL, NULL}};
 /* Weights, gradients and the optimizer's state in the training's format, without a copy in fp32. */
 static const struct pair masters[] = {{"bfloat16", "off"}, {"float32", "on"}, {NULL, NULL}};
+static const struct pair reductions[] = {{"float32", "on"}, {NULL, NULL}};
+/* The others are told by whether the loss is fused. */
+static const struct pair losses[] = {{"linear", "1"}, {"te", ""}, {"native", ""}, {NULL, NULL}};
 static const struct pair formats[] = {{"bfloat16", "bf16"}, {"float32", "fp32"}, {NULL, NULL}};
 
 struct path_row {
@@ -90,6 +94,10 @@ static const struct path_row rows[] = {
      false},
 	{NEMO, "model.config.recompute_method", NULL, NULL,
      "block and uniform are distinguished by the number of layers", false, false, false},
+	{NEMO, "model.config.cross_entropy_loss_fusion", "fused_cross_entropy", truths, NULL, false,
+     false, false},
+	{NEMO, "model.config.cross_entropy_fusion_impl", "linear_loss_fusion", losses, NULL, false,
+     false, false},
 	{NEMO, "model.config.tp_comm_overlap", "tp_overlap", truths, NULL, false, false, false},
 	{NEMO, "model.config.overlap_p2p_comm", "overlap_p2p", truths, NULL, true, false, false},
 	{NEMO, "optim.config.optimizer_cpu_offload", "offload_optimizer", bits, NULL, false, false,
@@ -116,7 +124,11 @@ static const struct path_row rows[] = {
 	{TITAN, "training.max_context_length", "seq", NULL, NULL, false, false, false},
 	{TITAN, "training.mixed_precision_param", "dtype", formats, NULL, false, false, false},
 	{TITAN, "training.dtype", "master_weights", masters, NULL, false, true, false},
-	{TITAN, "training.enable_cpu_offload", "offload_optimizer", bits, NULL, false, false, false},
+	{TITAN, "training.mixed_precision_reduce", "grad_reduce_fp32", reductions, NULL, false, false,
+     false},
+	{TITAN, "optimizer.early_step_in_backward", NULL, NULL,
+     "gradients are counted until the step ends", false, true, false},
+	{TITAN, "training.enable_cpu_offload", "offload_params", bits, NULL, false, false, false},
 	{TITAN, "training.compile", "compile", bits, NULL, false, true, false},
 	{TITAN, "compile.enable", "compile", bits, NULL, false, false, false},
 	{TITAN, "training.steps", NULL, NULL, "length of the run, not of a step", false, false, true},
@@ -139,6 +151,10 @@ static const struct path_row rows[] = {
      false, false},
 	{BRIDGE, "model.recompute_granularity", "recompute", granularities, NULL, false, false, false},
 	{BRIDGE, "model.recompute_num_layers", "recompute_layers", NULL, NULL, false, false, false},
+	{BRIDGE, "model.cross_entropy_loss_fusion", "fused_cross_entropy", truths, NULL, false, false,
+     false},
+	{BRIDGE, "model.cross_entropy_fusion_impl", "linear_loss_fusion", losses, NULL, false, false,
+     false},
 	{BRIDGE, "model.moe_grouped_gemm", "grouped_gemm", truths, NULL, false, false, false},
 	{BRIDGE, "model.seq_length", "seq", NULL, NULL, false, false, false},
 	{BRIDGE, "dataset.seq_length", "seq", NULL, NULL, false, false, false},
@@ -248,6 +264,7 @@ static lk_status flags_set_field(lk_reading *reading, lk_dotted *dotted, const s
 	bool known;
 	for (const struct pair *pair = row->values; pair != NULL && pair->theirs != NULL; pair++)
 		if (strcmp(pair->theirs, value) == 0) value = pair->ours;
+	if (*value == '\0') return LK_OK; /* it states nothing */
 	LK_TRY(lk_field_set(&dotted->job, row->field, strlen(row->field), value, &known, reading->err));
 	if (strcmp(row->path, "parallelism.pipeline_parallel_microbatch_size") == 0)
 		dotted->micro = dotted->job.mbs;
@@ -287,6 +304,7 @@ lk_status lk_dotted_read(lk_reading *reading, lk_dotted *dotted, const char *pat
 	const char *apart = row == NULL ? flags_section(dotted->dialect, path) : NULL;
 	if (apart != NULL) return lk_launch_skip(reading, name, apart);
 	if (row == NULL) return lk_launch_unknown(reading, name);
+	if (row->field == NULL && !row->harmless && strcasecmp(value, "false") == 0) return LK_OK;
 	if (row->field == NULL)
 		return (row->harmless ? lk_launch_skip : lk_launch_note)(reading, name, row->reason);
 	return flags_set_field(reading, dotted, row, value);
@@ -515,6 +533,16 @@ static lk_status dotted_replicas(lk_reading *reading, lk_dotted *dotted, const i
 	return lk_launch_count_gpus(reading, job, replicas * dotted->shard, 0, false);
 }
 
+/* What FSDP2 does unless it is told otherwise: shards weights too, reduces in fp32; its offload. */
+static lk_status dotted_shards_titan(lk_reading *reading, lk_job *job) {
+	if (job->grad_reduce_fp32 == LK_AUTO) job->grad_reduce_fp32 = LK_ON;
+	if (!job->offload_params) return LK_OK;
+	if (!job->sharding_said) job->sharding = LK_SHARD_ZERO3;
+	job->sharding_said = true;
+	job->offload_params = false;
+	return lk_launch_offload_shards(reading, job, "training.enable_cpu_offload");
+}
+
 lk_status lk_dotted_finish(lk_reading *reading, lk_dotted *dotted, int *gpus) {
 	lk_job *job = &dotted->job;
 	LK_TRY(dotted_name_network(reading, dotted));
@@ -540,6 +568,10 @@ lk_status lk_dotted_finish(lk_reading *reading, lk_dotted *dotted, int *gpus) {
 			               (long long)all);
 		*gpus = (int)all;
 	}
+	if (dotted->dialect == TITAN) LK_TRY(dotted_shards_titan(reading, job));
+	if (job->linear_loss_fusion && job->fused_cross_entropy == LK_OFF)
+		job->linear_loss_fusion = false;
+	if (job->linear_loss_fusion) lk_launch_linear_loss(job);
 	if (job->stack[0] == '\0')
 		lk_copy(job->stack, sizeof job->stack, dotted->dialect == TITAN ? "torchtitan" : "nemo");
 	return LK_OK;

@@ -62,6 +62,8 @@ static const char *titan_lacks(const lk_job *job) {
 	static const char *const fsdp[] = {"fsdp", "torchtitan", "llm-foundry", NULL};
 	if (!emit_one_of(job->stack, fsdp))
 		return "the layout is one of Megatron-LM; add --stack torchtitan";
+	if (job->offload_optimizer && !job->offload_params)
+		return "FSDP moves parameters with the optimizer's states; add --offload-params";
 	if (emit_zero_bubble(job))
 		return "torchtitan has no such pipeline schedule; add --schedule 1f1b,interleaved,zb-v";
 	return NULL;
@@ -467,6 +469,7 @@ bool lk_launch_describes(const lk_model *model) {
 
 lk_status lk_emit(lk_arena *arena, const char *target, const lk_job *job, const lk_cluster *cluster,
                   lk_emitted *out, lk_error *err) {
+	static const char *const keeps_params[] = {"megatron", "bridge", "nemo", "nanotron", NULL};
 	const emit_framework *framework;
 	const struct emit_wrapper *wrapper;
 	*out = (lk_emitted){0};
@@ -485,9 +488,9 @@ lk_status lk_emit(lk_arena *arena, const char *target, const lk_job *job, const 
 	if (job->teacher) lacks = "a teacher is not written; leave out --teacher";
 	if (job->average != LK_AVERAGE_NONE)
 		lacks = "an average of the parameters is not written; leave out --ema";
-	if (job->offload_params)
-		lacks = "parameters in the host's memory are not written; leave out --offload-params";
-	if (job->offload_activations)
+	if (job->offload_params && emit_one_of(framework->name, keeps_params))
+		lacks = "it keeps parameters on the device; leave out --offload-params";
+	if (job->offload_activations && strcmp(framework->name, "axolotl") != 0)
 		lacks = "activations in the host's memory are not written; leave out --offload-activations";
 	if (lacks != NULL) {
 		const char *what = strchr(lacks, ';');

@@ -46,10 +46,22 @@ static const char *files_trainer_lacks(const lk_job *job) {
 	if (!files_fsdp(job) && !files_ddp(job) && !files_deepspeed(job))
 		return "the layout is one of Megatron-LM; add --stack fsdp, ddp or deepspeed";
 	if (job->pp > 1) return "it has no pipeline parallelism; add --pp 1";
+	if (files_fsdp(job) && job->offload_optimizer && !job->offload_params)
+		return "FSDP moves parameters with the optimizer's states; add --offload-params";
 	if (files_fsdp(job) && job->sharding == LK_SHARD_ZERO1)
 		return "FSDP shards gradients with the optimizer's states; add --zero 2 or --zero 3";
 	return NULL;
 }
+
+/* Whether a published configuration of ZeRO 3 with offload would do otherwise: it moves both. */
+static bool files_offloads_half(const lk_job *job) {
+	return files_deepspeed(job) && job->sharding == LK_SHARD_ZERO3 && job->offload_optimizer &&
+	       !job->offload_params;
+}
+
+#define OFFLOADS_BOTH                                                                \
+	"its configuration of ZeRO 3 moves parameters with the optimizer's states; add " \
+	"--offload-params"
 
 /* Ranks that share one copy of the weights, and copies. */
 static int files_shard(const lk_job *job) {
@@ -61,6 +73,7 @@ static int files_shard(const lk_job *job) {
 
 const char *lk_axolotl_lacks(const lk_job *job) {
 	if (job->model.network != LK_NET_DECODER) return "it trains decoders alone; use accelerate";
+	if (files_offloads_half(job)) return OFFLOADS_BOTH;
 	return files_trainer_lacks(job);
 }
 
@@ -72,9 +85,7 @@ static void axolotl_layout(lk_page *page, const lk_job *job) {
 	if (files_deepspeed(job)) {
 		static const char *const stages[] = {"zero0", "zero1", "zero2", "zero3"};
 		lk_page_add(page, "deepspeed: deepspeed_configs/%s.json\n",
-		            job->offload_optimizer && job->sharding == LK_SHARD_ZERO3
-		                ? "zero3_bf16_cpuoffload_all"
-		                : stages[job->sharding]);
+		            job->offload_params ? "zero3_bf16_cpuoffload_all" : stages[job->sharding]);
 	}
 	if (!files_fsdp(job)) return;
 	if (shard < job->dp * job->cp)
@@ -87,7 +98,7 @@ static void axolotl_layout(lk_page *page, const lk_job *job) {
 	            "  state_dict_type: SHARDED_STATE_DICT\n"
 	            "  reshard_after_forward: %s\n"
 	            "  offload_params: %s\n",
-	            files_truth(job->sharding != LK_SHARD_ZERO2), files_truth(job->offload_optimizer));
+	            files_truth(job->sharding != LK_SHARD_ZERO2), files_truth(job->offload_params));
 }
 
 static void axolotl_numbers(lk_page *page, const lk_job *job) {
@@ -98,10 +109,13 @@ static void axolotl_numbers(lk_page *page, const lk_job *job) {
 	            files_truth(job->recompute != LK_RECOMPUTE_NONE));
 	lk_page_add(page, "attn_implementation: %s\n", files_attention(job));
 	if (job->compile) lk_page_add(page, "torch_compile: true\n");
+	if (job->offload_activations) lk_page_add(page, "activation_offloading: true\n");
 	if (job->fused_cross_entropy == LK_ON)
-		lk_page_add(page, "plugins:\n"
-		                  "  - axolotl.integrations.liger.LigerPlugin\n"
-		                  "liger_fused_linear_cross_entropy: true\n");
+		lk_page_add(page,
+		            "plugins:\n"
+		            "  - axolotl.integrations.liger.LigerPlugin\n"
+		            "liger_%scross_entropy: true\n",
+		            job->linear_loss_fusion ? "fused_linear_" : "");
 }
 
 bool lk_write_axolotl(lk_emission *emission) {
@@ -136,6 +150,7 @@ bool lk_write_axolotl(lk_emission *emission) {
 
 const char *lk_llama_factory_lacks(const lk_job *job) {
 	if (job->model.network != LK_NET_DECODER) return "it trains decoders alone; use accelerate";
+	if (files_offloads_half(job)) return OFFLOADS_BOTH;
 	if (lk_job_like_megatron(job)) {
 		if (job->task == LK_TASK_LORA)
 			return "it trains adapters without Megatron-Core; add --stack fsdp";
@@ -185,7 +200,7 @@ static void factory_sharding(lk_page *page, const lk_job *job) {
 	bool hybrid = shard < job->dp * job->cp;
 	const char *name = job->sharding == LK_SHARD_ZERO2 ? "shard_grad_op" : "full_shard";
 	if (hybrid) name = job->sharding == LK_SHARD_ZERO2 ? "hybrid_shard_zero2" : "hybrid_shard";
-	lk_page_add(page, "fsdp: %s auto_wrap%s\n", name, job->offload_optimizer ? " offload" : "");
+	lk_page_add(page, "fsdp: %s auto_wrap%s\n", name, job->offload_params ? " offload" : "");
 }
 
 bool lk_write_llama_factory(lk_emission *emission) {
@@ -219,7 +234,7 @@ bool lk_write_llama_factory(lk_emission *emission) {
 		if (strcmp(flash[i][0], files_attention(job)) == 0)
 			lk_page_add(&page, "flash_attn: %s\n", flash[i][1]);
 	lk_page_add(&page, "enable_liger_kernel: %s\n",
-	            files_truth(job->fused_cross_entropy == LK_ON && !megatron));
+	            files_truth(job->linear_loss_fusion && !megatron));
 	if (job->compile) lk_page_add(&page, "torch_compile: true\n");
 	lk_page_add(&page, "\n");
 	if (megatron) factory_megatron(&page, job);
@@ -406,10 +421,11 @@ static void accelerate_sharding(lk_page *page, const lk_job *job) {
 		            "deepspeed_config:\n"
 		            "  gradient_accumulation_steps: %d\n"
 		            "  offload_optimizer_device: %s\n"
-		            "  offload_param_device: none\n"
+		            "  offload_param_device: %s\n"
 		            "  zero3_init_flag: %s\n"
 		            "  zero_stage: %d\n",
 		            job->microbatches, job->offload_optimizer ? "cpu" : "none",
+		            job->offload_params ? "cpu" : "none",
 		            files_truth(job->sharding == LK_SHARD_ZERO3), (int)job->sharding);
 	if (!files_fsdp(job)) return;
 	lk_page_add(page,
@@ -420,7 +436,7 @@ static void accelerate_sharding(lk_page *page, const lk_job *job) {
 	            "  fsdp_reshard_after_forward: %s\n"
 	            "  fsdp_offload_params: %s\n"
 	            "  fsdp_activation_checkpointing: %s\n",
-	            files_truth(job->sharding != LK_SHARD_ZERO2), files_truth(job->offload_optimizer),
+	            files_truth(job->sharding != LK_SHARD_ZERO2), files_truth(job->offload_params),
 	            files_truth(job->recompute == LK_RECOMPUTE_FULL));
 	if (shard == all && job->tp == 1 && job->cp == 1) return;
 	lk_page_add(page,
@@ -450,6 +466,7 @@ static bool accelerate_program(lk_emission *emission) {
 		{"fp16", "True", job->dtype == LK_FP16},
 		{"gradient_checkpointing", job->recompute != LK_RECOMPUTE_NONE ? "True" : "False", true},
 		{"attn_implementation", files_attention(job), job->model.heads > 0},
+		{"use_liger_kernel", "True", job->linear_loss_fusion},
 		{"torch_compile", "True", job->compile},
 		{"use_peft", "True", job->task == LK_TASK_LORA},
 		{"lora_r", lk_arena_printf(arena, "%d", job->lora_rank), job->task == LK_TASK_LORA},

@@ -247,6 +247,7 @@ const lk_field lk_job_fields[] = {
 	{BOOL(deterministic), JOB},
 	{BOOL(attention_mask), JOB},
 	{BOOL(native_loss_fusion), JOB},
+	{BOOL(linear_loss_fusion), JOB},
 	{SWITCH(defer_head_gradient), JOB},
 	{INT(deferral_limit), JOB},
 	{SWITCH(grouped_gemm), JOB},
@@ -362,6 +363,12 @@ lk_status lk_launch_set(lk_reading *reading, const char *setting) {
 	if (known && strncmp(name, "MODEL=", 6) == 0 && job->model.layers == 0)
 		return lk_launch_network(reading, "LOCKSTEP_MODEL", equals + 1);
 	return known ? LK_OK : lk_launch_note(reading, setting, "no field of a job has this name");
+}
+
+void lk_launch_linear_loss(lk_job *job) {
+	job->linear_loss_fusion = true;
+	job->native_loss_fusion = false;
+	job->fused_cross_entropy = LK_ON; /* no fp32 copy of all logits either */
 }
 
 void lk_job_open_layout(lk_job *job) {

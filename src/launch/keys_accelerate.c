@@ -1,13 +1,17 @@
-/* keys_accelerate.c: configurations of HuggingFace accelerate: how the ranks are laid out, nothing
- * of what trains. Alone it goes with --model, or with a file that names it. */
+/* keys_accelerate.c: configurations of HuggingFace accelerate, and the flags of accelerate launch
+ * that stand for their keys and override them: how the ranks are laid out, nothing of what trains.
+ * A file alone goes with --model, or with a file that names it. */
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/text.h"
 #include "launch/config.h"
 
 static const lk_pair keeps[] = {{"false", "1"}, {"true", "0"}, {NULL, NULL}};
 static const lk_pair stages[] = {{"0", "1"}, {"1", "2"}, {"2", "3"}, {"3", "4"}, {NULL, NULL}};
 static const lk_pair devices[] = {{"cpu", "1"}, {"nvme", "1"}, {"none", "0"}, {NULL, NULL}};
+
+static const lk_pair compilers[] = {{"inductor", "1"}, {"no", "0"}, {NULL, NULL}};
 
 static const lk_key keys[] = {
 	LK_FACT("num_processes", "gpus"),
@@ -16,7 +20,7 @@ static const lk_key keys[] = {
 	LK_FACT("gradient_accumulation_steps", "accumulation"),
 	LK_FACT("fsdp_config.fsdp_sharding_strategy", "sharding_name"),
 	LK_WORDS("fsdp_config.fsdp_reshard_after_forward", "reshard_off", keeps),
-	LK_FACT("fsdp_config.fsdp_offload_params", "offload_optimizer"),
+	LK_FACT("fsdp_config.fsdp_offload_params", "host_shards"),
 	LK_FACT("fsdp_config.fsdp_activation_checkpointing", "recompute_text"),
 	LK_SKIP("fsdp_config*", "how layers are wrapped and saved: units of one layer are taken"),
 	LK_FACT("parallelism_config.parallelism_config_dp_replicate_size", "dp_replicate"),
@@ -28,9 +32,10 @@ static const lk_key keys[] = {
 	LK_FACT("deepspeed_config.gradient_accumulation_steps", "accumulation"),
 	LK_WORDS("deepspeed_config.zero_stage", "zero", stages),
 	LK_WORDS("deepspeed_config.offload_optimizer_device", "offload_optimizer", devices),
-	LK_NOTE("deepspeed_config.offload_param_device",
-            "add --offload-params: here they stay on the device"),
+	LK_WORDS("deepspeed_config.offload_param_device", "host_params", devices),
 	LK_SKIP("deepspeed_config*", LK_WHY_START),
+	LK_WORDS("dynamo_config.dynamo_backend", "compile", compilers),
+	LK_WORDS("dynamo_backend", "compile", compilers),
 	LK_SKIP("num_machines", "the number of processes counts all nodes"),
 	LK_SKIP("*", LK_WHY_START),
 	LK_KEYS_END};
@@ -44,8 +49,11 @@ static lk_status accelerate_facts(const lk_config *config, lk_draft *draft) {
 	LK_TRY(lk_draft_read(config, tables, draft));
 	if (strcmp(draft->strategy, "FSDP") == 0 && !*draft->sharding_name)
 		lk_copy(draft->fsdp, sizeof draft->fsdp, "full_shard");
-	if (strcmp(draft->strategy, "DEEPSPEED") == 0)
-		lk_copy(draft->job.stack, sizeof draft->job.stack, "deepspeed");
+	if (strcmp(draft->strategy, "DEEPSPEED") != 0) return LK_OK;
+	lk_copy(draft->job.stack, sizeof draft->job.stack, "deepspeed");
+	if (draft->zero > 0 || *draft->deepspeed) return LK_OK;
+	draft->zero = 2 + 1;
+	LK_TRY(lk_launch_assume(config->reading, "ZeRO stage 2: accelerate's default (zero_stage)"));
 	return LK_OK;
 }
 
@@ -61,22 +69,36 @@ static lk_status accelerate_translate(const lk_config *config, lk_words *words) 
 const lk_framework lk_framework_accelerate = {"accelerate", accelerate_is, NULL,
                                               accelerate_translate};
 
-lk_status lk_accelerate_read(const lk_config *line, lk_draft *draft) {
-	lk_reading *reading = line->reading;
-	const char *name = reading->accelerate;
+/* The file that accelerate is launched with; *root stays NULL where it is not here. */
+static lk_status accelerate_load(lk_config *config, const char *name) {
 	const lk_inner_file *inner;
-	if (!name) return LK_OK;
+	lk_reading *reading = config->reading;
 	const char *path = lk_launch_file_named(reading, name, &inner);
-	lk_config config = {.reading = reading, .file = name, .text = ""};
+	config->file = name;
 	if (!path && !inner)
 		return lk_launch_note(reading, name, "the configuration of accelerate is not here");
-	if (path) LK_TRY(lk_config_load(&config, path));
+	if (path) LK_TRY(lk_config_load(config, path));
 	else
-		LK_TRY(lk_config_parse(reading->arena, inner->text, inner->size, name, &config.root,
+		LK_TRY(lk_config_parse(reading->arena, inner->text, inner->size, name, &config->root,
 		                       reading->err));
-	if (config.root->kind != LK_JSON_OBJECT || !accelerate_is(config.root))
-		return lk_config_fail(&config, name, "it is not a configuration of accelerate",
-		                      "accelerate config writes one");
+	if (config->root->kind == LK_JSON_OBJECT && accelerate_is(config->root)) return LK_OK;
+	return lk_config_fail(config, name, "it is not a configuration of accelerate",
+	                      "accelerate config writes one");
+}
+
+lk_status lk_accelerate_read(const lk_config *line, lk_draft *draft) {
+	lk_reading *reading = line->reading;
+	lk_config config = {.reading = reading,
+	                    .file = "accelerate launch",
+	                    .text = "",
+	                    .given = {.sets = reading->accelerate_flags}};
+	if (reading->accelerate) LK_TRY(accelerate_load(&config, reading->accelerate));
+	if (!config.root && !reading->accelerate_flags) return LK_OK;
+	if (!config.root) { /* flags alone */
+		config.root = LK_NEW(reading->arena, lk_value);
+		if (!config.root) return lk_oom(reading->err);
+		config.root->kind = LK_JSON_OBJECT;
+	}
 	LK_TRY(lk_config_settle(&config));
 	return accelerate_facts(&config, draft);
 }

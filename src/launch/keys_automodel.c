@@ -34,6 +34,14 @@ static const lk_pair recipes[] = {{"tensorwise", "tensorwise"},
                                   {"mxfp8", ""},
                                   {NULL, NULL}};
 static const lk_pair rounding[] = {{"up", "1"}, {"down", "0"}, {NULL, NULL}};
+static const lk_pair reductions[] = {
+	{"float32", "on"},         {"torch.float32", "on"}, {"fp32", "on"}, {"bfloat16", "off"},
+	{"torch.bfloat16", "off"}, {"bf16", "off"},         {NULL, NULL}};
+static const lk_pair policies[] = {{"CPUOffloadPolicy", "1"},
+                                   {"torch.distributed.fsdp.CPUOffloadPolicy", "1"},
+                                   {"torch.distributed._composable.fsdp.CPUOffloadPolicy", "1"},
+                                   {"torch.distributed.fsdp.OffloadPolicy", "0"},
+                                   {NULL, NULL}};
 static const lk_pair truths[] = {{"true", "on"}, {"false", "off"}, {NULL, NULL}};
 
 static const lk_key keys[] = {
@@ -41,13 +49,15 @@ static const lk_key keys[] = {
 	LK_FACT("model.config.pretrained_model_name_or_path", "network_name"),
 	LK_FACT("model.config.name_or_path", "network_name"),
 	LK_FACT("model.config", "network_name"),
-	LK_FACT("model.torch_dtype", "format"),
-	LK_FACT("model.dtype", "format"),
+	LK_FACT("model.torch_dtype", "storage"),
+	LK_FACT("model.dtype", "storage"),
+	LK_FACT("distributed.mp_policy.param_dtype", "format"),
+	LK_WORDS("distributed.mp_policy.reduce_dtype", "grad_reduce_fp32", reductions),
 	LK_FACT("model.attn_implementation", "attention_name"),
 	LK_WORDS("model.backend.attn", "attention_name", attentions),
 	LK_WORDS("model.backend.dispatcher", "dispatcher", dispatchers),
 	LK_WORDS("model.backend.te_fp8.recipe", "fp8_recipe", recipes),
-	LK_WORDS("model.use_liger_kernel", "fused_cross_entropy", truths),
+	LK_SKIP("model.use_liger_kernel", "the loss is that of loss_fn"),
 	LK_SKIP("model*", "how the network is made and which kernels run changes no shape"),
 	LK_FACT("step_scheduler.global_batch_size", "gbs"),
 	LK_FACT("step_scheduler.local_batch_size", "mbs"),
@@ -67,9 +77,13 @@ static const lk_key keys[] = {
 	LK_FACT("distributed.pipeline.pp_microbatch_size", "multiple"),
 	LK_FACT("distributed.pipeline.layers_per_stage", "stage_layers"),
 	LK_WORDS("distributed.pipeline.round_virtual_stages_to_pp_multiple", "stages_up", rounding),
+	LK_FACT("distributed.enable_compile", "compile"),
 	LK_WORDS("distributed.enable_async_tensor_parallel", "tp_overlap", truths),
 	LK_NOTE("distributed.moe.reshard_after_forward", "experts are sharded as the other weights"),
-	LK_NOTE("distributed.offload_policy*", "add --offload-params: here they stay on the device"),
+	LK_WORDS("distributed.offload_policy._target_", "host_shards", policies),
+	LK_WORDS("distributed.offload_policy", "host_shards", policies),
+	LK_SKIP("distributed.offload_policy*", "see its class"),
+	LK_FACT("distributed.cpu_offload", "host_shards"),
 	LK_NOTE("distributed.defer_fsdp_grad_sync", "gradients are reduced with the last micro-batch"),
 	LK_SKIP("distributed*", "see the degrees"),
 	LK_SKIP("parallelizer*", "see the degrees"),
@@ -102,8 +116,16 @@ static const lk_key keys[] = {
 	LK_SKIP("lr_scheduler*", LK_WHY_RATE),
 	LK_SKIP("clip_grad_norm*", LK_WHY_RATE),
 	LK_SKIP("max_grad_norm", LK_WHY_RATE),
+	LK_SKIP("loss_fn._target_", "it says how the loss is made"),
+	LK_SKIP("loss_fn.fp32_upcast", "it says whether all logits are copied to fp32"),
 	LK_SKIP("loss_fn*", LK_WHY_NUMBERS),
-	LK_NOTE("teacher_model*", "the teacher's forward pass is not priced"),
+	LK_NOTE("teacher_model*", "the teacher's forward pass is not priced (--teacher)"),
+	LK_SKIP("teacher_distributed*", "see teacher_model"),
+	LK_SKIP("separate_meshes", "see teacher_model"),
+	LK_SKIP("kd_*", "see teacher_model"),
+	LK_SKIP("autocast*", "see distributed.mp_policy"),
+	LK_SKIP("neftune*", LK_WHY_NUMBERS),
+	LK_SKIP("moe_metrics*", LK_WHY_LOGGING),
 	LK_NOTE("mtp*", "prediction of several tokens is priced as the network states it"),
 	LK_FACT("freeze_config.freeze_vision_tower", "freeze_tower"),
 	LK_NOTE("freeze_config.freeze_language_model", "the language model is priced as trained"),
@@ -239,6 +261,44 @@ static lk_status automodel_network(const lk_config *config, lk_model *model) {
 	                        config->reading->err);
 }
 
+/* The formats of what is kept and of what is computed (docs/guides/mixed-precision-training.md):
+ * FSDP2 computes in bf16 and reduces in fp32 unless mp_policy says otherwise; parameters are kept
+ * as the checkpoint has them, in bf16, and torch's optimizers keep their moments so too.
+ * Transformer Engine's FusedAdam has moments in fp32, and a master copy where it is asked for one;
+ * FlashAdamW has moments of 8 bits and what bf16 weights lack to 24 or 32. */
+static lk_status automodel_numbers(const lk_config *config, lk_draft *draft) {
+	lk_job *job = &draft->job;
+	lk_reading *reading = config->reading;
+	const char *optimizer = draft->optimizer_name;
+	bool ddp = strcasestr(draft->strategy, "ddp") != NULL;
+	bool wide = strcasestr(draft->storage, "float32") || strcasestr(draft->storage, "fp32");
+	if (!*draft->storage)
+		LK_TRY(lk_launch_assume(reading, "weights kept in bf16, as checkpoints are"));
+	if (!*draft->format)
+		lk_copy(draft->format, sizeof draft->format, wide && ddp ? "fp32" : "bf16");
+	if (!ddp && job->grad_reduce_fp32 == LK_AUTO) job->grad_reduce_fp32 = LK_ON;
+	if (wide) return LK_OK;
+	bool flash = strstr(optimizer, "FlashAdamW") != NULL;
+	if (job->master_weights == LK_AUTO) job->master_weights = LK_OFF;
+	if (strstr(optimizer, "torch.optim")) job->state_dtype = LK_BF16;
+	if (!flash) return LK_OK;
+	lk_copy(draft->optimizer_name, sizeof draft->optimizer_name, "adam 8bit");
+	return lk_launch_note(reading, "optimizer.master_weight_bits",
+	                      "what corrects bf16 weights, a byte or two a parameter, is not counted");
+}
+
+/* Losses by their classes (nemo_automodel/components/loss). The usual one copies all logits to fp32
+ * unless it is told not to. */
+static void automodel_loss(const lk_config *config, lk_draft *draft) {
+	const char *class = lk_config_text(lk_config_at(config->root, "loss_fn._target_")),
+			   *upcast = lk_config_text(lk_config_at(config->root, "loss_fn.fp32_upcast"));
+	if (!class) return;
+	draft->linear_loss |= strstr(class, "FusedLinearCrossEntropy") != NULL;
+	bool narrow = strstr(class, "TEParallelCrossEntropy") || strstr(class, "ChunkedCrossEntropy") ||
+	              (upcast && strcasecmp(upcast, "false") == 0);
+	if (narrow) draft->job.fused_cross_entropy = LK_ON;
+}
+
 static lk_status automodel_translate(const lk_config *config, lk_words *words) {
 	static const lk_key *const tables[] = {keys, NULL};
 	lk_draft draft = {0};
@@ -259,10 +319,8 @@ static lk_status automodel_translate(const lk_config *config, lk_words *words) {
 		if (strcasestr(draft.strategy, "megatron"))
 			lk_copy(job->stack, sizeof job->stack, "megatron");
 	}
-	if (!*draft.format) {
-		draft.bf16 = true;
-		LK_TRY(lk_launch_assume(config->reading, "numbers in bf16, as checkpoints are (--dtype)"));
-	}
+	LK_TRY(automodel_numbers(config, &draft));
+	automodel_loss(config, &draft);
 	const char *fp8 = lk_config_text(lk_config_at(config->root, "model.backend.te_fp8.recipe"));
 	if (fp8 && strcmp(fp8, "mxfp8") == 0) {
 		job->dtype = LK_MXFP8;

@@ -10,7 +10,10 @@
 
 static const lk_pair adapters[] = {{"lora", "1"}, {"qlora", "1"}, {"", "0"}, {NULL, NULL}};
 static const lk_pair truths[] = {{"true", "on"}, {"false", "off"}, {NULL, NULL}};
+static const lk_pair eager[] = {{"true", "eager"}, {"false", ""}, {NULL, NULL}};
 static const lk_pair flash[] = {{"true", "flash"}, {"false", ""}, {NULL, NULL}};
+static const lk_pair offloads[] = {
+	{"legacy", "1"}, {"disk", "1"}, {"hidden_states", "1"}, {NULL, NULL}};
 static const lk_pair keeps[] = {{"false", "1"}, {"true", "0"}, {NULL, NULL}};
 
 static const lk_key keys[] = {
@@ -36,9 +39,68 @@ static const lk_key keys[] = {
 	LK_FACT("activation_checkpointing", "recompute_text"),
 	LK_FACT("attn_implementation", "attention_name"),
 	LK_WORDS("flash_attention", "attention_name", flash),
-	LK_WORDS("liger_fused_linear_cross_entropy", "fused_cross_entropy", truths),
+	LK_WORDS("eager_attention", "attention_name", eager),
+	LK_SKIP("sdp_attention", "PyTorch's fused attention is the default"),
+	LK_SKIP("xformers_attention", "it is priced as PyTorch's fused attention"),
+	LK_SKIP("flex_attn*", "it is priced as PyTorch's fused attention"),
+	LK_NOTE("flex_attention", "it is priced as PyTorch's fused attention"),
+	LK_NOTE("sage_attention", "products of attention in 8 bits are priced as 16-bit ones"),
+	LK_NOTE("s2_attention", "attention in shifted groups is priced as attention to all tokens"),
+	LK_WORDS("flash_attn_cross_entropy", "fused_cross_entropy", truths),
+	LK_SKIP("flash_attn_*", "fusion of single kernels is not modelled"),
+	LK_SKIP("unsloth_*", "fusion of single kernels is not modelled"),
+	LK_SKIP("use_kernels", "fusion of single kernels is not modelled"),
+	LK_SKIP("fused_attn_kernel", "fusion of single kernels is not modelled"),
+	LK_SKIP("scaling_softmax", LK_WHY_NUMBERS),
+	LK_NOTE("use_scattermoe", "experts are priced as PyTorch computes them"),
+	LK_NOTE("use_sonicmoe", "experts are priced as PyTorch computes them"),
+	LK_NOTE("experts_implementation", "experts are priced as PyTorch computes them"),
+	LK_SKIP("llama4_linearized_experts", "how experts are stored changes no work"),
+	LK_NOTE("deepcompile", "DeepCompile is not modelled"),
+	LK_NOTE("use_pose", "sequences are taken at full length"),
+	LK_NOTE("batch_flattening", "a micro-batch is taken as full sequences"),
+	LK_NOTE("fp8_enable_fsdp_float8_all_gather", "parameters are gathered in 16 bits"),
+	LK_FACT("ray_num_workers", "gpus"),
+	LK_FACT("world_size", "gpus"),
+	LK_SKIP("ray_*", LK_WHY_START),
+	LK_SKIP("use_ray", LK_WHY_START),
+	LK_SKIP("resources_per_worker*", LK_WHY_START),
+	LK_SKIP("torch_compile_*", "see torch_compile"),
+	LK_SKIP("chunked_cross_entropy_num_chunks", "see chunked_cross_entropy"),
+	LK_SKIP("heads_k_stride", "how rings of attention take their heads"),
+	LK_SKIP("ring_attn_func", "context parallelism is modelled as a ring"),
+	LK_SKIP("resize_token_embeddings_to_32x", "the vocabulary is that of the network"),
+	LK_SKIP("neftune_noise_alpha", LK_WHY_NUMBERS),
+	LK_SKIP("float32", "see bf16 and fp16"),
+	LK_SKIP("simpo_*", "see rl"),
+	LK_SKIP("cpo_*", "see rl"),
+	LK_SKIP("rpo_*", "see rl"),
+	LK_SKIP("excess_length_strategy", LK_WHY_DATA),
+	LK_SKIP("min_sample_len", LK_WHY_DATA),
+	LK_SKIP("curriculum_sampling", LK_WHY_DATA),
+	LK_SKIP("multipack_*", LK_WHY_DATA),
+	LK_SKIP("pretrain_multipack*", LK_WHY_DATA),
+	LK_SKIP("tokens.*", LK_WHY_DATA),
+	LK_SKIP("default_system_message", LK_WHY_DATA),
+	LK_SKIP("do_causal_lm_eval", LK_WHY_EVAL),
+	LK_SKIP("use_otel_metrics", LK_WHY_LOGGING),
+	LK_SKIP("otel_*", LK_WHY_LOGGING),
+	LK_SKIP("use_swanlab", LK_WHY_LOGGING),
+	LK_SKIP("gc_steps", LK_WHY_START),
+	LK_SKIP("device_map", LK_WHY_START),
+	LK_SKIP("max_memory*", LK_WHY_START),
+	LK_SKIP("gpu_memory_limit", LK_WHY_START),
+	LK_SKIP("local_rank", LK_WHY_START),
+	LK_SKIP("experimental_skip_move_to_device", LK_WHY_START),
+	LK_SKIP("reinit_weights", LK_WHY_START),
+	LK_SKIP("load_best_model_at_end", LK_WHY_SAVING),
+	LK_SKIP("metric_for_best_model", LK_WHY_EVAL),
+	LK_SKIP("greater_is_better", LK_WHY_EVAL),
+	LK_FACT("liger_fused_linear_cross_entropy", "linear_loss"),
 	LK_WORDS("liger_cross_entropy", "fused_cross_entropy", truths),
-	LK_WORDS("cut_cross_entropy", "fused_cross_entropy", truths),
+	LK_FACT("cut_cross_entropy", "linear_loss"),
+	LK_WORDS("chunked_cross_entropy", "fused_cross_entropy", truths),
+	LK_WORDS("unsloth_cross_entropy_loss", "fused_cross_entropy", truths),
 	LK_FACT("torch_compile", "compile"),
 	LK_FACT("sample_packing", "packing"),
 	LK_FACT("tensor_parallel_size", "tp"),
@@ -55,8 +117,8 @@ static const lk_key keys[] = {
 	LK_FACT("fsdp_config.fsdp_sharding_strategy", "sharding_name"),
 	LK_WORDS("fsdp_config.reshard_after_forward", "reshard_off", keeps),
 	LK_WORDS("fsdp_config.fsdp_reshard_after_forward", "reshard_off", keeps),
-	LK_FACT("fsdp_config.offload_params", "offload_optimizer"),
-	LK_FACT("fsdp_config.fsdp_offload_params", "offload_optimizer"),
+	LK_FACT("fsdp_config.offload_params", "host_shards"),
+	LK_FACT("fsdp_config.fsdp_offload_params", "host_shards"),
 	LK_FACT("fsdp_config.activation_checkpointing", "recompute_text"),
 	LK_FACT("fsdp_config.fsdp_activation_checkpointing", "recompute_text"),
 	LK_SKIP("fsdp_config*", "how layers are wrapped and saved: units of one layer are taken"),
@@ -75,7 +137,10 @@ static const lk_key keys[] = {
 	LK_SKIP("lora_target_linear", "adapters are priced on all linear layers"),
 	LK_NOTE("lora_modules_to_save",
             "whole modules in addition to the adapters are not priced as trained"),
-	LK_NOTE("activation_offloading", "add --offload-activations: here they stay on the device"),
+	LK_WORDS("activation_offloading", "host_activations", offloads),
+	LK_NOTE("tiled_mlp", "MLPs are priced over whole sequences: in tiles they keep less for the "
+                         "backward pass and are computed twice"),
+	LK_SKIP("tiled_mlp_*", "see tiled_mlp"),
 	LK_NOTE("quantize_moe_experts", "frozen weights are priced as 16-bit ones"),
 	LK_NOTE("pad_to_sequence_len", "sequences are taken at full length"),
 	LK_SKIP("lora_*", "how adapters are computed and scaled changes no shape"),
@@ -191,6 +256,7 @@ static lk_status axolotl_translate(const lk_config *config, lk_words *words) {
 		draft.job.seq = 512;
 		LK_TRY(lk_launch_assume(config->reading, "sequences of 512 tokens: axolotl's default"));
 	}
+	bool engine = *draft.deepspeed || lk_config_at(config->root, "deepspeed");
 	bool sharded = lk_config_at(config->root, "fsdp") || lk_config_at(config->root, "fsdp_config");
 	bool meshed = draft.dp_shard > 1 || draft.job.tp > 1 || draft.job.cp > 1 || draft.job.ep > 1;
 	if ((sharded || (meshed && !*draft.deepspeed)) && !*draft.sharding_name && !*draft.fsdp)
@@ -198,7 +264,13 @@ static lk_status axolotl_translate(const lk_config *config, lk_words *words) {
 	const lk_value *plugins = lk_config_at(config->root, "plugins");
 	for (size_t i = 0; plugins && plugins->kind == LK_JSON_ARRAY && i < plugins->count; i++) {
 		const char *name = lk_config_text(&plugins->items[i]);
-		if (name && strstr(name, "cut_cross_entropy")) draft.job.fused_cross_entropy = LK_ON;
+		draft.linear_loss |= name && strstr(name, "cut_cross_entropy");
+	}
+	/* weights are loaded in bf16, which accelerate widens for FSDP, and DeepSpeed for itself */
+	if (draft.bf16 && !draft.adapter && !engine && !sharded && !meshed && !*draft.sharding_name &&
+	    !*draft.fsdp) {
+		draft.job.master_weights = LK_OFF;
+		draft.job.state_dtype = LK_BF16;
 	}
 	if (!draft.packing)
 		LK_TRY(lk_launch_assume(config->reading,

@@ -93,6 +93,13 @@ static const lk_key *nemo_rl_engine(const lk_config *config) {
 	return rollout_vllm;
 }
 
+static const lk_pair dispatchers[] = {
+	{"flex", "node"}, {"deepep", "node"}, {"torch", ""}, {NULL, NULL}};
+static const lk_pair deepep[] = {{"true", "node"}, {"false", ""}, {NULL, NULL}};
+static const lk_pair kernels[] = {{"unfused", "eager"}, {NULL, NULL}};
+static const lk_pair graphs[] = {
+	{"none", "off"}, {"local", "on"}, {"transformer_engine", "on"}, {NULL, NULL}};
+
 static const lk_key tensor[] = {
 	LK_FACT("policy.dtensor_cfg.tensor_parallel_size", "tp"),
 	LK_FACT("policy.dtensor_cfg.context_parallel_size", "cp"),
@@ -100,7 +107,12 @@ static const lk_key tensor[] = {
 	LK_FACT("policy.dtensor_cfg.dp_replicate_size", "dp_replicate"),
 	LK_FACT("policy.dtensor_cfg.sequence_parallel", "sequence_parallel"),
 	LK_FACT("policy.dtensor_cfg.activation_checkpointing", "recompute_text"),
-	LK_FACT("policy.dtensor_cfg.cpu_offload", "offload_optimizer"),
+	LK_FACT("policy.dtensor_cfg.cpu_offload", "host_shards"),
+	LK_FACT("policy.dtensor_cfg.automodel_kwargs.attn_implementation", "attention_name"),
+	LK_WORDS("policy.dtensor_cfg.automodel_kwargs.backend.dispatcher", "dispatcher", dispatchers),
+	LK_WORDS("policy.dtensor_cfg.automodel_kwargs.backend.enable_deepep", "dispatcher", deepep),
+	LK_FACT("policy.dtensor_cfg.automodel_kwargs.freeze_config.freeze_vision_tower",
+            "freeze_tower"),
 	LK_FACT("policy.dtensor_cfg.lora_cfg.enabled", "adapter"),
 	LK_FACT("policy.dtensor_cfg.lora_cfg.dim", "lora_rank"),
 	LK_SKIP("policy.dtensor_cfg*", "see the degrees"),
@@ -119,9 +131,26 @@ static const lk_key megatron[] = {
 	LK_FACT("policy.megatron_cfg.pipeline_dtype", "format"),
 	LK_FACT("policy.megatron_cfg.optimizer.optimizer", "optimizer_name"),
 	LK_FACT("policy.megatron_cfg.optimizer.optimizer_cpu_offload", "offload_optimizer"),
+	LK_FACT("policy.megatron_cfg.use_fused_linear_logprobs", "linear_loss"),
+	LK_FACT("policy.megatron_cfg.use_linear_ce_fusion_loss", "linear_loss"),
 	LK_FACT("policy.megatron_cfg.peft.enabled", "adapter"),
 	LK_FACT("policy.megatron_cfg.peft.dim", "lora_rank"),
 	LK_FACT("policy.megatron_cfg.fp8_cfg.enabled", "fp8"),
+	LK_WORDS("policy.megatron_cfg.moe_token_dispatcher_type", "dispatcher", dispatchers),
+	LK_WORDS("policy.megatron_cfg.moe_enable_deepep", "dispatcher", deepep),
+	LK_FACT("policy.megatron_cfg.moe_hybridep_num_sms", "dispatch_sms"),
+	LK_FACT("policy.megatron_cfg.moe_grouped_gemm", "grouped_gemm"),
+	LK_WORDS("policy.megatron_cfg.attention_backend", "attention_name", kernels),
+	LK_WORDS("policy.megatron_cfg.cuda_graph_impl", "cuda_graphs", graphs),
+	LK_FACT("policy.megatron_cfg.virtual_pipeline_model_parallel_size", "vp"),
+	LK_FACT("policy.megatron_cfg.account_for_embedding_in_pipeline_split", "account_embedding"),
+	LK_FACT("policy.megatron_cfg.account_for_loss_in_pipeline_split", "account_loss"),
+	LK_FACT("policy.megatron_cfg.freeze_vision_model", "freeze_tower"),
+	LK_FACT("policy.megatron_cfg.freeze_config.freeze_vision_model", "freeze_tower"),
+	LK_NOTE("policy.megatron_cfg.mtp_num_layers",
+            "prediction of several tokens is priced as the network states it"),
+	LK_NOTE("policy.megatron_cfg.fine_grained_activation_offloading",
+            "what single modules keep stays on the device"),
 	LK_WORDS("policy.megatron_cfg.distributed_data_parallel_config.overlap_grad_reduce",
              "overlap_grad_reduce", truths),
 	LK_WORDS("policy.megatron_cfg.distributed_data_parallel_config.overlap_param_gather",
@@ -196,6 +225,37 @@ static void nemo_rl_rollout(const lk_config *config, bool core, lk_draft *draft)
 		out->tp = draft->job.tp, out->ep = draft->job.ep;
 }
 
+/* Formats and sharding of Megatron-LM's part, by several keys together. */
+static void nemo_rl_core(const lk_config *config, lk_draft *draft) {
+#define CORE "policy.megatron_cfg."
+	lk_job *job = &draft->job;
+	const char *recipe = lk_config_text(lk_config_at(config->root, CORE "fp8_cfg.fp8_recipe"));
+	const lk_value *chunk = lk_config_at(config->root, "policy.logprob_chunk_size");
+	bool fp8 = draft->fp8 && recipe;
+	if (fp8 && strcmp(recipe, "mxfp8") == 0) {
+		job->dtype = LK_MXFP8;
+		job->dtype_said = true;
+	} else if (fp8) {
+		job->fp8_recipe = strcmp(recipe, "blockwise") == 0 ? LK_FP8_BLOCKWISE : job->fp8_recipe;
+		if (strcmp(recipe, "tensorwise") == 0) job->fp8_recipe = LK_FP8_TENSORWISE;
+	}
+	job->narrow_weights = fp8 && nemo_rl_on(config, CORE "fp8_cfg.fp8_param");
+	if (fp8 && nemo_rl_on(config, CORE "first_last_layers_bf16")) {
+		job->wide_first = nemo_rl_whole(config, CORE "num_layers_at_start_in_bf16");
+		job->wide_last = nemo_rl_whole(config, CORE "num_layers_at_end_in_bf16");
+	}
+	/* logits stay in 16 bits, and their loss is made a chunk at a time */
+	if (nemo_rl_on(config, CORE "defer_fp32_logits") && chunk && chunk->kind == LK_JSON_NUMBER)
+		job->fused_cross_entropy = LK_ON;
+	const char *whole =
+		lk_config_text(lk_config_at(config->root, CORE "optimizer.use_distributed_optimizer"));
+	draft->zero = whole && strcmp(whole, "false") == 0 ? 1 : 2;
+	if (nemo_rl_on(config, CORE "distributed_data_parallel_config.use_custom_fsdp"))
+		draft->zero = 3 + 1;
+	lk_copy(job->stack, sizeof job->stack, "megatron");
+#undef CORE
+}
+
 static lk_status nemo_rl_translate(const lk_config *config, lk_words *words) {
 	bool core = nemo_rl_on(config, "policy.megatron_cfg.enabled");
 	bool rolls = !lk_config_at(config->root, "dpo");
@@ -211,8 +271,7 @@ static lk_status nemo_rl_translate(const lk_config *config, lk_words *words) {
 	/* nemo_rl/algorithms/dpo.py doubles both batches: a sample is a pair */
 	draft.pairs = job->dpo = lk_config_at(config->root, "dpo") != NULL;
 	if (core) {
-		draft.zero = 2;
-		lk_copy(job->stack, sizeof job->stack, "megatron");
+		nemo_rl_core(config, &draft);
 		const char *granularity =
 			lk_config_text(lk_config_at(config->root, "policy.megatron_cfg.recompute_granularity"));
 		if (nemo_rl_on(config, "policy.megatron_cfg.activation_checkpointing") && granularity)

@@ -55,6 +55,7 @@ static const lk_key keys[] = {
 	LK_WORDS("zero_optimization.overlap_comm", "overlap_grad_reduce", truths),
 	LK_WORDS("zero_optimization.offload_optimizer.device", "offload_optimizer", devices),
 	LK_FACT("zero_optimization.cpu_offload", "offload_optimizer"),
+	LK_WORDS("zero_optimization.offload_param.device", "host_params", devices),
 	LK_SKIP("zero_optimization*", "how buckets are cut and copied is not modelled"),
 	LK_FACT("precision", "format"),
 	LK_FACT("fp16.enabled", "fp16"),

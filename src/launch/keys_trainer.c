@@ -11,7 +11,8 @@
 #include "base/text.h"
 #include "launch/config.h"
 
-static const lk_pair truths[] = {{"true", "on"}, {"false", "off"}, {NULL, NULL}};
+static const lk_pair dispatchers[] = {{"flex", "node"}, {NULL, NULL}};
+static const lk_pair keeps[] = {{"false", "1"}, {"true", "0"}, {NULL, NULL}};
 static const lk_pair flash[] = {
 	{"fa2", "flash"}, {"fa3", "flash3"}, {"disabled", "eager"}, {NULL, NULL}};
 static const lk_pair off[] = {{"true", "false"}, {"false", "true"}, {NULL, NULL}};
@@ -37,8 +38,11 @@ static const lk_key trainer_keys[] = {
 	LK_WORDS("disable_gradient_checkpointing", "recompute_text", off),
 	LK_FACT("attn_implementation", "attention_name"),
 	LK_WORDS("flash_attn", "attention_name", flash),
-	LK_WORDS("use_liger_kernel", "fused_cross_entropy", truths),
-	LK_WORDS("enable_liger_kernel", "fused_cross_entropy", truths),
+	LK_FACT("use_liger_kernel", "linear_loss"),
+	LK_FACT("use_liger", "linear_loss"),
+	LK_FACT("use_liger_loss", "linear_loss"),
+	LK_FACT("enable_liger_kernel", "linear_loss"),
+	LK_FACT("activation_offloading", "host_activations"),
 	LK_FACT("torch_compile", "compile"),
 	LK_FACT("packing", "packing"),
 	LK_FACT("deepspeed", "deepspeed"),
@@ -47,6 +51,12 @@ static const lk_key trainer_keys[] = {
 	LK_FACT("fsdp_config.sharding_strategy", "sharding_name"),
 	LK_FACT("fsdp_config.fsdp_sharding_strategy", "sharding_name"),
 	LK_FACT("fsdp_config.activation_checkpointing", "recompute_text"),
+	LK_FACT("fsdp_config.fsdp_activation_checkpointing", "recompute_text"),
+	LK_FACT("fsdp_config.offload_params", "host_shards"),
+	LK_FACT("fsdp_config.fsdp_offload_params", "host_shards"),
+	LK_FACT("fsdp_config.cpu_offload", "host_shards"),
+	LK_WORDS("fsdp_config.reshard_after_forward", "reshard_off", keeps),
+	LK_WORDS("fsdp_config.fsdp_reshard_after_forward", "reshard_off", keeps),
 	LK_SKIP("fsdp*", "how layers are wrapped and saved: units of one layer are taken"),
 	LK_FACT("use_peft", "adapter"),
 	LK_FACT("use_lora", "adapter"),
@@ -66,6 +76,23 @@ static const lk_key trainer_keys[] = {
 	LK_FACT("finetuning_type", "method"),
 	LK_FACT("stage", "stage"),
 	LK_FACT("ray_num_workers", "gpus"),
+	LK_FACT("parallelism_config.tp_size", "tp"),
+	LK_FACT("parallelism_config.cp_size", "cp"),
+	LK_FACT("parallelism_config.sp_size", "cp"),
+	LK_FACT("parallelism_config.dp_shard_size", "dp_shard"),
+	LK_FACT("parallelism_config.dp_replicate_size", "dp_replicate"),
+	LK_SKIP("parallelism_config*", "see the degrees"),
+	LK_REFUSE("use_kt", "experts that the host computes (KTransformers) are not modelled"),
+	LK_SKIP("kt_*", "see use_kt"),
+	LK_NOTE("use_unsloth", "Unsloth's kernels are priced as PyTorch's"),
+	LK_NOTE("shift_attn", "attention in shifted groups is priced as attention to all tokens"),
+	LK_NOTE("additional_target", "whole modules in addition to the adapters are not priced as "
+                                 "trained"),
+	LK_NOTE("modules_to_save", "whole modules in addition to the adapters are not priced as "
+                               "trained"),
+	LK_NOTE("optim_target_modules", "the optimizer is priced as one of all weights"),
+	LK_NOTE("auto_find_batch_size", "the batch is the stated one, which the Trainer may halve"),
+	LK_NOTE("precompute_ref_log_probs", "the reference reads in every step here"),
 	LK_FACT("num_generations", "rollout_samples"),
 	LK_FACT("generation_batch_size", "rollout_sequences"),
 	LK_FACT("max_prompt_length", "rollout_prompt"),
@@ -88,7 +115,8 @@ static const lk_key trainer_keys[] = {
 	LK_WORDS("use_adam_mini", "optimizer_name", mini),
 	LK_NOTE("use_galore", "the optimizer's projections are not modelled"),
 	LK_NOTE("use_apollo", "the optimizer's projections are not modelled"),
-	LK_NOTE("use_badam", "blocks of weights in turn are not modelled"),
+	LK_NOTE("use_badam", "BAdam trains one block of layers at a time: gradients and states of all "
+                         "are priced, which is more"),
 	LK_NOTE("mixture_of_depths", "every token passes every layer"),
 	LK_NOTE("use_llama_pro", "added layers are not modelled"),
 	LK_NOTE("freeze_trainable_layers", "all weights are priced as trained"),
@@ -102,7 +130,6 @@ static const lk_key trainer_keys[] = {
 	LK_SKIP("pissa_*", LK_WHY_START),
 	LK_SKIP("oft_*", "adapters are priced as LoRA"),
 	LK_SKIP("pref_*", LK_WHY_RATE),
-	LK_SKIP("use_*_loss", LK_WHY_NUMBERS),
 	LK_SKIP("*_loss", LK_WHY_NUMBERS),
 	LK_SKIP("asft_*", LK_WHY_RATE),
 	LK_SKIP("kto_*", LK_WHY_RATE),
@@ -114,7 +141,6 @@ static const lk_key trainer_keys[] = {
 	LK_SKIP("audio_*", "sounds are not priced"),
 	LK_SKIP("do_train", "it trains"),
 	LK_SKIP("do_eval", LK_WHY_EVAL),
-	LK_SKIP("*eval*", LK_WHY_EVAL),
 	LK_SKIP("eval*", LK_WHY_EVAL),
 	LK_SKIP("val_size", LK_WHY_EVAL),
 	LK_SKIP("per_device_eval_batch_size", LK_WHY_EVAL),
@@ -155,6 +181,68 @@ static const lk_key trainer_keys[] = {
 	LK_SKIP("num_train_epochs", LK_WHY_LENGTH),
 	LK_SKIP("max_steps", LK_WHY_LENGTH),
 	LK_SKIP("seed", LK_WHY_NUMBERS),
+	LK_SKIP("data_seed", LK_WHY_NUMBERS),
+	LK_SKIP("full_determinism", LK_WHY_NUMBERS),
+	LK_SKIP("neftune_noise_alpha", LK_WHY_NUMBERS),
+	LK_SKIP("label_smoothing*", LK_WHY_NUMBERS),
+	LK_SKIP("moe_aux_loss_coef", LK_WHY_NUMBERS),
+	LK_SKIP("upcast_layernorm", LK_WHY_NUMBERS),
+	LK_SKIP("rope_scaling*", LK_WHY_NUMBERS),
+	LK_SKIP("use_rslora", "how adapters are computed and scaled changes no shape"),
+	LK_SKIP("create_new_adapter", LK_WHY_START),
+	LK_SKIP("train_from_scratch", LK_WHY_START),
+	LK_SKIP("torch_compile_*", "see torch_compile"),
+	LK_SKIP("optim_args", LK_WHY_RATE),
+	LK_SKIP("rpo_alpha", LK_WHY_RATE),
+	LK_SKIP("reference_free", "see loss_type"),
+	LK_SKIP("ref_model*", "the reference is priced as the network itself"),
+	LK_SKIP("padding_free", LK_WHY_DATA),
+	LK_SKIP("pad_to*", LK_WHY_DATA),
+	LK_SKIP("completion_only_loss", LK_WHY_DATA),
+	LK_SKIP("assistant_only_loss", LK_WHY_DATA),
+	LK_SKIP("truncation_mode", LK_WHY_DATA),
+	LK_SKIP("chat_template*", LK_WHY_DATA),
+	LK_SKIP("packing_strategy", LK_WHY_DATA),
+	LK_SKIP("mix_strategy", LK_WHY_DATA),
+	LK_SKIP("interleave_probs", LK_WHY_DATA),
+	LK_SKIP("tool_format", LK_WHY_DATA),
+	LK_SKIP("default_system", LK_WHY_DATA),
+	LK_SKIP("enable_thinking", LK_WHY_DATA),
+	LK_SKIP("disable_shuffling", LK_WHY_DATA),
+	LK_SKIP("ignore_pad_token_for_loss", LK_WHY_DATA),
+	LK_SKIP("length_column_name", LK_WHY_DATA),
+	LK_SKIP("label_names", LK_WHY_DATA),
+	LK_SKIP("use_fast_tokenizer", LK_WHY_DATA),
+	LK_SKIP("split_special_tokens", LK_WHY_DATA),
+	LK_SKIP("add_tokens", LK_WHY_DATA),
+	LK_SKIP("add_special_tokens", LK_WHY_DATA),
+	LK_SKIP("eos_token", LK_WHY_DATA),
+	LK_SKIP("pad_token", LK_WHY_DATA),
+	LK_SKIP("load_best_model_at_end", LK_WHY_SAVING),
+	LK_SKIP("metric_for_best_model", LK_WHY_EVAL),
+	LK_SKIP("greater_is_better", LK_WHY_EVAL),
+	LK_SKIP("compute_accuracy", LK_WHY_EVAL),
+	LK_SKIP("ignore_data_skip", LK_WHY_START),
+	LK_SKIP("early_stopping*", LK_WHY_LENGTH),
+	LK_SKIP("include_*", LK_WHY_LOGGING),
+	LK_SKIP("print_param_status", LK_WHY_LOGGING),
+	LK_SKIP("disable_tqdm", LK_WHY_LOGGING),
+	LK_SKIP("use_swanlab", LK_WHY_LOGGING),
+	LK_SKIP("swanlab_*", LK_WHY_LOGGING),
+	LK_SKIP("wandb_*", LK_WHY_LOGGING),
+	LK_SKIP("trackio_*", LK_WHY_LOGGING),
+	LK_SKIP("cache_dir", LK_WHY_START),
+	LK_SKIP("model_revision", LK_WHY_START),
+	LK_SKIP("low_cpu_mem_usage", LK_WHY_START),
+	LK_SKIP("*_hub_token", LK_WHY_START),
+	LK_SKIP("infer_*", LK_WHY_EVAL),
+	LK_SKIP("use_kv_cache", LK_WHY_EVAL),
+	LK_SKIP("accelerator_config*", "the accumulation is stated"),
+	LK_SKIP("half_precision_backend", LK_WHY_NUMBERS),
+	LK_SKIP("local_rank", LK_WHY_START),
+	LK_SKIP("torch_empty_cache_steps", LK_WHY_START),
+	LK_SKIP("average_tokens_across_devices", LK_WHY_NUMBERS),
+	LK_SKIP("skip_memory_metrics", LK_WHY_LOGGING),
 	LK_SKIP("ddp_*", LK_WHY_START),
 	LK_SKIP("ray_*", LK_WHY_START),
 	LK_SKIP("trust_remote_code", LK_WHY_START),
@@ -175,7 +263,7 @@ static const lk_key mca_keys[] = {
 	LK_FACT("overlap_param_gather", "overlap_param_gather"),
 	LK_FACT("overlap_grad_reduce", "overlap_grad_reduce"),
 	LK_FACT("moe_grouped_gemm", "grouped_gemm"),
-	LK_FACT("moe_token_dispatcher_type", "dispatcher_name"),
+	LK_WORDS("moe_token_dispatcher_type", "dispatcher", dispatchers),
 	LK_FACT("recompute_granularity", "recompute_text"),
 	LK_SKIP("recompute_*", "every layer is counted as recomputed"),
 	LK_SKIP("bias_activation_fusion", "fusion of single kernels is not modelled"),
@@ -233,6 +321,11 @@ static lk_status factory_finish(const lk_config *config, lk_draft *given) {
 		LK_TRY(lk_launch_note(config->reading, "stage",
 		                      "kto is priced as sft, without the reference model"));
 	if (strcmp(draft.stage, "dpo") == 0) draft.pairs = true;
+	bool logits = *draft.stage && strcmp(draft.stage, "pt") != 0 && strcmp(draft.stage, "sft") != 0;
+	if (logits && draft.linear_loss) { /* model_utils/liger_kernel.py, require_logits */
+		draft.linear_loss = false;
+		draft.job.fused_cross_entropy = LK_ON;
+	}
 	const char *pure = lk_config_text(lk_config_at(config->root, "pure_bf16"));
 	if (pure && strcasecmp(pure, "true") == 0) { /* nothing of what is trained is in fp32 */
 		draft.job.master_weights = LK_OFF;
@@ -317,7 +410,7 @@ static lk_status trainer_finish(const lk_config *config, lk_draft *given, bool t
 	lk_draft draft = *given;
 	LK_TRY(trainer_common(config, &draft));
 	bool rolls = *draft.rollout.task || lk_config_at(config->root, "num_generations") ||
-	             lk_config_at(config->root, "max_completion_length");
+	             (lk_config_at(config->root, "max_completion_length") && !draft.pairs);
 	if (rolls) LK_TRY(trainer_rollout(config, &draft));
 	if (trl) { /* TRL's defaults differ from the Trainer's */
 		if (!lk_config_at(config->root, "bf16") && !draft.fp16) draft.bf16 = true;

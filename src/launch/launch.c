@@ -809,6 +809,7 @@ static lk_status finish_line(struct line *line) {
 	LK_TRY(count_gpus(line));
 	bool configured = false;
 	reading->accelerate = line->ranks.accelerate;
+	reading->accelerate_flags = line->ranks.accelerate_flags;
 	if (line->config != NULL || line->configured) LK_TRY(read_configured(line, &configured));
 	if (!configured) LK_TRY(finish_flags(line));
 	LK_TRY(launch_spread(line));

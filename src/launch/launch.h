@@ -13,6 +13,7 @@
 typedef struct lk_launch_ranks {
 	int per_node, tasks_per_node, nodes, total; /* 0: not given */
 	const char *accelerate;                     /* a configuration of accelerate; NULL: none */
+	const char *accelerate_flags; /* what accelerate's own flags say of it, lines "path=value" */
 	const char *settings; /* NAME=value that a launcher passes on, a line each; NULL: none */
 } lk_launch_ranks;
 
@@ -35,9 +36,10 @@ typedef struct lk_reading {
 	int usual_gpus; /* on which jobs of the framework run, where a file does not say; 0: not known
 	                 */
 	bool script;    /* what is read is a script that somebody wrote */
-	lk_inner_file *files;   /* that the script writes itself, the last one first */
-	lk_launch_ranks batch;  /* of the job of a cluster that a configuration describes */
-	const char *accelerate; /* the file that accelerate is launched with; NULL: none */
+	lk_inner_file *files;         /* that the script writes itself, the last one first */
+	lk_launch_ranks batch;        /* of the job of a cluster that a configuration describes */
+	const char *accelerate;       /* the file that accelerate is launched with; NULL: none */
+	const char *accelerate_flags; /* and what its flags say; NULL: nothing */
 } lk_reading;
 
 /* launch.c */
@@ -60,6 +62,11 @@ lk_status lk_launch_keep_line(lk_reading *reading, const char *text, lk_line_kin
 lk_status lk_launch_seen(lk_reading *reading, const char *flag);
 /* network_flags.c: a flag names the network in place of stating its shape; the last one counts. */
 lk_status lk_launch_network(lk_reading *reading, const char *flag, const char *name);
+/* The same for a configuration: where the name is a place for a path of one's own,
+ * "/path/to/model", the network is that which the names of the file and its folders hold, as an
+ * assumption. */
+lk_status lk_launch_network_of_file(lk_reading *reading, const char *flag, const char *name,
+                                    const char *file);
 /* Scripts of a framework's own that start a training by variables of the environment: Primus's by
  * EXP, torchtitan's by NGPU and MODULE, CONFIG or CONFIG_FILE. */
 typedef enum lk_launch_own {
@@ -180,9 +187,26 @@ lk_status lk_megatron_read(lk_reading *reading, lk_megatron *megatron, const cha
 lk_status lk_megatron_finish(lk_reading *reading, lk_megatron *megatron, int gpus);
 lk_status lk_megatron_from_job(lk_arena *arena, const lk_job *job, lk_megatron *out, lk_error *err);
 
+/* accelerate_flags.c: the key of a configuration that a flag of accelerate launch states, without
+ * dashes, and in *value what a flag without one means; NULL: it says nothing of the layout, or
+ * memory is out. */
+const char *lk_accelerate_key(lk_arena *arena, const char *flag, const char **value);
+
 /* keys_trainer.c: flags outside Megatron-LM's are keys of a Trainer's configuration. */
 bool lk_trainer_states(const char *key); /* the key says something of the job */
 lk_status lk_trainer_line(lk_reading *reading, lk_members *settings, const char *program);
+
+/* offload.c: parameters, their gradients and the optimizer's states in the host's memory;
+ * parameters beside an optimizer that is there already; what layers keep. Where the layout does not
+ * allow it, `key` is listed with the reason. `network` is its name, where the job does not have its
+ * shape. */
+lk_status lk_launch_offload_shards(lk_reading *reading, lk_job *job, const char *key);
+lk_status lk_launch_offload_params(lk_reading *reading, lk_job *job, const char *key);
+lk_status lk_launch_offload_activations(lk_reading *reading, lk_job *job, const char *key,
+                                        const char *network);
+/* job_fields.c: the loss takes the product of the head with it, a piece of the logits at a time:
+ * Liger's fused linear cross-entropy, Cut Cross-Entropy. */
+void lk_launch_linear_loss(lk_job *job);
 
 /* config_load.c: a file that a launch names: one that the script writes (*inner), else its path
  * in the script's folder. NULL and *inner NULL: not found. */

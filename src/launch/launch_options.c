@@ -537,6 +537,28 @@ static bool is_target(int kind, const lk_word *word) {
 	       ends_with(word->text, ".py") || lk_launch_setting(word);
 }
 
+/* --fsdp_offload_params true, --use_fsdp: what accelerate is told in place of by a file. *used: the
+ * next word is the value. */
+static lk_status launcher_accelerate_flag(lk_reading *reading, const lk_word *words, size_t count,
+                                          lk_launch_ranks *ranks, bool *used) {
+	char name[96];
+	const char *text = words[0].text + strspn(words[0].text, "-"), *equals = strchr(text, '='),
+			   *value = "true";
+	snprintf(name, sizeof name, "%.*s", (int)strcspn(text, "="), text);
+	const char *key = lk_accelerate_key(reading->arena, name, &value);
+	*used = false;
+	if (key == NULL) return LK_OK;
+	lk_word given = {.text = equals != NULL ? equals + 1 : value, .unknown = words[0].unknown};
+	bool next = equals == NULL && count > 1 && words[1].text[0] != '-' &&
+	            (words[1].unknown != NULL || !is_target(ACCELERATE, &words[1]));
+	*used = next && strcmp(value, "true") == 0;
+	if (*used) given = words[1];
+	if (given.unknown != NULL) return unknown_value(reading, name, &given);
+	const char *before = ranks->accelerate_flags != NULL ? ranks->accelerate_flags : "";
+	ranks->accelerate_flags = lk_arena_printf(reading->arena, "%s%s=%s\n", before, key, given.text);
+	return ranks->accelerate_flags != NULL ? lk_launch_seen(reading, name) : lk_oom(reading->err);
+}
+
 /* The options of one launcher; *used counts words. *argument: what python -m or bash -c starts. */
 static lk_status launcher_options(lk_reading *reading, int kind, const lk_word *words, size_t count,
                                   lk_launch_ranks *ranks, size_t *used, const lk_word **argument) {
@@ -549,6 +571,10 @@ static lk_status launcher_options(lk_reading *reading, int kind, const lk_word *
 			continue;
 		}
 		struct option o = split_option(kind, &words[i]);
+		bool value = false;
+		if (o.at < 0 && kind == ACCELERATE)
+			LK_TRY(launcher_accelerate_flag(reading, words + i, count - i, ranks, &value));
+		i += value;
 		if (o.at < 0) continue;
 		if (o.needs_next && ++i >= count) break;
 		if (o.needs_next) o.value = words[i];
@@ -632,6 +658,7 @@ lk_status lk_launcher_read(lk_reading *reading, const lk_word *words, size_t cou
 	if (own.per_node > 0) ranks->per_node = own.per_node;
 	if (own.tasks_per_node > 0) ranks->tasks_per_node = own.tasks_per_node;
 	if (own.accelerate != NULL) ranks->accelerate = own.accelerate;
+	if (own.accelerate_flags != NULL) ranks->accelerate_flags = own.accelerate_flags;
 	if (own.settings != NULL) ranks->settings = own.settings; /* an outer one's are read by now */
 	if (kind == SHELL) {
 		out->script = argument;

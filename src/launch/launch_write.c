@@ -151,6 +151,7 @@ static void put_switches(const lk_job *job, lk_megatron *megatron) {
 	megatron->backend = unfused ? 3 : libraries[job->attn_library];
 	megatron->fused_loss = job->fused_cross_entropy == LK_ON;
 	megatron->loss_impl = job->fused_cross_entropy == LK_ON && !job->native_loss_fusion;
+	if (job->linear_loss_fusion) megatron->loss_impl = 2;
 	megatron->defer_head = job->defer_head_gradient == LK_ON;
 	megatron->implementation = job->local_layers;
 	megatron->sft = job->task == LK_TASK_SFT;
@@ -274,6 +275,9 @@ static char *deepspeed_config(lk_arena *arena, const lk_job *job) {
 	double element = job->grad_reduce_fp32 == LK_ON || job->dtype <= LK_TF32 ? 4 : 2;
 	const char *offload =
 		job->offload_optimizer ? ",\"offload_optimizer\":{\"device\":\"cpu\"}" : "";
+	if (job->offload_params)
+		offload = ",\"offload_optimizer\":{\"device\":\"cpu\"},\"offload_param\":{\"device\":"
+				  "\"cpu\"}";
 	const char *format;
 	if (job->dtype == LK_FP16) format = ",\"fp16\":{\"enabled\":true}";
 	else if (job->dtype > LK_FP16) format = ",\"bf16\":{\"enabled\":true}";

@@ -17,7 +17,7 @@ static const char *const softmaxes[] = {"vanilla", "learnable", "off-by-one", NU
 static const char *const backends[] = {"auto", "flash", "fused", "unfused", "local", NULL};
 static const char *const implementations[] = {"transformer_engine", "local", "inference_optimized",
                                               NULL};
-static const char *const loss_impls[] = {"native", "te", NULL};
+static const char *const loss_impls[] = {"native", "te", "linear", NULL};
 static const char *const strategies[] = {"no_shard", "optim", "optim_grads", "optim_grads_params",
                                          NULL};
 static const char *const optimizers[] = {"adam", "sgd", "muon", "dist_muon", "lion", NULL};
@@ -300,7 +300,14 @@ const lk_flag lk_megatron_flags[] = {
 	LEAVE("moe-token-drop-policy",
           "dropped or padded tokens are not modelled; see the imbalance of experts"),
 	LEAVE("moe-router-padding-for-fp8", "padding of expert inputs is not modelled"),
-	LEAVE("moe-deepep-num-sms", "the SMs of the dispatch are those of the library's default"),
+	INT("moe-deepep-num-sms", job.dispatch_sms, 0, 1024),
+	INT2("moe-hybridep-num-sms", job.dispatch_sms, 0, 1024),
+	INT2("moe-flex-dispatcher-num-sms", job.dispatch_sms, 0, 1024),
+	LEAVE("moe-router-padding-for-quantization", "padding of expert inputs is not modelled"),
+	LEAVE("megatron-fsdp-main-params-dtype", "formats are those of Megatron-LM's own optimizer"),
+	LEAVE("megatron-fsdp-main-grads-dtype", "formats are those of Megatron-LM's own optimizer"),
+	LEAVE("megatron-fsdp-grad-comm-dtype", "formats are those of Megatron-LM's own optimizer"),
+	LEAVE("export-kd-teacher-load", "add --teacher: its forward pass is not priced"),
 	LEAVE("cpu-offloading-num-layers",
           "add --offload-activations, which moves those of all layers"),
 	LEAVE("cpu-offloading", "add --offload-activations, which moves those of all layers"),
@@ -442,6 +449,23 @@ const lk_flag lk_megatron_flags[] = {
 	SKIP("hysteresis", NUMBERS),
 	SKIP("calculate-per-token-loss", NUMBERS),
 	SKIP("mtp-loss-scaling-factor", NUMBERS),
+	LEAVE("mtp-use-repeated-layer", "each prediction of a further token has weights of its own"),
+	SKIP("use-mup", NUMBERS),
+	SKIP("mup-base-hidden-size", NUMBERS),
+	SKIP("apply-wd-to-qk-layernorm", RATE),
+	SKIP("verify-integrity", SAVING),
+	SKIP("async-strategy", SAVING),
+	SKIP("async-ckpt-use-cpu-shm", SAVING),
+	SKIP("ckpt-fully-parallel-load-per-rank-objects", SAVING),
+	SKIP("no-ckpt-load-validate-sharding-integrity", SAVING),
+	SKIP("ckpt-drop-redundant-extra-state", SAVING),
+	SKIP("language-model-checkpoint", SAVING),
+	SKIP("no-use-layer-wise-param-layout", START),
+	SKIP("export-kd-cfg", "see --export-kd-teacher-load"),
+	SKIP("export-te-mcore-model", START),
+	SKIP("export-model-type", START),
+	SKIP("log-memory-interval", LOGGING),
+	SKIP("dataloader-seq-length", DATA),
 	SKIP("moe-router-dtype", NUMBERS),
 	SKIP("moe-router-pre-softmax", NUMBERS),
 	SKIP("moe-router-topk-scaling-factor", NUMBERS),

@@ -9,7 +9,9 @@
 #include "base/text.h"
 
 enum {
-	NAMED = 4 /* flags by name, then their number */
+	NAMED = 4,   /* flags by name, then their number */
+	FOLDERS = 2, /* above a file, whose names may hold the network's */
+	WORDS = 16   /* of a name */
 };
 
 /* Megatron-LM's count of key and value heads is 1 without --group-query-attention, so that flag
@@ -71,4 +73,53 @@ lk_status lk_launch_network(lk_reading *reading, const char *flag, const char *n
 	out->network_flag = lk_arena_strdup(reading->arena, flag);
 	if (out->network == NULL || out->network_flag == NULL) return lk_oom(reading->err);
 	return lk_launch_skip(reading, flag, "it names the network");
+}
+
+/* "/path/to/checkpoint", "<model>", "Follow instructions in ...": text that someone is to replace.
+ */
+static bool network_is_place(const char *name) {
+	return *name == '/' || strpbrk(name, " <>$") != NULL || strstr(name, "path/to") != NULL;
+}
+
+/* The longest run of words of "grpo-deepseek-v3-32n4g" that names a preset; false: none does. */
+static bool network_in_name(const char *text, size_t length, char *out, size_t size) {
+	size_t begin[WORDS], end[WORDS], count = 0;
+	for (size_t at = 0; at < length && count < WORDS; at++) {
+		begin[count] = at;
+		while (at < length && strchr("-_.", text[at]) == NULL) at++;
+		end[count++] = at;
+	}
+	for (size_t words = count; words > 0; words--)
+		for (size_t first = 0; first + words <= count; first++) {
+			lk_model model;
+			size_t used = end[first + words - 1] - begin[first];
+			if (used + 1 > size) continue;
+			memcpy(out, text + begin[first], used);
+			out[used] = '\0';
+			bool sized = strpbrk(out, "0123456789") != NULL;
+			if (sized && lk_model_preset(out, &model, NULL) == LK_OK) return true;
+		}
+	return false;
+}
+
+lk_status lk_launch_network_of_file(lk_reading *reading, const char *flag, const char *name,
+                                    const char *file) {
+	char found[64];
+	lk_model model;
+	bool known = false;
+	if (!network_is_place(name) || lk_model_preset(name, &model, NULL) == LK_OK)
+		return lk_launch_network(reading, flag, name);
+	const char *dot = strrchr(file, '.'), *end = dot != NULL ? dot : file + strlen(file);
+	for (int above = 0; above <= FOLDERS && !known && end > file; above++) {
+		const char *begin = end;
+		while (begin > file && begin[-1] != '/') begin--;
+		known = network_in_name(begin, (size_t)(end - begin), found, sizeof found);
+		end = begin > file ? begin - 1 : file;
+	}
+	if (!known) return lk_launch_network(reading, flag, name);
+	LK_TRY(lk_launch_assume(reading,
+	                        "the network is %s, by the name of the file: %s names none "
+	                        "(--model)",
+	                        found, flag));
+	return lk_launch_network(reading, flag, found);
 }

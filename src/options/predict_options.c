@@ -203,7 +203,7 @@ static const lk_option options[] = {
 
 	{GROUP("Output")
 	 COUNT("tokens", tokens, "N", 1, 1e18,
-	 "length of the whole training: gives days and GPU-hours (15T)"), LETTER('t')},
+	 "length of the whole training, in images where a network reads them alone: gives days and GPU-hours (15T)"), LETTER('t')},
 	{DURATION("mtbf", mtbf_hours, HOURS, 1e-3, 1e9,
 	 "mean time between failures of the whole job: gives goodput")},
 	{DURATION("checkpoint-interval", checkpoint_minutes, MINUTES, 1e-3, 1e7,

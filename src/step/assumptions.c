@@ -210,6 +210,7 @@ static lk_status list_assumptions(lk_arena *arena, const lk_predict_request *req
 		}                                             \
 	} while (0)
 	bool launched = lk_request_launched(request);
+	SAY(asked->cluster.assumed, "%s", asked->cluster.assumed);
 	for (int i = 0; i < asked->launch.assumed_count; i++) SAY(true, "%s", asked->launch.assumed[i]);
 	SAY(!request->cluster, "nodes are the device's default nodes: %s (change with --cluster)",
 	    asked->cluster.text);
@@ -417,7 +418,7 @@ lk_status lk_note_job(lk_arena *arena, const lk_predict_request *request, const 
 	LK_TRY(lk_note_assumptions(arena, request, asked, out, &lines, &count, err));
 	out->assumptions = lines;
 	out->assumption_count = count;
-	out->taken_count = asked->launch.assumed_count;
+	out->taken_count = asked->launch.assumed_count + (asked->cluster.assumed != NULL);
 	out->understood = asked->launch.understood;
 	out->understood_count = asked->launch.understood_count;
 	return list_ignored(arena, asked, out, err);

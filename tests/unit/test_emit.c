@@ -107,12 +107,20 @@ static void vary(lk_job *job, int variant) {
 		job->sharding_said = true;
 		job->max_connections = 1;
 		break;
+	case 6:
+		job->sharding = LK_SHARD_ZERO3;
+		job->sharding_said = true;
+		job->offload_optimizer = job->offload_params = true;
+		job->offload_activations = job->model.layers % 2 == 0;
+		job->fused_cross_entropy = LK_ON;
+		job->linear_loss_fusion = true;
+		break;
 	default: break;
 	}
 }
 
 enum {
-	VARIANTS = 6
+	VARIANTS = 7
 };
 
 static void everything_reads_back(void **state) {

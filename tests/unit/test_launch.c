@@ -369,6 +369,192 @@ static void trainers_commands(void **state) {
 	lk_arena_free(&arena);
 }
 
+/* A job of a configuration, by the ending of its name. */
+static lk_launch config(lk_arena *arena, const char *name, const char *text) {
+	lk_launch out = {0};
+	lk_error err = {0};
+	char message[1024];
+	if (lk_launch_config_text(arena, text, strlen(text), name, &out, &err) != LK_OK)
+		fail_msg("%s", lk_error_text(&err, message, sizeof message));
+	return out;
+}
+
+/* The flags of accelerate launch stand for the keys of its file and override them. */
+static void accelerate_flags(void **state) {
+	(void)state;
+	lk_arena arena = LK_ARENA_INIT;
+	lk_launch flags = script(
+		&arena, "accelerate launch --num_processes 16 --use_fsdp --fsdp-sharding-strategy "
+				"HYBRID_SHARD --fsdp_offload_params=false --fsdp_activation_checkpointing true "
+				"--mixed_precision bf16 --dynamo_backend inductor train.py --model_name_or_path x "
+				"--per_device_train_batch_size 4");
+	assert_int_equal(flags.gpus, 16);
+	assert_int_equal(flags.job->mbs, 4);
+	assert_int_equal(flags.job->sharding, LK_SHARD_ZERO3);
+	assert_int_equal(flags.job->shard_group, 8);
+	assert_int_equal(flags.job->dtype, LK_BF16);
+	assert_int_equal(flags.job->recompute, LK_RECOMPUTE_FULL);
+	assert_true(flags.job->compile && !flags.job->offload_params);
+	lk_launch over = script(
+		&arena, "cat > a.yaml <<END\ncompute_environment: LOCAL_MACHINE\ndistributed_type: FSDP\n"
+				"num_processes: 8\nfsdp_config: {fsdp_sharding_strategy: SHARD_GRAD_OP}\nEND\n"
+				"accelerate launch --config_file a.yaml --fsdp_sharding_strategy 1 "
+				"--fsdp_offload_params true run.py --model_name_or_path x");
+	assert_int_equal(over.job->sharding, LK_SHARD_ZERO3);
+	assert_true(over.job->offload_params && over.job->offload_optimizer);
+	lk_launch zero = script(&arena, "accelerate launch --use_deepspeed --zero_stage 3 "
+	                                "--offload_optimizer_device cpu --num_processes 8 run.py "
+	                                "--model_name_or_path x");
+	assert_string_equal(zero.job->stack, "deepspeed");
+	assert_int_equal(zero.job->sharding, LK_SHARD_ZERO3);
+	assert_true(zero.job->offload_optimizer && !zero.job->offload_params);
+	assert_refused("accelerate launch --use_fsdp --fsdp_offload_params $OFF t.py", "$OFF");
+	lk_arena_free(&arena);
+}
+
+/* FSDP moves parameters, gradients and the optimizer's states together; DeepSpeed names them. */
+static void offloads(void **state) {
+	static const struct {
+		const char *name, *text;
+		bool params, optimizer, activations;
+	} cases[] = {
+		{"a.yaml",
+	     "base_model: Qwen/Qwen3-8B\nsequence_len: 512\nbf16: true\ngpu_count: 8\n"
+	     "activation_offloading: legacy\nfsdp_config: {offload_params: true}\n",
+	     true, true, true},
+		{"a.yaml",
+	     "base_model: Qwen/Qwen3-8B\nsequence_len: 512\nbf16: true\ngpu_count: 8\n"
+	     "activation_offloading: false\nfsdp_config: {offload_params: false}\n",
+	     false, false, false},
+		{"a.yaml",
+	     "base_model: Qwen/Qwen3-8B\nsequence_len: 512\nbf16: true\ngpu_count: 8\n"
+	     "fsdp_config: {offload_params: true, reshard_after_forward: false}\n",
+	     false, true, false},
+		{"a.yaml",
+	     "base_model: Qwen/Qwen3-8B\nsequence_len: 512\nbf16: true\ngpu_count: 8\n"
+	     "deepspeed: deepspeed_configs/zero3_bf16_cpuoffload_all.json\n",
+	     true, true, false},
+		{"a.yaml",
+	     "base_model: Qwen/Qwen3-8B\nsequence_len: 512\nbf16: true\ngpu_count: 8\n"
+	     "deepspeed: deepspeed_configs/zero3_bf16_cpuoffload_params.json\n",
+	     false, false, false},
+		{"a.yaml",
+	     "model_name_or_path: Qwen/Qwen3-8B\nbf16: true\ndataset_name: x\n"
+	     "fsdp: full_shard auto_wrap offload\n",
+	     true, true, false},
+		{"a.yaml",
+	     "model: {pretrained_model_name_or_path: Qwen/Qwen3-8B}\nstep_scheduler: "
+	     "{global_batch_size: 8}\nbenchmark: {num_nodes: 1}\ndistributed: {strategy: fsdp2, "
+	     "offload_policy: {_target_: torch.distributed.fsdp.CPUOffloadPolicy}}\n",
+	     true, true, false},
+		{"a.toml",
+	     "[model]\nname = 'llama3'\nflavor = '8B'\n[training]\nenable_cpu_offload = true\n"
+	     "[parallelism]\ndata_parallel_shard_degree = 8\n",
+	     true, true, false},
+		{"a.json",
+	     "{\"zero_optimization\": {\"stage\": 3, \"offload_param\": {\"device\": \"cpu\"}, "
+	     "\"offload_optimizer\": {\"device\": \"cpu\"}}, \"train_micro_batch_size_per_gpu\": 1}",
+	     true, true, false},
+		{"a.json",
+	     "{\"zero_optimization\": {\"stage\": 3, \"offload_param\": {\"device\": \"cpu\"}}, "
+	     "\"train_micro_batch_size_per_gpu\": 1}",
+	     false, false, false},
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		lk_arena arena = LK_ARENA_INIT;
+		const lk_job *job = config(&arena, cases[i].name, cases[i].text).job;
+		if (job->offload_params != cases[i].params ||
+		    job->offload_optimizer != cases[i].optimizer ||
+		    job->offload_activations != cases[i].activations)
+			fail_msg("%s: %d %d %d", cases[i].text, job->offload_params, job->offload_optimizer,
+			         job->offload_activations);
+		lk_arena_free(&arena);
+	}
+}
+
+/* Losses: those that make no logits, those without an fp32 copy of them. */
+static void losses(void **state) {
+	static const char axolotl[] = "base_model: Qwen/Qwen3-8B\nsequence_len: 512\n%s",
+					  automodel[] = "model: {pretrained_model_name_or_path: Qwen/Qwen3-8B}\n"
+									"step_scheduler: {global_batch_size: 8}\n%s",
+					  factory[] = "model_name_or_path: Qwen/Qwen3-8B\ncutoff_len: 512\n%s",
+					  rl[] = "policy: {model_name: Qwen/Qwen3-8B, train_global_batch_size: 8, "
+							 "megatron_cfg: {enabled: true, use_fused_linear_logprobs: %s}}\n"
+							 "cluster: {num_nodes: 1, gpus_per_node: 8}\ndpo: {x: 1}\n";
+	static const struct {
+		const char *form, *more;
+		bool linear, fused;
+	} cases[] = {
+		{axolotl, "liger_fused_linear_cross_entropy: true\n", true, true},
+		{axolotl, "liger_cross_entropy: true\n", false, true},
+		{axolotl, "plugins: [axolotl.integrations.cut_cross_entropy.CutCrossEntropyPlugin]\n", true,
+	     true},
+		{axolotl, "chunked_cross_entropy: true\n", false, true},
+		{axolotl, "", false, false},
+		{automodel, "loss_fn: {_target_: nemo_automodel.x.FusedLinearCrossEntropy}\n", true, true},
+		{automodel, "loss_fn: {_target_: nemo_automodel.x.MaskedCrossEntropy}\n", false, false},
+		{automodel,
+	     "loss_fn: {_target_: nemo_automodel.x.MaskedCrossEntropy, fp32_upcast: false}\n", false,
+	     true},
+		{factory, "stage: sft\nenable_liger_kernel: true\n", true, true},
+		{factory, "stage: dpo\nenable_liger_kernel: true\n", false, true},
+		{rl, "true", true, true},
+		{rl, "false", false, false},
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		lk_arena arena = LK_ARENA_INIT;
+		char text[512];
+		snprintf(text, sizeof text, cases[i].form, cases[i].more);
+		const lk_job *job = config(&arena, "a.yaml", text).job;
+		if (job->linear_loss_fusion != cases[i].linear ||
+		    (job->fused_cross_entropy == LK_ON) != cases[i].fused)
+			fail_msg("%s: %d %d", text, job->linear_loss_fusion, job->fused_cross_entropy);
+		lk_arena_free(&arena);
+	}
+	lk_arena arena = LK_ARENA_INIT;
+	const lk_job *job =
+		script(&arena, "torchrun pretrain_gpt.py --num-layers 2 --hidden-size 64 "
+	                   "--num-attention-heads 4 --seq-length 64 --cross-entropy-loss-fusion "
+	                   "--cross-entropy-fusion-impl linear")
+			.job;
+	assert_true(job->linear_loss_fusion && !job->native_loss_fusion);
+	lk_arena_free(&arena);
+}
+
+/* Weights that are kept in bf16 have moments in bf16 with torch's optimizers, and no other copy. */
+static void kept_formats(void **state) {
+	static const struct {
+		const char *more;
+		lk_switch master;
+		lk_dtype moments;
+		lk_optimizer optimizer;
+	} cases[] = {
+		{"optimizer: {_target_: torch.optim.AdamW}\n", LK_OFF, LK_BF16, LK_OPT_ADAM},
+		{"optimizer: {_target_: flashoptim.FlashAdamW}\n", LK_OFF, LK_FP32, LK_OPT_ADAM_8BIT},
+		{"optimizer: {_target_: te.FusedAdam, master_weights: true}\n", LK_ON, LK_FP32,
+	     LK_OPT_ADAM},
+	};
+	(void)state;
+	for (size_t i = 0; i <= sizeof cases / sizeof *cases; i++) {
+		lk_arena arena = LK_ARENA_INIT;
+		bool wide = i == sizeof cases / sizeof *cases; /* the first again, kept in fp32 */
+		char text[512];
+		snprintf(text, sizeof text,
+		         "model: {pretrained_model_name_or_path: Qwen/Qwen3-8B, torch_dtype: %s}\n"
+		         "step_scheduler: {global_batch_size: 8}\n%s",
+		         wide ? "float32" : "bfloat16", cases[wide ? 0 : i].more);
+		const lk_job *job = config(&arena, "a.yaml", text).job;
+		assert_int_equal(job->dtype, LK_BF16);
+		assert_int_equal(job->grad_reduce_fp32, LK_ON);
+		assert_int_equal(job->master_weights, wide ? LK_AUTO : cases[i].master);
+		assert_int_equal(job->state_dtype, wide ? LK_FP32 : cases[i].moments);
+		assert_int_equal(job->optimizer, cases[wide ? 0 : i].optimizer);
+		lk_arena_free(&arena);
+	}
+}
+
 /* ---- launchers ---- */
 
 static int gpus_of(const char *line) {
@@ -1337,6 +1523,10 @@ int main(void) {
 		cmocka_unit_test(configurations_inside),
 		cmocka_unit_test(recipes_by_name),
 		cmocka_unit_test(trainers_commands),
+		cmocka_unit_test(accelerate_flags),
+		cmocka_unit_test(offloads),
+		cmocka_unit_test(losses),
+		cmocka_unit_test(kept_formats),
 		cmocka_unit_test(launchers),
 		cmocka_unit_test(nccl_variables),
 		cmocka_unit_test(flags_only),

@@ -78,8 +78,52 @@ static bool expand_blank(char c) {
 	return c == ' ' || c == '\t' || c == '\n';
 }
 
+/* Bytes up to the blank that ends a word, which none inside of $(..), ${..} and `..` does. */
+static size_t expand_word_length(const char *at) {
+	const char *end = at + strlen(at), *c = at;
+	while (c < end && !expand_blank(*c)) {
+		const char *close = NULL;
+		if (*c == '$' && c[1] == '(') close = lk_shell_close(c + 1, end, '(', ')');
+		if (*c == '$' && c[1] == '{') close = lk_shell_close(c + 1, end, '{', '}');
+		if (*c == '`' && strchr(c + 1, '`') != NULL) close = strchr(c + 1, '`') + 1;
+		c = close != NULL ? close : c + 1;
+	}
+	return (size_t)(c - at);
+}
+
+/* Whether the text is a variable and nothing else: $NAME, ${NAME}. */
+static bool expand_is_variable(const char *at, size_t size) {
+	bool braces = size > 3 && at[1] == '{';
+	const char *name = at + 1 + braces, *end = at + size - braces;
+	size_t length = size > 1 && *at == '$' ? lk_shell_name(name, end) : 0;
+	return length > 0 && name + length == end;
+}
+
+/* The text of a variable of which parts are not known, split: the words that hold none of them are
+ * known. "--micro-batch-size 2 --save $DIR" has three of four. */
+static lk_status expand_put_partly(struct builder *builder, const lk_word *value) {
+	for (const char *at = value->text; *at != '\0';) {
+		size_t n = expand_word_length(at);
+		bool known = memchr(at, '$', n) == NULL && memchr(at, '`', n) == NULL;
+		const char *part = lk_arena_strndup(builder->s->arena, at, n), *why = value->unknown;
+		if (part == NULL) return lk_oom(builder->s->err);
+		if (!known && strstr(why, part) == NULL)
+			why = lk_shell_unknown(builder->s, builder->line, at, n, "is not known");
+		builder->argument |= !known && value->argument;
+		LK_TRY(known ? expand_put(builder, at, n)
+		             : expand_put_unknown(builder, at, n, why,
+		                                  value->empty_if_unset || expand_is_variable(at, n)));
+		at += n;
+		if (*at != '\0') LK_TRY(end_word(builder));
+		while (expand_blank(*at)) at++;
+	}
+	return LK_OK;
+}
+
 /* The text of a variable: split where it is not quoted. */
 static lk_status expand_put_value(struct builder *builder, const lk_word *value, bool quoted) {
+	if (value->unknown != NULL && !quoted && builder->split && strpbrk(value->text, " \t\n"))
+		return expand_put_partly(builder, value);
 	if (value->unknown != NULL) {
 		builder->argument |= value->argument;
 		return expand_put_unknown(builder, value->text, strlen(value->text), value->unknown,

@@ -207,6 +207,9 @@ typedef struct lk_job {
 	bool native_loss_fusion; /* with fused_cross_entropy: Megatron-LM's own fusion, which makes fp32
 	                          * copies; else the logits' gradient is written over them (Transformer
 	                          * Engine, Liger) */
+	bool linear_loss_fusion; /* with fused_cross_entropy: the product of the head is part of the
+	                          * loss, which makes a piece of the logits at a time (Liger's fused
+	                          * linear cross-entropy, Cut Cross-Entropy, Megatron-LM's "linear") */
 	lk_switch defer_head_gradient; /* the head's weight gradient waits until the pipeline drains;
 	                                  default off */
 	int deferral_limit;            /* for so many micro-batches; 0 all */

@@ -164,10 +164,10 @@ static void presets_find(const char *text, bool words, struct found *out) {
 /* Endings of published names that change no shape. */
 static bool drop_ending(char *name) {
 	static const char *const endings[] = {
-		"-instruct",    "-chat",  "-base", "-hf",   "-it",        "-pt",
-		"-bf16",        "-fp8",   "-v0.1", "-awq",  "-gptq",      "-thinking",
-		"-uncased",     "-nvfp4", "-nf4",  "-bnb",  "-4bit",      "-linearized",
-		"-dequantized", "-8bit",  "-int4", "-int8", "-reasoning", "-mxfp4",
+		"-instruct", "-chat",      "-base",  "-hf",         "-it",          "-pt",      "-bf16",
+		"-fp8",      "-v0.1",      "-awq",   "-gptq",       "-thinking",    "-uncased", "-nvfp4",
+		"-nf4",      "-bnb",       "-4bit",  "-linearized", "-dequantized", "-8bit",    "-int4",
+		"-int8",     "-reasoning", "-mxfp4", "-deduped",    "-v0",
 	};
 	size_t length = strlen(name);
 	const char *dash = strrchr(name, '-');
