@@ -243,6 +243,7 @@ const lk_field lk_job_fields[] = {
 	{BOOL(fused_kernels), JOB},
 	{BOOL(host_ahead), JOB},
 	{CHOICE(attn_library, libraries), JOB},
+	{BOOL(early_attention), JOB},
 	{BOOL(local_layers), JOB},
 	{BOOL(deterministic), JOB},
 	{BOOL(attention_mask), JOB},

@@ -115,7 +115,8 @@ lk_attention_kernel lk_profile_attention(const lk_job *job) {
 	                                         [LK_ATTN_LIBRARY_FLASH] = LK_ATTENTION_FA2,
 	                                         [LK_ATTN_LIBRARY_FLASH3] = LK_ATTENTION_FA3};
 	lk_attention_kernel kernel = of[job->attn_library];
-	bool early = lk_stack_features_of(*job->profile ? job->profile : job->stack, job->release)
+	bool early = job->early_attention ||
+	             lk_stack_features_of(*job->profile ? job->profile : job->stack, job->release)
 	                 ->early_attention;
 	return kernel == LK_ATTENTION_CUDNN && early ? LK_ATTENTION_CUDNN_EARLY : kernel;
 }

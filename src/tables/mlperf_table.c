@@ -42,6 +42,15 @@ static int nodes_of(const char *name) {
 	return 0;
 }
 
+/* "v5.0" of "mlperf v5.0 NVIDIA nyx_n1"; "": the source names no round. */
+static const char *mlperf_table_round(lk_arena *arena, const char *source) {
+	static const char label[] = "mlperf ";
+	const char *at = strstr(source, label);
+	if (!at) return "";
+	at += sizeof label - 1;
+	return lk_arena_printf(arena, "%.*s", (int)strcspn(at, " "), at);
+}
+
 static lk_status mlperf_table_read_row(lk_arena *arena, const lk_csv *csv, const int *at,
                                        lk_mlperf_run *run, lk_error *err) {
 	double gpus, nodes;
@@ -50,7 +59,8 @@ static lk_status mlperf_table_read_row(lk_arena *arena, const lk_csv *csv, const
 	run->benchmark = lk_arena_strdup(arena, lk_csv_field(csv, at[BENCHMARK]));
 	run->gpu = lk_arena_strdup(arena, lk_csv_field(csv, at[GPU]));
 	run->framework = lk_arena_strdup(arena, lk_csv_field(csv, at[FRAMEWORK]));
-	if (!run->where || !run->id || !run->benchmark || !run->gpu || !run->framework)
+	run->round = mlperf_table_round(arena, lk_csv_field(csv, at[SOURCE]));
+	if (!run->where || !run->id || !run->benchmark || !run->gpu || !run->framework || !run->round)
 		return lk_oom(err);
 	LK_TRY(mlperf_table_number(lk_csv_field(csv, at[GPUS]), 1, 1 << 20, &gpus, run->where, err));
 	LK_TRY(mlperf_table_number(lk_csv_field(csv, at[NODES]), 1, 1 << 20, &nodes, run->where, err));

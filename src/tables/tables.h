@@ -162,6 +162,7 @@ double lk_memory_closed_form(const lk_job *job);
 
 typedef struct lk_mlperf_run {
 	const char *id, *benchmark, *gpu, *framework, *where;
+	const char *round; /* "v5.0"; "": not stated */
 	int nodes, gpus;
 	int named_nodes; /* that the system's name states ("..._n4"), where the table says otherwise; 0
 	                  */
@@ -308,6 +309,7 @@ typedef struct lk_throughput_run {
 	bool host_ahead;       /* the device never waits for the host */
 	bool reduces_late;     /* gradients are reduced after the backward pass */
 	bool unfused;          /* attention as separate kernels */
+	bool early_attention;  /* as of a job */
 	bool compiled;         /* element-wise work is fused */
 	const char *optimizer; /* NULL: lamb of BERT, sgd of images */
 	bool fused_kernels;    /* as of a job */

@@ -52,7 +52,8 @@ static const char *stack_of(const lk_mlperf_run *run) {
  * PACKING_FACTOR=2), masked positions alone reach the head (masked_lm_prob 0.15,
  * --dense_seq_output), layers are fused by hand and replayed from CUDA graphs, on Hopper and
  * Blackwell in 8 bits (--use_transformer_engine2). tinygrad pads to 512, gathers masked positions
- * as well and has no fused attention; its loss stays on the device, too. */
+ * as well and has no fused attention; its loss stays on the device, too. cuDNN is that of the
+ * round, as in NVIDIA's other submissions. */
 static void mlperf_take_bert(const lk_mlperf_run *mlperf_run, lk_throughput_run *run) {
 	bool packed = strcmp(stack_of(mlperf_run), "mlperf bert") == 0;
 	lk_arch arch = run->device->arch;
@@ -60,6 +61,7 @@ static void mlperf_take_bert(const lk_mlperf_run *mlperf_run, lk_throughput_run 
 	run->unfused = !packed;
 	run->fused_kernels = packed;
 	if (!packed) return;
+	run->early_attention = lk_stack_features_of("mlperf", mlperf_run->round)->early_attention;
 	if (arch == LK_ARCH_HOPPER || arch == LK_ARCH_BLACKWELL) {
 		run->dtype = LK_FP8;
 		run->precision = "fp8";

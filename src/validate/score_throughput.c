@@ -51,6 +51,7 @@ lk_status lk_throughput_step(const lk_throughput_run *run, double *seconds, doub
 	asked.job.logit_share = run->logit_share;
 	asked.job.host_ahead = run->host_ahead;
 	asked.job.fused_kernels = run->fused_kernels;
+	asked.job.early_attention = run->early_attention;
 	if (run->fused_kernels) asked.job.compile = false;
 	if (status == LK_OK) status = lk_step_ask(&asked.job, &asked.cluster, &options, &step, err);
 	if (status == LK_OK) {

@@ -365,6 +365,28 @@ static bool measured_node(const char *gpu, const char *fabric, int over, lk_node
 
 /* Of GPUs that have PCIe alone: up to four lie behind one CPU; of more, half sends to the other
  * half between two CPUs. */
+/* Two nodes of A100 with eight NICs: NCCL's estimate is best for a ring, the model's time for a
+ * tree. Where the fabric's NICs were measured NCCL's choice holds. */
+static void test_a_measured_network_runs_what_nccl_chooses(void **state) {
+	(void)state;
+	lk_fabric fabric = lk_fabric_plain;
+	lk_group_shape group = group_of(A100, 16, 2);
+	group.fabric = &fabric;
+	lk_coll_cost quickest = lk_collective_cost(LK_COLL_ALLREDUCE, &group, 1 << 30);
+	fabric.nic = .65;
+	lk_coll_cost chosen = lk_collective_cost(LK_COLL_ALLREDUCE, &group, 1 << 30);
+	assert_int_equal(quickest.algo, LK_ALGO_TREE);
+	assert_int_equal(chosen.algo, LK_ALGO_RING);
+	assert_true(chosen.seconds > quickest.seconds);
+	group = group_of(A100, 8, 1); /* no network, no choice of it */
+	group.fabric = &fabric;
+	chosen = lk_collective_cost(LK_COLL_ALLREDUCE, &group, 1 << 20);
+	fabric.nic = 0;
+	quickest = lk_collective_cost(LK_COLL_ALLREDUCE, &group, 1 << 20);
+	assert_int_equal(chosen.algo, quickest.algo);
+	assert_true(chosen.seconds == quickest.seconds);
+}
+
 static void test_two_cpus(void **state) {
 	(void)state;
 	lk_nccl_site four, eight;
@@ -481,13 +503,20 @@ static void test_measurements(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_graphs),           cmocka_unit_test(test_formulas),
-		cmocka_unit_test(test_what_is_offered),  cmocka_unit_test(test_nothing_to_do),
-		cmocka_unit_test(test_grows_with_bytes), cmocka_unit_test(test_physical_limits),
-		cmocka_unit_test(test_orderings),        cmocka_unit_test(test_sharing),
-		cmocka_unit_test(test_hostile_hardware), cmocka_unit_test(test_channels),
-		cmocka_unit_test(test_two_cpus),         cmocka_unit_test(test_names_and_factors),
+		cmocka_unit_test(test_graphs),
+		cmocka_unit_test(test_formulas),
+		cmocka_unit_test(test_what_is_offered),
+		cmocka_unit_test(test_nothing_to_do),
+		cmocka_unit_test(test_grows_with_bytes),
+		cmocka_unit_test(test_physical_limits),
+		cmocka_unit_test(test_orderings),
+		cmocka_unit_test(test_sharing),
+		cmocka_unit_test(test_hostile_hardware),
+		cmocka_unit_test(test_channels),
+		cmocka_unit_test(test_two_cpus),
+		cmocka_unit_test(test_names_and_factors),
 		cmocka_unit_test(test_measurements),
+		cmocka_unit_test(test_a_measured_network_runs_what_nccl_chooses),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -148,6 +148,14 @@ static void savings_save(void **state) {
 	            step_of(&narrow) < step_of(&hand));
 	assert_true(step_of(&unfused) > plain && step_of(&late) > plain && step_of(&twice) > plain &&
 	            step_of(&twice) < 2 * plain);
+	/* cuDNN's first attention on Blackwell is slower, on Hopper the same */
+	lk_throughput_run early = all;
+	early.early_attention = true;
+	assert_true(step_of(&early) == plain);
+	early.device = lk_device_find("b200");
+	double first = step_of(&early);
+	early.early_attention = false;
+	assert_true(step_of(&early) < first);
 }
 
 static void a_step_is_samples_over_throughput(void **state) {

@@ -109,9 +109,12 @@ bool lk_nccl_raw_of(lk_coll_kind kind, const lk_group_shape *group, double bytes
 	return true;
 }
 
+/* Over nodes of a fabric whose NICs were measured NCCL's own choice holds, as it made that choice
+ * in what was measured; no better hardware stands beside it. */
 static lk_coll_cost best_collective(lk_coll_kind kind, const lk_nccl_site *site, double bytes) {
 	lk_coll_cost cost = {0};
-	lk_nccl_estimate best = collective_choose(kind, site, bytes, false, &cost.algo, &cost.proto);
+	bool measured = site->nodes > 1 && site->fabric->nic > 0;
+	lk_nccl_estimate best = collective_choose(kind, site, bytes, measured, &cost.algo, &cost.proto);
 	cost.seconds = best.time * 1e-6;
 	cost.limit = best.limit;
 	occupy(kind, site, bytes, &cost);

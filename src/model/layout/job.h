@@ -191,6 +191,7 @@ typedef struct lk_job {
 	lk_attn_kernel attn_kernel;
 	lk_attn_library attn_library;  /* default: Transformer Engine's choice by architecture */
 	bool attn_library_said;        /* not the stack's usual one */
+	bool early_attention;          /* cuDNN before 9.13, whatever the stack and its release */
 	bool local_layers;             /* Megatron-LM's own layers in place of Transformer Engine's */
 	bool deterministic;            /* Megatron's --deterministic-mode: same bits every time */
 	lk_switch fused_cross_entropy; /* default off */
