@@ -40,7 +40,7 @@ step:             base io options cost/calibration model/network model/layout mo
 replay:           base trace/read trace/align trace/lift step
 whatif:           base options hw graph/edit cost/calibration step replay
 explain:          base options hw trace/capture trace/align trace/lift cost/collective cost/kernel step whatif
-diff:             base options explain
+diff:             base trace/read options explain
 rendezvous:       base
 record:           base io options trace/read rendezvous
 compose:          base hw graph trace/read cost/collective step

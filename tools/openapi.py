@@ -192,6 +192,7 @@ def document(options, version):
                     "responses": answers({204: "it is gone"}, 401, 403, 404, 421)}},
             "/models": listing("Models by name", ref("Table")),
             "/gpus": listing("GPUs by name", ref("Table")),
+            "/machines": listing("Machines to rent, with list prices, by GPU and price", ref("Table")),
             "/options": listing("The fields of each question",
                 {"type": "object", "additionalProperties": listed(ref("Option"))}),
             "/health": {"get": {"summary": "Whether the server is there, and how busy", **public,

@@ -76,11 +76,13 @@ DOCUMENTS = {
     "plan": ("`plan -o json`", """{model:text cluster:text gbs:int unit:text seq:int? tokens:num? reproduce:text warning:text?
         assumptions:[text] not_searched:[text] syncs:[Sync] tree:Tree? counts:[Count]}"""),
     "explain": ("`explain -o json`; times of tables in nanoseconds", """{ranks:int world_size:int? step_count:int
-        steps_annotated:bool step_s:num? step_deviation_s:num? kernel_count:num clock_anchors:int clock_residual_max_s:num?
+        steps_annotated:bool step_s:num? step_deviation_s:num? lost_steps:int kernel_count:num clock_anchors:int
+        clock_residual_max_s:num?
         stalls:[Row] breakdown:[Row] steps:[Row] overlap:[Row] communication:[Row] stragglers:[Row] stretches:[Row] idle:[Row]
-        kernels:[Row] queue:[Row] launches:[Row] roofline:[Row] critical_path:[{kind:text seconds:num}] diagnosis:text
-        actions:[{stall:text what:text lost_s:num gain_s:num? how:text}] warnings:[text]
-        reproduce:text}"""),
+        kernels:[Row] queue:[Row] launches:[Row] roofline:[Row] critical_path:[{kind:text seconds:num}]
+        critical_step:int? critical_step_s:num? diagnosis:text
+        actions:[{stall:text what:text lost_s:num gain_s:num? how:text}] caveat_count:int
+        warnings:[text] reproduce:text}"""),
     "replay": ("`replay -o json`", """{summary:{held_out:text times_from:text geomean_error:num? baseline_error:num? predicted:int
         parts_error:num? worst_part:text? operations:int collectives:int clock_residual_us:num? device_known_shape:num?}
         execution_traces?:{modelled:int timed:int uncovered:int nothing:int hosts:int host_times:int host_times_by_mean:int} ranks:[{rank:int path:text steps:[{number:int measured_us:num predicted_us:num? baseline_us:num?

@@ -52,6 +52,7 @@ typedef struct lk_explain_request {
 	const char *gpu, *cluster;
 	bool roofline; /* shapes are read too, for `shaped`; gpu and cluster ask for it as well */
 	bool roofline_needed; /* likewise, and traces without shapes are an error */
+	bool strict;          /* damaged traces are an error */
 } lk_explain_request;
 
 /* The time of one rank's device, over all steps looked at. */
@@ -212,7 +213,7 @@ typedef struct lk_explain_stall {
 	                  until set */
 } lk_explain_stall;
 
-/* The chain of work that the step's time hangs on; empty until found. */
+/* The chain of work that a step's time hangs on, at most as long as the step; empty until found. */
 typedef struct lk_critical_part {
 	const char *kind;
 	double seconds;
@@ -225,6 +226,8 @@ typedef struct lk_critical_path {
 	int part_count;
 	const lk_critical_event *events; /* in order of time */
 	size_t event_count;
+	int64_t step;  /* the number of the step: of all, the one nearest to the mean ... */
+	double step_s; /* ... and its time, the mean of its ranks */
 } lk_critical_path;
 
 /* Everything that was measured, and the ranked stalls. */
@@ -234,6 +237,7 @@ typedef struct lk_explanation {
 	uint32_t anchors; /* collectives that the clocks were aligned on */
 	double residual_max_s;
 	int step_count;  /* different steps */
+	int lost_steps;  /* further ones that a rank shown lacks, or has a part of */
 	bool annotated;  /* false: no steps were marked, the trace counts as one */
 	bool processors; /* recorded programs without a device: their processors stand for it */
 	double step_s,
@@ -269,12 +273,14 @@ typedef struct lk_explanation {
 	int stall_count;
 	lk_critical_path critical;
 	const char *diagnosis; /* two sentences: what costs most, and what the critical path and the
-	                        * simulation of remedies say; a third where ranks are missing */
+	                        * simulation of remedies say */
 	const int *actions;    /* stalls whose remedies gain most, three at most, the best first */
 	int action_count;
-	const char *const *warnings; /* numbered sentences */
+	const char *const *warnings; /* numbered sentences; the first ... */
 	int warning_count;
-	int top;               /* of the request */
+	int caveat_count; /* ... so many change what the rest means: damage, lost steps, missing ranks
+	                   */
+	int top;          /* of the request */
 	const char *reproduce; /* the command that asks again */
 	lk_inputs inputs;      /* the files that were read; reports name them by their content */
 	void *memory_owner;
@@ -315,9 +321,11 @@ void lk_explain_free(lk_explanation *explanation);
  * csv and jsonl, which hold one table.
  *
  * Keys of the JSON document: ranks, world_size, step_count, steps_annotated, step_s,
- * step_deviation_s, kernel_count, clock_anchors, clock_residual_max_s; each table by its name, an
- * array of objects with the columns of csv; critical_path [{kind, seconds}], diagnosis, actions
- * [{stall, what, lost_s, gain_s, how}], warnings, reproduce.
+ * step_deviation_s, lost_steps,
+ * kernel_count, clock_anchors, clock_residual_max_s; each table by its name, an
+ * array of objects with the columns of csv; critical_path [{kind, seconds}], critical_step,
+ * critical_step_s, diagnosis, actions
+ * [{stall, what, lost_s, gain_s, how}], caveat_count, warnings, reproduce.
  * What is not known is null. */
 lk_status lk_explain_print(const lk_explanation *explanation, int format, int table, bool colour,
                            const char *path, FILE *out, lk_error *err);

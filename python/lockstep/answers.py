@@ -504,6 +504,7 @@ class Explanation(Framed):
     steps_annotated: bool
     step_s: Optional[float]
     step_deviation_s: Optional[float]
+    lost_steps: int
     kernel_count: int
     clock_anchors: int
     clock_residual_max_s: Optional[float]
@@ -520,8 +521,11 @@ class Explanation(Framed):
     launches: Table
     roofline: Table
     critical_path: List[CriticalPart]
+    critical_step: Optional[int]
+    critical_step_s: Optional[float]
     diagnosis: str
     actions: List[Action]
+    caveat_count: int
     warnings: List[str]
     reproduce: str
 

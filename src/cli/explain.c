@@ -1,7 +1,9 @@
-/* explain.c: `lockstep explain`: why a run is slow. */
+/* explain.c: `lockstep explain`: why a run is slow; of two runs, what changed between them. */
 #include <stdio.h>
+#include <string.h>
 
 #include "cli/cli.h"
+#include "lockstep/diff.h"
 #include "lockstep/explain.h"
 #include "lockstep/report.h"
 
@@ -15,9 +17,42 @@ static lk_status print(const lk_outputs *outputs, const lk_explanation *answer, 
 	                     : LK_OK;
 }
 
+/* What shows one run has no place for two. */
+static lk_status refuse_of_one(const lk_outputs *outputs, lk_error *err) {
+	const struct {
+		const char *path, *option;
+	} of_one[] = {
+		{outputs->trace, "--trace"}, {outputs->html, "--html"}, {outputs->charts, "--charts"}};
+	for (size_t i = 0; i < sizeof of_one / sizeof *of_one; i++)
+		if (of_one[i].path) {
+			lk_fail(err, LK_ERR_INPUT, of_one[i].option,
+			        "shows one run, but the two traces are of two runs, which are compared");
+			return lk_hint(err, "explain each run by itself for it");
+		}
+	return LK_OK;
+}
+
+/* The table of a comparison with this name. */
+static lk_status diff_table_of(int table, int *out, lk_error *err) {
+	for (*out = 0; *out < LK_DIFF_TABLES; ++*out)
+		if (strcmp(lk_diff_tables[*out], lk_explain_tables[table]) == 0) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, "--table",
+	        "%s is a table of one run, but the two traces are of two runs, which are compared",
+	        lk_explain_tables[table]);
+	return lk_hint(err, "give --table kernels, or `lockstep diff A B --table categories`");
+}
+
+static lk_status print_runs(const lk_outputs *outputs, const lk_diff *answer, lk_error *err) {
+	int table;
+	LK_TRY(refuse_of_one(outputs, err));
+	LK_TRY(diff_table_of(outputs->table, &table, err));
+	return lk_diff_print(answer, outputs->format, table, cli_colour(), outputs->path, stdout, err);
+}
+
 static int explain_run(lk_args *args) {
 	lk_explain_request request;
-	lk_explanation *answer = NULL;
+	lk_explanation *one = NULL;
+	lk_diff *two = NULL;
 	lk_outputs outputs;
 	lk_error err = {0};
 	lk_explain_defaults(&request);
@@ -26,9 +61,11 @@ static int explain_run(lk_args *args) {
 	request.roofline_needed = outputs.table == LK_EXPLAIN_ROOFLINE;
 	request.traces = args->operands;
 	request.trace_count = args->operand_count;
-	if (lk_explain(&request, &answer, &err) != LK_OK) return cli_fail(&err);
-	lk_status status = print(&outputs, answer, &err);
-	lk_explain_free(answer);
+	lk_status status = lk_explain_or_diff(&request, &one, &two, &err);
+	if (one) status = print(&outputs, one, &err);
+	if (two) status = print_runs(&outputs, two, &err);
+	lk_explain_free(one);
+	lk_diff_free(two);
 	return status == LK_OK ? CLI_OK : cli_fail(&err);
 }
 

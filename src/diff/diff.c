@@ -16,6 +16,7 @@
 #include "base/arena.h"
 #include "base/intern.h"
 #include "base/vec.h"
+#include "trace/read/read.h"
 
 struct work {
 	lk_diff result; /* first: the result is the work */
@@ -286,6 +287,27 @@ lk_status lk_diff_make(lk_explanation *before, lk_explanation *after, int top, l
 	return status;
 }
 
+/* Both belong to the difference from then on, also on errors. */
+static lk_status diff_answer(lk_explanation *before, lk_explanation *after,
+                             const lk_diff_request *request, lk_diff **out, lk_error *err) {
+	static const char *const but[] = {"threads", "top", NULL};
+	const char *const files[] = {request->before, request->after};
+	lk_diff_request usual;
+	lk_diff_defaults(&usual);
+	LK_TRY(lk_diff_make(before, after, request->top, out, err));
+	struct work *work = (*out)->memory_owner;
+	work->result.reproduce = lk_command(&work->arena, &(lk_question){.verb = &lk_diff_verb,
+	                                                                 .request = request,
+	                                                                 .usual = &usual,
+	                                                                 .but = but,
+	                                                                 .operands = files,
+	                                                                 .operand_count = 2});
+	if (work->result.reproduce) return LK_OK;
+	lk_diff_free(*out);
+	*out = NULL;
+	return lk_oom(err);
+}
+
 lk_status lk_diff_ask(const lk_diff_request *request, lk_diff **out, lk_error *err) {
 	lk_explanation *before, *after;
 	lk_explain_request ask;
@@ -296,26 +318,74 @@ lk_status lk_diff_ask(const lk_diff_request *request, lk_diff **out, lk_error *e
 	ask.threads = request->threads;
 	ask.traces = &request->before;
 	ask.trace_count = 1;
+	*out = NULL;
 	LK_TRY(lk_explain(&ask, &before, err));
 	ask.traces = &request->after;
 	lk_status status = lk_explain(&ask, &after, err);
-	if (status != LK_OK) {
-		lk_explain_free(before);
-		return status;
+	if (status == LK_OK) return diff_answer(before, after, request, out, err);
+	lk_explain_free(before);
+	return status;
+}
+
+/* ---- one run or two ---- */
+
+static int32_t diff_rank_of(const lk_capture *capture) {
+	return capture->rank >= 0 ? capture->rank : lk_trace_rank_in_name(capture->path);
+}
+
+static bool talks_alone(const lk_trace_files *files) {
+	return files->captures == 1 && diff_rank_of(files->capture[0]) < 0 &&
+	       files->capture[0]->world <= 1 && !files->capture[0]->comms.count;
+}
+
+/* Two runs: some rank is in both; or nothing says that there are ranks. */
+static bool diff_are_runs(const lk_trace_files *a, const lk_trace_files *b) {
+	if (talks_alone(a) && talks_alone(b)) return true;
+	for (uint32_t i = 0; i < a->captures; i++)
+		for (uint32_t k = 0; k < b->captures; k++) {
+			int32_t rank = diff_rank_of(a->capture[i]);
+			if (rank >= 0 && rank == diff_rank_of(b->capture[k])) return true;
+		}
+	return false;
+}
+
+static lk_status explain_runs(lk_trace_files files[2], const lk_explain_request *request,
+                              lk_diff **two, lk_error *err) {
+	const lk_diff_request ask = {.before = request->traces[0],
+	                             .after = request->traces[1],
+	                             .steps = request->steps,
+	                             .rank = request->rank,
+	                             .top = request->top,
+	                             .threads = request->threads};
+	lk_explain_request each = *request;
+	lk_explanation *before = NULL, *after = NULL;
+	each.trace_count = 1;
+	lk_status status = lk_explain_files(&files[0], &each, &before, err);
+	each.traces++;
+	if (status == LK_OK) status = lk_explain_files(&files[1], &each, &after, err);
+	else lk_trace_files_free(&files[1]);
+	if (status == LK_OK) return diff_answer(before, after, &ask, two, err);
+	lk_explain_free(before);
+	return status;
+}
+
+lk_status lk_explain_or_diff(const lk_explain_request *request, lk_explanation **one, lk_diff **two,
+                             lk_error *err) {
+	const lk_read_limits limits = lk_explain_limits(request);
+	lk_trace_files files[2];
+	*one = NULL;
+	*two = NULL;
+	if (request->trace_count != 2) return lk_explain(request, one, err);
+	for (int i = 0; i < 2; i++) {
+		lk_status status =
+			lk_trace_files_read(&request->traces[i], 1, &limits, request->threads, &files[i], err);
+		if (status != LK_OK && i) lk_trace_files_free(&files[0]);
+		LK_TRY(status);
 	}
-	LK_TRY(lk_diff_make(before, after, request->top, out, err));
-	static const char *const but[] = {"threads", "top", NULL};
-	const char *const files[] = {request->before, request->after};
-	struct work *work = (*out)->memory_owner;
-	lk_diff_request usual;
-	lk_diff_defaults(&usual);
-	work->result.reproduce = lk_command(&work->arena, &(lk_question){.verb = &lk_diff_verb,
-	                                                                 .request = request,
-	                                                                 .usual = &usual,
-	                                                                 .but = but,
-	                                                                 .operands = files,
-	                                                                 .operand_count = 2});
-	if (work->result.reproduce) return LK_OK;
-	lk_diff_free(*out);
-	return lk_oom(err);
+	if (diff_are_runs(&files[0], &files[1])) return explain_runs(files, request, two, err);
+	lk_status status = lk_trace_files_merge(&files[0], &files[1], err);
+	if (status == LK_OK) return lk_explain_files(&files[0], request, one, err);
+	lk_trace_files_free(&files[0]);
+	lk_trace_files_free(&files[1]);
+	return status;
 }

@@ -14,6 +14,7 @@ struct place {
 
 struct walker {
 	const lk_lifted *lifted;
+	int64_t most_ns;    /* the chain is no longer */
 	uint32_t **before;  /* [rank][op] the operation before it on its stream; LK_NONE */
 	uint32_t **arrival; /* [rank][event] the LAG of a communication event; LK_NONE */
 	lk_critical_chain *out;
@@ -63,10 +64,18 @@ static struct place critical_before(const struct walker *walker, struct place at
 	const lk_lifted_rank *rank = &walker->lifted->rank[at.rank];
 	const lk_lifted_op *op = &rank->ops.at[at.op];
 	struct place best = {at.rank, LK_NONE};
-	if (walker->before[at.rank][at.op] != LK_NONE)
-		critical_later(walker, (struct place){at.rank, walker->before[at.rank][at.op]}, &best);
+	uint32_t stream_before = walker->before[at.rank][at.op];
+	/* What ranks that are not traced did before this one came is not known: they are waited for
+	 * from its arrival on, and as if they did what it does before that. */
+	if (op->what == LK_LIFTED_PEERS && walker->arrival[at.rank][op->event] != LK_NONE)
+		return (struct place){at.rank, walker->arrival[at.rank][op->event]};
+	/* A whole trace ends with the device's work, and the host may be cut off there. */
+	if (op->what != LK_LIFTED_END && stream_before != LK_NONE)
+		critical_later(walker, (struct place){at.rank, stream_before}, &best);
 	for (uint32_t d = op->dep_begin; d < op->dep_end; d++)
 		critical_later(walker, (struct place){at.rank, rank->deps.at[d]}, &best);
+	if (op->what == LK_LIFTED_END && stream_before != LK_NONE)
+		critical_later(walker, (struct place){at.rank, stream_before}, &best);
 	if (op->what != LK_LIFTED_COMM || op->peers) return best;
 	const lk_traces *traces = walker->lifted->traces;
 	const lk_match *match = lk_traces_match(traces, at.rank, op->event);
@@ -125,7 +134,7 @@ static lk_status critical_walk(struct walker *walker, lk_error *err) {
 	for (uint32_t r = 0; r < walker->lifted->traces->count; r++)
 		critical_later(walker, (struct place){r, walker->lifted->rank[r].end}, &at);
 	LK_ASSERT(at.op != LK_NONE);
-	int64_t until = critical_end_of(walker, at);
+	int64_t until = critical_end_of(walker, at), earliest = until - walker->most_ns;
 	size_t most = 1;
 	for (uint32_t r = 0; r < walker->lifted->traces->count; r++)
 		most += walker->lifted->rank[r].ops.count;
@@ -139,11 +148,12 @@ static lk_status critical_walk(struct walker *walker, lk_error *err) {
 		                    : critical_end_of(walker, from);
 		/* Clocks are rounded: what came before may seem to end after it. */
 		if (start > until) start = until;
+		if (start < earliest) start = earliest;
 		if (!lk_push(&walker->out->ops)) return lk_oom(err);
 		*lk_last(&walker->out->ops) = (lk_critical_op){at.rank, at.op, start, until};
 		critical_account(walker, at, (double)(until - start));
 		walker->out->length_ns += (double)(until - start);
-		if (from.op == LK_NONE) return LK_OK;
+		if (from.op == LK_NONE || start == earliest) return LK_OK;
 		walker->out->hops += from.rank != at.rank;
 		at = from;
 		until = start;
@@ -160,10 +170,12 @@ static void reverse(lk_critical_chain *chain) {
 	}
 }
 
-lk_status lk_critical_find(const lk_lifted *lifted, lk_critical_chain *out, lk_error *err) {
+lk_status lk_critical_find(const lk_lifted *lifted, int64_t most_ns, lk_critical_chain *out,
+                           lk_error *err) {
 	uint32_t ranks = lifted->traces->count;
 	*out = (lk_critical_chain){0};
 	struct walker w = {.lifted = lifted,
+	                   .most_ns = most_ns,
 	                   .out = out,
 	                   .before = calloc(ranks, sizeof *w.before),
 	                   .arrival = calloc(ranks, sizeof *w.arrival)};

@@ -9,7 +9,13 @@
 
 #include "options/command.h"
 #include "step/traced.h"
+#include "base/check.h"
+#include "base/noun.h"
 #include "base/parallel.h"
+
+enum {
+	MOST_STEPS = 4096 /* that are looked through for lost ones */
+};
 
 void lk_explain_defaults(lk_explain_request *request) {
 	*request = (lk_explain_request){.rank = -1, .top = 10};
@@ -37,11 +43,46 @@ static const char *without_number(const char *text) {
 	return at > text + 1 && at[0] == ':' && at[1] == ' ' ? at + 2 : text;
 }
 
+static lk_status warn_lost_steps(lk_explain_work *work, lk_error *err) {
+	const lk_explanation *explanation = &work->result;
+	int all = explanation->step_count + explanation->lost_steps;
+	if (!explanation->lost_steps) return LK_OK;
+	return lk_explain_warn(work, err,
+	                       "%d of %d steps are cut off, or missing in a trace, and left out",
+	                       explanation->lost_steps, all);
+}
+
+static lk_status warn_missing_ranks(lk_explain_work *work, lk_error *err) {
+	int traced = (int)work->count, world = work->result.world;
+	if (world > traced)
+		return lk_explain_warn(
+			work, err,
+			"traces of %d of %d ranks are missing: what they do is not known, and waiting for them "
+			"cannot be distinguished from transfer; record all ranks",
+			world - traced, world);
+	if (!work->result.comm_count || work->count > 1 || work->rank[0].host_comms) return LK_OK;
+	return lk_explain_warn(
+		work, err,
+		"one rank alone: waiting for other ranks cannot be distinguished from transfer; give their "
+		"traces too");
+}
+
+/* What changes the meaning of all that follows. */
+static lk_status take_caveats(lk_explain_work *work, lk_error *err) {
+	const lk_traces *traces = work->traces;
+	for (size_t i = 0; i < traces->damages; i++)
+		LK_TRY(lk_explain_warn(work, err, "%s", without_number(traces->warnings.at[i])));
+	LK_TRY(warn_lost_steps(work, err));
+	LK_TRY(warn_missing_ranks(work, err));
+	work->result.caveat_count = (int)work->warnings.count;
+	return LK_OK;
+}
+
 static lk_status take_warnings(lk_explain_work *work, lk_error *err) {
 	const lk_traces *traces = work->traces;
 	uint32_t silent = 0, unmarked = 0, shown = 0;
 	bool recorded = strcmp(traces->capture[0]->format, "lockstep recording") == 0;
-	for (size_t i = 0; i < traces->warnings.count; i++)
+	for (size_t i = traces->damages; i < traces->warnings.count; i++)
 		LK_TRY(lk_explain_warn(work, err, "%s", without_number(traces->warnings.at[i])));
 	for (size_t i = 0; i < traces->problems.count; i++)
 		LK_TRY(lk_explain_warn(work, err, "%s", traces->problems.at[i]));
@@ -54,23 +95,15 @@ static lk_status take_warnings(lk_explain_work *work, lk_error *err) {
 	if (silent)
 		LK_TRY(lk_explain_warn(
 			work, err,
-			"no work of a device in %u of %u traces: times are those of the host; profile with "
+			"no work of a device in %u of %u %s: times are those of the host; profile with "
 			"ProfilerActivity.CUDA to see more",
-			silent, shown));
+			silent, shown, lk_noun(shown, "trace", "traces")));
 	if (unmarked)
 		LK_TRY(lk_explain_warn(
-			work, err, "no steps are marked in %u of %u traces: the whole trace counts as one; %s",
-			unmarked, shown,
+			work, err, "no steps are marked in %u of %u %s: the whole trace counts as one; %s",
+			unmarked, shown, lk_noun(shown, "trace", "traces"),
 			recorded ? "record with --step-marker" : "call profiler.step() in the loop"));
 	return LK_OK;
-}
-
-static lk_status warn_alone(lk_explain_work *work, lk_error *err) {
-	if (!work->result.comm_count || work->count > 1 || work->rank[0].host_comms) return LK_OK;
-	return lk_explain_warn(
-		work, err,
-		"one rank alone: waiting for other ranks cannot be distinguished from transfer; "
-		"give their traces too");
 }
 
 /* ---- joining ---- */
@@ -127,7 +160,31 @@ static lk_status join_ranks(lk_explain_work *work, lk_error *err) {
 	return join_rows(work, err);
 }
 
-/* A step's time is the mean of its ranks; its noise is how steps differ. */
+/* The time of a step is the mean of its ranks. From place `first` of the rows in order of steps;
+ * returns the place of the next step. */
+static size_t step_time(const lk_explanation *explanation, const lk_timed_list *order, size_t first,
+                        double *seconds) {
+	size_t end = first;
+	*seconds = 0;
+	for (; end < order->count && order->at[end].key == order->at[first].key; end++)
+		*seconds += (double)explanation->steps[order->at[end].item].dur_ns * 1e-9;
+	*seconds /= (double)(end - first);
+	return end;
+}
+
+/* The step that a critical path is looked for in: what is lost a step is a mean too. */
+static void find_typical_step(lk_explanation *explanation, const lk_timed_list *order) {
+	double step, nearest = INFINITY;
+	for (size_t first = 0, end; first < order->count; first = end) {
+		end = step_time(explanation, order, first, &step);
+		if (!(fabs(step - explanation->step_s) < nearest)) continue;
+		nearest = fabs(step - explanation->step_s);
+		explanation->critical.step = explanation->steps[order->at[first].item].number;
+		explanation->critical.step_s = step;
+	}
+}
+
+/* The mean over steps; its noise is how they differ. */
 static lk_status measure_steps(lk_explain_work *work, lk_error *err) {
 	lk_explanation *explanation = &work->result;
 	lk_timed_list order = {0};
@@ -135,23 +192,40 @@ static lk_status measure_steps(lk_explain_work *work, lk_error *err) {
 	for (int i = 0; good && i < explanation->step_rows; i++)
 		order.at[order.count++] = (lk_timed){(uint64_t)explanation->steps[i].number, (uint32_t)i};
 	good = good && lk_timed_sort(order.at, order.count);
-	double sum = 0, squares = 0;
-	for (size_t first = 0, end; good && first < order.count; first = end) {
-		double step = 0;
-		for (end = first; end < order.count && order.at[end].key == order.at[first].key; end++)
-			step += (double)explanation->steps[order.at[end].item].dur_ns * 1e-9;
-		step /= (double)(end - first);
+	double sum = 0, squares = 0, step;
+	for (size_t first = 0; good && first < order.count;) {
+		first = step_time(explanation, &order, first, &step);
 		/* Welford's recurrence: no cancellation. */
 		double off = step - (explanation->step_count ? sum / explanation->step_count : 0);
 		sum += step;
 		explanation->step_count++;
 		squares += off * (step - sum / explanation->step_count);
 	}
-	lk_vec_free(&order);
 	explanation->step_s = explanation->step_count ? sum / explanation->step_count : NAN;
 	explanation->step_deviation_s =
 		explanation->step_count > 1 ? sqrt(squares / (explanation->step_count - 1)) : NAN;
+	if (good) find_typical_step(explanation, &order);
+	lk_vec_free(&order);
 	return good ? LK_OK : lk_oom(err);
+}
+
+/* A profile has its steps one after another: numbers that not every rank has, from the first step
+ * of all to the last, are lost. */
+static void count_lost_steps(lk_explain_work *work) {
+	int64_t first = INT64_MAX, last = INT64_MIN, ranks = 0, complete = 0;
+	for (uint32_t r = 0; r < work->count; r++) {
+		const lk_rank_work *rank = &work->rank[r];
+		if (!rank->shown || rank->last_step < rank->first_step) continue;
+		ranks++;
+		if (rank->first_step < first) first = rank->first_step;
+		if (rank->last_step > last) last = rank->last_step;
+	}
+	if (!ranks || last - first >= MOST_STEPS) return;
+	LK_ASSERT(first <= last);
+	uint32_t holds[MOST_STEPS] = {0};
+	for (int i = 0; i < work->result.step_rows; i++) holds[work->result.steps[i].number - first]++;
+	for (int64_t i = 0; i <= last - first; i++) complete += holds[i] >= ranks;
+	work->result.lost_steps = (int)(last - first + 1 - complete);
 }
 
 /* Steps that profiling cut off, or that warmed something up, spoil means. */
@@ -240,10 +314,11 @@ static lk_status explain_work(lk_explain_work *work, const lk_explain_request *r
 	                        request->trace_count, &work->result.inputs, err));
 	LK_TRY(join_ranks(work, err));
 	LK_TRY(measure_steps(work, err));
+	count_lost_steps(work);
 	LK_TRY(lk_explain_kernels(work, err));
 	LK_TRY(lk_explain_comms(work, err));
+	LK_TRY(take_caveats(work, err));
 	LK_TRY(take_warnings(work, err));
-	LK_TRY(warn_alone(work, err));
 	LK_TRY(warn_odd_steps(work, err));
 	LK_TRY(lk_explain_stalls(work, err));
 	LK_TRY(lk_explain_hold_against(work, request, err));
@@ -272,18 +347,49 @@ lk_status lk_explain_make(lk_traces *traces, const lk_explain_request *request,
 	return LK_OK;
 }
 
-lk_status lk_explain(const lk_explain_request *request, lk_explanation **out, lk_error *err) {
-	*out = NULL;
-	LK_TRY(lk_devices_ready(err));
-	LK_TRY(lk_calibration_ready(err));
-	/* Shapes are most of the names, and only the roofline looks at them. */
-	const lk_read_limits limits = {.shapes = lk_explain_wants_shapes(request)};
+static lk_status refuse_damage(const lk_traces *traces, lk_error *err) {
+	for (uint32_t c = 0; c < traces->count; c++) {
+		const lk_capture *capture = traces->capture[c];
+		if (!capture->damages.count) continue;
+		lk_fail(err, LK_ERR_INPUT, capture->path, "cannot be read in full, in %llu %s: %s",
+		        (unsigned long long)capture->damaged,
+		        lk_noun((double)capture->damaged, "place", "places"), capture->damages.at[0]);
+		return lk_hint(err, "record it again, or leave --strict out");
+	}
+	return LK_OK;
+}
+
+/* Shapes are most of the names, and only the roofline looks at them. */
+lk_read_limits lk_explain_limits(const lk_explain_request *request) {
+	return (lk_read_limits){.shapes = lk_explain_wants_shapes(request)};
+}
+
+lk_status lk_explain_files(lk_trace_files *files, const lk_explain_request *request,
+                           lk_explanation **out, lk_error *err) {
 	lk_traces *traces;
-	LK_TRY(lk_traces_read(request->traces, (uint32_t)request->trace_count, &limits,
-	                      request->threads, &traces, err));
+	*out = NULL;
+	LK_TRY(lk_traces_of_files(files, &traces, err));
+	lk_status status = lk_devices_ready(err);
+	if (status == LK_OK) status = lk_calibration_ready(err);
+	if (status == LK_OK && request->strict) status = refuse_damage(traces, err);
+	if (status != LK_OK) {
+		lk_traces_free(traces);
+		return status;
+	}
 	LK_TRY(lk_explain_make(traces, request, out, err));
-	lk_status status = lk_explain_simulate(*out, err);
+	status = lk_explain_simulate(*out, err);
 	if (status == LK_OK) status = lk_explain_diagnose((*out)->memory_owner, err);
-	if (status != LK_OK) lk_explain_free(*out);
+	if (status == LK_OK) return LK_OK;
+	lk_explain_free(*out);
+	*out = NULL;
 	return status;
+}
+
+lk_status lk_explain(const lk_explain_request *request, lk_explanation **out, lk_error *err) {
+	const lk_read_limits limits = lk_explain_limits(request);
+	lk_trace_files files;
+	*out = NULL;
+	LK_TRY(lk_trace_files_read(request->traces, (uint32_t)request->trace_count, &limits,
+	                           request->threads, &files, err));
+	return lk_explain_files(&files, request, out, err);
 }

@@ -16,6 +16,12 @@ const lk_traces *lk_explain_traces(const lk_explanation *explanation);
 lk_status lk_explain_make(lk_traces *traces, const lk_explain_request *request,
                           lk_explanation **out, lk_error *err);
 
+/* What is read of traces for this request. */
+lk_read_limits lk_explain_limits(const lk_explain_request *request);
+/* lk_explain of files that were read with these limits; they are freed in any case. */
+lk_status lk_explain_files(lk_trace_files *files, const lk_explain_request *request,
+                           lk_explanation **out, lk_error *err);
+
 /* Finds the critical path of a typical step and what the remedies are worth there, by lifting it to
  * a step graph. What cannot be lifted is left without. */
 lk_status lk_explain_simulate(lk_explanation *explanation, lk_error *err);
@@ -128,7 +134,8 @@ struct lk_rank_work {
 	const lk_capture *capture;
 	bool shown; /* false: measured for the sake of others, not requested */
 	uint8_t *name_class;
-	lk_capture_steps steps; /* that are looked at */
+	lk_capture_steps steps;        /* that are looked at */
+	int64_t first_step, last_step; /* of the trace, cut off or not; last below first: --steps */
 	bool annotated;
 	lk_times windows;                              /* they */
 	lk_times busy, compute, communication, memory; /* unions within the windows */
@@ -246,7 +253,10 @@ typedef struct lk_critical_chain {
 	uint32_t hops; /* from rank to rank */
 } lk_critical_chain;
 
-lk_status lk_critical_find(const lk_lifted *lifted, lk_critical_chain *out, lk_error *err);
+/* Ranks begin a step at different times: of a longer chain the last `most_ns` are kept, for so long
+ * a step takes. */
+lk_status lk_critical_find(const lk_lifted *lifted, int64_t most_ns, lk_critical_chain *out,
+                           lk_error *err);
 void lk_critical_free(lk_critical_chain *chain);
 
 #endif

@@ -113,6 +113,7 @@ lk_status lk_rank_comms(lk_rank_work *work, lk_error *err) {
 struct comm_row {
 	lk_explain_comm sum;
 	double bytes_known;
+	int64_t whole_ns, whole_transfer_ns; /* of what begins or ends outside of the steps too */
 };
 
 struct identity {
@@ -180,6 +181,13 @@ static struct comm_row *comm_row_of(struct comm_sums *sums, const struct identit
 	return lk_last(&sums->rows);
 }
 
+/* The last arrival, where it was while the communication ran. */
+static int64_t comm_turn(const lk_rank_comm *comm, int64_t start, int64_t end) {
+	if (comm->last_ns < start) return start;
+	return comm->last_ns > end ? end : comm->last_ns;
+}
+
+/* Times are those within the steps that are looked at; a rate is that of the whole transfer. */
 static void add_to(struct comm_row *row, const lk_rank_work *work, const lk_rank_comm *comm,
                    const struct identity *id) {
 	int64_t start = work->capture->start_ns[comm->event],
@@ -187,22 +195,21 @@ static void add_to(struct comm_row *row, const lk_rank_work *work, const lk_rank
 	lk_explain_comm *sum = &row->sum;
 	sum->count++;
 	sum->host = work->host_comms;
-	sum->kernel_ns += end - start;
+	sum->kernel_ns += lk_times_between(&work->windows, start, end);
 	sum->exposed_ns += comm->exposed_ns;
 	if (id->size > sum->group_size) sum->group_size = id->size;
 	if (!isnan(id->bytes)) {
 		sum->bytes += id->bytes;
 		row->bytes_known++;
 	}
+	row->whole_ns += end - start;
 	if (comm->last_ns == INT64_MIN) return;
-	int64_t turn;
-	if (comm->last_ns < start) turn = start;
-	else if (comm->last_ns > end) turn = end;
-	else turn = comm->last_ns;
+	int64_t turn = comm_turn(comm, start, end);
 	sum->matched++;
-	sum->wait_ns += turn - start;
-	sum->transfer_ns += end - turn;
+	sum->wait_ns += lk_times_between(&work->windows, start, turn);
+	sum->transfer_ns += lk_times_between(&work->windows, turn, end);
 	sum->exposed_wait_ns += comm->exposed_wait_ns;
+	row->whole_transfer_ns += end - turn;
 }
 
 static int by_exposed(const void *a, const void *b) {
@@ -226,7 +233,7 @@ static double bus_factor(const char *kind, int ranks) {
 static lk_explain_comm comm_finish(const struct comm_row *row) {
 	lk_explain_comm sum = row->sum;
 	if (row->bytes_known < (double)sum.count) sum.bytes = NAN;
-	int64_t ns = sum.matched == sum.count ? sum.transfer_ns : sum.kernel_ns;
+	int64_t ns = sum.matched == sum.count ? row->whole_transfer_ns : row->whole_ns;
 	sum.busbw = ns > 0 ? sum.bytes / (double)ns * bus_factor(sum.kind, sum.group_size) : NAN;
 	return sum;
 }

@@ -13,16 +13,14 @@ enum {
 	ACTIONS = 3
 };
 
-/* What a stall's remedy gains in the simulation; 0 where it was not simulated. */
-static double diagnose_gain(const lk_explain_stall *stall) {
-	return isnan(stall->gain_s) ? 0 : stall->gain_s;
+/* The most that is known of what a remedy gains: by the simulation, else what its stall costs. */
+static double most_gain(const lk_explain_stall *stall) {
+	return isnan(stall->gain_s) ? stall->lost_s : stall->gain_s;
 }
 
-/* The remedies that gain most, then those whose gain is not known, by what their stall costs. */
 static bool is_better_action(const lk_explain_stall *one, const lk_explain_stall *other) {
-	if (diagnose_gain(one) != diagnose_gain(other))
-		return diagnose_gain(one) > diagnose_gain(other);
-	return one->lost_s > other->lost_s;
+	if (most_gain(one) != most_gain(other)) return most_gain(one) > most_gain(other);
+	return isnan(one->gain_s) < isnan(other->gain_s);
 }
 
 static int find_actions(const lk_explanation *explanation, int *out) {
@@ -67,22 +65,22 @@ static void put_path(const lk_explanation *explanation, lk_text *text) {
 }
 
 /* What the best remedy gains, of all that were simulated. */
-static void put_gain(const lk_explanation *explanation, const int *actions, int count,
-                     lk_text *text) {
+static void put_gain(const lk_explanation *explanation, lk_text *text) {
 	char gain[32];
-	bool simulated = false;
-	for (int i = 0; i < explanation->stall_count; i++)
-		simulated |= !isnan(explanation->stalls[i].gain_s);
-	if (!simulated) return;
-	const lk_explain_stall *best = count ? &explanation->stalls[actions[0]] : NULL;
-	if (!best || !(best->gain_s > 0)) {
+	const lk_explain_stall *best = NULL;
+	for (int i = 0; i < explanation->stall_count; i++) {
+		const lk_explain_stall *stall = &explanation->stalls[i];
+		if (!isnan(stall->gain_s) && (!best || stall->gain_s > best->gain_s)) best = stall;
+	}
+	if (!best) return;
+	if (!(best->gain_s > 0)) {
 		lk_text_add(text, ", and no remedy that can be simulated shortens the step");
 		return;
 	}
 	lk_text_add(text, ", and the simulated step is %s (%.1f %%) shorter without ",
 	            lk_format_seconds(best->gain_s, gain, sizeof gain),
 	            100 * best->gain_s / explanation->step_s);
-	if (actions[0] == 0) lk_text_add(text, "that stall");
+	if (best == explanation->stalls) lk_text_add(text, "that stall");
 	else lk_text_add(text, "%s: %s", best->kind, best->what);
 }
 
@@ -98,14 +96,9 @@ lk_status lk_explain_diagnose(lk_explain_work *work, lk_error *err) {
 	lk_text_add(&text, ".");
 	if (explanation->critical.part_count) { /* only then remedies were simulated */
 		put_path(explanation, &text);
-		put_gain(explanation, actions, explanation->action_count, &text);
+		put_gain(explanation, &text);
 		lk_text_add(&text, ".");
 	}
-	if (explanation->world > explanation->rank_count)
-		lk_text_add(&text,
-		            " Traces of %d of %d ranks are missing, and what they do is not known: record "
-		            "all ranks.",
-		            explanation->world - explanation->rank_count, explanation->world);
 	explanation->diagnosis = lk_arena_strdup(&work->arena, line);
 	return explanation->diagnosis ? LK_OK : lk_oom(err);
 }

@@ -47,7 +47,10 @@ lk_status lk_explain_set_path(lk_explanation *explanation, const lk_critical_pat
 		if (!parts[i].kind) return lk_oom(err);
 	}
 	if (path->event_count) memcpy(events, path->events, path->event_count * sizeof *events);
-	explanation->critical = (lk_critical_path){parts, path->part_count, events, path->event_count};
+	explanation->critical.parts = parts;
+	explanation->critical.part_count = path->part_count;
+	explanation->critical.events = events;
+	explanation->critical.event_count = path->event_count;
 	return LK_OK;
 }
 

@@ -30,22 +30,6 @@ static lk_status select_read_range(const char *text, struct range *out, lk_error
 	return LK_OK;
 }
 
-/* From the first to the last work of the device, as HTA looks at a trace; without a device, of
- * anything. */
-static lk_capture_step everything(const lk_capture *capture) {
-	lk_capture_step s = {.event = LK_NONE, .whole = true};
-	for (int only_device = 1; only_device >= 0 && s.end_ns <= s.start_ns; only_device--) {
-		bool any = false;
-		for (uint32_t i = 0; i < capture->count; i++) {
-			if (only_device && !lk_event_on_device(capture->kind[i])) continue;
-			if (!any || capture->start_ns[i] < s.start_ns) s.start_ns = capture->start_ns[i];
-			if (!any || lk_event_end(capture, i) > s.end_ns) s.end_ns = lk_event_end(capture, i);
-			any = true;
-		}
-	}
-	return s;
-}
-
 /* A step's annotation is the host's; what it launched may still run when it ends. Between steps
  * that is made up for by the work of the step before; a step alone would lose it. */
 static void run_out(const lk_capture *capture, lk_capture_step *step) {
@@ -114,11 +98,17 @@ lk_status lk_rank_select(lk_rank_work *work, const char *steps, lk_error *err) {
 	LK_TRY(select_check_times(capture, err));
 	LK_TRY(lk_capture_find_steps(capture, &work->steps, err));
 	size_t found = work->steps.count;
+	work->first_step = 0;
+	work->last_step = -1;
 	work->annotated = found > 1 || work->steps.at[0].event != LK_NONE;
 	lk_capture_step first = work->steps.at[0], last = work->steps.at[found - 1];
 	if (all || !work->annotated) {
 		work->steps.count = 1;
-		work->steps.at[0] = everything(capture);
+		work->steps.at[0] = lk_capture_whole(capture);
+	}
+	if (work->annotated && !steps) {
+		work->first_step = first.number;
+		work->last_step = last.number;
 	}
 	select_keep(&work->steps, steps && !all ? &r : NULL);
 	if (!work->steps.count) return no_steps(work, &first, &last, all ? NULL : steps, err);

@@ -16,25 +16,6 @@ enum {
 	MOST_OPERATIONS = 2000000
 };
 
-/* ---- the step ---- */
-
-/* Number of the step of the first rank shown that comes nearest to the mean: what is lost a step is
- * a mean too. */
-static int64_t typical_step(const lk_explanation *explanation) {
-	int64_t number = explanation->steps[0].number;
-	double nearest = INFINITY;
-	for (int i = 0;
-	     i < explanation->step_rows && explanation->steps[i].rank == explanation->steps[0].rank;
-	     i++) {
-		double off = fabs((double)explanation->steps[i].dur_ns * 1e-9 - explanation->step_s);
-		if (off < nearest) {
-			nearest = off;
-			number = explanation->steps[i].number;
-		}
-	}
-	return number;
-}
-
 /* ---- the critical path ---- */
 
 static int simulate_by_seconds(const void *a, const void *b) {
@@ -81,7 +62,8 @@ static lk_status keep_path(lk_explanation *explanation, const lk_lifted *lifted,
 
 static lk_status add_path(lk_explanation *explanation, const lk_lifted *lifted, lk_error *err) {
 	lk_critical_chain chain;
-	lk_status status = lk_critical_find(lifted, &chain, err);
+	int64_t most_ns = (int64_t)llround(explanation->critical.step_s * 1e9);
+	lk_status status = lk_critical_find(lifted, most_ns, &chain, err);
 	if (status == LK_ERR_INPUT)
 		return LK_OK; /* ranks wait in a circle: the problems of the traces say so */
 	if (status == LK_OK) status = keep_path(explanation, lifted, &chain, err);
@@ -120,10 +102,18 @@ static lk_status simulate_site_of(const lk_traces *traces, lk_arena *arena, lk_w
 	return lk_cluster_simple(arena, device, ranks, 0, 0, &out->cluster, err);
 }
 
-static lk_status add_gains(lk_explanation *explanation, const lk_lifted *lifted, lk_error *err) {
+/* Peers come with the ranks that are traced: they take no time of their own. */
+static int64_t peers_together(const void *context, const lk_lifted *lifted, uint32_t rank,
+                              uint32_t op) {
+	(void)context;
+	return lifted->rank[rank].ops.at[op].what == LK_LIFTED_PEERS ? 0 : -1;
+}
+
+static lk_status add_gains(lk_explanation *explanation, lk_lifted *lifted, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_whatif_site site;
 	lk_whatif_base *base = NULL;
+	lk_lift_retime(lifted, peers_together, NULL);
 	lk_status status = simulate_site_of(lifted->traces, &arena, &site, err);
 	if (status == LK_OK) status = lk_whatif_begin(lifted->graph, &site, &base, err);
 	for (int i = 0; i < explanation->stall_count && status == LK_OK; i++) {
@@ -131,11 +121,8 @@ static lk_status add_gains(lk_explanation *explanation, const lk_lifted *lifted,
 		double seconds;
 		if (!change) continue;
 		lk_status asked = lk_whatif_worth(base, change, &seconds, err);
-		if (asked != LK_OK && asked != LK_ERR_INPUT) status = asked;
-		/* Without marked steps the graph begins with the host's first work, the step with the first
-		 * kernel: more than all of it cannot be gained. */
-		if (asked == LK_OK && seconds < explanation->step_s)
-			lk_explain_set_gain(explanation, i, seconds);
+		if (asked == LK_OK) lk_explain_set_gain(explanation, i, seconds);
+		else if (asked != LK_ERR_INPUT) status = asked; /* the step does not allow the change */
 	}
 	lk_whatif_end(base);
 	lk_arena_free(&arena);
@@ -153,7 +140,7 @@ static lk_status left_out(lk_explanation *explanation, const char *what, lk_stat
 	return status;
 }
 
-static lk_status ask_lifted(lk_explanation *explanation, const lk_lifted *lifted, lk_error *err) {
+static lk_status ask_lifted(lk_explanation *explanation, lk_lifted *lifted, lk_error *err) {
 	lk_error why;
 	LK_TRY(add_path(explanation, lifted, err));
 	if (lifted->graph->ops.count > MOST_OPERATIONS) return LK_OK;
@@ -163,9 +150,11 @@ static lk_status ask_lifted(lk_explanation *explanation, const lk_lifted *lifted
 
 lk_status lk_explain_simulate(lk_explanation *explanation, lk_error *err) {
 	const lk_traces *traces = lk_explain_traces(explanation);
-	uint32_t step = LK_NONE;
+	uint32_t step = LK_LIFT_DEVICE;
+	lk_status status = LK_OK;
 	if (!explanation->kernels || !explanation->step_rows) return LK_OK;
-	lk_status status = lk_traced_usual_step(traces, typical_step(explanation), &step, err);
+	if (explanation->annotated)
+		status = lk_traced_usual_step(traces, explanation->critical.step, &step, err);
 	if (status == LK_ERR_INPUT) return LK_OK; /* not all ranks have the step */
 	LK_TRY(status);
 	lk_lifted *lifted;

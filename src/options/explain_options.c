@@ -22,7 +22,9 @@ static const lk_option options[] = {
 	{TEXT("cluster", cluster, "TEXT|FILE", "instead of --gpu: a text or a file, as for predict")},
 
 	{GROUP("Reading")
-	 INT("threads", threads, "N", 1, 1024,
+	 FLAG("strict", strict,
+	 "refuse traces with damaged or missing events instead of leaving them out")},
+	{INT("threads", threads, "N", 1, 1024,
 	 "files read at a time; default: one per core"), LETTER('j')},
 
 	{GROUP("Output")

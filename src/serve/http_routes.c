@@ -34,6 +34,10 @@ static enum MHD_Result get_gpus(lk_exchange *exchange) {
 	return get_list(exchange, &exchange->server->lists.gpus);
 }
 
+static enum MHD_Result get_machines(lk_exchange *exchange) {
+	return get_list(exchange, &exchange->server->lists.machines);
+}
+
 static enum MHD_Result get_options(lk_exchange *exchange) {
 	return get_list(exchange, &exchange->server->lists.options);
 }
@@ -185,6 +189,7 @@ static const lk_route routes[] = {
 	{"DELETE", "/api/v1/jobs/", delete_job, LK_BODY_NONE, false},
 	{"GET", "/api/v1/models", get_models, LK_BODY_NONE, false},
 	{"GET", "/api/v1/gpus", get_gpus, LK_BODY_NONE, false},
+	{"GET", "/api/v1/machines", get_machines, LK_BODY_NONE, false},
 	{"GET", "/api/v1/options", get_options, LK_BODY_NONE, false},
 	{"GET", "/api/v1/health", get_health, LK_BODY_NONE, true},
 	{"GET", "/api/v1/openapi.json", get_openapi, LK_BODY_NONE, true},

@@ -7,6 +7,7 @@
 
 #include "io/json.h"
 #include "lockstep/catalogue.h"
+#include "lockstep/rent.h"
 #include "lockstep/report.h"
 #include "lockstep/view.h"
 #include "base/memory.h"
@@ -70,6 +71,12 @@ static lk_status print_gpus_json(FILE *out, lk_error *err) {
 	return lk_devices_print(NULL, LK_OUTPUT_JSON, true, false, NULL, out, err);
 }
 
+static lk_status print_machines_json(FILE *out, lk_error *err) {
+	lk_machines_request request;
+	lk_machines_defaults(&request);
+	return lk_machines_print(&request, LK_OUTPUT_JSON, true, false, NULL, out, err);
+}
+
 static lk_status keep_printed_list(lk_list_text *text, lk_status (*print)(FILE *, lk_error *),
                                    lk_error *err) {
 	FILE *out = lk_memory_open(&text->text, &text->size);
@@ -83,6 +90,7 @@ lk_status lk_lists_make(lk_lists *lists, lk_error *err) {
 	*lists = (lk_lists){0};
 	LK_TRY(keep_printed_list(&lists->models, print_models_json, err));
 	LK_TRY(keep_printed_list(&lists->gpus, print_gpus_json, err));
+	LK_TRY(keep_printed_list(&lists->machines, print_machines_json, err));
 	LK_TRY(keep_printed_list(&lists->style, lk_report_style, err));
 	LK_TRY(keep_printed_list(&lists->script, lk_report_script, err));
 	return keep_printed_list(&lists->options, print_options_json, err);
@@ -91,6 +99,7 @@ lk_status lk_lists_make(lk_lists *lists, lk_error *err) {
 void lk_lists_free(lk_lists *lists) {
 	free(lists->models.text);
 	free(lists->gpus.text);
+	free(lists->machines.text);
 	free(lists->options.text);
 	free(lists->style.text);
 	free(lists->script.text);

@@ -251,7 +251,7 @@ typedef struct lk_list_text {
 } lk_list_text;
 
 typedef struct lk_lists {
-	lk_list_text models, gpus, options, style, script;
+	lk_list_text models, gpus, machines, options, style, script;
 } lk_lists;
 
 lk_status lk_lists_make(lk_lists *lists, lk_error *err);

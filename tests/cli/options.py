@@ -364,6 +364,7 @@ EXPLAIN = {
     "rank": [same(BEFORE, "--rank 0"), refused(BEFORE, "--rank 3")],
     "gpu": [acts(SMALLTRACE, "--gpu h100-sxm")],
     "cluster": [acts(SMALLTRACE, "--cluster '8 a100-sxm-80'")],
+    "strict": [same(BEFORE, "--strict"), tested("explain.test")],
     "threads": [same(BEFORE, "--threads 1")],
     "output": [output(BEFORE, "-o csv")], "table": [output(BEFORE, "--table kernels")], "top": [output(BEFORE, "--top 1")],
     "file": [writes(BEFORE, "-f out.txt")], "trace": [writes(BEFORE, "--trace t.json")], "html": [writes(BEFORE, "--html r.html")], "charts": [writes(BEFORE, "--charts c.svg")],

@@ -28,7 +28,7 @@ class Guards(unittest.TestCase):
         return self.server.ask(method, path, body, {k.replace("_", "-"): v for k, v in headers.items()}, token)[0]
 
     def test_token(self):
-        for path in ("/api/v1/models", "/api/v1/gpus", "/api/v1/options", "/api/v1/jobs/1", "/api/v1/nothing"):
+        for path in ("/api/v1/models", "/api/v1/gpus", "/api/v1/machines", "/api/v1/options", "/api/v1/jobs/1", "/api/v1/nothing"):
             self.assertEqual(self.status(path, token=False), 401, path)
         for path in ("/api/v1/predict", "/api/v1/plan", "/api/v1/explain"):
             self.assertEqual(self.status(path, "POST", JOB, token=False), 401, path)

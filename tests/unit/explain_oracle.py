@@ -70,7 +70,8 @@ for e in events:
 def kind(e):
     if category(e) != 'kernel':
         return 'MEMORY'
-    comm = re.search(r'nccl.*(Kernel|Dev)', e['name']) or 'Collective name' in e.get('args', {})
+    comm = (re.search(r'nccl.*(Kernel|Dev)|cross_device_reduce|all_?reduce_(fusion_)?kernel', e['name'])
+            or 'Collective name' in e.get('args', {}))
     return 'COMMUNICATION' if comm else 'COMPUTATION'
 
 

@@ -39,7 +39,7 @@ def main(path):
     device = [e for e in events if CATEGORIES[e['cat'].lower()] in (3, 4, 5)]
     print('joined', sum(e['args'].get('correlation') in runtime for e in device))
     annotations = [e for e in events if CATEGORIES[e['cat'].lower()] == 1 and e['name'].startswith('nccl:')]
-    kernels = [e for e in device if e['name'].startswith('nccl')]
+    kernels = [e for e in device if e['name'].startswith('nccl') or 'all_reduce_kernel' in e['name']]
     elements = size = 0
     for kernel in kernels:
         if 'In msg nelems' in kernel['args']:

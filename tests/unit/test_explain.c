@@ -419,7 +419,8 @@ static void test_critical_path(void **state) {
 	lk_explanation *explanation = explain(c);
 	static const lk_critical_part parts[] = {{"computation", 170e-9}, {"launch", 20e-9}};
 	static const lk_critical_event events[] = {{0, 1}, {0, 3}};
-	const lk_critical_path found = {parts, 2, events, 2};
+	const lk_critical_path found = {
+		.parts = parts, .part_count = 2, .events = events, .event_count = 2};
 	char path[64], *text = NULL;
 	size_t size;
 	lk_error err = {0};

@@ -91,6 +91,11 @@ static void assert_made(const lk_traces *traces) {
 
 static lk_status traces_make(lk_traces *traces, lk_works *const *works, uint32_t work_count,
                              lk_error *err) {
+	for (uint32_t i = 0; i < traces->count; i++)
+		for (size_t d = 0; d < traces->capture[i]->damages.count; d++)
+			lk_traces_warn(traces, "%s: %s", traces->capture[i]->path,
+			               traces->capture[i]->damages.at[d]);
+	traces->damages = traces->warnings.count;
 	LK_TRY(lk_traces_find_ranks(traces, err));
 	LK_TRY(lk_traces_find_world(traces, err));
 	LK_TRY(lk_traces_link(traces, works, work_count, err));
@@ -157,12 +162,16 @@ static lk_status refuse_without_times(const lk_works *works, lk_error *err) {
 	                    "`lockstep replay FILE --overheads FILE --gpu NAME`");
 }
 
+lk_status lk_traces_of_files(lk_trace_files *files, lk_traces **out, lk_error *err) {
+	lk_status status = files->captures ? lk_traces_join(files, out, err)
+	                                   : refuse_without_times(files->works[0], err);
+	lk_trace_files_free(files);
+	return status;
+}
+
 lk_status lk_traces_read(const char *const *paths, uint32_t count, const lk_read_limits *limits,
                          int threads, lk_traces **out, lk_error *err) {
 	lk_trace_files files;
 	LK_TRY(lk_trace_files_read(paths, count, limits, threads, &files, err));
-	lk_status status = files.captures ? lk_traces_join(&files, out, err)
-	                                  : refuse_without_times(files.works[0], err);
-	lk_trace_files_free(&files);
-	return status;
+	return lk_traces_of_files(&files, out, err);
 }

@@ -53,7 +53,8 @@ typedef struct lk_traces {
 	LK_VEC(lk_run_group) groups;
 	lk_sentences problems; /* desynchronised, missing, of another size; sentences that name rank,
 	                          group and number */
-	lk_sentences warnings; /* of all files, with their names */
+	lk_sentences warnings; /* of all files, with their names ... */
+	size_t damages;        /* ... the first of them: what is damaged */
 	lk_sentences notes;    /* what execution traces added to which rank */
 	struct lk_match_index *index; /* of lk_traces_match */
 	lk_arena arena;
@@ -223,6 +224,9 @@ lk_status lk_traces_barrier_error(const lk_traces *traces, lk_barrier_error *out
  * The captures are the run's from then on, or are freed when it fails; the execution traces stay.
  */
 lk_status lk_traces_join(lk_trace_files *files, lk_traces **out, lk_error *err);
+
+/* The same; files that say nothing of times alone are an error. The files are freed in any case. */
+lk_status lk_traces_of_files(lk_trace_files *files, lk_traces **out, lk_error *err);
 
 /* The rank that a file's name tells; -1 none. */
 int32_t lk_trace_rank_in_name(const char *path);

@@ -49,6 +49,7 @@ void lk_capture_free(lk_capture *capture) {
 	lk_vec_free(&capture->syncs);
 	lk_vec_free(&capture->groups);
 	lk_vec_free(&capture->warnings);
+	lk_vec_free(&capture->damages);
 	lk_lane_map_free(&capture->lane_map);
 	lk_intern_free(capture->names);
 	lk_arena_free(&capture->arena);
@@ -135,6 +136,18 @@ void lk_capture_warn(lk_capture *capture, const char *fmt, ...) {
 	const char *kept =
 		lk_arena_printf(&capture->arena, "W%zu: %s", capture->warnings.count + 1, text);
 	if (kept && lk_push(&capture->warnings)) *lk_last(&capture->warnings) = kept;
+}
+
+void lk_capture_damage(lk_capture *capture, uint64_t places, const char *fmt, ...) {
+	capture->damaged += places;
+	if (capture->damages.count >= MOST_WARNINGS) return;
+	char text[800];
+	va_list args;
+	va_start(args, fmt);
+	vsnprintf(text, sizeof text, fmt, args);
+	va_end(args);
+	const char *kept = lk_arena_strdup(&capture->arena, text);
+	if (kept && lk_push(&capture->damages)) *lk_last(&capture->damages) = kept;
 }
 
 /* ---- finishing ---- */

@@ -152,6 +152,8 @@ typedef struct lk_capture {
 	LK_VEC(lk_sync_note) syncs; /* likewise */
 	LK_VEC(lk_capture_group) groups;
 	LK_VEC(const char *) warnings; /* what was odd, in sentences */
+	LK_VEC(const char *) damages;  /* likewise, of what could not be read and is missing */
+	uint64_t damaged;              /* places of damage */
 	uint64_t dropped;    /* events of no use here: python_function, flows, gpu_user_annotation */
 	uint64_t bytes_read; /* of the decompressed file */
 } lk_capture;
@@ -173,6 +175,8 @@ uint32_t lk_capture_lane(lk_capture *capture, bool stream, int64_t process, int6
 uint32_t lk_capture_add(lk_capture *capture, const lk_event *event);
 /* A numbered warning, "W2: ..." in the end; memory errors are dropped. */
 void lk_capture_warn(lk_capture *capture, const char *fmt, ...) LK_PRINTF(2, 3);
+/* The file is damaged in so many places; what was there is left out. */
+void lk_capture_damage(lk_capture *capture, uint64_t places, const char *fmt, ...) LK_PRINTF(3, 4);
 /* Sorts, nests, joins. Times are made to count from the first event. */
 lk_status lk_capture_finish(lk_capture *capture, lk_error *err);
 
@@ -210,6 +214,9 @@ typedef struct lk_capture_step {
 } lk_capture_step;
 typedef LK_VEC(lk_capture_step) lk_capture_steps;
 
+/* A capture as one step: from the first to the last work of the device, as HTA looks at a trace;
+ * without a device, of anything. */
+lk_capture_step lk_capture_whole(const lk_capture *capture);
 /* The steps, in order: ProfilerStep#N; else the stretches between starts of data loading
  * (enumerate(DataLoader)); else one, the whole capture. */
 lk_status lk_capture_find_steps(const lk_capture *capture, lk_capture_steps *out, lk_error *err);

@@ -22,13 +22,26 @@ static lk_status steps_add(lk_capture_steps *out, uint32_t event, int64_t number
 	return LK_OK;
 }
 
-/* The first and the last moment of anything. */
-static void steps_extent(const lk_capture *capture, int64_t *first, int64_t *last) {
+/* The first and the last moment of anything, or of the device's work alone. False: there is none.
+ */
+static bool steps_extent(const lk_capture *capture, bool device, int64_t *first, int64_t *last) {
+	bool any = false;
 	*first = *last = 0;
 	for (uint32_t i = 0; i < capture->count; i++) {
-		if (i == 0 || capture->start_ns[i] < *first) *first = capture->start_ns[i];
-		if (i == 0 || lk_event_end(capture, i) > *last) *last = lk_event_end(capture, i);
+		if (device && !lk_event_on_device(capture->kind[i])) continue;
+		if (!any || capture->start_ns[i] < *first) *first = capture->start_ns[i];
+		if (!any || lk_event_end(capture, i) > *last) *last = lk_event_end(capture, i);
+		any = true;
 	}
+	return any;
+}
+
+lk_capture_step lk_capture_whole(const lk_capture *capture) {
+	lk_capture_step whole = {.event = LK_NONE, .whole = true};
+	if (!steps_extent(capture, true, &whole.start_ns, &whole.end_ns) ||
+	    whole.end_ns <= whole.start_ns)
+		steps_extent(capture, false, &whole.start_ns, &whole.end_ns);
+	return whole;
 }
 
 static lk_status annotated(const lk_capture *capture, lk_capture_steps *out, lk_error *err) {
@@ -66,7 +79,7 @@ static lk_status between_loads(const lk_capture *capture, int64_t last, lk_captu
 
 lk_status lk_capture_find_steps(const lk_capture *capture, lk_capture_steps *out, lk_error *err) {
 	int64_t first, last;
-	steps_extent(capture, &first, &last);
+	steps_extent(capture, false, &first, &last);
 	out->count = 0;
 	LK_TRY(annotated(capture, out, err));
 	if (!out->count) LK_TRY(between_loads(capture, last, out, err));

@@ -1,14 +1,17 @@
 /* comm_names.c: communication as libraries and frameworks name it: kernels of NCCL and RCCL,
- * annotations of torch.distributed, arguments of Kineto. */
+ * kernels of those that communicate without them, annotations of torch.distributed, arguments of
+ * Kineto. */
 #include "trace/capture/capture.h"
 
 #include <string.h>
 #include "graph/graph.h"
 
-static const struct {
-	const char *part; /* in small letters, without '_' and '-' */
+struct comm_name {
+	const char *part; /* in small letters, without '_', '-' and ' ' */
 	lk_op_kind kind;
-} names[] = {
+};
+
+static const struct comm_name names[] = {
 	{"reducescatter", LK_OP_REDUCESCATTER},
 	{"allreduce", LK_OP_ALLREDUCE},
 	{"allgather", LK_OP_ALLGATHER},
@@ -23,17 +26,79 @@ static const struct {
 	{"scatter", LK_OP_BROADCAST},
 };
 
+/* Kernels that reach into the memory of other GPUs by themselves. A collective in the name of a
+ * kernel says enough; the rest are names of public sources. */
+static const struct comm_name direct[] = {
+	{"allreduce", LK_OP_ALLREDUCE}, /* PyTorch's symmetric memory (multimem_all_reduce_kernel,
+                                       one_shot_, two_shot_), TensorRT-LLM, FlashInfer,
+                                       quickreduce, MSCCL++ */
+	{"reducescatter", LK_OP_REDUCESCATTER},
+	{"allgather", LK_OP_ALLGATHER},
+	{"alltoall", LK_OP_ALLTOALL},
+	{"crossdevicereduce", LK_OP_ALLREDUCE}, /* vLLM, csrc/custom_all_reduce.cuh; SGLang, AITER */
+	{"moea2adispatch", LK_OP_ALLTOALL},     /* TensorRT-LLM, kernels/communicationKernels */
+	{"moea2acombine", LK_OP_ALLTOALL},
+	{"deepep::intranode::dispatch", LK_OP_ALLTOALL}, /* DeepEP, csrc/kernels */
+	{"deepep::intranode::combine", LK_OP_ALLTOALL},
+	{"deepep::internode::dispatch", LK_OP_ALLTOALL},
+	{"deepep::internode::combine", LK_OP_ALLTOALL},
+	{"deepep::internodell::dispatch", LK_OP_ALLTOALL},
+	{"deepep::internodell::combine", LK_OP_ALLTOALL},
+	{"deepep::intranode::notifydispatch", LK_OP_ALLTOALL},
+	{"deepep::intranode::cachednotify", LK_OP_ALLTOALL},
+	{"deepep::internode::notifydispatch", LK_OP_ALLTOALL},
+	{"deepep::internode::cachednotify", LK_OP_ALLTOALL},
+	{"deepep::intranode::barrier", LK_OP_ALLREDUCE},
+	{"userbuffers", LK_OP_COUNT}, /* Transformer Engine, comm_gemm_overlap/userbuffers */
+	{"mscclkernel", LK_OP_COUNT}, /* RCCL's MSCCL: any algorithm */
+	{"mscclpp::", LK_OP_COUNT},
+	{"nvshmem", LK_OP_COUNT},
+	{"rocshmem", LK_OP_COUNT},
+};
+
+/* In small letters, without '_', '-' and ' '. */
+static void plain_name(const char *name, size_t length, char *out, size_t size) {
+	size_t n = 0;
+	for (size_t i = 0; i < length && n < size - 1; i++) {
+		char c = name[i] >= 'A' && name[i] <= 'Z' ? (char)(name[i] + 'a' - 'A') : name[i];
+		if (c != '_' && c != '-' && c != ' ') out[n++] = c;
+	}
+	out[n] = '\0';
+}
+
 unsigned lk_comm_kind(const char *name) {
 	char plain[128];
-	size_t n = 0;
-	for (; *name && n < sizeof plain - 1; name++) {
-		char c = *name >= 'A' && *name <= 'Z' ? (char)(*name + 'a' - 'A') : *name;
-		if (c != '_' && c != '-' && c != ' ') plain[n++] = c;
-	}
-	plain[n] = '\0';
+	plain_name(name, strlen(name), plain, sizeof plain);
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
 		if (strstr(plain, names[i].part)) return names[i].kind;
 	return LK_OP_COUNT;
+}
+
+/* The length of a kernel's own name: types that it is a template of, and its arguments, may be
+ * called after anything. */
+static size_t own_name(const char *name) {
+	static const char anonymous[] = "(anonymous namespace)";
+	size_t length = 0;
+	while (name[length] && name[length] != '<') {
+		if (name[length] != '(') length++;
+		else if (strncmp(name + length, anonymous, sizeof anonymous - 1) == 0)
+			length += sizeof anonymous - 1;
+		else break;
+	}
+	return length > strlen("void ") ? length : strlen(name); /* "<unnamed>::" begins with '<' */
+}
+
+/* Inductor calls kernels that it fuses after the operations around them, collectives too. */
+static bool comm_direct(const char *name, unsigned *kind) {
+	char plain[256];
+	if (strncmp(name, "triton_", 7) == 0) return false;
+	plain_name(name, own_name(name), plain, sizeof plain);
+	for (size_t i = 0; i < sizeof direct / sizeof *direct; i++)
+		if (strstr(plain, direct[i].part)) {
+			*kind = direct[i].kind;
+			return true;
+		}
+	return false;
 }
 
 bool lk_comm_kernel(const char *name, unsigned *kind) {
@@ -47,7 +112,7 @@ bool lk_comm_kernel(const char *name, unsigned *kind) {
 	    !strstr(name, "Kernel"))
 		return (*kind = lk_comm_kind(name + 4)) != LK_OP_COUNT;
 	const char *at = strstr(name, "nccl"); /* RCCL keeps NCCL's names */
-	if (!at || (!strstr(at, "Kernel") && !strstr(at, "Dev"))) return false;
+	if (!at || (!strstr(at, "Kernel") && !strstr(at, "Dev"))) return comm_direct(name, kind);
 	*kind = lk_comm_kind(at);
 	return true;
 }

@@ -34,6 +34,12 @@ static lk_status set_stretch(struct lifter *lifter, uint32_t capture, uint32_t s
                              lk_lift_stretch *stretch) {
 	lk_capture_steps steps = {0};
 	const lk_capture *c = lifter->traces->capture[capture];
+	if (step == LK_LIFT_DEVICE) {
+		lk_capture_step whole = lk_capture_whole(c);
+		*stretch = (lk_lift_stretch){
+			.from_ns = whole.start_ns, .to_ns = whole.end_ns, .mark = LK_NONE, .all = true};
+		return LK_OK;
+	}
 	lk_status status = lk_capture_find_steps(c, &steps, lifter->err);
 	if (status == LK_OK && step != LK_NONE && step >= steps.count) {
 		status = lk_fail(lifter->err, LK_ERR_INPUT, c->path, "there is no step %u, only %zu", step,

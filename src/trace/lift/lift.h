@@ -200,8 +200,10 @@ typedef struct lk_lifted {
 } lk_lifted;
 
 /* `step` counts the steps of each capture from 0; LK_NONE: everything from the first step's start
- * to the last one's end. How long transfers take is not learned from step `but`, unless that is
+ * to the last one's end; LK_LIFT_DEVICE: from the first to the last work of the device, steps or
+ * not. How long transfers take is not learned from step `but`, unless that is
  * LK_NONE. */
+#define LK_LIFT_DEVICE (LK_NONE - 1)
 lk_status lk_lift(const lk_traces *traces, uint32_t step, uint32_t but, lk_lifted **out,
                   lk_error *err);
 /* The same without the graph. */

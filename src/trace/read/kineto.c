@@ -372,11 +372,19 @@ static void warn_of_end(lk_kineto *kineto) {
 	unsigned long long line = lk_window_line(window, window->at);
 	char text[600];
 	if (window->broken != LK_OK)
-		lk_capture_warn(kineto->capture, "%s; the %u events before that are kept",
-		                lk_error_text(&window->cause, text, sizeof text), kineto->capture->count);
+		lk_capture_damage(kineto->capture, 1, "%s; the %u events before that are kept",
+		                  lk_error_text(&window->cause, text, sizeof text), kineto->capture->count);
 	else if (kineto->cut)
-		lk_capture_warn(kineto->capture, "cut off in line %llu; the %u events before that are kept",
-		                line, kineto->capture->count);
+		lk_capture_damage(kineto->capture, 1,
+		                  "cut off in line %llu; the %u events before that are kept", line,
+		                  kineto->capture->count);
+}
+
+/* Where something is missing or wrong; the rest is a matter of form. */
+static bool is_damage(int odd) {
+	return odd == LK_ODD_DAMAGED || odd == LK_ODD_LONG || odd == LK_ODD_NO_TIME ||
+	       odd == LK_ODD_NO_DURATION || odd == LK_ODD_NEGATIVE || odd == LK_ODD_NOT_FINITE ||
+	       odd == LK_ODD_HEAD;
 }
 
 static void kineto_warn(lk_kineto *kineto) {
@@ -389,6 +397,9 @@ static void kineto_warn(lk_kineto *kineto) {
 			                "calls that began (ph B) and never ended, left out: %llu", count);
 		else if (i == LK_ODD_BEHIND)
 			lk_capture_warn(kineto->capture, "text after the end, in line %llu, is not read", line);
+		else if (is_damage(i))
+			lk_capture_damage(kineto->capture, count, "%s: %llu, first in line %llu", odd_texts[i],
+			                  count, line);
 		else
 			lk_capture_warn(kineto->capture, "%s: %llu, first in line %llu", odd_texts[i], count,
 			                line);

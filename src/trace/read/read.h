@@ -35,6 +35,8 @@ lk_status lk_trace_files_read(const char *const *paths, uint32_t count,
 lk_status lk_trace_files_list(lk_arena *arena, const char *const *paths, uint32_t count,
                               const char *const **out, uint32_t *found, lk_error *err);
 void lk_trace_files_free(lk_trace_files *files);
+/* What was read of `from` follows that of `to`; `from` is empty then. */
+lk_status lk_trace_files_merge(lk_trace_files *to, lk_trace_files *from, lk_error *err);
 /* ---- trace_kind: what a trace file is, by its first bytes. */
 
 /* So many first bytes are enough: lists of events and nodes come after a short head. */

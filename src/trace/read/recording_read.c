@@ -266,13 +266,14 @@ static lk_status name_groups(lk_shower *shower) {
 static void recording_read_say(const lk_shower *shower) {
 	const lk_recorded_run *run = shower->run;
 	if (run->dropped)
-		lk_capture_warn(shower->capture,
-		                "%llu calls found no room and are missing; record with a larger --max-mb",
-		                (unsigned long long)run->dropped);
+		lk_capture_damage(shower->capture, run->dropped,
+		                  "calls that found no room and are missing: %llu; record with a larger "
+		                  "--max-mb",
+		                  (unsigned long long)run->dropped);
 	if (run->strange)
-		lk_capture_warn(shower->capture,
-		                "%llu records are damaged, or of too many threads, and left out",
-		                (unsigned long long)run->strange);
+		lk_capture_damage(shower->capture, run->strange,
+		                  "records that are damaged, or of too many threads, left out: %llu",
+		                  (unsigned long long)run->strange);
 	if (run->head.mode == LK_RECORDED_AS_RANK)
 		lk_capture_warn(shower->capture, "it ran as an emulated rank: its times of "
 		                                 "communication mean nothing (use lockstep compose)");

@@ -126,8 +126,9 @@ lk_status lk_rocm_finish(lk_rocm *rocm) {
 		                lk_capture_lane(rocm->capture, true, work->device, work->stream)));
 	}
 	if (rocm->strange)
-		lk_capture_warn(rocm->capture, "events whose start or end is no time, left out: %llu",
-		                (unsigned long long)rocm->strange);
+		lk_capture_damage(rocm->capture, rocm->strange,
+		                  "events whose start or end is no time, left out: %llu",
+		                  (unsigned long long)rocm->strange);
 	if (rocm->capture->count) return LK_OK;
 	lk_fail(rocm->err, LK_ERR_INPUT, rocm->capture->path, "holds no kernels, calls or ranges");
 	return lk_hint(rocm->err,

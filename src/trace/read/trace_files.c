@@ -235,3 +235,24 @@ void lk_trace_files_free(lk_trace_files *files) {
 	free(files->works);
 	*files = (lk_trace_files){0};
 }
+
+static bool files_append(void **to, uint32_t count, void *const *from, uint32_t more, size_t size) {
+	void *grown = realloc(*to, (count + more + 1) * size);
+	if (!grown) return false;
+	*to = grown;
+	if (more) memcpy((char *)grown + count * size, *from, more * size);
+	return true;
+}
+
+lk_status lk_trace_files_merge(lk_trace_files *to, lk_trace_files *from, lk_error *err) {
+	if (!files_append((void **)&to->capture, to->captures, (void **)&from->capture, from->captures,
+	                  sizeof *to->capture) ||
+	    !files_append((void **)&to->works, to->work_count, (void **)&from->works, from->work_count,
+	                  sizeof *to->works))
+		return lk_oom(err);
+	to->captures += from->captures;
+	to->work_count += from->work_count;
+	from->captures = from->work_count = 0;
+	lk_trace_files_free(from);
+	return LK_OK;
+}

@@ -412,9 +412,9 @@ static lk_status xplane_choose(struct xplane *reader, lk_proto space, lk_proto *
 			*chosen = field.bytes;
 	}
 	if (space.broken)
-		lk_capture_warn(reader->capture,
-		                "the file is cut off in plane %lld; what is before it counts",
-		                (long long)reader->planes + 1);
+		lk_capture_damage(reader->capture, 1,
+		                  "the file is cut off in plane %lld; what is before it counts",
+		                  (long long)reader->planes + 1);
 	if (!chosen->at) return LK_OK;
 	char name[64];
 	lk_proto text = xplane_plane_name(*chosen);
@@ -439,8 +439,9 @@ static lk_status xplane_read_space(struct xplane *reader, lk_proto space) {
 		if (xplane_is_host(&name)) LK_TRY(xplane_read_plane(reader, field.bytes));
 	}
 	if (reader->strange)
-		lk_capture_warn(reader->capture, "events without a time or a name, left out: %llu",
-		                (unsigned long long)reader->strange);
+		lk_capture_damage(reader->capture, reader->strange,
+		                  "events without a time or a name, left out: %llu",
+		                  (unsigned long long)reader->strange);
 	if (reader->capture->count) return LK_OK;
 	if (space.broken) return xplane_damaged(reader);
 	lk_fail(reader->err, LK_ERR_INPUT, reader->capture->path, "holds no work of GPUs or hosts");

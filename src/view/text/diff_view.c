@@ -8,6 +8,10 @@
 #include "base/text.h"
 #include "view/text/views.h"
 
+enum {
+	KERNEL_WIDTH = 40 /* so that the table fits into 100 columns */
+};
+
 struct asked {
 	const lk_diff *d;
 	int table;
@@ -38,7 +42,7 @@ static void diff_view_put_row(lk_table *table, const lk_diff_row *row, bool kern
 		lk_table_text(table, *row->state ? row->state : NULL);
 		lk_table_text(table, row->type);
 	}
-	if (kernel) lk_put_name(table, row->name, people);
+	if (kernel && people) lk_put_cut(table, row->name, KERNEL_WIDTH);
 	else lk_table_text(table, row->name);
 }
 
@@ -60,10 +64,10 @@ static lk_table *diff_view_kernels(const lk_diff *diff, bool people) {
 		{"after_s", "after", true, false},
 		{"delta_s", "delta", true, false},
 		{"share_of_step_pctg", "% of step", true, false},
-		{"before_count", "count before", true, false},
+		{"before_count", "count", true, false},
 		{"after_count", "after", true, false},
 		{"state", "", false, false},
-		{"type", "Type", false, false},
+		{"type", "Type", false, true},
 		{"name", "Name", false, false},
 	};
 	lk_table *table = lk_table_new("kernels", columns, (int)(sizeof columns / sizeof *columns));

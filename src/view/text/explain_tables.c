@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/text.h"
 #include "view/text/views.h"
 #include "view/table/table_internal.h"
@@ -32,22 +33,32 @@ void lk_put_count(lk_table *table, double count) {
 	lk_table_number(table, count, lk_format_thousands(count, text, sizeof text));
 }
 
-void lk_put_name(lk_table *table, const char *name, bool people) {
-	enum {
-		WIDTH = 48, /* so that tables of kernels fit into 100 columns */
-		DOTS = 3
-	};
-	char text[WIDTH + 1];
-	if (!people || strlen(name) <= WIDTH) {
+/* Columns of names, so that tables fit into 100. */
+enum {
+	KERNEL_WIDTH = 48,
+	GROUP_WIDTH = 14,
+	MOST_WIDTH = 48
+};
+
+void lk_put_cut(lk_table *table, const char *name, size_t width) {
+	static const char dots[] = "...";
+	char text[MOST_WIDTH + 1];
+	LK_ASSERT(width < sizeof text);
+	if (strlen(name) <= width) {
 		lk_table_text(table, name);
 		return;
 	}
 	size_t length = 0;
 	for (size_t step; (step = lk_utf8_length(name + length, strlen(name + length))) &&
-	                  length + step <= WIDTH - DOTS;)
+	                  length + step + strlen(dots) <= width;)
 		length += step;
-	snprintf(text, sizeof text, "%.*s...", (int)length, name);
+	snprintf(text, sizeof text, "%.*s%s", (int)length, name, dots);
 	lk_table_text(table, text);
+}
+
+void lk_put_name(lk_table *table, const char *name, bool people) {
+	if (people) lk_put_cut(table, name, KERNEL_WIDTH);
+	else lk_table_text(table, name);
 }
 
 static void tables_put_plain(lk_table *table, double number) {
@@ -217,7 +228,7 @@ static lk_table *tables_overlap(const lk_explanation *explanation) {
 	return table;
 }
 
-static lk_table *tables_communication(const lk_explanation *explanation) {
+static lk_table *tables_communication(const lk_explanation *explanation, bool people) {
 	static const lk_column columns[] = {
 		LEFT("kind", "kind"),
 		LEFT("group", "group"),
@@ -231,26 +242,31 @@ static lk_table *tables_communication(const lk_explanation *explanation) {
 		RIGHT("wait_ns", "waiting"),
 		RIGHT("transfer_ns", "transfer"),
 		RIGHT("exposed_wait_ns", "exposed waiting"),
-		RIGHT("busbw_GBps", "busbw GB/s"),
-		RIGHT("model_busbw_GBps", "model GB/s"),
+		RIGHT("busbw_GBps", "bus GB/s"),
+		RIGHT("model_busbw_GBps", "model"),
 	};
 	lk_table *table = TABLE("communication", columns);
+	bool divided = false;
+	for (int i = 0; i < explanation->comm_count; i++) divided |= explanation->comm[i].matched > 0;
 	for (int i = 0; table && i < explanation->comm_count; i++) {
 		const lk_explain_comm *comm = &explanation->comm[i];
 		double all = (double)comm->kernel_ns;
+		/* People get 100 columns: where waiting is known, the times that it is a part of go. */
+		bool brief = people && divided, summed = brief && comm->matched == comm->count;
 		lk_table_row(table);
 		lk_table_text(table, comm->kind);
-		lk_table_text(table, *comm->group ? comm->group : NULL);
+		if (*comm->group && people) lk_put_cut(table, comm->group, GROUP_WIDTH);
+		else lk_table_text(table, *comm->group ? comm->group : NULL);
 		tables_put_plain(table, comm->group_size ? comm->group_size : NAN);
 		lk_put_count(table, (double)comm->count);
 		tables_put_bytes(table, comm->bytes);
-		lk_put_ns(table, all);
+		lk_put_ns(table, summed ? NAN : all);
 		lk_put_ns(table, (double)comm->exposed_ns);
-		lk_put_pctg(table, comm->host ? NAN : all - (double)comm->exposed_ns, all);
-		tables_put_plain(table, (double)comm->matched);
+		lk_put_pctg(table, comm->host || brief ? NAN : all - (double)comm->exposed_ns, all);
+		tables_put_plain(table, people && (brief || !divided) ? NAN : (double)comm->matched);
 		lk_put_ns(table, comm->matched ? (double)comm->wait_ns : NAN);
 		lk_put_ns(table, comm->matched ? (double)comm->transfer_ns : NAN);
-		lk_put_ns(table, comm->matched ? (double)comm->exposed_wait_ns : NAN);
+		lk_put_ns(table, comm->matched && !brief ? (double)comm->exposed_wait_ns : NAN);
 		tables_put_real(table, comm->busbw);
 		tables_put_real(table, comm->model_busbw);
 	}
@@ -264,7 +280,7 @@ static lk_table *tables_stragglers(const lk_explanation *explanation) {
 		RIGHT("collectives", "collectives"),
 		RIGHT("last", "last"),
 		RIGHT("last_pctg", "%"),
-		RIGHT("late_ns", "after the next to last"),
+		RIGHT("late_ns", "late by"),
 		RIGHT("caused_ns", "others wait, exposed"),
 		RIGHT("waited_ns", "waits itself"),
 		RIGHT("compute_ratio", "compute / median"),
@@ -499,7 +515,7 @@ lk_table *lk_explain_table(const lk_explanation *explanation, int which, bool pe
 	case LK_EXPLAIN_STALLS: return stalls(explanation, top);
 	case LK_EXPLAIN_STEPS: return steps(explanation);
 	case LK_EXPLAIN_OVERLAP: return tables_overlap(explanation);
-	case LK_EXPLAIN_COMMUNICATION: return tables_communication(explanation);
+	case LK_EXPLAIN_COMMUNICATION: return tables_communication(explanation, people);
 	case LK_EXPLAIN_STRAGGLERS: return tables_stragglers(explanation);
 	case LK_EXPLAIN_STRETCHES: return stretches(explanation, top);
 	case LK_EXPLAIN_IDLE: return tables_idle(explanation);

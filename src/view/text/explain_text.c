@@ -5,12 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/noun.h"
 #include "base/text.h"
 #include "view/text/views.h"
-
-static const char *plural(double count) {
-	return count == 1 ? "" : "s";
-}
 
 static void explain_text_put_heading(const char *text, bool colour, FILE *out) {
 	fprintf(out, "\n%s%s%s\n", colour ? "\x1b[1m" : "", text, colour ? "\x1b[0m" : "");
@@ -20,15 +17,20 @@ static void explain_text_put_heading(const char *text, bool colour, FILE *out) {
 
 static lk_status put_overview(const lk_explanation *explanation, FILE *out, lk_error *err) {
 	char number[32], time[32];
-	fprintf(out, "%d rank%s", explanation->rank_count, plural(explanation->rank_count));
+	fprintf(out, "%d %s", explanation->rank_count,
+	        lk_noun(explanation->rank_count, "rank", "ranks"));
 	if (explanation->world > explanation->rank_count) fprintf(out, " of %d", explanation->world);
 	if (explanation->annotated)
-		fprintf(out, ", %d step%s", explanation->step_count, plural(explanation->step_count));
-	fprintf(out, ", %s kernels",
-	        lk_format_thousands((double)explanation->kernels, number, sizeof number));
+		fprintf(out, ", %d %s", explanation->step_count,
+		        lk_noun(explanation->step_count, "step", "steps"));
+	if (explanation->lost_steps) fprintf(out, " (%d lost)", explanation->lost_steps);
+	fprintf(out, ", %s %s",
+	        lk_format_thousands((double)explanation->kernels, number, sizeof number),
+	        lk_noun((double)explanation->kernels, "kernel", "kernels"));
 	if (explanation->anchors)
-		fprintf(out, ", clocks aligned on %s collectives (max residual %s)",
+		fprintf(out, ", clocks aligned on %s %s (max residual %s)",
 		        lk_format_thousands(explanation->anchors, number, sizeof number),
+		        lk_noun(explanation->anchors, "collective", "collectives"),
 		        lk_format_seconds(explanation->residual_max_s, time, sizeof time));
 	if (explanation->rank_count && *explanation->ranks[0].device) {
 		fputs(", ", out);
@@ -100,7 +102,7 @@ enum {
 /* A sentence in lines, each indented by `indent` columns. */
 static lk_status put_sentence(const char *sentence, int indent, const char *first, FILE *out,
                               lk_error *err) {
-	size_t width = (size_t)(WIDTH - indent);
+	size_t width = (size_t)(WIDTH - indent) - strlen(first);
 	const char *lead = first;
 	while (*sentence) {
 		size_t length = strlen(sentence), end = length;
@@ -116,7 +118,7 @@ static lk_status put_sentence(const char *sentence, int indent, const char *firs
 		LK_TRY(lk_put_safe(line, out, err));
 		sentence += end;
 		while (*sentence == ' ') sentence++;
-		lead = *first ? "   " : "";
+		lead = &"   "[3 - strlen(first)];
 	}
 	return LK_OK;
 }
@@ -153,7 +155,7 @@ static lk_status put_stalls(const lk_explanation *explanation, bool colour, FILE
 	bool gains = false;
 	for (int i = 0; i < count; i++) gains |= !isnan(explanation->stalls[i].gain_s);
 	if (gains && explanation->world > explanation->rank_count)
-		fprintf(out, "    gains leave the ranks without traces as they were\n");
+		fprintf(out, "    gains are those of a change on all ranks, traced or not\n");
 	return LK_OK;
 }
 
@@ -164,7 +166,12 @@ static lk_status explain_text_put_critical(const lk_explanation *explanation, bo
 	if (!explanation->critical.part_count) return LK_OK;
 	for (int i = 0; i < explanation->critical.part_count; i++)
 		all += explanation->critical.parts[i].seconds;
-	explain_text_put_heading("critical path", colour, out);
+	const lk_critical_path *path = &explanation->critical;
+	char heading[96] = "critical path";
+	if (explanation->step_count > 1)
+		snprintf(heading, sizeof heading, "critical path of step %lld, which takes %s",
+		         (long long)path->step, lk_format_seconds(path->step_s, text, sizeof text));
+	explain_text_put_heading(heading, colour, out);
 	for (int i = 0; i < explanation->critical.part_count; i++) {
 		const lk_critical_part *part = &explanation->critical.parts[i];
 		fprintf(out, "    %9s  %6s  ", lk_format_seconds(part->seconds, text, sizeof text),
@@ -245,11 +252,19 @@ static lk_status explain_text_put_roofline(const lk_explanation *explanation, bo
 	return LK_OK;
 }
 
+/* What changes the meaning of all that follows comes before it. */
+static lk_status put_caveats(const lk_explanation *explanation, FILE *out, lk_error *err) {
+	for (int i = 0; i < explanation->caveat_count; i++)
+		LK_TRY(put_sentence(explanation->warnings[i], 1, "! ", out, err));
+	if (explanation->caveat_count) fputc('\n', out);
+	return LK_OK;
+}
+
 static lk_status explain_text_put_warnings(const lk_explanation *explanation, FILE *out,
                                            lk_error *err) {
-	if (explanation->warning_count) fputc('\n', out);
-	for (int i = 0; i < explanation->warning_count; i++) {
-		fprintf(out, "W%d: ", i + 1);
+	if (explanation->warning_count > explanation->caveat_count) fputc('\n', out);
+	for (int i = explanation->caveat_count; i < explanation->warning_count; i++) {
+		fprintf(out, "W%d: ", i + 1 - explanation->caveat_count);
 		LK_TRY(lk_put_safe(explanation->warnings[i], out, err));
 		fputc('\n', out);
 	}
@@ -261,8 +276,8 @@ lk_status lk_explain_report(const lk_explanation *explanation, bool colour, FILE
 	LK_TRY(put_overview(explanation, out, err));
 	explain_text_put_step(explanation, out);
 	if (explanation->kernels) put_shares(explanation, out);
+	LK_TRY(put_caveats(explanation, out, err));
 	if (explanation->diagnosis) LK_TRY(explain_text_put_diagnosis(explanation, colour, out, err));
-	LK_TRY(explain_text_put_warnings(explanation, out, err));
 	LK_TRY(put_stalls(explanation, colour, out, err));
 	LK_TRY(explain_text_put_critical(explanation, colour, out, err));
 	if (explanation->kernels && explanation->rank_count > 1)
@@ -276,6 +291,7 @@ lk_status lk_explain_report(const lk_explanation *explanation, bool colour, FILE
 		                              out, err));
 	LK_TRY(explain_text_put_kernels(explanation, colour, out, err));
 	LK_TRY(explain_text_put_roofline(explanation, colour, out, err));
+	LK_TRY(explain_text_put_warnings(explanation, out, err));
 	fputs("\nreproduce: ", out);
 	LK_TRY(lk_put_safe(explanation->reproduce, out, err));
 	fputc('\n', out);

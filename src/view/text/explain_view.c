@@ -25,6 +25,7 @@ static void explain_view_put_head(lk_json_writer *writer, const lk_explanation *
 	lk_json_put_bool(writer, "steps_annotated", explanation->annotated);
 	lk_json_put_number(writer, "step_s", explanation->step_s);
 	lk_json_put_number(writer, "step_deviation_s", explanation->step_deviation_s);
+	lk_json_put_integer(writer, "lost_steps", explanation->lost_steps);
 	lk_json_put_integer(writer, "kernel_count", (long long)explanation->kernels);
 	lk_json_put_integer(writer, "clock_anchors", explanation->anchors);
 	lk_json_put_number(writer, "clock_residual_max_s", explanation->residual_max_s);
@@ -39,6 +40,9 @@ static void explain_view_put_critical(lk_json_writer *writer, const lk_critical_
 		lk_json_object_end(writer);
 	}
 	lk_json_array_end(writer);
+	if (path->part_count) lk_json_put_integer(writer, "critical_step", (long long)path->step);
+	else lk_json_put_null(writer, "critical_step");
+	lk_json_put_number(writer, "critical_step_s", path->part_count ? path->step_s : NAN);
 }
 
 static lk_status put_tables(lk_json_writer *writer, const struct asked *asked, lk_error *err) {
@@ -79,6 +83,7 @@ static lk_status explain_view_write_json(const void *what, bool colour, FILE *ou
 	LK_TRY(put_tables(&w, asked, err));
 	explain_view_put_critical(&w, &asked->x->critical);
 	explain_view_put_diagnosis(&w, asked->x);
+	lk_json_put_integer(&w, "caveat_count", asked->x->caveat_count);
 	lk_json_array(&w, "warnings");
 	for (int i = 0; i < asked->x->warning_count; i++)
 		lk_json_put_text(&w, NULL, asked->x->warnings[i]);

@@ -21,6 +21,8 @@ void lk_put_pctg(lk_table *table, double part, double whole);
 void lk_put_count(lk_table *table, double count);
 /* The name of a kernel; people get the begin of long ones. */
 void lk_put_name(lk_table *table, const char *name, bool people);
+/* A name in `width` columns, 48 at most; the end of a longer one is dots. */
+void lk_put_cut(lk_table *table, const char *name, size_t width);
 
 /* The rows as an array of objects inside a document. */
 void lk_json_put_table(lk_json_writer *writer, const char *key, const lk_table *table);
