@@ -7,7 +7,8 @@
  *                  latent space over what tensor cores reach; prompts: pairs of query and key at
  *                  the published rate of fused attention
  *     exchange     two all-reduces a layer among the GPUs that split it; where they attend to
- *                  sequences of their own, an all-gather and a reduce-scatter around experts
+ *                  sequences of their own, they split experts alone, with an all-gather and a
+ *                  reduce-scatter around them
  *     head         of one row a sequence, in 16 bits; sampling passes over the logits three times
  *     host         what no kernel overlaps; of each launch where nothing is replayed from CUDA
  *                  graphs: in iterations that compute prompts, whose rows differ every time, and in
@@ -85,6 +86,11 @@ static double price_pass(struct pricing *pricing, double bytes) {
 
 /* ---- a layer ---- */
 
+/* Rows of a GPU in all but experts. */
+static double own_rows(const lk_engine *engine, double rows) {
+	return engine->attention_dp ? fmax(1, rows / engine->tp) : rows;
+}
+
 static double price_heads(struct pricing *pricing, double rows, double split) {
 	const lk_model *model = pricing->engine->model;
 	double h = model->hidden, heads = model->heads / split, d = model->head_dim;
@@ -110,8 +116,7 @@ static double price_latent(struct pricing *pricing, double rows, double split) {
 
 static double price_attention_products(struct pricing *pricing, double rows) {
 	const lk_engine *engine = pricing->engine;
-	double split = engine->attention_dp ? 1 : engine->tp,
-		   own = engine->attention_dp ? fmax(1, rows / engine->tp) : rows;
+	double split = lk_engine_split(engine), own = own_rows(engine, rows);
 	double seconds = engine->model->attention == LK_ATTN_MLA ? price_latent(pricing, own, split)
 	                                                         : price_heads(pricing, own, split);
 	return seconds + price_pass(pricing, own * engine->model->hidden * 8); /* norm, residual */
@@ -135,8 +140,9 @@ static double price_experts(struct pricing *pricing, double rows) {
 	touched = fmin(local, fmax(touched, fmin(1, local)));
 	double routed = rows * model->topk / engine->ep, each = routed / touched;
 	double kept = engine->mxfp4_experts ? lk_engine_mxfp4_bytes : lk_dtype_bytes(engine->dtype);
-	double seconds = price_product(pricing, &pricing->wide, LK_BF16, 1, rows, model->experts, h);
-	seconds += price_pass(pricing, rows * model->experts * 6); /* choice of experts */
+	double own = own_rows(engine, rows);
+	double seconds = price_product(pricing, &pricing->wide, LK_BF16, 1, own, model->experts, h);
+	seconds += price_pass(pricing, own * model->experts * 6);  /* choice of experts */
 	seconds += price_pass(pricing, routed * h * 4);            /* to their experts */
 	seconds += price_kept_product(pricing, &pricing->expert, pricing->expert_dtype, kept, touched,
 	                              each, inner * (model->gated ? 2 : 1), h);
@@ -145,18 +151,19 @@ static double price_experts(struct pricing *pricing, double rows) {
 	                              each, h, inner);
 	seconds += price_pass(pricing, routed * h * 2 + rows * h * 4); /* and back */
 	if (model->shared_ffn > 0)
-		seconds += price_gated(pricing, rows, (double)model->shared_ffn / engine->tp);
+		seconds += price_gated(pricing, own, model->shared_ffn / lk_engine_split(engine));
 	return seconds;
 }
 
 static double price_ffn(struct pricing *pricing, const lk_layer *layer, double rows) {
 	const lk_engine *engine = pricing->engine;
+	double own = own_rows(engine, rows);
 	if (layer->ffn == LK_FFN_NONE) return 0;
-	return price_pass(pricing, rows * engine->model->hidden * 8) +
+	return price_pass(pricing, own * engine->model->hidden * 8) +
 	       (layer->ffn == LK_FFN_EXPERTS
 	            ? price_experts(pricing, rows)
-	            : price_gated(pricing, rows,
-	                          (double)lk_layer_ffn(engine->model, layer) / engine->tp));
+	            : price_gated(pricing, own,
+	                          lk_layer_ffn(engine->model, layer) / lk_engine_split(engine)));
 }
 
 static double price_collective(struct pricing *pricing, lk_coll_kind kind, double bytes) {
@@ -169,7 +176,7 @@ static double price_exchange(struct pricing *pricing, const lk_layer *layer, dou
 	double numbers = rows * engine->model->hidden, bytes = numbers * 2;
 	if (engine->tp == 1) return 0;
 	if (engine->attention_dp) /* rows travel to the feed-forward in its format */
-		return layer->ffn == LK_FFN_NONE
+		return layer->ffn != LK_FFN_EXPERTS
 		           ? 0
 		           : price_collective(pricing, LK_COLL_ALLGATHER,
 		                              numbers * lk_dtype_bytes(engine->dtype)) +

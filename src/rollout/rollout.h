@@ -72,6 +72,7 @@ typedef struct lk_engine_software {
 	int tokens;          /* tokens of an iteration where nothing is said */
 	double memory_share; /* of the device's memory */
 	bool share_of_free;  /* the share is of what weights and workspace leave */
+	bool keeps_chunks;   /* layers that attend within chunks cache earlier chunks, too */
 } lk_engine_software;
 
 /* Known software by name; NULL: unknown. The i-th; NULL after the last. */
