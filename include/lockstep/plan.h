@@ -56,8 +56,10 @@ typedef struct lk_plan_request {
 		exhaustive; /* simulate everything: what bounds spare is not spared. For tests and doubts */
 	bool no_exact;  /* do not simulate the best ones again in full */
 	bool no_sensitivity;
-	double search_s; /* of lk_post_plan_find: the most seconds; 0: 60 */
-	int threads;     /* 0 one for each core */
+	double slowest_s; /* steps that take longer are of no use, so that the search may end early
+	                   * (slower); 0: every step is of use */
+	double search_s;  /* of lk_post_plan_find: the most seconds; 0: 60 */
+	int threads;      /* 0 one for each core */
 
 	/* Work that several processes share (lockstep-mpi): see lk_plan_team. NULL: this process alone.
 	 */
@@ -156,6 +158,7 @@ typedef struct lk_plan_count {
 	const lk_plan_sensitivity *sensitivity; /* of the first choice */
 	int sensitivity_count;
 	const char *nothing; /* with no choice: what is nearest; else NULL */
+	bool slower;         /* with no choice: every layout that may fit takes longer than slowest_s */
 	const char *in_fp8;  /* the best layout with the numbers that DeepSeek-V3 was trained in, where
 	                        experts are of more GPUs than a node and nothing is said of the numbers;
 	                        else NULL */

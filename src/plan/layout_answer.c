@@ -494,6 +494,14 @@ static lk_status over_budget(const lk_plan_request *request, lk_plan_count *out,
 	return LK_OK;
 }
 
+static lk_status answer_slower(const lk_plan_request *request, const lk_space *space,
+                               lk_arena *arena, lk_plan_count *out, lk_error *err) {
+	char longest[32];
+	out->nothing = lk_arena_printf(arena, "no layout on %d GPUs takes less than %s", space->gpus,
+	                               lk_format_seconds(request->slowest_s, longest, sizeof longest));
+	return out->nothing ? LK_OK : lk_oom(err);
+}
+
 lk_status lk_answer_count(const lk_plan_request *request, const lk_asked *asked,
                           const lk_space *space, const lk_hunt *hunt, lk_arena *arena,
                           lk_plan_count *out, lk_error *err) {
@@ -509,6 +517,7 @@ lk_status lk_answer_count(const lk_plan_request *request, const lk_asked *asked,
 			return lk_oom(err);
 	out->choices = choices;
 	out->choice_count = hunt->best_count;
+	if ((out->slower = hunt->slower)) return answer_slower(request, space, arena, out, err);
 	if (hunt->best_count == 0) return answer_nearest(space, hunt, arena, &out->nothing, err);
 	LK_TRY(over_budget(request, out, arena, err));
 	if (out->choice_count)

@@ -45,13 +45,14 @@ struct body {
 	bool known;
 };
 
+typedef struct body recompute_bodies[2][2][3]; /* sp, overlap, sharding */
+
 struct core_work {
 	lk_bounder *b;
 	lk_arena *arena;
 	const lk_core *core;
 	struct lie lie;
-	struct body bodies[FULL_AXIS][2][2]
-					  [3]; /* recompute in the order of layouts, sp, overlap, sharding */
+	recompute_bodies *bodies; /* [FULL_AXIS] in the order in which layouts recompute */
 	lk_recompute_way recompute[FULL_AXIS];
 	int recompute_count;
 	struct {
@@ -62,11 +63,13 @@ struct core_work {
 		lk_tail tail;
 		bool known;
 	} tails[4][2][2][2]; /* sharding, gradients, parameters, offload */
-	/* of the layout before, from which the next one often differs in what is overlapped alone */
+	/* of the layout before, from which the next one often differs in what is overlapped alone;
+	 * body: NULL where what it holds throughout is too large already */
 	struct {
 		lk_layout layout;
 		const struct body *body;
 		double bytes, usable;
+		bool known;
 	} last;
 	struct {
 		lk_layout layout;
@@ -469,6 +472,7 @@ static int recompute_index(struct core_work *work, const lk_layout *layout) {
 		    work->recompute[i].layers == layout->recompute_layers)
 			return i;
 	LK_ASSERT(work->recompute_count < FULL_AXIS);
+	memset(&work->bodies[work->recompute_count], 0, sizeof *work->bodies);
 	work->recompute[work->recompute_count] =
 		(lk_recompute_way){(lk_recompute)layout->recompute, layout->recompute_layers};
 	return work->recompute_count++;
@@ -486,13 +490,21 @@ static const lk_job *bound_job_of(struct core_work *work, const lk_layout *layou
 	return work->asked.legal ? &work->asked.job : NULL;
 }
 
+/* What layouts of the family with the same blocks share. */
+static struct alike *alike_of(const struct core_work *work, struct family *family,
+                              const lk_layout *layout) {
+	const lk_job *job = &work->lie.job;
+	int modules = job->model.mtp_layers > 0 && layout->recompute == LK_RECOMPUTE_FULL;
+	int passes = paired(job) ? 2 : lk_job_splits_backward(job);
+	int again = layout->recompute == LK_RECOMPUTE_SELECTIVE ? 1 : 2 * modules;
+	return &family->at[passes][again][layout->sp][layout->tp_overlap]
+	                  [sharding_class(layout->sharding)];
+}
+
 static lk_status body_of(struct core_work *work, struct family *family, const lk_layout *layout,
                          const struct body **out, lk_error *err) {
-	int class = sharding_class(layout->sharding),
-		modules = work->lie.job.model.mtp_layers > 0 && layout->recompute == LK_RECOMPUTE_FULL;
-	int passes = paired(&work->lie.job) ? 2 : lk_job_splits_backward(&work->lie.job);
-	struct body *known =
-		&work->bodies[recompute_index(work, layout)][layout->sp][layout->tp_overlap][class];
+	struct body *known = &work->bodies[recompute_index(work, layout)][layout->sp]
+	                                  [layout->tp_overlap][sharding_class(layout->sharding)];
 	*out = known;
 	if (known->known) return LK_OK;
 	const lk_job *job = bound_job_of(work, layout);
@@ -500,9 +512,7 @@ static lk_status body_of(struct core_work *work, struct family *family, const lk
 		known->known = true;
 		return LK_OK;
 	}
-	struct alike *alike =
-		&family->at[passes][layout->recompute == LK_RECOMPUTE_SELECTIVE ? 1 : 2 * modules]
-				   [layout->sp][layout->tp_overlap][class];
+	struct alike *alike = alike_of(work, family, layout);
 	if (!alike->known)
 		LK_TRY(
 			lk_parts_find(work->b, work->core->stack, job, false, work->arena, &alike->parts, err));
@@ -532,14 +542,14 @@ static const double *resident_of(struct core_work *work, const lk_layout *layout
 	return bytes;
 }
 
-/* The stage with the least room, by its bound. */
-static double memory_of(struct core_work *work, const lk_layout *layout, const struct body *body,
+/* The stage with the least room, by its bound, of which `held` is what micro-batches leave. */
+static double memory_of(struct core_work *work, const lk_layout *layout, const double held[SEEN],
                         const lk_ranks *ranks, double *usable) {
 	const double *resident = resident_of(work, layout);
 	double most = 0, excess = -INFINITY;
 	for (int i = 0; i < SEEN; i++) {
 		double room, bytes = lk_memory_least(&work->lie.job, work->b->space->cluster, ranks,
-		                                     work->lie.stage[i], resident[i], body->held[i], &room);
+		                                     work->lie.stage[i], resident[i], held[i], &room);
 		if (bytes - room <= excess) continue;
 		excess = bytes - room;
 		most = bytes;
@@ -548,8 +558,12 @@ static double memory_of(struct core_work *work, const lk_layout *layout, const s
 	return most;
 }
 
+static bool is_closer(const lk_bounded *out, double bytes, double usable) {
+	return !out->any || bytes - usable < out->closest_bytes - out->closest_usable;
+}
+
 static void note_closest(lk_bounded *out, const lk_layout *layout, double bytes, double usable) {
-	if (out->any && bytes - usable >= out->closest_bytes - out->closest_usable) return;
+	if (!is_closer(out, bytes, usable)) return;
 	out->any = true;
 	out->closest = *layout;
 	out->closest_bytes = bytes;
@@ -563,14 +577,48 @@ static bool keeps_as_much(const lk_layout *a, const lk_layout *b) {
 	       a->offload == b->offload;
 }
 
+/* Whether the compute operations of any layout of the family take longer than is of use, bubbles
+ * and messages left out: stages share them, and the slowest has no less than their mean. */
+static bool is_slow_family(const struct core_work *work, struct family *family,
+                           const lk_layout *layout) {
+	const lk_job *job = &work->lie.job;
+	const struct alike *alike = alike_of(work, family, layout);
+	if (!alike->known) return false;
+	const lk_parts *parts = &alike->parts;
+	const lk_layer_part *layers = &parts->sum[0][parts->layers];
+	double all_s = layers->compute_forward_s + layers->compute_backward_s +
+	               parts->head.compute_forward_s + parts->head.compute_backward_s;
+	return all_s * job->microbatches / job->pp > work->b->space->slowest_s;
+}
+
+/* Layers are priced only for layouts that what a stage holds throughout leaves room for, or that
+ * may be the closest to fitting. */
+static lk_status bound_memory(struct core_work *work, struct family *family,
+                              const lk_layout *layout, const lk_ranks *ranks,
+                              const lk_bounded *found, lk_error *err) {
+	static const double nothing[SEEN];
+	work->last.layout = *layout;
+	work->last.known = true;
+	work->last.body = NULL;
+	work->last.bytes = memory_of(work, layout, nothing, ranks, &work->last.usable);
+	if (work->last.bytes > work->last.usable &&
+	    !is_closer(found, work->last.bytes, work->last.usable))
+		return LK_OK;
+	LK_TRY(body_of(work, family, layout, &work->last.body, err));
+	work->last.bytes = memory_of(work, layout, work->last.body->held, ranks, &work->last.usable);
+	return LK_OK;
+}
+
 static lk_status bound_layout(struct core_work *work, struct family *family, lk_layout *layout,
                               const lk_ranks *ranks, lk_bounded *out, lk_error *err) {
 	const lk_tail *tail;
-	if (!work->last.body || !keeps_as_much(&work->last.layout, layout)) {
-		LK_TRY(body_of(work, family, layout, &work->last.body, err));
-		work->last.bytes = memory_of(work, layout, work->last.body, ranks, &work->last.usable);
-		work->last.layout = *layout;
+	if (is_slow_family(work, family, layout)) {
+		out->layouts++;
+		out->too_slow++;
+		return LK_OK;
 	}
+	if (!work->last.known || !keeps_as_much(&work->last.layout, layout))
+		LK_TRY(bound_memory(work, family, layout, ranks, out, err));
 	double bytes = work->last.bytes, usable = work->last.usable;
 	out->layouts++;
 	note_closest(out, layout, bytes, usable);
@@ -578,8 +626,17 @@ static lk_status bound_layout(struct core_work *work, struct family *family, lk_
 		out->too_large++;
 		return LK_OK;
 	}
-	LK_TRY(bound_tail_of(work, layout, &tail, err));
-	layout->least_s = rounded_down(layout_bound_combine(work->last.body, tail));
+	static const lk_tail no_tail;
+	bool slow = layout_bound_combine(work->last.body, &no_tail) > work->b->space->slowest_s;
+	if (!slow) {
+		LK_TRY(bound_tail_of(work, layout, &tail, err));
+		layout->least_s = rounded_down(layout_bound_combine(work->last.body, tail));
+		slow = layout->least_s > work->b->space->slowest_s;
+	}
+	if (slow) {
+		out->too_slow++;
+		return LK_OK;
+	}
 	if (!lk_push(&out->kept)) return lk_oom(err);
 	*lk_last(&out->kept) = *layout;
 	return LK_OK;
@@ -604,12 +661,12 @@ lk_status lk_bound_cores(lk_bounder *bounder, const lk_core *cores, uint32_t fir
 	lk_layouts layouts = {0};
 	memset(out, 0, sizeof *out);
 	struct family *family = LK_NEW(&arena, struct family);
-	struct core_work *work = LK_NEW(&arena, struct core_work);
-	lk_status status = family && work ? LK_OK : lk_oom(err);
+	recompute_bodies *bodies = LK_ARRAY(&arena, recompute_bodies, FULL_AXIS);
+	lk_status status = family && bodies ? LK_OK : lk_oom(err);
 	for (int i = 0; i < count && status == LK_OK; i++) {
-		memset(work, 0, sizeof *work);
-		*work = (struct core_work){.b = bounder, .arena = &arena, .core = &cores[i]};
-		status = bound_core(work, family, first + (uint32_t)i, &layouts, out, err);
+		struct core_work work = {
+			.b = bounder, .arena = &arena, .core = &cores[i], .bodies = bodies};
+		status = bound_core(&work, family, first + (uint32_t)i, &layouts, out, err);
 	}
 	lk_vec_free(&layouts);
 	lk_arena_free(&arena);

@@ -183,6 +183,7 @@ static lk_status layout_search_collect(struct hunt *hunt, size_t families, lk_er
 		hunt->layouts.count += bounded->kept.count;
 		hunt->out->layouts += bounded->layouts;
 		hunt->out->too_large += bounded->too_large;
+		hunt->out->too_slow += bounded->too_slow;
 		if (!bounded->any || bounded->closest_bytes - bounded->closest_usable >= excess) continue;
 		excess = bounded->closest_bytes - bounded->closest_usable;
 		hunt->out->any = true;
@@ -314,7 +315,9 @@ static void note_trial(struct hunt *hunt, uint32_t number, const lk_trial *trial
 static int64_t limit_of(const struct hunt *hunt, size_t group) {
 	if (hunt->request->exhaustive) return 0;
 	bool full = hunt->top_count == hunt->top_most;
+	double slowest_ps = hunt->space->slowest_s * LK_PS_PER_S;
 	int64_t worst = full ? hunt->best_ps[hunt->top[hunt->top_count - 1]] : INT64_MAX;
+	if (slowest_ps < (double)worst) worst = (int64_t)slowest_ps;
 	int64_t limit = worst < hunt->best_ps[group] ? worst : hunt->best_ps[group];
 	return limit < INT64_MAX ? limit : 0;
 }
@@ -324,7 +327,8 @@ static bool may_matter(const struct hunt *hunt, const lk_layout *layout, bool *l
 	double least_ps = layout->least_s * LK_PS_PER_S;
 	if (hunt->request->exhaustive) return true;
 	bool full = hunt->top_count == hunt->top_most;
-	*last = full && least_ps > (double)hunt->best_ps[hunt->top[hunt->top_count - 1]];
+	*last = layout->least_s > hunt->space->slowest_s ||
+	        (full && least_ps > (double)hunt->best_ps[hunt->top[hunt->top_count - 1]]);
 	return !*last && least_ps < (double)hunt->best_ps[search_group_of(hunt, layout)];
 }
 
@@ -482,7 +486,9 @@ static lk_status take_best(struct hunt *hunt, lk_arena *arena, lk_error *err) {
 		out->best[out->best_count++] =
 			(lk_ranked){*layout, hunt->cores.at[layout->core], best->trial};
 	}
-	if (out->best_count || !out->any) return LK_OK;
+	out->slower = !out->best_count && out->layouts > out->too_large + out->found_too_large &&
+	              !isinf(hunt->space->slowest_s);
+	if (out->best_count || !out->any || out->slower) return LK_OK;
 	lk_bounder *bounder = take_worker(hunt);
 	if (!bounder) return lk_oom(err);
 	lk_status status = lk_layout_try(bounder, &out->closest.core, &out->closest.layout, 0,

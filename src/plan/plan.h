@@ -65,6 +65,7 @@ typedef struct lk_space {
 	lk_axis bucket; /* MiB, LK_BUCKET_USUAL or LK_BUCKET_LARGE */
 	bool offload, fixed_switches, dispatcher_said;
 	bool any_software;       /* nothing names it: lk_space_adds */
+	double slowest_s;        /* what takes longer, by its bound, is of no use */
 	int loss_layers;         /* of multi-token prediction and the loss, as long as so many layers */
 	double headroom;         /* share of the memory that should stay free; negative: as measured */
 	bool recompute_quarters; /* full/N for quarters of a stage too */
@@ -217,7 +218,7 @@ lk_status lk_tail_find(lk_bounder *bounder, int stack, const lk_job *job, lk_tai
  * bytes and the device's. */
 typedef struct lk_bounded {
 	lk_layouts kept;
-	uint64_t layouts, too_large;
+	uint64_t layouts, too_large, too_slow;
 	bool any;
 	lk_layout closest;
 	double closest_bytes, closest_usable;
@@ -268,6 +269,7 @@ typedef struct lk_hunt {
 	int best_count;
 	lk_ranked closest; /* with no best: the one nearest to fitting */
 	bool any;          /* there are layouts at all */
+	bool slower; /* with no best: all that may fit takes longer than the request's slowest_s */
 	uint64_t layouts, bounded, too_large, too_slow, schedules_walked, simulated, cut_short,
 		found_too_large;
 	double bound_s, schedule_s, simulate_s;

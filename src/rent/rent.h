@@ -90,8 +90,10 @@ typedef struct lk_rent_rate {
 	const char *cluster; /* the synthetic form, which tells kinds apart */
 	const lk_device *device;
 	int gpus, machines, batch;
+	double slowest_s; /* a longer step is of no use; 0: every step is */
 	/* answer */
 	bool fits;
+	bool slower;                  /* what may fit takes longer than slowest_s */
 	double step_s, low_s, high_s; /* without preparation */
 	const char *layout, *reproduce;
 	const char *stall;
@@ -113,9 +115,11 @@ typedef struct lk_rent_batches {
 	int at[LK_RENT_BATCHES], count;
 } lk_rent_batches;
 lk_status lk_rent_batches_read(const char *text, lk_rent_batches *out, lk_error *err);
-/* So many machines of an offer, with every batch; what is there is not added twice. */
+/* So many machines of an offer, with every batch; what is there is not added twice. `slowest_s`
+ * [batches]: longer steps are of no use; NULL: all are. */
 lk_status lk_rent_rates_add(const lk_offer *offer, int machines, const lk_rent_batches *batches,
-                            lk_arena *arena, lk_rent_rates *out, lk_error *err);
+                            const double *slowest_s, lk_arena *arena, lk_rent_rates *out,
+                            lk_error *err);
 /* Answers the rates from number `from` on, on all cores. */
 lk_status lk_rent_rates_answer(const lk_rent_request *request, size_t from, lk_arena *arena,
                                lk_rent_rates *rates, lk_error *err);

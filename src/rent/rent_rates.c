@@ -20,7 +20,8 @@ static bool rates_is_known(const lk_rent_rates *rates, const char *cluster, int 
 }
 
 lk_status lk_rent_rates_add(const lk_offer *offer, int machines, const lk_rent_batches *batches,
-                            lk_arena *arena, lk_rent_rates *out, lk_error *err) {
+                            const double *slowest_s, lk_arena *arena, lk_rent_rates *out,
+                            lk_error *err) {
 	const char *cluster = lk_offer_cluster(offer, machines, arena);
 	if (!cluster) return lk_oom(err);
 	for (int b = 0; b < batches->count; b++) {
@@ -30,7 +31,8 @@ lk_status lk_rent_rates_add(const lk_offer *offer, int machines, const lk_rent_b
 		                               .device = offer->device,
 		                               .gpus = machines * offer->gpus,
 		                               .machines = machines,
-		                               .batch = batches->at[b]};
+		                               .batch = batches->at[b],
+		                               .slowest_s = slowest_s ? slowest_s[b] : 0};
 	}
 	return LK_OK;
 }
@@ -155,6 +157,7 @@ static lk_status rent_rates_ask(void *context, size_t job, lk_error *err) {
 	size_t at = asking->order[job];
 	lk_rent_rate *rate = &asking->rates->at[at];
 	lk_plan_request request = rates_plan_of(asking->request, rate->cluster, rate->batch);
+	request.slowest_s = rate->slowest_s;
 	lk_plan *plan = NULL;
 	lk_error why = {0};
 	char text[400];
@@ -163,6 +166,7 @@ static lk_status rent_rates_ask(void *context, size_t job, lk_error *err) {
 	else if (status != LK_OK)
 		snprintf(rate->why, sizeof rate->why, "%.199s", lk_error_text(&why, text, sizeof text));
 	else if (plan->counts[0].choice_count) kept = rates_keep(&asking->arenas[at], plan, rate, err);
+	else if (plan->counts[0].slower) rate->slower = true;
 	else
 		snprintf(rate->why, sizeof rate->why, "%.199s",
 		         plan->counts[0].nothing ? plan->counts[0].nothing : "nothing fits");

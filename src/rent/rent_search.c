@@ -5,7 +5,8 @@
  * bounds. A sample takes at least so many GPU-seconds on a device, whatever the layout
  * (plan/layout_least.c). And twice as many machines are at most 2 * STEADY times as fast. A job
  * that is tight in memory gets cheaper on more machines: as long as it does, or while only one
- * number is known, they may be 2 * FALLING times as fast. Where the better choice can be had in any
+ * number is known, they may be 2 * FALLING times as fast. A number that is beaten as it is, with
+ * memory to spare, is the last of its offer. Where the better choice can be had in any
  * number, with as fast a network, more of its machines beat larger numbers too, and the offer's
  * search is over; else the number alone is passed over. The cheapest and the fastest are beaten by
  * no other choice, whatever the limits. Nor can the next number of an offer change the answer where
@@ -36,6 +37,8 @@ enum {
 	FIRST_GPUS = 64,
 	MEMORY_GPUS = 1024 /* a job that fits on no number up to this one is given up */
 };
+/* With so many times the memory that weights and optimizer state need, a job is not tight in it. */
+static const double ROOM = 4;
 /* How much cheaper than the last number of machines the next may be. */
 static const double STEADY = 1.25, FALLING = 3;
 
@@ -64,6 +67,7 @@ struct known {
 	double last_samples, fewer_samples;
 	double cheapest_in_time; /* of all numbers of machines: dollars */
 	bool useless;            /* on the most machines it fits, and interruptions leave no time */
+	bool outdone;            /* the most machines, with memory to spare, are beaten as they are */
 	bool open;               /* more machines may change the answer */
 	int next;                /* GPUs: the next number that is worth a look */
 	struct had best;         /* the best that it can be */
@@ -99,6 +103,15 @@ static bool is_beaten(const struct search *search, const lk_offer *offer, const 
 	return is_had(search, best, network > 0 ? network : 1e-9);
 }
 
+/* Whether something known is better, with a network of at least that rate. */
+static bool is_outdone(const struct search *search, const struct had *had, double network) {
+	for (size_t i = 0; i < search->had.count; i++) {
+		const struct had *other = &search->had.at[i];
+		if (other->network >= network && beats(other, had) && !beats(had, other)) return true;
+	}
+	return false;
+}
+
 static lk_status search_keep(struct search *search, const lk_offer *offer,
                              const lk_rent_choice *choice, lk_error *err) {
 	struct had new = {choice->samples, choice->hours, choice->cost, network_of(offer)};
@@ -132,11 +145,9 @@ static double least_gpu_s(const struct search *search, const lk_offer *offer,
 	return fmax(least, known->last_gpu_s / pow(gain, doublings));
 }
 
-/* The best that a number of GPUs of an offer can be. */
-static struct had best_of(const struct search *search, const lk_offer *offer,
-                          const struct known *known, int gpus) {
-	int batch = search->batches.at[0];
-	double step_s = least_gpu_s(search, offer, known, gpus) * batch / gpus;
+/* What a number of GPUs of an offer would be with a step of that length. */
+static struct had had_with(const struct search *search, const lk_offer *offer, int gpus, int batch,
+                           double step_s) {
 	lk_rent_rate rate = {.fits = true,
 	                     .gpus = gpus,
 	                     .machines = gpus / offer->gpus,
@@ -152,6 +163,62 @@ static struct had best_of(const struct search *search, const lk_offer *offer,
 	return (struct had){choice.samples, choice.hours, choice.cost, 0};
 }
 
+/* The best that a number of GPUs of an offer can be. */
+static struct had best_of(const struct search *search, const lk_offer *offer,
+                          const struct known *known, int gpus) {
+	int batch = search->batches.at[0];
+	double step_s = least_gpu_s(search, offer, known, gpus) * batch / gpus;
+	return had_with(search, offer, gpus, batch, step_s);
+}
+
+/* Whether two offers differ in price alone: then their rates are the same. */
+static bool same_rates(const lk_offer *one, const lk_offer *other) {
+	bool both_alone = isnan(one->network_gbps) && isnan(other->network_gbps);
+	return one->device == other->device && one->gpus == other->gpus &&
+	       strcmp(one->links, other->links) == 0 &&
+	       (one->network_gbps == other->network_gbps || both_alone);
+}
+
+/* The longest step with which so many GPUs of an offer are not beaten by what is known; 0: every
+ * step will do. */
+static double longest_of_use(const struct search *search, const lk_offer *offer, int gpus,
+                             int batch, double shortest_s) {
+	double of_use = shortest_s > 0 ? shortest_s : 1e-6, of_none = of_use;
+	struct had had;
+	do {
+		of_none *= 2;
+		had = had_with(search, offer, gpus, batch, of_none);
+	} while (of_none < 1e9 && !is_had(search, &had, 0));
+	if (of_none >= 1e9) return 0;
+	while (of_none > 1.001 * of_use) {
+		double between = sqrt(of_use * of_none);
+		had = had_with(search, offer, gpus, batch, between);
+		*(is_had(search, &had, 0) ? &of_none : &of_use) = between;
+	}
+	return of_none;
+}
+
+/* The same for all offers with the same rates, for every batch. The first number of machines is
+ * answered where it is up to twice as slow, so that its machine has a row. */
+static void find_slowest(const struct search *search, const lk_offer *offer,
+                         const struct known *known, double *slowest_s) {
+	double slack = isinf(known->last_gpu_s) ? 2 : 1;
+	for (int b = 0; b < search->batches.count; b++) {
+		int batch = search->batches.at[b];
+		double shortest_s = least_gpu_s(search, offer, known, known->next) * batch / known->next;
+		bool limited = true;
+		slowest_s[b] = 0;
+		for (size_t i = 0; i < search->offers->count && limited; i++) {
+			const lk_offer *other = &search->offers->at[i];
+			if (!same_rates(offer, other) || isnan(search_price(search, other))) continue;
+			double longest_s = longest_of_use(search, other, known->next, batch, shortest_s);
+			limited = longest_s > 0;
+			slowest_s[b] = fmax(slowest_s[b], slack * longest_s);
+		}
+		if (!limited) slowest_s[b] = 0;
+	}
+}
+
 static int search_limit(const lk_rent_request *request) {
 	if (request->most_gpus > 0) return request->most_gpus;
 	bool ends = request->budget > 0 || (request->deadline_h > 0 && lk_rent_has_length(request));
@@ -161,6 +228,11 @@ static int search_limit(const lk_rent_request *request) {
 /* Whether no layout of the job fits on that many GPUs. */
 static bool is_too_small(const struct search *search, const lk_offer *offer, int gpus) {
 	return search_least_of(search, offer)->work.bytes > gpus * offer->device->memory_bytes;
+}
+
+/* Whether the job has memory to spare on that many GPUs: more machines do not make it cheaper. */
+static bool has_room(const struct search *search, const lk_offer *offer, int gpus) {
+	return gpus * offer->device->memory_bytes >= ROOM * search_least_of(search, offer)->work.bytes;
 }
 
 /* The next number of machines, without those that are too small, or that are beaten by something
@@ -197,16 +269,28 @@ static lk_status search_look(struct search *search, const lk_offer *offer, struc
 	for (int machines = 1; machines * offer->gpus <= offer->gpus_searched; machines *= 2) {
 		const char *cluster = lk_offer_cluster(offer, machines, search->arena);
 		bool last = 2 * machines * offer->gpus > offer->gpus_searched;
+		bool any = false, outdone = true;
 		const lk_rent_rate *rate;
 		if (!cluster) return lk_oom(err);
 		for (size_t from = 0; (rate = lk_rent_rates_next(search->rates, cluster, &from));) {
 			lk_rent_choice choice;
+			lk_rent_rate at_best = *rate;
+			if (rate->slower) { /* it takes longer than that */
+				at_best.fits = true;
+				at_best.step_s = at_best.low_s = at_best.high_s = rate->slowest_s;
+				at_best.seq = search_least_of(search, offer)->work.seq;
+				at_best.stall = "none";
+			}
 			if (last) out->useless |= rate->fits && lk_rent_goodput(search->request, rate) <= 0;
-			if (!lk_rent_choice_of(search->request, &search->loader, offer, rate, &choice))
+			if (!lk_rent_choice_of(search->request, &search->loader, offer, &at_best, &choice))
 				continue;
-			LK_TRY(search_keep(search, offer, &choice, err));
+			if (rate->fits) LK_TRY(search_keep(search, offer, &choice, err));
 			note_rate(&choice, last, out);
+			struct had had = {choice.samples, choice.hours, choice.cost, 0};
+			any = true;
+			outdone &= is_outdone(search, &had, network_of(offer) > 0 ? network_of(offer) : 1e-9);
 		}
+		if (last) out->outdone = any && outdone && has_room(search, offer, offer->gpus_searched);
 	}
 	return LK_OK;
 }
@@ -238,7 +322,7 @@ static const char *search_end(const struct search *search, const lk_offer *offer
 		return is_too_small(search, offer, offer->gpus) ? "does not fit" : "beaten";
 	}
 	if (known->useless) return "interruptions"; /* of more machines there are more */
-	if (is_beaten(search, offer, &known->best)) return "beaten";
+	if (is_beaten(search, offer, &known->best) || known->outdone) return "beaten";
 	if (none_fits && offer->gpus_searched >= MEMORY_GPUS) return "never fits";
 	if (!none_fits && isinf(known->last_hours)) return "does not fit";
 	if (!lk_rent_has_length(request) && offer->gpus_searched && !(known->best.samples > 0))
@@ -290,7 +374,9 @@ static lk_status add_more(struct search *search, bool *more, lk_error *err) {
 	for (size_t i = 0; i < count; i++) {
 		lk_offer *offer = &search->offers->at[i];
 		if (!known[i].open || search_waits(search, known, i)) continue;
-		LK_TRY(lk_rent_rates_add(offer, known[i].next / offer->gpus, &search->batches,
+		double slowest_s[LK_RENT_BATCHES];
+		find_slowest(search, offer, &known[i], slowest_s);
+		LK_TRY(lk_rent_rates_add(offer, known[i].next / offer->gpus, &search->batches, slowest_s,
 		                         search->arena, search->rates, err));
 		offer->gpus_searched = known[i].next;
 		*more = true;

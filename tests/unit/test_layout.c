@@ -462,6 +462,23 @@ static size_t ask_everything(const struct problem *problem, struct found *out, s
 	return count;
 }
 
+/* A longest step that is of use leaves out what is slower, and nothing else. */
+static void limit_to_the_fastest(struct problem *problem, int64_t fastest_ps) {
+	lk_hunt hunt;
+	problem->space.slowest_s = (double)fastest_ps * 1.0001 / LK_PS_PER_S;
+	assert_int_equal(lk_hunt_run(&problem->request, &problem->space, &problem->arena, &hunt, NULL),
+	                 LK_OK);
+	assert_true(hunt.best_count > 0 && !hunt.slower);
+	assert_true(hunt.best[0].trial.step_ps == fastest_ps);
+	problem->space.slowest_s = (double)fastest_ps * 0.98 / LK_PS_PER_S;
+	assert_int_equal(lk_hunt_run(&problem->request, &problem->space, &problem->arena, &hunt, NULL),
+	                 LK_OK);
+	if (hunt.best_count) /* one may be simulated to its end before it is seen to be slow */
+		assert_true(hunt.best[0].trial.step_ps >= fastest_ps);
+	else assert_true(hunt.slower);
+	problem->space.slowest_s = INFINITY;
+}
+
 static void compare_with_everything(struct problem *problem, int number, uint64_t *simulated,
                                     uint64_t *cut, uint64_t *layouts) {
 	enum {
@@ -481,6 +498,7 @@ static void compare_with_everything(struct problem *problem, int number, uint64_
 			fail_msg("problem %d: choice %zu takes %lld ps, the best %lld ps", number, i,
 			         (long long)hunt.best[i].trial.step_ps, (long long)all[i].ps);
 	assert_int_equal(hunt.layouts, seen);
+	if (count && number % 4 == 0) limit_to_the_fastest(problem, all[0].ps);
 	*simulated += hunt.simulated;
 	*cut += hunt.cut_short;
 	*layouts += seen;

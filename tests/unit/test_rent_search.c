@@ -101,7 +101,7 @@ static lk_status search_all(struct market *market, lk_rent_rates *rates, lk_erro
 		for (int gpus = market->at[i].gpus; gpus <= MOST_GPUS; gpus *= 2)
 			if (gpus == market->at[i].gpus || !isnan(market->at[i].network_gbps))
 				LK_TRY(lk_rent_rates_add(&market->at[i], gpus / market->at[i].gpus, &batches,
-				                         &market->arena, rates, err));
+				                         NULL, &market->arena, rates, err));
 	return lk_rent_rates_answer(&market->request, 0, &market->arena, rates, err);
 }
 

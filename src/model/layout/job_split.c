@@ -42,6 +42,7 @@ int lk_job_places(const lk_job *job) {
 struct walk {
 	const char *wrong; /* why the string cannot be read, NULL while it can */
 	int wanted;        /* place whose layers are counted */
+	bool stops;        /* once they are */
 	int place, steps;
 	int layers, before, count; /* all; in places before the wanted one; in it */
 	int mtp, embeddings, losses, loss_place, embedding_place;
@@ -144,11 +145,12 @@ static const char *walk_item(struct walk *walk, const char *at, const char *end,
 
 static void walk_items(struct walk *walk, const char *at, const char *end, int depth) {
 	if (depth > LAYOUT_DEPTH) walk->wrong = "brackets are nested too deeply";
-	while (at < end && walk->wrong == NULL) at = walk_item(walk, at, end, depth);
+	while (at < end && walk->wrong == NULL && !(walk->stops && walk->place > walk->wanted))
+		at = walk_item(walk, at, end, depth);
 }
 
-static struct walk walk_layout(const lk_job *job, int wanted) {
-	struct walk w = {.wanted = wanted};
+static struct walk walk_layout(const lk_job *job, int wanted, bool stops) {
+	struct walk w = {.wanted = wanted, .stops = stops};
 	walk_items(&w, job->pipeline_layout, job->pipeline_layout + strlen(job->pipeline_layout), 0);
 	return w;
 }
@@ -199,7 +201,7 @@ void lk_job_split_usually(lk_job *job) {
 }
 
 lk_status lk_job_layout_places(const lk_job *job, int *places, lk_error *err) {
-	struct walk w = walk_layout(job, 0);
+	struct walk w = walk_layout(job, 0, false);
 	*places = w.place + 1;
 	if (w.wrong == NULL) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, "--pipeline-layout", "\"%s\" cannot be read: %s",
@@ -210,7 +212,7 @@ lk_status lk_job_layout_places(const lk_job *job, int *places, lk_error *err) {
 static lk_status check_layout_string(const lk_job *job, lk_error *err) {
 	int places;
 	LK_TRY(lk_job_layout_places(job, &places, err));
-	struct walk w = walk_layout(job, 0);
+	struct walk w = walk_layout(job, 0, false);
 	const char *where = "--pipeline-layout";
 	if (places != lk_job_places(job)) {
 		lk_fail(err, LK_ERR_INPUT, where, "%d stages, but pp %d with vp %d has %d", places, job->pp,
@@ -291,7 +293,7 @@ int lk_job_chunk_layers(const lk_job *job, int stage, int chunk, int *first) {
 	const lk_schedule *schedule = lk_schedule_get(job->schedule);
 	int wanted = schedule->place(&shape, stage, chunk), before = 0;
 	if (job->pipeline_layout[0] != '\0') {
-		struct walk w = walk_layout(job, wanted);
+		struct walk w = walk_layout(job, wanted, true);
 		*first = w.before;
 		return w.count;
 	}
