@@ -19,14 +19,15 @@ struct queue {
 	size_t next, count;
 	lk_parallel_job *job;
 	void *context;
+	bool shared;         /* several threads take from it, or from one around it */
 	const lk_stop *stop; /* what the caller watches, its threads watch too */
 	size_t failed;       /* first job that failed; count: none */
 	lk_status status;
 	lk_error error;
 };
 
-/* A thread of some lk_parallel: the cores are busy with its siblings, so that what it shares out in
- * turn by default it does itself. */
+/* A thread of some lk_parallel that has siblings: the cores are busy with them, so that what it
+ * shares out in turn by default it does itself. */
 static _Thread_local bool parallel_is_inside;
 
 int lk_cores(void) {
@@ -48,7 +49,7 @@ static void note_failure(struct queue *queue, size_t job, lk_status status, cons
 static void *parallel_work(void *argument) {
 	struct queue *queue = argument;
 	lk_stop_watch(queue->stop);
-	parallel_is_inside = true;
+	parallel_is_inside = queue->shared;
 	for (;;) {
 		pthread_mutex_lock(&queue->lock);
 		size_t job = queue->failed < queue->count ? queue->count : queue->next++;
@@ -67,8 +68,12 @@ lk_status lk_parallel(size_t count, int threads, lk_parallel_job *job, void *con
 	if (threads <= 0) threads = inside ? 1 : lk_cores();
 	if (threads > MOST_THREADS) threads = MOST_THREADS;
 	if ((size_t)threads > count) threads = count ? (int)count : 1;
-	struct queue q = {
-		.count = count, .failed = count, .job = job, .context = context, .stop = lk_stop_watched()};
+	struct queue q = {.count = count,
+	                  .failed = count,
+	                  .job = job,
+	                  .context = context,
+	                  .shared = inside || threads > 1,
+	                  .stop = lk_stop_watched()};
 	if (pthread_mutex_init(&q.lock, NULL) != 0) return lk_oom(err);
 	pthread_t thread[MOST_THREADS];
 	int started = 0;

@@ -521,7 +521,7 @@ lk_status lk_runs_fit_rows(const lk_runs_fit *fit, const char *source, const cha
 lk_status lk_run_predict(const lk_run *run, const lk_constants *constants, double *seconds,
                          lk_error *err) {
 	lk_step step;
-	lk_step_options options = {.constants = constants};
+	lk_step_options options = {.few = true, .constants = constants};
 	lk_status status = lk_step_ask(&run->job, &run->cluster, &options, &step, err);
 	*seconds = status == LK_OK ? step.step_s : NAN;
 	lk_step_free(&step);

@@ -33,7 +33,7 @@ static lk_status time_choice(void *context, size_t i, void *result, lk_error *er
 	const struct timed *timed = context;
 	struct timing *out = result;
 	lk_step step;
-	lk_step_options options = {.habits = timed->ranked[i].trial.habits};
+	lk_step_options options = {.few = true, .habits = timed->ranked[i].trial.habits};
 	lk_status status =
 		lk_step_ask(timed->choices[i].job, timed->space->cluster, &options, &step, err);
 	if (status == LK_OK)
@@ -300,7 +300,7 @@ static lk_status try_exactly(void *context, size_t i, void *result, lk_error *er
 	const struct retrial *retrial = context;
 	lk_step step;
 	lk_step_options options = {
-		.bare = true, .exact = true, .habits = retrial->ranked[i].trial.habits};
+		.bare = true, .exact = true, .few = true, .habits = retrial->ranked[i].trial.habits};
 	*(double *)result = retrial->choices[i].exact_s;
 	if (!isnan(retrial->choices[i].exact_s)) return LK_OK;
 	lk_status status =
@@ -420,7 +420,7 @@ static lk_status answer_small_states(const lk_space *space, const lk_job *job, l
                                      const char **out, lk_error *err) {
 	lk_job small = *job;
 	lk_step step;
-	const lk_step_options options = {.bare = true};
+	const lk_step_options options = {.bare = true, .few = true};
 	char need[32];
 	*out = "";
 	if (job->state_dtype != LK_FP32 || lk_optimizer_of(job)->moments == 0 || job->dtype <= LK_TF32)

@@ -250,6 +250,7 @@ lk_status lk_layout_try(lk_bounder *bounder, const lk_core *core, const lk_layou
 	if (lk_layout_job(bounder->space, core, layout, &job, NULL) != LK_OK) return LK_OK;
 	bool *unsettled = search_unsettled(bounder, &job);
 	lk_step_options options = {.bare = true,
+	                           .few = true,
 	                           .habits = {.unsettled = *unsettled},
 	                           .give_up_ps = limit_ps,
 	                           .cache = bounder->cache,

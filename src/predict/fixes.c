@@ -145,7 +145,7 @@ static bool trial_ask(lk_arena *arena, const lk_job *wanted, const lk_step_optio
                       lk_trial *trial, lk_fix *fix) {
 	lk_asked asked;
 	lk_step step = {0};
-	lk_step_options memory = {.memory_only = true};
+	lk_step_options memory = {.memory_only = true, .few = true};
 	if (!trial_read(arena, wanted, trial, &asked)) return false;
 	bool fits = lk_step_ask(&asked.job, &asked.cluster, &memory, &step, NULL) == LK_OK &&
 	            lk_step_fits(&step);

@@ -380,6 +380,7 @@ lk_status lk_answer_job(const lk_predict_request *request, const char *emit, str
 	LK_TRY(lk_request_check_job(request, &asked.job, err));
 	if (emit) LK_TRY(lk_emit(&a->arena, emit, &asked.job, &asked.cluster, &a->emitted, err));
 	LK_TRY(read_simulation(&a->arena, request, (uint32_t)asked.job.gpus, &options, err));
+	options.few = !request->step && !request->detail && !request->seeds;
 	LK_TRY(lk_step_ask(&asked.job, &asked.cluster, &options, step, err));
 	LK_TRY(name_cluster(request, &asked.cluster, step->graph, err));
 	LK_TRY(predict_fill_memory(prediction, step, asked.job.pp, &a->arena, err));

@@ -349,7 +349,7 @@ static lk_status run_scoring(struct post *post, double rows, double *seconds, lk
 	job.forward_only = true;
 	job.gbs = lk_post_rows_dealt(rows, &job);
 	job.microbatches = job.gbs / (job.mbs * job.dp);
-	lk_step_options options = {0}; /* a bare step has no time where it does not fit */
+	lk_step_options options = {.few = true}; /* a bare step has no time where it does not fit */
 	lk_status status = lk_step_ask(&job, &post->asked.cluster, &options, &step, err);
 	*seconds = step.step_s;
 	lk_step_free(&step);

@@ -34,7 +34,7 @@ static const char *naive_line(lk_arena *arena, const lk_predict_request *request
 	lk_asked asked;
 	lk_step step = {0};
 	lk_error refused = {0};
-	const lk_step_options options = {.bare = true};
+	const lk_step_options options = {.bare = true, .few = true};
 	const char *text = NULL;
 	char line[512], shown[32];
 	lk_status status = lk_request_read(arena, request, &asked, &refused);

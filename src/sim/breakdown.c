@@ -86,14 +86,17 @@ static bool activity_note(lk_activity *activity, const lk_graph *graph, const lk
 	return lk_intervals_add(&activity->busy, event->start_ps, event->end_ps);
 }
 
-/* Takes from `idle` what `set` explains; the seconds taken. */
+/* Takes from `idle` what `set` explains, and adds it to `seconds`; *rest_ps: what of the set was
+ * not idle. */
 static bool activity_explain(lk_activity *activity, lk_intervals *idle, lk_intervals *set,
-                             double *seconds) {
+                             double *seconds, int64_t *rest_ps) {
+	lk_intervals_sort(set); /* overlapping transfers are counted once, explained or not */
+	*rest_ps = lk_intervals_length(set);
 	if (set->count == 0 || idle->count == 0) return true;
-	lk_intervals_sort(set);
 	if (!lk_intervals_minus(idle, set, &activity->scratch)) return false;
 	int64_t taken_ps = lk_intervals_length(idle) - lk_intervals_length(&activity->scratch);
 	*seconds += (double)taken_ps / LK_PS_PER_S;
+	*rest_ps -= taken_ps;
 	lk_intervals rest = activity->scratch;
 	activity->scratch = *idle;
 	*idle = rest;
@@ -105,21 +108,21 @@ static bool activity_split_idle(lk_activity *activity, int64_t span, bool pipeli
 	static const lk_part order[] = {LK_PART_TP, LK_PART_CP,   LK_PART_EP,
 	                                LK_PART_DP, LK_PART_COPY, LK_PART_PP};
 	lk_intervals idle = {0}, all = {0};
+	int64_t hidden_ps;
 	bool ok = lk_intervals_add(&all, 0, span);
 	lk_intervals_sort(&activity->busy);
 	ok = ok && lk_intervals_minus(&all, &activity->busy, &idle);
 	for (size_t i = 0; ok && i < sizeof order / sizeof *order; i++) {
-		double before = out->exposed_s[order[i]];
-		ok =
-			activity_explain(activity, &idle, &activity->comm[order[i]], &out->exposed_s[order[i]]);
-		double total = (double)lk_intervals_length(&activity->comm[order[i]]) / LK_PS_PER_S;
-		double hidden = total - (out->exposed_s[order[i]] - before);
-		if (hidden > 0) out->hidden_s[order[i]] += hidden;
+		ok = activity_explain(activity, &idle, &activity->comm[order[i]], &out->exposed_s[order[i]],
+		                      &hidden_ps);
+		if (ok) out->hidden_s[order[i]] += (double)hidden_ps / LK_PS_PER_S;
 	}
-	ok = ok && activity_explain(activity, &idle, &activity->host, &out->exposed_s[LK_PART_HOST]);
-	ok = ok && activity_explain(activity, &idle, &activity->waiting, &out->exposed_s[LK_PART_WAIT]);
-	ok = ok &&
-	     activity_explain(activity, &idle, &activity->pending, &out->exposed_s[LK_PART_BUBBLE]);
+	ok = ok && activity_explain(activity, &idle, &activity->host, &out->exposed_s[LK_PART_HOST],
+	                            &hidden_ps);
+	ok = ok && activity_explain(activity, &idle, &activity->waiting, &out->exposed_s[LK_PART_WAIT],
+	                            &hidden_ps);
+	ok = ok && activity_explain(activity, &idle, &activity->pending,
+	                            &out->exposed_s[LK_PART_BUBBLE], &hidden_ps);
 	if (ok)
 		out->exposed_s[pipeline ? LK_PART_BUBBLE : LK_PART_HOST] +=
 			(double)lk_intervals_length(&idle) / LK_PS_PER_S;

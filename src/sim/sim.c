@@ -173,7 +173,8 @@ static void result_assert(const lk_sim *sim, const lk_sim_result *out) {
 
 static lk_status result_check(const lk_sim *sim, lk_sim_result *out, lk_error *err) {
 	uint64_t operations = 0;
-	if (out->gave_up) return LK_OK;
+	bool untold = sim->options->left_out && out->unsettled;
+	if (out->gave_up || untold) return LK_OK;
 	for (uint32_t s = 0; s < sim->stages; s++) operations += sim->stage[s].ops * sim->lanes;
 	if (out->operations != operations)
 		return lk_fail(err, LK_ERR_INTERNAL, "simulation", "%llu of %llu operations ran",
@@ -236,6 +237,16 @@ static lk_status sim_run_whole(lk_sim *sim, lk_sim_result *out, lk_error *err) {
 	return sim->options->contention ? lk_run_engine(sim, out, err) : lk_run_sweep(sim, out, err);
 }
 
+/* Few periods show already that most folded runs share the device: the step that lacks the others
+ * is left as they are. */
+static bool sim_leave(const lk_sim *sim, lk_sim_result *brief, lk_sim_result *out) {
+	if (!sim->options->left_out || !brief->left) return false;
+	out->gave_up = out->left = true;
+	out->shared = brief->shared;
+	brief->shared = NULL;
+	return true;
+}
+
 /* Runs a step of many periods with so many times the few that mostly settle. *done false: it has to
  * be run with more of them, or as it is; where it has enough of them it is `unsettled`. */
 static lk_status sim_run_steady(lk_sim *sim, size_t more, lk_sim_result *out, bool *done,
@@ -246,7 +257,8 @@ static lk_status sim_run_steady(lk_sim *sim, size_t more, lk_sim_result *out, bo
 	if (!*done) return LK_OK;
 	lk_status status =
 		sim_run(&steady.graph, sim->costs, &steady.options, sim_run_whole, &brief, err);
-	*done = status == LK_OK && lk_steady_extend(sim, &steady, &brief, out);
+	*done = status == LK_OK &&
+	        (sim_leave(sim, &brief, out) || lk_steady_extend(sim, &steady, &brief, out));
 	out->unsettled = !*done;
 	lk_sim_result_free(&brief);
 	return status;
@@ -257,6 +269,11 @@ static lk_status sim_run_least(lk_sim *sim, lk_sim_result *out, lk_error *err) {
 		LATER = 3 /* some steps settle only after so many times as long */
 	};
 	bool done = false;
+	if (sim->options->left_out) {
+		LK_TRY(sim_run_steady(sim, 1, out, &done, err));
+		out->unsettled = !done;
+		return LK_OK;
+	}
 	if (sim->options->unsettled) return sim_run_whole(sim, out, err);
 	LK_TRY(sim_run_steady(sim, 1, out, &done, err));
 	if (!done) LK_TRY(sim_run_steady(sim, LATER, out, &done, err));
@@ -274,6 +291,7 @@ void lk_sim_result_free(lk_sim_result *result) {
 	free(result->lane_of);
 	free(result->lane_ranks);
 	free(result->shared);
+	free(result->gap.at_ps);
 	lk_vec_free(&result->events);
 	memset(result, 0, sizeof *result);
 }

@@ -39,6 +39,8 @@ typedef struct lk_sim_options {
 	uint32_t record_count;
 	int64_t give_up_ps; /* > 0: a step that takes longer need not be simulated to its end */
 	bool unsettled; /* periods of steps like this one did not settle: all are simulated at once */
+	uint32_t left_out;  /* micro-batches that the middle of every program lacks: the result is that
+	                       of all of them, or `unsettled` and without times */
 	double leave_lanes; /* of a folded graph: with no more lanes than this, it is left when most
 	                       folded runs share the device, see lk_sim_result.left */
 } lk_sim_options;
@@ -55,6 +57,15 @@ typedef struct lk_sim_event {
 
 typedef LK_VEC(lk_sim_event) lk_sim_events;
 
+/* Of a step whose programs lack micro-batches: on recorded rank i, what happens in [at_ps[i] -
+ * shift_ps, at_ps[i]) happens `times` times more at at_ps[i], and all after it as much later.
+ * Events are those without. */
+typedef struct lk_sim_gap {
+	size_t times; /* 0: nothing is left out */
+	int64_t shift_ps;
+	int64_t *at_ps; /* [recorded ranks] */
+} lk_sim_gap;
+
 typedef struct lk_sim_result {
 	int64_t step_ps;       /* when the last operation of the last rank ended */
 	int64_t *finish_ps;    /* [stages * classes per stage]: end of each simulated rank's program */
@@ -63,6 +74,7 @@ typedef struct lk_sim_result {
 	uint32_t *lane_ranks;  /* [lanes] how many chains a lane represents */
 	uint64_t operations;   /* operations run, over all of these ranks, repetitions counted */
 	size_t periods_put_in; /* of a steady state, and not simulated: see steady.c */
+	lk_sim_gap gap;        /* of a step that lacks micro-batches */
 	bool unsettled;        /* it was simulated with few periods first, and they did not settle */
 	/* The step takes longer than give_up_ps: step_ps is a time that it does not fall below, and
 	 * there are no ends and no count of operations. */

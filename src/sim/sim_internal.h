@@ -192,17 +192,18 @@ typedef struct lk_steady {
 	lk_sim_options options;
 	lk_steady_part *part;     /* [stages] */
 	size_t periods, left_out; /* that it has; fewer than the whole step */
-	size_t last;              /* of the steady ones */
+	bool lacking;             /* they are left out of the simulation's own graph already */
+	size_t first, last;       /* of the steady ones */
 	int64_t shift;            /* from one to the next */
 } lk_steady;
 
 /* The step with most of its periods left out, `more` times as many kept as mostly settle. *found:
  * it has so many that this is worth it. */
 lk_status lk_steady_find(lk_sim *sim, size_t more, lk_steady *steady, bool *found, lk_error *err);
-/* From the short step's result to the whole one's; false: it does not come to a steady state (or
- * memory is out), and `out` is as it was. */
-bool lk_steady_extend(const lk_sim *sim, lk_steady *steady, const lk_sim_result *brief,
-                      lk_sim_result *out);
+/* From the short step's result, parts of which it may take, to the whole one's; false: it does not
+ * come to a steady state (or memory is out), and there is nothing in `out` to use. Where the graph
+ * lacks periods, operations of its stages are those of the whole step from then on. */
+bool lk_steady_extend(lk_sim *sim, lk_steady *steady, lk_sim_result *brief, lk_sim_result *out);
 
 /* ==== vectors of lanes: lanes.c ====
  *

@@ -141,13 +141,27 @@ static lk_status steady_count(lk_sim *sim, lk_steady *steady, bool *found, lk_er
 
 /* ---- the short step ---- */
 
-/* The step with so many periods fewer, all ranks recorded. */
+/* The step with all ranks recorded. */
+static lk_status steady_set_options(lk_sim *sim, lk_steady *steady, lk_error *err) {
+	uint32_t *record = LK_ARRAY(sim->arena, uint32_t, (size_t)sim->stages * sim->lanes);
+	if (!record) return lk_oom(err);
+	for (uint32_t s = 0; s < sim->stages; s++)
+		for (uint32_t lane = 0; lane < sim->lanes; lane++)
+			record[s * sim->lanes + lane] = lk_rank_of(sim->graph, s, sim->lane_chain[lane]);
+	steady->options = *sim->options;
+	steady->options.all_ranks = false;
+	steady->options.give_up_ps = 0;
+	steady->options.left_out = 0;
+	steady->options.record = record;
+	steady->options.record_count = sim->stages * sim->lanes;
+	return LK_OK;
+}
+
+/* The step with so many periods fewer. */
 static lk_status steady_shorten(lk_sim *sim, lk_steady *steady, lk_error *err) {
 	const lk_graph *graph = sim->graph;
-	uint32_t *record = LK_ARRAY(sim->arena, uint32_t, (size_t)sim->stages * sim->lanes);
-	steady->graph = *graph;
 	steady->graph.programs.at = LK_ARRAY(sim->arena, lk_program, sim->stages);
-	if (!record || !steady->graph.programs.at) return lk_oom(err);
+	if (!steady->graph.programs.at) return lk_oom(err);
 	for (uint32_t s = 0; s < sim->stages; s++) {
 		const lk_program *whole = &graph->programs.at[s];
 		const lk_steady_part *part = &steady->part[s];
@@ -160,40 +174,49 @@ static lk_status steady_shorten(lk_sim *sim, lk_steady *steady, lk_error *err) {
 		memcpy(brief->calls.at, whole->calls.at, part->begin * sizeof(lk_call));
 		memcpy(brief->calls.at + part->begin, whole->calls.at + part->begin + out,
 		       (count - part->begin) * sizeof(lk_call));
-		for (uint32_t lane = 0; lane < sim->lanes; lane++)
-			record[s * sim->lanes + lane] = lk_rank_of(graph, s, sim->lane_chain[lane]);
 	}
-	steady->options = *sim->options;
-	steady->options.all_ranks = false;
-	steady->options.give_up_ps = 0;
-	steady->options.record = record;
-	steady->options.record_count = sim->stages * sim->lanes;
 	return LK_OK;
+}
+
+/* How many periods the short step has, and lacks; false: it is not worth it. */
+static bool steady_divide(const lk_sim *sim, size_t more, size_t advance, lk_steady *steady) {
+	if (steady->lacking) {
+		steady->left_out = sim->options->left_out / advance;
+		return sim->options->left_out % advance == 0;
+	}
+	size_t kept = more * (KEPT_A_STAGE * (size_t)sim->stages / advance + KEPT_MORE);
+	if (steady->periods < WORTH * kept) return false;
+	steady->left_out = steady->periods - kept;
+	steady->periods = kept;
+	return true;
+}
+
+/* Operations of a rank of the stage in the short step. */
+static uint64_t steady_brief_ops(const lk_sim *sim, const lk_steady *steady, uint32_t s) {
+	return sim->stage[s].ops - (steady->lacking ? 0 : steady->part[s].ops * steady->left_out);
 }
 
 lk_status lk_steady_find(lk_sim *sim, size_t more, lk_steady *steady, bool *found, lk_error *err) {
 	uint64_t events = 0;
-	memset(steady, 0, sizeof *steady);
+	*steady = (lk_steady){.graph = *sim->graph, .lacking = sim->options->left_out > 0};
 	*found = false;
 	if (sim->graph->traced || sim->options->apart || lk_sim_jittered(sim)) return LK_OK;
-	for (uint32_t s = 0; s < sim->stages; s++)
+	for (uint32_t s = 0; s < sim->stages && !steady->lacking; s++)
 		if (sim->graph->programs.at[s].calls.count < SHORTEST_CALLS) return LK_OK;
 	steady->part = LK_ARRAY(sim->arena, lk_steady_part, sim->stages);
 	if (!steady->part) return lk_oom(err);
 	for (uint32_t s = 0; s < sim->stages; s++)
 		if (!steady_find_part(&sim->graph->programs.at[s], &steady->part[s])) return LK_OK;
 	size_t advance = (size_t)steady_align(sim, steady);
-	if (!advance) return LK_OK;
-	size_t kept = more * (KEPT_A_STAGE * (size_t)sim->stages / advance + KEPT_MORE);
-	if (steady->periods < WORTH * kept) return LK_OK;
+	if (!advance || !steady_divide(sim, more, advance, steady)) return LK_OK;
 	LK_TRY(steady_count(sim, steady, found, err));
 	if (!*found) return LK_OK;
-	steady->left_out = steady->periods - kept;
-	steady->periods = kept;
 	for (uint32_t s = 0; s < sim->stages; s++)
-		events += (sim->stage[s].ops - steady->part[s].ops * steady->left_out) * sim->lanes;
+		events += steady_brief_ops(sim, steady, s) * sim->lanes;
 	*found = events <= EVENTS_MOST;
-	return *found ? steady_shorten(sim, steady, err) : LK_OK;
+	if (!*found) return LK_OK;
+	LK_TRY(steady_set_options(sim, steady, err));
+	return steady->lacking ? LK_OK : steady_shorten(sim, steady, err);
 }
 
 /* ---- whether it is steady ---- */
@@ -245,9 +268,8 @@ static void steady_ranks(const lk_sim *sim, const lk_steady *steady, const lk_si
                          steady_rank *rank) {
 	const lk_sim_event *events = brief->events.at;
 	for (uint32_t i = 0; i < sim->stages * sim->lanes; i++) {
-		const lk_steady_part *part = &steady->part[i / sim->lanes];
-		uint64_t ops = sim->stage[i / sim->lanes].ops - part->ops * steady->left_out;
-		rank[i] = (steady_rank){part, events, ops};
+		uint64_t ops = steady_brief_ops(sim, steady, i / sim->lanes);
+		rank[i] = (steady_rank){&steady->part[i / sim->lanes], events, ops};
 		events += ops;
 	}
 	LK_ASSERT(events == brief->events.at + brief->events.count); /* every operation is recorded */
@@ -269,6 +291,7 @@ static bool steady_settle(const lk_sim *sim, lk_steady *steady, const steady_ran
 		first = one;
 		steady->last = end;
 	}
+	steady->first = first;
 	if (steady->last < first + 2) return false;
 	for (uint32_t i = 0; i < ranks; i++) {
 		const lk_sim_stage *stage = &sim->stage[i / sim->lanes];
@@ -334,8 +357,51 @@ static bool *steady_shared(const lk_sim *sim, const lk_steady *steady, const boo
 	return shared;
 }
 
-bool lk_steady_extend(const lk_sim *sim, lk_steady *steady, const lk_sim_result *brief,
-                      lk_sim_result *out) {
+/* ---- the step that lacks periods ---- */
+
+static int64_t rank_first_arrival(const steady_rank *rank, uint64_t from, uint64_t to) {
+	int64_t first = INT64_MAX;
+	for (uint64_t i = from; i < to; i++)
+		if (rank->events[i].ready_ps < first) first = rank->events[i].ready_ps;
+	return first;
+}
+
+/* Where the periods that are left out go: before it all that runs belongs to steady periods for one
+ * shift or more, and nothing of what follows the steady ones has begun. False: there is no such
+ * moment. */
+static bool rank_find_gap(const lk_steady *steady, const steady_rank *rank, int64_t *at_ps) {
+	const lk_steady_part *part = rank->part;
+	uint64_t last = part->before + steady->last * part->ops, after = last + part->ops;
+	int64_t next = rank_first_arrival(rank, last, after) + steady->shift,
+			rest = rank_first_arrival(rank, after, rank->ops);
+	*at_ps = next < rest ? next : rest;
+	return rank_latest_end(rank, 0, part->before + (steady->first + 1) * part->ops) <=
+	       *at_ps - steady->shift;
+}
+
+/* Takes the events as they are, and says what is missing among them. */
+static bool steady_take_lacking(lk_sim *sim, const lk_steady *steady, const steady_rank *rank,
+                                lk_sim_result *brief, lk_sim_result *out) {
+	out->gap = (lk_sim_gap){.times = steady->left_out, .shift_ps = steady->shift};
+	out->gap.at_ps = calloc(sim->options->record_count + 1, sizeof *out->gap.at_ps);
+	if (!out->gap.at_ps) return false;
+	for (uint32_t s = 0; s < sim->stages; s++) {
+		lk_sim_stage *stage = &sim->stage[s];
+		for (uint32_t r = 0; r < stage->record_count; r++) {
+			const steady_rank *of = &rank[s * sim->lanes + stage->record_lane[r]];
+			if (!rank_find_gap(steady, of, &out->gap.at_ps[stage->records[r]])) return false;
+			steady_put(sim->events + stage->record_base[r], of->events, of->ops, stage->records[r],
+			           0, 0);
+		}
+	}
+	out->shared = brief->shared;
+	brief->shared = NULL;
+	for (uint32_t s = 0; s < sim->stages; s++)
+		sim->stage[s].ops += steady->part[s].ops * steady->left_out;
+	return true;
+}
+
+bool lk_steady_extend(lk_sim *sim, lk_steady *steady, lk_sim_result *brief, lk_sim_result *out) {
 	uint32_t ranks = sim->stages * sim->lanes;
 	steady_rank *rank = LK_ARRAY(sim->arena, steady_rank, ranks);
 	LK_ASSERT(brief->lanes == sim->lanes);
@@ -346,14 +412,17 @@ bool lk_steady_extend(const lk_sim *sim, lk_steady *steady, const lk_sim_result 
 		uint64_t last = rank[i].part->before + steady->last * rank[i].part->ops;
 		if (brief->finish_ps[i] != rank_latest_end(&rank[i], last, rank[i].ops)) return false;
 	}
-	if (brief->shared && !(out->shared = steady_shared(sim, steady, brief->shared))) return false;
+	if (steady->lacking && !steady_take_lacking(sim, steady, rank, brief, out)) return false;
+	if (!steady->lacking && brief->shared &&
+	    !(out->shared = steady_shared(sim, steady, brief->shared)))
+		return false;
 	out->periods_put_in = steady->left_out;
 	for (uint32_t i = 0; i < ranks; i++)
 		out->finish_ps[i] = brief->finish_ps[i] + (int64_t)steady->left_out * steady->shift;
 	for (uint32_t s = 0; s < sim->stages; s++) {
 		const lk_sim_stage *stage = &sim->stage[s];
 		out->operations += stage->ops * sim->lanes;
-		for (uint32_t r = 0; r < stage->record_count; r++)
+		for (uint32_t r = 0; r < stage->record_count && !steady->lacking; r++)
 			steady_put_rank(steady, &rank[s * sim->lanes + stage->record_lane[r]],
 			                stage->records[r], sim->events + stage->record_base[r]);
 	}

@@ -51,6 +51,7 @@ static lk_status ask_changed(const lk_job *job, const lk_cluster *cluster, lk_st
 	lk_step step = {0};
 	lk_constants constants;
 	lk_step_options options = {.bare = true,
+	                           .few = true,
 	                           .habits = habits,
 	                           .constants = &constants,
 	                           .give_up_ps =

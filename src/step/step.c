@@ -38,22 +38,27 @@ static lk_status choose_records(const lk_step_options *options, lk_step *out, lk
 }
 
 static lk_status split_time(lk_step *out, lk_error *err) {
-	const lk_sim_events *events = &out->sim.events;
 	uint32_t stages = out->graph->ranks.stages;
 	out->stage_time = LK_ARRAY(&out->arena, lk_breakdown, stages);
 	if (!out->stage_time) return lk_oom(err);
 	for (uint32_t r = 0; r < stages; r++) {
 		lk_breakdown *one = &out->stage_time[r];
-		size_t count;
-		const lk_sim_event *first = lk_sim_events_of(events, r, &count);
-		LK_TRY(lk_breakdown_of(lk_step_simulated(out), out->fold, out->graph, first, count,
-		                       out->sim.step_ps, stages > 1, one, err));
+		LK_TRY(lk_step_split(out, r, stages > 1, one, err));
 		for (int p = 0; p < LK_PART_COUNT; p++) {
 			out->breakdown.exposed_s[p] += one->exposed_s[p] / stages;
 			out->breakdown.hidden_s[p] += one->hidden_s[p] / stages;
 		}
 	}
 	return LK_OK;
+}
+
+/* How many times a call of the graph runs in the step: those of a micro-batch in the steady state
+ * stand for those of the micro-batches that are left out too. */
+static double call_times(const lk_step *step, const lk_call *call) {
+	enum {
+		STEADY = 1 /* neither the first nor the last one */
+	};
+	return call->repeat * (call->microbatch == STEADY ? 1.0 + step->left_out : 1.0);
 }
 
 /* Flops of all ranks. A block is summed up once, however often it is called. */
@@ -68,7 +73,7 @@ static lk_status step_count_flops(lk_step *out, lk_error *err) {
 		const lk_program *program = &graph->programs.at[s];
 		double flops = 0;
 		for (size_t c = 0; c < program->calls.count; c++)
-			flops += of_block[program->calls.at[c].block] * program->calls.at[c].repeat;
+			flops += of_block[program->calls.at[c].block] * call_times(out, &program->calls.at[c]);
 		out->executed_flops += flops * graph->ranks.chains;
 	}
 	return LK_OK;
@@ -83,17 +88,24 @@ static bool step_may_fold(const lk_step_options *options, const lk_graph *graph)
 	return !noisy || graph->ranks.chains > LK_STEP_NOISY_CHAINS;
 }
 
-/* Operations that one rank of every stage runs of `graph`; of the calls that are `left` out none.
- */
-static double graph_count_operations(const lk_graph *graph, const bool *left) {
-	double count = 0;
+/* Operations that one rank of every stage runs, in the step or of the graph's own micro-batches; of
+ * the calls that are `left` out none. */
+typedef struct lk_operation_count {
+	double step, graph;
+} lk_operation_count;
+
+static lk_operation_count step_count_operations(const lk_step *step, const bool *left) {
+	const lk_graph *graph = step->graph;
+	lk_operation_count count = {0};
 	size_t number = 0;
 	for (size_t s = 0; s < graph->programs.count; s++) {
 		const lk_program *program = &graph->programs.at[s];
 		for (size_t c = 0; c < program->calls.count; c++, number++) {
-			const lk_block *block = &graph->blocks.at[program->calls.at[c].block];
+			const lk_call *call = &program->calls.at[c];
+			const lk_block *block = &graph->blocks.at[call->block];
 			if (left && left[number]) continue;
-			count += (double)program->calls.at[c].repeat * (block->end - block->begin);
+			count.step += call_times(step, call) * (block->end - block->begin);
+			count.graph += (double)call->repeat * (block->end - block->begin);
 		}
 	}
 	return count;
@@ -115,6 +127,7 @@ static lk_status run_graph(const lk_step_options *options, double leave_lanes, l
 		.give_up_ps = options->bare ? options->give_up_ps : 0,
 		.unsettled = options->habits.unsettled || out->habits.unsettled,
 		.leave_lanes = leave_lanes,
+		.left_out = (uint32_t)out->left_out,
 	};
 	LK_TRY(lk_sim_run(lk_step_simulated(out), out->fold ? &out->fold->costs : &out->costs, &run,
 	                  &out->sim, err));
@@ -144,11 +157,11 @@ static void keep_shared(const lk_step *step, bool *keep) {
  * would be too much to simulate. Where most runs share the device it is simulated as it is at once.
  */
 static lk_status run_folded(const lk_step_options *options, lk_step *out, lk_error *err) {
-	double all = graph_count_operations(out->graph, NULL);
+	lk_operation_count all = step_count_operations(out, NULL);
 	size_t calls = 0;
 	/* equal ranks have one lane: any folding ends in simulating the step unfolded */
 	out->habits.crowded =
-		options->habits.crowded && out->costs.variants == 1 && all <= LK_STEP_SIMULATED;
+		options->habits.crowded && out->costs.variants == 1 && all.graph <= LK_STEP_SIMULATED;
 	if (out->habits.crowded) return run_graph(options, 0, out, err);
 	for (size_t s = 0; s < out->graph->programs.count; s++)
 		calls += out->graph->programs.at[s].calls.count;
@@ -157,17 +170,18 @@ static lk_status run_folded(const lk_step_options *options, lk_step *out, lk_err
 	for (int round = 0; round < LK_STEP_ROUNDS; round++) {
 		LK_TRY(
 			lk_sim_fold(out->graph, &out->costs, !options->no_contention, keep, &out->fold, err));
-		LK_TRY(run_graph(options, LK_STEP_SIMULATED / fmax(all, 1), out, err));
+		LK_TRY(run_graph(options, LK_STEP_SIMULATED / fmax(all.graph, 1), out, err));
 		if (!out->sim.shared) return LK_OK;
 		keep_shared(out, keep);
-		double kept = all - graph_count_operations(out->graph, keep), lanes = out->sim.lanes;
-		if (!out->sim.left && kept * lanes > LK_STEP_SIMULATED) return LK_OK;
+		lk_operation_count folds = step_count_operations(out, keep);
+		double lanes = out->sim.lanes;
+		if (!out->sim.left && (all.graph - folds.graph) * lanes > LK_STEP_SIMULATED) return LK_OK;
 		bool left = out->sim.left;
 		lk_sim_result_free(&out->sim);
 		lk_fold_free(out->fold);
 		out->fold = NULL;
 		if (left) break;
-		if (kept > all / 2 && all * lanes <= 2.0 * LK_STEP_SIMULATED) break;
+		if (folds.step < all.step / 2 && all.graph * lanes <= 2.0 * LK_STEP_SIMULATED) break;
 	}
 	out->habits.crowded = true;
 	return run_graph(options, 0, out, err);
@@ -176,7 +190,12 @@ static lk_status run_folded(const lk_step_options *options, lk_step *out, lk_err
 /* Small steps are simulated sooner than folded. */
 static bool step_is_small(const lk_step_options *options, const lk_step *step) {
 	return !options->no_contention && step->costs.variants == 1 &&
-	       graph_count_operations(step->graph, NULL) <= LK_STEP_SMALL;
+	       step_count_operations(step, NULL).step <= LK_STEP_SMALL;
+}
+
+/* Whether the graph's few micro-batches did not tell what all take. */
+static bool step_is_untold(const lk_step *step) {
+	return step->left_out && step->sim.unsettled;
 }
 
 lk_status lk_step_simulate(const lk_step_options *options, lk_step *out, lk_error *err) {
@@ -187,7 +206,7 @@ lk_status lk_step_simulate(const lk_step_options *options, lk_step *out, lk_erro
 	else LK_TRY(run_graph(options, 0, out, err));
 	out->simulation_s = step_now_s() - start;
 	out->step_s = (double)out->sim.step_ps / LK_PS_PER_S;
-	if (options->bare) return LK_OK;
+	if (options->bare || step_is_untold(out)) return LK_OK;
 	LK_TRY(step_count_flops(out, err));
 	return split_time(out, err);
 }
@@ -207,15 +226,32 @@ static lk_status ask_times(const lk_job *job, const lk_cluster *cluster,
 	return lk_step_simulate(options, out, err);
 }
 
-lk_status lk_step_ask(const lk_job *job, const lk_cluster *cluster, const lk_step_options *options,
-                      lk_step *out, lk_error *err) {
+/* Asks the step with `few` of its micro-batches in the graph. */
+static lk_status ask_with(const lk_job *job, const lk_cluster *cluster,
+                          const lk_step_options *options, int few, lk_step *out, lk_error *err) {
 	memset(out, 0, sizeof *out);
 	LK_TRY(lk_stop_check(err));
-	LK_TRY(lk_build_graph(job, &out->graph, err));
+	out->left_out = job->microbatches - few;
+	LK_TRY(lk_build_few(job, few, &out->graph, err));
 	if (job->max_connections == 1) LK_TRY(lk_graph_one_queue(out->graph, err));
 	LK_TRY(lk_memory_ask(job, cluster, out, err));
 	bool enough = options->memory_only || (options->bare && !lk_step_fits(out));
 	return enough ? LK_OK : ask_times(job, cluster, options, out, err);
+}
+
+lk_status lk_step_ask(const lk_job *job, const lk_cluster *cluster, const lk_step_options *options,
+                      lk_step *out, lk_error *err) {
+	static const int more[] = {1, 3}; /* some steps settle only after so many times as long */
+	lk_step_options whole = *options;
+	for (size_t i = 0; i < sizeof more / sizeof *more; i++) {
+		int few = lk_step_few(job, options, more[i]);
+		if (!few) continue;
+		LK_TRY(ask_with(job, cluster, options, few, out, err));
+		if (!step_is_untold(out)) return LK_OK;
+		lk_step_free(out);
+		whole.habits.unsettled = true;
+	}
+	return ask_with(job, cluster, &whole, job->microbatches, out, err);
 }
 
 double lk_step_network_share(const lk_step *step) {

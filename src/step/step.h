@@ -40,7 +40,9 @@ typedef struct lk_step_options {
 	uint32_t straggler_count;
 	const uint32_t *record; /* more ranks to record than the first of each stage */
 	uint32_t record_count;
-	bool memory_only;   /* no times: does it fit? */
+	bool memory_only; /* no times: does it fit? */
+	bool few; /* the graph and the events may lack micro-batches in the middle of the step, whose
+	             times are known from others: see lk_step.left_out */
 	int64_t give_up_ps; /* bare: a step that takes longer need not be simulated to its end;
 	                       sim.gave_up says so. 0 none */
 	bool bare;          /* for searches: no times where it does not fit; no events, no breakdown */
@@ -60,6 +62,7 @@ typedef struct lk_stage_use {
 typedef struct lk_step {
 	lk_arena arena;
 	lk_graph *graph; /* as built */
+	int left_out;    /* micro-batches that it lacks */
 	lk_costs costs;
 	lk_fold *fold; /* NULL when exact */
 	lk_sim_result sim;
@@ -110,6 +113,13 @@ lk_status lk_step_spread_over(const lk_step_options *options, const lk_step *ste
 static inline const lk_graph *lk_step_simulated(const lk_step *step) {
 	return step->fold ? step->fold->graph : step->graph;
 }
+
+/* few.c: how many micro-batches show what a step of the job's many takes, `more` times as many as
+ * mostly do; 0: they are built all. */
+int lk_step_few(const lk_job *job, const lk_step_options *options, int more);
+/* The split of the time of record `r` of a step, events left out included. */
+lk_status lk_step_split(const lk_step *step, uint32_t r, bool pipeline, lk_breakdown *out,
+                        lk_error *err);
 
 /* ---- request: what a user said, as a completed job on a cluster. */
 

@@ -11,7 +11,7 @@
 
 lk_status lk_memory_predict(const lk_memory_run *run, double *bytes, lk_error *err) {
 	lk_step step;
-	lk_step_options options = {.memory_only = true};
+	lk_step_options options = {.memory_only = true, .few = true};
 	lk_status status = lk_step_ask(&run->job, &run->cluster, &options, &step, err);
 	if (status == LK_OK) *bytes = step.memory[run->job.pp - 1].walk.peak;
 	lk_step_free(&step);

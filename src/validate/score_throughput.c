@@ -31,7 +31,7 @@ lk_status lk_throughput_step(const lk_throughput_run *run, double *seconds, doub
 	lk_predict_request request;
 	lk_asked asked;
 	lk_step step = {0};
-	const lk_step_options options = {0};
+	const lk_step_options options = {.few = true};
 	lk_predict_defaults(&request);
 	request.model = run->model;
 	request.gpu = run->device->name;

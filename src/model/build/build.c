@@ -647,6 +647,13 @@ static lk_status walk_slots(struct lk_stage_builder *builder, const lk_slots *sl
 	return LK_OK;
 }
 
+/* Micro-batches that are left out in the middle of a schedule: those after it keep their numbers.
+ */
+static void skip_microbatches(lk_slots *slots, int left_out) {
+	for (size_t i = slots->count / 2; left_out && i < slots->count; i++)
+		slots->at[i].microbatch += left_out;
+}
+
 /* A schedule without its backward passes: micro-batches come in the same order on all stages. */
 static void keep_forward(lk_slots *slots) {
 	size_t kept = 0;
@@ -680,7 +687,8 @@ static lk_status build_stage(lk_builder *builder, int stage, uint32_t *wire_bloc
 	struct lk_stage_builder s = {
 		.b = builder,
 		.schedule = lk_schedule_get(job->schedule),
-		.shape = {job->pp, job->vp, job->microbatches, job->microbatch_group, lk_job_pairs(job)},
+		.shape = {job->pp, job->vp, builder->microbatches, job->microbatch_group,
+	              lk_job_pairs(job)},
 		.stage = stage,
 		.places = lk_job_places(job),
 		.wire_block = wire_blocks,
@@ -688,6 +696,7 @@ static lk_status build_stage(lk_builder *builder, int stage, uint32_t *wire_bloc
 	};
 	lk_slots slots = {0};
 	lk_status status = s.schedule->order(&s.shape, stage, &slots, builder->err);
+	skip_microbatches(&slots, job->microbatches - builder->microbatches);
 	if (job->forward_only) keep_forward(&slots);
 	if (status == LK_OK &&
 	    !lk_reserve(&builder->graph->programs.at[stage].calls, 4 * slots.count + 64))
@@ -723,6 +732,7 @@ static void begin_passes(lk_builder *builder, const lk_job *job, lk_graph *graph
 	double image = lk_model_image_tokens(model), sequence = image > 0 ? image : job->seq;
 	*builder = (lk_builder){
 		.job = job,
+		.microbatches = job->microbatches,
 		.model = model,
 		.graph = graph,
 		.err = err,
@@ -795,12 +805,14 @@ static void set_software(lk_graph *graph, const lk_job *job) {
 	graph->failed |= graph->software.stack == UINT32_MAX || graph->software.release == UINT32_MAX;
 }
 
-lk_status lk_build_graph(const lk_job *job, lk_graph **out, lk_error *err) {
+lk_status lk_build_few(const lk_job *job, int few, lk_graph **out, lk_error *err) {
 	lk_builder b, tower, reader;
 	lk_job images, teacher;
 	*out = lk_graph_new();
 	if (!*out) return lk_oom(err);
+	LK_ASSERT(few <= job->microbatches && (job->microbatches - few) % 2 == 0);
 	lk_build_begin(&b, job, *out, err);
+	b.microbatches = few;
 	if (lk_job_tower(job, &images)) {
 		begin_passes(&tower, &images, *out, err);
 		tower.frozen = !lk_job_trains_tower(job);
@@ -819,4 +831,8 @@ lk_status lk_build_graph(const lk_job *job, lk_graph **out, lk_error *err) {
 		*out = NULL;
 	}
 	return status;
+}
+
+lk_status lk_build_graph(const lk_job *job, lk_graph **out, lk_error *err) {
+	return lk_build_few(job, job->microbatches, out, err);
 }

@@ -8,6 +8,9 @@
 
 /* The step graph of a completed job. */
 lk_status lk_build_graph(const lk_job *job, lk_graph **out, lk_error *err);
+/* The same with `few` of its micro-batches, an even number fewer: those in the middle are left out
+ * of the programs; all else is said of the whole job. Of a periodic schedule. */
+lk_status lk_build_few(const lk_job *job, int few, lk_graph **out, lk_error *err);
 
 struct lk_builder;
 /* A builder whose graph has the job's ranks and no programs: for those who want single blocks.
@@ -47,6 +50,7 @@ enum {
 
 typedef struct lk_builder {
 	const lk_job *job;
+	int microbatches; /* in its programs: the job's, or few of them */
 	const lk_model *model;
 	lk_graph *graph;
 	lk_error *err;

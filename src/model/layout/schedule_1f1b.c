@@ -30,6 +30,7 @@ const lk_schedule lk_schedule_1f1b = {
 	.name = "1f1b",
 	.label = "1F1B",
 	.fixed_chunks = 1,
+	.periodic = true,
 	.check = schedule_1f1b_check,
 	.order = schedule_1f1b_order,
 	.place = lk_schedule_place_round,

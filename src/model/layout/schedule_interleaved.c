@@ -85,6 +85,7 @@ const lk_schedule lk_schedule_interleaved = {
 	.name = "interleaved",
 	.label = "interleaved 1F1B",
 	.fixed_chunks = 0,
+	.periodic = true,
 	.check = interleaved_check,
 	.order = interleaved_order,
 	.place = lk_schedule_place_round,

@@ -36,6 +36,7 @@ const lk_schedule lk_schedule_zb_h1 = {
 	.name = "zb-h1",
 	.label = "ZB-H1",
 	.fixed_chunks = 1,
+	.periodic = true,
 	.check = h1_check,
 	.order = h1_order,
 	.place = lk_schedule_place_round,
