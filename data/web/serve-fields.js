@@ -103,7 +103,7 @@ function steps(input, name, low, high, changed) {
 		const b = ls.el("button", "sv-step", label);
 		b.type = "button";
 		b.title = title + " " + name;
-		b.setAttribute("aria-label", b.title);
+		b.setAttribute("aria-label", label + " " + b.title);
 		b.addEventListener("click", () => move(factor));
 		return b;
 	};
@@ -136,9 +136,9 @@ function control(option, lists, changed) {
 		input = choice(lists[name].map((m) => [m.name, m.name]),
 			name === "model" ? "(of a launch line)" : "(of a cluster)");
 	} else if (option.type === "boolean") {
-		input = choice([["on", "on"], ["off", "off"]], "usual");
+		input = choice([["on", "on"], ["off", "off"]], "default");
 	} else if (option.choices || KNOWN[name]) {
-		input = choice((option.choices || KNOWN[name]).map((v) => [v, v]), "usual");
+		input = choice((option.choices || KNOWN[name]).map((v) => [v, v]), "default");
 	} else if (option.type === "content" || option.type === "words") {
 		input = ls.el("textarea");
 		input.rows = 3;
@@ -217,9 +217,14 @@ export class Fields {
 	}
 
 	body(wanted) {
+		return this.requestOf(new Map([...this.texts()].filter(([name, text]) => wanted(name, text))));
+	}
+
+	/* The fields of a request for texts that the controls need not hold. */
+	requestOf(state) {
 		const body = {};
-		for (const [name, text] of this.texts())
-			if (wanted(name, text)) body[name] = valueOf(this.controls.get(name).option, text);
+		for (const [name, text] of state)
+			if (this.controls.has(name)) body[name] = valueOf(this.controls.get(name).option, text);
 		return body;
 	}
 
@@ -290,15 +295,16 @@ export class Fields {
 
 /* ---- the address ---- */
 
-export function toHash(state, view) {
+export function toHash(state, view, kept) {
 	const parts = new URLSearchParams(state);
 	if (view !== "predict") parts.set("view", view);
+	for (const text of kept) parts.append("keep", text);
 	return "#" + parts.toString();
 }
 
 export function fromHash(hash) {
-	const state = new Map(new URLSearchParams(hash.slice(1)));
+	const parts = new URLSearchParams(hash.slice(1)), state = new Map(parts), kept = parts.getAll("keep");
 	const view = state.get("view") || "predict";
-	state.delete("view");
-	return {state: state.size ? state : new Map(Object.entries(BEGIN)), view};
+	state.delete("view"), state.delete("keep");
+	return {state: state.size ? state : new Map(Object.entries(BEGIN)), view, kept};
 }

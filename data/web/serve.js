@@ -2,13 +2,14 @@
  * address. */
 import {get, post, renewToken} from "./serve-api.js";
 import {BEGIN, Fields, fromHash, isSource, toHash, words} from "./serve-fields.js";
+import {Kept, showGlance, summary} from "./serve-compare.js";
 import {makeExplain, makePlan} from "./serve-jobs.js";
 
 const ls = window.lockstep, at = (id) => document.getElementById(id);
-const VIEWS = ["predict", "plan", "explain"];
+const VIEWS = ["predict", "compare", "plan", "explain"];
 const HASH_LIMIT = 16384, CONFIG_LIMIT = 1 << 20;
 
-let fields, view = "predict", explain;
+let fields, view = "predict", explain, kept, machines = [];
 
 function say(text, where) {
 	at("message").textContent = text;
@@ -23,7 +24,7 @@ function say(text, where) {
  * stands and no other comes for a while, the rest of the report is asked for. `shown` counts pictures, for those who
  * wait for one. */
 const STARVED_MS = 150, REST_MS = 120;
-const live = {asked: 0, under: 0, since: 0, shown: 0, timer: 0, title: ""};
+const live = {asked: 0, under: 0, since: 0, shown: 0, timer: 0, title: "", state: null, said: null};
 const PAGE = "&page=" + [...crypto.getRandomValues(new Uint8Array(8))].map((b) => b.toString(16).padStart(2,
 	"0")).join("");
 
@@ -41,10 +42,17 @@ function draw(report, rest) {
 	box.classList.remove("sv-stale");
 	window.lockstepReport(box, report, rest);
 	live.title = report.title;
+	live.state = fields.texts();
+	live.said = glanceOf(report, live.state);
+	showGlance(at("glance"), live.said);
+	at("keep").disabled = false;
 }
+
+const glanceOf = (report, state) => summary(report, machines, state.get("gpu"), Number(state.get("gpus")));
 
 function refused(error) {
 	at("prediction").classList.add("sv-stale");
+	at("keep").disabled = true;
 	say(error.message, error.where);
 }
 
@@ -76,7 +84,7 @@ async function picture() {
 
 /* No other change has come for a while. The browser takes a few milliseconds for a new address or title. */
 function settled(mine, request, report) {
-	keepState();
+	keepState(true);
 	if (!report) return;
 	document.title = live.title + " \u2013 lockstep";
 	rest(mine, request);
@@ -162,17 +170,30 @@ function changed(name) {
 
 /* ---- the address ---- */
 
-function keepState() {
-	const hash = toHash(fields.texts(), view);
+/* `step`: of a change that the browser can go back from. */
+function keepState(step) {
+	const hash = toHash(fields.texts(), view, kept.texts());
 	/* A config that is too large for an address is left out of it. */
-	if (hash.length <= HASH_LIMIT && hash !== location.hash) history.replaceState(null, "", hash);
+	if (hash.length > HASH_LIMIT || hash === location.hash) return;
+	if (step && location.hash) history.pushState(null, "", hash);
+	else history.replaceState(null, "", hash);
 }
 
 function showState() {
 	const from = fromHash(location.hash);
 	fields.show(from.state);
+	kept.take(from.kept, saidOf);
 	select(VIEWS.includes(from.view) ? from.view : "predict");
 	predictAnew();
+}
+
+/* What a prediction of a kept state says; null: it is refused now. */
+async function saidOf(state) {
+	try {
+		return glanceOf(await post("predict?form=picture", fields.requestOf(state)), state);
+	} catch {
+		return null;
+	}
 }
 
 /* ---- views ---- */
@@ -248,10 +269,16 @@ function makeDrop() {
 /* ---- the beginning ---- */
 
 async function begin() {
-	const [model, gpu, options] = await Promise.all([get("models"), get("gpus"), get("options")]);
+	const [model, gpu, options, offers] = await Promise.all([get("models"), get("gpus"), get("options"), get("machines")]);
+	machines = offers.rows;
 	at("main-fields").replaceChildren(), at("more-fields").replaceChildren();
 	fields = new Fields(options.predict, {model: model.rows, gpu: gpu.rows}, at("main-fields"), at("more-fields"), changed);
 	explain = makeExplain(say);
+	kept ||= new Kept((state) => {
+		fields.show(state);
+		select("predict");
+		predictAnew();
+	}, () => keepState());
 	makePlan(fields, options.plan, say, takeLayout);
 	showState();
 }
@@ -260,6 +287,9 @@ at("controls").addEventListener("submit", (event) => event.preventDefault());
 at("copy-link").addEventListener("click", () => {
 	keepState();
 	ls.copy(location.href, at("copy-link"));
+});
+at("keep").addEventListener("click", () => {
+	say(kept.keep(live.state, live.said) ? "" : "This answer is kept already.");
 });
 addEventListener("pagehide", () => { if (fields) keepState(); });
 at("reset").addEventListener("click", () => {

@@ -2,6 +2,7 @@
 import {launch, tests} from "./page.mjs";
 import "./serve.mjs";
 import "./files.mjs";
+import "./form.mjs";
 
 const words = process.argv.slice(2);
 const chosen = tests.filter((t) => !words.length || words.some((word) => t.name.includes(word)));

@@ -196,7 +196,9 @@ test("a plan runs, can be cancelled, and a layout can be taken over", (browser) 
 	await page.keyboard.press("Tab");
 	await page.focus("#tab-predict");
 	await page.keyboard.press("ArrowRight");
-	check(await page.isVisible("#view-plan"), "the view by keyboard");
+	check(await page.isVisible("#view-compare"), "the next view by keyboard");
+	await page.keyboard.press("ArrowRight");
+	check(await page.isVisible("#view-plan"), "the view after it by keyboard");
 	/* Enough to search that it runs for long, and cancelled in the moment in which it is seen at work: between the two
 	   it could end. */
 	await shown(page, () => page.fill("#f-gbs", "16384"));

@@ -21,9 +21,10 @@
 		return add(e, children);
 	};
 
+	const SVG = "http://www.w3.org/2000/svg";
 	/* svg("rect", {x: 1}, child ...) */
 	ls.svg = function (tag, attributes, ...children) {
-		const e = document.createElementNS("http://www.w3.org/2000/svg", tag);
+		const e = document.createElementNS(SVG, tag);
 		for (const key in attributes) e.setAttribute(key, attributes[key]);
 		return add(e, children);
 	};
@@ -187,6 +188,7 @@
 		element.addEventListener("pointerenter", show);
 		element.addEventListener("pointermove", show);
 		element.addEventListener("pointerleave", ls.untip);
+		if (!element.hasAttribute("role") && element.namespaceURI === SVG) element.setAttribute("role", "img");
 		element.setAttribute("aria-label", lines().filter(Boolean).join(", "));
 		return element;
 	};

@@ -15,7 +15,8 @@
 		const frame = {tools: ls.el("div", "ls-tools"), report: report}, body = ls.el("div", "ls-body");
 		const section = ls.el("section", "ls-panel ls-panel-" + ls.key(panel.kind) + (panel.wide ? " ls-wide" : ""));
 		if (panel.kind !== "verdict") section.append(ls.el("header", "", ls.el("h3", "", panel.title), frame.tools));
-		if (panel.note) section.append(ls.el("p", "ls-note", panel.note));
+		const note = [panel.note, panel.hint].filter(Boolean).join("; ");
+		if (note) section.append(ls.el("p", "ls-note", note));
 		section.append(body);
 		const make = ls.panels[panel.kind];
 		if (make) make(panel, body, frame);

@@ -119,6 +119,10 @@ void lk_report_panel(lk_report *writer, const char *kind, const char *title, con
 	if (wide) lk_json_put_bool(writer, "wide", true);
 }
 
+void lk_report_hint(lk_report *writer, const char *hint) {
+	lk_json_put_text(writer, "hint", hint);
+}
+
 void lk_report_panel_end(lk_report *writer) {
 	lk_json_object_end(writer);
 }

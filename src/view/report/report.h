@@ -43,6 +43,9 @@ void lk_report_inputs(lk_report *writer, const lk_inputs *inputs);
 /* Begins a panel; `note` (may be NULL) stands below its title. `wide`: takes the whole width. */
 void lk_report_panel(lk_report *writer, const char *kind, const char *title, const char *note,
                      bool wide);
+/* Inside of a panel: what a page with a pointer and a keyboard can do there; pictures leave it out.
+ */
+void lk_report_hint(lk_report *writer, const char *hint);
 void lk_report_panel_end(lk_report *writer);
 
 /* A panel "verdict": a state ("yes", "no", "plain"), a headline and a line below it. Figures and

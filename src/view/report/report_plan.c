@@ -106,10 +106,10 @@ static void put_front_series(lk_report *writer, const lk_plan *plan, const char 
 
 static void plan_put_front(lk_report *writer, const lk_plan *plan) {
 	bool days = plan->tokens > 0;
-	lk_report_panel(
-		writer, "scatter", days ? "Time against GPU-hours" : "Step time against GPU-seconds",
-		"click a point for its launch line; on the front nothing is faster for fewer GPU-hours",
-		true);
+	lk_report_panel(writer, "scatter",
+	                days ? "Time against GPU-hours" : "Step time against GPU-seconds",
+	                "on the front nothing is faster for fewer GPU-hours", true);
+	lk_report_hint(writer, "a click on a point shows its launch line");
 	lk_json_put_text(writer, "role", "pareto");
 	lk_report_axis(writer, "x", days ? "GPU-hours of the training" : "GPU-seconds of a step", "",
 	               false);

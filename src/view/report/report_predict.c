@@ -197,8 +197,8 @@ static void predict_put_memory(lk_report *writer, const lk_prediction *predictio
 	struct memory_part parts[MEMORY_PARTS];
 	if (!prediction->memory_count) return;
 	predict_parts_of(&none, NULL, parts);
-	lk_report_panel(writer, "memory", "Memory at its peak",
-	                "a bar for each pipeline stage; point at a part for its formula", true);
+	lk_report_panel(writer, "memory", "Memory at its peak", "a bar for each pipeline stage", true);
+	lk_report_hint(writer, "point at a part for its formula");
 	lk_json_put_number(writer, "limit", prediction->usable_bytes);
 	lk_json_array(writer, "parts");
 	for (int k = 0; k < MEMORY_PARTS; k++) lk_report_part(writer, parts[k].key, parts[k].label);

@@ -127,12 +127,13 @@ static void put_series(lk_report *writer, const lk_rent *rent, const char *name,
 static void rent_put_front(lk_report *writer, const lk_rent *rent) {
 	if (!rent->count) return;
 	bool open = isnan(rent->samples);
-	lk_report_panel(writer, "scatter", open ? "What is trained, against cost" : "Cost against time",
-	                open ? "click a point for the command that predicts it; no choice that trains "
-	                       "as much as one on the front is both as cheap and as fast"
-	                     : "click a point for the command that predicts it; no choice is both "
-	                       "cheaper and faster than one on the front",
-	                true);
+	lk_report_panel(
+		writer, "scatter", open ? "What is trained, against cost" : "Cost against time",
+		open ? "no choice that trains as much as one on the front is both as cheap and as "
+			   "fast"
+			 : "no choice is both cheaper and faster than one on the front",
+		true);
+	lk_report_hint(writer, "a click on a point shows the command that predicts it");
 	lk_json_put_text(writer, "role", "pareto");
 	if (open) {
 		lk_report_axis(writer, "x", "cost", "$", true);

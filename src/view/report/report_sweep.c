@@ -298,11 +298,9 @@ static lk_status sweep_put_front(lk_report *writer, struct shown_sweep *sweep, l
 	size_t count = fill_points(sweep, m, points);
 	if (count < 2 || points[0].cost == points[count - 1].cost) return LK_OK;
 	lk_report_panel(writer, "scatter", m.gpus ? "Time against GPU time" : "Time against memory",
-	                count <= MOST_COMMANDS ? "those that fit; on the front nothing is faster for "
-	                                         "less; a click on a point shows its command"
-	                                       : "those that fit; on the front nothing is faster for "
-	                                         "less; a click on its points shows their commands",
-	                true);
+	                "those that fit; on the front nothing is faster for less", true);
+	lk_report_hint(writer, count <= MOST_COMMANDS ? "a click on a point shows its command"
+	                                              : "a click on its points shows their commands");
 	lk_json_put_text(writer, "role", "pareto");
 	lk_report_axis(writer, "x", m.gpus ? of[m.of].cost : "peak memory of a rank", m.gpus ? "" : "B",
 	               false);
@@ -443,7 +441,8 @@ static void put_over(lk_report *writer, const struct shown_sweep *sweep) {
 	char title[LINE];
 	if (count < 1 || sweep->all.count - sweep->refused < 2) return;
 	snprintf(title, sizeof title, "Step time over %s", over->name);
-	lk_report_panel(writer, "scatter", title, "a click on a point shows its command", true);
+	lk_report_panel(writer, "scatter", title, NULL, true);
+	lk_report_hint(writer, "a click on a point shows its command");
 	lk_json_put_text(writer, "role", "sweep");
 	put_axis(writer, sweep, over);
 	lk_report_axis(writer, "y", "step time", "s", false);
@@ -536,6 +535,7 @@ static lk_status put_commands(lk_report *writer, const void *context, lk_error *
 		lk_json_put_integer(writer, "left_out", (long long)(sweep->all.count - kept->count));
 	sweep_common_ends(kept, &first, &before, &after);
 	if (!first) return LK_OK;
+	lk_report_hint(writer, "a click on a row shows its command");
 	lk_json_object(writer, "commands");
 	lk_json_put_text(writer, "before", lk_arena_strndup(&arena, first, before));
 	lk_json_put_text(writer, "after", first + strlen(first) - after);
@@ -567,8 +567,7 @@ static lk_status sweep_put_table(lk_report *writer, const struct shown_sweep *sw
 	lk_report_round(table, DIGITS);
 	lk_report_reveal(table, "step_time_low_s");
 	lk_report_reveal(table, "step_time_high_s");
-	snprintf(note, sizeof note,
-	         "low and high: the 80 %% range of the step; a click on a row shows its command%s%s%s",
+	snprintf(note, sizeof note, "low and high: the 80 %% range of the step%s%s%s",
 	         *same ? "; all have " : "", same,
 	         sweep->kept.count < sweep->all.count
 	             ? "; the fastest per GPU are kept, -o csv writes all"

@@ -1,0 +1,157 @@
+/* serve-compare.js: what is seen of an answer at a glance, and answers that are kept to stand side by side. */
+
+const ls = window.lockstep, at = (id) => document.getElementById(id);
+const MOST = 12;
+
+/* ---- an answer in a few figures ---- */
+
+const numberOf = (text) => Number(String(text).replace(/\s/g, ""));
+const dollars = (amount) => "$" + (amount < 10 ? amount.toFixed(2) : Math.round(amount).toLocaleString("en-US"));
+
+/* The lowest list price of a GPU-hour of machines with this GPU; null: none is listed. */
+function priceOf(machines, gpu) {
+	const offers = machines.filter((m) => m.gpu === gpu && m.usd_h_per_gpu > 0);
+	return offers.reduce((least, m) => !least || m.usd_h_per_gpu < least.usd_h_per_gpu ? m : least, null);
+}
+
+/* {fits, verdict, step, range, rate, mfu, memory, cost, costNote, perMillion} of a report of predict. */
+export function summary(report, machines, gpu, gpus) {
+	const verdict = report.panels.find((p) => p.kind === "verdict") || {};
+	const figure = (label) => (verdict.figures || []).find((f) => f.label === label) || {};
+	const step = figure("step time"), rate = figure("tokens/s/GPU"), offer = priceOf(machines, gpu);
+	const memory = /^(?:needs )?(\S+ \S+) of (\S+ \S+)/.exec(verdict.detail || "");
+	const hourly = offer && gpus > 0 ? offer.usd_h_per_gpu * gpus : NaN;
+	const perMillion = offer && rate.value ? offer.usd_h_per_gpu / 3600 / numberOf(rate.value) * 1e6 : NaN;
+	return {
+		fits: verdict.state !== "no",
+		verdict: verdict.title || "",
+		step: step.value || "\u2013",
+		range: step.range || "",
+		rate: rate.value || "",
+		mfu: figure("MFU").value || "",
+		memory: memory ? memory[1] + " of " + memory[2] : verdict.detail || "",
+		cost: hourly > 0 ? dollars(hourly) + "/h" : "no list price",
+		costNote: offer ? `${offer.provider} ${offer.instance}, ${dollars(offer.usd_h_per_gpu)} a GPU and hour, `
+			+ `list price, ${offer.date}` : "lockstep rent --prices FILE reads your own prices",
+		perMillion: perMillion > 0 ? dollars(perMillion) : "",
+	};
+}
+
+/* The line that stays in sight: verdict, step, memory, cost. */
+export function showGlance(box, said) {
+	const item = (label, value, note, name) => {
+		const one = ls.el("div", name || "", ls.el("dt", "", label), ls.el("dd", "", value));
+		if (note) one.title = note;
+		return one;
+	};
+	box.replaceChildren(
+		item("verdict", said.verdict, "", said.fits ? "sv-yes" : "sv-no"),
+		item("step", said.step, said.range && "80 % range: " + said.range),
+		item("memory", said.memory),
+		item("cost", said.cost, said.costNote));
+}
+
+/* ---- side by side ---- */
+
+/* Texts of two states that differ, as on the command line; of the first, what it is about. */
+function nameOf(state, first) {
+	if (state === first) return ["model", "gpu", "gpus"].map((name) => state.get(name)).filter(Boolean).join(", ");
+	const changes = [];
+	for (const name of new Set([...first.keys(), ...state.keys()])) {
+		if (state.get(name) === first.get(name)) continue;
+		const text = state.get(name) || "default";
+		changes.push(name + " " + (text.length > 40 ? text.slice(0, 37) + "\u2026" : text));
+	}
+	return changes.join(", ") || "the same";
+}
+
+const COLUMNS = [
+	{key: "answer", title: "answer"}, {key: "verdict", title: "verdict"}, {key: "step", title: "step", right: true},
+	{key: "against_first_pctg", title: "against the first", right: true},
+	{key: "tokens_s_gpu", title: "tokens/s/GPU", right: true}, {key: "mfu", title: "MFU", right: true},
+	{key: "memory", title: "memory", right: true}, {key: "cost", title: "cost", right: true},
+	{key: "usd_per_million_tokens", title: "a million tokens", right: true},
+];
+
+/* Seconds of "20.9 s", "812 ms", "1.2 min". */
+function secondsOf(text) {
+	const found = /^([\d.]+) (us|ms|s|min|h)$/.exec(text);
+	return found ? Number(found[1]) * {us: 1e-6, ms: 1e-3, s: 1, min: 60, h: 3600}[found[2]] : NaN;
+}
+
+function rowOf(answer, first) {
+	const said = answer.said, now = secondsOf(said.step), before = secondsOf(first.said.step);
+	const change = answer === first ? NaN : 100 * (now / before - 1);
+	const number = (text) => text ? [numberOf(text.replace(/[$%]/g, "")), text] : null;
+	return [nameOf(answer.state, first.state), said.verdict, [now, said.step],
+		Number.isFinite(change) ? [change, (change > 0 ? "+" : "") + change.toFixed(1) + " %"] : null,
+		number(said.rate), number(said.mfu), said.memory, said.cost, number(said.perMillion)];
+}
+
+/* Answers that are kept: in the order in which they were. `open(state)` shows one again; `changed()` is called when they
+ * are others. */
+export class Kept {
+	constructor(open, changed) {
+		this.answers = []; /* {state, said} */
+		this.open = open;
+		this.changed = changed;
+	}
+
+	/* As parts of an address, and back; what they say is asked for again by `said(state)`. */
+	texts() {
+		return this.answers.map((answer) => new URLSearchParams([...answer.state]).toString());
+	}
+
+	async take(texts, said) {
+		if (JSON.stringify(texts) === JSON.stringify(this.texts())) return;
+		const mine = this.answers = texts.slice(0, MOST).map((text) =>
+			({state: new Map(new URLSearchParams(text)), said: null}));
+		this.show();
+		await Promise.all(mine.map(async (answer) => { answer.said = await said(answer.state); }));
+		this.answers = this.answers.filter((answer) => answer.said || !mine.includes(answer));
+		this.show();
+	}
+
+	keep(state, said) {
+		const same = (a, b) => a.size === b.size && [...a].every(([name, text]) => b.get(name) === text);
+		if (this.answers.some((answer) => same(answer.state, state))) return false;
+		if (this.answers.length === MOST) this.answers.shift();
+		this.answers.push({state, said});
+		this.show();
+		this.changed();
+		return true;
+	}
+
+	drop(answer) {
+		this.answers = this.answers.filter((other) => other !== answer);
+		this.show();
+		this.changed();
+	}
+
+	show() {
+		const count = this.answers.length, box = at("comparison");
+		at("tab-compare").textContent = count ? `Compare (${count})` : "Compare";
+		at("compare-none").hidden = count > 0;
+		at("compare-choices").replaceChildren(...this.answers.map((answer) => this.choice(answer)));
+		box.replaceChildren();
+		const known = this.answers.filter((answer) => answer.said);
+		if (!known.length) return;
+		const made = ls.table(COLUMNS, known.map((answer) => rowOf(answer, known[0])));
+		box.append(ls.el("section", "ls-panel ls-wide",
+			ls.el("header", "", ls.el("h3", "", "Side by side"), ls.el("div", "ls-tools", ...made.buttons)),
+			made.table));
+	}
+
+	choice(answer) {
+		const name = nameOf(answer.state, this.answers[0].state);
+		const button = (label, act) => {
+			const b = ls.el("button", "", label);
+			b.type = "button";
+			b.setAttribute("aria-label", label + ": " + name);
+			b.addEventListener("click", act);
+			return b;
+		};
+		return ls.el("div", "sv-kept", ls.el("span", "", name), button("Show", () => this.open(answer.state)),
+			button("Remove", () => this.drop(answer)));
+	}
+}

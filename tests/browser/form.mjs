@@ -1,0 +1,127 @@
+/* form.mjs: the form of the page: nothing is cut or sticks out at any width, in both themes; the first screen has the
+ * answer; axe-core finds nothing serious; answers stand side by side. */
+import {readFileSync} from "node:fs";
+import path from "node:path";
+import {createRequire} from "node:module";
+import {fileURLToPath} from "node:url";
+import {check, close, narrow, open, same, serve, shown, start, test, whole} from "./page.mjs";
+
+const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), "../..");
+const axe = readFileSync(createRequire(path.join(root, "build/browser/")).resolve("axe-core/axe.min.js"), "utf8");
+const origin = (server) => new URL(server.url).origin;
+
+async function withServer(run) {
+	const server = await serve();
+	try { await run(server); } finally { await server.stop(); }
+}
+
+/* Labels, choices and buttons whose text is wider or higher than its box. */
+const cut = (page) => page.evaluate(() => {
+	const seen = (e) => e.getClientRects().length > 0, found = [];
+	for (const e of document.querySelectorAll(".sv-field label, .sv-field > span:first-child, legend, summary, .sv-page button, .sv-glance dt, .sv-glance dd"))
+		if (seen(e) && (e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).display !== "inline" || e.scrollHeight > e.clientHeight + 2
+			&& getComputedStyle(e).overflow === "hidden")) found.push(e.textContent.trim() + " " + e.scrollWidth + ">" + e.clientWidth);
+	const measure = document.createElement("canvas").getContext("2d");
+	for (const e of document.querySelectorAll(".sv-field select")) {
+		if (!seen(e) || e.selectedIndex < 0) continue;
+		const style = getComputedStyle(e), text = e.options[e.selectedIndex].text;
+		measure.font = style.font;
+		/* the arrow takes about as much as a letter is high */
+		const room = e.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight) - parseFloat(style.fontSize);
+		if (measure.measureText(text).width > room + 1) found.push("select " + text + " " + Math.round(measure.measureText(text).width) + ">" + Math.round(room));
+	}
+	return found;
+});
+
+test("nothing is cut, from 320 to 2560 pixels, light and dark", (browser) => withServer(async (server) => {
+	for (const width of [320, 400, 768, 1024, 1440, 2560]) for (const colorScheme of ["light", "dark"]) {
+		const page = await open(browser, {viewport: {width, height: 900}, colorScheme}, origin(server));
+		await start(page, server.url);
+		await page.evaluate(() => { document.getElementById("more").open = true; });
+		for (const view of ["predict", "compare", "plan", "explain"]) {
+			await page.click("#tab-" + view);
+			check(await narrow(page), view + ": wider than " + width);
+			same(await cut(page), [], `${view} at ${width}, ${colorScheme}`);
+		}
+		same(page.wrong, [], "on the console");
+		await close(page);
+	}
+}));
+
+test("the first screen has verdict, step, memory and cost at any width", (browser) => withServer(async (server) => {
+	for (const width of [320, 768, 1440]) {
+		const page = await open(browser, {viewport: {width, height: 700}}, origin(server));
+		await start(page, server.url);
+		const glance = await page.evaluate(() => {
+			const box = document.getElementById("glance").getBoundingClientRect();
+			return {text: document.getElementById("glance").innerText, top: box.top, bottom: box.bottom};
+		});
+		check(glance.top >= 0 && glance.bottom < 300, "in sight at " + width);
+		for (const word of ["Fits", "memory", "cost", "$", " s"]) check(glance.text.includes(word), word + " in " + glance.text);
+		await shown(page, () => page.fill("#f-tp", "1"));
+		await page.waitForFunction(() => document.getElementById("glance").innerText.includes("Does not fit"));
+		await close(page);
+	}
+}));
+
+test("axe-core finds nothing serious", (browser) => withServer(async (server) => {
+	for (const colorScheme of ["light", "dark"]) {
+		const page = await open(browser, {viewport: {width: 1280, height: 900}, colorScheme, bypassCSP: true}, origin(server));
+		await start(page, server.url);
+		await page.evaluate(() => { document.getElementById("more").open = true; });
+		await page.click("#keep");
+		await page.evaluate(axe);
+		for (const view of ["predict", "compare", "plan", "explain"]) {
+			await page.click("#tab-" + view);
+			const found = await page.evaluate(() => window.axe.run(document, {resultTypes: ["violations"]}));
+			same(found.violations.filter((v) => v.impact === "serious" || v.impact === "critical")
+				.map((v) => v.id + ": " + v.nodes.slice(0, 3).map((n) => n.target.join(" ")).join(", ")), [], view + ", " + colorScheme);
+		}
+		await close(page);
+	}
+}));
+
+test("answers that are kept stand side by side, travel in the link, and can be shown again", (browser) => withServer(async (server) => {
+	const page = await open(browser, {}, origin(server));
+	await start(page, server.url);
+	await page.click("#keep");
+	await shown(page, () => page.fill("#f-tp", "8"));
+	await page.focus("#keep");
+	await page.keyboard.press("Enter");
+	await page.click("#tab-compare");
+	same(await page.textContent("#tab-compare"), "Compare (2)");
+	const rows = (on) => on.$$eval("#comparison tbody tr", (all) => all.map((tr) => [...tr.cells].map((td) => td.textContent)));
+	const two = await rows(page);
+	same(two.length, 2);
+	same(two[1][0], "tp 8");
+	check(/^[+-]?\d+\.\d %$/.test(two[1][3]), "the change: " + two[1][3]);
+	check(two.every((row) => row[7].startsWith("$")), "cost");
+	const other = await page.context().newPage();
+	await other.goto(page.url());
+	await other.waitForFunction(() => document.querySelectorAll("#comparison tbody tr").length === 2);
+	same(await rows(other), two, "the link");
+	await other.close();
+	await page.click("#compare-choices button >> nth=0");
+	await page.waitForFunction(() => document.getElementById("f-tp").value === "4");
+	check(await page.isVisible("#view-predict"), "the prediction");
+	await page.click("#tab-compare");
+	await page.click("#compare-choices button >> nth=1");
+	same((await rows(page)).length, 1);
+	same(page.wrong, [], "on the console");
+	await close(page);
+}));
+
+test("Back takes a change back", (browser) => withServer(async (server) => {
+	const page = await open(browser, {}, origin(server));
+	await start(page, server.url);
+	await page.waitForFunction(() => location.hash.includes("tp=4"));
+	await shown(page, () => page.fill("#f-tp", "8"));
+	await whole(page);
+	await page.waitForFunction(() => location.hash.includes("tp=8"));
+	await page.goBack();
+	await page.waitForFunction(() => document.getElementById("f-tp").value === "4");
+	await page.goForward();
+	await page.waitForFunction(() => document.getElementById("f-tp").value === "8");
+	same(page.wrong, [], "on the console");
+	await close(page);
+}));
