@@ -129,7 +129,7 @@ typedef struct lk_predict_request {
 
 	/* what is wanted */
 	double tokens;                         /* of the whole training */
-	double mtbf_hours, checkpoint_minutes; /* of the whole job; between checkpoints */
+	double mtbf_hours, checkpoint_minutes; /* of one node; between checkpoints */
 	double checkpoint_write_gbps; /* 10^9 bytes/s that each node writes of a checkpoint; 0: 1 */
 	double pue;                   /* mains power per power of the machines; 0: 1.2 */
 	double carbon;                /* g of CO2e per kWh of the mains; 0: not asked */

@@ -48,7 +48,7 @@ typedef struct lk_rent_request {
 	                            * without them */
 	bool spot;                 /* rent at spot prices */
 	double interruptions;      /* of a spot machine per hour */
-	double mtbf_h;             /* hours between failures of a machine; 0: none fails */
+	double mtbf_h;             /* hours between failures of one machine; 0: none fails */
 	double setup_min;          /* paid for before the first step: start, download, compilation */
 	double prepare_per_core; /* samples per second that one vCPU prepares; 0: preparation is free */
 	const char *stalls;      /* instead: what `lockstep stalls -o json` wrote of the job */

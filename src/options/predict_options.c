@@ -207,7 +207,7 @@ static const lk_option options[] = {
 	 COUNT("tokens", tokens, "N", 1, 1e18,
 	 "length of the whole training, in images where a network reads them alone: gives days and GPU-hours (15T)"), LETTER('t')},
 	{DURATION("mtbf", mtbf_hours, HOURS, 1e-3, 1e9,
-	 "mean time between failures of the whole job: gives goodput")},
+	 "mean time between failures of one node (5000h, 300d): gives goodput")},
 	{DURATION("checkpoint-interval", checkpoint_minutes, MINUTES, 1e-3, 1e7,
 	 "between checkpoints; default: the best interval"), WITH("mtbf")},
 	{REAL("checkpoint-write", checkpoint_write_gbps, "GB/S", 1e-6, 1e6,

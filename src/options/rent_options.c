@@ -103,7 +103,7 @@ static const lk_option rent_options[] = {
 	{REAL("interruptions", interruptions, "PER_HOUR", 0, 60,
 	 "how often a spot machine is taken away; default 0.05"), WITH("spot")},
 	{DURATION("mtbf", mtbf_h, HOURS, 1e-3, 1e9,
-	 "between failures of a machine (30d); default: none fails")},
+	 "mean time between failures of one node, a machine (5000h, 300d); default: none fails")},
 	{DURATION("checkpoint", job.checkpoint_minutes, MINUTES, 0.01, 1e6,
 	 "between checkpoints, of --spot and --mtbf; default: the best interval")},
 	{REAL("checkpoint-write", job.checkpoint_write_gbps, "GB/S", 1e-6, 1e6,

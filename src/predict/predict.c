@@ -132,22 +132,22 @@ static void predict_fill_speed(lk_prediction *prediction, const lk_job *job,
 }
 
 /* As stated, or the best one. */
-static double checkpoint_interval_s(double mtbf_hours, double checkpoint_minutes, double write_s) {
-	return checkpoint_minutes > 0 ? checkpoint_minutes * 60 : sqrt(2 * write_s * mtbf_hours * 3600);
+static double checkpoint_interval_s(double job_mtbf_hours, double checkpoint_minutes, double write_s) {
+	return checkpoint_minutes > 0 ? checkpoint_minutes * 60 : sqrt(2 * write_s * job_mtbf_hours * 3600);
 }
 
-double lk_goodput(double mtbf_hours, double checkpoint_minutes, double write_s) {
-	double interval = checkpoint_interval_s(mtbf_hours, checkpoint_minutes, write_s);
+double lk_goodput(double job_mtbf_hours, double checkpoint_minutes, double write_s) {
+	double interval = checkpoint_interval_s(job_mtbf_hours, checkpoint_minutes, write_s);
 	double lost = (interval > 0 ? write_s / interval : 0) +
-	              (interval / 2 + LK_RESTART_S) / (mtbf_hours * 3600);
+	              (interval / 2 + LK_RESTART_S) / (job_mtbf_hours * 3600);
 	return lost < 1 ? 1 - lost : 0;
 }
 
-double lk_failure_variance(double mtbf_hours, double checkpoint_minutes, double write_s) {
-	double interval = checkpoint_interval_s(mtbf_hours, checkpoint_minutes, write_s),
+double lk_failure_variance(double job_mtbf_hours, double checkpoint_minutes, double write_s) {
+	double interval = checkpoint_interval_s(job_mtbf_hours, checkpoint_minutes, write_s),
 		   restart = LK_RESTART_S;
 	double squared_s2 = restart * restart + restart * interval + interval * interval / 3;
-	return squared_s2 / (3600.0 * 3600) / mtbf_hours;
+	return squared_s2 / (3600.0 * 3600) / job_mtbf_hours;
 }
 
 double lk_checkpoint_seconds(double bytes, double nodes, double gb_per_s) {
@@ -192,13 +192,14 @@ static lk_status fill_training(lk_prediction *prediction, const lk_predict_reque
 		double write_s = lk_checkpoint_seconds(bytes, nodes, request->checkpoint_write_gbps);
 		prediction->checkpoint_bytes = bytes;
 		prediction->checkpoint_write_s = write_s;
-		useful = lk_goodput(request->mtbf_hours, request->checkpoint_minutes, write_s);
+		double job_mtbf_hours = request->mtbf_hours / nodes;
+		useful = lk_goodput(job_mtbf_hours, request->checkpoint_minutes, write_s);
 		prediction->goodput = useful;
 		if (useful <= 0) {
 			lk_fail(err, LK_ERR_INPUT, "--mtbf",
-			        "no useful work is left: a failure every %.3g hours, %.3g s to write a "
-			        "checkpoint and %d s to restart",
-			        request->mtbf_hours, write_s, LK_RESTART_S);
+			        "no useful work is left: %d nodes fail every %.3g hours each, so the job every "
+			        "%.3g hours; %.3g s to write a checkpoint and %d s to restart",
+			        nodes, request->mtbf_hours, job_mtbf_hours, write_s, LK_RESTART_S);
 			return lk_hint(err, request->checkpoint_minutes > 0
 			                        ? "give a longer --mtbf, a faster --checkpoint-write, or leave "
 			                          "--checkpoint-interval out"

@@ -16,15 +16,15 @@ enum {
 /* Owned by the prediction. */
 const lk_step *lk_prediction_step(const lk_prediction *prediction);
 
-/* Share of time that does useful work when the job fails every `mtbf_hours` and loses half a
+/* Share of time that does useful work when the job fails every `job_mtbf_hours` and loses half a
  * checkpoint interval each time; writing a checkpoint takes `write_s`, restarting ten minutes
  * (Young 1974, first order). 0: none is left. Checkpoints are `checkpoint_minutes` apart; 0: as far
  * as is best. */
-double lk_goodput(double mtbf_hours, double checkpoint_minutes, double write_s);
+double lk_goodput(double job_mtbf_hours, double checkpoint_minutes, double write_s);
 /* The variance of the time lost to failures: hours squared for each hour that the job runs. Their
  * number is Poisson-distributed; each loses the restart and the time since the last checkpoint,
  * uniform from 0 to the interval. */
-double lk_failure_variance(double mtbf_hours, double checkpoint_minutes, double write_s);
+double lk_failure_variance(double job_mtbf_hours, double checkpoint_minutes, double write_s);
 /* Seconds that `nodes` nodes take to write a checkpoint of so many bytes, each `gb_per_s` (10^9
  * bytes); 0: LK_CHECKPOINT_WRITE. */
 double lk_checkpoint_seconds(double bytes, double nodes, double gb_per_s);
