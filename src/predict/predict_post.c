@@ -610,6 +610,17 @@ static void fill_post_spans(const struct post *post, lk_prediction *prediction) 
 		}
 }
 
+/* Tokens of a step over those assumed, where nobody says how long responses are: with a quarter of
+ * the limit in the mean, and with the limit for all. */
+static void open_lengths(const struct post *post, double *shorter, double *longer) {
+	const lk_predict_request *request = post->request;
+	double prompt = request->prompt > 0 ? request->prompt : 128, most = request->response_max;
+	*shorter = *longer = 1;
+	if (!post->mean_open) return;
+	*shorter = (prompt + most / 4) / (prompt + request->response);
+	*longer = (prompt + most) / (prompt + request->response);
+}
+
 static lk_status fill_post_times(const struct post *post, lk_prediction *prediction,
                                  lk_error *err) {
 	lk_time_part *parts = LK_ARRAY(post->arena, lk_time_part, POST_PHASES);
@@ -617,12 +628,13 @@ static lk_status fill_post_times(const struct post *post, lk_prediction *predict
 	if (!parts) return lk_oom(err);
 	prediction->step_time_s = fill_phases(post, post->generation, parts);
 	const lk_prediction *trained = post->trained;
-	double learned = 0;
+	double learned = 0, shorter, longer;
 	for (int i = POST_VALUES; i <= POST_CRITIC; i++) learned += parts[i].exposed_s;
+	open_lengths(post, &shorter, &longer);
 	double low = fill_phases(post, post->generation_low, other) -
-	             learned * (1 - trained->step_time_low_s / trained->step_time_s);
+	             learned * (1 - shorter * trained->step_time_low_s / trained->step_time_s);
 	double high = fill_phases(post, post->generation_high, other) +
-	              learned * (trained->step_time_high_s / trained->step_time_s - 1);
+	              learned * (longer * trained->step_time_high_s / trained->step_time_s - 1);
 	prediction->step_time_low_s = fmax(0.01 * prediction->step_time_s, low);
 	prediction->step_time_high_s = high;
 	prediction->basis = "the ranges of generation and of training";

@@ -40,6 +40,7 @@ struct pricing {
 	lk_gemm_numbers expert;     /* of what experts are multiplied in */
 	lk_dtype expert_dtype;
 	double stream; /* bytes/s of passes over activations */
+	double narrow; /* bytes of a number as products of layers read it */
 	double floor_s;
 	lk_group_shape group; /* GPUs that split a layer */
 	double launches;      /* of an iteration, counted while it is priced */
@@ -84,6 +85,11 @@ static double price_pass(struct pricing *pricing, double bytes) {
 	return bytes / pricing->stream + pricing->floor_s;
 }
 
+/* Residual stream and its normalised copy: read twice, written twice. */
+static double price_norm(struct pricing *pricing, double rows) {
+	return price_pass(pricing, rows * pricing->engine->model->hidden * (6 + pricing->narrow));
+}
+
 /* ---- a layer ---- */
 
 /* Rows of a GPU in all but experts. */
@@ -119,14 +125,14 @@ static double price_attention_products(struct pricing *pricing, double rows) {
 	double split = lk_engine_split(engine), own = own_rows(engine, rows);
 	double seconds = engine->model->attention == LK_ATTN_MLA ? price_latent(pricing, own, split)
 	                                                         : price_heads(pricing, own, split);
-	return seconds + price_pass(pricing, own * engine->model->hidden * 8); /* norm, residual */
+	return seconds + price_norm(pricing, own);
 }
 
 static double price_gated(struct pricing *pricing, double rows, double width) {
 	const lk_model *model = pricing->engine->model;
 	double up = width * (model->gated ? 2 : 1);
 	return price_inside(pricing, rows, up, model->hidden) +
-	       price_pass(pricing, rows * (up + width) * 2) +
+	       price_pass(pricing, rows * (up * 2 + width * pricing->narrow)) +
 	       price_inside(pricing, rows, model->hidden, width);
 }
 
@@ -143,10 +149,11 @@ static double price_experts(struct pricing *pricing, double rows) {
 	double own = own_rows(engine, rows);
 	double seconds = price_product(pricing, &pricing->wide, LK_BF16, 1, own, model->experts, h);
 	seconds += price_pass(pricing, own * model->experts * 6);  /* choice of experts */
-	seconds += price_pass(pricing, routed * h * 4);            /* to their experts */
+	/* to their experts, each row read once; what products read is in their format */
+	seconds += price_pass(pricing, rows * h * 2 + routed * h * pricing->narrow);
 	seconds += price_kept_product(pricing, &pricing->expert, pricing->expert_dtype, kept, touched,
 	                              each, inner * (model->gated ? 2 : 1), h);
-	seconds += price_pass(pricing, routed * inner * 6);
+	seconds += price_pass(pricing, routed * inner * (4 + pricing->narrow));
 	seconds += price_kept_product(pricing, &pricing->expert, pricing->expert_dtype, kept, touched,
 	                              each, h, inner);
 	seconds += price_pass(pricing, routed * h * 2 + rows * h * 4); /* and back */
@@ -159,7 +166,7 @@ static double price_ffn(struct pricing *pricing, const lk_layer *layer, double r
 	const lk_engine *engine = pricing->engine;
 	double own = own_rows(engine, rows);
 	if (layer->ffn == LK_FFN_NONE) return 0;
-	return price_pass(pricing, own * engine->model->hidden * 8) +
+	return price_norm(pricing, own) +
 	       (layer->ffn == LK_FFN_EXPERTS
 	            ? price_experts(pricing, rows)
 	            : price_gated(pricing, own,
@@ -345,6 +352,11 @@ static lk_status check_engine(const lk_engine *engine, lk_error *err) {
 	return LK_OK;
 }
 
+bool lk_engine_has_grace(const lk_engine *engine) {
+	const char *name = engine->cluster->node[0].device->name;
+	return strncmp(name, "gh", 2) == 0 || strncmp(name, "gb", 2) == 0;
+}
+
 /* Where tensor cores multiply 4 bits, MXFP4 experts meet rows in MXFP8; elsewhere a kernel widens
  * them to the format of the rest (TensorRT-LLM's CUTLASS and TRITON backends of experts). */
 static lk_dtype experts_multiplied_in(const lk_engine *engine, const lk_device *device) {
@@ -365,6 +377,7 @@ lk_status lk_engine_prices(const lk_engine *engine, lk_prices *out, lk_error *er
 		.expert = gemm_numbers(engine, node->device, expert, engine->numbers.experts),
 		.expert_dtype = expert,
 		.stream = node->device->memory_rate * 0.7 * engine->numbers.products,
+		.narrow = lk_dtype_bytes(engine->dtype),
 		.floor_s = engine->numbers.floor_us * 1e-6,
 		.group = {.node = node,
 	              .ranks = engine->tp,
@@ -374,15 +387,17 @@ lk_status lk_engine_prices(const lk_engine *engine, lk_prices *out, lk_error *er
 	              .oversubscription = engine->cluster->oversubscription},
 	};
 	double guess = engine->accept, draft = engine->draft;
-	*out = (lk_prices){.step_s = engine->numbers.step_us * 1e-6,
-	                   .sequence_s = engine->numbers.sequence_us * 1e-6,
+	double early = engine->software->early ? engine->numbers.early_us : 0;
+	double host = 1e-6 * (lk_engine_has_grace(engine) ? engine->numbers.grace : 1);
+	*out = (lk_prices){.step_s = engine->numbers.step_us * host,
+	                   .sequence_s = (engine->numbers.sequence_us + early) * host,
 	                   .rows = 1 + draft,
 	                   /* each further token needs all before it (Leviathan et al., arXiv
 	                      2211.17192, equation 1) */
 	                   .taken = guess < 1 ? (1 - pow(guess, draft + 1)) / (1 - guess) : 1 + draft,
 	                   .draft_s = draft / engine->model->layers};
 	fill_tables(&pricing, out);
-	out->issue_s = pricing.launches * engine->numbers.launch_us * 1e-6;
+	out->issue_s = pricing.launches * engine->numbers.launch_us * host;
 	out->eager = engine->eager;
 	out->overlaps = engine->software->overlaps;
 	fill_attention(&pricing, out);
