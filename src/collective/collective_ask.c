@@ -8,6 +8,7 @@
 #include "collective/collective.h"
 #include "tables/tables.h"
 #include "base/text.h"
+#include "base/noun.h"
 #include "cost/collective/collective.h"
 #include "cost/reaches.h"
 #include "hw/hw.h"
@@ -70,7 +71,8 @@ static lk_status read_log(struct work *work, lk_error *err) {
 		const lk_nccl_run *run = &work->runs.at[i];
 		if (run->kind == first->kind && run->gpus == first->gpus) continue;
 		lk_fail(err, LK_ERR_INPUT, run->where,
-		        "the log holds another test, or the same one on %d GPUs", run->gpus);
+		        "the log holds another test, or the same one on %d %s", run->gpus,
+		        lk_noun(run->gpus, "GPU", "GPUs"));
 		return lk_hint(err, "give one log at a time");
 	}
 	return LK_OK;

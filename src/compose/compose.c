@@ -10,6 +10,7 @@
 #include "step/traced.h"
 #include "base/intervals.h"
 #include "base/text.h"
+#include "base/noun.h"
 
 enum {
 	/* steps in a row: the difference of two simulations is the steady state */
@@ -71,11 +72,10 @@ static lk_status read_compose_cluster(struct compose_work *work) {
 	for (int g = 0; g < composer->cluster.groups; g++) nodes += composer->cluster.nodes[g];
 	if (nodes < work->result.nodes)
 		LK_TRY(add_compose_note(
-			work,
-			lk_arena_printf(
-				&composer->arena,
-				"the cluster has %d node%s, the job needs %d: more of the first kind are assumed",
-				nodes, nodes == 1 ? "" : "s", work->result.nodes)));
+			work, lk_arena_printf(
+					  &composer->arena,
+					  "the cluster has %d %s, the job needs %d: more of the first kind are assumed",
+					  nodes, lk_noun(nodes, "node", "nodes"), work->result.nodes)));
 	bool across = work->result.nodes > 1, within = composer->ranks_per_node > 1;
 	if (composer->mpi && ((across && !composer->messages.between.count) ||
 	                      (within && !composer->messages.inside.count)))
@@ -313,9 +313,9 @@ static lk_status note_device_limits(struct compose_work *work) {
 			  "how much concurrent communication slows kernels down is not counted"));
 	if (!untimed) return LK_OK;
 	return add_compose_note(
-		work,
-		lk_arena_printf(&work->composer.arena,
-	                    "%d pieces of work on streams have no times and count as 0", untimed));
+		work, lk_arena_printf(&work->composer.arena, "%d %s as 0", untimed,
+	                          lk_noun(untimed, "piece of work on streams has no times and counts",
+	                                  "pieces of work on streams have no times and count")));
 }
 
 static lk_status note_assumptions(struct compose_work *work, const char *contention) {

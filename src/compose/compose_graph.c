@@ -18,6 +18,7 @@
 #include "compose/compose.h"
 #include "base/stats.h"
 #include "base/check.h"
+#include "base/noun.h"
 
 enum {
 	MOST_OPS = 8 << 20
@@ -239,8 +240,9 @@ static lk_status check_composed_size(lk_compose_builder *builder) {
 	}
 	if (items * 3 > MOST_OPS) {
 		lk_fail(builder->err, LK_ERR_INPUT, builder->composer->request->folder,
-		        "a step of all %d ranks has %llu calls, too many for a step graph",
-		        (int)builder->composer->world, (unsigned long long)items);
+		        "a step of all %d %s has %llu %s, too many for a step graph",
+		        (int)builder->composer->world, lk_noun(builder->composer->world, "rank", "ranks"),
+		        (unsigned long long)items, lk_noun(items, "call", "calls"));
 		return lk_hint(builder->err, "record the job at a smaller --world");
 	}
 	builder->op_of = calloc(most + 1, sizeof *builder->op_of);

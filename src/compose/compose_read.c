@@ -7,6 +7,7 @@
 #include "base/arena.h"
 #include "compose/compose.h"
 #include "base/text.h"
+#include "base/noun.h"
 
 enum {
 	MOST_RECORDINGS = 4096
@@ -67,8 +68,9 @@ static lk_status check_recordings_agree(lk_composer *composer) {
 		const lk_emulated_rank *rank = composer->recorded.at[i];
 		if (rank->step.world != composer->world)
 			return lk_fail(composer->err, LK_ERR_INPUT, rank->path,
-			               "has a world of %d ranks, but %s one of %d", (int)rank->step.world,
-			               first->path, (int)composer->world);
+			               "has a world of %d %s, but %s one of %d", (int)rank->step.world,
+			               lk_noun(rank->step.world, "rank", "ranks"), first->path,
+			               (int)composer->world);
 		if (strcmp(rank->run.head.program, first->run.head.program) != 0)
 			return lk_fail(composer->err, LK_ERR_INPUT, rank->path,
 			               "is of the program %s, but %s of %s",

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "base/arena.h"
+#include "base/noun.h"
 #include "compose/compose.h"
 #include "cost/collective/collective.h"
 
@@ -110,8 +111,8 @@ void lk_compose_contention(lk_composer *composer, double *low, double *high, con
 	double share = composer->request->memory_bound;
 	*low = turns * (share >= 0 ? 1 + share * (memory - 1) : 1);
 	*high = turns * (share >= 0 ? 1 + share * (memory - 1) : memory);
-	*why = lk_arena_printf(
-		&composer->arena,
-		"%d ranks share a machine of %d cores: computing takes %.2f to %.2f times as long", shared,
-		cores, *low, *high);
+	*why = lk_arena_printf(&composer->arena,
+	                       "%d %s a machine of %d %s: computing takes %.2f to %.2f times as long",
+	                       shared, lk_noun(shared, "rank shares", "ranks share"), cores,
+	                       lk_noun(cores, "core", "cores"), *low, *high);
 }

@@ -48,8 +48,8 @@ static lk_status warn_lost_steps(lk_explain_work *work, lk_error *err) {
 	int all = explanation->step_count + explanation->lost_steps;
 	if (!explanation->lost_steps) return LK_OK;
 	return lk_explain_warn(work, err,
-	                       "%d of %d steps are cut off, or missing in a trace, and left out",
-	                       explanation->lost_steps, all);
+	                       "%d of %d %s are cut off, or missing in a trace, and left out",
+	                       explanation->lost_steps, all, lk_noun(all, "step", "steps"));
 }
 
 static lk_status warn_missing_ranks(lk_explain_work *work, lk_error *err) {
@@ -57,9 +57,9 @@ static lk_status warn_missing_ranks(lk_explain_work *work, lk_error *err) {
 	if (world > traced)
 		return lk_explain_warn(
 			work, err,
-			"traces of %d of %d ranks are missing: what they do is not known, and waiting for them "
+			"traces of %d of %d %s are missing: what they do is not known, and waiting for them "
 			"cannot be distinguished from transfer; record all ranks",
-			world - traced, world);
+			world - traced, world, lk_noun(world, "rank", "ranks"));
 	if (!work->result.comm_count || work->count > 1 || work->rank[0].host_comms) return LK_OK;
 	return lk_explain_warn(
 		work, err,
@@ -249,10 +249,11 @@ static lk_status warn_odd_steps(lk_explain_work *work, lk_error *err) {
 	}
 	if (!odd || explanation->step_rows < 3) return good ? LK_OK : lk_oom(err);
 	return lk_explain_warn(work, err,
-	                       "%d of %d steps differ from the median by more than 30 %%: step %lld "
-	                       "takes %.2f times as long; "
-	                       "--steps A-B leaves some out",
-	                       odd, explanation->step_rows, (long long)explanation->steps[first].number,
+	                       "%d of %d %s differ from the median by more than 30 %%: step %lld takes "
+	                       "%.2f times as long; --steps A-B leaves some out",
+	                       odd, explanation->step_rows,
+	                       lk_noun(explanation->step_rows, "step", "steps"),
+	                       (long long)explanation->steps[first].number,
 	                       (double)explanation->steps[first].dur_ns / median);
 }
 

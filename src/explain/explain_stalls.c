@@ -10,6 +10,7 @@
 #include "explain/explain.h"
 #include "base/check.h"
 #include "base/text.h"
+#include "base/noun.h"
 
 /* Below this share of a step nothing is called a stall: it would be noise, or no remedy would pay.
  */
@@ -318,10 +319,11 @@ static lk_status straggler(lk_explain_work *work, const lk_explain_straggler *ex
 	const char *what = lk_arena_printf(&work->arena, "rank %d", explain_straggler->rank);
 	const char *evidence = lk_arena_printf(
 		&work->arena,
-		"last at %.0f %% of %.0f collectives, then late by %s; computes %.3f times as long as the "
-		"median rank",
+		"last at %.0f %% of %.0f %s, then late by %s; computes %.3f times as long as the median "
+		"rank",
 		100.0 * (double)explain_straggler->last / (double)explain_straggler->collectives,
 		(double)explain_straggler->collectives,
+		lk_noun((double)explain_straggler->collectives, "collective", "collectives"),
 		ms((double)explain_straggler->late_ns * 1e-9 / (double)explain_straggler->last, late),
 		explain_straggler->compute_ratio);
 	const char *remedy;
@@ -352,8 +354,8 @@ static lk_status stalls_stragglers(lk_explain_work *work, lk_error *err) {
 			most = (double)explain_straggler->caused_ns;
 	}
 	const char *evidence = lk_arena_printf(
-		&work->arena, "%.0f ranks are last in turn; the worst one causes %.0f %% of it", lasts,
-		left > 0 ? 100 * most / left : 0);
+		&work->arena, "%.0f %s last in turn; the worst one causes %.0f %% of it", lasts,
+		lk_noun(lasts, "rank is", "ranks are"), left > 0 ? 100 * most / left : 0);
 	return stalls_add(work, err, "arrival skew", -1, left * 1e-9 / stalls_rank_steps(work),
 	                  "ranks come at different times", evidence,
 	                  "even out the work (lengths of sequences, tables), bind processes to cores");

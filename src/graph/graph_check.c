@@ -17,6 +17,7 @@
 
 #include "base/text.h"
 #include "base/check.h"
+#include "base/noun.h"
 
 /* Rounding that bytes in use may show: additions of up to millions of calls. */
 #define SLACK_BYTES 1.0
@@ -264,8 +265,9 @@ static lk_status graph_check_group(const struct checker *checker, unsigned group
 	if (size <= ranks->chains && stride <= ranks->chains && ranks->chains % (size * stride) == 0)
 		return LK_OK;
 	return lk_fail(checker->err, LK_ERR_INPUT, where,
-	               "size %u and stride %u do not divide the %u ranks of a stage",
-	               ranks->group[group].size, ranks->group[group].stride, ranks->chains);
+	               "size %u and stride %u do not divide the %u %s of a stage",
+	               ranks->group[group].size, ranks->group[group].stride, ranks->chains,
+	               lk_noun(ranks->chains, "rank", "ranks"));
 }
 
 static lk_status graph_check_ranks(const struct checker *checker) {
@@ -328,11 +330,13 @@ static lk_status check_program(const struct checker *checker, size_t s) {
 		return lk_fail(checker->err, LK_ERR_INPUT, where, "says that it is of stage %u",
 		               program->stage);
 	if (program->channels > checker->graph->channels)
-		return lk_fail(checker->err, LK_ERR_INPUT, where, "%u channels, more than the graph's %u",
-		               program->channels, checker->graph->channels);
+		return lk_fail(checker->err, LK_ERR_INPUT, where, "%u %s, more than the graph's %u",
+		               program->channels, lk_noun(program->channels, "channel", "channels"),
+		               checker->graph->channels);
 	if (program->events > UINT16_MAX + 1u)
-		return lk_fail(checker->err, LK_ERR_INPUT, where, "%u events: calls can name %u",
-		               program->events, UINT16_MAX + 1u);
+		return lk_fail(checker->err, LK_ERR_INPUT, where, "%u %s: calls can name %u",
+		               program->events, lk_noun(program->events, "event", "events"),
+		               UINT16_MAX + 1u);
 	for (unsigned i = 0; i < LK_STREAMS; i++)
 		if (program->stream_names[i] >= lk_intern_count(checker->graph->names))
 			return graph_check_bad(checker, where, "has a stream whose name does not exist");
@@ -561,10 +565,9 @@ static lk_status compare_cross(const struct checker *checker) {
 			char where[PLACE];
 			program_place(checker, s, where);
 			return lk_fail(checker->err, LK_ERR_INPUT, where,
-			               "%llu collectives of group %s, but program 0 has %llu: they would wait "
-			               "forever",
-			               (unsigned long long)here, lk_group_label(cross_kinds[k]),
-			               (unsigned long long)first);
+			               "%llu %s of group %s, but program 0 has %llu: they would wait forever",
+			               (unsigned long long)here, lk_noun(here, "collective", "collectives"),
+			               lk_group_label(cross_kinds[k]), (unsigned long long)first);
 		}
 	}
 	return LK_OK;

@@ -4,6 +4,7 @@
 #include "base/arena.h"
 #include "graph/graph_internal.h"
 #include "base/check.h"
+#include "base/noun.h"
 
 #include <stdio.h>
 
@@ -111,11 +112,12 @@ static lk_status compare_members(const struct team_checker *checker, size_t at) 
 	team_place(graph, at, where);
 	for (uint32_t i = team->begin + 1; i < team->end; i++) {
 		if (checker->use[i] == first) continue;
-		return lk_fail(
-			checker->err, LK_ERR_INPUT, where,
-			"%llu operations of program %u, but %llu of program %u: they would wait forever",
-			(unsigned long long)checker->use[i], graph->team_stages.at[i],
-			(unsigned long long)first, graph->team_stages.at[team->begin]);
+		return lk_fail(checker->err, LK_ERR_INPUT, where,
+		               "%llu %s of program %u, but %llu of program %u: they would wait forever",
+		               (unsigned long long)checker->use[i],
+		               lk_noun(checker->use[i], "operation", "operations"),
+		               graph->team_stages.at[i], (unsigned long long)first,
+		               graph->team_stages.at[team->begin]);
 	}
 	return LK_OK;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "base/noun.h"
 
 enum {
 	NAME = 72
@@ -103,8 +104,8 @@ static void print_block(const lk_graph *graph, FILE *out, size_t b) {
 		flops += graph->ops.flops[i];
 		if (!lk_op_is_comm(graph->ops.kind[i])) bytes += graph->ops.bytes[i];
 	}
-	fprintf(out, "block %zu \"%s\": %u operations", b,
-	        graph_print_name_of(graph, block->name, name), end - block->begin);
+	fprintf(out, "block %zu \"%s\": %u %s", b, graph_print_name_of(graph, block->name, name),
+	        end - block->begin, lk_noun(end - block->begin, "operation", "operations"));
 	print_quantity(out, "flops", flops, false);
 	print_quantity(out, "memory traffic", bytes, true);
 	putc('\n', out);
@@ -131,8 +132,10 @@ static void print_call(const lk_graph *graph, FILE *out, const lk_call *call, si
 static void print_program(const lk_graph *graph, FILE *out, size_t s) {
 	const lk_program *program = &graph->programs.at[s];
 	char name[NAME], text[32];
-	fprintf(out, "program %zu \"%s\": %zu calls, %u events\n", s,
-	        graph_print_name_of(graph, program->name, name), program->calls.count, program->events);
+	fprintf(out, "program %zu \"%s\": %zu %s, %u %s\n", s,
+	        graph_print_name_of(graph, program->name, name), program->calls.count,
+	        lk_noun(program->calls.count, "call", "calls"), program->events,
+	        lk_noun(program->events, "event", "events"));
 	for (int o = 0; o < LK_OWNERS; o++)
 		if (program->resident[o] != 0)
 			fprintf(out, "  holds %s of %s\n",
@@ -167,12 +170,15 @@ static void print_team(const lk_graph *graph, FILE *out, size_t at) {
 
 static void print_ranks(const lk_graph *graph, FILE *out) {
 	const lk_ranks *ranks = &graph->ranks;
-	fprintf(out, "step graph: %u ranks, %u stages of %u; %zu blocks, %u operations\n", ranks->world,
-	        ranks->stages, ranks->chains, graph->blocks.count, graph->ops.count);
+	fprintf(out, "step graph: %u %s, %u %s of %u; %zu %s, %u %s\n", ranks->world,
+	        lk_noun(ranks->world, "rank", "ranks"), ranks->stages,
+	        lk_noun(ranks->stages, "stage", "stages"), ranks->chains, graph->blocks.count,
+	        lk_noun(graph->blocks.count, "block", "blocks"), graph->ops.count,
+	        lk_noun(graph->ops.count, "operation", "operations"));
 	for (unsigned g = 0; g < LK_GROUPS; g++)
 		if (ranks->group[g].size > 1)
-			fprintf(out, "  group %s: %u ranks, every %u\n", lk_group_label(g),
-			        ranks->group[g].size, ranks->group[g].stride);
+			fprintf(out, "  group %s: %u %s, every %u\n", lk_group_label(g), ranks->group[g].size,
+			        lk_noun(ranks->group[g].size, "rank", "ranks"), ranks->group[g].stride);
 	if (graph->traced) fputs("  lifted from traces: launches are operations\n", out);
 	for (size_t i = 0; i < graph->teams.count; i++) print_team(graph, out, i);
 	if (graph->model_flops == 0 && graph->tokens == 0 && graph->samples == 0) return;

@@ -9,6 +9,7 @@
 
 #include "io/json.h"
 #include "base/text.h"
+#include "base/noun.h"
 
 struct quad {
 	uint32_t at[4]; /* program, channel, program, channel */
@@ -457,8 +458,9 @@ static lk_status lay_wires(struct reader *reader, const char *file) {
 	size_t count = graph->programs.count * (size_t)graph->channels;
 	if (count > LK_GRAPH_WIRES)
 		return lk_fail(reader->err, LK_ERR_INPUT, file,
-		               "%zu programs of %u channels: at most %d wires are read",
-		               graph->programs.count, graph->channels, LK_GRAPH_WIRES);
+		               "%zu %s of %u %s: at most %d wires are read", graph->programs.count,
+		               lk_noun(graph->programs.count, "program", "programs"), graph->channels,
+		               lk_noun(graph->channels, "channel", "channels"), LK_GRAPH_WIRES);
 	if (!lk_reserve(&graph->wires, count)) return lk_oom(reader->err);
 	for (size_t i = 0; i < count; i++) graph->wires.at[i] = (lk_wire){UINT32_MAX, UINT32_MAX};
 	graph->wires.count = count;

@@ -21,6 +21,7 @@
 #include <strings.h>
 
 #include "base/text.h"
+#include "base/noun.h"
 #include "hw/hw_internal.h"
 
 static const double MOST_LATENCY_S = 10;
@@ -257,7 +258,8 @@ static lk_status torus_fits(const lk_interconnect *net, long long nodes, const c
 	long long places = 1;
 	for (int i = 0; i < net->sizes; i++) places *= net->size[i];
 	if (nodes <= places) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, where, "the torus has %lld places for %lld nodes", places, nodes);
+	lk_fail(err, LK_ERR_INPUT, where, "the torus has %lld places for %lld %s", places, nodes,
+	        lk_noun(nodes, "node", "nodes"));
 	return lk_hint(err, "give a larger one");
 }
 
@@ -267,8 +269,8 @@ static lk_status dragonfly_fits(const lk_interconnect *net, long long nodes, con
 			  links = (long long)net->size[1] * net->size[2];
 	if (groups - 1 <= links) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, where,
-	        "the dragonfly has %lld groups, but a group has links to %lld others alone", groups,
-	        links);
+	        "the dragonfly has %lld %s, but a group has links to %lld others alone", groups,
+	        lk_noun(groups, "group", "groups"), links);
 	return lk_hint(err, "give larger groups, or more links of a router to other groups");
 }
 

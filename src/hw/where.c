@@ -3,6 +3,7 @@
  * ranks of a trace, a log or a launch line. */
 #include "hw/hw.h"
 
+#include "base/noun.h"
 #include "base/check.h"
 #include "base/text.h"
 
@@ -23,13 +24,13 @@ static lk_status parse_cluster(lk_arena *arena, const lk_where *where, lk_cluste
 	LK_TRY(where->cluster ? lk_cluster_parse(arena, where->cluster, out, err)
 	                      : parse_origin(arena, where, out, err));
 	if (where->gpus > out->gpus) {
-		lk_fail(err, LK_ERR_INPUT, "--gpus", "%d GPUs requested, but the cluster has %d",
-		        where->gpus, out->gpus);
+		lk_fail(err, LK_ERR_INPUT, "--gpus", "%d %s requested, but the cluster has %d", where->gpus,
+		        lk_noun(where->gpus, "GPU", "GPUs"), out->gpus);
 		return lk_hint(err, "give at most %d", out->gpus);
 	}
 	if (where->needed > (uint32_t)out->gpus) {
-		lk_fail(err, LK_ERR_INPUT, "--cluster", "the cluster has %d GPU%s, but there are %u ranks",
-		        out->gpus, out->gpus == 1 ? "" : "s", where->needed);
+		lk_fail(err, LK_ERR_INPUT, "--cluster", "the cluster has %d %s, but there are %u ranks",
+		        out->gpus, lk_noun(out->gpus, "GPU", "GPUs"), where->needed);
 		return lk_hint(err, "give one with a GPU for each rank");
 	}
 	if (where->gpus) *gpus = where->gpus;

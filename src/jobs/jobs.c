@@ -6,6 +6,7 @@
 #include "base/arena.h"
 #include "base/stats.h"
 #include "base/text.h"
+#include "base/noun.h"
 #include "hw/hw.h"
 #include "jobs/jobs.h"
 
@@ -207,13 +208,18 @@ static lk_status jobs_add_notes(const lk_jobs_request *request, const lk_jobs_le
 		                    "batch in its range",
 		                    lk_format_seconds(request->restart_s, restart, sizeof restart));
 	if (left->no_gpu)
-		notes[n++] = lk_arena_printf(arena, "%d jobs without GPUs are left out", left->no_gpu);
+		notes[n++] =
+			lk_arena_printf(arena, "%d %s left out", left->no_gpu,
+		                    lk_noun(left->no_gpu, "job without GPUs is", "jobs without GPUs are"));
 	if (left->unfinished)
-		notes[n++] = lk_arena_printf(
-			arena, "%d jobs that never ran, or had not ended, are left out", left->unfinished);
+		notes[n++] =
+			lk_arena_printf(arena, "%d %s left out", left->unfinished,
+		                    lk_noun(left->unfinished, "job that never ran, or had not ended, is",
+		                            "jobs that never ran, or had not ended, are"));
 	if (left->shared)
-		notes[n++] = lk_arena_printf(arena, "%d jobs with a share of a GPU count as one whole GPU",
-		                             left->shared);
+		notes[n++] = lk_arena_printf(arena, "%d %s as one whole GPU", left->shared,
+		                             lk_noun(left->shared, "job with a share of a GPU counts",
+		                                     "jobs with a share of a GPU count"));
 	if (request->draw)
 		notes[n++] = lk_arena_printf(
 			arena, request->users

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/arena.h"
+#include "base/noun.h"
 #include "jobs/jobs.h"
 
 /* ---- heaps of jobs ---- */
@@ -185,8 +186,9 @@ static lk_status queue_check_room(struct queue *queue, lk_error *err) {
 		LK_TRY(lk_nodes_place(&queue->nodes, job->job.gpus, &holding, err));
 		if (holding < 0)
 			return lk_fail(err, LK_ERR_INPUT, job->where,
-			               "job %.60s asks for %d GPUs of a cluster of %d; it would never start",
-			               job->job.name, job->job.gpus, queue->nodes.free);
+			               "job %.60s asks for %d %s of a cluster of %d; it would never start",
+			               job->job.name, job->job.gpus, lk_noun(job->job.gpus, "GPU", "GPUs"),
+			               queue->nodes.free);
 		lk_nodes_release(&queue->nodes, holding);
 	}
 	return LK_OK;

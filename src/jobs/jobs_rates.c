@@ -11,6 +11,7 @@
 #include "base/arena.h"
 #include "io/csv.h"
 #include "base/text.h"
+#include "base/noun.h"
 #include "lockstep/predict.h"
 #include "jobs/jobs.h"
 
@@ -106,8 +107,8 @@ static void rates_take(struct question *question, const lk_prediction *predictio
 	if (!prediction)
 		lk_copy(question->why, sizeof question->why, lk_error_text(refusal, text, sizeof text));
 	else if (!prediction->fits)
-		snprintf(question->why, sizeof question->why,
-		         "it does not fit on %d GPUs: %.1f of %.1f GiB", question->gpus,
+		snprintf(question->why, sizeof question->why, "it does not fit on %d %s: %.1f of %.1f GiB",
+		         question->gpus, lk_noun(question->gpus, "GPU", "GPUs"),
 		         prediction->peak_bytes / 0x1p30, prediction->usable_bytes / 0x1p30);
 	else question->per_s = prediction->samples_per_s;
 	question->pipelined = prediction && prediction->pp > 1;
@@ -329,8 +330,8 @@ static void rates_insert(struct rate_list *list, lk_jobs_rate rate) {
 
 static lk_status cannot_run(const lk_listed_job *job, const char *why, lk_error *err) {
 	lk_fail(err, LK_ERR_INPUT, job->where,
-	        "job %.60s cannot run with a batch of %d on %d GPUs: %.200s", job->job.name,
-	        job->job.batch, job->job.gpus, why);
+	        "job %.60s cannot run with a batch of %d on %d %s: %.200s", job->job.name,
+	        job->job.batch, job->job.gpus, lk_noun(job->job.gpus, "GPU", "GPUs"), why);
 	return lk_hint(err, "change gpus or batch, or give tp, pp, zero or recompute of the job");
 }
 

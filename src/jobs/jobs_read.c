@@ -7,6 +7,7 @@
 #include "base/arena.h"
 #include "io/csv.h"
 #include "base/text.h"
+#include "base/noun.h"
 #include "jobs/jobs_trace.h"
 
 enum {
@@ -69,8 +70,9 @@ static lk_status jobs_read_text_of(const lk_csv *csv, const int *at, int column,
 
 static lk_status jobs_read_check_gpus(const lk_listed_job *listed_job, int gpus, lk_error *err) {
 	if (listed_job->job.gpus <= gpus) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, listed_job->where, "job %.60s asks for %d GPUs of a cluster of %d",
-	        listed_job->job.name, listed_job->job.gpus, gpus);
+	lk_fail(err, LK_ERR_INPUT, listed_job->where, "job %.60s asks for %d %s of a cluster of %d",
+	        listed_job->job.name, listed_job->job.gpus,
+	        lk_noun(listed_job->job.gpus, "GPU", "GPUs"), gpus);
 	return lk_hint(err, "it would never start; give it at most %d, or a larger cluster by --gpus",
 	               gpus);
 }
@@ -85,8 +87,8 @@ static lk_status jobs_read_check_ranges(const lk_listed_job *listed_job, lk_erro
 	}
 	if (job->gpus_min > job->gpus || job->gpus > job->gpus_max) {
 		lk_fail(err, LK_ERR_INPUT, listed_job->where,
-		        "the %d GPUs of job %.60s are not between gpus_min %d and gpus_max %d", job->gpus,
-		        job->name, job->gpus_min, job->gpus_max);
+		        "the %d %s of job %.60s are not between gpus_min %d and gpus_max %d", job->gpus,
+		        lk_noun(job->gpus, "GPU", "GPUs"), job->name, job->gpus_min, job->gpus_max);
 		return lk_hint(err, "gpus is what the job asks for when nothing is elastic");
 	}
 	return LK_OK;

@@ -21,6 +21,7 @@
 
 #include "base/arena.h"
 #include "base/text.h"
+#include "base/noun.h"
 #include "io/csv.h"
 #include "io/json.h"
 #include "jobs/jobs_trace.h"
@@ -45,7 +46,8 @@ static lk_status trace_add(lk_job_trace *trace, const char *where, const traced_
 	if (!(traced->duration_s >= 0) || isnan(traced->submit_s))
 		return trace->left->unfinished++, LK_OK;
 	if (traced->gpus > LK_JOBS_GPUS_MOST) {
-		lk_fail(err, LK_ERR_INPUT, where, "job %.60s has %.0f GPUs", traced->name, traced->gpus);
+		lk_fail(err, LK_ERR_INPUT, where, "job %.60s has %.0f %s", traced->name, traced->gpus,
+		        lk_noun(traced->gpus, "GPU", "GPUs"));
 		return lk_hint(err, "at most %d are simulated", LK_JOBS_GPUS_MOST);
 	}
 	if (trace->out->count == LK_JOBS_MOST)

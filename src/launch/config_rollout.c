@@ -11,6 +11,7 @@
 
 #include "base/arena.h"
 #include "base/text.h"
+#include "base/noun.h"
 #include "launch/config.h"
 
 /* Names of formats as lockstep has them; "auto" and what is unknown state nothing. */
@@ -50,10 +51,9 @@ static lk_status rollout_layout(const lk_config *config, lk_launch_rollout *roll
 	if (rollout->tp < 1) rollout->tp = 1;
 	if (rollout->pp < 1) rollout->pp = 1;
 	if (rollout->ep > rollout->tp) {
-		LK_TRY(lk_launch_assume(config->reading,
-		                        "engines of %d GPUs share experts and attend to sequences of "
-		                        "their own",
-		                        rollout->ep));
+		LK_TRY(lk_launch_assume(
+			config->reading, "engines of %d %s share experts and attend to sequences of their own",
+			rollout->ep, lk_noun(rollout->ep, "GPU", "GPUs")));
 		rollout->tp = rollout->ep;
 		rollout->attention_dp = true;
 	}

@@ -15,6 +15,7 @@
 
 #include "base/arena.h"
 #include "base/text.h"
+#include "base/noun.h"
 #include "model/layout/job.h"
 #include "launch/emit.h"
 
@@ -564,8 +565,8 @@ lk_status lk_dotted_finish(lk_reading *reading, lk_dotted *dotted, int *gpus) {
 		int64_t all = (int64_t)(dotted->nodes > 0 ? dotted->nodes : 1) *
 		              (dotted->devices > 0 ? dotted->devices : 1);
 		if (all > LK_JOB_GPUS)
-			return lk_fail(reading->err, LK_ERR_INPUT, reading->where, "%lld ranks",
-			               (long long)all);
+			return lk_fail(reading->err, LK_ERR_INPUT, reading->where, "%lld %s", (long long)all,
+			               lk_noun(all, "rank", "ranks"));
 		*gpus = (int)all;
 	}
 	if (dotted->dialect == TITAN) LK_TRY(dotted_shards_titan(reading, job));

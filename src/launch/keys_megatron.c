@@ -10,6 +10,7 @@
 
 #include "base/arena.h"
 #include "base/text.h"
+#include "base/noun.h"
 #include "launch/config.h"
 
 /* ---- functional tests */
@@ -71,8 +72,9 @@ static lk_status test_translate(const lk_config *config, lk_words *words) {
 				words));
 	}
 	test_gpus(config->file, &nodes, &per_node);
-	LK_TRY(lk_launch_assume(config->reading, "%d node%s of %d GPUs, as the tests run (--gpus)",
-	                        nodes, nodes > 1 ? "s" : "", per_node));
+	LK_TRY(lk_launch_assume(config->reading, "%d %s of %d %s, as the tests run (--gpus)", nodes,
+	                        lk_noun(nodes, "node", "nodes"), per_node,
+	                        lk_noun(per_node, "GPU", "GPUs")));
 	config->reading->usual_gpus = nodes * per_node;
 	LK_TRY(lk_config_launcher_words(config, test_program(config->file), 0, 0, words));
 	return test_flags(config, lk_config_at(root, "MODEL_ARGS"), words);

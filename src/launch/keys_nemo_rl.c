@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "base/noun.h"
 #include "launch/config.h"
 
 static const lk_pair truths[] = {{"true", "on"}, {"false", "off"}, {NULL, NULL}};
@@ -239,8 +240,9 @@ static lk_status nemo_rl_gpus(const lk_config *config, lk_draft *draft) {
 	if (left <= 0 || left > LK_JOB_GPUS) return LK_OK;
 	draft->all_gpus = (int)left;
 	draft->rollout.gpus = (int)away;
-	return lk_launch_assume(config->reading, "%lld of %lld GPUs train, the others generate%s",
+	return lk_launch_assume(config->reading, "%lld of %lld %s train, the others generate%s",
 	                        (long long)left, (long long)(nodes * per_node),
+	                        lk_noun((nodes * per_node), "GPU", "GPUs"),
 	                        draft->rollout.teacher_gpus ? " or hold teachers" : "");
 }
 

@@ -12,6 +12,7 @@
 #include <strings.h>
 #include "io/stream.h"
 #include "base/text.h"
+#include "base/noun.h"
 #include "model/layout/job.h"
 
 /* One launch line while it is read. */
@@ -678,7 +679,8 @@ static lk_status count_gpus(struct line *line) {
 	                   ? ranks->total
 	                   : nodes * (ranks->per_node > 0 ? ranks->per_node : ranks->tasks_per_node);
 	if (gpus > LK_JOB_GPUS) {
-		lk_fail(line->r->err, LK_ERR_INPUT, line->r->where, "%lld ranks", (long long)gpus);
+		lk_fail(line->r->err, LK_ERR_INPUT, line->r->where, "%lld %s", (long long)gpus,
+		        lk_noun(gpus, "rank", "ranks"));
 		return lk_hint(line->r->err, "at most %d are read", LK_JOB_GPUS);
 	}
 	line->r->out->gpus = (int)gpus;

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/text.h"
+#include "base/noun.h"
 #include "model/layout/job.h"
 #include <strings.h>
 #include "io/stream.h"
@@ -139,11 +140,10 @@ lk_status lk_launch_count_gpus(lk_reading *reading, const lk_job *job, int64_t r
 	reading->out->gpus_assumed = fits ? stated : (int)least;
 	if (fits) return LK_OK;
 	if (round) reading->out->gpus_assumed = node;
-	LK_TRY(lk_launch_assume(reading,
-	                        "%d GPUs, %s: nothing states a number that the degrees divide "
-	                        "(--gpus)",
-	                        reading->out->gpus_assumed,
-	                        round ? "a node" : "the least that they need"));
+	LK_TRY(lk_launch_assume(
+		reading, "%d %s, %s: nothing states a number that the degrees divide (--gpus)",
+		reading->out->gpus_assumed, lk_noun(reading->out->gpus_assumed, "GPU", "GPUs"),
+		round ? "a node" : "the least that they need"));
 	reading->out->gpus_line = reading->out->assumed_count;
 	return LK_OK;
 }

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/text.h"
+#include "base/noun.h"
 #include "model/layout/job.h"
 
 enum {
@@ -145,7 +146,8 @@ static lk_status read_pattern(lk_reading *reading, const char *flag, const char 
 		return LK_OK;
 	}
 	lk_fail(reading->err, LK_ERR_INPUT, reading->where,
-	        "--%s: \"%s\" is neither a number nor a list of %d layers", flag, text, *layers);
+	        "--%s: \"%s\" is neither a number nor a list of %d %s", flag, text, *layers,
+	        lk_noun(*layers, "layer", "layers"));
 	return lk_hint(reading->err, "write for instance \"([0]*3+[1]*%d)\"",
 	               *layers > 3 ? *layers - 3 : 1);
 }
@@ -494,7 +496,8 @@ static lk_status read_hybrid(lk_reading *reading, lk_megatron *megatron, lk_job 
 	if (strchr(megatron->hybrid, 'M') != NULL) finish_mamba(megatron, model);
 	if (count > 0 && lk_model_set_order(model, layers, count)) return LK_OK;
 	lk_fail(reading->err, LK_ERR_INPUT, reading->where,
-	        "--hybrid-layer-pattern: %d layers change their kind too often to be listed", count);
+	        "--hybrid-layer-pattern: %d %s change their kind too often to be listed", count,
+	        lk_noun(count, "layer", "layers"));
 	return lk_hint(reading->err, "%d characters of items such as 3M are kept", LK_MODEL_ORDER - 1);
 }
 
@@ -596,9 +599,9 @@ static lk_status finish_virtual(lk_reading *reading, const lk_megatron *megatron
 		return LK_OK;
 	}
 	lk_fail(reading->err, LK_ERR_INPUT, reading->where,
-	        "--num-layers-per-virtual-pipeline-stage: %d layers on %d stages do not divide "
-	        "into chunks of %d",
-	        layers, pp, megatron->virtual_layers);
+	        "--num-layers-per-virtual-pipeline-stage: %d %s on %d %s not divide into chunks of %d",
+	        layers, lk_noun(layers, "layer", "layers"), pp, lk_noun(pp, "stage does", "stages do"),
+	        megatron->virtual_layers);
 	char near[LK_JOB_NEAR];
 	if (layers % pp != 0)
 		return lk_hint(reading->err, "nearest: %s stages", lk_near_divisors(near, pp, layers));
@@ -634,8 +637,8 @@ static lk_status finish_sharding(lk_reading *reading, const lk_megatron *megatro
 		return LK_OK;
 	}
 	lk_fail(reading->err, LK_ERR_INPUT, reading->where,
-	        "--num-distributed-optimizer-instances: %d GPUs / (tp * pp = %lld) do not divide by %d",
-	        gpus, (long long)block, megatron->instances);
+	        "--num-distributed-optimizer-instances: %d %s / (tp * pp = %lld) do not divide by %d",
+	        gpus, lk_noun(gpus, "GPU", "GPUs"), (long long)block, megatron->instances);
 	return lk_hint(reading->err, "use a divisor of the data-parallel ranks");
 }
 

@@ -9,6 +9,7 @@
 #include "step/step.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "base/noun.h"
 #include "model/layout/job.h"
 #include "launch/launch.h"
 #include "model/layout/schedule.h"
@@ -444,16 +445,18 @@ static lk_status answer_nearest(const lk_space *space, const lk_hunt *hunt, lk_a
 	const char *small;
 	if (!hunt->any ||
 	    lk_layout_job(space, &hunt->closest.core, &hunt->closest.layout, &job, NULL) != LK_OK) {
-		*out = lk_arena_printf(arena, "no layout of %d GPUs is legal", space->gpus);
+		*out = lk_arena_printf(arena, "no layout of %d %s is legal", space->gpus,
+		                       lk_noun(space->gpus, "GPU", "GPUs"));
 		return *out ? LK_OK : lk_oom(err);
 	}
 	LK_TRY(answer_small_states(space, &job, arena, &small, err));
 	const char *layout = lk_layout_text(arena, &job);
 	if (!layout) return lk_oom(err);
-	*out = lk_arena_printf(
-		arena, "nothing fits on %d GPUs: the smallest layout, %s, needs %s of %s%s", space->gpus,
-		layout, lk_format_bytes(hunt->closest.trial.peak, need, sizeof need),
-		lk_format_bytes(hunt->closest.trial.usable, have, sizeof have), small);
+	*out =
+		lk_arena_printf(arena, "nothing fits on %d %s: the smallest layout, %s, needs %s of %s%s",
+	                    space->gpus, lk_noun(space->gpus, "GPU", "GPUs"), layout,
+	                    lk_format_bytes(hunt->closest.trial.peak, need, sizeof need),
+	                    lk_format_bytes(hunt->closest.trial.usable, have, sizeof have), small);
 	return *out ? LK_OK : lk_oom(err);
 }
 
@@ -480,13 +483,13 @@ static lk_status over_budget(const lk_plan_request *request, lk_plan_count *out,
 	double hours = best->days * 24;
 	const char *text = NULL;
 	if (request->hours > 0 && hours > request->hours)
-		text = lk_arena_printf(
-			arena, "the fastest layout on %d GPUs takes %.6g hours, and %.6g are allowed",
-			out->gpus, hours, request->hours);
+		text = lk_arena_printf(arena,
+		                       "the fastest layout on %d %s takes %.6g hours, and %.6g are allowed",
+		                       out->gpus, lk_noun(out->gpus, "GPU", "GPUs"), hours, request->hours);
 	else if (request->gpu_hours > 0 && best->gpu_hours > request->gpu_hours)
 		text = lk_arena_printf(
-			arena, "the fastest layout on %d GPUs takes %.6g GPU-hours, and %.6g are allowed",
-			out->gpus, best->gpu_hours, request->gpu_hours);
+			arena, "the fastest layout on %d %s takes %.6g GPU-hours, and %.6g are allowed",
+			out->gpus, lk_noun(out->gpus, "GPU", "GPUs"), best->gpu_hours, request->gpu_hours);
 	else return LK_OK;
 	if (!text) return lk_oom(err);
 	out->nothing = text;

@@ -8,6 +8,7 @@
 #include "step/step.h"
 #include "base/parallel.h"
 #include "base/text.h"
+#include "base/noun.h"
 #include "cost/calibration/calibration.h"
 #include "model/layout/job.h"
 #include "launch/emit.h"
@@ -127,17 +128,17 @@ static lk_status explain_none(const lk_space *space, lk_plan_count *count, lk_ar
 	lk_error why = {0};
 	char said[400];
 	if (space->base.gbs % least != 0) {
-		text = lk_arena_printf(arena,
-		                       "no layout of %d GPUs: a global batch of %d does not divide by "
-		                       "micro-batch * dp of any; with the fewest "
-		                       "replicas, %lld, nearest: %s",
-		                       space->gpus, space->base.gbs, (long long)(space->gpus / most),
-		                       lk_near_multiples(near, space->base.gbs, least));
+		text = lk_arena_printf(
+			arena,
+			"no layout of %d %s: a global batch of %d does not divide by micro-batch * dp of any; "
+			"with the fewest replicas, %lld, nearest: %s",
+			space->gpus, lk_noun(space->gpus, "GPU", "GPUs"), space->base.gbs,
+			(long long)(space->gpus / most), lk_near_multiples(near, space->base.gbs, least));
 	} else {
 		LK_TRY(first_fault(space, &why, err));
 		text = lk_arena_printf(
-			arena, "no layout of %d GPUs among the values that are searched is legal%s%s",
-			space->gpus, *why.what ? "; of the first: " : "",
+			arena, "no layout of %d %s among the values that are searched is legal%s%s",
+			space->gpus, lk_noun(space->gpus, "GPU", "GPUs"), *why.what ? "; of the first: " : "",
 			*why.what ? lk_error_text(&why, said, sizeof said) : "");
 	}
 	count->gpus = space->gpus;

@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "base/units.h"
+#include "base/noun.h"
 #include "model/layout/job.h"
 
 enum {
@@ -41,7 +42,8 @@ static const char *per_parameter(lk_arena *arena, double bytes, double parameter
 	char count[TEXT], shard[TEXT] = "";
 	double each = parameters > 0 ? bytes / parameters * shards : 0;
 	if (bytes <= 0 || parameters <= 0) return "";
-	if (shards > 1) snprintf(shard, sizeof shard, " / %d ranks", shards);
+	if (shards > 1)
+		snprintf(shard, sizeof shard, " / %d %s", shards, lk_noun(shards, "rank", "ranks"));
 	return lk_arena_printf(arena, "%s parameters%s \xc3\x97 %.4g B%s",
 	                       count_text(parameters, count), shard, each, what);
 }
@@ -52,9 +54,9 @@ static const char *memory_activations(lk_arena *arena, const lk_step *step, int 
 	double held = layers_held(step->graph, stage, &step->memory[stage].walk);
 	if (bytes <= 0) return "";
 	if (held < 1) return "kept for the backward pass";
-	return lk_arena_printf(arena,
-	                       "%.0f layers run forward and not yet backward \xc3\x97 %s on average",
-	                       held, lk_format_bytes(bytes / held, each, sizeof each));
+	return lk_arena_printf(arena, "%.0f %s run forward and not yet backward \xc3\x97 %s on average",
+	                       held, lk_noun(held, "layer", "layers"),
+	                       lk_format_bytes(bytes / held, each, sizeof each));
 }
 
 static const char *logits(lk_arena *arena, const lk_job *job, double bytes) {

@@ -11,6 +11,7 @@
 
 #include "base/arena.h"
 #include "base/text.h"
+#include "base/noun.h"
 #include "cost/calibration/calibration.h"
 #include "launch/launch.h"
 #include "shard/shard.h"
@@ -329,14 +330,16 @@ static lk_status dlrm_note(const struct asked *asked, lk_prediction *prediction,
 	const char **assumed = LK_ARRAY(arena, const char *, 8), *placement = placement_line(asked);
 	if (!assumed || !placement) return lk_oom(err);
 	prediction->model = lk_arena_printf(
-		arena, "%s: %s parameters, %.0f tables of dim %.0f, %.0f lookups a sample, interaction %s",
+		arena, "%s: %s parameters, %.0f %s of dim %.0f, %.0f %s a sample, interaction %s",
 		dlrm->name[0] ? dlrm->name : asked->request->model,
-		lk_format_count(lk_dlrm_params(dlrm), params, sizeof params), dlrm->tables, dlrm->dim,
-		lk_dlrm_lookups(dlrm), interactions[dlrm->interaction]);
+		lk_format_count(lk_dlrm_params(dlrm), params, sizeof params), dlrm->tables,
+		lk_noun(dlrm->tables, "table", "tables"), dlrm->dim, lk_dlrm_lookups(dlrm),
+		lk_noun(lk_dlrm_lookups(dlrm), "lookup", "lookups"), interactions[dlrm->interaction]);
 	prediction->cluster = lk_arena_printf(arena, "%s", asked->cluster.text);
 	prediction->layout =
-		lk_arena_printf(arena, "%s over %d GPUs, MLPs copied, batch %.0f, %s", placement,
-	                    asked->job.ranks, asked->job.batch, lk_dtype_name(asked->job.dtype));
+		lk_arena_printf(arena, "%s over %d %s, MLPs copied, batch %.0f, %s", placement,
+	                    asked->job.ranks, lk_noun(asked->job.ranks, "GPU", "GPUs"),
+	                    asked->job.batch, lk_dtype_name(asked->job.dtype));
 	prediction->reproduce = dlrm_reproduce(asked);
 	dlrm_assume(asked, assumed, &prediction->assumption_count);
 	prediction->assumptions = assumed;

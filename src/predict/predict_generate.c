@@ -11,6 +11,7 @@
 
 #include "base/arena.h"
 #include "base/text.h"
+#include "base/noun.h"
 #include "cost/calibration/calibration.h"
 #include "options/command.h"
 #include "rollout/rollout.h"
@@ -369,8 +370,9 @@ static lk_status generate_assume(const struct generation *generation, lk_predict
 	if (!request->gbs) assumed[count++] = "512 sequences (--gbs)";
 	if (!request->engine) assumed[count++] = "vllm generates (--engine)";
 	assumed[count++] = lk_arena_printf(
-		arena, "an engine uses %.2f of a GPU's memory, runs %d sequences and %d tokens at most",
-		engine->memory_share, engine->sequences, engine->tokens);
+		arena, "an engine uses %.2f of a GPU's memory, runs %d %s and %d tokens at most",
+		engine->memory_share, engine->sequences,
+		lk_noun(engine->sequences, "sequence", "sequences"), engine->tokens);
 	assumed[count++] =
 		lk_arena_printf(arena, "keys and values are kept in %s", lk_dtype_name(engine->kv_dtype));
 	assumed[count++] = "all sequences wait at the start; prompts are dealt over engines in turn";
@@ -395,10 +397,11 @@ static lk_status generate_note(const struct generation *generation, lk_predictio
 	                    lk_format_count(lk_model_active_params(model), active, sizeof active));
 	prediction->cluster = lk_arena_printf(arena, "%s", generation->asked.cluster.text);
 	prediction->layout = lk_arena_printf(
-		arena, "%d engine%s of tp %d x pp %d, ep %d%s; %zu sequences of %.0f + %.0f tokens, %s",
-		generation->engines, generation->engines > 1 ? "s" : "", engine->tp, engine->pp, engine->ep,
-		engine->attention_dp ? ", attention by sequences" : "", generation->count,
-		generation->prompt, generation->mean, lk_dtype_name(engine->dtype));
+		arena, "%d %s of tp %d x pp %d, ep %d%s; %zu %s of %.0f + %.0f tokens, %s",
+		generation->engines, lk_noun(generation->engines, "engine", "engines"), engine->tp,
+		engine->pp, engine->ep, engine->attention_dp ? ", attention by sequences" : "",
+		generation->count, lk_noun(generation->count, "sequence", "sequences"), generation->prompt,
+		generation->mean, lk_dtype_name(engine->dtype));
 	if (generation->asked.warning[0]) prediction->warning = generation->asked.warning;
 	prediction->reproduce =
 		lk_command(arena, &(lk_question){.verb = &lk_predict_verb, .request = generation->request});

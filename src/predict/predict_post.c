@@ -19,6 +19,7 @@
 #include "base/arena.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "base/noun.h"
 #include "options/command.h"
 #include "rollout/rollout.h"
 
@@ -734,9 +735,10 @@ static lk_status post_assume(const struct post *post, lk_prediction *prediction,
 			? "each sequence is a row that is padded to %d tokens, the longest"
 			: "sequences fill rows, of %d tokens in the mean, and attend within themselves",
 		post->trained->seq);
-	assumed[count++] = lk_arena_printf(arena, "%d sequences, %.0f update%s; log-probabilities %s",
-	                                   post->sequences, post->updates * post->said.epochs,
-	                                   post->updates * post->said.epochs > 1 ? "s" : "", scored);
+	assumed[count++] = lk_arena_printf(
+		arena, "%d %s, %.0f %s; log-probabilities %s", post->sequences,
+		lk_noun(post->sequences, "sequence", "sequences"), post->updates * post->said.epochs,
+		lk_noun(post->updates * post->said.epochs, "update", "updates"), scored);
 	if (!post->apart && post->kept > 0)
 		assumed[count++] = lk_arena_printf(
 			arena, "%.1f GiB of a GPU stay there while engines run:%s%s%s", post->kept / LK_GIB,
@@ -763,8 +765,9 @@ static lk_status post_assume(const struct post *post, lk_prediction *prediction,
 			arena, "the reward model is laid out as the policy; it keeps %.1f GiB of a GPU",
 			post->rewarding.weights / LK_GIB);
 	else if (post->said.reward <= 0) assumed[count++] = "rewards take no time (--rollout reward=)";
-	assumed[count++] = lk_arena_printf(arena, "a refit moves %.1f GiB in %.0f tensors",
-	                                   post->refit.bytes / LK_GIB, post->refit.tensors);
+	assumed[count++] =
+		lk_arena_printf(arena, "a refit moves %.1f GiB in %.0f %s", post->refit.bytes / LK_GIB,
+	                    post->refit.tensors, lk_noun(post->refit.tensors, "tensor", "tensors"));
 	for (int i = 0; i < count; i++)
 		if (!assumed[i]) return lk_oom(err);
 	prediction->assumptions = assumed;

@@ -12,6 +12,7 @@
 #include "record/record.h"
 #include "base/check.h"
 #include "base/text.h"
+#include "base/noun.h"
 #include "trace/read/read.h"
 
 enum {
@@ -243,11 +244,13 @@ static const char *explain_dropped_calls(struct record_work *work, uint64_t drop
 	else if (code == EFBIG)
 		why = "were lost: the limit of file sizes was reached; raise it with ulimit -f";
 	else if (code)
-		return lk_arena_printf(&work->arena,
-		                       "%llu calls were lost: the recording could not grow: %s; name "
-		                       "another folder with --out",
-		                       (unsigned long long)dropped, strerror(code));
-	return lk_arena_printf(&work->arena, "%llu calls %s", (unsigned long long)dropped, why);
+		return lk_arena_printf(
+			&work->arena,
+			"%llu %s lost: the recording could not grow: %s; name another folder with --out",
+			(unsigned long long)dropped, lk_noun(dropped, "call was", "calls were"),
+			strerror(code));
+	return lk_arena_printf(&work->arena, "%llu %s %s", (unsigned long long)dropped,
+	                       lk_noun(dropped, "call", "calls"), why);
 }
 
 static const char *explain_missing_steps(struct record_work *work,

@@ -6,6 +6,7 @@
 #include "record/record.h"
 #include "base/check.h"
 #include "base/text.h"
+#include "base/noun.h"
 
 enum {
 	MOST_WORLD = 1 << 16,
@@ -21,8 +22,8 @@ static lk_status add_emulated_rank(rank_list *ranks, long long rank,
                                    const lk_record_request *request, lk_error *err) {
 	const char *where = request->ranks ? "--ranks" : "--as-rank";
 	if (rank >= request->world_size) {
-		lk_fail(err, LK_ERR_INPUT, where, "rank %lld does not exist in a world of %d ranks", rank,
-		        request->world_size);
+		lk_fail(err, LK_ERR_INPUT, where, "rank %lld does not exist in a world of %d %s", rank,
+		        request->world_size, lk_noun(request->world_size, "rank", "ranks"));
 		return lk_hint(err, "ranks count from 0 to %d", request->world_size - 1);
 	}
 	for (size_t i = 0; i < ranks->count; i++)

@@ -8,6 +8,7 @@
 
 #include "io/csv.h"
 #include "base/text.h"
+#include "base/noun.h"
 #include "io/embedded.h"
 
 enum {
@@ -125,8 +126,9 @@ static const char *offers_broken(const lk_offer *offer, double cheapest, lk_aren
 			offer->spot, offer->on_demand);
 	if (offer->on_demand <= 0 || offer->spot <= 0) return lk_arena_strdup(arena, "costs nothing");
 	if (offer->on_demand > HIGHEST_PER_GPU * offer->gpus)
-		return lk_arena_printf(arena, "$%.2f for %d GPUs is more than $%.0f each: a placeholder",
-		                       offer->on_demand, offer->gpus, HIGHEST_PER_GPU);
+		return lk_arena_printf(arena, "$%.2f for %d %s is more than $%.0f each: a placeholder",
+		                       offer->on_demand, offer->gpus, lk_noun(offer->gpus, "GPU", "GPUs"),
+		                       HIGHEST_PER_GPU);
 	if (offer->on_demand >= REGIONS_APART * cheapest)
 		return lk_arena_printf(arena, "$%.2f here, $%.2f in another region", offer->on_demand,
 		                       cheapest);

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "base/arena.h"
+#include "base/noun.h"
 #include "options/command.h"
 #include "predict/predict.h"
 #include "rent/rent.h"
@@ -72,14 +73,13 @@ static lk_status note_prices(const lk_rent_request *request, const lk_offer_faul
 				faults->count, faults->at[0].where, faults->at[0].why),
 			err));
 	if (request->mtbf_h > 0)
-		LK_TRY(rent_add(
-			n,
-			lk_arena_printf(arena,
-		                    "a machine fails every %g hours (--mtbf): what is expected of failures "
-		                    "is in hours and dollars, their scatter in ranges and chances; another "
-		                    "machine is taken to be ready",
-		                    request->mtbf_h),
-			err));
+		LK_TRY(rent_add(n,
+		                lk_arena_printf(arena,
+		                                "a machine fails every %g %s (--mtbf): what is expected of "
+		                                "failures is in hours and dollars, their scatter in ranges "
+		                                "and chances; another machine is taken to be ready",
+		                                request->mtbf_h, lk_noun(request->mtbf_h, "hour", "hours")),
+		                err));
 	if (!request->spot) return LK_OK;
 	return rent_add(
 		n,
@@ -112,16 +112,14 @@ static lk_status note_method(const lk_rent_request *request, const lk_offers *of
 	if (unknown)
 		LK_TRY(rent_add(
 			n,
-			lk_arena_printf(
-				arena, "%zu machines have GPUs that are not in the catalogue, and are left out",
-				unknown),
+			lk_arena_printf(arena, "%zu %s GPUs that are not in the catalogue, and are left out",
+		                    unknown, lk_noun(unknown, "machine has", "machines have")),
 			err));
 	LK_TRY(rent_add(
 		n,
 		lk_arena_printf(
-			arena,
-			"layouts are those that `lockstep plan` finds; %g minutes of setting up are paid for",
-			request->setup_min),
+			arena, "layouts are those that `lockstep plan` finds; %g %s of setting up are paid for",
+			request->setup_min, lk_noun(request->setup_min, "minute", "minutes")),
 		err));
 	if (request->prepare_per_core > 0) return LK_OK;
 	if (request->stalls)

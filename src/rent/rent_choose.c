@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/noun.h"
 #include "predict/predict.h"
 #include "rent/rent.h"
 
@@ -378,8 +379,9 @@ static lk_status name_measurement(const lk_rent_request *request, lk_arena *aren
 		if (measuring_usd(request, choice) < measuring_usd(request, least)) least = choice;
 	}
 	out->settle = lk_arena_printf(
-		arena, "%.0f steps on %d x %s: about $%.2f with %.0f minutes to set up", STEPS_TO_MEASURE,
-		least->machines, least->instance, measuring_usd(request, least), request->setup_min);
+		arena, "%.0f steps on %d x %s: about $%.2f with %.0f %s to set up", STEPS_TO_MEASURE,
+		least->machines, least->instance, measuring_usd(request, least), request->setup_min,
+		lk_noun(request->setup_min, "minute", "minutes"));
 	return out->settle ? LK_OK : lk_oom(err);
 }
 
@@ -387,11 +389,10 @@ static lk_status name_measurement(const lk_rent_request *request, lk_arena *aren
 static lk_status explain_nothing(const lk_rent_request *request, const wares *all, lk_arena *arena,
                                  lk_rent *out, lk_error *err) {
 	if (!lk_rent_has_length(request)) {
-		out->nothing =
-			lk_arena_printf(arena,
-		                    "deadline and budget are over before the first step: setting "
-		                    "up takes %g minutes (--setup)",
-		                    request->setup_min);
+		out->nothing = lk_arena_printf(
+			arena,
+			"deadline and budget are over before the first step: setting up takes %g %s (--setup)",
+			request->setup_min, lk_noun(request->setup_min, "minute", "minutes"));
 		return out->nothing ? LK_OK : lk_oom(err);
 	}
 	const lk_rent_choice *cheap = NULL, *fast = NULL;

@@ -31,6 +31,7 @@
 
 #include "base/arena.h"
 #include "base/check.h"
+#include "base/noun.h"
 #include "rent/rent.h"
 
 enum {
@@ -452,9 +453,9 @@ lk_status lk_rent_search_describe(const lk_rent_request *request, const lk_offer
 		why = "more may be faster: --most-gpus, or --budget or --deadline, which say how far to "
 			  "search";
 	if (hopeless)
-		snprintf(never, sizeof never, "; on %d machines the job fits on no number up to %d GPUs",
-		         hopeless, MEMORY_GPUS);
-	out->searched = lk_arena_printf(arena, "1, 2, 4, ... of every machine, up to %d GPUs; %s%s",
-	                                most, why, never);
+		snprintf(never, sizeof never, "; on %d %s the job fits on no number up to %d GPUs",
+		         hopeless, lk_noun(hopeless, "machine", "machines"), MEMORY_GPUS);
+	out->searched = lk_arena_printf(arena, "1, 2, 4, ... of every machine, up to %d %s; %s%s", most,
+	                                lk_noun(most, "GPU", "GPUs"), why, never);
 	return out->searched ? LK_OK : lk_oom(err);
 }

@@ -9,6 +9,7 @@
 #include "step/traced.h"
 #include "base/check.h"
 #include "base/stats.h"
+#include "base/noun.h"
 
 void lk_replay_defaults(lk_replay_request *request) {
 	memset(request, 0, sizeof *request);
@@ -70,8 +71,9 @@ static lk_status judge_steps(lk_replaying *replaying, lk_error *err) {
 			replaying->used++;
 			continue;
 		}
-		replaying->left_out[s] = lk_arena_printf(
-			replaying->arena, "%.0f kernels and copies where the others have %.0f", count, usual);
+		replaying->left_out[s] =
+			lk_arena_printf(replaying->arena, "%.0f %s and copies where the others have %.0f",
+		                    count, lk_noun(count, "kernel", "kernels"), usual);
 		if (!replaying->left_out[s]) return lk_oom(err);
 	}
 	return LK_OK;

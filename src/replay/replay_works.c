@@ -11,6 +11,7 @@
 #include "base/intervals.h"
 #include "base/units.h"
 #include "base/text.h"
+#include "base/noun.h"
 #include "trace/lift/lift.h"
 
 struct asked {
@@ -163,11 +164,10 @@ static void use_known_formats(struct asked *asked) {
 		graph->ops.dtype[i] = LK_FP32;
 	}
 	if (!changed) return;
-	const char *text =
-		lk_arena_printf(asked->r->arena,
-	                    "%u operations have a format that the device does not compute in; they "
-	                    "are taken as fp32",
-	                    changed);
+	const char *text = lk_arena_printf(
+		asked->r->arena,
+		"%u %s a format that the device does not compute in; they are taken as fp32", changed,
+		lk_noun(changed, "operation has", "operations have"));
 	if (text) works_warn(asked, text);
 }
 

@@ -9,6 +9,7 @@
 #include "options/command.h"
 #include "step/step.h"
 #include "base/text.h"
+#include "base/noun.h"
 #include "cost/calibration/calibration.h"
 #include "shard/shard.h"
 
@@ -456,9 +457,10 @@ static lk_status explain_lack(struct answer *answer, lk_error *err) {
 		snprintf(memory, sizeof memory, "%s--host-memory %.0f", ranks > 0 ? ", or " : "give ", gib);
 	lk_format_bytes(room, has, sizeof has);
 	lk_format_bytes(all, host, sizeof host);
-	answer->a.reason = lk_arena_printf(
-		&answer->arena, "tables and optimizer states take %s, %d ranks hold %s%s%s%s", host,
-		problem->ranks, has, *gpus || *memory ? "; " : "", gpus, memory);
+	answer->a.reason =
+		lk_arena_printf(&answer->arena, "tables and optimizer states take %s, %d %s %s%s%s%s", host,
+	                    problem->ranks, lk_noun(problem->ranks, "rank holds", "ranks hold"), has,
+	                    *gpus || *memory ? "; " : "", gpus, memory);
 	return answer->a.reason ? LK_OK : lk_oom(err);
 }
 

@@ -14,6 +14,7 @@
 #include "base/check.h"
 #include "base/intern.h"
 #include "base/text.h"
+#include "base/noun.h"
 #include "io/json.h"
 #include "shard/shard.h"
 
@@ -90,7 +91,8 @@ static lk_status check_shards(const struct reader *reader, const lk_value *entry
 		    (is_pair(sizes) && sizes->items[0].number == rows && sizes->items[1].number == columns))
 			continue;
 		char hint[96];
-		snprintf(hint, sizeof hint, "the model's has %.0f rows and %.0f columns", rows, columns);
+		snprintf(hint, sizeof hint, "the model's has %.0f %s and %.0f columns", rows,
+		         lk_noun(rows, "row", "rows"), columns);
 		return plan_fail(reader, sizes, table, err, "a shard of another size", hint);
 	}
 	return LK_OK;

@@ -8,6 +8,7 @@
 #include <math.h>
 
 #include "base/arena.h"
+#include "base/noun.h"
 #include "shard/shard.h"
 
 /* The sharders by name: the published heuristics (shard_heuristics.c), then ours. */
@@ -173,8 +174,9 @@ static lk_status from_heuristics(searcher *s, lk_error *err) {
 }
 
 static lk_status no_placement(const lk_shard_problem *problem, lk_error *err) {
-	lk_fail(err, LK_ERR_INPUT, NULL, "no placement of the %u tables on %d ranks fits",
-	        problem->count, problem->ranks);
+	lk_fail(err, LK_ERR_INPUT, NULL, "no placement of the %u %s on %d %s fits", problem->count,
+	        lk_noun(problem->count, "table", "tables"), problem->ranks,
+	        lk_noun(problem->ranks, "rank", "ranks"));
 	return lk_hint(err, "give more GPUs, or --host-memory");
 }
 

@@ -11,6 +11,7 @@
 #include "step/traced.h"
 #include "base/check.h"
 #include "base/text.h"
+#include "base/noun.h"
 
 /* ---- texts ---- */
 
@@ -303,10 +304,12 @@ static const char *rounds_that_would_do(const lk_stalls_answer *answer) {
 static lk_status add_stalls_notes(lk_stalls_work *work) {
 	const lk_stalls_answer *answer = &work->result;
 	if (answer->rounds_left_out)
-		LK_TRY(add_stalls_note(work,
-		                       "%d of %d rounds left out: one of their runs is far from the others "
-		                       "of its kind, so that other programs ran meanwhile",
-		                       answer->rounds_left_out, answer->rounds + answer->rounds_left_out));
+		LK_TRY(
+			add_stalls_note(work,
+		                    "%d of %d %s left out: one of their runs is far from the others of its "
+		                    "kind, so that other programs ran meanwhile",
+		                    answer->rounds_left_out, answer->rounds + answer->rounds_left_out,
+		                    lk_noun(answer->rounds + answer->rounds_left_out, "round", "rounds")));
 	if (!answer->lead.apart && answer->rounds > 1)
 		LK_TRY(add_stalls_note(work, "%s and %s cannot be told apart%s",
 		                       lk_stalls_kinds[answer->lead.first],
@@ -341,8 +344,8 @@ static lk_status add_stalls_notes(lk_stalls_work *work) {
 		LK_TRY(add_stalls_note(work, "not guarded in the further runs: %s",
 		                       work->runner.unguarded.at[i]));
 	if (answer->steps < work->request->steps)
-		LK_TRY(add_stalls_note(work, "only %d steps counted in a run; the means are of few steps",
-		                       answer->steps));
+		LK_TRY(add_stalls_note(work, "only %d %s counted in a run; the means are of few steps",
+		                       answer->steps, lk_noun(answer->steps, "step", "steps")));
 	work->result.notes = work->notes.at;
 	work->result.note_count = (int)work->notes.count;
 	return LK_OK;
@@ -418,7 +421,8 @@ static lk_status analyse_recording(lk_stalls_work *work) {
 	                     &work->first.seen, NULL, work->err));
 	if (!work->first.seen.steps) {
 		lk_fail(work->err, LK_ERR_INPUT, request->recording,
-		        "has no recording with more than %d steps", request->warmup);
+		        "has no recording with more than %d %s", request->warmup,
+		        lk_noun(request->warmup, "step", "steps"));
 		return lk_hint(work->err, "give a folder that lockstep record made; --warmup is the number "
 		                          "of steps that do not count");
 	}
@@ -430,8 +434,8 @@ static lk_status analyse_command(lk_stalls_work *work) {
 	bool yes = false;
 	LK_TRY(read_configuration_names(work));
 	LK_TRY(lk_stalls_runner_open(work->request, &work->arena, &work->runner, work->err));
-	say_progress(work, "the command as it is, %d steps",
-	             work->request->warmup + work->request->steps);
+	say_progress(work, "the command as it is, %d %s", work->request->warmup + work->request->steps,
+	             lk_noun(work->request->warmup + work->request->steps, "step", "steps"));
 	LK_TRY(lk_stalls_run_first(&work->runner, &work->first, work->err));
 	work->result.status = work->first.status;
 	if (work->request->out) work->result.kept = work->request->out;

@@ -35,6 +35,7 @@
 #include "stalls/stalls.h"
 #include "base/check.h"
 #include "base/text.h"
+#include "base/noun.h"
 
 double lk_stalls_device_s(const lk_stalls_model *model) {
 	return model->bytes > 0 ? (1 - model->hit) * model->bytes / model->disk : 0;
@@ -151,7 +152,7 @@ static void say_machine_change(const struct key *key, double value, char name[16
 	size_t used = strlen(name);
 	const char *comma = used ? ", " : "";
 	if (strcmp(key->name, "cores") == 0)
-		snprintf(name + used, 160 - used, "%s%g core%s", comma, value, value == 1 ? "" : "s");
+		snprintf(name + used, 160 - used, "%s%g %s", comma, value, lk_noun(value, "core", "cores"));
 	else if (strcmp(key->name, "cache") == 0)
 		snprintf(name + used, 160 - used, "%s%.3g %% in memory", comma, 100 * value);
 	else snprintf(name + used, 160 - used, "%s%s x%g", comma, key->name, value);

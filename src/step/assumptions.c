@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "base/vec.h"
+#include "base/noun.h"
 #include "cost/cost.h"
 #include "launch/launch.h"
 #include "model/layout/schedule.h"
@@ -47,9 +48,10 @@ static const char *model_line(lk_arena *arena, const lk_model *model) {
 	lk_format_count(lk_model_params(model), params, sizeof params);
 	if (model->network == LK_NET_CONV)
 		return lk_arena_printf(arena,
-		                       "%s, %s: %s parameters, %d blocks, images of %d x %d, %d classes, "
-		                       "%.1f G multiply-adds an image",
-		                       model->name, model->family, params, model->layers, model->image,
+		                       "%s, %s: %s parameters, %d %s, images of %d x %d, %d classes, %.1f "
+		                       "G multiply-adds an image",
+		                       model->name, model->family, params, model->layers,
+		                       lk_noun(model->layers, "block", "blocks"), model->image,
 		                       model->image, model->conv.classes, lk_convnet_macs(model) / 1e9);
 	if (model->network == LK_NET_DIFFUSION) {
 		const char *blocks = blocks_text(arena, &model->dit);
@@ -69,9 +71,11 @@ static const char *model_line(lk_arena *arena, const lk_model *model) {
 	else if (model->kv_heads == model->heads) kind = "MHA";
 	else if (model->kv_heads == 1) kind = "MQA";
 	else kind = "GQA";
-	const char *experts = model->experts > 0 ? lk_arena_printf(arena, ", %d experts top-%d",
-	                                                           model->experts, model->topk)
-	                                         : "";
+	const char *experts =
+		model->experts > 0
+			? lk_arena_printf(arena, ", %d %s top-%d", model->experts,
+	                          lk_noun(model->experts, "expert", "experts"), model->topk)
+			: "";
 	if (!experts) return NULL;
 	const char *mixers = mixers_text(arena, model),
 			   *heads = lk_model_mixers(model) & LK_MIXER_ATTENTION
@@ -85,12 +89,13 @@ static const char *model_line(lk_arena *arena, const lk_model *model) {
 	const lk_tower *tower = &model->tower;
 	char encoder[32];
 	lk_format_count(lk_model_tower_params(model), encoder, sizeof encoder);
-	const char *images = tower->layers > 0
-	                         ? lk_arena_printf(arena,
-	                                           ", encoder of images: %s parameters, %d layers, "
-	                                           "hidden %d, patches of %d",
-	                                           encoder, tower->layers, tower->hidden, tower->patch)
-	                         : "";
+	const char *images =
+		tower->layers > 0
+			? lk_arena_printf(arena,
+	                          ", encoder of images: %s parameters, %d %s, hidden %d, patches of %d",
+	                          encoder, tower->layers, lk_noun(tower->layers, "layer", "layers"),
+	                          tower->hidden, tower->patch)
+			: "";
 	if (!images) return NULL;
 	char beside[32];
 	if (model->beside > 0)
@@ -110,9 +115,10 @@ static const char *cluster_line(lk_arena *arena, const lk_asked *asked) {
 	char rate[32], nic[32];
 	lk_format_rate(node->intra_rate, rate, sizeof rate);
 	lk_format_rate(node->nic_rate, nic, sizeof nic);
-	return lk_arena_printf(
-		arena, "%s: %s, %s per GPU and direction through %s, %d NICs of %s per node",
-		asked->cluster.text, node->device->label, rate, intra[node->intra], node->nics, nic);
+	return lk_arena_printf(arena,
+	                       "%s: %s, %s per GPU and direction through %s, %d %s of %s per node",
+	                       asked->cluster.text, node->device->label, rate, intra[node->intra],
+	                       node->nics, lk_noun(node->nics, "NIC", "NICs"), nic);
 }
 
 static const char *layout_line(lk_arena *arena, const lk_job *job) {
@@ -128,18 +134,19 @@ static const char *layout_line(lk_arena *arena, const lk_job *job) {
 	if (job->ep > 1) snprintf(extra + used, sizeof extra - used, ", EP%d", job->ep);
 	if (job->model.network == LK_NET_CONV)
 		return lk_arena_printf(
-			arena, "DP%d, ZeRO %s, %d images a GPU%s, %s", job->dp, sharding[job->sharding],
-			job->mbs * job->microbatches,
+			arena, "DP%d, ZeRO %s, %d %s a GPU%s, %s", job->dp, sharding[job->sharding],
+			job->mbs * job->microbatches, lk_noun(job->mbs * job->microbatches, "image", "images"),
 			job->microbatches > 1
-				? lk_arena_printf(arena, " in %d micro-batches", job->microbatches)
+				? lk_arena_printf(arena, " in %d %s", job->microbatches,
+		                          lk_noun(job->microbatches, "micro-batch", "micro-batches"))
 				: "",
 			lk_dtype_name(job->dtype));
 	return lk_arena_printf(
-		arena,
-		"DP%d x TP%d x PP%d%s%s, ZeRO %s, recompute %s, %s, %d micro-batches of %d x %d tokens, %s",
+		arena, "DP%d x TP%d x PP%d%s%s, ZeRO %s, recompute %s, %s, %d %s of %d x %d tokens, %s",
 		job->dp, job->tp, job->pp, extra,
 		job->sequence_parallel == LK_ON && job->tp > 1 ? ", SP" : "", sharding[job->sharding],
-		again, lk_schedule_get(job->schedule)->label, job->microbatches, job->mbs, job->seq,
+		again, lk_schedule_get(job->schedule)->label, job->microbatches,
+		lk_noun(job->microbatches, "micro-batch", "micro-batches"), job->mbs, job->seq,
 		lk_dtype_name(job->dtype));
 }
 
@@ -221,10 +228,9 @@ static lk_status list_assumptions(lk_arena *arena, const lk_predict_request *req
 	const lk_tower *tower = &job->model.tower;
 	SAY(tower->apart, "the product of all features of the batch, which compares them, is left out");
 	SAY(tower->layers > 0 && !tower->apart,
-	    tower->crossed
-	        ? "%d image%s of %d x %d pixels a tile and sequence, %g tokens beside its own%s"
-	        : "%d image%s of %d x %d pixels a sequence, %g of its tokens%s",
-	    tower->images, tower->images == 1 ? "" : "s", tower->image, tower->image,
+	    tower->crossed ? "%d %s of %d x %d pixels a tile and sequence, %g tokens beside its own%s"
+	                   : "%d %s of %d x %d pixels a sequence, %g of its tokens%s",
+	    tower->images, lk_noun(tower->images, "image", "images"), tower->image, tower->image,
 	    tower->images * lk_tower_tokens(tower),
 	    tower->any_size ? " (--images, --image-size)" : " (--images)");
 	const lk_diffusion *dit = &job->model.dit;
@@ -245,7 +251,9 @@ static lk_status list_assumptions(lk_arena *arena, const lk_predict_request *req
 	    "sequence length %d (--seq)", job->seq);
 	SAY(!request->gbs && !launched, "global batch %d %ss (--gbs)", job->gbs,
 	    lk_model_unit(&job->model));
-	if (images) SAY(!request->mbs && !launched, "%d images a GPU at once (--mbs)", job->mbs);
+	if (images)
+		SAY(!request->mbs && !launched, "%d %s a GPU at once (--mbs)", job->mbs,
+		    lk_noun(job->mbs, "image", "images"));
 	else SAY(!request->mbs && !launched, "micro-batch %d (--mbs)", job->mbs);
 	SAY(!request->zero && !launched, "ZeRO stage %d (--zero)", (int)job->sharding);
 	SAY(job->model.vocab > 0 && job->padded_vocab != job->model.vocab,
@@ -256,10 +264,9 @@ static lk_status list_assumptions(lk_arena *arena, const lk_predict_request *req
 	    job->overlap_grad_reduce != LK_OFF ? "are reduced along" : "are not reduced along",
 	    job->bucket_bytes / LK_MIB, lk_sizes_wire_bytes(job));
 	SAY(job->split_open && job->account_embedding,
-	    "embedding and loss count as a layer each in the pipeline split, as %d layers do not "
-	    "divide "
-	    "by %d",
-	    lk_job_layers(job), lk_job_places(job));
+	    "embedding and loss count as a layer each in the pipeline split, as %d %s not divide by %d",
+	    lk_job_layers(job), lk_noun(lk_job_layers(job), "layer does", "layers do"),
+	    lk_job_places(job));
 	SAY(job->split_open && job->pipeline_layout[0] && !request->pipeline_layout,
 	    "layers are split as %s (--pipeline-layout), as %d do not divide by %d",
 	    job->pipeline_layout, lk_job_layers(job), lk_job_places(job));

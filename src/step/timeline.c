@@ -3,6 +3,7 @@
  * receive; memory is counted after every call. */
 #include "step/step.h"
 #include "base/check.h"
+#include "base/noun.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,11 +49,13 @@ static lk_status track_of(struct lk_drawing *drawing, uint32_t record, unsigned 
 				 lane = drawing->step->sim.lane_of[lk_rank_chain(graph, rank)];
 		char process[96], name[24];
 		if (graph->traced)
-			snprintf(process, sizeof process, "rank %u (represents %u ranks)", rank,
-			         drawing->step->sim.lane_ranks[lane]);
+			snprintf(process, sizeof process, "rank %u (represents %u %s)", rank,
+			         drawing->step->sim.lane_ranks[lane],
+			         lk_noun(drawing->step->sim.lane_ranks[lane], "rank", "ranks"));
 		else
-			snprintf(process, sizeof process, "rank %u, stage %u (represents %u ranks)", rank,
-			         lk_rank_stage(graph, rank), drawing->step->sim.lane_ranks[lane]);
+			snprintf(process, sizeof process, "rank %u, stage %u (represents %u %s)", rank,
+			         lk_rank_stage(graph, rank), drawing->step->sim.lane_ranks[lane],
+			         lk_noun(drawing->step->sim.lane_ranks[lane], "rank", "ranks"));
 		if (!lk_push(&drawing->out->tracks)) return lk_oom(drawing->err);
 		*lk_last(&drawing->out->tracks) = (lk_track){
 			.rank = (int32_t)rank,

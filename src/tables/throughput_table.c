@@ -12,6 +12,7 @@
 
 #include "io/csv.h"
 #include "base/text.h"
+#include "base/noun.h"
 
 enum {
 	ROWS = 100000
@@ -189,8 +190,8 @@ static lk_status throughput_table_read_row(const lk_csv *csv, const int *at, lk_
 	run->stack = lk_arena_strdup(arena, lk_csv_field(csv, at[FRAMEWORK]));
 	run->gpu = lk_arena_strdup(arena, lk_csv_field(csv, at[GPU]));
 	run->where = lk_arena_strdup(arena, lk_csv_where(csv));
-	run->id = lk_arena_printf(arena, "%.40s %.40s %lld GPUs", path,
-	                          lk_csv_field(csv, at[PRECISION]), gpus);
+	run->id = lk_arena_printf(arena, "%.40s %.40s %lld %s", path, lk_csv_field(csv, at[PRECISION]),
+	                          gpus, lk_noun(gpus, "GPU", "GPUs"));
 	if (!run->stack || !run->gpu || !run->where || !run->id) return lk_oom(err);
 	run->gpus = (int)gpus;
 	run->model = preset ? preset : "";

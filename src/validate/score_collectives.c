@@ -11,6 +11,7 @@
 #include "fit/fits.h"
 #include "validate/validate.h"
 #include "base/text.h"
+#include "base/noun.h"
 
 static const lk_calibration_row *own_row(const char *fabric) {
 	return lk_calibration_find(lk_calibration_current(), "collective", fabric, "");
@@ -135,9 +136,9 @@ static lk_status collectives_fill_row(const struct task *task, size_t i, double 
 	out->reason = collectives_reason_of(task, row);
 	if (!*row->refused) {
 		lk_coll_cost cost = lk_collective_cost(row->kind, &group, row->bytes);
-		out->layout = lk_arena_printf(task->arena, "%.0f B, %d node%s, %s %s", row->bytes,
-		                              row->nodes, row->nodes == 1 ? "" : "s",
-		                              lk_algo_name(cost.algo), lk_proto_name(cost.proto));
+		out->layout = lk_arena_printf(task->arena, "%.0f B, %d %s, %s %s", row->bytes, row->nodes,
+		                              lk_noun(row->nodes, "node", "nodes"), lk_algo_name(cost.algo),
+		                              lk_proto_name(cost.proto));
 		if (!out->layout) return lk_oom(err);
 	}
 	set_range(task, i, fitted || own, out);
@@ -148,8 +149,8 @@ static lk_status collectives_fill_row(const struct task *task, size_t i, double 
 	task->out->divisions[1].keys[i] = (lk_score_key){row->fabric, 0};
 	task->out->divisions[2].keys[i] = (lk_score_key){lk_coll_name(row->kind), 0};
 	task->out->divisions[3].keys[i] = (lk_score_key){
-		lk_arena_printf(task->arena, "%d on %d node%s", row->gpus, row->nodes,
-	                    row->nodes == 1 ? "" : "s"),
+		lk_arena_printf(task->arena, "%d on %d %s", row->gpus, row->nodes,
+	                    lk_noun(row->nodes, "node", "nodes")),
 		row->nodes * 1000 + row->gpus,
 	};
 	int size = lk_coll_size_class(row->bytes);

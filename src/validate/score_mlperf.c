@@ -16,6 +16,7 @@
 #include "validate/validate.h"
 #include "step/step.h"
 #include "base/stats.h"
+#include "base/noun.h"
 #include "cost/calibration/calibration.h"
 
 struct scorer {
@@ -162,13 +163,14 @@ static const char *suspicion(const struct scorer *scorer, size_t row) {
 	const lk_mlperf_run *run = &scorer->runs[row], *against = contradiction(scorer, row);
 	if (isnan(scorer->raw[row])) return "";
 	if (run->named_nodes)
-		return lk_arena_printf(scorer->arena,
-		                       "not scored, suspect: its name tells %d nodes, its column %d",
-		                       run->named_nodes, run->nodes);
+		return lk_arena_printf(
+			scorer->arena, "not scored, suspect: its name tells %d %s, its column %d",
+			run->named_nodes, lk_noun(run->named_nodes, "node", "nodes"), run->nodes);
 	if (!against) return "";
 	return lk_arena_printf(scorer->arena,
-	                       "not scored, suspect: %.1f times the GPU time a sample of %s on %d GPUs",
-	                       gpu_seconds(run) / gpu_seconds(against), against->id, against->gpus);
+	                       "not scored, suspect: %.1f times the GPU time a sample of %s on %d %s",
+	                       gpu_seconds(run) / gpu_seconds(against), against->id, against->gpus,
+	                       lk_noun(against->gpus, "GPU", "GPUs"));
 }
 
 /* ---- the one number ---- */

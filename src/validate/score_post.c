@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/noun.h"
 #include "fit/fits.h"
 #include "predict/predict.h"
 #include "tables/tables.h"
@@ -14,10 +15,11 @@
 static const char *recipe_of(lk_arena *arena, const lk_post_run *run) {
 	const lk_predict_request *request = &run->request;
 	return lk_arena_printf(
-		arena, "%s, %d GPUs, tp %d pp %d vp %d cp %d ep %d, %d x %d of %d, %s %s; %s, %.3g",
-		request->stack ? request->stack : "", request->gpus, request->tp, request->pp, request->vp,
-		request->cp, request->ep, request->mbs, request->seq, request->gbs, run->precision,
-		request->recompute ? request->recompute : "", request->rollout, request->gpu_mem_util);
+		arena, "%s, %d %s, tp %d pp %d vp %d cp %d ep %d, %d x %d of %d, %s %s; %s, %.3g",
+		request->stack ? request->stack : "", request->gpus, lk_noun(request->gpus, "GPU", "GPUs"),
+		request->tp, request->pp, request->vp, request->cp, request->ep, request->mbs, request->seq,
+		request->gbs, run->precision, request->recompute ? request->recompute : "",
+		request->rollout, request->gpu_mem_util);
 }
 
 static lk_status post_fill_row(lk_arena *arena, const lk_post_run *run, lk_validated *row,

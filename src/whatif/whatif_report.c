@@ -12,6 +12,7 @@
 #include "step/traced.h"
 #include "whatif/whatif.h"
 #include "base/text.h"
+#include "base/noun.h"
 #include "cost/calibration/calibration.h"
 
 enum {
@@ -317,10 +318,10 @@ static lk_status report_add_notes(struct answer *answer, lk_error *err) {
 		notes[count++] = "the simulation adds no contention: measured times contain it";
 		uint32_t guessed = lk_whatif_stand_ins(answer->base);
 		if (guessed)
-			notes[count++] = lk_arena_printf(&answer->arena,
-			                                 "%u operations have no shape in the trace: scaled as "
-			                                 "one of their kind that takes as long",
-			                                 guessed);
+			notes[count++] = lk_arena_printf(
+				&answer->arena,
+				"%u %s no shape in the trace: scaled as one of their kind that takes as long",
+				guessed, lk_noun(guessed, "operation has", "operations have"));
 	} else {
 		notes[count++] = "operations are priced by the models, as predict prices them";
 	}

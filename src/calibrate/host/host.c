@@ -10,6 +10,7 @@
 
 #include "base/arena.h"
 #include "base/text.h"
+#include "base/noun.h"
 #include "calibrate/host/meter.h"
 
 struct part {
@@ -37,7 +38,8 @@ static void complete_device(lk_meter *meter) {
 	lk_device *device = &host->device;
 	lk_copy(device->name, sizeof device->name,
 	        meter->options->name ? meter->options->name : "host-cpu");
-	snprintf(device->label, sizeof device->label, "%.40s, %d cores", host->processor, host->cores);
+	snprintf(device->label, sizeof device->label, "%.40s, %d %s", host->processor, host->cores,
+	         lk_noun(host->cores, "core", "cores"));
 	snprintf(device->source, sizeof device->source, "%.120s, %.20s", host->source, host->date);
 	device->arch = LK_ARCH_CPU;
 	device->node_gpus = 1;

@@ -12,6 +12,7 @@
 #include <strings.h>
 
 #include "base/text.h"
+#include "base/noun.h"
 #include "cost/collective/collective.h"
 #include "cost/collective/nccl.h"
 
@@ -207,8 +208,9 @@ lk_status lk_nccl_settings_read(const char *text, const char *where, lk_nccl_set
 		at += length;
 	}
 	if (out->most_channels == 0 || out->least_channels <= out->most_channels) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, where, "at least %d channels and at most %d contradict each other",
-	        out->least_channels, out->most_channels);
+	lk_fail(err, LK_ERR_INPUT, where, "at least %d %s and at most %d contradict each other",
+	        out->least_channels, lk_noun(out->least_channels, "channel", "channels"),
+	        out->most_channels);
 	return lk_hint(err, "NCCL_MIN_NCHANNELS and NCCL_MIN_CTAS are lower limits, the MAX ones upper "
 	                    "limits");
 }

@@ -5,6 +5,7 @@
 #include "lang/compile/compile.h"
 #include "base/check.h"
 #include "base/memory.h"
+#include "base/noun.h"
 
 /* ---- check ---- */
 
@@ -15,7 +16,7 @@ static int count_of(const lc_program *program, lc_op op) {
 }
 
 static void compile_print_put_count(FILE *out, int count, const char *what) {
-	fprintf(out, ", %d %s%s", count, what, count == 1 ? "" : "s");
+	fprintf(out, ", %d %s%s", count, what, lk_noun(count, "", "s"));
 }
 
 static void compile_print_check_text(const lc_file *file, FILE *out) {

@@ -12,6 +12,7 @@
 #include "lang/rewrite/rewrite.h"
 #include "lang/run/run.h"
 #include "base/check.h"
+#include "base/noun.h"
 
 enum {
 	DEFAULT_RANKS = 4
@@ -88,8 +89,8 @@ static char *sizes_text(const struct report *report) {
 static void put_extents(const struct report *report, const lc_summary *one, FILE *out) {
 	const lc_node *node = &report->p->nodes.at[one->id];
 	if (one->tensors > 1)
-		fprintf(out, "%lld tensors, %lld elements", (long long)one->tensors,
-		        (long long)one->elements);
+		fprintf(out, "%lld %s, %lld elements", (long long)one->tensors,
+		        lk_noun(one->tensors, "tensor", "tensors"), (long long)one->elements);
 	for (int d = 0; d < node->rank && one->tensors == 1; d++)
 		fprintf(out, "%s%lld", d ? " x " : "", (long long)one->extent[d]);
 	if (node->rank == 0 && one->tensors == 1) fputs("1 number", out);
@@ -120,8 +121,9 @@ static lk_status compile_run_put_text(const struct report *report, FILE *out, lk
 	char *sizes = sizes_text(report);
 	if (!sizes) return lk_oom(err);
 	const char *schedule = report->request->schedule ? report->request->schedule : LC_PLAIN;
-	fprintf(out, "program %s, schedule %s, %lld ranks: %s; seed %d%s\n", report->p->name, schedule,
-	        (long long)lc_ranks(report->p, report->s), sizes, report->request->seed,
+	fprintf(out, "program %s, schedule %s, %lld %s: %s; seed %d%s\n", report->p->name, schedule,
+	        (long long)lc_ranks(report->p, report->s),
+	        lk_noun(lc_ranks(report->p, report->s), "rank", "ranks"), sizes, report->request->seed,
 	        report->request->field ? "; modulo 2^61 - 1" : "");
 	free(sizes);
 	for (int i = 0; i < report->count; i++)

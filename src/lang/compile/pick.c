@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "base/noun.h"
 #include "lang/compile/compile.h"
 
 lk_status lc_pick_program(const lk_compile *answer, const lk_compile_request *request,
@@ -17,7 +18,8 @@ lk_status lc_pick_program(const lk_compile *answer, const lk_compile_request *re
 			return *out = file->programs.at[i], LK_OK;
 	}
 	if (!request->program) {
-		lk_fail(err, LK_ERR_INPUT, file->path, "the file has %zu programs", count);
+		lk_fail(err, LK_ERR_INPUT, file->path, "the file has %zu %s", count,
+		        lk_noun(count, "program", "programs"));
 		return count ? lk_hint(err, "choose one: --program %s", known[0])
 		             : lk_hint(err, "write one");
 	}

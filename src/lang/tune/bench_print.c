@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "io/json.h"
 #include "base/text.h"
+#include "base/noun.h"
 #include "lang/compile/compile.h"
 #include "lang/rewrite/rewrite.h"
 #include "lang/tune/tune.h"
@@ -103,9 +104,9 @@ static void bench_print_put_row(const lc_bench_row *row, FILE *out) {
 static lk_status bench_print_put_text(const lc_program *program, const lc_bench_result *result,
                                       FILE *out) {
 	fprintf(out,
-	        "program %s on %lld ranks, %d rounds of all in turn; %s against itself: within %.1f %% "
-	        "of 1\n",
-	        program->name, (long long)result->ranks, result->rounds, result->rows[0].name,
+	        "program %s on %lld %s, %d %s of all in turn; %s against itself: within %.1f %% of 1\n",
+	        program->name, (long long)result->ranks, lk_noun(result->ranks, "rank", "ranks"),
+	        result->rounds, lk_noun(result->rounds, "round", "rounds"), result->rows[0].name,
 	        100 * result->spread);
 	fprintf(out, "%-20s %10s %7s %22s %11s %11s %11s  %s%s\n", "schedule", "median", "faster",
 	        "95 % of the median", "sent", "to groups", "touched", "results",
@@ -113,9 +114,9 @@ static lk_status bench_print_put_text(const lc_program *program, const lc_bench_
 	for (int i = 0; i < result->count; i++) bench_print_put_row(&result->rows[i], out);
 	if (result->pairs)
 		fprintf(out,
-		        "predicted and measured order: Kendall's tau %.2f over %d pairs further apart than "
+		        "predicted and measured order: Kendall's tau %.2f over %d %s further apart than "
 		        "the noise\n",
-		        result->tau, result->pairs);
+		        result->tau, result->pairs, lk_noun(result->pairs, "pair", "pairs"));
 	return LK_OK;
 }
 

@@ -8,6 +8,7 @@
 #include "step/step.h"
 #include "base/intervals.h"
 #include "base/units.h"
+#include "base/noun.h"
 #include "lang/steps/steps.h"
 #include "sim/sim.h"
 
@@ -73,9 +74,10 @@ lk_status lk_time_steps(const lc_steps *steps, const lc_sizes *sizes, const lk_c
 	lk_cost_options options = {.constants = constants, .cuda_graphs = true};
 	*out = (lk_timed){0};
 	if (lc_ranks(steps->p, sizes) > cluster->gpus) {
-		lk_fail(err, LK_ERR_INPUT, steps->p->name,
-		        "the mesh has %lld ranks and the cluster %d GPUs",
-		        (long long)lc_ranks(steps->p, sizes), cluster->gpus);
+		lk_fail(err, LK_ERR_INPUT, steps->p->name, "the mesh has %lld %s and the cluster %d %s",
+		        (long long)lc_ranks(steps->p, sizes),
+		        lk_noun(lc_ranks(steps->p, sizes), "rank", "ranks"), cluster->gpus,
+		        lk_noun(cluster->gpus, "GPU", "GPUs"));
 		return lk_hint(err, "give --gpus, or --sizes with fewer ranks");
 	}
 	lk_status status = lc_lower(steps, sizes, chunks, &graph, err);

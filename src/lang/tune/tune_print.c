@@ -6,6 +6,7 @@
 #include "base/arena.h"
 #include "io/json.h"
 #include "base/text.h"
+#include "base/noun.h"
 #include "lang/tune/tune.h"
 
 static int shown(const lk_tuned *tuned) {
@@ -45,8 +46,9 @@ static void tune_print_put_sizes(const lk_tuned *tuned, FILE *out) {
 			fprintf(out, ",%s=%lld", program->named[d].name,
 			        (long long)tuned->sizes->symbol[LC_AXES + d]);
 		else
-			fprintf(out, ",%s of %lld tensors", program->named[d].name,
-			        (long long)tuned->sizes->items[program->named[d].list]);
+			fprintf(out, ",%s of %lld %s", program->named[d].name,
+			        (long long)tuned->sizes->items[program->named[d].list],
+			        lk_noun(tuned->sizes->items[program->named[d].list], "tensor", "tensors"));
 	}
 }
 
@@ -57,14 +59,12 @@ static void tune_print_put_search(const lk_tuned *tuned, FILE *out) {
 		fputs("remembered: nothing was searched\n", out);
 		return;
 	}
-	fprintf(
-		out,
-		"%d programs looked at in %s; %d rewrites led to one of them again, %d were not legal\n",
-		search->looked, lk_format_seconds(search->seconds, time, sizeof time), search->known,
-		search->refused);
+	fprintf(out, "%d %s looked at in %s; %d rewrites led to one of them again, %d were not legal\n",
+	        search->looked, lk_noun(search->looked, "program", "programs"),
+	        lk_format_seconds(search->seconds, time, sizeof time), search->known, search->refused);
 	if (search->capped)
-		fprintf(out, "the search ended after %d programs; --programs N searches more\n",
-		        search->looked);
+		fprintf(out, "the search ended after %d %s; --programs N searches more\n", search->looked,
+		        lk_noun(search->looked, "program", "programs"));
 }
 
 static void tune_print_put_verdict(const lk_tuned *tuned, FILE *out) {

@@ -30,6 +30,7 @@
 #include <string.h>
 #include "base/text.h"
 #include "base/units.h"
+#include "base/noun.h"
 #include "model/layout/job.h"
 #include "model/layout/schedule.h"
 
@@ -125,7 +126,8 @@ static lk_status fill_schedule(lk_job *job, lk_error *err) {
 		if (places % job->pp != 0) {
 			lk_fail(err, LK_ERR_INPUT, "--pipeline-layout", "%d stages are no multiple of pp %d",
 			        places, job->pp);
-			return lk_hint(err, "write a multiple of %d parts separated by '|'", job->pp);
+			return lk_hint(err, "write a multiple of %d %s separated by '|'", job->pp,
+			               lk_noun(job->pp, "part", "parts"));
 		}
 		job->vp = places / job->pp;
 	}

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <string.h>
 #include "model/layout/schedule.h"
+#include "base/noun.h"
 
 /* Limits that keep every product of the checks inside 64 bits. */
 struct range {
@@ -239,8 +240,8 @@ static lk_status job_check_size(const lk_job *job, lk_error *err) {
 	lk_fail(err, LK_ERR_INPUT, "--gbs",
 	        "%d micro-batches through pp * vp = %d * %d chunks are more than are simulated",
 	        job->microbatches, job->pp, job->vp);
-	return lk_hint(err, "use at most %lld micro-batches: a larger --mbs, or a smaller --gbs",
-	               (long long)most);
+	return lk_hint(err, "use at most %lld %s: a larger --mbs, or a smaller --gbs", (long long)most,
+	               lk_noun(most, "micro-batch", "micro-batches"));
 }
 
 static lk_status check_pipeline(const lk_job *job, lk_error *err) {

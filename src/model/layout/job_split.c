@@ -24,6 +24,7 @@
 #include "model/layout/job.h"
 #include "model/layout/schedule.h"
 #include "base/check.h"
+#include "base/noun.h"
 
 enum {
 	LAYOUT_STEPS = 1 << 16,
@@ -215,13 +216,14 @@ static lk_status check_layout_string(const lk_job *job, lk_error *err) {
 	struct walk w = walk_layout(job, 0, false);
 	const char *where = "--pipeline-layout";
 	if (places != lk_job_places(job)) {
-		lk_fail(err, LK_ERR_INPUT, where, "%d stages, but pp %d with vp %d has %d", places, job->pp,
-		        job->vp, lk_job_places(job));
-		return lk_hint(err, "write %d parts separated by '|'", lk_job_places(job));
+		lk_fail(err, LK_ERR_INPUT, where, "%d %s, but pp %d with vp %d has %d", places,
+		        lk_noun(places, "stage", "stages"), job->pp, job->vp, lk_job_places(job));
+		return lk_hint(err, "write %d %s separated by '|'", lk_job_places(job),
+		               lk_noun(lk_job_places(job), "part", "parts"));
 	}
 	if (w.layers != lk_job_layers(job)) {
-		lk_fail(err, LK_ERR_INPUT, where, "%d layers (t), but the model has %d", w.layers,
-		        lk_job_layers(job));
+		lk_fail(err, LK_ERR_INPUT, where, "%d %s (t), but the model has %d", w.layers,
+		        lk_noun(w.layers, "layer", "layers"), lk_job_layers(job));
 		return lk_hint(err, "name every layer once");
 	}
 	if (w.mtp != job->model.mtp_layers) {
@@ -327,18 +329,18 @@ static lk_status check_stated(const lk_job *job, lk_error *err) {
 	}
 	long rest = (long)layers - first - last;
 	if (middle < 0 || rest < middle || (middle == 0 && rest != 0)) {
-		lk_fail(err, LK_ERR_INPUT, where,
-		        "%d + %d layers leave %ld of %d for the %d stages between", first, last, rest,
-		        layers, middle < 0 ? 0 : middle);
+		lk_fail(err, LK_ERR_INPUT, where, "%d + %d %s leave %ld of %d for the %d %s between", first,
+		        last, lk_noun(last, "layer", "layers"), rest, layers, middle < 0 ? 0 : middle,
+		        lk_noun(middle < 0 ? 0 : middle, "stage", "stages"));
 		return lk_hint(err, middle > 0 ? "leave at least one layer for each"
 		                               : "let the stated layers add up to the model's");
 	}
 	bool whole = first % chunks == 0 && last % chunks == 0 &&
 	             (middle == 0 || rest % ((long)middle * chunks) == 0);
 	if (chunks == 1 || whole) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, where,
-	        "stages of %d, %ld/%d and %d layers do not divide into %d chunks", first, rest, middle,
-	        last, chunks);
+	lk_fail(err, LK_ERR_INPUT, where, "stages of %d, %ld/%d and %d %s not divide into %d %s", first,
+	        rest, middle, last, lk_noun(last, "layer does", "layers do"), chunks,
+	        lk_noun(chunks, "chunk", "chunks"));
 	return lk_hint(err, "choose layers per stage that are multiples of %d", chunks);
 }
 

@@ -19,11 +19,12 @@
  * places r and 2p - 1 - r of one chain, all micro-batches through both; the order is that of rank r
  * of 2p ranks and 2m micro-batches. */
 #include "model/layout/schedule.h"
+#include "base/noun.h"
 
 static lk_status dualpipe_check_stages(const lk_schedule_shape *shape, lk_error *err) {
 	if (shape->stages % 2 == 0) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, lk_schedule_dualpipe.name,
-	        "%d stages: DualPipe needs an even number", shape->stages);
+	lk_fail(err, LK_ERR_INPUT, lk_schedule_dualpipe.name, "%d %s: DualPipe needs an even number",
+	        shape->stages, lk_noun(shape->stages, "stage", "stages"));
 	if (shape->stages == 1) return lk_hint(err, "nearest: 2");
 	return lk_hint(err, "nearest: %d, %d", shape->stages - 1, shape->stages + 1);
 }
@@ -32,10 +33,11 @@ static lk_status dualpipe_check_least(const lk_schedule *schedule, const lk_sche
                                       lk_error *err) {
 	int m = shape->microbatches, least = 2 * shape->stages;
 	if (m >= least) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, schedule->name,
-	        "%d micro-batches are too few for %d stages: %s needs 2p = %d", m, shape->stages,
-	        schedule->label, least);
-	return lk_hint(err, "give at least %d micro-batches", least);
+	lk_fail(err, LK_ERR_INPUT, schedule->name, "%d %s too few for %d %s: %s needs 2p = %d", m,
+	        lk_noun(m, "micro-batch is", "micro-batches are"), shape->stages,
+	        lk_noun(shape->stages, "stage", "stages"), schedule->label, least);
+	return lk_hint(err, "give at least %d %s", least,
+	               lk_noun(least, "micro-batch", "micro-batches"));
 }
 
 static lk_status dualpipe_check(const lk_schedule_shape *shape, lk_error *err) {
@@ -45,7 +47,8 @@ static lk_status dualpipe_check(const lk_schedule_shape *shape, lk_error *err) {
 	int m = shape->microbatches, least = 2 * shape->stages;
 	if (m % 2 != 0) {
 		lk_fail(err, LK_ERR_INPUT, lk_schedule_dualpipe.name,
-		        "%d micro-batches: DualPipe needs an even number, half for each direction", m);
+		        "%d %s: DualPipe needs an even number, half for each direction", m,
+		        lk_noun(m, "micro-batch", "micro-batches"));
 		return m - 1 < least ? lk_hint(err, "nearest: %d", m + 1)
 		                     : lk_hint(err, "nearest: %d, %d", m - 1, m + 1);
 	}

@@ -13,6 +13,7 @@
  * m must be a multiple of p. Megatron-LM refuses a last group of fewer than p micro-batches too:
  * the order would deadlock, for instance with p = 4, v = 3, m = 5. */
 #include "model/layout/schedule.h"
+#include "base/noun.h"
 
 static int interleaved_group_size(const lk_schedule_shape *shape) {
 	return shape->group > 0 ? shape->group : shape->stages;
@@ -21,8 +22,9 @@ static int interleaved_group_size(const lk_schedule_shape *shape) {
 static lk_status interleaved_check_group(const lk_schedule_shape *shape, lk_error *err) {
 	if (shape->group <= 0 || shape->group >= shape->stages) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, lk_schedule_interleaved.name,
-	        "groups of %d micro-batches are smaller than the %d stages", shape->group,
-	        shape->stages);
+	        "groups of %d %s are smaller than the %d %s", shape->group,
+	        lk_noun(shape->group, "micro-batch", "micro-batches"), shape->stages,
+	        lk_noun(shape->stages, "stage", "stages"));
 	return lk_hint(err, "give groups of %d or more", shape->stages);
 }
 
@@ -37,10 +39,14 @@ static lk_status interleaved_check(const lk_schedule_shape *shape, lk_error *err
 	int group = interleaved_group_size(shape), rest = shape->microbatches % group,
 		below = shape->microbatches - rest;
 	if (rest == 0) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, name, "%d micro-batches do not divide into groups of %d%s",
-	        shape->microbatches, group, shape->group > 0 ? "" : ", one for each stage");
-	if (below == 0) return lk_hint(err, "nearest: %d micro-batches", group);
-	return lk_hint(err, "nearest: %d or %d micro-batches", below, below + group);
+	lk_fail(err, LK_ERR_INPUT, name, "%d %s not divide into groups of %d%s", shape->microbatches,
+	        lk_noun(shape->microbatches, "micro-batch does", "micro-batches do"), group,
+	        shape->group > 0 ? "" : ", one for each stage");
+	if (below == 0)
+		return lk_hint(err, "nearest: %d %s", group,
+		               lk_noun(group, "micro-batch", "micro-batches"));
+	return lk_hint(err, "nearest: %d or %d %s", below, below + group,
+	               lk_noun(below + group, "micro-batch", "micro-batches"));
 }
 
 /* Walks the virtual steps of a rank: for every group, for every chunk, for every micro-batch of the

@@ -1,6 +1,7 @@
 /* schedule_shape.c: what the pipeline schedules share: shapes that run, the slots of a rank, the
  * placements. */
 #include "model/layout/schedule.h"
+#include "base/noun.h"
 
 static lk_status out_of_range(const lk_schedule *schedule, const char *what, int value, int limit,
                               lk_error *err) {
@@ -16,9 +17,9 @@ lk_status lk_schedule_check_shape(const lk_schedule *schedule, const lk_schedule
 		return out_of_range(schedule, "model chunks per rank", shape->chunks, LK_SCHEDULE_CHUNKS,
 		                    err);
 	if (schedule->fixed_chunks != 0 && shape->chunks != schedule->fixed_chunks) {
-		lk_fail(err, LK_ERR_INPUT, schedule->name, "%s has %d model chunk%s per rank, not %d",
-		        schedule->label, schedule->fixed_chunks, schedule->fixed_chunks == 1 ? "" : "s",
-		        shape->chunks);
+		lk_fail(err, LK_ERR_INPUT, schedule->name, "%s has %d model %s per rank, not %d",
+		        schedule->label, schedule->fixed_chunks,
+		        lk_noun(schedule->fixed_chunks, "chunk", "chunks"), shape->chunks);
 		return lk_hint(err, schedule->fixed_chunks == 1
 		                        ? "use the schedule interleaved, or leave the chunks out"
 		                        : "leave the number of chunks out");

@@ -10,16 +10,19 @@
  * less, for W <= F <= B <= F + W; 2p - 1 micro-batches are in flight. No step of the optimizer may
  * wait for all ranks meanwhile. Needs m >= 2p - 1. */
 #include "model/layout/schedule.h"
+#include "base/noun.h"
 
 static lk_status h2_check(const lk_schedule_shape *shape, lk_error *err) {
 	LK_TRY(lk_schedule_check_shape(&lk_schedule_zb_h2, shape, err));
 	int m = shape->microbatches, least = 2 * shape->stages - 1;
 	if (m >= least) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, lk_schedule_zb_h2.name,
-	        "%d micro-batches are too few for %d stages: ZB-H2 needs 2p - 1 = %d", m, shape->stages,
-	        least);
-	return lk_hint(err, "give at least %d micro-batches, at most %d stages, or use zb-h1", least,
-	               (m + 1) / 2);
+	        "%d %s too few for %d %s: ZB-H2 needs 2p - 1 = %d", m,
+	        lk_noun(m, "micro-batch is", "micro-batches are"), shape->stages,
+	        lk_noun(shape->stages, "stage", "stages"), least);
+	return lk_hint(err, "give at least %d %s, at most %d %s, or use zb-h1", least,
+	               lk_noun(least, "micro-batch", "micro-batches"), (m + 1) / 2,
+	               lk_noun((m + 1) / 2, "stage", "stages"));
 }
 
 static void h2_backward(lk_slots *out, int stage, int i) {

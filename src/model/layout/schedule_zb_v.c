@@ -9,16 +9,19 @@
  * With F = B = W no rank has a bubble inside; makespan 3mF + (p - 1)F/2. Needs m >= 2p - 1. 2p half
  * chunks are in flight on every rank. */
 #include "model/layout/schedule.h"
+#include "base/noun.h"
 
 static lk_status v_check(const lk_schedule_shape *shape, lk_error *err) {
 	LK_TRY(lk_schedule_check_shape(&lk_schedule_zb_v, shape, err));
 	int m = shape->microbatches, least = 2 * shape->stages - 1;
 	if (m >= least) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, lk_schedule_zb_v.name,
-	        "%d micro-batches are too few for %d stages: ZB-V needs 2p - 1 = %d", m, shape->stages,
-	        least);
-	return lk_hint(err, "give at least %d micro-batches, at most %d stages, or use zb-h1", least,
-	               (m + 1) / 2);
+	        "%d %s too few for %d %s: ZB-V needs 2p - 1 = %d", m,
+	        lk_noun(m, "micro-batch is", "micro-batches are"), shape->stages,
+	        lk_noun(shape->stages, "stage", "stages"), least);
+	return lk_hint(err, "give at least %d %s, at most %d %s, or use zb-h1", least,
+	               lk_noun(least, "micro-batch", "micro-batches"), (m + 1) / 2,
+	               lk_noun((m + 1) / 2, "stage", "stages"));
 }
 
 /* Next micro-batch of each pass, by chunk. */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "base/noun.h"
 #include "model/network/parts.h"
 
 struct range {
@@ -190,8 +191,8 @@ static lk_status check_ssm(const lk_model *model, const char *where, lk_error *e
 	    (model->ssm_inner % model->ssm_heads == 0 && model->ssm_heads % model->ssm_groups == 0))
 		return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, where,
-	        "a Mamba layer's width of %d does not divide into %d heads of %d groups",
-	        model->ssm_inner, model->ssm_heads, model->ssm_groups);
+	        "a Mamba layer's width of %d does not divide into %d heads of %d %s", model->ssm_inner,
+	        model->ssm_heads, model->ssm_groups, lk_noun(model->ssm_groups, "group", "groups"));
 	return lk_hint(err, "heads must divide the width and be a multiple of groups");
 }
 
@@ -266,14 +267,14 @@ static lk_status check_order(const lk_model *model, const char *where, lk_error 
 
 static lk_status network_check_experts(const lk_model *model, const char *where, lk_error *err) {
 	if (model->dense_layers > model->layers) {
-		lk_fail(err, LK_ERR_INPUT, where, "%d dense layers of %d layers", model->dense_layers,
-		        model->layers);
+		lk_fail(err, LK_ERR_INPUT, where, "%d dense layers of %d %s", model->dense_layers,
+		        model->layers, lk_noun(model->layers, "layer", "layers"));
 		return lk_hint(err, "correct first_k_dense_replace or the number of layers");
 	}
 	if (model->experts == 0) return LK_OK;
 	if (model->topk < 1 || model->topk > model->experts) {
-		lk_fail(err, LK_ERR_INPUT, where, "%d of %d experts per token", model->topk,
-		        model->experts);
+		lk_fail(err, LK_ERR_INPUT, where, "%d of %d %s per token", model->topk, model->experts,
+		        lk_noun(model->experts, "expert", "experts"));
 		return lk_hint(err, "set num_experts_per_tok from 1 to %d", model->experts);
 	}
 	if (model->expert_ffn > 0) return LK_OK;
@@ -286,7 +287,9 @@ static lk_status check_diffusion(const lk_model *model, const char *where, lk_er
 	double blocks = 0;
 	for (int i = 0; i < LK_DIT_BLOCKS; i++) blocks += model->dit.repeat[i];
 	if (blocks != model->layers)
-		return lk_fail(err, LK_ERR_INPUT, where, "%g blocks of %d layers", blocks, model->layers);
+		return lk_fail(err, LK_ERR_INPUT, where, "%g %s of %d %s", blocks,
+		               lk_noun(blocks, "block", "blocks"), model->layers,
+		               lk_noun(model->layers, "layer", "layers"));
 	double tokens = lk_dit_latent_tokens(&model->dit) + model->dit.text_tokens;
 	if (tokens >= 1 && tokens <= CONTEXT && (double)model->heads * model->head_dim == model->hidden)
 		return LK_OK;
@@ -307,8 +310,9 @@ static lk_status check_network(const lk_model *model, const char *where, lk_erro
 			return lk_fail(err, LK_ERR_INPUT, where, "convolution %d lacks a size", i);
 	if (model->audio.position_kernel > 0 &&
 	    (model->audio.position_groups < 1 || model->hidden % model->audio.position_groups != 0)) {
-		lk_fail(err, LK_ERR_INPUT, where, "a hidden size of %d in %d groups of positions",
-		        model->hidden, model->audio.position_groups);
+		lk_fail(err, LK_ERR_INPUT, where, "a hidden size of %d in %d %s of positions",
+		        model->hidden, model->audio.position_groups,
+		        lk_noun(model->audio.position_groups, "group", "groups"));
 		return lk_hint(err, "groups must divide the hidden size");
 	}
 	if (model->image > 0 &&
@@ -335,8 +339,8 @@ static lk_status check_tower(const lk_model *model, const char *where, lk_error 
 	}
 	LK_TRY(lk_model_check(&tower, where, err));
 	if (stated->images > 0 && lk_tower_tokens(stated) >= 1) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, where, "%d images of %d pixels have no token", stated->images,
-	        stated->image);
+	lk_fail(err, LK_ERR_INPUT, where, "%d %s of %d pixels have no token", stated->images,
+	        lk_noun(stated->images, "image", "images"), stated->image);
 	return lk_hint(err, "an image needs patches and what its projector merges of them");
 }
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "model/network/hf.h"
+#include "base/noun.h"
 
 enum {
 	SIDE = 1 << 14,
@@ -109,8 +110,9 @@ static lk_status convnet_read_stage(const lk_hf_config *config, const lk_value *
 	int within = stage->block == LK_CONV_BOTTLENECK ? stage->inner : stage->width;
 	int before = stage->block == LK_CONV_BOTTLENECK ? stage->inner : in;
 	if (within % stage->groups == 0 && before % stage->groups == 0) return LK_OK;
-	lk_hf_fail(config, object, err, "%d and %d channels do not divide into %d groups", before,
-	           within, stage->groups);
+	lk_hf_fail(config, object, err, "%d and %d %s not divide into %d %s", before, within,
+	           lk_noun(within, "channel does", "channels do"), stage->groups,
+	           lk_noun(stage->groups, "group", "groups"));
 	return lk_hint(err, "groups must divide the channels on both sides");
 }
 

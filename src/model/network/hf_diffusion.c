@@ -4,6 +4,7 @@
  * pixart_transformer_2d.py), lengths of texts those of its
  * pipelines. Text encoders and the VAE are networks of their own, which are not trained. */
 #include "model/network/hf.h"
+#include "base/noun.h"
 
 #include <limits.h>
 #include <string.h>
@@ -114,8 +115,8 @@ static lk_status dit_sizes(const lk_hf_config *config, lk_model *model, lk_error
 	double hidden = (double)model->heads * model->head_dim, layers = 0;
 	for (int i = 0; i < LK_DIT_BLOCKS; i++) layers += model->dit.repeat[i];
 	if (!(hidden >= 1 && hidden <= 1 << 20 && layers >= 1 && layers <= 10000))
-		return lk_hf_fail(config, NULL, err, "%d heads of %d, %g blocks", model->heads,
-		                  model->head_dim, layers);
+		return lk_hf_fail(config, NULL, err, "%d heads of %d, %g %s", model->heads, model->head_dim,
+		                  layers, lk_noun(layers, "block", "blocks"));
 	model->hidden = (int)hidden;
 	model->layers = (int)layers;
 	model->kv_heads = model->heads;
@@ -170,8 +171,10 @@ static lk_status finish_sd3(const lk_hf_config *config, lk_model *model, lk_erro
 	LK_TRY(dit_norms(config, "rms_norm", &model->qk_norm, err));
 	LK_TRY(dual_blocks(config, model, err));
 	if (side < 1 || side > 8192 || model->dit.repeat[LK_DIT_DOUBLE] < 1 || model->patch > 64)
-		return lk_hf_fail(config, NULL, err, "%d blocks, latents of %d a side in patches of %d",
-		                  model->dit.repeat[LK_DIT_DOUBLE], side, model->patch);
+		return lk_hf_fail(config, NULL, err, "%d %s, latents of %d a side in patches of %d",
+		                  model->dit.repeat[LK_DIT_DOUBLE],
+		                  lk_noun(model->dit.repeat[LK_DIT_DOUBLE], "block", "blocks"), side,
+		                  model->patch);
 	model->dit.repeat[LK_DIT_DOUBLE]--;
 	model->dit.repeat[LK_DIT_LAST] = 1;
 	model->dit.height = model->dit.width = 8 * side;

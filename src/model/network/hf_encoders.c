@@ -1,6 +1,7 @@
 /* hf_encoders.c: families of HuggingFace configs that have an encoder: of text, of images, and in
  * front of a decoder; rows as in hf_families.c. */
 #include "model/network/hf.h"
+#include "base/noun.h"
 
 #include <limits.h>
 #include <string.h>
@@ -157,9 +158,11 @@ static lk_status finish_albert(const lk_hf_config *config, lk_model *model, lk_e
 	LK_TRY(lk_hf_int(config, "inner_group_num", &inner, err));
 	lk_hf_pass(config, "down_scale_factor|gap_size|net_structure_type|layers_to_keep");
 	if (inner != 1 || model->shared_sets < 1 || model->shared_sets > model->layers) {
-		lk_hf_fail(config, NULL, err, "%d groups of %d layers", model->shared_sets, inner);
-		return lk_hint(err, "inner_group_num 1 is modelled, with groups of all %d layers",
-		               model->layers);
+		lk_hf_fail(config, NULL, err, "%d %s of %d %s", model->shared_sets,
+		           lk_noun(model->shared_sets, "group", "groups"), inner,
+		           lk_noun(inner, "layer", "layers"));
+		return lk_hint(err, "inner_group_num 1 is modelled, with groups of all %d %s",
+		               model->layers, lk_noun(model->layers, "layer", "layers"));
 	}
 	if (model->embed_dim == model->hidden) model->embed_dim = 0;
 	model->context = model->position_rows;

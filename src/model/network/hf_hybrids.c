@@ -1,6 +1,7 @@
 /* hf_hybrids.c: readers of networks whose layers differ in their mixers. Keys and defaults are
  * those of the configuration classes of the transformers library, counts of layers begin at 0. */
 #include "model/network/hf.h"
+#include "base/noun.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -13,7 +14,8 @@ typedef lk_layer (*hybrid_layer_fn)(const void *context, lk_layer start, int lay
 static lk_status hybrid_order(const lk_hf_config *config, lk_model *model, hybrid_layer_fn change,
                               const void *context, lk_error *err) {
 	if (model->layers > 10000)
-		return lk_hf_fail(config, NULL, err, "%d layers are too many", model->layers);
+		return lk_hf_fail(config, NULL, err, "%d %s too many", model->layers,
+		                  lk_noun(model->layers, "layer is", "layers are"));
 	lk_layer *layers = calloc((size_t)model->layers + 1, sizeof *layers);
 	if (!layers) return lk_oom(err);
 	for (int i = 0; i < model->layers; i++)
@@ -140,7 +142,8 @@ static lk_status zamba2_order(const lk_hf_config *config, lk_model *model, lk_er
 	int count = 0;
 	lk_hf_find(config, "hybrid_layer_ids"); /* the same as numbers */
 	if (!types || types->kind != LK_JSON_ARRAY || types->count != (size_t)model->layers) {
-		lk_hf_fail(config, types, err, "layers_block_type does not name %d layers", model->layers);
+		lk_hf_fail(config, types, err, "layers_block_type does not name %d %s", model->layers,
+		           lk_noun(model->layers, "layer", "layers"));
 		return lk_hint(err, "give \"mamba\" or \"hybrid\" for each");
 	}
 	lk_layer *layers = calloc(2 * types->count, sizeof *layers);
@@ -170,8 +173,8 @@ lk_status lk_hf_zamba2(const lk_hf_config *config, lk_model *model, lk_error *er
 	lk_hf_pass(config, "kv_channels|num_query_groups|use_long_context|use_shared_mlp_adapter|"
 	                   "ffn_hidden_size|state_size|num_layers");
 	if (model->hidden > INT_MAX / 4 || model->layers > 10000)
-		return lk_hf_fail(config, NULL, err, "hidden size %d of %d layers is too large",
-		                  model->hidden, model->layers);
+		return lk_hf_fail(config, NULL, err, "hidden size %d of %d %s is too large", model->hidden,
+		                  model->layers, lk_noun(model->layers, "layer", "layers"));
 	if (model->ffn == 0) model->ffn = 4 * model->hidden;
 	inputs = model->attention_inputs = 2 * model->hidden;
 	LK_TRY(lk_hf_int(config, "attention_hidden_size", &inputs, err));
@@ -358,8 +361,8 @@ static lk_status nemotron_letters(const lk_hf_config *config, const lk_value *pa
 		}
 	}
 	if (status == LK_OK && (count == 0 || count != (size_t)model->layers)) {
-		lk_hf_fail(config, pattern, err, "hybrid_override_pattern has %zu letters for %d layers",
-		           count, model->layers);
+		lk_hf_fail(config, pattern, err, "hybrid_override_pattern has %zu letters for %d %s", count,
+		           model->layers, lk_noun(model->layers, "layer", "layers"));
 		status = lk_hint(err, "give one letter per layer");
 	}
 	if (status == LK_OK) status = lk_hf_order(config, layers, (int)count, model, err);
@@ -448,8 +451,8 @@ lk_status lk_hf_minimax(const lk_hf_config *config, lk_model *model, lk_error *e
 	if (types) return lk_hf_layer_kinds(config, types, LK_MIXER_LIGHTNING, model, err);
 	if (!listed.list) return hybrid_order(config, model, periodic_mixer, &full, err);
 	if (listed.list->kind != LK_JSON_ARRAY || listed.list->count != (size_t)model->layers) {
-		lk_hf_fail(config, listed.list, err, "attn_type_list is no list of %d layers",
-		           model->layers);
+		lk_hf_fail(config, listed.list, err, "attn_type_list is no list of %d %s", model->layers,
+		           lk_noun(model->layers, "layer", "layers"));
 		return lk_hint(err, "give 0 or 1 for each layer");
 	}
 	return hybrid_order(config, model, minimax_mixer, &listed, err);

@@ -1,5 +1,6 @@
 /* hf_layers.c: lists of layers in configs: what each layer is made of. */
 #include "model/network/hf.h"
+#include "base/noun.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +13,8 @@ lk_status lk_hf_order(const lk_hf_config *config, const lk_layer *layers, int co
 		memcpy(model->order, listed.order, sizeof order);
 		return LK_OK;
 	}
-	lk_hf_fail(config, NULL, err, "%d layers change their kind too often to be listed", count);
+	lk_hf_fail(config, NULL, err, "%d %s change their kind too often to be listed", count,
+	           lk_noun(count, "layer", "layers"));
 	return lk_hint(err, "%d characters of items such as 3M- are kept; state fewer layers",
 	               LK_MODEL_ORDER - 1);
 }
@@ -34,8 +36,9 @@ lk_status lk_hf_layer_kinds(const lk_hf_config *config, const lk_value *types, i
 	if (types->kind != LK_JSON_ARRAY)
 		return lk_hf_wrong_kind(config, types, "layer_types", "a list of texts", err);
 	if (types->count != (size_t)model->layers) {
-		lk_hf_fail(config, types, err, "layer_types has %zu entries for %d layers", types->count,
-		           model->layers);
+		lk_hf_fail(config, types, err, "layer_types has %zu %s for %d %s", types->count,
+		           lk_noun(types->count, "entry", "entries"), model->layers,
+		           lk_noun(model->layers, "layer", "layers"));
 		return lk_hint(err, "give one entry per layer");
 	}
 	lk_layer *layers = calloc(types->count + 1, sizeof *layers);
@@ -98,8 +101,9 @@ lk_status lk_hf_layer_types(const lk_hf_config *config, lk_model *model, lk_erro
 	if (types->kind != LK_JSON_ARRAY)
 		return lk_hf_wrong_kind(config, types, "layer_types", "a list of texts", err);
 	if (types->count != (size_t)model->layers) {
-		lk_hf_fail(config, types, err, "layer_types has %zu entries for %d layers", types->count,
-		           model->layers);
+		lk_hf_fail(config, types, err, "layer_types has %zu %s for %d %s", types->count,
+		           lk_noun(types->count, "entry", "entries"), model->layers,
+		           lk_noun(model->layers, "layer", "layers"));
 		return lk_hint(err, "give one entry per layer");
 	}
 	int full, first;

@@ -7,6 +7,7 @@
  * A half that is left out has no norm either. Halves replaced by one matrix, windows and sinks are
  * refused by name. */
 #include "model/network/hf.h"
+#include "base/noun.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -85,7 +86,8 @@ static void puzzle_widest(lk_model *model, lk_layer *layers, int count) {
 lk_status lk_hf_puzzle(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	const lk_value *blocks = lk_hf_find(config, "block_configs");
 	if (!blocks || blocks->kind != LK_JSON_ARRAY || blocks->count != (size_t)model->layers) {
-		lk_hf_fail(config, blocks, err, "block_configs is not a list of %d layers", model->layers);
+		lk_hf_fail(config, blocks, err, "block_configs is not a list of %d %s", model->layers,
+		           lk_noun(model->layers, "layer", "layers"));
 		return lk_hint(err, "give an object with attention and ffn for each layer");
 	}
 	lk_layer *layers = calloc(blocks->count + 1, sizeof *layers);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/noun.h"
 #include "trace/align/align_internal.h"
 
 /* The number after `word` and at most one of "_-. "; -1 if there is none. The last such place
@@ -99,8 +100,8 @@ lk_status lk_traces_find_world(lk_traces *traces, lk_error *err) {
 		if (capture->world <= 0) continue;
 		if (said && said->world != capture->world) {
 			lk_fail(err, LK_ERR_INPUT, capture->path,
-			        "is of a run with %d ranks, but %s of one with %d", capture->world, said->path,
-			        said->world);
+			        "is of a run with %d %s, but %s of one with %d", capture->world,
+			        lk_noun(capture->world, "rank", "ranks"), said->path, said->world);
 			return lk_hint(err, "give the traces of one run");
 		}
 		said = capture;
@@ -108,8 +109,8 @@ lk_status lk_traces_find_world(lk_traces *traces, lk_error *err) {
 	const lk_capture *last = traces->capture[traces->count - 1];
 	traces->world = said ? said->world : last->rank + 1;
 	if (last->rank >= traces->world) {
-		lk_traces_warn(traces, "%s: rank %d in a run of %d ranks", last->path, last->rank,
-		               traces->world);
+		lk_traces_warn(traces, "%s: rank %d in a run of %d %s", last->path, last->rank,
+		               traces->world, lk_noun(traces->world, "rank", "ranks"));
 		traces->world = last->rank + 1;
 	}
 	return LK_OK;

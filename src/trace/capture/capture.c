@@ -6,6 +6,7 @@
 #include <string.h>
 #include "base/check.h"
 #include "base/stats.h"
+#include "base/noun.h"
 
 enum {
 	MOST_WARNINGS = 64,
@@ -252,9 +253,8 @@ static bool nest(lk_capture *capture) {
 	for (size_t l = 0; l < capture->lanes.count; l++)
 		too_deep += nest_lane(capture, &capture->lanes.at[l]);
 	if (too_deep)
-		lk_capture_warn(capture,
-		                "%u events are nested more than %d deep; they are taken as that deep",
-		                too_deep, (int)MOST_NESTED);
+		lk_capture_warn(capture, "%u %s nested more than %d deep; they are taken as that deep",
+		                too_deep, lk_noun(too_deep, "event is", "events are"), (int)MOST_NESTED);
 	return true;
 }
 

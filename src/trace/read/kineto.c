@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 #include "trace/read/kineto_internal.h"
+#include "base/noun.h"
 
 enum {
 	NESTED_LISTS = 16,
@@ -372,12 +373,13 @@ static void warn_of_end(lk_kineto *kineto) {
 	unsigned long long line = lk_window_line(window, window->at);
 	char text[600];
 	if (window->broken != LK_OK)
-		lk_capture_damage(kineto->capture, 1, "%s; the %u events before that are kept",
-		                  lk_error_text(&window->cause, text, sizeof text), kineto->capture->count);
+		lk_capture_damage(kineto->capture, 1, "%s; the %u %s before that are kept",
+		                  lk_error_text(&window->cause, text, sizeof text), kineto->capture->count,
+		                  lk_noun(kineto->capture->count, "event", "events"));
 	else if (kineto->cut)
-		lk_capture_damage(kineto->capture, 1,
-		                  "cut off in line %llu; the %u events before that are kept", line,
-		                  kineto->capture->count);
+		lk_capture_damage(
+			kineto->capture, 1, "cut off in line %llu; the %u %s before that are kept", line,
+			kineto->capture->count, lk_noun(kineto->capture->count, "event", "events"));
 }
 
 /* Where something is missing or wrong; the rest is a matter of form. */

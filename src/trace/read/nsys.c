@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/text.h"
+#include "base/noun.h"
 #include "trace/read/database.h"
 
 enum {
@@ -114,8 +115,8 @@ static bool read_times(struct reader *reader, sqlite3_stmt *row, lk_event *event
 static lk_status nsys_add(struct reader *reader, const lk_event *event, uint32_t *place) {
 	uint64_t most = reader->limits->events ? reader->limits->events : 1000000000;
 	if (reader->capture->count >= most) {
-		lk_fail(reader->err, LK_ERR_INPUT, reader->path, "holds over %llu events",
-		        (unsigned long long)most);
+		lk_fail(reader->err, LK_ERR_INPUT, reader->path, "holds over %llu %s",
+		        (unsigned long long)most, lk_noun(most, "event", "events"));
 		return lk_hint(reader->err, "raise the limit of events, or profile fewer steps");
 	}
 	*place = event->lane == LK_NONE ? LK_NONE : lk_capture_add(reader->capture, event);
@@ -287,9 +288,9 @@ static lk_status choose_process(struct reader *reader) {
 	reader->process = reader->process_count > 1 ? reader->processes[best].process : -1;
 	if (reader->process_count > 1)
 		lk_capture_warn(
-			reader->capture,
-			"the report holds %d processes; read is process %lld, which has most kernels",
-			reader->process_count, (long long)reader->process);
+			reader->capture, "the report holds %d %s; read is process %lld, which has most kernels",
+			reader->process_count, lk_noun(reader->process_count, "process", "processes"),
+			(long long)reader->process);
 	return LK_OK;
 }
 

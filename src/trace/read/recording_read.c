@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
+#include "base/noun.h"
 #include "trace/capture/capture.h"
 #include "trace/read/recorded_internal.h"
 
@@ -257,7 +258,8 @@ static lk_status name_groups(lk_shower *shower) {
 		else if (strlen(ranks) < 60)
 			snprintf(text, sizeof text, again > 1 ? "ranks %s, #%d" : "ranks %s", ranks, again);
 		else
-			snprintf(text, sizeof text, "%d ranks from %.20s#%d", groups->at[i].size, ranks, again);
+			snprintf(text, sizeof text, "%d %s from %.20s#%d", groups->at[i].size,
+			         lk_noun(groups->at[i].size, "rank", "ranks"), ranks, again);
 		LK_TRY(lk_show_name(shower, text, &groups->at[i].shown));
 	}
 	return LK_OK;
@@ -281,10 +283,11 @@ static void recording_read_say(const lk_shower *shower) {
 		lk_capture_warn(shower->capture,
 		                "the program uses io_uring; what it reads that way is not seen");
 	if (shower->untimed)
-		lk_capture_warn(shower->capture,
-		                "of %llu communications on streams the times are not known; they are shown "
-		                "as calls of the host",
-		                (unsigned long long)shower->untimed);
+		lk_capture_warn(
+			shower->capture,
+			"of %llu %s on streams the times are not known; they are shown as calls of the host",
+			(unsigned long long)shower->untimed,
+			lk_noun(shower->untimed, "communication", "communications"));
 	bool maps = false;
 	for (size_t i = 0; i < run->calls.count && !maps; i++)
 		maps = run->calls.at[i].record.kind == LK_RECORD_MAP;

@@ -1,6 +1,7 @@
 /* rocm.c: work and calls as AMD's profilers see them, put into a capture: of several devices the
  * one with most kernels. */
 #include "trace/read/rocm_internal.h"
+#include "base/noun.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -20,8 +21,8 @@ lk_status lk_rocm_intern(lk_rocm *rocm, const char *text, uint32_t *out) {
 static lk_status rocm_check_room(const lk_rocm *rocm) {
 	uint64_t most = rocm->limits->events ? rocm->limits->events : 1000000000;
 	if (rocm->capture->count + rocm->work.count < most) return LK_OK;
-	lk_fail(rocm->err, LK_ERR_INPUT, rocm->capture->path, "holds over %llu events",
-	        (unsigned long long)most);
+	lk_fail(rocm->err, LK_ERR_INPUT, rocm->capture->path, "holds over %llu %s",
+	        (unsigned long long)most, lk_noun(most, "event", "events"));
 	return lk_hint(rocm->err, "raise the limit of events, or profile fewer steps");
 }
 
@@ -112,9 +113,9 @@ static void rocm_choose(lk_rocm *rocm, size_t *begin, size_t *end) {
 	if (devices > 1)
 		lk_capture_warn(
 			rocm->capture,
-			"the file holds the work of %d devices; read is device %lld, which has most "
-			"kernels",
-			devices, (long long)rocm->work.at[*begin].device);
+			"the file holds the work of %d %s; read is device %lld, which has most kernels",
+			devices, lk_noun(devices, "device", "devices"),
+			(long long)rocm->work.at[*begin].device);
 }
 
 lk_status lk_rocm_finish(lk_rocm *rocm) {

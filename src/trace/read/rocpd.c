@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "base/noun.h"
 #include "trace/read/database.h"
 #include "trace/read/rocm_internal.h"
 
@@ -263,7 +264,8 @@ static lk_status rocpd_choose(struct rocpd *reader) {
 	}
 	if (sets > 1)
 		lk_capture_warn(reader->rocm.capture,
-		                "the database holds %d processes; read is the one with most kernels", sets);
+		                "the database holds %d %s; read is the one with most kernels", sets,
+		                lk_noun(sets, "process", "processes"));
 	return LK_OK;
 }
 

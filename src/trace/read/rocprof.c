@@ -14,6 +14,7 @@
 
 #include "base/arena.h"
 #include "base/text.h"
+#include "base/noun.h"
 #include "io/json.h"
 #include "trace/read/rocm_internal.h"
 
@@ -230,9 +231,8 @@ static lk_status rocprof_read_tools(lk_rocm *rocm, const lk_value *tools) {
 		tool.value = &tools->items[i];
 	}
 	if (tools->kind == LK_JSON_ARRAY && tools->count > 1)
-		lk_capture_warn(rocm->capture,
-		                "the file holds %zu processes; read is the one with most kernels",
-		                tools->count);
+		lk_capture_warn(rocm->capture, "the file holds %zu %s; read is the one with most kernels",
+		                tools->count, lk_noun(tools->count, "process", "processes"));
 	lk_status status = rocprof_read_tool(&tool);
 	lk_vec_free(&tool.symbols);
 	lk_vec_free(&tool.markers);

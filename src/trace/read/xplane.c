@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "base/noun.h"
 #include "io/protobuf.h"
 #include "trace/read/read.h"
 
@@ -262,8 +263,8 @@ static lk_status xplane_add_work(struct xplane *reader, const struct xplane_fact
 static lk_status xplane_keep(struct xplane *reader, const lk_event *event) {
 	uint64_t most = reader->limits->events ? reader->limits->events : 1000000000;
 	if (reader->capture->count >= most) {
-		lk_fail(reader->err, LK_ERR_INPUT, reader->capture->path, "holds over %llu events",
-		        (unsigned long long)most);
+		lk_fail(reader->err, LK_ERR_INPUT, reader->capture->path, "holds over %llu %s",
+		        (unsigned long long)most, lk_noun(most, "event", "events"));
 		return lk_hint(reader->err, "raise the limit of events, or profile fewer steps");
 	}
 	return lk_capture_add(reader->capture, event) == LK_NONE ? lk_oom(reader->err) : LK_OK;
@@ -422,8 +423,8 @@ static lk_status xplane_choose(struct xplane *reader, lk_proto space, lk_proto *
 	long number = strtol(name + strlen(gpu_plane), NULL, 10);
 	reader->device = number >= 0 && number < 4096 ? number : 0;
 	if (devices > 1)
-		lk_capture_warn(reader->capture, "the process drives %d GPUs; read is GPU %lld", devices,
-		                (long long)reader->device);
+		lk_capture_warn(reader->capture, "the process drives %d %s; read is GPU %lld", devices,
+		                lk_noun(devices, "GPU", "GPUs"), (long long)reader->device);
 	return LK_OK;
 }
 

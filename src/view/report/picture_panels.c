@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "base/noun.h"
 #include "view/report/report.h"
 
 enum {
@@ -281,7 +282,8 @@ static void draw_range(lk_picture *picture, const lk_value *panel) {
 		lk_picture_rect(picture, from, picture->y + 90,
 		                lk_picture_at(&x, lk_picture_number(classes[i], "high")) - from, 90,
 		                colour);
-		snprintf(words, sizeof words, "%.0f runs", lk_picture_number(classes[i], "runs"));
+		snprintf(words, sizeof words, "%.0f %s", lk_picture_number(classes[i], "runs"),
+		         lk_noun(lk_picture_number(classes[i], "runs"), "run", "runs"));
 		lk_picture_text(picture, LK_PICTURE_RIGHT, picture->y + 180, "end", "soft", words, 20);
 	}
 	lk_picture_line(picture, lk_picture_at(&x, 1), top, lk_picture_at(&x, 1), picture->y, "base");

@@ -13,6 +13,7 @@
 #include "base/memory.h"
 #include "base/stats.h"
 #include "base/text.h"
+#include "base/noun.h"
 #include "view/table/output.h"
 
 /* Tenths of a pixel. */
@@ -227,7 +228,7 @@ static int above(const struct picture *picture, double logarithm) {
 
 /* "350 rows, error 12.4 %, cross-validated: (stack, network, GPU)" */
 static void plot_put_sum(const struct picture *picture) {
-	fprintf(picture->out, "%d rows, error ", picture->rows);
+	fprintf(picture->out, "%d %s, error ", picture->rows, lk_noun(picture->rows, "row", "rows"));
 	plot_put_percent(picture->out, picture->v->summary.geomean_error);
 	fputs(*picture->v->folds ? ", cross-validated: " : ", with the calibration in use",
 	      picture->out);
@@ -254,7 +255,8 @@ static void plot_put_words(const struct picture *picture) {
 		if (picture->parts[i].rows == 0) continue;
 		fputc(' ', picture->out);
 		plot_put_name(picture, &picture->parts[i], 80);
-		fprintf(picture->out, ": %d rows, error ", picture->parts[i].rows);
+		fprintf(picture->out, ": %d %s, error ", picture->parts[i].rows,
+		        lk_noun(picture->parts[i].rows, "row", "rows"));
 		plot_put_percent(picture->out, picture->parts[i].error);
 		fputc('.', picture->out);
 	}
@@ -336,8 +338,8 @@ static void put_legend(const struct picture *picture) {
 		fprintf(picture->out, "M%d %d%s\"/>", LEGEND, y - 45, shapes[i % 4]);
 		fprintf(picture->out, "<text x=\"%d\" y=\"%d\">", LEGEND + 120, y);
 		plot_put_name(picture, &picture->parts[i], NAME);
-		fprintf(picture->out, "</text><text class=\"s\" x=\"%d\" y=\"%d\">%d rows, ", LEGEND + 120,
-		        y + 160, picture->parts[i].rows);
+		fprintf(picture->out, "</text><text class=\"s\" x=\"%d\" y=\"%d\">%d %s, ", LEGEND + 120,
+		        y + 160, picture->parts[i].rows, lk_noun(picture->parts[i].rows, "row", "rows"));
 		plot_put_percent(picture->out, picture->parts[i].error);
 		fputs("</text>\n", picture->out);
 		y += ENTRY;
@@ -352,8 +354,8 @@ static void put_caption(const struct picture *picture) {
 	for (int i = 0; picture->share < 1 && i < picture->v->row_count; i++)
 		drawn += is_drawn(picture, &picture->v->rows[i]);
 	if (picture->share < 1)
-		fprintf(picture->out, " %d of %d rows are drawn, a fixed random sample.", drawn,
-		        picture->rows);
+		fprintf(picture->out, " %d of %d %s are drawn, a fixed random sample.", drawn,
+		        picture->rows, lk_noun(picture->rows, "row", "rows"));
 	fputs("</text>\n", picture->out);
 }
 

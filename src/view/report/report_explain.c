@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "base/noun.h"
 #include "view/text/views.h"
 #include "view/report/report.h"
 
@@ -59,10 +60,11 @@ static void explain_put_verdict(lk_report *writer, const lk_explanation *explana
 	const lk_explain_stall *worst = explanation->stall_count ? &explanation->stalls[0] : NULL;
 	char text[TEXT], other[TEXT], headline[LINE], detail[LINE];
 	if (worst) snprintf(headline, sizeof headline, "%.60s: %.150s", worst->kind, worst->what);
-	snprintf(detail, sizeof detail, "%d rank%s, %d step%s, %s kernels", explanation->rank_count,
-	         explanation->rank_count == 1 ? "" : "s", explanation->step_count,
-	         explanation->step_count == 1 ? "" : "s",
-	         lk_format_thousands((double)explanation->kernels, text, sizeof text));
+	snprintf(detail, sizeof detail, "%d %s, %d %s, %s %s", explanation->rank_count,
+	         lk_noun(explanation->rank_count, "rank", "ranks"), explanation->step_count,
+	         lk_noun(explanation->step_count, "step", "steps"),
+	         lk_format_thousands((double)explanation->kernels, text, sizeof text),
+	         lk_noun((double)explanation->kernels, "kernel", "kernels"));
 	lk_report_verdict(writer, worst ? "no" : "yes", worst ? headline : "Nothing stalls the step",
 	                  detail);
 	lk_report_figures(writer);
@@ -81,7 +83,8 @@ static void explain_put_verdict(lk_report *writer, const lk_explanation *explana
 	lk_report_figure(writer, "exposed communication",
 	                 lk_percent(share_of(explanation, 1), text, sizeof text), NULL, NULL);
 	if (explanation->anchors > 0) {
-		snprintf(detail, sizeof detail, "on %u collectives", explanation->anchors);
+		snprintf(detail, sizeof detail, "on %u %s", explanation->anchors,
+		         lk_noun(explanation->anchors, "collective", "collectives"));
 		lk_report_figure(writer, "clocks agree within",
 		                 lk_format_seconds(explanation->residual_max_s, text, sizeof text), NULL,
 		                 detail);
@@ -236,8 +239,8 @@ static void explain_put_curve(lk_report *writer, const lk_explanation *explanati
 	double sent = comm->bytes / (double)comm->count;
 	char name[LINE], key[TEXT];
 	if (!has_rate(comm)) return;
-	snprintf(name, sizeof name, "model: %.60s of %d on %d node%s", curve->kind, curve->ranks,
-	         curve->nodes, curve->nodes == 1 ? "" : "s");
+	snprintf(name, sizeof name, "model: %.60s of %d on %d %s", curve->kind, curve->ranks,
+	         curve->nodes, lk_noun(curve->nodes, "node", "nodes"));
 	lk_report_series(writer, name, comm_key(curve->comm, key), true);
 	for (int k = 0; k < curve->count; k++)
 		if (curve->busbw[k] > 0 && curve->bytes[k] > sent / far && curve->bytes[k] < sent * far)
@@ -446,8 +449,8 @@ static lk_status explain_put_result(const void *answer, bool colour, FILE *out, 
 lk_status lk_report_explain(const lk_explanation *explanation, lk_report_form form,
                             const char *path, FILE *out, lk_error *err) {
 	char title[LINE];
-	snprintf(title, sizeof title, "Why a step of %d rank%s takes its time", explanation->rank_count,
-	         explanation->rank_count == 1 ? "" : "s");
+	snprintf(title, sizeof title, "Why a step of %d %s takes its time", explanation->rank_count,
+	         lk_noun(explanation->rank_count, "rank", "ranks"));
 	lk_report_job job = {
 		"explain",          title, explanation->reproduce, explanation,        &explanation->inputs,
 		explain_put_panels, NULL,  explain_put_warnings,   explain_put_result, NULL};

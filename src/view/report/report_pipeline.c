@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "base/noun.h"
 
 /* Spans that a page shows, of all stages, and the least that each keeps. Of longer pipelines each
  * stage keeps its first and its last ones; what lies between is one span that says how many passes
@@ -214,8 +215,9 @@ static void put_messages_of(lk_report *writer, const lk_prediction_detail *detai
 	for (int i = 0; i < detail->message_count; i++) {
 		const lk_detail_message *message = &detail->messages[i];
 		if (strcmp(message->group, group) != 0 || message->busbw <= 0) continue;
-		snprintf(text, sizeof text, "%.60s: %s among %d ranks, %s in %s, %.3g times a step",
+		snprintf(text, sizeof text, "%.60s: %s among %d %s, %s in %s, %.3g times a step",
 		         message->name, message->kind, message->ranks,
+		         lk_noun(message->ranks, "rank", "ranks"),
 		         lk_format_bytes(message->bytes, bytes, sizeof bytes),
 		         lk_format_seconds(message->seconds, time, sizeof time), message->count);
 		lk_report_point(writer, message->bytes, message->busbw, text, NULL);

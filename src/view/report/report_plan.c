@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "base/noun.h"
 #include "view/report/report.h"
 #include "view/table/table.h"
 
@@ -27,8 +28,10 @@ static void plan_put_verdict(lk_report *writer, const lk_plan *plan) {
 	double layouts = 0;
 	for (int i = 0; i < plan->count; i++) layouts += (double)plan->counts[i].layouts;
 	if (best)
-		snprintf(detail, sizeof detail, "the fastest of %s layouts, on %d GPUs",
-		         lk_format_thousands(layouts, text, sizeof text), best->gpus);
+		snprintf(detail, sizeof detail, "the fastest of %s %s, on %d %s",
+		         lk_format_thousands(layouts, text, sizeof text),
+		         lk_noun(layouts, "layout", "layouts"), best->gpus,
+		         lk_noun(best->gpus, "GPU", "GPUs"));
 	else
 		lk_copy(detail, sizeof detail,
 		        plan->count && plan->counts[0].nothing ? plan->counts[0].nothing
@@ -96,7 +99,8 @@ static void put_front_series(lk_report *writer, const lk_plan *plan, const char 
 		for (int k = 0; k < plan->counts[i].choice_count; k++) {
 			const lk_plan_choice *choice = &plan->counts[i].choices[k];
 			if ((choice->pareto && k == 0) != front) continue;
-			snprintf(text, sizeof text, "%d GPUs: %.150s, step %s", choice->gpus, choice->layout,
+			snprintf(text, sizeof text, "%d %s: %.150s, step %s", choice->gpus,
+			         lk_noun(choice->gpus, "GPU", "GPUs"), choice->layout,
 			         lk_format_seconds(choice->step_time_s, step, sizeof step));
 			lk_report_point(writer, plan_cost_of(plan, choice), plan_time_of(plan, choice), text,
 			                launch_of(plan, choice));
@@ -142,7 +146,8 @@ static void plan_put_times(lk_report *writer, const lk_plan_count *count) {
 	int used = plan_parts_of(count, parts);
 	char title[TEXT], name[LINE];
 	if (!used) return;
-	snprintf(title, sizeof title, "Where a step goes on %d GPUs", count->gpus);
+	snprintf(title, sizeof title, "Where a step goes on %d %s", count->gpus,
+	         lk_noun(count->gpus, "GPU", "GPUs"));
 	lk_report_panel(writer, "bars", title,
 	                "exposed time, mean over the stages; the fastest layout first", true);
 	lk_json_put_text(writer, "unit", "s");

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "base/noun.h"
 #include "view/report/report.h"
 #include "view/table/table.h"
 
@@ -39,8 +40,8 @@ static void rent_put_decision(lk_report *writer, const lk_rent *rent, const char
 	char cost[TEXT], time[TEXT], low[TEXT], high[TEXT], range[LINE], note[LINE];
 	if (at < 0) return;
 	const lk_rent_choice *choice = &rent->choices[at];
-	snprintf(note, sizeof note, "%d x %s, %s, %d GPUs", choice->machines, choice->instance,
-	         choice->provider, choice->gpus);
+	snprintf(note, sizeof note, "%d x %s, %s, %d %s", choice->machines, choice->instance,
+	         choice->provider, choice->gpus, lk_noun(choice->gpus, "GPU", "GPUs"));
 	snprintf(range, sizeof range, "%s \xe2\x80\x93 %s", dollars(choice->cost_low, low, sizeof low),
 	         dollars(choice->cost_high, high, sizeof high));
 	snprintf(low, sizeof low, "%s, cost", label);
@@ -60,7 +61,7 @@ static void rent_put_most(lk_report *writer, const lk_rent *rent) {
 	snprintf(range, sizeof range, "%s \xe2\x80\x93 %s",
 	         lk_rent_trained(rent, choice->samples_low, true, low, sizeof low),
 	         lk_rent_trained(rent, choice->samples_high, true, high, sizeof high));
-	snprintf(note, sizeof note, "%d GPUs, %s, %s", choice->gpus,
+	snprintf(note, sizeof note, "%d %s, %s, %s", choice->gpus, lk_noun(choice->gpus, "GPU", "GPUs"),
 	         hours(choice->hours, low, sizeof low), dollars(choice->cost, high, sizeof high));
 	lk_report_figure(writer, "trains",
 	                 lk_rent_trained(rent, choice->samples, true, value, sizeof value),

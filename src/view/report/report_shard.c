@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/text.h"
+#include "base/noun.h"
 #include "view/report/report.h"
 #include "view/table/table.h"
 
@@ -17,9 +18,10 @@ enum {
 
 static void shard_put_verdict(lk_report *writer, const lk_shard_answer *answer) {
 	char bytes[TEXT], capacity[TEXT], text[TEXT], detail[LINE];
-	snprintf(detail, sizeof detail,
-	         "%d tables, %s with optimizer states, on %d ranks of %s for tables", answer->tables,
+	snprintf(detail, sizeof detail, "%d %s, %s with optimizer states, on %d %s of %s for tables",
+	         answer->tables, lk_noun(answer->tables, "table", "tables"),
 	         lk_format_bytes(answer->table_bytes, bytes, sizeof bytes), answer->rank_count,
+	         lk_noun(answer->rank_count, "rank", "ranks"),
 	         lk_format_bytes(answer->capacity_bytes, capacity, sizeof capacity));
 	lk_report_verdict(writer, answer->fits ? "yes" : "no", answer->fits ? "Fits" : "Does not fit",
 	                  answer->fits ? detail : answer->reason);
@@ -164,8 +166,8 @@ static lk_status shard_put_result(const void *answer, bool colour, FILE *out, lk
 lk_status lk_report_shard(const lk_shard_answer *answer, lk_report_form form, const char *path,
                           FILE *out, lk_error *err) {
 	char title[LINE];
-	snprintf(title, sizeof title, "%d embedding tables on %d ranks", answer->tables,
-	         answer->rank_count);
+	snprintf(title, sizeof title, "%d embedding tables on %d %s", answer->tables,
+	         answer->rank_count, lk_noun(answer->rank_count, "rank", "ranks"));
 	lk_report_job job = {
 		"shard", title, answer->reproduce, answer, &answer->inputs, shard_put_panels,
 		NULL,    NULL,  shard_put_result,  NULL};

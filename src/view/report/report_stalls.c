@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "base/noun.h"
 #include "view/report/report.h"
 #include "view/table/table.h"
 
@@ -28,9 +29,10 @@ static void stalls_put_verdict(lk_report *writer, const lk_stalls_answer *answer
 	if (worst >= 0)
 		snprintf(headline, sizeof headline, "Largest stall: %s, %s of the step",
 		         lk_stalls_kinds[worst], lk_percent(answer->parts[worst].share, text, sizeof text));
-	snprintf(detail, sizeof detail, "%d rank%s on %d host%s, %d steps a run, %s", answer->ranks,
-	         answer->ranks == 1 ? "" : "s", answer->hosts, answer->hosts == 1 ? "" : "s",
-	         answer->steps, answer->base);
+	snprintf(detail, sizeof detail, "%d %s on %d %s, %d %s a run, %s", answer->ranks,
+	         lk_noun(answer->ranks, "rank", "ranks"), answer->hosts,
+	         lk_noun(answer->hosts, "host", "hosts"), answer->steps,
+	         lk_noun(answer->steps, "step", "steps"), answer->base);
 	lk_report_verdict(writer, worst >= 0 ? "no" : "yes",
 	                  worst >= 0 ? headline : "No stall is above the noise and 2 % of the step",
 	                  detail);
@@ -151,8 +153,8 @@ static lk_status stalls_put_result(const void *answer, bool colour, FILE *out, l
 lk_status lk_report_stalls(const lk_stalls_answer *answer, lk_report_form form, const char *path,
                            FILE *out, lk_error *err) {
 	char title[LINE];
-	snprintf(title, sizeof title, "What stalls a step of %d rank%s", answer->ranks,
-	         answer->ranks == 1 ? "" : "s");
+	snprintf(title, sizeof title, "What stalls a step of %d %s", answer->ranks,
+	         lk_noun(answer->ranks, "rank", "ranks"));
 	lk_report_job job = {"stalls",
 	                     title,
 	                     answer->reproduce,

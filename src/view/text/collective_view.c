@@ -10,6 +10,7 @@
 #include "io/json.h"
 #include "lockstep/catalogue.h"
 #include "base/text.h"
+#include "base/noun.h"
 #include "view/table/output.h"
 #include "view/text/views.h"
 
@@ -62,10 +63,9 @@ static lk_status collective_view_write_text(const void *what, bool colour, FILE 
                                             lk_error *err) {
 	const lk_collective *collective = what;
 	(void)colour;
-	fprintf(out,
-	        "# lockstep collective: %s, %s, %d ranks on %d node%s\n# cluster: ", collective->op,
-	        collective->library, collective->gpus, collective->nodes,
-	        collective->nodes == 1 ? "" : "s");
+	fprintf(out, "# lockstep collective: %s, %s, %d %s on %d %s\n# cluster: ", collective->op,
+	        collective->library, collective->gpus, lk_noun(collective->gpus, "rank", "ranks"),
+	        collective->nodes, lk_noun(collective->nodes, "node", "nodes"));
 	LK_TRY(lk_put_safe(collective->cluster, out, err));
 	collective_view_put_heading(collective, out);
 	for (int i = 0; i < collective->row_count; i++)

@@ -5,6 +5,7 @@
 
 #include "io/json.h"
 #include "base/text.h"
+#include "base/noun.h"
 #include "view/table/output.h"
 #include "view/text/views.h"
 
@@ -65,8 +66,9 @@ static void compose_view_put_part(const char *name, double seconds, double step,
 
 static void put_answer(const lk_composed *composed, FILE *out) {
 	char step[32], low[32], high[32], first[32];
-	fprintf(out, "%d ranks on %d node%s, from recordings of %d\n\n", composed->world,
-	        composed->nodes, composed->nodes == 1 ? "" : "s", composed->class_count);
+	fprintf(out, "%d %s on %d %s, from recordings of %d\n\n", composed->world,
+	        lk_noun(composed->world, "rank", "ranks"), composed->nodes,
+	        lk_noun(composed->nodes, "node", "nodes"), composed->class_count);
 	fprintf(out, "step     %s   (%s to %s)\n",
 	        lk_format_seconds(composed->step_s, step, sizeof step),
 	        lk_format_seconds(composed->low_s, low, sizeof low),

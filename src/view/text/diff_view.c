@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "base/noun.h"
 #include "view/text/views.h"
 
 enum {
@@ -89,9 +90,10 @@ static void diff_view_put_run(const char *name, const lk_explanation *explanatio
 	if (!isnan(explanation->step_deviation_s))
 		fprintf(out, " +- %s",
 		        lk_format_seconds(explanation->step_deviation_s, deviation, sizeof deviation));
-	fprintf(out, " a step  (n=%d, %d rank%s, %s kernels)\n", explanation->step_count,
-	        explanation->rank_count, explanation->rank_count == 1 ? "" : "s",
-	        lk_format_thousands((double)explanation->kernels, count, sizeof count));
+	fprintf(out, " a step  (n=%d, %d %s, %s %s)\n", explanation->step_count,
+	        explanation->rank_count, lk_noun(explanation->rank_count, "rank", "ranks"),
+	        lk_format_thousands((double)explanation->kernels, count, sizeof count),
+	        lk_noun((double)explanation->kernels, "kernel", "kernels"));
 }
 
 static lk_status diff_view_put_table(lk_table *table, lk_format format, bool colour, FILE *out,

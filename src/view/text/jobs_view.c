@@ -5,6 +5,7 @@
 
 #include "io/json.h"
 #include "base/text.h"
+#include "base/noun.h"
 #include "view/table/output.h"
 #include "view/text/views.h"
 
@@ -131,16 +132,15 @@ static lk_status jobs_view_put_table(lk_table *table, bool colour, FILE *out, lk
 static lk_status jobs_view_put_energy(const lk_jobs_energy *energy, bool colour, FILE *out,
                                       lk_error *err) {
 	char wait[40], boot[40], used[40], penalty[32], hours[40];
-	fprintf(
-		out,
-		"\nNodes switched off beyond a forecast of demand and a buffer, under %s, until the last "
-		"job arrives:\n%d nodes all on: %s node hours, %s of GPUs used, mean wait %s; a node "
-		"starts in %s\n\n",
-		energy->policy, energy->nodes,
-		lk_format_thousands(rint(energy->node_hours), hours, sizeof hours),
-		lk_percent(energy->used, used, sizeof used),
-		lk_format_seconds(energy->wait_s, wait, sizeof wait),
-		lk_format_seconds(energy->boot_s, boot, sizeof boot));
+	fprintf(out,
+	        "\nNodes switched off beyond a forecast of demand and a buffer, under %s, until the "
+	        "last job arrives:\n%d %s all on: %s node hours, %s of GPUs used, mean wait %s; a node "
+	        "starts in %s\n\n",
+	        energy->policy, energy->nodes, lk_noun(energy->nodes, "node", "nodes"),
+	        lk_format_thousands(rint(energy->node_hours), hours, sizeof hours),
+	        lk_percent(energy->used, used, sizeof used),
+	        lk_format_seconds(energy->wait_s, wait, sizeof wait),
+	        lk_format_seconds(energy->boot_s, boot, sizeof boot));
 	LK_TRY(jobs_view_put_table(energy_of(energy), colour, out, err));
 	fprintf(out,
 	        energy->worth
@@ -155,8 +155,8 @@ static lk_status jobs_view_put_energy(const lk_jobs_energy *energy, bool colour,
 static lk_status jobs_view_write_text(const void *what, bool colour, FILE *out, lk_error *err) {
 	const lk_jobs_answer *answer = ((const struct text *)what)->answer;
 	char number[32];
-	fprintf(out, "%d jobs on %d GPUs%s%s", answer->count, answer->gpus, *answer->gpu ? ", " : "",
-	        answer->gpu);
+	fprintf(out, "%d %s on %d GPUs%s%s", answer->count, lk_noun(answer->count, "job", "jobs"),
+	        answer->gpus, *answer->gpu ? ", " : "", answer->gpu);
 	if (isfinite(answer->load))
 		fprintf(out, "; load %s", lk_fixed(answer->load, 2, number, sizeof number));
 	fputs("\n\n", out);

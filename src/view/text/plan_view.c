@@ -4,6 +4,7 @@
 
 #include "io/json.h"
 #include "base/text.h"
+#include "base/noun.h"
 #include "lockstep/catalogue.h"
 #include "lockstep/plan.h"
 #include "view/table/output.h"
@@ -81,10 +82,10 @@ static void put_sensitivity(const lk_plan_count *count, FILE *out) {
 static void plan_view_put_search(const lk_plan_count *count, FILE *out) {
 	char n[7][32];
 	fprintf(out,
-	        "\n%s layouts: by their bounds %s too large and %s too slow, the schedules of %s "
-	        "evaluated; %s simulated, %s until they were too "
-	        "slow, %s found too large\n",
+	        "\n%s %s: by their bounds %s too large and %s too slow, the schedules of %s evaluated; "
+	        "%s simulated, %s until they were too slow, %s found too large\n",
 	        lk_format_thousands((double)count->layouts, n[0], 32),
+	        lk_noun((double)count->layouts, "layout", "layouts"),
 	        lk_format_thousands((double)count->too_large, n[1], 32),
 	        lk_format_thousands((double)count->too_slow, n[2], 32),
 	        lk_format_thousands((double)count->schedules_walked, n[3], 32),

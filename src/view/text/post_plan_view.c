@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "base/noun.h"
 #include "lockstep/post_plan.h"
 #include "view/table/output.h"
 #include "view/table/table.h"
@@ -85,8 +86,9 @@ static lk_status write_post_plan(const void *what, bool colour, FILE *out, lk_er
 		table ? lk_table_write(table, LK_FORMAT_TEXT, colour, out, err) : lk_oom(err);
 	lk_table_free(table);
 	LK_TRY(status);
-	fprintf(out, "\n%d of %d splits of the GPUs searched, %d steps predicted%s\n", plan->splits,
-	        plan->splits_all, plan->asked,
+	fprintf(out, "\n%d of %d %s of the GPUs searched, %d %s predicted%s\n", plan->splits,
+	        plan->splits_all, lk_noun(plan->splits_all, "split", "splits"), plan->asked,
+	        lk_noun(plan->asked, "step", "steps"),
 	        plan->splits < plan->splits_all ? "; the time ran out (--search-time)" : "");
 	if (text->verbose && plan->count > 0)
 		fprintf(out, "\nTo predict number 1\n%s\n", plan->choices[0].reproduce);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "base/noun.h"
 #include "view/text/views.h"
 
 enum {
@@ -479,10 +480,12 @@ static lk_status put_notable(const struct report *report) {
 static void put_simulated(const struct report *report) {
 	const lk_prediction *prediction = report->p;
 	char operations[TEXT], ranks[TEXT], all[TEXT], time[TEXT];
-	fprintf(report->out, "\n%-10s %s operations on %s of %s ranks in %s", "simulated",
+	fprintf(report->out, "\n%-10s %s %s on %s of %s %s in %s", "simulated",
 	        lk_format_thousands((double)prediction->operations, operations, sizeof operations),
+	        lk_noun((double)prediction->operations, "operation", "operations"),
 	        lk_format_thousands(prediction->ranks_simulated, ranks, sizeof ranks),
 	        lk_format_thousands(prediction->ranks, all, sizeof all),
+	        lk_noun(prediction->ranks, "rank", "ranks"),
 	        lk_format_seconds(prediction->simulation_s, time, sizeof time));
 	if (prediction->layer_operations)
 		fprintf(report->out, "; a layer has %u, forward and backward",

@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "base/text.h"
+#include "base/noun.h"
 #include "lockstep/record.h"
 
 enum {
@@ -32,10 +33,12 @@ static void print_process(const lk_record_process *process, FILE *out) {
 	if (process->rank >= 0) fprintf(out, "  rank %d of %d", process->rank, process->world);
 	else fprintf(out, "  %s%s", process->program, process->forked ? ", forked" : "");
 	if (process->steps)
-		fprintf(out, ": %d steps of %s", process->steps, record_view_seconds(process->step_s, a));
+		fprintf(out, ": %d %s of %s", process->steps, lk_noun(process->steps, "step", "steps"),
+		        record_view_seconds(process->step_s, a));
 	else fprintf(out, ": %s", record_view_seconds(process->wall_s, a));
 	if (process->comms)
-		fprintf(out, "; %llu communications, %s, %s in calls", (unsigned long long)process->comms,
+		fprintf(out, "; %llu %s, %s, %s in calls", (unsigned long long)process->comms,
+		        lk_noun(process->comms, "communication", "communications"),
 		        record_view_bytes(process->comm_bytes, a), record_view_seconds(process->comm_s, b));
 	if (process->socket_bytes > 0)
 		fprintf(out, "; %s by sockets", record_view_bytes(process->socket_bytes, a));
@@ -46,8 +49,9 @@ static void print_process(const lk_record_process *process, FILE *out) {
 		fprintf(out, "; %llu writes, %s", (unsigned long long)process->writes,
 		        record_view_bytes(process->write_bytes, a));
 	if (process->device_calls)
-		fprintf(out, "; %llu calls of the device's runtime, %s waiting for it",
+		fprintf(out, "; %llu %s of the device's runtime, %s waiting for it",
 		        (unsigned long long)process->device_calls,
+		        lk_noun(process->device_calls, "call", "calls"),
 		        record_view_seconds(process->device_s, a));
 	if (process->work_s > 0)
 		fprintf(out, "; %s of work on its streams", record_view_seconds(process->work_s, a));
@@ -93,8 +97,8 @@ static void print_modes(const lk_record_answer *answer, FILE *out) {
 		if (answer->processes[i].delay_us > delay) delay = answer->processes[i].delay_us;
 	}
 	if (null)
-		fprintf(out, "null: %llu calls of communication returned at once\n",
-		        (unsigned long long)left_out);
+		fprintf(out, "null: %llu %s of communication returned at once\n",
+		        (unsigned long long)left_out, lk_noun(left_out, "call", "calls"));
 	if (delay) fprintf(out, "delay: communication took %d us longer\n", delay);
 	if (slowed) fprintf(out, "slow: reads of some files were made to take longer\n");
 }
@@ -105,10 +109,10 @@ static void print_guard(const lk_record_answer *answer, FILE *out) {
 	if (!answer->guarded) return;
 	for (int i = 0; i < answer->change_count; i++) sum += answer->changes[i].bytes;
 	fprintf(out,
-	        "guarded: %d files, %s, were written or deleted in %s instead of where the command "
-	        "wanted them%s\n",
-	        answer->change_count, record_view_bytes(sum, a),
-	        answer->scratch ? answer->scratch : "a private folder",
+	        "guarded: %d %s, %s, were written or deleted in %s instead of where the command wanted "
+	        "them%s\n",
+	        answer->change_count, lk_noun(answer->change_count, "file", "files"),
+	        record_view_bytes(sum, a), answer->scratch ? answer->scratch : "a private folder",
 	        answer->scratch ? "" : ", removed since");
 	for (int i = 0; i < answer->change_count && i < SHOWN_FILES; i++)
 		fprintf(out, "  %s %s\n", answer->changes[i].deleted ? "deleted" : "written",
@@ -147,8 +151,9 @@ static void print_coverage(const lk_record_answer *answer, FILE *out) {
 	for (int i = 0; i < answer->count; i++)
 		if (answer->processes[i].steps > (most ? most->steps : 0)) most = &answer->processes[i];
 	if (!most || !(most->wall_s > 0)) return;
-	fprintf(out, "lockstep: %d steps seen; %.0f %% of the run's time is outside of steps\n",
-	        most->steps, 100 * most->outside_s / most->wall_s);
+	fprintf(out, "lockstep: %d %s seen; %.0f %% of the run's time is outside of steps\n",
+	        most->steps, lk_noun(most->steps, "step", "steps"),
+	        100 * most->outside_s / most->wall_s);
 }
 
 void lk_record_print(const lk_record_answer *answer, FILE *out) {
@@ -170,9 +175,10 @@ void lk_record_print(const lk_record_answer *answer, FILE *out) {
 	print_overhead(answer, out);
 	if (*answer->reason) fprintf(out, "lockstep: %s\n", answer->reason);
 	if (answer->store_requests)
-		fprintf(
-			out, "rendezvous: %llu requests answered for the absent ranks, %llu values made up\n",
-			(unsigned long long)answer->store_requests, (unsigned long long)answer->store_made_up);
+		fprintf(out, "rendezvous: %llu %s answered for the absent ranks, %llu values made up\n",
+		        (unsigned long long)answer->store_requests,
+		        lk_noun(answer->store_requests, "request", "requests"),
+		        (unsigned long long)answer->store_made_up);
 	if (answer->store_wrong && *answer->store_wrong)
 		fprintf(out, "rendezvous: a connection was closed, which %s\n", answer->store_wrong);
 	if (answer->count)

@@ -6,6 +6,7 @@
 
 #include "io/json.h"
 #include "base/text.h"
+#include "base/noun.h"
 #include "view/table/output.h"
 #include "view/text/views.h"
 
@@ -106,8 +107,9 @@ static lk_status replay_view_put_list(const char *const *texts, size_t count, si
 static void put_works(const lk_replay_works *works, FILE *out) {
 	char share[48];
 	if (!works) return;
-	fprintf(out, "%zu operations by models, %zu by durations of the trace; %zu without a model",
-	        works->modelled, works->timed, works->uncovered);
+	fprintf(out, "%zu %s by models, %zu by durations of the trace; %zu without a model",
+	        works->modelled, lk_noun(works->modelled, "operation", "operations"), works->timed,
+	        works->uncovered);
 	if (works->host_times)
 		fprintf(out, "; host times: %s not known by name",
 		        lk_percent((double)works->host_times_by_mean / (double)works->host_times, share,
@@ -117,12 +119,14 @@ static void put_works(const lk_replay_works *works, FILE *out) {
 
 static void put_summary(const lk_replay *replay, FILE *out) {
 	char error[48], baseline[48], parts[48];
-	fprintf(out, "%zu rank%s, %zu step%s predicted, %zu operations a step", replay->rank_count,
-	        replay->rank_count == 1 ? "" : "s", replay->predicted,
-	        replay->predicted == 1 ? "" : "s", replay->operations);
+	fprintf(out, "%zu %s, %zu %s predicted, %zu %s a step", replay->rank_count,
+	        lk_noun(replay->rank_count, "rank", "ranks"), replay->predicted,
+	        lk_noun(replay->predicted, "step", "steps"), replay->operations,
+	        lk_noun(replay->operations, "operation", "operations"));
 	if (replay->rank_count > 1 && !replay->works)
-		fprintf(out, ", clocks aligned on %zu collectives (median residual %.1f us)",
-		        replay->collectives, replay->residual_s * 1e6);
+		fprintf(out, ", clocks aligned on %zu %s (median residual %.1f us)", replay->collectives,
+		        lk_noun(replay->collectives, "collective", "collectives"),
+		        replay->residual_s * 1e6);
 	fprintf(out, "\n%s\n\n", replay->times_from);
 	put_works(replay->works, out);
 	if (isnan(replay->geomean_error)) return;

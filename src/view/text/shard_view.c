@@ -4,6 +4,7 @@
 
 #include "io/json.h"
 #include "base/text.h"
+#include "base/noun.h"
 #include "lockstep/shard.h"
 #include "view/text/views.h"
 #include "view/table/table.h"
@@ -137,9 +138,11 @@ static void shard_view_put_verdict(const lk_shard_answer *answer, bool colour, F
 		fprintf(out, "%sDOES NOT FIT%s  %s\n", bold, plain, answer->reason);
 		return;
 	}
-	fprintf(out, "%sFITS%s  %d tables, %s with optimizer states, on %d ranks of %s for tables\n",
-	        bold, plain, answer->tables, lk_format_bytes(answer->table_bytes, bytes, sizeof bytes),
-	        answer->rank_count, lk_format_bytes(answer->capacity_bytes, capacity, sizeof capacity));
+	fprintf(out, "%sFITS%s  %d %s, %s with optimizer states, on %d %s of %s for tables\n", bold,
+	        plain, answer->tables, lk_noun(answer->tables, "table", "tables"),
+	        lk_format_bytes(answer->table_bytes, bytes, sizeof bytes), answer->rank_count,
+	        lk_noun(answer->rank_count, "rank", "ranks"),
+	        lk_format_bytes(answer->capacity_bytes, capacity, sizeof capacity));
 	if (answer->model)
 		fprintf(out, "training step %s: %s\n", lk_format_seconds(answer->step_s, step, sizeof step),
 		        answer->model);
@@ -197,7 +200,7 @@ static void shard_view_put_kinds(const lk_shard_answer *answer, FILE *out) {
 		    answer->pieces[most].forward_s + answer->pieces[most].backward_s)
 			most = i;
 	}
-	if (host) fprintf(out, "; %d pieces in host memory", host);
+	if (host) fprintf(out, "; %d %s in host memory", host, lk_noun(host, "piece", "pieces"));
 	if (answer->piece_count) {
 		const lk_shard_placed *placed = &answer->pieces[most];
 		char name[128], rows[32], work[32];

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "base/noun.h"
 #include "lockstep/stalls.h"
 #include "view/text/views.h"
 #include "view/table/table.h"
@@ -296,16 +297,19 @@ static void stalls_view_put_verdict(const lk_stalls_answer *answer, FILE *out) {
 
 static void put_drift(const lk_stalls_answer *answer, FILE *out) {
 	if (isnan(answer->drift_low)) return;
-	fprintf(out, "%d rounds; the machine's speed between them: steps %+.1f %% to %+.1f %%, ",
-	        answer->rounds, 100 * (answer->drift_low - 1), 100 * (answer->drift_high - 1));
+	fprintf(out, "%d %s; the machine's speed between them: steps %+.1f %% to %+.1f %%, ",
+	        answer->rounds, lk_noun(answer->rounds, "round", "rounds"),
+	        100 * (answer->drift_low - 1), 100 * (answer->drift_high - 1));
 	fprintf(out, "trend %+.1f %% from first to last\n", 100 * answer->drift_trend);
 }
 
 static void stalls_view_put_step(const lk_stalls_answer *answer, FILE *out) {
 	char step[32], low[32], high[32];
-	fprintf(out, "%d rank%s on %d host%s, %d steps a run; step %s", answer->ranks,
-	        answer->ranks == 1 ? "" : "s", answer->hosts, answer->hosts == 1 ? "" : "s",
-	        answer->steps, lk_format_seconds(answer->step_s, step, sizeof step));
+	fprintf(out, "%d %s on %d %s, %d %s a run; step %s", answer->ranks,
+	        lk_noun(answer->ranks, "rank", "ranks"), answer->hosts,
+	        lk_noun(answer->hosts, "host", "hosts"), answer->steps,
+	        lk_noun(answer->steps, "step", "steps"),
+	        lk_format_seconds(answer->step_s, step, sizeof step));
 	if (!isnan(answer->low))
 		fprintf(out, " (95 %%: %s - %s)", lk_format_seconds(answer->low, low, sizeof low),
 		        lk_format_seconds(answer->high, high, sizeof high));
@@ -317,8 +321,9 @@ static void put_communication(const lk_stalls_answer *answer, bool colour, FILE 
 	char calls[32], bytes[32], each[32], rest[32];
 	if (!buckets->calls) return;
 	stalls_view_put_heading("communication by calls and bytes", colour, out);
-	fprintf(out, "%s: %s calls, %s a step", buckets->group,
+	fprintf(out, "%s: %s %s, %s a step", buckets->group,
 	        lk_fixed(buckets->calls, 1, calls, sizeof calls),
+	        lk_noun(buckets->calls, "call", "calls"),
 	        lk_format_bytes(buckets->bytes, bytes, sizeof bytes));
 	if (isnan(buckets->error)) {
 		fprintf(out, "; no fit: %s\n", buckets->note);
@@ -355,8 +360,8 @@ static void put_rates(const lk_stalls_answer *answer, bool colour, FILE *out) {
 		        lk_format_seconds(rates->hidden, memory, sizeof memory));
 	fputc('\n', out);
 	if (isfinite(rates->cores_to_hide))
-		fprintf(out, "%.0f loader thread%s would hide preparation\n", rates->cores_to_hide,
-		        rates->cores_to_hide == 1 ? "" : "s");
+		fprintf(out, "%.0f loader %s would hide preparation\n", rates->cores_to_hide,
+		        lk_noun(rates->cores_to_hide, "thread", "threads"));
 	if (isfinite(rates->cache_to_hide) && rates->cache_to_hide > 0)
 		fprintf(out, "%.0f %% of the data in memory would hide fetching\n",
 		        100 * rates->cache_to_hide);
@@ -408,9 +413,10 @@ static lk_status stalls_view_put_files(const lk_stalls_answer *answer, bool colo
 	stalls_view_put_sizes(answer, out);
 	if (staging->size > 0)
 		fprintf(out,
-		        "  %d files, %s, on the fast tier: %s of the %s in calls saved; no choice saves "
-		        "over %s more\n",
-		        staging->files, lk_format_bytes(staging->used, a, sizeof a),
+		        "  %d %s, %s, on the fast tier: %s of the %s in calls saved; no choice saves over "
+		        "%s more\n",
+		        staging->files, lk_noun(staging->files, "file", "files"),
+		        lk_format_bytes(staging->used, a, sizeof a),
 		        lk_format_seconds(staging->gain_s, b, sizeof b),
 		        lk_format_seconds(staging->read_s, c, sizeof c),
 		        lk_format_seconds(staging->bound_s, d, sizeof d));
@@ -601,9 +607,9 @@ void lk_stalls_print_plan(const lk_stalls_plan *plan, FILE *out) {
 		        plan->configurations, plan->repeats);
 	if (!plan->written_count) fputs("  the first run wrote no files\n", out);
 	else
-		fprintf(out, "  the first run wrote %s to %d file%s; the others write to %s instead:\n",
+		fprintf(out, "  the first run wrote %s to %d %s; the others write to %s instead:\n",
 		        lk_format_bytes(plan->written_bytes, bytes, sizeof bytes), plan->written_count,
-		        plan->written_count == 1 ? "" : "s", plan->scratch);
+		        lk_noun(plan->written_count, "file", "files"), plan->scratch);
 	for (int i = 0; i < plan->written_count && i < SHOWN; i++)
 		fprintf(out, "    %s\n", lk_escape(plan->written[i], safe, sizeof safe));
 	if (plan->written_count > SHOWN) fprintf(out, "    and %d more\n", plan->written_count - SHOWN);

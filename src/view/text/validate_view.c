@@ -5,6 +5,7 @@
 
 #include "io/json.h"
 #include "base/text.h"
+#include "base/noun.h"
 #include "lockstep/validate.h"
 #include "view/table/table.h"
 #include "view/text/views.h"
@@ -212,10 +213,11 @@ static void validate_view_put_head(const lk_validation *validation, FILE *out) {
 	const lk_accuracy *accuracy = &validation->summary;
 	char source[200];
 	fprintf(out,
-	        "%d rows of %s: %d predicted, %d skipped, %d scored (%d suspect rows are listed, not "
+	        "%d %s of %s: %d predicted, %d skipped, %d scored (%d suspect rows are listed, not "
 	        "scored)\n",
-	        accuracy->rows, lk_escape(validation->source, source, sizeof source),
-	        accuracy->predicted, accuracy->skipped, accuracy->scored, accuracy->suspect);
+	        accuracy->rows, lk_noun(accuracy->rows, "row", "rows"),
+	        lk_escape(validation->source, source, sizeof source), accuracy->predicted,
+	        accuracy->skipped, accuracy->scored, accuracy->suspect);
 	if (isfinite(accuracy->geomean_error))
 		fprintf(out, "error %.1f %% (exp(mean |ln(predicted / measured)|) - 1)",
 		        100 * accuracy->geomean_error);
