@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Measures compiled programs (C and MPI) against the bars of docs/notes/figures.md and prints a row of Markdown for each.
-Usage: bench/lang.py [--write] [PROGRAM [adam|hosts|flows|handover]...]; needs mpicc and mpirun, for hosts also root, ip and tc.
+Usage: bench/lang.py [--write] [PROGRAM [adam|rivals|hosts|flows|handover]...]; needs mpicc and mpirun, for hosts also root, ip and tc.
 --write puts the rows into docs/notes/compiled.md too, once all have been measured.
 All ways are measured in turn in each round; ratios are of the same round; bounds are 95 % of the median ratio, by order
 statistics; A/A is a way against itself one round later."""
@@ -105,6 +105,25 @@ def handover(program, work):
             f"a rank sends {sent[0]} bytes, then {sent[1]}")
 
 
+def rivals(program, work):
+    """The fastest schedule against the faster of two ways by hand, with an MPI library that spins while it waits and with one that does not."""
+    programs = {"sgdm": ("SGD with momentum, f32", [[n] for n in (1 << 19, 1 << 21, 1 << 23)]),
+                "adamw": ("AdamW, gradients and copies in bf16", [[n] for n in (1 << 19, 1 << 21, 1 << 23)]),
+                "swiglu": ("SwiGLU MLP, f32", [[512, 512, 1024], [1024, 512, 2048], [2048, 1024, 4096]])}
+    for name, (what, sizes) in programs.items():
+        out, binary = os.path.join(work, name + ".c"), os.path.join(work, name)
+        subprocess.run([program, "compile", "emit", os.path.join(here, "lang_rivals.lk"), "--program", name, "--schedule", "all", "--out", out], check=True)
+        subprocess.run(["mpicc", "-std=c11", "-O3", "-D" + name.upper(), "-DLOCKSTEP_BLAS", f'-DGENERATED="{out}"', os.path.join(here, "lang_rivals.c"), "-o", binary,
+                        "-lopenblas", "-lm"], check=True)
+        for yields in "01":
+            options = [yields if i and OPEN_MPI[i - 1] == "mpi_yield_when_idle" else x for i, x in enumerate(OPEN_MPI)]
+            for size in sizes:
+                taken = {x["what"]: x["seconds"] for x in lines(["mpirun", *options, "-np", "2", binary, str(ROUNDS), *map(str, size)])}
+                hand = min((w for w in taken if w.startswith("by hand")), key=lambda w: min(taken[w]))
+                best = min((w for w in taken if not w.startswith("by hand")), key=lambda w: min(taken[w]))
+                row(f"{what}, {' x '.join(map(str, size))}, MPI {'yields' if yields == '1' else 'spins'}", taken[hand], taken[best], f"{hand}; schedule {best}; least {1e3 * min(taken[hand]):.2f} and {1e3 * min(taken[best]):.2f} ms")
+
+
 def write():
     with open(os.path.join(here, "..", "docs", "notes", "compiled.md"), "w") as page:
         page.write(f"""# Speed of compiled programs, measured
@@ -122,7 +141,7 @@ ratio. *A/A*: the slow way against itself one round later, the same bounds.
 def main():
     words = [word for word in sys.argv[1:] if word != "--write"]
     program = words[0] if words else os.path.join(here, "..", "build", "release", "lockstep")
-    figures = {"adam": adam, "hosts": hosts, "flows": flows, "handover": handover}
+    figures = {"adam": adam, "rivals": rivals, "hosts": hosts, "flows": flows, "handover": handover}
     with tempfile.TemporaryDirectory() as work:
         for name in words[1:] or figures:
             figures[name](program, work)

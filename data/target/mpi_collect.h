@@ -3,7 +3,7 @@
 /* ---- reductions of formats that MPI does not know ---- */
 
 #define RT_REDUCTION(name, type, from, to, join)                                  \
-	static void rt_op_##name(void *in, void *into, int *count, MPI_Datatype *t) { \
+	RT_LOOPS static void rt_op_##name(void *in, void *into, int *count, MPI_Datatype *t) { \
 		const type *restrict a = in;                                              \
 		type *restrict b = into;                                                  \
 		(void)t;                                                                  \
@@ -60,6 +60,11 @@ RT_FUNCTION MPI_Datatype rt_type(rt_format f) {
 enum { RT_PIECE = 1 << 30 };
 
 RT_FUNCTION int rt_piece(int64_t left) { return left < RT_PIECE ? (int)left : RT_PIECE; }
+
+/* Waits without spinning: another rank may need this processor to get on. */
+RT_FUNCTION void rt_wait_all(int count, MPI_Request *request) {
+	for (int over = 0; MPI_Testall(count, request, &over, MPI_STATUSES_IGNORE), !over;) sched_yield();
+}
 
 RT_FUNCTION int rt_count(const rt_run *run, int64_t count) {
 	if (count > INT_MAX) rt_abort(run, "a message has more than 2^31 - 1 elements, which MPI's counts do not hold; use more ranks, or smaller sizes");
@@ -232,7 +237,7 @@ RT_FUNCTION void rt_exchange(rt_run *run, int axis, const rt_part *from, int des
 		int open = 0;
 		if (done < in) MPI_Irecv((char *)to->data + done, rt_piece(in - done), MPI_BYTE, source, 1, comm, &request[open++]);
 		if (done < out) MPI_Isend((char *)from->data + done, rt_piece(out - done), MPI_BYTE, dest, 1, comm, &request[open++]);
-		MPI_Waitall(open, request, MPI_STATUSES_IGNORE);
+		rt_wait_all(open, request);
 	}
 	if (dest != run->mesh.at[axis]) run->sent[axis] += out;
 }

@@ -384,7 +384,7 @@ RT_FUNCTION void rt_flow_wait(rt_flow *flow, int part, int64_t chunks) {
 	rt_flow_state *s = &flow->state[part];
 	while (flow->part[part].move != RT_NO_MOVE && s->landed < chunks) {
 		rt_flow_slot *slot = &s->slot[s->landed % RT_FLOW_SLOTS];
-		MPI_Waitall(slot->count, slot->request, MPI_STATUSES_IGNORE);
+		rt_wait_all(slot->count, slot->request);
 		rt_flow_land(flow, part);
 	}
 }

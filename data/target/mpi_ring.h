@@ -8,6 +8,7 @@
  * No rank waits for a later message than its neighbours have reached, for all go by (sub, step), or (step, sub), in order;
  * two buffers would do for the one. All requests are in one array: NULL means over.
  */
+#include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -302,6 +302,8 @@ RT_RING_FN bool rt_ring_work(rt_ring *ring) {
 	return true;
 }
 
+/* A rank that waits leaves its processor to the rank that it waits for, which may have none: what MPI libraries do while they
+ * wait is left to their settings, and spinning is the default of some. */
 RT_RING_FN void rt_ring_run(rt_ring *ring) {
 	rt_ring_open(ring);
 	while (!rt_ring_over(ring)) {
@@ -310,9 +312,9 @@ RT_RING_FN void rt_ring_run(rt_ring *ring) {
 			rt_ring_poke(ring);
 			continue;
 		}
-		int over;
-		MPI_Waitsome(ring->requests, ring->request, &over, ring->over, MPI_STATUSES_IGNORE);
+		int over = 0;
+		while (MPI_Testsome(ring->requests, ring->request, &over, ring->over, MPI_STATUSES_IGNORE), over == 0) sched_yield();
 	}
-	MPI_Waitall(ring->requests, ring->request, MPI_STATUSES_IGNORE);
+	for (int over = 0; MPI_Testall(ring->requests, ring->request, &over, MPI_STATUSES_IGNORE), !over;) sched_yield();
 	rt_ring_close(ring);
 }

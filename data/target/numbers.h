@@ -1,8 +1,11 @@
 /* ---- numbers: formats, conversions, pointwise functions, draws ---------------------------------------------------- */
 
-/* Square roots set no errno, comparisons trap nothing: else no loop with either becomes vectors. */
+/* Comparisons trap nothing, and nobody looks at the errno of a square root: else no loop with either becomes vectors. GCC
+ * takes the latter from a declaration, not from a pragma. */
 #if defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC__)
 #pragma GCC optimize("no-math-errno", "no-trapping-math")
+extern float sqrtf(float) __attribute__((const));
+extern double sqrt(double) __attribute__((const));
 #endif
 
 /* Not every program uses all of what follows. */
@@ -16,6 +19,15 @@
 #define RT_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
 #else
 #define RT_INDEPENDENT _Pragma("GCC ivdep")
+#endif
+
+/* Before a function with loops: glibc takes the one of three that this processor runs fastest, where the compiler was not told
+ * of a newer processor than all have. */
+#if defined(__GNUC__) && __GNUC__ >= 12 && !defined(__clang__) && !defined(__CUDACC__) && defined(__x86_64__) && \
+	defined(__gnu_linux__) && defined(__OPTIMIZE__) && !defined(__AVX2__) && !defined(__SANITIZE_ADDRESS__)
+#define RT_LOOPS __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define RT_LOOPS
 #endif
 
 typedef enum rt_format {

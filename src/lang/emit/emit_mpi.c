@@ -212,7 +212,7 @@ void lc_mpi_runtime(const char *const *files, FILE *out) {
 static void mpi_put_head(FILE *out) {
 	fputs("#ifndef _POSIX_C_SOURCE\n#define _POSIX_C_SOURCE 200809L\n#endif\n"
 	      "#include <errno.h>\n#include <inttypes.h>\n#include <limits.h>\n#include "
-	      "<math.h>\n#include <mpi.h>\n#include <stdbool.h>\n"
+	      "<math.h>\n#include <mpi.h>\n#include <sched.h>\n#include <stdbool.h>\n"
 	      "#include <stdint.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n\n"
 	      "#define RT_COMM MPI_Comm\n#define RT_MEMORY void\n\n",
 	      out);

@@ -371,7 +371,7 @@ static void mpi_map_put_head(FILE *out, const char *name, takes what) {
 		[TRIPS] = ", int64_t item, int64_t from, int64_t to",
 		[ARRIVED] = ", int64_t item, int64_t from, int64_t to, const void *arrived, int64_t skip",
 	};
-	fprintf(out, "static void %s(rt_run *run%s) {\n", name, rest[what]);
+	fprintf(out, "RT_LOOPS static void %s(rt_run *run%s) {\n", name, rest[what]);
 	if (what == ARRIVED) fputs("\t(void)item, (void)arrived, (void)skip;\n", out);
 	if (what == TRIPS) fputs("\t(void)item, (void)from, (void)to;\n", out);
 }

@@ -71,7 +71,8 @@ bool lc_ring_see(const lc_mpi *mpi, const lc_step *step, lc_ring *out, const cha
 static void put_add(const lc_mpi *mpi, const lc_ring *ring, const char *name) {
 	const lc_node *value = mpi_ring_node(mpi, ring->scatter);
 	const char *type = lc_memory_type((lc_dtype)value->dtype);
-	fprintf(mpi->out, "static void %s_add(void *sum, const void *mine, int64_t count) {\n", name);
+	fprintf(mpi->out, "RT_LOOPS static void %s_add(void *sum, const void *mine, int64_t count) {\n",
+	        name);
 	fprintf(mpi->out, "\t%s *restrict s = sum;\n\tconst %s *restrict m = mine;\n", type, type);
 	fprintf(mpi->out, "\tfor (int64_t i = 0; i < count; i++) s[i] = %s",
 	        lc_store_call((lc_dtype)value->dtype));
@@ -104,7 +105,8 @@ static void ring_put_last(const lc_mpi *mpi, const lc_ring *ring, const char *na
 	char part[POINTER];
 	int space = ring->pass->space, rank = mpi_ring_node(mpi, space)->rank;
 	fprintf(mpi->out,
-	        "static void %s_last(void *self, const void *arrived, const rt_ring_piece *piece) {\n",
+	        "RT_LOOPS static void %s_last(void *self, const void *arrived, const rt_ring_piece "
+	        "*piece) {\n",
 	        name);
 	fputs("\trt_run *run = self;\n\tint64_t item = piece->item;\n", mpi->out);
 	lc_mpi_part(mpi, space, part, sizeof part);
@@ -129,7 +131,8 @@ static void ring_put_last(const lc_mpi *mpi, const lc_ring *ring, const char *na
 static void put_bare_last(const lc_mpi *mpi, const lc_ring *ring, const char *name) {
 	char part[POINTER];
 	fprintf(mpi->out,
-	        "static void %s_last(void *self, const void *arrived, const rt_ring_piece *piece) {\n",
+	        "RT_LOOPS static void %s_last(void *self, const void *arrived, const rt_ring_piece "
+	        "*piece) {\n",
 	        name);
 	fputs("\trt_run *run = self;\n\tint64_t item = piece->item;\n\t(void)arrived, (void)item;\n",
 	      mpi->out);

@@ -135,7 +135,8 @@ static double both_rounded(lc_dtype t, double y, double carry, int steps) {
 }
 
 /* Own rounding; literals are rounded to the format when they are met. */
-static double bound_rounded(const lc_node *node, const double x[], double y, double carry) {
+static double bound_rounded(const lc_program *program, const lc_node *node, const double x[],
+                            double y, double carry) {
 	lc_dtype t = (lc_dtype)node->dtype;
 	if (exact(node->op)) return 0;
 	if ((node->op >= LC_SQRT && node->op <= LC_ERF) || node->op == LC_POW ||
@@ -143,7 +144,7 @@ static double bound_rounded(const lc_node *node, const double x[], double y, dou
 		return both_rounded(t, y, carry, LIBRARY);
 	if (node->op == LC_GELU || node->op == LC_SIGMOID)
 		return both_rounded(t, fmax(fabs(x[0]), fabs(y)), carry, LIBRARY);
-	return both_rounded(t, y, carry, 1);
+	return both_rounded(t, y, carry, lc_divides_all(program, node) ? 2 : 1); /* by a reciprocal */
 }
 
 struct row_state {
@@ -289,7 +290,8 @@ static void bound_row(void *state, int64_t out, int64_t count, const int64_t in[
 		if (node->op == LC_ROUND || truncated)
 			note_truncation(row_state, x[0], e[0], y, element[0]);
 		double carry = truncated ? same_side(e[0]) : bound_carried(node->op, x, e, y);
-		row_state->out[out + i] = carry + bound_rounded(node, x, y, carry);
+		row_state->out[out + i] =
+			carry + bound_rounded(row_state->bounds->run->p, node, x, y, carry);
 	}
 }
 

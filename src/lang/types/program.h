@@ -371,6 +371,11 @@ static inline bool lc_is_real(lc_dtype t) {
 }
 /* Whether a value is another name for what its operand holds on a rank, with other dims perhaps. */
 bool lc_relabels(const lc_node *node);
+/* A quotient of reals whose divisor is one number for all elements. */
+static inline bool lc_divides_all(const lc_program *program, const lc_node *node) {
+	return node->op == LC_DIV && lc_is_real((lc_dtype)node->dtype) && node->rank > 0 &&
+	       program->nodes.at[node->in[1]].rank == 0;
+}
 static inline bool lc_is_integer(lc_dtype t) {
 	return (t >= LC_I64 && t <= LC_U8) || t == LC_WEAK_INT;
 }
