@@ -471,10 +471,12 @@ static lk_status price_share(void *context, size_t share, lk_error *err) {
 	const bool *only = builder->options->only;
 	uint32_t count = builder->graph->ops.count, end = (uint32_t)(share + 1) * SHARE;
 	(void)err;
-	for (uint32_t op = (uint32_t)share * SHARE; op < end && op < count; op++)
-		pricing->out[op] = only && !only[op] ? (lk_cost){0}
-		                                     : lk_cost_cached(builder->options->cache,
-		                                                      builder->graph, op, pricing->site);
+	for (uint32_t op = (uint32_t)share * SHARE; op < end && op < count; op++) {
+		if (only && !only[op]) memset(&pricing->out[op], 0, sizeof *pricing->out);
+		else
+			pricing->out[op] =
+				lk_cost_cached(builder->options->cache, builder->graph, op, pricing->site);
+	}
 	return LK_OK;
 }
 
