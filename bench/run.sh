@@ -29,6 +29,7 @@ work=build/bench
 data=${LOCKSTEP_DATA:-../shared/data}
 cc=${CC:-gcc}
 
+read -r load _ < /proc/loadavg # of others: before anything runs here
 make --no-print-directory -s -j2 MODE=release all >&2
 mkdir -p $work
 : > $work/rows
@@ -225,8 +226,8 @@ figure_8() {
 
 # --- the table -------------------------------------------------------------------------------------------------------
 machine() {
-	awk -F: -v cores="$(nproc)" '/^cpu MHz/ && !clock { clock = $2 }
-		END { printf "%d cores", cores; if (clock) printf " at %.1f GHz", clock / 1000 }' /proc/cpuinfo
+	awk -F': *' -v cores="$(nproc)" '/^cpu MHz/ && !clock { clock = $2 } /^model name/ { kind = $2 }
+		END { printf "%d cores", cores; if (kind) printf " of %s", kind; if (clock) printf " at %.1f GHz", clock / 1000 }' /proc/cpuinfo
 }
 
 verdict() {
@@ -240,7 +241,7 @@ as_text() {
 }
 
 as_markdown() {
-	printf 'Measured on %s, %s; %s.\n\n' "$(date -u +%Y-%m-%d)" "$(machine)" "$(verdict)"
+	printf 'Measured on %s, %s, load average %s before; %s.\n\n' "$(date -u +%Y-%m-%d)" "$(machine)" "$load" "$(verdict)"
 	printf '| figure | what | best | bar | holds | mean | processor | instructions |\n|---|---|--:|--:|---|--:|--:|--:|\n'
 	awk -F'\t' '{ printf "|"; for (i = 1; i <= NF; i++) printf " %s |", $i; print "" }' $work/rows
 	printf '\n| figure | command |\n|---|---|\n'

@@ -34,6 +34,7 @@ typedef struct lk_cost_options {
 	const lk_constants *constants;
 	bool cuda_graphs, compiled, experts_eager;
 	lk_cost_cache *cache; /* NULL: none */
+	const bool *only;     /* [ops] what is priced; the others cost nothing. NULL: all */
 } lk_cost_options;
 
 /* Fills `out` for all ranks of the graph on the cluster; memory from the arena. */

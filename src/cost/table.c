@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/parallel.h"
 #include "base/stats.h"
 #include "cost/cost.h"
 #include "cost/reaches.h"
@@ -454,10 +455,38 @@ static lk_cost_site table_site_of(const struct lk_table_builder *builder,
 	};
 }
 
-static void cost_site(const struct lk_table_builder *builder, const lk_cost_site *site,
-                      lk_cost *out) {
-	for (uint32_t op = 0; op < builder->graph->ops.count; op++)
-		out[op] = lk_cost_cached(builder->options->cache, builder->graph, op, site);
+enum {
+	SHARE = 2048 /* operations that a thread prices at a time */
+};
+
+typedef struct lk_site_pricing {
+	const struct lk_table_builder *builder;
+	const lk_cost_site *site;
+	lk_cost *out;
+} lk_site_pricing;
+
+static lk_status price_share(void *context, size_t share, lk_error *err) {
+	const lk_site_pricing *pricing = context;
+	const struct lk_table_builder *builder = pricing->builder;
+	const bool *only = builder->options->only;
+	uint32_t count = builder->graph->ops.count, end = (uint32_t)(share + 1) * SHARE;
+	(void)err;
+	for (uint32_t op = (uint32_t)share * SHARE; op < end && op < count; op++) {
+		if (only && !only[op]) memset(&pricing->out[op], 0, sizeof *pricing->out);
+		else
+			pricing->out[op] =
+				lk_cost_cached(builder->options->cache, builder->graph, op, pricing->site);
+	}
+	return LK_OK;
+}
+
+/* Prices of all operations at a site. Those of a trace are many and differ; a cache is one
+ * thread's. */
+static lk_status cost_site(const struct lk_table_builder *builder, const lk_cost_site *site,
+                           lk_cost *out, lk_error *err) {
+	lk_site_pricing pricing = {builder, site, out};
+	size_t shares = ((size_t)builder->graph->ops.count + SHARE - 1) / SHARE;
+	return lk_parallel(shares, builder->options->cache ? 1 : 0, price_share, &pricing, err);
 }
 
 static lk_status cost_variant(const struct lk_table_builder *builder,
@@ -469,8 +498,7 @@ static lk_status cost_variant(const struct lk_table_builder *builder,
 		LK_TRY(team_reach(builder, team, signature->team_chain, &builder->teams[i], err));
 	}
 	lk_cost_site site = table_site_of(builder, signature, groups);
-	cost_site(builder, &site, out);
-	return LK_OK;
+	return cost_site(builder, &site, out, err);
 }
 
 /* Kinds of places, and the place of each rank. */
@@ -602,7 +630,7 @@ static lk_status build_cached(lk_arena *arena, const lk_graph *graph, const lk_c
 	out->at = lk_arena_array(arena, (size_t)out->variants * out->ops, sizeof *out->at);
 	if (!out->at) return lk_oom(err);
 	for (uint32_t v = 0; v < out->variants; v++)
-		cost_site(&t, &sites->at[v], &out->at[(size_t)v * out->ops]);
+		LK_TRY(cost_site(&t, &sites->at[v], &out->at[(size_t)v * out->ops], err));
 	return LK_OK;
 }
 

@@ -26,7 +26,7 @@ enum {
 	KINDS,
 	COLUMNS,
 	NEEDED = COUNT,
-	TABLES = 4096,
+	TABLES = 100000,
 	REUSE_BATCH = 65536 /* samples that histograms of reuse are of, as in
 	                       facebookresearch/dlrm_datasets 2021 */
 };

@@ -25,8 +25,9 @@
 
 /* ---- the models on a site ---- */
 
+/* Of the operations `only`; NULL: of all. */
 static lk_status model_costs(const lk_scenario *scenario, const lk_cluster *cluster,
-                             lk_arena *arena, lk_costs *out, lk_error *err) {
+                             const bool *only, lk_arena *arena, lk_costs *out, lk_error *err) {
 	const lk_whatif_site *site = scenario->site;
 	lk_constants constants;
 	lk_cost_options options;
@@ -37,6 +38,7 @@ static lk_status model_costs(const lk_scenario *scenario, const lk_cluster *clus
 	constants.expert_launch_s *= scenario->launch;
 	options.cuda_graphs |= scenario->cuda_graphs;
 	options.compiled |= site->compiled;
+	options.only = only;
 	return lk_costs_build(arena, scenario->edit.graph, cluster, &options, out, err);
 }
 
@@ -103,12 +105,12 @@ enum {
 };
 
 /* Times grow by less than the work, so a step by their ratio never goes too far up. */
-static lk_status fit_shapes(lk_scenario *scenario, const uint32_t *op, uint32_t count,
-                            lk_error *err) {
+static lk_status fit_shapes(lk_scenario *scenario, const bool *found, const uint32_t *op,
+                            uint32_t count, lk_error *err) {
 	for (int round = 0; round < ROUNDS; round++) {
 		lk_arena arena = LK_ARENA_INIT;
 		lk_costs costs = {0};
-		lk_status status = model_costs(scenario, &scenario->cluster, &arena, &costs, err);
+		lk_status status = model_costs(scenario, &scenario->cluster, found, &arena, &costs, err);
 		const uint32_t *variant =
 			status == LK_OK ? variants(&arena, scenario->edit.graph, &costs) : NULL;
 		if (status == LK_OK && !variant) status = lk_oom(err);
@@ -129,6 +131,8 @@ static lk_status fit_shapes(lk_scenario *scenario, const uint32_t *op, uint32_t 
 
 lk_status lk_whatif_stand_in(lk_scenario *scenario, uint32_t *count, lk_error *err) {
 	LK_VEC(uint32_t) found = {0};
+	bool *is_found = LK_ARRAY(scenario->arena, bool, scenario->edit.graph->ops.count + 1);
+	if (!is_found) return lk_oom(err);
 	*count = 0;
 	for (uint32_t i = 0; i < scenario->edit.op.count; i++) {
 		if (!shapeless(&scenario->edit, i)) continue;
@@ -137,10 +141,11 @@ lk_status lk_whatif_stand_in(lk_scenario *scenario, uint32_t *count, lk_error *e
 			return lk_oom(err);
 		}
 		*lk_last(&found) = i;
+		is_found[i] = true;
 		set_shape(&scenario->edit.graph->ops, i, 1, true);
 	}
 	lk_status status =
-		found.count ? fit_shapes(scenario, found.at, (uint32_t)found.count, err) : LK_OK;
+		found.count ? fit_shapes(scenario, is_found, found.at, (uint32_t)found.count, err) : LK_OK;
 	*count = (uint32_t)found.count;
 	lk_vec_free(&found);
 	return status;
@@ -203,7 +208,7 @@ static lk_status along_the_way(const lk_scenario *scenario, lk_costs *out, lk_er
 		lk_cluster cluster;
 		lk_costs way = {0};
 		lk_status status = price_between(&arena, scenario, (double)stop / stops, &cluster, err);
-		if (status == LK_OK) status = model_costs(scenario, &cluster, &arena, &way, err);
+		if (status == LK_OK) status = model_costs(scenario, &cluster, NULL, &arena, &way, err);
 		if (status == LK_OK) keep_better(scenario->edit.graph, &way, far > 0, out);
 		lk_arena_free(&arena);
 		LK_TRY(status);
@@ -227,7 +232,7 @@ static void price_op(const lk_edit_op *known, bool modelled, lk_cost *cost) {
 }
 
 lk_status lk_whatif_price(lk_scenario *scenario, bool learn, lk_costs *out, lk_error *err) {
-	LK_TRY(model_costs(scenario, &scenario->cluster, scenario->arena, out, err));
+	LK_TRY(model_costs(scenario, &scenario->cluster, NULL, scenario->arena, out, err));
 	if (scenario->wired.groups) LK_TRY(along_the_way(scenario, out, err));
 	const lk_ops *ops = &scenario->edit.graph->ops;
 	const uint32_t *variant = variants(scenario->arena, scenario->edit.graph, out);

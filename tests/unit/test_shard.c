@@ -622,6 +622,10 @@ static void wrong_tables_name_row_and_column(void **state) {
 	assert_int_equal(read_text("name,rows,dim,pooling\na,5,4,1\na,5,4,1\n", &err), LK_ERR_INPUT);
 	assert_int_equal(read_text("name,rows,dim,pooling,count\na,5,4,1,3\nb,1M,64,10,1\n", &err),
 	                 LK_OK);
+	assert_int_equal(read_text("name,rows,dim,pooling,count\na,5,4,1,99999\nb,5,4,1,1\n", &err),
+	                 LK_OK);
+	assert_int_equal(read_text("name,rows,dim,pooling,count\na,5,4,1,99999\nb,5,4,1,2\n", &err),
+	                 LK_ERR_INPUT);
 }
 
 /* ---- packing ---- */
