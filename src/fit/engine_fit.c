@@ -126,8 +126,8 @@ lk_status lk_engine_terms_of(lk_arena *arena, const lk_engine *engine, double pr
 		status = lk_batching_run(engine, &unit.bare[0],
 		                         lk_engine_memory_of(engine, prompt + response).tokens, all,
 		                         sequences, sequences, &spans, &run, err);
-	*out = (lk_engine_terms){.grace = lk_engine_has_grace(engine),
-	                         .early = engine->software->early};
+	*out =
+		(lk_engine_terms){.grace = lk_engine_has_grace(engine), .early = engine->software->early};
 	if (status == LK_OK) status = collect_terms(arena, &unit, &spans, out, err);
 	lk_vec_free(&spans);
 	lk_arena_free(&scratch);

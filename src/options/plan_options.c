@@ -89,7 +89,7 @@ static const lk_option options[] = {
 	 "line")},
 	{COUNT("prompt", job.prompt, "TOKENS", 1, 1e7, "tokens of a prompt; default 128")},
 	{INT("samples", job.samples, "N", 1, 65536, "sequences of one prompt; default 1")},
-	{TEXT("engine", job.engine, "NAME", "vllm (default), sglang, tensorrt-llm or tensorrt-engine")},
+	{TEXT("engine", job.engine, "NAME", "vllm (default), sglang, tensorrt-llm, tensorrt-llm-1.0 or tensorrt-engine")},
 	{REAL("gpu-mem-util", job.gpu_mem_util, "SHARE", 0.01, 1,
 	 "of a GPU's memory that an engine may use; default: the engine's")},
 	{TEXT("rollout", job.rollout, "WORDS",

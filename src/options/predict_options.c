@@ -164,7 +164,7 @@ static const lk_option options[] = {
 	 "line"), SWEPT},
 	{COUNT("prompt", prompt, "TOKENS", 1, 1e7, "tokens of a prompt; default 128"), SWEPT},
 	{INT("samples", samples, "N", 1, 65536, "sequences of one prompt; default 1"), SWEPT},
-	{TEXT("engine", engine, "NAME", "vllm (default), sglang, tensorrt-llm, or tensorrt-engine, its compiled engines before 1.0"), SWEPT},
+	{TEXT("engine", engine, "NAME", "vllm (default), sglang, tensorrt-llm, tensorrt-llm-1.0, its first release on PyTorch, or tensorrt-engine, its compiled engines before 1.0"), SWEPT},
 	{REAL("gpu-mem-util", gpu_mem_util, "SHARE", 0.01, 1,
 	 "of a GPU's memory that an engine may use; default: the engine's"), SWEPT},
 	{INT("max-sequences", max_sequences, "N", 1, 65536,

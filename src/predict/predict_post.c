@@ -399,13 +399,22 @@ static lk_status shorten_rows(struct post *post, double rows, double part,
 	return training->pack ? LK_OK : lk_oom(err);
 }
 
+/* As long as the longest sequence, in units that the layout divides. */
+static int longest_row(const struct post *post, const lk_predict_request *training,
+                       double longest) {
+	int tp = training->tp > 0 ? training->tp : post->asked.job.tp,
+		cp = training->cp > 0 ? training->cp : post->asked.job.cp;
+	int unit = 2 * (tp > 1 ? tp : 1) * (cp > 1 ? cp : 1);
+	return (int)ceil(longest / unit) * unit;
+}
+
 static lk_status run_training(struct post *post, lk_predict_request *training, lk_error *err) {
 	int each = post->sequences / post->updates;
 	double longest = 0;
 	bool packed = !(post->said.padded > 0);
 	for (int i = 0; i < post->sequences; i++) longest = fmax(longest, post->lengths[i]);
 	int row = training->seq > 0 ? training->seq : post->asked.job.seq;
-	if (row == 0 || (!packed && longest < row)) row = (int)ceil(longest);
+	if (row == 0 || (!packed && longest < row)) row = longest_row(post, training, longest);
 	training->seq = row;
 	if (post->launched) training->gbs = rows_for_any(post, training);
 	LK_TRY(lk_request_read(post->arena, training, &post->asked, err));

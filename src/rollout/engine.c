@@ -56,8 +56,9 @@ const lk_fit_number lk_engine_number_limits[LK_ENGINE_NUMBERS] = {
 
 double *lk_engine_number(lk_engine_numbers *numbers, int index) {
 	double *const at[LK_ENGINE_NUMBERS] = {
-		&numbers->attention, &numbers->products,    &numbers->experts,  &numbers->floor_us,
-		&numbers->step_us,   &numbers->sequence_us, &numbers->launch_us, &numbers->grace,       &numbers->early_us};
+		&numbers->attention, &numbers->products, &numbers->experts,
+		&numbers->floor_us,  &numbers->step_us,  &numbers->sequence_us,
+		&numbers->launch_us, &numbers->grace,    &numbers->early_us};
 	return at[index];
 }
 
@@ -82,6 +83,9 @@ static const double context_bytes = 1.3 * 0x1p30;
 
 /* 4 bits and a scale of 8 bits for 32 numbers (OCP Microscaling Formats 1.0). */
 const double lk_engine_mxfp4_bytes = 0.5 + 1 / 32.0;
+
+/* fp32, in which recurrences are computed; an assumption, as engines have an option for it. */
+const double LK_STATE_BYTES = 4;
 
 double lk_engine_split(const lk_engine *engine) {
 	return engine->attention_dp ? 1 : engine->tp;
@@ -145,12 +149,22 @@ lk_engine_memory lk_engine_memory_of(const lk_engine *engine, double length) {
 	                    : device->memory_bytes * engine->memory_share;
 	for (int i = 0; i < model->layers; i++) {
 		double window = lk_model_window(model, i);
+		memory.state += lk_model_recurrence(model, i).state * LK_STATE_BYTES /
+		                lk_engine_split(engine) / engine->pp;
+		if (!(lk_model_layer(model, i).mixers & LK_MIXER_ATTENTION)) continue;
 		bool keeps = engine->software->keeps_chunks && lk_model_layer(model, i).chunked;
 		bool drops = window > 0 && window < length && !keeps;
-		memory.token +=
-			lk_engine_token_bytes(engine) / engine->pp * (drops ? window / length : 1);
+		memory.token += lk_engine_token_bytes(engine) / engine->pp * (drops ? window / length : 1);
 	}
 	memory.cache = memory.usable - held;
+	memory.sequences = engine->sequences;
+	if (memory.state >
+	    0) { /* states are set aside for as many as there is room for with their tokens */
+		double most = floor(fmax(0, memory.cache) / (memory.state + length * memory.token));
+		memory.sequences = (int)fmax(1, fmin(engine->sequences, most));
+		memory.cache -= memory.sequences * memory.state;
+	}
+	if (!(memory.token > 0)) memory.token = 1; /* no layer attends: room is for states alone */
 	memory.tokens = fmax(0, memory.cache / memory.token) * (engine->attention_dp ? engine->tp : 1);
 	return memory;
 }

@@ -6,6 +6,8 @@
  *     attention    decode: cached bytes / (memory bandwidth * share), at least the products of the
  *                  latent space over what tensor cores reach; prompts: pairs of query and key at
  *                  the published rate of fused attention
+ *     recurrences  decode: the state of each sequence read and written; prompts: the operations of
+ *                  the scan
  *     exchange     two all-reduces a layer among the GPUs that split it; where they attend to
  *                  sequences of their own, they split experts alone, with an all-gather and a
  *                  reduce-scatter around them
@@ -120,12 +122,36 @@ static double price_latent(struct pricing *pricing, double rows, double split) {
 	return seconds + price_inside(pricing, rows, h, heads * model->v_dim);
 }
 
+/* The products of recurrences, and a pass over what they write: convolutions and gates. */
+static double price_recurrence(struct pricing *pricing, const lk_recurrence *recurrence,
+                               double rows) {
+	double split = lk_engine_split(pricing->engine), own = own_rows(pricing->engine, rows);
+	double seconds = 0, written = 0;
+	for (int i = 0; i < recurrence->matrices.count; i++) {
+		const lk_matrix *matrix = &recurrence->matrices.at[i];
+		double out = matrix->out / (matrix->cut == LK_CUT_OUT ? split : 1),
+			   in = matrix->in / (matrix->cut == LK_CUT_IN ? split : 1);
+		seconds += matrix->count * price_inside(pricing, own, out, in);
+		written += matrix->count * out;
+	}
+	return seconds + price_pass(pricing, own * written * 4);
+}
+
 static double price_attention_products(struct pricing *pricing, double rows) {
 	const lk_engine *engine = pricing->engine;
 	double split = lk_engine_split(engine), own = own_rows(engine, rows);
-	double seconds = engine->model->attention == LK_ATTN_MLA ? price_latent(pricing, own, split)
-	                                                         : price_heads(pricing, own, split);
-	return seconds + price_norm(pricing, own);
+	return engine->model->attention == LK_ATTN_MLA ? price_latent(pricing, own, split)
+	                                               : price_heads(pricing, own, split);
+}
+
+/* What mixes the tokens of a layer; some layers have a feed-forward alone. */
+static double price_mixers(struct pricing *pricing, int i, const lk_layer *layer, double rows) {
+	lk_recurrence recurrence = lk_model_recurrence(pricing->engine->model, i);
+	double seconds = 0;
+	if (layer->mixers == 0) return 0;
+	if (layer->mixers & LK_MIXER_ATTENTION) seconds += price_attention_products(pricing, rows);
+	if (recurrence.state > 0) seconds += price_recurrence(pricing, &recurrence, rows);
+	return seconds + price_norm(pricing, own_rows(pricing->engine, rows));
 }
 
 static double price_gated(struct pricing *pricing, double rows, double width) {
@@ -148,7 +174,7 @@ static double price_experts(struct pricing *pricing, double rows) {
 	double kept = engine->mxfp4_experts ? lk_engine_mxfp4_bytes : lk_dtype_bytes(engine->dtype);
 	double own = own_rows(engine, rows);
 	double seconds = price_product(pricing, &pricing->wide, LK_BF16, 1, own, model->experts, h);
-	seconds += price_pass(pricing, own * model->experts * 6);  /* choice of experts */
+	seconds += price_pass(pricing, own * model->experts * 6); /* choice of experts */
 	/* to their experts, each row read once; what products read is in their format */
 	seconds += price_pass(pricing, rows * h * 2 + routed * h * pricing->narrow);
 	seconds += price_kept_product(pricing, &pricing->expert, pricing->expert_dtype, kept, touched,
@@ -189,7 +215,7 @@ static double price_exchange(struct pricing *pricing, const lk_layer *layer, dou
 		                              numbers * lk_dtype_bytes(engine->dtype)) +
 		                 price_collective(pricing, LK_COLL_REDUCESCATTER, bytes);
 	return price_collective(pricing, LK_COLL_ALLREDUCE, bytes) *
-	       (layer->ffn == LK_FFN_NONE ? 1 : 2);
+	       ((layer->mixers != 0) + (layer->ffn != LK_FFN_NONE));
 }
 
 /* ---- tables ---- */
@@ -217,7 +243,7 @@ static void price_layers(struct pricing *pricing, double rows, double *products,
 		lk_layer layer = lk_model_layer(model, i);
 		if (i == 0 || !lk_layer_repeats(model, i)) {
 			double before = pricing->launches;
-			layer_s = price_attention_products(pricing, rows) + price_ffn(pricing, &layer, rows);
+			layer_s = price_mixers(pricing, i, &layer, rows) + price_ffn(pricing, &layer, rows);
 			moved_s = price_exchange(pricing, &layer, rows);
 			launches = pricing->launches - before + 1; /* and attention */
 			pricing->launches = before;
@@ -300,11 +326,29 @@ static double price_pair(const struct pricing *pricing) {
 	return seconds * model->heads / engine->tp / engine->numbers.products / engine->pp;
 }
 
+/* Kernels that scan a prompt in chunks reach this share of what products do: an assumption. */
+static const double SCAN_SHARE = 0.3;
+
+/* A recurrence reads and writes its state once for a sequence and iteration. */
+static void add_states(const struct pricing *pricing, int layer, lk_prices *out) {
+	const lk_engine *engine = pricing->engine;
+	lk_recurrence recurrence = lk_model_recurrence(engine->model, layer);
+	double bandwidth = pricing->device->memory_rate * engine->numbers.attention,
+		   rate = lk_sustained_flops(pricing->device, LK_BF16) * engine->numbers.products,
+		   share = (double)engine->tp * engine->pp;
+	if (!(recurrence.state > 0)) return;
+	out->state_s += 2 * recurrence.state * LK_STATE_BYTES / bandwidth / share;
+	out->scan_s += 2 * recurrence.core / (rate * SCAN_SHARE) / share;
+	out->attention_floor_s += pricing->floor_s;
+}
+
 static void fill_attention(const struct pricing *pricing, lk_prices *out) {
 	const lk_engine *engine = pricing->engine;
 	double cached = price_cached(pricing), pair = price_pair(pricing);
 	for (int i = 0; i < engine->model->layers; i++) {
 		double window = lk_model_window(engine->model, i);
+		add_states(pricing, i, out);
+		if (!(lk_model_layer(engine->model, i).mixers & LK_MIXER_ATTENTION)) continue;
 		if (!(window > 0)) window = INFINITY;
 		int at = 0;
 		while (at < out->windows && out->window[at] != window) at++;
@@ -321,8 +365,8 @@ static void fill_attention(const struct pricing *pricing, lk_prices *out) {
 const char *lk_engine_lacks(const lk_model *model) {
 	if (model->network != LK_NET_DECODER || !model->lm_head || model->vocab <= 0)
 		return "it does not generate text";
-	if (lk_model_mixers(model) != LK_MIXER_ATTENTION || model->index_topk > 0)
-		return "its layers do more than full or windowed attention";
+	if (model->index_topk > 0) return "an indexer chooses the keys that it attends to";
+	if (lk_model_mixers(model) & LK_MIXER_RWKV) return "RWKV's time mix is not";
 	return NULL;
 }
 
@@ -416,13 +460,14 @@ double lk_iterations(const lk_prices *prices, const lk_iteration_span *span,
 		   head = table_at(prices->head_s, rows) +
 	              (prices->rows - 1) * table_at(prices->head_s, sequences),
 		   attention = sequences > 0 ? prices->attention_floor_s : 0, prefill = 0;
+	attention += prices->state_s * sequences;
 	for (int i = 0; i < prices->windows; i++)
 		attention += prices->context_s[i] * sequences * fmin(mean, prices->window[i]);
 	if (prompt > 0) {
 		prefill = table_at(prices->products_s, rows + prompt) +
 		          table_at(prices->exchange_s, rows + prompt) - table_at(prices->products_s, rows) -
 		          table_at(prices->exchange_s, rows) + prices->attention_floor_s +
-		          table_at(prices->head_s, 1);
+		          table_at(prices->head_s, 1) + prices->scan_s * prompt;
 		for (int i = 0; i < prices->windows; i++)
 			prefill += prices->pair_s[i] * fmin(span->pairs, prompt * prices->window[i]);
 	}

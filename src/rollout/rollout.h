@@ -116,6 +116,8 @@ typedef struct lk_engine_memory {
 	double cache;  /* what is left for keys and values; negative: weights do not fit */
 	double token;  /* keys and values of a token, all layers, on one GPU */
 	double tokens; /* that the whole engine has room for */
+	double state;  /* recurrences' state of a sequence, on one GPU */
+	int sequences; /* of a batch: the engine's most, fewer where their states need more room */
 } lk_engine_memory;
 
 /* `length`: usual tokens of a finished sequence; layers with a window keep no more than that. */
@@ -134,13 +136,15 @@ typedef struct lk_prices {
 	double context_s[LK_PRICE_WINDOWS]; /* of a cached token that a sequence attends to */
 	double pair_s[LK_PRICE_WINDOWS];    /* of a pair of query and key of a prompt */
 	double attention_floor_s;           /* of all layers' attention kernels */
-	double step_s, sequence_s;          /* host */
-	double issue_s;                     /* host: launches of an iteration that is not replayed */
-	bool eager;                         /* none is */
-	bool overlaps;                      /* host and device hide each other in part */
-	double taken;                       /* tokens that a sequence gains in an iteration */
-	double rows;                        /* rows of a sequence in an iteration */
-	double draft_s;                     /* share of an iteration's layers that guessing adds */
+	double state_s; /* of recurrences' state of a sequence, read and written in an iteration */
+	double scan_s;  /* of recurrences over a token of a prompt */
+	double step_s, sequence_s; /* host */
+	double issue_s;            /* host: launches of an iteration that is not replayed */
+	bool eager;                /* none is */
+	bool overlaps;             /* host and device hide each other in part */
+	double taken;              /* tokens that a sequence gains in an iteration */
+	double rows;               /* rows of a sequence in an iteration */
+	double draft_s;            /* share of an iteration's layers that guessing adds */
 } lk_prices;
 
 /* Whether the GPUs of the engine are of superchips with a Grace processor. */

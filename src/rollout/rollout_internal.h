@@ -11,6 +11,8 @@ double lk_engine_token_bytes(const lk_engine *engine);
  * own. */
 double lk_engine_split(const lk_engine *engine);
 
+/* Bytes of a number of a recurrence's state. */
+extern const double LK_STATE_BYTES;
 /* Bytes of a number in MXFP4. */
 extern const double lk_engine_mxfp4_bytes;
 

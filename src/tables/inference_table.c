@@ -62,16 +62,17 @@ static double number_or(const lk_csv *csv, int column, double otherwise) {
 }
 
 /* The software is the first word: "tensorrt-llm v1.0". Before 1.0 TensorRT-LLM ran compiled
- * engines. */
+ * engines; 1.0 is a software of its own. */
 static void inference_take_software(const char *text, lk_inference_run *run) {
 	char name[32];
 	const char *version = strstr(text, " v"), *end;
 	lk_copy(name, sizeof name, text);
 	name[strcspn(name, " ")] = '\0';
-	bool compiled =
-		lk_same_name(name, "tensorrt-llm") && version && lk_read_real(version + 2, &end) < 1;
-	bool first = lk_same_name(name, "tensorrt-llm") && version && lk_read_real(version + 2, &end) < 1.1;
-	run->engine.software = lk_engine_software_find(compiled ? "tensorrt-engine" : first ? "tensorrt-llm-1.0" : name);
+	double release =
+		lk_same_name(name, "tensorrt-llm") && version ? lk_read_real(version + 2, &end) : INFINITY;
+	if (release < 1) lk_copy(name, sizeof name, "tensorrt-engine");
+	else if (release < 1.1) lk_copy(name, sizeof name, "tensorrt-llm-1.0");
+	run->engine.software = lk_engine_software_find(name);
 	if (!run->engine.software) {
 		run->why_not = "the engine is not known";
 		return;

@@ -407,6 +407,40 @@ static void all_but_experts_whole(void **state) {
 	lk_arena_free(&chunks.arena);
 }
 
+/* Layers with a state in place of a cache: bytes in closed form, which do not grow with what was
+ * written, and fewer sequences where states leave less room. */
+static void recurrences(void **state) {
+	(void)state;
+	struct bench bench = bench_of("nemotron3-nano-30b-a3b", "h100-sxm", 1);
+	bench_ready(&bench);
+	lk_engine_memory memory = lk_engine_memory_of(&bench.engine, 1000);
+	const lk_model *model = &bench.model;
+	double own = 0, layers = 0, attends = 0;
+	for (int i = 0; i < model->layers; i++) {
+		layers += (lk_model_layer(model, i).mixers & LK_MIXER_SSM) != 0;
+		attends += (lk_model_layer(model, i).mixers & LK_MIXER_ATTENTION) != 0;
+	}
+	assert_true(layers > 0 && attends > 0);
+	own = (double)model->ssm_inner * model->ssm_state +
+	      (model->ssm_inner + 2.0 * model->ssm_groups * model->ssm_state) * (model->ssm_conv - 1);
+	near(memory.state, 4 * own * layers, 1e-12);
+	near(memory.token, attends * 2 * 2 * model->kv_heads * model->head_dim, 1e-12);
+	assert_true(memory.sequences <= bench.engine.sequences);
+	assert_true(lk_engine_memory_of(&bench.engine, 30000).sequences < memory.sequences);
+	near(bench.prices.state_s,
+	     2 * memory.state /
+	         (bench.cluster.node[0].device->memory_rate * bench.engine.numbers.attention),
+	     1e-9);
+	double near_end[LK_GENERATION_PARTS] = {0}, start[LK_GENERATION_PARTS] = {0};
+	lk_iterations(&bench.prices, &(lk_iteration_span){64, 64 * 100, 0, 0, 1}, start);
+	lk_iterations(&bench.prices, &(lk_iteration_span){64, 64 * 10000, 0, 0, 1}, near_end);
+	assert_true(start[LK_GENERATION_ATTENTION] > 64 * bench.prices.state_s);
+	near(near_end[LK_GENERATION_ATTENTION] - start[LK_GENERATION_ATTENTION],
+	     64 * 9900 * bench.prices.context_s[0], 1e-9);
+	assert_non_null(lk_engine_lacks(&(lk_model){.network = LK_NET_ENCODER}));
+	lk_arena_free(&bench.arena);
+}
+
 /* A Grace host takes its factor, an early release more for each sequence. */
 static void hosts_and_releases(void **state) {
 	(void)state;
@@ -532,6 +566,7 @@ int main(void) {
 		cmocka_unit_test(host_and_device_overlap),
 		cmocka_unit_test(heads_of_attention_apart),
 		cmocka_unit_test(all_but_experts_whole),
+		cmocka_unit_test(recurrences),
 		cmocka_unit_test(hosts_and_releases),
 		cmocka_unit_test(experts_in_four_bits),
 		cmocka_unit_test(terms_are_the_simulation),

@@ -61,3 +61,16 @@ void lk_model_matrices(const lk_model *model, int layer, bool joined, lk_matrice
 	    model->rwkv != 7) /* the channel mix's receptance */
 		lk_matrices_add(out, model->hidden, model->hidden, 1, LK_CUT_NONE);
 }
+
+lk_recurrence lk_model_recurrence(const lk_model *model, int layer) {
+	lk_layer of = lk_model_layer(model, layer);
+	lk_recurrence sum = {0};
+	for (int i = 0; i < LK_MIXER_KINDS; i++) {
+		const lk_mixer_kind *kind = &lk_mixer_kinds[i];
+		if (!(of.mixers & kind->mixer) || !kind->state) continue;
+		kind->matrices(model, &sum.matrices);
+		sum.state += kind->state(model);
+		sum.core += kind->core(model, &of, 1);
+	}
+	return sum;
+}

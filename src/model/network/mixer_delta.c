@@ -29,3 +29,9 @@ double lk_delta_core(const lk_model *model, const lk_layer *layer, double s) {
 	(void)layer;
 	return s * 4 * model->delta_value_heads * model->delta_key_dim * model->delta_value_dim;
 }
+
+double lk_delta_state(const lk_model *model) {
+	double keys = (double)model->delta_key_heads * model->delta_key_dim,
+		   values = (double)model->delta_value_heads * model->delta_value_dim;
+	return values * model->delta_key_dim + (2 * keys + values) * (model->delta_conv - 1);
+}

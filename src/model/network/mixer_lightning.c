@@ -18,3 +18,7 @@ double lk_lightning_core(const lk_model *model, const lk_layer *layer, double s)
 	(void)layer;
 	return s * 2 * model->heads * (double)model->head_dim * model->head_dim;
 }
+
+double lk_lightning_state(const lk_model *model) {
+	return model->heads * (double)model->head_dim * model->head_dim;
+}

@@ -48,3 +48,9 @@ double lk_ssm_core(const lk_model *model, const lk_layer *layer, double s) {
 	(void)layer;
 	return s * (model->ssm == 1 ? 4.5 : 3.5) * model->ssm_inner * model->ssm_state;
 }
+
+double lk_ssm_state(const lk_model *model) {
+	double n = model->ssm_state, d = model->ssm_inner,
+		   mixed = model->ssm == 1 ? d : d + 2.0 * model->ssm_groups * n;
+	return d * n + mixed * (model->ssm_conv - 1);
+}

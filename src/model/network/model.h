@@ -523,6 +523,14 @@ typedef struct lk_matrices {
 	lk_matrix at[LK_LAYER_MATRICES];
 	int count;
 } lk_matrices;
+/* What a layer's recurrences (state space, delta nets, linear attention) are in generation; zero of
+ * attention. `state`: numbers kept of a sequence; `core`: multiply-adds of a token beyond those of
+ * the matrices. RWKV's keep nothing that is counted. */
+typedef struct lk_recurrence {
+	lk_matrices matrices;
+	double state, core;
+} lk_recurrence;
+lk_recurrence lk_model_recurrence(const lk_model *model, int layer);
 /* `joined`: the gate and the input of an MLP are one matrix, as in Megatron-LM. None of a
  * convolution net. */
 void lk_model_matrices(const lk_model *model, int layer, bool joined, lk_matrices *out);

@@ -20,6 +20,9 @@ typedef struct lk_mixer_kind {
 	/* Multiply-adds of a sequence of s tokens, forward, beyond one for each weight of a matrix and
 	 * token. Of recurrences those of the recurrence itself: what kernels do more is their own. */
 	double (*core)(const lk_model *model, const lk_layer *layer, double s);
+	/* Numbers that a recurrence keeps of a sequence, with the window of its convolution. NULL:
+	 * attention keeps keys and values; RWKV's are not counted. */
+	double (*state)(const lk_model *model);
 } lk_mixer_kind;
 
 enum {
@@ -36,12 +39,15 @@ double lk_attention_cross(const lk_model *model, double queries, double keys); /
 lk_weights lk_ssm_weights(const lk_model *model);
 void lk_ssm_matrices(const lk_model *model, lk_matrices *list);
 double lk_ssm_core(const lk_model *model, const lk_layer *layer, double s);
+double lk_ssm_state(const lk_model *model);
 lk_weights lk_delta_weights(const lk_model *model);
 void lk_delta_matrices(const lk_model *model, lk_matrices *list);
 double lk_delta_core(const lk_model *model, const lk_layer *layer, double s);
+double lk_delta_state(const lk_model *model);
 lk_weights lk_lightning_weights(const lk_model *model);
 void lk_lightning_matrices(const lk_model *model, lk_matrices *list);
 double lk_lightning_core(const lk_model *model, const lk_layer *layer, double s);
+double lk_lightning_state(const lk_model *model);
 lk_weights lk_rwkv_weights(const lk_model *model);
 void lk_rwkv_matrices(const lk_model *model, lk_matrices *list);
 double lk_rwkv_core(const lk_model *model, const lk_layer *layer, double s);
