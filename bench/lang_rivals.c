@@ -1,8 +1,8 @@
 /* lang_rivals.c: a program of lang_rivals.lk as lockstep writes it, all its schedules, against the
  * same step written by hand with MPI's collectives. The generated source is included:
  * -DGENERATED='"sgdm.c"' -DSGDM (or -DADAMW, -DSWIGLU with -DLOCKSTEP_BLAS).
- * mpirun -np P lang_rivals ROUNDS SIZE...: JSON lines {"what": .., "seconds": [..]}; all ways in turn
- * in each round, each after an untimed run of itself. What both leave is compared first. */
+ * mpirun -np P lang_rivals ROUNDS SIZE...: JSON lines {"what": .., "seconds": [..]}; all ways in
+ * turn in each round, each after an untimed run of itself. What both leave is compared first. */
 #define LOCKSTEP_NO_MAIN
 #include GENERATED
 #ifdef SWIGLU
@@ -64,13 +64,14 @@ static float *g, *sum, *w, *v;
 
 static void rival_open(struct rival *rival) {
 	int64_t n = rival->size[0];
-	g = numbers("g", n, rival->rank), sum = room(n, 4), w = numbers("w", n, 0), v = numbers("v", n, 0);
+	g = numbers("g", n, rival->rank), sum = room(n, 4), w = numbers("w", n, 0),
+	v = numbers("v", n, 0);
 	rival->scalar[0] = 0.01, rival->scalar[1] = 0.9;
 	rival->result = w, rival->results = n;
 }
 
-static void update(int64_t n, const float *restrict s, float *restrict x, float *restrict y, float scale,
-                   float lr, float mu) {
+static void update(int64_t n, const float *restrict s, float *restrict x, float *restrict y,
+                   float scale, float lr, float mu) {
 	for (int64_t i = 0; i < n; i++) {
 		y[i] = mu * y[i] + s[i] * scale;
 		x[i] -= lr * y[i];
@@ -79,7 +80,8 @@ static void update(int64_t n, const float *restrict s, float *restrict x, float 
 
 static void rival_step(struct rival *rival, int way) {
 	int64_t n = rival->size[0], own = n / rival->ranks, at = own * rival->rank;
-	float scale = 1.0f / (float)rival->ranks, lr = (float)rival->scalar[0], mu = (float)rival->scalar[1];
+	float scale = 1.0f / (float)rival->ranks, lr = (float)rival->scalar[0],
+		  mu = (float)rival->scalar[1];
 	if (way == 0) {
 		MPI_Allreduce(g, sum, (int)n, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
 		update(n, sum, w, v, scale, lr, mu);
@@ -127,11 +129,14 @@ static void rival_open(struct rival *rival) {
 	rival->result = w, rival->results = n;
 }
 
-static void update(const struct rival *rival, int64_t n, const uint16_t *restrict s, float *restrict x,
-                   float *restrict mean, float *restrict square, uint16_t *restrict copy) {
+static void update(const struct rival *rival, int64_t n, const uint16_t *restrict s,
+                   float *restrict x, float *restrict mean, float *restrict square,
+                   uint16_t *restrict copy) {
 	const double *c = rival->scalar;
-	const float lr = (float)c[0], b1 = (float)c[1], b2 = (float)c[2], eps = (float)c[3], keep = 1 - (float)(c[0] * c[4]);
-	const float c1 = 1 / (1 - powf(b1, (float)c[5])), c2 = 1 / (1 - powf(b2, (float)c[5])), scale = 1.0f / (float)rival->ranks;
+	const float lr = (float)c[0], b1 = (float)c[1], b2 = (float)c[2], eps = (float)c[3],
+				keep = 1 - (float)(c[0] * c[4]);
+	const float c1 = 1 / (1 - powf(b1, (float)c[5])), c2 = 1 / (1 - powf(b2, (float)c[5])),
+				scale = 1.0f / (float)rival->ranks;
 	for (int64_t i = 0; i < n; i++) {
 		float d = wide(s[i]) * scale;
 		mean[i] = b1 * mean[i] + (1 - b1) * d;
@@ -156,26 +161,29 @@ static void rival_step(struct rival *rival, int way) {
 static float *x, *gate, *up, *down, *z, *u, *part, *y;
 
 /* Columns of the first matrices, rows of the last. */
-static float *slice_of(const char *name, int64_t rows, int64_t columns, int64_t r0, int64_t r1, int64_t c0, int64_t c1) {
+static float *slice_of(const char *name, int64_t columns, int64_t r0, int64_t r1, int64_t c0,
+                       int64_t c1) {
 	float *at = room((r1 - r0) * (c1 - c0), 4);
-	(void)rows;
 	for (int64_t i = r0; i < r1; i++)
-		for (int64_t j = c0; j < c1; j++) at[(i - r0) * (c1 - c0) + j - c0] = drawn(name, i * columns + j, 0);
+		for (int64_t j = c0; j < c1; j++)
+			at[(i - r0) * (c1 - c0) + j - c0] = drawn(name, i * columns + j, 0);
 	return at;
 }
 
 static void rival_open(struct rival *rival) {
-	int64_t t = rival->size[0], h = rival->size[1], f = rival->size[2], own = f / rival->ranks, at = own * rival->rank;
+	int64_t t = rival->size[0], h = rival->size[1], f = rival->size[2], own = f / rival->ranks,
+			at = own * rival->rank;
 	x = numbers("x", t * h, 0);
-	gate = slice_of("gate", h, f, 0, h, at, at + own), up = slice_of("up", h, f, 0, h, at, at + own);
-	down = slice_of("down", f, h, at, at + own, 0, h);
+	gate = slice_of("gate", f, 0, h, at, at + own), up = slice_of("up", f, 0, h, at, at + own);
+	down = slice_of("down", h, at, at + own, 0, h);
 	z = room(t * own, 4), u = room(t * own, 4), part = room(t * h, 4), y = room(t * h, 4);
 	rival->result = y, rival->results = t * h;
 }
 
-static void product(int64_t rows, int64_t columns, int64_t inner, const float *a, const float *b, float *c) {
-	cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)rows, (int)columns, (int)inner, 1, a, (int)inner, b,
-	            (int)columns, 0, c, (int)columns);
+static void product(int64_t rows, int64_t columns, int64_t inner, const float *a, const float *b,
+                    float *c) {
+	cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)rows, (int)columns, (int)inner, 1,
+	            a, (int)inner, b, (int)columns, 0, c, (int)columns);
 }
 
 static void rival_step(struct rival *rival, int way) {
@@ -187,7 +195,8 @@ static void rival_step(struct rival *rival, int way) {
 	if (way == 0) MPI_Allreduce(part, y, (int)(t * h), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
 	else {
 		int64_t rows = t * h / rival->ranks;
-		MPI_Reduce_scatter_block(part, y + rows * rival->rank, (int)rows, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+		MPI_Reduce_scatter_block(part, y + rows * rival->rank, (int)rows, MPI_FLOAT, MPI_SUM,
+		                         MPI_COMM_WORLD);
 		MPI_Allgather(MPI_IN_PLACE, 0, MPI_FLOAT, y, (int)rows, MPI_FLOAT, MPI_COMM_WORLD);
 	}
 }
@@ -204,19 +213,22 @@ static rt_run *open_schedule(const rt_schedule *schedule, const rt_sizes *sizes,
 	}
 	for (int v = 0; v < schedule->values; v++) {
 		const rt_value *value = &schedule->value[v];
-		if (value->kind <= RT_STATE) fill_part(&run->part[v][0], value->name, value->layout[0].way == RT_P ? rank : 0);
+		if (value->kind <= RT_STATE)
+			fill_part(&run->part[v][0], value->name, value->layout[0].way == RT_P ? rank : 0);
 	}
 	return run;
 }
 
-/* The largest difference of the first state, or else the first output, from what was made by hand. */
+/* The largest difference of the first state, or else the first output, from what was made by hand.
+ */
 static double apart(const rt_run *run, const struct rival *rival) {
 	const rt_schedule *s = run->schedule;
 	int v = s->results[0];
 	for (int i = 0; i < s->values; i++)
 		if (s->value[i].kind == RT_STATE && strcmp(s->value[i].name, "w") == 0) v = i;
 	const rt_part *part = &run->part[v][0];
-	const float *got = part->data, *wanted = rival->result + (part->count < rival->results ? part->begin[0] : 0);
+	const float *got = part->data,
+				*wanted = rival->result + (part->count < rival->results ? part->begin[0] : 0);
 	double most = 0, size = 0, all;
 	for (int64_t i = 0; i < part->count; i++) {
 		most = fmax(most, fabs((double)got[i] - (double)wanted[i]));
@@ -241,16 +253,20 @@ int main(int argc, char **argv) {
 	MPI_Comm_size(MPI_COMM_WORLD, &rival.ranks);
 	int rounds = argc > 1 ? atoi(argv[1]) : 21, ways = HANDS + program.schedules;
 	for (int i = 0; i < 3 && i + 2 < argc; i++) rival.size[i] = atoll(argv[i + 2]);
-	if (rounds < 1 || rounds > 1000 || ways > WAYS || rival.size[0] < 1) MPI_Abort(MPI_COMM_WORLD, 2);
+	if (rounds < 1 || rounds > 1000 || ways > WAYS || rival.size[0] < 1)
+		MPI_Abort(MPI_COMM_WORLD, 2);
 	rival_open(&rival);
-	rt_sizes sizes = {.axis = {rival.ranks}, .dim = {rival.size[0], rival.size[1], rival.size[2]}, .scalar = rival.scalar};
+	rt_sizes sizes = {.axis = {rival.ranks},
+	                  .dim = {rival.size[0], rival.size[1], rival.size[2]},
+	                  .scalar = rival.scalar};
 	rival_step(&rival, 0);
 	for (int i = 0; i < program.schedules; i++) {
 		runs[i] = open_schedule(&schedules[i], &sizes, rival.rank);
 		runs[i]->schedule->run(runs[i]);
 		double far = apart(runs[i], &rival);
 		if (far < 1e-5) continue;
-		if (rival.rank == 0) fprintf(stderr, "%s is %g from what was made by hand\n", schedules[i].name, far);
+		if (rival.rank == 0)
+			fprintf(stderr, "%s is %g from what was made by hand\n", schedules[i].name, far);
 		MPI_Abort(MPI_COMM_WORLD, 3);
 	}
 	for (int round = -1; round < rounds; round++)
@@ -265,7 +281,10 @@ int main(int argc, char **argv) {
 			if (round >= 0) seconds[way][round] = longest;
 		}
 	for (int way = 0; way < ways && rival.rank == 0; way++) {
-		printf("{\"what\":\"%s\",\"seconds\":[", way == 0 ? "by hand: all-reduce" : way == 1 ? "by hand: reduce-scatter, all-gather" : schedules[way - HANDS].name);
+		static const char *const by_hand[HANDS] = {"by hand: all-reduce",
+		                                           "by hand: reduce-scatter, all-gather"};
+		const char *what = way < HANDS ? by_hand[way] : schedules[way - HANDS].name;
+		printf("{\"what\":\"%s\",\"seconds\":[", what);
 		for (int i = 0; i < rounds; i++) printf("%s%.9g", i ? "," : "", seconds[way][i]);
 		printf("]}\n");
 	}

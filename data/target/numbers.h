@@ -24,7 +24,7 @@ extern double sqrt(double) __attribute__((const));
 /* Before a function with loops: glibc takes the one of three that this processor runs fastest, where the compiler was not told
  * of a newer processor than all have. */
 #if defined(__GNUC__) && __GNUC__ >= 12 && !defined(__clang__) && !defined(__CUDACC__) && defined(__x86_64__) && \
-	defined(__gnu_linux__) && defined(__OPTIMIZE__) && !defined(__AVX2__) && !defined(__SANITIZE_ADDRESS__)
+	defined(__gnu_linux__) && defined(__OPTIMIZE__) && !defined(__AVX2__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define RT_LOOPS __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
 #define RT_LOOPS
