@@ -555,6 +555,77 @@ static void kept_formats(void **state) {
 	}
 }
 
+/* Text of which a part is not known is split into words; those that hold none of it are known. */
+static void half_known_words(void **state) {
+	static const char shape[] = "--num-layers 2 --hidden-size 64 --num-attention-heads 4 "
+								"--seq-length 64 --max-position-embeddings 64";
+	static const struct {
+		const char *before, *words;
+	} cases[] = {
+		{"A=\"--micro-batch-size 3 --save $DIR\"", "$A"},
+		{"A=(--micro-batch-size 3 --save $DIR)", "${A[@]}"},
+		{"A=(\"--micro-batch-size 3 --save $DIR\")", "${A[@]}"},
+		{"A=\"--save ${DIR:?no} --micro-batch-size 3\"; B=(\"$A $MORE\")", "${B[*]}"},
+		{"A=\"--save $(date +%F %T) --micro-batch-size 3\"", "$A"},
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		lk_arena arena = LK_ARENA_INIT;
+		char text[512];
+		snprintf(text, sizeof text, "%s\ntorchrun --nproc_per_node 8 pretrain_gpt.py %s %s",
+		         cases[i].before, shape, cases[i].words);
+		assert_int_equal(script(&arena, text).job->mbs, 3);
+		lk_arena_free(&arena);
+	}
+	assert_refused("D=\"--nproc_per_node 8 --nnodes $N\"\ntorchrun $D pretrain_gpt.py", "--var N=");
+	assert_refused("A=\"--micro-batch-size $MBS\"\ntorchrun pretrain_gpt.py $A", "--var MBS=");
+}
+
+/* A place for a path of one's own names nothing: the network is that of the file. */
+static void networks_of_files(void **state) {
+	static const struct {
+		const char *file, *name, *network;
+	} cases[] = {
+		{"recipes/grpo-deepseek-v3-32n4g.yaml", "Follow instructions in x", "deepseek-v3"},
+		{"gym/nemotron-3-super/stage2.yaml", "/path/to/model", "nemotron-3-super"},
+		{"sft-qwen3_8b.yaml", "<model>", "qwen3_8b"},
+		{"sft-qwen3_8b.yaml", "Qwen/Qwen3-0.6B", "Qwen/Qwen3-0.6B"},
+		{"sft-8n8g.yaml", "/path/to/model", "/path/to/model"},
+		{"sft-qwen3_8b.yaml", "/data/Qwen3-0.6B", "/data/Qwen3-0.6B"},
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		lk_arena arena = LK_ARENA_INIT;
+		char text[512];
+		snprintf(text, sizeof text,
+		         "policy: {model_name: '%s', train_global_batch_size: 8}\n"
+		         "cluster: {num_nodes: 1, gpus_per_node: 8}\ndpo: {x: 1}\n",
+		         cases[i].name);
+		assert_string_equal(config(&arena, cases[i].file, text).network, cases[i].network);
+		lk_arena_free(&arena);
+	}
+}
+
+/* torchtitan reduces gradients in fp32; what of its optimizer acts is listed. */
+static void titan_keys(void **state) {
+	(void)state;
+	lk_arena arena = LK_ARENA_INIT;
+	static const char line[] = "torchrun --nproc_per_node 8 -m torchtitan.train --module llama3 "
+							   "--config llama3_8b %s";
+	char text[256];
+	snprintf(text, sizeof text, line, "--optimizer.early_step_in_backward");
+	lk_launch early = script(&arena, text);
+	assert_int_equal(early.job->grad_reduce_fp32, LK_ON);
+	assert_non_null(reason(&early, "optimizer.early_step_in_backward"));
+	snprintf(text, sizeof text, line, "--optimizer.early_step_in_backward=false");
+	lk_launch late = script(&arena, text);
+	assert_null(reason(&late, "optimizer.early_step_in_backward"));
+	snprintf(text, sizeof text, line, "--training.enable_cpu_offload=true");
+	lk_launch moved = script(&arena, text);
+	assert_true(moved.job->offload_params && moved.job->offload_optimizer);
+	lk_arena_free(&arena);
+}
+
 /* ---- launchers ---- */
 
 static int gpus_of(const char *line) {
@@ -1527,6 +1598,9 @@ int main(void) {
 		cmocka_unit_test(offloads),
 		cmocka_unit_test(losses),
 		cmocka_unit_test(kept_formats),
+		cmocka_unit_test(half_known_words),
+		cmocka_unit_test(networks_of_files),
+		cmocka_unit_test(titan_keys),
 		cmocka_unit_test(launchers),
 		cmocka_unit_test(nccl_variables),
 		cmocka_unit_test(flags_only),
