@@ -340,7 +340,8 @@ static lk_status draft_optimizer(lk_reading *reading, lk_draft *draft) {
 			draft->job.optimizer = names[i].optimizer;
 			break;
 		}
-	LK_TRY(draft_note_optimizer(reading, draft->optimizer_name));
+	if (draft->job.optimizer == LK_OPT_ADAM)
+		LK_TRY(draft_note_optimizer(reading, draft->optimizer_name));
 	static const char *const narrow[] = {"8bit", "4bit", "adamw_fp8"};
 	bool eight = false;
 	for (size_t i = 0; i < 3; i++) eight |= draft_has(draft->optimizer_name, narrow[i]);
