@@ -305,6 +305,9 @@ static void draft_optimizer(lk_draft *draft) {
 	             {"adammini", LK_OPT_ADAM_MINI},
 	             {"muon", LK_OPT_MUON},
 	             {"lion", LK_OPT_LION},
+	             {"ademamix", LK_OPT_ADEMAMIX},
+	             {"flash_adam", LK_OPT_ADAM_FLASH},
+	             {"flashadam", LK_OPT_ADAM_FLASH},
 	             {"soap", LK_OPT_SOAP},
 	             {"shampoo", LK_OPT_SHAMPOO},
 	             {"lamb", LK_OPT_LAMB},
@@ -317,6 +320,8 @@ static void draft_optimizer(lk_draft *draft) {
 		}
 	if (!draft_has(draft->optimizer_name, "8bit")) return;
 	if (draft->job.optimizer == LK_OPT_ADAM) draft->job.optimizer = LK_OPT_ADAM_8BIT;
+	else if (draft->job.optimizer == LK_OPT_LION) draft->job.optimizer = LK_OPT_LION_8BIT;
+	else if (draft->job.optimizer == LK_OPT_ADEMAMIX) draft->job.optimizer = LK_OPT_ADEMAMIX_8BIT;
 	else draft->job.state_dtype = LK_FP8;
 }
 

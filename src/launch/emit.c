@@ -485,6 +485,8 @@ lk_status lk_emit(lk_arena *arena, const char *target, const lk_job *job, const 
 	if (job->teacher) lacks = "a teacher is not written; leave out --teacher";
 	if (job->average != LK_AVERAGE_NONE)
 		lacks = "an average of the parameters is not written; leave out --ema";
+	if (job->loss != LK_LOSS_LOGITS)
+		lacks = "a loss without all logits is not written; leave out --loss";
 	if (job->offload_params)
 		lacks = "parameters in the host's memory are not written; leave out --offload-params";
 	if (job->offload_activations)

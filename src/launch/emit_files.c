@@ -27,10 +27,12 @@ static bool files_deepspeed(const lk_job *job) {
 }
 
 static const char *files_optimizer(const lk_job *job) {
-	static const char *const names[] = {[LK_OPT_ADAM] = "adamw_torch_fused",
-	                                    [LK_OPT_SGD] = "sgd",
-	                                    [LK_OPT_LAMB] = "lamb",
-	                                    [LK_OPT_ADAFACTOR] = "adafactor"};
+	static const char *const names[LK_OPTIMIZERS] = {
+		[LK_OPT_ADAM] = "adamw_torch_fused",     [LK_OPT_SGD] = "sgd",
+		[LK_OPT_ADAFACTOR] = "adafactor",        [LK_OPT_LION] = "lion_32bit",
+		[LK_OPT_LION_8BIT] = "lion_8bit",        [LK_OPT_ADAM_8BIT] = "adamw_bnb_8bit",
+		[LK_OPT_ADAM_4BIT] = "adamw_torch_4bit", [LK_OPT_ADEMAMIX] = "ademamix",
+		[LK_OPT_ADEMAMIX_8BIT] = "ademamix_8bit"};
 	bool eight = job->optimizer == LK_OPT_ADAM && job->state_dtype == LK_FP8;
 	return eight ? "adamw_bnb_8bit" : names[job->optimizer];
 }
@@ -43,6 +45,8 @@ static const char *files_attention(const lk_job *job) {
 
 /* One of HuggingFace's trainers: FSDP, DDP or DeepSpeed, without a pipeline. */
 static const char *files_trainer_lacks(const lk_job *job) {
+	if (!files_optimizer(job))
+		return "it has no name for the optimizer; add --optimizer adam, adam-8bit or lion";
 	if (!files_fsdp(job) && !files_ddp(job) && !files_deepspeed(job))
 		return "the layout is one of Megatron-LM; add --stack fsdp, ddp or deepspeed";
 	if (job->pp > 1) return "it has no pipeline parallelism; add --pp 1";
