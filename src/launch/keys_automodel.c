@@ -286,13 +286,16 @@ static lk_status automodel_numbers(const lk_config *config, lk_draft *draft) {
 		lk_copy(draft->format, sizeof draft->format, wide && ddp ? "fp32" : "bf16");
 	if (!ddp && job->grad_reduce_fp32 == LK_AUTO) job->grad_reduce_fp32 = LK_ON;
 	if (wide) return LK_OK;
-	bool flash = strstr(optimizer, "FlashAdamW") != NULL;
+	if (strstr(optimizer, "FlashAdamW")) { /* 16-bit weights, and a byte that they lack */
+		const lk_value *bits = lk_config_at(config->root, "optimizer.master_weight_bits");
+		bool more = bits && bits->kind == LK_JSON_NUMBER && bits->number > 24;
+		return more ? lk_launch_note(reading, "optimizer.master_weight_bits",
+		                             "weights are priced as of 24 bits")
+		            : LK_OK;
+	}
 	if (job->master_weights == LK_AUTO) job->master_weights = LK_OFF;
 	if (strstr(optimizer, "torch.optim")) job->state_dtype = LK_BF16;
-	if (!flash) return LK_OK;
-	lk_copy(draft->optimizer_name, sizeof draft->optimizer_name, "adam 8bit");
-	return lk_launch_note(reading, "optimizer.master_weight_bits",
-	                      "what corrects bf16 weights, a byte or two a parameter, is not counted");
+	return LK_OK;
 }
 
 /* Losses by their classes (nemo_automodel/components/loss). The usual one copies all logits to fp32
@@ -301,7 +304,7 @@ static void automodel_loss(const lk_config *config, lk_draft *draft) {
 	const char *class = lk_config_text(lk_config_at(config->root, "loss_fn._target_")),
 			   *upcast = lk_config_text(lk_config_at(config->root, "loss_fn.fp32_upcast"));
 	if (!class) return;
-	draft->linear_loss |= strstr(class, "FusedLinearCrossEntropy") != NULL;
+	if (strstr(class, "FusedLinearCrossEntropy")) draft->job.loss = LK_LOSS_CUT;
 	bool narrow = strstr(class, "TEParallelCrossEntropy") || strstr(class, "ChunkedCrossEntropy") ||
 	              (upcast && strcasecmp(upcast, "false") == 0);
 	if (narrow) draft->job.fused_cross_entropy = LK_ON;

@@ -484,23 +484,26 @@ static void losses(void **state) {
 							 "cluster: {num_nodes: 1, gpus_per_node: 8}\ndpo: {x: 1}\n";
 	static const struct {
 		const char *form, *more;
-		bool linear, fused;
+		lk_loss_kind loss;
+		bool fused;
 	} cases[] = {
-		{axolotl, "liger_fused_linear_cross_entropy: true\n", true, true},
-		{axolotl, "liger_cross_entropy: true\n", false, true},
-		{axolotl, "plugins: [axolotl.integrations.cut_cross_entropy.CutCrossEntropyPlugin]\n", true,
-	     true},
-		{axolotl, "chunked_cross_entropy: true\n", false, true},
-		{axolotl, "", false, false},
-		{automodel, "loss_fn: {_target_: nemo_automodel.x.FusedLinearCrossEntropy}\n", true, true},
-		{automodel, "loss_fn: {_target_: nemo_automodel.x.MaskedCrossEntropy}\n", false, false},
+		{axolotl, "liger_fused_linear_cross_entropy: true\n", LK_LOSS_LINEAR, false},
+		{axolotl, "liger_cross_entropy: true\n", LK_LOSS_LOGITS, true},
+		{axolotl, "plugins: [axolotl.integrations.cut_cross_entropy.CutCrossEntropyPlugin]\n",
+	     LK_LOSS_CUT, false},
+		{axolotl, "chunked_cross_entropy: true\n", LK_LOSS_LOGITS, true},
+		{axolotl, "", LK_LOSS_LOGITS, false},
+		{automodel, "loss_fn: {_target_: nemo_automodel.x.FusedLinearCrossEntropy}\n", LK_LOSS_CUT,
+	     false},
+		{automodel, "loss_fn: {_target_: nemo_automodel.x.MaskedCrossEntropy}\n", LK_LOSS_LOGITS,
+	     false},
 		{automodel,
-	     "loss_fn: {_target_: nemo_automodel.x.MaskedCrossEntropy, fp32_upcast: false}\n", false,
-	     true},
-		{factory, "stage: sft\nenable_liger_kernel: true\n", true, true},
-		{factory, "stage: dpo\nenable_liger_kernel: true\n", false, true},
-		{rl, "true", true, true},
-		{rl, "false", false, false},
+	     "loss_fn: {_target_: nemo_automodel.x.MaskedCrossEntropy, fp32_upcast: false}\n",
+	     LK_LOSS_LOGITS, true},
+		{factory, "stage: sft\nenable_liger_kernel: true\n", LK_LOSS_LINEAR, false},
+		{factory, "stage: dpo\nenable_liger_kernel: true\n", LK_LOSS_LOGITS, true},
+		{rl, "true", LK_LOSS_LINEAR, false},
+		{rl, "false", LK_LOSS_LOGITS, false},
 	};
 	(void)state;
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -508,9 +511,8 @@ static void losses(void **state) {
 		char text[512];
 		snprintf(text, sizeof text, cases[i].form, cases[i].more);
 		const lk_job *job = config(&arena, "a.yaml", text).job;
-		if (job->linear_loss_fusion != cases[i].linear ||
-		    (job->fused_cross_entropy == LK_ON) != cases[i].fused)
-			fail_msg("%s: %d %d", text, job->linear_loss_fusion, job->fused_cross_entropy);
+		if (job->loss != cases[i].loss || (job->fused_cross_entropy == LK_ON) != cases[i].fused)
+			fail_msg("%s: %d %d", text, (int)job->loss, (int)job->fused_cross_entropy);
 		lk_arena_free(&arena);
 	}
 	lk_arena arena = LK_ARENA_INIT;
@@ -519,7 +521,7 @@ static void losses(void **state) {
 	                   "--num-attention-heads 4 --seq-length 64 --cross-entropy-loss-fusion "
 	                   "--cross-entropy-fusion-impl linear")
 			.job;
-	assert_true(job->linear_loss_fusion && !job->native_loss_fusion);
+	assert_int_equal(job->loss, LK_LOSS_LINEAR);
 	lk_arena_free(&arena);
 }
 
@@ -532,7 +534,7 @@ static void kept_formats(void **state) {
 		lk_optimizer optimizer;
 	} cases[] = {
 		{"optimizer: {_target_: torch.optim.AdamW}\n", LK_OFF, LK_BF16, LK_OPT_ADAM},
-		{"optimizer: {_target_: flashoptim.FlashAdamW}\n", LK_OFF, LK_FP32, LK_OPT_ADAM_8BIT},
+		{"optimizer: {_target_: flashoptim.FlashAdamW}\n", LK_AUTO, LK_FP32, LK_OPT_ADAM_FLASH},
 		{"optimizer: {_target_: te.FusedAdam, master_weights: true}\n", LK_ON, LK_FP32,
 	     LK_OPT_ADAM},
 	};

@@ -7,4 +7,5 @@ const lk_mixer_kind lk_mixer_kinds[LK_MIXER_KINDS] = {
 	{LK_MIXER_DELTA, 'G', lk_delta_weights, lk_delta_matrices, lk_delta_core},
 	{LK_MIXER_LIGHTNING, 'L', lk_lightning_weights, lk_lightning_matrices, lk_lightning_core},
 	{LK_MIXER_RWKV, 'R', lk_rwkv_weights, lk_rwkv_matrices, lk_rwkv_core},
+	{LK_MIXER_CONV, 'S', lk_conv_weights, lk_conv_matrices, lk_conv_core},
 };
