@@ -55,7 +55,8 @@ typedef struct lk_predict_request {
 	const char *recompute; /* "none", "selective", "full", "full/N", or modules: "core_attn+mlp" */
 	const char *dtype;
 	const char *optimizer; /* "adam", "sgd", "lamb", "adafactor", "muon", "soap", "shampoo", "lion",
-	                          "adam-mini", "adam-8bit" */
+	                          "adam-mini", "adam-8bit", "adam-4bit", "adam-flash", "lion-8bit",
+	                          "ademamix", "ademamix-8bit" */
 	int muon_steps;        /* Newton-Schulz iterations; 0: 5 */
 	const char *muon_tp_mode; /* "duplicated", "distributed", "blockwise" */
 	const char *state_dtype;
@@ -80,6 +81,8 @@ typedef struct lk_predict_request {
 	int overlap_grad_reduce, overlap_param_gather, overlap_p2p, tp_overlap;
 	double bucket_mib;
 	int cuda_graphs, fused_loss, expert_overlap;
+	const char *loss;    /* logits that are held: "logits" (all), "linear", "cut", "chunked",
+	                        "chunked/N" */
 	int max_connections; /* CUDA_DEVICE_MAX_CONNECTIONS; 0 as the launch line says, else 8 */
 	const char *nccl; /* release and environment of NCCL: "2.21 NCCL_ALGO=Ring"; NULL as the launch
 	                     line says */

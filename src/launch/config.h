@@ -70,7 +70,6 @@ typedef struct lk_draft {
 	bool bf16, fp16, fp8, tf32, packing, adapter, quantized, fsdp2;
 	bool host_shards; /* FSDP's offload; see offload.c */
 	bool host_params, host_activations;
-	bool linear_loss;      /* the head's product is part of the loss: no logits are made */
 	bool stages_up;        /* stages are rounded up to a multiple of pp, else down */
 	bool pairs;            /* samples are pairs of sequences */
 	int quantization_bits; /* of frozen weights; 0: not stated */

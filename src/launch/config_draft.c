@@ -59,7 +59,6 @@ static const lk_field draft_facts[] = {
 	FACT("host_shards", BOOL, host_shards),
 	FACT("host_params", BOOL, host_params),
 	FACT("host_activations", BOOL, host_activations),
-	FACT("linear_loss", BOOL, linear_loss),
 	FACT("format", TEXT, format),
 	FACT("storage", TEXT, storage),
 	FACT("fsdp", TEXT, fsdp),
@@ -314,18 +313,28 @@ static lk_status draft_note_optimizer(lk_reading *reading, const char *name) {
 		{"galore", "GaLore's projections of gradients are not modelled: it is priced as Adam"},
 		{"apollo", "APOLLO's projections of gradients are not modelled: it is priced as Adam"},
 		{"lomo", "LOMO's fused step is not modelled: gradients and moments are priced as Adam's"},
-		{"ademamix", "AdEMAMix is priced as Adam, which keeps a moment less"},
 		{"schedule_free", "schedule-free Adam is priced as Adam, which keeps as much"},
 		{"prodigy", "Prodigy is priced as Adam, which keeps less"},
 		{"came", "CAME is priced as Adam, which keeps more"},
 		{"dion", "Dion is priced as Adam, which keeps more and multiplies no matrices"},
 		{"rmsprop", "RMSprop is priced as Adam, which keeps a moment more"},
 		{"adagrad", "Adagrad is priced as Adam, which keeps a moment more"},
-		{"4bit", "moments of 4 bits are priced as those of 8"},
 	};
 	for (size_t i = 0; i < sizeof others / sizeof *others; i++)
 		if (draft_has(name, others[i].part)) return lk_launch_note(reading, name, others[i].reason);
 	return LK_OK;
+}
+
+/* Moments of 8 and 4 bits by the endings of names: adamw_bnb_8bit, lion_8bit, ao_adamw_fp8. */
+static void draft_narrow_moments(lk_draft *draft) {
+	lk_job *job = &draft->job;
+	const char *name = draft->optimizer_name;
+	if (draft_has(name, "4bit") && job->optimizer == LK_OPT_ADAM) job->optimizer = LK_OPT_ADAM_4BIT;
+	if (!draft_has(name, "8bit") && !draft_has(name, "adamw_fp8")) return;
+	if (job->optimizer == LK_OPT_ADAM) job->optimizer = LK_OPT_ADAM_8BIT;
+	else if (job->optimizer == LK_OPT_LION) job->optimizer = LK_OPT_LION_8BIT;
+	else if (job->optimizer == LK_OPT_ADEMAMIX) job->optimizer = LK_OPT_ADEMAMIX_8BIT;
+	else job->state_dtype = LK_FP8;
 }
 
 static lk_status draft_optimizer(lk_reading *reading, lk_draft *draft) {
@@ -338,6 +347,9 @@ static lk_status draft_optimizer(lk_reading *reading, lk_draft *draft) {
 	             {"adammini", LK_OPT_ADAM_MINI},
 	             {"muon", LK_OPT_MUON},
 	             {"lion", LK_OPT_LION},
+	             {"ademamix", LK_OPT_ADEMAMIX},
+	             {"flash_adam", LK_OPT_ADAM_FLASH},
+	             {"flashadam", LK_OPT_ADAM_FLASH},
 	             {"soap", LK_OPT_SOAP},
 	             {"shampoo", LK_OPT_SHAMPOO},
 	             {"lamb", LK_OPT_LAMB},
@@ -348,12 +360,9 @@ static lk_status draft_optimizer(lk_reading *reading, lk_draft *draft) {
 			draft->job.optimizer = names[i].optimizer;
 			break;
 		}
-	LK_TRY(draft_note_optimizer(reading, draft->optimizer_name));
-	static const char *const narrow[] = {"8bit", "4bit", "adamw_fp8"};
-	bool eight = false;
-	for (size_t i = 0; i < 3; i++) eight |= draft_has(draft->optimizer_name, narrow[i]);
-	if (eight && draft->job.optimizer == LK_OPT_ADAM) draft->job.optimizer = LK_OPT_ADAM_8BIT;
-	else if (eight) draft->job.state_dtype = LK_FP8;
+	if (draft->job.optimizer == LK_OPT_ADAM)
+		LK_TRY(draft_note_optimizer(reading, draft->optimizer_name));
+	draft_narrow_moments(draft);
 	return LK_OK;
 }
 
@@ -488,7 +497,8 @@ lk_status lk_draft_finish(const lk_config *config, lk_draft *draft) {
 	LK_TRY(draft_gpus(config, draft));
 	draft_sharding(draft);
 	LK_TRY(draft_offload(config, draft));
-	if (draft->linear_loss) lk_launch_linear_loss(job);
+	/* such a loss works on logits in place */
+	if (job->loss == LK_LOSS_LINEAR || job->loss == LK_LOSS_CUT) job->fused_cross_entropy = LK_AUTO;
 	if (draft->adapter || job->lora_rank > 0) job->task = LK_TASK_LORA;
 	job->narrow_base |= draft->quantization_bits == 4;
 	if (job->task != LK_TASK_LORA) job->narrow_base = job->dora = false;

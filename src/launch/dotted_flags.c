@@ -47,7 +47,8 @@ static const struct pair schedules[] = {{"1F1B", "1f1b"},
 static const struct pair masters[] = {{"bfloat16", "off"}, {"float32", "on"}, {NULL, NULL}};
 static const struct pair reductions[] = {{"float32", "on"}, {NULL, NULL}};
 /* The others are told by whether the loss is fused. */
-static const struct pair losses[] = {{"linear", "1"}, {"te", ""}, {"native", ""}, {NULL, NULL}};
+static const struct pair losses[] = {
+	{"linear", "linear"}, {"te", ""}, {"native", ""}, {NULL, NULL}};
 static const struct pair formats[] = {{"bfloat16", "bf16"}, {"float32", "fp32"}, {NULL, NULL}};
 
 struct path_row {
@@ -97,8 +98,7 @@ static const struct path_row rows[] = {
      "block and uniform are distinguished by the number of layers", false, false, false},
 	{NEMO, "model.config.cross_entropy_loss_fusion", "fused_cross_entropy", truths, NULL, false,
      false, false},
-	{NEMO, "model.config.cross_entropy_fusion_impl", "linear_loss_fusion", losses, NULL, false,
-     false, false},
+	{NEMO, "model.config.cross_entropy_fusion_impl", "loss", losses, NULL, false, false, false},
 	{NEMO, "model.config.tp_comm_overlap", "tp_overlap", truths, NULL, false, false, false},
 	{NEMO, "model.config.overlap_p2p_comm", "overlap_p2p", truths, NULL, true, false, false},
 	{NEMO, "optim.config.optimizer_cpu_offload", "offload_optimizer", bits, NULL, false, false,
@@ -154,8 +154,7 @@ static const struct path_row rows[] = {
 	{BRIDGE, "model.recompute_num_layers", "recompute_layers", NULL, NULL, false, false, false},
 	{BRIDGE, "model.cross_entropy_loss_fusion", "fused_cross_entropy", truths, NULL, false, false,
      false},
-	{BRIDGE, "model.cross_entropy_fusion_impl", "linear_loss_fusion", losses, NULL, false, false,
-     false},
+	{BRIDGE, "model.cross_entropy_fusion_impl", "loss", losses, NULL, false, false, false},
 	{BRIDGE, "model.moe_grouped_gemm", "grouped_gemm", truths, NULL, false, false, false},
 	{BRIDGE, "model.seq_length", "seq", NULL, NULL, false, false, false},
 	{BRIDGE, "dataset.seq_length", "seq", NULL, NULL, false, false, false},
@@ -570,9 +569,8 @@ lk_status lk_dotted_finish(lk_reading *reading, lk_dotted *dotted, int *gpus) {
 		*gpus = (int)all;
 	}
 	if (dotted->dialect == TITAN) LK_TRY(dotted_shards_titan(reading, job));
-	if (job->linear_loss_fusion && job->fused_cross_entropy == LK_OFF)
-		job->linear_loss_fusion = false;
-	if (job->linear_loss_fusion) lk_launch_linear_loss(job);
+	if (job->fused_cross_entropy == LK_OFF) job->loss = LK_LOSS_LOGITS;
+	if (job->loss == LK_LOSS_LINEAR) job->fused_cross_entropy = LK_AUTO;
 	if (job->stack[0] == '\0')
 		lk_copy(job->stack, sizeof job->stack, dotted->dialect == TITAN ? "torchtitan" : "nemo");
 	return LK_OK;
@@ -606,6 +604,9 @@ static bool flags_put_row(lk_arena *arena, int dialect, const struct path_row *r
 		return true;
 	if (field->kind == LK_FIELD_INT && lk_field_equal(field, job, &open)) return true;
 	const char *value = theirs(arena, row, field, job);
+	/* the switch of which a linear loss is one kind */
+	if (job->loss == LK_LOSS_LINEAR && strcmp(row->field, "fused_cross_entropy") == 0)
+		value = row->values[0].theirs;
 	return value == NULL || lk_put_word(words, flags_spell(arena, dialect, row->path, value));
 }
 

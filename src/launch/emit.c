@@ -463,6 +463,14 @@ static void emit_end(struct emit_work *work) {
 	lk_vec_free(&work->emission.program);
 }
 
+/* Which losses without all logits a framework has a setting for. */
+static bool emit_writes_loss(const emit_framework *framework, lk_loss_kind loss) {
+	static const char *const linear[] = {"megatron",      "bridge",     "nemo", "axolotl",
+	                                     "llama-factory", "accelerate", NULL};
+	if (loss == LK_LOSS_CUT) return strcmp(framework->name, "axolotl") == 0;
+	return loss == LK_LOSS_LINEAR && emit_one_of(framework->name, linear);
+}
+
 bool lk_launch_describes(const lk_model *model) {
 	return model->network <= LK_NET_ENCDEC && model->audio.convs == 0;
 }
@@ -488,6 +496,8 @@ lk_status lk_emit(lk_arena *arena, const char *target, const lk_job *job, const 
 	if (job->teacher) lacks = "a teacher is not written; leave out --teacher";
 	if (job->average != LK_AVERAGE_NONE)
 		lacks = "an average of the parameters is not written; leave out --ema";
+	if (job->loss != LK_LOSS_LOGITS && !emit_writes_loss(framework, job->loss))
+		lacks = "such a loss is not written for it; leave out --loss";
 	if (job->offload_params && emit_one_of(framework->name, keeps_params))
 		lacks = "it keeps parameters on the device; leave out --offload-params";
 	if (job->offload_activations && strcmp(framework->name, "axolotl") != 0)

@@ -27,10 +27,12 @@ static bool files_deepspeed(const lk_job *job) {
 }
 
 static const char *files_optimizer(const lk_job *job) {
-	static const char *const names[] = {[LK_OPT_ADAM] = "adamw_torch_fused",
-	                                    [LK_OPT_SGD] = "sgd",
-	                                    [LK_OPT_LAMB] = "lamb",
-	                                    [LK_OPT_ADAFACTOR] = "adafactor"};
+	static const char *const names[LK_OPTIMIZERS] = {
+		[LK_OPT_ADAM] = "adamw_torch_fused",     [LK_OPT_SGD] = "sgd",
+		[LK_OPT_ADAFACTOR] = "adafactor",        [LK_OPT_LION] = "lion_32bit",
+		[LK_OPT_LION_8BIT] = "lion_8bit",        [LK_OPT_ADAM_8BIT] = "adamw_bnb_8bit",
+		[LK_OPT_ADAM_4BIT] = "adamw_torch_4bit", [LK_OPT_ADEMAMIX] = "ademamix",
+		[LK_OPT_ADEMAMIX_8BIT] = "ademamix_8bit"};
 	bool eight = job->optimizer == LK_OPT_ADAM && job->state_dtype == LK_FP8;
 	return eight ? "adamw_bnb_8bit" : names[job->optimizer];
 }
@@ -43,6 +45,8 @@ static const char *files_attention(const lk_job *job) {
 
 /* One of HuggingFace's trainers: FSDP, DDP or DeepSpeed, without a pipeline. */
 static const char *files_trainer_lacks(const lk_job *job) {
+	if (!files_optimizer(job))
+		return "it has no name for the optimizer; add --optimizer adam, adam-8bit or lion";
 	if (!files_fsdp(job) && !files_ddp(job) && !files_deepspeed(job))
 		return "the layout is one of Megatron-LM; add --stack fsdp, ddp or deepspeed";
 	if (job->pp > 1) return "it has no pipeline parallelism; add --pp 1";
@@ -110,12 +114,14 @@ static void axolotl_numbers(lk_page *page, const lk_job *job) {
 	lk_page_add(page, "attn_implementation: %s\n", files_attention(job));
 	if (job->compile) lk_page_add(page, "torch_compile: true\n");
 	if (job->offload_activations) lk_page_add(page, "activation_offloading: true\n");
-	if (job->fused_cross_entropy == LK_ON)
-		lk_page_add(page,
-		            "plugins:\n"
-		            "  - axolotl.integrations.liger.LigerPlugin\n"
-		            "liger_%scross_entropy: true\n",
-		            job->linear_loss_fusion ? "fused_linear_" : "");
+	static const struct {
+		const char *plugin, *key;
+	} losses[] = {[LK_LOSS_LOGITS] = {"liger.LigerPlugin", "liger_cross_entropy"},
+	              [LK_LOSS_LINEAR] = {"liger.LigerPlugin", "liger_fused_linear_cross_entropy"},
+	              [LK_LOSS_CUT] = {"cut_cross_entropy.CutCrossEntropyPlugin", "cut_cross_entropy"}};
+	if (job->fused_cross_entropy == LK_ON || job->loss != LK_LOSS_LOGITS)
+		lk_page_add(page, "plugins:\n  - axolotl.integrations.%s\n%s: true\n",
+		            losses[job->loss].plugin, losses[job->loss].key);
 }
 
 bool lk_write_axolotl(lk_emission *emission) {
@@ -234,7 +240,7 @@ bool lk_write_llama_factory(lk_emission *emission) {
 		if (strcmp(flash[i][0], files_attention(job)) == 0)
 			lk_page_add(&page, "flash_attn: %s\n", flash[i][1]);
 	lk_page_add(&page, "enable_liger_kernel: %s\n",
-	            files_truth(job->linear_loss_fusion && !megatron));
+	            files_truth(job->loss == LK_LOSS_LINEAR && !megatron));
 	if (job->compile) lk_page_add(&page, "torch_compile: true\n");
 	lk_page_add(&page, "\n");
 	if (megatron) factory_megatron(&page, job);
@@ -466,7 +472,7 @@ static bool accelerate_program(lk_emission *emission) {
 		{"fp16", "True", job->dtype == LK_FP16},
 		{"gradient_checkpointing", job->recompute != LK_RECOMPUTE_NONE ? "True" : "False", true},
 		{"attn_implementation", files_attention(job), job->model.heads > 0},
-		{"use_liger_kernel", "True", job->linear_loss_fusion},
+		{"use_liger_kernel", "True", job->loss == LK_LOSS_LINEAR},
 		{"torch_compile", "True", job->compile},
 		{"use_peft", "True", job->task == LK_TASK_LORA},
 		{"lora_r", lk_arena_printf(arena, "%d", job->lora_rank), job->task == LK_TASK_LORA},

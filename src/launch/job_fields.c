@@ -118,6 +118,8 @@ const lk_field lk_job_fields[] = {
 	{M_INT(delta_key_dim), JOB},
 	{M_INT(delta_value_dim), JOB},
 	{M_INT(delta_conv), JOB},
+	{M_INT(delta_rank), JOB},
+	{M_INT(short_conv), JOB},
 	{M_INT(experts), JOB},
 	{M_INT(topk), JOB},
 	{M_INT(expert_ffn), JOB},
@@ -141,6 +143,7 @@ const lk_field lk_job_fields[] = {
 	{M_INT(patch_frames), JOB},
 	{M_BOOL(patch_plain), JOB},
 	{M_BOOL(no_class), JOB},
+	{M_BOOL(distills), JOB},
 	{M_BOOL(layer_scale), JOB},
 	{M_INT(loose), JOB},
 	{TOWER(layers), JOB},
@@ -248,7 +251,8 @@ const lk_field lk_job_fields[] = {
 	{BOOL(deterministic), JOB},
 	{BOOL(attention_mask), JOB},
 	{BOOL(native_loss_fusion), JOB},
-	{BOOL(linear_loss_fusion), JOB},
+	{CHOICE(loss, lk_loss_names), JOB},
+	{INT(loss_chunks), JOB},
 	{SWITCH(defer_head_gradient), JOB},
 	{INT(deferral_limit), JOB},
 	{SWITCH(grouped_gemm), JOB},
@@ -364,12 +368,6 @@ lk_status lk_launch_set(lk_reading *reading, const char *setting) {
 	if (known && strncmp(name, "MODEL=", 6) == 0 && job->model.layers == 0)
 		return lk_launch_network(reading, "LOCKSTEP_MODEL", equals + 1);
 	return known ? LK_OK : lk_launch_note(reading, setting, "no field of a job has this name");
-}
-
-void lk_launch_linear_loss(lk_job *job) {
-	job->linear_loss_fusion = true;
-	job->native_loss_fusion = false;
-	job->fused_cross_entropy = LK_ON; /* no fp32 copy of all logits either */
 }
 
 void lk_job_open_layout(lk_job *job) {

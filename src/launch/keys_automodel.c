@@ -34,6 +34,8 @@ static const lk_pair recipes[] = {{"tensorwise", "tensorwise"},
                                   {"mxfp8", ""},
                                   {NULL, NULL}};
 static const lk_pair rounding[] = {{"up", "1"}, {"down", "0"}, {NULL, NULL}};
+static const lk_pair balanced[] = {{"true", "1"}, {"false", ""}, {NULL, NULL}};
+static const lk_pair keeps[] = {{"false", "1"}, {"true", "0"}, {NULL, NULL}};
 static const lk_pair reductions[] = {
 	{"float32", "on"},         {"torch.float32", "on"}, {"fp32", "on"}, {"bfloat16", "off"},
 	{"torch.bfloat16", "off"}, {"bf16", "off"},         {NULL, NULL}};
@@ -58,6 +60,8 @@ static const lk_key keys[] = {
 	LK_WORDS("model.backend.dispatcher", "dispatcher", dispatchers),
 	LK_WORDS("model.backend.te_fp8.recipe", "fp8_recipe", recipes),
 	LK_SKIP("model.use_liger_kernel", "the loss is that of loss_fn"),
+	LK_WORDS("model.backend.fake_balanced_gate", "moe_imbalance", balanced),
+	LK_FACT("model.backend.dispatcher_num_sms", "dispatch_sms"),
 	LK_SKIP("model*", "how the network is made and which kernels run changes no shape"),
 	LK_FACT("step_scheduler.global_batch_size", "gbs"),
 	LK_FACT("step_scheduler.local_batch_size", "mbs"),
@@ -79,6 +83,7 @@ static const lk_key keys[] = {
 	LK_WORDS("distributed.pipeline.round_virtual_stages_to_pp_multiple", "stages_up", rounding),
 	LK_FACT("distributed.enable_compile", "compile"),
 	LK_WORDS("distributed.enable_async_tensor_parallel", "tp_overlap", truths),
+	LK_WORDS("distributed.reshard_after_forward", "reshard_off", keeps),
 	LK_NOTE("distributed.moe.reshard_after_forward", "experts are sharded as the other weights"),
 	LK_WORDS("distributed.offload_policy._target_", "host_shards", policies),
 	LK_WORDS("distributed.offload_policy", "host_shards", policies),
@@ -103,9 +108,12 @@ static const lk_key keys[] = {
 	LK_FACT("peft.dim", "lora_rank"),
 	LK_NOTE("peft.exclude_modules", "adapters are priced on all linear layers"),
 	LK_SKIP("peft*", "how adapters are computed and scaled changes no shape"),
-	LK_NOTE("quantization*", "frozen weights of 4 or 8 bits are priced as 16-bit ones"),
+	LK_FACT("quantization.load_in_4bit", "narrow_base"),
+	LK_FACT("quantization.load_in_8bit", "quantized"),
+	LK_SKIP("quantization*", "see quantization.load_in_4bit"),
 	LK_FACT("fp8.enabled", "fp8"),
 	LK_WORDS("fp8.recipe_name", "fp8_recipe", recipes),
+	LK_NOTE("fp8.enable_fsdp_float8_all_gather", "parameters are gathered in 16 bits"),
 	LK_SKIP("fp8*", "see fp8.recipe_name"),
 	LK_FACT("compile.enabled", "compile"),
 	LK_SKIP("compile*", "see compile.enabled"),
@@ -278,13 +286,16 @@ static lk_status automodel_numbers(const lk_config *config, lk_draft *draft) {
 		lk_copy(draft->format, sizeof draft->format, wide && ddp ? "fp32" : "bf16");
 	if (!ddp && job->grad_reduce_fp32 == LK_AUTO) job->grad_reduce_fp32 = LK_ON;
 	if (wide) return LK_OK;
-	bool flash = strstr(optimizer, "FlashAdamW") != NULL;
+	if (strstr(optimizer, "FlashAdamW")) { /* 16-bit weights, and a byte that they lack */
+		const lk_value *bits = lk_config_at(config->root, "optimizer.master_weight_bits");
+		bool more = bits && bits->kind == LK_JSON_NUMBER && bits->number > 24;
+		return more ? lk_launch_note(reading, "optimizer.master_weight_bits",
+		                             "weights are priced as of 24 bits")
+		            : LK_OK;
+	}
 	if (job->master_weights == LK_AUTO) job->master_weights = LK_OFF;
 	if (strstr(optimizer, "torch.optim")) job->state_dtype = LK_BF16;
-	if (!flash) return LK_OK;
-	lk_copy(draft->optimizer_name, sizeof draft->optimizer_name, "adam 8bit");
-	return lk_launch_note(reading, "optimizer.master_weight_bits",
-	                      "what corrects bf16 weights, a byte or two a parameter, is not counted");
+	return LK_OK;
 }
 
 /* Losses by their classes (nemo_automodel/components/loss). The usual one copies all logits to fp32
@@ -293,7 +304,7 @@ static void automodel_loss(const lk_config *config, lk_draft *draft) {
 	const char *class = lk_config_text(lk_config_at(config->root, "loss_fn._target_")),
 			   *upcast = lk_config_text(lk_config_at(config->root, "loss_fn.fp32_upcast"));
 	if (!class) return;
-	draft->linear_loss |= strstr(class, "FusedLinearCrossEntropy") != NULL;
+	if (strstr(class, "FusedLinearCrossEntropy")) draft->job.loss = LK_LOSS_CUT;
 	bool narrow = strstr(class, "TEParallelCrossEntropy") || strstr(class, "ChunkedCrossEntropy") ||
 	              (upcast && strcasecmp(upcast, "false") == 0);
 	if (narrow) draft->job.fused_cross_entropy = LK_ON;

@@ -10,6 +10,8 @@
 
 static const lk_pair adapters[] = {{"lora", "1"}, {"qlora", "1"}, {"", "0"}, {NULL, NULL}};
 static const lk_pair truths[] = {{"true", "on"}, {"false", "off"}, {NULL, NULL}};
+static const lk_pair linear[] = {{"true", "linear"}, {"false", ""}, {NULL, NULL}};
+static const lk_pair cut[] = {{"true", "cut"}, {"false", ""}, {NULL, NULL}};
 static const lk_pair eager[] = {{"true", "eager"}, {"false", ""}, {NULL, NULL}};
 static const lk_pair flash[] = {{"true", "flash"}, {"false", ""}, {NULL, NULL}};
 static const lk_pair offloads[] = {
@@ -96,9 +98,9 @@ static const lk_key keys[] = {
 	LK_SKIP("load_best_model_at_end", LK_WHY_SAVING),
 	LK_SKIP("metric_for_best_model", LK_WHY_EVAL),
 	LK_SKIP("greater_is_better", LK_WHY_EVAL),
-	LK_FACT("liger_fused_linear_cross_entropy", "linear_loss"),
+	LK_WORDS("liger_fused_linear_cross_entropy", "loss", linear),
 	LK_WORDS("liger_cross_entropy", "fused_cross_entropy", truths),
-	LK_FACT("cut_cross_entropy", "linear_loss"),
+	LK_WORDS("cut_cross_entropy", "loss", cut),
 	LK_WORDS("chunked_cross_entropy", "fused_cross_entropy", truths),
 	LK_WORDS("unsloth_cross_entropy_loss", "fused_cross_entropy", truths),
 	LK_FACT("torch_compile", "compile"),
@@ -264,7 +266,7 @@ static lk_status axolotl_translate(const lk_config *config, lk_words *words) {
 	const lk_value *plugins = lk_config_at(config->root, "plugins");
 	for (size_t i = 0; plugins && plugins->kind == LK_JSON_ARRAY && i < plugins->count; i++) {
 		const char *name = lk_config_text(&plugins->items[i]);
-		draft.linear_loss |= name && strstr(name, "cut_cross_entropy");
+		if (name && strstr(name, "cut_cross_entropy")) draft.job.loss = LK_LOSS_CUT;
 	}
 	/* weights are loaded in bf16, which accelerate widens for FSDP, and DeepSpeed for itself */
 	if (draft.bf16 && !draft.adapter && !engine && !sharded && !meshed && !*draft.sharding_name &&

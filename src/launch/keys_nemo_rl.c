@@ -98,6 +98,7 @@ static const lk_key *nemo_rl_engine(const lk_config *config) {
 	return rollout_vllm;
 }
 
+static const lk_pair linear[] = {{"true", "linear"}, {"false", ""}, {NULL, NULL}};
 static const lk_pair dispatchers[] = {
 	{"flex", "node"}, {"deepep", "node"}, {"torch", ""}, {NULL, NULL}};
 static const lk_pair deepep[] = {{"true", "node"}, {"false", ""}, {NULL, NULL}};
@@ -136,8 +137,8 @@ static const lk_key megatron[] = {
 	LK_FACT("policy.megatron_cfg.pipeline_dtype", "format"),
 	LK_FACT("policy.megatron_cfg.optimizer.optimizer", "optimizer_name"),
 	LK_FACT("policy.megatron_cfg.optimizer.optimizer_cpu_offload", "offload_optimizer"),
-	LK_FACT("policy.megatron_cfg.use_fused_linear_logprobs", "linear_loss"),
-	LK_FACT("policy.megatron_cfg.use_linear_ce_fusion_loss", "linear_loss"),
+	LK_WORDS("policy.megatron_cfg.use_fused_linear_logprobs", "loss", linear),
+	LK_WORDS("policy.megatron_cfg.use_linear_ce_fusion_loss", "loss", linear),
 	LK_FACT("policy.megatron_cfg.peft.enabled", "adapter"),
 	LK_FACT("policy.megatron_cfg.peft.dim", "lora_rank"),
 	LK_FACT("policy.megatron_cfg.fp8_cfg.enabled", "fp8"),
@@ -301,7 +302,8 @@ static void nemo_rl_core(const lk_config *config, lk_draft *draft) {
 		job->wide_last = nemo_rl_whole(config, CORE "num_layers_at_end_in_bf16");
 	}
 	/* logits stay in 16 bits, and their loss is made a chunk at a time */
-	if (nemo_rl_on(config, CORE "defer_fp32_logits") && chunk && chunk->kind == LK_JSON_NUMBER)
+	if (job->loss == LK_LOSS_LOGITS && nemo_rl_on(config, CORE "defer_fp32_logits") && chunk &&
+	    chunk->kind == LK_JSON_NUMBER)
 		job->fused_cross_entropy = LK_ON;
 	const char *whole =
 		lk_config_text(lk_config_at(config->root, CORE "optimizer.use_distributed_optimizer"));

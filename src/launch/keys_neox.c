@@ -62,7 +62,11 @@ static const lk_key keys[] = {
 	LK_FACT("bf16.enabled", "bf16"),
 	LK_SKIP("fp16*", "loss scaling: does not change the step's work"),
 	LK_SKIP("bf16*", "does not change the step's work"),
-	LK_SKIP("fp32_allreduce", "see the data types"),
+	LK_WORDS("fp32_allreduce", "grad_reduce_fp32", truths),
+	LK_FACT("sliding_window_width", "window"),
+	LK_FACT("train_impl", "method"),
+	LK_NOTE("num_unique_layers", "every layer is priced with weights of its own"),
+	LK_SKIP("precompute_model_name", "see train_impl"),
 	LK_FACT("optimizer.type", "optimizer_name"),
 	LK_SKIP("optimizer*", LK_WHY_RATE),
 	LK_FACT("checkpoint_activations", "recompute_text"),
@@ -234,11 +238,23 @@ static lk_status neox_network(const lk_config *config, lk_draft *draft) {
 	return neox_vocab(config, draft);
 }
 
+/* train_impl: "normal", "dpo"; the others' steps are more than training. */
+static lk_status neox_method(const lk_config *config, lk_draft *draft) {
+	if (!*draft->method || strcasecmp(draft->method, "normal") == 0) return LK_OK;
+	if (strcasecmp(draft->method, "dpo") != 0)
+		return lk_config_fail(config, "train_impl", "this method's step is more than training",
+		                      "normal and dpo can be predicted");
+	draft->pairs = true;
+	draft->job.dpo = !lk_config_at(config->root, "precompute_model_name");
+	return LK_OK;
+}
+
 static lk_status neox_translate(const lk_config *config, lk_words *words) {
 	static const lk_key *const tables[] = {keys, NULL};
 	lk_draft draft = {0};
 	(void)words;
 	LK_TRY(lk_draft_read(config, tables, &draft));
+	LK_TRY(neox_method(config, &draft));
 	LK_TRY(neox_network(config, &draft));
 	if (draft.job.vocab_multiple == 0) draft.job.vocab_multiple = 128;
 	lk_copy(draft.job.stack, sizeof draft.job.stack, "megatron-deepspeed");

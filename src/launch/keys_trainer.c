@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "launch/config.h"
 
+static const lk_pair linear[] = {{"true", "linear"}, {"false", ""}, {NULL, NULL}};
 static const lk_pair dispatchers[] = {{"flex", "node"}, {NULL, NULL}};
 static const lk_pair keeps[] = {{"false", "1"}, {"true", "0"}, {NULL, NULL}};
 static const lk_pair flash[] = {
@@ -39,10 +40,10 @@ static const lk_key trainer_keys[] = {
 	LK_WORDS("disable_gradient_checkpointing", "recompute_text", off),
 	LK_FACT("attn_implementation", "attention_name"),
 	LK_WORDS("flash_attn", "attention_name", flash),
-	LK_FACT("use_liger_kernel", "linear_loss"),
-	LK_FACT("use_liger", "linear_loss"),
-	LK_FACT("use_liger_loss", "linear_loss"),
-	LK_FACT("enable_liger_kernel", "linear_loss"),
+	LK_WORDS("use_liger_kernel", "loss", linear),
+	LK_WORDS("use_liger", "loss", linear),
+	LK_WORDS("use_liger_loss", "loss", linear),
+	LK_WORDS("enable_liger_kernel", "loss", linear),
 	LK_FACT("activation_offloading", "host_activations"),
 	LK_FACT("torch_compile", "compile"),
 	LK_FACT("packing", "packing"),
@@ -324,8 +325,8 @@ static lk_status factory_finish(const lk_config *config, lk_draft *given) {
 		                      "kto is priced as sft, without the reference model"));
 	if (strcmp(draft.stage, "dpo") == 0) draft.pairs = true;
 	bool logits = *draft.stage && strcmp(draft.stage, "pt") != 0 && strcmp(draft.stage, "sft") != 0;
-	if (logits && draft.linear_loss) { /* model_utils/liger_kernel.py, require_logits */
-		draft.linear_loss = false;
+	if (logits && draft.job.loss == LK_LOSS_LINEAR) { /* liger_kernel.py, require_logits */
+		draft.job.loss = LK_LOSS_LOGITS;
 		draft.job.fused_cross_entropy = LK_ON;
 	}
 	const char *pure = lk_config_text(lk_config_at(config->root, "pure_bf16"));

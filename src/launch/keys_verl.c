@@ -30,6 +30,7 @@ static const char verl_defaults[] =
 #define ACTOR   "actor_rollout_ref.actor."
 #define ROLLOUT "actor_rollout_ref.rollout."
 
+static const lk_pair linear[] = {{"true", "linear"}, {"false", ""}, {NULL, NULL}};
 static const lk_pair hidden[] = {{"true", "false"}, {"false", "true"}, {NULL, NULL}};
 
 static const lk_key keys[] = {
@@ -37,7 +38,7 @@ static const lk_key keys[] = {
 	LK_FACT("actor_rollout_ref.model.enable_gradient_checkpointing", "recompute_text"),
 	LK_FACT("actor_rollout_ref.model.lora_rank", "lora_rank"),
 	LK_FACT("actor_rollout_ref.model.enable_activation_offload", "host_activations"),
-	LK_FACT("actor_rollout_ref.model.use_fused_kernels", "linear_loss"),
+	LK_WORDS("actor_rollout_ref.model.use_fused_kernels", "loss", linear),
 	LK_WORDS("actor_rollout_ref.model.use_remove_padding", "rollout_padded", hidden),
 	LK_FACT("data.train_batch_size", "rollout_prompts"),
 	LK_FACT("data.max_prompt_length", "rollout_prompt"),

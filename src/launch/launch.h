@@ -204,9 +204,6 @@ lk_status lk_launch_offload_shards(lk_reading *reading, lk_job *job, const char 
 lk_status lk_launch_offload_params(lk_reading *reading, lk_job *job, const char *key);
 lk_status lk_launch_offload_activations(lk_reading *reading, lk_job *job, const char *key,
                                         const char *network);
-/* job_fields.c: the loss takes the product of the head with it, a piece of the logits at a time:
- * Liger's fused linear cross-entropy, Cut Cross-Entropy. */
-void lk_launch_linear_loss(lk_job *job);
 
 /* config_load.c: a file that a launch names: one that the script writes (*inner), else its path
  * in the script's folder. NULL and *inner NULL: not found. */

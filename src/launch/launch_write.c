@@ -151,7 +151,10 @@ static void put_switches(const lk_job *job, lk_megatron *megatron) {
 	megatron->backend = unfused ? 3 : libraries[job->attn_library];
 	megatron->fused_loss = job->fused_cross_entropy == LK_ON;
 	megatron->loss_impl = job->fused_cross_entropy == LK_ON && !job->native_loss_fusion;
-	if (job->linear_loss_fusion) megatron->loss_impl = 2;
+	if (job->loss == LK_LOSS_LINEAR) {
+		megatron->fused_loss = true;
+		megatron->loss_impl = 2;
+	}
 	megatron->defer_head = job->defer_head_gradient == LK_ON;
 	megatron->implementation = job->local_layers;
 	megatron->sft = job->task == LK_TASK_SFT;

@@ -785,7 +785,10 @@ static lk_status finish_switches(lk_reading *reading, const lk_megatron *megatro
 		job->decoder_seq = 0; /* other programs take it as the sequence */
 	job->fused_cross_entropy = on(megatron->fused_loss);
 	job->native_loss_fusion = megatron->fused_loss && megatron->loss_impl == 0;
-	job->linear_loss_fusion = megatron->fused_loss && megatron->loss_impl == 2;
+	if (megatron->fused_loss && megatron->loss_impl == 2) {
+		job->loss = LK_LOSS_LINEAR;
+		job->fused_cross_entropy = LK_OFF;
+	}
 	job->defer_head_gradient = on(megatron->defer_head);
 	job->local_layers = megatron->implementation == 1;
 	bool flash = megatron->backend == 1 || megatron->flash_attention;

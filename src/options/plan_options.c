@@ -144,6 +144,9 @@ static const lk_option options[] = {
 	{SWITCH("overlap-p2p", job.overlap_p2p, "pipeline messages during compute")},
 	{SWITCH("cuda-graphs", job.cuda_graphs, "launches replayed from CUDA graphs")},
 	{SWITCH("fused-loss", job.fused_loss, "cross-entropy without an fp32 copy of the logits")},
+	{TEXT("loss", job.loss, "KIND",
+	 "logits that are held: logits (all), linear (Liger's fused linear cross-entropy), cut (Cut "
+	 "Cross-Entropy), chunked or chunked/N")},
 	{SWITCH("expert-overlap", job.expert_overlap,
 	 "MoE: expert traffic during another micro-batch's computation")},
 	{FLAG("compile", job.compile, "torch.compile: element-wise work is fused")},

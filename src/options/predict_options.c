@@ -76,7 +76,8 @@ static const lk_option options[] = {
 	 "none, selective, full, full/N for N layers of each stage, or modules of Megatron-LM: "
 	 "core_attn+mlp+moe+layernorm+moe_act+mla_up_proj+shared_experts"), SWEPT, LETTER('r')},
 	{TEXT("optimizer", optimizer, "NAME",
-	 "adam, adam-8bit, adam-mini, sgd, lamb, lion, adafactor, muon, soap or shampoo"), SWEPT},
+	 "adam, adam-8bit, adam-4bit, adam-flash (FlashOptim), adam-mini, ademamix, ademamix-8bit, sgd, "
+	 "lamb, lion, lion-8bit, adafactor, muon, soap or shampoo"), SWEPT},
 	{INT("muon-steps", muon_steps, "N", 1, 100,
 	 "muon: Newton-Schulz iterations; default 5"), SWEPT},
 	{TEXT("muon-tp-mode", muon_tp_mode, "MODE",
@@ -138,6 +139,9 @@ static const lk_option options[] = {
 	{TEXT("attention", attention, "KERNEL",
 	 "flash (what the software takes), cudnn, fa2, fa3, or unfused"), SWEPT},
 	{SWITCH("fused-loss", fused_loss, "cross-entropy without an fp32 copy of the logits")},
+	{TEXT("loss", loss, "KIND",
+	 "logits that are held: logits (all), linear (Liger's fused linear cross-entropy), cut (Cut "
+	 "Cross-Entropy), chunked or chunked/N"), SWEPT},
 	{TEXT("dispatcher", dispatcher, "KIND",
 	 "MoE: alltoall, allgather, or node (one copy per node, as DeepEP)"), SWEPT},
 	{SWITCH("expert-overlap", expert_overlap,

@@ -275,11 +275,6 @@ lk_status lk_space_read(const lk_plan_request *request, const lk_asked *asked, l
 	out->cluster = &asked->cluster;
 	out->gpus = asked->job.gpus;
 	out->offload = request->offload;
-	if (out->base.offload_params && out->base.task == LK_TASK_LORA) {
-		lk_fail(err, LK_ERR_INPUT, "--offload-params",
-		        "frozen weights on the host are not modelled");
-		return lk_hint(err, "leave it out");
-	}
 	if (out->base.offload_params) { /* with the master copy, and sharded */
 		out->base.offload_optimizer = out->base.sharding_said = true;
 		out->base.sharding = LK_SHARD_ZERO3;

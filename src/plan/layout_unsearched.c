@@ -104,7 +104,7 @@ static void list_switches(const lk_space *space, struct unsearched *out) {
 	} switches[] = {
 		{"--overlap-p2p", base->overlap_p2p || !has_more_than_one(&space->pp)},
 		{"--cuda-graphs", base->cuda_graphs},
-		{"--fused-loss", base->fused_cross_entropy || base->model.vocab == 0},
+		{"--fused-loss", base->fused_cross_entropy || base->loss || base->model.vocab == 0},
 		{"--compile", base->compile},
 		{"--max-connections", base->max_connections || space->gpus == 1},
 		{"--cp-kind", base->cp_kind || !has_more_than_one(&space->cp)},

@@ -95,7 +95,8 @@ static bool offload(lk_trial *trial, int i, char *text, size_t size) {
 }
 
 static bool fuse_loss(lk_trial *trial, int i, char *text, size_t size) {
-	if (i > 0 || trial->job->fused_cross_entropy == LK_ON || trial->job->model.vocab <= 0)
+	if (i > 0 || trial->job->fused_cross_entropy == LK_ON || trial->job->loss ||
+	    trial->job->model.vocab <= 0)
 		return false;
 	trial->request.fused_loss = 1;
 	snprintf(text, size, "--fused-loss");

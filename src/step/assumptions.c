@@ -15,8 +15,8 @@
 /* How many layers have a mixer beyond attention: " (42 Mamba-2, 6 attention)"; "" where none has.
  */
 static const char *mixers_text(lk_arena *arena, const lk_model *model) {
-	static const char *const names[] = {"attention", "Mamba", "delta net", "lightning attention",
-	                                    "RWKV"};
+	static const char *const names[] = {"attention",           "Mamba", "delta net",
+	                                    "lightning attention", "RWKV",  "short convolution"};
 	const char *text = "";
 	int alone = lk_model_mixers(model);
 	if ((alone & ~LK_MIXER_ATTENTION) == 0) return "";

@@ -422,6 +422,7 @@ static lk_status request_take_layout(const lk_predict_request *request, lk_job *
 		lk_copy(job->pipeline_layout, sizeof job->pipeline_layout, request->pipeline_layout);
 	}
 	LK_TRY(take_cp_kind(job, request->cp_kind, err));
+	LK_TRY(lk_job_take_loss(job, request->loss, err));
 	LK_TRY(request_take_name(&kernel, request->attention, kernels, "--attention", err));
 	LK_TRY(request_take_name(&dispatcher, request->dispatcher, dispatchers, "--dispatcher", err));
 	if (request->attention) take_attention(kernel, job);
@@ -599,6 +600,7 @@ static void state_software(const lk_job *job, lk_predict_request *out) {
 	                     ? kernels[LK_KERNEL_UNFUSED + job->attn_library]
 	                     : stated_name(kernels, job->attn_kernel);
 	out->fused_loss = job->fused_cross_entropy;
+	out->loss = stated_name(lk_loss_names, job->loss);
 	out->dispatcher = stated_name(dispatchers, job->dispatcher);
 	out->expert_overlap = job->expert_overlap;
 	out->moe_imbalance = job->moe_imbalance;
@@ -626,6 +628,7 @@ lk_status lk_request_stated(lk_arena *arena, const lk_predict_request *request,
 	if (job->cp_heads > 0 &&
 	    !(out->cp_kind = lk_arena_printf(arena, "%s/%d", out->cp_kind, job->cp_heads)))
 		return lk_oom(err);
+	if (job->loss_chunks > 0 && !(out->loss = lk_loss_text(arena, job))) return lk_oom(err);
 	if (job->recompute_said && !(out->recompute = lk_recompute_text(arena, job)))
 		return lk_oom(err);
 	*network = job->model.layers > 0;

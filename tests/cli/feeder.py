@@ -90,8 +90,10 @@ def read(path):
     return [Node(record) for record in records[1:]]
 
 
-def check_rank(rank, nodes, groups, world):
+def check_rank(rank, nodes, groups, world, roofline):
     ids = {node.id for node in nodes}
+    if len(ids) != len(nodes):
+        raise ValueError(f"rank {rank}: an id twice")
     for node in nodes:
         for name in NEEDED.get(node.type, ()):
             if name not in node.attributes:
@@ -100,12 +102,18 @@ def check_rank(rank, nodes, groups, world):
             raise ValueError(f"rank {rank}, node {node.id}: waits for {sorted(node.deps - ids)}, which are not there")
         if node.type == COMP and node.attributes["num_ops"] < 1:
             raise ValueError(f"rank {rank}, node {node.id}: num_ops 0")
+        if node.type == COMP and roofline and node.attributes["tensor_size"] < 1:
+            raise ValueError(f"rank {rank}, node {node.id}: tensor_size 0, which a roofline leaves out")
+        if node.type != COMP and node.attributes["comm_size"] < 1:
+            raise ValueError(f"rank {rank}, node {node.id}: communication of 0 bytes")
         if node.type != COMP and node.attributes["is_cpu_op"]:
             raise ValueError(f"rank {rank}, node {node.id}: communication of the host")
         if node.type == SEND and node.attributes["comm_src"] != rank:
             raise ValueError(f"rank {rank}, node {node.id}: sends for rank {node.attributes['comm_src']}")
         if node.type == COLLECTIVE:
             group = node.attributes["pg_name"]
+            if not re.fullmatch(r"\d+", group):
+                raise ValueError(f"rank {rank}, node {node.id}: the name of group {group} is not a number")
             if node.attributes["comm_type"] not in KNOWN:
                 raise ValueError(f"rank {rank}, node {node.id}: collective {node.attributes['comm_type']}")
             if group != "0" and (group not in groups or rank not in groups[group]):
@@ -192,15 +200,50 @@ def issue(ranks, groups):
     return done, sum(sends.values())
 
 
-def network_ranks(folder):
+def network(folder):
+    """Its dimensions and how many ranks they hold."""
     text = open(os.path.join(folder, "network.yml"), encoding="utf-8").read()
     found = {key: re.findall(r"[\w.]+", value) for key, value in re.findall(r"(\w+): \[(.*)\]", text)}
+    if set(found) != {"topology", "npus_count", "bandwidth", "latency"}:
+        raise ValueError(f"network.yml: keys {sorted(found)}")
     if len({len(value) for value in found.values()}) != 1:
         raise ValueError("network.yml: dimensions differ")
+    if set(found["topology"]) - {"Ring", "FullyConnected", "Switch"}:
+        raise ValueError(f"network.yml: topology {found['topology']}")
+    if any(float(value) <= 0 for key in ("bandwidth", "latency") for value in found[key]):
+        raise ValueError("network.yml: a rate or a latency of 0")
     ranks = 1
     for count in found["npus_count"]:
         ranks *= int(count)
-    return ranks
+        if int(count) < 2 and len(found["npus_count"]) > 1:
+            raise ValueError("network.yml: a dimension of one rank")
+    return len(found["topology"]), ranks
+
+
+SYSTEM = {"scheduling-policy": ("LIFO", "FIFO", "EXPLICIT"), "collective-optimization": ("baseline", "localBWAware"),
+          "roofline-enabled": (0, 1), "replay-only": (0, 1)}
+COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all")
+WAYS = ("ring", "direct", "doubleBinaryTree", "halvingDoubling")
+
+
+def check_machine(folder, dimensions):
+    """system.json and memory.json: keys, types, and a way of each collective for each dimension; whether compute is a roofline."""
+    system = json.load(open(os.path.join(folder, "system.json"), encoding="utf-8"))
+    for key, allowed in SYSTEM.items():
+        if system[key] not in allowed:
+            raise ValueError(f"system.json: {key} {system[key]}")
+    for name in COLLECTIVES:
+        ways = system[f"{name}-implementation"]
+        if len(ways) != dimensions or set(ways) - set(WAYS):
+            raise ValueError(f"system.json: {name} has {ways} for {dimensions} dimensions")
+    for key in ("endpoint-delay", "active-chunks-per-dimension", "preferred-dataset-splits"):
+        if not isinstance(system[key], int) or system[key] < 1:
+            raise ValueError(f"system.json: {key} {system[key]}")
+    if system["local-mem-bw"] <= 0 or system["peak-perf"] <= 0:
+        raise ValueError("system.json: a device without a peak")
+    if json.load(open(os.path.join(folder, "memory.json"), encoding="utf-8")) != {"memory-type": "NO_MEMORY_EXPANSION"}:
+        raise ValueError("memory.json: memory that the nodes do not use")
+    return system["roofline-enabled"] == 1
 
 
 def main(folder):
@@ -209,10 +252,12 @@ def main(folder):
     groups = {key: set(value) for key, value in json.load(open(os.path.join(folder, "comm_group.json"), encoding="utf-8")).items()}
     if any(int(key) < 1 or len(value) < 2 for key, value in groups.items()):
         raise ValueError("comm_group.json: a group without a number, or of one rank")
-    if network_ranks(folder) != len(traces):
+    dimensions, ranks = network(folder)
+    if ranks != len(traces):
         raise ValueError("network.yml: another number of ranks")
+    roofline = check_machine(folder, dimensions)
     for rank, nodes in enumerate(traces):
-        check_rank(rank, nodes, groups, len(traces))
+        check_rank(rank, nodes, groups, len(traces), roofline)
     nodes = sum(map(len, traces))
     done, unread = issue([Rank(trace) for trace in traces], groups)
     host = sum(node.attributes["is_cpu_op"] for trace in traces for node in trace)

@@ -121,9 +121,168 @@ static void weights_on_the_host(void **state) {
 	complete(&on_device);
 	assert_true(lk_sizes_resident(&job, 0).weights == 0);
 	assert_true(lk_sizes_resident(&on_device, 0).weights > 0);
+	assert_true(lk_sizes_resident(&job, 0).gradients == 0);
+	assert_true(lk_sizes_resident(&on_device, 0).gradients == 0); /* with the optimizer */
 	job.offload_optimizer = false;
 	assert_int_equal(lk_job_complete(&job, NULL, &err), LK_ERR_INPUT);
 	assert_string_equal(err.where, "--offload-params");
+}
+
+/* Bytes that a step moves and holds of a job in host memory; parameters of the small network. */
+static const double SMALL_PARAMETERS =
+	2 * (2 * 1024. * 1024 + 2 * 256. * 1024 + 3 * 3072. * 1024) + 2 * 4096. * 1024 + 5 * 1024.;
+
+/* FSDP's shards are of the fp32 master copy, DeepSpeed's of 16 bits; gradients go to the host as
+ * they are kept, once for every micro-batch; frozen weights come from there in 16 bits. */
+static void shards_on_the_host(void **state) {
+	(void)state;
+	lk_job job = small_llama();
+	job.gpus = job.dp = 4, job.gbs = 8, job.mbs = 1;
+	job.sharding = LK_SHARD_ZERO3, job.sharding_said = true;
+	job.offload_optimizer = job.offload_params = true;
+	strcpy(job.stack, "deepspeed");
+	double narrow = sum_of(job, "weights_from_host", bytes_of);
+	near(sum_of(job, "gradients_to_host", bytes_of), 2 * 2 * SMALL_PARAMETERS / 4);
+	strcpy(job.stack, "fsdp");
+	near(sum_of(job, "weights_from_host", bytes_of), 2 * narrow);
+	near(sum_of(job, "gradients_to_host", bytes_of), 2 * 4 * SMALL_PARAMETERS / 4);
+	job.task = LK_TASK_LORA;
+	near(sum_of(job, "weights_from_host", bytes_of), narrow);
+	assert_true(sum_of(job, "gradients_to_host", bytes_of) < 4 * SMALL_PARAMETERS / 100);
+	complete(&job);
+	assert_true(lk_sizes_resident(&job, 0).weights == 0);
+	job.narrow_base = true;
+	assert_true(sum_of(job, "weights_from_host", bytes_of) < narrow / 2);
+	complete(&job);
+	assert_true(lk_sizes_resident(&job, 0).weights == 0);
+}
+
+/* What a parameter of a rank has of gradients: DeepSpeed's in the format of the weights but for
+ * bf16 without ZeRO and where the configuration says fp32; Megatron-LM's and FSDP's in fp32. */
+static void gradients_by_software(void **state) {
+	(void)state;
+	static const struct {
+		const char *stack;
+		lk_sharding zero;
+		lk_dtype dtype;
+		lk_switch wide;
+		double bytes; /* of all parameters */
+	} cases[] = {
+		{"deepspeed", LK_SHARD_NONE, LK_BF16, LK_AUTO, 4},
+		{"deepspeed", LK_SHARD_NONE, LK_FP16, LK_AUTO, 2},
+		{"deepspeed", LK_SHARD_ZERO1, LK_BF16, LK_AUTO, 2},
+		{"deepspeed", LK_SHARD_ZERO1, LK_BF16, LK_ON, 4},
+		{"deepspeed", LK_SHARD_ZERO2, LK_BF16, LK_AUTO, 2 / 4.},
+		{"deepspeed", LK_SHARD_ZERO3, LK_BF16, LK_AUTO, 2 / 4.},
+		{"deepspeed", LK_SHARD_ZERO3, LK_BF16, LK_ON, 4 / 4.},
+		{"megatron", LK_SHARD_ZERO1, LK_BF16, LK_AUTO, 4},
+		{"fsdp", LK_SHARD_ZERO3, LK_BF16, LK_AUTO, 4 / 4.},
+		{"fsdp", LK_SHARD_ZERO2, LK_BF16, LK_AUTO, 2 / 4.},
+	};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		lk_job job = small_llama();
+		job.gpus = job.dp = 4, job.gbs = 8, job.mbs = 1;
+		job.sharding = cases[i].zero, job.sharding_said = true;
+		job.dtype = cases[i].dtype, job.dtype_said = true;
+		job.fp32_grads = cases[i].wide;
+		strcpy(job.stack, cases[i].stack);
+		complete(&job);
+		near(lk_sizes_resident(&job, 0).gradients, cases[i].bytes * SMALL_PARAMETERS);
+	}
+}
+
+/* FSDP of weights in bf16 alone holds them: there is no master copy that could be the weights. */
+static void without_master_copy(void **state) {
+	(void)state;
+	lk_job job = small_llama();
+	job.gpus = job.dp = 4, job.gbs = 8, job.mbs = 1;
+	job.sharding = LK_SHARD_ZERO3, job.sharding_said = true;
+	job.master_weights = LK_OFF;
+	strcpy(job.stack, "fsdp");
+	complete(&job);
+	near(lk_sizes_resident(&job, 0).weights, 2 * SMALL_PARAMETERS / 4);
+	near(lk_sizes_resident(&job, 0).gradients, 2 * SMALL_PARAMETERS / 4);
+	near(lk_sizes_checkpoint(&job), (2 + 8) * SMALL_PARAMETERS);
+}
+
+/* Bytes of optimizer state for a parameter, the master copy included. */
+static void narrow_states(void **state) {
+	(void)state;
+	static const struct {
+		lk_optimizer optimizer;
+		double bytes;
+	} cases[] = {{LK_OPT_ADAM, 12},
+	             {LK_OPT_ADAM_8BIT, 4 + 2 + 8 / 256.},
+	             {LK_OPT_ADAM_4BIT, 4 + 1 + 8 / 128.},
+	             {LK_OPT_ADAM_FLASH, 1 + 2 + 4 / 32.},
+	             {LK_OPT_LION_8BIT, 4 + 1 + 4 / 256.},
+	             {LK_OPT_ADEMAMIX, 4 + 12},
+	             {LK_OPT_ADEMAMIX_8BIT, 4 + 3 + 12 / 256.}};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		lk_job job = small_llama();
+		job.gbs = job.mbs = 1;
+		job.optimizer = cases[i].optimizer;
+		complete(&job);
+		near(lk_sizes_state_bytes(&job), cases[i].bytes);
+		near(lk_sizes_resident(&job, 0).optimizer, cases[i].bytes * SMALL_PARAMETERS);
+	}
+}
+
+static double most_logits(lk_job job) {
+	lk_graph *graph;
+	lk_error err;
+	complete(&job);
+	assert_int_equal(lk_build_graph(&job, &graph, &err), LK_OK);
+	assert_int_equal(lk_graph_check(graph, &err), LK_OK);
+	double now = 0, most = 0;
+	const lk_program *program = &graph->programs.at[0];
+	for (size_t i = 0; i < program->calls.count; i++) {
+		const lk_block *block = &graph->blocks.at[program->calls.at[i].block];
+		for (uint32_t op = block->begin; op < block->end; op++) {
+			if (graph->ops.alloc_owner[op] == LK_OWN_LOGITS) now += graph->ops.alloc[op];
+			most = fmax(most, now);
+			if (graph->ops.release_owner[op] == LK_OWN_LOGITS) now -= graph->ops.release[op];
+		}
+	}
+	lk_graph_free(graph);
+	if (fabs(now) > 1e-6 * most) fail_msg("%g bytes of logits stay", now);
+	return most;
+}
+
+/* Products of the head: logits, gradient of its input and of its weights, whatever is held; cut
+ * makes the logits again and half of both gradients. What exists at a time is a piece, for linear
+ * of 1024 tokens / (4096 words / 1024 wide). */
+static void losses_in_pieces(void **state) {
+	(void)state;
+	static const struct {
+		lk_loss_kind loss;
+		int chunks;
+		double products, bytes; /* of 2 T V h; of a logit of all */
+	} cases[] = {{LK_LOSS_LOGITS, 0, 2, 14},
+	             {LK_LOSS_LINEAR, 0, 2, 2 / 4.},
+	             {LK_LOSS_CHUNKED, 0, 2, 14 / 8.},
+	             {LK_LOSS_CHUNKED, 2, 2, 14 / 2.},
+	             {LK_LOSS_CUT, 0, 2.5, 8 / 4096.}};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		lk_job job = small_llama();
+		job.gbs = job.mbs = 1;
+		strcpy(job.stack, "ddp");
+		job.loss = cases[i].loss, job.loss_chunks = cases[i].chunks;
+		double product = 2 * S * 4096 * H;
+		near(sum_of(job, "lm_head", flops_of) + sum_of(job, "lm_head_again", flops_of) +
+		         sum_of(job, "lm_head_grad", flops_of),
+		     cases[i].products * product);
+		near(most_logits(job), cases[i].bytes * S * 4096);
+	}
+	lk_error err;
+	lk_job job = small_llama();
+	job.loss = LK_LOSS_LINEAR, job.fused_cross_entropy = LK_ON;
+	assert_int_equal(lk_job_complete(&job, NULL, &err), LK_ERR_INPUT);
+	assert_string_equal(err.where, "--loss");
+	assert_int_equal(lk_job_take_loss(&job, "cut/4", &err), LK_ERR_INPUT);
+	assert_int_equal(lk_job_take_loss(&job, "none", &err), LK_ERR_INPUT);
+	assert_int_equal(lk_job_take_loss(&job, "chunked/4", &err), LK_OK);
+	assert_true(job.loss == LK_LOSS_CHUNKED && job.loss_chunks == 4);
 }
 
 /* In fp32 on the device, 16 bits a step on the way to the host; shared as the optimizer's state. */
@@ -221,10 +380,12 @@ static void wide_ends(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(heads_exchanged),  cmocka_unit_test(activations_on_the_host),
-		cmocka_unit_test(documents_packed), cmocka_unit_test(weights_on_the_host),
-		cmocka_unit_test(averages),         cmocka_unit_test(a_teacher),
-		cmocka_unit_test(wide_ends),
+		cmocka_unit_test(heads_exchanged),     cmocka_unit_test(activations_on_the_host),
+		cmocka_unit_test(documents_packed),    cmocka_unit_test(weights_on_the_host),
+		cmocka_unit_test(shards_on_the_host),  cmocka_unit_test(gradients_by_software),
+		cmocka_unit_test(without_master_copy), cmocka_unit_test(narrow_states),
+		cmocka_unit_test(losses_in_pieces),    cmocka_unit_test(averages),
+		cmocka_unit_test(a_teacher),           cmocka_unit_test(wide_ends),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

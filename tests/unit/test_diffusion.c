@@ -52,6 +52,54 @@ static const char dual[] =
 								   "\"pooled_projection_dim\": 2048, \"qk_norm\": \"rms_norm\", "
 								   "\"sample_size\": 64, \"dual_attention_layers\": [0, 1, 2, 3, "
 								   "4, 5, 6, 7, 8, 9, 10, 11, 12]}";
+/* THUDM/CogVideoX-5b, fal/AuraFlow, Alpha-VLLM/Lumina-Image-2.0, Tongyi-MAI/Z-Image-Turbo,
+ * black-forest-labs/FLUX.2-dev, Wan-AI/Wan2.1-I2V-14B-480P-Diffusers. */
+static const char cogvideox[] = CLASS(
+	"CogVideoXTransformer3DModel") "\"num_layers\": 42, \"num_attention_heads\": 48, "
+								   "\"attention_head_dim\": 64, \"in_channels\": 16, "
+								   "\"out_channels\": 16, "
+								   "\"patch_size\": 2, \"time_embed_dim\": 512, "
+								   "\"text_embed_dim\": 4096, "
+								   "\"max_text_seq_length\": 226, \"sample_width\": 90, "
+								   "\"sample_height\": "
+								   "60, \"sample_frames\": 49, \"temporal_compression_ratio\": 4, "
+								   "\"attention_bias\": true, "
+								   "\"use_rotary_positional_embeddings\": true}";
+static const char auraflow[] = CLASS(
+	"AuraFlowTransformer2DModel") "\"num_mmdit_layers\": 4, \"num_single_dit_layers\": 32, "
+								  "\"num_attention_heads\": 12, \"attention_head_dim\": 256, "
+								  "\"in_channels\": 4, \"out_channels\": 4, \"patch_size\": 2, "
+								  "\"joint_attention_dim\": 2048, \"caption_projection_dim\": "
+								  "3072, "
+								  "\"pos_embed_max_size\": 1024, \"sample_size\": 64}";
+static const char lumina[] =
+	CLASS("Lumina2Transformer2DModel") "\"hidden_size\": 2304, \"num_layers\": 26, "
+									   "\"num_refiner_layers\": 2, "
+									   "\"num_attention_heads\": 24, \"num_kv_heads\": 8, "
+									   "\"multiple_of\": "
+									   "256, \"in_channels\": 16, \"patch_size\": 2, "
+									   "\"cap_feat_dim\": 2304, "
+									   "\"sample_size\": 128}";
+static const char z_image[] =
+	CLASS("ZImageTransformer2DModel") "\"dim\": 3840, \"n_layers\": 30, \"n_refiner_layers\": 2, "
+									  "\"n_heads\": "
+									  "30, \"n_kv_heads\": 30, \"in_channels\": 16, "
+									  "\"cap_feat_dim\": 2560, "
+									  "\"qk_norm\": true}";
+static const char flux2[] =
+	CLASS("Flux2Transformer2DModel") "\"num_layers\": 8, \"num_single_layers\": 48, "
+									 "\"num_attention_heads\": "
+									 "48, \"attention_head_dim\": 128, \"in_channels\": 128, "
+									 "\"joint_attention_dim\": 15360, \"mlp_ratio\": 3.0, "
+									 "\"guidance_embeds\": true, \"patch_size\": 1}";
+static const char wan_image[] = CLASS(
+	"WanTransformer3DModel") "\"num_layers\": 40, \"num_attention_heads\": 40, "
+							 "\"attention_head_dim\": 128, \"ffn_dim\": 13824, \"in_channels\": "
+							 "36, "
+							 "\"out_channels\": 16, \"text_dim\": 4096, \"image_dim\": 1280, "
+							 "\"added_kv_proj_dim\": 5120, \"cross_attn_norm\": true, \"qk_norm\": "
+							 "\"rms_norm_across_heads\", \"freq_dim\": 256, \"patch_size\": [1, 2, "
+							 "2]}";
 
 static const struct {
 	const char *text, *unit;
@@ -62,6 +110,12 @@ static const struct {
 	{wan, "video", 14288491584, 32760 + 512, 512},
 	{hunyuan, "video", 12821012544, 118800 + 256, 256},
 	{dual, "image", 0, 1024 + 333, 333},
+	{cogvideox, "video", 5570283072, 17550 + 226, 226},
+	{auraflow, "image", 6833439744, 1024 + 256, 256},
+	{lumina, "image", 2609769152, 4096 + 256, 256},
+	{z_image, "image", 6154908736, 4096 + 512, 512},
+	{flux2, "image", 32223281152, 4096 + 512, 512},
+	{wan_image, "video", 16394878784, 32760 + 512, 512},
 };
 
 static void totals_are_as_published(void **state) {
@@ -94,10 +148,12 @@ static void totals_are_as_published(void **state) {
 static double hand_attention(const lk_model *m, double s) {
 	const int *n = m->dit.repeat;
 	double text = m->dit.text_tokens, image = s - text, d = m->hidden;
-	double joint = n[LK_DIT_DOUBLE] + n[LK_DIT_LAST] + n[LK_DIT_SINGLE] + n[LK_DIT_DUAL];
+	double joint =
+		n[LK_DIT_DOUBLE] + n[LK_DIT_LAST] + n[LK_DIT_SINGLE] + n[LK_DIT_DUAL] + n[LK_DIT_JOINT];
+	double read = m->dit.image_width > 0 ? 257 : 0; /* CLIP's tokens of an image */
 	return 2 * d *
 	       (joint * s * s + n[LK_DIT_DUAL] * image * image + n[LK_DIT_REFINE] * text * text +
-	        n[LK_DIT_CROSS] * image * (image + text));
+	        n[LK_DIT_CROSS] * image * (image + text + read));
 }
 
 /* Flux.1 at 1,024 pixels: 59.5 TFLOP of products and 14.9 of attention a forward pass; a product of
@@ -137,7 +193,7 @@ static void graphs_do_the_work(void **state) {
 	               {2, 1, 1, 2, LK_RECOMPUTE_FULL}};
 	for (size_t i = 0; i < sizeof nets / sizeof *nets; i++) {
 		lk_model m = model_of(nets[i].text);
-		int text = m.dit.text_tokens & ~1, seq = 1024 + text;
+		int text = m.dit.text_tokens & ~3, seq = 1024 + text;
 		m.dit.text_tokens = text;
 		for (size_t l = 0; l < sizeof layouts / sizeof *layouts; l++) {
 			lk_arena arena = LK_ARENA_INIT;
@@ -157,7 +213,8 @@ static void graphs_do_the_work(void **state) {
 				double d = m.hidden, image = seq - text, once = 0;
 				once += m.dit.guidance * LK_DIT_STEP_WIDTH + LK_DIT_STEP_WIDTH;
 				once += m.dit.pooled_width;
-				if (m.dit.repeat[LK_DIT_REFINE]) once += LK_DIT_STEP_WIDTH + m.dit.text_width;
+				if (m.dit.repeat[LK_DIT_REFINE] && !m.dit.repeat[LK_DIT_JOINT])
+					once += LK_DIT_STEP_WIDTH + m.dit.text_width;
 				double first = d * (image * m.dit.patch_inputs + text * m.dit.text_width + once),
 					   want = 2 * (6 * lk_dit_macs(&m, seq) + hand_attention(&m, seq) - 2 * first);
 				if (fabs(step.executed_flops / want - 1) > 1e-9)
@@ -220,12 +277,15 @@ static void what_is_not_modelled_is_refused(void **state) {
 	static const char *const wrong[][2] = {
 		{CLASS("UNet2DConditionModel") "\"block_out_channels\": [320, 640]}",
 	     "UNet2DConditionModel"},
-		{CLASS("Flux2Transformer2DModel") "\"num_layers\": 8}", "Flux2Transformer2DModel"},
+		{CLASS("SanaTransformer2DModel") "\"num_layers\": 20}", "SanaTransformer2DModel"},
+		{CLASS("Flux2Transformer2DModel") "\"patch_size\": 2}", "patch_size"},
+		{CLASS("CogVideoXTransformer3DModel") "\"patch_size_t\": 2}", "patch_size_t"},
+		{CLASS("Lumina2Transformer2DModel") "\"ffn_dim_multiplier\": 2}", "ffn_dim_multiplier"},
 		{CLASS("FluxTransformer2DModel") "\"patch_size\": 2}", "patch_size"},
 		{CLASS("FluxTransformer2DModel") "\"mlp_ratio\": 3}", "mlp_ratio"},
 		{CLASS("SD3Transformer2DModel") "\"dual_attention_layers\": [1]}", "dual_attention_layers"},
 		{CLASS("SD3Transformer2DModel") "\"num_layers\": 0}", "0 blocks"},
-		{CLASS("WanTransformer3DModel") "\"image_dim\": 1280}", "image_dim"},
+		{CLASS("WanTransformer3DModel") "\"added_kv_proj_dim\": 1280}", "added_kv_proj_dim"},
 		{CLASS("WanTransformer3DModel") "\"qk_norm\": \"layer\"}", "qk_norm"},
 		{CLASS("HunyuanVideoTransformer3DModel") "\"out_channels\": 32}", "out_channels"},
 	};

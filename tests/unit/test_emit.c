@@ -112,8 +112,7 @@ static void vary(lk_job *job, int variant) {
 		job->sharding_said = true;
 		job->offload_optimizer = job->offload_params = true;
 		job->offload_activations = job->model.layers % 2 == 0;
-		job->fused_cross_entropy = LK_ON;
-		job->linear_loss_fusion = true;
+		job->loss = LK_LOSS_LINEAR;
 		break;
 	default: break;
 	}

@@ -484,23 +484,26 @@ static void losses(void **state) {
 							 "cluster: {num_nodes: 1, gpus_per_node: 8}\ndpo: {x: 1}\n";
 	static const struct {
 		const char *form, *more;
-		bool linear, fused;
+		lk_loss_kind loss;
+		bool fused;
 	} cases[] = {
-		{axolotl, "liger_fused_linear_cross_entropy: true\n", true, true},
-		{axolotl, "liger_cross_entropy: true\n", false, true},
-		{axolotl, "plugins: [axolotl.integrations.cut_cross_entropy.CutCrossEntropyPlugin]\n", true,
-	     true},
-		{axolotl, "chunked_cross_entropy: true\n", false, true},
-		{axolotl, "", false, false},
-		{automodel, "loss_fn: {_target_: nemo_automodel.x.FusedLinearCrossEntropy}\n", true, true},
-		{automodel, "loss_fn: {_target_: nemo_automodel.x.MaskedCrossEntropy}\n", false, false},
+		{axolotl, "liger_fused_linear_cross_entropy: true\n", LK_LOSS_LINEAR, false},
+		{axolotl, "liger_cross_entropy: true\n", LK_LOSS_LOGITS, true},
+		{axolotl, "plugins: [axolotl.integrations.cut_cross_entropy.CutCrossEntropyPlugin]\n",
+	     LK_LOSS_CUT, false},
+		{axolotl, "chunked_cross_entropy: true\n", LK_LOSS_LOGITS, true},
+		{axolotl, "", LK_LOSS_LOGITS, false},
+		{automodel, "loss_fn: {_target_: nemo_automodel.x.FusedLinearCrossEntropy}\n", LK_LOSS_CUT,
+	     false},
+		{automodel, "loss_fn: {_target_: nemo_automodel.x.MaskedCrossEntropy}\n", LK_LOSS_LOGITS,
+	     false},
 		{automodel,
-	     "loss_fn: {_target_: nemo_automodel.x.MaskedCrossEntropy, fp32_upcast: false}\n", false,
-	     true},
-		{factory, "stage: sft\nenable_liger_kernel: true\n", true, true},
-		{factory, "stage: dpo\nenable_liger_kernel: true\n", false, true},
-		{rl, "true", true, true},
-		{rl, "false", false, false},
+	     "loss_fn: {_target_: nemo_automodel.x.MaskedCrossEntropy, fp32_upcast: false}\n",
+	     LK_LOSS_LOGITS, true},
+		{factory, "stage: sft\nenable_liger_kernel: true\n", LK_LOSS_LINEAR, false},
+		{factory, "stage: dpo\nenable_liger_kernel: true\n", LK_LOSS_LOGITS, true},
+		{rl, "true", LK_LOSS_LINEAR, false},
+		{rl, "false", LK_LOSS_LOGITS, false},
 	};
 	(void)state;
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -508,9 +511,8 @@ static void losses(void **state) {
 		char text[512];
 		snprintf(text, sizeof text, cases[i].form, cases[i].more);
 		const lk_job *job = config(&arena, "a.yaml", text).job;
-		if (job->linear_loss_fusion != cases[i].linear ||
-		    (job->fused_cross_entropy == LK_ON) != cases[i].fused)
-			fail_msg("%s: %d %d", text, job->linear_loss_fusion, job->fused_cross_entropy);
+		if (job->loss != cases[i].loss || (job->fused_cross_entropy == LK_ON) != cases[i].fused)
+			fail_msg("%s: %d %d", text, (int)job->loss, (int)job->fused_cross_entropy);
 		lk_arena_free(&arena);
 	}
 	lk_arena arena = LK_ARENA_INIT;
@@ -519,7 +521,7 @@ static void losses(void **state) {
 	                   "--num-attention-heads 4 --seq-length 64 --cross-entropy-loss-fusion "
 	                   "--cross-entropy-fusion-impl linear")
 			.job;
-	assert_true(job->linear_loss_fusion && !job->native_loss_fusion);
+	assert_int_equal(job->loss, LK_LOSS_LINEAR);
 	lk_arena_free(&arena);
 }
 
@@ -532,7 +534,7 @@ static void kept_formats(void **state) {
 		lk_optimizer optimizer;
 	} cases[] = {
 		{"optimizer: {_target_: torch.optim.AdamW}\n", LK_OFF, LK_BF16, LK_OPT_ADAM},
-		{"optimizer: {_target_: flashoptim.FlashAdamW}\n", LK_OFF, LK_FP32, LK_OPT_ADAM_8BIT},
+		{"optimizer: {_target_: flashoptim.FlashAdamW}\n", LK_AUTO, LK_FP32, LK_OPT_ADAM_FLASH},
 		{"optimizer: {_target_: te.FusedAdam, master_weights: true}\n", LK_ON, LK_FP32,
 	     LK_OPT_ADAM},
 	};
@@ -553,6 +555,77 @@ static void kept_formats(void **state) {
 		assert_int_equal(job->optimizer, cases[wide ? 0 : i].optimizer);
 		lk_arena_free(&arena);
 	}
+}
+
+/* Text of which a part is not known is split into words; those that hold none of it are known. */
+static void half_known_words(void **state) {
+	static const char shape[] = "--num-layers 2 --hidden-size 64 --num-attention-heads 4 "
+								"--seq-length 64 --max-position-embeddings 64";
+	static const struct {
+		const char *before, *words;
+	} cases[] = {
+		{"A=\"--micro-batch-size 3 --save $DIR\"", "$A"},
+		{"A=(--micro-batch-size 3 --save $DIR)", "${A[@]}"},
+		{"A=(\"--micro-batch-size 3 --save $DIR\")", "${A[@]}"},
+		{"A=\"--save ${DIR:?no} --micro-batch-size 3\"; B=(\"$A $MORE\")", "${B[*]}"},
+		{"A=\"--save $(date +%F %T) --micro-batch-size 3\"", "$A"},
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		lk_arena arena = LK_ARENA_INIT;
+		char text[512];
+		snprintf(text, sizeof text, "%s\ntorchrun --nproc_per_node 8 pretrain_gpt.py %s %s",
+		         cases[i].before, shape, cases[i].words);
+		assert_int_equal(script(&arena, text).job->mbs, 3);
+		lk_arena_free(&arena);
+	}
+	assert_refused("D=\"--nproc_per_node 8 --nnodes $N\"\ntorchrun $D pretrain_gpt.py", "--var N=");
+	assert_refused("A=\"--micro-batch-size $MBS\"\ntorchrun pretrain_gpt.py $A", "--var MBS=");
+}
+
+/* A place for a path of one's own names nothing: the network is that of the file. */
+static void networks_of_files(void **state) {
+	static const struct {
+		const char *file, *name, *network;
+	} cases[] = {
+		{"recipes/grpo-deepseek-v3-32n4g.yaml", "Follow instructions in x", "deepseek-v3"},
+		{"gym/nemotron-3-super/stage2.yaml", "/path/to/model", "nemotron-3-super"},
+		{"sft-qwen3_8b.yaml", "<model>", "qwen3_8b"},
+		{"sft-qwen3_8b.yaml", "Qwen/Qwen3-0.6B", "Qwen/Qwen3-0.6B"},
+		{"sft-8n8g.yaml", "/path/to/model", "/path/to/model"},
+		{"sft-qwen3_8b.yaml", "/data/Qwen3-0.6B", "/data/Qwen3-0.6B"},
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		lk_arena arena = LK_ARENA_INIT;
+		char text[512];
+		snprintf(text, sizeof text,
+		         "policy: {model_name: '%s', train_global_batch_size: 8}\n"
+		         "cluster: {num_nodes: 1, gpus_per_node: 8}\ndpo: {x: 1}\n",
+		         cases[i].name);
+		assert_string_equal(config(&arena, cases[i].file, text).network, cases[i].network);
+		lk_arena_free(&arena);
+	}
+}
+
+/* torchtitan reduces gradients in fp32; what of its optimizer acts is listed. */
+static void titan_keys(void **state) {
+	(void)state;
+	lk_arena arena = LK_ARENA_INIT;
+	static const char line[] = "torchrun --nproc_per_node 8 -m torchtitan.train --module llama3 "
+							   "--config llama3_8b %s";
+	char text[256];
+	snprintf(text, sizeof text, line, "--optimizer.early_step_in_backward");
+	lk_launch early = script(&arena, text);
+	assert_int_equal(early.job->grad_reduce_fp32, LK_ON);
+	assert_non_null(reason(&early, "optimizer.early_step_in_backward"));
+	snprintf(text, sizeof text, line, "--optimizer.early_step_in_backward=false");
+	lk_launch late = script(&arena, text);
+	assert_null(reason(&late, "optimizer.early_step_in_backward"));
+	snprintf(text, sizeof text, line, "--training.enable_cpu_offload=true");
+	lk_launch moved = script(&arena, text);
+	assert_true(moved.job->offload_params && moved.job->offload_optimizer);
+	lk_arena_free(&arena);
 }
 
 /* ---- launchers ---- */
@@ -1527,6 +1600,9 @@ int main(void) {
 		cmocka_unit_test(offloads),
 		cmocka_unit_test(losses),
 		cmocka_unit_test(kept_formats),
+		cmocka_unit_test(half_known_words),
+		cmocka_unit_test(networks_of_files),
+		cmocka_unit_test(titan_keys),
 		cmocka_unit_test(launchers),
 		cmocka_unit_test(nccl_variables),
 		cmocka_unit_test(flags_only),

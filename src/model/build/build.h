@@ -161,6 +161,12 @@ void lk_build_keep_on_host(lk_builder *builder, double bytes);
 void lk_build_fetch_kept(lk_builder *builder, double bytes);
 /* Most that is on its way, bytes. */
 double lk_build_kept_moving(const lk_builder *builder);
+/* build_loss.c: the head's product and the loss, after which the last norm and the product keep
+ * `saved`; without `learns` nothing that only gradients need is made. `drop` gives back what a pass
+ * without gradients kept. */
+void lk_build_loss_forward(lk_builder *builder, double saved, bool learns);
+void lk_build_loss_backward(lk_builder *builder);
+void lk_build_loss_drop(lk_builder *builder);
 /* build_projector.c: from an encoder's tokens to the language model's, after its last norm. */
 void lk_build_projector(lk_builder *builder, bool forward);
 /* Two blocks run interleaved as one: DualPipe's overlapped forward and backward (build_pair.c). */
@@ -187,7 +193,7 @@ typedef struct lk_mixer_build {
 } lk_mixer_build;
 extern const lk_mixer_build lk_mixer_builds[];
 enum {
-	LK_MIXER_BUILDS = 5
+	LK_MIXER_BUILDS = 6
 };
 void lk_build_attention_forward(lk_builder *builder, const lk_layer_shape *shape);
 void lk_build_attention_backward(lk_builder *builder, const lk_layer_shape *shape, bool input,
@@ -229,6 +235,10 @@ void lk_build_rwkv_forward(lk_builder *builder, const lk_layer_shape *shape);
 void lk_build_rwkv_backward(lk_builder *builder, const lk_layer_shape *shape, bool input,
                             bool weight);
 double lk_build_rwkv_between(const lk_builder *builder);
+void lk_build_short_conv_forward(lk_builder *builder, const lk_layer_shape *shape);
+void lk_build_short_conv_backward(lk_builder *builder, const lk_layer_shape *shape, bool input,
+                                  bool weight);
+double lk_build_short_conv_between(const lk_builder *builder);
 /* Around an MLP that is RWKV's channel mix: what comes before its products and their gate. */
 void lk_build_channel_mix(lk_builder *builder);
 void lk_build_channel_gate(lk_builder *builder, bool forward);

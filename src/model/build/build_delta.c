@@ -5,7 +5,8 @@
  *     forward   6 dk dv + C (6 dk + 4 dv) + C^2 / 3        backward  16 dk dv + C (16 dk + 10 dv) +
  *         4 C^2
  *
- * operations; the backward pass makes the chunks' states again. */
+ * operations; the backward pass makes the chunks' states again. Kimi delta attention (ops/kda) has
+ * the same products; its decay, of every channel of a key, is in fp32. */
 #include "model/build/build.h"
 #include "model/layout/job.h"
 
@@ -17,6 +18,7 @@ enum {
 struct lk_delta_width {
 	double keys, values, heads, dk, dv; /* columns of keys, of values; heads of values, sizes */
 	double mixed, in;     /* what the convolution reads; columns of the first product */
+	double rank;          /* of decay and gate (Kimi delta attention); 0: none */
 	double chunk, pieces; /* tokens of a chunk; chunks of all heads and sequences */
 };
 
@@ -28,10 +30,16 @@ static struct lk_delta_width delta_width(const lk_builder *builder, const lk_lay
 	w.keys = model->delta_key_heads / builder->tp * w.dk;
 	w.values = w.heads * w.dv;
 	w.mixed = 2 * w.keys + w.values;
-	w.in = w.mixed + w.values + 2 * w.heads;
+	w.rank = model->delta_rank;
+	w.in = w.mixed + (w.rank > 0 ? w.heads + 2 * w.rank : w.values + 2 * w.heads);
 	w.chunk = shape && shape->keys < DELTA_CHUNK ? shape->keys : DELTA_CHUNK;
 	w.pieces = builder->tokens / w.chunk * w.heads;
 	return w;
+}
+
+/* Numbers that decay: of a head, or of a channel of its keys. */
+static double decays(struct lk_delta_width w) {
+	return w.rank > 0 ? w.keys : w.heads;
 }
 
 /* What the convolution reads and what it gives of queries and keys, these repeated, values, the
@@ -39,8 +47,22 @@ static struct lk_delta_width delta_width(const lk_builder *builder, const lk_lay
 static double delta_saved(const lk_builder *builder, struct lk_delta_width w) {
 	double wide =
 		w.mixed + 2 * w.keys + 2 * w.heads * w.dk + w.values + w.chunk * w.heads + 2 * w.values;
-	return builder->tokens * (builder->bytes * wide + 6 * w.heads) +
+	return builder->tokens * (builder->bytes * (wide + 2 * w.rank) + 6 * decays(w)) +
 	       lk_build_kept_bytes(builder, builder->tokens * w.values);
+}
+
+/* Decay and gate through their low ranks. */
+static void low_ranks(lk_builder *builder, struct lk_delta_width w) {
+	if (w.rank <= 0) return;
+	lk_build_gemm(builder, "decay_proj", builder->tokens, w.keys, w.rank);
+	lk_build_gemm(builder, "gate_proj", builder->tokens, w.values, w.rank);
+}
+
+static void low_ranks_backward(lk_builder *builder, struct lk_delta_width w, bool input,
+                               bool weight) {
+	if (w.rank <= 0) return;
+	lk_build_row_backward(builder, "gate_proj_grad", w.values, w.rank, input, weight);
+	lk_build_row_backward(builder, "decay_proj_grad", w.keys, w.rank, input, weight);
 }
 
 static void delta_memory(lk_builder *builder, unsigned kind, const char *name, double columns) {
@@ -52,9 +74,10 @@ void lk_build_delta_forward(lk_builder *builder, const lk_layer_shape *shape) {
 	double t = builder->tokens, h = builder->model->hidden;
 	lk_build_gemm(builder, "in_proj", t, w.in, h);
 	lk_build_cp_heads(builder, "exchange_delta_input", w.in);
+	low_ranks(builder, w);
 	delta_memory(builder, LK_OP_ELEMENTWISE, "conv1d", 2 * w.mixed);
 	delta_memory(builder, LK_OP_NORM, "qk_norm", 2 * w.keys + 2 * w.heads * w.dk);
-	delta_memory(builder, LK_OP_ELEMENTWISE, "decay", 6 * w.heads);
+	delta_memory(builder, LK_OP_ELEMENTWISE, "decay", 6 * decays(w));
 	lk_build_core_gemm(builder, "delta_prepare", w.chunk, w.chunk, 2 * w.dk + w.dv + w.chunk / 6,
 	                   w.pieces);
 	lk_build_core_gemm(builder, "delta_states", w.chunk, w.dv, 2 * w.dk, w.pieces);
@@ -75,7 +98,7 @@ static void delta_core_backward(lk_builder *builder, struct lk_delta_width w) {
 	lk_build_core_gemm(builder, "delta_states_grad", w.chunk, w.dv, 6 * w.dk, w.pieces);
 	lk_build_core_gemm(builder, "delta_chunks_grad", w.chunk, w.chunk,
 	                   8 * w.dk + 5 * w.dv + 2 * w.chunk, w.pieces);
-	delta_memory(builder, LK_OP_ELEMENTWISE, "decay_grad", 6 * w.heads);
+	delta_memory(builder, LK_OP_ELEMENTWISE, "decay_grad", 6 * decays(w));
 	delta_memory(builder, LK_OP_NORM, "qk_norm_grad", 4 * w.keys + 2 * w.heads * w.dk);
 	delta_memory(builder, LK_OP_ELEMENTWISE, "conv1d_grad", 3 * w.mixed);
 }
@@ -83,7 +106,8 @@ static void delta_core_backward(lk_builder *builder, struct lk_delta_width w) {
 /* The second product's input and the gradients after both. */
 double lk_build_delta_between(const lk_builder *builder) {
 	struct lk_delta_width w = delta_width(builder, NULL);
-	return lk_build_kept_bytes(builder, builder->tokens * (w.values + w.in));
+	double ranks = w.rank > 0 ? w.keys + w.values : 0;
+	return lk_build_kept_bytes(builder, builder->tokens * (w.values + w.in + ranks));
 }
 
 void lk_build_delta_backward(lk_builder *builder, const lk_layer_shape *shape, bool input,
@@ -97,5 +121,6 @@ void lk_build_delta_backward(lk_builder *builder, const lk_layer_shape *shape, b
 		lk_build_release(builder, delta_saved(builder, w), LK_OWN_ACTIVATIONS);
 		lk_build_cp_heads(builder, "exchange_delta_input_grad", w.in);
 	}
+	low_ranks_backward(builder, w, input, weight);
 	lk_build_column_backward(builder, "in_proj_grad", w.in, h, input, weight);
 }

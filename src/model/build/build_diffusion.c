@@ -44,14 +44,16 @@ static void dit_memory(lk_builder *builder, unsigned kind, const char *name, dou
 /* ---- adaLN: a product of what the sample is told once ---- */
 
 static void dit_modulation(lk_builder *builder, lk_dit_stream stream, bool forward) {
-	double d = builder->model->hidden, out = stream.modulation * d;
+	const lk_model *model = builder->model;
+	double in = model->dit.step_width > 0 ? model->dit.step_width : model->hidden,
+		   out = (double)stream.modulation * model->hidden;
 	if (out == 0) return;
 	if (forward) {
-		lk_build_gemm(builder, "modulation", builder->batch, out, d);
+		lk_build_gemm(builder, "modulation", builder->batch, out, in);
 		return;
 	}
-	lk_build_gemm(builder, "modulation_grad", builder->batch, d, out);
-	lk_build_gemm(builder, "modulation_weight_grad", out, d, builder->batch);
+	lk_build_gemm(builder, "modulation_grad", builder->batch, in, out);
+	lk_build_gemm(builder, "modulation_weight_grad", out, in, builder->batch);
 }
 
 /* The norm, which a compiler joins with scale and shift. */
@@ -83,35 +85,44 @@ static double first_saved(const lk_builder *builder) {
 
 /* ---- attention ---- */
 
-/* Those of `count` projections that have norms and positions: q and k of all three, q alone, k of k
- * and v. */
-static int turned_of(int count) {
-	return count == 3 ? 2 : 1;
+/* Columns of `count` projections on this rank: q, k and v, k and v, or q alone; those of them that
+ * have norms and positions: q and k, k, q. */
+static double project_columns(const lk_builder *builder, int count) {
+	const lk_model *model = builder->model;
+	double keys = (double)model->kv_heads * model->head_dim / builder->tp;
+	return (count == 2 ? 0 : dit_width(builder)) + (count == 1 ? 0 : 2 * keys);
+}
+
+static double turned_columns(const lk_builder *builder, int count) {
+	const lk_model *model = builder->model;
+	double keys = (double)model->kv_heads * model->head_dim / builder->tp;
+	return (count == 2 ? 0 : dit_width(builder)) + (count == 1 ? 0 : keys);
 }
 
 /* `count` of q, k and v, and what their norms read. */
 static double projected_saved(const lk_builder *builder, int count) {
-	int normed = builder->model->qk_norm ? turned_of(count) : 0;
-	return builder->bytes * builder->tokens * dit_width(builder) * (count + normed);
+	double normed = builder->model->qk_norm ? turned_columns(builder, count) : 0;
+	return builder->bytes * builder->tokens * (project_columns(builder, count) + normed);
 }
 
 static void project_in(lk_builder *builder, const char *name, int count) {
-	double wide = dit_width(builder);
-	lk_build_gemm(builder, name, builder->tokens, count * wide, builder->model->hidden);
-	double each = builder->bytes * builder->tokens * wide * turned_of(count);
+	lk_build_gemm(builder, name, builder->tokens, project_columns(builder, count),
+	              builder->model->hidden);
+	double each = builder->bytes * builder->tokens * turned_columns(builder, count);
 	if (builder->model->qk_norm) lk_build_memory(builder, LK_OP_NORM, "qk_norm", 2 * each);
 	lk_build_memory(builder, LK_OP_ELEMENTWISE, "rotary", 2 * each);
 	lk_build_save(builder, projected_saved(builder, count), LK_OWN_ACTIVATIONS);
 }
 
 static void project_in_backward(lk_builder *builder, const char *name, int count) {
-	double wide = dit_width(builder);
-	double each = builder->bytes * builder->tokens * wide * turned_of(count);
+	double columns = project_columns(builder, count);
+	double each = builder->bytes * builder->tokens * turned_columns(builder, count);
 	lk_build_memory(builder, LK_OP_ELEMENTWISE, "rotary_grad", 2 * each);
 	if (builder->model->qk_norm) lk_build_memory(builder, LK_OP_NORM, "qk_norm_grad", 3 * each);
 	lk_build_release(builder, projected_saved(builder, count), LK_OWN_ACTIVATIONS);
-	lk_build_bias_grad(builder, "qkv_bias_grad", builder->tokens, count * wide);
-	lk_build_column_backward(builder, name, count * wide, builder->model->hidden, true, true);
+	if (!builder->model->dit.plain)
+		lk_build_bias_grad(builder, "qkv_bias_grad", builder->tokens, columns);
+	lk_build_column_backward(builder, name, columns, builder->model->hidden, true, true);
 }
 
 /* Heads of this rank and the tokens that each sees, whole samples; output and log-sum-exp are kept.
@@ -121,7 +132,7 @@ static void dit_core(lk_builder *builder, double queries, double keys, bool spli
 	double cp = split ? job->cp : 1, wide = dit_width(builder) / cp,
 		   heads = builder->model->heads / builder->tp / cp, mbs = job->mbs,
 		   saved = mbs * queries * (builder->bytes * wide + 4 * heads);
-	if (split) lk_build_cp_heads(builder, "exchange_qkv", 3 * dit_width(builder));
+	if (split) lk_build_cp_heads(builder, "exchange_qkv", project_columns(builder, 3));
 	lk_op op = {
 		.kind = forward ? LK_OP_ATTENTION : LK_OP_ATTENTION_BWD,
 		.dtype = LK_BF16,
@@ -159,7 +170,7 @@ static void project_out(lk_builder *builder, const char *name, double width, boo
 		return;
 	}
 	lk_build_tp_leave_backward(builder, "gather_output_grad");
-	lk_build_bias_grad(builder, "out_bias_grad", builder->rows, d);
+	if (!builder->model->dit.plain) lk_build_bias_grad(builder, "out_bias_grad", builder->rows, d);
 	lk_build_row_backward(builder, name, d, width, true, true);
 }
 
@@ -176,35 +187,50 @@ static void attention_begin(lk_builder *builder, bool forward) {
 	dit_norm(builder, false);
 }
 
+/* A norm of what a half adds, where blocks have four. */
+static void post_norm(lk_builder *builder, bool forward) {
+	if (builder->model->norms_per_layer < 4) return;
+	dit_memory(builder, LK_OP_NORM, forward ? "post_norm" : "post_norm_grad", forward ? 2 : 3);
+}
+
 static void attention_end(lk_builder *builder, bool forward) {
 	if (forward) {
 		project_out(builder, "out_proj", dit_width(builder), true);
+		post_norm(builder, true);
 		dit_gate(builder, true);
 		lk_build_save(builder, first_saved(builder), LK_OWN_ACTIVATIONS);
 		return;
 	}
 	dit_gate(builder, false);
+	post_norm(builder, false);
 	lk_build_release(builder, first_saved(builder), LK_OWN_ACTIVATIONS);
 	project_out(builder, "out_proj_grad", dit_width(builder), false);
 }
 
+/* Products into the MLP: with a gate two. */
+static int mlp_inputs(const lk_builder *builder) {
+	return builder->model->gated ? 2 : 1;
+}
+
 static double activation_saved(const lk_builder *builder) {
 	double elements = builder->tokens * dit_inner(builder);
-	return builder->bytes * elements + lk_build_kept_bytes(builder, elements);
+	return mlp_inputs(builder) * builder->bytes * elements + lk_build_kept_bytes(builder, elements);
 }
 
 static void mlp_in(lk_builder *builder, bool forward) {
-	double inner = dit_inner(builder), bytes = builder->bytes * builder->tokens * inner;
+	double inner = dit_inner(builder), bytes = builder->bytes * builder->tokens * inner,
+		   inputs = mlp_inputs(builder), columns = inputs * inner;
 	if (forward) {
-		lk_build_gemm(builder, "mlp_up", builder->tokens, inner, builder->model->hidden);
-		lk_build_memory(builder, LK_OP_ELEMENTWISE, "activation", 2 * bytes);
+		lk_build_gemm(builder, "mlp_up", builder->tokens, columns, builder->model->hidden);
+		lk_build_memory(builder, LK_OP_ELEMENTWISE, "activation", (inputs + 1) * bytes);
 		lk_build_save(builder, activation_saved(builder), LK_OWN_ACTIVATIONS);
 		return;
 	}
-	lk_build_memory(builder, LK_OP_ELEMENTWISE, "activation_grad", 3 * bytes);
+	lk_build_memory(builder, LK_OP_ELEMENTWISE, "activation_grad", (2 * inputs + 1) * bytes);
 	lk_build_release(builder, activation_saved(builder), LK_OWN_ACTIVATIONS);
-	lk_build_bias_grad(builder, "mlp_up_bias_grad", builder->tokens, inner);
-	lk_build_column_backward(builder, "mlp_up_grad", inner, builder->model->hidden, true, true);
+	if (!builder->model->dit.plain)
+		lk_build_bias_grad(builder, "mlp_up_bias_grad", builder->tokens, columns);
+	lk_build_column_backward(builder, "mlp_up_grad", columns, builder->model->hidden, true, true);
 }
 
 static void mlp_half(lk_builder *builder, bool forward) {
@@ -213,11 +239,13 @@ static void mlp_half(lk_builder *builder, bool forward) {
 		lk_build_tp_enter(builder, "gather_mlp_input");
 		mlp_in(builder, true);
 		project_out(builder, "mlp_down", dit_inner(builder), true);
+		post_norm(builder, true);
 		dit_gate(builder, true);
 		lk_build_save(builder, half_saved(builder), LK_OWN_ACTIVATIONS);
 		return;
 	}
 	dit_gate(builder, false);
+	post_norm(builder, false);
 	lk_build_release(builder, half_saved(builder), LK_OWN_ACTIVATIONS);
 	project_out(builder, "mlp_down_grad", dit_inner(builder), false);
 	mlp_in(builder, false);
@@ -320,6 +348,25 @@ static void single_block(lk_builder *builder, const lk_dit_unit *unit, bool forw
 	dit_modulation(builder, unit->image, false);
 }
 
+/* Text and image as one stream: attention, then MLP. */
+static void joint_block(lk_builder *builder, const lk_dit_unit *unit, bool forward) {
+	double keys = builder->job->seq;
+	dit_take(builder, dit_tokens_of(builder).joint);
+	if (forward) {
+		dit_modulation(builder, unit->image, true);
+		attention_begin(builder, true);
+		dit_core(builder, keys, keys, true, true);
+		attention_end(builder, true);
+		mlp_half(builder, true);
+		return;
+	}
+	mlp_half(builder, false);
+	attention_end(builder, false);
+	dit_core(builder, keys, keys, true, false);
+	attention_begin(builder, false);
+	dit_modulation(builder, unit->image, false);
+}
+
 /* Attention to the text, whose keys and values every rank makes of all its tokens. It has a norm
  * with scale and shift and no gate. */
 static double to_text_saved(const lk_builder *builder) {
@@ -329,7 +376,8 @@ static double to_text_saved(const lk_builder *builder) {
 
 static void attention_to_text(lk_builder *builder, bool forward) {
 	struct dit_tokens tokens = dit_tokens_of(builder);
-	double queries = tokens.image / builder->job->mbs, keys = builder->model->dit.text_tokens;
+	double queries = tokens.image / builder->job->mbs, keys = builder->model->dit.text_tokens,
+		   read = builder->model->dit.image_width > 0 ? LK_DIT_IMAGE_TOKENS : 0;
 	dit_take(builder, tokens.image);
 	if (forward) {
 		dit_memory(builder, LK_OP_NORM, "cross_norm", 2);
@@ -338,14 +386,20 @@ static void attention_to_text(lk_builder *builder, bool forward) {
 		lk_build_save(builder, to_text_saved(builder), LK_OWN_ACTIVATIONS);
 		builder->tokens = tokens.text_whole;
 		project_in(builder, "cross_kv_proj", 2);
+		builder->tokens = read * builder->job->mbs;
+		if (read > 0) project_in(builder, "image_kv_proj", 2);
 		dit_take(builder, tokens.image);
 		dit_core(builder, queries, keys, false, true);
+		if (read > 0) dit_core(builder, queries, read, false, true);
 		project_out(builder, "cross_out_proj", dit_width(builder), true);
 		dit_memory(builder, LK_OP_ELEMENTWISE, "cross_residual", 3);
 		return;
 	}
 	project_out(builder, "cross_out_proj_grad", dit_width(builder), false);
+	if (read > 0) dit_core(builder, queries, read, false, false);
 	dit_core(builder, queries, keys, false, false);
+	builder->tokens = read * builder->job->mbs;
+	if (read > 0) project_in_backward(builder, "image_kv_proj_grad", 2);
 	builder->tokens = tokens.text_whole;
 	project_in_backward(builder, "cross_kv_proj_grad", 2);
 	dit_take(builder, tokens.image);
@@ -374,14 +428,15 @@ static void cross_block(lk_builder *builder, bool forward) {
 }
 
 void lk_build_dit_block(lk_builder *builder, lk_dit_block block, bool forward) {
-	lk_dit_unit unit = lk_dit_unit_of(block);
+	lk_dit_unit unit = lk_dit_unit_of(&builder->model->dit, block);
+	bool streams = block != LK_DIT_CROSS && block != LK_DIT_SINGLE && block != LK_DIT_JOINT;
 	double keys = block == LK_DIT_REFINE ? builder->model->dit.text_tokens : builder->job->seq;
 	if (block == LK_DIT_CROSS) cross_block(builder, forward);
 	else if (block == LK_DIT_SINGLE) single_block(builder, &unit, forward);
+	else if (block == LK_DIT_JOINT) joint_block(builder, &unit, forward);
 	else if (forward) streams_forward(builder, &unit, keys);
 	if (block == LK_DIT_DUAL) second_attention(builder, forward);
-	if (!forward && block != LK_DIT_CROSS && block != LK_DIT_SINGLE)
-		streams_backward(builder, &unit, keys);
+	if (!forward && streams) streams_backward(builder, &unit, keys);
 	/* the block's input, which a checkpoint keeps */
 	struct dit_tokens tokens = dit_tokens_of(builder);
 	if (block == LK_DIT_REFINE) dit_take(builder, tokens.text);
@@ -413,7 +468,8 @@ static void embed(lk_builder *builder, double rows, double in, bool twice, bool 
 void lk_build_dit_stem(lk_builder *builder, bool forward) {
 	const lk_diffusion *net = &builder->model->dit;
 	struct dit_tokens tokens = dit_tokens_of(builder);
-	bool shared = net->repeat[LK_DIT_CROSS] > 0, refined = net->repeat[LK_DIT_REFINE] > 0;
+	bool shared = net->repeat[LK_DIT_CROSS] > 0,
+		 refined = net->repeat[LK_DIT_REFINE] > 0 && net->repeat[LK_DIT_JOINT] == 0;
 	embed(builder, tokens.image, net->patch_inputs, false, forward);
 	embed(builder, shared ? tokens.text_whole : tokens.text, net->text_width, shared, forward);
 	for (int i = 0; i < 1 + net->guidance + refined; i++)
@@ -421,6 +477,8 @@ void lk_build_dit_stem(lk_builder *builder, bool forward) {
 	if (net->pooled_width > 0) embed(builder, builder->batch, net->pooled_width, true, forward);
 	if (refined) embed(builder, builder->batch, net->text_width, true, forward);
 	if (shared) dit_modulation(builder, (lk_dit_stream){.modulation = 6}, forward);
+	if (net->shared_modulation) /* of both streams, of single blocks */
+		dit_modulation(builder, (lk_dit_stream){.modulation = 6 + 6 + 3}, forward);
 }
 
 /* The last norm, the noise of every patch, the squared error against the one that was added. */

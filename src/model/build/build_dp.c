@@ -1,6 +1,8 @@
 /* build_dp.c: data-parallel traffic (gradients reduced, parameters gathered) and the end of a step:
  * gradient norm, optimizer, offloading, parameters gathered again. Sharding schemes: arXiv
  * 1910.02054; Megatron-LM distributed optimizer. */
+#include <math.h>
+
 #include "model/build/build.h"
 #include "model/layout/job.h"
 #include "base/check.h"
@@ -15,15 +17,35 @@ static uint32_t dp_inputs(const lk_builder *builder, unsigned kind, bool free_ru
 	return from_host(builder, kind) ? LK_JOIN(LK_STREAM_COPY_BACK) : 0;
 }
 
+/* Pieces as they are kept: FSDP copies the fp32 master copy and casts it on the device. */
 static void fetch_pieces(lk_builder *builder, double dense_bytes, double expert_bytes) {
 	double dense, experts;
 	lk_sizes_shards(builder->job, &dense, &experts);
+	bool frozen = builder->job->task == LK_TASK_LORA;
+	double wider = frozen ? 1 : lk_sizes_shard_bytes(builder->job) / builder->bytes;
 	lk_op op = {
 		.kind = LK_OP_COPY,
 		.stream = LK_STREAM_COPY_BACK,
 		.phase = builder->phase,
 		.name = "weights_from_host",
-		.bytes = dense_bytes / dense + expert_bytes / experts,
+		.bytes = wider * (dense_bytes / dense + expert_bytes / experts),
+	};
+	lk_graph_add(builder->graph, &op);
+}
+
+/* Reduced gradients go to the host, where the micro-batches are summed. */
+static void send_pieces(lk_builder *builder, double dense_bytes, double expert_bytes) {
+	const lk_job *job = builder->job;
+	double dense, experts;
+	double wider = lk_sizes_shard_gradient_bytes(job) / lk_sizes_wire_bytes(job);
+	lk_sizes_shards(job, &dense, &experts);
+	lk_op op = {
+		.kind = LK_OP_COPY,
+		.stream = LK_STREAM_COPY,
+		.join = LK_JOIN(LK_STREAM_DP),
+		.phase = builder->phase,
+		.name = "gradients_to_host",
+		.bytes = wider * (dense_bytes / dense + expert_bytes / experts),
 	};
 	lk_graph_add(builder->graph, &op);
 }
@@ -61,6 +83,8 @@ void lk_build_traffic(lk_builder *builder, const char *name, unsigned kind, doub
 	if (hybrid && kind == LK_OP_REDUCESCATTER)
 		dp_one(builder, LK_OP_ALLREDUCE, LK_GROUP_REPLICA, "reduce_replicas",
 		       dense_bytes / builder->job->shard_group, false, false);
+	if (kind == LK_OP_REDUCESCATTER && lk_job_gradients_on_host(builder->job))
+		send_pieces(builder, dense_bytes, expert_bytes);
 }
 
 lk_status lk_build_traffic_block(lk_builder *builder, const char *name, unsigned kind,
@@ -145,16 +169,23 @@ bool lk_build_copies_average(const lk_job *job) {
 	return job->average == LK_AVERAGE_HOST && !job->offload_optimizer && !job->forward_only;
 }
 
+/* 16-bit main gradients are widened for the update. DeepSpeed's ZeRO-1 and 2 join them first
+ * (stage_1_and_2.py, step); ZeRO-3 widens those of a sub-group of 1e9 parameters (stage3.py,
+ * sub_group_size). What else is cast on the way takes 2 bytes. */
+static double update_scratch(const lk_job *job, double parameters) {
+	bool widens = lk_sizes_gradient_bytes(job) < 4 && job->master_weights != LK_OFF;
+	if (widens && lk_job_uses_deepspeed(job))
+		return job->sharding == LK_SHARD_ZERO3 ? 4 * fmin(parameters, 1e9) : 6 * parameters;
+	return (widens && lk_job_like_megatron(job) ? 4 : 2) * parameters;
+}
+
 static void optimizer(lk_builder *builder, int stage, double parameters) {
 	const lk_job *job = builder->job;
 	if (lk_build_copies_average(job)) lk_build_wait(builder, LK_STREAM_COPY);
 	if (!job->offload_optimizer) {
 		lk_build_memory(builder, LK_OP_OPTIMIZER, "optimizer",
 		                parameters * optimizer_bytes(job) + matrix_bytes(job, stage));
-		/* 16-bit main gradients are widened for the update */
-		bool widens = lk_sizes_gradient_bytes(job) < 4 && job->master_weights != LK_OFF &&
-		              lk_job_like_megatron(job);
-		lk_build_scratch(builder, parameters * (widens ? 4 : 2), LK_OWN_WORKSPACE);
+		lk_build_scratch(builder, update_scratch(job, parameters), LK_OWN_WORKSPACE);
 		if (job->average == LK_AVERAGE_DEVICE)
 			lk_build_memory(builder, LK_OP_OPTIMIZER, "average", parameters * average_bytes);
 		return;
@@ -178,7 +209,8 @@ static void optimizer(lk_builder *builder, int stage, double parameters) {
 	            .phase = builder->phase,
 	            .name = "weights_to_device",
 	            .bytes = 2 * parameters};
-	lk_graph_add(builder->graph, &down);
+	if (!lk_job_gradients_on_host(job) || !lk_build_shards_layers(job))
+		lk_graph_add(builder->graph, &down);
 	lk_graph_add(builder->graph, &step);
 	if (!job->offload_params) lk_graph_add(builder->graph, &up);
 	lk_build_wait(builder, job->offload_params ? LK_STREAM_HOST : LK_STREAM_COPY);

@@ -1,5 +1,5 @@
 /* build_ends.c: what comes before the first layer and after the last: embeddings (tokens,
- * positions, image patches), final norm, output head, cross-entropy over a split vocabulary. */
+ * positions, image patches), final norm and output head; build_loss.c has the loss. */
 #include <stdio.h>
 
 #include "model/build/build.h"
@@ -24,8 +24,11 @@ static double gathered_head(const lk_builder *builder) {
 
 static void scatter_end(lk_builder *builder, lk_rank_params p) {
 	if (builder->job->sharding < LK_SHARD_ZERO2 || lk_sizes_dp_ranks(builder->job) <= 1) return;
-	lk_build_traffic(builder, "scatter_gradients", LK_OP_REDUCESCATTER,
-	                 lk_sizes_wire_bytes(builder->job) * p.trained_dense, 0, false, false);
+	double wire = lk_sizes_wire_bytes(builder->job);
+	lk_build_traffic(builder, "scatter_gradients", LK_OP_REDUCESCATTER, wire * p.trained_dense, 0,
+	                 false, false);
+	/* gradients as made and as sent */
+	lk_build_scratch(builder, (builder->bytes + wire) * p.trained_dense, LK_OWN_BUFFERS);
 }
 
 /* Bytes of the decoder's embedded tokens, of a network whose encoder listens. */
@@ -135,51 +138,6 @@ lk_status lk_build_embedding(lk_builder *builder, lk_block_pass pass, uint32_t *
 
 /* ---- head ---- */
 
-static double vocabulary(const lk_builder *builder) {
-	return builder->job->padded_vocab / builder->tp;
-}
-static bool ends_fused_loss(const lk_builder *builder) {
-	return builder->job->fused_cross_entropy == LK_ON;
-}
-
-/* Bytes per logit: most while the loss is computed, kept until the backward pass, most while its
- * gradient is. */
-struct lk_logit_bytes {
-	double forward, kept, backward;
-};
-
-/* Megatron-LM makes one fp32 copy, whose exponentials, softmax and gradient are written in place
- * (core/tensor_parallel/cross_entropy.py); its native fusion makes a second one. PyTorch's
- * cross_entropy makes a second one for the logarithm, which stays, and in the backward pass the
- * gradients of both, while the caller still holds the 16-bit logits; compiled it goes from 16 bits
- * to 16 bits. Transformer Engine's and Liger's kernels write the gradient over the logits. */
-static struct lk_logit_bytes logit_bytes(const lk_builder *builder) {
-	double narrow = builder->bytes;
-	if (ends_fused_loss(builder) && !builder->job->native_loss_fusion)
-		return (struct lk_logit_bytes){narrow, narrow, narrow};
-	if (builder->job->compile) return (struct lk_logit_bytes){narrow, narrow, 2 * narrow};
-	if (!lk_job_like_megatron(builder->job))
-		return (struct lk_logit_bytes){narrow + 8, narrow + 4, narrow + 12};
-	return (struct lk_logit_bytes){narrow + (ends_fused_loss(builder) ? 8 : 4), 4, narrow + 4};
-}
-
-/* Vocabulary-parallel cross-entropy: maximum, predicted logit and sum of exponentials are reduced
- * over TP. */
-static void ends_loss(lk_builder *builder) {
-	static const char *const names[] = {"loss_max", "loss_target", "loss_sum"};
-	double logits = builder->tokens * vocabulary(builder);
-	struct lk_logit_bytes each = logit_bytes(builder);
-	lk_build_memory(builder, LK_OP_LOSS, "cross_entropy",
-	                logits * (ends_fused_loss(builder) ? builder->bytes : builder->bytes + 4 * 4));
-	lk_build_save(builder, logits * each.forward, LK_OWN_LOGITS);
-	for (int i = 0; i < 3 && builder->tp > 1; i++)
-		lk_build_collective(builder, LK_OP_ALLREDUCE, LK_STREAM_TP, LK_GROUP_TP, names[i],
-		                    4 * builder->tokens, false);
-	if (!ends_fused_loss(builder))
-		lk_build_memory(builder, LK_OP_LOSS, "softmax_divide", logits * 8);
-	lk_build_release(builder, logits * (each.forward - each.kept), LK_OWN_LOGITS);
-}
-
 /* Inputs of the final norm and of the product. */
 static double head_saved(const lk_builder *builder) {
 	int rows = (builder->model->final_norm ? 2 : 1) +
@@ -192,7 +150,7 @@ static bool predicts_words(const lk_model *model) {
 	return model->vocab > 0 && !model->tower.apart;
 }
 
-static void head_forward(lk_builder *builder) {
+static void head_forward(lk_builder *builder, bool learns) {
 	const lk_model *model = builder->model;
 	gather_end(builder, lk_sizes_head(builder->job));
 	if (model->network == LK_NET_CONV) {
@@ -213,12 +171,7 @@ static void head_forward(lk_builder *builder) {
 	if (model->project.width[0] > 0) lk_build_projector(builder, true);
 	if (!predicts_words(model)) return;
 	lk_build_tp_enter(builder, "gather_head_input");
-	lk_build_gemm(builder, "lm_head", builder->tokens, vocabulary(builder), model->hidden);
-	lk_build_save(builder, head_saved(builder), LK_OWN_ACTIVATIONS);
-	ends_loss(builder);
-	if (builder->job->teacher) /* both distributions */
-		lk_build_memory(builder, LK_OP_LOSS, "distillation",
-		                2 * builder->bytes * builder->tokens * vocabulary(builder));
+	lk_build_loss_forward(builder, head_saved(builder), learns);
 }
 
 static void head_backward(lk_builder *builder) {
@@ -233,20 +186,7 @@ static void head_backward(lk_builder *builder) {
 		scatter_end(builder, lk_sizes_head(builder->job));
 		return;
 	}
-	if (predicts_words(model)) {
-		double logits = builder->tokens * vocabulary(builder);
-		struct lk_logit_bytes each = logit_bytes(builder);
-		if (builder->job->teacher) /* reads both, adds to the gradient */
-			lk_build_memory(builder, LK_OP_LOSS, "distillation_grad", 3 * builder->bytes * logits);
-		lk_build_memory(builder, LK_OP_LOSS, "cross_entropy_grad",
-		                logits *
-		                    (ends_fused_loss(builder) ? 2 * builder->bytes : 8 + builder->bytes));
-		lk_build_save(builder, logits * (each.backward - each.kept), LK_OWN_LOGITS);
-		lk_build_release(builder, logits * (each.backward - builder->bytes), LK_OWN_LOGITS);
-		lk_build_column_backward(builder, "lm_head_grad", vocabulary(builder), model->hidden, true,
-		                         builder->train_base);
-		lk_build_release(builder, logits * builder->bytes, LK_OWN_LOGITS);
-	}
+	if (predicts_words(model)) lk_build_loss_backward(builder);
 	if (model->project.width[0] > 0) lk_build_projector(builder, false);
 	if (model->final_norm && !builder->frozen)
 		lk_build_memory(builder, LK_OP_NORM, "final_norm_grad", 3 * lk_build_row_bytes(builder));
@@ -259,9 +199,8 @@ static void head_backward(lk_builder *builder) {
 
 /* A reference network's logits and inputs go when the probabilities of the tokens are known. */
 static void head_alone(lk_builder *builder) {
-	head_forward(builder);
-	lk_build_release(builder, builder->tokens * vocabulary(builder) * logit_bytes(builder).kept,
-	                 LK_OWN_LOGITS);
+	head_forward(builder, false);
+	lk_build_loss_drop(builder);
 	lk_build_release(builder, head_saved(builder) + lk_build_streams_kept(builder, true),
 	                 LK_OWN_ACTIVATIONS);
 	if (gathered_head(builder) > 0)
@@ -279,7 +218,7 @@ lk_status lk_build_head(lk_builder *builder, lk_block_pass pass, uint32_t *block
 	if (!builder->head_block[pass]) {
 		begin_end(builder, "head", pass);
 		if (alone) head_alone(builder);
-		else if (forward) head_forward(builder);
+		else if (forward) head_forward(builder, true);
 		else head_backward(builder);
 		LK_TRY(lk_graph_end_block(builder->graph, block, builder->err));
 		builder->head_block[pass] = *block + 1;

@@ -12,6 +12,8 @@ const lk_mixer_build lk_mixer_builds[LK_MIXER_BUILDS] = {
 	{LK_MIXER_LIGHTNING, "lightning ", lk_build_lightning_forward, lk_build_lightning_backward,
      lk_build_lightning_between},
 	{LK_MIXER_RWKV, "rwkv ", lk_build_rwkv_forward, lk_build_rwkv_backward, lk_build_rwkv_between},
+	{LK_MIXER_CONV, "conv ", lk_build_short_conv_forward, lk_build_short_conv_backward,
+     lk_build_short_conv_between},
 };
 
 /* What the mixers read, in hidden sizes: more where attention also reads the embedded token. */
@@ -41,8 +43,9 @@ void lk_build_mixers_forward(lk_builder *builder, const lk_layer_shape *shape) {
 	double row = lk_build_row_bytes(builder), inputs = mixer_inputs(builder, shape) * row;
 	if (inputs > row) lk_build_memory(builder, LK_OP_ELEMENTWISE, "join_embedding", 2 * inputs);
 	lk_build_memory(builder, LK_OP_NORM, norm_name(shape), 2 * inputs);
-	if (builder->phase != LK_PHASE_RECOMPUTE || (shape->across && shape->cross))
-		lk_build_save(builder, inputs, LK_OWN_ACTIVATIONS); /* a replay has its input */
+	bool replay = builder->phase == LK_PHASE_RECOMPUTE && !(shape->across && shape->cross);
+	/* a replay has its input, but not the embedded token beside it */
+	lk_build_save(builder, replay ? inputs - row : inputs, LK_OWN_ACTIVATIONS);
 	lk_build_save(builder, mixer_norm_out(builder, shape), LK_OWN_ACTIVATIONS);
 	lk_build_quantize_normed(builder);
 	lk_build_tp_enter(builder, "gather_attention_input");

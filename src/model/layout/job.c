@@ -275,6 +275,14 @@ static bool experts_leave_node(const lk_job *job, const lk_cluster *cluster) {
 	return cluster && (int64_t)job->ep * job->etp > cluster->node[0].gpus;
 }
 
+/* Whether gradients are kept in fp32. DeepSpeed keeps them in the format of the weights, but those
+ * of bf16 without ZeRO (runtime/engine.py, get_data_types). */
+static bool keeps_wide_gradients(const lk_job *job) {
+	if (job->dtype <= LK_TF32) return true;
+	if (lk_job_uses_deepspeed(job)) return job->dtype != LK_FP16 && job->sharding == LK_SHARD_NONE;
+	return lk_job_features(job)->wide_grads || lk_job_like_megatron(job);
+}
+
 static void fill_switches(lk_job *job, const lk_cluster *cluster) {
 	const lk_stack_features *features = lk_job_features(job);
 	lk_arch arch = cluster ? cluster->node[0].device->arch : LK_ARCH_BLACKWELL;
@@ -285,8 +293,7 @@ static void fill_switches(lk_job *job, const lk_cluster *cluster) {
 	fill_switch(&job->cp_balanced, !features->cp_contiguous);
 	if (full) job->master_weights = LK_OFF; /* the weights are the fp32 copy */
 	fill_switch(&job->master_weights, true);
-	fill_switch(&job->fp32_grads, full || features->wide_grads || lk_job_like_megatron(job) ||
-	                                  lk_job_uses_deepspeed(job));
+	fill_switch(&job->fp32_grads, keeps_wide_gradients(job));
 	fill_switch(&job->grad_reduce_fp32, features->wide_grads);
 	fill_switch(&job->overlap_grad_reduce, lk_job_overlaps_reduce(job));
 	fill_switch(&job->overlap_param_gather, job->overlap_grad_reduce == LK_ON && sharded);
@@ -301,7 +308,7 @@ static void fill_switches(lk_job *job, const lk_cluster *cluster) {
 	fill_dispatcher(job, features);
 	fill_switch(&job->grouped_gemm, job->model.experts > 0 && lk_job_like_megatron(job));
 	fill_switch(&job->scatter_messages, strcmp(job->stack, "megatron-deepspeed") == 0);
-	fill_switch(&job->fused_cross_entropy, features->fused_loss);
+	fill_switch(&job->fused_cross_entropy, features->fused_loss && job->loss == LK_LOSS_LOGITS);
 	fill_switch(&job->defer_head_gradient, false);
 	if (job->task == LK_TASK_LORA) fill_int(&job->lora_rank, 16);
 	if (job->moe_imbalance == 0) job->moe_imbalance = 1.1;

@@ -48,6 +48,11 @@ typedef enum lk_optimizer {
 	LK_OPT_LION,
 	LK_OPT_ADAM_MINI,
 	LK_OPT_ADAM_8BIT,
+	LK_OPT_ADAM_4BIT,
+	LK_OPT_ADAM_FLASH,
+	LK_OPT_LION_8BIT,
+	LK_OPT_ADEMAMIX,
+	LK_OPT_ADEMAMIX_8BIT,
 	LK_OPTIMIZERS
 } lk_optimizer;
 /* How Muon works on matrices that tensor parallelism divides (Megatron-LM's --muon-tp-mode). */
@@ -96,6 +101,17 @@ typedef enum lk_schedule_kind {
 	LK_SCHED_V_MIN,
 	LK_SCHEDULES,
 } lk_schedule_kind;
+
+/* How much of the logits exists at a time (job_loss.c, docs/method/memory.md). */
+typedef enum lk_loss_kind {
+	LK_LOSS_LOGITS,  /* all of a micro-batch, until the backward pass */
+	LK_LOSS_LINEAR,  /* of some tokens: the loss makes the head's products and their gradients in
+	                    the forward pass, and writes gradients over logits (Liger) */
+	LK_LOSS_CUT,     /* none: logits stay on the chip and are made again for the backward pass (Cut
+	                    Cross-Entropy, arXiv 2411.09009) */
+	LK_LOSS_CHUNKED, /* of some tokens, by the stack's own loss, with gradients in the forward pass
+	                  */
+} lk_loss_kind;
 
 /* Three-valued switches: what a user leaves open, lk_job_complete decides. */
 typedef enum lk_switch {
@@ -208,9 +224,8 @@ typedef struct lk_job {
 	bool native_loss_fusion; /* with fused_cross_entropy: Megatron-LM's own fusion, which makes fp32
 	                          * copies; else the logits' gradient is written over them (Transformer
 	                          * Engine, Liger) */
-	bool linear_loss_fusion; /* with fused_cross_entropy: the product of the head is part of the
-	                          * loss, which makes a piece of the logits at a time (Liger's fused
-	                          * linear cross-entropy, Cut Cross-Entropy, Megatron-LM's "linear") */
+	lk_loss_kind loss;
+	int loss_chunks;               /* CHUNKED: so many; 0: 8, as torchtitan and torchtune have */
 	lk_switch defer_head_gradient; /* the head's weight gradient waits until the pipeline drains;
 	                                  default off */
 	int deferral_limit;            /* for so many micro-batches; 0 all */
@@ -566,6 +581,19 @@ void lk_job_select(lk_job *job, int modules);
 const char *lk_recompute_text(lk_arena *arena, const lk_job *job);
 lk_status lk_job_check_modules(const lk_job *job, lk_error *err);
 
+/* ---- job_loss.c: losses that do not hold all logits. */
+
+/* By lk_loss_kind, ended by NULL. */
+extern const char *const lk_loss_names[];
+/* Reads "logits", "linear", "cut", "chunked" or "chunked/N" into the job; NULL changes nothing. An
+ * unknown name is an error at --loss. */
+lk_status lk_job_take_loss(lk_job *job, const char *text, lk_error *err);
+/* What --loss takes for the job; NULL where all logits are held, or when memory is out. */
+const char *lk_loss_text(lk_arena *arena, const lk_job *job);
+/* Tokens whose logits exist at a time, of `tokens`; all of them with LOGITS, 0 with CUT. */
+double lk_loss_tokens(const lk_job *job, double tokens);
+lk_status lk_job_check_loss(const lk_job *job, lk_error *err);
+
 /* Whether the defaults of Megatron-LM hold: the job's stack is Megatron or one of its relatives. */
 bool lk_job_like_megatron(const lk_job *job);
 bool lk_job_uses_deepspeed(const lk_job *job);
@@ -633,6 +661,17 @@ double lk_sizes_gradient_bytes(const lk_job *job);
 double lk_sizes_state_bytes(const lk_job *job);
 /* Bytes per parameter of a gradient on the wire. */
 double lk_sizes_wire_bytes(const lk_job *job);
+/* Whether the fp32 master copy is what ZeRO-3 shards and gathers (FSDP); DeepSpeed has
+ * 16-bit weights beside it. */
+bool lk_job_shards_master(const lk_job *job);
+/* resident.c: bytes per parameter of a sharded weight, and of its gradient, as they are kept:
+ * FSDP's shard of both is the fp32 master copy. Frozen weights have 16 bits. */
+double lk_sizes_shard_bytes(const lk_job *job);
+double lk_sizes_shard_gradient_bytes(const lk_job *job);
+/* Whether gradients leave for the host as they are reduced: FSDP's with the parameters
+ * (CPUOffloadPolicy; _fsdp_collectives.py, foreach_reduce), DeepSpeed's with the optimizer from
+ * ZeRO-2 on (stage_1_and_2.py, copy_grads_in_partition; stage3.py, partition_grads). */
+bool lk_job_gradients_on_host(const lk_job *job);
 
 /* ---- optimizers.c, optimizer_matrices.c */
 
@@ -643,6 +682,8 @@ typedef struct lk_optimizer_kind {
 	double of_matrices; /* moments for those of matrices, where it works on matrices */
 	double update;      /* bytes of an element that goes into the products and comes back; 0: the
 	                       step is one pass over the state */
+	double split;       /* bytes that 16-bit weights lack of the master copy, kept in its place; 0:
+	                       the master copy is kept in fp32 */
 	bool hidden;        /* of matrices those of layers alone, and none that is a bundle */
 } lk_optimizer_kind;
 const lk_optimizer_kind *lk_optimizer_of(const lk_job *job);

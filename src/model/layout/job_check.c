@@ -102,6 +102,9 @@ static lk_status check_recurrent(const lk_job *job, int mixers, lk_error *err) {
 		                         model->delta_key_heads / job->tp, job->cp, err));
 	}
 	if (mixers & LK_MIXER_RWKV) LK_TRY(check_rwkv(job, err));
+	if (mixers & LK_MIXER_CONV)
+		LK_TRY(job_check_divides("--tp", "channels of the short convolution", model->hidden,
+		                         job->tp, err));
 	if (mixers & LK_MIXER_LIGHTNING)
 		return job_check_divides("--cp", "heads of lightning attention on a tensor-parallel rank",
 		                         model->heads / job->tp, job->cp, err);
@@ -465,10 +468,8 @@ static lk_status check_host_params(const lk_job *job, lk_error *err) {
 		            : "the master copy of the weights is on the device");
 		return lk_hint(err, "use --zero 3 --offload-optimizer");
 	}
-	if (lk_sizes_dp_ranks(job) > 1 && job->task != LK_TASK_LORA) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, "--offload-params",
-	        job->task == LK_TASK_LORA ? "frozen weights on the host are not modelled"
-	                                  : "weights are gathered from no other ranks");
+	if (lk_sizes_dp_ranks(job) > 1) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, "--offload-params", "weights are gathered from no other ranks");
 	return lk_hint(err, "leave it out");
 }
 
@@ -505,6 +506,7 @@ static lk_status check_pack(const lk_job *job, lk_error *err) {
 
 lk_status lk_job_check_switches(const lk_job *job, lk_error *err) {
 	LK_TRY(check_pack(job, err));
+	LK_TRY(lk_job_check_loss(job, err));
 	LK_TRY(check_wide(job, err));
 	LK_TRY(check_teacher(job, err));
 	LK_TRY(check_host_params(job, err));

@@ -6,6 +6,11 @@
  *     adafactor    sums of rows and columns (1804.04235)
  *     adam-mini    one moment; the second is a number for each block, not counted (2406.16793)
  *     adam-8bit    two bytes, and factors in fp32 for every 256 (2110.02861, bitsandbytes)
+ *     adam-4bit    half a byte each, and factors for every 128 (torchao; 2309.01507)
+ *     adam-flash   two bytes, factors in 16 bits for every 32, and of the master copy the byte that
+ *                  16-bit weights lack (FlashOptim, databricks/flashoptim, README)
+ *     lion-8bit    one byte, and factors in fp32 for every 256 (bitsandbytes)
+ *     ademamix     three moments (2409.03137); in 8 bits a byte each, and factors
  *     muon         one moment for hidden matrices, all else as Adam (2502.16982)
  *     soap         two, and statistics and eigenvectors of both sides of an [m, n] matrix in fp32,
  *                  8 (m^2 + n^2); a side of more than 10,000 has none (2409.11321)
@@ -16,7 +21,7 @@
 
 #include "base/check.h"
 
-static const double BLOCK_FACTORS = 2 * 4 / 256.;
+static const double BLOCK_FACTOR = 4 / 256.;
 
 static const lk_optimizer_kind kinds[LK_OPTIMIZERS] = {
 	[LK_OPT_ADAM] = {"adam", .moments = 2},
@@ -28,12 +33,18 @@ static const lk_optimizer_kind kinds[LK_OPTIMIZERS] = {
 	[LK_OPT_SHAMPOO] = {"shampoo", .moments = 1, .of_matrices = 1, .update = 4},
 	[LK_OPT_LION] = {"lion", .moments = 1},
 	[LK_OPT_ADAM_MINI] = {"adam-mini", .moments = 1},
-	[LK_OPT_ADAM_8BIT] = {"adam-8bit", .bytes = 2 + BLOCK_FACTORS},
+	[LK_OPT_ADAM_8BIT] = {"adam-8bit", .bytes = 2 * (1 + BLOCK_FACTOR)},
+	[LK_OPT_ADAM_4BIT] = {"adam-4bit", .bytes = 2 * (.5 + 4 / 128.)},
+	[LK_OPT_ADAM_FLASH] = {"adam-flash", .bytes = 2 * (1 + 2 / 32.), .split = 1},
+	[LK_OPT_LION_8BIT] = {"lion-8bit", .bytes = 1 + BLOCK_FACTOR},
+	[LK_OPT_ADEMAMIX] = {"ademamix", .moments = 3},
+	[LK_OPT_ADEMAMIX_8BIT] = {"ademamix-8bit", .bytes = 3 * (1 + BLOCK_FACTOR)},
 };
 
 const char *const lk_optimizer_names[LK_OPTIMIZERS + 1] = {
-	"adam",    "sgd",  "lamb",      "adafactor", "muon", "soap",
-	"shampoo", "lion", "adam-mini", "adam-8bit", NULL,
+	"adam",      "sgd",      "lamb",          "adafactor", "muon",      "soap",
+	"shampoo",   "lion",     "adam-mini",     "adam-8bit", "adam-4bit", "adam-flash",
+	"lion-8bit", "ademamix", "ademamix-8bit", NULL,
 };
 
 const char *const lk_muon_tp_names[] = {"duplicated", "distributed", "blockwise", NULL};

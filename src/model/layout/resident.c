@@ -132,6 +132,19 @@ static double teacher_weights(const lk_job *job) {
 	return (lk_job_sixteen_bit(job) ? 2 : 4) * (p.dense + p.experts);
 }
 
+bool lk_job_gradients_on_host(const lk_job *job) {
+	bool with_optimizer = lk_job_uses_deepspeed(job) && job->sharding >= LK_SHARD_ZERO2;
+	return job->offload_params || (job->offload_optimizer && with_optimizer);
+}
+
+double lk_sizes_shard_bytes(const lk_job *job) {
+	return lk_job_sixteen_bit(job) && !lk_job_shards_master(job) ? 2 : 4;
+}
+
+double lk_sizes_shard_gradient_bytes(const lk_job *job) {
+	return lk_job_shards_master(job) ? 4 : lk_sizes_gradient_bytes(job);
+}
+
 lk_resident lk_sizes_resident(const lk_job *job, int stage) {
 	LK_ASSERT(stage >= 0 && stage < job->pp);
 	lk_rank_params p = lk_sizes_stage(job, stage);
@@ -146,31 +159,23 @@ lk_resident lk_sizes_resident(const lk_job *job, int stage) {
 	double frozen = held - trained;
 	if (frozen < 0) frozen = 0;
 	lk_resident r;
-	if (job->sharding == LK_SHARD_ZERO3) {
-		/* FSDP: the fp32 master shard is the weight; DeepSpeed has a 16-bit shard beside it; frozen
-		 * weights are sharded in 16 bits */
-		double weight;
-		if (!lk_job_sixteen_bit(job)) weight = 4;
-		else if (lk_job_uses_deepspeed(job)) weight = 2;
-		else weight = 0;
-		if (job->offload_params) weight = 0;
-		r.weights = weight * sharded + 2 * frozen / dense;
-	} else {
+	if (job->sharding != LK_SHARD_ZERO3)
 		r.weights =
 			lk_sizes_weight_bytes(job) * (job->task == LK_TASK_LORA ? held + trained : held) +
-			copies;
-	}
-	r.weights -= narrow_saving(job, stage) / (job->sharding == LK_SHARD_ZERO3 ? dense : 1);
+			copies - narrow_saving(job, stage);
+	else if (job->offload_params) r.weights = 0;
+	else
+		r.weights = (lk_job_shards_master(job) ? 0 : lk_sizes_shard_bytes(job)) * sharded +
+		            (2 * frozen - narrow_saving(job, stage)) / dense;
 	/* a reference network is the frozen base where there are adapters, else a copy */
 	if (job->dpo && job->task != LK_TASK_LORA)
 		r.weights += (lk_job_sixteen_bit(job) ? 2 : 4) * held /
 		             (job->sharding == LK_SHARD_ZERO3 ? dense : 1);
 	r.weights += teacher_weights(job) / (job->sharding == LK_SHARD_ZERO3 ? dense : 1);
-	/* a gradient has the format of its parameter: the fp32 shard of FSDP */
-	bool wide =
-		job->sharding == LK_SHARD_ZERO3 && lk_job_sixteen_bit(job) && job->master_weights != LK_OFF;
-	r.gradients = (wide ? 4 : lk_sizes_gradient_bytes(job)) *
-	              (job->sharding >= LK_SHARD_ZERO2 ? sharded : trained);
+	r.gradients = lk_job_gradients_on_host(job)
+	                  ? 0
+	                  : lk_sizes_shard_gradient_bytes(job) *
+	                        (job->sharding >= LK_SHARD_ZERO2 ? sharded : trained);
 	double state = job->sharding >= LK_SHARD_ZERO1 ? sharded : trained;
 	lk_matrix_state of = lk_optimizer_state(job, stage);
 	r.optimizer = job->offload_optimizer ? 0

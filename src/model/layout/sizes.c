@@ -220,12 +220,18 @@ int lk_sizes_edp_ranks(const lk_job *job) {
 	return ranks > 0 ? ranks : 1;
 }
 
+bool lk_job_shards_master(const lk_job *job) {
+	bool whole = job->master_weights != LK_OFF && !(lk_optimizer_of(job)->split > 0);
+	return job->sharding == LK_SHARD_ZERO3 && lk_job_sixteen_bit(job) && whole &&
+	       !lk_job_uses_deepspeed(job);
+}
+
 /* FSDP2 and plain fp32 training keep fp32 weights as the only copy; others keep 16-bit weights
- * alongside the master copy.
+ * alongside the master copy, or alone.
  */
 double lk_sizes_weight_bytes(const lk_job *job) {
 	if (!lk_job_sixteen_bit(job)) return 4;
-	return job->sharding == LK_SHARD_ZERO3 ? 0 : 2;
+	return lk_job_shards_master(job) ? 0 : 2;
 }
 
 double lk_sizes_gradient_bytes(const lk_job *job) {
@@ -234,8 +240,9 @@ double lk_sizes_gradient_bytes(const lk_job *job) {
 
 double lk_sizes_state_bytes(const lk_job *job) {
 	double moment = lk_dtype_bytes(job->state_dtype);
-	double master = lk_job_sixteen_bit(job) && job->master_weights != LK_OFF ? 4 : 0;
 	const lk_optimizer_kind *kind = lk_optimizer_of(job);
+	double copy = kind->split > 0 ? kind->split : 4;
+	double master = lk_job_sixteen_bit(job) && job->master_weights != LK_OFF ? copy : 0;
 	return master + kind->moments * moment + kind->bytes;
 }
 

@@ -79,6 +79,8 @@ static const struct range ranges[] = {
 	RANGE(delta_key_dim, 0, WIDTH),
 	RANGE(delta_value_dim, 0, WIDTH),
 	RANGE(delta_conv, 0, 1024),
+	RANGE(delta_rank, 0, WIDTH),
+	RANGE(short_conv, 0, 1024),
 	RANGE(rwkv_inner, 0, WIDTH),
 	RANGE(rwkv, 0, 7),
 	RANGE(rwkv_head, 0, WIDTH),
@@ -110,7 +112,11 @@ static const struct range ranges[] = {
 	RANGE(dit.repeat[LK_DIT_DOUBLE], 0, LAYERS),
 	RANGE(dit.repeat[LK_DIT_LAST], 0, LAYERS),
 	RANGE(dit.repeat[LK_DIT_SINGLE], 0, LAYERS),
+	RANGE(dit.repeat[LK_DIT_JOINT], 0, LAYERS),
 	RANGE(dit.repeat[LK_DIT_CROSS], 0, LAYERS),
+	RANGE(dit.step_width, 0, WIDTH),
+	RANGE(dit.joint_modulation, 0, 64),
+	RANGE(dit.image_width, 0, WIDTH),
 	RANGE(dit.text_tokens, 0, VOCAB),
 	RANGE(dit.text_width, 0, WIDTH),
 	RANGE(dit.pooled_width, 0, WIDTH),
@@ -252,7 +258,7 @@ static lk_status check_order(const lk_model *model, const char *where, lk_error 
 	    !order_stands(model)) {
 		lk_fail(err, LK_ERR_INPUT, where, "\"%s\" is no order of this network's layers",
 		        whole ? lk_escape(model->order, shown, sizeof shown) : "...");
-		return lk_hint(err, "give items such as \"3GE *E\": a repeat and letters of *wcxMGLR-E; "
+		return lk_hint(err, "give items such as \"3GE *E\": a repeat and letters of *wcxMGLRS-E; "
 		                    "windows and experts need their sizes");
 	}
 	if (!few_kinds(model)) {
@@ -262,6 +268,10 @@ static lk_status check_order(const lk_model *model, const char *where, lk_error 
 	if (mixers & LK_MIXER_SSM) LK_TRY(check_ssm(model, where, err));
 	if (mixers & LK_MIXER_DELTA) LK_TRY(check_delta(model, where, err));
 	if (mixers & LK_MIXER_RWKV) LK_TRY(check_rwkv(model, where, err));
+	if ((mixers & LK_MIXER_CONV) && model->short_conv < 1) {
+		lk_fail(err, LK_ERR_INPUT, where, "a short convolution lacks its width");
+		return lk_hint(err, "state conv_L_cache");
+	}
 	return LK_OK;
 }
 

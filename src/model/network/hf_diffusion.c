@@ -1,8 +1,9 @@
 /* hf_diffusion.c: families of configs of diffusion transformers, as the diffusers library writes
  * them: the class is in _class_name. Keys and defaults are those of its classes
- * (models/transformers/transformer_{flux,sd3,wan,hunyuan_video,qwenimage,ltx}.py,
- * pixart_transformer_2d.py), lengths of texts those of its
- * pipelines. Text encoders and the VAE are networks of their own, which are not trained. */
+ * (models/transformers/transformer_{flux,flux2,sd3,wan,hunyuan_video,qwenimage,ltx,lumina2,
+ * z_image}.py, pixart_transformer_2d.py, cogvideox_transformer_3d.py, auraflow_transformer_2d.py),
+ * lengths of texts those of its pipelines. Text encoders and the VAE are networks of their own,
+ * which are not trained. */
 #include "model/network/hf.h"
 #include "base/noun.h"
 
@@ -38,13 +39,10 @@ static const lk_hf_key sd3_keys[] = {
 };
 
 static const lk_hf_key wan_keys[] = {
-	BLOCKS("num_layers", LK_DIT_CROSS),
-	INT("num_attention_heads", heads),
-	INT("attention_head_dim", head_dim),
-	INT("ffn_dim", ffn),
-	INT("in_channels", channels),
-	INT("text_dim", dit.text_width),
-	LK_HF_END,
+	BLOCKS("num_layers", LK_DIT_CROSS),  INT("num_attention_heads", heads),
+	INT("attention_head_dim", head_dim), INT("ffn_dim", ffn),
+	INT("in_channels", channels),        INT("text_dim", dit.text_width),
+	INT("image_dim", dit.image_width),   LK_HF_END,
 };
 
 static const lk_hf_key qwen_image_keys[] = {
@@ -75,6 +73,54 @@ static const lk_hf_key hunyuan_keys[] = {
 	INT("text_embed_dim", dit.text_width),
 	INT("pooled_projection_dim", dit.pooled_width),
 	FLAG("guidance_embeds", dit.guidance),
+	LK_HF_END,
+};
+
+static const lk_hf_key flux2_keys[] = {
+	BLOCKS("num_layers", LK_DIT_DOUBLE),   BLOCKS("num_single_layers", LK_DIT_SINGLE),
+	INT("num_attention_heads", heads),     INT("attention_head_dim", head_dim),
+	INT("in_channels", dit.patch_inputs),  INT("joint_attention_dim", dit.text_width),
+	FLAG("guidance_embeds", dit.guidance), LK_HF_END,
+};
+
+static const lk_hf_key cogvideox_keys[] = {
+	BLOCKS("num_layers", LK_DIT_JOINT),
+	INT("num_attention_heads", heads),
+	INT("attention_head_dim", head_dim),
+	INT("in_channels", channels),
+	INT("patch_size", patch),
+	INT("time_embed_dim", dit.step_width),
+	INT("text_embed_dim", dit.text_width),
+	INT("max_text_seq_length", dit.text_tokens),
+	LK_HF_END,
+};
+
+static const lk_hf_key auraflow_keys[] = {
+	BLOCKS("num_mmdit_layers", LK_DIT_DOUBLE),
+	BLOCKS("num_single_dit_layers", LK_DIT_JOINT),
+	INT("num_attention_heads", heads),
+	INT("attention_head_dim", head_dim),
+	INT("in_channels", channels),
+	INT("patch_size", patch),
+	INT("joint_attention_dim", dit.text_width),
+	LK_HF_END,
+};
+
+static const lk_hf_key lumina2_keys[] = {
+	BLOCKS("num_layers", LK_DIT_JOINT),  INT("hidden_size", hidden),
+	INT("num_attention_heads", heads),   INT("num_kv_heads", kv_heads),
+	INT("in_channels", channels),        INT("patch_size", patch),
+	INT("cap_feat_dim", dit.text_width), LK_HF_END,
+};
+
+static const lk_hf_key z_image_keys[] = {
+	BLOCKS("n_layers", LK_DIT_JOINT),
+	INT("dim", hidden),
+	INT("n_heads", heads),
+	INT("n_kv_heads", kv_heads),
+	INT("in_channels", channels),
+	INT("cap_feat_dim", dit.text_width),
+	FLAG("qk_norm", qk_norm),
 	LK_HF_END,
 };
 
@@ -119,7 +165,7 @@ static lk_status dit_sizes(const lk_hf_config *config, lk_model *model, lk_error
 		                  layers, lk_noun(layers, "block", "blocks"));
 	model->hidden = (int)hidden;
 	model->layers = (int)layers;
-	model->kv_heads = model->heads;
+	if (model->kv_heads == 0) model->kv_heads = model->heads;
 	if (model->ffn == 0) model->ffn = 4 * model->hidden;
 	model->norm_plain = true;
 	double patch = (double)model->channels * model->patch * model->patch;
@@ -203,6 +249,9 @@ static lk_status finish_wan(const lk_hf_config *config, lk_model *model, lk_erro
 		                  "cross_attn_norm is not true, which alone is modelled");
 	model->patch = 2;
 	if (model->channels == 48) model->dit.scale = 32;
+	/* tokens of an image are attended to beside the text, by products as wide as the network */
+	LK_TRY(dit_only(config, "added_kv_proj_dim", (double)model->heads * model->head_dim, err));
+	lk_hf_find(config, "pos_embed_seq_len");
 	return dit_sizes(config, model, err);
 }
 
@@ -275,6 +324,163 @@ static lk_status finish_pixart(const lk_hf_config *config, lk_model *model, lk_e
 	model->dit.height = model->dit.width = 8 * side;
 	model->dit.scale = 8 * model->patch;
 	return crossed_sizes(config, model, err);
+}
+
+/* Linear layers: what adds up in the ends of a network, biases apart. */
+static double dense(double in, double out, bool bias) {
+	return in * out + (bias ? out : 0);
+}
+
+static lk_status dit_ends(const lk_hf_config *config, double ends, lk_model *model, lk_error *err) {
+	if (!(ends >= 1 && ends < INT_MAX))
+		return lk_hf_fail(config, NULL, err, "the ends of the network are too wide");
+	model->dit.ends = (int)ends;
+	return LK_OK;
+}
+
+/* Flux.2: latents come packed; adaLN is shared by all blocks, and nothing has a bias. */
+static lk_status finish_flux2(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	double ratio = 3;
+	lk_diffusion *net = &model->dit;
+	lk_hf_pass(config, "axes_dims_rope|rope_theta|eps");
+	LK_TRY(dit_only(config, "patch_size", 1, err));
+	LK_TRY(dit_only(config, "timestep_guidance_channels", 256, err));
+	LK_TRY(dit_only(config, "out_channels", net->patch_inputs, err));
+	LK_TRY(lk_hf_real(config, "mlp_ratio", &ratio, err));
+	LK_TRY(dit_sizes(config, model, err));
+	double d = model->hidden, inner = ratio * d;
+	if (!(inner >= 1 && inner <= 1 << 24))
+		return lk_hf_fail(config, NULL, err, "mlp_ratio is %g", ratio);
+	model->ffn = (int)inner;
+	double step = dense(LK_DIT_STEP_WIDTH, d, false) + dense(d, d, false);
+	return dit_ends(config,
+	                2 * dense(net->patch_inputs, d, false) + dense(net->text_width, d, false) +
+	                    (net->guidance ? 2 : 1) * step + (6 + 6 + 3 + 2) * d * d,
+	                model, err);
+}
+
+/* CogVideoX: latents of 8 x 8 pixels and 4 frames. The norms of a block, of queries and keys too,
+ * have a scale and a shift; adaLN of the text is a part of the image's. */
+static lk_status finish_cogvideox(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	int wide = 90, high = 60, frames = 49, out = 16;
+	bool biases = true, learned = false;
+	lk_diffusion *net = &model->dit;
+	lk_hf_pass(config, "flip_sin_to_cos|freq_shift|activation_fn|timestep_activation_fn|"
+	                   "norm_elementwise_affine|norm_eps|spatial_interpolation_scale|"
+	                   "temporal_interpolation_scale|use_rotary_positional_embeddings");
+	LK_TRY(dit_only(config, "temporal_compression_ratio", 4, err));
+	LK_TRY(lk_hf_int(config, "sample_width", &wide, err));
+	LK_TRY(lk_hf_int(config, "sample_height", &high, err));
+	LK_TRY(lk_hf_int(config, "sample_frames", &frames, err));
+	LK_TRY(lk_hf_int(config, "out_channels", &out, err));
+	LK_TRY(lk_hf_flag(config, "attention_bias", &biases, err));
+	LK_TRY(lk_hf_flag(config, "use_learned_positional_embeddings", &learned, err));
+	double patch = (double)model->patch * model->patch;
+	if (!biases || wide < 1 || high < 1 || frames < 1 || wide > 8192 || high > 8192 || out < 1 ||
+	    out > 1 << 16 || model->patch < 1 || model->patch > 64)
+		return lk_hf_fail(config, NULL, err,
+		                  "samples of %d x %d latents and %d frames, or "
+		                  "attention without biases",
+		                  wide, high, frames);
+	net->patch_outputs = (int)(out * patch);
+	net->height = 8 * high, net->width = 8 * wide, net->frames = frames;
+	net->scale = 8 * model->patch;
+	LK_TRY(dit_sizes(config, model, err));
+	double d = model->hidden, step = net->step_width;
+	net->joint_norms = 2 * 2 * model->hidden + 2 * model->head_dim;
+	/* learned positions of the text and of every patch */
+	double places = learned ? net->text_tokens + lk_dit_latent_tokens(net) : 0;
+	return dit_ends(config,
+	                dense(net->patch_inputs, d, true) + dense(net->text_width, d, true) +
+	                    dense(d, step, true) + dense(step, step, true) + 2 * d +
+	                    dense(step, 2 * d, true) + 2 * d + dense(d, net->patch_outputs, true) +
+	                    places * d,
+	                model, err);
+}
+
+/* AuraFlow: gated MLPs of two thirds of 4 d, norms of queries and keys without parameters, eight
+ * learned tokens before the text, a table of positions. */
+static lk_status finish_auraflow(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	int side = 64, places = 1024;
+	lk_diffusion *net = &model->dit;
+	double width = (double)model->heads * model->head_dim;
+	LK_TRY(lk_hf_int(config, "sample_size", &side, err));
+	LK_TRY(lk_hf_int(config, "pos_embed_max_size", &places, err));
+	LK_TRY(dit_only(config, "caption_projection_dim", width, err));
+	LK_TRY(dit_only(config, "out_channels", model->channels, err));
+	if (side < 1 || side > 8192 || places < 1 || places > 1 << 16 || model->patch < 1 ||
+	    model->patch > 64)
+		return lk_hf_fail(config, NULL, err, "latents of %d a side, %d positions", side, places);
+	net->height = net->width = 8 * side;
+	net->scale = 8 * model->patch;
+	LK_TRY(dit_sizes(config, model, err));
+	double d = model->hidden;
+	model->ffn = (int)((8 * d / 3 + 255) / 256) * 256;
+	return dit_ends(config,
+	                dense(net->patch_inputs, d, true) + places * d +
+	                    dense(net->text_width, d, false) + dense(LK_DIT_STEP_WIDTH, d, true) +
+	                    dense(d, d, true) + 8 * d + dense(d, 2 * d, false) +
+	                    dense(d, lk_dit_outputs(net), false),
+	                model, err);
+}
+
+/* Lumina-Image 2.0 and Z-Image: blocks of four norms, MLPs with a gate, adaLN from a narrow vector;
+ * as many blocks of the image alone before them, priced as of both, and of the text alone, without
+ * adaLN. */
+static lk_status next_dit(const lk_hf_config *config, int refiners, double step, double step_inner,
+                          double loose, lk_model *model, lk_error *err) {
+	lk_diffusion *net = &model->dit;
+	if (model->heads < 1 || model->hidden % model->heads != 0)
+		return lk_hf_fail(config, NULL, err, "%d heads of a network %d wide", model->heads,
+		                  model->hidden);
+	model->head_dim = model->hidden / model->heads;
+	int main = net->repeat[LK_DIT_JOINT];
+	if (refiners < 0 || refiners > 100 || main > 10000)
+		return lk_hf_fail(config, NULL, err, "%d refining blocks", refiners);
+	net->repeat[LK_DIT_REFINE] = refiners;
+	net->repeat[LK_DIT_JOINT] = main + refiners;
+	net->step_width = (int)step;
+	LK_TRY(dit_sizes(config, model, err));
+	double d = model->hidden, text = net->text_width;
+	net->joint_norms = 4 * model->hidden;
+	return dit_ends(config,
+	                dense(net->patch_inputs, d, true) + text + dense(text, d, true) +
+	                    dense(LK_DIT_STEP_WIDTH, step_inner, true) + dense(step_inner, step, true) +
+	                    dense(step, d, true) + dense(d, lk_dit_outputs(net), true) + loose,
+	                model, err);
+}
+
+static lk_status finish_lumina2(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	int side = 128, refiners = 2, multiple = 256;
+	lk_hf_pass(config, "norm_eps|scaling_factor|axes_dim_rope|axes_lens|ffn_dim_multiplier");
+	if (lk_hf_find(config, "ffn_dim_multiplier"))
+		return lk_hf_fail(config, NULL, err, "ffn_dim_multiplier is not modelled");
+	LK_TRY(lk_hf_int(config, "sample_size", &side, err));
+	LK_TRY(lk_hf_int(config, "num_refiner_layers", &refiners, err));
+	LK_TRY(lk_hf_int(config, "multiple_of", &multiple, err));
+	LK_TRY(dit_only(config, "out_channels", model->channels, err));
+	if (side < 1 || side > 8192 || multiple < 1 || multiple > 1 << 16 || model->patch < 1 ||
+	    model->patch > 64 || model->hidden < 1 || model->hidden > 1 << 20)
+		return lk_hf_fail(config, NULL, err, "latents of %d a side, a network %d wide", side,
+		                  model->hidden);
+	model->ffn = (4 * model->hidden + multiple - 1) / multiple * multiple;
+	model->dit.height = model->dit.width = 8 * side;
+	model->dit.scale = 8 * model->patch;
+	double step = model->hidden < 1024 ? model->hidden : 1024;
+	return next_dit(config, refiners, step, step, 0, model, err);
+}
+
+/* Two learned tokens fill up image and text. */
+static lk_status finish_z_image(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	int refiners = 2;
+	lk_hf_pass(config, "all_patch_size|all_f_patch_size|norm_eps|rope_theta|t_scale|axes_dims|"
+	                   "axes_lens|siglip_feat_dim");
+	LK_TRY(lk_hf_int(config, "n_refiner_layers", &refiners, err));
+	if (model->hidden < 1 || model->hidden > 1 << 20)
+		return lk_hf_fail(config, NULL, err, "a network %d wide", model->hidden);
+	model->ffn = (int)(model->hidden / 3. * 8);
+	double step = model->hidden < 256 ? model->hidden : 256;
+	return next_dit(config, refiners, step, 1024, 2. * model->hidden, model, err);
 }
 
 /* ---- start values ---- */
@@ -367,10 +573,74 @@ static const lk_model pixart_start = {DIFFUSION,
                                               .text_width = 4096,
                                               .cross_plain = true}};
 
+#define SQUARE(pixels) .height = pixels, .width = pixels
+static const lk_model flux2_start = {DIFFUSION,
+                                     .qk_norm = true,
+                                     .gated = true,
+                                     .heads = 48,
+                                     .head_dim = 128,
+                                     .dit = {.repeat = {[LK_DIT_DOUBLE] = 8, [LK_DIT_SINGLE] = 48},
+                                             .text_tokens = 512,
+                                             .text_width = 15360,
+                                             .patch_inputs = 128,
+                                             .guidance = true,
+                                             .plain = true,
+                                             .mod_plain = true,
+                                             .shared_modulation = true,
+                                             SQUARE(1024),
+                                             .scale = 16}};
+static const lk_model cogvideox_start = {DIFFUSION,
+                                         .qk_norm = true,
+                                         .heads = 30,
+                                         .head_dim = 64,
+                                         .channels = 16,
+                                         .patch = 2,
+                                         .dit = {.repeat = {[LK_DIT_JOINT] = 30},
+                                                 .text_tokens = 226,
+                                                 .text_width = 4096,
+                                                 .step_width = 512,
+                                                 .joint_modulation = 12,
+                                                 .video = true}};
+static const lk_model auraflow_start = {
+	DIFFUSION,
+	.gated = true,
+	.heads = 12,
+	.head_dim = 256,
+	.channels = 4,
+	.patch = 2,
+	.dit = {.repeat = {[LK_DIT_DOUBLE] = 4, [LK_DIT_JOINT] = 32},
+            .text_tokens = 256,
+            .text_width = 2048,
+            .joint_modulation = 6,
+            .plain = true,
+            .mod_plain = true}};
+#define NEXT_DIT                                                                             \
+	.network = LK_NET_DIFFUSION, .norm = LK_NORM_RMS, .norms_per_layer = 4, .qk_norm = true, \
+	.gated = true, .channels = 16, .patch = 2
+static const lk_model lumina2_start = {NEXT_DIT, .hidden = 2304, .heads = 24, .kv_heads = 8,
+                                       .dit = {.repeat = {[LK_DIT_JOINT] = 26},
+                                               .text_tokens = 256,
+                                               .text_width = 1024,
+                                               .joint_modulation = 4,
+                                               .plain = true}};
+static const lk_model z_image_start = {NEXT_DIT, .hidden = 3840, .heads = 30, .kv_heads = 30,
+                                       .dit = {.repeat = {[LK_DIT_JOINT] = 30},
+                                               .text_tokens = 512,
+                                               .text_width = 2560,
+                                               .joint_modulation = 4,
+                                               .plain = true,
+                                               SQUARE(1024),
+                                               .scale = 16}};
+
 /* ---- the table ---- */
 
 const lk_hf_family lk_hf_diffusers[] = {
 	{"FluxTransformer2DModel", flux_keys, &flux_start, finish_flux},
+	{"Flux2Transformer2DModel", flux2_keys, &flux2_start, finish_flux2},
+	{"CogVideoXTransformer3DModel", cogvideox_keys, &cogvideox_start, finish_cogvideox},
+	{"AuraFlowTransformer2DModel", auraflow_keys, &auraflow_start, finish_auraflow},
+	{"Lumina2Transformer2DModel", lumina2_keys, &lumina2_start, finish_lumina2},
+	{"ZImageTransformer2DModel", z_image_keys, &z_image_start, finish_z_image},
 	{"SD3Transformer2DModel", sd3_keys, &sd3_start, finish_sd3},
 	{"WanTransformer3DModel", wan_keys, &wan_start, finish_wan},
 	{"QwenImageTransformer2DModel", qwen_image_keys, &qwen_image_start, finish_qwen_image},

@@ -23,19 +23,19 @@ static const lk_hf_key llama_keys[] = {
 	NEED("num_attention_heads|n_heads|num_heads", heads),
 	CLEAR("num_key_value_heads|n_kv_heads|num_kv_heads", kv_heads),
 	INT("head_dim|attention_head_dim", head_dim),
-	NEED("intermediate_size", ffn),
+	NEED("intermediate_size|ffn_hidden_size|block_ff_dim", ffn),
 	NEED("vocab_size", vocab),
 	INT("max_position_embeddings", context),
-	REAL("rope_theta", rotary_base),
-	FLAG("tie_word_embeddings", tied),
+	REAL("rope_theta|theta", rotary_base),
+	FLAG("tie_word_embeddings|tie_embedding", tied),
 	FLAG("mlp_bias", mlp_bias),
 	FLAG("use_qk_norm|qk_norm|qk_layernorm", qk_norm),
 	FLAG("lm_head_bias", head_bias),
 	CLEAR("sliding_window", window),
 	INT("num_experts|num_local_experts|n_routed_experts|moe_num_experts", experts),
 	INT("num_experts_per_tok|num_experts_per_token|experts_per_token|moe_topk|moe_k", topk),
-	INT("moe_intermediate_size", expert_ffn),
-	INT("first_k_dense_replace|moe_layer_start_index", dense_layers),
+	INT("moe_intermediate_size|expert_ffn_hidden_size", expert_ffn),
+	INT("first_k_dense_replace|moe_layer_start_index|num_dense_layers", dense_layers),
 	INT("decoder_sparse_step|moe_layer_freq|moe_layer_interval", moe_every),
 	INT("num_nextn_predict_layers", mtp_layers),
 	CLEAR("q_lora_rank", q_lora),
@@ -358,6 +358,15 @@ static lk_status finish_chatglm(const lk_hf_config *config, lk_model *model, lk_
 	return lk_hf_heads(config, model, err);
 }
 
+/* afmoe: one layer in so many attends fully, all norms twice, and a gate after attention. */
+static lk_status finish_afmoe(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	LK_TRY(lk_hf_int(config, "global_attn_every_n_layers", &model->full_every, err));
+	lk_hf_pass(config, "mup_enabled|route_norm|route_scale|score_func|load_balance_coeff|"
+	                   "num_expert_groups|num_limited_groups|use_grouped_mm");
+	LK_TRY(lk_hf_shapes(config, model, err));
+	return lk_hf_layer_types(config, model, err);
+}
+
 /* ---- start values ---- */
 
 #define ROTARY(norms, base)                                                                   \
@@ -444,6 +453,13 @@ static const lk_model minimax_m2_start = {LLAMA(2, 5e6), .qk_norm = true, .qk_no
                                           .router_bias = true};
 static const lk_model grok_start = {LLAMA(4, 1e4), .experts = 8, .topk = 2, .tied = true};
 static const lk_model hunyuan_moe_start = {LLAMA(2, 1e4), .topk = 1};
+static const lk_model afmoe_start = {LLAMA(4, 1e4),       .qk_norm = true, .output_gate = true,
+                                     .router_bias = true, .window = 1024,  .full_every = 4};
+static const lk_model lfm2_start = {LLAMA(2, 1e6), .qk_norm = true, .tied = true, .short_conv = 3,
+                                    .context = 128000};
+static const lk_model kimi_linear_start = {LLAMA(2, 1e4), .router_bias = true, .delta_conv = 4};
+static const lk_model longcat_start = {LLAMA(2, 1e7), .router_bias = true};
+static const lk_model exaone_moe_start = {LLAMA(2, 1e6), .qk_norm = true, .router_bias = true};
 static const lk_model exaone4_start = {LLAMA(2, 1e6), .qk_norm = true};
 static const lk_model olmo_start = {LAYER(2, 1e4), .gated = true, .norm_plain = true};
 static const lk_model olmo2_start = {LLAMA(2, 5e5), .qk_norm = true, .qk_norm_wide = true};
@@ -559,6 +575,15 @@ const lk_hf_family lk_hf_decoders[] = {
 	{"ernie4_5", llama_keys, &ernie_start, finish_all_biased},
 	{"ernie4_5_moe", llama_keys, &ernie_moe_start, finish_ernie_moe},
 	{"hunyuan_v1_dense", llama_keys, &llama_start, finish_hunyuan},
+	{"afmoe", llama_keys, &afmoe_start, finish_afmoe},
+	{"lfm2", llama_keys, &lfm2_start, lk_hf_lfm2},
+	{"lfm2_moe", llama_keys, &lfm2_start, lk_hf_lfm2_moe},
+	{"kimi_linear", llama_keys, &kimi_linear_start, lk_hf_kimi_linear},
+	{"longcat_flash", llama_keys, &longcat_start, lk_hf_longcat},
+	{"solar_open", llama_keys, &glm4_moe_start, finish_qkv_biased},
+	{"exaone_moe", llama_keys, &exaone_moe_start, finish_windowed},
+	{"helium", llama_keys, &llama_start, finish_windowless},
+	{"cwm", llama_keys, &llama_start, finish_windowed},
 	{"exaone", llama_keys, &llama_start, finish_windowless},
 	{"exaone4", llama_keys, &exaone4_start, finish_windowed},
 	{"olmo", llama_keys, &olmo_start, finish_windowless},

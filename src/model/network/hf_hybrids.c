@@ -38,6 +38,24 @@ static lk_layer periodic_mixer(const void *context, lk_layer start, int layer) {
 	return start;
 }
 
+/* Layers that attend are listed; others have another mixer. */
+struct hybrid_list {
+	const lk_value *list; /* an array, or NULL: none */
+	int from;             /* what the first layer counts as */
+	int other;
+};
+
+static lk_layer listed_attention(const void *context, lk_layer start, int layer) {
+	const struct hybrid_list *at = context;
+	start.mixers = at->other;
+	for (size_t i = 0; at->list && i < at->list->count; i++) {
+		const lk_value *item = &at->list->items[i];
+		if (item->kind == LK_JSON_NUMBER && item->number == layer + at->from)
+			start.mixers = LK_MIXER_ATTENTION;
+	}
+	return start;
+}
+
 /* A network without attention has no heads; they count as one of one. */
 static void no_heads(lk_model *model) {
 	model->heads = model->kv_heads = model->head_dim = 1;
@@ -62,6 +80,115 @@ lk_status lk_hf_qwen3_next(const lk_hf_config *config, lk_model *model, lk_error
 	const lk_value *types = lk_hf_find(config, "layer_types");
 	if (types) return lk_hf_layer_kinds(config, types, LK_MIXER_DELTA, model, err);
 	return hybrid_order(config, model, periodic_mixer, &full, err);
+}
+
+/* kimi_linear (moonshotai/Kimi-Linear-48B-A3B, modeling_kimi.py): linear_attn_config lists the
+ * layers that attend, which count from 1; decay and gate pass a low rank of a head's size. */
+lk_status lk_hf_kimi_linear(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	lk_hf_config part;
+	bool nope = false;
+	LK_TRY(lk_hf_part(config, "linear_attn_config",
+	                  "full_attn_layers|kda_layers|head_dim|num_heads|short_conv_kernel_size",
+	                  &part, err));
+	if (!part.object)
+		return lk_hf_fail(config, NULL, err, "linear_attn_config states no delta attention");
+	LK_TRY(lk_hf_int(&part, "num_heads", &model->delta_key_heads, err));
+	LK_TRY(lk_hf_int(&part, "head_dim", &model->delta_key_dim, err));
+	LK_TRY(lk_hf_int(&part, "short_conv_kernel_size", &model->delta_conv, err));
+	model->delta_value_heads = model->delta_key_heads;
+	model->delta_value_dim = model->delta_rank = model->delta_key_dim;
+	LK_TRY(lk_hf_flag(config, "mla_use_nope", &nope, err));
+	LK_TRY(lk_hf_int(config, "model_max_length", &model->context, err));
+	lk_hf_pass(config, "moe_renormalize|moe_router_activation_func|num_expert_group|"
+	                   "use_grouped_topk|topk_group");
+	model->no_positions = nope;
+	if (nope) model->rotary_base = 0;
+	LK_TRY(lk_hf_shapes(config, model, err));
+	struct hybrid_list attends = {lk_hf_find(&part, "full_attn_layers"), 1, LK_MIXER_DELTA};
+	if (!attends.list || attends.list->kind != LK_JSON_ARRAY)
+		return lk_hf_fail(config, attends.list, err, "full_attn_layers is no list of layers");
+	return hybrid_order(config, model, listed_attention, &attends, err);
+}
+
+/* ---- short convolutions ---- */
+
+static lk_status lfm2_order(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	const lk_value *types = lk_hf_find(config, "layer_types");
+	struct hybrid_list attends = {lk_hf_find(config, "full_attn_idxs"), 0, LK_MIXER_CONV};
+	bool biases = false;
+	LK_TRY(lk_hf_flag(config, "conv_bias", &biases, err));
+	LK_TRY(lk_hf_int(config, "conv_L_cache", &model->short_conv, err));
+	lk_hf_pass(config, "conv_dim|conv_dim_out|conv_use_xavier_init|block_dim|"
+	                   "block_mlp_init_scale|block_norm_eps|block_out_init_scale|block_use_swiglu|"
+	                   "block_use_xavier_init|use_pos_enc");
+	if (biases) return lk_hf_fail(config, NULL, err, "conv_bias is not modelled");
+	LK_TRY(lk_hf_shapes(config, model, err));
+	if (types) return lk_hf_layer_kinds(config, types, 0, model, err);
+	if (attends.list && attends.list->kind != LK_JSON_ARRAY)
+		return lk_hf_wrong_kind(config, attends.list, "full_attn_idxs", "a list of layers", err);
+	if (!attends.list)
+		return lk_hf_fail(config, NULL, err, "neither layer_types nor full_attn_idxs is stated");
+	return hybrid_order(config, model, listed_attention, &attends, err);
+}
+
+/* lfm2: of the width that is stated two thirds, up to a multiple, unless the config switches that
+ * off (Lfm2MLP). */
+lk_status lk_hf_lfm2(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	bool adjusts = true;
+	int multiple = 256;
+	double times = 1;
+	LK_TRY(lk_hf_flag(config, "block_auto_adjust_ff_dim", &adjusts, err));
+	LK_TRY(lk_hf_int(config, "block_multiple_of", &multiple, err));
+	LK_TRY(lk_hf_real(config, "block_ffn_dim_multiplier", &times, err));
+	/* the class's intermediate_size is block_ff_dim where that is stated */
+	LK_TRY(lk_hf_int(config, "block_ff_dim", &model->ffn, err));
+	if (adjusts) {
+		double wide = (double)(int)(times * (int)(2.0 * model->ffn / 3));
+		if (multiple < 1 || !(wide >= 1 && wide <= 1 << 24))
+			return lk_hf_fail(config, NULL, err, "block_ff_dim %d, in multiples of %d", model->ffn,
+			                  multiple);
+		model->ffn = ((int)wide + multiple - 1) / multiple * multiple;
+	}
+	return lfm2_order(config, model, err);
+}
+
+/* The bias that balances experts (use_expert_bias) is a buffer. */
+lk_status lk_hf_lfm2_moe(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	lk_hf_pass(config, "use_expert_bias");
+	return lfm2_order(config, model, err);
+}
+
+/* ---- two attentions in a layer ---- */
+
+/* longcat_flash (arXiv 2509.01322): a layer is attention and MLP twice, and experts that read what
+ * the first attention gives. Some experts do nothing: of those that a token chooses as many are
+ * real, on average, as of all. */
+lk_status lk_hf_longcat(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	int idle = 0, count = 0, listed = 0;
+	LK_TRY(lk_hf_int(config, "zero_expert_num", &idle, err));
+	LK_TRY(lk_hf_int(config, "num_layers", &model->layers, err));
+	LK_TRY(lk_hf_int(config, "num_hidden_layers", &listed, err)); /* twice as many */
+	lk_hf_pass(config, "attention_method|mla_scale_kv_lora|mla_scale_q_lora|zero_expert_type|"
+	                   "head_dim|num_key_value_heads");
+	LK_TRY(lk_hf_shapes(config, model, err));
+	if (model->layers > 3000 || idle < 0 || idle > 1 << 20)
+		return lk_hf_fail(config, NULL, err, "%d layers with %d experts that do nothing",
+		                  model->layers, idle);
+	if (model->experts > 0)
+		model->topk =
+			(int)((double)model->topk * model->experts / ((double)model->experts + idle) + 0.5);
+	lk_layer *layers = calloc(3 * (size_t)model->layers + 1, sizeof *layers);
+	if (!layers) return lk_oom(err);
+	for (int i = 0; i < model->layers; i++) {
+		lk_layer both = {.mixers = LK_MIXER_ATTENTION, .ffn = LK_FFN_DENSE, .causal = true};
+		layers[count++] = both;
+		layers[count++] = (lk_layer){.ffn = LK_FFN_EXPERTS, .causal = true};
+		layers[count++] = both;
+	}
+	lk_status status = lk_hf_order(config, layers, count, model, err);
+	model->layers = count;
+	free(layers);
+	return status;
 }
 
 /* ---- Mamba ---- */
@@ -94,15 +221,6 @@ static lk_status bamba_sizes(const lk_hf_config *config, lk_model *model, lk_err
 	return inner_width(config, model, head, 2, err);
 }
 
-static lk_layer listed_attention(const void *context, lk_layer start, int layer) {
-	const lk_value *list = context;
-	start.mixers = LK_MIXER_SSM;
-	for (size_t i = 0; list && i < list->count; i++)
-		if (list->items[i].kind == LK_JSON_NUMBER && list->items[i].number == layer)
-			start.mixers = LK_MIXER_ATTENTION;
-	return start;
-}
-
 lk_status lk_hf_bamba(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	const lk_value *list = lk_hf_find(config, "attn_layer_indices"),
 				   *types = lk_hf_find(config, "layer_types|layers_block_type");
@@ -111,7 +229,8 @@ lk_status lk_hf_bamba(const lk_hf_config *config, lk_model *model, lk_error *err
 	if (list && list->kind != LK_JSON_ARRAY)
 		return lk_hf_wrong_kind(config, list, "attn_layer_indices", "a list of layers", err);
 	if (types && !list) return lk_hf_layer_kinds(config, types, 0, model, err);
-	return hybrid_order(config, model, listed_attention, list, err);
+	struct hybrid_list attends = {list, 0, LK_MIXER_SSM};
+	return hybrid_order(config, model, listed_attention, &attends, err);
 }
 
 /* Every layer has attention and Mamba-2 on the same input. */
@@ -133,7 +252,8 @@ lk_status lk_hf_granite_hybrid(const lk_hf_config *config, lk_model *model, lk_e
 		LK_TRY(lk_hf_int(config, "shared_intermediate_size", &model->ffn, err));
 	LK_TRY(lk_hf_shapes(config, model, err));
 	if (types) return lk_hf_layer_kinds(config, types, 0, model, err);
-	return hybrid_order(config, model, listed_attention, NULL, err);
+	struct hybrid_list none = {NULL, 0, LK_MIXER_SSM};
+	return hybrid_order(config, model, listed_attention, &none, err);
 }
 
 /* The layers of Zamba2: Mamba-2, and before those that are "hybrid" one of the shared blocks. */

@@ -27,6 +27,7 @@ static int kind_mixers(const char *kind, int linear, bool *window, bool *chunked
 	    strcmp(kind, "attention") == 0)
 		return LK_MIXER_ATTENTION;
 	if (strcmp(kind, "mamba") == 0) return LK_MIXER_SSM;
+	if (strcmp(kind, "conv") == 0) return LK_MIXER_CONV;
 	if (strcmp(kind, "hybrid") == 0) return LK_MIXER_SSM | LK_MIXER_ATTENTION;
 	return strcmp(kind, "linear_attention") == 0 ? linear : 0;
 }

@@ -8,4 +8,5 @@ const lk_mixer_kind lk_mixer_kinds[LK_MIXER_KINDS] = {
 	{LK_MIXER_LIGHTNING, 'L', lk_lightning_weights, lk_lightning_matrices, lk_lightning_core,
      lk_lightning_state},
 	{LK_MIXER_RWKV, 'R', lk_rwkv_weights, lk_rwkv_matrices, lk_rwkv_core, NULL},
+	{LK_MIXER_CONV, 'S', lk_conv_weights, lk_conv_matrices, lk_conv_core, NULL},
 };

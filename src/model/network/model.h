@@ -123,12 +123,15 @@ typedef enum lk_dit_block {
 	                  attend jointly (MMDiT, arXiv 2403.03206) */
 	LK_DIT_LAST,   /* DOUBLE whose stream of the text ends in its attention */
 	LK_DIT_SINGLE, /* both as one stream, attention and MLP in parallel (Flux.1) */
+	LK_DIT_JOINT,  /* both as one stream, attention, then MLP (CogVideoX, arXiv 2408.06072;
+	                  AuraFlow; Lumina-Image 2.0, arXiv 2503.21758; Z-Image) */
 	LK_DIT_CROSS,  /* the image: attention, attention to the text, MLP (Wan, arXiv 2503.20314) */
 	LK_DIT_BLOCKS
 } lk_dit_block;
 
 enum {
-	LK_DIT_STEP_WIDTH = 256 /* sines of the time step, which are embedded */
+	LK_DIT_STEP_WIDTH = 256,   /* sines of the time step, which are embedded */
+	LK_DIT_IMAGE_TOKENS = 257, /* of the image that CROSS blocks read: CLIP's */
 };
 
 typedef struct lk_diffusion {
@@ -138,6 +141,15 @@ typedef struct lk_diffusion {
 	int patch_outputs;                         /* that come out of one; 0: as many */
 	int text_norm;             /* parameters of a norm of the text before its first product */
 	bool cross_plain;          /* CROSS: the norm before attention to the text has no parameters */
+	int step_width;            /* of the embedded time step that adaLN reads; 0: the hidden size */
+	int joint_modulation;      /* JOINT: what adaLN gives, in hidden sizes */
+	int joint_norms;           /* JOINT: parameters of the norms of a block */
+	bool plain, mod_plain;     /* products of blocks, and of adaLN and the ends, have no biases */
+	bool shared_modulation;    /* adaLN is the same in all blocks of a kind (Flux.2) */
+	int ends;                  /* parameters before the first block and after the last, where the
+	                              reader counts them; 0: as lk_dit_stem_params and _head_params do */
+	int image_width;           /* CROSS: of tokens of an image that blocks read beside the text
+	                              (Wan2.1's image-to-video); 0: none */
 	int height, width, frames; /* pixels and frames of a sample, where --seq does not say else */
 	int scale;                 /* pixels of a side for a token: the VAE's factor times the patch */
 	int frame_scale;           /* frames of a video for one of latents; 0: 4 */
@@ -158,7 +170,7 @@ typedef struct lk_dit_unit {
 	lk_dit_stream image, text; /* SINGLE: both are the first */
 } lk_dit_unit;
 
-lk_dit_unit lk_dit_unit_of(lk_dit_block block);
+lk_dit_unit lk_dit_unit_of(const lk_diffusion *net, lk_dit_block block);
 lk_dit_block lk_dit_block_at(const struct lk_model *model, int layer);
 const char *lk_dit_block_name(lk_dit_block block);
 static inline int lk_dit_outputs(const lk_diffusion *net) {
@@ -187,7 +199,8 @@ typedef enum lk_mixer {
 	LK_MIXER_DELTA = 1 << 2,     /* gated delta net (arXiv 2412.06464) */
 	LK_MIXER_LIGHTNING = 1 << 3, /* linear attention with decay (arXiv 2501.08313) */
 	LK_MIXER_RWKV = 1 << 4,      /* RWKV's time mix (mixer_rwkv.c) */
-	LK_MIXERS_END = 1 << 5,
+	LK_MIXER_CONV = 1 << 5,      /* gated short convolution (mixer_conv.c) */
+	LK_MIXERS_END = 1 << 6,
 } lk_mixer;
 typedef enum lk_ffn {
 	LK_FFN_NONE,
@@ -299,10 +312,10 @@ typedef struct lk_model {
 	/* The list of layers, as repeats and kinds: "3GE *E", "M- ME *- ME". Letters of mixers: * full
 	 * attention, w and c attention within `window`, sliding or in chunks, x attention to the tokens
 	 * of an image (tower.crossed), M Mamba, G gated delta
-	 * net, L lightning attention, R RWKV; of feed-forwards: - dense, with a width of its own where
-	 * a number follows ("*-512"), E experts. It begins anew until all layers are named. "": the
-	 * fields below (dense_layers, moe_every, moe_offset, window, full_every) state it. Read by
-	 * lk_model_layer alone. */
+	 * net, L lightning attention, R RWKV, S short convolution; of feed-forwards: - dense, with a
+	 * width of its own where a number follows ("*-512"), E experts. It begins anew until all layers
+	 * are named. "": the fields below (dense_layers, moe_every, moe_offset, window, full_every)
+	 * state it. Read by lk_model_layer alone. */
 	char order[LK_MODEL_ORDER];
 	int hidden, heads, kv_heads, head_dim, ffn, vocab;
 	int context; /* max positions stated by the config: the default sequence length; 0 unknown */
@@ -350,6 +363,10 @@ typedef struct lk_model {
 	bool ssm_norm; /* 2: the gated norm of the output; 1: norms of step size and states (Jamba) */
 	/* Gated delta net: heads of keys and of values, their sizes, width of the convolution. */
 	int delta_key_heads, delta_value_heads, delta_key_dim, delta_value_dim, delta_conv;
+	/* Kimi delta attention (arXiv 2510.26692): the decay of every channel of a key, and the
+	 * output's gate, each through a low rank; 0: of a head, and a gate in the first product. */
+	int delta_rank;
+	int short_conv; /* gated short convolution: its width */
 	/* Layers of attention that take turns with so many sets of weights, of which the first so many
 	 * layers hold one each (ALBERT, Zamba2); 0: each has its own. */
 	int shared_sets;

@@ -26,7 +26,7 @@ typedef struct lk_mixer_kind {
 } lk_mixer_kind;
 
 enum {
-	LK_MIXER_KINDS = 5
+	LK_MIXER_KINDS = 6
 };
 extern const lk_mixer_kind lk_mixer_kinds[LK_MIXER_KINDS];
 
@@ -35,7 +35,7 @@ lk_weights lk_attention_weights(const lk_model *model);
 void lk_attention_matrices(const lk_model *model, lk_matrices *list);
 double lk_attention_core(const lk_model *model, const lk_layer *layer, double s);
 double lk_attention_cross(const lk_model *model, double queries, double keys); /* all pairs */
-/* mixer_ssm.c, mixer_delta.c, mixer_lightning.c, mixer_rwkv.c */
+/* mixer_ssm.c, mixer_delta.c, mixer_lightning.c, mixer_rwkv.c, mixer_conv.c */
 lk_weights lk_ssm_weights(const lk_model *model);
 void lk_ssm_matrices(const lk_model *model, lk_matrices *list);
 double lk_ssm_core(const lk_model *model, const lk_layer *layer, double s);
@@ -51,6 +51,9 @@ double lk_lightning_state(const lk_model *model);
 lk_weights lk_rwkv_weights(const lk_model *model);
 void lk_rwkv_matrices(const lk_model *model, lk_matrices *list);
 double lk_rwkv_core(const lk_model *model, const lk_layer *layer, double s);
+lk_weights lk_conv_weights(const lk_model *model);
+void lk_conv_matrices(const lk_model *model, lk_matrices *list);
+double lk_conv_core(const lk_model *model, const lk_layer *layer, double s);
 /* What a channel mix has beyond an MLP; nothing in networks without. */
 lk_weights lk_rwkv_channel_weights(const lk_model *model);
 

@@ -1,0 +1,56 @@
+/* line.h: between the files of the reader of launch lines (launch.c). */
+#ifndef LK_LAUNCH_LINE_H
+#define LK_LAUNCH_LINE_H
+
+#include "launch/config.h"
+
+/* One launch line while it is read. */
+typedef struct lk_line {
+	lk_reading *r;
+	lk_launch_ranks ranks;
+	lk_megatron flags;
+	lk_words environment;      /* NAME=value in front of programs */
+	lk_members settings;       /* flags of other trainers, by name */
+	const char *deepspeed;     /* a config file */
+	const char *config;        /* a configuration that the program reads; NULL: none */
+	const char *also;          /* lines: configurations that are merged over it; NULL: none */
+	const char *folder, *stem; /* Hydra's --config-path and --config-name; NULL: not given */
+	const char *name;          /* of the program, without folders; NULL: not known */
+	bool program, any_flag, megatron;
+	bool hydra;             /* verl's settings follow it as words, key=value */
+	bool configured;        /* the program takes all that it does from its configuration */
+	bool starter;           /* its first word is the program that it starts */
+	const char *configs;    /* folder of the configurations that a starter names; NULL: as named */
+	lk_dotted dotted;       /* what NeMo's or torchtitan's settings say */
+	const char *titan_sets; /* the latter as lines "key=value", for a configuration; NULL: none */
+	int max_connections;
+	char nccl[sizeof((lk_job *)0)->nccl]; /* NAME=value of NCCL's variables */
+} lk_line;
+
+/* ---- line_settings.c */
+lk_status lk_line_setting(lk_line *line, const lk_word *word); /* NAME=value */
+/* What a launcher passes on: srun --export=ALL,NAME=value, mpiexec -genv NAME value. */
+lk_status lk_line_passed(lk_line *line);
+/* To the job that was read. */
+lk_status lk_line_apply_settings(lk_line *line);
+/* The value of a setting; NULL: there is none. */
+const char *lk_line_environment(const lk_line *line, const char *name);
+
+/* ---- line_program.c */
+lk_status lk_line_program(lk_line *line, const lk_word *word);
+/* A framework's own script; *used words of it. False: it is none. */
+bool lk_line_own_script(lk_line *line, const lk_word *words, size_t count, size_t *used);
+/* axolotl train, trl sft: `word` is the one after the command; NULL: there is none. */
+lk_status lk_line_command(lk_line *line, const lk_command_of *command, const lk_word *word);
+
+/* ---- line_dotted.c: one flag, or word, with the words after it. */
+lk_status lk_line_titan_flag(lk_line *line, const char *name, const lk_word *words, size_t count,
+                             size_t *used);
+lk_status lk_line_nemo(lk_line *line, const lk_word *words, size_t count, size_t *used);
+
+/* ---- line_flags.c */
+lk_status lk_line_flags(lk_line *line, const lk_word *words, size_t count);
+/* The configuration that Hydra's folder and name make. */
+lk_status lk_line_join_hydra(lk_line *line);
+
+#endif

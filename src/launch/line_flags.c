@@ -1,0 +1,219 @@
+/* line_flags.c: the words after the program: flags by whose they are, the configuration that they
+ * name, and what overrides its keys. */
+#include "base/arena.h"
+#include "base/text.h"
+#include "launch/line.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+/* --deepspeed ds.json, --deepspeed_config ds.json; --deepspeed alone is the switch of a config that
+ * follows. */
+static lk_status line_deepspeed_flag(lk_line *line, const char *name, const lk_word *words,
+                                     size_t count, size_t *used) {
+	bool file = count > 0 && words[0].text[0] != '-';
+	*used = file;
+	if (!file && strcmp(name, "deepspeed") == 0) return LK_OK;
+	if (file && words[0].unknown == NULL) {
+		line->deepspeed = words[0].text;
+		return LK_OK;
+	}
+	lk_fail(line->r->err, LK_ERR_INPUT, line->r->where, "--%s: %s", name,
+	        file ? words[0].unknown : "the file is missing");
+	return lk_hint(line->r->err, "write the path of the DeepSpeed config");
+}
+
+/* deepy.py -d FOLDER job.yml; NULL: no memory. */
+static const char *line_in_folder(const lk_line *line, const char *name) {
+	return line->configs ? lk_arena_printf(line->r->arena, "%s/%s", line->configs, name) : name;
+}
+
+/* job.yaml, job.toml */
+static bool line_names_config(const lk_word *word) {
+	static const char *const endings[] = {".yaml", ".yml", ".toml"};
+	for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
+		if (word->unknown == NULL && lk_ends_in(word->text, endings[i])) return true;
+	return false;
+}
+
+/* --config job.yaml, and its other spellings. */
+static bool line_is_config(const lk_line *line, const char *name, const lk_word *words,
+                           size_t count) {
+	static const char *const names[] = {"config",   "c",           "config-file", "config_file",
+	                                    "yaml-cfg", "config_path", "config-path"};
+	if (count == 0 || line->config != NULL || !line_names_config(&words[0])) return false;
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		if (strcmp(name, names[i]) == 0) return true;
+	return false;
+}
+
+/* Hydra's --config-path=conf --config-name=gpt. */
+static bool line_hydra(lk_line *line, const char *name, const lk_word *words, size_t count) {
+	if (count == 0 || words[0].unknown != NULL) return false;
+	bool folder = strcmp(name, "config-path") == 0, stem = strcmp(name, "config-name") == 0;
+	if (folder) line->folder = words[0].text;
+	if (stem) line->stem = words[0].text;
+	return folder || stem;
+}
+
+lk_status lk_line_join_hydra(lk_line *line) {
+	if (line->stem == NULL || line->config != NULL) return LK_OK;
+	bool ended = lk_ends_in(line->stem, ".yaml") || lk_ends_in(line->stem, ".yml");
+	line->config =
+		lk_arena_printf(line->r->arena, "%s%s%s%s", line->folder != NULL ? line->folder : "",
+	                    line->folder != NULL ? "/" : "", line->stem, ended ? "" : ".yaml");
+	line->configured = true;
+	return line->config != NULL ? LK_OK : lk_oom(line->r->err);
+}
+
+/* A flag of a trainer whose flags are the keys of its configurations: --name, --name value, --name
+ * value value. */
+static lk_status line_keep_flag(lk_line *line, const char *name, const lk_word *words, size_t count,
+                                size_t *used) {
+	lk_arena *arena = line->r->arena;
+	char *key = lk_arena_strdup(arena, name);
+	lk_value value = {.kind = LK_JSON_TRUE, .text = "true"};
+	*used = 0;
+	while (*used < count &&
+	       (words[*used].text[0] != '-' || isdigit((unsigned char)words[*used].text[1])))
+		++*used;
+	if (key == NULL) return lk_oom(line->r->err);
+	if (line->configured && strcmp(key, "launcher") == 0)
+		return lk_launch_skip(line->r, name, "its words follow after --");
+	for (char *c = key; *c; c++)
+		if (*c == '-') *c = '_';
+	if (*used > 0 && words[0].unknown != NULL && line->hydra && lk_verl_states(key))
+		return lk_launch_unknown_value(line->r, name, &words[0]);
+	if (*used > 0 && words[0].unknown != NULL) {
+		if (!lk_trainer_states(key) || strcmp(key, "model_name_or_path") == 0)
+			return lk_launch_note(line->r, name, "its value is not known");
+		return lk_launch_unknown_value(line->r, name, &words[0]);
+	}
+	if (*used > 0) {
+		value.text = words[0].text;
+		value.kind = lk_yaml_scalar(value.text, &value.number);
+	}
+	if (value.kind == LK_JSON_STRING && *value.text == '{') { /* a map: JSON */
+		lk_value *map;
+		if (lk_yaml_document(arena, value.text, strlen(value.text), name, &map, NULL) == LK_OK)
+			value = *map;
+	}
+	return lk_members_add(&line->settings, key, &value) ? LK_OK : lk_oom(line->r->err);
+}
+
+static lk_status line_named(lk_line *line, const char *name, const lk_word *words, size_t count,
+                            size_t *used) {
+	LK_TRY(lk_launch_seen(line->r, name));
+	if (strcmp(name, "deepspeed") == 0 || strcmp(name, "deepspeed_config") == 0)
+		return line_deepspeed_flag(line, name, words, count, used);
+	if (line->dotted.dialect == LK_DIALECT_TORCHTITAN ||
+	    lk_dotted_flag(LK_DIALECT_TORCHTITAN, name))
+		return lk_line_titan_flag(line, name, words, count, used);
+	if (line_is_config(line, name, words, count)) {
+		line->config = words[0].text;
+		*used = 1;
+		return LK_OK;
+	}
+	if (line_hydra(line, name, words, count)) {
+		*used = 1;
+		return LK_OK;
+	}
+	if (!line->megatron) return line_keep_flag(line, name, words, count, used);
+	return lk_megatron_read(line->r, &line->flags, name, words, count, used);
+}
+
+/* "--name value..." or "--name=value". */
+static lk_status line_flag(lk_line *line, const lk_word *words, size_t count, size_t *used) {
+	const char *name = words[0].text + strspn(words[0].text, "-"), *equals = strchr(name, '=');
+	size_t values;
+	line->any_flag = true;
+	*used = 1;
+	if (equals == NULL) {
+		LK_TRY(line_named(line, name, words + 1, count - 1, &values));
+		*used += values;
+		return LK_OK;
+	}
+	char *alone = lk_arena_strndup(line->r->arena, name, (size_t)(equals - name));
+	if (alone == NULL) return lk_oom(line->r->err);
+	lk_word value = words[0];
+	value.text = equals + 1;
+	return line_named(line, alone, &value, 1, &values);
+}
+
+/* key=value after a configuration; Hydra's +key=value and ++key=value add what its files lack. */
+static lk_status line_override(lk_line *line, const lk_word *word) {
+	size_t length = strcspn(word->text, "="), plus = strspn(word->text, "+"), used;
+	char *name = lk_arena_strndup(line->r->arena, word->text + plus, length - plus);
+	lk_word value = *word;
+	value.text += length + 1;
+	return name ? line_keep_flag(line, name, &value, 1, &used) : lk_oom(line->r->err);
+}
+
+/* Whether some flag is one that only Megatron-LM has: its name holds a '-', and nobody else's. */
+static bool line_has_megatron_flag(const lk_word *words, size_t count) {
+	for (size_t i = 0; i < count; i++) {
+		char name[96];
+		const char *text = words[i].text;
+		if (strncmp(text, "--", 2) != 0) continue;
+		snprintf(name, sizeof name, "%.*s", (int)strcspn(text + 2, "="), text + 2);
+		const lk_flag *flag = strchr(name, '-') != NULL ? lk_megatron_flag(name) : NULL;
+		if (flag != NULL && flag->kind < LK_FLAG_IGNORED) return true;
+	}
+	return false;
+}
+
+lk_status lk_line_flags(lk_line *line, const lk_word *words, size_t count) {
+	line->megatron = line->megatron || (!line->configured && line_has_megatron_flag(words, count));
+	for (size_t i = 0, used; i < count; i += used) {
+		used = 1;
+		const lk_word *word = &words[i];
+		if (line->configured && strcmp(word->text, "--") == 0) { /* words of torchrun */
+			lk_launched launched;
+			lk_word *rest = LK_ARRAY(line->r->arena, lk_word, count - i);
+			if (rest == NULL) return lk_oom(line->r->err);
+			memcpy(rest, words + i, (count - i) * sizeof *rest);
+			rest[0].text = "torchrun";
+			return lk_launcher_read(line->r, rest, count - i, &line->ranks, &launched);
+		}
+		bool titan = line->dotted.dialect == LK_DIALECT_TORCHTITAN;
+		if (titan && strncmp(word->text, "activation", 10) == 0 && strchr(word->text, ':')) {
+			LK_TRY(lk_dotted_read(line->r, &line->dotted, "activation_checkpoint.mode",
+			                      strchr(word->text, ':') + 1));
+		} else if (line->dotted.dialect == LK_DIALECT_NEMO ||
+		           line->dotted.dialect == LK_DIALECT_BRIDGE) {
+			LK_TRY(lk_line_nemo(line, word, count - i, &used));
+		} else if (line->hydra && word->text[0] != '-' && strchr(word->text, '=') != NULL) {
+			LK_TRY(line_override(line, word));
+		} else if (word->unknown != NULL && word->text[0] != '-') {
+			if (!word->empty_if_unset) {
+				lk_fail(line->r->err, LK_ERR_INPUT, line->r->where, "%s, and flags may be in it",
+				        word->unknown);
+				return lk_hint(line->r->err, "write its text into the script");
+			}
+			LK_TRY(lk_launch_note(
+				line->r, word->text,
+				lk_arena_printf(line->r->arena, "%s: taken as empty", word->unknown)));
+		} else if (line->starter && i + 1 < count &&
+		           (strcmp(word->text, "-d") == 0 || strcmp(word->text, "--conf_dir") == 0)) {
+			line->configs = words[++i].text;
+		} else if (word->text[0] == '-' && word->text[strspn(word->text, "-")] != '\0') {
+			LK_TRY(line_flag(line, word, count - i, &used));
+		} else if (line->config == NULL && line_names_config(word)) {
+			line->config = line_in_folder(line, word->text);
+			if (line->config == NULL) return lk_oom(line->r->err);
+		} else if (line->config != NULL && line->starter && line_names_config(word)) {
+			const char *name = line_in_folder(line, word->text);
+			if (name == NULL) return lk_oom(line->r->err);
+			line->also = lk_arena_printf(line->r->arena, "%s%s\n",
+			                             line->also != NULL ? line->also : "", name);
+			if (line->also == NULL) return lk_oom(line->r->err);
+		} else if ((line->config != NULL || line->stem != NULL) &&
+		           strchr(word->text, '=') != NULL) {
+			LK_TRY(line_override(line, word));
+		} else if (word->text[0] != '\0' && !(line->starter && i == 0)) {
+			LK_TRY(lk_launch_note(line->r, word->text, "a word that belongs to no flag"));
+		}
+	}
+	return LK_OK;
+}

@@ -1,0 +1,120 @@
+/* line_program.c: what a launch line starts: a training program by its name, a command of a
+ * framework (axolotl train), a framework's own script, which takes its job from the environment. */
+#include "base/text.h"
+#include "launch/line.h"
+
+#include <stdio.h>
+#include <string.h>
+
+lk_status lk_line_program(lk_line *line, const lk_word *word) {
+	static const struct {
+		const char *part;
+		lk_network network;
+	} scripts[] = {{"pretrain_bert", LK_NET_ENCODER},
+	               {"pretrain_t5", LK_NET_ENCDEC},
+	               {"pretrain_vision", LK_NET_ENCODER}};
+	const char *slash = strrchr(word->text, '/'), *name = slash != NULL ? slash + 1 : word->text;
+	const char *work = lk_launch_other_work(word->text);
+	line->program = true;
+	line->name = name;
+	if (strcmp(name, "torchtitan.train") == 0 || strstr(word->text, "torchtitan/train.py"))
+		line->dotted.dialect = LK_DIALECT_TORCHTITAN;
+	if (strcmp(name, "run_recipe.py") == 0 || strcmp(name, "setup_experiment.py") == 0)
+		line->dotted.dialect = LK_DIALECT_BRIDGE;
+	line->hydra = lk_verl_is(name);
+	line->configured =
+		line->hydra || strncmp(name, "axolotl.", 8) == 0 || strncmp(name, "llamafactory.", 13) == 0;
+	if (work != NULL) {
+		lk_fail(line->r->err, LK_ERR_INPUT, line->r->where, "%.80s %s, and trains nothing", name,
+		        work);
+		return lk_hint(line->r->err, "give the launch of a training");
+	}
+	line->starter = strcmp(name, "deepy.py") == 0;
+	line->megatron = strncmp(name, "pretrain_", 9) == 0;
+	line->flags.bert = strncmp(name, "pretrain_bert", 13) == 0;
+	line->flags.vlm = strncmp(name, "pretrain_vlm", 12) == 0;
+	for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++)
+		if (strncmp(name, scripts[i].part, strlen(scripts[i].part)) == 0)
+			line->r->out->job->model.network = scripts[i].network;
+	if (strncmp(name, "pretrain_retro", 14) != 0 && strncmp(name, "pretrain_ict", 12) != 0)
+		return LK_OK;
+	lk_fail(line->r->err, LK_ERR_INPUT, line->r->where, "%s trains a network that is not modelled",
+	        name);
+	return lk_hint(line->r->err, "decoders, encoders and encoder-decoders can be predicted");
+}
+
+/* llamafactory-cli starts torchrun itself, by NNODES and NPROC_PER_NODE. */
+static lk_status line_own_ranks(lk_line *line) {
+	static const char *const names[] = {"NNODES", "NPROC_PER_NODE"};
+	int *const counts[] = {&line->ranks.nodes, &line->ranks.per_node};
+	long long count;
+	for (size_t i = 0; i < 2; i++) {
+		const char *value = lk_line_environment(line, names[i]);
+		if (value == NULL || *counts[i] > 0) continue;
+		LK_TRY(lk_parse_int(value, 1, LK_JOB_GPUS, &count, names[i], line->r->err));
+		*counts[i] = (int)count;
+	}
+	if (line->ranks.nodes == 0 || line->ranks.per_node > 0) return LK_OK;
+	line->ranks.per_node = 8;
+	return lk_launch_assume(line->r, "8 GPUs a node: NPROC_PER_NODE is not set");
+}
+
+/* EXP=job.yaml bash ./examples/run_pretrain.sh: Primus's script reads the job that EXP names. */
+static bool line_primus(lk_line *line) {
+	line->config = lk_line_environment(line, "EXP");
+	line->name = "Primus";
+	line->configured = true;
+	return line->config != NULL;
+}
+
+/* NGPU=8 MODULE=llama3 CONFIG=llama3_8b ./run_train.sh: torchtitan's script; before 2026
+ * CONFIG_FILE=job.toml. Without one it takes the debug model. */
+static bool line_titan(lk_line *line) {
+	const char *gpus = lk_line_environment(line, "NGPU"),
+			   *file = lk_line_environment(line, "CONFIG_FILE"),
+			   *recipe = lk_line_environment(line, "CONFIG");
+	long long count = 8;
+	if (file == NULL && recipe == NULL) return false;
+	if (gpus != NULL && lk_parse_int(gpus, 1, LK_JOB_GPUS, &count, "NGPU", NULL) != LK_OK)
+		return false;
+	if (line->ranks.per_node == 0) line->ranks.per_node = (int)count;
+	line->name = "torchtitan.train";
+	line->dotted.dialect = LK_DIALECT_TORCHTITAN;
+	line->dotted.recipe = file == NULL ? recipe : line->dotted.recipe;
+	line->config = file;
+	line->configured = file != NULL;
+	return true;
+}
+
+/* A framework's own script is not read: its use of the environment is known. */
+bool lk_line_own_script(lk_line *line, const lk_word *words, size_t count, size_t *used) {
+	for (size_t i = 0; i < count && i < 2; i++) {
+		if (words[i].unknown != NULL) continue;
+		lk_launch_own own = lk_launch_own_script(words[i].text);
+		line->program = (own == LK_OWN_PRIMUS && line_primus(line)) ||
+		                (own == LK_OWN_TITAN && line_titan(line));
+		*used = i + 1;
+		if (line->program) return true;
+	}
+	return false;
+}
+
+/* axolotl train, trl sft: what the word after the command does. */
+lk_status lk_line_command(lk_line *line, const lk_command_of *command, const lk_word *word) {
+	char spaced[48];
+	snprintf(spaced, sizeof spaced, " %.40s ", word != NULL ? word->text : "");
+	line->program = line->configured = true;
+	line->name = command->name;
+	if (strcmp(command->name, "trl") == 0) {
+		line->configured = false;
+		static const char *const scripts[] = {"sft.py", "dpo.py", "grpo.py", "rloo.py"};
+		for (size_t i = 0; word != NULL && i < sizeof scripts / sizeof *scripts; i++)
+			if (strncmp(scripts[i], word->text, strcspn(scripts[i], ".")) == 0)
+				line->name = scripts[i]; /* which it runs */
+	}
+	if (strcmp(command->name, "llamafactory-cli") == 0) LK_TRY(line_own_ranks(line));
+	if (word != NULL && strstr(command->trains, spaced) != NULL) return LK_OK;
+	lk_fail(line->r->err, LK_ERR_INPUT, line->r->where, "%s%sdoes not train one network",
+	        command->name, spaced);
+	return lk_hint(line->r->err, "%s%sis read", command->name, command->trains);
+}

@@ -1,0 +1,102 @@
+/* line_settings.c: settings of the environment in front of a launch line, and those that its
+ * launchers pass on: lockstep's own, NCCL's, the device's queues; others for the programs that read
+ * them. */
+#include "base/arena.h"
+#include "base/text.h"
+#include "launch/line.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* NCCL's variables that change what it runs; what they may say is known where collectives are
+ * priced. */
+static bool line_names_nccl(const char *text, size_t length) {
+	static const char *const names[] = {
+		"NCCL_ALGO",     "NCCL_PROTO",    "NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS",
+		"NCCL_MIN_CTAS", "NCCL_MAX_CTAS", "NCCL_NVLS_ENABLE",   "NCCL_BUFFSIZE",
+	};
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		if (strlen(names[i]) == length && strncmp(names[i], text, length) == 0) return true;
+	return false;
+}
+
+/* Appends NAME=value; of a name that is set again the later value holds. */
+static lk_status line_add_nccl(lk_line *line, const char *name, const lk_word *word) {
+	char kept[sizeof line->nccl] = "";
+	size_t length = strlen(name);
+	for (const char *at = line->nccl; *at;) {
+		size_t part = strcspn(at, " "), used = strlen(kept);
+		bool again = strncmp(at, name, length) == 0 && at[length] == '=';
+		if (!again)
+			snprintf(kept + used, sizeof kept - used, "%s%.*s", used ? " " : "", (int)part, at);
+		at += part + (at[part] == ' ');
+	}
+	size_t used = strlen(kept);
+	if (used + 1 + strlen(word->text) >= sizeof kept || strchr(word->text, ' '))
+		return lk_fail(line->r->err, LK_ERR_INPUT, line->r->where,
+		               "%s: longer than %zu characters, or with a blank", name, sizeof kept - 1);
+	snprintf(kept + used, sizeof kept - used, "%s%s", used ? " " : "", word->text);
+	memcpy(line->nccl, kept, sizeof kept);
+	return lk_launch_seen(line->r, name);
+}
+
+lk_status lk_line_setting(lk_line *line, const lk_word *word) {
+	static const char connections[] = "CUDA_DEVICE_MAX_CONNECTIONS=", own[] = "LOCKSTEP_";
+	size_t length = strcspn(word->text, "=");
+	bool ours = strncmp(word->text, own, sizeof own - 1) == 0;
+	bool queues = strncmp(word->text, connections, sizeof connections - 1) == 0;
+	bool collectives = line_names_nccl(word->text, length);
+	char *name = lk_arena_strndup(line->r->arena, word->text, length);
+	if (name == NULL || !lk_push(&line->environment)) return lk_oom(line->r->err);
+	*lk_last(&line->environment) = *word;
+	if (!ours && !queues && !collectives)
+		return lk_launch_skip(line->r, name, "a setting of the environment: not modelled");
+	if (word->unknown != NULL) {
+		lk_fail(line->r->err, LK_ERR_INPUT, line->r->where, "%s: %s", name, word->unknown);
+		return lk_hint(line->r->err, "write the value into the script");
+	}
+	if (queues) {
+		long long value;
+		LK_TRY(lk_parse_int(word->text + length + 1, 1, 32, &value, name, line->r->err));
+		line->max_connections = (int)value;
+		return LK_OK;
+	}
+	return collectives ? line_add_nccl(line, name, word) : LK_OK;
+}
+
+/* What a launcher passes on: srun --export=ALL,NAME=value, mpiexec -genv NAME value. */
+lk_status lk_line_passed(lk_line *line) {
+	const char *at = line->ranks.settings;
+	line->ranks.settings = NULL;
+	for (size_t length; at && *at; at += length + (at[length] != '\0')) {
+		length = strcspn(at, "\n");
+		lk_word word = {.text = lk_arena_strndup(line->r->arena, at, length)};
+		if (word.text == NULL) return lk_oom(line->r->err);
+		if (!lk_launch_setting(&word)) continue; /* ALL, or the name of one that is set already */
+		if (strchr(word.text, '$')) word.unknown = "its value is not known";
+		LK_TRY(lk_line_setting(line, &word));
+	}
+	return LK_OK;
+}
+
+lk_status lk_line_apply_settings(lk_line *line) {
+	lk_job *job = line->r->out->job;
+	if (line->max_connections > 0) job->max_connections = line->max_connections;
+	if (*line->nccl) memcpy(job->nccl, line->nccl, sizeof job->nccl);
+	for (size_t i = 0; i < line->environment.count; i++)
+		if (strncmp(line->environment.at[i].text, "LOCKSTEP_", 9) == 0)
+			LK_TRY(lk_launch_set(line->r, line->environment.at[i].text));
+	return LK_OK;
+}
+
+/* The value of a setting of the environment; NULL: there is none. */
+const char *lk_line_environment(const lk_line *line, const char *name) {
+	size_t length = strlen(name);
+	for (size_t i = line->environment.count; i > 0; i--) {
+		const lk_word *word = &line->environment.at[i - 1];
+		if (word->unknown == NULL && strncmp(word->text, name, length) == 0 &&
+		    word->text[length] == '=')
+			return word->text + length + 1;
+	}
+	return NULL;
+}

@@ -1,0 +1,71 @@
+/* script.h: between the files of the reader of scripts (script.c). */
+#ifndef LK_LAUNCH_SCRIPT_H
+#define LK_LAUNCH_SCRIPT_H
+
+#include "launch/launch.h"
+
+/* What a script is read for: the words of its last launch command, and what its batch options say;
+ * the caller of its shell. */
+typedef struct lk_script_sought {
+	lk_reading *reading;
+	lk_status (*run)(lk_shell *shell, const char *text, size_t size); /* reads all of a text */
+	bool fed;            /* the last command runs what it reads */
+	size_t option;       /* of the arguments, which getopts reads next */
+	const char *missing; /* a script that this one reads and that is not here; NULL: none */
+	lk_words words;
+	int line; /* of the launch */
+	int rank; /* how much it looks like the training: the last of the best is taken */
+	bool certain;
+	lk_launch_ranks *batch; /* NULL: batch options do not matter */
+	int sources;            /* files that the script reads */
+} lk_script_sought;
+
+/* ---- script_blocks.c */
+/* Reads the commands of a text, as part of the script. */
+lk_status lk_script_text(lk_shell *shell, const char *text, size_t size);
+bool lk_script_among(const lk_raw *raw, const char *const *names);
+/* The words that raw words stand for, from one on. */
+lk_status lk_script_expand(lk_shell *shell, const lk_raws *words, size_t from, lk_words *out);
+void lk_script_drop_first(lk_raws *words);
+lk_status lk_script_set(lk_shell *shell, const char *name, const lk_word *value);
+/* How certain it is that the present line runs; whether it does only because variables are taken as
+ * not set. */
+lk_truth lk_script_runs(const lk_shell *shell);
+bool lk_script_assumed(const lk_shell *shell);
+/* The innermost block, where it is an if; a case that expects a pattern. NULL: it is not. */
+lk_shell_block *lk_script_if(lk_shell *shell);
+lk_shell_block *lk_script_pattern(lk_shell *shell);
+/* Words where a case expects a pattern, or its end; the bracket after one; ";;". */
+lk_status lk_script_case_pattern(lk_shell *shell, const lk_raws *words);
+void lk_script_case_commands(lk_shell_block *block);
+void lk_script_case_next(lk_shell_block *block);
+/* A word of the shell's grammar at the start of a command; *again: what follows it is a command. */
+lk_status lk_script_keyword(lk_shell *shell, lk_raws *words, bool *again);
+/* name() or function name: its body runs when it is called. */
+lk_status lk_script_function_begins(lk_shell *shell, const lk_raw *name);
+/* The text of a body, as often as it is called. */
+lk_status lk_script_body(lk_shell *shell, const char *at, const char *end, int line,
+                         lk_truth certain);
+
+/* ---- script_launch.c: a program that is neither a builtin nor harmless. */
+lk_status lk_script_program(lk_shell *shell, const lk_raws *words, lk_truth certain);
+
+/* ---- script_arguments.c: the variables that hold flags, as the words of a launch; the rank stays
+ * 0 where none does. */
+lk_status lk_script_arguments(lk_shell *shell, lk_script_sought *sought);
+
+/* ---- script_inner.c */
+/* What Slurm sets from the options of the batch script. */
+lk_status lk_script_batch_variables(lk_shell *shell, const lk_launch_ranks *batch);
+lk_status lk_script_eval(lk_shell *shell, const lk_raws *words);
+lk_status lk_script_source(lk_shell *shell, const lk_raws *words);
+/* bash inner.sh 8, read in its place; *ran false where it is not here. */
+lk_status lk_script_start(lk_shell *shell, const lk_raws *words, bool *ran);
+lk_status lk_script_remote(lk_shell *shell, const lk_raws *words); /* ssh */
+
+/* ---- script_commands.c */
+lk_status lk_script_command(lk_shell *shell, lk_raws *words, lk_truth certain);
+/* getopts OPTIONS NAME: the next option of the script's arguments. */
+lk_truth lk_script_getopts(lk_shell *shell, const lk_raws *words, lk_status *status);
+
+#endif

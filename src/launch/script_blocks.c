@@ -1,0 +1,339 @@
+/* script_blocks.c: blocks of a shell script: if, loops, case, groups, functions, and how certain it
+ * is that what they hold runs. The bodies of loops and functions are passed over when they are
+ * read, and read as often as they run. */
+#include "base/arena.h"
+#include "launch/script.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum {
+	RUNS = 2048 /* of bodies of loops and functions */
+};
+
+lk_status lk_script_text(lk_shell *shell, const char *text, size_t size) {
+	const lk_script_sought *sought = shell->caller;
+	return sought->run(shell, text, size);
+}
+
+bool lk_script_among(const lk_raw *raw, const char *const *names) {
+	for (; *names != NULL; names++)
+		if (lk_shell_raw_is(raw, *names)) return true;
+	return false;
+}
+
+lk_status lk_script_expand(lk_shell *shell, const lk_raws *words, size_t from, lk_words *out) {
+	for (size_t i = from; i < words->count; i++) LK_TRY(lk_shell_expand(shell, &words->at[i], out));
+	return LK_OK;
+}
+
+void lk_script_drop_first(lk_raws *words) {
+	memmove(words->at, words->at + 1, --words->count * sizeof *words->at);
+}
+
+lk_status lk_script_set(lk_shell *shell, const char *name, const lk_word *value) {
+	lk_shell_var *var;
+	LK_TRY(lk_shell_var_at(shell, name, strlen(name), &var));
+	if (var->held) return LK_OK;
+	if (var->values.count == 0 && !lk_push(&var->values)) return lk_oom(shell->err);
+	var->values.count = 1;
+	var->values.at[0] = *value;
+	var->set = true;
+	return LK_OK;
+}
+
+/* How certain it is that the present line runs. */
+lk_truth lk_script_runs(const lk_shell *shell) {
+	lk_truth all = LK_SHELL_TRUE;
+	for (size_t i = 0; i < shell->blocks.count; i++) {
+		const lk_shell_block *block = &shell->blocks.at[i];
+		lk_truth one = block->taken ? LK_SHELL_FALSE : block->truth;
+		if (one == LK_SHELL_TRUE && block->doubtful) one = LK_SHELL_UNKNOWN;
+		if (one == LK_SHELL_FALSE) return LK_SHELL_FALSE;
+		if (one == LK_SHELL_UNKNOWN) all = LK_SHELL_UNKNOWN;
+	}
+	return all;
+}
+
+/* Whether the present line runs only because variables are taken as not set. */
+bool lk_script_assumed(const lk_shell *shell) {
+	for (size_t i = 0; i < shell->blocks.count; i++)
+		if (shell->blocks.at[i].assumed) return true;
+	return false;
+}
+
+/* ---- blocks ---- */
+
+static lk_status script_push_block(lk_shell *shell, char kind, lk_truth truth, bool condition) {
+	if (shell->blocks.count >= LK_SHELL_BLOCKS)
+		return lk_shell_fail(shell, shell->line, "blocks are nested too deeply",
+		                     "simplify the script");
+	if (!lk_push(&shell->blocks)) return lk_oom(shell->err);
+	*lk_last(&shell->blocks) =
+		(lk_shell_block){.kind = kind, .truth = truth, .condition = condition, .line = shell->line};
+	return LK_OK;
+}
+
+static lk_status script_pop_block(lk_shell *shell, const char *kinds) {
+	if (shell->blocks.count <= shell->base || strchr(kinds, lk_last(&shell->blocks)->kind) == NULL)
+		return lk_shell_fail(shell, shell->line, "a block ends that did not begin",
+		                     "correct the script");
+	shell->blocks.count--;
+	return LK_OK;
+}
+
+lk_shell_block *lk_script_if(lk_shell *shell) {
+	return shell->blocks.count > shell->base && lk_last(&shell->blocks)->kind == 'i'
+	           ? lk_last(&shell->blocks)
+	           : NULL;
+}
+
+/* The next branch of an if: what came before was taken, or may have been. */
+static lk_status script_next_branch(lk_shell *shell, bool condition) {
+	lk_shell_block *block = lk_script_if(shell);
+	if (block == NULL)
+		return lk_shell_fail(shell, shell->line, "else without if", "correct the script");
+	if (block->truth == LK_SHELL_TRUE && !block->doubtful) block->taken = true;
+	else if (block->truth != LK_SHELL_FALSE) block->doubtful = true;
+	block->truth = LK_SHELL_TRUE;
+	block->condition = condition;
+	return LK_OK;
+}
+
+/* The text of a body, as often as it is called. */
+lk_status lk_script_body(lk_shell *shell, const char *at, const char *end, int line,
+                         lk_truth certain) {
+	if (++shell->runs > RUNS)
+		return lk_shell_fail(shell, line, "loops and functions run too often",
+		                     "give the launch line itself");
+	int before = shell->line;
+	size_t base = shell->base;
+	LK_TRY(script_push_block(shell, '{', certain, false));
+	shell->base = shell->blocks.count;
+	shell->line = line;
+	lk_status status = lk_script_text(shell, at, (size_t)(end - at));
+	if (status == LK_OK && shell->blocks.count > shell->base)
+		shell->blocks.count = shell->base; /* left by break or return */
+	shell->base = base;
+	shell->line = before;
+	if (status == LK_OK) shell->blocks.count--;
+	return status;
+}
+
+/* ---- loops ---- */
+
+/* for NAME in WORDS: the words are expanded once, before the body. */
+static lk_status script_begin_for(lk_shell *shell, const lk_raws *words) {
+	lk_words list = {0};
+	lk_truth certain = lk_script_runs(shell);
+	LK_TRY(script_push_block(shell, 'l', LK_SHELL_FALSE, false));
+	size_t at = shell->blocks.count - 1;
+	static const lk_word none;
+	shell->blocks.at[at].over = &none; /* a for loop, over what nobody knows */
+	if (words->count < 2 || certain == LK_SHELL_FALSE) return LK_OK;
+	size_t length = lk_shell_name(words->at[1].at, words->at[1].end);
+	const char *name = lk_arena_strndup(shell->arena, words->at[1].at, length);
+	lk_status status = name != NULL ? LK_OK : lk_oom(shell->err);
+	bool listed = words->count > 2 && lk_shell_raw_is(&words->at[2], "in");
+	if (status == LK_OK && listed) status = lk_script_expand(shell, words, 3, &list);
+	bool known = listed && list.count > 0;
+	for (size_t i = 0; i < list.count; i++) known = known && list.at[i].unknown == NULL;
+	lk_word *values = known ? LK_ARRAY(shell->arena, lk_word, list.count) : NULL;
+	if (known && values == NULL) status = lk_oom(shell->err);
+	if (status == LK_OK) {
+		lk_shell_block *block = &shell->blocks.at[at];
+		block->variable = length > 0 ? name : NULL;
+		if (values != NULL) {
+			memcpy(values, list.at, list.count * sizeof *values);
+			block->over = values;
+			block->over_count = list.count;
+		}
+	}
+	lk_vec_free(&list);
+	return status;
+}
+
+/* The condition of a while loop, asked again. */
+static lk_status script_ask(lk_shell *shell, const lk_shell_block *loop, const char *end,
+                            lk_truth *out) {
+	int line = shell->line;
+	size_t base = shell->base;
+	LK_TRY(script_push_block(shell, 'i', LK_SHELL_TRUE, true));
+	shell->base = shell->blocks.count - 1;
+	shell->line = loop->line;
+	while (end > loop->test && strchr("; \t\r\n", end[-1]) != NULL)
+		end--; /* the answer is the last's */
+	lk_status status = lk_script_text(shell, loop->test, (size_t)(end - loop->test));
+	*out = shell->blocks.at[shell->base].truth;
+	if (loop->until && *out != LK_SHELL_UNKNOWN)
+		*out = *out == LK_SHELL_TRUE ? LK_SHELL_FALSE : LK_SHELL_TRUE;
+	shell->blocks.count = shell->base;
+	shell->base = base;
+	shell->line = line;
+	return status;
+}
+
+/* At `done`, when the whole of the loop is known: it was passed over so far. */
+static lk_status script_run_loop(lk_shell *shell, const lk_shell_block *loop, const char *end) {
+	lk_truth certain = lk_script_runs(shell);
+	const char *body = loop->body;
+	if (body == NULL || certain == LK_SHELL_FALSE) return LK_OK;
+	if (loop->over != NULL && loop->over_count == 0 && loop->variable != NULL) {
+		/* over what nobody knows: it runs once */
+		lk_raw name = {loop->variable, loop->variable + strlen(loop->variable), loop->line};
+		lk_raw both[2] = {name, name};
+		lk_raws names = {.at = both, .count = 2};
+		LK_TRY(lk_shell_set_by_command(shell, &names));
+	}
+	size_t left = loop->over_count > 0 ? loop->over_count : 1;
+	for (size_t i = 0; !shell->leaves && !shell->stop; i++) {
+		lk_truth holds = LK_SHELL_TRUE;
+		if (loop->over != NULL && i == left) break;
+		if (loop->over != NULL && loop->over_count > 0 && loop->variable != NULL)
+			LK_TRY(lk_script_set(shell, loop->variable, &loop->over[i]));
+		if (loop->over == NULL) LK_TRY(script_ask(shell, loop, body - 2, &holds));
+		if (holds == LK_SHELL_FALSE) break;
+		bool sure = holds == LK_SHELL_TRUE && certain == LK_SHELL_TRUE;
+		LK_TRY(lk_script_body(shell, body, end, loop->line, sure ? certain : LK_SHELL_UNKNOWN));
+		if (shell->leaves == 'c') shell->leaves = '\0';
+		if (loop->over == NULL && !sure) break;
+	}
+	if (shell->leaves == 'b') shell->leaves = '\0';
+	return LK_OK;
+}
+
+/* ---- case ---- */
+
+/* case WORD in */
+static lk_status script_begin_case(lk_shell *shell, lk_raws *words) {
+	lk_word *subject = LK_NEW(shell->arena, lk_word);
+	if (subject == NULL) return lk_oom(shell->err);
+	if (words->count < 2)
+		return lk_shell_fail(shell, shell->line, "case without a word", "correct the script");
+	if (lk_script_runs(shell) != LK_SHELL_FALSE)
+		LK_TRY(lk_shell_expand_one(shell, &words->at[1], subject));
+	else subject->text = "";
+	LK_TRY(script_push_block(shell, 'c', LK_SHELL_FALSE, true));
+	lk_last(&shell->blocks)->subject = subject;
+	size_t used = words->count > 2 && lk_shell_raw_is(&words->at[2], "in") ? 3 : 2;
+	memmove(words->at, words->at + used, (words->count - used) * sizeof *words->at);
+	words->count -= used;
+	return LK_OK;
+}
+
+lk_shell_block *lk_script_pattern(lk_shell *shell) {
+	bool open = shell->blocks.count > shell->base && lk_last(&shell->blocks)->kind == 'c' &&
+	            lk_last(&shell->blocks)->condition;
+	return open ? lk_last(&shell->blocks) : NULL;
+}
+
+/* Words where a case expects a pattern, or its end. */
+lk_status lk_script_case_pattern(lk_shell *shell, const lk_raws *words) {
+	for (size_t i = 0; i < words->count; i++) {
+		lk_shell_block *block = lk_script_pattern(shell);
+		lk_word pattern;
+		if (block == NULL || lk_shell_raw_is(&words->at[i], "in")) continue;
+		if (lk_shell_raw_is(&words->at[i], "esac")) {
+			shell->blocks.count--;
+			return LK_OK;
+		}
+		LK_TRY(lk_shell_expand_one(shell, &words->at[i], &pattern));
+		block = lk_script_pattern(shell);
+		lk_truth here = lk_shell_match(block->subject, &pattern, &block->assumed);
+		if (here == LK_SHELL_TRUE || block->matched == LK_SHELL_FALSE) block->matched = here;
+	}
+	return LK_OK;
+}
+
+/* The bracket after a pattern: its commands follow. */
+void lk_script_case_commands(lk_shell_block *block) {
+	block->condition = false;
+	block->truth = block->matched;
+	block->matched = LK_SHELL_FALSE;
+}
+
+/* ";;": the next pattern. */
+void lk_script_case_next(lk_shell_block *block) {
+	if (block->truth == LK_SHELL_TRUE && !block->doubtful) block->taken = true;
+	else if (block->truth != LK_SHELL_FALSE) block->doubtful = true;
+	block->condition = true;
+	block->truth = LK_SHELL_FALSE;
+}
+
+/* ---- words of the grammar ---- */
+
+/* The end of a function's body, or of a loop's, whose text is known now. */
+static lk_status script_end_body(lk_shell *shell, const lk_raw *raw, const char *kinds) {
+	lk_shell_block block = {0};
+	if (shell->blocks.count > shell->base) block = *lk_last(&shell->blocks);
+	LK_TRY(script_pop_block(shell, kinds));
+	if (block.kind == 'l') return script_run_loop(shell, &block, raw->at);
+	if (block.kind != 'f' || block.function >= shell->bodies.count) return LK_OK;
+	shell->bodies.at[block.function] =
+		(lk_shell_function){.at = block.body, .end = raw->at, .line = block.line};
+	return LK_OK;
+}
+
+/* A word of the shell's grammar at the start of a command; *again: what follows it is a command. */
+lk_status lk_script_keyword(lk_shell *shell, lk_raws *words, bool *again) {
+	const lk_raw *raw = &words->at[0];
+	lk_raw first = *raw;
+	lk_shell_block *top = shell->blocks.count > shell->base ? lk_last(&shell->blocks) : NULL;
+	lk_status status = LK_OK;
+	*again = true;
+	if (lk_shell_raw_is(raw, "if")) status = script_push_block(shell, 'i', LK_SHELL_TRUE, true);
+	else if (lk_shell_raw_is(raw, "elif")) status = script_next_branch(shell, true);
+	else if (lk_shell_raw_is(raw, "else")) status = script_next_branch(shell, false);
+	else if (lk_shell_raw_is(raw, "then")) {
+		if (lk_script_if(shell) == NULL)
+			return lk_shell_fail(shell, raw->line, "then without if", "correct the script");
+		lk_script_if(shell)->condition = false;
+	} else if (lk_shell_raw_is(raw, "while") || lk_shell_raw_is(raw, "until")) {
+		bool until = lk_shell_raw_is(raw, "until");
+		status = script_push_block(shell, 'l', LK_SHELL_FALSE, true);
+		if (status == LK_OK) {
+			lk_last(&shell->blocks)->test = first.end;
+			lk_last(&shell->blocks)->until = until;
+		}
+	} else if (lk_shell_raw_is(raw, "do")) {
+		if (top != NULL && top->kind == 'l' && top->body == NULL) top->body = raw->end;
+		if (top != NULL) top->condition = false;
+	} else if (lk_shell_raw_is(raw, "fi")) status = script_pop_block(shell, "i");
+	else if (lk_shell_raw_is(raw, "done")) status = script_end_body(shell, &first, "l");
+	else if (lk_shell_raw_is(raw, "}")) status = script_end_body(shell, &first, "{f");
+	else if (lk_shell_raw_is(raw, "esac")) status = script_pop_block(shell, "c");
+	else if (lk_shell_raw_is(raw, "{")) {
+		bool function = top != NULL && top->kind == 'f' && top->condition;
+		if (function) {
+			top->condition = false;
+			top->body = raw->end;
+		} else status = script_push_block(shell, '{', LK_SHELL_TRUE, false);
+	} else if (lk_shell_raw_is(raw, "for") || lk_shell_raw_is(raw, "select")) {
+		status = script_begin_for(shell, words);
+		words->count = 1;
+	} else if (lk_shell_raw_is(raw, "case")) {
+		LK_TRY(script_begin_case(shell, words));
+		LK_TRY(lk_script_case_pattern(shell, words));
+		words->count = 0;
+		return LK_OK;
+	} else if (lk_shell_raw_is(raw, "time") || lk_shell_raw_is(raw, "!")) {
+	} else {
+		*again = false;
+	}
+	if (*again && words->count > 0) lk_script_drop_first(words);
+	return status;
+}
+
+/* name() or function name: its body runs when it is called. */
+lk_status lk_script_function_begins(lk_shell *shell, const lk_raw *name) {
+	char text[128];
+	snprintf(text, sizeof text, "%.*s",
+	         (int)(name->end - name->at > 127 ? 127 : name->end - name->at), name->at);
+	uint32_t id = lk_intern_id(shell->functions, text);
+	if (id == UINT32_MAX) return lk_oom(shell->err);
+	while (shell->bodies.count <= id)
+		if (!lk_push(&shell->bodies)) return lk_oom(shell->err);
+	LK_TRY(script_push_block(shell, 'f', LK_SHELL_FALSE, true));
+	lk_last(&shell->blocks)->function = id;
+	return LK_OK;
+}

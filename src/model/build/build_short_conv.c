@@ -1,0 +1,53 @@
+/* build_short_conv.c: the gated short convolution (mixer_conv.c): two products, and between them
+ * what passes over memory: gate, convolution and gate, as one kernel (causal-conv1d; transformers,
+ * modeling_lfm2.py). Context parallelism would exchange the last tokens of each piece: too few to
+ * count. */
+#include "model/build/build.h"
+#include "model/layout/job.h"
+
+static double conv_columns(const lk_builder *builder) {
+	return builder->model->hidden / builder->tp;
+}
+
+/* Both gates and the value; the gated value, what comes out of the convolution, the gated output.
+ */
+static double conv_saved(const lk_builder *builder) {
+	double elements = builder->tokens * conv_columns(builder);
+	return 5 * builder->bytes * elements + lk_build_kept_bytes(builder, elements);
+}
+
+static void conv_memory(lk_builder *builder, const char *name, double passes) {
+	lk_build_memory(builder, LK_OP_ELEMENTWISE, name,
+	                passes * builder->bytes * builder->tokens * conv_columns(builder));
+}
+
+void lk_build_short_conv_forward(lk_builder *builder, const lk_layer_shape *shape) {
+	double wide = conv_columns(builder), t = builder->tokens, h = builder->model->hidden;
+	(void)shape;
+	lk_build_gemm(builder, "conv_in_proj", t, 3 * wide, h);
+	conv_memory(builder, "gate_input", 3);
+	conv_memory(builder, "conv1d", 2);
+	conv_memory(builder, "gate_output", 3);
+	lk_build_save(builder, conv_saved(builder), LK_OWN_ACTIVATIONS);
+	lk_build_quantize(builder, t * wide);
+	lk_build_gemm(builder, "conv_out_proj", t, h, wide);
+}
+
+/* The second product's input and the gradients after both. */
+double lk_build_short_conv_between(const lk_builder *builder) {
+	return 4 * lk_build_kept_bytes(builder, builder->tokens * conv_columns(builder));
+}
+
+void lk_build_short_conv_backward(lk_builder *builder, const lk_layer_shape *shape, bool input,
+                                  bool weight) {
+	double wide = conv_columns(builder), h = builder->model->hidden;
+	(void)shape;
+	lk_build_row_backward(builder, "conv_out_proj_grad", h, wide, input, weight);
+	if (input) {
+		conv_memory(builder, "gate_output_grad", 5);
+		conv_memory(builder, "conv1d_grad", 3);
+		conv_memory(builder, "gate_input_grad", 5);
+		lk_build_release(builder, conv_saved(builder), LK_OWN_ACTIVATIONS);
+	}
+	lk_build_column_backward(builder, "conv_in_proj_grad", 3 * wide, h, input, weight);
+}
