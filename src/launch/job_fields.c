@@ -143,6 +143,7 @@ const lk_field lk_job_fields[] = {
 	{M_INT(patch_frames), JOB},
 	{M_BOOL(patch_plain), JOB},
 	{M_BOOL(no_class), JOB},
+	{M_BOOL(distills), JOB},
 	{M_BOOL(layer_scale), JOB},
 	{M_INT(loose), JOB},
 	{TOWER(layers), JOB},
