@@ -275,8 +275,9 @@ static lk_status finish_esm(const lk_hf_config *config, lk_model *model, lk_erro
 	LK_TRY(lk_hf_flag(config, "emb_layer_norm_before", &model->embed_norm, err));
 	lk_hf_pass(config, "token_dropout|esmfold_config|vocab_list");
 	if (!lk_hf_says(config, "position_embedding_type", "rotary"))
-		return lk_hf_fail(config, NULL, err, "position_embedding_type is not rotary, which alone "
-		                                     "is modelled of esm");
+		return lk_hf_fail(config, NULL, err,
+		                  "position_embedding_type is not rotary, which alone "
+		                  "is modelled of esm");
 	model->context = model->position_rows > 2 ? model->position_rows - 2 : model->position_rows;
 	model->position_rows = 0;
 	return lk_hf_heads(config, model, err);
@@ -343,15 +344,26 @@ static const lk_model umt5_start = {T5, .gated = true, .relative_all = true};
 	.dropout = 0.1
 static const lk_model bert_start = {BERT, .pooler = true};
 static const lk_model electra_start = {BERT};
-static const lk_model roberta_xl_start = {
-	.network = LK_NET_ENCODER, .norm = LK_NORM_LAYER, .norms_per_layer = 2,
-	.norm_bias = true,         .final_norm = true,    BIASES,
-	.tied = true,              .position_rows = 514,  .token_types = 1,
-	.dropout = 0.1,            .pooler = true};
-static const lk_model esm_start = {
-	.network = LK_NET_ENCODER, .norm = LK_NORM_LAYER,  .norms_per_layer = 2,
-	.norm_bias = true,         .final_norm = true,     BIASES,
-	.tied = true,              .position_rows = 1026, .rotary_base = 1e4};
+static const lk_model roberta_xl_start = {.network = LK_NET_ENCODER,
+                                          .norm = LK_NORM_LAYER,
+                                          .norms_per_layer = 2,
+                                          .norm_bias = true,
+                                          .final_norm = true,
+                                          BIASES,
+                                          .tied = true,
+                                          .position_rows = 514,
+                                          .token_types = 1,
+                                          .dropout = 0.1,
+                                          .pooler = true};
+static const lk_model esm_start = {.network = LK_NET_ENCODER,
+                                   .norm = LK_NORM_LAYER,
+                                   .norms_per_layer = 2,
+                                   .norm_bias = true,
+                                   .final_norm = true,
+                                   BIASES,
+                                   .tied = true,
+                                   .position_rows = 1026,
+                                   .rotary_base = 1e4};
 static const lk_model albert_start = {BERT, .pooler = true, .shared_sets = 1};
 static const lk_model deberta_start = {.network = LK_NET_ENCODER,
                                        .norm = LK_NORM_LAYER,

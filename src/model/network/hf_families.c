@@ -483,9 +483,12 @@ static const lk_model minimax_m2_start = {LLAMA(2, 5e6), .qk_norm = true, .qk_no
                                           .router_bias = true};
 static const lk_model grok_start = {LLAMA(4, 1e4), .experts = 8, .topk = 2, .tied = true};
 static const lk_model hunyuan_moe_start = {LLAMA(2, 1e4), .topk = 1};
-static const lk_model eurobert_start = {.network = LK_NET_ENCODER, .norm = LK_NORM_RMS,
-                                        .norms_per_layer = 2,      .final_norm = true,
-                                        .gated = true,             .tied = true,
+static const lk_model eurobert_start = {.network = LK_NET_ENCODER,
+                                        .norm = LK_NORM_RMS,
+                                        .norms_per_layer = 2,
+                                        .final_norm = true,
+                                        .gated = true,
+                                        .tied = true,
                                         .rotary_base = 25e4};
 static const lk_model vaultgemma_start = {GEMMA(2, 1e4), .window = 4096, .full_every = 2};
 static const lk_model phi3small_start = {LAYER(2, 1e6), .gated = true, .norm_bias = true, BIASES,
