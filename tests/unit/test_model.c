@@ -439,7 +439,7 @@ static void test_wrong_configs(void **state) {
 		{"[1]", "c.json:1:1", "a list", "a JSON object"},
 		{"{}", "c.json:1:1", "no model_type", "\"model_type\": TYPE"},
 		{"{\"model_type\": 7}", "c.json:1:16", "a number", "a text"},
-		{"{\"model_type\": \"xlstm\"}", "c.json:1:16", "\"xlstm\"", "a preset"},
+		{"{\"model_type\": \"hyena\"}", "c.json:1:16", "\"hyena\"", "a preset"},
 		{"{\"model_type\": \"llama\"}", "c.json:1:1", "num_hidden_layers", "NUMBER"},
 		{"{\"model_type\": \"llama\", " SMALL ",\n \"vocab_size\": 100}", "c.json:1:1",
 	     "intermediate_size", "NUMBER"},
@@ -547,7 +547,7 @@ static void test_unknown_networks(void **state) {
 	assert_int_equal(
 		from_text(LLAMA ", \"mamba_d_state\": 0, \"use_cache\": true}", &model, NULL, &err), LK_OK);
 	/* Where reading it as another type would fail, that is no remedy. */
-	assert_int_equal(from_text("{\"model_type\": \"xlstm\", \"hidden_size\": 64, "
+	assert_int_equal(from_text("{\"model_type\": \"hyena\", \"hidden_size\": 64, "
 	                           "\"num_hidden_layers\": 2, \"state_size\": 16}",
 	                           &model, NULL, &err),
 	                 LK_ERR_INPUT);
@@ -594,6 +594,9 @@ static void test_unread_members(void **state) {
 		{"{\"model_type\": \"kimi_linear\", " SMALL
 	     ", \"intermediate_size\": 128, \"vocab_size\": 100}",
 	     "linear_attn_config"},
+		{"{\"model_type\": \"xlstm\", \"hidden_size\": 64, \"num_blocks\": 2, \"num_heads\": 5, "
+	     "\"vocab_size\": 100}",
+	     "5 heads"},
 		{"{\"model_type\": \"esm\", " SMALL ", \"intermediate_size\": 128, \"vocab_size\": 33, "
 	     "\"position_embedding_type\": \"absolute\"}",
 	     "position_embedding_type"},
@@ -641,6 +644,16 @@ static const struct {
 	const char *type, *members;
 	double params;
 } published_shapes[] = {
+	{"xlstm",
+     "\"num_blocks\": 32, \"embedding_dim\": 4096, \"num_heads\": 8, \"qk_dim_factor\": 0.5, "
+     "\"v_dim_factor\": 1.0, \"ffn_proj_factor\": 2.667, \"ffn_round_up_to_multiple_of\": 64, "
+     "\"vocab_size\": 50304, \"use_bias\": false",
+     6865424896},
+	{"arctic",
+     "\"num_hidden_layers\": 35, \"hidden_size\": 7168, \"num_attention_heads\": 56, "
+     "\"num_key_value_heads\": 8, \"intermediate_size\": 4864, \"vocab_size\": 32000, "
+     "\"num_local_experts\": 128, \"num_experts_per_tok\": 2, \"moe_layer_frequency\": 1",
+     476850526208},
 	{"esm",
      "\"num_hidden_layers\": 33, \"hidden_size\": 1280, \"num_attention_heads\": 20, "
      "\"intermediate_size\": 5120, \"vocab_size\": 33, \"position_embedding_type\": \"rotary\", "

@@ -80,6 +80,16 @@ static const lk_hf_key zamba2_keys[] = {
 	END,
 };
 
+static const lk_hf_key xlstm_keys[] = {
+	NEED("num_hidden_layers|num_blocks", layers),
+	NEED("hidden_size|embedding_dim", hidden),
+	NEED("num_heads", delta_value_heads),
+	NEED("vocab_size", vocab),
+	INT("max_position_embeddings", context),
+	FLAG("tie_word_embeddings", tied),
+	END,
+};
+
 static const lk_hf_key rwkv_keys[] = {
 	NEED("num_hidden_layers", layers),
 	NEED("hidden_size", hidden),
@@ -367,6 +377,24 @@ static lk_status finish_afmoe(const lk_hf_config *config, lk_model *model, lk_er
 	return lk_hf_layer_types(config, model, err);
 }
 
+/* arctic: every layer has experts, and a dense MLP of its own norm that all tokens pass. */
+static lk_status finish_arctic(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	bool residual = true, parallel = true, tensor = false;
+	LK_TRY(lk_hf_int(config, "moe_layer_frequency", &model->moe_every, err));
+	LK_TRY(lk_hf_flag(config, "use_residual", &residual, err));
+	LK_TRY(lk_hf_flag(config, "parallel_attn_mlp_res", &parallel, err));
+	LK_TRY(lk_hf_flag(config, "enable_expert_tensor_parallelism", &tensor, err));
+	lk_hf_pass(config, "moe_eval_capacity_factor|moe_train_capacity_factor|moe_token_dropping|"
+	                   "moe_min_capacity");
+	if (!residual || !parallel || model->moe_every != 1)
+		return lk_hf_fail(config, NULL, err,
+		                  "moe_layer_frequency %d, or layers without "
+		                  "use_residual and parallel_attn_mlp_res",
+		                  model->moe_every);
+	model->shared_ffn = model->ffn;
+	return finish_windowless(config, model, err);
+}
+
 /* eurobert: llama's layers, of which every token sees all others. */
 static lk_status finish_eurobert(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	lk_hf_pass(config, "mask_token|bos_token|eos_token|pad_token");
@@ -483,6 +511,8 @@ static const lk_model minimax_m2_start = {LLAMA(2, 5e6), .qk_norm = true, .qk_no
                                           .router_bias = true};
 static const lk_model grok_start = {LLAMA(4, 1e4), .experts = 8, .topk = 2, .tied = true};
 static const lk_model hunyuan_moe_start = {LLAMA(2, 1e4), .topk = 1};
+static const lk_model xlstm_start = {LLAMA(2, 0), .context = 8192};
+static const lk_model arctic_start = {LLAMA(3, 1e6), .experts = 128, .topk = 2, .moe_every = 2};
 static const lk_model eurobert_start = {.network = LK_NET_ENCODER,
                                         .norm = LK_NORM_RMS,
                                         .norms_per_layer = 2,
@@ -623,6 +653,8 @@ const lk_hf_family lk_hf_decoders[] = {
 	{"solar_open", llama_keys, &glm4_moe_start, finish_qkv_biased},
 	{"exaone_moe", llama_keys, &exaone_moe_start, finish_windowed},
 	{"helium", llama_keys, &llama_start, finish_windowless},
+	{"xlstm", xlstm_keys, &xlstm_start, lk_hf_xlstm},
+	{"arctic", llama_keys, &arctic_start, finish_arctic},
 	{"eurobert", llama_keys, &eurobert_start, finish_eurobert},
 	{"vaultgemma", llama_keys, &vaultgemma_start, finish_windowed},
 	{"phi3small", llama_keys, &phi3small_start, finish_phi3small},
