@@ -130,7 +130,7 @@ lk_status lk_hf_xlstm(const lk_hf_config *config, lk_model *model, lk_error *err
 	                   "embedding_dim|weight_mode|eps");
 	double h = model->hidden, key = keys * h / fmax(heads, 1), value = values * h / fmax(heads, 1);
 	bool whole = key == floor(key) && value == floor(value) && key >= 1 && value >= 1;
-	if (biases || heads < 1 || !whole || value * heads > 1 << 24 || multiple < 1 ||
+	if (biases || heads < 1 || !whole || (key + value) * heads > 1 << 24 || multiple < 1 ||
 	    multiple > 1 << 16 || !(wide * h >= 1 && wide * h <= 1 << 24) || model->layers > 10000)
 		return lk_hf_fail(config, NULL, err,
 		                  "use_bias, or %d heads of %g numbers for keys and %g for values", heads,
@@ -181,8 +181,8 @@ lk_status lk_hf_lfm2(const lk_hf_config *config, lk_model *model, lk_error *err)
 	/* the class's intermediate_size is block_ff_dim where that is stated */
 	LK_TRY(lk_hf_int(config, "block_ff_dim", &model->ffn, err));
 	if (adjusts) {
-		double wide = (double)(int)(times * (int)(2.0 * model->ffn / 3));
-		if (multiple < 1 || !(wide >= 1 && wide <= 1 << 24))
+		double wide = floor(times * floor(2.0 * model->ffn / 3));
+		if (multiple < 1 || multiple > 1 << 24 || !(wide >= 1 && wide <= 1 << 24))
 			return lk_hf_fail(config, NULL, err, "block_ff_dim %d, in multiples of %d", model->ffn,
 			                  multiple);
 		model->ffn = ((int)wide + multiple - 1) / multiple * multiple;
