@@ -644,6 +644,10 @@ static const struct {
 	const char *type, *members;
 	double params;
 } published_shapes[] = {
+	{"nomic_bert",
+     "\"n_layer\": 12, \"n_embd\": 768, \"n_head\": 12, \"n_inner\": 3072, \"vocab_size\": 30528, "
+     "\"activation_function\": \"swiglu\", \"prenorm\": false, \"rotary_emb_fraction\": 1.0",
+     136731648},
 	{"xlstm",
      "\"num_blocks\": 32, \"embedding_dim\": 4096, \"num_heads\": 8, \"qk_dim_factor\": 0.5, "
      "\"v_dim_factor\": 1.0, \"ffn_proj_factor\": 2.667, \"ffn_round_up_to_multiple_of\": 64, "

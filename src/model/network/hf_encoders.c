@@ -40,6 +40,19 @@ static const lk_hf_key bert_keys[] = {
 	END,
 };
 
+static const lk_hf_key nomic_keys[] = {
+	NEED("n_layer", layers),
+	NEED("n_embd", hidden),
+	NEED("n_head", heads),
+	NEED("n_inner", ffn),
+	NEED("vocab_size", vocab),
+	INT("n_positions", context),
+	INT("type_vocab_size", token_types),
+	REAL("rotary_emb_base", rotary_base),
+	REAL("resid_pdrop", dropout),
+	END,
+};
+
 static const lk_hf_key distilbert_keys[] = {
 	NEED("n_layers", layers),  NEED("dim", hidden),
 	NEED("n_heads", heads),    NEED("hidden_dim", ffn),
@@ -269,6 +282,27 @@ static lk_status finish_dinov3(const lk_hf_config *config, lk_model *model, lk_e
 	return LK_OK;
 }
 
+/* nomic_bert: BERT's norms, gated MLPs, rotary positions, no biases. */
+static lk_status finish_nomic(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	bool first = false, parallel = false, rms = false, biases[3] = {false, false, false};
+	double share = 1;
+	LK_TRY(lk_hf_flag(config, "prenorm", &first, err));
+	LK_TRY(lk_hf_flag(config, "parallel_block", &parallel, err));
+	LK_TRY(lk_hf_flag(config, "use_rms_norm", &rms, err));
+	LK_TRY(lk_hf_flag(config, "qkv_proj_bias", &biases[0], err));
+	LK_TRY(lk_hf_flag(config, "mlp_fc1_bias", &biases[1], err));
+	LK_TRY(lk_hf_flag(config, "mlp_fc2_bias", &biases[2], err));
+	LK_TRY(lk_hf_real(config, "rotary_emb_fraction", &share, err));
+	lk_hf_pass(config, "dense_seq_output|reorder_and_upcast_attn|use_xentropy|causal");
+	if (!first && !parallel && !rms && !biases[0] && !biases[1] && !biases[2] && share == 1 &&
+	    lk_hf_says(config, "activation_function", "swiglu"))
+		return lk_hf_heads(config, model, err);
+	return lk_hf_fail(config, NULL, err,
+	                  "biases, prenorm, parallel_block, use_rms_norm, "
+	                  "rotary_emb_fraction below 1, or an activation that is "
+	                  "not swiglu");
+}
+
 /* esm: BERT with norms before each half and rotary positions; ESM-2 of proteins, whose vocabulary
  * is amino acids. */
 static lk_status finish_esm(const lk_hf_config *config, lk_model *model, lk_error *err) {
@@ -355,6 +389,16 @@ static const lk_model roberta_xl_start = {.network = LK_NET_ENCODER,
                                           .token_types = 1,
                                           .dropout = 0.1,
                                           .pooler = true};
+static const lk_model nomic_start = {.network = LK_NET_ENCODER,
+                                     .norm = LK_NORM_LAYER,
+                                     .norms_per_layer = 2,
+                                     .norm_bias = true,
+                                     .embed_norm = true,
+                                     .gated = true,
+                                     .tied = true,
+                                     .token_types = 2,
+                                     .rotary_base = 1e3,
+                                     .context = 2048};
 static const lk_model esm_start = {.network = LK_NET_ENCODER,
                                    .norm = LK_NORM_LAYER,
                                    .norms_per_layer = 2,
@@ -409,6 +453,7 @@ const lk_hf_family lk_hf_encoders[] = {
 	{"xlm-roberta", bert_keys, &bert_start, finish_bert},
 	{"xlm-roberta-xl", bert_keys, &roberta_xl_start, finish_bert},
 	{"esm", bert_keys, &esm_start, finish_esm},
+	{"nomic_bert", nomic_keys, &nomic_start, finish_nomic},
 	{"distilbert", distilbert_keys, &electra_start, finish_distilbert},
 	{"albert", bert_keys, &albert_start, finish_albert},
 	{"electra", bert_keys, &electra_start, finish_electra},
