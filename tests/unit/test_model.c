@@ -439,7 +439,7 @@ static void test_wrong_configs(void **state) {
 		{"[1]", "c.json:1:1", "a list", "a JSON object"},
 		{"{}", "c.json:1:1", "no model_type", "\"model_type\": TYPE"},
 		{"{\"model_type\": 7}", "c.json:1:16", "a number", "a text"},
-		{"{\"model_type\": \"xlstm\"}", "c.json:1:16", "\"xlstm\"", "a preset"},
+		{"{\"model_type\": \"hyena\"}", "c.json:1:16", "\"hyena\"", "a preset"},
 		{"{\"model_type\": \"llama\"}", "c.json:1:1", "num_hidden_layers", "NUMBER"},
 		{"{\"model_type\": \"llama\", " SMALL ",\n \"vocab_size\": 100}", "c.json:1:1",
 	     "intermediate_size", "NUMBER"},
@@ -508,7 +508,7 @@ static void test_unknown_networks(void **state) {
 	     "laurel_rank, num_kv_shared_layers", "gemma3"},
 		{"deepseek_v33", "\"index_topk\": 2048, \"index_n_heads\": 64", "index_topk, index_n_heads",
 	     "deepseek_v3"},
-		{"eurobert", "\"global_attn_every_n_layers\": 3", "global_attn_every_n_layers", "llama"},
+		{"euronet", "\"global_attn_every_n_layers\": 3", "global_attn_every_n_layers", "llama"},
 		{"some_other", "\"bos_token_id\": 0, \"num_extra_towers\": 0", "", "llama"},
 		{"git", "\"residual_moe\": true", "residual_moe", "llama"},
 		{"qwen3_later", "\"full_attention_interval\": 4", "full_attention_interval", "qwen3"},
@@ -547,7 +547,7 @@ static void test_unknown_networks(void **state) {
 	assert_int_equal(
 		from_text(LLAMA ", \"mamba_d_state\": 0, \"use_cache\": true}", &model, NULL, &err), LK_OK);
 	/* Where reading it as another type would fail, that is no remedy. */
-	assert_int_equal(from_text("{\"model_type\": \"xlstm\", \"hidden_size\": 64, "
+	assert_int_equal(from_text("{\"model_type\": \"hyena\", \"hidden_size\": 64, "
 	                           "\"num_hidden_layers\": 2, \"state_size\": 16}",
 	                           &model, NULL, &err),
 	                 LK_ERR_INPUT);
@@ -586,6 +586,20 @@ static void test_unread_members(void **state) {
 		{"{\"model_type\": \"exaone4\", " SMALL ", \"intermediate_size\": 128, \"vocab_size\": "
 	     "100, \"sliding_window\": 8, \"sliding_window_pattern\": \"LGLL\"}",
 	     "sliding_window_pattern"},
+		{"{\"model_type\": \"lfm2\", " SMALL ", \"intermediate_size\": 128, \"vocab_size\": 100, "
+	     "\"full_attn_idxs\": [1], \"conv_bias\": true}",
+	     "conv_bias"},
+		{"{\"model_type\": \"lfm2\", " SMALL ", \"intermediate_size\": 128, \"vocab_size\": 100}",
+	     "full_attn_idxs"},
+		{"{\"model_type\": \"kimi_linear\", " SMALL
+	     ", \"intermediate_size\": 128, \"vocab_size\": 100}",
+	     "linear_attn_config"},
+		{"{\"model_type\": \"xlstm\", \"hidden_size\": 64, \"num_blocks\": 2, \"num_heads\": 5, "
+	     "\"vocab_size\": 100}",
+	     "5 heads"},
+		{"{\"model_type\": \"esm\", " SMALL ", \"intermediate_size\": 128, \"vocab_size\": 33, "
+	     "\"position_embedding_type\": \"absolute\"}",
+	     "position_embedding_type"},
 	};
 	lk_model model;
 	for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
@@ -630,6 +644,79 @@ static const struct {
 	const char *type, *members;
 	double params;
 } published_shapes[] = {
+	{"nomic_bert",
+     "\"n_layer\": 12, \"n_embd\": 768, \"n_head\": 12, \"n_inner\": 3072, \"vocab_size\": 30528, "
+     "\"activation_function\": \"swiglu\", \"prenorm\": false, \"rotary_emb_fraction\": 1.0",
+     136731648},
+	{"xlstm",
+     "\"num_blocks\": 32, \"embedding_dim\": 4096, \"num_heads\": 8, \"qk_dim_factor\": 0.5, "
+     "\"v_dim_factor\": 1.0, \"ffn_proj_factor\": 2.667, \"ffn_round_up_to_multiple_of\": 64, "
+     "\"vocab_size\": 50304, \"use_bias\": false",
+     6865424896},
+	{"arctic",
+     "\"num_hidden_layers\": 35, \"hidden_size\": 7168, \"num_attention_heads\": 56, "
+     "\"num_key_value_heads\": 8, \"intermediate_size\": 4864, \"vocab_size\": 32000, "
+     "\"num_local_experts\": 128, \"num_experts_per_tok\": 2, \"moe_layer_frequency\": 1",
+     476850526208},
+	{"esm",
+     "\"num_hidden_layers\": 33, \"hidden_size\": 1280, \"num_attention_heads\": 20, "
+     "\"intermediate_size\": 5120, \"vocab_size\": 33, \"position_embedding_type\": \"rotary\", "
+     "\"token_dropout\": true",
+     649400320},
+	{"eurobert",
+     "\"num_hidden_layers\": 12, \"hidden_size\": 768, \"num_attention_heads\": 12, "
+     "\"num_key_value_heads\": 12, \"intermediate_size\": 3072, \"vocab_size\": 128256, "
+     "\"mask_token\": \"<|mask|>\"",
+     211766016},
+	{"dinov3_vit",
+     "\"num_hidden_layers\": 24, \"hidden_size\": 1024, \"num_attention_heads\": 16, "
+     "\"intermediate_size\": 4096, \"image_size\": 224, \"patch_size\": 16, \"num_channels\": 3, "
+     "\"num_register_tokens\": 4, \"query_bias\": true, \"key_bias\": false, \"value_bias\": true",
+     303129600},
+	{"phi3small",
+     "\"num_hidden_layers\": 32, \"hidden_size\": 4096, \"num_attention_heads\": 32, "
+     "\"num_key_value_heads\": 8, \"ff_intermediate_size\": 14336, \"vocab_size\": 100352, "
+     "\"blocksparse_block_size\": 64, \"blocksparse_num_local_blocks\": 16, "
+     "\"blocksparse_vert_stride\": 8, \"dense_attention_every_n_layers\": 2",
+     7392272384},
+	{"vaultgemma",
+     "\"num_hidden_layers\": 26, \"hidden_size\": 1152, \"num_attention_heads\": 4, "
+     "\"num_key_value_heads\": 4, \"head_dim\": 256, \"intermediate_size\": 6912, \"vocab_size\": "
+     "256000, \"sliding_window\": 512",
+     1038741120},
+	{"xlm-roberta-xl",
+     "\"num_hidden_layers\": 36, \"hidden_size\": 2560, \"num_attention_heads\": 32, "
+     "\"intermediate_size\": 10240, \"vocab_size\": 250880, \"max_position_embeddings\": 514, "
+     "\"type_vocab_size\": 1",
+     3482485760},
+	{"flex_olmo",
+     "\"num_hidden_layers\": 32, \"hidden_size\": 4096, \"num_attention_heads\": 32, "
+     "\"intermediate_size\": 11008, \"vocab_size\": 100352, \"num_experts\": 2, "
+     "\"num_experts_per_tok\": 2",
+     11627401216},
+	{"solar_open",
+     "\"num_hidden_layers\": 48, \"hidden_size\": 4096, \"num_attention_heads\": 64, "
+     "\"num_key_value_heads\": 8, \"head_dim\": 128, \"intermediate_size\": 10240, \"vocab_size\": "
+     "196608, \"n_routed_experts\": 128, \"num_experts_per_tok\": 8, \"moe_intermediate_size\": "
+     "1280, \"n_shared_experts\": 1, \"first_k_dense_replace\": 0",
+     102651799552},
+	{"exaone_moe",
+     "\"num_hidden_layers\": 48, \"hidden_size\": 6144, \"num_attention_heads\": 64, "
+     "\"num_key_value_heads\": 8, \"head_dim\": 128, \"intermediate_size\": 18432, \"vocab_size\": "
+     "153600, \"num_experts\": 128, \"num_experts_per_tok\": 8, \"moe_intermediate_size\": 2048, "
+     "\"num_shared_experts\": 1, \"first_k_dense_replace\": 1, \"sliding_window\": 128, "
+     "\"sliding_window_pattern\": \"LLLG\"",
+     236571156352},
+	{"helium",
+     "\"num_hidden_layers\": 24, \"hidden_size\": 2560, \"num_attention_heads\": 20, "
+     "\"num_key_value_heads\": 20, \"head_dim\": 128, \"intermediate_size\": 7040, \"vocab_size\": "
+     "48000",
+     2172643840},
+	{"lfm2",
+     "\"num_hidden_layers\": 16, \"hidden_size\": 1024, \"num_attention_heads\": 16, "
+     "\"num_key_value_heads\": 8, \"intermediate_size\": 4608, \"block_auto_adjust_ff_dim\": "
+     "false, \"conv_L_cache\": 3, \"vocab_size\": 65536, \"full_attn_idxs\": [2, 5, 8, 10, 12, 14]",
+     354483968},
 	{"olmo", SHAPE(32, 4096, 32, 32, 11008, 50304), 6888095744},
 	{"olmo2", SHAPE(32, 4096, 32, 32, 11008, 100352), 7298617344},
 	{"olmoe",

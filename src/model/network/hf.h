@@ -153,6 +153,7 @@ lk_status lk_hf_rwkv5(const lk_hf_config *config, lk_model *model, lk_error *err
 lk_status lk_hf_rwkv7(const lk_hf_config *config, lk_model *model, lk_error *err);
 lk_status lk_hf_minimax(const lk_hf_config *config, lk_model *model, lk_error *err);
 lk_status lk_hf_kimi_linear(const lk_hf_config *config, lk_model *model, lk_error *err);
+lk_status lk_hf_xlstm(const lk_hf_config *config, lk_model *model, lk_error *err);
 lk_status lk_hf_lfm2(const lk_hf_config *config, lk_model *model, lk_error *err);
 lk_status lk_hf_lfm2_moe(const lk_hf_config *config, lk_model *model, lk_error *err);
 lk_status lk_hf_longcat(const lk_hf_config *config, lk_model *model, lk_error *err);

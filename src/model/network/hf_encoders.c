@@ -41,6 +41,19 @@ static const lk_hf_key bert_keys[] = {
 	END,
 };
 
+static const lk_hf_key nomic_keys[] = {
+	NEED("n_layer", layers),
+	NEED("n_embd", hidden),
+	NEED("n_head", heads),
+	NEED("n_inner", ffn),
+	NEED("vocab_size", vocab),
+	INT("n_positions", context),
+	INT("type_vocab_size", token_types),
+	REAL("rotary_emb_base", rotary_base),
+	REAL("resid_pdrop", dropout),
+	END,
+};
+
 static const lk_hf_key distilbert_keys[] = {
 	NEED("n_layers", layers),  NEED("dim", hidden),
 	NEED("n_heads", heads),    NEED("hidden_dim", ffn),
@@ -76,6 +89,22 @@ static const lk_hf_key dinov2_keys[] = {
 	NEED("num_channels", channels),
 	FLAG("qkv_bias", qkv_bias),
 	REAL("hidden_dropout_prob", dropout),
+	END,
+};
+
+static const lk_hf_key dinov3_keys[] = {
+	NEED("num_hidden_layers", layers),
+	NEED("hidden_size", hidden),
+	NEED("num_attention_heads", heads),
+	NEED("intermediate_size", ffn),
+	NEED("image_size", image),
+	NEED("patch_size", patch),
+	NEED("num_channels", channels),
+	FLAG("query_bias", qkv_bias),
+	FLAG("proj_bias", out_bias),
+	FLAG("mlp_bias", mlp_bias),
+	FLAG("use_gated_mlp", gated),
+	REAL("rope_theta", rotary_base),
 	END,
 };
 
@@ -234,6 +263,63 @@ static lk_status finish_dinov2(const lk_hf_config *config, lk_model *model, lk_e
 	return finish_vit(config, model, err);
 }
 
+/* dinov3: as dinov2, with rotary positions and tokens that belong to no patch (registers). */
+static lk_status finish_dinov3(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	int registers = 0;
+	bool keys = false, values = model->qkv_bias;
+	LK_TRY(lk_hf_int(config, "num_register_tokens", &registers, err));
+	LK_TRY(lk_hf_flag(config, "key_bias", &keys, err));
+	LK_TRY(lk_hf_flag(config, "value_bias", &values, err));
+	lk_hf_pass(config, "layerscale_value|apply_layernorm|reshape_hidden_states|out_features|"
+	                   "out_indices|return_class_token|pos_embed_jitter|pos_embed_rescale|"
+	                   "pos_embed_shift");
+	if (values != model->qkv_bias || (keys && !model->qkv_bias) || registers < 0 ||
+	    registers > 1 << 10 || model->hidden > 1 << 20)
+		return lk_hf_fail(config, NULL, err,
+		                  "biases of keys or values alone, or %d registers, are not modelled",
+		                  registers);
+	model->key_plain = model->qkv_bias && !keys;
+	LK_TRY(finish_vit(config, model, err));
+	model->position_rows = 0;
+	model->loose += (1 + registers) * model->hidden; /* and the token of masked patches */
+	return LK_OK;
+}
+
+/* nomic_bert: BERT's norms, gated MLPs, rotary positions, no biases. */
+static lk_status finish_nomic(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	bool first = false, parallel = false, rms = false, biases[3] = {false, false, false};
+	double share = 1;
+	LK_TRY(lk_hf_flag(config, "prenorm", &first, err));
+	LK_TRY(lk_hf_flag(config, "parallel_block", &parallel, err));
+	LK_TRY(lk_hf_flag(config, "use_rms_norm", &rms, err));
+	LK_TRY(lk_hf_flag(config, "qkv_proj_bias", &biases[0], err));
+	LK_TRY(lk_hf_flag(config, "mlp_fc1_bias", &biases[1], err));
+	LK_TRY(lk_hf_flag(config, "mlp_fc2_bias", &biases[2], err));
+	LK_TRY(lk_hf_real(config, "rotary_emb_fraction", &share, err));
+	lk_hf_pass(config, "dense_seq_output|reorder_and_upcast_attn|use_xentropy|causal");
+	if (!first && !parallel && !rms && !biases[0] && !biases[1] && !biases[2] && share == 1 &&
+	    lk_hf_says(config, "activation_function", "swiglu"))
+		return lk_hf_heads(config, model, err);
+	return lk_hf_fail(config, NULL, err,
+	                  "biases, prenorm, parallel_block, use_rms_norm, "
+	                  "rotary_emb_fraction below 1, or an activation that is "
+	                  "not swiglu");
+}
+
+/* esm: BERT with norms before each half and rotary positions; ESM-2 of proteins, whose vocabulary
+ * is amino acids. */
+static lk_status finish_esm(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	LK_TRY(lk_hf_flag(config, "emb_layer_norm_before", &model->embed_norm, err));
+	lk_hf_pass(config, "token_dropout|esmfold_config|vocab_list");
+	if (!lk_hf_says(config, "position_embedding_type", "rotary"))
+		return lk_hf_fail(config, NULL, err,
+		                  "position_embedding_type is not rotary, which alone "
+		                  "is modelled of esm");
+	model->context = model->position_rows > 2 ? model->position_rows - 2 : model->position_rows;
+	model->position_rows = 0;
+	return lk_hf_heads(config, model, err);
+}
+
 /* deberta-v2: positions between tokens in place of those of tokens. Keys and queries of positions
  * are those of contents (share_att_key). */
 static lk_status finish_deberta(const lk_hf_config *config, lk_model *model, lk_error *err) {
@@ -295,6 +381,36 @@ static const lk_model umt5_start = {T5, .gated = true, .relative_all = true};
 	.dropout = 0.1
 static const lk_model bert_start = {BERT, .pooler = true};
 static const lk_model electra_start = {BERT};
+static const lk_model roberta_xl_start = {.network = LK_NET_ENCODER,
+                                          .norm = LK_NORM_LAYER,
+                                          .norms_per_layer = 2,
+                                          .norm_bias = true,
+                                          .final_norm = true,
+                                          BIASES,
+                                          .tied = true,
+                                          .position_rows = 514,
+                                          .token_types = 1,
+                                          .dropout = 0.1,
+                                          .pooler = true};
+static const lk_model nomic_start = {.network = LK_NET_ENCODER,
+                                     .norm = LK_NORM_LAYER,
+                                     .norms_per_layer = 2,
+                                     .norm_bias = true,
+                                     .embed_norm = true,
+                                     .gated = true,
+                                     .tied = true,
+                                     .token_types = 2,
+                                     .rotary_base = 1e3,
+                                     .context = 2048};
+static const lk_model esm_start = {.network = LK_NET_ENCODER,
+                                   .norm = LK_NORM_LAYER,
+                                   .norms_per_layer = 2,
+                                   .norm_bias = true,
+                                   .final_norm = true,
+                                   BIASES,
+                                   .tied = true,
+                                   .position_rows = 1026,
+                                   .rotary_base = 1e4};
 static const lk_model albert_start = {BERT, .pooler = true, .shared_sets = 1};
 static const lk_model deberta_start = {.network = LK_NET_ENCODER,
                                        .norm = LK_NORM_LAYER,
@@ -326,6 +442,7 @@ static const lk_model pegasus_start = {BART, .final_norm = true};
 static const lk_model vit_start = {VIT, .patch = 16};
 static const lk_model deit_start = {VIT, .patch = 16, .distills = true};
 static const lk_model dinov2_start = {VIT, .patch = 14, .layer_scale = true};
+static const lk_model dinov3_start = {VIT, .patch = 16, .layer_scale = true, .rotary_base = 100};
 
 /* ---- the table ---- */
 
@@ -337,6 +454,9 @@ const lk_hf_family lk_hf_encoders[] = {
 	{"bert", bert_keys, &bert_start, finish_bert},
 	{"roberta", bert_keys, &bert_start, finish_bert},
 	{"xlm-roberta", bert_keys, &bert_start, finish_bert},
+	{"xlm-roberta-xl", bert_keys, &roberta_xl_start, finish_bert},
+	{"esm", bert_keys, &esm_start, finish_esm},
+	{"nomic_bert", nomic_keys, &nomic_start, finish_nomic},
 	{"distilbert", distilbert_keys, &electra_start, finish_distilbert},
 	{"albert", bert_keys, &albert_start, finish_albert},
 	{"electra", bert_keys, &electra_start, finish_electra},
@@ -350,5 +470,6 @@ const lk_hf_family lk_hf_encoders[] = {
 	{"vit", vit_keys, &vit_start, finish_vit},
 	{"deit", vit_keys, &deit_start, finish_vit},
 	{"dinov2", dinov2_keys, &dinov2_start, finish_dinov2},
+	{"dinov3_vit", dinov3_keys, &dinov3_start, finish_dinov3},
 	{NULL, NULL, NULL, NULL},
 };

@@ -23,7 +23,7 @@ static const lk_hf_key llama_keys[] = {
 	NEED("num_attention_heads|n_heads|num_heads", heads),
 	CLEAR("num_key_value_heads|n_kv_heads|num_kv_heads", kv_heads),
 	INT("head_dim|attention_head_dim", head_dim),
-	NEED("intermediate_size|ffn_hidden_size|block_ff_dim", ffn),
+	NEED("intermediate_size|ffn_hidden_size|block_ff_dim|ff_intermediate_size", ffn),
 	NEED("vocab_size", vocab),
 	INT("max_position_embeddings", context),
 	REAL("rope_theta|theta", rotary_base),
@@ -76,6 +76,16 @@ static const lk_hf_key zamba2_keys[] = {
 	NEED("vocab_size", vocab),
 	INT("max_position_embeddings", context),
 	REAL("rope_theta", rotary_base),
+	FLAG("tie_word_embeddings", tied),
+	END,
+};
+
+static const lk_hf_key xlstm_keys[] = {
+	NEED("num_hidden_layers|num_blocks", layers),
+	NEED("hidden_size|embedding_dim", hidden),
+	NEED("num_heads", delta_value_heads),
+	NEED("vocab_size", vocab),
+	INT("max_position_embeddings", context),
 	FLAG("tie_word_embeddings", tied),
 	END,
 };
@@ -367,6 +377,54 @@ static lk_status finish_afmoe(const lk_hf_config *config, lk_model *model, lk_er
 	return lk_hf_layer_types(config, model, err);
 }
 
+/* arctic: every layer has experts, and a dense MLP of its own norm that all tokens pass. */
+static lk_status finish_arctic(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	bool residual = true, parallel = true, tensor = false;
+	LK_TRY(lk_hf_int(config, "moe_layer_frequency", &model->moe_every, err));
+	LK_TRY(lk_hf_flag(config, "use_residual", &residual, err));
+	LK_TRY(lk_hf_flag(config, "parallel_attn_mlp_res", &parallel, err));
+	LK_TRY(lk_hf_flag(config, "enable_expert_tensor_parallelism", &tensor, err));
+	lk_hf_pass(config, "moe_eval_capacity_factor|moe_train_capacity_factor|moe_token_dropping|"
+	                   "moe_min_capacity");
+	if (!residual || !parallel || model->moe_every != 1)
+		return lk_hf_fail(config, NULL, err,
+		                  "moe_layer_frequency %d, or layers without "
+		                  "use_residual and parallel_attn_mlp_res",
+		                  model->moe_every);
+	model->shared_ffn = model->ffn;
+	return finish_windowless(config, model, err);
+}
+
+/* eurobert: llama's layers, of which every token sees all others. */
+static lk_status finish_eurobert(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	lk_hf_pass(config, "mask_token|bos_token|eos_token|pad_token");
+	return finish_windowless(config, model, err);
+}
+
+/* phi3small: every second layer attends fully, others to the last blocks of 64 tokens; the stripes
+ * of earlier blocks that they see, too, are left out. */
+static lk_status finish_phi3small(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	int block = 64, local = 16, every = 2;
+	LK_TRY(lk_hf_int(config, "blocksparse_block_size", &block, err));
+	LK_TRY(lk_hf_int(config, "blocksparse_num_local_blocks", &local, err));
+	LK_TRY(lk_hf_int(config, "dense_attention_every_n_layers", &every, err));
+	LK_TRY(lk_hf_real(config, "rope_embedding_base", &model->rotary_base, err));
+	lk_hf_pass(config, "blocksparse_vert_stride|blocksparse_homo_head_pattern|"
+	                   "blocksparse_triton_kernel_block_size|ff_dim_multiplier|"
+	                   "gegelu_limit|gegelu_pad_to_256|mup_attn_multiplier|"
+	                   "mup_embedding_multiplier|mup_use_scaling|mup_width_multiplier|"
+	                   "rope_position_scale|pad_sequence_to_multiple_of_64|"
+	                   "dummy_token_indices|embedding_dropout_prob|attention_bias");
+	if (block < 1 || block > 1 << 16 || local < 1 || local > 1 << 12 || every < 1)
+		return lk_hf_fail(config, NULL, err, "%d local blocks of %d, full attention every %d",
+		                  local, block, every);
+	model->window = block * local;
+	model->full_every = every;
+	lk_hf_warn(config, "layers of block-sparse attention are priced as windows of %d tokens",
+	           model->window);
+	return lk_hf_heads(config, model, err);
+}
+
 /* ---- start values ---- */
 
 #define ROTARY(norms, base)                                                                   \
@@ -453,6 +511,18 @@ static const lk_model minimax_m2_start = {LLAMA(2, 5e6), .qk_norm = true, .qk_no
                                           .router_bias = true};
 static const lk_model grok_start = {LLAMA(4, 1e4), .experts = 8, .topk = 2, .tied = true};
 static const lk_model hunyuan_moe_start = {LLAMA(2, 1e4), .topk = 1};
+static const lk_model xlstm_start = {LLAMA(2, 0), .context = 8192};
+static const lk_model arctic_start = {LLAMA(3, 1e6), .experts = 128, .topk = 2, .moe_every = 2};
+static const lk_model eurobert_start = {.network = LK_NET_ENCODER,
+                                        .norm = LK_NORM_RMS,
+                                        .norms_per_layer = 2,
+                                        .final_norm = true,
+                                        .gated = true,
+                                        .tied = true,
+                                        .rotary_base = 25e4};
+static const lk_model vaultgemma_start = {GEMMA(2, 1e4), .window = 4096, .full_every = 2};
+static const lk_model phi3small_start = {LAYER(2, 1e6), .gated = true, .norm_bias = true, BIASES,
+                                         .tied = true};
 static const lk_model afmoe_start = {LLAMA(4, 1e4),       .qk_norm = true, .output_gate = true,
                                      .router_bias = true, .window = 1024,  .full_every = 4};
 static const lk_model lfm2_start = {LLAMA(2, 1e6), .qk_norm = true, .tied = true, .short_conv = 3,
@@ -583,6 +653,14 @@ const lk_hf_family lk_hf_decoders[] = {
 	{"solar_open", llama_keys, &glm4_moe_start, finish_qkv_biased},
 	{"exaone_moe", llama_keys, &exaone_moe_start, finish_windowed},
 	{"helium", llama_keys, &llama_start, finish_windowless},
+	{"xlstm", xlstm_keys, &xlstm_start, lk_hf_xlstm},
+	{"arctic", llama_keys, &arctic_start, finish_arctic},
+	{"eurobert", llama_keys, &eurobert_start, finish_eurobert},
+	{"vaultgemma", llama_keys, &vaultgemma_start, finish_windowed},
+	{"phi3small", llama_keys, &phi3small_start, finish_phi3small},
+	{"flex_olmo", llama_keys, &olmo2_start, finish_windowless},
+	{"glm4v_text", llama_keys, &glm4_start, finish_qkv_biased},
+	{"glm4v_moe_text", llama_keys, &glm4_moe_start, finish_qkv_biased},
 	{"cwm", llama_keys, &llama_start, finish_windowed},
 	{"exaone", llama_keys, &llama_start, finish_windowless},
 	{"exaone4", llama_keys, &exaone4_start, finish_windowed},

@@ -4,6 +4,7 @@
 #include "base/noun.h"
 
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -110,6 +111,45 @@ lk_status lk_hf_kimi_linear(const lk_hf_config *config, lk_model *model, lk_erro
 	return hybrid_order(config, model, listed_attention, &attends, err);
 }
 
+/* xlstm (arXiv 2503.13427): mLSTM cells alone. Queries, keys, values, an output's gate and two
+ * gates of each head are those of a gated delta net without a convolution, and so is the state; its
+ * chunks need no triangular inverse. The norm of the output has a scale for each number. */
+lk_status lk_hf_xlstm(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	double keys = .5, values = 1, wide = 8 / 3.;
+	int multiple = 64, heads = model->delta_value_heads;
+	bool biases = false;
+	LK_TRY(lk_hf_real(config, "qk_dim_factor", &keys, err));
+	LK_TRY(lk_hf_real(config, "v_dim_factor", &values, err));
+	LK_TRY(lk_hf_real(config, "ffn_proj_factor", &wide, err));
+	LK_TRY(lk_hf_int(config, "ffn_round_up_to_multiple_of", &multiple, err));
+	LK_TRY(lk_hf_flag(config, "use_bias", &biases, err));
+	lk_hf_pass(config, "add_out_norm|add_post_blocks_norm|add_forward_backend_padding|"
+	                   "add_embedding_dropout|autocast_kernel_dtype|chunk_size|chunkwise_kernel|"
+	                   "force_bos_token_insert|gate_soft_cap|igate_bias_init_range|"
+	                   "inference_state_dtype|max_inference_chunksize|mode|num_blocks|"
+	                   "mlstm_round_up_to_multiple_of|norm_reduction_force_float32|"
+	                   "output_logit_soft_cap|return_last_states|sequence_kernel|step_kernel|"
+	                   "embedding_dim|weight_mode|eps");
+	double h = model->hidden, key = keys * h / fmax(heads, 1), value = values * h / fmax(heads, 1);
+	bool whole = key == floor(key) && value == floor(value) && key >= 1 && value >= 1;
+	if (biases || heads < 1 || !whole || (key + value) * heads > 1 << 24 || multiple < 1 ||
+	    multiple > 1 << 16 || !(wide * h >= 1 && wide * h <= 1 << 24) || model->layers > 10000)
+		return lk_hf_fail(config, NULL, err,
+		                  "use_bias, or %d heads of %g numbers for keys and %g for values", heads,
+		                  key, value);
+	model->delta_key_heads = heads;
+	model->delta_key_dim = (int)key;
+	model->delta_value_dim = (int)value;
+	model->ffn = (int)ceil((double)(int)(wide * h) / multiple) * multiple;
+	double scales = (double)model->layers * (heads - 1) * value;
+	if (scales > 1 << 30) return lk_hf_fail(config, NULL, err, "norms of %g numbers", scales);
+	model->loose = (int)scales;
+	no_heads(model);
+	lk_hf_warn(config, "mLSTM is priced as a gated delta net, whose chunks do a little more");
+	struct hybrid_period all = {1, 0, LK_MIXER_DELTA, 0};
+	return hybrid_order(config, model, periodic_mixer, &all, err);
+}
+
 /* ---- short convolutions ---- */
 
 static lk_status lfm2_order(const lk_hf_config *config, lk_model *model, lk_error *err) {
@@ -143,8 +183,8 @@ lk_status lk_hf_lfm2(const lk_hf_config *config, lk_model *model, lk_error *err)
 	/* the class's intermediate_size is block_ff_dim where that is stated */
 	LK_TRY(lk_hf_int(config, "block_ff_dim", &model->ffn, err));
 	if (adjusts) {
-		double wide = (double)(int)(times * (int)(2.0 * model->ffn / 3));
-		if (multiple < 1 || !(wide >= 1 && wide <= 1 << 24))
+		double wide = floor(times * floor(2.0 * model->ffn / 3));
+		if (multiple < 1 || multiple > 1 << 24 || !(wide >= 1 && wide <= 1 << 24))
 			return lk_hf_fail(config, NULL, err, "block_ff_dim %d, in multiples of %d", model->ffn,
 			                  multiple);
 		model->ffn = ((int)wide + multiple - 1) / multiple * multiple;

@@ -45,6 +45,19 @@ static const lk_hf_key qwen_keys[] = {
 	END,
 };
 
+/* glm4v: the MLP of a layer is as wide as what comes out. */
+static const lk_hf_key glm4v_keys[] = {
+	TOWER("depth", layers),
+	TOWER("hidden_size", hidden),
+	TOWER("num_heads", heads),
+	TOWER("out_hidden_size", ffn),
+	TOWER("patch_size", patch),
+	TOWER("in_channels", channels),
+	TOWER("temporal_patch_size", frames),
+	TOWER("spatial_merge_size", project.merge),
+	END,
+};
+
 /* mllama: layers with gates come after the others. */
 static const lk_hf_key mllama_keys[] = {
 	TOWER("num_hidden_layers", layers),
@@ -151,6 +164,12 @@ static const lk_hf_encoder encoders[] = {
      "deepstack_visual_indexes|num_position_embeddings|image_size|apply_vit_abs_pos_embed",
      {ANY, .layers = 27, .hidden = 1152, .heads = 16, .ffn = 4304, .patch = 16, .channels = 3,
       .frames = 2, .position_rows = 2304, .patch_bias = 1, .biases = 1, .project = {.merge = 2}}},
+	{"glm4v|glm4v_vision|glm4v_moe|glm4v_moe_vision",
+     glm4v_keys,
+     QWEN_KNOWN "num_channels|image_size|attention_bias",
+     {ANY, .layers = 24, .hidden = 1536, .heads = 12, .patch = 14, .channels = 3, .frames = 2,
+      .position_rows = 576, .patch_bias = 1, .gated = 1, .rms = 1, .pre_norm = 1, .post_norm = 1,
+      .project = {.merge = 2}}},
 };
 
 /* ---- joints ---- */
@@ -209,6 +228,32 @@ static lk_status join_gemma3(const lk_hf_config *config, const lk_hf_config *vis
 	model->tower.project.averages = 1;
 	model->tower.project.width[0] = model->hidden;
 	model->tower.project.norms = model->tower.hidden;
+	return LK_OK;
+}
+
+/* glm4v (modeling_glm4v.py, Glm4vVisionPatchMerger): tokens side by side through a product with a
+ * bias, then one of [d, d], a norm and a gated MLP of c numbers, which together have as many
+ * weights, and take as many operations, as two products of (d + 3 c) / 2 numbers between them. */
+static lk_status join_glm4v(const lk_hf_config *config, const lk_hf_config *vision, lk_model *model,
+                            lk_error *err) {
+	lk_tower *tower = &model->tower;
+	int inner = 13696, side = 336;
+	bool biases = false;
+	(void)config;
+	LK_TRY(lk_hf_int(vision, "intermediate_size", &inner, err));
+	LK_TRY(lk_hf_int(vision, "image_size", &side, err));
+	LK_TRY(lk_hf_flag(vision, "attention_bias", &biases, err));
+	double between = (model->hidden + 3.0 * inner) / 2,
+		   rows = tower->patch > 0 ? (double)(side / tower->patch) * (side / tower->patch) : 0;
+	if (biases || inner < 1 || between > 1 << 20 || rows > 1 << 20 || tower->ffn != model->hidden)
+		return lk_hf_fail(vision, NULL, err,
+		                  "attention_bias, an out_hidden_size of %d that is not the hidden size, "
+		                  "or sizes of %d and %d",
+		                  tower->ffn, inner, side);
+	tower->position_rows = (int)rows;
+	tower->project.width[0] = tower->project.width[2] = model->hidden;
+	tower->project.width[1] = (int)between;
+	tower->project.norms = 3 * model->hidden; /* and the first product's bias */
 	return LK_OK;
 }
 
@@ -649,6 +694,10 @@ static const lk_hf_joint joints[] = {
 	{"qwen3_omni_moe", "qwen3_omni_moe_text", "qwen3_vl_moe", join_omni,
      QWEN_JOINT_KNOWN "audio_config|talker_config|code2wav_config|enable_audio_output|"
                       "position_id_per_seconds|seconds_per_chunk"},
+	{"glm4v", "glm4v_text", "glm4v", join_glm4v,
+     "image_start_token_id|image_end_token_id|video_start_token_id|video_end_token_id"},
+	{"glm4v_moe", "glm4v_moe_text", "glm4v_moe", join_glm4v,
+     "image_start_token_id|image_end_token_id|video_start_token_id|video_end_token_id"},
 	{"qwen3_5", "qwen3_5_text", "qwen3_5", join_qwen3_5, QWEN_JOINT_KNOWN},
 	{"qwen3_5_moe", "qwen3_5_moe_text", "qwen3_5_moe", join_qwen3_5, QWEN_JOINT_KNOWN},
 };
