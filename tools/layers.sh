@@ -48,7 +48,7 @@ stalls:           base io options trace/read step explain record
 plan:             base io options hw cost/topology cost/calibration model/layout model/build launch cost sim step
 shard:            base io options model/network cost/calibration cost/kernel cost sim step
 predict:          base options cost/calibration model/layout launch sim rollout step whatif plan shard
-rent:             base io options hw predict
+rent:             base io options hw step predict
 jobs:             base io hw
 lang/tune:        base io cost/calibration lang/rewrite lang/run lang/steps lang/emit lang/compile cost/collective cost sim step
 tables:           base io hw model/network model/layout cost/collective cost/kernel cost rollout step

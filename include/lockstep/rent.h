@@ -31,6 +31,7 @@ typedef struct lk_machines_request {
 	const char *prices;   /* CSV of the form of data/instances.csv, instead of the built-in one */
 	const char *catalog;  /* SkyPilot's vms.csv, instead; needs catalog_provider */
 	const char *catalog_provider, *catalog_date;
+	bool age; /* machines: how old each price is today */
 } lk_machines_request;
 
 /* The request. Texts are borrowed; NULL and 0 mean "not given". */

@@ -24,7 +24,8 @@
 static const lk_option machines_options[] = {
 	MACHINES(),
 	{GROUP("Output")
-	 OUT_FORMAT(lk_output_formats, "how it is written")},
+	 FLAG("age", age, "days since each price was listed, and which are older than 90")},
+	{OUT_FORMAT(lk_output_formats, "how it is written")},
 	{OUT_FILE("where the output goes; sqlite needs one"), LETTER('f')},
 	{OUT_VERBOSE("every offer that was left out, and why")},
 	{0},

@@ -210,14 +210,6 @@ static lk_status bound_all(struct hunt *hunt, lk_error *err) {
 
 /* ---- trials ---- */
 
-/* Layouts whose times are this close cannot be told apart: the median error of a predicted step
- * (docs/accuracy). One of them with room to spare is better than one that may run out of memory. */
-static const double UNCERTAIN = 0.05;
-
-double lk_tight_factor(bool tight) {
-	return tight ? 1 + UNCERTAIN : 1;
-}
-
 static int64_t search_rank_ps(const lk_trial *trial) {
 	return (int64_t)((double)trial->step_ps * lk_tight_factor(trial->tight));
 }
@@ -307,6 +299,7 @@ static void note_trial(struct hunt *hunt, uint32_t number, const lk_trial *trial
 	hunt->out->cut_short += trial->outcome == LK_CUT_SHORT;
 	hunt->out->found_too_large += trial->outcome == LK_TOO_LARGE;
 	if (trial->outcome != LK_SIMULATED || search_rank_ps(trial) >= hunt->best_ps[group]) return;
+	if ((double)trial->step_ps > hunt->space->slowest_s * LK_PS_PER_S) return;
 	hunt->best_ps[group] = search_rank_ps(trial);
 	hunt->best[group] = (struct found){number, *trial};
 	rank_group(hunt, (uint32_t)group);

@@ -268,6 +268,14 @@ static int layers_of_loss(const lk_job *base) {
 	return layer > 0 ? (int)fmin((head + modules) / layer + 0.5, layers) : 0;
 }
 
+/* Layouts whose times are this close cannot be told apart: the median error of a predicted step
+ * (docs/accuracy). One of them with room to spare is better than one that may run out of memory. */
+static const double UNCERTAIN = 0.05;
+
+double lk_tight_factor(bool tight) {
+	return tight ? 1 + UNCERTAIN : 1;
+}
+
 lk_status lk_space_read(const lk_plan_request *request, const lk_asked *asked, lk_space *out,
                         lk_error *err) {
 	memset(out, 0, sizeof *out);

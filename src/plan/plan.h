@@ -140,6 +140,8 @@ bool lk_space_overlaps_experts(const lk_space *space, int stack);
 lk_status lk_space_unsearched(const lk_plan_request *request, const lk_space *space,
                               lk_arena *arena, const char *const **lines, int *count,
                               lk_error *err);
+/* layout_space.c: layouts are ranked by their step times this: of tight ones a little more. */
+double lk_tight_factor(bool tight);
 /* layout_space.c: "tp 8, pp 16, ..."; NULL when memory is out. */
 const char *lk_layout_text(lk_arena *arena, const lk_job *job);
 
@@ -254,8 +256,6 @@ typedef struct lk_trial {
 	int32_t tight; /* so little memory stays free that it may run out */
 	lk_step_habits habits;
 } lk_trial;
-/* Layouts are ranked by their step times this: of tight ones a little more. */
-double lk_tight_factor(bool tight);
 
 typedef struct lk_ranked {
 	lk_layout layout;

@@ -1,4 +1,8 @@
-/* offers.c: the project's own list of machines, and the rules that prices keep to. */
+/* offers.c: the project's own list of machines, and the rules that prices keep to. A machine of
+ * one's own has what it cost and draws in place of a price:
+ *
+ *     dollars an hour = capital / (life x share of its hours that are used) + power x PUE x $/kWh
+ */
 #include "base/arena.h"
 #include "rent/rent.h"
 
@@ -10,6 +14,7 @@
 #include "base/text.h"
 #include "base/noun.h"
 #include "io/embedded.h"
+#include "step/energy.h"
 
 enum {
 	ROWS = 200000
@@ -32,12 +37,20 @@ enum {
 	SPOT,
 	SPOT_SOURCE, /* for people, as the next one */
 	NETWORK_SOURCE,
+	CAPITAL, /* of machines of one's own */
+	LIFE,
+	USED,
+	POWER,
+	USD_KWH,
+	PUE,
 	COLUMNS
 };
 static const char *const columns[COLUMNS] = {
-	"provider",    "instance",       "region", "gpu",        "gpus",    "on_demand",    "date",
-	"source",      "links",          "vcpus",  "memory_gib", "nvme_gb", "network_gbps", "spot",
-	"spot_source", "network_source",
+	"provider",       "instance",    "region",       "gpu",   "gpus",
+	"on_demand",      "date",        "source",       "links", "vcpus",
+	"memory_gib",     "nvme_gb",     "network_gbps", "spot",  "spot_source",
+	"network_source", "capital_usd", "life_years",   "used",  "power_kw",
+	"usd_kwh",        "pue",
 };
 
 /* ---- reading ---- */
@@ -61,6 +74,42 @@ static lk_status offers_text_of(const lk_csv *csv, const int *at, int column, lk
 	return *out ? LK_OK : lk_oom(err);
 }
 
+static const double HOURS_OF_A_YEAR = 8766;
+
+/* The price of a machine of one's own; others are left as they are. */
+static lk_status offers_take_own(const lk_csv *csv, const int *at, lk_offer *offer, lk_error *err) {
+	double own[COLUMNS];
+	int stated = -1;
+	for (int i = CAPITAL; i <= PUE; i++) {
+		LK_TRY(offers_number(csv, at, i, &own[i], err));
+		if (!isnan(own[i])) stated = i;
+	}
+	if (stated < 0) return LK_OK;
+	if (isnan(own[CAPITAL]) || !(own[LIFE] > 0) || isnan(own[USD_KWH])) {
+		lk_fail(err, LK_ERR_INPUT, lk_csv_where(csv),
+		        "column %s is of a machine of one's own, without its capital_usd, life_years and "
+		        "usd_kwh",
+		        columns[stated]);
+		return lk_hint(err, "state all three; used, power_kw and pue have defaults");
+	}
+	if (!isnan(offer->on_demand) || !isnan(offer->spot)) {
+		lk_fail(err, LK_ERR_INPUT, lk_csv_where(csv), "has a price and capital_usd");
+		return lk_hint(err, "leave on_demand and spot empty: the price follows from capital_usd");
+	}
+	if (isnan(own[POWER]))
+		own[POWER] = offer->device ? lk_energy_machine_w(offer->device, offer->gpus) / 1000 : 0;
+	if (!(own[POWER] > 0))
+		return lk_fail(err, LK_ERR_INPUT, lk_csv_where(csv),
+		               "column power_kw is empty, and the power of %s is not known", offer->gpu);
+	double used = isnan(own[USED]) ? 1 : own[USED], pue = isnan(own[PUE]) ? LK_PUE : own[PUE];
+	if (!(used > 0 && used <= 1) || !(pue >= 1))
+		return lk_fail(err, LK_ERR_INPUT, lk_csv_where(csv),
+		               "used %g, pue %g: used is a share from 0 to 1, pue is 1 or more", used, pue);
+	offer->on_demand =
+		own[CAPITAL] / (own[LIFE] * HOURS_OF_A_YEAR * used) + own[POWER] * pue * own[USD_KWH];
+	return LK_OK;
+}
+
 static lk_status offers_read_row(const lk_csv *csv, const int *at, lk_arena *arena, lk_offer *offer,
                                  lk_error *err) {
 	const char **const texts[] = {&offer->provider, &offer->instance, &offer->region, &offer->gpu,
@@ -78,7 +127,7 @@ static lk_status offers_read_row(const lk_csv *csv, const int *at, lk_arena *are
 	LK_TRY(lk_parse_int(lk_csv_field(csv, at[GPUS]), 1, 1024, &gpus, where, err));
 	offer->gpus = (int)gpus;
 	offer->device = lk_device_find(offer->gpu);
-	return LK_OK;
+	return offers_take_own(csv, at, offer, err);
 }
 
 struct reading {

@@ -5,10 +5,11 @@
  * bounds. A sample takes at least so many GPU-seconds on a device, whatever the layout
  * (plan/layout_least.c). And twice as many machines are at most 2 * STEADY times as fast. A job
  * that is tight in memory gets cheaper on more machines: as long as it does, or while only one
- * number is known, they may be 2 * FALLING times as fast. A number that is beaten as it is, with
- * memory to spare, is the last of its offer. Where the better choice can be had in any
- * number, with as fast a network, more of its machines beat larger numbers too, and the offer's
- * search is over; else the number alone is passed over. The cheapest and the fastest are beaten by
+ * number is known, they may be 2 * FALLING times as fast; with memory to spare they are not. Where
+ * the better choice can be had in any number, with as fast a network, more of its machines beat
+ * larger numbers too, and the offer's search is over; else the number alone is passed over. What is
+ * known also says from how long a step on a number of machines is of no use: layouts are searched
+ * up to there alone. The cheapest and the fastest are beaten by
  * no other choice, whatever the limits. Nor can the next number of an offer change the answer where
  * the same machine with as fast a network is rented out for less.
  *
@@ -68,7 +69,6 @@ struct known {
 	double last_samples, fewer_samples;
 	double cheapest_in_time; /* of all numbers of machines: dollars */
 	bool useless;            /* on the most machines it fits, and interruptions leave no time */
-	bool outdone;            /* the most machines, with memory to spare, are beaten as they are */
 	bool open;               /* more machines may change the answer */
 	int next;                /* GPUs: the next number that is worth a look */
 	struct had best;         /* the best that it can be */
@@ -104,15 +104,6 @@ static bool is_beaten(const struct search *search, const lk_offer *offer, const 
 	return is_had(search, best, network > 0 ? network : 1e-9);
 }
 
-/* Whether something known is better, with a network of at least that rate. */
-static bool is_outdone(const struct search *search, const struct had *had, double network) {
-	for (size_t i = 0; i < search->had.count; i++) {
-		const struct had *other = &search->had.at[i];
-		if (other->network >= network && beats(other, had) && !beats(had, other)) return true;
-	}
-	return false;
-}
-
 static lk_status search_keep(struct search *search, const lk_offer *offer,
                              const lk_rent_choice *choice, lk_error *err) {
 	struct had new = {choice->samples, choice->hours, choice->cost, network_of(offer)};
@@ -135,13 +126,20 @@ static const lk_rent_least *search_least_of(const struct search *search, const l
 	return &search->least.at[at];
 }
 
+/* Whether the job has memory to spare on that many GPUs: more machines make it little cheaper. */
+static bool has_room(const struct search *search, const lk_offer *offer, int gpus) {
+	return gpus * offer->device->memory_bytes >= ROOM * search_least_of(search, offer)->work.bytes;
+}
+
 /* The least GPU-seconds of a sample on that many GPUs of an offer. */
 static double least_gpu_s(const struct search *search, const lk_offer *offer,
                           const struct known *known, int gpus) {
 	double least = search_least_of(search, offer)->work.gpu_s;
 	if (isinf(least)) least = 0; /* no layout of one GPU is legal: nothing is known */
 	if (isinf(known->last_gpu_s)) return least;
-	double gain = known->last_gpu_s < known->fewer_gpu_s ? FALLING : STEADY;
+	bool falls =
+		known->last_gpu_s < known->fewer_gpu_s && !has_room(search, offer, offer->gpus_searched);
+	double gain = falls ? FALLING : STEADY;
 	double doublings = log2((double)gpus / offer->gpus_searched);
 	return fmax(least, known->last_gpu_s / pow(gain, doublings));
 }
@@ -199,11 +197,12 @@ static double longest_of_use(const struct search *search, const lk_offer *offer,
 	return of_none;
 }
 
-/* The same for all offers with the same rates, for every batch. The first number of machines is
- * answered where it is up to twice as slow, so that its machine has a row. */
+/* The same for all offers with the same rates, for every batch, and some more: a step that is even
+ * longer rules out twice as many machines as well. The first number of machines is answered where
+ * it is up to twice as slow, so that its machine has a row. */
 static void find_slowest(const struct search *search, const lk_offer *offer,
                          const struct known *known, double *slowest_s) {
-	double slack = isinf(known->last_gpu_s) ? 2 : 1;
+	double slack = isinf(known->last_gpu_s) ? 2 : STEADY;
 	for (int b = 0; b < search->batches.count; b++) {
 		int batch = search->batches.at[b];
 		double shortest_s = least_gpu_s(search, offer, known, known->next) * batch / known->next;
@@ -229,11 +228,6 @@ static int search_limit(const lk_rent_request *request) {
 /* Whether no layout of the job fits on that many GPUs. */
 static bool is_too_small(const struct search *search, const lk_offer *offer, int gpus) {
 	return search_least_of(search, offer)->work.bytes > gpus * offer->device->memory_bytes;
-}
-
-/* Whether the job has memory to spare on that many GPUs: more machines do not make it cheaper. */
-static bool has_room(const struct search *search, const lk_offer *offer, int gpus) {
-	return gpus * offer->device->memory_bytes >= ROOM * search_least_of(search, offer)->work.bytes;
 }
 
 /* The next number of machines, without those that are too small, or that are beaten by something
@@ -270,13 +264,13 @@ static lk_status search_look(struct search *search, const lk_offer *offer, struc
 	for (int machines = 1; machines * offer->gpus <= offer->gpus_searched; machines *= 2) {
 		const char *cluster = lk_offer_cluster(offer, machines, search->arena);
 		bool last = 2 * machines * offer->gpus > offer->gpus_searched;
-		bool any = false, outdone = true;
 		const lk_rent_rate *rate;
 		if (!cluster) return lk_oom(err);
 		for (size_t from = 0; (rate = lk_rent_rates_next(search->rates, cluster, &from));) {
 			lk_rent_choice choice;
 			lk_rent_rate at_best = *rate;
-			if (rate->slower) { /* it takes longer than that */
+			if (rate->slower && !last) continue; /* how much slower is not known */
+			if (rate->slower) {                  /* it takes longer than that */
 				at_best.fits = true;
 				at_best.step_s = at_best.low_s = at_best.high_s = rate->slowest_s;
 				at_best.seq = search_least_of(search, offer)->work.seq;
@@ -287,11 +281,7 @@ static lk_status search_look(struct search *search, const lk_offer *offer, struc
 				continue;
 			if (rate->fits) LK_TRY(search_keep(search, offer, &choice, err));
 			note_rate(&choice, last, out);
-			struct had had = {choice.samples, choice.hours, choice.cost, 0};
-			any = true;
-			outdone &= is_outdone(search, &had, network_of(offer) > 0 ? network_of(offer) : 1e-9);
 		}
-		if (last) out->outdone = any && outdone && has_room(search, offer, offer->gpus_searched);
 	}
 	return LK_OK;
 }
@@ -323,7 +313,7 @@ static const char *search_end(const struct search *search, const lk_offer *offer
 		return is_too_small(search, offer, offer->gpus) ? "does not fit" : "beaten";
 	}
 	if (known->useless) return "interruptions"; /* of more machines there are more */
-	if (is_beaten(search, offer, &known->best) || known->outdone) return "beaten";
+	if (is_beaten(search, offer, &known->best)) return "beaten";
 	if (none_fits && offer->gpus_searched >= MEMORY_GPUS) return "never fits";
 	if (!none_fits && isinf(known->last_hours)) return "does not fit";
 	if (!lk_rent_has_length(request) && offer->gpus_searched && !(known->best.samples > 0))

@@ -62,3 +62,7 @@ lk_energy lk_energy_of(const lk_breakdown *breakdown, const lk_cluster *cluster,
 	                   .pue = pue,
 	                   .step_kwh = site * step_s / 3.6e6};
 }
+
+double lk_energy_machine_w(const lk_device *device, int gpus) {
+	return device->power_w > 0 ? gpus * device->power_w * (1 + LK_HOST_SHARE) : 0;
+}

@@ -21,4 +21,8 @@ typedef struct lk_energy {
 lk_energy lk_energy_of(const lk_breakdown *breakdown, const lk_cluster *cluster, int gpus,
                        double step_s, double pue);
 
+/* What a machine of so many GPUs draws at their boards' limits, with its host, before PUE; 0 where
+ * the power of a board is not known. */
+double lk_energy_machine_w(const lk_device *device, int gpus);
+
 #endif

@@ -460,6 +460,7 @@ MACHINES = {
     "catalog": [acts("", "--catalog vms.csv --catalog-provider aws")], "catalog-provider": [refused("", "--catalog-provider aws"),
                 acts("--catalog vms.csv --catalog-provider aws", "--catalog-provider azure")],
     "catalog-date": [acts("--catalog vms.csv --catalog-provider aws", "--catalog-date 2026-01-02"), refused("", "--catalog-date 2026-01-02")],
+    "age": [output("", "--age")],
     "output": [output("", "-o csv")], "file": [writes("", "-f out.txt")], "verbose": [output("--catalog vms.csv --catalog-provider aws", "-v")],
 }
 OPEN = "--model bert-large --seq 128 --gbs 256 --machine p3.2x --most-gpus 1 --budget 9 --deadline 5"

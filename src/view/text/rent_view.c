@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/arena.h"
 #include "io/json.h"
@@ -48,8 +49,30 @@ static const lk_column machine_columns[] = {
 	{"spot_usd_h", "spot /h", true, false},
 	{"usd_h_per_gpu", "per GPU", true, false},
 	{"date", "price of", false, false},
+	{"age_days", "age", true, false},
+	{"old", "", false, false},
 	{"source", "source", false, false},
 };
+enum {
+	MACHINE_COLUMNS = sizeof machine_columns / sizeof *machine_columns,
+	OLD_DAYS = 90
+};
+
+/* Days since a date of the form 2026-07-20; NAN: it is none. */
+static double days_since(const char *date) {
+	int year, month, day, used = 0;
+	if (sscanf(date, "%4d-%2d-%2d%n", &year, &month, &day, &used) != 3 || date[used]) return NAN;
+	struct tm then = {.tm_year = year - 1900, .tm_mon = month - 1, .tm_mday = day};
+	return floor(difftime(time(NULL), timegm(&then)) / 86400);
+}
+
+static void put_age(lk_table *table, const char *date) {
+	double days = days_since(date);
+	char text[32], number[24];
+	snprintf(text, sizeof text, "%s d", lk_fixed(days, 0, number, sizeof number));
+	lk_table_number(table, days, isnan(days) ? NULL : text);
+	lk_table_text(table, isnan(days) ? "no date" : days > OLD_DAYS ? "old" : NULL);
+}
 
 static int by_gpu(const void *a, const void *b) {
 	const lk_offer *x = a, *y = b;
@@ -63,9 +86,15 @@ static int by_gpu(const void *a, const void *b) {
 	return order ? order : strcmp(x->region, y->region);
 }
 
-static lk_table *machine_table(lk_offers *offers) {
-	lk_table *table = lk_table_new("machines", machine_columns,
-	                               (int)(sizeof machine_columns / sizeof *machine_columns));
+static lk_table *machine_table(lk_offers *offers, bool age) {
+	lk_column columns[MACHINE_COLUMNS];
+	int count = 0;
+	for (int i = 0; i < MACHINE_COLUMNS; i++) {
+		bool of_age = strcmp(machine_columns[i].key, "age_days") == 0 ||
+		              strcmp(machine_columns[i].key, "old") == 0;
+		if (age || !of_age) columns[count++] = machine_columns[i];
+	}
+	lk_table *table = lk_table_new("machines", columns, count);
 	qsort(offers->at, offers->count, sizeof *offers->at, by_gpu);
 	for (size_t i = 0; table && i < offers->count; i++) {
 		const lk_offer *offer = &offers->at[i];
@@ -88,6 +117,7 @@ static lk_table *machine_table(lk_offers *offers) {
 		put_dollars(table, offer->spot);
 		put_dollars(table, offer->on_demand / offer->gpus);
 		lk_table_text(table, offer->date);
+		if (age) put_age(table, offer->date);
 		lk_table_text(table, offer->source);
 	}
 	return table;
@@ -96,12 +126,12 @@ static lk_table *machine_table(lk_offers *offers) {
 struct listing {
 	lk_offers *offers;
 	const lk_offer_faults *faults;
-	bool verbose;
+	bool verbose, age;
 };
 
 static lk_status write_listing(const void *what, bool colour, FILE *out, lk_error *err) {
 	const struct listing *listing = what;
-	lk_table *table = machine_table(listing->offers);
+	lk_table *table = machine_table(listing->offers, listing->age);
 	lk_status status =
 		table ? lk_table_write(table, LK_FORMAT_TEXT, colour, out, err) : lk_oom(err);
 	lk_table_free(table);
@@ -129,10 +159,11 @@ lk_status lk_machines_print(const lk_machines_request *request, int format, bool
 	lk_offer_faults faults = {0};
 	lk_status status = lk_writing_check(&w, err);
 	if (status == LK_OK) status = lk_rent_offers(request, &arena, &offers, &faults, err);
-	struct listing l = {&offers, &faults, verbose};
+	struct listing l = {&offers, &faults, verbose, request->age};
 	if (status == LK_OK)
-		status = format == LK_FORMAT_TEXT ? lk_write_through(&w, write_listing, &l, err)
-		                                  : lk_write_table(&w, machine_table(&offers), err);
+		status = format == LK_FORMAT_TEXT
+		             ? lk_write_through(&w, write_listing, &l, err)
+		             : lk_write_table(&w, machine_table(&offers, request->age), err);
 	lk_vec_free(&offers);
 	lk_vec_free(&faults);
 	lk_arena_free(&arena);
