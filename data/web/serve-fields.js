@@ -295,7 +295,7 @@ export class Fields {
 
 /* ---- the address ---- */
 
-export function toHash(state, view, kept) {
+export function toHash(state, view, kept = []) {
 	const parts = new URLSearchParams(state);
 	if (view !== "predict") parts.set("view", view);
 	for (const text of kept) parts.append("keep", text);

@@ -586,7 +586,7 @@ enum {
 	FAULT(team_missing, call_at(g, 1, 7)->block = 0, "team 0 (world)",                             \
 	      "0 operations of program 1, but 1 of program 0")                                         \
 	FAULT(team_twice, call_at(g, 0, 7)->repeat = 2, "team 0 (world)",                              \
-	      "1 operation of program 1, but 2 of program 0")                                         \
+	      "1 operation of program 1, but 2 of program 0")                                          \
 	FAULT(team_outside, g->teams.at[0].end = 1,                                                    \
 	      "program 1 (stage 1), call 7 (meet), operation 0 (meeting)", "no member")                \
 	FAULT(team_send, g->ops.kind[MEET] = LK_OP_SEND, "call 7 (meet), operation 0 (meeting)",       \
