@@ -102,11 +102,12 @@ typedef struct lk_predict_request {
 	const char *release; /* of the stack: "26.04"; NULL the newest that runs were measured of */
 
 	/* generation (task "generate"): `gbs` sequences on engines of tp * pp GPUs each */
-	double prompt, response;       /* tokens of a prompt; mean of those generated */
-	double response_max;           /* where a sequence is cut; 0: nowhere */
-	const char *lengths;           /* "fixed", "lognormal", "exponential", or a file of lengths */
-	int samples;                   /* sequences of one prompt */
-	const char *engine;            /* "vllm", "sglang", "tensorrt-llm", "tensorrt-engine" */
+	double prompt, response; /* tokens of a prompt; mean of those generated */
+	double response_max;     /* where a sequence is cut; 0: nowhere */
+	const char *lengths;     /* "fixed", "lognormal", "exponential", or a file of lengths */
+	int samples;             /* sequences of one prompt */
+	const char
+		*engine; /* "vllm", "sglang", "tensorrt-llm", "tensorrt-llm-1.0", "tensorrt-engine" */
 	double gpu_mem_util;           /* share of a GPU's memory that an engine may use */
 	int max_sequences, max_tokens; /* of a batch; of an iteration */
 	int prefix_caching;            /* prompts in the cache are not computed again */
@@ -114,10 +115,11 @@ typedef struct lk_predict_request {
 	const char *kv_dtype;          /* of the cache */
 	const char *speculative;       /* "TOKENS:RATE": tokens guessed, how often one is accepted */
 
-	/* reinforcement learning (tasks "grpo", "dapo", "ppo"): the training layout above, updates of
-	 * `gbs` sequences packed into rows of `seq` tokens, and the engines that write: "sequences=2048
-	 * gpus=8 tp=2 pp=1 ep=1 lag=1 reward=SECONDS reference=1", each word optional. Without gpus
-	 * they run where training does. lag: batches that they may be ahead */
+	/* reinforcement learning (tasks "grpo", "dapo", "ppo", "distill"): the training layout above,
+	 * updates of `gbs` sequences packed into rows of at most `seq` tokens, and the engines that
+	 * write: "sequences=2048 gpus=8 tp=2 pp=1 ep=1 lag=1 reward=SECONDS reference=1", each word
+	 * optional (docs/guide/post-training.md has all). Without gpus they run where training does.
+	 * lag: batches that they may be ahead */
 	const char *rollout;
 
 	/* how it is simulated */

@@ -280,13 +280,13 @@ static void leave_room(const struct post *post, lk_predict_request *writing) {
 }
 
 /* Engines and training on the same GPUs: what one keeps while the other runs. */
-static void share_memory(struct post *post, double share) {
+static lk_status share_memory(struct post *post, double share, lk_error *err) {
 	lk_prediction *trained = post->trained, *written = post->written;
 	double taken = fmax(written->peak_bytes, share * trained->usable_bytes);
-	if (post->apart) return;
+	if (post->apart) return LK_OK;
 	if (post->kept > 0) {
 		lk_stage_memory *stage = LK_NEW(post->arena, lk_stage_memory);
-		if (!stage) return;
+		if (!stage) return lk_oom(err);
 		*stage = written->memory[0];
 		stage->optimizer += post->kept;
 		stage->buffers += taken - stage->total;
@@ -298,7 +298,7 @@ static void share_memory(struct post *post, double share) {
 		written->peak_bytes = stage->total, written->usable_bytes = trained->usable_bytes;
 		written->fits = written->fits && written->peak_bytes <= written->usable_bytes;
 	}
-	if (post->said.sleep > 0) return;
+	if (post->said.sleep > 0) return LK_OK;
 	for (int i = 0; i < trained->memory_count; i++) {
 		post->memory[i].buffers += taken, post->memory[i].allocated += taken;
 		post->memory[i].reserved += taken, post->memory[i].total += taken;
@@ -306,6 +306,7 @@ static void share_memory(struct post *post, double share) {
 	}
 	trained->peak_bytes += taken;
 	trained->fits = trained->peak_bytes <= trained->usable_bytes;
+	return LK_OK;
 }
 
 /* Engines that may run ahead begin the next sequences while the last ones end: of `lag` batches in
@@ -842,7 +843,7 @@ lk_status lk_predict_post(lk_arena *arena, const lk_predict_request *request,
 	run_offload(post);
 	add_kept(post);
 	LK_TRY(run_writing(post, &writing, err));
-	share_memory(post, writing.gpu_mem_util);
+	LK_TRY(share_memory(post, writing.gpu_mem_util, err));
 	run_refit(post);
 	LK_TRY(fill_post_times(post, prediction, err));
 	fill_post_speed(post, prediction);
