@@ -13,6 +13,10 @@
  * together, and the folds that were seen do not say to which side the next one leans: they lie on
  * both sides of the prediction by the distance that holds 80 % of all runs of the kind.
  *
+ * Runs whose layers are divided among the GPUs of a node or more are missed by more, whatever their
+ * software: an error of such a run counts as so many times less, and its range reaches so many
+ * times farther, as the spreads of both kinds differ by.
+ *
  * What a job has that no run had makes its range wider (src/step/range.c). By how much is said by
  * folds of that kind: all runs on a GPU, on an architecture, of a stack. */
 #include "base/arena.h"
@@ -184,17 +188,39 @@ static void even_interval(double *x, size_t n, double *low, double *high) {
 	*low = -*high;
 }
 
+/* Root of the mean square of the errors outside of a fold, of runs whose layers are divided or are
+ * not; 0: too few. */
+static double spread_of(const struct errors *errors, bool divided, int without) {
+	double squares = 0;
+	size_t n = 0;
+	for (size_t i = 0; i < errors->runs->count; i++) {
+		double offset = runs_offset(&errors->runs->at[i], &errors->cross[i]);
+		if (!isfinite(offset) || errors->fold[i] == without ||
+		    lk_range_divided(&errors->runs->at[i].job) != divided)
+			continue;
+		squares += offset * offset;
+		n++;
+	}
+	return n < FEWEST ? 0 : sqrt(squares / (double)n);
+}
+
+/* How many times as far runs with divided layers are missed as others. */
+static double divided_times(const struct errors *errors, int without) {
+	double divided = spread_of(errors, true, without), others = spread_of(errors, false, without);
+	return others > 0 ? fmax(divided / others, 1) : 1;
+}
+
 static struct interval interval_of(const struct errors *errors, const struct errors_of *of,
                                    size_t fewest) {
 	size_t n = 0, groups = 0;
-	double low, high, sum = 0;
+	double low, high, sum = 0, times = divided_times(errors, of->without);
 	memset(errors->seen, 0, (size_t)errors->folds * sizeof *errors->seen);
 	for (size_t i = 0; i < errors->runs->count; i++) {
 		double offset = runs_offset(&errors->runs->at[i], &errors->cross[i]);
 		if (!isfinite(offset) || !runs_counts(of, &errors->runs->at[i], errors->fold[i])) continue;
 		groups += !errors->seen[errors->fold[i]];
 		errors->seen[errors->fold[i]] = true;
-		errors->x[n++] = offset;
+		errors->x[n++] = lk_range_divided(&errors->runs->at[i].job) ? offset / times : offset;
 		sum += fabs(offset);
 	}
 	if (n < fewest || n == 0) return (struct interval){0};
@@ -270,8 +296,9 @@ static void range_runs(const struct errors *errors, const struct far *far, lk_cr
 		if (!found.runs) found = interval_of_kind(errors, i);
 		if (!found.runs) continue;
 		if (far) widen_for_device(errors, far, i, &found);
-		cross[i].low = cross[i].predicted * exp(fmin(found.low, 0));
-		cross[i].high = cross[i].predicted * exp(fmax(found.high, 0));
+		double times = lk_range_divided(&run->job) ? divided_times(errors, errors->fold[i]) : 1;
+		cross[i].low = cross[i].predicted * exp(times * fmin(found.low, 0));
+		cross[i].high = cross[i].predicted * exp(times * fmax(found.high, 0));
 	}
 }
 
@@ -327,6 +354,20 @@ static lk_status put_interval(const struct range_rows *rows, const char *variant
 	return LK_OK;
 }
 
+/* By how much the range of a job with divided layers is wider. */
+static lk_status put_divided(const struct range_rows *rows, const struct errors *errors,
+                             lk_error *err) {
+	lk_calibration_row *row = lk_calibration_add(rows->out, "range", "step", "divided");
+	if (!row) return lk_oom(err);
+	row->source = rows->source;
+	row->date = rows->date;
+	for (size_t i = 0; i < errors->runs->count; i++)
+		row->points += isfinite(runs_offset(&errors->runs->at[i], &errors->cross[i])) &&
+		               lk_range_divided(&errors->runs->at[i].job);
+	lk_calibration_put(row, "times", divided_times(errors, -1));
+	return LK_OK;
+}
+
 /* Whether a run is the first of its class. */
 static bool first_of(const lk_runs *runs, size_t at, const struct errors_of *of) {
 	for (size_t i = 0; i < at; i++)
@@ -375,6 +416,7 @@ lk_status lk_runs_range_rows(lk_arena *arena, const lk_runs *runs, const lk_runs
 	for (size_t u = 0; u < sizeof unseen / sizeof *unseen; u++) {
 		struct errors errors;
 		LK_TRY(errors_without(arena, runs, fit, unseen[u].alike, &errors, err));
+		if (!unseen[u].name) LK_TRY(put_divided(&rows, &errors, err));
 		if (!unseen[u].name) LK_TRY(put_classes(&rows, &errors, err));
 		for (int experts = 0; unseen[u].name && experts < 2; experts++) {
 			struct interval found = interval_of(

@@ -6,7 +6,8 @@
  * missed by more than others, when all of them were left out together: a GPU, an architecture, a
  * stack. A network whose rate lies outside those of the runs adds what collectives were missed by
  * on fabrics that no fit had seen, for each of the first two octaves, in the share of the step that
- * waits for communication. */
+ * waits for communication. Where each layer is divided among the GPUs of a node or more (tensor and
+ * context parallelism) both sides are as many times as far (ln) as such runs were missed by. */
 #include "base/arena.h"
 #include "step/step.h"
 
@@ -50,6 +51,21 @@ static struct sides sides_of(const lk_calibration_row *row, bool experts) {
 
 double lk_range_wider(double side, double unseen, double usual) {
 	return fmax(fabs(unseen), hypot(side, sqrt(fmax(0, unseen * unseen - usual * usual))));
+}
+
+bool lk_range_divided(const lk_job *job) {
+	enum {
+		NODE = 8
+	};
+	return (int64_t)job->tp * job->cp >= NODE;
+}
+
+/* By how much a job's range is wider than that of a class of runs, in which every error was
+ * reckoned as one of layers that are not divided. */
+static double range_times(const lk_calibration *calibration, const lk_job *job) {
+	if (!lk_range_divided(job)) return 1;
+	return lk_calibration_value(lk_calibration_find(calibration, "range", "step", "divided"),
+	                            "times", 1);
 }
 
 /* The range's sides, and which of GPU and architecture no run had (NULL: both were seen). */
@@ -118,16 +134,18 @@ void lk_range_of(lk_arena *arena, const lk_job *job, const lk_cluster *cluster,
 	const char *unseen;
 	struct sides sides = range_sides(arena, job, cluster->node[0].device, &unseen);
 	double far = network_distance(cluster), more = far * network_share * network_error(calibration);
+	double times = range_times(calibration, job);
 	/* a class whose runs were all faster or slower than predicted: the prediction is possible too
 	 */
-	*low = seconds * exp(-hypot(fmin(sides.below, 0), more));
-	*high = seconds * exp(hypot(fmax(sides.above, 0), more));
+	*low = seconds * exp(-hypot(times * fmin(sides.below, 0), more));
+	*high = seconds * exp(hypot(times * fmax(sides.above, 0), more));
 	if (!basis) return;
 	const char *network = job->model.experts > 0 ? "experts" : "dense";
 	bool own = row && profile && strncmp(row->variant, unseen_stack, sizeof unseen_stack - 1) != 0;
 	*basis = lk_arena_printf(
-		arena, "errors of %d %s runs %s the fit had not seen%s%s%s", row ? row->points : 0,
+		arena, "errors of %d %s runs %s the fit had not seen%s%s%s%s", row ? row->points : 0,
 		own ? row->variant : network, own ? "that" : "of software that",
+		times > 1 ? ", wider: each layer on 8 GPUs or more" : "",
 		unseen ? ", wider: no run on this " : "", unseen ? unseen : "",
 		far > 0 && network_share > 0 ? ", wider: no run on such a network" : "");
 }

@@ -188,6 +188,11 @@ void lk_range_recommender(double *low, double *high);
  */
 const lk_calibration_row *lk_range_row(lk_arena *arena, const lk_job *job);
 
+/* Whether the job divides each layer among as many ranks as a usual node has GPUs: thin products
+ * and exposed communication, of which predictions are less certain. The range is wider then by
+ * `times` (ln) of the calibration row "divided". */
+bool lk_range_divided(const lk_job *job);
+
 /* How far a side of a range reaches (ln) with what the unseen adds to it, errors that have nothing
  * to do with one another; at least as far as those of all runs that were left out that way.
  * `unseen`, `usual`: that side where such runs were left out, and where a network was. */

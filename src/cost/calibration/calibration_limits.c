@@ -212,6 +212,7 @@ static const struct limit {
 	{"recommender", NULL, "high", 1e-3, 1e3},
 	{"range", "step", "low", 1e-3, 1e3},
 	{"range", "step", "high", 1e-3, 1e3},
+	{"range", "step", "times", 1, 100},
 	{"range", "peak-memory", "low", -100, 100},
 	{"range", "peak-memory", "high", -100, 100},
 	{"range", NULL, "half", 0, 200},
