@@ -45,8 +45,8 @@ static lk_status inference_add(const struct inference_rows *rows,
 	lk_engine_numbers numbers;
 	size_t count = 0, misses = 0;
 	for (size_t i = 0; i < rows->runs->count; i++) {
-		rows->use[i] =
-			rows->known[i] && (!software || rows->runs->at[i].engine.software == software);
+		const lk_engine_software *of = rows->runs->at[i].engine.software;
+		rows->use[i] = rows->known[i] && (!software || lk_engine_software_fitted(of) == software);
 		count += rows->use[i];
 	}
 	if (software && count < FEWEST) return LK_OK;

@@ -31,7 +31,7 @@ struct unit_prices {
 
 static lk_status unit_prices_of(const lk_engine *engine, struct unit_prices *out, lk_error *err) {
 	lk_engine alone = *engine;
-	alone.numbers = (lk_engine_numbers){.attention = 1, .products = 1};
+	alone.numbers = (lk_engine_numbers){.attention = 1, .products = 1, .grace = 1};
 	for (int i = LK_EXPERT_PLACES - 1; i >= 0; i--) {
 		alone.numbers.experts = expert_place(i);
 		LK_TRY(lk_engine_prices(&alone, &out->bare[i], err));
@@ -100,7 +100,7 @@ static lk_status collect_terms(lk_arena *arena, const struct unit_prices *unit,
                                lk_error *err) {
 	lk_engine_iterations *found = LK_ARRAY(arena, lk_engine_iterations, spans->count);
 	if (!found) return lk_oom(err);
-	*out = (lk_engine_terms){.spans = found, .overlaps = unit->bare[0].overlaps};
+	out->spans = found, out->overlaps = unit->bare[0].overlaps;
 	for (size_t i = 0; i < spans->count; i++) {
 		lk_engine_iterations terms = span_terms(unit, &spans->at[i]);
 		size_t at = 0;
@@ -126,6 +126,8 @@ lk_status lk_engine_terms_of(lk_arena *arena, const lk_engine *engine, double pr
 		status = lk_batching_run(engine, &unit.bare[0],
 		                         lk_engine_memory_of(engine, prompt + response).tokens, all,
 		                         sequences, sequences, &spans, &run, err);
+	*out = (lk_engine_terms){.grace = lk_engine_has_grace(engine),
+	                         .early = engine->software->early};
 	if (status == LK_OK) status = collect_terms(arena, &unit, &spans, out, err);
 	lk_vec_free(&spans);
 	lk_arena_free(&scratch);
@@ -143,7 +145,8 @@ static int find_expert_place(double experts, double *share) {
 }
 
 double lk_engine_seconds(const lk_engine_numbers *numbers, const lk_engine_terms *terms) {
-	double seconds = 0, share;
+	double seconds = 0, share, host = 1e-6 * (terms->grace ? numbers->grace : 1),
+		   sequence_us = numbers->sequence_us + (terms->early ? numbers->early_us : 0);
 	int place = find_expert_place(numbers->experts, &share);
 	for (size_t i = 0; i < terms->count; i++) {
 		const lk_engine_iterations *each = &terms->spans[i];
@@ -151,8 +154,8 @@ double lk_engine_seconds(const lk_engine_numbers *numbers, const lk_engine_terms
 		                  share * (each->products_s[place + 1] - each->products_s[place]);
 		double device = products / numbers->products + each->attention_s / numbers->attention +
 		                each->exchange_s + 1e-6 * each->kernels * numbers->floor_us;
-		double serial = 1e-6 * (numbers->step_us + each->sequences * numbers->sequence_us),
-			   issue = 1e-6 * each->launches * numbers->launch_us;
+		double serial = host * (numbers->step_us + each->sequences * sequence_us),
+			   issue = host * each->launches * numbers->launch_us;
 		seconds += each->count *
 		           (terms->overlaps ? hypot(device, serial + issue) : serial + fmax(device, issue));
 	}
@@ -194,6 +197,13 @@ static bool experts_matter(const struct engine_rows *rows) {
 	return false;
 }
 
+/* Nor do rows on x86 hosts of others, or rows of later releases of the first one. */
+static bool host_matters(const struct engine_rows *rows, bool early) {
+	for (size_t i = 0; i < rows->count; i++)
+		if (rows->use[i] && (early ? rows->terms[i].early : rows->terms[i].grace)) return true;
+	return false;
+}
+
 void lk_engine_fit(const lk_engine_terms *terms, const double *measured, const bool *use,
                    size_t count, lk_engine_numbers *out) {
 	struct engine_rows rows = {terms, measured, use, count};
@@ -201,7 +211,10 @@ void lk_engine_fit(const lk_engine_terms *terms, const double *measured, const b
 	double x[LK_ENGINE_NUMBERS];
 	for (int i = 0; i < LK_ENGINE_NUMBERS; i++) limits[i] = lk_engine_number_limits[i];
 	lk_fit_number *experts = &limits[LK_ENGINE_EXPERTS];
+	lk_fit_number *grace = &limits[LK_ENGINE_GRACE], *early = &limits[LK_ENGINE_EARLY];
 	if (!experts_matter(&rows)) experts->low = experts->high = experts->start;
+	if (!host_matters(&rows, false)) grace->low = grace->high = grace->start;
+	if (!host_matters(&rows, true)) early->low = early->high = early->start;
 	lk_fit_simplex(limits, LK_ENGINE_NUMBERS, 4000, engine_miss, &rows, x, NULL);
 	*out = numbers_of(x);
 }

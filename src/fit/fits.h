@@ -348,6 +348,8 @@ typedef struct lk_engine_terms {
 	const lk_engine_iterations *spans;
 	size_t count;
 	bool overlaps; /* the software's */
+	bool grace;    /* the host's processor is one */
+	bool early;    /* the software's */
 } lk_engine_terms;
 
 /* Of `sequences` equal ones on the engine, whose own numbers are not looked at. */

@@ -104,6 +104,14 @@ static const lk_field draft_facts[] = {
 	FACT("rollout_engine", TEXT, rollout.engine),
 	FACT("rollout_format", TEXT, rollout.format),
 	FACT("rollout_kv_format", TEXT, rollout.kv_format),
+	FACT("rollout_keep_params", BOOL, rollout.keep_params),
+	FACT("rollout_keep_optimizer", BOOL, rollout.keep_optimizer),
+	FACT("rollout_keep_reference", BOOL, rollout.keep_reference),
+	FACT("rollout_no_sleep", BOOL, rollout.no_sleep),
+	FACT("rollout_critic", TEXT, rollout.critic),
+	FACT("rollout_reward_model", TEXT, rollout.reward_model),
+	FACT("rollout_teacher", TEXT, rollout.teacher),
+	FACT("rollout_teacher_tp", INT, rollout.teacher_tp),
 };
 
 static const lk_field *draft_fact(const char *name) {

@@ -44,8 +44,12 @@ static const lk_key rollout[] = {
 	LK_FACT("policy.generation.backend", "rollout_engine"),
 	LK_FACT("policy.generation.max_new_tokens", "rollout_response"),
 	LK_NOTE("grpo.max_rollout_turns", "turns of a conversation are one sequence"),
-	LK_NOTE("value.megatron_cfg.enabled", "the critic is laid out and as large as the policy"),
-	LK_NOTE("value.dtensor_cfg.enabled", "the critic is laid out and as large as the policy"),
+	LK_FACT("distillation.num_prompts_per_step", "rollout_prompts"),
+	LK_FACT("distillation.num_generations_per_prompt", "rollout_samples"),
+	LK_NOTE("distillation.max_rollout_turns", "turns of a conversation are one sequence"),
+	LK_FACT("value.model_name", "rollout_critic"),
+	LK_NOTE("value.megatron_cfg.enabled", "the critic is laid out as the policy"),
+	LK_NOTE("value.dtensor_cfg.enabled", "the critic is laid out as the policy"),
 	LK_KEYS_END};
 
 /* Options of each engine, whose table is read where it generates. */
@@ -178,26 +182,67 @@ static int nemo_rl_whole(const lk_config *config, const char *path) {
 	return fits ? (int)value->number : 0;
 }
 
+/* The network that is distilled: the section of the teacher, which runs on the GPUs that train; or
+ * teachers by agents, each on GPUs of its own. Checkpoints that several agents name are loaded
+ * once; a sequence is read by one of them, so that all of them take the time of one with their
+ * GPUs. */
+static void nemo_rl_teacher(const lk_config *config, lk_draft *draft) {
+	lk_launch_rollout *out = &draft->rollout;
+	const char *name = lk_config_text(lk_config_at(config->root, "teacher.model_name"));
+	bool core = nemo_rl_on(config, "teacher.megatron_cfg.enabled");
+	if (lk_config_at(config->root, "distillation") && name) {
+		lk_copy(out->teacher, sizeof out->teacher, name);
+		out->teacher_tp =
+			nemo_rl_whole(config, core ? "teacher.megatron_cfg.tensor_model_parallel_size"
+		                               : "teacher.dtensor_cfg.tensor_parallel_size");
+	}
+	if (!nemo_rl_on(config, "on_policy_distillation.enabled")) return;
+	const lk_value *names =
+		lk_config_at(config->root, "on_policy_distillation.teacher_model_by_agent_name");
+	int teachers = 0;
+	for (size_t i = 0; names && names->kind == LK_JSON_OBJECT && i < names->count; i++) {
+		const char *one = lk_config_text(&names->items[i]);
+		bool known = !one;
+		for (size_t k = 0; k < i && !known; k++) {
+			const char *other = lk_config_text(&names->items[k]);
+			known = other && strcmp(one, other) == 0;
+		}
+		if (!known && teachers++ == 0) lk_copy(out->teacher, sizeof out->teacher, one);
+	}
+	if (teachers == 0 ||
+	    !nemo_rl_on(config, "on_policy_distillation.non_colocated_teachers.enabled"))
+		return;
+#define EACH "on_policy_distillation.non_colocated_teachers.default_teacher_cfg."
+	int64_t gpus = (int64_t)teachers * nemo_rl_whole(config, EACH "num_nodes") *
+	               nemo_rl_whole(config, EACH "gpus_per_node");
+	if (gpus > 0 && gpus <= LK_JOB_GPUS) out->teacher_gpus = (int)gpus;
+	out->teacher_tp = nemo_rl_whole(config, EACH "tensor_model_parallel_size");
+#undef EACH
+}
+
 /* GPUs that generate and do not train are taken off. */
 static lk_status nemo_rl_gpus(const lk_config *config, lk_draft *draft) {
 	const char *colocated =
 		lk_config_text(lk_config_at(config->root, "policy.generation.colocated.enabled"));
+	nemo_rl_teacher(config, draft);
 	int64_t nodes = draft->nodes > 0 ? draft->nodes : 1,
 			per_node = draft->per_node > 0 ? draft->per_node : 1;
 	if (draft->nodes == 0 && draft->per_node == 0) return LK_OK;
 	draft->nodes = (int)nodes;
 	draft->per_node = (int)per_node;
-	if (!colocated || strcmp(colocated, "false") != 0) return LK_OK;
+	bool apart = colocated && strcmp(colocated, "false") == 0;
+	if (!apart && draft->rollout.teacher_gpus == 0) return LK_OK;
 	int64_t others = nemo_rl_whole(config, "policy.generation.colocated.resources.num_nodes"),
 			own = nemo_rl_whole(config, "policy.generation.colocated.resources.gpus_per_node");
-	int64_t away = own;
-	if (nodes > 1 && others > 0) away = others * (own > 0 ? own : per_node);
-	int64_t left = nodes * per_node - away;
+	int64_t away = apart ? own : 0;
+	if (apart && nodes > 1 && others > 0) away = others * (own > 0 ? own : per_node);
+	int64_t left = nodes * per_node - away - draft->rollout.teacher_gpus;
 	if (left <= 0 || left > LK_JOB_GPUS) return LK_OK;
 	draft->all_gpus = (int)left;
 	draft->rollout.gpus = (int)away;
-	return lk_launch_assume(config->reading, "%lld of %lld GPUs train, the others generate",
-	                        (long long)left, (long long)(nodes * per_node));
+	return lk_launch_assume(config->reading, "%lld of %lld GPUs train, the others generate%s",
+	                        (long long)left, (long long)(nodes * per_node),
+	                        draft->rollout.teacher_gpus ? " or hold teachers" : "");
 }
 
 /* What the section of the algorithm says; the reading gets its rollout when the job is done. */
@@ -211,7 +256,16 @@ static void nemo_rl_rollout(const lk_config *config, bool core, lk_draft *draft)
 		age = "ppo.async_ppo.max_trajectory_age_steps";
 		ahead = nemo_rl_on(config, "ppo.async_ppo.enabled");
 	}
+	if (!section) {
+		section = lk_config_at(config->root, "distillation"), task = "distill";
+		ahead = false;
+	}
 	if (!section || !lk_config_at(config->root, "policy.generation")) return;
+	out->full_rows = draft->packing && draft->job.pp > 1;
+	/* without a teacher of its own, the policy before it was quantised */
+	if (strcmp(task, "distill") == 0 && !*out->teacher)
+		lk_copy(out->teacher, sizeof out->teacher, "policy");
+	if (strcmp(task, "ppo") != 0) out->critic[0] = '\0';
 	out->padded = !draft->packing && !nemo_rl_on(config, "policy.dynamic_batching.enabled");
 	lk_copy(out->task, sizeof out->task, task);
 	if (ahead) out->lag = nemo_rl_whole(config, age) > 1 ? nemo_rl_whole(config, age) : 1;

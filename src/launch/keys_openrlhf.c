@@ -5,7 +5,10 @@
  *     GPUs that train     = actor_num_nodes * actor_num_gpus_per_node
  *     engines have GPUs of their own, vllm_num_engines * vllm_tensor_parallel_size, unless all
  *         models are colocated; with async_train they always have
- *     advantage_estimator gae trains a critic; all others use none */
+ *     advantage_estimator gae trains a critic, on GPUs of its own unless models are colocated; all
+ *         others use none
+ *     nothing of the training goes to the host but with deepspeed_enable_sleep, engines on its GPUs
+ *         stay there but with vllm_enable_sleep */
 #include <math.h>
 #include <string.h>
 #include <strings.h>
@@ -42,12 +45,14 @@ static const lk_key keys[] = {
 	LK_FACT("vllm_tensor_parallel_size", "rollout_tp"),
 	LK_FACT("vllm_gpu_memory_utilization", "rollout_memory"),
 	LK_FACT("enforce_eager", "rollout_eager"),
+	LK_WORDS("vllm_enable_sleep", "rollout_no_sleep", packed),
+	LK_WORDS("enable_prefix_caching", "rollout_no_prefix_caching", packed),
+	LK_FACT("critic_pretrain", "rollout_critic"),
+	LK_FACT("reward_pretrain", "rollout_reward_model"),
 	LK_SKIP("vllm*", "how engines are started changes no phase"),
 	LK_SKIP("ref_num*", "the reference runs on the GPUs that train"),
-	LK_SKIP("critic_num*", "the critic trains on the GPUs of the policy"),
-	LK_SKIP("reward_num*", "rewards take no time (--rollout reward=)"),
-	LK_NOTE("reward_pretrain", "rewards take no time (--rollout reward=)"),
-	LK_NOTE("critic_pretrain", "the critic is laid out and as large as the policy"),
+	LK_SKIP("critic_num*", "see the critic's GPUs"),
+	LK_SKIP("reward_num*", "the reward model runs on the GPUs that train"),
 	LK_NOTE("dynamic_filtering", "no generated sequence is discarded (--rollout oversample=)"),
 	LK_NOTE("use_dynamic_batch", "micro-batches have the stated number of sequences"),
 	LK_SKIP("*", "no part of a step's work"),
@@ -85,6 +90,16 @@ static void openrlhf_rollout(const lk_config *config, lk_draft *draft) {
 	job->seq = (int)fmin(1e7, rollout->prompt_most + rollout->response_most);
 	rollout->lag = ahead;
 	rollout->by_sequence = true;
+	bool moves = openrlhf_on(config, "deepspeed_enable_sleep");
+	rollout->keep_params = rollout->keep_optimizer = !moves;
+	rollout->keep_reference = !openrlhf_on(config, "ref_reward_offload");
+	if (!lk_config_at(config->root, "vllm_enable_sleep")) rollout->no_sleep = true;
+	bool critic = strcmp(rollout->task, "ppo") == 0;
+	if (!critic) rollout->critic[0] = '\0';
+	else if (!openrlhf_on(config, "colocate_all_models"))
+		rollout->critic_gpus = (int)fmin(
+			LK_JOB_GPUS, fmax(0, openrlhf_number(config, "critic_num_nodes", 1) *
+		                             openrlhf_number(config, "critic_num_gpus_per_node", 8)));
 	double engines = openrlhf_number(config, "vllm_num_engines", 0);
 	if (!shared && engines >= 1 && engines <= LK_JOB_GPUS) rollout->engines = (int)engines;
 	if (draft->nodes == 0) draft->nodes = 1;

@@ -21,6 +21,7 @@ static const lk_pair muon[] = {{"true", "muon"}, {"false", ""}, {NULL, NULL}};
 static const lk_pair mini[] = {{"true", "adam_mini"}, {"false", ""}, {NULL, NULL}};
 static const lk_pair stages[] = {{"true", "zero1"}, {"false", "none"}, {NULL, NULL}};
 
+static const lk_pair hidden[] = {{"true", "false"}, {"false", "true"}, {NULL, NULL}};
 static const lk_key trainer_keys[] = {
 	LK_FACT("model_name_or_path", "network_name"),
 	LK_FACT("model_name", "network_name"),
@@ -101,6 +102,7 @@ static const lk_key trainer_keys[] = {
 	LK_FACT("num_iterations", "rollout_epochs"),
 	LK_FACT("vllm_gpu_memory_utilization", "rollout_memory"),
 	LK_FACT("vllm_tensor_parallel_size", "rollout_tp"),
+	LK_WORDS("vllm_enable_sleep_mode", "rollout_no_sleep", hidden),
 	LK_SKIP("vllm_*", "how the engine is reached changes no phase"),
 	LK_SKIP("use_vllm", "see vllm_mode"),
 	LK_SKIP("steps_per_generation", "see generation_batch_size"),
@@ -366,7 +368,8 @@ static lk_status factory_translate(const lk_config *config, lk_words *words) {
 
 /* TRL's GRPO (trl/trainer/grpo_config.py): a step has generation_batch_size sequences, else
  * steps_per_generation, else gradient_accumulation_steps, micro-batches of each rank; without a
- * beta there is no reference. A server's GPUs are those of one engine, as no flag says. */
+ * beta there is no reference. A server's GPUs are those of one engine, as no flag says. Nothing of
+ * the training goes to the host, and engines that share its GPUs stay there unless they sleep. */
 static lk_status trainer_rollout(const lk_config *config, lk_draft *draft) {
 	lk_launch_rollout *rollout = &draft->rollout;
 	const char *mode = lk_config_text(lk_config_at(config->root, "vllm_mode")),
@@ -374,6 +377,8 @@ static lk_status trainer_rollout(const lk_config *config, lk_draft *draft) {
 	const lk_value *beta = lk_config_at(config->root, "beta");
 	lk_copy(rollout->task, sizeof rollout->task, "grpo");
 	rollout->padded = true;
+	rollout->keep_params = rollout->keep_optimizer = rollout->keep_reference = true;
+	if (!lk_config_at(config->root, "vllm_enable_sleep_mode")) rollout->no_sleep = true;
 	rollout->no_reference = !(beta && beta->kind == LK_JSON_NUMBER && beta->number > 0);
 	if (rollout->samples == 0) rollout->samples = 8;
 	if (!(rollout->response_most > 0)) rollout->response_most = 256;

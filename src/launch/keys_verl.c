@@ -6,7 +6,9 @@
  *     a micro-batch has ppo_micro_batch_size_per_gpu sequences, or with use_dynamic_bsz as many
  *         tokens as ppo_max_token_len_per_gpu says
  *     the reference runs where its divergence is in the loss or in the reward
- *     adv_estimator gae trains a critic; all others use none */
+ *     adv_estimator gae trains a critic; all others use none
+ *     param_offload and optimizer_offload move what training keeps to the host while engines run,
+ *         offload_policy keeps it there (FSDP2's CPU offload) */
 #include <math.h>
 #include <string.h>
 #include <strings.h>
@@ -45,7 +47,13 @@ static const lk_key keys[] = {
 	LK_FACT(ACTOR "ppo_micro_batch_size_per_gpu", "mbs"),
 	LK_FACT(ACTOR "ppo_epochs", "rollout_epochs"),
 	LK_FACT(ACTOR "ulysses_sequence_parallel_size", "cp"),
-	LK_FACT(ACTOR "fsdp_config.optimizer_offload", "offload_optimizer"),
+	LK_WORDS(ACTOR "fsdp_config.param_offload", "rollout_keep_params", hidden),
+	LK_WORDS(ACTOR "fsdp_config.optimizer_offload", "rollout_keep_optimizer", hidden),
+	LK_WORDS(ACTOR "megatron.param_offload", "rollout_keep_params", hidden),
+	LK_WORDS(ACTOR "megatron.optimizer_offload", "rollout_keep_optimizer", hidden),
+	LK_WORDS("actor_rollout_ref.ref.fsdp_config.param_offload", "rollout_keep_reference", hidden),
+	LK_WORDS("actor_rollout_ref.ref.megatron.param_offload", "rollout_keep_reference", hidden),
+	LK_WORDS(ROLLOUT "free_cache_engine", "rollout_no_sleep", hidden),
 	LK_FACT(ACTOR "fsdp_config.offload_policy", "host_shards"),
 	LK_FACT(ACTOR "fsdp_config.fsdp_size", "dp_shard"),
 	LK_FACT(ACTOR "megatron.tensor_model_parallel_size", "tp"),
@@ -54,7 +62,6 @@ static const lk_key keys[] = {
 	LK_FACT(ACTOR "megatron.context_parallel_size", "cp"),
 	LK_FACT(ACTOR "megatron.expert_model_parallel_size", "ep"),
 	LK_FACT(ACTOR "megatron.expert_tensor_parallel_size", "etp"),
-	LK_FACT(ACTOR "megatron.optimizer_offload", "offload_optimizer"),
 	LK_FACT(ACTOR "megatron.override_transformer_config.recompute_granularity", "recompute_text"),
 	LK_FACT(ACTOR "megatron.override_transformer_config.num_layers_in_first_pipeline_stage",
             "first_stage_layers"),
@@ -77,8 +84,8 @@ static const lk_key keys[] = {
 	LK_FACT("algorithm.rollout_correction.bypass_mode", "rollout_no_policy"),
 	LK_NOTE("algorithm.filter_groups.enable", "no generated sequence is discarded (--rollout "
                                               "oversample=)"),
-	LK_NOTE("reward_model.enable", "rewards take no time (--rollout reward=)"),
-	LK_NOTE("critic.model.path", "the critic is laid out and as large as the policy"),
+	LK_FACT("reward_model.model.path", "rollout_reward_model"),
+	LK_FACT("critic.model.path", "rollout_critic"),
 	LK_SKIP("critic*", "the critic is laid out as the policy"),
 	LK_SKIP("actor_rollout_ref*", "no part of a step's work"),
 	LK_SKIP("*", "no part of a step's work"),
@@ -104,6 +111,26 @@ static bool verl_on(const lk_config *config, const char *path) {
 	return text && strcasecmp(text, "true") == 0;
 }
 
+/* What stays where nothing is said; networks that run in this step alone. */
+static void verl_networks(const lk_config *config, lk_launch_rollout *rollout) {
+	static const char *const megatron = "megatron",
+							 *const paths[2][3] = {
+								 {ACTOR "fsdp_config.param_offload",
+	                              ACTOR "fsdp_config.optimizer_offload",
+	                              "actor_rollout_ref.ref.fsdp_config.param_offload"},
+								 {ACTOR "megatron.param_offload",
+	                              ACTOR "megatron.optimizer_offload",
+	                              "actor_rollout_ref.ref.megatron.param_offload"}};
+	const char *strategy = lk_config_text(lk_config_at(config->root, ACTOR "strategy"));
+	int which = strategy && strcmp(strategy, megatron) == 0;
+	rollout->keep_params = !verl_on(config, paths[which][0]);
+	rollout->keep_optimizer = !verl_on(config, paths[which][1]);
+	rollout->keep_reference = !verl_on(config, paths[which][2]);
+	if (strcmp(rollout->task, "ppo") != 0) rollout->critic[0] = '\0';
+	const char *judges = lk_config_text(lk_config_at(config->root, "reward_model.enable"));
+	if (!judges || strcasecmp(judges, "true") != 0) rollout->reward_model[0] = '\0';
+}
+
 /* Batches; engines with GPUs of their own are a step ahead (recipe/one_step_off_policy). */
 static void verl_rollout(const lk_config *config, lk_draft *draft) {
 	lk_launch_rollout *rollout = &draft->rollout;
@@ -123,6 +150,7 @@ static void verl_rollout(const lk_config *config, lk_draft *draft) {
 	if (budget || !lk_config_at(config->root, "actor_rollout_ref.model.use_remove_padding"))
 		rollout->padded = false;
 	if (job->mbs == 0) job->mbs = 1;
+	verl_networks(config, rollout);
 	double own = verl_number(config, "rollout.n_gpus_per_node"),
 		   nodes = verl_number(config, "rollout.nnodes");
 	if (own > 0 && nodes > 0 && own * nodes <= LK_JOB_GPUS) {

@@ -101,7 +101,7 @@ static const lk_option options[] = {
 	{FLAG("offload-activations", offload_activations,
 	 "what layers keep for the backward pass waits in the host's memory")},
 	{TEXT("task", task, "TASK", "pretrain, sft, lora, dpo (sft --dpo); generate: sequences that inference engines write; grpo, dapo or ppo: a step "
-	 "of reinforcement learning"), SWEPT},
+	 "of reinforcement learning; distill: a step that learns a teacher's view of its own sequences"), SWEPT},
 	{INT("lora-rank", lora_rank, "N", 1, 65536, "rank of the adapters"), SWEPT},
 	{FLAG("dpo", dpo,
 	 "samples are pairs, which a frozen reference reads too; --mbs and --gbs count both sequences "
@@ -185,10 +185,12 @@ static const lk_option options[] = {
 	{TEXT("speculative", speculative, "TOKENS:RATE",
 	 "tokens guessed in an iteration, and how often one is accepted: 3:0.7"), SWEPT},
 	{TEXT("rollout", rollout, "WORDS",
-	 "engines of --task grpo, dapo, ppo: sequences=N of a step (default --gbs, those of an update), "
-	 "oversample=N written for one that is kept, epochs=N passes over them, gpus=N of their own "
-	 "(default those that train), tp, pp, ep, dtype, lag=N batches ahead, reward=SECONDS, and "
-	 "policy, reference, eager, padded=0|1")},
+	 "engines of --task grpo, dapo, ppo, distill: sequences=N of a step (default --gbs, those of an "
+	 "update), oversample=N written for one that is kept, epochs=N passes over them, gpus=N of their "
+	 "own (default those that train), tp, pp, ep, dtype, lag=N batches ahead, reward=SECONDS; other "
+	 "networks: critic, reward_model, teacher=NAME, critic_gpus, teacher_gpus, teacher_tp=N; and "
+	 "policy, reference, eager, padded, full_rows, offload_params, offload_optimizer, "
+	 "offload_reference, sleep=0|1")},
 
 	{GROUP("Simulation")
 	 TEXT("ranks", ranks, "all", "times of every rank, not of one of each class")},

@@ -14,14 +14,14 @@
 #include "step/step.h"
 
 static lk_status predict_check_task(const lk_predict_request *request, lk_error *err) {
-	static const char *const tasks[] = {"pretrain", "sft",  "lora", "dpo",
-	                                    "generate", "grpo", "dapo", "ppo"};
+	static const char *const tasks[] = {"pretrain", "sft",  "lora", "dpo",    "generate",
+	                                    "grpo",     "dapo", "ppo",  "distill"};
 	for (size_t i = 0; i < sizeof tasks / sizeof *tasks; i++)
 		if (!request->task || lk_same_name(request->task, tasks[i])) return LK_OK;
 	char shown[64];
 	lk_fail(err, LK_ERR_INPUT, "--task", "unknown name '%s'",
 	        lk_escape(request->task, shown, sizeof shown));
-	return lk_hint(err, "give one of pretrain, sft, lora, dpo, generate, grpo, dapo, ppo");
+	return lk_hint(err, "give one of pretrain, sft, lora, dpo, generate, grpo, dapo, ppo, distill");
 }
 
 /* A training whose other phases are stated but cannot be predicted. */

@@ -40,7 +40,8 @@ struct post_search {
 	lk_arena arena;
 	const lk_plan_request *request;
 	const char *words; /* of --rollout, as they came */
-	int gpus, rows, seq, node;
+	int gpus, rows, seq, mbs, node;
+	int others; /* GPUs of a critic's and a teacher's own */
 	bool experts, launched;
 	int lags[LAGS], lag_count;
 	int fixed_gpus, fixed_tp, fixed_ep; /* by --rollout; -1: searched */
@@ -116,6 +117,8 @@ static lk_status read_search(struct post_search *search, lk_error *err) {
 	search->fixed_gpus = word_value(search->words, "gpus");
 	search->fixed_tp = word_value(search->words, "tp");
 	search->fixed_ep = word_value(search->words, "ep");
+	search->others = (int)(fmax(0, word_value(search->words, "critic_gpus")) +
+	                       fmax(0, word_value(search->words, "teacher_gpus")));
 	search->launched = lk_request_launched(&request->job);
 	search->limit = request->search_s > 0 ? request->search_s : SEARCH_SECONDS;
 	int lag = word_value(search->words, "lag");
@@ -140,15 +143,17 @@ static lk_status step_request(struct post_search *search, int engine_gpus,
 	return out->rollout ? LK_OK : lk_oom(err);
 }
 
-static void take_training(const lk_plan_choice *choice, lk_predict_request *out) {
+/* `launched`: a file may state chunks of a pipeline and experts that the choice does not have. */
+static void take_training(const lk_plan_choice *choice, bool launched, lk_predict_request *out) {
 	static const char *const stages[] = {"0", "1", "2", "3"};
+	int none = launched ? 1 : 0;
 	out->tp = choice->tp, out->pp = choice->pp, out->cp = choice->cp;
-	out->vp = choice->vp > 1 ? choice->vp : 0;
-	out->ep = choice->ep > 1 ? choice->ep : 0, out->etp = choice->ep > 1 ? choice->etp : 0;
+	out->vp = choice->vp > 1 ? choice->vp : none;
+	out->ep = choice->ep > 1 ? choice->ep : none, out->etp = choice->ep > 1 ? choice->etp : 0;
 	out->mbs = choice->mbs;
 	out->zero = choice->zero >= 0 && choice->zero < 4 ? stages[choice->zero] : NULL;
 	out->recompute = choice->recompute;
-	out->schedule = choice->pp > 1 ? choice->schedule : NULL;
+	out->schedule = choice->pp > 1 || launched ? choice->schedule : NULL;
 	out->stack = choice->stack;
 	out->offload_optimizer |= choice->offload;
 }
@@ -163,7 +168,8 @@ static lk_status measure_rows(struct post_search *search, lk_error *err) {
 	request.no_fixes = true;
 	LK_TRY(lk_predict(&request, &step, err));
 	search->gpus = step->gpus;
-	search->rows = step->gbs, search->seq = step->seq;
+	search->mbs = step->mbs;
+	search->rows = step->microbatches * step->mbs * step->dp, search->seq = step->seq;
 	search->plan.model = lk_arena_strdup(&search->arena, step->model);
 	search->plan.cluster = lk_arena_strdup(&search->arena, step->cluster);
 	lk_predict_free(step);
@@ -179,7 +185,8 @@ static lk_status measure_rows(struct post_search *search, lk_error *err) {
 /* ---- the space ---- */
 
 static void add_split(struct post_search *search, int *splits, int gpus) {
-	bool legal = gpus >= 0 && gpus < search->gpus && search->plan.splits_all < SPLITS;
+	bool legal =
+		gpus >= 0 && gpus < search->gpus - search->others && search->plan.splits_all < SPLITS;
 	for (int i = 0; i < search->plan.splits_all; i++) legal &= splits[i] != gpus;
 	if (legal) splits[search->plan.splits_all++] = gpus;
 }
@@ -218,10 +225,19 @@ static int list_engines(const struct post_search *search, int gpus, struct engin
 	return count;
 }
 
-/* A batch that divides among many replicas, as near to the rows as may be. */
-static int batch_of(int rows, int gpus) {
-	int power = 1;
-	if (rows >= gpus) return rows / gpus * gpus;
+/* The largest micro-batch that is searched; 0: it is left open. */
+static int stated_mbs(const struct post_search *search) {
+	int most = search->launched ? search->mbs : 0;
+	for (const char *at = search->request->mbs; at && *at; at += strcspn(at, ","), at += *at == ',')
+		most = atoi(at) > most ? atoi(at) : most;
+	return most;
+}
+
+/* A batch that divides among many replicas, as near to the rows as may be; where micro-batches are
+ * given, into groups of them that chunks of a pipeline take turns with. */
+static int batch_of(int rows, int gpus, int mbs) {
+	int power = 1, each = gpus * (mbs > 0 ? mbs : 1);
+	if (rows >= gpus) return rows >= each ? rows / each * each : each;
 	while (power * 2 <= rows) power *= 2;
 	return power;
 }
@@ -243,7 +259,10 @@ static lk_status plan_training(const struct post_search *search, int gpus, lk_pl
 	training.job.samples = training.job.max_sequences = training.job.max_tokens = 0;
 	training.job.prefix_caching = 0;
 	training.job.attention_dp = false;
-	training.job.gbs = batch_of(search->rows, gpus);
+	char rows[16]; /* of a micro-batch, which a file may state in sequences */
+	snprintf(rows, sizeof rows, "%d", search->mbs);
+	if (search->launched && !training.mbs) training.mbs = rows;
+	training.job.gbs = batch_of(search->rows, gpus, stated_mbs(search));
 	training.job.seq = search->seq;
 	training.fixed_switches = training.no_exact = training.no_sensitivity = true;
 	training.top = search->request->exhaustive ? EVERY_LAYOUT : LAYOUTS;
@@ -272,7 +291,7 @@ static lk_status keep_choice(struct post_search *search, int engine_gpus,
 	lk_post_choice *choice = lk_last(&search->found);
 	*choice = (lk_post_choice){
 		.gpus = search->gpus,
-		.train_gpus = search->gpus - engine_gpus,
+		.train_gpus = search->gpus - engine_gpus - search->others,
 		.engine_gpus = engine_gpus,
 		.engine_tp = engine.tp,
 		.engine_ep = engine.ep,
@@ -288,7 +307,7 @@ static lk_status keep_choice(struct post_search *search, int engine_gpus,
 		.step_time_low_s = step->step_time_low_s,
 		.step_time_high_s = step->step_time_high_s,
 		.generation_s = part_of(step, "generation"),
-		.learning_s = part_of(step, "reward values log_probabilities training critic"),
+		.learning_s = part_of(step, "reward values log_probabilities teacher training critic"),
 		.moving_s = part_of(step, "refit offload"),
 		.train_idle_s = part_of(step, "idle"),
 		.peak_bytes = step->peak_bytes,
@@ -319,7 +338,7 @@ static lk_status predict_candidates(struct post_search *search, int engine_gpus,
 	for (size_t i = 0; i < count; i++) {
 		LK_TRY(step_request(search, engine_gpus, candidates[i].engine, candidates[i].lag,
 		                    &requests[i], err));
-		take_training(trainings[i], &requests[i]);
+		take_training(trainings[i], search->launched, &requests[i]);
 	}
 	lk_status status = lk_predict_many(requests, count, search->request->threads, steps, refusals,
 	                                   NULL, NULL, err);
@@ -350,7 +369,7 @@ static const lk_post_choice *fastest_of(const struct post_search *search, size_t
 static lk_status search_layouts(struct post_search *search, int engine_gpus,
                                 const lk_plan_count *trainings, lk_error *err) {
 	struct engine_layout engines[ENGINES];
-	int generating = engine_gpus > 0 ? engine_gpus : search->gpus;
+	int generating = engine_gpus > 0 ? engine_gpus : search->gpus - search->others;
 	int engine_count = list_engines(search, generating, engines);
 	int lags = engine_gpus > 0 ? search->lag_count : 1;
 	int first = search->request->exhaustive ? trainings->choice_count : 1;
@@ -379,7 +398,7 @@ static lk_status search_layouts(struct post_search *search, int engine_gpus,
 
 static lk_status search_split(struct post_search *search, int engine_gpus, lk_error *err) {
 	lk_plan *plan = NULL;
-	LK_TRY(plan_training(search, search->gpus - engine_gpus, &plan, err));
+	LK_TRY(plan_training(search, search->gpus - engine_gpus - search->others, &plan, err));
 	lk_status status = LK_OK;
 	if (plan && plan->count > 0 && plan->counts[0].choice_count > 0)
 		status = search_layouts(search, engine_gpus, &plan->counts[0], err);

@@ -84,6 +84,70 @@ lk_status lk_rollout_stated(lk_arena *arena, const lk_predict_request *request, 
 lk_status lk_rollout_fill(lk_arena *arena, const lk_predict_request *request, const lk_asked *asked,
                           lk_predict_request *out, bool *mean_open, lk_error *err);
 
+/* ---- post_words: the words of --rollout. */
+
+typedef struct lk_post_words {
+	double sequences, oversample, epochs; /* of a step; written for one that is kept; passes */
+	double gpus, tp, pp, ep;              /* engines' own GPUs, 0: those that train; an engine */
+	double lag;                           /* batches that the engines may be ahead */
+	double reward;                        /* seconds */
+	double policy, reference;             /* passes of log-probabilities: 0 or 1 */
+	double eager;                         /* engines without CUDA graphs */
+	double padded;    /* each sequence is a row that is padded to the longest of the step */
+	double full_rows; /* rows that sequences share are padded to --seq */
+	/* what is in the host's memory while it is not used; engines on the GPUs that train alone */
+	double offload_params, offload_optimizer, offload_reference;
+	double sleep; /* such engines give their memory back while training */
+	double critic_gpus, teacher_gpus, teacher_tp; /* own GPUs; 0: those that train */
+	const char *dtype;                            /* of the engines; NULL: that of the training */
+	const char *critic, *reward_model, *teacher;  /* networks; NULL: as the policy; none; none */
+} lk_post_words;
+
+/* Words of `text` (may be NULL) replace what *out has. LK_ERR_INPUT: an unknown word, a value
+ * outside of its limits. Texts are owned by the arena. */
+lk_status lk_post_words_read(lk_arena *arena, const char *text, lk_post_words *out, lk_error *err);
+
+/* ---- post_rows: sequences of a step in the rows that are trained. */
+
+typedef struct lk_post_rows {
+	int rows;
+	double tokens; /* of all sequences, each cut where a row ends */
+	double pairs;  /* sum of their squares: what attention within sequences goes over */
+} lk_post_rows;
+
+/* `packed`: sequences share rows of `room` tokens; else each is a row. Sorts `lengths`. */
+lk_status lk_post_rows_fill(lk_arena *arena, double *lengths, size_t count, double room,
+                            bool packed, lk_post_rows *out, lk_error *err);
+/* So many rows or more that every rank gets a whole number of micro-batches, and of groups of them
+ * where chunks of an interleaved pipeline take turns. */
+int lk_post_rows_dealt(double rows, const lk_job *job);
+
+/* ---- post_networks: networks of a step besides the policy: critic, reward model, teacher. */
+
+typedef struct lk_post_network {
+	const lk_model *model;
+	double pass_s;                        /* a forward pass over the sequences of a step */
+	double update_s;                      /* of one update; frozen ones: 0 */
+	double weights, gradients, optimizer; /* bytes on a GPU of the stage that has most */
+} lk_post_network;
+
+/* `policy` lays it out, but for `gpus` and `tp` of its own (0: those of the policy). `name`: a
+ * preset or a name of Hugging Face; NULL or "policy": shaped as the policy. `scalar`: its head
+ * gives one number a token. `rows`: of a step; `update_rows`: of an update, 0: it is frozen.
+ * LK_ERR_INPUT: an unknown network, a layout that does not divide it; `where` names it. */
+typedef struct lk_post_network_request {
+	const lk_asked *policy;
+	const char *name, *where;
+	int gpus, tp, rows, update_rows;
+	bool scalar;
+} lk_post_network_request;
+lk_status lk_post_network_of(lk_arena *arena, const lk_post_network_request *request,
+                             lk_post_network *out, lk_error *err);
+
+/* Bytes of a frozen copy of the job's network in 16 bits, on a GPU of the stage that has most:
+ * sharded where its training shards weights. */
+double lk_post_frozen_bytes(const lk_job *job);
+
 /* ---- predict_post: a step of reinforcement learning. */
 
 /* Whether the request's task is one. */

@@ -4,6 +4,7 @@
  *
  * On the same GPUs phases follow one another:
  *     step = generation + reward + values + log-probabilities + updates + refit + offload
+ * Where `lag` is stated there, sequences that are not finished when a batch is go on with the next.
  * Engines on GPUs of their own that may run `lag` steps ahead write the next sequences while the
  * last are learned; both sides stop for the refit:
  *     step = max(generation, the rest of it) + refit
@@ -24,20 +25,22 @@
 /* ---- the request ---- */
 
 /* What an algorithm keeps besides the policy. DAPO has no term against a reference (arXiv
- * 2503.14476, section 2.3), PPO learns a critic of the policy's size. */
+ * 2503.14476, section 2.3), PPO learns a critic; a distillation of the policy's own sequences
+ * learns a teacher's distribution (arXiv 2306.13649), without a ratio to an older policy. */
 struct algorithm {
 	const char *name;
-	bool reference, critic;
+	bool policy, reference, critic, teacher;
 };
 static const struct algorithm algorithms[] = {
-	{"grpo", true, false},
-	{"dapo", false, false},
-	{"ppo", true, true},
+	{"grpo", true, true, false, false},
+	{"dapo", true, false, false, false},
+	{"ppo", true, true, true, false},
+	{"distill", false, false, false, true},
 };
 enum {
 	ALGORITHMS = sizeof algorithms / sizeof *algorithms,
 	POST_SEED = 1,
-	POST_ASSUMPTIONS = 12
+	POST_ASSUMPTIONS = 16
 };
 
 static const struct algorithm *algorithm_of(const lk_predict_request *request) {
@@ -50,43 +53,13 @@ bool lk_predict_posts(const lk_predict_request *request) {
 	return algorithm_of(request) != NULL;
 }
 
-/* The words of --rollout. */
-struct rollout_words {
-	double sequences, oversample, epochs, gpus, tp, pp, ep, lag, reward, policy, reference, eager,
-		padded;
-	const char *dtype; /* of the engines; NULL: that of the training */
-};
-static const struct rollout_word {
-	const char *name;
-	size_t offset;
-	double low, high;
-	bool whole;
-} rollout_words[] = {
-	{"sequences", offsetof(struct rollout_words, sequences), 1, 1e7, true},
-	{"oversample", offsetof(struct rollout_words, oversample), 1, 100, false},
-	{"epochs", offsetof(struct rollout_words, epochs), 1, 1000, true},
-	{"gpus", offsetof(struct rollout_words, gpus), 0, 1 << 20, true},
-	{"tp", offsetof(struct rollout_words, tp), 1, 4096, true},
-	{"pp", offsetof(struct rollout_words, pp), 1, 4096, true},
-	{"ep", offsetof(struct rollout_words, ep), 1, 4096, true},
-	{"lag", offsetof(struct rollout_words, lag), 0, 64, true},
-	{"reward", offsetof(struct rollout_words, reward), 0, 1e6, false},
-	{"policy", offsetof(struct rollout_words, policy), 0, 1, true},
-	{"reference", offsetof(struct rollout_words, reference), 0, 1, true},
-	{"eager", offsetof(struct rollout_words, eager), 0, 1, true},
-	{"padded", offsetof(struct rollout_words, padded), 0, 1, true},
-};
-enum {
-	ROLLOUT_WORDS = sizeof rollout_words / sizeof *rollout_words
-};
-
 struct post {
 	lk_arena *arena;
 	const lk_predict_request *request; /* what its launch line or file states is filled in */
 	const lk_predict_request *given;   /* as it came */
-	bool launched, mean_open;
+	bool launched, mean_open, prompt_open;
 	const struct algorithm *algorithm;
-	struct rollout_words said;
+	lk_post_words said;
 	bool apart;                   /* engines have GPUs of their own */
 	lk_asked asked;               /* the training */
 	const char *cluster;          /* all GPUs */
@@ -94,58 +67,46 @@ struct post {
 	int sequences, gpus, updates; /* updates: of one pass over the sequences */
 	/* seconds */
 	double generation, generation_low, generation_high;
-	double pass, scoring; /* a forward pass over all sequences; those of log-probabilities */
+	double scoring; /* forward passes of policy and reference over all sequences */
 	double update, offload;
+	lk_post_rows rows;                          /* of a step */
+	lk_post_network critic, rewarding, teacher; /* without a model: there is none */
+	double reference;                           /* bytes of its weights on a GPU */
+	double kept;                                /* bytes that stay while engines run there */
 	lk_refit refit;
-	const lk_prediction *written, *trained;
+	lk_stage_memory *memory; /* [trained->memory_count] */
+	lk_prediction *written, *trained;
 };
 
-static lk_status refuse_rollout_word(const char *word, const char *what, lk_error *err) {
-	char shown[64];
-	lk_fail(err, LK_ERR_INPUT, "--rollout", "'%s' %s", lk_escape(word, shown, sizeof shown), what);
-	return lk_hint(err,
-	               "give words as tp=2: sequences, oversample, epochs, gpus, tp, pp, ep, "
-	               "dtype, lag, reward (seconds), and policy, reference, eager, padded (0 or 1)");
-}
-
-static lk_status read_rollout_word(const char *word, struct rollout_words *out, lk_error *err) {
-	const char *value = strchr(word, '='), *end;
-	if (strncmp(word, "dtype=", 6) == 0) {
-		out->dtype = value + 1;
-		return LK_OK;
-	}
-	for (int i = 0; value && i < ROLLOUT_WORDS; i++) {
-		const struct rollout_word *known = &rollout_words[i];
-		size_t length = (size_t)(value - word);
-		if (strlen(known->name) != length || strncmp(word, known->name, length) != 0) continue;
-		double number = lk_read_real(value + 1, &end);
-		bool read = end > value + 1 && *end == '\0' && number >= known->low &&
-		            number <= known->high && (!known->whole || number == floor(number));
-		if (!read) return refuse_rollout_word(word, "is outside of its limits", err);
-		memcpy((char *)out + known->offset, &number, sizeof number);
-		return LK_OK;
-	}
-	return refuse_rollout_word(word, "is not understood", err);
-}
-
 static lk_status read_rollout(struct post *post, lk_error *err) {
-	post->said = (struct rollout_words){.oversample = 1,
-	                                    .epochs = 1,
-	                                    .tp = 1,
-	                                    .pp = 1,
-	                                    .ep = 1,
-	                                    .policy = 1,
-	                                    .reference = post->algorithm->reference ? 1 : 0};
-	char *text =
-		post->request->rollout ? lk_arena_strdup(post->arena, post->request->rollout) : NULL;
-	if (post->request->rollout && !text) return lk_oom(err);
-	for (char *word; text && (word = strsep(&text, " ,"));)
-		if (*word) LK_TRY(read_rollout_word(word, &post->said, err));
-	post->apart = post->said.gpus > 0;
-	if (post->said.lag == 0 || post->apart) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, "--rollout", "lag %.0f, but engines run on the GPUs that train",
-	        post->said.lag);
-	return lk_hint(err, "give the engines GPUs of their own (gpus=8), or leave lag out");
+	const struct algorithm *algorithm = post->algorithm;
+	lk_post_words *said = &post->said;
+	*said = (lk_post_words){.oversample = 1,
+	                        .epochs = 1,
+	                        .tp = 1,
+	                        .pp = 1,
+	                        .ep = 1,
+	                        .policy = algorithm->policy,
+	                        .reference = algorithm->reference,
+	                        .offload_params = 1,
+	                        .offload_optimizer = 1,
+	                        .offload_reference = 1,
+	                        .sleep = 1};
+	LK_TRY(lk_post_words_read(post->arena, post->request->rollout, said, err));
+	post->apart = said->gpus > 0;
+	const char *idle = NULL;
+	if (!algorithm->critic && (said->critic || said->critic_gpus > 0)) idle = "critic";
+	if (!said->teacher && said->teacher_gpus + said->teacher_tp > 0) idle = "teacher_gpus";
+	if (idle) {
+		lk_fail(err, LK_ERR_INPUT, "--rollout", "%s: a step of --task %s has none", idle,
+		        algorithm->name);
+		return lk_hint(err, "leave it out%s",
+		               *idle == 'c' ? ", or use --task ppo"
+		                            : ", or name the network with teacher=");
+	}
+	if (!algorithm->teacher || said->teacher) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, "--rollout", "a distillation without a teacher");
+	return lk_hint(err, "name its network: teacher=qwen3-32b");
 }
 
 /* What a step of several phases does not answer. */
@@ -181,26 +142,26 @@ static lk_status count_gpus(struct post *post, lk_predict_request *training,
 	lk_asked *whole = LK_NEW(post->arena, lk_asked);
 	if (!whole) return lk_oom(err);
 	LK_TRY(lk_request_take(post->arena, training, whole, err));
-	int own = post->apart ? (int)post->said.gpus : 0;
+	int engines = (int)post->said.gpus,
+		own = engines + (int)(post->said.critic_gpus + post->said.teacher_gpus);
 	post->gpus = whole->job.gpus;
 	post->cluster = whole->cluster.text;
 	if (post->launched && !request->gpus && !request->cluster) {
 		/* a file states the GPUs that train */
-		writing->gpus = post->apart ? own : post->gpus;
+		writing->gpus = post->apart ? engines : post->gpus;
 		post->gpus += own;
-		if (post->apart) LK_TRY(name_all_gpus(post, err));
-		return LK_OK;
+		return own > 0 ? name_all_gpus(post, err) : LK_OK;
 	}
-	if (!post->apart) return LK_OK;
+	if (own == 0) return LK_OK;
 	if (request->cluster) {
 		lk_fail(err, LK_ERR_INPUT, "--cluster", "GPUs of a cluster cannot be divided yet");
 		return lk_hint(err, "give --gpu and --gpus with all GPUs, or leave gpus= of --rollout out");
 	}
-	training->gpus = post->gpus - (int)post->said.gpus;
-	writing->gpus = (int)post->said.gpus;
+	training->gpus = post->gpus - own;
+	writing->gpus = post->apart ? engines : training->gpus;
 	if (training->gpus > 0) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, "--rollout", "%d of %d GPUs generate: none is left to train",
-	        writing->gpus, post->gpus);
+	lk_fail(err, LK_ERR_INPUT, "--rollout", "%d of %d GPUs generate%s: none is left to train", own,
+	        post->gpus, own > engines ? ", or serve a critic or a teacher" : "");
 	return lk_hint(err, "give --gpus with all GPUs, those that train too");
 }
 
@@ -209,6 +170,11 @@ static lk_status count_gpus(struct post *post, lk_predict_request *training,
 static lk_status read_post_lengths(struct post *post, lk_error *err) {
 	const lk_predict_request *request = post->request;
 	double prompt = request->prompt > 0 ? request->prompt : 128, most = request->response_max;
+	if (!(request->response > 0) && !request->lengths) {
+		lk_fail(err, LK_ERR_INPUT, "--response", "the length of responses is not known");
+		return lk_hint(err,
+		               "give --response with the mean tokens of one, or --lengths with a file");
+	}
 	size_t count = (size_t)post->sequences;
 	int kind = LK_LENGTHS_LOGNORMAL;
 	const char *file = request->lengths;
@@ -227,54 +193,12 @@ static lk_status read_post_lengths(struct post *post, lk_error *err) {
 	return LK_OK;
 }
 
-static int post_longer_first(const void *a, const void *b) {
-	double x = *(const double *)a, y = *(const double *)b;
-	return (x < y) - (x > y);
-}
-
-/* The first sequence from `i` on that no row has yet; paths are halved on the way. */
-static size_t row_next(size_t *next, size_t i) {
-	for (; next[i] != i; i = next[i]) next[i] = next[next[i]];
-	return i;
-}
-
-/* Rows of `room` tokens that `count` sequences fill: the longest that is left begins a row, and the
- * longest that fits goes on, as first fit decreasing does; what is longer than a row is cut.
- * `lengths` gets sorted, `next` is scratch of count + 1. */
-static int rows_filled(double *lengths, size_t *next, size_t count, double room) {
-	int rows = 0;
-	qsort(lengths, count, sizeof *lengths, post_longer_first);
-	for (size_t i = 0; i <= count; i++) next[i] = i;
-	for (size_t first; (first = row_next(next, 0)) < count; rows++) {
-		double left = room;
-		for (size_t at = first; at < count;) {
-			left -= lengths[at];
-			next[at] = at + 1;
-			size_t low = at + 1, high = count; /* the longest that fits now */
-			while (low < high) {
-				size_t middle = (low + high) / 2;
-				if (lengths[middle] <= left) high = middle;
-				else low = middle + 1;
-			}
-			at = row_next(next, low);
-		}
-	}
-	return rows;
-}
-
-/* Rows of a whole number of micro-batches for each rank; of groups of them where chunks take turns.
- */
-static int rows_dealt(double rows, const lk_job *job) {
-	int group = job->vp <= 1 ? 1 : job->microbatch_group > 0 ? job->microbatch_group : job->pp;
-	int dealt = job->mbs * job->dp * group;
-	return (int)ceil(fmax(1, rows) / dealt) * dealt;
-}
-
 /* Rows that any layout divides: what a file states are sequences, and how many rows they fill is
  * not known before the layout is. */
 static int rows_for_any(const struct post *post, const lk_predict_request *training) {
 	int mbs = training->mbs > 0 ? training->mbs : post->asked.job.mbs;
-	return (mbs > 0 ? mbs : 1) * (post->gpus - (post->apart ? (int)post->said.gpus : 0));
+	int own = (int)(post->said.gpus + post->said.critic_gpus + post->said.teacher_gpus);
+	return (mbs > 0 ? mbs : 1) * (post->gpus - own);
 }
 
 /* ---- the phases ---- */
@@ -324,7 +248,7 @@ static lk_status keep_training(struct post *post, const lk_prediction *answer, l
 	if (!kept || !memory) return lk_oom(err);
 	memcpy(memory, answer->memory, (size_t)answer->memory_count * sizeof *memory);
 	*kept = *answer;
-	kept->memory = memory;
+	kept->memory = post->memory = memory;
 	kept->layout = lk_arena_strdup(post->arena, answer->layout);
 	kept->model = lk_arena_strdup(post->arena, answer->model);
 	kept->recompute = lk_arena_strdup(post->arena, answer->recompute);
@@ -343,10 +267,51 @@ static lk_status ask_training(struct post *post, const lk_predict_request *train
 	return status;
 }
 
+/* Where nobody says how much memory engines take, those on the GPUs that train take what is left of
+ * it: while they run, and all the time where they do not sleep. */
+static void leave_room(const struct post *post, lk_predict_request *writing) {
+	double whole = post->trained->usable_bytes,
+		   held = post->said.sleep > 0 ? post->kept : post->trained->peak_bytes;
+	const char *name = writing->engine ? writing->engine : "vllm";
+	const lk_engine_software *software = lk_engine_software_find(name);
+	if (post->apart || writing->gpu_mem_util > 0 || !software || !(held > 0)) return;
+	writing->gpu_mem_util = fmax(0.05, fmin(software->memory_share, 0.98 - held / whole));
+}
+
+/* Engines and training on the same GPUs: what one keeps while the other runs. */
+static void share_memory(struct post *post, double share) {
+	lk_prediction *trained = post->trained, *written = post->written;
+	double taken = fmax(written->peak_bytes, share * trained->usable_bytes);
+	if (post->apart) return;
+	if (post->kept > 0) {
+		lk_stage_memory *stage = LK_NEW(post->arena, lk_stage_memory);
+		if (!stage) return;
+		*stage = written->memory[0];
+		stage->optimizer += post->kept;
+		stage->buffers += taken - stage->total;
+		stage->total = taken + post->kept;
+		stage->reserved = stage->allocated = stage->total - stage->context;
+		lk_copy(stage->moment, sizeof stage->moment,
+		        "the largest batch, with what the training keeps");
+		written->memory = stage;
+		written->peak_bytes = stage->total, written->usable_bytes = trained->usable_bytes;
+		written->fits = written->fits && written->peak_bytes <= written->usable_bytes;
+	}
+	if (post->said.sleep > 0) return;
+	for (int i = 0; i < trained->memory_count; i++) {
+		post->memory[i].buffers += taken, post->memory[i].allocated += taken;
+		post->memory[i].reserved += taken, post->memory[i].total += taken;
+		post->memory[i].low += taken, post->memory[i].high += taken;
+	}
+	trained->peak_bytes += taken;
+	trained->fits = trained->peak_bytes <= trained->usable_bytes;
+}
+
 /* Engines that may run ahead begin the next sequences while the last ones end: of `lag` batches in
- * one queue each takes its part. */
+ * one queue each takes its part. On the GPUs that train they stop when a batch is finished, and
+ * what is not goes on in a later phase: of `lag` + 1 batches in one queue. */
 static lk_status run_writing(struct post *post, lk_predict_request *writing, lk_error *err) {
-	double batches = fmax(1, post->said.lag);
+	double batches = post->apart ? fmax(1, post->said.lag) : 1 + post->said.lag;
 	double all = ceil(post->sequences * post->said.oversample) * batches;
 	if (all > 1e7) {
 		lk_fail(err, LK_ERR_INPUT, "--rollout", "%.0f sequences in %.0f batches are too many", all,
@@ -354,6 +319,7 @@ static lk_status run_writing(struct post *post, lk_predict_request *writing, lk_
 		return lk_hint(err, "give at most 1e7 sequences in all");
 	}
 	writing->gbs = (int)all;
+	leave_room(post, writing);
 	lk_prediction *written = LK_NEW(post->arena, lk_prediction);
 	if (!written) return lk_oom(err);
 	const lk_model *model = post->launched ? &post->asked.job.model : NULL;
@@ -377,11 +343,11 @@ static lk_status run_writing(struct post *post, lk_predict_request *writing, lk_
 }
 
 /* Forward passes of `rows` rows through the training layout. */
-static lk_status run_scoring(struct post *post, int rows, double *seconds, lk_error *err) {
+static lk_status run_scoring(struct post *post, double rows, double *seconds, lk_error *err) {
 	lk_job job = post->asked.job;
 	lk_step step = {0};
 	job.forward_only = true;
-	job.gbs = rows_dealt(rows, &job);
+	job.gbs = lk_post_rows_dealt(rows, &job);
 	job.microbatches = job.gbs / (job.mbs * job.dp);
 	lk_step_options options = {0}; /* a bare step has no time where it does not fit */
 	lk_status status = lk_step_ask(&job, &post->asked.cluster, &options, &step, err);
@@ -390,26 +356,74 @@ static lk_status run_scoring(struct post *post, int rows, double *seconds, lk_er
 	return status;
 }
 
+/* Networks besides the policy, on the rows of a step. */
+static lk_status run_networks(struct post *post, int rows, int update, lk_error *err) {
+	const lk_post_words *said = &post->said;
+	lk_post_network_request network = {.policy = &post->asked, .rows = rows};
+	if (said->reward_model) {
+		network.name = said->reward_model, network.where = "--rollout reward_model";
+		network.scalar = true;
+		LK_TRY(lk_post_network_of(post->arena, &network, &post->rewarding, err));
+	}
+	if (post->algorithm->critic) {
+		network.name = said->critic, network.where = "--rollout critic";
+		network.scalar = true;
+		network.update_rows = update, network.gpus = (int)said->critic_gpus;
+		LK_TRY(lk_post_network_of(post->arena, &network, &post->critic, err));
+		post->critic.update_s *= post->updates * said->epochs;
+	}
+	if (!said->teacher) return LK_OK;
+	network = (lk_post_network_request){.policy = &post->asked,
+	                                    .name = said->teacher,
+	                                    .where = "--rollout teacher",
+	                                    .gpus = (int)said->teacher_gpus,
+	                                    .tp = (int)said->teacher_tp,
+	                                    .rows = rows};
+	return lk_post_network_of(post->arena, &network, &post->teacher, err);
+}
+
+/* Rows that sequences share are as long as what is in them, but where a pipeline wants equal ones
+ * (full_rows): `rows` of them of the tokens of an update, in units that the layout divides.
+ * Attention stays within sequences, of the length that has as many pairs. */
+static lk_status shorten_rows(struct post *post, double rows, double part,
+                              lk_predict_request *training, lk_error *err) {
+	const lk_job *job = &post->asked.job;
+	double unit = 16.0 * job->tp * job->cp, held = post->rows.tokens * part / rows;
+	if (!(post->said.full_rows > 0)) training->seq = (int)fmin(job->seq, ceil(held / unit) * unit);
+	if (training->pack || job->attn_kernel == LK_KERNEL_UNFUSED || job->model.index_heads > 0 ||
+	    job->model.tower.layers > 0)
+		return LK_OK;
+	training->pack =
+		lk_arena_printf(post->arena, "fixed:%.1f", post->rows.pairs / post->rows.tokens);
+	return training->pack ? LK_OK : lk_oom(err);
+}
+
 static lk_status run_training(struct post *post, lk_predict_request *training, lk_error *err) {
-	int each = post->sequences / post->updates, rows = post->sequences;
+	int each = post->sequences / post->updates;
 	double longest = 0;
+	bool packed = !(post->said.padded > 0);
 	for (int i = 0; i < post->sequences; i++) longest = fmax(longest, post->lengths[i]);
 	int row = training->seq > 0 ? training->seq : post->asked.job.seq;
-	if (row == 0 || (post->said.padded > 0 && longest < row)) row = (int)ceil(longest);
+	if (row == 0 || (!packed && longest < row)) row = (int)ceil(longest);
 	training->seq = row;
 	if (post->launched) training->gbs = rows_for_any(post, training);
 	LK_TRY(lk_request_read(post->arena, training, &post->asked, err));
-	const lk_job *job = &post->asked.job;
-	size_t *next = LK_ARRAY(post->arena, size_t, (size_t)post->sequences + 1);
-	if (!next) return lk_oom(err);
-	if (!(post->said.padded > 0))
-		rows = rows_filled(post->lengths, next, (size_t)post->sequences, job->seq);
-	LK_TRY(run_scoring(post, rows, &post->pass, err));
-	post->scoring = post->pass * (post->said.policy + post->said.reference);
-	training->gbs = rows_dealt((double)rows * each / post->sequences, job);
+	LK_TRY(lk_post_rows_fill(post->arena, post->lengths, (size_t)post->sequences,
+	                         post->asked.job.seq, packed, &post->rows, err));
+	double whole = post->rows.rows, part = (double)each / post->sequences;
+	int update = lk_post_rows_dealt(whole * part, &post->asked.job);
+	training->gbs = update;
+	if (packed) {
+		LK_TRY(shorten_rows(post, update, part, training, err));
+		whole = fmax(whole, post->rows.tokens / training->seq);
+		LK_TRY(lk_request_read(post->arena, training, &post->asked, err));
+	}
+	double pass;
+	LK_TRY(run_scoring(post, whole, &pass, err));
+	post->scoring = pass * (post->said.policy + post->said.reference);
 	LK_TRY(ask_training(post, training, err));
 	post->update = post->trained->step_time_s * post->updates * post->said.epochs;
-	return LK_OK;
+	return run_networks(post, (int)ceil(whole), update, err);
 }
 
 /* Bytes/s of a process that copies to host memory which is not pinned and was just allocated: the
@@ -417,26 +431,84 @@ static lk_status run_training(struct post *post, lk_predict_request *training, l
  * steps in view (docs/method/post-training.md). */
 static const double HOST_COPY_RATE = 4e9;
 
-/* Engines on the GPUs that train need the room of what training keeps: it goes to the host and
- * back, weights and optimizer. */
+/* What the training keeps on a GPU: weights and gradients, and what the optimizer needs. Sharded
+ * weights (ZeRO 3) of a 16-bit training are the optimizer's 32-bit ones. */
+static void split_kept(const struct post *post, double *params, double *states) {
+	const lk_job *job = &post->asked.job;
+	const lk_stage_memory *held = &post->trained->memory[post->trained->fullest_stage];
+	bool sharded = job->sharding == LK_SHARD_ZERO3;
+	double masters = sharded && held->weights <= 0 && lk_sizes_state_bytes(job) > 4
+	                     ? held->optimizer * 4 / lk_sizes_state_bytes(job)
+	                     : 0;
+	*params = held->weights + masters + (sharded ? 0 : held->gradients);
+	*states = held->optimizer - masters;
+}
+
+/* Engines on the GPUs that train need the room of what training keeps. What the file or the words
+ * say goes to the host and back: weights and optimizer, of the critic too. Gradients are not
+ * copied: they are zero by then. Frozen networks wait in pages that are there from the start on. */
+static void run_offload(struct post *post) {
+	const lk_post_words *said = &post->said;
+	const lk_cluster *cluster = &post->asked.cluster;
+	const lk_post_network *critic = &post->critic;
+	double params, states, pcie = cluster->node[0].device->pcie_rate,
+						   rate = fmin(HOST_COPY_RATE, pcie);
+	split_kept(post, &params, &states);
+	bool shared = critic->model && !(said->critic_gpus > 0),
+		 adapters = post->asked.job.task == LK_TASK_LORA; /* the reference is the frozen base */
+	post->reference = said->reference > 0 && !adapters ? lk_post_frozen_bytes(&post->asked.job) : 0;
+	double moved = 0, pinned = said->offload_reference > 0 ? post->reference : 0;
+	const lk_stage_memory *held = &post->trained->memory[post->trained->fullest_stage];
+	double gradients = post->asked.job.sharding == LK_SHARD_ZERO3 ? 0 : held->gradients;
+	if (!post->apart) {
+		if (said->offload_params > 0) moved += params - gradients;
+		if (said->offload_optimizer > 0) moved += states;
+		if (shared && said->offload_params > 0) moved += critic->weights;
+		if (shared && said->offload_optimizer > 0) moved += critic->optimizer;
+	}
+	if (post->teacher.model && !(said->teacher_gpus > 0)) pinned += post->teacher.weights;
+	post->offload = 2 * (moved / rate + pinned / pcie);
+	post->kept = (said->offload_params > 0 ? 0 : params + (shared ? critic->weights : 0)) +
+	             (said->offload_optimizer > 0 ? 0 : states + (shared ? critic->optimizer : 0)) +
+	             (said->offload_reference > 0 ? 0 : post->reference) + post->rewarding.weights;
+}
+
+/* What the other networks keep on the GPUs that train, with the policy's training. */
+static void add_kept(struct post *post) {
+	lk_prediction *trained = post->trained;
+	const lk_post_network *critic = &post->critic;
+	bool shared = critic->model && !(post->said.critic_gpus > 0);
+	lk_resident more = {
+		.weights = post->rewarding.weights + (shared ? critic->weights : 0) +
+	               (post->said.offload_reference > 0 ? 0 : post->reference),
+		.gradients = shared ? critic->gradients : 0,
+		.optimizer = shared ? critic->optimizer : 0,
+	};
+	double all = more.weights + more.gradients + more.optimizer;
+	for (int i = 0; i < trained->memory_count; i++) {
+		lk_stage_memory *stage = &post->memory[i];
+		stage->weights += more.weights, stage->gradients += more.gradients;
+		stage->optimizer += more.optimizer;
+		stage->allocated += all, stage->reserved += all, stage->total += all;
+		stage->low += all, stage->high += all;
+	}
+	trained->peak_bytes += all;
+	trained->fits = trained->peak_bytes <= trained->usable_bytes;
+}
+
 static void run_refit(struct post *post) {
 	const lk_job *job = &post->asked.job;
-	const lk_cluster *cluster = &post->asked.cluster;
-	const lk_stage_memory *held = &post->trained->memory[post->trained->fullest_stage];
 	int gathered =
 		job->tp * job->pp * job->ep < job->gpus ? job->tp * job->pp * job->ep : job->gpus;
 	int engines = post->apart ? (int)post->said.gpus : job->gpus;
 	post->refit =
 		lk_refit_of(&(lk_refit_job){.model = &job->model,
-	                                .cluster = cluster,
+	                                .cluster = &post->asked.cluster,
 	                                .width = 2,
 	                                .gathered_over = gathered,
 	                                .engine_gpus = engines,
 	                                .engine_shards = (int)(post->said.tp * post->said.pp),
 	                                .transport = post->apart ? LK_REFIT_PACKED : LK_REFIT_IPC});
-	if (!post->apart)
-		post->offload = 2 * (held->weights + held->optimizer) /
-		                fmin(HOST_COPY_RATE, cluster->node[0].device->pcie_rate);
 }
 
 /* ---- the answer ---- */
@@ -446,6 +518,7 @@ enum {
 	POST_REWARD,
 	POST_VALUES,
 	POST_SCORING,
+	POST_TEACHER,
 	POST_UPDATE,
 	POST_CRITIC,
 	POST_REFIT,
@@ -454,13 +527,14 @@ enum {
 	POST_PHASES
 };
 static const char *const phase_keys[POST_PHASES] = {
-	"generation", "reward",  "values", "log_probabilities", "training", "critic",
-	"refit",      "offload", "idle"};
+	"generation", "reward", "values", "log_probabilities", "teacher",
+	"training",   "critic", "refit",  "offload",           "idle"};
 static const char *const phase_labels[POST_PHASES] = {
 	"generation",
 	"reward",
 	"values of the critic",
 	"log-probabilities",
+	"log-probabilities of the teacher",
 	"training of the policy",
 	"training of the critic",
 	"refit: weights to engines",
@@ -468,31 +542,37 @@ static const char *const phase_labels[POST_PHASES] = {
 	"training waits for sequences",
 };
 
-/* Of the GPUs that train; what engines of their own do at the same time is hidden. Returns the
- * step. */
+/* Of the GPUs that train; what others do at the same time, engines and networks with GPUs of their
+ * own, is hidden as far as it is no longer. Returns the step. */
 static double fill_phases(const struct post *post, double generation, lk_time_part *parts) {
 	double at[POST_PHASES] = {
-		[POST_GENERATION] = generation,     [POST_REWARD] = post->said.reward,
-		[POST_SCORING] = post->scoring,     [POST_UPDATE] = post->update,
-		[POST_REFIT] = post->refit.seconds, [POST_OFFLOAD] = post->offload,
+		[POST_GENERATION] = generation,
+		[POST_REWARD] = post->said.reward + post->rewarding.pass_s,
+		[POST_VALUES] = post->critic.pass_s,
+		[POST_SCORING] = post->scoring,
+		[POST_TEACHER] = post->teacher.pass_s,
+		[POST_UPDATE] = post->update,
+		[POST_CRITIC] = post->critic.update_s,
+		[POST_REFIT] = post->refit.seconds,
+		[POST_OFFLOAD] = post->offload,
 	};
-	if (post->algorithm->critic) {
-		at[POST_VALUES] = post->pass;
-		at[POST_CRITIC] = post->update;
+	double hidden[POST_PHASES] = {0};
+	if (post->said.critic_gpus > 0) {
+		hidden[POST_VALUES] = fmin(at[POST_VALUES], post->scoring);
+		hidden[POST_CRITIC] = fmin(at[POST_CRITIC], post->update);
 	}
-	bool ahead = post->said.lag > 0;
-	double learned = 0, hidden = ahead ? generation : 0;
-	for (int i = POST_REWARD; i < POST_REFIT; i++) learned += at[i];
-	if (ahead) {
-		at[POST_GENERATION] = 0;
+	if (post->said.teacher_gpus > 0)
+		hidden[POST_TEACHER] = fmin(at[POST_TEACHER], fmax(0, post->scoring - hidden[POST_VALUES]));
+	double learned = 0, step = 0;
+	for (int i = POST_REWARD; i < POST_REFIT; i++) learned += at[i] - hidden[i];
+	if (post->apart && post->said.lag > 0) {
+		hidden[POST_GENERATION] = generation;
 		at[POST_WAIT] = fmax(0, generation - learned);
 	}
-	double step = 0;
 	for (int i = 0; i < POST_PHASES; i++) {
-		parts[i] = (lk_time_part){phase_keys[i], phase_labels[i], at[i], 0};
-		step += at[i];
+		parts[i] = (lk_time_part){phase_keys[i], phase_labels[i], at[i] - hidden[i], hidden[i]};
+		step += parts[i].exposed_s;
 	}
-	parts[POST_GENERATION].hidden_s = hidden;
 	return step;
 }
 
@@ -530,6 +610,17 @@ static void fill_post_spans(const struct post *post, lk_prediction *prediction) 
 		}
 }
 
+/* Tokens of a step over those assumed, where nobody says how long responses are: with a quarter of
+ * the limit in the mean, and with the limit for all. */
+static void open_lengths(const struct post *post, double *shorter, double *longer) {
+	const lk_predict_request *request = post->request;
+	double prompt = request->prompt > 0 ? request->prompt : 128, most = request->response_max;
+	*shorter = *longer = 1;
+	if (!post->mean_open) return;
+	*shorter = (prompt + most / 4) / (prompt + request->response);
+	*longer = (prompt + most) / (prompt + request->response);
+}
+
 static lk_status fill_post_times(const struct post *post, lk_prediction *prediction,
                                  lk_error *err) {
 	lk_time_part *parts = LK_ARRAY(post->arena, lk_time_part, POST_PHASES);
@@ -537,11 +628,13 @@ static lk_status fill_post_times(const struct post *post, lk_prediction *predict
 	if (!parts) return lk_oom(err);
 	prediction->step_time_s = fill_phases(post, post->generation, parts);
 	const lk_prediction *trained = post->trained;
-	double learned = post->scoring + post->update * (post->algorithm->critic ? 2 : 1);
+	double learned = 0, shorter, longer;
+	for (int i = POST_VALUES; i <= POST_CRITIC; i++) learned += parts[i].exposed_s;
+	open_lengths(post, &shorter, &longer);
 	double low = fill_phases(post, post->generation_low, other) -
-	             learned * (1 - trained->step_time_low_s / trained->step_time_s);
+	             learned * (1 - shorter * trained->step_time_low_s / trained->step_time_s);
 	double high = fill_phases(post, post->generation_high, other) +
-	              learned * (trained->step_time_high_s / trained->step_time_s - 1);
+	              learned * (longer * trained->step_time_high_s / trained->step_time_s - 1);
 	prediction->step_time_low_s = fmax(0.01 * prediction->step_time_s, low);
 	prediction->step_time_high_s = high;
 	prediction->basis = "the ranges of generation and of training";
@@ -560,26 +653,32 @@ static void fill_post_speed(const struct post *post, lk_prediction *prediction) 
 	const lk_prediction *trained = post->trained;
 	double tokens = 0, seconds = prediction->step_time_s;
 	for (int i = 0; i < post->sequences; i++) tokens += post->lengths[i];
-	double critic = post->algorithm->critic, learned = (1 + critic) * post->said.epochs;
-	double passes = 1 + post->said.policy + post->said.reference + critic + 3 * learned;
+	double epochs = post->said.epochs, active = lk_model_active_params(model);
+	double learned = 3 * active * epochs,
+		   work = active * (1 + post->said.policy + post->said.reference) + learned;
+	if (post->critic.model) {
+		double of = lk_model_active_params(post->critic.model);
+		work += of * (1 + 3 * epochs), learned += 3 * of * epochs;
+	}
+	if (post->rewarding.model) work += lk_model_active_params(post->rewarding.model);
+	if (post->teacher.model) work += lk_model_active_params(post->teacher.model);
 	prediction->samples_per_s = post->sequences / seconds;
 	prediction->unit = "sequence";
 	prediction->phases = true;
 	prediction->tokens_per_s_per_gpu = tokens / seconds / post->gpus;
-	prediction->model_flops_per_s_per_gpu =
-		passes * 2 * lk_model_active_params(model) * tokens / seconds / post->gpus;
+	prediction->model_flops_per_s_per_gpu = work * 2 * tokens / seconds / post->gpus;
 	prediction->peak_flops = trained->peak_flops;
 	prediction->peak_label = trained->peak_label;
 	if (!(trained->peak_flops > 0)) return;
 	prediction->mfu = fmin(1, prediction->model_flops_per_s_per_gpu / trained->peak_flops);
 	double again = trained->mfu > 0 ? trained->hfu / trained->mfu : 1; /* updates recompute */
-	prediction->hfu = fmin(1, prediction->mfu * (passes + 3 * learned * (again - 1)) / passes);
+	prediction->hfu = fmin(1, prediction->mfu * (1 + learned * (again - 1) / work));
 }
 
 /* The layout, and the memory of the side that is fuller. */
 static void fill_post_layout(const struct post *post, lk_prediction *prediction) {
 	const lk_prediction *trained = post->trained, *written = post->written;
-	const lk_prediction *tight = written->fits ? trained : written;
+	const lk_prediction *tight = written->fits || !trained->fits ? trained : written;
 	prediction->fits = trained->fits && written->fits;
 	prediction->peak_bytes = tight->peak_bytes, prediction->usable_bytes = tight->usable_bytes;
 	prediction->fullest_stage = tight->fullest_stage;
@@ -587,7 +686,8 @@ static void fill_post_layout(const struct post *post, lk_prediction *prediction)
 	prediction->gpus = post->gpus;
 	prediction->tp = trained->tp, prediction->pp = trained->pp, prediction->vp = trained->vp;
 	prediction->cp = trained->cp, prediction->ep = trained->ep, prediction->dp = trained->dp;
-	prediction->mbs = trained->mbs, prediction->gbs = trained->gbs;
+	prediction->mbs = trained->mbs;
+	prediction->gbs = post->sequences / post->updates;
 	prediction->seq = trained->seq, prediction->microbatches = trained->microbatches;
 	prediction->recompute = trained->recompute, prediction->dtype = trained->dtype;
 	prediction->schedule = trained->schedule;
@@ -616,7 +716,13 @@ static lk_status post_assume(const struct post *post, lk_prediction *prediction,
 		assumed[count++] =
 			lk_arena_printf(arena, "lengths spread lognormally, deviation of ln %.1f (--lengths)",
 		                    lk_lengths_sigma);
-	if (!request->prompt) assumed[count++] = "prompts of 128 tokens (--prompt)";
+	if (post->prompt_open)
+		assumed[count++] = lk_arena_printf(
+			arena,
+			"prompts of %.0f tokens in the mean: a quarter of the limit, as nothing states it "
+			"(--prompt)",
+			request->prompt);
+	else if (!request->prompt) assumed[count++] = "prompts of 128 tokens (--prompt)";
 	const char *scored =
 		post->said.policy > 0
 			? post->said.reference > 0 ? "of the policy and of the reference" : "of the policy"
@@ -626,15 +732,37 @@ static lk_status post_assume(const struct post *post, lk_prediction *prediction,
 		arena,
 		post->said.padded > 0
 			? "each sequence is a row that is padded to %d tokens, the longest"
-			: "rows of %d tokens (--seq) are filled with sequences; attention spans the row",
+			: "sequences fill rows, of %d tokens in the mean, and attend within themselves",
 		post->trained->seq);
 	assumed[count++] = lk_arena_printf(arena, "%d sequences, %.0f update%s; log-probabilities %s",
 	                                   post->sequences, post->updates * post->said.epochs,
 	                                   post->updates * post->said.epochs > 1 ? "s" : "", scored);
+	if (!post->apart && post->kept > 0)
+		assumed[count++] = lk_arena_printf(
+			arena, "%.1f GiB of a GPU stay there while engines run:%s%s%s", post->kept / LK_GIB,
+			post->said.offload_params > 0 ? "" : " weights",
+			post->said.offload_optimizer > 0 ? "" : " optimizer",
+			post->said.offload_reference > 0 || !(post->reference > 0) ? "" : " reference");
+	if (post->said.lag > 0 && !post->apart)
+		assumed[count++] = "sequences that are not finished when a batch is go on in a later phase";
 	if (post->algorithm->critic)
-		assumed[count++] = "the critic is as large as the policy; its weights and state are not in "
-						   "the memory shown";
-	if (post->said.reward <= 0) assumed[count++] = "rewards take no time (--rollout reward=)";
+		assumed[count++] = lk_arena_printf(
+			arena, "the critic, %s, is laid out as the policy, %s; it keeps %.1f GiB of a GPU",
+			post->said.critic ? post->said.critic : "as large (--rollout critic=)",
+			post->said.critic_gpus > 0 ? "on GPUs of its own" : "on the same GPUs",
+			(post->critic.weights + post->critic.gradients + post->critic.optimizer) / LK_GIB);
+	if (post->teacher.model)
+		assumed[count++] = lk_arena_printf(
+			arena, "the teacher reads the sequences %s; its weights take %.1f GiB of a GPU",
+			post->said.teacher_gpus > 0
+				? "on GPUs of its own"
+				: "on the GPUs that train, and is in the host's memory else",
+			post->teacher.weights / LK_GIB);
+	if (post->rewarding.model)
+		assumed[count++] = lk_arena_printf(
+			arena, "the reward model is laid out as the policy; it keeps %.1f GiB of a GPU",
+			post->rewarding.weights / LK_GIB);
+	else if (post->said.reward <= 0) assumed[count++] = "rewards take no time (--rollout reward=)";
 	assumed[count++] = lk_arena_printf(arena, "a refit moves %.1f GiB in %.0f tensors",
 	                                   post->refit.bytes / LK_GIB, post->refit.tensors);
 	for (int i = 0; i < count; i++)
@@ -678,6 +806,7 @@ static lk_status take_launch(struct post *post, lk_error *err) {
 	training.gpus = 0;
 	LK_TRY(lk_request_take(post->arena, &training, &post->asked, err));
 	LK_TRY(lk_rollout_fill(post->arena, post->given, &post->asked, filled, &post->mean_open, err));
+	post->prompt_open = filled->prompt > 0 && !(post->given->prompt > 0);
 	post->request = filled;
 	return LK_OK;
 }
@@ -696,9 +825,12 @@ lk_status lk_predict_post(lk_arena *arena, const lk_predict_request *request,
 					   writing = writing_request(post);
 	training.gbs = 0;
 	LK_TRY(count_gpus(post, &training, &writing, err));
-	LK_TRY(run_writing(post, &writing, err));
 	LK_TRY(read_post_lengths(post, err));
 	LK_TRY(run_training(post, &training, err));
+	run_offload(post);
+	add_kept(post);
+	LK_TRY(run_writing(post, &writing, err));
+	share_memory(post, writing.gpu_mem_util);
 	run_refit(post);
 	LK_TRY(fill_post_times(post, prediction, err));
 	fill_post_speed(post, prediction);

@@ -2,7 +2,8 @@
  * generation and of the other phases, as the options of `predict --task grpo` that state it too.
  *
  * No such file says how long responses are: half of the limit is taken where nobody does, and the
- * range of the answer then reaches from a quarter of it to the limit for all. */
+ * range of the answer then reaches from a quarter of it to the limit for all. Of prompts, whose
+ * limit is there to drop the longest, a quarter of it is taken. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +14,7 @@
 #include "rollout/rollout.h"
 
 enum {
-	ROLLOUT_TEXT = 512
+	ROLLOUT_TEXT = 1024
 };
 
 lk_status lk_rollout_stated(lk_arena *arena, const lk_predict_request *request, bool *stated,
@@ -40,6 +41,24 @@ static void add_word(char text[ROLLOUT_TEXT], const char *name, double value) {
 	if (value > 0) snprintf(text + used, ROLLOUT_TEXT - used, "%s=%.10g ", name, value);
 }
 
+static void add_off_word(char text[ROLLOUT_TEXT], const char *name, bool off) {
+	size_t used = strlen(text);
+	if (off) snprintf(text + used, ROLLOUT_TEXT - used, "%s=0 ", name);
+}
+
+static void add_name_word(char text[ROLLOUT_TEXT], const char *name, const char *value) {
+	size_t used = strlen(text);
+	if (*value) snprintf(text + used, ROLLOUT_TEXT - used, "%s=%s ", name, value);
+}
+
+/* The network that a file names by a preset's name or one of Hugging Face; what is neither, a path
+ * of one's own, is taken as large as the policy. */
+static const char *named_network(const char *name) {
+	lk_model model;
+	lk_error none;
+	return lk_model_preset(name, &model, &none) == LK_OK ? name : "policy";
+}
+
 /* The words of --rollout; those of the request follow, so that they hold. */
 static const char *rollout_words(lk_arena *arena, const lk_launch_rollout *rollout, int gbs,
                                  const char *over) {
@@ -54,10 +73,22 @@ static const char *rollout_words(lk_arena *arena, const lk_launch_rollout *rollo
 	add_word(text, "lag", rollout->lag);
 	add_word(text, "eager", rollout->eager);
 	add_word(text, "padded", rollout->padded);
-	size_t used = strlen(text);
-	snprintf(text + used, sizeof text - used, "%s%s%s%s", rollout->no_policy ? "policy=0 " : "",
-	         rollout->no_reference ? "reference=0 " : "", *rollout->format ? "dtype=" : "",
-	         rollout->format);
+	add_word(text, "full_rows", rollout->full_rows);
+	add_word(text, "critic_gpus", rollout->critic_gpus);
+	add_word(text, "teacher_gpus", rollout->teacher_gpus);
+	add_word(text, "teacher_tp", rollout->teacher_tp);
+	add_off_word(text, "policy", rollout->no_policy);
+	add_off_word(text, "reference", rollout->no_reference);
+	add_off_word(text, "offload_params", rollout->keep_params);
+	add_off_word(text, "offload_optimizer", rollout->keep_optimizer);
+	add_off_word(text, "offload_reference", rollout->keep_reference);
+	add_off_word(text, "sleep", rollout->no_sleep);
+	const char *const networks[][2] = {{"critic", rollout->critic},
+	                                   {"reward_model", rollout->reward_model},
+	                                   {"teacher", rollout->teacher}};
+	for (int i = 0; i < 3; i++)
+		if (*networks[i][1]) add_name_word(text, networks[i][0], named_network(networks[i][1]));
+	add_name_word(text, "dtype", rollout->format);
 	return lk_arena_printf(arena, "%s %s", text, over ? over : "");
 }
 
@@ -85,7 +116,8 @@ lk_status lk_rollout_fill(lk_arena *arena, const lk_predict_request *request, co
 	if (!out->rollout) return lk_oom(err);
 	if (out->samples == 0) out->samples = rollout->samples;
 	if (out->response_max == 0) out->response_max = rollout->response_most;
-	if (out->prompt == 0 && rollout->prompt_most > 0) out->prompt = fmin(128, rollout->prompt_most);
+	if (out->prompt == 0 && rollout->prompt_most > 0)
+		out->prompt = fmax(1, floor(rollout->prompt_most / 4));
 	if (out->gpu_mem_util == 0 && rollout->memory_share > 0.01 && rollout->memory_share <= 1)
 		out->gpu_mem_util = rollout->memory_share;
 	if (out->max_sequences == 0) out->max_sequences = rollout->max_sequences;

@@ -22,10 +22,11 @@
  * "tensorrt-engine" is TensorRT-LLM before 1.0, which ran compiled engines from C++. vLLM and
  * SGLang run PyTorch modules from a scheduler in Python, as TensorRT-LLM does since 1.0. */
 static const lk_engine_software software[] = {
-	{"vllm", "tensorrt-llm", false, false, 1024, 8192, 0.9, false},
-	{"sglang", "tensorrt-llm", false, true, 1024, 8192, 0.88, false},
-	{"tensorrt-llm", "", true, true, 2048, 8192, 0.9, true},
-	{"tensorrt-engine", "", true, false, 2048, 8192, 0.9, true},
+	{"vllm", "tensorrt-llm", false, false, 1024, 8192, 0.9, false, false, false},
+	{"sglang", "tensorrt-llm", false, true, 1024, 8192, 0.88, false, false, false},
+	{"tensorrt-llm", "", true, true, 2048, 8192, 0.9, true, true, false},
+	{"tensorrt-llm-1.0", "tensorrt-llm", true, true, 2048, 8192, 0.9, true, true, true},
+	{"tensorrt-engine", "", true, false, 2048, 8192, 0.9, true, true, false},
 };
 enum {
 	SOFTWARE = sizeof software / sizeof *software
@@ -41,17 +42,22 @@ const lk_engine_software *lk_engine_software_find(const char *name) {
 	return NULL;
 }
 
+const lk_engine_software *lk_engine_software_fitted(const lk_engine_software *of) {
+	return of->early ? lk_engine_software_find(of->alike) : of;
+}
+
 const lk_fit_number lk_engine_number_limits[LK_ENGINE_NUMBERS] = {
 	{"attention", 0.7, 0.1, 1, true},   {"products", 0.9, 0.1, 1.2, true},
 	{"experts", 0.35, 0.1, 1.2, true},  {"floor_us", 2.5, 0.5, 20, true},
 	{"step_us", 1000, 50, 30000, true}, {"sequence_us", 5, 0.1, 200, true},
-	{"launch_us", 10, 0.1, 150, true},
+	{"launch_us", 10, 0.1, 150, true},  {"grace", 1.3, 1, 3, true},
+	{"early_us", 5, 0.1, 200, true},
 };
 
 double *lk_engine_number(lk_engine_numbers *numbers, int index) {
 	double *const at[LK_ENGINE_NUMBERS] = {
 		&numbers->attention, &numbers->products,    &numbers->experts,  &numbers->floor_us,
-		&numbers->step_us,   &numbers->sequence_us, &numbers->launch_us};
+		&numbers->step_us,   &numbers->sequence_us, &numbers->launch_us, &numbers->grace,       &numbers->early_us};
 	return at[index];
 }
 
@@ -77,6 +83,10 @@ static const double context_bytes = 1.3 * 0x1p30;
 /* 4 bits and a scale of 8 bits for 32 numbers (OCP Microscaling Formats 1.0). */
 const double lk_engine_mxfp4_bytes = 0.5 + 1 / 32.0;
 
+double lk_engine_split(const lk_engine *engine) {
+	return engine->attention_dp ? 1 : engine->tp;
+}
+
 double lk_engine_kv_heads(const lk_engine *engine) {
 	if (engine->attention_dp) return engine->model->kv_heads;
 	return fmax(1, (double)engine->model->kv_heads / engine->tp);
@@ -94,7 +104,7 @@ double lk_engine_token_bytes(const lk_engine *engine) {
  * GPUs, where these attend apart), logits of a batch. */
 static double engine_workspace(const lk_engine *engine) {
 	const lk_model *model = engine->model;
-	double split = engine->attention_dp ? 1 : engine->tp, tokens = engine->tokens,
+	double split = lk_engine_split(engine), tokens = engine->tokens,
 		   all = engine->attention_dp ? tokens * engine->tp : tokens;
 	double wide = fmax(model->ffn * (model->gated ? 2.0 : 1.0), 4.0 * model->hidden) / split;
 	double slices = (double)engine->tp / engine->ep;
@@ -117,10 +127,9 @@ static double engine_weights(const lk_engine *engine) {
 	double ends = lk_model_embedding_params(model) +
 	              fmax(lk_model_head_params(model), (double)model->vocab * model->hidden);
 	double kept = engine->mxfp4_experts ? lk_engine_mxfp4_bytes : width;
-	return ((attention / (engine->attention_dp ? 1 : engine->tp) + rest / engine->tp) * width +
-	        experts / engine->tp * kept) /
-	           engine->pp +
-	       ends * 2 / engine->tp;
+	double split = lk_engine_split(engine);
+	return ((attention + rest) / split * width + experts / engine->tp * kept) / engine->pp +
+	       ends * 2 / split;
 }
 
 lk_engine_memory lk_engine_memory_of(const lk_engine *engine, double length) {
@@ -136,8 +145,10 @@ lk_engine_memory lk_engine_memory_of(const lk_engine *engine, double length) {
 	                    : device->memory_bytes * engine->memory_share;
 	for (int i = 0; i < model->layers; i++) {
 		double window = lk_model_window(model, i);
-		memory.token += lk_engine_token_bytes(engine) / engine->pp *
-		                (window > 0 && window < length ? window / length : 1);
+		bool keeps = engine->software->keeps_chunks && lk_model_layer(model, i).chunked;
+		bool drops = window > 0 && window < length && !keeps;
+		memory.token +=
+			lk_engine_token_bytes(engine) / engine->pp * (drops ? window / length : 1);
 	}
 	memory.cache = memory.usable - held;
 	memory.tokens = fmax(0, memory.cache / memory.token) * (engine->attention_dp ? engine->tp : 1);

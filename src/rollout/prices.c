@@ -7,7 +7,8 @@
  *                  latent space over what tensor cores reach; prompts: pairs of query and key at
  *                  the published rate of fused attention
  *     exchange     two all-reduces a layer among the GPUs that split it; where they attend to
- *                  sequences of their own, an all-gather and a reduce-scatter around experts
+ *                  sequences of their own, they split experts alone, with an all-gather and a
+ *                  reduce-scatter around them
  *     head         of one row a sequence, in 16 bits; sampling passes over the logits three times
  *     host         what no kernel overlaps; of each launch where nothing is replayed from CUDA
  *                  graphs: in iterations that compute prompts, whose rows differ every time, and in
@@ -39,6 +40,7 @@ struct pricing {
 	lk_gemm_numbers expert;     /* of what experts are multiplied in */
 	lk_dtype expert_dtype;
 	double stream; /* bytes/s of passes over activations */
+	double narrow; /* bytes of a number as products of layers read it */
 	double floor_s;
 	lk_group_shape group; /* GPUs that split a layer */
 	double launches;      /* of an iteration, counted while it is priced */
@@ -83,7 +85,17 @@ static double price_pass(struct pricing *pricing, double bytes) {
 	return bytes / pricing->stream + pricing->floor_s;
 }
 
+/* Residual stream and its normalised copy: read twice, written twice. */
+static double price_norm(struct pricing *pricing, double rows) {
+	return price_pass(pricing, rows * pricing->engine->model->hidden * (6 + pricing->narrow));
+}
+
 /* ---- a layer ---- */
+
+/* Rows of a GPU in all but experts. */
+static double own_rows(const lk_engine *engine, double rows) {
+	return engine->attention_dp ? fmax(1, rows / engine->tp) : rows;
+}
 
 static double price_heads(struct pricing *pricing, double rows, double split) {
 	const lk_model *model = pricing->engine->model;
@@ -110,18 +122,17 @@ static double price_latent(struct pricing *pricing, double rows, double split) {
 
 static double price_attention_products(struct pricing *pricing, double rows) {
 	const lk_engine *engine = pricing->engine;
-	double split = engine->attention_dp ? 1 : engine->tp,
-		   own = engine->attention_dp ? fmax(1, rows / engine->tp) : rows;
+	double split = lk_engine_split(engine), own = own_rows(engine, rows);
 	double seconds = engine->model->attention == LK_ATTN_MLA ? price_latent(pricing, own, split)
 	                                                         : price_heads(pricing, own, split);
-	return seconds + price_pass(pricing, own * engine->model->hidden * 8); /* norm, residual */
+	return seconds + price_norm(pricing, own);
 }
 
 static double price_gated(struct pricing *pricing, double rows, double width) {
 	const lk_model *model = pricing->engine->model;
 	double up = width * (model->gated ? 2 : 1);
 	return price_inside(pricing, rows, up, model->hidden) +
-	       price_pass(pricing, rows * (up + width) * 2) +
+	       price_pass(pricing, rows * (up * 2 + width * pricing->narrow)) +
 	       price_inside(pricing, rows, model->hidden, width);
 }
 
@@ -135,28 +146,31 @@ static double price_experts(struct pricing *pricing, double rows) {
 	touched = fmin(local, fmax(touched, fmin(1, local)));
 	double routed = rows * model->topk / engine->ep, each = routed / touched;
 	double kept = engine->mxfp4_experts ? lk_engine_mxfp4_bytes : lk_dtype_bytes(engine->dtype);
-	double seconds = price_product(pricing, &pricing->wide, LK_BF16, 1, rows, model->experts, h);
-	seconds += price_pass(pricing, rows * model->experts * 6); /* choice of experts */
-	seconds += price_pass(pricing, routed * h * 4);            /* to their experts */
+	double own = own_rows(engine, rows);
+	double seconds = price_product(pricing, &pricing->wide, LK_BF16, 1, own, model->experts, h);
+	seconds += price_pass(pricing, own * model->experts * 6);  /* choice of experts */
+	/* to their experts, each row read once; what products read is in their format */
+	seconds += price_pass(pricing, rows * h * 2 + routed * h * pricing->narrow);
 	seconds += price_kept_product(pricing, &pricing->expert, pricing->expert_dtype, kept, touched,
 	                              each, inner * (model->gated ? 2 : 1), h);
-	seconds += price_pass(pricing, routed * inner * 6);
+	seconds += price_pass(pricing, routed * inner * (4 + pricing->narrow));
 	seconds += price_kept_product(pricing, &pricing->expert, pricing->expert_dtype, kept, touched,
 	                              each, h, inner);
 	seconds += price_pass(pricing, routed * h * 2 + rows * h * 4); /* and back */
 	if (model->shared_ffn > 0)
-		seconds += price_gated(pricing, rows, (double)model->shared_ffn / engine->tp);
+		seconds += price_gated(pricing, own, model->shared_ffn / lk_engine_split(engine));
 	return seconds;
 }
 
 static double price_ffn(struct pricing *pricing, const lk_layer *layer, double rows) {
 	const lk_engine *engine = pricing->engine;
+	double own = own_rows(engine, rows);
 	if (layer->ffn == LK_FFN_NONE) return 0;
-	return price_pass(pricing, rows * engine->model->hidden * 8) +
+	return price_norm(pricing, own) +
 	       (layer->ffn == LK_FFN_EXPERTS
 	            ? price_experts(pricing, rows)
-	            : price_gated(pricing, rows,
-	                          (double)lk_layer_ffn(engine->model, layer) / engine->tp));
+	            : price_gated(pricing, own,
+	                          lk_layer_ffn(engine->model, layer) / lk_engine_split(engine)));
 }
 
 static double price_collective(struct pricing *pricing, lk_coll_kind kind, double bytes) {
@@ -169,7 +183,7 @@ static double price_exchange(struct pricing *pricing, const lk_layer *layer, dou
 	double numbers = rows * engine->model->hidden, bytes = numbers * 2;
 	if (engine->tp == 1) return 0;
 	if (engine->attention_dp) /* rows travel to the feed-forward in its format */
-		return layer->ffn == LK_FFN_NONE
+		return layer->ffn != LK_FFN_EXPERTS
 		           ? 0
 		           : price_collective(pricing, LK_COLL_ALLGATHER,
 		                              numbers * lk_dtype_bytes(engine->dtype)) +
@@ -338,6 +352,11 @@ static lk_status check_engine(const lk_engine *engine, lk_error *err) {
 	return LK_OK;
 }
 
+bool lk_engine_has_grace(const lk_engine *engine) {
+	const char *name = engine->cluster->node[0].device->name;
+	return strncmp(name, "gh", 2) == 0 || strncmp(name, "gb", 2) == 0;
+}
+
 /* Where tensor cores multiply 4 bits, MXFP4 experts meet rows in MXFP8; elsewhere a kernel widens
  * them to the format of the rest (TensorRT-LLM's CUTLASS and TRITON backends of experts). */
 static lk_dtype experts_multiplied_in(const lk_engine *engine, const lk_device *device) {
@@ -358,6 +377,7 @@ lk_status lk_engine_prices(const lk_engine *engine, lk_prices *out, lk_error *er
 		.expert = gemm_numbers(engine, node->device, expert, engine->numbers.experts),
 		.expert_dtype = expert,
 		.stream = node->device->memory_rate * 0.7 * engine->numbers.products,
+		.narrow = lk_dtype_bytes(engine->dtype),
 		.floor_s = engine->numbers.floor_us * 1e-6,
 		.group = {.node = node,
 	              .ranks = engine->tp,
@@ -367,15 +387,17 @@ lk_status lk_engine_prices(const lk_engine *engine, lk_prices *out, lk_error *er
 	              .oversubscription = engine->cluster->oversubscription},
 	};
 	double guess = engine->accept, draft = engine->draft;
-	*out = (lk_prices){.step_s = engine->numbers.step_us * 1e-6,
-	                   .sequence_s = engine->numbers.sequence_us * 1e-6,
+	double early = engine->software->early ? engine->numbers.early_us : 0;
+	double host = 1e-6 * (lk_engine_has_grace(engine) ? engine->numbers.grace : 1);
+	*out = (lk_prices){.step_s = engine->numbers.step_us * host,
+	                   .sequence_s = (engine->numbers.sequence_us + early) * host,
 	                   .rows = 1 + draft,
 	                   /* each further token needs all before it (Leviathan et al., arXiv
 	                      2211.17192, equation 1) */
 	                   .taken = guess < 1 ? (1 - pow(guess, draft + 1)) / (1 - guess) : 1 + draft,
 	                   .draft_s = draft / engine->model->layers};
 	fill_tables(&pricing, out);
-	out->issue_s = pricing.launches * engine->numbers.launch_us * 1e-6;
+	out->issue_s = pricing.launches * engine->numbers.launch_us * host;
 	out->eager = engine->eager;
 	out->overlaps = engine->software->overlaps;
 	fill_attention(&pricing, out);

@@ -52,11 +52,15 @@ typedef struct lk_engine_numbers {
 	double step_us;     /* host time of an iteration that no kernel overlaps */
 	double sequence_us; /* more of it for each running sequence */
 	double launch_us;   /* of each launch where nothing is replayed from CUDA graphs */
+	double grace;       /* factor on host times where the processor is Grace, not an x86 one */
+	double early_us;    /* more of sequence_us in an early release */
 } lk_engine_numbers;
 
 enum {
 	LK_ENGINE_EXPERTS = 2, /* among them */
-	LK_ENGINE_NUMBERS = 7
+	LK_ENGINE_GRACE = 7,
+	LK_ENGINE_EARLY = 8,
+	LK_ENGINE_NUMBERS = 9
 };
 /* Names, start and limits of the numbers, in the order of the struct. */
 extern const lk_fit_number lk_engine_number_limits[LK_ENGINE_NUMBERS];
@@ -72,11 +76,15 @@ typedef struct lk_engine_software {
 	int tokens;          /* tokens of an iteration where nothing is said */
 	double memory_share; /* of the device's memory */
 	bool share_of_free;  /* the share is of what weights and workspace leave */
+	bool keeps_chunks;   /* layers that attend within chunks cache earlier chunks, too */
+	bool early;          /* a first release of `alike`, whose numbers hold but for early_us */
 } lk_engine_software;
 
 /* Known software by name; NULL: unknown. The i-th; NULL after the last. */
 const lk_engine_software *lk_engine_software_find(const char *name);
 const lk_engine_software *lk_engine_software_at(int index);
+/* The software whose fit holds for it: its own, or that of an early release's successor. */
+const lk_engine_software *lk_engine_software_fitted(const lk_engine_software *of);
 /* The numbers of the calibration in use for it; of software that was not measured those
  * of what is alike, else the row "all". */
 lk_engine_numbers lk_engine_numbers_of(const lk_engine_software *software);
@@ -135,6 +143,8 @@ typedef struct lk_prices {
 	double draft_s;                     /* share of an iteration's layers that guessing adds */
 } lk_prices;
 
+/* Whether the GPUs of the engine are of superchips with a Grace processor. */
+bool lk_engine_has_grace(const lk_engine *engine);
 /* Why generation of a network is not modelled; NULL: it is. */
 const char *lk_engine_lacks(const lk_model *model);
 

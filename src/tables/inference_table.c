@@ -70,7 +70,8 @@ static void inference_take_software(const char *text, lk_inference_run *run) {
 	name[strcspn(name, " ")] = '\0';
 	bool compiled =
 		lk_same_name(name, "tensorrt-llm") && version && lk_read_real(version + 2, &end) < 1;
-	run->engine.software = lk_engine_software_find(compiled ? "tensorrt-engine" : name);
+	bool first = lk_same_name(name, "tensorrt-llm") && version && lk_read_real(version + 2, &end) < 1.1;
+	run->engine.software = lk_engine_software_find(compiled ? "tensorrt-engine" : first ? "tensorrt-llm-1.0" : name);
 	if (!run->engine.software) {
 		run->why_not = "the engine is not known";
 		return;
@@ -220,7 +221,7 @@ static lk_status inference_read_row(void *context, const lk_csv *csv, const int 
 	if (run->why_not) return LK_OK;
 	inference_take_mxfp4(run);
 	if (!(number_or(csv, at[BATCH], 0) > 0) &&
-	    strcmp(run->engine.software->name, "tensorrt-llm") == 0)
+	    strncmp(run->engine.software->name, "tensorrt-llm", 12) == 0)
 		inference_take_tuning(run);
 	return LK_OK;
 }

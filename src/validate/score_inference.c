@@ -45,7 +45,8 @@ static lk_status inference_fill_row(struct inference *inference, size_t i, lk_er
 }
 
 static bool inference_same_software(const struct inference *inference, size_t a, size_t b) {
-	return inference->runs[a].engine.software == inference->runs[b].engine.software;
+	return lk_engine_software_fitted(inference->runs[a].engine.software) ==
+	       lk_engine_software_fitted(inference->runs[b].engine.software);
 }
 
 /* Rows that a fit may see: of the software of row `of`, of other networks. */

@@ -384,6 +384,49 @@ static void heads_of_attention_apart(void **state) {
 	lk_arena_free(&bench.arena);
 }
 
+/* GPUs that attend to sequences of their own split experts alone: of a dense network each holds all
+ * and exchanges nothing. What a layer with chunks caches depends on the software. */
+static void all_but_experts_whole(void **state) {
+	(void)state;
+	struct bench bench = bench_of("llama3.1-8b", "h100-sxm", 8);
+	bench_ready(&bench);
+	double split = lk_engine_memory_of(&bench.engine, 1000).weights;
+	bench.engine.attention_dp = true;
+	bench_ready(&bench);
+	near(lk_engine_memory_of(&bench.engine, 1000).weights, 8 * split, 1e-9);
+	for (int i = 0; i < LK_PRICE_ROWS; i++) assert_true(bench.prices.exchange_s[i] == 0);
+	lk_arena_free(&bench.arena);
+	struct bench chunks = bench_of("llama4-scout", "h100-sxm", 1);
+	bench_ready(&chunks);
+	chunks.engine.software = lk_engine_software_find("vllm");
+	double dropped = lk_engine_memory_of(&chunks.engine, 32768).token;
+	chunks.engine.software = lk_engine_software_find("tensorrt-llm");
+	double kept = lk_engine_memory_of(&chunks.engine, 32768).token;
+	/* three layers of four attend within chunks of 8192 tokens */
+	near(dropped / kept, 0.25 + 0.75 * 8192 / 32768, 1e-9);
+	lk_arena_free(&chunks.arena);
+}
+
+/* A Grace host takes its factor, an early release more for each sequence. */
+static void hosts_and_releases(void **state) {
+	(void)state;
+	struct bench x86 = bench_of("llama3.1-8b", "b200", 1),
+				 grace = bench_of("llama3.1-8b", "gb200", 1);
+	x86.engine.numbers.grace = grace.engine.numbers.grace = 1.5;
+	x86.engine.numbers.early_us = 7;
+	bench_ready(&x86);
+	bench_ready(&grace);
+	near(grace.prices.step_s, 1.5 * x86.prices.step_s, 1e-12);
+	near(grace.prices.sequence_s, 1.5 * x86.prices.sequence_s, 1e-12);
+	near(grace.prices.issue_s, 1.5 * x86.prices.issue_s, 1e-12);
+	double later = x86.prices.sequence_s;
+	x86.engine.software = lk_engine_software_find("tensorrt-llm-1.0");
+	bench_ready(&x86);
+	near(x86.prices.sequence_s - later, 7e-6, 1e-9);
+	lk_arena_free(&x86.arena);
+	lk_arena_free(&grace.arena);
+}
+
 /* Experts in 4 bits take less memory and no more time, where 4 bits are multiplied and where not.
  */
 static void experts_in_four_bits(void **state) {
@@ -488,6 +531,8 @@ int main(void) {
 		cmocka_unit_test(memory_of_an_engine),
 		cmocka_unit_test(host_and_device_overlap),
 		cmocka_unit_test(heads_of_attention_apart),
+		cmocka_unit_test(all_but_experts_whole),
+		cmocka_unit_test(hosts_and_releases),
 		cmocka_unit_test(experts_in_four_bits),
 		cmocka_unit_test(terms_are_the_simulation),
 		cmocka_unit_test(more_engines_are_never_slower),

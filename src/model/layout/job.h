@@ -386,10 +386,13 @@ typedef enum lk_launch_samples {
 	LK_SAMPLES_TEXTS,
 	LK_SAMPLES_IMAGES
 } lk_launch_samples;
+enum {
+	LK_LAUNCH_NETWORK = 96 /* of a name */
+};
 /* What a file or command line of a post-training framework states of the phases besides training
  * (launch/config_rollout.c). Zero: not stated. */
 typedef struct lk_launch_rollout {
-	char task[8];                 /* "grpo", "dapo" or "ppo"; empty: a training alone */
+	char task[8];                 /* "grpo", "dapo", "ppo", "distill"; empty: a training alone */
 	int prompts, samples;         /* of a step; responses to each prompt */
 	int sequences;                /* of a step; 0: prompts times samples */
 	double oversample;            /* sequences that are written for one that is kept */
@@ -405,6 +408,13 @@ typedef struct lk_launch_rollout {
 	double prompt_most, response_most, memory_share;
 	int max_sequences, max_tokens; /* of a batch, of an iteration */
 	char engine[24], format[24], kv_format[24];
+	bool full_rows;                   /* rows that sequences share are padded to one length */
+	bool keep_params, keep_optimizer; /* they stay on the GPUs while engines run there */
+	bool keep_reference, no_sleep;    /* so does the reference; engines stay while training runs */
+	char critic[LK_LAUNCH_NETWORK];   /* networks; empty: as the policy; none; none */
+	char reward_model[LK_LAUNCH_NETWORK], teacher[LK_LAUNCH_NETWORK];
+	int critic_gpus, teacher_gpus; /* their own; 0: those that train */
+	int teacher_tp;
 } lk_launch_rollout;
 
 typedef struct lk_launch {

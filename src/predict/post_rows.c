@@ -1,0 +1,61 @@
+/* post_rows.c: sequences of a step in the rows that are trained. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/arena.h"
+#include "predict/predict_internal.h"
+
+static int post_longer_first(const void *a, const void *b) {
+	double x = *(const double *)a, y = *(const double *)b;
+	return (x < y) - (x > y);
+}
+
+/* The first sequence from `i` on that no row has yet; paths are halved on the way. */
+static size_t row_next(size_t *next, size_t i) {
+	for (; next[i] != i; i = next[i]) next[i] = next[next[i]];
+	return i;
+}
+
+/* Rows of `room` tokens that the sequences fill: the longest that is left begins a row, and the
+ * longest that fits goes on, as first fit decreasing does. `lengths` is sorted, `next` is scratch
+ * of count + 1. */
+static int rows_filled(const double *lengths, size_t *next, size_t count, double room) {
+	int rows = 0;
+	for (size_t i = 0; i <= count; i++) next[i] = i;
+	for (size_t first; (first = row_next(next, 0)) < count; rows++) {
+		double left = room;
+		for (size_t at = first; at < count;) {
+			left -= lengths[at];
+			next[at] = at + 1;
+			size_t low = at + 1, high = count; /* the longest that fits now */
+			while (low < high) {
+				size_t middle = (low + high) / 2;
+				if (lengths[middle] <= left) high = middle;
+				else low = middle + 1;
+			}
+			at = row_next(next, low);
+		}
+	}
+	return rows;
+}
+
+lk_status lk_post_rows_fill(lk_arena *arena, double *lengths, size_t count, double room,
+                            bool packed, lk_post_rows *out, lk_error *err) {
+	size_t *next = LK_ARRAY(arena, size_t, count + 1);
+	if (!next) return lk_oom(err);
+	qsort(lengths, count, sizeof *lengths, post_longer_first);
+	*out = (lk_post_rows){.rows = (int)count};
+	for (size_t i = 0; i < count; i++) {
+		double kept = fmin(lengths[i], room); /* what is longer than a row is cut */
+		out->tokens += kept;
+		out->pairs += kept * kept;
+	}
+	if (packed) out->rows = rows_filled(lengths, next, count, room);
+	return LK_OK;
+}
+
+int lk_post_rows_dealt(double rows, const lk_job *job) {
+	int group = job->vp <= 1 ? 1 : job->microbatch_group > 0 ? job->microbatch_group : job->pp;
+	int dealt = job->mbs * job->dp * group;
+	return (int)ceil(fmax(1, rows) / dealt) * dealt;
+}
