@@ -644,6 +644,11 @@ static const struct {
 	const char *type, *members;
 	double params;
 } published_shapes[] = {
+	{"gemma3_text",
+     "\"num_hidden_layers\": 24, \"hidden_size\": 768, \"num_attention_heads\": 3, "
+     "\"num_key_value_heads\": 1, \"head_dim\": 256, \"intermediate_size\": 1152, \"vocab_size\": "
+     "262144, \"sliding_window\": 512, \"use_bidirectional_attention\": true",
+     302863104},
 	{"nomic_bert",
      "\"n_layer\": 12, \"n_embd\": 768, \"n_head\": 12, \"n_inner\": 3072, \"vocab_size\": 30528, "
      "\"activation_function\": \"swiglu\", \"prenorm\": false, \"rotary_emb_fraction\": 1.0",

@@ -377,6 +377,14 @@ static lk_status finish_afmoe(const lk_hf_config *config, lk_model *model, lk_er
 	return lk_hf_layer_types(config, model, err);
 }
 
+/* gemma3_text: an encoder where every token sees all others (EmbeddingGemma). */
+static lk_status finish_gemma3(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	bool both = false;
+	LK_TRY(lk_hf_flag(config, "use_bidirectional_attention", &both, err));
+	if (both) model->network = LK_NET_ENCODER, model->lm_head = false;
+	return finish_windowed(config, model, err);
+}
+
 /* arctic: every layer has experts, and a dense MLP of its own norm that all tokens pass. */
 static lk_status finish_arctic(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	bool residual = true, parallel = true, tensor = false;
@@ -681,7 +689,7 @@ const lk_hf_family lk_hf_decoders[] = {
 	{"gemma2", llama_keys, &gemma2_start, finish_windowed},
 	{"gemma3n_text", llama_keys, &gemma3n_start, finish_gemma3n},
 	{"gemma3n", llama_keys, &gemma3n_start, finish_gemma3n},
-	{"gemma3_text", llama_keys, &gemma3_start, finish_windowed},
+	{"gemma3_text", llama_keys, &gemma3_start, finish_gemma3},
 	{"gemma3", llama_keys, &gemma3_start, finish_windowed},
 	{"convnet", no_keys, &convnet_start, lk_hf_convnet},
 	{"swin", no_keys, &convnet_start, lk_hf_swin},
