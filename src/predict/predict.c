@@ -132,8 +132,10 @@ static void predict_fill_speed(lk_prediction *prediction, const lk_job *job,
 }
 
 /* As stated, or the best one. */
-static double checkpoint_interval_s(double job_mtbf_hours, double checkpoint_minutes, double write_s) {
-	return checkpoint_minutes > 0 ? checkpoint_minutes * 60 : sqrt(2 * write_s * job_mtbf_hours * 3600);
+static double checkpoint_interval_s(double job_mtbf_hours, double checkpoint_minutes,
+                                    double write_s) {
+	return checkpoint_minutes > 0 ? checkpoint_minutes * 60
+	                              : sqrt(2 * write_s * job_mtbf_hours * 3600);
 }
 
 double lk_goodput(double job_mtbf_hours, double checkpoint_minutes, double write_s) {

@@ -100,8 +100,8 @@ static lk_status search_all(struct market *market, lk_rent_rates *rates, lk_erro
 	for (int i = 0; i < OFFERS; i++)
 		for (int gpus = market->at[i].gpus; gpus <= MOST_GPUS; gpus *= 2)
 			if (gpus == market->at[i].gpus || !isnan(market->at[i].network_gbps))
-				LK_TRY(lk_rent_rates_add(&market->at[i], gpus / market->at[i].gpus, &batches,
-				                         NULL, &market->arena, rates, err));
+				LK_TRY(lk_rent_rates_add(&market->at[i], gpus / market->at[i].gpus, &batches, NULL,
+				                         &market->arena, rates, err));
 	return lk_rent_rates_answer(&market->request, 0, &market->arena, rates, err);
 }
 
