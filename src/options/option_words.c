@@ -1,4 +1,5 @@
-/* option_words.c: what people who come from other tools type for an option of ours. */
+/* option_words.c: names of options as they are typed: with '_' for '-', or as other tools call
+ * them. */
 #include <string.h>
 
 #include "options/options_internal.h"
@@ -140,6 +141,14 @@ static const char *const words[][2] = {
 	{"max-hours", "deadline"},
 	{"timeout", "time-limit"},
 };
+
+bool lk_option_is_name(const char *word, size_t length, const char *name) {
+	for (size_t i = 0; i < length; i++) {
+		if (!name[i] || (word[i] == '_' ? '-' : word[i]) != (name[i] == '_' ? '-' : name[i]))
+			return false;
+	}
+	return name[length] == '\0';
+}
 
 const char *lk_option_words(const lk_verb *verb, const char *typed) {
 	for (size_t i = 0; i < sizeof words / sizeof *words; i++) {

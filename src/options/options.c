@@ -179,14 +179,6 @@ static bool is_plain_word(const char *word) {
 	return is_number(first);
 }
 
-bool lk_option_is_name(const char *word, size_t length, const char *name) {
-	for (size_t i = 0; i < length; i++) {
-		if (!name[i] || (word[i] == '_' ? '-' : word[i]) != (name[i] == '_' ? '-' : name[i]))
-			return false;
-	}
-	return name[length] == '\0';
-}
-
 static const lk_option *find_name(const struct parser *parser, const char *word, size_t length) {
 	for (size_t i = 0; i < parser->memory->option_count; i++) {
 		if (lk_option_is_name(word, length, parser->verb->options[i].name))
