@@ -461,7 +461,7 @@ static void test_wrong_configs(void **state) {
 	     "first_k_dense_replace"},
 		{"{\"model_type\": \"mistral\", " SMALL ", \"intermediate_size\": 9, \"vocab_size\": 9,\n"
 	     "\"layer_types\": [\"full_attention\"]}",
-	     "c.json:2:16", "1 entries for 2 layers", "one entry per layer"},
+	     "c.json:2:16", "1 entry for 2 layers", "one entry per layer"},
 		{"{\"model_type\": \"mistral\", " SMALL ", \"intermediate_size\": 9, \"vocab_size\": 9,\n"
 	     "\"layer_types\": [\"full_attention\", \"linear_attention\"]}",
 	     "c.json:2:35", "linear_attention", "full_attention"},

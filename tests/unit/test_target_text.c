@@ -236,8 +236,7 @@ static void test_loops(void **state) {
 	assert_int_equal(loops.count, 2);
 	assert_int_equal(loops.first[1], 2);
 	assert_true(lc_place_dense(p, &loops, &dense) && !lc_place_dense(p, &loops, &row));
-	assert_true(!lc_place_moves(p, &loops, &row, 0) &&
-	            lc_place_moves(p, &loops, &row, 1));
+	assert_true(!lc_place_moves(p, &loops, &row, 0) && lc_place_moves(p, &loops, &row, 1));
 	lc_place three[] = {dense, middle};
 	assert_int_equal(lc_loops_of(p, v, three, 2).count, 3);
 	/* A slice of the first dim lies together; so does its part of the whole. */
