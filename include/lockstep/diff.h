@@ -69,10 +69,10 @@ void lk_diff_defaults(lk_diff_request *request);
 /* Explains both runs and sets them side by side. LK_ERR_INPUT: files that are no traces, steps or
  * ranks that they do not hold; LK_ERR_IO; LK_ERR_MEMORY. */
 lk_status lk_diff_ask(const lk_diff_request *request, lk_diff **out, lk_error *err);
-/* lk_explain, but that two traces, or two folders of them, which hold a same rank are two runs:
- * then they are compared, and *two is the answer, else *one; the other is NULL. Two single traces
- * that name no rank and do not communicate are two runs as well. Errors (LK_ERR_...) as lk_explain.
- */
+/* As lk_explain, except that two traces, or two folders of traces, that have a rank in common are
+ * two runs, which are compared: *two is the answer then, else *one; the other is NULL. Two single
+ * traces that name no rank and do not communicate are two runs as well. Errors (LK_ERR_...) as
+ * lk_explain. */
 lk_status lk_explain_or_diff(const lk_explain_request *request, lk_explanation **one, lk_diff **two,
                              lk_error *err);
 /* Frees an answer with all that it points to; accepts NULL. */

@@ -226,8 +226,8 @@ typedef struct lk_critical_path {
 	int part_count;
 	const lk_critical_event *events; /* in order of time */
 	size_t event_count;
-	int64_t step;  /* the number of the step: of all, the one nearest to the mean ... */
-	double step_s; /* ... and its time, the mean of its ranks */
+	int64_t step;  /* the number of the step whose time is nearest to the mean */
+	double step_s; /* its time, the mean of its ranks */
 } lk_critical_path;
 
 /* Everything that was measured, and the ranked stalls. */
@@ -321,11 +321,10 @@ void lk_explain_free(lk_explanation *explanation);
  * csv and jsonl, which hold one table.
  *
  * Keys of the JSON document: ranks, world_size, step_count, steps_annotated, step_s,
- * step_deviation_s, lost_steps,
- * kernel_count, clock_anchors, clock_residual_max_s; each table by its name, an
- * array of objects with the columns of csv; critical_path [{kind, seconds}], critical_step,
- * critical_step_s, diagnosis, actions
- * [{stall, what, lost_s, gain_s, how}], caveat_count, warnings, reproduce.
+ * step_deviation_s, lost_steps, kernel_count, clock_anchors, clock_residual_max_s; each table by
+ * its name, an array of objects with the columns of csv; critical_path [{kind, seconds}],
+ * critical_step, critical_step_s, diagnosis, actions [{stall, what, lost_s, gain_s, how}],
+ * caveat_count, warnings, reproduce.
  * What is not known is null. */
 lk_status lk_explain_print(const lk_explanation *explanation, int format, int table, bool colour,
                            const char *path, FILE *out, lk_error *err);

@@ -26,8 +26,8 @@ struct queue {
 	lk_error error;
 };
 
-/* A thread of some lk_parallel that has siblings: the cores are busy with them, so that what it
- * shares out in turn by default it does itself. */
+/* Set in a thread of lk_parallel that has siblings: the cores are busy with them, so by default it
+ * runs the jobs of an inner lk_parallel itself. */
 static _Thread_local bool parallel_is_inside;
 
 int lk_cores(void) {

@@ -333,14 +333,14 @@ static int32_t diff_rank_of(const lk_capture *capture) {
 	return capture->rank >= 0 ? capture->rank : lk_trace_rank_in_name(capture->path);
 }
 
-static bool talks_alone(const lk_trace_files *files) {
+static bool diff_names_no_rank(const lk_trace_files *files) {
 	return files->captures == 1 && diff_rank_of(files->capture[0]) < 0 &&
 	       files->capture[0]->world <= 1 && !files->capture[0]->comms.count;
 }
 
-/* Two runs: some rank is in both; or nothing says that there are ranks. */
+/* Two runs: some rank is in both, or neither names a rank or communicates. */
 static bool diff_are_runs(const lk_trace_files *a, const lk_trace_files *b) {
-	if (talks_alone(a) && talks_alone(b)) return true;
+	if (diff_names_no_rank(a) && diff_names_no_rank(b)) return true;
 	for (uint32_t i = 0; i < a->captures; i++)
 		for (uint32_t k = 0; k < b->captures; k++) {
 			int32_t rank = diff_rank_of(a->capture[i]);

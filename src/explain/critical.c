@@ -14,7 +14,7 @@ struct place {
 
 struct walker {
 	const lk_lifted *lifted;
-	int64_t most_ns;    /* the chain is no longer */
+	int64_t most_ns;    /* the longest that the chain may be */
 	uint32_t **before;  /* [rank][op] the operation before it on its stream; LK_NONE */
 	uint32_t **arrival; /* [rank][event] the LAG of a communication event; LK_NONE */
 	lk_critical_chain *out;
@@ -65,8 +65,8 @@ static struct place critical_before(const struct walker *walker, struct place at
 	const lk_lifted_op *op = &rank->ops.at[at.op];
 	struct place best = {at.rank, LK_NONE};
 	uint32_t stream_before = walker->before[at.rank][at.op];
-	/* What ranks that are not traced did before this one came is not known: they are waited for
-	 * from its arrival on, and as if they did what it does before that. */
+	/* What untraced ranks did before this rank's arrival is not known: the chain waits for them
+	 * from the arrival on, and before it goes on through this rank. */
 	if (op->what == LK_LIFTED_PEERS && walker->arrival[at.rank][op->event] != LK_NONE)
 		return (struct place){at.rank, walker->arrival[at.rank][op->event]};
 	/* A whole trace ends with the device's work, and the host may be cut off there. */

@@ -209,8 +209,8 @@ static lk_status measure_steps(lk_explain_work *work, lk_error *err) {
 	return good ? LK_OK : lk_oom(err);
 }
 
-/* A profile has its steps one after another: numbers that not every rank has, from the first step
- * of all to the last, are lost. */
+/* The numbers of a profile's steps are consecutive: of those from the first to the last of all
+ * ranks, a number that not every rank has is lost. */
 static void count_lost_steps(lk_explain_work *work) {
 	int64_t first = INT64_MAX, last = INT64_MIN, ranks = 0, complete = 0;
 	for (uint32_t r = 0; r < work->count; r++) {

@@ -253,8 +253,8 @@ typedef struct lk_critical_chain {
 	uint32_t hops; /* from rank to rank */
 } lk_critical_chain;
 
-/* Ranks begin a step at different times: of a longer chain the last `most_ns` are kept, for so long
- * a step takes. */
+/* Ranks begin a step at different times: of a chain that is longer than the step, `most_ns`, the
+ * last part of that length is kept. */
 lk_status lk_critical_find(const lk_lifted *lifted, int64_t most_ns, lk_critical_chain *out,
                            lk_error *err);
 void lk_critical_free(lk_critical_chain *chain);

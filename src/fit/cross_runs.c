@@ -13,9 +13,9 @@
  * together, and the folds that were seen do not say to which side the next one leans: they lie on
  * both sides of the prediction by the distance that holds 80 % of all runs of the kind.
  *
- * Runs whose layers are divided among the GPUs of a node or more are missed by more, whatever their
- * software: an error of such a run counts as so many times less, and its range reaches so many
- * times farther, as the spreads of both kinds differ by.
+ * Runs whose layers are divided among the GPUs of a node or more have larger errors with any
+ * software. The ratio of the spreads of both kinds divides the errors of such runs before an
+ * interval is formed, and multiplies the width (ln) of the range of such a job.
  *
  * What a job has that no run had makes its range wider (src/step/range.c). By how much is said by
  * folds of that kind: all runs on a GPU, on an architecture, of a stack. */
@@ -204,7 +204,7 @@ static double spread_of(const struct errors *errors, bool divided, int without) 
 	return n < FEWEST ? 0 : sqrt(squares / (double)n);
 }
 
-/* How many times as far runs with divided layers are missed as others. */
+/* The spread of the errors of runs with divided layers over that of others, at least 1. */
 static double divided_times(const struct errors *errors, int without) {
 	double divided = spread_of(errors, true, without), others = spread_of(errors, false, without);
 	return others > 0 ? fmax(divided / others, 1) : 1;
@@ -354,7 +354,7 @@ static lk_status put_interval(const struct range_rows *rows, const char *variant
 	return LK_OK;
 }
 
-/* By how much the range of a job with divided layers is wider. */
+/* How many times as wide (ln) the range of a job with divided layers is. */
 static lk_status put_divided(const struct range_rows *rows, const struct errors *errors,
                              lk_error *err) {
 	lk_calibration_row *row = lk_calibration_add(rows->out, "range", "step", "divided");

@@ -329,7 +329,7 @@ static void info_net(const struct info *info, lk_node *node) {
 	node->sockets = info->sockets;
 }
 
-/* A log without the topology: what its channels run over tells links from PCIe. */
+/* A log without the topology: what its channels run over distinguishes NVLink from PCIe. */
 static bool info_guesses_pcie(const struct info *info) {
 	return !info->system && info->shared && !info->peer;
 }

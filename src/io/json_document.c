@@ -36,7 +36,7 @@ static void locate(const lk_json *json, lk_value *value) {
 	value->column = clamp_int(column);
 }
 
-/* A copy of the token's text; where it holds a NUL, which would end a C string, U+FFFD stands. */
+/* A copy of the token's text, with U+FFFD for each NUL, which would end a C string. */
 static lk_status copy_text(struct builder *builder, const char **out, lk_error *err) {
 	static const char instead[] = "\xef\xbf\xbd";
 	const size_t width = sizeof instead - 1;

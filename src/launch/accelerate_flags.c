@@ -20,7 +20,7 @@ const char *lk_accelerate_key(lk_arena *arena, const char *flag, const char **va
 		{"offload_optimizer_device", "deepspeed_config.offload_optimizer_device", NULL},
 		{"offload_param_device", "deepspeed_config.offload_param_device", NULL},
 		{"deepspeed_config_file", "deepspeed_config.deepspeed_config_file", NULL},
-		{"sharding_strategy", "fsdp_config.fsdp_sharding_strategy", NULL}, /* until 0.2x */
+		{"sharding_strategy", "fsdp_config.fsdp_sharding_strategy", NULL}, /* of old releases */
 		{"offload_params", "fsdp_config.fsdp_offload_params", NULL},
 	};
 	char name[96];

@@ -46,7 +46,7 @@ static const struct pair schedules[] = {{"1F1B", "1f1b"},
 /* Weights, gradients and the optimizer's state in the training's format, without a copy in fp32. */
 static const struct pair masters[] = {{"bfloat16", "off"}, {"float32", "on"}, {NULL, NULL}};
 static const struct pair reductions[] = {{"float32", "on"}, {NULL, NULL}};
-/* The others are told by whether the loss is fused. */
+/* te and native are values of another field, fused_cross_entropy. */
 static const struct pair losses[] = {
 	{"linear", "linear"}, {"te", ""}, {"native", ""}, {NULL, NULL}};
 static const struct pair formats[] = {{"bfloat16", "bf16"}, {"float32", "fp32"}, {NULL, NULL}};
@@ -533,7 +533,7 @@ static lk_status dotted_replicas(lk_reading *reading, lk_dotted *dotted, const i
 	return lk_launch_count_gpus(reading, job, replicas * dotted->shard, 0, false);
 }
 
-/* What FSDP2 does unless it is told otherwise: shards weights too, reduces in fp32; its offload. */
+/* FSDP2's defaults: it shards weights too and reduces in fp32; its offload. */
 static lk_status dotted_shards_titan(lk_reading *reading, lk_job *job) {
 	if (job->grad_reduce_fp32 == LK_AUTO) job->grad_reduce_fp32 = LK_ON;
 	if (!job->offload_params) return LK_OK;

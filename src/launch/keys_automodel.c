@@ -298,8 +298,8 @@ static lk_status automodel_numbers(const lk_config *config, lk_draft *draft) {
 	return LK_OK;
 }
 
-/* Losses by their classes (nemo_automodel/components/loss). The usual one copies all logits to fp32
- * unless it is told not to. */
+/* Losses by their classes (nemo_automodel/components/loss). The default copies all logits to fp32
+ * unless fp32_upcast is false. */
 static void automodel_loss(const lk_config *config, lk_draft *draft) {
 	const char *class = lk_config_text(lk_config_at(config->root, "loss_fn._target_")),
 			   *upcast = lk_config_text(lk_config_at(config->root, "loss_fn.fp32_upcast"));

@@ -243,7 +243,7 @@ static lk_status nemo_rl_gpus(const lk_config *config, lk_draft *draft) {
 	draft->rollout.gpus = (int)away;
 	return lk_launch_assume(config->reading, "%lld of %lld %s train, the others generate%s",
 	                        (long long)left, (long long)(nodes * per_node),
-	                        lk_noun((nodes * per_node), "GPU", "GPUs"),
+	                        lk_noun(nodes * per_node, "GPU", "GPUs"),
 	                        draft->rollout.teacher_gpus ? " or hold teachers" : "");
 }
 

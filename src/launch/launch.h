@@ -196,10 +196,10 @@ const char *lk_accelerate_key(lk_arena *arena, const char *flag, const char **va
 bool lk_trainer_states(const char *key); /* the key says something of the job */
 lk_status lk_trainer_line(lk_reading *reading, lk_members *settings, const char *program);
 
-/* offload.c: parameters, their gradients and the optimizer's states in the host's memory;
- * parameters beside an optimizer that is there already; what layers keep. Where the layout does not
- * allow it, `key` is listed with the reason. `network` is its name, where the job does not have its
- * shape. */
+/* offload.c: into the host's memory go parameters, their gradients and the optimizer's states;
+ * parameters, where the optimizer is there already; what layers keep. Where the layout does not
+ * allow it, `key` is listed with the reason. `network` is the network's name, used where the job
+ * does not have its shape. */
 lk_status lk_launch_offload_shards(lk_reading *reading, lk_job *job, const char *key);
 lk_status lk_launch_offload_params(lk_reading *reading, lk_job *job, const char *key);
 lk_status lk_launch_offload_activations(lk_reading *reading, lk_job *job, const char *key,

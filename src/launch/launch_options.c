@@ -537,8 +537,8 @@ static bool is_target(int kind, const lk_word *word) {
 	       ends_with(word->text, ".py") || lk_launch_setting(word);
 }
 
-/* --fsdp_offload_params true, --use_fsdp: what accelerate is told in place of by a file. *used: the
- * next word is the value. */
+/* --fsdp_offload_params true, --use_fsdp: flags that override accelerate's file. *used: the next
+ * word is the value. */
 static lk_status launcher_accelerate_flag(lk_reading *reading, const lk_word *words, size_t count,
                                           lk_launch_ranks *ranks, bool *used) {
 	char name[96];

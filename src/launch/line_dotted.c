@@ -1,5 +1,5 @@
 /* line_dotted.c: command lines of torchtitan, NeMo 2 and Megatron-Bridge, whose settings are paths
- * with dots (dotted_flags.c), and the recipes and options beside them. */
+ * with dots (dotted_flags.c), and their recipes and other options. */
 #include "base/arena.h"
 #include "base/text.h"
 #include "launch/line.h"

@@ -500,7 +500,8 @@ static lk_status over_budget(const lk_plan_request *request, lk_plan_count *out,
 static lk_status answer_slower(const lk_plan_request *request, const lk_space *space,
                                lk_arena *arena, lk_plan_count *out, lk_error *err) {
 	char longest[32];
-	out->nothing = lk_arena_printf(arena, "no layout on %d GPUs takes less than %s", space->gpus,
+	out->nothing = lk_arena_printf(arena, "no layout on %d %s takes less than %s", space->gpus,
+	                               lk_noun(space->gpus, "GPU", "GPUs"),
 	                               lk_format_seconds(request->slowest_s, longest, sizeof longest));
 	return out->nothing ? LK_OK : lk_oom(err);
 }

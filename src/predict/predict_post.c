@@ -553,8 +553,8 @@ static const char *const phase_labels[POST_PHASES] = {
 	"training waits for sequences",
 };
 
-/* Of the GPUs that train; what others do at the same time, engines and networks with GPUs of their
- * own, is hidden as far as it is no longer. Returns the step. */
+/* Of the GPUs that train; what engines and networks with GPUs of their own do at the same time is
+ * hidden for as long as those train. Returns the step. */
 static double fill_phases(const struct post *post, double generation, lk_time_part *parts) {
 	double at[POST_PHASES] = {
 		[POST_GENERATION] = generation,

@@ -8,10 +8,10 @@
  * number is known, they may be 2 * FALLING times as fast; with memory to spare they are not. Where
  * the better choice can be had in any number, with as fast a network, more of its machines beat
  * larger numbers too, and the offer's search is over; else the number alone is passed over. What is
- * known also says from how long a step on a number of machines is of no use: layouts are searched
- * up to there alone. The cheapest and the fastest are beaten by
- * no other choice, whatever the limits. Nor can the next number of an offer change the answer where
- * the same machine with as fast a network is rented out for less.
+ * known also says how long a step on a number of machines may be to be of use: only layouts up to
+ * that are searched. The cheapest and the fastest are beaten by no other choice, whatever the
+ * limits. Nor can the next number of an offer change the answer where the same machine with as fast
+ * a network is rented out for less.
  *
  * Of what is left, those are tried first that no other could beat if each were as good as its
  * bound: their results rule out most of the rest.

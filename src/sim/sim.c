@@ -237,8 +237,8 @@ static lk_status sim_run_whole(lk_sim *sim, lk_sim_result *out, lk_error *err) {
 	return sim->options->contention ? lk_run_engine(sim, out, err) : lk_run_sweep(sim, out, err);
 }
 
-/* Few periods show already that most folded runs share the device: the step that lacks the others
- * is left as they are. */
+/* Where few periods show that most folded runs share the device, the step that lacks the others is
+ * left too. */
 static bool sim_leave(const lk_sim *sim, lk_sim_result *brief, lk_sim_result *out) {
 	if (!sim->options->left_out || !brief->left) return false;
 	out->gave_up = out->left = true;

@@ -58,8 +58,8 @@ typedef struct lk_sim_event {
 typedef LK_VEC(lk_sim_event) lk_sim_events;
 
 /* Of a step whose programs lack micro-batches: on recorded rank i, what happens in [at_ps[i] -
- * shift_ps, at_ps[i]) happens `times` times more at at_ps[i], and all after it as much later.
- * Events are those without. */
+ * shift_ps, at_ps[i]) is repeated `times` times from at_ps[i] on, and what follows is as much
+ * later. The list of events has neither the repetitions nor the delay. */
 typedef struct lk_sim_gap {
 	size_t times; /* 0: nothing is left out */
 	int64_t shift_ps;

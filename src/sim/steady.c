@@ -366,9 +366,9 @@ static int64_t rank_first_arrival(const steady_rank *rank, uint64_t from, uint64
 	return first;
 }
 
-/* Where the periods that are left out go: before it all that runs belongs to steady periods for one
- * shift or more, and nothing of what follows the steady ones has begun. False: there is no such
- * moment. */
+/* The moment at which periods that are left out are put in: one shift before it everything ahead of
+ * the steady periods has ended, and before it nothing that follows them has begun. False: there is
+ * no such moment. */
 static bool rank_find_gap(const lk_steady *steady, const steady_rank *rank, int64_t *at_ps) {
 	const lk_steady_part *part = rank->part;
 	uint64_t last = part->before + steady->last * part->ops, after = last + part->ops;

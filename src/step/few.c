@@ -1,4 +1,4 @@
-/* few.c: a step of many micro-batches, told from few of them.
+/* few.c: a step of many micro-batches, predicted from few of them.
  *
  * A periodic schedule does the same again and again in its middle. The programs are built with as
  * many micro-batches as the pipeline needs to fill, settle and empty, and the simulation says
@@ -13,7 +13,7 @@
 enum {
 	FILL_A_STAGE = 4, /* micro-batches for each stage: to fill, to settle in, and to empty */
 	SETTLE = 8,       /* periods beyond */
-	WORTH = 3,        /* times as many there have to be */
+	WORTH = 3,        /* the job has at least so many times as many, or all are built */
 };
 
 /* Micro-batches after which programs repeat. Messages of two in a row have an event each. */

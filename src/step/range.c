@@ -7,7 +7,8 @@
  * stack. A network whose rate lies outside those of the runs adds what collectives were missed by
  * on fabrics that no fit had seen, for each of the first two octaves, in the share of the step that
  * waits for communication. Where each layer is divided among the GPUs of a node or more (tensor and
- * context parallelism) both sides are as many times as far (ln) as such runs were missed by. */
+ * context parallelism) both sides are farther (ln) by the ratio of the errors of such runs to those
+ * of others. */
 #include "base/arena.h"
 #include "step/step.h"
 
@@ -60,8 +61,8 @@ bool lk_range_divided(const lk_job *job) {
 	return (int64_t)job->tp * job->cp >= NODE;
 }
 
-/* By how much a job's range is wider than that of a class of runs, in which every error was
- * reckoned as one of layers that are not divided. */
+/* How many times as wide (ln) a job's range is as that of its class of runs, which holds errors of
+ * undivided layers: those of divided ones were scaled to them. */
 static double range_times(const lk_calibration *calibration, const lk_job *job) {
 	if (!lk_range_divided(job)) return 1;
 	return lk_calibration_value(lk_calibration_find(calibration, "range", "step", "divided"),

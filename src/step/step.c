@@ -193,8 +193,8 @@ static bool step_is_small(const lk_step_options *options, const lk_step *step) {
 	       step_count_operations(step, NULL).step <= LK_STEP_SMALL;
 }
 
-/* Whether the graph's few micro-batches did not tell what all take. */
-static bool step_is_untold(const lk_step *step) {
+/* Whether the graph's few micro-batches do not say what all take. */
+static bool step_is_unsettled(const lk_step *step) {
 	return step->left_out && step->sim.unsettled;
 }
 
@@ -206,7 +206,7 @@ lk_status lk_step_simulate(const lk_step_options *options, lk_step *out, lk_erro
 	else LK_TRY(run_graph(options, 0, out, err));
 	out->simulation_s = step_now_s() - start;
 	out->step_s = (double)out->sim.step_ps / LK_PS_PER_S;
-	if (options->bare || step_is_untold(out)) return LK_OK;
+	if (options->bare || step_is_unsettled(out)) return LK_OK;
 	LK_TRY(step_count_flops(out, err));
 	return split_time(out, err);
 }
@@ -247,7 +247,7 @@ lk_status lk_step_ask(const lk_job *job, const lk_cluster *cluster, const lk_ste
 		int few = lk_step_few(job, options, more[i]);
 		if (!few) continue;
 		LK_TRY(ask_with(job, cluster, options, few, out, err));
-		if (!step_is_untold(out)) return LK_OK;
+		if (!step_is_unsettled(out)) return LK_OK;
 		lk_step_free(out);
 		whole.habits.unsettled = true;
 	}

@@ -188,9 +188,9 @@ void lk_range_recommender(double *low, double *high);
  */
 const lk_calibration_row *lk_range_row(lk_arena *arena, const lk_job *job);
 
-/* Whether the job divides each layer among as many ranks as a usual node has GPUs: thin products
- * and exposed communication, of which predictions are less certain. The range is wider then by
- * `times` (ln) of the calibration row "divided". */
+/* Whether the job divides each layer among as many ranks as a typical node has GPUs: products are
+ * thin and communication is exposed, so that the prediction is less certain, and its range `times`
+ * as wide (ln), from the calibration row "divided". */
 bool lk_range_divided(const lk_job *job);
 
 /* How far a side of a range reaches (ln) with what the unseen adds to it, errors that have nothing

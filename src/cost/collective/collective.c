@@ -109,8 +109,8 @@ bool lk_nccl_raw_of(lk_coll_kind kind, const lk_group_shape *group, double bytes
 	return true;
 }
 
-/* Over nodes of a fabric whose NICs were measured NCCL's own choice holds, as it made that choice
- * in what was measured; no better hardware stands beside it. */
+/* Over nodes of a fabric whose NICs were measured, NCCL's own choice holds, as it made that choice
+ * in what was measured, and there is no better hardware to be compared with. */
 static lk_coll_cost best_collective(lk_coll_kind kind, const lk_nccl_site *site, double bytes) {
 	lk_coll_cost cost = {0};
 	bool measured = site->nodes > 1 && site->fabric->nic > 0;

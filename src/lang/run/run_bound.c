@@ -23,7 +23,7 @@
  * of |x|, and of |x| + e. Additions have no error of underflow.
  *
  * Comparisons, roundings to whole numbers and truncations are steps. The other execution is taken
- * to stand on the same side of each as the run, so that what is chosen, counted and indexed is the
+ * to be on the same side of each as the run, so that what is chosen, counted and indexed is the
  * same in both; where the operands' bounds reach across the step, that is a choice, which is handed
  * on with the number that makes a run take the other side. An element that is the extremum of its
  * row is no choice, however it was rounded, unless another equals it: it is compared with itself.
@@ -703,7 +703,8 @@ static lk_status bound_part(struct bounds *bounds, lc_at *at) {
 	return LK_OK;
 }
 
-/* The run was led to a number there; another execution is as far as that from it besides. */
+/* A nudge sets the number of the run there; another execution may be as far from it as its bound.
+ */
 static lk_status bound_nudged(struct bounds *bounds, int id) {
 	const lc_run_options *o = &bounds->run->o;
 	for (int i = 0; i < o->nudge_count; i++)

@@ -109,8 +109,8 @@ static void whole_backward(lk_builder *builder) {
 
 /* ---- in pieces ---- */
 
-/* Gradients of the weights, which the pieces are summed in; none where main gradients in fp32
- * stand ready for it. */
+/* Gradients of the weights, in which the pieces are summed; none where there are main gradients in
+ * fp32. */
 static double gradient_sum(const lk_builder *builder) {
 	if (!builder->train_base || builder->job->fp32_grads == LK_ON) return 0;
 	return builder->bytes * vocabulary(builder) * builder->model->hidden;

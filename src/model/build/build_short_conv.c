@@ -1,5 +1,5 @@
 /* build_short_conv.c: the gated short convolution (mixer_conv.c): two products, and between them
- * what passes over memory: gate, convolution and gate, as one kernel (causal-conv1d; transformers,
+ * three passes over memory: gate, convolution (one kernel, causal-conv1d) and gate (transformers,
  * modeling_lfm2.py). Context parallelism would exchange the last tokens of each piece: too few to
  * count. */
 #include "model/build/build.h"

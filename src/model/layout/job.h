@@ -661,8 +661,8 @@ double lk_sizes_gradient_bytes(const lk_job *job);
 double lk_sizes_state_bytes(const lk_job *job);
 /* Bytes per parameter of a gradient on the wire. */
 double lk_sizes_wire_bytes(const lk_job *job);
-/* Whether the fp32 master copy is what ZeRO-3 shards and gathers (FSDP); DeepSpeed has
- * 16-bit weights beside it. */
+/* Whether ZeRO-3 shards and gathers the fp32 master copy (FSDP); DeepSpeed keeps 16-bit weights in
+ * addition to it. */
 bool lk_job_shards_master(const lk_job *job);
 /* resident.c: bytes per parameter of a sharded weight, and of its gradient, as they are kept:
  * FSDP's shard of both is the fp32 master copy. Frozen weights have 16 bits. */

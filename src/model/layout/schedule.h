@@ -42,7 +42,7 @@ typedef struct lk_schedule {
 	const char *name;  /* "1f1b" */
 	const char *label; /* "interleaved 1F1B" */
 	int fixed_chunks;  /* chunks per rank it always has, 0 = free */
-	bool periodic;     /* more micro-batches repeat the middle of every rank's order, no more */
+	bool periodic;     /* more micro-batches only repeat the middle of every rank's order */
 	/* LK_OK, or why this shape cannot run, with the nearest legal values. */
 	lk_status (*check)(const lk_schedule_shape *shape, lk_error *err);
 	/* Appends the slots of one rank (stage), in order. */

@@ -249,7 +249,7 @@ static lk_status finish_wan(const lk_hf_config *config, lk_model *model, lk_erro
 		                  "cross_attn_norm is not true, which alone is modelled");
 	model->patch = 2;
 	if (model->channels == 48) model->dit.scale = 32;
-	/* tokens of an image are attended to beside the text, by products as wide as the network */
+	/* tokens of an image are attended to as well as the text, by products as wide as the network */
 	LK_TRY(dit_only(config, "added_kv_proj_dim", (double)model->heads * model->head_dim, err));
 	lk_hf_find(config, "pos_embed_seq_len");
 	return dit_sizes(config, model, err);
