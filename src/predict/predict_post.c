@@ -1,14 +1,14 @@
-/* predict_post.c: `predict --task grpo|dapo|ppo`: a step of reinforcement learning, from rollout to
- * refit. Each phase is answered by what answers it alone: generation by rollout/, log-probabilities
- * and updates by the step graph of the training layout, forward passes alone or whole steps.
+/* predict_post.c: `predict --task grpo|dapo|ppo|distill`: a step of reinforcement learning, from
+ * rollout to refit. Each phase is answered by what answers it alone: generation by rollout/,
+ * log-probabilities and updates by the step graph of the training layout, forward passes alone or
+ * whole steps.
  *
  * On the same GPUs phases follow one another:
  *     step = generation + reward + values + log-probabilities + updates + refit + offload
- * Where `lag` is stated there, sequences that are not finished when a batch is go on with the next.
- * Engines on GPUs of their own that may run `lag` steps ahead write the next sequences while the
- * last are learned; both sides stop for the refit:
- *     step = max(generation, the rest of it) + refit
- * docs/method/post-training.md states what each phase is. */
+ * Where `lag` is stated there, sequences that are unfinished when a batch is complete go on with
+ * the next. Engines on GPUs of their own that may run `lag` steps ahead write the next sequences
+ * while the last are learned; both sides stop for the refit: step = max(generation, the rest of it)
+ * + refit docs/method/post-training.md states what each phase is. */
 #include "predict/predict_internal.h"
 
 #include <math.h>

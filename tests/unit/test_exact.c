@@ -136,7 +136,7 @@ static void the_default_is_exact(void **unused) {
 	}
 }
 
-/* ---- few micro-batches tell what all take ---- */
+/* ---- few micro-batches say what all take ---- */
 
 /* Sums of the same numbers in another order. */
 static void assert_near(double a, double b) {

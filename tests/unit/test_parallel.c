@@ -1,4 +1,4 @@
-/* test_parallel.c: jobs on several threads: each runs once, the first failure in order is told, and
+/* test_parallel.c: jobs on several threads: each runs once, the first failure in order is reported, and
  * a pool of one job leaves the cores to what that job shares out. */
 #include <pthread.h>
 #include <setjmp.h>

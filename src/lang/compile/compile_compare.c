@@ -267,7 +267,8 @@ static lk_status compare_try(struct comparison *comparison, const lc_run_options
 static lk_status compare_improve(struct comparison *comparison, const lc_run_options *options,
                                  struct judgement *judgement, int *tries, bool *found) {
 	*found = false;
-	for (size_t i = 0; i<judgement->choices.nudges.count && * tries> 0 && !*found; i++) {
+	size_t count = judgement->choices.nudges.count;
+	for (size_t i = 0; *tries > 0 && i < count && !*found; i++) {
 		struct judgement other;
 		--*tries;
 		lk_status status =

@@ -56,7 +56,8 @@ void lk_put_cut(lk_table *table, const char *name, size_t width) {
 	lk_table_text(table, text);
 }
 
-void lk_put_name(lk_table *table, const char *name, bool people) {
+/* The name of a kernel; people get the beginning of a long one. */
+static void tables_put_name(lk_table *table, const char *name, bool people) {
 	if (people) lk_put_cut(table, name, KERNEL_WIDTH);
 	else lk_table_text(table, name);
 }
@@ -382,7 +383,7 @@ static lk_table *tables_kernels(const lk_explanation *explanation, int top, bool
 		lk_put_ns(table, kernel->time.max_ns);
 		lk_put_ns(table, kernel->time.deviation_ns);
 		lk_table_text(table, lk_explain_types[kernel->type]);
-		lk_put_name(table, kernel->name, people);
+		tables_put_name(table, kernel->name, people);
 	}
 	return table;
 }
@@ -463,11 +464,11 @@ static lk_table *roofline(const lk_explanation *explanation, int top, bool peopl
 		lk_table_text(table, shaped->dtype);
 		lk_table_text(table, shaped->kind);
 		lk_table_text(table, shaped->operation);
-		lk_put_name(table, shaped->shapes, people);
+		tables_put_name(table, shaped->shapes, people);
 		lk_table_number(table, shaped->flops, NULL);
 		lk_table_number(table, shaped->bytes, NULL);
 		lk_table_number(table, shaped->peak_flops > 0 ? shaped->peak_flops : NAN, NULL);
-		lk_put_name(table, shaped->kernel, people);
+		tables_put_name(table, shaped->kernel, people);
 	}
 	if (table && people) lk_table_hide_empty(table);
 	return table;

@@ -19,8 +19,6 @@ void lk_put_ns(lk_table *table, double ns);
 void lk_put_seconds(lk_table *table, double seconds);
 void lk_put_pctg(lk_table *table, double part, double whole);
 void lk_put_count(lk_table *table, double count);
-/* The name of a kernel; people get the begin of long ones. */
-void lk_put_name(lk_table *table, const char *name, bool people);
 /* A name in `width` columns, 48 at most; the end of a longer one is dots. */
 void lk_put_cut(lk_table *table, const char *name, size_t width);
 
