@@ -1,4 +1,4 @@
-/* serve-compare.js: what is seen of an answer at a glance, and answers that are kept to stand side by side. */
+/* serve-compare.js: an answer at a glance, and kept answers side by side. */
 
 const ls = window.lockstep, at = (id) => document.getElementById(id);
 const MOST = 12;
@@ -53,7 +53,7 @@ export function showGlance(box, said) {
 
 /* ---- side by side ---- */
 
-/* Texts of two states that differ, as on the command line; of the first, what it is about. */
+/* How a state differs from the first, as options; of the first its model and GPUs. */
 function nameOf(state, first) {
 	if (state === first) return ["model", "gpu", "gpus"].map((name) => state.get(name)).filter(Boolean).join(", ");
 	const changes = [];
@@ -88,8 +88,8 @@ function rowOf(answer, first) {
 		number(said.rate), number(said.mfu), said.memory, said.cost, number(said.perMillion)];
 }
 
-/* Answers that are kept: in the order in which they were. `open(state)` shows one again; `changed()` is called when they
- * are others. */
+/* The kept answers, in the order in which they were kept. `open(state)` shows one again; `changed()` is called when one
+ * is added or removed. */
 export class Kept {
 	constructor(open, changed) {
 		this.answers = []; /* {state, said} */
@@ -97,7 +97,7 @@ export class Kept {
 		this.changed = changed;
 	}
 
-	/* As parts of an address, and back; what they say is asked for again by `said(state)`. */
+	/* As parts of an address, and back: `said(state)` predicts an answer again. */
 	texts() {
 		return this.answers.map((answer) => new URLSearchParams([...answer.state]).toString());
 	}

@@ -170,7 +170,7 @@ function changed(name) {
 
 /* ---- the address ---- */
 
-/* `step`: of a change that the browser can go back from. */
+/* `step`: the browser can go back from the change. */
 function keepState(step) {
 	const hash = toHash(fields.texts(), view, kept.texts());
 	/* A config that is too large for an address is left out of it. */
@@ -187,7 +187,7 @@ function showState() {
 	predictAnew();
 }
 
-/* What a prediction of a kept state says; null: it is refused now. */
+/* What a prediction of a kept state says; null: it is refused. */
 async function saidOf(state) {
 	try {
 		return glanceOf(await post("predict?form=picture", fields.requestOf(state)), state);
