@@ -1,5 +1,5 @@
-/* test_parallel.c: jobs on several threads: each runs once, the first failure in order is reported, and
- * a pool of one job leaves the cores to what that job shares out. */
+/* test_parallel.c: jobs on several threads: each runs once, the first failure in order is reported,
+ * and a pool of one job leaves the cores to what that job shares out. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
