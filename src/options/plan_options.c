@@ -32,8 +32,8 @@ static const lk_option options[] = {
 	 "documents packed into each sequence, which attend within themselves: fixed, lognormal or "
 	 "exponential with their mean length, or a file with one length a line")},
 	{TEXT("dtype", job.dtype, "TYPE", "fp32, tf32, fp16, bf16, fp8, mxfp8 or nvfp4"), LETTER('d')},
-	{TEXT("task", job.task, "TASK", "pretrain, sft or lora; grpo, dapo or ppo: a step of "
-	 "reinforcement learning, whose GPUs are divided between engines and training")},
+	{TEXT("task", job.task, "TASK", "pretrain, sft or lora; grpo, dapo, ppo or distill: a step "
+	 "of post-training, whose GPUs are divided between engines and training")},
 	{FLAG("dpo", job.dpo,
 	 "samples are pairs, which a frozen reference reads too; --mbs and --gbs count both sequences "
 	 "of a pair")},
@@ -81,7 +81,7 @@ static const lk_option options[] = {
 	{REAL("hours", hours, "H", 1e-3, 1e9, "the most hours that the training may take")},
 	{COUNT("gpu-hours", gpu_hours, "N", 1e-3, 1e12, "the most GPU-hours that it may take")},
 
-	{GROUP("Generation, with --task grpo, dapo or ppo, or a file of such a step (as of predict)")
+	{GROUP("Generation, with --task grpo, dapo, ppo or distill, or a file of such a step (as of predict)")
 	 COUNT("response", job.response, "TOKENS", 1, 1e7, "mean tokens that a sequence gets")},
 	{COUNT("response-max", job.response_max, "TOKENS", 1, 1e7, "where a sequence is cut")},
 	{TEXT("lengths", job.lengths, "KIND|FILE",

@@ -88,7 +88,7 @@ static lk_status plan_check_request(const lk_plan_request *request, const lk_ask
 	const char *idle = option_of_generation(request);
 	if (idle) {
 		lk_fail(err, LK_ERR_INPUT, idle, "it has no effect: nothing is generated");
-		return lk_hint(err, "use --task grpo, dapo or ppo, or leave it out");
+		return lk_hint(err, "use --task grpo, dapo, ppo or distill, or leave it out");
 	}
 	if (request->etp) idle = "--etp";
 	else if (request->ep && strcmp(request->ep, "1") != 0) idle = "--ep";

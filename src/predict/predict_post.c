@@ -107,7 +107,8 @@ static lk_status read_rollout(struct post *post, lk_error *err) {
 	}
 	if (!algorithm->teacher || said->teacher) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, "--rollout", "a distillation without a teacher");
-	return lk_hint(err, "name its network: teacher=qwen3-32b");
+	return lk_hint(err, "name its network: --rollout teacher=%.60s",
+	               post->request->teacher ? post->request->teacher : "qwen3-32b");
 }
 
 /* What a step of several phases does not answer. */
@@ -479,7 +480,9 @@ static void run_offload(struct post *post) {
 	}
 	if (post->teacher.model && !(said->teacher_gpus > 0)) pinned += post->teacher.weights;
 	post->offload = 2 * (moved / rate + pinned / pcie);
-	post->kept = (said->offload_params > 0 ? 0 : params + (shared ? critic->weights : 0)) +
+	double critic_params =
+		critic->weights + (post->asked.job.sharding == LK_SHARD_ZERO3 ? 0 : critic->gradients);
+	post->kept = (said->offload_params > 0 ? 0 : params + (shared ? critic_params : 0)) +
 	             (said->offload_optimizer > 0 ? 0 : states + (shared ? critic->optimizer : 0)) +
 	             (said->offload_reference > 0 ? 0 : post->reference) + post->rewarding.weights;
 }

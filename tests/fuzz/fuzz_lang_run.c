@@ -33,7 +33,9 @@ static void run_with(const lc_program *program, const lc_sizes *sizes, lc_arithm
 	if (status != LK_OK) return;
 	put_together(run, program, sizes);
 	if (arithmetic == LC_NUMERIC) {
-		status = lc_run_bounds(run, &bounds, &err);
+		lc_choices choices;
+		status = lc_run_bounds(run, &bounds, &choices, &err);
+		lc_choices_free(&choices);
 		if (status == LK_ERR_INTERNAL) abort();
 		if (status == LK_OK) lc_run_free(bounds);
 	}
