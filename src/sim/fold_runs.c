@@ -1,9 +1,9 @@
 /* fold_runs.c: which calls fold, and what goes on at the same time. Of lifted traces nothing folds.
  *
  * A call may be in a run if nothing in its block involves another stage, uses an event of the
- * program, lets the host wait for the device, or is traffic of data parallelism that goes on while
- * later calls run. A run is a stretch of such calls of one micro-batch and pass; equal runs (the
- * same blocks, equally often) are found by hash.
+ * program, lets the host wait for the device, or is traffic of data parallelism or a copy to or
+ * from the host that goes on while later calls run. A run is a stretch of such calls of one
+ * micro-batch and pass; equal runs (the same blocks, equally often) are found by hash.
  *
  * How much a folded operation is slowed by messages and such traffic depends on each kernel inside:
  * on its waves, on what it waits for, on its memory traffic. So each is asked how it runs together
@@ -120,6 +120,9 @@ static bool op_is_foldable(const lk_graph *graph, const lk_block *block, uint32_
 	if (lk_fold_reaches_out(graph, op)) return false;
 	if (lk_op_is_collective(graph->ops.kind[op]))
 		return !lk_fold_is_traffic(graph, op) || block_joins(graph, block, op);
+	if (graph->ops.kind[op] == LK_OP_COPY && graph->ops.stream[op] != LK_STREAM_COMPUTE &&
+	    !block_joins(graph, block, op))
+		return false;
 	return op == block->begin || !(graph->ops.join[op] & foreign);
 }
 

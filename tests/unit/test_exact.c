@@ -78,6 +78,8 @@ static void draw_software(uint64_t *state, lk_drawn *drawn) {
 	request->overlap_grad_reduce = PICK(state, switches);
 	request->overlap_param_gather = PICK(state, switches);
 	request->overlap_p2p = PICK(state, switches);
+	request->offload_activations = next_random(state) % 4 == 0;
+	request->offload_optimizer = next_random(state) % 6 == 0;
 }
 
 /* A request, simulated as `options` say, to be freed with lk_step_free; false where it is no legal
