@@ -49,7 +49,7 @@ static const lk_option options[] = {
 	{FLAG("freeze-vision", job.freeze_vision,
 	 "the encoder of images is not trained, its projector is")},
 	{TEXT("optimizer", job.optimizer, "NAME",
-	 "adam, adam-8bit, adam-mini, sgd, lamb, lion, adafactor, muon, soap or shampoo")},
+	 LK_OPTIMIZERS_HELP)},
 	{INT("muon-steps", job.muon_steps, "N", 1, 100, "muon: Newton-Schulz iterations; default 5")},
 	{TEXT("muon-tp-mode", job.muon_tp_mode, "MODE",
 	 "muon, matrices that TP divides: duplicated (gathered, default), distributed or blockwise")},

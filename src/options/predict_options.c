@@ -76,8 +76,7 @@ static const lk_option options[] = {
 	 "none, selective, full, full/N for N layers of each stage, or modules of Megatron-LM: "
 	 "core_attn+mlp+moe+layernorm+moe_act+mla_up_proj+shared_experts"), SWEPT, LETTER('r')},
 	{TEXT("optimizer", optimizer, "NAME",
-	 "adam, adam-8bit, adam-4bit, adam-flash (FlashOptim), adam-mini, ademamix, ademamix-8bit, sgd, "
-	 "lamb, lion, lion-8bit, adafactor, muon, soap or shampoo"), SWEPT},
+	 LK_OPTIMIZERS_HELP), SWEPT},
 	{INT("muon-steps", muon_steps, "N", 1, 100,
 	 "muon: Newton-Schulz iterations; default 5"), SWEPT},
 	{TEXT("muon-tp-mode", muon_tp_mode, "MODE",

@@ -81,7 +81,7 @@ static const lk_option rent_options[] = {
 	{TEXT("dtype", job.dtype, "TYPE", "fp32, tf32, fp16, bf16, fp8, mxfp8 or nvfp4"), LETTER('d')},
 	{TEXT("task", job.task, "TASK", "pretrain, sft or lora")},
 	{TEXT("optimizer", job.optimizer, "NAME",
-	 "adam, adam-8bit, adam-mini, sgd, lamb, lion, adafactor, muon, soap or shampoo")},
+	 LK_OPTIMIZERS_HELP)},
 	{TEXT("calibration", job.calibration, "FILE",
 	 "numbers that `lockstep calibrate` wrote, on top of the built-in ones")},
 

@@ -30,6 +30,11 @@
 #define WITH(names_)  .with = names_
 #define WHERE(words_) .verbs = words_
 
+/* What several verbs say of the same option. */
+#define LK_OPTIMIZERS_HELP                                                       \
+	"adam, adam-8bit, adam-4bit, adam-flash (FlashOptim), adam-mini, ademamix, " \
+	"ademamix-8bit, sgd, lamb, lion, lion-8bit, adafactor, muon, soap or shampoo"
+
 /* The heading over this row and those after it. */
 #define GROUP(heading) .group = heading,
 

@@ -176,6 +176,11 @@ static double update_scratch(const lk_job *job, double parameters) {
 	bool widens = lk_sizes_gradient_bytes(job) < 4 && job->master_weights != LK_OFF;
 	if (widens && lk_job_uses_deepspeed(job))
 		return job->sharding == LK_SHARD_ZERO3 ? 4 * fmin(parameters, 1e9) : 6 * parameters;
+	/* kernels of bitsandbytes, torchao and FlashOptim write each parameter in place */
+	if (job->optimizer == LK_OPT_ADAM_8BIT || job->optimizer == LK_OPT_LION_8BIT ||
+	    job->optimizer == LK_OPT_ADEMAMIX_8BIT || job->optimizer == LK_OPT_ADAM_4BIT ||
+	    job->optimizer == LK_OPT_ADAM_FLASH)
+		return 0;
 	return (widens && lk_job_like_megatron(job) ? 4 : 2) * parameters;
 }
 

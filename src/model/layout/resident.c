@@ -164,9 +164,11 @@ lk_resident lk_sizes_resident(const lk_job *job, int stage) {
 			lk_sizes_weight_bytes(job) * (job->task == LK_TASK_LORA ? held + trained : held) +
 			copies - narrow_saving(job, stage);
 	else if (job->offload_params) r.weights = 0;
-	else
-		r.weights = (lk_job_shards_master(job) ? 0 : lk_sizes_shard_bytes(job)) * sharded +
-		            (2 * frozen - narrow_saving(job, stage)) / dense;
+	else /* shards in 32 bits are counted with the optimizer, unless that is on the host alone */
+		r.weights =
+			(lk_job_shards_master(job) && !job->offload_optimizer ? 0 : lk_sizes_shard_bytes(job)) *
+				sharded +
+			(2 * frozen - narrow_saving(job, stage)) / dense;
 	/* a reference network is the frozen base where there are adapters, else a copy */
 	if (job->dpo && job->task != LK_TASK_LORA)
 		r.weights += (lk_job_sixteen_bit(job) ? 2 : 4) * held /
