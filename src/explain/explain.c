@@ -67,6 +67,22 @@ static lk_status warn_missing_ranks(lk_explain_work *work, lk_error *err) {
 		"traces too");
 }
 
+/* Ranks of one run on different devices may be meant; traces of two runs may have come together. */
+static lk_status warn_devices(lk_explain_work *work, lk_error *err) {
+	const lk_explain_rank *first = NULL;
+	for (uint32_t i = 0; i < work->count; i++) {
+		const lk_explain_rank *rank = &work->rank[i].result;
+		if (!*rank->device) continue;
+		if (!first) first = rank;
+		if (strcmp(first->device, rank->device) == 0) continue;
+		return lk_explain_warn(work, err,
+		                       "rank %d ran on %s and rank %d on %s: if they are of two runs, "
+		                       "explain each alone",
+		                       first->rank, first->device, rank->rank, rank->device);
+	}
+	return LK_OK;
+}
+
 /* What changes the meaning of all that follows. */
 static lk_status take_caveats(lk_explain_work *work, lk_error *err) {
 	const lk_traces *traces = work->traces;
@@ -74,6 +90,7 @@ static lk_status take_caveats(lk_explain_work *work, lk_error *err) {
 		LK_TRY(lk_explain_warn(work, err, "%s", without_number(traces->warnings.at[i])));
 	LK_TRY(warn_lost_steps(work, err));
 	LK_TRY(warn_missing_ranks(work, err));
+	LK_TRY(warn_devices(work, err));
 	work->result.caveat_count = (int)work->warnings.count;
 	return LK_OK;
 }
