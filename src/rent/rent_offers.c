@@ -60,7 +60,11 @@ static bool is_meant(const lk_machines_request *request, const lk_offer *offer) 
 }
 
 static lk_status none_found(const lk_machines_request *request, const lk_offers *all,
-                            lk_arena *arena, lk_error *err) {
+                            const lk_offer_faults *faults, lk_arena *arena, lk_error *err) {
+	if (!all->count && faults->count)
+		return lk_fail(err, LK_ERR_INPUT, request->prices ? request->prices : request->catalog,
+		               "every row is left out; the first, %s: %s", faults->at[0].where,
+		               faults->at[0].why);
 	const char **known = LK_ARRAY(arena, const char *, 2 * all->count + 1);
 	if (!known) return lk_oom(err);
 	for (size_t i = 0; i < all->count; i++) {
@@ -81,7 +85,7 @@ lk_status lk_rent_offers(const lk_machines_request *request, lk_arena *arena, lk
 	LK_TRY(offers_read_list(request, arena, out, faults, err));
 	size_t kept = 0;
 	for (size_t i = 0; i < out->count; i++) kept += is_meant(request, &out->at[i]);
-	if (!kept) return none_found(request, out, arena, err);
+	if (!kept) return none_found(request, out, faults, arena, err);
 	kept = 0;
 	for (size_t i = 0; i < out->count; i++)
 		if (is_meant(request, &out->at[i])) out->at[kept++] = out->at[i];
