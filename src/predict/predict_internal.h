@@ -39,6 +39,8 @@ lk_status lk_answer_dlrm(const lk_predict_request *request, struct lk_answer *an
                          lk_error *err);
 lk_status lk_answer_job(const lk_predict_request *request, const char *emit,
                         struct lk_answer *answer, lk_error *err);
+/* Memory of a stage at its peak, and what runs then. */
+void lk_predict_stage(const lk_step *step, int stage, lk_stage_memory *out);
 
 /* ---- fixes: when a job does not fit: the smallest changes that would, found by asking. */
 
@@ -129,6 +131,9 @@ typedef struct lk_post_network {
 	double pass_s;                        /* a forward pass over the sequences of a step */
 	double update_s;                      /* of one update; frozen ones: 0 */
 	double weights, gradients, optimizer; /* bytes on a GPU of the stage that has most */
+	/* alone on its GPUs: the stage with the least room left, and the bytes of its GPU */
+	lk_stage_memory memory;
+	double usable;
 } lk_post_network;
 
 /* `policy` lays it out, but for `gpus` and `tp` of its own (0: those of the policy). `name`: a

@@ -689,6 +689,42 @@ static void fill_post_speed(const struct post *post, lk_prediction *prediction) 
 	prediction->hfu = fmin(1, prediction->mfu * (1 + learned * (again - 1) / work));
 }
 
+/* Networks with GPUs of their own have room there, or are named with what they take; the first of
+ * them is what is shown where training and engines fit. */
+static lk_status check_networks(const struct post *post, lk_prediction *prediction, lk_error *err) {
+	const struct {
+		const char *name;
+		double gpus;
+		const lk_post_network *network;
+	} apart[] = {{"critic", post->said.critic_gpus, &post->critic},
+	             {"teacher", post->said.teacher_gpus, &post->teacher}};
+	for (size_t i = 0; i < sizeof apart / sizeof *apart; i++) {
+		const lk_post_network *network = apart[i].network;
+		if (!network->model || !(apart[i].gpus > 0) || network->memory.total <= network->usable)
+			continue;
+		const char *before = prediction->warning ? prediction->warning : "";
+		prediction->warning = lk_arena_printf(
+			post->arena,
+			"%s%sthe %s does not fit on the %.0f %s of its own: %.1f of %.1f GiB; give it more "
+			"(--rollout %s_gpus=)",
+			before, *before ? "; " : "", apart[i].name, apart[i].gpus,
+			lk_noun((int)apart[i].gpus, "GPU", "GPUs"), network->memory.total / LK_GIB,
+			network->usable / LK_GIB, apart[i].name);
+		if (!prediction->warning) return lk_oom(err);
+		if (!prediction->fits) continue;
+		lk_stage_memory *stage = LK_NEW(post->arena, lk_stage_memory);
+		if (!stage) return lk_oom(err);
+		*stage = network->memory;
+		snprintf(stage->moment, sizeof stage->moment, "the %s: %.70s", apart[i].name,
+		         network->memory.moment);
+		prediction->fits = false;
+		prediction->peak_bytes = stage->total, prediction->usable_bytes = network->usable;
+		prediction->fullest_stage = stage->stage;
+		prediction->memory = stage, prediction->memory_count = 1;
+	}
+	return LK_OK;
+}
+
 /* The layout, and the memory of the side that is fuller. */
 static void fill_post_layout(const struct post *post, lk_prediction *prediction) {
 	const lk_prediction *trained = post->trained, *written = post->written;
@@ -797,7 +833,10 @@ static lk_status post_note(const struct post *post, lk_prediction *prediction, l
 	                                     post->apart ? "other" : "on the same",
 	                                     post->written->layout, post->said.lag);
 	prediction->reproduce =
-		lk_command(arena, &(lk_question){.verb = &lk_predict_verb, .request = post->given});
+		lk_command(arena, &(lk_question){.verb = &lk_predict_verb,
+	                                     .request = post->given,
+	                                     .rest = post->given->launch,
+	                                     .rest_count = post->given->launch_count});
 	if (!prediction->layout || !prediction->reproduce) return lk_oom(err);
 	return post_assume(post, prediction, err);
 }
@@ -851,5 +890,6 @@ lk_status lk_predict_post(lk_arena *arena, const lk_predict_request *request,
 	LK_TRY(fill_post_times(post, prediction, err));
 	fill_post_speed(post, prediction);
 	fill_post_layout(post, prediction);
-	return post_note(post, prediction, err);
+	LK_TRY(post_note(post, prediction, err));
+	return check_networks(post, prediction, err);
 }

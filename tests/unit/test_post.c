@@ -234,6 +234,43 @@ static void critic_in_memory(void **state) {
 	lk_predict_free(apart);
 }
 
+/* A network on GPUs of its own has room there as a training, or a frozen copy, alone would: what
+ * does not fit is the answer's memory, and is named. */
+static void networks_fit_on_their_own(void **state) {
+	(void)state;
+	lk_predict_request request = llama(), alone = request;
+	request.task = "ppo", request.tp = 1, request.zero = "3", request.recompute = "full";
+	request.gpus = 17, request.rollout = "critic_gpus=1";
+	lk_prediction *critic = answer(&request);
+	request.gpus = 32, request.rollout = "critic_gpus=16";
+	lk_prediction *roomy = answer(&request);
+	request.task = "distill", request.model = "llama3.2-1b";
+	request.gpus = 17, request.rollout = "teacher=llama3.1-70b teacher_gpus=1";
+	lk_prediction *teacher = answer(&request);
+	request.gpus = 24, request.rollout = "teacher=llama3.1-70b teacher_gpus=8";
+	lk_prediction *shared = answer(&request);
+	alone.task = "sft", alone.tp = 1, alone.zero = "3", alone.recompute = "full", alone.gpus = 1;
+	alone.response = alone.response_max = alone.prompt = 0, alone.gbs = 16;
+	lk_prediction *trained = answer(&alone);
+	assert_false(critic->fits);
+	assert_true(critic->peak_bytes > critic->usable_bytes);
+	assert_non_null(strstr(critic->warning, "the critic does not fit on the 1 GPU of its own"));
+	/* no head and no logits; else a training */
+	assert_true(critic->peak_bytes < trained->peak_bytes);
+	assert_true(critic->peak_bytes > 0.85 * trained->peak_bytes);
+	assert_false(teacher->fits);
+	assert_non_null(strstr(teacher->warning, "the teacher does not fit on the 1 GPU of its own"));
+	near(teacher->memory->weights, 2 * 70.55e9, 0.01);
+	assert_true(teacher->memory->optimizer == 0 && teacher->memory->gradients == 0);
+	assert_true(teacher->peak_bytes > teacher->memory->weights);
+	assert_true(roomy->fits && shared->fits && !roomy->warning && !shared->warning);
+	lk_predict_free(critic);
+	lk_predict_free(roomy);
+	lk_predict_free(teacher);
+	lk_predict_free(shared);
+	lk_predict_free(trained);
+}
+
 /* What is kept on the GPUs is not copied, and engines have so much less room. */
 static void kept_or_offloaded(void **state) {
 	(void)state;
@@ -435,6 +472,7 @@ int main(void) {
 		cmocka_unit_test(more_engines),
 		cmocka_unit_test(forward_passes_alone),
 		cmocka_unit_test(critic_in_memory),
+		cmocka_unit_test(networks_fit_on_their_own),
 		cmocka_unit_test(kept_or_offloaded),
 		cmocka_unit_test(teachers_and_reward_models),
 		cmocka_unit_test(half_empty_rows),
