@@ -38,6 +38,7 @@ static const lk_field draft_facts[] = {
 	FACT("per_node", INT, per_node),
 	FACT("gpus", INT, all_gpus),
 	FACT("accumulation", INT, accumulation),
+	FACT("mbs_of_all", INT, mbs_of_all),
 	FACT("microbatches", INT, job.microbatches),
 	FACT("dp", INT, dp),
 	FACT("dp_shard", INT, dp_shard),

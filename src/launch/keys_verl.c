@@ -4,7 +4,8 @@
  *     sequences of a step = data.train_batch_size * rollout.n
  *     of an update        = actor.ppo_mini_batch_size * rollout.n
  *     a micro-batch has ppo_micro_batch_size_per_gpu sequences, or with use_dynamic_bsz as many
- *         tokens as ppo_max_token_len_per_gpu says
+ *         tokens as ppo_max_token_len_per_gpu says; the older ppo_micro_batch_size is of all
+ *         replicas
  *     the reference runs where its divergence is in the loss or in the reward
  *     adv_estimator gae trains a critic; all others use none
  *     param_offload and optimizer_offload move what training keeps to the host while engines run,
@@ -45,6 +46,7 @@ static const lk_key keys[] = {
 	LK_FACT("data.max_response_length", "rollout_response"),
 	LK_FACT(ACTOR "strategy", "strategy"),
 	LK_FACT(ACTOR "ppo_micro_batch_size_per_gpu", "mbs"),
+	LK_FACT(ACTOR "ppo_micro_batch_size", "mbs_of_all"),
 	LK_FACT(ACTOR "ppo_epochs", "rollout_epochs"),
 	LK_FACT(ACTOR "ulysses_sequence_parallel_size", "cp"),
 	LK_WORDS(ACTOR "fsdp_config.param_offload", "rollout_keep_params", hidden),
@@ -131,6 +133,14 @@ static void verl_networks(const lk_config *config, lk_launch_rollout *rollout) {
 	if (!judges || strcasecmp(judges, "true") != 0) rollout->reward_model[0] = '\0';
 }
 
+/* The older key states a micro-batch of all replicas. */
+static int verl_micro_batch(const lk_draft *draft) {
+	const int split[] = {draft->job.tp, draft->job.pp, draft->job.cp};
+	double replicas = (double)draft->nodes * draft->per_node;
+	for (int i = 0; i < 3; i++) replicas /= fmax(1, split[i]);
+	return (int)fmax(1, floor(draft->mbs_of_all / fmax(1, replicas)));
+}
+
 /* Batches; engines with GPUs of their own are a step ahead (recipe/one_step_off_policy). */
 static void verl_rollout(const lk_config *config, lk_draft *draft) {
 	lk_launch_rollout *rollout = &draft->rollout;
@@ -149,7 +159,7 @@ static void verl_rollout(const lk_config *config, lk_draft *draft) {
 	rollout->by_sequence = !budget;
 	if (budget || !lk_config_at(config->root, "actor_rollout_ref.model.use_remove_padding"))
 		rollout->padded = false;
-	if (job->mbs == 0) job->mbs = 1;
+	if (job->mbs == 0) job->mbs = verl_micro_batch(draft);
 	verl_networks(config, rollout);
 	double own = verl_number(config, "rollout.n_gpus_per_node"),
 		   nodes = verl_number(config, "rollout.nnodes");

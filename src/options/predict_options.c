@@ -189,8 +189,8 @@ static const lk_option options[] = {
 	 "update), oversample=N written for one that is kept, epochs=N passes over them, gpus=N of their "
 	 "own (default those that train), tp, pp, ep, dtype, lag=N batches ahead, reward=SECONDS; other "
 	 "networks: critic, reward_model, teacher=NAME, critic_gpus, teacher_gpus, teacher_tp=N; and "
-	 "policy, reference, eager, padded, full_rows, offload_params, offload_optimizer, "
-	 "offload_reference, sleep=0|1")},
+	 "policy, reference, eager, padded, full_rows, by_sequence, offload_params, "
+	 "offload_optimizer, offload_reference, sleep=0|1")},
 
 	{GROUP("Simulation")
 	 TEXT("ranks", ranks, "all", "times of every rank, not of one of each class")},

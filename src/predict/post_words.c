@@ -29,6 +29,7 @@ static const struct post_word {
 	WORD(eager, 0, 1, true),
 	WORD(padded, 0, 1, true),
 	WORD(full_rows, 0, 1, true),
+	WORD(by_sequence, 0, 1, true),
 	WORD(offload_params, 0, 1, true),
 	WORD(offload_optimizer, 0, 1, true),
 	WORD(offload_reference, 0, 1, true),

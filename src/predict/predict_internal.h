@@ -95,8 +95,9 @@ typedef struct lk_post_words {
 	double reward;                        /* seconds */
 	double policy, reference;             /* passes of log-probabilities: 0 or 1 */
 	double eager;                         /* engines without CUDA graphs */
-	double padded;    /* each sequence is a row that is padded to the longest of the step */
-	double full_rows; /* rows that sequences share are padded to --seq */
+	double padded;      /* each sequence is a row that is padded to the longest of the step */
+	double full_rows;   /* rows that sequences share are padded to --seq */
+	double by_sequence; /* a row is one sequence, as long as it is */
 	/* what is in the host's memory while it is not used; engines on the GPUs that train alone */
 	double offload_params, offload_optimizer, offload_reference;
 	double sleep; /* such engines give their memory back while training */
@@ -117,9 +118,9 @@ typedef struct lk_post_rows {
 	double pairs;  /* sum of their squares: what attention within sequences goes over */
 } lk_post_rows;
 
-/* `packed`: sequences share rows of `room` tokens; else each is a row. Sorts `lengths`. */
+/* `shared`: sequences share rows of `room` tokens; else each is a row. Sorts `lengths`. */
 lk_status lk_post_rows_fill(lk_arena *arena, double *lengths, size_t count, double room,
-                            bool packed, lk_post_rows *out, lk_error *err);
+                            bool shared, lk_post_rows *out, lk_error *err);
 /* So many rows or more that every rank gets a whole number of micro-batches, and of groups of them
  * where chunks of an interleaved pipeline take turns. */
 int lk_post_rows_dealt(double rows, const lk_job *job);

@@ -387,14 +387,15 @@ static lk_status run_networks(struct post *post, int rows, int update, lk_error 
 
 /* Rows that sequences share are as long as what is in them, but where a pipeline wants equal ones
  * (full_rows): `rows` of them of the tokens of an update, in units that the layout divides.
- * Attention stays within sequences, of the length that has as many pairs. */
+ * Attention stays within sequences, of the length that has as many pairs; where each is a row, of
+ * the row's. */
 static lk_status shorten_rows(struct post *post, double rows, double part,
                               lk_predict_request *training, lk_error *err) {
 	const lk_job *job = &post->asked.job;
 	double unit = 16.0 * job->tp * job->cp, held = post->rows.tokens * part / rows;
 	if (!(post->said.full_rows > 0)) training->seq = (int)fmin(job->seq, ceil(held / unit) * unit);
-	if (training->pack || job->attn_kernel == LK_KERNEL_UNFUSED || job->model.index_heads > 0 ||
-	    job->model.tower.layers > 0)
+	if (training->pack || post->said.by_sequence > 0 || job->attn_kernel == LK_KERNEL_UNFUSED ||
+	    job->model.index_heads > 0 || job->model.tower.layers > 0)
 		return LK_OK;
 	training->pack =
 		lk_arena_printf(post->arena, "fixed:%.1f", post->rows.pairs / post->rows.tokens);
@@ -410,10 +411,32 @@ static int longest_row(const struct post *post, const lk_predict_request *traini
 	return (int)ceil(longest / unit) * unit;
 }
 
+/* Where each sequence is a row, the micro-batch that has the longest of a step takes most memory:
+ * it, with others of the mean. */
+static lk_status hold_longest(struct post *post, double longest, lk_error *err) {
+	lk_job job = post->asked.job;
+	lk_prediction *trained = post->trained;
+	lk_step_options options = {.memory_only = true, .few = true};
+	lk_step step = {0};
+	int unit = 16 * job.tp * job.cp;
+	double mean = (longest + (job.mbs - 1.0) * job.seq) / job.mbs;
+	job.seq = (int)fmax(job.seq, ceil(mean / unit) * unit);
+	lk_status status = lk_step_ask(&job, &post->asked.cluster, &options, &step, err);
+	if (status == LK_OK) {
+		for (int i = 0; i < trained->memory_count; i++)
+			lk_predict_stage(&step, i, &post->memory[i]);
+		trained->fullest_stage = step.fullest;
+		trained->peak_bytes = step.memory[step.fullest].total, trained->usable_bytes = step.usable;
+		trained->fits = trained->peak_bytes <= trained->usable_bytes;
+	}
+	lk_step_free(&step);
+	return status;
+}
+
 static lk_status run_training(struct post *post, lk_predict_request *training, lk_error *err) {
 	int each = post->sequences / post->updates;
 	double longest = 0;
-	bool packed = !(post->said.padded > 0);
+	bool packed = !(post->said.padded > 0), shared = packed && !(post->said.by_sequence > 0);
 	for (int i = 0; i < post->sequences; i++) longest = fmax(longest, post->lengths[i]);
 	int row = training->seq > 0 ? training->seq : post->asked.job.seq;
 	if (row == 0 || (!packed && longest < row)) row = longest_row(post, training, longest);
@@ -421,7 +444,7 @@ static lk_status run_training(struct post *post, lk_predict_request *training, l
 	if (post->launched) training->gbs = rows_for_any(post, training);
 	LK_TRY(lk_request_read(post->arena, training, &post->asked, err));
 	LK_TRY(lk_post_rows_fill(post->arena, post->lengths, (size_t)post->sequences,
-	                         post->asked.job.seq, packed, &post->rows, err));
+	                         post->asked.job.seq, shared, &post->rows, err));
 	double whole = post->rows.rows, part = (double)each / post->sequences;
 	int update = lk_post_rows_dealt(whole * part, &post->asked.job);
 	training->gbs = update;
@@ -435,6 +458,7 @@ static lk_status run_training(struct post *post, lk_predict_request *training, l
 	post->scoring = pass * (post->said.policy + post->said.reference);
 	LK_TRY(ask_training(post, training, err));
 	post->update = post->trained->step_time_s * post->updates * post->said.epochs;
+	if (packed && !shared) LK_TRY(hold_longest(post, fmin(longest, row), err));
 	return run_networks(post, (int)ceil(whole), update, err);
 }
 
@@ -780,8 +804,9 @@ static lk_status post_assume(const struct post *post, lk_prediction *prediction,
 								   : "are not computed";
 	assumed[count++] = lk_arena_printf(
 		arena,
-		post->said.padded > 0
-			? "each sequence is a row that is padded to %d tokens, the longest"
+		post->said.padded > 0 ? "each sequence is a row that is padded to %d tokens, the longest"
+		: post->said.by_sequence > 0
+			? "each sequence is a row, of %d tokens in the mean; the memory is that of the longest"
 			: "sequences fill rows, of %d tokens in the mean, and attend within themselves",
 		post->trained->seq);
 	assumed[count++] = lk_arena_printf(

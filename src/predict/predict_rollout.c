@@ -74,6 +74,7 @@ static const char *rollout_words(lk_arena *arena, const lk_launch_rollout *rollo
 	add_word(text, "eager", rollout->eager);
 	add_word(text, "padded", rollout->padded);
 	add_word(text, "full_rows", rollout->full_rows);
+	add_word(text, "by_sequence", rollout->by_sequence && !rollout->padded);
 	add_word(text, "critic_gpus", rollout->critic_gpus);
 	add_word(text, "teacher_gpus", rollout->teacher_gpus);
 	add_word(text, "teacher_tp", rollout->teacher_tp);
@@ -131,10 +132,5 @@ lk_status lk_rollout_fill(lk_arena *arena, const lk_predict_request *request, co
 		*mean_open = true;
 		out->response = fmax(1, out->response_max / 2);
 	}
-	/* sequences of a micro-batch that share rows fill fewer of them */
-	double mean = (out->prompt > 0 ? out->prompt : 128) + out->response;
-	const lk_job *job = &asked->job;
-	if (rollout->by_sequence && !rollout->padded && !out->mbs && out->response > 0 && job->seq > 0)
-		out->mbs = (int)fmax(1, ceil(job->mbs * fmin(1, mean / job->seq)));
 	return LK_OK;
 }

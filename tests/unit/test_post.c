@@ -331,6 +331,28 @@ static void teachers_and_reward_models(void **state) {
 	lk_predict_free(judged);
 }
 
+/* Micro-batches of sequences: their number does not depend on lengths, and the memory is that of
+ * the longest, as padded sequences have it. */
+static void micro_batches_of_sequences(void **state) {
+	(void)state;
+	lk_predict_request request = llama();
+	for (int mbs = 1; mbs <= 4; mbs *= 2) {
+		request.mbs = mbs, request.rollout = "by_sequence=1";
+		lk_prediction *step = answer(&request);
+		request.rollout = "padded=1";
+		lk_prediction *padded = answer(&request);
+		assert_int_equal(step->microbatches, 256 / (step->dp * mbs));
+		assert_int_equal(step->mbs, mbs);
+		assert_int_equal(padded->microbatches, step->microbatches);
+		assert_true(step->seq >= 1100 * 0.95 && step->seq < 1100 * 1.05 && padded->seq > 3000);
+		assert_true(phase(step, "training") < phase(padded, "training"));
+		if (mbs == 1) near(step->peak_bytes, padded->peak_bytes, 0.02);
+		else assert_true(step->peak_bytes < padded->peak_bytes);
+		lk_predict_free(step);
+		lk_predict_free(padded);
+	}
+}
+
 /* Rows that one sequence fills by half are priced by their tokens, padded ones by their length. */
 static void half_empty_rows(void **state) {
 	(void)state;
@@ -475,6 +497,7 @@ int main(void) {
 		cmocka_unit_test(networks_fit_on_their_own),
 		cmocka_unit_test(kept_or_offloaded),
 		cmocka_unit_test(teachers_and_reward_models),
+		cmocka_unit_test(micro_batches_of_sequences),
 		cmocka_unit_test(half_empty_rows),
 		cmocka_unit_test(random_steps),
 		cmocka_unit_test(refits_in_closed_form),
