@@ -100,6 +100,8 @@ typedef struct lk_post_words {
 	double by_sequence; /* a row is one sequence, as long as it is */
 	/* what is in the host's memory while it is not used; engines on the GPUs that train alone */
 	double offload_params, offload_optimizer, offload_reference;
+	/* of the critic; below 0: as the policy's */
+	double critic_epochs, critic_offload_params, critic_offload_optimizer;
 	double sleep; /* such engines give their memory back while training */
 	double critic_gpus, teacher_gpus, teacher_tp; /* own GPUs; 0: those that train */
 	const char *dtype;                            /* of the engines; NULL: that of the training */

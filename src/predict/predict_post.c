@@ -92,11 +92,21 @@ static lk_status read_rollout(struct post *post, lk_error *err) {
 	                        .offload_params = 1,
 	                        .offload_optimizer = 1,
 	                        .offload_reference = 1,
+	                        .critic_epochs = -1,
+	                        .critic_offload_params = -1,
+	                        .critic_offload_optimizer = -1,
 	                        .sleep = 1};
 	LK_TRY(lk_post_words_read(post->arena, post->request->rollout, said, err));
 	post->apart = said->gpus > 0;
 	const char *idle = NULL;
-	if (!algorithm->critic && (said->critic || said->critic_gpus > 0)) idle = "critic";
+	if (!algorithm->critic &&
+	    (said->critic || said->critic_gpus > 0 || said->critic_epochs > 0 ||
+	     said->critic_offload_params >= 0 || said->critic_offload_optimizer >= 0))
+		idle = "critic";
+	if (said->critic_epochs < 0) said->critic_epochs = said->epochs;
+	if (said->critic_offload_params < 0) said->critic_offload_params = said->offload_params;
+	if (said->critic_offload_optimizer < 0)
+		said->critic_offload_optimizer = said->offload_optimizer;
 	if (!said->teacher && said->teacher_gpus + said->teacher_tp > 0) idle = "teacher_gpus";
 	if (idle) {
 		lk_fail(err, LK_ERR_INPUT, "--rollout", "%s: a step of --task %s has none", idle,
@@ -373,7 +383,7 @@ static lk_status run_networks(struct post *post, int rows, int update, lk_error 
 		network.scalar = true;
 		network.update_rows = update, network.gpus = (int)said->critic_gpus;
 		LK_TRY(lk_post_network_of(post->arena, &network, &post->critic, err));
-		post->critic.update_s *= post->updates * said->epochs;
+		post->critic.update_s *= post->updates * said->critic_epochs;
 	}
 	if (!said->teacher) return LK_OK;
 	network = (lk_post_network_request){.policy = &post->asked,
@@ -467,17 +477,16 @@ static lk_status run_training(struct post *post, lk_predict_request *training, l
  * steps in view (docs/method/post-training.md). */
 static const double HOST_COPY_RATE = 4e9;
 
-/* What the training keeps on a GPU: weights and gradients, and what the optimizer needs. Sharded
- * weights (ZeRO 3) of a 16-bit training are the optimizer's 32-bit ones. */
-static void split_kept(const struct post *post, double *params, double *states) {
-	const lk_job *job = &post->asked.job;
-	const lk_stage_memory *held = &post->trained->memory[post->trained->fullest_stage];
+/* What a training keeps on a GPU: weights, and what the optimizer needs. Sharded weights (ZeRO 3)
+ * of a 16-bit training are the optimizer's 32-bit ones. */
+static void split_kept(const lk_job *job, double weights, double optimizer, double *params,
+                       double *states) {
 	bool sharded = job->sharding == LK_SHARD_ZERO3;
-	double masters = sharded && held->weights <= 0 && lk_sizes_state_bytes(job) > 4
-	                     ? held->optimizer * 4 / lk_sizes_state_bytes(job)
+	double masters = sharded && weights <= 0 && lk_sizes_state_bytes(job) > 4
+	                     ? optimizer * 4 / lk_sizes_state_bytes(job)
 	                     : 0;
-	*params = held->weights + masters + (sharded ? 0 : held->gradients);
-	*states = held->optimizer - masters;
+	*params = weights + masters;
+	*states = optimizer - masters;
 }
 
 /* Engines on the GPUs that train need the room of what training keeps. What the file or the words
@@ -487,27 +496,30 @@ static void run_offload(struct post *post) {
 	const lk_post_words *said = &post->said;
 	const lk_cluster *cluster = &post->asked.cluster;
 	const lk_post_network *critic = &post->critic;
-	double params, states, pcie = cluster->node[0].device->pcie_rate,
-						   rate = fmin(HOST_COPY_RATE, pcie);
-	split_kept(post, &params, &states);
+	const lk_stage_memory *held = &post->trained->memory[post->trained->fullest_stage];
+	double pcie = cluster->node[0].device->pcie_rate, rate = fmin(HOST_COPY_RATE, pcie);
+	double params, states, critic_params, critic_states;
+	split_kept(&post->asked.job, held->weights, held->optimizer, &params, &states);
+	split_kept(&post->asked.job, critic->weights, critic->optimizer, &critic_params,
+	           &critic_states);
 	bool shared = critic->model && !(said->critic_gpus > 0),
 		 adapters = post->asked.job.task == LK_TASK_LORA; /* the reference is the frozen base */
 	post->reference = said->reference > 0 && !adapters ? lk_post_frozen_bytes(&post->asked.job) : 0;
 	double moved = 0, pinned = said->offload_reference > 0 ? post->reference : 0;
-	const lk_stage_memory *held = &post->trained->memory[post->trained->fullest_stage];
-	double gradients = post->asked.job.sharding == LK_SHARD_ZERO3 ? 0 : held->gradients;
+	double stay = post->asked.job.sharding == LK_SHARD_ZERO3 ? 0 : 1; /* gradients */
 	if (!post->apart) {
-		if (said->offload_params > 0) moved += params - gradients;
+		if (said->offload_params > 0) moved += params;
 		if (said->offload_optimizer > 0) moved += states;
-		if (shared && said->offload_params > 0) moved += critic->weights;
-		if (shared && said->offload_optimizer > 0) moved += critic->optimizer;
+		if (shared && said->critic_offload_params > 0) moved += critic_params;
+		if (shared && said->critic_offload_optimizer > 0) moved += critic_states;
 	}
 	if (post->teacher.model && !(said->teacher_gpus > 0)) pinned += post->teacher.weights;
 	post->offload = 2 * (moved / rate + pinned / pcie);
-	double critic_params =
-		critic->weights + (post->asked.job.sharding == LK_SHARD_ZERO3 ? 0 : critic->gradients);
-	post->kept = (said->offload_params > 0 ? 0 : params + (shared ? critic_params : 0)) +
-	             (said->offload_optimizer > 0 ? 0 : states + (shared ? critic->optimizer : 0)) +
+	params += stay * held->gradients, critic_params += stay * critic->gradients;
+	post->kept = (said->offload_params > 0 ? 0 : params) +
+	             (said->offload_optimizer > 0 ? 0 : states) +
+	             (!shared || said->critic_offload_params > 0 ? 0 : critic_params) +
+	             (!shared || said->critic_offload_optimizer > 0 ? 0 : critic_states) +
 	             (said->offload_reference > 0 ? 0 : post->reference) + post->rewarding.weights;
 }
 
@@ -696,7 +708,8 @@ static void fill_post_speed(const struct post *post, lk_prediction *prediction) 
 		   work = active * (1 + post->said.policy + post->said.reference) + learned;
 	if (post->critic.model) {
 		double of = lk_model_active_params(post->critic.model);
-		work += of * (1 + 3 * epochs), learned += 3 * of * epochs;
+		work += of * (1 + 3 * post->said.critic_epochs),
+			learned += 3 * of * post->said.critic_epochs;
 	}
 	if (post->rewarding.model) work += lk_model_active_params(post->rewarding.model);
 	if (post->teacher.model) work += lk_model_active_params(post->teacher.model);
@@ -772,6 +785,13 @@ static void fill_post_layout(const struct post *post, lk_prediction *prediction)
 	prediction->simulation_s = trained->simulation_s + written->simulation_s;
 }
 
+/* Whether something of a critic is on the GPUs while engines run there. */
+static bool critic_stays(const struct post *post) {
+	const lk_post_words *said = &post->said;
+	return post->critic.model && !(said->critic_gpus > 0) &&
+	       !(said->critic_offload_params > 0 && said->critic_offload_optimizer > 0);
+}
+
 /* What the launch line or file of the training states or leaves open comes first. */
 static lk_status post_assume(const struct post *post, lk_prediction *prediction, lk_error *err) {
 	const lk_predict_request *request = post->request;
@@ -815,10 +835,11 @@ static lk_status post_assume(const struct post *post, lk_prediction *prediction,
 		lk_noun(post->updates * post->said.epochs, "update", "updates"), scored);
 	if (!post->apart && post->kept > 0)
 		assumed[count++] = lk_arena_printf(
-			arena, "%.1f GiB of a GPU stay there while engines run:%s%s%s", post->kept / LK_GIB,
+			arena, "%.1f GiB of a GPU stay there while engines run:%s%s%s%s", post->kept / LK_GIB,
 			post->said.offload_params > 0 ? "" : " weights",
 			post->said.offload_optimizer > 0 ? "" : " optimizer",
-			post->said.offload_reference > 0 || !(post->reference > 0) ? "" : " reference");
+			post->said.offload_reference > 0 || !(post->reference > 0) ? "" : " reference",
+			critic_stays(post) ? " critic" : "");
 	if (post->said.lag > 0 && !post->apart)
 		assumed[count++] = "sequences that are not finished when a batch is go on in a later phase";
 	if (post->algorithm->critic)

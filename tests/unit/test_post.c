@@ -297,6 +297,40 @@ static void kept_or_offloaded(void **state) {
 	lk_predict_free(awake);
 }
 
+/* A critic has epochs and offload of its own; what is not said is the policy's. */
+static void critic_of_its_own(void **state) {
+	(void)state;
+	lk_predict_request request = llama();
+	request.task = "ppo", request.rollout = "reference=0";
+	lk_prediction *usual = answer(&request);
+	request.rollout = "reference=0 critic_epochs=1 critic_offload_params=1 "
+					  "critic_offload_optimizer=1";
+	lk_prediction *same = answer(&request);
+	request.rollout = "reference=0 critic_epochs=3 critic_offload_params=0";
+	lk_prediction *more = answer(&request);
+	request.rollout = "reference=0 epochs=2";
+	lk_prediction *both = answer(&request);
+	/* 7.5 G parameters without the head, on two ranks */
+	near(phase(usual, "offload") - phase(more, "offload"), 2 * 7.5e9 / 4e9, 0.02);
+	near(same->step_time_s, usual->step_time_s, 1e-12);
+	near(phase(more, "critic"), 3 * phase(usual, "critic"), 1e-9);
+	near(phase(more, "training"), phase(usual, "training"), 1e-9);
+	near(phase(both, "critic"), 2 * phase(usual, "critic"), 1e-9);
+	assert_true(more->generation.cache_bytes < usual->generation.cache_bytes);
+	/* of sharded weights, the 4 of 12 bytes of a state that are weights */
+	request.tp = 1, request.zero = "3", request.rollout = "reference=0 critic_offload_params=0";
+	lk_prediction *left = answer(&request);
+	request.rollout = "reference=0";
+	lk_prediction *sharded = answer(&request);
+	near(phase(sharded, "offload") - phase(left, "offload"), 2 * 4 * 7.5e9 / 16 / 4e9, 0.02);
+	lk_predict_free(usual);
+	lk_predict_free(same);
+	lk_predict_free(more);
+	lk_predict_free(both);
+	lk_predict_free(left);
+	lk_predict_free(sharded);
+}
+
 /* A teacher is as long as a pass of its network, hidden on GPUs of its own. */
 static void teachers_and_reward_models(void **state) {
 	(void)state;
@@ -496,6 +530,7 @@ int main(void) {
 		cmocka_unit_test(critic_in_memory),
 		cmocka_unit_test(networks_fit_on_their_own),
 		cmocka_unit_test(kept_or_offloaded),
+		cmocka_unit_test(critic_of_its_own),
 		cmocka_unit_test(teachers_and_reward_models),
 		cmocka_unit_test(micro_batches_of_sequences),
 		cmocka_unit_test(half_empty_rows),

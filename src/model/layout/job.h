@@ -415,6 +415,8 @@ typedef struct lk_launch_rollout {
 	char critic[LK_LAUNCH_NETWORK];   /* networks; empty: as the policy; none; none */
 	char reward_model[LK_LAUNCH_NETWORK], teacher[LK_LAUNCH_NETWORK];
 	int critic_gpus, teacher_gpus; /* their own; 0: those that train */
+	int critic_epochs;
+	int critic_params, critic_optimizer; /* 1 offloaded, -1 not; 0: as the policy's */
 	int teacher_tp;
 } lk_launch_rollout;
 
