@@ -64,6 +64,7 @@ typedef struct lk_draft {
 	lk_job job;
 	int nodes, per_node, all_gpus;
 	int accumulation;               /* micro-batches of a step on a rank */
+	int mbs_of_all;                 /* samples of a micro-batch of all ranks */
 	int dp, dp_shard, dp_replicate; /* -1: the rest */
 	int stage_layers;               /* of a virtual stage */
 	int zero;                       /* stage + 1 */

@@ -4,9 +4,11 @@
  *     sequences of a step = data.train_batch_size * rollout.n
  *     of an update        = actor.ppo_mini_batch_size * rollout.n
  *     a micro-batch has ppo_micro_batch_size_per_gpu sequences, or with use_dynamic_bsz as many
- *         tokens as ppo_max_token_len_per_gpu says
+ *         tokens as ppo_max_token_len_per_gpu says; the older ppo_micro_batch_size is of all
+ *         replicas
  *     the reference runs where its divergence is in the loss or in the reward
- *     adv_estimator gae trains a critic; all others use none
+ *     adv_estimator gae trains a critic, with epochs (else the actor's) and offload of its own, and
+ *         laid out as the actor; all others use none
  *     param_offload and optimizer_offload move what training keeps to the host while engines run,
  *         offload_policy keeps it there (FSDP2's CPU offload) */
 #include <math.h>
@@ -31,6 +33,7 @@ static const char verl_defaults[] =
 #define ROLLOUT "actor_rollout_ref.rollout."
 
 static const lk_pair linear[] = {{"true", "linear"}, {"false", ""}, {NULL, NULL}};
+static const lk_pair moved[] = {{"true", "1"}, {"false", "-1"}, {NULL, NULL}};
 static const lk_pair hidden[] = {{"true", "false"}, {"false", "true"}, {NULL, NULL}};
 
 static const lk_key keys[] = {
@@ -45,6 +48,7 @@ static const lk_key keys[] = {
 	LK_FACT("data.max_response_length", "rollout_response"),
 	LK_FACT(ACTOR "strategy", "strategy"),
 	LK_FACT(ACTOR "ppo_micro_batch_size_per_gpu", "mbs"),
+	LK_FACT(ACTOR "ppo_micro_batch_size", "mbs_of_all"),
 	LK_FACT(ACTOR "ppo_epochs", "rollout_epochs"),
 	LK_FACT(ACTOR "ulysses_sequence_parallel_size", "cp"),
 	LK_WORDS(ACTOR "fsdp_config.param_offload", "rollout_keep_params", hidden),
@@ -86,6 +90,11 @@ static const lk_key keys[] = {
                                               "oversample=)"),
 	LK_FACT("reward_model.model.path", "rollout_reward_model"),
 	LK_FACT("critic.model.path", "rollout_critic"),
+	LK_FACT("critic.ppo_epochs", "rollout_critic_epochs"),
+	LK_WORDS("critic.model.fsdp_config.param_offload", "rollout_critic_params", moved),
+	LK_WORDS("critic.model.fsdp_config.optimizer_offload", "rollout_critic_optimizer", moved),
+	LK_WORDS("critic.megatron.param_offload", "rollout_critic_params", moved),
+	LK_WORDS("critic.megatron.optimizer_offload", "rollout_critic_optimizer", moved),
 	LK_SKIP("critic*", "the critic is laid out as the policy"),
 	LK_SKIP("actor_rollout_ref*", "no part of a step's work"),
 	LK_SKIP("*", "no part of a step's work"),
@@ -114,21 +123,73 @@ static bool verl_on(const lk_config *config, const char *path) {
 /* What stays where nothing is said; networks that run in this step alone. */
 static void verl_networks(const lk_config *config, lk_launch_rollout *rollout) {
 	static const char *const megatron = "megatron",
-							 *const paths[2][3] = {
+							 *const paths[2][5] = {
 								 {ACTOR "fsdp_config.param_offload",
 	                              ACTOR "fsdp_config.optimizer_offload",
-	                              "actor_rollout_ref.ref.fsdp_config.param_offload"},
+	                              "actor_rollout_ref.ref.fsdp_config.param_offload",
+	                              "critic.model.fsdp_config.param_offload",
+	                              "critic.model.fsdp_config.optimizer_offload"},
 								 {ACTOR "megatron.param_offload",
 	                              ACTOR "megatron.optimizer_offload",
-	                              "actor_rollout_ref.ref.megatron.param_offload"}};
+	                              "actor_rollout_ref.ref.megatron.param_offload",
+	                              "critic.megatron.param_offload",
+	                              "critic.megatron.optimizer_offload"}};
 	const char *strategy = lk_config_text(lk_config_at(config->root, ACTOR "strategy"));
 	int which = strategy && strcmp(strategy, megatron) == 0;
 	rollout->keep_params = !verl_on(config, paths[which][0]);
 	rollout->keep_optimizer = !verl_on(config, paths[which][1]);
 	rollout->keep_reference = !verl_on(config, paths[which][2]);
-	if (strcmp(rollout->task, "ppo") != 0) rollout->critic[0] = '\0';
+	rollout->critic_params = verl_on(config, paths[which][3]) ? 1 : -1;
+	rollout->critic_optimizer = verl_on(config, paths[which][4]) ? 1 : -1;
+	if (strcmp(rollout->task, "ppo") != 0) {
+		rollout->critic[0] = '\0';
+		rollout->critic_epochs = rollout->critic_params = rollout->critic_optimizer = 0;
+	}
 	const char *judges = lk_config_text(lk_config_at(config->root, "reward_model.enable"));
 	if (!judges || strcasecmp(judges, "true") != 0) rollout->reward_model[0] = '\0';
+}
+
+/* Settings of a critic that is not laid out as the actor are named: somebody counts on them. */
+static void verl_name_critic(const lk_config *config) {
+	static const char *const same[][3] = {
+		{"critic.strategy", ACTOR "strategy", "fsdp"},
+		{"critic.ppo_mini_batch_size", ACTOR "ppo_mini_batch_size", ""},
+		{"critic.ppo_micro_batch_size", ACTOR "ppo_micro_batch_size", ""},
+		{"critic.ppo_micro_batch_size_per_gpu", ACTOR "ppo_micro_batch_size_per_gpu", ""},
+		{"critic.use_dynamic_bsz", ACTOR "use_dynamic_bsz", "false"},
+		{"critic.ppo_max_token_len_per_gpu", ACTOR "ppo_max_token_len_per_gpu", ""},
+		{"critic.ulysses_sequence_parallel_size", ACTOR "ulysses_sequence_parallel_size", "1"},
+		{"critic.model.fsdp_config.fsdp_size", ACTOR "fsdp_config.fsdp_size", "-1"},
+		{"critic.model.fsdp_config.offload_policy", ACTOR "fsdp_config.offload_policy", "false"},
+		{"critic.model.enable_gradient_checkpointing",
+	     "actor_rollout_ref.model.enable_gradient_checkpointing", "true"},
+		{"critic.model.use_remove_padding", "actor_rollout_ref.model.use_remove_padding", "true"},
+		{"critic.model.lora_rank", "actor_rollout_ref.model.lora_rank", "0"},
+		{"critic.megatron.tensor_model_parallel_size", ACTOR "megatron.tensor_model_parallel_size",
+	     "1"},
+		{"critic.megatron.pipeline_model_parallel_size",
+	     ACTOR "megatron.pipeline_model_parallel_size", "1"},
+		{"critic.megatron.context_parallel_size", ACTOR "megatron.context_parallel_size", "1"},
+		{"critic.megatron.expert_model_parallel_size", ACTOR "megatron.expert_model_parallel_size",
+	     "1"},
+	};
+	lk_launch *out = config->reading->out;
+	for (size_t i = 0; i < sizeof same / sizeof *same; i++) {
+		const char *critic = lk_config_text(lk_config_at(config->root, same[i][0])),
+				   *actor = lk_config_text(lk_config_at(config->root, same[i][1]));
+		if (!critic || strcasecmp(critic, actor ? actor : same[i][2]) == 0) continue;
+		for (int k = 0; k < out->ignored_count; k++)
+			if (strcmp(out->ignored[k].flag, same[i][0]) == 0)
+				out->ignored[k].as = LK_IGNORED_NOTABLE;
+	}
+}
+
+/* The older key states a micro-batch of all replicas. */
+static int verl_micro_batch(const lk_draft *draft) {
+	const int split[] = {draft->job.tp, draft->job.pp, draft->job.cp};
+	double replicas = (double)draft->nodes * draft->per_node;
+	for (int i = 0; i < 3; i++) replicas /= fmax(1, split[i]);
+	return (int)fmax(1, floor(draft->mbs_of_all / fmax(1, replicas)));
 }
 
 /* Batches; engines with GPUs of their own are a step ahead (recipe/one_step_off_policy). */
@@ -149,7 +210,7 @@ static void verl_rollout(const lk_config *config, lk_draft *draft) {
 	rollout->by_sequence = !budget;
 	if (budget || !lk_config_at(config->root, "actor_rollout_ref.model.use_remove_padding"))
 		rollout->padded = false;
-	if (job->mbs == 0) job->mbs = 1;
+	if (job->mbs == 0) job->mbs = verl_micro_batch(draft);
 	verl_networks(config, rollout);
 	double own = verl_number(config, "rollout.n_gpus_per_node"),
 		   nodes = verl_number(config, "rollout.nnodes");
@@ -165,6 +226,7 @@ static lk_status verl_translate(const lk_config *config, lk_words *words) {
 	(void)words;
 	LK_TRY(lk_draft_read(config, tables, &draft));
 	verl_rollout(config, &draft);
+	if (strcmp(draft.rollout.task, "ppo") == 0) verl_name_critic(config);
 	if (strcmp(draft.strategy, "megatron") == 0) {
 		draft.zero = 2;
 		draft.dp_shard = 0;

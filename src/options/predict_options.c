@@ -187,9 +187,10 @@ static const lk_option options[] = {
 	 "engines of --task grpo, dapo, ppo, distill: sequences=N of a step (default --gbs, those of an "
 	 "update), oversample=N written for one that is kept, epochs=N passes over them, gpus=N of their "
 	 "own (default those that train), tp, pp, ep, dtype, lag=N batches ahead, reward=SECONDS; other "
-	 "networks: critic, reward_model, teacher=NAME, critic_gpus, teacher_gpus, teacher_tp=N; and "
-	 "policy, reference, eager, padded, full_rows, offload_params, offload_optimizer, "
-	 "offload_reference, sleep=0|1")},
+	 "networks: critic, reward_model, teacher=NAME, critic_gpus, critic_epochs, teacher_gpus, "
+	 "teacher_tp=N; and critic_offload_params, critic_offload_optimizer, "
+	 "policy, reference, eager, padded, full_rows, by_sequence, offload_params, "
+	 "offload_optimizer, offload_reference, sleep=0|1")},
 
 	{GROUP("Simulation")
 	 TEXT("ranks", ranks, "all", "times of every rank, not of one of each class")},

@@ -66,15 +66,31 @@ static lk_status network_job(const lk_post_network_request *request, lk_job *job
 	return lk_job_complete(job, &request->policy->cluster, err);
 }
 
-/* Seconds of a step of the job with so many rows. */
+/* Memory of the stage that is fullest while a step of it runs. What is frozen has neither gradients
+ * nor an optimizer. */
+static void network_peak(const lk_step *step, bool learns, lk_post_network *out) {
+	lk_stage_memory *stage = &out->memory;
+	lk_predict_stage(step, step->fullest, stage);
+	stage->logits = fmax(0, stage->logits); /* next to none, of sums in which it is rounded off */
+	out->usable = step->usable;
+	if (learns) return;
+	double more = out->weights - stage->weights - stage->gradients - stage->optimizer;
+	stage->weights = out->weights, stage->gradients = stage->optimizer = 0;
+	stage->allocated += more, stage->reserved += more, stage->total += more;
+	stage->low += more, stage->high += more;
+}
+
+/* A step of the job with so many rows: its seconds, and its memory into `out`. */
 static lk_status network_ask(const lk_post_network_request *request, lk_job *job, int rows,
-                             double *seconds, lk_error *err) {
+                             double *seconds, lk_post_network *out, lk_error *err) {
 	lk_step_options options = {0}; /* a bare step has no time where it does not fit */
 	lk_step step = {0};
 	job->gbs = lk_post_rows_dealt(rows, job);
 	job->microbatches = job->gbs / (job->mbs * job->dp);
 	lk_status status = lk_step_ask(job, &request->policy->cluster, &options, &step, err);
 	*seconds = step.step_s;
+	/* a network that learns has its most in an update, which is asked first */
+	if (status == LK_OK && !out->memory.total) network_peak(&step, !job->forward_only, out);
 	lk_step_free(&step);
 	return status;
 }
@@ -111,8 +127,8 @@ lk_status lk_post_network_of(lk_arena *arena, const lk_post_network_request *req
 	*out = (lk_post_network){.model = &job->model};
 	if (learns) {
 		network_memory(job, out);
-		LK_TRY(network_ask(request, job, request->update_rows, &out->update_s, err));
+		LK_TRY(network_ask(request, job, request->update_rows, &out->update_s, out, err));
 	} else out->weights = lk_post_frozen_bytes(job);
 	job->forward_only = true;
-	return network_ask(request, job, request->rows, &out->pass_s, err);
+	return network_ask(request, job, request->rows, &out->pass_s, out, err);
 }

@@ -40,7 +40,7 @@ static int rows_filled(const double *lengths, size_t *next, size_t count, double
 }
 
 lk_status lk_post_rows_fill(lk_arena *arena, double *lengths, size_t count, double room,
-                            bool packed, lk_post_rows *out, lk_error *err) {
+                            bool shared, lk_post_rows *out, lk_error *err) {
 	size_t *next = LK_ARRAY(arena, size_t, count + 1);
 	if (!next) return lk_oom(err);
 	qsort(lengths, count, sizeof *lengths, post_longer_first);
@@ -50,7 +50,7 @@ lk_status lk_post_rows_fill(lk_arena *arena, double *lengths, size_t count, doub
 		out->tokens += kept;
 		out->pairs += kept * kept;
 	}
-	if (packed) out->rows = rows_filled(lengths, next, count, room);
+	if (shared) out->rows = rows_filled(lengths, next, count, room);
 	return LK_OK;
 }
 

@@ -255,7 +255,7 @@ static lk_status predict_fill_spread(lk_prediction *prediction, const lk_predict
 	return LK_OK;
 }
 
-static void fill_stage(lk_stage_memory *out, const lk_step *step, int stage) {
+void lk_predict_stage(const lk_step *step, int stage, lk_stage_memory *out) {
 	const lk_stage_use *use = &step->memory[stage];
 	const double *at = use->walk.at_peak;
 	const lk_graph *graph = step->graph;
@@ -291,7 +291,7 @@ static lk_status predict_fill_memory(lk_prediction *prediction, const lk_step *s
                                      lk_arena *arena, lk_error *err) {
 	lk_stage_memory *rows = LK_ARRAY(arena, lk_stage_memory, stages);
 	if (!rows) return lk_oom(err);
-	for (int s = 0; s < stages; s++) fill_stage(&rows[s], step, s);
+	for (int s = 0; s < stages; s++) lk_predict_stage(step, s, &rows[s]);
 	prediction->memory = rows;
 	prediction->memory_count = stages;
 	prediction->fullest_stage = step->fullest;

@@ -39,6 +39,8 @@ lk_status lk_answer_dlrm(const lk_predict_request *request, struct lk_answer *an
                          lk_error *err);
 lk_status lk_answer_job(const lk_predict_request *request, const char *emit,
                         struct lk_answer *answer, lk_error *err);
+/* Memory of a stage at its peak, and what runs then. */
+void lk_predict_stage(const lk_step *step, int stage, lk_stage_memory *out);
 
 /* ---- fixes: when a job does not fit: the smallest changes that would, found by asking. */
 
@@ -93,10 +95,13 @@ typedef struct lk_post_words {
 	double reward;                        /* seconds */
 	double policy, reference;             /* passes of log-probabilities: 0 or 1 */
 	double eager;                         /* engines without CUDA graphs */
-	double padded;    /* each sequence is a row that is padded to the longest of the step */
-	double full_rows; /* rows that sequences share are padded to --seq */
+	double padded;      /* each sequence is a row that is padded to the longest of the step */
+	double full_rows;   /* rows that sequences share are padded to --seq */
+	double by_sequence; /* a row is one sequence, as long as it is */
 	/* what is in the host's memory while it is not used; engines on the GPUs that train alone */
 	double offload_params, offload_optimizer, offload_reference;
+	/* of the critic; below 0: as the policy's */
+	double critic_epochs, critic_offload_params, critic_offload_optimizer;
 	double sleep; /* such engines give their memory back while training */
 	double critic_gpus, teacher_gpus, teacher_tp; /* own GPUs; 0: those that train */
 	const char *dtype;                            /* of the engines; NULL: that of the training */
@@ -115,9 +120,9 @@ typedef struct lk_post_rows {
 	double pairs;  /* sum of their squares: what attention within sequences goes over */
 } lk_post_rows;
 
-/* `packed`: sequences share rows of `room` tokens; else each is a row. Sorts `lengths`. */
+/* `shared`: sequences share rows of `room` tokens; else each is a row. Sorts `lengths`. */
 lk_status lk_post_rows_fill(lk_arena *arena, double *lengths, size_t count, double room,
-                            bool packed, lk_post_rows *out, lk_error *err);
+                            bool shared, lk_post_rows *out, lk_error *err);
 /* So many rows or more that every rank gets a whole number of micro-batches, and of groups of them
  * where chunks of an interleaved pipeline take turns. */
 int lk_post_rows_dealt(double rows, const lk_job *job);
@@ -129,6 +134,9 @@ typedef struct lk_post_network {
 	double pass_s;                        /* a forward pass over the sequences of a step */
 	double update_s;                      /* of one update; frozen ones: 0 */
 	double weights, gradients, optimizer; /* bytes on a GPU of the stage that has most */
+	/* alone on its GPUs: the stage with the least room left, and the bytes of its GPU */
+	lk_stage_memory memory;
+	double usable;
 } lk_post_network;
 
 /* `policy` lays it out, but for `gpus` and `tp` of its own (0: those of the policy). `name`: a

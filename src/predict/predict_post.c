@@ -92,11 +92,21 @@ static lk_status read_rollout(struct post *post, lk_error *err) {
 	                        .offload_params = 1,
 	                        .offload_optimizer = 1,
 	                        .offload_reference = 1,
+	                        .critic_epochs = -1,
+	                        .critic_offload_params = -1,
+	                        .critic_offload_optimizer = -1,
 	                        .sleep = 1};
 	LK_TRY(lk_post_words_read(post->arena, post->request->rollout, said, err));
 	post->apart = said->gpus > 0;
 	const char *idle = NULL;
-	if (!algorithm->critic && (said->critic || said->critic_gpus > 0)) idle = "critic";
+	if (!algorithm->critic &&
+	    (said->critic || said->critic_gpus > 0 || said->critic_epochs > 0 ||
+	     said->critic_offload_params >= 0 || said->critic_offload_optimizer >= 0))
+		idle = "critic";
+	if (said->critic_epochs < 0) said->critic_epochs = said->epochs;
+	if (said->critic_offload_params < 0) said->critic_offload_params = said->offload_params;
+	if (said->critic_offload_optimizer < 0)
+		said->critic_offload_optimizer = said->offload_optimizer;
 	if (!said->teacher && said->teacher_gpus + said->teacher_tp > 0) idle = "teacher_gpus";
 	if (idle) {
 		lk_fail(err, LK_ERR_INPUT, "--rollout", "%s: a step of --task %s has none", idle,
@@ -373,7 +383,7 @@ static lk_status run_networks(struct post *post, int rows, int update, lk_error 
 		network.scalar = true;
 		network.update_rows = update, network.gpus = (int)said->critic_gpus;
 		LK_TRY(lk_post_network_of(post->arena, &network, &post->critic, err));
-		post->critic.update_s *= post->updates * said->epochs;
+		post->critic.update_s *= post->updates * said->critic_epochs;
 	}
 	if (!said->teacher) return LK_OK;
 	network = (lk_post_network_request){.policy = &post->asked,
@@ -387,14 +397,15 @@ static lk_status run_networks(struct post *post, int rows, int update, lk_error 
 
 /* Rows that sequences share are as long as what is in them, but where a pipeline wants equal ones
  * (full_rows): `rows` of them of the tokens of an update, in units that the layout divides.
- * Attention stays within sequences, of the length that has as many pairs. */
+ * Attention stays within sequences, of the length that has as many pairs; where each is a row, of
+ * the row's. */
 static lk_status shorten_rows(struct post *post, double rows, double part,
                               lk_predict_request *training, lk_error *err) {
 	const lk_job *job = &post->asked.job;
 	double unit = 16.0 * job->tp * job->cp, held = post->rows.tokens * part / rows;
 	if (!(post->said.full_rows > 0)) training->seq = (int)fmin(job->seq, ceil(held / unit) * unit);
-	if (training->pack || job->attn_kernel == LK_KERNEL_UNFUSED || job->model.index_heads > 0 ||
-	    job->model.tower.layers > 0)
+	if (training->pack || post->said.by_sequence > 0 || job->attn_kernel == LK_KERNEL_UNFUSED ||
+	    job->model.index_heads > 0 || job->model.tower.layers > 0)
 		return LK_OK;
 	training->pack =
 		lk_arena_printf(post->arena, "fixed:%.1f", post->rows.pairs / post->rows.tokens);
@@ -410,10 +421,32 @@ static int longest_row(const struct post *post, const lk_predict_request *traini
 	return (int)ceil(longest / unit) * unit;
 }
 
+/* Where each sequence is a row, the micro-batch that has the longest of a step takes most memory:
+ * it, with others of the mean. */
+static lk_status hold_longest(struct post *post, double longest, lk_error *err) {
+	lk_job job = post->asked.job;
+	lk_prediction *trained = post->trained;
+	lk_step_options options = {.memory_only = true, .few = true};
+	lk_step step = {0};
+	int unit = 16 * job.tp * job.cp;
+	double mean = (longest + (job.mbs - 1.0) * job.seq) / job.mbs;
+	job.seq = (int)fmax(job.seq, ceil(mean / unit) * unit);
+	lk_status status = lk_step_ask(&job, &post->asked.cluster, &options, &step, err);
+	if (status == LK_OK) {
+		for (int i = 0; i < trained->memory_count; i++)
+			lk_predict_stage(&step, i, &post->memory[i]);
+		trained->fullest_stage = step.fullest;
+		trained->peak_bytes = step.memory[step.fullest].total, trained->usable_bytes = step.usable;
+		trained->fits = trained->peak_bytes <= trained->usable_bytes;
+	}
+	lk_step_free(&step);
+	return status;
+}
+
 static lk_status run_training(struct post *post, lk_predict_request *training, lk_error *err) {
 	int each = post->sequences / post->updates;
 	double longest = 0;
-	bool packed = !(post->said.padded > 0);
+	bool packed = !(post->said.padded > 0), shared = packed && !(post->said.by_sequence > 0);
 	for (int i = 0; i < post->sequences; i++) longest = fmax(longest, post->lengths[i]);
 	int row = training->seq > 0 ? training->seq : post->asked.job.seq;
 	if (row == 0 || (!packed && longest < row)) row = longest_row(post, training, longest);
@@ -421,7 +454,7 @@ static lk_status run_training(struct post *post, lk_predict_request *training, l
 	if (post->launched) training->gbs = rows_for_any(post, training);
 	LK_TRY(lk_request_read(post->arena, training, &post->asked, err));
 	LK_TRY(lk_post_rows_fill(post->arena, post->lengths, (size_t)post->sequences,
-	                         post->asked.job.seq, packed, &post->rows, err));
+	                         post->asked.job.seq, shared, &post->rows, err));
 	double whole = post->rows.rows, part = (double)each / post->sequences;
 	int update = lk_post_rows_dealt(whole * part, &post->asked.job);
 	training->gbs = update;
@@ -435,6 +468,7 @@ static lk_status run_training(struct post *post, lk_predict_request *training, l
 	post->scoring = pass * (post->said.policy + post->said.reference);
 	LK_TRY(ask_training(post, training, err));
 	post->update = post->trained->step_time_s * post->updates * post->said.epochs;
+	if (packed && !shared) LK_TRY(hold_longest(post, fmin(longest, row), err));
 	return run_networks(post, (int)ceil(whole), update, err);
 }
 
@@ -443,17 +477,16 @@ static lk_status run_training(struct post *post, lk_predict_request *training, l
  * steps in view (docs/method/post-training.md). */
 static const double HOST_COPY_RATE = 4e9;
 
-/* What the training keeps on a GPU: weights and gradients, and what the optimizer needs. Sharded
- * weights (ZeRO 3) of a 16-bit training are the optimizer's 32-bit ones. */
-static void split_kept(const struct post *post, double *params, double *states) {
-	const lk_job *job = &post->asked.job;
-	const lk_stage_memory *held = &post->trained->memory[post->trained->fullest_stage];
+/* What a training keeps on a GPU: weights, and what the optimizer needs. Sharded weights (ZeRO 3)
+ * of a 16-bit training are the optimizer's 32-bit ones. */
+static void split_kept(const lk_job *job, double weights, double optimizer, double *params,
+                       double *states) {
 	bool sharded = job->sharding == LK_SHARD_ZERO3;
-	double masters = sharded && held->weights <= 0 && lk_sizes_state_bytes(job) > 4
-	                     ? held->optimizer * 4 / lk_sizes_state_bytes(job)
+	double masters = sharded && weights <= 0 && lk_sizes_state_bytes(job) > 4
+	                     ? optimizer * 4 / lk_sizes_state_bytes(job)
 	                     : 0;
-	*params = held->weights + masters + (sharded ? 0 : held->gradients);
-	*states = held->optimizer - masters;
+	*params = weights + masters;
+	*states = optimizer - masters;
 }
 
 /* Engines on the GPUs that train need the room of what training keeps. What the file or the words
@@ -463,27 +496,30 @@ static void run_offload(struct post *post) {
 	const lk_post_words *said = &post->said;
 	const lk_cluster *cluster = &post->asked.cluster;
 	const lk_post_network *critic = &post->critic;
-	double params, states, pcie = cluster->node[0].device->pcie_rate,
-						   rate = fmin(HOST_COPY_RATE, pcie);
-	split_kept(post, &params, &states);
+	const lk_stage_memory *held = &post->trained->memory[post->trained->fullest_stage];
+	double pcie = cluster->node[0].device->pcie_rate, rate = fmin(HOST_COPY_RATE, pcie);
+	double params, states, critic_params, critic_states;
+	split_kept(&post->asked.job, held->weights, held->optimizer, &params, &states);
+	split_kept(&post->asked.job, critic->weights, critic->optimizer, &critic_params,
+	           &critic_states);
 	bool shared = critic->model && !(said->critic_gpus > 0),
 		 adapters = post->asked.job.task == LK_TASK_LORA; /* the reference is the frozen base */
 	post->reference = said->reference > 0 && !adapters ? lk_post_frozen_bytes(&post->asked.job) : 0;
 	double moved = 0, pinned = said->offload_reference > 0 ? post->reference : 0;
-	const lk_stage_memory *held = &post->trained->memory[post->trained->fullest_stage];
-	double gradients = post->asked.job.sharding == LK_SHARD_ZERO3 ? 0 : held->gradients;
+	double stay = post->asked.job.sharding == LK_SHARD_ZERO3 ? 0 : 1; /* gradients */
 	if (!post->apart) {
-		if (said->offload_params > 0) moved += params - gradients;
+		if (said->offload_params > 0) moved += params;
 		if (said->offload_optimizer > 0) moved += states;
-		if (shared && said->offload_params > 0) moved += critic->weights;
-		if (shared && said->offload_optimizer > 0) moved += critic->optimizer;
+		if (shared && said->critic_offload_params > 0) moved += critic_params;
+		if (shared && said->critic_offload_optimizer > 0) moved += critic_states;
 	}
 	if (post->teacher.model && !(said->teacher_gpus > 0)) pinned += post->teacher.weights;
 	post->offload = 2 * (moved / rate + pinned / pcie);
-	double critic_params =
-		critic->weights + (post->asked.job.sharding == LK_SHARD_ZERO3 ? 0 : critic->gradients);
-	post->kept = (said->offload_params > 0 ? 0 : params + (shared ? critic_params : 0)) +
-	             (said->offload_optimizer > 0 ? 0 : states + (shared ? critic->optimizer : 0)) +
+	params += stay * held->gradients, critic_params += stay * critic->gradients;
+	post->kept = (said->offload_params > 0 ? 0 : params) +
+	             (said->offload_optimizer > 0 ? 0 : states) +
+	             (!shared || said->critic_offload_params > 0 ? 0 : critic_params) +
+	             (!shared || said->critic_offload_optimizer > 0 ? 0 : critic_states) +
 	             (said->offload_reference > 0 ? 0 : post->reference) + post->rewarding.weights;
 }
 
@@ -672,7 +708,8 @@ static void fill_post_speed(const struct post *post, lk_prediction *prediction) 
 		   work = active * (1 + post->said.policy + post->said.reference) + learned;
 	if (post->critic.model) {
 		double of = lk_model_active_params(post->critic.model);
-		work += of * (1 + 3 * epochs), learned += 3 * of * epochs;
+		work += of * (1 + 3 * post->said.critic_epochs),
+			learned += 3 * of * post->said.critic_epochs;
 	}
 	if (post->rewarding.model) work += lk_model_active_params(post->rewarding.model);
 	if (post->teacher.model) work += lk_model_active_params(post->teacher.model);
@@ -687,6 +724,42 @@ static void fill_post_speed(const struct post *post, lk_prediction *prediction) 
 	prediction->mfu = fmin(1, prediction->model_flops_per_s_per_gpu / trained->peak_flops);
 	double again = trained->mfu > 0 ? trained->hfu / trained->mfu : 1; /* updates recompute */
 	prediction->hfu = fmin(1, prediction->mfu * (1 + learned * (again - 1) / work));
+}
+
+/* Networks with GPUs of their own have room there, or are named with what they take; the first of
+ * them is what is shown where training and engines fit. */
+static lk_status check_networks(const struct post *post, lk_prediction *prediction, lk_error *err) {
+	const struct {
+		const char *name;
+		double gpus;
+		const lk_post_network *network;
+	} apart[] = {{"critic", post->said.critic_gpus, &post->critic},
+	             {"teacher", post->said.teacher_gpus, &post->teacher}};
+	for (size_t i = 0; i < sizeof apart / sizeof *apart; i++) {
+		const lk_post_network *network = apart[i].network;
+		if (!network->model || !(apart[i].gpus > 0) || network->memory.total <= network->usable)
+			continue;
+		const char *before = prediction->warning ? prediction->warning : "";
+		prediction->warning = lk_arena_printf(
+			post->arena,
+			"%s%sthe %s does not fit on the %.0f %s of its own: %.1f of %.1f GiB; give it more "
+			"(--rollout %s_gpus=)",
+			before, *before ? "; " : "", apart[i].name, apart[i].gpus,
+			lk_noun((int)apart[i].gpus, "GPU", "GPUs"), network->memory.total / LK_GIB,
+			network->usable / LK_GIB, apart[i].name);
+		if (!prediction->warning) return lk_oom(err);
+		if (!prediction->fits) continue;
+		lk_stage_memory *stage = LK_NEW(post->arena, lk_stage_memory);
+		if (!stage) return lk_oom(err);
+		*stage = network->memory;
+		snprintf(stage->moment, sizeof stage->moment, "the %s: %.70s", apart[i].name,
+		         network->memory.moment);
+		prediction->fits = false;
+		prediction->peak_bytes = stage->total, prediction->usable_bytes = network->usable;
+		prediction->fullest_stage = stage->stage;
+		prediction->memory = stage, prediction->memory_count = 1;
+	}
+	return LK_OK;
 }
 
 /* The layout, and the memory of the side that is fuller. */
@@ -710,6 +783,13 @@ static void fill_post_layout(const struct post *post, lk_prediction *prediction)
 	prediction->ranks = (uint32_t)post->gpus;
 	prediction->ranks_simulated = trained->ranks_simulated;
 	prediction->simulation_s = trained->simulation_s + written->simulation_s;
+}
+
+/* Whether something of a critic is on the GPUs while engines run there. */
+static bool critic_stays(const struct post *post) {
+	const lk_post_words *said = &post->said;
+	return post->critic.model && !(said->critic_gpus > 0) &&
+	       !(said->critic_offload_params > 0 && said->critic_offload_optimizer > 0);
 }
 
 /* What the launch line or file of the training states or leaves open comes first. */
@@ -744,8 +824,9 @@ static lk_status post_assume(const struct post *post, lk_prediction *prediction,
 								   : "are not computed";
 	assumed[count++] = lk_arena_printf(
 		arena,
-		post->said.padded > 0
-			? "each sequence is a row that is padded to %d tokens, the longest"
+		post->said.padded > 0 ? "each sequence is a row that is padded to %d tokens, the longest"
+		: post->said.by_sequence > 0
+			? "each sequence is a row, of %d tokens in the mean; the memory is that of the longest"
 			: "sequences fill rows, of %d tokens in the mean, and attend within themselves",
 		post->trained->seq);
 	assumed[count++] = lk_arena_printf(
@@ -754,10 +835,11 @@ static lk_status post_assume(const struct post *post, lk_prediction *prediction,
 		lk_noun(post->updates * post->said.epochs, "update", "updates"), scored);
 	if (!post->apart && post->kept > 0)
 		assumed[count++] = lk_arena_printf(
-			arena, "%.1f GiB of a GPU stay there while engines run:%s%s%s", post->kept / LK_GIB,
+			arena, "%.1f GiB of a GPU stay there while engines run:%s%s%s%s", post->kept / LK_GIB,
 			post->said.offload_params > 0 ? "" : " weights",
 			post->said.offload_optimizer > 0 ? "" : " optimizer",
-			post->said.offload_reference > 0 || !(post->reference > 0) ? "" : " reference");
+			post->said.offload_reference > 0 || !(post->reference > 0) ? "" : " reference",
+			critic_stays(post) ? " critic" : "");
 	if (post->said.lag > 0 && !post->apart)
 		assumed[count++] = "sequences that are not finished when a batch is go on in a later phase";
 	if (post->algorithm->critic)
@@ -797,7 +879,10 @@ static lk_status post_note(const struct post *post, lk_prediction *prediction, l
 	                                     post->apart ? "other" : "on the same",
 	                                     post->written->layout, post->said.lag);
 	prediction->reproduce =
-		lk_command(arena, &(lk_question){.verb = &lk_predict_verb, .request = post->given});
+		lk_command(arena, &(lk_question){.verb = &lk_predict_verb,
+	                                     .request = post->given,
+	                                     .rest = post->given->launch,
+	                                     .rest_count = post->given->launch_count});
 	if (!prediction->layout || !prediction->reproduce) return lk_oom(err);
 	return post_assume(post, prediction, err);
 }
@@ -851,5 +936,6 @@ lk_status lk_predict_post(lk_arena *arena, const lk_predict_request *request,
 	LK_TRY(fill_post_times(post, prediction, err));
 	fill_post_speed(post, prediction);
 	fill_post_layout(post, prediction);
-	return post_note(post, prediction, err);
+	LK_TRY(post_note(post, prediction, err));
+	return check_networks(post, prediction, err);
 }

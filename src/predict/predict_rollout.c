@@ -46,6 +46,12 @@ static void add_off_word(char text[ROLLOUT_TEXT], const char *name, bool off) {
 	if (off) snprintf(text + used, ROLLOUT_TEXT - used, "%s=0 ", name);
 }
 
+/* Of the critic alone: 1 moved, -1 kept, 0 as the policy's. */
+static void add_critic_word(char text[ROLLOUT_TEXT], const char *name, int moved) {
+	add_word(text, name, moved > 0);
+	add_off_word(text, name, moved < 0);
+}
+
 static void add_name_word(char text[ROLLOUT_TEXT], const char *name, const char *value) {
 	size_t used = strlen(text);
 	if (*value) snprintf(text + used, ROLLOUT_TEXT - used, "%s=%s ", name, value);
@@ -74,6 +80,7 @@ static const char *rollout_words(lk_arena *arena, const lk_launch_rollout *rollo
 	add_word(text, "eager", rollout->eager);
 	add_word(text, "padded", rollout->padded);
 	add_word(text, "full_rows", rollout->full_rows);
+	add_word(text, "by_sequence", rollout->by_sequence && !rollout->padded);
 	add_word(text, "critic_gpus", rollout->critic_gpus);
 	add_word(text, "teacher_gpus", rollout->teacher_gpus);
 	add_word(text, "teacher_tp", rollout->teacher_tp);
@@ -83,6 +90,9 @@ static const char *rollout_words(lk_arena *arena, const lk_launch_rollout *rollo
 	add_off_word(text, "offload_optimizer", rollout->keep_optimizer);
 	add_off_word(text, "offload_reference", rollout->keep_reference);
 	add_off_word(text, "sleep", rollout->no_sleep);
+	add_word(text, "critic_epochs", rollout->critic_epochs);
+	add_critic_word(text, "critic_offload_params", rollout->critic_params);
+	add_critic_word(text, "critic_offload_optimizer", rollout->critic_optimizer);
 	const char *const networks[][2] = {{"critic", rollout->critic},
 	                                   {"reward_model", rollout->reward_model},
 	                                   {"teacher", rollout->teacher}};
@@ -131,10 +141,5 @@ lk_status lk_rollout_fill(lk_arena *arena, const lk_predict_request *request, co
 		*mean_open = true;
 		out->response = fmax(1, out->response_max / 2);
 	}
-	/* sequences of a micro-batch that share rows fill fewer of them */
-	double mean = (out->prompt > 0 ? out->prompt : 128) + out->response;
-	const lk_job *job = &asked->job;
-	if (rollout->by_sequence && !rollout->padded && !out->mbs && out->response > 0 && job->seq > 0)
-		out->mbs = (int)fmax(1, ceil(job->mbs * fmin(1, mean / job->seq)));
 	return LK_OK;
 }

@@ -135,7 +135,7 @@ PREDICT = {
     "prefix-caching": [acts(WRITES + " --prompt 1000 --samples 8", "--no-prefix-caching"), refused(DENSE, "--no-prefix-caching")],
     "attention-dp": [acts(WRITES + " --tp 4", "--attention-dp"), refused(WRITES, "--attention-dp"), refused(DENSE, "--attention-dp")],
     "kv-dtype": [acts(WRITES, "--kv-dtype fp8"), refused(WRITES, "--kv-dtype fp32"), refused(DENSE, "--kv-dtype fp8")],
-    "rollout": [acts(LEARNS, "--rollout sequences=512"), acts(LEARNS, "--rollout 'gpus=8 lag=1'"), acts(LEARNS, "--rollout tp=2"), acts(LEARNS, "--rollout reward=3"),
+    "rollout": [acts(LEARNS, "--rollout sequences=512"), acts(LEARNS, "--rollout 'gpus=8 lag=1'"), acts(LEARNS, "--rollout tp=2"), acts(LEARNS, "--rollout reward=3"), acts(LEARNS, "--rollout by_sequence=1"),
                 acts(LEARNS, "--rollout lag=1"), acts(LEARNS, "--rollout reward_model=llama3.2-1b"), acts(LEARNS, "--rollout offload_optimizer=0"), refused(LEARNS, "--rollout critic_gpus=4"), refused(LEARNS, "--rollout speed=2"), refused(LEARNS, "--rollout gpus=16"), refused(WRITES, "--rollout tp=2"),
                 refused(DENSE, "--rollout tp=2")],
     "speculative": [acts(WRITES, "--speculative 3:0.7"), refused(WRITES, "--speculative 0.7"), refused(DENSE, "--speculative 3:0.7")],

@@ -234,6 +234,43 @@ static void critic_in_memory(void **state) {
 	lk_predict_free(apart);
 }
 
+/* A network on GPUs of its own has room there as a training, or a frozen copy, alone would: what
+ * does not fit is the answer's memory, and is named. */
+static void networks_fit_on_their_own(void **state) {
+	(void)state;
+	lk_predict_request request = llama(), alone = request;
+	request.task = "ppo", request.tp = 1, request.zero = "3", request.recompute = "full";
+	request.gpus = 17, request.rollout = "critic_gpus=1";
+	lk_prediction *critic = answer(&request);
+	request.gpus = 32, request.rollout = "critic_gpus=16";
+	lk_prediction *roomy = answer(&request);
+	request.task = "distill", request.model = "llama3.2-1b";
+	request.gpus = 17, request.rollout = "teacher=llama3.1-70b teacher_gpus=1";
+	lk_prediction *teacher = answer(&request);
+	request.gpus = 24, request.rollout = "teacher=llama3.1-70b teacher_gpus=8";
+	lk_prediction *shared = answer(&request);
+	alone.task = "sft", alone.tp = 1, alone.zero = "3", alone.recompute = "full", alone.gpus = 1;
+	alone.response = alone.response_max = alone.prompt = 0, alone.gbs = 16;
+	lk_prediction *trained = answer(&alone);
+	assert_false(critic->fits);
+	assert_true(critic->peak_bytes > critic->usable_bytes);
+	assert_non_null(strstr(critic->warning, "the critic does not fit on the 1 GPU of its own"));
+	/* no head and no logits; else a training */
+	assert_true(critic->peak_bytes < trained->peak_bytes);
+	assert_true(critic->peak_bytes > 0.85 * trained->peak_bytes);
+	assert_false(teacher->fits);
+	assert_non_null(strstr(teacher->warning, "the teacher does not fit on the 1 GPU of its own"));
+	near(teacher->memory->weights, 2 * 70.55e9, 0.01);
+	assert_true(teacher->memory->optimizer == 0 && teacher->memory->gradients == 0);
+	assert_true(teacher->peak_bytes > teacher->memory->weights);
+	assert_true(roomy->fits && shared->fits && !roomy->warning && !shared->warning);
+	lk_predict_free(critic);
+	lk_predict_free(roomy);
+	lk_predict_free(teacher);
+	lk_predict_free(shared);
+	lk_predict_free(trained);
+}
+
 /* What is kept on the GPUs is not copied, and engines have so much less room. */
 static void kept_or_offloaded(void **state) {
 	(void)state;
@@ -258,6 +295,40 @@ static void kept_or_offloaded(void **state) {
 	lk_predict_free(one);
 	lk_predict_free(none);
 	lk_predict_free(awake);
+}
+
+/* A critic has epochs and offload of its own; what is not said is the policy's. */
+static void critic_of_its_own(void **state) {
+	(void)state;
+	lk_predict_request request = llama();
+	request.task = "ppo", request.rollout = "reference=0";
+	lk_prediction *usual = answer(&request);
+	request.rollout = "reference=0 critic_epochs=1 critic_offload_params=1 "
+					  "critic_offload_optimizer=1";
+	lk_prediction *same = answer(&request);
+	request.rollout = "reference=0 critic_epochs=3 critic_offload_params=0";
+	lk_prediction *more = answer(&request);
+	request.rollout = "reference=0 epochs=2";
+	lk_prediction *both = answer(&request);
+	/* 7.5 G parameters without the head, on two ranks */
+	near(phase(usual, "offload") - phase(more, "offload"), 2 * 7.5e9 / 4e9, 0.02);
+	near(same->step_time_s, usual->step_time_s, 1e-12);
+	near(phase(more, "critic"), 3 * phase(usual, "critic"), 1e-9);
+	near(phase(more, "training"), phase(usual, "training"), 1e-9);
+	near(phase(both, "critic"), 2 * phase(usual, "critic"), 1e-9);
+	assert_true(more->generation.cache_bytes < usual->generation.cache_bytes);
+	/* of sharded weights, the 4 of 12 bytes of a state that are weights */
+	request.tp = 1, request.zero = "3", request.rollout = "reference=0 critic_offload_params=0";
+	lk_prediction *left = answer(&request);
+	request.rollout = "reference=0";
+	lk_prediction *sharded = answer(&request);
+	near(phase(sharded, "offload") - phase(left, "offload"), 2 * 4 * 7.5e9 / 16 / 4e9, 0.02);
+	lk_predict_free(usual);
+	lk_predict_free(same);
+	lk_predict_free(more);
+	lk_predict_free(both);
+	lk_predict_free(left);
+	lk_predict_free(sharded);
 }
 
 /* A teacher is as long as a pass of its network, hidden on GPUs of its own. */
@@ -292,6 +363,28 @@ static void teachers_and_reward_models(void **state) {
 	lk_predict_free(apart);
 	lk_predict_free(grpo);
 	lk_predict_free(judged);
+}
+
+/* Micro-batches of sequences: their number does not depend on lengths, and the memory is that of
+ * the longest, as padded sequences have it. */
+static void micro_batches_of_sequences(void **state) {
+	(void)state;
+	lk_predict_request request = llama();
+	for (int mbs = 1; mbs <= 4; mbs *= 2) {
+		request.mbs = mbs, request.rollout = "by_sequence=1";
+		lk_prediction *step = answer(&request);
+		request.rollout = "padded=1";
+		lk_prediction *padded = answer(&request);
+		assert_int_equal(step->microbatches, 256 / (step->dp * mbs));
+		assert_int_equal(step->mbs, mbs);
+		assert_int_equal(padded->microbatches, step->microbatches);
+		assert_true(step->seq >= 1100 * 0.95 && step->seq < 1100 * 1.05 && padded->seq > 3000);
+		assert_true(phase(step, "training") < phase(padded, "training"));
+		if (mbs == 1) near(step->peak_bytes, padded->peak_bytes, 0.02);
+		else assert_true(step->peak_bytes < padded->peak_bytes);
+		lk_predict_free(step);
+		lk_predict_free(padded);
+	}
 }
 
 /* Rows that one sequence fills by half are priced by their tokens, padded ones by their length. */
@@ -435,8 +528,11 @@ int main(void) {
 		cmocka_unit_test(more_engines),
 		cmocka_unit_test(forward_passes_alone),
 		cmocka_unit_test(critic_in_memory),
+		cmocka_unit_test(networks_fit_on_their_own),
 		cmocka_unit_test(kept_or_offloaded),
+		cmocka_unit_test(critic_of_its_own),
 		cmocka_unit_test(teachers_and_reward_models),
+		cmocka_unit_test(micro_batches_of_sequences),
 		cmocka_unit_test(half_empty_rows),
 		cmocka_unit_test(random_steps),
 		cmocka_unit_test(refits_in_closed_form),

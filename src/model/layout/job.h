@@ -405,7 +405,7 @@ typedef struct lk_launch_rollout {
 	bool no_policy, no_reference; /* passes of log-probabilities that are left out */
 	bool attention_dp, eager, no_prefix_caching;
 	bool padded;      /* sequences are padded to the longest of a step, not packed into rows */
-	bool by_sequence; /* mbs counts sequences of any length; else rows */
+	bool by_sequence; /* mbs counts sequences of any length; else rows that they fill */
 	double prompt_most, response_most, memory_share;
 	int max_sequences, max_tokens; /* of a batch, of an iteration */
 	char engine[24], format[24], kv_format[24];
@@ -415,6 +415,8 @@ typedef struct lk_launch_rollout {
 	char critic[LK_LAUNCH_NETWORK];   /* networks; empty: as the policy; none; none */
 	char reward_model[LK_LAUNCH_NETWORK], teacher[LK_LAUNCH_NETWORK];
 	int critic_gpus, teacher_gpus; /* their own; 0: those that train */
+	int critic_epochs;
+	int critic_params, critic_optimizer; /* 1 offloaded, -1 not; 0: as the policy's */
 	int teacher_tp;
 } lk_launch_rollout;
 
