@@ -515,20 +515,16 @@ static lk_status dotted_schedule_titan(lk_reading *reading, lk_job *job) {
 	                      "it acts with two pipeline stages or more");
 }
 
-/* Replicas of groups that shard: with a replicate degree of more than one, HSDP; where groups are
- * of one rank, plain data parallelism. */
+/* Replicas of groups that shard, HSDP: a group is all ranks of a replica, those of context
+ * parallelism too (torchtitan/distributed/parallel_dims.py, fsdp = dp_shard x cp). Groups of one
+ * rank are plain data parallelism. */
 static lk_status dotted_replicas(lk_reading *reading, lk_dotted *dotted, const int *gpus) {
 	lk_job *job = &dotted->job;
-	int64_t block = 1, degrees[] = {job->tp, job->pp, job->cp};
-	for (int i = 0; i < 3; i++) block *= degrees[i] > 1 && block <= LK_JOB_GPUS ? degrees[i] : 1;
-	if (dotted->replicate <= 1 && dotted->shard == 0) return LK_OK;
-	int64_t replicas = dotted->replicate > 0 ? dotted->replicate : 1;
-	if (dotted->shard == 0 && *gpus > 0 && *gpus % (block * replicas) == 0)
-		dotted->shard = (int)(*gpus / (block * replicas));
-	if (dotted->shard == 1 && !job->sharding_said) {
+	int64_t replicas = dotted->replicate > 1 ? dotted->replicate : 1;
+	if (dotted->shard == 1 && job->cp <= 1 && !job->sharding_said) {
 		job->sharding = LK_SHARD_NONE;
 		job->sharding_said = true;
-	} else if (replicas > 1 && dotted->shard > 1) job->shard_group = dotted->shard;
+	} else if (replicas > 1) job->shard_copies = (int)replicas;
 	if (dotted->shard == 0 || *gpus > 0) return LK_OK;
 	return lk_launch_count_gpus(reading, job, replicas * dotted->shard, 0, false);
 }

@@ -58,7 +58,7 @@ static lk_status accelerate_facts(const lk_config *config, lk_draft *draft) {
 }
 
 static lk_status accelerate_translate(const lk_config *config, lk_words *words) {
-	lk_draft draft = {0};
+	lk_draft draft = {.shard_beside_cp = true};
 	(void)words;
 	LK_TRY(accelerate_facts(config, &draft));
 	LK_TRY(lk_draft_finish(config, &draft));
@@ -88,6 +88,7 @@ static lk_status accelerate_load(lk_config *config, const char *name) {
 
 lk_status lk_accelerate_read(const lk_config *line, lk_draft *draft) {
 	lk_reading *reading = line->reading;
+	draft->shard_beside_cp = true; /* its keys may stand in the program's own file */
 	lk_config config = {.reading = reading,
 	                    .file = "accelerate launch",
 	                    .text = "",
