@@ -658,6 +658,19 @@ static const char *recipe(lk_arena *arena, const char *name) {
 	return lk_arena_strdup(arena, n > 0 ? out : "recipe");
 }
 
+/* torchtitan's degrees of hybrid sharding, where a group holds whole groups of context
+ * parallelism. */
+static bool titan_put_shards(lk_arena *arena, const lk_job *job, lk_words *words) {
+	int ranks = job->dp * job->cp, group = job->shard_group;
+	bool hybrid = job->sharding != LK_SHARD_NONE && group > 0 && group < ranks;
+	if (!hybrid || ranks % group != 0 || group % job->cp != 0) return true;
+	return lk_put_word(words,
+	                   lk_arena_printf(arena, "--parallelism.data_parallel_replicate_degree=%d",
+	                                   ranks / group)) &&
+	       lk_put_word(words, lk_arena_printf(arena, "--parallelism.data_parallel_shard_degree=%d",
+	                                          group / job->cp));
+}
+
 bool lk_dotted_write(lk_emission *emission, int dialect) {
 	lk_arena *arena = emission->arena;
 	const lk_job *job = emission->job;
@@ -671,6 +684,7 @@ bool lk_dotted_write(lk_emission *emission, int dialect) {
 		                                          dialect == NEMO ? "config." : "",
 		                                          job->recompute_layers > 0 ? "block" : "uniform"));
 	if (dialect != TITAN) return true;
+	if (!titan_put_shards(arena, job, words)) return false;
 	int64_t seq = job->seq > 0 ? job->seq : 1;
 	bool several = job->pp > 1 && job->vp > 1 && lk_job_layers(job) % (job->pp * job->vp) == 0;
 	if (several &&
