@@ -40,8 +40,14 @@ static const lk_key keys[] = {
 	LK_SKIP("*", LK_WHY_START),
 	LK_KEYS_END};
 
+/* Written by hand, a file may leave out where it runs. */
 static bool accelerate_is(const lk_value *root) {
-	return lk_config_at(root, "compute_environment") && lk_config_at(root, "distributed_type");
+	static const char *const others[] = {"compute_environment", "num_processes", "fsdp_config",
+	                                     "deepspeed_config"};
+	if (!lk_config_at(root, "distributed_type")) return false;
+	for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+		if (lk_config_at(root, others[i])) return true;
+	return false;
 }
 
 static lk_status accelerate_facts(const lk_config *config, lk_draft *draft) {

@@ -379,6 +379,25 @@ static lk_launch config(lk_arena *arena, const char *name, const char *text) {
 	return out;
 }
 
+/* accelerate's file is one without compute_environment, too. */
+static void accelerate_by_hand(void **state) {
+	(void)state;
+	static const char *const others[] = {"num_processes: 16\n",
+	                                     "fsdp_config: {fsdp_sharding_strategy: SHARD_GRAD_OP}\n",
+	                                     "fsdp_config: {fsdp_reshard_after_forward: false}\n"};
+	for (size_t i = 0; i < 3; i++) {
+		lk_arena arena = LK_ARENA_INIT;
+		char text[160];
+		snprintf(text, sizeof text, "distributed_type: FSDP\nmixed_precision: bf16\n%s", others[i]);
+		lk_launch out = config(&arena, "fsdp.yaml", text);
+		assert_string_equal(out.framework, "accelerate");
+		assert_int_equal(out.gpus, i == 0 ? 16 : 0);
+		assert_int_equal(out.job->sharding, i == 0 ? LK_SHARD_ZERO3 : LK_SHARD_ZERO2);
+		assert_int_equal(out.job->dtype, LK_BF16);
+		lk_arena_free(&arena);
+	}
+}
+
 /* The flags of accelerate launch stand for the keys of its file and override them. */
 static void accelerate_flags(void **state) {
 	(void)state;
@@ -1646,6 +1665,7 @@ int main(void) {
 		cmocka_unit_test(configurations_inside),
 		cmocka_unit_test(recipes_by_name),
 		cmocka_unit_test(trainers_commands),
+		cmocka_unit_test(accelerate_by_hand),
 		cmocka_unit_test(accelerate_flags),
 		cmocka_unit_test(offloads),
 		cmocka_unit_test(losses),
