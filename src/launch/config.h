@@ -48,6 +48,8 @@ lk_status lk_config_settle(lk_config *config);
 const lk_value *lk_config_at(const lk_value *root, const char *path);
 /* The text of a scalar; NULL of what is none, of null and of "none" in any case. */
 const char *lk_config_text(const lk_value *value);
+/* Whether a member is true, in any case: YAML's true, Python's True. */
+bool lk_config_on(const lk_value *root, const char *path);
 /* The members of `over` replace those of `under`, maps are merged. NULL when memory is out. */
 lk_value *lk_config_merge(lk_arena *arena, const lk_value *under, const lk_value *over);
 /* A file that a file names: in its folder, or below a folder above it. NULL: not found. */
@@ -66,6 +68,8 @@ typedef struct lk_draft {
 	int accumulation;               /* micro-batches of a step on a rank */
 	int mbs_of_all;                 /* samples of a micro-batch of all ranks */
 	int dp, dp_shard, dp_replicate; /* -1: the rest */
+	bool shard_beside_cp; /* dp_shard does not count ranks of context parallelism, as accelerate's
+	                         (accelerate/parallelism_config.py, dp_shard_cp) */
 	int stage_layers;               /* of a virtual stage */
 	int zero;                       /* stage + 1 */
 	bool bf16, fp16, fp8, tf32, packing, adapter, quantized, fsdp2;

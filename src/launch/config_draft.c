@@ -283,7 +283,8 @@ static void draft_numbers(lk_draft *draft) {
 	job->dtype_said = true;
 }
 
-/* "FULL_SHARD" or its number, "full_shard auto_wrap offload", a ZeRO stage. */
+/* "FULL_SHARD" or its number, "full_shard auto_wrap offload", a ZeRO stage. A group that shards is
+ * all ranks of a replica, those of context parallelism too. */
 static void draft_sharding(lk_draft *draft) {
 	lk_job *job = &draft->job;
 	const char *name = *draft->sharding_name ? draft->sharding_name : draft->fsdp;
@@ -299,14 +300,16 @@ static void draft_sharding(lk_draft *draft) {
 		job->sharding = keeps ? LK_SHARD_ZERO2 : LK_SHARD_ZERO3;
 		if (none) job->sharding = LK_SHARD_NONE;
 		job->sharding_said = true;
-		if (hybrid && draft->dp_shard <= 0)
-			draft->dp_shard = draft->per_node > 0 ? draft->per_node : 8;
+		if (hybrid && draft->dp_shard <= 0 && draft->dp_replicate == 0)
+			job->shard_group = draft->per_node > 0 ? draft->per_node : 8;
 		if (!job->stack[0] && !none) lk_copy(job->stack, sizeof job->stack, "fsdp");
 	}
 	if (job->sharding == LK_SHARD_ZERO3 && draft->reshard_off) job->sharding = LK_SHARD_ZERO2;
-	if (draft->dp_replicate > 1 && draft->dp_shard > 0) job->shard_group = draft->dp_shard;
+	int beside = draft->shard_beside_cp && job->cp > 1 ? job->cp : 1;
+	if (job->sharding == LK_SHARD_NONE) return;
+	if (draft->dp_replicate > 1) job->shard_copies = draft->dp_replicate;
 	else if (*name && draft->dp_shard > 1 && draft->dp_replicate != 1)
-		job->shard_group = draft->dp_shard;
+		job->shard_group = draft->dp_shard * beside;
 }
 
 /* Optimizers that are priced as another one, which differs in what it keeps or computes. */

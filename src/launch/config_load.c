@@ -76,6 +76,11 @@ const char *lk_config_text(const lk_value *value) {
 	}
 }
 
+bool lk_config_on(const lk_value *root, const char *path) {
+	const char *text = lk_config_text(lk_config_at(root, path));
+	return text && strcasecmp(text, "true") == 0;
+}
+
 lk_value *lk_config_merge(lk_arena *arena, const lk_value *under, const lk_value *over) {
 	lk_value *out = LK_NEW(arena, lk_value);
 	if (!out) return NULL;

@@ -515,20 +515,16 @@ static lk_status dotted_schedule_titan(lk_reading *reading, lk_job *job) {
 	                      "it acts with two pipeline stages or more");
 }
 
-/* Replicas of groups that shard: with a replicate degree of more than one, HSDP; where groups are
- * of one rank, plain data parallelism. */
+/* Replicas of groups that shard, HSDP: a group is all ranks of a replica, those of context
+ * parallelism too (torchtitan/distributed/parallel_dims.py, fsdp = dp_shard x cp). Groups of one
+ * rank are plain data parallelism. */
 static lk_status dotted_replicas(lk_reading *reading, lk_dotted *dotted, const int *gpus) {
 	lk_job *job = &dotted->job;
-	int64_t block = 1, degrees[] = {job->tp, job->pp, job->cp};
-	for (int i = 0; i < 3; i++) block *= degrees[i] > 1 && block <= LK_JOB_GPUS ? degrees[i] : 1;
-	if (dotted->replicate <= 1 && dotted->shard == 0) return LK_OK;
-	int64_t replicas = dotted->replicate > 0 ? dotted->replicate : 1;
-	if (dotted->shard == 0 && *gpus > 0 && *gpus % (block * replicas) == 0)
-		dotted->shard = (int)(*gpus / (block * replicas));
-	if (dotted->shard == 1 && !job->sharding_said) {
+	int64_t replicas = dotted->replicate > 1 ? dotted->replicate : 1;
+	if (dotted->shard == 1 && job->cp <= 1 && !job->sharding_said) {
 		job->sharding = LK_SHARD_NONE;
 		job->sharding_said = true;
-	} else if (replicas > 1 && dotted->shard > 1) job->shard_group = dotted->shard;
+	} else if (replicas > 1) job->shard_copies = (int)replicas;
 	if (dotted->shard == 0 || *gpus > 0) return LK_OK;
 	return lk_launch_count_gpus(reading, job, replicas * dotted->shard, 0, false);
 }
@@ -662,6 +658,19 @@ static const char *recipe(lk_arena *arena, const char *name) {
 	return lk_arena_strdup(arena, n > 0 ? out : "recipe");
 }
 
+/* torchtitan's degrees of hybrid sharding, where a group holds whole groups of context
+ * parallelism. */
+static bool titan_put_shards(lk_arena *arena, const lk_job *job, lk_words *words) {
+	int ranks = job->dp * job->cp, group = job->shard_group;
+	bool hybrid = job->sharding != LK_SHARD_NONE && group > 0 && group < ranks;
+	if (!hybrid || ranks % group != 0 || group % job->cp != 0) return true;
+	return lk_put_word(words,
+	                   lk_arena_printf(arena, "--parallelism.data_parallel_replicate_degree=%d",
+	                                   ranks / group)) &&
+	       lk_put_word(words, lk_arena_printf(arena, "--parallelism.data_parallel_shard_degree=%d",
+	                                          group / job->cp));
+}
+
 bool lk_dotted_write(lk_emission *emission, int dialect) {
 	lk_arena *arena = emission->arena;
 	const lk_job *job = emission->job;
@@ -675,6 +684,7 @@ bool lk_dotted_write(lk_emission *emission, int dialect) {
 		                                          dialect == NEMO ? "config." : "",
 		                                          job->recompute_layers > 0 ? "block" : "uniform"));
 	if (dialect != TITAN) return true;
+	if (!titan_put_shards(arena, job, words)) return false;
 	int64_t seq = job->seq > 0 ? job->seq : 1;
 	bool several = job->pp > 1 && job->vp > 1 && lk_job_layers(job) % (job->pp * job->vp) == 0;
 	if (several &&

@@ -496,7 +496,7 @@ lk_status lk_emit(lk_arena *arena, const char *target, const lk_job *job, const 
 	if (job->teacher) lacks = "a teacher is not written; leave out --teacher";
 	if (job->average != LK_AVERAGE_NONE)
 		lacks = "an average of the parameters is not written; leave out --ema";
-	if (job->loss != LK_LOSS_LOGITS && !emit_writes_loss(framework, job->loss))
+	if (lacks == NULL && job->loss != LK_LOSS_LOGITS && !emit_writes_loss(framework, job->loss))
 		lacks = "such a loss is not written for it; leave out --loss";
 	if (job->offload_params && emit_one_of(framework->name, keeps_params))
 		lacks = "it keeps parameters on the device; leave out --offload-params";

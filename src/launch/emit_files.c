@@ -44,8 +44,8 @@ static const char *files_attention(const lk_job *job) {
 }
 
 /* One of HuggingFace's trainers: FSDP, DDP or DeepSpeed, without a pipeline. */
-static const char *files_trainer_lacks(const lk_job *job) {
-	if (!files_optimizer(job))
+static const char *files_trainer_lacks(const lk_job *job, const char *optimizer) {
+	if (!optimizer)
 		return "it has no name for the optimizer; add --optimizer adam, adam-8bit or lion";
 	if (!files_fsdp(job) && !files_ddp(job) && !files_deepspeed(job))
 		return "the layout is one of Megatron-LM; add --stack fsdp, ddp or deepspeed";
@@ -75,10 +75,21 @@ static int files_shard(const lk_job *job) {
 
 /* ---- axolotl ---- */
 
+/* axolotl's own names come first (src/axolotl/utils/schemas/enums.py, CustomSupportedOptimizers).
+ */
+static const char *axolotl_optimizer(const lk_job *job) {
+	return job->optimizer == LK_OPT_ADAM_FLASH ? "flash_adamw" : files_optimizer(job);
+}
+
 const char *lk_axolotl_lacks(const lk_job *job) {
 	if (job->model.network != LK_NET_DECODER) return "it trains decoders alone; use accelerate";
 	if (files_offloads_half(job)) return OFFLOADS_BOTH;
-	return files_trainer_lacks(job);
+	if (job->optimizer == LK_OPT_ADAM_FLASH && files_deepspeed(job))
+		return "its flash_adamw does not run under DeepSpeed; add --stack fsdp or ddp";
+	if (job->loss == LK_LOSS_CHUNKED) /* src/axolotl/monkeypatch/loss/chunked.py */
+		return "its chunked_cross_entropy makes all logits first; use --loss linear, --loss cut or "
+			   "--fused-loss";
+	return files_trainer_lacks(job, axolotl_optimizer(job));
 }
 
 static void axolotl_layout(lk_page *page, const lk_job *job) {
@@ -136,7 +147,7 @@ bool lk_write_axolotl(lk_emission *emission) {
 	lk_page_add(&page, "micro_batch_size: %d\ngradient_accumulation_steps: %d\n", job->mbs,
 	            job->microbatches);
 	lk_page_add(&page, "max_steps: 1000\n\noptimizer: %s\nlr_scheduler: cosine\n",
-	            files_optimizer(job));
+	            axolotl_optimizer(job));
 	lk_page_add(&page, "learning_rate: 0.00002\n\n");
 	if (job->task == LK_TASK_LORA)
 		lk_page_add(&page,
@@ -167,7 +178,7 @@ const char *lk_llama_factory_lacks(const lk_job *job) {
 	if (job->tp > 1 || job->cp > 1 || job->ep > 1)
 		return "tensor, context and expert parallelism are those of Megatron-Core; add --stack "
 			   "megatron";
-	return files_trainer_lacks(job);
+	return files_trainer_lacks(job, files_optimizer(job));
 }
 
 static void factory_megatron(lk_page *page, const lk_job *job) {
@@ -417,7 +428,7 @@ bool lk_write_nanotron(lk_emission *emission) {
 /* ---- accelerate ---- */
 
 const char *lk_accelerate_lacks(const lk_job *job) {
-	return files_trainer_lacks(job);
+	return files_trainer_lacks(job, files_optimizer(job));
 }
 
 static void accelerate_sharding(lk_page *page, const lk_job *job) {

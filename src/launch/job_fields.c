@@ -204,6 +204,7 @@ const lk_field lk_job_fields[] = {
 	{SWITCH(cp_balanced), JOB},
 	{SAID(sharding, shardings), LAYOUT},
 	{INT(shard_group), LAYOUT},
+	{INT(shard_copies), LAYOUT},
 	{SAID(schedule, schedules), LAYOUT},
 	{INT(first_stage_layers), LAYOUT},
 	{INT(last_stage_layers), LAYOUT},

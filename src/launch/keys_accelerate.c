@@ -40,8 +40,14 @@ static const lk_key keys[] = {
 	LK_SKIP("*", LK_WHY_START),
 	LK_KEYS_END};
 
+/* Written by hand, a file may leave out where it runs. */
 static bool accelerate_is(const lk_value *root) {
-	return lk_config_at(root, "compute_environment") && lk_config_at(root, "distributed_type");
+	static const char *const others[] = {"compute_environment", "num_processes", "fsdp_config",
+	                                     "deepspeed_config"};
+	if (!lk_config_at(root, "distributed_type")) return false;
+	for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+		if (lk_config_at(root, others[i])) return true;
+	return false;
 }
 
 static lk_status accelerate_facts(const lk_config *config, lk_draft *draft) {
@@ -58,7 +64,7 @@ static lk_status accelerate_facts(const lk_config *config, lk_draft *draft) {
 }
 
 static lk_status accelerate_translate(const lk_config *config, lk_words *words) {
-	lk_draft draft = {0};
+	lk_draft draft = {.shard_beside_cp = true};
 	(void)words;
 	LK_TRY(accelerate_facts(config, &draft));
 	LK_TRY(lk_draft_finish(config, &draft));
@@ -88,6 +94,7 @@ static lk_status accelerate_load(lk_config *config, const char *name) {
 
 lk_status lk_accelerate_read(const lk_config *line, lk_draft *draft) {
 	lk_reading *reading = line->reading;
+	draft->shard_beside_cp = true; /* its keys may stand in the program's own file */
 	lk_config config = {.reading = reading,
 	                    .file = "accelerate launch",
 	                    .text = "",

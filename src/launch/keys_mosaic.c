@@ -53,8 +53,7 @@ static lk_status mosaic_translate(const lk_config *config, lk_words *words) {
 		model->norms_per_layer = 2;
 		model->final_norm = model->lm_head = model->tied = true;
 		model->context = model->position_rows = draft.job.seq;
-		const char *alibi = lk_config_text(lk_config_at(config->root, "model.attn_config.alibi"));
-		if (alibi && strcmp(alibi, "true") == 0) model->position_rows = 0;
+		if (lk_config_on(config->root, "model.attn_config.alibi")) model->position_rows = 0;
 		lk_copy(model->name, sizeof model->name, "mpt");
 	}
 	if (lk_config_at(config->root, "fsdp_config") && !*draft.sharding_name)

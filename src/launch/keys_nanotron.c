@@ -65,17 +65,13 @@ static lk_status nanotron_network(const lk_config *config, lk_model *model) {
 	bool qwen = lk_config_at(shape, "is_qwen2_config") != NULL;
 	LK_TRY(lk_model_from_hf(shape, config->reading->where, qwen ? "qwen2" : "llama", model, NULL,
 	                        config->reading->err));
-	if (qwen) {
-		const char *bias = lk_config_text(lk_config_at(shape, "attention_bias"));
-		model->qkv_bias = bias && strcmp(bias, "true") == 0;
-	}
+	if (qwen) model->qkv_bias = lk_config_on(shape, "attention_bias");
 	if (!experts) return LK_OK;
 	model->experts = nanotron_whole(experts, "num_experts");
 	model->topk = nanotron_whole(experts, "top_k");
 	model->expert_ffn = nanotron_whole(experts, "moe_intermediate_size");
 	if (model->expert_ffn == 0) model->expert_ffn = model->ffn;
-	const char *shared = lk_config_text(lk_config_at(experts, "enable_shared_expert"));
-	if (shared && strcmp(shared, "true") == 0) {
+	if (lk_config_on(experts, "enable_shared_expert")) {
 		model->shared_ffn = nanotron_whole(experts, "shared_expert_intermediate_size");
 		if (model->shared_ffn == 0) model->shared_ffn = model->ffn;
 	}

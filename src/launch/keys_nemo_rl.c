@@ -171,11 +171,6 @@ static bool nemo_rl_is(const lk_value *root) {
 	       (lk_config_at(root, "policy") && lk_config_at(root, "cluster"));
 }
 
-static bool nemo_rl_on(const lk_config *config, const char *path) {
-	const char *text = lk_config_text(lk_config_at(config->root, path));
-	return text && strcmp(text, "true") == 0;
-}
-
 static int nemo_rl_whole(const lk_config *config, const char *path) {
 	const lk_value *value = lk_config_at(config->root, path);
 	bool fits = value && value->kind == LK_JSON_NUMBER && value->number >= 0 &&
@@ -190,14 +185,14 @@ static int nemo_rl_whole(const lk_config *config, const char *path) {
 static void nemo_rl_teacher(const lk_config *config, lk_draft *draft) {
 	lk_launch_rollout *out = &draft->rollout;
 	const char *name = lk_config_text(lk_config_at(config->root, "teacher.model_name"));
-	bool core = nemo_rl_on(config, "teacher.megatron_cfg.enabled");
+	bool core = lk_config_on(config->root, "teacher.megatron_cfg.enabled");
 	if (lk_config_at(config->root, "distillation") && name) {
 		lk_copy(out->teacher, sizeof out->teacher, name);
 		out->teacher_tp =
 			nemo_rl_whole(config, core ? "teacher.megatron_cfg.tensor_model_parallel_size"
 		                               : "teacher.dtensor_cfg.tensor_parallel_size");
 	}
-	if (!nemo_rl_on(config, "on_policy_distillation.enabled")) return;
+	if (!lk_config_on(config->root, "on_policy_distillation.enabled")) return;
 	const lk_value *names =
 		lk_config_at(config->root, "on_policy_distillation.teacher_model_by_agent_name");
 	int teachers = 0;
@@ -211,7 +206,7 @@ static void nemo_rl_teacher(const lk_config *config, lk_draft *draft) {
 		if (!known && teachers++ == 0) lk_copy(out->teacher, sizeof out->teacher, one);
 	}
 	if (teachers == 0 ||
-	    !nemo_rl_on(config, "on_policy_distillation.non_colocated_teachers.enabled"))
+	    !lk_config_on(config->root, "on_policy_distillation.non_colocated_teachers.enabled"))
 		return;
 #define EACH "on_policy_distillation.non_colocated_teachers.default_teacher_cfg."
 	int64_t gpus = (int64_t)teachers * nemo_rl_whole(config, EACH "num_nodes") *
@@ -252,11 +247,11 @@ static void nemo_rl_rollout(const lk_config *config, bool core, lk_draft *draft)
 	lk_launch_rollout *out = &draft->rollout;
 	const lk_value *section = lk_config_at(config->root, "grpo");
 	const char *task = "grpo", *age = "grpo.async_grpo.max_trajectory_age_steps";
-	bool ahead = nemo_rl_on(config, "grpo.async_grpo.enabled");
+	bool ahead = lk_config_on(config->root, "grpo.async_grpo.enabled");
 	if (!section) {
 		section = lk_config_at(config->root, "ppo"), task = "ppo";
 		age = "ppo.async_ppo.max_trajectory_age_steps";
-		ahead = nemo_rl_on(config, "ppo.async_ppo.enabled");
+		ahead = lk_config_on(config->root, "ppo.async_ppo.enabled");
 	}
 	if (!section) {
 		section = lk_config_at(config->root, "distillation"), task = "distill";
@@ -268,14 +263,15 @@ static void nemo_rl_rollout(const lk_config *config, bool core, lk_draft *draft)
 	if (strcmp(task, "distill") == 0 && !*out->teacher)
 		lk_copy(out->teacher, sizeof out->teacher, "policy");
 	if (strcmp(task, "ppo") != 0) out->critic[0] = '\0';
-	out->padded = !draft->packing && !nemo_rl_on(config, "policy.dynamic_batching.enabled");
+	out->padded = !draft->packing && !lk_config_on(config->root, "policy.dynamic_batching.enabled");
 	lk_copy(out->task, sizeof out->task, task);
 	if (ahead) out->lag = nemo_rl_whole(config, age) > 1 ? nemo_rl_whole(config, age) : 1;
 	/* more prompts are written than are kept, where those without a signal are thrown away */
 	const lk_value *more = lk_config_at(config->root, "grpo.batch_multiplier");
-	if (nemo_rl_on(config, "grpo.use_dynamic_sampling") && more && more->kind == LK_JSON_NUMBER)
+	if (lk_config_on(config->root, "grpo.use_dynamic_sampling") && more &&
+	    more->kind == LK_JSON_NUMBER)
 		out->oversample = more->number;
-	if (nemo_rl_on(config, "policy.generation.vllm_cfg.is_mx") && *out->format)
+	if (lk_config_on(config->root, "policy.generation.vllm_cfg.is_mx") && *out->format)
 		lk_copy(out->format, sizeof out->format, "mxfp8");
 	/* Megatron's engine has the layout of the training where nothing else is said */
 	if (core && nemo_rl_engine(config) == rollout_megatron && out->tp == 0)
@@ -296,26 +292,26 @@ static void nemo_rl_core(const lk_config *config, lk_draft *draft) {
 		job->fp8_recipe = strcmp(recipe, "blockwise") == 0 ? LK_FP8_BLOCKWISE : job->fp8_recipe;
 		if (strcmp(recipe, "tensorwise") == 0) job->fp8_recipe = LK_FP8_TENSORWISE;
 	}
-	job->narrow_weights = fp8 && nemo_rl_on(config, CORE "fp8_cfg.fp8_param");
-	if (fp8 && nemo_rl_on(config, CORE "first_last_layers_bf16")) {
+	job->narrow_weights = fp8 && lk_config_on(config->root, CORE "fp8_cfg.fp8_param");
+	if (fp8 && lk_config_on(config->root, CORE "first_last_layers_bf16")) {
 		job->wide_first = nemo_rl_whole(config, CORE "num_layers_at_start_in_bf16");
 		job->wide_last = nemo_rl_whole(config, CORE "num_layers_at_end_in_bf16");
 	}
 	/* logits stay in 16 bits, and their loss is made a chunk at a time */
-	if (job->loss == LK_LOSS_LOGITS && nemo_rl_on(config, CORE "defer_fp32_logits") && chunk &&
-	    chunk->kind == LK_JSON_NUMBER)
+	if (job->loss == LK_LOSS_LOGITS && lk_config_on(config->root, CORE "defer_fp32_logits") &&
+	    chunk && chunk->kind == LK_JSON_NUMBER)
 		job->fused_cross_entropy = LK_ON;
 	const char *whole =
 		lk_config_text(lk_config_at(config->root, CORE "optimizer.use_distributed_optimizer"));
 	draft->zero = whole && strcmp(whole, "false") == 0 ? 1 : 2;
-	if (nemo_rl_on(config, CORE "distributed_data_parallel_config.use_custom_fsdp"))
+	if (lk_config_on(config->root, CORE "distributed_data_parallel_config.use_custom_fsdp"))
 		draft->zero = 3 + 1;
 	lk_copy(job->stack, sizeof job->stack, "megatron");
 #undef CORE
 }
 
 static lk_status nemo_rl_translate(const lk_config *config, lk_words *words) {
-	bool core = nemo_rl_on(config, "policy.megatron_cfg.enabled");
+	bool core = lk_config_on(config->root, "policy.megatron_cfg.enabled");
 	bool rolls = !lk_config_at(config->root, "dpo");
 	const lk_key *const phases[] = {core ? megatron : tensor, rollout, nemo_rl_engine(config),
 	                                common, NULL};
@@ -332,7 +328,8 @@ static lk_status nemo_rl_translate(const lk_config *config, lk_words *words) {
 		nemo_rl_core(config, &draft);
 		const char *granularity =
 			lk_config_text(lk_config_at(config->root, "policy.megatron_cfg.recompute_granularity"));
-		if (nemo_rl_on(config, "policy.megatron_cfg.activation_checkpointing") && granularity)
+		if (lk_config_on(config->root, "policy.megatron_cfg.activation_checkpointing") &&
+		    granularity)
 			lk_copy(draft.recompute_text, sizeof draft.recompute_text, granularity);
 	} else {
 		lk_copy(draft.fsdp, sizeof draft.fsdp, "full_shard");

@@ -11,7 +11,6 @@
  *         stay there but with vllm_enable_sleep */
 #include <math.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/text.h"
 #include "launch/config.h"
@@ -62,11 +61,6 @@ bool lk_openrlhf_is(const char *program) {
 	return strncmp(program, "openrlhf.", 9) == 0;
 }
 
-static bool openrlhf_on(const lk_config *config, const char *name) {
-	const char *text = lk_config_text(lk_config_at(config->root, name));
-	return text && strcasecmp(text, "true") == 0;
-}
-
 static double openrlhf_number(const lk_config *config, const char *name, double otherwise) {
 	const lk_value *value = lk_config_at(config->root, name);
 	return value && value->kind == LK_JSON_NUMBER ? value->number : otherwise;
@@ -76,8 +70,8 @@ static void openrlhf_rollout(const lk_config *config, lk_draft *draft) {
 	lk_launch_rollout *rollout = &draft->rollout;
 	lk_job *job = &draft->job;
 	const char *estimator = lk_config_text(lk_config_at(config->root, "advantage_estimator"));
-	bool ahead = openrlhf_on(config, "async_train"),
-		 shared = openrlhf_on(config, "colocate_all_models") && !ahead;
+	bool ahead = lk_config_on(config->root, "async_train"),
+		 shared = lk_config_on(config->root, "colocate_all_models") && !ahead;
 	lk_copy(rollout->task, sizeof rollout->task,
 	        !estimator || strcmp(estimator, "gae") == 0 ? "ppo" : "grpo");
 	rollout->no_reference = !(openrlhf_number(config, "init_kl_coef", 0.01) > 0);
@@ -90,13 +84,13 @@ static void openrlhf_rollout(const lk_config *config, lk_draft *draft) {
 	job->seq = (int)fmin(1e7, rollout->prompt_most + rollout->response_most);
 	rollout->lag = ahead;
 	rollout->by_sequence = true;
-	bool moves = openrlhf_on(config, "deepspeed_enable_sleep");
+	bool moves = lk_config_on(config->root, "deepspeed_enable_sleep");
 	rollout->keep_params = rollout->keep_optimizer = !moves;
-	rollout->keep_reference = !openrlhf_on(config, "ref_reward_offload");
+	rollout->keep_reference = !lk_config_on(config->root, "ref_reward_offload");
 	if (!lk_config_at(config->root, "vllm_enable_sleep")) rollout->no_sleep = true;
 	bool critic = strcmp(rollout->task, "ppo") == 0;
 	if (!critic) rollout->critic[0] = '\0';
-	else if (!openrlhf_on(config, "colocate_all_models"))
+	else if (!lk_config_on(config->root, "colocate_all_models"))
 		rollout->critic_gpus = (int)fmin(
 			LK_JOB_GPUS, fmax(0, openrlhf_number(config, "critic_num_nodes", 1) *
 		                             openrlhf_number(config, "critic_num_gpus_per_node", 8)));

@@ -150,8 +150,7 @@ static lk_status primus_translate(const lk_config *config, lk_words *words) {
 				"networks of attention layers, and Megatron-LM's hybrids by "
 				"--hybrid-layer-pattern, can be predicted");
 		LK_TRY(lk_config_megatron_words(config, all, "pretrain_gpt.py", nodes, per_node, words));
-		const char *deepep = lk_config_text(lk_config_at(config->root, "use_turbo_deepep"));
-		if (deepep && strcmp(deepep, "true") == 0) {
+		if (lk_config_on(config->root, "use_turbo_deepep")) {
 			LK_TRY(lk_config_word(config, "--moe-token-dispatcher-type", words));
 			LK_TRY(lk_config_word(config, "flex", words));
 		}

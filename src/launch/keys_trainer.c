@@ -329,8 +329,7 @@ static lk_status factory_finish(const lk_config *config, lk_draft *given) {
 		draft.job.loss = LK_LOSS_LOGITS;
 		draft.job.fused_cross_entropy = LK_ON;
 	}
-	const char *pure = lk_config_text(lk_config_at(config->root, "pure_bf16"));
-	if (pure && strcasecmp(pure, "true") == 0) { /* nothing of what is trained is in fp32 */
+	if (lk_config_on(config->root, "pure_bf16")) { /* nothing of what is trained is in fp32 */
 		draft.job.master_weights = LK_OFF;
 		draft.job.state_dtype = LK_BF16;
 	}
@@ -372,8 +371,7 @@ static lk_status factory_translate(const lk_config *config, lk_words *words) {
  * the training goes to the host, and engines that share its GPUs stay there unless they sleep. */
 static lk_status trainer_rollout(const lk_config *config, lk_draft *draft) {
 	lk_launch_rollout *rollout = &draft->rollout;
-	const char *mode = lk_config_text(lk_config_at(config->root, "vllm_mode")),
-			   *used = lk_config_text(lk_config_at(config->root, "use_vllm"));
+	const char *mode = lk_config_text(lk_config_at(config->root, "vllm_mode"));
 	const lk_value *beta = lk_config_at(config->root, "beta");
 	lk_copy(rollout->task, sizeof rollout->task, "grpo");
 	rollout->padded = true;
@@ -385,7 +383,7 @@ static lk_status trainer_rollout(const lk_config *config, lk_draft *draft) {
 	if (!(rollout->memory_share > 0)) rollout->memory_share = 0.3;
 	double prompt = rollout->prompt_most > 0 ? rollout->prompt_most : 512;
 	if (draft->job.seq == 0) draft->job.seq = (int)fmin(1e7, prompt + rollout->response_most);
-	if (!used || strcasecmp(used, "true") != 0)
+	if (!lk_config_on(config->root, "use_vllm"))
 		return lk_launch_note(config->reading, "use_vllm",
 		                      "transformers generate as an engine does, which is faster");
 	if (mode && strcmp(mode, "colocate") == 0) return LK_OK;

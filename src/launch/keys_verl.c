@@ -115,11 +115,6 @@ static double verl_number(const lk_config *config, const char *path) {
 	return value && value->kind == LK_JSON_NUMBER && value->number > 0 ? value->number : 0;
 }
 
-static bool verl_on(const lk_config *config, const char *path) {
-	const char *text = lk_config_text(lk_config_at(config->root, path));
-	return text && strcasecmp(text, "true") == 0;
-}
-
 /* What stays where nothing is said; networks that run in this step alone. */
 static void verl_networks(const lk_config *config, lk_launch_rollout *rollout) {
 	static const char *const megatron = "megatron",
@@ -136,11 +131,11 @@ static void verl_networks(const lk_config *config, lk_launch_rollout *rollout) {
 	                              "critic.megatron.optimizer_offload"}};
 	const char *strategy = lk_config_text(lk_config_at(config->root, ACTOR "strategy"));
 	int which = strategy && strcmp(strategy, megatron) == 0;
-	rollout->keep_params = !verl_on(config, paths[which][0]);
-	rollout->keep_optimizer = !verl_on(config, paths[which][1]);
-	rollout->keep_reference = !verl_on(config, paths[which][2]);
-	rollout->critic_params = verl_on(config, paths[which][3]) ? 1 : -1;
-	rollout->critic_optimizer = verl_on(config, paths[which][4]) ? 1 : -1;
+	rollout->keep_params = !lk_config_on(config->root, paths[which][0]);
+	rollout->keep_optimizer = !lk_config_on(config->root, paths[which][1]);
+	rollout->keep_reference = !lk_config_on(config->root, paths[which][2]);
+	rollout->critic_params = lk_config_on(config->root, paths[which][3]) ? 1 : -1;
+	rollout->critic_optimizer = lk_config_on(config->root, paths[which][4]) ? 1 : -1;
 	if (strcmp(rollout->task, "ppo") != 0) {
 		rollout->critic[0] = '\0';
 		rollout->critic_epochs = rollout->critic_params = rollout->critic_optimizer = 0;
@@ -201,11 +196,11 @@ static void verl_rollout(const lk_config *config, lk_draft *draft) {
 	double tokens = verl_number(config, ACTOR "ppo_max_token_len_per_gpu") * fmax(1, job->cp);
 	lk_copy(rollout->task, sizeof rollout->task,
 	        !estimator || strcmp(estimator, "gae") == 0 ? "ppo" : "grpo");
-	rollout->no_reference =
-		!verl_on(config, ACTOR "use_kl_loss") && !verl_on(config, "algorithm.use_kl_in_reward");
+	rollout->no_reference = !lk_config_on(config->root, ACTOR "use_kl_loss") &&
+	                        !lk_config_on(config->root, "algorithm.use_kl_in_reward");
 	job->gbs = (int)fmin(1e7, verl_number(config, ACTOR "ppo_mini_batch_size") * each);
 	job->seq = (int)fmin(1e7, length);
-	bool budget = verl_on(config, ACTOR "use_dynamic_bsz") && length > 0 && tokens > 0;
+	bool budget = lk_config_on(config->root, ACTOR "use_dynamic_bsz") && length > 0 && tokens > 0;
 	if (budget) job->mbs = (int)fmax(1, floor(tokens / length));
 	rollout->by_sequence = !budget;
 	if (budget || !lk_config_at(config->root, "actor_rollout_ref.model.use_remove_padding"))

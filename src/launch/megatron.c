@@ -629,9 +629,10 @@ static lk_status finish_sharding(lk_reading *reading, const lk_megatron *megatro
 	job->sharding_said = true;
 	if (megatron->instances == 1) return LK_OK;
 	int64_t block = (int64_t)job->tp * job->pp;
-	if (gpus == 0)
-		return lk_launch_note(reading, "num-distributed-optimizer-instances",
-		                      "the launch line does not state the number of GPUs");
+	if (gpus == 0) {
+		job->shard_copies = megatron->instances;
+		return LK_OK;
+	}
 	if (gpus % block == 0 && gpus / block % megatron->instances == 0) {
 		job->shard_group = (int)(gpus / block / megatron->instances);
 		return LK_OK;

@@ -554,11 +554,19 @@ static const char *stated_text(const char *text) {
 	return *text ? text : NULL;
 }
 
+/* Ranks that share one copy of the weights; 0: not stated, or the number of GPUs is not. */
+static int stated_group(const lk_job *job, int gpus) {
+	int64_t block = (int64_t)(job->tp > 0 ? job->tp : 1) * (job->pp > 0 ? job->pp : 1);
+	if (job->shard_group > 0 || job->shard_copies <= 1) return job->shard_group;
+	block *= job->shard_copies;
+	return gpus % block == 0 ? (int)(gpus / block) : 0;
+}
+
 static void state_layout(const lk_job *job, lk_predict_request *out) {
 	out->tp = job->tp, out->pp = job->pp, out->vp = job->vp;
 	out->cp = job->cp, out->ep = job->ep, out->etp = job->etp;
 	out->mbs = job->mbs, out->gbs = job->gbs, out->seq = job->seq;
-	out->shard_group = job->shard_group;
+	out->shard_group = stated_group(job, out->gpus);
 	out->first_stage_layers = job->first_stage_layers;
 	out->last_stage_layers = job->last_stage_layers;
 	out->pipeline_layout = stated_text(job->pipeline_layout);

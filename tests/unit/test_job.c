@@ -180,6 +180,33 @@ static void refusals(void **state) {
 	               "--overlap-param-gather", "--zero 1");
 	assert_refused((lk_job){.model = m, .gpus = 8, .shard_group = 3}, NULL, "--shard-group",
 	               "nearest: 2, 4");
+	assert_refused((lk_job){.model = m, .gpus = 8, .shard_copies = 3}, NULL, "--gpus",
+	               "3 copies of the weights");
+}
+
+/* Copies of the weights share the ranks evenly, those of context parallelism too. */
+static void copies_share_ranks(void **state) {
+	(void)state;
+	static const struct {
+		int gpus, tp, cp, copies, stated, group;
+	} cases[] = {{64, 8, 1, 2, 0, 4},
+	             {64, 4, 2, 2, 0, 8},
+	             {64, 8, 1, 2, 2, 2},
+	             {64, 8, 1, 1, 0, 0},
+	             {64, 8, 1, 8, 0, 1}};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		lk_job job = {.model = dense(8, 1024, 16, 16),
+		              .stack = "fsdp",
+		              .gpus = cases[i].gpus,
+		              .tp = cases[i].tp,
+		              .cp = cases[i].cp,
+		              .shard_copies = cases[i].copies,
+		              .shard_group = cases[i].stated};
+		assert_int_equal(lk_job_complete(&job, NULL, NULL), LK_OK);
+		assert_int_equal(job.shard_group, cases[i].group);
+		assert_int_equal(job.shard_copies, 0);
+		assert_int_equal(job.sharding, cases[i].group == 1 ? LK_SHARD_NONE : LK_SHARD_ZERO3);
+	}
 }
 
 static void kv_heads_replicate(void **state) {
@@ -474,6 +501,7 @@ int main(void) {
 		cmocka_unit_test(derived),
 		cmocka_unit_test(defaults_by_device),
 		cmocka_unit_test(refusals),
+		cmocka_unit_test(copies_share_ranks),
 		cmocka_unit_test(kv_heads_replicate),
 		cmocka_unit_test(splits_cover),
 		cmocka_unit_test(split_rules),

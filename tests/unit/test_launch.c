@@ -379,6 +379,25 @@ static lk_launch config(lk_arena *arena, const char *name, const char *text) {
 	return out;
 }
 
+/* accelerate's file is one without compute_environment, too. */
+static void accelerate_by_hand(void **state) {
+	(void)state;
+	static const char *const others[] = {"num_processes: 16\n",
+	                                     "fsdp_config: {fsdp_sharding_strategy: SHARD_GRAD_OP}\n",
+	                                     "fsdp_config: {fsdp_reshard_after_forward: false}\n"};
+	for (size_t i = 0; i < 3; i++) {
+		lk_arena arena = LK_ARENA_INIT;
+		char text[160];
+		snprintf(text, sizeof text, "distributed_type: FSDP\nmixed_precision: bf16\n%s", others[i]);
+		lk_launch out = config(&arena, "fsdp.yaml", text);
+		assert_string_equal(out.framework, "accelerate");
+		assert_int_equal(out.gpus, i == 0 ? 16 : 0);
+		assert_int_equal(out.job->sharding, i == 0 ? LK_SHARD_ZERO3 : LK_SHARD_ZERO2);
+		assert_int_equal(out.job->dtype, LK_BF16);
+		lk_arena_free(&arena);
+	}
+}
+
 /* The flags of accelerate launch stand for the keys of its file and override them. */
 static void accelerate_flags(void **state) {
 	(void)state;
@@ -626,6 +645,56 @@ static void titan_keys(void **state) {
 	lk_launch moved = script(&arena, text);
 	assert_true(moved.job->offload_params && moved.job->offload_optimizer);
 	lk_arena_free(&arena);
+}
+
+/* The ranks that share one copy of the weights, on `gpus`. */
+static int group_on(lk_arena *arena, const char *name, const char *text, int gpus) {
+	lk_error err = {0};
+	char message[1024];
+	lk_job job = *config(arena, name, text).job;
+	assert_int_equal(lk_model_preset("llama3-70b", &job.model, NULL), LK_OK);
+	job.gpus = gpus;
+	if (lk_job_complete(&job, NULL, &err) != LK_OK)
+		fail_msg("%s", lk_error_text(&err, message, sizeof message));
+	return job.shard_group;
+}
+
+/* Hybrid sharding, whoever states the GPUs: copies are stated, or what one copy has of them beside
+ * context parallelism. */
+static void hybrid_sharding(void **state) {
+	(void)state;
+	static const char titan[] = "[model]\nname = 'llama3'\nflavor = '70B'\n[training]\n"
+								"seq_len = 8192\n[parallelism]\n",
+					  axolotl[] = "base_model: meta-llama/Meta-Llama-3-70B\nsequence_len: 8192\n"
+								  "datasets: [{path: x}]\nmicro_batch_size: 1\nbf16: true\n";
+	static const struct {
+		const char *file, *base, *keys;
+		int gpus, group;
+	} cases[] = {
+		{"a.toml", titan, "data_parallel_replicate_degree = 2\ntensor_parallel_degree = 8\n", 128,
+	     8},
+		{"a.toml", titan,
+	     "data_parallel_replicate_degree = 2\ndata_parallel_shard_degree = -1\n"
+	     "tensor_parallel_degree = 8\n",
+	     256, 16},
+		{"a.toml", titan,
+	     "data_parallel_replicate_degree = 2\ndata_parallel_shard_degree = 4\n"
+	     "context_parallel_degree = 2\ntensor_parallel_degree = 8\n",
+	     128, 8},
+		{"a.toml", titan, "data_parallel_replicate_degree = 1\ntensor_parallel_degree = 8\n", 128,
+	     0},
+		{"a.yml", axolotl, "dp_shard_size: 4\ncontext_parallel_size: 2\n", 8, 8},
+		{"a.yml", axolotl, "dp_shard_size: 4\ncontext_parallel_size: 2\n", 16, 8},
+		{"a.yml", axolotl, "dp_shard_size: 4\ndp_replicate_size: 2\ntensor_parallel_size: 2\n", 16,
+	     4},
+	};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		lk_arena arena = LK_ARENA_INIT;
+		char text[640];
+		snprintf(text, sizeof text, "%s%s", cases[i].base, cases[i].keys);
+		assert_int_equal(group_on(&arena, cases[i].file, text, cases[i].gpus), cases[i].group);
+		lk_arena_free(&arena);
+	}
 }
 
 /* ---- launchers ---- */
@@ -1596,6 +1665,7 @@ int main(void) {
 		cmocka_unit_test(configurations_inside),
 		cmocka_unit_test(recipes_by_name),
 		cmocka_unit_test(trainers_commands),
+		cmocka_unit_test(accelerate_by_hand),
 		cmocka_unit_test(accelerate_flags),
 		cmocka_unit_test(offloads),
 		cmocka_unit_test(losses),
@@ -1603,6 +1673,7 @@ int main(void) {
 		cmocka_unit_test(half_known_words),
 		cmocka_unit_test(networks_of_files),
 		cmocka_unit_test(titan_keys),
+		cmocka_unit_test(hybrid_sharding),
 		cmocka_unit_test(launchers),
 		cmocka_unit_test(nccl_variables),
 		cmocka_unit_test(flags_only),

@@ -114,6 +114,26 @@ static lk_status job_fill_ranks(lk_job *job, const lk_cluster *cluster, lk_error
 	return LK_OK;
 }
 
+/* Copies of the weights to ranks that share one: (dp cp) / copies. */
+static lk_status fill_copies(lk_job *job, lk_error *err) {
+	int copies = job->shard_copies;
+	int64_t ranks = (int64_t)job->dp * job->cp;
+	job->shard_copies = 0;
+	if (copies <= 1 || job->shard_group > 0) return LK_OK;
+	if (ranks % copies != 0) {
+		lk_fail(err, LK_ERR_INPUT, "--gpus",
+		        "%lld data-parallel ranks (dp * cp) do not divide by the %d copies of the weights",
+		        (long long)ranks, copies);
+		return lk_hint(err, "give a multiple of %lld GPUs, or --shard-group",
+		               (long long)job->tp * job->pp * copies);
+	}
+	job->shard_group = (int)(ranks / copies);
+	if (job->shard_group > 1 || job->sharding_said) return LK_OK;
+	job->sharding = LK_SHARD_NONE; /* every rank has a copy of its own */
+	job->sharding_said = true;
+	return LK_OK;
+}
+
 static lk_status fill_schedule(lk_job *job, lk_error *err) {
 	if (job->pipeline_layout[0] != '\0' && job->vp == 0) {
 		int places;
@@ -323,6 +343,7 @@ lk_status lk_job_complete(lk_job *job, const lk_cluster *cluster, lk_error *err)
 	LK_TRY(lk_model_check(&whole.model, "model", err));
 	fill_stack(&whole);
 	LK_TRY(job_fill_ranks(&whole, cluster, err));
+	LK_TRY(fill_copies(&whole, err));
 	LK_TRY(fill_schedule(&whole, err));
 	lk_job_split_usually(&whole);
 	LK_TRY(fill_sequence(&whole, err));

@@ -157,7 +157,9 @@ typedef struct lk_job {
 	lk_switch cp_balanced; /* zig-zag split of causal attention; default on */
 	lk_sharding sharding;
 	bool sharding_said;
-	int shard_group; /* hybrid sharding: ranks that share one copy; 0 = all of DP */
+	int shard_group;  /* hybrid sharding: ranks that share one copy; 0 = all of DP */
+	int shard_copies; /* the same by the number of copies, until lk_job_complete knows the ranks; 0:
+	                     not stated. A group that is stated comes before it */
 	lk_schedule_kind schedule;
 	bool schedule_said; /* else 1f1b, interleaved with vp > 1 */
 	int first_stage_layers, last_stage_layers;

@@ -26,6 +26,7 @@ static const struct range ranges[] = {
 	{"--etp", offsetof(lk_job, etp), 1 << 16},
 	{"--dp", offsetof(lk_job, dp), LK_JOB_GPUS},
 	{"--shard-group", offsetof(lk_job, shard_group), LK_JOB_GPUS},
+	{"copies of the weights", offsetof(lk_job, shard_copies), LK_JOB_GPUS},
 	{"--first-stage-layers", offsetof(lk_job, first_stage_layers), 1 << 16},
 	{"--last-stage-layers", offsetof(lk_job, last_stage_layers), 1 << 16},
 	{"--mbs", offsetof(lk_job, mbs), 1 << 20},
