@@ -68,13 +68,14 @@ typedef struct lk_draft {
 	int accumulation;               /* micro-batches of a step on a rank */
 	int mbs_of_all;                 /* samples of a micro-batch of all ranks */
 	int dp, dp_shard, dp_replicate; /* -1: the rest */
-	bool shard_beside_cp; /* dp_shard does not count ranks of context parallelism, as accelerate's
-	                         (accelerate/parallelism_config.py, dp_shard_cp) */
 	int stage_layers;               /* of a virtual stage */
 	int zero;                       /* stage + 1 */
 	bool bf16, fp16, fp8, tf32, packing, adapter, quantized, fsdp2;
 	bool host_shards; /* FSDP's offload; see offload.c */
 	bool host_params, host_activations;
+	/* dp_shard does not count ranks of context parallelism: accelerate/parallelism_config.py,
+	 * dp_shard_cp */
+	bool shard_beside_cp;
 	bool stages_up;        /* stages are rounded up to a multiple of pp, else down */
 	bool pairs;            /* samples are pairs of sequences */
 	int quantization_bits; /* of frozen weights; 0: not stated */
