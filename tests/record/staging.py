@@ -22,14 +22,19 @@ for step in range({STEPS}):
 """
 
 
-def recorded(lockstep, folder, name):
+def recorded(lockstep, folder, name, again=3):
+    """What stalls says of a run. On a busy machine a run of milliseconds may hold no step that can be found: it is run again."""
     out = os.path.join(folder, name)
     subprocess.run([lockstep, "record", "--out", out, "--program", "python3", "--slow", f"latency=4000us rate=50MB/s over {folder}/slow",
                     "--", "python3", "reads.py"], cwd=folder, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     words = f"size={0.5e-6 * sum(SIZES)}GB rate=5GB/s latency=10us"
-    done = subprocess.run([lockstep, "stalls", "--recording", out, "--warmup", "0", "--staging", words, "-o", "json"], check=True,
+    done = subprocess.run([lockstep, "stalls", "--recording", out, "--warmup", "0", "--staging", words, "-o", "json"],
                           capture_output=True, text=True)
     shutil.rmtree(out)
+    if done.returncode and again > 1:
+        return recorded(lockstep, folder, name, again - 1)
+    if done.returncode:
+        sys.exit(done.stderr)
     return json.loads(done.stdout)
 
 
