@@ -305,11 +305,11 @@ static void draft_sharding(lk_draft *draft) {
 		if (!job->stack[0] && !none) lk_copy(job->stack, sizeof job->stack, "fsdp");
 	}
 	if (job->sharding == LK_SHARD_ZERO3 && draft->reshard_off) job->sharding = LK_SHARD_ZERO2;
-	int beside = draft->shard_beside_cp && job->cp > 1 ? job->cp : 1;
+	int context_ranks = draft->shard_beside_cp && job->cp > 1 ? job->cp : 1;
 	if (job->sharding == LK_SHARD_NONE) return;
 	if (draft->dp_replicate > 1) job->shard_copies = draft->dp_replicate;
 	else if (*name && draft->dp_shard > 1 && draft->dp_replicate != 1)
-		job->shard_group = draft->dp_shard * beside;
+		job->shard_group = draft->dp_shard * context_ranks;
 }
 
 /* Optimizers that are priced as another one, which differs in what it keeps or computes. */

@@ -240,7 +240,8 @@ static void note_comparison(struct row_state *row_state, const double x[], const
 		k = 1 - row_state->extremum;
 		if (equal && row_state->equals[element[1 - k]] < 2) return; /* compared with itself */
 	}
-	double way = equal ? away_from_equal(row_state, k) : x[k] < x[1 - k] ? 1 : -1;
+	double way = x[k] < x[1 - k] ? 1 : -1;
+	if (equal) way = away_from_equal(row_state, k);
 	bool meet = (op == LC_EQ || op == LC_NE) && !equal && row_state->extremum < 0;
 	note_choice(row_state, k, element[k], x[k], e[k], meet ? x[1 - k] : x[1 - k] + way * far);
 }
