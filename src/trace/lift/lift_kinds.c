@@ -10,11 +10,11 @@
 /* ---- owners ---- */
 
 static bool kinds_shaped(const lk_capture *capture, uint32_t op, lk_op *out) {
-	if (capture->kind[op] != LK_EVENT_OP || !capture->shape[op]) return false;
-	lk_shapes_known known = lk_op_from_shapes(lk_capture_text(capture, capture->name[op]),
-	                                          lk_capture_text(capture, capture->shape[op]),
-	                                          lk_capture_text(capture, capture->types[op]),
-	                                          lk_capture_text(capture, capture->outputs[op]), out);
+	const lk_shape_note *note = lk_capture_shape(capture, op);
+	if (capture->kind[op] != LK_EVENT_OP || !note->shape) return false;
+	lk_shapes_known known = lk_op_from_shapes(
+		lk_capture_text(capture, capture->name[op]), lk_capture_text(capture, note->shape),
+		lk_capture_text(capture, note->types), lk_capture_text(capture, note->outputs), out);
 	return known == LK_SHAPES_WORK || known == LK_SHAPES_SYNC;
 }
 
@@ -28,23 +28,22 @@ struct shape_memo {
 };
 
 static bool remembered(struct shape_memo *memo, const lk_capture *capture, uint32_t op) {
-	size_t at = (capture->name[op] * 2654435761u ^ capture->shape[op] * 40503u ^
-	             capture->types[op] ^ capture->outputs[op] * 69069u) &
+	const lk_shape_note *note = lk_capture_shape(capture, op);
+	size_t at = (capture->name[op] * 2654435761u ^ note->shape * 40503u ^ note->types ^
+	             note->outputs * 69069u) &
 	            (memo->size - 1);
 	for (; memo->slots[at].known; at = (at + 1) & (memo->size - 1))
-		if (memo->slots[at].name == capture->name[op] &&
-		    memo->slots[at].shape == capture->shape[op] &&
-		    memo->slots[at].types == capture->types[op] &&
-		    memo->slots[at].outputs == capture->outputs[op])
+		if (memo->slots[at].name == capture->name[op] && memo->slots[at].shape == note->shape &&
+		    memo->slots[at].types == note->types && memo->slots[at].outputs == note->outputs)
 			return memo->slots[at].known == 1;
 	lk_op unused = {0};
 	bool known = kinds_shaped(capture, op, &unused);
 	if (memo->used * 2 >= memo->size) return known; /* full: found anew each time */
 	memo->used++;
 	memo->slots[at].name = capture->name[op];
-	memo->slots[at].shape = capture->shape[op];
-	memo->slots[at].types = capture->types[op];
-	memo->slots[at].outputs = capture->outputs[op];
+	memo->slots[at].shape = note->shape;
+	memo->slots[at].types = note->types;
+	memo->slots[at].outputs = note->outputs;
 	memo->slots[at].known = known ? 1 : 2;
 	return known;
 }
@@ -101,7 +100,7 @@ static lk_status list_unknown(const lk_capture *capture, lk_work_kinds *out, lk_
 	for (uint32_t i = 0; status == LK_OK && i < capture->count; i++) {
 		if (!lk_event_on_device(capture->kind[i])) continue;
 		bool known = out->owner[i] != LK_NONE || kinds_is_comm(capture, i) ||
-		             (capture->kind[i] != LK_EVENT_KERNEL && capture->value[i] > 0);
+		             (capture->kind[i] != LK_EVENT_KERNEL && lk_capture_copied(capture, i));
 		out->device_ns += (double)capture->dur_ns[i];
 		if (known) out->known_ns += (double)capture->dur_ns[i];
 		if (known) continue;
@@ -198,10 +197,10 @@ static void copy_kind(const lk_capture *capture, uint32_t event, lk_op *out) {
 	LK_ASSERT(event < capture->count);
 	bool host = strstr(out->name, "HtoD") || strstr(out->name, "DtoH") || strstr(out->name, "Host");
 	out->kind = host ? LK_OP_COPY : LK_OP_ELEMENTWISE;
-	if (capture->value[event] <= 0) return;
+	int64_t bytes = lk_capture_copied(capture, event);
 	/* within the device it is read and written */
-	out->bytes =
-		(double)capture->value[event] * (host || capture->kind[event] == LK_EVENT_MEMSET ? 1 : 2);
+	if (bytes)
+		out->bytes = (double)bytes * (host || capture->kind[event] == LK_EVENT_MEMSET ? 1 : 2);
 }
 
 static void comm_kind(const lk_capture *capture, uint32_t event, lk_op *out) {
