@@ -72,7 +72,7 @@ static lk_status roofline_add_rank(struct shaped_sums *sums, const lk_rank_work 
 	lk_work_kinds kinds;
 	lk_status status = lk_work_kinds_find(capture, &kinds, err);
 	for (size_t i = 0; status == LK_OK && i < work->device.count; i++) {
-		uint32_t event = work->device.at[i].item, op = kinds.operation[event];
+		uint32_t event = work->device.at[i], op = kinds.pair[event];
 		if (!lk_in_windows(work, capture->start_ns[event])) continue;
 		double ns = (double)capture->dur_ns[event];
 		sums->all_ns += ns;
@@ -82,7 +82,7 @@ static lk_status roofline_add_rank(struct shaped_sums *sums, const lk_rank_work 
 		if (!row) break;
 		sums->known_ns += ns;
 		row->sum.total_ns += ns;
-		row->sum.count += kinds.owner[event] != LK_NONE;
+		row->sum.count += lk_work_owner(&kinds, event) != LK_NONE;
 		if (row->kernel == LK_NONE || ns > row->longest_ns) {
 			row->capture = capture;
 			row->operation = op;
