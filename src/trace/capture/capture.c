@@ -376,7 +376,21 @@ static void assert_finished(const lk_capture *capture) {
 		LK_ASSERT(capture->syncs.at[i].event < capture->count);
 }
 
+/* No event follows: thousands of small captures take no more than they hold. */
+static void give_back_room(lk_capture *capture) {
+	size_t count = capture->count ? capture->count : 1;
+#define FIT(type, name)                                                     \
+	{                                                                       \
+		type *fitted = realloc(capture->name, count * sizeof *fitted);      \
+		if (fitted) capture->name = fitted; /* else the larger one stays */ \
+	}
+	COLUMNS(FIT)
+#undef FIT
+	capture->capacity = (uint32_t)count;
+}
+
 lk_status lk_capture_finish(lk_capture *capture, lk_error *err) {
+	give_back_room(capture);
 	rebase(capture);
 	if (!sort_lanes(capture) || !nest(capture) || !join_launches(capture)) return lk_oom(err);
 	LK_TRY(lk_capture_join_comms(capture, err));
