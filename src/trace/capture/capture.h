@@ -111,9 +111,6 @@ typedef struct lk_copy_note {
 	int64_t bytes;
 } lk_copy_note;
 
-/* Every note begins with its event: their order, for qsort and bsearch. */
-int lk_note_order(const void *a, const void *b);
-
 /* A process group that the file's head describes. */
 typedef struct lk_capture_group {
 	uint32_t name, text; /* interned */
@@ -199,13 +196,6 @@ static inline const char *lk_capture_text(const lk_capture *capture, uint32_t id
 static inline int64_t lk_event_end(const lk_capture *capture, uint32_t event) {
 	return capture->start_ns[event] + capture->dur_ns[event];
 }
-/* The communication note of an event, or NULL; the sync note likewise. Binary search. */
-const lk_comm_note *lk_capture_comm(const lk_capture *capture, uint32_t event);
-const lk_sync_note *lk_capture_sync(const lk_capture *capture, uint32_t event);
-/* What is known of the shapes of an event, of most nothing: never NULL. */
-const lk_shape_note *lk_capture_shape(const lk_capture *capture, uint32_t event);
-/* How much a copy moves or a fill writes; 0 not given. */
-int64_t lk_capture_copied(const lk_capture *capture, uint32_t event);
 /* Bytes that all columns and notes take. */
 size_t lk_capture_bytes(const lk_capture *capture);
 
@@ -237,6 +227,19 @@ lk_capture_step lk_capture_whole(const lk_capture *capture);
 /* The steps, in order: ProfilerStep#N; else the stretches between starts of data loading
  * (enumerate(DataLoader)); else one, the whole capture. */
 lk_status lk_capture_find_steps(const lk_capture *capture, lk_capture_steps *out, lk_error *err);
+
+/* ---- capture_notes: what few events have. ---- */
+
+/* Every note begins with its event: their order, for qsort and bsearch. */
+int lk_note_order(const void *a, const void *b);
+
+/* The communication note of an event, or NULL; the sync note likewise. Binary search. */
+const lk_comm_note *lk_capture_comm(const lk_capture *capture, uint32_t event);
+const lk_sync_note *lk_capture_sync(const lk_capture *capture, uint32_t event);
+/* What is known of the shapes of an event, of most nothing: never NULL. */
+const lk_shape_note *lk_capture_shape(const lk_capture *capture, uint32_t event);
+/* How much a copy moves or a fill writes; 0 not given. */
+int64_t lk_capture_copied(const lk_capture *capture, uint32_t event);
 
 /* ---- capture_comms: which events are communication, where a trace does not say it in arguments of
  * kernels. */
