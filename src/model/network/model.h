@@ -473,6 +473,13 @@ enum {
 	LK_MODEL_ID = 128
 };
 bool lk_model_hub_id(const char *preset, char out[LK_MODEL_ID]);
+/* The number formats in which its publishers say that they trained a network, as options of predict,
+ * and where they say it; NULL, both, where no preset of the same shape has them. Texts are the
+ * arena's. */
+typedef struct lk_trained {
+	const char *options, *source;
+} lk_trained;
+lk_status lk_model_trained(lk_arena *arena, const lk_model *model, lk_trained *out, lk_error *err);
 
 /* Refuses shapes that cannot be: zero or negative sizes, products that overflow, experts without
  * top-k, ... */
