@@ -368,7 +368,7 @@ static lk_status ask_sensitivity(const lk_plan_request *request, const lk_space 
 /* What a job computes is the user's to say, so that fewer bits are not compared with it: what the
  * recipe of DeepSeek-V3 (arXiv 2412.19437, 3.3) would give is found by a search of its own. */
 static const char narrow_recipe[] = "--dtype fp8 --fp8-recipe blockwise --fp8-params "
-                                    "--fp8-activations --fp8-dispatch --state-dtype bf16";
+									"--fp8-activations --fp8-dispatch --state-dtype bf16";
 
 static bool may_narrow(const lk_space *space, const lk_job *job) {
 	const lk_device *device = space->cluster->node[0].device;
@@ -381,8 +381,7 @@ static const char *narrow_text(lk_arena *arena, const char *numbers, const lk_jo
                                const lk_trial *trial) {
 	char seconds[32], need[32];
 	const char *layout = lk_layout_text(arena, job);
-	return layout ? lk_arena_printf(arena,
-	                                "with%s, which change what is computed: %s in %s, %s",
+	return layout ? lk_arena_printf(arena, "with%s, which change what is computed: %s in %s, %s",
 	                                numbers,
 	                                lk_format_seconds((double)trial->step_ps / LK_PS_PER_S, seconds,
 	                                                  sizeof seconds),

@@ -126,7 +126,7 @@ lk_status lk_step_split(const lk_step *step, uint32_t r, bool pipeline, lk_break
 typedef struct lk_asked {
 	lk_job job;
 	lk_cluster cluster;
-	lk_launch launch; /* what a launch line says in addition to the job */
+	lk_launch launch;   /* what a launch line says in addition to the job */
 	lk_trained trained; /* number formats that nobody states and that the job has from its network's
 	                       publishers; NULL: from nowhere */
 	char warning[LK_MODEL_WARNING];
@@ -138,12 +138,13 @@ typedef struct lk_asked {
 bool lk_request_launched(const lk_predict_request *request);
 lk_status lk_request_read(lk_arena *arena, const lk_predict_request *request, lk_asked *out,
                           lk_error *err);
-/* trained.c: number formats that neither option nor launch line states: those in which a network was
- * trained by its publishers, where they say so and the GPUs have them, else the job keeps its own. */
+/* trained.c: number formats that neither option nor launch line states: those in which a network
+ * was trained by its publishers, where they say so and the GPUs have them, else the job keeps its
+ * own. */
 lk_status lk_request_trained(lk_arena *arena, const lk_predict_request *request, lk_asked *asked,
                              lk_error *err);
-/* Lays number formats, written as options, on a job; those that the request states stay, and *options
- * then lacks them. */
+/* Lays number formats, written as options, on a job; those that the request states stay, and
+ * *options then lacks them. */
 lk_status lk_request_lay_numbers(lk_arena *arena, const char **options,
                                  const lk_predict_request *request, lk_job *job, lk_error *err);
 /* Number formats, optimizer and task that a request states. */

@@ -47,7 +47,8 @@ static bool runs_recipes(const lk_cluster *cluster) {
 	for (int i = 0; i < cluster->groups; i++) {
 		const lk_device *device = cluster->node[i].device;
 		bool late = device->arch == LK_ARCH_HOPPER || device->arch == LK_ARCH_BLACKWELL;
-		if (!late || lk_device_peak(device, LK_FP8) <= lk_device_peak(device, LK_BF16)) return false;
+		if (!late || lk_device_peak(device, LK_FP8) <= lk_device_peak(device, LK_BF16))
+			return false;
 	}
 	return true;
 }
@@ -55,11 +56,10 @@ static bool runs_recipes(const lk_cluster *cluster) {
 lk_status lk_request_trained(lk_arena *arena, const lk_predict_request *request, lk_asked *asked,
                              lk_error *err) {
 	lk_job *job = &asked->job;
-	bool core = !*job->stack || strcmp(job->stack, "megatron") == 0 ||
-	            strcmp(job->stack, "nemo") == 0;
+	bool core =
+		!*job->stack || strcmp(job->stack, "megatron") == 0 || strcmp(job->stack, "nemo") == 0;
 	if (request->dtype || request->deepspeed || lk_request_launched(request) || !core) return LK_OK;
-	if (job->task != LK_TASK_PRETRAIN || job->dpo || !runs_recipes(&asked->cluster))
-		return LK_OK;
+	if (job->task != LK_TASK_PRETRAIN || job->dpo || !runs_recipes(&asked->cluster)) return LK_OK;
 	LK_TRY(lk_model_trained(arena, &job->model, &asked->trained, err));
 	if (!asked->trained.options) return LK_OK;
 	return lk_request_lay_numbers(arena, &asked->trained.options, request, job, err);

@@ -170,8 +170,8 @@ bool lk_build_copies_average(const lk_job *job) {
 }
 
 /* PyTorch's lists of operations hold a number for each parameter at once: of Adam the root of the
- * second moment, of SGD the gradient with its weight decay (torch/optim/adam.py, _multi_tensor_adam;
- * sgd.py, _multi_tensor_sgd). A fused kernel and a loop hold none. */
+ * second moment, of SGD the gradient with its weight decay (torch/optim/adam.py,
+ * _multi_tensor_adam; sgd.py, _multi_tensor_sgd). A fused kernel and a loop hold none. */
 static double torch_update_scratch(const lk_job *job, double parameters) {
 	double bytes = lk_job_sixteen_bit(job) && job->master_weights == LK_OFF ? 2 : 4;
 	bool lists = job->update == LK_UPDATE_FOREACH ||
