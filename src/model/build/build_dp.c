@@ -174,9 +174,7 @@ bool lk_build_copies_average(const lk_job *job) {
  * _multi_tensor_adam; sgd.py, _multi_tensor_sgd). A fused kernel and a loop hold none. */
 static double torch_update_scratch(const lk_job *job, double parameters) {
 	double bytes = lk_job_sixteen_bit(job) && job->master_weights == LK_OFF ? 2 : 4;
-	bool lists = job->update == LK_UPDATE_FOREACH ||
-	             (job->update == LK_UPDATE_USUAL && job->optimizer == LK_OPT_SGD);
-	return lists ? bytes * parameters : 0;
+	return job->update == LK_UPDATE_FOREACH ? bytes * parameters : 0;
 }
 
 /* 16-bit main gradients are widened for the update. DeepSpeed's ZeRO-1 and 2 join them first
@@ -191,9 +189,7 @@ static double update_scratch(const lk_job *job, double parameters) {
 	    job->optimizer == LK_OPT_ADEMAMIX_8BIT || job->optimizer == LK_OPT_ADAM_4BIT ||
 	    job->optimizer == LK_OPT_ADAM_FLASH)
 		return 0;
-	bool torch = !lk_job_like_megatron(job) && !lk_job_uses_deepspeed(job);
-	if (torch && (job->optimizer == LK_OPT_ADAM || job->optimizer == LK_OPT_SGD))
-		return torch_update_scratch(job, parameters);
+	if (job->update != LK_UPDATE_USUAL) return torch_update_scratch(job, parameters);
 	return (widens && lk_job_like_megatron(job) ? 4 : 2) * parameters;
 }
 

@@ -116,8 +116,7 @@ typedef enum lk_loss_kind {
 /* How an optimizer of PyTorch goes through the parameters: one after the other, in lists of
  * operations that each write all of them, or in one kernel. */
 typedef enum lk_update {
-	LK_UPDATE_USUAL, /* of Adam fused, as Hugging Face's Trainer and torchtitan have it; of others
-	                    in lists, PyTorch's own default */
+	LK_UPDATE_USUAL, /* not stated; and of all but Adam and SGD of PyTorch */
 	LK_UPDATE_LOOP,
 	LK_UPDATE_FOREACH,
 	LK_UPDATE_FUSED
