@@ -518,12 +518,11 @@ static lk_status request_take_job(lk_arena *arena, const lk_predict_request *req
 	return LK_OK;
 }
 
-lk_status lk_request_take(lk_arena *arena, const lk_predict_request *request, lk_asked *out,
-                          lk_error *err) {
+lk_status lk_request_take_stated(lk_arena *arena, const lk_predict_request *request, lk_asked *out,
+                                 lk_error *err) {
 	int launched = 0;
 	LK_TRY(request_take_job(arena, request, out, &launched, err));
-	LK_TRY(request_read_cluster(arena, request, launched, out, err));
-	return lk_request_trained(arena, request, out, err);
+	return request_read_cluster(arena, request, launched, out, err);
 }
 
 lk_status lk_request_check(const lk_predict_request *request, lk_error *err) {
@@ -535,13 +534,6 @@ lk_status lk_request_check(const lk_predict_request *request, lk_error *err) {
 	if (status == LK_OK) status = lk_request_check_network(request, &asked->job, err);
 	lk_arena_free(&arena);
 	return status;
-}
-
-lk_status lk_request_read(lk_arena *arena, const lk_predict_request *request, lk_asked *out,
-                          lk_error *err) {
-	LK_TRY(lk_request_take(arena, request, out, err));
-	LK_TRY(lk_job_complete(&out->job, &out->cluster, err));
-	return lk_launch_list_idle(arena, &out->job, &out->launch, err);
 }
 
 /* ---- a launch line as options ---- */

@@ -138,16 +138,14 @@ typedef struct lk_asked {
 bool lk_request_launched(const lk_predict_request *request);
 lk_status lk_request_read(lk_arena *arena, const lk_predict_request *request, lk_asked *out,
                           lk_error *err);
-/* trained.c: number formats that neither option nor launch line states: those in which a network
- * was trained by its publishers, where they say so and the GPUs have them, else the job keeps its
- * own. */
-lk_status lk_request_trained(lk_arena *arena, const lk_predict_request *request, lk_asked *asked,
-                             lk_error *err);
 /* Lays number formats, written as options, on a job; those that the request states stay, and
  * *options then lacks them. */
 lk_status lk_request_lay_numbers(lk_arena *arena, const char **options,
                                  const lk_predict_request *request, lk_job *job, lk_error *err);
-/* Number formats, optimizer and task that a request states. */
+/* request.c: what a request states, on the cluster that it names; number formats, optimizer and
+ * task alone. */
+lk_status lk_request_take_stated(lk_arena *arena, const lk_predict_request *request, lk_asked *out,
+                                 lk_error *err);
 lk_status lk_request_take_numbers(const lk_predict_request *request, lk_job *job, lk_error *err);
 /* The number formats of a job as the options of a request. */
 void lk_request_state_numbers(const lk_job *job, lk_predict_request *request);

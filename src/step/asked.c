@@ -1,6 +1,7 @@
-/* trained.c: number formats in which the publishers of a network trained it, for a request that
- * states none. They hold for pre-training with Megatron-Core on GPUs that run all of Transformer
- * Engine's recipes; a launch line and other software keep their own. */
+/* asked.c: what a request asks for: what it states, then the number formats in which the publishers
+ * of its network trained it, where it states none, then all that follows. The formats hold for
+ * pre-training with Megatron-Core on GPUs that run all of Transformer Engine's recipes; a launch
+ * line and other software keep their own. */
 #include <string.h>
 
 #include "base/arena.h"
@@ -53,8 +54,8 @@ static bool runs_recipes(const lk_cluster *cluster) {
 	return true;
 }
 
-lk_status lk_request_trained(lk_arena *arena, const lk_predict_request *request, lk_asked *asked,
-                             lk_error *err) {
+static lk_status take_trained(lk_arena *arena, const lk_predict_request *request, lk_asked *asked,
+                              lk_error *err) {
 	lk_job *job = &asked->job;
 	bool core =
 		!*job->stack || strcmp(job->stack, "megatron") == 0 || strcmp(job->stack, "nemo") == 0;
@@ -63,4 +64,17 @@ lk_status lk_request_trained(lk_arena *arena, const lk_predict_request *request,
 	LK_TRY(lk_model_trained(arena, &job->model, &asked->trained, err));
 	if (!asked->trained.options) return LK_OK;
 	return lk_request_lay_numbers(arena, &asked->trained.options, request, job, err);
+}
+
+lk_status lk_request_take(lk_arena *arena, const lk_predict_request *request, lk_asked *out,
+                          lk_error *err) {
+	LK_TRY(lk_request_take_stated(arena, request, out, err));
+	return take_trained(arena, request, out, err);
+}
+
+lk_status lk_request_read(lk_arena *arena, const lk_predict_request *request, lk_asked *out,
+                          lk_error *err) {
+	LK_TRY(lk_request_take(arena, request, out, err));
+	LK_TRY(lk_job_complete(&out->job, &out->cluster, err));
+	return lk_launch_list_idle(arena, &out->job, &out->launch, err);
 }
