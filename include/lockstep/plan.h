@@ -193,6 +193,7 @@ typedef struct lk_plan {
 	int threads;
 	const char *const *notes; /* what was assumed for the first choice */
 	int note_count;
+	int taken_count; /* the first of them: what is not usual and could have been stated */
 	const char *const *not_searched; /* what was left out, with the options that add it; on the most
 	                                    GPUs */
 	int not_searched_count;

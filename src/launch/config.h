@@ -102,6 +102,9 @@ typedef struct lk_pair {
 	const char *theirs, *ours;
 } lk_pair;
 
+/* Arguments foreach and fused of PyTorch's optimizers, as the fact "update". */
+extern const lk_pair lk_foreach_words[], lk_fused_words[];
+
 typedef enum lk_key_kind {
 	LK_KEY_FACT,
 	LK_KEY_SKIP,   /* it changes nothing of a step */

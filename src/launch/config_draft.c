@@ -32,6 +32,9 @@ lk_status lk_launch_understood(lk_reading *reading, const char *key, const char 
 		.size = sizeof(((lk_draft *)0)->field)                                        \
 	}
 
+const lk_pair lk_foreach_words[] = {{"true", "foreach"}, {"false", "loop"}, {NULL, NULL}};
+const lk_pair lk_fused_words[] = {{"true", "fused"}, {"false", ""}, {NULL, NULL}};
+
 /* Those that are no field of a job. */
 static const lk_field draft_facts[] = {
 	FACT("nodes", INT, nodes),
@@ -344,6 +347,16 @@ static void draft_narrow_moments(lk_draft *draft) {
 	else job->state_dtype = LK_FP8;
 }
 
+/* adamw_torch, sgd_torch and torch.optim.AdamW are PyTorch's own default; adamw_torch_fused is one
+ * kernel. */
+static void draft_update(lk_draft *draft) {
+	lk_job *job = &draft->job;
+	const char *name = draft->optimizer_name;
+	if (job->update != LK_UPDATE_USUAL) return;
+	if (draft_has(name, "fused")) job->update = LK_UPDATE_FUSED;
+	else if (draft_has(name, "torch")) job->update = LK_UPDATE_FOREACH;
+}
+
 static lk_status draft_optimizer(lk_reading *reading, lk_draft *draft) {
 	static const struct {
 		const char *part;
@@ -370,6 +383,7 @@ static lk_status draft_optimizer(lk_reading *reading, lk_draft *draft) {
 	if (draft->job.optimizer == LK_OPT_ADAM)
 		LK_TRY(draft_note_optimizer(reading, draft->optimizer_name));
 	draft_narrow_moments(draft);
+	draft_update(draft);
 	return LK_OK;
 }
 

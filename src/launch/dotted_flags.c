@@ -49,6 +49,8 @@ static const struct pair reductions[] = {{"float32", "on"}, {NULL, NULL}};
 /* te and native are values of another field, fused_cross_entropy. */
 static const struct pair losses[] = {
 	{"linear", "linear"}, {"te", ""}, {"native", ""}, {NULL, NULL}};
+static const struct pair updates[] = {
+	{"fused", "fused"}, {"foreach", "foreach"}, {"for-loop", "loop"}, {NULL, NULL}};
 static const struct pair formats[] = {{"bfloat16", "bf16"}, {"float32", "fp32"}, {NULL, NULL}};
 
 struct path_row {
@@ -127,6 +129,7 @@ static const struct path_row rows[] = {
 	{TITAN, "training.dtype", "master_weights", masters, NULL, false, true, false},
 	{TITAN, "training.mixed_precision_reduce", "grad_reduce_fp32", reductions, NULL, false, false,
      false},
+	{TITAN, "optimizer.implementation", "update", updates, NULL, false, false, false},
 	{TITAN, "optimizer.early_step_in_backward", NULL, NULL,
      "gradients are counted until the step ends", false, true, false},
 	{TITAN, "training.enable_cpu_offload", "offload_params", bits, NULL, false, false, false},

@@ -118,6 +118,8 @@ static const lk_key keys[] = {
 	LK_FACT("compile.enabled", "compile"),
 	LK_SKIP("compile*", "see compile.enabled"),
 	LK_FACT("optimizer._target_", "optimizer_name"),
+	LK_WORDS("optimizer.foreach", "update", lk_foreach_words),
+	LK_WORDS("optimizer.fused", "update", lk_fused_words),
 	LK_WORDS("optimizer.exp_avg_dtype", "state_dtype", formats),
 	LK_FACT("optimizer.master_weights", "master_weights"),
 	LK_SKIP("optimizer*", LK_WHY_RATE),

@@ -23,6 +23,8 @@ static const lk_key common[] = {
 	LK_FACT("cluster.num_nodes", "nodes"),
 	LK_FACT("cluster.gpus_per_node", "per_node"),
 	LK_FACT("policy.optimizer.name", "optimizer_name"),
+	LK_WORDS("policy.optimizer.kwargs.foreach", "update", lk_foreach_words),
+	LK_WORDS("policy.optimizer.kwargs.fused", "update", lk_fused_words),
 	LK_SKIP("policy.generation*", "how engines are started and sampled from changes no phase"),
 	LK_SKIP("policy*", "not part of a step"),
 	LK_SKIP("*", "not part of a step"),

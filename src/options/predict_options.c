@@ -66,7 +66,8 @@ static const lk_option options[] = {
 
 	{GROUP("Numbers and memory")
 	 TEXT("dtype", dtype, "TYPE",
-	 "fp32, tf32, fp16, bf16, fp8, mxfp8 or nvfp4"), SWEPT, LETTER('d')},
+	 "fp32, tf32, fp16, bf16, fp8, mxfp8 or nvfp4; where nothing is stated, as the network's "
+	 "publishers trained it, else bf16"), SWEPT, LETTER('d')},
 	{TEXT("zero", zero, "STAGE",
 	 "what data parallelism shards: 0 nothing, 1 optimizer, 2 + gradients, 3 + weights "
 	 "(FSDP)"), SWEPT},

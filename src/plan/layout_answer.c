@@ -367,6 +367,9 @@ static lk_status ask_sensitivity(const lk_plan_request *request, const lk_space 
 
 /* What a job computes is the user's to say, so that fewer bits are not compared with it: what the
  * recipe of DeepSeek-V3 (arXiv 2412.19437, 3.3) would give is found by a search of its own. */
+static const char narrow_recipe[] = "--dtype fp8 --fp8-recipe blockwise --fp8-params "
+									"--fp8-activations --fp8-dispatch --state-dtype bf16";
+
 static bool may_narrow(const lk_space *space, const lk_job *job) {
 	const lk_device *device = space->cluster->node[0].device;
 	return !space->base.dtype_said && job->dtype == LK_BF16 && job->state_dtype == LK_FP32 &&
@@ -374,25 +377,23 @@ static bool may_narrow(const lk_space *space, const lk_job *job) {
 	       lk_device_peak(device, LK_FP8) > lk_device_peak(device, LK_BF16);
 }
 
-static const char *narrow_text(lk_arena *arena, const lk_job *job, const lk_trial *trial) {
+static const char *narrow_text(lk_arena *arena, const char *numbers, const lk_job *job,
+                               const lk_trial *trial) {
 	char seconds[32], need[32];
 	const char *layout = lk_layout_text(arena, job);
-	return layout
-	           ? lk_arena_printf(
-					 arena,
-					 "with --dtype fp8 --fp8-recipe blockwise --fp8-params --fp8-activations "
-					 "--fp8-dispatch --state-dtype bf16, which change what is computed: %s in %s, "
-					 "%s",
-					 lk_format_seconds((double)trial->step_ps / LK_PS_PER_S, seconds,
-	                                   sizeof seconds),
-					 lk_format_bytes(trial->peak, need, sizeof need), layout)
-	           : NULL;
+	return layout ? lk_arena_printf(arena, "with%s, which change what is computed: %s in %s, %s",
+	                                numbers,
+	                                lk_format_seconds((double)trial->step_ps / LK_PS_PER_S, seconds,
+	                                                  sizeof seconds),
+	                                lk_format_bytes(trial->peak, need, sizeof need), layout)
+	              : NULL;
 }
 
 static lk_status answer_in_fp8(const lk_plan_request *request, const lk_space *space,
                                const lk_plan_choice *choice, lk_arena *arena, const char **out,
                                lk_error *err) {
 	lk_plan_request one = *request;
+	const char *numbers = narrow_recipe;
 	lk_space narrow = *space;
 	lk_hunt hunt;
 	lk_job job;
@@ -400,16 +401,11 @@ static lk_status answer_in_fp8(const lk_plan_request *request, const lk_space *s
 	one.top = 1;
 	one.exhaustive = false;
 	one.progress = NULL;
-	narrow.base.dtype = LK_FP8;
-	narrow.base.dtype_said = true;
-	narrow.base.fp8_recipe = LK_FP8_BLOCKWISE;
-	narrow.base.narrow_weights = narrow.base.narrow_activations = true;
-	narrow.base.fp8_dispatch = LK_ON;
-	narrow.base.state_dtype = LK_BF16;
+	LK_TRY(lk_request_lay_numbers(arena, &numbers, &request->job, &narrow.base, err));
 	LK_TRY(lk_hunt_run(&one, &narrow, arena, &hunt, err));
 	if (!hunt.best_count) return LK_OK;
 	LK_TRY(lk_layout_job(&narrow, &hunt.best[0].core, &hunt.best[0].layout, &job, err));
-	*out = narrow_text(arena, &job, &hunt.best[0].trial);
+	*out = narrow_text(arena, numbers, &job, &hunt.best[0].trial);
 	return *out ? LK_OK : lk_oom(err);
 }
 

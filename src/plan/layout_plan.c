@@ -209,6 +209,7 @@ static lk_status plan_note(const lk_plan_request *request, struct work *work, lk
 	lk_predict_request said = request->job;
 	said.mbs = best->mbs; /* the choice itself says these two */
 	said.zero = "";
+	plan->taken_count = lk_note_taken(&asked);
 	return lk_note_assumptions(&work->arena, &said, &asked, NULL, &plan->notes, &plan->note_count,
 	                           err);
 }

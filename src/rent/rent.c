@@ -136,11 +136,24 @@ static lk_status note_method(const lk_rent_request *request, const lk_offers *of
 	                err);
 }
 
+/* What the plan of some machine assumed; others may lack what it takes. */
+static lk_status note_assumed(const lk_rent_rates *rates, lk_arena *arena, notes *n,
+                              lk_error *err) {
+	for (size_t i = 0; i < rates->count; i++)
+		if (rates->at[i].fits && rates->at[i].assumed)
+			return rent_add(
+				n,
+				lk_arena_printf(arena, "assumed, as nothing states it: %s", rates->at[i].assumed),
+				err);
+	return LK_OK;
+}
+
 static lk_status take_notes(const lk_rent_request *request, const lk_offers *offers,
-                            const lk_offer_faults *faults, const char *useless, lk_arena *arena,
-                            lk_rent *out, lk_error *err) {
+                            const lk_offer_faults *faults, const lk_rent_rates *rates,
+                            const char *useless, lk_arena *arena, lk_rent *out, lk_error *err) {
 	notes n = {0};
 	lk_status status = useless ? rent_add(&n, useless, err) : LK_OK;
+	if (status == LK_OK) status = note_assumed(rates, arena, &n, err);
 	if (status == LK_OK) status = note_prices(request, faults, arena, &n, err);
 	if (status == LK_OK) status = note_method(request, offers, arena, &n, err);
 	const char **kept = LK_ARRAY(arena, const char *, n.count + 1);
@@ -172,7 +185,7 @@ static lk_status rent_make(const lk_rent_request *request, lk_arena *arena, lk_o
 		}
 	out->deadline_h = request->deadline_h;
 	out->budget = request->budget;
-	return take_notes(request, offers, faults, useless, arena, out, err);
+	return take_notes(request, offers, faults, rates, useless, arena, out, err);
 }
 
 static const char *rent_reproduce(lk_arena *arena, const lk_rent_request *request) {

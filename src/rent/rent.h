@@ -102,8 +102,9 @@ typedef struct lk_rent_rate {
 	double site_w; /* of all machines at the mains; 0 not known */
 	int seq;
 	const char *model, *warning;
-	const char *unit; /* what a sample is */
-	char why[200];    /* where it does not fit */
+	const char *assumed; /* what its plan shows as assumed, with "; " between; NULL: nothing */
+	const char *unit;    /* what a sample is */
+	char why[200];       /* where it does not fit */
 } lk_rent_rate;
 typedef LK_VEC(lk_rent_rate) lk_rent_rates;
 

@@ -113,6 +113,15 @@ typedef enum lk_loss_kind {
 	                  */
 } lk_loss_kind;
 
+/* How an optimizer of PyTorch goes through the parameters: one after the other, in lists of
+ * operations that each write all of them, or in one kernel. */
+typedef enum lk_update {
+	LK_UPDATE_USUAL, /* not stated; and of all but Adam and SGD of PyTorch */
+	LK_UPDATE_LOOP,
+	LK_UPDATE_FOREACH,
+	LK_UPDATE_FUSED
+} lk_update;
+
 /* Three-valued switches: what a user leaves open, lk_job_complete decides. */
 typedef enum lk_switch {
 	LK_AUTO = 0,
@@ -181,6 +190,7 @@ typedef struct lk_job {
 	lk_dtype dtype;  /* of the matrix multiplications */
 	bool dtype_said; /* else bf16 where the device has it, fp16, fp32 */
 	lk_optimizer optimizer;
+	lk_update update;
 	lk_average average;
 	int muon_steps; /* Newton-Schulz iterations; default 5 */
 	lk_muon_tp muon_tp;

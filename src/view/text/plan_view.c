@@ -267,6 +267,8 @@ static lk_status plan_view_put_notes(const lk_plan *plan, bool verbose, FILE *ou
 		                          err));
 		LK_TRY(plan_view_put_list("assumptions", plan->notes, plan->note_count, out, err));
 	} else {
+		LK_TRY(plan_view_put_list("assumed, as nothing states it", plan->notes, plan->taken_count,
+		                          out, err));
 		fprintf(out, "\nnot searched  %d   (-v lists them)\n", plan->not_searched_count);
 		if (plan->note_count)
 			fprintf(out, "assumed       %d   (-v lists them)\n", plan->note_count);
