@@ -16,8 +16,8 @@
  * Of what is left, those are tried first that no other could beat if each were as good as its
  * bound: their results rule out most of the rest.
  *
- * The fastest within the budget: while the next may cost no more than the budget. That twice as many
- * machines are slower ends nothing: four times as many may have a layout that is faster again.
+ * The fastest within the budget: while the next may cost no more than the budget. That twice as
+ * many machines are slower ends nothing: four times as many may have a layout that is faster again.
  *
  * Once something keeps to deadline and budget, what does not is of no use.
  *
