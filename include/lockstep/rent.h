@@ -85,7 +85,7 @@ typedef struct lk_rent_choice {
 	double chance;     /* of keeping to deadline and budget, as far as the range of the step and the
 	                      number of failures tell: 0 to 1; NaN without either, or without a range */
 	int gpus_searched; /* the most GPUs of this machine that were tried */
-	const char *search_end; /* why no more: "limit", "budget", "deadline", "slower", "does not fit",
+	const char *search_end; /* why no more: "limit", "budget", "deadline", "does not fit",
 	                           "never fits", "interruptions", "network not stated", "no price",
 	                           "buys less", "beaten": half the hours would not do */
 } lk_rent_choice;

@@ -203,9 +203,10 @@ void lk_bounder_begin(lk_bounder *bounder, const lk_space *space, lk_cost_cache 
 const lk_constants *lk_bounder_constants(lk_bounder *bounder, int stack, const lk_job *job);
 
 /* `job` completed. `contended`: forward and backward of layers with what their operations take from
- * one another. */
+ * one another. `plain`: of a job that recomputes nothing and has the same layers, whose sums out
+ * then shares; NULL: not known. Sums of what the job does not have may be left at zero. */
 lk_status lk_parts_find(lk_bounder *bounder, int stack, const lk_job *job, bool contended,
-                        lk_arena *arena, lk_parts *out, lk_error *err);
+                        const lk_parts *plain, lk_arena *arena, lk_parts *out, lk_error *err);
 /* The end of the step on the first and on the last stage, seconds: `before` what is left to reduce,
  * `after` from the gradient norm's all-reduce on, for which all stages wait; with the optimizer on
  * the host all of it is `before`. */

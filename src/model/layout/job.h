@@ -380,6 +380,9 @@ static inline bool lk_job_dualpipe(const lk_job *job) {
 /* Layers of a stage's chunk, in model order: chunk c of stage s holds layers [*first, *first +
  * count). */
 int lk_job_chunk_layers(const lk_job *job, int stage, int chunk, int *first);
+/* The same of every place [lk_job_places] of a completed job at once, by the place that the
+ * schedule gives a chunk. */
+void lk_job_split(const lk_job *job, int *first, int *count);
 
 /* Pasted launch lines. Words are those after "--": an optional launcher (torchrun, python, srun,
  * deepspeed, mpirun, env settings) with --nproc_per_node, --nnodes, -N ..., a script name, then the
