@@ -198,7 +198,7 @@ static lk_status launch_finish_flags(lk_line *line) {
 	if (line->dotted.dialect != 0) {
 		LK_TRY(lk_dotted_finish(reading, &line->dotted, &reading->out->gpus));
 		for (size_t i = 0; i < line->settings.count; i++)
-			LK_TRY(lk_launch_unknown(reading, line->settings.keys[i]));
+			LK_TRY(lk_launch_unknown(reading, line->settings.keys[i], NULL));
 		*reading->out->job = line->dotted.job;
 		return LK_OK;
 	}
