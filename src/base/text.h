@@ -80,8 +80,8 @@ char *lk_format_shortest(double number, char *out, size_t size);
 size_t lk_utf8_length(const char *text, size_t size);
 
 /* Whether someone who typed `typed` may have meant `meant`, another text: a letter is wrong,
- * missing, too many or exchanged with its neighbour; two where the last part of `meant`, after its
- * dots, has ten letters or more. */
+ * missing, too many or exchanged with its neighbour; two of them in the last part of `meant`, after
+ * its dots, where it has ten letters or more. */
 bool lk_is_slip(const char *typed, const char *meant);
 
 bool lk_ends_in(const char *text, const char *ending);

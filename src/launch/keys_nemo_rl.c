@@ -87,6 +87,7 @@ static const lk_key rollout_vllm[] = {
 static const lk_key rollout_sglang[] = {
 	LK_FACT("policy.generation.sglang_cfg.tp_size", "rollout_tp"),
 	LK_FACT("policy.generation.sglang_cfg.pp_size", "rollout_pp"),
+	LK_SKIP("policy.generation.sglang_cfg.dp_size", "ranks of data parallelism are engines"),
 	LK_FACT("policy.generation.sglang_cfg.ep_size", "rollout_ep"),
 	LK_FACT("policy.generation.sglang_cfg.mem_fraction_static", "rollout_memory"),
 	LK_FACT("policy.generation.sglang_cfg.dtype", "rollout_format"),
