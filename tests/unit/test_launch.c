@@ -1702,10 +1702,15 @@ static const char *const whole_files[] = {
 	"  --global-batch-size: 32, --tensor-model-parallel-size: 2}\nTEST_TYPE: regular\n",
 };
 
+static const char *last_part(const char *key) {
+	const char *dot = strrchr(key, '.');
+	return dot ? dot + 1 : key;
+}
+
 /* The text with a letter left out of the last part of `key`; false: the key does not stand there.
  */
 static bool misspell(const char *text, const char *key, char *out, size_t size) {
-	const char *dot = strrchr(key, '.'), *part = dot ? dot + 1 : key, *found = NULL;
+	const char *part = last_part(key), *found = NULL;
 	size_t length = strlen(part);
 	for (const char *at = text; (at = strstr(at, part)) != NULL && !found; at += length)
 		if (at[length] == ':' && (at == text || strchr(" \n{-", at[-1]))) found = at;
@@ -1715,10 +1720,11 @@ static bool misspell(const char *text, const char *key, char *out, size_t size) 
 	return true;
 }
 
+/* Several keys of a file may end in the same word: any of them is the one that was changed. */
 static bool names_meant(const lk_launch *launch, const char *key) {
 	for (int i = 0; i < launch->ignored_count; i++)
 		if (launch->ignored[i].as == LK_IGNORED_UNKNOWN && launch->ignored[i].near &&
-		    strcmp(launch->ignored[i].near, key) == 0)
+		    strcmp(last_part(launch->ignored[i].near), last_part(key)) == 0)
 			return true;
 	return false;
 }
