@@ -79,6 +79,11 @@ char *lk_format_shortest(double number, char *out, size_t size);
  * not valid. */
 size_t lk_utf8_length(const char *text, size_t size);
 
+/* Whether someone who typed `typed` may have meant `meant`, another text: a letter is wrong,
+ * missing, too many or exchanged with its neighbour; two of them in the last part of `meant`, after
+ * its dots, where it has ten letters or more. */
+bool lk_is_slip(const char *typed, const char *meant);
+
 bool lk_ends_in(const char *text, const char *ending);
 /* Whether a text has the form of a repository's id, "OWNER/NAME"; a relative path may have it, too.
  */

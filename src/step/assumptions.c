@@ -372,6 +372,13 @@ static lk_status list_ignored(lk_arena *arena, const lk_asked *asked, lk_predict
 	return LK_OK;
 }
 
+/* One more of them: "gradient_acumulation_steps (gradient_accumulation_steps?)". */
+static const char *name_unknown(lk_arena *arena, const char *names, const lk_ignored *flag) {
+	const char *comma = *names ? ", " : "";
+	return flag->near ? lk_arena_printf(arena, "%s%s%s (%s?)", names, comma, flag->flag, flag->near)
+	                  : lk_arena_printf(arena, "%s%s%s", names, comma, flag->flag);
+}
+
 /* Flags that nobody here knows, by name: up to NAMED, then their number. */
 static const char *unknown_flags(lk_arena *arena, const lk_asked *asked) {
 	enum {
@@ -381,8 +388,7 @@ static const char *unknown_flags(lk_arena *arena, const lk_asked *asked) {
 	int count = 0;
 	for (int i = 0; i < asked->launch.ignored_count && names; i++)
 		if (asked->launch.ignored[i].as == LK_IGNORED_UNKNOWN && count++ < NAMED)
-			names = lk_arena_printf(arena, "%s%s%s", names, *names ? ", " : "",
-			                        asked->launch.ignored[i].flag);
+			names = name_unknown(arena, names, &asked->launch.ignored[i]);
 	if (!names || count <= NAMED) return names;
 	return lk_arena_printf(arena, "%s and %d more", names, count - NAMED);
 }

@@ -395,6 +395,8 @@ typedef enum lk_ignored_as {
 typedef struct lk_ignored {
 	const char *flag, *reason;
 	lk_ignored_as as;
+	const char
+		*near; /* of what is unknown: the flag that may have been meant; NULL: none is near */
 } lk_ignored;
 /* What a configuration trains on, for networks that read images. */
 typedef enum lk_launch_samples {
