@@ -23,6 +23,7 @@
 #include "base/parallel.h"
 #include "base/units.h"
 #include "plan/plan.h"
+#include "step/energy.h"
 
 enum {
 	TOP = 5,
@@ -211,7 +212,17 @@ static lk_status bound_all(struct hunt *hunt, lk_error *err) {
 /* ---- trials ---- */
 
 static int64_t search_rank_ps(const lk_trial *trial) {
-	return (int64_t)((double)trial->step_ps * lk_tight_factor(trial->tight));
+	return (int64_t)((double)trial->rank_ps * lk_tight_factor(trial->tight));
+}
+
+/* What a step of so many seconds is ranked by at least, and the longest step that may be ranked no
+ * later than `rank_ps`. */
+static double search_least_ps(const lk_space *space, double step_s) {
+	return (space->by_energy ? lk_energy_least_s(step_s) : step_s) * LK_PS_PER_S;
+}
+
+static double search_longest_ps(const lk_space *space, double rank_ps) {
+	return space->by_energy ? lk_energy_longest_s(rank_ps) : rank_ps;
 }
 
 static bool is_tight(const lk_space *space, const lk_step *step) {
@@ -233,6 +244,20 @@ static bool *search_unsettled(lk_bounder *bounder, const lk_job *job) {
 	return &known->unsettled;
 }
 
+/* Simulated once more, with where its time goes: few of those that are tried come so far. */
+static lk_status rank_by_energy(const lk_bounder *bounder, const lk_job *job,
+                                const lk_step_options *bare, lk_trial *out, lk_error *err) {
+	lk_step step;
+	lk_step_options options = *bare;
+	options.bare = false;
+	options.habits = out->habits;
+	lk_status status = lk_step_ask(job, bounder->space->cluster, &options, &step, err);
+	if (status == LK_OK)
+		out->rank_ps = (int64_t)(lk_energy_full_s(&step.breakdown, step.step_s) * LK_PS_PER_S);
+	lk_step_free(&step);
+	return status;
+}
+
 lk_status lk_layout_try(lk_bounder *bounder, const lk_core *core, const lk_layout *layout,
                         int64_t limit_ps, lk_trial *out, lk_error *err) {
 	lk_job job;
@@ -252,7 +277,7 @@ lk_status lk_layout_try(lk_bounder *bounder, const lk_core *core, const lk_layou
 		out->peak = step.memory[step.fullest].total;
 		out->usable = step.usable;
 		out->tight = is_tight(bounder->space, &step);
-		out->step_ps = step.sim.step_ps;
+		out->step_ps = out->rank_ps = step.sim.step_ps;
 		out->habits = step.habits;
 		if (lk_step_fits(&step)) *unsettled = step.habits.unsettled;
 		if (!lk_step_fits(&step)) out->outcome = LK_TOO_LARGE;
@@ -260,6 +285,8 @@ lk_status lk_layout_try(lk_bounder *bounder, const lk_core *core, const lk_layou
 		else out->outcome = LK_SIMULATED;
 	}
 	lk_step_free(&step);
+	if (status == LK_OK && bounder->space->by_energy && out->outcome == LK_SIMULATED)
+		status = rank_by_energy(bounder, &job, &options, out, err);
 	return status == LK_ERR_INPUT ? LK_OK : status; /* more kinds of places than are simulated */
 }
 
@@ -309,16 +336,17 @@ static void note_trial(struct hunt *hunt, uint32_t number, const lk_trial *trial
 static int64_t limit_of(const struct hunt *hunt, size_t group) {
 	if (hunt->request->exhaustive) return 0;
 	bool full = hunt->top_count == hunt->top_most;
-	double slowest_ps = hunt->space->slowest_s * LK_PS_PER_S;
-	int64_t worst = full ? hunt->best_ps[hunt->top[hunt->top_count - 1]] : INT64_MAX;
-	if (slowest_ps < (double)worst) worst = (int64_t)slowest_ps;
-	int64_t limit = worst < hunt->best_ps[group] ? worst : hunt->best_ps[group];
-	return limit < INT64_MAX ? limit : 0;
+	int64_t rank_ps = full ? hunt->best_ps[hunt->top[hunt->top_count - 1]] : INT64_MAX;
+	if (hunt->best_ps[group] < rank_ps) rank_ps = hunt->best_ps[group];
+	double limit_ps =
+		rank_ps < INT64_MAX ? search_longest_ps(hunt->space, (double)rank_ps) : INFINITY;
+	limit_ps = fmin(limit_ps, hunt->space->slowest_s * LK_PS_PER_S);
+	return isfinite(limit_ps) ? (int64_t)limit_ps : 0;
 }
 
 /* Whether a layout can still change the answer; *last: it cannot, nor can any after it. */
 static bool may_matter(const struct hunt *hunt, const lk_layout *layout, bool *last) {
-	double least_ps = layout->least_s * LK_PS_PER_S;
+	double least_ps = search_least_ps(hunt->space, layout->least_s);
 	if (hunt->request->exhaustive) return true;
 	bool full = hunt->top_count == hunt->top_most;
 	*last = layout->least_s > hunt->space->slowest_s ||
