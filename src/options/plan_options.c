@@ -84,7 +84,7 @@ static const lk_option options[] = {
 	{REAL("carbon", job.mains.carbon, "G/KWH", 0.1, 5000, LK_CARBON_HELP), WITH("tokens")},
 	{REAL("price-kwh", job.mains.price_kwh, "DOLLARS", 1e-4, 100, LK_PRICE_KWH_HELP), WITH("tokens")},
 	{CHOICE("objective", objective, objectives, "WHAT",
-	 "what is best: time (default), the fastest layout; energy, the one that draws least for a step")},
+	 "what is best: time (default), the fastest layout; energy, the one whose step takes least, of those at most a tenth slower than the fastest (with --exhaustive of all)")},
 	{REAL("hours", hours, "H", 1e-3, 1e9, "the most hours that the training may take")},
 	{COUNT("gpu-hours", gpu_hours, "N", 1e-3, 1e12, "the most GPU-hours that it may take")},
 

@@ -381,6 +381,7 @@ static void seeds_spread_as_steps_asked_one_by_one(void **state) {
 
 /* ---- energy ---- */
 
+/* Of a step of 3.6 s in a training of ten hours. */
 static lk_energy energy_of_parts(double products, double waiting, double memory, double pue) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_error err = {0};
@@ -393,6 +394,11 @@ static lk_energy energy_of_parts(double products, double waiting, double memory,
 	parts.hidden_s[LK_PART_DP] = 5; /* beside the products: they draw what the board may already */
 	lk_energy energy = lk_energy_of(&parts, &cluster, 16, 3.6, 10,
 	                                &(lk_mains){.pue = pue, .carbon = 400, .price_kwh = 0.1});
+	/* what layouts are compared by: the same order as their energy, and never below its bound */
+	double full_s = lk_energy_full_s(&parts, 3.6);
+	assert_true(fabs(full_s * 16 * 700 * 1.35 * pue / 3.6e6 - energy.step_kwh) < 1e-12);
+	assert_true(full_s >= lk_energy_least_s(3.6));
+	assert_true(fabs(lk_energy_longest_s(lk_energy_least_s(3.6)) - 3.6) < 1e-12);
 	lk_arena_free(&arena);
 	return energy;
 }
@@ -409,6 +415,9 @@ static void energy_follows_what_a_gpu_does(void **state) {
 	assert_true(fabs(mixed.step_kwh - mixed.site_watts / 1e6) < 1e-12); /* 3.6 s */
 	assert_true(shared.gpu_watts == mixed.gpu_watts &&
 	            fabs(shared.site_watts / mixed.site_watts - 1.5) < 1e-12);
+	assert_true(fabs(mixed.training_kwh - mixed.site_watts / 1000 * 10) < 1e-9);
+	assert_true(fabs(mixed.carbon_kg - mixed.training_kwh * 0.4) < 1e-9);
+	assert_true(fabs(mixed.power_usd - mixed.training_kwh * 0.1) < 1e-9);
 	/* a DGX H100 in training: 8.4 kW at most, 76 % of its 10.2 kW for heavy jobs */
 	double node = full.site_watts / 2;
 	assert_true(node > 0.76 * 10200 * 0.9 && node < 8400);
