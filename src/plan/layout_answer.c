@@ -126,6 +126,7 @@ bool lk_layout_request(const lk_plan_request *request, const lk_space *space,
 	bool replicas = (int64_t)job->dp * job->cp > 1, sharded = job->sharding != LK_SHARD_NONE;
 	int etp = features->etp > 0 ? features->etp : job->tp;
 	*out = request->job;
+	out->mains.carbon = out->mains.price_kwh = 0; /* of a training: its length is plan's own */
 	out->emit = NULL; /* its stack is stated */
 	out->gpus = job->gpus;
 	out->tp = job->tp;

@@ -146,7 +146,6 @@ static lk_plan_request rates_plan_of(const lk_rent_request *rent, const char *cl
 	request.job.gbs = batch;
 	/* goodput is rent's own matter: the command that predicts a choice does without */
 	request.job.checkpoint_minutes = request.job.checkpoint_write_gbps = 0;
-	request.job.mains.carbon = request.job.mains.price_kwh = 0; /* of the whole training */
 	request.fixed_switches = request.no_exact = request.no_sensitivity = true;
 	request.top = 1;
 	request.threads = 1;

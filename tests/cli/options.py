@@ -255,6 +255,7 @@ def make_files(folder):
             subprocess.run(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
     with open(os.path.join(ROOT, "data", "instances.csv"), encoding="utf-8") as prices:
         rows = [line for line in prices if not line.startswith("#")]
+    put("own.csv", "provider,instance,region,gpu,gpus,on_demand,date,source,capital_usd,life_years\nown,p3,,v100-sxm-16,8,,2026-01-01,x,90000,4\n")
     put("dear.csv", rows[0] + "".join(line for line in rows[1:] if "p3." in line and "us-" in line))
     put("fog.csv", "name,parent,gbps,copies\ncloud,,,\nsite,cloud,10,\nclient,site,1,3\n")
     put("numbers.csv", head + re.sub(r"gemm_share=\S+", "gemm_share=0.5", row))
@@ -487,7 +488,7 @@ RENT = {
     "checkpoint": [acts(SPOT, "--checkpoint 5"), refused(HIRE, "--checkpoint 5")],
     "checkpoint-write": [acts(SPOT, "--checkpoint-write 0.1"), refused(HIRE, "--checkpoint-write 0.1")],
     "pue": [acts(HIRE, "--pue 1.5")], "carbon": [acts(HIRE, "--carbon 380")],
-    "price-kwh": [refused(HIRE, "--price-kwh 0.1"), acts(HIRE + " --prices own.csv", "--price-kwh 0.1")],
+    "price-kwh": [refused(HIRE, "--price-kwh 0.1"), changes(HIRE + " --prices own.csv", "--price-kwh 0.1")],
     "setup": [acts(HIRE, "--setup 60")], "prepare-per-core": [acts(HIRE, "--prepare-per-core 1")],
     "stalls": [acts(HIRE, "--stalls stalls.json --stalls-batch 8")],
     "stalls-batch": [acts(HIRE + " --stalls stalls.json --stalls-batch 8", "--stalls-batch 800"), refused(HIRE, "--stalls-batch 8")],
