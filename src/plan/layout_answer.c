@@ -127,7 +127,7 @@ bool lk_layout_request(const lk_plan_request *request, const lk_space *space,
 	int etp = features->etp > 0 ? features->etp : job->tp;
 	*out = request->job;
 	out->mains.carbon = out->mains.price_kwh = 0; /* of a training: its length is plan's own */
-	out->emit = NULL; /* its stack is stated */
+	out->emit = NULL;                             /* its stack is stated */
 	out->gpus = job->gpus;
 	out->tp = job->tp;
 	out->pp = job->pp;
