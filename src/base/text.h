@@ -55,6 +55,10 @@ lk_status lk_parse_duration(const char *text, double unit_s, double low, double 
 /* Dollars: as lk_parse_count, with or without '$' before it: "$100k". */
 lk_status lk_parse_dollars(const char *text, double low, double high, double *out,
                            const char *where, lk_error *err);
+/* Days from a date of the form 2026-07-20 to today, UTC; negative in the future, NAN: it is no
+ * date.
+ */
+double lk_days_since(const char *date);
 /* The number at the start of `text`, whatever the locale; *end is set after it, or to `text` if
  * there is none. Decimal notation only: no hexadecimal, infinity or NaN; overflow gives infinity.
  */

@@ -102,16 +102,14 @@ static void answer_fill_speed(const lk_plan_request *request, lk_plan_choice *ou
 	out->usable_bytes = timing->usable;
 	out->tokens_per_s_per_gpu =
 		lk_model_in_tokens(&job->model) ? timing->tokens / seconds / job->gpus : 0;
-	lk_energy energy = lk_energy_of(&timing->breakdown, cluster, job->gpus, seconds, 0);
-	out->gpu_watts = energy.gpu_w;
-	out->site_watts = energy.site_w;
 	double peak = lk_device_peak(device, job->dtype);
 	if (peak > 0 && cluster->groups == 1)
 		out->mfu = timing->model_flops / seconds / job->gpus / peak;
-	if (request->tokens <= 0 || per_step <= 0) return;
-	out->days = request->tokens / per_step * seconds / 86400;
+	if (request->tokens > 0 && per_step > 0)
+		out->days = request->tokens / per_step * seconds / 86400;
 	out->gpu_hours = out->days * 24 * job->gpus;
-	out->training_kwh = energy.site_w / 1000 * out->days * 24;
+	out->energy = lk_energy_of(&timing->breakdown, cluster, job->gpus, seconds, out->days * 24,
+	                           &request->job.mains);
 }
 
 /* A switch as an option; not given where completing the job makes it that anyway. */
@@ -128,7 +126,8 @@ bool lk_layout_request(const lk_plan_request *request, const lk_space *space,
 	bool replicas = (int64_t)job->dp * job->cp > 1, sharded = job->sharding != LK_SHARD_NONE;
 	int etp = features->etp > 0 ? features->etp : job->tp;
 	*out = request->job;
-	out->emit = NULL; /* its stack is stated */
+	out->mains.carbon = out->mains.price_kwh = 0; /* of a training: its length is plan's own */
+	out->emit = NULL;                             /* its stack is stated */
 	out->gpus = job->gpus;
 	out->tp = job->tp;
 	out->pp = job->pp;
@@ -258,7 +257,7 @@ static int answer_differences(const lk_plan_choice *choice, const lk_plan_choice
 /* "+1.31 s pipeline bubble, -0.20 s tensor parallelism: 3.1 % slower", the parts that differ most.
  */
 static const char *answer_why_not(lk_arena *arena, const lk_plan_choice *choice,
-                                  const lk_plan_choice *best) {
+                                  const lk_plan_choice *best, bool by_energy) {
 	enum {
 		SHOWN = 3
 	};
@@ -273,14 +272,16 @@ static const char *answer_why_not(lk_arena *arena, const lk_plan_choice *choice,
 			lk_format_seconds(fabs(parts[i].seconds), shown, sizeof shown), parts[i].label);
 	}
 	if (!text) return NULL;
-	double slower = choice->step_time_s / best->step_time_s - 1;
+	double worse = by_energy ? choice->energy.step_kwh / best->energy.step_kwh - 1
+	                         : choice->step_time_s / best->step_time_s - 1;
 	char free[32];
-	if (slower < 0 && choice->tight)
+	if (worse < 0 && choice->tight)
 		return lk_arena_printf(
-			arena, "%.1f %% faster, but only %s stay free, and memory may run out (--headroom)",
-			-100 * slower,
+			arena, "%.1f %% %s, but only %s stay free, and memory may run out (--headroom)",
+			-100 * worse, by_energy ? "less energy" : "faster",
 			lk_format_bytes(choice->usable_bytes - choice->peak_bytes, free, sizeof free));
-	return lk_arena_printf(arena, "%s%s%.1f %% slower", text, *text ? ": " : "", 100 * slower);
+	return lk_arena_printf(arena, "%s%s%.1f %% %s", text, *text ? ": " : "", 100 * worse,
+	                       by_energy ? "more energy" : "slower");
 }
 
 /* ---- exact, sensitivity ---- */
@@ -493,12 +494,12 @@ static lk_status over_budget(const lk_plan_request *request, lk_plan_count *out,
 	return LK_OK;
 }
 
-static lk_status answer_slower(const lk_plan_request *request, const lk_space *space,
-                               lk_arena *arena, lk_plan_count *out, lk_error *err) {
+static lk_status answer_slower(const lk_space *space, lk_arena *arena, lk_plan_count *out,
+                               lk_error *err) {
 	char longest[32];
 	out->nothing = lk_arena_printf(arena, "no layout on %d %s takes less than %s", space->gpus,
 	                               lk_noun(space->gpus, "GPU", "GPUs"),
-	                               lk_format_seconds(request->slowest_s, longest, sizeof longest));
+	                               lk_format_seconds(space->slowest_s, longest, sizeof longest));
 	return out->nothing ? LK_OK : lk_oom(err);
 }
 
@@ -513,18 +514,20 @@ lk_status lk_answer_count(const lk_plan_request *request, const lk_asked *asked,
 		LK_TRY(fill_choice(request, space, &hunt->best[i], arena, &choices[i], err));
 	LK_TRY(fill_times(request, space, hunt->best, choices, hunt->best_count, arena, err));
 	for (int i = 1; i < hunt->best_count; i++)
-		if (!(choices[i].why_not = answer_why_not(arena, &choices[i], &choices[0])))
+		if (!(choices[i].why_not =
+		          answer_why_not(arena, &choices[i], &choices[0], space->by_energy)))
 			return lk_oom(err);
 	out->choices = choices;
 	out->choice_count = hunt->best_count;
-	if ((out->slower = hunt->slower)) return answer_slower(request, space, arena, out, err);
+	if ((out->slower = hunt->slower)) return answer_slower(space, arena, out, err);
 	if (hunt->best_count == 0) return answer_nearest(space, hunt, arena, &out->nothing, err);
 	LK_TRY(over_budget(request, out, arena, err));
 	if (out->choice_count)
 		LK_TRY(answer_in_fp8(request, space, &choices[0], arena, &out->in_fp8, err));
 	if (!request->no_exact)
 		LK_TRY(ask_exact(request, space, hunt->best, choices, out->choice_count, arena, err));
-	return request->no_sensitivity || !out->choice_count
+	/* the rates change which layout is fastest */
+	return request->no_sensitivity || space->by_energy || !out->choice_count
 	           ? LK_OK
 	           : ask_sensitivity(request, space, hunt->best, out, arena, err);
 }

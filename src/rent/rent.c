@@ -47,6 +47,17 @@ static lk_status rent_check(const lk_rent_request *request, lk_error *err) {
 	return lk_predict_check(&request->job, err);
 }
 
+/* Who rents a machine pays for its power with it. */
+static lk_status check_price_of_power(const lk_rent_request *request, const lk_offers *offers,
+                                      lk_error *err) {
+	for (size_t i = 0; i < offers->count; i++)
+		if (offers->at[i].power_usd > 0) return LK_OK;
+	if (!(request->job.mains.price_kwh > 0)) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, "--price-kwh",
+	        "it has no effect: every machine is rented, with its power");
+	return lk_hint(err, "leave it out, or give machines of your own with --prices");
+}
+
 /* ---- what the numbers rest on ---- */
 
 typedef LK_VEC(const char *) notes;
@@ -172,7 +183,8 @@ static lk_status rent_make(const lk_rent_request *request, lk_arena *arena, lk_o
 	const char *useless;
 	if (request->map) return lk_rent_map(request, arena, out, err);
 	LK_TRY(rent_check(request, err));
-	LK_TRY(lk_rent_offers(&request->machines, arena, offers, faults, err));
+	LK_TRY(lk_rent_offers(&request->machines, &request->job.mains, arena, offers, faults, err));
+	LK_TRY(check_price_of_power(request, offers, err));
 	LK_TRY(lk_rent_search(request, offers, arena, rates, err));
 	LK_TRY(lk_rent_choose(request, offers, rates, arena, out, &useless, err));
 	LK_TRY(lk_rent_search_describe(request, offers, arena, out, err));

@@ -135,7 +135,7 @@ static lk_status rates_keep(lk_arena *arena, const lk_plan *plan, lk_rent_rate *
 	rate->seq = plan->seq ? plan->seq : 1; /* an image counts as one token */
 	rate->unit = lk_model_unit(&job->model);
 	rate->checkpoint_bytes = lk_checkpoint_bytes(choice->job);
-	rate->site_w = choice->site_watts;
+	rate->energy = choice->energy;
 	rate->layout = lk_arena_strdup(arena, choice->layout);
 	rate->reproduce = lk_arena_strdup(arena, choice->reproduce);
 	rate->model = lk_arena_strdup(arena, plan->model);
