@@ -3,7 +3,8 @@
 import {post} from "./serve-api.js";
 
 const ls = window.lockstep;
-const ROW = 18, GAP = 3, AXIS = 22, NAME = 150, COLOURS = 8, MOST_ROWS = 400, LEAST_US = 0.001;
+const ROW = 18, GAP = 3, AXIS = 22, HEAD = 17, COLOURS = 8, MOST_ROWS = 400, LEAST_US = 0.001;
+const FONT = "11px system-ui, sans-serif";
 const PERFETTO = "https://ui.perfetto.dev", PING_MS = 100, GIVE_UP_MS = 60000;
 
 /* ---- Perfetto: its page is opened, answers PING with PONG, and is given the events ---- */
@@ -127,6 +128,13 @@ export class Timeline {
 		this.rows = rows.slice(0, MOST_ROWS);
 		this.end = Math.max(1, ...this.rows.map((r) => r.spans.reduce((most, s) => Math.max(most, s.to), 0)));
 		this.row = 0, this.span = -1;
+		/* The name of a rank stands above its first row. */
+		this.bottom = AXIS;
+		this.rows.forEach((row, i) => {
+			row.first = i === 0 || this.rows[i - 1].pid !== row.pid;
+			row.y = this.bottom + (row.first ? HEAD : 0);
+			this.bottom = row.y + ROW + GAP;
+		});
 		this.find();
 		this.show(0, this.end);
 		const left = rows.length - this.rows.length, count = this.rows.reduce((sum, r) => sum + r.spans.length, 0);
@@ -177,14 +185,15 @@ export class Timeline {
 	}
 
 	draw() {
-		const box = this.canvas.parentNode, width = box.clientWidth, height = AXIS + this.rows.length * (ROW + GAP) + 4;
+		const box = this.canvas.parentNode, width = box.clientWidth, height = this.bottom + 4;
 		if (width <= 0 || !this.rows.length) return;
 		const sharp = Math.min(2, devicePixelRatio || 1), g = this.canvas.getContext("2d");
-		this.width = width, this.left = Math.min(NAME, Math.floor(width * 0.3));
+		g.font = FONT;
+		this.width = width, this.left = Math.ceil(Math.max(...this.rows.map((r) => g.measureText(r.name).width))) + 8;
 		this.canvas.width = width * sharp, this.canvas.height = height * sharp;
 		this.canvas.style.width = width + "px", this.canvas.style.height = height + "px";
 		g.setTransform(sharp, 0, 0, sharp, 0, 0);
-		g.font = "11px system-ui, sans-serif";
+		g.font = FONT;
 		const p = this.palette(), drawn = [];
 		this.drawAxis(g, p, height);
 		this.rows.forEach((row, i) => drawn.push(this.drawRow(g, p, row, i)));
@@ -203,7 +212,8 @@ export class Timeline {
 
 	/* Spans of less than a pixel are drawn as one while they follow one another. Returns how many shapes there are. */
 	drawRow(g, p, row, i) {
-		const y = AXIS + i * (ROW + GAP), spans = row.spans, words = this.words;
+		const y = row.y, spans = row.spans, words = this.words;
+		if (row.first) g.fillStyle = p.ink, g.fillText(row.rank, 0, y - 5);
 		g.fillStyle = i === this.row ? p.grid : p.lane;
 		g.fillRect(this.left, y, this.width - this.left, ROW);
 		let last = -1, count = 0;
@@ -222,10 +232,7 @@ export class Timeline {
 		g.fillStyle = p.card;
 		g.fillRect(0, y, this.left, ROW);
 		g.fillStyle = i === this.row ? p.ink : p.soft;
-		g.save();
-		g.beginPath(), g.rect(0, y, this.left - 6, ROW), g.clip();
-		g.fillText(row.name + ", " + row.rank, 0, y + 13);
-		g.restore();
+		g.fillText(row.name, 0, y + 13);
 		return count;
 	}
 
@@ -291,8 +298,8 @@ export class Timeline {
 	/* The row and the number of the span at the pointer. */
 	under(event) {
 		const box = this.canvas.getBoundingClientRect(), time = this.timeAt(event.clientX - box.left);
-		const row = Math.floor((event.clientY - box.top - AXIS) / (ROW + GAP));
-		if (row < 0 || row >= this.rows.length || time < this.from) return null;
+		const y = event.clientY - box.top, row = this.rows.findIndex((r) => y >= r.y && y < r.y + ROW + GAP);
+		if (row < 0 || time < this.from) return null;
 		const span = spanAt(this.rows[row].spans, time);
 		return {row, span, inside: span >= 0 && this.rows[row].spans[span].to >= time};
 	}

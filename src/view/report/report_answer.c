@@ -28,6 +28,11 @@ struct answer {
 
 /* ---- keys and values as texts ---- */
 
+static char *format_percentage(double value, char *out, size_t size) {
+	snprintf(out, size, "%.1f %%", value);
+	return out;
+}
+
 static const struct {
 	const char *ending;
 	bool kept; /* in the label: the number does not say it */
@@ -36,6 +41,7 @@ static const struct {
 	{"_per_s", true, NULL},
 	{"_s", false, lk_format_seconds},
 	{"_bytes", false, lk_format_bytes},
+	{"_pctg", false, format_percentage},
 };
 
 static int unit_of_key(const char *key) {
@@ -279,12 +285,23 @@ static void add_cell(lk_table *table, const char *key, const lk_value *value) {
 	else lk_table_bool(table, value->kind == LK_JSON_TRUE);
 }
 
+/* What a row is comes before what it has. */
+static void put_texts_first(struct table *table) {
+	lk_column ordered[COLUMNS];
+	int count = 0;
+	for (int right = 0; right < 2; right++)
+		for (int i = 0; i < table->count; i++)
+			if (table->columns[i].right == (right == 1)) ordered[count++] = table->columns[i];
+	memcpy(table->columns, ordered, (size_t)count * sizeof *ordered);
+}
+
 static lk_status put_rows(lk_report *writer, const struct answer *answer, const char *title,
                           const lk_value *rows, lk_error *err) {
 	struct table shape = {.count = 0};
 	for (size_t i = 0; i < rows->count; i++)
 		add_columns(&shape, answer->arena, NULL, &rows->items[i]);
 	if (shape.count == 0) return LK_OK;
+	put_texts_first(&shape);
 	lk_table *table = lk_table_new("rows", shape.columns, shape.count);
 	for (size_t i = 0; table && i < rows->count; i++) {
 		lk_table_row(table);
@@ -429,9 +446,11 @@ static lk_status report_value(struct answer *answer, const char *name, lk_report
 		lk_fail(err, LK_ERR_INPUT, name, "is no answer of lockstep");
 		return lk_hint(err, "give what lockstep VERB -o json writes");
 	}
-	const char *model = text_of(value, "model");
+	const char *title = text_of(value, "model");
+	if (!title) title = lk_arena_printf(answer->arena, "An answer of lockstep %s", answer->verb);
+	if (!title) return lk_oom(err);
 	const lk_report_job job = {.verb = answer->verb,
-	                           .title = model ? model : answer->verb,
+	                           .title = title,
 	                           .reproduce = text_of(value, "reproduce"),
 	                           .answer = answer,
 	                           .inputs = &none,
