@@ -287,7 +287,7 @@ export class Timeline {
 		const acts = {"+": () => this.zoom(0.5), "=": () => this.zoom(0.5), w: () => this.zoom(0.5), "-": () => this.zoom(2), s: () => this.zoom(2),
 			ArrowLeft: () => this.pan(-0.2), a: () => this.pan(-0.2), ArrowRight: () => this.pan(0.2), d: () => this.pan(0.2),
 			ArrowUp: () => this.choose(this.row - 1, -1), ArrowDown: () => this.choose(this.row + 1, -1),
-			n: () => this.choose(this.row, this.span < 0 ? spanAt(this.rows[this.row].spans, this.from) + (this.from > 0 ? 1 : 0) : this.span + 1),
+			n: () => this.choose(this.row, this.span < 0 ? Math.max(0, spanAt(this.rows[this.row].spans, this.from)) : this.span + 1),
 			p: () => this.choose(this.row, Math.max(0, this.span - 1)), Home: () => this.show(0, this.end)};
 		const act = acts[event.key.length === 1 ? event.key.toLowerCase() : event.key];
 		if (!act || event.ctrlKey || event.metaKey || event.altKey || !this.rows.length) return;

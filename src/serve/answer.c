@@ -210,7 +210,7 @@ static lk_status parse_command(struct child *child, lk_error *err) {
 	return LK_OK;
 }
 
-/* The words of the fields, and after them the files that were sent. */
+/* The words of the fields, and after them the files that were sent, where the verb takes any. */
 static lk_status parse_question(struct child *child, lk_error *err) {
 	const lk_question *question = child->question;
 	const lk_verb *verb = lk_question_verb(question->kind);
@@ -219,9 +219,9 @@ static lk_status parse_question(struct child *child, lk_error *err) {
 	const char **words = LK_ARRAY(&child->arena, const char *,
 	                              (size_t)child->words.count + (size_t)question->trace_count + 1);
 	if (!words) return lk_oom(err);
-	int count = 0;
+	int count = 0, files = verb->max_operands ? question->trace_count : 0;
 	for (int i = 0; i < child->words.count; i++) words[count++] = child->words.words[i];
-	for (int i = 0; i < question->trace_count; i++) words[count++] = question->traces[i];
+	for (int i = 0; i < files; i++) words[count++] = question->traces[i];
 	return lk_args_parse(verb, count, words, &child->args, err);
 }
 
