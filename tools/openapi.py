@@ -82,8 +82,8 @@ def request(table, launch, lists=False):
 
 REPORT = record({"lockstep": TEXT, "verb": TEXT, "title": TEXT, "panels": listed(record({"kind": TEXT}, more=True)),
     "assumptions": listed(TEXT),
-                 "warnings": listed(TEXT), "result": OBJECT}, more=True,
-                description="The document that the page shows: panels, and in `result` the whole answer.")
+                 "warnings": listed(TEXT), "result": {"type": ["object", "null"]}}, more=True,
+                description="The document that the page shows: panels, and in `result` the whole answer (null of a sweep).")
 PROGRESS = record({"gpus": NUMBER, "done": NUMBER, "all": NUMBER},
                   description="Of a plan: layouts of the present number of GPUs, decided and in all; of a sweep "
                   "combinations, of rent machines and batches, with 0 GPUs.")

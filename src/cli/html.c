@@ -42,8 +42,7 @@ static int html_run(lk_args *args) {
 	if (status == LK_OK && outputs.charts)
 		status = lk_report_answer(text, size, path, LK_REPORT_CHARTS, outputs.charts, NULL, &err);
 	if (status == LK_OK && (outputs.path || !outputs.charts))
-		status =
-			lk_report_answer(text, size, path, LK_REPORT_HTML, outputs.path, stdout, &err);
+		status = lk_report_answer(text, size, path, LK_REPORT_HTML, outputs.path, stdout, &err);
 	free(text);
 	return status == LK_OK ? CLI_OK : cli_fail(&err);
 }

@@ -59,7 +59,7 @@ typedef struct lk_route {
 		LK_BODY_JSON,
 		LK_BODY_FORM
 	} body;
-	bool open; /* needs no token */
+	bool open;             /* needs no token */
 	lk_question_kind kind; /* of a question */
 } lk_route;
 

@@ -102,11 +102,8 @@ static const char *find_query_argument(const lk_exchange *exchange, const char *
 
 static bool take_form_argument(lk_exchange *exchange) {
 	static const char *const forms[] = {
-		[LK_FORM_RESULT] = "result",
-		[LK_FORM_REPORT] = "report",
-		[LK_FORM_PICTURE] = "picture",
-		[LK_FORM_TIMELINE] = "timeline",
-		[LK_FORM_GRAPH] = "graph",
+		[LK_FORM_RESULT] = "result",     [LK_FORM_REPORT] = "report", [LK_FORM_PICTURE] = "picture",
+		[LK_FORM_TIMELINE] = "timeline", [LK_FORM_GRAPH] = "graph",
 	};
 	const char *form = find_query_argument(exchange, "form");
 	for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {

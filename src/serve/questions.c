@@ -241,10 +241,10 @@ static lk_status ask_explain(const lk_asked *asked, lk_error *err) {
 	r.threads = asked->question->threads;
 	r.roofline = wants_report(asked);
 	LK_TRY(lk_explain(&r, &found, err));
-	lk_status status = wants_report(asked)
-	                       ? lk_report_explain(found, LK_REPORT_JSON, NULL, asked->out, err)
-	                       : lk_explain_print(found, LK_OUTPUT_JSON, LK_EXPLAIN_ALL, false, NULL,
-	                                          asked->out, err);
+	lk_status status =
+		wants_report(asked)
+			? lk_report_explain(found, LK_REPORT_JSON, NULL, asked->out, err)
+			: lk_explain_print(found, LK_OUTPUT_JSON, LK_EXPLAIN_ALL, false, NULL, asked->out, err);
 	lk_explain_free(found);
 	return status;
 }
@@ -283,21 +283,15 @@ static lk_status ask_diff(const lk_asked *asked, lk_error *err) {
 	lk_diff_request r;
 	lk_diff *found = NULL;
 	const lk_question *question = asked->question;
-	if (question->trace_count != 2) {
-		lk_fail(err, LK_ERR_INPUT, "traces", "%d were sent, and two are compared",
-		        question->trace_count);
-		return lk_hint(err, "send the trace of the run before, then that of the run after");
-	}
 	lk_diff_defaults(&r);
 	LK_TRY(lk_args_fill(asked->args, 0, &r, err));
 	r.before = question->traces[0];
 	r.after = question->traces[1];
 	r.threads = question->threads;
 	LK_TRY(lk_diff_ask(&r, &found, err));
-	lk_status status = wants_report(asked)
-	                       ? report_diff(found, asked->out, err)
-	                       : lk_diff_print(found, LK_OUTPUT_JSON, LK_DIFF_ALL, false, NULL,
-	                                       asked->out, err);
+	lk_status status = wants_report(asked) ? report_diff(found, asked->out, err)
+	                                       : lk_diff_print(found, LK_OUTPUT_JSON, LK_DIFF_ALL,
+	                                                       false, NULL, asked->out, err);
 	lk_diff_free(found);
 	return status;
 }
@@ -310,14 +304,13 @@ static lk_status ask_stalls(const lk_asked *asked, lk_error *err) {
 	const lk_question *question = asked->question;
 	lk_stalls_defaults(&r);
 	LK_TRY(lk_args_fill(asked->args, 0, &r, err));
-	bool text =
-		question->trace_count == 1 && !lk_ends_in(question->traces[0], LK_RECORDING_ENDING);
+	bool text = question->trace_count == 1 && !lk_ends_in(question->traces[0], LK_RECORDING_ENDING);
 	r.recording = text ? question->traces[0] : ".";
 	LK_TRY(lk_stalls(&r, &found, err));
-	lk_status status = wants_report(asked)
-	                       ? lk_report_stalls(found, LK_REPORT_JSON, NULL, asked->out, err)
-	                       : lk_stalls_print(found, LK_OUTPUT_JSON, LK_STALLS_ALL, false, NULL,
-	                                         asked->out, err);
+	lk_status status =
+		wants_report(asked)
+			? lk_report_stalls(found, LK_REPORT_JSON, NULL, asked->out, err)
+			: lk_stalls_print(found, LK_OUTPUT_JSON, LK_STALLS_ALL, false, NULL, asked->out, err);
 	lk_stalls_free(found);
 	return status;
 }

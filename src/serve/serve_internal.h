@@ -37,8 +37,8 @@ typedef struct lk_limits {
 /* For a process with one thread that is about to answer a question, in whose working folder the
  * files of the question lie. lk_confine_limits: the limits hold from now on. lk_confine_files:
  * files can be read below the working folder, written and renamed there too where `writing` is
- * true, and used nowhere else; nothing can be run or connected. What was taken stays taken: a second call can only
- * take more. False where the kernel cannot. */
+ * true, and used nowhere else; nothing can be run or connected. What was taken stays taken: a
+ * second call can only take more. False where the kernel cannot. */
 void lk_confine_limits(const lk_limits *limits);
 bool lk_confine_files(bool writing);
 

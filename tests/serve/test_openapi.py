@@ -153,7 +153,7 @@ class Description(unittest.TestCase):
                     self.assertGreater(job["answer"]["ratio"], 1, "the first file is the run before")
 
     def test_what_is_refused(self):
-        for path, files, what in (("/diff", 1, "two are compared"), ("/stalls", 0, "no file"), ("/whatif", 0, "no file")):
+        for path, files, what in (("/diff", 1, "is missing"), ("/stalls", 0, "no file"), ("/whatif", 0, "no file")):
             sent = [("t.json", read_file("tests/data/trace_small.json"))] * files
             status, document = self.server.upload(sent, "{}", path="/api/v1" + path)
             error = self.server.job((status, document))["error"] if status == 202 else document["error"]

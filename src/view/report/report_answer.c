@@ -122,8 +122,8 @@ static void put_answer_facts(lk_report *writer, const struct answer *answer) {
 	lk_report_facts(writer);
 	for (size_t i = 0; value->kind == LK_JSON_OBJECT && i < value->count; i++) {
 		const lk_value *item = &value->items[i];
-		bool figure = item->kind == LK_JSON_NUMBER && !is_head_key(value->keys[i]) &&
-		              numbers++ < FIGURES;
+		bool figure =
+			item->kind == LK_JSON_NUMBER && !is_head_key(value->keys[i]) && numbers++ < FIGURES;
 		if (figure || !is_single(item) || is_head_key(value->keys[i])) continue;
 		lk_report_fact(writer, label_of_key(answer->arena, value->keys[i]),
 		               show_single(value->keys[i], item, text));
@@ -224,8 +224,7 @@ static void put_memory(lk_report *writer, const struct answer *answer, const lk_
 	lk_report_part(writer, "unused", "reserved, unused");
 	lk_json_array_end(writer);
 	lk_json_array(writer, "rows");
-	for (size_t i = 0; i < value->count; i++)
-		put_memory_row(writer, &value->items[i], i, first);
+	for (size_t i = 0; i < value->count; i++) put_memory_row(writer, &value->items[i], i, first);
 	lk_json_array_end(writer);
 	lk_report_panel_end(writer);
 }
@@ -258,8 +257,8 @@ static void add_columns(struct table *table, lk_arena *arena, const char *before
 		if (!is_single(item) || !key || column_of_key(table, key) >= 0) continue;
 		table->left_out |= table->count == COLUMNS;
 		if (table->count == COLUMNS) continue;
-		table->columns[table->count++] = (lk_column){
-			key, label_of_key(arena, key), item->kind == LK_JSON_NUMBER, false};
+		table->columns[table->count++] =
+			(lk_column){key, label_of_key(arena, key), item->kind == LK_JSON_NUMBER, false};
 	}
 }
 
@@ -359,9 +358,8 @@ static lk_status put_value(lk_report *writer, const struct answer *answer, const
 	LK_TRY(put_rows(writer, answer, title, value, err));
 	/* Arrays inside of rows: tables of their own. */
 	for (size_t i = 0; i < value->count && value->count <= FIGURES; i++) {
-		const char *name = value->count > 1
-		                       ? lk_arena_printf(answer->arena, "%s %zu", title, i + 1)
-		                       : title;
+		const char *name =
+			value->count > 1 ? lk_arena_printf(answer->arena, "%s %zu", title, i + 1) : title;
 		if (!name) return lk_oom(err);
 		const lk_value *row = &value->items[i];
 		for (size_t k = 0; k < row->count; k++) {
