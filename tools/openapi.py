@@ -98,8 +98,9 @@ JOBS = {"sweep": "Begins to predict every combination of comma lists",
         "shard": "Begins to place embedding tables on GPUs"}
 BEGIN = {"explain": "Begins to explain traces", "whatif": "Begins to simulate a step with something changed",
          "diff": "Begins to compare two profiled runs", "stalls": "Begins to estimate stalls from a recording; nothing is run"}
-ANSWERS = {"Plan": "plan", "Explanation": "explain", "Rent": "rent", "Shard": "shard", "Whatif": "whatif", "Diff": "diff",
-           "Stalls": "stalls"}
+# Types of other documents have the shorter names.
+ANSWERS = {"Plan": "plan", "Explanation": "explain", **{name.capitalize() + "Answer": name
+           for name in ("rent", "shard", "whatif", "diff", "stalls")}}
 JOB = record({"id": TEXT, "verb": {"enum": [*JOBS, *FILES]},
     "state": {"enum": ["waiting", "running", "done", "failed"]},
               "progress": {"oneOf": [PROGRESS, {"type": "null"}]}},
