@@ -105,6 +105,8 @@ void lk_json_put_real(lk_json_writer *writer, const char *key, double number);
 void lk_json_put_integer(lk_json_writer *writer, const char *key, long long number);
 void lk_json_put_bool(lk_json_writer *writer, const char *key, bool value);
 void lk_json_put_null(lk_json_writer *writer, const char *key);
+/* A document in memory, with its keys in their order. */
+void lk_json_put_value(lk_json_writer *writer, const char *key, const lk_value *value);
 /* A document that this writer wrote, as a value of this one, without blanks between its tokens. */
 void lk_json_put_document(lk_json_writer *writer, const char *key, const char *document,
                           size_t size);
