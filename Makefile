@@ -120,7 +120,7 @@ RECORDER_BASE_O := $(RECORDER_BASE_C:src/%.c=$(B)/%.o) $(addprefix $(B)/recorder
 RECORDER_MPI_O := $(RECORDER_MPI_C:src/recorder/%.c=%.o) mpi_wrappers.o
 
 LONG_PARTS := release asan ubsan tsan clang lang lint packages fresh fuzz
-.PHONY: two-builds all check check-long $(LONG_PARTS:%=check-long-%) unit cli-tests serve-tests browser-tests fuzz fuzz-programs fuzz-replay replay-programs unit-programs fresh-check bench bench-lookup accuracy layers docs-check lang-oracle lang-cuda charts \
+.PHONY: two-builds all check check-long $(LONG_PARTS:%=check-long-%) unit cli-tests serve-tests browser-tests fuzz fuzz-campaign coverage fuzz-programs fuzz-replay replay-programs unit-programs fresh-check bench bench-lookup accuracy layers docs-check lang-oracle lang-cuda charts \
         mpi lang-mpi lang-ring lint syntax man api dist deb release tutorials package-tests python python-tests bench-predict install uninstall clean help quick circles format format-check site
 .SECONDARY:
 MAKEFLAGS += --no-builtin-rules
@@ -337,10 +337,10 @@ $(B)/replay/%: $(B)/tests/fuzz/fuzz_%.o $(B)/tests/fuzz/replay.o $(SERVE) $(STAT
 	$(call say,LINK)
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) $(SERVE) $(STATIC) $(LDLIBS)
 
-$(B)/fuzzers/%: $(B)/tests/fuzz/fuzz_%.o $(SERVE) $(STATIC)
+$(B)/fuzzers/%: $(B)/tests/fuzz/fuzz_%.o $(B)/tests/fuzz/mutate.o $(SERVE) $(STATIC)
 	@mkdir -p $(@D)
 	$(call say,LINK)
-	$(Q)$(CC) $(ALL_LDFLAGS) -fsanitize=fuzzer -o $@ $< $(SERVE) $(STATIC) $(LDLIBS)
+	$(Q)$(CC) $(ALL_LDFLAGS) -fsanitize=fuzzer -o $@ $(filter %.o,$^) $(SERVE) $(STATIC) $(LDLIBS)
 
 unit-programs: $(UNIT)
 replay-programs: $(REPLAY)
@@ -371,6 +371,19 @@ FUZZ_SECONDS ?= 60
 fuzz: ## libFuzzer (clang) on every target, FUZZ_SECONDS=60 each; FUZZ_ONLY=name for one
 	@$(MAKE) --no-print-directory MODE=fuzz CC=$(CLANG) fuzz-programs
 	tests/fuzz/run.sh fuzz build/fuzz/fuzzers $(FUZZ_SECONDS) $(FUZZ_ONLY)
+
+FUZZ_STATE ?= .fuzz
+FUZZ_BUDGET ?= 3600
+fuzz-campaign: ## goes on fuzzing for FUZZ_BUDGET=3600 s, the least executed target first; FUZZ_STATE=.fuzz keeps inputs and counts
+	@$(MAKE) --no-print-directory MODE=fuzz CC=$(CLANG) fuzz-programs
+	tests/fuzz/campaign.sh build/fuzz/fuzzers $(FUZZ_STATE) $(FUZZ_BUDGET) $(FUZZ_ONLY)
+
+coverage: ## the share of lines that unit tests and the fuzz corpus execute, by room
+	@$(MAKE) --no-print-directory MODE=cov unit-programs replay-programs
+	@find build/cov -name '*.gcda' -delete
+	-@tests/unit/run.sh build/cov/unit/*
+	-@tests/fuzz/run.sh replay build/cov/replay
+	@python3 tools/coverage.py build/cov
 
 lang-mpi: $(PROGRAM) ## emitted C and MPI against the interpreter, on up to 4 ranks; takes mpicc
 	tests/lang/mpi.sh $(PROGRAM)
@@ -602,4 +615,4 @@ corpus: $(B)/corpus ## which share of public configuration files is read, by fra
 	@d=$${LOCKSTEP_DATA:-../shared/data}/configs; if [ -d "$$d" ]; then $(B)/corpus "$$d"; if python3 -c 'import yaml' 2>/dev/null; then python3 tests/corpus/rightly.py $(B)/corpus "$$d"; fi; else echo "corpus: no $$d: skipped"; fi
 
 -include $(wildcard $(foreach d,recorder recorder-mpich,$(B)/$d/*.d $(B)/$d/*/*.d))
--include $(LIB_O:.o=.d) $(CLI_O:.o=.d) $(SERVE_O:.o=.d) $(MPI_O:.o=.d) $(UNIT_C:%.c=$(B)/%.d) $(FUZZ_C:%.c=$(B)/%.d) $(B)/tests/fuzz/replay.d $(B)/tools/pack_calibration.d
+-include $(LIB_O:.o=.d) $(CLI_O:.o=.d) $(SERVE_O:.o=.d) $(MPI_O:.o=.d) $(UNIT_C:%.c=$(B)/%.d) $(FUZZ_C:%.c=$(B)/%.d) $(B)/tests/fuzz/replay.d $(B)/tests/fuzz/mutate.d $(B)/tools/pack_calibration.d
