@@ -29,7 +29,7 @@ lang/syntax:      base lang/types lang/rewrite
 lang/run:         base io lang/types
 lang/steps:       base graph lang/types lang/rewrite lang/run
 lang/emit:        base io lang/rewrite lang/run lang/steps
-lang/compile:     base io lang/types lang/rewrite lang/run lang/emit
+lang/compile:     base io graph lang/types lang/rewrite lang/run lang/steps lang/emit
 cost/topology:    base hw
 cost/collective:  base io hw cost/calibration cost/topology
 cost/kernel:      base hw graph cost/calibration cost/collective

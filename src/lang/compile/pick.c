@@ -45,3 +45,25 @@ lk_status lc_pick_schedule(const lc_program *program, const char *name, const lc
 	return near ? lk_hint(err, "do you mean %s?", near)
 	            : lk_hint(err, "without a schedule it is %s", LC_PLAIN);
 }
+
+bool lc_sizes_name(const char *text, const char *name) {
+	size_t length = strlen(name);
+	for (const char *at = text; at; at = strchr(at, ',')) {
+		at += *at == ',';
+		while (*at == ' ') at++;
+		const char *dot = at + strcspn(at, ".=,"); /* LIST.NAME */
+		if (*dot == '.') at = dot + 1;
+		if (strncmp(at, name, length) == 0 && (at[length] == '=' || at[length] == ' ')) return true;
+	}
+	return false;
+}
+
+lk_status lc_check_dims(const lc_program *program, const char *sizes, lk_error *err) {
+	for (int d = 0; d < program->named_count; d++) {
+		const char *name = program->named[d].name;
+		if (sizes && lc_sizes_name(sizes, name)) continue;
+		lk_fail(err, LK_ERR_INPUT, "--sizes", "%s is not given, and times depend on it", name);
+		return lk_hint(err, "give --sizes %s=N,...", name);
+	}
+	return LK_OK;
+}

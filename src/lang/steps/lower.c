@@ -585,6 +585,65 @@ static lk_status lower_overlap(struct lowering *lowering, const lc_step *step) {
 
 /* ---- the graph ---- */
 
+/* Whether the ranks of an axis are taken to hold copies that learn from different samples. */
+static bool lower_is_data_parallel(const struct lowering *lowering, int a) {
+	uint8_t kind = lowering->kind_of[a];
+	return kind == LK_GROUP_DP || kind == LK_GROUP_SHARD || kind == LK_GROUP_REPLICA;
+}
+
+/* Elements of a value that a rank has with all its data-parallel slices together. */
+static lk_status lower_elements(const struct lowering *lowering, const lc_node *node, int64_t item,
+                                double *out) {
+	lc_node whole = *node;
+	int64_t extent[LC_RANK];
+	for (int a = 0; a < lowering->p->axis_count; a++)
+		if (lower_is_data_parallel(lowering, a)) whole.layout[a].kind = LC_R;
+	LK_TRY(lower_extents_of(lowering->p, lowering->sizes, &whole, item, extent, lowering->err));
+	*out = 1;
+	for (int d = 0; d < node->rank; d++) *out *= (double)extent[d];
+	return LK_OK;
+}
+
+/* Gradients: what comes in as tensors of real numbers. */
+static lk_status lower_input(const struct lowering *lowering, const lc_node *node,
+                             lk_program *program) {
+	double elements;
+	if (node->rank == 0 || !lc_is_real((lc_dtype)node->dtype)) return LK_OK;
+	for (int64_t i = 0; i < lc_items(lowering->p, lowering->sizes, node); i++) {
+		LK_TRY(lower_elements(lowering, node, i, &elements));
+		program->updated += elements;
+	}
+	for (int a = 0; a < lowering->p->axis_count; a++)
+		program->reduces |= node->layout[a].kind == LC_P && lower_is_data_parallel(lowering, a);
+	return LK_OK;
+}
+
+/* A state that is handed out as it is holds weights; others are the optimizer's own. */
+static lk_status lower_state(const struct lowering *lowering, int v, lk_program *program) {
+	const lc_node *node = lower_node(lowering, v);
+	lk_owner owner = LK_OWN_OPTIMIZER;
+	double bytes;
+	for (size_t i = 0; i < lowering->p->nodes.count; i++)
+		if (lower_node(lowering, (int)i)->op == LC_OUT && lowering->steps->storage[i] == v)
+			owner = LK_OWN_WEIGHTS;
+	for (int64_t i = 0; i < lc_items(lowering->p, lowering->sizes, node); i++) {
+		LK_TRY(lower_bytes_of(lowering->p, lowering->sizes, node, i, &bytes, lowering->err));
+		program->resident[owner] += bytes;
+	}
+	return LK_OK;
+}
+
+/* What a rank of the stage holds from step to step, and what it updates. */
+static lk_status lower_hold(const struct lowering *lowering, lk_program *program) {
+	for (size_t v = 0; v < lowering->p->nodes.count; v++) {
+		const lc_node *node = lower_node(lowering, (int)v);
+		if (!here(lowering, &node->at)) continue;
+		if (node->op == LC_INPUT) LK_TRY(lower_input(lowering, node, program));
+		if (node->op == LC_STATE) LK_TRY(lower_state(lowering, (int)v, program));
+	}
+	return LK_OK;
+}
+
 static lk_status lower_stage(struct lowering *lowering, uint32_t stage) {
 	LK_ASSERT(stage < lowering->graph->programs.count);
 	uint32_t block, rest = stage;
@@ -605,6 +664,7 @@ static lk_status lower_stage(struct lowering *lowering, uint32_t stage) {
 		else LK_TRY(lower_simple(lowering, step, &unused));
 	}
 	LK_TRY(lk_graph_end_block(lowering->graph, &block, lowering->err));
+	LK_TRY(lower_hold(lowering, &lowering->graph->programs.at[stage]));
 	lk_call call = {
 		.block = block, .repeat = 1, .microbatch = -1, .layer = -1, .pass = LK_PHASE_OTHER};
 	return lk_graph_call(lowering->graph, stage, &call, lowering->err);
@@ -613,22 +673,23 @@ static lk_status lower_stage(struct lowering *lowering, uint32_t stage) {
 /* Process groups of an axis that is chains: by its name where that says what it is, so that tables
  * do too. */
 static void choose_groups(struct lowering *lowering) {
+	enum {
+		ANY = 4 /* the first are for axes of other names too */
+	};
 	static const struct {
 		const char *name;
 		uint8_t kind;
 	} usual[] = {
-		{"tp", LK_GROUP_TP},
-		{"dp", LK_GROUP_DP},
-		{"ep", LK_GROUP_EP},
-		{"cp", LK_GROUP_CP},
+		{"tp", LK_GROUP_TP}, {"dp", LK_GROUP_DP},      {"ep", LK_GROUP_EP},
+		{"cp", LK_GROUP_CP}, {"dp_i", LK_GROUP_SHARD}, {"dp_o", LK_GROUP_REPLICA},
 	};
 	bool taken[LK_GROUPS] = {false};
 	for (int a = lowering->inner; a < lowering->p->axis_count; a++)
-		for (int i = 0; i < 4; i++)
+		for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
 			if (strcmp(lowering->p->axes[a].name, usual[i].name) == 0)
 				taken[lowering->kind_of[a] = usual[i].kind] = true;
 	for (int a = lowering->inner; a < lowering->p->axis_count; a++)
-		for (int i = 0; i < 4 && !lowering->kind_of[a]; i++)
+		for (int i = 0; i < ANY && !lowering->kind_of[a]; i++)
 			if (!taken[usual[i].kind]) taken[lowering->kind_of[a] = usual[i].kind] = true;
 	uint32_t stride = 1;
 	for (int a = lowering->p->axis_count; a-- > lowering->inner;) {
