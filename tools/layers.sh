@@ -36,7 +36,7 @@ cost/kernel:      base hw graph cost/calibration cost/collective
 cost:             base graph cost/calibration cost/collective cost/kernel
 sim:              base graph cost
 rollout:          base io hw model/network cost/calibration cost/collective cost/kernel
-step:             base io options cost/calibration model/network model/layout model/build launch trace/read trace/lift cost sim rollout
+step:             base io options graph/edit cost/calibration model/network model/layout model/build launch trace/read trace/lift cost sim rollout
 replay:           base trace/read trace/align trace/lift step
 whatif:           base options hw graph/edit cost/calibration step replay
 explain:          base options hw trace/capture trace/align trace/lift cost/collective cost/kernel step whatif

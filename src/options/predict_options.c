@@ -192,6 +192,10 @@ static const lk_option options[] = {
 	 "policy, reference, eager, padded, full_rows, by_sequence, offload_params, "
 	 "offload_optimizer, offload_reference, sleep=0|1")},
 
+	{TEXT("replace", replace, "optimizer=FILE",
+	 "the step's end, from gradients to weights, is a program of lockstep compile: a graph of "
+	 "compile tune --graph")},
+
 	{GROUP("Simulation")
 	 TEXT("ranks", ranks, "all", "times of every rank, not of one of each class")},
 	{FLAG("exact", exact, "simulate every layer and micro-batch, without folding repetition")},
