@@ -82,7 +82,7 @@ static lk_status replace_check_step(const struct replacement *r, const lk_graph 
 				err,
 				"the step reduces gradients and gathers weights in its passes (ZeRO 2 or 3), and "
 				"the program does so once more",
-				"give a program that takes and leaves slices, as predict --program writes it");
+				"give a program that takes and leaves slices, as predict --emit program writes it");
 		if (!replace_ends_step(graph, i)) continue;
 		if (kind == LK_OP_GEMM)
 			return replace_refuse(err, "the step's optimizer works on matrices",
@@ -99,7 +99,7 @@ static lk_status replace_check_size(const char *what, double has, double wants, 
 	if (has == wants) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, "replace", "the program has %.0f %s, the step %.0f", has, what,
 	        wants);
-	return lk_hint(err, "write it anew with the --sizes of predict --program");
+	return lk_hint(err, "write it anew with the --sizes of predict --emit program");
 }
 
 /* Groups that the program's operations use, which must be those of the step: dp, also divided in
@@ -113,7 +113,7 @@ static lk_status replace_check_groups(const lk_graph *graph, const lk_graph *upd
 		    group == LK_GROUP_SHARD || group == LK_GROUP_REPLICA)
 			continue;
 		return replace_refuse(err, "the program communicates over axes that no optimizer has",
-		                      "use axes dp and model, as predict --program writes them");
+		                      "use axes dp and model, as predict --emit program writes them");
 	}
 	for (uint32_t i = 0; i < graph->ops.count; i++) {
 		unsigned group = graph->ops.group[i];
@@ -152,7 +152,7 @@ static lk_status replace_check_update(const lk_graph *update, lk_error *err) {
 	                      update->programs.count > 1
 	                          ? "ranks of the replacement run different programs"
 	                          : "the replacement takes no gradients",
-	                      "give the graph of a program that predict --program began, written by "
+	                      "give the graph of a program that predict --emit program began, written by "
 	                      "compile tune --graph or compile emit --target graph");
 }
 
