@@ -18,9 +18,9 @@
 struct update_rule {
 	lk_optimizer optimizer;
 	const char *scalars;
-	const char *moments[2];  /* new values of m and v; NULL: it has none */
-	const char *before;      /* a statement before them, or NULL */
-	const char *weights;     /* what is subtracted from w, over lr */
+	const char *moments[2]; /* new values of m and v; NULL: it has none */
+	const char *before;     /* a statement before them, or NULL */
+	const char *weights;    /* what is subtracted from w, over lr */
 };
 
 static const struct update_rule update_rules[] = {
@@ -41,8 +41,8 @@ struct update_text {
 	const lk_job *job;
 	const struct update_rule *rule;
 	lk_page page;
-	int copies, model; /* ranks: data-parallel, of one model */
-	double parameters; /* of the rank that has most */
+	int copies, model;                      /* ranks: data-parallel, of one model */
+	double parameters;                      /* of the rank that has most */
 	const char *weight, *moment, *gradient; /* formats */
 	bool clips;
 };
@@ -62,7 +62,8 @@ static const struct update_rule *update_find(const lk_job *job) {
 
 static const char *update_lacks(const lk_job *job) {
 	bool sixteen = lk_job_sixteen_bit(job);
-	if (job->forward_only) return "the job does not train; leave out what keeps weights as they are";
+	if (job->forward_only)
+		return "the job does not train; leave out what keeps weights as they are";
 	if (!update_find(job))
 		return "of its optimizer more than one pass over states is known; give --optimizer adam, "
 			   "sgd or lion";
@@ -74,7 +75,8 @@ static const char *update_lacks(const lk_job *job) {
 		return "hybrid sharding divides the ranks that hold gradients; leave out --shard-group";
 	if (lk_sizes_dp_ranks(job) < 2) return "one rank holds each parameter; give more GPUs";
 	if (sixteen && job->master_weights == LK_OFF)
-		return "weights without a master copy in fp32 have no program; leave out --master-weights off";
+		return "weights without a master copy in fp32 have no program; leave out --master-weights "
+		       "off";
 	if (job->state_dtype != LK_FP32 && job->state_dtype != LK_BF16)
 		return "moments of such a format have no program; give --state-dtype fp32 or bf16";
 	return NULL;
@@ -135,8 +137,7 @@ static void update_reduce(struct update_text *text) {
 		lk_page_add(&text->page, "\tq = %s%ssum(%s%s%s^2)%s%s\n", rows ? "allreduce(" : "",
 		            slices ? "allreduce(" : "", wide, sum, end, slices ? ", sum, dp)" : "",
 		            rows ? ", sum, model)" : "");
-		lk_page_add(&text->page,
-		            "\ts = minimum(1, clip/(sqrt(q)/size(dp) + 0.000001))/size(dp)\n");
+		lk_page_add(&text->page, "\ts = minimum(1, clip/(sqrt(q)/size(dp) + 0.000001))/size(dp)\n");
 		lk_page_add(&text->page, "\td = s*%s%s%s\n", wide, sum, end);
 	} else lk_page_add(&text->page, "\td = %s%s%s/size(dp)\n", wide, sum, end);
 }
@@ -210,8 +211,8 @@ static void update_head(struct update_text *text, const lk_cluster *cluster) {
 static void update_measure(struct update_text *text) {
 	const lk_job *job = text->job;
 	bool sixteen = lk_job_sixteen_bit(job);
-	double gradient = job->sharding >= LK_SHARD_ZERO2 ? lk_sizes_gradient_bytes(job)
-	                                                  : lk_sizes_wire_bytes(job);
+	double gradient =
+		job->sharding >= LK_SHARD_ZERO2 ? lk_sizes_gradient_bytes(job) : lk_sizes_wire_bytes(job);
 	text->copies = lk_sizes_dp_ranks(job);
 	text->model = job->gpus / text->copies;
 	for (int stage = 0; stage < job->pp; stage++) {

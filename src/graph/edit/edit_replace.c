@@ -21,7 +21,7 @@ enum {
 struct replacement {
 	const lk_graph *update;
 	const lk_program *program;
-	const double *share; /* [blocks] of the program's bytes; 0: not the end of a step */
+	const double *share;    /* [blocks] of the program's bytes; 0: not the end of a step */
 	uint32_t *place, *deps; /* of the program's operations, where they went; room */
 	bool reduces, gathers;
 	uint32_t replaced;
@@ -71,7 +71,8 @@ static lk_status replace_check_step(const struct replacement *r, const lk_graph 
                                     lk_error *err) {
 	bool passes = false;
 	if (graph->traced)
-		return replace_refuse(err, "the step is of a trace, which does not say what updates weights",
+		return replace_refuse(err,
+		                      "the step is of a trace, which does not say what updates weights",
 		                      "give a graph of lockstep predict --graph");
 	for (uint32_t i = 0; i < graph->ops.count; i++) {
 		unsigned kind = graph->ops.kind[i];
@@ -148,12 +149,12 @@ static lk_status replace_check_parameters(const lk_graph *graph, const lk_progra
 static lk_status replace_check_update(const lk_graph *update, lk_error *err) {
 	if (update->programs.count == 1 && update->programs.at[0].updated > 0 && !update->traced)
 		return LK_OK;
-	return replace_refuse(err,
-	                      update->programs.count > 1
-	                          ? "ranks of the replacement run different programs"
-	                          : "the replacement takes no gradients",
-	                      "give the graph of a program that predict --emit program began, written by "
-	                      "compile tune --graph or compile emit --target graph");
+	return replace_refuse(
+		err,
+		update->programs.count > 1 ? "ranks of the replacement run different programs"
+								   : "the replacement takes no gradients",
+		"give the graph of a program that predict --emit program began, written by "
+		"compile tune --graph or compile emit --target graph");
 }
 
 /* ---- writing ---- */
@@ -174,8 +175,7 @@ static void replace_empty(lk_rewrite *rewrite, const lk_block *block, uint32_t i
 	             .release = op.alloc == op.release ? 0 : op.release,
 	             .alloc_owner = op.alloc_owner,
 	             .release_owner = op.release_owner};
-	rewrite->place[i - block->begin] =
-		lk_rewrite_put(rewrite, &op, &(lk_edit_op){.factor = 1});
+	rewrite->place[i - block->begin] = lk_rewrite_put(rewrite, &op, &(lk_edit_op){.factor = 1});
 }
 
 static void replace_wait(lk_rewrite *rewrite) {
@@ -271,8 +271,8 @@ static lk_status replace_make(lk_edit *edit, struct replacement *r, lk_arena *ar
 	replace_set_groups(graph, r->update);
 	for (size_t s = 0; s < graph->programs.count; s++) {
 		lk_program *stage = &graph->programs.at[s];
-		stage->resident[LK_OWN_OPTIMIZER] = r->program->resident[LK_OWN_OPTIMIZER] *
-		                                    (stage->updated / r->program->updated);
+		stage->resident[LK_OWN_OPTIMIZER] =
+			r->program->resident[LK_OWN_OPTIMIZER] * (stage->updated / r->program->updated);
 	}
 	edit->changed = r->replaced;
 	return lk_graph_check(graph, err);

@@ -49,8 +49,7 @@ static lk_status recompute_mark(struct recomputer *r) {
 				return lk_hint(r->err, "name it on one side");
 			}
 			r->readers[v] = 1;
-			for (int k = lc_first_read(node); k < node->inputs; k++)
-				reads |= r->again[node->in[k]];
+			for (int k = lc_first_read(node); k < node->inputs; k++) reads |= r->again[node->in[k]];
 		}
 		if (reads) continue;
 		lc_word_wrong(program, &d->results[i], r->err, "%s reads nothing of what is recomputed",

@@ -32,10 +32,10 @@ struct lowering {
 	int64_t chunks;
 	int inner; /* the first axis whose ranks are chains */
 	uint32_t stages, chains;
-	uint8_t kind_of[LC_AXES];  /* process groups of the axes that are chains */
-	uint32_t team_of[LC_AXES]; /* the first team of an axis that is stages */
-	struct pair **pairs;       /* [stages] teams in which a stage sends */
-	int64_t place[LC_AXES];    /* of the stage that is built */
+	uint8_t kind_of[LC_AXES];    /* process groups of the axes that are chains */
+	uint32_t team_of[LC_AXES];   /* the first team of an axis that is stages */
+	struct pair **pairs;         /* [stages] teams in which a stage sends */
+	int64_t place[LC_AXES];      /* of the stage that is built */
 	uint32_t stage, block_begin; /* its first operation */
 	uint64_t ops;
 	const lc_life *life;  /* [values] */
@@ -670,15 +670,15 @@ static lk_status lower_hold(const struct lowering *lowering, lk_program *program
 }
 
 /* Bytes that begin to be needed with step i, or that no later one needs. */
-static lk_status lower_scratch(const struct lowering *lowering, int i, double *begin,
-                               double *end) {
+static lk_status lower_scratch(const struct lowering *lowering, int i, double *begin, double *end) {
 	double bytes;
 	*begin = *end = 0;
 	for (size_t v = 0; v < lowering->p->nodes.count; v++) {
 		const lc_life *life = &lowering->life[v];
 		const lc_node *node = lower_node(lowering, (int)v);
 		bool begins = life->first == i, ends = life->last == i;
-		if ((!begins && !ends) || life->last == lowering->steps->count || !here(lowering, &node->at))
+		if ((!begins && !ends) || life->last == lowering->steps->count ||
+		    !here(lowering, &node->at))
 			continue;
 		LK_TRY(lower_all_bytes(lowering, node, &bytes));
 		if (begins) *begin += bytes;
